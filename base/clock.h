@@ -1,0 +1,32 @@
+/*
+ * base/clock.h -- time.
+ *
+ * Why: one place says which clock a number came from.  Durations and deadlines use the monotonic
+ * clock; what leaves the process uses Unix time.
+ * Ownership: none.
+ * Threads:   any.
+ * Limits:    none.
+ */
+#ifndef BASE_CLOCK_H
+#define BASE_CLOCK_H
+
+#include <stdint.h>
+
+/** Monotonic nanoseconds since some fixed point of this boot. */
+uint64_t kvt_clock_mono_ns(void);
+
+/** Monotonic milliseconds. */
+uint64_t kvt_clock_mono_ms(void);
+
+/** Unix milliseconds. */
+uint64_t kvt_clock_unix_ms(void);
+
+/** Sleep; may return early on a signal. */
+void kvt_clock_sleep_ms(uint64_t wait_ms);
+
+#define KVT_CLOCK_TEXT_MAX 32
+
+/** "2026-01-31T23:59:59.123Z". */
+void kvt_clock_format(uint64_t unix_ms, char text[KVT_CLOCK_TEXT_MAX]);
+
+#endif /* BASE_CLOCK_H */

@@ -1,0 +1,117 @@
+/*
+ * base/config.h -- one table per program says every setting once.
+ *
+ * Why: the table makes the parser, --help, `config show --origin`, the example file and the man page,
+ * so they cannot disagree.  Precedence: flag > KVTIER_* > YAML file > default.
+ *
+ *   key "admin.port"  ->  flag --admin-port  ->  KVTIER_ADMIN_PORT  ->  YAML  admin: {port: ...}
+ *
+ * Ownership: a config owns its values; strings it returns live until kvt_config_free().
+ * Threads:   read-only after loading; then any thread may read.
+ * Limits:    KVT_CONFIG_PARAMS_MAX settings; a file of at most KVT_CONFIG_FILE_MAX bytes.
+ *
+ * A table is an X-macro file, config/<program>.def, with rows
+ *   PARAM(ID, "key", TYPE, "default", "min", "max", "env alias", "what it is and why you change it")
+ * included by the program to make both its enum (in table order) and its array.
+ */
+#ifndef BASE_CONFIG_H
+#define BASE_CONFIG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "base/buffer.h"
+#include "kvtier/error.h"
+
+#define KVT_CONFIG_PARAMS_MAX 128
+#define KVT_CONFIG_FILE_MAX   (1u << 20)
+
+enum kvt_config_type {
+    KVT_CONFIG_STRING,
+    KVT_CONFIG_BOOL,     /* true/false, yes/no, on/off, 1/0 */
+    KVT_CONFIG_INT,      /* unsigned decimal */
+    KVT_CONFIG_SIZE,     /* bytes; KiB MiB GiB TiB KB MB GB TB suffixes */
+    KVT_CONFIG_DURATION, /* milliseconds; ms s m h d suffixes */
+    KVT_CONFIG_RATIO,    /* "85%" or "0.85"; kept in parts per million */
+    KVT_CONFIG_PATH,     /* a string that names a file or folder */
+    KVT_CONFIG_SECRET,   /* a PATH of a 0600 file holding the secret; its content is never shown */
+    KVT_CONFIG_ENUM,     /* `max` holds the words: "core|jetstream" */
+};
+
+struct kvt_param {
+    const char *key;
+    enum kvt_config_type type;
+    const char *fallback;  /* the default, as a person would write it; "" = unset */
+    const char *min;       /* "" = none */
+    const char *max;       /* "" = none; the words of an ENUM */
+    const char *env_alias; /* a second environment name honoured after KVTIER_*, or "" */
+    const char *help;
+};
+
+enum kvt_config_origin {
+    KVT_ORIGIN_DEFAULT,
+    KVT_ORIGIN_FILE,
+    KVT_ORIGIN_ENV,
+    KVT_ORIGIN_FLAG,
+};
+
+struct kvt_config;
+
+/** A config with every default of `params` (a static table; not copied). */
+KVT_NODISCARD enum kvt_err kvt_config_new(struct kvt_config **out, const struct kvt_param *params,
+                                          size_t count, struct kvt_error *err);
+void kvt_config_free(struct kvt_config *config);
+
+/** Apply a YAML file.  Errors name file:line:column, the text, and the nearest known key. */
+KVT_NODISCARD enum kvt_err kvt_config_load_file(struct kvt_config *config, const char *path,
+                                                struct kvt_error *err);
+
+/** Apply KVTIER_* and alias variables from the environment. */
+KVT_NODISCARD enum kvt_err kvt_config_load_env(struct kvt_config *config, struct kvt_error *err);
+
+/** Apply one flag: `name` without dashes ("admin-port").  KVT_NOTFOUND when it is none of ours; the
+ *  message then suggests the nearest.  `value` NULL is allowed for BOOL (means true). */
+KVT_NODISCARD enum kvt_err kvt_config_set_flag(struct kvt_config *config, const char *name,
+                                               const char *value, struct kvt_error *err);
+
+/** Is `name` a BOOL flag (takes no value)? */
+bool kvt_config_flag_is_bool(const struct kvt_config *config, const char *name);
+
+/* Readers: `index` is the row in the table; the type must fit, which is asserted. */
+const char *kvt_config_string(const struct kvt_config *config, size_t index); /* never NULL */
+uint64_t kvt_config_u64(const struct kvt_config *config, size_t index); /* INT SIZE DURATION */
+bool kvt_config_bool(const struct kvt_config *config, size_t index);
+uint32_t kvt_config_ppm(const struct kvt_config *config, size_t index); /* RATIO */
+/** The row of an ENUM's word, 0-based in the order of its `max` text. */
+size_t kvt_config_enum(const struct kvt_config *config, size_t index);
+
+enum kvt_config_origin kvt_config_origin(const struct kvt_config *config, size_t index);
+
+/** Read the secret a SECRET row points to: trailing newlines cut; refuses files readable by others.
+ *  KVT_NOTFOUND when the row is unset. */
+KVT_NODISCARD enum kvt_err kvt_config_secret(const struct kvt_config *config, size_t index,
+                                             char *text, size_t size, struct kvt_error *err);
+
+/* Generated from the table. */
+void kvt_config_print_flags(const struct kvt_config *config, FILE *out);   /* for --help */
+void kvt_config_print_example(const struct kvt_config *config, FILE *out); /* commented YAML */
+void kvt_config_print_man(const struct kvt_config *config, FILE *out);     /* roff OPTIONS section */
+void kvt_config_print_show(const struct kvt_config *config, FILE *out, bool origin, bool json);
+
+/* Parsers, also used by the CLI and the policy reader. */
+KVT_NODISCARD enum kvt_err kvt_parse_size(const char *text, uint64_t *bytes);
+KVT_NODISCARD enum kvt_err kvt_parse_duration(const char *text, uint64_t *ms);
+KVT_NODISCARD enum kvt_err kvt_parse_ratio(const char *text, uint32_t *ppm);
+KVT_NODISCARD enum kvt_err kvt_parse_u64(const char *text, uint64_t *value);
+
+#define KVT_SIZE_TEXT_MAX 24
+
+/** "1.50 GiB" and the like, for people. */
+void kvt_size_format(uint64_t bytes, char text[KVT_SIZE_TEXT_MAX]);
+
+/** The nearest of `count` words to `word`, or NULL when none is near (for "did you mean"). */
+const char *kvt_suggest(const char *word, const char *const *words, size_t count);
+
+#endif /* BASE_CONFIG_H */

@@ -1,0 +1,84 @@
+/*
+ * base/http.h -- the admin HTTP server of every daemon (libmicrohttpd).
+ *
+ * Why: all three daemons answer the same questions the same way: /livez, /readyz, /metrics and their
+ * own /v1 routes.  It binds loopback, checks Host and Origin, bounds bodies, and asks a token for
+ * every route marked as mutating.
+ *
+ * Ownership: routes are a static table of the daemon; request and response live for the handler's call.
+ * Threads:   handlers run on the server's threads, several at once; they must lock what they share.
+ * Limits:    KVT_HTTP_BODY_MAX bytes of request, KVT_HTTP_RESPONSE_MAX of response,
+ *            KVT_HTTP_CONNECTIONS_MAX connections, a request that stalls is cut after 30 s.
+ */
+#ifndef BASE_HTTP_H
+#define BASE_HTTP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buffer.h"
+#include "base/metrics.h"
+#include "kvtier/error.h"
+
+#define KVT_HTTP_BODY_MAX        (8u << 20)
+#define KVT_HTTP_RESPONSE_MAX    (64u << 20)
+#define KVT_HTTP_CONNECTIONS_MAX 256
+#define KVT_HTTP_TOKEN_MAX       128
+
+struct kvt_http;
+
+struct kvt_http_request {
+    const char *method; /* "GET", "POST", ... */
+    const char *path;   /* decoded, without the query */
+    const char *tail;   /* what follows the route's path when it ended in "/" + "*"; else "" */
+    const uint8_t *body;
+    size_t body_size;
+    const void *opaque; /* for kvt_http_query() */
+};
+
+struct kvt_http_response {
+    unsigned status;          /* preset to 200 */
+    const char *content_type; /* preset to application/json; a static string */
+    struct kvt_buffer body;
+};
+
+/** The value of query argument `name`, or NULL. */
+const char *kvt_http_query(const struct kvt_http_request *request, const char *name);
+
+/** Answer `status` with {"error":{"code","message"}}. */
+void kvt_http_fail(struct kvt_http_response *response, unsigned status, enum kvt_err code,
+                   const char *format, ...) KVT_PRINTF(4, 5);
+
+struct kvt_http_route {
+    const char *method; /* GET also answers HEAD */
+    const char *path;   /* "/v1/status", or a prefix that ends in "*": "/v1/blocks/" + "*" */
+    bool mutating;      /* needs "Authorization: Bearer <token>" */
+    void (*handler)(void *arg, const struct kvt_http_request *request,
+                    struct kvt_http_response *response);
+};
+
+struct kvt_http_options {
+    const char *bind;  /* an address; loopback unless the operator says otherwise */
+    uint16_t port;     /* 0: a free one */
+    const char *token; /* "" refuses every mutating request */
+    const struct kvt_http_route *routes;
+    size_t route_count;
+    void *arg; /* passed to handlers and to ready() */
+    /** Fill `why` with one line per failing check and return false when not ready. */
+    bool (*ready)(void *arg, struct kvt_buffer *why);
+    struct kvt_metrics *metrics;
+};
+
+/** Start serving.  KVT_BUSY with a clear message when the port is taken. */
+KVT_NODISCARD enum kvt_err kvt_http_start(struct kvt_http **out,
+                                          const struct kvt_http_options *options,
+                                          struct kvt_error *err);
+
+/** The port in use. */
+uint16_t kvt_http_port(const struct kvt_http *http);
+
+/** Stop accepting, finish what runs, free.  NULL is allowed. */
+void kvt_http_stop(struct kvt_http *http);
+
+#endif /* BASE_HTTP_H */

@@ -1,0 +1,64 @@
+# The only place that knows compiler flags, and the four verbs every folder's CMakeLists.txt uses.
+
+function(kvt_target target)
+  set_target_properties(${target} PROPERTIES C_STANDARD 11 C_STANDARD_REQUIRED ON C_EXTENSIONS ON)
+  target_compile_definitions(${target} PRIVATE _GNU_SOURCE)
+  target_include_directories(${target} PUBLIC
+    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
+    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
+    $<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/generated>)
+  target_compile_options(${target} PRIVATE
+    -Wall -Wextra -Wshadow -Wconversion -Wsign-conversion -Wstrict-prototypes
+    -Wmissing-prototypes -Wold-style-definition -Wcast-qual -Wwrite-strings -Wvla -Wundef
+    -Wformat=2 -fno-common -fstack-protector-strong
+    $<$<C_COMPILER_ID:Clang>:-Wcomma -Wunreachable-code>
+    $<$<C_COMPILER_ID:GNU>:-Wlogical-op -Wduplicated-cond -Wduplicated-branches>)
+  if(KVT_SANITIZE)
+    target_compile_options(${target} PRIVATE -fsanitize=${KVT_SANITIZE} -fno-omit-frame-pointer)
+    if(NOT KVT_SANITIZE STREQUAL "thread")
+      target_compile_options(${target} PRIVATE -fno-sanitize-recover=all)
+    endif()
+    target_link_options(${target} PUBLIC -fsanitize=${KVT_SANITIZE})
+  endif()
+  if(KVT_COVERAGE)
+    target_compile_options(${target} PRIVATE --coverage)
+    target_link_options(${target} PUBLIC --coverage)
+  endif()
+endfunction()
+
+# kvt_library(name SOURCES ... DEPENDS ...): DEPENDS is the folder's arrow list; nothing else links.
+function(kvt_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS" ${ARGN})
+  add_library(${name} STATIC ${ARG_SOURCES})
+  set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+  kvt_target(${name})
+  target_link_libraries(${name} PUBLIC ${ARG_DEPENDS})
+endfunction()
+
+# kvt_program(name SOURCES ... DEPENDS ...): an installed program; its sources are main.c and wiring.
+function(kvt_program name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  kvt_target(${name})
+  target_link_libraries(${name} PRIVATE ${ARG_DEPENDS})
+  install(TARGETS ${name} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+endfunction()
+
+# kvt_test(folder/noun_test ...): one cmocka binary, one ctest named after it, labelled `unit`.
+# The source is tests/unit/<folder>/<noun>_test.c; name keeps the folder so that it is unique.
+function(kvt_test name)
+  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;DEPENDS;LABELS" ${ARGN})
+  string(REPLACE "/" "_" binary ${name})
+  add_executable(${binary} ${ARG_SOURCES})
+  kvt_target(${binary})
+  target_link_libraries(${binary} PRIVATE ${ARG_DEPENDS} test_support)
+  add_test(NAME unit/${name} COMMAND ${binary})
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 120)
+  endif()
+  if(NOT ARG_LABELS)
+    set(ARG_LABELS unit)
+  endif()
+  set_tests_properties(unit/${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}"
+    SKIP_RETURN_CODE 77)
+endfunction()

@@ -1,0 +1,75 @@
+/*
+ * kvtier/order.h -- what the advisor tells a gateway to do, and what comes back.
+ *
+ * Why: deciding and moving are two programs, so the decision must survive a crash of either: an
+ * order is a message on a work queue, idempotent, addressed to one gateway, signed, and expiring.
+ * The byte format is wire/order.h and docs/formats.md.
+ *
+ * Ownership: plain values; an order borrows its item array.
+ * Threads:   no shared state.
+ * Limits:    KVT_ORDER_ITEMS_MAX blocks in one order.
+ */
+#ifndef KVTIER_ORDER_H
+#define KVTIER_ORDER_H
+
+#include <stdint.h>
+
+#include "kvtier/block.h"
+#include "kvtier/error.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define KVT_ORDER_ITEMS_MAX 1024
+
+/* X(name, text): a verb a gateway can execute on its objects. */
+#define KVT_ORDER_VERBS(X)                                                                         \
+    X(DEMOTE, "demote")   /* hot -> cold: verify the cold copy (or make it), then drop the hot one */ \
+    X(PROMOTE, "promote") /* cold -> hot: copy, verify, keep the cold one */                       \
+    X(DELETE, "delete")   /* two-phase removal from hot and cold */
+
+enum kvt_order_verb {
+    KVT_ORDER_NONE = 0,
+#define X(name, text) KVT_ORDER_##name,
+    KVT_ORDER_VERBS(X)
+#undef X
+};
+
+struct kvt_order_item {
+    struct kvt_block_id block;
+    uint32_t ranks; /* bitmap of the shards meant */
+};
+
+struct kvt_order {
+    char gateway[KVT_NAME_MAX];
+    char namespace_[KVT_NAMESPACE_MAX];
+    uint64_t epoch;     /* of the issuer; a gateway refuses an epoch below the highest it has seen */
+    uint64_t id;        /* unique in the epoch, increasing */
+    uint64_t issued_ms; /* Unix milliseconds */
+    uint64_t expires_ms;
+    enum kvt_order_verb verb;
+    char reason[KVT_NAME_MAX]; /* the rule that asked, for people */
+    struct kvt_order_item *items;
+    uint32_t item_count;
+};
+
+struct kvt_order_result {
+    uint64_t epoch;
+    uint64_t id;
+    enum kvt_order_verb verb;
+    enum kvt_err code; /* KVT_OK: finished, though single items may have failed */
+    uint32_t done;     /* items whose effect holds now, already or newly */
+    uint32_t failed;
+    uint64_t bytes_moved;
+    char text[128]; /* first failure, for people */
+};
+
+/** "demote", "promote", "delete"; "none" otherwise. */
+const char *kvt_order_verb_name(enum kvt_order_verb verb);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* KVTIER_ORDER_H */

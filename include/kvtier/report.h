@@ -1,0 +1,60 @@
+/*
+ * kvtier/report.h -- what a gateway tells the advisor besides events.
+ *
+ * Why: events say what is where; a policy also needs to know what was read, from which tier, and how
+ * full the tiers are.  The byte format is wire/report.h and docs/formats.md.
+ *
+ * Ownership: plain values; a report borrows its arrays.
+ * Threads:   no shared state.
+ * Limits:    KVT_REPORT_ACCESSES_MAX and KVT_REPORT_RESULTS_MAX rows in one report.
+ */
+#ifndef KVTIER_REPORT_H
+#define KVTIER_REPORT_H
+
+#include <stdint.h>
+
+#include "kvtier/block.h"
+#include "kvtier/order.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define KVT_REPORT_ACCESSES_MAX 4096
+#define KVT_REPORT_RESULTS_MAX  256
+#define KVT_REPORT_TIERS_MAX    8
+
+struct kvt_report_access {
+    uint64_t hash;
+    uint64_t bytes;
+    uint32_t count;
+    uint8_t tier_index; /* row of `tiers` that served it */
+};
+
+struct kvt_report_tier {
+    char name[KVT_NAME_MAX]; /* the holder's name: "hot@<gateway>", "cold@<bucket>" */
+    uint64_t used_bytes;
+    uint64_t capacity_bytes; /* 0: no cap */
+    uint64_t blocks;
+};
+
+struct kvt_report {
+    char gateway[KVT_NAME_MAX];
+    char namespace_[KVT_NAMESPACE_MAX]; /* of the accesses; a report speaks of one namespace */
+    uint64_t seq;                       /* increasing per gateway and incarnation */
+    uint64_t incarnation;
+    uint64_t time_ms;
+    bool healthy; /* the gateway's cold store answered its last probe */
+    struct kvt_report_tier tiers[KVT_REPORT_TIERS_MAX];
+    uint32_t tier_count;
+    struct kvt_report_access *accesses;
+    uint32_t access_count;
+    struct kvt_order_result *results;
+    uint32_t result_count;
+};
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* KVTIER_REPORT_H */

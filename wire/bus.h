@@ -1,0 +1,86 @@
+/*
+ * wire/bus.h -- the NATS glue all daemons share.
+ *
+ * Why: connecting, reconnecting for ever, ensuring streams, publishing with an acknowledgement and
+ * asking with a deadline are the same everywhere, and NATS threads must never run our code for long.
+ *
+ * Ownership: a bus owns its connection and subscriptions.  Message bytes given to a callback live for
+ *            the call only: copy and leave.
+ * Threads:   any thread may call; callbacks come from NATS threads.
+ * Limits:    a message of at most WIRE_BUS_MESSAGE_MAX bytes; WIRE_BUS_SUBSCRIPTIONS_MAX
+ *            subscriptions; an unacknowledged-publish window given at opening.
+ */
+#ifndef WIRE_BUS_H
+#define WIRE_BUS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buffer.h"
+#include "kvtier/error.h"
+
+#define WIRE_BUS_MESSAGE_MAX       (900u << 10) /* below the server's default of 1 MiB */
+#define WIRE_BUS_SUBSCRIPTIONS_MAX 64
+
+struct wire_bus;
+
+struct wire_bus_options {
+    const char *url;  /* nats://host:port[,nats://...] */
+    const char *name; /* shown by the server's monitoring */
+    const char *user_file;     /* file "user:password", or "" */
+    const char *token_file;    /* file with a token, or "" */
+    const char *creds_file;    /* NATS credentials file, or "" */
+    const char *ca_file;       /* "" = the system's */
+    bool connect_now; /* true: opening fails when no server answers; false: keep trying behind */
+};
+
+KVT_NODISCARD enum kvt_err wire_bus_open(struct wire_bus **out,
+                                         const struct wire_bus_options *options,
+                                         struct kvt_error *err);
+
+/** Drain and close.  NULL is allowed.  No callback runs after it returned. */
+void wire_bus_close(struct wire_bus *bus);
+
+bool wire_bus_connected(struct wire_bus *bus);
+
+/** Times the connection came back since opening. */
+uint64_t wire_bus_reconnects(struct wire_bus *bus);
+
+/** Make KVTIER_EVENTS, KVTIER_ORDERS and KVTIER_REPORTS exist as wire/subject.h says (idempotent;
+ *  an existing stream with other limits is left as the operator made it). */
+KVT_NODISCARD enum kvt_err wire_bus_ensure_streams(struct wire_bus *bus, struct kvt_error *err);
+
+/** Core publish: at most once.  KVT_OK means handed to the connection's bounded buffer. */
+KVT_NODISCARD enum kvt_err wire_bus_publish(struct wire_bus *bus, const char *subject,
+                                            const void *bytes, size_t size);
+
+/**
+ * JetStream publish, waiting for the server's acknowledgement.  `message_id` (may be NULL) makes a
+ * repeat within the stream's duplicate window harmless.
+ *
+ * @param[out] stream_seq  the sequence in the stream (also for a duplicate); may be NULL
+ * @return KVT_OK, KVT_TIMEOUT, KVT_UNAVAILABLE (no server, no stream), KVT_FULL, KVT_RANGE
+ */
+KVT_NODISCARD enum kvt_err wire_bus_publish_acked(struct wire_bus *bus, const char *subject,
+                                                  const char *message_id, const void *bytes,
+                                                  size_t size, uint64_t timeout_ms,
+                                                  uint64_t *stream_seq);
+
+/* Core subscription and request-reply. */
+typedef void wire_bus_message_fn(void *arg, const char *subject, const char *reply,
+                                 const void *bytes, size_t size);
+
+KVT_NODISCARD enum kvt_err wire_bus_subscribe(struct wire_bus *bus, const char *subject,
+                                              wire_bus_message_fn *callback, void *arg,
+                                              struct kvt_error *err);
+
+/** End the subscription made with the same subject and arg; no callback after it returned. */
+void wire_bus_unsubscribe(struct wire_bus *bus, const char *subject, void *arg);
+
+/** Ask and wait for one answer, appended to `answer`.  KVT_UNAVAILABLE: nobody answers there. */
+KVT_NODISCARD enum kvt_err wire_bus_request(struct wire_bus *bus, const char *subject,
+                                            const void *bytes, size_t size, uint64_t timeout_ms,
+                                            struct kvt_buffer *answer);
+
+#endif /* WIRE_BUS_H */

@@ -1,0 +1,41 @@
+/*
+ * wire/event.h -- the canonical event batch, byte for byte (docs/formats.md, "Events").
+ *
+ * Why: one codec, a pure function both ways; the decoder never reads past its input and allocates
+ * nothing per event.
+ * Ownership: the decoder fills the caller's batch, whose `events` array and `event_capacity` the
+ *            caller provides.
+ * Threads:   any.
+ * Limits:    WIRE_EVENT_BATCH_MAX encoded bytes; KVT_EVENTS_PER_BATCH_MAX events.
+ */
+#ifndef WIRE_EVENT_H
+#define WIRE_EVENT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buffer.h"
+#include "kvtier/error.h"
+#include "kvtier/event.h"
+
+#define WIRE_EVENT_VERSION   1
+#define WIRE_EVENT_BATCH_MAX (512u << 10)
+
+/** Append the encoded batch to `out`.  KVT_OK, KVT_RANGE (too many, too large) or KVT_NOMEM. */
+KVT_NODISCARD enum kvt_err wire_event_encode(const struct kvt_event_batch *batch,
+                                             struct kvt_buffer *out);
+
+/**
+ * Decode one message.  Unknown trailing array members are ignored (newer minor formats); unknown
+ * event types and tiers are skipped and counted; anything malformed is KVT_INVALID with the byte
+ * offset and what was expected there in `err`, and nothing of the batch may be used.
+ *
+ * @param[in,out] batch     `events` points to room for `capacity` events
+ * @param[out]    skipped   events that were understood as events but have unknown values
+ * @return KVT_OK, KVT_INVALID or KVT_RANGE
+ */
+KVT_NODISCARD enum kvt_err wire_event_decode(const void *bytes, size_t size,
+                                             struct kvt_event_batch *batch, size_t capacity,
+                                             uint32_t *skipped, struct kvt_error *err);
+
+#endif /* WIRE_EVENT_H */

@@ -1,0 +1,26 @@
+/*
+ * wire/report.h -- gateway reports, byte for byte (docs/formats.md, "Reports").
+ *
+ * Why: statistics and order results travel the same way as events, bounded and versioned.
+ * Ownership: decoding fills the caller's report, whose `accesses` and `results` have room for
+ *            KVT_REPORT_ACCESSES_MAX and KVT_REPORT_RESULTS_MAX rows.
+ * Threads:   any.
+ * Limits:    as kvtier/report.h.
+ */
+#ifndef WIRE_REPORT_H
+#define WIRE_REPORT_H
+
+#include <stddef.h>
+
+#include "base/buffer.h"
+#include "kvtier/error.h"
+#include "kvtier/report.h"
+
+#define WIRE_REPORT_MAX (256u << 10)
+
+KVT_NODISCARD enum kvt_err wire_report_encode(const struct kvt_report *report,
+                                              struct kvt_buffer *out);
+KVT_NODISCARD enum kvt_err wire_report_decode(const void *bytes, size_t size,
+                                              struct kvt_report *report, struct kvt_error *err);
+
+#endif /* WIRE_REPORT_H */

@@ -1,0 +1,43 @@
+/*
+ * wire/subject.h -- names on the bus: subjects and streams.
+ *
+ * Why: every program must build and read the same names, and a namespace may hold bytes a subject may
+ * not ('.', '*', '>', blanks).  Such bytes are percent-encoded; the empty namespace is "_".
+ * Ownership: the caller gives the buffer.
+ * Threads:   any.
+ * Limits:    WIRE_SUBJECT_MAX bytes with the NUL; longer is KVT_RANGE.
+ */
+#ifndef WIRE_SUBJECT_H
+#define WIRE_SUBJECT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kvtier/block.h"
+#include "kvtier/error.h"
+
+#define WIRE_SUBJECT_MAX 512
+
+#define WIRE_STREAM_EVENTS  "KVTIER_EVENTS"  /* limits: 2 GiB, 24 h, discard old */
+#define WIRE_STREAM_ORDERS  "KVTIER_ORDERS"  /* work queue: 256 MiB, 24 h */
+#define WIRE_STREAM_REPORTS "KVTIER_REPORTS" /* limits: 256 MiB, 24 h, discard old */
+
+#define WIRE_SUBJECT_EVENTS_ALL  "kvtier.v1.events.>"
+#define WIRE_SUBJECT_ORDERS_ALL  "kvtier.v1.orders.>"
+#define WIRE_SUBJECT_REPORTS_ALL "kvtier.v1.reports.>"
+#define WIRE_SUBJECT_FIND        "kvtier.v1.query.find"  /* answered by the advisor */
+#define WIRE_SUBJECT_MATCH       "kvtier.v1.query.match" /* answered by the advisor */
+
+/** "kvtier.v1.events.<namespace>.<partition>.<worker>". */
+KVT_NODISCARD enum kvt_err wire_subject_events(char *out, size_t size, const char *namespace_,
+                                               uint32_t partition, const char *worker);
+/** "kvtier.v1.orders.<gateway>". */
+KVT_NODISCARD enum kvt_err wire_subject_orders(char *out, size_t size, const char *gateway);
+/** "kvtier.v1.reports.<gateway>". */
+KVT_NODISCARD enum kvt_err wire_subject_reports(char *out, size_t size, const char *gateway);
+/** "kvtier.v1.query.dump.<publisher>": answered by that publisher. */
+KVT_NODISCARD enum kvt_err wire_subject_dump(char *out, size_t size, const char *worker);
+/** "kvtier.v1.query.range.<publisher>": answered by that publisher. */
+KVT_NODISCARD enum kvt_err wire_subject_range(char *out, size_t size, const char *worker);
+
+#endif /* WIRE_SUBJECT_H */
