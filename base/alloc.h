@@ -25,7 +25,8 @@ char *kvt_strdup(const char *text);
 /** NULL is allowed. */
 void kvt_free(void *memory);
 
-/** Tests: let `count` more allocations of this process succeed, then fail all.  SIZE_MAX = never. */
+/** Tests: let `count` more allocations of this process succeed, then fail all.  SIZE_MAX = never.
+ */
 void kvt_alloc_fail_after(size_t count);
 
 /** Tests: allocations not yet freed. */

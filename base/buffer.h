@@ -1,11 +1,11 @@
 /*
- * base/buffer.h -- a growing byte buffer with a ceiling, and bounded reading.
+ * base/buffer.h -- a growing byte buffer with a ceiling.
  *
  * Why: encoders append without counting, and a peer can never make us grow without bound.
  * Ownership: the caller owns the struct (init/release); `data` is valid until the next append.
  * Threads:   none; one owner.
- * Limits:    `limit` bytes, given at init.  After an append that did not fit, `failed` stays set and
- *            the content is what fitted: check kvt_buffer_ok() once at the end.
+ * Limits:    `limit` bytes, given at init.  After an append that did not fit, `failed` stays set
+ * and the content is what fitted: check kvt_buffer_ok() once at the end.
  */
 #ifndef BASE_BUFFER_H
 #define BASE_BUFFER_H
@@ -14,6 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/file.h"
 #include "kvtier/error.h"
 
 struct kvt_buffer {
@@ -33,7 +34,8 @@ void kvt_buffer_clear(struct kvt_buffer *buffer);
 void kvt_buffer_append(struct kvt_buffer *buffer, const void *bytes, size_t size);
 void kvt_buffer_printf(struct kvt_buffer *buffer, const char *format, ...) KVT_PRINTF(2, 3);
 
-/** Room for `size` more bytes at the end (not counted yet), or NULL; then add to `size` yourself. */
+/** Room for `size` more bytes at the end (not counted yet), or NULL; then add to `size` yourself.
+ */
 uint8_t *kvt_buffer_reserve(struct kvt_buffer *buffer, size_t size);
 
 /** NUL-terminated text of the content ("" when empty or when the terminator did not fit). */
@@ -43,21 +45,5 @@ bool kvt_buffer_ok(const struct kvt_buffer *buffer);
 
 /** Append `text` as a JSON string with quotes and escapes. */
 void kvt_buffer_json_string(struct kvt_buffer *buffer, const char *text);
-
-/**
- * Read a whole file of at most `limit` bytes; the result has a NUL after it.
- *
- * @param[out] out  receives the bytes (free with kvt_free()), NULL on failure
- * @return KVT_OK, KVT_NOTFOUND, KVT_RANGE (larger than limit), KVT_NOMEM or KVT_IO
- */
-KVT_NODISCARD enum kvt_err kvt_file_read(char **out, size_t *size, const char *path, size_t limit,
-                                         struct kvt_error *err);
-
-/** Write `path` atomically and durably (temporary file, fsync, rename, fsync of the folder). */
-KVT_NODISCARD enum kvt_err kvt_file_write(const char *path, const void *bytes, size_t size,
-                                          unsigned mode, struct kvt_error *err);
-
-/** As `mkdir -p`, 0700 for folders it makes. */
-KVT_NODISCARD enum kvt_err kvt_folder_make(const char *path, struct kvt_error *err);
 
 #endif /* BASE_BUFFER_H */

@@ -1,8 +1,8 @@
 /*
  * base/config.h -- one table per program says every setting once.
  *
- * Why: the table makes the parser, --help, `config show --origin`, the example file and the man page,
- * so they cannot disagree.  Precedence: flag > KVTIER_* > YAML file > default.
+ * Why: the table makes the parser, --help, `config show --origin`, the example file and the man
+ * page, so they cannot disagree.  Precedence: flag > KVTIER_* > YAML file > default.
  *
  *   key "admin.port"  ->  flag --admin-port  ->  KVTIER_ADMIN_PORT  ->  YAML  admin: {port: ...}
  *
@@ -11,8 +11,8 @@
  * Limits:    KVT_CONFIG_PARAMS_MAX settings; a file of at most KVT_CONFIG_FILE_MAX bytes.
  *
  * A table is an X-macro file, config/<program>.def, with rows
- *   PARAM(ID, "key", TYPE, "default", "min", "max", "env alias", "what it is and why you change it")
- * included by the program to make both its enum (in table order) and its array.
+ *   PARAM(ID, "key", TYPE, "default", "min", "max", "env alias", "what it is and why you change
+ * it") included by the program to make both its enum (in table order) and its array.
  */
 #ifndef BASE_CONFIG_H
 #define BASE_CONFIG_H
@@ -97,7 +97,7 @@ KVT_NODISCARD enum kvt_err kvt_config_secret(const struct kvt_config *config, si
 /* Generated from the table. */
 void kvt_config_print_flags(const struct kvt_config *config, FILE *out);   /* for --help */
 void kvt_config_print_example(const struct kvt_config *config, FILE *out); /* commented YAML */
-void kvt_config_print_man(const struct kvt_config *config, FILE *out);     /* roff OPTIONS section */
+void kvt_config_print_man(const struct kvt_config *config, FILE *out); /* roff OPTIONS section */
 void kvt_config_print_show(const struct kvt_config *config, FILE *out, bool origin, bool json);
 
 /* Parsers, also used by the CLI and the policy reader. */

@@ -1,13 +1,13 @@
 /*
  * base/http.h -- the admin HTTP server of every daemon (libmicrohttpd).
  *
- * Why: all three daemons answer the same questions the same way: /livez, /readyz, /metrics and their
- * own /v1 routes.  It binds loopback, checks Host and Origin, bounds bodies, and asks a token for
- * every route marked as mutating.
+ * Why: all three daemons answer the same questions the same way: /livez, /readyz, /metrics and
+ * their own /v1 routes.  It binds loopback, checks Host and Origin, bounds bodies, and asks a token
+ * for every route marked as mutating.
  *
- * Ownership: routes are a static table of the daemon; request and response live for the handler's call.
- * Threads:   handlers run on the server's threads, several at once; they must lock what they share.
- * Limits:    KVT_HTTP_BODY_MAX bytes of request, KVT_HTTP_RESPONSE_MAX of response,
+ * Ownership: routes are a static table of the daemon; request and response live for the handler's
+ * call. Threads:   handlers run on the server's threads, several at once; they must lock what they
+ * share. Limits:    KVT_HTTP_BODY_MAX bytes of request, KVT_HTTP_RESPONSE_MAX of response,
  *            KVT_HTTP_CONNECTIONS_MAX connections, a request that stalls is cut after 30 s.
  */
 #ifndef BASE_HTTP_H

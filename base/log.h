@@ -1,13 +1,13 @@
 /*
  * base/log.h -- one line per thing a person should know.
  *
- * Why: whoever *decides* (retries, gives up, drops, starts, stops) logs it once; libraries that only
- * pass an error on do not.  A line is text (logfmt) or JSON, one write() each, on stderr.
+ * Why: whoever *decides* (retries, gives up, drops, starts, stops) logs it once; libraries that
+ * only pass an error on do not.  A line is text (logfmt) or JSON, one write() each, on stderr.
  *
- * Ownership: the sink is process-wide and set up once by base/program.h; that is the only global here.
- * Threads:   any.  One leaf lock around the repeat table.
- * Limits:    a line is cut at KVT_LOG_LINE_MAX; the same (area, event) is written at most
- *            KVT_LOG_REPEAT_MAX times in KVT_LOG_REPEAT_MS, then counted and summed up in one line.
+ * Ownership: the sink is process-wide and set up once by base/program.h; that is the only global
+ * here. Threads:   any.  One leaf lock around the repeat table. Limits:    a line is cut at
+ * KVT_LOG_LINE_MAX; the same (area, event) is written at most KVT_LOG_REPEAT_MAX times in
+ * KVT_LOG_REPEAT_MS, then counted and summed up in one line.
  */
 #ifndef BASE_LOG_H
 #define BASE_LOG_H
@@ -33,6 +33,10 @@ void kvt_log_setup(const char *program, enum kvt_log_level least, enum kvt_log_f
  */
 void kvt_log(enum kvt_log_level level, const char *area, const char *event, const char *format, ...)
     KVT_PRINTF(4, 5);
+
+/** Write the sums of windows that are over (`all`: of every window).  kvt_program_wait() calls it,
+ * so that a storm that just stops is summed up too. */
+void kvt_log_flush(bool all);
 
 #define kvt_log_debug(area, event, ...) kvt_log(KVT_LOG_DEBUG, area, event, __VA_ARGS__)
 #define kvt_log_info(area, event, ...)  kvt_log(KVT_LOG_INFO, area, event, __VA_ARGS__)

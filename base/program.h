@@ -21,7 +21,8 @@
 #include "kvtier/error.h"
 
 struct kvt_program {
-    const char *name;    /* "kvtier-gateway"; the default file is /etc/kvtier/<name less "kvtier-">.yaml */
+    const char
+        *name; /* "kvtier-gateway"; the default file is /etc/kvtier/<name less "kvtier-">.yaml */
     const char *summary; /* one line */
     const char *usage;   /* text after the name in the usage line, or "" */
     const struct kvt_param *params;

@@ -1,0 +1,102 @@
+#include "base/alloc.h"
+
+#include <assert.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Two counters for the tests; relaxed, because nothing else is ordered by them. */
+static _Atomic size_t live_count;
+static _Atomic size_t budget_count = SIZE_MAX; /* SIZE_MAX: never fail */
+
+/* Take one allocation from the budget; false when the tests want this one to fail. */
+static bool
+take_budget(void)
+{
+    size_t left = atomic_load_explicit(&budget_count, memory_order_relaxed);
+
+    while (left != SIZE_MAX) {
+        if (left == 0)
+            return false;
+        if (atomic_compare_exchange_weak_explicit(&budget_count, &left, left - 1,
+                                                  memory_order_relaxed, memory_order_relaxed))
+            break;
+    }
+    return true;
+}
+
+static void *
+counted(void *memory)
+{
+    if (memory != NULL)
+        atomic_fetch_add_explicit(&live_count, 1, memory_order_relaxed);
+    return memory;
+}
+
+void *
+kvt_calloc(size_t count, size_t size)
+{
+    if (!take_budget())
+        return NULL;
+    /* calloc() may answer NULL for nothing at all; here NULL has one meaning only. */
+    if (count == 0 || size == 0)
+        return counted(calloc(1, 1));
+    return counted(calloc(count, size));
+}
+
+void *
+kvt_realloc(void *memory, size_t count, size_t size)
+{
+    size_t bytes;
+    void *grown;
+
+    if (__builtin_mul_overflow(count, size, &bytes) || !take_budget())
+        return NULL;
+    grown = realloc(memory, bytes == 0 ? 1 : bytes);
+    return memory == NULL ? counted(grown) : grown;
+}
+
+void *
+kvt_aligned(size_t alignment, size_t size)
+{
+    void *memory = NULL;
+
+    assert(alignment >= 8 && (alignment & (alignment - 1)) == 0);
+    if (!take_budget() || posix_memalign(&memory, alignment, size == 0 ? 1 : size) != 0)
+        return NULL;
+    return counted(memory);
+}
+
+char *
+kvt_strdup(const char *text)
+{
+    const size_t size = strlen(text) + 1;
+    char *copy = kvt_calloc(size, 1);
+
+    if (copy != NULL)
+        memcpy(copy, text, size);
+    return copy;
+}
+
+void
+kvt_free(void *memory)
+{
+    if (memory == NULL)
+        return;
+    atomic_fetch_sub_explicit(&live_count, 1, memory_order_relaxed);
+    free(memory);
+}
+
+void
+kvt_alloc_fail_after(size_t count)
+{
+    atomic_store_explicit(&budget_count, count, memory_order_relaxed);
+}
+
+size_t
+kvt_alloc_live(void)
+{
+    return atomic_load_explicit(&live_count, memory_order_relaxed);
+}

@@ -1,0 +1,14 @@
+#include "kvtier/order.h"
+
+const char *
+kvt_order_verb_name(enum kvt_order_verb verb)
+{
+    switch (verb) {
+#define X(name, text)                                                                              \
+    case KVT_ORDER_##name: return text;
+        KVT_ORDER_VERBS(X)
+#undef X
+    case KVT_ORDER_NONE: break;
+    }
+    return "none";
+}

@@ -1,0 +1,37 @@
+/*
+ * tests/support/seed.h -- randomness that can be replayed, temporary folders, and the allocation sweep.
+ *
+ * Why: a random test that fails must fail again: KVT_SEED=<number> in the environment repeats a run.
+ * Ownership: see each call.
+ * Threads:   call from the test's main thread.
+ * Limits:    none.
+ */
+#ifndef TESTS_SUPPORT_SEED_H
+#define TESTS_SUPPORT_SEED_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* cmocka wants these four before its own header, in this order. */
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+/** The seed of this run: KVT_SEED, or a fresh one.  Printed on stderr the first time. */
+uint64_t test_seed(void);
+
+/** A new empty folder under the temporary directory; test_folder_remove() takes it away again. */
+const char *test_folder_make(char *path, size_t size);
+void test_folder_remove(const char *path);
+
+/**
+ * Fail the first, second, third ... allocation of `attempt` until it returns true.  `attempt` must
+ * have released everything it made when it returns; live allocations are compared around each call.
+ *
+ * @return how many allocations were made to fail
+ */
+size_t test_sweep_allocations(bool (*attempt)(void *arg), void *arg);
+
+#endif /* TESTS_SUPPORT_SEED_H */
