@@ -1,0 +1,30 @@
+/*
+ * g4/check.h -- is this body the block it claims to be?
+ *
+ * Why: a truncated, flipped or foreign object must be a miss, never data.  One function decides, and
+ * gateway, client, CLI and tests all call it.
+ * Ownership: none.
+ * Threads:   any.
+ * Limits:    none.
+ */
+#ifndef G4_CHECK_H
+#define G4_CHECK_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "g4/store.h"
+#include "kvtier/error.h"
+
+/** CRC-32C (Castagnoli, RFC 3720 appendix B.4) of `size` bytes. */
+uint32_t g4_check_crc32c(const void *bytes, size_t size);
+
+/**
+ * @param expected  what the key is supposed to hold; zero members are not compared
+ * @return KVT_OK or KVT_CORRUPT with the reason in `err` ("length 512, expected 1024")
+ */
+KVT_NODISCARD enum kvt_err g4_check_body(const struct g4_meta *stored,
+                                         const struct g4_meta *expected, const void *body,
+                                         size_t size, struct kvt_error *err);
+
+#endif /* G4_CHECK_H */

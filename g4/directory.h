@@ -1,0 +1,31 @@
+/*
+ * g4/directory.h -- a folder as a store: the embedded default, and the shape of a hot volume.
+ *
+ * Why: KVTier must run without any S3, with the same promises: O_TMPFILE, fsync, linkat (EEXIST is
+ * "already there"), fsync of the folder.  Metadata and ETag live in a header in front of the body.
+ *
+ * Ownership: options are copied.
+ * Threads:   `threads` I/O threads; submit from any.
+ * Limits:    no folder holds more than 4,096 entries (fan-out by hash); `bytes_max` of bodies (0 =
+ *            none): more is KVT_FULL; a full disk is KVT_FULL too.
+ */
+#ifndef G4_DIRECTORY_H
+#define G4_DIRECTORY_H
+
+#include <stdint.h>
+
+#include "g4/store.h"
+#include "kvtier/error.h"
+
+struct g4_directory_options {
+    const char *path;
+    unsigned threads;   /* 0 = 2 */
+    unsigned queue_max; /* 0 = 4096 */
+    uint64_t bytes_max;
+};
+
+KVT_NODISCARD enum kvt_err g4_directory_open(struct g4_store **out,
+                                             const struct g4_directory_options *options,
+                                             struct kvt_error *err);
+
+#endif /* G4_DIRECTORY_H */

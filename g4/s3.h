@@ -1,0 +1,47 @@
+/*
+ * g4/s3.h -- an S3 bucket as a store: libcurl multi, own SigV4.
+ *
+ * Why: libcurl carries the bytes; signing is ours because the installed libcurls sign keys with ':'
+ * differently (AWS "Signature Version 4", Create a signed request).  ETags go unquoted in conditions.
+ *
+ * Ownership: options are copied.
+ * Threads:   `threads` I/O threads, each with its own multi handle.
+ * Limits:    `queue_max` requests waiting, `connections_max` connections a thread.
+ */
+#ifndef G4_S3_H
+#define G4_S3_H
+
+#include <stdint.h>
+
+#include "g4/store.h"
+#include "kvtier/error.h"
+
+struct g4_s3_options {
+    const char *endpoint; /* http(s)://host[:port] */
+    const char *bucket;
+    const char *region; /* "" = us-east-1 */
+    const char *access_key;
+    const char *secret_key;
+    const char *session_token; /* "" = none */
+    const char *ca_file;       /* "" = the system's */
+    bool path_style;
+    unsigned threads;         /* 0 = 1 */
+    unsigned connections_max; /* per thread; 0 = 32 */
+    unsigned queue_max;       /* 0 = 4096 */
+    unsigned attempts_max;    /* tries of one request: 500, 503, SlowDown, connection lost; 0 = 4 */
+    uint64_t timeout_ms;      /* default deadline of a request; 0 = 30 s */
+};
+
+KVT_NODISCARD enum kvt_err g4_s3_open(struct g4_store **out, const struct g4_s3_options *options,
+                                      struct kvt_error *err);
+
+/** Does the bucket answer?  KVT_OK, KVT_NOTFOUND (no bucket), KVT_DENIED, KVT_UNAVAILABLE ...
+ *  `skew_ms`: server clock minus ours, from the Date header; may be NULL. */
+KVT_NODISCARD enum kvt_err g4_s3_probe(struct g4_store *store, int64_t *skew_ms,
+                                       struct kvt_error *err);
+
+/** Create the bucket (KVT_EXISTS when it is there and ours). */
+KVT_NODISCARD enum kvt_err g4_s3_create_bucket(const struct g4_s3_options *options,
+                                               struct kvt_error *err);
+
+#endif /* G4_S3_H */

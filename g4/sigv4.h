@@ -1,0 +1,70 @@
+/*
+ * g4/sigv4.h -- AWS Signature Version 4, both sides.
+ *
+ * Why: the client signs, the gateway verifies, and both must canonicalize alike (AWS S3 API reference,
+ * "Authenticating Requests: Using the Authorization Header").
+ * Ownership: the caller owns all text.
+ * Threads:   any; no shared state.
+ * Limits:    G4_SIGV4_HEADERS_MAX signed headers; texts of the sizes below.
+ */
+#ifndef G4_SIGV4_H
+#define G4_SIGV4_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buffer.h"
+#include "kvtier/error.h"
+
+#define G4_SIGV4_HEADERS_MAX   32
+#define G4_SIGV4_SIGNATURE_MAX 65
+#define G4_SIGV4_DATE_MAX      17 /* 20130524T000000Z */
+#define G4_SIGV4_UNSIGNED      "UNSIGNED-PAYLOAD"
+
+struct g4_sigv4_header {
+    const char *name; /* any case */
+    const char *value;
+};
+
+struct g4_sigv4_request {
+    const char *method;
+    const char *path;  /* decoded, starting with '/' */
+    const char *query; /* raw, without '?'; "" = none */
+    const struct g4_sigv4_header *headers; /* those to be signed; host must be among them */
+    size_t header_count;
+    const char *payload_hash; /* hex SHA-256, or G4_SIGV4_UNSIGNED */
+    const char *date;         /* x-amz-date */
+    const char *region;
+    const char *service; /* "s3" */
+};
+
+/** Hex signature of the request under `secret_key`. */
+KVT_NODISCARD enum kvt_err g4_sigv4_sign(const struct g4_sigv4_request *request,
+                                         const char *secret_key,
+                                         char signature[G4_SIGV4_SIGNATURE_MAX]);
+
+/** Append the Authorization header's value. */
+KVT_NODISCARD enum kvt_err g4_sigv4_authorization(const struct g4_sigv4_request *request,
+                                                  const char *access_key, const char *secret_key,
+                                                  struct kvt_buffer *out);
+
+struct g4_sigv4_claim {
+    char access_key[128];
+    char date[9]; /* of the credential scope */
+    char region[64];
+    char service[16];
+    char signature[G4_SIGV4_SIGNATURE_MAX];
+    char signed_headers[1024]; /* "host;x-amz-date", lower case */
+};
+
+/** Take an Authorization header apart; KVT_INVALID with the reason when it is not SigV4. */
+KVT_NODISCARD enum kvt_err g4_sigv4_parse(const char *authorization, struct g4_sigv4_claim *claim,
+                                          struct kvt_error *err);
+
+/** Append `text` percent-encoded as SigV4 wants it; `keep_slash` for paths. */
+void g4_sigv4_encode(struct kvt_buffer *out, const char *text, bool keep_slash);
+
+/** Lower-case hex SHA-256. */
+void g4_sigv4_hash(const void *bytes, size_t size, char hex[G4_SIGV4_SIGNATURE_MAX]);
+
+#endif /* G4_SIGV4_H */
