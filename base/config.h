@@ -11,8 +11,20 @@
  * Limits:    KVT_CONFIG_PARAMS_MAX settings; a file of at most KVT_CONFIG_FILE_MAX bytes.
  *
  * A table is an X-macro file, config/<program>.def, with rows
- *   PARAM(ID, "key", TYPE, "default", "min", "max", "env alias", "what it is and why you change
- * it") included by the program to make both its enum (in table order) and its array.
+ *
+ *   PARAM(ID, "key", TYPE, "default", "min", "max", "env alias", "what it is and why to change it")
+ *
+ * and `#include "config/common.def"` as its first line.  The program makes both its enum (in table
+ * order) and its array of it:
+ *
+ *   enum {                                      static const struct kvt_param params[] = {
+ *   #define PARAM(id, ...) GATEWAY_##id,        #define PARAM KVT_PARAM_ROW
+ *   #include "config/gateway.def"               #include "config/gateway.def"
+ *   #undef PARAM                                #undef PARAM
+ *   };                                          };
+ *
+ * An empty environment variable counts as unset.  Whatever the order in which the sources are
+ * applied, the higher one wins; a wrong value is an error even where a higher source overrides it.
  */
 #ifndef BASE_CONFIG_H
 #define BASE_CONFIG_H
@@ -23,10 +35,13 @@
 #include <stdio.h>
 
 #include "base/buffer.h"
+#include "base/parse.h"
 #include "kvtier/error.h"
 
 #define KVT_CONFIG_PARAMS_MAX 128
 #define KVT_CONFIG_FILE_MAX   (1u << 20)
+#define KVT_CONFIG_KEY_MAX    64 /* with the final NUL; also of the flag and the KVTIER_* name */
+#define KVT_CONFIG_VALUE_MAX  4096
 
 enum kvt_config_type {
     KVT_CONFIG_STRING,
@@ -46,9 +61,12 @@ struct kvt_param {
     const char *fallback;  /* the default, as a person would write it; "" = unset */
     const char *min;       /* "" = none */
     const char *max;       /* "" = none; the words of an ENUM */
-    const char *env_alias; /* a second environment name honoured after KVTIER_*, or "" */
+    const char *env_alias; /* more environment names, honoured after KVTIER_*: "A|B", or "" */
     const char *help;
 };
+
+#define KVT_PARAM_ROW(id, key, type, fallback, min, max, env_alias, help)                          \
+    {key, KVT_CONFIG_##type, fallback, min, max, env_alias, help},
 
 enum kvt_config_origin {
     KVT_ORIGIN_DEFAULT,
@@ -72,7 +90,8 @@ KVT_NODISCARD enum kvt_err kvt_config_load_file(struct kvt_config *config, const
 KVT_NODISCARD enum kvt_err kvt_config_load_env(struct kvt_config *config, struct kvt_error *err);
 
 /** Apply one flag: `name` without dashes ("admin-port").  KVT_NOTFOUND when it is none of ours; the
- *  message then suggests the nearest.  `value` NULL is allowed for BOOL (means true). */
+ *  message then suggests the nearest.  `value` NULL is allowed for BOOL (means true);
+ *  "no-<name>" of a BOOL, without a value, means false. */
 KVT_NODISCARD enum kvt_err kvt_config_set_flag(struct kvt_config *config, const char *name,
                                                const char *value, struct kvt_error *err);
 
@@ -80,17 +99,20 @@ KVT_NODISCARD enum kvt_err kvt_config_set_flag(struct kvt_config *config, const 
 bool kvt_config_flag_is_bool(const struct kvt_config *config, const char *name);
 
 /* Readers: `index` is the row in the table; the type must fit, which is asserted. */
-const char *kvt_config_string(const struct kvt_config *config, size_t index); /* never NULL */
+const char *kvt_config_string(const struct kvt_config *config, size_t index); /* never NULL; any */
 uint64_t kvt_config_u64(const struct kvt_config *config, size_t index); /* INT SIZE DURATION */
 bool kvt_config_bool(const struct kvt_config *config, size_t index);
 uint32_t kvt_config_ppm(const struct kvt_config *config, size_t index); /* RATIO */
 /** The row of an ENUM's word, 0-based in the order of its `max` text. */
 size_t kvt_config_enum(const struct kvt_config *config, size_t index);
 
+/** Is it set at all, by a default or anybody ("" is not)? */
+bool kvt_config_is_set(const struct kvt_config *config, size_t index);
+
 enum kvt_config_origin kvt_config_origin(const struct kvt_config *config, size_t index);
 
-/** Read the secret a SECRET row points to: trailing newlines cut; refuses files readable by others.
- *  KVT_NOTFOUND when the row is unset. */
+/** Read the secret a SECRET row points to: trailing newlines cut; KVT_DENIED for a file others may
+ *  read, KVT_NOTFOUND when the row is unset. */
 KVT_NODISCARD enum kvt_err kvt_config_secret(const struct kvt_config *config, size_t index,
                                              char *text, size_t size, struct kvt_error *err);
 
@@ -99,19 +121,5 @@ void kvt_config_print_flags(const struct kvt_config *config, FILE *out);   /* fo
 void kvt_config_print_example(const struct kvt_config *config, FILE *out); /* commented YAML */
 void kvt_config_print_man(const struct kvt_config *config, FILE *out); /* roff OPTIONS section */
 void kvt_config_print_show(const struct kvt_config *config, FILE *out, bool origin, bool json);
-
-/* Parsers, also used by the CLI and the policy reader. */
-KVT_NODISCARD enum kvt_err kvt_parse_size(const char *text, uint64_t *bytes);
-KVT_NODISCARD enum kvt_err kvt_parse_duration(const char *text, uint64_t *ms);
-KVT_NODISCARD enum kvt_err kvt_parse_ratio(const char *text, uint32_t *ppm);
-KVT_NODISCARD enum kvt_err kvt_parse_u64(const char *text, uint64_t *value);
-
-#define KVT_SIZE_TEXT_MAX 24
-
-/** "1.50 GiB" and the like, for people. */
-void kvt_size_format(uint64_t bytes, char text[KVT_SIZE_TEXT_MAX]);
-
-/** The nearest of `count` words to `word`, or NULL when none is near (for "did you mean"). */
-const char *kvt_suggest(const char *word, const char *const *words, size_t count);
 
 #endif /* BASE_CONFIG_H */

@@ -3,11 +3,12 @@
  *
  * Why: four programs, one behaviour: --help, --version, --config FILE, `config show [--origin]
  * [-o json]`, `config example`, `config man`, settings from the table, log set-up, SIGTERM/SIGINT
- * drain, sd_notify.
+ * drain, sd_notify.  A flag is `--admin-port 9471` or `--admin-port=9471`; a switch `--x` or
+ * `--no-x`.
  *
  * Ownership: the description is static; the config belongs to kvt_program_main().
- * Threads:   signals are blocked in every thread and read by kvt_program_wait().
- * Limits:    none of its own.
+ * Threads:   kvt_program_wait() and _ready() from the main thread; signals are blocked in every
+ * thread and read by kvt_program_wait(). Limits:    none of its own.
  *
  * Every table must start with the common rows (config/common.def): log.level, log.format.
  */
@@ -31,7 +32,7 @@ struct kvt_program {
     enum kvt_err (*run)(const struct kvt_config *config, struct kvt_error *err);
 };
 
-/** Exit status for main(): 0, 1 failed, 2 usage. */
+/** Exit status for main(): 0, 1 failed, 2 usage or settings (a restart would not help). */
 int kvt_program_main(int argc, char **argv, const struct kvt_program *program);
 
 /** Tell the service manager (no-op without one): ready, and a status line. */
@@ -43,5 +44,18 @@ bool kvt_program_wait(uint64_t wait_ms);
 
 /** Common rows at the start of every table, in this order. */
 enum { KVT_COMMON_LOG_LEVEL, KVT_COMMON_LOG_FORMAT, KVT_COMMON_COUNT };
+
+/* The pieces kvt_program_main() is made of, for the program that has commands of its own. */
+
+/** Block SIGTERM and SIGINT for kvt_program_wait(), ignore SIGPIPE; first thing in main().  A child
+ *  process inherits the blocked signals: unblock them between fork() and exec(). */
+void kvt_program_signals(void);
+
+/** Defaults, then `path` (NULL: the default file, which may be missing), then the environment. */
+KVT_NODISCARD enum kvt_err kvt_program_load(struct kvt_config *config, const char *name,
+                                            const char *path, struct kvt_error *err);
+
+/** Set up the log from the common rows. */
+void kvt_program_log(const char *name, const struct kvt_config *config);
 
 #endif /* BASE_PROGRAM_H */
