@@ -1,11 +1,13 @@
 /*
- * g4/key.h -- names of objects: rank-prefixed block keys, byte-compatible with KVBM (docs/formats.md).
+ * g4/key.h -- names of objects: rank-prefixed block keys, byte-compatible with KVBM
+ * (docs/formats.md).
  *
  * Why: KVBM and KVTier must find each other's blocks, and a key that is not a block's must never be
  * taken for one.
  * Ownership: the caller gives the buffers.
  * Threads:   any.
- * Limits:    G4_KEY_MAX bytes with the NUL.
+ * Limits:    G4_KEY_MAX bytes with the NUL; ranks below KVT_RANKS_MAX, positions up to
+ *            KVT_POSITION_MAX: beyond them nothing is a block's key.
  */
 #ifndef G4_KEY_H
 #define G4_KEY_H

@@ -1,15 +1,15 @@
 /*
  * g4/sigv4.h -- AWS Signature Version 4, both sides.
  *
- * Why: the client signs, the gateway verifies, and both must canonicalize alike (AWS S3 API reference,
- * "Authenticating Requests: Using the Authorization Header").
- * Ownership: the caller owns all text.
- * Threads:   any; no shared state.
- * Limits:    G4_SIGV4_HEADERS_MAX signed headers; texts of the sizes below.
+ * Why: the client signs, the gateway verifies, and both must canonicalize alike (AWS S3 API
+ * reference, "Authenticating Requests: Using the Authorization Header"). Ownership: the caller owns
+ * all text. Threads:   any; no shared state. Limits:    G4_SIGV4_HEADERS_MAX signed headers; texts
+ * of the sizes below.
  */
 #ifndef G4_SIGV4_H
 #define G4_SIGV4_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -28,8 +28,8 @@ struct g4_sigv4_header {
 
 struct g4_sigv4_request {
     const char *method;
-    const char *path;  /* decoded, starting with '/' */
-    const char *query; /* raw, without '?'; "" = none */
+    const char *path;                      /* decoded, starting with '/' */
+    const char *query;                     /* raw, without '?'; "" = none */
     const struct g4_sigv4_header *headers; /* those to be signed; host must be among them */
     size_t header_count;
     const char *payload_hash; /* hex SHA-256, or G4_SIGV4_UNSIGNED */
@@ -38,7 +38,8 @@ struct g4_sigv4_request {
     const char *service; /* "s3" */
 };
 
-/** Hex signature of the request under `secret_key`. */
+/** Hex signature of the request under `secret_key`.  KVT_OK, KVT_INVALID (no header, no date, a
+ * path without '/'), KVT_RANGE (longer than any S3 request) or KVT_NOMEM. */
 KVT_NODISCARD enum kvt_err g4_sigv4_sign(const struct g4_sigv4_request *request,
                                          const char *secret_key,
                                          char signature[G4_SIGV4_SIGNATURE_MAX]);

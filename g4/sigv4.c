@@ -1,0 +1,510 @@
+#include "g4/sigv4.h"
+
+#include <assert.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+#include <openssl/sha.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+
+#define ALGORITHM "AWS4-HMAC-SHA256"
+
+enum {
+    CANONICAL_MAX = 64 * 1024, /* no peer makes us build more than this */
+    QUERY_PAIRS_MAX = 128,
+    SECRET_MAX = 256,
+};
+
+static void
+hex_format(const uint8_t *bytes, size_t size, char *out)
+{
+    static const char digits[] = "0123456789abcdef";
+
+    for (size_t i = 0; i < size; i++) {
+        out[2 * i] = digits[bytes[i] >> 4];
+        out[2 * i + 1] = digits[bytes[i] & 15];
+    }
+    out[2 * size] = '\0';
+}
+
+void
+g4_sigv4_hash(const void *bytes, size_t size, char hex[G4_SIGV4_SIGNATURE_MAX])
+{
+    uint8_t digest[SHA256_DIGEST_LENGTH];
+
+    (void)SHA256(bytes, size, digest);
+    hex_format(digest, sizeof(digest), hex);
+}
+
+static bool
+unreserved(unsigned char c)
+{
+    return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' ||
+           c == '_' || c == '.' || c == '~';
+}
+
+static void
+encode_bytes(struct kvt_buffer *out, const char *text, size_t size, bool keep_slash)
+{
+    static const char digits[] = "0123456789ABCDEF";
+
+    for (size_t i = 0; i < size; i++) {
+        const unsigned char c = (unsigned char)text[i];
+
+        if (unreserved(c) || (c == '/' && keep_slash)) {
+            kvt_buffer_append(out, &c, 1);
+        } else {
+            const char escaped[3] = {'%', digits[c >> 4], digits[c & 15]};
+
+            kvt_buffer_append(out, escaped, sizeof(escaped));
+        }
+    }
+}
+
+void
+g4_sigv4_encode(struct kvt_buffer *out, const char *text, bool keep_slash)
+{
+    encode_bytes(out, text, strlen(text), keep_slash);
+}
+
+static int
+hex_digit(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'a' && c <= 'f')
+        return c - 'a' + 10;
+    if (c >= 'A' && c <= 'F')
+        return c - 'A' + 10;
+    return -1;
+}
+
+/* Decode a raw query part and append it encoded the one canonical way.  '+' is a space there, as
+ * the servers read it; a '%' without two digits stands for itself. */
+static void
+recode(struct kvt_buffer *out, const char *text, size_t size)
+{
+    for (size_t i = 0; i < size; i++) {
+        char c = text[i];
+
+        if (c == '+') {
+            c = ' ';
+        } else if (c == '%' && i + 2 < size && hex_digit(text[i + 1]) >= 0 &&
+                   hex_digit(text[i + 2]) >= 0) {
+            c = (char)(hex_digit(text[i + 1]) * 16 + hex_digit(text[i + 2]));
+            i += 2;
+        }
+        encode_bytes(out, &c, 1, false);
+    }
+}
+
+/* A "name=value" in the scratch buffer, both encoded. */
+struct pair {
+    const char *name;
+    const char *value;
+};
+
+static int
+compare_pairs(const void *a, const void *b)
+{
+    const struct pair *x = a;
+    const struct pair *y = b;
+    const int order = strcmp(x->name, y->name);
+
+    return order != 0 ? order : strcmp(x->value, y->value);
+}
+
+/* Append name NUL value NUL for each pair of the raw query; returns how many, or -1 on too many. */
+static int
+split_query(struct kvt_buffer *scratch, const char *query)
+{
+    int count = 0;
+
+    while (*query != '\0') {
+        const size_t size = strcspn(query, "&");
+        const char *equals = memchr(query, '=', size);
+        const size_t name_size = equals == NULL ? size : (size_t)(equals - query);
+
+        if (size > 0) {
+            if (count == QUERY_PAIRS_MAX)
+                return -1;
+            recode(scratch, query, name_size);
+            kvt_buffer_append(scratch, "", 1);
+            if (equals != NULL)
+                recode(scratch, equals + 1, size - name_size - 1);
+            kvt_buffer_append(scratch, "", 1);
+            count++;
+        }
+        query += size;
+        if (*query == '&')
+            query++;
+    }
+    return count;
+}
+
+static enum kvt_err
+append_query(struct kvt_buffer *out, const char *query)
+{
+    struct pair pairs[QUERY_PAIRS_MAX];
+    struct kvt_buffer scratch;
+    enum kvt_err rc = KVT_OK;
+    const char *at;
+    int count;
+
+    kvt_buffer_init(&scratch, CANONICAL_MAX);
+    count = split_query(&scratch, query);
+    if (count < 0 || !kvt_buffer_ok(&scratch)) {
+        rc = count < 0 ? KVT_RANGE : KVT_NOMEM;
+        goto done;
+    }
+    at = (const char *)scratch.data;
+    for (int i = 0; i < count; i++) {
+        pairs[i].name = at;
+        pairs[i].value = at + strlen(at) + 1;
+        at = pairs[i].value + strlen(pairs[i].value) + 1;
+    }
+    qsort(pairs, (size_t)count, sizeof(pairs[0]), compare_pairs);
+    for (int i = 0; i < count; i++)
+        kvt_buffer_printf(out, "%s%s=%s", i == 0 ? "" : "&", pairs[i].name, pairs[i].value);
+
+done:
+    kvt_buffer_release(&scratch);
+    return rc;
+}
+
+static char
+lower(char c)
+{
+    return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+}
+
+static int
+compare_names(const char *a, const char *b)
+{
+    while (*a != '\0' && lower(*a) == lower(*b)) {
+        a++;
+        b++;
+    }
+    return (unsigned char)lower(*a) - (unsigned char)lower(*b);
+}
+
+/* Indices of the headers by lower-case name; equal names keep their order (insertion sort). */
+static void
+sort_headers(const struct g4_sigv4_request *request, size_t order[G4_SIGV4_HEADERS_MAX])
+{
+    for (size_t i = 0; i < request->header_count; i++) {
+        const char *name = request->headers[i].name;
+        size_t at = i;
+
+        for (; at > 0 && compare_names(request->headers[order[at - 1]].name, name) > 0; at--)
+            order[at] = order[at - 1];
+        order[at] = i;
+    }
+}
+
+static void
+append_name(struct kvt_buffer *out, const char *name)
+{
+    for (; *name != '\0'; name++) {
+        const char c = lower(*name);
+
+        kvt_buffer_append(out, &c, 1);
+    }
+}
+
+/* Without spaces at the ends, and one where there were several. */
+static void
+append_value(struct kvt_buffer *out, const char *value)
+{
+    bool space = false;
+    bool first = true;
+
+    for (; *value != '\0'; value++) {
+        if (*value == ' ' || *value == '\t') {
+            space = !first;
+            continue;
+        }
+        if (space)
+            kvt_buffer_append(out, " ", 1);
+        kvt_buffer_append(out, value, 1);
+        space = false;
+        first = false;
+    }
+}
+
+static void
+append_headers(struct kvt_buffer *out, const struct g4_sigv4_request *request, const size_t *order)
+{
+    for (size_t i = 0; i < request->header_count; i++) {
+        const struct g4_sigv4_header *header = &request->headers[order[i]];
+
+        if (i > 0 && compare_names(request->headers[order[i - 1]].name, header->name) == 0) {
+            kvt_buffer_append(out, ",", 1);
+        } else {
+            if (i > 0)
+                kvt_buffer_append(out, "\n", 1);
+            append_name(out, header->name);
+            kvt_buffer_append(out, ":", 1);
+        }
+        append_value(out, header->value);
+    }
+    kvt_buffer_append(out, "\n", 1);
+}
+
+static void
+append_signed_names(struct kvt_buffer *out, const struct g4_sigv4_request *request,
+                    const size_t *order)
+{
+    for (size_t i = 0; i < request->header_count; i++) {
+        const char *name = request->headers[order[i]].name;
+
+        if (i > 0 && compare_names(request->headers[order[i - 1]].name, name) == 0)
+            continue;
+        if (i > 0)
+            kvt_buffer_append(out, ";", 1);
+        append_name(out, name);
+    }
+}
+
+/* Hex hash of the canonical request. */
+static enum kvt_err
+hash_canonical(const struct g4_sigv4_request *request, char hex[G4_SIGV4_SIGNATURE_MAX])
+{
+    size_t order[G4_SIGV4_HEADERS_MAX];
+    struct kvt_buffer text;
+    enum kvt_err rc;
+
+    sort_headers(request, order);
+    kvt_buffer_init(&text, CANONICAL_MAX);
+    kvt_buffer_printf(&text, "%s\n", request->method);
+    g4_sigv4_encode(&text, request->path, true);
+    kvt_buffer_append(&text, "\n", 1);
+    rc = append_query(&text, request->query);
+    if (rc != KVT_OK)
+        goto done;
+    kvt_buffer_append(&text, "\n", 1);
+    append_headers(&text, request, order);
+    kvt_buffer_append(&text, "\n", 1);
+    append_signed_names(&text, request, order);
+    kvt_buffer_printf(&text, "\n%s", request->payload_hash);
+    if (!kvt_buffer_ok(&text)) {
+        rc = KVT_NOMEM;
+        goto done;
+    }
+    g4_sigv4_hash(text.data, text.size, hex);
+
+done:
+    kvt_buffer_release(&text);
+    return rc;
+}
+
+static void
+mac(const void *key, size_t key_size, const char *text, uint8_t out[SHA256_DIGEST_LENGTH])
+{
+    unsigned size = SHA256_DIGEST_LENGTH;
+
+    (void)HMAC(EVP_sha256(), key, (int)key_size, (const unsigned char *)text, strlen(text), out,
+               &size);
+}
+
+/* The chain date, region, service, "aws4_request", begun with "AWS4" and the secret. */
+static void
+signing_key(const struct g4_sigv4_request *request, const char *secret_key,
+            uint8_t key[SHA256_DIGEST_LENGTH])
+{
+    char start[4 + SECRET_MAX];
+    const size_t secret_size = strlen(secret_key);
+    uint8_t next[SHA256_DIGEST_LENGTH];
+    char day[9];
+
+    memcpy(start, "AWS4", 4);
+    memcpy(start + 4, secret_key, secret_size);
+    memcpy(day, request->date, 8);
+    day[8] = '\0';
+    mac(start, 4 + secret_size, day, key);
+    mac(key, SHA256_DIGEST_LENGTH, request->region, next);
+    mac(next, sizeof(next), request->service, key);
+    mac(key, SHA256_DIGEST_LENGTH, "aws4_request", next);
+    memcpy(key, next, sizeof(next));
+    explicit_bzero(start, sizeof(start));
+    explicit_bzero(next, sizeof(next));
+}
+
+/* Every byte may become three: what passes here fits the canonical text. */
+static bool
+request_fits(const struct g4_sigv4_request *request)
+{
+    size_t size = strlen(request->path) + strlen(request->query);
+
+    for (size_t i = 0; i < request->header_count; i++)
+        size += 2 * strlen(request->headers[i].name) + strlen(request->headers[i].value) + 2;
+    return size < CANONICAL_MAX / 4;
+}
+
+static bool
+request_valid(const struct g4_sigv4_request *request, const char *secret_key)
+{
+    return request->header_count > 0 && request->header_count <= G4_SIGV4_HEADERS_MAX &&
+           request->path[0] == '/' && strlen(request->date) == G4_SIGV4_DATE_MAX - 1 &&
+           strlen(secret_key) < SECRET_MAX && strlen(request->region) < 64 &&
+           strlen(request->service) < 16;
+}
+
+enum kvt_err
+g4_sigv4_sign(const struct g4_sigv4_request *request, const char *secret_key,
+              char signature[G4_SIGV4_SIGNATURE_MAX])
+{
+    uint8_t digest[SHA256_DIGEST_LENGTH];
+    uint8_t key[SHA256_DIGEST_LENGTH];
+    char canonical[G4_SIGV4_SIGNATURE_MAX];
+    struct kvt_buffer text;
+    enum kvt_err rc;
+
+    signature[0] = '\0';
+    if (!request_valid(request, secret_key))
+        return KVT_INVALID;
+    if (!request_fits(request))
+        return KVT_RANGE;
+    rc = hash_canonical(request, canonical);
+    if (rc != KVT_OK)
+        return rc;
+
+    kvt_buffer_init(&text, CANONICAL_MAX);
+    kvt_buffer_printf(&text, ALGORITHM "\n%s\n%.8s/%s/%s/aws4_request\n%s", request->date,
+                      request->date, request->region, request->service, canonical);
+    (void)kvt_buffer_text(&text);
+    if (!kvt_buffer_ok(&text)) {
+        kvt_buffer_release(&text);
+        return KVT_NOMEM;
+    }
+    signing_key(request, secret_key, key);
+    mac(key, sizeof(key), kvt_buffer_text(&text), digest);
+    hex_format(digest, sizeof(digest), signature);
+    explicit_bzero(key, sizeof(key));
+    kvt_buffer_release(&text);
+    return KVT_OK;
+}
+
+enum kvt_err
+g4_sigv4_authorization(const struct g4_sigv4_request *request, const char *access_key,
+                       const char *secret_key, struct kvt_buffer *out)
+{
+    char signature[G4_SIGV4_SIGNATURE_MAX];
+    size_t order[G4_SIGV4_HEADERS_MAX];
+    enum kvt_err rc;
+
+    rc = g4_sigv4_sign(request, secret_key, signature);
+    if (rc != KVT_OK)
+        return rc;
+    sort_headers(request, order);
+    kvt_buffer_printf(out, ALGORITHM " Credential=%s/%.8s/%s/%s/aws4_request, SignedHeaders=",
+                      access_key, request->date, request->region, request->service);
+    append_signed_names(out, request, order);
+    kvt_buffer_printf(out, ", Signature=%s", signature);
+    return kvt_buffer_ok(out) ? KVT_OK : KVT_NOMEM;
+}
+
+/* Copy `size` bytes as text; false when they do not fit or there are none. */
+static bool
+take(char *out, size_t room, const char *text, size_t size)
+{
+    if (size == 0 || size >= room)
+        return false;
+    memcpy(out, text, size);
+    out[size] = '\0';
+    return true;
+}
+
+/* "<access key>/<date>/<region>/<service>/aws4_request"; the key itself may hold slashes. */
+static bool
+parse_credential(const char *text, size_t size, struct g4_sigv4_claim *claim)
+{
+    const char *slashes[4];
+    const char *end = text + size;
+    const char *at = end;
+
+    for (int i = 3; i >= 0; i--) {
+        const char *slash = memrchr(text, '/', (size_t)(at - text));
+
+        if (slash == NULL)
+            return false;
+        slashes[i] = slash;
+        at = slash;
+    }
+    return end - slashes[3] == 13 && memcmp(slashes[3], "/aws4_request", 13) == 0 &&
+           slashes[1] - slashes[0] == 9 &&
+           take(claim->access_key, sizeof(claim->access_key), text, (size_t)(slashes[0] - text)) &&
+           take(claim->date, sizeof(claim->date), slashes[0] + 1, 8) &&
+           take(claim->region, sizeof(claim->region), slashes[1] + 1,
+                (size_t)(slashes[2] - slashes[1] - 1)) &&
+           take(claim->service, sizeof(claim->service), slashes[2] + 1,
+                (size_t)(slashes[3] - slashes[2] - 1));
+}
+
+static bool
+parse_signature(const char *text, size_t size, struct g4_sigv4_claim *claim)
+{
+    if (size != G4_SIGV4_SIGNATURE_MAX - 1)
+        return false;
+    for (size_t i = 0; i < size; i++)
+        if (hex_digit(text[i]) < 0 || (text[i] >= 'A' && text[i] <= 'F'))
+            return false;
+    return take(claim->signature, sizeof(claim->signature), text, size);
+}
+
+static bool
+parse_field(const char *text, size_t size, struct g4_sigv4_claim *claim)
+{
+    const char *equals = memchr(text, '=', size);
+    const size_t name_size = equals == NULL ? 0 : (size_t)(equals - text);
+    const char *value;
+    size_t value_size;
+
+    if (equals == NULL)
+        return false;
+    value = equals + 1;
+    value_size = size - name_size - 1;
+    if (name_size == 10 && memcmp(text, "Credential", 10) == 0)
+        return parse_credential(value, value_size, claim);
+    if (name_size == 13 && memcmp(text, "SignedHeaders", 13) == 0)
+        return take(claim->signed_headers, sizeof(claim->signed_headers), value, value_size);
+    if (name_size == 9 && memcmp(text, "Signature", 9) == 0)
+        return parse_signature(value, value_size, claim);
+    return false;
+}
+
+enum kvt_err
+g4_sigv4_parse(const char *authorization, struct g4_sigv4_claim *claim, struct kvt_error *err)
+{
+    const size_t prefix = sizeof(ALGORITHM) - 1;
+    const char *at = authorization;
+
+    memset(claim, 0, sizeof(*claim));
+    if (strncmp(at, ALGORITHM, prefix) != 0 || at[prefix] != ' ')
+        return kvt_error_set(err, KVT_INVALID, "authorization is not %s", ALGORITHM);
+    for (at += prefix; *at != '\0';) {
+        size_t size;
+
+        at += strspn(at, " ,");
+        size = strcspn(at, " ,");
+        if (size > 0 && !parse_field(at, size, claim)) {
+            const int shown = size < 40 ? (int)size : 40;
+            const enum kvt_err rc =
+                kvt_error_set(err, KVT_INVALID, "authorization: malformed \"%.*s\"", shown, at);
+
+            memset(claim, 0, sizeof(*claim));
+            return rc;
+        }
+        at += size;
+    }
+    if (claim->access_key[0] == '\0' || claim->signature[0] == '\0' ||
+        claim->signed_headers[0] == '\0') {
+        memset(claim, 0, sizeof(*claim));
+        return kvt_error_set(err, KVT_INVALID,
+                             "authorization needs Credential, SignedHeaders and Signature");
+    }
+    return KVT_OK;
+}
