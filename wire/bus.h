@@ -2,12 +2,12 @@
  * wire/bus.h -- the NATS glue all daemons share.
  *
  * Why: connecting, reconnecting for ever, ensuring streams, publishing with an acknowledgement and
- * asking with a deadline are the same everywhere, and NATS threads must never run our code for long.
+ * asking with a deadline are the same everywhere, and NATS threads must never run our code for
+ * long.
  *
- * Ownership: a bus owns its connection and subscriptions.  Message bytes given to a callback live for
- *            the call only: copy and leave.
- * Threads:   any thread may call; callbacks come from NATS threads.
- * Limits:    a message of at most WIRE_BUS_MESSAGE_MAX bytes; WIRE_BUS_SUBSCRIPTIONS_MAX
+ * Ownership: a bus owns its connection and subscriptions.  Message bytes given to a callback live
+ * for the call only: copy and leave. Threads:   any thread may call; callbacks come from NATS
+ * threads. Limits:    a message of at most WIRE_BUS_MESSAGE_MAX bytes; WIRE_BUS_SUBSCRIPTIONS_MAX
  *            subscriptions; an unacknowledged-publish window given at opening.
  */
 #ifndef WIRE_BUS_H
@@ -26,18 +26,17 @@
 struct wire_bus;
 
 struct wire_bus_options {
-    const char *url;  /* nats://host:port[,nats://...] */
-    const char *name; /* shown by the server's monitoring */
-    const char *user_file;     /* file "user:password", or "" */
-    const char *token_file;    /* file with a token, or "" */
-    const char *creds_file;    /* NATS credentials file, or "" */
-    const char *ca_file;       /* "" = the system's */
+    const char *url;        /* nats://host:port[,nats://...] */
+    const char *name;       /* shown by the server's monitoring */
+    const char *user_file;  /* file "user:password", or "" */
+    const char *token_file; /* file with a token, or "" */
+    const char *creds_file; /* NATS credentials file, or "" */
+    const char *ca_file;    /* "" = the system's */
     bool connect_now; /* true: opening fails when no server answers; false: keep trying behind */
 };
 
-KVT_NODISCARD enum kvt_err wire_bus_open(struct wire_bus **out,
-                                         const struct wire_bus_options *options,
-                                         struct kvt_error *err);
+KVT_NODISCARD enum kvt_err
+wire_bus_open(struct wire_bus **out, const struct wire_bus_options *options, struct kvt_error *err);
 
 /** Drain and close.  NULL is allowed.  No callback runs after it returned. */
 void wire_bus_close(struct wire_bus *bus);

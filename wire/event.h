@@ -21,6 +21,9 @@
 #define WIRE_EVENT_VERSION   1
 #define WIRE_EVENT_BATCH_MAX (512u << 10)
 
+/* What a decoded location's tier is when the sender names one that this version does not know. */
+#define WIRE_EVENT_TIER_UNKNOWN ((enum kvt_tier)0)
+
 /** Append the encoded batch to `out`.  KVT_OK, KVT_RANGE (too many, too large) or KVT_NOMEM. */
 KVT_NODISCARD enum kvt_err wire_event_encode(const struct kvt_event_batch *batch,
                                              struct kvt_buffer *out);
@@ -31,7 +34,10 @@ KVT_NODISCARD enum kvt_err wire_event_encode(const struct kvt_event_batch *batch
  * offset and what was expected there in `err`, and nothing of the batch may be used.
  *
  * @param[in,out] batch     `events` points to room for `capacity` events
- * @param[out]    skipped   events that were understood as events but have unknown values
+ * @param[out]    skipped   events that were understood as events but have unknown values.  They
+ *                          have numbers too: the batch covers the sequences from first_seq to
+ *                          first_seq + event_count + *skipped - 1, and with any skipped the events
+ *                          that are left cannot be numbered one by one
  * @return KVT_OK, KVT_INVALID or KVT_RANGE
  */
 KVT_NODISCARD enum kvt_err wire_event_decode(const void *bytes, size_t size,

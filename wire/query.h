@@ -41,6 +41,12 @@ KVT_NODISCARD enum kvt_err wire_query_decode(const void *bytes, size_t size,
                                              struct wire_query *query, size_t capacity,
                                              struct kvt_error *err);
 
+/** Any question's answer when it failed: [1, status, text].  The decoders of answers give `status`
+ * as their own result (page: as its status) and the text in `err`; a status of a later version is
+ *  KVT_UNSUPPORTED. */
+KVT_NODISCARD enum kvt_err wire_query_encode_failure(enum kvt_err status, const char *text,
+                                                     struct kvt_buffer *out);
+
 /** Answer to find: holders with at least one block, longest first. */
 KVT_NODISCARD enum kvt_err wire_query_encode_holders(const struct wire_query_holder *holders,
                                                      size_t count, struct kvt_buffer *out);
@@ -56,10 +62,10 @@ KVT_NODISCARD enum kvt_err wire_query_decode_masks(const void *bytes, size_t siz
                                                    size_t capacity, size_t *count,
                                                    struct kvt_error *err);
 
-/* dump: all a publisher holds, in pages.  Cursor 0 starts (and fixes the snapshot); the answer is an
- * event batch of Stores whose first_seq is the last sequence the snapshot includes, preceded by the
- * next cursor (0 = that was the last page).  Applying the pages and then every event after the first
- * page's first_seq gives the publisher's present state. */
+/* dump: all a publisher holds, in pages.  Cursor 0 starts (and fixes the snapshot); the answer is
+ * an event batch of Stores whose first_seq is the last sequence the snapshot includes, preceded by
+ * the next cursor (0 = that was the last page).  Applying the pages and then every event after the
+ * first page's first_seq gives the publisher's present state. */
 struct wire_query_dump {
     uint64_t cursor;
     uint32_t limit; /* events wanted in a page */

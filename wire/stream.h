@@ -1,11 +1,11 @@
 /*
  * wire/stream.h -- reading a JetStream stream: in order from a sequence, or as a work queue.
  *
- * Why: the advisor keeps the sequence it committed, so it reads with an ephemeral consumer from there
- * and never acknowledges (KVTIER_EVENTS, KVTIER_REPORTS); a gateway takes orders from a durable
- * work-queue consumer and acknowledges each after its effect.  Both survive a server that goes away,
- * restarts, or loses its consumers: the reader re-creates what it needs and goes on behind the last
- * message it handed out.
+ * Why: the advisor keeps the sequence it committed, so it reads with an ephemeral consumer from
+ * there and never acknowledges (KVTIER_EVENTS, KVTIER_REPORTS); a gateway takes orders from a
+ * durable work-queue consumer and acknowledges each after its effect.  Both survive a server that
+ * goes away, restarts, or loses its consumers: the reader re-creates what it needs and goes on
+ * behind the last message it handed out.
  *
  * Ownership: a message belongs to the caller until wire_message_free().
  * Threads:   one thread per reader.
@@ -47,9 +47,9 @@ struct wire_stream;
 
 struct wire_stream_options {
     const char *stream;
-    const char *subject; /* filter; "" = all */
-    const char *durable; /* "" = ordered reading from `start_seq`, else a work-queue consumer */
-    uint64_t start_seq;  /* ordered: first sequence wanted (1 = from the beginning) */
+    const char *subject;  /* filter; "" = all */
+    const char *durable;  /* "" = ordered reading from `start_seq`, else a work-queue consumer */
+    uint64_t start_seq;   /* ordered: first sequence wanted (1 = from the beginning) */
     uint64_t ack_wait_ms; /* work queue: redelivered after this; 0 = 60 s */
 };
 
@@ -61,10 +61,10 @@ void wire_stream_close(struct wire_stream *stream);
 /**
  * Fetch up to `max` messages, waiting up to `wait_ms` for the first.
  *
- * Ordered: sequences strictly increase over the reader's life.  When the stream's first sequence has
- * passed what we want next, KVT_NOTFOUND is given once with *count 0 and reading goes on at the first
- * stored one: the caller must treat it as a gap for every publisher.  The same when the stream is
- * another one than before (created anew).
+ * Ordered: sequences strictly increase over the reader's life.  When the stream's first sequence
+ * has passed what we want next, KVT_NOTFOUND is given once with *count 0 and reading goes on at the
+ * first stored one: the caller must treat it as a gap for every publisher.  The same when the
+ * stream is another one than before (created anew).
  *
  * @return KVT_OK (also with 0 messages), KVT_NOTFOUND (gap, see above), KVT_UNAVAILABLE, KVT_NOMEM
  */

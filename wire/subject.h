@@ -1,8 +1,8 @@
 /*
  * wire/subject.h -- names on the bus: subjects and streams.
  *
- * Why: every program must build and read the same names, and a namespace may hold bytes a subject may
- * not ('.', '*', '>', blanks).  Such bytes are percent-encoded; the empty namespace is "_".
+ * Why: every program must build and read the same names, and a namespace may hold bytes a subject
+ * may not ('.', '*', '>', blanks).  Such bytes are percent-encoded; the empty namespace is "_".
  * Ownership: the caller gives the buffer.
  * Threads:   any.
  * Limits:    WIRE_SUBJECT_MAX bytes with the NUL; longer is KVT_RANGE.

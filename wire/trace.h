@@ -23,7 +23,8 @@ struct wire_trace_request {
     uint64_t timestamp_ms;
     uint64_t input_length;  /* tokens */
     uint64_t output_length; /* tokens */
-    const uint64_t *hash_ids; /* the prompt's block ids, root first; ids are not yet sequence hashes */
+    const uint64_t
+        *hash_ids; /* the prompt's block ids, root first; ids are not yet sequence hashes */
     uint32_t hash_count;
 };
 
@@ -43,8 +44,8 @@ KVT_NODISCARD enum kvt_err wire_trace_next(struct wire_trace *trace,
 /** Write one line. */
 KVT_NODISCARD enum kvt_err wire_trace_write(FILE *out, const struct wire_trace_request *request);
 
-/** Chain a request's ids into sequence hashes: s_0 = XXH3(ids_0), s_i = XXH3(LE64(s_{i-1}) || LE64(id),
- *  seed 1337); `salt` separates namespaces.  `out` has room for hash_count. */
+/** Chain a request's ids into sequence hashes: s_0 = XXH3(ids_0), s_i = XXH3(LE64(s_{i-1}) ||
+ * LE64(id), seed 1337); `salt` separates namespaces.  `out` has room for hash_count. */
 void wire_trace_chain(const struct wire_trace_request *request, uint64_t salt, uint64_t *out);
 
 #endif /* WIRE_TRACE_H */
