@@ -3,8 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -99,27 +97,29 @@ parent_of(char *path)
     return path;
 }
 
+enum kvt_err
+kvt_folder_sync(const char *path, struct kvt_error *err)
+{
+    int sys = 0;
+    int fd;
+
+    fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return kvt_error_sys(err, errno, "open folder %s", path);
+    if (fsync(fd) != 0)
+        sys = errno;
+    (void)close(fd);
+    return sys == 0 ? KVT_OK : kvt_error_sys(err, sys, "sync folder %s", path);
+}
+
 /* A name is durable only when the folder that holds it is. */
 static enum kvt_err
 sync_parent(const char *path, struct kvt_error *err)
 {
     char copy[PATH_MAX];
-    const char *folder;
-    int fd;
 
     (void)snprintf(copy, sizeof(copy), "%s", path);
-    folder = parent_of(copy);
-    fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0)
-        return kvt_error_sys(err, errno, "open folder %s", folder);
-    if (fsync(fd) != 0) {
-        const int sys = errno;
-
-        (void)close(fd);
-        return kvt_error_sys(err, sys, "sync folder %s", folder);
-    }
-    (void)close(fd);
-    return KVT_OK;
+    return kvt_folder_sync(parent_of(copy), err);
 }
 
 /* Everything that must have happened to the temporary file before it gets its name; 0 or errno. */

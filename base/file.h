@@ -28,4 +28,7 @@ KVT_NODISCARD enum kvt_err kvt_file_write(const char *path, const void *bytes, s
 /** As `mkdir -p`, 0700 for folders it makes; each is durable in its parent. */
 KVT_NODISCARD enum kvt_err kvt_folder_make(const char *path, struct kvt_error *err);
 
+/** Make the names in a folder durable. */
+KVT_NODISCARD enum kvt_err kvt_folder_sync(const char *path, struct kvt_error *err);
+
 #endif /* BASE_FILE_H */

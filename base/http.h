@@ -5,6 +5,10 @@
  * their own /v1 routes.  It binds loopback, checks Host and Origin, bounds bodies, and asks a token
  * for every route marked as mutating.
  *
+ * Built in: /livez and /healthz (the process answers), /readyz[?verbose] (ready() said yes; else
+ * 503 and why), /metrics.  A refusal is 401 (token missing or wrong), 403 (Host, Origin, no token
+ * set), 404, 405, 413 or 503 (memory), each with the JSON error of kvt_http_fail().
+ *
  * Ownership: routes are a static table of the daemon; request and response live for the handler's
  * call. Threads:   handlers run on the server's threads, several at once; they must lock what they
  * share. Limits:    KVT_HTTP_BODY_MAX bytes of request, KVT_HTTP_RESPONSE_MAX of response,
@@ -25,6 +29,7 @@
 #define KVT_HTTP_RESPONSE_MAX    (64u << 20)
 #define KVT_HTTP_CONNECTIONS_MAX 256
 #define KVT_HTTP_TOKEN_MAX       128
+#define KVT_HTTP_MEMORY_MAX      (256u << 20) /* bodies and answers of all connections together */
 
 struct kvt_http;
 
@@ -43,7 +48,7 @@ struct kvt_http_response {
     struct kvt_buffer body;
 };
 
-/** The value of query argument `name`, or NULL. */
+/** The value of query argument `name`: "" for a bare `?name`, NULL when it is not there. */
 const char *kvt_http_query(const struct kvt_http_request *request, const char *name);
 
 /** Answer `status` with {"error":{"code","message"}}. */
@@ -67,7 +72,8 @@ struct kvt_http_options {
     void *arg; /* passed to handlers and to ready() */
     /** Fill `why` with one line per failing check and return false when not ready. */
     bool (*ready)(void *arg, struct kvt_buffer *why);
-    struct kvt_metrics *metrics;
+    struct kvt_metrics *metrics; /* what /metrics shows; NULL: nothing */
+    const char *hosts; /* more Host names to answer to, "a,b" (base/http_guard.h); NULL: none */
 };
 
 /** Start serving.  KVT_BUSY with a clear message when the port is taken. */
