@@ -1,0 +1,120 @@
+#include "kvbm/cuda/driver.h"
+
+#include <assert.h>
+#include <dlfcn.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "base/alloc.h"
+
+enum { CUDA_SUCCESS = 0, CUDA_ERROR_OUT_OF_MEMORY = 2 };
+
+static bool
+look_up(struct kvbm_cuda *cuda, const char **missing)
+{
+    /* dlsym() gives an object pointer; copying its bytes is how POSIX means it to be used. */
+#define X(id, symbol, arguments)                                                                   \
+    {                                                                                              \
+        void *function = dlsym(cuda->library, symbol);                                             \
+                                                                                                   \
+        *missing = symbol;                                                                         \
+        if (function != NULL)                                                                      \
+            memcpy(&cuda->id, &function, sizeof(cuda->id));                                        \
+    }                                                                                              \
+    if (cuda->id == NULL)                                                                          \
+        return false;
+    KVBM_CUDA_FUNCTIONS(X)
+#undef X
+    *missing = "";
+    return true;
+}
+
+enum kvt_err
+kvbm_cuda_error(const struct kvbm_cuda *cuda, int result, const char *what, struct kvt_error *err)
+{
+    const char *name = NULL;
+
+    if (cuda->error_name == NULL || cuda->error_name(result, &name) != CUDA_SUCCESS || name == NULL)
+        name = "unknown error";
+    return kvt_error_set(err, result == CUDA_ERROR_OUT_OF_MEMORY ? KVT_NOMEM : KVT_IO,
+                         "cuda: %s: %s (%d)", what, name, result);
+}
+
+enum kvt_err
+kvbm_cuda_enter(const struct kvbm_cuda *cuda)
+{
+    return cuda->context_set(cuda->context) == CUDA_SUCCESS ? KVT_OK : KVT_IO;
+}
+
+static enum kvt_err
+take_device(struct kvbm_cuda *cuda, int ordinal, struct kvt_error *err)
+{
+    int count = 0;
+    int rc;
+
+    rc = cuda->init(0);
+    if (rc != CUDA_SUCCESS) {
+        (void)kvbm_cuda_error(cuda, rc, "cuInit", err);
+        return KVT_UNSUPPORTED;
+    }
+    rc = cuda->device_count(&count);
+    if (rc != CUDA_SUCCESS || ordinal < 0 || ordinal >= count)
+        return kvt_error_set(err, KVT_UNSUPPORTED, "cuda: no device %d (%d found)", ordinal, count);
+    rc = cuda->device_get(&cuda->device, ordinal);
+    if (rc != CUDA_SUCCESS)
+        return kvbm_cuda_error(cuda, rc, "cuDeviceGet", err);
+    if (cuda->device_name(cuda->name, (int)sizeof(cuda->name), cuda->device) != CUDA_SUCCESS)
+        cuda->name[0] = '\0';
+    if (cuda->driver_version(&cuda->version) != CUDA_SUCCESS)
+        cuda->version = 0;
+    rc = cuda->context_retain(&cuda->context, cuda->device);
+    if (rc != CUDA_SUCCESS) {
+        cuda->context = NULL;
+        return kvbm_cuda_error(cuda, rc, "cuDevicePrimaryCtxRetain", err);
+    }
+    return kvbm_cuda_enter(cuda);
+}
+
+enum kvt_err
+kvbm_cuda_open(struct kvbm_cuda **out, const char *library, int ordinal, struct kvt_error *err)
+{
+    struct kvbm_cuda *cuda;
+    const char *missing;
+    enum kvt_err rc;
+
+    assert(out != NULL && library != NULL);
+    *out = NULL;
+    cuda = kvt_calloc(1, sizeof(*cuda));
+    if (cuda == NULL)
+        return kvt_error_set(err, KVT_NOMEM, "cuda driver");
+    cuda->library = dlopen(library, RTLD_NOW | RTLD_LOCAL);
+    if (cuda->library == NULL) {
+        rc = kvt_error_set(err, KVT_UNSUPPORTED, "cuda: no driver: %s", library);
+        goto fail;
+    }
+    if (!look_up(cuda, &missing)) {
+        rc = kvt_error_set(err, KVT_UNSUPPORTED, "cuda: %s has no %s", library, missing);
+        goto fail;
+    }
+    rc = take_device(cuda, ordinal, err);
+    if (rc != KVT_OK)
+        goto fail;
+    *out = cuda;
+    return KVT_OK;
+
+fail:
+    kvbm_cuda_close(cuda);
+    return rc;
+}
+
+void
+kvbm_cuda_close(struct kvbm_cuda *cuda)
+{
+    if (cuda == NULL)
+        return;
+    if (cuda->context != NULL)
+        (void)cuda->context_release(cuda->device);
+    if (cuda->library != NULL)
+        (void)dlclose(cuda->library);
+    kvt_free(cuda);
+}

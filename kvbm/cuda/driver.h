@@ -1,0 +1,87 @@
+/*
+ * kvbm/cuda/driver.h -- the CUDA driver, found at run time.
+ *
+ * Why: one program must run with and without a GPU, and must not be linked to NVIDIA's libraries.
+ * The driver's library is opened by name and its functions are looked up; their prototypes are
+ * declared here by hand from the driver API's documentation (the `_v2` names are the ones behind
+ * the plain names since CUDA 3.2 and 4.0).
+ *
+ * Ownership: a driver holds the device's primary context; close it after every storage on it.
+ * Threads:   any; calls that need the context make it current on the calling thread first.
+ * Limits:    one device a driver.
+ */
+#ifndef KVBM_CUDA_DRIVER_H
+#define KVBM_CUDA_DRIVER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kvtier/error.h"
+
+#define KVBM_CUDA_LIBRARY  "libcuda.so.1"
+#define KVBM_CUDA_NAME_MAX 96
+
+/* The driver's own types: CUresult and CUdevice are int, CUdeviceptr is 64 bits, the rest opaque.
+ */
+struct CUctx_st;
+struct CUstream_st;
+
+#define KVBM_CUDA_FUNCTIONS(X)                                                                     \
+    X(init, "cuInit", (unsigned flags))                                                            \
+    X(driver_version, "cuDriverGetVersion", (int *version))                                        \
+    X(device_count, "cuDeviceGetCount", (int *count))                                              \
+    X(device_get, "cuDeviceGet", (int *device, int ordinal))                                       \
+    X(device_name, "cuDeviceGetName", (char *name, int size, int device))                          \
+    X(context_retain, "cuDevicePrimaryCtxRetain", (struct CUctx_st * *context, int device))        \
+    X(context_release, "cuDevicePrimaryCtxRelease_v2", (int device))                               \
+    X(context_set, "cuCtxSetCurrent", (struct CUctx_st * context))                                 \
+    X(memory_info, "cuMemGetInfo_v2", (size_t * free_bytes, size_t * total_bytes))                 \
+    X(memory_new, "cuMemAlloc_v2", (uint64_t * address, size_t size))                              \
+    X(memory_free, "cuMemFree_v2", (uint64_t address))                                             \
+    X(host_new, "cuMemHostAlloc", (void **memory, size_t size, unsigned flags))                    \
+    X(host_free, "cuMemFreeHost", (void *memory))                                                  \
+    X(copy_in, "cuMemcpyHtoDAsync_v2",                                                             \
+      (uint64_t target, const void *source, size_t size, struct CUstream_st *stream))              \
+    X(copy_out, "cuMemcpyDtoHAsync_v2",                                                            \
+      (void *target, uint64_t source, size_t size, struct CUstream_st *stream))                    \
+    X(stream_new, "cuStreamCreate", (struct CUstream_st * *stream, unsigned flags))                \
+    X(stream_free, "cuStreamDestroy_v2", (struct CUstream_st * stream))                            \
+    X(stream_wait, "cuStreamSynchronize", (struct CUstream_st * stream))                           \
+    X(error_name, "cuGetErrorName", (int error, const char **name))
+
+#define KVBM_CUDA_STREAM_NON_BLOCKING 1u /* CU_STREAM_NON_BLOCKING */
+#define KVBM_CUDA_HOST_PORTABLE       1u /* CU_MEMHOSTALLOC_PORTABLE: pinned for every context */
+
+struct kvbm_cuda {
+    void *library;
+    int device;
+    struct CUctx_st *context;
+    int version; /* of the driver: 13000 is 13.0 */
+    char name[KVBM_CUDA_NAME_MAX];
+#define X(id, symbol, arguments) int(*id) arguments;
+    KVBM_CUDA_FUNCTIONS(X)
+#undef X
+};
+
+/**
+ * Open the driver and take device `ordinal`.
+ *
+ * @param library  KVBM_CUDA_LIBRARY, or another file with the same functions
+ * @param[out] out  NULL on failure
+ * @return KVT_OK, KVT_UNSUPPORTED (no driver, no device, or one too old: `err` says which),
+ * KVT_NOMEM
+ */
+KVT_NODISCARD enum kvt_err kvbm_cuda_open(struct kvbm_cuda **out, const char *library, int ordinal,
+                                          struct kvt_error *err);
+
+/** NULL is allowed. */
+void kvbm_cuda_close(struct kvbm_cuda *cuda);
+
+/** Fill `err` from a driver result: `what` and the result's own name. */
+enum kvt_err kvbm_cuda_error(const struct kvbm_cuda *cuda, int result, const char *what,
+                             struct kvt_error *err);
+
+/** Make the context current on this thread.  KVT_OK or KVT_IO. */
+KVT_NODISCARD enum kvt_err kvbm_cuda_enter(const struct kvbm_cuda *cuda);
+
+#endif /* KVBM_CUDA_DRIVER_H */

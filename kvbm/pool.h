@@ -1,0 +1,156 @@
+/*
+ * kvbm/pool.h -- the blocks of one tier: who holds them, what they are called, which goes next.
+ *
+ * Why: G1, G2 and G3 need the same book-keeping whatever their memory is.  The pool moves block
+ * numbers only, never bytes.  A block is in one of three parts:
+ *
+ *   free      Reset, held by nobody
+ *   active    held: either being written by its one holder, or registered and shared by several
+ *   inactive  registered, held by nobody, least recently used first; evicted when room is needed
+ *
+ * A registered block is announced (on_store) before anybody can find it, and taken back (on_remove)
+ * after nobody can find it any more and before its name can be registered again: whoever listens
+ * sees, for each name, Store and Remove strictly in turn.
+ *
+ * Ownership: a handle names a block in one life (it carries the generation).  What allocate, find,
+ *            match, coldest and upgrade give is held by the caller until kvbm_pool_drop() or one of
+ *            the calls that say they take it.  A copy of a handle kept past that is a weak handle:
+ *            kvbm_pool_upgrade() turns it into a held one if the block still lives.
+ * Threads:   any.  The callbacks run on the calling thread with no lock held; they must not call
+ *            the pool.
+ * Limits:    1 <= block_count <= KVBM_POOL_BLOCKS_MAX.  A full pool is an ordinary answer
+ *            (KVT_AGAIN).  Using a handle that is not held is a bug, and asserted.
+ */
+#ifndef KVBM_POOL_H
+#define KVBM_POOL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kvtier/block.h"
+#include "kvtier/error.h"
+#include "kvtier/kvbm.h"
+
+#define KVBM_POOL_BLOCKS_MAX (UINT32_C(1) << 24)
+
+struct kvbm_pool;
+
+struct kvbm_handle {
+    uint32_t block;
+    uint32_t generation;
+};
+
+enum kvbm_pool_dedup {
+    KVBM_POOL_DEDUP_REJECT, /* registering a known name gives back the block that has it */
+    KVBM_POOL_DEDUP_ALLOW,  /* ... keeps both; the second ends with its last holder */
+};
+
+typedef void kvbm_pool_event_fn(void *arg, const struct kvt_block_id *id);
+
+struct kvbm_pool_options {
+    uint32_t block_count;
+    enum kvbm_pool_dedup dedup;
+    kvbm_pool_event_fn *on_store;  /* may be NULL */
+    kvbm_pool_event_fn *on_remove; /* may be NULL */
+    void *arg;
+};
+
+struct kvbm_pool_stats {
+    uint32_t blocks;
+    uint32_t free;
+    uint32_t active;
+    uint32_t inactive;
+    uint32_t registered; /* names that can be found */
+    uint64_t registrations;
+    uint64_t duplicates;
+    uint64_t evictions;         /* of inactive blocks, to make room */
+    uint64_t evictions_unsaved; /* of them, without a copy in the next tier */
+};
+
+KVT_NODISCARD enum kvt_err kvbm_pool_new(struct kvbm_pool **out,
+                                         const struct kvbm_pool_options *options);
+
+/** NULL is allowed.  No callback is made.  Freeing a pool with held blocks is a bug, and asserted.
+ */
+void kvbm_pool_free(struct kvbm_pool *pool);
+
+/**
+ * Take `count` blocks in state Reset, all or none; inactive blocks are evicted when the free ones
+ * do not suffice.
+ *
+ * @return KVT_OK, or KVT_AGAIN when not even eviction makes that much room
+ */
+KVT_NODISCARD enum kvt_err kvbm_pool_allocate(struct kvbm_pool *pool, size_t count,
+                                              struct kvbm_handle *handles);
+
+/* The moves of a block that its one holder makes; KVT_INVALID refuses an illegal one. */
+KVT_NODISCARD enum kvt_err kvbm_pool_begin(struct kvbm_pool *pool, struct kvbm_handle handle,
+                                           struct kvt_error *err); /* -> Partial */
+KVT_NODISCARD enum kvt_err kvbm_pool_complete(struct kvbm_pool *pool, struct kvbm_handle handle,
+                                              const struct kvt_block_id *id,
+                                              struct kvt_error *err); /* -> Complete */
+KVT_NODISCARD enum kvt_err kvbm_pool_reset(struct kvbm_pool *pool, struct kvbm_handle handle,
+                                           struct kvt_error *err); /* Partial, Complete -> Reset */
+
+/**
+ * Complete -> Registered: the block can now be found, and may be shared.
+ *
+ * @return KVT_OK; KVT_EXISTS (the name is known and dedup is REJECT: `handle` now holds the block
+ *         that has it, the new one is free again); KVT_BUSY (the name is just coming or going:
+ *         nothing changed); KVT_INVALID
+ */
+KVT_NODISCARD enum kvt_err kvbm_pool_register(struct kvbm_pool *pool, struct kvbm_handle *handle,
+                                              struct kvt_error *err);
+
+/** Give a handle back.  The last one moves a registered block to the warm end of the inactive part;
+ *  any other block becomes free. */
+void kvbm_pool_drop(struct kvbm_pool *pool, struct kvbm_handle handle);
+
+/** As drop, to the cold end: it goes first when room is needed. */
+void kvbm_pool_drop_cold(struct kvbm_pool *pool, struct kvbm_handle handle);
+
+/** Is the name registered?  Neither holds nor warms the block. */
+bool kvbm_pool_has(struct kvbm_pool *pool, uint64_t hash);
+
+/** Hold the block of this name.  KVT_OK or KVT_NOTFOUND. */
+KVT_NODISCARD enum kvt_err kvbm_pool_find(struct kvbm_pool *pool, uint64_t hash,
+                                          struct kvbm_handle *handle);
+
+/** Hold the longest prefix of `hashes` that is registered; returns its length. */
+size_t kvbm_pool_match(struct kvbm_pool *pool, const uint64_t *hashes, size_t count,
+                       struct kvbm_handle *handles);
+
+/** Hold the block that a handle given back earlier named.  KVT_NOTFOUND: it is gone since. */
+KVT_NODISCARD enum kvt_err kvbm_pool_upgrade(struct kvbm_pool *pool, struct kvbm_handle weak);
+
+/** One more holder of a registered block that the caller holds. */
+void kvbm_pool_share(struct kvbm_pool *pool, struct kvbm_handle handle);
+
+/** Hold up to `max` of the coldest inactive blocks that were not set aside; returns how many. */
+size_t kvbm_pool_coldest(struct kvbm_pool *pool, size_t max, struct kvbm_handle *handles);
+
+/** Do not offer the held block as coldest again until somebody finds it anew. */
+void kvbm_pool_set_aside(struct kvbm_pool *pool, struct kvbm_handle handle);
+
+/** Note that the next tier has a copy of the held block. */
+void kvbm_pool_mark_saved(struct kvbm_pool *pool, struct kvbm_handle handle);
+
+/** Take the handle; free the block if nobody else holds it.  KVT_BUSY: somebody does, it stays. */
+enum kvt_err kvbm_pool_evict(struct kvbm_pool *pool, struct kvbm_handle handle);
+
+/** Take the handle; the block can no longer be found and becomes free with its last holder.  For
+ *  content that proved wrong. */
+void kvbm_pool_discard(struct kvbm_pool *pool, struct kvbm_handle handle);
+
+/** What the held block is called; zero before it is Complete. */
+struct kvt_block_id kvbm_pool_id(struct kvbm_pool *pool, struct kvbm_handle handle);
+enum kvt_block_state kvbm_pool_state(struct kvbm_pool *pool, struct kvbm_handle handle);
+
+/** Wait until at least `count` blocks are free without evicting any; false when time ran out. */
+bool kvbm_pool_wait_free(struct kvbm_pool *pool, uint32_t count, uint64_t wait_ms);
+
+/** A consistent snapshot. */
+struct kvbm_pool_stats kvbm_pool_stats(struct kvbm_pool *pool);
+
+#endif /* KVBM_POOL_H */

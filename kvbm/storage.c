@@ -1,0 +1,146 @@
+#include "kvbm/storage.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "kvtier/kvbm.h"
+
+struct memory_storage {
+    struct kvbm_storage head;
+    uint8_t *bytes;
+};
+
+static void
+assert_ios(const struct kvbm_storage *storage, const struct kvbm_storage_io *ios, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        assert(ios[i].block < storage->block_count);
+        assert(ios[i].host != NULL);
+        assert((uintptr_t)ios[i].host % KVBM_STORAGE_ALIGN == 0);
+    }
+}
+
+const char *
+kvbm_storage_kind_name(enum kvbm_storage_kind kind)
+{
+    switch (kind) {
+    case KVBM_STORAGE_DEVICE: return "device";
+    case KVBM_STORAGE_PINNED: return "pinned";
+    case KVBM_STORAGE_SYSTEM: return "system";
+    case KVBM_STORAGE_DISK: return "disk";
+    }
+    return "?";
+}
+
+enum kvt_err
+kvbm_storage_check(uint32_t block_count, size_t block_size, struct kvt_error *err)
+{
+    if (block_count == 0 || block_count > KVBM_STORAGE_BLOCKS_MAX)
+        return kvt_error_set(err, KVT_RANGE, "storage: %" PRIu32 " blocks, not in 1..%" PRIu32,
+                             block_count, KVBM_STORAGE_BLOCKS_MAX);
+    if (block_size == 0 || block_size % KVBM_STORAGE_ALIGN != 0)
+        return kvt_error_set(err, KVT_INVALID, "storage: block size %zu is no multiple of %d",
+                             block_size, KVBM_STORAGE_ALIGN);
+    if (block_size > KVT_BLOCK_SIZE_MAX)
+        return kvt_error_set(err, KVT_RANGE, "storage: block size %zu", block_size);
+    return KVT_OK;
+}
+
+void
+kvbm_storage_read(struct kvbm_storage *storage, struct kvbm_storage_io *ios, size_t count)
+{
+    assert_ios(storage, ios, count);
+    storage->ops->read(storage, ios, count);
+}
+
+void
+kvbm_storage_write(struct kvbm_storage *storage, struct kvbm_storage_io *ios, size_t count)
+{
+    assert_ios(storage, ios, count);
+    storage->ops->write(storage, ios, count);
+}
+
+void *
+kvbm_storage_address(struct kvbm_storage *storage, uint32_t block)
+{
+    assert(block < storage->block_count);
+    return storage->ops->address(storage, block);
+}
+
+void
+kvbm_storage_close(struct kvbm_storage *storage)
+{
+    if (storage != NULL)
+        storage->ops->close(storage);
+}
+
+static void *
+memory_address(struct kvbm_storage *storage, uint32_t block)
+{
+    struct memory_storage *memory = (struct memory_storage *)storage;
+
+    return memory->bytes + (size_t)block * storage->block_size;
+}
+
+static void
+memory_read(struct kvbm_storage *storage, struct kvbm_storage_io *ios, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        memcpy(ios[i].host, memory_address(storage, ios[i].block), storage->block_size);
+        ios[i].status = KVT_OK;
+    }
+}
+
+static void
+memory_write(struct kvbm_storage *storage, struct kvbm_storage_io *ios, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        memcpy(memory_address(storage, ios[i].block), ios[i].host, storage->block_size);
+        ios[i].status = KVT_OK;
+    }
+}
+
+static void
+memory_close(struct kvbm_storage *storage)
+{
+    struct memory_storage *memory = (struct memory_storage *)storage;
+
+    kvt_free(memory->bytes);
+    kvt_free(memory);
+}
+
+static const struct kvbm_storage_ops memory_ops = {
+    .read = memory_read,
+    .write = memory_write,
+    .address = memory_address,
+    .close = memory_close,
+};
+
+enum kvt_err
+kvbm_storage_open_memory(struct kvbm_storage **out, enum kvbm_storage_kind kind,
+                         uint32_t block_count, size_t block_size, struct kvt_error *err)
+{
+    struct memory_storage *memory;
+    enum kvt_err rc;
+
+    assert(out != NULL);
+    assert(kind != KVBM_STORAGE_DISK);
+    *out = NULL;
+    rc = kvbm_storage_check(block_count, block_size, err);
+    if (rc != KVT_OK)
+        return rc;
+    memory = kvt_calloc(1, sizeof(*memory));
+    if (memory == NULL)
+        return kvt_error_set(err, KVT_NOMEM, "%s storage", kvbm_storage_kind_name(kind));
+    memory->head = (struct kvbm_storage){&memory_ops, kind, block_count, block_size};
+    memory->bytes = kvt_aligned(KVBM_STORAGE_ALIGN, (size_t)block_count * block_size);
+    if (memory->bytes == NULL) {
+        memory_close(&memory->head);
+        return kvt_error_set(err, KVT_NOMEM, "%s storage of %" PRIu32 " x %zu bytes",
+                             kvbm_storage_kind_name(kind), block_count, block_size);
+    }
+    *out = &memory->head;
+    return KVT_OK;
+}

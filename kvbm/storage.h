@@ -1,0 +1,76 @@
+/*
+ * kvbm/storage.h -- the memory of one tier: so many blocks of one size, readable and writable
+ * whole.
+ *
+ * Why: device memory, host memory and a disk file differ only in how bytes get in and out.  Behind
+ * this one table the pool, the transfers and the offloader are written once.
+ *
+ * Ownership: whoever opened a storage closes it with kvbm_storage_close(), after every user is
+ * gone. Host buffers are borrowed for the call. Threads:   any thread may read and write; two
+ * threads must not touch the same block at once (the pool's handles see to that). Limits:
+ * block_size is a multiple of KVBM_STORAGE_ALIGN and at most KVT_BLOCK_SIZE_MAX; host buffers are
+ * aligned to KVBM_STORAGE_ALIGN; KVBM_STORAGE_BLOCKS_MAX blocks.
+ */
+#ifndef KVBM_STORAGE_H
+#define KVBM_STORAGE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kvtier/error.h"
+
+#define KVBM_STORAGE_ALIGN      4096
+#define KVBM_STORAGE_BLOCKS_MAX (UINT32_C(1) << 24)
+
+enum kvbm_storage_kind {
+    KVBM_STORAGE_DEVICE, /* memory of a GPU */
+    KVBM_STORAGE_PINNED, /* host memory a GPU can reach directly */
+    KVBM_STORAGE_SYSTEM, /* host memory */
+    KVBM_STORAGE_DISK,   /* a file */
+};
+
+struct kvbm_storage;
+
+/* One block in or out; every one gets its own answer. */
+struct kvbm_storage_io {
+    uint32_t block;
+    void *host;          /* read: filled; write: read from */
+    enum kvt_err status; /* out: KVT_OK, KVT_IO, KVT_CORRUPT, KVT_NOTFOUND (never written) ... */
+};
+
+struct kvbm_storage_ops {
+    void (*read)(struct kvbm_storage *storage, struct kvbm_storage_io *ios, size_t count);
+    void (*write)(struct kvbm_storage *storage, struct kvbm_storage_io *ios, size_t count);
+    /** Where the block lies in this process's memory, or NULL when it does not. */
+    void *(*address)(struct kvbm_storage *storage, uint32_t block);
+    void (*close)(struct kvbm_storage *storage);
+};
+
+/* The head of every implementation. */
+struct kvbm_storage {
+    const struct kvbm_storage_ops *ops;
+    enum kvbm_storage_kind kind;
+    uint32_t block_count;
+    size_t block_size;
+};
+
+const char *kvbm_storage_kind_name(enum kvbm_storage_kind kind);
+
+/** KVT_OK, or KVT_RANGE / KVT_INVALID in words. */
+KVT_NODISCARD enum kvt_err kvbm_storage_check(uint32_t block_count, size_t block_size,
+                                              struct kvt_error *err);
+
+/** Host memory under the name `kind` (SYSTEM; or DEVICE and PINNED on a machine without a GPU). */
+KVT_NODISCARD enum kvt_err kvbm_storage_open_memory(struct kvbm_storage **out,
+                                                    enum kvbm_storage_kind kind,
+                                                    uint32_t block_count, size_t block_size,
+                                                    struct kvt_error *err);
+
+void kvbm_storage_read(struct kvbm_storage *storage, struct kvbm_storage_io *ios, size_t count);
+void kvbm_storage_write(struct kvbm_storage *storage, struct kvbm_storage_io *ios, size_t count);
+void *kvbm_storage_address(struct kvbm_storage *storage, uint32_t block);
+
+/** NULL is allowed. */
+void kvbm_storage_close(struct kvbm_storage *storage);
+
+#endif /* KVBM_STORAGE_H */
