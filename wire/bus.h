@@ -50,7 +50,8 @@ uint64_t wire_bus_reconnects(struct wire_bus *bus);
  *  an existing stream with other limits is left as the operator made it). */
 KVT_NODISCARD enum kvt_err wire_bus_ensure_streams(struct wire_bus *bus, struct kvt_error *err);
 
-/** Core publish: at most once.  KVT_OK means handed to the connection's bounded buffer. */
+/** Core publish: at most once.  KVT_OK means handed to the connection; KVT_UNAVAILABLE while it is
+ *  away (nothing is kept: the caller's own buffer is the bounded one), KVT_AGAIN, KVT_RANGE. */
 KVT_NODISCARD enum kvt_err wire_bus_publish(struct wire_bus *bus, const char *subject,
                                             const void *bytes, size_t size);
 
@@ -74,7 +75,8 @@ KVT_NODISCARD enum kvt_err wire_bus_subscribe(struct wire_bus *bus, const char *
                                               wire_bus_message_fn *callback, void *arg,
                                               struct kvt_error *err);
 
-/** End the subscription made with the same subject and arg; no callback after it returned. */
+/** End the subscription made with the same subject and arg; no callback after it returned.  Not
+ * from inside its callback. */
 void wire_bus_unsubscribe(struct wire_bus *bus, const char *subject, void *arg);
 
 /** Ask and wait for one answer, appended to `answer`.  KVT_UNAVAILABLE: nobody answers there. */

@@ -29,7 +29,7 @@ const void *wire_message_bytes(const struct wire_message *message, size_t *size)
 const char *wire_message_subject(const struct wire_message *message);
 uint64_t wire_message_stream_seq(const struct wire_message *message);
 uint64_t wire_message_time_ms(const struct wire_message *message);
-/** Deliveries so far of a work-queue message (1 = first). */
+/** Deliveries so far of a work-queue message (1 = first); a killed server may forget some. */
 uint64_t wire_message_deliveries(const struct wire_message *message);
 void wire_message_free(struct wire_message *message);
 
@@ -61,18 +61,22 @@ void wire_stream_close(struct wire_stream *stream);
 /**
  * Fetch up to `max` messages, waiting up to `wait_ms` for the first.
  *
- * Ordered: sequences strictly increase over the reader's life.  When the stream's first sequence
+ * Ordered: sequences strictly increase until a gap is told.  When the stream's first sequence
  * has passed what we want next, KVT_NOTFOUND is given once with *count 0 and reading goes on at the
  * first stored one: the caller must treat it as a gap for every publisher.  The same when the
  * stream is another one than before (created anew).
  *
- * @return KVT_OK (also with 0 messages), KVT_NOTFOUND (gap, see above), KVT_UNAVAILABLE, KVT_NOMEM
+ * A stream of ours that is missing is made again, empty: that is such a gap.
+ *
+ * @return KVT_OK (also with 0 messages), KVT_NOTFOUND (gap, see above), KVT_UNAVAILABLE (returns
+ *         sooner than `wait_ms`, but never at once), KVT_NOMEM
  */
 KVT_NODISCARD enum kvt_err wire_stream_fetch(struct wire_stream *stream,
                                              struct wire_message **messages, size_t max,
                                              uint64_t wait_ms, size_t *count);
 
-/** Work queue: the effect holds; the message will not come again.  Waits for the server's word. */
+/** Work queue: the effect holds; the message will not come again.  Waits for the server's word.  A
+ *  server killed right after it may still have forgotten: what is asked for must be repeatable. */
 KVT_NODISCARD enum kvt_err wire_stream_ack(struct wire_stream *stream,
                                            struct wire_message *message);
 /** Work queue: still working on it, do not redeliver yet. */

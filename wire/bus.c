@@ -1,0 +1,405 @@
+#include "wire/bus.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "wire/bus_state.h"
+#include "wire/subject.h"
+
+enum {
+    CONNECT_TIMEOUT_MS = 2000,
+    RECONNECT_WAIT_MS = 250,
+    RECONNECT_JITTER_MS = 100,
+    PING_INTERVAL_MS = 10000,
+    PINGS_OUT_MAX = 2,
+    WRITE_DEADLINE_MS = 5000,
+    API_WAIT_MS = 5000,
+    SECRET_FILE_MAX = 4096,
+};
+
+enum kvt_err
+wire_bus_error(natsStatus status)
+{
+    switch (status) {
+    case NATS_OK: return KVT_OK;
+    case NATS_TIMEOUT: return KVT_TIMEOUT;
+    case NATS_NO_MEMORY: return KVT_NOMEM;
+    case NATS_MAX_PAYLOAD: return KVT_RANGE;
+    case NATS_INSUFFICIENT_BUFFER: return KVT_AGAIN;
+    case NATS_NOT_FOUND: return KVT_NOTFOUND;
+    case NATS_NOT_PERMITTED:
+    case NATS_CONNECTION_AUTH_FAILED: return KVT_DENIED;
+    case NATS_INVALID_ARG:
+    case NATS_INVALID_SUBJECT:
+    case NATS_ADDRESS_MISSING: return KVT_INVALID;
+    default: return KVT_UNAVAILABLE;
+    }
+}
+
+static void
+on_connected(natsConnection *nc, void *arg)
+{
+    struct wire_bus *bus = arg;
+
+    (void)nc;
+    atomic_fetch_add(&bus->reconnects, 1);
+}
+
+/* The last callback of a connection: the library calls them in order, on one thread. */
+static void
+on_closed(natsConnection *nc, void *arg)
+{
+    struct wire_bus *bus = arg;
+
+    (void)nc;
+    (void)pthread_mutex_lock(&bus->shared.lock);
+    bus->shared.closed = true;
+    (void)pthread_cond_broadcast(&bus->shared.completed);
+    (void)pthread_mutex_unlock(&bus->shared.lock);
+}
+
+/* Without a handler the library prints to stderr.  What matters of an asynchronous error shows in
+ * the connection's state and in the caller's timeouts. */
+static void
+on_error(natsConnection *nc, natsSubscription *subscription, natsStatus status, void *arg)
+{
+    (void)nc;
+    (void)subscription;
+    (void)status;
+    (void)arg;
+}
+
+/* The first line of a secret's file, NUL-terminated. */
+static enum kvt_err
+read_secret(char **out, const char *path, struct kvt_error *err)
+{
+    size_t size;
+    enum kvt_err rc = kvt_file_read(out, &size, path, SECRET_FILE_MAX, err);
+
+    if (rc == KVT_OK)
+        (*out)[strcspn(*out, "\r\n")] = '\0';
+    return rc;
+}
+
+static void
+wipe(char *secret)
+{
+    if (secret != NULL)
+        explicit_bzero(secret, strlen(secret));
+    kvt_free(secret);
+}
+
+static bool
+is_set(const char *text)
+{
+    return text != NULL && text[0] != '\0';
+}
+
+static enum kvt_err
+set_credentials(natsOptions *nats, const struct wire_bus_options *options, struct kvt_error *err)
+{
+    char *secret = NULL;
+    natsStatus s = NATS_OK;
+    enum kvt_err rc;
+    char *colon;
+
+    if (is_set(options->user_file)) {
+        rc = read_secret(&secret, options->user_file, err);
+        if (rc != KVT_OK)
+            return rc;
+        colon = strchr(secret, ':');
+        if (colon == NULL) {
+            wipe(secret);
+            return kvt_error_set(err, KVT_INVALID, "%s: expected user:password",
+                                 options->user_file);
+        }
+        *colon = '\0';
+        s = natsOptions_SetUserInfo(nats, secret, colon + 1);
+        *colon = ':';
+        wipe(secret);
+    } else if (is_set(options->token_file)) {
+        rc = read_secret(&secret, options->token_file, err);
+        if (rc != KVT_OK)
+            return rc;
+        s = natsOptions_SetToken(nats, secret);
+        wipe(secret);
+    } else if (is_set(options->creds_file)) {
+        s = natsOptions_SetUserCredentialsFromFiles(nats, options->creds_file, NULL);
+    }
+    if (s != NATS_OK)
+        return kvt_error_set(err, wire_bus_error(s), "NATS credentials: %s", natsStatus_GetText(s));
+    return KVT_OK;
+}
+
+/* One call after the other as long as all succeed; `s` carries the first failure. */
+static natsStatus
+set_connection(natsOptions *nats, struct wire_bus *bus, const struct wire_bus_options *options)
+{
+    natsStatus s = natsOptions_SetURL(nats, options->url);
+
+    if (s == NATS_OK)
+        s = natsOptions_SetName(nats, is_set(options->name) ? options->name : "kvtier");
+    if (s == NATS_OK)
+        s = natsOptions_SetTimeout(nats, CONNECT_TIMEOUT_MS);
+    if (s == NATS_OK)
+        s = natsOptions_SetAllowReconnect(nats, true);
+    if (s == NATS_OK)
+        s = natsOptions_SetMaxReconnect(nats, -1);
+    if (s == NATS_OK)
+        s = natsOptions_SetReconnectWait(nats, RECONNECT_WAIT_MS);
+    if (s == NATS_OK)
+        s = natsOptions_SetReconnectJitter(nats, RECONNECT_JITTER_MS, RECONNECT_JITTER_MS);
+    if (s == NATS_OK)
+        s = natsOptions_SetReconnectBufSize(nats, WIRE_BUS_RECONNECT_BUFFER);
+    if (s == NATS_OK)
+        s = natsOptions_SetPingInterval(nats, PING_INTERVAL_MS);
+    if (s == NATS_OK)
+        s = natsOptions_SetMaxPingsOut(nats, PINGS_OUT_MAX);
+    if (s == NATS_OK)
+        s = natsOptions_SetWriteDeadline(nats, WRITE_DEADLINE_MS);
+    if (s == NATS_OK)
+        s = natsOptions_SetFailRequestsOnDisconnect(nats, true);
+    if (s == NATS_OK)
+        s = natsOptions_SetErrorHandler(nats, on_error, NULL);
+    if (s == NATS_OK)
+        s = natsOptions_SetReconnectedCB(nats, on_connected, bus);
+    if (s == NATS_OK)
+        s = natsOptions_SetClosedCB(nats, on_closed, bus);
+    if (s == NATS_OK && !options->connect_now)
+        s = natsOptions_SetRetryOnFailedConnect(nats, true, on_connected, bus);
+    if (s == NATS_OK && is_set(options->ca_file))
+        s = natsOptions_LoadCATrustedCertificates(nats, options->ca_file);
+    if (s == NATS_OK && (is_set(options->ca_file) || strncmp(options->url, "tls://", 6) == 0))
+        s = natsOptions_SetSecure(nats, true);
+    return s;
+}
+
+static enum kvt_err
+connect_now(struct wire_bus *bus, const struct wire_bus_options *options, struct kvt_error *err)
+{
+    natsOptions *nats = NULL;
+    jsOptions js;
+    natsStatus s;
+    enum kvt_err rc = KVT_OK;
+
+    s = natsOptions_Create(&nats);
+    if (s == NATS_OK)
+        s = set_connection(nats, bus, options);
+    if (s == NATS_OK)
+        rc = set_credentials(nats, options, err);
+    if (s == NATS_OK && rc == KVT_OK) {
+        s = natsConnection_Connect(&bus->nc, nats);
+        if (s == NATS_NOT_YET_CONNECTED)
+            s = NATS_OK; /* the library keeps trying */
+    }
+    natsOptions_Destroy(nats);
+    if (rc != KVT_OK)
+        return rc;
+    if (s == NATS_OK)
+        s = jsOptions_Init(&js);
+    if (s == NATS_OK) {
+        js.Wait = API_WAIT_MS;
+        s = natsConnection_JetStream(&bus->js, bus->nc, &js);
+    }
+    if (s != NATS_OK)
+        return kvt_error_set(err, wire_bus_error(s), "NATS %s: %s", options->url,
+                             natsStatus_GetText(s));
+    return KVT_OK;
+}
+
+enum kvt_err
+wire_bus_open(struct wire_bus **out, const struct wire_bus_options *options, struct kvt_error *err)
+{
+    struct wire_bus *bus;
+    enum kvt_err rc;
+
+    assert(out != NULL && options != NULL && options->url != NULL);
+    *out = NULL;
+    bus = kvt_calloc(1, sizeof(*bus));
+    if (bus == NULL)
+        return kvt_error_set(err, KVT_NOMEM, "NATS %s: out of memory", options->url);
+    (void)pthread_mutex_init(&bus->shared.lock, NULL);
+    (void)pthread_cond_init(&bus->shared.completed, NULL);
+    rc = connect_now(bus, options, err);
+    if (rc != KVT_OK) {
+        wire_bus_close(bus);
+        return rc;
+    }
+    *out = bus;
+    return KVT_OK;
+}
+
+void
+wire_bus_close(struct wire_bus *bus)
+{
+    if (bus == NULL)
+        return;
+    for (size_t i = 0; i < WIRE_BUS_SUBSCRIPTIONS_MAX; i++)
+        wire_bus_subscription_end(bus, i);
+    if (bus->nc != NULL && wire_bus_connected(bus))
+        (void)natsConnection_FlushTimeout(bus->nc, CONNECT_TIMEOUT_MS);
+    jsCtx_Destroy(bus->js);
+    if (bus->nc != NULL) {
+        natsConnection_Close(bus->nc);
+        /* A callback that was already queued must not find the bus gone. */
+        (void)pthread_mutex_lock(&bus->shared.lock);
+        while (!bus->shared.closed)
+            (void)pthread_cond_wait(&bus->shared.completed, &bus->shared.lock);
+        (void)pthread_mutex_unlock(&bus->shared.lock);
+        natsConnection_Destroy(bus->nc);
+    }
+    (void)pthread_cond_destroy(&bus->shared.completed);
+    (void)pthread_mutex_destroy(&bus->shared.lock);
+    kvt_free(bus);
+}
+
+bool
+wire_bus_connected(struct wire_bus *bus)
+{
+    return natsConnection_Status(bus->nc) == NATS_CONN_STATUS_CONNECTED;
+}
+
+uint64_t
+wire_bus_reconnects(struct wire_bus *bus)
+{
+    return atomic_load(&bus->reconnects);
+}
+
+enum kvt_err
+wire_bus_publish(struct wire_bus *bus, const char *subject, const void *bytes, size_t size)
+{
+    assert(bus != NULL && subject != NULL);
+    if (size > WIRE_BUS_MESSAGE_MAX)
+        return KVT_RANGE;
+    if (!wire_bus_connected(bus))
+        return KVT_UNAVAILABLE;
+    return wire_bus_error(natsConnection_Publish(bus->nc, subject, bytes, (int)size));
+}
+
+enum kvt_err
+wire_bus_publish_acked(struct wire_bus *bus, const char *subject, const char *message_id,
+                       const void *bytes, size_t size, uint64_t timeout_ms, uint64_t *stream_seq)
+{
+    jsPubOptions options;
+    jsPubAck *ack = NULL;
+    jsErrCode code = 0;
+    natsStatus s;
+
+    assert(bus != NULL && subject != NULL && timeout_ms > 0);
+    if (stream_seq != NULL)
+        *stream_seq = 0;
+    if (size > WIRE_BUS_MESSAGE_MAX)
+        return KVT_RANGE;
+    if (!wire_bus_connected(bus))
+        return KVT_UNAVAILABLE;
+    (void)jsPubOptions_Init(&options);
+    options.MsgId = message_id;
+    options.MaxWait = (int64_t)timeout_ms;
+    s = js_Publish(&ack, bus->js, subject, bytes, (int)size, &options, &code);
+    if (s == NATS_OK && stream_seq != NULL)
+        *stream_seq = ack->Sequence;
+    jsPubAck_Destroy(ack);
+    if (s == NATS_OK || code == 0)
+        return wire_bus_error(s);
+    switch (code) {
+    case JSStreamStoreFailedErr:
+    case JSStorageResourcesExceededErr:
+    case JSMemoryResourcesExceededErr:
+    case JSAccountResourcesExceededErr:
+    case JSInsufficientResourcesErr: return KVT_FULL;
+    case JSStreamMessageExceedsMaximumErr: return KVT_RANGE;
+    default: return KVT_UNAVAILABLE;
+    }
+}
+
+enum kvt_err
+wire_bus_request(struct wire_bus *bus, const char *subject, const void *bytes, size_t size,
+                 uint64_t timeout_ms, struct kvt_buffer *answer)
+{
+    natsMsg *message = NULL;
+    enum kvt_err rc;
+
+    assert(bus != NULL && subject != NULL && answer != NULL && timeout_ms > 0);
+    if (size > WIRE_BUS_MESSAGE_MAX)
+        return KVT_RANGE;
+    if (!wire_bus_connected(bus))
+        return KVT_UNAVAILABLE;
+    rc = wire_bus_error(
+        natsConnection_Request(&message, bus->nc, subject, bytes, (int)size, (int64_t)timeout_ms));
+    if (rc == KVT_OK && natsMsg_GetDataLength(message) > 0) {
+        kvt_buffer_append(answer, natsMsg_GetData(message), (size_t)natsMsg_GetDataLength(message));
+        if (!kvt_buffer_ok(answer))
+            rc = KVT_RANGE;
+    }
+    natsMsg_Destroy(message);
+    return rc;
+}
+
+/* What KVTier's streams look like when nobody made them before. */
+struct stream_shape {
+    const char *name;
+    const char *subject;
+    jsRetentionPolicy retention;
+    int64_t bytes_max;
+};
+
+static const struct stream_shape shapes[] = {
+    {WIRE_STREAM_EVENTS, WIRE_SUBJECT_EVENTS_ALL, js_LimitsPolicy, INT64_C(2) << 30},
+    {WIRE_STREAM_ORDERS, WIRE_SUBJECT_ORDERS_ALL, js_WorkQueuePolicy, INT64_C(256) << 20},
+    {WIRE_STREAM_REPORTS, WIRE_SUBJECT_REPORTS_ALL, js_LimitsPolicy, INT64_C(256) << 20},
+};
+
+static natsStatus
+ensure_stream(struct wire_bus *bus, const struct stream_shape *shape, jsErrCode *code)
+{
+    const int64_t second_ns = INT64_C(1000000000);
+    const char *subjects[] = {shape->subject};
+    jsStreamConfig config;
+    jsStreamInfo *info = NULL;
+    natsStatus s;
+
+    s = js_GetStreamInfo(&info, bus->js, shape->name, NULL, code);
+    jsStreamInfo_Destroy(info);
+    if (s == NATS_OK || *code != JSStreamNotFoundErr)
+        return s;
+    s = jsStreamConfig_Init(&config);
+    if (s != NATS_OK)
+        return s;
+    config.Name = shape->name;
+    config.Subjects = subjects;
+    config.SubjectsLen = 1;
+    config.Retention = shape->retention;
+    config.MaxBytes = shape->bytes_max;
+    config.MaxAge = 24 * 3600 * second_ns;
+    config.Discard = shape->retention == js_WorkQueuePolicy ? js_DiscardNew : js_DiscardOld;
+    config.Storage = js_FileStorage;
+    config.Duplicates = 120 * second_ns;
+    *code = 0;
+    s = js_AddStream(NULL, bus->js, &config, NULL, code);
+    /* Another daemon was faster, and its limits were the operator's. */
+    if (s != NATS_OK && *code == JSStreamNameExistErr)
+        s = NATS_OK;
+    return s;
+}
+
+enum kvt_err
+wire_bus_ensure_streams(struct wire_bus *bus, struct kvt_error *err)
+{
+    assert(bus != NULL);
+    if (!wire_bus_connected(bus))
+        return kvt_error_set(err, KVT_UNAVAILABLE, "NATS is not connected");
+    for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
+        jsErrCode code = 0;
+        const natsStatus s = ensure_stream(bus, &shapes[i], &code);
+
+        if (s == NATS_OK)
+            continue;
+        return kvt_error_set(err, s == NATS_ERR ? KVT_UNAVAILABLE : wire_bus_error(s),
+                             "stream %s: %s (JetStream code %d)", shapes[i].name,
+                             natsStatus_GetText(s), (int)code);
+    }
+    return KVT_OK;
+}

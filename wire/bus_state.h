@@ -1,0 +1,43 @@
+/*
+ * wire/bus_state.h -- inside of a bus, for wire/ alone.
+ *
+ * Why: subscriptions and stream readers work on the same connection as the bus itself.
+ * Ownership: as wire/bus.h.
+ * Threads:   `shared` is guarded by its lock; the rest is constant after opening.
+ * Limits:    as wire/bus.h.
+ */
+#ifndef WIRE_BUS_STATE_H
+#define WIRE_BUS_STATE_H
+
+#include <nats/nats.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "wire/bus.h"
+
+/* A publish while the server is away fails at once: whoever must not lose it keeps it in a buffer
+ * of its own, in order.  The library treats 0 as "8 MiB", so this is as small as it gets. */
+#define WIRE_BUS_RECONNECT_BUFFER 1
+
+struct wire_bus_subscription;
+
+struct wire_bus {
+    natsConnection *nc;
+    jsCtx *js;
+    _Atomic uint64_t reconnects;
+
+    struct {
+        pthread_mutex_t lock;     /* guards this struct, and nothing outside it */
+        pthread_cond_t completed; /* a subscription or the connection ran its last callback */
+        bool closed;
+        struct wire_bus_subscription *slots[WIRE_BUS_SUBSCRIPTIONS_MAX];
+    } shared;
+};
+
+/** The code for a status of the NATS library. */
+enum kvt_err wire_bus_error(natsStatus status);
+
+/** End the subscription in `slot`, if any, and wait until its last callback returned. */
+void wire_bus_subscription_end(struct wire_bus *bus, size_t slot);
+
+#endif /* WIRE_BUS_STATE_H */
