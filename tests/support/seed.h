@@ -1,23 +1,23 @@
 /*
- * tests/support/seed.h -- randomness that can be replayed, temporary folders, and the allocation sweep.
+ * tests/support/seed.h -- randomness that can be replayed, temporary folders, and the allocation
+ * sweep.
  *
- * Why: a random test that fails must fail again: KVT_SEED=<number> in the environment repeats a run.
- * Ownership: see each call.
- * Threads:   call from the test's main thread.
- * Limits:    none.
+ * Why: a random test that fails must fail again: KVT_SEED=<number> in the environment repeats a
+ * run. Ownership: see each call. Threads:   call from the test's main thread. Limits:    none.
  */
 #ifndef TESTS_SUPPORT_SEED_H
 #define TESTS_SUPPORT_SEED_H
 
+/* cmocka.h needs the four before it; sorted by name it would come first. */
+/* clang-format off */
+#include <setjmp.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-/* cmocka wants these four before its own header, in this order. */
-#include <setjmp.h>
-#include <stdarg.h>
-
 #include <cmocka.h>
+/* clang-format on */
 
 /** The seed of this run: KVT_SEED, or a fresh one.  Printed on stderr the first time. */
 uint64_t test_seed(void);
