@@ -1,8 +1,9 @@
 /*
  * g4/check.h -- is this body the block it claims to be?
  *
- * Why: a truncated, flipped or foreign object must be a miss, never data.  One function decides, and
- * gateway, client, CLI and tests all call it.
+ * Why: a truncated, flipped or foreign object must be a miss, never data.  One function decides,
+ * and gateway, client, CLI and tests all call it.
+ *
  * Ownership: none.
  * Threads:   any.
  * Limits:    none.

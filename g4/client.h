@@ -1,8 +1,8 @@
 /*
  * g4/client.h -- blocks through a gateway, in batches.
  *
- * Why: a worker asks for hundreds of blocks at once; one request per batch, one result per key in the
- * caller's order, and a body that does not fit its crc is a miss, not data.
+ * Why: a worker asks for hundreds of blocks at once; one request per batch, one result per key in
+ * the caller's order, and a body that does not fit its crc is a miss, not data.
  *
  * Ownership: options are copied; keys, bodies and buffers are borrowed for the call.
  * Threads:   any number of threads; each call uses a connection of a pool.
@@ -29,8 +29,8 @@ struct g4_client_options {
     const char *region;       /* "" = us-east-1 */
     unsigned connections_max; /* 0 = 8 */
     uint64_t timeout_ms;      /* of one request; 0 = 30 s */
-    uint64_t retry_ms;        /* keep retrying an absent or busy gateway this long; 0 = not at all */
-    size_t batch_bytes_max;   /* bodies in one request; 0 = 16 MiB */
+    uint64_t retry_ms;      /* keep retrying an absent or busy gateway this long; 0 = not at all */
+    size_t batch_bytes_max; /* bodies in one request; 0 = 16 MiB */
 };
 
 struct g4_client_item {

@@ -1,9 +1,10 @@
 /*
  * g4/faulty.h -- a store that misbehaves on purpose, stacked on a real one.
  *
- * Why: tests fail the Nth call, delay it, cut its body short, flip a bit in it, or do the work and lose
- * the answer; the code above must never notice anything but an honest error.
- * Ownership: takes over the inner store and closes it.
+ * Why: tests fail the Nth call, delay it, cut its body short, flip a bit in it, or do the work and
+ * lose the answer; the code above must never notice anything but an honest error.
+ *
+ * Ownership: takes over the inner store when opening succeeds, and closes it.
  * Threads:   any; faults are set under a leaf lock.
  * Limits:    one rule per verb at a time.
  */

@@ -2,7 +2,8 @@
  * g4/s3.h -- an S3 bucket as a store: libcurl multi, own SigV4.
  *
  * Why: libcurl carries the bytes; signing is ours because the installed libcurls sign keys with ':'
- * differently (AWS "Signature Version 4", Create a signed request).  ETags go unquoted in conditions.
+ * differently (AWS "Signature Version 4", Create a signed request).  ETags go unquoted in
+ * conditions.
  *
  * Ownership: options are copied.
  * Threads:   `threads` I/O threads, each with its own multi handle.

@@ -2,9 +2,11 @@
  * g4/sigv4.h -- AWS Signature Version 4, both sides.
  *
  * Why: the client signs, the gateway verifies, and both must canonicalize alike (AWS S3 API
- * reference, "Authenticating Requests: Using the Authorization Header"). Ownership: the caller owns
- * all text. Threads:   any; no shared state. Limits:    G4_SIGV4_HEADERS_MAX signed headers; texts
- * of the sizes below.
+ * reference, "Authenticating Requests: Using the Authorization Header").
+ *
+ * Ownership: the caller owns all text.
+ * Threads:   any; no shared state.
+ * Limits:    G4_SIGV4_HEADERS_MAX signed headers; texts of the sizes below.
  */
 #ifndef G4_SIGV4_H
 #define G4_SIGV4_H

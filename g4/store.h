@@ -1,15 +1,16 @@
 /*
  * g4/store.h -- what every object store offers: one request type, many stores.
  *
- * Why: the gateway, the CLI and the tests must not know whether a bucket is S3 over HTTP, a directory
- * or a directory that lies.  Stores: "s3" (g4/s3.h), "directory" (g4/directory.h), and "faulty"
- * (g4/faulty.h), which stacks on any of them.
+ * Why: the gateway, the CLI and the tests must not know whether a bucket is S3 over HTTP, a
+ * directory or a directory that lies.  Stores: "s3" (g4/s3.h), "directory" (g4/directory.h), and
+ * "faulty" (g4/faulty.h), which stacks on any of them.
  *
- * Ownership: a request belongs to the caller from its making to its completion; the store borrows it
- *            in between, with everything it points to.  A body the store allocated (`buffer` NULL at
- *            submission) belongs to the caller afterwards: kvt_free(buffer).
- * Threads:   any thread may submit.  `done` runs on one of the store's I/O threads: copy, hand over,
- *            leave.  It runs exactly once for every accepted request, possibly before submit returns.
+ * Ownership: a request belongs to the caller from its making to its completion; the store borrows
+ *            it in between, with everything it points to.  A body the store allocated (`buffer`
+ *            NULL at submission) belongs to the caller afterwards: kvt_free(buffer).
+ * Threads:   any thread may submit.  `done` runs on one of the store's I/O threads: copy, hand
+ *            over, leave.  It runs exactly once for every accepted request, possibly before submit
+ *            returns.
  * Limits:    a queue of `queue_max` requests given at opening: beyond it submit answers KVT_AGAIN.
  */
 #ifndef G4_STORE_H
@@ -19,9 +20,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "g4/key.h"
 #include "kvtier/block.h"
 #include "kvtier/error.h"
-#include "g4/key.h"
 
 #define G4_ETAG_MAX      80
 #define G4_TOKEN_MAX     1024
@@ -35,8 +36,8 @@ enum g4_condition {
     G4_IF_MATCH,  /* If-Match: <etag> */
 };
 
-/* What travels beside a block's bytes (x-amz-meta-kvt-*).  `present` is false for objects written by
- * others: then only `length` of the body itself can be checked. */
+/* What travels beside a block's bytes (x-amz-meta-kvt-*).  `present` is false for objects written
+ * by others: then only `length` of the body itself can be checked. */
 struct g4_meta {
     bool present;
     uint64_t length;
@@ -63,7 +64,7 @@ struct g4_request {
     const void *body; /* PUT */
     size_t body_size;
 
-    void *buffer; /* GET: the caller's memory, or NULL = the store allocates */
+    void *buffer;           /* GET: the caller's memory, or NULL = the store allocates */
     size_t buffer_capacity; /* GET: most bytes to take; a larger object is KVT_RANGE */
     size_t buffer_size;     /* out: bytes received */
 
@@ -102,7 +103,12 @@ void g4_store_close(struct g4_store *store);
 
 const char *g4_store_name(const struct g4_store *store);
 
-/** KVT_OK (done will be called) or KVT_AGAIN, KVT_INVALID, KVT_CANCELLED (it will not). */
+/** The driver's own state, for the functions of that driver's header; NULL when `store` has another
+ *  driver. */
+void *g4_store_self(const struct g4_store *store, const struct g4_store_driver *driver);
+
+/** KVT_OK (done will be called) or KVT_AGAIN, KVT_INVALID, KVT_CANCELLED (it will not).  Results
+ * are reset first; conditions go with PUT, and G4_IF_MATCH also with DELETE, nowhere else. */
 KVT_NODISCARD enum kvt_err g4_store_submit(struct g4_store *store, struct g4_request *request);
 
 /** Submit and wait; `done` and `arg` are used by the call.  Returns request->status, or what submit
