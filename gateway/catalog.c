@@ -1,0 +1,426 @@
+#include "gateway/catalog.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/db.h"
+#include "base/log.h"
+#include "gateway/catalog_private.h"
+
+enum {
+    GROUP_CHANGES_MAX = 16384, /* of many jobs in one transaction */
+    MEASURE_MS = 200,
+    RETRY_MS = 100,
+};
+
+/* Room beyond bytes_max, so that removals and event bookkeeping go on when new rows are refused. */
+static uint64_t
+map_bytes(uint64_t bytes_max)
+{
+    const uint64_t slack = bytes_max / 8;
+
+    return bytes_max + (slack < (4u << 20) ? (4u << 20) : slack);
+}
+
+/* Pages in use, less those LMDB will use again.  The free list is only walked when it matters. */
+static void
+measure(struct gateway_catalog *catalog, MDB_txn *txn)
+{
+    const uint64_t now_ms = kvt_clock_mono_ms();
+    const uint64_t limit = catalog->options.bytes_max;
+    MDB_cursor *cursor = NULL;
+    uint64_t bytes;
+    MDB_envinfo info;
+    MDB_stat stat;
+    MDB_val key;
+    MDB_val ids;
+
+    if (catalog->measured_ms != 0 && now_ms - catalog->measured_ms < MEASURE_MS)
+        return;
+    catalog->measured_ms = now_ms;
+    (void)mdb_env_info(catalog->env, &info);
+    (void)mdb_env_stat(catalog->env, &stat);
+    bytes = (uint64_t)(info.me_last_pgno + 1) * stat.ms_psize;
+    if (bytes >= limit / 2 && mdb_cursor_open(txn, 0, &cursor) == 0) {
+        while (mdb_cursor_get(cursor, &key, &ids, MDB_NEXT) == 0) {
+            size_t pages = 0;
+
+            if (ids.mv_size >= sizeof(pages))
+                memcpy(&pages, ids.mv_data, sizeof(pages));
+            bytes -= pages * stat.ms_psize <= bytes ? pages * stat.ms_psize : bytes;
+        }
+        mdb_cursor_close(cursor);
+    }
+    atomic_store(&catalog->bytes, bytes);
+    atomic_store(&catalog->full, bytes >= limit);
+}
+
+static int
+apply_job(struct gateway_catalog *catalog, MDB_txn *txn, struct gateway_job *job)
+{
+    job->status = KVT_OK;
+    if (job->epoch != 0) {
+        if (job->epoch < catalog->counters.epoch)
+            job->status = KVT_DENIED;
+        else
+            catalog->counters.epoch = job->epoch;
+    }
+    for (size_t i = 0; i < job->count; i++) {
+        const int rc = gateway_catalog_apply(catalog, txn, &job->changes[i]);
+
+        if (rc != 0)
+            return rc;
+    }
+    return 0;
+}
+
+/* One transaction for the jobs from `first` on (`single`: that one only).  Nothing of a failed
+ * transaction is left, neither in the file nor in the counters. */
+static int
+commit_jobs(struct gateway_catalog *catalog, struct gateway_job *first, bool single)
+{
+    const struct gateway_counters before = catalog->counters;
+    const uint64_t acked = atomic_load(&catalog->acked_wanted);
+    MDB_txn *txn = NULL;
+    int rc;
+
+    rc = mdb_txn_begin(catalog->env, NULL, 0, &txn);
+    if (rc != 0)
+        return rc;
+    measure(catalog, txn);
+    for (struct gateway_job *job = first; rc == 0 && job != NULL; job = single ? NULL : job->next)
+        rc = apply_job(catalog, txn, job);
+    if (acked > catalog->counters.acked_seq && acked < catalog->counters.next_seq)
+        catalog->counters.acked_seq = acked;
+    if (rc == 0)
+        rc = gateway_catalog_trim(catalog, txn);
+    if (rc == 0)
+        rc = gateway_catalog_store(catalog, txn);
+    if (rc == 0)
+        rc = mdb_txn_commit(txn);
+    else
+        mdb_txn_abort(txn);
+    if (rc != 0)
+        catalog->counters = before;
+    return rc;
+}
+
+static void
+fail_job(struct gateway_job *job, int rc)
+{
+    struct kvt_error err;
+
+    job->status = kvt_db_error(&err, rc, "write the catalog");
+    if (rc == MDB_MAP_FULL)
+        job->status = KVT_FULL;
+    kvt_log_error("gateway.catalog", "write_failed", "%s", err.text);
+}
+
+/* Tell the waiters of `wait` (and all whose job failed) and unlink them.  From here on those jobs
+ * are no longer ours. */
+static struct gateway_job *
+finish_jobs(struct gateway_catalog *catalog, struct gateway_job *jobs, bool durable)
+{
+    struct gateway_job *kept = NULL;
+    struct gateway_job **tail = &kept;
+
+    (void)pthread_mutex_lock(&catalog->shared.lock);
+    catalog->shared.counters = catalog->counters;
+    while (jobs != NULL) {
+        struct gateway_job *job = jobs;
+
+        jobs = job->next;
+        if (durable || job->wait == GATEWAY_APPLIED || job->status != KVT_OK) {
+            job->finished = true;
+        } else {
+            job->next = NULL;
+            *tail = job;
+            tail = &job->next;
+        }
+    }
+    (void)pthread_cond_broadcast(&catalog->shared.done);
+    (void)pthread_mutex_unlock(&catalog->shared.lock);
+    return kept;
+}
+
+static void
+run_group(struct gateway_catalog *catalog, struct gateway_job *jobs)
+{
+    struct kvt_error err;
+    bool failed = false;
+    enum kvt_err synced;
+
+    if (commit_jobs(catalog, jobs, false) != 0) {
+        /* One job that does not fit must not fail its neighbours: each on its own. */
+        struct gateway_job *job = jobs;
+
+        do {
+            const int rc = commit_jobs(catalog, job, true);
+
+            failed = failed || rc != 0;
+            if (job == NULL)
+                break;
+            if (rc != 0)
+                fail_job(job, rc);
+            job = job->next;
+        } while (job != NULL);
+    }
+    atomic_store(&catalog->failed, failed);
+    if (failed && jobs == NULL)
+        kvt_clock_sleep_ms(RETRY_MS); /* only bookkeeping is waiting: do not spin on a full disk */
+    jobs = finish_jobs(catalog, jobs, false);
+    synced = kvt_db_sync(catalog->env, &err);
+    if (synced == KVT_OK) {
+        atomic_store(&catalog->durable_seq, catalog->counters.next_seq - 1);
+    } else {
+        kvt_log_error("gateway.catalog", "sync_failed", "%s", err.text);
+        atomic_store(&catalog->failed, true);
+        for (struct gateway_job *job = jobs; job != NULL; job = job->next)
+            job->status = synced;
+    }
+    (void)finish_jobs(catalog, jobs, true);
+}
+
+/* The next group: jobs up to GROUP_CHANGES_MAX changes.  False when there is nothing and never will
+ * be. */
+static bool
+take_group(struct gateway_catalog *catalog, struct gateway_job **jobs)
+{
+    struct gateway_job *last;
+    size_t changes;
+    bool more;
+
+    (void)pthread_mutex_lock(&catalog->shared.lock);
+    while (catalog->shared.first == NULL && !catalog->shared.stop &&
+           atomic_load(&catalog->acked_wanted) <= catalog->counters.acked_seq)
+        (void)pthread_cond_wait(&catalog->shared.work, &catalog->shared.lock);
+    *jobs = last = catalog->shared.first;
+    more = last != NULL || !catalog->shared.stop;
+    if (last != NULL) {
+        for (changes = last->count; last->next != NULL; last = last->next) {
+            changes += last->next->count;
+            if (changes > GROUP_CHANGES_MAX)
+                break;
+        }
+        catalog->shared.first = last->next;
+        if (last->next == NULL)
+            catalog->shared.last = NULL;
+        last->next = NULL;
+    }
+    (void)pthread_mutex_unlock(&catalog->shared.lock);
+    return more;
+}
+
+static void *
+writer_main(void *arg)
+{
+    struct gateway_catalog *catalog = arg;
+    struct gateway_job *jobs;
+
+    while (take_group(catalog, &jobs))
+        run_group(catalog, jobs);
+    return NULL;
+}
+
+static enum kvt_err
+submit(struct gateway_catalog *catalog, struct gateway_job *job)
+{
+    (void)pthread_mutex_lock(&catalog->shared.lock);
+    assert(!catalog->shared.stop);
+    if (catalog->shared.last == NULL)
+        catalog->shared.first = job;
+    else
+        catalog->shared.last->next = job;
+    catalog->shared.last = job;
+    (void)pthread_cond_signal(&catalog->shared.work);
+    while (!job->finished)
+        (void)pthread_cond_wait(&catalog->shared.done, &catalog->shared.lock);
+    (void)pthread_mutex_unlock(&catalog->shared.lock);
+    return job->status;
+}
+
+enum kvt_err
+gateway_catalog_change(struct gateway_catalog *catalog, struct gateway_change *changes,
+                       size_t count, enum gateway_catalog_wait wait)
+{
+    struct gateway_job job = {.changes = changes, .count = count, .wait = wait};
+
+    if (count == 0)
+        return KVT_OK;
+    return submit(catalog, &job);
+}
+
+enum kvt_err
+gateway_catalog_epoch(struct gateway_catalog *catalog, uint64_t epoch)
+{
+    struct gateway_job job = {.epoch = epoch, .wait = GATEWAY_DURABLE};
+    uint64_t known;
+
+    (void)pthread_mutex_lock(&catalog->shared.lock);
+    known = catalog->shared.counters.epoch;
+    (void)pthread_mutex_unlock(&catalog->shared.lock);
+    if (epoch == known)
+        return KVT_OK;
+    return epoch < known ? KVT_DENIED : submit(catalog, &job);
+}
+
+void
+gateway_catalog_acked(struct gateway_catalog *catalog, uint64_t seq)
+{
+    (void)pthread_mutex_lock(&catalog->shared.lock);
+    if (seq > atomic_load(&catalog->acked_wanted))
+        atomic_store(&catalog->acked_wanted, seq);
+    (void)pthread_cond_signal(&catalog->shared.work);
+    (void)pthread_mutex_unlock(&catalog->shared.lock);
+}
+
+void
+gateway_catalog_stats(struct gateway_catalog *catalog, struct gateway_catalog_stats *stats)
+{
+    struct gateway_counters counters;
+
+    (void)pthread_mutex_lock(&catalog->shared.lock);
+    counters = catalog->shared.counters;
+    (void)pthread_mutex_unlock(&catalog->shared.lock);
+    *stats = (struct gateway_catalog_stats){
+        .entries = counters.entries,
+        .pending = counters.pending,
+        .used = {counters.used[0], counters.used[1]},
+        .blocks = {counters.blocks[0], counters.blocks[1]},
+        .bytes = atomic_load(&catalog->bytes),
+        .bytes_max = catalog->options.bytes_max,
+        .incarnation = counters.incarnation,
+        .first_seq = counters.first_seq,
+        .next_seq = counters.next_seq,
+        .acked_seq = counters.acked_seq,
+        .durable_seq = atomic_load(&catalog->durable_seq),
+        .lost = counters.lost,
+        .epoch = counters.epoch,
+        .full = atomic_load(&catalog->full),
+        .failed = atomic_load(&catalog->failed),
+    };
+}
+
+static int
+open_databases(struct gateway_catalog *catalog)
+{
+    MDB_txn *txn = NULL;
+    int rc = mdb_txn_begin(catalog->env, NULL, 0, &txn);
+
+    if (rc != 0)
+        return rc;
+    if ((rc = mdb_dbi_open(txn, "objects", MDB_CREATE, &catalog->objects)) != 0 ||
+        (rc = mdb_dbi_open(txn, "pending", MDB_CREATE, &catalog->pending)) != 0 ||
+        (rc = mdb_dbi_open(txn, "outbox", MDB_CREATE, &catalog->outbox)) != 0 ||
+        (rc = mdb_dbi_open(txn, "meta", MDB_CREATE, &catalog->meta)) != 0)
+        goto fail;
+    rc = gateway_catalog_load(catalog, txn);
+    if (rc == MDB_NOTFOUND) {
+        /* A new catalog is a new life of the publisher: later than any before it. */
+        catalog->counters = (struct gateway_counters){
+            .incarnation = kvt_clock_unix_ms(), .first_seq = 1, .next_seq = 1};
+        rc = gateway_catalog_store(catalog, txn);
+    }
+    if (rc != 0)
+        goto fail;
+    measure(catalog, txn);
+    return mdb_txn_commit(txn);
+
+fail:
+    mdb_txn_abort(txn);
+    return rc;
+}
+
+static enum kvt_err
+start(struct gateway_catalog *catalog, struct kvt_error *err)
+{
+    enum kvt_err rc = kvt_db_sync(catalog->env, err);
+    int sys;
+
+    if (rc != KVT_OK)
+        return rc;
+    atomic_store(&catalog->durable_seq, catalog->counters.next_seq - 1);
+    atomic_store(&catalog->acked_wanted, catalog->counters.acked_seq);
+    catalog->shared.counters = catalog->counters;
+    if (pthread_mutex_init(&catalog->shared.lock, NULL) != 0)
+        return kvt_error_set(err, KVT_NOMEM, "catalog lock");
+    if (pthread_cond_init(&catalog->shared.work, NULL) != 0) {
+        (void)pthread_mutex_destroy(&catalog->shared.lock);
+        return kvt_error_set(err, KVT_NOMEM, "catalog lock");
+    }
+    if (pthread_cond_init(&catalog->shared.done, NULL) != 0) {
+        (void)pthread_cond_destroy(&catalog->shared.work);
+        (void)pthread_mutex_destroy(&catalog->shared.lock);
+        return kvt_error_set(err, KVT_NOMEM, "catalog lock");
+    }
+    catalog->locks_made = true;
+    sys = pthread_create(&catalog->thread, NULL, writer_main, catalog);
+    if (sys != 0)
+        return kvt_error_sys(err, sys, "start the catalog's writer");
+    catalog->started = true;
+    return KVT_OK;
+}
+
+enum kvt_err
+gateway_catalog_open(struct gateway_catalog **out, const struct gateway_catalog_options *options,
+                     struct kvt_error *err)
+{
+    const struct kvt_db_options db = {
+        .path = options->path, .map_bytes = map_bytes(options->bytes_max), .databases_max = 4};
+    struct gateway_catalog *catalog;
+    enum kvt_err rc;
+    int mdb;
+
+    *out = NULL;
+    catalog = kvt_calloc(1, sizeof(*catalog));
+    if (catalog == NULL)
+        return kvt_error_set(err, KVT_NOMEM, "catalog");
+    catalog->options = *options;
+    catalog->options.path = NULL; /* borrowed for this call only */
+    if (catalog->options.keep == 0)
+        catalog->options.keep = GATEWAY_CATALOG_KEEP;
+    if (catalog->options.backlog == 0)
+        catalog->options.backlog = GATEWAY_CATALOG_BACKLOG;
+    rc = kvt_db_open(&catalog->env, &db, err);
+    if (rc != KVT_OK)
+        goto fail;
+    mdb = open_databases(catalog);
+    if (mdb != 0) {
+        rc = kvt_db_error(err, mdb, "open the catalog");
+        goto fail;
+    }
+    rc = start(catalog, err);
+    if (rc != KVT_OK)
+        goto fail;
+    *out = catalog;
+    return KVT_OK;
+
+fail:
+    gateway_catalog_close(catalog);
+    return rc;
+}
+
+void
+gateway_catalog_close(struct gateway_catalog *catalog)
+{
+    if (catalog == NULL)
+        return;
+    if (catalog->started) {
+        (void)pthread_mutex_lock(&catalog->shared.lock);
+        catalog->shared.stop = true;
+        (void)pthread_cond_signal(&catalog->shared.work);
+        (void)pthread_mutex_unlock(&catalog->shared.lock);
+        (void)pthread_join(catalog->thread, NULL);
+    }
+    if (catalog->locks_made) {
+        (void)pthread_cond_destroy(&catalog->shared.done);
+        (void)pthread_cond_destroy(&catalog->shared.work);
+        (void)pthread_mutex_destroy(&catalog->shared.lock);
+    }
+    if (catalog->env != NULL)
+        mdb_env_close(catalog->env);
+    kvt_free(catalog);
+}

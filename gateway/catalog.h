@@ -1,0 +1,128 @@
+/*
+ * gateway/catalog.h -- what this gateway stored, durably, and the events that follow from it.
+ *
+ * Why: caps, reads, orders and events must agree after any crash.  So one LMDB transaction changes
+ * an object's row, the byte counters and the outbox of events together, and the events are not
+ * composed by callers: they are the difference between what a reader could see before and after.
+ *
+ * Ownership: changes and rows are the caller's; the catalog owns its environment and writer thread.
+ * Threads:   any thread reads in its own short transaction and hands changes to the one writer,
+ * which commits many callers' changes as one group.  Changes of one key must be ordered by the
+ *            caller (gateway/hold.h).
+ * Limits:    `bytes_max` (a full catalog answers KVT_FULL to changes that reserve, and still takes
+ *            removals); GATEWAY_CATALOG_KEEP sent events kept for range(), GATEWAY_CATALOG_BACKLOG
+ *            unsent ones: beyond it the oldest are given up and counted.
+ */
+#ifndef GATEWAY_CATALOG_H
+#define GATEWAY_CATALOG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "g4/key.h"
+#include "gateway/record.h"
+#include "kvtier/error.h"
+
+#define GATEWAY_CATALOG_KEEP    65536
+#define GATEWAY_CATALOG_BACKLOG 1000000
+
+struct gateway_catalog;
+
+struct gateway_catalog_options {
+    const char *path;
+    uint64_t bytes_max;
+    uint64_t hot_capacity;  /* 0: no hot tier */
+    uint64_t cold_capacity; /* 0: no cap */
+    enum g4_key_revision revision;
+    uint64_t keep;    /* 0 = GATEWAY_CATALOG_KEEP */
+    uint64_t backlog; /* 0 = GATEWAY_CATALOG_BACKLOG */
+};
+
+KVT_NODISCARD enum kvt_err gateway_catalog_open(struct gateway_catalog **out,
+                                                const struct gateway_catalog_options *options,
+                                                struct kvt_error *err);
+/** Finishes the changes handed in, syncs, frees.  NULL is allowed. */
+void gateway_catalog_close(struct gateway_catalog *catalog);
+
+/* One row to be written or erased. */
+struct gateway_change {
+    const char *key;
+    bool erase;
+    /* Count against the caps: beyond the cold one, or with a full catalog, the row is not written
+     * and `status` is KVT_FULL; beyond the hot one GATEWAY_HOT is taken out of record.tiers. */
+    bool reserve;
+    bool only_if_absent; /* an existing row stays as it is: KVT_EXISTS */
+    struct gateway_record record;
+    enum kvt_err status; /* out */
+};
+
+enum gateway_catalog_wait {
+    GATEWAY_APPLIED, /* readers see it, and it survives the end of the process */
+    GATEWAY_DURABLE, /* it survives a power cut */
+};
+
+/** Write the rows as one transaction.  KVT_OK: look at each status; otherwise none was written. */
+KVT_NODISCARD enum kvt_err gateway_catalog_change(struct gateway_catalog *catalog,
+                                                  struct gateway_change *changes, size_t count,
+                                                  enum gateway_catalog_wait wait);
+
+/** KVT_OK, KVT_NOTFOUND or KVT_IO. */
+KVT_NODISCARD enum kvt_err gateway_catalog_get(struct gateway_catalog *catalog, const char *key,
+                                               struct gateway_record *record);
+
+struct gateway_row {
+    char key[G4_KEY_MAX];
+    struct gateway_record record;
+};
+
+struct gateway_scan {
+    char after[G4_KEY_MAX]; /* in: start behind this key ("" = first); out: the last key visited */
+    const char *prefix;     /* NULL: all keys */
+    bool pending;           /* only rows that are not STORED */
+    unsigned tiers;         /* only rows with one of these tiers; 0 = all */
+    struct gateway_row *rows;
+    size_t capacity;
+    size_t count; /* out */
+    bool end;     /* out: nothing follows */
+    uint64_t seq; /* out: the last event these rows include */
+};
+
+/** Next page, in key order.  At most GATEWAY_SCAN_VISITS rows are looked at in one call. */
+KVT_NODISCARD enum kvt_err gateway_catalog_scan(struct gateway_catalog *catalog,
+                                                struct gateway_scan *scan);
+
+#define GATEWAY_SCAN_VISITS 8192
+
+/** Durable events from `from` on, at most `capacity`.  The first may be later than `from`. */
+KVT_NODISCARD enum kvt_err gateway_catalog_events(struct gateway_catalog *catalog, uint64_t from,
+                                                  struct gateway_event *events, size_t capacity,
+                                                  size_t *count);
+
+/** Everything up to `seq` is on the bus; does not wait. */
+void gateway_catalog_acked(struct gateway_catalog *catalog, uint64_t seq);
+
+/** Make `epoch` the highest one seen, durably.  KVT_DENIED: a higher one is known. */
+KVT_NODISCARD enum kvt_err gateway_catalog_epoch(struct gateway_catalog *catalog, uint64_t epoch);
+
+struct gateway_catalog_stats {
+    uint64_t entries;
+    uint64_t pending;             /* intents and retiring rows */
+    uint64_t used[GATEWAY_TIERS]; /* bytes of blocks, hot and cold, reservations included */
+    uint64_t blocks[GATEWAY_TIERS];
+    uint64_t bytes;
+    uint64_t bytes_max;
+    uint64_t incarnation;
+    uint64_t first_seq;
+    uint64_t next_seq;
+    uint64_t acked_seq;
+    uint64_t durable_seq;
+    uint64_t lost; /* events given up unsent */
+    uint64_t epoch;
+    bool full;
+    bool failed; /* the last group could not be written */
+};
+
+void gateway_catalog_stats(struct gateway_catalog *catalog, struct gateway_catalog_stats *stats);
+
+#endif /* GATEWAY_CATALOG_H */

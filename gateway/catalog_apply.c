@@ -1,0 +1,266 @@
+#include <assert.h>
+#include <endian.h>
+#include <string.h>
+
+#include "gateway/catalog_private.h"
+
+enum { TRIM_MAX = 2048, STATE_VERSION = 1 };
+
+static MDB_val
+value_of(const void *bytes, size_t size)
+{
+    /* LMDB only reads keys and values that are put, but its struct is not const. */
+    union {
+        const void *in;
+        void *out;
+    } pointer = {.in = bytes};
+
+    return (MDB_val){.mv_size = size, .mv_data = pointer.out};
+}
+
+static int
+read_row(struct gateway_catalog *catalog, MDB_txn *txn, const char *key,
+         struct gateway_record *record, bool *found)
+{
+    MDB_val name = value_of(key, strlen(key));
+    MDB_val value;
+    const int rc = mdb_get(txn, catalog->objects, &name, &value);
+
+    *found = false;
+    if (rc == MDB_NOTFOUND)
+        return 0;
+    if (rc != 0)
+        return rc;
+    *found = gateway_record_decode(value.mv_data, value.mv_size, record);
+    return *found ? 0 : MDB_CORRUPTED;
+}
+
+static int
+append_event(struct gateway_catalog *catalog, MDB_txn *txn, const struct gateway_event *event)
+{
+    uint8_t bytes[GATEWAY_OUTBOX_MAX];
+    const uint64_t seq = htobe64(catalog->counters.next_seq);
+    MDB_val name = value_of(&seq, sizeof(seq));
+    MDB_val value = value_of(bytes, gateway_record_encode_event(event, bytes));
+    const int rc = mdb_put(txn, catalog->outbox, &name, &value, MDB_APPEND);
+
+    if (rc == 0)
+        catalog->counters.next_seq++;
+    return rc;
+}
+
+/* The identity an event carries is what the key says.  Where the revision shortens the parent, the
+ * whole one is not known here: 0, and the advisor keeps what a worker told it. */
+static void
+event_of(const struct gateway_catalog *catalog, const struct g4_key *key,
+         const struct gateway_record *record, struct gateway_event *event)
+{
+    *event = (struct gateway_event){0};
+    memcpy(event->namespace_, key->namespace_, sizeof(event->namespace_));
+    event->event.sequence_hash = key->hash;
+    /* The chain above a block is not known to a gateway; right for positions below the depth. */
+    event->event.prefix_hash = key->hash;
+    event->event.parent = catalog->options.revision == G4_KEY_KVBM_C ? key->parent_fragment : 0;
+    event->event.position = key->position;
+    event->event.ranks = key->rank < KVT_RANKS_MAX ? UINT32_C(1) << key->rank : 0;
+    event->event.block_size = record->length;
+}
+
+static int
+append_events(struct gateway_catalog *catalog, MDB_txn *txn, const char *text,
+              const struct gateway_record *old, const struct gateway_record *new)
+{
+    const unsigned before = old == NULL || old->opaque ? 0 : gateway_record_visible(old);
+    const unsigned after = new == NULL || new->opaque ? 0 : gateway_record_visible(new);
+    struct gateway_event event;
+    struct g4_key key;
+
+    if (before == after || g4_key_parse(text, &key) != KVT_OK)
+        return 0;
+    event_of(catalog, &key, new != NULL ? new : old, &event);
+    for (unsigned tier = 0; tier < GATEWAY_TIERS; tier++) {
+        const unsigned bit = 1u << tier;
+        int rc;
+
+        if ((before & bit) == (after & bit))
+            continue;
+        event.event.type = (after & bit) != 0 ? KVT_EVENT_STORE : KVT_EVENT_REMOVE;
+        event.event.location = (uint16_t)tier;
+        rc = append_event(catalog, txn, &event);
+        if (rc != 0)
+            return rc;
+    }
+    return 0;
+}
+
+static void
+count_row(struct gateway_counters *counters, const struct gateway_record *record, bool add)
+{
+    const uint64_t one = add ? 1 : UINT64_MAX; /* wraps: subtracts */
+
+    counters->entries += one;
+    if (record->state != GATEWAY_STORED)
+        counters->pending += one;
+    for (unsigned tier = 0; tier < GATEWAY_TIERS; tier++) {
+        if ((record->tiers & (1u << tier)) == 0)
+            continue;
+        counters->blocks[tier] += one;
+        counters->used[tier] += add ? record->length : 0 - record->length;
+    }
+}
+
+/* Would the row fit under the caps?  Old bytes of the same key are replaced, not added. */
+static enum kvt_err
+reserve(const struct gateway_catalog *catalog, struct gateway_record *record,
+        const struct gateway_record *old)
+{
+    const uint64_t hot_cap = catalog->options.hot_capacity;
+    const uint64_t cold_cap = catalog->options.cold_capacity;
+    uint64_t used[GATEWAY_TIERS];
+
+    if (atomic_load(&catalog->full))
+        return KVT_FULL;
+    for (unsigned tier = 0; tier < GATEWAY_TIERS; tier++) {
+        used[tier] = catalog->counters.used[tier];
+        if (old != NULL && (old->tiers & (1u << tier)) != 0)
+            used[tier] -= old->length;
+    }
+    if ((record->tiers & GATEWAY_COLD) != 0 && cold_cap != 0 &&
+        (record->length > cold_cap || used[1] > cold_cap - record->length))
+        return KVT_FULL;
+    if ((record->tiers & GATEWAY_HOT) != 0 &&
+        (record->length > hot_cap || used[0] > hot_cap - record->length))
+        record->tiers &= ~GATEWAY_HOT;
+    return KVT_OK;
+}
+
+static int
+write_row(struct gateway_catalog *catalog, MDB_txn *txn, const struct gateway_change *change)
+{
+    uint8_t bytes[GATEWAY_RECORD_MAX];
+    MDB_val name = value_of(change->key, strlen(change->key));
+    MDB_val value = value_of(bytes, gateway_record_encode(&change->record, bytes));
+    MDB_val nothing = value_of("", 0);
+    int rc;
+
+    rc = mdb_put(txn, catalog->objects, &name, &value, 0);
+    if (rc != 0)
+        return rc;
+    if (change->record.state != GATEWAY_STORED)
+        return mdb_put(txn, catalog->pending, &name, &nothing, 0);
+    rc = mdb_del(txn, catalog->pending, &name, NULL);
+    return rc == MDB_NOTFOUND ? 0 : rc;
+}
+
+static int
+erase_row(struct gateway_catalog *catalog, MDB_txn *txn, const char *key)
+{
+    MDB_val name = value_of(key, strlen(key));
+    int rc = mdb_del(txn, catalog->objects, &name, NULL);
+
+    if (rc == 0)
+        rc = mdb_del(txn, catalog->pending, &name, NULL);
+    return rc == MDB_NOTFOUND ? 0 : rc;
+}
+
+int
+gateway_catalog_apply(struct gateway_catalog *catalog, MDB_txn *txn, struct gateway_change *change)
+{
+    struct gateway_record old;
+    bool found;
+    int rc;
+
+    change->status = KVT_OK;
+    if (change->key[0] == '\0' || strlen(change->key) >= G4_KEY_MAX) {
+        change->status = KVT_INVALID;
+        return 0;
+    }
+    rc = read_row(catalog, txn, change->key, &old, &found);
+    if (rc != 0)
+        return rc;
+    if (change->erase && !found)
+        return 0;
+    if (change->only_if_absent && found) {
+        change->status = KVT_EXISTS;
+        return 0;
+    }
+    if (change->reserve && !change->erase) {
+        change->status = reserve(catalog, &change->record, found ? &old : NULL);
+        if (change->status != KVT_OK)
+            return 0;
+    }
+    rc = change->erase ? erase_row(catalog, txn, change->key) : write_row(catalog, txn, change);
+    if (rc != 0)
+        return rc;
+    if (found)
+        count_row(&catalog->counters, &old, false);
+    if (!change->erase)
+        count_row(&catalog->counters, &change->record, true);
+    return append_events(catalog, txn, change->key, found ? &old : NULL,
+                         change->erase ? NULL : &change->record);
+}
+
+int
+gateway_catalog_trim(struct gateway_catalog *catalog, MDB_txn *txn)
+{
+    struct gateway_counters *counters = &catalog->counters;
+
+    for (unsigned i = 0; i < TRIM_MAX; i++) {
+        const uint64_t kept = counters->next_seq - counters->first_seq;
+        const uint64_t seq = htobe64(counters->first_seq);
+        MDB_val name = value_of(&seq, sizeof(seq));
+        const bool sent = counters->first_seq <= counters->acked_seq;
+        int rc;
+
+        if (kept <= (sent ? catalog->options.keep : catalog->options.backlog))
+            break;
+        rc = mdb_del(txn, catalog->outbox, &name, NULL);
+        if (rc != 0 && rc != MDB_NOTFOUND)
+            return rc;
+        if (!sent) {
+            counters->lost++;
+            counters->acked_seq = counters->first_seq;
+        }
+        counters->first_seq++;
+    }
+    return 0;
+}
+
+static const char state_name[] = "state";
+
+int
+gateway_catalog_load(struct gateway_catalog *catalog, MDB_txn *txn)
+{
+    uint64_t words[1 + sizeof(catalog->counters) / sizeof(uint64_t)];
+    MDB_val name = value_of(state_name, sizeof(state_name) - 1);
+    MDB_val value;
+    int rc;
+
+    _Static_assert(sizeof(catalog->counters) % sizeof(uint64_t) == 0, "counters are words");
+    rc = mdb_get(txn, catalog->meta, &name, &value);
+    if (rc != 0)
+        return rc;
+    if (value.mv_size != sizeof(words))
+        return MDB_VERSION_MISMATCH;
+    memcpy(words, value.mv_data, sizeof(words));
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+        words[i] = le64toh(words[i]);
+    if (words[0] != STATE_VERSION)
+        return MDB_VERSION_MISMATCH;
+    memcpy(&catalog->counters, &words[1], sizeof(catalog->counters));
+    return 0;
+}
+
+int
+gateway_catalog_store(struct gateway_catalog *catalog, MDB_txn *txn)
+{
+    uint64_t words[1 + sizeof(catalog->counters) / sizeof(uint64_t)];
+    MDB_val name = value_of(state_name, sizeof(state_name) - 1);
+    MDB_val value = value_of(words, sizeof(words));
+
+    words[0] = STATE_VERSION;
+    memcpy(&words[1], &catalog->counters, sizeof(catalog->counters));
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+        words[i] = htole64(words[i]);
+    return mdb_put(txn, catalog->meta, &name, &value, 0);
+}

@@ -1,0 +1,81 @@
+/*
+ * gateway/catalog_private.h -- shared by the catalog's files only: catalog.c (life, groups),
+ * catalog_apply.c (one change inside a transaction), catalog_read.c (readers).
+ *
+ * Why: three short files instead of a long one.
+ * Ownership, Threads: as gateway/catalog.h; `counters` is the writer's alone.
+ * Limits:    none of its own.
+ */
+#ifndef GATEWAY_CATALOG_PRIVATE_H
+#define GATEWAY_CATALOG_PRIVATE_H
+
+#include <lmdb.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "gateway/catalog.h"
+
+/* What must come back after a restart, besides the rows; one row of the "meta" database. */
+struct gateway_counters {
+    uint64_t incarnation;
+    uint64_t first_seq; /* oldest event kept */
+    uint64_t next_seq;
+    uint64_t acked_seq;
+    uint64_t lost;
+    uint64_t epoch;
+    uint64_t entries;
+    uint64_t pending;
+    uint64_t used[GATEWAY_TIERS];
+    uint64_t blocks[GATEWAY_TIERS];
+};
+
+struct gateway_job {
+    struct gateway_change *changes;
+    size_t count;
+    uint64_t epoch; /* not 0: raise to this */
+    enum gateway_catalog_wait wait;
+    enum kvt_err status;
+    bool finished;
+    struct gateway_job *next;
+};
+
+struct gateway_catalog {
+    MDB_env *env;
+    MDB_dbi objects; /* key -> record */
+    MDB_dbi pending; /* key -> nothing: rows that are not STORED */
+    MDB_dbi outbox;  /* big-endian seq -> event */
+    MDB_dbi meta;
+    struct gateway_catalog_options options;
+    struct gateway_counters counters; /* the writer's */
+    uint64_t measured_ms;             /* the writer's: when `bytes` was last measured */
+    _Atomic uint64_t bytes;
+    _Atomic uint64_t durable_seq;
+    _Atomic uint64_t acked_wanted;
+    _Atomic bool full;
+    _Atomic bool failed;
+    pthread_t thread;
+    bool started;
+    bool locks_made;
+
+    struct {
+        pthread_mutex_t lock; /* guards this struct and the jobs linked into it */
+        pthread_cond_t work;
+        pthread_cond_t done;
+        struct gateway_job *first;
+        struct gateway_job *last;
+        struct gateway_counters counters; /* as of the last commit */
+        bool stop;
+    } shared;
+};
+
+/** Apply one change; LMDB's answer, 0 = fine (look at change->status). */
+int gateway_catalog_apply(struct gateway_catalog *catalog, MDB_txn *txn,
+                          struct gateway_change *change);
+
+/** Drop events that need not be kept, a bounded number a call. */
+int gateway_catalog_trim(struct gateway_catalog *catalog, MDB_txn *txn);
+
+int gateway_catalog_load(struct gateway_catalog *catalog, MDB_txn *txn);
+int gateway_catalog_store(struct gateway_catalog *catalog, MDB_txn *txn);
+
+#endif /* GATEWAY_CATALOG_PRIVATE_H */

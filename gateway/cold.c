@@ -1,0 +1,197 @@
+#include "gateway/cold.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "g4/directory.h"
+
+enum { PROBE_DEADLINE_MS = 5000, SKEW_MAX_MS = 5 * 60 * 1000 };
+
+static const char probe_key[] = ".kvtier-probe";
+
+struct gateway_cold {
+    struct g4_store *store;
+    bool is_s3;
+    _Atomic bool healthy;
+    _Atomic bool writable;
+
+    struct {
+        pthread_mutex_t lock; /* guards this struct */
+        struct gateway_cold_state state;
+    } shared;
+};
+
+enum kvt_err
+gateway_cold_adopt(struct gateway_cold **out, struct g4_store *store)
+{
+    struct gateway_cold *cold = kvt_calloc(1, sizeof(*cold));
+
+    *out = NULL;
+    if (cold == NULL)
+        return KVT_NOMEM;
+    if (pthread_mutex_init(&cold->shared.lock, NULL) != 0) {
+        kvt_free(cold);
+        return KVT_NOMEM;
+    }
+    (void)snprintf(cold->shared.state.reason, sizeof(cold->shared.state.reason),
+                   "the bucket has not been probed yet");
+    cold->store = store;
+    *out = cold;
+    return KVT_OK;
+}
+
+enum kvt_err
+gateway_cold_open(struct gateway_cold **out, const struct gateway_cold_options *options,
+                  struct kvt_error *err)
+{
+    const struct g4_directory_options directory = {.path = options->folder,
+                                                   .threads = options->threads};
+    struct g4_store *store = NULL;
+    enum kvt_err rc;
+
+    *out = NULL;
+    rc = options->is_s3 ? g4_s3_open(&store, &options->s3, err)
+                        : g4_directory_open(&store, &directory, err);
+    if (rc != KVT_OK)
+        return rc;
+    rc = gateway_cold_adopt(out, store);
+    if (rc != KVT_OK) {
+        g4_store_close(store);
+        return kvt_error_set(err, rc, "bucket");
+    }
+    (*out)->is_s3 = options->is_s3;
+    return KVT_OK;
+}
+
+void
+gateway_cold_close(struct gateway_cold *cold)
+{
+    if (cold == NULL)
+        return;
+    g4_store_close(cold->store);
+    (void)pthread_mutex_destroy(&cold->shared.lock);
+    kvt_free(cold);
+}
+
+struct g4_store *
+gateway_cold_store(struct gateway_cold *cold)
+{
+    return cold->store;
+}
+
+static enum kvt_err
+ask(struct gateway_cold *cold, int64_t *skew_ms, struct kvt_error *err)
+{
+    struct g4_request request = {
+        .verb = G4_HEAD, .key = probe_key, .deadline_ms = kvt_clock_mono_ms() + PROBE_DEADLINE_MS};
+    enum kvt_err rc;
+
+    *skew_ms = 0;
+    if (cold->is_s3)
+        return g4_s3_probe(cold->store, skew_ms, err);
+    rc = g4_store_perform(cold->store, &request);
+    if (rc == KVT_NOTFOUND)
+        return KVT_OK;
+    if (rc != KVT_OK)
+        *err = request.error;
+    return rc;
+}
+
+/* What the self-test means for writing: first-writer-wins stands on If-None-Match, repair on
+ * If-Match, and every check on the metadata. */
+static const char *
+missing_promise(const struct g4_selftest *selftest)
+{
+    if (!selftest->put_if_absent)
+        return "the bucket ignores If-None-Match on PUT: blocks cannot be stored safely";
+    if (!selftest->put_if_match)
+        return "the bucket ignores If-Match on PUT: bad blocks could not be repaired safely";
+    if (!selftest->meta_kept)
+        return "the bucket drops object metadata: blocks could not be checked";
+    return NULL;
+}
+
+static void
+set_reason(struct gateway_cold_state *state, const char *text)
+{
+    (void)snprintf(state->reason, sizeof(state->reason), "%s", text == NULL ? "" : text);
+}
+
+void
+gateway_cold_probe(struct gateway_cold *cold)
+{
+    const bool was_healthy = atomic_load(&cold->healthy);
+    const uint64_t start_ms = kvt_clock_mono_ms();
+    struct gateway_cold_state state;
+    struct kvt_error err = {.code = KVT_OK};
+    enum kvt_err rc;
+
+    gateway_cold_state(cold, &state);
+    rc = ask(cold, &state.skew_ms, &err);
+    state.latency_ms = kvt_clock_mono_ms() - start_ms;
+    state.healthy = rc == KVT_OK;
+    if (rc == KVT_OK && !state.tested) {
+        state.tested = g4_selftest(cold->store, &state.selftest, &err) == KVT_OK;
+        if (!state.tested)
+            set_reason(&state, err.text);
+    }
+    if (rc != KVT_OK)
+        set_reason(&state, err.text[0] != '\0' ? err.text : kvt_err_text(rc));
+    else if (state.tested)
+        set_reason(&state, missing_promise(&state.selftest));
+    if (state.reason[0] == '\0' &&
+        (state.skew_ms > SKEW_MAX_MS || state.skew_ms < -(int64_t)SKEW_MAX_MS))
+        set_reason(&state, "clock differs from the bucket's by more than 5 minutes");
+
+    (void)pthread_mutex_lock(&cold->shared.lock);
+    cold->shared.state = state;
+    (void)pthread_mutex_unlock(&cold->shared.lock);
+    atomic_store(&cold->healthy, state.healthy);
+    atomic_store(&cold->writable,
+                 state.healthy && state.tested && missing_promise(&state.selftest) == NULL);
+    if (was_healthy && !state.healthy)
+        kvt_log_warn("gateway.cold", "bucket_away", "%s", state.reason);
+    else if (!was_healthy && state.healthy)
+        kvt_log_info("gateway.cold", "bucket_back", "the bucket answers in %llu ms%s%s",
+                     (unsigned long long)state.latency_ms, state.reason[0] == '\0' ? "" : "; ",
+                     state.reason);
+}
+
+void
+gateway_cold_suspect(struct gateway_cold *cold)
+{
+    if (!atomic_exchange(&cold->healthy, false))
+        return;
+    atomic_store(&cold->writable, false);
+    (void)pthread_mutex_lock(&cold->shared.lock);
+    cold->shared.state.healthy = false;
+    set_reason(&cold->shared.state, "a request to the bucket was not answered");
+    (void)pthread_mutex_unlock(&cold->shared.lock);
+    kvt_log_warn("gateway.cold", "bucket_suspect", "a request was not answered; probing");
+}
+
+bool
+gateway_cold_healthy(struct gateway_cold *cold)
+{
+    return atomic_load(&cold->healthy);
+}
+
+bool
+gateway_cold_writable(struct gateway_cold *cold)
+{
+    return atomic_load(&cold->writable);
+}
+
+void
+gateway_cold_state(struct gateway_cold *cold, struct gateway_cold_state *state)
+{
+    (void)pthread_mutex_lock(&cold->shared.lock);
+    *state = cold->shared.state;
+    (void)pthread_mutex_unlock(&cold->shared.lock);
+}

@@ -1,0 +1,63 @@
+/*
+ * gateway/cold.h -- the bucket, and whether it can be relied on right now.
+ *
+ * Why: a bucket that is away, full, closed to us, or that ignores conditions must be a clear state
+ * that every PUT looks at first, not a hang in every request.
+ *
+ * Ownership: owns its store.
+ * Threads:   any thread submits to the store and asks for the state; one thread probes.
+ * Limits:    as the store's.
+ */
+#ifndef GATEWAY_COLD_H
+#define GATEWAY_COLD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "g4/s3.h"
+#include "g4/selftest.h"
+#include "g4/store.h"
+#include "kvtier/error.h"
+
+struct gateway_cold;
+
+struct gateway_cold_options {
+    bool is_s3;
+    const char *folder;      /* directory */
+    struct g4_s3_options s3; /* s3 */
+    unsigned threads;        /* directory */
+};
+
+KVT_NODISCARD enum kvt_err gateway_cold_open(struct gateway_cold **out,
+                                             const struct gateway_cold_options *options,
+                                             struct kvt_error *err);
+void gateway_cold_close(struct gateway_cold *cold);
+
+/** Tests: take over a store made elsewhere; it counts as healthy after the first probe. */
+KVT_NODISCARD enum kvt_err gateway_cold_adopt(struct gateway_cold **out, struct g4_store *store);
+
+struct g4_store *gateway_cold_store(struct gateway_cold *cold);
+
+/** Ask the store how it is; the first time it answers, also run the self-test of conditions. */
+void gateway_cold_probe(struct gateway_cold *cold);
+
+/** A request just failed because nobody answered: do not wait for the next probe to say so. */
+void gateway_cold_suspect(struct gateway_cold *cold);
+
+bool gateway_cold_healthy(struct gateway_cold *cold);
+
+/** May blocks be put?  Healthy, and conditions are known to hold. */
+bool gateway_cold_writable(struct gateway_cold *cold);
+
+struct gateway_cold_state {
+    bool healthy;
+    bool tested;
+    struct g4_selftest selftest;
+    uint64_t latency_ms;
+    int64_t skew_ms;
+    char reason[KVT_ERROR_TEXT_MAX]; /* why not healthy or not writable; "" */
+};
+
+void gateway_cold_state(struct gateway_cold *cold, struct gateway_cold_state *state);
+
+#endif /* GATEWAY_COLD_H */

@@ -1,0 +1,188 @@
+#include "gateway/fault.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "g4/check.h"
+
+void
+gateway_fault_keep(struct gateway_vault *vault, const char *key, unsigned tier, const void *body,
+                   size_t size, const char *reason)
+{
+    const struct gateway_quarantine_item item = {.key = key,
+                                                 .tier = gateway_vault_tier_name(tier),
+                                                 .reason = reason,
+                                                 .body = body == NULL ? "" : body,
+                                                 .size = body == NULL ? 0 : size};
+    const enum kvt_err rc = gateway_quarantine_add(vault->quarantine, &item);
+
+    gateway_stats_add(vault->stats,
+                      tier == 0 ? GATEWAY_STAT_CORRUPT_HOT : GATEWAY_STAT_CORRUPT_COLD, 1);
+    if (rc == KVT_OK) {
+        gateway_stats_add(vault->stats, GATEWAY_STAT_QUARANTINED, 1);
+        kvt_log_warn("gateway.fault", "quarantined", "%s copy of %s: %s", item.tier, key, reason);
+    } else if (rc != KVT_EXISTS) {
+        kvt_log_error("gateway.fault", "quarantine_failed", "%s: %s", key, kvt_err_text(rc));
+    }
+}
+
+bool
+gateway_fault_is_tombstone(const struct g4_request *seen)
+{
+    return seen->meta.present && seen->meta.length == 0 &&
+           strcmp(seen->meta.writer, GATEWAY_TOMBSTONE) == 0;
+}
+
+const char *
+gateway_fault_judge_head(const struct g4_request *seen)
+{
+    if (!seen->meta.present)
+        return "no KVTier metadata";
+    if (seen->meta.length == 0)
+        return "empty";
+    if (seen->buffer_size != 0 && seen->buffer_size != seen->meta.length)
+        return "length differs from its metadata";
+    return NULL;
+}
+
+/* Take `tier` out of the key's row; the caller holds the key. */
+static bool
+drop_tier(struct gateway_vault *vault, const char *key, unsigned tier)
+{
+    struct gateway_change change = {.key = key};
+
+    if (gateway_catalog_get(vault->catalog, key, &change.record) != KVT_OK)
+        return true;
+    if (change.record.state != GATEWAY_STORED || (change.record.tiers & tier) == 0)
+        return true;
+    change.record.tiers &= ~tier;
+    change.erase = change.record.tiers == 0;
+    return gateway_catalog_change(vault->catalog, &change, 1, GATEWAY_DURABLE) == KVT_OK;
+}
+
+/* Is the hot copy, read again, what the catalog expects? */
+static bool
+hot_is_good(struct gateway_vault *vault, const char *key)
+{
+    struct gateway_record record;
+    struct g4_meta expected;
+    struct g4_request request = {
+        .verb = G4_GET, .key = key, .buffer_capacity = (size_t)vault->object_max};
+    bool good = false;
+
+    if (gateway_catalog_get(vault->catalog, key, &record) != KVT_OK)
+        return false;
+    gateway_record_meta(&record, &expected);
+    if (g4_store_perform(vault->hot, &request) == KVT_OK)
+        good = g4_check_body(&request.meta, &expected, request.buffer, request.buffer_size, NULL) ==
+               KVT_OK;
+    kvt_free(request.buffer);
+    return good;
+}
+
+void
+gateway_fault_hot(struct gateway_vault *vault, const char *key, const void *body, size_t size,
+                  const char *reason)
+{
+    struct g4_request request = {.verb = G4_DELETE, .key = key};
+    struct gateway_hold hold;
+
+    if (reason != NULL)
+        gateway_fault_keep(vault, key, 0, body, size, reason);
+    gateway_hold_init(&hold, key);
+    if (vault->hot == NULL || !gateway_hold_try(vault->holds, &hold, 1))
+        return;
+    if (!hot_is_good(vault, key) && drop_tier(vault, key, GATEWAY_HOT))
+        (void)!g4_store_perform(vault->hot, &request);
+    gateway_hold_release(vault->holds, &hold, 1);
+}
+
+/* Put the bad object out of sight without ever touching another one: everything is conditional on
+ * the ETag that was found bad.  MinIO ignores If-Match on DELETE, so there it is an empty object.
+ */
+static void
+neutralise(struct gateway_vault *vault, const char *key, const char *etag)
+{
+    struct g4_request request = {.key = key, .condition = G4_IF_MATCH, .body = ""};
+    struct gateway_cold_state state;
+    enum kvt_err rc;
+
+    gateway_cold_state(vault->cold, &state);
+    memcpy(request.etag, etag, sizeof(request.etag));
+    if (state.tested && state.selftest.delete_if_match) {
+        request.verb = G4_DELETE;
+        request.body = NULL;
+    } else {
+        request.verb = G4_PUT;
+        request.meta = (struct g4_meta){
+            .present = true, .crc32c = g4_check_crc32c("", 0), .writer = GATEWAY_TOMBSTONE};
+    }
+    rc = g4_store_perform(gateway_cold_store(vault->cold), &request);
+    if (rc != KVT_OK && rc != KVT_PRECONDITION && rc != KVT_NOTFOUND)
+        kvt_log_warn("gateway.fault", "bad_object_stays", "%s: %s", key, request.error.text);
+}
+
+void
+gateway_fault_cold(struct gateway_vault *vault, const char *key, const struct g4_request *seen,
+                   const void *body, size_t size, const char *reason)
+{
+    struct g4_request request = {.verb = G4_HEAD, .key = key};
+    const bool foreign = !seen->meta.present && size > 0;
+    struct gateway_hold hold;
+    enum kvt_err rc;
+
+    if (foreign)
+        gateway_stats_add(vault->stats, GATEWAY_STAT_FOREIGN, 1);
+    gateway_fault_keep(vault, key, 1, body, size, reason);
+    gateway_hold_init(&hold, key);
+    if (!gateway_hold_try(vault->holds, &hold, 1))
+        return;
+    rc = g4_store_perform(gateway_cold_store(vault->cold), &request);
+    if (rc == KVT_NOTFOUND) {
+        (void)drop_tier(vault, key, GATEWAY_COLD);
+    } else if ((rc == KVT_OK || rc == KVT_CORRUPT) && strcmp(request.etag, seen->etag) == 0) {
+        if (drop_tier(vault, key, GATEWAY_COLD) && !foreign && request.etag[0] != '\0')
+            neutralise(vault, key, request.etag);
+    }
+    gateway_hold_release(vault->holds, &hold, 1);
+}
+
+void
+gateway_fault_gone(struct gateway_vault *vault, const char *key)
+{
+    struct g4_request request = {.verb = G4_HEAD, .key = key};
+    struct gateway_hold hold;
+
+    gateway_hold_init(&hold, key);
+    if (!gateway_hold_try(vault->holds, &hold, 1))
+        return;
+    if (g4_store_perform(gateway_cold_store(vault->cold), &request) == KVT_NOTFOUND)
+        (void)drop_tier(vault, key, GATEWAY_COLD);
+    gateway_hold_release(vault->holds, &hold, 1);
+}
+
+void
+gateway_fault_inspect(struct gateway_vault *vault, const char *key)
+{
+    struct g4_request request = {
+        .verb = G4_GET, .key = key, .buffer_capacity = (size_t)vault->object_max};
+    struct kvt_error err = {.code = KVT_OK};
+    const char *reason;
+    enum kvt_err rc;
+
+    rc = g4_store_perform(gateway_cold_store(vault->cold), &request);
+    if (rc == KVT_OK && !gateway_fault_is_tombstone(&request)) {
+        reason = gateway_fault_judge_head(&request);
+        if (reason == NULL &&
+            g4_check_body(&request.meta, NULL, request.buffer, request.buffer_size, &err) != KVT_OK)
+            reason = err.text;
+        if (reason != NULL)
+            gateway_fault_cold(vault, key, &request, request.buffer, request.buffer_size, reason);
+    } else if (rc == KVT_CORRUPT || rc == KVT_RANGE) {
+        gateway_fault_cold(vault, key, &request, request.buffer, request.buffer_size,
+                           request.error.text);
+    }
+    kvt_free(request.buffer);
+}

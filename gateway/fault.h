@@ -1,0 +1,49 @@
+/*
+ * gateway/fault.h -- what happens when a copy is bad, or not where it should be.
+ *
+ * Why: a bad copy must be kept as evidence, taken out of every reader's sight, and must never make
+ * us remove a good copy that somebody put there in the meantime.
+ *
+ * Ownership: everything is borrowed for the call.
+ * Threads:   any; a key somebody else is changing is left alone, the next read comes by again.
+ * Limits:    as gateway/quarantine.h.
+ */
+#ifndef GATEWAY_FAULT_H
+#define GATEWAY_FAULT_H
+
+#include <stddef.h>
+
+#include "g4/store.h"
+#include "gateway/vault.h"
+
+/** The hot copy failed with `reason`; `body` is what was read (may be NULL), NULL reason = absent.
+ *  Looked at once more, then dropped from the catalog and the volume. */
+void gateway_fault_hot(struct gateway_vault *vault, const char *key, const void *body, size_t size,
+                       const char *reason);
+
+/** The bucket's object `seen` failed with `reason`.  While it still has that ETag it is replaced by
+ * a tombstone (or deleted, where DELETE honours If-Match); an object of others, without our
+ * metadata, stays in place. */
+void gateway_fault_cold(struct gateway_vault *vault, const char *key, const struct g4_request *seen,
+                        const void *body, size_t size, const char *reason);
+
+/** The catalog says the bucket has it, and the bucket says no. */
+void gateway_fault_gone(struct gateway_vault *vault, const char *key);
+
+/** The bucket's object looks wrong from outside: read it, and act if it is. */
+void gateway_fault_inspect(struct gateway_vault *vault, const char *key);
+
+/** Writer of tombstones. */
+#define GATEWAY_TOMBSTONE "tombstone"
+
+/** Does this HEAD or GET answer show a tombstone? */
+bool gateway_fault_is_tombstone(const struct g4_request *seen);
+
+/** Does what HEAD shows look like a whole block?  NULL, or what is wrong. */
+const char *gateway_fault_judge_head(const struct g4_request *seen);
+
+/** Keep the evidence and count it. */
+void gateway_fault_keep(struct gateway_vault *vault, const char *key, unsigned tier,
+                        const void *body, size_t size, const char *reason);
+
+#endif /* GATEWAY_FAULT_H */

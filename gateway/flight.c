@@ -1,0 +1,168 @@
+#include "gateway/flight.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <stdbool.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+
+struct slot {
+    struct g4_request request; /* first: a request is its slot */
+    struct gateway_flight *flight;
+    size_t index;
+    struct slot *next;
+};
+
+struct gateway_flight {
+    size_t window;
+    gateway_flight_finish_fn *finish;
+    void *arg;
+    struct slot *slots;
+    struct slot *idle; /* the owner's */
+    size_t airborne;   /* the owner's: submitted and not yet finished */
+
+    struct {
+        pthread_mutex_t lock; /* guards this struct */
+        pthread_cond_t landing;
+        struct slot *landed;
+    } shared;
+};
+
+enum kvt_err
+gateway_flight_new(struct gateway_flight **out, size_t window, gateway_flight_finish_fn *finish,
+                   void *arg)
+{
+    struct gateway_flight *flight = kvt_calloc(1, sizeof(*flight));
+
+    *out = NULL;
+    if (flight == NULL)
+        return KVT_NOMEM;
+    if (window == 0)
+        window = 1;
+    if (window > GATEWAY_FLIGHT_WINDOW_MAX)
+        window = GATEWAY_FLIGHT_WINDOW_MAX;
+    flight->window = window;
+    flight->finish = finish;
+    flight->arg = arg;
+    flight->slots = kvt_calloc(window, sizeof(*flight->slots));
+    if (flight->slots == NULL)
+        goto fail_slots;
+    if (pthread_mutex_init(&flight->shared.lock, NULL) != 0)
+        goto fail_slots;
+    if (pthread_cond_init(&flight->shared.landing, NULL) != 0)
+        goto fail_lock;
+    for (size_t i = 0; i < window; i++) {
+        flight->slots[i].next = flight->idle;
+        flight->idle = &flight->slots[i];
+    }
+    *out = flight;
+    return KVT_OK;
+
+fail_lock:
+    (void)pthread_mutex_destroy(&flight->shared.lock);
+fail_slots:
+    kvt_free(flight->slots);
+    kvt_free(flight);
+    return KVT_NOMEM;
+}
+
+void
+gateway_flight_free(struct gateway_flight *flight)
+{
+    if (flight == NULL)
+        return;
+    assert(flight->airborne == 0);
+    (void)pthread_cond_destroy(&flight->shared.landing);
+    (void)pthread_mutex_destroy(&flight->shared.lock);
+    kvt_free(flight->slots);
+    kvt_free(flight);
+}
+
+/* A store's thread: hand over and leave.  The signal is given under the lock because the owner may
+ * free the flight as soon as it has seen the last landing. */
+static void
+on_done(struct g4_request *request, void *arg)
+{
+    struct slot *slot = arg;
+    struct gateway_flight *flight = slot->flight;
+
+    assert(&slot->request == request);
+    (void)pthread_mutex_lock(&flight->shared.lock);
+    slot->next = flight->shared.landed;
+    flight->shared.landed = slot;
+    (void)pthread_cond_signal(&flight->shared.landing);
+    (void)pthread_mutex_unlock(&flight->shared.lock);
+}
+
+/* Finish what has landed, waiting for the first. */
+static void
+collect(struct gateway_flight *flight)
+{
+    struct slot *landed;
+
+    assert(flight->airborne > 0);
+    (void)pthread_mutex_lock(&flight->shared.lock);
+    while (flight->shared.landed == NULL)
+        (void)pthread_cond_wait(&flight->shared.landing, &flight->shared.lock);
+    landed = flight->shared.landed;
+    flight->shared.landed = NULL;
+    (void)pthread_mutex_unlock(&flight->shared.lock);
+    while (landed != NULL) {
+        struct slot *slot = landed;
+
+        landed = slot->next;
+        flight->finish(flight->arg, &slot->request, slot->index);
+        slot->next = flight->idle;
+        flight->idle = slot;
+        flight->airborne--;
+    }
+}
+
+struct g4_request *
+gateway_flight_prepare(struct gateway_flight *flight, size_t index)
+{
+    struct slot *slot;
+
+    while (flight->idle == NULL)
+        collect(flight);
+    slot = flight->idle;
+    slot->request = (struct g4_request){.done = on_done, .arg = slot};
+    slot->flight = flight;
+    slot->index = index;
+    return &slot->request;
+}
+
+void
+gateway_flight_submit(struct gateway_flight *flight, struct g4_store *store,
+                      struct g4_request *request)
+{
+    const uint64_t end_ms = kvt_clock_mono_ms() + GATEWAY_FLIGHT_PATIENCE_MS;
+    struct slot *slot = flight->idle;
+    enum kvt_err rc;
+
+    assert(slot != NULL && request == &slot->request);
+    flight->idle = slot->next;
+    flight->airborne++;
+    for (;;) {
+        rc = g4_store_submit(store, request);
+        if (rc != KVT_AGAIN || kvt_clock_mono_ms() >= end_ms)
+            break;
+        kvt_clock_sleep_ms(2);
+    }
+    if (rc == KVT_OK)
+        return;
+    request->status = rc;
+    (void)kvt_error_set(&request->error, rc, "the store took no request: %s", kvt_err_text(rc));
+    flight->finish(flight->arg, request, slot->index);
+    flight->airborne--;
+    slot->next = flight->idle;
+    flight->idle = slot;
+}
+
+void
+gateway_flight_drain(struct gateway_flight *flight)
+{
+    while (flight->airborne > 0)
+        collect(flight);
+}

@@ -1,0 +1,328 @@
+#include "gateway/get.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "g4/check.h"
+#include "gateway/fault.h"
+#include "gateway/flight.h"
+
+struct reading {
+    struct gateway_vault *vault;
+    struct gateway_item *items;
+    size_t count;
+};
+
+/* A store that does not answer is a state of the gateway, not only of this request. */
+static enum kvt_err
+cold_failed(struct gateway_vault *vault, enum kvt_err status)
+{
+    if (status == KVT_UNAVAILABLE)
+        gateway_cold_suspect(vault->cold);
+    return status;
+}
+
+static void
+record_of_head(const struct g4_request *request, bool opaque, struct gateway_record *record)
+{
+    *record = (struct gateway_record){.state = GATEWAY_STORED,
+                                      .tiers = GATEWAY_COLD,
+                                      .opaque = opaque,
+                                      .length = request->meta.length,
+                                      .crc32c = request->meta.crc32c,
+                                      .fingerprint = request->meta.fingerprint,
+                                      .modified_ms = request->modified_ms};
+    memcpy(record->etag, request->etag, sizeof(record->etag));
+    memcpy(record->writer, request->meta.writer, sizeof(record->writer));
+    if (!request->meta.present && request->buffer_size != 0)
+        record->length = request->buffer_size;
+}
+
+static void
+on_head(void *arg, struct g4_request *request, size_t index)
+{
+    struct reading *reading = arg;
+    struct gateway_item *item = &reading->items[index];
+    const bool opaque = !gateway_vault_is_block(item->key, NULL);
+
+    item->status = request->status;
+    if (request->status == KVT_CORRUPT) {
+        item->status = KVT_NOTFOUND;
+        item->suspect = !opaque;
+    } else if (request->status != KVT_OK) {
+        item->status = cold_failed(reading->vault, request->status);
+    } else if (!opaque && gateway_fault_is_tombstone(request)) {
+        item->status = KVT_NOTFOUND;
+    } else if (!opaque && gateway_fault_judge_head(request) != NULL) {
+        item->status = KVT_NOTFOUND;
+        item->suspect = true;
+    } else {
+        record_of_head(request, opaque, &item->record);
+    }
+}
+
+/* True when the catalog answers for the key. */
+static bool
+find_known(struct gateway_vault *vault, struct gateway_item *item)
+{
+    item->known = false;
+    item->suspect = false;
+    item->size = 0;
+    item->tier = 1;
+    if (!gateway_vault_key_ok(item->key)) {
+        item->status = KVT_INVALID;
+        return true;
+    }
+    item->status = gateway_catalog_get(vault->catalog, item->key, &item->record);
+    if (item->status == KVT_NOTFOUND)
+        return false;
+    if (item->status != KVT_OK)
+        return true;
+    if (item->record.opaque)
+        return false; /* mutable, and others may have written it */
+    item->known = item->record.state == GATEWAY_STORED;
+    if (!item->known)
+        item->status = KVT_NOTFOUND; /* not acknowledged yet, or on its way out */
+    return true;
+}
+
+void
+gateway_get_find(struct gateway_vault *vault, struct gateway_item *items, size_t count)
+{
+    struct reading reading = {.vault = vault, .items = items, .count = count};
+    struct gateway_flight *flight = NULL;
+    enum kvt_err rc = KVT_OK;
+
+    for (size_t i = 0; i < count; i++) {
+        struct g4_request *request;
+
+        if (find_known(vault, &items[i]))
+            continue;
+        if (flight == NULL && rc == KVT_OK)
+            rc = gateway_flight_new(&flight, count - i, on_head, &reading);
+        if (rc != KVT_OK || !gateway_cold_healthy(vault->cold)) {
+            items[i].status = rc != KVT_OK ? rc : KVT_UNAVAILABLE;
+            continue;
+        }
+        request = gateway_flight_prepare(flight, i);
+        request->verb = G4_HEAD;
+        request->key = items[i].key;
+        gateway_flight_submit(flight, gateway_cold_store(vault->cold), request);
+    }
+    if (flight != NULL)
+        gateway_flight_drain(flight);
+    gateway_flight_free(flight);
+}
+
+static void
+count_hit(struct gateway_vault *vault, const struct gateway_item *item)
+{
+    struct g4_key key;
+
+    gateway_stats_add(vault->stats,
+                      item->tier == 0 ? GATEWAY_STAT_HITS_HOT : GATEWAY_STAT_HITS_COLD, 1);
+    gateway_stats_add(vault->stats, GATEWAY_STAT_BYTES_OUT, item->size);
+    if (gateway_vault_is_block(item->key, &key) &&
+        !gateway_access_add(vault->access, key.namespace_, key.hash, item->tier, item->size))
+        gateway_stats_add(vault->stats, GATEWAY_STAT_ACCESS_LOST, 1);
+}
+
+/* What the body must be: the row's word for a block; an opaque object answers for itself. */
+static enum kvt_err
+check(const struct gateway_item *item, const struct g4_request *request, struct kvt_error *err)
+{
+    struct g4_meta expected;
+
+    gateway_record_meta(&item->record, &expected);
+    return g4_check_body(&request->meta, item->record.opaque ? NULL : &expected, request->buffer,
+                         request->buffer_size, err);
+}
+
+static bool
+is_bad(enum kvt_err status)
+{
+    return status == KVT_CORRUPT || status == KVT_RANGE;
+}
+
+/* Hot answers: KVT_AGAIN in an item's status means "ask the bucket". */
+static void
+on_hot(struct gateway_vault *vault, struct gateway_item *item, const struct g4_request *request)
+{
+    struct kvt_error err = request->error;
+    enum kvt_err rc = request->status;
+
+    if (rc == KVT_OK)
+        rc = check(item, request, &err);
+    if (rc == KVT_OK) {
+        item->status = KVT_OK;
+        item->tier = 0;
+        item->size = request->buffer_size;
+        return;
+    }
+    item->status = (item->record.tiers & GATEWAY_COLD) != 0 ? KVT_AGAIN : KVT_NOTFOUND;
+    if (is_bad(rc))
+        gateway_fault_hot(vault, item->key, request->buffer, request->buffer_size, err.text);
+    else if (rc == KVT_NOTFOUND)
+        gateway_fault_hot(vault, item->key, NULL, 0, NULL);
+    else if (item->status == KVT_NOTFOUND)
+        item->status = rc; /* it may well be there: the disk did not say */
+}
+
+static void
+on_cold(struct gateway_vault *vault, struct gateway_item *item, const struct g4_request *request)
+{
+    struct kvt_error err = request->error;
+    enum kvt_err rc = request->status;
+
+    if (rc == KVT_OK)
+        rc = check(item, request, &err);
+    item->tier = 1;
+    if (rc == KVT_OK) {
+        item->status = KVT_OK;
+        item->size = request->buffer_size;
+        return;
+    }
+    item->status = KVT_NOTFOUND;
+    if (item->record.opaque)
+        item->status = cold_failed(vault, rc);
+    else if (is_bad(rc) && !item->known)
+        item->suspect = true; /* its key may be held by us: looked at afterwards */
+    else if (is_bad(rc))
+        gateway_fault_cold(vault, item->key, request, request->buffer, request->buffer_size,
+                           err.text);
+    else if (rc == KVT_NOTFOUND)
+        gateway_fault_gone(vault, item->key);
+    else
+        item->status = cold_failed(vault, rc);
+}
+
+static void
+on_body(void *arg, struct g4_request *request, size_t index)
+{
+    struct reading *reading = arg;
+    struct gateway_item *item = &reading->items[index / 2];
+
+    if (index % 2 == 0)
+        on_hot(reading->vault, item, request);
+    else
+        on_cold(reading->vault, item, request);
+}
+
+static void
+start_read(struct reading *reading, struct gateway_flight *flight, size_t index, bool hot)
+{
+    struct gateway_item *item = &reading->items[index];
+    struct g4_request *request = gateway_flight_prepare(flight, 2 * index + (hot ? 0 : 1));
+
+    request->verb = G4_GET;
+    request->key = item->key;
+    request->buffer = item->buffer;
+    request->buffer_capacity = item->capacity;
+    gateway_flight_submit(
+        flight, hot ? reading->vault->hot : gateway_cold_store(reading->vault->cold), request);
+}
+
+static void
+read_all(struct reading *reading, struct gateway_flight *flight)
+{
+    for (size_t i = 0; i < reading->count; i++) {
+        const struct gateway_item *item = &reading->items[i];
+
+        if (item->status == KVT_OK)
+            start_read(reading, flight, i,
+                       (item->record.tiers & GATEWAY_HOT) != 0 && reading->vault->hot != NULL);
+    }
+    gateway_flight_drain(flight);
+    for (size_t i = 0; i < reading->count; i++)
+        if (reading->items[i].status == KVT_AGAIN)
+            start_read(reading, flight, i, false);
+    gateway_flight_drain(flight);
+}
+
+/* Objects other gateways wrote, read and checked: rows of ours from now on.  The keys are held, so
+ * a removal cannot have happened between the read and the row. */
+static void
+remember(struct gateway_vault *vault, struct gateway_item *items, const size_t *unknown,
+         size_t count)
+{
+    struct gateway_change *changes = kvt_calloc(count, sizeof(*changes));
+    size_t used = 0;
+
+    if (changes == NULL)
+        return;
+    for (size_t i = 0; i < count; i++) {
+        const struct gateway_item *item = &items[unknown[i]];
+
+        if (item->status == KVT_OK && item->tier == 1)
+            changes[used++] = (struct gateway_change){
+                .key = item->key, .only_if_absent = true, .record = item->record};
+    }
+    (void)!gateway_catalog_change(vault->catalog, changes, used, GATEWAY_APPLIED);
+    kvt_free(changes);
+}
+
+struct strangers {
+    size_t *index;
+    struct gateway_hold *holds;
+    size_t count;
+    bool held;
+};
+
+/* Hold the keys the catalog does not know; without them nothing is remembered, which only costs. */
+static void
+hold_strangers(struct reading *reading, struct strangers *strangers)
+{
+    *strangers = (struct strangers){0};
+    for (size_t i = 0; i < reading->count; i++)
+        if (reading->items[i].status == KVT_OK && !reading->items[i].known &&
+            !reading->items[i].record.opaque)
+            strangers->count++;
+    if (strangers->count == 0)
+        return;
+    strangers->index = kvt_calloc(strangers->count, sizeof(*strangers->index));
+    strangers->holds = kvt_calloc(strangers->count, sizeof(*strangers->holds));
+    if (strangers->index == NULL || strangers->holds == NULL)
+        return;
+    for (size_t i = 0, used = 0; i < reading->count; i++) {
+        const struct gateway_item *item = &reading->items[i];
+
+        if (item->status != KVT_OK || item->known || item->record.opaque)
+            continue;
+        strangers->index[used] = i;
+        gateway_hold_init(&strangers->holds[used++], item->key);
+    }
+    strangers->held = gateway_hold_try(reading->vault->holds, strangers->holds, strangers->count);
+}
+
+void
+gateway_get_bodies(struct gateway_vault *vault, struct gateway_item *items, size_t count)
+{
+    struct reading reading = {.vault = vault, .items = items, .count = count};
+    struct gateway_flight *flight;
+    struct strangers strangers;
+
+    if (gateway_flight_new(&flight, 2 * count, on_body, &reading) != KVT_OK) {
+        for (size_t i = 0; i < count; i++)
+            items[i].status = items[i].status == KVT_OK ? KVT_NOMEM : items[i].status;
+        return;
+    }
+    hold_strangers(&reading, &strangers);
+    read_all(&reading, flight);
+    gateway_flight_free(flight);
+    if (strangers.held) {
+        remember(vault, items, strangers.index, strangers.count);
+        gateway_hold_release(vault->holds, strangers.holds, strangers.count);
+    }
+    kvt_free(strangers.index);
+    kvt_free(strangers.holds);
+    for (size_t i = 0; i < count; i++) {
+        if (items[i].status == KVT_OK)
+            count_hit(vault, &items[i]);
+        else if (items[i].status == KVT_NOTFOUND)
+            gateway_stats_add(vault->stats, GATEWAY_STAT_MISSES, 1);
+        if (items[i].suspect)
+            gateway_fault_inspect(vault, items[i].key);
+    }
+}

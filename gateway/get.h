@@ -1,0 +1,39 @@
+/*
+ * gateway/get.h -- finding and reading objects: catalog, hot volume, bucket, in that order.
+ *
+ * Why: a read never returns bytes that fail their check: a bad hot copy falls back to the bucket, a
+ * bad copy in the bucket is a miss, and both leave their evidence.
+ *
+ * Ownership: items and buffers are the caller's.
+ * Threads:   any.
+ * Limits:    GATEWAY_BATCH_KEYS_MAX items a call.
+ */
+#ifndef GATEWAY_GET_H
+#define GATEWAY_GET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "gateway/vault.h"
+
+struct gateway_item {
+    const char *key;
+    struct gateway_record record; /* what it is; from the catalog or the bucket */
+    bool known;                   /* the catalog has it */
+    bool suspect;                 /* something is there that is not a whole block */
+    enum kvt_err status;          /* OK, NOTFOUND, or why it could not be told */
+    void *buffer;                 /* bodies: the caller's room, at least record.length bytes */
+    size_t capacity;
+    size_t size;   /* bodies: bytes read */
+    unsigned tier; /* bodies: which served it, 0 hot, 1 cold */
+};
+
+/** Where and what is each key?  Catalog first, then HEAD on the bucket for what it does not know
+ * and for opaque keys. */
+void gateway_get_find(struct gateway_vault *vault, struct gateway_item *items, size_t count);
+
+/** Read the bodies of all items whose status is KVT_OK; what turns out bad or gone is NOTFOUND.
+ *  Objects the catalog did not know are remembered. */
+void gateway_get_bodies(struct gateway_vault *vault, struct gateway_item *items, size_t count);
+
+#endif /* GATEWAY_GET_H */

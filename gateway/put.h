@@ -1,0 +1,43 @@
+/*
+ * gateway/put.h -- storing objects so that an acknowledgement means something.
+ *
+ * Why: a block is acknowledged when it is in the bucket, and a crash at any moment before leaves a
+ * durable intent that says where to look.  The first writer wins: a second PUT of the same bytes is
+ * success, of other bytes a refusal, and over a bad object a repair.
+ *
+ * Ownership: items and bodies are borrowed for the call.
+ * Threads:   any; the keys are held for the call.
+ * Limits:    GATEWAY_BATCH_KEYS_MAX items a call; caps of gateway/catalog.h.
+ */
+#ifndef GATEWAY_PUT_H
+#define GATEWAY_PUT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "gateway/vault.h"
+
+struct gateway_put_item {
+    const char *key;
+    const void *body;
+    size_t size;
+    uint32_t crc32c; /* the client's: checked against the body first */
+    uint64_t fingerprint;
+    /* OK; CORRUPT (the body does not fit its crc), INVALID (not a block's key, empty), RANGE, FULL,
+     * AGAIN (the outcome is not known yet, or no room), UNAVAILABLE, PRECONDITION (other content)
+     */
+    enum kvt_err status;
+    bool present; /* OK, and it was there before */
+    char etag[G4_ETAG_MAX];
+};
+
+/** Store blocks: intents (one durable group), hot and bucket side by side, rows and events. */
+void gateway_put_blocks(struct gateway_vault *vault, struct gateway_put_item *items, size_t count);
+
+/** Store an opaque object in the bucket: plain S3 semantics, `etag` in for G4_IF_MATCH and out. */
+KVT_NODISCARD enum kvt_err gateway_put_opaque(struct gateway_vault *vault,
+                                              struct gateway_put_item *item,
+                                              enum g4_condition condition);
+
+#endif /* GATEWAY_PUT_H */

@@ -1,0 +1,76 @@
+/*
+ * gateway/record.h -- what the catalog knows about one object, as a struct and as bytes.
+ *
+ * Why: one codec for the rows of the catalog and of the event outbox, versioned, so that a catalog
+ * written by an older gateway is read or refused, never misread.
+ * Ownership: plain values.
+ * Threads:   any.
+ * Limits:    GATEWAY_RECORD_MAX and GATEWAY_OUTBOX_MAX encoded bytes.
+ */
+#ifndef GATEWAY_RECORD_H
+#define GATEWAY_RECORD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "g4/store.h"
+#include "kvtier/block.h"
+#include "kvtier/event.h"
+
+#define GATEWAY_RECORD_MAX 256
+#define GATEWAY_OUTBOX_MAX 256
+
+/* Tiers of an object; bits of `tiers`. */
+#define GATEWAY_HOT   1u
+#define GATEWAY_COLD  2u
+#define GATEWAY_TIERS 2
+
+enum gateway_state {
+    GATEWAY_INTENT = 1,   /* a PUT began; `tiers` are what it reserved */
+    GATEWAY_STORED = 2,   /* readable where `tiers` say */
+    GATEWAY_RETIRING = 3, /* a removal began: a miss for every reader */
+};
+
+struct gateway_record {
+    enum gateway_state state;
+    unsigned tiers;
+    bool opaque; /* not a block: no events, never hot */
+    uint64_t length;
+    uint32_t crc32c;
+    uint64_t fingerprint;
+    uint64_t modified_ms;      /* Unix */
+    char etag[G4_ETAG_MAX];    /* of the copy in the bucket */
+    char writer[KVT_NAME_MAX]; /* gateway that wrote it first */
+};
+
+/** Tiers a reader may find it on. */
+static inline unsigned
+gateway_record_visible(const struct gateway_record *record)
+{
+    return record->state == GATEWAY_STORED ? record->tiers : 0;
+}
+
+/** "intent", "stored", "retiring". */
+const char *gateway_record_state_name(enum gateway_state state);
+
+/** The object as a g4 expectation. */
+void gateway_record_meta(const struct gateway_record *record, struct g4_meta *meta);
+
+/** Bytes written; never more than GATEWAY_RECORD_MAX. */
+size_t gateway_record_encode(const struct gateway_record *record, uint8_t out[GATEWAY_RECORD_MAX]);
+/** False on anything that is not a record of this version. */
+bool gateway_record_decode(const void *bytes, size_t size, struct gateway_record *record);
+
+/* One event waiting for, or already on, the bus.  `event.location`: 0 hot, 1 cold. */
+struct gateway_event {
+    uint64_t seq;
+    char namespace_[KVT_NAMESPACE_MAX];
+    struct kvt_event event;
+};
+
+size_t gateway_record_encode_event(const struct gateway_event *event,
+                                   uint8_t out[GATEWAY_OUTBOX_MAX]);
+bool gateway_record_decode_event(const void *bytes, size_t size, struct gateway_event *event);
+
+#endif /* GATEWAY_RECORD_H */

@@ -1,0 +1,149 @@
+#include "gateway/recover.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "gateway/fault.h"
+#include "gateway/remove.h"
+
+enum { PAGE = 64 };
+
+/* Is the hot copy the one the intent speaks of?  Its header says so; reads check the body anyway.
+ */
+static bool
+hot_matches(struct gateway_vault *vault, const char *key, const struct gateway_record *record)
+{
+    struct g4_request request = {.verb = G4_HEAD, .key = key};
+
+    return vault->hot != NULL && g4_store_perform(vault->hot, &request) == KVT_OK &&
+           request.meta.present && request.meta.length == record->length &&
+           request.meta.crc32c == record->crc32c;
+}
+
+/* The bucket has something under an intent's key: ours?  Then the PUT did happen. */
+static void
+adopt(struct gateway_vault *vault, const struct g4_request *head, struct gateway_change *change)
+{
+    struct gateway_record *record = &change->record;
+    const bool whole = gateway_fault_judge_head(head) == NULL;
+
+    if (record->opaque) {
+        record->length = head->meta.present ? head->meta.length : head->buffer_size;
+        record->crc32c = head->meta.crc32c;
+    } else if (!whole || head->meta.length != record->length ||
+               head->meta.crc32c != record->crc32c) {
+        change->erase = true;
+        return;
+    }
+    record->state = GATEWAY_STORED;
+    record->tiers = GATEWAY_COLD;
+    if (!record->opaque && hot_matches(vault, change->key, record))
+        record->tiers |= GATEWAY_HOT;
+    memcpy(record->etag, head->etag, sizeof(record->etag));
+}
+
+static bool
+settle_intent_held(struct gateway_vault *vault, const char *key)
+{
+    struct g4_request head = {.verb = G4_HEAD, .key = key};
+    struct g4_request drop = {.verb = G4_DELETE, .key = key};
+    struct gateway_change change = {.key = key};
+    enum kvt_err rc;
+
+    if (gateway_catalog_get(vault->catalog, key, &change.record) != KVT_OK ||
+        change.record.state != GATEWAY_INTENT)
+        return false; /* its owner was quicker */
+    rc = g4_store_perform(gateway_cold_store(vault->cold), &head);
+    if (rc == KVT_OK)
+        adopt(vault, &head, &change);
+    else if (rc == KVT_NOTFOUND || rc == KVT_CORRUPT)
+        change.erase = true;
+    else
+        return false;
+    if (change.erase && vault->hot != NULL && !change.record.opaque) {
+        rc = g4_store_perform(vault->hot, &drop);
+        if (rc != KVT_OK && rc != KVT_NOTFOUND)
+            return false;
+    }
+    return gateway_catalog_change(vault->catalog, &change, 1, GATEWAY_APPLIED) == KVT_OK;
+}
+
+static bool
+settle(struct gateway_vault *vault, const struct gateway_row *row)
+{
+    struct gateway_hold hold;
+    bool settled;
+
+    if (row->record.state == GATEWAY_RETIRING)
+        return gateway_remove_finish(vault, row->key, NULL) == KVT_OK;
+    gateway_hold_init(&hold, row->key);
+    if (!gateway_hold_try(vault->holds, &hold, 1))
+        return false; /* a PUT is at it right now */
+    settled = settle_intent_held(vault, row->key);
+    gateway_hold_release(vault->holds, &hold, 1);
+    return settled;
+}
+
+size_t
+gateway_recover_pending(struct gateway_vault *vault)
+{
+    struct gateway_row *rows = kvt_calloc(PAGE, sizeof(*rows));
+    struct gateway_scan scan = {.pending = true, .rows = rows, .capacity = PAGE};
+    size_t settled = 0;
+    size_t looked = 0;
+
+    if (rows == NULL)
+        return 0;
+    while (!scan.end && looked < GATEWAY_RECOVER_ROUND && gateway_cold_healthy(vault->cold)) {
+        if (gateway_catalog_scan(vault->catalog, &scan) != KVT_OK)
+            break;
+        looked += scan.count;
+        for (size_t i = 0; i < scan.count && gateway_cold_healthy(vault->cold); i++)
+            settled += settle(vault, &rows[i]) ? 1 : 0;
+    }
+    kvt_free(rows);
+    gateway_stats_add(vault->stats, GATEWAY_STAT_RESOLVED, settled);
+    return settled;
+}
+
+static void
+sweep(struct gateway_vault *vault, const char *key)
+{
+    struct g4_request request = {.verb = G4_DELETE, .key = key};
+    struct gateway_record record;
+    struct gateway_hold hold;
+    enum kvt_err rc;
+
+    gateway_hold_init(&hold, key);
+    if (!gateway_hold_try(vault->holds, &hold, 1))
+        return;
+    rc = gateway_catalog_get(vault->catalog, key, &record);
+    if ((rc == KVT_NOTFOUND || (rc == KVT_OK && (record.tiers & GATEWAY_HOT) == 0)) &&
+        g4_store_perform(vault->hot, &request) == KVT_OK)
+        gateway_stats_add(vault->stats, GATEWAY_STAT_ORPHANS, 1);
+    gateway_hold_release(vault->holds, &hold, 1);
+}
+
+enum kvt_err
+gateway_recover_orphans(struct gateway_vault *vault, char token[G4_TOKEN_MAX])
+{
+    struct g4_request request = {.verb = G4_LIST, .key = ""};
+    enum kvt_err rc;
+
+    if (vault->hot == NULL) {
+        token[0] = '\0';
+        return KVT_OK;
+    }
+    request.listed = kvt_calloc(G4_LIST_KEYS_MAX, sizeof(*request.listed));
+    if (request.listed == NULL)
+        return KVT_NOMEM;
+    memcpy(request.token, token, sizeof(request.token));
+    rc = g4_store_perform(vault->hot, &request);
+    if (rc == KVT_OK) {
+        memcpy(token, request.token, G4_TOKEN_MAX);
+        for (size_t i = 0; i < request.listed_count; i++)
+            sweep(vault, request.listed[i].key);
+    }
+    kvt_free(request.listed);
+    return rc;
+}

@@ -1,0 +1,29 @@
+/*
+ * gateway/recover.h -- finishing what a crash, or a bucket that was away, left unfinished.
+ *
+ * Why: an intent without outcome is settled by looking into the bucket; a retiring row is removed;
+ * a hot file that no row knows is dropped.  None of it can lose what was acknowledged.
+ *
+ * Ownership: borrowed for the call.
+ * Threads:   one; keys others hold are left for the next round.
+ * Limits:    GATEWAY_RECOVER_ROUND rows a call.
+ */
+#ifndef GATEWAY_RECOVER_H
+#define GATEWAY_RECOVER_H
+
+#include <stdbool.h>
+
+#include "gateway/vault.h"
+
+#define GATEWAY_RECOVER_ROUND 1024
+
+/** One round over rows that are not STORED, while the bucket answers.  Returns how many it settled.
+ */
+size_t gateway_recover_pending(struct gateway_vault *vault);
+
+/** One page of the hot volume; `token` "" starts and is "" again at the end.  KVT_OK, or why not.
+ */
+KVT_NODISCARD enum kvt_err gateway_recover_orphans(struct gateway_vault *vault,
+                                                   char token[G4_TOKEN_MAX]);
+
+#endif /* GATEWAY_RECOVER_H */

@@ -1,0 +1,32 @@
+/*
+ * gateway/remove.h -- taking objects away, in two steps.
+ *
+ * Why: a removal that is cut short must neither leave a block that readers see and then lose, nor
+ * remove one that was just stored again.  First the row is marked retiring (durably; from then on a
+ * miss for every reader), then the copies go, then the row.
+ *
+ * Ownership: borrowed for the call.
+ * Threads:   any; "held" calls need the key held by the caller (gateway/hold.h).
+ * Limits:    GATEWAY_BATCH_KEYS_MAX keys a call.
+ */
+#ifndef GATEWAY_REMOVE_H
+#define GATEWAY_REMOVE_H
+
+#include <stddef.h>
+
+#include "gateway/vault.h"
+
+/** Mark all of these rows retiring, in one durable step.  Keys without a row are passed over.  A
+ * PUT may cancel a mark at any time before gateway_remove_finish(). */
+KVT_NODISCARD enum kvt_err gateway_remove_mark(struct gateway_vault *vault, const char *const *keys,
+                                               size_t count);
+
+/** Remove the copies of a retiring row, then the row.  KVT_OK also when the mark was cancelled or
+ *  nothing was there; `bytes` (may be NULL) gets what was freed.  Otherwise the mark stays. */
+KVT_NODISCARD enum kvt_err gateway_remove_finish(struct gateway_vault *vault, const char *key,
+                                                 uint64_t *bytes);
+
+/** Both steps for one key, also one the catalog does not know. */
+KVT_NODISCARD enum kvt_err gateway_remove(struct gateway_vault *vault, const char *key);
+
+#endif /* GATEWAY_REMOVE_H */

@@ -1,0 +1,138 @@
+#include "gateway/vault.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "g4/directory.h"
+
+enum { PATH_BYTES = 4096 };
+
+static enum kvt_err
+open_state(struct gateway_vault *vault, const struct gateway_vault_options *options,
+           struct kvt_error *err)
+{
+    char path[PATH_BYTES];
+    const struct gateway_catalog_options catalog = {.path = path,
+                                                    .bytes_max = options->catalog_max,
+                                                    .hot_capacity = options->hot_capacity,
+                                                    .cold_capacity = options->cold_capacity,
+                                                    .revision = options->revision};
+    enum kvt_err rc;
+
+    if (strlen(options->state_dir) + sizeof("/quarantine") > sizeof(path))
+        return kvt_error_set(err, KVT_RANGE, "state.dir is too long");
+    rc = kvt_folder_make(options->state_dir, err);
+    if (rc != KVT_OK)
+        return rc;
+    (void)snprintf(path, sizeof(path), "%s/catalog", options->state_dir);
+    rc = gateway_catalog_open(&vault->catalog, &catalog, err);
+    if (rc != KVT_OK)
+        return rc;
+    (void)snprintf(path, sizeof(path), "%s/quarantine", options->state_dir);
+    return gateway_quarantine_open(&vault->quarantine, path, options->quarantine_max, err);
+}
+
+static enum kvt_err
+open_tiers(struct gateway_vault *vault, const struct gateway_vault_options *options,
+           struct kvt_error *err)
+{
+    const struct g4_directory_options hot = {.path = options->hot_dir,
+                                             .threads = options->io_threads,
+                                             .bytes_max = options->hot_capacity};
+    enum kvt_err rc;
+
+    if (options->hot_capacity != 0) {
+        rc = g4_directory_open(&vault->hot, &hot, err);
+        if (rc != KVT_OK)
+            return rc;
+    }
+    if (options->cold_store == NULL)
+        return gateway_cold_open(&vault->cold, &options->cold, err);
+    rc = gateway_cold_adopt(&vault->cold, options->cold_store);
+    return rc == KVT_OK ? rc : kvt_error_set(err, rc, "bucket");
+}
+
+enum kvt_err
+gateway_vault_open(struct gateway_vault **out, const struct gateway_vault_options *options,
+                   struct kvt_error *err)
+{
+    struct gateway_vault *vault;
+    enum kvt_err rc;
+
+    *out = NULL;
+    if (strlen(options->name) == 0 || strlen(options->name) > KVT_NAME_MAX - sizeof("hot@") ||
+        strlen(options->bucket) == 0 || strlen(options->bucket) > KVT_NAME_MAX - sizeof("cold@"))
+        return kvt_error_set(err, KVT_INVALID, "name and bucket must be 1 to %zu bytes long",
+                             KVT_NAME_MAX - sizeof("cold@"));
+    vault = kvt_calloc(1, sizeof(*vault));
+    if (vault == NULL)
+        return kvt_error_set(err, KVT_NOMEM, "gateway");
+    (void)snprintf(vault->name, sizeof(vault->name), "%s", options->name);
+    (void)snprintf(vault->hot_holder, sizeof(vault->hot_holder), "hot@%s", options->name);
+    (void)snprintf(vault->cold_holder, sizeof(vault->cold_holder), "cold@%s", options->bucket);
+    vault->revision = options->revision;
+    vault->hot_capacity = options->hot_capacity;
+    vault->cold_capacity = options->cold_capacity;
+    vault->object_max = options->object_max;
+    vault->stats = options->stats;
+    rc = gateway_hold_new(&vault->holds);
+    if (rc == KVT_OK)
+        rc = gateway_access_new(&vault->access);
+    if (rc != KVT_OK)
+        (void)kvt_error_set(err, rc, "gateway");
+    if (rc == KVT_OK)
+        rc = open_state(vault, options, err);
+    if (rc == KVT_OK)
+        rc = open_tiers(vault, options, err);
+    if (rc != KVT_OK)
+        goto fail;
+    *out = vault;
+    return KVT_OK;
+
+fail:
+    gateway_vault_close(vault);
+    return rc;
+}
+
+void
+gateway_vault_close(struct gateway_vault *vault)
+{
+    if (vault == NULL)
+        return;
+    gateway_cold_close(vault->cold);
+    g4_store_close(vault->hot);
+    gateway_catalog_close(vault->catalog);
+    gateway_quarantine_close(vault->quarantine);
+    gateway_access_free(vault->access);
+    gateway_hold_free(vault->holds);
+    kvt_free(vault);
+}
+
+bool
+gateway_vault_is_block(const char *key, struct g4_key *parsed)
+{
+    struct g4_key local;
+
+    return g4_key_parse(key, parsed == NULL ? &local : parsed) == KVT_OK;
+}
+
+bool
+gateway_vault_key_ok(const char *key)
+{
+    const size_t size = strlen(key);
+
+    if (size == 0 || size >= G4_KEY_MAX || strncmp(key, ".kvtier-", 8) == 0)
+        return false;
+    for (const char *at = key; *at != '\0'; at++)
+        if ((unsigned char)*at < 0x20 || (unsigned char)*at == 0x7f)
+            return false;
+    return true;
+}
+
+const char *
+gateway_vault_tier_name(unsigned tier)
+{
+    return tier == 0 ? "hot" : "cold";
+}

@@ -1,0 +1,78 @@
+/*
+ * gateway/vault.h -- what every operation on objects works with.
+ *
+ * Why: PUT, GET, removal, moves and recovery are separate nouns over the same things; this names
+ * those things once.  A vault has no behaviour beyond opening, closing, and small questions all of
+ * them ask.
+ *
+ * Ownership: owns everything it points to except `stats` and `budget`.
+ * Threads:   any; each member says its own.
+ * Limits:    as its members'.
+ */
+#ifndef GATEWAY_VAULT_H
+#define GATEWAY_VAULT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "g4/key.h"
+#include "g4/store.h"
+#include "gateway/access.h"
+#include "gateway/catalog.h"
+#include "gateway/cold.h"
+#include "gateway/hold.h"
+#include "gateway/quarantine.h"
+#include "gateway/stats.h"
+#include "kvtier/error.h"
+
+#define GATEWAY_BATCH_KEYS_MAX 4096
+
+struct gateway_vault {
+    char name[KVT_NAME_MAX];
+    char hot_holder[KVT_NAME_MAX];
+    char cold_holder[KVT_NAME_MAX];
+    enum g4_key_revision revision;
+    uint64_t hot_capacity;
+    uint64_t cold_capacity;
+    uint64_t object_max; /* largest body taken or read */
+    struct gateway_catalog *catalog;
+    struct g4_store *hot; /* NULL: none */
+    struct gateway_cold *cold;
+    struct gateway_quarantine *quarantine;
+    struct gateway_holds *holds;
+    struct gateway_access *access;
+    struct gateway_stats *stats;
+};
+
+struct gateway_vault_options {
+    const char *name;
+    const char *bucket;
+    const char *state_dir;
+    const char *hot_dir;
+    uint64_t hot_capacity;
+    uint64_t cold_capacity;
+    uint64_t catalog_max;
+    uint64_t object_max;
+    size_t quarantine_max;
+    unsigned io_threads; /* of the hot volume */
+    enum g4_key_revision revision;
+    struct gateway_cold_options cold;
+    struct g4_store *cold_store; /* tests: used instead of `cold`, and taken over on success */
+    struct gateway_stats *stats;
+};
+
+KVT_NODISCARD enum kvt_err gateway_vault_open(struct gateway_vault **out,
+                                              const struct gateway_vault_options *options,
+                                              struct kvt_error *err);
+void gateway_vault_close(struct gateway_vault *vault);
+
+/** Is this a block's key?  `parsed` may be NULL. */
+bool gateway_vault_is_block(const char *key, struct g4_key *parsed);
+
+/** May clients use this key?  Not "", too long, ours for probes, or with control bytes. */
+bool gateway_vault_key_ok(const char *key);
+
+/** "hot", "cold". */
+const char *gateway_vault_tier_name(unsigned tier);
+
+#endif /* GATEWAY_VAULT_H */
