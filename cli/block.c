@@ -1,0 +1,93 @@
+#include "cli/block.h"
+
+#include <inttypes.h>
+#include <json-c/json.h>
+
+#include "base/buffer.h"
+#include "base/clock.h"
+#include "base/parse.h"
+#include "cli/json.h"
+#include "cli/options.h"
+#include "cli/server.h"
+#include "cli/table.h"
+#include "kvtier/block.h"
+
+static void
+print_places(FILE *out, struct json_object *block)
+{
+    static const struct cli_column columns[] = {
+        {"TIER", false}, {"HOLDER", false}, {"RANK", true}, {"SHARDS", true}};
+    struct cli_table table;
+
+    cli_table_init(&table, columns, sizeof(columns) / sizeof(columns[0]));
+    for (size_t i = 0; i < cli_json_count(block, "places"); i++) {
+        struct json_object *place = cli_json_item(block, "places", i);
+
+        cli_table_add(&table, "%s", cli_json_text(place, "tier"));
+        cli_table_add(&table, "%s", cli_json_text(place, "holder"));
+        cli_table_add(&table, "%s", cli_json_text(place, "dp_rank"));
+        cli_table_add(&table, "%#" PRIx64, cli_json_u64(place, "ranks"));
+    }
+    (void)fputc('\n', out);
+    cli_table_print(&table, out);
+    cli_table_release(&table);
+}
+
+static void
+print_block(FILE *out, struct json_object *block)
+{
+    const char *namespace_ = cli_json_text(block, "namespace");
+    const uint64_t last = cli_json_u64(block, "last_access_ms");
+    char time[KVT_CLOCK_TEXT_MAX] = "never through a gateway";
+    char size[KVT_SIZE_TEXT_MAX];
+
+    kvt_size_format(cli_json_u64(block, "size"), size);
+    if (last != 0)
+        kvt_clock_format(last, time);
+    (void)fprintf(out, "block      %s\nnamespace  %s\nposition   %" PRIu64 "\nparent     %s\n",
+                  cli_json_text(block, "hash"),
+                  namespace_[0] == '\0' ? "(none: KVBM-compatible)" : namespace_,
+                  cli_json_u64(block, "position"), cli_json_text(block, "parent"));
+    (void)fprintf(out, "size       %s a shard\nchildren   %" PRIu64 "\n", size,
+                  cli_json_u64(block, "children"));
+    (void)fprintf(out, "used       %" PRIu64 " times, %" PRIu64 " of them from cold; last %s\n",
+                  cli_json_u64(block, "hits"), cli_json_u64(block, "cold_hits"), time);
+    print_places(out, block);
+    (void)fprintf(out, "\npolicy     %s%s%s\n", cli_json_text(block, "policy.verdict"),
+                  cli_json_text(block, "policy.rule")[0] == '\0' ? "" : ", by rule ",
+                  cli_json_text(block, "policy.rule"));
+    for (size_t i = 0; i < cli_json_count(block, "policy.why"); i++)
+        (void)fprintf(out, "           - %s\n",
+                      json_object_get_string(cli_json_item(block, "policy.why", i)));
+}
+
+enum cli_exit
+cli_block_show(const struct cli_context *context)
+{
+    struct json_object *block;
+    struct kvt_buffer path;
+    struct kvt_error err = {0};
+    char text[KVT_HASH_TEXT_MAX];
+    enum kvt_err rc;
+    uint64_t hash;
+
+    if (!kvt_hash_parse(context->arguments[0], &hash))
+        return cli_context_usage(context,
+                                 "\"%s\" is no hash: sixteen hex digits, 0x..., or decimal",
+                                 context->arguments[0]);
+    kvt_hash_format(hash, text);
+    kvt_buffer_init(&path, CLI_SERVER_PATH_MAX);
+    kvt_buffer_printf(&path, "/v1/blocks/%s?namespace=", text);
+    cli_server_escape(&path, kvt_config_string(context->options, CLI_BLOCK_NAMESPACE), false);
+    rc = cli_server_ask(context, CLI_SERVER_ADVISOR, kvt_buffer_text(&path), NULL, false, &block,
+                        &err);
+    kvt_buffer_release(&path);
+    if (rc != KVT_OK)
+        return cli_server_fail(context, CLI_SERVER_ADVISOR, &err);
+    if (context->json)
+        cli_json_print(context->out, block);
+    else
+        print_block(context->out, block);
+    (void)json_object_put(block);
+    return CLI_EXIT_DONE;
+}

@@ -1,0 +1,322 @@
+#include "cli/command.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/parse.h"
+#include "cli/block.h"
+#include "cli/completion.h"
+#include "cli/config.h"
+#include "cli/dev.h"
+#include "cli/doctor.h"
+#include "cli/events.h"
+#include "cli/g4.h"
+#include "cli/help.h"
+#include "cli/index.h"
+#include "cli/manual.h"
+#include "cli/options.h"
+#include "cli/orders.h"
+#include "cli/policy.h"
+#include "cli/settings.h"
+#include "cli/status.h"
+#include "cli/workload.h"
+
+enum { WORD_MAX = 64, ARGUMENTS_ANY = 65536, NEAR_MAX = 64 };
+
+static const struct kvt_param status_options[] = {CLI_OPTIONS_STATUS(KVT_PARAM_ROW)};
+static const struct kvt_param block_show_options[] = {CLI_OPTIONS_BLOCK_SHOW(KVT_PARAM_ROW)};
+static const struct kvt_param index_match_options[] = {CLI_OPTIONS_INDEX_MATCH(KVT_PARAM_ROW)};
+static const struct kvt_param index_dump_options[] = {CLI_OPTIONS_INDEX_DUMP(KVT_PARAM_ROW)};
+static const struct kvt_param events_tail_options[] = {CLI_OPTIONS_EVENTS_TAIL(KVT_PARAM_ROW)};
+static const struct kvt_param g4_ls_options[] = {CLI_OPTIONS_G4_LS(KVT_PARAM_ROW)};
+static const struct kvt_param g4_verify_options[] = {CLI_OPTIONS_G4_VERIFY(KVT_PARAM_ROW)};
+static const struct kvt_param orders_ls_options[] = {CLI_OPTIONS_ORDERS_LS(KVT_PARAM_ROW)};
+static const struct kvt_param doctor_options[] = {CLI_OPTIONS_DOCTOR(KVT_PARAM_ROW)};
+static const struct kvt_param generate_options[] = {CLI_OPTIONS_GENERATE(KVT_PARAM_ROW)};
+static const struct kvt_param dev_options[] = {CLI_OPTIONS_DEV(KVT_PARAM_ROW)};
+static const struct kvt_param config_show_options[] = {CLI_OPTIONS_CONFIG_SHOW(KVT_PARAM_ROW)};
+
+#define OPTIONS(rows) .options = (rows), .option_count = sizeof(rows) / sizeof((rows)[0])
+
+/* In the order of the help. */
+const struct cli_command cli_commands[] = {
+    {.path = "dev",
+     .arguments = "",
+     .summary = "Run NATS, advisor and gateway here until Ctrl-C",
+     .details =
+         "Starts a NATS server, an advisor and a gateway on free loopback ports, with everything "
+         "they keep under one folder, waits until they are ready and prints where they are. Token, "
+         "order key and credentials are made in that folder, readable by you alone. Settings in "
+         "STATE/advisor.yaml and STATE/gateway.yaml are honoured. When a child dies, all stop.",
+     .example = "dev --state /tmp/kvtier-dev",
+     .words = "",
+     OPTIONS(dev_options),
+     .run = cli_dev_run},
+    {.path = "status",
+     .arguments = "",
+     .summary = "Tiers, events, orders, S3 health and memory at a glance",
+     .details = "Asks advisor and gateway. When one of them is away the other's part is shown and "
+                "the exit status is 5.",
+     .example = "status --watch=1s",
+     .words = "",
+     .bare = "watch",
+     .bare_as = "2s",
+     OPTIONS(status_options),
+     .run = cli_status_run},
+    {.path = "doctor",
+     .arguments = "",
+     .summary = "Check configuration, servers, credentials, clock and disk",
+     .details = "Each check prints ok, warn or fail, and what to do about it. The exit status is 1 "
+                "when one failed. With --s3 the store's conditional writes are tried on the bucket "
+                "of --bucket, under .kvtier-selftest/.",
+     .example = "doctor --s3 http://127.0.0.1:9000 --bucket kvtier",
+     .words = "",
+     OPTIONS(doctor_options),
+     .run = cli_doctor_run},
+    {.path = "block show",
+     .arguments = "HASH",
+     .argument_min = 1,
+     .argument_max = 1,
+     .summary = "Where a block is, who holds it and what the policy says",
+     .details = "HASH is sixteen hex digits, 0x and hex digits, or decimal.",
+     .example = "block show 1f3c9a52b0d7e644",
+     .words = "",
+     OPTIONS(block_show_options),
+     .run = cli_block_show},
+    {.path = "index stats",
+     .arguments = "",
+     .summary = "Blocks and bytes of each holder in the advisor's index",
+     .details = "A holder is a worker's pool, or a tier behind a gateway.",
+     .example = "index stats -o json",
+     .words = "",
+     .run = cli_index_stats},
+    {.path = "index match",
+     .arguments = "HASH...",
+     .argument_min = 1,
+     .argument_max = ARGUMENTS_ANY,
+     .summary = "Which of these blocks are where, and who has the longest prefix",
+     .details = "Hashes are those of one prompt, root first.",
+     .example = "index match 1f3c9a52b0d7e644 77aa01c3d2e4f590",
+     .words = "",
+     OPTIONS(index_match_options),
+     .run = cli_index_match},
+    {.path = "index dump",
+     .arguments = "",
+     .summary = "Every place the advisor knows, one line each",
+     .details = "With -o json the lines are JSON objects.",
+     .example = "index dump -o json",
+     .words = "",
+     OPTIONS(index_dump_options),
+     .run = cli_index_dump},
+    {.path = "events tail",
+     .arguments = "",
+     .summary = "Store and Remove events as they pass on NATS",
+     .details = "One line an event; with -o json one JSON object a line.",
+     .example = "events tail --from-start --limit 20",
+     .words = "",
+     OPTIONS(events_tail_options),
+     .run = cli_events_tail},
+    {.path = "g4 ls",
+     .arguments = "[PREFIX]",
+     .argument_max = 1,
+     .summary = "Objects in the gateway's catalog",
+     .details = "PREFIX limits the list to keys that begin with it.",
+     .example = "g4 ls 0/ --tier hot",
+     .words = "",
+     OPTIONS(g4_ls_options),
+     .run = cli_g4_ls},
+    {.path = "g4 stat",
+     .arguments = "KEY",
+     .argument_min = 1,
+     .argument_max = 1,
+     .summary = "Length, checksum, fingerprint and copies of one object",
+     .details = "Exit status 3 when there is none.",
+     .example = "g4 stat 0/0:11Fu2GZ",
+     .words = "",
+     .run = cli_g4_stat},
+    {.path = "g4 verify",
+     .arguments = "[KEY]",
+     .argument_max = 1,
+     .summary = "Read every copy of an object and check it",
+     .details = "Needs the admin token. Exit status 8 when a copy is bad: the gateway has then "
+                "moved it to quarantine.",
+     .example = "g4 verify --all",
+     .words = "",
+     OPTIONS(g4_verify_options),
+     .run = cli_g4_verify},
+    {.path = "orders ls",
+     .arguments = "",
+     .summary = "Orders the advisor gave, and what came of them",
+     .details = "Newest first.",
+     .example = "orders ls --limit 10",
+     .words = "",
+     OPTIONS(orders_ls_options),
+     .run = cli_orders_ls},
+    {.path = "policy show",
+     .arguments = "",
+     .summary = "The policy in force",
+     .details = "As the advisor reads it: mode, ordering, watermarks.",
+     .example = "policy show",
+     .words = "",
+     .run = cli_policy_show},
+    {.path = "policy validate",
+     .arguments = "FILE",
+     .argument_min = 1,
+     .argument_max = 1,
+     .summary = "Check a policy before the advisor sees it",
+     .details =
+         "FILE is YAML with the advisor's settings (its policy: section counts). Errors name "
+         "file, line and column. Nothing is sent anywhere.",
+     .example = "policy validate /etc/kvtier/advisor.yaml",
+     .words = "FILE",
+     .run = cli_policy_validate},
+    {.path = "policy mode",
+     .arguments = "MODE",
+     .argument_min = 1,
+     .argument_max = 1,
+     .summary = "Switch the advisor to off, observe or enforce",
+     .details = "Needs the admin token. observe decides and reports, and gives no order. The mode "
+                "lasts until the advisor restarts.",
+     .example = "policy mode observe",
+     .words = "off|observe|enforce",
+     .run = cli_policy_mode},
+    {.path = "workload generate",
+     .arguments = "",
+     .summary = "Write a seeded multi-turn workload",
+     .details = "JSON lines with timestamp, input_length, output_length and hash_ids, as "
+                "kvtier-worker and public traces have them. docs/workload.md describes the shape.",
+     .example = "workload generate --seed 7 --requests 1000 --out /tmp/workload.jsonl",
+     .words = "",
+     OPTIONS(generate_options),
+     .run = cli_workload_generate},
+    {.path = "workload stats",
+     .arguments = "FILE",
+     .argument_min = 1,
+     .argument_max = 1,
+     .summary = "Measure a workload or trace",
+     .details = "FILE may be - for standard input. Counts requests, tokens, blocks, reuse and the "
+                "time between uses.",
+     .example = "workload stats /tmp/workload.jsonl",
+     .words = "FILE",
+     .run = cli_workload_stats},
+    {.path = "config show",
+     .arguments = "",
+     .summary = "The settings of this program as they come out",
+     .details = "Flag before KVTIER_* before " CLI_SETTINGS_FILE " before default.",
+     .example = "config show --origin",
+     .words = "",
+     OPTIONS(config_show_options),
+     .run = cli_config_show},
+    {.path = "config example",
+     .arguments = "",
+     .summary = "A commented configuration file",
+     .details = "Every setting with its default.",
+     .example = "config example",
+     .words = "",
+     .run = cli_config_example},
+    {.path = "completion",
+     .arguments = "SHELL",
+     .argument_min = 1,
+     .argument_max = 1,
+     .summary = "Completion for bash, zsh or fish",
+     .details =
+         "For bash: source <(kvtier completion bash). For zsh: write it to a file _kvtier in "
+         "$fpath. For fish: kvtier completion fish | source.",
+     .example = "completion bash",
+     .words = "bash|zsh|fish",
+     .run = cli_completion_run},
+    {.path = "manual",
+     .arguments = "[COMMAND...]",
+     .argument_max = 2,
+     .summary = "The manual page, for man -l -",
+     .details = "Without COMMAND: the page of the program; else of the command.",
+     .example = "manual status",
+     .words = "",
+     .run = cli_manual_run},
+    {.path = "version",
+     .arguments = "",
+     .summary = "The version",
+     .details = "The same as --version.",
+     .example = "version",
+     .words = "",
+     .run = cli_help_version},
+    {.path = "help",
+     .arguments = "[COMMAND...]",
+     .argument_max = 2,
+     .summary = "This list, or the help of one command",
+     .details = "The same as COMMAND --help.",
+     .example = "help status",
+     .words = "",
+     .run = cli_help_run},
+};
+
+const size_t cli_command_count = sizeof(cli_commands) / sizeof(cli_commands[0]);
+
+const struct cli_command *
+cli_command_find(const char *first, const char *second, size_t *words)
+{
+    char both[WORD_MAX];
+
+    *words = 0;
+    for (size_t i = 0; i < cli_command_count; i++) {
+        if (strcmp(cli_commands[i].path, first) == 0) {
+            *words = 1;
+            return &cli_commands[i];
+        }
+    }
+    if (second == NULL)
+        return NULL;
+    (void)snprintf(both, sizeof(both), "%s %s", first, second);
+    for (size_t i = 0; i < cli_command_count; i++) {
+        if (strcmp(cli_commands[i].path, both) == 0) {
+            *words = 2;
+            return &cli_commands[i];
+        }
+    }
+    return NULL;
+}
+
+bool
+cli_command_is_noun(const char *noun)
+{
+    const size_t size = strlen(noun);
+
+    for (size_t i = 0; i < cli_command_count; i++)
+        if (strncmp(cli_commands[i].path, noun, size) == 0 && cli_commands[i].path[size] == ' ')
+            return true;
+    return false;
+}
+
+/* Compare verbs under a right noun, and whole paths or nouns otherwise. */
+const char *
+cli_command_suggest(const char *first, const char *second)
+{
+    char nouns[NEAR_MAX][WORD_MAX];
+    const char *words[NEAR_MAX];
+    const char *paths[NEAR_MAX];
+    const bool noun = cli_command_is_noun(first);
+    const char *near;
+    size_t count = 0;
+
+    assert(cli_command_count <= NEAR_MAX);
+    for (size_t i = 0; i < cli_command_count; i++) {
+        const char *path = cli_commands[i].path;
+        const char *blank = strchr(path, ' ');
+        const size_t size = blank == NULL ? strlen(path) : (size_t)(blank - path);
+
+        if (noun && (strncmp(path, first, size) != 0 || first[size] != '\0' || blank == NULL))
+            continue;
+        if (noun)
+            (void)snprintf(nouns[count], WORD_MAX, "%s", blank + 1);
+        else
+            (void)snprintf(nouns[count], WORD_MAX, "%.*s", (int)size, path);
+        words[count] = nouns[count];
+        paths[count++] = path;
+    }
+    near = kvt_suggest(noun ? (second == NULL ? "" : second) : first, words, count);
+    for (size_t i = 0; near != NULL && i < count; i++)
+        if (words[i] == near)
+            return paths[i];
+    return NULL;
+}

@@ -1,0 +1,168 @@
+#include "cli/doctor_store.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/credentials.h"
+#include "cli/options.h"
+#include "cli/settings.h"
+#include "g4/s3.h"
+#include "g4/selftest.h"
+
+void
+cli_doctor_store_skew(struct cli_checks *checks, const char *name, int64_t skew_ms)
+{
+    const int64_t distance = skew_ms < 0 ? -skew_ms : skew_ms;
+    enum cli_check_state state = CLI_CHECK_OK;
+
+    if (distance >= CLI_DOCTOR_SKEW_FAIL_MS)
+        state = CLI_CHECK_FAIL;
+    else if (distance >= CLI_DOCTOR_SKEW_WARN_MS)
+        state = CLI_CHECK_WARN;
+    cli_check_add(checks, state, name, "set both clocks by NTP: timedatectl set-ntp true",
+                  "the store's clock is %+" PRId64 " ms from this one", skew_ms);
+}
+
+static void
+add_selftest(struct cli_checks *checks, struct g4_store *store)
+{
+    struct g4_selftest result;
+    struct kvt_error err = {0};
+
+    if (g4_selftest(store, &result, &err) != KVT_OK) {
+        cli_check_add(checks, CLI_CHECK_FAIL, "s3 conditions",
+                      "give the key the rights to put, get, list and delete in the bucket",
+                      "the self-test could not run: %s", err.text);
+        return;
+    }
+    if (result.put_if_absent)
+        cli_check_add(checks, CLI_CHECK_OK, "s3 conditions", "",
+                      "PUT If-None-Match works: the first writer wins");
+    else
+        cli_check_add(checks, CLI_CHECK_FAIL, "s3 conditions",
+                      "this store ignores If-None-Match: use a release that has it (MinIO and "
+                      "versitygw do), or put no proxy in between that drops the header",
+                      "a second PUT If-None-Match overwrote the first");
+    cli_check_add(
+        checks, result.put_if_match && result.if_match_missing ? CLI_CHECK_OK : CLI_CHECK_WARN,
+        "s3 if-match", "locks and repairs are not safe on this store; blocks are",
+        "PUT If-Match %s; on a missing key %s", result.put_if_match ? "works" : "is ignored",
+        result.if_match_missing ? "it is refused" : "it writes");
+    cli_check_add(checks, CLI_CHECK_OK, "s3 delete", "", "DELETE If-Match is %s",
+                  result.delete_if_match ? "honoured" : "ignored, as MinIO does; allowed for");
+    cli_check_add(checks, result.list_after_write ? CLI_CHECK_OK : CLI_CHECK_WARN, "s3 list",
+                  "reconciling by listing needs patience on this store", "a new key is %s",
+                  result.list_after_write ? "listed at once" : "listed late");
+    cli_check_add(checks, result.meta_kept ? CLI_CHECK_OK : CLI_CHECK_FAIL, "s3 metadata",
+                  "x-amz-meta-* must come back, or no block can be checked: look for a proxy",
+                  "object metadata %s", result.meta_kept ? "comes back" : "is lost");
+}
+
+static const char *
+fix_for(enum kvt_err code)
+{
+    switch (code) {
+    case KVT_NOTFOUND: return "create the bucket, or name another with --bucket";
+    case KVT_DENIED: return "check access key, secret and the rights of the key";
+    case KVT_UNAVAILABLE:
+    case KVT_TIMEOUT: return "check the address, and that the server runs";
+    default: return "see the message";
+    }
+}
+
+/* Reach the bucket; then, when `deep`, its clock and conditions. */
+static void
+probe(struct cli_checks *checks, const char *name, const struct g4_s3_options *options, bool deep)
+{
+    struct g4_store *store = NULL;
+    struct kvt_error err = {0};
+    int64_t skew_ms = 0;
+    enum kvt_err rc;
+
+    rc = g4_s3_open(&store, options, &err);
+    if (rc == KVT_OK)
+        rc = g4_s3_probe(store, &skew_ms, &err);
+    if (rc != KVT_OK) {
+        cli_check_add(checks, CLI_CHECK_FAIL, name, fix_for(rc), "%s bucket %s: %s",
+                      options->endpoint, options->bucket, err.text);
+    } else {
+        cli_check_add(checks, CLI_CHECK_OK, name, "", "%s: credentials and bucket %s are good",
+                      options->endpoint, options->bucket);
+        if (deep) {
+            cli_doctor_store_skew(checks, "s3 clock", skew_ms);
+            add_selftest(checks, store);
+        }
+    }
+    g4_store_close(store);
+}
+
+void
+cli_doctor_store_front(const struct cli_context *context, struct cli_checks *checks)
+{
+    struct cli_credentials credentials;
+    struct kvt_error err = {0};
+    enum kvt_err rc;
+
+    rc = cli_credentials_load(context->settings, CLI_SETTING_GATEWAY_CREDENTIALS_FILE, false,
+                              &credentials, &err);
+    if (rc == KVT_NOTFOUND &&
+        !kvt_config_is_set(context->settings, CLI_SETTING_GATEWAY_CREDENTIALS_FILE)) {
+        cli_check_add(checks, CLI_CHECK_WARN, "gateway s3",
+                      "--gateway-credentials-file FILE (access:secret) lets this be checked",
+                      "no credentials for the gateway's S3 port; not tried");
+        return;
+    }
+    if (rc != KVT_OK) {
+        cli_check_add(checks, CLI_CHECK_FAIL, "gateway s3", "chmod 600, one line access:secret",
+                      "%s", err.text);
+        return;
+    }
+    probe(checks, "gateway s3",
+          &(struct g4_s3_options){
+              .endpoint = kvt_config_string(context->settings, CLI_SETTING_GATEWAY_DATA_URL),
+              .bucket = kvt_config_string(context->settings, CLI_SETTING_BUCKET),
+              .region = "",
+              .access_key = credentials.access_key,
+              .secret_key = credentials.secret_key,
+              .session_token = "",
+              .ca_file = "",
+              .path_style = true,
+              .attempts_max = 1,
+              .timeout_ms = kvt_config_u64(context->settings, CLI_SETTING_TIMEOUT),
+          },
+          false);
+    explicit_bzero(&credentials, sizeof(credentials));
+}
+
+void
+cli_doctor_store_direct(const struct cli_context *context, struct cli_checks *checks)
+{
+    const char *ca_file = getenv("AWS_CA_BUNDLE");
+    struct cli_credentials credentials;
+    struct kvt_error err = {0};
+
+    if (!kvt_config_is_set(context->options, CLI_DOCTOR_S3))
+        return;
+    if (cli_credentials_load(context->options, CLI_DOCTOR_S3_CREDENTIALS, true, &credentials,
+                             &err) != KVT_OK) {
+        cli_check_add(checks, CLI_CHECK_FAIL, "s3",
+                      "--s3-credentials-file FILE (access:secret, mode 0600)", "%s", err.text);
+        return;
+    }
+    probe(checks, "s3",
+          &(struct g4_s3_options){
+              .endpoint = kvt_config_string(context->options, CLI_DOCTOR_S3),
+              .bucket = kvt_config_string(context->settings, CLI_SETTING_BUCKET),
+              .region = kvt_config_string(context->options, CLI_DOCTOR_S3_REGION),
+              .access_key = credentials.access_key,
+              .secret_key = credentials.secret_key,
+              .session_token = credentials.session_token,
+              .ca_file = ca_file == NULL ? "" : ca_file,
+              .path_style = true,
+              .attempts_max = 1,
+              .timeout_ms = kvt_config_u64(context->settings, CLI_SETTING_TIMEOUT),
+          },
+          true);
+    explicit_bzero(&credentials, sizeof(credentials));
+}

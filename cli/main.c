@@ -1,0 +1,7 @@
+#include "cli/app.h"
+
+int
+main(int argc, char **argv)
+{
+    return (int)cli_app_run(argc, (const char *const *)argv);
+}

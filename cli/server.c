@@ -1,0 +1,232 @@
+#include "cli/server.h"
+
+#include <ctype.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/fetch.h"
+#include "base/json.h"
+#include "cli/command.h"
+#include "cli/json.h"
+#include "cli/settings.h"
+
+enum { TOKEN_MAX = 256, URL_MAX = 4096, CURSOR_MAX = 1024, MESSAGE_MAX = 160 };
+
+const char *
+cli_server_name(enum cli_server server)
+{
+    return server == CLI_SERVER_ADVISOR ? "advisor" : "gateway";
+}
+
+const char *
+cli_server_url(const struct cli_context *context, enum cli_server server)
+{
+    return kvt_config_string(context->settings, server == CLI_SERVER_ADVISOR
+                                                    ? CLI_SETTING_ADVISOR_URL
+                                                    : CLI_SETTING_GATEWAY_URL);
+}
+
+static enum kvt_err
+code_of(unsigned status, const char *name)
+{
+    for (int code = 1; code < KVT_ERR_COUNT; code++)
+        if (strcmp(kvt_err_name((enum kvt_err)code), name) == 0)
+            return (enum kvt_err)code;
+    switch (status) {
+    case 400: return KVT_INVALID;
+    case 401:
+    case 403: return KVT_DENIED;
+    case 404: return KVT_NOTFOUND;
+    case 412: return KVT_PRECONDITION;
+    case 413: return KVT_RANGE;
+    case 429:
+    case 503: return KVT_AGAIN;
+    default: return KVT_IO;
+    }
+}
+
+/* A 4xx or 5xx as an error: the server's own code and words when it gave some. */
+static enum kvt_err
+refused(enum cli_server server, unsigned status, struct kvt_buffer *answer, struct kvt_error *err)
+{
+    struct json_object *object = NULL;
+    const char *message;
+    enum kvt_err rc;
+
+    if (kvt_json_parse(&object, kvt_buffer_text(answer), answer->size, "answer", err) != KVT_OK)
+        object = NULL;
+    message = cli_json_text(object, "error.message");
+    rc = code_of(status, cli_json_text(object, "error.code"));
+    (void)kvt_error_set(err, rc, "%s: %.*s (HTTP %u)", cli_server_name(server), MESSAGE_MAX,
+                        message[0] == '\0' ? kvt_err_text(rc) : message, status);
+    (void)json_object_put(object);
+    return rc;
+}
+
+static enum kvt_err
+fetch(const struct cli_context *context, enum cli_server server, const char *path,
+      struct json_object *body, bool token, struct kvt_buffer *answer, struct kvt_error *err)
+{
+    struct kvt_fetch question = {.timeout_ms =
+                                     kvt_config_u64(context->settings, CLI_SETTING_TIMEOUT)};
+    char secret[TOKEN_MAX] = "";
+    struct kvt_error cause = {0};
+    char url[URL_MAX];
+    unsigned status;
+    enum kvt_err rc;
+    int size;
+
+    size = snprintf(url, sizeof(url), "%s%s", cli_server_url(context, server), path);
+    if (size < 0 || (size_t)size >= sizeof(url))
+        return kvt_error_set(err, KVT_RANGE, "the address is too long");
+    if (token) {
+        rc = kvt_config_secret(context->settings, CLI_SETTING_ADMIN_TOKEN_FILE, secret,
+                               sizeof(secret), &cause);
+        if (rc == KVT_NOTFOUND &&
+            !kvt_config_is_set(context->settings, CLI_SETTING_ADMIN_TOKEN_FILE))
+            return kvt_error_set(err, KVT_DENIED,
+                                 "this needs the admin token: --admin-token-file FILE");
+        if (rc != KVT_OK)
+            return kvt_error_set(err, rc, "admin token: %.*s", MESSAGE_MAX, cause.text);
+        question.token = secret;
+    }
+    question.url = url;
+    if (body != NULL) {
+        question.method = "POST";
+        question.body = json_object_to_json_string_ext(body, JSON_C_TO_STRING_PLAIN);
+        question.body_size = strlen(question.body);
+    }
+    rc = kvt_fetch(&question, &status, answer, &cause);
+    explicit_bzero(secret, sizeof(secret));
+    if (rc == KVT_UNAVAILABLE || rc == KVT_TIMEOUT)
+        return kvt_error_set(err, rc, "no %s at %s: %.*s", cli_server_name(server),
+                             cli_server_url(context, server), MESSAGE_MAX, cause.text);
+    if (rc != KVT_OK)
+        return kvt_error_set(err, rc, "%s: %.*s", cli_server_name(server), MESSAGE_MAX, cause.text);
+    return status < 400 ? KVT_OK : refused(server, status, answer, err);
+}
+
+enum kvt_err
+cli_server_fetch(const struct cli_context *context, enum cli_server server, const char *path,
+                 struct kvt_buffer *answer, struct kvt_error *err)
+{
+    return fetch(context, server, path, NULL, false, answer, err);
+}
+
+enum kvt_err
+cli_server_ask(const struct cli_context *context, enum cli_server server, const char *path,
+               struct json_object *body, bool token, struct json_object **answer,
+               struct kvt_error *err)
+{
+    struct kvt_buffer buffer;
+    enum kvt_err rc;
+
+    *answer = NULL;
+    kvt_buffer_init(&buffer, CLI_SERVER_ANSWER_MAX);
+    rc = fetch(context, server, path, body, token, &buffer, err);
+    if (rc == KVT_OK)
+        rc = kvt_json_parse(answer, kvt_buffer_text(&buffer), buffer.size,
+                            cli_server_url(context, server), err);
+    kvt_buffer_release(&buffer);
+    return rc;
+}
+
+enum cli_exit
+cli_server_fail(const struct cli_context *context, enum cli_server server,
+                const struct kvt_error *err)
+{
+    const enum cli_exit status = cli_context_fail(context, err);
+
+    if (err->code != KVT_UNAVAILABLE && err->code != KVT_TIMEOUT)
+        return status;
+    (void)fprintf(context->err,
+                  "  start one here:  kvtier dev          (or: systemctl start kvtier-%s)\n"
+                  "  it is elsewhere: kvtier --%s-url URL %s\n"
+                  "  what is wrong:   kvtier doctor\n",
+                  cli_server_name(server), cli_server_name(server),
+                  context->command == NULL ? "status" : context->command->path);
+    return CLI_EXIT_TEMPORARY;
+}
+
+void
+cli_server_escape(struct kvt_buffer *path, const char *text, bool slash)
+{
+    for (; *text != '\0'; text++) {
+        const unsigned char byte = (unsigned char)*text;
+
+        if (isalnum(byte) || strchr("-._~", byte) != NULL || (slash && byte == '/'))
+            kvt_buffer_append(path, text, 1);
+        else
+            kvt_buffer_printf(path, "%%%02X", byte);
+    }
+}
+
+/* One page: its lines to `each`, its last to `cursor` ("" = that was all). */
+static enum kvt_err
+walk_page(char *text, const char *what, bool (*each)(void *arg, struct json_object *line),
+          void *arg, char cursor[CURSOR_MAX], struct kvt_error *err)
+{
+    bool more = true;
+
+    cursor[0] = '\0';
+    while (*text != '\0' && more) {
+        const size_t size = strcspn(text, "\n");
+        struct json_object *line;
+        struct json_object *next;
+        enum kvt_err rc;
+
+        if (size > 0) {
+            rc = kvt_json_parse(&line, text, size, what, err);
+            if (rc != KVT_OK)
+                return rc;
+            if (json_object_object_get_ex(line, "next_cursor", &next))
+                (void)snprintf(cursor, CURSOR_MAX, "%s", json_object_get_string(next));
+            else
+                more = each(arg, line);
+            (void)json_object_put(line);
+        }
+        text += size;
+        text += *text == '\n';
+    }
+    if (!more || strcmp(cursor, "0") == 0)
+        cursor[0] = '\0';
+    return KVT_OK;
+}
+
+enum kvt_err
+cli_server_walk(const struct cli_context *context, enum cli_server server, const char *path,
+                bool (*each)(void *arg, struct json_object *line), void *arg, struct kvt_error *err)
+{
+    char cursor[CURSOR_MAX] = "";
+    struct kvt_buffer answer;
+    struct kvt_buffer full;
+    enum kvt_err rc = KVT_OK;
+
+    kvt_buffer_init(&answer, CLI_SERVER_ANSWER_MAX);
+    kvt_buffer_init(&full, CLI_SERVER_PATH_MAX);
+    do {
+        kvt_buffer_clear(&answer);
+        kvt_buffer_clear(&full);
+        kvt_buffer_printf(&full, "%s", path);
+        if (cursor[0] != '\0') {
+            kvt_buffer_printf(&full, "%ccursor=", strchr(path, '?') == NULL ? '?' : '&');
+            cli_server_escape(&full, cursor, false);
+        }
+        if (!kvt_buffer_ok(&full)) {
+            rc = kvt_error_set(err, KVT_RANGE, "cursor too long");
+            break;
+        }
+        rc = fetch(context, server, kvt_buffer_text(&full), NULL, false, &answer, err);
+        if (rc != KVT_OK)
+            break;
+        (void)kvt_buffer_text(&answer); /* terminates it */
+        rc = answer.size == 0 ? KVT_OK
+                              : walk_page((char *)answer.data, cli_server_url(context, server),
+                                          each, arg, cursor, err);
+        if (answer.size == 0)
+            cursor[0] = '\0';
+    } while (rc == KVT_OK && cursor[0] != '\0');
+    kvt_buffer_release(&full);
+    kvt_buffer_release(&answer);
+    return rc;
+}

@@ -1,0 +1,66 @@
+/*
+ * cli/server.h -- questions to the daemons' admin HTTP.
+ *
+ * Why: one place knows addresses, the token, what a status means, and what to tell a person whose
+ * server is not there.
+ * Ownership: an answer belongs to the caller (json_object_put()).
+ * Threads:   the main thread.
+ * Limits:    CLI_SERVER_ANSWER_MAX bytes of answer.
+ */
+#ifndef CLI_SERVER_H
+#define CLI_SERVER_H
+
+#include <json-c/json.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/buffer.h"
+#include "cli/context.h"
+#include "kvtier/error.h"
+
+#define CLI_SERVER_ANSWER_MAX (64u << 20)
+#define CLI_SERVER_PATH_MAX   2048
+
+enum cli_server { CLI_SERVER_ADVISOR, CLI_SERVER_GATEWAY };
+
+/** "advisor", "gateway". */
+const char *cli_server_name(enum cli_server server);
+
+/** Its admin address, as configured. */
+const char *cli_server_url(const struct cli_context *context, enum cli_server server);
+
+/**
+ * GET `path` (with its query), or POST it when `body` is not NULL.  `token`: send the admin token.
+ *
+ * @return KVT_OK and the parsed answer; KVT_UNAVAILABLE or KVT_TIMEOUT (nobody there),
+ * KVT_NOTFOUND, KVT_DENIED, KVT_INVALID or another code as the server's error says
+ */
+KVT_NODISCARD enum kvt_err cli_server_ask(const struct cli_context *context, enum cli_server server,
+                                          const char *path, struct json_object *body, bool token,
+                                          struct json_object **answer, struct kvt_error *err);
+
+/** The same for an answer of many lines: the raw bytes. */
+KVT_NODISCARD enum kvt_err cli_server_fetch(const struct cli_context *context,
+                                            enum cli_server server, const char *path,
+                                            struct kvt_buffer *answer, struct kvt_error *err);
+
+/** Report `err` of a question; when nobody was there also say what to do next. */
+enum cli_exit cli_server_fail(const struct cli_context *context, enum cli_server server,
+                              const struct kvt_error *err);
+
+/** Append `text` to a path or query, percent-encoded; '/' stays when `slash`. */
+void cli_server_escape(struct kvt_buffer *path, const char *text, bool slash);
+
+/**
+ * Walk an answer of JSON lines in pages that end with {"next_cursor": C}.
+ *
+ * @param path   with its query, to which "cursor=" is appended
+ * @param each   one object; false stops the walk
+ * @return KVT_OK, or the first failure
+ */
+KVT_NODISCARD enum kvt_err cli_server_walk(const struct cli_context *context,
+                                           enum cli_server server, const char *path,
+                                           bool (*each)(void *arg, struct json_object *line),
+                                           void *arg, struct kvt_error *err);
+
+#endif /* CLI_SERVER_H */

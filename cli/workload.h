@@ -1,0 +1,17 @@
+/*
+ * cli/workload.h -- `kvtier workload ...`: make and measure traces.
+ *
+ * Why: a test or a comparison is only as good as the traffic it was made with.
+ * Ownership: none.
+ * Threads:   the main thread.
+ * Limits:    stats keeps 24 bytes for each different block.
+ */
+#ifndef CLI_WORKLOAD_H
+#define CLI_WORKLOAD_H
+
+#include "cli/context.h"
+
+enum cli_exit cli_workload_generate(const struct cli_context *context);
+enum cli_exit cli_workload_stats(const struct cli_context *context);
+
+#endif /* CLI_WORKLOAD_H */
