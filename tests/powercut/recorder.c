@@ -344,30 +344,22 @@ OPENAT(openat)
 OPENAT(openat64)
 
 /* What a fortified program calls when no mode is given. */
-EXPORT int __open_2(const char *path, int flags);
-EXPORT int __open64_2(const char *path, int flags);
-EXPORT int __openat_2(int at, const char *path, int flags);
-EXPORT int __openat64_2(int at, const char *path, int flags);
-EXPORT int
-__open_2(const char *path, int flags)
-{
-    return open_any(AT_FDCWD, path, flags, 0);
-}
-EXPORT int
-__open64_2(const char *path, int flags)
-{
-    return open_any(AT_FDCWD, path, flags, 0);
-}
-EXPORT int
-__openat_2(int at, const char *path, int flags)
-{
-    return open_any(at, path, flags, 0);
-}
-EXPORT int
-__openat64_2(int at, const char *path, int flags)
-{
-    return open_any(at, path, flags, 0);
-}
+#define OPEN_2(name)                                                                               \
+    EXPORT int name(const char *path, int flags);                                                  \
+    EXPORT int name(const char *path, int flags)                                                   \
+    {                                                                                              \
+        return open_any(AT_FDCWD, path, flags, 0);                                                 \
+    }
+#define OPENAT_2(name)                                                                             \
+    EXPORT int name(int at, const char *path, int flags);                                          \
+    EXPORT int name(int at, const char *path, int flags)                                           \
+    {                                                                                              \
+        return open_any(at, path, flags, 0);                                                       \
+    }
+OPEN_2(__open_2)
+OPEN_2(__open64_2)
+OPENAT_2(__openat_2)
+OPENAT_2(__openat64_2)
 
 EXPORT int
 creat(const char *path, mode_t mode)

@@ -190,8 +190,8 @@ class Daemon(Process):
 
 
 class Run:
-    def __init__(self, args, name):
-        self.args, self.name = args, name
+    def __init__(self, args, name, quiet=False):
+        self.args, self.name, self.quiet = args, name, quiet
         self.seed = args.seed if args.seed is not None else secrets.randbits(32)
         self.rng = random.Random(self.seed)
         self.build = os.path.realpath(args.build)
@@ -210,7 +210,8 @@ class Run:
         self.file("s3.cred", f"{ACCESS}:{SECRET}")
         self.started = time.monotonic()
         atexit.register(self.close)
-        print(f"{name}: seed {self.seed}, build {self.build}, folder {self.folder}", flush=True)
+        if not quiet:
+            print(f"{name}: seed {self.seed}, build {self.build}, folder {self.folder}", flush=True)
 
     # Cases ----------------------------------------------------------------------------------------
 
@@ -241,7 +242,8 @@ class Run:
             print(f"skipped {name}: {why}", flush=True)
 
     def note(self, text):
-        print(f"# {time.monotonic() - self.started:6.1f} s  {text}", flush=True)
+        if not self.quiet:
+            print(f"# {time.monotonic() - self.started:6.1f} s  {text}", flush=True)
 
     def finish(self):
         self.close()
@@ -249,8 +251,9 @@ class Run:
             print(f"# logs: {self.folder}", flush=True)
         elif not self.args.keep:
             shutil.rmtree(self.folder, ignore_errors=True)
-        print(f"{len(self.passed)} passed, {len(self.failed)} failed, {len(self.skipped)} skipped",
-              flush=True)
+        if not self.quiet:
+            print(f"{len(self.passed)} passed, {len(self.failed)} failed, {len(self.skipped)} skipped",
+                  flush=True)
         return 1 if self.failed else 0
 
     def close(self):
