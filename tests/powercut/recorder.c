@@ -37,6 +37,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "tests/powercut/recorder_path.h"
+
 #define EXPORT __attribute__((visibility("default")))
 
 enum { FDS_MAX = 65536, IOV_MAX_HERE = 1024, RECORD_MAGIC = 0x5254564b };
@@ -173,62 +175,11 @@ put_record(struct record *record, const char *path, const char *path2, const str
         _exit(125); /* the log's disk is full: stop rather than lie */
 }
 
-/* ---- names ---- */
-
-/* Squeeze "//", "/./" and "/../" out of an absolute path. */
-static void
-squeeze(char *path)
-{
-    char *out = path;
-
-    for (const char *in = path; *in != '\0';) {
-        const char *end;
-        size_t size;
-
-        while (*in == '/')
-            in++;
-        end = in + strcspn(in, "/");
-        size = (size_t)(end - in);
-        if (size == 0 || (size == 1 && in[0] == '.')) {
-            /* nothing */
-        } else if (size == 2 && in[0] == '.' && in[1] == '.') {
-            while (out > path && *--out != '/') {
-            }
-        } else {
-            *out++ = '/';
-            memmove(out, in, size);
-            out += size;
-        }
-        in = end;
-    }
-    *out = '\0';
-}
-
 /* The path below our folder, without a leading '/', or NULL when it is elsewhere. */
 static const char *
-inside(int at, const char *path, char full[2 * PATH_MAX])
+inside(int at, const char *path, char full[RECORDER_PATH_SIZE])
 {
-    size_t size = 0;
-
-    if (path == NULL || strlen(path) >= PATH_MAX)
-        return NULL;
-    if (path[0] != '/') {
-        char link[64];
-        ssize_t got;
-
-        (void)snprintf(link, sizeof(link), at == AT_FDCWD ? "/proc/self/cwd" : "/proc/self/fd/%d",
-                       at);
-        got = readlink(link, full, PATH_MAX - 1);
-        if (got < 0)
-            return NULL;
-        size = (size_t)got;
-        full[size++] = '/';
-    }
-    memcpy(full + size, path, strlen(path) + 1);
-    squeeze(full);
-    if (strncmp(full, root, root_size) != 0 || (full[root_size] != '/' && full[root_size] != '\0'))
-        return NULL;
-    return full[root_size] == '/' ? full + root_size + 1 : full + root_size;
+    return recorder_path_below(root, at, path, full);
 }
 
 static bool
@@ -274,7 +225,7 @@ static int
 open_any(int at, const char *path, int flags, mode_t mode)
 {
     REAL(openat, int, int, const char *, int, ...);
-    char full[2 * PATH_MAX];
+    char full[RECORDER_PATH_SIZE];
     const char *name = recording() ? inside(at, path, full) : NULL;
     struct stat before;
     struct stat info;
@@ -666,8 +617,8 @@ struct change {
 static void
 log_change(const struct change *change, uint64_t ino)
 {
-    char full[2 * PATH_MAX];
-    char full2[2 * PATH_MAX];
+    char full[RECORDER_PATH_SIZE];
+    char full2[RECORDER_PATH_SIZE];
     struct record record = {.op = change->op, .ino = ino};
     const char *name = change->path == NULL ? NULL : inside(change->at, change->path, full);
     const char *name2 = change->path2 == NULL ? NULL : inside(change->at2, change->path2, full2);
