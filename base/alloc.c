@@ -35,15 +35,26 @@ counted(void *memory)
     return memory;
 }
 
+/* The bytes of an array, or false when no object can be that large.  Zero becomes one byte: NULL
+ * must have one meaning only, and calloc(0) may give it another. */
+static bool
+array_size(size_t count, size_t size, size_t *bytes)
+{
+    if (__builtin_mul_overflow(count, size, bytes) || *bytes > PTRDIFF_MAX)
+        return false;
+    if (*bytes == 0)
+        *bytes = 1;
+    return true;
+}
+
 void *
 kvt_calloc(size_t count, size_t size)
 {
-    if (!take_budget())
+    size_t bytes;
+
+    if (!array_size(count, size, &bytes) || !take_budget())
         return NULL;
-    /* calloc() may answer NULL for nothing at all; here NULL has one meaning only. */
-    if (count == 0 || size == 0)
-        return counted(calloc(1, 1));
-    return counted(calloc(count, size));
+    return counted(calloc(1, bytes));
 }
 
 void *
@@ -52,9 +63,9 @@ kvt_realloc(void *memory, size_t count, size_t size)
     size_t bytes;
     void *grown;
 
-    if (__builtin_mul_overflow(count, size, &bytes) || !take_budget())
+    if (!array_size(count, size, &bytes) || !take_budget())
         return NULL;
-    grown = realloc(memory, bytes == 0 ? 1 : bytes);
+    grown = realloc(memory, bytes);
     return memory == NULL ? counted(grown) : grown;
 }
 

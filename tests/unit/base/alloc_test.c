@@ -57,6 +57,7 @@ refuses_products_that_overflow(void **state)
     (void)state;
     assert_null(kvt_calloc(half, 3));
     assert_null(kvt_realloc(memory, half, 3));
+    assert_null(kvt_calloc(half + 1, 1)); /* no overflow, and still larger than any object */
     assert_int_equal(kvt_alloc_live(), live + 1);
     kvt_free(memory);
 }
