@@ -231,7 +231,8 @@ make_room(struct g4_volume *volume, struct g4_request *request, const struct fou
     enum kvt_err rc;
     size_t count;
 
-    if (!g4_tree_count_due(volume->tree, request->key, found->depth))
+    if (!g4_tree_count_due(volume->tree, request->key, found->depth) &&
+        *split_depth != found->depth)
         return KVT_OK;
     rc = g4_folder_count(found->folder, &count, &request->error);
     if (rc != KVT_OK || count < G4_TREE_SPLIT_AT)
