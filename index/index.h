@@ -2,8 +2,8 @@
  * index/index.h -- who holds which block, in RAM.
  *
  * Why: one structure answers the worker's "do I have it?" and the advisor's "who has the longest
- * prefix of this request?".  A block is (namespace, sequence hash); the same hash with another parent
- * or position is a counted collision, refused and never merged.
+ * prefix of this request?".  A block is (namespace, sequence hash); the same hash with another
+ * parent or position is a counted collision, refused and never merged.
  *
  * Ownership: the index owns everything; views copy out.
  * Threads:   any number of readers and one writer at a time, one reader-writer lock inside; no call
@@ -92,7 +92,8 @@ uint32_t index_holder_count(struct index *index);
  *
  * @param[out] added  true when the pair is new; may be NULL
  * @return KVT_OK, KVT_EXISTS (collision: same hash, other parent or position; counted, unchanged;
- *         a parent of 0 at a position > 0 means "unknown" and collides with nothing), KVT_FULL
+ *         a parent of 0 at a position > 0 means "unknown" and collides with nothing), KVT_FULL,
+ *         KVT_INVALID (no shard in `ranks`)
  */
 KVT_NODISCARD enum kvt_err index_store(struct index *index, uint32_t ns, uint32_t holder,
                                        const struct index_block *block, bool *added);
@@ -122,7 +123,8 @@ void index_match(struct index *index, uint32_t ns, const uint64_t *hashes, size_
 KVT_NODISCARD enum kvt_err index_get(struct index *index, uint32_t ns, uint64_t hash,
                                      struct index_view *view);
 
-/** Children of a block that are in the index, at most `capacity` hashes; returns how many there are. */
+/** Children of a block that are in the index, at most `capacity` hashes; returns how many there
+ * are. */
 size_t index_children(struct index *index, uint32_t ns, uint64_t hash, uint64_t *children,
                       size_t capacity);
 
@@ -130,7 +132,8 @@ size_t index_children(struct index *index, uint32_t ns, uint64_t hash, uint64_t 
  * Walk (block, holder) pairs in no order, from `cursor` (0 = start) on, at most `max`; returns the
  * next cursor, 0 at the end.  Pairs present during the whole walk are given at least once.
  */
-typedef void index_walk_fn(void *arg, uint32_t ns, uint32_t holder, const struct index_block *block);
+typedef void index_walk_fn(void *arg, uint32_t ns, uint32_t holder,
+                           const struct index_block *block);
 uint64_t index_walk(struct index *index, uint64_t cursor, size_t max, index_walk_fn *callback,
                     void *arg);
 

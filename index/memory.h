@@ -1,0 +1,26 @@
+/*
+ * index/memory.h -- the index's ceiling.
+ *
+ * Why: every byte the index takes is counted before it is taken, so that full is an answer.
+ * Ownership: the index.
+ * Threads:   under the index's lock.
+ * Limits:    `max` bytes.  The heap's own bookkeeping is not counted.
+ */
+#ifndef INDEX_MEMORY_H
+#define INDEX_MEMORY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct index_memory {
+    uint64_t used;
+    uint64_t max;
+};
+
+/** Zeroed memory, or NULL: beyond the ceiling, or the heap is out. */
+void *index_memory_take(struct index_memory *memory, size_t count, size_t size);
+
+/** NULL is allowed; then nothing is given back. */
+void index_memory_give(struct index_memory *memory, void *what, size_t count, size_t size);
+
+#endif /* INDEX_MEMORY_H */

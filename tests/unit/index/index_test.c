@@ -1,0 +1,495 @@
+/*
+ * What is tested: index/index.h, from its header alone.
+ * How: the edges by hand and the failing allocations by a sweep; long random runs are in
+ * model_test.c.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "index/index.h"
+
+#include "tests/support/seed.h"
+
+enum { PLENTY = 64 << 20 };
+
+struct fixture {
+    struct index *index;
+    uint32_t ns;
+    uint32_t other_ns;
+    uint32_t g1;
+    uint32_t g2;
+    uint32_t cold;
+};
+
+static uint32_t
+holder(struct index *index, const char *name, enum kvt_tier tier)
+{
+    struct index_holder key = {.tier = tier};
+    uint32_t number;
+
+    (void)snprintf(key.name, sizeof(key.name), "%s", name);
+    assert_int_equal(index_holder(index, &key, &number), KVT_OK);
+    return number;
+}
+
+static struct fixture
+open_fixture(uint64_t bytes_max)
+{
+    struct fixture f = {.index = NULL};
+
+    assert_int_equal(index_new(&f.index, bytes_max), KVT_OK);
+    assert_int_equal(index_namespace(f.index, "tenant/model", &f.ns), KVT_OK);
+    assert_int_equal(index_namespace(f.index, "", &f.other_ns), KVT_OK);
+    f.g1 = holder(f.index, "w1", KVT_TIER_G1);
+    f.g2 = holder(f.index, "w1", KVT_TIER_G2);
+    f.cold = holder(f.index, "cold@bucket", KVT_TIER_G4);
+    return f;
+}
+
+static enum kvt_err
+store(const struct fixture *f, uint32_t at, uint64_t hash, uint64_t parent, uint32_t position)
+{
+    const struct index_block block = {
+        .id = {.hash = hash, .parent = parent, .position = position}, .size = 100, .ranks = 1};
+
+    return index_store(f->index, f->ns, at, &block, NULL);
+}
+
+static void
+names_get_one_number_each(void **state)
+{
+    struct fixture f = open_fixture(PLENTY);
+    struct index_holder key;
+    uint32_t number;
+    uint64_t blocks;
+    uint64_t bytes;
+    char name[KVT_NAMESPACE_MAX];
+    char too_long[KVT_NAMESPACE_MAX + 1];
+
+    (void)state;
+    assert_int_equal(index_namespace(f.index, "tenant/model", &number), KVT_OK);
+    assert_int_equal(number, f.ns);
+    assert_int_equal(index_namespace_find(f.index, "", &number), KVT_OK);
+    assert_int_equal(number, f.other_ns);
+    assert_int_equal(index_namespace_find(f.index, "unknown", &number), KVT_NOTFOUND);
+    index_namespace_name(f.index, f.ns, name);
+    assert_string_equal(name, "tenant/model");
+    memset(too_long, 'x', KVT_NAMESPACE_MAX);
+    too_long[KVT_NAMESPACE_MAX] = '\0';
+    assert_int_equal(index_namespace(f.index, too_long, &number), KVT_RANGE);
+
+    assert_int_equal(holder(f.index, "w1", KVT_TIER_G2), f.g2);
+    assert_int_not_equal(f.g1, f.g2);
+    key = (struct index_holder){.name = "w1", .tier = KVT_TIER_G2, .dp_rank = 1};
+    assert_int_equal(index_holder(f.index, &key, &number), KVT_OK);
+    assert_int_not_equal(number, f.g2);
+    index_holder_info(f.index, number, &key, &blocks, &bytes);
+    assert_string_equal(key.name, "w1");
+    assert_int_equal(key.dp_rank, 1);
+    assert_int_equal(key.tier, KVT_TIER_G2);
+    assert_int_equal(blocks, 0);
+    assert_int_equal(bytes, 0);
+    assert_int_equal(index_holder_count(f.index), 4);
+    index_free(f.index);
+}
+
+static void
+namespaces_and_holders_are_bounded(void **state)
+{
+    struct fixture f = open_fixture(PLENTY);
+    struct index_holder key = {.tier = KVT_TIER_G1};
+    uint32_t number;
+    char name[32];
+
+    (void)state;
+    for (unsigned i = 2; i < INDEX_NAMESPACES_MAX; i++) {
+        (void)snprintf(name, sizeof(name), "ns%u", i);
+        assert_int_equal(index_namespace(f.index, name, &number), KVT_OK);
+    }
+    assert_int_equal(index_namespace(f.index, "one more", &number), KVT_FULL);
+    assert_int_equal(index_namespace(f.index, "ns2", &number), KVT_OK);
+    for (unsigned i = 3; i < INDEX_HOLDERS_MAX; i++) {
+        (void)snprintf(key.name, sizeof(key.name), "h%u", i);
+        assert_int_equal(index_holder(f.index, &key, &number), KVT_OK);
+    }
+    (void)snprintf(key.name, sizeof(key.name), "one more");
+    assert_int_equal(index_holder(f.index, &key, &number), KVT_FULL);
+    index_free(f.index);
+}
+
+static void
+shards_come_and_go_one_by_one(void **state)
+{
+    struct fixture f = open_fixture(PLENTY);
+    struct index_block block = {.id = {.hash = 7}, .size = 100, .ranks = 0x3};
+    struct index_view view;
+    uint64_t blocks;
+    uint64_t bytes;
+    bool added;
+
+    (void)state;
+    assert_int_equal(index_store(f.index, f.ns, f.g2, &block, &added), KVT_OK);
+    assert_true(added);
+    block.ranks = 0x6;
+    assert_int_equal(index_store(f.index, f.ns, f.g2, &block, &added), KVT_OK);
+    assert_false(added);
+    block.ranks = 0;
+    assert_int_equal(index_store(f.index, f.ns, f.g2, &block, &added), KVT_INVALID);
+    assert_int_equal(index_get(f.index, f.ns, 7, &view), KVT_OK);
+    assert_int_equal(view.block.ranks, 0x7);
+    assert_int_equal(view.place_count, 1);
+    index_holder_info(f.index, f.g2, NULL, &blocks, &bytes);
+    assert_int_equal(blocks, 1);
+    assert_int_equal(bytes, 300);
+
+    assert_int_equal(index_remove(f.index, f.ns, f.g2, 7, 0x5), KVT_OK);
+    index_holder_info(f.index, f.g2, NULL, &blocks, &bytes);
+    assert_int_equal(bytes, 100);
+    assert_int_equal(index_remove(f.index, f.ns, f.g1, 7, 0xff), KVT_NOTFOUND);
+    assert_int_equal(index_remove(f.index, f.other_ns, f.g2, 7, 0xff), KVT_NOTFOUND);
+    assert_int_equal(index_remove(f.index, f.ns, f.g2, 7, 0xff), KVT_OK);
+    assert_int_equal(index_get(f.index, f.ns, 7, &view), KVT_NOTFOUND);
+    assert_int_equal(index_remove(f.index, f.ns, f.g2, 7, 0xff), KVT_NOTFOUND);
+    index_holder_info(f.index, f.g2, NULL, &blocks, &bytes);
+    assert_int_equal(blocks, 0);
+    assert_int_equal(bytes, 0);
+    index_free(f.index);
+}
+
+static void
+a_block_that_grows_moves_its_holders_totals(void **state)
+{
+    struct fixture f = open_fixture(PLENTY);
+    struct index_block block = {.id = {.hash = 7}, .size = 100, .ranks = 0x3};
+    uint64_t bytes;
+
+    (void)state;
+    assert_int_equal(index_store(f.index, f.ns, f.g2, &block, NULL), KVT_OK);
+    block.size = 0; /* a sender that does not know it changes nothing */
+    assert_int_equal(index_store(f.index, f.ns, f.g1, &block, NULL), KVT_OK);
+    index_holder_info(f.index, f.g1, NULL, NULL, &bytes);
+    assert_int_equal(bytes, 200);
+    block.size = 40;
+    assert_int_equal(index_store(f.index, f.ns, f.g1, &block, NULL), KVT_OK);
+    index_holder_info(f.index, f.g1, NULL, NULL, &bytes);
+    assert_int_equal(bytes, 80);
+    index_holder_info(f.index, f.g2, NULL, NULL, &bytes);
+    assert_int_equal(bytes, 80);
+    index_free(f.index);
+}
+
+static void
+another_parent_or_position_is_a_collision(void **state)
+{
+    struct fixture f = open_fixture(PLENTY);
+    struct index_stats stats;
+    struct index_view view;
+    uint64_t child;
+
+    (void)state;
+    assert_int_equal(store(&f, f.g1, 50, 40, 3), KVT_OK);
+    assert_int_equal(store(&f, f.g2, 50, 41, 3), KVT_EXISTS);
+    assert_int_equal(store(&f, f.g2, 50, 40, 4), KVT_EXISTS);
+    assert_int_equal(store(&f, f.g2, 50, 0, 3), KVT_OK); /* parent not known */
+    assert_int_equal(store(&f, f.g1, 60, 0, 3), KVT_OK);
+    assert_int_equal(index_children(f.index, f.ns, 50, NULL, 0), 0);
+    assert_int_equal(store(&f, f.g2, 60, 50, 3), KVT_OK); /* learned */
+    assert_int_equal(index_children(f.index, f.ns, 50, &child, 1), 1);
+    assert_int_equal(child, 60);
+    assert_int_equal(store(&f, f.g2, 60, 51, 3), KVT_EXISTS);
+    assert_int_equal(store(&f, f.g1, 70, 0, 0), KVT_OK);
+    assert_int_equal(store(&f, f.g1, 70, 1, 0), KVT_EXISTS); /* a root has no parent */
+    index_stats(f.index, &stats);
+    assert_int_equal(stats.collisions, 4);
+    assert_int_equal(index_get(f.index, f.ns, 50, &view), KVT_OK);
+    assert_int_equal(view.place_count, 2);
+    assert_int_equal(view.block.id.parent, 40);
+    index_free(f.index);
+}
+
+static void
+hash_zero_is_a_hash(void **state)
+{
+    struct fixture f = open_fixture(PLENTY);
+    const uint64_t hashes[] = {0};
+    uint8_t mask;
+
+    (void)state;
+    index_match(f.index, f.ns, hashes, 1, &mask);
+    assert_int_equal(mask, 0);
+    assert_int_equal(store(&f, f.g2, 0, 0, 0), KVT_OK);
+    index_match(f.index, f.ns, hashes, 1, &mask);
+    assert_int_equal(mask, KVT_TIER_MASK(KVT_TIER_G2));
+    index_match(f.index, f.other_ns, hashes, 1, &mask);
+    assert_int_equal(mask, 0);
+    index_free(f.index);
+}
+
+static void
+matches_are_the_longest_prefix_of_each_holder(void **state)
+{
+    struct fixture f = open_fixture(PLENTY);
+    const uint64_t hashes[] = {11, 12, 13, 14};
+    struct index_match matches[8];
+    uint8_t masks[4];
+
+    (void)state;
+    assert_int_equal(index_find_matches(f.index, f.ns, hashes, 4, matches, 8), 0);
+    for (uint32_t i = 0; i < 4; i++)
+        if (i != 2)
+            assert_int_equal(store(&f, f.g1, hashes[i], i == 0 ? 0 : hashes[i - 1], i), KVT_OK);
+    for (uint32_t i = 0; i < 3; i++)
+        assert_int_equal(store(&f, f.cold, hashes[i], i == 0 ? 0 : hashes[i - 1], i), KVT_OK);
+    assert_int_equal(store(&f, f.g2, 12, 11, 1), KVT_OK); /* without the root: no match */
+
+    assert_int_equal(index_find_matches(f.index, f.ns, hashes, 4, matches, 8), 2);
+    assert_int_equal(matches[0].holder, f.cold);
+    assert_int_equal(matches[0].blocks, 3);
+    assert_int_equal(matches[1].holder, f.g1);
+    assert_int_equal(matches[1].blocks, 2); /* 14 is there, but not 13 */
+
+    /* Room for one: the longest is the one that is given. */
+    assert_int_equal(index_find_matches(f.index, f.ns, hashes, 4, matches, 1), 1);
+    assert_int_equal(matches[0].holder, f.cold);
+    assert_int_equal(index_find_matches(f.index, f.ns, hashes, 0, matches, 8), 0);
+
+    index_match(f.index, f.ns, hashes, 4, masks);
+    assert_int_equal(masks[1], KVT_TIER_MASK(KVT_TIER_G1) | KVT_TIER_MASK(KVT_TIER_G2) |
+                                   KVT_TIER_MASK(KVT_TIER_G4));
+    assert_int_equal(masks[3], KVT_TIER_MASK(KVT_TIER_G1));
+    assert_int_equal(index_remove(f.index, f.ns, f.g1, 12, 1), KVT_OK);
+    index_match(f.index, f.ns, hashes, 4, masks);
+    assert_int_equal(masks[1], KVT_TIER_MASK(KVT_TIER_G2) | KVT_TIER_MASK(KVT_TIER_G4));
+    index_free(f.index);
+}
+
+static void
+a_view_shows_64_places_and_counts_them_all(void **state)
+{
+    struct fixture f = open_fixture(PLENTY);
+    struct index_match matches[100];
+    struct index_view view;
+    const uint64_t hash = 5;
+    char name[16];
+
+    (void)state;
+    for (int i = 0; i < 100; i++) {
+        (void)snprintf(name, sizeof(name), "w%d", i + 100);
+        assert_int_equal(store(&f, holder(f.index, name, KVT_TIER_G2), hash, 0, 0), KVT_OK);
+    }
+    assert_int_equal(index_get(f.index, f.ns, hash, &view), KVT_OK);
+    assert_int_equal(view.place_count, 100);
+    assert_int_equal(index_find_matches(f.index, f.ns, &hash, 1, matches, 100), 100);
+    assert_int_equal(index_find_matches(f.index, f.ns, &hash, 1, matches, 10), 10);
+    index_free(f.index);
+}
+
+static void
+children_are_found_whoever_comes_first(void **state)
+{
+    struct fixture f = open_fixture(PLENTY);
+    uint64_t children[2];
+
+    (void)state;
+    assert_int_equal(store(&f, f.g1, 21, 20, 1), KVT_OK);
+    assert_int_equal(store(&f, f.g1, 22, 20, 1), KVT_OK);
+    assert_int_equal(store(&f, f.g1, 20, 0, 0), KVT_OK);
+    assert_int_equal(store(&f, f.g1, 23, 20, 1), KVT_OK);
+    assert_int_equal(index_children(f.index, f.ns, 20, children, 2), 3);
+    assert_int_equal(index_remove(f.index, f.ns, f.g1, 22, 1), KVT_OK);
+    assert_int_equal(index_children(f.index, f.ns, 20, children, 2), 2);
+    assert_true((children[0] == 21 && children[1] == 23) ||
+                (children[0] == 23 && children[1] == 21));
+    /* They stay children of a parent that leaves. */
+    assert_int_equal(index_remove(f.index, f.ns, f.g1, 20, 1), KVT_OK);
+    assert_int_equal(index_children(f.index, f.ns, 20, children, 2), 2);
+    assert_int_equal(index_children(f.index, f.other_ns, 20, children, 2), 0);
+    assert_int_equal(index_drop_holder(f.index, f.g1, 100), 2);
+    assert_int_equal(index_children(f.index, f.ns, 20, children, 2), 0);
+    index_free(f.index);
+}
+
+static void
+a_holder_is_dropped_in_bounded_steps(void **state)
+{
+    struct fixture f = open_fixture(PLENTY);
+    struct index_stats stats;
+    uint64_t blocks;
+
+    (void)state;
+    for (uint64_t i = 1; i <= 1000; i++) {
+        assert_int_equal(store(&f, f.g1, i, i - 1, (uint32_t)i - 1), KVT_OK);
+        if (i % 2 == 0)
+            assert_int_equal(store(&f, f.cold, i, i - 1, (uint32_t)i - 1), KVT_OK);
+    }
+    assert_int_equal(index_drop_holder(f.index, f.g1, 300), 300);
+    index_holder_info(f.index, f.g1, NULL, &blocks, NULL);
+    assert_int_equal(blocks, 700);
+    assert_int_equal(index_drop_holder(f.index, f.g1, 1000), 700);
+    assert_int_equal(index_drop_holder(f.index, f.g1, 1000), 0);
+    index_stats(f.index, &stats);
+    assert_int_equal(stats.blocks, 500);
+    assert_int_equal(stats.places, 500);
+    index_free(f.index);
+}
+
+/* A ceiling is an answer: what did not fit changed nothing, and what is freed can be used again. */
+static void
+a_full_index_refuses_and_stays_as_it_was(void **state)
+{
+    struct fixture f = open_fixture(256 << 10);
+    struct index_stats before;
+    struct index_stats after;
+    struct index_view view;
+    uint64_t last = 0;
+
+    (void)state;
+    while (store(&f, f.g1, last + 1, last, (uint32_t)last) == KVT_OK)
+        last++;
+    assert_true(last > 100);
+    index_stats(f.index, &before);
+    assert_true(before.bytes <= before.bytes_max);
+    assert_int_equal(before.blocks, last);
+    assert_int_equal(store(&f, f.g1, last + 1, last, (uint32_t)last), KVT_FULL);
+    index_stats(f.index, &after);
+    assert_int_equal(after.blocks, before.blocks);
+    assert_int_equal(after.places, before.places);
+    assert_true(after.bytes <= after.bytes_max);
+    assert_int_equal(index_get(f.index, f.ns, last + 1, &view), KVT_NOTFOUND);
+    for (uint64_t i = 1; i <= last; i++)
+        assert_int_equal(index_get(f.index, f.ns, i, &view), KVT_OK);
+
+    assert_int_equal(index_drop_holder(f.index, f.g1, 50), 50);
+    assert_int_equal(store(&f, f.g1, 1000000, 0, 0), KVT_OK);
+    index_free(f.index);
+}
+
+struct seen {
+    uint8_t counts[2001];
+    uint64_t total;
+};
+
+static void
+on_pair(void *arg, uint32_t ns, uint32_t at, const struct index_block *block)
+{
+    struct seen *seen = arg;
+
+    (void)ns;
+    (void)at;
+    assert_in_range(block->id.hash, 1, 2000);
+    seen->counts[block->id.hash]++;
+    seen->total++;
+}
+
+static void
+a_walk_gives_every_pair_that_stays(void **state)
+{
+    struct fixture f = open_fixture(PLENTY);
+    struct seen seen = {.total = 0};
+    uint64_t cursor = 0;
+    uint64_t step = 0;
+
+    (void)state;
+    assert_int_equal(index_walk(f.index, 0, 10, on_pair, &seen), 0);
+    for (uint64_t i = 1; i <= 1000; i++)
+        assert_int_equal(store(&f, f.g1, i, i - 1, (uint32_t)i - 1), KVT_OK);
+    do {
+        cursor = index_walk(f.index, cursor, 10, on_pair, &seen);
+        /* Meanwhile the index grows (its tables move) and multiples of seven leave. */
+        step++;
+        if (step <= 100) {
+            for (uint64_t i = 0; i < 10; i++) {
+                const uint64_t hash = 1000 + (step - 1) * 10 + i + 1;
+
+                assert_int_equal(store(&f, f.g1, hash, hash - 1, (uint32_t)hash - 1), KVT_OK);
+            }
+            assert_int_equal(index_remove(f.index, f.ns, f.g1, step * 7, 1), KVT_OK);
+        }
+    } while (cursor != 0);
+    for (uint64_t i = 1; i <= 1000; i++)
+        if (i % 7 != 0)
+            assert_true(seen.counts[i] >= 1);
+    assert_true(step >= 100);
+
+    /* An index where nearly everything is gone is walked in bounded steps, and to its end. */
+    assert_int_equal(index_drop_holder(f.index, f.g1, 5000), 1900);
+    assert_int_equal(store(&f, f.g1, 1, 0, 0), KVT_OK);
+    seen = (struct seen){.total = 0};
+    cursor = 0;
+    step = 0;
+    do {
+        cursor = index_walk(f.index, cursor, 10, on_pair, &seen);
+        step++;
+    } while (cursor != 0);
+    assert_int_equal(seen.total, 1);
+    assert_true(step > 10);
+    index_free(f.index);
+}
+
+static bool
+build(void *arg)
+{
+    struct index *index = NULL;
+    struct index_holder key = {.name = "w", .tier = KVT_TIER_G2};
+    bool done = false;
+    uint32_t ns;
+    uint32_t at;
+
+    (void)arg;
+    if (index_new(&index, PLENTY) != KVT_OK) {
+        assert_null(index);
+        return false;
+    }
+    if (index_namespace(index, "n", &ns) != KVT_OK || index_holder(index, &key, &at) != KVT_OK)
+        goto end;
+    for (uint64_t i = 1; i <= 2000; i++) {
+        const struct index_block block = {
+            .id = {.hash = i, .parent = i - 1, .position = (uint32_t)i - 1}, .ranks = 1};
+        const enum kvt_err rc = index_store(index, ns, at, &block, NULL);
+        struct index_stats stats;
+
+        assert_true(rc == KVT_OK || rc == KVT_FULL);
+        if (rc != KVT_OK) {
+            index_stats(index, &stats);
+            assert_int_equal(stats.blocks, i - 1);
+            assert_int_equal(stats.places, i - 1);
+            goto end;
+        }
+    }
+    done = true;
+
+end:
+    index_free(index);
+    return done;
+}
+
+static void
+every_failing_allocation_is_survived(void **state)
+{
+    (void)state;
+    assert_true(test_sweep_allocations(build, NULL) > 10);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(names_get_one_number_each),
+        cmocka_unit_test(namespaces_and_holders_are_bounded),
+        cmocka_unit_test(shards_come_and_go_one_by_one),
+        cmocka_unit_test(a_block_that_grows_moves_its_holders_totals),
+        cmocka_unit_test(another_parent_or_position_is_a_collision),
+        cmocka_unit_test(hash_zero_is_a_hash),
+        cmocka_unit_test(matches_are_the_longest_prefix_of_each_holder),
+        cmocka_unit_test(a_view_shows_64_places_and_counts_them_all),
+        cmocka_unit_test(children_are_found_whoever_comes_first),
+        cmocka_unit_test(a_holder_is_dropped_in_bounded_steps),
+        cmocka_unit_test(a_full_index_refuses_and_stays_as_it_was),
+        cmocka_unit_test(a_walk_gives_every_pair_that_stays),
+        cmocka_unit_test(every_failing_allocation_is_survived),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
