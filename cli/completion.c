@@ -84,27 +84,39 @@ bash_verbs(FILE *out, const char *noun, size_t first, size_t end)
     (void)fputs("' ;;\n", out);
 }
 
+/* What may stand behind a flag: `path` is its command's, "" for the flags of all. */
 static void
-bash_values(FILE *out, const struct kvt_param *params, size_t count)
+bash_values(FILE *out, const char *path, const struct kvt_param *params, size_t count)
 {
     char name[CLI_HELP_FLAG_MAX];
     char value[CLI_HELP_FLAG_MAX];
 
     for (size_t i = 0; i < count; i++) {
-        cli_help_flag(&params[i], name, value);
         if (params[i].type == KVT_CONFIG_BOOL)
             continue;
+        cli_help_flag(&params[i], name, value);
+        (void)fprintf(out, "        '%s'*' %s') ", path, name);
         if (params[i].type == KVT_CONFIG_ENUM) {
-            (void)fprintf(out, "        %s) words='", name);
+            (void)fputs("words='", out);
             print_words(out, params[i].max);
             (void)fputs("' ;;\n", out);
         } else if (params[i].type == KVT_CONFIG_PATH || params[i].type == KVT_CONFIG_SECRET) {
-            (void)fprintf(out, "        %s) COMPREPLY=($(compgen -f -- \"$word\")); return ;;\n",
-                          name);
+            (void)fputs("COMPREPLY=($(compgen -f -- \"$word\")); return ;;\n", out);
         } else {
-            (void)fprintf(out, "        %s) return ;;\n", name);
+            (void)fputs("return ;;\n", out);
         }
     }
+}
+
+static void
+bash_command(FILE *out, const struct cli_command *command)
+{
+    (void)fprintf(out, "        '%s'*) words='", command->path);
+    if (strcmp(command->words, "FILE") != 0)
+        print_words(out, command->words);
+    (void)fputs("' flags='", out);
+    print_flags(out, command->options, command->option_count);
+    (void)fputs("' ;;\n", out);
 }
 
 static void
@@ -112,19 +124,21 @@ print_bash(FILE *out)
 {
     (void)fputs("# bash completion of kvtier, made from its command table.\n"
                 "_kvtier() {\n"
-                "    local word previous words='' path='' i\n"
+                "    local word words='' flags='' path='' i\n"
                 "    COMPREPLY=()\n"
                 "    word=${COMP_WORDS[COMP_CWORD]}\n"
-                "    previous=${COMP_WORDS[COMP_CWORD-1]}\n"
                 "    for ((i = 1; i < COMP_CWORD; i++)); do\n"
                 "        case ${COMP_WORDS[i]} in -*) break ;; esac\n"
                 "        path=${path:+$path }${COMP_WORDS[i]}\n"
                 "    done\n"
-                "    case $previous in\n"
-                "        -o) words='table json' ;;\n"
-                "        --config) COMPREPLY=($(compgen -f -- \"$word\")); return ;;\n",
+                "    case \"$path ${COMP_WORDS[COMP_CWORD-1]}\" in\n"
+                "        *' -o') words='table json' ;;\n"
+                "        *' --config') COMPREPLY=($(compgen -f -- \"$word\")); return ;;\n",
                 out);
-    bash_values(out, cli_settings, CLI_SETTING_COUNT);
+    for (size_t i = 0; i < cli_command_count; i++)
+        bash_values(out, cli_commands[i].path, cli_commands[i].options,
+                    cli_commands[i].option_count);
+    bash_values(out, "", cli_settings, CLI_SETTING_COUNT);
     (void)fputs("    esac\n"
                 "    if [[ -n $words ]]; then\n"
                 "        COMPREPLY=($(compgen -W \"$words\" -- \"$word\")); return\n"
@@ -134,19 +148,13 @@ print_bash(FILE *out)
     each_noun(out, print_noun);
     (void)fputs("' ;;\n", out);
     each_noun(out, bash_verbs);
-    for (size_t i = 0; i < cli_command_count; i++) {
-        const struct cli_command *command = &cli_commands[i];
-
-        (void)fprintf(out, "        '%s'*) words='", command->path);
-        if (strcmp(command->words, "FILE") != 0)
-            print_words(out, command->words);
-        print_flags(out, command->options, command->option_count);
-        (void)fputs("' ;;\n", out);
-    }
-    (void)fputs("    esac\n    words+='", out);
-    (void)fputs(" --help --json --config", out);
+    for (size_t i = 0; i < cli_command_count; i++)
+        bash_command(out, &cli_commands[i]);
+    (void)fputs("    esac\n"
+                "    [[ $word == -* ]] && words=\"$flags --help --json --config",
+                out);
     print_flags(out, cli_settings, CLI_SETTING_COUNT);
-    (void)fputs("'\n    COMPREPLY=($(compgen -W \"$words\" -- \"$word\"))\n"
+    (void)fputs("\"\n    COMPREPLY=($(compgen -W \"$words\" -- \"$word\"))\n"
                 "    if [[ ${#COMPREPLY[@]} -eq 0 ]]; then\n"
                 "        COMPREPLY=($(compgen -f -- \"$word\"))\n    fi\n"
                 "}\ncomplete -F _kvtier kvtier\n",

@@ -24,6 +24,7 @@ struct session {
     uint64_t *ids; /* of its own full blocks, behind the shared ones */
     uint32_t id_count;
     uint32_t id_capacity;
+    bool begun; /* had its first turn */
 };
 
 struct cli_generator {
@@ -140,6 +141,7 @@ session_begin(struct cli_generator *generator, struct session *session)
     session->shared_count = 1;
     session->tokens = (uint64_t)shared->blocks * options->block_tokens;
     session->id_count = 0;
+    session->begun = false;
     if (options->document_count > 0 && draw_share(generator, options->document_share_ppm)) {
         const size_t document = cli_zipf_draw(generator->document_rank, &generator->random);
 
@@ -210,13 +212,14 @@ cli_generator_next(struct cli_generator *generator, struct wire_trace_request *r
     *request = (struct wire_trace_request){0};
     if (generator->made == options->request_count)
         return KVT_NOTFOUND;
-    input = draw_tokens(generator, options->input_tokens);
+    input = draw_tokens(generator, session->begun ? options->input_tokens : options->first_tokens);
     if (session->tokens + input > options->context_tokens) {
         session_begin(generator, session);
         if (session->tokens + input > options->context_tokens)
             input = options->context_tokens - session->tokens;
     }
     session->tokens += input;
+    session->begun = true;
     rc = session_fill(generator, session);
     if (rc != KVT_OK)
         return rc;
@@ -247,7 +250,8 @@ check(const struct cli_generator_options *options, struct kvt_error *err)
 
     if (options->request_count == 0 || options->session_count == 0 || options->mean_turns == 0 ||
         options->prompt_count == 0 || options->block_tokens == 0 || options->input_tokens == 0 ||
-        options->output_tokens == 0 || options->idle_factor == 0 || options->duration_ms == 0)
+        options->first_tokens == 0 || options->output_tokens == 0 || options->idle_factor == 0 ||
+        options->duration_ms == 0)
         return kvt_error_set(err, KVT_INVALID, "a workload needs at least one of everything");
     if (beginning >= options->context_tokens)
         return kvt_error_set(err, KVT_INVALID,

@@ -31,7 +31,8 @@ struct cli_generator_options {
     uint32_t document_share_ppm;
     uint32_t document_tokens;
     double zipf;
-    uint32_t input_tokens;
+    uint32_t first_tokens; /* of a conversation's first turn */
+    uint32_t input_tokens; /* of a later one */
     uint32_t output_tokens;
     uint32_t context_tokens;
     uint32_t block_tokens;

@@ -64,7 +64,7 @@
       "About the time between the first and the last request.")                                    \
     X(CLI_GENERATE_SESSIONS, "sessions", INT, "200", "1", "100000", "",                            \
       "Conversations going on at the same time; one that ends is followed by a new one.")          \
-    X(CLI_GENERATE_MEAN_TURNS, "mean.turns", INT, "5", "1", "1000", "",                            \
+    X(CLI_GENERATE_MEAN_TURNS, "mean.turns", INT, "3", "1", "1000", "",                            \
       "Requests of a conversation, on average (geometric).")                                       \
     X(CLI_GENERATE_PROMPTS, "system.prompts", INT, "20", "1", "100000", "",                        \
       "Different system prompts; a conversation takes one by Zipf rank.")                          \
@@ -78,8 +78,11 @@
       "Tokens of a document, on average (1/2 to 3/2, whole blocks).")                              \
     X(CLI_GENERATE_ZIPF, "zipf", STRING, "1.0", "", "", "",                                        \
       "Exponent of the popularity of prompts and documents, 0 (equal) to 4.")                      \
+    X(CLI_GENERATE_FIRST_TOKENS, "first.tokens", INT, "6000", "1", "1000000", "",                  \
+      "New tokens the first turn of a conversation brings, on average (exponential): text that "   \
+      "was pasted in and is shared with nobody.")                                                  \
     X(CLI_GENERATE_INPUT_TOKENS, "input.tokens", INT, "600", "1", "1000000", "",                   \
-      "New tokens a turn brings, on average (exponential).")                                       \
+      "New tokens a later turn brings, on average (exponential).")                                 \
     X(CLI_GENERATE_OUTPUT_TOKENS, "output.tokens", INT, "350", "1", "1000000", "",                 \
       "Tokens of an answer, on average (exponential); they join the history.")                     \
     X(CLI_GENERATE_CONTEXT_TOKENS, "context.tokens", INT, "131072", "1024", "16000000", "",        \

@@ -72,6 +72,7 @@ fetch(const struct cli_context *context, enum cli_server server, const char *pat
     char secret[TOKEN_MAX] = "";
     struct kvt_error cause = {0};
     char url[URL_MAX];
+    const char *text;
     unsigned status;
     enum kvt_err rc;
     int size;
@@ -98,11 +99,13 @@ fetch(const struct cli_context *context, enum cli_server server, const char *pat
     }
     rc = kvt_fetch(&question, &status, answer, &cause);
     explicit_bzero(secret, sizeof(secret));
+    text = strncmp(cause.text, url, strlen(url)) == 0 ? cause.text + strlen(url) : cause.text;
+    text += strspn(text, ": ");
     if (rc == KVT_UNAVAILABLE || rc == KVT_TIMEOUT)
         return kvt_error_set(err, rc, "no %s at %s: %.*s", cli_server_name(server),
-                             cli_server_url(context, server), MESSAGE_MAX, cause.text);
+                             cli_server_url(context, server), MESSAGE_MAX, text);
     if (rc != KVT_OK)
-        return kvt_error_set(err, rc, "%s: %.*s", cli_server_name(server), MESSAGE_MAX, cause.text);
+        return kvt_error_set(err, rc, "%s: %.*s", cli_server_name(server), MESSAGE_MAX, text);
     return status < 400 ? KVT_OK : refused(server, status, answer, err);
 }
 

@@ -34,6 +34,7 @@ read_options(const struct kvt_config *options, struct cli_generator_options *out
         .document_share_ppm = kvt_config_ppm(options, CLI_GENERATE_DOCUMENT_SHARE),
         .document_tokens = (uint32_t)kvt_config_u64(options, CLI_GENERATE_DOCUMENT_TOKENS),
         .zipf = strtod(zipf, &end),
+        .first_tokens = (uint32_t)kvt_config_u64(options, CLI_GENERATE_FIRST_TOKENS),
         .input_tokens = (uint32_t)kvt_config_u64(options, CLI_GENERATE_INPUT_TOKENS),
         .output_tokens = (uint32_t)kvt_config_u64(options, CLI_GENERATE_OUTPUT_TOKENS),
         .context_tokens = (uint32_t)kvt_config_u64(options, CLI_GENERATE_CONTEXT_TOKENS),
