@@ -205,7 +205,8 @@ def hostile_configuration(run):
             expect(code == 2 and "admin-port" in err, f"exit {code}: {err}")
         with run.case(f"{program}: malformed YAML names its place"):
             for text in ("admin: [\n", "admin:\n\tport: 0\n", "- a\n- b\n", "admin: {port: many}\n",
-                         "admin: {port: 99999999}\n", "\x00\x01", "a: &x [*x]\n", "admin: {port: 1, port: 2}\n"):
+                         "admin: {port: 99999999}\n", "\x00\x01", "a: &x [*x]\n",
+                         "admin: {port: 1, port: 2}\n"):
                 path = run.file(f"{program}.yaml", text)
                 code, out, err = run_once(run, program, "--config", path)
                 expect(code == 2, f"{text!r}: exit {code}: {err}")

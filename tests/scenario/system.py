@@ -32,7 +32,8 @@ class System:
         self.workers = [
             run.worker(self.nats, self.gateway, f"worker{i}", self.trace, **{
                 "trace.shard": f"{i}/{count}", "trace.until": f"{int(minutes * 60)}s",
-                "speed": "max", "block.size": BLOCK, "g2.size": self.sizes["g2"],
+                "speed": "max", "block.size": BLOCK, "events.g1": "true", "g1.size": 16 * MIB,
+                "g2.size": self.sizes["g2"],
                 "g3.size": self.sizes["g3"], "stay": "true", "gateway.retry": "120s",
                 "report": f"{run.folder}/worker{i}.report",
                 "acked_log": f"{run.folder}/worker{i}.acked"})
