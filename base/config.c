@@ -25,7 +25,7 @@ kvt_config_env_name(const struct kvt_param *param, char name[KVT_CONFIG_KEY_MAX]
 {
     (void)snprintf(name, KVT_CONFIG_KEY_MAX, ENV_PREFIX "%s", param->key);
     for (char *at = name; *at != '\0'; at++)
-        *at = *at == '.' ? '_' : (char)toupper((unsigned char)*at);
+        *at = (char)(*at == '.' ? '_' : toupper((unsigned char)*at));
 }
 
 bool

@@ -187,8 +187,10 @@ apply_documents(struct load *load, yaml_parser_t *parser, const char *bytes, siz
 
     load->document = &document;
     for (int i = 0; rc == KVT_OK; i++) {
-        if (!yaml_parser_load(parser, &document))
-            return syntax_error(load, parser, bytes, size);
+        if (!yaml_parser_load(parser, &document)) {
+            rc = syntax_error(load, parser, bytes, size);
+            break;
+        }
         root = yaml_document_get_root_node(&document);
         if (root == NULL) {
             yaml_document_delete(&document);
@@ -203,6 +205,7 @@ apply_documents(struct load *load, yaml_parser_t *parser, const char *bytes, siz
                         "");
         yaml_document_delete(&document);
     }
+    load->document = NULL;
     return rc;
 }
 

@@ -23,6 +23,7 @@ enum {
     DRAIN_STEP_MS = 5,
     STATUS_CLASSES = 6,
     ALLOW_MAX = 64,
+    READY_MAX = 8192,
 };
 
 /* A refused body is read to its end, so that the answer arrives; up to here, then it is cut off. */
@@ -36,6 +37,7 @@ struct kvt_http {
     struct MHD_Daemon *daemon;
     int fd; /* ours until the daemon runs, then the daemon's; -1: none */
     uint16_t port;
+    size_t memory_max;
     _Atomic size_t memory;                      /* bytes of bodies and answers held now */
     _Atomic unsigned call_count;                /* requests begun and not finished */
     struct kvt_metric *answers[STATUS_CLASSES]; /* by the status's first digit, from 2 */
@@ -99,7 +101,7 @@ hold(struct call *call, size_t size)
 {
     struct kvt_http *http = call->http;
 
-    if (atomic_fetch_add(&http->memory, size) + size > KVT_HTTP_MEMORY_MAX) {
+    if (atomic_fetch_add(&http->memory, size) + size > http->memory_max) {
         atomic_fetch_sub(&http->memory, size);
         return false;
     }
@@ -189,7 +191,7 @@ answer_ready(struct call *call, const struct kvt_http_request *request,
     struct kvt_buffer why;
     bool ready;
 
-    kvt_buffer_init(&why, KVT_HTTP_TOKEN_MAX * 64u);
+    kvt_buffer_init(&why, READY_MAX);
     ready = options->ready == NULL || options->ready(options->arg, &why);
     response->content_type = "text/plain; charset=utf-8";
     response->status = ready ? 200 : 503;
@@ -416,6 +418,8 @@ take_piece(struct call *call, const char *bytes, size_t size)
     return true;
 }
 
+/* Eight parameters, because libmicrohttpd says so. */
+/* NOLINTBEGIN(readability-function-size) */
 static enum MHD_Result
 on_request(void *arg, struct MHD_Connection *connection, const char *path, const char *method,
            const char *version, const char *bytes, size_t *size, void **state)
@@ -433,6 +437,8 @@ on_request(void *arg, struct MHD_Connection *connection, const char *path, const
     }
     return perform(call, method, path);
 }
+
+/* NOLINTEND(readability-function-size) */
 
 static void
 on_completed(void *arg, struct MHD_Connection *connection, void **state,
@@ -518,6 +524,7 @@ kvt_http_start(struct kvt_http **out, const struct kvt_http_options *options, st
         return kvt_error_set(err, KVT_NOMEM, "HTTP server: out of memory");
     http->fd = -1;
     http->options = *options;
+    http->memory_max = options->memory_max == 0 ? KVT_HTTP_MEMORY_MAX : options->memory_max;
     register_metrics(http);
     http->bind = kvt_strdup(options->bind);
     http->token = kvt_strdup(options->token);

@@ -29,7 +29,7 @@
 #define KVT_HTTP_RESPONSE_MAX    (64u << 20)
 #define KVT_HTTP_CONNECTIONS_MAX 256
 #define KVT_HTTP_TOKEN_MAX       128
-#define KVT_HTTP_MEMORY_MAX      (256u << 20) /* bodies and answers of all connections together */
+#define KVT_HTTP_MEMORY_MAX      (256u << 20)
 
 struct kvt_http;
 
@@ -73,6 +73,7 @@ struct kvt_http_options {
     /** Fill `why` with one line per failing check and return false when not ready. */
     bool (*ready)(void *arg, struct kvt_buffer *why);
     struct kvt_metrics *metrics; /* what /metrics shows; NULL: nothing */
+    size_t memory_max;           /* bodies and answers of all connections; 0: KVT_HTTP_MEMORY_MAX */
     const char *hosts; /* more Host names to answer to, "a,b" (base/http_guard.h); NULL: none */
 };
 

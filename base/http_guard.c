@@ -2,7 +2,6 @@
 
 #include <arpa/inet.h>
 #include <limits.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -99,22 +98,20 @@ bool
 kvt_http_token_ok(const char *authorization, const char *token)
 {
     static const char scheme[] = "Bearer ";
-    uint8_t given[KVT_HTTP_TOKEN_MAX] = {0};
-    uint8_t wanted[KVT_HTTP_TOKEN_MAX] = {0};
-    volatile uint8_t differing = 0;
-    size_t size;
+    char given[KVT_HTTP_TOKEN_MAX] = {0};
+    char wanted[KVT_HTTP_TOKEN_MAX] = {0};
+    volatile unsigned differing = 0;
 
     if (authorization == NULL || token[0] == '\0' || strlen(token) >= sizeof(wanted) ||
         strncasecmp(authorization, scheme, sizeof(scheme) - 1) != 0)
         return false;
     authorization += sizeof(scheme) - 1;
-    size = strlen(authorization);
-    if (size >= sizeof(given))
+    if (strlen(authorization) >= sizeof(given))
         return false;
-    memcpy(given, authorization, size);
-    memcpy(wanted, token, strlen(token));
+    (void)snprintf(given, sizeof(given), "%s", authorization);
+    (void)snprintf(wanted, sizeof(wanted), "%s", token);
     /* Every byte of both, always: the time must not tell how much of a guess was right. */
     for (size_t i = 0; i < sizeof(given); i++)
-        differing |= (uint8_t)(given[i] ^ wanted[i]);
+        differing |= (unsigned)(given[i] ^ wanted[i]);
     return differing == 0;
 }

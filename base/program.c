@@ -246,7 +246,7 @@ take_value(int argc, char **argv, int *at, const char **value, struct kvt_error 
 {
     const char *equals = strchr(argv[*at], '=');
 
-    *value = NULL;
+    *value = "";
     if (equals != NULL) {
         *value = equals + 1;
         return KVT_OK;

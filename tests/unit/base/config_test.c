@@ -18,8 +18,13 @@
 
 enum { NAME, DRY, PORT, CAP, WAIT, START, FOLDER, TOKEN, MODE, QUOTA, URL, COUNT };
 
+#define LONG_HELP                                                                                  \
+    "Name of this \"node\", as others see it in events, reports and tables: keep it short, "       \
+    "because "                                                                                     \
+    "it stands in every one of them. 'Quotes' and a \\ must survive the manual."
+
 static const struct kvt_param params[COUNT] = {
-    {"name", KVT_CONFIG_STRING, "node", "", "", "", "Name of this \"node\"."},
+    {"name", KVT_CONFIG_STRING, "node", "", "", "", LONG_HELP},
     {"admin.dry_run", KVT_CONFIG_BOOL, "false", "", "", "", "Only say."},
     {"admin.port", KVT_CONFIG_INT, "9471", "1", "65535", "", "Port."},
     {"hot.cap", KVT_CONFIG_SIZE, "1GiB", "1MiB", "", "", "Cap."},
@@ -261,6 +266,37 @@ flags(void **state)
 }
 
 static void
+what_is_out_of_reach_is_told_apart_from_what_is_wrong(void **state)
+{
+    struct kvt_error *err = &world.err;
+
+    (void)state;
+    assert_int_equal(kvt_config_set_flag(world.config, "hot-cap", "99999999TiB", err), KVT_RANGE);
+    assert_string_equal(err->text, "--hot-cap: 99999999TiB is too large to count");
+    assert_int_equal(kvt_config_set_flag(world.config, "hot-start", "most", err), KVT_INVALID);
+    assert_string_equal(err->text, "--hot-start: \"most\" is not a ratio (85% or 0.85)");
+    assert_int_equal(kvt_config_set_flag(world.config, "events-mode", "zzz", err), KVT_INVALID);
+    assert_string_equal(err->text, "--events-mode: \"zzz\" is none of core|jetstream");
+}
+
+/* The end of a long path tells files apart, and must not push line and column off the message. */
+static void
+a_long_path_keeps_line_and_column(void **state)
+{
+    char folder[400];
+    char path[500];
+
+    (void)state;
+    (void)snprintf(folder, sizeof(folder), "%s/%0150d", world.folder, 7);
+    assert_int_equal(kvt_folder_make(folder, NULL), KVT_OK);
+    (void)snprintf(path, sizeof(path), "%s/c.yaml", folder);
+    assert_int_equal(kvt_file_write(path, "x: 1\n", 5, 0600, NULL), KVT_OK);
+    assert_int_equal(kvt_config_load_file(world.config, path, &world.err), KVT_INVALID);
+    assert_int_equal(strncmp(world.err.text, "...000", 6), 0);
+    assert_non_null(strstr(world.err.text, "7/c.yaml:1:1: unknown key \"x\""));
+}
+
+static void
 a_default_that_breaks_its_own_rule_is_found_at_once(void **state)
 {
     static const struct kvt_param broken[] = {
@@ -380,10 +416,15 @@ help_and_manual_name_every_setting(void **state)
     assert_non_null(strstr(help, "(no default; KVTIER_NATS_URL, NATS_URL, NATS_SERVER)"));
     assert_non_null(strstr(man, ".SH OPTIONS\n"));
     assert_non_null(strstr(man, "\\fB\\-\\-admin\\-port\\fR \\fIN\\fR\n"));
-    for (size_t i = 0; i < COUNT; i++) {
+    for (size_t i = NAME + 1; i < COUNT; i++) {
         assert_non_null(strstr(help, params[i].help));
         assert_non_null(strstr(man, params[i].help));
     }
+    assert_non_null(strstr(help, "        Name of this \"node\", as others see it in events, "
+                                 "reports and tables: keep it\n        short, because it stands in "
+                                 "every one of them. 'Quotes' and a \\ must survive the\n"
+                                 "        manual.\n"));
+    assert_non_null(strstr(man, "'Quotes' and a \\e must survive the manual.\n"));
     kvt_free(help);
     kvt_free(man);
 }
@@ -504,6 +545,8 @@ main(void)
         TEST(file_errors_name_line_column_and_the_nearest_key),
         TEST(a_missing_or_huge_file_is_an_error),
         TEST(flags),
+        TEST(what_is_out_of_reach_is_told_apart_from_what_is_wrong),
+        TEST(a_long_path_keeps_line_and_column),
         TEST(a_default_that_breaks_its_own_rule_is_found_at_once),
         TEST(secrets_come_from_files_only_we_can_read),
         TEST(a_secret_is_a_plain_file),

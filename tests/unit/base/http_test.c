@@ -422,6 +422,31 @@ an_answer_that_does_not_fit_is_an_error(void **state)
     assert_non_null(strstr(text, "\"code\":\"RANGE\""));
 }
 
+/* One call may hold what it wants up to the ceiling; the next one is told to come back. */
+static void
+bodies_and_answers_share_one_ceiling(void **state)
+{
+    struct kvt_http_options options = options_with(TOKEN);
+    struct kvt_http *saved = http;
+    static char body[30001];
+    const char *text;
+
+    (void)state;
+    options.memory_max = 20000;
+    assert_int_equal(kvt_http_start(&http, &options, NULL), KVT_OK);
+    memset(body, 'x', sizeof(body) - 1);
+    assert_int_equal(ask("POST", "/v1/echo", NULL, body, &text), 503);
+    assert_non_null(strstr(text, "\"code\":\"AGAIN\""));
+    body[15000] = '\0';
+    for (int i = 0; i < 20; i++) /* what is held is let go again */
+        assert_int_equal(ask("POST", "/v1/echo", NULL, body, NULL), 200);
+    body[15000] = 'x';
+    body[19990] = '\0'; /* fits; the answer, which is longer, does not */
+    assert_int_equal(ask("POST", "/v1/echo", NULL, body, NULL), 503);
+    kvt_http_stop(http);
+    http = saved;
+}
+
 static void
 malformed_requests_do_not_reach_a_handler(void **state)
 {
@@ -456,15 +481,20 @@ static void
 a_taken_port_is_a_clear_error(void **state)
 {
     struct kvt_http_options options = options_with(TOKEN);
+    char long_token[KVT_HTTP_TOKEN_MAX + 1] = "";
     struct kvt_http *second = http;
     struct kvt_error err;
 
     (void)state;
+    memset(long_token, 't', sizeof(long_token) - 1);
     options.port = kvt_http_port(http);
     assert_int_equal(kvt_http_start(&second, &options, &err), KVT_BUSY);
     assert_null(second);
     assert_non_null(strstr(err.text, "127.0.0.1 port "));
     options.port = 0;
+    options.token = long_token;
+    assert_int_equal(kvt_http_start(&second, &options, &err), KVT_RANGE);
+    options.token = TOKEN;
     options.bind = "not-an-address";
     assert_int_equal(kvt_http_start(&second, &options, &err), KVT_INVALID);
     assert_true(kvt_listen_is_loopback("127.9.9.9"));
@@ -644,6 +674,7 @@ main(void)
         TEST(a_body_that_turns_out_too_large_is_refused),
         TEST(the_largest_body_is_taken),
         TEST(an_answer_that_does_not_fit_is_an_error),
+        TEST(bodies_and_answers_share_one_ceiling),
         TEST(malformed_requests_do_not_reach_a_handler),
         TEST(a_taken_port_is_a_clear_error),
         TEST(stopping_lets_a_running_request_finish),

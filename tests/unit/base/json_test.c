@@ -37,8 +37,8 @@ errors_name_line_and_column(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        struct json_object *value = (struct json_object *)rows;
         struct kvt_error err;
+        struct json_object *value = (struct json_object *)&err;
 
         assert_int_equal(kvt_json_parse(&value, rows[i][0], strlen(rows[i][0]), "body", &err),
                          KVT_INVALID);

@@ -104,6 +104,7 @@ start(const char *const *words)
     static char copies[WORDS_MAX + 1][256];
     char *argv[WORDS_MAX + 2] = {NULL};
     int argc = 1;
+    int status;
     pid_t child;
 
     argv[0] = copies[0];
@@ -118,7 +119,8 @@ start(const char *const *words)
     if (child == 0) {
         redirect(out_path, STDOUT_FILENO);
         redirect(err_path, STDERR_FILENO);
-        _exit(kvt_program_main(argc, argv, &program));
+        status = kvt_program_main(argc, argv, &program);
+        _exit(kvt_alloc_live() == 0 ? status : 98);
     }
     return child;
 }
