@@ -206,6 +206,25 @@ plan_edge(struct kvbm_offload *offload, enum kvbm_edge which)
     return edge->source.pool != NULL && (edge->target.pool != NULL || options->sink != NULL);
 }
 
+static size_t
+least(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/* A batch never holds more than a quarter of a pool, so that small pools still turn over. */
+static size_t
+batch_of(const struct kvbm_edge_state *edge)
+{
+    size_t batch = KVBM_OFFLOAD_BATCH_BYTES / edge->source.storage->block_size;
+
+    batch = least(batch, KVBM_OFFLOAD_BATCH);
+    batch = least(batch, edge->source.storage->block_count / 4);
+    if (edge->target.pool != NULL)
+        batch = least(batch, edge->target.storage->block_count / 4);
+    return batch == 0 ? 1 : batch;
+}
+
 static enum kvt_err
 start_edge(struct kvbm_offload *offload, enum kvbm_edge which, struct kvt_error *err)
 {
@@ -218,11 +237,7 @@ start_edge(struct kvbm_offload *offload, enum kvbm_edge which, struct kvt_error 
     if (!plan_edge(offload, which))
         return KVT_OK;
     block_size = edge->source.storage->block_size;
-    edge->batch_max = KVBM_OFFLOAD_BATCH_BYTES / block_size;
-    if (edge->batch_max > KVBM_OFFLOAD_BATCH)
-        edge->batch_max = KVBM_OFFLOAD_BATCH;
-    if (edge->batch_max == 0)
-        edge->batch_max = 1;
+    edge->batch_max = batch_of(edge);
     if (edge->target.pool == NULL && kvbm_storage_address(edge->source.storage, 0) == NULL) {
         const enum kvt_err rc = kvbm_storage_open_memory(
             &edge->staging, KVBM_STORAGE_SYSTEM, (uint32_t)edge->batch_max, block_size, err);

@@ -84,8 +84,8 @@ void kvbm_offload_free(struct kvbm_offload *offload);
  *
  * @return KVT_OK, or KVT_AGAIN (the queue stayed full for `wait_ms`): it stays in G1 only
  */
-KVT_NODISCARD enum kvt_err kvbm_offload_push(struct kvbm_offload *offload,
-                                             struct kvbm_handle handle, uint64_t wait_ms);
+enum kvt_err kvbm_offload_push(struct kvbm_offload *offload, struct kvbm_handle handle,
+                               uint64_t wait_ms);
 
 /**
  * Before allocating `count` blocks in a lower tier: have its edge free that many, and wait up to

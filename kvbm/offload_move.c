@@ -6,7 +6,7 @@
 struct passenger {
     struct kvbm_handle source;
     struct kvbm_handle target;
-    struct kvt_block_id id;
+    struct kvbm_label label;
     enum kvt_err status;
 };
 
@@ -58,7 +58,7 @@ register_arrivals(struct kvbm_edge_state *edge, struct passenger *movers,
         enum kvt_err rc = copies[i].status;
 
         if (rc == KVT_OK)
-            rc = kvbm_pool_complete(pool, mover->target, &mover->id, NULL);
+            rc = kvbm_pool_complete(pool, mover->target, &mover->label, NULL);
         if (rc == KVT_OK)
             rc = kvbm_pool_register(pool, &mover->target, NULL);
         mover->status = rc;
@@ -75,7 +75,7 @@ part_movers(struct kvbm_edge_state *edge, struct passenger *passengers, size_t c
     for (size_t i = 0; i < count; i++) {
         struct passenger swap;
 
-        if (kvbm_pool_has(edge->target.pool, passengers[i].id.hash)) {
+        if (kvbm_pool_has(edge->target.pool, passengers[i].label.id.hash)) {
             passengers[i].status = KVT_EXISTS;
             continue;
         }
@@ -162,7 +162,7 @@ move_to_sink(struct kvbm_edge_state *edge, struct passenger *passengers, size_t 
                    ? kvbm_storage_address(edge->staging, (uint32_t)i)
                    : kvbm_storage_address(edge->source.storage, passengers[i].source.block);
         owner[ready] = i;
-        items[ready++] = (struct kvbm_offload_item){passengers[i].id, body, KVT_IO};
+        items[ready++] = (struct kvbm_offload_item){passengers[i].label.id, body, KVT_IO};
     }
     if (ready == 0)
         return;
@@ -187,7 +187,7 @@ kvbm_offload_move(struct kvbm_edge_state *edge, const struct kvbm_handle *handle
     for (size_t i = 0; i < count; i++)
         passengers[i] = (struct passenger){
             .source = handles[i],
-            .id = kvbm_pool_id(edge->source.pool, handles[i]),
+            .label = kvbm_pool_label(edge->source.pool, handles[i]),
             .status = KVT_OK,
         };
     if (edge->target.pool != NULL)

@@ -52,6 +52,7 @@ link_warm_locked(struct kvbm_pool *pool, uint32_t block)
     pool->shared.warmest = block;
     slot->waiting = true;
     pool->shared.inactive_count++;
+    (void)pthread_cond_broadcast(&pool->shared.freed);
 }
 
 static void
@@ -68,6 +69,7 @@ link_cold_locked(struct kvbm_pool *pool, uint32_t block)
     pool->shared.coldest = block;
     slot->waiting = true;
     pool->shared.inactive_count++;
+    (void)pthread_cond_broadcast(&pool->shared.freed);
 }
 
 struct kvbm_handle
@@ -92,7 +94,7 @@ reset_locked(struct kvbm_slot *slot)
 
         assert(rc == KVT_OK);
     }
-    slot->id = (struct kvt_block_id){0};
+    slot->label = (struct kvbm_label){0};
     slot->aside = false;
     slot->saved = false;
     slot->generation++;
@@ -113,10 +115,11 @@ free_locked(struct kvbm_pool *pool, uint32_t block)
 
 /* From here on nobody finds the name, and nobody can register it again until delist_locked(). */
 static void
-hide_locked(struct kvbm_pool *pool, struct kvbm_slot *slot)
+hide_locked(struct kvbm_pool *pool, struct kvbm_slot *slot, bool leaving)
 {
     assert(slot->listed && !slot->hooked);
     slot->hooked = true;
+    slot->leaving = leaving;
     pool->shared.hidden++;
 }
 
@@ -124,17 +127,18 @@ static void
 delist_locked(struct kvbm_pool *pool, struct kvbm_slot *slot)
 {
     assert(slot->listed && slot->hooked);
-    kvbm_map_remove(&pool->shared.map, slot->id.hash);
+    kvbm_map_remove(&pool->shared.map, slot->label.id.hash);
     slot->listed = false;
     slot->hooked = false;
+    slot->leaving = false;
     pool->shared.hidden--;
 }
 
 static void
-announce(const struct kvbm_pool *pool, kvbm_pool_event_fn *callback, const struct kvt_block_id *id)
+announce(const struct kvbm_pool *pool, kvbm_pool_event_fn *callback, const struct kvbm_label *label)
 {
     if (callback != NULL)
-        callback(pool->arg, id);
+        callback(pool->arg, label);
 }
 
 static bool
@@ -200,15 +204,35 @@ kvbm_pool_free(struct kvbm_pool *pool)
     kvt_free(pool);
 }
 
+/* Wait until that many blocks are held by nobody. */
+static bool
+wait_idle_locked(struct kvbm_pool *pool, size_t count, uint64_t wait_ms)
+{
+    const struct timespec deadline = kvbm_cond_deadline(wait_ms);
+
+    while (count > (size_t)pool->shared.free_count + pool->shared.inactive_count)
+        if (wait_ms == 0 || count > pool->block_count ||
+            !kvbm_cond_wait(&pool->shared.freed, &pool->shared.lock, &deadline))
+            return false;
+    return true;
+}
+
 enum kvt_err
 kvbm_pool_allocate(struct kvbm_pool *pool, size_t count, struct kvbm_handle *handles)
 {
-    struct kvt_block_id id;
+    return kvbm_pool_allocate_wait(pool, count, handles, 0);
+}
+
+enum kvt_err
+kvbm_pool_allocate_wait(struct kvbm_pool *pool, size_t count, struct kvbm_handle *handles,
+                        uint64_t wait_ms)
+{
+    struct kvbm_label label;
     size_t taken = 0;
     size_t victims;
 
     (void)pthread_mutex_lock(&pool->shared.lock);
-    if (count > (size_t)pool->shared.free_count + pool->shared.inactive_count) {
+    if (!wait_idle_locked(pool, count, wait_ms)) {
         (void)pthread_mutex_unlock(&pool->shared.lock);
         return KVT_AGAIN;
     }
@@ -224,7 +248,7 @@ kvbm_pool_allocate(struct kvbm_pool *pool, size_t count, struct kvbm_handle *han
         const uint32_t block = pool->shared.coldest;
 
         handles[taken++] = kvbm_pool_hold_locked(pool, block);
-        hide_locked(pool, &pool->shared.slots[block]);
+        hide_locked(pool, &pool->shared.slots[block], true);
         pool->shared.evictions++;
         if (!pool->shared.slots[block].saved)
             pool->shared.evictions_unsaved++;
@@ -233,9 +257,9 @@ kvbm_pool_allocate(struct kvbm_pool *pool, size_t count, struct kvbm_handle *han
     for (; victims < count; victims++) {
         struct kvbm_slot *slot = &pool->shared.slots[handles[victims].block];
 
-        id = slot->id;
+        label = slot->label;
         (void)pthread_mutex_unlock(&pool->shared.lock);
-        announce(pool, pool->on_remove, &id);
+        announce(pool, pool->on_remove, &label);
         (void)pthread_mutex_lock(&pool->shared.lock);
         delist_locked(pool, slot);
         reset_locked(slot);
@@ -248,7 +272,7 @@ kvbm_pool_allocate(struct kvbm_pool *pool, size_t count, struct kvbm_handle *han
 /* A move of the one holder of a block that is not shared. */
 static enum kvt_err
 move(struct kvbm_pool *pool, struct kvbm_handle handle, enum kvt_block_state to,
-     const struct kvt_block_id *id, struct kvt_error *err)
+     const struct kvbm_label *label, struct kvt_error *err)
 {
     struct kvbm_slot *slot;
     enum kvt_err rc;
@@ -261,7 +285,7 @@ move(struct kvbm_pool *pool, struct kvbm_handle handle, enum kvt_block_state to,
     else
         rc = kvbm_state_move(&slot->state, to, err);
     if (rc == KVT_OK)
-        slot->id = id != NULL ? *id : (struct kvt_block_id){0};
+        slot->label = label != NULL ? *label : (struct kvbm_label){0};
     (void)pthread_mutex_unlock(&pool->shared.lock);
     return rc;
 }
@@ -273,11 +297,11 @@ kvbm_pool_begin(struct kvbm_pool *pool, struct kvbm_handle handle, struct kvt_er
 }
 
 enum kvt_err
-kvbm_pool_complete(struct kvbm_pool *pool, struct kvbm_handle handle, const struct kvt_block_id *id,
-                   struct kvt_error *err)
+kvbm_pool_complete(struct kvbm_pool *pool, struct kvbm_handle handle,
+                   const struct kvbm_label *label, struct kvt_error *err)
 {
-    assert(id != NULL);
-    return move(pool, handle, KVT_BLOCK_COMPLETE, id, err);
+    assert(label != NULL);
+    return move(pool, handle, KVT_BLOCK_COMPLETE, label, err);
 }
 
 enum kvt_err
@@ -307,15 +331,15 @@ static void
 register_new_locked(struct kvbm_pool *pool, struct kvbm_handle handle)
 {
     struct kvbm_slot *slot = &pool->shared.slots[handle.block];
-    const struct kvt_block_id id = slot->id;
+    const struct kvbm_label label = slot->label;
 
     slot->state = KVT_BLOCK_REGISTERED;
-    kvbm_map_put(&pool->shared.map, id.hash, handle.block);
+    kvbm_map_put(&pool->shared.map, label.id.hash, handle.block);
     slot->listed = true;
-    hide_locked(pool, slot);
+    hide_locked(pool, slot, false);
     pool->shared.registrations++;
     (void)pthread_mutex_unlock(&pool->shared.lock);
-    announce(pool, pool->on_store, &id);
+    announce(pool, pool->on_store, &label);
     (void)pthread_mutex_lock(&pool->shared.lock);
     slot->hooked = false;
     pool->shared.hidden--;
@@ -332,7 +356,7 @@ kvbm_pool_register(struct kvbm_pool *pool, struct kvbm_handle *handle, struct kv
     state = kvbm_pool_slot_locked(pool, *handle)->state;
     rc = kvbm_state_move(&state, KVT_BLOCK_REGISTERED, err);
     if (rc == KVT_OK) {
-        const uint64_t hash = pool->shared.slots[handle->block].id.hash;
+        const uint64_t hash = pool->shared.slots[handle->block].label.id.hash;
 
         if (!kvbm_map_get(&pool->shared.map, hash, &known))
             register_new_locked(pool, *handle);
@@ -383,11 +407,11 @@ static void
 withdraw_locked(struct kvbm_pool *pool, struct kvbm_handle handle)
 {
     struct kvbm_slot *slot = &pool->shared.slots[handle.block];
-    const struct kvt_block_id id = slot->id;
+    const struct kvbm_label label = slot->label;
 
-    hide_locked(pool, slot);
+    hide_locked(pool, slot, true);
     (void)pthread_mutex_unlock(&pool->shared.lock);
-    announce(pool, pool->on_remove, &id);
+    announce(pool, pool->on_remove, &label);
     (void)pthread_mutex_lock(&pool->shared.lock);
     delist_locked(pool, slot);
     slot->refs--;

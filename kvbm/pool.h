@@ -41,12 +41,18 @@ struct kvbm_handle {
     uint32_t generation;
 };
 
+/* What a block is called, and the prefix that routes its events (kvtier/event.h). */
+struct kvbm_label {
+    struct kvt_block_id id;
+    uint64_t prefix_hash;
+};
+
 enum kvbm_pool_dedup {
     KVBM_POOL_DEDUP_REJECT, /* registering a known name gives back the block that has it */
     KVBM_POOL_DEDUP_ALLOW,  /* ... keeps both; the second ends with its last holder */
 };
 
-typedef void kvbm_pool_event_fn(void *arg, const struct kvt_block_id *id);
+typedef void kvbm_pool_event_fn(void *arg, const struct kvbm_label *label);
 
 struct kvbm_pool_options {
     uint32_t block_count;
@@ -84,11 +90,15 @@ void kvbm_pool_free(struct kvbm_pool *pool);
 KVT_NODISCARD enum kvt_err kvbm_pool_allocate(struct kvbm_pool *pool, size_t count,
                                               struct kvbm_handle *handles);
 
+/** As allocate, waiting up to `wait_ms` for holders to let go. */
+KVT_NODISCARD enum kvt_err kvbm_pool_allocate_wait(struct kvbm_pool *pool, size_t count,
+                                                   struct kvbm_handle *handles, uint64_t wait_ms);
+
 /* The moves of a block that its one holder makes; KVT_INVALID refuses an illegal one. */
 KVT_NODISCARD enum kvt_err kvbm_pool_begin(struct kvbm_pool *pool, struct kvbm_handle handle,
                                            struct kvt_error *err); /* -> Partial */
 KVT_NODISCARD enum kvt_err kvbm_pool_complete(struct kvbm_pool *pool, struct kvbm_handle handle,
-                                              const struct kvt_block_id *id,
+                                              const struct kvbm_label *label,
                                               struct kvt_error *err); /* -> Complete */
 KVT_NODISCARD enum kvt_err kvbm_pool_reset(struct kvbm_pool *pool, struct kvbm_handle handle,
                                            struct kvt_error *err); /* Partial, Complete -> Reset */
@@ -144,8 +154,17 @@ enum kvt_err kvbm_pool_evict(struct kvbm_pool *pool, struct kvbm_handle handle);
 void kvbm_pool_discard(struct kvbm_pool *pool, struct kvbm_handle handle);
 
 /** What the held block is called; zero before it is Complete. */
-struct kvt_block_id kvbm_pool_id(struct kvbm_pool *pool, struct kvbm_handle handle);
+struct kvbm_label kvbm_pool_label(struct kvbm_pool *pool, struct kvbm_handle handle);
 enum kvt_block_state kvbm_pool_state(struct kvbm_pool *pool, struct kvbm_handle handle);
+
+/**
+ * Copy out names that are registered, or about to be, from slot `at` on, at most `capacity`;
+ * advances `at`.  Returns how many; fewer than `capacity` means that was the end.  Names that are
+ * being taken back are left out: together with the order of callbacks a walk never shows what a
+ * Remove before it has ended.
+ */
+size_t kvbm_pool_walk(struct kvbm_pool *pool, uint32_t *at, struct kvbm_label *labels,
+                      size_t capacity);
 
 /** Wait until at least `count` blocks are free without evicting any; false when time ran out. */
 bool kvbm_pool_wait_free(struct kvbm_pool *pool, uint32_t count, uint64_t wait_ms);

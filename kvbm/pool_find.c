@@ -116,15 +116,15 @@ kvbm_pool_mark_saved(struct kvbm_pool *pool, struct kvbm_handle handle)
     (void)pthread_mutex_unlock(&pool->shared.lock);
 }
 
-struct kvt_block_id
-kvbm_pool_id(struct kvbm_pool *pool, struct kvbm_handle handle)
+struct kvbm_label
+kvbm_pool_label(struct kvbm_pool *pool, struct kvbm_handle handle)
 {
-    struct kvt_block_id id;
+    struct kvbm_label label;
 
     (void)pthread_mutex_lock(&pool->shared.lock);
-    id = kvbm_pool_slot_locked(pool, handle)->id;
+    label = kvbm_pool_slot_locked(pool, handle)->label;
     (void)pthread_mutex_unlock(&pool->shared.lock);
-    return id;
+    return label;
 }
 
 enum kvt_block_state
@@ -136,6 +136,22 @@ kvbm_pool_state(struct kvbm_pool *pool, struct kvbm_handle handle)
     state = kvbm_pool_slot_locked(pool, handle)->state;
     (void)pthread_mutex_unlock(&pool->shared.lock);
     return state;
+}
+
+size_t
+kvbm_pool_walk(struct kvbm_pool *pool, uint32_t *at, struct kvbm_label *labels, size_t capacity)
+{
+    size_t found = 0;
+
+    (void)pthread_mutex_lock(&pool->shared.lock);
+    for (; *at < pool->block_count && found < capacity; (*at)++) {
+        const struct kvbm_slot *slot = &pool->shared.slots[*at];
+
+        if (slot->listed && !slot->leaving)
+            labels[found++] = slot->label;
+    }
+    (void)pthread_mutex_unlock(&pool->shared.lock);
+    return found;
 }
 
 bool

@@ -17,13 +17,14 @@
 #define KVBM_POOL_NONE UINT32_MAX
 
 struct kvbm_slot {
-    struct kvt_block_id id;
+    struct kvbm_label label;
     uint32_t generation; /* changes when the block becomes Reset */
     uint32_t refs;
     uint32_t previous; /* in the inactive list: colder */
     uint32_t next;     /* in the inactive list: warmer; in the free list: the next free one */
     enum kvt_block_state state;
     bool listed;  /* the map has it under its name */
+    bool leaving; /* hooked, to take the name back */
     bool hooked;  /* a callback about it runs: listed, but not to be found */
     bool aside;   /* not offered as coldest */
     bool saved;   /* the next tier has a copy */
@@ -39,7 +40,7 @@ struct kvbm_pool {
 
     struct {
         pthread_mutex_t lock; /* guards this struct, and nothing outside it */
-        pthread_cond_t freed;
+        pthread_cond_t freed; /* or inactive now */
         struct kvbm_slot *slots;
         struct kvbm_map map;
         uint32_t free_first;

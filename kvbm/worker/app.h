@@ -1,0 +1,19 @@
+/*
+ * kvbm/worker/app.h -- the worker program: what is started, in which order, and how it ends.
+ *
+ * Why: main.c says what the program is called; this is what it does.
+ * Ownership: everything lives within kvbm_app_run().
+ * Threads:   runs on the main thread and watches over the others.
+ * Limits:    none of its own.
+ */
+#ifndef KVBM_WORKER_APP_H
+#define KVBM_WORKER_APP_H
+
+#include "base/config.h"
+#include "kvtier/error.h"
+
+/** Replay, report, stay if asked to.  Non-OK: nothing was replayed, the trace had bad lines, or a
+ *  byte was wrong. */
+KVT_NODISCARD enum kvt_err kvbm_app_run(const struct kvt_config *config, struct kvt_error *err);
+
+#endif /* KVBM_WORKER_APP_H */

@@ -1,0 +1,75 @@
+/*
+ * kvbm/worker/ledger.h -- what one logical worker holds: its local index, and telling the world.
+ *
+ * Why: a block that enters or leaves a tier must be in the local index and on the bus, in the same
+ * order.  The pools call in as blocks come and go; requests are planned from the index; the
+ * publisher answers "what do you hold?" from the pools themselves.
+ *
+ * Ownership: a ledger owns its index and its publisher; the bus and, once attached, the pools
+ *            outlive the publisher, which kvbm_ledger_close() ends.
+ * Threads:   any.
+ * Limits:    the index has room for every block of the three tiers.
+ */
+#ifndef KVBM_WORKER_LEDGER_H
+#define KVBM_WORKER_LEDGER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/buffer.h"
+#include "index/index.h"
+#include "kvbm/pool.h"
+#include "kvbm/worker/counters.h"
+#include "kvbm/worker/settings.h"
+#include "kvtier/publisher.h"
+
+#define KVBM_LEDGER_TIERS 3 /* G1, G2, G3 */
+
+struct kvbm_ledger;
+
+/* What a pool's callbacks get. */
+struct kvbm_ledger_tier {
+    struct kvbm_ledger *ledger;
+    struct kvbm_pool *pool; /* attached; NULL: a tier that is not there */
+    enum kvt_tier tier;
+    uint32_t holder;
+    uint16_t location;
+    _Atomic bool published;
+};
+
+struct kvbm_ledger {
+    const struct kvbm_settings *settings;
+    struct kvbm_counters *counters;
+    char worker[KVT_NAME_MAX];
+    struct index *index;
+    uint32_t ns;
+    struct kvt_publisher *publisher;
+    struct kvbm_ledger_tier tiers[KVBM_LEDGER_TIERS];
+};
+
+/** `bus` may be NULL: nothing is published. */
+KVT_NODISCARD enum kvt_err kvbm_ledger_open(struct kvbm_ledger *ledger,
+                                            const struct kvbm_settings *settings,
+                                            const char *worker, struct kvbm_counters *counters,
+                                            struct kvt_error *err);
+
+/** Name the pools and begin to publish. */
+KVT_NODISCARD enum kvt_err kvbm_ledger_attach(struct kvbm_ledger *ledger, struct wire_bus *bus,
+                                              struct kvbm_pool *const pools[KVBM_LEDGER_TIERS],
+                                              struct kvt_error *err);
+
+/** For kvbm_pool_options; `arg` is &ledger->tiers[...]. */
+void kvbm_ledger_on_store(void *arg, const struct kvbm_label *label);
+void kvbm_ledger_on_remove(void *arg, const struct kvbm_label *label);
+
+/** Tell the advisor that this worker leaves, and stop publishing.  Call while the pools still
+ *  live. */
+void kvbm_ledger_leave(struct kvbm_ledger *ledger);
+
+/** Free the index.  A zero or half-opened ledger is allowed. */
+void kvbm_ledger_close(struct kvbm_ledger *ledger);
+
+/** Append the local index as JSON lines, as `GET /v1/index/dump` gives them. */
+void kvbm_ledger_dump(struct kvbm_ledger *ledger, struct kvt_buffer *out);
+
+#endif /* KVBM_WORKER_LEDGER_H */

@@ -1,0 +1,173 @@
+#include "base/metrics.h"
+
+#include "base/alloc.h"
+#include "kvbm/worker/status.h"
+
+/* X(member, name, labels, help): sums over the logical workers' counters. */
+#define COUNTED(X)                                                                                 \
+    X(requests, "kvtier_worker_requests_total", "", "Requests served")                             \
+    X(blocks, "kvtier_worker_blocks_total", "", "Blocks of those requests")                        \
+    X(hits_g1, "kvtier_worker_hits_total", "tier=\"G1\"", "Blocks taken from a tier")              \
+    X(hits_g2, "kvtier_worker_hits_total", "tier=\"G2\"", "Blocks taken from a tier")              \
+    X(hits_g3, "kvtier_worker_hits_total", "tier=\"G3\"", "Blocks taken from a tier")              \
+    X(hits_g4, "kvtier_worker_hits_total", "tier=\"G4\"", "Blocks taken from a tier")              \
+    X(computed, "kvtier_worker_computed_total", "", "Blocks that had to be computed")              \
+    X(wrong_bytes, "kvtier_worker_wrong_bytes_total", "", "Bytes that were not what they must be") \
+    X(verified_blocks, "kvtier_worker_verified_blocks_total", "", "Blocks compared byte by byte")  \
+    X(verified_bytes, "kvtier_worker_verified_bytes_total", "", "Bytes compared")                  \
+    X(lost_hits, "kvtier_worker_lost_hits_total", "", "Planned hits that were gone when read")     \
+    X(unplaced, "kvtier_worker_unplaced_total", "", "Blocks a tier had no room for")               \
+    X(g4_failed, "kvtier_worker_gateway_failures_total", "", "Questions to the gateway unanswered")
+
+enum { EDGES = KVBM_EDGE_COUNT, TIERS = KVBM_LEDGER_TIERS };
+
+struct kvbm_metrics {
+#define X(member, name, labels, help) struct kvt_metric *member;
+    COUNTED(X)
+#undef X
+    struct kvt_metric *offloaded[EDGES];
+    struct kvt_metric *offloaded_bytes[EDGES];
+    struct kvt_metric *offload_failed[EDGES];
+    struct kvt_metric *pool_blocks[TIERS];
+    struct kvt_metric *pool_used[TIERS];
+    struct kvt_metric *events;
+    struct kvt_metric *events_lost;
+    struct kvt_metric *events_buffered;
+};
+
+static const char *const edge_labels[EDGES] = {"from=\"G1\"", "from=\"G2\"", "from=\"G3\""};
+static const char *const tier_labels[TIERS] = {"tier=\"G1\"", "tier=\"G2\"", "tier=\"G3\""};
+
+enum kvt_err
+kvbm_metrics_new(struct kvbm_metrics **out, struct kvt_metrics *registry)
+{
+    struct kvbm_metrics *metrics = kvt_calloc(1, sizeof(*metrics));
+
+    *out = metrics;
+    if (metrics == NULL)
+        return KVT_NOMEM;
+#define X(member, name, labels, help)                                                              \
+    metrics->member = kvt_metrics_add(registry, KVT_METRIC_COUNTER, name, labels, help);
+    COUNTED(X)
+#undef X
+    for (size_t i = 0; i < EDGES; i++) {
+        metrics->offloaded[i] =
+            kvt_metrics_add(registry, KVT_METRIC_COUNTER, "kvtier_worker_offloaded_total",
+                            edge_labels[i], "Blocks moved one tier down");
+        metrics->offloaded_bytes[i] =
+            kvt_metrics_add(registry, KVT_METRIC_COUNTER, "kvtier_worker_offloaded_bytes_total",
+                            edge_labels[i], "Bytes moved one tier down");
+        metrics->offload_failed[i] =
+            kvt_metrics_add(registry, KVT_METRIC_COUNTER, "kvtier_worker_offload_failed_total",
+                            edge_labels[i], "Blocks the tier below did not take");
+    }
+    for (size_t i = 0; i < TIERS; i++) {
+        metrics->pool_blocks[i] =
+            kvt_metrics_add(registry, KVT_METRIC_GAUGE, "kvtier_worker_pool_blocks", tier_labels[i],
+                            "Blocks of a tier");
+        metrics->pool_used[i] =
+            kvt_metrics_add(registry, KVT_METRIC_GAUGE, "kvtier_worker_pool_used_blocks",
+                            tier_labels[i], "Blocks of a tier that hold something");
+    }
+    metrics->events = kvt_metrics_add(registry, KVT_METRIC_COUNTER, "kvtier_worker_events_total",
+                                      "", "Events published");
+    metrics->events_lost =
+        kvt_metrics_add(registry, KVT_METRIC_COUNTER, "kvtier_worker_events_lost_total", "",
+                        "Events given up before they were sent");
+    metrics->events_buffered =
+        kvt_metrics_add(registry, KVT_METRIC_GAUGE, "kvtier_worker_events_buffered", "",
+                        "Events not yet acknowledged");
+    return KVT_OK;
+}
+
+void
+kvbm_metrics_free(struct kvbm_metrics *metrics)
+{
+    kvt_free(metrics);
+}
+
+static void
+sample_pools(const struct kvbm_status *status)
+{
+    uint64_t blocks[TIERS] = {0};
+    uint64_t used[TIERS] = {0};
+
+    for (uint32_t s = 0; s < status->stack_count; s++) {
+        const struct kvbm_stack *stack = status->stacks[s];
+        struct kvbm_pool *const pools[TIERS] = {stack->g1.pool, stack->g2.pool, stack->g3.pool};
+
+        for (size_t i = 0; i < TIERS; i++) {
+            struct kvbm_pool_stats stats;
+
+            if (pools[i] == NULL)
+                continue;
+            stats = kvbm_pool_stats(pools[i]);
+            blocks[i] += stats.blocks;
+            used[i] += stats.blocks - stats.free;
+        }
+    }
+    for (size_t i = 0; i < TIERS; i++) {
+        kvt_metric_set(status->metrics->pool_blocks[i], (int64_t)blocks[i]);
+        kvt_metric_set(status->metrics->pool_used[i], (int64_t)used[i]);
+    }
+}
+
+static void
+sample_edges(const struct kvbm_status *status)
+{
+    for (size_t i = 0; i < EDGES; i++) {
+        struct kvbm_offload_stats sum = {0};
+
+        for (uint32_t s = 0; s < status->stack_count; s++) {
+            struct kvbm_offload_stats stats;
+
+            kvbm_offload_stats(status->stacks[s]->offload, (enum kvbm_edge)i, &stats);
+            sum.blocks += stats.blocks;
+            sum.bytes += stats.bytes;
+            sum.failed += stats.failed;
+        }
+        kvt_metric_set(status->metrics->offloaded[i], (int64_t)sum.blocks);
+        kvt_metric_set(status->metrics->offloaded_bytes[i], (int64_t)sum.bytes);
+        kvt_metric_set(status->metrics->offload_failed[i], (int64_t)sum.failed);
+    }
+}
+
+static void
+sample_events(const struct kvbm_status *status)
+{
+    uint64_t published = 0;
+    uint64_t lost = 0;
+    uint64_t buffered = 0;
+
+    for (uint32_t s = 0; s < status->stack_count; s++) {
+        struct kvt_publisher_stats stats;
+
+        if (status->stacks[s]->ledger.publisher == NULL)
+            continue;
+        kvt_publisher_stats(status->stacks[s]->ledger.publisher, &stats);
+        published += stats.next_seq > 0 ? stats.next_seq - 1 : 0;
+        lost += stats.lost;
+        buffered += stats.buffered;
+    }
+    kvt_metric_set(status->metrics->events, (int64_t)published);
+    kvt_metric_set(status->metrics->events_lost, (int64_t)lost);
+    kvt_metric_set(status->metrics->events_buffered, (int64_t)buffered);
+}
+
+void
+kvbm_status_sample(const struct kvbm_status *status)
+{
+#define X(member, name, labels, help)                                                              \
+    {                                                                                              \
+        uint64_t sum = 0;                                                                          \
+                                                                                                   \
+        for (uint32_t s = 0; s < status->stack_count; s++)                                         \
+            sum += kvbm_counted(&status->stacks[s]->counters.member);                              \
+        kvt_metric_set(status->metrics->member, (int64_t)sum);                                     \
+    }
+    COUNTED(X)
+#undef X
+    sample_pools(status);
+    sample_edges(status);
+    sample_events(status);
+}

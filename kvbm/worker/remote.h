@@ -1,0 +1,56 @@
+/*
+ * kvbm/worker/remote.h -- the object tier (G4) as a worker sees it.
+ *
+ * Why: blocks go to and come from a gateway in batches under their object keys.  A gateway that is
+ * away must cost one patient wait and then next to nothing: after a question was not answered
+ * within the retry time, everything is a miss at once, but for one quick question a second.
+ *
+ * Ownership: one remote a process, shared by its workers; ids and buffers are borrowed for the
+ * call. Threads:   any. Limits:    KVBM_REMOTE_BATCH keys a call; larger ones are split here.
+ */
+#ifndef KVBM_WORKER_REMOTE_H
+#define KVBM_WORKER_REMOTE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kvbm/offload.h"
+#include "kvbm/worker/settings.h"
+#include "kvtier/block.h"
+#include "kvtier/error.h"
+
+#define KVBM_REMOTE_BATCH 256
+
+struct kvbm_remote;
+
+struct kvbm_remote_stats {
+    bool away;
+    uint64_t has_keys;
+    uint64_t get_keys;
+    uint64_t put_keys;
+    uint64_t acked;   /* puts the gateway acknowledged */
+    uint64_t refused; /* puts it answered otherwise */
+    uint64_t failed;  /* calls that were not answered */
+};
+
+/** `out` is NULL, and KVT_OK returned, when the settings name no gateway. */
+KVT_NODISCARD enum kvt_err kvbm_remote_open(struct kvbm_remote **out,
+                                            const struct kvbm_settings *settings,
+                                            struct kvt_error *err);
+void kvbm_remote_close(struct kvbm_remote *remote);
+
+/** Which of the blocks are there?  No answer is "none", and false. */
+bool kvbm_remote_has(struct kvbm_remote *remote, const struct kvt_block_id *ids, size_t count,
+                     bool *present);
+
+/** Fetch blocks into `buffers`; each gets its status. */
+void kvbm_remote_get(struct kvbm_remote *remote, const struct kvt_block_id *ids, size_t count,
+                     void *const *buffers, enum kvt_err *statuses);
+
+/** kvbm_offload_sink_fn; `remote` is the remote. */
+void kvbm_remote_sink(void *remote, struct kvbm_offload_item *items, size_t count);
+
+void kvbm_remote_stats(struct kvbm_remote *remote, struct kvbm_remote_stats *stats);
+
+#endif /* KVBM_WORKER_REMOTE_H */

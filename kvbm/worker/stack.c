@@ -1,0 +1,177 @@
+#include "kvbm/worker/stack.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "kvbm/cuda/memory.h"
+#include "kvbm/disk.h"
+
+enum { QUEUE_MAX = 256 };
+
+static uint32_t
+least(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+static enum kvt_err
+open_pool(struct kvbm_stack *stack, struct kvbm_tier *tier, uint32_t blocks, size_t which,
+          struct kvt_error *err)
+{
+    const struct kvbm_pool_options options = {
+        .block_count = blocks,
+        .dedup = KVBM_POOL_DEDUP_REJECT,
+        .on_store = kvbm_ledger_on_store,
+        .on_remove = kvbm_ledger_on_remove,
+        .arg = &stack->ledger.tiers[which],
+    };
+    const enum kvt_err rc = kvbm_pool_new(&tier->pool, &options);
+
+    if (rc != KVT_OK)
+        return kvt_error_set(err, rc, "%s: pool of %" PRIu32 " blocks", stack->name, blocks);
+    return KVT_OK;
+}
+
+static enum kvt_err
+open_disk(struct kvbm_stack *stack, size_t block_size, struct kvt_error *err)
+{
+    const struct kvbm_settings *settings = stack->shared->settings;
+    char path[PATH_MAX];
+
+    if ((size_t)snprintf(path, sizeof(path), "%s/kvtier-%s-%ld.g3", settings->g3_dir, stack->name,
+                         (long)getpid()) >= sizeof(path))
+        return kvt_error_set(err, KVT_RANGE, "g3.dir: too long");
+    /* A file of this name can only be left by a dead process whose number is ours now. */
+    (void)unlink(path);
+    return kvbm_disk_open(&stack->g3.storage,
+                          &(struct kvbm_disk_options){
+                              .path = path,
+                              .block_count = settings->g3_blocks,
+                              .block_size = block_size,
+                              .direct = settings->g3_direct,
+                          },
+                          err);
+}
+
+static enum kvt_err
+open_memory(struct kvbm_stack *stack, size_t block_size, struct kvt_error *err)
+{
+    const struct kvbm_settings *settings = stack->shared->settings;
+    struct kvbm_cuda *cuda = stack->shared->cuda;
+    enum kvt_err rc;
+
+    if (cuda != NULL) {
+        rc = kvbm_cuda_open_device(&stack->g1.storage, cuda, settings->g1_blocks, block_size, err);
+        if (rc == KVT_OK)
+            rc = kvbm_cuda_open_pinned(&stack->g2.storage, cuda, settings->g2_blocks, block_size,
+                                       err);
+        if (rc == KVT_OK)
+            rc = kvbm_cuda_open_pinned(&stack->scratch, cuda, KVBM_STACK_CHUNK, block_size, err);
+        return rc;
+    }
+    rc = kvbm_storage_open_memory(&stack->g1.storage, KVBM_STORAGE_DEVICE, settings->g1_blocks,
+                                  block_size, err);
+    if (rc == KVT_OK)
+        rc = kvbm_storage_open_memory(&stack->g2.storage, KVBM_STORAGE_SYSTEM, settings->g2_blocks,
+                                      block_size, err);
+    if (rc == KVT_OK)
+        rc = kvbm_storage_open_memory(&stack->scratch, KVBM_STORAGE_SYSTEM, KVBM_STACK_CHUNK,
+                                      block_size, err);
+    return rc;
+}
+
+static enum kvt_err
+open_offload(struct kvbm_stack *stack, struct kvt_error *err)
+{
+    const struct kvbm_shared *shared = stack->shared;
+    const struct kvbm_settings *settings = shared->settings;
+
+    return kvbm_offload_new(&stack->offload,
+                            &(struct kvbm_offload_options){
+                                .g1 = stack->g1,
+                                .g2 = stack->g2,
+                                .g3 = stack->g3,
+                                .transfer = shared->transfer,
+                                .high_ppm = settings->high_ppm,
+                                .low_ppm = settings->low_ppm,
+                                /* Waiting blocks are held: most of G1 must stay usable. */
+                                .queue_max = least(QUEUE_MAX, settings->g1_blocks / 4),
+                                .room_wait_ms = settings->room_wait_ms,
+                                .sink = shared->remote != NULL ? kvbm_remote_sink : NULL,
+                                .sink_arg = shared->remote,
+                            },
+                            err);
+}
+
+enum kvt_err
+kvbm_stack_open(struct kvbm_stack **out, const struct kvbm_shared *shared, uint32_t number,
+                struct kvt_error *err)
+{
+    const struct kvbm_settings *settings = shared->settings;
+    const size_t block_size = settings->layout.block_size;
+    struct kvbm_stack *stack;
+    enum kvt_err rc;
+
+    *out = NULL;
+    stack = kvt_calloc(1, sizeof(*stack));
+    if (stack == NULL)
+        return kvt_error_set(err, KVT_NOMEM, "worker %" PRIu32, number);
+    stack->shared = shared;
+    (void)snprintf(stack->name, sizeof(stack->name), "%.*s-%" PRIu32, KVT_NAME_MAX - 12,
+                   settings->name, number);
+    stack->chunk = least(KVBM_STACK_CHUNK, least(settings->g1_blocks, settings->g2_blocks) / 4);
+    rc = kvbm_ledger_open(&stack->ledger, settings, stack->name, &stack->counters, err);
+    if (rc == KVT_OK)
+        rc = open_memory(stack, block_size, err);
+    if (rc == KVT_OK)
+        rc = open_pool(stack, &stack->g1, settings->g1_blocks, 0, err);
+    if (rc == KVT_OK)
+        rc = open_pool(stack, &stack->g2, settings->g2_blocks, 1, err);
+    if (rc == KVT_OK && settings->g3_blocks > 0) {
+        rc = open_disk(stack, block_size, err);
+        if (rc == KVT_OK)
+            rc = open_pool(stack, &stack->g3, settings->g3_blocks, 2, err);
+    }
+    if (rc == KVT_OK) {
+        struct kvbm_pool *const pools[KVBM_LEDGER_TIERS] = {stack->g1.pool, stack->g2.pool,
+                                                            stack->g3.pool};
+
+        rc = kvbm_ledger_attach(&stack->ledger, shared->bus, pools, err);
+    }
+    if (rc == KVT_OK)
+        rc = open_offload(stack, err);
+    if (rc != KVT_OK) {
+        kvbm_stack_close(stack);
+        return rc;
+    }
+    *out = stack;
+    return KVT_OK;
+}
+
+static void
+close_tier(struct kvbm_tier *tier)
+{
+    kvbm_pool_free(tier->pool);
+    kvbm_storage_close(tier->storage);
+}
+
+void
+kvbm_stack_close(struct kvbm_stack *stack)
+{
+    if (stack == NULL)
+        return;
+    /* The offloader calls the pools, the pools call the ledger, the ledger's publisher reads the
+     * pools: take them down from the side nobody calls. */
+    kvbm_offload_free(stack->offload);
+    kvbm_ledger_leave(&stack->ledger);
+    close_tier(&stack->g1);
+    close_tier(&stack->g2);
+    close_tier(&stack->g3);
+    kvbm_storage_close(stack->scratch);
+    kvbm_ledger_close(&stack->ledger);
+    kvt_free(stack);
+}

@@ -1,0 +1,49 @@
+/*
+ * kvbm/worker/status.h -- what the worker tells people and programs about itself.
+ *
+ * Why: the admin port, the metrics and the final report show the same facts (docs/api.md, "Worker
+ * admin").
+ *
+ * Ownership: a status borrows everything it shows.
+ * Threads:   any, once everything it borrows is set; sampling is for one thread.
+ * Limits:    KVT_HTTP_RESPONSE_MAX bytes an answer.
+ */
+#ifndef KVBM_WORKER_STATUS_H
+#define KVBM_WORKER_STATUS_H
+
+#include "base/buffer.h"
+#include "base/http.h"
+#include "base/metrics.h"
+#include "kvbm/worker/replay.h"
+#include "kvbm/worker/stack.h"
+
+#define KVBM_STATUS_ROUTES 2
+
+struct kvbm_metrics;
+
+struct kvbm_status {
+    const struct kvbm_shared *shared;
+    struct kvbm_stack *const *stacks;
+    uint32_t stack_count;
+    struct kvbm_replay *replay;
+    uint64_t started_ms; /* monotonic */
+    struct kvbm_metrics *metrics;
+};
+
+/** Append the status object. */
+void kvbm_status_format(const struct kvbm_status *status, struct kvt_buffer *out);
+
+/** Sums over all logical workers that decide the exit. */
+uint64_t kvbm_status_wrong_bytes(const struct kvbm_status *status);
+
+/** GET /v1/status and GET /v1/index/dump; their `arg` is the status. */
+extern const struct kvt_http_route kvbm_status_routes[KVBM_STATUS_ROUTES];
+
+KVT_NODISCARD enum kvt_err kvbm_metrics_new(struct kvbm_metrics **out,
+                                            struct kvt_metrics *registry);
+void kvbm_metrics_free(struct kvbm_metrics *metrics);
+
+/** Bring the metrics up to now. */
+void kvbm_status_sample(const struct kvbm_status *status);
+
+#endif /* KVBM_WORKER_STATUS_H */
