@@ -45,8 +45,8 @@ class Client:
             self.connection.close()
             self.connection = None
 
-    def sign(self, method, path, query, headers, payload_hash):
-        now = datetime.datetime.now(datetime.timezone.utc).strftime("%Y%m%dT%H%M%SZ")
+    def sign(self, method, path, query, headers, payload_hash, now=None):
+        now = now or datetime.datetime.now(datetime.timezone.utc).strftime("%Y%m%dT%H%M%SZ")
         day = now[:8]
         headers = {"host": self.host, "x-amz-date": now, "x-amz-content-sha256": payload_hash,
                    **{name.lower(): value for name, value in headers.items()}}
