@@ -1,9 +1,9 @@
 /*
  * kvtier/block.h -- what a block is, everywhere.
  *
- * Why: workers, advisor, gateway and CLI must mean the same thing by "this block".  A block is the KV
- * data of `block_tokens` consecutive tokens; its sequence hash chains over every token before it, so
- * (namespace, sequence hash) names both the tokens and their whole prefix.
+ * Why: workers, advisor, gateway and CLI must mean the same thing by "this block".  A block is the
+ * KV data of `block_tokens` consecutive tokens; its sequence hash chains over every token before
+ * it, so (namespace, sequence hash) names both the tokens and their whole prefix.
  *
  * Ownership: plain values; nothing here allocates.
  * Threads:   no shared state.

@@ -5,7 +5,8 @@
  * read what happened without a debugger.  So every fallible call returns one code from the table
  * below, and calls whose failure a person will read also fill a `struct kvt_error` with one line.
  *
- * Ownership: `struct kvt_error` lives with the caller and has a fixed size; reporting never allocates.
+ * Ownership: `struct kvt_error` lives with the caller and has a fixed size; reporting never
+ *            allocates.
  * Threads:   no shared state.
  * Limits:    a message is cut at KVT_ERROR_TEXT_MAX - 1 bytes.
  */
@@ -22,8 +23,8 @@ extern "C" {
 #define KVT_NODISCARD        __attribute__((warn_unused_result))
 #define KVT_PRINTF(fmt, arg) __attribute__((format(printf, fmt, arg)))
 
-/* X(name, retry, text): one row per meaning a caller can act on.  `retry`: the same call may succeed
- * later without anybody changing anything. */
+/* X(name, retry, text): one row per meaning a caller can act on.  `retry`: the same call may
+ * succeed later without anybody changing anything. */
 #define KVT_ERR_MAP(X)                                                                             \
     X(OK, false, "success")                                                                        \
     X(AGAIN, true, "no room right now")                                                            \
@@ -75,7 +76,7 @@ bool kvt_err_retryable(enum kvt_err code);
 enum kvt_err kvt_error_set(struct kvt_error *err, enum kvt_err code, const char *format, ...)
     KVT_PRINTF(3, 4);
 
-/** The same for a failed system call: the code follows from `sys` and ": <strerror>" is appended. */
+/** The same for a failed system call: `sys` gives the code, and ": <strerror>" is appended. */
 enum kvt_err kvt_error_sys(struct kvt_error *err, int sys, const char *format, ...)
     KVT_PRINTF(3, 4);
 

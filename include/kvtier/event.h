@@ -54,8 +54,8 @@ struct kvt_event {
 struct kvt_event_batch {
     char namespace_[KVT_NAMESPACE_MAX]; /* "" is the KVBM-compatible mode */
     char worker[KVT_NAME_MAX];          /* the publisher */
-    uint64_t incarnation;               /* differs for each life of the publisher; larger is newer */
-    uint64_t first_seq; /* sequence of events[0]; with no events, the next one to come (heartbeat) */
+    uint64_t incarnation;               /* differs for each life of a publisher; larger is newer */
+    uint64_t first_seq; /* of events[0]; with no events, the next one to come (heartbeat) */
     uint64_t time_ms;   /* when it was sent, Unix milliseconds of the publisher's clock */
     struct kvt_location locations[KVT_LOCATIONS_MAX];
     uint32_t location_count;

@@ -25,7 +25,7 @@ extern "C" {
 
 /* X(name, text): a verb a gateway can execute on its objects. */
 #define KVT_ORDER_VERBS(X)                                                                         \
-    X(DEMOTE, "demote")   /* hot -> cold: verify the cold copy (or make it), then drop the hot one */ \
+    X(DEMOTE, "demote")   /* hot -> cold: verify or make the cold copy, then drop the hot one */   \
     X(PROMOTE, "promote") /* cold -> hot: copy, verify, keep the cold one */                       \
     X(DELETE, "delete")   /* two-phase removal from hot and cold */
 
@@ -44,7 +44,7 @@ struct kvt_order_item {
 struct kvt_order {
     char gateway[KVT_NAME_MAX];
     char namespace_[KVT_NAMESPACE_MAX];
-    uint64_t epoch;     /* of the issuer; a gateway refuses an epoch below the highest it has seen */
+    uint64_t epoch;     /* of the issuer; a gateway refuses one below the highest it has seen */
     uint64_t id;        /* unique in the epoch, increasing */
     uint64_t issued_ms; /* Unix milliseconds */
     uint64_t expires_ms;
