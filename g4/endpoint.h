@@ -1,0 +1,71 @@
+/*
+ * g4/endpoint.h -- an S3 address and who signs for it; one libcurl request made ready.
+ *
+ * Why: the S3 store and the batch client speak to different paths of the same kind of server: same
+ * signing, same transport settings, same meaning of a failed transfer.
+ *
+ * Ownership: options are copied; g4_endpoint_free() wipes the secrets.  Header lists go to the
+ *            caller (curl_slist_free_all()).
+ * Threads:   any once made; it does not change.
+ * Limits:    G4_ENDPOINT_HEADERS_MAX headers of the caller's.
+ */
+#ifndef G4_ENDPOINT_H
+#define G4_ENDPOINT_H
+
+#include <curl/curl.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buffer.h"
+#include "g4/sigv4.h"
+#include "kvtier/error.h"
+
+#define G4_ENDPOINT_HEADERS_MAX 16
+#define G4_ENDPOINT_URL_MAX     8192
+
+struct g4_endpoint_options {
+    const char *url; /* http(s)://host[:port] */
+    const char *bucket;
+    const char *region; /* "" or NULL = us-east-1 */
+    const char *access_key;
+    const char *secret_key;
+    const char *session_token; /* "" or NULL = none */
+    const char *ca_file;       /* "" or NULL = the system's */
+    bool path_style;
+};
+
+struct g4_endpoint;
+
+KVT_NODISCARD enum kvt_err g4_endpoint_new(struct g4_endpoint **out,
+                                           const struct g4_endpoint_options *options,
+                                           struct kvt_error *err);
+void g4_endpoint_free(struct g4_endpoint *endpoint);
+
+const char *g4_endpoint_bucket(const struct g4_endpoint *endpoint);
+const char *g4_endpoint_region(const struct g4_endpoint *endpoint);
+
+struct g4_endpoint_call {
+    const char *method;
+    const char *path;  /* decoded, with '/' in front; below the bucket if `in_bucket` */
+    const char *query; /* raw; "" = none */
+    bool in_bucket;
+    const struct g4_sigv4_header *headers; /* signed beside host, date and payload */
+    size_t header_count;
+};
+
+/**
+ * Set the handle up for a call: URL, signed headers, timeouts, TLS.  The caller adds what is done
+ * with the bodies.
+ *
+ * @param[out] headers  the list the handle uses; free it after the transfer
+ */
+KVT_NODISCARD enum kvt_err g4_endpoint_prepare(const struct g4_endpoint *endpoint, CURL *easy,
+                                               const struct g4_endpoint_call *call,
+                                               uint64_t timeout_ms, struct curl_slist **headers,
+                                               struct kvt_error *err);
+
+/** What a transfer that libcurl gave up means.  `again`: another attempt may do better. */
+enum kvt_err g4_endpoint_failure(CURLcode code, bool *again);
+
+#endif /* G4_ENDPOINT_H */

@@ -1,0 +1,383 @@
+#include "g4/listing.h"
+
+#include <expat.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/alloc.h"
+#include "base/buffer.h"
+
+enum { DEPTH_MAX = 16, TEXT_MAX = 4096 };
+
+enum element { OTHER, KEY, SIZE, ETAG, MODIFIED, TRUNCATED, TOKEN, ENCODING };
+
+struct g4_listing {
+    XML_Parser parser;
+    struct g4_request *request;
+    struct g4_listed row;
+    char key[3 * G4_KEY_MAX]; /* of the row, as it came; "" when it is too long for one of ours */
+    struct kvt_buffer keys;   /* of all rows, one after the other */
+    bool url_encoded;
+    bool truncated;
+    bool in_contents;
+    bool failed; /* `error` says how */
+    unsigned depth;
+    enum element element;
+    char text[TEXT_MAX];
+    size_t text_size;
+    bool text_cut;
+    char token[G4_TOKEN_MAX];
+    struct kvt_error error;
+};
+
+static void
+fail(struct g4_listing *listing, const char *what)
+{
+    if (listing->failed)
+        return;
+    listing->failed = true;
+    (void)kvt_error_set(&listing->error, KVT_IO, "list: line %lu: %s",
+                        (unsigned long)XML_GetCurrentLineNumber(listing->parser), what);
+    (void)XML_StopParser(listing->parser, XML_FALSE);
+}
+
+static enum element
+element_of(const struct g4_listing *listing, const char *name)
+{
+    if (listing->in_contents && listing->depth == 3) {
+        if (strcmp(name, "Key") == 0)
+            return KEY;
+        if (strcmp(name, "Size") == 0)
+            return SIZE;
+        if (strcmp(name, "ETag") == 0)
+            return ETAG;
+        return strcmp(name, "LastModified") == 0 ? MODIFIED : OTHER;
+    }
+    if (listing->depth != 2)
+        return OTHER;
+    if (strcmp(name, "IsTruncated") == 0)
+        return TRUNCATED;
+    if (strcmp(name, "NextContinuationToken") == 0)
+        return TOKEN;
+    return strcmp(name, "EncodingType") == 0 ? ENCODING : OTHER;
+}
+
+static void
+on_start(void *arg, const char *name, const char **attributes)
+{
+    struct g4_listing *listing = arg;
+
+    (void)attributes;
+    if (++listing->depth > DEPTH_MAX) {
+        fail(listing, "too deep");
+        return;
+    }
+    if (listing->depth == 1 && strcmp(name, "ListBucketResult") != 0)
+        fail(listing, "not a ListBucketResult");
+    if (listing->depth == 2 && strcmp(name, "Contents") == 0) {
+        listing->in_contents = true;
+        listing->key[0] = '\0';
+        memset(&listing->row, 0, sizeof(listing->row));
+    }
+    listing->element = element_of(listing, name);
+    listing->text_size = 0;
+    listing->text_cut = false;
+}
+
+static void
+on_text(void *arg, const char *text, int size)
+{
+    struct g4_listing *listing = arg;
+    const size_t more = (size_t)size;
+
+    if (listing->element == OTHER)
+        return;
+    if (more >= TEXT_MAX - listing->text_size) {
+        listing->text_cut = true;
+        return;
+    }
+    memcpy(listing->text + listing->text_size, text, more);
+    listing->text_size += more;
+}
+
+static int
+digit_of(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'A' && c <= 'F')
+        return c - 'A' + 10;
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* Undo encoding-type=url; false when the key does not fit or holds a NUL. */
+static bool
+decode_key(const char *text, char key[G4_KEY_MAX])
+{
+    size_t size = 0;
+
+    for (; *text != '\0'; text++) {
+        char c = *text;
+
+        if (c == '+') {
+            c = ' ';
+        } else if (c == '%' && digit_of(text[1]) >= 0 && digit_of(text[2]) >= 0) {
+            c = (char)(digit_of(text[1]) * 16 + digit_of(text[2]));
+            text += 2;
+        }
+        if (c == '\0' || size + 1 >= G4_KEY_MAX)
+            return false;
+        key[size++] = c;
+    }
+    key[size] = '\0';
+    return size > 0;
+}
+
+/* `digits` decimal digits and the character after them; false when they are something else. */
+static bool
+take_number(const char **at, int digits, char after, int *value)
+{
+    *value = 0;
+    for (; digits > 0; digits--, (*at)++) {
+        if (**at < '0' || **at > '9')
+            return false;
+        *value = *value * 10 + (**at - '0');
+    }
+    if (**at != after)
+        return false;
+    if (after != '\0')
+        (*at)++;
+    return true;
+}
+
+/* "2026-01-31T23:59:59.123Z", with or without a fraction, as Unix milliseconds; 0 for anything
+ * else. */
+static uint64_t
+parse_time(const char *text)
+{
+    struct tm tm = {.tm_isdst = 0};
+    int milliseconds = 0;
+    time_t seconds;
+    bool whole;
+
+    if (!take_number(&text, 4, '-', &tm.tm_year) || !take_number(&text, 2, '-', &tm.tm_mon) ||
+        !take_number(&text, 2, 'T', &tm.tm_mday) || !take_number(&text, 2, ':', &tm.tm_hour) ||
+        !take_number(&text, 2, ':', &tm.tm_min))
+        return 0;
+    whole = take_number(&text, 2, 'Z', &tm.tm_sec);
+    if (!whole && *text == '.') {
+        text++;
+        (void)take_number(&text, 3, 'Z', &milliseconds);
+    }
+    tm.tm_year -= 1900;
+    tm.tm_mon -= 1;
+    seconds = timegm(&tm);
+    return seconds < 0 ? 0 : (uint64_t)seconds * 1000 + (uint64_t)milliseconds;
+}
+
+static void
+take_etag(struct g4_listing *listing)
+{
+    const char *text = listing->text;
+    size_t size = listing->text_size;
+
+    if (size >= 2 && text[0] == '"' && text[size - 1] == '"') {
+        text++;
+        size -= 2;
+    }
+    if (size < sizeof(listing->row.etag))
+        memcpy(listing->row.etag, text, size);
+}
+
+static void
+take_text(struct g4_listing *listing)
+{
+    char *end;
+
+    listing->text[listing->text_size] = '\0';
+    switch (listing->element) {
+    case KEY:
+        if (!listing->text_cut && listing->text_size < sizeof(listing->key))
+            memcpy(listing->key, listing->text, listing->text_size + 1);
+        break;
+    case SIZE:
+        listing->row.size = strtoull(listing->text, &end, 10);
+        if (end == listing->text || *end != '\0')
+            fail(listing, "Size is not a number");
+        break;
+    case ETAG: take_etag(listing); break;
+    case MODIFIED: listing->row.modified_ms = parse_time(listing->text); break;
+    case TRUNCATED: listing->truncated = strcmp(listing->text, "true") == 0; break;
+    case ENCODING: listing->url_encoded = strcmp(listing->text, "url") == 0; break;
+    case TOKEN:
+        if (listing->text_cut || listing->text_size >= sizeof(listing->token))
+            fail(listing, "NextContinuationToken is too long");
+        else
+            memcpy(listing->token, listing->text, listing->text_size + 1);
+        break;
+    case OTHER: break;
+    }
+}
+
+/* The key waits, as it came: the element that says how to read it may stand behind all rows. */
+static void
+finish_row(struct g4_listing *listing)
+{
+    struct g4_request *request = listing->request;
+
+    listing->in_contents = false;
+    if (request->listed_count == G4_LIST_KEYS_MAX) {
+        fail(listing, "more keys than were asked for");
+        return;
+    }
+    kvt_buffer_append(&listing->keys, listing->key, strlen(listing->key) + 1);
+    if (!kvt_buffer_ok(&listing->keys))
+        fail(listing, "out of memory");
+    else
+        request->listed[request->listed_count++] = listing->row;
+}
+
+/* Give the rows their keys; rows whose key cannot be one of ours are left out. */
+static void
+place_keys(struct g4_listing *listing)
+{
+    struct g4_request *request = listing->request;
+    const char *at = (const char *)listing->keys.data;
+    size_t kept = 0;
+
+    for (size_t i = 0; i < request->listed_count; i++) {
+        char key[G4_KEY_MAX];
+        bool fits;
+
+        if (listing->url_encoded)
+            fits = decode_key(at, key);
+        else
+            fits = at[0] != '\0' && strlen(at) < sizeof(key);
+        if (fits) {
+            request->listed[kept] = request->listed[i];
+            (void)snprintf(request->listed[kept++].key, sizeof(key), "%s",
+                           listing->url_encoded ? key : at);
+        }
+        at += strlen(at) + 1;
+    }
+    request->listed_count = kept;
+}
+
+static void
+on_end(void *arg, const char *name)
+{
+    struct g4_listing *listing = arg;
+
+    take_text(listing);
+    if (listing->depth == 2 && listing->in_contents && strcmp(name, "Contents") == 0)
+        finish_row(listing);
+    listing->element = OTHER;
+    listing->depth--;
+}
+
+/* No document type, no entities of the sender's. */
+static void
+on_doctype(void *arg, const char *name, const char *system, const char *public, int internal)
+{
+    (void)name;
+    (void)system;
+    (void)public;
+    (void)internal;
+    fail(arg, "a document type is not accepted");
+}
+
+enum kvt_err
+g4_listing_new(struct g4_listing **out, struct g4_request *request)
+{
+    struct g4_listing *listing = kvt_calloc(1, sizeof(*listing));
+
+    *out = NULL;
+    if (listing == NULL)
+        return KVT_NOMEM;
+    listing->parser = XML_ParserCreate(NULL);
+    if (listing->parser == NULL) {
+        kvt_free(listing);
+        return KVT_NOMEM;
+    }
+    kvt_buffer_init(&listing->keys, (size_t)G4_LIST_KEYS_MAX * sizeof(listing->key));
+    listing->request = request;
+    request->listed_count = 0;
+    XML_SetUserData(listing->parser, listing);
+    XML_SetElementHandler(listing->parser, on_start, on_end);
+    XML_SetCharacterDataHandler(listing->parser, on_text);
+    XML_SetStartDoctypeDeclHandler(listing->parser, on_doctype);
+    *out = listing;
+    return KVT_OK;
+}
+
+void
+g4_listing_free(struct g4_listing *listing)
+{
+    if (listing == NULL)
+        return;
+    XML_ParserFree(listing->parser);
+    kvt_buffer_release(&listing->keys);
+    kvt_free(listing);
+}
+
+static enum kvt_err
+parse(struct g4_listing *listing, const char *bytes, size_t size, bool last, struct kvt_error *err)
+{
+    if (!listing->failed && XML_Parse(listing->parser, bytes, (int)size, last) != XML_STATUS_OK &&
+        !listing->failed)
+        fail(listing, XML_ErrorString(XML_GetErrorCode(listing->parser)));
+    if (!listing->failed)
+        return KVT_OK;
+    if (err != NULL)
+        *err = listing->error;
+    return KVT_IO;
+}
+
+enum kvt_err
+g4_listing_feed(struct g4_listing *listing, const char *bytes, size_t size, struct kvt_error *err)
+{
+    return parse(listing, bytes, size, false, err);
+}
+
+enum kvt_err
+g4_listing_end(struct g4_listing *listing, struct kvt_error *err)
+{
+    const enum kvt_err rc = parse(listing, "", 0, true, err);
+
+    if (rc != KVT_OK)
+        return rc;
+    if (listing->truncated && listing->token[0] == '\0')
+        return kvt_error_set(err, KVT_IO, "list: truncated without a continuation token");
+    place_keys(listing);
+    memset(listing->request->token, 0, sizeof(listing->request->token));
+    if (listing->truncated)
+        memcpy(listing->request->token, listing->token, sizeof(listing->token));
+    return KVT_OK;
+}
+
+/* Error bodies are small and of one level; a whole XML parser would only add ways to fail. */
+static void
+take_between(const char *body, size_t size, const char *open, char *out, size_t room)
+{
+    const size_t open_size = strlen(open);
+    const char *at = memmem(body, size, open, open_size);
+    size_t count = 0;
+
+    out[0] = '\0';
+    if (at == NULL)
+        return;
+    for (at += open_size; at < body + size && *at != '<' && count + 1 < room; at++)
+        out[count++] = (unsigned char)*at < 0x20 || *at == 0x7f ? ' ' : *at;
+    out[count] = '\0';
+}
+
+void
+g4_listing_trouble(const char *body, size_t size, char code[G4_LISTING_CODE_MAX],
+                   char message[G4_LISTING_MESSAGE_MAX])
+{
+    take_between(body, size, "<Code>", code, G4_LISTING_CODE_MAX);
+    take_between(body, size, "<Message>", message, G4_LISTING_MESSAGE_MAX);
+}

@@ -1,0 +1,51 @@
+/*
+ * tests/unit/g4/servers.h -- a real S3 server for the length of a test, and one that misbehaves.
+ *
+ * Why: what stores do with conditions and odd keys is only known by asking them; what networks do to
+ * answers is only seen with a peer that does it on purpose.
+ * Ownership: stop what was started; a server also dies with the test process.
+ * Threads:   call from the test's main thread.
+ * Limits:    loopback only; SERVER_READY_MS to come up.
+ */
+#ifndef TESTS_UNIT_G4_SERVERS_H
+#define TESTS_UNIT_G4_SERVERS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "g4/s3.h"
+
+#define SERVER_ACCESS_KEY "testkey-kvtier"
+#define SERVER_SECRET_KEY "testsecret-kvtier"
+#define SERVER_BUCKET     "kvtier-test"
+
+enum server_kind { SERVER_MINIO, SERVER_VERSITYGW };
+
+struct server;
+
+/**
+ * Start one with an empty state and SERVER_BUCKET in it.  NULL: its program is not on this machine
+ * (KVT_MINIO, KVT_VERSITYGW, or the tools cache); with CI=true that fails the test instead.
+ */
+struct server *server_start(enum server_kind kind);
+void server_stop(struct server *server);
+
+/** Options for the bucket; they live as long as the server. */
+const struct g4_s3_options *server_options(const struct server *server);
+
+/** kill -9, and the same server on the same port and state again. */
+void server_kill(struct server *server);
+void server_restart(struct server *server);
+
+/* A TCP server that answers each request with the next of `replies` (the last one for ever), byte for
+ * byte, and closes the connection.  NULL instead of a reply: it reads and says nothing. */
+struct hostile;
+
+struct hostile *hostile_start(const char *const *replies, size_t count);
+void hostile_stop(struct hostile *hostile);
+const struct g4_s3_options *hostile_options(const struct hostile *hostile);
+
+/** Requests seen so far, and the head of the latest. */
+size_t hostile_seen(struct hostile *hostile, char *head, size_t size);
+
+#endif /* TESTS_UNIT_G4_SERVERS_H */
