@@ -2,7 +2,10 @@
  * base/file.h -- whole files and folders.
  *
  * Why: what is read is bounded, and what is written is there after a power cut, whole or not at
- * all. Ownership: see each call. Threads:   any. Limits:    the caller's `limit`.
+ * all.
+ * Ownership: see each call.
+ * Threads:   any.
+ * Limits:    the caller's `limit`.
  */
 #ifndef BASE_FILE_H
 #define BASE_FILE_H

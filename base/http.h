@@ -10,8 +10,9 @@
  * set), 404, 405, 413 or 503 (memory), each with the JSON error of kvt_http_fail().
  *
  * Ownership: routes are a static table of the daemon; request and response live for the handler's
- * call. Threads:   handlers run on the server's threads, several at once; they must lock what they
- * share. Limits:    KVT_HTTP_BODY_MAX bytes of request, KVT_HTTP_RESPONSE_MAX of response,
+ *            call.
+ * Threads:   handlers run on the server's threads, several at once; they must lock what they share.
+ * Limits:    KVT_HTTP_BODY_MAX bytes of request, KVT_HTTP_RESPONSE_MAX of response,
  *            KVT_HTTP_CONNECTIONS_MAX connections, a request that stalls is cut after 30 s.
  */
 #ifndef BASE_HTTP_H

@@ -5,9 +5,10 @@
  * only pass an error on do not.  A line is text (logfmt) or JSON, one write() each, on stderr.
  *
  * Ownership: the sink is process-wide and set up once by base/program.h; that is the only global
- * here. Threads:   any.  One leaf lock around the repeat table. Limits:    a line is cut at
- * KVT_LOG_LINE_MAX; the same (area, event) is written at most KVT_LOG_REPEAT_MAX times in
- * KVT_LOG_REPEAT_MS, then counted and summed up in one line.
+ *            here.
+ * Threads:   any.  One leaf lock around the repeat table.
+ * Limits:    a line is cut at KVT_LOG_LINE_MAX; the same (area, event) is written at most
+ *            KVT_LOG_REPEAT_MAX times in KVT_LOG_REPEAT_MS, then counted and summed up in one line.
  */
 #ifndef BASE_LOG_H
 #define BASE_LOG_H

@@ -8,7 +8,8 @@
  *
  * Ownership: the description is static; the config belongs to kvt_program_main().
  * Threads:   kvt_program_wait() and _ready() from the main thread; signals are blocked in every
- * thread and read by kvt_program_wait(). Limits:    none of its own.
+ *            thread and read by kvt_program_wait().
+ * Limits:    none of its own.
  *
  * Every table must start with the common rows (config/common.def): log.level, log.format.
  */

@@ -2,8 +2,10 @@
  * base/queue.h -- a bounded queue between threads.
  *
  * Why: every hand-over between threads has a depth, and "full" is an answer the producer must
- * handle. Ownership: items are pointers; whoever takes one owns it. Threads:   any number of
- * producers and consumers; one leaf lock. Limits:    `capacity` items, given at creation.
+ * handle.
+ * Ownership: items are pointers; whoever takes one owns it.
+ * Threads:   any number of producers and consumers; one leaf lock.
+ * Limits:    `capacity` items, given at creation.
  */
 #ifndef BASE_QUEUE_H
 #define BASE_QUEUE_H

@@ -2,8 +2,10 @@
  * base/random.h -- a small seeded generator, and the system's.
  *
  * Why: workloads, jitter and tests must replay from a printed seed; nonces and incarnations must
- * not. Ownership: the caller owns the state. Threads:   one state, one thread. Limits:    not for
- * secrets, except kvt_random_system().
+ * not.
+ * Ownership: the caller owns the state.
+ * Threads:   one state, one thread.
+ * Limits:    not for secrets, except kvt_random_system().
  */
 #ifndef BASE_RANDOM_H
 #define BASE_RANDOM_H

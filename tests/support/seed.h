@@ -3,7 +3,10 @@
  * sweep.
  *
  * Why: a random test that fails must fail again: KVT_SEED=<number> in the environment repeats a
- * run. Ownership: see each call. Threads:   call from the test's main thread. Limits:    none.
+ * run.
+ * Ownership: see each call.
+ * Threads:   call from the test's main thread.
+ * Limits:    none.
  */
 #ifndef TESTS_SUPPORT_SEED_H
 #define TESTS_SUPPORT_SEED_H

@@ -48,11 +48,16 @@ CLEAN = {
     "config/gateway.def": "\n",
     "config/common.def": "\n",
     "tests/unit/t.c": '#include "gateway/g.h"\n#include "kvbm/k.h"\n',
+    "tests/unit/u.c": "void f(void *x)\n{\n    free(x);\n}\n",
     "bench/b.c": '#include "gateway/g.h"\n#include "cli/c.h"\n',
     "base/edge.c": "\n" * 697 + function(90) + "struct s {\n    int system;\n};\n"
                    "typedef enum e (*callback)(struct s *arg);\nint x_free(struct s *s);\n"
                    "static int use(struct s *s)\n{\n    return s->free(1) + x_free(s);\n}\n",
     "base/excused.c": "void f(void)\n{\n    free(0); /* tidy-allow: raw-heap, a library's memory */\n}\n",
+    "advisor/CMakeLists.txt": "kvt_library(kvt_advisor SOURCES a.c\n  DEPENDS kvt_base kvt_wire\n"
+                              "  kvt_index kvt_nats) # not kvt_gateway\n",
+    "kvbm/CMakeLists.txt": "kvt_library(kvt_kvbm SOURCES k.c DEPENDS kvt_base)\n"
+                           "kvt_program(kvtier-worker SOURCES main.c DEPENDS kvt_kvbm kvt_g4 kvt_wire)\n",
     "README.md": "Run it in ${HOME}/work/x or ./work/x; a mktemp name ends in XXXXXX.\n",
     "data.bin": "\0" + "TO" + "DO",
 }
@@ -75,6 +80,8 @@ PLANTED = [
     ({"g4/x.c": '#include "config/gateway.def"\n'}, "g4/x.c", 1, "arrow"),
     ({"base/x.c": '#include "b.h"\n'}, "base/x.c", 1, "arrow"),
     ({"base/x.c": '#include "../wire/w.h"\n'}, "base/x.c", 1, "arrow"),
+    ({"g4/CMakeLists.txt": "kvt_library(kvt_g4\n  SOURCES g.c\n  DEPENDS kvt_base\n  kvt_wire)\n"},
+     "g4/CMakeLists.txt", 4, "arrow"),
     ({"base/b.c": '#include <stdio.h>\n\n#include "base/b.h"\n'}, "base/b.c", 1, "own-header-first"),
     ({"kvbm/k.c": '#include "kvbm/k.h"\n\n#include <cuda.h>\n'}, "kvbm/k.c", 3, "cuda"),
     ({"g4/x.c": "#include <cuda_runtime.h>\n"}, "g4/x.c", 1, "cuda"),
@@ -96,6 +103,8 @@ PLANTED = [
     ({"base/b.h": header("base/b.h").replace("base/b.h --", "b.h --")}, "base/b.h", 1,
      "header-comment"),
     ({"base/b.h": header("base/b.h").replace(" * Threads:   any.\n", "")}, "base/b.h", 1,
+     "header-comment"),
+    ({"base/b.h": header("base/b.h").replace("none.\n * Threads:", "none. Threads:")}, "base/b.h", 1,
      "header-comment"),
     ({"base/b.h": header("base/b.h", "size_t kvt_b(void);\n")}, "base/b.h", 1, "header-alone"),
     ({"base/x.c": "\n" * 801}, "base/x.c", 801, "file-size"),
