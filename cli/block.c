@@ -38,7 +38,7 @@ print_block(FILE *out, struct json_object *block)
 {
     const char *namespace_ = cli_json_text(block, "namespace");
     const uint64_t last = cli_json_u64(block, "last_access_ms");
-    char time[KVT_CLOCK_TEXT_MAX] = "never through a gateway";
+    char time[KVT_CLOCK_TEXT_MAX] = "never";
     char size[KVT_SIZE_TEXT_MAX];
 
     kvt_size_format(cli_json_u64(block, "size"), size);
@@ -50,7 +50,9 @@ print_block(FILE *out, struct json_object *block)
                   cli_json_u64(block, "position"), cli_json_text(block, "parent"));
     (void)fprintf(out, "size       %s a shard\nchildren   %" PRIu64 "\n", size,
                   cli_json_u64(block, "children"));
-    (void)fprintf(out, "used       %" PRIu64 " times, %" PRIu64 " of them from cold; last %s\n",
+    (void)fprintf(out,
+                  "used       %" PRIu64 " times through a gateway, %" PRIu64
+                  " of them from cold; last %s\n",
                   cli_json_u64(block, "hits"), cli_json_u64(block, "cold_hits"), time);
     print_places(out, block);
     (void)fprintf(out, "\npolicy     %s%s%s\n", cli_json_text(block, "policy.verdict"),

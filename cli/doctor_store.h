@@ -2,8 +2,10 @@
  * cli/doctor_store.h -- doctor's questions to an S3 address.
  *
  * Why: credentials, bucket, clock and conditional writes are tried on the real store, because what
- * a store claims and what it does differ. Ownership: none. Threads:   the main thread. Limits:
- * none.
+ * a store claims and what it does differ.
+ * Ownership: none.
+ * Threads:   the main thread.
+ * Limits:    none.
  */
 #ifndef CLI_DOCTOR_STORE_H
 #define CLI_DOCTOR_STORE_H

@@ -160,15 +160,16 @@ static bool
 dump_line(void *arg, struct json_object *line)
 {
     struct dump *dump = arg;
+    const char *namespace_ = cli_json_text(line, "namespace");
     FILE *out = dump->context->out;
 
     if (dump->context->json)
         cli_json_print(out, line);
     else
-        (void)fprintf(out, "%s  %8" PRIu64 "  %s  %-24s  %10" PRIu64 "  %s\n",
+        (void)fprintf(out, "%s  %8" PRIu64 "  %s  %-24s  %10" PRIu64 "%s%s\n",
                       cli_json_text(line, "hash"), cli_json_u64(line, "position"),
                       cli_json_text(line, "tier"), cli_json_text(line, "holder"),
-                      cli_json_u64(line, "size"), cli_json_text(line, "namespace"));
+                      cli_json_u64(line, "size"), namespace_[0] == '\0' ? "" : "  ", namespace_);
     dump->count++;
     return ferror(out) == 0 && (dump->limit == 0 || dump->count < dump->limit);
 }

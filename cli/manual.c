@@ -132,7 +132,7 @@ print_program(FILE *out)
     print_exits(out);
     (void)fputs(".SH FILES\n.TP\n.I " CLI_SETTINGS_FILE "\nSettings of this program.\n"
                 ".SH \"SEE ALSO\"\n.BR kvtier\\-advisor (8),\n.BR kvtier\\-gateway (8),\n"
-                ".BR kvtier\\-worker (1)\n",
+                ".BR kvtier\\-worker (8)\n",
                 out);
 }
 

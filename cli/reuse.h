@@ -2,7 +2,9 @@
  * cli/reuse.h -- how often and how soon blocks are used again.
  *
  * Why: the share of accesses that an endless cache would serve, and the time between uses, say what
- * a tier of a given size can hope for. Ownership: cli_reuse_free() ends it. Threads:   one owner.
+ * a tier of a given size can hope for.
+ * Ownership: cli_reuse_free() ends it.
+ * Threads:   one owner.
  * Limits:    memory; a gap is known to within an eighth of an octave (about 9 %).
  */
 #ifndef CLI_REUSE_H

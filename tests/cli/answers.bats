@@ -1,0 +1,154 @@
+# What the commands make of servers' answers: tables letter by letter, JSON by parsing it.
+bats_require_minimum_version 1.5.0
+load support
+
+setup_file() {
+  FAKE=$BATS_FILE_TMPDIR
+  # Started without the suite's own file descriptors, or bats waits for it.
+  python3 "$KVTIER_SOURCE/tests/cli/fake.py" "$FAKE" >"$FAKE/log" 2>&1 3>&- &
+  echo $! >"$FAKE/pid"
+  for _ in $(seq 200); do
+    [ -f "$FAKE/port" ] && break
+    sleep 0.05
+  done
+  [ -f "$FAKE/port" ]
+  echo secret-token >"$FAKE/token"
+  chmod 600 "$FAKE/token"
+  cat >"$FAKE/cli.yaml" <<YAML
+advisor: {url: "http://127.0.0.1:$(cat "$FAKE/port")/a"}
+gateway: {url: "http://127.0.0.1:$(cat "$FAKE/port")/g"}
+admin: {token_file: "$FAKE/token"}
+YAML
+}
+
+teardown_file() {
+  kill "$(cat "$BATS_FILE_TMPDIR/pid")"
+}
+
+setup() {
+  clean_environment
+  export KVTIER_CONFIGURED="$KVTIER --config $BATS_FILE_TMPDIR/cli.yaml"
+}
+
+@test "status" {
+  run $KVTIER_CONFIGURED status
+  status_is 0
+  golden status
+}
+
+@test "status as JSON holds both answers" {
+  run --separate-stderr $KVTIER_CONFIGURED status --json
+  status_is 0
+  echo "$output" | python3 -c '
+import json, sys
+s = json.load(sys.stdin)
+assert s["schema_version"] == 1 and s["errors"] == {}
+assert s["advisor"]["events"]["applied"] == 12345 and s["gateway"]["hot"]["blocks"] == 768'
+}
+
+@test "status with one server away shows the other and exits with 5" {
+  run $KVTIER_CONFIGURED status --gateway-url http://127.0.0.1:1
+  status_is 5
+  output_has "gateway  away"
+  output_has "12345 applied"
+  run $KVTIER_CONFIGURED status --advisor-url http://127.0.0.1:1
+  status_is 5
+  output_has "advisor  away"
+  output_has "hot@gw0"
+}
+
+@test "status --watch repeats until it is told to stop, then exits with 0" {
+  $KVTIER_CONFIGURED status --watch=100ms --json >"$BATS_TEST_TMPDIR/out" 3>&- &
+  pid=$!
+  wait_for 20 bash -c "[ \$(wc -l <'$BATS_TEST_TMPDIR/out') -ge 3 ]"
+  kill -INT $pid
+  wait $pid
+}
+
+@test "an answer that is no JSON is an error and no crash" {
+  run $KVTIER_CONFIGURED status --gateway-url "http://127.0.0.1:$(cat "$BATS_FILE_TMPDIR/port")/bad"
+  status_is 5
+  output_has "gateway  away"
+}
+
+@test "block show" {
+  run $KVTIER_CONFIGURED block show deadbeef00000000
+  status_is 3
+  output_has "no such thing"
+  run $KVTIER_CONFIGURED block show 0xdeadbeef
+  status_is 0
+  golden block-show
+}
+
+@test "index stats, match, dump" {
+  run $KVTIER_CONFIGURED index stats
+  status_is 0
+  golden index-stats
+  run $KVTIER_CONFIGURED index match 00000000deadbeef 00000000000000aa
+  status_is 0
+  golden index-match
+  run $KVTIER_CONFIGURED index dump
+  status_is 0
+  golden index-dump
+  run $KVTIER_CONFIGURED index dump --limit 3 --json
+  status_is 0
+  [ "$(echo "$output" | wc -l)" -eq 3 ]
+}
+
+@test "orders ls, policy show" {
+  run $KVTIER_CONFIGURED orders ls
+  status_is 0
+  golden orders-ls
+  run $KVTIER_CONFIGURED policy show
+  status_is 0
+  golden policy-show
+}
+
+@test "policy mode sends the token" {
+  run $KVTIER_CONFIGURED policy mode observe
+  status_is 0
+  output_has "mode           observe"
+  echo other >"$BATS_TEST_TMPDIR/other"
+  chmod 600 "$BATS_TEST_TMPDIR/other"
+  run $KVTIER_CONFIGURED policy mode observe --admin-token-file "$BATS_TEST_TMPDIR/other"
+  status_is 1
+  output_has "wrong token"
+  run $KVTIER_CONFIGURED policy mode nonsense
+  status_is 2
+}
+
+@test "g4 ls walks all pages, and takes a prefix and a limit" {
+  run --separate-stderr $KVTIER_CONFIGURED g4 ls
+  status_is 0
+  golden g4-ls
+  run --separate-stderr $KVTIER_CONFIGURED g4 ls 0/3 --json
+  status_is 0
+  [ "$(echo "$output" | wc -l)" -eq 1 ]
+  run --separate-stderr $KVTIER_CONFIGURED g4 ls --limit 2 --json
+  [ "$(echo "$output" | wc -l)" -eq 2 ]
+}
+
+@test "g4 stat" {
+  run $KVTIER_CONFIGURED g4 stat 0/1:k1
+  status_is 0
+  golden g4-stat
+  run $KVTIER_CONFIGURED g4 stat 0/9:none
+  status_is 3
+}
+
+@test "g4 verify: good is 0, bad is 8, all counts" {
+  run $KVTIER_CONFIGURED g4 verify 0/1:k1
+  status_is 0
+  run $KVTIER_CONFIGURED g4 verify 0/3:k3
+  status_is 8
+  output_has "length 5, expected 6"
+  run $KVTIER_CONFIGURED g4 verify --all
+  status_is 8
+  output_has "5 objects, 5 copies read, 1 bad"
+}
+
+@test "a closed pipe ends a walk quietly" {
+  run bash -c "$KVTIER_CONFIGURED index dump --json | head -1"
+  status_is 0
+  [ "$(echo "$output" | wc -l)" -eq 1 ]
+}

@@ -1,0 +1,130 @@
+#!/usr/bin/env python3
+"""A stand-in for both daemons' admin HTTP: fixed answers, so that output can be compared letter by letter.
+
+usage: fake.py FOLDER   writes FOLDER/port once it listens; ends with SIGTERM.
+"""
+import http.server
+import json
+import os
+import sys
+import urllib.parse
+
+HASH = "00000000deadbeef"
+
+ADVISOR = {
+    "schema_version": 1, "program": "kvtier-advisor", "version": "9.9.9", "uptime_ms": 61000,
+    "state": "ready", "reasons": [], "mode": "enforce",
+    "index": {"blocks": 1000, "places": 1500, "holders": 4, "ram_bytes": 1 << 20,
+              "ram_max_bytes": 1 << 30, "db_bytes": 1 << 21, "db_max_bytes": 1 << 33, "collisions": 0},
+    "tiers": [{"name": "hot@gw0", "used_bytes": 3 << 28, "capacity_bytes": 1 << 30, "blocks": 768,
+               "start_ppm": 850000, "stop_ppm": 700000},
+              {"name": "cold@kvtier", "used_bytes": 5 << 30, "capacity_bytes": 0, "blocks": 5120,
+               "start_ppm": 950000, "stop_ppm": 900000}],
+    "events": {"applied": 12345, "skipped": 0, "malformed": 0, "duplicates": 3, "gaps": 1, "resyncs": 1,
+               "publishers": 3, "uncertain": 0, "stream_seq": 900, "committed_seq": 900, "lag": 0,
+               "lag_ms": 4, "last_event_ms": 0},
+    "orders": {"issued": 7, "pending": 1, "done": 5, "failed": 1, "expired": 0},
+    "nats": {"url": "nats://127.0.0.1:4222", "connected": True, "reconnects": 0},
+    "gateways": [{"name": "gw0", "healthy": True, "last_report_ms": 0}],
+}
+GATEWAY = {
+    "schema_version": 1, "program": "kvtier-gateway", "version": "9.9.9", "uptime_ms": 59000,
+    "state": "degraded", "reasons": ["NATS is away"], "name": "gw0", "bucket": "kvtier",
+    "hot": {"holder": "hot@gw0", "used_bytes": 3 << 28, "capacity_bytes": 1 << 30, "blocks": 768},
+    "cold": {"holder": "cold@kvtier", "kind": "directory", "endpoint": "/var/lib/kvtier/cold",
+             "used_bytes": 5 << 30, "capacity_bytes": 0, "blocks": 5120, "healthy": True, "latency_ms": 2,
+             "clock_skew_ms": -3, "selftest": {"put_if_absent": True}},
+    "requests": {"get": 10, "put": 20, "has": 30, "delete": 0, "list": 0, "hits_hot": 6, "hits_cold": 3,
+                 "misses": 1, "bytes_in": 1 << 20, "bytes_out": 1 << 19},
+    "integrity": {"corrupt": 1, "quarantined": 1},
+    "catalog": {"entries": 5120, "bytes": 1 << 20, "max_bytes": 1 << 32, "intents": 0},
+    "memory": {"used_bytes": 0, "max_bytes": 1 << 29},
+    "nats": {"url": "nats://127.0.0.1:4222", "connected": False},
+}
+BLOCK = {"hash": HASH, "parent": "00000000000000aa", "position": 7, "namespace": "", "tokens_hash": "0",
+         "size": 262144, "ranks": 1, "hits": 3, "cold_hits": 2, "last_access_ms": 0, "children": 1,
+         "places": [{"holder": "w0", "dp_rank": 0, "tier": "G2", "ranks": 1},
+                    {"holder": "cold@kvtier", "dp_rank": 0, "tier": "G4", "ranks": 1}],
+         "policy": {"verdict": "stay", "rule": "promote", "order_value": 1, "why": ["two cold hits: promoted next"]}}
+ORDERS = {"orders": [{"epoch": 1, "id": 2, "gateway": "gw0", "namespace": "", "verb": "demote",
+                      "reason": "hot_start", "items": 10, "issued_ms": 1700000000000, "expires_ms": 0,
+                      "state": "done", "done": 9, "failed": 1, "bytes_moved": 0, "text": "one was read"}]}
+POLICY = {"mode": "enforce", "ordering": "lru", "hot": {"start_ppm": 850000, "stop_ppm": 700000},
+          "cold": {"start_ppm": 950000, "stop_ppm": 900000}, "promote_after_cold_hits": 2, "source": "file"}
+OBJECTS = [{"key": f"0/{i}:k{i}", "length": 1024, "crc32c": "01020304", "tier": "cold", "state": "stored"}
+           for i in range(5)]
+PLACES = [{"namespace": "", "hash": f"{i:016x}", "parent": "0" * 16, "position": i, "size": 64,
+           "holder": "w0", "dp_rank": 0, "tier": "G2", "ranks": 1} for i in range(5)]
+
+
+def pages(rows, cursor, limit, end):
+    start = int(cursor or 0)
+    body = [json.dumps(row) for row in rows[start:start + limit]]
+    following = start + limit
+    body.append(json.dumps({"next_cursor": end if following >= len(rows) else type(end)(following)}))
+    return "\n".join(body) + "\n"
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    def log_message(self, *_):
+        pass
+
+    def answer(self, body, status=200):
+        data = (body if isinstance(body, str) else json.dumps(body)).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def refuse(self, status, code, message):
+        self.answer({"error": {"code": code, "message": message}}, status)
+
+    def parts(self):
+        path, _, query = self.path.partition("?")
+        return urllib.parse.unquote(path), dict(part.partition("=")[::2] for part in query.split("&") if part)
+
+    def do_GET(self):
+        path, query = self.parts()
+        fixed = {"/a/v1/status": ADVISOR, "/g/v1/status": GATEWAY, f"/a/v1/blocks/{HASH}": BLOCK,
+                 "/a/v1/orders": ORDERS, "/a/v1/policy": POLICY, "/bad/v1/status": "<html>no</html>",
+                 "/a/v1/index/stats": {"blocks": 1000, "places": 1500, "holders": [
+                     {"holder": "w0", "dp_rank": 0, "tier": "G2", "blocks": 500, "bytes": 1 << 27}]},
+                 "/g/v1/objects/0/1:k1": {"key": "0/1:k1", "length": 1024, "crc32c": "01020304",
+                                          "fingerprint": "0" * 16, "etag": "e", "tiers": ["cold"],
+                                          "state": "stored", "writer": "gw0"}}
+        if path in fixed:
+            self.answer(fixed[path])
+        elif path == "/a/v1/index/dump":
+            self.answer(pages(PLACES, query.get("cursor"), 2, 0))
+        elif path == "/g/v1/objects":
+            self.answer(pages(OBJECTS, query.get("cursor"), 2, ""))
+        else:
+            self.refuse(404, "NOTFOUND", "no such thing: " + path)
+
+    def do_POST(self):
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        path, _ = self.parts()
+        if path in ("/a/v1/policy/mode", "/g/v1/verify"):
+            if self.headers.get("Authorization") != "Bearer secret-token":
+                self.refuse(401, "DENIED", "wrong token")
+                return
+        if path == "/a/v1/policy/mode":
+            self.answer({**POLICY, "mode": body["mode"]})
+        elif path == "/g/v1/verify":
+            bad = body["key"] == "0/3:k3"
+            self.answer({"key": body["key"], "copies": [
+                {"tier": "cold", "ok": not bad, "reason": "length 5, expected 6" if bad else ""}]})
+        elif path == "/a/v1/match":
+            self.answer({"blocks": [{"hash": h, "tiers": ["G2", "G4"] if i == 0 else []}
+                                    for i, h in enumerate(body["hashes"])]})
+        elif path == "/a/v1/find_matches":
+            self.answer({"matches": [{"holder": "w0", "dp_rank": 0, "tier": "G2", "blocks": 1}]})
+        else:
+            self.refuse(404, "NOTFOUND", "no such thing: " + path)
+
+
+server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+with open(os.path.join(sys.argv[1], "port.part"), "w", encoding="utf-8") as file:
+    file.write(str(server.server_port))
+os.rename(os.path.join(sys.argv[1], "port.part"), os.path.join(sys.argv[1], "port"))
+server.serve_forever()

@@ -1,0 +1,51 @@
+# Shared by all suites.  KVTIER is the program, KVTIER_SOURCE the tree, KVTIER_BUILD the build folder.
+# KVTIER_UPDATE=1 writes golden files instead of comparing with them.
+
+# Nothing of the machine's own settings may leak in.
+clean_environment() {
+  local name
+  while IFS='=' read -r name _; do
+    case $name in
+      KVTIER | KVTIER_BUILD | KVTIER_SOURCE | KVTIER_UPDATE) ;;
+      KVTIER_* | NATS_* | AWS_*) unset "$name" ;;
+    esac
+  done < <(env)
+}
+
+# golden NAME: $output must be what the file says.
+golden() {
+  local file=$KVTIER_SOURCE/tests/cli/golden/$1.txt
+  if [ -n "${KVTIER_UPDATE:-}" ]; then
+    printf '%s\n' "$output" >"$file"
+    return
+  fi
+  diff -u "$file" <(printf '%s\n' "$output")
+}
+
+# Expect an exit status, showing what came when it is another.
+status_is() {
+  if [ "$status" -ne "$1" ]; then
+    printf 'exit status %s, expected %s; output:\n%s\n' "$status" "$1" "$output"
+    return 1
+  fi
+}
+
+output_has() {
+  case $output in
+    *"$1"*) ;;
+    *) printf 'not in the output: %s\noutput:\n%s\n' "$1" "$output"; return 1 ;;
+  esac
+}
+
+# wait_for SECONDS COMMAND...: until it succeeds.
+wait_for() {
+  local deadline=$((SECONDS + $1))
+  shift
+  until "$@"; do
+    if [ "$SECONDS" -ge "$deadline" ]; then
+      echo "not in time: $*"
+      return 1
+    fi
+    sleep 0.05
+  done
+}
