@@ -6,8 +6,9 @@
  * long.
  *
  * Ownership: a bus owns its connection and subscriptions.  Message bytes given to a callback live
- * for the call only: copy and leave. Threads:   any thread may call; callbacks come from NATS
- * threads. Limits:    a message of at most WIRE_BUS_MESSAGE_MAX bytes; WIRE_BUS_SUBSCRIPTIONS_MAX
+ *            for the call only: copy and leave.
+ * Threads:   any thread may call; callbacks come from NATS threads.
+ * Limits:    a message of at most WIRE_BUS_MESSAGE_MAX bytes; WIRE_BUS_SUBSCRIPTIONS_MAX
  *            subscriptions; an unacknowledged-publish window given at opening.
  */
 #ifndef WIRE_BUS_H
