@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -566,11 +567,11 @@ kvt_http_stop(struct kvt_http *http)
     if (http->daemon != NULL) {
         const uint64_t deadline_ms = kvt_clock_mono_ms() + DRAIN_MS;
 
-        /* The listening socket comes back to us: closing it is what makes clients go elsewhere. */
+        /* The listening socket comes back to us.  Shutting it down makes clients go elsewhere at
+         * once; it is closed only when no thread of the server can have it in its hands. */
         http->fd = MHD_quiesce_daemon(http->daemon);
         if (http->fd >= 0)
-            (void)close(http->fd);
-        http->fd = -1;
+            (void)shutdown(http->fd, SHUT_RDWR);
         while (atomic_load(&http->call_count) > 0 && kvt_clock_mono_ms() < deadline_ms)
             kvt_clock_sleep_ms(DRAIN_STEP_MS);
         MHD_stop_daemon(http->daemon);
