@@ -21,6 +21,8 @@ static const struct code_row code_rows[] = {
     {"XAmzContentSHA256Mismatch", KVT_CORRUPT, false},
     {"IncompleteBody", KVT_IO, true},
     {"ExpiredToken", KVT_DENIED, false},
+    {"InvalidAccessKeyId", KVT_DENIED, false},
+    {"SignatureDoesNotMatch", KVT_DENIED, false},
     {"AuthorizationHeaderMalformed", KVT_DENIED, false},
     {"EntityTooLarge", KVT_RANGE, false},
     {"XMinioStorageFull", KVT_FULL, false},
