@@ -24,6 +24,19 @@ struct listing {
     uint64_t bytes;
 };
 
+/* The block behind a key, so that a list can be joined with the advisor's. */
+static void
+add_hash(struct json_object *line, const char *key)
+{
+    char text[KVT_HASH_TEXT_MAX];
+    struct g4_key parts;
+
+    if (g4_key_parse(key, &parts) != KVT_OK)
+        return;
+    kvt_hash_format(parts.hash, text);
+    (void)json_object_object_add(line, "hash", json_object_new_string(text));
+}
+
 static bool
 list_line(void *arg, struct json_object *line)
 {
@@ -33,12 +46,14 @@ list_line(void *arg, struct json_object *line)
 
     if (strncmp(key, listing->prefix, strlen(listing->prefix)) != 0)
         return true;
-    if (listing->context->json)
+    if (listing->context->json) {
+        add_hash(line, key);
         cli_json_print(out, line);
-    else
+    } else {
         (void)fprintf(out, "%-4s  %12" PRIu64 "  %-8s  %-8s  %s\n", cli_json_text(line, "tier"),
                       cli_json_u64(line, "length"), cli_json_text(line, "crc32c"),
                       cli_json_text(line, "state"), key);
+    }
     listing->count++;
     listing->bytes += cli_json_u64(line, "length");
     return ferror(out) == 0 && (listing->limit == 0 || listing->count < listing->limit);
