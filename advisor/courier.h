@@ -1,0 +1,58 @@
+/*
+ * advisor/courier.h -- questions and orders that wait for an answer, off the engine's thread.
+ *
+ * Why: a worker that hangs must cost the courier two seconds and the engine none.
+ *
+ * Ownership: a letter belongs to whoever holds it: the sender until advisor_courier_send() took it, then
+ *            the courier, then whoever took it back with advisor_courier_take().
+ * Threads:   send and take on any thread; ADVISOR_COURIER_THREADS own threads.
+ * Limits:    ADVISOR_COURIER_LETTERS_MAX letters under way; sending more is KVT_AGAIN.
+ */
+#ifndef ADVISOR_COURIER_H
+#define ADVISOR_COURIER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buffer.h"
+#include "kvtier/error.h"
+
+#define ADVISOR_COURIER_THREADS     2
+#define ADVISOR_COURIER_LETTERS_MAX 256
+#define ADVISOR_COURIER_WAIT_MS     2000
+
+struct wire_bus;
+struct advisor_courier;
+
+enum advisor_letter_kind {
+    ADVISOR_LETTER_ASK,   /* request-reply */
+    ADVISOR_LETTER_ORDER, /* publish on the stream and wait for its word */
+};
+
+struct advisor_letter {
+    enum advisor_letter_kind kind;
+    uint64_t number; /* the sender's own */
+    uint64_t about;  /* the sender's own: a publisher's number, an order's id */
+    char subject[512];
+    char message_id[64]; /* ORDER */
+    struct kvt_buffer bytes;
+    struct kvt_buffer answer; /* ASK */
+    enum kvt_err rc;          /* how it went */
+};
+
+KVT_NODISCARD enum kvt_err advisor_letter_new(struct advisor_letter **out);
+/** NULL is allowed. */
+void advisor_letter_free(struct advisor_letter *letter);
+
+KVT_NODISCARD enum kvt_err advisor_courier_new(struct advisor_courier **out, struct wire_bus *bus);
+/** Waits for what is under way, at most about ADVISOR_COURIER_WAIT_MS. */
+void advisor_courier_free(struct advisor_courier *courier);
+
+/** KVT_OK: taken over.  KVT_AGAIN: still the caller's. */
+KVT_NODISCARD enum kvt_err advisor_courier_send(struct advisor_courier *courier,
+                                                struct advisor_letter *letter);
+
+/** A letter that is done, or NULL. */
+struct advisor_letter *advisor_courier_take(struct advisor_courier *courier);
+
+#endif /* ADVISOR_COURIER_H */

@@ -1,0 +1,306 @@
+#include "advisor/daemon.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "advisor/courier.h"
+#include "advisor/engine.h"
+#include "advisor/http.h"
+#include "advisor/responder.h"
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "wire/subject.h"
+
+enum { STEP_WAIT_MS = 20, PORTS_FILE_MODE = 0644 };
+
+struct advisor_daemon {
+    struct kvt_metrics *metrics;
+    struct advisor_counters counters;
+    struct advisor_store *store;
+    struct index *index;
+    struct wire_bus *bus;
+    struct advisor_planner *planner;
+    struct advisor_engine *engine;
+    struct advisor_source *events;
+    struct advisor_source *reports;
+    struct advisor_courier *courier;
+    struct advisor_responder *responder;
+    struct kvt_http *http;
+    struct advisor_http pages;
+    struct wire_order_key order_key;
+    char *ports_file; /* NULL: none written */
+    pthread_t thread;
+    bool threaded;
+    _Atomic bool stopping;
+};
+
+enum kvt_err
+advisor_daemon_key(const char *text, struct wire_order_key *key, struct kvt_error *err)
+{
+    const size_t size = strlen(text);
+    const bool hex = size >= (size_t)2 * WIRE_ORDER_KEY_MIN &&
+                     size <= (size_t)2 * WIRE_ORDER_KEY_MAX && size % 2 == 0 &&
+                     strspn(text, "0123456789abcdefABCDEF") == size;
+
+    memset(key, 0, sizeof(*key));
+    if (!hex && (size < WIRE_ORDER_KEY_MIN || size > WIRE_ORDER_KEY_MAX))
+        return kvt_error_set(
+            err, KVT_INVALID, "orders.key_file: want %d to %d bytes, or %d to %d hex digits",
+            WIRE_ORDER_KEY_MIN, WIRE_ORDER_KEY_MAX, 2 * WIRE_ORDER_KEY_MIN, 2 * WIRE_ORDER_KEY_MAX);
+    if (!hex) {
+        memcpy(key->bytes, text, size);
+        key->size = size;
+        return KVT_OK;
+    }
+    for (size_t i = 0; i < size; i++) {
+        const int c = tolower((unsigned char)text[i]);
+        const uint8_t digit = (uint8_t)(c <= '9' ? c - '0' : c - 'a' + 10);
+
+        key->bytes[i / 2] = (uint8_t)(key->bytes[i / 2] << 4 | digit);
+    }
+    key->size = size / 2;
+    return KVT_OK;
+}
+
+static void *
+run(void *arg)
+{
+    struct advisor_daemon *daemon = arg;
+
+    while (!atomic_load(&daemon->stopping))
+        advisor_engine_step(daemon->engine, STEP_WAIT_MS);
+    advisor_engine_flush(daemon->engine);
+    return NULL;
+}
+
+static enum kvt_err
+open_tables(struct advisor_daemon *daemon, const struct advisor_settings *settings,
+            struct kvt_error *err)
+{
+    const struct advisor_store_options store = {.path = settings->state_dir,
+                                                .map_bytes = settings->db_max};
+    const struct advisor_planner_options planner = {
+        .ordering = advisor_policy_find(settings->ordering),
+        .counters = &daemon->counters,
+        .mode = settings->mode,
+        .can_enforce = daemon->order_key.size > 0,
+        .hot_start_ppm = settings->hot_start_ppm,
+        .hot_stop_ppm = settings->hot_stop_ppm,
+        .cold_start_ppm = settings->cold_start_ppm,
+        .cold_stop_ppm = settings->cold_stop_ppm,
+        .promote_after = settings->promote_after,
+        .expiry_ms = settings->order_expiry_ms,
+        .bytes_max = settings->index_max / 8,
+    };
+    enum kvt_err rc;
+
+    if (planner.ordering == NULL)
+        return kvt_error_set(err, KVT_INVALID, "no ordering is called %s", settings->ordering);
+    if (settings->hot_stop_ppm > settings->hot_start_ppm ||
+        settings->cold_stop_ppm > settings->cold_start_ppm)
+        return kvt_error_set(err, KVT_INVALID,
+                             "a stop watermark may not be above its start watermark");
+    rc = advisor_store_open(&daemon->store, &store, err);
+    if (rc != KVT_OK)
+        return rc;
+    /* A quarter for the orderings: two tiers of an eighth each is the common case. */
+    rc = index_new(&daemon->index, settings->index_max / 4 * 3);
+    if (rc == KVT_OK)
+        rc = advisor_planner_new(&daemon->planner, &planner);
+    return rc == KVT_OK ? KVT_OK : kvt_error_set(err, rc, "index: %s", kvt_err_text(rc));
+}
+
+static enum kvt_err
+open_engine(struct advisor_daemon *daemon, const struct advisor_settings *settings,
+            struct kvt_error *err)
+{
+    const struct advisor_engine_options engine = {
+        .store = daemon->store,
+        .index = daemon->index,
+        .planner = daemon->planner,
+        .order_key = daemon->order_key.size > 0 ? &daemon->order_key : NULL,
+        .counters = &daemon->counters,
+        .commit_max_wait_ms = settings->commit_max_wait_ms,
+        .silent_after_ms = settings->silent_after_ms,
+        .gone_after_ms = settings->gone_after_ms,
+        .plan_interval_ms = settings->plan_interval_ms,
+    };
+    const uint64_t began_ms = kvt_clock_mono_ms();
+    struct index_stats stats;
+    const enum kvt_err rc = advisor_engine_new(&daemon->engine, &engine, err);
+
+    if (rc != KVT_OK)
+        return rc;
+    index_stats(daemon->index, &stats);
+    kvt_log_info("advisor.daemon", "loaded",
+                 "%" PRIu64 " blocks in %" PRIu64 " places read from %s in %" PRIu64 " ms",
+                 stats.blocks, stats.places, settings->state_dir, kvt_clock_mono_ms() - began_ms);
+    return KVT_OK;
+}
+
+static enum kvt_err
+open_feeds(struct advisor_daemon *daemon, const struct advisor_settings *settings,
+           struct kvt_error *err)
+{
+    const struct advisor_source_ops *ops =
+        settings->core ? &advisor_source_core : &advisor_source_jetstream;
+    struct advisor_source_options events = {
+        .bus = daemon->bus, .stream = WIRE_STREAM_EVENTS, .subject = WIRE_SUBJECT_EVENTS_ALL};
+    struct advisor_source_options reports = {
+        .bus = daemon->bus, .stream = WIRE_STREAM_REPORTS, .subject = WIRE_SUBJECT_REPORTS_ALL};
+    struct advisor_position events_at;
+    struct advisor_position reports_at;
+    struct advisor_feeds feeds;
+    enum kvt_err rc;
+
+    advisor_engine_positions(daemon->engine, &events_at, &reports_at);
+    events.seq = events_at.seq;
+    events.created_ms = events_at.created_ms;
+    reports.seq = reports_at.seq;
+    reports.created_ms = reports_at.created_ms;
+    rc = advisor_source_open(&daemon->events, ops, &events);
+    if (rc == KVT_OK)
+        rc = advisor_source_open(&daemon->reports, ops, &reports);
+    if (rc == KVT_OK)
+        rc = advisor_courier_new(&daemon->courier, daemon->bus);
+    if (rc != KVT_OK)
+        return kvt_error_set(err, rc, "read from NATS: %s", kvt_err_text(rc));
+    feeds = (struct advisor_feeds){.events = daemon->events,
+                                   .reports = daemon->reports,
+                                   .courier = daemon->courier,
+                                   .bus = daemon->bus};
+    advisor_engine_attach(daemon->engine, &feeds);
+    if (pthread_create(&daemon->thread, NULL, run, daemon) != 0)
+        return kvt_error_set(err, KVT_NOMEM, "no thread for the engine");
+    daemon->threaded = true;
+    return KVT_OK;
+}
+
+static enum kvt_err
+open_fronts(struct advisor_daemon *daemon, const struct advisor_settings *settings,
+            struct kvt_error *err)
+{
+    const struct kvt_http_options options = {
+        .bind = settings->admin_bind,
+        .port = settings->admin_port,
+        .token = settings->admin_token,
+        .routes = advisor_http_routes,
+        .route_count = advisor_http_route_count,
+        .arg = &daemon->pages,
+        .ready = advisor_http_ready,
+        .metrics = daemon->metrics,
+    };
+    enum kvt_err rc;
+
+    daemon->pages = (struct advisor_http){
+        .engine = daemon->engine,
+        .planner = daemon->planner,
+        .events = daemon->events,
+        .store = daemon->store,
+        .finder = {.memory = advisor_engine_memory(daemon->engine), .store = daemon->store},
+        .bus = daemon->bus,
+        .counters = &daemon->counters,
+        .nats_url = settings->bus.url,
+        .started_ms = kvt_clock_mono_ms(),
+        .silent_after_ms = settings->silent_after_ms,
+        .index_max = settings->index_max,
+    };
+    rc = advisor_responder_start(&daemon->responder, daemon->bus, &daemon->pages.finder,
+                                 &daemon->counters, err);
+    if (rc == KVT_OK)
+        rc = kvt_http_start(&daemon->http, &options, err);
+    return rc;
+}
+
+static enum kvt_err
+write_ports(struct advisor_daemon *daemon, const char *path, struct kvt_error *err)
+{
+    char text[64];
+    int size;
+
+    if (path[0] == '\0')
+        return KVT_OK;
+    daemon->ports_file = kvt_strdup(path);
+    if (daemon->ports_file == NULL)
+        return kvt_error_set(err, KVT_NOMEM, "%s", path);
+    size = snprintf(text, sizeof(text), "{\"pid\":%ld,\"admin\":%u}\n", (long)getpid(),
+                    kvt_http_port(daemon->http));
+    return kvt_file_write(path, text, (size_t)size, PORTS_FILE_MODE, err);
+}
+
+enum kvt_err
+advisor_daemon_open(struct advisor_daemon **out, const struct advisor_settings *settings,
+                    struct kvt_error *err)
+{
+    struct advisor_daemon *daemon = kvt_calloc(1, sizeof(*daemon));
+    enum kvt_err rc;
+
+    *out = NULL;
+    if (daemon == NULL)
+        return kvt_error_set(err, KVT_NOMEM, "advisor");
+    daemon->order_key = settings->order_key;
+    rc = kvt_metrics_new(&daemon->metrics);
+    if (rc != KVT_OK) {
+        rc = kvt_error_set(err, rc, "metrics");
+        goto fail;
+    }
+    advisor_counters_register(&daemon->counters, daemon->metrics);
+    rc = open_tables(daemon, settings, err);
+    if (rc == KVT_OK)
+        rc = open_engine(daemon, settings, err);
+    if (rc == KVT_OK)
+        rc = wire_bus_open(&daemon->bus, &settings->bus, err);
+    if (rc == KVT_OK)
+        rc = open_feeds(daemon, settings, err);
+    if (rc == KVT_OK)
+        rc = open_fronts(daemon, settings, err);
+    if (rc == KVT_OK)
+        rc = write_ports(daemon, settings->ports_file, err);
+    if (rc != KVT_OK)
+        goto fail;
+    *out = daemon;
+    return KVT_OK;
+
+fail:
+    advisor_daemon_close(daemon);
+    return rc;
+}
+
+void
+advisor_daemon_close(struct advisor_daemon *daemon)
+{
+    if (daemon == NULL)
+        return;
+    if (daemon->ports_file != NULL)
+        (void)unlink(daemon->ports_file);
+    kvt_http_stop(daemon->http);
+    advisor_responder_stop(daemon->responder);
+    atomic_store(&daemon->stopping, true);
+    if (daemon->threaded)
+        (void)pthread_join(daemon->thread, NULL);
+    advisor_courier_free(daemon->courier);
+    advisor_source_close(daemon->reports);
+    advisor_source_close(daemon->events);
+    wire_bus_close(daemon->bus);
+    advisor_engine_free(daemon->engine);
+    advisor_planner_free(daemon->planner);
+    index_free(daemon->index);
+    advisor_store_close(daemon->store);
+    kvt_metrics_free(daemon->metrics);
+    kvt_free(daemon->ports_file);
+    explicit_bzero(&daemon->order_key, sizeof(daemon->order_key));
+    kvt_free(daemon);
+}
+
+uint16_t
+advisor_daemon_port(const struct advisor_daemon *daemon)
+{
+    return kvt_http_port(daemon->http);
+}

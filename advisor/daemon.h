@@ -1,0 +1,62 @@
+/*
+ * advisor/daemon.h -- the advisor as a whole: its parts wired together, started and stopped.
+ *
+ * Why: main() only knows settings; tests start the same daemon with settings of their own.
+ * Ownership: the daemon owns every part; strings in the settings must live until it is closed.
+ * Threads:   open and close on one thread; own threads: the engine, the courier, the responder, the
+ *            sources' readers and the HTTP server's.
+ * Limits:    as its parts.
+ */
+#ifndef ADVISOR_DAEMON_H
+#define ADVISOR_DAEMON_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "advisor/planner.h"
+#include "kvtier/error.h"
+#include "wire/bus.h"
+#include "wire/order.h"
+
+struct advisor_daemon;
+
+struct advisor_settings {
+    const char *state_dir;
+    uint64_t db_max;
+    uint64_t index_max;
+    uint64_t commit_max_wait_ms;
+    bool core; /* events as plain messages instead of from the stream */
+    uint64_t silent_after_ms;
+    uint64_t gone_after_ms;
+    enum advisor_mode mode;
+    const char *ordering;
+    uint32_t hot_start_ppm;
+    uint32_t hot_stop_ppm;
+    uint32_t cold_start_ppm;
+    uint32_t cold_stop_ppm;
+    uint64_t promote_after;
+    uint64_t plan_interval_ms;
+    uint64_t order_expiry_ms;
+    struct wire_order_key order_key; /* size 0: none */
+    const char *admin_bind;
+    uint16_t admin_port;
+    const char *admin_token;
+    const char *ports_file; /* "": none */
+    struct wire_bus_options bus;
+};
+
+/** Start everything.  NATS may be away; the state folder and the admin port may not. */
+KVT_NODISCARD enum kvt_err advisor_daemon_open(struct advisor_daemon **out,
+                                               const struct advisor_settings *settings,
+                                               struct kvt_error *err);
+
+/** Stop taking, write what was taken, stop.  NULL is allowed. */
+void advisor_daemon_close(struct advisor_daemon *daemon);
+
+uint16_t advisor_daemon_port(const struct advisor_daemon *daemon);
+
+/** A key as it is in its file: 32 to 128 hex digits, or 16 to 64 bytes of anything else. */
+KVT_NODISCARD enum kvt_err advisor_daemon_key(const char *text, struct wire_order_key *key,
+                                              struct kvt_error *err);
+
+#endif /* ADVISOR_DAEMON_H */

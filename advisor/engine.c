@@ -1,0 +1,488 @@
+#include "advisor/engine.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "advisor/courier.h"
+#include "advisor/engine_private.h"
+#include "advisor/planner.h"
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "wire/order.h"
+#include "wire/subject.h"
+
+enum {
+    POLL_MAX = 128,
+    AGE_EVERY_MS = 250,
+    RETRY_MS = 1000,
+    BLOCKED_NAP_MS = 50,
+    SEQ_ONLY_EVERY_MS = 1000, /* a group of nothing but heartbeats is not worth an fsync each */
+};
+
+static bool
+is_hot(void *arg, uint32_t holder)
+{
+    const struct advisor_engine *engine = arg;
+
+    return advisor_holder_is_hot(advisor_names_holder_key(engine->names, holder));
+}
+
+bool
+advisor_engine_has_room(const struct advisor_engine *engine)
+{
+    return advisor_group_count(engine->group) < ADVISOR_GROUP_ENOUGH;
+}
+
+/* ---- life ---- */
+
+static enum kvt_err
+load(struct advisor_engine *engine, struct kvt_error *err)
+{
+    struct advisor_txn txn;
+    enum kvt_err rc = advisor_store_read(engine->options.store, &txn, err);
+
+    if (rc != KVT_OK)
+        return rc;
+    rc = advisor_names_load(engine->names, &txn);
+    if (rc == KVT_OK)
+        rc = advisor_publishers_load(engine->publishers, &txn, engine->names, kvt_clock_mono_ms());
+    if (rc == KVT_OK)
+        rc = advisor_sweeper_load(engine->sweeper, &txn);
+    if (rc == KVT_OK)
+        rc = advisor_store_number(&txn, ADVISOR_META_EVENTS_SEQ, &engine->events.seq);
+    if (rc == KVT_OK)
+        rc = advisor_store_number(&txn, ADVISOR_META_EVENTS_CREATED, &engine->events.created_ms);
+    if (rc == KVT_OK)
+        rc = advisor_store_number(&txn, ADVISOR_META_REPORTS_SEQ, &engine->reports.seq);
+    if (rc == KVT_OK)
+        rc = advisor_store_number(&txn, ADVISOR_META_REPORTS_CREATED, &engine->reports.created_ms);
+    if (rc == KVT_OK)
+        rc = advisor_memory_load(&engine->memory, &txn);
+    if (rc == KVT_OK && engine->options.planner != NULL)
+        rc =
+            advisor_planner_load(engine->options.planner, &txn, engine->names, kvt_clock_unix_ms());
+    kvt_metric_set(engine->counters.blocks, (int64_t)advisor_store_block_count(&txn));
+    advisor_store_end(&txn);
+    engine->committed = engine->events;
+    return rc == KVT_OK ? KVT_OK : kvt_error_set(err, rc, "load the index: %s", kvt_err_text(rc));
+}
+
+enum kvt_err
+advisor_engine_new(struct advisor_engine **out, const struct advisor_engine_options *options,
+                   struct kvt_error *err)
+{
+    struct advisor_engine *engine = kvt_calloc(1, sizeof(*engine));
+    enum kvt_err rc;
+
+    *out = NULL;
+    if (engine == NULL)
+        return kvt_error_set(err, KVT_NOMEM, "engine");
+    engine->options = *options;
+    engine->counters = *options->counters;
+    if (pthread_mutex_init(&engine->shared.lock, NULL) != 0) {
+        kvt_free(engine);
+        return kvt_error_set(err, KVT_NOMEM, "engine");
+    }
+    rc = advisor_names_new(&engine->names, options->index);
+    if (rc == KVT_OK)
+        rc = advisor_publishers_new(&engine->publishers);
+    if (rc == KVT_OK)
+        rc = advisor_sweeper_new(&engine->sweeper);
+    if (rc == KVT_OK)
+        rc = advisor_group_new(&engine->group);
+    engine->decoded = kvt_calloc(KVT_EVENTS_PER_BATCH_MAX, sizeof(*engine->decoded));
+    engine->accesses = kvt_calloc(KVT_REPORT_ACCESSES_MAX, sizeof(*engine->accesses));
+    engine->results = kvt_calloc(KVT_REPORT_RESULTS_MAX, sizeof(*engine->results));
+    if (engine->decoded == NULL || engine->accesses == NULL || engine->results == NULL)
+        rc = KVT_NOMEM;
+    if (rc != KVT_OK) {
+        rc = kvt_error_set(err, rc, "engine: %s", kvt_err_text(rc));
+        goto fail;
+    }
+    engine->memory.index = options->index;
+    engine->memory.names = engine->names;
+    rc = load(engine, err);
+    if (rc != KVT_OK)
+        goto fail;
+    advisor_publishers_show(engine->publishers);
+    *out = engine;
+    return KVT_OK;
+
+fail:
+    advisor_engine_free(engine);
+    return rc;
+}
+
+void
+advisor_engine_free(struct advisor_engine *engine)
+{
+    if (engine == NULL)
+        return;
+    advisor_group_free(engine->group);
+    advisor_sweeper_free(engine->sweeper);
+    advisor_publishers_free(engine->publishers);
+    advisor_names_free(engine->names);
+    kvt_free(engine->decoded);
+    kvt_free(engine->accesses);
+    kvt_free(engine->results);
+    (void)pthread_mutex_destroy(&engine->shared.lock);
+    kvt_free(engine);
+}
+
+void
+advisor_engine_positions(const struct advisor_engine *engine, struct advisor_position *events,
+                         struct advisor_position *reports)
+{
+    *events = engine->events;
+    *reports = engine->reports;
+}
+
+void
+advisor_engine_attach(struct advisor_engine *engine, const struct advisor_feeds *feeds)
+{
+    engine->feeds = *feeds;
+}
+
+/* ---- one transaction ---- */
+
+/* What is held back is not in the store: reading must begin again before it. */
+static struct advisor_position
+durable_position(const struct advisor_engine *engine)
+{
+    const uint64_t held = advisor_publishers_held_seq(engine->publishers);
+    struct advisor_position position = engine->events;
+
+    if (held != 0 && held <= position.seq)
+        position.seq = held - 1;
+    return position;
+}
+
+static enum kvt_err
+write_all(struct advisor_engine *engine, const struct advisor_txn *txn,
+          const struct advisor_position *events)
+{
+    struct advisor_planner *planner = engine->options.planner;
+    enum kvt_err rc = advisor_names_save(engine->names, txn);
+
+    if (rc == KVT_OK)
+        rc = advisor_group_write(engine->group, txn, is_hot, engine);
+    if (rc == KVT_OK)
+        rc = advisor_publishers_save(engine->publishers, txn);
+    if (rc == KVT_OK)
+        rc = advisor_sweeper_save(engine->sweeper, txn);
+    if (rc == KVT_OK && planner != NULL)
+        rc = advisor_planner_save(planner, txn);
+    if (rc == KVT_OK)
+        rc = advisor_store_put_number(txn, ADVISOR_META_EVENTS_SEQ, events->seq);
+    if (rc == KVT_OK)
+        rc = advisor_store_put_number(txn, ADVISOR_META_EVENTS_CREATED, events->created_ms);
+    if (rc == KVT_OK)
+        rc = advisor_store_put_number(txn, ADVISOR_META_REPORTS_SEQ, engine->reports.seq);
+    if (rc == KVT_OK)
+        rc =
+            advisor_store_put_number(txn, ADVISOR_META_REPORTS_CREATED, engine->reports.created_ms);
+    return rc;
+}
+
+static void
+set_blocked(struct advisor_engine *engine, bool blocked, const char *text)
+{
+    bool was;
+
+    (void)pthread_mutex_lock(&engine->shared.lock);
+    was = engine->shared.blocked;
+    engine->shared.blocked = blocked;
+    (void)snprintf(engine->shared.text, sizeof(engine->shared.text), "%s", text);
+    (void)pthread_mutex_unlock(&engine->shared.lock);
+    kvt_metric_set(engine->counters.full, blocked ? 1 : 0);
+    if (blocked && !was)
+        kvt_log_error("advisor.engine", "blocked",
+                      "the durable index takes nothing more (%s): no events are read until it "
+                      "does; raise db.max or free the disk",
+                      text);
+    if (!blocked && was)
+        kvt_log_info("advisor.engine", "unblocked", "the durable index takes events again");
+}
+
+/* Everything that must follow a commit: RAM, policy, what is shown. */
+static void
+follow(struct advisor_engine *engine, const struct advisor_position *events)
+{
+    size_t count;
+    const struct advisor_effect *effects = advisor_group_effects(engine->group, &count);
+
+    engine->committed = *events;
+    advisor_names_saved(engine->names);
+    advisor_publishers_saved(engine->publishers);
+    advisor_sweeper_saved(engine->sweeper);
+    advisor_memory_apply(&engine->memory, effects, count);
+    if (engine->options.planner != NULL) {
+        advisor_planner_saved(engine->options.planner);
+        advisor_planner_apply(engine->options.planner, effects, count);
+    }
+    kvt_metric_inc(engine->counters.collisions, advisor_group_collisions(engine->group));
+    kvt_metric_inc(engine->counters.strays, advisor_group_strays(engine->group));
+    kvt_metric_inc(engine->counters.commits, 1);
+    advisor_group_clear(engine->group);
+    engine->moved = false;
+}
+
+static void
+commit(struct advisor_engine *engine)
+{
+    const struct advisor_position events = durable_position(engine);
+    struct kvt_error err = {.text = ""};
+    struct advisor_txn txn;
+    enum kvt_err rc = advisor_store_write(engine->options.store, &txn, &err);
+
+    if (rc == KVT_OK) {
+        rc = write_all(engine, &txn, &events);
+        if (rc == KVT_OK) {
+            kvt_metric_set(engine->counters.blocks, (int64_t)advisor_store_block_count(&txn));
+            rc = advisor_store_commit(&txn, &err);
+        } else {
+            (void)kvt_error_set(&err, rc, "%s", kvt_err_text(rc));
+            advisor_store_end(&txn);
+        }
+    }
+    if (rc != KVT_OK) {
+        kvt_metric_inc(engine->counters.commit_failures, 1);
+        engine->retry_at_ms = kvt_clock_mono_ms() + RETRY_MS;
+        set_blocked(engine, true, err.text);
+        return;
+    }
+    if (engine->retry_at_ms != 0) {
+        engine->retry_at_ms = 0;
+        set_blocked(engine, false, "");
+    }
+    follow(engine, &events);
+    if (engine->unsynced_ms == 0)
+        engine->unsynced_ms = kvt_clock_mono_ms();
+}
+
+void
+advisor_engine_flush(struct advisor_engine *engine)
+{
+    struct kvt_error err;
+
+    if (engine->unsynced_ms == 0)
+        return;
+    if (advisor_store_sync(engine->options.store, &err) != KVT_OK) {
+        kvt_log_error("advisor.engine", "sync", "%s", err.text);
+        return;
+    }
+    engine->unsynced_ms = 0;
+}
+
+/* ---- one round ---- */
+
+static void
+sweep(struct advisor_engine *engine)
+{
+    struct kvt_error err = {.text = ""};
+    struct advisor_txn txn;
+    enum kvt_err rc;
+
+    if (!advisor_sweeper_busy(engine->sweeper))
+        return;
+    rc = advisor_store_read(engine->options.store, &txn, &err);
+    if (rc == KVT_OK)
+        rc = advisor_sweeper_step(engine->sweeper, &txn, engine->group);
+    advisor_store_end(&txn);
+    if (rc != KVT_OK) {
+        /* Half a step may be in the group, which is right: those places do go. */
+        kvt_log_error("advisor.engine", "sweep", "%s", kvt_err_text(rc));
+    }
+}
+
+static size_t
+take(struct advisor_engine *engine, struct advisor_source *source,
+     void (*taker)(struct advisor_engine *engine, struct advisor_item *item), uint64_t wait_ms)
+{
+    const uint64_t began_ms = kvt_clock_mono_ms();
+    struct advisor_item *items[POLL_MAX];
+    size_t total = 0;
+    size_t count;
+
+    if (source == NULL)
+        return 0;
+    do {
+        /* What is polled is taken: room for one message each must be left. */
+        count = advisor_source_poll(source, items, advisor_engine_has_room(engine) ? 8 : 0,
+                                    total == 0 ? wait_ms : 0);
+        for (size_t i = 0; i < count; i++)
+            taker(engine, items[i]);
+        total += count;
+    } while (count > 0 && advisor_engine_has_room(engine) &&
+             kvt_clock_mono_ms() - began_ms < engine->options.commit_max_wait_ms / 2);
+    return total;
+}
+
+/* Orders that are durable go out; the courier brings back how it went. */
+static void
+send_orders(struct advisor_engine *engine)
+{
+    struct advisor_planner *planner = engine->options.planner;
+    struct kvt_order order;
+
+    if (planner == NULL || engine->options.order_key == NULL || engine->feeds.courier == NULL)
+        return;
+    while (advisor_planner_next(planner, &order, kvt_clock_unix_ms())) {
+        struct advisor_letter *letter = NULL;
+        enum kvt_err rc = advisor_letter_new(&letter);
+
+        if (rc == KVT_OK) {
+            letter->kind = ADVISOR_LETTER_ORDER;
+            letter->about = order.id;
+            (void)snprintf(letter->message_id, sizeof(letter->message_id), "%" PRIu64 ":%" PRIu64,
+                           order.epoch, order.id);
+            rc = wire_subject_orders(letter->subject, sizeof(letter->subject), order.gateway);
+        }
+        if (rc == KVT_OK)
+            rc = wire_order_encode(&order, engine->options.order_key, &letter->bytes);
+        if (rc == KVT_OK)
+            rc = advisor_courier_send(engine->feeds.courier, letter);
+        if (rc != KVT_OK) {
+            advisor_letter_free(letter);
+            advisor_planner_unsent(planner, order.id, kvt_clock_unix_ms());
+        }
+    }
+}
+
+static void
+show(struct advisor_engine *engine)
+{
+    const struct advisor_counters *counters = &engine->counters;
+    struct advisor_source_state state;
+    struct index_stats stats;
+    size_t uncertain;
+    size_t silent;
+    size_t live;
+    uint64_t used;
+    uint64_t max;
+
+    advisor_publishers_show(engine->publishers);
+    advisor_publishers_doubts(engine->publishers, &live, &uncertain, &silent);
+    advisor_source_state(engine->feeds.events, &state);
+    index_stats(engine->options.index, &stats);
+    advisor_store_size(engine->options.store, &used, &max);
+    if (!engine->goal_known && state.running) {
+        engine->goal_seq = state.last_seq;
+        engine->goal_known = true;
+    }
+    if (engine->goal_known && engine->events.seq >= engine->goal_seq)
+        atomic_store(&engine->caught_up, true);
+    kvt_metric_set(counters->publishers, (int64_t)live);
+    kvt_metric_set(counters->uncertain, (int64_t)uncertain);
+    kvt_metric_set(counters->silent, (int64_t)silent);
+    kvt_metric_set(counters->events_seq, (int64_t)engine->committed.seq);
+    kvt_metric_set(counters->events_last, state.last_seq > engine->events.seq
+                                              ? (int64_t)state.last_seq
+                                              : (int64_t)engine->events.seq);
+    kvt_metric_set(counters->event_ms, (int64_t)engine->item_ms);
+    kvt_metric_set(counters->lag_ms, state.last_seq > engine->events.seq && engine->item_ms != 0
+                                         ? (int64_t)(kvt_clock_unix_ms() - engine->item_ms)
+                                         : 0);
+    kvt_metric_set(counters->ram_bytes, (int64_t)stats.bytes);
+    kvt_metric_set(counters->db_bytes, (int64_t)used);
+    kvt_metric_set(counters->spilled, advisor_memory_whole(&engine->memory) ? 0 : 1);
+}
+
+static bool
+has_changes(const struct advisor_engine *engine)
+{
+    return advisor_group_count(engine->group) > 0 || advisor_publishers_dirty(engine->publishers) ||
+           advisor_sweeper_dirty(engine->sweeper) ||
+           (engine->options.planner != NULL && advisor_planner_dirty(engine->options.planner));
+}
+
+static void
+finish(struct advisor_engine *engine, size_t taken)
+{
+    const uint64_t now_ms = kvt_clock_mono_ms();
+
+    if (engine->moved && engine->moved_ms == 0)
+        engine->moved_ms = now_ms;
+    if (has_changes(engine) || (engine->moved && now_ms - engine->moved_ms >= SEQ_ONLY_EVERY_MS)) {
+        commit(engine);
+        engine->moved_ms = 0;
+    }
+    if (engine->unsynced_ms != 0 &&
+        (taken == 0 || now_ms - engine->unsynced_ms >= engine->options.commit_max_wait_ms / 2))
+        advisor_engine_flush(engine);
+}
+
+void
+advisor_engine_step(struct advisor_engine *engine, uint64_t wait_ms)
+{
+    uint64_t now_ms = kvt_clock_mono_ms();
+    size_t taken;
+
+    if (engine->retry_at_ms != 0) {
+        /* The group is still there, as it was; nothing may come behind it. */
+        if (now_ms >= engine->retry_at_ms)
+            commit(engine);
+        else
+            kvt_clock_sleep_ms(wait_ms < BLOCKED_NAP_MS ? wait_ms : BLOCKED_NAP_MS);
+        show(engine);
+        return;
+    }
+    assert(advisor_group_count(engine->group) == 0);
+    sweep(engine);
+    advisor_engine_take_letters(engine);
+    advisor_engine_drain_held(engine);
+    if (has_changes(engine))
+        wait_ms = 0;
+    taken = take(engine, engine->feeds.events, advisor_engine_take_event, wait_ms);
+    taken += take(engine, engine->feeds.reports, advisor_engine_take_report, 0);
+    now_ms = kvt_clock_mono_ms();
+    if (now_ms - engine->aged_ms >= AGE_EVERY_MS) {
+        engine->aged_ms = now_ms;
+        advisor_engine_age(engine, now_ms);
+    }
+    advisor_engine_ask(engine, now_ms);
+    if (engine->options.planner != NULL &&
+        now_ms - engine->planned_ms >= engine->options.plan_interval_ms) {
+        engine->planned_ms = now_ms;
+        advisor_planner_tick(engine->options.planner, kvt_clock_unix_ms());
+    }
+    finish(engine, taken);
+    if (engine->unsynced_ms == 0 && engine->retry_at_ms == 0)
+        send_orders(engine);
+    show(engine);
+}
+
+/* ---- any thread ---- */
+
+struct advisor_memory *
+advisor_engine_memory(struct advisor_engine *engine)
+{
+    return &engine->memory;
+}
+
+struct advisor_publishers *
+advisor_engine_publishers(struct advisor_engine *engine)
+{
+    return engine->publishers;
+}
+
+bool
+advisor_engine_blocked(struct advisor_engine *engine, char text[KVT_ERROR_TEXT_MAX])
+{
+    bool blocked;
+
+    (void)pthread_mutex_lock(&engine->shared.lock);
+    blocked = engine->shared.blocked;
+    memcpy(text, engine->shared.text, KVT_ERROR_TEXT_MAX);
+    (void)pthread_mutex_unlock(&engine->shared.lock);
+    return blocked;
+}
+
+bool
+advisor_engine_caught_up(struct advisor_engine *engine)
+{
+    return atomic_load(&engine->caught_up);
+}

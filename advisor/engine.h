@@ -1,0 +1,87 @@
+/*
+ * advisor/engine.h -- the one thread that changes the index.
+ *
+ * Why: events, reports, answers of publishers, sweeps and plans all change the same tables.  One thread
+ * takes them in turn, collects what changes, writes it in one transaction together with the sequences
+ * it stands for, and then lets RAM follow.  So a crash at any instant leaves the store at the end of
+ * some group, and reading on behind the committed sequence gives what would have been there anyway.
+ *
+ * Ownership: the engine owns its tables; store, index, sources, courier and planner are borrowed.
+ * Threads:   advisor_engine_step() on one thread; the readers named below on any.
+ * Limits:    a group holds ADVISOR_GROUP_OPS_MAX changes.  When the store is full, the group is kept
+ *            and tried again, and nothing more is taken from the sources.
+ */
+#ifndef ADVISOR_ENGINE_H
+#define ADVISOR_ENGINE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "advisor/counters.h"
+#include "advisor/memory.h"
+#include "advisor/publishers.h"
+#include "advisor/source.h"
+#include "advisor/store.h"
+#include "index/index.h"
+
+struct advisor_courier;
+struct advisor_engine;
+struct advisor_planner;
+struct wire_bus;
+struct wire_order_key;
+
+struct advisor_engine_options {
+    struct advisor_store *store;
+    struct index *index;
+    struct advisor_planner *planner;        /* NULL: plans nothing */
+    const struct wire_order_key *order_key; /* NULL: no order leaves */
+    const struct advisor_counters *counters;
+    uint64_t commit_max_wait_ms;
+    uint64_t silent_after_ms;
+    uint64_t gone_after_ms;
+    uint64_t plan_interval_ms;
+};
+
+/** Load everything the store has.  Takes a while for a large index. */
+KVT_NODISCARD enum kvt_err advisor_engine_new(struct advisor_engine **out,
+                                              const struct advisor_engine_options *options,
+                                              struct kvt_error *err);
+void advisor_engine_free(struct advisor_engine *engine);
+
+/* How far a stream is applied, and which stream that was. */
+struct advisor_position {
+    uint64_t seq;
+    uint64_t created_ms;
+};
+
+void advisor_engine_positions(const struct advisor_engine *engine, struct advisor_position *events,
+                              struct advisor_position *reports);
+
+struct advisor_feeds {
+    struct advisor_source *events;
+    struct advisor_source *reports;  /* NULL: none */
+    struct advisor_courier *courier; /* NULL: nobody is asked, no order leaves */
+    struct wire_bus *bus;            /* NULL: taken as connected */
+};
+
+/** Before the first step. */
+void advisor_engine_attach(struct advisor_engine *engine, const struct advisor_feeds *feeds);
+
+/** One round: take what is there (waiting up to `wait_ms` for it), write it, follow in RAM. */
+void advisor_engine_step(struct advisor_engine *engine, uint64_t wait_ms);
+
+/** Make what was committed durable against power cuts; at the end of the program. */
+void advisor_engine_flush(struct advisor_engine *engine);
+
+/* ---- any thread ---- */
+
+struct advisor_memory *advisor_engine_memory(struct advisor_engine *engine);
+struct advisor_publishers *advisor_engine_publishers(struct advisor_engine *engine);
+
+/** True while the store takes nothing; `text` says why. */
+bool advisor_engine_blocked(struct advisor_engine *engine, char text[KVT_ERROR_TEXT_MAX]);
+
+/** True once everything that was in the stream at the start is applied. */
+bool advisor_engine_caught_up(struct advisor_engine *engine);
+
+#endif /* ADVISOR_ENGINE_H */

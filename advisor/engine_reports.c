@@ -1,0 +1,78 @@
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "advisor/engine_private.h"
+#include "advisor/planner.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "wire/report.h"
+
+/* One access row becomes one change of a block. */
+static void
+apply_access(struct advisor_engine *engine, const struct kvt_report *report, uint32_t ns,
+             const struct kvt_report_access *access)
+{
+    struct index_holder key = {.tier = KVT_TIER_G4};
+    struct advisor_op op = {
+        .kind = ADVISOR_OP_ACCESS,
+        .hash = access->hash,
+        .time_ms = report->time_ms,
+        .ns = ns,
+        .count = access->count,
+    };
+
+    if (access->tier_index >= report->tier_count)
+        return;
+    (void)snprintf(key.name, sizeof(key.name), "%s", report->tiers[access->tier_index].name);
+    op.hot = advisor_holder_is_hot(&key);
+    op.cold = advisor_holder_is_cold(&key);
+    if (advisor_names_holder(engine->names, &key, &op.holder) != KVT_OK)
+        return;
+    op.reporter = advisor_planner_gateway(engine->options.planner, report->gateway);
+    /* Statistics only: one that does not fit is lost without harm. */
+    if (advisor_group_add(engine->group, &op) != KVT_OK)
+        kvt_metric_inc(engine->counters.refused, 1);
+}
+
+static void
+apply_report(struct advisor_engine *engine, const struct kvt_report *report)
+{
+    uint32_t ns;
+
+    if (!advisor_planner_report(engine->options.planner, report, kvt_clock_unix_ms())) {
+        kvt_metric_inc(engine->counters.duplicates, report->access_count);
+        return;
+    }
+    kvt_metric_inc(engine->counters.reports, 1);
+    if (report->access_count == 0 ||
+        advisor_names_namespace(engine->names, report->namespace_, &ns) != KVT_OK)
+        return;
+    for (uint32_t i = 0; i < report->access_count; i++)
+        apply_access(engine, report, ns, &report->accesses[i]);
+}
+
+void
+advisor_engine_take_report(struct advisor_engine *engine, struct advisor_item *item)
+{
+    struct kvt_report report = {.accesses = engine->accesses, .results = engine->results};
+    struct kvt_error err;
+
+    if (item->kind == ADVISOR_ITEM_START) {
+        engine->reports = (struct advisor_position){.seq = 0, .created_ms = item->created_ms};
+        engine->moved = true;
+    }
+    if (item->kind == ADVISOR_ITEM_MESSAGE) {
+        if (item->stream_seq != 0) {
+            engine->reports.seq = item->stream_seq;
+            engine->moved = true;
+        }
+        if (wire_report_decode(item->bytes, item->size, &report, &err) == KVT_OK) {
+            apply_report(engine, &report);
+        } else {
+            kvt_metric_inc(engine->counters.malformed, 1);
+            kvt_log_warn("advisor.reports", "malformed", "%s:%" PRIu64 ": %s", item->subject,
+                         item->stream_seq, err.text);
+        }
+    }
+    advisor_item_free(item);
+}

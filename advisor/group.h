@@ -1,0 +1,91 @@
+/*
+ * advisor/group.h -- changes of blocks that become durable together.
+ *
+ * Why: one fsync must carry many events, LMDB likes its keys in order, and a transaction that failed
+ * (map full, disk full) must be repeatable without having changed anything in RAM.  So the engine
+ * first collects changes, then writes them in one transaction, and only after the commit applies
+ * their effects to the RAM index and the policy.
+ *
+ * Ownership: the group owns its arrays; the effects live until the next write or clear.
+ * Threads:   none; the engine's thread.
+ * Limits:    ADVISOR_GROUP_OPS_MAX changes; the engine stops collecting before that.
+ */
+#ifndef ADVISOR_GROUP_H
+#define ADVISOR_GROUP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "advisor/store.h"
+#include "kvtier/error.h"
+
+#define ADVISOR_GROUP_OPS_MAX (1u << 17)
+
+enum advisor_op_kind {
+    ADVISOR_OP_STORE,
+    ADVISOR_OP_REMOVE,
+    ADVISOR_OP_ACCESS, /* of a gateway's report */
+};
+
+struct advisor_op {
+    uint64_t hash;
+    uint64_t parent;
+    uint64_t tokens_hash;
+    uint64_t size;
+    uint64_t time_ms;
+    uint32_t ns;
+    uint32_t order;  /* set by advisor_group_add(): ops of one block keep their order */
+    uint32_t holder; /* ACCESS: the tier that served it */
+    uint32_t ranks;
+    uint32_t position;
+    uint32_t reporter; /* STORE */
+    uint32_t gen;      /* STORE */
+    uint32_t count;    /* ACCESS */
+    enum advisor_op_kind kind;
+    bool g4;
+    bool hot;  /* the holder is a hot volume */
+    bool cold; /* the holder is a bucket */
+};
+
+/* What a written op did, for the RAM side. */
+struct advisor_effect {
+    struct advisor_op op;
+    uint64_t touched_ms; /* of the block, after the op */
+    uint64_t parent;     /* as stored: an op may not know it */
+    uint32_t position;
+    uint32_t ranks;       /* at the holder, after the op; 0 = no longer there */
+    uint32_t cold_recent; /* after the op */
+    bool in_hot;          /* ACCESS: some hot volume has it */
+};
+
+struct advisor_group;
+
+KVT_NODISCARD enum kvt_err advisor_group_new(struct advisor_group **out);
+void advisor_group_free(struct advisor_group *group);
+void advisor_group_clear(struct advisor_group *group);
+
+/** KVT_OK, KVT_NOMEM or KVT_FULL. */
+KVT_NODISCARD enum kvt_err advisor_group_add(struct advisor_group *group,
+                                             const struct advisor_op *op);
+size_t advisor_group_count(const struct advisor_group *group);
+
+/**
+ * Write all changes.  Repeatable: after an aborted transaction the same call does the same again.
+ *
+ * @param hot_holder  says whether a holder is a hot volume
+ * @return KVT_OK, or what the store says: abort the transaction then
+ */
+typedef bool advisor_group_hot_fn(void *arg, uint32_t holder);
+KVT_NODISCARD enum kvt_err advisor_group_write(struct advisor_group *group,
+                                               const struct advisor_txn *txn,
+                                               advisor_group_hot_fn *hot_holder, void *arg);
+
+const struct advisor_effect *advisor_group_effects(const struct advisor_group *group,
+                                                   size_t *count);
+/** Stores refused by the last write: same hash, other parent or position. */
+uint32_t advisor_group_collisions(const struct advisor_group *group);
+/** Accesses of blocks nobody holds any more. */
+uint32_t advisor_group_strays(const struct advisor_group *group);
+
+#endif /* ADVISOR_GROUP_H */

@@ -1,0 +1,73 @@
+#include "advisor/http.h"
+
+#include <stdio.h>
+
+#include "advisor/courier.h"
+#include "base/parse.h"
+#include "wire/bus.h"
+
+const struct kvt_http_route advisor_http_routes[] = {
+    {"GET", "/v1/status", false, advisor_http_status},
+    {"GET", "/v1/publishers", false, advisor_http_publishers},
+    {"GET", "/v1/blocks/*", false, advisor_http_block},
+    {"POST", "/v1/find_matches", false, advisor_http_find},
+    {"POST", "/v1/match", false, advisor_http_match},
+    {"GET", "/v1/index/stats", false, advisor_http_stats},
+    {"GET", "/v1/index/dump", false, advisor_http_dump},
+    {"GET", "/v1/orders", false, advisor_http_orders},
+    {"GET", "/v1/policy", false, advisor_http_policy},
+    {"POST", "/v1/policy/mode", true, advisor_http_set_mode},
+};
+const size_t advisor_http_route_count =
+    sizeof(advisor_http_routes) / sizeof(advisor_http_routes[0]);
+
+bool
+advisor_http_number(const struct kvt_http_request *request, struct kvt_http_response *response,
+                    const char *name, uint64_t fallback, uint64_t max, uint64_t *value)
+{
+    const char *text = kvt_http_query(request, name);
+
+    *value = fallback;
+    if (text == NULL)
+        return true;
+    if (kvt_parse_u64(text, value) != KVT_OK || *value > max) {
+        kvt_http_fail(response, 400, KVT_INVALID, "%s: want a number of at most %llu", name,
+                      (unsigned long long)max);
+        return false;
+    }
+    return true;
+}
+
+void
+advisor_http_text(struct kvt_buffer *out, const char *key, const char *text)
+{
+    kvt_buffer_printf(out, "\"%s\":", key);
+    kvt_buffer_json_string(out, text);
+}
+
+bool
+advisor_http_ready(void *arg, struct kvt_buffer *why)
+{
+    const struct advisor_http *http = arg;
+    struct advisor_source_state source;
+    char text[KVT_ERROR_TEXT_MAX];
+    bool ready = true;
+
+    advisor_source_state(http->events, &source);
+    if (!wire_bus_connected(http->bus)) {
+        kvt_buffer_printf(why, "nats: no connection to %s\n", http->nats_url);
+        ready = false;
+    } else if (!source.running) {
+        kvt_buffer_printf(why, "events: %s\n", source.detail);
+        ready = false;
+    }
+    if (advisor_engine_blocked(http->engine, text)) {
+        kvt_buffer_printf(why, "index: takes nothing more: %s\n", text);
+        ready = false;
+    }
+    if (ready && !advisor_engine_caught_up(http->engine)) {
+        kvt_buffer_printf(why, "events: still reading what was sent before the start\n");
+        ready = false;
+    }
+    return ready;
+}

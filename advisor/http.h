@@ -1,0 +1,70 @@
+/*
+ * advisor/http.h -- the advisor's admin interface (docs/api.md, "Advisor").
+ *
+ * Why: people, the CLI and routers ask over HTTP; each answer is one page of JSON.
+ * Ownership: borrows the daemon's parts.
+ * Threads:   handlers run on the HTTP server's threads; they read what is safe to read.
+ * Limits:    WIRE_QUERY_HASHES_MAX hashes in a question, ADVISOR_HTTP_ROWS_MAX rows in a page.
+ */
+#ifndef ADVISOR_HTTP_H
+#define ADVISOR_HTTP_H
+
+#include "advisor/counters.h"
+#include "advisor/engine.h"
+#include "advisor/find.h"
+#include "advisor/planner.h"
+#include "base/http.h"
+
+#define ADVISOR_HTTP_ROWS_MAX 10000
+
+struct advisor_http {
+    struct advisor_engine *engine;
+    struct advisor_planner *planner;
+    struct advisor_source *events;
+    struct advisor_store *store;
+    struct advisor_finder finder;
+    struct wire_bus *bus;
+    const struct advisor_counters *counters;
+    const char *nats_url;
+    uint64_t started_ms; /* monotonic */
+    uint64_t silent_after_ms;
+    uint64_t index_max;
+};
+
+/** The routes; handlers take a struct advisor_http. */
+extern const struct kvt_http_route advisor_http_routes[];
+extern const size_t advisor_http_route_count;
+
+/** For kvt_http_options.ready. */
+bool advisor_http_ready(void *arg, struct kvt_buffer *why);
+
+/* Handlers, in the files http*.c. */
+void advisor_http_status(void *arg, const struct kvt_http_request *request,
+                         struct kvt_http_response *response);
+void advisor_http_publishers(void *arg, const struct kvt_http_request *request,
+                             struct kvt_http_response *response);
+void advisor_http_block(void *arg, const struct kvt_http_request *request,
+                        struct kvt_http_response *response);
+void advisor_http_find(void *arg, const struct kvt_http_request *request,
+                       struct kvt_http_response *response);
+void advisor_http_match(void *arg, const struct kvt_http_request *request,
+                        struct kvt_http_response *response);
+void advisor_http_stats(void *arg, const struct kvt_http_request *request,
+                        struct kvt_http_response *response);
+void advisor_http_dump(void *arg, const struct kvt_http_request *request,
+                       struct kvt_http_response *response);
+void advisor_http_orders(void *arg, const struct kvt_http_request *request,
+                         struct kvt_http_response *response);
+void advisor_http_policy(void *arg, const struct kvt_http_request *request,
+                         struct kvt_http_response *response);
+void advisor_http_set_mode(void *arg, const struct kvt_http_request *request,
+                           struct kvt_http_response *response);
+
+/** Query argument `name` as a number from 0 to `max`; false (and answered 400) when it is none. */
+bool advisor_http_number(const struct kvt_http_request *request, struct kvt_http_response *response,
+                         const char *name, uint64_t fallback, uint64_t max, uint64_t *value);
+
+/** Append "key": "text", with what must be escaped. */
+void advisor_http_text(struct kvt_buffer *out, const char *key, const char *text);
+
+#endif /* ADVISOR_HTTP_H */

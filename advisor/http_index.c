@@ -1,0 +1,356 @@
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "advisor/http.h"
+#include "base/alloc.h"
+#include "base/json.h"
+
+enum { CHILDREN_MAX = 64 };
+
+/* ---- questions ---- */
+
+struct question {
+    struct json_object *json;
+    const char *namespace_; /* borrows from json */
+    uint64_t *hashes;
+    size_t count;
+};
+
+static void
+release(struct question *question)
+{
+    json_object_put(question->json);
+    kvt_free(question->hashes);
+}
+
+/* {"namespace": "...", "hashes": ["...", ...]}; false: answered already. */
+static bool
+read_question(const struct kvt_http_request *request, struct kvt_http_response *response,
+              struct question *question)
+{
+    struct json_object *array;
+    struct kvt_error err;
+    enum kvt_err rc;
+
+    *question = (struct question){.namespace_ = ""};
+    rc = kvt_json_parse(&question->json, (const char *)request->body, request->body_size, "body",
+                        &err);
+    if (rc != KVT_OK) {
+        kvt_http_fail(response, rc == KVT_NOMEM ? 503 : 400, rc, "%s", err.text);
+        return false;
+    }
+    array = kvt_json_array(question->json, "hashes");
+    if (kvt_json_member(question->json, "namespace") != NULL)
+        question->namespace_ = kvt_json_string(question->json, "namespace");
+    if (array == NULL || question->namespace_ == NULL) {
+        kvt_http_fail(response, 400, KVT_INVALID,
+                      "body: want {\"namespace\": text, \"hashes\": [sixteen hex digits, ...]}");
+        goto fail;
+    }
+    question->count = json_object_array_length(array);
+    if (question->count > WIRE_QUERY_HASHES_MAX) {
+        kvt_http_fail(response, 413, KVT_RANGE, "%zu hashes; at most %d in one question",
+                      question->count, WIRE_QUERY_HASHES_MAX);
+        goto fail;
+    }
+    question->hashes = kvt_calloc(question->count + 1, sizeof(*question->hashes));
+    if (question->hashes == NULL) {
+        kvt_http_fail(response, 503, KVT_NOMEM, "no memory for %zu hashes", question->count);
+        goto fail;
+    }
+    for (size_t i = 0; i < question->count; i++) {
+        if (kvt_json_to_hash(json_object_array_get_idx(array, i), &question->hashes[i]))
+            continue;
+        kvt_http_fail(response, 400, KVT_INVALID, "hashes[%zu]: want sixteen hex digits", i);
+        goto fail;
+    }
+    return true;
+
+fail:
+    release(question);
+    return false;
+}
+
+static void
+fail_find(struct kvt_http_response *response, enum kvt_err rc)
+{
+    kvt_http_fail(response, rc == KVT_NOTFOUND ? 404 : 503, rc, "%s", kvt_err_text(rc));
+}
+
+void
+advisor_http_find(void *arg, const struct kvt_http_request *request,
+                  struct kvt_http_response *response)
+{
+    const struct advisor_http *http = arg;
+    struct kvt_buffer *out = &response->body;
+    struct wire_query_holder *holders;
+    struct question question;
+    size_t count = 0;
+    enum kvt_err rc = KVT_NOMEM;
+
+    if (!read_question(request, response, &question))
+        return;
+    holders = kvt_calloc(WIRE_QUERY_HOLDERS_MAX, sizeof(*holders));
+    if (holders != NULL)
+        rc = advisor_find_matches(&http->finder, question.namespace_, question.hashes,
+                                  question.count, holders, WIRE_QUERY_HOLDERS_MAX, &count);
+    if (rc != KVT_OK) {
+        fail_find(response, rc);
+    } else {
+        kvt_buffer_printf(out, "{\"schema_version\":1,\"matches\":[");
+        for (size_t i = 0; i < count; i++) {
+            kvt_buffer_printf(out, "%s{", i > 0 ? "," : "");
+            advisor_http_text(out, "holder", holders[i].name);
+            kvt_buffer_printf(out, ",\"dp_rank\":%u,\"tier\":\"%s\",\"blocks\":%u}",
+                              holders[i].dp_rank, kvt_tier_name(holders[i].tier),
+                              holders[i].blocks);
+        }
+        kvt_buffer_printf(out, "]}");
+        kvt_metric_inc(http->counters->queries, 1);
+    }
+    kvt_free(holders);
+    release(&question);
+}
+
+static void
+add_mask(struct kvt_buffer *out, unsigned mask)
+{
+    const char *comma = "";
+
+    for (unsigned tier = KVT_TIER_G1; tier <= KVT_TIER_G4; tier++)
+        if ((mask & KVT_TIER_MASK(tier)) != 0) {
+            kvt_buffer_printf(out, "%s\"%s\"", comma, kvt_tier_name((enum kvt_tier)tier));
+            comma = ",";
+        }
+}
+
+void
+advisor_http_match(void *arg, const struct kvt_http_request *request,
+                   struct kvt_http_response *response)
+{
+    const struct advisor_http *http = arg;
+    struct kvt_buffer *out = &response->body;
+    struct question question;
+    enum kvt_err rc = KVT_NOMEM;
+    uint8_t *masks;
+
+    if (!read_question(request, response, &question))
+        return;
+    masks = kvt_calloc(question.count + 1, 1);
+    if (masks != NULL)
+        rc = advisor_find_masks(&http->finder, question.namespace_, question.hashes, question.count,
+                                masks);
+    if (rc != KVT_OK) {
+        fail_find(response, rc);
+    } else {
+        kvt_buffer_printf(out, "{\"schema_version\":1,\"blocks\":[");
+        for (size_t i = 0; i < question.count; i++) {
+            char hash[KVT_HASH_TEXT_MAX];
+
+            kvt_hash_format(question.hashes[i], hash);
+            kvt_buffer_printf(out, "%s{\"hash\":\"%s\",\"tiers\":[", i > 0 ? "," : "", hash);
+            add_mask(out, masks[i]);
+            kvt_buffer_printf(out, "]}");
+        }
+        kvt_buffer_printf(out, "]}");
+        kvt_metric_inc(http->counters->queries, 1);
+    }
+    kvt_free(masks);
+    release(&question);
+}
+
+/* ---- one block ---- */
+
+static void
+add_hash(struct kvt_buffer *out, const char *key, uint64_t hash)
+{
+    char text[KVT_HASH_TEXT_MAX];
+
+    kvt_hash_format(hash, text);
+    kvt_buffer_printf(out, "\"%s\":\"%s\"", key, text);
+}
+
+static void
+add_places(struct kvt_buffer *out, const struct advisor_find_block *block)
+{
+    kvt_buffer_printf(out, "\"places\":[");
+    for (uint32_t i = 0; i < block->place_count && i < ADVISOR_FIND_PLACES_MAX; i++) {
+        const struct advisor_find_place *place = &block->places[i];
+
+        kvt_buffer_printf(out, "%s{", i > 0 ? "," : "");
+        advisor_http_text(out, "holder", place->holder.name);
+        kvt_buffer_printf(out, ",\"dp_rank\":%u,\"tier\":\"%s\",\"ranks\":%u}",
+                          place->holder.dp_rank, kvt_tier_name(place->holder.tier), place->ranks);
+    }
+    kvt_buffer_printf(out, "],\"place_count\":%u", block->place_count);
+}
+
+/* What the policy thinks of it, in words. */
+static void
+add_policy(const struct advisor_http *http, struct kvt_buffer *out,
+           const struct advisor_find_block *block)
+{
+    const struct advisor_planner_options *settings = advisor_planner_settings(http->planner);
+    bool hot = false;
+    bool cold = false;
+
+    for (uint32_t i = 0; i < block->place_count && i < ADVISOR_FIND_PLACES_MAX; i++) {
+        hot = hot || advisor_holder_is_hot(&block->places[i].holder);
+        cold = cold || advisor_holder_is_cold(&block->places[i].holder);
+    }
+    kvt_buffer_printf(
+        out, "\"policy\":{\"verdict\":\"%s\",\"rule\":\"%s\",\"order_value\":%" PRIu64 ",\"why\":[",
+        hot    ? "keep-hot"
+        : cold ? "keep-cold"
+               : "not-stored",
+        settings->ordering->name, block->touched_ms);
+    if (hot)
+        kvt_buffer_printf(out,
+                          "\"in a hot volume until it is over %u%% full and this is its oldest "
+                          "block\"",
+                          settings->hot_start_ppm / 10000);
+    else if (cold)
+        kvt_buffer_printf(out,
+                          "\"in the bucket; read from there %" PRIu64 " times, promoted after "
+                          "%" PRIu64 "\"",
+                          block->cold_hits, settings->promote_after);
+    else
+        kvt_buffer_printf(out, "\"only workers hold it\"");
+    kvt_buffer_printf(out, "]}");
+}
+
+void
+advisor_http_block(void *arg, const struct kvt_http_request *request,
+                   struct kvt_http_response *response)
+{
+    const struct advisor_http *http = arg;
+    const char *namespace_ = kvt_http_query(request, "namespace");
+    struct kvt_buffer *out = &response->body;
+    struct advisor_find_block *block;
+    uint64_t children[CHILDREN_MAX];
+    size_t child_count;
+    uint64_t hash;
+    enum kvt_err rc;
+
+    if (namespace_ == NULL)
+        namespace_ = "";
+    if (!kvt_hash_parse(request->tail, &hash)) {
+        kvt_http_fail(response, 400, KVT_INVALID, "\"%s\" is no hash", request->tail);
+        return;
+    }
+    block = kvt_calloc(1, sizeof(*block));
+    rc = block == NULL ? KVT_NOMEM : advisor_find_block(&http->finder, namespace_, hash, block);
+    if (rc != KVT_OK) {
+        if (rc == KVT_NOTFOUND)
+            kvt_http_fail(response, 404, rc, "nobody holds %s in namespace \"%s\"", request->tail,
+                          namespace_);
+        else
+            fail_find(response, rc);
+        kvt_free(block);
+        return;
+    }
+    kvt_buffer_printf(out, "{\"schema_version\":1,");
+    add_hash(out, "hash", hash);
+    kvt_buffer_printf(out, ",");
+    add_hash(out, "parent", block->id.parent);
+    kvt_buffer_printf(out, ",\"position\":%u,", block->id.position);
+    advisor_http_text(out, "namespace", namespace_);
+    kvt_buffer_printf(out, ",");
+    add_hash(out, "tokens_hash", block->tokens_hash);
+    kvt_buffer_printf(out, ",\"size\":%" PRIu64 ",\"ranks\":%u,", block->size, block->ranks);
+    add_places(out, block);
+    kvt_buffer_printf(out,
+                      ",\"hits\":%" PRIu64 ",\"cold_hits\":%" PRIu64 ",\"last_access_ms\":%" PRIu64
+                      ",\"children\":[",
+                      block->hits, block->cold_hits, block->last_access_ms);
+    child_count = advisor_find_children(&http->finder, namespace_, hash, children, CHILDREN_MAX);
+    for (size_t i = 0; i < child_count && i < CHILDREN_MAX; i++) {
+        char text[KVT_HASH_TEXT_MAX];
+
+        kvt_hash_format(children[i], text);
+        kvt_buffer_printf(out, "%s\"%s\"", i > 0 ? "," : "", text);
+    }
+    kvt_buffer_printf(out, "],\"child_count\":%zu,", child_count);
+    add_policy(http, out, block);
+    kvt_buffer_printf(out, "}");
+    kvt_free(block);
+}
+
+/* ---- the whole index ---- */
+
+void
+advisor_http_stats(void *arg, const struct kvt_http_request *request,
+                   struct kvt_http_response *response)
+{
+    const struct advisor_http *http = arg;
+    struct index *index = http->finder.memory->index;
+    const uint32_t count = index_holder_count(index);
+    struct kvt_buffer *out = &response->body;
+    struct index_stats stats;
+
+    (void)request;
+    index_stats(index, &stats);
+    kvt_buffer_printf(out,
+                      "{\"schema_version\":1,\"blocks\":%" PRId64 ",\"places\":%" PRIu64
+                      ",\"namespaces\":%" PRIu64 ",\"collisions\":%" PRId64
+                      ",\"whole_in_memory\":%s,\"holders\":[",
+                      kvt_metric_get(http->counters->blocks), stats.places, stats.namespaces,
+                      kvt_metric_get(http->counters->collisions),
+                      advisor_memory_whole(http->finder.memory) ? "true" : "false");
+    for (uint32_t i = 0; i < count; i++) {
+        struct index_holder key;
+        uint64_t blocks;
+        uint64_t bytes;
+
+        index_holder_info(index, i, &key, &blocks, &bytes);
+        kvt_buffer_printf(out, "%s{", i > 0 ? "," : "");
+        advisor_http_text(out, "holder", key.name);
+        kvt_buffer_printf(
+            out, ",\"dp_rank\":%u,\"tier\":\"%s\",\"blocks\":%" PRIu64 ",\"bytes\":%" PRIu64 "}",
+            key.dp_rank, kvt_tier_name(key.tier), blocks, bytes);
+    }
+    kvt_buffer_printf(out, "]}");
+}
+
+static void
+add_row(void *arg, const struct advisor_find_row *row)
+{
+    struct kvt_buffer *out = arg;
+
+    kvt_buffer_printf(out, "{");
+    advisor_http_text(out, "namespace", row->namespace_);
+    kvt_buffer_printf(out, ",");
+    add_hash(out, "hash", row->block.id.hash);
+    kvt_buffer_printf(out, ",");
+    add_hash(out, "parent", row->block.id.parent);
+    kvt_buffer_printf(out, ",\"position\":%u,\"size\":%" PRIu64 ",", row->block.id.position,
+                      row->block.size);
+    advisor_http_text(out, "holder", row->holder.name);
+    kvt_buffer_printf(out, ",\"dp_rank\":%u,\"tier\":\"%s\",\"ranks\":%u}\n", row->holder.dp_rank,
+                      kvt_tier_name(row->holder.tier), row->block.ranks);
+}
+
+void
+advisor_http_dump(void *arg, const struct kvt_http_request *request,
+                  struct kvt_http_response *response)
+{
+    const struct advisor_http *http = arg;
+    struct kvt_buffer *out = &response->body;
+    uint64_t cursor;
+    uint64_t limit;
+    uint64_t next;
+    enum kvt_err rc;
+
+    if (!advisor_http_number(request, response, "cursor", 0, UINT64_MAX, &cursor) ||
+        !advisor_http_number(request, response, "limit", 1000, ADVISOR_HTTP_ROWS_MAX, &limit))
+        return;
+    response->content_type = "application/x-ndjson";
+    rc = advisor_find_rows(&http->finder, cursor, limit == 0 ? 1 : (size_t)limit, &next, add_row,
+                           out);
+    if (rc != KVT_OK) {
+        kvt_buffer_clear(out);
+        fail_find(response, rc);
+        return;
+    }
+    kvt_buffer_printf(out, "{\"next_cursor\":%" PRIu64 "}\n", next);
+}

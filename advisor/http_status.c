@@ -1,0 +1,241 @@
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "advisor/http.h"
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "kvtier/version.h"
+#include "wire/bus.h"
+
+/* Lines of readiness become a JSON array; what does not stop readiness is added here. */
+static size_t
+add_reasons(struct advisor_http *http, struct kvt_buffer *out, bool *ready)
+{
+    const uint64_t now_ms = kvt_clock_unix_ms();
+    struct kvt_buffer why;
+    size_t uncertain;
+    size_t silent;
+    size_t count = 0;
+    size_t live;
+    char *rest;
+    uint64_t event_ms = (uint64_t)kvt_metric_get(http->counters->event_ms);
+
+    kvt_buffer_init(&why, 4096);
+    *ready = advisor_http_ready(http, &why);
+    advisor_publishers_doubts(advisor_engine_publishers(http->engine), &live, &uncertain, &silent);
+    if (uncertain > 0)
+        kvt_buffer_printf(&why, "publishers: %zu uncertain\n", uncertain);
+    if (silent > 0)
+        kvt_buffer_printf(&why, "publishers: no events from %zu\n", silent);
+    if (live > 0 && event_ms != 0 && now_ms > event_ms + http->silent_after_ms)
+        kvt_buffer_printf(&why, "events: none since %" PRIu64 " s\n", (now_ms - event_ms) / 1000);
+    if (!advisor_memory_whole(http->finder.memory))
+        kvt_buffer_printf(&why, "index: does not fit in memory, answered from disk\n");
+    if (advisor_planner_mode(http->planner) == ADVISOR_MODE_ENFORCE &&
+        !advisor_planner_settings(http->planner)->can_enforce)
+        kvt_buffer_printf(&why, "policy: enforce without orders.key_file orders nothing\n");
+    rest = kvt_strdup(kvt_buffer_text(&why));
+    for (char *line = rest; line != NULL && *line != '\0';) {
+        char *end = strchr(line, '\n');
+
+        if (end != NULL)
+            *end = '\0';
+        kvt_buffer_printf(out, "%s", count++ > 0 ? "," : "");
+        kvt_buffer_json_string(out, line);
+        line = end == NULL ? NULL : end + 1;
+    }
+    kvt_free(rest);
+    kvt_buffer_release(&why);
+    return count;
+}
+
+static void
+add_index(const struct advisor_http *http, struct kvt_buffer *out)
+{
+    const struct advisor_counters *counters = http->counters;
+    struct index_stats stats;
+    uint64_t used;
+    uint64_t max;
+
+    index_stats(http->finder.memory->index, &stats);
+    advisor_store_size(http->store, &used, &max);
+    kvt_buffer_printf(out,
+                      "\"index\":{\"blocks\":%" PRId64 ",\"places\":%" PRIu64
+                      ",\"holders\":%" PRIu64 ",\"ram_bytes\":%" PRIu64
+                      ",\"ram_max_bytes\":%" PRIu64 ",\"db_bytes\":%" PRIu64
+                      ",\"db_max_bytes\":%" PRIu64 ",\"collisions\":%" PRId64 "}",
+                      kvt_metric_get(counters->blocks), stats.places, stats.holders,
+                      stats.bytes + (uint64_t)kvt_metric_get(counters->policy_bytes),
+                      http->index_max, used, max, kvt_metric_get(counters->collisions));
+}
+
+static void
+add_tiers(const struct advisor_http *http, struct kvt_buffer *out)
+{
+    struct advisor_tier_view *tiers = kvt_calloc(ADVISOR_TIERS_MAX, sizeof(*tiers));
+    const size_t count =
+        tiers == NULL ? 0 : advisor_planner_tiers(http->planner, tiers, ADVISOR_TIERS_MAX);
+
+    kvt_buffer_printf(out, "\"tiers\":[");
+    for (size_t i = 0; i < count; i++) {
+        kvt_buffer_printf(out, "%s{", i > 0 ? "," : "");
+        advisor_http_text(out, "name", tiers[i].tier.name);
+        kvt_buffer_printf(out,
+                          ",\"used_bytes\":%" PRIu64 ",\"capacity_bytes\":%" PRIu64
+                          ",\"blocks\":%" PRIu64 ",\"start_ppm\":%u,\"stop_ppm\":%u}",
+                          tiers[i].tier.used_bytes, tiers[i].tier.capacity_bytes,
+                          tiers[i].tier.blocks, tiers[i].start_ppm, tiers[i].stop_ppm);
+    }
+    kvt_buffer_printf(out, "]");
+    kvt_free(tiers);
+}
+
+static void
+add_events(const struct advisor_http *http, struct kvt_buffer *out)
+{
+    const struct advisor_counters *counters = http->counters;
+    const int64_t last = kvt_metric_get(counters->events_last);
+    const int64_t committed = kvt_metric_get(counters->events_seq);
+
+    kvt_buffer_printf(out,
+                      "\"events\":{\"applied\":%" PRId64 ",\"skipped\":%" PRId64
+                      ",\"malformed\":%" PRId64 ",\"duplicates\":%" PRId64 ",\"gaps\":%" PRId64
+                      ",\"resyncs\":%" PRId64 ",\"publishers\":%" PRId64 ",\"uncertain\":%" PRId64
+                      ",\"stream_seq\":%" PRId64 ",\"committed_seq\":%" PRId64 ",\"lag\":%" PRId64
+                      ",\"lag_ms\":%" PRId64 ",\"last_event_ms\":%" PRId64 "}",
+                      kvt_metric_get(counters->applied), kvt_metric_get(counters->unknown),
+                      kvt_metric_get(counters->malformed), kvt_metric_get(counters->duplicates),
+                      kvt_metric_get(counters->gaps), kvt_metric_get(counters->resyncs),
+                      kvt_metric_get(counters->publishers), kvt_metric_get(counters->uncertain),
+                      last, committed, last > committed ? last - committed : 0,
+                      kvt_metric_get(counters->lag_ms), kvt_metric_get(counters->event_ms));
+}
+
+static void
+add_gateways(const struct advisor_http *http, struct kvt_buffer *out)
+{
+    struct advisor_gateway_view *gateways = kvt_calloc(ADVISOR_GATEWAYS_MAX, sizeof(*gateways));
+    const size_t count =
+        gateways == NULL ? 0
+                         : advisor_planner_gateways(http->planner, gateways, ADVISOR_GATEWAYS_MAX);
+
+    kvt_buffer_printf(out, "\"gateways\":[");
+    for (size_t i = 0; i < count; i++) {
+        kvt_buffer_printf(out, "%s{", i > 0 ? "," : "");
+        advisor_http_text(out, "name", gateways[i].name);
+        kvt_buffer_printf(out, ",\"healthy\":%s,\"last_report_ms\":%" PRIu64 "}",
+                          gateways[i].healthy ? "true" : "false", gateways[i].last_report_ms);
+    }
+    kvt_buffer_printf(out, "]");
+    kvt_free(gateways);
+}
+
+void
+advisor_http_status(void *arg, const struct kvt_http_request *request,
+                    struct kvt_http_response *response)
+{
+    struct advisor_http *http = arg;
+    const struct advisor_counters *counters = http->counters;
+    struct kvt_buffer *out = &response->body;
+    struct kvt_buffer reasons;
+    const char *state = "ready";
+    bool ready;
+
+    (void)request;
+    kvt_buffer_init(&reasons, 16384);
+    if (add_reasons(http, &reasons, &ready) > 0)
+        state = advisor_engine_caught_up(http->engine) ? "degraded" : "starting";
+    kvt_buffer_printf(out,
+                      "{\"schema_version\":1,\"program\":\"kvtier-advisor\",\"version\":\"%s\","
+                      "\"uptime_ms\":%" PRIu64 ",\"state\":\"%s\",\"reasons\":[%s],"
+                      "\"mode\":\"%s\",",
+                      KVT_VERSION, kvt_clock_mono_ms() - http->started_ms, state,
+                      kvt_buffer_text(&reasons),
+                      advisor_mode_name(advisor_planner_mode(http->planner)));
+    kvt_buffer_release(&reasons);
+    add_index(http, out);
+    kvt_buffer_printf(out, ",");
+    add_tiers(http, out);
+    kvt_buffer_printf(out, ",");
+    add_events(http, out);
+    kvt_buffer_printf(
+        out,
+        ",\"orders\":{\"issued\":%" PRId64 ",\"pending\":%" PRId64 ",\"done\":%" PRId64
+        ",\"failed\":%" PRId64 ",\"expired\":%" PRId64 ",\"observed\":%" PRId64 "},\"nats\":{",
+        kvt_metric_get(counters->orders_issued), kvt_metric_get(counters->orders_pending),
+        kvt_metric_get(counters->orders_done), kvt_metric_get(counters->orders_failed),
+        kvt_metric_get(counters->orders_expired), kvt_metric_get(counters->orders_observed));
+    advisor_http_text(out, "url", http->nats_url);
+    kvt_buffer_printf(out, ",\"connected\":%s,\"reconnects\":%" PRIu64 "},",
+                      wire_bus_connected(http->bus) ? "true" : "false",
+                      wire_bus_reconnects(http->bus));
+    add_gateways(http, out);
+    kvt_buffer_printf(out, "}");
+}
+
+/* ---- publishers ---- */
+
+/* Blocks in a worker's own tiers, over its dp ranks. */
+static uint64_t
+blocks_of(const struct advisor_http *http, const char *worker)
+{
+    struct index *index = http->finder.memory->index;
+    const uint32_t count = index_holder_count(index);
+    uint64_t sum = 0;
+
+    for (uint32_t i = 0; i < count; i++) {
+        struct index_holder key;
+        uint64_t blocks;
+        uint64_t bytes;
+
+        index_holder_info(index, i, &key, &blocks, &bytes);
+        if (key.tier != KVT_TIER_G4 && strcmp(key.name, worker) == 0)
+            sum += blocks;
+    }
+    return sum;
+}
+
+static const char *
+state_name(enum advisor_publisher_state state)
+{
+    switch (state) {
+    case ADVISOR_LIVE: return "live";
+    case ADVISOR_UNCERTAIN: return "uncertain";
+    case ADVISOR_GONE: return "gone";
+    }
+    return "gone";
+}
+
+void
+advisor_http_publishers(void *arg, const struct kvt_http_request *request,
+                        struct kvt_http_response *response)
+{
+    const struct advisor_http *http = arg;
+    struct kvt_buffer *out = &response->body;
+    struct advisor_publisher_view *views;
+    const size_t count = advisor_publishers_views(advisor_engine_publishers(http->engine), &views);
+
+    (void)request;
+    kvt_buffer_printf(out, "{\"schema_version\":1,\"publishers\":[");
+    for (size_t i = 0; i < count; i++) {
+        const struct advisor_publisher_view *view = &views[i];
+
+        kvt_buffer_printf(out, "%s{", i > 0 ? "," : "");
+        advisor_http_text(out, "worker", view->row.worker);
+        kvt_buffer_printf(out, ",");
+        advisor_http_text(out, "namespace", view->namespace_);
+        kvt_buffer_printf(out,
+                          ",\"incarnation\":%" PRIu64 ",\"last_seq\":%" PRIu64
+                          ",\"state\":\"%s\",\"silent\":%s,\"gaps\":%" PRIu64
+                          ",\"resyncs\":%" PRIu64 ",\"blocks\":%" PRIu64
+                          ",\"last_event_ms\":%" PRIu64 ",",
+                          view->row.incarnation, view->row.last_seq, state_name(view->state),
+                          view->silent ? "true" : "false", view->row.gaps, view->row.resyncs,
+                          blocks_of(http, view->row.worker), view->row.last_event_ms);
+        advisor_http_text(out, "last_error", view->error);
+        kvt_buffer_printf(out, "}");
+    }
+    kvt_buffer_printf(out, "]}");
+    kvt_free(views);
+}

@@ -1,0 +1,40 @@
+/*
+ * advisor/item.h -- one thing that arrived, on its way to the engine.
+ *
+ * Why: NATS threads copy and leave; what they leave is this.
+ * Ownership: whoever took it from a queue, until advisor_item_free().
+ * Threads:   one owner at a time.
+ * Limits:    WIRE_BUS_MESSAGE_MAX bytes.
+ */
+#ifndef ADVISOR_ITEM_H
+#define ADVISOR_ITEM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kvtier/error.h"
+
+enum advisor_item_kind {
+    ADVISOR_ITEM_MESSAGE,
+    ADVISOR_ITEM_GAP,   /* messages were lost in front of this: everybody may have missed some */
+    ADVISOR_ITEM_START, /* as GAP, and sequences begin anew: `created_ms` names the stream */
+};
+
+struct advisor_item {
+    struct advisor_item *next; /* for the owner's list */
+    uint64_t stream_seq;       /* 0: not from a stream */
+    uint64_t time_ms;          /* when it was stored; arrival where there is no stream */
+    uint64_t created_ms;
+    enum advisor_item_kind kind;
+    char *subject;
+    uint8_t *bytes;
+    size_t size;
+};
+
+/** A copy of a message.  KVT_OK or KVT_NOMEM. */
+KVT_NODISCARD enum kvt_err advisor_item_new(struct advisor_item **out, enum advisor_item_kind kind,
+                                            const char *subject, const void *bytes, size_t size);
+/** NULL is allowed. */
+void advisor_item_free(struct advisor_item *item);
+
+#endif /* ADVISOR_ITEM_H */

@@ -1,0 +1,128 @@
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "advisor/daemon.h"
+#include "base/config.h"
+#include "base/http.h"
+#include "base/log.h"
+#include "base/program.h"
+
+enum {
+#define PARAM(id, ...) ADVISOR_##id,
+#include "config/advisor.def"
+#include "config/common.def"
+#undef PARAM
+    ADVISOR_PARAM_COUNT
+};
+
+static const struct kvt_param params[] = {
+#define PARAM KVT_PARAM_ROW
+#include "config/advisor.def"
+#include "config/common.def"
+#undef PARAM
+};
+
+enum { WAIT_MS = 1000, SECRET_MAX = 256 };
+
+static enum kvt_err
+read_secrets(const struct kvt_config *config, struct advisor_settings *settings, char *token,
+             size_t token_size, struct kvt_error *err)
+{
+    char text[SECRET_MAX];
+    enum kvt_err rc;
+
+    token[0] = '\0';
+    if (kvt_config_is_set(config, ADVISOR_ADMIN_TOKEN_FILE)) {
+        rc = kvt_config_secret(config, ADVISOR_ADMIN_TOKEN_FILE, token, token_size, err);
+        if (rc != KVT_OK)
+            return rc;
+    }
+    if (!kvt_config_is_set(config, ADVISOR_ORDERS_KEY_FILE))
+        return KVT_OK;
+    rc = kvt_config_secret(config, ADVISOR_ORDERS_KEY_FILE, text, sizeof(text), err);
+    if (rc == KVT_OK)
+        rc = advisor_daemon_key(text, &settings->order_key, err);
+    explicit_bzero(text, sizeof(text));
+    return rc;
+}
+
+static void
+read_settings(const struct kvt_config *config, struct advisor_settings *settings)
+{
+    *settings = (struct advisor_settings){
+        .state_dir = kvt_config_string(config, ADVISOR_STATE_DIR),
+        .db_max = kvt_config_u64(config, ADVISOR_DB_MAX),
+        .index_max = kvt_config_u64(config, ADVISOR_INDEX_MAX),
+        .commit_max_wait_ms = kvt_config_u64(config, ADVISOR_COMMIT_MAX_WAIT),
+        .core = strcmp(kvt_config_string(config, ADVISOR_EVENTS_TRANSPORT), "core") == 0,
+        .silent_after_ms = kvt_config_u64(config, ADVISOR_PUBLISHERS_SILENT_AFTER),
+        .gone_after_ms = kvt_config_u64(config, ADVISOR_PUBLISHERS_GONE_AFTER),
+        .ordering = kvt_config_string(config, ADVISOR_POLICY_ORDERING),
+        .hot_start_ppm = kvt_config_ppm(config, ADVISOR_POLICY_HOT_START),
+        .hot_stop_ppm = kvt_config_ppm(config, ADVISOR_POLICY_HOT_STOP),
+        .cold_start_ppm = kvt_config_ppm(config, ADVISOR_POLICY_COLD_START),
+        .cold_stop_ppm = kvt_config_ppm(config, ADVISOR_POLICY_COLD_STOP),
+        .promote_after = kvt_config_u64(config, ADVISOR_POLICY_PROMOTE_AFTER),
+        .plan_interval_ms = kvt_config_u64(config, ADVISOR_POLICY_INTERVAL),
+        .order_expiry_ms = kvt_config_u64(config, ADVISOR_ORDER_EXPIRY),
+        .admin_bind = kvt_config_string(config, ADVISOR_ADMIN_BIND),
+        .admin_port = (uint16_t)kvt_config_u64(config, ADVISOR_ADMIN_PORT),
+        .ports_file = kvt_config_string(config, ADVISOR_PORTS_FILE),
+        .bus =
+            {
+                .url = kvt_config_string(config, ADVISOR_NATS_URL),
+                .name = "kvtier-advisor",
+                .user_file = kvt_config_string(config, ADVISOR_NATS_USER_FILE),
+                .token_file = kvt_config_string(config, ADVISOR_NATS_TOKEN_FILE),
+                .creds_file = kvt_config_string(config, ADVISOR_NATS_CREDS_FILE),
+                .ca_file = kvt_config_string(config, ADVISOR_NATS_CA_FILE),
+                .connect_now = false,
+            },
+    };
+    /* The table's words are the planner's. */
+    (void)advisor_mode_parse(kvt_config_string(config, ADVISOR_POLICY_MODE), &settings->mode);
+}
+
+static enum kvt_err
+run(const struct kvt_config *config, struct kvt_error *err)
+{
+    char token[KVT_HTTP_TOKEN_MAX + 1];
+    struct advisor_settings settings;
+    struct advisor_daemon *daemon;
+    enum kvt_err rc;
+
+    read_settings(config, &settings);
+    rc = read_secrets(config, &settings, token, sizeof(token), err);
+    if (rc != KVT_OK)
+        return rc;
+    settings.admin_token = token;
+    rc = advisor_daemon_open(&daemon, &settings, err);
+    explicit_bzero(token, sizeof(token));
+    explicit_bzero(&settings.order_key, sizeof(settings.order_key));
+    if (rc != KVT_OK)
+        return rc;
+    kvt_log_info("advisor.daemon", "started", "admin port %u, policy mode %s",
+                 advisor_daemon_port(daemon), advisor_mode_name(settings.mode));
+    kvt_program_ready("taking events");
+    while (!kvt_program_wait(WAIT_MS))
+        continue;
+    kvt_log_info("advisor.daemon", "stopping", "asked to stop");
+    advisor_daemon_close(daemon);
+    return KVT_OK;
+}
+
+int
+main(int argc, char **argv)
+{
+    static const struct kvt_program program = {
+        .name = "kvtier-advisor",
+        .summary = "keeps the index of who holds which KV block, and decides what moves where",
+        .usage = "",
+        .params = params,
+        .param_count = sizeof(params) / sizeof(params[0]),
+        .run = run,
+    };
+
+    return kvt_program_main(argc, argv, &program);
+}

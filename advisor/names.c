@@ -1,0 +1,267 @@
+#include "advisor/names.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "advisor/map.h"
+#include "base/alloc.h"
+
+struct holder {
+    struct index_holder key;
+    uint32_t index_number;
+};
+
+struct space {
+    char name[KVT_NAMESPACE_MAX];
+    uint32_t index_number;
+};
+
+struct advisor_names {
+    struct index *index;
+    struct advisor_map *by_name; /* of both: the key's first byte tells which */
+    struct holder *holders;
+    struct space *spaces;
+    uint32_t holder_count;
+    uint32_t holder_capacity;
+    uint32_t holder_saved;
+    uint32_t space_count;
+    uint32_t space_capacity;
+    uint32_t space_saved;
+};
+
+struct key {
+    uint8_t bytes[ADVISOR_MAP_KEY_MAX];
+    size_t size;
+};
+
+enum kvt_err
+advisor_names_new(struct advisor_names **out, struct index *index)
+{
+    struct advisor_names *names = kvt_calloc(1, sizeof(*names));
+
+    *out = NULL;
+    if (names == NULL)
+        return KVT_NOMEM;
+    names->index = index;
+    if (advisor_map_new(&names->by_name) != KVT_OK) {
+        advisor_names_free(names);
+        return KVT_NOMEM;
+    }
+    *out = names;
+    return KVT_OK;
+}
+
+void
+advisor_names_free(struct advisor_names *names)
+{
+    if (names == NULL)
+        return;
+    advisor_map_free(names->by_name);
+    kvt_free(names->holders);
+    kvt_free(names->spaces);
+    kvt_free(names);
+}
+
+static struct key
+space_key(const char *name)
+{
+    struct key key = {.bytes = {'n'}};
+    const size_t size = strlen(name);
+
+    assert(size < KVT_NAMESPACE_MAX);
+    memcpy(key.bytes + 1, name, size);
+    key.size = 1 + size;
+    return key;
+}
+
+static struct key
+holder_key(const struct index_holder *holder)
+{
+    struct key key = {.bytes = {'h'}};
+    const size_t size = strlen(holder->name);
+
+    assert(size < KVT_NAME_MAX);
+    key.bytes[1] = (uint8_t)holder->tier;
+    memcpy(key.bytes + 2, &holder->dp_rank, sizeof(holder->dp_rank));
+    memcpy(key.bytes + 2 + sizeof(holder->dp_rank), holder->name, size);
+    key.size = 2 + sizeof(holder->dp_rank) + size;
+    return key;
+}
+
+/* Room for one more row. */
+static enum kvt_err
+grow(void **rows, uint32_t count, uint32_t *capacity, size_t size)
+{
+    const uint32_t wanted = *capacity == 0 ? 16 : *capacity * 2;
+    void *more;
+
+    if (count < *capacity)
+        return KVT_OK;
+    more = kvt_realloc(*rows, wanted, size);
+    if (more == NULL)
+        return KVT_NOMEM;
+    *rows = more;
+    *capacity = wanted;
+    return KVT_OK;
+}
+
+enum kvt_err
+advisor_names_namespace(struct advisor_names *names, const char *name, uint32_t *ns)
+{
+    const struct key key = space_key(name);
+    void *rows = names->spaces;
+    struct space space = {0};
+    enum kvt_err rc;
+
+    if (advisor_map_get(names->by_name, key.bytes, key.size, ns))
+        return KVT_OK;
+    if (names->space_count >= INDEX_NAMESPACES_MAX)
+        return KVT_FULL;
+    rc = grow(&rows, names->space_count, &names->space_capacity, sizeof(*names->spaces));
+    names->spaces = rows;
+    (void)snprintf(space.name, sizeof(space.name), "%s", name);
+    if (rc == KVT_OK)
+        rc = index_namespace(names->index, name, &space.index_number);
+    if (rc == KVT_OK)
+        rc = advisor_map_put(names->by_name, key.bytes, key.size, names->space_count);
+    if (rc != KVT_OK)
+        return rc;
+    names->spaces[names->space_count] = space;
+    *ns = names->space_count++;
+    return KVT_OK;
+}
+
+enum kvt_err
+advisor_names_holder(struct advisor_names *names, const struct index_holder *wanted,
+                     uint32_t *number)
+{
+    struct holder holder = {0};
+    void *rows = names->holders;
+    struct key key;
+    enum kvt_err rc;
+
+    /* Copied member by member: the row goes to disk as it lies in memory, padding and all. */
+    memcpy(holder.key.name, wanted->name, strlen(wanted->name));
+    holder.key.tier = wanted->tier;
+    holder.key.dp_rank = wanted->tier == KVT_TIER_G4 ? 0 : wanted->dp_rank;
+    key = holder_key(&holder.key);
+    if (advisor_map_get(names->by_name, key.bytes, key.size, number))
+        return KVT_OK;
+    if (names->holder_count >= INDEX_HOLDERS_MAX)
+        return KVT_FULL;
+    rc = grow(&rows, names->holder_count, &names->holder_capacity, sizeof(*names->holders));
+    names->holders = rows;
+    if (rc == KVT_OK)
+        rc = index_holder(names->index, &holder.key, &holder.index_number);
+    if (rc == KVT_OK)
+        rc = advisor_map_put(names->by_name, key.bytes, key.size, names->holder_count);
+    if (rc != KVT_OK)
+        return rc;
+    names->holders[names->holder_count] = holder;
+    *number = names->holder_count++;
+    return KVT_OK;
+}
+
+static enum kvt_err
+load_space(void *arg, uint32_t number, const char *name)
+{
+    struct advisor_names *names = arg;
+    uint32_t ns;
+    const enum kvt_err rc = advisor_names_namespace(names, name, &ns);
+
+    if (rc == KVT_OK && ns != number)
+        return KVT_CORRUPT;
+    return rc;
+}
+
+static enum kvt_err
+load_holder(void *arg, uint32_t number, const struct index_holder *key)
+{
+    struct advisor_names *names = arg;
+    uint32_t holder;
+    enum kvt_err rc;
+
+    if (memchr(key->name, '\0', sizeof(key->name)) == NULL)
+        return KVT_CORRUPT;
+    rc = advisor_names_holder(names, key, &holder);
+    if (rc == KVT_OK && holder != number)
+        return KVT_CORRUPT;
+    return rc;
+}
+
+enum kvt_err
+advisor_names_load(struct advisor_names *names, const struct advisor_txn *txn)
+{
+    enum kvt_err rc = advisor_store_namespaces(txn, load_space, names);
+
+    if (rc == KVT_OK)
+        rc = advisor_store_holders(txn, load_holder, names);
+    advisor_names_saved(names);
+    return rc;
+}
+
+enum kvt_err
+advisor_names_save(const struct advisor_names *names, const struct advisor_txn *txn)
+{
+    enum kvt_err rc = KVT_OK;
+
+    for (uint32_t i = names->space_saved; i < names->space_count && rc == KVT_OK; i++)
+        rc = advisor_store_put_namespace(txn, i, names->spaces[i].name);
+    for (uint32_t i = names->holder_saved; i < names->holder_count && rc == KVT_OK; i++)
+        rc = advisor_store_put_holder(txn, i, &names->holders[i].key);
+    return rc;
+}
+
+void
+advisor_names_saved(struct advisor_names *names)
+{
+    names->space_saved = names->space_count;
+    names->holder_saved = names->holder_count;
+}
+
+const char *
+advisor_names_namespace_text(const struct advisor_names *names, uint32_t ns)
+{
+    assert(ns < names->space_count);
+    return names->spaces[ns].name;
+}
+
+const struct index_holder *
+advisor_names_holder_key(const struct advisor_names *names, uint32_t holder)
+{
+    assert(holder < names->holder_count);
+    return &names->holders[holder].key;
+}
+
+uint32_t
+advisor_names_holder_count(const struct advisor_names *names)
+{
+    return names->holder_count;
+}
+
+uint32_t
+advisor_names_index_namespace(const struct advisor_names *names, uint32_t ns)
+{
+    assert(ns < names->space_count);
+    return names->spaces[ns].index_number;
+}
+
+uint32_t
+advisor_names_index_holder(const struct advisor_names *names, uint32_t holder)
+{
+    assert(holder < names->holder_count);
+    return names->holders[holder].index_number;
+}
+
+bool
+advisor_holder_is_hot(const struct index_holder *key)
+{
+    return key->tier == KVT_TIER_G4 && strncmp(key->name, "hot@", 4) == 0;
+}
+
+bool
+advisor_holder_is_cold(const struct index_holder *key)
+{
+    return key->tier == KVT_TIER_G4 && strncmp(key->name, "cold@", 5) == 0;
+}

@@ -1,0 +1,485 @@
+#include "advisor/planner.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "advisor/planner_private.h"
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/log.h"
+
+enum { LOAD_PAGE = 65536 };
+
+static const char *const mode_names[] = {"off", "observe", "enforce"};
+
+const char *
+advisor_mode_name(enum advisor_mode mode)
+{
+    return mode_names[mode];
+}
+
+bool
+advisor_mode_parse(const char *text, enum advisor_mode *mode)
+{
+    for (size_t i = 0; i < sizeof(mode_names) / sizeof(mode_names[0]); i++)
+        if (strcmp(text, mode_names[i]) == 0) {
+            *mode = (enum advisor_mode)i;
+            return true;
+        }
+    *mode = ADVISOR_MODE_OFF;
+    return false;
+}
+
+enum kvt_err
+advisor_planner_new(struct advisor_planner **out, const struct advisor_planner_options *options)
+{
+    struct advisor_planner *planner = kvt_calloc(1, sizeof(*planner));
+
+    *out = NULL;
+    if (planner == NULL)
+        return KVT_NOMEM;
+    planner->options = *options;
+    planner->counters = *options->counters;
+    planner->shared.mode = options->mode;
+    if (pthread_mutex_init(&planner->shared.lock, NULL) != 0) {
+        kvt_free(planner);
+        return KVT_NOMEM;
+    }
+    *out = planner;
+    return KVT_OK;
+}
+
+void
+advisor_planner_free(struct advisor_planner *planner)
+{
+    if (planner == NULL)
+        return;
+    for (uint32_t i = 0; i < planner->tier_count; i++)
+        planner->options.ordering->free(planner->tiers[i].state);
+    for (uint32_t i = 0; i < planner->gateway_count; i++)
+        kvt_free(planner->gateways[i].candidates);
+    advisor_planner_free_orders(planner);
+    kvt_free(planner->tier_of);
+    (void)pthread_mutex_destroy(&planner->shared.lock);
+    kvt_free(planner);
+}
+
+/* ---- tiers and gateways ---- */
+
+uint32_t
+advisor_planner_tier(struct advisor_planner *planner, const char *name)
+{
+    struct index_holder key = {.tier = KVT_TIER_G4};
+    struct advisor_tier *tier;
+
+    for (uint32_t i = 0; i < planner->tier_count; i++)
+        if (strcmp(planner->tiers[i].name, name) == 0)
+            return i;
+    (void)snprintf(key.name, sizeof(key.name), "%s", name);
+    if (!advisor_holder_is_hot(&key) && !advisor_holder_is_cold(&key))
+        return ADVISOR_NONE;
+    if (planner->tier_count == ADVISOR_TIERS_MAX) {
+        kvt_log_warn("advisor.planner", "tiers", "more than %d tiers: %s is not planned for",
+                     ADVISOR_TIERS_MAX, name);
+        return ADVISOR_NONE;
+    }
+    tier = &planner->tiers[planner->tier_count];
+    *tier = (struct advisor_tier){.hot = advisor_holder_is_hot(&key), .gateway = ADVISOR_NONE};
+    memcpy(tier->name, key.name, sizeof(tier->name));
+    if (planner->options.ordering->init(&tier->state, planner->options.bytes_max) != KVT_OK)
+        return ADVISOR_NONE;
+    return planner->tier_count++;
+}
+
+/* The tier behind a holder's number, remembered: every committed event asks. */
+static uint32_t
+tier_of(struct advisor_planner *planner, uint32_t holder)
+{
+    const struct index_holder *key = advisor_names_holder_key(planner->names, holder);
+
+    if (key->tier != KVT_TIER_G4)
+        return ADVISOR_NONE;
+    if (holder >= planner->tier_of_count) {
+        const uint32_t count = advisor_names_holder_count(planner->names);
+        uint32_t *more = kvt_realloc(planner->tier_of, count, sizeof(*more));
+
+        if (more == NULL)
+            return ADVISOR_NONE;
+        for (uint32_t i = planner->tier_of_count; i < count; i++)
+            more[i] = ADVISOR_NONE;
+        planner->tier_of = more;
+        planner->tier_of_count = count;
+    }
+    if (planner->tier_of[holder] == ADVISOR_NONE)
+        planner->tier_of[holder] = advisor_planner_tier(planner, key->name);
+    return planner->tier_of[holder];
+}
+
+static struct advisor_gateway *
+find_gateway(struct advisor_planner *planner, const char *name)
+{
+    struct advisor_gateway *gateway;
+
+    for (uint32_t i = 0; i < planner->gateway_count; i++)
+        if (strcmp(planner->gateways[i].row.name, name) == 0)
+            return &planner->gateways[i];
+    if (planner->gateway_count == ADVISOR_GATEWAYS_MAX || name[0] == '\0')
+        return NULL;
+    gateway = &planner->gateways[planner->gateway_count];
+    *gateway = (struct advisor_gateway){.hot = ADVISOR_NONE, .cold = ADVISOR_NONE};
+    (void)snprintf(gateway->row.name, sizeof(gateway->row.name), "%s", name);
+    gateway->candidates = kvt_calloc(ADVISOR_CANDIDATES_MAX, sizeof(*gateway->candidates));
+    if (gateway->candidates == NULL)
+        return NULL;
+    planner->gateway_count++;
+    return gateway;
+}
+
+uint32_t
+advisor_planner_gateway(const struct advisor_planner *planner, const char *name)
+{
+    for (uint32_t i = 0; i < planner->gateway_count; i++)
+        if (strcmp(planner->gateways[i].row.name, name) == 0)
+            return i;
+    return ADVISOR_NONE;
+}
+
+static void
+take_tiers(struct advisor_planner *planner, struct advisor_gateway *gateway,
+           const struct kvt_report *report, uint64_t now_ms)
+{
+    for (uint32_t i = 0; i < report->tier_count; i++) {
+        const uint32_t number = advisor_planner_tier(planner, report->tiers[i].name);
+        struct advisor_tier *tier;
+
+        if (number == ADVISOR_NONE)
+            continue;
+        tier = &planner->tiers[number];
+        tier->report = report->tiers[i];
+        tier->report_ms = now_ms;
+        tier->gateway = (uint32_t)(gateway - planner->gateways);
+        if (tier->hot)
+            gateway->hot = number;
+        else
+            gateway->cold = number;
+    }
+}
+
+bool
+advisor_planner_report(struct advisor_planner *planner, const struct kvt_report *report,
+                       uint64_t now_ms)
+{
+    struct advisor_gateway *gateway = find_gateway(planner, report->gateway);
+
+    if (gateway == NULL)
+        return false;
+    if (report->incarnation < gateway->row.incarnation ||
+        (report->incarnation == gateway->row.incarnation && report->seq <= gateway->row.seq))
+        return false;
+    gateway->row.incarnation = report->incarnation;
+    gateway->row.seq = report->seq;
+    gateway->dirty = true;
+    gateway->healthy = report->healthy;
+    /* Its own clock: a report that waited in the stream is as old as it is. */
+    gateway->report_ms = report->time_ms < now_ms ? report->time_ms : now_ms;
+    take_tiers(planner, gateway, report, gateway->report_ms);
+    advisor_planner_take_results(planner, report, now_ms);
+    advisor_planner_show(planner);
+    return true;
+}
+
+/* ---- blocks ---- */
+
+static void
+touch(struct advisor_planner *planner, uint32_t number, const struct advisor_policy_block *block)
+{
+    struct advisor_tier *tier = &planner->tiers[number];
+    const enum kvt_err rc = planner->options.ordering->touch(tier->state, block);
+
+    if (rc == KVT_OK || tier->truncated)
+        return;
+    tier->truncated = true;
+    kvt_log_warn("advisor.planner", "truncated",
+                 "%s has more blocks than the ordering has memory for: some are not considered; "
+                 "raise index.max",
+                 tier->name);
+}
+
+static void
+add_candidate(struct advisor_planner *planner, const struct advisor_effect *effect)
+{
+    struct advisor_gateway *gateway;
+    const struct advisor_policy_block block = {
+        .hash = effect->op.hash,
+        .parent = effect->parent,
+        .bytes = effect->op.size * (uint64_t)__builtin_popcount(effect->ranks),
+        .touched_ms = effect->touched_ms,
+        .ns = effect->op.ns,
+        .position = effect->position,
+        .ranks = effect->ranks,
+    };
+
+    if (effect->op.reporter >= planner->gateway_count || effect->in_hot || effect->ranks == 0)
+        return;
+    gateway = &planner->gateways[effect->op.reporter];
+    for (uint32_t i = 0; i < gateway->candidate_count; i++)
+        if (gateway->candidates[i].block.hash == block.hash &&
+            gateway->candidates[i].block.ns == block.ns)
+            return;
+    /* Full: whoever is read again will come again. */
+    if (gateway->candidate_count < ADVISOR_CANDIDATES_MAX)
+        gateway->candidates[gateway->candidate_count++].block = block;
+}
+
+void
+advisor_planner_apply(struct advisor_planner *planner, const struct advisor_effect *effects,
+                      size_t count)
+{
+    const struct advisor_policy_ops *ordering = planner->options.ordering;
+
+    for (size_t i = 0; i < count; i++) {
+        const struct advisor_effect *effect = &effects[i];
+        const uint32_t tier = tier_of(planner, effect->op.holder);
+        struct advisor_policy_block block = {
+            .hash = effect->op.hash,
+            .parent = effect->parent,
+            .touched_ms = effect->touched_ms,
+            .ns = effect->op.ns,
+            .position = effect->position,
+            .ranks = effect->ranks,
+        };
+
+        if (tier == ADVISOR_NONE)
+            continue;
+        block.bytes = effect->op.size * (uint64_t)__builtin_popcount(effect->ranks);
+        if (effect->ranks == 0)
+            ordering->drop(planner->tiers[tier].state, block.ns, block.hash);
+        else if (effect->op.kind != ADVISOR_OP_REMOVE)
+            touch(planner, tier, &block);
+        if (effect->op.kind == ADVISOR_OP_ACCESS && effect->op.cold &&
+            planner->options.promote_after > 0 &&
+            effect->cold_recent >= planner->options.promote_after)
+            add_candidate(planner, effect);
+    }
+}
+
+/* ---- durable ---- */
+
+static enum kvt_err
+load_gateway(void *arg, const struct advisor_gateway_row *row)
+{
+    struct advisor_gateway *gateway;
+
+    if (memchr(row->name, '\0', sizeof(row->name)) == NULL)
+        return KVT_CORRUPT;
+    gateway = find_gateway(arg, row->name);
+    if (gateway == NULL)
+        return KVT_NOMEM;
+    gateway->row = *row;
+    return KVT_OK;
+}
+
+static enum kvt_err
+load_block(void *arg, const struct advisor_store_block *row)
+{
+    struct advisor_planner *planner = arg;
+
+    for (uint32_t i = 0; i < row->place_count; i++) {
+        const uint32_t tier = tier_of(planner, row->places[i].holder);
+        const struct advisor_policy_block block = {
+            .hash = row->hash,
+            .parent = row->parent,
+            .bytes = row->size * (uint64_t)__builtin_popcount(row->places[i].ranks),
+            .touched_ms = row->touched_ms,
+            .ns = row->ns,
+            .position = row->position,
+            .ranks = row->places[i].ranks,
+        };
+
+        if (tier != ADVISOR_NONE)
+            touch(planner, tier, &block);
+    }
+    return KVT_OK;
+}
+
+static enum kvt_err
+load_blocks(struct advisor_planner *planner, const struct advisor_txn *txn)
+{
+    uint64_t next = 0;
+    enum kvt_err rc;
+
+    do
+        rc = advisor_store_blocks(txn, next, LOAD_PAGE, &next, load_block, planner);
+    while (rc == KVT_OK && next != 0);
+    return rc;
+}
+
+enum kvt_err
+advisor_planner_load(struct advisor_planner *planner, const struct advisor_txn *txn,
+                     const struct advisor_names *names, uint64_t now_ms)
+{
+    uint64_t mode = 0;
+    uint64_t epoch = 0;
+    enum kvt_err rc;
+
+    planner->names = names;
+    rc = advisor_store_gateways(txn, load_gateway, planner);
+    if (rc == KVT_OK)
+        rc = advisor_planner_load_orders(planner, txn);
+    /* Twice: the second time every parent is there to take over its children's age. */
+    for (int i = 0; i < 2 && rc == KVT_OK; i++)
+        rc = load_blocks(planner, txn);
+    if (rc == KVT_OK)
+        rc = advisor_store_number(txn, ADVISOR_META_MODE, &mode);
+    if (rc == KVT_OK)
+        rc = advisor_store_number(txn, ADVISOR_META_EPOCH, &epoch);
+    if (rc != KVT_OK)
+        return rc;
+    if (mode > 0 && mode <= ADVISOR_MODE_ENFORCE + 1)
+        planner->shared.mode = (enum advisor_mode)(mode - 1);
+    /* Larger than any before, also when the state folder was lost: gateways refuse lower ones. */
+    planner->epoch = epoch + 1 > now_ms / 1000 ? epoch + 1 : now_ms / 1000;
+    planner->epoch_dirty = true;
+    return KVT_OK;
+}
+
+bool
+advisor_planner_dirty(const struct advisor_planner *planner)
+{
+    if (planner->epoch_dirty || planner->forget_count > 0)
+        return true;
+    for (size_t i = 0; i < planner->order_count; i++)
+        if (planner->orders[i]->dirty)
+            return true;
+    for (uint32_t i = 0; i < planner->gateway_count; i++)
+        if (planner->gateways[i].dirty)
+            return true;
+    return false;
+}
+
+enum kvt_err
+advisor_planner_save(struct advisor_planner *planner, const struct advisor_txn *txn)
+{
+    enum kvt_err rc = advisor_planner_save_orders(planner, txn);
+    uint64_t mode;
+    bool mode_dirty;
+
+    for (uint32_t i = 0; i < planner->gateway_count && rc == KVT_OK; i++)
+        if (planner->gateways[i].dirty)
+            rc = advisor_store_put_gateway(txn, &planner->gateways[i].row);
+    if (rc == KVT_OK && planner->epoch_dirty)
+        rc = advisor_store_put_number(txn, ADVISOR_META_EPOCH, planner->epoch);
+    (void)pthread_mutex_lock(&planner->shared.lock);
+    mode = (uint64_t)planner->shared.mode + 1;
+    mode_dirty = planner->shared.mode_dirty;
+    (void)pthread_mutex_unlock(&planner->shared.lock);
+    if (rc == KVT_OK && mode_dirty)
+        rc = advisor_store_put_number(txn, ADVISOR_META_MODE, mode);
+    return rc;
+}
+
+void
+advisor_planner_saved(struct advisor_planner *planner)
+{
+    uint64_t bytes = 0;
+
+    advisor_planner_saved_orders(planner);
+    planner->epoch_dirty = false;
+    for (uint32_t i = 0; i < planner->gateway_count; i++)
+        planner->gateways[i].dirty = false;
+    for (uint32_t i = 0; i < planner->tier_count; i++)
+        bytes += planner->options.ordering->bytes(planner->tiers[i].state);
+    kvt_metric_set(planner->counters.policy_bytes, (int64_t)bytes);
+}
+
+/* ---- any thread ---- */
+
+void
+advisor_planner_show(struct advisor_planner *planner)
+{
+    const struct advisor_planner_options *options = &planner->options;
+    size_t count = 0;
+
+    (void)pthread_mutex_lock(&planner->shared.lock);
+    for (uint32_t i = 0; i < planner->tier_count; i++) {
+        const struct advisor_tier *tier = &planner->tiers[i];
+        struct advisor_tier_view *view = &planner->shared.tiers[count];
+
+        if (tier->report_ms == 0)
+            continue;
+        count++;
+        view->tier = tier->report;
+        view->start_ppm = tier->hot ? options->hot_start_ppm : options->cold_start_ppm;
+        view->stop_ppm = tier->hot ? options->hot_stop_ppm : options->cold_stop_ppm;
+        if (tier->report.capacity_bytes == 0)
+            view->start_ppm = view->stop_ppm = 0;
+    }
+    planner->shared.tier_count = count;
+    for (uint32_t i = 0; i < planner->gateway_count; i++) {
+        const struct advisor_gateway *gateway = &planner->gateways[i];
+        struct advisor_gateway_view *view = &planner->shared.gateways[i];
+
+        memcpy(view->name, gateway->row.name, sizeof(view->name));
+        view->healthy = gateway->healthy;
+        view->last_report_ms = gateway->report_ms;
+    }
+    planner->shared.gateway_count = planner->gateway_count;
+    (void)pthread_mutex_unlock(&planner->shared.lock);
+}
+
+size_t
+advisor_planner_tiers(struct advisor_planner *planner, struct advisor_tier_view *views,
+                      size_t capacity)
+{
+    size_t count;
+
+    (void)pthread_mutex_lock(&planner->shared.lock);
+    count = planner->shared.tier_count < capacity ? planner->shared.tier_count : capacity;
+    memcpy(views, planner->shared.tiers, count * sizeof(*views));
+    (void)pthread_mutex_unlock(&planner->shared.lock);
+    return count;
+}
+
+size_t
+advisor_planner_gateways(struct advisor_planner *planner, struct advisor_gateway_view *views,
+                         size_t capacity)
+{
+    size_t count;
+
+    (void)pthread_mutex_lock(&planner->shared.lock);
+    count = planner->shared.gateway_count < capacity ? planner->shared.gateway_count : capacity;
+    memcpy(views, planner->shared.gateways, count * sizeof(*views));
+    (void)pthread_mutex_unlock(&planner->shared.lock);
+    return count;
+}
+
+enum advisor_mode
+advisor_planner_mode(struct advisor_planner *planner)
+{
+    enum advisor_mode mode;
+
+    (void)pthread_mutex_lock(&planner->shared.lock);
+    mode = planner->shared.mode;
+    (void)pthread_mutex_unlock(&planner->shared.lock);
+    return mode;
+}
+
+enum kvt_err
+advisor_planner_set_mode(struct advisor_planner *planner, enum advisor_mode mode)
+{
+    if (mode == ADVISOR_MODE_ENFORCE && !planner->options.can_enforce)
+        return KVT_PRECONDITION;
+    (void)pthread_mutex_lock(&planner->shared.lock);
+    planner->shared.mode = mode;
+    planner->shared.mode_dirty = true;
+    (void)pthread_mutex_unlock(&planner->shared.lock);
+    kvt_log_info("advisor.planner", "mode", "policy mode is now %s", advisor_mode_name(mode));
+    return KVT_OK;
+}
+
+const struct advisor_planner_options *
+advisor_planner_settings(const struct advisor_planner *planner)
+{
+    return &planner->options;
+}

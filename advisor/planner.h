@@ -1,0 +1,119 @@
+/*
+ * advisor/planner.h -- when a tier is too full or a block too far, what is to be ordered.
+ *
+ * Why: the policy orders blocks, the gateways say how full they are; the planner turns both into
+ * orders and follows each to its result.  A hot volume is drained from its start watermark down to its
+ * stop watermark, a capped bucket likewise; a block read from the bucket often enough goes to the hot
+ * volume of the gateway that read it.
+ *
+ * Ownership: the planner owns its tiers, orders and gateways; names are borrowed.
+ * Threads:   the engine's thread, except where it says any.
+ * Limits:    ADVISOR_TIERS_MAX tiers, ADVISOR_GATEWAYS_MAX gateways; for each tier and verb one set of
+ *            orders is outstanding, of at most KVT_ORDER_ITEMS_MAX blocks together;
+ *            ADVISOR_ORDERS_KEPT finished orders are remembered.
+ */
+#ifndef ADVISOR_PLANNER_H
+#define ADVISOR_PLANNER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "advisor/counters.h"
+#include "advisor/group.h"
+#include "advisor/names.h"
+#include "advisor/policy.h"
+#include "advisor/store.h"
+#include "kvtier/order.h"
+#include "kvtier/report.h"
+
+#define ADVISOR_TIERS_MAX    256
+#define ADVISOR_GATEWAYS_MAX 128
+#define ADVISOR_ORDERS_KEPT  1000
+
+enum advisor_mode { ADVISOR_MODE_OFF, ADVISOR_MODE_OBSERVE, ADVISOR_MODE_ENFORCE };
+
+struct advisor_planner;
+
+struct advisor_planner_options {
+    const struct advisor_policy_ops *ordering;
+    const struct advisor_counters *counters;
+    enum advisor_mode mode;
+    bool can_enforce; /* there is a key to sign orders with */
+    uint32_t hot_start_ppm;
+    uint32_t hot_stop_ppm;
+    uint32_t cold_start_ppm;
+    uint32_t cold_stop_ppm;
+    uint64_t promote_after; /* cold hits; 0 = never */
+    uint64_t expiry_ms;
+    uint64_t bytes_max; /* memory of the policy's orders of blocks */
+};
+
+KVT_NODISCARD enum kvt_err advisor_planner_new(struct advisor_planner **out,
+                                               const struct advisor_planner_options *options);
+void advisor_planner_free(struct advisor_planner *planner);
+
+/* ---- durable, as the other tables ---- */
+
+/** Take up a new epoch, the orders that were pending, and the blocks of the G4 tiers. */
+KVT_NODISCARD enum kvt_err advisor_planner_load(struct advisor_planner *planner,
+                                                const struct advisor_txn *txn,
+                                                const struct advisor_names *names, uint64_t now_ms);
+bool advisor_planner_dirty(const struct advisor_planner *planner);
+KVT_NODISCARD enum kvt_err advisor_planner_save(struct advisor_planner *planner,
+                                                const struct advisor_txn *txn);
+void advisor_planner_saved(struct advisor_planner *planner);
+
+/* ---- what happens ---- */
+
+/** What was committed. */
+void advisor_planner_apply(struct advisor_planner *planner, const struct advisor_effect *effects,
+                           size_t count);
+
+/** A report; false when it was seen before.  Its accesses are the engine's business. */
+bool advisor_planner_report(struct advisor_planner *planner, const struct kvt_report *report,
+                            uint64_t now_ms);
+
+/** Number of a gateway, for advisor_op.reporter of its accesses. */
+uint32_t advisor_planner_gateway(const struct advisor_planner *planner, const char *name);
+
+/** Look at every tier; expire orders. */
+void advisor_planner_tick(struct advisor_planner *planner, uint64_t now_ms);
+
+/** An order that is durable and not yet on its way; false = none.  `order` borrows its items until
+ *  the next call of anything here. */
+bool advisor_planner_next(struct advisor_planner *planner, struct kvt_order *order,
+                          uint64_t now_ms);
+/** It could not be sent: try again later. */
+void advisor_planner_unsent(struct advisor_planner *planner, uint64_t id, uint64_t now_ms);
+
+/* ---- any thread ---- */
+
+struct advisor_tier_view {
+    struct kvt_report_tier tier;
+    uint32_t start_ppm; /* 0: this tier is not drained */
+    uint32_t stop_ppm;
+};
+
+struct advisor_gateway_view {
+    char name[KVT_NAME_MAX];
+    bool healthy;
+    uint64_t last_report_ms;
+};
+
+size_t advisor_planner_tiers(struct advisor_planner *planner, struct advisor_tier_view *views,
+                             size_t capacity);
+size_t advisor_planner_gateways(struct advisor_planner *planner, struct advisor_gateway_view *views,
+                                size_t capacity);
+enum advisor_mode advisor_planner_mode(struct advisor_planner *planner);
+/** KVT_PRECONDITION: enforce without a key. */
+KVT_NODISCARD enum kvt_err advisor_planner_set_mode(struct advisor_planner *planner,
+                                                    enum advisor_mode mode);
+const struct advisor_planner_options *
+advisor_planner_settings(const struct advisor_planner *planner);
+
+const char *advisor_mode_name(enum advisor_mode mode);
+bool advisor_mode_parse(const char *text, enum advisor_mode *mode);
+const char *advisor_order_state_name(uint32_t state);
+
+#endif /* ADVISOR_PLANNER_H */

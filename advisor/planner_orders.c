@@ -1,0 +1,323 @@
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "advisor/planner_private.h"
+#include "base/alloc.h"
+#include "base/log.h"
+
+/* The ledger: every order from the plan to its result. */
+
+enum { RESEND_MS = 1000, EXPIRE_GRACE_MS = 2000 };
+
+const char *
+advisor_order_state_name(uint32_t state)
+{
+    switch ((enum advisor_order_state)state) {
+    case ADVISOR_ORDER_PENDING: return "pending";
+    case ADVISOR_ORDER_DONE: return "done";
+    case ADVISOR_ORDER_FAILED: return "failed";
+    case ADVISOR_ORDER_EXPIRED: return "expired";
+    case ADVISOR_ORDER_OBSERVED: return "observed";
+    }
+    return "unknown";
+}
+
+static void
+free_order(struct advisor_order *order)
+{
+    kvt_free(order->items);
+    kvt_free(order);
+}
+
+void
+advisor_planner_free_orders(struct advisor_planner *planner)
+{
+    for (size_t i = 0; i < planner->order_count; i++)
+        free_order(planner->orders[i]);
+    kvt_free(planner->orders);
+    kvt_free(planner->kept);
+}
+
+static void
+count_pending(const struct advisor_planner *planner)
+{
+    int64_t pending = 0;
+
+    for (size_t i = 0; i < planner->order_count; i++)
+        pending += planner->orders[i]->row.state == ADVISOR_ORDER_PENDING ? 1 : 0;
+    kvt_metric_set(planner->counters.orders_pending, pending);
+}
+
+static enum kvt_err
+reserve(struct advisor_planner *planner)
+{
+    if (planner->order_count == planner->order_capacity) {
+        const size_t capacity = planner->order_capacity == 0 ? 64 : planner->order_capacity * 2;
+        void *more = kvt_realloc(planner->orders, capacity, sizeof(*planner->orders));
+
+        if (more == NULL)
+            return KVT_NOMEM;
+        planner->orders = more;
+        planner->order_capacity = capacity;
+    }
+    if (planner->kept_count == planner->kept_capacity) {
+        const size_t capacity = planner->kept_capacity == 0 ? 256 : planner->kept_capacity * 2;
+        void *more = kvt_realloc(planner->kept, capacity, sizeof(*planner->kept));
+
+        if (more == NULL)
+            return KVT_NOMEM;
+        planner->kept = more;
+        planner->kept_capacity = capacity;
+    }
+    return KVT_OK;
+}
+
+/* What an order counts towards, up or down. */
+static void
+count_on_tier(struct advisor_planner *planner, const struct advisor_order *order, int by)
+{
+    struct advisor_tier *tier;
+
+    if (order->tier == ADVISOR_NONE)
+        return;
+    tier = &planner->tiers[order->tier];
+    if (order->row.verb == KVT_ORDER_PROMOTE)
+        tier->coming = (uint32_t)((int)tier->coming + by);
+    else
+        tier->leaving = (uint32_t)((int)tier->leaving + by);
+}
+
+enum kvt_err
+advisor_planner_add_order(struct advisor_planner *planner, const struct advisor_order *model)
+{
+    struct advisor_order *order = kvt_calloc(1, sizeof(*order));
+
+    if (order == NULL || reserve(planner) != KVT_OK) {
+        kvt_free(order);
+        kvt_free(model->items);
+        return KVT_NOMEM;
+    }
+    *order = *model;
+    order->row.epoch = planner->epoch;
+    order->row.id = ++planner->next_id;
+    order->dirty = true;
+    order->unsent = order->row.state == ADVISOR_ORDER_PENDING;
+    planner->orders[planner->order_count++] = order;
+    planner->kept[planner->kept_count++] =
+        (struct advisor_order_key){order->row.epoch, order->row.id};
+    count_on_tier(planner, order, 1);
+    kvt_metric_inc(
+        order->unsent ? planner->counters.orders_issued : planner->counters.orders_observed, 1);
+    kvt_log_info("advisor.orders", order->unsent ? "ordered" : "observed",
+                 "%s %u blocks (%" PRIu64 " bytes) at %s: %s",
+                 kvt_order_verb_name((enum kvt_order_verb)order->row.verb), order->row.items,
+                 order->row.bytes, order->row.gateway, order->row.reason);
+    count_pending(planner);
+    return KVT_OK;
+}
+
+static void
+finish(struct advisor_planner *planner, struct advisor_order *order, enum advisor_order_state state,
+       uint64_t now_ms)
+{
+    order->row.state = state;
+    order->dirty = true;
+    order->unsent = false;
+    order->finished = true;
+    order->release_at_ms = now_ms + ADVISOR_SETTLE_MS;
+    count_on_tier(planner, order, -1);
+    count_pending(planner);
+}
+
+/* What it did not move may be chosen again. */
+static void
+release(struct advisor_planner *planner, const struct advisor_order *order)
+{
+    if (order->tier == ADVISOR_NONE || order->row.verb == KVT_ORDER_PROMOTE)
+        return;
+    for (uint32_t i = 0; i < order->row.items; i++)
+        planner->options.ordering->give_back(planner->tiers[order->tier].state, order->ns,
+                                             order->items[i].block.hash);
+}
+
+static struct advisor_order *
+find(struct advisor_planner *planner, uint64_t epoch, uint64_t id)
+{
+    for (size_t i = 0; i < planner->order_count; i++)
+        if (planner->orders[i]->row.epoch == epoch && planner->orders[i]->row.id == id)
+            return planner->orders[i];
+    return NULL;
+}
+
+void
+advisor_planner_take_results(struct advisor_planner *planner, const struct kvt_report *report,
+                             uint64_t now_ms)
+{
+    for (uint32_t i = 0; i < report->result_count; i++) {
+        const struct kvt_order_result *result = &report->results[i];
+        struct advisor_order *order = find(planner, result->epoch, result->id);
+
+        /* A result after the expiry still tells what was done. */
+        if (order == NULL || strcmp(order->row.gateway, report->gateway) != 0 ||
+            (order->finished && order->row.state != ADVISOR_ORDER_EXPIRED))
+            continue;
+        order->row.done = result->done;
+        order->row.failed = result->failed;
+        order->row.bytes_moved = result->bytes_moved;
+        memcpy(order->row.text, result->text, sizeof(order->row.text));
+        order->row.text[sizeof(order->row.text) - 1] = '\0';
+        order->dirty = true;
+        if (order->finished) {
+            order->row.state = result->code == KVT_OK ? ADVISOR_ORDER_DONE : ADVISOR_ORDER_FAILED;
+            continue;
+        }
+        if (result->code == KVT_OK) {
+            kvt_metric_inc(planner->counters.orders_done, 1);
+            finish(planner, order, ADVISOR_ORDER_DONE, now_ms);
+        } else {
+            kvt_metric_inc(planner->counters.orders_failed, 1);
+            kvt_log_warn("advisor.orders", "failed", "%s order %" PRIu64 " at %s: %s %s",
+                         kvt_order_verb_name((enum kvt_order_verb)order->row.verb), order->row.id,
+                         order->row.gateway, kvt_err_name(result->code), order->row.text);
+            finish(planner, order, ADVISOR_ORDER_FAILED, now_ms);
+        }
+    }
+}
+
+void
+advisor_planner_expire(struct advisor_planner *planner, uint64_t now_ms)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < planner->order_count; i++) {
+        struct advisor_order *order = planner->orders[i];
+
+        if (!order->finished && order->row.state == ADVISOR_ORDER_OBSERVED &&
+            now_ms > order->row.expires_ms) {
+            finish(planner, order, ADVISOR_ORDER_OBSERVED, now_ms);
+        } else if (!order->finished && now_ms > order->row.expires_ms + EXPIRE_GRACE_MS) {
+            kvt_metric_inc(planner->counters.orders_expired, 1);
+            kvt_log_warn("advisor.orders", "expired", "%s order %" PRIu64 " at %s had no result",
+                         kvt_order_verb_name((enum kvt_order_verb)order->row.verb), order->row.id,
+                         order->row.gateway);
+            finish(planner, order, ADVISOR_ORDER_EXPIRED, now_ms);
+        }
+        if (order->finished && !order->dirty && now_ms >= order->release_at_ms) {
+            release(planner, order);
+            free_order(order);
+            continue;
+        }
+        planner->orders[kept++] = order;
+    }
+    planner->order_count = kept;
+    /* The oldest finished ones leave the store; the unfinished are among the newest. */
+    planner->forget_count = planner->kept_count > planner->order_count + ADVISOR_ORDERS_KEPT
+                                ? planner->kept_count - planner->order_count - ADVISOR_ORDERS_KEPT
+                                : 0;
+}
+
+bool
+advisor_planner_next(struct advisor_planner *planner, struct kvt_order *order, uint64_t now_ms)
+{
+    memset(order, 0, sizeof(*order));
+    for (size_t i = 0; i < planner->order_count; i++) {
+        struct advisor_order *next = planner->orders[i];
+
+        if (!next->unsent || next->dirty || now_ms < next->retry_at_ms ||
+            now_ms >= next->row.expires_ms)
+            continue;
+        memcpy(order->gateway, next->row.gateway, sizeof(order->gateway));
+        memcpy(order->namespace_, next->row.namespace_, sizeof(order->namespace_));
+        memcpy(order->reason, next->row.reason, sizeof(order->reason));
+        order->epoch = next->row.epoch;
+        order->id = next->row.id;
+        order->issued_ms = next->row.issued_ms;
+        order->expires_ms = next->row.expires_ms;
+        order->verb = (enum kvt_order_verb)next->row.verb;
+        order->items = next->items;
+        order->item_count = next->row.items;
+        next->unsent = false;
+        return true;
+    }
+    return false;
+}
+
+void
+advisor_planner_unsent(struct advisor_planner *planner, uint64_t id, uint64_t now_ms)
+{
+    struct advisor_order *order = find(planner, planner->epoch, id);
+
+    if (order == NULL || order->finished)
+        return;
+    order->unsent = true;
+    order->retry_at_ms = now_ms + RESEND_MS;
+}
+
+/* ---- durable ---- */
+
+static enum kvt_err
+load_order(void *arg, const struct advisor_order_row *row)
+{
+    struct advisor_planner *planner = arg;
+    struct advisor_order *order;
+
+    if (reserve(planner) != KVT_OK)
+        return KVT_NOMEM;
+    planner->kept[planner->kept_count++] = (struct advisor_order_key){row->epoch, row->id};
+    if (row->state != ADVISOR_ORDER_PENDING)
+        return KVT_OK;
+    order = kvt_calloc(1, sizeof(*order));
+    if (order == NULL)
+        return KVT_NOMEM;
+    /* Its blocks are not remembered: it runs to its result or its expiry, and what is planned
+     * meanwhile may name them again, which is harmless. */
+    order->row = *row;
+    order->tier = ADVISOR_NONE;
+    planner->orders[planner->order_count++] = order;
+    return KVT_OK;
+}
+
+enum kvt_err
+advisor_planner_load_orders(struct advisor_planner *planner, const struct advisor_txn *txn)
+{
+    const enum kvt_err rc = advisor_store_orders(txn, load_order, planner);
+
+    /* They came newest first. */
+    for (size_t i = 0; i < planner->kept_count / 2; i++) {
+        const struct advisor_order_key key = planner->kept[i];
+
+        planner->kept[i] = planner->kept[planner->kept_count - 1 - i];
+        planner->kept[planner->kept_count - 1 - i] = key;
+    }
+    count_pending(planner);
+    return rc;
+}
+
+enum kvt_err
+advisor_planner_save_orders(struct advisor_planner *planner, const struct advisor_txn *txn)
+{
+    enum kvt_err rc = KVT_OK;
+
+    for (size_t i = 0; i < planner->order_count && rc == KVT_OK; i++)
+        if (planner->orders[i]->dirty)
+            rc = advisor_store_put_order(txn, &planner->orders[i]->row);
+    for (size_t i = 0; i < planner->forget_count && rc == KVT_OK; i++)
+        if (find(planner, planner->kept[i].epoch, planner->kept[i].id) == NULL)
+            rc = advisor_store_delete_order(txn, planner->kept[i].epoch, planner->kept[i].id);
+    return rc;
+}
+
+void
+advisor_planner_saved_orders(struct advisor_planner *planner)
+{
+    for (size_t i = 0; i < planner->order_count; i++)
+        planner->orders[i]->dirty = false;
+    if (planner->forget_count == 0)
+        return;
+    planner->kept_count -= planner->forget_count;
+    memmove(planner->kept, planner->kept + planner->forget_count,
+            planner->kept_count * sizeof(*planner->kept));
+    planner->forget_count = 0;
+}

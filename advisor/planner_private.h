@@ -1,0 +1,121 @@
+/*
+ * advisor/planner_private.h -- what the files planner*.c share.
+ *
+ * Why: tables and planning are each a page of their own.
+ * Ownership: as advisor/planner.h.
+ * Threads:   `shared` is guarded by its lock; all else belongs to the engine's thread.
+ * Limits:    as advisor/planner.h.
+ */
+#ifndef ADVISOR_PLANNER_PRIVATE_H
+#define ADVISOR_PLANNER_PRIVATE_H
+
+#include <pthread.h>
+
+#include "advisor/planner.h"
+
+#define ADVISOR_CANDIDATES_MAX KVT_ORDER_ITEMS_MAX
+#define ADVISOR_NONE           UINT32_MAX
+
+/* Reports older than this say nothing about now. */
+#define ADVISOR_REPORT_STALE_MS 15000
+/* Items of a finished order come back into the ordering after this: their events are on the way. */
+#define ADVISOR_SETTLE_MS       3000
+
+struct advisor_tier {
+    char name[KVT_NAME_MAX];
+    bool hot;
+    bool draining;
+    bool truncated; /* some of its blocks did not fit into the ordering */
+    void *state;    /* of the ordering */
+    struct kvt_report_tier report;
+    uint64_t report_ms; /* 0: never */
+    uint32_t gateway;   /* who reported it last */
+    uint32_t leaving;   /* demote or delete orders outstanding */
+    uint32_t coming;    /* promote orders outstanding */
+};
+
+struct advisor_candidate {
+    struct advisor_policy_block block;
+};
+
+struct advisor_gateway {
+    struct advisor_gateway_row row;
+    bool dirty;
+    bool healthy;
+    uint64_t report_ms;
+    uint32_t hot; /* tiers, or ADVISOR_NONE */
+    uint32_t cold;
+    struct advisor_candidate *candidates; /* ADVISOR_CANDIDATES_MAX */
+    uint32_t candidate_count;
+};
+
+struct advisor_order {
+    struct advisor_order_row row;
+    struct kvt_order_item *items; /* NULL: of an earlier start */
+    uint32_t ns;
+    uint32_t tier; /* what it relieves or fills; ADVISOR_NONE: of an earlier start */
+    bool dirty;
+    bool unsent;
+    bool finished;          /* result or expiry seen */
+    uint64_t retry_at_ms;   /* not sent again before */
+    uint64_t release_at_ms; /* finished: forgotten then */
+};
+
+struct advisor_order_key {
+    uint64_t epoch;
+    uint64_t id;
+};
+
+struct advisor_planner {
+    struct advisor_planner_options options;
+    struct advisor_counters counters;
+    const struct advisor_names *names;
+    struct advisor_tier tiers[ADVISOR_TIERS_MAX];
+    uint32_t tier_count;
+    uint32_t *tier_of; /* by holder number */
+    uint32_t tier_of_count;
+    struct advisor_gateway gateways[ADVISOR_GATEWAYS_MAX];
+    uint32_t gateway_count;
+
+    struct advisor_order **orders; /* unfinished, and finished ones that settle */
+    size_t order_count;
+    size_t order_capacity;
+    struct advisor_order_key *kept; /* all in the store, oldest first */
+    size_t kept_count;
+    size_t kept_capacity;
+    size_t forget_count; /* the first of `kept` that are to be deleted with the next save */
+    uint64_t epoch;
+    uint64_t next_id;
+    bool epoch_dirty;
+
+    struct {
+        pthread_mutex_t lock; /* guards this struct, and nothing outside it */
+        enum advisor_mode mode;
+        bool mode_dirty;
+        struct advisor_tier_view tiers[ADVISOR_TIERS_MAX];
+        size_t tier_count;
+        struct advisor_gateway_view gateways[ADVISOR_GATEWAYS_MAX];
+        size_t gateway_count;
+    } shared;
+};
+
+/* planner.c */
+/** The tier of that name, made on first use; ADVISOR_NONE when it is none or there are too many. */
+uint32_t advisor_planner_tier(struct advisor_planner *planner, const char *name);
+void advisor_planner_show(struct advisor_planner *planner);
+
+/* planner_orders.c */
+/** A new order; takes over `items` in every case.  KVT_OK or KVT_NOMEM. */
+KVT_NODISCARD enum kvt_err advisor_planner_add_order(struct advisor_planner *planner,
+                                                     const struct advisor_order *model);
+void advisor_planner_take_results(struct advisor_planner *planner, const struct kvt_report *report,
+                                  uint64_t now_ms);
+void advisor_planner_expire(struct advisor_planner *planner, uint64_t now_ms);
+KVT_NODISCARD enum kvt_err advisor_planner_load_orders(struct advisor_planner *planner,
+                                                       const struct advisor_txn *txn);
+KVT_NODISCARD enum kvt_err advisor_planner_save_orders(struct advisor_planner *planner,
+                                                       const struct advisor_txn *txn);
+void advisor_planner_saved_orders(struct advisor_planner *planner);
+void advisor_planner_free_orders(struct advisor_planner *planner);
+
+#endif /* ADVISOR_PLANNER_PRIVATE_H */

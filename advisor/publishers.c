@@ -1,0 +1,346 @@
+#include "advisor/publishers.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "advisor/map.h"
+#include "base/alloc.h"
+
+struct advisor_publishers {
+    struct advisor_map *by_name;   /* (ns, worker) -> slot */
+    struct advisor_map *by_number; /* number -> slot */
+    struct advisor_publisher *slots[ADVISOR_PUBLISHERS_MAX];
+    size_t count;
+    uint32_t next_number;
+    uint32_t evicted[ADVISOR_PUBLISHERS_MAX]; /* rows to delete with the next save */
+    size_t evicted_count;
+
+    struct {
+        pthread_mutex_t lock; /* guards this struct, and nothing outside it */
+        struct advisor_publisher_view *views;
+        size_t view_count;
+        size_t view_capacity;
+    } shared;
+};
+
+struct name_key {
+    uint8_t bytes[sizeof(uint32_t) + KVT_NAME_MAX];
+    size_t size;
+};
+
+static struct name_key
+name_key(uint32_t ns, const char *worker)
+{
+    const size_t size = strlen(worker);
+    struct name_key key = {.size = sizeof(ns) + size};
+
+    memcpy(key.bytes, &ns, sizeof(ns));
+    memcpy(key.bytes + sizeof(ns), worker, size);
+    return key;
+}
+
+enum kvt_err
+advisor_publishers_new(struct advisor_publishers **out)
+{
+    struct advisor_publishers *table = kvt_calloc(1, sizeof(*table));
+
+    *out = NULL;
+    if (table == NULL)
+        return KVT_NOMEM;
+    table->next_number = 1;
+    if (pthread_mutex_init(&table->shared.lock, NULL) != 0) {
+        kvt_free(table);
+        return KVT_NOMEM;
+    }
+    if (advisor_map_new(&table->by_name) != KVT_OK ||
+        advisor_map_new(&table->by_number) != KVT_OK) {
+        advisor_publishers_free(table);
+        return KVT_NOMEM;
+    }
+    *out = table;
+    return KVT_OK;
+}
+
+void
+advisor_publishers_free(struct advisor_publishers *table)
+{
+    if (table == NULL)
+        return;
+    for (size_t i = 0; i < table->count; i++) {
+        advisor_publisher_unhold_all(table->slots[i]);
+        kvt_free(table->slots[i]);
+    }
+    advisor_map_free(table->by_name);
+    advisor_map_free(table->by_number);
+    (void)pthread_mutex_destroy(&table->shared.lock);
+    kvt_free(table->shared.views);
+    kvt_free(table);
+}
+
+/* The slot of the one that is gone longest, or -1. */
+static ptrdiff_t
+oldest_gone(const struct advisor_publishers *table)
+{
+    ptrdiff_t oldest = -1;
+
+    for (size_t i = 0; i < table->count; i++)
+        if (table->slots[i]->row.gone != 0 &&
+            (oldest < 0 ||
+             table->slots[i]->row.last_event_ms < table->slots[oldest]->row.last_event_ms))
+            oldest = (ptrdiff_t)i;
+    return oldest;
+}
+
+static void
+evict(struct advisor_publishers *table, size_t slot)
+{
+    struct advisor_publisher *publisher = table->slots[slot];
+    const struct name_key key = name_key(publisher->row.ns, publisher->row.worker);
+
+    advisor_map_remove(table->by_name, key.bytes, key.size);
+    advisor_map_remove(table->by_number, &publisher->row.number, sizeof(publisher->row.number));
+    table->evicted[table->evicted_count++] = publisher->row.number;
+    advisor_publisher_unhold_all(publisher);
+    kvt_free(publisher);
+    table->slots[slot] = NULL;
+}
+
+static enum kvt_err
+place(struct advisor_publishers *table, const struct advisor_publisher *model, size_t slot)
+{
+    const struct name_key key = name_key(model->row.ns, model->row.worker);
+    struct advisor_publisher *publisher = kvt_calloc(1, sizeof(*publisher));
+
+    if (publisher == NULL)
+        return KVT_NOMEM;
+    *publisher = *model;
+    if (advisor_map_put(table->by_name, key.bytes, key.size, (uint32_t)slot) != KVT_OK) {
+        kvt_free(publisher);
+        return KVT_NOMEM;
+    }
+    if (advisor_map_put(table->by_number, &model->row.number, sizeof(model->row.number),
+                        (uint32_t)slot) != KVT_OK) {
+        advisor_map_remove(table->by_name, key.bytes, key.size);
+        kvt_free(publisher);
+        return KVT_NOMEM;
+    }
+    table->slots[slot] = publisher;
+    if (slot == table->count)
+        table->count++;
+    return KVT_OK;
+}
+
+enum kvt_err
+advisor_publishers_get(struct advisor_publishers *table, uint32_t ns, const char *namespace_,
+                       const char *worker, struct advisor_publisher **out)
+{
+    const struct name_key key = name_key(ns, worker);
+    struct advisor_publisher model = {.row = {.ns = ns}, .dirty = true};
+    size_t slot = table->count;
+    uint32_t known;
+    enum kvt_err rc;
+
+    *out = NULL;
+    if (advisor_map_get(table->by_name, key.bytes, key.size, &known)) {
+        *out = table->slots[known];
+        return KVT_OK;
+    }
+    (void)snprintf(model.row.worker, sizeof(model.row.worker), "%s", worker);
+    (void)snprintf(model.namespace_, sizeof(model.namespace_), "%s", namespace_);
+    model.row.number = table->next_number;
+    if (slot == ADVISOR_PUBLISHERS_MAX) {
+        const ptrdiff_t gone = oldest_gone(table);
+
+        if (gone < 0 || table->evicted_count == ADVISOR_PUBLISHERS_MAX)
+            return KVT_FULL;
+        slot = (size_t)gone;
+        evict(table, slot);
+    }
+    rc = place(table, &model, slot);
+    if (rc != KVT_OK) {
+        if (slot < table->count) /* an evicted slot must not stay empty */
+            table->slots[slot] = table->slots[--table->count];
+        return rc;
+    }
+    table->next_number++;
+    *out = table->slots[slot];
+    return KVT_OK;
+}
+
+struct advisor_publisher *
+advisor_publishers_by_number(const struct advisor_publishers *table, uint32_t number)
+{
+    uint32_t slot;
+
+    return advisor_map_get(table->by_number, &number, sizeof(number), &slot) ? table->slots[slot]
+                                                                             : NULL;
+}
+
+size_t
+advisor_publishers_count(const struct advisor_publishers *table)
+{
+    return table->count;
+}
+
+struct advisor_publisher *
+advisor_publishers_at(const struct advisor_publishers *table, size_t at)
+{
+    return table->slots[at];
+}
+
+uint64_t
+advisor_publishers_held_seq(const struct advisor_publishers *table)
+{
+    uint64_t least = 0;
+
+    for (size_t i = 0; i < table->count; i++) {
+        const struct advisor_item *item = table->slots[i]->held_first;
+
+        if (item != NULL && item->stream_seq != 0 && (least == 0 || item->stream_seq < least))
+            least = item->stream_seq;
+    }
+    return least;
+}
+
+/* ---- durable ---- */
+
+struct load {
+    struct advisor_publishers *table;
+    const struct advisor_names *names;
+    uint64_t now_ms;
+};
+
+static enum kvt_err
+load_row(void *arg, const struct advisor_publisher_row *row)
+{
+    const struct load *load = arg;
+    struct advisor_publisher model = {.row = *row, .heard_ms = load->now_ms};
+
+    if (memchr(row->worker, '\0', sizeof(row->worker)) == NULL)
+        return KVT_CORRUPT;
+    if (load->table->count == ADVISOR_PUBLISHERS_MAX)
+        return KVT_FULL;
+    (void)snprintf(model.namespace_, sizeof(model.namespace_), "%s",
+                   advisor_names_namespace_text(load->names, row->ns));
+    return place(load->table, &model, load->table->count);
+}
+
+enum kvt_err
+advisor_publishers_load(struct advisor_publishers *table, const struct advisor_txn *txn,
+                        const struct advisor_names *names, uint64_t now_ms)
+{
+    struct load load = {table, names, now_ms};
+    uint64_t next = 0;
+    enum kvt_err rc = advisor_store_publishers(txn, load_row, &load);
+
+    if (rc == KVT_OK)
+        rc = advisor_store_number(txn, ADVISOR_META_PUBLISHER_NEXT, &next);
+    if (next > table->next_number)
+        table->next_number = (uint32_t)next;
+    return rc;
+}
+
+bool
+advisor_publishers_dirty(const struct advisor_publishers *table)
+{
+    if (table->evicted_count > 0)
+        return true;
+    for (size_t i = 0; i < table->count; i++)
+        if (table->slots[i]->dirty)
+            return true;
+    return false;
+}
+
+enum kvt_err
+advisor_publishers_save(struct advisor_publishers *table, const struct advisor_txn *txn)
+{
+    enum kvt_err rc = KVT_OK;
+
+    for (size_t i = 0; i < table->evicted_count && rc == KVT_OK; i++)
+        rc = advisor_store_delete_publisher(txn, table->evicted[i]);
+    for (size_t i = 0; i < table->count && rc == KVT_OK; i++)
+        if (table->slots[i]->dirty)
+            rc = advisor_store_put_publisher(txn, &table->slots[i]->row);
+    if (rc == KVT_OK)
+        rc = advisor_store_put_number(txn, ADVISOR_META_PUBLISHER_NEXT, table->next_number);
+    return rc;
+}
+
+void
+advisor_publishers_saved(struct advisor_publishers *table)
+{
+    table->evicted_count = 0;
+    for (size_t i = 0; i < table->count; i++)
+        table->slots[i]->dirty = false;
+}
+
+/* ---- for people ---- */
+
+static void
+fill_view(struct advisor_publisher_view *view, struct advisor_publisher *publisher)
+{
+    view->row = publisher->row;
+    memcpy(view->namespace_, publisher->namespace_, sizeof(view->namespace_));
+    memcpy(view->error, publisher->error, sizeof(view->error));
+    view->silent = publisher->silent && publisher->row.gone == 0;
+    view->state = publisher->row.gone != 0                 ? ADVISOR_GONE
+                  : advisor_publisher_uncertain(publisher) ? ADVISOR_UNCERTAIN
+                                                           : ADVISOR_LIVE;
+    publisher->shown = true;
+}
+
+void
+advisor_publishers_show(struct advisor_publishers *table)
+{
+    (void)pthread_mutex_lock(&table->shared.lock);
+    if (table->count > table->shared.view_capacity) {
+        const size_t capacity = table->count * 2;
+        void *more = kvt_realloc(table->shared.views, capacity, sizeof(*table->shared.views));
+
+        if (more != NULL) {
+            table->shared.views = more;
+            table->shared.view_capacity = capacity;
+        }
+    }
+    for (size_t i = 0; i < table->count && i < table->shared.view_capacity; i++)
+        if (!table->slots[i]->shown || i >= table->shared.view_count)
+            fill_view(&table->shared.views[i], table->slots[i]);
+    table->shared.view_count =
+        table->count < table->shared.view_capacity ? table->count : table->shared.view_capacity;
+    (void)pthread_mutex_unlock(&table->shared.lock);
+}
+
+size_t
+advisor_publishers_views(struct advisor_publishers *table, struct advisor_publisher_view **views)
+{
+    size_t count;
+
+    (void)pthread_mutex_lock(&table->shared.lock);
+    count = table->shared.view_count;
+    *views = count == 0 ? NULL : kvt_calloc(count, sizeof(**views));
+    if (*views == NULL)
+        count = 0;
+    if (count > 0)
+        memcpy(*views, table->shared.views, count * sizeof(**views));
+    (void)pthread_mutex_unlock(&table->shared.lock);
+    return count;
+}
+
+void
+advisor_publishers_doubts(struct advisor_publishers *table, size_t *live, size_t *uncertain,
+                          size_t *silent)
+{
+    *live = 0;
+    *uncertain = 0;
+    *silent = 0;
+    (void)pthread_mutex_lock(&table->shared.lock);
+    for (size_t i = 0; i < table->shared.view_count; i++) {
+        const struct advisor_publisher_view *view = &table->shared.views[i];
+
+        *live += view->state != ADVISOR_GONE ? 1 : 0;
+        *uncertain += view->state == ADVISOR_UNCERTAIN ? 1 : 0;
+        *silent += view->silent ? 1 : 0;
+    }
+    (void)pthread_mutex_unlock(&table->shared.lock);
+}

@@ -1,0 +1,70 @@
+/*
+ * advisor/publishers.h -- all publishers: found by name, kept by number, shown to people.
+ *
+ * Why: the engine follows them without a lock, while HTTP threads want to list them.
+ * Ownership: the table owns its publishers; their pointers are valid until they are evicted, which
+ *            only advisor_publishers_get() does.
+ * Threads:   the engine's thread, except advisor_publishers_views(): any.
+ * Limits:    ADVISOR_PUBLISHERS_MAX; a new one beyond takes the place of the one that is gone longest.
+ */
+#ifndef ADVISOR_PUBLISHERS_H
+#define ADVISOR_PUBLISHERS_H
+
+#include "advisor/names.h"
+#include "advisor/publisher.h"
+#include "advisor/store.h"
+
+#define ADVISOR_PUBLISHERS_MAX 16384
+
+struct advisor_publishers;
+
+KVT_NODISCARD enum kvt_err advisor_publishers_new(struct advisor_publishers **out);
+void advisor_publishers_free(struct advisor_publishers *table);
+
+KVT_NODISCARD enum kvt_err advisor_publishers_load(struct advisor_publishers *table,
+                                                   const struct advisor_txn *txn,
+                                                   const struct advisor_names *names,
+                                                   uint64_t now_ms);
+/** Write rows that changed; advisor_publishers_saved() once that is committed. */
+KVT_NODISCARD enum kvt_err advisor_publishers_save(struct advisor_publishers *table,
+                                                   const struct advisor_txn *txn);
+void advisor_publishers_saved(struct advisor_publishers *table);
+bool advisor_publishers_dirty(const struct advisor_publishers *table);
+
+/** Known, or made on the spot.  KVT_OK, KVT_FULL (all live) or KVT_NOMEM. */
+KVT_NODISCARD enum kvt_err advisor_publishers_get(struct advisor_publishers *table, uint32_t ns,
+                                                  const char *namespace_, const char *worker,
+                                                  struct advisor_publisher **out);
+/** NULL when there is none of that number. */
+struct advisor_publisher *advisor_publishers_by_number(const struct advisor_publishers *table,
+                                                       uint32_t number);
+size_t advisor_publishers_count(const struct advisor_publishers *table);
+struct advisor_publisher *advisor_publishers_at(const struct advisor_publishers *table, size_t at);
+
+/** Oldest stream sequence that is held back by anyone; 0 = none. */
+uint64_t advisor_publishers_held_seq(const struct advisor_publishers *table);
+
+/* ---- for people ---- */
+
+enum advisor_publisher_state { ADVISOR_LIVE, ADVISOR_UNCERTAIN, ADVISOR_GONE };
+
+struct advisor_publisher_view {
+    struct advisor_publisher_row row;
+    char namespace_[KVT_NAMESPACE_MAX];
+    enum advisor_publisher_state state;
+    bool silent;
+    char error[KVT_ERROR_TEXT_MAX];
+};
+
+/** Bring what is shown up to date. */
+void advisor_publishers_show(struct advisor_publishers *table);
+
+/** Copy out; `views` is made (kvt_free() it), NULL when there are none or no memory. */
+size_t advisor_publishers_views(struct advisor_publishers *table,
+                                struct advisor_publisher_view **views);
+
+/** How many are uncertain, and how many silent. */
+void advisor_publishers_doubts(struct advisor_publishers *table, size_t *live, size_t *uncertain,
+                               size_t *silent);
+
+#endif /* ADVISOR_PUBLISHERS_H */

@@ -1,0 +1,213 @@
+#include "advisor/responder.h"
+
+#include <pthread.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "base/queue.h"
+#include "wire/bus.h"
+#include "wire/query.h"
+#include "wire/subject.h"
+
+enum { IDLE_WAIT_MS = 200 };
+
+struct question {
+    char *reply;
+    uint8_t *bytes;
+    size_t size;
+    bool match;
+};
+
+struct advisor_responder {
+    struct wire_bus *bus;
+    struct advisor_finder finder;
+    struct advisor_counters counters;
+    struct kvt_queue *queue;
+    pthread_t thread;
+    bool threaded;
+    bool finding;
+    bool matching;
+};
+
+static void
+free_question(struct question *question)
+{
+    if (question == NULL)
+        return;
+    kvt_free(question->reply);
+    kvt_free(question->bytes);
+    kvt_free(question);
+}
+
+/* ---- on a NATS thread ---- */
+
+static void
+heard(void *arg, const char *subject, const char *reply, const void *bytes, size_t size)
+{
+    struct advisor_responder *responder = arg;
+    struct question *question;
+
+    if (reply == NULL || reply[0] == '\0' || size > WIRE_QUERY_MAX)
+        return;
+    question = kvt_calloc(1, sizeof(*question));
+    if (question == NULL)
+        return;
+    question->reply = kvt_strdup(reply);
+    question->bytes = kvt_calloc(size + 1, 1);
+    question->size = size;
+    question->match = strcmp(subject, WIRE_SUBJECT_MATCH) == 0;
+    if (question->reply != NULL && question->bytes != NULL) {
+        memcpy(question->bytes, bytes, size);
+        if (kvt_queue_put(responder->queue, question) == KVT_OK)
+            return;
+    }
+    kvt_metric_inc(responder->counters.queries_dropped, 1);
+    free_question(question);
+}
+
+/* ---- on our own ---- */
+
+static enum kvt_err
+answer_find(const struct advisor_finder *finder, const struct wire_query *query,
+            struct kvt_buffer *out)
+{
+    struct wire_query_holder *holders = kvt_calloc(WIRE_QUERY_HOLDERS_MAX, sizeof(*holders));
+    size_t count;
+    enum kvt_err rc;
+
+    if (holders == NULL)
+        return KVT_NOMEM;
+    rc = advisor_find_matches(finder, query->namespace_, query->hashes, query->hash_count, holders,
+                              WIRE_QUERY_HOLDERS_MAX, &count);
+    if (rc == KVT_OK)
+        rc = wire_query_encode_holders(holders, count, out);
+    kvt_free(holders);
+    return rc;
+}
+
+static enum kvt_err
+answer_match(const struct advisor_finder *finder, const struct wire_query *query,
+             struct kvt_buffer *out)
+{
+    uint8_t *masks = kvt_calloc((size_t)query->hash_count + 1, 1);
+    enum kvt_err rc;
+
+    if (masks == NULL)
+        return KVT_NOMEM;
+    rc = advisor_find_masks(finder, query->namespace_, query->hashes, query->hash_count, masks);
+    if (rc == KVT_OK)
+        rc = wire_query_encode_masks(masks, query->hash_count, out);
+    kvt_free(masks);
+    return rc;
+}
+
+void
+advisor_responder_answer(const struct advisor_finder *finder, bool match, const void *bytes,
+                         size_t size, struct kvt_buffer *out)
+{
+    struct wire_query query = {.hashes = kvt_calloc(WIRE_QUERY_HASHES_MAX, sizeof(*query.hashes))};
+    struct kvt_error err = {.text = "no memory"};
+    enum kvt_err rc = KVT_NOMEM;
+
+    if (query.hashes != NULL)
+        rc = wire_query_decode(bytes, size, &query, WIRE_QUERY_HASHES_MAX, &err);
+    if (rc == KVT_OK) {
+        rc = match ? answer_match(finder, &query, out) : answer_find(finder, &query, out);
+        (void)kvt_error_set(&err, rc, "%s", kvt_err_text(rc));
+    }
+    kvt_free(query.hashes);
+    if (rc == KVT_OK)
+        return;
+    kvt_buffer_clear(out);
+    if (wire_query_encode_failure(rc, err.text, out) != KVT_OK)
+        kvt_buffer_clear(out);
+}
+
+static void *
+run(void *arg)
+{
+    struct advisor_responder *responder = arg;
+    struct kvt_buffer out;
+
+    kvt_buffer_init(&out, WIRE_BUS_MESSAGE_MAX);
+    for (;;) {
+        struct question *question;
+        void *taken = NULL;
+
+        if (kvt_queue_take(responder->queue, &taken, 1, IDLE_WAIT_MS) == 0) {
+            if (kvt_queue_closed(responder->queue))
+                break;
+            continue;
+        }
+        question = taken;
+        kvt_buffer_clear(&out);
+        advisor_responder_answer(&responder->finder, question->match, question->bytes,
+                                 question->size, &out);
+        if (wire_bus_publish(responder->bus, question->reply, out.data, out.size) == KVT_OK)
+            kvt_metric_inc(responder->counters.queries, 1);
+        free_question(question);
+    }
+    kvt_buffer_release(&out);
+    return NULL;
+}
+
+enum kvt_err
+advisor_responder_start(struct advisor_responder **out, struct wire_bus *bus,
+                        const struct advisor_finder *finder,
+                        const struct advisor_counters *counters, struct kvt_error *err)
+{
+    struct advisor_responder *responder = kvt_calloc(1, sizeof(*responder));
+    enum kvt_err rc;
+
+    *out = NULL;
+    if (responder == NULL)
+        return kvt_error_set(err, KVT_NOMEM, "responder");
+    responder->bus = bus;
+    responder->finder = *finder;
+    responder->counters = *counters;
+    rc = kvt_queue_new(&responder->queue, ADVISOR_RESPONDER_QUESTIONS_MAX);
+    if (rc == KVT_OK && pthread_create(&responder->thread, NULL, run, responder) != 0)
+        rc = KVT_NOMEM;
+    if (rc != KVT_OK) {
+        rc = kvt_error_set(err, rc, "responder: %s", kvt_err_text(rc));
+        goto fail;
+    }
+    responder->threaded = true;
+    rc = wire_bus_subscribe(bus, WIRE_SUBJECT_FIND, heard, responder, err);
+    if (rc != KVT_OK)
+        goto fail;
+    responder->finding = true;
+    rc = wire_bus_subscribe(bus, WIRE_SUBJECT_MATCH, heard, responder, err);
+    if (rc != KVT_OK)
+        goto fail;
+    responder->matching = true;
+    *out = responder;
+    return KVT_OK;
+
+fail:
+    advisor_responder_stop(responder);
+    return rc;
+}
+
+void
+advisor_responder_stop(struct advisor_responder *responder)
+{
+    void *left;
+
+    if (responder == NULL)
+        return;
+    if (responder->finding)
+        wire_bus_unsubscribe(responder->bus, WIRE_SUBJECT_FIND, responder);
+    if (responder->matching)
+        wire_bus_unsubscribe(responder->bus, WIRE_SUBJECT_MATCH, responder);
+    if (responder->queue != NULL)
+        kvt_queue_close(responder->queue);
+    if (responder->threaded)
+        (void)pthread_join(responder->thread, NULL);
+    if (responder->queue != NULL)
+        while (kvt_queue_take(responder->queue, &left, 1, 0) > 0)
+            free_question(left);
+    kvt_queue_free(responder->queue);
+    kvt_free(responder);
+}

@@ -1,0 +1,210 @@
+#include <stdio.h>
+
+#include "advisor/source_private.h"
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "wire/bus.h"
+#include "wire/event.h"
+#include "wire/stream.h"
+
+/* A thread reads the stream in order, from the message behind the applied one on. */
+
+enum {
+    FETCH_WAIT_MS = 100,
+    AWAY_WAIT_MS = 200,
+    LOOK_EVERY_MS = 1000, /* at how long the stream is */
+};
+
+struct reader {
+    struct advisor_source *source;
+    struct wire_stream *stream;
+    uint64_t last_seq;   /* handed over */
+    uint64_t created_ms; /* of the stream that is read */
+    uint64_t looked_ms;
+};
+
+static bool
+stopping(const struct reader *reader)
+{
+    return atomic_load(&reader->source->stopping);
+}
+
+/* What the stream is now; waits for server and stream.  False: stopping. */
+static bool
+look(struct reader *reader, struct wire_stream_state *state)
+{
+    struct advisor_source *source = reader->source;
+    struct kvt_error err = {.text = ""};
+
+    while (!stopping(reader)) {
+        enum kvt_err rc = wire_stream_state(source->options.bus, source->options.stream, state);
+
+        if (rc == KVT_NOTFOUND)
+            rc = wire_bus_ensure_streams(source->options.bus, &err) == KVT_OK ? KVT_AGAIN : rc;
+        if (rc == KVT_OK) {
+            advisor_source_set_last(source, state->last_seq);
+            reader->looked_ms = kvt_clock_mono_ms();
+            return true;
+        }
+        if (rc == KVT_AGAIN)
+            continue;
+        advisor_source_set_running(source, false,
+                                   rc == KVT_NOTFOUND ? "the stream cannot be made"
+                                                      : "NATS does not answer");
+        kvt_clock_sleep_ms(AWAY_WAIT_MS);
+    }
+    return false;
+}
+
+static bool
+tell(struct reader *reader, enum advisor_item_kind kind)
+{
+    struct advisor_item *item;
+
+    while (advisor_item_new(&item, kind, reader->source->options.stream, NULL, 0) != KVT_OK) {
+        if (stopping(reader))
+            return false;
+        kvt_clock_sleep_ms(AWAY_WAIT_MS);
+    }
+    item->created_ms = reader->created_ms;
+    return advisor_source_push_wait(reader->source, item);
+}
+
+/* Another stream than the one we read up to `last_seq`? */
+static bool
+is_other(const struct reader *reader, const struct wire_stream_state *state)
+{
+    return state->created_ms != reader->created_ms || state->last_seq < reader->last_seq;
+}
+
+static bool
+begin(struct reader *reader)
+{
+    const struct advisor_source_options *options = &reader->source->options;
+    struct wire_stream_options stream = {.stream = options->stream, .subject = "", .durable = ""};
+    struct wire_stream_state state;
+
+    reader->last_seq = options->seq;
+    reader->created_ms = options->created_ms;
+    if (!look(reader, &state))
+        return false;
+    if (is_other(reader, &state)) {
+        reader->created_ms = state.created_ms;
+        reader->last_seq = 0;
+        if (!tell(reader, ADVISOR_ITEM_START))
+            return false;
+    }
+    stream.start_seq = reader->last_seq + 1;
+    while (wire_stream_open(&reader->stream, options->bus, &stream) != KVT_OK) {
+        if (stopping(reader))
+            return false;
+        kvt_clock_sleep_ms(AWAY_WAIT_MS);
+    }
+    return true;
+}
+
+static bool
+gap(struct reader *reader)
+{
+    struct wire_stream_state state;
+
+    if (!look(reader, &state))
+        return false;
+    if (!is_other(reader, &state))
+        return tell(reader, ADVISOR_ITEM_GAP);
+    reader->created_ms = state.created_ms;
+    reader->last_seq = 0;
+    return tell(reader, ADVISOR_ITEM_START);
+}
+
+/* Copy a message and hand it over.  Memory may be short for a while: a message is never skipped. */
+static bool
+hand_over(struct reader *reader, struct wire_message *message)
+{
+    struct advisor_item *item;
+    size_t size;
+    const void *bytes = wire_message_bytes(message, &size);
+
+    while (advisor_item_new(&item, ADVISOR_ITEM_MESSAGE, wire_message_subject(message), bytes,
+                            size) != KVT_OK) {
+        if (stopping(reader))
+            return false;
+        kvt_clock_sleep_ms(AWAY_WAIT_MS);
+    }
+    item->stream_seq = wire_message_stream_seq(message);
+    item->time_ms = wire_message_time_ms(message);
+    reader->last_seq = item->stream_seq;
+    return advisor_source_push_wait(reader->source, item);
+}
+
+static void
+read_on(struct reader *reader)
+{
+    struct wire_message *messages[WIRE_STREAM_FETCH_MAX];
+    struct advisor_source *source = reader->source;
+    struct wire_stream_state state;
+    bool going = true;
+
+    while (going && !stopping(reader)) {
+        size_t count = 0;
+        const enum kvt_err rc = wire_stream_fetch(reader->stream, messages, WIRE_STREAM_FETCH_MAX,
+                                                  FETCH_WAIT_MS, &count);
+
+        if (rc == KVT_OK)
+            advisor_source_set_running(source, true, "");
+        for (size_t i = 0; i < count; i++) {
+            going = going && hand_over(reader, messages[i]);
+            wire_message_free(messages[i]);
+        }
+        if (rc == KVT_NOTFOUND) {
+            kvt_log_warn("advisor.source", "gap", "%s lost messages behind %llu",
+                         source->options.stream, (unsigned long long)reader->last_seq);
+            going = gap(reader);
+        } else if (rc != KVT_OK) {
+            advisor_source_set_running(source, false, "NATS does not answer");
+            kvt_clock_sleep_ms(AWAY_WAIT_MS);
+        }
+        if (kvt_clock_mono_ms() - reader->looked_ms >= LOOK_EVERY_MS) {
+            reader->looked_ms = kvt_clock_mono_ms();
+            if (wire_stream_state(source->options.bus, source->options.stream, &state) == KVT_OK)
+                advisor_source_set_last(source, state.last_seq);
+        }
+    }
+}
+
+static void *
+run(void *arg)
+{
+    struct reader reader = {.source = arg};
+
+    if (begin(&reader))
+        read_on(&reader);
+    wire_stream_close(reader.stream);
+    return NULL;
+}
+
+static enum kvt_err
+jetstream_open(struct advisor_source *source)
+{
+    advisor_source_set_running(source, false, "connecting");
+    if (pthread_create(&source->thread, NULL, run, source) != 0)
+        return KVT_NOMEM;
+    source->threaded = true;
+    return KVT_OK;
+}
+
+static void
+jetstream_close(struct advisor_source *source)
+{
+    if (source->threaded)
+        (void)pthread_join(source->thread, NULL);
+    source->threaded = false;
+}
+
+const struct advisor_source_ops advisor_source_jetstream = {
+    .name = "jetstream",
+    .open = jetstream_open,
+    .close = jetstream_close,
+    .decode = wire_event_decode,
+};

@@ -1,0 +1,43 @@
+/*
+ * advisor/source_private.h -- what the kinds of sources share.
+ *
+ * Why: one hand-over and one state for all of them.
+ * Ownership: as advisor/source.h.
+ * Threads:   `shared` is guarded by its lock; the rest is constant or atomic.
+ * Limits:    as advisor/source.h.
+ */
+#ifndef ADVISOR_SOURCE_PRIVATE_H
+#define ADVISOR_SOURCE_PRIVATE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "advisor/source.h"
+#include "base/queue.h"
+
+struct advisor_source {
+    const struct advisor_source_ops *ops;
+    struct advisor_source_options options;
+    struct kvt_queue *queue;
+    _Atomic size_t bytes; /* waiting in the queue */
+    _Atomic bool stopping;
+    pthread_t thread;
+    bool threaded;
+    bool subscribed;
+
+    struct {
+        pthread_mutex_t lock; /* guards this struct, and nothing outside it */
+        struct advisor_source_state state;
+    } shared;
+};
+
+/** Hand an item over, waiting for room; false when the source is stopping (the item is freed). */
+bool advisor_source_push_wait(struct advisor_source *source, struct advisor_item *item);
+
+/** The same without waiting; false when there is no room (the item is freed). */
+bool advisor_source_push(struct advisor_source *source, struct advisor_item *item);
+
+void advisor_source_set_running(struct advisor_source *source, bool running, const char *detail);
+void advisor_source_set_last(struct advisor_source *source, uint64_t last_seq);
+
+#endif /* ADVISOR_SOURCE_PRIVATE_H */

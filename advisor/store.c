@@ -1,0 +1,155 @@
+#include "advisor/store.h"
+
+#include <assert.h>
+#include <inttypes.h>
+
+#include "advisor/store_private.h"
+#include "base/alloc.h"
+#include "base/db.h"
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
+               "values are stored as they lie in memory");
+
+static const char *const table_names[ADVISOR_TABLE_COUNT] = {
+    "meta", "namespaces", "holders", "publishers", "sweeps", "gateways", "orders", "blocks", "held",
+};
+
+enum kvt_err
+advisor_store_code(int rc)
+{
+    return kvt_db_error(NULL, rc, "");
+}
+
+static enum kvt_err
+open_tables(struct advisor_store *store, bool read_only, struct kvt_error *err)
+{
+    struct advisor_txn txn;
+    enum kvt_err rc =
+        read_only ? advisor_store_read(store, &txn, err) : advisor_store_write(store, &txn, err);
+    uint64_t format = 0;
+    int lmdb = 0;
+
+    if (rc != KVT_OK)
+        return rc;
+    for (size_t i = 0; i < ADVISOR_TABLE_COUNT && lmdb == 0; i++)
+        lmdb =
+            mdb_dbi_open(txn.handle, table_names[i], read_only ? 0 : MDB_CREATE, &store->tables[i]);
+    if (lmdb != 0) {
+        rc = kvt_db_error(err, lmdb, "open the index");
+        goto fail;
+    }
+    rc = advisor_store_number(&txn, ADVISOR_META_FORMAT, &format);
+    if (rc == KVT_OK && format == 0 && !read_only) {
+        format = ADVISOR_STORE_FORMAT;
+        rc = advisor_store_put_number(&txn, ADVISOR_META_FORMAT, format);
+    }
+    if (rc != KVT_OK) {
+        rc = kvt_error_set(err, rc, "read the index's format: %s", kvt_err_text(rc));
+        goto fail;
+    }
+    if (format != ADVISOR_STORE_FORMAT) {
+        rc = kvt_error_set(err, KVT_UNSUPPORTED,
+                           "the index has format %" PRIu64 ", this program reads %d; move the "
+                           "folder away to build it anew from the workers",
+                           format, ADVISOR_STORE_FORMAT);
+        goto fail;
+    }
+    /* Also a read: LMDB keeps the table handles only of a transaction that was committed. */
+    return advisor_store_commit(&txn, err);
+
+fail:
+    advisor_store_end(&txn);
+    return rc;
+}
+
+enum kvt_err
+advisor_store_open(struct advisor_store **out, const struct advisor_store_options *options,
+                   struct kvt_error *err)
+{
+    const struct kvt_db_options db = {
+        .path = options->path,
+        .map_bytes = options->map_bytes,
+        .databases_max = ADVISOR_TABLE_COUNT,
+        .read_only = options->read_only,
+    };
+    struct advisor_store *store = kvt_calloc(1, sizeof(*store));
+    MDB_envinfo info;
+    enum kvt_err rc;
+
+    *out = NULL;
+    if (store == NULL)
+        return kvt_error_set(err, KVT_NOMEM, "index in %s", options->path);
+    rc = kvt_db_open(&store->env, &db, err);
+    if (rc == KVT_OK)
+        rc = open_tables(store, options->read_only, err);
+    if (rc == KVT_OK)
+        rc = kvt_db_error(err, mdb_env_info(store->env, &info), "look at the index");
+    if (rc != KVT_OK) {
+        advisor_store_close(store);
+        return rc;
+    }
+    store->map_bytes = info.me_mapsize;
+    *out = store;
+    return KVT_OK;
+}
+
+void
+advisor_store_close(struct advisor_store *store)
+{
+    if (store == NULL)
+        return;
+    if (store->env != NULL)
+        mdb_env_close(store->env);
+    kvt_free(store);
+}
+
+void
+advisor_store_size(struct advisor_store *store, uint64_t *used, uint64_t *max)
+{
+    *used = kvt_db_used(store->env);
+    *max = store->map_bytes;
+}
+
+static enum kvt_err
+begin(struct advisor_store *store, unsigned flags, struct advisor_txn *txn, struct kvt_error *err)
+{
+    *txn = (struct advisor_txn){.store = store};
+    return kvt_db_error(err, mdb_txn_begin(store->env, NULL, flags, &txn->handle),
+                        "begin a transaction");
+}
+
+enum kvt_err
+advisor_store_write(struct advisor_store *store, struct advisor_txn *txn, struct kvt_error *err)
+{
+    return begin(store, 0, txn, err);
+}
+
+enum kvt_err
+advisor_store_read(struct advisor_store *store, struct advisor_txn *txn, struct kvt_error *err)
+{
+    return begin(store, MDB_RDONLY, txn, err);
+}
+
+enum kvt_err
+advisor_store_commit(struct advisor_txn *txn, struct kvt_error *err)
+{
+    MDB_txn *handle = txn->handle;
+
+    assert(handle != NULL);
+    txn->handle = NULL; /* freed also when it fails */
+    return kvt_db_error(err, mdb_txn_commit(handle), "commit to the index");
+}
+
+void
+advisor_store_end(struct advisor_txn *txn)
+{
+    if (txn->handle != NULL)
+        mdb_txn_abort(txn->handle);
+    txn->handle = NULL;
+}
+
+enum kvt_err
+advisor_store_sync(struct advisor_store *store, struct kvt_error *err)
+{
+    return kvt_db_sync(store->env, err);
+}

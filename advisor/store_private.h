@@ -1,0 +1,54 @@
+/*
+ * advisor/store_private.h -- what the files store*.c share: tables and keys.
+ *
+ * Why: rows, blocks and reading offline are each a page of their own.
+ * Ownership: as advisor/store.h.
+ * Threads:   as advisor/store.h.
+ * Limits:    as advisor/store.h.
+ */
+#ifndef ADVISOR_STORE_PRIVATE_H
+#define ADVISOR_STORE_PRIVATE_H
+
+#include <endian.h>
+#include <lmdb.h>
+
+#include "advisor/store.h"
+
+enum advisor_table {
+    ADVISOR_TABLE_META,
+    ADVISOR_TABLE_NAMESPACES,
+    ADVISOR_TABLE_HOLDERS,
+    ADVISOR_TABLE_PUBLISHERS,
+    ADVISOR_TABLE_SWEEPS,
+    ADVISOR_TABLE_GATEWAYS,
+    ADVISOR_TABLE_ORDERS,
+    ADVISOR_TABLE_BLOCKS,
+    ADVISOR_TABLE_HELD,
+    ADVISOR_TABLE_COUNT,
+};
+
+struct advisor_store {
+    MDB_env *env;
+    MDB_dbi tables[ADVISOR_TABLE_COUNT];
+    uint64_t map_bytes;
+};
+
+struct advisor_key_u32 {
+    uint32_t big;
+};
+
+struct advisor_key_two {
+    uint64_t first_big;
+    uint64_t second_big;
+};
+
+static inline MDB_val
+advisor_val(void *bytes, size_t size)
+{
+    return (MDB_val){.mv_size = size, .mv_data = bytes};
+}
+
+/** Code of an LMDB result inside a transaction; its text is of no use to anyone there. */
+enum kvt_err advisor_store_code(int rc);
+
+#endif /* ADVISOR_STORE_PRIVATE_H */

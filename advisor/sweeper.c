@@ -1,0 +1,154 @@
+#include "advisor/sweeper.h"
+
+#include <assert.h>
+
+#include "base/alloc.h"
+
+struct sweep {
+    struct advisor_sweep_row row;
+    uint64_t from; /* next hash to look at */
+    bool dirty;    /* not in the store yet */
+    bool done;     /* still in the store */
+};
+
+struct advisor_sweeper {
+    struct sweep *sweeps;
+    size_t count;
+    size_t capacity;
+    struct advisor_held rows[ADVISOR_SWEEP_ROWS]; /* scratch */
+};
+
+enum kvt_err
+advisor_sweeper_new(struct advisor_sweeper **out)
+{
+    *out = kvt_calloc(1, sizeof(**out));
+    return *out == NULL ? KVT_NOMEM : KVT_OK;
+}
+
+void
+advisor_sweeper_free(struct advisor_sweeper *sweeper)
+{
+    if (sweeper == NULL)
+        return;
+    kvt_free(sweeper->sweeps);
+    kvt_free(sweeper);
+}
+
+enum kvt_err
+advisor_sweeper_add(struct advisor_sweeper *sweeper, const struct advisor_sweep_row *row)
+{
+    for (size_t i = 0; i < sweeper->count; i++) {
+        struct sweep *sweep = &sweeper->sweeps[i];
+
+        if (sweep->row.publisher != row->publisher || sweep->row.holder != row->holder)
+            continue;
+        *sweep = (struct sweep){.row = *row, .dirty = true};
+        return KVT_OK;
+    }
+    if (sweeper->count == sweeper->capacity) {
+        const size_t capacity = sweeper->capacity == 0 ? 16 : sweeper->capacity * 2;
+        void *more = kvt_realloc(sweeper->sweeps, capacity, sizeof(*sweeper->sweeps));
+
+        if (more == NULL)
+            return KVT_NOMEM;
+        sweeper->sweeps = more;
+        sweeper->capacity = capacity;
+    }
+    sweeper->sweeps[sweeper->count++] = (struct sweep){.row = *row, .dirty = true};
+    return KVT_OK;
+}
+
+static enum kvt_err
+load_row(void *arg, const struct advisor_sweep_row *row)
+{
+    return advisor_sweeper_add(arg, row);
+}
+
+enum kvt_err
+advisor_sweeper_load(struct advisor_sweeper *sweeper, const struct advisor_txn *txn)
+{
+    const enum kvt_err rc = advisor_store_sweeps(txn, load_row, sweeper);
+
+    advisor_sweeper_saved(sweeper);
+    return rc;
+}
+
+enum kvt_err
+advisor_sweeper_save(const struct advisor_sweeper *sweeper, const struct advisor_txn *txn)
+{
+    enum kvt_err rc = KVT_OK;
+
+    for (size_t i = 0; i < sweeper->count && rc == KVT_OK; i++) {
+        const struct sweep *sweep = &sweeper->sweeps[i];
+
+        if (sweep->done)
+            rc = advisor_store_delete_sweep(txn, &sweep->row);
+        else if (sweep->dirty)
+            rc = advisor_store_put_sweep(txn, &sweep->row);
+    }
+    return rc;
+}
+
+void
+advisor_sweeper_saved(struct advisor_sweeper *sweeper)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < sweeper->count; i++) {
+        sweeper->sweeps[i].dirty = false;
+        if (!sweeper->sweeps[i].done)
+            sweeper->sweeps[kept++] = sweeper->sweeps[i];
+    }
+    sweeper->count = kept;
+}
+
+bool
+advisor_sweeper_dirty(const struct advisor_sweeper *sweeper)
+{
+    for (size_t i = 0; i < sweeper->count; i++)
+        if (sweeper->sweeps[i].dirty || sweeper->sweeps[i].done)
+            return true;
+    return false;
+}
+
+bool
+advisor_sweeper_busy(const struct advisor_sweeper *sweeper)
+{
+    return sweeper->count > 0;
+}
+
+enum kvt_err
+advisor_sweeper_step(struct advisor_sweeper *sweeper, const struct advisor_txn *txn,
+                     struct advisor_group *group)
+{
+    struct sweep *sweep = sweeper->sweeps;
+    size_t count = 0;
+    enum kvt_err rc;
+
+    assert(advisor_group_count(group) == 0);
+    /* A new sweep waits until it is in the store, together with what called for it. */
+    if (sweeper->count == 0 || sweep->dirty || sweep->done)
+        return KVT_OK;
+    rc = advisor_store_held(txn, sweep->row.holder, sweep->row.ns, sweep->from, sweeper->rows,
+                            ADVISOR_SWEEP_ROWS, &count);
+    for (size_t i = 0; i < count && rc == KVT_OK; i++) {
+        const struct advisor_held *held = &sweeper->rows[i];
+        const struct advisor_op op = {
+            .kind = ADVISOR_OP_REMOVE,
+            .hash = held->hash,
+            .ns = held->ns,
+            .holder = held->holder,
+            .ranks = UINT32_MAX,
+        };
+
+        if (held->reporter == sweep->row.publisher && held->gen < sweep->row.floor)
+            rc = advisor_group_add(group, &op);
+    }
+    if (rc != KVT_OK)
+        return rc;
+    if (count < ADVISOR_SWEEP_ROWS || sweeper->rows[count - 1].hash == UINT64_MAX)
+        sweep->done = true;
+    else
+        sweep->from = sweeper->rows[count - 1].hash + 1;
+    return KVT_OK;
+}

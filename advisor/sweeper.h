@@ -1,0 +1,44 @@
+/*
+ * advisor/sweeper.h -- removing what a publisher no longer holds, a bounded step at a time.
+ *
+ * Why: a worker that leaves, lives anew or was dumped may leave a million places behind; dropping them
+ * in one go would stop everything else.  A sweep is a row in the store (publisher, holder, floor): it
+ * survives a crash and goes on afterwards.
+ *
+ * Ownership: the sweeper owns its list.
+ * Threads:   none; the engine's thread.
+ * Limits:    ADVISOR_SWEEP_ROWS looked at in a step.
+ */
+#ifndef ADVISOR_SWEEPER_H
+#define ADVISOR_SWEEPER_H
+
+#include "advisor/group.h"
+#include "advisor/store.h"
+
+#define ADVISOR_SWEEP_ROWS 4096
+
+struct advisor_sweeper;
+
+KVT_NODISCARD enum kvt_err advisor_sweeper_new(struct advisor_sweeper **out);
+void advisor_sweeper_free(struct advisor_sweeper *sweeper);
+
+KVT_NODISCARD enum kvt_err advisor_sweeper_load(struct advisor_sweeper *sweeper,
+                                                const struct advisor_txn *txn);
+KVT_NODISCARD enum kvt_err advisor_sweeper_save(const struct advisor_sweeper *sweeper,
+                                                const struct advisor_txn *txn);
+void advisor_sweeper_saved(struct advisor_sweeper *sweeper);
+bool advisor_sweeper_dirty(const struct advisor_sweeper *sweeper);
+
+/** Remove the places of `row->holder` that `row->publisher` stored below `row->floor`. */
+KVT_NODISCARD enum kvt_err advisor_sweeper_add(struct advisor_sweeper *sweeper,
+                                               const struct advisor_sweep_row *row);
+
+/** Something left to do? */
+bool advisor_sweeper_busy(const struct advisor_sweeper *sweeper);
+
+/** One step, from what is committed: `group` must still be empty. */
+KVT_NODISCARD enum kvt_err advisor_sweeper_step(struct advisor_sweeper *sweeper,
+                                                const struct advisor_txn *txn,
+                                                struct advisor_group *group);
+
+#endif /* ADVISOR_SWEEPER_H */
