@@ -6,10 +6,11 @@
  * this one table the pool, the transfers and the offloader are written once.
  *
  * Ownership: whoever opened a storage closes it with kvbm_storage_close(), after every user is
- * gone. Host buffers are borrowed for the call. Threads:   any thread may read and write; two
- * threads must not touch the same block at once (the pool's handles see to that). Limits:
- * block_size is a multiple of KVBM_STORAGE_ALIGN and at most KVT_BLOCK_SIZE_MAX; host buffers are
- * aligned to KVBM_STORAGE_ALIGN; KVBM_STORAGE_BLOCKS_MAX blocks.
+ *            gone. Host buffers are borrowed for the call.
+ * Threads:   any thread may read and write; two threads must not touch the same block at once (the
+ *            pool's handles see to that).
+ * Limits:    block_size is a multiple of KVBM_STORAGE_ALIGN and at most KVT_BLOCK_SIZE_MAX; host
+ *            buffers are aligned to KVBM_STORAGE_ALIGN; KVBM_STORAGE_BLOCKS_MAX blocks.
  */
 #ifndef KVBM_STORAGE_H
 #define KVBM_STORAGE_H

@@ -6,7 +6,9 @@
  * within the retry time, everything is a miss at once, but for one quick question a second.
  *
  * Ownership: one remote a process, shared by its workers; ids and buffers are borrowed for the
- * call. Threads:   any. Limits:    KVBM_REMOTE_BATCH keys a call; larger ones are split here.
+ *            call.
+ * Threads:   any.
+ * Limits:    KVBM_REMOTE_BATCH keys a call; larger ones are split here.
  */
 #ifndef KVBM_WORKER_REMOTE_H
 #define KVBM_WORKER_REMOTE_H

@@ -1,0 +1,305 @@
+/*
+ * What is tested: kvbm/worker/: requests through a whole stack of tiers without servers: what is
+ * computed is found again in every tier, the local index and the pools agree, a byte changed in
+ * memory is noticed, reported and healed, and a trace with bad lines is replayed to its end.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/random.h"
+#include "kvbm/worker/content.h"
+#include "kvbm/worker/replay.h"
+#include "kvbm/worker/serve.h"
+
+#include "tests/support/seed.h"
+
+enum { G1_BLOCKS = 8, G2_BLOCKS = 16, G3_BLOCKS = 64, BLOCK = 4096, REQUEST = 12 };
+
+struct fixture {
+    char folder[256];
+    struct kvbm_settings settings;
+    struct kvbm_shared shared;
+    struct kvbm_stack *stack;
+    struct kvbm_serve *serve;
+};
+
+static int
+set_up(void **state)
+{
+    static struct fixture fixture;
+    const struct kvt_geometry geometry = {
+        .kind = KVT_LAYOUT_CONTIGUOUS,
+        .layers = 4,
+        .outer = 2,
+        .page_size = 16,
+        .inner_dim = 16,
+        .dtype_bytes = 2,
+        .alignment = 4096,
+        .tp_size = 1,
+    };
+    struct kvt_error err;
+
+    memset(&fixture, 0, sizeof(fixture));
+    (void)test_folder_make(fixture.folder, sizeof(fixture.folder));
+    fixture.settings = (struct kvbm_settings){
+        .name = "test",
+        .namespace_ = "ns",
+        .workers = 1,
+        .shards = 1,
+        .g1_blocks = G1_BLOCKS,
+        .g2_blocks = G2_BLOCKS,
+        .g3_blocks = G3_BLOCKS,
+        .g3_dir = fixture.folder,
+        .gpu = KVBM_GPU_OFF,
+        .high_ppm = 900000,
+        .low_ppm = 500000,
+        .room_wait_ms = 1000,
+        .endpoint = "",
+        .acked_log = "",
+    };
+    assert_int_equal(kvbm_layout_make(&fixture.settings.layout, &geometry, &err), KVT_OK);
+    fixture.shared.settings = &fixture.settings;
+    assert_int_equal(kvbm_transfer_new(&fixture.shared.transfer, 16, &err), KVT_OK);
+    assert_int_equal(kvbm_stack_open(&fixture.stack, &fixture.shared, 0, &err), KVT_OK);
+    assert_int_equal(kvbm_serve_new(&fixture.serve, fixture.stack), KVT_OK);
+    *state = &fixture;
+    return 0;
+}
+
+static int
+tear_down(void **state)
+{
+    struct fixture *fixture = *state;
+
+    kvbm_serve_free(fixture->serve);
+    kvbm_stack_close(fixture->stack);
+    kvbm_transfer_free(fixture->shared.transfer);
+    test_folder_remove(fixture->folder);
+    assert_int_equal(kvt_alloc_live(), 0);
+    return 0;
+}
+
+/* Hashes of conversation `which`: the same every time, different between conversations. */
+static void
+conversation(uint64_t which, uint64_t *hashes, uint32_t count)
+{
+    uint64_t state = which;
+
+    for (uint32_t i = 0; i < count; i++)
+        hashes[i] = kvt_random_next(&state);
+}
+
+static void
+serve(struct fixture *fixture, uint64_t which, uint32_t count)
+{
+    uint64_t hashes[REQUEST];
+
+    conversation(which, hashes, count);
+    assert_int_equal(kvbm_serve_request(fixture->serve, hashes, count), KVT_OK);
+    assert_true(kvbm_offload_drain(fixture->stack->offload, 10000));
+}
+
+static uint64_t
+hits(const struct kvbm_counters *counters)
+{
+    return kvbm_counted(&counters->hits_g1) + kvbm_counted(&counters->hits_g2) +
+           kvbm_counted(&counters->hits_g3);
+}
+
+static void
+computed_blocks_are_found_in_every_tier(void **state)
+{
+    struct fixture *fixture = *state;
+    struct kvbm_counters *counters = &fixture->stack->counters;
+
+    serve(fixture, 1, REQUEST);
+    assert_int_equal(kvbm_counted(&counters->computed), REQUEST);
+    assert_int_equal(hits(counters), 0);
+    serve(fixture, 1, REQUEST);
+    assert_int_equal(kvbm_counted(&counters->computed), REQUEST);
+    assert_int_equal(hits(counters), REQUEST);
+    assert_true(kvbm_counted(&counters->hits_g2) > 0); /* G1 is smaller than the request */
+    for (uint64_t which = 2; which <= 4; which++)      /* push it out of G2 */
+        serve(fixture, which, REQUEST);
+    serve(fixture, 1, REQUEST);
+    assert_true(kvbm_counted(&counters->hits_g3) > 0);
+    assert_int_equal(kvbm_counted(&counters->computed), 4 * REQUEST);
+    assert_int_equal(kvbm_counted(&counters->wrong_bytes), 0);
+    assert_int_equal(kvbm_counted(&counters->requests), 6);
+    assert_int_equal(kvbm_counted(&counters->blocks), 6 * REQUEST);
+    assert_true(kvbm_counted(&counters->verified_blocks) >= 2 * REQUEST);
+}
+
+static uint64_t
+registered(const struct kvbm_stack *stack)
+{
+    return kvbm_pool_stats(stack->g1.pool).registered + kvbm_pool_stats(stack->g2.pool).registered +
+           kvbm_pool_stats(stack->g3.pool).registered;
+}
+
+/* Random conversations that share prefixes; at rest index and pools must tell the same. */
+static void
+index_and_pools_agree(void **state)
+{
+    struct fixture *fixture = *state;
+    struct kvbm_ledger *ledger = &fixture->stack->ledger;
+    uint64_t seed = test_seed();
+    struct index_stats stats;
+
+    for (int i = 0; i < 200; i++) {
+        serve(fixture, kvt_random_below(&seed, 12), 1 + (uint32_t)kvt_random_below(&seed, REQUEST));
+        index_stats(ledger->index, &stats);
+        assert_int_equal(stats.places, registered(fixture->stack));
+    }
+    for (size_t i = 0; i < KVBM_LEDGER_TIERS; i++) {
+        struct kvbm_label labels[G3_BLOCKS];
+        uint32_t at = 0;
+        const size_t count = kvbm_pool_walk(ledger->tiers[i].pool, &at, labels, G3_BLOCKS);
+
+        for (size_t k = 0; k < count; k++) {
+            uint8_t mask;
+
+            index_match(ledger->index, ledger->ns, &labels[k].id.hash, 1, &mask);
+            assert_true((mask & KVT_TIER_MASK(ledger->tiers[i].tier)) != 0);
+        }
+    }
+    assert_int_equal(kvbm_counted(&fixture->stack->counters.wrong_bytes), 0);
+    assert_int_equal(kvbm_counted(&fixture->stack->counters.index_full), 0);
+    assert_true(kvbm_counted(&fixture->stack->counters.hits_g3) > 0);
+    assert_true(kvbm_pool_stats(fixture->stack->g3.pool).evictions > 0);
+}
+
+/* Flip one byte of a block's copy in host memory, as failing memory would. */
+static void
+flip(struct kvbm_tier *tier, uint64_t hash)
+{
+    struct kvbm_handle handle;
+    uint8_t *bytes;
+
+    assert_int_equal(kvbm_pool_find(tier->pool, hash, &handle), KVT_OK);
+    bytes = kvbm_storage_address(tier->storage, handle.block);
+    bytes[BLOCK - 1] ^= 1;
+    kvbm_pool_drop(tier->pool, handle);
+}
+
+static void
+a_changed_byte_is_noticed_and_healed(void **state)
+{
+    struct fixture *fixture = *state;
+    struct kvbm_counters *counters = &fixture->stack->counters;
+    uint64_t hashes[2];
+
+    conversation(9, hashes, 2);
+    serve(fixture, 9, 2);
+    flip(&fixture->stack->g1, hashes[1]);
+    serve(fixture, 9, 2); /* G1's copy is wrong, G2's is taken */
+    assert_int_equal(kvbm_counted(&counters->wrong_bytes), 1);
+    assert_int_equal(kvbm_counted(&counters->wrong_blocks), 1);
+    assert_int_equal(kvbm_counted(&counters->computed), 2);
+    assert_int_equal(kvbm_counted(&counters->hits_g2), 1);
+    serve(fixture, 9, 2);
+    assert_int_equal(kvbm_counted(&counters->wrong_bytes), 1);
+    assert_int_equal(kvbm_counted(&counters->hits_g1), 3);
+
+    flip(&fixture->stack->g1, hashes[0]);
+    flip(&fixture->stack->g2, hashes[0]);
+    serve(fixture, 9, 2); /* no right copy left: computed anew, as is all behind it */
+    assert_int_equal(kvbm_counted(&counters->wrong_bytes), 3);
+    assert_int_equal(kvbm_counted(&counters->computed), 4);
+    serve(fixture, 9, 2);
+    assert_int_equal(kvbm_counted(&counters->wrong_bytes), 3);
+    assert_int_equal(kvbm_counted(&counters->hits_g1), 5);
+}
+
+static void
+write_trace(struct fixture *fixture, char *path, size_t size, const char *text)
+{
+    FILE *file;
+
+    (void)snprintf(path, size, "%s/trace.jsonl", fixture->folder);
+    file = fopen(path, "w");
+    assert_non_null(file);
+    assert_true(fputs(text, file) >= 0);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void
+replay(struct fixture *fixture, struct kvbm_replay_status *status)
+{
+    struct kvbm_replay *replay;
+    struct kvt_error err;
+
+    assert_int_equal(kvbm_replay_start(&replay, &fixture->settings, &fixture->stack, 1, &err),
+                     KVT_OK);
+    do {
+        kvt_clock_sleep_ms(5);
+        kvbm_replay_status(replay, status);
+    } while (!status->finished);
+    kvbm_replay_stop(replay);
+}
+
+static void
+bad_lines_are_counted_and_named(void **state)
+{
+    struct fixture *fixture = *state;
+    struct kvbm_replay_status status;
+    char path[300];
+
+    write_trace(fixture, path, sizeof(path),
+                "{\"timestamp\": 0, \"input_length\": 600, \"output_length\": 1, "
+                "\"hash_ids\": [1, 2]}\n"
+                "not a request\n"
+                "{\"timestamp\": 5, \"input_length\": 600, \"output_length\": 1, "
+                "\"hash_ids\": [1, 2]}\n"
+                "{\"timestamp\": 9000, \"input_length\": 600, \"output_length\": 1, "
+                "\"hash_ids\": [3, 4]}\n");
+    fixture->settings.trace = path;
+    replay(fixture, &status);
+    assert_int_equal(status.requests_done, 3);
+    assert_int_equal(status.requests_total, 3);
+    assert_int_equal(status.bad_lines, 1);
+    assert_true(status.drained);
+    assert_false(status.failed);
+    assert_non_null(strstr(status.error, "trace.jsonl:2"));
+    assert_int_equal(kvbm_counted(&fixture->stack->counters.hits_g1), 2);
+}
+
+static void
+shards_and_limits_choose_requests(void **state)
+{
+    struct fixture *fixture = *state;
+    struct kvbm_replay_status status;
+    char path[300];
+
+    write_trace(fixture, path, sizeof(path),
+                "{\"timestamp\":0,\"input_length\":1,\"output_length\":1,\"hash_ids\":[1]}\n"
+                "{\"timestamp\":1,\"input_length\":1,\"output_length\":1,\"hash_ids\":[2,3]}\n"
+                "{\"timestamp\":2,\"input_length\":1,\"output_length\":1,\"hash_ids\":[4]}\n"
+                "{\"timestamp\":3,\"input_length\":1,\"output_length\":1,\"hash_ids\":[5,6,7]}\n"
+                "{\"timestamp\":99,\"input_length\":1,\"output_length\":1,\"hash_ids\":[8]}\n"
+                "{\"timestamp\":99,\"input_length\":1,\"output_length\":1,\"hash_ids\":[9]}\n");
+    fixture->settings.trace = path;
+    fixture->settings.shard = 1;
+    fixture->settings.shards = 2;
+    fixture->settings.until_ms = 50;
+    replay(fixture, &status);
+    assert_int_equal(status.requests_total, 2);
+    assert_int_equal(status.requests_done, 2);
+    assert_int_equal(kvbm_counted(&fixture->stack->counters.blocks), 5);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(computed_blocks_are_found_in_every_tier, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(index_and_pools_agree, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_changed_byte_is_noticed_and_healed, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(bad_lines_are_counted_and_named, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(shards_and_limits_choose_requests, set_up, tear_down),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
