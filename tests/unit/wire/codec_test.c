@@ -1,8 +1,8 @@
 /*
  * What is tested: wire/event.h, wire/order.h, wire/report.h and wire/query.h.
- * How: known bytes that another implementation of msgpack made, every truncation of each, a long run of
- * random mutations (KVT_SEED=n replays), and the limits by hand.  Inputs lie in heap memory of exactly
- * their size, so that the address sanitizer sees any read behind them.
+ * How: known bytes that another implementation of msgpack made, every truncation of each, a long
+ * run of random mutations (KVT_SEED=n replays), and the limits by hand.  Inputs lie in heap memory
+ * of exactly their size, so that the address sanitizer sees any read behind them.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -433,8 +433,8 @@ every_truncation_is_refused(void **state)
     kvt_free(room);
 }
 
-/* Flips, cuts, insertions and copies of parts: nothing is read behind the input, and what is accepted
- * keeps the promises of an accepted message. */
+/* Flips, cuts and insertions: nothing is read behind the input, and what is accepted keeps the
+ * promises of an accepted message. */
 static void
 random_mutations_do_no_harm(void **state)
 {
@@ -486,8 +486,8 @@ random_mutations_do_no_harm(void **state)
 static void
 unknown_members_are_ignored_and_unknown_values_are_counted(void **state)
 {
-    /* A ninth header member (a map), a fourth location member, a tier 9, an event of type 77, one at
-     * the unknown tier, and one that we know, with a tenth member. */
+    /* A ninth header member (a map), a fourth location member, a tier 9, an event of type 77, one
+     * at the unknown tier, and one that we know, with a tenth member. */
     static const char *const hex = "9901a0a177010000929402000007930900a0"
                                    "93954d0001010195010101010195"
                                    "0100050505";
@@ -599,7 +599,7 @@ limits_are_answers(void **state)
     assert_int_equal(wire_event_encode(&room->batch, &out), KVT_RANGE);
     assert_int_equal(out.size, 0);
 
-    /* The largest batch with the largest members fits a message, at no more than 100 bytes an event. */
+    /* The largest batch with the largest members fits a message, at 100 bytes an event or less. */
     room->batch.event_count = KVT_EVENTS_PER_BATCH_MAX;
     for (uint32_t i = 0; i < KVT_EVENTS_PER_BATCH_MAX; i++)
         room->events[i] = (struct kvt_event){.sequence_hash = UINT64_MAX,

@@ -1,7 +1,7 @@
 /*
  * What is tested: kvtier/publisher.h against a real nats-server.
- * How: a reader that believes nothing but the bytes: it decodes every batch of the stream, checks that
- * numbers follow each other, and compares each event with the one that was given under that number.
+ * How: a reader that believes nothing but the bytes: it decodes every batch of the stream, checks
+ * that numbers follow each other, and compares each event with the one given under that number.
  */
 #include <inttypes.h>
 #include <pthread.h>
