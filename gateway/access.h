@@ -2,9 +2,10 @@
  * gateway/access.h -- who was read since the last report.
  *
  * Why: the policy needs to know which blocks are used and from where; one row per block and tier,
- * so a block read a thousand times costs one row. Ownership: the table owns its rows; take copies
- * out. Threads:   any; one leaf lock. Limits:    GATEWAY_ACCESS_ROWS between two reports; what does
- * not fit is dropped and counted.
+ * so a block read a thousand times costs one row.
+ * Ownership: the table owns its rows; take copies out.
+ * Threads:   any; one leaf lock.
+ * Limits:    GATEWAY_ACCESS_ROWS between two reports; what does not fit is dropped and counted.
  */
 #ifndef GATEWAY_ACCESS_H
 #define GATEWAY_ACCESS_H

@@ -77,13 +77,28 @@ apply_job(struct gateway_catalog *catalog, MDB_txn *txn, struct gateway_job *job
     return 0;
 }
 
+/* What the bus has by now. */
+static void
+take_acks(struct gateway_catalog *catalog)
+{
+    (void)pthread_mutex_lock(&catalog->shared.lock);
+    for (uint32_t i = 0; i < catalog->counters.stream_count; i++) {
+        struct gateway_sequence *sequence = &catalog->counters.streams[i];
+        const uint64_t wanted = catalog->shared.acked_wanted[i];
+
+        if (wanted > sequence->acked && wanted < sequence->next)
+            sequence->acked = wanted;
+    }
+    catalog->shared.acked_news = false;
+    (void)pthread_mutex_unlock(&catalog->shared.lock);
+}
+
 /* One transaction for the jobs from `first` on (`single`: that one only).  Nothing of a failed
  * transaction is left, neither in the file nor in the counters. */
 static int
 commit_jobs(struct gateway_catalog *catalog, struct gateway_job *first, bool single)
 {
     const struct gateway_counters before = catalog->counters;
-    const uint64_t acked = atomic_load(&catalog->acked_wanted);
     MDB_txn *txn = NULL;
     int rc;
 
@@ -93,8 +108,7 @@ commit_jobs(struct gateway_catalog *catalog, struct gateway_job *first, bool sin
     measure(catalog, txn);
     for (struct gateway_job *job = first; rc == 0 && job != NULL; job = single ? NULL : job->next)
         rc = apply_job(catalog, txn, job);
-    if (acked > catalog->counters.acked_seq && acked < catalog->counters.next_seq)
-        catalog->counters.acked_seq = acked;
+    take_acks(catalog);
     if (rc == 0)
         rc = gateway_catalog_trim(catalog, txn);
     if (rc == 0)
@@ -122,13 +136,17 @@ fail_job(struct gateway_job *job, int rc)
 /* Tell the waiters of `wait` (and all whose job failed) and unlink them.  From here on those jobs
  * are no longer ours. */
 static struct gateway_job *
-finish_jobs(struct gateway_catalog *catalog, struct gateway_job *jobs, bool durable)
+finish_jobs(struct gateway_catalog *catalog, struct gateway_job *jobs, bool durable, bool synced)
 {
     struct gateway_job *kept = NULL;
     struct gateway_job **tail = &kept;
 
     (void)pthread_mutex_lock(&catalog->shared.lock);
     catalog->shared.counters = catalog->counters;
+    memcpy(catalog->shared.names, catalog->names, sizeof(catalog->names));
+    if (synced)
+        for (uint32_t i = 0; i < catalog->counters.stream_count; i++)
+            catalog->shared.durable[i] = catalog->counters.streams[i].next - 1;
     while (jobs != NULL) {
         struct gateway_job *job = jobs;
 
@@ -171,17 +189,15 @@ run_group(struct gateway_catalog *catalog, struct gateway_job *jobs)
     atomic_store(&catalog->failed, failed);
     if (failed && jobs == NULL)
         kvt_clock_sleep_ms(RETRY_MS); /* only bookkeeping is waiting: do not spin on a full disk */
-    jobs = finish_jobs(catalog, jobs, false);
+    jobs = finish_jobs(catalog, jobs, false, false);
     synced = kvt_db_sync(catalog->env, &err);
-    if (synced == KVT_OK) {
-        atomic_store(&catalog->durable_seq, catalog->counters.next_seq - 1);
-    } else {
+    if (synced != KVT_OK) {
         kvt_log_error("gateway.catalog", "sync_failed", "%s", err.text);
         atomic_store(&catalog->failed, true);
         for (struct gateway_job *job = jobs; job != NULL; job = job->next)
             job->status = synced;
     }
-    (void)finish_jobs(catalog, jobs, true);
+    (void)finish_jobs(catalog, jobs, true, synced == KVT_OK);
 }
 
 /* The next group: jobs up to GROUP_CHANGES_MAX changes.  False when there is nothing and never will
@@ -194,8 +210,7 @@ take_group(struct gateway_catalog *catalog, struct gateway_job **jobs)
     bool more;
 
     (void)pthread_mutex_lock(&catalog->shared.lock);
-    while (catalog->shared.first == NULL && !catalog->shared.stop &&
-           atomic_load(&catalog->acked_wanted) <= catalog->counters.acked_seq)
+    while (catalog->shared.first == NULL && !catalog->shared.stop && !catalog->shared.acked_news)
         (void)pthread_cond_wait(&catalog->shared.work, &catalog->shared.lock);
     *jobs = last = catalog->shared.first;
     more = last != NULL || !catalog->shared.stop;
@@ -268,11 +283,14 @@ gateway_catalog_epoch(struct gateway_catalog *catalog, uint64_t epoch)
 }
 
 void
-gateway_catalog_acked(struct gateway_catalog *catalog, uint64_t seq)
+gateway_catalog_acked(struct gateway_catalog *catalog, uint32_t stream, uint64_t seq)
 {
+    assert(stream < GATEWAY_STREAMS_MAX);
     (void)pthread_mutex_lock(&catalog->shared.lock);
-    if (seq > atomic_load(&catalog->acked_wanted))
-        atomic_store(&catalog->acked_wanted, seq);
+    if (seq > catalog->shared.acked_wanted[stream]) {
+        catalog->shared.acked_wanted[stream] = seq;
+        catalog->shared.acked_news = true;
+    }
     (void)pthread_cond_signal(&catalog->shared.work);
     (void)pthread_mutex_unlock(&catalog->shared.lock);
 }
@@ -293,15 +311,38 @@ gateway_catalog_stats(struct gateway_catalog *catalog, struct gateway_catalog_st
         .bytes = atomic_load(&catalog->bytes),
         .bytes_max = catalog->options.bytes_max,
         .incarnation = counters.incarnation,
-        .first_seq = counters.first_seq,
-        .next_seq = counters.next_seq,
-        .acked_seq = counters.acked_seq,
-        .durable_seq = atomic_load(&catalog->durable_seq),
-        .lost = counters.lost,
         .epoch = counters.epoch,
         .full = atomic_load(&catalog->full),
         .failed = atomic_load(&catalog->failed),
     };
+    for (uint32_t i = 0; i < counters.stream_count; i++) {
+        stats->events += counters.streams[i].next - 1;
+        stats->events_acked += counters.streams[i].acked;
+        stats->events_lost += counters.streams[i].lost;
+    }
+}
+
+bool
+gateway_catalog_stream(struct gateway_catalog *catalog, uint32_t number,
+                       struct gateway_stream *stream)
+{
+    bool found;
+
+    *stream = (struct gateway_stream){0};
+    (void)pthread_mutex_lock(&catalog->shared.lock);
+    found = number < catalog->shared.counters.stream_count;
+    if (found) {
+        const struct gateway_sequence *sequence = &catalog->shared.counters.streams[number];
+
+        memcpy(stream->namespace_, catalog->shared.names[number], sizeof(stream->namespace_));
+        stream->first_seq = sequence->first;
+        stream->next_seq = sequence->next;
+        stream->acked_seq = sequence->acked;
+        stream->lost = sequence->lost;
+        stream->durable_seq = catalog->shared.durable[number];
+    }
+    (void)pthread_mutex_unlock(&catalog->shared.lock);
+    return found;
 }
 
 static int
@@ -320,8 +361,7 @@ open_databases(struct gateway_catalog *catalog)
     rc = gateway_catalog_load(catalog, txn);
     if (rc == MDB_NOTFOUND) {
         /* A new catalog is a new life of the publisher: later than any before it. */
-        catalog->counters = (struct gateway_counters){
-            .incarnation = kvt_clock_unix_ms(), .first_seq = 1, .next_seq = 1};
+        catalog->counters = (struct gateway_counters){.incarnation = kvt_clock_unix_ms()};
         rc = gateway_catalog_store(catalog, txn);
     }
     if (rc != 0)
@@ -342,9 +382,12 @@ start(struct gateway_catalog *catalog, struct kvt_error *err)
 
     if (rc != KVT_OK)
         return rc;
-    atomic_store(&catalog->durable_seq, catalog->counters.next_seq - 1);
-    atomic_store(&catalog->acked_wanted, catalog->counters.acked_seq);
     catalog->shared.counters = catalog->counters;
+    memcpy(catalog->shared.names, catalog->names, sizeof(catalog->names));
+    for (uint32_t i = 0; i < catalog->counters.stream_count; i++) {
+        catalog->shared.durable[i] = catalog->counters.streams[i].next - 1;
+        catalog->shared.acked_wanted[i] = catalog->counters.streams[i].acked;
+    }
     if (pthread_mutex_init(&catalog->shared.lock, NULL) != 0)
         return kvt_error_set(err, KVT_NOMEM, "catalog lock");
     if (pthread_cond_init(&catalog->shared.work, NULL) != 0) {

@@ -9,7 +9,8 @@
  * Threads:   any thread reads in its own short transaction and hands changes to the one writer,
  * which commits many callers' changes as one group.  Changes of one key must be ordered by the
  *            caller (gateway/hold.h).
- * Limits:    `bytes_max` (a full catalog answers KVT_FULL to changes that reserve, and still takes
+ *            Events of each namespace are one stream, numbered on its own without holes.
+ * Limits:    GATEWAY_STREAMS_MAX namespaces: a block of one more is KVT_FULL; `bytes_max` (a full catalog answers KVT_FULL to changes that reserve, and still takes
  *            removals); GATEWAY_CATALOG_KEEP sent events kept for range(), GATEWAY_CATALOG_BACKLOG
  *            unsent ones: beyond it the oldest are given up and counted.
  */
@@ -24,6 +25,7 @@
 #include "gateway/record.h"
 #include "kvtier/error.h"
 
+#define GATEWAY_STREAMS_MAX     32
 #define GATEWAY_CATALOG_KEEP    65536
 #define GATEWAY_CATALOG_BACKLOG 1000000
 
@@ -85,7 +87,6 @@ struct gateway_scan {
     size_t capacity;
     size_t count; /* out */
     bool end;     /* out: nothing follows */
-    uint64_t seq; /* out: the last event these rows include */
 };
 
 /** Next page, in key order.  At most GATEWAY_SCAN_VISITS rows are looked at in one call. */
@@ -94,13 +95,26 @@ KVT_NODISCARD enum kvt_err gateway_catalog_scan(struct gateway_catalog *catalog,
 
 #define GATEWAY_SCAN_VISITS 8192
 
-/** Durable events from `from` on, at most `capacity`.  The first may be later than `from`. */
-KVT_NODISCARD enum kvt_err gateway_catalog_events(struct gateway_catalog *catalog, uint64_t from,
-                                                  struct gateway_event *events, size_t capacity,
-                                                  size_t *count);
+struct gateway_stream {
+    char namespace_[KVT_NAMESPACE_MAX];
+    uint64_t first_seq; /* oldest event kept */
+    uint64_t next_seq;
+    uint64_t acked_seq;
+    uint64_t durable_seq; /* rows read from now on include at least these */
+    uint64_t lost;        /* events given up unsent */
+};
 
-/** Everything up to `seq` is on the bus; does not wait. */
-void gateway_catalog_acked(struct gateway_catalog *catalog, uint64_t seq);
+/** Streams are numbered from 0 in the order their namespaces came.  False: no such stream. */
+bool gateway_catalog_stream(struct gateway_catalog *catalog, uint32_t number,
+                            struct gateway_stream *stream);
+
+/** Durable events from `from` on, at most `capacity`.  The first may be later than `from`. */
+KVT_NODISCARD enum kvt_err gateway_catalog_events(struct gateway_catalog *catalog, uint32_t stream,
+                                                  uint64_t from, struct gateway_event *events,
+                                                  size_t capacity, size_t *count);
+
+/** Everything of the stream up to `seq` is on the bus; does not wait. */
+void gateway_catalog_acked(struct gateway_catalog *catalog, uint32_t stream, uint64_t seq);
 
 /** Make `epoch` the highest one seen, durably.  KVT_DENIED: a higher one is known. */
 KVT_NODISCARD enum kvt_err gateway_catalog_epoch(struct gateway_catalog *catalog, uint64_t epoch);
@@ -112,12 +126,10 @@ struct gateway_catalog_stats {
     uint64_t blocks[GATEWAY_TIERS];
     uint64_t bytes;
     uint64_t bytes_max;
-    uint64_t incarnation;
-    uint64_t first_seq;
-    uint64_t next_seq;
-    uint64_t acked_seq;
-    uint64_t durable_seq;
-    uint64_t lost; /* events given up unsent */
+    uint64_t incarnation; /* of all streams */
+    uint64_t events;      /* made since the catalog was, all streams together */
+    uint64_t events_acked;
+    uint64_t events_lost;
     uint64_t epoch;
     bool full;
     bool failed; /* the last group could not be written */

@@ -1,10 +1,11 @@
 #include <assert.h>
 #include <endian.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "gateway/catalog_private.h"
 
-enum { TRIM_MAX = 2048, STATE_VERSION = 1 };
+enum { TRIM_MAX = 2048, STATE_VERSION = 1, STREAM_NAME_MAX = 32 };
 
 static MDB_val
 value_of(const void *bytes, size_t size)
@@ -35,18 +36,72 @@ read_row(struct gateway_catalog *catalog, MDB_txn *txn, const char *key,
     return *found ? 0 : MDB_CORRUPTED;
 }
 
-static int
-append_event(struct gateway_catalog *catalog, MDB_txn *txn, const struct gateway_event *event)
+void
+gateway_catalog_outbox_key(struct gateway_outbox_key *key, uint32_t stream, uint64_t seq)
 {
-    uint8_t bytes[GATEWAY_OUTBOX_MAX];
-    const uint64_t seq = htobe64(catalog->counters.next_seq);
-    MDB_val name = value_of(&seq, sizeof(seq));
-    MDB_val value = value_of(bytes, gateway_record_encode_event(event, bytes));
-    const int rc = mdb_put(txn, catalog->outbox, &name, &value, MDB_APPEND);
+    const uint32_t stream_bytes = htobe32(stream);
+    const uint64_t seq_bytes = htobe64(seq);
 
+    memcpy(key->bytes, &stream_bytes, sizeof(stream_bytes));
+    memcpy(key->bytes + sizeof(stream_bytes), &seq_bytes, sizeof(seq_bytes));
+}
+
+static int
+append_event(struct gateway_catalog *catalog, MDB_txn *txn, uint32_t stream,
+             const struct gateway_event *event)
+{
+    struct gateway_sequence *sequence = &catalog->counters.streams[stream];
+    uint8_t bytes[GATEWAY_OUTBOX_MAX];
+    struct gateway_outbox_key key = {{0}};
+    MDB_val name = value_of(key.bytes, sizeof(key.bytes));
+    MDB_val value = value_of(bytes, gateway_record_encode_event(event, bytes));
+    int rc;
+
+    gateway_catalog_outbox_key(&key, stream, sequence->next);
+    rc = mdb_put(txn, catalog->outbox, &name, &value, 0);
     if (rc == 0)
-        catalog->counters.next_seq++;
+        sequence->next++;
     return rc;
+}
+
+static bool
+known_stream(const struct gateway_catalog *catalog, const char *namespace_, uint32_t *stream)
+{
+    for (*stream = 0; *stream < catalog->counters.stream_count; (*stream)++)
+        if (strcmp(catalog->names[*stream], namespace_) == 0)
+            return true;
+    return false;
+}
+
+static MDB_val
+stream_name(char text[STREAM_NAME_MAX], uint32_t stream)
+{
+    const int size = snprintf(text, STREAM_NAME_MAX, "stream %02u", (unsigned)stream);
+
+    return value_of(text, (size_t)size);
+}
+
+/* The stream of a namespace, made when it is the first block of it. */
+static int
+stream_of(struct gateway_catalog *catalog, MDB_txn *txn, const char *namespace_, uint32_t *stream)
+{
+    char text[STREAM_NAME_MAX];
+    MDB_val name;
+    MDB_val value = value_of(namespace_, strlen(namespace_));
+    int rc;
+
+    if (known_stream(catalog, namespace_, stream))
+        return 0;
+    assert(*stream < GATEWAY_STREAMS_MAX); /* reserve() refused the block otherwise */
+    name = stream_name(text, *stream);
+    rc = mdb_put(txn, catalog->meta, &name, &value, 0);
+    if (rc != 0)
+        return rc;
+    memset(catalog->names[*stream], 0, KVT_NAMESPACE_MAX);
+    memcpy(catalog->names[*stream], namespace_, value.mv_size);
+    catalog->counters.streams[*stream] = (struct gateway_sequence){.first = 1, .next = 1};
+    catalog->counters.stream_count++;
+    return 0;
 }
 
 /* The identity an event carries is what the key says.  Where the revision shortens the parent, the
@@ -74,19 +129,23 @@ append_events(struct gateway_catalog *catalog, MDB_txn *txn, const char *text,
     const unsigned after = new == NULL || new->opaque ? 0 : gateway_record_visible(new);
     struct gateway_event event;
     struct g4_key key;
+    uint32_t stream;
+    int rc;
 
     if (before == after || g4_key_parse(text, &key) != KVT_OK)
         return 0;
+    rc = stream_of(catalog, txn, key.namespace_, &stream);
+    if (rc != 0)
+        return rc;
     event_of(catalog, &key, new != NULL ? new : old, &event);
     for (unsigned tier = 0; tier < GATEWAY_TIERS; tier++) {
         const unsigned bit = 1u << tier;
-        int rc;
 
         if ((before & bit) == (after & bit))
             continue;
         event.event.type = (after & bit) != 0 ? KVT_EVENT_STORE : KVT_EVENT_REMOVE;
         event.event.location = (uint16_t)tier;
-        rc = append_event(catalog, txn, &event);
+        rc = append_event(catalog, txn, stream, &event);
         if (rc != 0)
             return rc;
     }
@@ -109,16 +168,27 @@ count_row(struct gateway_counters *counters, const struct gateway_record *record
     }
 }
 
+/* Is there a stream for the events of this block, or room for one more? */
+static bool
+has_stream(const struct gateway_catalog *catalog, const char *text)
+{
+    struct g4_key key;
+    uint32_t stream;
+
+    return g4_key_parse(text, &key) != KVT_OK || known_stream(catalog, key.namespace_, &stream) ||
+           stream < GATEWAY_STREAMS_MAX;
+}
+
 /* Would the row fit under the caps?  Old bytes of the same key are replaced, not added. */
 static enum kvt_err
-reserve(const struct gateway_catalog *catalog, struct gateway_record *record,
+reserve(const struct gateway_catalog *catalog, const char *key, struct gateway_record *record,
         const struct gateway_record *old)
 {
     const uint64_t hot_cap = catalog->options.hot_capacity;
     const uint64_t cold_cap = catalog->options.cold_capacity;
     uint64_t used[GATEWAY_TIERS];
 
-    if (atomic_load(&catalog->full))
+    if (atomic_load(&catalog->full) || !has_stream(catalog, key))
         return KVT_FULL;
     for (unsigned tier = 0; tier < GATEWAY_TIERS; tier++) {
         used[tier] = catalog->counters.used[tier];
@@ -185,9 +255,12 @@ gateway_catalog_apply(struct gateway_catalog *catalog, MDB_txn *txn, struct gate
         return 0;
     }
     if (change->reserve && !change->erase) {
-        change->status = reserve(catalog, &change->record, found ? &old : NULL);
+        change->status = reserve(catalog, change->key, &change->record, found ? &old : NULL);
         if (change->status != KVT_OK)
             return 0;
+    } else if (!change->erase && !has_stream(catalog, change->key)) {
+        change->status = KVT_FULL;
+        return 0;
     }
     rc = change->erase ? erase_row(catalog, txn, change->key) : write_row(catalog, txn, change);
     if (rc != 0)
@@ -200,30 +273,41 @@ gateway_catalog_apply(struct gateway_catalog *catalog, MDB_txn *txn, struct gate
                          change->erase ? NULL : &change->record);
 }
 
-int
-gateway_catalog_trim(struct gateway_catalog *catalog, MDB_txn *txn)
+static int
+trim_stream(struct gateway_catalog *catalog, MDB_txn *txn, uint32_t stream)
 {
-    struct gateway_counters *counters = &catalog->counters;
+    struct gateway_sequence *sequence = &catalog->counters.streams[stream];
 
     for (unsigned i = 0; i < TRIM_MAX; i++) {
-        const uint64_t kept = counters->next_seq - counters->first_seq;
-        const uint64_t seq = htobe64(counters->first_seq);
-        MDB_val name = value_of(&seq, sizeof(seq));
-        const bool sent = counters->first_seq <= counters->acked_seq;
+        const uint64_t kept = sequence->next - sequence->first;
+        const bool sent = sequence->first <= sequence->acked;
+        struct gateway_outbox_key key = {{0}};
+        MDB_val name = value_of(key.bytes, sizeof(key.bytes));
         int rc;
 
         if (kept <= (sent ? catalog->options.keep : catalog->options.backlog))
             break;
+        gateway_catalog_outbox_key(&key, stream, sequence->first);
         rc = mdb_del(txn, catalog->outbox, &name, NULL);
         if (rc != 0 && rc != MDB_NOTFOUND)
             return rc;
         if (!sent) {
-            counters->lost++;
-            counters->acked_seq = counters->first_seq;
+            sequence->lost++;
+            sequence->acked = sequence->first;
         }
-        counters->first_seq++;
+        sequence->first++;
     }
     return 0;
+}
+
+int
+gateway_catalog_trim(struct gateway_catalog *catalog, MDB_txn *txn)
+{
+    int rc = 0;
+
+    for (uint32_t i = 0; rc == 0 && i < catalog->counters.stream_count; i++)
+        rc = trim_stream(catalog, txn, i);
+    return rc;
 }
 
 static const char state_name[] = "state";
@@ -248,6 +332,17 @@ gateway_catalog_load(struct gateway_catalog *catalog, MDB_txn *txn)
     if (words[0] != STATE_VERSION)
         return MDB_VERSION_MISMATCH;
     memcpy(&catalog->counters, &words[1], sizeof(catalog->counters));
+    if (catalog->counters.stream_count > GATEWAY_STREAMS_MAX)
+        return MDB_CORRUPTED;
+    for (uint32_t i = 0; i < catalog->counters.stream_count; i++) {
+        char text[STREAM_NAME_MAX];
+
+        name = stream_name(text, i);
+        rc = mdb_get(txn, catalog->meta, &name, &value);
+        if (rc != 0 || value.mv_size >= KVT_NAMESPACE_MAX)
+            return rc != 0 ? rc : MDB_CORRUPTED;
+        memcpy(catalog->names[i], value.mv_data, value.mv_size);
+    }
     return 0;
 }
 

@@ -2,8 +2,8 @@
  * gateway/catalog_private.h -- shared by the catalog's files only: catalog.c (life, groups),
  * catalog_apply.c (one change inside a transaction), catalog_read.c (readers).
  *
- * Why: three short files instead of a long one.
- * Ownership, Threads: as gateway/catalog.h; `counters` is the writer's alone.
+ * Why: three short files instead of a long one. Ownership,
+ * Threads:   as gateway/catalog.h; `counters` is the writer's alone.
  * Limits:    none of its own.
  */
 #ifndef GATEWAY_CATALOG_PRIVATE_H
@@ -16,17 +16,22 @@
 #include "gateway/catalog.h"
 
 /* What must come back after a restart, besides the rows; one row of the "meta" database. */
+struct gateway_sequence {
+    uint64_t first; /* oldest event kept */
+    uint64_t next;
+    uint64_t acked;
+    uint64_t lost;
+};
+
 struct gateway_counters {
     uint64_t incarnation;
-    uint64_t first_seq; /* oldest event kept */
-    uint64_t next_seq;
-    uint64_t acked_seq;
-    uint64_t lost;
     uint64_t epoch;
     uint64_t entries;
     uint64_t pending;
     uint64_t used[GATEWAY_TIERS];
     uint64_t blocks[GATEWAY_TIERS];
+    uint64_t stream_count;
+    struct gateway_sequence streams[GATEWAY_STREAMS_MAX];
 };
 
 struct gateway_job {
@@ -43,14 +48,13 @@ struct gateway_catalog {
     MDB_env *env;
     MDB_dbi objects; /* key -> record */
     MDB_dbi pending; /* key -> nothing: rows that are not STORED */
-    MDB_dbi outbox;  /* big-endian seq -> event */
-    MDB_dbi meta;
+    MDB_dbi outbox;  /* big-endian stream, seq -> event */
+    MDB_dbi meta;    /* "state" -> counters, "stream NN" -> namespace */
     struct gateway_catalog_options options;
-    struct gateway_counters counters; /* the writer's */
-    uint64_t measured_ms;             /* the writer's: when `bytes` was last measured */
+    struct gateway_counters counters;                   /* the writer's */
+    char names[GATEWAY_STREAMS_MAX][KVT_NAMESPACE_MAX]; /* the writer's, below stream_count */
+    uint64_t measured_ms; /* the writer's: when `bytes` was last measured */
     _Atomic uint64_t bytes;
-    _Atomic uint64_t durable_seq;
-    _Atomic uint64_t acked_wanted;
     _Atomic bool full;
     _Atomic bool failed;
     pthread_t thread;
@@ -64,9 +68,20 @@ struct gateway_catalog {
         struct gateway_job *first;
         struct gateway_job *last;
         struct gateway_counters counters; /* as of the last commit */
+        char names[GATEWAY_STREAMS_MAX][KVT_NAMESPACE_MAX];
+        uint64_t durable[GATEWAY_STREAMS_MAX];
+        uint64_t acked_wanted[GATEWAY_STREAMS_MAX];
+        bool acked_news;
         bool stop;
     } shared;
 };
+
+/** The key of an event in the outbox. */
+struct gateway_outbox_key {
+    uint8_t bytes[12];
+};
+
+void gateway_catalog_outbox_key(struct gateway_outbox_key *key, uint32_t stream, uint64_t seq);
 
 /** Apply one change; LMDB's answer, 0 = fine (look at change->status). */
 int gateway_catalog_apply(struct gateway_catalog *catalog, MDB_txn *txn,

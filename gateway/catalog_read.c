@@ -90,7 +90,6 @@ take_row(struct gateway_catalog *catalog, MDB_txn *txn, struct gateway_scan *sca
 enum kvt_err
 gateway_catalog_scan(struct gateway_catalog *catalog, struct gateway_scan *scan)
 {
-    struct gateway_catalog_stats stats;
     MDB_cursor *cursor = NULL;
     MDB_txn *txn = NULL;
     MDB_val key;
@@ -98,10 +97,6 @@ gateway_catalog_scan(struct gateway_catalog *catalog, struct gateway_scan *scan)
 
     scan->count = 0;
     scan->end = false;
-    /* Counters are published after their commit: rows read from now on include at least these
-     * events, and replaying a few of them is harmless. */
-    gateway_catalog_stats(catalog, &stats);
-    scan->seq = stats.durable_seq;
     rc = mdb_txn_begin(catalog->env, NULL, MDB_RDONLY, &txn);
     if (rc != 0)
         return KVT_IO;
@@ -127,18 +122,23 @@ gateway_catalog_scan(struct gateway_catalog *catalog, struct gateway_scan *scan)
 }
 
 enum kvt_err
-gateway_catalog_events(struct gateway_catalog *catalog, uint64_t from, struct gateway_event *events,
-                       size_t capacity, size_t *count)
+gateway_catalog_events(struct gateway_catalog *catalog, uint32_t stream, uint64_t from,
+                       struct gateway_event *events, size_t capacity, size_t *count)
 {
-    const uint64_t durable = atomic_load(&catalog->durable_seq);
-    const uint64_t start = htobe64(from);
+    struct gateway_outbox_key start = {{0}};
+    struct gateway_outbox_key end;
+    struct gateway_stream state;
     MDB_cursor *cursor = NULL;
     MDB_txn *txn = NULL;
-    MDB_val key = value_of(&start, sizeof(start));
+    MDB_val key = value_of(start.bytes, sizeof(start.bytes));
     MDB_val value;
     int rc;
 
     *count = 0;
+    if (!gateway_catalog_stream(catalog, stream, &state))
+        return KVT_OK;
+    gateway_catalog_outbox_key(&start, stream, from);
+    gateway_catalog_outbox_key(&end, stream, state.durable_seq);
     rc = mdb_txn_begin(catalog->env, NULL, MDB_RDONLY, &txn);
     if (rc != 0)
         return KVT_IO;
@@ -149,15 +149,15 @@ gateway_catalog_events(struct gateway_catalog *catalog, uint64_t from, struct ga
         struct gateway_event *event = &events[*count];
         uint64_t seq;
 
-        if (key.mv_size != sizeof(seq) ||
-            !gateway_record_decode_event(value.mv_data, value.mv_size, event)) {
+        if (key.mv_size != sizeof(end.bytes) ||
+            memcmp(key.mv_data, end.bytes, sizeof(end.bytes)) > 0)
+            break;
+        if (!gateway_record_decode_event(value.mv_data, value.mv_size, event)) {
             rc = MDB_CORRUPTED;
             break;
         }
-        memcpy(&seq, key.mv_data, sizeof(seq));
+        memcpy(&seq, (const uint8_t *)key.mv_data + sizeof(uint32_t), sizeof(seq));
         event->seq = be64toh(seq);
-        if (event->seq > durable)
-            break;
         (*count)++;
         rc = mdb_cursor_get(cursor, &key, &value, MDB_NEXT);
     }

@@ -6,8 +6,9 @@
  *
  * Ownership: adding copies the body to disk.
  * Threads:   any; one lock is held while files are written, by those threads only that found
- * damage. Limits:    `entries_max` entries and GATEWAY_QUARANTINE_BYTES of bodies; the oldest goes
- * first.  The same damage of the same copy is kept once.
+ *            damage.
+ * Limits:    `entries_max` entries and GATEWAY_QUARANTINE_BYTES of bodies; the oldest goes first.
+ *            The same damage of the same copy is kept once.
  */
 #ifndef GATEWAY_QUARANTINE_H
 #define GATEWAY_QUARANTINE_H

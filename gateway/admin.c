@@ -1,0 +1,380 @@
+#include "gateway/admin.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/parse.h"
+#include "g4/check.h"
+#include "gateway/fault.h"
+#include "kvtier/version.h"
+
+enum { REASONS_MAX = 8, QUARANTINE_ROWS = 100 };
+
+/* ---- state ---- */
+
+struct reasons {
+    char text[REASONS_MAX][KVT_ERROR_TEXT_MAX];
+    size_t count;
+};
+
+static void
+add_reason(struct reasons *reasons, const char *text)
+{
+    if (reasons->count < REASONS_MAX)
+        (void)snprintf(reasons->text[reasons->count++], KVT_ERROR_TEXT_MAX, "%s", text);
+}
+
+/* Everything that keeps the gateway from doing all it should.  `starting`: it never could yet. */
+static void
+judge(const struct gateway_admin *admin, struct reasons *reasons, bool *starting)
+{
+    struct gateway_catalog_stats catalog;
+    struct gateway_cold_state cold;
+
+    reasons->count = 0;
+    gateway_cold_state(admin->vault->cold, &cold);
+    gateway_catalog_stats(admin->vault->catalog, &catalog);
+    *starting = !cold.tested && cold.latency_ms == 0 && !cold.healthy;
+    if (cold.reason[0] != '\0')
+        add_reason(reasons, cold.reason);
+    if (catalog.full)
+        add_reason(reasons, "the catalog is full: new blocks are refused (catalog.max)");
+    if (catalog.failed)
+        add_reason(reasons, "the catalog cannot be written: is the disk full?");
+    if (admin->vault->cold_capacity != 0 && catalog.used[1] >= admin->vault->cold_capacity)
+        add_reason(reasons, "the bucket is at cold.capacity: new blocks are refused");
+    if (admin->bus != NULL && !wire_bus_connected(admin->bus))
+        add_reason(reasons, "NATS is away: events wait in the outbox");
+    if (catalog.events_lost > 0)
+        add_reason(reasons, "events were given up unsent; the advisor reads a dump instead");
+}
+
+bool
+gateway_admin_ready(void *arg, struct kvt_buffer *why)
+{
+    struct gateway_admin *admin = arg;
+    struct reasons reasons;
+    bool starting;
+
+    judge(admin, &reasons, &starting);
+    for (size_t i = 0; i < reasons.count; i++)
+        kvt_buffer_printf(why, "%s\n", reasons.text[i]);
+    /* A hot block can be served and an event can wait; what makes a gateway useless is a bucket that
+     * takes nothing, or a catalog that cannot be written. */
+    if (gateway_cold_writable(admin->vault->cold)) {
+        struct gateway_catalog_stats catalog;
+
+        gateway_catalog_stats(admin->vault->catalog, &catalog);
+        return !catalog.failed;
+    }
+    return false;
+}
+
+static void
+append_flag(struct kvt_buffer *out, const char *name, bool value, const char *behind)
+{
+    kvt_buffer_printf(out, "\"%s\":%s%s", name, value ? "true" : "false", behind);
+}
+
+static void
+append_tiers(const struct gateway_admin *admin, const struct gateway_catalog_stats *catalog,
+             struct kvt_buffer *out)
+{
+    const struct gateway_vault *vault = admin->vault;
+    struct gateway_cold_state cold;
+
+    gateway_cold_state(vault->cold, &cold);
+    kvt_buffer_printf(out, "\"hot\":{\"holder\":");
+    kvt_buffer_json_string(out, vault->hot_holder);
+    kvt_buffer_printf(out,
+                      ",\"used_bytes\":%" PRIu64 ",\"capacity_bytes\":%" PRIu64
+                      ",\"blocks\":%" PRIu64 "},\"cold\":{\"holder\":",
+                      catalog->used[0], vault->hot_capacity, catalog->blocks[0]);
+    kvt_buffer_json_string(out, vault->cold_holder);
+    kvt_buffer_printf(out, ",\"kind\":\"%s\",\"endpoint\":",
+                      admin->settings->vault.cold.is_s3 ? "s3" : "directory");
+    kvt_buffer_json_string(out, admin->settings->cold_endpoint);
+    kvt_buffer_printf(
+        out,
+        ",\"used_bytes\":%" PRIu64 ",\"capacity_bytes\":%" PRIu64 ",\"blocks\":%" PRIu64
+        ",\"healthy\":%s,\"latency_ms\":%" PRIu64 ",\"clock_skew_ms\":%" PRId64 ",\"selftest\":{",
+        catalog->used[1], vault->cold_capacity, catalog->blocks[1],
+        gateway_cold_healthy(vault->cold) ? "true" : "false", cold.latency_ms, cold.skew_ms);
+    append_flag(out, "put_if_absent", cold.selftest.put_if_absent, ",");
+    append_flag(out, "put_if_match", cold.selftest.put_if_match, ",");
+    append_flag(out, "if_match_missing", cold.selftest.if_match_missing, ",");
+    append_flag(out, "delete_if_match", cold.selftest.delete_if_match, ",");
+    append_flag(out, "list_after_write", cold.selftest.list_after_write, ",");
+    append_flag(out, "meta_kept", cold.selftest.meta_kept, "}},");
+}
+
+static void
+append_counts(const struct gateway_admin *admin, struct kvt_buffer *out)
+{
+    static const struct {
+        const char *name;
+        enum gateway_stat stat;
+    } rows[] = {
+        {"\"requests\":{\"get\":", GATEWAY_STAT_GET},
+        {",\"put\":", GATEWAY_STAT_PUT},
+        {",\"has\":", GATEWAY_STAT_HAS},
+        {",\"delete\":", GATEWAY_STAT_DELETE},
+        {",\"list\":", GATEWAY_STAT_LIST},
+        {",\"hits_hot\":", GATEWAY_STAT_HITS_HOT},
+        {",\"hits_cold\":", GATEWAY_STAT_HITS_COLD},
+        {",\"misses\":", GATEWAY_STAT_MISSES},
+        {",\"bytes_in\":", GATEWAY_STAT_BYTES_IN},
+        {",\"bytes_out\":", GATEWAY_STAT_BYTES_OUT},
+        {"},\"orders\":{\"executed\":", GATEWAY_STAT_ORDERS_DONE},
+        {",\"refused\":", GATEWAY_STAT_ORDERS_REFUSED},
+        {",\"failed\":", GATEWAY_STAT_ORDERS_FAILED},
+    };
+    struct gateway_stats *stats = admin->vault->stats;
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        kvt_buffer_printf(out, "%s%" PRIu64, rows[i].name, gateway_stats_get(stats, rows[i].stat));
+    kvt_buffer_printf(out,
+                      ",\"queued\":%zu},\"integrity\":{\"corrupt\":%" PRIu64 ",\"foreign\":%" PRIu64
+                      ",\"quarantined\":%zu},",
+                      gateway_orders_queued(admin->orders),
+                      gateway_stats_get(stats, GATEWAY_STAT_CORRUPT_HOT) +
+                          gateway_stats_get(stats, GATEWAY_STAT_CORRUPT_COLD),
+                      gateway_stats_get(stats, GATEWAY_STAT_FOREIGN),
+                      gateway_quarantine_count(admin->vault->quarantine));
+}
+
+static void
+append_state(const struct gateway_admin *admin, struct kvt_buffer *out)
+{
+    struct reasons reasons;
+    bool starting;
+
+    judge(admin, &reasons, &starting);
+    kvt_buffer_printf(out, "\"state\":\"%s\",\"reasons\":[",
+                      starting            ? "starting"
+                      : reasons.count > 0 ? "degraded"
+                                          : "ready");
+    for (size_t i = 0; i < reasons.count; i++) {
+        kvt_buffer_printf(out, i > 0 ? "," : "");
+        kvt_buffer_json_string(out, reasons.text[i]);
+    }
+    kvt_buffer_printf(out, "],");
+}
+
+static void
+get_status(void *arg, const struct kvt_http_request *request, struct kvt_http_response *response)
+{
+    const struct gateway_admin *admin = arg;
+    struct kvt_buffer *out = &response->body;
+    struct gateway_catalog_stats catalog;
+    struct gateway_stream stream;
+
+    (void)request;
+    gateway_catalog_stats(admin->vault->catalog, &catalog);
+    if (!gateway_catalog_stream(admin->vault->catalog, 0, &stream))
+        stream.next_seq = 1;
+    kvt_buffer_printf(out,
+                      "{\"schema_version\":1,\"program\":\"kvtier-gateway\",\"version\":\"%s\","
+                      "\"uptime_ms\":%" PRIu64 ",",
+                      KVT_VERSION, kvt_clock_mono_ms() - admin->started_ms);
+    append_state(admin, out);
+    kvt_buffer_printf(out, "\"name\":");
+    kvt_buffer_json_string(out, admin->vault->name);
+    kvt_buffer_printf(out, ",\"bucket\":");
+    kvt_buffer_json_string(out, admin->settings->bucket);
+    kvt_buffer_printf(out, ",");
+    append_tiers(admin, &catalog, out);
+    append_counts(admin, out);
+    kvt_buffer_printf(
+        out,
+        "\"events\":{\"incarnation\":%" PRIu64 ",\"next_seq\":%" PRIu64 ",\"acked_seq\":%" PRIu64
+        ",\"pending\":%" PRIu64 ",\"lost\":%" PRIu64 "},\"catalog\":{\"entries\":%" PRIu64
+        ",\"bytes\":%" PRIu64 ",\"max_bytes\":%" PRIu64 ",\"intents\":%" PRIu64
+        "},\"memory\":{\"used_bytes\":%" PRIu64 ",\"max_bytes\":%" PRIu64 "},\"nats\":{\"url\":",
+        catalog.incarnation, stream.next_seq, stream.acked_seq,
+        catalog.events - catalog.events_acked, catalog.events_lost, catalog.entries, catalog.bytes,
+        catalog.bytes_max, catalog.pending, atomic_load(&admin->budget->used), admin->budget->max);
+    kvt_buffer_json_string(out, admin->settings->bus.url);
+    kvt_buffer_printf(out, ",\"connected\":%s}}\n",
+                      admin->bus != NULL && wire_bus_connected(admin->bus) ? "true" : "false");
+}
+
+/* ---- objects ---- */
+
+static size_t
+limit_of(const struct kvt_http_request *request, size_t fallback, size_t max)
+{
+    const char *text = kvt_http_query(request, "limit");
+    uint64_t limit;
+
+    if (text == NULL || kvt_parse_u64(text, &limit) != KVT_OK || limit == 0)
+        return fallback;
+    return limit < max ? (size_t)limit : max;
+}
+
+static void
+append_row(struct kvt_buffer *out, const struct gateway_row *row, unsigned tier)
+{
+    kvt_buffer_printf(out, "{\"key\":");
+    kvt_buffer_json_string(out, row->key);
+    kvt_buffer_printf(out,
+                      ",\"length\":%" PRIu64 ",\"crc32c\":\"%08" PRIx32
+                      "\",\"tier\":\"%s\",\"state\":\"%s\"}\n",
+                      row->record.length, row->record.crc32c, gateway_vault_tier_name(tier),
+                      gateway_record_state_name(row->record.state));
+}
+
+static void
+list_objects(void *arg, const struct kvt_http_request *request, struct kvt_http_response *response)
+{
+    const struct gateway_admin *admin = arg;
+    const char *tier = kvt_http_query(request, "tier");
+    const char *cursor = kvt_http_query(request, "cursor");
+    struct gateway_scan scan = {.capacity = limit_of(request, 100, GATEWAY_ADMIN_ROWS)};
+
+    if (tier != NULL && strcmp(tier, "hot") != 0 && strcmp(tier, "cold") != 0) {
+        kvt_http_fail(response, 400, KVT_INVALID, "tier is hot or cold");
+        return;
+    }
+    if (cursor != NULL && strlen(cursor) >= sizeof(scan.after)) {
+        kvt_http_fail(response, 400, KVT_INVALID, "cursor is longer than a key");
+        return;
+    }
+    (void)snprintf(scan.after, sizeof(scan.after), "%s", cursor == NULL ? "" : cursor);
+    scan.tiers = tier == NULL ? 0 : strcmp(tier, "hot") == 0 ? GATEWAY_HOT : GATEWAY_COLD;
+    scan.rows = kvt_calloc(scan.capacity, sizeof(*scan.rows));
+    if (scan.rows == NULL || gateway_catalog_scan(admin->vault->catalog, &scan) != KVT_OK) {
+        kvt_http_fail(response, 500, KVT_IO, "the catalog could not be read");
+        kvt_free(scan.rows);
+        return;
+    }
+    response->content_type = "application/x-ndjson";
+    for (size_t i = 0; i < scan.count; i++) {
+        const unsigned shown = scan.rows[i].record.tiers & (scan.tiers == 0 ? ~0u : scan.tiers);
+
+        for (unsigned at = 0; at < GATEWAY_TIERS; at++)
+            if ((shown & (1u << at)) != 0)
+                append_row(&response->body, &scan.rows[i], at);
+    }
+    kvt_buffer_printf(&response->body, "{\"next_cursor\":");
+    kvt_buffer_json_string(&response->body, scan.end ? "" : scan.after);
+    kvt_buffer_printf(&response->body, "}\n");
+    kvt_free(scan.rows);
+}
+
+static void
+get_object(void *arg, const struct kvt_http_request *request, struct kvt_http_response *response)
+{
+    const struct gateway_admin *admin = arg;
+    struct kvt_buffer *out = &response->body;
+    struct gateway_record record;
+
+    if (gateway_catalog_get(admin->vault->catalog, request->tail, &record) != KVT_OK) {
+        kvt_http_fail(response, 404, KVT_NOTFOUND, "the catalog does not know this key");
+        return;
+    }
+    kvt_buffer_printf(out, "{\"schema_version\":1,\"key\":");
+    kvt_buffer_json_string(out, request->tail);
+    kvt_buffer_printf(out,
+                      ",\"length\":%" PRIu64 ",\"crc32c\":\"%08" PRIx32
+                      "\",\"fingerprint\":\"%016" PRIx64 "\",\"etag\":",
+                      record.length, record.crc32c, record.fingerprint);
+    kvt_buffer_json_string(out, record.etag);
+    kvt_buffer_printf(out, ",\"tiers\":[%s%s%s],\"state\":\"%s\",\"writer\":",
+                      (record.tiers & GATEWAY_HOT) != 0 ? "\"hot\"" : "",
+                      record.tiers == (GATEWAY_HOT | GATEWAY_COLD) ? "," : "",
+                      (record.tiers & GATEWAY_COLD) != 0 ? "\"cold\"" : "",
+                      gateway_record_state_name(record.state));
+    kvt_buffer_json_string(out, record.writer);
+    kvt_buffer_printf(out, "}\n");
+}
+
+static void
+get_quarantine(void *arg, const struct kvt_http_request *request,
+               struct kvt_http_response *response)
+{
+    const struct gateway_admin *admin = arg;
+
+    kvt_buffer_printf(&response->body, "{\"schema_version\":1,\"entries\":");
+    gateway_quarantine_list(admin->vault->quarantine,
+                            limit_of(request, QUARANTINE_ROWS, GATEWAY_QUARANTINE_ENTRIES_MAX),
+                            &response->body);
+    kvt_buffer_printf(&response->body, "}\n");
+}
+
+/* ---- verify ---- */
+
+/* Read one copy and say what is wrong with it; a bad one is dealt with as if a client had read it. */
+static bool
+verify_copy(struct gateway_vault *vault, const char *key, const struct gateway_record *record,
+            unsigned tier, struct kvt_buffer *out)
+{
+    struct g4_request request = {
+        .verb = G4_GET, .key = key, .buffer_capacity = (size_t)vault->object_max};
+    struct kvt_error err = {.code = KVT_OK};
+    struct g4_meta expected;
+    enum kvt_err rc;
+
+    gateway_record_meta(record, &expected);
+    rc = g4_store_perform(tier == 0 ? vault->hot : gateway_cold_store(vault->cold), &request);
+    err = request.error;
+    if (rc == KVT_OK)
+        rc = g4_check_body(&request.meta, record->opaque ? NULL : &expected, request.buffer,
+                           request.buffer_size, &err);
+    kvt_buffer_printf(out, "{\"tier\":\"%s\",\"ok\":%s,\"reason\":", gateway_vault_tier_name(tier),
+                      rc == KVT_OK ? "true" : "false");
+    kvt_buffer_json_string(out, rc == KVT_OK ? "" : err.text);
+    kvt_buffer_printf(out, "}");
+    if ((rc == KVT_CORRUPT || rc == KVT_RANGE) && !record->opaque) {
+        if (tier == 0)
+            gateway_fault_hot(vault, key, request.buffer, request.buffer_size, err.text);
+        else
+            gateway_fault_cold(vault, key, &request, request.buffer, request.buffer_size, err.text);
+    }
+    kvt_free(request.buffer);
+    return rc == KVT_OK;
+}
+
+static void
+post_verify(void *arg, const struct kvt_http_request *request, struct kvt_http_response *response)
+{
+    const struct gateway_admin *admin = arg;
+    struct json_object *question = NULL;
+    struct gateway_record record;
+    struct kvt_error err;
+    const char *key;
+    enum kvt_err rc;
+    bool first = true;
+
+    rc = kvt_json_parse(&question, (const char *)request->body, request->body_size, "body", &err);
+    key = rc == KVT_OK ? kvt_json_string(question, "key") : NULL;
+    if (key == NULL) {
+        kvt_http_fail(response, 400, KVT_INVALID, "send {\"key\": \"...\"}%s%s",
+                      rc == KVT_OK ? "" : ": ", rc == KVT_OK ? "" : err.text);
+    } else if (gateway_catalog_get(admin->vault->catalog, key, &record) != KVT_OK) {
+        kvt_http_fail(response, 404, KVT_NOTFOUND, "the catalog does not know this key");
+    } else {
+        kvt_buffer_printf(&response->body, "{\"schema_version\":1,\"key\":");
+        kvt_buffer_json_string(&response->body, key);
+        kvt_buffer_printf(&response->body, ",\"copies\":[");
+        for (unsigned tier = 0; tier < GATEWAY_TIERS; tier++) {
+            if ((record.tiers & (1u << tier)) == 0 || (tier == 0 && admin->vault->hot == NULL))
+                continue;
+            kvt_buffer_printf(&response->body, "%s", first ? "" : ",");
+            first = false;
+            (void)verify_copy(admin->vault, key, &record, tier, &response->body);
+        }
+        kvt_buffer_printf(&response->body, "]}\n");
+    }
+    json_object_put(question);
+}
+
+const struct kvt_http_route gateway_admin_routes[GATEWAY_ADMIN_ROUTES] = {
+    {"GET", "/v1/status", false, get_status},    {"GET", "/v1/objects", false, list_objects},
+    {"GET", "/v1/objects/*", false, get_object}, {"GET", "/v1/quarantine", false, get_quarantine},
+    {"POST", "/v1/verify", true, post_verify},
+};

@@ -1,0 +1,35 @@
+/*
+ * gateway/admin.h -- the admin port's routes (docs/api.md, "Gateway admin").
+ *
+ * Why: people and the CLI see the same state the gateway acts on.
+ * Ownership: borrows everything in the context.
+ * Threads:   HTTP threads, several at once; everything asked is thread-safe.
+ * Limits:    a listing shows at most GATEWAY_ADMIN_ROWS rows.
+ */
+#ifndef GATEWAY_ADMIN_H
+#define GATEWAY_ADMIN_H
+
+#include "base/http.h"
+#include "gateway/budget.h"
+#include "gateway/orders.h"
+#include "gateway/settings.h"
+#include "gateway/vault.h"
+
+#define GATEWAY_ADMIN_ROWS   1000
+#define GATEWAY_ADMIN_ROUTES 5
+
+struct gateway_admin {
+    const struct gateway_settings *settings;
+    struct gateway_vault *vault;
+    struct gateway_budget *budget;
+    struct wire_bus *bus;
+    struct gateway_orders *orders; /* NULL: none are taken */
+    uint64_t started_ms;           /* monotonic */
+};
+
+extern const struct kvt_http_route gateway_admin_routes[GATEWAY_ADMIN_ROUTES];
+
+/** For kvt_http_options.ready: `arg` is a gateway_admin.  One line a reason. */
+bool gateway_admin_ready(void *arg, struct kvt_buffer *why);
+
+#endif /* GATEWAY_ADMIN_H */

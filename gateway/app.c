@@ -1,0 +1,173 @@
+#include "gateway/app.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/http.h"
+#include "base/log.h"
+#include "base/program.h"
+#include "gateway/admin.h"
+#include "gateway/events.h"
+#include "gateway/front.h"
+#include "gateway/keeper.h"
+#include "gateway/orders.h"
+#include "gateway/report.h"
+#include "gateway/settings.h"
+
+enum { TICK_MS = 500, EVENTS_DRAIN_MS = 2000 };
+
+struct app {
+    struct gateway_settings settings;
+    struct kvt_metrics *metrics;
+    struct gateway_stats stats;
+    struct gateway_budget budget;
+    struct gateway_vault *vault;
+    struct wire_bus *bus;
+    struct gateway_keeper *keeper;
+    struct gateway_events *events;
+    struct gateway_report *report;
+    struct gateway_orders *orders;
+    struct gateway_s3 s3;
+    struct gateway_front *front;
+    struct gateway_admin admin;
+    struct kvt_http *http;
+};
+
+static enum kvt_err
+open_vault(struct app *app, struct kvt_error *err)
+{
+    enum kvt_err rc = kvt_metrics_new(&app->metrics);
+
+    if (rc != KVT_OK)
+        return kvt_error_set(err, rc, "metrics");
+    gateway_stats_init(&app->stats, app->metrics);
+    app->budget.max = app->settings.memory_max;
+    app->settings.vault.stats = &app->stats;
+    return gateway_vault_open(&app->vault, &app->settings.vault, err);
+}
+
+static enum kvt_err
+start_bus(struct app *app, struct kvt_error *err)
+{
+    enum kvt_err rc = KVT_OK;
+
+    if (app->settings.bus.url[0] != '\0')
+        rc = wire_bus_open(&app->bus, &app->settings.bus, err);
+    if (rc == KVT_OK)
+        rc = gateway_keeper_start(&app->keeper, app->vault, &app->budget, app->bus, err);
+    if (rc != KVT_OK || app->bus == NULL)
+        return rc;
+    rc = gateway_events_start(&app->events, app->vault, app->bus, err);
+    if (rc == KVT_OK)
+        rc = gateway_report_start(&app->report, app->vault, app->bus, app->settings.report_ms, err);
+    if (rc == KVT_OK && app->settings.orders_key.size > 0)
+        rc = gateway_orders_start(&app->orders, app->vault, app->bus, app->report,
+                                  &app->settings.orders_key, err);
+    if (app->settings.orders_key.size == 0)
+        kvt_log_info("gateway", "no_orders", "orders.key_file is not set: no orders are taken");
+    return rc;
+}
+
+static enum kvt_err
+start_ports(struct app *app, struct kvt_error *err)
+{
+    enum kvt_err rc;
+
+    app->s3 = (struct gateway_s3){.vault = app->vault,
+                                  .budget = &app->budget,
+                                  .bucket = app->settings.bucket,
+                                  .region = app->settings.region,
+                                  .batch_max = app->settings.batch_max};
+    app->admin = (struct gateway_admin){.settings = &app->settings,
+                                        .vault = app->vault,
+                                        .budget = &app->budget,
+                                        .bus = app->bus,
+                                        .orders = app->orders,
+                                        .started_ms = kvt_clock_mono_ms()};
+    rc = kvt_http_start(&app->http,
+                        &(struct kvt_http_options){.bind = app->settings.admin_bind,
+                                                   .port = app->settings.admin_port,
+                                                   .token = app->settings.admin_token,
+                                                   .routes = gateway_admin_routes,
+                                                   .route_count = GATEWAY_ADMIN_ROUTES,
+                                                   .arg = &app->admin,
+                                                   .ready = gateway_admin_ready,
+                                                   .metrics = app->metrics},
+                        err);
+    if (rc != KVT_OK)
+        return rc;
+    return gateway_front_start(
+        &app->front,
+        &(struct gateway_front_options){.bind = app->settings.front_bind,
+                                        .port = app->settings.front_port,
+                                        .http_threads = app->settings.front_threads,
+                                        .io_threads = app->settings.io_threads,
+                                        .connections_max = app->settings.front_connections,
+                                        .auth = &app->settings.auth,
+                                        .s3 = &app->s3},
+        err);
+}
+
+static enum kvt_err
+write_ports(const struct app *app, struct kvt_error *err)
+{
+    char text[128];
+    int size;
+
+    if (app->settings.ports_file[0] == '\0')
+        return KVT_OK;
+    size = snprintf(text, sizeof(text), "{\"pid\":%ld,\"admin\":%u,\"front\":%u}\n", (long)getpid(),
+                    (unsigned)kvt_http_port(app->http), (unsigned)gateway_front_port(app->front));
+    return kvt_file_write(app->settings.ports_file, text, (size_t)size, 0600, err);
+}
+
+/* Clients first, then those who change things, then those who tell about it, then the store. */
+static void
+stop(struct app *app)
+{
+    gateway_front_stop(app->front);
+    kvt_http_stop(app->http);
+    gateway_orders_stop(app->orders);
+    gateway_keeper_stop(app->keeper);
+    gateway_report_stop(app->report);
+    gateway_events_stop(app->events, EVENTS_DRAIN_MS);
+    wire_bus_close(app->bus);
+    gateway_vault_close(app->vault);
+    kvt_metrics_free(app->metrics);
+    explicit_bzero(&app->settings, sizeof(app->settings));
+    kvt_free(app);
+}
+
+enum kvt_err
+gateway_app_run(const struct kvt_config *config, struct kvt_error *err)
+{
+    struct app *app = kvt_calloc(1, sizeof(*app));
+    enum kvt_err rc;
+
+    if (app == NULL)
+        return kvt_error_set(err, KVT_NOMEM, "gateway");
+    rc = gateway_settings_load(&app->settings, config, err);
+    if (rc == KVT_OK)
+        rc = open_vault(app, err);
+    if (rc == KVT_OK)
+        rc = start_bus(app, err);
+    if (rc == KVT_OK)
+        rc = start_ports(app, err);
+    if (rc == KVT_OK)
+        rc = write_ports(app, err);
+    if (rc == KVT_OK) {
+        kvt_log_info("gateway", "ready", "%s: S3 on %s:%u, admin on %s:%u", app->vault->name,
+                     app->settings.front_bind, (unsigned)gateway_front_port(app->front),
+                     app->settings.admin_bind, (unsigned)kvt_http_port(app->http));
+        kvt_program_ready("serving");
+        while (!kvt_program_wait(TICK_MS))
+            continue;
+        kvt_log_info("gateway", "stopping", "draining");
+    }
+    stop(app);
+    return rc;
+}

@@ -1,0 +1,457 @@
+#include "gateway/front.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <microhttpd.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/listen.h"
+#include "base/log.h"
+#include "base/queue.h"
+#include "base/random.h"
+
+enum {
+    STALL_S = 30,
+    CONNECTION_MEMORY = 128 << 10,
+    IO_THREADS_MAX = 64,
+    TAKE_WAIT_MS = 1000,
+    DRAIN_MS = 5000,
+    DRAIN_STEP_MS = 5,
+    TARGET_MAX = 8192,
+};
+
+enum phase {
+    PHASE_NEW,     /* nothing but the target is known */
+    PHASE_BODY,    /* signed and admitted: the body comes */
+    PHASE_REFUSED, /* the answer is an error; what still comes is thrown away */
+    PHASE_PARKED,  /* with an I/O thread */
+    PHASE_READY,   /* answered */
+};
+
+struct call {
+    struct gateway_front *front;
+    struct MHD_Connection *connection;
+    struct gateway_request *request; /* NULL: no memory for it */
+    enum phase phase;
+    bool close; /* end the connection after the answer */
+    size_t discarded;
+};
+
+struct gateway_front {
+    struct gateway_front_options options;
+    struct MHD_Daemon *daemon;
+    int fd;
+    uint16_t port;
+    struct kvt_queue *queue; /* of struct call */
+    pthread_t threads[IO_THREADS_MAX];
+    unsigned thread_count;
+    _Atomic uint64_t next_id;
+    _Atomic unsigned call_count; /* requests begun and not over */
+    _Atomic bool stopping;
+};
+
+/* ---- I/O threads ---- */
+
+static void
+serve(struct call *call)
+{
+    struct gateway_request *request = call->request;
+    const enum gateway_fault fault = gateway_auth_check_body(request);
+
+    if (fault != GATEWAY_FAULT_NONE)
+        (void)gateway_request_fail(request, fault);
+    else
+        gateway_s3_handle(call->front->options.s3, request);
+    call->phase = PHASE_READY;
+    MHD_resume_connection(call->connection); /* from here on the call is the HTTP thread's */
+}
+
+static void *
+io_main(void *arg)
+{
+    struct gateway_front *front = arg;
+    void *call;
+
+    for (;;) {
+        if (kvt_queue_take(front->queue, &call, 1, TAKE_WAIT_MS) > 0)
+            serve(call);
+        else if (kvt_queue_closed(front->queue))
+            return NULL;
+    }
+}
+
+/* ---- HTTP threads ---- */
+
+/* First word of a request: its raw target.  What is returned comes back as the request's state. */
+static void *
+on_target(void *arg, const char *target, struct MHD_Connection *connection)
+{
+    struct gateway_front *front = arg;
+    struct call *call = kvt_calloc(1, sizeof(*call));
+    struct gateway_request *request;
+
+    if (call == NULL)
+        return NULL;
+    atomic_fetch_add(&front->call_count, 1);
+    call->front = front;
+    call->connection = connection;
+    request = kvt_calloc(1, sizeof(*request));
+    if (request == NULL)
+        return call;
+    kvt_buffer_init(&request->body, front->options.s3->batch_max + 1);
+    kvt_buffer_init(&request->answer, 2 * front->options.s3->batch_max + (1u << 20));
+    (void)snprintf(request->id, sizeof(request->id), "%016" PRIX64,
+                   atomic_fetch_add(&front->next_id, 1));
+    request->target = (struct gateway_target){.path = "/", .key = "", .query = ""};
+    request->content_type = "application/xml";
+    request->status = 200;
+    request->raw = strlen(target) < TARGET_MAX ? kvt_strdup(target) : NULL;
+    call->request = request;
+    return call;
+}
+
+static size_t
+keep_escapes(void *arg, struct MHD_Connection *connection, char *text)
+{
+    (void)arg;
+    (void)connection;
+    return strlen(text); /* targets are decoded by gateway/target.h, once */
+}
+
+static enum MHD_Result
+on_header(void *arg, enum MHD_ValueKind kind, const char *name, const char *value)
+{
+    struct call *call = arg;
+
+    (void)kind;
+    if (gateway_request_header_add(call->request, name, value == NULL ? "" : value) == KVT_OK)
+        return MHD_YES;
+    call->request->fault = GATEWAY_FAULT_INVALID_REQUEST;
+    return MHD_NO;
+}
+
+/* A missing length means no body at all: GET, HEAD, DELETE. */
+static enum gateway_fault
+read_length(const struct gateway_request *request, uint64_t *length)
+{
+    const char *text = gateway_request_header(request, "content-length");
+    char *end = NULL;
+
+    *length = 0;
+    if (gateway_request_header(request, "transfer-encoding") != NULL)
+        return GATEWAY_FAULT_NO_LENGTH;
+    if (text == NULL)
+        return strcmp(request->method, "PUT") == 0 || strcmp(request->method, "POST") == 0
+                   ? GATEWAY_FAULT_NO_LENGTH
+                   : GATEWAY_FAULT_NONE;
+    if (text[0] < '0' || text[0] > '9')
+        return GATEWAY_FAULT_INVALID_ARGUMENT;
+    *length = strtoull(text, &end, 10);
+    return *end == '\0' ? GATEWAY_FAULT_NONE : GATEWAY_FAULT_INVALID_ARGUMENT;
+}
+
+/* Everything that can be said before the body: understood, signed, admitted, and room for it. */
+static enum gateway_fault
+admit(struct call *call, const char *method)
+{
+    struct gateway_front *front = call->front;
+    struct gateway_request *request = call->request;
+    struct gateway_s3 *s3 = front->options.s3;
+    enum gateway_fault fault;
+    uint64_t length;
+
+    (void)snprintf(request->method, sizeof(request->method), "%s", method);
+    if (strlen(method) >= sizeof(request->method))
+        return GATEWAY_FAULT_METHOD;
+    if (request->raw == NULL ||
+        gateway_target_parse(request->raw, &request->target, NULL) != KVT_OK) {
+        gateway_stats_add(s3->vault->stats, GATEWAY_STAT_HTTP_BAD, 1);
+        return GATEWAY_FAULT_INVALID_URI;
+    }
+    (void)MHD_get_connection_values(call->connection, MHD_HEADER_KIND, on_header, call);
+    if (request->fault != GATEWAY_FAULT_NONE)
+        return request->fault;
+    fault = gateway_auth_check(front->options.auth, request, kvt_clock_unix_ms());
+    if (fault != GATEWAY_FAULT_NONE) {
+        gateway_stats_add(s3->vault->stats, GATEWAY_STAT_AUTH_FAILED, 1);
+        return fault;
+    }
+    /* The kind of body first: an aws-chunked one has no length of its own. */
+    fault = gateway_s3_admit(s3, request, 0);
+    if (fault == GATEWAY_FAULT_NONE)
+        fault = read_length(request, &length);
+    if (fault == GATEWAY_FAULT_NONE)
+        fault = gateway_s3_admit(s3, request, length);
+    if (fault != GATEWAY_FAULT_NONE)
+        return fault;
+    if (atomic_load(&front->stopping) || !gateway_budget_take(s3->budget, length)) {
+        gateway_stats_add(s3->vault->stats, GATEWAY_STAT_SLOW_DOWN, 1);
+        return GATEWAY_FAULT_SLOW_DOWN;
+    }
+    request->taken += length;
+    if (length > 0 && kvt_buffer_reserve(&request->body, (size_t)length) == NULL)
+        return GATEWAY_FAULT_SLOW_DOWN;
+    return GATEWAY_FAULT_NONE;
+}
+
+static ssize_t
+no_bytes(void *arg, uint64_t at, char *buffer, size_t size)
+{
+    (void)arg;
+    (void)at;
+    (void)buffer;
+    (void)size;
+    return MHD_CONTENT_READER_END_WITH_ERROR; /* not called: HEAD answers carry no body */
+}
+
+static struct MHD_Response *
+make_response(struct gateway_request *request)
+{
+    if (request->head_only)
+        return MHD_create_response_from_callback(request->length, 4096, no_bytes, NULL, NULL);
+    /* The bytes are the request's, which outlives the answer's sending. */
+    return MHD_create_response_from_buffer(
+        request->body_size,
+        request->body_size == 0 ? NULL : request->answer.data + request->body_from,
+        MHD_RESPMEM_PERSISTENT);
+}
+
+static enum MHD_Result
+answer(struct call *call)
+{
+    struct gateway_request *request = call->request;
+    struct MHD_Response *response = make_response(request);
+    enum MHD_Result queued;
+
+    if (response == NULL)
+        return MHD_NO;
+    for (size_t i = 0; i < request->field_count; i++)
+        (void)MHD_add_response_header(response, request->fields[i].name, request->fields[i].value);
+    if (request->status != 204 && request->status != 304)
+        (void)MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE,
+                                      request->content_type);
+    (void)MHD_add_response_header(response, "x-amz-request-id", request->id);
+    if (request->fault == GATEWAY_FAULT_SLOW_DOWN || request->fault == GATEWAY_FAULT_UNAVAILABLE)
+        (void)MHD_add_response_header(response, "Retry-After", "1");
+    if (call->close || atomic_load(&call->front->stopping))
+        (void)MHD_add_response_header(response, "Connection", "close");
+    queued = MHD_queue_response(call->connection, request->status, response);
+    MHD_destroy_response(response);
+    return queued;
+}
+
+/* First call for a request.  A refusal of one that waits for "100 Continue" is answered at once,
+ * which also ends the connection; otherwise the body is read off first, so that both sides stay in
+ * step. */
+static enum MHD_Result
+begin(struct call *call, const char *method)
+{
+    const enum gateway_fault fault = admit(call, method);
+
+    call->phase = PHASE_BODY;
+    if (fault == GATEWAY_FAULT_NONE)
+        return MHD_YES;
+    (void)gateway_request_fail(call->request, fault);
+    call->phase = PHASE_REFUSED;
+    if (gateway_request_header(call->request, "expect") != NULL) {
+        call->close = true;
+        return answer(call);
+    }
+    return MHD_YES;
+}
+
+static enum MHD_Result
+take_bytes(struct call *call, const char *bytes, size_t *size)
+{
+    const size_t given = *size;
+
+    *size = 0;
+    if (call->phase == PHASE_BODY) {
+        kvt_buffer_append(&call->request->body, bytes, given);
+        if (kvt_buffer_ok(&call->request->body) && call->request->body.size <= call->request->taken)
+            return MHD_YES;
+        (void)gateway_request_fail(call->request, GATEWAY_FAULT_TOO_LARGE);
+        call->phase = PHASE_REFUSED;
+    }
+    call->discarded += given;
+    /* A body we do not want is only read up to a bound; then the connection is cut. */
+    return call->discarded <= 4 * call->front->options.s3->batch_max ? MHD_YES : MHD_NO;
+}
+
+static enum MHD_Result
+park(struct call *call)
+{
+    call->phase = PHASE_PARKED;
+    MHD_suspend_connection(call->connection);
+    if (kvt_queue_put(call->front->queue, call) != KVT_OK) {
+        (void)gateway_request_fail(call->request, GATEWAY_FAULT_SLOW_DOWN);
+        call->phase = PHASE_READY;
+        MHD_resume_connection(call->connection);
+    }
+    return MHD_YES;
+}
+
+static enum MHD_Result
+on_request(void *arg, struct MHD_Connection *connection, const char *url, const char *method,
+           const char *version, const char *bytes, size_t *size, void **state)
+{
+    struct call *call = *state;
+
+    (void)arg;
+    (void)connection;
+    (void)url;
+    (void)version;
+    if (call == NULL || call->request == NULL)
+        return MHD_NO; /* no memory: cut the connection */
+    switch (call->phase) {
+    case PHASE_NEW: return begin(call, method);
+    case PHASE_BODY: return *size > 0 ? take_bytes(call, bytes, size) : park(call);
+    case PHASE_REFUSED: return *size > 0 ? take_bytes(call, bytes, size) : answer(call);
+    case PHASE_PARKED: return MHD_YES;
+    case PHASE_READY: return answer(call);
+    }
+    return MHD_NO;
+}
+
+static void
+on_completed(void *arg, struct MHD_Connection *connection, void **state,
+             enum MHD_RequestTerminationCode why)
+{
+    struct gateway_front *front = arg;
+    struct call *call = *state;
+
+    (void)connection;
+    (void)why;
+    if (call == NULL)
+        return;
+    *state = NULL;
+    gateway_request_release(call->request, front->options.s3->budget);
+    kvt_free(call);
+    atomic_fetch_sub(&front->call_count, 1);
+}
+
+static void on_library_log(void *arg, const char *format, va_list args) KVT_PRINTF(2, 0);
+
+static void
+on_library_log(void *arg, const char *format, va_list args)
+{
+    char text[256];
+
+    (void)arg;
+    if (vsnprintf(text, sizeof(text), format, args) < 0)
+        return;
+    text[strcspn(text, "\n")] = '\0';
+    kvt_log_debug("gateway.front", "library", "%s", text);
+}
+
+/* ---- life ---- */
+
+static enum kvt_err
+start_http(struct gateway_front *front, struct kvt_error *err)
+{
+    const unsigned flags =
+        MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_ITC | MHD_USE_ERROR_LOG | MHD_ALLOW_SUSPEND_RESUME;
+
+    /* A pool of one thread is no pool. */
+    front->daemon = MHD_start_daemon(
+        flags, front->port, NULL, NULL, on_request, front, MHD_OPTION_EXTERNAL_LOGGER,
+        on_library_log, NULL, MHD_OPTION_LISTEN_SOCKET, front->fd, MHD_OPTION_THREAD_POOL_SIZE,
+        front->options.http_threads < 2 ? 0u : front->options.http_threads,
+        MHD_OPTION_CONNECTION_LIMIT, front->options.connections_max, MHD_OPTION_CONNECTION_TIMEOUT,
+        (unsigned)STALL_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY,
+        MHD_OPTION_URI_LOG_CALLBACK, on_target, front, MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes,
+        NULL, MHD_OPTION_NOTIFY_COMPLETED, on_completed, front, MHD_OPTION_END);
+    if (front->daemon == NULL)
+        return kvt_error_set(err, KVT_IO, "start the S3 port on %s:%u", front->options.bind,
+                             (unsigned)front->port);
+    front->fd = -1; /* the daemon's now */
+    return KVT_OK;
+}
+
+enum kvt_err
+gateway_front_start(struct gateway_front **out, const struct gateway_front_options *options,
+                    struct kvt_error *err)
+{
+    struct gateway_front *front;
+    uint64_t id;
+    enum kvt_err rc;
+
+    *out = NULL;
+    front = kvt_calloc(1, sizeof(*front));
+    if (front == NULL)
+        return kvt_error_set(err, KVT_NOMEM, "S3 port");
+    front->options = *options;
+    front->fd = -1;
+    kvt_random_system(&id, sizeof(id));
+    atomic_store(&front->next_id, id);
+    rc = kvt_queue_new(&front->queue, options->connections_max);
+    if (rc != KVT_OK) {
+        (void)kvt_error_set(err, rc, "S3 port");
+        goto fail;
+    }
+    rc = kvt_listen(&front->fd, &front->port, options->bind, options->port, err);
+    if (rc != KVT_OK)
+        goto fail;
+    while (front->thread_count < options->io_threads && front->thread_count < IO_THREADS_MAX) {
+        const int sys = pthread_create(&front->threads[front->thread_count], NULL, io_main, front);
+
+        if (sys != 0) {
+            rc = kvt_error_sys(err, sys, "start an I/O thread");
+            goto fail;
+        }
+        front->thread_count++;
+    }
+    rc = start_http(front, err);
+    if (rc != KVT_OK)
+        goto fail;
+    *out = front;
+    return KVT_OK;
+
+fail:
+    gateway_front_stop(front);
+    return rc;
+}
+
+uint16_t
+gateway_front_port(const struct gateway_front *front)
+{
+    return front->port;
+}
+
+void
+gateway_front_stop(struct gateway_front *front)
+{
+    if (front == NULL)
+        return;
+    atomic_store(&front->stopping, true);
+    if (front->daemon != NULL) {
+        const uint64_t end_ms = kvt_clock_mono_ms() + DRAIN_MS;
+
+        /* No new connections from here; closed only when no thread of the server can hold it. */
+        front->fd = MHD_quiesce_daemon(front->daemon);
+        if (front->fd >= 0)
+            (void)shutdown(front->fd, SHUT_RDWR);
+        while (atomic_load(&front->call_count) > 0 && kvt_clock_mono_ms() < end_ms)
+            kvt_clock_sleep_ms(DRAIN_STEP_MS);
+    }
+    /* What is parked is answered, whatever it takes: stores have deadlines.  Only then may the
+     * daemon go, which must not have suspended connections. */
+    if (front->queue != NULL)
+        kvt_queue_close(front->queue);
+    for (unsigned i = 0; i < front->thread_count; i++)
+        (void)pthread_join(front->threads[i], NULL);
+    if (front->daemon != NULL)
+        MHD_stop_daemon(front->daemon);
+    if (front->fd >= 0)
+        (void)close(front->fd);
+    kvt_queue_free(front->queue);
+    kvt_free(front);
+}

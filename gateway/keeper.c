@@ -1,0 +1,144 @@
+#include "gateway/keeper.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "gateway/recover.h"
+
+enum {
+    TICK_MS = 200,
+    PROBE_MS = 2000, /* while the bucket answers; each tick while it does not */
+};
+
+struct gateway_keeper {
+    struct gateway_vault *vault;
+    struct gateway_budget *budget;
+    struct wire_bus *bus;
+    uint64_t probed_ms;
+    uint64_t streams_at; /* reconnects + 1 when the streams were last made sure of; 0: never */
+    bool swept;
+    char sweep_token[G4_TOKEN_MAX];
+    _Atomic bool stop;
+    pthread_t thread;
+};
+
+static void
+probe(struct gateway_keeper *keeper)
+{
+    const uint64_t now_ms = kvt_clock_mono_ms();
+
+    if (keeper->probed_ms != 0 && gateway_cold_healthy(keeper->vault->cold) &&
+        now_ms - keeper->probed_ms < PROBE_MS)
+        return;
+    gateway_cold_probe(keeper->vault->cold);
+    keeper->probed_ms = now_ms;
+}
+
+static void
+recover(struct gateway_keeper *keeper)
+{
+    struct gateway_catalog_stats stats;
+    enum kvt_err rc;
+
+    gateway_catalog_stats(keeper->vault->catalog, &stats);
+    if (stats.pending > 0)
+        (void)gateway_recover_pending(keeper->vault);
+    if (keeper->swept)
+        return;
+    rc = gateway_recover_orphans(keeper->vault, keeper->sweep_token);
+    if (rc != KVT_OK)
+        kvt_log_warn("gateway.keeper", "sweep", "hot volume: %s", kvt_err_text(rc));
+    keeper->swept = rc == KVT_OK && keeper->sweep_token[0] == '\0';
+}
+
+/* The streams may be gone after NATS came back, and then JetStream takes nothing. */
+static void
+keep_streams(struct gateway_keeper *keeper)
+{
+    struct kvt_error err;
+    uint64_t now;
+
+    if (keeper->bus == NULL || !wire_bus_connected(keeper->bus))
+        return;
+    now = wire_bus_reconnects(keeper->bus) + 1;
+    if (now == keeper->streams_at)
+        return;
+    if (wire_bus_ensure_streams(keeper->bus, &err) == KVT_OK)
+        keeper->streams_at = now;
+    else
+        kvt_log_warn("gateway.keeper", "streams", "%s", err.text);
+}
+
+static void
+show(struct gateway_keeper *keeper)
+{
+    struct gateway_vault *vault = keeper->vault;
+    struct gateway_catalog_stats stats;
+
+    gateway_catalog_stats(vault->catalog, &stats);
+    gateway_stats_set(vault->stats, GATEWAY_STAT_HOT_USED, stats.used[0]);
+    gateway_stats_set(vault->stats, GATEWAY_STAT_COLD_USED, stats.used[1]);
+    gateway_stats_set(vault->stats, GATEWAY_STAT_HOT_CAPACITY, vault->hot_capacity);
+    gateway_stats_set(vault->stats, GATEWAY_STAT_COLD_CAPACITY, vault->cold_capacity);
+    gateway_stats_set(vault->stats, GATEWAY_STAT_HOT_BLOCKS, stats.blocks[0]);
+    gateway_stats_set(vault->stats, GATEWAY_STAT_COLD_BLOCKS, stats.blocks[1]);
+    gateway_stats_set(vault->stats, GATEWAY_STAT_COLD_HEALTHY,
+                      gateway_cold_healthy(vault->cold) ? 1 : 0);
+    gateway_stats_set(vault->stats, GATEWAY_STAT_CATALOG_BYTES, stats.bytes);
+    gateway_stats_set(vault->stats, GATEWAY_STAT_CATALOG_ENTRIES, stats.entries);
+    gateway_stats_set(vault->stats, GATEWAY_STAT_INTENTS, stats.pending);
+    gateway_stats_set(vault->stats, GATEWAY_STAT_EVENTS_PENDING, stats.events - stats.events_acked);
+    gateway_stats_set(vault->stats, GATEWAY_STAT_MEMORY_USED, atomic_load(&keeper->budget->used));
+    gateway_stats_set(vault->stats, GATEWAY_STAT_NATS_UP,
+                      keeper->bus != NULL && wire_bus_connected(keeper->bus) ? 1 : 0);
+}
+
+static void *
+keeper_main(void *arg)
+{
+    struct gateway_keeper *keeper = arg;
+
+    while (!atomic_load(&keeper->stop)) {
+        probe(keeper);
+        recover(keeper);
+        keep_streams(keeper);
+        show(keeper);
+        kvt_clock_sleep_ms(TICK_MS);
+    }
+    return NULL;
+}
+
+enum kvt_err
+gateway_keeper_start(struct gateway_keeper **out, struct gateway_vault *vault,
+                     struct gateway_budget *budget, struct wire_bus *bus, struct kvt_error *err)
+{
+    struct gateway_keeper *keeper = kvt_calloc(1, sizeof(*keeper));
+    int sys;
+
+    *out = NULL;
+    if (keeper == NULL)
+        return kvt_error_set(err, KVT_NOMEM, "keeper");
+    keeper->vault = vault;
+    keeper->budget = budget;
+    keeper->bus = bus;
+    sys = pthread_create(&keeper->thread, NULL, keeper_main, keeper);
+    if (sys != 0) {
+        kvt_free(keeper);
+        return kvt_error_sys(err, sys, "start the keeper");
+    }
+    *out = keeper;
+    return KVT_OK;
+}
+
+void
+gateway_keeper_stop(struct gateway_keeper *keeper)
+{
+    if (keeper == NULL)
+        return;
+    atomic_store(&keeper->stop, true);
+    (void)pthread_join(keeper->thread, NULL);
+    kvt_free(keeper);
+}

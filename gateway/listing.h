@@ -1,0 +1,26 @@
+/*
+ * gateway/listing.h -- ListObjects, both versions, over the bucket.
+ *
+ * Why: the bucket is the truth about what is there, whoever wrote it; prefixes are folded here
+ * because stores only list keys.
+ * Ownership: borrowed for the call.
+ * Threads:   any.
+ * Limits:    1000 rows an answer; GATEWAY_LISTING_PAGES store pages looked at in one request, then
+ *            the answer is cut short with a token to go on.
+ */
+#ifndef GATEWAY_LISTING_H
+#define GATEWAY_LISTING_H
+
+#include "gateway/request.h"
+#include "gateway/s3.h"
+
+#define GATEWAY_LISTING_PAGES 64
+
+/** GET on the bucket without a subresource. */
+void gateway_listing_answer(struct gateway_s3 *s3, struct gateway_request *request);
+
+/** "2026-01-31T23:59:59.000Z" and "Sat, 31 Jan 2026 23:59:59 GMT". */
+void gateway_listing_time(uint64_t unix_ms, char *iso, size_t iso_size, char *http,
+                          size_t http_size);
+
+#endif /* GATEWAY_LISTING_H */

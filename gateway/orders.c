@@ -1,0 +1,420 @@
+#include "gateway/orders.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "gateway/move.h"
+#include "gateway/remove.h"
+#include "wire/stream.h"
+#include "wire/subject.h"
+
+enum {
+    FETCH_WAIT_MS = 500,
+    AWAY_WAIT_MS = 500,
+    WORKING_MS = 10000, /* how often the queue is told that an order is still being worked on */
+    MATCHES_MAX = 8,
+    KEYS_MAX = 4096,
+};
+
+struct gateway_orders {
+    struct gateway_vault *vault;
+    struct wire_bus *bus;
+    struct gateway_report *report;
+    struct wire_order_key key;
+    struct wire_stream *stream;
+    struct kvt_order_item *items; /* KVT_ORDER_ITEMS_MAX */
+    _Atomic size_t queued;
+    _Atomic bool stop;
+    pthread_t thread;
+    bool started;
+};
+
+/* ---- which objects an item means ---- */
+
+/* The key of one shard as the catalog spells it.  The advisor may not know the parent (or know it
+ * only whole), and the key carries a fragment of it: so the row is looked up by everything before it.
+ * KVT_NOTFOUND: no such row. */
+static enum kvt_err
+find_key(struct gateway_vault *vault, const char *namespace_, const struct kvt_block_id *block,
+         uint32_t rank, char out[G4_KEY_MAX])
+{
+    struct gateway_row rows[MATCHES_MAX];
+    struct gateway_scan scan = {.rows = rows, .capacity = MATCHES_MAX};
+    const uint64_t parent = g4_key_parent_fragment(vault->revision, block->position, block->parent);
+    char prefix[G4_KEY_MAX];
+    char *colon;
+    enum kvt_err rc;
+
+    rc = g4_key_format(prefix, sizeof(prefix), vault->revision, namespace_, rank, block);
+    if (rc != KVT_OK)
+        return rc;
+    colon = strrchr(prefix, ':');
+    if (block->position > 0 && colon != NULL)
+        colon[1] = '\0';
+    scan.prefix = prefix;
+    rc = gateway_catalog_scan(vault->catalog, &scan);
+    if (rc != KVT_OK)
+        return rc;
+    for (size_t i = 0; i < scan.count; i++) {
+        struct g4_key key;
+
+        if (g4_key_parse(rows[i].key, &key) != KVT_OK || key.position != block->position)
+            continue;
+        if (block->position == 0 && strcmp(rows[i].key, prefix) != 0)
+            continue;
+        if (block->position > 0 && block->parent != 0 && key.parent_fragment != parent)
+            continue;
+        memcpy(out, rows[i].key, G4_KEY_MAX);
+        return KVT_OK;
+    }
+    return KVT_NOTFOUND;
+}
+
+/* ---- executing ---- */
+
+struct execution {
+    struct gateway_vault *vault;
+    const struct kvt_order *order;
+    struct kvt_order_result *result;
+    void (*working)(void *arg);
+    void *arg;
+    uint64_t told_ms;
+};
+
+static void
+tell(struct execution *execution)
+{
+    const uint64_t now_ms = kvt_clock_mono_ms();
+
+    if (execution->working == NULL || now_ms - execution->told_ms < WORKING_MS)
+        return;
+    execution->told_ms = now_ms;
+    execution->working(execution->arg);
+}
+
+static void
+note(struct execution *execution, const char *what, enum kvt_err rc)
+{
+    if (execution->result->text[0] == '\0')
+        (void)snprintf(execution->result->text, sizeof(execution->result->text), "%.90s: %s", what,
+                       kvt_err_text(rc));
+}
+
+static enum kvt_err
+move_one(struct execution *execution, const char *key)
+{
+    uint64_t bytes = 0;
+    enum kvt_err rc = KVT_INVALID;
+
+    switch (execution->order->verb) {
+    case KVT_ORDER_DEMOTE: rc = gateway_move_demote(execution->vault, key, &bytes); break;
+    case KVT_ORDER_PROMOTE: rc = gateway_move_promote(execution->vault, key, &bytes); break;
+    case KVT_ORDER_DELETE: rc = gateway_remove_finish(execution->vault, key, &bytes); break;
+    case KVT_ORDER_NONE: break;
+    }
+    execution->result->bytes_moved += bytes;
+    return rc;
+}
+
+/* All shards of one block.  What is not there is already gone: done for demote and delete. */
+static void
+execute_item(struct execution *execution, const struct kvt_order_item *item)
+{
+    const bool absence_is_done = execution->order->verb != KVT_ORDER_PROMOTE;
+    enum kvt_err worst = KVT_OK;
+
+    for (uint32_t rank = 0; rank < KVT_RANKS_MAX; rank++) {
+        char key[G4_KEY_MAX];
+        enum kvt_err rc;
+
+        if ((item->ranks & (UINT32_C(1) << rank)) == 0)
+            continue;
+        tell(execution);
+        rc = find_key(execution->vault, execution->order->namespace_, &item->block, rank, key);
+        if (rc == KVT_OK)
+            rc = move_one(execution, key);
+        else
+            kvt_hash_format(item->block.hash, key);
+        if (rc == KVT_OK || (rc == KVT_NOTFOUND && absence_is_done))
+            continue;
+        worst = rc;
+        note(execution, key, rc);
+    }
+    if (worst == KVT_OK)
+        execution->result->done++;
+    else
+        execution->result->failed++;
+}
+
+/* A deletion is two-phase: all its rows are marked in one durable step before any copy goes. */
+static enum kvt_err
+mark_all(struct execution *execution)
+{
+    const struct kvt_order *order = execution->order;
+    char(*keys)[G4_KEY_MAX] = kvt_calloc(KEYS_MAX, G4_KEY_MAX);
+    const char **names = kvt_calloc(KEYS_MAX, sizeof(*names));
+    enum kvt_err rc = keys == NULL || names == NULL ? KVT_NOMEM : KVT_OK;
+    size_t count = 0;
+
+    for (uint32_t i = 0; rc == KVT_OK && i < order->item_count; i++) {
+        for (uint32_t rank = 0; rc == KVT_OK && rank < KVT_RANKS_MAX; rank++) {
+            if ((order->items[i].ranks & (UINT32_C(1) << rank)) == 0 ||
+                find_key(execution->vault, order->namespace_, &order->items[i].block, rank,
+                         keys[count]) != KVT_OK)
+                continue;
+            names[count] = keys[count];
+            if (++count == KEYS_MAX) {
+                rc = gateway_remove_mark(execution->vault, names, count);
+                count = 0;
+            }
+        }
+    }
+    if (rc == KVT_OK)
+        rc = gateway_remove_mark(execution->vault, names, count);
+    kvt_free(keys);
+    kvt_free(names);
+    return rc;
+}
+
+void
+gateway_orders_execute(struct gateway_vault *vault, const struct kvt_order *order,
+                       struct kvt_order_result *result, void (*working)(void *arg), void *arg)
+{
+    struct execution execution = {.vault = vault,
+                                  .order = order,
+                                  .result = result,
+                                  .working = working,
+                                  .arg = arg,
+                                  .told_ms = kvt_clock_mono_ms()};
+
+    *result = (struct kvt_order_result){
+        .epoch = order->epoch, .id = order->id, .verb = order->verb, .code = KVT_OK};
+    if (order->verb == KVT_ORDER_DELETE) {
+        result->code = mark_all(&execution);
+        if (result->code != KVT_OK) {
+            result->failed = order->item_count;
+            note(&execution, "mark", result->code);
+            return;
+        }
+    }
+    for (uint32_t i = 0; i < order->item_count; i++)
+        execute_item(&execution, &order->items[i]);
+    gateway_stats_add(vault->stats, GATEWAY_STAT_ITEMS_DONE, result->done);
+    gateway_stats_add(vault->stats, GATEWAY_STAT_ITEMS_FAILED, result->failed);
+}
+
+/* ---- taking orders ---- */
+
+enum kvt_err
+gateway_orders_accept(struct gateway_vault *vault, const struct kvt_order *order, uint64_t now_ms,
+                      struct kvt_error *err)
+{
+    enum kvt_err rc;
+
+    if (strcmp(order->gateway, vault->name) != 0)
+        return kvt_error_set(err, KVT_DENIED, "addressed to %s", order->gateway);
+    if (order->verb != KVT_ORDER_DEMOTE && order->verb != KVT_ORDER_PROMOTE &&
+        order->verb != KVT_ORDER_DELETE)
+        return kvt_error_set(err, KVT_INVALID, "verb %u", (unsigned)order->verb);
+    if (now_ms >= order->expires_ms)
+        return kvt_error_set(err, KVT_TIMEOUT, "expired %" PRIu64 " ms ago",
+                             now_ms - order->expires_ms);
+    if (order->epoch == 0)
+        return kvt_error_set(err, KVT_INVALID, "epoch 0");
+    rc = gateway_catalog_epoch(vault->catalog, order->epoch);
+    if (rc == KVT_DENIED)
+        return kvt_error_set(err, rc, "epoch %" PRIu64 " is over", order->epoch);
+    return rc == KVT_OK ? rc : kvt_error_set(err, rc, "epoch: %s", kvt_err_text(rc));
+}
+
+struct message_in_work {
+    struct wire_stream *stream;
+    struct wire_message *message;
+};
+
+static void
+still_working(void *arg)
+{
+    struct message_in_work *work = arg;
+
+    wire_stream_working(work->stream, work->message);
+}
+
+/* Report, then acknowledge: a crash in between brings the order again, which changes nothing. */
+static void
+conclude(struct gateway_orders *orders, struct wire_message *message, const struct kvt_order *order,
+         struct kvt_order_result *result)
+{
+    enum kvt_err rc = KVT_UNAVAILABLE;
+
+    while (rc != KVT_OK && !atomic_load(&orders->stop)) {
+        rc = gateway_report_result(orders->report, order->namespace_, result);
+        if (rc == KVT_OK)
+            break;
+        kvt_log_warn("gateway.orders", "not_reported", "order %" PRIu64 ": %s", order->id,
+                     kvt_err_text(rc));
+        kvt_clock_sleep_ms(AWAY_WAIT_MS);
+        wire_stream_working(orders->stream, message);
+    }
+    if (rc == KVT_OK && wire_stream_ack(orders->stream, message) != KVT_OK)
+        kvt_log_debug("gateway.orders", "not_acknowledged", "order %" PRIu64 " will come again",
+                      order->id);
+}
+
+static void
+refuse(struct gateway_orders *orders, struct wire_message *message, const struct kvt_order *order,
+       enum kvt_err rc, const struct kvt_error *err)
+{
+    struct kvt_order_result result = {.epoch = order->epoch,
+                                      .id = order->id,
+                                      .verb = order->verb,
+                                      .code = rc,
+                                      .failed = order->item_count};
+
+    gateway_stats_add(orders->vault->stats, GATEWAY_STAT_ORDERS_REFUSED, 1);
+    kvt_log_warn("gateway.orders", "order_refused", "order %" PRIu64 " of epoch %" PRIu64 ": %s",
+                 order->id, order->epoch, err->text);
+    (void)snprintf(result.text, sizeof(result.text), "%.120s", err->text);
+    conclude(orders, message, order, &result);
+}
+
+static void
+handle(struct gateway_orders *orders, struct wire_message *message)
+{
+    struct message_in_work work = {.stream = orders->stream, .message = message};
+    struct kvt_order order = {.items = orders->items};
+    struct kvt_order_result result;
+    struct kvt_error err;
+    const void *bytes;
+    size_t size;
+    enum kvt_err rc;
+
+    bytes = wire_message_bytes(message, &size);
+    rc = wire_order_decode(bytes, size, &orders->key, &order, KVT_ORDER_ITEMS_MAX, &err);
+    if (rc != KVT_OK) {
+        /* Nobody we know sent this: no answer, and never again. */
+        gateway_stats_add(orders->vault->stats, GATEWAY_STAT_ORDERS_REFUSED, 1);
+        kvt_log_warn("gateway.orders", "order_refused", "%s:%" PRIu64 ": %s",
+                     wire_message_subject(message), wire_message_stream_seq(message), err.text);
+        wire_stream_reject(orders->stream, message);
+        return;
+    }
+    rc = gateway_orders_accept(orders->vault, &order, kvt_clock_unix_ms(), &err);
+    if (rc == KVT_DENIED || rc == KVT_INVALID || rc == KVT_TIMEOUT) {
+        refuse(orders, message, &order, rc, &err);
+        return;
+    }
+    if (rc != KVT_OK) {
+        kvt_log_error("gateway.orders", "not_accepted", "order %" PRIu64 ": %s", order.id,
+                      err.text);
+        return; /* comes again */
+    }
+    gateway_orders_execute(orders->vault, &order, &result, still_working, &work);
+    gateway_stats_add(orders->vault->stats,
+                      result.failed == 0 ? GATEWAY_STAT_ORDERS_DONE : GATEWAY_STAT_ORDERS_FAILED,
+                      1);
+    kvt_log_info("gateway.orders", "order_done",
+                 "%s order %" PRIu64 ": %u done, %u failed, %" PRIu64 " bytes%s%s",
+                 kvt_order_verb_name(order.verb), order.id, (unsigned)result.done,
+                 (unsigned)result.failed, result.bytes_moved, result.text[0] == '\0' ? "" : "; ",
+                 result.text);
+    conclude(orders, message, &order, &result);
+}
+
+static void *
+orders_main(void *arg)
+{
+    struct gateway_orders *orders = arg;
+    struct wire_message *messages[GATEWAY_ORDERS_FETCH];
+    size_t count;
+
+    while (!atomic_load(&orders->stop)) {
+        const enum kvt_err rc = wire_stream_fetch(orders->stream, messages, GATEWAY_ORDERS_FETCH,
+                                                  FETCH_WAIT_MS, &count);
+
+        if (rc != KVT_OK && count == 0)
+            kvt_clock_sleep_ms(AWAY_WAIT_MS);
+        atomic_store(&orders->queued, count);
+        for (size_t i = 0; i < count; i++) {
+            if (!atomic_load(&orders->stop))
+                handle(orders, messages[i]);
+            wire_message_free(messages[i]);
+            atomic_store(&orders->queued, count - i - 1);
+        }
+    }
+    return NULL;
+}
+
+enum kvt_err
+gateway_orders_start(struct gateway_orders **out, struct gateway_vault *vault, struct wire_bus *bus,
+                     struct gateway_report *report, const struct wire_order_key *key,
+                     struct kvt_error *err)
+{
+    struct gateway_orders *orders = kvt_calloc(1, sizeof(*orders));
+    char subject[WIRE_SUBJECT_MAX];
+    struct wire_stream_options options = {.stream = WIRE_STREAM_ORDERS, .subject = subject};
+    char durable[KVT_NAME_MAX + 16];
+    enum kvt_err rc;
+    int sys;
+
+    *out = NULL;
+    if (orders == NULL)
+        return kvt_error_set(err, KVT_NOMEM, "orders");
+    orders->vault = vault;
+    orders->bus = bus;
+    orders->report = report;
+    orders->key = *key;
+    orders->items = kvt_calloc(KVT_ORDER_ITEMS_MAX, sizeof(*orders->items));
+    rc = orders->items == NULL ? KVT_NOMEM
+                               : wire_subject_orders(subject, sizeof(subject), vault->name);
+    /* A consumer's name may hold less than a gateway's. */
+    (void)snprintf(durable, sizeof(durable), "gateway-%s", vault->name);
+    for (char *at = durable; *at != '\0'; at++)
+        if (strchr("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_", *at) == NULL)
+            *at = '_';
+    options.durable = durable;
+    if (rc == KVT_OK)
+        rc = wire_stream_open(&orders->stream, bus, &options);
+    if (rc != KVT_OK) {
+        (void)kvt_error_set(err, rc, "orders");
+        goto fail;
+    }
+    sys = pthread_create(&orders->thread, NULL, orders_main, orders);
+    if (sys != 0) {
+        rc = kvt_error_sys(err, sys, "start the mover");
+        goto fail;
+    }
+    orders->started = true;
+    *out = orders;
+    return KVT_OK;
+
+fail:
+    gateway_orders_stop(orders);
+    return rc;
+}
+
+void
+gateway_orders_stop(struct gateway_orders *orders)
+{
+    if (orders == NULL)
+        return;
+    atomic_store(&orders->stop, true);
+    if (orders->started)
+        (void)pthread_join(orders->thread, NULL);
+    wire_stream_close(orders->stream);
+    kvt_free(orders->items);
+    kvt_free(orders);
+}
+
+size_t
+gateway_orders_queued(const struct gateway_orders *orders)
+{
+    return orders == NULL ? 0 : atomic_load(&orders->queued);
+}

@@ -1,0 +1,53 @@
+/*
+ * gateway/orders.h -- doing what the advisor orders.
+ *
+ * Why: whoever can publish on the bus must not be able to move or delete blocks, a late order must not
+ * undo a newer one, and an order may come twice.  So each is checked (signature, address, time,
+ * epoch), executed idempotently, reported, and only then acknowledged.
+ *
+ * Ownership: borrows vault, bus and reporter.
+ * Threads:   one of its own.
+ * Limits:    one order at a time, of KVT_ORDER_ITEMS_MAX blocks; GATEWAY_ORDERS_FETCH waiting here.
+ */
+#ifndef GATEWAY_ORDERS_H
+#define GATEWAY_ORDERS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "gateway/report.h"
+#include "gateway/vault.h"
+#include "kvtier/error.h"
+#include "kvtier/order.h"
+#include "wire/bus.h"
+#include "wire/order.h"
+
+#define GATEWAY_ORDERS_FETCH 16
+
+struct gateway_orders;
+
+KVT_NODISCARD enum kvt_err gateway_orders_start(struct gateway_orders **out,
+                                                struct gateway_vault *vault, struct wire_bus *bus,
+                                                struct gateway_report *report,
+                                                const struct wire_order_key *key,
+                                                struct kvt_error *err);
+void gateway_orders_stop(struct gateway_orders *orders);
+
+/** Orders fetched and not yet done. */
+size_t gateway_orders_queued(const struct gateway_orders *orders);
+
+/**
+ * May this order be executed?  Raises the highest epoch seen, durably.
+ *
+ * @return KVT_OK; KVT_INVALID (not a verb), KVT_DENIED (other gateway, older epoch), KVT_TIMEOUT
+ *         (expired): never to be executed; KVT_IO, KVT_FULL ...: the epoch could not be kept
+ */
+KVT_NODISCARD enum kvt_err gateway_orders_accept(struct gateway_vault *vault,
+                                                 const struct kvt_order *order, uint64_t now_ms,
+                                                 struct kvt_error *err);
+
+/** Execute an accepted order.  `working` (may be NULL) is called between items. */
+void gateway_orders_execute(struct gateway_vault *vault, const struct kvt_order *order,
+                            struct kvt_order_result *result, void (*working)(void *arg), void *arg);
+
+#endif /* GATEWAY_ORDERS_H */

@@ -1,0 +1,185 @@
+#include "gateway/request.h"
+
+#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/alloc.h"
+
+struct fault_row {
+    unsigned status;
+    const char *code;
+    const char *message;
+};
+
+static const struct fault_row fault_rows[GATEWAY_FAULT_COUNT] = {
+#define X(name, status, code, message) [GATEWAY_FAULT_##name] = {status, code, message},
+    GATEWAY_FAULT_MAP(X)
+#undef X
+};
+
+enum kvt_err
+gateway_request_header_add(struct gateway_request *request, const char *name, const char *value)
+{
+    const size_t name_size = strlen(name) + 1;
+    const size_t value_size = strlen(value) + 1;
+    char *at;
+
+    if (request->header_text == NULL) {
+        request->header_text = kvt_calloc(1, GATEWAY_HEADER_BYTES);
+        if (request->header_text == NULL)
+            return KVT_NOMEM;
+    }
+    if (request->header_count == GATEWAY_HEADERS_MAX ||
+        name_size + value_size > GATEWAY_HEADER_BYTES - request->header_used)
+        return KVT_RANGE;
+    at = request->header_text + request->header_used;
+    memcpy(at, name, name_size);
+    memcpy(at + name_size, value, value_size);
+    request->header_used += name_size + value_size;
+    request->headers[request->header_count++] =
+        (struct g4_sigv4_header){.name = at, .value = at + name_size};
+    return KVT_OK;
+}
+
+const char *
+gateway_request_header(const struct gateway_request *request, const char *name)
+{
+    for (size_t i = 0; i < request->header_count; i++)
+        if (strcasecmp(request->headers[i].name, name) == 0)
+            return request->headers[i].value;
+    return NULL;
+}
+
+void
+gateway_request_field(struct gateway_request *request, const char *name, const char *format, ...)
+{
+    struct gateway_field *field = &request->fields[request->field_count];
+    va_list args;
+
+    assert(request->field_count < GATEWAY_FIELDS_MAX);
+    field->name = name;
+    va_start(args, format);
+    (void)vsnprintf(field->value, sizeof(field->value), format, args);
+    va_end(args);
+    /* Nothing that came from outside may end the line and begin another field. */
+    field->value[strcspn(field->value, "\r\n")] = '\0';
+    request->field_count++;
+}
+
+/* Length of the UTF-8 sequence at `at`, 0 when it is none that XML may hold. */
+static size_t
+utf8_length(const unsigned char *at)
+{
+    size_t size;
+    unsigned code;
+
+    if (at[0] < 0x80)
+        return at[0] >= 0x20 || at[0] == '\t' || at[0] == '\n' || at[0] == '\r' ? 1 : 0;
+    if (at[0] < 0xc2 || at[0] > 0xf4)
+        return 0;
+    size = at[0] < 0xe0 ? 2 : at[0] < 0xf0 ? 3 : 4;
+    code = at[0] & (0x7fu >> size);
+    for (size_t i = 1; i < size; i++) {
+        if ((at[i] & 0xc0) != 0x80)
+            return 0;
+        code = code << 6 | (at[i] & 0x3f);
+    }
+    if ((size == 3 && code < 0x800) || (size == 4 && (code < 0x10000 || code > 0x10ffff)) ||
+        (code >= 0xd800 && code <= 0xdfff) || code == 0xfffe || code == 0xffff)
+        return 0;
+    return size;
+}
+
+void
+gateway_request_xml(struct kvt_buffer *out, const char *text)
+{
+    const unsigned char *at = (const unsigned char *)text;
+
+    while (*at != '\0') {
+        const size_t size = utf8_length(at);
+
+        switch (size == 1 ? *at : 0) {
+        case '&': kvt_buffer_append(out, "&amp;", 5); break;
+        case '<': kvt_buffer_append(out, "&lt;", 4); break;
+        case '>': kvt_buffer_append(out, "&gt;", 4); break;
+        case '"': kvt_buffer_append(out, "&quot;", 6); break;
+        case '\'': kvt_buffer_append(out, "&apos;", 6); break;
+        case '\r': kvt_buffer_append(out, "&#13;", 5); break;
+        default:
+            if (size == 0)
+                kvt_buffer_append(out, "?", 1);
+            else
+                kvt_buffer_append(out, at, size);
+            break;
+        }
+        at += size == 0 ? 1 : size;
+    }
+}
+
+enum gateway_fault
+gateway_request_fail(struct gateway_request *request, enum gateway_fault fault)
+{
+    const struct fault_row *row = &fault_rows[fault];
+
+    assert(fault != GATEWAY_FAULT_NONE && fault < GATEWAY_FAULT_COUNT);
+    request->fault = fault;
+    request->status = row->status;
+    request->head_only = false;
+    request->content_type = "application/xml";
+    kvt_buffer_clear(&request->answer);
+    request->body_from = 0;
+    request->body_size = 0;
+    if (fault == GATEWAY_FAULT_NOT_MODIFIED)
+        return fault;
+    request->field_count = 0;
+    if (strcmp(request->method, "HEAD") == 0)
+        return fault;
+    kvt_buffer_printf(&request->answer,
+                      "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
+                      "<Error><Code>%s</Code><Message>%s</Message><Resource>",
+                      row->code, row->message);
+    gateway_request_xml(&request->answer, request->target.path);
+    kvt_buffer_printf(&request->answer, "</Resource><RequestId>%s</RequestId></Error>\n",
+                      request->id);
+    request->body_size = request->answer.size;
+    return fault;
+}
+
+enum gateway_fault
+gateway_request_fault_of(enum kvt_err code)
+{
+    switch (code) {
+    case KVT_OK: return GATEWAY_FAULT_NONE;
+    case KVT_NOTFOUND: return GATEWAY_FAULT_NO_SUCH_KEY;
+    case KVT_EXISTS: return GATEWAY_FAULT_PRECONDITION;
+    case KVT_PRECONDITION: return GATEWAY_FAULT_PRECONDITION;
+    case KVT_FULL: return GATEWAY_FAULT_FULL;
+    case KVT_AGAIN:
+    case KVT_BUSY:
+    case KVT_NOMEM: return GATEWAY_FAULT_SLOW_DOWN;
+    case KVT_TIMEOUT:
+    case KVT_UNAVAILABLE: return GATEWAY_FAULT_UNAVAILABLE;
+    case KVT_CORRUPT: return GATEWAY_FAULT_BAD_DIGEST;
+    case KVT_INVALID: return GATEWAY_FAULT_INVALID_REQUEST;
+    case KVT_RANGE: return GATEWAY_FAULT_TOO_LARGE;
+    case KVT_UNSUPPORTED: return GATEWAY_FAULT_NOT_IMPLEMENTED;
+    default: return GATEWAY_FAULT_INTERNAL;
+    }
+}
+
+void
+gateway_request_release(struct gateway_request *request, struct gateway_budget *budget)
+{
+    if (request == NULL)
+        return;
+    if (request->taken > 0)
+        gateway_budget_give(budget, request->taken);
+    kvt_buffer_release(&request->body);
+    kvt_buffer_release(&request->answer);
+    kvt_free(request->header_text);
+    kvt_free(request->raw);
+    kvt_free(request);
+}

@@ -1,0 +1,116 @@
+/*
+ * gateway/request.h -- one request on the S3 port, without any HTTP library in it.
+ *
+ * Why: what a request means can be decided, and tested, apart from how its bytes arrive.
+ *
+ * Ownership: made and freed by the front; everything it points to is its own.
+ * Threads:   one at a time: first an HTTP thread, then one I/O thread, then the HTTP thread again.
+ * Limits:    GATEWAY_HEADERS_MAX headers of GATEWAY_HEADER_BYTES together; GATEWAY_FIELDS_MAX
+ * fields in the answer.
+ */
+#ifndef GATEWAY_REQUEST_H
+#define GATEWAY_REQUEST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buffer.h"
+#include "g4/sigv4.h"
+#include "gateway/budget.h"
+#include "gateway/target.h"
+
+#define GATEWAY_HEADERS_MAX  64
+#define GATEWAY_HEADER_BYTES 16384
+#define GATEWAY_FIELDS_MAX   12
+#define GATEWAY_FIELD_MAX    160
+
+/* X(NAME, HTTP status, S3 code, message) */
+#define GATEWAY_FAULT_MAP(X)                                                                       \
+    X(NONE, 200, "", "")                                                                           \
+    X(ACCESS_DENIED, 403, "AccessDenied", "Sign the request with AWS Signature Version 4.")        \
+    X(UNKNOWN_KEY_ID, 403, "InvalidAccessKeyId", "This access key is not known here.")             \
+    X(SIGNATURE, 403, "SignatureDoesNotMatch", "The signature does not fit the request.")          \
+    X(SKEWED, 403, "RequestTimeTooSkewed", "The request's time is more than 15 minutes off.")      \
+    X(BODY_HASH, 400, "XAmzContentSHA256Mismatch", "The body does not fit x-amz-content-sha256.")  \
+    X(BAD_DIGEST, 400, "BadDigest", "The body does not fit the checksum that came with it.")       \
+    X(NO_SUCH_KEY, 404, "NoSuchKey", "There is no such object.")                                   \
+    X(NO_SUCH_BUCKET, 404, "NoSuchBucket", "There is no such bucket here.")                        \
+    X(BUCKET_OWNED, 409, "BucketAlreadyOwnedByYou", "The bucket is there.")                        \
+    X(METHOD, 405, "MethodNotAllowed", "This method is not for this resource.")                    \
+    X(NOT_IMPLEMENTED, 501, "NotImplemented", "This part of S3 is not offered here.")              \
+    X(INVALID_REQUEST, 400, "InvalidRequest", "The request makes no sense.")                       \
+    X(INVALID_ARGUMENT, 400, "InvalidArgument", "An argument is not valid.")                       \
+    X(INVALID_URI, 400, "InvalidURI", "The request target could not be understood.")               \
+    X(KEY_TOO_LONG, 400, "KeyTooLongError", "Keys have at most 511 bytes here.")                   \
+    X(TOO_LARGE, 400, "EntityTooLarge", "The body is larger than this gateway takes.")             \
+    X(NO_LENGTH, 411, "MissingContentLength", "Send a Content-Length.")                            \
+    X(INCOMPLETE, 400, "IncompleteBody", "The body is shorter than its Content-Length.")           \
+    X(PRECONDITION, 412, "PreconditionFailed", "The condition does not hold.")                     \
+    X(OTHER_CONTENT, 412, "PreconditionFailed", "Another block content is stored under this key.") \
+    X(NOT_MODIFIED, 304, "NotModified", "")                                                        \
+    X(RANGE, 416, "InvalidRange", "The range is not within the object.")                           \
+    X(SLOW_DOWN, 503, "SlowDown", "Busy: try again shortly.")                                      \
+    X(UNAVAILABLE, 503, "SlowDown", "The bucket behind this gateway does not answer.")             \
+    X(FULL, 507, "InsufficientStorage", "A capacity limit is reached.")                            \
+    X(INTERNAL, 500, "InternalError", "It went wrong here; the log says why.")
+
+enum gateway_fault {
+#define X(name, status, code, message) GATEWAY_FAULT_##name,
+    GATEWAY_FAULT_MAP(X)
+#undef X
+        GATEWAY_FAULT_COUNT
+};
+
+struct gateway_field {
+    const char *name; /* static */
+    char value[GATEWAY_FIELD_MAX];
+};
+
+struct gateway_request {
+    char id[17];
+    char method[8];
+    char *raw; /* target as it came */
+    struct gateway_target target;
+    struct g4_sigv4_header headers[GATEWAY_HEADERS_MAX];
+    size_t header_count;
+    char *header_text; /* GATEWAY_HEADER_BYTES the headers point into */
+    size_t header_used;
+    struct kvt_buffer body;
+    uint64_t taken; /* bytes of the memory budget this request holds */
+
+    enum gateway_fault fault; /* not NONE: the answer is this error */
+    unsigned status;
+    bool head_only;   /* answer `length` without a body */
+    uint64_t length;  /* for head_only */
+    size_t body_from; /* the answer is answer.data[body_from, body_from + body_size) */
+    size_t body_size;
+    const char *content_type;
+    struct kvt_buffer answer;
+    struct gateway_field fields[GATEWAY_FIELDS_MAX];
+    size_t field_count;
+};
+
+/** Copy a header.  KVT_RANGE: too many or too long. */
+KVT_NODISCARD enum kvt_err gateway_request_header_add(struct gateway_request *request,
+                                                      const char *name, const char *value);
+
+/** The first header of that name (any case), or NULL. */
+const char *gateway_request_header(const struct gateway_request *request, const char *name);
+
+/** Add a field to the answer; too many are dropped, which an assertion finds. */
+void gateway_request_field(struct gateway_request *request, const char *name, const char *format,
+                           ...) KVT_PRINTF(3, 4);
+
+/** Make the answer this error, with its XML body.  Returns `fault`. */
+enum gateway_fault gateway_request_fail(struct gateway_request *request, enum gateway_fault fault);
+
+/** What a KVTier code means to an S3 client. */
+enum gateway_fault gateway_request_fault_of(enum kvt_err code);
+
+/** Append `text` escaped for XML; what XML cannot hold becomes '?'. */
+void gateway_request_xml(struct kvt_buffer *out, const char *text);
+
+void gateway_request_release(struct gateway_request *request, struct gateway_budget *budget);
+
+#endif /* GATEWAY_REQUEST_H */

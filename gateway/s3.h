@@ -1,0 +1,32 @@
+/*
+ * gateway/s3.h -- what a request on the S3 port means.
+ *
+ * Why: the S3 subset and the batch API over the vault, without any HTTP library: a request goes in,
+ * its answer is filled in.
+ *
+ * Ownership: borrows all of it.
+ * Threads:   any number, one request each; may wait for disk and bucket.
+ * Limits:    as gateway/request.h; an answer's bodies are reserved from the budget first.
+ */
+#ifndef GATEWAY_S3_H
+#define GATEWAY_S3_H
+
+#include "gateway/request.h"
+#include "gateway/vault.h"
+
+struct gateway_s3 {
+    struct gateway_vault *vault;
+    struct gateway_budget *budget;
+    const char *bucket;
+    const char *region;
+    uint64_t batch_max; /* bytes of one body or batch answer */
+};
+
+/** Answer it.  The request is signed and its body whole. */
+void gateway_s3_handle(struct gateway_s3 *s3, struct gateway_request *request);
+
+/** May the body be this long?  Asked before it is read. */
+enum gateway_fault gateway_s3_admit(const struct gateway_s3 *s3,
+                                    const struct gateway_request *request, uint64_t length);
+
+#endif /* GATEWAY_S3_H */

@@ -1,0 +1,240 @@
+#include "gateway/settings.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const struct kvt_param gateway_settings_table[GATEWAY_SETTING_COUNT] = {
+#define PARAM KVT_PARAM_ROW
+#include "config/common.def"
+#include "config/gateway.def"
+#undef PARAM
+};
+
+static bool
+all_hex(const char *text)
+{
+    for (; *text != '\0'; text++)
+        if (!isxdigit((unsigned char)*text))
+            return false;
+    return true;
+}
+
+enum kvt_err
+gateway_settings_order_key(struct wire_order_key *key, const char *text, struct kvt_error *err)
+{
+    const size_t size = strlen(text);
+
+    *key = (struct wire_order_key){.size = 0};
+    if (size >= 2 * WIRE_ORDER_KEY_MIN && size <= 2 * WIRE_ORDER_KEY_MAX && size % 2 == 0 &&
+        all_hex(text)) {
+        for (size_t i = 0; i < size / 2; i++) {
+            unsigned byte = 0;
+
+            (void)sscanf(text + 2 * i, "%2x", &byte);
+            key->bytes[i] = (uint8_t)byte;
+        }
+        key->size = size / 2;
+        return KVT_OK;
+    }
+    if (size < WIRE_ORDER_KEY_MIN || size > WIRE_ORDER_KEY_MAX)
+        return kvt_error_set(
+            err, KVT_INVALID,
+            "orders.key_file must hold %d to %d bytes, or twice as many hex digits",
+            WIRE_ORDER_KEY_MIN, WIRE_ORDER_KEY_MAX);
+    memcpy(key->bytes, text, size);
+    key->size = size;
+    return KVT_OK;
+}
+
+/* An unset secret is "", which is a legitimate answer for the caller to judge. */
+static enum kvt_err
+secret(const struct kvt_config *config, size_t row, char *text, size_t size, struct kvt_error *err)
+{
+    const enum kvt_err rc = kvt_config_secret(config, row, text, size, err);
+
+    if (rc == KVT_NOTFOUND && !kvt_config_is_set(config, row)) {
+        text[0] = '\0';
+        return KVT_OK;
+    }
+    return rc;
+}
+
+static enum kvt_err
+load_front(struct gateway_settings *settings, const struct kvt_config *config,
+           struct kvt_error *err)
+{
+    char text[GATEWAY_SECRET_MAX];
+    enum kvt_err rc;
+
+    settings->front_bind = kvt_config_string(config, GATEWAY_SETTING_FRONT_BIND);
+    settings->front_port = (uint16_t)kvt_config_u64(config, GATEWAY_SETTING_FRONT_PORT);
+    settings->front_threads = (unsigned)kvt_config_u64(config, GATEWAY_SETTING_FRONT_THREADS);
+    settings->front_connections =
+        (unsigned)kvt_config_u64(config, GATEWAY_SETTING_FRONT_CONNECTIONS);
+    settings->io_threads = (unsigned)kvt_config_u64(config, GATEWAY_SETTING_IO_THREADS);
+    settings->batch_max = kvt_config_u64(config, GATEWAY_SETTING_FRONT_BATCH_MAX);
+    settings->memory_max = kvt_config_u64(config, GATEWAY_SETTING_MEMORY_MAX);
+    if (settings->memory_max < settings->batch_max)
+        return kvt_error_set(err, KVT_INVALID,
+                             "memory.max must be at least front.batch_max: one request must fit");
+    rc = secret(config, GATEWAY_SETTING_FRONT_CREDENTIALS_FILE, text, sizeof(text), err);
+    if (rc != KVT_OK)
+        return rc;
+    if (text[0] == '\0')
+        return kvt_error_set(err, KVT_INVALID,
+                             "front.credentials_file is not set: name a 0600 file with one "
+                             "access:secret a line, for the clients of the S3 port");
+    rc = gateway_auth_load(&settings->auth, text, err);
+    explicit_bzero(text, sizeof(text));
+    return rc;
+}
+
+/* End the text at its first colon; what follows, or NULL. */
+static char *
+split_at_colon(char *text)
+{
+    char *colon = strchr(text, ':');
+
+    if (colon == NULL)
+        return NULL;
+    *colon = '\0';
+    return colon + 1;
+}
+
+/* "access:secret[:token]" from the file, or what AWS tools look at. */
+static enum kvt_err
+load_s3_credentials(struct gateway_settings *settings, const struct kvt_config *config,
+                    struct kvt_error *err)
+{
+    const char *access = getenv("AWS_ACCESS_KEY_ID");
+    char *key = getenv("AWS_SECRET_ACCESS_KEY");
+    const char *token = getenv("AWS_SESSION_TOKEN");
+    char text[GATEWAY_SECRET_MAX];
+    enum kvt_err rc;
+
+    rc = secret(config, GATEWAY_SETTING_S3_CREDENTIALS_FILE, text, sizeof(text), err);
+    if (rc != KVT_OK)
+        return rc;
+    if (text[0] != '\0') {
+        access = text;
+        key = split_at_colon(text);
+        token = key == NULL ? NULL : split_at_colon(key);
+    }
+    if (access == NULL || key == NULL || strlen(access) >= sizeof(settings->s3_access) ||
+        strlen(key) >= sizeof(settings->s3_secret) ||
+        (token != NULL && strlen(token) >= sizeof(settings->s3_token)))
+        return kvt_error_set(err, KVT_INVALID,
+                             "no S3 credentials: set s3.credentials_file (access:secret[:token]) "
+                             "or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY");
+    memcpy(settings->s3_access, access, strlen(access) + 1);
+    memcpy(settings->s3_secret, key, strlen(key) + 1);
+    if (token != NULL)
+        memcpy(settings->s3_token, token, strlen(token) + 1);
+    explicit_bzero(text, sizeof(text));
+    return KVT_OK;
+}
+
+static enum kvt_err
+load_cold(struct gateway_settings *settings, const struct kvt_config *config, struct kvt_error *err)
+{
+    struct gateway_cold_options *cold = &settings->vault.cold;
+    enum kvt_err rc;
+
+    settings->region = kvt_config_string(config, GATEWAY_SETTING_S3_REGION);
+    cold->is_s3 = kvt_config_enum(config, GATEWAY_SETTING_COLD_KIND) == 1;
+    cold->folder = kvt_config_string(config, GATEWAY_SETTING_COLD_DIR);
+    cold->threads = settings->io_threads;
+    settings->cold_endpoint = cold->folder;
+    if (!cold->is_s3)
+        return KVT_OK;
+    settings->cold_endpoint = kvt_config_string(config, GATEWAY_SETTING_S3_ENDPOINT);
+    if (settings->cold_endpoint[0] == '\0')
+        return kvt_error_set(err, KVT_INVALID, "cold.kind is s3, but s3.endpoint is not set");
+    rc = load_s3_credentials(settings, config, err);
+    if (rc != KVT_OK)
+        return rc;
+    cold->s3 = (struct g4_s3_options){
+        .endpoint = settings->cold_endpoint,
+        .bucket = settings->bucket,
+        .region = settings->region,
+        .access_key = settings->s3_access,
+        .secret_key = settings->s3_secret,
+        .session_token = settings->s3_token,
+        .ca_file = kvt_config_string(config, GATEWAY_SETTING_S3_CA_FILE),
+        .path_style = kvt_config_bool(config, GATEWAY_SETTING_S3_PATH_STYLE),
+        .connections_max = (unsigned)kvt_config_u64(config, GATEWAY_SETTING_S3_CONNECTIONS),
+    };
+    return KVT_OK;
+}
+
+static enum kvt_err
+load_vault(struct gateway_settings *settings, const struct kvt_config *config,
+           struct kvt_error *err)
+{
+    struct gateway_vault_options *vault = &settings->vault;
+
+    settings->bucket = kvt_config_string(config, GATEWAY_SETTING_BUCKET);
+    if (strchr(settings->bucket, '/') != NULL)
+        return kvt_error_set(err, KVT_INVALID, "bucket must not contain '/'");
+    vault->name = kvt_config_string(config, GATEWAY_SETTING_NAME);
+    vault->bucket = settings->bucket;
+    vault->state_dir = kvt_config_string(config, GATEWAY_SETTING_STATE_DIR);
+    vault->hot_dir = kvt_config_string(config, GATEWAY_SETTING_HOT_DIR);
+    vault->hot_capacity = kvt_config_u64(config, GATEWAY_SETTING_HOT_CAPACITY);
+    vault->cold_capacity = kvt_config_u64(config, GATEWAY_SETTING_COLD_CAPACITY);
+    vault->catalog_max = kvt_config_u64(config, GATEWAY_SETTING_CATALOG_MAX);
+    vault->object_max = settings->batch_max;
+    vault->quarantine_max = (size_t)kvt_config_u64(config, GATEWAY_SETTING_QUARANTINE_MAX);
+    vault->io_threads = settings->io_threads;
+    vault->revision = (enum g4_key_revision)kvt_config_enum(config, GATEWAY_SETTING_KEY_REVISION);
+    return KVT_OK;
+}
+
+static enum kvt_err
+load_orders(struct gateway_settings *settings, const struct kvt_config *config,
+            struct kvt_error *err)
+{
+    char text[GATEWAY_SECRET_MAX];
+    enum kvt_err rc;
+
+    rc = secret(config, GATEWAY_SETTING_ORDERS_KEY_FILE, text, sizeof(text), err);
+    if (rc != KVT_OK || text[0] == '\0')
+        return rc;
+    rc = gateway_settings_order_key(&settings->orders_key, text, err);
+    explicit_bzero(text, sizeof(text));
+    return rc;
+}
+
+enum kvt_err
+gateway_settings_load(struct gateway_settings *settings, const struct kvt_config *config,
+                      struct kvt_error *err)
+{
+    enum kvt_err rc;
+
+    *settings = (struct gateway_settings){0};
+    settings->admin_bind = kvt_config_string(config, GATEWAY_SETTING_ADMIN_BIND);
+    settings->admin_port = (uint16_t)kvt_config_u64(config, GATEWAY_SETTING_ADMIN_PORT);
+    settings->ports_file = kvt_config_string(config, GATEWAY_SETTING_PORTS_FILE);
+    settings->report_ms = kvt_config_u64(config, GATEWAY_SETTING_REPORT_INTERVAL);
+    settings->bus = (struct wire_bus_options){
+        .url = kvt_config_string(config, GATEWAY_SETTING_NATS_URL),
+        .name = kvt_config_string(config, GATEWAY_SETTING_NAME),
+        .user_file = kvt_config_string(config, GATEWAY_SETTING_NATS_USER_FILE),
+        .token_file = kvt_config_string(config, GATEWAY_SETTING_NATS_TOKEN_FILE),
+        .creds_file = kvt_config_string(config, GATEWAY_SETTING_NATS_CREDS_FILE),
+        .ca_file = kvt_config_string(config, GATEWAY_SETTING_NATS_CA_FILE),
+    };
+    rc = load_front(settings, config, err);
+    if (rc == KVT_OK)
+        rc = load_vault(settings, config, err);
+    if (rc == KVT_OK)
+        rc = load_cold(settings, config, err);
+    if (rc == KVT_OK)
+        rc = load_orders(settings, config, err);
+    if (rc == KVT_OK)
+        rc = secret(config, GATEWAY_SETTING_ADMIN_TOKEN_FILE, settings->admin_token,
+                    sizeof(settings->admin_token), err);
+    return rc;
+}

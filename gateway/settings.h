@@ -1,0 +1,68 @@
+/*
+ * gateway/settings.h -- what the operator asked for, checked and ready to use.
+ *
+ * Why: a setting that cannot work must stop the start with a clear message, before anything runs.
+ * Ownership: strings belong to the configuration, which outlives the settings; secrets are copied in.
+ * Threads:   read-only after loading.
+ * Limits:    none of its own.
+ */
+#ifndef GATEWAY_SETTINGS_H
+#define GATEWAY_SETTINGS_H
+
+#include "base/config.h"
+#include "gateway/auth.h"
+#include "gateway/vault.h"
+#include "kvtier/error.h"
+#include "wire/bus.h"
+#include "wire/order.h"
+
+enum gateway_setting {
+#define PARAM(id, ...) GATEWAY_SETTING_##id,
+#include "config/common.def"
+#include "config/gateway.def"
+#undef PARAM
+    GATEWAY_SETTING_COUNT
+};
+
+extern const struct kvt_param gateway_settings_table[GATEWAY_SETTING_COUNT];
+
+#define GATEWAY_SECRET_MAX 4096
+
+struct gateway_settings {
+    const char *bucket;
+    const char *region;
+    const char *cold_endpoint; /* S3 endpoint, or the folder */
+    struct gateway_vault_options vault;
+    struct gateway_auth auth;
+    char s3_access[128];
+    char s3_secret[256];
+    char s3_token[GATEWAY_SECRET_MAX];
+
+    const char *front_bind;
+    uint16_t front_port;
+    unsigned front_threads;
+    unsigned front_connections;
+    unsigned io_threads;
+    uint64_t batch_max;
+    uint64_t memory_max;
+
+    const char *admin_bind;
+    uint16_t admin_port;
+    char admin_token[256];
+    const char *ports_file;
+
+    struct wire_bus_options bus;
+    struct wire_order_key orders_key; /* size 0: take no orders */
+    uint64_t report_ms;
+};
+
+/** Read and check everything.  KVT_INVALID with one clear line. */
+KVT_NODISCARD enum kvt_err gateway_settings_load(struct gateway_settings *settings,
+                                                 const struct kvt_config *config,
+                                                 struct kvt_error *err);
+
+/** Take an orders key as it stands in its file: hex digits, or the bytes themselves. */
+KVT_NODISCARD enum kvt_err gateway_settings_order_key(struct wire_order_key *key, const char *text,
+                                                      struct kvt_error *err);
+
+#endif /* GATEWAY_SETTINGS_H */
