@@ -262,6 +262,17 @@ wire_bus_connected(struct wire_bus *bus)
     return natsConnection_Status(bus->nc) == NATS_CONN_STATUS_CONNECTED;
 }
 
+bool
+wire_bus_refused(struct wire_bus *bus)
+{
+    bool closed;
+
+    (void)pthread_mutex_lock(&bus->shared.lock);
+    closed = bus->shared.closed;
+    (void)pthread_mutex_unlock(&bus->shared.lock);
+    return closed;
+}
+
 uint64_t
 wire_bus_reconnects(struct wire_bus *bus)
 {

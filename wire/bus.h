@@ -44,6 +44,10 @@ void wire_bus_close(struct wire_bus *bus);
 
 bool wire_bus_connected(struct wire_bus *bus);
 
+/** True once the server has refused our credentials for good: it is not asked again.  Every call
+ *  gives KVT_UNAVAILABLE then; open another bus when the credentials are right. */
+bool wire_bus_refused(struct wire_bus *bus);
+
 /** Times the connection came back since opening. */
 uint64_t wire_bus_reconnects(struct wire_bus *bus);
 

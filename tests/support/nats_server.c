@@ -91,7 +91,8 @@ run_server(const struct test_nats *server)
     (void)dup2(null, STDOUT_FILENO);
     (void)dup2(null, STDERR_FILENO);
     (void)execlp("nats-server", "nats-server", "-a", "127.0.0.1", "-p", server->port, "-js", "-sd",
-                 server->folder, (char *)NULL);
+                 server->folder, server->token[0] != '\0' ? "-auth" : (char *)NULL, server->token,
+                 (char *)NULL);
     _exit(127);
 }
 
@@ -114,9 +115,16 @@ test_nats_restart(struct test_nats *server)
 void
 test_nats_start(struct test_nats *server)
 {
+    test_nats_start_with_token(server, "");
+}
+
+void
+test_nats_start_with_token(struct test_nats *server, const char *token)
+{
     const int port = free_port();
 
     *server = (struct test_nats){.pid = 0};
+    (void)snprintf(server->token, sizeof(server->token), "%s", token);
     (void)test_folder_make(server->folder, sizeof(server->folder));
     (void)snprintf(server->port, sizeof(server->port), "%d", port);
     (void)snprintf(server->url, sizeof(server->url), "nats://127.0.0.1:%d", port);

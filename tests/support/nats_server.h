@@ -18,7 +18,8 @@ struct test_nats {
     char folder[256];
     char url[64];
     char port[8];
-    pid_t pid; /* 0: not running */
+    char token[64]; /* demanded of clients; "" = none */
+    pid_t pid;      /* 0: not running */
 };
 
 /** Call first in main(): ends the program with 77 (skipped) when there is no nats-server, or with a
@@ -27,6 +28,9 @@ void test_nats_require(void);
 
 /** Start with an empty store; asserts (cmocka) that it answers. */
 void test_nats_start(struct test_nats *server);
+
+/** The same, for clients that know `token` only. */
+void test_nats_start_with_token(struct test_nats *server, const char *token);
 
 /** As `kill -9`. */
 void test_nats_kill(struct test_nats *server);

@@ -460,7 +460,8 @@ a_work_queue_repeats_what_was_not_acknowledged(void **state)
     wire_stream_reject(stream, message);
     wire_message_free(message);
     wire_stream_close(stream);
-    stream = open_queue(bus, "gw.1", 500);
+    /* With another setting than the one the consumer was made with. */
+    stream = open_queue(bus, "gw.1", 700);
     assert_int_equal(wire_stream_fetch(stream, &message, 1, 1500, &count), KVT_OK);
     assert_int_equal(count, 0);
     wire_stream_close(stream);
@@ -537,6 +538,94 @@ subscriptions_are_bounded(void **state)
     test_nats_stop(&server);
 }
 
+static bool
+attempt_bus(void *options)
+{
+    struct wire_bus *bus = NULL;
+    const enum kvt_err rc = wire_bus_open(&bus, options, NULL);
+
+    assert_true(rc == KVT_OK || (rc == KVT_NOMEM && bus == NULL));
+    wire_bus_close(bus);
+    return rc == KVT_OK;
+}
+
+static bool
+attempt_stream(void *bus)
+{
+    const struct wire_stream_options options = {.stream = WIRE_STREAM_EVENTS, .subject = "a.>"};
+    struct wire_stream *stream = NULL;
+    const enum kvt_err rc = wire_stream_open(&stream, bus, &options);
+
+    assert_true(rc == KVT_OK || (rc == KVT_NOMEM && stream == NULL));
+    wire_stream_close(stream);
+    return rc == KVT_OK;
+}
+
+static bool
+attempt_subscribe(void *bus)
+{
+    struct echo echo = {.bus = bus};
+    const enum kvt_err rc = wire_bus_subscribe(bus, "s", on_question, &echo, NULL);
+
+    assert_true(rc == KVT_OK || rc == KVT_NOMEM);
+    wire_bus_unsubscribe(bus, "s", &echo);
+    return rc == KVT_OK;
+}
+
+static void
+every_failing_allocation_is_survived(void **state)
+{
+    struct test_nats server;
+    struct wire_bus_options options = {.name = "test"};
+    struct wire_bus *bus;
+
+    (void)state;
+    test_nats_start(&server);
+    options.url = server.url;
+    assert_true(test_sweep_allocations(attempt_bus, &options) >= 1);
+    bus = open_bus(&server, true);
+    assert_true(test_sweep_allocations(attempt_stream, bus) >= 3);
+    assert_true(test_sweep_allocations(attempt_subscribe, bus) >= 2);
+    wire_bus_close(bus);
+    test_nats_stop(&server);
+}
+
+/* A server that refuses us is told from one that is away: only a person can help. */
+static void
+refused_credentials_are_told(void **state)
+{
+    const uint64_t deadline_ms = kvt_clock_mono_ms() + DEADLINE_MS;
+    struct test_nats server;
+    struct wire_bus_options options = {.name = "test"};
+    struct wire_bus *bus = NULL;
+    struct kvt_error err;
+    char path[300];
+
+    (void)state;
+    test_nats_start_with_token(&server, "right");
+    (void)snprintf(path, sizeof(path), "%s/token", server.folder);
+    assert_int_equal(kvt_file_write(path, "wrong\n", 6, 0600, NULL), KVT_OK);
+    options.url = server.url;
+    options.token_file = path;
+    options.connect_now = true;
+    assert_int_equal(wire_bus_open(&bus, &options, &err), KVT_DENIED);
+    options.connect_now = false;
+    assert_int_equal(wire_bus_open(&bus, &options, &err), KVT_OK);
+    while (!wire_bus_refused(bus)) {
+        assert_true(kvt_clock_mono_ms() < deadline_ms);
+        kvt_clock_sleep_ms(20);
+    }
+    assert_false(wire_bus_connected(bus));
+    wire_bus_close(bus);
+
+    assert_int_equal(kvt_file_write(path, "right\n", 6, 0600, NULL), KVT_OK);
+    options.connect_now = true;
+    assert_int_equal(wire_bus_open(&bus, &options, &err), KVT_OK);
+    assert_false(wire_bus_refused(bus));
+    wire_bus_close(bus);
+    test_nats_stop(&server);
+}
+
 static void
 credential_files_are_used(void **state)
 {
@@ -567,6 +656,8 @@ main(void)
         cmocka_unit_test(requests_are_answered_until_nobody_listens),
         cmocka_unit_test(subscriptions_are_bounded),
         cmocka_unit_test(credential_files_are_used),
+        cmocka_unit_test(refused_credentials_are_told),
+        cmocka_unit_test(every_failing_allocation_is_survived),
     };
 
     test_nats_require();
