@@ -3,8 +3,8 @@
  *
  * Why: a worker that hangs must cost the courier two seconds and the engine none.
  *
- * Ownership: a letter belongs to whoever holds it: the sender until advisor_courier_send() took it, then
- *            the courier, then whoever took it back with advisor_courier_take().
+ * Ownership: a letter belongs to whoever holds it: the sender until advisor_courier_send() took it,
+ *            then the courier, then whoever took it back with advisor_courier_take().
  * Threads:   send and take on any thread; ADVISOR_COURIER_THREADS own threads.
  * Limits:    ADVISOR_COURIER_LETTERS_MAX letters under way; sending more is KVT_AGAIN.
  */

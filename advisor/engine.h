@@ -1,15 +1,16 @@
 /*
  * advisor/engine.h -- the one thread that changes the index.
  *
- * Why: events, reports, answers of publishers, sweeps and plans all change the same tables.  One thread
- * takes them in turn, collects what changes, writes it in one transaction together with the sequences
- * it stands for, and then lets RAM follow.  So a crash at any instant leaves the store at the end of
- * some group, and reading on behind the committed sequence gives what would have been there anyway.
+ * Why: events, reports, answers of publishers, sweeps and plans all change the same tables.  One
+ * thread takes them in turn, collects what changes, writes it in one transaction together with the
+ * sequences it stands for, and then lets RAM follow.  So a crash at any instant leaves the store at
+ * the end of some group, and reading on behind the committed sequence gives what would have been
+ * there anyway.
  *
  * Ownership: the engine owns its tables; store, index, sources, courier and planner are borrowed.
  * Threads:   advisor_engine_step() on one thread; the readers named below on any.
- * Limits:    a group holds ADVISOR_GROUP_OPS_MAX changes.  When the store is full, the group is kept
- *            and tried again, and nothing more is taken from the sources.
+ * Limits:    a group holds ADVISOR_GROUP_OPS_MAX changes.  When the store is full, the group is
+ *            kept and tried again, and nothing more is taken from the sources.
  */
 #ifndef ADVISOR_ENGINE_H
 #define ADVISOR_ENGINE_H

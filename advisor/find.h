@@ -1,5 +1,6 @@
 /*
- * advisor/find.h -- answers: who has the longest prefix, which blocks are where, what is known of one.
+ * advisor/find.h -- answers: who has the longest prefix, which blocks are where, what is known of
+ * one.
  *
  * Why: HTTP and NATS ask the same questions, and RAM or disk may have to answer them.
  *

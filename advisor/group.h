@@ -1,10 +1,10 @@
 /*
  * advisor/group.h -- changes of blocks that become durable together.
  *
- * Why: one fsync must carry many events, LMDB likes its keys in order, and a transaction that failed
- * (map full, disk full) must be repeatable without having changed anything in RAM.  So the engine
- * first collects changes, then writes them in one transaction, and only after the commit applies
- * their effects to the RAM index and the policy.
+ * Why: one fsync must carry many events, LMDB likes its keys in order, and a transaction that
+ * failed (map full, disk full) must be repeatable without having changed anything in RAM.  So the
+ * engine first collects changes, then writes them in one transaction, and only after the commit
+ * applies their effects to the RAM index and the policy.
  *
  * Ownership: the group owns its arrays; the effects live until the next write or clear.
  * Threads:   none; the engine's thread.

@@ -10,16 +10,20 @@
 
 enum {
 #define PARAM(id, ...) ADVISOR_##id,
-#include "config/advisor.def"
+/* clang-format off: common.def comes first. */
 #include "config/common.def"
+#include "config/advisor.def"
+/* clang-format on */
 #undef PARAM
     ADVISOR_PARAM_COUNT
 };
 
 static const struct kvt_param params[] = {
 #define PARAM KVT_PARAM_ROW
-#include "config/advisor.def"
+/* clang-format off: common.def comes first. */
 #include "config/common.def"
+#include "config/advisor.def"
+/* clang-format on */
 #undef PARAM
 };
 

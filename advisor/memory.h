@@ -1,8 +1,8 @@
 /*
  * advisor/memory.h -- the RAM copy of the index, and when not to trust it.
  *
- * Why: the RAM index has a bound.  Once a store did not fit, it no longer has everything, and questions
- * are answered from the durable index instead: slower, and right.
+ * Why: the RAM index has a bound.  Once a store did not fit, it no longer has everything, and
+ * questions are answered from the durable index instead: slower, and right.
  *
  * Ownership: index and names are borrowed.
  * Threads:   load and apply on the engine's thread; whole on any.

@@ -1,8 +1,8 @@
 /*
  * advisor/names.h -- numbers for namespaces and holders.
  *
- * Why: places are stored by number.  A number is given once, is durable with the first group that uses
- * it, and never changes: the store's rows and the RAM index's numbers hang on it.
+ * Why: places are stored by number.  A number is given once, is durable with the first group that
+ * uses it, and never changes: the store's rows and the RAM index's numbers hang on it.
  *
  * Ownership: the table owns its names and registers each in the RAM index too (borrowed).
  * Threads:   none; the engine's thread.

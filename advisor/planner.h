@@ -2,14 +2,14 @@
  * advisor/planner.h -- when a tier is too full or a block too far, what is to be ordered.
  *
  * Why: the policy orders blocks, the gateways say how full they are; the planner turns both into
- * orders and follows each to its result.  A hot volume is drained from its start watermark down to its
- * stop watermark, a capped bucket likewise; a block read from the bucket often enough goes to the hot
- * volume of the gateway that read it.
+ * orders and follows each to its result.  A hot volume is drained from its start watermark down to
+ * its stop watermark, a capped bucket likewise; a block read from the bucket often enough goes to
+ * the hot volume of the gateway that read it.
  *
  * Ownership: the planner owns its tiers, orders and gateways; names are borrowed.
  * Threads:   the engine's thread, except where it says any.
- * Limits:    ADVISOR_TIERS_MAX tiers, ADVISOR_GATEWAYS_MAX gateways; for each tier and verb one set of
- *            orders is outstanding, of at most KVT_ORDER_ITEMS_MAX blocks together;
+ * Limits:    ADVISOR_TIERS_MAX tiers, ADVISOR_GATEWAYS_MAX gateways; for each tier and verb one set
+ *            of orders is outstanding, of at most KVT_ORDER_ITEMS_MAX blocks together;
  *            ADVISOR_ORDERS_KEPT finished orders are remembered.
  */
 #ifndef ADVISOR_PLANNER_H

@@ -8,8 +8,9 @@
  * Least recently used first, for chains of blocks.
  *
  * A block is of use only with every block before it, so using one uses its ancestors too: touch()
- * carries the time up the chain as far as it is news.  Hence a parent is never older than its child,
- * and of equally old blocks the deepest goes first: what leaves is always the end of a chain.
+ * carries the time up the chain as far as it is news.  Hence a parent is never older than its
+ * child, and of equally old blocks the deepest goes first: what leaves is always the end of a
+ * chain.
  *
  * A heap of numbers, oldest on top, and a hash table from (ns, hash) to the number.
  */

@@ -1,9 +1,9 @@
 /*
  * advisor/publisher.h -- following one publisher's numbered events.
  *
- * Why: what a worker holds is right only if each of its events is applied exactly once and in order.
- * This is the state machine that says what to do with what arrived; it touches neither the network
- * nor the store, so that a table of cases can test it.
+ * Why: what a worker holds is right only if each of its events is applied exactly once and in
+ * order. This is the state machine that says what to do with what arrived; it touches neither the
+ * network nor the store, so that a table of cases can test it.
  *
  *            first_seq 1                       gap, or first seen late
  *   unknown ------------> live  <---------------------------------------> uncertain (RANGE or DUMP)
@@ -18,8 +18,8 @@
  *
  * Ownership: the publisher owns the messages it holds back.
  * Threads:   none; the engine's thread.
- * Limits:    ADVISOR_HOLD_MESSAGES_MAX messages held back; beyond that they are dropped and asked for
- *            again, which the publisher's ring answers.
+ * Limits:    ADVISOR_HOLD_MESSAGES_MAX messages held back; beyond that they are dropped and asked
+ *            for again, which the publisher's ring answers.
  */
 #ifndef ADVISOR_PUBLISHER_H
 #define ADVISOR_PUBLISHER_H
@@ -80,8 +80,8 @@ struct advisor_step {
 };
 
 /**
- * A batch or heartbeat of this publisher arrived.  For APPLY, the caller applies the events and then
- * calls advisor_publisher_applied().
+ * A batch or heartbeat of this publisher arrived.  For APPLY, the caller applies the events and
+ * then calls advisor_publisher_applied().
  *
  * @param unknown  events the decoder left out; they have their numbers all the same
  */

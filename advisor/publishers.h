@@ -5,7 +5,8 @@
  * Ownership: the table owns its publishers; their pointers are valid until they are evicted, which
  *            only advisor_publishers_get() does.
  * Threads:   the engine's thread, except advisor_publishers_views(): any.
- * Limits:    ADVISOR_PUBLISHERS_MAX; a new one beyond takes the place of the one that is gone longest.
+ * Limits:    ADVISOR_PUBLISHERS_MAX; a new one beyond takes the place of the one that is gone
+ *            longest.
  */
 #ifndef ADVISOR_PUBLISHERS_H
 #define ADVISOR_PUBLISHERS_H

@@ -6,8 +6,8 @@
  *
  * Ownership: borrows bus and finder.
  * Threads:   one of its own.
- * Limits:    ADVISOR_RESPONDER_QUESTIONS_MAX questions wait; more are dropped and counted, and the asker
- *            runs into its deadline.
+ * Limits:    ADVISOR_RESPONDER_QUESTIONS_MAX questions wait; more are dropped and counted, and the
+ *            asker runs into its deadline.
  */
 #ifndef ADVISOR_RESPONDER_H
 #define ADVISOR_RESPONDER_H

@@ -1,9 +1,9 @@
 /*
  * advisor/source.h -- where events and reports come from.
  *
- * Why: the engine must not care whether messages are read from a stream that keeps them, or heard once
- * on the bus; nor, later, in which dialect they are written.  A source copies what arrives into a
- * bounded queue on its own or on NATS's thread; the engine takes from it at its own pace.
+ * Why: the engine must not care whether messages are read from a stream that keeps them, or heard
+ * once on the bus; nor, later, in which dialect they are written.  A source copies what arrives
+ * into a bounded queue on its own or on NATS's thread; the engine takes from it at its own pace.
  *
  * Ownership: items taken from a source belong to the taker.
  * Threads:   open, poll and close on the engine's thread (one taker); state on any thread.

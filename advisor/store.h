@@ -5,13 +5,13 @@
  * last sequence and the stream's sequence must fit each other: they are written in one transaction.
  *
  * Ownership: the store owns its environment; rows are copied in and out.
- * Threads:   one write transaction at a time, on the writer's thread; read transactions on any thread,
- *            short (they pin old pages).
+ * Threads:   one write transaction at a time, on the writer's thread; read transactions on any
+ *            thread, short (they pin old pages).
  * Limits:    `map_bytes` of file: beyond it every write is KVT_FULL and the transaction must be
  *            aborted; nothing that was committed is lost.
  *
- * Keys are big-endian, so that LMDB's order is the number's; values are the structs below as they lie
- * in memory of a little-endian 64-bit machine, and ADVISOR_STORE_FORMAT changes with them.
+ * Keys are big-endian, so that LMDB's order is the number's; values are the structs below as they
+ * lie in memory of a little-endian 64-bit machine, and ADVISOR_STORE_FORMAT changes with them.
  */
 #ifndef ADVISOR_STORE_H
 #define ADVISOR_STORE_H
@@ -114,7 +114,8 @@ struct advisor_publisher_row {
     char worker[KVT_NAME_MAX];
 };
 
-/* Places of `holder` that `publisher` reported with a generation below `floor` are to be removed. */
+/* Places of `holder` that `publisher` reported with a generation below `floor` are to be removed.
+ * */
 struct advisor_sweep_row {
     uint32_t publisher;
     uint32_t holder;
@@ -201,7 +202,8 @@ struct advisor_store_place {
     uint32_t ranks;
 };
 
-/* A block with all its places; `places` is grown as needed, advisor_store_block_release() ends it. */
+/* A block with all its places; `places` is grown as needed, advisor_store_block_release() ends it.
+ * */
 struct advisor_store_block {
     uint64_t hash;
     uint64_t parent;

@@ -1,9 +1,9 @@
 /*
  * advisor/sweeper.h -- removing what a publisher no longer holds, a bounded step at a time.
  *
- * Why: a worker that leaves, lives anew or was dumped may leave a million places behind; dropping them
- * in one go would stop everything else.  A sweep is a row in the store (publisher, holder, floor): it
- * survives a crash and goes on afterwards.
+ * Why: a worker that leaves, lives anew or was dumped may leave a million places behind; dropping
+ * them in one go would stop everything else.  A sweep is a row in the store (publisher, holder,
+ * floor): it survives a crash and goes on afterwards.
  *
  * Ownership: the sweeper owns its list.
  * Threads:   none; the engine's thread.
