@@ -155,7 +155,7 @@ class Daemon(Process):
     def status(self):
         return self.ask("/v1/status")
 
-    def pages(self, path, limit=20000):
+    def pages(self, path, limit=10000):
         """All rows of a JSON-lines answer that is given in pages."""
         rows, cursor = [], None
         join = "&" if "?" in path else "?"

@@ -22,11 +22,12 @@ class Block:
         self.body = body_of(self.hash)[:SIZE]
 
 
-def damage(kind, body, other, rng):
+def damage(kind, body, other, rng, unused=range(0)):
+    """`unused`: where a file has bytes that mean nothing, so that their damage is none."""
     if kind == "truncated":
         return body[:rng.randrange(1, len(body))]
     if kind == "flipped":
-        at, bit = rng.randrange(len(body)), rng.randrange(8)
+        at, bit = rng.choice([n for n in range(len(body)) if n not in unused]), rng.randrange(8)
         return body[:at] + bytes([body[at] ^ 1 << bit]) + body[at + 1:]
     if kind == "foreign":
         return other
@@ -130,7 +131,7 @@ def poison_volume(run, nats, minio):
                 with open(files[good[index].key], "rb") as file:
                     other = file.read()
                 with open(path, "wb") as file:
-                    file.write(damage(kind, whole, other, run.rng))
+                    file.write(damage(kind, whole, other, run.rng, range(1024, 4096)))
                 if both:
                     poison = damage(kind, block.body, good[index].body, run.rng)
                     expect(bucket.put(block.key, poison).status == 200, "cannot plant")
