@@ -64,7 +64,7 @@ none_alive() {
   done
   python3 -c 'import json, sys; d = json.load(open(sys.argv[1])); assert d["schema_version"] == 1 and d["nats_url"].startswith("nats://127.0.0.1:")' "$STATE/dev.json"
   kill -TERM "$DEV"
-  run wait "$DEV"
+  wait "$DEV"
   none_alive $pids
   [ ! -e "$STATE/dev.json" ]
 }
