@@ -71,15 +71,16 @@ lower(struct kvbm_edge_state *edge)
     }
 }
 
-/* Wait for a kick, the end, or time to look anyway. */
+/* Wait for the end, time to look anyway or, after a look that got somewhere, a kick: an edge whose
+ * target refuses everything must not be kicked into asking it all the time. */
 static bool
-wait_kick(struct kvbm_edge_state *edge, uint64_t wait_ms)
+wait_turn(struct kvbm_edge_state *edge, bool moved)
 {
-    const struct timespec deadline = kvbm_cond_deadline(wait_ms);
+    const struct timespec deadline = kvbm_cond_deadline(moved ? POLL_WAIT : STALLED_WAIT);
     bool go_on;
 
     (void)pthread_mutex_lock(&edge->shared.lock);
-    while (!edge->shared.kicked && !edge->shared.stop &&
+    while (!(edge->shared.kicked && moved) && !edge->shared.stop &&
            kvbm_cond_wait(&edge->shared.wake, &edge->shared.lock, &deadline))
         continue;
     edge->shared.kicked = false;
@@ -103,7 +104,7 @@ run_lowering(void *arg)
     struct kvbm_edge_state *edge = arg;
     bool moved = true;
 
-    while (wait_kick(edge, moved ? POLL_WAIT : STALLED_WAIT)) {
+    while (wait_turn(edge, moved)) {
         moved = lower(edge);
         if (!moved)
             atomic_store(&edge->stalled, true);

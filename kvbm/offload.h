@@ -12,8 +12,9 @@
  *            runs on its edge's thread with no lock held.
  * Limits:    `queue_max` pushed blocks wait on the first edge; KVBM_OFFLOAD_BATCH blocks and
  *            KVBM_OFFLOAD_BATCH_BYTES bytes move at once.  A block in flight is held and so neither
- *            evicted nor reused.  A block the target refused is set aside and not tried again until
- *            somebody finds it anew.
+ *            evicted nor reused.  A block the target refused for good is set aside and not tried
+ *            again until somebody finds it anew; while a target only fails, it is asked with one
+ *            batch a half second.
  */
 #ifndef KVBM_OFFLOAD_H
 #define KVBM_OFFLOAD_H

@@ -31,7 +31,9 @@ settle(struct kvbm_edge_state *edge, const struct passenger *passenger)
     case KVT_FULL: atomic_fetch_add(&edge->full, 1); /* fall through */
     default:
         atomic_fetch_add(&edge->failed, 1);
-        kvbm_pool_set_aside(pool, passenger->source);
+        /* What may work by itself later is tried again when the edge does; a refusal is final. */
+        if (!kvt_err_retryable(passenger->status))
+            kvbm_pool_set_aside(pool, passenger->source);
         if (edge->which == KVBM_EDGE_G1)
             kvbm_pool_drop(pool, passenger->source);
         else

@@ -1,7 +1,7 @@
 /*
  * What is tested: kvbm/disk.h: what is written comes back, a changed byte on disk is a miss and
- * counted, a block never written is not found, nothing stays in the folder, and constructors survive
- * every allocation failure.
+ * counted, a block never written is not found, nothing stays in the folder, and constructors
+ * survive every allocation failure.
  */
 #include <fcntl.h>
 #include <stdio.h>

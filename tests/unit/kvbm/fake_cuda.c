@@ -2,9 +2,9 @@
  * A CUDA driver without a GPU: the functions of kvbm/cuda/driver.h over host memory.
  *
  * It is stricter than a real one where that finds mistakes: device addresses are not host addresses
- * (using one as a pointer crashes), a copy happens only when its stream is waited for, copies from or
- * to host memory must lie in memory the "device" knows, and every call needs the context to be
- * current on its thread.  KVBM_FAKE_CUDA_FAIL names a function that fails.
+ * (using one as a pointer crashes), a copy happens only when its stream is waited for, and every
+ * call needs the context to be current on its thread.  KVBM_FAKE_CUDA_FAIL names a function that
+ * fails.
  */
 #include <stdbool.h>
 #include <stddef.h>

@@ -2,7 +2,8 @@
  * What is tested: kvbm/pool.h over a long random run against a model that knows, for every name,
  * whether it is registered and how many hold it, and for the pool only its counts.
  * How: every answer is compared; the callbacks keep the model's picture of what the world was told;
- * at the end the run must have met the cases that matter (full, eviction, duplicates, busy holders).
+ * at the end the run must have met the cases that matter (full, eviction, duplicates, busy
+ * holders).
  */
 #include <string.h>
 

@@ -1,0 +1,36 @@
+/*
+ * tests/gpu/gpu_check.h -- the two halves of the GPU check.
+ *
+ * Why: first that every byte arrives, then how fast; both on one driver.
+ * Ownership: the bench of storages belongs to whoever opened it.
+ * Threads:   main thread.
+ * Limits:    none.
+ */
+#ifndef TESTS_GPU_GPU_CHECK_H
+#define TESTS_GPU_GPU_CHECK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kvbm/cuda/driver.h"
+#include "kvbm/storage.h"
+#include "kvbm/transfer.h"
+
+/* Pinned and device memory of the same shape, and what copies between them. */
+struct gpu_pair {
+    struct kvbm_storage *pinned;
+    struct kvbm_storage *device;
+    struct kvbm_transfer *transfer;
+    uint32_t blocks;
+    size_t size;
+};
+
+KVT_NODISCARD enum kvt_err gpu_pair_open(struct gpu_pair *pair, struct kvbm_cuda *cuda,
+                                         uint32_t blocks, size_t size, struct kvt_error *err);
+void gpu_pair_close(struct gpu_pair *pair);
+
+/** Measure and print one JSON object a line; false when something could not be measured. */
+bool gpu_speed(struct kvbm_cuda *cuda, size_t total, unsigned runs, const char *name);
+
+#endif /* TESTS_GPU_GPU_CHECK_H */
