@@ -441,9 +441,11 @@ finish_answer(struct g4_exchange *exchange)
         request->status = g4_listing_end(exchange->listing, &request->error);
     if (request->verb == G4_GET || request->verb == G4_HEAD) {
         request->meta.present = exchange->meta_length && exchange->meta_crc;
+        /* Of an object that was cut short behind our back only this length is true. */
+        if (request->verb == G4_HEAD)
+            request->buffer_size = exchange->length;
         if (!request->meta.present)
-            request->meta.length =
-                request->verb == G4_GET ? request->buffer_size : exchange->length;
+            request->meta.length = request->buffer_size;
     }
     /* An object of no bytes has no first byte to make room at. */
     if (request->verb == G4_GET && request->buffer == NULL) {

@@ -66,7 +66,7 @@ struct g4_request {
 
     void *buffer;           /* GET: the caller's memory, or NULL = the store allocates */
     size_t buffer_capacity; /* GET: most bytes to take; a larger object is KVT_RANGE */
-    size_t buffer_size;     /* out: bytes received */
+    size_t buffer_size;     /* out: bytes received; HEAD: the object's size */
 
     struct g4_listed *listed; /* LIST: room for G4_LIST_KEYS_MAX */
     size_t listed_count;      /* out */

@@ -197,6 +197,8 @@ do_get(struct g4_volume *volume, struct g4_request *request)
     }
     if (rc == KVT_OK && request->verb == G4_GET)
         rc = get_body(request, found.file, &object);
+    else if (rc == KVT_OK)
+        request->buffer_size = (size_t)object.meta.length;
     found_release(&found);
     return rc;
 }

@@ -42,7 +42,7 @@ gateway_fault_judge_head(const struct g4_request *seen)
         return "no KVTier metadata";
     if (seen->meta.length == 0)
         return "empty";
-    if (seen->buffer_size != 0 && seen->buffer_size != seen->meta.length)
+    if (seen->buffer_size != seen->meta.length)
         return "length differs from its metadata";
     return NULL;
 }
