@@ -23,6 +23,7 @@ static const struct code_row code_rows[] = {
     {"ExpiredToken", KVT_DENIED, false},
     {"InvalidAccessKeyId", KVT_DENIED, false},
     {"SignatureDoesNotMatch", KVT_DENIED, false},
+    {"XAdminUserNotFound", KVT_DENIED, false}, /* versitygw, with 404 */
     {"AuthorizationHeaderMalformed", KVT_DENIED, false},
     {"EntityTooLarge", KVT_RANGE, false},
     {"XMinioStorageFull", KVT_FULL, false},

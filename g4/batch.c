@@ -43,7 +43,7 @@ void
 g4_batch_begin(struct g4_batch *batch, enum g4_batch_verb verb, struct g4_batch_entry *entries,
                size_t count)
 {
-    assert(count <= G4_CLIENT_BATCH_MAX);
+    assert(count > 0 && count <= G4_CLIENT_BATCH_MAX);
     memset(batch, 0, sizeof(*batch));
     batch->verb = verb;
     batch->entries = entries;

@@ -1,8 +1,8 @@
 /*
  * g4/batch.h -- one request of the batch API and its answer, byte by byte (docs/formats.md).
  *
- * Why: bodies go straight between the caller's memory and the transfer: nothing is assembled or kept
- * twice, whatever pieces the transfer asks for and delivers.
+ * Why: bodies go straight between the caller's memory and the transfer: nothing is assembled or
+ * kept twice, whatever pieces the transfer asks for and delivers.
  *
  * Ownership: entries and items are borrowed.
  * Threads:   none; one owner.
@@ -48,7 +48,7 @@ struct g4_batch {
     uint64_t corrupt; /* bodies that failed their crc */
 };
 
-/** Ready to send from the start and to read an answer. */
+/** Ready to send from the start and to read an answer; at least one entry. */
 void g4_batch_begin(struct g4_batch *batch, enum g4_batch_verb verb, struct g4_batch_entry *entries,
                     size_t count);
 

@@ -51,9 +51,9 @@ void g4_client_close(struct g4_client *client);
 /** Bodies received so far that did not fit their crc and became misses. */
 uint64_t g4_client_corrupt(struct g4_client *client);
 
-/* Each sets every item's status; an item the gateway is too busy for is asked again until `retry_ms`
- * have passed, then carries KVT_AGAIN.  KVT_OK: the batch was answered (items may differ); otherwise the
- * first request that failed, whose items carry the same code. */
+/* Each sets every item's status; an item that the gateway is too busy for is asked again until
+ * `retry_ms` have passed, then carries KVT_AGAIN.  KVT_OK: the batch was answered (items may
+ * differ); otherwise the first request that failed, whose items carry the same code. */
 KVT_NODISCARD enum kvt_err g4_client_has(struct g4_client *client, struct g4_client_item *items,
                                          size_t count, struct kvt_error *err);
 KVT_NODISCARD enum kvt_err g4_client_get(struct g4_client *client, struct g4_client_item *items,

@@ -181,25 +181,39 @@ finish_all(struct io_thread *io)
     }
 }
 
-/* Start what is due; returns how long the next one may sleep, and whether anything is under way. */
-static uint64_t
-start_due(struct io_thread *io, bool *busy)
+/* Start what has waited long enough; when closing, at once: its deadline will end it. */
+static void
+start_due(struct io_thread *io)
 {
     const uint64_t now_ms = kvt_clock_mono_ms();
-    uint64_t wait_ms = IDLE_MS;
 
-    *busy = false;
     for (unsigned i = 0; i < io->slot_count; i++) {
         struct slot *slot = &io->slots[i];
 
         if (slot->state == SLOT_WAITING && (slot->due_ms <= now_ms || kvt_queue_closed(io->queue)))
             start(io, slot);
-        if (slot->state == SLOT_WAITING && slot->due_ms - now_ms < wait_ms)
-            wait_ms = slot->due_ms - now_ms;
-        if (slot->state != SLOT_FREE)
-            *busy = true;
     }
-    return wait_ms;
+}
+
+/* How long there is nothing to start; `busy`: is anything under way? */
+static uint64_t
+idle_ms(const struct io_thread *io, bool *busy)
+{
+    const uint64_t now_ms = kvt_clock_mono_ms();
+    uint64_t wait_ms = IDLE_MS;
+    bool room = false;
+
+    *busy = false;
+    for (unsigned i = 0; i < io->slot_count; i++) {
+        const struct slot *slot = &io->slots[i];
+        const uint64_t left_ms = slot->due_ms > now_ms ? slot->due_ms - now_ms : 0;
+
+        *busy |= slot->state != SLOT_FREE;
+        room |= slot->state == SLOT_FREE;
+        if (slot->state == SLOT_WAITING && left_ms < wait_ms)
+            wait_ms = left_ms;
+    }
+    return room && kvt_queue_count(io->queue) > 0 ? 0 : wait_ms;
 }
 
 static void *
@@ -213,14 +227,12 @@ run(void *arg)
         bool busy;
 
         accept_all(io);
-        wait_ms = start_due(io, &busy);
-        if (!busy && kvt_queue_closed(io->queue) && kvt_queue_count(io->queue) == 0)
-            return NULL;
+        start_due(io);
         (void)curl_multi_perform(io->multi, &running);
         finish_all(io);
-        /* What finished may have made room for what waits: look again before sleeping. */
-        if (kvt_queue_count(io->queue) > 0 && running < (int)io->slot_count)
-            wait_ms = 0;
+        wait_ms = idle_ms(io, &busy);
+        if (!busy && kvt_queue_closed(io->queue) && kvt_queue_count(io->queue) == 0)
+            return NULL;
         (void)curl_multi_poll(io->multi, NULL, 0, (int)wait_ms, NULL);
     }
 }

@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +22,8 @@
 
 #include "tests/support/seed.h"
 
-enum { SERVER_READY_MS = 60000, POLL_MS = 50, PATH_SIZE = 512, HEAD_MAX = 8192 };
+enum { SERVER_READY_MS = 60000, POLL_MS = 50, PATH_SIZE = 512 };
+enum { RECEIVE_MAX = 64 * 1024, BODY_LIMIT = 64 * 1024 * 1024 };
 
 struct server {
     enum server_kind kind;
@@ -197,29 +199,12 @@ server_stop(struct server *server)
 struct hostile {
     int fd;
     pthread_t thread;
-    const char *const *replies;
-    size_t count;
+    hostile_handler *handler;
+    void *arg;
     char endpoint[64];
     struct g4_s3_options options;
-
-    struct {
-        pthread_mutex_t lock; /* guards what follows */
-        bool stop;
-        size_t seen;
-        char head[HEAD_MAX];
-    } shared;
+    atomic_bool stop;
 };
-
-static bool
-stopping(struct hostile *hostile)
-{
-    bool stop;
-
-    pthread_mutex_lock(&hostile->shared.lock);
-    stop = hostile->shared.stop;
-    pthread_mutex_unlock(&hostile->shared.lock);
-    return stop;
-}
 
 /* Wait for bytes, but not beyond the end of the test. */
 static bool
@@ -227,68 +212,74 @@ readable(struct hostile *hostile, int fd)
 {
     struct pollfd one = {.fd = fd, .events = POLLIN};
 
-    while (!stopping(hostile))
+    while (!atomic_load(&hostile->stop))
         if (poll(&one, 1, POLL_MS) > 0)
             return true;
     return false;
 }
 
-/* Read a request with its body; false when there is none. */
+/* More bytes into `in`; false at the end of the connection or of the test. */
 static bool
-read_request(struct hostile *hostile, int fd, char head[HEAD_MAX])
+receive(struct hostile *hostile, int fd, struct kvt_buffer *in)
+{
+    uint8_t *room = kvt_buffer_reserve(in, RECEIVE_MAX);
+    ssize_t got;
+
+    assert_non_null(room);
+    if (!readable(hostile, fd))
+        return false;
+    got = recv(fd, room, RECEIVE_MAX, 0);
+    if (got <= 0)
+        return false;
+    in->size += (size_t)got;
+    return true;
+}
+
+/* Read a request with its body; where the body starts, or 0 when there is none. */
+static size_t
+read_request(struct hostile *hostile, int fd, struct kvt_buffer *in)
 {
     const char *length;
     size_t body = 0;
-    size_t size = 0;
+    size_t start;
     char *end;
 
     do {
-        ssize_t got;
-
-        if (!readable(hostile, fd))
-            return false;
-        got = recv(fd, head + size, HEAD_MAX - 1 - size, 0);
-        if (got <= 0)
-            return false;
-        size += (size_t)got;
-        head[size] = '\0';
-        end = strstr(head, "\r\n\r\n");
-    } while (end == NULL && size < HEAD_MAX - 1);
-    length = strcasestr(head, "\r\nContent-Length: ");
+        if (!receive(hostile, fd, in))
+            return 0;
+        end = strstr(kvt_buffer_text(in), "\r\n\r\n");
+    } while (end == NULL);
+    *end = '\0';
+    start = (size_t)(end + 4 - (char *)in->data);
+    length = strcasestr((const char *)in->data, "\r\nContent-Length: ");
     if (length != NULL)
         body = strtoul(length + 18, NULL, 10);
-    for (size_t had = end == NULL ? 0 : size - (size_t)(end + 4 - head); had < body;) {
-        char rest[4096];
-        ssize_t got;
-
-        if (!readable(hostile, fd))
-            return false;
-        got = recv(fd, rest, sizeof(rest), 0);
-        if (got <= 0)
-            return false;
-        had += (size_t)got;
-    }
-    return true;
+    while (in->size - start < body)
+        if (!receive(hostile, fd, in))
+            return 0;
+    return start;
 }
 
 static void
 answer(struct hostile *hostile, int fd)
 {
-    char head[HEAD_MAX];
-    const char *reply;
+    struct kvt_buffer reply;
+    struct kvt_buffer in;
+    size_t start;
 
-    if (!read_request(hostile, fd, head))
-        return;
-    pthread_mutex_lock(&hostile->shared.lock);
-    reply = hostile->replies[hostile->shared.seen < hostile->count ? hostile->shared.seen
-                                                                   : hostile->count - 1];
-    hostile->shared.seen++;
-    memcpy(hostile->shared.head, head, sizeof(head));
-    pthread_mutex_unlock(&hostile->shared.lock);
-    if (reply != NULL)
-        (void)!send(fd, reply, strlen(reply), MSG_NOSIGNAL);
-    else
-        (void)readable(hostile, fd);
+    kvt_buffer_init(&in, BODY_LIMIT);
+    kvt_buffer_init(&reply, BODY_LIMIT);
+    start = read_request(hostile, fd, &in);
+    if (start > 0) {
+        hostile->handler(hostile->arg, (const char *)in.data, in.data + start, in.size - start,
+                         &reply);
+        if (reply.size > 0)
+            (void)!send(fd, reply.data, reply.size, MSG_NOSIGNAL);
+        else
+            (void)readable(hostile, fd);
+    }
+    kvt_buffer_release(&in);
+    kvt_buffer_release(&reply);
 }
 
 static void *
@@ -309,15 +300,14 @@ run(void *arg)
 }
 
 struct hostile *
-hostile_start(const char *const *replies, size_t count)
+hostile_start(hostile_handler *handler, void *arg)
 {
     struct hostile *hostile = kvt_calloc(1, sizeof(*hostile));
     uint16_t port;
 
     assert_non_null(hostile);
-    (void)pthread_mutex_init(&hostile->shared.lock, NULL);
-    hostile->replies = replies;
-    hostile->count = count;
+    hostile->handler = handler;
+    hostile->arg = arg;
     hostile->fd = listen_on(0, &port);
     (void)snprintf(hostile->endpoint, sizeof(hostile->endpoint), "http://127.0.0.1:%u", port);
     hostile->options = (struct g4_s3_options){.endpoint = hostile->endpoint,
@@ -333,12 +323,9 @@ hostile_start(const char *const *replies, size_t count)
 void
 hostile_stop(struct hostile *hostile)
 {
-    pthread_mutex_lock(&hostile->shared.lock);
-    hostile->shared.stop = true;
-    pthread_mutex_unlock(&hostile->shared.lock);
+    atomic_store(&hostile->stop, true);
     (void)pthread_join(hostile->thread, NULL);
     (void)close(hostile->fd);
-    (void)pthread_mutex_destroy(&hostile->shared.lock);
     kvt_free(hostile);
 }
 
@@ -346,16 +333,4 @@ const struct g4_s3_options *
 hostile_options(const struct hostile *hostile)
 {
     return &hostile->options;
-}
-
-size_t
-hostile_seen(struct hostile *hostile, char *head, size_t size)
-{
-    size_t seen;
-
-    pthread_mutex_lock(&hostile->shared.lock);
-    seen = hostile->shared.seen;
-    (void)snprintf(head, size, "%s", hostile->shared.head);
-    pthread_mutex_unlock(&hostile->shared.lock);
-    return seen;
 }

@@ -1,8 +1,8 @@
 /*
  * tests/unit/g4/servers.h -- a real S3 server for the length of a test, and one that misbehaves.
  *
- * Why: what stores do with conditions and odd keys is only known by asking them; what networks do to
- * answers is only seen with a peer that does it on purpose.
+ * Why: what stores do with conditions and odd keys is only known by asking them; what networks do
+ * to answers is only seen with a peer that does it on purpose.
  * Ownership: stop what was started; a server also dies with the test process.
  * Threads:   call from the test's main thread.
  * Limits:    loopback only; SERVER_READY_MS to come up.
@@ -12,7 +12,9 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
+#include "base/buffer.h"
 #include "g4/s3.h"
 
 #define SERVER_ACCESS_KEY "testkey-kvtier"
@@ -37,15 +39,16 @@ const struct g4_s3_options *server_options(const struct server *server);
 void server_kill(struct server *server);
 void server_restart(struct server *server);
 
-/* A TCP server that answers each request with the next of `replies` (the last one for ever), byte for
- * byte, and closes the connection.  NULL instead of a reply: it reads and says nothing. */
+/* A TCP server that reads each request whole and answers with whatever `handler` appends to
+ * `reply`, byte for byte, then closes the connection.  An empty reply: it waits until the peer has
+ * enough. */
 struct hostile;
 
-struct hostile *hostile_start(const char *const *replies, size_t count);
+typedef void hostile_handler(void *arg, const char *head, const uint8_t *body, size_t size,
+                             struct kvt_buffer *reply);
+
+struct hostile *hostile_start(hostile_handler *handler, void *arg);
 void hostile_stop(struct hostile *hostile);
 const struct g4_s3_options *hostile_options(const struct hostile *hostile);
-
-/** Requests seen so far, and the head of the latest. */
-size_t hostile_seen(struct hostile *hostile, char *head, size_t size);
 
 #endif /* TESTS_UNIT_G4_SERVERS_H */
