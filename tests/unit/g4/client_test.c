@@ -1,7 +1,7 @@
 /*
- * What is tested: g4/client.h against a gateway of a few lines that keeps blocks in memory and speaks
- * docs/formats.md: batches of any shape come back as they should, and every way in which the gateway
- * can fail ends in the promised status.
+ * What is tested: g4/client.h against a gateway of a few lines that keeps blocks in memory and
+ * speaks docs/formats.md: batches of any shape come back as they should, and every way in which the
+ * gateway can fail ends in the promised status.
  */
 #include <stdio.h>
 #include <stdlib.h>

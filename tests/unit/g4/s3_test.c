@@ -1,6 +1,6 @@
 /*
- * What is tested: g4/s3.h against a real MinIO and a real versitygw: verbs and conditions, odd
- * keys, listing, races, refused credentials, an absent bucket, and a server that is killed under way.
+ * What is tested: g4/s3.h against a real MinIO and a real versitygw: verbs and conditions, odd keys,
+ * listing, races, refused credentials, an absent bucket, and a server that is killed under way.
  * Argument 1 names the server: "minio" or "versitygw".
  */
 #include <pthread.h>
@@ -96,6 +96,7 @@ what_is_put_comes_back(void **state)
 
     assert_int_equal(head(f->store, key, &f->fetched), KVT_OK);
     assert_int_equal(f->fetched.meta.length, sizeof(body));
+    assert_int_equal(f->fetched.size, sizeof(body)); /* what is there, not what was received */
     assert_string_equal(f->fetched.etag, etag);
     assert_int_equal(del(f->store, key), KVT_OK);
     assert_int_equal(get(f->store, key, &f->fetched), KVT_NOTFOUND);
