@@ -384,7 +384,7 @@ ensure_stream(struct wire_bus *bus, const struct stream_shape *shape, jsErrCode 
     config.SubjectsLen = 1;
     config.Retention = shape->retention;
     config.MaxBytes = shape->bytes_max;
-    config.MaxAge = 24 * 3600 * second_ns;
+    config.MaxAge = INT64_C(24) * 3600 * second_ns;
     config.Discard = shape->retention == js_WorkQueuePolicy ? js_DiscardNew : js_DiscardOld;
     config.Storage = js_FileStorage;
     config.Duplicates = 120 * second_ns;

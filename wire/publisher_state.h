@@ -103,8 +103,8 @@ struct kvt_publisher {
     } sender;
 };
 
-/** The sender thread. */
-void *wire_publisher_sender_run(void *publisher);
+/** The sender thread; `arg` is the publisher. */
+void *wire_publisher_sender_run(void *arg);
 
 /** NATS callbacks: put the question where the sender finds it. */
 void wire_publisher_answer_on_dump(void *publisher, const char *subject, const char *reply,

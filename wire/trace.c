@@ -130,10 +130,16 @@ read_line(struct wire_trace *trace, struct kvt_error *err)
 }
 
 static bool
+is_space(uint8_t byte)
+{
+    return byte == ' ' || byte == '\t' || byte == '\r';
+}
+
+static bool
 is_blank(const struct kvt_buffer *line)
 {
     for (size_t i = 0; i < line->size; i++)
-        if (memchr(" \t\r", line->data[i], 3) == NULL)
+        if (!is_space(line->data[i]))
             return false;
     return true;
 }
@@ -242,8 +248,7 @@ wire_trace_next(struct wire_trace *trace, struct wire_trace_request *request, st
     object = json_tokener_parse_ex(trace->tokener, (const char *)trace->line.data,
                                    (int)trace->line.size);
     parsed = json_tokener_get_parse_end(trace->tokener);
-    while (object != NULL && parsed < trace->line.size &&
-           memchr(" \t\r", trace->line.data[parsed], 3) != NULL)
+    while (object != NULL && parsed < trace->line.size && is_space(trace->line.data[parsed]))
         parsed++;
     if (object == NULL) {
         const enum json_tokener_error code = json_tokener_get_error(trace->tokener);
