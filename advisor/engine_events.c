@@ -66,10 +66,35 @@ resolve(struct advisor_engine *engine, const struct kvt_event_batch *batch, uint
     return advisor_names_holder(engine->names, &key, holder);
 }
 
+/* A location of a batch, looked up once. */
+struct spot {
+    uint32_t holder; /* NO_HOLDER: not yet */
+    uint32_t floor;
+};
+
+static enum kvt_err
+look_up(struct advisor_engine *engine, const struct advisor_publisher *publisher,
+        const struct kvt_event_batch *batch, uint32_t location, struct spot *spot)
+{
+    const enum kvt_err rc = resolve(engine, batch, location, &spot->holder);
+
+    if (rc != KVT_OK) {
+        spot->holder = NO_HOLDER;
+        return rc;
+    }
+    /* In a dump everything older is void; its sweep only comes with the last page. */
+    spot->floor = publisher->resync == ADVISOR_RESYNC_DUMP
+                      ? publisher->row.gen
+                      : advisor_sweeper_floor(engine->sweeper, publisher->row.number, spot->holder);
+    return KVT_OK;
+}
+
 static enum kvt_err
 apply_event(struct advisor_engine *engine, struct advisor_publisher *publisher,
-            const struct kvt_event_batch *batch, const struct kvt_event *event, uint32_t holder)
+            const struct kvt_event_batch *batch, const struct kvt_event *event,
+            const struct spot *spot)
 {
+    const uint32_t holder = spot->holder;
     const struct index_holder *key = advisor_names_holder_key(engine->names, holder);
     struct advisor_op op = {
         .kind = event->type == KVT_EVENT_STORE ? ADVISOR_OP_STORE : ADVISOR_OP_REMOVE,
@@ -84,6 +109,7 @@ apply_event(struct advisor_engine *engine, struct advisor_publisher *publisher,
         .position = event->position,
         .reporter = publisher->row.number,
         .gen = publisher->row.gen,
+        .floor = spot->floor,
         .g4 = key->tier == KVT_TIER_G4,
         .hot = advisor_holder_is_hot(key),
         .cold = advisor_holder_is_cold(key),
@@ -115,22 +141,24 @@ static void
 apply_batch(struct advisor_engine *engine, struct advisor_publisher *publisher,
             const struct kvt_event_batch *batch, uint32_t skip)
 {
-    uint32_t holders[KVT_LOCATIONS_MAX];
+    struct spot spots[KVT_LOCATIONS_MAX];
 
     for (uint32_t i = 0; i < batch->location_count; i++)
-        holders[i] = NO_HOLDER;
+        spots[i] = (struct spot){.holder = NO_HOLDER};
     for (uint32_t i = skip; i < batch->event_count; i++) {
         const struct kvt_event *event = &batch->events[i];
-        uint32_t *holder = &holders[event->location];
+        struct spot *spot = &spots[event->location];
         enum kvt_err rc = KVT_OK;
 
-        if (*holder == NO_HOLDER)
-            rc = resolve(engine, batch, event->location, holder);
+        if (spot->holder == NO_HOLDER)
+            rc = look_up(engine, publisher, batch, event->location, spot);
         if (rc == KVT_OK)
-            rc = apply_event(engine, publisher, batch, event, *holder);
+            rc = apply_event(engine, publisher, batch, event, spot);
+        if (event->type == KVT_EVENT_CLEAR || event->type == KVT_EVENT_BYE)
+            for (uint32_t at = 0; at < batch->location_count; at++)
+                spots[at].holder = NO_HOLDER; /* it has set new floors */
         if (rc == KVT_OK)
             continue;
-        *holder = NO_HOLDER;
         kvt_metric_inc(engine->counters.refused, 1);
         kvt_log_error("advisor.events", "refused", "event %" PRIu64 " of %s: %s",
                       batch->first_seq + i, batch->worker, kvt_err_text(rc));

@@ -22,6 +22,8 @@ struct advisor_group {
     size_t effect_count;
     size_t held_count;
     struct advisor_store_block block; /* scratch */
+    struct advisor_held *stored;      /* stores of `block` in this group so far */
+    size_t stored_count;
     uint32_t collisions;
     uint32_t strays;
     bool sorted;
@@ -43,6 +45,7 @@ advisor_group_free(struct advisor_group *group)
     kvt_free(group->ops);
     kvt_free(group->effects);
     kvt_free(group->held);
+    kvt_free(group->stored);
     kvt_free(group);
 }
 
@@ -57,14 +60,16 @@ advisor_group_clear(struct advisor_group *group)
     group->strays = 0;
 }
 
-/* All three arrays grow together, so that writing needs no memory for them. */
+/* All arrays grow together, so that writing needs no memory for them.  A store has two effects at
+ * most. */
 static enum kvt_err
 grow(struct advisor_group *group)
 {
     const size_t capacity = group->op_capacity == 0 ? 1024 : group->op_capacity * 2;
     void *ops = kvt_realloc(group->ops, capacity, sizeof(*group->ops));
-    void *effects = kvt_realloc(group->effects, capacity, sizeof(*group->effects));
+    void *effects = kvt_realloc(group->effects, capacity * 2, sizeof(*group->effects));
     void *held = kvt_realloc(group->held, capacity, sizeof(*group->held));
+    void *stored = kvt_realloc(group->stored, capacity, sizeof(*group->stored));
 
     if (ops != NULL)
         group->ops = ops;
@@ -72,7 +77,9 @@ grow(struct advisor_group *group)
         group->effects = effects;
     if (held != NULL)
         group->held = held;
-    if (ops == NULL || effects == NULL || held == NULL)
+    if (stored != NULL)
+        group->stored = stored;
+    if (ops == NULL || effects == NULL || held == NULL || stored == NULL)
         return KVT_NOMEM;
     group->op_capacity = capacity;
     return KVT_OK;
@@ -161,7 +168,7 @@ add_effect(struct advisor_group *group, const struct advisor_op *op, uint32_t ra
 {
     const struct advisor_store_block *block = &group->block;
 
-    assert(group->effect_count < group->op_capacity);
+    assert(group->effect_count < group->op_capacity * 2);
     group->effects[group->effect_count++] = (struct advisor_effect){
         .op = *op,
         .touched_ms = block->touched_ms,
@@ -188,8 +195,37 @@ collides(const struct advisor_store_block *block, const struct advisor_op *op)
            (block->parent != op->parent || block->position != op->position);
 }
 
+/* The place holds shards of before, which a sweep that is under way will not find any more once this
+ * store has renewed the place: they go now. */
 static enum kvt_err
-do_store(struct advisor_group *group, const struct advisor_op *op)
+renew(struct advisor_group *group, const struct advisor_txn *txn, const struct advisor_op *op,
+      struct advisor_store_place *place)
+{
+    struct advisor_op gone = *op;
+    struct advisor_held held;
+    size_t count = 0;
+    enum kvt_err rc = KVT_OK;
+
+    for (size_t i = group->stored_count; i > 0 && count == 0; i--)
+        if (group->stored[i - 1].holder == op->holder) {
+            held = group->stored[i - 1];
+            count = 1;
+        }
+    if (count == 0)
+        rc = advisor_store_held(txn, op->holder, op->ns, op->hash, &held, 1, &count);
+    if (rc != KVT_OK || count == 0 || held.hash != op->hash || held.reporter != op->reporter ||
+        held.gen >= op->floor)
+        return rc;
+    gone.kind = ADVISOR_OP_REMOVE;
+    gone.ranks = place->ranks & ~op->ranks;
+    place->ranks &= op->ranks;
+    if (gone.ranks != 0)
+        add_effect(group, &gone, op->ranks, false);
+    return KVT_OK;
+}
+
+static enum kvt_err
+do_store(struct advisor_group *group, const struct advisor_txn *txn, const struct advisor_op *op)
 {
     struct advisor_store_block *block = &group->block;
     struct advisor_store_place *place;
@@ -218,7 +254,13 @@ do_store(struct advisor_group *group, const struct advisor_op *op)
             return rc;
         place = &block->places[block->place_count++];
         *place = (struct advisor_store_place){.holder = op->holder};
+    } else if (op->floor != 0) {
+        rc = renew(group, txn, op, place);
+        if (rc != KVT_OK)
+            return rc;
     }
+    group->stored[group->stored_count++] =
+        (struct advisor_held){op->hash, op->holder, op->ns, op->reporter, op->gen};
     place->ranks |= op->ranks;
     add_held(group, op, true);
     add_effect(group, op, place->ranks, false);
@@ -291,13 +333,14 @@ write_block(struct advisor_group *group, const struct advisor_txn *txn, size_t f
     *end = first;
     if (rc != KVT_OK && rc != KVT_NOTFOUND)
         return rc;
+    group->stored_count = 0;
     for (rc = KVT_OK; at < group->op_count && rc == KVT_OK; at++) {
         const struct advisor_op *op = &group->ops[at];
 
         if (op->hash != head->hash || op->ns != head->ns)
             break;
         switch (op->kind) {
-        case ADVISOR_OP_STORE: rc = do_store(group, op); break;
+        case ADVISOR_OP_STORE: rc = do_store(group, txn, op); break;
         case ADVISOR_OP_REMOVE: do_remove(group, op); break;
         case ADVISOR_OP_ACCESS: do_access(group, op, hot_holder, arg); break;
         }

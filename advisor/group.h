@@ -41,6 +41,7 @@ struct advisor_op {
     uint32_t position;
     uint32_t reporter; /* STORE */
     uint32_t gen;      /* STORE */
+    uint32_t floor;    /* STORE: what the reporter stored there below this generation is void */
     uint32_t count;    /* ACCESS */
     enum advisor_op_kind kind;
     bool g4;

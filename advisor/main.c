@@ -11,8 +11,8 @@
 enum {
 #define PARAM(id, ...) ADVISOR_##id,
 /* clang-format off: common.def comes first. */
-#include "config/common.def"
 #include "config/advisor.def"
+#include "config/common.def"
 /* clang-format on */
 #undef PARAM
     ADVISOR_PARAM_COUNT
@@ -21,8 +21,8 @@ enum {
 static const struct kvt_param params[] = {
 #define PARAM KVT_PARAM_ROW
 /* clang-format off: common.def comes first. */
-#include "config/common.def"
 #include "config/advisor.def"
+#include "config/common.def"
 /* clang-format on */
 #undef PARAM
 };

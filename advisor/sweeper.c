@@ -111,6 +111,16 @@ advisor_sweeper_dirty(const struct advisor_sweeper *sweeper)
     return false;
 }
 
+uint32_t
+advisor_sweeper_floor(const struct advisor_sweeper *sweeper, uint32_t publisher, uint32_t holder)
+{
+    for (size_t i = 0; i < sweeper->count; i++)
+        if (sweeper->sweeps[i].row.publisher == publisher &&
+            sweeper->sweeps[i].row.holder == holder)
+            return sweeper->sweeps[i].row.floor;
+    return 0;
+}
+
 bool
 advisor_sweeper_busy(const struct advisor_sweeper *sweeper)
 {

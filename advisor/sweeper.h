@@ -33,6 +33,10 @@ bool advisor_sweeper_dirty(const struct advisor_sweeper *sweeper);
 KVT_NODISCARD enum kvt_err advisor_sweeper_add(struct advisor_sweeper *sweeper,
                                                const struct advisor_sweep_row *row);
 
+/** The floor under which a publisher's places at the holder are void; 0 = no sweep is under way. */
+uint32_t advisor_sweeper_floor(const struct advisor_sweeper *sweeper, uint32_t publisher,
+                               uint32_t holder);
+
 /** Something left to do? */
 bool advisor_sweeper_busy(const struct advisor_sweeper *sweeper);
 

@@ -1,0 +1,420 @@
+/*
+ * What is tested: advisor/publisher.h, the state machine that follows one publisher.
+ * How: tables of what arrives and what must come of it; no network, no store, time by hand.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "advisor/publisher.h"
+
+#include "tests/support/seed.h"
+
+/* One arrival and its expected verdict. */
+struct arrival {
+    const char *what;
+    uint64_t incarnation;
+    uint64_t first_seq;
+    uint32_t count; /* 0: heartbeat */
+    enum advisor_verdict verdict;
+    uint32_t skip;
+    uint32_t duplicates;
+    bool gap;
+    bool replaced;
+    uint64_t last_seq; /* afterwards */
+    bool uncertain;    /* afterwards */
+};
+
+static struct kvt_event_batch
+batch_of(uint64_t incarnation, uint64_t first_seq, uint32_t count)
+{
+    struct kvt_event_batch batch = {.incarnation = incarnation,
+                                    .first_seq = first_seq,
+                                    .event_count = count,
+                                    .time_ms = 1000 + first_seq};
+
+    (void)snprintf(batch.worker, sizeof(batch.worker), "w");
+    return batch;
+}
+
+static void
+arrive(struct advisor_publisher *publisher, const struct arrival *arrival)
+{
+    const struct kvt_event_batch batch =
+        batch_of(arrival->incarnation, arrival->first_seq, arrival->count);
+    const struct advisor_step step = advisor_publisher_see(publisher, &batch, 0, 5);
+
+    if (step.verdict == ADVISOR_SEE_APPLY)
+        advisor_publisher_applied(publisher, &batch, 0);
+    if (step.verdict != arrival->verdict || step.skip != arrival->skip ||
+        step.duplicates != arrival->duplicates || step.gap != arrival->gap ||
+        step.replaced != arrival->replaced || publisher->row.last_seq != arrival->last_seq ||
+        advisor_publisher_uncertain(publisher) != arrival->uncertain)
+        fail_msg("%s: verdict %d skip %u duplicates %u gap %d replaced %d last %llu uncertain %d",
+                 arrival->what, (int)step.verdict, step.skip, step.duplicates, step.gap,
+                 step.replaced, (unsigned long long)publisher->row.last_seq,
+                 advisor_publisher_uncertain(publisher));
+}
+
+static void
+run_table(struct advisor_publisher *publisher, const struct arrival *table, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        arrive(publisher, &table[i]);
+}
+
+#define RUN(publisher, table) run_table(publisher, table, sizeof(table) / sizeof((table)[0]))
+
+static void
+in_order(void **state)
+{
+    static const struct arrival table[] = {
+        {"first", 7, 1, 3, ADVISOR_SEE_APPLY, 0, 0, false, false, 3, false},
+        {"next", 7, 4, 2, ADVISOR_SEE_APPLY, 0, 0, false, false, 5, false},
+        {"same again", 7, 4, 2, ADVISOR_SEE_DROP, 0, 2, false, false, 5, false},
+        {"overlap", 7, 2, 6, ADVISOR_SEE_APPLY, 4, 4, false, false, 7, false},
+        {"old", 7, 1, 1, ADVISOR_SEE_DROP, 0, 1, false, false, 7, false},
+        {"heartbeat", 7, 8, 0, ADVISOR_SEE_DROP, 0, 0, false, false, 7, false},
+        {"late heartbeat", 7, 5, 0, ADVISOR_SEE_DROP, 0, 0, false, false, 7, false},
+        {"earlier life", 6, 8, 2, ADVISOR_SEE_DROP, 0, 2, false, false, 7, false},
+    };
+    struct advisor_publisher publisher = {0};
+
+    (void)state;
+    RUN(&publisher, table);
+}
+
+static void
+gap_holds_and_range_fills(void **state)
+{
+    static const struct arrival table[] = {
+        {"first", 7, 1, 3, ADVISOR_SEE_APPLY, 0, 0, false, false, 3, false},
+        {"gap", 7, 6, 2, ADVISOR_SEE_HOLD, 0, 0, true, false, 3, true},
+        {"behind the gap", 7, 8, 2, ADVISOR_SEE_HOLD, 0, 0, false, false, 3, true},
+        {"heartbeat meanwhile", 7, 10, 0, ADVISOR_SEE_DROP, 0, 0, false, false, 3, true},
+    };
+    struct advisor_publisher publisher = {0};
+    struct kvt_event_batch filler = batch_of(7, 3, 3);
+    struct advisor_page page = {.status = KVT_OK, .batch = &filler};
+    struct advisor_question question;
+    struct advisor_page_step step;
+
+    (void)state;
+    RUN(&publisher, table);
+    assert_true(advisor_publisher_question(&publisher, 5, &question));
+    assert_int_equal(question.what, ADVISOR_RESYNC_RANGE);
+    assert_int_equal(question.incarnation, 7);
+    assert_int_equal(question.from, 4);
+    assert_int_equal(question.to, 5);
+    advisor_publisher_asked(&publisher, 1);
+    assert_false(advisor_publisher_question(&publisher, 5, &question));
+    step = advisor_publisher_answer(&publisher, &page, 6);
+    assert_true(step.apply);
+    assert_true(step.finished);
+    assert_int_equal(step.skip, 1); /* it began one event early */
+    advisor_publisher_paged(&publisher, &page, &step);
+    assert_int_equal(publisher.row.last_seq, 5);
+    assert_false(advisor_publisher_uncertain(&publisher));
+    assert_int_equal(publisher.row.gaps, 1);
+    assert_int_equal(publisher.row.resyncs, 1);
+}
+
+static void
+heartbeat_reveals_a_lost_tail(void **state)
+{
+    static const struct arrival table[] = {
+        {"first", 7, 1, 3, ADVISOR_SEE_APPLY, 0, 0, false, false, 3, false},
+        {"heartbeat", 7, 6, 0, ADVISOR_SEE_DROP, 0, 0, true, false, 3, true},
+    };
+    struct advisor_publisher publisher = {0};
+    struct advisor_question question;
+
+    (void)state;
+    RUN(&publisher, table);
+    assert_true(advisor_publisher_question(&publisher, 5, &question));
+    assert_int_equal(question.from, 4);
+    assert_int_equal(question.to, 5);
+}
+
+/* A dump of two pages, whose snapshot is the first page's. */
+static void
+dump_replaces(struct advisor_publisher *publisher)
+{
+    struct kvt_event_batch batch = batch_of(7, 40, 2);
+    struct advisor_page page = {.status = KVT_OK, .next_cursor = 2, .batch = &batch};
+    const uint32_t gen = publisher->row.gen;
+    struct advisor_question question;
+    struct advisor_page_step step;
+
+    assert_true(advisor_publisher_question(publisher, 5, &question));
+    assert_int_equal(question.what, ADVISOR_RESYNC_DUMP);
+    assert_int_equal(question.cursor, 0);
+    advisor_publisher_asked(publisher, 2);
+    step = advisor_publisher_answer(publisher, &page, 6);
+    assert_true(step.fresh && step.apply && !step.sweep && !step.finished);
+    assert_int_equal(publisher->row.gen, gen + 1);
+    advisor_publisher_paged(publisher, &page, &step);
+    assert_true(advisor_publisher_question(publisher, 5, &question));
+    assert_int_equal(question.cursor, 2);
+    advisor_publisher_asked(publisher, 3);
+    batch.first_seq = 45;
+    page.next_cursor = 0;
+    step = advisor_publisher_answer(publisher, &page, 7);
+    assert_true(!step.fresh && step.apply && step.sweep && step.finished);
+    advisor_publisher_paged(publisher, &page, &step);
+    assert_int_equal(publisher->row.last_seq, 40);
+    assert_int_equal(publisher->row.need_dump, 0);
+    assert_false(advisor_publisher_uncertain(publisher));
+}
+
+static void
+met_in_the_middle(void **state)
+{
+    static const struct arrival batch = {"discovery", 7,     30, 3,   ADVISOR_SEE_HOLD, 0, 0,
+                                         false,       false, 0,  true};
+    static const struct arrival beat = {
+        "discovery by heartbeat", 7, 30, 0, ADVISOR_SEE_DROP, 0, 0, false, false, 0, true};
+    static const struct arrival idle = {
+        "a fresh worker's heartbeat", 7, 1, 0, ADVISOR_SEE_DROP, 0, 0, false, false, 0, false};
+    struct advisor_publisher publishers[3] = {{.asked = false}};
+
+    (void)state;
+    arrive(&publishers[0], &batch);
+    dump_replaces(&publishers[0]);
+    arrive(&publishers[1], &beat);
+    dump_replaces(&publishers[1]);
+    arrive(&publishers[2], &idle);
+}
+
+static void
+range_gives_up_for_dump(void **state)
+{
+    const struct kvt_event_batch other = batch_of(9, 4, 2);
+    const struct kvt_event_batch later = batch_of(7, 5, 2);
+    const struct advisor_page answers[] = {
+        {.status = KVT_NOTFOUND},            /* the ring no longer has it */
+        {.status = KVT_OK, .batch = &other}, /* another life answered */
+        {.status = KVT_OK, .batch = &later}, /* it begins behind what is missing */
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(answers) / sizeof(answers[0]); i++) {
+        static const struct arrival table[] = {
+            {"first", 7, 1, 3, ADVISOR_SEE_APPLY, 0, 0, false, false, 3, false},
+            {"gap", 7, 6, 2, ADVISOR_SEE_HOLD, 0, 0, true, false, 3, true},
+        };
+        struct advisor_publisher publisher = {0};
+        struct advisor_page_step step;
+
+        RUN(&publisher, table);
+        advisor_publisher_asked(&publisher, 1);
+        step = advisor_publisher_answer(&publisher, &answers[i], 6);
+        assert_false(step.apply || step.finished);
+        advisor_publisher_paged(&publisher, &answers[i], &step);
+        dump_replaces(&publisher);
+    }
+}
+
+static void
+newer_life_replaces(void **state)
+{
+    static const struct arrival table[] = {
+        {"first", 7, 1, 3, ADVISOR_SEE_APPLY, 0, 0, false, false, 3, false},
+        {"next life", 8, 1, 2, ADVISOR_SEE_APPLY, 0, 0, false, true, 2, false},
+        {"former life", 7, 4, 2, ADVISOR_SEE_DROP, 0, 2, false, false, 2, false},
+        {"another, met late", 9, 5, 1, ADVISOR_SEE_HOLD, 0, 0, false, true, 0, true},
+    };
+    struct advisor_publisher publisher = {0};
+    struct advisor_publisher gateway = {0};
+    static const struct arrival forgot = {
+        "a gateway that forgot", 8, 1, 1, ADVISOR_SEE_HOLD, 0, 0, false, true, 0, true};
+
+    (void)state;
+    RUN(&publisher, table);
+    assert_int_equal(publisher.row.gen, 3); /* once a life: the older ones' places can be told */
+    arrive(&gateway, &table[0]);
+    gateway.row.holds_g4 = 1;
+    arrive(&gateway, &forgot);
+}
+
+static void
+unknown_kinds_keep_their_numbers(void **state)
+{
+    const struct kvt_event_batch batch = batch_of(7, 1, 2);
+    const struct kvt_event_batch next = batch_of(7, 4, 1);
+    const struct kvt_event_batch overlap = batch_of(7, 4, 1);
+    struct advisor_publisher publisher = {0};
+
+    (void)state;
+    assert_int_equal(advisor_publisher_see(&publisher, &batch, 1, 5).verdict, ADVISOR_SEE_APPLY);
+    advisor_publisher_applied(&publisher, &batch, 1);
+    assert_int_equal(publisher.row.last_seq, 3);
+    assert_int_equal(advisor_publisher_see(&publisher, &next, 0, 5).verdict, ADVISOR_SEE_APPLY);
+    advisor_publisher_applied(&publisher, &next, 0);
+    /* Seen in part, with one left out: which one cannot be known, so everything is asked for. */
+    assert_int_equal(advisor_publisher_see(&publisher, &overlap, 1, 5).verdict, ADVISOR_SEE_HOLD);
+    assert_int_equal(publisher.resync, ADVISOR_RESYNC_DUMP);
+}
+
+static void
+silence(void **state)
+{
+    static const struct arrival first = {"first", 7,     1, 3,    ADVISOR_SEE_APPLY, 0, 0,
+                                         false,   false, 3, false};
+    static const struct arrival back = {
+        "back from the dead", 7, 4, 1, ADVISOR_SEE_HOLD, 0, 0, false, false, 3, true};
+    struct advisor_publisher publisher = {0};
+    struct advisor_question question;
+
+    (void)state;
+    arrive(&publisher, &first); /* heard at 5 */
+    assert_int_equal(advisor_publisher_age(&publisher, 1004, 1000, 3000), ADVISOR_AGE_FRESH);
+    assert_int_equal(advisor_publisher_age(&publisher, 1005, 1000, 3000), ADVISOR_AGE_SILENT);
+    assert_int_equal(advisor_publisher_age(&publisher, 1500, 1000, 3000), ADVISOR_AGE_FRESH);
+    assert_false(advisor_publisher_question(&publisher, 1500, &question));
+    /* Silent for long: asked first, and taken for gone only when it does not answer. */
+    assert_int_equal(advisor_publisher_age(&publisher, 3005, 1000, 3000), ADVISOR_AGE_FRESH);
+    assert_true(advisor_publisher_question(&publisher, 3005, &question));
+    advisor_publisher_asked(&publisher, 1);
+    assert_int_equal(advisor_publisher_age(&publisher, 3500, 1000, 3000), ADVISOR_AGE_FRESH);
+    advisor_publisher_unanswered(&publisher, "nobody there", 3600);
+    assert_int_equal(advisor_publisher_age(&publisher, 3601, 1000, 3000), ADVISOR_AGE_GONE);
+    assert_int_equal(publisher.row.gone, 1);
+    assert_false(advisor_publisher_uncertain(&publisher));
+    assert_false(advisor_publisher_question(&publisher, 9000, &question));
+    assert_int_equal(advisor_publisher_age(&publisher, 9000, 1000, 3000), ADVISOR_AGE_FRESH);
+    /* A repeated old message does not bring it back; a new one does, and it must tell all. */
+    {
+        static const struct arrival again = {"a repeat", 7,     1, 3,    ADVISOR_SEE_DROP, 0, 3,
+                                             false,      false, 3, false};
+
+        arrive(&publisher, &again);
+        assert_int_equal(publisher.row.gone, 1);
+    }
+    arrive(&publisher, &back);
+    dump_replaces(&publisher);
+}
+
+static void
+silent_but_answering_is_not_gone(void **state)
+{
+    static const struct arrival first = {"first", 7,     1, 3,    ADVISOR_SEE_APPLY, 0, 0,
+                                         false,   false, 3, false};
+    const struct kvt_event_batch nothing = batch_of(7, 4, 0);
+    const struct advisor_page page = {.status = KVT_OK, .batch = &nothing};
+    struct advisor_publisher publisher = {0};
+    struct advisor_page_step step;
+
+    (void)state;
+    arrive(&publisher, &first);
+    (void)advisor_publisher_age(&publisher, 3005, 1000, 3000);
+    advisor_publisher_asked(&publisher, 1);
+    step = advisor_publisher_answer(&publisher, &page, 3100);
+    assert_true(step.finished && !step.apply);
+    advisor_publisher_paged(&publisher, &page, &step);
+    assert_false(advisor_publisher_uncertain(&publisher));
+    assert_int_equal(advisor_publisher_age(&publisher, 4000, 1000, 3000), ADVISOR_AGE_FRESH);
+}
+
+static void
+retries_back_off(void **state)
+{
+    static const struct arrival table[] = {
+        {"first", 7, 1, 3, ADVISOR_SEE_APPLY, 0, 0, false, false, 3, false},
+        {"gap", 7, 6, 2, ADVISOR_SEE_HOLD, 0, 0, true, false, 3, true},
+    };
+    struct advisor_publisher publisher = {0};
+    struct advisor_question question;
+    uint64_t now_ms = 10;
+    uint64_t wait_ms = ADVISOR_RETRY_MIN_MS;
+
+    (void)state;
+    RUN(&publisher, table);
+    for (int i = 0; i < 8; i++) {
+        assert_true(advisor_publisher_question(&publisher, now_ms, &question));
+        advisor_publisher_asked(&publisher, 1);
+        advisor_publisher_unanswered(&publisher, "deadline passed", now_ms);
+        assert_false(advisor_publisher_question(&publisher, now_ms + wait_ms - 1, &question));
+        now_ms += wait_ms;
+        wait_ms = wait_ms * 2 > ADVISOR_RETRY_MAX_MS ? ADVISOR_RETRY_MAX_MS : wait_ms * 2;
+    }
+    assert_string_equal(publisher.error, "deadline passed");
+}
+
+static void
+holding_is_bounded(void **state)
+{
+    struct advisor_publisher publisher = {0};
+    struct advisor_item *item;
+
+    (void)state;
+    for (uint64_t i = 0; i < ADVISOR_HOLD_MESSAGES_MAX; i++) {
+        assert_int_equal(advisor_item_new(&item, ADVISOR_ITEM_MESSAGE, "s", &i, sizeof(i)), KVT_OK);
+        item->stream_seq = i + 1;
+        assert_true(advisor_publisher_hold(&publisher, item));
+    }
+    item = advisor_publisher_unhold(&publisher);
+    assert_int_equal(item->stream_seq, 1);
+    advisor_publisher_rehold(&publisher, item);
+    assert_int_equal(publisher.held_first->stream_seq, 1);
+    assert_int_equal(advisor_item_new(&item, ADVISOR_ITEM_MESSAGE, "s", "x", 1), KVT_OK);
+    assert_false(advisor_publisher_hold(&publisher, item));
+    assert_int_equal(publisher.held_count, 0);
+    assert_null(advisor_publisher_unhold(&publisher));
+}
+
+static void
+doubt(void **state)
+{
+    static const struct arrival first = {"first", 7,     1, 3,    ADVISOR_SEE_APPLY, 0, 0,
+                                         false,   false, 3, false};
+    const struct kvt_event_batch one = batch_of(7, 4, 1);
+    const struct kvt_event_batch none = batch_of(7, 5, 0);
+    struct advisor_page page = {.status = KVT_OK, .batch = &one};
+    struct advisor_publisher publisher = {0};
+    struct advisor_publisher unmet = {0};
+    struct advisor_question question;
+    struct advisor_page_step step;
+
+    (void)state;
+    advisor_publisher_doubt(&unmet);
+    assert_false(advisor_publisher_uncertain(&unmet));
+    arrive(&publisher, &first);
+    advisor_publisher_doubt(&publisher);
+    assert_true(advisor_publisher_question(&publisher, 5, &question));
+    assert_int_equal(question.from, 4);
+    assert_int_equal(question.to, UINT64_MAX);
+    /* Page by page until it has no more. */
+    advisor_publisher_asked(&publisher, 1);
+    step = advisor_publisher_answer(&publisher, &page, 6);
+    assert_true(step.apply && !step.finished);
+    advisor_publisher_paged(&publisher, &page, &step);
+    assert_true(advisor_publisher_question(&publisher, 6, &question));
+    assert_int_equal(question.from, 5);
+    advisor_publisher_asked(&publisher, 2);
+    page.batch = &none;
+    step = advisor_publisher_answer(&publisher, &page, 7);
+    assert_true(!step.apply && step.finished);
+    advisor_publisher_paged(&publisher, &page, &step);
+    assert_false(advisor_publisher_uncertain(&publisher));
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(in_order),
+        cmocka_unit_test(gap_holds_and_range_fills),
+        cmocka_unit_test(heartbeat_reveals_a_lost_tail),
+        cmocka_unit_test(met_in_the_middle),
+        cmocka_unit_test(range_gives_up_for_dump),
+        cmocka_unit_test(newer_life_replaces),
+        cmocka_unit_test(unknown_kinds_keep_their_numbers),
+        cmocka_unit_test(silence),
+        cmocka_unit_test(silent_but_answering_is_not_gone),
+        cmocka_unit_test(retries_back_off),
+        cmocka_unit_test(holding_is_bounded),
+        cmocka_unit_test(doubt),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,145 @@
+#include "tests/unit/advisor/rig.h"
+
+#include <string.h>
+
+#include "advisor/source_private.h"
+#include "base/buffer.h"
+#include "base/clock.h"
+#include "wire/event.h"
+#include "wire/report.h"
+
+#include "tests/support/seed.h"
+
+enum { ROUNDS = 4 };
+
+static enum kvt_err
+rig_open(struct advisor_source *source)
+{
+    advisor_source_set_running(source, true, "");
+    return KVT_OK;
+}
+
+static void
+rig_close(struct advisor_source *source)
+{
+    (void)source;
+}
+
+static const struct advisor_source_ops rig_source = {
+    .name = "rig", .open = rig_open, .close = rig_close, .decode = wire_event_decode};
+
+void
+test_rig_open(struct test_rig *rig, const struct test_rig_options *options)
+{
+    const struct advisor_store_options store = {
+        .path = options->path,
+        .map_bytes = options->map_bytes == 0 ? 64u << 20 : options->map_bytes};
+    const struct advisor_source_options none = {.stream = "rig"};
+    struct advisor_planner_options planner = {.ordering = &advisor_policy_lru,
+                                              .counters = &rig->counters,
+                                              .mode = options->mode,
+                                              .can_enforce = true,
+                                              .hot_start_ppm = 850000,
+                                              .hot_stop_ppm = 700000,
+                                              .cold_start_ppm = 950000,
+                                              .cold_stop_ppm = 900000,
+                                              .promote_after = options->promote_after,
+                                              .expiry_ms = 60000,
+                                              .bytes_max = 8u << 20};
+    struct advisor_engine_options engine = {.counters = &rig->counters,
+                                            .commit_max_wait_ms = 200,
+                                            .silent_after_ms = 10000,
+                                            .gone_after_ms = 30000,
+                                            .plan_interval_ms = 1000000};
+    struct advisor_feeds feeds = {.courier = NULL};
+    struct kvt_error err;
+
+    memset(rig, 0, sizeof(*rig));
+    assert_int_equal(kvt_metrics_new(&rig->metrics), KVT_OK);
+    advisor_counters_register(&rig->counters, rig->metrics);
+    assert_int_equal(advisor_store_open(&rig->store, &store, &err), KVT_OK);
+    assert_int_equal(
+        index_new(&rig->index, options->index_bytes == 0 ? 64u << 20 : options->index_bytes),
+        KVT_OK);
+    assert_int_equal(advisor_planner_new(&rig->planner, &planner), KVT_OK);
+    engine.store = rig->store;
+    engine.index = rig->index;
+    engine.planner = rig->planner;
+    assert_int_equal(advisor_engine_new(&rig->engine, &engine, &err), KVT_OK);
+    assert_int_equal(advisor_source_open(&rig->events, &rig_source, &none), KVT_OK);
+    assert_int_equal(advisor_source_open(&rig->reports, &rig_source, &none), KVT_OK);
+    feeds.events = rig->events;
+    feeds.reports = rig->reports;
+    advisor_engine_attach(rig->engine, &feeds);
+    rig->finder =
+        (struct advisor_finder){.memory = advisor_engine_memory(rig->engine), .store = rig->store};
+}
+
+void
+test_rig_close(struct test_rig *rig)
+{
+    advisor_source_close(rig->events);
+    advisor_source_close(rig->reports);
+    advisor_engine_free(rig->engine);
+    advisor_planner_free(rig->planner);
+    index_free(rig->index);
+    advisor_store_close(rig->store);
+    kvt_metrics_free(rig->metrics);
+}
+
+static void
+push(struct advisor_source *source, uint64_t stream_seq, const void *bytes, size_t size)
+{
+    struct advisor_item *item;
+
+    assert_int_equal(advisor_item_new(&item, ADVISOR_ITEM_MESSAGE, "kvtier.v1.test", bytes, size),
+                     KVT_OK);
+    item->stream_seq = stream_seq;
+    item->time_ms = kvt_clock_unix_ms();
+    assert_true(advisor_source_push(source, item));
+}
+
+void
+test_rig_bytes(struct test_rig *rig, uint64_t stream_seq, const void *bytes, size_t size)
+{
+    push(rig->events, stream_seq, bytes, size);
+}
+
+void
+test_rig_batch(struct test_rig *rig, uint64_t stream_seq, const struct kvt_event_batch *batch)
+{
+    struct kvt_buffer bytes;
+
+    kvt_buffer_init(&bytes, WIRE_EVENT_BATCH_MAX);
+    assert_int_equal(wire_event_encode(batch, &bytes), KVT_OK);
+    push(rig->events, stream_seq, bytes.data, bytes.size);
+    kvt_buffer_release(&bytes);
+}
+
+void
+test_rig_report(struct test_rig *rig, uint64_t stream_seq, const struct kvt_report *report)
+{
+    struct kvt_buffer bytes;
+
+    kvt_buffer_init(&bytes, WIRE_REPORT_MAX);
+    assert_int_equal(wire_report_encode(report, &bytes), KVT_OK);
+    push(rig->reports, stream_seq, bytes.data, bytes.size);
+    kvt_buffer_release(&bytes);
+}
+
+void
+test_rig_run(struct test_rig *rig)
+{
+    for (int quiet = 0; quiet < ROUNDS;) {
+        const int64_t commits = kvt_metric_get(rig->counters.commits);
+
+        advisor_engine_step(rig->engine, 0);
+        quiet = kvt_metric_get(rig->counters.commits) == commits ? quiet + 1 : 0;
+    }
+}
+
+int64_t
+test_rig_value(struct kvt_metric *metric)
+{
+    return kvt_metric_get(metric);
+}

@@ -1,0 +1,52 @@
+/*
+ * tests/unit/advisor/rig.h -- an engine without network: the test hands it messages.
+ *
+ * Why: what the engine does with messages is tested without a server, and exactly.
+ * Ownership: the test owns the rig; the folder is the test's.
+ * Threads:   one.
+ * Limits:    none of its own.
+ */
+#ifndef TESTS_UNIT_ADVISOR_RIG_H
+#define TESTS_UNIT_ADVISOR_RIG_H
+
+#include "advisor/engine.h"
+#include "advisor/find.h"
+#include "advisor/planner.h"
+#include "advisor/source.h"
+#include "base/metrics.h"
+#include "kvtier/event.h"
+
+struct test_rig {
+    struct kvt_metrics *metrics;
+    struct advisor_counters counters;
+    struct advisor_store *store;
+    struct index *index;
+    struct advisor_planner *planner;
+    struct advisor_engine *engine;
+    struct advisor_source *events;
+    struct advisor_source *reports;
+    struct advisor_finder finder;
+};
+
+struct test_rig_options {
+    const char *path;
+    uint64_t map_bytes;   /* 0: 64 MiB */
+    uint64_t index_bytes; /* 0: 64 MiB */
+    enum advisor_mode mode;
+    uint64_t promote_after;
+};
+
+void test_rig_open(struct test_rig *rig, const struct test_rig_options *options);
+void test_rig_close(struct test_rig *rig);
+
+/** Hand over a batch as the message with that stream sequence. */
+void test_rig_batch(struct test_rig *rig, uint64_t stream_seq, const struct kvt_event_batch *batch);
+void test_rig_bytes(struct test_rig *rig, uint64_t stream_seq, const void *bytes, size_t size);
+void test_rig_report(struct test_rig *rig, uint64_t stream_seq, const struct kvt_report *report);
+
+/** Rounds until nothing is left to do. */
+void test_rig_run(struct test_rig *rig);
+
+int64_t test_rig_value(struct kvt_metric *metric);
+
+#endif /* TESTS_UNIT_ADVISOR_RIG_H */
