@@ -369,8 +369,12 @@ take_between(const char *body, size_t size, const char *open, char *out, size_t 
     out[0] = '\0';
     if (at == NULL)
         return;
-    for (at += open_size; at < body + size && *at != '<' && count + 1 < room; at++)
-        out[count++] = (unsigned char)*at < 0x20 || *at == 0x7f ? ' ' : *at;
+    for (at += open_size; at < body + size && *at != '<' && count + 1 < room; at++) {
+        out[count] = *at;
+        if ((unsigned char)*at < 0x20 || *at == 0x7f)
+            out[count] = ' ';
+        count++;
+    }
     out[count] = '\0';
 }
 

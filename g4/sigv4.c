@@ -5,6 +5,7 @@
 #include <openssl/hmac.h>
 #include <openssl/sha.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -178,7 +179,7 @@ done:
 static char
 lower(char c)
 {
-    return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+    return c >= 'A' && c <= 'Z' ? (char)(c | 0x20) : c; /* ASCII: one bit apart */
 }
 
 static int
@@ -316,15 +317,12 @@ signing_key(const struct g4_sigv4_request *request, const char *secret_key,
             uint8_t key[SHA256_DIGEST_LENGTH])
 {
     char start[4 + SECRET_MAX];
-    const size_t secret_size = strlen(secret_key);
     uint8_t next[SHA256_DIGEST_LENGTH];
     char day[9];
 
-    memcpy(start, "AWS4", 4);
-    memcpy(start + 4, secret_key, secret_size);
-    memcpy(day, request->date, 8);
-    day[8] = '\0';
-    mac(start, 4 + secret_size, day, key);
+    (void)snprintf(start, sizeof(start), "AWS4%s", secret_key);
+    (void)snprintf(day, sizeof(day), "%.8s", request->date);
+    mac(start, strlen(start), day, key);
     mac(key, SHA256_DIGEST_LENGTH, request->region, next);
     mac(next, sizeof(next), request->service, key);
     mac(key, SHA256_DIGEST_LENGTH, "aws4_request", next);

@@ -1,5 +1,5 @@
 /*
- * What is tested: g4/s3.h against a real MinIO and a real versitygw: verbs and conditions, odd keys,
+ * What is tested: g4/s3.h against a real MinIO and a real versitygw: verbs, conditions, odd keys,
  * listing, races, refused credentials, an absent bucket, and a server that is killed under way.
  * Argument 1 names the server: "minio" or "versitygw".
  */
