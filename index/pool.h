@@ -2,9 +2,10 @@
  * index/pool.h -- records that keep their number and their place.
  *
  * Why: tables and lists point to records by a 32-bit number, half of a pointer, and a walk by
- * number sees every record that stays, whatever the tables do meanwhile. Ownership: the index.
- * Memory of freed records is used again, and returned when the pool is. Threads:   under the
- * index's lock. Limits:    INDEX_POOL_RECORDS_MAX records, and the memory's ceiling.
+ * number sees every record that stays, whatever the tables do meanwhile.
+ * Ownership: the index. Memory of freed records is used again, and returned when the pool is.
+ * Threads:   under the index's lock.
+ * Limits:    INDEX_POOL_RECORDS_MAX records, and the memory's ceiling.
  */
 #ifndef INDEX_POOL_H
 #define INDEX_POOL_H
