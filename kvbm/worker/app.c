@@ -196,7 +196,7 @@ watch(struct app *app)
         kvbm_status_sample(&app->status);
         kvbm_replay_status(app->status.replay, &replay);
         if (stop)
-            return false;
+            return replay.finished;
         if (!replay.finished) {
             log_progress(app, &replay);
             continue;
@@ -216,7 +216,7 @@ static void
 app_close(struct app *app)
 {
     kvt_http_stop(app->http);
-    kvbm_replay_stop(app->status.replay);
+    kvbm_replay_free(app->status.replay);
     for (uint32_t i = 0; i < app->stack_count; i++)
         kvbm_stack_close(app->stacks[i]);
     kvt_free(app->stacks);
@@ -293,6 +293,7 @@ kvbm_app_run(const struct kvt_config *config, struct kvt_error *err)
     kvt_log_info("worker", "started", "%" PRIu32 " workers, admin port %u", app.stack_count,
                  (unsigned)kvt_http_port(app.http));
     complete = watch(&app);
+    kvbm_replay_stop(app.status.replay); /* while the admin port still answers */
     rc = write_report(&app, err);
     if (rc == KVT_OK)
         rc = verdict(&app, complete, err);

@@ -10,7 +10,6 @@
 enum {
     INDEX_BYTES_A_PLACE = 512, /* generous: the index's own tables grow in powers of two */
     INDEX_BYTES_MIN = 16 << 20,
-    WALK_STEP = 1024,
     SNAPSHOT_STEP = 256,
 };
 
@@ -198,17 +197,19 @@ kvbm_ledger_leave(struct kvbm_ledger *ledger)
 struct dump {
     struct kvbm_ledger *ledger;
     struct kvt_buffer *out;
+    size_t rows;
 };
 
 static void
 dump_place(void *arg, uint32_t ns, uint32_t holder, const struct index_block *block)
 {
-    const struct dump *dump = arg;
+    struct dump *dump = arg;
     struct kvt_buffer *out = dump->out;
     const struct kvbm_ledger *ledger = dump->ledger;
     enum kvt_tier tier = KVT_TIER_G1;
 
     (void)ns;
+    dump->rows++;
     for (size_t i = 0; i < KVBM_LEDGER_TIERS; i++)
         if (ledger->tiers[i].holder == holder)
             tier = ledger->tiers[i].tier;
@@ -223,13 +224,11 @@ dump_place(void *arg, uint32_t ns, uint32_t holder, const struct index_block *bl
                       kvt_tier_name(tier), block->ranks);
 }
 
-void
-kvbm_ledger_dump(struct kvbm_ledger *ledger, struct kvt_buffer *out)
+size_t
+kvbm_ledger_dump(struct kvbm_ledger *ledger, uint64_t *cursor, size_t max, struct kvt_buffer *out)
 {
-    struct dump dump = {ledger, out};
-    uint64_t cursor = 0;
+    struct dump dump = {ledger, out, 0};
 
-    do
-        cursor = index_walk(ledger->index, cursor, WALK_STEP, dump_place, &dump);
-    while (cursor != 0 && kvt_buffer_ok(out));
+    *cursor = index_walk(ledger->index, *cursor, max, dump_place, &dump);
+    return dump.rows;
 }

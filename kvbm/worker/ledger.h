@@ -69,7 +69,13 @@ void kvbm_ledger_leave(struct kvbm_ledger *ledger);
 /** Free the index.  A zero or half-opened ledger is allowed. */
 void kvbm_ledger_close(struct kvbm_ledger *ledger);
 
-/** Append the local index as JSON lines, as `GET /v1/index/dump` gives them. */
-void kvbm_ledger_dump(struct kvbm_ledger *ledger, struct kvt_buffer *out);
+/**
+ * Append up to `max` rows of the local index from `cursor` (0 = start) on as JSON lines, as
+ * `GET /v1/index/dump` gives them, and advance `cursor` (0 = that was the end).
+ *
+ * @return the number of rows
+ */
+size_t kvbm_ledger_dump(struct kvbm_ledger *ledger, uint64_t *cursor, size_t max,
+                        struct kvt_buffer *out);
 
 #endif /* KVBM_WORKER_LEDGER_H */

@@ -17,6 +17,7 @@ enum {
     FEED_WAIT = 100,     /* ms between looks at the stop flag */
     TAKE_WAIT = 1000,    /* ms a worker waits before it looks whether its queue was closed */
     DRAIN_EXTRA = 30000, /* ms beyond the gateway's retry time that offloading may take to rest */
+    DRAIN_SLICE = 2000,  /* ms between looks at the stop flag meanwhile */
     FLUSH_WAIT = 10000,  /* ms for the last events to be acknowledged */
 };
 
@@ -80,6 +81,10 @@ run_lane(void *arg)
             continue;
         }
         job = item;
+        if (atomic_load(&lane->replay->stop)) {
+            kvt_free(job);
+            continue;
+        }
         if (kvbm_serve_request(lane->serve, job->hashes, job->count) != KVT_OK)
             kvt_log_error("worker.replay", "no_memory",
                           "%s: a request of %" PRIu32 " blocks was not served", lane->stack->name,
@@ -203,15 +208,26 @@ feed_all(struct kvbm_replay *replay)
     }
 }
 
+/* Wait until nothing of this worker is on its way down; not when told to stop. */
+static bool
+drain(const struct kvbm_replay *replay, const struct lane *lane)
+{
+    const uint64_t until_ms = kvt_clock_mono_ms() + replay->settings->retry_ms + DRAIN_EXTRA;
+
+    while (!atomic_load(&replay->stop) && kvt_clock_mono_ms() < until_ms)
+        if (kvbm_offload_drain(lane->stack->offload, DRAIN_SLICE))
+            return true;
+    return false;
+}
+
 /* Everything on its way down lands, and every event is handed over. */
 static bool
 settle(struct kvbm_replay *replay)
 {
-    const uint64_t wait_ms = replay->settings->retry_ms + DRAIN_EXTRA;
     bool drained = true;
 
     for (uint32_t i = 0; i < replay->lane_count; i++)
-        drained = kvbm_offload_drain(replay->lanes[i].stack->offload, wait_ms) && drained;
+        drained = drain(replay, &replay->lanes[i]) && drained;
     for (uint32_t i = 0; i < replay->lane_count; i++) {
         struct kvt_publisher *publisher = replay->lanes[i].stack->ledger.publisher;
 
@@ -243,12 +259,25 @@ run_feeder(void *arg)
     return NULL;
 }
 
-static void
-replay_free(struct kvbm_replay *replay)
+void
+kvbm_replay_stop(struct kvbm_replay *replay)
 {
+    atomic_store(&replay->stop, true);
+    if (replay->feeding)
+        (void)pthread_join(replay->feeder, NULL);
+    replay->feeding = false;
+}
+
+void
+kvbm_replay_free(struct kvbm_replay *replay)
+{
+    if (replay == NULL)
+        return;
+    kvbm_replay_stop(replay);
     for (uint32_t i = 0; replay->lanes != NULL && i < replay->lane_count; i++) {
         struct lane *lane = &replay->lanes[i];
 
+        /* A lane still runs only when starting failed half-way: nobody else closes its queue. */
         if (lane->queue != NULL)
             kvt_queue_close(lane->queue);
         if (lane->started)
@@ -293,7 +322,10 @@ kvbm_replay_start(struct kvbm_replay **out, const struct kvbm_settings *settings
     if (replay == NULL)
         return kvt_error_set(err, KVT_NOMEM, "replay");
     replay->settings = settings;
-    (void)pthread_mutex_init(&replay->first.lock, NULL);
+    if (pthread_mutex_init(&replay->first.lock, NULL) != 0) {
+        kvt_free(replay);
+        return kvt_error_set(err, KVT_NOMEM, "replay");
+    }
     replay->lanes = kvt_calloc(count, sizeof(*replay->lanes));
     if (replay->lanes == NULL) {
         rc = kvt_error_set(err, KVT_NOMEM, "replay");
@@ -318,7 +350,7 @@ kvbm_replay_start(struct kvbm_replay **out, const struct kvbm_settings *settings
     return KVT_OK;
 
 fail:
-    replay_free(replay);
+    kvbm_replay_free(replay);
     return rc;
 }
 
@@ -337,15 +369,4 @@ kvbm_replay_status(struct kvbm_replay *replay, struct kvbm_replay_status *status
     (void)pthread_mutex_lock(&replay->first.lock);
     (void)snprintf(status->error, sizeof(status->error), "%s", replay->first.error);
     (void)pthread_mutex_unlock(&replay->first.lock);
-}
-
-void
-kvbm_replay_stop(struct kvbm_replay *replay)
-{
-    if (replay == NULL)
-        return;
-    atomic_store(&replay->stop, true);
-    if (replay->feeding)
-        (void)pthread_join(replay->feeder, NULL);
-    replay_free(replay);
 }

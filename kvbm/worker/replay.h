@@ -42,7 +42,12 @@ KVT_NODISCARD enum kvt_err kvbm_replay_start(struct kvbm_replay **out,
 
 void kvbm_replay_status(struct kvbm_replay *replay, struct kvbm_replay_status *status);
 
-/** Feed no more; what was fed is served to its end.  Waits for all threads.  NULL is allowed. */
+/** End early: feed no more, serve what each worker is at and forget what waits.  Does not wait for
+ *  offloading, whose sources are about to go anyway.  Returns when all threads have ended and every
+ *  event was handed over, or could not be in time; the status stays readable. */
 void kvbm_replay_stop(struct kvbm_replay *replay);
+
+/** Stops if need be.  NULL is allowed. */
+void kvbm_replay_free(struct kvbm_replay *replay);
 
 #endif /* KVBM_WORKER_REPLAY_H */

@@ -3,8 +3,11 @@
 #include <inttypes.h>
 
 #include "base/clock.h"
+#include "base/parse.h"
 #include "kvbm/disk.h"
 #include "kvtier/version.h"
+
+enum { DUMP_ROWS = 1000, DUMP_ROWS_MAX = 65536 };
 
 static void
 format_events(struct kvbm_stack *stack, struct kvt_buffer *out)
@@ -189,20 +192,47 @@ answer_status(void *arg, const struct kvt_http_request *request, struct kvt_http
     kvbm_status_format(arg, &response->body);
 }
 
+/* A number in the query, or `fallback` when it is not there; false when it is no number. */
+static bool
+query_number(const struct kvt_http_request *request, const char *name, uint64_t fallback,
+             uint64_t *number)
+{
+    const char *text = kvt_http_query(request, name);
+
+    *number = fallback;
+    return text == NULL || kvt_parse_u64(text, number) == KVT_OK;
+}
+
+/* The cursor is (worker, cursor in its index), the worker in the high half. */
 static void
 answer_dump(void *arg, const struct kvt_http_request *request, struct kvt_http_response *response)
 {
     const struct kvbm_status *status = arg;
+    uint64_t cursor;
+    uint64_t limit;
+    uint64_t number;
+    uint64_t at;
 
-    (void)request;
-    response->content_type = "application/x-ndjson";
-    for (uint32_t i = 0; i < status->stack_count; i++)
-        kvbm_ledger_dump(&status->stacks[i]->ledger, &response->body);
-    kvt_buffer_printf(&response->body, "{\"next_cursor\":0}\n");
-    if (!kvt_buffer_ok(&response->body)) {
-        kvt_buffer_clear(&response->body);
-        kvt_http_fail(response, 507, KVT_RANGE, "the dump is larger than an answer may be");
+    if (!query_number(request, "cursor", 0, &cursor) ||
+        !query_number(request, "limit", DUMP_ROWS, &limit)) {
+        kvt_http_fail(response, 400, KVT_INVALID, "cursor and limit are numbers");
+        return;
     }
+    if (limit == 0 || limit > DUMP_ROWS_MAX)
+        limit = DUMP_ROWS_MAX;
+    response->content_type = "application/x-ndjson";
+    number = cursor >> 32;
+    at = cursor & UINT32_MAX;
+    while (number < status->stack_count && limit > 0) {
+        limit -= kvbm_ledger_dump(&status->stacks[number]->ledger, &at, limit, &response->body);
+        if (at == 0)
+            number++;
+    }
+    if (number >= status->stack_count)
+        cursor = 0;
+    else
+        cursor = number << 32 | at;
+    kvt_buffer_printf(&response->body, "{\"next_cursor\":%" PRIu64 "}\n", cursor);
 }
 
 const struct kvt_http_route kvbm_status_routes[KVBM_STATUS_ROUTES] = {

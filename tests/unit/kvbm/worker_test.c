@@ -237,7 +237,7 @@ replay(struct fixture *fixture, struct kvbm_replay_status *status)
         kvt_clock_sleep_ms(5);
         kvbm_replay_status(replay, status);
     } while (!status->finished);
-    kvbm_replay_stop(replay);
+    kvbm_replay_free(replay);
 }
 
 static void
