@@ -10,9 +10,10 @@
 
 enum {
 #define PARAM(id, ...) ADVISOR_##id,
-/* clang-format off: common.def comes first. */
-#include "config/advisor.def"
+/* common.def comes first. */
+/* clang-format off */
 #include "config/common.def"
+#include "config/advisor.def"
 /* clang-format on */
 #undef PARAM
     ADVISOR_PARAM_COUNT
@@ -20,9 +21,10 @@ enum {
 
 static const struct kvt_param params[] = {
 #define PARAM KVT_PARAM_ROW
-/* clang-format off: common.def comes first. */
-#include "config/advisor.def"
+/* common.def comes first. */
+/* clang-format off */
 #include "config/common.def"
+#include "config/advisor.def"
 /* clang-format on */
 #undef PARAM
 };
