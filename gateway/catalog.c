@@ -25,35 +25,57 @@ map_bytes(uint64_t bytes_max)
     return bytes_max + (slack < (4u << 20) ? (4u << 20) : slack);
 }
 
-/* Pages in use, less those LMDB will use again.  The free list is only walked when it matters. */
-static void
-measure(struct gateway_catalog *catalog, MDB_txn *txn)
+/* Pages LMDB will use again.  Its list of them opens in read transactions only. */
+static uint64_t
+free_pages(struct gateway_catalog *catalog)
 {
-    const uint64_t now_ms = kvt_clock_mono_ms();
-    const uint64_t limit = catalog->options.bytes_max;
     MDB_cursor *cursor = NULL;
-    uint64_t bytes;
-    MDB_envinfo info;
-    MDB_stat stat;
+    MDB_txn *txn = NULL;
+    uint64_t pages = 0;
     MDB_val key;
     MDB_val ids;
 
-    if (catalog->measured_ms != 0 && now_ms - catalog->measured_ms < MEASURE_MS)
-        return;
-    catalog->measured_ms = now_ms;
-    (void)mdb_env_info(catalog->env, &info);
-    (void)mdb_env_stat(catalog->env, &stat);
-    bytes = (uint64_t)(info.me_last_pgno + 1) * stat.ms_psize;
-    if (bytes >= limit / 2 && mdb_cursor_open(txn, 0, &cursor) == 0) {
+    if (mdb_txn_begin(catalog->env, NULL, MDB_RDONLY, &txn) != 0)
+        return 0;
+    if (mdb_cursor_open(txn, 0, &cursor) == 0) {
         while (mdb_cursor_get(cursor, &key, &ids, MDB_NEXT) == 0) {
-            size_t pages = 0;
+            size_t count = 0;
 
-            if (ids.mv_size >= sizeof(pages))
-                memcpy(&pages, ids.mv_data, sizeof(pages));
-            bytes -= pages * stat.ms_psize <= bytes ? pages * stat.ms_psize : bytes;
+            if (ids.mv_size >= sizeof(count))
+                memcpy(&count, ids.mv_data, sizeof(count));
+            pages += count;
         }
         mdb_cursor_close(cursor);
     }
+    mdb_txn_abort(txn);
+    return pages;
+}
+
+/* Bytes in use.  The free list is only walked when it matters. */
+static void
+measure(struct gateway_catalog *catalog)
+{
+    const uint64_t now_ms = kvt_clock_mono_ms();
+    const uint64_t limit = catalog->options.bytes_max;
+    uint64_t pages;
+    uint64_t bytes;
+    MDB_envinfo info;
+    MDB_stat stat;
+
+    (void)mdb_env_info(catalog->env, &info);
+    (void)mdb_env_stat(catalog->env, &stat);
+    /* A file that does not grow can only have become emptier. */
+    if (info.me_last_pgno == catalog->measured_page && now_ms - catalog->measured_ms < MEASURE_MS)
+        return;
+    catalog->measured_ms = now_ms;
+    catalog->measured_page = info.me_last_pgno;
+    pages = (uint64_t)info.me_last_pgno + 1;
+    if (pages * stat.ms_psize >= limit / 2) {
+        const uint64_t unused = free_pages(catalog);
+
+        pages -= unused < pages ? unused : pages;
+    }
+    bytes = pages * stat.ms_psize;
     atomic_store(&catalog->bytes, bytes);
     atomic_store(&catalog->full, bytes >= limit);
 }
@@ -102,10 +124,10 @@ commit_jobs(struct gateway_catalog *catalog, struct gateway_job *first, bool sin
     MDB_txn *txn = NULL;
     int rc;
 
+    measure(catalog);
     rc = mdb_txn_begin(catalog->env, NULL, 0, &txn);
     if (rc != 0)
         return rc;
-    measure(catalog, txn);
     for (struct gateway_job *job = first; rc == 0 && job != NULL; job = single ? NULL : job->next)
         rc = apply_job(catalog, txn, job);
     take_acks(catalog);
@@ -181,6 +203,8 @@ run_group(struct gateway_catalog *catalog, struct gateway_job *jobs)
             failed = failed || rc != 0;
             if (job == NULL)
                 break;
+            if (rc == MDB_MAP_FULL)
+                atomic_store(&catalog->full, true); /* until the next measurement */
             if (rc != 0)
                 fail_job(job, rc);
             job = job->next;
@@ -366,7 +390,6 @@ open_databases(struct gateway_catalog *catalog)
     }
     if (rc != 0)
         goto fail;
-    measure(catalog, txn);
     return mdb_txn_commit(txn);
 
 fail:
@@ -382,6 +405,7 @@ start(struct gateway_catalog *catalog, struct kvt_error *err)
 
     if (rc != KVT_OK)
         return rc;
+    measure(catalog);
     catalog->shared.counters = catalog->counters;
     memcpy(catalog->shared.names, catalog->names, sizeof(catalog->names));
     for (uint32_t i = 0; i < catalog->counters.stream_count; i++) {

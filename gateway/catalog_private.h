@@ -53,6 +53,7 @@ struct gateway_catalog {
     struct gateway_catalog_options options;
     struct gateway_counters counters;                   /* the writer's */
     char names[GATEWAY_STREAMS_MAX][KVT_NAMESPACE_MAX]; /* the writer's, below stream_count */
+    size_t measured_page;
     uint64_t measured_ms; /* the writer's: when `bytes` was last measured */
     _Atomic uint64_t bytes;
     _Atomic bool full;

@@ -146,7 +146,6 @@ is_bad(enum kvt_err status)
     return status == KVT_CORRUPT || status == KVT_RANGE;
 }
 
-/* Hot answers: KVT_AGAIN in an item's status means "ask the bucket". */
 static void
 on_hot(struct gateway_vault *vault, struct gateway_item *item, const struct g4_request *request)
 {
@@ -161,12 +160,13 @@ on_hot(struct gateway_vault *vault, struct gateway_item *item, const struct g4_r
         item->size = request->buffer_size;
         return;
     }
-    item->status = (item->record.tiers & GATEWAY_COLD) != 0 ? KVT_AGAIN : KVT_NOTFOUND;
+    item->fall_back = (item->record.tiers & GATEWAY_COLD) != 0;
+    item->status = KVT_NOTFOUND;
     if (is_bad(rc))
         gateway_fault_hot(vault, item->key, request->buffer, request->buffer_size, err.text);
     else if (rc == KVT_NOTFOUND)
         gateway_fault_hot(vault, item->key, NULL, 0, NULL);
-    else if (item->status == KVT_NOTFOUND)
+    else if (!item->fall_back)
         item->status = rc; /* it may well be there: the disk did not say */
 }
 
@@ -228,15 +228,17 @@ static void
 read_all(struct reading *reading, struct gateway_flight *flight)
 {
     for (size_t i = 0; i < reading->count; i++) {
-        const struct gateway_item *item = &reading->items[i];
+        struct gateway_item *item = &reading->items[i];
 
+        item->fall_back = false;
+        assert(item->status != KVT_OK || item->capacity >= item->record.length);
         if (item->status == KVT_OK)
             start_read(reading, flight, i,
                        (item->record.tiers & GATEWAY_HOT) != 0 && reading->vault->hot != NULL);
     }
     gateway_flight_drain(flight);
     for (size_t i = 0; i < reading->count; i++)
-        if (reading->items[i].status == KVT_AGAIN)
+        if (reading->items[i].fall_back)
             start_read(reading, flight, i, false);
     gateway_flight_drain(flight);
 }
