@@ -8,7 +8,7 @@
  *   blocks     (namespace, hash)   -> block
  *   places     (block, holder)     -> place
  *   children   (namespace, parent) -> first block of the sibling list; the parent itself need not
- * be in the index, so a child that comes first is found when its parent arrives
+ *              be in the index, so a child that comes first is found when its parent arrives
  *
  * A block without places does not exist.  Records never move, so numbers stay valid while a record
  * lives.  Everything a call needs is reserved before it changes anything.

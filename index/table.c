@@ -71,8 +71,7 @@ index_table_replace(const struct index_table_probe *probe, uint32_t number)
     probe->segment->slots[probe->at].number = number + 1;
 }
 
-/* No tombstones: entries behind the hole that may stand in it move up, until the next empty slot.
- */
+/* No tombstones: entries behind the hole that may stand in it move up, up to an empty slot. */
 void
 index_table_remove(const struct index_table_probe *probe)
 {

@@ -9,7 +9,7 @@
  *            for the call only: copy and leave.
  * Threads:   any thread may call; callbacks come from NATS threads.
  * Limits:    a message of at most WIRE_BUS_MESSAGE_MAX bytes; WIRE_BUS_SUBSCRIPTIONS_MAX
- *            subscriptions; an unacknowledged-publish window given at opening.
+ *            subscriptions, each with a thread of the library.
  */
 #ifndef WIRE_BUS_H
 #define WIRE_BUS_H

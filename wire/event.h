@@ -3,8 +3,8 @@
  *
  * Why: one codec, a pure function both ways; the decoder never reads past its input and allocates
  * nothing per event.
- * Ownership: the decoder fills the caller's batch, whose `events` array and `event_capacity` the
- *            caller provides.
+ * Ownership: the decoder fills the caller's batch, whose `events` array, with room for `capacity`,
+ *            the caller provides.
  * Threads:   any.
  * Limits:    WIRE_EVENT_BATCH_MAX encoded bytes; KVT_EVENTS_PER_BATCH_MAX events.
  */

@@ -9,8 +9,7 @@
  * Ownership: reader and writer borrow their bytes and their buffer.
  * Threads:   none; one owner.
  * Limits:    the reader: its input; counts larger than the bytes left are refused at once, so a
- *            decoder's loops are bounded by the input.  The writer: `max` bytes, given at its
- * start.
+ *            decoder's loops are bounded by the input.  The writer: `max` bytes.
  */
 #ifndef WIRE_MSGPACK_H
 #define WIRE_MSGPACK_H

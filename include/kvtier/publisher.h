@@ -91,7 +91,7 @@ KVT_NODISCARD enum kvt_err kvt_publisher_flush(struct kvt_publisher *publisher,
                                                uint64_t timeout_ms);
 
 /** Send what is buffered, for 3 s at most, and free.  `bye`: tell the advisor that this worker
- * leaves. NULL is allowed.  Nobody may be inside another call. */
+ *  leaves.  NULL is allowed.  Nobody may be inside another call. */
 void kvt_publisher_close(struct kvt_publisher *publisher, bool bye);
 
 #ifdef __cplusplus
