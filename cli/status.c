@@ -326,6 +326,38 @@ print_once(const struct cli_context *context, const struct picture *picture)
                                                                 : CLI_EXIT_TEMPORARY;
 }
 
+/* Over the old screen, line by line: clearing all of it first would flicker. */
+static ssize_t
+repaint(void *cookie, const char *text, size_t size)
+{
+    FILE *out = cookie;
+
+    for (size_t i = 0; i < size; i++) {
+        if (text[i] == '\n')
+            (void)fputs("\033[K", out);
+        (void)fputc(text[i], out);
+    }
+    return ferror(out) == 0 ? (ssize_t)size : -1;
+}
+
+/* One picture on a screen that stays. */
+static enum cli_exit
+paint(const struct cli_context *context, const struct picture *picture)
+{
+    struct cli_context other = *context;
+    enum cli_exit status;
+
+    other.out = fopencookie(context->out, "w", (cookie_io_functions_t){.write = repaint});
+    if (other.out == NULL)
+        return print_once(context, picture);
+    other.err = other.out;
+    (void)fputs("\033[H", context->out);
+    status = print_once(&other, picture);
+    (void)fclose(other.out);
+    (void)fputs("\033[J", context->out);
+    return status;
+}
+
 enum cli_exit
 cli_status_run(const struct cli_context *context)
 {
@@ -336,11 +368,11 @@ cli_status_run(const struct cli_context *context)
 
     if (watch)
         cli_watch_begin();
+    if (screen)
+        (void)fputs("\033[2J", context->out);
     for (;;) {
         picture_take(context, &picture);
-        if (screen)
-            (void)fputs("\033[H\033[2J", context->out);
-        status = print_once(context, &picture);
+        status = screen ? paint(context, &picture) : print_once(context, &picture);
         picture_release(&picture);
         if (!watch)
             return status;

@@ -19,22 +19,24 @@ start_dev() {
   "$KVTIER" dev --state "$STATE" --hot-capacity 64MiB "$@" >"$BATS_TEST_TMPDIR/out" \
     2>"$BATS_TEST_TMPDIR/err" 3>&- &
   DEV=$!
-  wait_for 60 dev_is_there || { cat "$BATS_TEST_TMPDIR/err"; return 1; }
+  wait_for 60 dev_is_decided
+  [ -f "$STATE/dev.json" ] || { cat "$BATS_TEST_TMPDIR/err"; return 1; }
 }
 
-dev_is_there() {
-  [ -f "$STATE/dev.json" ]
+# It runs, or it has given up.
+dev_is_decided() {
+  [ -f "$STATE/dev.json" ] || ! kill -0 "$DEV" 2>/dev/null
 }
 
 children() {
-  ps -o pid= --ppid "$DEV" | tr -d ' '
+  tr ' ' '\n' <"/proc/$DEV/task/$DEV/children" | grep .
 }
 
 # Is any of these processes still there (and no corpse)?
 any_alive() {
   local pid
   for pid in "$@"; do
-    case $(ps -o stat= -p "$pid" 2>/dev/null) in
+    case $(sed 's/.*) //' "/proc/$pid/stat" 2>/dev/null) in
       '' | Z*) ;;
       *) return 0 ;;
     esac
@@ -96,8 +98,9 @@ PY
 @test "a child that dies stops all, with its log and status 1" {
   start_dev
   pids=$(children)
-  victim=$(ps -o pid=,comm= --ppid "$DEV" | awk '$2 ~ /advisor/ {print $1}')
-  kill -9 "$victim"
+  for pid in $pids; do
+    case $(readlink "/proc/$pid/exe") in */kvtier-advisor) kill -9 "$pid" ;; esac
+  done
   status=0
   wait "$DEV" || status=$?
   [ "$status" -eq 1 ]
@@ -137,4 +140,65 @@ PY
   run "$KVTIER" dev --state "$STATE"
   status_is 1
   output_has 'advisor.yaml:2'
+}
+
+@test "what a worker does can be seen from every side" {
+  worker=$KVTIER_BUILD/kvbm/kvtier-worker
+  start_dev
+  cd "$BATS_TEST_TMPDIR"
+  cli="$KVTIER --config $STATE/cli.yaml"
+  $cli events tail --limit 50 --json >live 2>live.err 3>&- &
+  tail=$!
+  "$KVTIER" workload generate --requests 60 --duration 5s --sessions 5 --out workload.jsonl
+  "$worker" --config "$STATE/worker.yaml" --name w --trace workload.jsonl --block-size 64KiB --gpu off \
+    --g1-size 1MiB --g2-size 2MiB --g3-size 4MiB --stay --report report.json >worker.log 2>&1 3>&- &
+  pid=$!
+  # Some blocks have gone all the way down, and events of it have come by.
+  wait_for 60 bash -c "[ \$($cli g4 ls --json 2>/dev/null | wc -l) -ge 10 ]"
+  wait $tail
+  [ "$(wc -l <live)" -eq 50 ]
+  python3 -c 'import json; assert all(json.loads(l)["type"] in ("store", "remove") for l in open("live"))'
+
+  run $cli events tail --from-start --no-follow --json
+  status_is 0
+  [ "$(echo "$output" | wc -l)" -gt 50 ]
+  run $cli events tail --from-start --limit 3
+  status_is 0
+  output_has "store"
+
+  $cli g4 ls --json 2>/dev/null >objects
+  read -r key hash < <(python3 -c 'import json; o = json.loads(open("objects").readline()); print(o["key"], o["hash"])')
+  run $cli g4 stat "$key"
+  status_is 0
+  output_has "block        $hash"
+  run $cli g4 verify "$key"
+  status_is 0
+  wait_for 20 $cli block show "$hash"
+  run $cli block show "$hash"
+  output_has "cold@kvtier"
+  run $cli index match "$hash"
+  status_is 0
+  output_has "G4"
+  run $cli index stats
+  output_has "w-0"
+  kill -TERM $pid
+  wait $pid
+  python3 -c 'import json; r = json.load(open("report.json")); assert all(w["wrong_bytes"] == 0 for w in r["workers"])'
+}
+
+@test "a damaged object is found by verify" {
+  start_dev
+  cd "$BATS_TEST_TMPDIR"
+  cli="$KVTIER --config $STATE/cli.yaml"
+  "$KVTIER" workload generate --requests 60 --duration 5s --sessions 5 --out workload.jsonl
+  "$KVTIER_BUILD/kvbm/kvtier-worker" --config "$STATE/worker.yaml" --name w --trace workload.jsonl \
+    --block-size 64KiB --gpu off --g1-size 1MiB --g2-size 2MiB --g3-size 4MiB >worker.log 2>&1
+  run $cli g4 verify --all
+  status_is 0
+  victim=$(find "$STATE/cold" -type f -size +60k | head -1)
+  [ -n "$victim" ]
+  printf 'X' | dd of="$victim" bs=1 seek=30000 conv=notrunc status=none
+  run $cli g4 verify --all
+  status_is 8
+  output_has "BAD   cold"
 }
