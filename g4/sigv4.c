@@ -179,7 +179,9 @@ done:
 static char
 lower(char c)
 {
-    return c >= 'A' && c <= 'Z' ? (char)(c | 0x20) : c; /* ASCII: one bit apart */
+    if (c < 'A' || c > 'Z')
+        return c;
+    return (char)(c | 0x20); /* ASCII: one bit apart */
 }
 
 static int

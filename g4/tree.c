@@ -94,12 +94,13 @@ map_usage(struct g4_tree *tree, const char *path, struct kvt_error *err)
 {
     const int fd = openat(tree->root, "usage", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     void *memory;
+    int sys;
 
     if (fd < 0)
         return kvt_error_sys(err, errno, "open %s/usage", path);
-    if (ftruncate(fd, sizeof(*tree->usage)) != 0) {
-        const int sys = errno;
-
+    /* Claimed now: a hole that a full disk cannot fill would be a SIGBUS later. */
+    sys = posix_fallocate(fd, 0, sizeof(*tree->usage));
+    if (sys != 0) {
         (void)close(fd);
         return kvt_error_sys(err, sys, "size %s/usage", path);
     }

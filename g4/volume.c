@@ -219,10 +219,20 @@ reserve(struct g4_volume *volume, struct g4_request *request, uint64_t size)
                          request->body_size, before, volume->bytes_max);
 }
 
+/* Never below zero: a damaged file whose key nobody could tell was not counted when it was found. */
+static void
+take_off(_Atomic uint64_t *counter, uint64_t amount)
+{
+    uint64_t before = atomic_load(counter);
+
+    while (!atomic_compare_exchange_weak(counter, &before, before > amount ? before - amount : 0))
+        ;
+}
+
 static void
 release(struct g4_volume *volume, uint64_t size)
 {
-    atomic_fetch_sub(&g4_tree_usage(volume->tree)->bytes, size);
+    take_off(&g4_tree_usage(volume->tree)->bytes, size);
 }
 
 /* Make sure that the folder has room for one more; KVT_AGAIN: it was split, look again. */
@@ -250,6 +260,16 @@ make_room(struct g4_volume *volume, struct g4_request *request, const struct fou
     return count < G4_TREE_ENTRIES_MAX ? KVT_OK : say(request, KVT_FULL);
 }
 
+/* The caller will take "already there" for "stored": so it must be as durable as if we had stored it,
+ * though whoever linked it may not have come to sync the folder yet. */
+static enum kvt_err
+already_there(struct g4_request *request, const struct found *found)
+{
+    if (fsync(found->folder) != 0)
+        return fail_sys(request, errno, "sync the folder of");
+    return say(request, KVT_EXISTS);
+}
+
 /* Give the staged file its name, if no other has it. */
 static enum kvt_err
 link_new(struct g4_volume *volume, struct g4_request *request, struct g4_stage *stage)
@@ -265,11 +285,12 @@ link_new(struct g4_volume *volume, struct g4_request *request, struct g4_stage *
             return fail_sys(request, errno, "lock the store for");
         rc = find(volume, request, &found);
         if (rc == KVT_OK)
-            rc = say(request, KVT_EXISTS);
+            rc = already_there(request, &found);
         else if (rc == KVT_NOTFOUND)
             rc = make_room(volume, request, &found, &lock, &split_depth);
         if (rc == KVT_OK && g4_stage_link(stage, found.folder, found.name) != 0)
-            rc = errno == EEXIST ? say(request, KVT_EXISTS) : fail_sys(request, errno, "link");
+            rc =
+                errno == EEXIST ? already_there(request, &found) : fail_sys(request, errno, "link");
         else if (rc == KVT_OK && fsync(found.folder) != 0)
             rc = fail_sys(request, errno, "sync the folder of");
         found_release(&found);
@@ -435,9 +456,9 @@ do_put(struct g4_volume *volume, struct g4_request *request)
 
         /* Most duplicates are noticed here, before their bytes are written. */
         rc = look_up(volume, request, &found);
-        found_release(&found);
         if (rc == KVT_OK)
-            return say(request, KVT_EXISTS);
+            rc = already_there(request, &found);
+        found_release(&found);
         if (rc != KVT_NOTFOUND)
             return rc;
     }
@@ -465,7 +486,7 @@ remove_found(struct g4_volume *volume, struct g4_request *request, const struct 
     if (unlinkat(found->folder, found->name, 0) != 0)
         return fail_sys(request, errno, "delete");
     release(volume, size);
-    atomic_fetch_sub(&g4_tree_usage(volume->tree)->objects, 1);
+    take_off(&g4_tree_usage(volume->tree)->objects, 1);
     return fsync(found->folder) == 0 ? KVT_OK : fail_sys(request, errno, "sync the folder of");
 }
 
