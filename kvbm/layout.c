@@ -8,7 +8,7 @@
 
 #include "kvtier/block.h"
 
-enum { VERSION = 1, MAGIC_BYTES = 4, WORDS = 9 };
+enum { VERSION = 1, MAGIC_BYTES = 4, WORDS = 9, WORD_BYTES = 4 * WORDS };
 
 /* magic, version u32, the nine geometry words u32, fingerprint u64, checksum u32; little-endian */
 static const uint8_t magic[MAGIC_BYTES] = {'K', 'V', 'T', 'L'};
@@ -212,7 +212,7 @@ kvbm_layout_deserialize(struct kvbm_layout *out, const uint8_t *bytes, size_t si
         .tp_size = get_u32(words + 28),
         .tp_rank = get_u32(words + 32),
     };
-    fingerprint = get_u32(words + 4 * WORDS) | (uint64_t)get_u32(words + 4 * WORDS + 4) << 32;
+    fingerprint = get_u32(words + WORD_BYTES) | (uint64_t)get_u32(words + WORD_BYTES + 4) << 32;
     rc = kvbm_layout_make(out, &geometry, err);
     if (rc != KVT_OK)
         return rc;

@@ -93,13 +93,13 @@ enum kvt_err kvbm_offload_push(struct kvbm_offload *offload, struct kvbm_handle 
  * `wait_ms` for it.  Does not wait for an edge that is not there or that makes no progress; the
  * allocation then evicts what is coldest.
  */
-void kvbm_offload_make_room(struct kvbm_offload *offload, enum kvbm_edge edge, uint32_t count,
+void kvbm_offload_make_room(struct kvbm_offload *offload, enum kvbm_edge which, uint32_t count,
                             uint64_t wait_ms);
 
 /** Wait until every pushed block is dealt with and every edge is at rest; false on timeout. */
 bool kvbm_offload_drain(struct kvbm_offload *offload, uint64_t wait_ms);
 
-void kvbm_offload_stats(struct kvbm_offload *offload, enum kvbm_edge edge,
+void kvbm_offload_stats(struct kvbm_offload *offload, enum kvbm_edge which,
                         struct kvbm_offload_stats *stats);
 
 #endif /* KVBM_OFFLOAD_H */

@@ -34,8 +34,8 @@ struct kvbm_storage;
 
 /* One block in or out; every one gets its own answer. */
 struct kvbm_storage_io {
+    void *host; /* read: filled; write: read from */
     uint32_t block;
-    void *host;          /* read: filled; write: read from */
     enum kvt_err status; /* out: KVT_OK, KVT_IO, KVT_CORRUPT, KVT_NOTFOUND (never written) ... */
 };
 

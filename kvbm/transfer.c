@@ -133,10 +133,10 @@ copy_slice(const struct kvbm_transfer_request *request, struct kvbm_copy *copies
     for (size_t i = 0; i < count; i++) {
         if (into_memory)
             ios[i] = (struct kvbm_storage_io){
-                copies[i].source, kvbm_storage_address(request->target, copies[i].target), KVT_OK};
+                kvbm_storage_address(request->target, copies[i].target), copies[i].source, KVT_OK};
         else
             ios[i] = (struct kvbm_storage_io){
-                copies[i].target, kvbm_storage_address(request->source, copies[i].source), KVT_OK};
+                kvbm_storage_address(request->source, copies[i].source), copies[i].target, KVT_OK};
     }
     if (into_memory)
         kvbm_storage_read(request->source, ios, count);

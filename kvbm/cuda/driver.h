@@ -58,9 +58,11 @@ struct kvbm_cuda {
     struct CUctx_st *context;
     int version; /* of the driver: 13000 is 13.0 */
     char name[KVBM_CUDA_NAME_MAX];
+    /* NOLINTBEGIN(bugprone-macro-parentheses): these are declarations */
 #define X(id, symbol, arguments) int(*id) arguments;
     KVBM_CUDA_FUNCTIONS(X)
 #undef X
+    /* NOLINTEND(bugprone-macro-parentheses) */
 };
 
 /**

@@ -85,7 +85,7 @@ open_stacks(struct app *app, struct kvt_error *err)
         rc = kvt_folder_make(app->settings.g3_dir, err);
     if (rc != KVT_OK)
         return rc;
-    app->stacks = kvt_calloc(app->settings.workers, sizeof(*app->stacks));
+    app->stacks = kvt_calloc(app->settings.workers, sizeof(struct kvbm_stack *));
     if (app->stacks == NULL)
         return kvt_error_set(err, KVT_NOMEM, "%" PRIu32 " workers", app->settings.workers);
     for (; app->stack_count < app->settings.workers; app->stack_count++) {

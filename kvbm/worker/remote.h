@@ -50,8 +50,8 @@ bool kvbm_remote_has(struct kvbm_remote *remote, const struct kvt_block_id *ids,
 void kvbm_remote_get(struct kvbm_remote *remote, const struct kvt_block_id *ids, size_t count,
                      void *const *buffers, enum kvt_err *statuses);
 
-/** kvbm_offload_sink_fn; `remote` is the remote. */
-void kvbm_remote_sink(void *remote, struct kvbm_offload_item *items, size_t count);
+/** kvbm_offload_sink_fn; `arg` is the remote. */
+void kvbm_remote_sink(void *arg, struct kvbm_offload_item *items, size_t count);
 
 void kvbm_remote_stats(struct kvbm_remote *remote, struct kvbm_remote_stats *stats);
 

@@ -12,7 +12,13 @@
 #include "base/http.h"
 #include "kvbm/storage.h"
 
-enum { LAYERS = 4, OUTER = 2, PAGE_SIZE = 16, DTYPE_BYTES = 2 };
+enum {
+    LAYERS = 4,
+    OUTER = 2,
+    PAGE_SIZE = 16,
+    DTYPE_BYTES = 2,
+    BYTES_A_DIMENSION = LAYERS * OUTER * PAGE_SIZE * DTYPE_BYTES,
+};
 
 const struct kvt_param kvbm_settings_table[KVBM_SETTING_COUNT] = {
 #define PARAM(...) KVT_PARAM_ROW(__VA_ARGS__)
@@ -50,20 +56,34 @@ load_name(struct kvbm_settings *settings, const struct kvt_config *config, struc
     return KVT_OK;
 }
 
+/* "i/n", i below n. */
+static bool
+parse_shard(const char *text, uint64_t *shard, uint64_t *shards)
+{
+    const char *slash = strchr(text, '/');
+    char first[24];
+
+    *shard = 0;
+    *shards = 1;
+    if (slash == NULL || (size_t)(slash - text) >= sizeof(first))
+        return false;
+    memcpy(first, text, (size_t)(slash - text));
+    first[slash - text] = '\0';
+    return kvt_parse_u64(first, shard) == KVT_OK && kvt_parse_u64(slash + 1, shards) == KVT_OK &&
+           *shard < *shards;
+}
+
 static enum kvt_err
 load_trace(struct kvbm_settings *settings, const struct kvt_config *config, struct kvt_error *err)
 {
     const char *shard = kvt_config_string(config, ROW(TRACE_SHARD));
     const char *speed = kvt_config_string(config, ROW(SPEED));
-    char end = '\0';
 
     settings->trace = kvt_config_string(config, ROW(TRACE));
     if (settings->trace[0] == '\0')
         return kvt_error_set(err, KVT_INVALID, "trace: no file given (--trace FILE)");
     settings->until_ms = kvt_config_u64(config, ROW(TRACE_UNTIL));
-    if (sscanf(shard, "%" SCNu64 "/%" SCNu64 "%c", &settings->shard, &settings->shards, &end) !=
-            2 ||
-        settings->shards == 0 || settings->shard >= settings->shards)
+    if (!parse_shard(shard, &settings->shard, &settings->shards))
         return kvt_error_set(err, KVT_INVALID, "trace.shard: \"%s\" is no i/n with i below n",
                              shard);
     settings->speed = 0;
@@ -112,7 +132,7 @@ load_tiers(struct kvbm_settings *settings, const struct kvt_config *config, stru
     if (block_size % KVBM_STORAGE_ALIGN != 0)
         return kvt_error_set(err, KVT_INVALID, "block.size: %" PRIu64 " is no multiple of %d",
                              block_size, KVBM_STORAGE_ALIGN);
-    geometry.inner_dim = (uint32_t)(block_size / (LAYERS * OUTER * PAGE_SIZE * DTYPE_BYTES));
+    geometry.inner_dim = (uint32_t)(block_size / BYTES_A_DIMENSION);
     rc = kvbm_layout_make(&settings->layout, &geometry, err);
     if (rc == KVT_OK)
         rc = tier_blocks(&settings->g1_blocks, config, ROW(G1_SIZE), block_size, err);

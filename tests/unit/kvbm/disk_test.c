@@ -61,7 +61,7 @@ open_disk(bool direct, bool keep_path)
 static enum kvt_err
 write_block(struct kvbm_storage *disk, uint32_t block)
 {
-    struct kvbm_storage_io io = {block, in, KVT_OK};
+    struct kvbm_storage_io io = {in, block, KVT_OK};
 
     memset(in, (int)block + 1, SIZE);
     in[block] = 0xEE;
@@ -72,7 +72,7 @@ write_block(struct kvbm_storage *disk, uint32_t block)
 static enum kvt_err
 read_block(struct kvbm_storage *disk, uint32_t block)
 {
-    struct kvbm_storage_io io = {block, out, KVT_OK};
+    struct kvbm_storage_io io = {out, block, KVT_OK};
 
     kvbm_storage_read(disk, &io, 1);
     return io.status;
@@ -162,7 +162,7 @@ changed_bytes_are_a_counted_miss(void **unused)
     (void)unused;
     assert_true(fd >= 0);
     for (size_t i = 0; i < 3; i++) {
-        const off_t at = 2 * SIZE + offsets[i];
+        const off_t at = (off_t)2 * SIZE + offsets[i];
         uint8_t byte;
 
         assert_int_equal(write_block(disk, 2), KVT_OK);

@@ -170,7 +170,7 @@ impossible_requests_are_refused(void **state)
 {
     struct fixture *fixture = *state;
     struct kvbm_storage *other = gate_open(BLOCKS, SIZE);
-    struct kvbm_storage *larger = gate_open(BLOCKS, 2 * SIZE);
+    struct kvbm_storage *larger = gate_open(BLOCKS, (size_t)2 * SIZE);
     struct kvbm_copy copy = {0, 0, KVT_OK};
     struct kvbm_transfer_request request = down(fixture, &copy, 0);
     struct kvbm_ticket *ticket;

@@ -8,10 +8,12 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/json.h"
 #include "base/random.h"
 #include "kvbm/worker/content.h"
 #include "kvbm/worker/replay.h"
 #include "kvbm/worker/serve.h"
+#include "kvbm/worker/status.h"
 
 #include "tests/support/seed.h"
 
@@ -129,7 +131,7 @@ computed_blocks_are_found_in_every_tier(void **state)
     assert_int_equal(kvbm_counted(&counters->wrong_bytes), 0);
     assert_int_equal(kvbm_counted(&counters->requests), 6);
     assert_int_equal(kvbm_counted(&counters->blocks), 6 * REQUEST);
-    assert_true(kvbm_counted(&counters->verified_blocks) >= 2 * REQUEST);
+    assert_true(kvbm_counted(&counters->verified_blocks) >= UINT64_C(2) * REQUEST);
 }
 
 static uint64_t
@@ -290,6 +292,61 @@ shards_and_limits_choose_requests(void **state)
     assert_int_equal(kvbm_counted(&fixture->stack->counters.blocks), 5);
 }
 
+/* The status is JSON with the members of docs/api.md, and the dump's pages add up to the index. */
+static void
+status_and_dump_say_what_is_there(void **state)
+{
+    struct fixture *fixture = *state;
+    struct kvbm_replay_status replayed;
+    struct kvbm_status status = {
+        .shared = &fixture->shared, .stacks = &fixture->stack, .stack_count = 1};
+    struct index_stats stats;
+    struct json_object *root;
+    struct json_object *worker;
+    struct kvt_buffer text;
+    struct kvt_error err;
+    uint64_t cursor = 0;
+    uint64_t number;
+    size_t rows = 0;
+    char path[300];
+
+    write_trace(fixture, path, sizeof(path),
+                "{\"timestamp\":0,\"input_length\":1,\"output_length\":1,\"hash_ids\":[1,2,3]}\n");
+    fixture->settings.trace = path;
+    assert_int_equal(
+        kvbm_replay_start(&status.replay, &fixture->settings, &fixture->stack, 1, &err), KVT_OK);
+    do {
+        kvt_clock_sleep_ms(5);
+        kvbm_replay_status(status.replay, &replayed);
+    } while (!replayed.finished);
+    kvt_buffer_init(&text, 1 << 20);
+    kvbm_status_format(&status, &text);
+    assert_true(kvt_buffer_ok(&text));
+    assert_int_equal(kvt_json_parse(&root, (const char *)text.data, text.size, "status", &err),
+                     KVT_OK);
+    worker = json_object_array_get_idx(kvt_json_array(root, "workers"), 0);
+    assert_string_equal(kvt_json_string(worker, "name"), "test-0");
+    assert_true(kvt_json_u64(worker, "computed", &number) && number == 3);
+    assert_true(kvt_json_u64(worker, "wrong_bytes", &number) && number == 0);
+    assert_true(kvt_json_u64(worker, "offloaded_g2_g3", &number));
+    assert_true(kvt_json_u64(worker, "bytes_g3_g4", &number));
+    assert_true(kvt_json_u64(kvt_json_member(worker, "events"), "lost", &number));
+    assert_int_equal(json_object_array_length(kvt_json_array(worker, "pools")), 3);
+    assert_true(kvt_json_u64(kvt_json_member(root, "trace"), "requests_done", &number));
+    assert_int_equal(number, 1);
+    json_object_put(root);
+
+    index_stats(fixture->stack->ledger.index, &stats);
+    assert_int_equal(stats.places, 6); /* three blocks in G1 and in G2 */
+    kvt_buffer_clear(&text);
+    do
+        rows += kvbm_ledger_dump(&fixture->stack->ledger, &cursor, 2, &text);
+    while (cursor != 0);
+    assert_int_equal(rows, stats.places);
+    kvt_buffer_release(&text);
+    kvbm_replay_free(status.replay);
+}
+
 int
 main(void)
 {
@@ -299,6 +356,7 @@ main(void)
         cmocka_unit_test_setup_teardown(a_changed_byte_is_noticed_and_healed, set_up, tear_down),
         cmocka_unit_test_setup_teardown(bad_lines_are_counted_and_named, set_up, tear_down),
         cmocka_unit_test_setup_teardown(shards_and_limits_choose_requests, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(status_and_dump_say_what_is_there, set_up, tear_down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
