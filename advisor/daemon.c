@@ -76,6 +76,7 @@ run(void *arg)
 
     while (!atomic_load(&daemon->stopping))
         advisor_engine_step(daemon->engine, STEP_WAIT_MS);
+    advisor_engine_step(daemon->engine, 0); /* what was changed in the last moment */
     advisor_engine_flush(daemon->engine);
     return NULL;
 }

@@ -195,8 +195,8 @@ collides(const struct advisor_store_block *block, const struct advisor_op *op)
            (block->parent != op->parent || block->position != op->position);
 }
 
-/* The place holds shards of before, which a sweep that is under way will not find any more once this
- * store has renewed the place: they go now. */
+/* The place holds shards of before, which a sweep that is under way will not find any more once
+ * this store has renewed the place: they go now. */
 static enum kvt_err
 renew(struct advisor_group *group, const struct advisor_txn *txn, const struct advisor_op *op,
       struct advisor_store_place *place)

@@ -345,9 +345,14 @@ advisor_planner_load(struct advisor_planner *planner, const struct advisor_txn *
 }
 
 bool
-advisor_planner_dirty(const struct advisor_planner *planner)
+advisor_planner_dirty(struct advisor_planner *planner)
 {
-    if (planner->epoch_dirty || planner->forget_count > 0)
+    bool mode_dirty;
+
+    (void)pthread_mutex_lock(&planner->shared.lock);
+    mode_dirty = planner->shared.mode_dirty;
+    (void)pthread_mutex_unlock(&planner->shared.lock);
+    if (mode_dirty || planner->epoch_dirty || planner->forget_count > 0)
         return true;
     for (size_t i = 0; i < planner->order_count; i++)
         if (planner->orders[i]->dirty)
@@ -362,7 +367,6 @@ enum kvt_err
 advisor_planner_save(struct advisor_planner *planner, const struct advisor_txn *txn)
 {
     enum kvt_err rc = advisor_planner_save_orders(planner, txn);
-    uint64_t mode;
     bool mode_dirty;
 
     for (uint32_t i = 0; i < planner->gateway_count && rc == KVT_OK; i++)
@@ -371,11 +375,11 @@ advisor_planner_save(struct advisor_planner *planner, const struct advisor_txn *
     if (rc == KVT_OK && planner->epoch_dirty)
         rc = advisor_store_put_number(txn, ADVISOR_META_EPOCH, planner->epoch);
     (void)pthread_mutex_lock(&planner->shared.lock);
-    mode = (uint64_t)planner->shared.mode + 1;
+    planner->written_mode = planner->shared.mode;
     mode_dirty = planner->shared.mode_dirty;
     (void)pthread_mutex_unlock(&planner->shared.lock);
     if (rc == KVT_OK && mode_dirty)
-        rc = advisor_store_put_number(txn, ADVISOR_META_MODE, mode);
+        rc = advisor_store_put_number(txn, ADVISOR_META_MODE, (uint64_t)planner->written_mode + 1);
     return rc;
 }
 
@@ -386,6 +390,10 @@ advisor_planner_saved(struct advisor_planner *planner)
 
     advisor_planner_saved_orders(planner);
     planner->epoch_dirty = false;
+    (void)pthread_mutex_lock(&planner->shared.lock);
+    if (planner->shared.mode == planner->written_mode) /* else it changed again meanwhile */
+        planner->shared.mode_dirty = false;
+    (void)pthread_mutex_unlock(&planner->shared.lock);
     for (uint32_t i = 0; i < planner->gateway_count; i++)
         planner->gateways[i].dirty = false;
     for (uint32_t i = 0; i < planner->tier_count; i++)

@@ -59,7 +59,7 @@ void advisor_planner_free(struct advisor_planner *planner);
 KVT_NODISCARD enum kvt_err advisor_planner_load(struct advisor_planner *planner,
                                                 const struct advisor_txn *txn,
                                                 const struct advisor_names *names, uint64_t now_ms);
-bool advisor_planner_dirty(const struct advisor_planner *planner);
+bool advisor_planner_dirty(struct advisor_planner *planner);
 KVT_NODISCARD enum kvt_err advisor_planner_save(struct advisor_planner *planner,
                                                 const struct advisor_txn *txn);
 void advisor_planner_saved(struct advisor_planner *planner);

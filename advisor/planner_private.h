@@ -87,6 +87,7 @@ struct advisor_planner {
     uint64_t epoch;
     uint64_t next_id;
     bool epoch_dirty;
+    enum advisor_mode written_mode; /* with the last save */
 
     struct {
         pthread_mutex_t lock; /* guards this struct, and nothing outside it */

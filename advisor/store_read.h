@@ -1,0 +1,61 @@
+/*
+ * advisor/store_read.h -- the durable index without the advisor.
+ *
+ * Why: the CLI must be able to look when the advisor is down; and beside a running one it may, in
+ * read transactions of at most a page.
+ *
+ * Ownership: the reader owns its view of the store.
+ * Threads:   none; one owner.
+ * Limits:    opens read-only: it never creates, repairs or changes anything.
+ */
+#ifndef ADVISOR_STORE_READ_H
+#define ADVISOR_STORE_READ_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "advisor/find.h"
+#include "advisor/store.h"
+
+struct advisor_store_reader;
+
+/** `path` is the advisor's state.dir.  KVT_NOTFOUND: there is no index. */
+KVT_NODISCARD enum kvt_err advisor_store_read_open(struct advisor_store_reader **out,
+                                                   const char *path, struct kvt_error *err);
+void advisor_store_read_close(struct advisor_store_reader *reader);
+
+/** For advisor_find_matches(), _masks(), _block() and _rows(); valid until the reader is closed. */
+const struct advisor_finder *advisor_store_read_finder(const struct advisor_store_reader *reader);
+
+struct advisor_store_stats {
+    uint64_t blocks;
+    uint64_t places;
+    uint64_t holders;
+    uint64_t namespaces;
+    uint64_t publishers;
+    uint64_t db_bytes;
+    uint64_t db_max_bytes;
+    uint64_t committed_seq;
+    uint64_t epoch;
+};
+
+struct advisor_store_holder_stats {
+    struct index_holder holder;
+    uint64_t blocks;
+    uint64_t bytes;
+};
+
+/**
+ * Count everything: one pass over the index, a page a transaction.
+ *
+ * @param[out] holders  made (kvt_free() it), stats->holders rows
+ */
+KVT_NODISCARD enum kvt_err advisor_store_read_stats(struct advisor_store_reader *reader,
+                                                    struct advisor_store_stats *stats,
+                                                    struct advisor_store_holder_stats **holders);
+
+/** Orders, newest first; as advisor_store_orders(). */
+KVT_NODISCARD enum kvt_err advisor_store_read_orders(struct advisor_store_reader *reader,
+                                                     advisor_store_order_fn *callback, void *arg);
+
+#endif /* ADVISOR_STORE_READ_H */

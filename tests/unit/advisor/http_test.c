@@ -1,0 +1,289 @@
+/*
+ * What is tested: the admin interface of a whole advisor, while NATS is away.
+ * How: the daemon in this process on a free port; real HTTP; bodies good and bad.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "advisor/daemon.h"
+#include "base/alloc.h"
+#include "base/fetch.h"
+#include "base/json.h"
+
+#include "tests/support/seed.h"
+
+#define TOKEN "test-token-0123456789"
+
+struct scene {
+    char folder[256];
+    struct advisor_daemon *daemon;
+    struct kvt_buffer answer;
+    unsigned status;
+};
+
+static struct advisor_settings
+settings_of(const struct scene *scene)
+{
+    return (struct advisor_settings){
+        .state_dir = scene->folder,
+        .db_max = 16u << 20,
+        .index_max = 16u << 20,
+        .commit_max_wait_ms = 200,
+        .silent_after_ms = 10000,
+        .gone_after_ms = 30000,
+        .mode = ADVISOR_MODE_OBSERVE,
+        .ordering = "lru",
+        .hot_start_ppm = 850000,
+        .hot_stop_ppm = 700000,
+        .cold_start_ppm = 950000,
+        .cold_stop_ppm = 900000,
+        .promote_after = 2,
+        .plan_interval_ms = 1000,
+        .order_expiry_ms = 60000,
+        .admin_bind = "127.0.0.1",
+        .admin_token = TOKEN,
+        .ports_file = "",
+        .bus = {.url = "nats://127.0.0.1:1", /* nobody is there */
+                .name = "test",
+                .user_file = "",
+                .token_file = "",
+                .creds_file = "",
+                .ca_file = ""},
+    };
+}
+
+static void
+begin(struct scene *scene)
+{
+    struct advisor_settings settings;
+    struct kvt_error err;
+
+    memset(scene, 0, sizeof(*scene));
+    (void)test_folder_make(scene->folder, sizeof(scene->folder));
+    settings = settings_of(scene);
+    assert_int_equal(advisor_daemon_open(&scene->daemon, &settings, &err), KVT_OK);
+    kvt_buffer_init(&scene->answer, 1u << 20);
+}
+
+static void
+end(struct scene *scene)
+{
+    kvt_buffer_release(&scene->answer);
+    advisor_daemon_close(scene->daemon);
+    test_folder_remove(scene->folder);
+}
+
+static const char *
+ask(struct scene *scene, const char *path, const char *body, const char *token)
+{
+    char url[256];
+    const struct kvt_fetch fetch = {.method = body == NULL ? "GET" : "POST",
+                                    .url = url,
+                                    .token = token,
+                                    .body = body,
+                                    .body_size = body == NULL ? 0 : strlen(body)};
+
+    (void)snprintf(url, sizeof(url), "http://127.0.0.1:%u%s", advisor_daemon_port(scene->daemon),
+                   path);
+    kvt_buffer_clear(&scene->answer);
+    assert_int_equal(kvt_fetch(&fetch, &scene->status, &scene->answer, NULL), KVT_OK);
+    return kvt_buffer_text(&scene->answer);
+}
+
+static void
+assert_json(struct scene *scene, const char *path)
+{
+    const char *text = ask(scene, path, NULL, NULL);
+    struct json_object *json;
+
+    assert_int_equal(scene->status, 200);
+    assert_int_equal(kvt_json_parse(&json, text, strlen(text), path, NULL), KVT_OK);
+    json_object_put(json);
+}
+
+static void
+says_what_is_wrong(void **state)
+{
+    struct scene scene;
+
+    (void)state;
+    begin(&scene);
+    assert_non_null(strstr(ask(&scene, "/readyz?verbose", NULL, NULL), "nats"));
+    assert_int_equal(scene.status, 503);
+    (void)ask(&scene, "/livez", NULL, NULL);
+    assert_int_equal(scene.status, 200);
+    assert_non_null(strstr(ask(&scene, "/v1/status", NULL, NULL), "\"connected\":false"));
+    assert_non_null(strstr(ask(&scene, "/metrics", NULL, NULL), "kvtier_advisor_gaps_total 0"));
+    end(&scene);
+}
+
+static void
+pages_are_json(void **state)
+{
+    static const char *const paths[] = {
+        "/v1/status", "/v1/publishers",     "/v1/index/stats", "/v1/index/dump",
+        "/v1/orders", "/v1/orders?limit=5", "/v1/policy",
+    };
+    struct scene scene;
+
+    (void)state;
+    begin(&scene);
+    for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++)
+        assert_json(&scene, paths[i]);
+    end(&scene);
+}
+
+static void
+bad_questions_are_answered(void **state)
+{
+    static const struct {
+        const char *path;
+        const char *body;
+        unsigned status;
+        const char *says;
+    } table[] = {
+        {"/v1/find_matches", "", 400, "body"},
+        {"/v1/find_matches", "{", 400, "body:1:"},
+        {"/v1/find_matches", "[]", 400, "hashes"},
+        {"/v1/find_matches", "{\"hashes\":1}", 400, "hashes"},
+        {"/v1/find_matches", "{\"namespace\":3,\"hashes\":[]}", 400, "namespace"},
+        {"/v1/find_matches", "{\"hashes\":[\"0000000000000001\",\"x\"]}", 400, "hashes[1]"},
+        {"/v1/match", "{\"hashes\":[null]}", 400, "hashes[0]"},
+        {"/v1/match", "{\"hashes\":[]}", 200, "\"blocks\":[]"},
+        {"/v1/match", "{\"namespace\":\"never seen\",\"hashes\":[\"00000000000000ff\"]}", 200,
+         "{\"hash\":\"00000000000000ff\",\"tiers\":[]}"},
+        {"/v1/find_matches", "{\"namespace\":\"\",\"hashes\":[\"00000000000000ff\"]}", 200,
+         "\"matches\":[]"},
+        {"/v1/blocks/zz", NULL, 400, "no hash"},
+        {"/v1/blocks/", NULL, 400, "no hash"},
+        {"/v1/blocks/00000000000000ff?namespace=a", NULL, 404, "NOTFOUND"},
+        {"/v1/orders?limit=x", NULL, 400, "limit"},
+        {"/v1/orders?limit=99999999", NULL, 400, "limit"},
+        {"/v1/index/dump?cursor=-1", NULL, 400, "cursor"},
+        {"/v1/nothing", NULL, 404, "NOTFOUND"},
+    };
+    struct scene scene;
+
+    (void)state;
+    begin(&scene);
+    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+        const char *text = ask(&scene, table[i].path, table[i].body, NULL);
+
+        if (scene.status != table[i].status || strstr(text, table[i].says) == NULL)
+            fail_msg("%s %s: %u %s", table[i].path, table[i].body == NULL ? "" : table[i].body,
+                     scene.status, text);
+    }
+    end(&scene);
+}
+
+static void
+mode_needs_the_token(void **state)
+{
+    struct scene scene;
+
+    (void)state;
+    begin(&scene);
+    (void)ask(&scene, "/v1/policy/mode", "{\"mode\":\"off\"}", NULL);
+    assert_int_equal(scene.status, 401);
+    (void)ask(&scene, "/v1/policy/mode", "{\"mode\":\"off\"}", "test-token-0123456780");
+    assert_int_equal(scene.status, 401);
+    (void)ask(&scene, "/v1/policy/mode", "{\"mode\":\"on\"}", TOKEN);
+    assert_int_equal(scene.status, 400);
+    /* Without a key to sign with, nothing can be enforced. */
+    (void)ask(&scene, "/v1/policy/mode", "{\"mode\":\"enforce\"}", TOKEN);
+    assert_int_equal(scene.status, 409);
+    assert_non_null(strstr(ask(&scene, "/v1/policy", NULL, NULL), "\"mode\":\"observe\""));
+    (void)ask(&scene, "/v1/policy/mode", "{\"mode\":\"off\"}", TOKEN);
+    assert_int_equal(scene.status, 200);
+    assert_non_null(strstr(ask(&scene, "/v1/policy", NULL, NULL), "\"mode\":\"off\""));
+    end(&scene);
+}
+
+/* A mode set at run time holds over a restart. */
+static void
+mode_is_remembered(void **state)
+{
+    struct advisor_settings settings;
+    struct scene scene;
+
+    (void)state;
+    begin(&scene);
+    (void)ask(&scene, "/v1/policy/mode", "{\"mode\":\"off\"}", TOKEN);
+    advisor_daemon_close(scene.daemon);
+    settings = settings_of(&scene);
+    assert_int_equal(advisor_daemon_open(&scene.daemon, &settings, NULL), KVT_OK);
+    assert_non_null(strstr(ask(&scene, "/v1/policy", NULL, NULL), "\"mode\":\"off\""));
+    end(&scene);
+}
+
+static void
+wrong_settings_are_errors(void **state)
+{
+    struct advisor_settings settings;
+    struct advisor_daemon *second;
+    struct kvt_error err;
+    struct scene scene;
+    char folder[256];
+
+    (void)state;
+    begin(&scene);
+    settings = settings_of(&scene);
+    settings.state_dir = test_folder_make(folder, sizeof(folder));
+    settings.admin_port = advisor_daemon_port(scene.daemon);
+    assert_int_equal(advisor_daemon_open(&second, &settings, &err), KVT_BUSY);
+    assert_null(second);
+    settings.admin_port = 0;
+    settings.ordering = "fifo?";
+    assert_int_equal(advisor_daemon_open(&second, &settings, &err), KVT_INVALID);
+    settings.ordering = "lru";
+    settings.hot_stop_ppm = 900000;
+    assert_int_equal(advisor_daemon_open(&second, &settings, &err), KVT_INVALID);
+    settings.hot_stop_ppm = 700000;
+    settings.state_dir = "/proc/kvtier";
+    assert_int_not_equal(advisor_daemon_open(&second, &settings, &err), KVT_OK);
+    test_folder_remove(folder);
+    end(&scene);
+}
+
+static void
+keys_as_text(void **state)
+{
+    struct wire_order_key key;
+    struct kvt_error err;
+    char text[200];
+
+    (void)state;
+    assert_int_equal(advisor_daemon_key("0123456789abcde", &key, &err), KVT_INVALID);
+    assert_int_equal(advisor_daemon_key("0123456789abcdef", &key, &err), KVT_OK);
+    assert_int_equal(key.size, 16); /* too short for hex: taken as it is */
+    assert_int_equal(advisor_daemon_key("000102030405060708090A0b0c0d0eff", &key, &err), KVT_OK);
+    assert_int_equal(key.size, 16);
+    assert_int_equal(key.bytes[10], 10);
+    assert_int_equal(key.bytes[15], 255);
+    memset(text, 'z', sizeof(text));
+    text[64] = '\0';
+    assert_int_equal(advisor_daemon_key(text, &key, &err), KVT_OK);
+    memset(text, 'z', 65);
+    text[65] = '\0';
+    assert_int_equal(advisor_daemon_key(text, &key, &err), KVT_INVALID);
+    memset(text, 'a', 128);
+    text[128] = '\0';
+    assert_int_equal(advisor_daemon_key(text, &key, &err), KVT_OK);
+    assert_int_equal(key.size, 64);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(says_what_is_wrong),
+        cmocka_unit_test(pages_are_json),
+        cmocka_unit_test(bad_questions_are_answered),
+        cmocka_unit_test(mode_needs_the_token),
+        cmocka_unit_test(mode_is_remembered),
+        cmocka_unit_test(wrong_settings_are_errors),
+        cmocka_unit_test(keys_as_text),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
