@@ -219,7 +219,7 @@ reserve(struct g4_volume *volume, struct g4_request *request, uint64_t size)
                          request->body_size, before, volume->bytes_max);
 }
 
-/* Never below zero: a damaged file whose key nobody could tell was not counted when it was found. */
+/* Never below zero: a damaged file whose key nobody could tell was not counted when found. */
 static void
 take_off(_Atomic uint64_t *counter, uint64_t amount)
 {
@@ -260,8 +260,8 @@ make_room(struct g4_volume *volume, struct g4_request *request, const struct fou
     return count < G4_TREE_ENTRIES_MAX ? KVT_OK : say(request, KVT_FULL);
 }
 
-/* The caller will take "already there" for "stored": so it must be as durable as if we had stored it,
- * though whoever linked it may not have come to sync the folder yet. */
+/* The caller will take "already there" for "stored": so it must be as durable as if we had
+ * stored it, though whoever linked it may not have come to sync the folder yet. */
 static enum kvt_err
 already_there(struct g4_request *request, const struct found *found)
 {
