@@ -1,0 +1,202 @@
+/*
+ * What is tested: gateway/orders.h without a bus: what is refused, what an order does to blocks of
+ * several shards, that it may come twice, and settings' reading of its key.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "g4/check.h"
+#include "gateway/orders.h"
+#include "gateway/settings.h"
+
+#include "tests/unit/gateway/support.h"
+
+enum { SIZE = 1000, BLOCKS = 4, RANKS = 2 };
+
+static const struct kvt_order plain = {.gateway = "gw0",
+                                       .namespace_ = TEST_NAMESPACE,
+                                       .epoch = 5,
+                                       .id = 1,
+                                       .issued_ms = 1000,
+                                       .expires_ms = 2000,
+                                       .verb = KVT_ORDER_DEMOTE};
+
+static void
+refusals(void **state)
+{
+    struct test_gateway g;
+    struct kvt_order order;
+    struct kvt_error err;
+
+    (void)state;
+    test_gateway_open(&g, 1u << 20, 0);
+    order = plain;
+    assert_int_equal(gateway_orders_accept(g.vault, &order, 1999, &err), KVT_OK);
+    assert_int_equal(gateway_orders_accept(g.vault, &order, 1999, &err), KVT_OK); /* twice */
+    assert_int_equal(gateway_orders_accept(g.vault, &order, 2000, &err), KVT_TIMEOUT);
+    (void)snprintf(order.gateway, sizeof(order.gateway), "gw1");
+    assert_int_equal(gateway_orders_accept(g.vault, &order, 1500, &err), KVT_DENIED);
+    order = plain;
+    order.verb = KVT_ORDER_NONE;
+    assert_int_equal(gateway_orders_accept(g.vault, &order, 1500, &err), KVT_INVALID);
+    order = plain;
+    order.epoch = 0;
+    assert_int_equal(gateway_orders_accept(g.vault, &order, 1500, &err), KVT_INVALID);
+    /* An order that is refused for another reason must not raise the epoch. */
+    order = plain;
+    order.epoch = 9;
+    assert_int_equal(gateway_orders_accept(g.vault, &order, 2000, &err), KVT_TIMEOUT);
+    assert_int_equal(gateway_orders_accept(g.vault, &plain, 1500, &err), KVT_OK);
+    order.epoch = 6;
+    assert_int_equal(gateway_orders_accept(g.vault, &order, 1500, &err), KVT_OK);
+    assert_int_equal(gateway_orders_accept(g.vault, &plain, 1500, &err), KVT_DENIED);
+    test_gateway_reopen(&g); /* the epoch is not forgotten */
+    assert_int_equal(gateway_orders_accept(g.vault, &plain, 1500, &err), KVT_DENIED);
+    test_gateway_close(&g);
+}
+
+static struct kvt_block_id
+block_of(uint32_t number)
+{
+    return (struct kvt_block_id){
+        .hash = 100 + number, .parent = number == 0 ? 0 : 99 + number, .position = number};
+}
+
+static const char *
+key_of(char out[G4_KEY_MAX], uint32_t number, uint32_t rank)
+{
+    const struct kvt_block_id block = block_of(number);
+
+    assert_int_equal(g4_key_format(out, G4_KEY_MAX, G4_KEY_KVBM_B, TEST_NAMESPACE, rank, &block),
+                     KVT_OK);
+    return out;
+}
+
+static void
+store_all(struct test_gateway *g)
+{
+    for (uint32_t i = 0; i < BLOCKS * RANKS; i++) {
+        char key[G4_KEY_MAX];
+        uint8_t body[SIZE];
+        struct gateway_put_item item = {
+            .key = key_of(key, i / RANKS, i % RANKS), .body = body, .size = SIZE};
+
+        test_gateway_fill(body, SIZE, i);
+        item.crc32c = g4_check_crc32c(body, SIZE);
+        gateway_put_blocks(g->vault, &item, 1);
+        assert_int_equal(item.status, KVT_OK);
+    }
+}
+
+static unsigned
+tiers_of(struct test_gateway *g, uint32_t number, uint32_t rank)
+{
+    struct gateway_record record;
+    char key[G4_KEY_MAX];
+
+    return gateway_catalog_get(g->vault->catalog, key_of(key, number, rank), &record) == KVT_OK
+               ? record.tiers
+               : 0;
+}
+
+static struct kvt_order_result
+execute(struct test_gateway *g, enum kvt_order_verb verb, struct kvt_order_item *items,
+        uint32_t count)
+{
+    struct kvt_order order = plain;
+    struct kvt_order_result result;
+
+    order.verb = verb;
+    order.items = items;
+    order.item_count = count;
+    gateway_orders_execute(g->vault, &order, &result, NULL, NULL);
+    assert_int_equal(result.code, KVT_OK);
+    assert_int_equal(result.done + result.failed, count);
+    return result;
+}
+
+static void
+orders_change_what_they_name(void **state)
+{
+    struct kvt_order_item items[2] = {{.block = block_of(1), .ranks = 3},
+                                      {.block = block_of(2), .ranks = 1}};
+    struct kvt_order_result result;
+    struct test_gateway g;
+
+    (void)state;
+    test_gateway_open(&g, 1u << 20, 0);
+    store_all(&g);
+    items[1].block.parent = 0; /* the advisor may not know the parent */
+    for (int again = 0; again < 2; again++) {
+        result = execute(&g, KVT_ORDER_DEMOTE, items, 2);
+        assert_int_equal(result.done, 2);
+        assert_int_equal(result.bytes_moved, again == 0 ? 3 * SIZE : 0);
+        assert_int_equal(tiers_of(&g, 1, 0), GATEWAY_COLD);
+        assert_int_equal(tiers_of(&g, 1, 1), GATEWAY_COLD);
+        assert_int_equal(tiers_of(&g, 2, 0), GATEWAY_COLD);
+        assert_int_equal(tiers_of(&g, 2, 1), GATEWAY_HOT | GATEWAY_COLD);
+        assert_int_equal(tiers_of(&g, 0, 0), GATEWAY_HOT | GATEWAY_COLD);
+    }
+    result = execute(&g, KVT_ORDER_PROMOTE, items, 2);
+    assert_int_equal(result.done, 2);
+    assert_int_equal(tiers_of(&g, 1, 1), GATEWAY_HOT | GATEWAY_COLD);
+    for (int again = 0; again < 2; again++) {
+        result = execute(&g, KVT_ORDER_DELETE, items, 1);
+        assert_int_equal(result.done, 1);
+        assert_int_equal(tiers_of(&g, 1, 0), 0);
+        assert_int_equal(tiers_of(&g, 1, 1), 0);
+        assert_int_equal(tiers_of(&g, 2, 0), GATEWAY_HOT | GATEWAY_COLD);
+    }
+    result = execute(&g, KVT_ORDER_PROMOTE, items, 1); /* it is gone */
+    assert_int_equal(result.failed, 1);
+    assert_string_not_equal(result.text, "");
+    test_gateway_close(&g);
+}
+
+/* Another parent is another block, and position 0 has none. */
+static void
+identity_is_respected(void **state)
+{
+    struct kvt_order_item items[2] = {{.block = block_of(1), .ranks = 1},
+                                      {.block = block_of(0), .ranks = 1}};
+    struct test_gateway g;
+
+    (void)state;
+    test_gateway_open(&g, 1u << 20, 0);
+    store_all(&g);
+    items[0].block.parent = 0xabcdef;
+    (void)execute(&g, KVT_ORDER_DELETE, items, 2);
+    assert_int_equal(tiers_of(&g, 1, 0), GATEWAY_HOT | GATEWAY_COLD);
+    assert_int_equal(tiers_of(&g, 0, 0), 0);
+    assert_int_equal(tiers_of(&g, 0, 1), GATEWAY_HOT | GATEWAY_COLD);
+    test_gateway_close(&g);
+}
+
+static void
+keys_as_text(void **state)
+{
+    struct wire_order_key key;
+    struct kvt_error err;
+
+    (void)state;
+    assert_int_equal(gateway_settings_order_key(&key, "short", &err), KVT_INVALID);
+    assert_int_equal(gateway_settings_order_key(&key, "sixteen bytes...", &err), KVT_OK);
+    assert_int_equal(key.size, 16);
+    assert_int_equal(gateway_settings_order_key(&key, "000102030405060708090a0b0c0d0e0f", &err),
+                     KVT_OK);
+    assert_int_equal(key.size, 16);
+    assert_int_equal(key.bytes[15], 15);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(refusals),
+        cmocka_unit_test(orders_change_what_they_name),
+        cmocka_unit_test(identity_is_respected),
+        cmocka_unit_test(keys_as_text),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
