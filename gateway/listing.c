@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/buffer.h"
+#include "base/parse.h"
 
 enum { ROWS_MAX = 1000, HEX_MAX = 2 * (G4_TOKEN_MAX + G4_KEY_MAX) + 1 };
 
@@ -141,12 +142,11 @@ read_arguments(struct listing *listing, const struct gateway_request *request)
         return GATEWAY_FAULT_INVALID_ARGUMENT;
     listing->max_keys = ROWS_MAX;
     if (gateway_target_query(target, "max-keys", text, sizeof(text)) == KVT_OK) {
-        unsigned long wanted;
-        int used = 0;
+        uint64_t wanted;
 
-        if (sscanf(text, "%9lu%n", &wanted, &used) != 1 || text[used] != '\0')
+        if (kvt_parse_u64(text, &wanted) != KVT_OK)
             return GATEWAY_FAULT_INVALID_ARGUMENT;
-        listing->max_keys = wanted < ROWS_MAX ? wanted : ROWS_MAX;
+        listing->max_keys = wanted < ROWS_MAX ? (size_t)wanted : ROWS_MAX;
     }
     return GATEWAY_FAULT_NONE;
 }

@@ -1,0 +1,341 @@
+/*
+ * What is tested: gateway/s3.h and listing.h: what requests mean, without HTTP: status, fields and
+ * bytes of objects, ranges, conditions, subresources, listings page by page against a model.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "gateway/s3.h"
+
+#include "tests/unit/gateway/support.h"
+
+enum { SIZE = 1000, LISTED = 40 };
+
+struct fixture {
+    struct test_gateway gateway;
+    struct gateway_budget budget;
+    struct gateway_s3 s3;
+};
+
+static int
+set_up(void **state)
+{
+    struct fixture *f = kvt_calloc(1, sizeof(*f));
+
+    test_gateway_open(&f->gateway, 1u << 20, 0);
+    f->budget.max = 1u << 20;
+    f->s3 = (struct gateway_s3){.vault = f->gateway.vault,
+                                .budget = &f->budget,
+                                .bucket = "kvtier",
+                                .region = "eu-1",
+                                .batch_max = 1u << 20};
+    *state = f;
+    return 0;
+}
+
+static int
+tear_down(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_int_equal(atomic_load(&f->budget.used), 0); /* every request gave back what it took */
+    test_gateway_close(&f->gateway);
+    kvt_free(f);
+    return 0;
+}
+
+static struct gateway_request *
+ask(struct fixture *f, const char *method, const char *raw, const void *body, size_t size,
+    const char *header, const char *value)
+{
+    struct gateway_request *request = kvt_calloc(1, sizeof(*request));
+
+    kvt_buffer_init(&request->answer, 4u << 20);
+    kvt_buffer_init(&request->body, 1u << 20);
+    (void)snprintf(request->method, sizeof(request->method), "%s", method);
+    request->raw = kvt_strdup(raw);
+    request->status = 200;
+    assert_int_equal(gateway_target_parse(request->raw, &request->target, NULL), KVT_OK);
+    if (size > 0)
+        kvt_buffer_append(&request->body, body, size);
+    if (header != NULL)
+        assert_int_equal(gateway_request_header_add(request, header, value), KVT_OK);
+    gateway_s3_handle(&f->s3, request);
+    return request;
+}
+
+static const char *
+field(const struct gateway_request *request, const char *name)
+{
+    for (size_t i = 0; i < request->field_count; i++)
+        if (strcmp(request->fields[i].name, name) == 0)
+            return request->fields[i].value;
+    return "";
+}
+
+/* Status only. */
+static unsigned
+status(struct fixture *f, const char *method, const char *raw, const char *body, const char *header,
+       const char *value)
+{
+    struct gateway_request *request = ask(f, method, raw, body, strlen(body), header, value);
+    const unsigned result = request->status;
+
+    gateway_request_release(request, &f->budget);
+    return result;
+}
+
+static void
+objects(void **state)
+{
+    struct fixture *f = *state;
+    struct gateway_request *request;
+    char key[G4_KEY_MAX];
+    char raw[G4_KEY_MAX + 16];
+    char etag[100];
+    uint8_t body[SIZE];
+
+    (void)snprintf(raw, sizeof(raw), "/kvtier/%s", test_gateway_key(key, 1));
+    test_gateway_fill(body, SIZE, 1);
+    request = ask(f, "PUT", raw, body, SIZE, NULL, NULL);
+    assert_int_equal(request->status, 200);
+    (void)snprintf(etag, sizeof(etag), "%s", field(request, "ETag"));
+    assert_true(etag[0] == '"');
+    gateway_request_release(request, &f->budget);
+
+    request = ask(f, "GET", raw, NULL, 0, NULL, NULL);
+    assert_int_equal(request->status, 200);
+    assert_int_equal(request->body_size, SIZE);
+    assert_memory_equal(request->answer.data, body, SIZE);
+    assert_string_equal(field(request, "ETag"), etag);
+    assert_string_equal(field(request, "x-amz-meta-kvt-length"), "1000");
+    gateway_request_release(request, &f->budget);
+
+    request = ask(f, "HEAD", raw, NULL, 0, NULL, NULL);
+    assert_int_equal(request->status, 200);
+    assert_true(request->head_only);
+    assert_int_equal(request->length, SIZE);
+    gateway_request_release(request, &f->budget);
+
+    assert_int_equal(status(f, "PUT", raw, "other", NULL, NULL), 412);
+    assert_int_equal(status(f, "GET", raw, "", "If-Match", etag), 200);
+    assert_int_equal(status(f, "GET", raw, "", "If-Match", "\"x\""), 412);
+    assert_int_equal(status(f, "GET", raw, "", "If-None-Match", etag), 304);
+    assert_int_equal(status(f, "GET", raw, "", "If-None-Match", "\"x\", \"y\""), 200);
+    assert_int_equal(status(f, "PUT", raw, "", "x-amz-copy-source", "/kvtier/x"), 501);
+    assert_int_equal(status(f, "DELETE", raw, "", "If-Match", etag), 501);
+    assert_int_equal(status(f, "POST", raw, "", NULL, NULL), 405);
+    assert_int_equal(status(f, "DELETE", raw, "", NULL, NULL), 204);
+    assert_int_equal(status(f, "GET", raw, "", NULL, NULL), 404);
+    assert_int_equal(status(f, "DELETE", raw, "", NULL, NULL), 204);
+}
+
+static void
+ranges(void **state)
+{
+    struct fixture *f = *state;
+    static const struct {
+        const char *range;
+        unsigned status;
+        const char *body;
+    } rows[] = {
+        {"bytes=0-3", 206, "0123"},
+        {"bytes=6-", 206, "6789"},
+        {"bytes=-2", 206, "89"},
+        {"bytes=8-99", 206, "89"},
+        {"bytes=-99", 206, "0123456789"},
+        {"bytes=9-9", 206, "9"},
+        {"bytes=10-", 416, NULL},
+        {"bytes=10-11", 416, NULL},
+        {"bytes=-0", 416, NULL},
+        {"bytes=5-4", 200, NULL},
+        {"bytes=a-b", 200, NULL},
+        {"lines=0-1", 200, NULL},
+        {"bytes=0-1,3-4", 200, NULL},
+        {"bytes=", 200, NULL},
+        {"", 200, NULL},
+    };
+
+    assert_int_equal(status(f, "PUT", "/kvtier/digits", "0123456789", NULL, NULL), 200);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct gateway_request *request =
+            ask(f, "GET", "/kvtier/digits", NULL, 0, "Range", rows[i].range);
+
+        assert_int_equal(request->status, rows[i].status);
+        if (rows[i].body != NULL) {
+            assert_int_equal(request->body_size, strlen(rows[i].body));
+            assert_memory_equal(request->answer.data + request->body_from, rows[i].body,
+                                request->body_size);
+        }
+        gateway_request_release(request, &f->budget);
+    }
+}
+
+static void
+what_is_not_offered(void **state)
+{
+    struct fixture *f = *state;
+    struct gateway_request *request;
+
+    assert_int_equal(status(f, "PUT", "/kvtier/k?acl", "", NULL, NULL), 501);
+    assert_int_equal(status(f, "PUT", "/kvtier/k?partNumber=1&uploadId=2", "x", NULL, NULL), 501);
+    assert_int_equal(status(f, "GET", "/kvtier/k", "", NULL, NULL), 404); /* nothing was written */
+    assert_int_equal(status(f, "GET", "/kvtier?policy", "", NULL, NULL), 501);
+    assert_int_equal(status(f, "POST", "/kvtier?delete", "", NULL, NULL), 501);
+    assert_int_equal(status(f, "DELETE", "/kvtier", "", NULL, NULL), 501);
+    assert_int_equal(status(f, "PUT", "/kvtier", "", NULL, NULL), 409);
+    assert_int_equal(status(f, "GET", "/other/k", "", NULL, NULL), 404);
+    assert_int_equal(status(f, "GET", "/_kvtier/v1/nope/kvtier", "", NULL, NULL), 501);
+    assert_int_equal(status(f, "POST", "/_kvtier/v1/has/other", "", NULL, NULL), 404);
+    assert_int_equal(status(f, "GET", "/_kvtier/v1/has/kvtier", "", NULL, NULL), 405);
+    assert_int_equal(status(f, "POST", "/_kvtier/v1/has/kvtier", "xx", NULL, NULL), 400);
+    assert_int_equal(status(f, "HEAD", "/kvtier", "", NULL, NULL), 200);
+    request = ask(f, "GET", "/kvtier/?location=", NULL, 0, NULL, NULL);
+    assert_non_null(strstr(kvt_buffer_text(&request->answer), ">eu-1<"));
+    gateway_request_release(request, &f->budget);
+    request = ask(f, "GET", "/kvtier/x", NULL, 0, "x-amz-content-sha256",
+                  "STREAMING-AWS4-HMAC-SHA256-PAYLOAD");
+    assert_int_equal(gateway_s3_admit(&f->s3, request, 0), GATEWAY_FAULT_NOT_IMPLEMENTED);
+    gateway_request_release(request, &f->budget);
+    request = ask(f, "GET", "/kvtier/x", NULL, 0, NULL, NULL);
+    assert_int_equal(gateway_s3_admit(&f->s3, request, f->s3.batch_max), GATEWAY_FAULT_NONE);
+    assert_int_equal(gateway_s3_admit(&f->s3, request, f->s3.batch_max + 1),
+                     GATEWAY_FAULT_TOO_LARGE);
+    gateway_request_release(request, &f->budget);
+}
+
+static void
+memory_is_asked_for_first(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_int_equal(status(f, "PUT", "/kvtier/digits", "0123456789", NULL, NULL), 200);
+    f->budget.max = 9;
+    assert_int_equal(status(f, "GET", "/kvtier/digits", "", NULL, NULL), 503);
+    f->budget.max = 10;
+    assert_int_equal(status(f, "GET", "/kvtier/digits", "", NULL, NULL), 200);
+}
+
+/* The text between the tags, behind `at`; moves `at` on.  NULL: none. */
+static const char *
+element(const char **at, const char *open, char *out, size_t size)
+{
+    const char *start = strstr(*at, open);
+
+    if (start == NULL)
+        return NULL;
+    start += strlen(open);
+    (void)snprintf(out, size, "%.*s", (int)strcspn(start, "<"), start);
+    *at = start;
+    return out;
+}
+
+static void
+listings(void **state)
+{
+    struct fixture *f = *state;
+    char token[2048] = "";
+    char raw[4096];
+    char text[2048];
+    char last[64] = "";
+    const char *at;
+    unsigned found = 0;
+    unsigned pages = 0;
+
+    for (unsigned i = 0; i < LISTED; i++) {
+        (void)snprintf(raw, sizeof(raw), "/kvtier/d%u/f%%26%02u", i % 4, i);
+        assert_int_equal(status(f, "PUT", raw, "x", NULL, NULL), 200);
+    }
+    do {
+        struct gateway_request *request;
+
+        (void)snprintf(raw, sizeof(raw), "/kvtier?list-type=2&max-keys=7&encoding-type=url%s%s",
+                       token[0] == '\0' ? "" : "&continuation-token=", token);
+        request = ask(f, "GET", raw, NULL, 0, NULL, NULL);
+        assert_int_equal(request->status, 200);
+        for (at = kvt_buffer_text(&request->answer);
+             element(&at, "<Contents><Key>", text, sizeof(text)) != NULL; found++) {
+            assert_true(strcmp(text, last) > 0);
+            assert_non_null(strstr(text, "/f%26"));
+            (void)snprintf(last, sizeof(last), "%.60s", text);
+        }
+        at = kvt_buffer_text(&request->answer);
+        token[0] = '\0';
+        (void)element(&at, "<NextContinuationToken>", token, sizeof(token));
+        gateway_request_release(request, &f->budget);
+        assert_true(++pages < 20);
+    } while (token[0] != '\0');
+    assert_int_equal(found, LISTED);
+    assert_int_equal(pages, (LISTED + 6) / 7);
+}
+
+static void
+listings_fold(void **state)
+{
+    struct fixture *f = *state;
+    static const char *const targets[] = {"/kvtier?list-type=2&delimiter=%2F&max-keys=2",
+                                          "/kvtier?delimiter=/&max-keys=2"};
+
+    for (unsigned i = 0; i < 9; i++) {
+        char raw[64];
+
+        (void)snprintf(raw, sizeof(raw), "/kvtier/d%u/f%u", i % 3, i);
+        assert_int_equal(status(f, "PUT", raw, "x", NULL, NULL), 200);
+    }
+    for (size_t version = 0; version < 2; version++) {
+        char raw[4096];
+        char next[2048] = "";
+        unsigned folds = 0;
+
+        for (unsigned pages = 0; pages < 3; pages++) {
+            struct gateway_request *request;
+            char text[2048];
+            const char *at;
+
+            (void)snprintf(raw, sizeof(raw), "%s%s%s", targets[version],
+                           next[0] == '\0' ? ""
+                           : version == 0  ? "&continuation-token="
+                                           : "&marker=",
+                           next);
+            request = ask(f, "GET", raw, NULL, 0, NULL, NULL);
+            at = kvt_buffer_text(&request->answer);
+            assert_null(strstr(at, "<Contents>"));
+            while (element(&at, "<CommonPrefixes><Prefix>", text, sizeof(text)) != NULL) {
+                char expected[8];
+
+                (void)snprintf(expected, sizeof(expected), "d%u/", folds++);
+                assert_string_equal(text, expected);
+            }
+            at = kvt_buffer_text(&request->answer);
+            next[0] = '\0';
+            (void)element(&at, version == 0 ? "<NextContinuationToken>" : "<NextMarker>", next,
+                          sizeof(next));
+            gateway_request_release(request, &f->budget);
+            if (next[0] == '\0')
+                break;
+        }
+        assert_int_equal(folds, 3);
+    }
+    assert_int_equal(status(f, "GET", "/kvtier?list-type=2&continuation-token=zz", "", NULL, NULL),
+                     400);
+    assert_int_equal(status(f, "GET", "/kvtier?list-type=2&max-keys=-1", "", NULL, NULL), 400);
+    assert_int_equal(status(f, "GET", "/kvtier?list-type=2&max-keys=0", "", NULL, NULL), 200);
+}
+
+int
+main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        TEST(objects),
+        TEST(ranges),
+        TEST(what_is_not_offered),
+        TEST(memory_is_asked_for_first),
+        TEST(listings),
+        TEST(listings_fold),
+    };
+#undef TEST
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
