@@ -1,7 +1,7 @@
 /*
  * What is tested: g4/directory.h on a disk that really is full (a small tmpfs in a mount namespace
- * of its own): FULL with nothing torn, everything acknowledged still readable, deletion possible, and
- * room found again.  Needs the right to mount; without it the program says "skipped".
+ * of its own): FULL with nothing torn, everything acknowledged still readable, deletion possible,
+ * and room found again.  Needs the right to mount; without it the program says "skipped".
  */
 #include <errno.h>
 #include <sched.h>
