@@ -308,38 +308,63 @@ start_gateway(struct dev *dev, struct kvt_error *err)
 /* ---- the bucket ---- */
 
 static enum kvt_err
+explain_bucket(const struct g4_s3_options *options, enum kvt_err rc, const struct kvt_error *cause,
+               struct kvt_error *err)
+{
+    const char *text = cause->text + strspn(cause->text, ": ");
+
+    return kvt_error_set(err, rc, "%.48s bucket %.64s: %.110s%s", options->endpoint,
+                         options->bucket, text,
+                         rc == KVT_NOTFOUND ? " (--create-bucket makes it)" : "");
+}
+
+/* Wrong credentials or a missing bucket would only show as a gateway that is never quite well. */
+static enum kvt_err
+reach_bucket(const struct g4_s3_options *options, bool create, struct kvt_error *err)
+{
+    struct g4_store *store = NULL;
+    struct kvt_error cause = {0};
+    enum kvt_err rc = KVT_OK;
+
+    if (create)
+        rc = g4_s3_create_bucket(options, &cause);
+    if (rc == KVT_OK || rc == KVT_EXISTS)
+        rc = g4_s3_open(&store, options, &cause);
+    if (rc == KVT_OK)
+        rc = g4_s3_probe(store, NULL, &cause);
+    g4_store_close(store);
+    return rc == KVT_OK ? KVT_OK : explain_bucket(options, rc, &cause, err);
+}
+
+static enum kvt_err
 prepare_bucket(struct dev *dev, struct kvt_error *err)
 {
     const struct kvt_config *options = dev->context->options;
+    const bool create = kvt_config_bool(options, CLI_DEV_CREATE_BUCKET);
     const char *ca_file = getenv("AWS_CA_BUNDLE");
     struct cli_credentials credentials;
-    struct kvt_error cause = {0};
     enum kvt_err rc;
 
-    if (!kvt_config_is_set(options, CLI_DEV_S3)) {
-        if (!kvt_config_bool(options, CLI_DEV_CREATE_BUCKET))
-            return KVT_OK;
-        return kvt_error_set(err, KVT_INVALID, "--create-bucket wants --s3");
-    }
+    if (!kvt_config_is_set(options, CLI_DEV_S3))
+        return create ? kvt_error_set(err, KVT_INVALID, "--create-bucket wants --s3") : KVT_OK;
     rc = cli_credentials_load(options, CLI_DEV_S3_CREDENTIALS, true, &credentials, err);
-    if (rc != KVT_OK || !kvt_config_bool(options, CLI_DEV_CREATE_BUCKET))
-        return rc;
-    rc = g4_s3_create_bucket(
-        &(struct g4_s3_options){
-            .endpoint = kvt_config_string(options, CLI_DEV_S3),
-            .bucket = dev->endpoints.bucket,
-            .region = kvt_config_string(options, CLI_DEV_S3_REGION),
-            .access_key = credentials.access_key,
-            .secret_key = credentials.secret_key,
-            .session_token = credentials.session_token,
-            .ca_file = ca_file == NULL ? "" : ca_file,
-            .path_style = true,
-        },
-        &cause);
+    if (rc == KVT_OK)
+        rc = reach_bucket(
+            &(struct g4_s3_options){
+                .endpoint = kvt_config_string(options, CLI_DEV_S3),
+                .bucket = dev->endpoints.bucket,
+                .region = kvt_config_string(options, CLI_DEV_S3_REGION),
+                .access_key = credentials.access_key,
+                .secret_key = credentials.secret_key,
+                .session_token = credentials.session_token,
+                .ca_file = ca_file == NULL ? "" : ca_file,
+                .path_style = true,
+                .attempts_max = 1,
+                .timeout_ms = kvt_config_u64(dev->context->settings, CLI_SETTING_TIMEOUT),
+            },
+            create, err);
     explicit_bzero(&credentials, sizeof(credentials));
-    if (rc == KVT_OK || rc == KVT_EXISTS)
-        return KVT_OK;
-    return kvt_error_set(err, rc, "bucket %.64s: %.160s", dev->endpoints.bucket, cause.text);
+    return rc;
 }
 
 /* ---- the run ---- */

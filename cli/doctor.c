@@ -104,7 +104,9 @@ check_stream(struct cli_checks *checks, struct wire_bus *bus, const char *stream
     struct wire_stream_state state = {0};
     const enum kvt_err rc = wire_stream_state(bus, stream, &state);
 
-    if (rc == KVT_OK)
+    if (rc == KVT_OK && state.last_seq < state.first_seq)
+        cli_check_add(checks, CLI_CHECK_OK, "nats stream", "", "%s is empty", stream);
+    else if (rc == KVT_OK)
         cli_check_add(checks, CLI_CHECK_OK, "nats stream", "",
                       "%s holds messages %" PRIu64 " to %" PRIu64, stream, state.first_seq,
                       state.last_seq);

@@ -126,6 +126,9 @@ PY
   run "$KVTIER" dev --state "$STATE" --s3 http://127.0.0.1:1
   status_is 3
   output_has "AWS_ACCESS_KEY_ID"
+  AWS_ACCESS_KEY_ID=a AWS_SECRET_ACCESS_KEY=b run "$KVTIER" dev --state "$STATE" --s3 http://127.0.0.1:1
+  status_is 5
+  output_has "http://127.0.0.1:1 bucket kvtier"
   run "$KVTIER" dev --state "$STATE" --create-bucket
   status_is 2
   run "$KVTIER" dev --state /proc/nowhere
