@@ -27,6 +27,7 @@
     X(reports, COUNTER, "reports_applied_total", "Gateway reports applied.")                       \
     X(events_last, GAUGE, "stream_last_sequence", "Newest sequence of the event stream.")          \
     X(events_seq, GAUGE, "stream_committed_sequence", "Sequence of the stream that is durable.")   \
+    X(events_done, GAUGE, "stream_applied_sequence", "Sequence of the stream that is applied.")    \
     X(lag_ms, GAUGE, "lag_milliseconds", "Age of the newest message applied, while behind.")       \
     X(event_ms, GAUGE, "last_event_timestamp_milliseconds", "When the last message was sent.")     \
     X(publishers, GAUGE, "publishers", "Publishers that are not gone.")                            \

@@ -379,6 +379,10 @@ show(struct advisor_engine *engine)
     kvt_metric_set(counters->uncertain, (int64_t)uncertain);
     kvt_metric_set(counters->silent, (int64_t)silent);
     kvt_metric_set(counters->events_seq, (int64_t)engine->committed.seq);
+    /* Heartbeats are applied at once and only now and then worth a commit. */
+    kvt_metric_set(counters->events_done, engine->retry_at_ms != 0
+                                              ? (int64_t)engine->committed.seq
+                                              : (int64_t)durable_position(engine).seq);
     kvt_metric_set(counters->events_last, state.last_seq > engine->events.seq
                                               ? (int64_t)state.last_seq
                                               : (int64_t)engine->events.seq);

@@ -261,6 +261,7 @@ start_over(struct advisor_engine *engine, const struct advisor_item *item)
     if (item->kind == ADVISOR_ITEM_START) {
         engine->events = (struct advisor_position){.seq = 0, .created_ms = item->created_ms};
         engine->moved = true;
+        engine->goal_known = false; /* what it was to reach is no more */
     }
     for (size_t i = 0; i < count; i++) {
         struct advisor_publisher *publisher = advisor_publishers_at(engine->publishers, i);

@@ -97,6 +97,7 @@ add_events(const struct advisor_http *http, struct kvt_buffer *out)
     const struct advisor_counters *counters = http->counters;
     const int64_t last = kvt_metric_get(counters->events_last);
     const int64_t committed = kvt_metric_get(counters->events_seq);
+    const int64_t done = kvt_metric_get(counters->events_done);
 
     kvt_buffer_printf(out,
                       "\"events\":{\"applied\":%" PRId64 ",\"skipped\":%" PRId64
@@ -108,7 +109,7 @@ add_events(const struct advisor_http *http, struct kvt_buffer *out)
                       kvt_metric_get(counters->malformed), kvt_metric_get(counters->duplicates),
                       kvt_metric_get(counters->gaps), kvt_metric_get(counters->resyncs),
                       kvt_metric_get(counters->publishers), kvt_metric_get(counters->uncertain),
-                      last, committed, last > committed ? last - committed : 0,
+                      last, committed, last > done ? last - done : 0,
                       kvt_metric_get(counters->lag_ms), kvt_metric_get(counters->event_ms));
 }
 

@@ -398,7 +398,6 @@ full_tier_is_ordered_down(void **state)
         test_worker_set(&scene.workers[1], i, 0, true);
     test_worker_wait(&scene.advisor, scene.all, 2);
 
-    /* Observing, nothing is published; enforcing, it is. */
     (void)snprintf(report.tiers[0].name, KVT_NAME_MAX, "hot@gw0");
     report.tiers[0].used_bytes = 100 * 4096;
     report.tiers[0].capacity_bytes = 110 * 4096;

@@ -313,6 +313,40 @@ nonsense_is_counted_and_skipped(void **state)
     kvt_free(scene);
 }
 
+/* What is held back behind a gap is not yet applied: after a restart it is read again. */
+static void
+held_messages_hold_the_sequence_back(void **state)
+{
+    struct test_rig_options options = {.mode = ADVISOR_MODE_OFF};
+    struct kvt_event *events = kvt_calloc(1000, sizeof(*events));
+    struct kvt_event_batch batch;
+    struct advisor_position reports;
+    struct advisor_position at;
+    struct scene scene;
+
+    (void)state;
+    assert_non_null(events);
+    begin(&scene, &options);
+    batch = big_batch(events, 1);
+    test_rig_batch(&scene.rig, 1, &batch);
+    batch = big_batch(events, 2001);
+    test_rig_batch(&scene.rig, 2, &batch); /* 1001..2000 are missing */
+    batch = big_batch(events, 1);
+    batch.worker[0] = 'v'; /* another goes on */
+    test_rig_batch(&scene.rig, 3, &batch);
+    test_rig_run(&scene.rig);
+    assert_int_equal(test_rig_value(scene.rig.counters.gaps), 1);
+    assert_int_equal(test_rig_value(scene.rig.counters.uncertain), 1);
+    assert_int_equal(test_rig_value(scene.rig.counters.applied), 2000);
+    test_rig_close(&scene.rig);
+    options.path = scene.folder;
+    test_rig_open(&scene.rig, &options);
+    advisor_engine_positions(scene.rig.engine, &at, &reports);
+    assert_int_equal(at.seq, 1);
+    kvt_free(events);
+    end(&scene);
+}
+
 /* The same hash with another parent is refused and counted, in both copies. */
 static void
 collisions_are_refused(void **state)
@@ -366,6 +400,7 @@ main(void)
         cmocka_unit_test(full_map_loses_nothing),
         cmocka_unit_test(small_memory_answers_from_the_store),
         cmocka_unit_test(nonsense_is_counted_and_skipped),
+        cmocka_unit_test(held_messages_hold_the_sequence_back),
         cmocka_unit_test(collisions_are_refused),
     };
 
