@@ -122,7 +122,7 @@ print_object(FILE *out, struct json_object *object)
 enum cli_exit
 cli_g4_stat(const struct cli_context *context)
 {
-    struct json_object *object;
+    struct json_object *object = NULL;
     struct kvt_buffer path;
     struct kvt_error err = {0};
     enum kvt_err rc;
