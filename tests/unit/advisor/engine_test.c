@@ -53,6 +53,41 @@ assert_same(const struct test_model *model, const struct test_rig *rig)
     assert_true(test_model_same(model, &from_store));
 }
 
+/* RAM and the store must answer a prefix alike, and rightly. */
+static void
+assert_same_matches(struct test_model *model, const struct test_rig *rig)
+{
+    const struct advisor_finder from_store = {.store = rig->store};
+    const uint32_t first = 15 * (uint32_t)kvt_random_below(&model->random, 20);
+    struct wire_query_holder ram[16];
+    struct wire_query_holder disk[16];
+    uint64_t hashes[15];
+    size_t ram_count;
+    size_t disk_count;
+
+    for (uint32_t i = 0; i < 15; i++)
+        hashes[i] = test_model_hash(model, first + i);
+    assert_int_equal(advisor_find_matches(&rig->finder, "ns0", hashes, 15, ram, 16, &ram_count),
+                     KVT_OK);
+    assert_int_equal(advisor_find_matches(&from_store, "ns0", hashes, 15, disk, 16, &disk_count),
+                     KVT_OK);
+    assert_int_equal(ram_count, disk_count);
+    for (size_t i = 0; i < ram_count; i++) {
+        const uint32_t location = ram[i].tier == KVT_TIER_G3 ? 1 : 0;
+        const uint32_t p = (uint32_t)(ram[i].name[1] - '0');
+        bool found = false;
+
+        for (size_t j = 0; j < disk_count; j++)
+            found = found || (strcmp(disk[j].name, ram[i].name) == 0 &&
+                              disk[j].tier == ram[i].tier && disk[j].blocks == ram[i].blocks);
+        assert_true(found);
+        assert_true(i == 0 || ram[i].blocks <= ram[i - 1].blocks);
+        for (uint32_t block = 0; block < ram[i].blocks; block++)
+            assert_true(model->held[p][location][first + block] != 0);
+        assert_true(ram[i].blocks == 15 || model->held[p][location][first + ram[i].blocks] == 0);
+    }
+}
+
 static void
 random_against_model(void **state)
 {
@@ -70,6 +105,7 @@ random_against_model(void **state)
         if (kvt_random_below(&scene->model.random, 10) == 0) {
             test_rig_run(&scene->rig);
             assert_same(&scene->model, &scene->rig);
+            assert_same_matches(&scene->model, &scene->rig);
         }
     }
     test_rig_run(&scene->rig);
