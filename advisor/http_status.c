@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "advisor/http.h"
+#include "advisor/map.h"
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "kvtier/version.h"
@@ -177,24 +178,44 @@ advisor_http_status(void *arg, const struct kvt_http_request *request,
 
 /* ---- publishers ---- */
 
-/* Blocks in a worker's own tiers, over its dp ranks. */
-static uint64_t
-blocks_of(const struct advisor_http *http, const char *worker)
+/* Blocks in each publisher's own tiers, over its dp ranks and namespaces: one pass over the holders.
+ * NULL: no memory. */
+static uint64_t *
+count_blocks(const struct advisor_http *http, const struct advisor_publisher_view *views,
+             size_t count)
 {
     struct index *index = http->finder.memory->index;
-    const uint32_t count = index_holder_count(index);
-    uint64_t sum = 0;
+    const uint32_t holder_count = index_holder_count(index);
+    uint64_t *blocks = kvt_calloc(count + 1, sizeof(*blocks));
+    struct advisor_map *slots = NULL;
+    uint32_t slot;
 
-    for (uint32_t i = 0; i < count; i++) {
+    if (blocks == NULL || advisor_map_new(&slots) != KVT_OK)
+        goto fail;
+    for (size_t i = 0; i < count; i++)
+        if (advisor_map_put(slots, views[i].row.worker, strlen(views[i].row.worker), (uint32_t)i) !=
+            KVT_OK)
+            goto fail;
+    for (uint32_t i = 0; i < holder_count; i++) {
         struct index_holder key;
-        uint64_t blocks;
+        uint64_t held;
         uint64_t bytes;
 
-        index_holder_info(index, i, &key, &blocks, &bytes);
-        if (key.tier != KVT_TIER_G4 && strcmp(key.name, worker) == 0)
-            sum += blocks;
+        index_holder_info(index, i, &key, &held, &bytes);
+        if (key.tier != KVT_TIER_G4 && advisor_map_get(slots, key.name, strlen(key.name), &slot))
+            blocks[slot] += held;
     }
-    return sum;
+    /* The same name in several namespaces has one holder: each shows its sum. */
+    for (size_t i = 0; i < count; i++)
+        if (advisor_map_get(slots, views[i].row.worker, strlen(views[i].row.worker), &slot))
+            blocks[i] = blocks[slot];
+    advisor_map_free(slots);
+    return blocks;
+
+fail:
+    advisor_map_free(slots);
+    kvt_free(blocks);
+    return NULL;
 }
 
 static const char *
@@ -233,10 +254,11 @@ advisor_http_publishers(void *arg, const struct kvt_http_request *request,
                           ",\"last_event_ms\":%" PRIu64 ",",
                           view->row.incarnation, view->row.last_seq, state_name(view->state),
                           view->silent ? "true" : "false", view->row.gaps, view->row.resyncs,
-                          blocks_of(http, view->row.worker), view->row.last_event_ms);
+                          blocks[i], view->row.last_event_ms);
         advisor_http_text(out, "last_error", view->error);
         kvt_buffer_printf(out, "}");
     }
     kvt_buffer_printf(out, "]}");
+    kvt_free(blocks);
     kvt_free(views);
 }

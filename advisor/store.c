@@ -1,11 +1,17 @@
 #include "advisor/store.h"
 
 #include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
+#include <stdio.h>
+#include <sys/file.h>
+#include <unistd.h>
 
 #include "advisor/store_private.h"
 #include "base/alloc.h"
 #include "base/db.h"
+#include "base/file.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
                "values are stored as they lie in memory");
@@ -62,6 +68,27 @@ fail:
     return rc;
 }
 
+/* LMDB lets two processes write in turn; two advisors would each follow only half of the events. */
+static enum kvt_err
+lock_folder(struct advisor_store *store, const char *folder, struct kvt_error *err)
+{
+    char path[4096];
+    enum kvt_err rc = kvt_folder_make(folder, err);
+
+    if (rc != KVT_OK)
+        return rc;
+    if (snprintf(path, sizeof(path), "%s/lock", folder) >= (int)sizeof(path))
+        return kvt_error_set(err, KVT_RANGE, "%s: name too long", folder);
+    store->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (store->lock_fd < 0)
+        return kvt_error_sys(err, errno, "open %s", path);
+    if (flock(store->lock_fd, LOCK_EX | LOCK_NB) != 0)
+        return errno == EWOULDBLOCK
+                   ? kvt_error_set(err, KVT_BUSY, "another advisor runs on %s", folder)
+                   : kvt_error_sys(err, errno, "lock %s", path);
+    return KVT_OK;
+}
+
 enum kvt_err
 advisor_store_open(struct advisor_store **out, const struct advisor_store_options *options,
                    struct kvt_error *err)
@@ -79,7 +106,10 @@ advisor_store_open(struct advisor_store **out, const struct advisor_store_option
     *out = NULL;
     if (store == NULL)
         return kvt_error_set(err, KVT_NOMEM, "index in %s", options->path);
-    rc = kvt_db_open(&store->env, &db, err);
+    store->lock_fd = -1;
+    rc = options->read_only ? KVT_OK : lock_folder(store, options->path, err);
+    if (rc == KVT_OK)
+        rc = kvt_db_open(&store->env, &db, err);
     if (rc == KVT_OK)
         rc = open_tables(store, options->read_only, err);
     if (rc == KVT_OK)
@@ -100,6 +130,8 @@ advisor_store_close(struct advisor_store *store)
         return;
     if (store->env != NULL)
         mdb_env_close(store->env);
+    if (store->lock_fd >= 0)
+        (void)close(store->lock_fd);
     kvt_free(store);
 }
 

@@ -37,7 +37,8 @@ struct advisor_store_options {
     bool read_only;
 };
 
-/** KVT_CORRUPT and KVT_UNSUPPORTED (another format) say in `err` what to do. */
+/** KVT_BUSY: another process writes there.  KVT_CORRUPT and KVT_UNSUPPORTED (another format) say in
+ *  `err` what to do. */
 KVT_NODISCARD enum kvt_err advisor_store_open(struct advisor_store **out,
                                               const struct advisor_store_options *options,
                                               struct kvt_error *err);

@@ -31,6 +31,7 @@ struct advisor_store {
     MDB_env *env;
     MDB_dbi tables[ADVISOR_TABLE_COUNT];
     uint64_t map_bytes;
+    int lock_fd; /* one writer a folder; -1: read-only */
 };
 
 struct advisor_key_u32 {

@@ -112,14 +112,15 @@ kill_at_any_moment(void **state)
 
 /* NATS away at the start: a clear state, and work when it comes. */
 static void
-nats_comes_later(void **state)
+start_before_nats(const char *transport)
 {
     struct json_object *json;
     struct scene scene;
     unsigned status;
 
-    (void)state;
     begin(&scene, false);
+    scene.advisor.more[0] = "--events-transport";
+    scene.advisor.more[1] = transport;
     test_nats_kill(&scene.nats);
     test_advisor_start(&scene.advisor);
     json_object_put(test_advisor_ask(&scene.advisor, "/readyz", NULL, &status));
@@ -136,6 +137,14 @@ nats_comes_later(void **state)
     test_advisor_ready(&scene.advisor);
     test_worker_wait(&scene.advisor, scene.all, 2);
     end(&scene);
+}
+
+static void
+nats_comes_later(void **state)
+{
+    (void)state;
+    start_before_nats("jetstream");
+    start_before_nats("core");
 }
 
 /* The stream is lost with all it held: the publishers are asked. */

@@ -306,6 +306,22 @@ read_only_beside_a_writer(void **state)
     end(&scene);
 }
 
+static void
+one_writer_a_folder(void **state)
+{
+    struct advisor_store *second;
+    struct kvt_error err;
+    struct scene scene;
+    const struct advisor_store_options options = {.path = scene.folder, .map_bytes = 16u << 20};
+
+    (void)state;
+    begin(&scene);
+    assert_int_equal(advisor_store_open(&second, &options, &err), KVT_BUSY);
+    assert_null(second);
+    assert_non_null(strstr(err.text, "another advisor"));
+    end(&scene);
+}
+
 static bool
 open_and_close(void *arg)
 {
@@ -340,6 +356,7 @@ main(void)
         cmocka_unit_test(an_aborted_transaction_leaves_nothing),
         cmocka_unit_test(other_formats_are_refused),
         cmocka_unit_test(read_only_beside_a_writer),
+        cmocka_unit_test(one_writer_a_folder),
         cmocka_unit_test(every_allocation_may_fail),
     };
 
