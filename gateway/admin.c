@@ -63,8 +63,8 @@ gateway_admin_ready(void *arg, struct kvt_buffer *why)
     judge(admin, &reasons, &starting);
     for (size_t i = 0; i < reasons.count; i++)
         kvt_buffer_printf(why, "%s\n", reasons.text[i]);
-    /* A hot block can be served and an event can wait; what makes a gateway useless is a bucket that
-     * takes nothing, or a catalog that cannot be written. */
+    /* A hot block can be served and an event can wait; what makes a gateway useless is a bucket
+     * that takes nothing, or a catalog that cannot be written. */
     if (gateway_cold_writable(admin->vault->cold)) {
         struct gateway_catalog_stats catalog;
 
@@ -308,7 +308,8 @@ get_quarantine(void *arg, const struct kvt_http_request *request,
 
 /* ---- verify ---- */
 
-/* Read one copy and say what is wrong with it; a bad one is dealt with as if a client had read it. */
+/* Read one copy and say what is wrong with it; a bad one is dealt with as if a client had read
+ * it. */
 static bool
 verify_copy(struct gateway_vault *vault, const char *key, const struct gateway_record *record,
             unsigned tier, struct kvt_buffer *out)

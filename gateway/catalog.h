@@ -10,9 +10,10 @@
  * which commits many callers' changes as one group.  Changes of one key must be ordered by the
  *            caller (gateway/hold.h).
  *            Events of each namespace are one stream, numbered on its own without holes.
- * Limits:    GATEWAY_STREAMS_MAX namespaces: a block of one more is KVT_FULL; `bytes_max` (a full catalog answers KVT_FULL to changes that reserve, and still takes
- *            removals); GATEWAY_CATALOG_KEEP sent events kept for range(), GATEWAY_CATALOG_BACKLOG
- *            unsent ones: beyond it the oldest are given up and counted.
+ * Limits:    GATEWAY_STREAMS_MAX namespaces: a block of one more is KVT_FULL; `bytes_max` (a full
+ *            catalog answers KVT_FULL to changes that reserve, and still takes removals);
+ *            GATEWAY_CATALOG_KEEP sent events kept for range(), GATEWAY_CATALOG_BACKLOG unsent
+ *            ones: beyond it the oldest are given up and counted.
  */
 #ifndef GATEWAY_CATALOG_H
 #define GATEWAY_CATALOG_H

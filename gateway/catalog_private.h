@@ -2,7 +2,8 @@
  * gateway/catalog_private.h -- shared by the catalog's files only: catalog.c (life, groups),
  * catalog_apply.c (one change inside a transaction), catalog_read.c (readers).
  *
- * Why: three short files instead of a long one. Ownership,
+ * Why: three short files instead of a long one.
+ * Ownership: as gateway/catalog.h.
  * Threads:   as gateway/catalog.h; `counters` is the writer's alone.
  * Limits:    none of its own.
  */

@@ -38,7 +38,8 @@ struct question {
     uint8_t bytes[];
 };
 
-/* Where one page of a dump ended.  A page may be asked for twice: cursors stay until they fall out. */
+/* Where one page of a dump ended.  A page may be asked for twice: cursors stay until they fall
+ * out. */
 struct cursor {
     uint64_t number;
     uint32_t stream;

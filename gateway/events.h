@@ -1,17 +1,17 @@
 /*
  * gateway/events.h -- the gateway's events on the bus, and its answers about them.
  *
- * Why: what is stored where must reach the advisor exactly as it happened, over crashes of both: the
- * outbox of the catalog is published in order, with acknowledgements; range() is answered from the
- * outbox and dump() from the rows.
+ * Why: what is stored where must reach the advisor exactly as it happened, over crashes of both:
+ * the outbox of the catalog is published in order, with acknowledgements; range() is answered
+ * from the outbox and dump() from the rows.
  *
  * Each namespace is a publisher of its own, because sequences have no holes and a batch has one
  * namespace: "gateway:<name>" for the first one seen, "gateway:<name>:<number>" for the others.
  *
  * Ownership: borrows vault and bus.
  * Threads:   one of its own; NATS threads only copy questions into its queue.
- * Limits:    GATEWAY_QUESTIONS_MAX questions waiting, GATEWAY_CURSORS dumps under way: a cursor that
- *            fell out is answered KVT_NOTFOUND, and the asker starts again.
+ * Limits:    GATEWAY_QUESTIONS_MAX questions waiting, GATEWAY_CURSORS dumps under way: a cursor
+ *            that fell out is answered KVT_NOTFOUND, and the asker starts again.
  */
 #ifndef GATEWAY_EVENTS_H
 #define GATEWAY_EVENTS_H

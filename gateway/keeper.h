@@ -1,8 +1,8 @@
 /*
  * gateway/keeper.h -- the thread that keeps the gateway in order.
  *
- * Why: probing the bucket, settling what a crash left unfinished, sweeping hot orphans and publishing
- * gauges must go on whether or not requests come.
+ * Why: probing the bucket, settling what a crash left unfinished, sweeping hot orphans and
+ * publishing gauges must go on whether or not requests come.
  * Ownership: borrows the vault.
  * Threads:   one of its own.
  * Limits:    one bounded round a tick.

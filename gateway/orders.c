@@ -39,8 +39,8 @@ struct gateway_orders {
 /* ---- which objects an item means ---- */
 
 /* The key of one shard as the catalog spells it.  The advisor may not know the parent (or know it
- * only whole), and the key carries a fragment of it: so the row is looked up by everything before it.
- * KVT_NOTFOUND: no such row. */
+ * only whole), and the key carries a fragment of it: so the row is looked up by everything before
+ * it. KVT_NOTFOUND: no such row. */
 static enum kvt_err
 find_key(struct gateway_vault *vault, const char *namespace_, const struct kvt_block_id *block,
          uint32_t rank, char out[G4_KEY_MAX])

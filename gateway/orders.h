@@ -1,9 +1,9 @@
 /*
  * gateway/orders.h -- doing what the advisor orders.
  *
- * Why: whoever can publish on the bus must not be able to move or delete blocks, a late order must not
- * undo a newer one, and an order may come twice.  So each is checked (signature, address, time,
- * epoch), executed idempotently, reported, and only then acknowledged.
+ * Why: whoever can publish on the bus must not be able to move or delete blocks, a late order
+ * must not undo a newer one, and an order may come twice.  So each is checked (signature,
+ * address, time, epoch), executed idempotently, reported, and only then acknowledged.
  *
  * Ownership: borrows vault, bus and reporter.
  * Threads:   one of its own.

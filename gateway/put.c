@@ -265,14 +265,12 @@ replace(struct putting *putting, size_t index, const char *etag)
 
 /* The bucket said "already there": length, crc and fingerprint decide. */
 static void
-settle(struct putting *putting, size_t index)
+settle(struct putting *putting, struct g4_request *head, size_t index)
 {
     struct gateway_put_item *item = &putting->items[index];
     struct work *work = &putting->work[index];
-    struct g4_request head = {.verb = G4_HEAD, .key = item->key};
-    enum kvt_err rc;
+    const enum kvt_err rc = head->status;
 
-    rc = g4_store_perform(gateway_cold_store(putting->vault->cold), &head);
     if (rc == KVT_NOTFOUND) {
         replace(putting, index, "");
         return;
@@ -282,23 +280,56 @@ settle(struct putting *putting, size_t index)
         item->status = KVT_AGAIN;
         return;
     }
-    if (rc == KVT_OK && gateway_fault_judge_head(&head) == NULL &&
-        same_content(item, head.meta.length, head.meta.crc32c, head.meta.fingerprint)) {
+    if (rc == KVT_OK && gateway_fault_judge_head(head) == NULL &&
+        same_content(item, head->meta.length, head->meta.crc32c, head->meta.fingerprint)) {
         if (work->rewrite) {
-            replace(putting, index, head.etag);
+            replace(putting, index, head->etag);
             return;
         }
         work->step = STEP_STORED;
         item->present = true;
-        memcpy(item->etag, head.etag, sizeof(item->etag));
+        memcpy(item->etag, head->etag, sizeof(item->etag));
         return;
     }
-    if (is_sound(putting, index, &head)) {
+    if (is_sound(putting, index, head)) {
         refuse(putting, index, KVT_PRECONDITION);
         return;
     }
     if (work->step != STEP_STORED)
-        replace(putting, index, head.etag);
+        replace(putting, index, head->etag);
+}
+
+static void
+on_occupied(void *arg, struct g4_request *request, size_t index)
+{
+    settle(arg, request, index);
+}
+
+/* Look at everything that was there already; gateways that race meet many at once. */
+static void
+settle_all(struct putting *putting)
+{
+    struct gateway_flight *flight = NULL;
+
+    for (size_t i = 0; i < putting->count; i++) {
+        struct g4_request *request;
+
+        if (putting->work[i].step != STEP_OCCUPIED)
+            continue;
+        if (flight == NULL &&
+            gateway_flight_new(&flight, putting->count - i, on_occupied, putting) != KVT_OK) {
+            putting->work[i].step = STEP_UNKNOWN;
+            putting->items[i].status = KVT_AGAIN;
+            continue;
+        }
+        request = gateway_flight_prepare(flight, i);
+        request->verb = G4_HEAD;
+        request->key = putting->items[i].key;
+        gateway_flight_submit(flight, gateway_cold_store(putting->vault->cold), request);
+    }
+    if (flight != NULL)
+        gateway_flight_drain(flight);
+    gateway_flight_free(flight);
 }
 
 /* Rows of what is stored, and no rows of what is not. */
@@ -384,9 +415,7 @@ put_held(struct putting *putting, struct gateway_flight *flight, bool *intended)
     for (size_t i = 0; i < putting->count; i++)
         intended[i] = putting->work[i].step == STEP_WRITE;
     write_copies(putting, flight);
-    for (size_t i = 0; i < putting->count; i++)
-        if (putting->work[i].step == STEP_OCCUPIED)
-            settle(putting, i);
+    settle_all(putting);
     publish(putting);
     withdraw(putting, intended);
 }

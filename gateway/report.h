@@ -1,12 +1,14 @@
 /*
- * gateway/report.h -- telling the advisor how full the tiers are, what was read, and how orders went.
+ * gateway/report.h -- telling the advisor how full the tiers are, what was read, and how orders
+ * went.
  *
- * Why: a policy needs more than where things are; and an order counts as done only when its result is
- * on the bus, so results are published before the order is acknowledged.
+ * Why: a policy needs more than where things are; and an order counts as done only when its
+ * result is on the bus, so results are published before the order is acknowledged.
  *
  * Ownership: borrows vault and bus.
  * Threads:   one of its own for the regular report; gateway_report_result() from any other.
- * Limits:    as kvtier/report.h; accesses not delivered are dropped, the next interval has new ones.
+ * Limits:    as kvtier/report.h; accesses not delivered are dropped, the next interval has new
+ *            ones.
  */
 #ifndef GATEWAY_REPORT_H
 #define GATEWAY_REPORT_H

@@ -2,7 +2,8 @@
  * gateway/settings.h -- what the operator asked for, checked and ready to use.
  *
  * Why: a setting that cannot work must stop the start with a clear message, before anything runs.
- * Ownership: strings belong to the configuration, which outlives the settings; secrets are copied in.
+ * Ownership: strings belong to the configuration, which outlives the settings; secrets are copied
+ *            in.
  * Threads:   read-only after loading.
  * Limits:    none of its own.
  */

@@ -1,6 +1,6 @@
 /*
- * What is tested: gateway/access.h against a model: every read that was counted is reported once, in
- * the namespace and tier it belongs to; what does not fit is refused, not lost silently.
+ * What is tested: gateway/access.h against a model: every read that was counted is reported once,
+ * in the namespace and tier it belongs to; what does not fit is refused, not lost silently.
  */
 #include <stdio.h>
 #include <string.h>

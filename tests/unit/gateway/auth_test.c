@@ -1,6 +1,6 @@
 /*
- * What is tested: gateway/auth.h.  A request signed by the client's own signer passes; changed in any
- * signed part it does not; times, unknown keys, bodies and credential files by table.
+ * What is tested: gateway/auth.h.  A request signed by the client's own signer passes; changed in
+ * any signed part it does not; times, unknown keys, bodies and credential files by table.
  */
 #include <stdio.h>
 #include <string.h>

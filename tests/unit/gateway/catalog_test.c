@@ -1,7 +1,7 @@
 /*
- * What is tested: gateway/catalog.h.  A long random run is compared with a model (an array of rows):
- * rows, counters, and the state that replaying the outbox gives, also over reopening and over the
- * death of a process in the middle; caps, epochs, backlog and a full map by hand.
+ * What is tested: gateway/catalog.h.  A long random run is compared with a model (an array of
+ * rows): rows, counters, and the state that replaying the outbox gives, also over reopening and
+ * over the death of a process in the middle; caps, epochs, backlog and a full map by hand.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -402,7 +402,8 @@ backlog_gives_up_the_oldest(void **state)
     assert_int_equal(stream.next_seq - stream.first_seq, 2);
 }
 
-/* A full map refuses new rows, keeps serving, and takes removals, after which there is room again. */
+/* A full map refuses new rows, keeps serving, and takes removals, after which there is room
+ * again. */
 static void
 full_map_is_a_state(void **state)
 {

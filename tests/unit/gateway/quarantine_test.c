@@ -1,6 +1,6 @@
 /*
- * What is tested: gateway/quarantine.h: entries are kept once, bounded, listed newest first, and there
- * again after a restart.
+ * What is tested: gateway/quarantine.h: entries are kept once, bounded, listed newest first, and
+ * there again after a restart.
  */
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /*
- * What is tested: gateway/request.h: XML that comes out is well-formed whatever goes in, headers are
- * bounded, fields cannot smuggle lines, every KVTier code has an answer.
+ * What is tested: gateway/request.h: XML that comes out is well-formed whatever goes in, headers
+ * are bounded, fields cannot smuggle lines, every KVTier code has an answer.
  */
 #include <string.h>
 

@@ -1,7 +1,8 @@
 /*
- * What is tested: gateway/put.h, get.h, remove.h, move.h, recover.h and fault.h over a real hot volume
- * and a bucket that lies on demand.  No read gives other bytes, no acknowledged block is lost, what was
- * cut short is settled, and every kind of damage becomes a miss (or the other copy) and an entry.
+ * What is tested: gateway/put.h, get.h, remove.h, move.h, recover.h and fault.h over a real hot
+ * volume and a bucket that lies on demand.  No read gives other bytes, no acknowledged block is
+ * lost, what was cut short is settled, and every kind of damage becomes a miss (or the other
+ * copy) and an entry.
  */
 #include <dirent.h>
 #include <fcntl.h>
