@@ -237,8 +237,14 @@ advisor_http_publishers(void *arg, const struct kvt_http_request *request,
     struct kvt_buffer *out = &response->body;
     struct advisor_publisher_view *views;
     const size_t count = advisor_publishers_views(advisor_engine_publishers(http->engine), &views);
+    uint64_t *blocks = count_blocks(http, views, count);
 
     (void)request;
+    if (blocks == NULL) {
+        kvt_http_fail(response, 503, KVT_NOMEM, "no memory for %zu publishers", count);
+        kvt_free(views);
+        return;
+    }
     kvt_buffer_printf(out, "{\"schema_version\":1,\"publishers\":[");
     for (size_t i = 0; i < count; i++) {
         const struct advisor_publisher_view *view = &views[i];
