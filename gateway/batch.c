@@ -246,13 +246,23 @@ run_get(struct gateway_vault *vault, struct gateway_batch *batch, struct gateway
     return KVT_OK;
 }
 
+/* The codes the batch API promises: what may work later by itself is "again", so that the client
+ * keeps trying while a bucket is away. */
+static enum kvt_err
+put_code(enum kvt_err status)
+{
+    if (status != KVT_OK && kvt_err_retryable(status))
+        return KVT_AGAIN;
+    return status == KVT_RANGE ? KVT_INVALID : status;
+}
+
 static void
 run_put(struct gateway_vault *vault, struct gateway_batch *batch, struct kvt_buffer *answer)
 {
     gateway_stats_add(vault->stats, GATEWAY_STAT_PUT, batch->count);
     gateway_put_blocks(vault, batch->puts, batch->count);
     for (size_t i = 0; i < batch->count; i++)
-        append_u32(answer, (uint32_t)batch->puts[i].status);
+        append_u32(answer, (uint32_t)put_code(batch->puts[i].status));
 }
 
 enum kvt_err

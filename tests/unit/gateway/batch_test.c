@@ -212,6 +212,33 @@ results_in_order(void **state)
     test_gateway_close(&gateway);
 }
 
+/* A bucket that is away is "again", not an error the client gives up on. */
+static void
+away_is_again(void **state)
+{
+    struct gateway_budget budget = {.max = 1u << 20};
+    struct test_gateway gateway;
+    struct kvt_buffer bytes;
+    struct kvt_buffer answer;
+    uint8_t body[SIZE];
+    char key[G4_KEY_MAX];
+
+    (void)state;
+    test_gateway_open(&gateway, 1u << 20, 0);
+    test_gateway_fill(body, SIZE, 1);
+    kvt_buffer_init(&bytes, 1u << 20);
+    add_number(&bytes, 1, 4);
+    add_put(&bytes, test_gateway_key(key, 1), body, SIZE, g4_check_crc32c(body, SIZE));
+    test_gateway_fault(&gateway, G4_PUT, G4_FAULT_FAIL, KVT_UNAVAILABLE, 1);
+    for (int i = 0; i < 2; i++) { /* asked, and then not even asked */
+        run(&gateway, GATEWAY_BATCH_PUT, &bytes, &budget, 1u << 20, &answer);
+        assert_int_equal(number_at(&answer, 0, 4), KVT_AGAIN);
+        kvt_buffer_release(&answer);
+    }
+    kvt_buffer_release(&bytes);
+    test_gateway_close(&gateway);
+}
+
 int
 main(void)
 {
@@ -219,6 +246,7 @@ main(void)
         cmocka_unit_test(truncations),
         cmocka_unit_test(nonsense),
         cmocka_unit_test(results_in_order),
+        cmocka_unit_test(away_is_again),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
