@@ -53,6 +53,10 @@ deliver(struct advisor_courier *courier, struct advisor_letter *letter)
         letter->rc = wire_bus_publish_acked(courier->bus, letter->subject, letter->message_id,
                                             letter->bytes.data, letter->bytes.size,
                                             ADVISOR_COURIER_WAIT_MS, NULL);
+        /* Nobody takes it: the stream may be missing, and with plain messages we alone need it. */
+        if (letter->rc == KVT_UNAVAILABLE && wire_bus_connected(courier->bus) &&
+            wire_bus_ensure_streams(courier->bus, NULL) != KVT_OK)
+            letter->rc = KVT_UNAVAILABLE;
         break;
     }
     if (letter->rc == KVT_OK && !kvt_buffer_ok(&letter->answer))

@@ -112,7 +112,7 @@ kill_at_any_moment(void **state)
 
 /* NATS away at the start: a clear state, and work when it comes. */
 static void
-start_before_nats(const char *transport)
+start_before_nats(const char *transport, enum kvt_publisher_mode mode)
 {
     struct json_object *json;
     struct scene scene;
@@ -121,6 +121,8 @@ start_before_nats(const char *transport)
     begin(&scene, false);
     scene.advisor.more[0] = "--events-transport";
     scene.advisor.more[1] = transport;
+    scene.workers[0].mode = mode;
+    scene.workers[1].mode = mode;
     test_nats_kill(&scene.nats);
     test_advisor_start(&scene.advisor);
     json_object_put(test_advisor_ask(&scene.advisor, "/readyz", NULL, &status));
@@ -143,8 +145,8 @@ static void
 nats_comes_later(void **state)
 {
     (void)state;
-    start_before_nats("jetstream");
-    start_before_nats("core");
+    start_before_nats("jetstream", KVT_PUBLISHER_JETSTREAM);
+    start_before_nats("core", KVT_PUBLISHER_CORE);
 }
 
 /* The stream is lost with all it held: the publishers are asked. */

@@ -234,6 +234,15 @@ test_worker_same(const struct test_advisor *advisor, struct test_worker *const *
     return same;
 }
 
+static void
+show(const struct test_advisor *advisor, const char *path)
+{
+    struct json_object *json = test_advisor_ask(advisor, path, NULL, NULL);
+
+    print_message("%s\n", json == NULL ? "no answer" : json_object_to_json_string(json));
+    json_object_put(json);
+}
+
 void
 test_worker_wait(const struct test_advisor *advisor, struct test_worker *const *workers,
                  size_t count)
@@ -241,8 +250,11 @@ test_worker_wait(const struct test_advisor *advisor, struct test_worker *const *
     const uint64_t deadline_ms = kvt_clock_mono_ms() + DEADLINE_MS;
 
     while (!test_worker_same(advisor, workers, count)) {
-        if (kvt_clock_mono_ms() >= deadline_ms)
+        if (kvt_clock_mono_ms() >= deadline_ms) {
+            show(advisor, "/v1/status");
+            show(advisor, "/v1/publishers");
             fail_msg("the advisor's index is not what the workers hold");
+        }
         kvt_clock_sleep_ms(50);
     }
 }
