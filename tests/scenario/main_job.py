@@ -24,6 +24,18 @@ def scenario(run):
     with run.case("caps are never exceeded by more than a batch"):
         run.note(f"most used: {system.caps.most}")
         system.check_caps()
+    with run.case("every kind of work was done"):
+        gateway = system.gateway.status()
+        workers = [one for worker in system.workers for one in worker.status()["workers"]]
+        work = {"orders executed": gateway["orders"]["executed"],
+                "orders seen on the bus": system.orders_seen,
+                **{name: sum(one[name] for one in workers) for name in (
+                    "hits_g2", "hits_g3", "hits_g4", "computed", "offloaded_g2_g3", "offloaded_g3_g4")}}
+        if minutes >= 20:
+            work["blocks deleted by order"] = len(system.deleted)
+        run.note(str(work))
+        idle = [name for name, count in work.items() if not count]
+        harness.expect(not idle, f"nothing happened of: {', '.join(idle)}")
     with run.case("every acknowledged PUT is there or was deleted by an order"):
         system.check_acknowledged()
     with run.case("every program stops on SIGTERM with exit 0"):
