@@ -178,8 +178,8 @@ advisor_http_status(void *arg, const struct kvt_http_request *request,
 
 /* ---- publishers ---- */
 
-/* Blocks in each publisher's own tiers, over its dp ranks and namespaces: one pass over the holders.
- * NULL: no memory. */
+/* Blocks in each publisher's own tiers, over its dp ranks and namespaces: one pass over the
+ * holders. NULL: no memory. */
 static uint64_t *
 count_blocks(const struct advisor_http *http, const struct advisor_publisher_view *views,
              size_t count)
