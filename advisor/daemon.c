@@ -1,6 +1,5 @@
 #include "advisor/daemon.h"
 
-#include <ctype.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -40,34 +39,6 @@ struct advisor_daemon {
     bool threaded;
     _Atomic bool stopping;
 };
-
-enum kvt_err
-advisor_daemon_key(const char *text, struct wire_order_key *key, struct kvt_error *err)
-{
-    const size_t size = strlen(text);
-    const bool hex = size >= (size_t)2 * WIRE_ORDER_KEY_MIN &&
-                     size <= (size_t)2 * WIRE_ORDER_KEY_MAX && size % 2 == 0 &&
-                     strspn(text, "0123456789abcdefABCDEF") == size;
-
-    memset(key, 0, sizeof(*key));
-    if (!hex && (size < WIRE_ORDER_KEY_MIN || size > WIRE_ORDER_KEY_MAX))
-        return kvt_error_set(
-            err, KVT_INVALID, "orders.key_file: want %d to %d bytes, or %d to %d hex digits",
-            WIRE_ORDER_KEY_MIN, WIRE_ORDER_KEY_MAX, 2 * WIRE_ORDER_KEY_MIN, 2 * WIRE_ORDER_KEY_MAX);
-    if (!hex) {
-        memcpy(key->bytes, text, size);
-        key->size = size;
-        return KVT_OK;
-    }
-    for (size_t i = 0; i < size; i++) {
-        const int c = tolower((unsigned char)text[i]);
-        const uint8_t digit = (uint8_t)(c <= '9' ? c - '0' : c - 'a' + 10);
-
-        key->bytes[i / 2] = (uint8_t)(key->bytes[i / 2] << 4 | digit);
-    }
-    key->size = size / 2;
-    return KVT_OK;
-}
 
 static void *
 run(void *arg)

@@ -55,8 +55,4 @@ void advisor_daemon_close(struct advisor_daemon *daemon);
 
 uint16_t advisor_daemon_port(const struct advisor_daemon *daemon);
 
-/** A key as it is in its file: 32 to 128 hex digits, or 16 to 64 bytes of anything else. */
-KVT_NODISCARD enum kvt_err advisor_daemon_key(const char *text, struct wire_order_key *key,
-                                              struct kvt_error *err);
-
 #endif /* ADVISOR_DAEMON_H */

@@ -48,7 +48,7 @@ read_secrets(const struct kvt_config *config, struct advisor_settings *settings,
         return KVT_OK;
     rc = kvt_config_secret(config, ADVISOR_ORDERS_KEY_FILE, text, sizeof(text), err);
     if (rc == KVT_OK)
-        rc = advisor_daemon_key(text, &settings->order_key, err);
+        rc = wire_order_key_parse(&settings->order_key, text, err);
     explicit_bzero(text, sizeof(text));
     return rc;
 }

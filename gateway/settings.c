@@ -1,6 +1,5 @@
 #include "gateway/settings.h"
 
-#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,42 +10,6 @@ const struct kvt_param gateway_settings_table[GATEWAY_SETTING_COUNT] = {
 #include "config/gateway.def"
 #undef PARAM
 };
-
-static bool
-all_hex(const char *text)
-{
-    for (; *text != '\0'; text++)
-        if (!isxdigit((unsigned char)*text))
-            return false;
-    return true;
-}
-
-enum kvt_err
-gateway_settings_order_key(struct wire_order_key *key, const char *text, struct kvt_error *err)
-{
-    const size_t size = strlen(text);
-
-    *key = (struct wire_order_key){.size = 0};
-    if (size >= 2 * WIRE_ORDER_KEY_MIN && size <= 2 * WIRE_ORDER_KEY_MAX && size % 2 == 0 &&
-        all_hex(text)) {
-        for (size_t i = 0; i < size / 2; i++) {
-            unsigned byte = 0;
-
-            (void)sscanf(text + 2 * i, "%2x", &byte);
-            key->bytes[i] = (uint8_t)byte;
-        }
-        key->size = size / 2;
-        return KVT_OK;
-    }
-    if (size < WIRE_ORDER_KEY_MIN || size > WIRE_ORDER_KEY_MAX)
-        return kvt_error_set(
-            err, KVT_INVALID,
-            "orders.key_file must hold %d to %d bytes, or twice as many hex digits",
-            WIRE_ORDER_KEY_MIN, WIRE_ORDER_KEY_MAX);
-    memcpy(key->bytes, text, size);
-    key->size = size;
-    return KVT_OK;
-}
 
 /* An unset secret is "", which is a legitimate answer for the caller to judge. */
 static enum kvt_err
@@ -202,7 +165,7 @@ load_orders(struct gateway_settings *settings, const struct kvt_config *config,
     rc = secret(config, GATEWAY_SETTING_ORDERS_KEY_FILE, text, sizeof(text), err);
     if (rc != KVT_OK || text[0] == '\0')
         return rc;
-    rc = gateway_settings_order_key(&settings->orders_key, text, err);
+    rc = wire_order_key_parse(&settings->orders_key, text, err);
     explicit_bzero(text, sizeof(text));
     return rc;
 }

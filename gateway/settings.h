@@ -62,8 +62,4 @@ KVT_NODISCARD enum kvt_err gateway_settings_load(struct gateway_settings *settin
                                                  const struct kvt_config *config,
                                                  struct kvt_error *err);
 
-/** Take an orders key as it stands in its file: hex digits, or the bytes themselves. */
-KVT_NODISCARD enum kvt_err gateway_settings_order_key(struct wire_order_key *key, const char *text,
-                                                      struct kvt_error *err);
-
 #endif /* GATEWAY_SETTINGS_H */

@@ -26,6 +26,16 @@ struct wire_order_key {
     size_t size;
 };
 
+/**
+ * Take a key as it stands in its file: an even number of hex digits that make 16..64 bytes, or 16..64
+ * bytes of anything else.
+ *
+ * @param[out] key  size 0 on failure
+ * @return KVT_OK or KVT_INVALID
+ */
+KVT_NODISCARD enum kvt_err wire_order_key_parse(struct wire_order_key *key, const char *text,
+                                                struct kvt_error *err);
+
 KVT_NODISCARD enum kvt_err wire_order_encode(const struct kvt_order *order,
                                              const struct wire_order_key *key,
                                              struct kvt_buffer *out);

@@ -245,44 +245,13 @@ wrong_settings_are_errors(void **state)
     end(&scene);
 }
 
-static void
-keys_as_text(void **state)
-{
-    struct wire_order_key key;
-    struct kvt_error err;
-    char text[200];
-
-    (void)state;
-    assert_int_equal(advisor_daemon_key("0123456789abcde", &key, &err), KVT_INVALID);
-    assert_int_equal(advisor_daemon_key("0123456789abcdef", &key, &err), KVT_OK);
-    assert_int_equal(key.size, 16); /* too short for hex: taken as it is */
-    assert_int_equal(advisor_daemon_key("000102030405060708090A0b0c0d0eff", &key, &err), KVT_OK);
-    assert_int_equal(key.size, 16);
-    assert_int_equal(key.bytes[10], 10);
-    assert_int_equal(key.bytes[15], 255);
-    memset(text, 'z', sizeof(text));
-    text[64] = '\0';
-    assert_int_equal(advisor_daemon_key(text, &key, &err), KVT_OK);
-    memset(text, 'z', 65);
-    text[65] = '\0';
-    assert_int_equal(advisor_daemon_key(text, &key, &err), KVT_INVALID);
-    memset(text, 'a', 128);
-    text[128] = '\0';
-    assert_int_equal(advisor_daemon_key(text, &key, &err), KVT_OK);
-    assert_int_equal(key.size, 64);
-}
-
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(says_what_is_wrong),
-        cmocka_unit_test(pages_are_json),
-        cmocka_unit_test(bad_questions_are_answered),
-        cmocka_unit_test(mode_needs_the_token),
-        cmocka_unit_test(mode_is_remembered),
-        cmocka_unit_test(wrong_settings_are_errors),
-        cmocka_unit_test(keys_as_text),
+        cmocka_unit_test(says_what_is_wrong),         cmocka_unit_test(pages_are_json),
+        cmocka_unit_test(bad_questions_are_answered), cmocka_unit_test(mode_needs_the_token),
+        cmocka_unit_test(mode_is_remembered),         cmocka_unit_test(wrong_settings_are_errors),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -172,22 +172,6 @@ identity_is_respected(void **state)
     test_gateway_close(&g);
 }
 
-static void
-keys_as_text(void **state)
-{
-    struct wire_order_key key;
-    struct kvt_error err;
-
-    (void)state;
-    assert_int_equal(gateway_settings_order_key(&key, "short", &err), KVT_INVALID);
-    assert_int_equal(gateway_settings_order_key(&key, "sixteen bytes...", &err), KVT_OK);
-    assert_int_equal(key.size, 16);
-    assert_int_equal(gateway_settings_order_key(&key, "000102030405060708090a0b0c0d0e0f", &err),
-                     KVT_OK);
-    assert_int_equal(key.size, 16);
-    assert_int_equal(key.bytes[15], 15);
-}
-
 int
 main(void)
 {
@@ -195,7 +179,6 @@ main(void)
         cmocka_unit_test(refusals),
         cmocka_unit_test(orders_change_what_they_name),
         cmocka_unit_test(identity_is_respected),
-        cmocka_unit_test(keys_as_text),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

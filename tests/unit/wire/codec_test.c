@@ -673,6 +673,33 @@ typical_events_are_small(void **state)
     kvt_free(room);
 }
 
+static void
+keys_as_text(void **state)
+{
+    struct wire_order_key key;
+    struct kvt_error err;
+    char text[200];
+
+    (void)state;
+    assert_int_equal(wire_order_key_parse(&key, "0123456789abcde", &err), KVT_INVALID);
+    assert_int_equal(wire_order_key_parse(&key, "0123456789abcdef", &err), KVT_OK);
+    assert_int_equal(key.size, 16); /* too short for hex: taken as it is */
+    assert_int_equal(wire_order_key_parse(&key, "000102030405060708090A0b0c0d0eff", &err), KVT_OK);
+    assert_int_equal(key.size, 16);
+    assert_int_equal(key.bytes[10], 10);
+    assert_int_equal(key.bytes[15], 255);
+    memset(text, 'z', sizeof(text));
+    text[64] = '\0';
+    assert_int_equal(wire_order_key_parse(&key, text, &err), KVT_OK);
+    memset(text, 'z', 65);
+    text[65] = '\0';
+    assert_int_equal(wire_order_key_parse(&key, text, &err), KVT_INVALID);
+    memset(text, 'a', 128);
+    text[128] = '\0';
+    assert_int_equal(wire_order_key_parse(&key, text, &err), KVT_OK);
+    assert_int_equal(key.size, 64);
+}
+
 int
 main(void)
 {
@@ -688,6 +715,7 @@ main(void)
         cmocka_unit_test(unknown_members_are_ignored_and_unknown_values_are_counted),
         cmocka_unit_test(malformed_batches_say_where_and_what),
         cmocka_unit_test(limits_are_answers),
+        cmocka_unit_test(keys_as_text),
         cmocka_unit_test(typical_events_are_small),
     };
 
