@@ -18,9 +18,10 @@ class System:
     def __init__(self, run, minutes, count=4, **sizes):
         self.run, self.minutes = run, minutes
         # A short run gets small tiers, so that it fills them too.
-        scale = 1 if minutes >= 20 else 8
-        self.sizes = {"hot": 192 * MIB // scale, "cold": 1024 * MIB // scale, "g2": 64 * MIB // scale,
-                      "g3": 192 * MIB // scale, **sizes}
+        self.sizes = ({"hot": 192 * MIB, "cold": 1024 * MIB, "g2": 64 * MIB, "g3": 192 * MIB}
+                      if minutes >= 20 else
+                      {"hot": 24 * MIB, "cold": 96 * MIB, "g2": 16 * MIB, "g3": 40 * MIB})
+        self.sizes.update(sizes)
         self.trace = run.trace()
         self.nats = run.nats().start()
         self.minio = run.minio().start()
