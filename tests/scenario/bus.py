@@ -1,5 +1,6 @@
 """A minimal NATS client and msgpack codec: enough to listen to orders and to publish rubbish."""
 
+import contextlib
 import json
 import socket
 import struct
@@ -66,7 +67,18 @@ class Nats:
         arrived.wait(timeout)
         return got[0] if got else None
 
+    def flush(self, timeout=5):
+        """Everything published so far has reached the server: a message to ourselves came back."""
+        arrived = threading.Event()
+        inbox = f"_INBOX.flush.{id(arrived)}.{time.monotonic_ns()}"
+        self.subscribe(inbox, lambda _subject, _data: arrived.set())
+        self.publish(inbox, b"")
+        return arrived.wait(timeout)
+
     def close(self):
+        """Flushes first: closing a socket with unread bytes may take back what was just sent."""
+        with contextlib.suppress(OSError):
+            self.flush()
         self.stopping = True
         with self.lock:
             self.socket.close()
