@@ -205,8 +205,10 @@ wire_order_key_parse(struct wire_order_key *key, const char *text, struct kvt_er
             err, KVT_INVALID, "orders.key_file: want %d to %d bytes, or %d to %d hex digits",
             WIRE_ORDER_KEY_MIN, WIRE_ORDER_KEY_MAX, 2 * WIRE_ORDER_KEY_MIN, 2 * WIRE_ORDER_KEY_MAX);
     key->size = hex ? size / 2 : size;
-    for (size_t i = 0; i < key->size; i++)
-        key->bytes[i] = hex ? (uint8_t)(digit_of(text[2 * i]) << 4 | digit_of(text[2 * i + 1]))
-                            : (uint8_t)text[i];
+    for (size_t i = 0; i < key->size; i++) {
+        const int byte = hex ? digit_of(text[2 * i]) << 4 | digit_of(text[2 * i + 1]) : text[i];
+
+        key->bytes[i] = (uint8_t)byte;
+    }
     return KVT_OK;
 }
