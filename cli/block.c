@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/parse.h"
 #include "cli/json.h"
+#include "cli/offline.h"
 #include "cli/options.h"
 #include "cli/server.h"
 #include "cli/table.h"
@@ -48,13 +49,16 @@ print_block(FILE *out, struct json_object *block)
                   cli_json_text(block, "hash"),
                   namespace_[0] == '\0' ? "(none: KVBM-compatible)" : namespace_,
                   cli_json_u64(block, "position"), cli_json_text(block, "parent"));
-    (void)fprintf(out, "size       %s a shard\nchildren   %" PRIu64 "\n", size,
-                  cli_json_u64(block, "children"));
+    (void)fprintf(out, "size       %s a shard\n", size);
+    if (cli_json_at(block, "child_count") != NULL)
+        (void)fprintf(out, "children   %" PRIu64 "\n", cli_json_u64(block, "child_count"));
     (void)fprintf(out,
                   "used       %" PRIu64 " times through a gateway, %" PRIu64
                   " of them from cold; last %s\n",
                   cli_json_u64(block, "hits"), cli_json_u64(block, "cold_hits"), time);
     print_places(out, block);
+    if (cli_json_at(block, "policy") == NULL)
+        return;
     (void)fprintf(out, "\npolicy     %s%s%s\n", cli_json_text(block, "policy.verdict"),
                   cli_json_text(block, "policy.rule")[0] == '\0' ? "" : ", by rule ",
                   cli_json_text(block, "policy.rule"));
@@ -63,13 +67,30 @@ print_block(FILE *out, struct json_object *block)
                       json_object_get_string(cli_json_item(block, "policy.why", i)));
 }
 
+static enum kvt_err
+ask(const struct cli_context *context, uint64_t hash, struct json_object **block,
+    struct kvt_error *err)
+{
+    char text[KVT_HASH_TEXT_MAX];
+    struct kvt_buffer path;
+    enum kvt_err rc;
+
+    kvt_hash_format(hash, text);
+    kvt_buffer_init(&path, CLI_SERVER_PATH_MAX);
+    kvt_buffer_printf(&path, "/v1/blocks/%s?namespace=", text);
+    cli_server_escape(&path, kvt_config_string(context->options, CLI_BLOCK_NAMESPACE), false);
+    rc = cli_server_ask(context, CLI_SERVER_ADVISOR, kvt_buffer_text(&path), NULL, false, block,
+                        err);
+    kvt_buffer_release(&path);
+    return rc;
+}
+
 enum cli_exit
 cli_block_show(const struct cli_context *context)
 {
+    const bool offline = kvt_config_is_set(context->options, CLI_BLOCK_OFFLINE);
     struct json_object *block;
-    struct kvt_buffer path;
     struct kvt_error err = {0};
-    char text[KVT_HASH_TEXT_MAX];
     enum kvt_err rc;
     uint64_t hash;
 
@@ -77,15 +98,13 @@ cli_block_show(const struct cli_context *context)
         return cli_context_usage(context,
                                  "\"%s\" is no hash: sixteen hex digits, 0x..., or decimal",
                                  context->arguments[0]);
-    kvt_hash_format(hash, text);
-    kvt_buffer_init(&path, CLI_SERVER_PATH_MAX);
-    kvt_buffer_printf(&path, "/v1/blocks/%s?namespace=", text);
-    cli_server_escape(&path, kvt_config_string(context->options, CLI_BLOCK_NAMESPACE), false);
-    rc = cli_server_ask(context, CLI_SERVER_ADVISOR, kvt_buffer_text(&path), NULL, false, &block,
-                        &err);
-    kvt_buffer_release(&path);
+    rc = offline ? cli_offline_block(kvt_config_string(context->options, CLI_BLOCK_OFFLINE),
+                                     kvt_config_string(context->options, CLI_BLOCK_NAMESPACE), hash,
+                                     &block, &err)
+                 : ask(context, hash, &block, &err);
     if (rc != KVT_OK)
-        return cli_server_fail(context, CLI_SERVER_ADVISOR, &err);
+        return offline ? cli_offline_fail(context, &err)
+                       : cli_server_fail(context, CLI_SERVER_ADVISOR, &err);
     if (context->json)
         cli_json_print(context->out, block);
     else

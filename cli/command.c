@@ -26,6 +26,7 @@ enum { WORD_MAX = 64, ARGUMENTS_ANY = 65536, NEAR_MAX = 64 };
 
 static const struct kvt_param status_options[] = {CLI_OPTIONS_STATUS(KVT_PARAM_ROW)};
 static const struct kvt_param block_show_options[] = {CLI_OPTIONS_BLOCK_SHOW(KVT_PARAM_ROW)};
+static const struct kvt_param index_stats_options[] = {CLI_OPTIONS_INDEX_STATS(KVT_PARAM_ROW)};
 static const struct kvt_param index_match_options[] = {CLI_OPTIONS_INDEX_MATCH(KVT_PARAM_ROW)};
 static const struct kvt_param index_dump_options[] = {CLI_OPTIONS_INDEX_DUMP(KVT_PARAM_ROW)};
 static const struct kvt_param events_tail_options[] = {CLI_OPTIONS_EVENTS_TAIL(KVT_PARAM_ROW)};
@@ -79,7 +80,9 @@ const struct cli_command cli_commands[] = {
      .argument_min = 1,
      .argument_max = 1,
      .summary = "Where a block is, who holds it and what the policy says",
-     .details = "HASH is sixteen hex digits, 0x and hex digits, or decimal.",
+     .details =
+         "HASH is sixteen hex digits, 0x and hex digits, or decimal. With --offline children "
+         "and policy are left out: they are the running advisor's.",
      .example = "block show 1f3c9a52b0d7e644",
      .words = "",
      OPTIONS(block_show_options),
@@ -87,9 +90,12 @@ const struct cli_command cli_commands[] = {
     {.path = "index stats",
      .arguments = "",
      .summary = "Blocks and bytes of each holder in the advisor's index",
-     .details = "A holder is a worker's pool, or a tier behind a gateway.",
+     .details =
+         "A holder is a worker's pool, or a tier behind a gateway. With --offline all blocks "
+         "are counted, which takes a while for millions.",
      .example = "index stats -o json",
      .words = "",
+     OPTIONS(index_stats_options),
      .run = cli_index_stats},
     {.path = "index match",
      .arguments = "HASH...",

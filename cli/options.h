@@ -17,15 +17,24 @@
     X(CLI_STATUS_WATCH, "watch", DURATION, "", "100ms", "1h", "",                                  \
       "Show it again and again, each 2s or as given (--watch=500ms), until Ctrl-C.")
 
+#define CLI_OPTION_OFFLINE(X, id)                                                                  \
+    X(id, "offline", PATH, "", "", "", "",                                                         \
+      "Read the index in this folder, the advisor's state.dir, instead of asking the advisor.")
+
 #define CLI_OPTIONS_BLOCK_SHOW(X)                                                                  \
+    CLI_OPTION_OFFLINE(X, CLI_BLOCK_OFFLINE)                                                       \
     X(CLI_BLOCK_NAMESPACE, "namespace", STRING, "", "", "", "",                                    \
       "Namespace of the block; empty is the KVBM-compatible one.")
 
+#define CLI_OPTIONS_INDEX_STATS(X) CLI_OPTION_OFFLINE(X, CLI_INDEX_STATS_OFFLINE)
+
 #define CLI_OPTIONS_INDEX_MATCH(X)                                                                 \
+    CLI_OPTION_OFFLINE(X, CLI_INDEX_MATCH_OFFLINE)                                                 \
     X(CLI_INDEX_NAMESPACE, "namespace", STRING, "", "", "", "",                                    \
       "Namespace of the blocks; empty is the KVBM-compatible one.")
 
 #define CLI_OPTIONS_INDEX_DUMP(X)                                                                  \
+    CLI_OPTION_OFFLINE(X, CLI_INDEX_DUMP_OFFLINE)                                                  \
     X(CLI_INDEX_LIMIT, "limit", INT, "0", "", "", "", "Stop after this many places; 0 is all.")
 
 #define CLI_OPTIONS_EVENTS_TAIL(X)                                                                 \
@@ -124,6 +133,7 @@
 
 enum cli_status_option { CLI_OPTIONS_STATUS(CLI_OPTION_ID) CLI_STATUS_COUNT };
 enum cli_block_show_option { CLI_OPTIONS_BLOCK_SHOW(CLI_OPTION_ID) CLI_BLOCK_SHOW_COUNT };
+enum cli_index_stats_option { CLI_OPTIONS_INDEX_STATS(CLI_OPTION_ID) CLI_INDEX_STATS_COUNT };
 enum cli_index_match_option { CLI_OPTIONS_INDEX_MATCH(CLI_OPTION_ID) CLI_INDEX_MATCH_COUNT };
 enum cli_index_dump_option { CLI_OPTIONS_INDEX_DUMP(CLI_OPTION_ID) CLI_INDEX_DUMP_COUNT };
 enum cli_events_tail_option { CLI_OPTIONS_EVENTS_TAIL(CLI_OPTION_ID) CLI_EVENTS_TAIL_COUNT };

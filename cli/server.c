@@ -7,6 +7,7 @@
 #include "base/fetch.h"
 #include "base/json.h"
 #include "cli/command.h"
+#include "cli/daemons.h"
 #include "cli/json.h"
 #include "cli/settings.h"
 
@@ -134,6 +135,21 @@ cli_server_ask(const struct cli_context *context, enum cli_server server, const 
     return rc;
 }
 
+/* Where the command can do without the advisor, say how: that is what one wants to know now. */
+static void
+print_offline_hint(const struct cli_context *context)
+{
+    const struct cli_command *command = context->command;
+
+    for (size_t i = 0; command != NULL && i < command->option_count; i++)
+        if (strcmp(command->options[i].key, "offline") == 0)
+            (void)fprintf(context->err,
+                          "  look without it: kvtier %s%s%s --offline DIR\n"
+                          "                   (DIR is its state.dir, %s unless set)\n",
+                          command->path, command->arguments[0] == '\0' ? "" : " ",
+                          command->arguments, cli_advisor_settings[CLI_ADVISOR_STATE_DIR].fallback);
+}
+
 enum cli_exit
 cli_server_fail(const struct cli_context *context, enum cli_server server,
                 const struct kvt_error *err)
@@ -142,6 +158,7 @@ cli_server_fail(const struct cli_context *context, enum cli_server server,
 
     if (err->code != KVT_UNAVAILABLE && err->code != KVT_TIMEOUT)
         return status;
+    print_offline_hint(context);
     (void)fprintf(context->err,
                   "  start one here:  kvtier dev          (or: systemctl start kvtier-%s)\n"
                   "  it is elsewhere: kvtier --%s-url URL %s\n"

@@ -189,6 +189,79 @@ PY
   python3 -c 'import json; r = json.load(open("report.json")); assert all(w["wrong_bytes"] == 0 for w in r["workers"])'
 }
 
+# The advisor has applied all there is: two looks in a row are the same.
+index_rests() {
+  $cli index dump --json 2>/dev/null | sort >"$1.new" || return 1
+  if [ -s "$1" ] && cmp -s "$1" "$1.new"; then return 0; fi
+  mv "$1.new" "$1"
+  sleep 0.5
+  return 1
+}
+
+@test "what the advisor knew can be read when it is down" {
+  start_dev
+  cd "$BATS_TEST_TMPDIR"
+  cli="$KVTIER --config $STATE/cli.yaml"
+  "$KVTIER" workload generate --requests 120 --duration 5s --sessions 10 --out workload.jsonl
+  "$KVTIER_BUILD/kvbm/kvtier-worker" --config "$STATE/worker.yaml" --name w --trace workload.jsonl \
+    --block-size 64KiB --gpu off --g1-size 1MiB --g2-size 2MiB --g3-size 4MiB >worker.log 2>&1
+  wait_for 60 index_rests dump.live
+  [ "$(wc -l <dump.live)" -ge 100 ]
+  mapfile -t hashes < <(python3 -c '
+import json
+rows = [json.loads(line) for line in open("dump.live")]
+chain = {row["parent"]: row["hash"] for row in rows}
+hash = next(row["hash"] for row in rows if row["position"] == 0)
+while hash:
+    print(hash)
+    hash = chain.get(hash)')
+  $cli index match "${hashes[@]}" 00000000000000aa --json >match.live
+  $cli block show "${hashes[0]}" --json >block.live
+  $cli index stats --json >stats.live
+
+  # Beside a running advisor ...
+  "$KVTIER" index dump --offline "$STATE/advisor" --json | sort | cmp - dump.live
+  kill -TERM "$DEV"
+  wait "$DEV"
+  # ... and without it, where the other way says how.
+  run $cli index stats
+  status_is 5
+  output_has "--offline DIR"
+  "$KVTIER" index dump --offline "$STATE/advisor" --json | sort | cmp - dump.live
+  "$KVTIER" index match "${hashes[@]}" 00000000000000aa --offline "$STATE/advisor" --json >match.down
+  "$KVTIER" block show "${hashes[0]}" --offline "$STATE/advisor" --json >block.down
+  "$KVTIER" index stats --offline "$STATE/advisor" --json >stats.down
+  python3 - <<'PY'
+import json
+
+def load(name):
+    with open(name) as file:
+        return json.load(file)
+
+def places(answer, key):
+    return sorted(json.dumps(row, sort_keys=True) for row in answer[key])
+
+live, down = load("match.live"), load("match.down")
+assert live["blocks"] == down["blocks"] and len(live["blocks"]) >= 2
+assert places(live, "matches") == places(down, "matches") != []
+live, down = load("block.live"), load("block.down")
+for member in ("hash", "parent", "position", "namespace", "tokens_hash", "size", "ranks"):
+    assert live[member] == down[member], member
+assert places(live, "places") == places(down, "places") != []
+live, down = load("stats.live"), load("stats.down")
+assert (live["blocks"], live["places"]) == (down["blocks"], down["places"])
+assert places(live, "holders") == places(down, "holders")
+assert down["committed_seq"] > 0
+PY
+  run "$KVTIER" index stats --offline "$STATE/advisor"
+  output_has "cold@kvtier"
+  output_has "of the event stream"
+  run "$KVTIER" index dump --offline "$STATE/advisor" --limit 3
+  [ "$(echo "$output" | wc -l)" -eq 4 ]
+  run "$KVTIER" block show 00000000000000aa --offline "$STATE/advisor"
+  status_is 3
+}
+
 @test "a damaged object is found by verify" {
   start_dev
   cd "$BATS_TEST_TMPDIR"

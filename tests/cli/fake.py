@@ -42,7 +42,7 @@ GATEWAY = {
     "nats": {"url": "nats://127.0.0.1:4222", "connected": False},
 }
 BLOCK = {"hash": HASH, "parent": "00000000000000aa", "position": 7, "namespace": "", "tokens_hash": "0",
-         "size": 262144, "ranks": 1, "hits": 3, "cold_hits": 2, "last_access_ms": 0, "children": 1,
+         "size": 262144, "ranks": 1, "hits": 3, "cold_hits": 2, "last_access_ms": 0, "children": ["00000000000000bb"], "child_count": 1,
          "places": [{"holder": "w0", "dp_rank": 0, "tier": "G2", "ranks": 1},
                     {"holder": "cold@kvtier", "dp_rank": 0, "tier": "G4", "ranks": 1}],
          "policy": {"verdict": "stay", "rule": "promote", "order_value": 1, "why": ["two cold hits: promoted next"]}}

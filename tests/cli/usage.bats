@@ -153,6 +153,14 @@ free_port() {
   output_has "no advisor at http://127.0.0.1:$port"
   output_has "kvtier dev"
   output_has "kvtier --advisor-url URL orders ls"
+  [[ $output != *--offline* ]]
+  for command in "index stats" "index match 1" "index dump" "block show 1"; do
+    run "$KVTIER" $command --advisor-url "http://127.0.0.1:$port"
+    status_is 5
+    output_has "--offline DIR"
+    output_has "/var/lib/kvtier/advisor unless set"
+    [[ $output != *HASH\ \ * ]]
+  done
   run "$KVTIER" g4 ls --gateway-url "http://127.0.0.1:$port"
   status_is 5
   output_has "no gateway at"
@@ -169,6 +177,24 @@ free_port() {
   run --separate-stderr "$KVTIER" orders ls --json --advisor-url "http://127.0.0.1:$port"
   status_is 5
   echo "$output" | python3 -c 'import json, sys; assert json.load(sys.stdin)["error"]["code"] == "UNAVAILABLE"'
+}
+
+@test "offline without an index: what is wanted, exit status 3, and the folder is left as it was" {
+  mkdir empty
+  for command in "index stats" "index match 1" "index dump" "block show 1"; do
+    run "$KVTIER" $command --offline empty
+    status_is 3
+    output_has "no index in empty"
+    output_has "state.dir"
+    run "$KVTIER" $command --offline missing
+    status_is 3
+  done
+  [ ! -e missing ]
+  [ ! -e empty/data.mdb ]
+  mkdir foreign
+  head -c 65536 /dev/urandom >foreign/data.mdb
+  run "$KVTIER" index stats --offline foreign
+  status_is 8
 }
 
 @test "doctor fails, and says for each line what to do" {
