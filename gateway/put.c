@@ -207,7 +207,8 @@ write_copies(struct putting *putting, struct gateway_flight *flight)
     gateway_flight_drain(flight);
 }
 
-/* Is what lies there, read whole, a sound object of somebody?  Bad ones leave their evidence. */
+/* Is what lies there, read whole, a sound object of somebody?  Bad ones leave their evidence.
+ * `seen` takes the status and the ETag of the read. */
 static bool
 is_sound(struct putting *putting, size_t index, struct g4_request *seen)
 {
@@ -238,6 +239,14 @@ is_sound(struct putting *putting, size_t index, struct g4_request *seen)
     seen->status = rc;
     kvt_free(request.buffer);
     return rc == KVT_OK && reason == NULL;
+}
+
+/* Did the read show what lies there?  One that failed half-way tells nothing about the object. */
+static bool
+was_judged(enum kvt_err status)
+{
+    return status == KVT_OK || status == KVT_CORRUPT || status == KVT_RANGE ||
+           status == KVT_NOTFOUND;
 }
 
 /* Write over exactly the object that was looked at. */
@@ -295,8 +304,14 @@ settle(struct putting *putting, struct g4_request *head, size_t index)
         refuse(putting, index, KVT_PRECONDITION);
         return;
     }
-    if (work->step != STEP_STORED)
-        replace(putting, index, head->etag);
+    if (work->step == STEP_STORED)
+        return;
+    if (!was_judged(head->status)) { /* it may well be somebody's acknowledged block */
+        work->step = STEP_UNKNOWN;
+        item->status = KVT_AGAIN;
+        return;
+    }
+    replace(putting, index, head->etag);
 }
 
 static void

@@ -1,0 +1,57 @@
+/*
+ * What is tested: gateway/put.h where a key is taken, or a row was there before.  What somebody was
+ * told is stored stays stored, whatever a later PUT of the key meets.
+ */
+#include <string.h>
+
+#include "g4/check.h"
+
+#include "tests/unit/gateway/support.h"
+
+enum { SIZE = 5000, HOT = 1 << 20 };
+
+/* Another gateway's sound block under the key of `number`, with the bytes of `content`. */
+static uint32_t
+plant(struct test_gateway *g, uint64_t number, uint64_t content)
+{
+    struct g4_meta meta = {.present = true, .length = SIZE, .fingerprint = 7, .writer = "gw1"};
+    uint8_t body[SIZE];
+    char key[G4_KEY_MAX];
+
+    test_gateway_fill(body, SIZE, content);
+    meta.crc32c = g4_check_crc32c(body, SIZE);
+    assert_int_equal(
+        test_gateway_store_put(g->bucket, test_gateway_key(key, number), body, SIZE, &meta),
+        KVT_OK);
+    return meta.crc32c;
+}
+
+/* A read that fails half-way is no verdict: the other gateway's block is not written over. */
+static void
+unread_object_stays(void **state)
+{
+    struct g4_request head;
+    struct test_gateway g;
+    char key[G4_KEY_MAX];
+    uint32_t crc32c;
+
+    (void)state;
+    test_gateway_open(&g, HOT, 0);
+    crc32c = plant(&g, 1, 99);
+    test_gateway_fault(&g, G4_GET, G4_FAULT_LOSE, KVT_IO, 1);
+    assert_int_equal(test_gateway_put(&g, 1, SIZE), KVT_AGAIN);
+    assert_int_equal(test_gateway_store_head(g.bucket, test_gateway_key(key, 1), &head), KVT_OK);
+    assert_int_equal(head.meta.crc32c, crc32c);
+    assert_int_equal(test_gateway_put(&g, 1, SIZE), KVT_PRECONDITION);
+    test_gateway_close(&g);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(unread_object_stays),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
