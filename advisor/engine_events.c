@@ -233,6 +233,10 @@ feed(struct advisor_engine *engine, struct advisor_item *item, bool held)
                      "%s: events %" PRIu64 " to %" PRIu64 " are missing", batch.worker,
                      publisher->row.last_seq + 1, batch.first_seq - 1);
     }
+    if (step.former)
+        kvt_log_warn("advisor.publishers", "former",
+                     "%s speaks with an older incarnation than it had: asking which one lives",
+                     batch.worker);
     if (step.renewed)
         advisor_publisher_unhold_all(publisher);
     if (step.replaced && sweep_local(engine, publisher) != KVT_OK)

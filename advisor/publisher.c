@@ -53,6 +53,25 @@ renew(struct advisor_publisher *publisher, const struct kvt_event_batch *batch,
     stop(publisher);
 }
 
+/* A former life speaks.  Mostly it is a late message; but after a clock that stepped back it is the
+ * one that lives, so now and then it is asked for. */
+static bool
+doubt_former(struct advisor_publisher *publisher, uint64_t now_ms)
+{
+    if (publisher->resync != ADVISOR_RESYNC_NONE ||
+        now_ms - publisher->former_ms < ADVISOR_RETRY_MAX_MS)
+        return false;
+    publisher->former_ms = now_ms;
+    if (publisher->row.gone != 0) {
+        publisher->row.gone = 0;
+        publisher->row.need_dump = 1;
+        start(publisher, ADVISOR_RESYNC_DUMP);
+    } else {
+        advisor_publisher_doubt(publisher);
+    }
+    return true;
+}
+
 struct advisor_step
 advisor_publisher_see(struct advisor_publisher *publisher, const struct kvt_event_batch *batch,
                       uint32_t unknown, uint64_t now_ms)
@@ -63,7 +82,8 @@ advisor_publisher_see(struct advisor_publisher *publisher, const struct kvt_even
     uint64_t next;
 
     if (batch->incarnation < row->incarnation) {
-        step.duplicates = (uint32_t)count; /* an earlier life: it was replaced */
+        step.duplicates = (uint32_t)count;
+        step.former = doubt_former(publisher, now_ms);
         return step;
     }
     publisher->heard_ms = now_ms;
@@ -250,22 +270,43 @@ answer_range(struct advisor_publisher *publisher, const struct advisor_page *pag
     return step;
 }
 
+/* Not again before this. */
+static void
+back_off(struct advisor_publisher *publisher, const char *why, uint64_t now_ms)
+{
+    uint64_t wait_ms = ADVISOR_RETRY_MIN_MS;
+
+    for (uint32_t i = 0; i < publisher->failures && wait_ms < ADVISOR_RETRY_MAX_MS; i++)
+        wait_ms *= 2;
+    if (wait_ms > ADVISOR_RETRY_MAX_MS)
+        wait_ms = ADVISOR_RETRY_MAX_MS;
+    publisher->failures++;
+    publisher->retry_at_ms = now_ms + wait_ms;
+    publisher->shown = false;
+    (void)snprintf(publisher->error, sizeof(publisher->error), "%s", why);
+}
+
 static struct advisor_page_step
-answer_dump(struct advisor_publisher *publisher, const struct advisor_page *page)
+answer_dump(struct advisor_publisher *publisher, const struct advisor_page *page, uint64_t now_ms)
 {
     const struct kvt_event_batch *batch = page->batch;
     struct advisor_publisher_row *row = &publisher->row;
     struct advisor_page_step step = {0};
 
-    if (page->status != KVT_OK || batch == NULL || batch->incarnation < row->incarnation ||
+    if (page->status != KVT_OK || batch == NULL || batch->incarnation == 0 ||
         (publisher->dump_incarnation != 0 && batch->incarnation != publisher->dump_incarnation)) {
-        /* It lives anew, or forgot the snapshot: begin again. */
+        /* It lives anew, or forgot the snapshot: begin again, but not at once.  Two processes of
+         * one name would be asked in a circle. */
+        const uint32_t failures = publisher->failures;
+
         start(publisher, ADVISOR_RESYNC_DUMP);
+        publisher->failures = failures;
+        back_off(publisher, "the dump broke off", now_ms);
         return step;
     }
     if (publisher->dump_incarnation == 0) {
         step.fresh = true;
-        step.replaced = batch->incarnation > row->incarnation;
+        step.replaced = batch->incarnation != row->incarnation;
         row->incarnation = batch->incarnation;
         row->gen++;
         publisher->dump_incarnation = batch->incarnation;
@@ -275,6 +316,9 @@ answer_dump(struct advisor_publisher *publisher, const struct advisor_page *page
     step.apply = true;
     step.sweep = page->next_cursor == 0;
     step.finished = step.sweep;
+    /* A later page is progress; a first one alone is not: the next may be another life's. */
+    if (!step.fresh)
+        publisher->failures = 0;
     return step;
 }
 
@@ -286,9 +330,10 @@ advisor_publisher_answer(struct advisor_publisher *publisher, const struct advis
     publisher->asked = false;
     publisher->heard_ms = now_ms;
     publisher->silent = false;
+    if (publisher->resync == ADVISOR_RESYNC_DUMP)
+        return answer_dump(publisher, page, now_ms);
     publisher->failures = 0;
-    return publisher->resync == ADVISOR_RESYNC_RANGE ? answer_range(publisher, page)
-                                                     : answer_dump(publisher, page);
+    return answer_range(publisher, page);
 }
 
 void
@@ -315,20 +360,11 @@ advisor_publisher_paged(struct advisor_publisher *publisher, const struct adviso
 void
 advisor_publisher_unanswered(struct advisor_publisher *publisher, const char *why, uint64_t now_ms)
 {
-    uint64_t wait_ms = ADVISOR_RETRY_MIN_MS;
-
     if (!publisher->asked)
         return;
-    for (uint32_t i = 0; i < publisher->failures && wait_ms < ADVISOR_RETRY_MAX_MS; i++)
-        wait_ms *= 2;
-    if (wait_ms > ADVISOR_RETRY_MAX_MS)
-        wait_ms = ADVISOR_RETRY_MAX_MS;
     publisher->asked = false;
     publisher->ask_number = 0;
-    publisher->failures++;
-    publisher->retry_at_ms = now_ms + wait_ms;
-    publisher->shown = false;
-    (void)snprintf(publisher->error, sizeof(publisher->error), "%s", why);
+    back_off(publisher, why, now_ms);
 }
 
 /* ---- time ---- */

@@ -13,7 +13,8 @@
  *
  *   RANGE  the missing events are asked for; NOTFOUND turns it into DUMP.
  *   DUMP   all it holds is asked for, page by page, marked with a new generation; what carries an
- *          older one is swept afterwards.
+ *          older one is swept afterwards.  Who answers is who lives, whatever its incarnation: after
+ *          a clock that stepped back the living one's is the lower.
  * While uncertain, newer messages are held back and applied behind the answer.
  *
  * Ownership: the publisher owns the messages it holds back.
@@ -41,10 +42,11 @@ enum advisor_resync { ADVISOR_RESYNC_NONE, ADVISOR_RESYNC_RANGE, ADVISOR_RESYNC_
 struct advisor_publisher {
     struct advisor_publisher_row row; /* durable with the group that changed it */
     char namespace_[KVT_NAMESPACE_MAX];
-    bool dirty;        /* the row differs from the store's */
-    bool shown;        /* what HTTP shows is this */
-    bool silent;       /* reported as such */
-    uint64_t heard_ms; /* monotonic */
+    bool dirty;         /* the row differs from the store's */
+    bool shown;         /* what HTTP shows is this */
+    bool silent;        /* reported as such */
+    uint64_t heard_ms;  /* monotonic */
+    uint64_t former_ms; /* monotonic: a former life was last taken for a reason to ask */
 
     enum advisor_resync resync;
     bool asked;          /* a question is out */
@@ -75,6 +77,7 @@ struct advisor_step {
     uint32_t skip;
     uint32_t duplicates; /* events seen before */
     bool gap;            /* a gap was found */
+    bool former;         /* a former life speaks, and it is asked who lives */
     bool replaced;       /* a newer life: what the older held in G1..G3 is to be swept */
     bool renewed;        /* a newer life, or the first: held messages of the older are void */
 };
@@ -134,7 +137,7 @@ struct advisor_page_step {
     bool apply; /* the page's events behind the first `skip` */
     uint32_t skip;
     bool fresh;    /* DUMP, first page: what follows carries row.gen */
-    bool replaced; /* the dump is of a newer life */
+    bool replaced; /* the dump is of another life, a newer or (see above) a lower one */
     bool sweep;    /* DUMP, last page: what the locations named held before is void */
     bool finished; /* certain again: apply what is held back */
 };

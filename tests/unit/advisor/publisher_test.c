@@ -137,7 +137,7 @@ heartbeat_reveals_a_lost_tail(void **state)
 
 /* A dump of two pages, whose snapshot is the first page's. */
 static void
-dump_replaces(struct advisor_publisher *publisher)
+dump_replaces_at(struct advisor_publisher *publisher, uint64_t now_ms)
 {
     struct kvt_event_batch batch = batch_of(7, 40, 2);
     struct advisor_page page = {.status = KVT_OK, .next_cursor = 2, .batch = &batch};
@@ -145,25 +145,31 @@ dump_replaces(struct advisor_publisher *publisher)
     struct advisor_question question;
     struct advisor_page_step step;
 
-    assert_true(advisor_publisher_question(publisher, 5, &question));
+    assert_true(advisor_publisher_question(publisher, now_ms, &question));
     assert_int_equal(question.what, ADVISOR_RESYNC_DUMP);
     assert_int_equal(question.cursor, 0);
     advisor_publisher_asked(publisher, 2);
-    step = advisor_publisher_answer(publisher, &page, 6);
+    step = advisor_publisher_answer(publisher, &page, now_ms);
     assert_true(step.fresh && step.apply && !step.sweep && !step.finished);
     assert_int_equal(publisher->row.gen, gen + 1);
     advisor_publisher_paged(publisher, &page, &step);
-    assert_true(advisor_publisher_question(publisher, 5, &question));
+    assert_true(advisor_publisher_question(publisher, now_ms, &question));
     assert_int_equal(question.cursor, 2);
     advisor_publisher_asked(publisher, 3);
     batch.first_seq = 45;
     page.next_cursor = 0;
-    step = advisor_publisher_answer(publisher, &page, 7);
+    step = advisor_publisher_answer(publisher, &page, now_ms);
     assert_true(!step.fresh && step.apply && step.sweep && step.finished);
     advisor_publisher_paged(publisher, &page, &step);
     assert_int_equal(publisher->row.last_seq, 40);
     assert_int_equal(publisher->row.need_dump, 0);
     assert_false(advisor_publisher_uncertain(publisher));
+}
+
+static void
+dump_replaces(struct advisor_publisher *publisher)
+{
+    dump_replaces_at(publisher, 5);
 }
 
 static void
@@ -340,6 +346,127 @@ retries_back_off(void **state)
     assert_string_equal(publisher.error, "deadline passed");
 }
 
+/* A dump that breaks off is asked for again, but never without a pause. */
+static void
+broken_dumps_back_off(void **state)
+{
+    static const struct arrival late = {"met late", 7,     30, 3,   ADVISOR_SEE_HOLD, 0, 0,
+                                        false,      false, 0,  true};
+    const struct kvt_event_batch nobody = batch_of(0, 1, 0);
+    const struct kvt_event_batch first = batch_of(7, 40, 2);
+    const struct kvt_event_batch second = batch_of(8, 1, 1);
+    const struct advisor_page broken[] = {
+        {.status = KVT_NOTFOUND},
+        {.status = KVT_OK, .batch = &nobody},
+    };
+    const struct advisor_page mixed[] = {
+        {.status = KVT_OK, .next_cursor = 2, .batch = &first},
+        {.status = KVT_OK, .batch = &second},
+    };
+    struct advisor_publisher publisher = {0};
+    struct advisor_question question;
+    struct advisor_page_step step;
+    uint64_t now_ms = 10;
+    uint64_t wait_ms = ADVISOR_RETRY_MIN_MS;
+
+    (void)state;
+    arrive(&publisher, &late);
+    for (int i = 0; i < 8; i++) {
+        const bool two = i % 4 >= 2; /* two lives answer in turn: each begins, none goes on */
+        const struct advisor_page *page = two ? &mixed[0] : &broken[i % 2];
+
+        assert_true(advisor_publisher_question(&publisher, now_ms, &question));
+        assert_int_equal(question.cursor, 0);
+        advisor_publisher_asked(&publisher, 1);
+        step = advisor_publisher_answer(&publisher, page, now_ms);
+        assert_int_equal(step.apply, two);
+        advisor_publisher_paged(&publisher, page, &step);
+        if (two) {
+            assert_true(advisor_publisher_question(&publisher, now_ms, &question));
+            advisor_publisher_asked(&publisher, 2);
+            step = advisor_publisher_answer(&publisher, &mixed[1], now_ms);
+            assert_false(step.apply);
+            advisor_publisher_paged(&publisher, &mixed[1], &step);
+        }
+        assert_false(advisor_publisher_question(&publisher, now_ms + wait_ms - 1, &question));
+        now_ms += wait_ms;
+        wait_ms = wait_ms * 2 > ADVISOR_RETRY_MAX_MS ? ADVISOR_RETRY_MAX_MS : wait_ms * 2;
+    }
+    dump_replaces_at(&publisher, now_ms);
+}
+
+/* The clock stepped back over a restart: the lower life is the one that answers. */
+static void
+who_answers_lives(void **state)
+{
+    static const struct arrival table[] = {
+        {"first", 7, 1, 3, ADVISOR_SEE_APPLY, 0, 0, false, false, 3, false},
+        {"the lower life", 5, 1, 2, ADVISOR_SEE_DROP, 0, 2, false, false, 3, false},
+    };
+    static const struct arrival next = {
+        "of the lower life", 5, 3, 1, ADVISOR_SEE_APPLY, 0, 0, false, false, 3, false};
+    const struct kvt_event_batch lower = batch_of(5, 2, 2);
+    const struct advisor_page none = {.status = KVT_NOTFOUND};
+    const struct advisor_page page = {.status = KVT_OK, .batch = &lower};
+
+    (void)state;
+    for (int gone = 0; gone < 2; gone++) {
+        struct advisor_publisher publisher = {0};
+        struct advisor_question question;
+        struct advisor_page_step step;
+        uint32_t gen;
+
+        RUN(&publisher, table); /* one message of a former life proves nothing yet */
+        if (gone == 1)
+            advisor_publisher_leave(&publisher);
+        assert_true(advisor_publisher_see(&publisher, &lower, 0, ADVISOR_RETRY_MAX_MS).former);
+        assert_true(advisor_publisher_question(&publisher, 20000, &question));
+        advisor_publisher_asked(&publisher, 1);
+        if (gone == 0) {
+            assert_int_equal(question.what, ADVISOR_RESYNC_RANGE);
+            step = advisor_publisher_answer(&publisher, &none, 20000);
+            assert_false(step.apply);
+            assert_true(advisor_publisher_question(&publisher, 20000, &question));
+            advisor_publisher_asked(&publisher, 2);
+        }
+        assert_int_equal(question.what, ADVISOR_RESYNC_DUMP);
+        gen = publisher.row.gen;
+        step = advisor_publisher_answer(&publisher, &page, 20000);
+        assert_true(step.apply && step.replaced && step.sweep && step.finished);
+        advisor_publisher_paged(&publisher, &page, &step);
+        assert_int_equal(publisher.row.incarnation, 5);
+        assert_int_equal(publisher.row.last_seq, 2);
+        assert_int_equal(publisher.row.gen, gen + 1);
+        assert_int_equal(publisher.row.gone, 0);
+        arrive(&publisher, &next);
+    }
+}
+
+/* A former life's late messages do not keep us asking. */
+static void
+former_lives_are_asked_for_now_and_then(void **state)
+{
+    static const struct arrival first = {"first", 7,     1, 3,    ADVISOR_SEE_APPLY, 0, 0,
+                                         false,   false, 3, false};
+    const struct kvt_event_batch former = batch_of(6, 4, 2);
+    const struct kvt_event_batch nothing = batch_of(7, 4, 0);
+    const struct advisor_page page = {.status = KVT_OK, .batch = &nothing};
+    struct advisor_publisher publisher = {0};
+    struct advisor_page_step step;
+
+    (void)state;
+    arrive(&publisher, &first);
+    assert_true(advisor_publisher_see(&publisher, &former, 0, 50000).former);
+    assert_false(advisor_publisher_see(&publisher, &former, 0, 50000).former);
+    advisor_publisher_asked(&publisher, 1);
+    step = advisor_publisher_answer(&publisher, &page, 50001);
+    advisor_publisher_paged(&publisher, &page, &step);
+    assert_false(advisor_publisher_uncertain(&publisher));
+    assert_false(
+        advisor_publisher_see(&publisher, &former, 0, 50000 + ADVISOR_RETRY_MAX_MS - 1).former);
+    assert_true(advisor_publisher_see(&publisher, &former, 0, 50000 + ADVISOR_RETRY_MAX_MS).former);
+}
+
 static void
 holding_is_bounded(void **state)
 {
@@ -412,6 +539,9 @@ main(void)
         cmocka_unit_test(silence),
         cmocka_unit_test(silent_but_answering_is_not_gone),
         cmocka_unit_test(retries_back_off),
+        cmocka_unit_test(broken_dumps_back_off),
+        cmocka_unit_test(who_answers_lives),
+        cmocka_unit_test(former_lives_are_asked_for_now_and_then),
         cmocka_unit_test(holding_is_bounded),
         cmocka_unit_test(doubt),
     };
