@@ -29,6 +29,7 @@ static const struct code_row code_rows[] = {
     {"XMinioStorageFull", KVT_FULL, false},
     {"XMinioAdminBucketQuotaExceeded", KVT_FULL, false},
     {"QuotaExceeded", KVT_FULL, false},
+    {"NoSuchBucket", KVT_UNAVAILABLE, false}, /* says nothing about the objects in it */
     {"BucketAlreadyOwnedByYou", KVT_EXISTS, false},
     {"BucketAlreadyExists", KVT_DENIED, false},
 };

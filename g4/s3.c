@@ -20,6 +20,7 @@ enum {
     QUEUE_DEFAULT = 4096,
     ATTEMPTS_DEFAULT = 4,
     TIMEOUT_DEFAULT_MS = 30000,
+    PROBE_DEADLINE_MS = 5000,
     BACKOFF_FIRST_MS = 50,
     BACKOFF_MAX_MS = 2000,
     IDLE_MS = 1000,
@@ -374,7 +375,9 @@ fail:
 enum kvt_err
 g4_s3_probe(struct g4_store *store, int64_t *skew_ms, struct kvt_error *err)
 {
-    struct g4_request request = {.verb = G4_LIST, .key = ".kvtier-probe/"};
+    struct g4_request request = {.verb = G4_LIST,
+                                 .key = ".kvtier-probe/",
+                                 .deadline_ms = kvt_clock_mono_ms() + PROBE_DEADLINE_MS};
     enum kvt_err rc;
 
     if (skew_ms != NULL)
@@ -383,6 +386,8 @@ g4_s3_probe(struct g4_store *store, int64_t *skew_ms, struct kvt_error *err)
     if (request.listed == NULL)
         return kvt_error_set(err, KVT_NOMEM, "probe");
     rc = g4_store_perform(store, &request);
+    if (rc == KVT_UNAVAILABLE && request.http == 404) /* here the bucket is what was asked for */
+        rc = request.error.code = KVT_NOTFOUND;
     kvt_free(request.listed);
     if (skew_ms != NULL && request.server_ms != 0)
         *skew_ms = (int64_t)request.server_ms - (int64_t)kvt_clock_unix_ms();

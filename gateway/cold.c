@@ -177,6 +177,19 @@ gateway_cold_suspect(struct gateway_cold *cold)
 }
 
 bool
+gateway_cold_absent(struct gateway_cold *cold, const char *key)
+{
+    uint8_t byte;
+    struct g4_request request = {
+        .verb = G4_GET, .key = key, .buffer = &byte, .buffer_capacity = sizeof(byte)};
+    const enum kvt_err rc = g4_store_perform(cold->store, &request);
+
+    if (rc == KVT_UNAVAILABLE)
+        gateway_cold_suspect(cold);
+    return rc == KVT_NOTFOUND;
+}
+
+bool
 gateway_cold_healthy(struct gateway_cold *cold)
 {
     return atomic_load(&cold->healthy);

@@ -44,6 +44,10 @@ void gateway_cold_probe(struct gateway_cold *cold);
 /** A request just failed because nobody answered: do not wait for the next probe to say so. */
 void gateway_cold_suspect(struct gateway_cold *cold);
 
+/** Is there really no such object?  Asked by GET, because the "404" to a HEAD has no body to say
+ *  that it is the whole bucket that is missing; then nothing may be forgotten. */
+bool gateway_cold_absent(struct gateway_cold *cold, const char *key);
+
 bool gateway_cold_healthy(struct gateway_cold *cold);
 
 /** May blocks be put?  Healthy, and conditions are known to hold. */

@@ -141,7 +141,8 @@ gateway_fault_cold(struct gateway_vault *vault, const char *key, const struct g4
         return;
     rc = g4_store_perform(gateway_cold_store(vault->cold), &request);
     if (rc == KVT_NOTFOUND) {
-        (void)drop_tier(vault, key, GATEWAY_COLD);
+        if (gateway_cold_absent(vault->cold, key))
+            (void)drop_tier(vault, key, GATEWAY_COLD);
     } else if ((rc == KVT_OK || rc == KVT_CORRUPT) && strcmp(request.etag, seen->etag) == 0) {
         if (drop_tier(vault, key, GATEWAY_COLD) && !foreign && request.etag[0] != '\0')
             neutralise(vault, key, request.etag);
@@ -152,13 +153,12 @@ gateway_fault_cold(struct gateway_vault *vault, const char *key, const struct g4
 void
 gateway_fault_gone(struct gateway_vault *vault, const char *key)
 {
-    struct g4_request request = {.verb = G4_HEAD, .key = key};
     struct gateway_hold hold;
 
     gateway_hold_init(&hold, key);
     if (!gateway_hold_try(vault->holds, &hold, 1))
         return;
-    if (g4_store_perform(gateway_cold_store(vault->cold), &request) == KVT_NOTFOUND)
+    if (gateway_cold_absent(vault->cold, key))
         (void)drop_tier(vault, key, GATEWAY_COLD);
     gateway_hold_release(vault->holds, &hold, 1);
 }

@@ -56,7 +56,7 @@ settle_intent_held(struct gateway_vault *vault, const char *key)
     rc = g4_store_perform(gateway_cold_store(vault->cold), &head);
     if (rc == KVT_OK)
         adopt(vault, &head, &change);
-    else if (rc == KVT_NOTFOUND || rc == KVT_CORRUPT)
+    else if (rc == KVT_CORRUPT || (rc == KVT_NOTFOUND && gateway_cold_absent(vault->cold, key)))
         change.erase = true;
     else
         return false;

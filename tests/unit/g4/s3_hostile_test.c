@@ -75,6 +75,9 @@ stop(struct fixture *f)
 #define SLOW_DOWN                                                                                  \
     "HTTP/1.1 503 Slow Down\r\nContent-Length: 41\r\nConnection: close\r\n\r\n"                    \
     "<Error><Code>SlowDown</Code></Error>     "
+#define NO_BUCKET                                                                                  \
+    "HTTP/1.1 404 Not Found\r\nContent-Length: 40\r\nConnection: close\r\n\r\n"                    \
+    "<Error><Code>NoSuchBucket</Code></Error>"
 #define BAD_DIGEST                                                                                 \
     "HTTP/1.1 400 Bad Request\r\nContent-Length: 37\r\nConnection: close\r\n\r\n"                  \
     "<Error><Code>BadDigest</Code></Error>"
@@ -171,6 +174,7 @@ statuses_become_codes(void **state)
         {EMPTY("307 Elsewhere"), KVT_INVALID},
         {EMPTY("412 Precondition"), KVT_PRECONDITION},
         {"nonsense\r\n\r\n", KVT_IO},
+        {NO_BUCKET, KVT_UNAVAILABLE},
         {BAD_DIGEST, KVT_CORRUPT}, /* the code in the body says more than 400 */
     };
 

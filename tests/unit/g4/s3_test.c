@@ -383,7 +383,7 @@ wrong_credentials_are_denied(void **state)
 }
 
 static void
-a_missing_bucket_is_not_found(void **state)
+a_missing_bucket_says_nothing_of_objects(void **state)
 {
     struct g4_s3_options options = *server_options(server);
     struct fixture *f = *state;
@@ -393,9 +393,12 @@ a_missing_bucket_is_not_found(void **state)
 
     options.bucket = "no-such-bucket";
     store = open_store(&options);
-    assert_int_equal(put_absent(store, "k", "x", 1, NULL), KVT_NOTFOUND);
-    assert_int_equal(get(store, "k", &f->fetched), KVT_NOTFOUND);
+    /* Of the objects nothing is known: only who asks for the bucket itself is told that it is not
+     * there. */
+    assert_int_equal(put_absent(store, "k", "x", 1, NULL), KVT_UNAVAILABLE);
+    assert_int_equal(get(store, "k", &f->fetched), KVT_UNAVAILABLE);
     assert_int_equal(g4_s3_probe(store, NULL, &err), KVT_NOTFOUND);
+    assert_int_equal(err.code, KVT_NOTFOUND);
     assert_non_null(strstr(err.text, "NoSuchBucket"));
     g4_store_close(store);
     assert_int_equal(g4_s3_probe(f->store, &skew_ms, &err), KVT_OK);
@@ -499,7 +502,7 @@ main(int argc, char **argv)
         TEST(each_key_has_one_first_writer),
         TEST(the_server_checks_the_checksum),
         TEST(wrong_credentials_are_denied),
-        TEST(a_missing_bucket_is_not_found),
+        TEST(a_missing_bucket_says_nothing_of_objects),
         TEST(the_self_test_tells_what_the_server_does),
         TEST(a_killed_server_is_an_error_not_a_hang),
     };

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "g4/check.h"
+#include "gateway/recover.h"
 
 #include "tests/unit/gateway/support.h"
 
@@ -46,11 +47,40 @@ unread_object_stays(void **state)
     test_gateway_close(&g);
 }
 
+/* A bucket that is not there (its GETs say so, its HEADs cannot) makes nobody forget anything. */
+static void
+missing_bucket_forgets_nothing(void **state)
+{
+    struct test_gateway g;
+    enum gateway_state row;
+
+    (void)state;
+    test_gateway_open(&g, 0, 0);
+    assert_int_equal(test_gateway_put(&g, 1, SIZE), KVT_OK);
+    test_gateway_fault(&g, G4_PUT, G4_FAULT_LOSE, KVT_IO, 1);
+    assert_int_equal(test_gateway_put(&g, 2, SIZE), KVT_AGAIN);
+    test_gateway_fault(&g, G4_GET, G4_FAULT_FAIL, KVT_UNAVAILABLE, 3);
+    test_gateway_fault(&g, G4_HEAD, G4_FAULT_FAIL, KVT_NOTFOUND, 3);
+    assert_int_equal(test_gateway_get(&g, 1, SIZE, NULL), KVT_UNAVAILABLE);
+    gateway_cold_probe(g.vault->cold);
+    assert_int_equal(gateway_recover_pending(g.vault), 0);
+    assert_int_equal(test_gateway_tiers(&g, 2, &row), GATEWAY_COLD);
+    assert_int_equal(row, GATEWAY_INTENT);
+    test_gateway_fault(&g, G4_GET, G4_FAULT_NONE, KVT_OK, 0);
+    test_gateway_fault(&g, G4_HEAD, G4_FAULT_NONE, KVT_OK, 0);
+    assert_int_equal(test_gateway_get(&g, 1, SIZE, NULL), KVT_OK);
+    gateway_cold_probe(g.vault->cold);
+    assert_int_equal(gateway_recover_pending(g.vault), 1);
+    assert_int_equal(test_gateway_get(&g, 2, SIZE, NULL), KVT_OK);
+    test_gateway_close(&g);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(unread_object_stays),
+        cmocka_unit_test(missing_bucket_forgets_nothing),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
