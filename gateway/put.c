@@ -100,12 +100,14 @@ decide(struct putting *putting, size_t index)
     }
     work->step = STEP_WRITE;
     work->rewrite = rc == KVT_OK && known.state == GATEWAY_RETIRING;
-    if (rc != KVT_OK || known.state != GATEWAY_STORED || (known.tiers & GATEWAY_COLD) == 0)
+    if (rc != KVT_OK || known.state != GATEWAY_STORED)
         return;
     if (!same_content(item, known.length, known.crc32c, known.fingerprint)) {
         refuse(putting, index, KVT_PRECONDITION);
         return;
     }
+    if ((known.tiers & GATEWAY_COLD) == 0)
+        return;
     work->step = STEP_DONE;
     item->status = KVT_OK;
     item->present = true;

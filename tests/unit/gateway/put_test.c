@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "g4/check.h"
+#include "gateway/fault.h"
 #include "gateway/recover.h"
 
 #include "tests/unit/gateway/support.h"
@@ -75,12 +76,44 @@ missing_bucket_forgets_nothing(void **state)
     test_gateway_close(&g);
 }
 
+/* Store block `number` and take its copy in the bucket away: only the hot one is left. */
+static void
+store_hot_only(struct test_gateway *g, uint64_t number)
+{
+    struct g4_request request = {.verb = G4_DELETE};
+    char key[G4_KEY_MAX];
+
+    assert_int_equal(test_gateway_put(g, number, SIZE), KVT_OK);
+    request.key = test_gateway_key(key, number);
+    assert_int_equal(g4_store_perform(g->bucket, &request), KVT_OK);
+    gateway_fault_gone(g->vault, request.key);
+    assert_int_equal(test_gateway_tiers(g, number, NULL), GATEWAY_HOT);
+}
+
+static void
+hot_copy_is_the_first_writer(void **state)
+{
+    struct test_gateway g;
+    unsigned tier;
+
+    (void)state;
+    test_gateway_open(&g, HOT, 0);
+    store_hot_only(&g, 1);
+    assert_int_equal(test_gateway_put(&g, 1, SIZE - 1), KVT_PRECONDITION);
+    assert_int_equal(test_gateway_get(&g, 1, SIZE, &tier), KVT_OK);
+    assert_int_equal(tier, 0);
+    assert_int_equal(test_gateway_put(&g, 1, SIZE), KVT_OK); /* the same bytes: both tiers again */
+    assert_int_equal(test_gateway_tiers(&g, 1, NULL), GATEWAY_HOT | GATEWAY_COLD);
+    test_gateway_close(&g);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(unread_object_stays),
         cmocka_unit_test(missing_bucket_forgets_nothing),
+        cmocka_unit_test(hot_copy_is_the_first_writer),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
