@@ -24,6 +24,8 @@ struct work {
     enum step step;
     bool rewrite; /* the row was retiring: what is in the bucket must be written anew */
     bool hot;     /* a hot copy was written */
+    bool had;     /* there was a row: `before` */
+    struct gateway_record before;
 };
 
 struct putting {
@@ -84,34 +86,42 @@ validate(const struct gateway_vault *vault, const struct gateway_put_item *item)
     return g4_check_crc32c(item->body, item->size) == item->crc32c ? KVT_OK : KVT_CORRUPT;
 }
 
+/* Was its content acknowledged to somebody?  Then no other may take its place. */
+static bool
+is_acknowledged(const struct gateway_record *record)
+{
+    return record->state == GATEWAY_STORED || (record->state == GATEWAY_INTENT && record->kept);
+}
+
 /* What the catalog knows decides most repeats without a request. */
 static void
 decide(struct putting *putting, size_t index)
 {
     struct gateway_put_item *item = &putting->items[index];
     struct work *work = &putting->work[index];
-    struct gateway_record known;
+    const struct gateway_record *known = &work->before;
     enum kvt_err rc;
 
-    rc = gateway_catalog_get(putting->vault->catalog, item->key, &known);
+    rc = gateway_catalog_get(putting->vault->catalog, item->key, &work->before);
     if (rc != KVT_OK && rc != KVT_NOTFOUND) {
         refuse(putting, index, rc);
         return;
     }
     work->step = STEP_WRITE;
-    work->rewrite = rc == KVT_OK && known.state == GATEWAY_RETIRING;
-    if (rc != KVT_OK || known.state != GATEWAY_STORED)
+    work->had = rc == KVT_OK;
+    work->rewrite = work->had && known->state == GATEWAY_RETIRING;
+    if (!work->had || !is_acknowledged(known))
         return;
-    if (!same_content(item, known.length, known.crc32c, known.fingerprint)) {
+    if (!same_content(item, known->length, known->crc32c, known->fingerprint)) {
         refuse(putting, index, KVT_PRECONDITION);
         return;
     }
-    if ((known.tiers & GATEWAY_COLD) == 0)
+    if (known->state != GATEWAY_STORED || (known->tiers & GATEWAY_COLD) == 0)
         return;
     work->step = STEP_DONE;
     item->status = KVT_OK;
     item->present = true;
-    memcpy(item->etag, known.etag, sizeof(item->etag));
+    memcpy(item->etag, known->etag, sizeof(item->etag));
 }
 
 /* Make the intents durable, all in one step; what does not fit under a cap is refused here. */
@@ -135,6 +145,7 @@ reserve(struct putting *putting)
         record_of(vault, &putting->items[i], &change->record);
         if (vault->hot != NULL)
             change->record.tiers |= GATEWAY_HOT;
+        change->record.kept = putting->work[i].had && is_acknowledged(&putting->work[i].before);
         used++;
     }
     rc = gateway_catalog_change(vault->catalog, putting->changes, used, GATEWAY_DURABLE);
@@ -381,7 +392,8 @@ publish(struct putting *putting)
     }
 }
 
-/* A refusal after the intent leaves neither a hot copy nor the intent behind. */
+/* A refusal after the intent leaves things as they were before it: no row and no hot copy, or the
+ * row that was there, with the copy it speaks of. */
 static void
 withdraw(struct putting *putting, const bool *intended)
 {
@@ -390,13 +402,14 @@ withdraw(struct putting *putting, const bool *intended)
 
     for (size_t i = 0; i < putting->count; i++) {
         struct g4_request request = {.verb = G4_DELETE, .key = putting->items[i].key};
+        const struct work *work = &putting->work[i];
 
-        if (!intended[i] || putting->work[i].step != STEP_REFUSED)
+        if (!intended[i] || work->step != STEP_REFUSED)
             continue;
-        if (putting->work[i].hot)
+        if (work->hot && !(work->had && is_acknowledged(&work->before)))
             (void)!g4_store_perform(vault->hot, &request);
-        putting->changes[used++] =
-            (struct gateway_change){.key = putting->items[i].key, .erase = true};
+        putting->changes[used++] = (struct gateway_change){
+            .key = putting->items[i].key, .erase = !work->had, .record = work->before};
     }
     (void)!gateway_catalog_change(vault->catalog, putting->changes, used, GATEWAY_APPLIED);
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 enum { RECORD_VERSION = 1, EVENT_VERSION = 1 };
+enum { FLAG_OPAQUE = 1, FLAG_KEPT = 2 };
 
 struct writer {
     uint8_t *at;
@@ -134,7 +135,8 @@ gateway_record_encode(const struct gateway_record *record, uint8_t out[GATEWAY_R
     write_u8(&writer, RECORD_VERSION);
     write_u8(&writer, (uint8_t)record->state);
     write_u8(&writer, (uint8_t)record->tiers);
-    write_u8(&writer, record->opaque ? 1 : 0);
+    write_u8(&writer,
+             (uint8_t)((record->opaque ? FLAG_OPAQUE : 0) | (record->kept ? FLAG_KEPT : 0)));
     write_u64(&writer, record->length);
     write_u32(&writer, record->crc32c);
     write_u64(&writer, record->fingerprint);
@@ -148,13 +150,16 @@ bool
 gateway_record_decode(const void *bytes, size_t size, struct gateway_record *record)
 {
     struct reader reader = {.at = bytes, .end = (const uint8_t *)bytes + size};
+    unsigned flags;
 
     *record = (struct gateway_record){0};
     if (read_u8(&reader) != RECORD_VERSION)
         return false;
     record->state = (enum gateway_state)read_u8(&reader);
     record->tiers = read_u8(&reader);
-    record->opaque = read_u8(&reader) != 0;
+    flags = read_u8(&reader);
+    record->opaque = (flags & FLAG_OPAQUE) != 0;
+    record->kept = (flags & FLAG_KEPT) != 0;
     record->length = read_u64(&reader);
     record->crc32c = read_u32(&reader);
     record->fingerprint = read_u64(&reader);
@@ -162,7 +167,8 @@ gateway_record_decode(const void *bytes, size_t size, struct gateway_record *rec
     read_text(&reader, record->etag, sizeof(record->etag));
     read_text(&reader, record->writer, sizeof(record->writer));
     return !reader.failed && record->state >= GATEWAY_INTENT && record->state <= GATEWAY_RETIRING &&
-           (record->tiers & ~(GATEWAY_HOT | GATEWAY_COLD)) == 0;
+           (record->tiers & ~(GATEWAY_HOT | GATEWAY_COLD)) == 0 &&
+           (flags & ~(unsigned)(FLAG_OPAQUE | FLAG_KEPT)) == 0;
 }
 
 size_t

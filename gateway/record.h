@@ -36,6 +36,7 @@ struct gateway_record {
     enum gateway_state state;
     unsigned tiers;
     bool opaque; /* not a block: no events, never hot */
+    bool kept;   /* INTENT only: the hot copy is of an acknowledged block, whatever the PUT does */
     uint64_t length;
     uint32_t crc32c;
     uint64_t fingerprint;

@@ -36,10 +36,26 @@ adopt(struct gateway_vault *vault, const struct g4_request *head, struct gateway
         return;
     }
     record->state = GATEWAY_STORED;
+    record->kept = false;
     record->tiers = GATEWAY_COLD;
     if (!record->opaque && hot_matches(vault, change->key, record))
         record->tiers |= GATEWAY_HOT;
     memcpy(record->etag, head->etag, sizeof(record->etag));
+}
+
+/* The PUT did not happen, but it began over an acknowledged hot copy: that one is still good. */
+static void
+keep_hot(struct gateway_vault *vault, struct gateway_change *change)
+{
+    struct gateway_record *record = &change->record;
+
+    if (!change->erase || !record->kept || !hot_matches(vault, change->key, record))
+        return;
+    change->erase = false;
+    record->state = GATEWAY_STORED;
+    record->kept = false;
+    record->tiers = GATEWAY_HOT;
+    record->etag[0] = '\0';
 }
 
 static bool
@@ -60,6 +76,7 @@ settle_intent_held(struct gateway_vault *vault, const char *key)
         change.erase = true;
     else
         return false;
+    keep_hot(vault, &change);
     if (change.erase && vault->hot != NULL && !change.record.opaque) {
         rc = g4_store_perform(vault->hot, &drop);
         if (rc != KVT_OK && rc != KVT_NOTFOUND)

@@ -7,6 +7,7 @@
 #include "g4/check.h"
 #include "gateway/fault.h"
 #include "gateway/recover.h"
+#include "gateway/remove.h"
 
 #include "tests/unit/gateway/support.h"
 
@@ -107,6 +108,57 @@ hot_copy_is_the_first_writer(void **state)
     test_gateway_close(&g);
 }
 
+/* The bucket refuses, or the PUT is cut short: the acknowledged hot copy is still served. */
+static void
+hot_copy_survives_a_failed_put(void **state)
+{
+    struct test_gateway g;
+    enum gateway_state row;
+    unsigned tier;
+
+    (void)state;
+    test_gateway_open(&g, HOT, 0);
+    store_hot_only(&g, 1);
+    test_gateway_fault(&g, G4_PUT, G4_FAULT_FAIL, KVT_DENIED, 1);
+    assert_int_equal(test_gateway_put(&g, 1, SIZE), KVT_DENIED);
+    assert_int_equal(test_gateway_tiers(&g, 1, &row), GATEWAY_HOT);
+    assert_int_equal(row, GATEWAY_STORED);
+    assert_int_equal(test_gateway_get(&g, 1, SIZE, &tier), KVT_OK);
+
+    test_gateway_fault(&g, G4_PUT, G4_FAULT_FAIL, KVT_IO, 1);
+    assert_int_equal(test_gateway_put(&g, 1, SIZE), KVT_AGAIN);
+    assert_int_equal(test_gateway_put(&g, 1, SIZE - 1), KVT_PRECONDITION);
+    test_gateway_reopen(&g);
+    assert_int_equal(gateway_recover_pending(g.vault), 1);
+    assert_int_equal(test_gateway_tiers(&g, 1, &row), GATEWAY_HOT);
+    assert_int_equal(row, GATEWAY_STORED);
+    assert_int_equal(test_gateway_get(&g, 1, SIZE, &tier), KVT_OK);
+    test_gateway_close(&g);
+}
+
+/* A removal under way is not forgotten because a PUT of the key was refused. */
+static void
+refused_put_leaves_the_removal(void **state)
+{
+    struct test_gateway g;
+    enum gateway_state row;
+    char key[G4_KEY_MAX];
+    const char *name = test_gateway_key(key, 1);
+    struct g4_request head;
+
+    (void)state;
+    test_gateway_open(&g, HOT, 0);
+    assert_int_equal(test_gateway_put(&g, 1, SIZE), KVT_OK);
+    assert_int_equal(gateway_remove_mark(g.vault, &name, 1), KVT_OK);
+    test_gateway_fault(&g, G4_PUT, G4_FAULT_FAIL, KVT_DENIED, 1);
+    assert_int_equal(test_gateway_put(&g, 1, SIZE), KVT_DENIED);
+    assert_int_not_equal(test_gateway_tiers(&g, 1, &row), 0);
+    assert_int_equal(row, GATEWAY_RETIRING);
+    assert_int_equal(gateway_recover_pending(g.vault), 1);
+    assert_int_equal(test_gateway_store_head(g.bucket, name, &head), KVT_NOTFOUND);
+    test_gateway_close(&g);
+}
+
 int
 main(void)
 {
@@ -114,6 +166,8 @@ main(void)
         cmocka_unit_test(unread_object_stays),
         cmocka_unit_test(missing_bucket_forgets_nothing),
         cmocka_unit_test(hot_copy_is_the_first_writer),
+        cmocka_unit_test(hot_copy_survives_a_failed_put),
+        cmocka_unit_test(refused_put_leaves_the_removal),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
