@@ -1,6 +1,7 @@
 #include "gateway/put.h"
 
 #include <assert.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -450,6 +451,48 @@ put_held(struct putting *putting, struct gateway_flight *flight, bool *intended)
     withdraw(putting, intended);
 }
 
+struct mention {
+    uint64_t hash;
+    size_t index;
+};
+
+static int
+compare_mentions(const void *left, const void *right)
+{
+    const struct mention *a = left;
+    const struct mention *b = right;
+
+    if (a->hash != b->hash)
+        return a->hash < b->hash ? -1 : 1;
+    return a->index < b->index ? -1 : a->index > b->index;
+}
+
+/* The hold keeps other calls off a key, not this one: so a key is written once a call, and who named
+ * it again is to ask again.  False: no memory. */
+static bool
+refuse_repeats(struct putting *putting)
+{
+    struct mention *mentions = kvt_calloc(putting->count, sizeof(*mentions));
+    size_t used = 0;
+
+    if (mentions == NULL)
+        return false;
+    for (size_t i = 0; i < putting->count; i++) {
+        struct gateway_hold hold;
+
+        if (putting->work[i].step == STEP_REFUSED)
+            continue;
+        gateway_hold_init(&hold, putting->items[i].key);
+        mentions[used++] = (struct mention){.hash = hold.hash, .index = i};
+    }
+    qsort(mentions, used, sizeof(*mentions), compare_mentions);
+    for (size_t i = 1; i < used; i++)
+        if (mentions[i].hash == mentions[i - 1].hash)
+            refuse(putting, mentions[i].index, KVT_AGAIN);
+    kvt_free(mentions);
+    return true;
+}
+
 /* Hold what is valid.  A hold table takes one array, so the holds of the valid items are gathered.
  */
 static struct gateway_hold *
@@ -497,8 +540,7 @@ gateway_put_blocks(struct gateway_vault *vault, struct gateway_put_item *items, 
         if (rc != KVT_OK)
             refuse(&putting, i, rc);
     }
-    holds = hold_valid(&putting, &held);
-    if (holds == NULL)
+    if (!refuse_repeats(&putting) || (holds = hold_valid(&putting, &held)) == NULL)
         goto done;
     put_held(&putting, flight, intended);
     gateway_hold_release(vault->holds, holds, held);

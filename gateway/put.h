@@ -25,7 +25,8 @@ struct gateway_put_item {
     uint32_t crc32c; /* the client's: checked against the body first */
     uint64_t fingerprint;
     /* OK; CORRUPT (the body does not fit its crc), INVALID (not a block's key, empty), RANGE, FULL,
-     * AGAIN (the outcome is not known yet, or no room), UNAVAILABLE, PRECONDITION (other content)
+     * AGAIN (the outcome is not known yet, no room, or an earlier item of the call has the key),
+     * UNAVAILABLE, PRECONDITION (other content)
      */
     enum kvt_err status;
     bool present; /* OK, and it was there before */

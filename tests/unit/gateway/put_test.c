@@ -159,6 +159,38 @@ refused_put_leaves_the_removal(void **state)
     test_gateway_close(&g);
 }
 
+/* One call names a key twice, with other bytes: the first is stored and stays, whole. */
+static void
+key_twice_in_one_call(void **state)
+{
+    struct gateway_put_item items[3];
+    uint8_t bodies[3][SIZE];
+    struct test_gateway g;
+    char key[G4_KEY_MAX];
+    char other[G4_KEY_MAX];
+
+    (void)state;
+    test_gateway_open(&g, HOT, 0);
+    for (unsigned i = 0; i < 3; i++) {
+        test_gateway_fill(bodies[i], SIZE, i == 1 ? 2 : i + 1);
+        items[i] = (struct gateway_put_item){.key = i == 1 ? test_gateway_key(other, 2)
+                                                           : test_gateway_key(key, 1),
+                                             .body = bodies[i],
+                                             .size = SIZE,
+                                             .crc32c = g4_check_crc32c(bodies[i], SIZE)};
+    }
+    gateway_put_blocks(g.vault, items, 3);
+    assert_int_equal(items[0].status, KVT_OK);
+    assert_int_equal(items[1].status, KVT_OK);
+    assert_int_equal(items[2].status, KVT_AGAIN);
+    assert_int_equal(test_gateway_tiers(&g, 1, NULL), GATEWAY_HOT | GATEWAY_COLD);
+    assert_int_equal(test_gateway_get(&g, 1, SIZE, NULL), KVT_OK);
+    gateway_put_blocks(g.vault, &items[2], 1); /* asked again, it learns the truth */
+    assert_int_equal(items[2].status, KVT_PRECONDITION);
+    assert_int_equal(test_gateway_get(&g, 1, SIZE, NULL), KVT_OK);
+    test_gateway_close(&g);
+}
+
 int
 main(void)
 {
@@ -168,6 +200,7 @@ main(void)
         cmocka_unit_test(hot_copy_is_the_first_writer),
         cmocka_unit_test(hot_copy_survives_a_failed_put),
         cmocka_unit_test(refused_put_leaves_the_removal),
+        cmocka_unit_test(key_twice_in_one_call),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
