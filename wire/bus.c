@@ -327,6 +327,25 @@ wire_bus_publish_acked(struct wire_bus *bus, const char *subject, const char *me
 }
 
 enum kvt_err
+wire_bus_may_publish(struct wire_bus *bus, const char *subject, uint64_t timeout_ms)
+{
+    jsPubOptions options;
+    jsErrCode code = 0;
+    natsStatus s;
+
+    assert(bus != NULL && subject != NULL && timeout_ms > 0);
+    if (!wire_bus_connected(bus))
+        return KVT_UNAVAILABLE;
+    (void)jsPubOptions_Init(&options);
+    options.ExpectStream = "-"; /* no stream's name */
+    options.MaxWait = (int64_t)timeout_ms;
+    s = js_Publish(NULL, bus->js, subject, "", 0, &options, &code);
+    if (code == JSStreamNotMatchErr)
+        return KVT_OK;
+    return s == NATS_TIMEOUT ? KVT_DENIED : KVT_UNAVAILABLE;
+}
+
+enum kvt_err
 wire_bus_request(struct wire_bus *bus, const char *subject, const void *bytes, size_t size,
                  uint64_t timeout_ms, struct kvt_buffer *answer)
 {

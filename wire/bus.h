@@ -72,6 +72,16 @@ KVT_NODISCARD enum kvt_err wire_bus_publish_acked(struct wire_bus *bus, const ch
                                                   size_t size, uint64_t timeout_ms,
                                                   uint64_t *stream_seq);
 
+/**
+ * May this connection publish to `subject` of a stream?  Nothing is left there: the message expects
+ * another stream, so the server refuses it once it may pass.
+ *
+ * @return KVT_OK, KVT_DENIED (no answer in time, as when the server forbids it), KVT_UNAVAILABLE
+ * (no server, no stream)
+ */
+KVT_NODISCARD enum kvt_err wire_bus_may_publish(struct wire_bus *bus, const char *subject,
+                                                uint64_t timeout_ms);
+
 /* Core subscription and request-reply. */
 typedef void wire_bus_message_fn(void *arg, const char *subject, const char *reply,
                                  const void *bytes, size_t size);

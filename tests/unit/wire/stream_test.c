@@ -203,6 +203,25 @@ a_repeated_message_id_is_stored_once(void **state)
 }
 
 static void
+asking_for_the_right_to_publish_leaves_nothing(void **state)
+{
+    struct test_nats server;
+    struct wire_stream_state info;
+    struct wire_bus *bus;
+
+    (void)state;
+    test_nats_start(&server);
+    bus = open_bus(&server, true);
+    assert_int_equal(wire_bus_may_publish(bus, subject, 1000), KVT_UNAVAILABLE);
+    ensure_streams(bus);
+    assert_int_equal(wire_bus_may_publish(bus, subject, 1000), KVT_OK);
+    assert_int_equal(wire_stream_state(bus, WIRE_STREAM_EVENTS, &info), KVT_OK);
+    assert_int_equal(info.last_seq, 0);
+    wire_bus_close(bus);
+    test_nats_stop(&server);
+}
+
+static void
 an_ordered_reader_survives_kill_and_restart(void **state)
 {
     struct test_nats server;
@@ -671,6 +690,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(opening_without_a_server_fails_or_keeps_trying),
         cmocka_unit_test(a_repeated_message_id_is_stored_once),
+        cmocka_unit_test(asking_for_the_right_to_publish_leaves_nothing),
         cmocka_unit_test(an_ordered_reader_survives_kill_and_restart),
         cmocka_unit_test(an_ordered_reader_makes_a_lost_consumer_again),
         cmocka_unit_test(what_the_stream_dropped_is_a_gap),
