@@ -12,7 +12,11 @@
 #include "cli/context.h"
 #include "wire/bus.h"
 
+/** KVT_DENIED: the server refuses our credentials, or a file with them may not be read. */
 KVT_NODISCARD enum kvt_err cli_bus_open(const struct cli_context *context, struct wire_bus **bus,
                                         struct kvt_error *err);
+
+/** What to do when that failed with `code`: a literal. */
+const char *cli_bus_fix(enum kvt_err code);
 
 #endif /* CLI_BUS_H */

@@ -183,7 +183,7 @@ const struct cli_command cli_commands[] = {
      .argument_max = 1,
      .summary = "Switch the advisor to off, observe or enforce",
      .details = "Needs the admin token. observe decides and reports, and gives no order. The mode "
-                "lasts until the advisor restarts.",
+                "stays over restarts of the advisor, whatever its file says.",
      .example = "policy mode observe",
      .words = "off|observe|enforce",
      .run = cli_policy_mode},

@@ -26,6 +26,7 @@ enum {
     DISK_WARN_PERCENT = 10,
     DISK_FAIL_PERCENT = 2,
     LAG_WARN_MS = 10000,
+    PUBLISH_WAIT_MS = 1000,
 };
 
 /* ---- files ---- */
@@ -104,7 +105,7 @@ check_stream(struct cli_checks *checks, struct wire_bus *bus, const char *stream
     struct wire_stream_state state = {0};
     const enum kvt_err rc = wire_stream_state(bus, stream, &state);
 
-    if (rc == KVT_OK && state.last_seq < state.first_seq)
+    if (rc == KVT_OK && (state.last_seq == 0 || state.last_seq < state.first_seq))
         cli_check_add(checks, CLI_CHECK_OK, "nats stream", "", "%s is empty", stream);
     else if (rc == KVT_OK)
         cli_check_add(checks, CLI_CHECK_OK, "nats stream", "",
@@ -116,8 +117,28 @@ check_stream(struct cli_checks *checks, struct wire_bus *bus, const char *stream
                       stream);
     else
         cli_check_add(checks, CLI_CHECK_FAIL, "nats stream",
-                      "start nats-server with -js, and give this user JetStream", "%s: %s", stream,
-                      kvt_err_text(rc));
+                      "start nats-server with -js, and let this user publish to $JS.API.>",
+                      "%s: %s", stream, kvt_err_text(rc));
+}
+
+/* Forged orders do no harm, so that this is never more than a warning. */
+static void
+check_orders(struct cli_checks *checks, struct wire_bus *bus)
+{
+    char subject[WIRE_SUBJECT_MAX];
+    enum kvt_err rc = wire_subject_orders(subject, sizeof(subject), "doctor");
+
+    if (rc == KVT_OK)
+        rc = wire_bus_may_publish(bus, subject, PUBLISH_WAIT_MS);
+    if (rc == KVT_OK)
+        cli_check_add(checks, CLI_CHECK_WARN, "nats orders",
+                      "nothing must be done; NATS permissions can keep " WIRE_SUBJECT_ORDERS_ALL
+                      " to the advisor",
+                      "this client may publish orders; gateways execute only those signed with "
+                      "the advisor's key");
+    else if (rc == KVT_DENIED)
+        cli_check_add(checks, CLI_CHECK_OK, "nats orders", "",
+                      "this client may not publish orders, which are signed as well");
 }
 
 static void
@@ -129,14 +150,14 @@ check_nats(const struct cli_context *context, struct cli_checks *checks)
     struct kvt_error err = {0};
 
     if (cli_bus_open(context, &bus, &err) != KVT_OK) {
-        cli_check_add(checks, CLI_CHECK_FAIL, "nats",
-                      "start nats-server -js, or say where it is with --nats-url", "%s", err.text);
+        cli_check_add(checks, CLI_CHECK_FAIL, "nats", cli_bus_fix(err.code), "%s", err.text);
         return;
     }
     cli_check_add(checks, CLI_CHECK_OK, "nats", "", "connected to %s",
                   kvt_config_string(context->settings, CLI_SETTING_NATS_URL));
     for (size_t i = 0; i < sizeof(streams) / sizeof(streams[0]); i++)
         check_stream(checks, bus, streams[i]);
+    check_orders(checks, bus);
     wire_bus_close(bus);
 }
 
@@ -166,7 +187,9 @@ check_daemon(const struct cli_context *context, struct cli_checks *checks, enum 
         cli_check_add(checks, CLI_CHECK_WARN, name, "its log says more", "%s: %s", state,
                       json_object_get_string(cli_json_item(status, "reasons", i)));
     if (!cli_json_bool(status, "nats.connected"))
-        cli_check_add(checks, CLI_CHECK_FAIL, name, "give it the right nats.url",
+        cli_check_add(checks, CLI_CHECK_FAIL, name,
+                      "check its nats.url; when the server's log says that it refused the "
+                      "credentials, correct them and restart the daemon: it asks only once",
                       "it has no connection to NATS at %s", cli_json_text(status, "nats.url"));
     return status;
 }

@@ -290,9 +290,11 @@ done:
         return tail.malformed > 0 ? CLI_EXIT_PARTIAL : CLI_EXIT_DONE;
     (void)cli_context_fail(context, &err);
     if (rc == KVT_UNAVAILABLE || rc == KVT_TIMEOUT)
-        (void)fputs(
-            "  start one here:  kvtier dev\n  it is elsewhere: kvtier --nats-url URL events "
-            "tail\n",
-            context->err);
+        (void)fputs("  start one here:  kvtier dev\n"
+                    "  it is elsewhere: kvtier --nats-url URL events tail\n"
+                    "  what is wrong:   kvtier doctor\n",
+                    context->err);
+    else if (rc == KVT_DENIED)
+        (void)fprintf(context->err, "  next: %s\n", cli_bus_fix(rc));
     return cli_exit_of(rc);
 }

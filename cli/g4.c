@@ -37,6 +37,15 @@ add_hash(struct json_object *line, const char *key)
     (void)json_object_object_add(line, "hash", json_object_new_string(text));
 }
 
+/* Above the first line, so that nothing is printed when nobody answers. */
+static void
+print_titles(const struct cli_context *context)
+{
+    if (!context->json)
+        (void)fprintf(context->out, "%-4s  %12s  %-8s  %-8s  %s\n", "TIER", "BYTES", "CRC32C",
+                      "STATE", "KEY");
+}
+
 static bool
 list_line(void *arg, struct json_object *line)
 {
@@ -46,6 +55,8 @@ list_line(void *arg, struct json_object *line)
 
     if (strncmp(key, listing->prefix, strlen(listing->prefix)) != 0)
         return true;
+    if (listing->count == 0)
+        print_titles(listing->context);
     if (listing->context->json) {
         add_hash(line, key);
         cli_json_print(out, line);
@@ -73,13 +84,12 @@ cli_g4_ls(const struct cli_context *context)
     char path[PATH_MAX_BYTES];
     char size[KVT_SIZE_TEXT_MAX];
 
-    if (!context->json)
-        (void)fprintf(context->out, "%-4s  %12s  %-8s  %-8s  %s\n", "TIER", "BYTES", "CRC32C",
-                      "STATE", "KEY");
     (void)snprintf(path, sizeof(path), "/v1/objects?limit=%d%s%s", PAGE,
                    tier[0] == '\0' ? "" : "&tier=", tier);
     if (cli_server_walk(context, CLI_SERVER_GATEWAY, path, list_line, &listing, &err) != KVT_OK)
         return cli_server_fail(context, CLI_SERVER_GATEWAY, &err);
+    if (listing.count == 0)
+        print_titles(context);
     if (!context->json) {
         kvt_size_format(listing.bytes, size);
         (void)fprintf(context->err, "%" PRIu64 " copies, %s%s\n", listing.count, size,
@@ -231,7 +241,7 @@ cli_g4_verify(const struct cli_context *context)
         status = cli_server_fail(context, CLI_SERVER_GATEWAY, &verification->err);
     else if (verification->bad > 0)
         status = CLI_EXIT_INTEGRITY;
-    if (!context->json)
+    if (!context->json && (verification->objects > 0 || status == CLI_EXIT_DONE))
         (void)fprintf(context->err,
                       "%" PRIu64 " objects, %" PRIu64 " copies read, %" PRIu64 " bad\n",
                       verification->objects, verification->copies, verification->bad);

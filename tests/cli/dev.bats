@@ -59,6 +59,8 @@ none_alive() {
   output_has "ok    nats"
   output_has "ok    gateway s3"
   output_has "ok    conditional put"
+  output_has "warn  nats orders       this client may publish orders; gateways execute only those signed"
+  output_has "KVTIER_ORDERS is empty"
   run "$KVTIER" --config "$STATE/cli.yaml" policy mode observe
   status_is 0
   for secret in admin-token orders-key front; do

@@ -209,6 +209,72 @@ free_port() {
   output_has "ok    disk"
 }
 
+# start_nats FILE: a server with that configuration; PORT is where.
+start_nats() {
+  PORT=$(free_port)
+  nats-server -a 127.0.0.1 -p "$PORT" -c "$1" >nats.log 2>&1 3>&- &
+  NATS=$!
+  wait_for 10 grep -q "Server is ready" nats.log
+}
+
+teardown() {
+  if [ -n "${NATS:-}" ]; then
+    kill "$NATS"
+    wait "$NATS" || true
+  fi
+}
+
+@test "NATS that refuses our credentials: said as such, with what to do" {
+  cat >nats.conf <<CONF
+jetstream { store_dir: "$BATS_TEST_TMPDIR/js" }
+authorization { users = [
+  { user: all, password: pw }
+  { user: most, password: pw, permissions: { publish: { deny: "kvtier.v1.orders.>" } } }
+] }
+CONF
+  start_nats nats.conf
+  for user in all most wrong; do
+    echo "$user:pw" >$user
+  done
+  chmod 600 all most wrong
+  url="nats://127.0.0.1:$PORT"
+  run "$KVTIER" doctor --nats-url "$url"
+  status_is 1
+  output_has "fail  nats              NATS at $url refuses us without credentials"
+  output_has "-> give what this server wants: --nats-user-file"
+  run "$KVTIER" doctor --nats-url "$url" --nats-user-file wrong
+  output_has "NATS at $url refuses these credentials"
+  run "$KVTIER" events tail --nats-url "$url" --nats-user-file wrong
+  status_is 1
+  output_has "next: give what this server wants"
+  run "$KVTIER" doctor --nats-url "$url" --nats-user-file missing
+  output_has "fail  nats              NATS: open missing"
+  run "$KVTIER" doctor --nats-url "$url" --nats-user-file all
+  output_has "ok    nats              connected"
+  [[ $output != *"nats orders"* ]] # there is no stream yet
+
+  # The stream is made as the daemons would, by a NATS client in a few lines.
+  python3 - "$PORT" <<'PY'
+import json, socket, sys
+nats = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+lines = nats.makefile("rb")
+body = json.dumps({"name": "KVTIER_ORDERS", "subjects": ["kvtier.v1.orders.>"], "retention": "workqueue"})
+nats.sendall(b'CONNECT {"verbose":false,"user":"all","pass":"pw"}\r\nSUB answer 1\r\n'
+             + f"PUB $JS.API.STREAM.CREATE.KVTIER_ORDERS answer {len(body)}\r\n{body}\r\n".encode())
+while not lines.readline().startswith(b"MSG"):
+    pass
+assert "error" not in json.loads(lines.readline())
+PY
+  run "$KVTIER" doctor --nats-url "$url" --nats-user-file all
+  output_has "warn  nats orders       this client may publish orders; gateways execute only those signed"
+  output_has "KVTIER_ORDERS is empty"
+  run "$KVTIER" doctor --nats-url "$url" --nats-user-file most
+  output_has "ok    nats orders       this client may not publish orders"
+  # Asking has left nothing in the stream.
+  run "$KVTIER" doctor --nats-url "$url" --nats-user-file all
+  output_has "KVTIER_ORDERS is empty"
+}
+
 @test "a secret that others may read is refused" {
   echo secret >token
   chmod 644 token
