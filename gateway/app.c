@@ -129,6 +129,8 @@ write_ports(const struct app *app, struct kvt_error *err)
 static void
 stop(struct app *app)
 {
+    if (app->vault != NULL)
+        atomic_store(&app->vault->stopping, true);
     gateway_front_stop(app->front);
     kvt_http_stop(app->http);
     gateway_orders_stop(app->orders);

@@ -176,17 +176,25 @@ gateway_cold_suspect(struct gateway_cold *cold)
     kvt_log_warn("gateway.cold", "bucket_suspect", "a request was not answered; probing");
 }
 
+enum kvt_err
+gateway_cold_ended(struct gateway_cold *cold, enum kvt_err status)
+{
+    if (status == KVT_UNAVAILABLE || status == KVT_TIMEOUT)
+        gateway_cold_suspect(cold);
+    return status;
+}
+
 bool
 gateway_cold_absent(struct gateway_cold *cold, const char *key)
 {
     uint8_t byte;
-    struct g4_request request = {
-        .verb = G4_GET, .key = key, .buffer = &byte, .buffer_capacity = sizeof(byte)};
-    const enum kvt_err rc = g4_store_perform(cold->store, &request);
+    struct g4_request request = {.verb = G4_GET,
+                                 .key = key,
+                                 .deadline_ms = kvt_clock_mono_ms() + GATEWAY_COLD_LOOK_MS,
+                                 .buffer = &byte,
+                                 .buffer_capacity = sizeof(byte)};
 
-    if (rc == KVT_UNAVAILABLE)
-        gateway_cold_suspect(cold);
-    return rc == KVT_NOTFOUND;
+    return gateway_cold_ended(cold, g4_store_perform(cold->store, &request)) == KVT_NOTFOUND;
 }
 
 bool

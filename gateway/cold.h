@@ -19,6 +19,9 @@
 #include "g4/store.h"
 #include "kvtier/error.h"
 
+/* For small requests of the gateway's own threads: nobody else is served while they wait. */
+#define GATEWAY_COLD_LOOK_MS 5000
+
 struct gateway_cold;
 
 struct gateway_cold_options {
@@ -49,6 +52,10 @@ void gateway_cold_suspect(struct gateway_cold *cold);
 bool gateway_cold_absent(struct gateway_cold *cold, const char *key);
 
 bool gateway_cold_healthy(struct gateway_cold *cold);
+
+/** A request ended with `status`: one that says that nobody answered (UNAVAILABLE, TIMEOUT: a bucket
+ *  that hangs is as good as away) makes the bucket suspect.  Returns `status`. */
+enum kvt_err gateway_cold_ended(struct gateway_cold *cold, enum kvt_err status);
 
 /** May blocks be put?  Healthy, and conditions are known to hold. */
 bool gateway_cold_writable(struct gateway_cold *cold);

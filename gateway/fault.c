@@ -172,7 +172,10 @@ gateway_fault_inspect(struct gateway_vault *vault, const char *key)
     const char *reason;
     enum kvt_err rc;
 
-    rc = g4_store_perform(gateway_cold_store(vault->cold), &request);
+    if (!gateway_cold_healthy(vault->cold))
+        return;
+    rc = gateway_cold_ended(vault->cold,
+                            g4_store_perform(gateway_cold_store(vault->cold), &request));
     if (rc == KVT_OK && !gateway_fault_is_tombstone(&request)) {
         reason = gateway_fault_judge_head(&request);
         if (reason == NULL &&

@@ -21,6 +21,7 @@ struct gateway_flight {
     struct slot *slots;
     struct slot *idle; /* the owner's */
     size_t airborne;   /* the owner's: submitted and not yet finished */
+    uint64_t end_ms;   /* deadline of all its requests; 0 before the first */
 
     struct {
         pthread_mutex_t lock; /* guards this struct */
@@ -127,7 +128,10 @@ gateway_flight_prepare(struct gateway_flight *flight, size_t index)
     while (flight->idle == NULL)
         collect(flight);
     slot = flight->idle;
-    slot->request = (struct g4_request){.done = on_done, .arg = slot};
+    if (flight->end_ms == 0)
+        flight->end_ms = kvt_clock_mono_ms() + GATEWAY_FLIGHT_DEADLINE_MS;
+    slot->request =
+        (struct g4_request){.done = on_done, .arg = slot, .deadline_ms = flight->end_ms};
     slot->flight = flight;
     slot->index = index;
     return &slot->request;
@@ -137,7 +141,6 @@ void
 gateway_flight_submit(struct gateway_flight *flight, struct g4_store *store,
                       struct g4_request *request)
 {
-    const uint64_t end_ms = kvt_clock_mono_ms() + GATEWAY_FLIGHT_PATIENCE_MS;
     struct slot *slot = flight->idle;
     enum kvt_err rc;
 
@@ -146,7 +149,7 @@ gateway_flight_submit(struct gateway_flight *flight, struct g4_store *store,
     flight->airborne++;
     for (;;) {
         rc = g4_store_submit(store, request);
-        if (rc != KVT_AGAIN || kvt_clock_mono_ms() >= end_ms)
+        if (rc != KVT_AGAIN || kvt_clock_mono_ms() >= flight->end_ms)
             break;
         kvt_clock_sleep_ms(2);
     }

@@ -6,8 +6,9 @@
  *
  * Ownership: a flight owns its request slots.  `finish` borrows the request for the call.
  * Threads:   one thread owns the flight and gets every `finish`; stores complete from theirs.
- * Limits:    `window` requests in the air; preparing another waits for one to land.  A store whose
- *            queue is full is asked again until GATEWAY_FLIGHT_PATIENCE_MS are over.
+ * Limits:    `window` requests in the air; preparing another waits for one to land.  The whole
+ *            flight has GATEWAY_FLIGHT_DEADLINE_MS from its first request on, however many follow: a
+ *            store that hangs, or whose queue stays full, costs that once.
  */
 #ifndef GATEWAY_FLIGHT_H
 #define GATEWAY_FLIGHT_H
@@ -18,7 +19,7 @@
 #include "kvtier/error.h"
 
 #define GATEWAY_FLIGHT_WINDOW_MAX  64
-#define GATEWAY_FLIGHT_PATIENCE_MS 30000
+#define GATEWAY_FLIGHT_DEADLINE_MS 30000
 
 struct gateway_flight;
 

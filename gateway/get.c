@@ -15,15 +15,6 @@ struct reading {
     size_t count;
 };
 
-/* A store that does not answer is a state of the gateway, not only of this request. */
-static enum kvt_err
-cold_failed(struct gateway_vault *vault, enum kvt_err status)
-{
-    if (status == KVT_UNAVAILABLE)
-        gateway_cold_suspect(vault->cold);
-    return status;
-}
-
 static void
 record_of_head(const struct g4_request *request, bool opaque, struct gateway_record *record)
 {
@@ -52,7 +43,7 @@ on_head(void *arg, struct g4_request *request, size_t index)
         item->status = KVT_NOTFOUND;
         item->suspect = !opaque;
     } else if (request->status != KVT_OK) {
-        item->status = cold_failed(reading->vault, request->status);
+        item->status = gateway_cold_ended(reading->vault->cold, request->status);
     } else if (!opaque && gateway_fault_is_tombstone(request)) {
         item->status = KVT_NOTFOUND;
     } else if (!opaque && gateway_fault_judge_head(request) != NULL) {
@@ -186,7 +177,7 @@ on_cold(struct gateway_vault *vault, struct gateway_item *item, const struct g4_
     }
     item->status = KVT_NOTFOUND;
     if (item->record.opaque)
-        item->status = cold_failed(vault, rc);
+        item->status = gateway_cold_ended(vault->cold, rc);
     else if (is_bad(rc) && !item->known)
         item->suspect = true; /* its key may be held by us: looked at afterwards */
     else if (is_bad(rc))
@@ -195,7 +186,7 @@ on_cold(struct gateway_vault *vault, struct gateway_item *item, const struct g4_
     else if (rc == KVT_NOTFOUND)
         gateway_fault_gone(vault, item->key);
     else
-        item->status = cold_failed(vault, rc);
+        item->status = gateway_cold_ended(vault->cold, rc);
 }
 
 static void

@@ -111,9 +111,7 @@ demote_held(struct gateway_vault *vault, const char *key, uint64_t *bytes)
         return rc;
     if (change.record.state != GATEWAY_STORED || (change.record.tiers & GATEWAY_HOT) == 0)
         return KVT_OK;
-    rc = ensure_cold(vault, key, &change.record);
-    if (rc == KVT_UNAVAILABLE)
-        gateway_cold_suspect(vault->cold);
+    rc = gateway_cold_ended(vault->cold, ensure_cold(vault, key, &change.record));
     if (rc != KVT_OK)
         return rc;
     change.record.tiers = GATEWAY_COLD;
@@ -194,8 +192,8 @@ promote_held(struct gateway_vault *vault, const char *key, uint64_t *bytes)
     rc = read_copy(vault, gateway_cold_store(vault->cold), key, &change.record, &cold);
     if (rc == KVT_OK)
         rc = write_hot(vault, key, &cold, &change);
-    else if (rc == KVT_UNAVAILABLE)
-        gateway_cold_suspect(vault->cold);
+    else
+        (void)gateway_cold_ended(vault->cold, rc);
     release_copy(&cold);
     if (rc == KVT_OK) {
         *bytes = change.record.length;

@@ -183,7 +183,7 @@ mark_all(struct execution *execution)
     return rc;
 }
 
-void
+bool
 gateway_orders_execute(struct gateway_vault *vault, const struct kvt_order *order,
                        struct kvt_order_result *result, void (*working)(void *arg), void *arg)
 {
@@ -201,13 +201,17 @@ gateway_orders_execute(struct gateway_vault *vault, const struct kvt_order *orde
         if (result->code != KVT_OK) {
             result->failed = order->item_count;
             note(&execution, "mark", result->code);
-            return;
+            return true;
         }
     }
-    for (uint32_t i = 0; i < order->item_count; i++)
+    for (uint32_t i = 0; i < order->item_count; i++) {
+        if (atomic_load(&vault->stopping))
+            return false;
         execute_item(&execution, &order->items[i]);
+    }
     gateway_stats_add(vault->stats, GATEWAY_STAT_ITEMS_DONE, result->done);
     gateway_stats_add(vault->stats, GATEWAY_STAT_ITEMS_FAILED, result->failed);
+    return true;
 }
 
 /* ---- taking orders ---- */
@@ -316,7 +320,8 @@ handle(struct gateway_orders *orders, struct wire_message *message)
                       err.text);
         return; /* comes again */
     }
-    gateway_orders_execute(orders->vault, &order, &result, still_working, &work);
+    if (!gateway_orders_execute(orders->vault, &order, &result, still_working, &work))
+        return; /* we are stopping: it comes again */
     gateway_stats_add(orders->vault->stats,
                       result.failed == 0 ? GATEWAY_STAT_ORDERS_DONE : GATEWAY_STAT_ORDERS_FAILED,
                       1);

@@ -46,8 +46,9 @@ KVT_NODISCARD enum kvt_err gateway_orders_accept(struct gateway_vault *vault,
                                                  const struct kvt_order *order, uint64_t now_ms,
                                                  struct kvt_error *err);
 
-/** Execute an accepted order.  `working` (may be NULL) is called between items. */
-void gateway_orders_execute(struct gateway_vault *vault, const struct kvt_order *order,
+/** Execute an accepted order.  `working` (may be NULL) is called between items.  False: left half
+ *  done because the vault is stopping; it is to be executed again. */
+bool gateway_orders_execute(struct gateway_vault *vault, const struct kvt_order *order,
                             struct kvt_order_result *result, void (*working)(void *arg), void *arg);
 
 #endif /* GATEWAY_ORDERS_H */

@@ -189,8 +189,7 @@ on_written(void *arg, struct g4_request *request, size_t index)
     default:
         work->step = STEP_UNKNOWN;
         item->status = request->status == KVT_UNAVAILABLE ? KVT_UNAVAILABLE : KVT_AGAIN;
-        if (request->status == KVT_UNAVAILABLE)
-            gateway_cold_suspect(putting->vault->cold);
+        (void)gateway_cold_ended(putting->vault->cold, request->status);
         break;
     }
 }
@@ -234,7 +233,8 @@ is_sound(struct putting *putting, size_t index, struct g4_request *seen)
     struct kvt_error err = {.code = KVT_OK};
     enum kvt_err rc;
 
-    rc = g4_store_perform(gateway_cold_store(vault->cold), &request);
+    rc = gateway_cold_ended(vault->cold,
+                            g4_store_perform(gateway_cold_store(vault->cold), &request));
     reason = rc == KVT_OK ? gateway_fault_judge_head(&request) : request.error.text;
     if (rc == KVT_OK && reason == NULL &&
         g4_check_body(&request.meta, NULL, request.buffer, request.buffer_size, &err) != KVT_OK)
@@ -267,6 +267,7 @@ was_judged(enum kvt_err status)
 static void
 replace(struct putting *putting, size_t index, const char *etag)
 {
+    struct gateway_cold *cold = putting->vault->cold;
     struct gateway_put_item *item = &putting->items[index];
     struct g4_request request = {.verb = G4_PUT,
                                  .key = item->key,
@@ -276,7 +277,7 @@ replace(struct putting *putting, size_t index, const char *etag)
 
     memcpy(request.etag, etag, sizeof(request.etag));
     meta_of(putting->vault, item, &request.meta);
-    if (g4_store_perform(gateway_cold_store(putting->vault->cold), &request) == KVT_OK) {
+    if (gateway_cold_ended(cold, g4_store_perform(gateway_cold_store(cold), &request)) == KVT_OK) {
         putting->work[index].step = STEP_STORED;
         memcpy(item->etag, request.etag, sizeof(item->etag));
         gateway_stats_add(putting->vault->stats, GATEWAY_STAT_REPAIRED, 1);
@@ -294,13 +295,15 @@ settle(struct putting *putting, struct g4_request *head, size_t index)
     struct work *work = &putting->work[index];
     const enum kvt_err rc = head->status;
 
-    if (rc == KVT_NOTFOUND) {
-        replace(putting, index, "");
-        return;
-    }
-    if (rc != KVT_OK && rc != KVT_CORRUPT) {
+    (void)gateway_cold_ended(putting->vault->cold, rc);
+    if (!gateway_cold_healthy(putting->vault->cold) ||
+        (rc != KVT_OK && rc != KVT_CORRUPT && rc != KVT_NOTFOUND)) {
         work->step = STEP_UNKNOWN;
         item->status = KVT_AGAIN;
+        return;
+    }
+    if (rc == KVT_NOTFOUND) {
+        replace(putting, index, "");
         return;
     }
     if (rc == KVT_OK && gateway_fault_judge_head(head) == NULL &&
@@ -582,9 +585,7 @@ put_opaque_held(struct gateway_vault *vault, struct gateway_put_item *item,
         memcpy(change.record.etag, request.etag, sizeof(request.etag));
         memcpy(item->etag, request.etag, sizeof(item->etag));
     } else if (kvt_err_retryable(rc)) {
-        if (rc == KVT_UNAVAILABLE)
-            gateway_cold_suspect(vault->cold);
-        return rc; /* the intent stays until somebody looks */
+        return gateway_cold_ended(vault->cold, rc); /* the intent stays until somebody looks */
     } else if (had) {
         change.record = before;
     } else {

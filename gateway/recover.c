@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "gateway/fault.h"
 #include "gateway/remove.h"
 
@@ -61,7 +62,8 @@ keep_hot(struct gateway_vault *vault, struct gateway_change *change)
 static bool
 settle_intent_held(struct gateway_vault *vault, const char *key)
 {
-    struct g4_request head = {.verb = G4_HEAD, .key = key};
+    struct g4_request head = {
+        .verb = G4_HEAD, .key = key, .deadline_ms = kvt_clock_mono_ms() + GATEWAY_COLD_LOOK_MS};
     struct g4_request drop = {.verb = G4_DELETE, .key = key};
     struct gateway_change change = {.key = key};
     enum kvt_err rc;
@@ -69,7 +71,7 @@ settle_intent_held(struct gateway_vault *vault, const char *key)
     if (gateway_catalog_get(vault->catalog, key, &change.record) != KVT_OK ||
         change.record.state != GATEWAY_INTENT)
         return false; /* its owner was quicker */
-    rc = g4_store_perform(gateway_cold_store(vault->cold), &head);
+    rc = gateway_cold_ended(vault->cold, g4_store_perform(gateway_cold_store(vault->cold), &head));
     if (rc == KVT_OK)
         adopt(vault, &head, &change);
     else if (rc == KVT_CORRUPT || (rc == KVT_NOTFOUND && gateway_cold_absent(vault->cold, key)))
@@ -101,6 +103,12 @@ settle(struct gateway_vault *vault, const struct gateway_row *row)
     return settled;
 }
 
+static bool
+may_go_on(struct gateway_vault *vault)
+{
+    return gateway_cold_healthy(vault->cold) && !atomic_load(&vault->stopping);
+}
+
 size_t
 gateway_recover_pending(struct gateway_vault *vault)
 {
@@ -111,11 +119,11 @@ gateway_recover_pending(struct gateway_vault *vault)
 
     if (rows == NULL)
         return 0;
-    while (!scan.end && looked < GATEWAY_RECOVER_ROUND && gateway_cold_healthy(vault->cold)) {
+    while (!scan.end && looked < GATEWAY_RECOVER_ROUND && may_go_on(vault)) {
         if (gateway_catalog_scan(vault->catalog, &scan) != KVT_OK)
             break;
         looked += scan.count;
-        for (size_t i = 0; i < scan.count && gateway_cold_healthy(vault->cold); i++)
+        for (size_t i = 0; i < scan.count && may_go_on(vault); i++)
             settled += settle(vault, &rows[i]) ? 1 : 0;
     }
     kvt_free(rows);

@@ -15,13 +15,9 @@ delete_copy(struct g4_store *store, const char *key)
 static enum kvt_err
 delete_cold(struct gateway_vault *vault, const char *key)
 {
-    enum kvt_err rc = KVT_UNAVAILABLE;
-
-    if (gateway_cold_healthy(vault->cold))
-        rc = delete_copy(gateway_cold_store(vault->cold), key);
-    if (rc == KVT_UNAVAILABLE)
-        gateway_cold_suspect(vault->cold);
-    return rc;
+    if (!gateway_cold_healthy(vault->cold))
+        return KVT_UNAVAILABLE;
+    return gateway_cold_ended(vault->cold, delete_copy(gateway_cold_store(vault->cold), key));
 }
 
 static enum kvt_err

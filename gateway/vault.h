@@ -12,6 +12,7 @@
 #ifndef GATEWAY_VAULT_H
 #define GATEWAY_VAULT_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -42,6 +43,7 @@ struct gateway_vault {
     struct gateway_holds *holds;
     struct gateway_access *access;
     struct gateway_stats *stats;
+    _Atomic bool stopping; /* long work of the gateway itself ends at its next item */
 };
 
 struct gateway_vault_options {

@@ -86,6 +86,7 @@ lost_answer_is_settled(void **state)
     opened(&g, HOT, 0);
     test_gateway_fault(&g, G4_PUT, G4_FAULT_LOSE, KVT_TIMEOUT, 1);
     assert_int_equal(test_gateway_put(&g, 1, SIZE), KVT_AGAIN);
+    gateway_cold_probe(g.vault->cold);
     test_gateway_fault(&g, G4_PUT, G4_FAULT_FAIL, KVT_TIMEOUT, 1);
     assert_int_equal(test_gateway_put(&g, 2, SIZE), KVT_AGAIN);
     assert_int_equal(test_gateway_has(&g, 1), KVT_NOTFOUND);
@@ -117,6 +118,44 @@ refusal_leaves_nothing(void **state)
     assert_int_equal(test_gateway_tiers(&g, 1, NULL), 0);
     assert_int_equal(test_gateway_store_head(g.vault->hot, test_gateway_key(key, 1), &head),
                      KVT_NOTFOUND);
+    test_gateway_close(&g);
+}
+
+/* A bucket that hangs is found out by the first request that ends late, whoever sent it. */
+static void
+hanging_bucket(void **state)
+{
+    struct test_gateway g;
+    char key[G4_KEY_MAX];
+    uint64_t seen;
+    uint64_t hit;
+
+    (void)state;
+    opened(&g, 0, 0);
+    test_gateway_fault(&g, G4_PUT, G4_FAULT_FAIL, KVT_IO, 3);
+    for (uint64_t i = 1; i <= 3; i++)
+        assert_int_equal(test_gateway_put(&g, i, SIZE), KVT_AGAIN);
+    assert_true(gateway_cold_healthy(g.vault->cold));
+    test_gateway_fault(&g, G4_HEAD, G4_FAULT_FAIL, KVT_TIMEOUT, 100);
+    assert_int_equal(gateway_recover_pending(g.vault), 0);
+    assert_false(gateway_cold_healthy(g.vault->cold));
+    g4_faulty_count(g.bucket, G4_HEAD, &seen, &hit);
+    assert_int_equal(hit, 1); /* not once for every intent */
+    test_gateway_fault(&g, G4_HEAD, G4_FAULT_NONE, KVT_OK, 0);
+    gateway_cold_probe(g.vault->cold);
+    atomic_store(&g.vault->stopping, true); /* nor is there time for more when stopping */
+    assert_int_equal(gateway_recover_pending(g.vault), 0);
+    atomic_store(&g.vault->stopping, false);
+    assert_int_equal(gateway_recover_pending(g.vault), 3);
+
+    assert_int_equal(test_gateway_put(&g, 4, SIZE), KVT_OK);
+    test_gateway_fault(&g, G4_DELETE, G4_FAULT_FAIL, KVT_TIMEOUT, 1);
+    assert_int_equal(gateway_remove(g.vault, test_gateway_key(key, 4)), KVT_TIMEOUT);
+    assert_false(gateway_cold_healthy(g.vault->cold));
+    gateway_cold_probe(g.vault->cold);
+    test_gateway_fault(&g, G4_PUT, G4_FAULT_FAIL, KVT_TIMEOUT, 1);
+    assert_int_equal(test_gateway_put(&g, 5, SIZE), KVT_AGAIN);
+    assert_false(gateway_cold_healthy(g.vault->cold));
     test_gateway_close(&g);
 }
 
@@ -492,6 +531,7 @@ main(void)
         cmocka_unit_test(caps_hold),
         cmocka_unit_test(lost_answer_is_settled),
         cmocka_unit_test(refusal_leaves_nothing),
+        cmocka_unit_test(hanging_bucket),
         cmocka_unit_test(bucket_away),
         cmocka_unit_test(objects_of_others),
         cmocka_unit_test(damaged_hot_copies),
