@@ -1,13 +1,34 @@
 #include "gateway/vault.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/file.h"
 #include "g4/directory.h"
 
 enum { PATH_BYTES = 4096 };
+
+/* LMDB lets two processes write in turn; two gateways would count bytes and number events each for
+ * itself. */
+static enum kvt_err
+lock_state(struct gateway_vault *vault, const char *folder, struct kvt_error *err)
+{
+    char path[PATH_BYTES];
+
+    (void)snprintf(path, sizeof(path), "%s/lock", folder);
+    vault->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (vault->lock_fd < 0)
+        return kvt_error_sys(err, errno, "open %s", path);
+    if (flock(vault->lock_fd, LOCK_EX | LOCK_NB) == 0)
+        return KVT_OK;
+    return errno == EWOULDBLOCK ? kvt_error_set(err, KVT_BUSY, "another gateway runs on %s", folder)
+                                : kvt_error_sys(err, errno, "lock %s", path);
+}
 
 static enum kvt_err
 open_state(struct gateway_vault *vault, const struct gateway_vault_options *options,
@@ -24,6 +45,8 @@ open_state(struct gateway_vault *vault, const struct gateway_vault_options *opti
     if (strlen(options->state_dir) + sizeof("/quarantine") > sizeof(path))
         return kvt_error_set(err, KVT_RANGE, "state.dir is too long");
     rc = kvt_folder_make(options->state_dir, err);
+    if (rc == KVT_OK)
+        rc = lock_state(vault, options->state_dir, err);
     if (rc != KVT_OK)
         return rc;
     (void)snprintf(path, sizeof(path), "%s/catalog", options->state_dir);
@@ -69,6 +92,7 @@ gateway_vault_open(struct gateway_vault **out, const struct gateway_vault_option
     vault = kvt_calloc(1, sizeof(*vault));
     if (vault == NULL)
         return kvt_error_set(err, KVT_NOMEM, "gateway");
+    vault->lock_fd = -1;
     (void)snprintf(vault->name, sizeof(vault->name), "%s", options->name);
     (void)snprintf(vault->hot_holder, sizeof(vault->hot_holder), "hot@%s", options->name);
     (void)snprintf(vault->cold_holder, sizeof(vault->cold_holder), "cold@%s", options->bucket);
@@ -107,6 +131,8 @@ gateway_vault_close(struct gateway_vault *vault)
     gateway_quarantine_close(vault->quarantine);
     gateway_access_free(vault->access);
     gateway_hold_free(vault->holds);
+    if (vault->lock_fd >= 0)
+        (void)close(vault->lock_fd);
     kvt_free(vault);
 }
 

@@ -43,6 +43,7 @@ struct gateway_vault {
     struct gateway_holds *holds;
     struct gateway_access *access;
     struct gateway_stats *stats;
+    int lock_fd;           /* of the state folder; one gateway lives in it */
     _Atomic bool stopping; /* long work of the gateway itself ends at its next item */
 };
 
@@ -63,6 +64,7 @@ struct gateway_vault_options {
     struct gateway_stats *stats;
 };
 
+/** KVT_BUSY: another gateway lives in the state folder. */
 KVT_NODISCARD enum kvt_err gateway_vault_open(struct gateway_vault **out,
                                               const struct gateway_vault_options *options,
                                               struct kvt_error *err);

@@ -56,6 +56,30 @@ stores_and_serves(void **state)
     test_gateway_close(&g);
 }
 
+/* A second gateway on one state folder would number events and count bytes a second time. */
+static void
+one_gateway_a_state_folder(void **state)
+{
+    struct gateway_vault_options options;
+    struct gateway_vault *second;
+    struct kvt_error err;
+    struct test_gateway g;
+
+    (void)state;
+    opened(&g, 0, 0);
+    options = g.options;
+    options.cold_store = NULL;
+    options.cold = (struct gateway_cold_options){.folder = g.cold, .threads = 1};
+    assert_int_equal(gateway_vault_open(&second, &options, &err), KVT_BUSY);
+    assert_null(second);
+    assert_non_null(strstr(err.text, g.state));
+    gateway_vault_close(g.vault);
+    assert_int_equal(gateway_vault_open(&second, &options, &err), KVT_OK);
+    gateway_vault_close(second);
+    g.vault = NULL;
+    test_gateway_close(&g);
+}
+
 static void
 caps_hold(void **state)
 {
@@ -528,6 +552,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(stores_and_serves),
+        cmocka_unit_test(one_gateway_a_state_folder),
         cmocka_unit_test(caps_hold),
         cmocka_unit_test(lost_answer_is_settled),
         cmocka_unit_test(refusal_leaves_nothing),
