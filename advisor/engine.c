@@ -23,11 +23,13 @@ enum {
 };
 
 static bool
-is_hot(void *arg, uint32_t holder)
+is_hot(void *arg, uint32_t reporter, uint32_t holder)
 {
     const struct advisor_engine *engine = arg;
 
-    return advisor_holder_is_hot(advisor_names_holder_key(engine->names, holder));
+    return engine->options.planner != NULL &&
+           advisor_planner_hot_of(engine->options.planner, reporter,
+                                  advisor_names_holder_key(engine->names, holder));
 }
 
 bool

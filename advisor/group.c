@@ -299,7 +299,7 @@ do_access(struct advisor_group *group, const struct advisor_op *op,
 {
     struct advisor_store_block *block = &group->block;
     const struct advisor_store_place *place;
-    bool in_hot = false;
+    bool in_hot = false; /* of the gateway that reports it */
 
     if (block->place_count == 0) {
         group->strays++;
@@ -315,7 +315,7 @@ do_access(struct advisor_group *group, const struct advisor_op *op,
     if (op->time_ms > block->touched_ms)
         block->touched_ms = op->time_ms;
     for (uint32_t i = 0; i < block->place_count && !in_hot; i++)
-        in_hot = hot_holder(arg, block->places[i].holder);
+        in_hot = hot_holder(arg, op->reporter, block->places[i].holder);
     place = find_place(block, op->holder);
     add_effect(group, op, place == NULL ? 0 : place->ranks, in_hot);
     group->effects[group->effect_count - 1].op.size = block->size;

@@ -57,7 +57,7 @@ struct advisor_effect {
     uint32_t position;
     uint32_t ranks;       /* at the holder, after the op; 0 = no longer there */
     uint32_t cold_recent; /* after the op */
-    bool in_hot;          /* ACCESS: some hot volume has it */
+    bool in_hot;          /* ACCESS: the reporting gateway's hot volume has it */
 };
 
 struct advisor_group;
@@ -74,10 +74,10 @@ size_t advisor_group_count(const struct advisor_group *group);
 /**
  * Write all changes.  Repeatable: after an aborted transaction the same call does the same again.
  *
- * @param hot_holder  says whether a holder is a hot volume
+ * @param hot_holder  says whether a holder is the hot volume of the gateway `reporter`
  * @return KVT_OK, or what the store says: abort the transaction then
  */
-typedef bool advisor_group_hot_fn(void *arg, uint32_t holder);
+typedef bool advisor_group_hot_fn(void *arg, uint32_t reporter, uint32_t holder);
 KVT_NODISCARD enum kvt_err advisor_group_write(struct advisor_group *group,
                                                const struct advisor_txn *txn,
                                                advisor_group_hot_fn *hot_holder, void *arg);

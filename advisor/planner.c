@@ -136,6 +136,17 @@ find_gateway(struct advisor_planner *planner, const char *name)
     return gateway;
 }
 
+bool
+advisor_planner_hot_of(const struct advisor_planner *planner, uint32_t gateway,
+                       const struct index_holder *key)
+{
+    const uint32_t hot =
+        gateway < planner->gateway_count ? planner->gateways[gateway].hot : ADVISOR_NONE;
+
+    return hot != ADVISOR_NONE && key->tier == KVT_TIER_G4 &&
+           strcmp(planner->tiers[hot].name, key->name) == 0;
+}
+
 uint32_t
 advisor_planner_gateway(const struct advisor_planner *planner, const char *name)
 {
@@ -166,6 +177,14 @@ take_tiers(struct advisor_planner *planner, struct advisor_gateway *gateway,
     }
 }
 
+/* A gateway reports every second: of one that says nothing for long, a former life (its clock
+ * stepped back) is the one that lives. */
+static bool
+is_silent(const struct advisor_gateway *gateway, uint64_t now_ms)
+{
+    return now_ms < gateway->heard_ms || now_ms - gateway->heard_ms >= ADVISOR_REPORT_SILENT_MS;
+}
+
 bool
 advisor_planner_report(struct advisor_planner *planner, const struct kvt_report *report,
                        uint64_t now_ms)
@@ -174,9 +193,18 @@ advisor_planner_report(struct advisor_planner *planner, const struct kvt_report 
 
     if (gateway == NULL)
         return false;
-    if (report->incarnation < gateway->row.incarnation ||
-        (report->incarnation == gateway->row.incarnation && report->seq <= gateway->row.seq))
+    /* They name their order: said twice, or behind a report that overtook them, they mean the
+     * same. */
+    advisor_planner_take_results(planner, report, now_ms);
+    if (report->incarnation == gateway->row.incarnation && report->seq <= gateway->row.seq)
         return false;
+    if (report->incarnation < gateway->row.incarnation && !is_silent(gateway, now_ms))
+        return false;
+    if (report->incarnation < gateway->row.incarnation)
+        kvt_log_warn("advisor.planner", "former",
+                     "%s reports with an older incarnation than it had: its clock stepped back",
+                     report->gateway);
+    gateway->heard_ms = now_ms;
     gateway->row.incarnation = report->incarnation;
     gateway->row.seq = report->seq;
     gateway->dirty = true;
@@ -184,7 +212,6 @@ advisor_planner_report(struct advisor_planner *planner, const struct kvt_report 
     /* Its own clock: a report that waited in the stream is as old as it is. */
     gateway->report_ms = report->time_ms < now_ms ? report->time_ms : now_ms;
     take_tiers(planner, gateway, report, gateway->report_ms);
-    advisor_planner_take_results(planner, report, now_ms);
     advisor_planner_show(planner);
     return true;
 }

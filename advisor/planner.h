@@ -70,12 +70,17 @@ void advisor_planner_saved(struct advisor_planner *planner);
 void advisor_planner_apply(struct advisor_planner *planner, const struct advisor_effect *effects,
                            size_t count);
 
-/** A report; false when it was seen before.  Its accesses are the engine's business. */
+/** A report; false when it was seen before (its results count all the same).  Its accesses are the
+ *  engine's business. */
 bool advisor_planner_report(struct advisor_planner *planner, const struct kvt_report *report,
                             uint64_t now_ms);
 
 /** Number of a gateway, for advisor_op.reporter of its accesses. */
 uint32_t advisor_planner_gateway(const struct advisor_planner *planner, const char *name);
+
+/** Is `key` the hot volume of that gateway? */
+bool advisor_planner_hot_of(const struct advisor_planner *planner, uint32_t gateway,
+                            const struct index_holder *key);
 
 /** Look at every tier; expire orders. */
 void advisor_planner_tick(struct advisor_planner *planner, uint64_t now_ms);

@@ -17,9 +17,11 @@
 #define ADVISOR_NONE           UINT32_MAX
 
 /* Reports older than this say nothing about now. */
-#define ADVISOR_REPORT_STALE_MS 15000
+#define ADVISOR_REPORT_STALE_MS  15000
+/* A gateway that did not report for this long no longer keeps a former life out. */
+#define ADVISOR_REPORT_SILENT_MS 5000
 /* Items of a finished order come back into the ordering after this: their events are on the way. */
-#define ADVISOR_SETTLE_MS       3000
+#define ADVISOR_SETTLE_MS        3000
 
 struct advisor_tier {
     char name[KVT_NAME_MAX];
@@ -42,8 +44,9 @@ struct advisor_gateway {
     struct advisor_gateway_row row;
     bool dirty;
     bool healthy;
-    uint64_t report_ms;
-    uint32_t hot; /* tiers, or ADVISOR_NONE */
+    uint64_t report_ms; /* its clock */
+    uint64_t heard_ms;  /* our clock */
+    uint32_t hot;       /* tiers, or ADVISOR_NONE */
     uint32_t cold;
     struct advisor_candidate *candidates; /* ADVISOR_CANDIDATES_MAX */
     uint32_t candidate_count;

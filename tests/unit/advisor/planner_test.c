@@ -307,6 +307,79 @@ second_cold_hit_promotes(void **state)
     gateway_free(gateway);
 }
 
+/* A copy in another gateway's hot volume serves nobody who reads here. */
+static void
+another_gateways_hot_copy_does_not_count(void **state)
+{
+    struct gateway *gateway = gateway_new(ADVISOR_MODE_ENFORCE);
+    struct kvt_report_access access = {.hash = 6, .count = 2, .bytes = SIZE, .tier_index = 1};
+    struct kvt_report with = {.healthy = true, .accesses = &access, .access_count = 1};
+    struct kvt_event event = {.type = KVT_EVENT_STORE,
+                              .sequence_hash = 6,
+                              .parent = 5,
+                              .position = 5,
+                              .block_size = SIZE,
+                              .ranks = 1};
+    struct kvt_event_batch batch = {.incarnation = 1,
+                                    .first_seq = 1,
+                                    .time_ms = gateway->now_ms,
+                                    .worker = "gateway:gw1",
+                                    .namespace_ = "ns",
+                                    .location_count = 1,
+                                    .events = &event,
+                                    .event_count = 1};
+
+    (void)state;
+    batch.locations[0] = (struct kvt_location){.tier = KVT_TIER_G4, .name = "hot@gw1"};
+    publish(gateway, 1, 0, 100, true);
+    test_rig_batch(&gateway->rig, ++gateway->stream_seq, &batch);
+    test_rig_run(&gateway->rig);
+    report(gateway, &with);
+    assert_true(plan(gateway));
+    assert_int_equal(gateway->order.verb, KVT_ORDER_PROMOTE);
+    assert_string_equal(gateway->order.gateway, "gw0");
+    assert_int_equal(gateway->order.items[0].block.hash, 6);
+    gateway_free(gateway);
+}
+
+/* Two threads of a gateway report: the one with the result is overtaken. */
+static void
+an_overtaken_report_brings_its_results(void **state)
+{
+    struct gateway *gateway = gateway_new(ADVISOR_MODE_ENFORCE);
+
+    (void)state;
+    publish(gateway, 0, 0, 2900, true);
+    report(gateway, NULL);
+    assert_true(plan(gateway));
+    report(gateway, NULL);
+    gateway->report_seq -= 2;
+    answer(gateway, KVT_OK);
+    assert_int_equal(states_of(gateway).count[ADVISOR_ORDER_DONE], 1);
+    assert_int_equal(states_of(gateway).count[ADVISOR_ORDER_PENDING], 0);
+    gateway_free(gateway);
+}
+
+/* The clock stepped back over a restart: the former life is believed once the other is silent. */
+static void
+a_lower_life_reports(void **state)
+{
+    struct gateway *gateway = gateway_new(ADVISOR_MODE_ENFORCE);
+    struct advisor_planner *planner = gateway->rig.planner;
+    struct kvt_report high = {.incarnation = 9, .seq = 50, .healthy = true, .gateway = "gw0"};
+    struct kvt_report low = {.incarnation = 8, .seq = 1, .healthy = true, .gateway = "gw0"};
+    const uint64_t now_ms = gateway->now_ms;
+
+    (void)state;
+    assert_true(advisor_planner_report(planner, &high, now_ms));
+    assert_false(advisor_planner_report(planner, &low, now_ms + 4999));
+    assert_true(advisor_planner_report(planner, &low, now_ms + 5000));
+    assert_false(advisor_planner_report(planner, &low, now_ms + 5001)); /* said twice */
+    low.seq = 2;
+    assert_true(advisor_planner_report(planner, &low, now_ms + 5002));
+    gateway_free(gateway);
+}
+
 static void
 observing_publishes_nothing(void **state)
 {
@@ -445,6 +518,9 @@ main(void)
         cmocka_unit_test(hot_is_drained_from_start_to_stop),
         cmocka_unit_test(cold_is_capped_by_deleting),
         cmocka_unit_test(second_cold_hit_promotes),
+        cmocka_unit_test(another_gateways_hot_copy_does_not_count),
+        cmocka_unit_test(an_overtaken_report_brings_its_results),
+        cmocka_unit_test(a_lower_life_reports),
         cmocka_unit_test(observing_publishes_nothing),
         cmocka_unit_test(failed_and_expired_are_planned_anew),
         cmocka_unit_test(nothing_is_planned_on_old_news),
