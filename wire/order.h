@@ -27,8 +27,8 @@ struct wire_order_key {
 };
 
 /**
- * Take a key as it stands in its file: an even number of hex digits that make 16..64 bytes, or 16..64
- * bytes of anything else.
+ * Take a key as it stands in its file: hex digits that make 16..64 bytes, or 16..64 bytes of
+ * anything else.
  *
  * @param[out] key  size 0 on failure
  * @return KVT_OK or KVT_INVALID
