@@ -140,6 +140,7 @@ gateway_events_range(struct gateway_vault *vault, uint32_t stream, uint64_t inca
     struct kvt_event_batch batch;
     struct gateway_stream state;
     size_t count = 0;
+    bool up_to_date = false;
     enum kvt_err rc = KVT_NOMEM;
 
     if (read == NULL || wired == NULL)
@@ -149,8 +150,14 @@ gateway_events_range(struct gateway_vault *vault, uint32_t stream, uint64_t inca
         batch_init(vault, stream, &state, &batch);
         batch.first_seq = from;
         batch.events = wired;
+        up_to_date = incarnation == batch.incarnation && from == state.durable_seq + 1;
         if (incarnation == batch.incarnation && from > 0)
             rc = gateway_catalog_events(vault->catalog, stream, from, read, BATCH_EVENTS, &count);
+    }
+    if (rc == KVT_OK && count == 0 &&
+        up_to_date) { /* nothing after what the asker has: no reason to dump */
+        rc = page(KVT_OK, 0, &batch, answer);
+        goto done;
     }
     if (rc != KVT_OK || count == 0 || read[0].seq != from) {
         rc = page(KVT_NOTFOUND, 0, NULL, answer);

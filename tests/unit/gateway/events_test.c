@@ -241,9 +241,10 @@ ranges_are_exact(void **state)
         uint64_t from, to, incarnation;
         enum kvt_err status;
         uint32_t count;
-    } rows[] = {{1, 10, 0, KVT_OK, 10},     {7, 7, 0, KVT_OK, 1},
-                {15, 99, 0, KVT_OK, 6},     {21, 30, 0, KVT_NOTFOUND, 0},
-                {0, 5, 0, KVT_NOTFOUND, 0}, {1, 5, 1, KVT_NOTFOUND, 0}};
+    } rows[] = {{1, 10, 0, KVT_OK, 10},       {7, 7, 0, KVT_OK, 1},
+                {15, 99, 0, KVT_OK, 6},       {21, 30, 0, KVT_OK, 0}, /* nothing new */
+                {22, 30, 0, KVT_NOTFOUND, 0}, {0, 5, 0, KVT_NOTFOUND, 0},
+                {1, 5, 1, KVT_NOTFOUND, 0}};
 
     for (uint64_t i = 0; i < 10; i++)
         assert_int_equal(test_gateway_put(&f->gateway, i, SIZE), KVT_OK);
