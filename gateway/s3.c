@@ -261,12 +261,31 @@ read_condition(const struct gateway_request *request, enum g4_condition *conditi
     return GATEWAY_FAULT_NONE;
 }
 
+static enum gateway_fault
+match_block(struct gateway_vault *vault, const char *key, const char *etag)
+{
+    struct gateway_item item = {.key = key};
+
+    gateway_get_find(vault, &item, 1);
+    if (item.status != KVT_OK && item.status != KVT_NOTFOUND)
+        return gateway_request_fault_of(item.status);
+    return item.status == KVT_OK && strcmp(item.record.etag, etag) == 0
+               ? GATEWAY_FAULT_NONE
+               : GATEWAY_FAULT_PRECONDITION;
+}
+
 /* A block: its content is fixed by its key, so a condition only decides what "there already" means.
  */
 static enum gateway_fault
 put_block(struct gateway_s3 *s3, struct gateway_put_item *item, enum g4_condition condition,
           const char *wanted_etag)
 {
+    enum gateway_fault fault = GATEWAY_FAULT_NONE;
+
+    if (condition == G4_IF_MATCH)
+        fault = match_block(s3->vault, item->key, wanted_etag);
+    if (fault != GATEWAY_FAULT_NONE)
+        return fault; /* before anything is stored */
     gateway_put_blocks(s3->vault, item, 1);
     if (item->status == KVT_PRECONDITION)
         return GATEWAY_FAULT_OTHER_CONTENT;

@@ -98,6 +98,10 @@ objects(void **state)
 
     (void)snprintf(raw, sizeof(raw), "/kvtier/%s", test_gateway_key(key, 1));
     test_gateway_fill(body, SIZE, 1);
+    request = ask(f, "PUT", raw, body, SIZE, "If-Match", "\"x\"");
+    assert_int_equal(request->status, 412);
+    gateway_request_release(request, &f->budget);
+    assert_int_equal(status(f, "GET", raw, "", NULL, NULL), 404); /* refused is not stored */
     request = ask(f, "PUT", raw, body, SIZE, NULL, NULL);
     assert_int_equal(request->status, 200);
     (void)snprintf(etag, sizeof(etag), "%s", field(request, "ETag"));
