@@ -184,6 +184,7 @@ static size_t
 place_bodies(struct gateway_batch *batch, struct gateway_budget *budget, size_t room,
              uint64_t *taken)
 {
+    const size_t alone = room > ROW_BYTES ? room - ROW_BYTES : 0;
     size_t total = batch->count * ROW_BYTES;
 
     for (size_t i = 0; i < batch->count; i++) {
@@ -191,7 +192,11 @@ place_bodies(struct gateway_batch *batch, struct gateway_budget *budget, size_t 
 
         if (item->status != KVT_OK)
             continue;
-        if (item->record.length > room || total > room - item->record.length ||
+        if (item->record.length > alone) {
+            item->status = KVT_RANGE; /* not even alone: asking again would not help */
+            continue;
+        }
+        if (total > room - item->record.length ||
             !gateway_budget_take(budget, item->record.length)) {
             item->status = KVT_AGAIN;
             continue;
