@@ -10,7 +10,8 @@
 
 enum {
     TICK_MS = 200,
-    PROBE_MS = 2000, /* while the bucket answers; each tick while it does not */
+    SWEEP_MS = 10 * 60 * 1000, /* from one sweep of the hot volume to the next */
+    PROBE_MS = 2000,           /* while the bucket answers; each tick while it does not */
 };
 
 struct gateway_keeper {
@@ -19,7 +20,7 @@ struct gateway_keeper {
     struct wire_bus *bus;
     uint64_t probed_ms;
     uint64_t streams_at; /* reconnects + 1 when the streams were last made sure of; 0: never */
-    bool swept;
+    uint64_t swept_ms;   /* end of the last whole sweep; 0: under way */
     char sweep_token[G4_TOKEN_MAX];
     _Atomic bool stop;
     pthread_t thread;
@@ -46,12 +47,12 @@ recover(struct gateway_keeper *keeper)
     gateway_catalog_stats(keeper->vault->catalog, &stats);
     if (stats.pending > 0)
         (void)gateway_recover_pending(keeper->vault);
-    if (keeper->swept)
+    if (keeper->swept_ms != 0 && kvt_clock_mono_ms() - keeper->swept_ms < SWEEP_MS)
         return;
     rc = gateway_recover_orphans(keeper->vault, keeper->sweep_token);
     if (rc != KVT_OK)
         kvt_log_warn("gateway.keeper", "sweep", "hot volume: %s", kvt_err_text(rc));
-    keeper->swept = rc == KVT_OK && keeper->sweep_token[0] == '\0';
+    keeper->swept_ms = rc == KVT_OK && keeper->sweep_token[0] == '\0' ? kvt_clock_mono_ms() : 0;
 }
 
 /* The streams may be gone after NATS came back, and then JetStream takes nothing. */
