@@ -23,6 +23,8 @@ enum {
     BYTES_DEFAULT = 16 * 1024 * 1024,
     BACKOFF_FIRST_MS = 20,
     BACKOFF_MAX_MS = 1000,
+    NAP_MS = 50,             /* between looks at `stopping` */
+    STOP_PATIENCE_MS = 1000, /* what a request under way still gets after g4_client_stop() */
     PATH_MAX_SIZE = 128,
     TROUBLE_MAX = 4096,
 };
@@ -35,6 +37,8 @@ struct g4_client {
     CURL **handles;
     unsigned handle_count;
     atomic_uint_fast64_t corrupt;
+    atomic_bool stopping;
+    atomic_uint_fast64_t stopped_ms;
 
     struct {
         pthread_mutex_t lock; /* guards the free handles: the first `free_count` of `free` */
@@ -47,6 +51,7 @@ struct g4_client {
 /* One HTTP request of a call. */
 struct transfer {
     struct g4_client *client;
+    uint64_t began_ms;
     CURL *easy;
     struct g4_batch batch;
     char path[PATH_MAX_SIZE];
@@ -121,6 +126,22 @@ on_body(char *bytes, size_t unit, size_t count, void *arg)
     return size;
 }
 
+/* A gateway that hangs must not keep a program from ending. */
+static int
+on_progress(void *arg, curl_off_t in_all, curl_off_t in, curl_off_t out_all, curl_off_t out)
+{
+    const struct transfer *transfer = arg;
+    uint64_t from_ms;
+
+    (void)in_all, (void)in, (void)out_all, (void)out;
+    if (!atomic_load(&transfer->client->stopping))
+        return 0;
+    from_ms = atomic_load(&transfer->client->stopped_ms);
+    if (from_ms < transfer->began_ms)
+        from_ms = transfer->began_ms;
+    return kvt_clock_mono_ms() - from_ms >= STOP_PATIENCE_MS ? 1 : 0;
+}
+
 static bool
 set_body_options(struct transfer *transfer)
 {
@@ -136,6 +157,9 @@ set_body_options(struct transfer *transfer)
     ok &= curl_easy_setopt(easy, CURLOPT_SEEKDATA, transfer) == CURLE_OK;
     ok &= curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_body) == CURLE_OK;
     ok &= curl_easy_setopt(easy, CURLOPT_WRITEDATA, transfer) == CURLE_OK;
+    ok &= curl_easy_setopt(easy, CURLOPT_XFERINFOFUNCTION, on_progress) == CURLE_OK;
+    ok &= curl_easy_setopt(easy, CURLOPT_XFERINFODATA, transfer) == CURLE_OK;
+    ok &= curl_easy_setopt(easy, CURLOPT_NOPROGRESS, 0L) == CURLE_OK;
     return ok;
 }
 
@@ -178,7 +202,7 @@ attempt(struct g4_client *client, enum g4_batch_verb verb, struct g4_batch_entry
         size_t count, bool *again, struct kvt_error *err)
 {
     const struct g4_sigv4_header type = {"Content-Type", "application/octet-stream"};
-    struct transfer transfer = {.client = client};
+    struct transfer transfer = {.client = client, .began_ms = kvt_clock_mono_ms()};
     struct curl_slist *headers;
     enum kvt_err rc;
 
@@ -247,7 +271,7 @@ keep_busy(struct g4_batch_entry *entries, size_t count)
 
 /* Sleep before the next try; false when there is no time left for one. */
 static bool
-back_off(uint64_t *random, unsigned tries, uint64_t until_ms)
+back_off(const struct g4_client *client, uint64_t *random, unsigned tries, uint64_t until_ms)
 {
     const uint64_t bound = (uint64_t)BACKOFF_FIRST_MS << (tries < 6 ? tries : 6);
     const uint64_t wait_ms =
@@ -255,8 +279,13 @@ back_off(uint64_t *random, unsigned tries, uint64_t until_ms)
 
     if (kvt_clock_mono_ms() + wait_ms >= until_ms)
         return false;
-    kvt_clock_sleep_ms(wait_ms);
-    return true;
+    for (uint64_t left = wait_ms; left > 0 && !atomic_load(&client->stopping);) {
+        const uint64_t nap_ms = left < NAP_MS ? left : NAP_MS;
+
+        kvt_clock_sleep_ms(nap_ms);
+        left -= nap_ms;
+    }
+    return !atomic_load(&client->stopping);
 }
 
 /* One request's worth of entries, again and again until it is answered or time is up. */
@@ -273,9 +302,9 @@ ask(struct g4_client *client, enum g4_batch_verb verb, struct g4_batch_entry *en
 
         if (rc == KVT_OK) {
             count = keep_busy(entries, count);
-            if (count == 0 || !back_off(&random, tries, until_ms))
+            if (count == 0 || !back_off(client, &random, tries, until_ms))
                 return KVT_OK;
-        } else if (!again || !back_off(&random, tries, until_ms)) {
+        } else if (!again || !back_off(client, &random, tries, until_ms)) {
             set_all(entries, count, rc);
             return rc;
         }
@@ -354,6 +383,13 @@ g4_client_put(struct g4_client *client, struct g4_client_item *items, size_t cou
     for (size_t i = 0; i < count; i++)
         items[i].crc32c = g4_check_crc32c(items[i].body, items[i].size);
     return call(client, G4_BATCH_PUT, items, count, err);
+}
+
+void
+g4_client_stop(struct g4_client *client)
+{
+    atomic_store(&client->stopped_ms, kvt_clock_mono_ms());
+    atomic_store(&client->stopping, true);
 }
 
 uint64_t

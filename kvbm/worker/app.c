@@ -195,8 +195,10 @@ watch(struct app *app)
         keep_streams(app);
         kvbm_status_sample(&app->status);
         kvbm_replay_status(app->status.replay, &replay);
-        if (stop)
+        if (stop) {
+            kvbm_remote_stop(app->shared.remote);
             return replay.finished;
+        }
         if (!replay.finished) {
             log_progress(app, &replay);
             continue;

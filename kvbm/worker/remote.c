@@ -106,6 +106,15 @@ kvbm_remote_close(struct kvbm_remote *remote)
     kvt_free(remote);
 }
 
+void
+kvbm_remote_stop(struct kvbm_remote *remote)
+{
+    if (remote == NULL)
+        return;
+    g4_client_stop(remote->patient);
+    g4_client_stop(remote->quick);
+}
+
 /* Did nobody answer, as opposed to an answer we do not like? */
 static bool
 unanswered(enum kvt_err rc)

@@ -42,6 +42,9 @@ KVT_NODISCARD enum kvt_err kvbm_remote_open(struct kvbm_remote **out,
                                             struct kvt_error *err);
 void kvbm_remote_close(struct kvbm_remote *remote);
 
+/** Any thread: the program ends.  No call waits for an absent gateway any more.  NULL is allowed. */
+void kvbm_remote_stop(struct kvbm_remote *remote);
+
 /** Which of the blocks are there?  No answer is "none", and false. */
 bool kvbm_remote_has(struct kvbm_remote *remote, const struct kvt_block_id *ids, size_t count,
                      bool *present);

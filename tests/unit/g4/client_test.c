@@ -3,9 +3,13 @@
  * speaks docs/formats.md: batches of any shape come back as they should, and every way in which the
  * gateway can fail ends in the promised status.
  */
+#include <netinet/in.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -454,6 +458,76 @@ retry_time_ends(void **state)
     f->gateway->tricks_left = 0;
 }
 
+struct stopper {
+    struct g4_client *client;
+    uint64_t after_ms;
+};
+
+static void *
+stop_later(void *arg)
+{
+    const struct stopper *stopper = arg;
+
+    kvt_clock_sleep_ms(stopper->after_ms);
+    g4_client_stop(stopper->client);
+    return NULL;
+}
+
+/* Nobody waits for an absent gateway when the program ends; one that answers is still asked. */
+static void
+stopping_ends_the_retries(void **state)
+{
+    struct fixture *f = *state;
+    struct stopper stopper = {.after_ms = 200};
+    const uint64_t before_ms = kvt_clock_mono_ms();
+    pthread_t thread;
+
+    g4_client_close(f->client);
+    f->client = open_client(f, 60000, 0);
+    stopper.client = f->client;
+    f->gateway->trick = BUSY_GATEWAY;
+    f->gateway->tricks_left = SIZE_MAX;
+    assert_int_equal(pthread_create(&thread, NULL, stop_later, &stopper), 0);
+    make_items(f, 2, true);
+    assert_int_equal(g4_client_put(f->client, f->items, 2, NULL), KVT_UNAVAILABLE);
+    assert_true(kvt_clock_mono_ms() - before_ms < 2000);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    f->gateway->tricks_left = 0;
+    put_blocks(f, 2);
+}
+
+/* A listener that never accepts: connected, and no answer. */
+static void
+stopping_ends_a_hanging_request(void **state)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET};
+    struct g4_client_options options = {
+        .bucket = "kvtier", .access_key = "a", .secret_key = "s", .region = "", .retry_ms = 60000};
+    struct g4_client_item item = {.key = "k"};
+    struct stopper stopper = {.after_ms = 100};
+    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const uint64_t before_ms = kvt_clock_mono_ms();
+    socklen_t size = sizeof(address);
+    char url[64];
+    pthread_t thread;
+
+    (void)state;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    assert_int_equal(bind(fd, (struct sockaddr *)&address, size), 0);
+    assert_int_equal(listen(fd, 4), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &size), 0);
+    (void)snprintf(url, sizeof(url), "http://127.0.0.1:%u", (unsigned)ntohs(address.sin_port));
+    options.endpoint = url;
+    assert_int_equal(g4_client_open(&stopper.client, &options, NULL), KVT_OK);
+    assert_int_equal(pthread_create(&thread, NULL, stop_later, &stopper), 0);
+    assert_int_equal(g4_client_has(stopper.client, &item, 1, NULL), KVT_IO);
+    assert_int_equal(item.status, KVT_IO);
+    assert_true(kvt_clock_mono_ms() - before_ms < 5000);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    g4_client_close(stopper.client);
+    (void)close(fd);
+}
+
 static void
 keys_that_are_none_are_refused(void **state)
 {
@@ -568,6 +642,8 @@ main(void)
         TEST(a_status_nobody_knows_is_a_failure_of_the_item),
         TEST(with_retry_time_it_waits_until_the_gateway_can),
         TEST(retry_time_ends),
+        TEST(stopping_ends_the_retries),
+        TEST(stopping_ends_a_hanging_request),
         TEST(keys_that_are_none_are_refused),
         TEST(the_codec_works_in_any_pieces),
         TEST(survives_every_allocation_failure),
