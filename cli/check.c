@@ -39,8 +39,8 @@ cli_check_print(const struct cli_checks *checks, FILE *out)
         if (check->state != CLI_CHECK_OK && check->fix[0] != '\0')
             (void)fprintf(out, "      %-16s  -> %s\n", "", check->fix);
     }
-    (void)fprintf(out, "\n%zu checks: %zu warnings, %zu failed\n", checks->count, checks->warned,
-                  checks->failed);
+    (void)fprintf(out, "\n%zu checks: %zu warning%s, %zu failed\n", checks->count, checks->warned,
+                  checks->warned == 1 ? "" : "s", checks->failed);
 }
 
 void

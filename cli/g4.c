@@ -243,8 +243,9 @@ cli_g4_verify(const struct cli_context *context)
         status = CLI_EXIT_INTEGRITY;
     if (!context->json && (verification->objects > 0 || status == CLI_EXIT_DONE))
         (void)fprintf(context->err,
-                      "%" PRIu64 " objects, %" PRIu64 " copies read, %" PRIu64 " bad\n",
-                      verification->objects, verification->copies, verification->bad);
+                      "%" PRIu64 " object%s, %" PRIu64 " copies read, %" PRIu64 " bad\n",
+                      verification->objects, verification->objects == 1 ? "" : "s",
+                      verification->copies, verification->bad);
     kvt_free(verification);
     return status;
 }

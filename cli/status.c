@@ -223,8 +223,10 @@ print_advisor(FILE *out, struct json_object *advisor)
                   cli_json_u64(events, "applied"), cli_json_u64(events, "lag"),
                   cli_json_u64(events, "lag_ms"), age, cli_json_u64(events, "gaps"),
                   cli_json_u64(events, "resyncs"), cli_json_u64(events, "malformed"));
-    (void)fprintf(out, "sources  %" PRIu64 " publishers, %" PRIu64 " uncertain; NATS %s\n",
-                  cli_json_u64(events, "publishers"), cli_json_u64(events, "uncertain"),
+    (void)fprintf(out, "sources  %" PRIu64 " publisher%s, %" PRIu64 " uncertain; NATS %s\n",
+                  cli_json_u64(events, "publishers"),
+                  cli_json_u64(events, "publishers") == 1 ? "" : "s",
+                  cli_json_u64(events, "uncertain"),
                   cli_json_bool(advisor, "nats.connected") ? "connected" : "AWAY");
     (void)fprintf(out,
                   "orders   %" PRIu64 " issued, %" PRIu64 " pending, %" PRIu64 " done, %" PRIu64
