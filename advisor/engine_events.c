@@ -263,9 +263,13 @@ start_over(struct advisor_engine *engine, const struct advisor_item *item)
     const size_t count = advisor_publishers_count(engine->publishers);
 
     if (item->kind == ADVISOR_ITEM_START) {
-        engine->events = (struct advisor_position){.seq = 0, .created_ms = item->created_ms};
+        engine->events =
+            (struct advisor_position){.seq = item->stream_seq, .created_ms = item->created_ms};
         engine->moved = true;
         engine->goal_known = false; /* what it was to reach is no more */
+    } else if (item->stream_seq > engine->events.seq) {
+        engine->events.seq = item->stream_seq; /* what was before it will not come any more */
+        engine->moved = true;
     }
     for (size_t i = 0; i < count; i++) {
         struct advisor_publisher *publisher = advisor_publishers_at(engine->publishers, i);

@@ -58,7 +58,12 @@ advisor_engine_take_report(struct advisor_engine *engine, struct advisor_item *i
     struct kvt_error err;
 
     if (item->kind == ADVISOR_ITEM_START) {
-        engine->reports = (struct advisor_position){.seq = 0, .created_ms = item->created_ms};
+        engine->reports =
+            (struct advisor_position){.seq = item->stream_seq, .created_ms = item->created_ms};
+        engine->moved = true;
+    }
+    if (item->kind == ADVISOR_ITEM_GAP && item->stream_seq > engine->reports.seq) {
+        engine->reports.seq = item->stream_seq;
         engine->moved = true;
     }
     if (item->kind == ADVISOR_ITEM_MESSAGE) {

@@ -22,7 +22,7 @@ enum advisor_item_kind {
 
 struct advisor_item {
     struct advisor_item *next; /* for the owner's list */
-    uint64_t stream_seq;       /* 0: not from a stream */
+    uint64_t stream_seq;       /* 0: not from a stream; GAP, START: what is to come is behind it */
     uint64_t time_ms;          /* when it was stored; arrival where there is no stream */
     uint64_t created_ms;
     enum advisor_item_kind kind;

@@ -68,7 +68,16 @@ tell(struct reader *reader, enum advisor_item_kind kind)
         kvt_clock_sleep_ms(AWAY_WAIT_MS);
     }
     item->created_ms = reader->created_ms;
+    item->stream_seq = reader->last_seq;
     return advisor_source_push_wait(reader->source, item);
+}
+
+/* Messages behind the last one read are there no more (their age, a purge): nothing will ever come
+ * that says so when the stream is empty. */
+static bool
+is_cut(const struct reader *reader, const struct wire_stream_state *state)
+{
+    return state->first_seq > reader->last_seq + 1;
 }
 
 /* Another stream than the one we read up to `last_seq`? */
@@ -76,6 +85,13 @@ static bool
 is_other(const struct reader *reader, const struct wire_stream_state *state)
 {
     return state->created_ms != reader->created_ms || state->last_seq < reader->last_seq;
+}
+
+static void
+restart(struct reader *reader, const struct wire_stream_state *state)
+{
+    reader->created_ms = state->created_ms;
+    reader->last_seq = state->first_seq > 0 ? state->first_seq - 1 : 0;
 }
 
 static bool
@@ -90,9 +106,12 @@ begin(struct reader *reader)
     if (!look(reader, &state))
         return false;
     if (is_other(reader, &state)) {
-        reader->created_ms = state.created_ms;
-        reader->last_seq = 0;
+        restart(reader, &state);
         if (!tell(reader, ADVISOR_ITEM_START))
+            return false;
+    } else if (is_cut(reader, &state)) {
+        reader->last_seq = state.first_seq - 1;
+        if (!tell(reader, ADVISOR_ITEM_GAP))
             return false;
     }
     stream.start_seq = reader->last_seq + 1;
@@ -111,10 +130,12 @@ gap(struct reader *reader)
 
     if (!look(reader, &state))
         return false;
-    if (!is_other(reader, &state))
+    if (!is_other(reader, &state)) {
+        if (is_cut(reader, &state))
+            reader->last_seq = state.first_seq - 1;
         return tell(reader, ADVISOR_ITEM_GAP);
-    reader->created_ms = state.created_ms;
-    reader->last_seq = 0;
+    }
+    restart(reader, &state);
     return tell(reader, ADVISOR_ITEM_START);
 }
 
@@ -167,8 +188,11 @@ read_on(struct reader *reader)
         }
         if (kvt_clock_mono_ms() - reader->looked_ms >= LOOK_EVERY_MS) {
             reader->looked_ms = kvt_clock_mono_ms();
-            if (wire_stream_state(source->options.bus, source->options.stream, &state) == KVT_OK)
+            if (wire_stream_state(source->options.bus, source->options.stream, &state) == KVT_OK) {
                 advisor_source_set_last(source, state.last_seq);
+                if (going && rc == KVT_OK && count == 0 && is_cut(reader, &state))
+                    going = gap(reader);
+            }
         }
     }
 }

@@ -243,6 +243,40 @@ workers_leave(void **state)
     end(&scene);
 }
 
+static void
+purge_events(struct wire_bus *bus)
+{
+    struct kvt_buffer answer;
+
+    kvt_buffer_init(&answer, WIRE_QUERY_MAX);
+    assert_int_equal(
+        wire_bus_request(bus, "$JS.API.STREAM.PURGE." WIRE_STREAM_EVENTS, "", 0, 5000, &answer),
+        KVT_OK);
+    kvt_buffer_release(&answer);
+}
+
+/* The messages it is behind are gone, and nobody is left to say more: that is all there is. */
+static void
+ready_after_a_purge(void **state)
+{
+    struct scene scene;
+
+    (void)state;
+    begin(&scene, false);
+    for (int known = 0; known < 2; known++) { /* to an advisor without, and with, a past */
+        test_worker_open(&scene.workers[0]);
+        test_worker_open(&scene.workers[1]);
+        churn(&scene, 100);
+        test_worker_close(&scene.workers[0], true);
+        test_worker_close(&scene.workers[1], true);
+        purge_events(scene.workers[0].bus);
+        test_advisor_start(&scene.advisor);
+        test_advisor_ready(&scene.advisor);
+        test_advisor_end(&scene.advisor);
+    }
+    end(&scene);
+}
+
 /* What cannot be read is counted, named by subject and sequence, and skipped. */
 static void
 malformed_messages(void **state)
@@ -456,15 +490,11 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(events_become_the_index),
-        cmocka_unit_test(kill_at_any_moment),
-        cmocka_unit_test(nats_comes_later),
-        cmocka_unit_test(stream_is_lost),
-        cmocka_unit_test(core_messages),
-        cmocka_unit_test(workers_leave),
-        cmocka_unit_test(malformed_messages),
-        cmocka_unit_test(questions_over_nats),
-        cmocka_unit_test(full_tier_is_ordered_down),
+        cmocka_unit_test(events_become_the_index), cmocka_unit_test(kill_at_any_moment),
+        cmocka_unit_test(nats_comes_later),        cmocka_unit_test(stream_is_lost),
+        cmocka_unit_test(core_messages),           cmocka_unit_test(workers_leave),
+        cmocka_unit_test(ready_after_a_purge),     cmocka_unit_test(malformed_messages),
+        cmocka_unit_test(questions_over_nats),     cmocka_unit_test(full_tier_is_ordered_down),
     };
 
     test_nats_require();
