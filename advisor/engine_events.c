@@ -163,8 +163,7 @@ apply_batch(struct advisor_engine *engine, struct advisor_publisher *publisher,
         kvt_log_error("advisor.events", "refused", "event %" PRIu64 " of %s: %s",
                       batch->first_seq + i, batch->worker, kvt_err_text(rc));
         /* Applied in part it would be wrong for good: the dump brings what is missing. */
-        publisher->row.need_dump = 1;
-        publisher->dirty = true;
+        advisor_publisher_refused(publisher, kvt_clock_mono_ms());
     }
     kvt_metric_inc(engine->counters.applied, batch->event_count - skip);
 }

@@ -208,6 +208,14 @@ advisor_publisher_doubt(struct advisor_publisher *publisher)
     start(publisher, ADVISOR_RESYNC_RANGE);
 }
 
+void
+advisor_publisher_refused(struct advisor_publisher *publisher, uint64_t now_ms)
+{
+    publisher->row.need_dump = 1;
+    publisher->pause_ms = now_ms + ADVISOR_RETRY_MAX_MS;
+    changed(publisher);
+}
+
 /* ---- asking ---- */
 
 bool
@@ -222,6 +230,9 @@ advisor_publisher_question(struct advisor_publisher *publisher, uint64_t now_ms,
         start(publisher, ADVISOR_RESYNC_DUMP); /* unfinished when the program ended */
     if (publisher->resync == ADVISOR_RESYNC_NONE || publisher->asked ||
         now_ms < publisher->retry_at_ms)
+        return false;
+    if (publisher->resync == ADVISOR_RESYNC_DUMP && publisher->dump_incarnation == 0 &&
+        now_ms < publisher->pause_ms)
         return false;
     *question = (struct advisor_question){
         .what = publisher->resync,

@@ -52,6 +52,7 @@ struct advisor_publisher {
     bool asked;          /* a question is out */
     uint64_t ask_number; /* only the answer to this one counts */
     uint64_t retry_at_ms;
+    uint64_t pause_ms; /* no dump begins before: one would be refused again */
     uint32_t failures; /* questions in a row without an answer */
     uint64_t range_to; /* RANGE: last missing sequence, as far as known */
     uint64_t dump_cursor;
@@ -110,6 +111,10 @@ void advisor_publisher_unhold_all(struct advisor_publisher *publisher);
 
 /** Events may have been lost anywhere: find out. */
 void advisor_publisher_doubt(struct advisor_publisher *publisher);
+
+/** Something of it could not be applied: a dump must bring it, but only after a while, for a limit
+ *  that was reached will mostly still be. */
+void advisor_publisher_refused(struct advisor_publisher *publisher, uint64_t now_ms);
 
 /* ---- asking ---- */
 

@@ -395,6 +395,26 @@ broken_dumps_back_off(void **state)
     dump_replaces_at(&publisher, now_ms);
 }
 
+/* At a limit every message would be refused, and a dump asked for each. */
+static void
+refusals_are_asked_for_with_a_pause(void **state)
+{
+    static const struct arrival first = {"first", 7,     1, 3,    ADVISOR_SEE_APPLY, 0, 0,
+                                         false,   false, 3, false};
+    struct advisor_publisher publisher = {0};
+    struct advisor_question question;
+
+    (void)state;
+    arrive(&publisher, &first);
+    for (uint64_t now_ms = 1000; now_ms <= 30000; now_ms += 29000) {
+        advisor_publisher_refused(&publisher, now_ms);
+        assert_true(advisor_publisher_uncertain(&publisher));
+        assert_false(
+            advisor_publisher_question(&publisher, now_ms + ADVISOR_RETRY_MAX_MS - 1, &question));
+        dump_replaces_at(&publisher, now_ms + ADVISOR_RETRY_MAX_MS);
+    }
+}
+
 /* The clock stepped back over a restart: the lower life is the one that answers. */
 static void
 who_answers_lives(void **state)
@@ -540,6 +560,7 @@ main(void)
         cmocka_unit_test(silent_but_answering_is_not_gone),
         cmocka_unit_test(retries_back_off),
         cmocka_unit_test(broken_dumps_back_off),
+        cmocka_unit_test(refusals_are_asked_for_with_a_pause),
         cmocka_unit_test(who_answers_lives),
         cmocka_unit_test(former_lives_are_asked_for_now_and_then),
         cmocka_unit_test(holding_is_bounded),
