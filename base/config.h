@@ -112,9 +112,14 @@ bool kvt_config_is_set(const struct kvt_config *config, size_t index);
 enum kvt_config_origin kvt_config_origin(const struct kvt_config *config, size_t index);
 
 /** Read the secret a SECRET row points to: trailing newlines cut; KVT_DENIED for a file others may
- *  read, KVT_NOTFOUND when the row is unset. */
+ *  read, KVT_NOTFOUND when the row is unset, KVT_INVALID when it has several lines. */
 KVT_NODISCARD enum kvt_err kvt_config_secret(const struct kvt_config *config, size_t index,
                                              char *text, size_t size, struct kvt_error *err);
+
+/** The same for a file that may hold one secret a line. */
+KVT_NODISCARD enum kvt_err kvt_config_secret_lines(const struct kvt_config *config, size_t index,
+                                                   char *text, size_t size,
+                                                   struct kvt_error *err);
 
 /* Generated from the table. */
 void kvt_config_print_flags(const struct kvt_config *config, FILE *out);   /* for --help */

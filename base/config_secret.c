@@ -61,14 +61,14 @@ read_secret(int fd, const char *path, char *text, size_t size, struct kvt_error 
     text[count] = '\0';
     if (count == 0)
         return kvt_error_set(err, KVT_INVALID, "secret file %s is empty", path);
-    if (strlen(text) != count || strpbrk(text, "\r\n") != NULL)
-        return kvt_error_set(err, KVT_INVALID, "secret file %s holds more than one line", path);
+    if (strlen(text) != count)
+        return kvt_error_set(err, KVT_INVALID, "secret file %s holds a NUL byte", path);
     return KVT_OK;
 }
 
 enum kvt_err
-kvt_config_secret(const struct kvt_config *config, size_t index, char *text, size_t size,
-                  struct kvt_error *err)
+kvt_config_secret_lines(const struct kvt_config *config, size_t index, char *text, size_t size,
+                        struct kvt_error *err)
 {
     const char *path = kvt_config_string(config, index);
     enum kvt_err rc;
@@ -90,4 +90,17 @@ kvt_config_secret(const struct kvt_config *config, size_t index, char *text, siz
         explicit_bzero(text, size);
     (void)close(fd);
     return rc;
+}
+
+enum kvt_err
+kvt_config_secret(const struct kvt_config *config, size_t index, char *text, size_t size,
+                  struct kvt_error *err)
+{
+    const enum kvt_err rc = kvt_config_secret_lines(config, index, text, size, err);
+
+    if (rc != KVT_OK || strpbrk(text, "\r\n") == NULL)
+        return rc;
+    explicit_bzero(text, size);
+    return kvt_error_set(err, KVT_INVALID, "secret file %s holds more than one line",
+                         kvt_config_string(config, index));
 }

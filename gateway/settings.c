@@ -42,13 +42,14 @@ load_front(struct gateway_settings *settings, const struct kvt_config *config,
     if (settings->memory_max < settings->batch_max)
         return kvt_error_set(err, KVT_INVALID,
                              "memory.max must be at least front.batch_max: one request must fit");
-    rc = secret(config, GATEWAY_SETTING_FRONT_CREDENTIALS_FILE, text, sizeof(text), err);
-    if (rc != KVT_OK)
-        return rc;
-    if (text[0] == '\0')
+    if (!kvt_config_is_set(config, GATEWAY_SETTING_FRONT_CREDENTIALS_FILE))
         return kvt_error_set(err, KVT_INVALID,
                              "front.credentials_file is not set: name a 0600 file with one "
                              "access:secret a line, for the clients of the S3 port");
+    rc = kvt_config_secret_lines(config, GATEWAY_SETTING_FRONT_CREDENTIALS_FILE, text, sizeof(text),
+                                 err);
+    if (rc != KVT_OK)
+        return rc;
     rc = gateway_auth_load(&settings->auth, text, err);
     explicit_bzero(text, sizeof(text));
     return rc;

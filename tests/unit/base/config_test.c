@@ -338,6 +338,9 @@ secrets_come_from_files_only_we_can_read(void **state)
     assert_int_equal(read_secret("s3cret", 6, 0602, text), KVT_DENIED);
     assert_int_equal(read_secret("\n\n", 2, 0600, text), KVT_INVALID);
     assert_int_equal(read_secret("a\nb", 3, 0600, text), KVT_INVALID);
+    assert_string_equal(text, "");
+    assert_int_equal(kvt_config_secret_lines(world.config, TOKEN, text, 16, NULL), KVT_OK);
+    assert_string_equal(text, "a\nb");
     assert_int_equal(read_secret("a\0b", 3, 0600, text), KVT_INVALID);
     assert_int_equal(read_secret("123456789012345", 15, 0600, text), KVT_OK);
     assert_int_equal(read_secret("1234567890123456", 16, 0600, text), KVT_RANGE);
