@@ -103,8 +103,8 @@ print_row(const struct cli_table *table, FILE *out, const size_t *widths, const 
 void
 cli_table_print(const struct cli_table *table, FILE *out)
 {
-    const char *texts[CLI_TABLE_COLUMNS_MAX];
-    size_t widths[CLI_TABLE_COLUMNS_MAX];
+    const char *texts[CLI_TABLE_COLUMNS_MAX] = {NULL};
+    size_t widths[CLI_TABLE_COLUMNS_MAX] = {0};
     const size_t rows = table->cell_count / table->column_count;
 
     for (size_t i = 0; i < table->column_count; i++) {
