@@ -129,7 +129,7 @@ gateway_fault_cold(struct gateway_vault *vault, const char *key, const struct g4
                    const void *body, size_t size, const char *reason)
 {
     struct g4_request request = {.verb = G4_HEAD, .key = key};
-    const bool foreign = !seen->meta.present && size > 0;
+    const bool foreign = seen->status == KVT_OK && !seen->meta.present && size > 0;
     struct gateway_hold hold;
     enum kvt_err rc;
 

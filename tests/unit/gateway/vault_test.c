@@ -332,6 +332,25 @@ damage(const char *folder, enum damage kind)
     (void)close(fd);
 }
 
+/* Does the newest entry hold the bytes that the damage left? */
+static void
+evidence_is_kept(struct test_gateway *g, enum damage kind)
+{
+    static const size_t left[DAMAGES] = {
+        [CUT] = SIZE - 100, [FLIP] = SIZE, [FOREIGN] = 6000 + 512 - 4096};
+    struct kvt_buffer list;
+    char size[32];
+
+    if (kind == GONE)
+        return;
+    kvt_buffer_init(&list, 1u << 16);
+    gateway_quarantine_list(g->vault->quarantine, 1, &list);
+    kvt_buffer_append(&list, "", 1);
+    (void)snprintf(size, sizeof(size), "\"size\":%zu,", left[kind]);
+    assert_non_null(strstr((const char *)list.data, size));
+    kvt_buffer_release(&list);
+}
+
 static void
 damaged_hot_copies(void **state)
 {
@@ -347,6 +366,7 @@ damaged_hot_copies(void **state)
         assert_int_equal(tier, 1);
         assert_int_equal(test_gateway_tiers(&g, 1, NULL), GATEWAY_COLD);
         assert_int_equal(gateway_quarantine_count(g.vault->quarantine), kind == GONE ? 0 : 1);
+        evidence_is_kept(&g, (enum damage)kind);
         assert_false(find_file(g.hot, (char[512]){0}, 512));
         test_gateway_close(&g);
     }
@@ -366,6 +386,7 @@ damaged_bucket_objects(void **state)
         assert_int_equal(test_gateway_has(&g, 1), KVT_NOTFOUND);
         assert_int_equal(test_gateway_tiers(&g, 1, NULL), 0);
         assert_int_equal(gateway_quarantine_count(g.vault->quarantine), kind == GONE ? 0 : 1);
+        evidence_is_kept(&g, (enum damage)kind);
         assert_int_equal(test_gateway_put(&g, 1, SIZE), KVT_OK);
         assert_int_equal(test_gateway_get(&g, 1, SIZE, NULL), KVT_OK);
         test_gateway_close(&g);
