@@ -257,7 +257,7 @@ assert_bad_until_repaired(struct fixture *f)
     char wrong[G4_ETAG_MAX] = "wrong";
 
     assert_int_equal(get(f->store, KEY, &f->fetched), KVT_CORRUPT);
-    assert_true(f->fetched.size <= 5); /* what is left of it, as evidence */
+    assert_true(f->fetched.size <= 6); /* what is left of it, as evidence */
     assert_string_not_equal(f->fetched.error.text, "");
     assert_string_not_equal(f->fetched.etag, "");
     memcpy(etag, f->fetched.etag, sizeof(etag));
