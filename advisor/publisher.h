@@ -13,8 +13,8 @@
  *
  *   RANGE  the missing events are asked for; NOTFOUND turns it into DUMP.
  *   DUMP   all it holds is asked for, page by page, marked with a new generation; what carries an
- *          older one is swept afterwards.  Who answers is who lives, whatever its incarnation: after
- *          a clock that stepped back the living one's is the lower.
+ *          older one is swept afterwards.  Who answers is who lives, whatever its incarnation:
+ *          after a clock that stepped back the living one's is the lower.
  * While uncertain, newer messages are held back and applied behind the answer.
  *
  * Ownership: the publisher owns the messages it holds back.

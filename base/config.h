@@ -118,8 +118,7 @@ KVT_NODISCARD enum kvt_err kvt_config_secret(const struct kvt_config *config, si
 
 /** The same for a file that may hold one secret a line. */
 KVT_NODISCARD enum kvt_err kvt_config_secret_lines(const struct kvt_config *config, size_t index,
-                                                   char *text, size_t size,
-                                                   struct kvt_error *err);
+                                                   char *text, size_t size, struct kvt_error *err);
 
 /* Generated from the table. */
 void kvt_config_print_flags(const struct kvt_config *config, FILE *out);   /* for --help */

@@ -47,8 +47,8 @@ KVT_NODISCARD enum kvt_err g4_client_open(struct g4_client **out,
                                           const struct g4_client_options *options,
                                           struct kvt_error *err);
 
-/** Any thread, before the program ends: nothing is asked again any more, and a request gets a second
- *  to be answered in.  What was not answered carries the code of its last try. */
+/** Any thread, before the program ends: nothing is asked again any more, and a request gets a
+ *  second to be answered in.  What was not answered carries the code of its last try. */
 void g4_client_stop(struct g4_client *client);
 void g4_client_close(struct g4_client *client);
 

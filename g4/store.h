@@ -78,8 +78,8 @@ struct g4_request {
     /* Result.  GET/HEAD/DELETE of nothing: NOTFOUND.  G4_IF_ABSENT on something: EXISTS.
      * G4_IF_MATCH on another: PRECONDITION.  Wrong credentials or no right: DENIED.  Full: FULL.
      * Nobody there, or no bucket: UNAVAILABLE (a HEAD cannot tell that from NOTFOUND: its answer
-     * has no body).  A body cut short: IO.  GET: CORRUPT may
-     * come with the bytes that were found (`buffer`, `buffer_size`): evidence, never content.  Deletion of nothing may also be OK. */
+     * has no body).  A body cut short: IO.  GET: CORRUPT may come with the bytes that were found
+     * (`buffer`, `buffer_size`): evidence, never content.  Deletion of nothing may also be OK. */
     enum kvt_err status;
     int http;               /* S3 status, 0 where there is none */
     uint64_t modified_ms;   /* GET, HEAD: Last-Modified, Unix */

@@ -53,8 +53,8 @@ bool gateway_cold_absent(struct gateway_cold *cold, const char *key);
 
 bool gateway_cold_healthy(struct gateway_cold *cold);
 
-/** A request ended with `status`: one that says that nobody answered (UNAVAILABLE, TIMEOUT: a bucket
- *  that hangs is as good as away) makes the bucket suspect.  Returns `status`. */
+/** A request ended with `status`: one that says that nobody answered (UNAVAILABLE, TIMEOUT: a
+ *  bucket that hangs is as good as away) makes the bucket suspect.  Returns `status`. */
 enum kvt_err gateway_cold_ended(struct gateway_cold *cold, enum kvt_err status);
 
 /** May blocks be put?  Healthy, and conditions are known to hold. */

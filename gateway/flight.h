@@ -7,8 +7,8 @@
  * Ownership: a flight owns its request slots.  `finish` borrows the request for the call.
  * Threads:   one thread owns the flight and gets every `finish`; stores complete from theirs.
  * Limits:    `window` requests in the air; preparing another waits for one to land.  The whole
- *            flight has GATEWAY_FLIGHT_DEADLINE_MS from its first request on, however many follow: a
- *            store that hangs, or whose queue stays full, costs that once.
+ *            flight has GATEWAY_FLIGHT_DEADLINE_MS from its first request on, however many follow:
+ *            a store that hangs, or whose queue stays full, costs that once.
  */
 #ifndef GATEWAY_FLIGHT_H
 #define GATEWAY_FLIGHT_H

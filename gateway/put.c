@@ -470,8 +470,8 @@ compare_mentions(const void *left, const void *right)
     return a->index < b->index ? -1 : a->index > b->index;
 }
 
-/* The hold keeps other calls off a key, not this one: so a key is written once a call, and who named
- * it again is to ask again.  False: no memory. */
+/* The hold keeps other calls off a key, not this one: so a key is written once a call, and who
+ * named it again is to ask again.  False: no memory. */
 static bool
 refuse_repeats(struct putting *putting)
 {

@@ -42,7 +42,8 @@ KVT_NODISCARD enum kvt_err kvbm_remote_open(struct kvbm_remote **out,
                                             struct kvt_error *err);
 void kvbm_remote_close(struct kvbm_remote *remote);
 
-/** Any thread: the program ends.  No call waits for an absent gateway any more.  NULL is allowed. */
+/** Any thread: the program ends, and no call waits for an absent gateway any more.  NULL is
+ *  allowed. */
 void kvbm_remote_stop(struct kvbm_remote *remote);
 
 /** Which of the blocks are there?  No answer is "none", and false. */
