@@ -96,7 +96,7 @@ apply_job(struct gateway_catalog *catalog, MDB_txn *txn, struct gateway_job *job
         if (rc != 0)
             return rc;
     }
-    return 0;
+    return job->result == NULL ? 0 : gateway_catalog_remember(catalog, txn, job->result);
 }
 
 /* What the bus has by now. */
@@ -306,6 +306,14 @@ gateway_catalog_epoch(struct gateway_catalog *catalog, uint64_t epoch)
     return epoch < known ? KVT_DENIED : submit(catalog, &job);
 }
 
+enum kvt_err
+gateway_catalog_finished(struct gateway_catalog *catalog, const struct kvt_order_result *result)
+{
+    struct gateway_job job = {.result = result, .wait = GATEWAY_DURABLE};
+
+    return submit(catalog, &job);
+}
+
 void
 gateway_catalog_acked(struct gateway_catalog *catalog, uint32_t stream, uint64_t seq)
 {
@@ -380,6 +388,7 @@ open_databases(struct gateway_catalog *catalog)
     if ((rc = mdb_dbi_open(txn, "objects", MDB_CREATE, &catalog->objects)) != 0 ||
         (rc = mdb_dbi_open(txn, "pending", MDB_CREATE, &catalog->pending)) != 0 ||
         (rc = mdb_dbi_open(txn, "outbox", MDB_CREATE, &catalog->outbox)) != 0 ||
+        (rc = mdb_dbi_open(txn, "orders", MDB_CREATE, &catalog->finished)) != 0 ||
         (rc = mdb_dbi_open(txn, "meta", MDB_CREATE, &catalog->meta)) != 0)
         goto fail;
     rc = gateway_catalog_load(catalog, txn);
@@ -436,7 +445,7 @@ gateway_catalog_open(struct gateway_catalog **out, const struct gateway_catalog_
                      struct kvt_error *err)
 {
     const struct kvt_db_options db = {
-        .path = options->path, .map_bytes = map_bytes(options->bytes_max), .databases_max = 4};
+        .path = options->path, .map_bytes = map_bytes(options->bytes_max), .databases_max = 5};
     struct gateway_catalog *catalog;
     enum kvt_err rc;
     int mdb;

@@ -14,6 +14,7 @@
  *            catalog answers KVT_FULL to changes that reserve, and still takes removals);
  *            GATEWAY_CATALOG_KEEP sent events kept for range(), GATEWAY_CATALOG_BACKLOG unsent
  *            ones: beyond it the oldest are given up and counted.
+ *            GATEWAY_CATALOG_ORDERS results of orders, those of the latest ones.
  */
 #ifndef GATEWAY_CATALOG_H
 #define GATEWAY_CATALOG_H
@@ -25,10 +26,12 @@
 #include "g4/key.h"
 #include "gateway/record.h"
 #include "kvtier/error.h"
+#include "kvtier/order.h"
 
 #define GATEWAY_STREAMS_MAX     32
 #define GATEWAY_CATALOG_KEEP    65536
 #define GATEWAY_CATALOG_BACKLOG 1000000
+#define GATEWAY_CATALOG_ORDERS  1024
 
 struct gateway_catalog;
 
@@ -119,6 +122,14 @@ void gateway_catalog_acked(struct gateway_catalog *catalog, uint32_t stream, uin
 
 /** Make `epoch` the highest one seen, durably.  KVT_DENIED: a higher one is known. */
 KVT_NODISCARD enum kvt_err gateway_catalog_epoch(struct gateway_catalog *catalog, uint64_t epoch);
+
+/** Keep what became of an order, durably. */
+KVT_NODISCARD enum kvt_err gateway_catalog_finished(struct gateway_catalog *catalog,
+                                                    const struct kvt_order_result *result);
+
+/** What became of it: KVT_OK, KVT_NOTFOUND (not finished, or long ago) or KVT_IO. */
+KVT_NODISCARD enum kvt_err gateway_catalog_recall(struct gateway_catalog *catalog, uint64_t epoch,
+                                                  uint64_t id, struct kvt_order_result *result);
 
 struct gateway_catalog_stats {
     uint64_t entries;

@@ -1,8 +1,9 @@
 /*
  * gateway/catalog_private.h -- shared by the catalog's files only: catalog.c (life, groups),
- * catalog_apply.c (one change inside a transaction), catalog_read.c (readers).
+ * catalog_apply.c (one change inside a transaction), catalog_read.c (readers), catalog_orders.c
+ * (what became of orders).
  *
- * Why: three short files instead of a long one.
+ * Why: four short files instead of a long one.
  * Ownership: as gateway/catalog.h.
  * Threads:   as gateway/catalog.h; `counters` is the writer's alone.
  * Limits:    none of its own.
@@ -38,7 +39,8 @@ struct gateway_counters {
 struct gateway_job {
     struct gateway_change *changes;
     size_t count;
-    uint64_t epoch; /* not 0: raise to this */
+    uint64_t epoch;                        /* not 0: raise to this */
+    const struct kvt_order_result *result; /* not NULL: keep it */
     enum gateway_catalog_wait wait;
     enum kvt_err status;
     bool finished;
@@ -47,10 +49,11 @@ struct gateway_job {
 
 struct gateway_catalog {
     MDB_env *env;
-    MDB_dbi objects; /* key -> record */
-    MDB_dbi pending; /* key -> nothing: rows that are not STORED */
-    MDB_dbi outbox;  /* big-endian stream, seq -> event */
-    MDB_dbi meta;    /* "state" -> counters, "stream NN" -> namespace */
+    MDB_dbi objects;  /* key -> record */
+    MDB_dbi pending;  /* key -> nothing: rows that are not STORED */
+    MDB_dbi outbox;   /* big-endian stream, seq -> event */
+    MDB_dbi finished; /* big-endian epoch, id -> what became of the order */
+    MDB_dbi meta;     /* "state" -> counters, "stream NN" -> namespace */
     struct gateway_catalog_options options;
     struct gateway_counters counters;                   /* the writer's */
     char names[GATEWAY_STREAMS_MAX][KVT_NAMESPACE_MAX]; /* the writer's, below stream_count */
@@ -88,6 +91,10 @@ void gateway_catalog_outbox_key(struct gateway_outbox_key *key, uint32_t stream,
 /** Apply one change; LMDB's answer, 0 = fine (look at change->status). */
 int gateway_catalog_apply(struct gateway_catalog *catalog, MDB_txn *txn,
                           struct gateway_change *change);
+
+/** Write an order's result; the oldest one beyond GATEWAY_CATALOG_ORDERS goes. */
+int gateway_catalog_remember(struct gateway_catalog *catalog, MDB_txn *txn,
+                             const struct kvt_order_result *result);
 
 /** Drop events that need not be kept, a bounded number a call. */
 int gateway_catalog_trim(struct gateway_catalog *catalog, MDB_txn *txn);

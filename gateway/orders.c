@@ -30,6 +30,10 @@ struct gateway_orders {
     struct wire_order_key key;
     struct wire_stream *stream;
     struct kvt_order_item *items; /* KVT_ORDER_ITEMS_MAX */
+    struct wire_message *messages[GATEWAY_ORDERS_FETCH];
+    size_t first; /* of the messages fetched and not yet done */
+    size_t count;
+    uint64_t told_ms; /* when the queue heard of them last */
     _Atomic size_t queued;
     _Atomic bool stop;
     pthread_t thread;
@@ -238,20 +242,27 @@ gateway_orders_accept(struct gateway_vault *vault, const struct kvt_order *order
     return rc == KVT_OK ? rc : kvt_error_set(err, rc, "epoch: %s", kvt_err_text(rc));
 }
 
-struct message_in_work {
-    struct wire_stream *stream;
-    struct wire_message *message;
-};
+bool
+gateway_orders_recall(struct gateway_vault *vault, const struct kvt_order *order,
+                      struct kvt_order_result *result)
+{
+    return strcmp(order->gateway, vault->name) == 0 &&
+           gateway_catalog_recall(vault->catalog, order->epoch, order->id, result) == KVT_OK &&
+           result->verb == order->verb;
+}
 
+/* All that were fetched wait for the one being executed: none of them is to be delivered anew. */
 static void
 still_working(void *arg)
 {
-    struct message_in_work *work = arg;
+    struct gateway_orders *orders = arg;
 
-    wire_stream_working(work->stream, work->message);
+    orders->told_ms = kvt_clock_mono_ms();
+    for (size_t i = orders->first; i < orders->count; i++)
+        wire_stream_working(orders->stream, orders->messages[i]);
 }
 
-/* Report, then acknowledge: a crash in between brings the order again, which changes nothing. */
+/* Report, then acknowledge: a crash in between brings the order again, and the same answer. */
 static void
 conclude(struct gateway_orders *orders, struct wire_message *message, const struct kvt_order *order,
          struct kvt_order_result *result)
@@ -265,7 +276,7 @@ conclude(struct gateway_orders *orders, struct wire_message *message, const stru
         kvt_log_warn("gateway.orders", "not_reported", "order %" PRIu64 ": %s", order->id,
                      kvt_err_text(rc));
         kvt_clock_sleep_ms(AWAY_WAIT_MS);
-        wire_stream_working(orders->stream, message);
+        still_working(orders);
     }
     if (rc == KVT_OK && wire_stream_ack(orders->stream, message) != KVT_OK)
         kvt_log_debug("gateway.orders", "not_acknowledged", "order %" PRIu64 " will come again",
@@ -292,7 +303,6 @@ refuse(struct gateway_orders *orders, struct wire_message *message, const struct
 static void
 handle(struct gateway_orders *orders, struct wire_message *message)
 {
-    struct message_in_work work = {.stream = orders->stream, .message = message};
     struct kvt_order order = {.items = orders->items};
     struct kvt_order_result result;
     struct kvt_error err;
@@ -310,6 +320,12 @@ handle(struct gateway_orders *orders, struct wire_message *message)
         wire_stream_reject(orders->stream, message);
         return;
     }
+    if (gateway_orders_recall(orders->vault, &order, &result)) {
+        kvt_log_info("gateway.orders", "order_repeated", "order %" PRIu64 " is done already",
+                     order.id);
+        conclude(orders, message, &order, &result);
+        return;
+    }
     rc = gateway_orders_accept(orders->vault, &order, kvt_clock_unix_ms(), &err);
     if (rc == KVT_DENIED || rc == KVT_INVALID || rc == KVT_TIMEOUT) {
         refuse(orders, message, &order, rc, &err);
@@ -320,7 +336,7 @@ handle(struct gateway_orders *orders, struct wire_message *message)
                       err.text);
         return; /* comes again */
     }
-    if (!gateway_orders_execute(orders->vault, &order, &result, still_working, &work))
+    if (!gateway_orders_execute(orders->vault, &order, &result, still_working, orders))
         return; /* we are stopping: it comes again */
     gateway_stats_add(orders->vault->stats,
                       result.failed == 0 ? GATEWAY_STAT_ORDERS_DONE : GATEWAY_STAT_ORDERS_FAILED,
@@ -330,6 +346,10 @@ handle(struct gateway_orders *orders, struct wire_message *message)
                  kvt_order_verb_name(order.verb), order.id, (unsigned)result.done,
                  (unsigned)result.failed, result.bytes_moved, result.text[0] == '\0' ? "" : "; ",
                  result.text);
+    rc = gateway_catalog_finished(orders->vault->catalog, &result);
+    if (rc != KVT_OK)
+        kvt_log_warn("gateway.orders", "not_remembered", "order %" PRIu64 ": %s", order.id,
+                     kvt_err_text(rc));
     conclude(orders, message, &order, &result);
 }
 
@@ -337,22 +357,25 @@ static void *
 orders_main(void *arg)
 {
     struct gateway_orders *orders = arg;
-    struct wire_message *messages[GATEWAY_ORDERS_FETCH];
-    size_t count;
 
     while (!atomic_load(&orders->stop)) {
-        const enum kvt_err rc = wire_stream_fetch(orders->stream, messages, GATEWAY_ORDERS_FETCH,
-                                                  FETCH_WAIT_MS, &count);
+        const enum kvt_err rc = wire_stream_fetch(
+            orders->stream, orders->messages, GATEWAY_ORDERS_FETCH, FETCH_WAIT_MS, &orders->count);
 
-        if (rc != KVT_OK && count == 0)
+        if (rc != KVT_OK && orders->count == 0)
             kvt_clock_sleep_ms(AWAY_WAIT_MS);
-        atomic_store(&orders->queued, count);
-        for (size_t i = 0; i < count; i++) {
+        orders->told_ms = kvt_clock_mono_ms();
+        for (orders->first = 0; orders->first < orders->count; orders->first++) {
+            struct wire_message *message = orders->messages[orders->first];
+
+            atomic_store(&orders->queued, orders->count - orders->first);
+            if (kvt_clock_mono_ms() - orders->told_ms >= WORKING_MS)
+                still_working(orders);
             if (!atomic_load(&orders->stop))
-                handle(orders, messages[i]);
-            wire_message_free(messages[i]);
-            atomic_store(&orders->queued, count - i - 1);
+                handle(orders, message);
+            wire_message_free(message);
         }
+        atomic_store(&orders->queued, 0);
     }
     return NULL;
 }

@@ -3,7 +3,8 @@
  *
  * Why: whoever can publish on the bus must not be able to move or delete blocks, a late order
  * must not undo a newer one, and an order may come twice.  So each is checked (signature,
- * address, time, epoch), executed idempotently, reported, and only then acknowledged.
+ * address, time, epoch), executed, its result kept, reported, and only then acknowledged; one that
+ * comes again is answered with the result kept, because a second deletion could meet a newer block.
  *
  * Ownership: borrows vault, bus and reporter.
  * Threads:   one of its own.
@@ -45,6 +46,10 @@ size_t gateway_orders_queued(const struct gateway_orders *orders);
 KVT_NODISCARD enum kvt_err gateway_orders_accept(struct gateway_vault *vault,
                                                  const struct kvt_order *order, uint64_t now_ms,
                                                  struct kvt_error *err);
+
+/** Was it finished already (one of the last GATEWAY_CATALOG_ORDERS)?  Then with this result. */
+bool gateway_orders_recall(struct gateway_vault *vault, const struct kvt_order *order,
+                           struct kvt_order_result *result);
 
 /** Execute an accepted order.  `working` (may be NULL) is called between items.  False: left half
  *  done because the vault is stopping; it is to be executed again. */

@@ -1,6 +1,6 @@
 /*
  * What is tested: gateway/orders.h without a bus: what is refused, what an order does to blocks of
- * several shards, that it may come twice, and settings' reading of its key.
+ * several shards, that it may come twice and is then answered with the result kept.
  */
 #include <stdio.h>
 #include <string.h>
@@ -172,6 +172,77 @@ identity_is_respected(void **state)
     test_gateway_close(&g);
 }
 
+/* What was reported once is the answer for good: a repeat must not delete what came since. */
+static void
+finished_orders_are_remembered(void **state)
+{
+    struct kvt_order_result result = {.epoch = 5,
+                                      .id = 1,
+                                      .verb = KVT_ORDER_DEMOTE,
+                                      .code = KVT_FULL,
+                                      .done = 3,
+                                      .failed = 4,
+                                      .bytes_moved = UINT64_C(1) << 40,
+                                      .text = "the first failure"};
+    struct kvt_order_result known;
+    struct kvt_order order = plain;
+    struct test_gateway g;
+
+    (void)state;
+    test_gateway_open(&g, 0, 0);
+    assert_false(gateway_orders_recall(g.vault, &order, &known));
+    assert_int_equal(gateway_catalog_finished(g.vault->catalog, &result), KVT_OK);
+    test_gateway_reopen(&g);
+    assert_true(gateway_orders_recall(g.vault, &order, &known));
+    assert_int_equal(known.epoch, 5);
+    assert_int_equal(known.id, 1);
+    assert_int_equal(known.verb, KVT_ORDER_DEMOTE);
+    assert_int_equal(known.code, KVT_FULL);
+    assert_int_equal(known.done, 3);
+    assert_int_equal(known.failed, 4);
+    assert_int_equal(known.bytes_moved, UINT64_C(1) << 40);
+    assert_string_equal(known.text, "the first failure");
+    order.id = 2;
+    assert_false(gateway_orders_recall(g.vault, &order, &known));
+    order = plain;
+    order.epoch = 6;
+    assert_false(gateway_orders_recall(g.vault, &order, &known));
+    order = plain;
+    order.verb = KVT_ORDER_DELETE;
+    assert_false(gateway_orders_recall(g.vault, &order, &known));
+    order = plain;
+    (void)snprintf(order.gateway, sizeof(order.gateway), "gw1");
+    assert_false(gateway_orders_recall(g.vault, &order, &known));
+    test_gateway_close(&g);
+}
+
+static void
+the_oldest_results_are_forgotten(void **state)
+{
+    struct kvt_order_result result = {.epoch = 5, .verb = KVT_ORDER_DEMOTE};
+    struct kvt_order_result known;
+    struct kvt_order order = plain;
+    struct test_gateway g;
+
+    (void)state;
+    test_gateway_open(&g, 0, 0);
+    for (result.id = 1; result.id <= GATEWAY_CATALOG_ORDERS; result.id++)
+        assert_int_equal(gateway_catalog_finished(g.vault->catalog, &result), KVT_OK);
+    assert_true(gateway_orders_recall(g.vault, &order, &known));
+    result.epoch = 6; /* a later epoch begins with 1 again */
+    result.id = 1;
+    assert_int_equal(gateway_catalog_finished(g.vault->catalog, &result), KVT_OK);
+    assert_int_equal(gateway_catalog_finished(g.vault->catalog, &result),
+                     KVT_OK); /* not one more */
+    assert_false(gateway_orders_recall(g.vault, &order, &known));
+    order.id = 2;
+    assert_true(gateway_orders_recall(g.vault, &order, &known));
+    order.epoch = 6;
+    order.id = 1;
+    assert_true(gateway_orders_recall(g.vault, &order, &known));
+    test_gateway_close(&g);
+}
+
 int
 main(void)
 {
@@ -179,6 +250,8 @@ main(void)
         cmocka_unit_test(refusals),
         cmocka_unit_test(orders_change_what_they_name),
         cmocka_unit_test(identity_is_respected),
+        cmocka_unit_test(finished_orders_are_remembered),
+        cmocka_unit_test(the_oldest_results_are_forgotten),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
