@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/buffer.h"
@@ -188,6 +189,9 @@ follow(struct tail *tail, struct wire_bus *bus, struct kvt_error *err)
     rc = wire_bus_subscribe(bus, WIRE_SUBJECT_EVENTS_ALL, on_message, tail, err);
     if (rc != KVT_OK)
         return rc;
+    if (isatty(STDERR_FILENO) == 1)
+        (void)fprintf(tail->context->err,
+                      "waiting for events; --from-start shows those of the last day\n");
     while (more && !cli_watch_wait(0)) {
         const size_t count = kvt_queue_take(tail->queue, items, TAKE, WAIT_MS);
 

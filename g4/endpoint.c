@@ -104,7 +104,8 @@ static enum kvt_err
 check_options(const struct g4_endpoint_options *options, struct kvt_error *err)
 {
     if (!bucket_safe(options->bucket))
-        return kvt_error_set(err, KVT_INVALID, "bucket \"%s\" is not a bucket name",
+        return kvt_error_set(err, KVT_INVALID,
+                             "bucket \"%s\" is not a bucket name: 3 to 63 of a-z 0-9 . -",
                              options->bucket);
     if (!text_safe(options->access_key) || !text_safe(options->secret_key) ||
         !text_safe(or_else(options->session_token, "")) || !text_safe(or_else(options->region, "")))

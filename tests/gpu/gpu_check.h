@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "kvbm/cuda/driver.h"
+#include "kvbm/cuda/memory.h"
 #include "kvbm/storage.h"
 #include "kvbm/transfer.h"
 

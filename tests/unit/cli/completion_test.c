@@ -17,13 +17,17 @@ static char *
 script(const char *shell)
 {
     char *text = NULL;
+    char *copy;
     size_t size;
     FILE *out = open_memstream(&text, &size);
 
     assert_non_null(out);
     assert_true(cli_completion_print(out, shell));
     assert_int_equal(fclose(out), 0);
-    return text;
+    copy = strdup(text);
+    assert_non_null(copy);
+    free(text);
+    return copy;
 }
 
 static void
