@@ -314,14 +314,14 @@ static bool
 verify_copy(struct gateway_vault *vault, const char *key, const struct gateway_record *record,
             unsigned tier, struct kvt_buffer *out)
 {
-    struct g4_request request = {
-        .verb = G4_GET, .key = key, .buffer_capacity = (size_t)vault->object_max};
+    struct g4_request request;
     struct kvt_error err = {.code = KVT_OK};
     struct g4_meta expected;
     enum kvt_err rc;
 
     gateway_record_meta(record, &expected);
-    rc = g4_store_perform(tier == 0 ? vault->hot : gateway_cold_store(vault->cold), &request);
+    rc = gateway_vault_read(vault, tier == 0 ? vault->hot : gateway_cold_store(vault->cold), key,
+                            record->length, &request);
     err = request.error;
     if (rc == KVT_OK)
         rc = g4_check_body(&request.meta, record->opaque ? NULL : &expected, request.buffer,
@@ -336,7 +336,7 @@ verify_copy(struct gateway_vault *vault, const char *key, const struct gateway_r
         else
             gateway_fault_cold(vault, key, &request, request.buffer, request.buffer_size, err.text);
     }
-    kvt_free(request.buffer);
+    gateway_vault_release(vault, &request);
     return rc == KVT_OK;
 }
 

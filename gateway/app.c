@@ -47,6 +47,7 @@ open_vault(struct app *app, struct kvt_error *err)
     gateway_stats_init(&app->stats, app->metrics);
     app->budget.max = app->settings.memory_max;
     app->settings.vault.stats = &app->stats;
+    app->settings.vault.budget = &app->budget;
     return gateway_vault_open(&app->vault, &app->settings.vault, err);
 }
 

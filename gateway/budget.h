@@ -1,8 +1,8 @@
 /*
- * gateway/budget.h -- the bytes all requests in flight may hold together.
+ * gateway/budget.h -- the bytes all bodies in flight may hold together.
  *
  * Why: reserve before work: a request that would push the gateway past memory.max is told to slow
- * down before its body is read.
+ * down before its body is read, and an object the gateway reads for itself waits for its next turn.
  * Ownership: the caller owns the struct.
  * Threads:   any; one atomic.
  * Limits:    `max`.

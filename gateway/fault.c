@@ -62,24 +62,24 @@ drop_tier(struct gateway_vault *vault, const char *key, unsigned tier)
     return gateway_catalog_change(vault->catalog, &change, 1, GATEWAY_DURABLE) == KVT_OK;
 }
 
-/* Is the hot copy, read again, what the catalog expects? */
-static bool
-hot_is_good(struct gateway_vault *vault, const char *key)
+/* Is the hot copy, read again, what the catalog expects?  KVT_AGAIN: it was not looked at. */
+static enum kvt_err
+check_hot(struct gateway_vault *vault, const char *key)
 {
     struct gateway_record record;
     struct g4_meta expected;
-    struct g4_request request = {
-        .verb = G4_GET, .key = key, .buffer_capacity = (size_t)vault->object_max};
-    bool good = false;
+    struct g4_request request;
+    enum kvt_err rc;
 
-    if (gateway_catalog_get(vault->catalog, key, &record) != KVT_OK)
-        return false;
+    rc = gateway_catalog_get(vault->catalog, key, &record);
+    if (rc != KVT_OK)
+        return rc;
     gateway_record_meta(&record, &expected);
-    if (g4_store_perform(vault->hot, &request) == KVT_OK)
-        good = g4_check_body(&request.meta, &expected, request.buffer, request.buffer_size, NULL) ==
-               KVT_OK;
-    kvt_free(request.buffer);
-    return good;
+    rc = gateway_vault_read(vault, vault->hot, key, record.length, &request);
+    if (rc == KVT_OK)
+        rc = g4_check_body(&request.meta, &expected, request.buffer, request.buffer_size, NULL);
+    gateway_vault_release(vault, &request);
+    return rc;
 }
 
 void
@@ -88,13 +88,15 @@ gateway_fault_hot(struct gateway_vault *vault, const char *key, const void *body
 {
     struct g4_request request = {.verb = G4_DELETE, .key = key};
     struct gateway_hold hold;
+    enum kvt_err rc;
 
     if (reason != NULL)
         gateway_fault_keep(vault, key, 0, body, size, reason);
     gateway_hold_init(&hold, key);
     if (vault->hot == NULL || !gateway_hold_try(vault->holds, &hold, 1))
         return;
-    if (!hot_is_good(vault, key) && drop_tier(vault, key, GATEWAY_HOT))
+    rc = check_hot(vault, key);
+    if (rc != KVT_OK && rc != KVT_AGAIN && drop_tier(vault, key, GATEWAY_HOT))
         (void)!g4_store_perform(vault->hot, &request);
     gateway_hold_release(vault->holds, &hold, 1);
 }
@@ -166,9 +168,9 @@ gateway_fault_gone(struct gateway_vault *vault, const char *key)
 void
 gateway_fault_inspect(struct gateway_vault *vault, const char *key)
 {
-    struct g4_request request = {
-        .verb = G4_GET, .key = key, .buffer_capacity = (size_t)vault->object_max};
+    struct g4_request request = {.verb = G4_HEAD, .key = key};
     struct kvt_error err = {.code = KVT_OK};
+    uint64_t length;
     const char *reason;
     enum kvt_err rc;
 
@@ -176,6 +178,11 @@ gateway_fault_inspect(struct gateway_vault *vault, const char *key)
         return;
     rc = gateway_cold_ended(vault->cold,
                             g4_store_perform(gateway_cold_store(vault->cold), &request));
+    if (rc != KVT_OK && rc != KVT_CORRUPT)
+        return;
+    length = rc == KVT_OK ? request.buffer_size : vault->object_max;
+    rc = gateway_cold_ended(vault->cold, gateway_vault_read(vault, gateway_cold_store(vault->cold),
+                                                            key, length, &request));
     if (rc == KVT_OK && !gateway_fault_is_tombstone(&request)) {
         reason = gateway_fault_judge_head(&request);
         if (reason == NULL &&
@@ -187,5 +194,5 @@ gateway_fault_inspect(struct gateway_vault *vault, const char *key)
         gateway_fault_cold(vault, key, &request, request.buffer, request.buffer_size,
                            request.error.text);
     }
-    kvt_free(request.buffer);
+    gateway_vault_release(vault, &request);
 }

@@ -11,7 +11,8 @@ struct copy {
     char reason[KVT_ERROR_TEXT_MAX];
 };
 
-/* Read one copy and check it against the row.  OK, CORRUPT (reason set), NOTFOUND, or no answer. */
+/* Read one copy and check it against the row.  OK, CORRUPT (reason set), NOTFOUND, or no answer
+ * (KVT_AGAIN: no memory for it now). */
 static enum kvt_err
 read_copy(struct gateway_vault *vault, struct g4_store *store, const char *key,
           const struct gateway_record *record, struct copy *copy)
@@ -21,10 +22,7 @@ read_copy(struct gateway_vault *vault, struct g4_store *store, const char *key,
     enum kvt_err rc;
 
     *copy = (struct copy){0};
-    copy->request.verb = G4_GET;
-    copy->request.key = key;
-    copy->request.buffer_capacity = (size_t)vault->object_max;
-    rc = g4_store_perform(store, &copy->request);
+    rc = gateway_vault_read(vault, store, key, record->length, &copy->request);
     err = copy->request.error;
     if (rc == KVT_OK) {
         gateway_record_meta(record, &expected);
@@ -38,10 +36,9 @@ read_copy(struct gateway_vault *vault, struct g4_store *store, const char *key,
 }
 
 static void
-release_copy(struct copy *copy)
+release_copy(struct gateway_vault *vault, struct copy *copy)
 {
-    kvt_free(copy->request.buffer);
-    copy->request.buffer = NULL;
+    gateway_vault_release(vault, &copy->request);
 }
 
 /* Write the checked hot bytes into the bucket: where nothing is, or over exactly the bad object. */
@@ -74,6 +71,7 @@ ensure_cold(struct gateway_vault *vault, const char *key, struct gateway_record 
     struct g4_store *store = gateway_cold_store(vault->cold);
     struct copy cold;
     struct copy hot;
+    enum kvt_err hot_rc;
     enum kvt_err rc;
 
     rc = read_copy(vault, store, key, record, &cold);
@@ -84,16 +82,19 @@ ensure_cold(struct gateway_vault *vault, const char *key, struct gateway_record 
     if (rc == KVT_CORRUPT && !gateway_fault_is_tombstone(&cold.request))
         gateway_fault_keep(vault, key, 1, cold.request.buffer, cold.request.buffer_size,
                            cold.reason);
-    if (read_copy(vault, vault->hot, key, record, &hot) == KVT_OK) {
+    hot_rc = read_copy(vault, vault->hot, key, record, &hot);
+    if (hot_rc == KVT_AGAIN)
+        rc = KVT_AGAIN;
+    if (hot_rc == KVT_OK) {
         rc = write_cold(vault, key, record, &hot, rc == KVT_CORRUPT ? cold.request.etag : NULL);
-        release_copy(&cold);
+        release_copy(vault, &cold);
         if (rc == KVT_OK)
             rc = read_copy(vault, store, key, record, &cold);
     }
-    release_copy(&hot);
+    release_copy(vault, &hot);
 
 done:
-    release_copy(&cold);
+    release_copy(vault, &cold);
     return rc;
 }
 
@@ -160,7 +161,7 @@ write_hot(struct gateway_vault *vault, const char *key, const struct copy *cold,
     if (rc != KVT_OK)
         return rc;
     rc = read_copy(vault, vault->hot, key, &change->record, &check);
-    release_copy(&check);
+    release_copy(vault, &check);
     if (rc == KVT_OK) {
         change->record.tiers |= GATEWAY_HOT;
         change->reserve = true;
@@ -194,7 +195,7 @@ promote_held(struct gateway_vault *vault, const char *key, uint64_t *bytes)
         rc = write_hot(vault, key, &cold, &change);
     else
         (void)gateway_cold_ended(vault->cold, rc);
-    release_copy(&cold);
+    release_copy(vault, &cold);
     if (rc == KVT_OK) {
         *bytes = change.record.length;
         gateway_stats_add(vault->stats, GATEWAY_STAT_BYTES_MOVED, *bytes);

@@ -227,14 +227,14 @@ is_sound(struct putting *putting, size_t index, struct g4_request *seen)
 {
     struct gateway_vault *vault = putting->vault;
     struct gateway_put_item *item = &putting->items[index];
-    struct g4_request request = {
-        .verb = G4_GET, .key = item->key, .buffer_capacity = (size_t)vault->object_max};
+    const uint64_t length = seen->status == KVT_OK ? seen->buffer_size : vault->object_max;
+    struct g4_request request;
     const char *reason;
     struct kvt_error err = {.code = KVT_OK};
     enum kvt_err rc;
 
-    rc = gateway_cold_ended(vault->cold,
-                            g4_store_perform(gateway_cold_store(vault->cold), &request));
+    rc = gateway_cold_ended(vault->cold, gateway_vault_read(vault, gateway_cold_store(vault->cold),
+                                                            item->key, length, &request));
     reason = rc == KVT_OK ? gateway_fault_judge_head(&request) : request.error.text;
     if (rc == KVT_OK && reason == NULL &&
         g4_check_body(&request.meta, NULL, request.buffer, request.buffer_size, &err) != KVT_OK)
@@ -251,7 +251,7 @@ is_sound(struct putting *putting, size_t index, struct g4_request *seen)
     }
     memcpy(seen->etag, request.etag, sizeof(seen->etag));
     seen->status = rc;
-    kvt_free(request.buffer);
+    gateway_vault_release(vault, &request);
     return rc == KVT_OK && reason == NULL;
 }
 

@@ -101,6 +101,7 @@ gateway_vault_open(struct gateway_vault **out, const struct gateway_vault_option
     vault->cold_capacity = options->cold_capacity;
     vault->object_max = options->object_max;
     vault->stats = options->stats;
+    vault->budget = options->budget;
     rc = gateway_hold_new(&vault->holds);
     if (rc == KVT_OK)
         rc = gateway_access_new(&vault->access);
@@ -134,6 +135,46 @@ gateway_vault_close(struct gateway_vault *vault)
     if (vault->lock_fd >= 0)
         (void)close(vault->lock_fd);
     kvt_free(vault);
+}
+
+/* What the request may take is what the budget gave for it. */
+static enum kvt_err
+read_up_to(struct gateway_vault *vault, struct g4_store *store, const char *key, uint64_t length,
+           struct g4_request *request)
+{
+    *request = (struct g4_request){.verb = G4_GET, .key = key};
+    if (vault->budget != NULL && !gateway_budget_take(vault->budget, length)) {
+        request->status = kvt_error_set(&request->error, KVT_AGAIN, "memory.max is in use");
+        return request->status;
+    }
+    request->buffer_capacity = (size_t)length;
+    return g4_store_perform(store, request);
+}
+
+enum kvt_err
+gateway_vault_read(struct gateway_vault *vault, struct g4_store *store, const char *key,
+                   uint64_t length, struct g4_request *request)
+{
+    enum kvt_err rc = KVT_RANGE;
+
+    if (length > 0 && length < vault->object_max)
+        rc = read_up_to(vault, store, key, length, request);
+    else
+        *request = (struct g4_request){.verb = G4_GET, .key = key};
+    if (rc != KVT_RANGE)
+        return rc;
+    gateway_vault_release(vault, request);
+    return read_up_to(vault, store, key, vault->object_max, request);
+}
+
+void
+gateway_vault_release(struct gateway_vault *vault, struct g4_request *request)
+{
+    kvt_free(request->buffer);
+    request->buffer = NULL;
+    if (vault->budget != NULL)
+        gateway_budget_give(vault->budget, request->buffer_capacity);
+    request->buffer_capacity = 0;
 }
 
 bool

@@ -19,6 +19,7 @@
 #include "g4/key.h"
 #include "g4/store.h"
 #include "gateway/access.h"
+#include "gateway/budget.h"
 #include "gateway/catalog.h"
 #include "gateway/cold.h"
 #include "gateway/hold.h"
@@ -43,8 +44,9 @@ struct gateway_vault {
     struct gateway_holds *holds;
     struct gateway_access *access;
     struct gateway_stats *stats;
-    int lock_fd;           /* of the state folder; one gateway lives in it */
-    _Atomic bool stopping; /* long work of the gateway itself ends at its next item */
+    struct gateway_budget *budget; /* for bodies read here; NULL: no bound */
+    int lock_fd;                   /* of the state folder; one gateway lives in it */
+    _Atomic bool stopping;         /* long work of the gateway itself ends at its next item */
 };
 
 struct gateway_vault_options {
@@ -62,6 +64,7 @@ struct gateway_vault_options {
     struct gateway_cold_options cold;
     struct g4_store *cold_store; /* tests: used instead of `cold`, and taken over on success */
     struct gateway_stats *stats;
+    struct gateway_budget *budget; /* may be NULL */
 };
 
 /** KVT_BUSY: another gateway lives in the state folder. */
@@ -69,6 +72,18 @@ KVT_NODISCARD enum kvt_err gateway_vault_open(struct gateway_vault **out,
                                               const struct gateway_vault_options *options,
                                               struct kvt_error *err);
 void gateway_vault_close(struct gateway_vault *vault);
+
+/**
+ * GET an object whole, for work of the gateway's own, within the budget.
+ *
+ * @param length as far as known; another one is read all the same, up to `object_max`
+ * @return as the store, and KVT_AGAIN: the budget has no room, nothing was read.  Give the body back
+ *         with gateway_vault_release(), whatever came.
+ */
+KVT_NODISCARD enum kvt_err gateway_vault_read(struct gateway_vault *vault, struct g4_store *store,
+                                              const char *key, uint64_t length,
+                                              struct g4_request *request);
+void gateway_vault_release(struct gateway_vault *vault, struct g4_request *request);
 
 /** Is this a block's key?  `parsed` may be NULL. */
 bool gateway_vault_is_block(const char *key, struct g4_key *parsed);

@@ -49,6 +49,30 @@ unread_object_stays(void **state)
     test_gateway_close(&g);
 }
 
+/* Neither is one that there was no memory to read. */
+static void
+object_waits_for_memory(void **state)
+{
+    struct gateway_budget budget = {.max = SIZE - 1};
+    struct g4_request head;
+    struct test_gateway g;
+    char key[G4_KEY_MAX];
+    uint32_t crc32c;
+
+    (void)state;
+    test_gateway_open(&g, HOT, 0);
+    g.options.budget = &budget;
+    test_gateway_reopen(&g);
+    crc32c = plant(&g, 1, 99);
+    assert_int_equal(test_gateway_put(&g, 1, SIZE), KVT_AGAIN);
+    assert_int_equal(test_gateway_store_head(g.bucket, test_gateway_key(key, 1), &head), KVT_OK);
+    assert_int_equal(head.meta.crc32c, crc32c);
+    budget.max = SIZE;
+    assert_int_equal(test_gateway_put(&g, 1, SIZE), KVT_PRECONDITION);
+    assert_int_equal(budget.used, 0);
+    test_gateway_close(&g);
+}
+
 /* A bucket that is not there (its GETs say so, its HEADs cannot) makes nobody forget anything. */
 static void
 missing_bucket_forgets_nothing(void **state)
@@ -196,6 +220,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(unread_object_stays),
+        cmocka_unit_test(object_waits_for_memory),
         cmocka_unit_test(missing_bucket_forgets_nothing),
         cmocka_unit_test(hot_copy_is_the_first_writer),
         cmocka_unit_test(hot_copy_survives_a_failed_put),

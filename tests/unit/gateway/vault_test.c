@@ -498,6 +498,40 @@ moves_keep_a_copy(void **state)
     test_gateway_close(&g);
 }
 
+/* Copies are read within memory.max.  Without room nothing is decided about them, and all that was
+ * taken is given back. */
+static void
+copies_wait_for_memory(void **state)
+{
+    struct gateway_budget budget = {.max = SIZE};
+    struct test_gateway g;
+    char key[G4_KEY_MAX];
+    const char *name = test_gateway_key(key, 1);
+    uint64_t bytes;
+
+    (void)state;
+    opened(&g, HOT, 0);
+    g.options.budget = &budget;
+    test_gateway_reopen(&g);
+    assert_int_equal(test_gateway_put(&g, 1, SIZE), KVT_OK);
+    budget.used = 1; /* somebody's */
+    assert_int_equal(gateway_move_demote(g.vault, name, &bytes), KVT_AGAIN);
+    damage(g.hot, FLIP);
+    assert_int_equal(test_gateway_get(&g, 1, SIZE, NULL), KVT_OK); /* from the bucket */
+    assert_int_equal(test_gateway_tiers(&g, 1, NULL), GATEWAY_HOT | GATEWAY_COLD);
+    budget.used = 0;
+    assert_int_equal(test_gateway_get(&g, 1, SIZE, NULL), KVT_OK);
+    assert_int_equal(test_gateway_tiers(&g, 1, NULL), GATEWAY_COLD);
+    assert_int_equal(budget.used, 0);
+    assert_int_equal(gateway_move_promote(g.vault, name, &bytes), KVT_AGAIN); /* one, not two */
+    assert_int_equal(test_gateway_tiers(&g, 1, NULL), GATEWAY_COLD);
+    budget.max = UINT64_C(2) * SIZE;
+    assert_int_equal(gateway_move_promote(g.vault, name, &bytes), KVT_OK);
+    assert_int_equal(gateway_move_demote(g.vault, name, &bytes), KVT_OK);
+    assert_int_equal(budget.used, 0);
+    test_gateway_close(&g);
+}
+
 static void
 promotion_respects_the_cap(void **state)
 {
@@ -585,6 +619,7 @@ main(void)
         cmocka_unit_test(lying_bucket),
         cmocka_unit_test(removal_is_two_phase),
         cmocka_unit_test(moves_keep_a_copy),
+        cmocka_unit_test(copies_wait_for_memory),
         cmocka_unit_test(promotion_respects_the_cap),
         cmocka_unit_test(orphans_are_swept),
         cmocka_unit_test(opaque_objects),
