@@ -13,11 +13,12 @@ hash_holder(const struct index_holder *key)
     return index_state_mix(name ^ ((uint64_t)key->dp_rank << 8 | (uint64_t)key->tier));
 }
 
+/* Number of the holder, or INDEX_NONE; the probe stands on its entry. */
 static uint32_t
-find_holder(struct index *index, const struct index_holder *key, uint64_t hash)
+find_holder(struct index *index, const struct index_holder *key, uint64_t hash,
+            struct index_table_probe *probe)
 {
-    struct index_table_probe probe;
-    uint32_t number = index_table_first(&index->holder_table, hash, &probe);
+    uint32_t number = index_table_first(&index->holder_table, hash, probe);
 
     while (number != INDEX_NONE) {
         const struct index_holder *other = &index_state_holder(index, number)->key;
@@ -25,9 +26,18 @@ find_holder(struct index *index, const struct index_holder *key, uint64_t hash)
         if (other->dp_rank == key->dp_rank && other->tier == key->tier &&
             strncmp(other->name, key->name, sizeof(key->name)) == 0)
             break;
-        number = index_table_next(&probe);
+        number = index_table_next(probe);
     }
     return number;
+}
+
+static void
+set_key(struct index_holder_record *record, const struct index_holder *key)
+{
+    memset(&record->key, 0, sizeof(record->key));
+    record->key.dp_rank = key->dp_rank;
+    record->key.tier = key->tier;
+    memcpy(record->key.name, key->name, strnlen(key->name, sizeof(key->name) - 1));
 }
 
 static enum kvt_err
@@ -40,9 +50,7 @@ add_holder(struct index *index, const struct index_holder *key, uint64_t hash, u
         return KVT_FULL;
     *holder = index_pool_take(&index->holders);
     record = index_state_holder(index, *holder);
-    record->key.dp_rank = key->dp_rank;
-    record->key.tier = key->tier;
-    memcpy(record->key.name, key->name, strnlen(key->name, sizeof(key->name) - 1));
+    set_key(record, key);
     record->place_head = INDEX_NONE;
     index_table_add(&index->holder_table, hash, *holder);
     return KVT_OK;
@@ -52,15 +60,46 @@ enum kvt_err
 index_holder(struct index *index, const struct index_holder *key, uint32_t *holder)
 {
     const uint64_t hash = hash_holder(key);
+    struct index_table_probe probe;
     enum kvt_err rc = KVT_OK;
 
     assert(index != NULL && holder != NULL);
     assert(key->tier >= KVT_TIER_G1 && key->tier <= KVT_TIER_G4);
     assert(memchr(key->name, '\0', sizeof(key->name)) != NULL);
     (void)pthread_rwlock_wrlock(&index->lock);
-    *holder = find_holder(index, key, hash);
+    *holder = find_holder(index, key, hash, &probe);
     if (*holder == INDEX_NONE)
         rc = add_holder(index, key, hash, holder);
+    (void)pthread_rwlock_unlock(&index->lock);
+    return rc;
+}
+
+enum kvt_err
+index_holder_rename(struct index *index, uint32_t holder, const struct index_holder *key)
+{
+    const uint64_t hash = hash_holder(key);
+    struct index_holder_record *record;
+    struct index_table_probe probe;
+    enum kvt_err rc = KVT_OK;
+    uint32_t found;
+
+    assert(key->tier >= KVT_TIER_G1 && key->tier <= KVT_TIER_G4);
+    assert(memchr(key->name, '\0', sizeof(key->name)) != NULL);
+    (void)pthread_rwlock_wrlock(&index->lock);
+    assert(holder < index->holders.used);
+    record = index_state_holder(index, holder);
+    assert(record->place_head == INDEX_NONE);
+    if (find_holder(index, key, hash, &probe) != INDEX_NONE)
+        rc = KVT_EXISTS;
+    else if (!index_table_reserve(&index->holder_table, hash))
+        rc = KVT_FULL;
+    if (rc == KVT_OK) {
+        found = find_holder(index, &record->key, hash_holder(&record->key), &probe);
+        assert(found == holder);
+        index_table_remove(&probe);
+        set_key(record, key);
+        index_table_add(&index->holder_table, hash, holder);
+    }
     (void)pthread_rwlock_unlock(&index->lock);
     return rc;
 }

@@ -82,6 +82,13 @@ void index_namespace_name(struct index *index, uint32_t ns, char out[KVT_NAMESPA
 /** Number of a holder, made on first use.  KVT_FULL beyond INDEX_HOLDERS_MAX. */
 KVT_NODISCARD enum kvt_err index_holder(struct index *index, const struct index_holder *key,
                                         uint32_t *holder);
+/**
+ * Give the number of a holder that holds nothing (asserted) to another.
+ *
+ * @return KVT_OK, KVT_EXISTS (`key` has a number) or KVT_FULL (no memory); unchanged then
+ */
+KVT_NODISCARD enum kvt_err index_holder_rename(struct index *index, uint32_t holder,
+                                               const struct index_holder *key);
 /** Copy out who `holder` is (asserted to exist) and how much it holds. */
 void index_holder_info(struct index *index, uint32_t holder, struct index_holder *key,
                        uint64_t *blocks, uint64_t *bytes);

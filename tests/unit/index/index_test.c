@@ -120,6 +120,41 @@ namespaces_and_holders_are_bounded(void **state)
 }
 
 static void
+a_number_that_holds_nothing_goes_to_another_name(void **state)
+{
+    struct fixture f = open_fixture(PLENTY);
+    struct index_holder key = {.name = "w2", .tier = KVT_TIER_G3, .dp_rank = 7};
+    struct index_holder info;
+    struct index_view view;
+    uint64_t blocks;
+    uint8_t mask;
+    const uint64_t hash = 1;
+
+    (void)state;
+    assert_int_equal(store(&f, f.g1, 1, 0, 0), KVT_OK);
+    assert_int_equal(index_remove(f.index, f.ns, f.g1, 1, 1), KVT_OK);
+    assert_int_equal(index_holder_rename(f.index, f.g1, &key), KVT_OK);
+    index_holder_info(f.index, f.g1, &info, &blocks, NULL);
+    assert_string_equal(info.name, "w2");
+    assert_int_equal(info.tier, KVT_TIER_G3);
+    assert_int_equal(info.dp_rank, 7);
+    assert_int_equal(blocks, 0);
+    assert_int_equal(index_holder_count(f.index), 3);
+    /* What it stores now is of the new tier; the old name is a stranger. */
+    assert_int_equal(store(&f, f.g1, 1, 0, 0), KVT_OK);
+    index_match(f.index, f.ns, &hash, 1, &mask);
+    assert_int_equal(mask, KVT_TIER_MASK(KVT_TIER_G3));
+    assert_int_equal(index_get(f.index, f.ns, 1, &view), KVT_OK);
+    assert_int_equal(view.places[0].holder, f.g1);
+    assert_int_equal(holder(f.index, "w1", KVT_TIER_G1), 3);
+    assert_int_equal(holder(f.index, "w1", KVT_TIER_G2), f.g2);
+    /* A name that has a number does not get a second one. */
+    assert_int_equal(index_holder_rename(f.index, f.g2, &key), KVT_EXISTS);
+    assert_int_equal(holder(f.index, "w1", KVT_TIER_G2), f.g2);
+    index_free(f.index);
+}
+
+static void
 shards_come_and_go_one_by_one(void **state)
 {
     struct fixture f = open_fixture(PLENTY);
@@ -478,6 +513,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_get_one_number_each),
         cmocka_unit_test(namespaces_and_holders_are_bounded),
+        cmocka_unit_test(a_number_that_holds_nothing_goes_to_another_name),
         cmocka_unit_test(shards_come_and_go_one_by_one),
         cmocka_unit_test(a_block_that_grows_moves_its_holders_totals),
         cmocka_unit_test(another_parent_or_position_is_a_collision),
