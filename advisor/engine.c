@@ -19,6 +19,7 @@ enum {
     AGE_EVERY_MS = 250,
     RETRY_MS = 1000,
     BLOCKED_NAP_MS = 50,
+    RECLAIM_MAX = 1024,       /* holders to look at after a commit: they delay the next round */
     SEQ_ONLY_EVERY_MS = 1000, /* a group of nothing but heartbeats is not worth an fsync each */
 };
 
@@ -88,7 +89,8 @@ advisor_engine_new(struct advisor_engine **out, const struct advisor_engine_opti
         kvt_free(engine);
         return kvt_error_set(err, KVT_NOMEM, "engine");
     }
-    rc = advisor_names_new(&engine->names, options->index);
+    rc = advisor_names_new(&engine->names, options->index,
+                           options->holders_max == 0 ? INDEX_HOLDERS_MAX : options->holders_max);
     if (rc == KVT_OK)
         rc = advisor_publishers_new(&engine->publishers);
     if (rc == KVT_OK)
@@ -109,6 +111,7 @@ advisor_engine_new(struct advisor_engine **out, const struct advisor_engine_opti
     rc = load(engine, err);
     if (rc != KVT_OK)
         goto fail;
+    advisor_engine_reclaim(engine, INDEX_HOLDERS_MAX);
     advisor_publishers_show(engine->publishers);
     *out = engine;
     return KVT_OK;
@@ -229,6 +232,7 @@ follow(struct advisor_engine *engine, const struct advisor_position *events)
     kvt_metric_inc(engine->counters.strays, advisor_group_strays(engine->group));
     kvt_metric_inc(engine->counters.commits, 1);
     advisor_group_clear(engine->group);
+    advisor_engine_reclaim(engine, RECLAIM_MAX);
     engine->moved = false;
 }
 

@@ -41,6 +41,7 @@ struct advisor_engine_options {
     uint64_t silent_after_ms;
     uint64_t gone_after_ms;
     uint64_t plan_interval_ms;
+    uint32_t holders_max; /* 0: INDEX_HOLDERS_MAX */
 };
 
 /** Load everything the store has.  Takes a while for a large index. */

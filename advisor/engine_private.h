@@ -42,6 +42,7 @@ struct advisor_engine {
     struct kvt_event *decoded; /* KVT_EVENTS_PER_BATCH_MAX */
     struct kvt_report_access *accesses;
     struct kvt_order_result *results;
+    uint32_t reclaim_from; /* next holder to look at */
     uint64_t ask_number;
     uint64_t aged_ms;
     uint64_t planned_ms;
@@ -68,6 +69,11 @@ void advisor_engine_age(struct advisor_engine *engine, uint64_t now_ms);
 
 /* engine_reports.c */
 void advisor_engine_take_report(struct advisor_engine *engine, struct advisor_item *item);
+
+/* engine_names.c */
+/** When numbers run short: look at up to `max` holders for some that hold nothing.  Only right
+ *  after a commit or the start, while the group is empty. */
+void advisor_engine_reclaim(struct advisor_engine *engine, uint32_t max);
 
 /** Room for another message in this group? */
 bool advisor_engine_has_room(const struct advisor_engine *engine);

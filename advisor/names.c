@@ -10,6 +10,7 @@
 struct holder {
     struct index_holder key;
     uint32_t index_number;
+    bool spare;
 };
 
 struct space {
@@ -25,6 +26,11 @@ struct advisor_names {
     uint32_t holder_count;
     uint32_t holder_capacity;
     uint32_t holder_saved;
+    uint32_t holders_max;
+    uint32_t spare_count;
+    uint32_t renamed_count;
+    uint32_t spares[ADVISOR_NAMES_SPARES_MAX];
+    uint32_t renamed[ADVISOR_NAMES_SPARES_MAX]; /* since the last save */
     uint32_t space_count;
     uint32_t space_capacity;
     uint32_t space_saved;
@@ -36,14 +42,16 @@ struct key {
 };
 
 enum kvt_err
-advisor_names_new(struct advisor_names **out, struct index *index)
+advisor_names_new(struct advisor_names **out, struct index *index, uint32_t holders_max)
 {
     struct advisor_names *names = kvt_calloc(1, sizeof(*names));
 
     *out = NULL;
     if (names == NULL)
         return KVT_NOMEM;
+    assert(holders_max <= INDEX_HOLDERS_MAX);
     names->index = index;
+    names->holders_max = holders_max;
     if (advisor_map_new(&names->by_name) != KVT_OK) {
         advisor_names_free(names);
         return KVT_NOMEM;
@@ -132,6 +140,48 @@ advisor_names_namespace(struct advisor_names *names, const char *name, uint32_t 
     return KVT_OK;
 }
 
+/* Its name is met again, or its number goes: no longer spare. */
+static void
+unspare(struct advisor_names *names, uint32_t number)
+{
+    uint32_t at = 0;
+
+    if (!names->holders[number].spare)
+        return;
+    while (names->spares[at] != number)
+        at++;
+    names->spares[at] = names->spares[--names->spare_count];
+    names->holders[number].spare = false;
+}
+
+/* Give a spare number to `wanted`. */
+static enum kvt_err
+reuse(struct advisor_names *names, const struct index_holder *wanted, const struct key *key,
+      uint32_t *number)
+{
+    struct key former;
+    enum kvt_err rc;
+
+    if (names->spare_count == 0)
+        return KVT_FULL;
+    *number = names->spares[names->spare_count - 1];
+    rc = advisor_map_put(names->by_name, key->bytes, key->size, *number);
+    if (rc != KVT_OK)
+        return rc;
+    rc = index_holder_rename(names->index, names->holders[*number].index_number, wanted);
+    if (rc != KVT_OK) {
+        advisor_map_remove(names->by_name, key->bytes, key->size);
+        return rc;
+    }
+    unspare(names, *number);
+    former = holder_key(&names->holders[*number].key);
+    advisor_map_remove(names->by_name, former.bytes, former.size);
+    names->holders[*number].key = *wanted;
+    assert(names->renamed_count < ADVISOR_NAMES_SPARES_MAX);
+    names->renamed[names->renamed_count++] = *number;
+    return KVT_OK;
+}
+
 enum kvt_err
 advisor_names_holder(struct advisor_names *names, const struct index_holder *wanted,
                      uint32_t *number)
@@ -146,10 +196,12 @@ advisor_names_holder(struct advisor_names *names, const struct index_holder *wan
     holder.key.tier = wanted->tier;
     holder.key.dp_rank = wanted->tier == KVT_TIER_G4 ? 0 : wanted->dp_rank;
     key = holder_key(&holder.key);
-    if (advisor_map_get(names->by_name, key.bytes, key.size, number))
+    if (advisor_map_get(names->by_name, key.bytes, key.size, number)) {
+        unspare(names, *number);
         return KVT_OK;
-    if (names->holder_count >= INDEX_HOLDERS_MAX)
-        return KVT_FULL;
+    }
+    if (names->holder_count >= names->holders_max)
+        return reuse(names, &holder.key, &key, number);
     rc = grow(&rows, names->holder_count, &names->holder_capacity, sizeof(*names->holders));
     names->holders = rows;
     if (rc == KVT_OK)
@@ -210,6 +262,9 @@ advisor_names_save(const struct advisor_names *names, const struct advisor_txn *
         rc = advisor_store_put_namespace(txn, i, names->spaces[i].name);
     for (uint32_t i = names->holder_saved; i < names->holder_count && rc == KVT_OK; i++)
         rc = advisor_store_put_holder(txn, i, &names->holders[i].key);
+    for (uint32_t i = 0; i < names->renamed_count && rc == KVT_OK; i++)
+        rc = advisor_store_put_holder(txn, names->renamed[i],
+                                      &names->holders[names->renamed[i]].key);
     return rc;
 }
 
@@ -218,6 +273,7 @@ advisor_names_saved(struct advisor_names *names)
 {
     names->space_saved = names->space_count;
     names->holder_saved = names->holder_count;
+    names->renamed_count = 0;
 }
 
 const char *
@@ -238,6 +294,26 @@ uint32_t
 advisor_names_holder_count(const struct advisor_names *names)
 {
     return names->holder_count;
+}
+
+bool
+advisor_names_short(const struct advisor_names *names)
+{
+    const uint32_t quarter = names->holders_max / 4;
+    const uint32_t wanted = quarter < ADVISOR_NAMES_SPARES_MAX ? quarter : ADVISOR_NAMES_SPARES_MAX;
+
+    return names->holders_max - names->holder_count + names->spare_count < wanted;
+}
+
+void
+advisor_names_spare(struct advisor_names *names, uint32_t holder)
+{
+    assert(holder < names->holder_count && names->holders[holder].key.tier != KVT_TIER_G4);
+    assert(names->holder_saved == names->holder_count && names->renamed_count == 0);
+    if (names->holders[holder].spare || names->spare_count == ADVISOR_NAMES_SPARES_MAX)
+        return;
+    names->holders[holder].spare = true;
+    names->spares[names->spare_count++] = holder;
 }
 
 uint32_t

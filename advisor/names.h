@@ -1,12 +1,14 @@
 /*
  * advisor/names.h -- numbers for namespaces and holders.
  *
- * Why: places are stored by number.  A number is given once, is durable with the first group that
- * uses it, and never changes: the store's rows and the RAM index's numbers hang on it.
+ * Why: places are stored by number: the store's rows and the RAM index's numbers hang on it.  A
+ * number is durable with the first group that uses it and stays, except that a worker's that holds
+ * nothing any more may go to another holder when numbers run short: workers come with new names for
+ * ever.
  *
  * Ownership: the table owns its names and registers each in the RAM index too (borrowed).
  * Threads:   none; the engine's thread.
- * Limits:    INDEX_NAMESPACES_MAX and INDEX_HOLDERS_MAX; numbers are not given back.
+ * Limits:    INDEX_NAMESPACES_MAX, never given back, and `holders_max` (INDEX_HOLDERS_MAX at most).
  */
 #ifndef ADVISOR_NAMES_H
 #define ADVISOR_NAMES_H
@@ -15,9 +17,12 @@
 #include "index/index.h"
 #include "kvtier/error.h"
 
+#define ADVISOR_NAMES_SPARES_MAX 256
+
 struct advisor_names;
 
-KVT_NODISCARD enum kvt_err advisor_names_new(struct advisor_names **out, struct index *index);
+KVT_NODISCARD enum kvt_err advisor_names_new(struct advisor_names **out, struct index *index,
+                                             uint32_t holders_max);
 void advisor_names_free(struct advisor_names *names);
 
 /** Read what the store has. */
@@ -40,6 +45,12 @@ const char *advisor_names_namespace_text(const struct advisor_names *names, uint
 const struct index_holder *advisor_names_holder_key(const struct advisor_names *names,
                                                     uint32_t holder);
 uint32_t advisor_names_holder_count(const struct advisor_names *names);
+
+/** Few numbers are left to give, and more spare ones would be remembered. */
+bool advisor_names_short(const struct advisor_names *names);
+/** This holder, not of G4, holds nothing: its number may go to another unless its name is met again
+ *  before.  Only while nothing is unsaved. */
+void advisor_names_spare(struct advisor_names *names, uint32_t holder);
 
 /** The numbers the RAM index knows them by. */
 uint32_t advisor_names_index_namespace(const struct advisor_names *names, uint32_t ns);

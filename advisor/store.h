@@ -86,7 +86,7 @@ KVT_NODISCARD enum kvt_err advisor_store_number(const struct advisor_txn *txn,
 KVT_NODISCARD enum kvt_err advisor_store_put_number(const struct advisor_txn *txn,
                                                     enum advisor_meta which, uint64_t value);
 
-/* ---- names: numbered from 0 without holes ---- */
+/* ---- names: numbered from 0 without holes; a holder put again is another from then on ---- */
 
 KVT_NODISCARD enum kvt_err advisor_store_put_namespace(const struct advisor_txn *txn, uint32_t ns,
                                                        const char *name);
@@ -265,5 +265,9 @@ KVT_NODISCARD enum kvt_err advisor_store_delete_held(const struct advisor_txn *t
 KVT_NODISCARD enum kvt_err advisor_store_held(const struct advisor_txn *txn, uint32_t holder,
                                               uint32_t ns, uint64_t from, struct advisor_held *rows,
                                               size_t max, size_t *count);
+
+/** Has the holder no row in any namespace? */
+KVT_NODISCARD enum kvt_err advisor_store_holds_nothing(const struct advisor_txn *txn,
+                                                       uint32_t holder, bool *nothing);
 
 #endif /* ADVISOR_STORE_H */

@@ -282,3 +282,27 @@ advisor_store_held(const struct advisor_txn *txn, uint32_t holder, uint32_t ns, 
     mdb_cursor_close(cursor);
     return rc == 0 || rc == MDB_NOTFOUND ? KVT_OK : advisor_store_code(rc);
 }
+
+enum kvt_err
+advisor_store_holds_nothing(const struct advisor_txn *txn, uint32_t holder, bool *nothing)
+{
+    struct held_key id = held_key(holder, 0, 0);
+    MDB_val key = advisor_val(&id, sizeof(id));
+    MDB_cursor *cursor;
+    MDB_val value;
+    int rc;
+
+    *nothing = false;
+    rc = mdb_cursor_open(txn->handle, txn->store->tables[ADVISOR_TABLE_HELD], &cursor);
+    if (rc != 0)
+        return advisor_store_code(rc);
+    rc = mdb_cursor_get(cursor, &key, &value, MDB_SET_RANGE);
+    if (rc == 0 && key.mv_size == sizeof(id)) {
+        memcpy(&id, key.mv_data, sizeof(id));
+        *nothing = id.holder_big != htobe32(holder);
+    }
+    mdb_cursor_close(cursor);
+    if (rc == MDB_NOTFOUND)
+        *nothing = true;
+    return rc == 0 || rc == MDB_NOTFOUND ? KVT_OK : advisor_store_code(rc);
+}

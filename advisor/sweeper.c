@@ -122,6 +122,15 @@ advisor_sweeper_floor(const struct advisor_sweeper *sweeper, uint32_t publisher,
 }
 
 bool
+advisor_sweeper_sweeps(const struct advisor_sweeper *sweeper, uint32_t holder)
+{
+    for (size_t i = 0; i < sweeper->count; i++)
+        if (sweeper->sweeps[i].row.holder == holder)
+            return true;
+    return false;
+}
+
+bool
 advisor_sweeper_busy(const struct advisor_sweeper *sweeper)
 {
     return sweeper->count > 0;

@@ -38,6 +38,8 @@ uint32_t advisor_sweeper_floor(const struct advisor_sweeper *sweeper, uint32_t p
                                uint32_t holder);
 
 /** Something left to do? */
+/** Is any sweep of this holder pending? */
+bool advisor_sweeper_sweeps(const struct advisor_sweeper *sweeper, uint32_t holder);
 bool advisor_sweeper_busy(const struct advisor_sweeper *sweeper);
 
 /** One step, from what is committed: `group` must still be empty. */

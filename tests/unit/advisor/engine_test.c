@@ -427,6 +427,113 @@ collisions_are_refused(void **state)
     end(&scene);
 }
 
+/* ---- numbers of holders ---- */
+
+enum { HOLDERS = 8, RESTARTS = 40 };
+
+/* One event of `worker` in G2, of the block `hash`. */
+static void
+say(struct test_rig *rig, const char *worker, uint64_t seq, enum kvt_event_type type, uint64_t hash)
+{
+    struct kvt_event event = {
+        .type = (uint8_t)type, .sequence_hash = hash, .block_size = 9, .ranks = 1};
+    struct kvt_event_batch batch = {.incarnation = 1,
+                                    .first_seq = seq,
+                                    .location_count = 1,
+                                    .locations = {{.tier = KVT_TIER_G2, .name = "host"}},
+                                    .events = &event,
+                                    .event_count = 1};
+
+    (void)snprintf(batch.worker, sizeof(batch.worker), "%s", worker);
+    test_rig_batch(rig, 0, &batch);
+    test_rig_run(rig);
+}
+
+/* In both copies `hash` is held by `worker` alone; by nobody for NULL. */
+static void
+assert_holder(const struct test_rig *rig, uint64_t hash, const char *worker)
+{
+    struct advisor_find_block *block = kvt_calloc(1, sizeof(*block));
+    struct wire_query_holder holders[4];
+    size_t count;
+
+    assert_non_null(block);
+    assert_int_equal(advisor_find_matches(&rig->finder, "", &hash, 1, holders, 4, &count), KVT_OK);
+    assert_int_equal(count, worker == NULL ? 0 : 1);
+    assert_int_equal(advisor_find_block(&rig->finder, "", hash, block),
+                     worker == NULL ? KVT_NOTFOUND : KVT_OK);
+    if (worker != NULL) {
+        assert_string_equal(holders[0].name, worker);
+        assert_int_equal(block->place_count, 1);
+        assert_string_equal(block->places[0].holder.name, worker);
+    }
+    kvt_free(block);
+}
+
+/* A worker that comes back under another name each time uses up nothing. */
+static void
+numbers_of_gone_workers_are_given_on(void **state)
+{
+    struct test_rig_options options = {.mode = ADVISOR_MODE_OFF, .holders_max = HOLDERS};
+    struct scene scene;
+    char name[32];
+
+    (void)state;
+    begin(&scene, &options);
+    say(&scene.rig, "stays", 1, KVT_EVENT_STORE, 1);
+    say(&scene.rig, "idle", 1, KVT_EVENT_STORE, 2);
+    say(&scene.rig, "idle", 2, KVT_EVENT_REMOVE, 2);
+    for (uint64_t i = 0; i < RESTARTS; i++) {
+        (void)snprintf(name, sizeof(name), "host-%u", (unsigned)i);
+        say(&scene.rig, name, 1, KVT_EVENT_STORE, 100 + i);
+        assert_holder(&scene.rig, 100 + i, name);
+        if (i + 1 < RESTARTS) {
+            say(&scene.rig, name, 2, KVT_EVENT_BYE, 0);
+            assert_holder(&scene.rig, 100 + i, NULL);
+        }
+        if (i % 7 == 0) { /* what is on disk has the same names */
+            test_rig_close(&scene.rig);
+            options.path = scene.folder;
+            test_rig_open(&scene.rig, &options);
+        }
+    }
+    assert_int_equal(test_rig_value(scene.rig.counters.refused), 0);
+    assert_int_equal(index_holder_count(scene.rig.index), HOLDERS);
+    say(&scene.rig, "idle", 3, KVT_EVENT_STORE, 3);
+    test_rig_close(&scene.rig);
+    test_rig_open(&scene.rig, &options);
+    assert_holder(&scene.rig, 1, "stays");
+    assert_holder(&scene.rig, 3, "idle");
+    assert_holder(&scene.rig, 100 + RESTARTS - 1, name);
+    end(&scene);
+}
+
+/* A number is not taken from who holds something or is alive: the next one is refused. */
+static void
+numbers_in_use_are_not_given_on(void **state)
+{
+    const struct test_rig_options options = {.mode = ADVISOR_MODE_OFF, .holders_max = HOLDERS};
+    struct scene scene;
+    char name[32];
+
+    (void)state;
+    begin(&scene, &options);
+    for (uint64_t i = 0; i < HOLDERS; i++) {
+        (void)snprintf(name, sizeof(name), "host-%u", (unsigned)i);
+        say(&scene.rig, name, 1, KVT_EVENT_STORE, 100 + i);
+    }
+    say(&scene.rig, "host-0", 2, KVT_EVENT_REMOVE, 100); /* empty, and alive */
+    say(&scene.rig, "late", 1, KVT_EVENT_STORE, 200);
+    assert_int_equal(test_rig_value(scene.rig.counters.refused), 1);
+    assert_holder(&scene.rig, 200, NULL);
+    assert_holder(&scene.rig, 101, "host-1");
+    say(&scene.rig, "host-0", 3, KVT_EVENT_BYE, 0);
+    say(&scene.rig, "later", 1, KVT_EVENT_STORE, 201);
+    assert_int_equal(test_rig_value(scene.rig.counters.refused), 1);
+    assert_holder(&scene.rig, 201, "later");
+    end(&scene);
+}
+
 int
 main(void)
 {
@@ -438,6 +545,8 @@ main(void)
         cmocka_unit_test(nonsense_is_counted_and_skipped),
         cmocka_unit_test(held_messages_hold_the_sequence_back),
         cmocka_unit_test(collisions_are_refused),
+        cmocka_unit_test(numbers_of_gone_workers_are_given_on),
+        cmocka_unit_test(numbers_in_use_are_not_given_on),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

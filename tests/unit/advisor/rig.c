@@ -50,7 +50,8 @@ test_rig_open(struct test_rig *rig, const struct test_rig_options *options)
                                             .commit_max_wait_ms = 200,
                                             .silent_after_ms = 10000,
                                             .gone_after_ms = 30000,
-                                            .plan_interval_ms = 1000000};
+                                            .plan_interval_ms = 1000000,
+                                            .holders_max = options->holders_max};
     struct advisor_feeds feeds = {.courier = NULL};
     struct kvt_error err;
 

@@ -34,6 +34,7 @@ struct test_rig_options {
     uint64_t index_bytes; /* 0: 64 MiB */
     enum advisor_mode mode;
     uint64_t promote_after;
+    uint32_t holders_max; /* 0: as many as the index takes */
 };
 
 void test_rig_open(struct test_rig *rig, const struct test_rig_options *options);
