@@ -77,8 +77,8 @@ void gateway_vault_close(struct gateway_vault *vault);
  * GET an object whole, for work of the gateway's own, within the budget.
  *
  * @param length as far as known; another one is read all the same, up to `object_max`
- * @return as the store, and KVT_AGAIN: the budget has no room, nothing was read.  Give the body back
- *         with gateway_vault_release(), whatever came.
+ * @return as the store, and KVT_AGAIN: the budget has no room, nothing was read.  Give the body
+ *         back with gateway_vault_release(), whatever came.
  */
 KVT_NODISCARD enum kvt_err gateway_vault_read(struct gateway_vault *vault, struct g4_store *store,
                                               const char *key, uint64_t length,
