@@ -22,6 +22,7 @@ struct entry {
     uint64_t id;   /* microseconds of its making, made unique */
     uint64_t mark; /* of key, tier and body: what "the same damage" means; 0 = before this start */
     uint64_t bytes;
+    bool writing; /* its files are being made: neither listed nor dropped */
 };
 
 struct gateway_quarantine {
@@ -29,7 +30,7 @@ struct gateway_quarantine {
     size_t entries_max;
 
     struct {
-        pthread_mutex_t lock;  /* guards this struct and the files of the folder */
+        pthread_mutex_t lock;  /* guards this struct; files are touched without it */
         struct entry *entries; /* oldest first */
         size_t count;
         uint64_t bytes;
@@ -47,28 +48,51 @@ path_of(const struct gateway_quarantine *quarantine, uint64_t id, const char *ki
 }
 
 static void
-drop_oldest_locked(struct gateway_quarantine *quarantine)
+remove_files(const struct gateway_quarantine *quarantine, uint64_t id)
 {
     char path[PATH_MAX_BYTES];
-    const struct entry oldest = quarantine->shared.entries[0];
 
-    if (path_of(quarantine, oldest.id, "body", path))
+    if (path_of(quarantine, id, "body", path))
         (void)unlink(path);
-    if (path_of(quarantine, oldest.id, "json", path))
+    if (path_of(quarantine, id, "json", path))
         (void)unlink(path);
-    quarantine->shared.bytes -= oldest.bytes;
-    quarantine->shared.count--;
-    memmove(&quarantine->shared.entries[0], &quarantine->shared.entries[1],
-            quarantine->shared.count * sizeof(oldest));
 }
 
 static void
-make_room_locked(struct gateway_quarantine *quarantine, uint64_t bytes)
+take_out_locked(struct gateway_quarantine *quarantine, size_t index)
 {
-    while (quarantine->shared.count > 0 &&
-           (quarantine->shared.count >= quarantine->entries_max ||
-            quarantine->shared.bytes > GATEWAY_QUARANTINE_BYTES - bytes))
-        drop_oldest_locked(quarantine);
+    struct entry *entry = &quarantine->shared.entries[index];
+
+    quarantine->shared.bytes -= entry->bytes;
+    quarantine->shared.count--;
+    memmove(entry, entry + 1, (quarantine->shared.count - index) * sizeof(*entry));
+}
+
+/* Drop the oldest while there is more than may be kept. */
+static void
+make_room(struct gateway_quarantine *quarantine)
+{
+    bool more = true;
+
+    while (more) {
+        uint64_t id = 0;
+
+        more = false;
+        (void)pthread_mutex_lock(&quarantine->shared.lock);
+        if (quarantine->shared.count > quarantine->entries_max ||
+            quarantine->shared.bytes > GATEWAY_QUARANTINE_BYTES) {
+            for (size_t i = 0; i < quarantine->shared.count && !more; i++) {
+                if (quarantine->shared.entries[i].writing)
+                    continue;
+                id = quarantine->shared.entries[i].id;
+                take_out_locked(quarantine, i);
+                more = true;
+            }
+        }
+        (void)pthread_mutex_unlock(&quarantine->shared.lock);
+        if (more)
+            remove_files(quarantine, id);
+    }
 }
 
 static int
@@ -80,35 +104,54 @@ compare_entries(const void *left, const void *right)
     return a->id < b->id ? -1 : a->id > b->id;
 }
 
-/* Entries that an earlier life left.  A body without its line is half an entry: it goes. */
+/* Look at one file an earlier life left: a body with its line is an entry, anything else named like
+ * one is half of it, and goes. */
+static void
+load_file(struct gateway_quarantine *quarantine, const char *name)
+{
+    struct entry *entry = &quarantine->shared.entries[quarantine->shared.count];
+    char *end = NULL;
+    const uint64_t id = strtoull(name, &end, 16);
+    char path[PATH_MAX_BYTES];
+    struct stat body;
+    struct stat line;
+
+    if (end != name + 16 || (strncmp(end, ".body", strlen(".body")) != 0 &&
+                             strncmp(end, ".json", strlen(".json")) != 0))
+        return;
+    if (strcmp(end, ".body") != 0 && strcmp(end, ".json") != 0) {
+        const int size = snprintf(path, sizeof(path), "%s/%s", quarantine->folder, name);
+
+        if (size > 0 && (size_t)size < sizeof(path)) /* a file on its way to its name */
+            (void)unlink(path);
+        return;
+    }
+    if (!path_of(quarantine, id, "json", path) || stat(path, &line) != 0 ||
+        !path_of(quarantine, id, "body", path) || stat(path, &body) != 0) {
+        remove_files(quarantine, id);
+        return;
+    }
+    if (strcmp(end, ".json") == 0)
+        return;
+    *entry = (struct entry){.id = id, .bytes = (uint64_t)body.st_size};
+    quarantine->shared.bytes += entry->bytes;
+    quarantine->shared.count++;
+}
+
 static enum kvt_err
 load(struct gateway_quarantine *quarantine, struct kvt_error *err)
 {
-    char path[PATH_MAX_BYTES];
     struct dirent *item;
     DIR *folder = opendir(quarantine->folder);
 
     if (folder == NULL)
         return kvt_error_sys(err, errno, "open %s", quarantine->folder);
-    while ((item = readdir(folder)) != NULL && quarantine->shared.count < FOUND_MAX) {
-        struct entry *entry = &quarantine->shared.entries[quarantine->shared.count];
-        char *end = NULL;
-        struct stat info;
-        const uint64_t id = strtoull(item->d_name, &end, 16);
-
-        if (end != item->d_name + 16 || strcmp(end, ".body") != 0)
-            continue;
-        if (!path_of(quarantine, id, "body", path) || stat(path, &info) != 0)
-            continue;
-        *entry = (struct entry){.id = id, .bytes = (uint64_t)info.st_size};
-        quarantine->shared.bytes += entry->bytes;
-        quarantine->shared.count++;
-    }
+    while (quarantine->shared.count < FOUND_MAX && (item = readdir(folder)) != NULL)
+        load_file(quarantine, item->d_name);
     (void)closedir(folder);
     qsort(quarantine->shared.entries, quarantine->shared.count, sizeof(struct entry),
           compare_entries);
-    while (quarantine->shared.count > quarantine->entries_max)
-        drop_oldest_locked(quarantine);
+    make_room(quarantine);
     return KVT_OK;
 }
 
@@ -196,55 +239,106 @@ write_files(struct gateway_quarantine *quarantine, const struct gateway_quaranti
     return rc;
 }
 
-enum kvt_err
-gateway_quarantine_add(struct gateway_quarantine *quarantine,
-                       const struct gateway_quarantine_item *item)
+/* Take a place, so that the same damage found meanwhile is known.  Sets the entry's id. */
+static enum kvt_err
+enter(struct gateway_quarantine *quarantine, struct entry *entry)
 {
-    const uint64_t now_ms = kvt_clock_unix_ms();
-    struct entry entry = {.id = now_ms * 1000, .mark = mark_of(item), .bytes = item->size};
     enum kvt_err rc = KVT_OK;
+    size_t count;
 
-    if (item->size > GATEWAY_QUARANTINE_BYTES)
-        return KVT_RANGE;
     (void)pthread_mutex_lock(&quarantine->shared.lock);
-    for (size_t i = 0; i < quarantine->shared.count; i++)
-        if (quarantine->shared.entries[i].mark == entry.mark)
+    count = quarantine->shared.count;
+    for (size_t i = 0; i < count; i++)
+        if (quarantine->shared.entries[i].mark == entry->mark)
             rc = KVT_EXISTS;
+    if (rc == KVT_OK && count == FOUND_MAX)
+        rc = KVT_AGAIN;
     if (rc == KVT_OK) {
-        make_room_locked(quarantine, entry.bytes);
-        if (quarantine->shared.count > 0 &&
-            entry.id <= quarantine->shared.entries[quarantine->shared.count - 1].id)
-            entry.id = quarantine->shared.entries[quarantine->shared.count - 1].id + 1;
-        rc = write_files(quarantine, item, entry.id, now_ms);
-        /* Counted even when half written: then it is dropped in its turn. */
-        quarantine->shared.entries[quarantine->shared.count++] = entry;
-        quarantine->shared.bytes += entry.bytes;
+        if (count > 0 && entry->id <= quarantine->shared.entries[count - 1].id)
+            entry->id = quarantine->shared.entries[count - 1].id + 1;
+        quarantine->shared.entries[quarantine->shared.count++] = *entry;
+        quarantine->shared.bytes += entry->bytes;
     }
     (void)pthread_mutex_unlock(&quarantine->shared.lock);
     return rc;
 }
 
+/* The files are there, or the place is given back. */
+static void
+leave(struct gateway_quarantine *quarantine, uint64_t id, bool kept)
+{
+    size_t i = 0;
+
+    (void)pthread_mutex_lock(&quarantine->shared.lock);
+    while (i < quarantine->shared.count && quarantine->shared.entries[i].id != id)
+        i++;
+    assert(i < quarantine->shared.count); /* nobody drops what is being written */
+    quarantine->shared.entries[i].writing = false;
+    if (!kept)
+        take_out_locked(quarantine, i);
+    (void)pthread_mutex_unlock(&quarantine->shared.lock);
+}
+
+enum kvt_err
+gateway_quarantine_add(struct gateway_quarantine *quarantine,
+                       const struct gateway_quarantine_item *item)
+{
+    const uint64_t now_ms = kvt_clock_unix_ms();
+    struct entry entry = {
+        .id = now_ms * 1000, .mark = mark_of(item), .bytes = item->size, .writing = true};
+    enum kvt_err rc;
+
+    if (item->size > GATEWAY_QUARANTINE_BYTES)
+        return KVT_RANGE;
+    rc = enter(quarantine, &entry);
+    if (rc != KVT_OK)
+        return rc;
+    make_room(quarantine);
+    rc = write_files(quarantine, item, entry.id, now_ms);
+    if (rc != KVT_OK)
+        remove_files(quarantine, entry.id);
+    leave(quarantine, entry.id, rc == KVT_OK);
+    make_room(quarantine); /* others may have found nothing that could be dropped */
+    return rc;
+}
+
+/* Newest first, at most `limit`; how many. */
+static size_t
+newest(struct gateway_quarantine *quarantine, uint64_t *ids, size_t limit)
+{
+    size_t used = 0;
+
+    (void)pthread_mutex_lock(&quarantine->shared.lock);
+    for (size_t i = quarantine->shared.count; i > 0 && used < limit; i--)
+        if (!quarantine->shared.entries[i - 1].writing)
+            ids[used++] = quarantine->shared.entries[i - 1].id;
+    (void)pthread_mutex_unlock(&quarantine->shared.lock);
+    return used;
+}
+
 void
 gateway_quarantine_list(struct gateway_quarantine *quarantine, size_t limit, struct kvt_buffer *out)
 {
+    const size_t room = limit < FOUND_MAX ? limit : FOUND_MAX;
+    uint64_t *ids = room == 0 ? NULL : kvt_calloc(room, sizeof(*ids));
+    const size_t count = ids == NULL ? 0 : newest(quarantine, ids, room);
     char path[PATH_MAX_BYTES];
     const char *comma = "";
 
     kvt_buffer_printf(out, "[");
-    (void)pthread_mutex_lock(&quarantine->shared.lock);
-    for (size_t i = quarantine->shared.count; i > 0 && limit > 0; i--, limit--) {
+    for (size_t i = 0; i < count; i++) {
         char *line = NULL;
         size_t size;
 
-        if (!path_of(quarantine, quarantine->shared.entries[i - 1].id, "json", path) ||
+        if (!path_of(quarantine, ids[i], "json", path) ||
             kvt_file_read(&line, &size, path, LINE_MAX_BYTES, NULL) != KVT_OK)
-            continue;
+            continue; /* dropped meanwhile */
         kvt_buffer_printf(out, "%s", comma);
         kvt_buffer_append(out, line, size);
         comma = ",";
         kvt_free(line);
     }
-    (void)pthread_mutex_unlock(&quarantine->shared.lock);
+    kvt_free(ids);
     kvt_buffer_printf(out, "]");
 }
 

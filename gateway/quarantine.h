@@ -5,8 +5,7 @@
  * was bad stay inspectable.  An entry is two files: <id>.body and <id>.json (one line).
  *
  * Ownership: adding copies the body to disk.
- * Threads:   any; one lock is held while files are written, by those threads only that found
- *            damage.
+ * Threads:   any; files are read and written without the lock.
  * Limits:    `entries_max` entries and GATEWAY_QUARANTINE_BYTES of bodies; the oldest goes first.
  *            The same damage of the same copy is kept once.
  */
