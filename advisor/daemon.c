@@ -17,7 +17,11 @@
 #include "base/log.h"
 #include "wire/subject.h"
 
-enum { STEP_WAIT_MS = 20, PORTS_FILE_MODE = 0644 };
+enum {
+    STEP_WAIT_MS = 20,
+    SETTLE_MS = 1000, /* the first connection may take this long before its absence is news */
+    PORTS_FILE_MODE = 0644,
+};
 
 struct advisor_daemon {
     struct kvt_metrics *metrics;
@@ -40,13 +44,34 @@ struct advisor_daemon {
     _Atomic bool stopping;
 };
 
+/* Say once when the server goes and once when it is there: `connected` is what was said last. */
+static void
+tell_nats(const struct advisor_daemon *daemon, bool *connected)
+{
+    const bool now = wire_bus_connected(daemon->bus);
+
+    if (now == *connected)
+        return;
+    *connected = now;
+    if (now)
+        kvt_log_info("advisor.daemon", "nats_back", "NATS answers");
+    else
+        kvt_log_warn("advisor.daemon", "nats_away",
+                     "no connection to NATS: no events come, no orders go");
+}
+
 static void *
 run(void *arg)
 {
     struct advisor_daemon *daemon = arg;
+    const uint64_t settled_ms = kvt_clock_mono_ms() + SETTLE_MS;
+    bool connected = true;
 
-    while (!atomic_load(&daemon->stopping))
+    while (!atomic_load(&daemon->stopping)) {
         advisor_engine_step(daemon->engine, STEP_WAIT_MS);
+        if (kvt_clock_mono_ms() >= settled_ms)
+            tell_nats(daemon, &connected);
+    }
     advisor_engine_step(daemon->engine, 0); /* what was changed in the last moment */
     advisor_engine_flush(daemon->engine);
     return NULL;

@@ -145,10 +145,27 @@ stop(struct app *app)
     kvt_free(app);
 }
 
+/* Say once when the server goes and once when it is there: `connected` is what was said last. */
+static void
+tell_nats(const struct app *app, bool *connected)
+{
+    const bool now = wire_bus_connected(app->bus);
+
+    if (now == *connected)
+        return;
+    *connected = now;
+    if (now)
+        kvt_log_info("gateway", "nats_back", "NATS answers");
+    else
+        kvt_log_warn("gateway", "nats_away",
+                     "no connection to NATS: events wait in the outbox, no orders come");
+}
+
 enum kvt_err
 gateway_app_run(const struct kvt_config *config, struct kvt_error *err)
 {
     struct app *app = kvt_calloc(1, sizeof(*app));
+    bool connected = true;
     enum kvt_err rc;
 
     if (app == NULL)
@@ -168,7 +185,7 @@ gateway_app_run(const struct kvt_config *config, struct kvt_error *err)
                      app->settings.admin_bind, (unsigned)kvt_http_port(app->http));
         kvt_program_ready("serving");
         while (!kvt_program_wait(TICK_MS))
-            continue;
+            tell_nats(app, &connected);
         kvt_log_info("gateway", "stopping", "draining");
     }
     stop(app);
