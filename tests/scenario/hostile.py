@@ -410,7 +410,9 @@ def hostile_full(run, nats):
         advisor.start(wait=False)
         wait_until(advisor.is_alive, SECONDS * run.slow, "it starts again on the full database")
         wait_until(said, 60 * run.slow, "it says so again")
-        expect(advisor.status()["index"]["blocks"] == before > 0, "blocks it knew are gone")
+        # A group that was being written when the status was asked may have come to it.
+        after = advisor.status()["index"]["blocks"]
+        expect(after >= before > 0, f"blocks it knew are gone: {after} of {before}")
         sender.close()
         expect(advisor.stop() == 0, "does not stop with 0")
 

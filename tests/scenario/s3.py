@@ -7,6 +7,7 @@ import hashlib
 import hmac
 import http.client
 import struct
+import time
 import urllib.parse
 import xml.etree.ElementTree
 
@@ -96,7 +97,13 @@ class Client:
     # Objects ------------------------------------------------------------------------------------
 
     def create_bucket(self):
-        return self.request("PUT", f"/{self.bucket}")
+        """A server that has just started may still answer 503: ask until it says what it did."""
+        for _ in range(100):
+            answer = self.request("PUT", f"/{self.bucket}")
+            if answer.status in (200, 409):
+                return answer
+            time.sleep(0.2)
+        raise RuntimeError(f"no bucket {self.bucket}: {answer.status} {answer.body[:200]!r}")
 
     def put(self, key, body, headers=None):
         return self.request("PUT", f"/{self.bucket}/{key}", headers=headers, body=body)
