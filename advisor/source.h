@@ -1,9 +1,10 @@
 /*
  * advisor/source.h -- where events and reports come from.
  *
- * Why: the engine must not care whether messages are read from a stream that keeps them, or heard
- * once on the bus; nor, later, in which dialect they are written.  A source copies what arrives
- * into a bounded queue on its own or on NATS's thread; the engine takes from it at its own pace.
+ * Why: the engine must not care whether messages are read from a stream that keeps them, heard once
+ * on the bus, or come over ZMQ; nor in which dialect they are written.  A source copies what
+ * arrives into a bounded queue on its own or on NATS's thread; the engine takes from it at its own
+ * pace.
  *
  * Ownership: items taken from a source belong to the taker.
  * Threads:   open, poll and close on the engine's thread (one taker); state on any thread.
@@ -18,42 +19,98 @@
 #include <stdint.h>
 
 #include "advisor/item.h"
+#include "base/buffer.h"
+#include "kvtier/block.h"
 #include "kvtier/error.h"
 #include "kvtier/event.h"
+#include "wire/dialect/dialect.h"
 
 #define ADVISOR_SOURCE_ITEMS_MAX 2048
 #define ADVISOR_SOURCE_BYTES_MAX (32u << 20)
+#define ADVISOR_SOURCES_MAX      64
+#define ADVISOR_ENDPOINTS_MAX    256 /* of one source */
 
 struct wire_bus;
 struct advisor_source;
 
 struct advisor_source_options {
+    char name[KVT_NAME_MAX];            /* of the source, unique */
+    char namespace_[KVT_NAMESPACE_MAX]; /* foreign dialects: what its blocks are indexed under */
     struct wire_bus *bus;
-    const char *stream;  /* JetStream */
-    const char *subject; /* core */
-    uint64_t seq;        /* JetStream: applied up to here */
-    uint64_t created_ms; /* JetStream: of the stream that was; 0 = none yet */
+    const char *stream;    /* JetStream */
+    const char *subject;   /* NATS: what to subscribe to, or the stream's filter */
+    const char *endpoints; /* ZMQ: where to connect or bind, separated by commas */
+    const char *replay;    /* ZMQ: replay sockets, in the order of `endpoints`; or "" */
+    const char *topic;     /* ZMQ: subscription prefix; "" = all */
+    const char *dump_url;  /* HTTP: a dump of what the workers hold; or "" */
+    const char *discovery; /* Dynamo: folder of its file store, where workers are found; or "" */
+    bool bind;             /* ZMQ: publishers connect to us */
+    uint32_t block_tokens; /* tokens a block must have; 0: as the events say */
+    uint64_t seq;          /* JetStream: applied up to here */
+    uint64_t created_ms;   /* JetStream: of the stream that was; 0 = none yet */
 };
 
 struct advisor_source_state {
     bool running;      /* there is something to read from */
     uint64_t last_seq; /* JetStream: newest in the stream, as far as known */
     uint64_t dropped;  /* core: messages there was no room for */
+    uint64_t messages; /* received */
+    uint64_t waiting;  /* received and not taken */
+    uint64_t bytes;    /* of those */
     char detail[128];  /* why it is not running */
 };
 
-struct advisor_source_ops {
-    const char *name;
-    enum kvt_err (*open)(struct advisor_source *source);
-    void (*close)(struct advisor_source *source); /* half-open is allowed */
-    /** One message's bytes as a batch; as wire_event_decode(). */
-    enum kvt_err (*decode)(const void *bytes, size_t size, struct kvt_event_batch *batch,
-                           size_t capacity, uint32_t *unknown, struct kvt_error *err);
+/* What is asked of a source, when a publisher's events are missing. */
+struct advisor_ask {
+    const char *worker;   /* the publisher's name */
+    uint64_t worker_id;   /* foreign: its number, 0 where it has none */
+    uint64_t incarnation; /* of the life that is followed */
+    uint64_t from;        /* first missing number; 0: everything (a dump) */
+    uint64_t to;          /* last missing number, as far as known; 0: to the newest */
+    uint64_t cursor;      /* canonical dump: page */
+    uint32_t dp_rank;
+    uint64_t deadline_ms; /* monotonic */
 };
 
-/* The canonical format, from a JetStream stream and from core NATS. */
-extern const struct advisor_source_ops advisor_source_jetstream;
-extern const struct advisor_source_ops advisor_source_core;
+/* How an answer is to be read. */
+enum advisor_answer_kind {
+    ADVISOR_ANSWER_PAGE,     /* wire/query.h, canonical */
+    ADVISOR_ANSWER_QUERY,    /* wire_dynamo_decode_answer() */
+    ADVISOR_ANSWER_DUMP,     /* wire_dynamo_decode_dump() */
+    ADVISOR_ANSWER_MESSAGES, /* messages as they would have come, each behind two LE64: sequence,
+                              * size */
+};
+
+struct advisor_source_ops {
+    const char *name; /* of the kind, as in sources.file */
+    enum wire_dialect dialect;
+    enum advisor_answer_kind answer;
+    enum kvt_err (*open)(struct advisor_source *source);
+    void (*close)(struct advisor_source *source); /* half-open is allowed */
+    /** The canonical dialect: one message's bytes as a batch; as wire_event_decode().  NULL: a
+     *  foreign one, wire_dialect_decode() reads it. */
+    enum kvt_err (*decode)(const void *bytes, size_t size, struct kvt_event_batch *batch,
+                           size_t capacity, uint32_t *unknown, struct kvt_error *err);
+    /** Fill a gap.  Called on a courier's thread, also while others are; returns by the deadline.
+     *  KVT_OK, KVT_TIMEOUT, KVT_NOTFOUND (no longer there: dump instead), KVT_UNSUPPORTED (there is
+     *  nobody to ask), KVT_UNAVAILABLE.  NULL: nobody can ever be asked. */
+    enum kvt_err (*ask)(struct advisor_source *source, const struct advisor_ask *ask,
+                        struct kvt_buffer *answer, struct kvt_error *err);
+};
+
+/* The kinds there are. */
+extern const struct advisor_source_ops advisor_source_jetstream;        /* kvtier-jetstream */
+extern const struct advisor_source_ops advisor_source_core;             /* kvtier-core */
+extern const struct advisor_source_ops advisor_source_dynamo_nats;      /* dynamo-nats */
+extern const struct advisor_source_ops advisor_source_dynamo_jetstream; /* dynamo-jetstream */
+extern const struct advisor_source_ops advisor_source_dynamo_zmq;       /* dynamo-zmq */
+extern const struct advisor_source_ops advisor_source_engine_zmq;       /* engine-zmq */
+extern const struct advisor_source_ops advisor_source_kvbm_nats;        /* kvbm-nats */
+extern const struct advisor_source_ops advisor_source_kvbm_zmq;         /* kvbm-zmq */
+extern const struct advisor_source_ops advisor_source_minio_nats;       /* minio-nats */
+
+/** The kind called so, or NULL. */
+const struct advisor_source_ops *advisor_source_kind(const char *name);
 
 KVT_NODISCARD enum kvt_err advisor_source_open(struct advisor_source **out,
                                                const struct advisor_source_ops *ops,

@@ -3,12 +3,14 @@
  *
  * Why: one structure answers the worker's "do I have it?" and the advisor's "who has the longest
  * prefix of this request?".  A block is (namespace, sequence hash); the same hash with another
- * parent or position is a counted collision, refused and never merged.
+ * parent or position is a counted collision, refused and never merged.  How it is built, and what
+ * each part costs, is index/DESIGN.md.
  *
  * Ownership: the index owns everything; views copy out.
- * Threads:   any number of readers and one writer at a time, one reader-writer lock inside; no call
- *            calls back while holding it except index_walk(), whose callback must be short and must
- *            not call the index.
+ * Threads:   any number of readers at any time, which take no lock and never wait for the writer
+ *            (index/epoch.h); changes, names and walks one at a time, behind a lock of the index's
+ *            own.  No call calls back while holding it except index_walk(), whose callback must be
+ *            short and must not call the index.
  * Limits:    `bytes_max` of memory: a Store that does not fit is KVT_FULL and changes nothing.
  */
 #ifndef INDEX_INDEX_H
@@ -66,6 +68,7 @@ struct index_stats {
     uint64_t bytes;
     uint64_t bytes_max;
     uint64_t collisions;
+    uint64_t orphans; /* sequences whose parent was not seen yet */
 };
 
 KVT_NODISCARD enum kvt_err index_new(struct index **out, uint64_t bytes_max);
@@ -114,6 +117,37 @@ KVT_NODISCARD enum kvt_err index_store(struct index *index, uint32_t ns, uint32_
 KVT_NODISCARD enum kvt_err index_remove(struct index *index, uint32_t ns, uint32_t holder,
                                         uint64_t hash, uint32_t ranks);
 
+/* ---- batches: the way events come in ---- */
+
+enum index_change_kind { INDEX_STORE, INDEX_REMOVE };
+
+/* Blocks of one sequence that came to, or went from, one holder. */
+struct index_change {
+    const uint64_t *hashes; /* STORE: consecutive, root side first; REMOVE: in any order */
+    const uint64_t *tokens; /* STORE: their local token hashes; NULL: not known */
+    uint64_t parent;        /* STORE: sequence hash before the first; 0: root, or unknown */
+    uint64_t size;          /* STORE: bytes of one shard of each */
+    uint64_t time_ms;       /* for the history; 0: not known */
+    uint32_t position;      /* STORE: of the first */
+    uint32_t count;
+    uint32_t ns;
+    uint32_t holder;
+    uint32_t ranks;
+    enum index_change_kind kind;
+
+    /* The answer. */
+    enum kvt_err status; /* STORE: as index_store(), of the first block that was refused; REMOVE:
+                          * KVT_OK, also when some or all were not there */
+    uint32_t done;       /* STORE: blocks before that one; they are in.  REMOVE: all */
+    uint32_t changed;    /* (block, holder) pairs that came or went */
+};
+
+/**
+ * Apply changes in their order, each as its blocks one by one would be, and much faster: memory is
+ * asked for ahead, and what is consecutive is stored and removed as one.
+ */
+void index_apply(struct index *index, struct index_change *changes, size_t count);
+
 /** Drop up to `max` blocks of `holder`; returns how many went (fewer than `max`: all are gone). */
 size_t index_drop_holder(struct index *index, uint32_t holder, size_t max);
 
@@ -121,6 +155,92 @@ size_t index_drop_holder(struct index *index, uint32_t holder, size_t max);
  *  first; at most `capacity`. */
 size_t index_find_matches(struct index *index, uint32_t ns, const uint64_t *hashes, size_t count,
                           struct index_match *matches, size_t capacity);
+
+/* ---- the longest prefix, for routers ---- */
+
+/* An answer, kept and used again from question to question by one thread. */
+struct index_found;
+
+KVT_NODISCARD enum kvt_err index_found_new(struct index_found **out);
+void index_found_free(struct index_found *found);
+
+enum index_key {
+    INDEX_BY_SEQUENCE, /* sequence hashes */
+    INDEX_BY_TOKENS,   /* local token hashes; finds blocks whose sequence hash is Dynamo's chain
+                        * over them (wire/token.h) and whose token hashes are known */
+};
+
+struct index_question {
+    const uint64_t *hashes; /* root first */
+    size_t count;
+    uint32_t ns;
+    enum index_key key;
+    bool early_exit; /* stop as soon as one holder is ahead of all others; its length is then a
+                      * lower bound */
+};
+
+/**
+ * Every holder that has the first block, with the length of its longest prefix.  Holders are kept
+ * as sets by length, so that thousands of them cost little until they are asked for one by one.
+ *
+ * @return KVT_OK (also when nobody has it) or KVT_NOMEM
+ */
+KVT_NODISCARD enum kvt_err index_find(struct index *index, const struct index_question *question,
+                                      struct index_found *found);
+
+/** How many holders were found. */
+size_t index_found_count(const struct index_found *found);
+/** Of the longest prefix; 0: nobody. */
+uint32_t index_found_length(const struct index_found *found);
+/** The best ones, longest first, of equal length in the order of their numbers; at most
+ *  `capacity`. */
+size_t index_found_best(const struct index_found *found, struct index_match *matches,
+                        size_t capacity);
+
+/* ---- totals, candidates, history ---- */
+
+struct index_totals {
+    uint64_t blocks; /* a block and all below it, each once */
+    uint64_t places; /* (block, holder) pairs */
+    uint64_t tier_blocks[KVT_TIER_G4 + 1];
+    uint64_t tier_bytes[KVT_TIER_G4 + 1]; /* size times shards, over all places of the tier */
+};
+
+/**
+ * What hangs below a block, itself included.
+ *
+ * @return KVT_OK, KVT_NOTFOUND, or KVT_FULL: more than `blocks_max` blocks; the totals are then of
+ *         those looked at
+ */
+KVT_NODISCARD enum kvt_err index_subtree(struct index *index, uint32_t ns, uint64_t hash,
+                                         uint64_t blocks_max, struct index_totals *totals);
+
+/** A block was read `count` times; unknown blocks are passed over. */
+void index_touch(struct index *index, uint32_t ns, uint64_t hash, uint32_t count, uint64_t time_ms);
+
+struct index_candidate {
+    uint64_t hash;
+    uint64_t used_ms; /* last read, or stored when it was never read; whole seconds */
+    uint32_t ns;
+    uint32_t hits;
+};
+
+/** Blocks of a tier that were used longest ago (`coldest`) or last, in that order; of equal ones,
+ *  those deeper in their sequence are colder.  At most `capacity`. */
+size_t index_candidates(struct index *index, enum kvt_tier tier, bool coldest,
+                        struct index_candidate *candidates, size_t capacity);
+
+#define INDEX_HISTORY_CHANGES (1u << 18) /* the newest ones are remembered */
+
+struct index_past {
+    uint64_t time_ms; /* whole seconds */
+    uint32_t holder;
+    enum index_change_kind kind;
+};
+
+/** The newest changes of one block, newest first, as far as they are remembered. */
+size_t index_history(struct index *index, uint32_t ns, uint64_t hash, struct index_past *past,
+                     size_t capacity);
 
 /** Per block the mask of tiers that have it (KVT_TIER_MASK bits); 0 = nobody. */
 void index_match(struct index *index, uint32_t ns, const uint64_t *hashes, size_t count,

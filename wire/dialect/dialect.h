@@ -1,0 +1,89 @@
+/*
+ * wire/dialect/dialect.h -- one decoder for each way the field writes KV events.
+ *
+ * Why: an advisor must be pointable at any running cluster.  Every decoder is a pure function from
+ * bytes to a raw batch (raw.h): it never reads past its input, allocates nothing, and refuses only
+ * what it must -- unknown members are passed over, an event with unknown values becomes SKIP with
+ * its number, and one bad event does not take its neighbours along.
+ *
+ * Ownership: as raw.h.
+ * Threads:   any.
+ * Limits:    as raw.h.
+ *
+ * Sources: docs/formats.md, "Foreign dialects", which states for each the releases it was checked
+ * against.
+ */
+#ifndef WIRE_DIALECT_DIALECT_H
+#define WIRE_DIALECT_DIALECT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buffer.h"
+#include "kvtier/error.h"
+#include "wire/dialect/raw.h"
+
+enum wire_dialect {
+    WIRE_DIALECT_KVTIER, /* the canonical format (wire/event.h); has no raw decoder */
+    WIRE_DIALECT_DYNAMO, /* RouterEvents: NATS core and ZMQ envelope (msgpack), one or an array;
+                           * JSON as on JetStream: told apart by the first byte */
+    WIRE_DIALECT_ENGINE, /* vLLM, SGLang and the KVBM consolidator: payload of their ZMQ stream */
+    WIRE_DIALECT_KVBM,   /* kvbm.events: [events, instance] */
+    WIRE_DIALECT_MINIO,  /* bucket notifications, JSON */
+    WIRE_DIALECT_COUNT,
+};
+
+/** "kvtier", "dynamo", "engine", "kvbm", "minio". */
+const char *wire_dialect_name(enum wire_dialect dialect);
+bool wire_dialect_parse(const char *text, enum wire_dialect *dialect);
+
+/**
+ * Decode one message.  For ENGINE the sequence is a frame of its own and not set here; the caller
+ * fills batch->sequence.
+ *
+ * @return KVT_OK, KVT_INVALID (offset and what was expected in `err`) or KVT_RANGE
+ */
+KVT_NODISCARD enum kvt_err wire_dialect_decode(enum wire_dialect dialect, const void *bytes,
+                                               size_t size, struct wire_raw_batch *batch,
+                                               struct kvt_error *err);
+
+/* ---- the ZMQ event plane of Dynamo: four frames ---- */
+
+struct wire_dynamo_frames {
+    uint64_t publisher;
+    uint64_t sequence;
+    const void *envelope; /* into the last frame */
+    size_t envelope_size;
+};
+
+/** Frames 1, 2 and 3 (the topic is the caller's).  KVT_OK or KVT_INVALID. */
+KVT_NODISCARD enum kvt_err wire_dynamo_frames(const void *publisher, size_t publisher_size,
+                                              const void *sequence, size_t sequence_size,
+                                              const void *body, size_t body_size,
+                                              struct wire_dynamo_frames *frames,
+                                              struct kvt_error *err);
+
+/* ---- Dynamo's worker query and HTTP dump: how a gap is filled ---- */
+
+enum wire_dynamo_answer {
+    WIRE_DYNAMO_EVENTS,  /* from the asked id on */
+    WIRE_DYNAMO_DUMP,    /* everything, under ids of its own; what is not in it is void */
+    WIRE_DYNAMO_TOO_NEW, /* the asked id is ahead of the worker */
+    WIRE_DYNAMO_REFUSED, /* InvalidRange, Error */
+};
+
+/** Append the msgpack body of a question: events from `from` on (0: a dump). */
+KVT_NODISCARD enum kvt_err wire_dynamo_encode_query(uint64_t worker, uint32_t dp_rank,
+                                                    uint64_t from, struct kvt_buffer *out);
+/** The msgpack body of an answer.  `newest` is the last event id it speaks for, where it says. */
+KVT_NODISCARD enum kvt_err wire_dynamo_decode_answer(const void *bytes, size_t size,
+                                                     enum wire_dynamo_answer *what,
+                                                     uint64_t *newest, struct wire_raw_batch *batch,
+                                                     struct kvt_error *err);
+/** `GET /dump`: {"<model>:<group>": {"block_size", "events"} | {"error"}}, all of them. */
+KVT_NODISCARD enum kvt_err wire_dynamo_decode_dump(const void *bytes, size_t size,
+                                                   struct wire_raw_batch *batch,
+                                                   struct kvt_error *err);
+
+#endif /* WIRE_DIALECT_DIALECT_H */
