@@ -73,10 +73,11 @@ enum wire_dynamo_answer {
     WIRE_DYNAMO_REFUSED, /* InvalidRange, Error */
 };
 
-/** Append the msgpack body of a question: events from `from` on (0: a dump). */
+/** Append the msgpack body of a question: events from `from` on (0: a dump).  KVT_OK or KVT_NOMEM
+ * (KVT_RANGE: the buffer's limit). */
 KVT_NODISCARD enum kvt_err wire_dynamo_encode_query(uint64_t worker, uint32_t dp_rank,
                                                     uint64_t from, struct kvt_buffer *out);
-/** The msgpack body of an answer.  `newest` is the last event id it speaks for, where it says. */
+/** The body of an answer, msgpack or JSON.  `newest` is the last event id it speaks for, where it says. */
 KVT_NODISCARD enum kvt_err wire_dynamo_decode_answer(const void *bytes, size_t size,
                                                      enum wire_dynamo_answer *what,
                                                      uint64_t *newest, struct wire_raw_batch *batch,
@@ -85,5 +86,26 @@ KVT_NODISCARD enum kvt_err wire_dynamo_decode_answer(const void *bytes, size_t s
 KVT_NODISCARD enum kvt_err wire_dynamo_decode_dump(const void *bytes, size_t size,
                                                    struct wire_raw_batch *batch,
                                                    struct kvt_error *err);
+
+/** As wire_dynamo_encode_query(), in JSON, for releases whose request plane speaks that. */
+KVT_NODISCARD enum kvt_err wire_dynamo_encode_query_json(uint64_t worker, uint32_t dp_rank,
+                                                         uint64_t from, struct kvt_buffer *out);
+
+/*
+ * Answers of any length, a batch at a time: what a worker holds does not end at raw.h's limits.
+ * `*part` is 0 for the first call; while it is not 0 after KVT_OK there is more, and the next call
+ * with the same bytes goes on there.  Each call's batch stands alone.
+ */
+
+/** As wire_dynamo_decode_answer(); `what` and `newest` are the same for all parts. */
+KVT_NODISCARD enum kvt_err
+wire_dynamo_decode_answer_part(const void *bytes, size_t size, size_t *part,
+                               enum wire_dynamo_answer *what, uint64_t *newest,
+                               struct wire_raw_batch *batch, struct kvt_error *err);
+/** As wire_dynamo_decode_dump(); a part never spans two groups, and batch->namespace_ is the
+ * group's name, "<model>:<group>". */
+KVT_NODISCARD enum kvt_err wire_dynamo_decode_dump_part(const void *bytes, size_t size,
+                                                        size_t *part, struct wire_raw_batch *batch,
+                                                        struct kvt_error *err);
 
 #endif /* WIRE_DIALECT_DIALECT_H */
