@@ -9,6 +9,7 @@
 #ifndef ADVISOR_ITEM_H
 #define ADVISOR_ITEM_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -18,6 +19,7 @@ enum advisor_item_kind {
     ADVISOR_ITEM_MESSAGE,
     ADVISOR_ITEM_GAP,   /* messages were lost in front of this: everybody may have missed some */
     ADVISOR_ITEM_START, /* as GAP, and sequences begin anew: `created_ms` names the stream */
+    ADVISOR_ITEM_GONE,  /* worker `worker_id` left its cluster's discovery: what it held is void */
 };
 
 struct advisor_item {
@@ -25,6 +27,12 @@ struct advisor_item {
     uint64_t stream_seq;       /* 0: not from a stream; GAP, START: what is to come is behind it */
     uint64_t time_ms;          /* when it was stored; arrival where there is no stream */
     uint64_t created_ms;
+    uint64_t sequence;  /* its publisher's number of the message, where it is not in the bytes */
+    uint64_t epoch;     /* names the publisher's life, where it says so beside the bytes; else 0 */
+    uint64_t worker_id; /* GONE */
+    uint32_t endpoint;  /* ZMQ: index into the source's endpoints */
+    bool has_sequence;
+    bool new_life; /* the publisher is known to have started anew in front of this message */
     enum advisor_item_kind kind;
     char *subject;
     uint8_t *bytes;

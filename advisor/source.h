@@ -6,6 +6,20 @@
  * arrives into a bounded queue on its own or on NATS's thread; the engine takes from it at its own
  * pace.
  *
+ * What an item carries beside its bytes, by kind (item.h):
+ *   dynamo-nats, dynamo-zmq   nothing: publisher and sequence are in the envelope.  `subject` is the
+ *                             subject, or the topic frame.  With several brokers the same message
+ *                             comes once from each: the taker drops what it has seen.
+ *   engine-zmq                `subject` names the publisher within the source and stays the same for
+ *                             its life and over restarts of ours: "engine:<endpoint>" where we
+ *                             connect, "engine:<endpoint>@<peer>/<topic>" where we bind (either part
+ *                             may be missing; cut to KVT_NAME_MAX).  `sequence` counts its messages from 0 on.
+ *                             `new_life`: its numbers began anew (they went back, or a connection
+ *                             came back with other ones and the replay socket cannot vouch for it);
+ *                             `epoch` names the life where SGLang does.  `bytes` is the payload.
+ *   kvbm-zmq                  `bytes` is the payload, `subject` the topic; nothing is numbered.
+ *   any with `discovery`      ADVISOR_ITEM_GONE for a worker whose instance record vanished.
+ *
  * Ownership: items taken from a source belong to the taker.
  * Threads:   open, poll and close on the engine's thread (one taker); state on any thread.
  * Limits:    ADVISOR_SOURCE_ITEMS_MAX items and ADVISOR_SOURCE_BYTES_MAX bytes wait in a source.  A
@@ -62,7 +76,7 @@ struct advisor_source_state {
 
 /* What is asked of a source, when a publisher's events are missing. */
 struct advisor_ask {
-    const char *worker;   /* the publisher's name */
+    const char *worker;   /* the publisher's name; engine-zmq: `subject` of its items */
     uint64_t worker_id;   /* foreign: its number, 0 where it has none */
     uint64_t incarnation; /* of the life that is followed */
     uint64_t from;        /* first missing number; 0: everything (a dump) */
@@ -78,13 +92,12 @@ enum advisor_answer_kind {
     ADVISOR_ANSWER_QUERY,    /* wire_dynamo_decode_answer() */
     ADVISOR_ANSWER_DUMP,     /* wire_dynamo_decode_dump() */
     ADVISOR_ANSWER_MESSAGES, /* messages as they would have come, each behind two LE64: sequence,
-                              * size */
+                              * size; from the first number that is still there on */
 };
 
 struct advisor_source_ops {
     const char *name; /* of the kind, as in sources.file */
     enum wire_dialect dialect;
-    enum advisor_answer_kind answer;
     enum kvt_err (*open)(struct advisor_source *source);
     void (*close)(struct advisor_source *source); /* half-open is allowed */
     /** The canonical dialect: one message's bytes as a batch; as wire_event_decode().  NULL: a
@@ -92,10 +105,12 @@ struct advisor_source_ops {
     enum kvt_err (*decode)(const void *bytes, size_t size, struct kvt_event_batch *batch,
                            size_t capacity, uint32_t *unknown, struct kvt_error *err);
     /** Fill a gap.  Called on a courier's thread, also while others are; returns by the deadline.
+     *  `kind` says how the answer is to be read: the same source may answer in several ways.
      *  KVT_OK, KVT_TIMEOUT, KVT_NOTFOUND (no longer there: dump instead), KVT_UNSUPPORTED (there is
      *  nobody to ask), KVT_UNAVAILABLE.  NULL: nobody can ever be asked. */
     enum kvt_err (*ask)(struct advisor_source *source, const struct advisor_ask *ask,
-                        struct kvt_buffer *answer, struct kvt_error *err);
+                        enum advisor_answer_kind *kind, struct kvt_buffer *answer,
+                        struct kvt_error *err);
 };
 
 /* The kinds there are. */
