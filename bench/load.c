@@ -17,8 +17,8 @@
 #include "base/alloc.h"
 #include "base/buffer.h"
 #include "base/clock.h"
-#include "g4/key.h"
 #include "g4/sigv4.h"
+#include "kvtier/key.h"
 
 enum { HEAD_MAX = 8192, STAMP_AT = 8 };
 
@@ -65,9 +65,9 @@ static void
 make_path(const struct load_options *options, unsigned object, char *path, size_t size)
 {
     const struct kvt_block_id block = {.hash = object * UINT64_C(0xd1342543de82ef95) + 7};
-    char key[G4_KEY_MAX] = "";
+    char key[KVT_KEY_MAX] = "";
 
-    if (g4_key_format(key, sizeof(key), G4_KEY_KVBM_B, options->prefix, 0, &block) != KVT_OK)
+    if (kvt_key_format(key, sizeof(key), KVT_KEY_KVBM_B, options->prefix, 0, &block) != KVT_OK)
         key[0] = '\0'; /* the server then refuses the request, which is reported */
     (void)snprintf(path, size, "/%s/%s", options->bucket, key);
 }
@@ -79,7 +79,7 @@ make_head(struct worker *worker, unsigned object)
     const size_t body_size = strcmp(options->method, "PUT") == 0 ? options->body_size : 0;
     char date[G4_SIGV4_DATE_MAX];
     char host[32];
-    char path[G4_KEY_MAX + 64];
+    char path[KVT_KEY_MAX + 64];
     const time_t now = time(NULL);
     struct tm parts;
 

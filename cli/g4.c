@@ -10,7 +10,7 @@
 #include "cli/options.h"
 #include "cli/server.h"
 #include "cli/table.h"
-#include "g4/key.h"
+#include "kvtier/key.h"
 
 enum { PAGE = 1000, PATH_MAX_BYTES = 128 };
 
@@ -29,9 +29,9 @@ static void
 add_hash(struct json_object *line, const char *key)
 {
     char text[KVT_HASH_TEXT_MAX];
-    struct g4_key parts;
+    struct kvt_key parts;
 
-    if (g4_key_parse(key, &parts) != KVT_OK)
+    if (kvt_key_parse(key, &parts) != KVT_OK)
         return;
     kvt_hash_format(parts.hash, text);
     (void)json_object_object_add(line, "hash", json_object_new_string(text));
@@ -107,11 +107,11 @@ print_object(FILE *out, struct json_object *object)
 {
     char size[KVT_SIZE_TEXT_MAX];
     char hash[KVT_HASH_TEXT_MAX];
-    struct g4_key key;
+    struct kvt_key key;
 
     kvt_size_format(cli_json_u64(object, "length"), size);
     (void)fprintf(out, "key          %s\n", cli_json_text(object, "key"));
-    if (g4_key_parse(cli_json_text(object, "key"), &key) == KVT_OK) {
+    if (kvt_key_parse(cli_json_text(object, "key"), &key) == KVT_OK) {
         kvt_hash_format(key.hash, hash);
         (void)fprintf(out, "block        %s at position %" PRIu32 ", shard %" PRIu32 "\n", hash,
                       key.position, key.rank);
@@ -162,7 +162,7 @@ struct verification {
     uint64_t objects;
     uint64_t copies;
     uint64_t bad;
-    char last[G4_KEY_MAX]; /* a key with two copies is listed twice, side by side */
+    char last[KVT_KEY_MAX]; /* a key with two copies is listed twice, side by side */
 };
 
 static bool

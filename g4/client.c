@@ -13,8 +13,8 @@
 #include "g4/batch.h"
 #include "g4/check.h"
 #include "g4/endpoint.h"
-#include "g4/key.h"
 #include "g4/store.h"
+#include "kvtier/key.h"
 
 enum {
     CONNECTIONS_DEFAULT = 8,
@@ -252,7 +252,7 @@ static bool
 keys_valid(const struct g4_client_item *items, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        if (items[i].key[0] == '\0' || strlen(items[i].key) >= G4_KEY_MAX)
+        if (items[i].key[0] == '\0' || strlen(items[i].key) >= KVT_KEY_MAX)
             return false;
     return true;
 }

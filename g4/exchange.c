@@ -359,7 +359,7 @@ prepare(struct g4_exchange *exchange, const struct g4_endpoint *endpoint, uint64
     struct g4_request *request = exchange->request;
     const bool list = request->verb == G4_LIST;
     struct lines lines = {.count = 0};
-    char path[G4_KEY_MAX + 1];
+    char path[KVT_KEY_MAX + 1];
     struct kvt_buffer query;
     enum kvt_err rc;
 

@@ -49,7 +49,7 @@ next_name(DIR *dir)
 
 /* A hashed name says nothing: the key is in the header, or nowhere. */
 static bool
-key_of(int fd, const char *name, char key[G4_KEY_MAX])
+key_of(int fd, const char *name, char key[KVT_KEY_MAX])
 {
     char again[G4_NAME_MAX];
     struct g4_object object;
@@ -100,7 +100,7 @@ look_at(struct g4_folder *folder, struct kvt_buffer *found, int fd, const char *
         const char *prefix, size_t depth)
 {
     const int byte = g4_name_folder_parse(name);
-    char key[G4_KEY_MAX];
+    char key[KVT_KEY_MAX];
 
     if (byte > 0) {
         const char rest[2] = {(char)byte, '\0'};

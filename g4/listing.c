@@ -18,8 +18,8 @@ struct g4_listing {
     XML_Parser parser;
     struct g4_request *request;
     struct g4_listed row;
-    char key[3 * G4_KEY_MAX]; /* of the row, as it came; "" when it is too long for one of ours */
-    struct kvt_buffer keys;   /* of all rows, one after the other */
+    char key[3 * KVT_KEY_MAX]; /* of the row, as it came; "" when it is too long for one of ours */
+    struct kvt_buffer keys;    /* of all rows, one after the other */
     bool url_encoded;
     bool truncated;
     bool in_contents;
@@ -115,7 +115,7 @@ digit_of(char c)
 
 /* Undo encoding-type=url; false when the key does not fit or holds a NUL. */
 static bool
-decode_key(const char *text, char key[G4_KEY_MAX])
+decode_key(const char *text, char key[KVT_KEY_MAX])
 {
     size_t size = 0;
 
@@ -128,7 +128,7 @@ decode_key(const char *text, char key[G4_KEY_MAX])
             c = (char)(digit_of(text[1]) * 16 + digit_of(text[2]));
             text += 2;
         }
-        if (c == '\0' || size + 1 >= G4_KEY_MAX)
+        if (c == '\0' || size + 1 >= KVT_KEY_MAX)
             return false;
         key[size++] = c;
     }
@@ -249,7 +249,7 @@ place_keys(struct g4_listing *listing)
     size_t kept = 0;
 
     for (size_t i = 0; i < request->listed_count; i++) {
-        char key[G4_KEY_MAX];
+        char key[KVT_KEY_MAX];
         bool fits;
 
         if (listing->url_encoded)

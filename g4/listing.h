@@ -6,7 +6,7 @@
  *
  * Ownership: a listing borrows the rows it fills; free the parser in any case.
  * Threads:   none; one owner.
- * Limits:    G4_LIST_KEYS_MAX rows; keys that do not fit G4_KEY_MAX are left out (not ours).
+ * Limits:    G4_LIST_KEYS_MAX rows; keys that do not fit KVT_KEY_MAX are left out (not ours).
  */
 #ifndef G4_LISTING_H
 #define G4_LISTING_H

@@ -82,7 +82,7 @@ g4_name_format(const char *key, char out[G4_NAME_MAX])
 }
 
 bool
-g4_name_parse(const char *name, char key[G4_KEY_MAX])
+g4_name_parse(const char *name, char key[KVT_KEY_MAX])
 {
     const char *at = name + 1;
     size_t size = 0;
@@ -95,7 +95,7 @@ g4_name_parse(const char *name, char key[G4_KEY_MAX])
     while (*at != '\0') {
         const int byte = take_byte(&at);
 
-        if (byte < 0 || size + 1 >= G4_KEY_MAX) {
+        if (byte < 0 || size + 1 >= KVT_KEY_MAX) {
             key[0] = '\0';
             return false;
         }

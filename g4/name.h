@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "g4/key.h"
+#include "kvtier/key.h"
 
 #define G4_NAME_MAX  256
 #define G4_DEPTH_MAX 256                    /* folders below each other */
@@ -25,7 +25,7 @@
 void g4_name_format(const char *key, char out[G4_NAME_MAX]);
 
 /** Back again; false for a name this module does not make.  A hashed name gives an empty key. */
-bool g4_name_parse(const char *name, char key[G4_KEY_MAX]);
+bool g4_name_parse(const char *name, char key[KVT_KEY_MAX]);
 
 /** The byte of a folder's name ("+k", "+%2F"), or -1. */
 int g4_name_folder_parse(const char *name);

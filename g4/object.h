@@ -28,7 +28,7 @@
 #define G4_OBJECT_BODY_AT     4096
 
 struct g4_object {
-    char key[G4_KEY_MAX];
+    char key[KVT_KEY_MAX];
     char etag[G4_ETAG_MAX];
     struct g4_meta meta; /* `length` is always the body's */
     uint32_t body_crc32c;

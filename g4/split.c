@@ -33,9 +33,9 @@ sync_folder(int fd, struct kvt_error *err)
 
 /* The whole key of an entry. */
 static void
-key_of(const char *prefix, size_t depth, const struct g4_folder_entry *entry, char key[G4_KEY_MAX])
+key_of(const char *prefix, size_t depth, const struct g4_folder_entry *entry, char key[KVT_KEY_MAX])
 {
-    (void)snprintf(key, G4_KEY_MAX, "%.*s%s", (int)depth, prefix, entry->rest);
+    (void)snprintf(key, KVT_KEY_MAX, "%.*s%s", (int)depth, prefix, entry->rest);
 }
 
 enum kvt_err
@@ -48,7 +48,7 @@ g4_split_tidy(struct g4_tree *tree, int fd, const struct g4_folder *folder, cons
     *moved = 0;
     for (size_t i = 0; i < folder->count && rc == KVT_OK; i++) {
         const struct g4_folder_entry *entry = &folder->entries[i];
-        char key[G4_KEY_MAX];
+        char key[KVT_KEY_MAX];
         size_t deepest;
         int to;
 
@@ -78,7 +78,7 @@ move_group(struct g4_tree *tree, int fd, const struct g4_folder_entry *entries, 
     const char *first = entries[0].rest;
     const char *last = entries[count - 1].rest;
     enum kvt_err rc = KVT_OK;
-    char key[G4_KEY_MAX];
+    char key[KVT_KEY_MAX];
     size_t shared = 0;
     int to;
 
@@ -177,7 +177,7 @@ finish_split(struct g4_tree *tree)
     struct g4_tree_usage *usage = g4_tree_usage(tree);
     const int lock = g4_tree_lock(tree, true);
     struct kvt_error err = {.sys = 0};
-    char prefix[G4_KEY_MAX];
+    char prefix[KVT_KEY_MAX];
     int fd;
 
     if (lock < 0)

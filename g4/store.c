@@ -61,7 +61,7 @@ condition_valid(const struct g4_request *request)
 static bool
 request_valid(const struct g4_request *request)
 {
-    if (request->done == NULL || request->key == NULL || strlen(request->key) >= G4_KEY_MAX ||
+    if (request->done == NULL || request->key == NULL || strlen(request->key) >= KVT_KEY_MAX ||
         !condition_valid(request))
         return false;
     switch (request->verb) {

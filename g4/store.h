@@ -20,9 +20,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "g4/key.h"
 #include "kvtier/block.h"
 #include "kvtier/error.h"
+#include "kvtier/key.h"
 
 #define G4_ETAG_MAX      80
 #define G4_TOKEN_MAX     1024
@@ -47,7 +47,7 @@ struct g4_meta {
 };
 
 struct g4_listed {
-    char key[G4_KEY_MAX];
+    char key[KVT_KEY_MAX];
     uint64_t size;
     uint64_t modified_ms; /* Unix */
     char etag[G4_ETAG_MAX];

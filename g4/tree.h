@@ -30,8 +30,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "g4/key.h"
 #include "kvtier/error.h"
+#include "kvtier/key.h"
 
 #define G4_TREE_SPLIT_AT    2048
 #define G4_TREE_ENTRIES_MAX 3840 /* below 4,096 by more than what comes in between two counts */
@@ -43,7 +43,7 @@ struct g4_tree_usage {
     _Atomic uint64_t bytes; /* of bodies */
     _Atomic uint64_t objects;
     _Atomic uint32_t splitting;
-    char split_prefix[G4_KEY_MAX];
+    char split_prefix[KVT_KEY_MAX];
 };
 
 /** Opens (and makes) the folders.  `alone` tells that nobody else has it open: the caller must then

@@ -66,7 +66,7 @@ list_file(struct page *page, int fd, const char *name, const char *key)
 
 /* The folder for the first `depth` bytes of `key`, whose buffer is used for what is below. */
 static enum kvt_err
-list_folder(struct page *page, char key[G4_KEY_MAX], size_t depth)
+list_folder(struct page *page, char key[KVT_KEY_MAX], size_t depth)
 {
     struct kvt_error *err = &page->request->error;
     struct g4_folder folder;
@@ -80,7 +80,7 @@ list_folder(struct page *page, char key[G4_KEY_MAX], size_t depth)
     for (size_t i = 0; rc == KVT_OK && i < folder.count && !page->more; i++) {
         const struct g4_folder_entry *entry = &folder.entries[i];
 
-        (void)snprintf(key + depth, G4_KEY_MAX - depth, "%s", entry->rest);
+        (void)snprintf(key + depth, KVT_KEY_MAX - depth, "%s", entry->rest);
         if (!entry->branch)
             list_file(page, fd, entry->name, key);
         else if (depth < G4_DEPTH_MAX && branch_wanted(page, key, depth + 1))
@@ -99,7 +99,7 @@ g4_walk_list(struct g4_tree *tree, struct g4_request *request)
                         .request = request,
                         .prefix = request->key,
                         .prefix_size = strlen(request->key)};
-    char key[G4_KEY_MAX] = "";
+    char key[KVT_KEY_MAX] = "";
     enum kvt_err rc;
     int lock;
 
@@ -113,7 +113,7 @@ g4_walk_list(struct g4_tree *tree, struct g4_request *request)
     if (rc != KVT_OK)
         request->listed_count = 0;
     else if (page.more)
-        memcpy(request->token, request->listed[G4_LIST_KEYS_MAX - 1].key, G4_KEY_MAX);
+        memcpy(request->token, request->listed[G4_LIST_KEYS_MAX - 1].key, KVT_KEY_MAX);
     return rc;
 }
 
@@ -152,11 +152,11 @@ count_file(struct g4_tree *tree, int fd, const char *name)
     atomic_fetch_add(&g4_tree_usage(tree)->objects, 1);
 }
 
-static enum kvt_err recover_folder(struct g4_tree *tree, char key[G4_KEY_MAX], size_t depth,
+static enum kvt_err recover_folder(struct g4_tree *tree, char key[KVT_KEY_MAX], size_t depth,
                                    struct kvt_error *err);
 
 static enum kvt_err
-recover_entries(struct g4_tree *tree, int fd, char key[G4_KEY_MAX], size_t depth,
+recover_entries(struct g4_tree *tree, int fd, char key[KVT_KEY_MAX], size_t depth,
                 const struct g4_folder *folder, struct kvt_error *err)
 {
     enum kvt_err rc = KVT_OK;
@@ -178,7 +178,7 @@ recover_entries(struct g4_tree *tree, int fd, char key[G4_KEY_MAX], size_t depth
 }
 
 static enum kvt_err
-recover_folder(struct g4_tree *tree, char key[G4_KEY_MAX], size_t depth, struct kvt_error *err)
+recover_folder(struct g4_tree *tree, char key[KVT_KEY_MAX], size_t depth, struct kvt_error *err)
 {
     struct g4_folder folder;
     enum kvt_err rc;
@@ -205,7 +205,7 @@ recover_folder(struct g4_tree *tree, char key[G4_KEY_MAX], size_t depth, struct 
 enum kvt_err
 g4_walk_recover(struct g4_tree *tree, struct kvt_error *err)
 {
-    char key[G4_KEY_MAX] = "";
+    char key[KVT_KEY_MAX] = "";
     enum kvt_err rc;
     int lock;
 

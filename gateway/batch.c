@@ -57,7 +57,7 @@ take_key(struct reader *reader, size_t size, char **names, const char **key)
     memcpy(*names, bytes, size);
     (*names)[size] = '\0';
     *names += size + 1;
-    return size > 0 && size < G4_KEY_MAX && memchr(bytes, '\0', size) == NULL;
+    return size > 0 && size < KVT_KEY_MAX && memchr(bytes, '\0', size) == NULL;
 }
 
 static enum kvt_err

@@ -23,9 +23,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "g4/key.h"
 #include "gateway/record.h"
 #include "kvtier/error.h"
+#include "kvtier/key.h"
 #include "kvtier/order.h"
 
 #define GATEWAY_STREAMS_MAX     32
@@ -40,7 +40,7 @@ struct gateway_catalog_options {
     uint64_t bytes_max;
     uint64_t hot_capacity;  /* 0: no hot tier */
     uint64_t cold_capacity; /* 0: no cap */
-    enum g4_key_revision revision;
+    enum kvt_key_revision revision;
     uint64_t keep;    /* 0 = GATEWAY_CATALOG_KEEP */
     uint64_t backlog; /* 0 = GATEWAY_CATALOG_BACKLOG */
 };
@@ -78,15 +78,15 @@ KVT_NODISCARD enum kvt_err gateway_catalog_get(struct gateway_catalog *catalog, 
                                                struct gateway_record *record);
 
 struct gateway_row {
-    char key[G4_KEY_MAX];
+    char key[KVT_KEY_MAX];
     struct gateway_record record;
 };
 
 struct gateway_scan {
-    char after[G4_KEY_MAX]; /* in: start behind this key ("" = first); out: the last key visited */
-    const char *prefix;     /* NULL: all keys */
-    bool pending;           /* only rows that are not STORED */
-    unsigned tiers;         /* only rows with one of these tiers; 0 = all */
+    char after[KVT_KEY_MAX]; /* in: start behind this key ("" = first); out: the last key visited */
+    const char *prefix;      /* NULL: all keys */
+    bool pending;            /* only rows that are not STORED */
+    unsigned tiers;          /* only rows with one of these tiers; 0 = all */
     struct gateway_row *rows;
     size_t capacity;
     size_t count; /* out */

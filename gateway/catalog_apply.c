@@ -107,7 +107,7 @@ stream_of(struct gateway_catalog *catalog, MDB_txn *txn, const char *namespace_,
 /* The identity an event carries is what the key says.  Where the revision shortens the parent, the
  * whole one is not known here: 0, and the advisor keeps what a worker told it. */
 static void
-event_of(const struct gateway_catalog *catalog, const struct g4_key *key,
+event_of(const struct gateway_catalog *catalog, const struct kvt_key *key,
          const struct gateway_record *record, struct gateway_event *event)
 {
     *event = (struct gateway_event){0};
@@ -115,7 +115,7 @@ event_of(const struct gateway_catalog *catalog, const struct g4_key *key,
     event->event.sequence_hash = key->hash;
     /* The chain above a block is not known to a gateway; right for positions below the depth. */
     event->event.prefix_hash = key->hash;
-    event->event.parent = catalog->options.revision == G4_KEY_KVBM_C ? key->parent_fragment : 0;
+    event->event.parent = catalog->options.revision == KVT_KEY_KVBM_C ? key->parent_fragment : 0;
     event->event.position = key->position;
     event->event.ranks = key->rank < KVT_RANKS_MAX ? UINT32_C(1) << key->rank : 0;
     event->event.block_size = record->length;
@@ -128,11 +128,11 @@ append_events(struct gateway_catalog *catalog, MDB_txn *txn, const char *text,
     const unsigned before = old == NULL || old->opaque ? 0 : gateway_record_visible(old);
     const unsigned after = new == NULL || new->opaque ? 0 : gateway_record_visible(new);
     struct gateway_event event;
-    struct g4_key key;
+    struct kvt_key key;
     uint32_t stream;
     int rc;
 
-    if (before == after || g4_key_parse(text, &key) != KVT_OK)
+    if (before == after || kvt_key_parse(text, &key) != KVT_OK)
         return 0;
     rc = stream_of(catalog, txn, key.namespace_, &stream);
     if (rc != 0)
@@ -172,10 +172,10 @@ count_row(struct gateway_counters *counters, const struct gateway_record *record
 static bool
 has_stream(const struct gateway_catalog *catalog, const char *text)
 {
-    struct g4_key key;
+    struct kvt_key key;
     uint32_t stream;
 
-    return g4_key_parse(text, &key) != KVT_OK || known_stream(catalog, key.namespace_, &stream) ||
+    return kvt_key_parse(text, &key) != KVT_OK || known_stream(catalog, key.namespace_, &stream) ||
            stream < GATEWAY_STREAMS_MAX;
 }
 
@@ -241,7 +241,7 @@ gateway_catalog_apply(struct gateway_catalog *catalog, MDB_txn *txn, struct gate
     int rc;
 
     change->status = KVT_OK;
-    if (change->key[0] == '\0' || strlen(change->key) >= G4_KEY_MAX) {
+    if (change->key[0] == '\0' || strlen(change->key) >= KVT_KEY_MAX) {
         change->status = KVT_INVALID;
         return 0;
     }

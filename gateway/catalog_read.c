@@ -25,7 +25,7 @@ gateway_catalog_get(struct gateway_catalog *catalog, const char *key, struct gat
     int rc;
 
     *record = (struct gateway_record){0};
-    if (name.mv_size == 0 || name.mv_size >= G4_KEY_MAX)
+    if (name.mv_size == 0 || name.mv_size >= KVT_KEY_MAX)
         return KVT_NOTFOUND;
     if (mdb_txn_begin(catalog->env, NULL, MDB_RDONLY, &txn) != 0)
         return KVT_IO;

@@ -44,7 +44,7 @@ struct cursor {
     uint64_t number;
     uint32_t stream;
     uint64_t seq; /* of the dump's start */
-    char after[G4_KEY_MAX];
+    char after[KVT_KEY_MAX];
 };
 
 /* One stream as its publisher. */
@@ -193,9 +193,9 @@ wire_rows(struct gateway_events *events, const struct gateway_scan *scan, const 
     for (size_t i = 0; i < scan->count; i++) {
         const struct gateway_row *row = &scan->rows[i];
         const unsigned visible = row->record.opaque ? 0 : gateway_record_visible(&row->record);
-        struct g4_key key;
+        struct kvt_key key;
 
-        if (visible == 0 || g4_key_parse(row->key, &key) != KVT_OK ||
+        if (visible == 0 || kvt_key_parse(row->key, &key) != KVT_OK ||
             strcmp(key.namespace_, namespace_) != 0)
             continue;
         for (unsigned tier = 0; tier < GATEWAY_TIERS; tier++) {
@@ -206,7 +206,7 @@ wire_rows(struct gateway_events *events, const struct gateway_scan *scan, const 
                 .location = (uint16_t)tier,
                 .sequence_hash = key.hash,
                 .prefix_hash = key.hash,
-                .parent = events->vault->revision == G4_KEY_KVBM_C ? key.parent_fragment : 0,
+                .parent = events->vault->revision == KVT_KEY_KVBM_C ? key.parent_fragment : 0,
                 .position = key.position,
                 .ranks = key.rank < KVT_RANKS_MAX ? UINT32_C(1) << key.rank : 0,
                 .block_size = row->record.length,

@@ -110,7 +110,7 @@ gateway_get_find(struct gateway_vault *vault, struct gateway_item *items, size_t
 static void
 count_hit(struct gateway_vault *vault, const struct gateway_item *item)
 {
-    struct g4_key key;
+    struct kvt_key key;
 
     gateway_stats_add(vault->stats,
                       item->tier == 0 ? GATEWAY_STAT_HITS_HOT : GATEWAY_STAT_HITS_COLD, 1);

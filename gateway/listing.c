@@ -9,7 +9,7 @@
 #include "base/buffer.h"
 #include "base/parse.h"
 
-enum { ROWS_MAX = 1000, HEX_MAX = 2 * (G4_TOKEN_MAX + G4_KEY_MAX) + 1 };
+enum { ROWS_MAX = 1000, HEX_MAX = 2 * (G4_TOKEN_MAX + KVT_KEY_MAX) + 1 };
 
 static const char *const known_arguments[] = {
     "list-type",   "prefix",      "delimiter",          "max-keys", "encoding-type",
@@ -20,13 +20,13 @@ struct listing {
     struct gateway_s3 *s3;
     bool v2;
     bool encode; /* encoding-type=url */
-    char prefix[G4_KEY_MAX];
-    char delimiter[G4_KEY_MAX];
-    char after[G4_KEY_MAX];        /* keys up to here are done with */
-    char start[G4_KEY_MAX];        /* start-after or marker, as asked */
+    char prefix[KVT_KEY_MAX];
+    char delimiter[KVT_KEY_MAX];
+    char after[KVT_KEY_MAX];       /* keys up to here are done with */
+    char start[KVT_KEY_MAX];       /* start-after or marker, as asked */
     char token[G4_TOKEN_MAX];      /* of the store's page to read next */
     char page_token[G4_TOKEN_MAX]; /* of the page `after` lies in */
-    char fold[G4_KEY_MAX];         /* the common prefix given last */
+    char fold[KVT_KEY_MAX];        /* the common prefix given last */
     size_t max_keys;
     size_t given;
     bool truncated;
@@ -153,14 +153,14 @@ read_arguments(struct listing *listing, const struct gateway_request *request)
 
 /* The common prefix this key folds into, or false. */
 static bool
-fold_of(const struct listing *listing, const char *key, char fold[G4_KEY_MAX])
+fold_of(const struct listing *listing, const char *key, char fold[KVT_KEY_MAX])
 {
     const char *rest = key + strlen(listing->prefix);
     const char *cut = listing->delimiter[0] == '\0' ? NULL : strstr(rest, listing->delimiter);
 
     if (cut == NULL)
         return false;
-    (void)snprintf(fold, G4_KEY_MAX, "%.*s",
+    (void)snprintf(fold, KVT_KEY_MAX, "%.*s",
                    (int)(cut - key + (ptrdiff_t)strlen(listing->delimiter)), key);
     return true;
 }
@@ -186,7 +186,7 @@ give_object(struct listing *listing, const struct g4_listed *object)
 static bool
 give(struct listing *listing, const struct g4_listed *object)
 {
-    char fold[G4_KEY_MAX];
+    char fold[KVT_KEY_MAX];
     bool folds;
 
     if (strcmp(object->key, listing->after) <= 0 || !gateway_vault_key_ok(object->key))

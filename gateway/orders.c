@@ -47,16 +47,17 @@ struct gateway_orders {
  * it. KVT_NOTFOUND: no such row. */
 static enum kvt_err
 find_key(struct gateway_vault *vault, const char *namespace_, const struct kvt_block_id *block,
-         uint32_t rank, char out[G4_KEY_MAX])
+         uint32_t rank, char out[KVT_KEY_MAX])
 {
     struct gateway_row rows[MATCHES_MAX];
     struct gateway_scan scan = {.rows = rows, .capacity = MATCHES_MAX};
-    const uint64_t parent = g4_key_parent_fragment(vault->revision, block->position, block->parent);
-    char prefix[G4_KEY_MAX];
+    const uint64_t parent =
+        kvt_key_parent_fragment(vault->revision, block->position, block->parent);
+    char prefix[KVT_KEY_MAX];
     char *colon;
     enum kvt_err rc;
 
-    rc = g4_key_format(prefix, sizeof(prefix), vault->revision, namespace_, rank, block);
+    rc = kvt_key_format(prefix, sizeof(prefix), vault->revision, namespace_, rank, block);
     if (rc != KVT_OK)
         return rc;
     colon = strrchr(prefix, ':');
@@ -67,15 +68,15 @@ find_key(struct gateway_vault *vault, const char *namespace_, const struct kvt_b
     if (rc != KVT_OK)
         return rc;
     for (size_t i = 0; i < scan.count; i++) {
-        struct g4_key key;
+        struct kvt_key key;
 
-        if (g4_key_parse(rows[i].key, &key) != KVT_OK || key.position != block->position)
+        if (kvt_key_parse(rows[i].key, &key) != KVT_OK || key.position != block->position)
             continue;
         if (block->position == 0 && strcmp(rows[i].key, prefix) != 0)
             continue;
         if (block->position > 0 && block->parent != 0 && key.parent_fragment != parent)
             continue;
-        memcpy(out, rows[i].key, G4_KEY_MAX);
+        memcpy(out, rows[i].key, KVT_KEY_MAX);
         return KVT_OK;
     }
     return KVT_NOTFOUND;
@@ -135,7 +136,7 @@ execute_item(struct execution *execution, const struct kvt_order_item *item)
     enum kvt_err worst = KVT_OK;
 
     for (uint32_t rank = 0; rank < KVT_RANKS_MAX; rank++) {
-        char key[G4_KEY_MAX];
+        char key[KVT_KEY_MAX];
         enum kvt_err rc;
 
         if ((item->ranks & (UINT32_C(1) << rank)) == 0)
@@ -162,7 +163,7 @@ static enum kvt_err
 mark_all(struct execution *execution)
 {
     const struct kvt_order *order = execution->order;
-    char(*keys)[G4_KEY_MAX] = kvt_calloc(KEYS_MAX, G4_KEY_MAX);
+    char(*keys)[KVT_KEY_MAX] = kvt_calloc(KEYS_MAX, KVT_KEY_MAX);
     const char **names = kvt_calloc(KEYS_MAX, sizeof(*names));
     enum kvt_err rc = keys == NULL || names == NULL ? KVT_NOMEM : KVT_OK;
     size_t count = 0;

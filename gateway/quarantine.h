@@ -16,8 +16,8 @@
 #include <stdint.h>
 
 #include "base/buffer.h"
-#include "g4/key.h"
 #include "kvtier/error.h"
+#include "kvtier/key.h"
 
 #define GATEWAY_QUARANTINE_BYTES       (UINT64_C(1) << 30)
 #define GATEWAY_QUARANTINE_ENTRIES_MAX 2000

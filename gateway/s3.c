@@ -310,7 +310,7 @@ write_object(struct gateway_s3 *s3, struct gateway_request *request)
     char etag[G4_ETAG_MAX];
 
     gateway_stats_add(s3->vault->stats, GATEWAY_STAT_PUT, 1);
-    if (strlen(item.key) >= G4_KEY_MAX) {
+    if (strlen(item.key) >= KVT_KEY_MAX) {
         (void)gateway_request_fail(request, GATEWAY_FAULT_KEY_TOO_LONG);
         return;
     }

@@ -152,7 +152,7 @@ load_vault(struct gateway_settings *settings, const struct kvt_config *config,
     vault->object_max = settings->batch_max;
     vault->quarantine_max = (size_t)kvt_config_u64(config, GATEWAY_SETTING_QUARANTINE_MAX);
     vault->io_threads = settings->io_threads;
-    vault->revision = (enum g4_key_revision)kvt_config_enum(config, GATEWAY_SETTING_KEY_REVISION);
+    vault->revision = (enum kvt_key_revision)kvt_config_enum(config, GATEWAY_SETTING_KEY_REVISION);
     return KVT_OK;
 }
 

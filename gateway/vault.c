@@ -178,11 +178,11 @@ gateway_vault_release(struct gateway_vault *vault, struct g4_request *request)
 }
 
 bool
-gateway_vault_is_block(const char *key, struct g4_key *parsed)
+gateway_vault_is_block(const char *key, struct kvt_key *parsed)
 {
-    struct g4_key local;
+    struct kvt_key local;
 
-    return g4_key_parse(key, parsed == NULL ? &local : parsed) == KVT_OK;
+    return kvt_key_parse(key, parsed == NULL ? &local : parsed) == KVT_OK;
 }
 
 bool
@@ -190,7 +190,7 @@ gateway_vault_key_ok(const char *key)
 {
     const size_t size = strlen(key);
 
-    if (size == 0 || size >= G4_KEY_MAX || strncmp(key, ".kvtier-", 8) == 0)
+    if (size == 0 || size >= KVT_KEY_MAX || strncmp(key, ".kvtier-", 8) == 0)
         return false;
     for (const char *at = key; *at != '\0'; at++)
         if ((unsigned char)*at < 0x20 || (unsigned char)*at == 0x7f)

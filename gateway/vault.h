@@ -16,7 +16,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "g4/key.h"
 #include "g4/store.h"
 #include "gateway/access.h"
 #include "gateway/budget.h"
@@ -26,6 +25,7 @@
 #include "gateway/quarantine.h"
 #include "gateway/stats.h"
 #include "kvtier/error.h"
+#include "kvtier/key.h"
 
 #define GATEWAY_BATCH_KEYS_MAX 4096
 
@@ -33,7 +33,7 @@ struct gateway_vault {
     char name[KVT_NAME_MAX];
     char hot_holder[KVT_NAME_MAX];
     char cold_holder[KVT_NAME_MAX];
-    enum g4_key_revision revision;
+    enum kvt_key_revision revision;
     uint64_t hot_capacity;
     uint64_t cold_capacity;
     uint64_t object_max; /* largest body taken or read */
@@ -60,7 +60,7 @@ struct gateway_vault_options {
     uint64_t object_max;
     size_t quarantine_max;
     unsigned io_threads; /* of the hot volume */
-    enum g4_key_revision revision;
+    enum kvt_key_revision revision;
     struct gateway_cold_options cold;
     struct g4_store *cold_store; /* tests: used instead of `cold`, and taken over on success */
     struct gateway_stats *stats;
@@ -86,7 +86,7 @@ KVT_NODISCARD enum kvt_err gateway_vault_read(struct gateway_vault *vault, struc
 void gateway_vault_release(struct gateway_vault *vault, struct g4_request *request);
 
 /** Is this a block's key?  `parsed` may be NULL. */
-bool gateway_vault_is_block(const char *key, struct g4_key *parsed);
+bool gateway_vault_is_block(const char *key, struct kvt_key *parsed);
 
 /** May clients use this key?  Not "", too long, ours for probes, or with control bytes. */
 bool gateway_vault_key_ok(const char *key);

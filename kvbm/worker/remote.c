@@ -13,7 +13,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "g4/client.h"
-#include "g4/key.h"
+#include "kvtier/key.h"
 
 enum {
     PROBE_EVERY = 1000, /* ms between questions to a gateway that was away */
@@ -37,7 +37,7 @@ struct kvbm_remote {
 
 /* One call's keys and items; too large for a stack that holds several of them. */
 struct batch {
-    char keys[KVBM_REMOTE_BATCH][G4_KEY_MAX];
+    char keys[KVBM_REMOTE_BATCH][KVT_KEY_MAX];
     struct g4_client_item items[KVBM_REMOTE_BATCH];
     size_t owner[KVBM_REMOTE_BATCH];
 };
@@ -170,8 +170,8 @@ add_key(struct kvbm_remote *remote, struct batch *batch, size_t at, const struct
 {
     struct g4_client_item *item = &batch->items[at];
 
-    if (g4_key_format(batch->keys[at], G4_KEY_MAX, remote->settings->revision,
-                      remote->settings->namespace_, 0, id) != KVT_OK)
+    if (kvt_key_format(batch->keys[at], KVT_KEY_MAX, remote->settings->revision,
+                       remote->settings->namespace_, 0, id) != KVT_OK)
         return false;
     *item = (struct g4_client_item){.key = batch->keys[at], .status = KVT_UNAVAILABLE};
     return true;

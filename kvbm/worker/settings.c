@@ -164,7 +164,7 @@ load_gateway(struct kvbm_settings *settings, const struct kvt_config *config, st
     settings->endpoint = kvt_config_string(config, ROW(GATEWAY_ENDPOINT));
     settings->bucket = kvt_config_string(config, ROW(BUCKET));
     settings->retry_ms = kvt_config_u64(config, ROW(GATEWAY_RETRY));
-    settings->revision = (enum g4_key_revision)kvt_config_enum(config, ROW(KEY_REVISION));
+    settings->revision = (enum kvt_key_revision)kvt_config_enum(config, ROW(KEY_REVISION));
     if (settings->endpoint[0] == '\0')
         return KVT_OK;
     if (kvt_config_is_set(config, ROW(GATEWAY_CREDENTIALS_FILE))) {

@@ -14,10 +14,10 @@
 #include <stdint.h>
 
 #include "base/config.h"
-#include "g4/key.h"
 #include "kvbm/layout.h"
 #include "kvtier/block.h"
 #include "kvtier/error.h"
+#include "kvtier/key.h"
 #include "kvtier/publisher.h"
 #include "wire/bus.h"
 
@@ -68,7 +68,7 @@ struct kvbm_settings {
     char access_key[KVBM_SETTINGS_SECRET_MAX];
     char secret_key[KVBM_SETTINGS_SECRET_MAX];
     uint64_t retry_ms;
-    enum g4_key_revision revision;
+    enum kvt_key_revision revision;
 
     bool stay;
     const char *report;

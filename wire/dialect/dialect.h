@@ -77,7 +77,8 @@ enum wire_dynamo_answer {
  * (KVT_RANGE: the buffer's limit). */
 KVT_NODISCARD enum kvt_err wire_dynamo_encode_query(uint64_t worker, uint32_t dp_rank,
                                                     uint64_t from, struct kvt_buffer *out);
-/** The body of an answer, msgpack or JSON.  `newest` is the last event id it speaks for, where it says. */
+/** The body of an answer, msgpack or JSON.  `newest` is the last event id it speaks for, where it
+ * says. */
 KVT_NODISCARD enum kvt_err wire_dynamo_decode_answer(const void *bytes, size_t size,
                                                      enum wire_dynamo_answer *what,
                                                      uint64_t *newest, struct wire_raw_batch *batch,

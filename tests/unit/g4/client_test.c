@@ -532,10 +532,10 @@ static void
 keys_that_are_none_are_refused(void **state)
 {
     struct fixture *f = *state;
-    char key[G4_KEY_MAX + 1];
+    char key[KVT_KEY_MAX + 1];
 
     memset(key, 'k', sizeof(key));
-    key[G4_KEY_MAX] = '\0';
+    key[KVT_KEY_MAX] = '\0';
     make_items(f, 2, false);
     f->items[1].key = key;
     assert_int_equal(g4_client_has(f->client, f->items, 2, NULL), KVT_INVALID);

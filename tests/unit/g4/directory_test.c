@@ -175,13 +175,13 @@ unfit_requests_are_refused(void **state)
 {
     struct fixture *f = *state;
     struct g4_request request = {.verb = G4_GET};
-    char key[2 * G4_KEY_MAX];
+    char key[2 * KVT_KEY_MAX];
 
     assert_int_equal(g4_store_perform(f->store, &request), KVT_INVALID);
     request.key = "";
     assert_int_equal(g4_store_perform(f->store, &request), KVT_INVALID);
     memset(key, 'k', sizeof(key));
-    key[G4_KEY_MAX] = '\0';
+    key[KVT_KEY_MAX] = '\0';
     request.key = key;
     assert_int_equal(g4_store_perform(f->store, &request), KVT_INVALID);
     request.key = KEY;
@@ -226,7 +226,7 @@ any_key_is_a_key(void **state)
     struct g4_listed *rows = kvt_calloc(G4_LIST_KEYS_MAX, sizeof(*rows));
     const size_t count = sizeof(odd_keys) / sizeof(odd_keys[0]);
     char token[G4_TOKEN_MAX] = "";
-    char longest[G4_KEY_MAX];
+    char longest[KVT_KEY_MAX];
     size_t listed;
 
     memset(longest, 0xff, sizeof(longest));

@@ -69,9 +69,9 @@ make_keys(struct fixture *f, uint64_t *random)
                                            .parent = kvt_random_next(random),
                                            .position = (uint32_t)kvt_random_below(random, 300)};
 
-        assert_int_equal(g4_key_format(f->keys[i], sizeof(f->keys[i]), G4_KEY_KVBM_B,
-                                       i % 9 == 0 ? "kvtier-demo/model-b" : "kvtier-demo/model-a",
-                                       (uint32_t)i % 2, &block),
+        assert_int_equal(kvt_key_format(f->keys[i], sizeof(f->keys[i]), KVT_KEY_KVBM_B,
+                                        i % 9 == 0 ? "kvtier-demo/model-b" : "kvtier-demo/model-a",
+                                        (uint32_t)i % 2, &block),
                          KVT_OK);
     }
     qsort(f->keys, KEYS, sizeof(*f->keys), compare_keys);
@@ -286,7 +286,7 @@ keys_that_cannot_be_told_apart_fill_their_folder(void **state)
 {
     struct fixture *f = *state;
     char objects[PATH_SIZE];
-    char key[G4_KEY_MAX];
+    char key[KVT_KEY_MAX];
     size_t folders = 0;
     int stored = 0;
     enum kvt_err rc = KVT_OK;

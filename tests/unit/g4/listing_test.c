@@ -108,7 +108,7 @@ keys_that_cannot_be_ours_are_left_out(void **state)
     assert_int_equal(parse(page, text, 100), KVT_OK);
     assert_int_equal(page->request.listed_count, 1);
     assert_string_equal(page->request.listed[0].key, "ours");
-    key[G4_KEY_MAX] = '\0';
+    key[KVT_KEY_MAX] = '\0';
     (void)snprintf(text, sizeof(text), HEAD "<Contents><Key>%s</Key></Contents></ListBucketResult>",
                    key);
     assert_int_equal(parse(page, text, 100), KVT_OK);

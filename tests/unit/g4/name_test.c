@@ -28,13 +28,13 @@ names_are_readable_and_safe(void **state)
 static void
 long_keys_are_hashed(void **state)
 {
-    char key[G4_KEY_MAX];
+    char key[KVT_KEY_MAX];
     char name[G4_NAME_MAX];
-    char back[G4_KEY_MAX];
+    char back[KVT_KEY_MAX];
 
     (void)state;
     memset(key, 'k', sizeof(key));
-    key[G4_KEY_MAX - 1] = '\0';
+    key[KVT_KEY_MAX - 1] = '\0';
     g4_name_format(key, name);
     assert_int_equal(name[0], '#');
     assert_int_equal(strlen(name), 65);
@@ -48,7 +48,7 @@ other_names_are_refused(void **state)
     static const char *const names[] = {"",      "=",     "a",      "=a/b",  "=a%2f", "=a%41",
                                         "=a%00", "=a%2",  "=a b",   "#12",   "+a",    ".x",
                                         "=%",    "new-1", "=a\xff", "=a%ZZ", "%3Da",  "usage"};
-    char key[G4_KEY_MAX];
+    char key[KVT_KEY_MAX];
 
     (void)state;
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
@@ -87,9 +87,9 @@ random_keys_come_back(void **state)
     (void)state;
     for (int round = 0; round < ROUNDS; round++) {
         const size_t size = 1 + (size_t)kvt_random_below(&random, 120);
-        char key[G4_KEY_MAX];
+        char key[KVT_KEY_MAX];
         char name[G4_NAME_MAX];
-        char back[G4_KEY_MAX];
+        char back[KVT_KEY_MAX];
 
         for (size_t i = 0; i < size; i++)
             key[i] = (char)(1 + kvt_random_below(&random, 255));

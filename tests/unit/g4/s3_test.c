@@ -63,9 +63,9 @@ tear_down(void **state)
 }
 
 static const char *
-key_of(const struct fixture *f, const char *name, char key[G4_KEY_MAX])
+key_of(const struct fixture *f, const char *name, char key[KVT_KEY_MAX])
 {
-    (void)snprintf(key, G4_KEY_MAX, "%s%s", f->prefix, name);
+    (void)snprintf(key, KVT_KEY_MAX, "%s%s", f->prefix, name);
     return key;
 }
 
@@ -75,7 +75,7 @@ what_is_put_comes_back(void **state)
     struct fixture *f = *state;
     const uint64_t now_ms = kvt_clock_unix_ms();
     char etag[G4_ETAG_MAX];
-    char key[G4_KEY_MAX];
+    char key[KVT_KEY_MAX];
     char body[BODY];
 
     fill(body, sizeof(body), 1);
@@ -108,7 +108,7 @@ empty_bodies_and_foreign_objects_are_told(void **state)
 {
     struct fixture *f = *state;
     struct g4_request request = {.verb = G4_GET, .buffer_capacity = 100};
-    char key[G4_KEY_MAX];
+    char key[KVT_KEY_MAX];
 
     request.key = key_of(f, "empty", key);
     assert_int_equal(put(f->store, key, "", 0, NULL), KVT_OK);
@@ -132,7 +132,7 @@ conditions_hold(void **state)
     struct fixture *f = *state;
     char stale[G4_ETAG_MAX];
     char etag[G4_ETAG_MAX];
-    char key[G4_KEY_MAX];
+    char key[KVT_KEY_MAX];
 
     (void)key_of(f, "conditions", key);
     assert_int_equal(put_absent(f->store, key, "one", 3, etag), KVT_OK);
@@ -151,7 +151,7 @@ get_keeps_to_its_room(void **state)
 {
     struct fixture *f = *state;
     struct g4_request request = {.verb = G4_GET, .buffer_capacity = BODY - 1};
-    char key[G4_KEY_MAX];
+    char key[KVT_KEY_MAX];
     char body[BODY];
 
     fill(body, sizeof(body), 2);
@@ -187,7 +187,7 @@ odd_keys_are_keys(void **state)
     struct g4_listed *rows = kvt_calloc(G4_LIST_KEYS_MAX, sizeof(*rows));
     const size_t count = sizeof(odd_names) / sizeof(odd_names[0]);
     char token[G4_TOKEN_MAX] = "";
-    char key[G4_KEY_MAX];
+    char key[KVT_KEY_MAX];
     size_t listed;
 
     for (size_t i = 0; i < count; i++)
@@ -297,7 +297,7 @@ race_for_keys(void *arg)
     memset(body, (int)('A' + racer->id), sizeof(body));
     for (int i = 0; i < RACE_KEYS; i++) {
         char name[16];
-        char key[G4_KEY_MAX];
+        char key[KVT_KEY_MAX];
         enum kvt_err rc;
 
         (void)snprintf(name, sizeof(name), "race/%d", i);
@@ -346,7 +346,7 @@ static void
 the_server_checks_the_checksum(void **state)
 {
     struct fixture *f = *state;
-    char key[G4_KEY_MAX];
+    char key[KVT_KEY_MAX];
     struct g4_request request = {.verb = G4_PUT,
                                  .key = key_of(f, "checksum", key),
                                  .body = "abc",
@@ -364,7 +364,7 @@ wrong_credentials_are_denied(void **state)
     struct fixture *f = *state;
     struct g4_store *store;
     struct kvt_error err;
-    char key[G4_KEY_MAX];
+    char key[KVT_KEY_MAX];
 
     (void)key_of(f, "denied", key);
     options.secret_key = "wrong-secret-wrong";

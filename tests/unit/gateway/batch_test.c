@@ -150,7 +150,7 @@ results_in_order(void **state)
     struct kvt_buffer bytes;
     struct kvt_buffer answer;
     uint8_t body[SIZE];
-    char keys[KEYS][G4_KEY_MAX];
+    char keys[KEYS][KVT_KEY_MAX];
     const char *names[KEYS];
     size_t at;
 
@@ -228,7 +228,7 @@ away_is_again(void **state)
     struct kvt_buffer bytes;
     struct kvt_buffer answer;
     uint8_t body[SIZE];
-    char key[G4_KEY_MAX];
+    char key[KVT_KEY_MAX];
 
     (void)state;
     test_gateway_open(&gateway, 1u << 20, 0);

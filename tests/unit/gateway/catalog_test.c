@@ -37,7 +37,7 @@ options_of(const char *folder)
     return (struct gateway_catalog_options){.path = folder,
                                             .bytes_max = 64u << 20,
                                             .hot_capacity = 1u << 20,
-                                            .revision = G4_KEY_KVBM_B};
+                                            .revision = KVT_KEY_KVBM_B};
 }
 
 static struct gateway_catalog *
@@ -76,14 +76,14 @@ tear_down(void **state)
 
 /* Blocks of three namespaces, one of them empty; the hash is the number. */
 static const char *
-key_of(char out[G4_KEY_MAX], unsigned number)
+key_of(char out[KVT_KEY_MAX], unsigned number)
 {
     static const char *const spaces[SPACES] = {"a", "a/b", ""};
     const struct kvt_block_id block = {.hash = number + 1, .parent = number, .position = 9};
 
-    assert_int_equal(
-        g4_key_format(out, G4_KEY_MAX, G4_KEY_KVBM_B, spaces[number % SPACES], number % 2, &block),
-        KVT_OK);
+    assert_int_equal(kvt_key_format(out, KVT_KEY_MAX, KVT_KEY_KVBM_B, spaces[number % SPACES],
+                                    number % 2, &block),
+                     KVT_OK);
     return out;
 }
 
@@ -138,7 +138,7 @@ compare(struct fixture *f)
     uint64_t blocks[GATEWAY_TIERS] = {0};
     uint64_t entries = 0;
     uint64_t pending = 0;
-    char key[G4_KEY_MAX];
+    char key[KVT_KEY_MAX];
 
     replay(f);
     for (unsigned i = 0; i < KEYS; i++) {
@@ -176,7 +176,7 @@ static void
 step(struct fixture *f, uint64_t *seed)
 {
     struct gateway_change changes[PER_GROUP_MAX] = {0};
-    char keys[PER_GROUP_MAX][G4_KEY_MAX];
+    char keys[PER_GROUP_MAX][KVT_KEY_MAX];
     const size_t count = 1 + kvt_random_below(seed, PER_GROUP_MAX);
 
     for (size_t i = 0; i < count; i++) {
@@ -235,7 +235,7 @@ static void
 death_in_the_middle(void **state)
 {
     struct fixture *f = *state;
-    char key[G4_KEY_MAX];
+    char key[KVT_KEY_MAX];
     int pipes[2];
     unsigned told = 0;
     unsigned number;
@@ -284,7 +284,7 @@ life_and_numbers_go_on(void **state)
     struct gateway_catalog_stats before;
     struct gateway_catalog_stats after;
     struct gateway_stream stream;
-    char key[G4_KEY_MAX];
+    char key[KVT_KEY_MAX];
     struct gateway_change change = {
         .key = key_of(key, 0),
         .record = {.state = GATEWAY_STORED, .tiers = GATEWAY_COLD, .length = 10}};
@@ -329,7 +329,7 @@ caps_count_what_is_reserved(void **state)
     struct gateway_change change;
     struct gateway_catalog_stats stats;
     struct kvt_error err;
-    char key[G4_KEY_MAX];
+    char key[KVT_KEY_MAX];
 
     gateway_catalog_close(f->catalog);
     options.hot_capacity = 150;
@@ -368,7 +368,7 @@ backlog_gives_up_the_oldest(void **state)
     struct gateway_event events[8];
     struct gateway_stream stream;
     struct kvt_error err;
-    char key[G4_KEY_MAX];
+    char key[KVT_KEY_MAX];
     size_t count;
 
     gateway_catalog_close(f->catalog);
@@ -487,10 +487,11 @@ namespaces_are_bounded(void **state)
             .reserve = i % 2 == 0,
             .record = {.state = GATEWAY_STORED, .tiers = GATEWAY_COLD, .length = 1}};
         char space[16];
-        char key[G4_KEY_MAX];
+        char key[KVT_KEY_MAX];
 
         (void)snprintf(space, sizeof(space), "n%u", i);
-        assert_int_equal(g4_key_format(key, sizeof(key), G4_KEY_KVBM_B, space, 0, &block), KVT_OK);
+        assert_int_equal(kvt_key_format(key, sizeof(key), KVT_KEY_KVBM_B, space, 0, &block),
+                         KVT_OK);
         change.key = key;
         assert_int_equal(change_one(f->catalog, &change),
                          i < GATEWAY_STREAMS_MAX ? KVT_OK : KVT_FULL);
@@ -504,8 +505,8 @@ scans_page_through(void **state)
     struct gateway_row rows[7];
     struct gateway_scan scan = {.rows = rows, .capacity = 7, .prefix = "a/"};
     unsigned found = 0;
-    char key[G4_KEY_MAX];
-    char last[G4_KEY_MAX] = "";
+    char key[KVT_KEY_MAX];
+    char last[KVT_KEY_MAX] = "";
 
     for (unsigned i = 0; i < KEYS; i++) {
         struct gateway_change change = {

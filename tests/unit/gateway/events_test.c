@@ -278,11 +278,11 @@ namespaces_are_publishers(void **state)
     for (unsigned i = 0; i < 3; i++) {
         const struct kvt_block_id block = {.hash = i + 1};
         uint8_t body[SIZE] = {(uint8_t)i};
-        char key[G4_KEY_MAX];
+        char key[KVT_KEY_MAX];
         struct gateway_put_item item = {
             .key = key, .body = body, .size = SIZE, .crc32c = g4_check_crc32c(body, SIZE)};
 
-        assert_int_equal(g4_key_format(key, sizeof(key), G4_KEY_KVBM_B, "other", 0, &block),
+        assert_int_equal(kvt_key_format(key, sizeof(key), KVT_KEY_KVBM_B, "other", 0, &block),
                          KVT_OK);
         gateway_put_blocks(f->gateway.vault, &item, 1);
         assert_int_equal(item.status, KVT_OK);

@@ -63,11 +63,11 @@ block_of(uint32_t number)
 }
 
 static const char *
-key_of(char out[G4_KEY_MAX], uint32_t number, uint32_t rank)
+key_of(char out[KVT_KEY_MAX], uint32_t number, uint32_t rank)
 {
     const struct kvt_block_id block = block_of(number);
 
-    assert_int_equal(g4_key_format(out, G4_KEY_MAX, G4_KEY_KVBM_B, TEST_NAMESPACE, rank, &block),
+    assert_int_equal(kvt_key_format(out, KVT_KEY_MAX, KVT_KEY_KVBM_B, TEST_NAMESPACE, rank, &block),
                      KVT_OK);
     return out;
 }
@@ -76,7 +76,7 @@ static void
 store_all(struct test_gateway *g)
 {
     for (uint32_t i = 0; i < BLOCKS * RANKS; i++) {
-        char key[G4_KEY_MAX];
+        char key[KVT_KEY_MAX];
         uint8_t body[SIZE];
         struct gateway_put_item item = {
             .key = key_of(key, i / RANKS, i % RANKS), .body = body, .size = SIZE};
@@ -92,7 +92,7 @@ static unsigned
 tiers_of(struct test_gateway *g, uint32_t number, uint32_t rank)
 {
     struct gateway_record record;
-    char key[G4_KEY_MAX];
+    char key[KVT_KEY_MAX];
 
     return gateway_catalog_get(g->vault->catalog, key_of(key, number, rank), &record) == KVT_OK
                ? record.tiers

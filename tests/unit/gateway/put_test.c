@@ -19,7 +19,7 @@ plant(struct test_gateway *g, uint64_t number, uint64_t content)
 {
     struct g4_meta meta = {.present = true, .length = SIZE, .fingerprint = 7, .writer = "gw1"};
     uint8_t body[SIZE];
-    char key[G4_KEY_MAX];
+    char key[KVT_KEY_MAX];
 
     test_gateway_fill(body, SIZE, content);
     meta.crc32c = g4_check_crc32c(body, SIZE);
@@ -35,7 +35,7 @@ unread_object_stays(void **state)
 {
     struct g4_request head;
     struct test_gateway g;
-    char key[G4_KEY_MAX];
+    char key[KVT_KEY_MAX];
     uint32_t crc32c;
 
     (void)state;
@@ -56,7 +56,7 @@ object_waits_for_memory(void **state)
     struct gateway_budget budget = {.max = SIZE - 1};
     struct g4_request head;
     struct test_gateway g;
-    char key[G4_KEY_MAX];
+    char key[KVT_KEY_MAX];
     uint32_t crc32c;
 
     (void)state;
@@ -106,7 +106,7 @@ static void
 store_hot_only(struct test_gateway *g, uint64_t number)
 {
     struct g4_request request = {.verb = G4_DELETE};
-    char key[G4_KEY_MAX];
+    char key[KVT_KEY_MAX];
 
     assert_int_equal(test_gateway_put(g, number, SIZE), KVT_OK);
     request.key = test_gateway_key(key, number);
@@ -166,7 +166,7 @@ refused_put_leaves_the_removal(void **state)
 {
     struct test_gateway g;
     enum gateway_state row;
-    char key[G4_KEY_MAX];
+    char key[KVT_KEY_MAX];
     const char *name = test_gateway_key(key, 1);
     struct g4_request head;
 
@@ -190,8 +190,8 @@ key_twice_in_one_call(void **state)
     struct gateway_put_item items[3];
     uint8_t bodies[3][SIZE];
     struct test_gateway g;
-    char key[G4_KEY_MAX];
-    char other[G4_KEY_MAX];
+    char key[KVT_KEY_MAX];
+    char other[KVT_KEY_MAX];
 
     (void)state;
     test_gateway_open(&g, HOT, 0);

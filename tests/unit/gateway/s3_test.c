@@ -91,8 +91,8 @@ objects(void **state)
 {
     struct fixture *f = *state;
     struct gateway_request *request;
-    char key[G4_KEY_MAX];
-    char raw[G4_KEY_MAX + 16];
+    char key[KVT_KEY_MAX];
+    char raw[KVT_KEY_MAX + 16];
     char etag[100];
     uint8_t body[SIZE];
 

@@ -47,7 +47,7 @@ test_gateway_open(struct test_gateway *gateway, uint64_t hot_capacity, uint64_t 
         .object_max = SIZE_MAX_BYTES,
         .quarantine_max = 100,
         .io_threads = 4,
-        .revision = G4_KEY_KVBM_B,
+        .revision = KVT_KEY_KVBM_B,
         .stats = &gateway->stats,
     };
     open_vault(gateway);
@@ -69,12 +69,12 @@ test_gateway_close(struct test_gateway *gateway)
 }
 
 const char *
-test_gateway_key(char out[G4_KEY_MAX], uint64_t number)
+test_gateway_key(char out[KVT_KEY_MAX], uint64_t number)
 {
     const struct kvt_block_id block = {
         .hash = 0x1000 + number, .parent = 0x2000 + number, .position = 3};
 
-    assert_int_equal(g4_key_format(out, G4_KEY_MAX, G4_KEY_KVBM_B, TEST_NAMESPACE, 0, &block),
+    assert_int_equal(kvt_key_format(out, KVT_KEY_MAX, KVT_KEY_KVBM_B, TEST_NAMESPACE, 0, &block),
                      KVT_OK);
     return out;
 }
@@ -91,7 +91,7 @@ test_gateway_fill(uint8_t *body, size_t size, uint64_t number)
 enum kvt_err
 test_gateway_put(struct test_gateway *gateway, uint64_t number, size_t size)
 {
-    char key[G4_KEY_MAX];
+    char key[KVT_KEY_MAX];
     uint8_t *body = kvt_calloc(1, size);
     struct gateway_put_item item = {
         .key = test_gateway_key(key, number), .body = body, .size = size, .fingerprint = 7};
@@ -106,7 +106,7 @@ test_gateway_put(struct test_gateway *gateway, uint64_t number, size_t size)
 enum kvt_err
 test_gateway_get(struct test_gateway *gateway, uint64_t number, size_t size, unsigned *tier)
 {
-    char key[G4_KEY_MAX];
+    char key[KVT_KEY_MAX];
     uint8_t *body = kvt_calloc(1, SIZE_MAX_BYTES);
     uint8_t *expected = kvt_calloc(1, size);
     struct gateway_item item = {
@@ -129,7 +129,7 @@ test_gateway_get(struct test_gateway *gateway, uint64_t number, size_t size, uns
 enum kvt_err
 test_gateway_has(struct test_gateway *gateway, uint64_t number)
 {
-    char key[G4_KEY_MAX];
+    char key[KVT_KEY_MAX];
     struct gateway_item item = {.key = test_gateway_key(key, number)};
 
     gateway_get_find(gateway->vault, &item, 1);
@@ -140,7 +140,7 @@ unsigned
 test_gateway_tiers(struct test_gateway *gateway, uint64_t number, enum gateway_state *state)
 {
     struct gateway_record record;
-    char key[G4_KEY_MAX];
+    char key[KVT_KEY_MAX];
 
     if (gateway_catalog_get(gateway->vault->catalog, test_gateway_key(key, number), &record) !=
         KVT_OK)

@@ -41,7 +41,7 @@ void test_gateway_close(struct test_gateway *gateway);
 #define TEST_NAMESPACE "tenant/model"
 
 /** The key of block `number` at position 3, rank 0. */
-const char *test_gateway_key(char out[G4_KEY_MAX], uint64_t number);
+const char *test_gateway_key(char out[KVT_KEY_MAX], uint64_t number);
 
 /** Bytes that follow from `number`. */
 void test_gateway_fill(uint8_t *body, size_t size, uint64_t number);

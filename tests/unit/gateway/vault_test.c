@@ -133,7 +133,7 @@ refusal_leaves_nothing(void **state)
 {
     struct g4_request head;
     struct test_gateway g;
-    char key[G4_KEY_MAX];
+    char key[KVT_KEY_MAX];
 
     (void)state;
     opened(&g, HOT, 0);
@@ -150,7 +150,7 @@ static void
 hanging_bucket(void **state)
 {
     struct test_gateway g;
-    char key[G4_KEY_MAX];
+    char key[KVT_KEY_MAX];
     uint64_t seen;
     uint64_t hit;
 
@@ -211,7 +211,7 @@ static void
 plant(struct test_gateway *g, uint64_t number, const void *body, size_t size,
       const struct g4_meta *meta)
 {
-    char key[G4_KEY_MAX];
+    char key[KVT_KEY_MAX];
 
     assert_int_equal(
         test_gateway_store_put(g->bucket, test_gateway_key(key, number), body, size, meta), KVT_OK);
@@ -420,7 +420,7 @@ removal_is_two_phase(void **state)
     struct g4_request head;
     struct test_gateway g;
     enum gateway_state row;
-    char key[G4_KEY_MAX];
+    char key[KVT_KEY_MAX];
     const char *name = test_gateway_key(key, 1);
     uint64_t bytes;
 
@@ -457,7 +457,7 @@ static void
 moves_keep_a_copy(void **state)
 {
     struct test_gateway g;
-    char key[G4_KEY_MAX];
+    char key[KVT_KEY_MAX];
     const char *name = test_gateway_key(key, 1);
     uint64_t bytes;
     unsigned tier;
@@ -505,7 +505,7 @@ copies_wait_for_memory(void **state)
 {
     struct gateway_budget budget = {.max = SIZE};
     struct test_gateway g;
-    char key[G4_KEY_MAX];
+    char key[KVT_KEY_MAX];
     const char *name = test_gateway_key(key, 1);
     uint64_t bytes;
 
@@ -536,7 +536,7 @@ static void
 promotion_respects_the_cap(void **state)
 {
     struct test_gateway g;
-    char key[G4_KEY_MAX];
+    char key[KVT_KEY_MAX];
     uint64_t bytes;
 
     (void)state;
@@ -557,7 +557,7 @@ orphans_are_swept(void **state)
     struct g4_request head;
     char token[G4_TOKEN_MAX] = "";
     struct test_gateway g;
-    char key[G4_KEY_MAX];
+    char key[KVT_KEY_MAX];
 
     (void)state;
     opened(&g, HOT, 0);

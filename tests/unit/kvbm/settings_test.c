@@ -50,7 +50,7 @@ defaults_are_usable(void **unused)
     assert_int_equal(settings.g3_blocks, 4096);
     assert_int_equal(settings.high_ppm, 900000);
     assert_int_equal(settings.low_ppm, 750000);
-    assert_int_equal(settings.revision, G4_KEY_KVBM_B);
+    assert_int_equal(settings.revision, KVT_KEY_KVBM_B);
     assert_string_equal(settings.access_key, "access");
     assert_string_equal(settings.secret_key, "secret");
     kvt_config_free(config);

@@ -1,4 +1,4 @@
-#include "g4/key.h"
+#include "kvtier/key.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -16,13 +16,13 @@ low_bits(uint64_t value, unsigned bits)
 
 /* Bits of the parent fragment: a longer position leaves it less room in KVBM's 128 bits. */
 static unsigned
-parent_bits(enum g4_key_revision revision, uint32_t position)
+parent_bits(enum kvt_key_revision revision, uint32_t position)
 {
     const unsigned mode = position < (1u << 8) ? 0 : position < (1u << 16) ? 1 : 2;
 
-    if (revision == G4_KEY_KVBM_A)
+    if (revision == KVT_KEY_KVBM_A)
         return 59 - 4 * mode;
-    if (revision == G4_KEY_KVBM_B)
+    if (revision == KVT_KEY_KVBM_B)
         return 54 - 8 * mode;
     return 64;
 }
@@ -30,15 +30,15 @@ parent_bits(enum g4_key_revision revision, uint32_t position)
 /* What stands in the key for the block itself.  Revision A also cuts it to the width that its child
  * will have for a parent, so that both fragments agree across the boundary of a position width. */
 static uint64_t
-current_part(enum g4_key_revision revision, const struct kvt_block_id *block)
+current_part(enum kvt_key_revision revision, const struct kvt_block_id *block)
 {
-    if (revision != G4_KEY_KVBM_A)
+    if (revision != KVT_KEY_KVBM_A)
         return block->hash;
     return low_bits(block->hash, parent_bits(revision, block->position + 1));
 }
 
 uint64_t
-g4_key_parent_fragment(enum g4_key_revision revision, uint32_t position, uint64_t parent)
+kvt_key_parent_fragment(enum kvt_key_revision revision, uint32_t position, uint64_t parent)
 {
     return position == 0 ? 0 : low_bits(parent, parent_bits(revision, position));
 }
@@ -55,9 +55,9 @@ significant_bytes(uint64_t value)
 }
 
 void
-g4_key_base58(uint64_t value, char out[G4_BASE58_MAX])
+kvt_key_base58(uint64_t value, char out[KVT_KEY_BASE58_MAX])
 {
-    char reversed[G4_BASE58_MAX];
+    char reversed[KVT_KEY_BASE58_MAX];
     size_t zeros = HASH_BYTES - significant_bytes(value);
     size_t digits = 0;
     size_t at = 0;
@@ -69,17 +69,17 @@ g4_key_base58(uint64_t value, char out[G4_BASE58_MAX])
     while (digits > 0)
         out[at++] = reversed[--digits];
     out[at] = '\0';
-    assert(at < G4_BASE58_MAX);
+    assert(at < KVT_KEY_BASE58_MAX);
 }
 
 enum kvt_err
-g4_key_base58_parse(const char *text, size_t size, uint64_t *value)
+kvt_key_base58_parse(const char *text, size_t size, uint64_t *value)
 {
-    char again[G4_BASE58_MAX];
+    char again[KVT_KEY_BASE58_MAX];
     uint64_t sum = 0;
 
     *value = 0;
-    if (size == 0 || size >= G4_BASE58_MAX)
+    if (size == 0 || size >= KVT_KEY_BASE58_MAX)
         return KVT_INVALID;
     for (size_t i = 0; i < size; i++) {
         const char *digit = text[i] == '\0' ? NULL : strchr(alphabet, text[i]);
@@ -89,7 +89,7 @@ g4_key_base58_parse(const char *text, size_t size, uint64_t *value)
             return KVT_INVALID;
     }
     /* One hash, one text: too few or too many leading ones would be a second name for one block. */
-    g4_key_base58(sum, again);
+    kvt_key_base58(sum, again);
     if (strlen(again) != size || memcmp(again, text, size) != 0)
         return KVT_INVALID;
     *value = sum;
@@ -124,11 +124,11 @@ namespace_valid(const char *text, size_t size)
 }
 
 enum kvt_err
-g4_key_format(char *out, size_t size, enum g4_key_revision revision, const char *namespace_,
-              uint32_t rank, const struct kvt_block_id *block)
+kvt_key_format(char *out, size_t size, enum kvt_key_revision revision, const char *namespace_,
+               uint32_t rank, const struct kvt_block_id *block)
 {
-    char current[G4_BASE58_MAX];
-    char parent[G4_BASE58_MAX] = "";
+    char current[KVT_KEY_BASE58_MAX];
+    char parent[KVT_KEY_BASE58_MAX] = "";
     int length;
 
     assert(out != NULL && size > 0);
@@ -138,9 +138,9 @@ g4_key_format(char *out, size_t size, enum g4_key_revision revision, const char 
     if (!namespace_valid(namespace_, strlen(namespace_)))
         return KVT_INVALID;
 
-    g4_key_base58(current_part(revision, block), current);
+    kvt_key_base58(current_part(revision, block), current);
     if (block->position > 0)
-        g4_key_base58(g4_key_parent_fragment(revision, block->position, block->parent), parent);
+        kvt_key_base58(kvt_key_parent_fragment(revision, block->position, block->parent), parent);
     length = snprintf(out, size, "%s%s%u/%u:%s%s%s", namespace_, namespace_[0] == '\0' ? "" : "/",
                       rank, block->position, current, block->position > 0 ? ":" : "", parent);
     if (length < 0 || (size_t)length >= size) {
@@ -173,7 +173,7 @@ parse_number(const char *text, size_t size, uint32_t limit, uint32_t *value)
 
 /* "<pos>:<b58>" at position 0, "<pos>:<b58>:<b58>" elsewhere. */
 static bool
-parse_block(const char *text, struct g4_key *key)
+parse_block(const char *text, struct kvt_key *key)
 {
     const char *colon = strchr(text, ':');
     const char *second;
@@ -186,21 +186,21 @@ parse_block(const char *text, struct g4_key *key)
     if ((second != NULL) != (key->position > 0))
         return false;
     size = second == NULL ? strlen(colon + 1) : (size_t)(second - colon - 1);
-    if (g4_key_base58_parse(colon + 1, size, &key->hash) != KVT_OK)
+    if (kvt_key_base58_parse(colon + 1, size, &key->hash) != KVT_OK)
         return false;
     return second == NULL ||
-           g4_key_base58_parse(second + 1, strlen(second + 1), &key->parent_fragment) == KVT_OK;
+           kvt_key_base58_parse(second + 1, strlen(second + 1), &key->parent_fragment) == KVT_OK;
 }
 
 enum kvt_err
-g4_key_parse(const char *key, struct g4_key *out)
+kvt_key_parse(const char *key, struct kvt_key *out)
 {
     const char *slash = strrchr(key, '/');
     const char *rank;
     size_t namespace_size = 0;
 
-    *out = (struct g4_key){.rank = 0};
-    if (slash == NULL || strlen(key) >= G4_KEY_MAX)
+    *out = (struct kvt_key){.rank = 0};
+    if (slash == NULL || strlen(key) >= KVT_KEY_MAX)
         return KVT_INVALID;
     for (rank = slash; rank > key && rank[-1] != '/'; rank--)
         ;
@@ -211,7 +211,7 @@ g4_key_parse(const char *key, struct g4_key *out)
     }
     if (!parse_number(rank, (size_t)(slash - rank), KVT_RANKS_MAX - 1, &out->rank) ||
         !parse_block(slash + 1, out)) {
-        *out = (struct g4_key){.rank = 0};
+        *out = (struct kvt_key){.rank = 0};
         return KVT_INVALID;
     }
     memcpy(out->namespace_, key, namespace_size);

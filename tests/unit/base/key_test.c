@@ -1,12 +1,12 @@
 /*
- * What is tested: g4/key.h, against the vectors of the KVBM revisions, its header's refusals, and a
- * round trip over random blocks.
+ * What is tested: kvtier/key.h, against the vectors of the KVBM revisions, its header's refusals,
+ * and a round trip over random blocks.
  */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/random.h"
-#include "g4/key.h"
+#include "kvtier/key.h"
 
 #include "tests/support/seed.h"
 
@@ -26,17 +26,19 @@ formats_the_vectors_of_both_revisions(void **state)
                                     "3/2:27LtDiDVX1D:myHeYrDr4U"};
     static const char *const b[] = {"3/0:azWbh91idkf", "3/1:CUrLYDFnmBa:13A3sGnbCSf",
                                     "3/2:WD9tZKnMfx7:12KG5vAW7Me"};
-    char key[G4_KEY_MAX];
+    char key[KVT_KEY_MAX];
 
     (void)state;
     for (size_t i = 0; i < 3; i++) {
-        assert_int_equal(g4_key_format(key, sizeof(key), G4_KEY_KVBM_A, "", 3, &chain[i]), KVT_OK);
+        assert_int_equal(kvt_key_format(key, sizeof(key), KVT_KEY_KVBM_A, "", 3, &chain[i]),
+                         KVT_OK);
         assert_string_equal(key, a[i]);
-        assert_int_equal(g4_key_format(key, sizeof(key), G4_KEY_KVBM_B, "", 3, &chain[i]), KVT_OK);
+        assert_int_equal(kvt_key_format(key, sizeof(key), KVT_KEY_KVBM_B, "", 3, &chain[i]),
+                         KVT_OK);
         assert_string_equal(key, b[i]);
     }
-    assert_int_equal(g4_key_format(key, sizeof(key), G4_KEY_KVBM_B, "acme/llama-1f", 0, &chain[1]),
-                     KVT_OK);
+    assert_int_equal(
+        kvt_key_format(key, sizeof(key), KVT_KEY_KVBM_B, "acme/llama-1f", 0, &chain[1]), KVT_OK);
     assert_string_equal(key, "acme/llama-1f/0/1:CUrLYDFnmBa:13A3sGnbCSf");
 }
 
@@ -44,21 +46,21 @@ static void
 parent_fragments_are_as_wide_as_the_position_leaves(void **state)
 {
     static const struct {
-        enum g4_key_revision revision;
+        enum kvt_key_revision revision;
         uint32_t position;
         unsigned bits;
     } rows[] = {
-        {G4_KEY_KVBM_A, 1, 59},     {G4_KEY_KVBM_A, 255, 59},   {G4_KEY_KVBM_A, 256, 55},
-        {G4_KEY_KVBM_A, 65535, 55}, {G4_KEY_KVBM_A, 65536, 51}, {G4_KEY_KVBM_B, 255, 54},
-        {G4_KEY_KVBM_B, 256, 46},   {G4_KEY_KVBM_B, 65535, 46}, {G4_KEY_KVBM_B, 65536, 38},
-        {G4_KEY_KVBM_C, 1, 64},     {G4_KEY_KVBM_C, 65536, 64},
+        {KVT_KEY_KVBM_A, 1, 59},     {KVT_KEY_KVBM_A, 255, 59},   {KVT_KEY_KVBM_A, 256, 55},
+        {KVT_KEY_KVBM_A, 65535, 55}, {KVT_KEY_KVBM_A, 65536, 51}, {KVT_KEY_KVBM_B, 255, 54},
+        {KVT_KEY_KVBM_B, 256, 46},   {KVT_KEY_KVBM_B, 65535, 46}, {KVT_KEY_KVBM_B, 65536, 38},
+        {KVT_KEY_KVBM_C, 1, 64},     {KVT_KEY_KVBM_C, 65536, 64},
     };
 
     (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-        assert_true(g4_key_parent_fragment(rows[i].revision, rows[i].position, UINT64_MAX) ==
+        assert_true(kvt_key_parent_fragment(rows[i].revision, rows[i].position, UINT64_MAX) ==
                     UINT64_MAX >> (64 - rows[i].bits));
-    assert_true(g4_key_parent_fragment(G4_KEY_KVBM_C, 0, UINT64_MAX) == 0);
+    assert_true(kvt_key_parent_fragment(KVT_KEY_KVBM_C, 0, UINT64_MAX) == 0);
 }
 
 /* Revision A: what stands for a block at 255 is what its child at 256 names as its parent. */
@@ -71,14 +73,14 @@ revision_a_agrees_across_position_widths(void **state)
     for (size_t i = 0; i < 2; i++) {
         const struct kvt_block_id own = {UINT64_MAX - 5, 7, last[i]};
         const struct kvt_block_id child = {9, UINT64_MAX - 5, last[i] + 1};
-        struct g4_key parsed_own;
-        struct g4_key parsed_child;
-        char key[G4_KEY_MAX];
+        struct kvt_key parsed_own;
+        struct kvt_key parsed_child;
+        char key[KVT_KEY_MAX];
 
-        assert_int_equal(g4_key_format(key, sizeof(key), G4_KEY_KVBM_A, "", 0, &own), KVT_OK);
-        assert_int_equal(g4_key_parse(key, &parsed_own), KVT_OK);
-        assert_int_equal(g4_key_format(key, sizeof(key), G4_KEY_KVBM_A, "", 0, &child), KVT_OK);
-        assert_int_equal(g4_key_parse(key, &parsed_child), KVT_OK);
+        assert_int_equal(kvt_key_format(key, sizeof(key), KVT_KEY_KVBM_A, "", 0, &own), KVT_OK);
+        assert_int_equal(kvt_key_parse(key, &parsed_own), KVT_OK);
+        assert_int_equal(kvt_key_format(key, sizeof(key), KVT_KEY_KVBM_A, "", 0, &child), KVT_OK);
+        assert_int_equal(kvt_key_parse(key, &parsed_child), KVT_OK);
         assert_true(parsed_own.hash == parsed_child.parent_fragment);
     }
 }
@@ -98,14 +100,14 @@ base58_writes_leading_zero_bytes_as_ones(void **state)
         {256, "1111115R"},
         {UINT64_MAX, "jpXCZedGfVQ"},
     };
-    char text[G4_BASE58_MAX];
+    char text[KVT_KEY_BASE58_MAX];
     uint64_t value;
 
     (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        g4_key_base58(rows[i].value, text);
+        kvt_key_base58(rows[i].value, text);
         assert_string_equal(text, rows[i].text);
-        assert_int_equal(g4_key_base58_parse(text, strlen(text), &value), KVT_OK);
+        assert_int_equal(kvt_key_base58_parse(text, strlen(text), &value), KVT_OK);
         assert_true(value == rows[i].value);
     }
 }
@@ -132,27 +134,27 @@ base58_refuses_other_texts(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
-        assert_int_equal(g4_key_base58_parse(texts[i], strlen(texts[i]), &value), KVT_INVALID);
+        assert_int_equal(kvt_key_base58_parse(texts[i], strlen(texts[i]), &value), KVT_INVALID);
         assert_true(value == 0);
     }
-    assert_int_equal(g4_key_base58_parse("1111\0111", 8, &value), KVT_INVALID);
+    assert_int_equal(kvt_key_base58_parse("1111\0111", 8, &value), KVT_INVALID);
 }
 
 static void
 parse_takes_keys_apart(void **state)
 {
-    struct g4_key key;
+    struct kvt_key key;
 
     (void)state;
-    assert_int_equal(g4_key_parse("31/16777215:11111112:11111111", &key), KVT_OK);
+    assert_int_equal(kvt_key_parse("31/16777215:11111112:11111111", &key), KVT_OK);
     assert_string_equal(key.namespace_, "");
     assert_int_equal(key.rank, 31);
     assert_int_equal(key.position, KVT_POSITION_MAX);
     assert_true(key.hash == 1 && key.parent_fragment == 0);
-    assert_int_equal(g4_key_parse("a/0/5/0:11111112", &key), KVT_OK);
+    assert_int_equal(kvt_key_parse("a/0/5/0:11111112", &key), KVT_OK);
     assert_string_equal(key.namespace_, "a/0");
     assert_int_equal(key.rank, 5);
-    assert_int_equal(g4_key_parse("caf\xc3\xa9 +@%=:/7/0:11111112", &key), KVT_OK);
+    assert_int_equal(kvt_key_parse("caf\xc3\xa9 +@%=:/7/0:11111112", &key), KVT_OK);
     assert_string_equal(key.namespace_, "caf\xc3\xa9 +@%=:");
 }
 
@@ -188,17 +190,17 @@ parse_refuses_what_is_not_a_block(void **state)
         "0/",
         ".kvtier-selftest/ab12",
     };
-    char long_key[2 * G4_KEY_MAX];
-    struct g4_key key;
+    char long_key[2 * KVT_KEY_MAX];
+    struct kvt_key key;
 
     (void)state;
     for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
-        assert_int_equal(g4_key_parse(keys[i], &key), KVT_INVALID);
+        assert_int_equal(kvt_key_parse(keys[i], &key), KVT_INVALID);
     memset(long_key, 'a', sizeof(long_key));
     memcpy(long_key + KVT_NAMESPACE_MAX, "/0/0:11111112", 14);
-    assert_int_equal(g4_key_parse(long_key, &key), KVT_INVALID);
+    assert_int_equal(kvt_key_parse(long_key, &key), KVT_INVALID);
     memcpy(long_key + KVT_NAMESPACE_MAX - 1, "/0/0:11111112", 14);
-    assert_int_equal(g4_key_parse(long_key, &key), KVT_OK);
+    assert_int_equal(kvt_key_parse(long_key, &key), KVT_OK);
 }
 
 static void
@@ -206,20 +208,21 @@ format_refuses_what_parse_would_not_take_back(void **state)
 {
     const struct kvt_block_id far = {1, 1, KVT_POSITION_MAX + 1};
     char long_namespace[KVT_NAMESPACE_MAX + 1];
-    char key[G4_KEY_MAX];
+    char key[KVT_KEY_MAX];
 
     (void)state;
     memset(long_namespace, 'n', sizeof(long_namespace) - 1);
     long_namespace[sizeof(long_namespace) - 1] = '\0';
-    assert_int_equal(g4_key_format(key, sizeof(key), G4_KEY_KVBM_B, "", 0, &far), KVT_RANGE);
+    assert_int_equal(kvt_key_format(key, sizeof(key), KVT_KEY_KVBM_B, "", 0, &far), KVT_RANGE);
     assert_string_equal(key, "");
-    assert_int_equal(g4_key_format(key, sizeof(key), G4_KEY_KVBM_B, "", 32, &chain[0]), KVT_RANGE);
-    assert_int_equal(g4_key_format(key, 10, G4_KEY_KVBM_B, "", 0, &chain[0]), KVT_RANGE);
-    assert_int_equal(g4_key_format(key, sizeof(key), G4_KEY_KVBM_B, "a//b", 0, &chain[0]),
+    assert_int_equal(kvt_key_format(key, sizeof(key), KVT_KEY_KVBM_B, "", 32, &chain[0]),
+                     KVT_RANGE);
+    assert_int_equal(kvt_key_format(key, 10, KVT_KEY_KVBM_B, "", 0, &chain[0]), KVT_RANGE);
+    assert_int_equal(kvt_key_format(key, sizeof(key), KVT_KEY_KVBM_B, "a//b", 0, &chain[0]),
                      KVT_INVALID);
-    assert_int_equal(g4_key_format(key, sizeof(key), G4_KEY_KVBM_B, "a/", 0, &chain[0]),
+    assert_int_equal(kvt_key_format(key, sizeof(key), KVT_KEY_KVBM_B, "a/", 0, &chain[0]),
                      KVT_INVALID);
-    assert_int_equal(g4_key_format(key, sizeof(key), G4_KEY_KVBM_B, long_namespace, 0, &chain[0]),
+    assert_int_equal(kvt_key_format(key, sizeof(key), KVT_KEY_KVBM_B, long_namespace, 0, &chain[0]),
                      KVT_INVALID);
 }
 
@@ -230,7 +233,7 @@ random_blocks_come_back(void **state)
 
     (void)state;
     for (int round = 0; round < ROUNDS; round++) {
-        const enum g4_key_revision revision = (enum g4_key_revision)kvt_random_below(&random, 3);
+        const enum kvt_key_revision revision = (enum kvt_key_revision)kvt_random_below(&random, 3);
         const struct kvt_block_id block = {
             .hash = kvt_random_next(&random) >> kvt_random_below(&random, 64),
             .parent = kvt_random_next(&random),
@@ -238,17 +241,17 @@ random_blocks_come_back(void **state)
                                    kvt_random_below(&random, 24)),
         };
         const uint32_t rank = (uint32_t)kvt_random_below(&random, KVT_RANKS_MAX);
-        char text[G4_KEY_MAX];
-        struct g4_key key;
+        char text[KVT_KEY_MAX];
+        struct kvt_key key;
 
-        assert_int_equal(g4_key_format(text, sizeof(text), revision, "t/m", rank, &block), KVT_OK);
-        assert_int_equal(g4_key_parse(text, &key), KVT_OK);
+        assert_int_equal(kvt_key_format(text, sizeof(text), revision, "t/m", rank, &block), KVT_OK);
+        assert_int_equal(kvt_key_parse(text, &key), KVT_OK);
         assert_string_equal(key.namespace_, "t/m");
         assert_int_equal(key.rank, rank);
         assert_int_equal(key.position, block.position);
-        assert_true(revision == G4_KEY_KVBM_A || key.hash == block.hash);
+        assert_true(revision == KVT_KEY_KVBM_A || key.hash == block.hash);
         assert_true(key.parent_fragment ==
-                    g4_key_parent_fragment(revision, block.position, block.parent));
+                    kvt_key_parent_fragment(revision, block.position, block.parent));
     }
 }
 
