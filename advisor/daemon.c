@@ -11,6 +11,7 @@
 #include "advisor/engine.h"
 #include "advisor/http.h"
 #include "advisor/responder.h"
+#include "advisor/sources.h"
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/file.h"
@@ -31,8 +32,9 @@ struct advisor_daemon {
     struct wire_bus *bus;
     struct advisor_planner *planner;
     struct advisor_engine *engine;
-    struct advisor_source *events;
+    struct advisor_source *events; /* of `sources` */
     struct advisor_source *reports;
+    struct advisor_sources *sources;
     struct advisor_courier *courier;
     struct advisor_responder *responder;
     struct kvt_http *http;
@@ -148,8 +150,10 @@ open_feeds(struct advisor_daemon *daemon, const struct advisor_settings *setting
 {
     const struct advisor_source_ops *ops =
         settings->core ? &advisor_source_core : &advisor_source_jetstream;
-    struct advisor_source_options events = {
-        .bus = daemon->bus, .stream = WIRE_STREAM_EVENTS, .subject = WIRE_SUBJECT_EVENTS_ALL};
+    struct advisor_source_options events = {.name = "kvtier",
+                                            .bus = daemon->bus,
+                                            .stream = WIRE_STREAM_EVENTS,
+                                            .subject = WIRE_SUBJECT_EVENTS_ALL};
     struct advisor_source_options reports = {
         .bus = daemon->bus, .stream = WIRE_STREAM_REPORTS, .subject = WIRE_SUBJECT_REPORTS_ALL};
     struct advisor_position events_at;
@@ -162,7 +166,14 @@ open_feeds(struct advisor_daemon *daemon, const struct advisor_settings *setting
     events.created_ms = events_at.created_ms;
     reports.seq = reports_at.seq;
     reports.created_ms = reports_at.created_ms;
-    rc = advisor_source_open(&daemon->events, ops, &events);
+    rc = advisor_sources_new(&daemon->sources, daemon->metrics);
+    if (rc == KVT_OK)
+        rc = advisor_source_open(&daemon->events, ops, &events);
+    if (rc == KVT_OK) {
+        rc = advisor_sources_adopt(daemon->sources, daemon->events, 0);
+        if (rc != KVT_OK)
+            advisor_source_close(daemon->events);
+    }
     if (rc == KVT_OK)
         rc = advisor_source_open(&daemon->reports, ops, &reports);
     if (rc == KVT_OK)
@@ -200,6 +211,7 @@ open_fronts(struct advisor_daemon *daemon, const struct advisor_settings *settin
         .engine = daemon->engine,
         .planner = daemon->planner,
         .events = daemon->events,
+        .sources = daemon->sources,
         .store = daemon->store,
         .finder = {.memory = advisor_engine_memory(daemon->engine), .store = daemon->store},
         .bus = daemon->bus,
@@ -284,7 +296,7 @@ advisor_daemon_close(struct advisor_daemon *daemon)
         (void)pthread_join(daemon->thread, NULL);
     advisor_courier_free(daemon->courier);
     advisor_source_close(daemon->reports);
-    advisor_source_close(daemon->events);
+    advisor_sources_free(daemon->sources);
     wire_bus_close(daemon->bus);
     advisor_engine_free(daemon->engine);
     advisor_planner_free(daemon->planner);

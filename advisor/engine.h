@@ -22,6 +22,7 @@
 #include "advisor/memory.h"
 #include "advisor/publishers.h"
 #include "advisor/source.h"
+#include "advisor/sources.h"
 #include "advisor/store.h"
 #include "index/index.h"
 
@@ -49,12 +50,6 @@ KVT_NODISCARD enum kvt_err advisor_engine_new(struct advisor_engine **out,
                                               const struct advisor_engine_options *options,
                                               struct kvt_error *err);
 void advisor_engine_free(struct advisor_engine *engine);
-
-/* How far a stream is applied, and which stream that was. */
-struct advisor_position {
-    uint64_t seq;
-    uint64_t created_ms;
-};
 
 void advisor_engine_positions(const struct advisor_engine *engine, struct advisor_position *events,
                               struct advisor_position *reports);

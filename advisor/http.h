@@ -21,6 +21,7 @@ struct advisor_http {
     struct advisor_engine *engine;
     struct advisor_planner *planner;
     struct advisor_source *events;
+    struct advisor_sources *sources; /* /v1/sources */
     struct advisor_store *store;
     struct advisor_finder finder;
     struct wire_bus *bus;

@@ -39,7 +39,7 @@ core_close(struct advisor_source *source)
 }
 
 const struct advisor_source_ops advisor_source_core = {
-    .name = "core",
+    .name = "kvtier-core",
     .open = core_open,
     .close = core_close,
     .decode = wire_event_decode,

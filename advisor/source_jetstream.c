@@ -227,7 +227,7 @@ jetstream_close(struct advisor_source *source)
 }
 
 const struct advisor_source_ops advisor_source_jetstream = {
-    .name = "jetstream",
+    .name = "kvtier-jetstream",
     .open = jetstream_open,
     .close = jetstream_close,
     .decode = wire_event_decode,
