@@ -7,18 +7,19 @@
  * pace.
  *
  * What an item carries beside its bytes, by kind (item.h):
- *   dynamo-nats, dynamo-zmq   nothing: publisher and sequence are in the envelope.  `subject` is the
- *                             subject, or the topic frame.  With several brokers the same message
- *                             comes once from each: the taker drops what it has seen.
- *   engine-zmq                `subject` names the publisher within the source and stays the same for
- *                             its life and over restarts of ours: "engine:<endpoint>" where we
- *                             connect, "engine:<endpoint>@<peer>/<topic>" where we bind (either part
- *                             may be missing; cut to KVT_NAME_MAX).  `sequence` counts its messages from 0 on.
- *                             `new_life`: its numbers began anew (they went back, or a connection
- *                             came back with other ones and the replay socket cannot vouch for it);
- *                             `epoch` names the life where SGLang does.  `bytes` is the payload.
- *   kvbm-zmq                  `bytes` is the payload, `subject` the topic; nothing is numbered.
- *   any with `discovery`      ADVISOR_ITEM_GONE for a worker whose instance record vanished.
+ *   dynamo-nats, dynamo-zmq  Nothing: publisher and sequence are in the envelope.  `subject` is the
+ *                            subject, or the topic frame.  With several brokers the same message
+ *                            comes once from each: the taker drops what it has seen.
+ *   engine-zmq               `subject` names the publisher within the source, also after restarts
+ *                            of it or of us: "engine:<endpoint>" where we connect,
+ *                            "engine:<endpoint>@<peer>/<topic>" where we bind (either part may be
+ *                            missing); below KVT_NAME_MAX.  `sequence` counts its messages from 0
+ *                            on.  `new_life`: its numbers began anew (they went back, or the
+ *                            connection came back with other ones and the replay socket does not
+ *                            vouch for them); `epoch` names the life where SGLang does.  `bytes`
+ *                            is the payload.
+ *   kvbm-zmq                 `bytes` is the payload, `subject` the topic; nothing is numbered.
+ *   any with `discovery`     ADVISOR_ITEM_GONE for a worker whose instance record vanished.
  *
  * Ownership: items taken from a source belong to the taker.
  * Threads:   open, poll and close on the engine's thread (one taker); state on any thread.
@@ -58,6 +59,7 @@ struct advisor_source_options {
     const char *topic;     /* ZMQ: subscription prefix; "" = all */
     const char *dump_url;  /* HTTP: a dump of what the workers hold; or "" */
     const char *discovery; /* Dynamo: folder of its file store, where workers are found; or "" */
+    const char *listen;    /* Dynamo: our address that workers dial back to; "" = chosen */
     bool bind;             /* ZMQ: publishers connect to us */
     uint32_t block_tokens; /* tokens a block must have; 0: as the events say */
     uint64_t seq;          /* JetStream: applied up to here */
@@ -69,6 +71,7 @@ struct advisor_source_state {
     uint64_t last_seq; /* JetStream: newest in the stream, as far as known */
     uint64_t dropped;  /* core: messages there was no room for */
     uint64_t messages; /* received */
+    uint64_t refused;  /* of them: too large, or not in the frames of their kind */
     uint64_t waiting;  /* received and not taken */
     uint64_t bytes;    /* of those */
     char detail[128];  /* why it is not running */
@@ -77,6 +80,7 @@ struct advisor_source_state {
 /* What is asked of a source, when a publisher's events are missing. */
 struct advisor_ask {
     const char *worker;   /* the publisher's name; engine-zmq: `subject` of its items */
+    const char *subject;  /* that its messages came by, or "" */
     uint64_t worker_id;   /* foreign: its number, 0 where it has none */
     uint64_t incarnation; /* of the life that is followed */
     uint64_t from;        /* first missing number; 0: everything (a dump) */

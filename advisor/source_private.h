@@ -19,6 +19,7 @@ struct advisor_source {
     const struct advisor_source_ops *ops;
     struct advisor_source_options options;
     struct kvt_queue *queue;
+    void *own;            /* of the kind; constant while the source is open */
     _Atomic size_t bytes; /* waiting in the queue */
     _Atomic bool stopping;
     pthread_t thread;
