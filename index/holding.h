@@ -2,11 +2,12 @@
  * index/holding.h -- who holds which blocks of one run.
  *
  * Why: a run is held by one worker in most cases and by thousands in the case that matters most, a
- * common system prompt.  Both must be small and fast: spans for parts, a set of numbers for those
- * that hold the whole run (index/DESIGN.md, "Holders").
+ * common system prompt.  Both must be small and fast: one span in the run itself, a sorted array of
+ * spans beyond that, and sets of numbers for holders that have the same part (index/box.h).
  *
  * A span is (holder, shards code, from, to): blocks [from, to) of the run.  Spans of one holder
- * never overlap; neighbours with the same code are joined.
+ * never overlap; neighbours with the same code are joined.  Nothing here depends on the length of
+ * the run: it may grow or shrink at its end at any time.
  *
  * Ownership: the run owns its holding; memory comes from the index's, replaced memory goes through
  *            the epoch.
@@ -26,15 +27,15 @@
 #include "index/epoch.h"
 #include "index/index.h"
 #include "index/memory.h"
+#include "index/shards.h"
 
 #define INDEX_RUN_BLOCKS_MAX 1024
-#define INDEX_SHARDS_MAX     4095 /* code 0 is no shard at all */
 
-/* holder:20 | code:12 | from:16 | to:16, high to low: the order of numbers is the order by holder.
- * 0 is no span: `to` of a span is never 0. */
+/* holder:20 | code:12 | from:16 | to:16, high to low: the order of numbers is the order by holder
+ * once those of a holder have the same code.  0 is no span: `to` of a span is never 0. */
 typedef uint64_t index_span;
 
-struct index_box; /* more than one span; holding.c */
+struct index_box; /* more than one span; index/box.h */
 
 struct index_holding {
     _Atomic uint64_t one;            /* the only span, or 0 */
@@ -52,18 +53,9 @@ struct index_holding_place {
 struct index_holding_effect {
     uint32_t pairs;  /* (block, holder) pairs that came or went */
     uint32_t blocks; /* blocks that nobody held before, or nobody holds now */
+    uint32_t shards; /* (block, holder, shard) triples that came or went: times the size of a
+                      * block, the bytes */
 };
-
-/* Codes of bitmaps of shards are interned by the index; this joins and takes apart two of them.
- * KVT_FULL: no code is free. */
-struct index_shards;
-KVT_NODISCARD enum kvt_err index_shards_new(struct index_shards **out, struct index_memory *memory);
-void index_shards_free(struct index_shards *shards, struct index_memory *memory);
-/** The code of a bitmap (not 0), made on first use. */
-KVT_NODISCARD enum kvt_err index_shards_code(struct index_shards *shards, uint32_t ranks,
-                                             uint32_t *code);
-/** Any thread. */
-uint32_t index_shards_ranks(const struct index_shards *shards, uint32_t code);
 
 /* What holdings need of their index. */
 struct index_holding_context {
@@ -73,28 +65,26 @@ struct index_holding_context {
 };
 
 /**
- * `holder` now has the shards `code` of [from, to) too.  `length` is the run's length after this
- * change (its end may just have grown).
+ * `holder` now has the shards `code` of [from, to) too.
  *
  * @return KVT_OK or KVT_FULL (no memory, no code); unchanged then
  */
 KVT_NODISCARD enum kvt_err index_holding_add(struct index_holding *holding,
                                              const struct index_holding_context *context,
                                              uint32_t holder, uint32_t code, uint32_t from,
-                                             uint32_t to, uint32_t length,
-                                             struct index_holding_effect *effect);
+                                             uint32_t to, struct index_holding_effect *effect);
 
 /**
  * `holder` no longer has the shards `ranks` (a bitmap; all ones: whatever it has) of [from, to).
+ * What taking a span apart needs is taken also beyond the memory's ceiling.
  *
  * @param[out] effect  pairs: those that had one of the shards and have none left
- * @return KVT_OK or KVT_FULL (taking a span apart needed memory or a code); unchanged then
+ * @return KVT_OK or KVT_FULL (the heap is out, or no code is free); unchanged then
  */
 KVT_NODISCARD enum kvt_err index_holding_remove(struct index_holding *holding,
                                                 const struct index_holding_context *context,
                                                 uint32_t holder, uint32_t ranks, uint32_t from,
-                                                uint32_t to, uint32_t length,
-                                                struct index_holding_effect *effect);
+                                                uint32_t to, struct index_holding_effect *effect);
 
 /** Give back everything. */
 void index_holding_clear(struct index_holding *holding,
@@ -105,17 +95,22 @@ bool index_holding_empty(const struct index_holding *holding);
 /** The only holder, or false: none, or several. */
 bool index_holding_sole(const struct index_holding *holding, uint32_t *holder);
 /** One past the last block that somebody holds; 0: none. */
-uint32_t index_holding_end(const struct index_holding *holding, uint32_t length);
+uint32_t index_holding_end(const struct index_holding *holding);
 
-/** The `at`-th place (one per holder and span, in the order of holders); false: there are fewer. */
-bool index_holding_place(const struct index_holding *holding, uint32_t length, size_t at,
-                         struct index_holding_place *place);
+/**
+ * The next place, in the order of (holder, block).  A cursor is `holder << 16 | block`: all before
+ * it was given, 0 is the start; it may be set into the middle of a place, and stays good through
+ * changes.  It is moved to the end of the place that is given.
+ *
+ * @return false: there is no more
+ */
+bool index_holding_next_read(const struct index_holding *holding, uint64_t *cursor,
+                             struct index_holding_place *place);
 /** The code of (block, holder); 0: it is not there. */
-uint32_t index_holding_code_read(const struct index_holding *holding, uint32_t length,
-                                 uint32_t holder, uint32_t block);
+uint32_t index_holding_code_read(const struct index_holding *holding, uint32_t holder,
+                                 uint32_t block);
 /** How many hold the block, and the first `capacity` of them by number. */
-size_t index_holding_block_read(const struct index_holding *holding, uint32_t length,
-                                uint32_t block, struct index_holding_place *places,
-                                size_t capacity);
+size_t index_holding_block_read(const struct index_holding *holding, uint32_t block,
+                                struct index_holding_place *places, size_t capacity);
 
 #endif /* INDEX_HOLDING_H */
