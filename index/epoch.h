@@ -20,33 +20,39 @@
 #include "index/memory.h"
 
 #define INDEX_EPOCH_READERS_MAX 128
+#define INDEX_EPOCH_RETIRED_MAX 4096 /* pieces of memory kept for readers; a power of two */
 
 struct index_epoch_slot {
     _Alignas(64) _Atomic uint64_t epoch; /* 0: nobody reads here */
 };
 
-struct index_epoch_retired;
+struct index_epoch_retired {
+    void *what;
+    uint64_t bytes;
+    uint64_t epoch;
+};
 
 struct index_epoch {
     struct index_memory *memory;
     _Atomic uint64_t now;
+    uint32_t retired_head; /* of a ring, the oldest first */
+    uint32_t retired_count;
+    struct index_epoch_retired retired[INDEX_EPOCH_RETIRED_MAX];
     struct index_epoch_slot slots[INDEX_EPOCH_READERS_MAX];
-    struct index_epoch_retired *retired; /* oldest first */
-    size_t retired_count;
-    size_t retired_capacity;
 };
 
 void index_epoch_init(struct index_epoch *epoch, struct index_memory *memory);
 /** Free what is retired; nobody may be reading. */
 void index_epoch_release(struct index_epoch *epoch);
 
-/** Begin to read; returns the slot for leave. */
+/** Begin to read; returns the slot for leave.  Whoever reads must not wait for the index's lock:
+ *  the writer may be waiting for readers. */
 unsigned index_epoch_enter(struct index_epoch *epoch);
 void index_epoch_leave(struct index_epoch *epoch, unsigned slot);
 
 /**
- * Give memory back (index_memory_give()) once nobody can see it any more.  Without room to remember
- * it, waits for the readers of this moment and frees it at once.
+ * Give memory back (index_memory_give()) once nobody can see it any more; NULL is allowed.  Without
+ * room to remember it, waits for the readers of this moment.
  */
 void index_epoch_retire(struct index_epoch *epoch, void *what, size_t count, size_t size);
 

@@ -20,6 +20,10 @@ struct index_memory {
 /** Zeroed memory, or NULL: beyond the ceiling, or the heap is out. */
 void *index_memory_take(struct index_memory *memory, size_t count, size_t size);
 
+/** The same beyond the ceiling too: what a removal needs, so that full never keeps what is gone.
+ *  NULL: the heap is out. */
+void *index_memory_overdraw(struct index_memory *memory, size_t count, size_t size);
+
 /** NULL is allowed; then nothing is given back. */
 void index_memory_give(struct index_memory *memory, void *what, size_t count, size_t size);
 
