@@ -3,7 +3,7 @@
 #include <xxhash.h>
 
 #include "index/index.h"
-#include "index/state.h"
+#include "index/old_state.h"
 
 static uint64_t
 hash_holder(const struct index_holder *key)
@@ -16,9 +16,9 @@ hash_holder(const struct index_holder *key)
 /* Number of the holder, or INDEX_NONE; the probe stands on its entry. */
 static uint32_t
 find_holder(struct index *index, const struct index_holder *key, uint64_t hash,
-            struct index_table_probe *probe)
+            struct index_slots_probe *probe)
 {
-    uint32_t number = index_table_first(&index->holder_table, hash, probe);
+    uint32_t number = index_slots_first(&index->holder_table, hash, probe);
 
     while (number != INDEX_NONE) {
         const struct index_holder *other = &index_state_holder(index, number)->key;
@@ -26,7 +26,7 @@ find_holder(struct index *index, const struct index_holder *key, uint64_t hash,
         if (other->dp_rank == key->dp_rank && other->tier == key->tier &&
             strncmp(other->name, key->name, sizeof(key->name)) == 0)
             break;
-        number = index_table_next(probe);
+        number = index_slots_next(probe);
     }
     return number;
 }
@@ -46,13 +46,13 @@ add_holder(struct index *index, const struct index_holder *key, uint64_t hash, u
     struct index_holder_record *record;
 
     if (index->holders.used >= INDEX_HOLDERS_MAX || !index_pool_reserve(&index->holders) ||
-        !index_table_reserve(&index->holder_table, hash))
+        !index_slots_reserve(&index->holder_table, hash))
         return KVT_FULL;
     *holder = index_pool_take(&index->holders);
     record = index_state_holder(index, *holder);
     set_key(record, key);
     record->place_head = INDEX_NONE;
-    index_table_add(&index->holder_table, hash, *holder);
+    index_slots_add(&index->holder_table, hash, *holder);
     return KVT_OK;
 }
 
@@ -60,7 +60,7 @@ enum kvt_err
 index_holder(struct index *index, const struct index_holder *key, uint32_t *holder)
 {
     const uint64_t hash = hash_holder(key);
-    struct index_table_probe probe;
+    struct index_slots_probe probe;
     enum kvt_err rc = KVT_OK;
 
     assert(index != NULL && holder != NULL);
@@ -79,7 +79,7 @@ index_holder_rename(struct index *index, uint32_t holder, const struct index_hol
 {
     const uint64_t hash = hash_holder(key);
     struct index_holder_record *record;
-    struct index_table_probe probe;
+    struct index_slots_probe probe;
     enum kvt_err rc = KVT_OK;
     uint32_t found;
 
@@ -91,14 +91,14 @@ index_holder_rename(struct index *index, uint32_t holder, const struct index_hol
     assert(record->place_head == INDEX_NONE);
     if (find_holder(index, key, hash, &probe) != INDEX_NONE)
         rc = KVT_EXISTS;
-    else if (!index_table_reserve(&index->holder_table, hash))
+    else if (!index_slots_reserve(&index->holder_table, hash))
         rc = KVT_FULL;
     if (rc == KVT_OK) {
         found = find_holder(index, &record->key, hash_holder(&record->key), &probe);
         assert(found == holder);
-        index_table_remove(&probe);
+        index_slots_remove(&probe);
         set_key(record, key);
-        index_table_add(&index->holder_table, hash, holder);
+        index_slots_add(&index->holder_table, hash, holder);
     }
     (void)pthread_rwlock_unlock(&index->lock);
     return rc;

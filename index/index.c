@@ -5,7 +5,7 @@
 #include <xxhash.h>
 
 #include "base/alloc.h"
-#include "index/state.h"
+#include "index/old_state.h"
 
 enum kvt_err
 index_new(struct index **out, uint64_t bytes_max)
@@ -28,11 +28,11 @@ index_new(struct index **out, uint64_t bytes_max)
     index_pool_init(&index->places, &index->memory, sizeof(struct index_place_record));
     index_pool_init(&index->holders, &index->memory, sizeof(struct index_holder_record));
     index_pool_init(&index->namespaces, &index->memory, sizeof(struct index_namespace_record));
-    index_table_init(&index->block_table, &index->memory);
-    index_table_init(&index->place_table, &index->memory);
-    index_table_init(&index->child_table, &index->memory);
-    index_table_init(&index->holder_table, &index->memory);
-    index_table_init(&index->namespace_table, &index->memory);
+    index_slots_init(&index->block_table, &index->memory);
+    index_slots_init(&index->place_table, &index->memory);
+    index_slots_init(&index->child_table, &index->memory);
+    index_slots_init(&index->holder_table, &index->memory);
+    index_slots_init(&index->namespace_table, &index->memory);
     *out = index;
     return KVT_OK;
 }
@@ -42,11 +42,11 @@ index_free(struct index *index)
 {
     if (index == NULL)
         return;
-    index_table_release(&index->namespace_table);
-    index_table_release(&index->holder_table);
-    index_table_release(&index->child_table);
-    index_table_release(&index->place_table);
-    index_table_release(&index->block_table);
+    index_slots_release(&index->namespace_table);
+    index_slots_release(&index->holder_table);
+    index_slots_release(&index->child_table);
+    index_slots_release(&index->place_table);
+    index_slots_release(&index->block_table);
     index_pool_release(&index->namespaces);
     index_pool_release(&index->holders);
     index_pool_release(&index->places);
@@ -59,15 +59,15 @@ index_free(struct index *index)
 static uint32_t
 find_namespace(struct index *index, const char *name, uint64_t hash)
 {
-    struct index_table_probe probe;
-    uint32_t number = index_table_first(&index->namespace_table, hash, &probe);
+    struct index_slots_probe probe;
+    uint32_t number = index_slots_first(&index->namespace_table, hash, &probe);
 
     while (number != INDEX_NONE) {
         const struct index_namespace_record *record = index_pool_at(&index->namespaces, number);
 
         if (strcmp(record->name, name) == 0)
             break;
-        number = index_table_next(&probe);
+        number = index_slots_next(&probe);
     }
     return number;
 }
@@ -88,12 +88,12 @@ add_namespace(struct index *index, const char *name, uint64_t hash, uint32_t *ns
     struct index_namespace_record *record;
 
     if (index->namespaces.used >= INDEX_NAMESPACES_MAX || !index_pool_reserve(&index->namespaces) ||
-        !index_table_reserve(&index->namespace_table, hash))
+        !index_slots_reserve(&index->namespace_table, hash))
         return KVT_FULL;
     *ns = index_pool_take(&index->namespaces);
     record = index_pool_at(&index->namespaces, *ns);
     memcpy(record->name, name, strlen(name) + 1);
-    index_table_add(&index->namespace_table, hash, *ns);
+    index_slots_add(&index->namespace_table, hash, *ns);
     return KVT_OK;
 }
 

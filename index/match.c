@@ -2,7 +2,7 @@
 
 #include "base/alloc.h"
 #include "index/index.h"
-#include "index/state.h"
+#include "index/old_state.h"
 
 enum { AHEAD = 8 }; /* hashes are known in advance: their slots are loaded this many steps early */
 
@@ -10,7 +10,7 @@ static void
 prefetch(const struct index *index, uint32_t ns, const uint64_t *hashes, size_t count, size_t at)
 {
     if (at + AHEAD < count)
-        index_table_prefetch(&index->block_table, index_state_block_key(ns, hashes[at + AHEAD]));
+        index_slots_prefetch(&index->block_table, index_state_block_key(ns, hashes[at + AHEAD]));
 }
 
 /* Holders of a block into `matches`, each with length 1; at most `capacity`. */
@@ -39,7 +39,7 @@ static void
 race(struct index *index, uint32_t ns, const uint64_t *hashes, size_t length,
      struct index_match *matches, size_t count)
 {
-    struct index_table_probe probe;
+    struct index_slots_probe probe;
     size_t active = count;
 
     for (size_t step = 1; step < length && active > 0; step++) {
@@ -67,7 +67,7 @@ index_find_matches(struct index *index, uint32_t ns, const uint64_t *hashes, siz
                    struct index_match *matches, size_t capacity)
 {
     struct index_match *room = matches;
-    struct index_table_probe probe;
+    struct index_slots_probe probe;
     size_t holders = 0;
     uint32_t block;
 
@@ -103,7 +103,7 @@ index_find_matches(struct index *index, uint32_t ns, const uint64_t *hashes, siz
 void
 index_match(struct index *index, uint32_t ns, const uint64_t *hashes, size_t count, uint8_t *masks)
 {
-    struct index_table_probe probe;
+    struct index_slots_probe probe;
 
     assert(index != NULL && (hashes != NULL || count == 0));
     (void)pthread_rwlock_rdlock(&index->lock);

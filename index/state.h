@@ -1,137 +1,323 @@
 /*
  * index/state.h -- inside of an index, for index/ alone.
  *
- * Why: storing, matching and walking are files of their own over one state.
+ * Why: storing, removing, finding and walking are files of their own over one state.  What blocks,
+ * pages and runs are is index/DESIGN.md; here is how they lie in memory.
  *
- *   block      one record per (namespace, hash), 64 bytes: a cache line
- *   place      one record per (block, holder), in two lists: the block's and the holder's
- *   blocks     (namespace, hash)   -> block
- *   places     (block, holder)     -> place
- *   children   (namespace, parent) -> first block of the sibling list; the parent itself need not
- *              be in the index, so a child that comes first is found when its parent arrives
+ *   number   a block; 0 is none.  seq[number] is its sequence hash, tok[number] its token hash.
+ *   page     INDEX_PAGE_BLOCKS numbers, cut into runs of one capacity
+ *   run      consecutive numbers from a first one on; the first `length` are blocks
  *
- * A block without places does not exist.  Records never move, so numbers stay valid while a record
- * lives.  Everything a call needs is reserved before it changes anything.
+ * Reading beside the writer: enter the epoch; index_state_find() gives a number, or none;
+ * index_state_run() the run and the block's offset in it, or NULL; then
+ *
+ *   version = index_run_read(run);   odd: being changed, try again
+ *   ... `length`, `ns`, `seq[]`, `holding` ...
+ *   index_run_unchanged(run, version)
+ *
+ * and only what was read between the two, with true from the second, was ever so.  A number may be
+ * stale: offset < length, the run's namespace and seq[number] == hash decide, read in between.
  *
  * Ownership: the index owns everything.
- * Threads:   one reader-writer lock around all of it; functions below want it held.
- * Limits:    as index/index.h.
+ * Threads:   `lock` for all that changes, but for names (`names_lock`, taken inside of `lock`).
+ *            Fields marked "shared" are read without it, as relaxed atomics.
+ * Limits:    as index/index.h, and the names below.
  */
 #ifndef INDEX_STATE_H
 #define INDEX_STATE_H
 
+#include <assert.h>
 #include <pthread.h>
+#include <stdatomic.h>
 
+#include "index/epoch.h"
+#include "index/holding.h"
 #include "index/index.h"
 #include "index/memory.h"
-#include "index/pool.h"
+#include "index/shards.h"
+#include "index/slots.h"
 #include "index/table.h"
 
-struct index_block_record {
-    uint64_t hash;
-    uint64_t parent;
-    uint64_t tokens_hash;
-    uint64_t size;
-    uint32_t position;
-    uint32_t place_head;
-    uint32_t place_count;
-    uint32_t sibling_next; /* blocks with the same parent */
-    uint32_t sibling_prev;
-    uint32_t ns : 24;
-    uint32_t tiers : 8; /* KVT_TIER_MASK bits of its places */
+#define INDEX_PAGE_SHIFT  10
+#define INDEX_PAGE_BLOCKS (1u << INDEX_PAGE_SHIFT)
+#define INDEX_NUMBERS_MAX (UINT32_MAX - INDEX_PAGE_BLOCKS)
+#define INDEX_CLASSES     24 /* capacities of runs */
+#define INDEX_ORPHANS_MAX (1u << 24)
+#define INDEX_SIZES_MAX   65536      /* different sizes of blocks */
+#define INDEX_OVERDRAFT   (1u << 20) /* bytes a removal may take beyond `bytes_max` */
+#define INDEX_READ_RETRIES                                                                         \
+    1000 /* a run that changed under a reader this often: it takes the lock */
+
+_Static_assert(INDEX_RUN_BLOCKS_MAX <= INDEX_PAGE_BLOCKS, "a run fits a page");
+
+enum index_run_flag {
+    INDEX_RUN_ORPHAN = 1,   /* its parent is known by hash alone; in the table of orphans */
+    INDEX_RUN_ODD_SIZES = 2 /* its blocks have sizes of their own (index/size.h) */
 };
 
-_Static_assert(sizeof(struct index_block_record) <= 64, "a block fits a cache line");
+/* A cache line.  Above the second line: shared; below: the writer's. */
+struct index_run {
+    _Atomic uint32_t version; /* odd while the run changes */
+    _Atomic uint16_t length;  /* blocks, ghosts among them; 0: a free run */
+    _Atomic uint16_t size;    /* code of the bytes of one shard (index/size.h) */
+    _Atomic uint64_t parent;  /* hash before the first block; 0: a root, or not known */
+    struct index_holding holding;
+    _Atomic uint32_t position; /* of the first block */
+    _Atomic uint32_t stored_s; /* last stored to */
+    _Atomic uint16_t ns;
+    _Atomic uint8_t tiers; /* KVT_TIER_MASK bits of all its holders, and maybe of former ones */
+    _Atomic uint8_t flags;
+    /* ---- */
+    uint32_t parent_number; /* block before the first; 0: none, or not here */
+    uint32_t child;         /* first block of the first run that hangs on one of its blocks */
+    uint32_t next;          /* first blocks of runs on the same one, or of the same orphans; */
+    uint32_t prev;          /* of a free run: `next` is the next free one of its page */
+    uint16_t pinned;        /* blocks before this offset may have children in other runs */
+    uint16_t unused;
+};
 
-struct index_place_record {
-    uint32_t block;
-    uint32_t holder;
-    uint32_t ranks; /* 0: a free record */
-    uint32_t block_next;
-    uint32_t block_prev;
-    uint32_t holder_next;
-    uint32_t holder_prev;
+_Static_assert(sizeof(struct index_run) == 64, "a run is a cache line");
+
+/* What the writer knows about a page. */
+struct index_page {
+    uint32_t prev; /* pages of its class that have room; or empty pages */
+    uint32_t next;
+    uint16_t used;       /* runs */
+    uint16_t fresh;      /* runs from here on were never used */
+    uint16_t free;       /* free run below `fresh`, plus 1; 0: none */
+    uint8_t class_;      /* plus 1; 0: an empty page */
+    uint8_t listed;      /* in the list of its class */
+    uint8_t seq_touched; /* pieces of memory of seq[] that are in use, and counted */
+    uint8_t tok_touched;
+    uint8_t tokens; /* the list it belongs to: runs that came with token hashes, or without */
+    struct index_use *use; /* shared through index->uses */
+};
+
+/* Hits and last read of a block; shared. */
+struct index_use {
+    _Atomic uint32_t hits;
+    _Atomic uint32_t used_s;
+};
+
+/* A capacity of runs. */
+struct index_class {
+    uint16_t capacity;
+    uint16_t runs;       /* of a page */
+    uint32_t reciprocal; /* offset in the page * this >> 20 is the run */
+};
+
+extern const struct index_class index_classes[INDEX_CLASSES];
+
+/* The address space of blocks. */
+struct index_space {
+    _Atomic uint64_t *seq;   /* shared */
+    _Atomic uint64_t *tok;   /* shared; 0: not known */
+    _Atomic uintptr_t *runs; /* shared: of each page, its first run | class plus 1; 0: no page */
+    struct index_page *pages;
+    _Atomic uint32_t end;            /* shared: pages ever used are below this */
+    uint32_t max;                    /* pages there is address space for */
+    uint32_t open;                   /* numbers below this are readable and writable */
+    uint32_t empty;                  /* list of empty pages */
+    uint32_t room[2][INDEX_CLASSES]; /* pages with room, without and with token hashes */
+    bool huge;
+};
+
+struct index_namespace {
+    struct index_table table;
+    uint32_t orphans;
+    char name[KVT_NAMESPACE_MAX];
 };
 
 struct index_holder_record {
     struct index_holder key;
-    uint64_t blocks;
-    uint64_t bytes;
-    uint32_t place_head;
+    _Atomic uint8_t tier; /* shared */
+    _Atomic uint64_t blocks;
+    _Atomic uint64_t bytes;
+    uint32_t drop_page; /* where index_drop_holder() goes on */
 };
 
-struct index_namespace_record {
-    char name[KVT_NAMESPACE_MAX];
+#define INDEX_HOLDERS_CHUNK    64
+#define INDEX_NAMESPACES_CHUNK 16
+
+/* One of the newest changes; `hash` of a block of namespace `ns`. */
+struct index_past_record {
+    uint64_t hash;
+    uint32_t time_s;
+    uint32_t what; /* holder:16 | namespace:12 | kind:1, high to low from bit 31 */
+};
+
+struct index_history_ring {
+    struct index_past_record *records;
+    uint32_t capacity; /* a power of two */
+    uint32_t capacity_max;
+    uint64_t count; /* ever written */
+};
+
+/* Different sizes of blocks; a code is a place in `sizes`. */
+struct index_sizes {
+    _Atomic(_Atomic uint64_t *) sizes; /* shared */
+    uint32_t count;
+    uint32_t capacity;
+    struct index_slots codes;
 };
 
 struct index {
-    pthread_rwlock_t lock; /* guards everything below */
+    pthread_mutex_t lock;
+    pthread_mutex_t names_lock;
     struct index_memory memory;
-    struct index_pool blocks;
-    struct index_pool places;
-    struct index_pool holders;
-    struct index_pool namespaces;
-    struct index_table block_table;
-    struct index_table place_table;
-    struct index_table child_table;
-    struct index_table holder_table;
-    struct index_table namespace_table;
+    struct index_epoch epoch;
+    struct index_shards *shards;
+    struct index_space space;
+    struct index_sizes sizes;
+    struct index_slots orphans; /* (namespace, parent's hash) -> first block of the first run */
+    struct index_slots odd;     /* runs with sizes of their own -> index/size.c */
+    struct index_history_ring history;
+    uint64_t seed[2];
+    uint64_t blocks;
+    uint64_t places;
     uint64_t collisions;
+    uint32_t orphan_count;
+
+    _Atomic uint32_t namespace_count;
+    _Atomic uint32_t holder_count;
+    _Atomic(struct index_namespace *) namespaces[INDEX_NAMESPACES_MAX / INDEX_NAMESPACES_CHUNK];
+    _Atomic(struct index_holder_record *) holders[INDEX_HOLDERS_MAX / INDEX_HOLDERS_CHUNK];
+    struct index_slots namespace_names;
+    struct index_slots holder_names;
 };
 
-static inline struct index_block_record *
-index_state_block(const struct index *index, uint32_t number)
+/* ThreadSanitizer does not know fences; what it checks is that all that is shared is atomic. */
+static inline void
+index_state_fence(void)
 {
-    return index_pool_at(&index->blocks, number);
+#ifndef __SANITIZE_THREAD__
+    atomic_thread_fence(memory_order_acq_rel);
+#endif
 }
 
-static inline struct index_place_record *
-index_state_place(const struct index *index, uint32_t number)
+/* ---- any thread ---- */
+
+static inline uint64_t
+index_state_seq(const struct index *index, uint32_t number)
 {
-    return index_pool_at(&index->places, number);
+    return atomic_load_explicit(&index->space.seq[number], memory_order_relaxed);
+}
+
+/** 0: not known. */
+static inline uint64_t
+index_state_tok(const struct index *index, uint32_t number)
+{
+    return atomic_load_explicit(&index->space.tok[number], memory_order_relaxed);
+}
+
+static inline struct index_namespace *
+index_state_namespace(const struct index *index, uint32_t ns)
+{
+    struct index_namespace *chunk =
+        atomic_load_explicit(&index->namespaces[ns / INDEX_NAMESPACES_CHUNK], memory_order_acquire);
+
+    return &chunk[ns % INDEX_NAMESPACES_CHUNK];
 }
 
 static inline struct index_holder_record *
-index_state_holder(const struct index *index, uint32_t number)
+index_state_holder(const struct index *index, uint32_t holder)
 {
-    return index_pool_at(&index->holders, number);
+    struct index_holder_record *chunk =
+        atomic_load_explicit(&index->holders[holder / INDEX_HOLDERS_CHUNK], memory_order_acquire);
+
+    return &chunk[holder % INDEX_HOLDERS_CHUNK];
 }
 
-/** Spread the bits of a key (murmur3's finalizer): hashes from outside may be anything. */
+/** A hash, mixed with the index's seed: where a table looks for it. */
 static inline uint64_t
-index_state_mix(uint64_t key)
+index_state_mix(const struct index *index, uint64_t hash)
 {
-    key ^= key >> 33;
-    key *= UINT64_C(0xff51afd7ed558ccd);
-    key ^= key >> 33;
-    key *= UINT64_C(0xc4ceb9fe1a85ec53);
-    return key ^ key >> 33;
+    const __uint128_t product = (__uint128_t)(hash ^ index->seed[0]) * index->seed[1];
+    const uint64_t folded = (uint64_t)product ^ (uint64_t)(product >> 64);
+
+    return (folded ^ folded >> 32) * UINT64_C(0xd6e8feb86659fd93);
 }
 
-static inline uint64_t
-index_state_block_key(uint32_t ns, uint64_t hash)
+/**
+ * The number of a block, or 0; seq[] was compared.  Inside of an epoch, or under the lock.  Ghosts
+ * are found too.  Asserts that `ns` exists.
+ */
+static inline uint32_t
+index_state_find(const struct index *index, uint32_t ns, uint64_t hash)
 {
-    return index_state_mix(hash + (uint64_t)ns * UINT64_C(0x9e3779b97f4a7c15));
+    return index_table_find(&index_state_namespace(index, ns)->table, index->space.seq, hash,
+                            index_state_mix(index, hash));
 }
 
-static inline uint64_t
-index_state_place_key(uint32_t block, uint32_t holder)
+/** Start loading what index_state_find() will need. */
+static inline void
+index_state_find_prefetch(const struct index *index, uint32_t ns, uint64_t hash)
 {
-    return index_state_mix((uint64_t)block << 32 | holder);
+    index_table_prefetch(&index_state_namespace(index, ns)->table, index_state_mix(index, hash));
 }
 
-/** Number of the block, or INDEX_NONE; the probe stands on its entry. */
-uint32_t index_state_find_block(struct index *index, uint32_t ns, uint64_t hash,
-                                struct index_table_probe *probe);
-/** Number of the place, or INDEX_NONE. */
-uint32_t index_state_find_place(struct index *index, uint32_t block, uint32_t holder,
-                                struct index_table_probe *probe);
-/** First block of the list of `parent`'s children, or INDEX_NONE. */
-uint32_t index_state_find_children(struct index *index, uint32_t ns, uint64_t parent,
-                                   struct index_table_probe *probe);
+/**
+ * The run a block lies in, its first number and the block's offset in it; NULL: its page is gone.
+ */
+static inline struct index_run *
+index_state_run(const struct index *index, uint32_t number, uint32_t *offset)
+{
+    const uintptr_t entry =
+        atomic_load_explicit(&index->space.runs[number >> INDEX_PAGE_SHIFT], memory_order_acquire);
+    const uint32_t in_page = number & (INDEX_PAGE_BLOCKS - 1);
+    const struct index_class *class_;
+    uint32_t at;
 
-/** Copy a block out; `ranks` are the union over its places. */
-void index_state_copy_block(const struct index *index, const struct index_block_record *block,
-                            struct index_block *out);
+    *offset = 0;
+    if (entry == 0)
+        return NULL;
+    class_ = &index_classes[(entry & 63) - 1];
+    at = in_page * class_->reciprocal >> 20;
+    *offset = in_page - at * class_->capacity;
+    if (at >= class_->runs)
+        return NULL;
+    return (struct index_run *)(entry & ~(uintptr_t)63) + at;
+}
+
+static inline uint32_t
+index_run_read(const struct index_run *run)
+{
+    return atomic_load_explicit(&run->version, memory_order_acquire);
+}
+
+static inline bool
+index_run_unchanged(const struct index_run *run, uint32_t version)
+{
+    index_state_fence();
+    return atomic_load_explicit(&run->version, memory_order_relaxed) == version;
+}
+
+/* ---- under the lock ---- */
+
+static inline void
+index_run_change(struct index_run *run)
+{
+    const uint32_t version = atomic_load_explicit(&run->version, memory_order_relaxed);
+
+    assert((version & 1) == 0);
+    atomic_store_explicit(&run->version, version + 1, memory_order_relaxed);
+    index_state_fence();
+}
+
+static inline void
+index_run_changed(struct index_run *run)
+{
+    const uint32_t version = atomic_load_explicit(&run->version, memory_order_relaxed);
+
+    assert((version & 1) == 1);
+    atomic_store_explicit(&run->version, version + 1, memory_order_release);
+}
+
+static inline struct index_holding_context
+index_state_holding(struct index *index)
+{
+    return (struct index_holding_context){
+        .memory = &index->memory, .epoch = &index->epoch, .shards = index->shards};
+}
 
 #endif /* INDEX_STATE_H */

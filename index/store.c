@@ -1,55 +1,55 @@
 #include <assert.h>
 
 #include "index/index.h"
-#include "index/state.h"
+#include "index/old_state.h"
 
 uint32_t
 index_state_find_block(struct index *index, uint32_t ns, uint64_t hash,
-                       struct index_table_probe *probe)
+                       struct index_slots_probe *probe)
 {
     uint32_t number =
-        index_table_first(&index->block_table, index_state_block_key(ns, hash), probe);
+        index_slots_first(&index->block_table, index_state_block_key(ns, hash), probe);
 
     while (number != INDEX_NONE) {
         const struct index_block_record *block = index_state_block(index, number);
 
         if (block->hash == hash && block->ns == ns)
             break;
-        number = index_table_next(probe);
+        number = index_slots_next(probe);
     }
     return number;
 }
 
 uint32_t
 index_state_find_place(struct index *index, uint32_t block, uint32_t holder,
-                       struct index_table_probe *probe)
+                       struct index_slots_probe *probe)
 {
     uint32_t number =
-        index_table_first(&index->place_table, index_state_place_key(block, holder), probe);
+        index_slots_first(&index->place_table, index_state_place_key(block, holder), probe);
 
     while (number != INDEX_NONE) {
         const struct index_place_record *place = index_state_place(index, number);
 
         if (place->block == block && place->holder == holder)
             break;
-        number = index_table_next(probe);
+        number = index_slots_next(probe);
     }
     return number;
 }
 
 uint32_t
 index_state_find_children(struct index *index, uint32_t ns, uint64_t parent,
-                          struct index_table_probe *probe)
+                          struct index_slots_probe *probe)
 {
     uint32_t number =
-        index_table_first(&index->child_table, index_state_block_key(ns, parent), probe);
+        index_slots_first(&index->child_table, index_state_block_key(ns, parent), probe);
 
     while (number != INDEX_NONE) {
         const struct index_block_record *child = index_state_block(index, number);
 
         if (child->parent == parent && child->ns == ns)
             break;
-        number = index_table_next(probe);
+        number = index_slots_next(probe);
     }
     return number;
 }
@@ -65,7 +65,7 @@ static void
 link_child(struct index *index, uint32_t number)
 {
     struct index_block_record *block = index_state_block(index, number);
-    struct index_table_probe probe;
+    struct index_slots_probe probe;
     uint32_t head;
 
     block->sibling_next = block->sibling_prev = INDEX_NONE;
@@ -73,20 +73,20 @@ link_child(struct index *index, uint32_t number)
         return;
     head = index_state_find_children(index, block->ns, block->parent, &probe);
     if (head == INDEX_NONE) {
-        index_table_add(&index->child_table, index_state_block_key(block->ns, block->parent),
+        index_slots_add(&index->child_table, index_state_block_key(block->ns, block->parent),
                         number);
         return;
     }
     block->sibling_next = head;
     index_state_block(index, head)->sibling_prev = number;
-    index_table_replace(&probe, number);
+    index_slots_replace(&probe, number);
 }
 
 static void
 unlink_child(struct index *index, uint32_t number)
 {
     struct index_block_record *block = index_state_block(index, number);
-    struct index_table_probe probe;
+    struct index_slots_probe probe;
     uint32_t head;
 
     if (block->parent == 0)
@@ -100,9 +100,9 @@ unlink_child(struct index *index, uint32_t number)
     head = index_state_find_children(index, block->ns, block->parent, &probe);
     assert(head == number);
     if (block->sibling_next == INDEX_NONE)
-        index_table_remove(&probe);
+        index_slots_remove(&probe);
     else
-        index_table_replace(&probe, block->sibling_next);
+        index_slots_replace(&probe, block->sibling_next);
 }
 
 static void
@@ -172,11 +172,11 @@ remove_place(struct index *index, uint32_t number)
     const struct index_place_record *place = index_state_place(index, number);
     const uint32_t block_number = place->block;
     struct index_block_record *block = index_state_block(index, block_number);
-    struct index_table_probe probe;
+    struct index_slots_probe probe;
     uint32_t found = index_state_find_place(index, block_number, place->holder, &probe);
 
     assert(found == number);
-    index_table_remove(&probe);
+    index_slots_remove(&probe);
     unlink_place(index, number);
     index_pool_give(&index->places, number);
     if (block->place_count > 0) {
@@ -186,7 +186,7 @@ remove_place(struct index *index, uint32_t number)
     unlink_child(index, block_number);
     found = index_state_find_block(index, block->ns, block->hash, &probe);
     assert(found == block_number);
-    index_table_remove(&probe);
+    index_slots_remove(&probe);
     index_pool_give(&index->blocks, block_number);
 }
 
@@ -199,16 +199,16 @@ reserve(struct index *index, uint32_t ns, uint32_t holder, uint32_t block_number
 
     if (next == INDEX_NONE) {
         if (!index_pool_reserve(&index->blocks) ||
-            !index_table_reserve(&index->block_table, index_state_block_key(ns, block->id.hash)))
+            !index_slots_reserve(&index->block_table, index_state_block_key(ns, block->id.hash)))
             return false;
         /* The number it will get decides where its place goes. */
         next = index_pool_peek(&index->blocks);
     }
     if (block->id.parent != 0 &&
-        !index_table_reserve(&index->child_table, index_state_block_key(ns, block->id.parent)))
+        !index_slots_reserve(&index->child_table, index_state_block_key(ns, block->id.parent)))
         return false;
     return index_pool_reserve(&index->places) &&
-           index_table_reserve(&index->place_table, index_state_place_key(next, holder));
+           index_slots_reserve(&index->place_table, index_state_place_key(next, holder));
 }
 
 static bool
@@ -236,7 +236,7 @@ add_block(struct index *index, uint32_t ns, const struct index_block *block)
         .place_head = INDEX_NONE,
     };
     record->ns = ns & 0xffffffu;
-    index_table_add(&index->block_table, index_state_block_key(ns, block->id.hash), number);
+    index_slots_add(&index->block_table, index_state_block_key(ns, block->id.hash), number);
     link_child(index, number);
     return number;
 }
@@ -270,7 +270,7 @@ static bool
 add_place(struct index *index, uint32_t block_number, uint32_t holder, uint32_t ranks)
 {
     struct index_block_record *block = index_state_block(index, block_number);
-    struct index_table_probe probe;
+    struct index_slots_probe probe;
     uint32_t number = index_state_find_place(index, block_number, holder, &probe);
     const bool added = number == INDEX_NONE;
     struct index_place_record *place;
@@ -280,7 +280,7 @@ add_place(struct index *index, uint32_t block_number, uint32_t holder, uint32_t 
         place = index_state_place(index, number);
         place->block = block_number;
         place->holder = holder;
-        index_table_add(&index->place_table, index_state_place_key(block_number, holder), number);
+        index_slots_add(&index->place_table, index_state_place_key(block_number, holder), number);
         link_place(index, number);
     }
     place = index_state_place(index, number);
@@ -293,7 +293,7 @@ enum kvt_err
 index_store(struct index *index, uint32_t ns, uint32_t holder, const struct index_block *block,
             bool *added)
 {
-    struct index_table_probe probe;
+    struct index_slots_probe probe;
     uint32_t number;
     bool is_new = false;
     enum kvt_err rc = KVT_OK;
@@ -327,7 +327,7 @@ index_store(struct index *index, uint32_t ns, uint32_t holder, const struct inde
 enum kvt_err
 index_remove(struct index *index, uint32_t ns, uint32_t holder, uint64_t hash, uint32_t ranks)
 {
-    struct index_table_probe probe;
+    struct index_slots_probe probe;
     uint32_t block;
     uint32_t number = INDEX_NONE;
 

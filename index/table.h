@@ -1,72 +1,44 @@
 /*
- * index/table.h -- from a hashed key to the number of a record.
+ * index/table.h -- from a sequence hash to the number of a block, one table for each namespace.
  *
- * Why: one open-addressing table serves blocks, places, children and names.  It stores the hash
- * beside the number, so that growing touches no record and a lookup touches only records that
- * probably fit; the caller compares the key.  It is cut into segments that grow on their own: no
- * single Store pays for moving everything, and growing needs room for a segment, not for a second
- * table.
+ * Why: this is touched for every block of every event, so an entry is six bytes (a 16-bit tag and a
+ * number) and a lookup one cache line: a bucket of ten.  The table is cut into segments by the
+ * highest bits of the mixed hash; each grows and splits on its own, so that no change pays for
+ * moving everything.  Tags are bits of the place in a segment that the bucket does not say, so a
+ * segment grows without looking at a single hash.  What does not fit its bucket goes to one of the
+ * next few, and every bucket passed counts it.
  *
  * Ownership: the index.
- * Threads:   under the index's lock.
+ * Threads:   find and prefetch on any thread, inside of an epoch; the rest under the index's lock.
  * Limits:    the memory's ceiling.
  */
 #ifndef INDEX_TABLE_H
 #define INDEX_TABLE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "index/epoch.h"
 #include "index/memory.h"
 
-#define INDEX_TABLE_SEGMENTS 64
-
-struct index_table_slot {
-    uint32_t hash;
-    uint32_t number; /* of the record, plus 1; 0 = empty */
-};
-
-struct index_table_segment {
-    struct index_table_slot *slots;
-    uint32_t capacity; /* a power of two, or 0 */
-    uint32_t used;
-};
+struct index_table_segment;
+struct index_table_directory;
 
 struct index_table {
-    struct index_memory *memory;
-    struct index_table_segment segments[INDEX_TABLE_SEGMENTS];
+    _Atomic(struct index_table_directory *) directory; /* NULL: nothing was ever entered */
+    uint64_t used;
 };
-
-/* Where a lookup stands. */
-struct index_table_probe {
-    struct index_table_segment *segment;
-    uint32_t hash;
-    uint32_t at;
-};
-
-void index_table_init(struct index_table *table, struct index_memory *memory);
-void index_table_release(struct index_table *table);
 
 /**
- * The first candidate for `hash`: a record's number, or INDEX_NONE.  A candidate that is another
- * key is passed over with index_table_next().
+ * The number that was entered for `hash`, or 0.  `seq` are the hashes by number, `mixed` is the
+ * hash mixed (index_state_mix()).  Any thread.
  */
-uint32_t index_table_first(struct index_table *table, uint64_t hash,
-                           struct index_table_probe *probe);
-uint32_t index_table_next(struct index_table_probe *probe);
+uint32_t index_table_find(const struct index_table *table, const _Atomic uint64_t *seq,
+                          uint64_t hash, uint64_t mixed);
 
-/** Point the entry the probe found at another record (same hash). */
-void index_table_replace(const struct index_table_probe *probe, uint32_t number);
-
-/** Take out the entry the probe found. */
-void index_table_remove(const struct index_table_probe *probe);
-
-/** Make sure that the next index_table_add() of this hash has room. */
-bool index_table_reserve(struct index_table *table, uint64_t hash);
-void index_table_add(struct index_table *table, uint64_t hash, uint32_t number);
-
-/** Start loading the cache line a lookup of `hash` will need. */
-void index_table_prefetch(const struct index_table *table, uint64_t hash);
+/** Start loading the cache line a lookup will need.  Any thread. */
+void index_table_prefetch(const struct index_table *table, uint64_t mixed);
 
 #endif /* INDEX_TABLE_H */

@@ -1,7 +1,7 @@
 #include <assert.h>
 
 #include "index/index.h"
-#include "index/state.h"
+#include "index/old_state.h"
 
 enum { SKIP_MAX = 8 }; /* free records looked at for each one wanted, to bound a call's time */
 
@@ -25,7 +25,7 @@ index_state_copy_block(const struct index *index, const struct index_block_recor
 enum kvt_err
 index_get(struct index *index, uint32_t ns, uint64_t hash, struct index_view *view)
 {
-    struct index_table_probe probe;
+    struct index_slots_probe probe;
     uint32_t number;
 
     assert(index != NULL && view != NULL);
@@ -53,7 +53,7 @@ index_get(struct index *index, uint32_t ns, uint64_t hash, struct index_view *vi
 size_t
 index_children(struct index *index, uint32_t ns, uint64_t hash, uint64_t *children, size_t capacity)
 {
-    struct index_table_probe probe;
+    struct index_slots_probe probe;
     size_t count = 0;
 
     assert(index != NULL && (children != NULL || capacity == 0));
