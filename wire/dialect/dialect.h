@@ -21,7 +21,9 @@
 #include <stdint.h>
 
 #include "base/buffer.h"
+#include "base/json_pull.h"
 #include "kvtier/error.h"
+#include "kvtier/key.h"
 #include "wire/dialect/raw.h"
 
 enum wire_dialect {
@@ -94,19 +96,55 @@ KVT_NODISCARD enum kvt_err wire_dynamo_encode_query_json(uint64_t worker, uint32
 
 /*
  * Answers of any length, a batch at a time: what a worker holds does not end at raw.h's limits.
- * `*part` is 0 for the first call; while it is not 0 after KVT_OK there is more, and the next call
- * with the same bytes goes on there.  Each call's batch stands alone.
+ * Start with an all-zero state; while `more` is set after KVT_OK, the next call with the same bytes
+ * goes on.  Each call's batch stands alone.
  */
+struct wire_dynamo_part {
+    bool more;
+    enum wire_dynamo_answer what;
+    uint64_t newest;
+    /* where the next call goes on */
+    size_t at;
+    uint64_t left;
+    struct kvt_json_pull json;
+    struct kvt_json_slice group;
+    bool begun;
+    bool in_group;
+};
 
-/** As wire_dynamo_decode_answer(); `what` and `newest` are the same for all parts. */
-KVT_NODISCARD enum kvt_err
-wire_dynamo_decode_answer_part(const void *bytes, size_t size, size_t *part,
-                               enum wire_dynamo_answer *what, uint64_t *newest,
-                               struct wire_raw_batch *batch, struct kvt_error *err);
-/** As wire_dynamo_decode_dump(); a part never spans two groups, and batch->namespace_ is the
+/** As wire_dynamo_decode_answer(); part->what and part->newest are the same for all parts. */
+KVT_NODISCARD enum kvt_err wire_dynamo_decode_answer_part(const void *bytes, size_t size,
+                                                          struct wire_dynamo_part *part,
+                                                          struct wire_raw_batch *batch,
+                                                          struct kvt_error *err);
+/** As wire_dynamo_decode_dump(); a batch never holds two groups, and batch->namespace_ is its
  * group's name, "<model>:<group>". */
 KVT_NODISCARD enum kvt_err wire_dynamo_decode_dump_part(const void *bytes, size_t size,
-                                                        size_t *part, struct wire_raw_batch *batch,
+                                                        struct wire_dynamo_part *part,
+                                                        struct wire_raw_batch *batch,
                                                         struct kvt_error *err);
+
+/* ---- cache groups of vLLM: the only thing about its stream that needs a memory ---- */
+
+/*
+ * A model with several kinds of attention keeps the same block once in each cache group, and only
+ * full attention can be had back by prefix.  A store says what kind its group is; a remove does
+ * not.  One of these a publisher, all zero at first.
+ */
+struct wire_engine_groups {
+    uint64_t full;    /* bit g: group g was said to be full attention */
+    uint64_t partial; /* bit g: group g was said to be something else */
+};
+
+/** Learn from `batch` in its order, and turn what concerns other groups into SKIP (FILTERED_GROUP):
+ * groups known to be partial, and groups but 0 of which nothing is known. */
+void wire_engine_groups_filter(struct wire_engine_groups *groups, struct wire_raw_batch *batch);
+
+/* ---- kvbm.events with another revision of the lineage hash than the default, B ---- */
+
+/** As wire_dialect_decode(KVBM). */
+KVT_NODISCARD enum kvt_err wire_kvbm_decode(enum kvt_key_revision revision, const void *bytes,
+                                            size_t size, struct wire_raw_batch *batch,
+                                            struct kvt_error *err);
 
 #endif /* WIRE_DIALECT_DIALECT_H */

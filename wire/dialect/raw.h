@@ -23,8 +23,8 @@
 #define WIRE_RAW_EVENTS_MAX 8192
 #define WIRE_RAW_BLOCKS_MAX 65536      /* of one message */
 #define WIRE_RAW_TOKENS_MAX (1u << 20) /* of one message */
-#define WIRE_RAW_MEDIA_MAX  4096       /* multimodal objects of one message */
-#define WIRE_RAW_NESTING    16         /* values within values */
+#define WIRE_RAW_MEDIA_MAX  65536      /* multimodal objects of one message */
+#define WIRE_RAW_NESTING    64         /* JSON values within values; msgpack needs no limit */
 
 #define WIRE_RAW_POSITION_UNKNOWN UINT32_MAX
 #define WIRE_RAW_TIER_ALL         ((enum kvt_tier)0) /* CLEAR: every tier */
@@ -49,6 +49,13 @@ enum wire_raw_why {
     WIRE_RAW_WHY_COUNT,
 };
 
+/* What a store says about its cache group (vLLM; see wire_engine_groups_filter()). */
+enum wire_raw_group {
+    WIRE_RAW_GROUP_UNSAID,
+    WIRE_RAW_GROUP_FULL,    /* full attention: what a prefix can be read from */
+    WIRE_RAW_GROUP_PARTIAL, /* sliding window and the like; the event is SKIP */
+};
+
 struct wire_raw_block {
     uint64_t hash;        /* the producer's name for it; longer names: their low 64 bits */
     uint64_t tokens_hash; /* Dynamo's local hash when the message carries it; else 0 */
@@ -58,8 +65,9 @@ struct wire_raw_block {
 
 struct wire_raw_event {
     uint64_t worker; /* number of the worker; 0 where the dialect has none */
-    uint64_t id;     /* of this event, by its worker and rank; see the dialect */
-    uint64_t parent; /* producer's hash of the block before the first */
+    uint64_t id;     /* of this event, by its worker and rank; MINIO: the key's sequencer */
+    uint64_t parent; /* producer's hash of the block before the first; without has_parent and behind
+                      * position 0: its low bits at least (KVBM, MINIO) */
     uint64_t size;   /* bytes, where the dialect says so (objects); else 0 */
     uint64_t seed;   /* of the token hashes: 1337 plus the adapter's and the salt's part */
     uint32_t first;  /* of its blocks in `blocks`; REMOVE: only their hashes are set */
@@ -68,12 +76,15 @@ struct wire_raw_event {
     uint32_t block_tokens; /* 0: the message carries no tokens */
     uint32_t position;     /* of the first block, or WIRE_RAW_POSITION_UNKNOWN */
     uint32_t dp_rank;
-    uint32_t ranks;     /* shards it speaks of; 1 where the dialect knows none */
-    enum kvt_tier tier; /* WIRE_RAW_TIER_ALL only with CLEAR */
+    uint32_t ranks; /* shards it speaks of; 1 where the dialect knows none */
+    uint32_t group; /* cache group of the engine; 0 where it says none */
+    enum wire_raw_group group_kind;
+    enum kvt_tier tier; /* WIRE_RAW_TIER_ALL only with CLEAR, or SKIP that says none */
     enum wire_raw_kind kind;
     enum wire_raw_why why;
     bool has_parent;
-    bool salted; /* the seed has a salt in it: children inherit it */
+    bool salted;     /* the seed has a salt in it: children inherit it */
+    bool unnumbered; /* SKIP: not even worker and id could be read */
 };
 
 struct wire_raw_batch {
