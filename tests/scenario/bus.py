@@ -41,6 +41,16 @@ class Nats:
             self.callbacks[number] = (subject, callback)
             self.send_locked(f"SUB {subject} {number}\r\nPING\r\n".encode())
 
+    def serve(self, subject, answer):
+        """Answer requests: `answer(payload)` gives the reply's bytes, or None for silence."""
+        def take(_subject, payload, reply):
+            data = answer(payload)
+            if reply and data is not None:
+                self.publish(reply, data)
+
+        take.wants_reply = True
+        self.subscribe(subject, take)
+
     def publish(self, subject, payload, headers=None):
         if headers:
             head = "NATS/1.0\r\n" + "".join(f"{k}: {v}\r\n" for k, v in headers.items()) + "\r\n"
@@ -118,7 +128,10 @@ class Nats:
                     payload = payload[int(words[-2]):]
                 buffer = buffer[end + 2 + size + 2:]
                 entry = self.callbacks.get(int(words[2]))
-                if entry:
+                if entry and getattr(entry[1], "wants_reply", False):
+                    headless = len(words) - (1 if verb == b"HMSG" else 0)
+                    entry[1](words[1].decode(), payload, words[3].decode() if headless == 5 else None)
+                elif entry:
                     entry[1](words[1].decode(), payload)
                 continue
             if verb == b"PING":
