@@ -45,7 +45,6 @@ kvt_db_open(MDB_env **out, const struct kvt_db_options *options, struct kvt_erro
     const unsigned flags = options->read_only ? MDB_RDONLY | MDB_NOTLS : MDB_NOMETASYNC | MDB_NOTLS;
     MDB_env *env = NULL;
     enum kvt_err code;
-    int dead;
     int rc;
 
     *out = NULL;
@@ -63,9 +62,6 @@ kvt_db_open(MDB_env **out, const struct kvt_db_options *options, struct kvt_erro
         rc = mdb_env_set_mapsize(env, map_size(options->map_bytes));
     if (rc == 0)
         rc = mdb_env_open(env, options->path, flags, FILE_MODE);
-    /* A reader that was killed keeps its old snapshot alive, and with it every page freed since. */
-    if (rc == 0 && !options->read_only)
-        rc = mdb_reader_check(env, &dead);
     if (rc != 0) {
         code = kvt_db_error(err, rc, options->path);
         mdb_env_close(env); /* NULL is allowed */
@@ -79,6 +75,8 @@ kvt_db_open(MDB_env **out, const struct kvt_db_options *options, struct kvt_erro
             return code;
         }
     }
+    if (!options->read_only)
+        kvt_db_forget_dead(env);
     *out = env;
     return KVT_OK;
 }
@@ -87,6 +85,14 @@ enum kvt_err
 kvt_db_sync(MDB_env *env, struct kvt_error *err)
 {
     return kvt_db_error(err, mdb_env_sync(env, 1), "sync the database");
+}
+
+void
+kvt_db_forget_dead(MDB_env *env)
+{
+    int dead;
+
+    (void)mdb_reader_check(env, &dead); /* what it cannot clear now, it can the next time */
 }
 
 uint64_t

@@ -31,6 +31,10 @@ KVT_NODISCARD enum kvt_err kvt_db_open(MDB_env **out, const struct kvt_db_option
 /** Make every committed transaction durable. */
 KVT_NODISCARD enum kvt_err kvt_db_sync(MDB_env *env, struct kvt_error *err);
 
+/** Forget readers whose process died: a snapshot nobody looks at keeps every page freed since.
+ *  Cheap; worth a call when the map is full, and now and then before. */
+void kvt_db_forget_dead(MDB_env *env);
+
 /** The code for an LMDB result, with `what` and its text in `err`. */
 enum kvt_err kvt_db_error(struct kvt_error *err, int rc, const char *what);
 

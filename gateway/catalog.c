@@ -197,6 +197,7 @@ run_group(struct gateway_catalog *catalog, struct gateway_job *jobs)
         /* One job that does not fit must not fail its neighbours: each on its own. */
         struct gateway_job *job = jobs;
 
+        kvt_db_forget_dead(catalog->env); /* a full map may be full of what nobody reads */
         do {
             const int rc = commit_jobs(catalog, job, true);
 

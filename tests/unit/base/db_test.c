@@ -3,8 +3,11 @@
  * for another process's eyes, and errors become codes.
  */
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/db.h"
 #include "base/file.h"
@@ -159,6 +162,52 @@ results_become_codes(void **state)
 
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 
+/* Writes the same megabyte again until the map is full, at most `times`. */
+static int
+rewrite(MDB_env *env, uint32_t times)
+{
+    static const char bytes[100000];
+    int rc = 0;
+
+    for (uint32_t i = 0; i < times && rc == 0; i++)
+        rc = put(env, i % 10, bytes, sizeof(bytes));
+    return rc;
+}
+
+static void
+a_reader_that_was_killed_is_forgotten(void **state)
+{
+    MDB_env *env = open_db(8u << 20, false);
+    int ready[2];
+    pid_t child;
+    char byte;
+
+    (void)state;
+    assert_int_equal(rewrite(env, 10), 0);
+    assert_int_equal(pipe(ready), 0);
+    child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        MDB_env *mine = open_db(0, true);
+        MDB_txn *txn;
+
+        if (mdb_txn_begin(mine, NULL, MDB_RDONLY, &txn) == 0 && write(ready[1], "r", 1) == 1)
+            (void)pause();
+        _exit(1);
+    }
+    assert_int_equal(read(ready[0], &byte, 1), 1);
+    assert_int_equal(rewrite(env, 200), MDB_MAP_FULL); /* its snapshot keeps every page */
+    kvt_db_forget_dead(env);
+    assert_int_equal(rewrite(env, 200), MDB_MAP_FULL); /* it lives: it may look at them */
+    assert_int_equal(kill(child, SIGKILL), 0);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    kvt_db_forget_dead(env);
+    assert_int_equal(rewrite(env, 200), 0);
+    (void)close(ready[0]);
+    (void)close(ready[1]);
+    mdb_env_close(env);
+}
+
 int
 main(void)
 {
@@ -167,6 +216,7 @@ main(void)
         TEST(readers_see_what_was_committed),
         TEST(opening_says_what_is_wrong),
         TEST(results_become_codes),
+        TEST(a_reader_that_was_killed_is_forgotten),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
