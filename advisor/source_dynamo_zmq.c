@@ -1,0 +1,245 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "advisor/source_discovery.h"
+#include "advisor/source_dynamo.h"
+#include "advisor/source_zmq.h"
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/log.h"
+
+/* Dynamo's event plane over ZMQ.  Direct: every publisher has an address of its own, which the
+ * settings or the discovery folder tell.  With brokers: theirs.  One socket for all of them, since
+ * the messages say who sent them. */
+
+enum { FRAMES = 4 };
+
+static const char *const TOPICS[] = {"kv-events", "kv_events"};
+
+struct dynamo {
+    struct advisor_source_zmq_list endpoints;
+};
+
+struct reader {
+    struct advisor_source *source;
+    struct advisor_zmq *zmq;
+    struct advisor_discovery *discovery; /* NULL: endpoints are all there is */
+    uint32_t socket;
+    char (*found)[ADVISOR_ZMQ_ENDPOINT_MAX]; /* connected to because of the folder; sorted */
+    size_t found_count;
+    uint64_t looked_ms;
+    char extra[64]; /* what is wrong with the folder */
+};
+
+/* ---- who to listen to ---- */
+
+static bool
+is_listed(const struct reader *reader, const char *endpoint)
+{
+    const struct dynamo *dynamo = reader->source->own;
+
+    for (size_t i = 0; i < dynamo->endpoints.count; i++)
+        if (strcmp(dynamo->endpoints.texts[i], endpoint) == 0)
+            return true;
+    return false;
+}
+
+/* Make the connections those of `wanted`, which is sorted as `found` is. */
+static void
+follow(struct reader *reader, const char *const *wanted, size_t count)
+{
+    const size_t room = ADVISOR_ZMQ_CONNECTIONS_MAX;
+    char(*next)[ADVISOR_ZMQ_ENDPOINT_MAX] = kvt_calloc(count + 1, sizeof(*next));
+    size_t kept = 0;
+    size_t old = 0;
+    size_t refused = 0;
+
+    if (next == NULL)
+        return; /* the next look comes in a second */
+    for (size_t i = 0; i < count; i++) {
+        int order = 1;
+
+        for (; old < reader->found_count && (order = strcmp(reader->found[old], wanted[i])) < 0;
+             old++)
+            advisor_zmq_disconnect(reader->zmq, reader->socket, reader->found[old]);
+        if (old < reader->found_count && order == 0) {
+            old++;
+        } else if (is_listed(reader, wanted[i])) {
+            continue;
+        } else if (kept == room ||
+                   advisor_zmq_connect(reader->zmq, reader->socket, wanted[i], NULL) != KVT_OK) {
+            refused++;
+            continue;
+        }
+        (void)snprintf(next[kept++], sizeof(*next), "%s", wanted[i]);
+    }
+    for (; old < reader->found_count; old++)
+        advisor_zmq_disconnect(reader->zmq, reader->socket, reader->found[old]);
+    kvt_free(reader->found);
+    reader->found = next;
+    reader->found_count = kept;
+    if (refused > 0)
+        (void)snprintf(reader->extra, sizeof(reader->extra), "; %zu publishers left out", refused);
+}
+
+/* False: the source is stopping. */
+static bool
+look(struct reader *reader)
+{
+    const uint64_t now_ms = kvt_clock_mono_ms();
+    struct kvt_error err = {.text = ""};
+    const char *const *wanted;
+    enum kvt_err rc;
+    size_t count;
+
+    if (reader->discovery == NULL ||
+        (reader->looked_ms != 0 && now_ms - reader->looked_ms < ADVISOR_SOURCE_DISCOVERY_EVERY_MS))
+        return true;
+    reader->looked_ms = now_ms;
+    rc = advisor_source_discovery_look(reader->source, reader->discovery, &err);
+    if (rc == KVT_CANCELLED)
+        return false;
+    if (rc != KVT_OK) {
+        if (reader->extra[0] == '\0')
+            kvt_log_warn("advisor.source", "discovery", "%s: %s", reader->source->options.name,
+                         err.text);
+        (void)snprintf(reader->extra, sizeof(reader->extra), "; %.60s", err.text);
+        return true;
+    }
+    reader->extra[0] = '\0';
+    wanted = advisor_discovery_endpoints(reader->discovery, &count);
+    follow(reader, wanted, count);
+    return true;
+}
+
+/* ---- what they say ---- */
+
+/* The topic is "kv-events", or with a broker "namespace.N.component.C...kv-events". */
+static bool
+is_kv_topic(const struct advisor_source_options *options, const char *topic)
+{
+    const char *last = strrchr(topic, '.');
+    const char *bare = last == NULL ? topic : last + 1;
+
+    if (strcmp(bare, TOPICS[0]) != 0 && strcmp(bare, TOPICS[1]) != 0)
+        return false;
+    return last == NULL || options->topic == NULL ||
+           strncmp(topic, options->topic, strlen(options->topic)) == 0;
+}
+
+/* False: the source is stopping. */
+static bool
+pass_on(struct reader *reader, const struct advisor_zmq_message *message)
+{
+    const struct advisor_zmq_frame *topic = &message->frames[0];
+    char subject[ADVISOR_DISCOVERY_TEXT_MAX];
+    struct wire_dynamo_frames frames;
+    struct advisor_zmq_frame envelope;
+    struct advisor_item *item;
+
+    if (message->count != FRAMES || topic->size >= sizeof(subject) ||
+        wire_dynamo_frames(message->frames[1].bytes, message->frames[1].size,
+                           message->frames[2].bytes, message->frames[2].size,
+                           message->frames[3].bytes, message->frames[3].size, &frames,
+                           NULL) != KVT_OK) {
+        advisor_source_zmq_refuse(reader->source);
+        return true;
+    }
+    memcpy(subject, topic->bytes, topic->size);
+    subject[topic->size] = '\0';
+    if (!is_kv_topic(&reader->source->options, subject))
+        return true;
+    envelope = (struct advisor_zmq_frame){frames.envelope, frames.envelope_size};
+    item = advisor_source_zmq_item(subject, &envelope);
+    return item == NULL || advisor_source_push_wait(reader->source, item);
+}
+
+static void
+receive(struct reader *reader)
+{
+    struct advisor_zmq_message message;
+    uint64_t told_ms = 0;
+
+    while (!atomic_load(&reader->source->stopping)) {
+        enum kvt_err rc;
+
+        if (!look(reader))
+            return;
+        rc = advisor_zmq_receive(reader->zmq, ADVISOR_SOURCE_ZMQ_WAIT_MS, &message);
+        advisor_source_zmq_tell(reader->source, reader->zmq, &told_ms, reader->extra);
+        if (rc == KVT_OK && !pass_on(reader, &message))
+            return;
+    }
+}
+
+static enum kvt_err
+begin(struct reader *reader, struct kvt_error *err)
+{
+    const struct advisor_source_options *options = &reader->source->options;
+    const struct dynamo *dynamo = reader->source->own;
+    enum kvt_err rc = advisor_zmq_new(&reader->zmq);
+
+    if (rc == KVT_OK)
+        rc = advisor_zmq_open(reader->zmq, ADVISOR_ZMQ_SUBSCRIBER, "", &reader->socket, err);
+    for (size_t i = 0; rc == KVT_OK && i < dynamo->endpoints.count; i++)
+        rc = advisor_zmq_connect(reader->zmq, reader->socket, dynamo->endpoints.texts[i], err);
+    if (rc == KVT_OK && options->discovery != NULL && options->discovery[0] != '\0')
+        rc = advisor_discovery_new(&reader->discovery, options->discovery, options->topic);
+    return rc;
+}
+
+static void *
+run(void *arg)
+{
+    struct reader reader = {.source = arg};
+    struct kvt_error err = {.text = "out of memory"};
+    const enum kvt_err rc = begin(&reader, &err);
+
+    if (rc == KVT_OK)
+        receive(&reader);
+    else
+        (void)advisor_source_zmq_fail(reader.source, rc, &err);
+    advisor_zmq_free(reader.zmq);
+    advisor_discovery_free(reader.discovery);
+    kvt_free(reader.found);
+    return NULL;
+}
+
+static enum kvt_err
+dynamo_open(struct advisor_source *source)
+{
+    const char *folder = source->options.discovery;
+    struct dynamo *dynamo = kvt_calloc(1, sizeof(*dynamo));
+    struct kvt_error err = {.text = "neither endpoints nor a discovery folder"};
+    enum kvt_err rc;
+
+    source->own = dynamo;
+    if (dynamo == NULL)
+        return KVT_NOMEM;
+    rc = advisor_source_zmq_split(&dynamo->endpoints, source->options.endpoints, false, &err);
+    if (rc == KVT_OK && dynamo->endpoints.count == 0 && (folder == NULL || folder[0] == '\0'))
+        rc = KVT_INVALID;
+    if (rc != KVT_OK)
+        return advisor_source_zmq_fail(source, rc, &err);
+    return advisor_source_zmq_start(source, run);
+}
+
+static void
+dynamo_close(struct advisor_source *source)
+{
+    struct dynamo *dynamo = source->own;
+
+    advisor_source_zmq_stop(source);
+    if (dynamo != NULL)
+        advisor_source_zmq_release(&dynamo->endpoints);
+    kvt_free(dynamo);
+    source->own = NULL;
+}
+
+const struct advisor_source_ops advisor_source_dynamo_zmq = {
+    .name = "dynamo-zmq",
+    .dialect = WIRE_DIALECT_DYNAMO,
+    .open = dynamo_open,
+    .close = dynamo_close,
+    .ask = advisor_dynamo_ask,
+};
