@@ -26,8 +26,10 @@ struct advisor_settings {
     uint64_t index_max;
     uint64_t commit_max_wait_ms;
     bool core; /* events as plain messages instead of from the stream */
+    const char *sources_file; /* "": only our own events */
     uint64_t silent_after_ms;
     uint64_t gone_after_ms;
+    uint64_t give_up_after_ms; /* foreign publishers; 0: at once */
     enum advisor_mode mode;
     const char *ordering;
     uint32_t hot_start_ppm;

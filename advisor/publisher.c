@@ -11,8 +11,8 @@ changed(struct advisor_publisher *publisher)
     publisher->shown = false;
 }
 
-static void
-start(struct advisor_publisher *publisher, enum advisor_resync what)
+void
+advisor_publisher_start(struct advisor_publisher *publisher, enum advisor_resync what)
 {
     publisher->resync = what;
     publisher->asked = false;
@@ -25,8 +25,8 @@ start(struct advisor_publisher *publisher, enum advisor_resync what)
     changed(publisher);
 }
 
-static void
-stop(struct advisor_publisher *publisher)
+void
+advisor_publisher_settle(struct advisor_publisher *publisher)
 {
     publisher->resync = ADVISOR_RESYNC_NONE;
     publisher->asked = false;
@@ -50,7 +50,7 @@ renew(struct advisor_publisher *publisher, const struct kvt_event_batch *batch,
     row->gen++;
     /* Who is first met in the middle, and a gateway that forgot its past, must be asked. */
     row->need_dump = batch->first_seq > 1 || (step->replaced && row->holds_g4) ? 1 : 0;
-    stop(publisher);
+    advisor_publisher_settle(publisher);
 }
 
 /* A former life speaks.  Mostly it is a late message; but after a clock that stepped back it is the
@@ -65,7 +65,7 @@ doubt_former(struct advisor_publisher *publisher, uint64_t now_ms)
     if (publisher->row.gone != 0) {
         publisher->row.gone = 0;
         publisher->row.need_dump = 1;
-        start(publisher, ADVISOR_RESYNC_DUMP);
+        advisor_publisher_start(publisher, ADVISOR_RESYNC_DUMP);
     } else {
         advisor_publisher_doubt(publisher);
     }
@@ -101,12 +101,12 @@ advisor_publisher_see(struct advisor_publisher *publisher, const struct kvt_even
         changed(publisher);
     }
     if (row->need_dump != 0 && publisher->resync != ADVISOR_RESYNC_DUMP)
-        start(publisher, ADVISOR_RESYNC_DUMP);
+        advisor_publisher_start(publisher, ADVISOR_RESYNC_DUMP);
     if (publisher->resync == ADVISOR_RESYNC_NONE && batch->first_seq > next) {
         step.gap = true;
         row->gaps++;
         publisher->range_to = batch->first_seq - 1;
-        start(publisher, ADVISOR_RESYNC_RANGE);
+        advisor_publisher_start(publisher, ADVISOR_RESYNC_RANGE);
     }
     if (publisher->resync != ADVISOR_RESYNC_NONE) {
         step.verdict = count > 0 ? ADVISOR_SEE_HOLD : ADVISOR_SEE_DROP;
@@ -120,7 +120,7 @@ advisor_publisher_see(struct advisor_publisher *publisher, const struct kvt_even
     if (step.skip > 0 && unknown > 0) {
         /* Which of them the decoder left out is not known, so neither is where to begin. */
         row->need_dump = 1;
-        start(publisher, ADVISOR_RESYNC_DUMP);
+        advisor_publisher_start(publisher, ADVISOR_RESYNC_DUMP);
         step.verdict = ADVISOR_SEE_HOLD;
         return step;
     }
@@ -147,7 +147,8 @@ advisor_publisher_applied(struct advisor_publisher *publisher, const struct kvt_
 bool
 advisor_publisher_hold(struct advisor_publisher *publisher, struct advisor_item *item)
 {
-    if (publisher->held_count >= ADVISOR_HOLD_MESSAGES_MAX) {
+    if (publisher->held_count >= ADVISOR_HOLD_MESSAGES_MAX ||
+        publisher->held_bytes + item->size > ADVISOR_HOLD_BYTES_MAX) {
         advisor_publisher_unhold_all(publisher);
         advisor_item_free(item);
         return false;
@@ -159,6 +160,7 @@ advisor_publisher_hold(struct advisor_publisher *publisher, struct advisor_item 
         publisher->held_last->next = item;
     publisher->held_last = item;
     publisher->held_count++;
+    publisher->held_bytes += item->size;
     return true;
 }
 
@@ -173,6 +175,7 @@ advisor_publisher_unhold(struct advisor_publisher *publisher)
     if (publisher->held_first == NULL)
         publisher->held_last = NULL;
     publisher->held_count--;
+    publisher->held_bytes -= item->size;
     item->next = NULL;
     return item;
 }
@@ -185,6 +188,7 @@ advisor_publisher_rehold(struct advisor_publisher *publisher, struct advisor_ite
     if (publisher->held_last == NULL)
         publisher->held_last = item;
     publisher->held_count++;
+    publisher->held_bytes += item->size;
 }
 
 void
@@ -205,7 +209,7 @@ advisor_publisher_doubt(struct advisor_publisher *publisher)
         publisher->resync != ADVISOR_RESYNC_NONE)
         return;
     publisher->range_to = UINT64_MAX;
-    start(publisher, ADVISOR_RESYNC_RANGE);
+    advisor_publisher_start(publisher, ADVISOR_RESYNC_RANGE);
 }
 
 void
@@ -227,7 +231,8 @@ advisor_publisher_question(struct advisor_publisher *publisher, uint64_t now_ms,
     if (row->gone != 0)
         return false;
     if (row->need_dump != 0 && publisher->resync == ADVISOR_RESYNC_NONE)
-        start(publisher, ADVISOR_RESYNC_DUMP); /* unfinished when the program ended */
+        advisor_publisher_start(publisher,
+                                ADVISOR_RESYNC_DUMP); /* unfinished when the program ended */
     if (publisher->resync == ADVISOR_RESYNC_NONE || publisher->asked ||
         now_ms < publisher->retry_at_ms)
         return false;
@@ -262,7 +267,7 @@ answer_range(struct advisor_publisher *publisher, const struct advisor_page *pag
     if (page->status != KVT_OK || batch == NULL ||
         batch->incarnation != publisher->row.incarnation || batch->first_seq > next) {
         publisher->row.need_dump = 1;
-        start(publisher, ADVISOR_RESYNC_DUMP);
+        advisor_publisher_start(publisher, ADVISOR_RESYNC_DUMP);
         return step;
     }
     end = batch->first_seq + batch->event_count + page->unknown;
@@ -272,7 +277,7 @@ answer_range(struct advisor_publisher *publisher, const struct advisor_page *pag
     }
     if (batch->first_seq < next && page->unknown > 0) {
         publisher->row.need_dump = 1;
-        start(publisher, ADVISOR_RESYNC_DUMP);
+        advisor_publisher_start(publisher, ADVISOR_RESYNC_DUMP);
         return step;
     }
     step.apply = true;
@@ -281,9 +286,8 @@ answer_range(struct advisor_publisher *publisher, const struct advisor_page *pag
     return step;
 }
 
-/* Not again before this. */
-static void
-back_off(struct advisor_publisher *publisher, const char *why, uint64_t now_ms)
+void
+advisor_publisher_back_off(struct advisor_publisher *publisher, const char *why, uint64_t now_ms)
 {
     uint64_t wait_ms = ADVISOR_RETRY_MIN_MS;
 
@@ -310,9 +314,9 @@ answer_dump(struct advisor_publisher *publisher, const struct advisor_page *page
          * one name would be asked in a circle. */
         const uint32_t failures = publisher->failures;
 
-        start(publisher, ADVISOR_RESYNC_DUMP);
+        advisor_publisher_start(publisher, ADVISOR_RESYNC_DUMP);
         publisher->failures = failures;
-        back_off(publisher, "the dump broke off", now_ms);
+        advisor_publisher_back_off(publisher, "the dump broke off", now_ms);
         return step;
     }
     if (publisher->dump_incarnation == 0) {
@@ -365,7 +369,7 @@ advisor_publisher_paged(struct advisor_publisher *publisher, const struct adviso
         changed(publisher);
     }
     if (step->finished)
-        stop(publisher);
+        advisor_publisher_settle(publisher);
 }
 
 void
@@ -375,7 +379,7 @@ advisor_publisher_unanswered(struct advisor_publisher *publisher, const char *wh
         return;
     publisher->asked = false;
     publisher->ask_number = 0;
-    back_off(publisher, why, now_ms);
+    advisor_publisher_back_off(publisher, why, now_ms);
 }
 
 /* ---- time ---- */
@@ -407,7 +411,7 @@ advisor_publisher_age(struct advisor_publisher *publisher, uint64_t now_ms,
 void
 advisor_publisher_leave(struct advisor_publisher *publisher)
 {
-    stop(publisher);
+    advisor_publisher_settle(publisher);
     publisher->row.gone = 1;
     publisher->row.need_dump = 0;
     publisher->row.gen++;
@@ -419,4 +423,11 @@ advisor_publisher_uncertain(const struct advisor_publisher *publisher)
 {
     return publisher->row.gone == 0 &&
            (publisher->resync != ADVISOR_RESYNC_NONE || publisher->row.need_dump != 0);
+}
+
+bool
+advisor_publisher_doubtful(const struct advisor_publisher *publisher)
+{
+    return advisor_publisher_uncertain(publisher) ||
+           (publisher->row.gone == 0 && publisher->is_foreign && publisher->foreign.lost != 0);
 }

@@ -19,8 +19,8 @@
  *
  * Ownership: the publisher owns the messages it holds back.
  * Threads:   none; the engine's thread.
- * Limits:    ADVISOR_HOLD_MESSAGES_MAX messages held back; beyond that they are dropped and asked
- *            for again, which the publisher's ring answers.
+ * Limits:    ADVISOR_HOLD_MESSAGES_MAX messages and ADVISOR_HOLD_BYTES_MAX bytes held back; beyond
+ *            that they are dropped and asked for again, which the publisher's ring answers.
  */
 #ifndef ADVISOR_PUBLISHER_H
 #define ADVISOR_PUBLISHER_H
@@ -31,9 +31,11 @@
 
 #include "advisor/item.h"
 #include "advisor/store.h"
+#include "advisor/store_foreign.h"
 #include "kvtier/event.h"
 
 #define ADVISOR_HOLD_MESSAGES_MAX 1024
+#define ADVISOR_HOLD_BYTES_MAX    (32u << 20)
 #define ADVISOR_RETRY_MIN_MS      500
 #define ADVISOR_RETRY_MAX_MS      10000
 
@@ -62,7 +64,15 @@ struct advisor_publisher {
 
     struct advisor_item *held_first;
     struct advisor_item *held_last;
+    size_t held_bytes;
     uint32_t held_count;
+
+    /* Publishers of other systems (foreign.h). */
+    bool is_foreign;
+    struct advisor_foreign_row foreign; /* durable with `row` */
+    uint64_t doubt_ms;                  /* monotonic: in doubt since then; 0: it is not */
+    bool rebase;                        /* the next number is taken as it comes */
+    bool mute;                          /* asking is of no use until it speaks */
 };
 
 /* ---- messages ---- */
@@ -171,6 +181,20 @@ enum advisor_age advisor_publisher_age(struct advisor_publisher *publisher, uint
 /** It said goodbye, or is taken for gone. */
 void advisor_publisher_leave(struct advisor_publisher *publisher);
 
+/* ---- for foreign.c ---- */
+
+/** Something is missing from now on, and will be asked for. */
+void advisor_publisher_start(struct advisor_publisher *publisher, enum advisor_resync what);
+/** Nothing is missing any more. */
+void advisor_publisher_settle(struct advisor_publisher *publisher);
+/** Ask again, but not at once. */
+void advisor_publisher_back_off(struct advisor_publisher *publisher, const char *why,
+                                uint64_t now_ms);
+
+/** Something is missing and waited for. */
 bool advisor_publisher_uncertain(const struct advisor_publisher *publisher);
+
+/** What is known of it may be wrong: something is missing, or was given up. */
+bool advisor_publisher_doubtful(const struct advisor_publisher *publisher);
 
 #endif /* ADVISOR_PUBLISHER_H */

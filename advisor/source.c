@@ -54,6 +54,21 @@ advisor_source_close(struct advisor_source *source)
     kvt_free(source);
 }
 
+/* What is counted is counted before it can be taken. */
+static void
+count_in(struct advisor_source *source, size_t size)
+{
+    atomic_fetch_add(&source->bytes, size);
+    atomic_fetch_add(&source->waiting, 1);
+}
+
+static void
+count_out(struct advisor_source *source, size_t size)
+{
+    atomic_fetch_sub(&source->bytes, size);
+    atomic_fetch_sub(&source->waiting, 1);
+}
+
 size_t
 advisor_source_poll(struct advisor_source *source, struct advisor_item **items, size_t max,
                     uint64_t wait_ms)
@@ -66,7 +81,7 @@ advisor_source_poll(struct advisor_source *source, struct advisor_item **items, 
     count = kvt_queue_take(source->queue, taken, max, wait_ms);
     for (size_t i = 0; i < count; i++) {
         items[i] = taken[i];
-        atomic_fetch_sub(&source->bytes, items[i]->size);
+        count_out(source, items[i]->size);
     }
     return count;
 }
@@ -77,6 +92,9 @@ advisor_source_state(struct advisor_source *source, struct advisor_source_state 
     (void)pthread_mutex_lock(&source->shared.lock);
     *state = source->shared.state;
     (void)pthread_mutex_unlock(&source->shared.lock);
+    state->messages = atomic_load(&source->messages);
+    state->waiting = atomic_load(&source->waiting);
+    state->bytes = atomic_load(&source->bytes);
 }
 
 const struct advisor_source_ops *
@@ -95,10 +113,12 @@ advisor_source_push_wait(struct advisor_source *source, struct advisor_item *ite
             kvt_clock_sleep_ms(ROOM_WAIT_MS);
             continue;
         }
-        atomic_fetch_add(&source->bytes, size);
-        if (kvt_queue_put_wait(source->queue, item, 100) == KVT_OK)
+        count_in(source, size);
+        if (kvt_queue_put_wait(source->queue, item, 100) == KVT_OK) {
+            atomic_fetch_add(&source->messages, 1);
             return true;
-        atomic_fetch_sub(&source->bytes, size);
+        }
+        count_out(source, size);
     }
     advisor_item_free(item);
     return false;
@@ -109,11 +129,12 @@ advisor_source_push(struct advisor_source *source, struct advisor_item *item)
 {
     const size_t size = item->size;
 
+    atomic_fetch_add(&source->messages, 1);
     if (atomic_load(&source->bytes) < ADVISOR_SOURCE_BYTES_MAX) {
-        atomic_fetch_add(&source->bytes, size);
+        count_in(source, size);
         if (kvt_queue_put(source->queue, item) == KVT_OK)
             return true;
-        atomic_fetch_sub(&source->bytes, size);
+        count_out(source, size);
     }
     advisor_item_free(item);
     (void)pthread_mutex_lock(&source->shared.lock);

@@ -130,6 +130,8 @@ extern const struct advisor_source_ops advisor_source_minio_nats;       /* minio
 
 /** The kind called so, or NULL. */
 const struct advisor_source_ops *advisor_source_kind(const char *name);
+/** Names of all kinds, for people; returns how many. */
+size_t advisor_source_kind_names(const char **names, size_t capacity);
 
 KVT_NODISCARD enum kvt_err advisor_source_open(struct advisor_source **out,
                                                const struct advisor_source_ops *ops,

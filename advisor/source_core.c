@@ -1,7 +1,11 @@
+#include <string.h>
+
 #include "advisor/source_private.h"
 #include "base/clock.h"
 #include "wire/bus.h"
 #include "wire/event.h"
+
+enum { SUBJECT_MAX = 512 };
 
 /* Plain messages: heard once, on a NATS thread, which copies and leaves. */
 
@@ -18,29 +22,53 @@ heard(void *arg, const char *subject, const char *reply, const void *bytes, size
     (void)advisor_source_push(source, item);
 }
 
-static enum kvt_err
-core_open(struct advisor_source *source)
+/* The subject at `*at` of the list, copied; false: there is none left. */
+static bool
+next_subject(const char **at, char subject[SUBJECT_MAX])
 {
-    struct kvt_error err;
-    const enum kvt_err rc =
-        wire_bus_subscribe(source->options.bus, source->options.subject, heard, source, &err);
+    const size_t size = strcspn(*at, ",");
 
-    source->subscribed = rc == KVT_OK;
+    if (size == 0 || size >= SUBJECT_MAX)
+        return false;
+    memcpy(subject, *at, size);
+    subject[size] = '\0';
+    *at += size + ((*at)[size] == ',' ? 1 : 0);
+    return true;
+}
+
+enum kvt_err
+advisor_source_open_core(struct advisor_source *source)
+{
+    const char *at = source->options.subject;
+    char subject[SUBJECT_MAX];
+    struct kvt_error err = {.text = ""};
+    enum kvt_err rc = KVT_OK;
+
+    while (rc == KVT_OK && next_subject(&at, subject)) {
+        rc = wire_bus_subscribe(source->options.bus, subject, heard, source, &err);
+        if (rc == KVT_OK)
+            source->subscriptions++;
+    }
+    if (rc == KVT_OK && (source->subscriptions == 0 || *at != '\0'))
+        rc = kvt_error_set(&err, KVT_INVALID, "subject \"%s\" is none", source->options.subject);
     advisor_source_set_running(source, rc == KVT_OK, rc == KVT_OK ? "" : err.text);
     return rc;
 }
 
-static void
-core_close(struct advisor_source *source)
+void
+advisor_source_close_core(struct advisor_source *source)
 {
-    if (source->subscribed)
-        wire_bus_unsubscribe(source->options.bus, source->options.subject, source);
-    source->subscribed = false;
+    const char *at = source->options.subject;
+    char subject[SUBJECT_MAX];
+
+    for (; source->subscriptions > 0 && next_subject(&at, subject); source->subscriptions--)
+        wire_bus_unsubscribe(source->options.bus, subject, source);
 }
 
 const struct advisor_source_ops advisor_source_core = {
     .name = "kvtier-core",
-    .open = core_open,
-    .close = core_close,
+    .dialect = WIRE_DIALECT_KVTIER,
+    .open = advisor_source_open_core,
+    .close = advisor_source_close_core,
     .decode = wire_event_decode,
 };

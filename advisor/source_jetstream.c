@@ -30,6 +30,13 @@ stopping(const struct reader *reader)
     return atomic_load(&reader->source->stopping);
 }
 
+/* Ours is made when it is missing; another's is waited for. */
+static bool
+is_ours(const struct reader *reader)
+{
+    return reader->source->ops->dialect == WIRE_DIALECT_KVTIER;
+}
+
 /* What the stream is now; waits for server and stream.  False: stopping. */
 static bool
 look(struct reader *reader, struct wire_stream_state *state)
@@ -40,7 +47,7 @@ look(struct reader *reader, struct wire_stream_state *state)
     while (!stopping(reader)) {
         enum kvt_err rc = wire_stream_state(source->options.bus, source->options.stream, state);
 
-        if (rc == KVT_NOTFOUND)
+        if (rc == KVT_NOTFOUND && is_ours(reader))
             rc = wire_bus_ensure_streams(source->options.bus, &err) == KVT_OK ? KVT_AGAIN : rc;
         if (rc == KVT_OK) {
             advisor_source_set_last(source, state->last_seq);
@@ -50,8 +57,9 @@ look(struct reader *reader, struct wire_stream_state *state)
         if (rc == KVT_AGAIN)
             continue;
         advisor_source_set_running(source, false,
-                                   rc == KVT_NOTFOUND ? "the stream cannot be made"
-                                                      : "NATS does not answer");
+                                   rc != KVT_NOTFOUND ? "NATS does not answer"
+                                   : is_ours(reader)  ? "the stream cannot be made"
+                                                      : "the stream is not there");
         kvt_clock_sleep_ms(AWAY_WAIT_MS);
     }
     return false;
@@ -98,7 +106,10 @@ static bool
 begin(struct reader *reader)
 {
     const struct advisor_source_options *options = &reader->source->options;
-    struct wire_stream_options stream = {.stream = options->stream, .subject = "", .durable = ""};
+    struct wire_stream_options stream = {.stream = options->stream,
+                                         .subject = is_ours(reader) ? "" : options->subject,
+                                         .durable = "",
+                                         .foreign = !is_ours(reader)};
     struct wire_stream_state state;
 
     reader->last_seq = options->seq;
@@ -208,8 +219,8 @@ run(void *arg)
     return NULL;
 }
 
-static enum kvt_err
-jetstream_open(struct advisor_source *source)
+enum kvt_err
+advisor_source_open_stream(struct advisor_source *source)
 {
     advisor_source_set_running(source, false, "connecting");
     if (pthread_create(&source->thread, NULL, run, source) != 0)
@@ -218,8 +229,8 @@ jetstream_open(struct advisor_source *source)
     return KVT_OK;
 }
 
-static void
-jetstream_close(struct advisor_source *source)
+void
+advisor_source_close_stream(struct advisor_source *source)
 {
     if (source->threaded)
         (void)pthread_join(source->thread, NULL);
@@ -228,7 +239,8 @@ jetstream_close(struct advisor_source *source)
 
 const struct advisor_source_ops advisor_source_jetstream = {
     .name = "kvtier-jetstream",
-    .open = jetstream_open,
-    .close = jetstream_close,
+    .dialect = WIRE_DIALECT_KVTIER,
+    .open = advisor_source_open_stream,
+    .close = advisor_source_close_stream,
     .decode = wire_event_decode,
 };

@@ -22,9 +22,11 @@ struct advisor_source {
     void *own;            /* of the kind; constant while the source is open */
     _Atomic size_t bytes; /* waiting in the queue */
     _Atomic bool stopping;
+    _Atomic uint64_t waiting;  /* items in the queue */
+    _Atomic uint64_t messages; /* received */
     pthread_t thread;
     bool threaded;
-    bool subscribed;
+    size_t subscriptions; /* NATS core: how many of its subjects are subscribed to */
 
     struct {
         pthread_mutex_t lock; /* guards this struct, and nothing outside it */
@@ -37,6 +39,12 @@ bool advisor_source_push_wait(struct advisor_source *source, struct advisor_item
 
 /** The same without waiting; false when there is no room (the item is freed). */
 bool advisor_source_push(struct advisor_source *source, struct advisor_item *item);
+
+/* What kinds over NATS are made of. */
+enum kvt_err advisor_source_open_core(struct advisor_source *source);
+void advisor_source_close_core(struct advisor_source *source);
+enum kvt_err advisor_source_open_stream(struct advisor_source *source);
+void advisor_source_close_stream(struct advisor_source *source);
 
 void advisor_source_set_running(struct advisor_source *source, bool running, const char *detail);
 void advisor_source_set_last(struct advisor_source *source, uint64_t last_seq);

@@ -17,7 +17,8 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
                "values are stored as they lie in memory");
 
 static const char *const table_names[ADVISOR_TABLE_COUNT] = {
-    "meta", "namespaces", "holders", "publishers", "sweeps", "gateways", "orders", "blocks", "held",
+    "meta",   "namespaces", "holders", "publishers", "sweeps",  "gateways",
+    "orders", "blocks",     "held",    "positions",  "foreign", "aliases",
 };
 
 enum kvt_err
@@ -37,9 +38,12 @@ open_tables(struct advisor_store *store, bool read_only, struct kvt_error *err)
 
     if (rc != KVT_OK)
         return rc;
-    for (size_t i = 0; i < ADVISOR_TABLE_COUNT && lmdb == 0; i++)
+    for (size_t i = 0; i < ADVISOR_TABLE_COUNT && lmdb == 0; i++) {
         lmdb =
             mdb_dbi_open(txn.handle, table_names[i], read_only ? 0 : MDB_CREATE, &store->tables[i]);
+        if (read_only && lmdb == MDB_NOTFOUND && i >= ADVISOR_TABLE_POSITIONS)
+            lmdb = 0; /* a file of before; who only looks needs none of them */
+    }
     if (lmdb != 0) {
         rc = kvt_db_error(err, lmdb, "open the index");
         goto fail;

@@ -24,6 +24,9 @@ enum advisor_table {
     ADVISOR_TABLE_ORDERS,
     ADVISOR_TABLE_BLOCKS,
     ADVISOR_TABLE_HELD,
+    ADVISOR_TABLE_POSITIONS, /* this and what follows came later: an older file lacks them */
+    ADVISOR_TABLE_FOREIGN,
+    ADVISOR_TABLE_ALIASES,
     ADVISOR_TABLE_COUNT,
 };
 

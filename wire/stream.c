@@ -51,6 +51,7 @@ struct wire_stream {
     char *subject;
     char durable[DURABLE_MAX]; /* "" = ordered */
     uint64_t ack_wait_ms;
+    bool foreign;
     uint64_t next_seq; /* ordered: the lowest sequence not yet handed out */
 
     natsSubscription *nats; /* NULL: not bound */
@@ -187,6 +188,7 @@ wire_stream_open(struct wire_stream **out, struct wire_bus *bus,
     stream->bus = bus;
     stream->next_seq = options->start_seq > 0 ? options->start_seq : 1;
     stream->ack_wait_ms = options->ack_wait_ms > 0 ? options->ack_wait_ms : ACK_WAIT_DEFAULT_MS;
+    stream->foreign = options->foreign;
     stream->stream = kvt_strdup(options->stream);
     stream->subject = kvt_strdup(options->subject != NULL ? options->subject : "");
     if (stream->stream == NULL || stream->subject == NULL)
@@ -324,7 +326,7 @@ check_state(struct wire_stream *stream)
     if (rc == KVT_NOTFOUND) {
         /* Somebody removed it, or the server lost its disk.  The next fetch finds the new one. */
         unbind(stream);
-        rc = wire_bus_ensure_streams(stream->bus, NULL);
+        rc = stream->foreign ? KVT_UNAVAILABLE : wire_bus_ensure_streams(stream->bus, NULL);
         if (rc == KVT_OK)
             rc = wire_stream_state(stream->bus, stream->stream, &state);
         if (rc != KVT_OK)

@@ -51,6 +51,7 @@ struct wire_stream_options {
     const char *durable;  /* "" = ordered reading from `start_seq`, else a work-queue consumer */
     uint64_t start_seq;   /* ordered: first sequence wanted (1 = from the beginning) */
     uint64_t ack_wait_ms; /* work queue: redelivered after this; 0 = 60 s */
+    bool foreign;         /* another program's stream: waited for, never made */
 };
 
 /** Does not need a server yet: the first fetches then give KVT_UNAVAILABLE. */

@@ -1,0 +1,64 @@
+/*
+ * advisor/orphans.h -- stores whose parent is not known yet.
+ *
+ * Why: a block named by the chain over its tokens has no name without its parent's; a store that
+ * overtook its parent's waits until that comes.
+ *
+ * Ownership: the table owns copies of what waits; a taken orphan is the taker's.
+ * Threads:   none; the engine's thread.
+ * Limits:    ADVISOR_ORPHANS_EACH blocks of a publisher and ADVISOR_ORPHANS_BYTES in all; what is
+ *            more is refused.
+ */
+#ifndef ADVISOR_ORPHANS_H
+#define ADVISOR_ORPHANS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kvtier/error.h"
+#include "wire/dialect/raw.h"
+
+#define ADVISOR_ORPHANS_EACH  16384
+#define ADVISOR_ORPHANS_BYTES (64u << 20)
+
+/* A store of its own: `batch` has only what it needs, and `event` is its only event. */
+struct advisor_orphan {
+    struct advisor_orphan *next; /* in its bucket */
+    struct advisor_orphan *newer;
+    struct advisor_orphan *older;
+    uint32_t publisher;
+    size_t bytes;
+    uint64_t time_ms;
+    struct wire_raw_batch batch;
+    struct wire_raw_event event;
+    bool *left; /* for each block: it was removed while it waited */
+};
+
+struct advisor_orphans;
+
+KVT_NODISCARD enum kvt_err advisor_orphans_new(struct advisor_orphans **out);
+void advisor_orphans_free(struct advisor_orphans *orphans);
+
+/** Let a STORE wait.  KVT_OK, KVT_FULL or KVT_NOMEM. */
+KVT_NODISCARD enum kvt_err advisor_orphans_add(struct advisor_orphans *orphans, uint32_t publisher,
+                                               const struct wire_raw_batch *batch,
+                                               const struct wire_raw_event *event);
+
+/** One that waits for this parent, or NULL. */
+struct advisor_orphan *advisor_orphans_take(struct advisor_orphans *orphans, uint32_t publisher,
+                                            uint64_t parent);
+void advisor_orphan_free(struct advisor_orphan *orphan);
+
+/** A block left a tier; true when it had waited. */
+bool advisor_orphans_remove(struct advisor_orphans *orphans, uint32_t publisher, enum kvt_tier tier,
+                            uint64_t hash);
+
+/** Forget those of a publisher, of one tier or of all (WIRE_RAW_TIER_ALL); returns how many. */
+uint32_t advisor_orphans_drop(struct advisor_orphans *orphans, uint32_t publisher,
+                              enum kvt_tier tier);
+
+/** Blocks of a publisher that wait. */
+uint32_t advisor_orphans_waiting(const struct advisor_orphans *orphans, uint32_t publisher);
+
+#endif /* ADVISOR_ORPHANS_H */

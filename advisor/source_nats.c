@@ -1,0 +1,77 @@
+#include "advisor/source_private.h"
+
+/*
+ * Foreign planes over NATS: heard on the bus, or read from a stream that is there already, with an
+ * ephemeral ordered consumer that acknowledges nothing.  A durable one would be taken for a router
+ * that died, or hold back what routers may purge.
+ */
+
+static enum kvt_err
+open_dynamo(struct advisor_source *source)
+{
+    /* By component and by endpoint, each in the spelling of older and of newer releases. */
+    if (source->options.subject[0] == '\0')
+        source->options.subject = "namespace.*.component.*.kv-events,"
+                                  "namespace.*.component.*.kv_events,"
+                                  "namespace.*.component.*.endpoint.*.kv-events,"
+                                  "namespace.*.component.*.endpoint.*.kv_events";
+    return advisor_source_open_core(source);
+}
+
+static enum kvt_err
+open_kvbm(struct advisor_source *source)
+{
+    if (source->options.subject[0] == '\0')
+        source->options.subject = "kvbm.events";
+    return advisor_source_open_core(source);
+}
+
+static bool
+has_stream(const struct advisor_source *source)
+{
+    return source->options.stream[0] != '\0';
+}
+
+static enum kvt_err
+open_minio(struct advisor_source *source)
+{
+    return has_stream(source) ? advisor_source_open_stream(source)
+                              : advisor_source_open_core(source);
+}
+
+static void
+close_minio(struct advisor_source *source)
+{
+    if (has_stream(source))
+        advisor_source_close_stream(source);
+    else
+        advisor_source_close_core(source);
+}
+
+const struct advisor_source_ops advisor_source_dynamo_nats = {
+    .name = "dynamo-nats",
+    .dialect = WIRE_DIALECT_DYNAMO,
+    .open = open_dynamo,
+    .close = advisor_source_close_core,
+};
+
+const struct advisor_source_ops advisor_source_dynamo_jetstream = {
+    .name = "dynamo-jetstream",
+    .dialect = WIRE_DIALECT_DYNAMO,
+    .open = advisor_source_open_stream,
+    .close = advisor_source_close_stream,
+};
+
+const struct advisor_source_ops advisor_source_kvbm_nats = {
+    .name = "kvbm-nats",
+    .dialect = WIRE_DIALECT_KVBM,
+    .open = open_kvbm,
+    .close = advisor_source_close_core,
+};
+
+const struct advisor_source_ops advisor_source_minio_nats = {
+    .name = "minio-nats",
+    .dialect = WIRE_DIALECT_MINIO,
+    .open = open_minio,
+    .close = close_minio,
+};
