@@ -7,7 +7,8 @@
 
 enum {
     VERSION = 1,
-    HOLDER_MEMBERS = 4,
+    QUESTION_MEMBERS = 3, /* and up to two more, left out when zero */
+    HOLDER_MEMBERS = 4,   /* and one more */
     FAILURE_TEXT_MAX = 128,
 };
 
@@ -73,17 +74,22 @@ wire_query_encode_failure(enum kvt_err status, const char *text, struct kvt_buff
 enum kvt_err
 wire_query_encode(const struct wire_query *query, struct kvt_buffer *out)
 {
+    const uint32_t more = query->early_exit ? 2 : query->by_tokens ? 1 : 0;
     struct wire_msgpack_writer writer;
 
     if (query->hash_count > WIRE_QUERY_HASHES_MAX)
         return KVT_RANGE;
     wire_msgpack_write(&writer, out, WIRE_QUERY_MAX);
-    wire_msgpack_put_array(&writer, 3);
+    wire_msgpack_put_array(&writer, QUESTION_MEMBERS + more);
     wire_msgpack_put_uint(&writer, VERSION);
     wire_msgpack_put_str(&writer, query->namespace_);
     wire_msgpack_put_array(&writer, query->hash_count);
     for (uint32_t i = 0; i < query->hash_count; i++)
         wire_msgpack_put_uint(&writer, query->hashes[i]);
+    if (more > 0)
+        wire_msgpack_put_uint(&writer, query->by_tokens);
+    if (more > 1)
+        wire_msgpack_put_uint(&writer, query->early_exit);
     return wire_msgpack_done(&writer);
 }
 
@@ -100,17 +106,23 @@ wire_query_decode(const void *bytes, size_t size, struct wire_query *query, size
     assert(query->hashes != NULL || capacity == 0);
     query->namespace_[0] = '\0';
     query->hash_count = 0;
+    query->by_tokens = false;
+    query->early_exit = false;
     if (size > WIRE_QUERY_MAX)
         return refuse_size(size, err);
     wire_msgpack_read(&reader, bytes, size);
-    members = wire_msgpack_array(&reader, 3, "a question: [1, namespace, hashes]");
+    members = wire_msgpack_array(&reader, QUESTION_MEMBERS, "a question: [1, namespace, hashes]");
     read_version(&reader);
     wire_msgpack_str(&reader, query->namespace_, sizeof(query->namespace_),
                      "a namespace of at most 127 bytes");
     count = wire_msgpack_list(&reader, most, "an array of no more hashes than there is room for");
     for (uint32_t i = 0; i < count && reader.code == KVT_OK; i++)
         query->hashes[i] = wire_msgpack_u64(&reader, "a hash");
-    wire_msgpack_rest(&reader, members, 3);
+    if (members > 3)
+        query->by_tokens = wire_msgpack_uint(&reader, 1, "0 sequence or 1 token hashes") == 1;
+    if (members > 4)
+        query->early_exit = wire_msgpack_uint(&reader, 1, "0 or 1: stop early") == 1;
+    wire_msgpack_rest(&reader, members, 5);
     rc = wire_msgpack_end(&reader, "question", err);
     if (rc == KVT_OK)
         query->hash_count = count;
@@ -131,11 +143,13 @@ wire_query_encode_holders(const struct wire_query_holder *holders, size_t count,
     wire_msgpack_put_uint(&writer, KVT_OK);
     wire_msgpack_put_array(&writer, count);
     for (size_t i = 0; i < count; i++) {
-        wire_msgpack_put_array(&writer, HOLDER_MEMBERS);
+        wire_msgpack_put_array(&writer, HOLDER_MEMBERS + (holders[i].uncertain ? 1 : 0));
         wire_msgpack_put_str(&writer, holders[i].name);
         wire_msgpack_put_uint(&writer, holders[i].dp_rank);
         wire_msgpack_put_uint(&writer, (uint64_t)holders[i].tier);
         wire_msgpack_put_uint(&writer, holders[i].blocks);
+        if (holders[i].uncertain)
+            wire_msgpack_put_uint(&writer, 1);
     }
     return wire_msgpack_done(&writer);
 }
@@ -175,7 +189,9 @@ wire_query_decode_holders(const void *bytes, size_t size, struct wire_query_hold
         if (holder->tier < KVT_TIER_G1)
             wire_msgpack_fail(&reader, offset, KVT_INVALID, "a tier from 1 to 4");
         holder->blocks = wire_msgpack_u32(&reader, "a number of blocks");
-        wire_msgpack_rest(&reader, inner, HOLDER_MEMBERS);
+        holder->uncertain =
+            inner > HOLDER_MEMBERS && wire_msgpack_uint(&reader, 1, "0 or 1: uncertain") == 1;
+        wire_msgpack_rest(&reader, inner, HOLDER_MEMBERS + 1);
     }
     wire_msgpack_rest(&reader, members, 3);
     rc = wire_msgpack_end(&reader, "answer", err);

@@ -10,6 +10,7 @@
 #ifndef WIRE_QUERY_H
 #define WIRE_QUERY_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -24,8 +25,10 @@
 /* find and match ask the same way: which of these blocks, root first, are where? */
 struct wire_query {
     char namespace_[KVT_NAMESPACE_MAX];
-    uint64_t *hashes;
+    uint64_t *hashes; /* sequence hashes, or local token hashes */
     uint32_t hash_count;
+    bool by_tokens;  /* find: `hashes` are local token hashes (wire/token.h) */
+    bool early_exit; /* find: stop as soon as one holder is ahead of all others */
 };
 
 struct wire_query_holder {
@@ -33,6 +36,7 @@ struct wire_query_holder {
     uint32_t dp_rank;
     enum kvt_tier tier;
     uint32_t blocks; /* length of the longest prefix this holder has */
+    bool uncertain;  /* it may hold more or less: events of it are missing */
 };
 
 KVT_NODISCARD enum kvt_err wire_query_encode(const struct wire_query *query,

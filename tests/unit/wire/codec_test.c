@@ -329,6 +329,44 @@ reports_have_these_bytes(void **state)
 }
 
 static void
+later_members_of_find_come_and_go(void **state)
+{
+    uint64_t hashes[] = {1, UINT64_MAX};
+    struct wire_query query = {.namespace_ = "ns", .hashes = hashes, .hash_count = 2};
+    const struct wire_query_holder holders[] = {
+        {.name = "w1", .tier = KVT_TIER_G2, .blocks = 5, .uncertain = true},
+        {.name = "w2", .tier = KVT_TIER_G1, .blocks = 4},
+    };
+    struct room *room = room_new();
+    struct kvt_buffer out;
+    size_t count;
+
+    (void)state;
+    kvt_buffer_init(&out, WIRE_QUERY_MAX);
+    for (unsigned way = 0; way < 4; way++) {
+        query.by_tokens = (way & 1) != 0;
+        query.early_exit = (way & 2) != 0;
+        kvt_buffer_clear(&out);
+        assert_int_equal(wire_query_encode(&query, &out), KVT_OK);
+        assert_int_equal(wire_query_decode(out.data, out.size, &room->query, 1024, &room->err),
+                         KVT_OK);
+        assert_int_equal(room->query.by_tokens, query.by_tokens);
+        assert_int_equal(room->query.early_exit, query.early_exit);
+        assert_int_equal(room->query.hash_count, 2);
+    }
+    kvt_buffer_clear(&out);
+    assert_int_equal(wire_query_encode_holders(holders, 2, &out), KVT_OK);
+    assert_int_equal(
+        wire_query_decode_holders(out.data, out.size, room->holders, 64, &count, &room->err),
+        KVT_OK);
+    assert_int_equal(count, 2);
+    assert_true(room->holders[0].uncertain);
+    assert_false(room->holders[1].uncertain);
+    kvt_buffer_release(&out);
+    kvt_free(room);
+}
+
+static void
 questions_and_answers_have_these_bytes(void **state)
 {
     uint64_t hashes[] = {1, UINT64_MAX};
