@@ -747,6 +747,7 @@ main(void)
         cmocka_unit_test(an_order_with_another_signature_is_refused),
         cmocka_unit_test(reports_have_these_bytes),
         cmocka_unit_test(questions_and_answers_have_these_bytes),
+        cmocka_unit_test(later_members_of_find_come_and_go),
         cmocka_unit_test(a_failed_answer_carries_code_and_words),
         cmocka_unit_test(every_truncation_is_refused),
         cmocka_unit_test(random_mutations_do_no_harm),
