@@ -31,8 +31,7 @@
 
 #define INDEX_RUN_BLOCKS_MAX 1024
 
-/* holder:20 | code:12 | from:16 | to:16, high to low: the order of numbers is the order by holder
- * once those of a holder have the same code.  0 is no span: `to` of a span is never 0. */
+/* holder:20 | code:12 | from:16 | to:16, high to low.  0 is no span: `to` is never 0. */
 typedef uint64_t index_span;
 
 struct index_box; /* more than one span; index/box.h */
