@@ -114,7 +114,8 @@ enum kvt_err
 corpus_churn(struct corpus *corpus, uint64_t seed)
 {
     *corpus = (struct corpus){
-        .seed = seed ^ CHURN_SEED,
+        /* Streams are XORed into seeds: this one must be far from the other corpus's. */
+        .seed = corpus_mix(seed ^ CHURN_SEED),
         .shape = CORPUS_CHAINS,
         .workers = CHURN_WORKERS,
         .first_worker = CHURN_FIRST_WORKER,

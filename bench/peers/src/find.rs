@@ -101,7 +101,7 @@ pub struct Churn {
 
 impl Churn {
     pub fn new(seed: u64) -> Churn {
-        let mut corpus = Corpus::write_of(64, 64, 0.5, 0, 64 * 4096, seed ^ 0xC4);
+        let mut corpus = Corpus::write_of(64, 64, 0.5, 0, 64 * 4096, mix(seed ^ 0xC4));
         corpus.first_worker = 1 << 20;
         let (mut locals, mut hashes) = (Vec::new(), Vec::new());
         let chains = corpus.order.iter().map(|&at| {
@@ -118,7 +118,7 @@ impl Churn {
         let per_slice = SLICE_BLOCKS / self.chains[0].1.len();
         let slices = self.chains.len() / per_slice;
         let from = number % slices * per_slice;
-        let store = number / slices % 2 == 0;
+        let store = (number / slices).is_multiple_of(2);
         let make = |(worker, locals, hashes): &(u64, Vec<u64>, Vec<u64>)| {
             if store {
                 store_event(*worker, None, 0, hashes, locals)

@@ -160,7 +160,11 @@ impl Session {
         if self.capacity == 0.0 {
             self.capacity = churn.capacity(&mut self.subject, CAPACITY_ROUNDS);
         }
-        self.writer = Some(Writer::start(&self.subject, churn, self.capacity * percent / 100.0)?);
+        self.writer = Some(Writer::start(
+            &self.subject,
+            churn,
+            self.capacity * percent / 100.0,
+        )?);
         Ok(format!("\"capacity\":{:.0}", self.capacity))
     }
 
