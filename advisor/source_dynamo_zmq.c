@@ -9,8 +9,8 @@
 #include "base/log.h"
 
 /* Dynamo's event plane over ZMQ.  Direct: every publisher has an address of its own, which the
- * settings or the discovery folder tell.  With brokers: theirs.  One socket for all of them, since
- * the messages say who sent them. */
+ * settings or the discovery folder tell.  With brokers: theirs.  The messages say who sent them, so
+ * one socket does for all that come and go. */
 
 enum { FRAMES = 4 };
 
@@ -179,10 +179,13 @@ begin(struct reader *reader, struct kvt_error *err)
     const struct dynamo *dynamo = reader->source->own;
     enum kvt_err rc = advisor_zmq_new(&reader->zmq);
 
-    if (rc == KVT_OK)
+    for (size_t i = 0; rc == KVT_OK && i < dynamo->endpoints.count; i++) {
         rc = advisor_zmq_open(reader->zmq, ADVISOR_ZMQ_SUBSCRIBER, "", &reader->socket, err);
-    for (size_t i = 0; rc == KVT_OK && i < dynamo->endpoints.count; i++)
-        rc = advisor_zmq_connect(reader->zmq, reader->socket, dynamo->endpoints.texts[i], err);
+        if (rc == KVT_OK)
+            rc = advisor_zmq_connect(reader->zmq, reader->socket, dynamo->endpoints.texts[i], err);
+    }
+    if (rc == KVT_OK) /* the last one is for those the folder tells */
+        rc = advisor_zmq_open(reader->zmq, ADVISOR_ZMQ_SUBSCRIBER, "", &reader->socket, err);
     if (rc == KVT_OK && options->discovery != NULL && options->discovery[0] != '\0')
         rc = advisor_discovery_new(&reader->discovery, options->discovery, options->topic);
     return rc;

@@ -18,7 +18,22 @@ enum {
     KEEPALIVE_EVERY_S = 5,
     KEEPALIVE_COUNT = 3,
     POLL_MAX_MS = 60000,
+    REVIVE_MS = 1000, /* after which the library will not try again by itself */
+    LOST_MAX = 32,
     PEER_FRAME = 0,
+};
+
+enum {
+    WATCHED = ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL |
+              ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH |
+              ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_CONNECT_RETRIED,
+};
+
+/* A connection that ended.  The library makes it again, and says so at once; but after what it takes
+ * for a breach of protocol (a frame above the limit, a peer that speaks something else) it does not. */
+struct lost {
+    uint64_t since_ms;
+    char endpoint[ADVISOR_ZMQ_ENDPOINT_MAX];
 };
 
 struct socket {
@@ -27,9 +42,13 @@ struct socket {
     uint64_t connections; /* made so far */
     uint32_t wanted;
     uint32_t connected;
+    uint32_t failing; /* handshakes that failed and whose end is not told yet */
+    uint32_t lost_count;
     bool bound;
+    bool single; /* it was told one address only, ever */
     bool ready;
-    char endpoint[96]; /* the first, for people */
+    char endpoint[ADVISOR_ZMQ_ENDPOINT_MAX]; /* the first */
+    struct lost *lost;                       /* LOST_MAX of them */
 };
 
 struct advisor_zmq {
@@ -80,6 +99,7 @@ close_socket(struct socket *socket)
     }
     if (socket->monitor != NULL)
         (void)zmq_close(socket->monitor);
+    kvt_free(socket->lost);
     memset(socket, 0, sizeof(*socket));
 }
 
@@ -129,8 +149,7 @@ watch(struct advisor_zmq *zmq, struct socket *socket, uint32_t number)
     char address[32];
 
     (void)snprintf(address, sizeof(address), "inproc://watch-%u", number);
-    if (zmq_socket_monitor(socket->handle, address,
-                           ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED) != 0)
+    if (zmq_socket_monitor(socket->handle, address, WATCHED) != 0)
         return false;
     socket->monitor = zmq_socket(zmq->context, ZMQ_PAIR);
     return socket->monitor != NULL && set(socket->monitor, ZMQ_LINGER, 0) &&
@@ -146,6 +165,9 @@ advisor_zmq_open(struct advisor_zmq *zmq, enum advisor_zmq_kind kind, const char
     *socket = 0;
     if (zmq->count == ADVISOR_ZMQ_SOCKETS_MAX)
         return kvt_error_set(err, KVT_FULL, "more than %d sockets", ADVISOR_ZMQ_SOCKETS_MAX);
+    mine->lost = kvt_calloc(LOST_MAX, sizeof(*mine->lost));
+    if (mine->lost == NULL)
+        return kvt_error_set(err, KVT_NOMEM, "out of memory");
     mine->handle = zmq_socket(zmq->context, kind == ADVISOR_ZMQ_SUBSCRIBER ? ZMQ_SUB : ZMQ_DEALER);
     if (mine->handle == NULL || !prepare(mine->handle, kind, topic) ||
         !watch(zmq, mine, zmq->count)) {
@@ -196,7 +218,8 @@ advisor_zmq_connect(struct advisor_zmq *zmq, uint32_t socket, const char *endpoi
     if (zmq_connect(mine->handle, endpoint) != 0)
         return failed(err, endpoint);
     mine->wanted++;
-    if (mine->endpoint[0] == '\0')
+    mine->single = mine->endpoint[0] == '\0';
+    if (mine->single)
         (void)snprintf(mine->endpoint, sizeof(mine->endpoint), "%s", endpoint);
     return KVT_OK;
 }
@@ -214,28 +237,88 @@ advisor_zmq_bind(struct advisor_zmq *zmq, uint32_t socket, const char *endpoint,
     return KVT_OK;
 }
 
-/* Read what the library says about a socket's connections. */
+/* Connect again what the library gave up. */
+static void
+revive(struct socket *socket, const struct lost *lost)
+{
+    /* The library writes addresses as it resolved them; where there is one, ours is known. */
+    const char *endpoint = socket->single ? socket->endpoint : lost->endpoint;
+
+    if (zmq_disconnect(socket->handle, endpoint) == 0 && zmq_connect(socket->handle, endpoint) != 0)
+        socket->wanted--;
+}
+
+static void
+remove_lost(struct socket *socket, uint32_t at)
+{
+    socket->lost[at] = socket->lost[--socket->lost_count];
+}
+
+static void
+add_lost(struct socket *socket, const char *endpoint)
+{
+    struct lost *lost;
+
+    if (socket->bound)
+        return;
+    if (socket->lost_count == LOST_MAX) {
+        revive(socket, &socket->lost[0]);
+        remove_lost(socket, 0);
+    }
+    lost = &socket->lost[socket->lost_count++];
+    lost->since_ms = kvt_clock_mono_ms();
+    (void)snprintf(lost->endpoint, sizeof(lost->endpoint), "%s", endpoint);
+}
+
+static void
+note(struct socket *socket, uint16_t event, const char *endpoint)
+{
+    switch (event) {
+    case ZMQ_EVENT_HANDSHAKE_SUCCEEDED:
+        socket->connections++;
+        socket->connected++;
+        break;
+    case ZMQ_EVENT_DISCONNECTED:
+        if (socket->failing > 0)
+            socket->failing--;
+        else if (socket->connected > 0)
+            socket->connected--;
+        add_lost(socket, endpoint);
+        break;
+    case ZMQ_EVENT_CONNECT_RETRIED:
+        for (uint32_t i = socket->lost_count; i > 0; i--)
+            if (strcmp(socket->lost[i - 1].endpoint, endpoint) == 0)
+                remove_lost(socket, i - 1);
+        break;
+    default: socket->failing++; break;
+    }
+}
+
+/* Read what the library says about a socket's connections: messages of two frames. */
 static void
 look(struct socket *socket)
 {
+    const uint64_t now_ms = kvt_clock_mono_ms();
     zmq_msg_t part;
 
     (void)zmq_msg_init(&part);
     while (zmq_msg_recv(&part, socket->monitor, ZMQ_DONTWAIT) >= 0) {
+        char endpoint[ADVISOR_ZMQ_ENDPOINT_MAX] = "";
         uint16_t event = 0;
 
         if (zmq_msg_size(&part) >= sizeof(event))
             memcpy(&event, zmq_msg_data(&part), sizeof(event));
-        if (event == ZMQ_EVENT_HANDSHAKE_SUCCEEDED) {
-            socket->connections++;
-            socket->connected++;
-        } else if (event == ZMQ_EVENT_DISCONNECTED && socket->connected > 0) {
-            socket->connected--;
-        }
-        while (zmq_msg_more(&part) && zmq_msg_recv(&part, socket->monitor, ZMQ_DONTWAIT) >= 0)
-            ;
+        if (zmq_msg_more(&part) && zmq_msg_recv(&part, socket->monitor, ZMQ_DONTWAIT) >= 0)
+            (void)snprintf(endpoint, sizeof(endpoint), "%.*s", (int)zmq_msg_size(&part),
+                           (const char *)zmq_msg_data(&part));
+        note(socket, event, endpoint);
     }
     (void)zmq_msg_close(&part);
+    for (uint32_t i = socket->lost_count; i > 0; i--)
+        if (now_ms - socket->lost[i - 1].since_ms >= REVIVE_MS) {
+            revive(socket, &socket->lost[i - 1]);
+            remove_lost(socket, i - 1);
+        }
 }
 
 void
@@ -404,6 +487,6 @@ advisor_zmq_state(struct advisor_zmq *zmq, struct advisor_zmq_state *state)
         state->connected += socket->connected;
         state->bound += socket->bound ? 1 : 0;
         if (!socket->bound && socket->connected == 0 && state->away[0] == '\0')
-            (void)snprintf(state->away, sizeof(state->away), "%s", socket->endpoint);
+            (void)snprintf(state->away, sizeof(state->away), "%.95s", socket->endpoint);
     }
 }

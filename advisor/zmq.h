@@ -24,11 +24,11 @@
 #define ADVISOR_ZMQ_FRAMES_MAX      8
 #define ADVISOR_ZMQ_FRAME_MAX       (16u << 20)
 #define ADVISOR_ZMQ_MESSAGE_MAX     (32u << 20) /* bytes of all its frames */
-#define ADVISOR_ZMQ_SOCKETS_MAX     256
-#define ADVISOR_ZMQ_CONNECTIONS_MAX 4096 /* of one socket */
-#define ADVISOR_ZMQ_WAITING_MAX     1024 /* messages of one connection */
-#define ADVISOR_ZMQ_ENDPOINT_MAX    256  /* text, with the final NUL */
-#define ADVISOR_ZMQ_PEER_MAX        48   /* text of an address, with the final NUL */
+#define ADVISOR_ZMQ_SOCKETS_MAX     257         /* one for each of ADVISOR_ENDPOINTS_MAX, and one */
+#define ADVISOR_ZMQ_CONNECTIONS_MAX 4096        /* of one socket */
+#define ADVISOR_ZMQ_WAITING_MAX     1024        /* messages of one connection */
+#define ADVISOR_ZMQ_ENDPOINT_MAX    256         /* text, with the final NUL */
+#define ADVISOR_ZMQ_PEER_MAX        48          /* text of an address, with the final NUL */
 
 struct advisor_zmq;
 
