@@ -5,7 +5,8 @@
  * in one message what concerns several workers.  Decoders turn bytes into this shape and keep no
  * state; who holds what, under which name and after which gap, is advisor/'s to find out.
  *
- * Ownership: the caller provides the arrays, the decoder fills them; nothing points into the input.
+ * Ownership: wire_raw_batch_new() provides the arrays, the decoder fills them (and may use them as
+ *            scratch); nothing points into the input.
  * Threads:   any; a batch belongs to one thread.
  * Limits:    the capacities the caller gives; a message that does not fit is KVT_RANGE and nothing
  *            of it may be used.
@@ -20,11 +21,12 @@
 #include "kvtier/block.h"
 #include "kvtier/error.h"
 
-#define WIRE_RAW_EVENTS_MAX 8192
-#define WIRE_RAW_BLOCKS_MAX 65536      /* of one message */
-#define WIRE_RAW_TOKENS_MAX (1u << 20) /* of one message */
-#define WIRE_RAW_MEDIA_MAX  65536      /* multimodal objects of one message */
-#define WIRE_RAW_NESTING    64         /* JSON values within values; msgpack needs no limit */
+#define WIRE_RAW_EVENTS_MAX      8192
+#define WIRE_RAW_BLOCKS_MAX      65536      /* of one message */
+#define WIRE_RAW_TOKENS_MAX      (1u << 20) /* of one message */
+#define WIRE_RAW_MEDIA_MAX       65536      /* multimodal objects of one message */
+#define WIRE_RAW_BLOCK_MEDIA_MAX 1024       /* multimodal objects of one block */
+#define WIRE_RAW_NESTING         64         /* JSON values within values; msgpack needs no limit */
 
 #define WIRE_RAW_POSITION_UNKNOWN UINT32_MAX
 #define WIRE_RAW_TIER_ALL         ((enum kvt_tier)0) /* CLEAR: every tier */
