@@ -4,6 +4,7 @@
 #include <stdatomic.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/queue.h"
 #include "wire/bus.h"
 
@@ -19,7 +20,7 @@ struct advisor_courier {
 };
 
 enum kvt_err
-advisor_letter_new(struct advisor_letter **out)
+advisor_letter_new(struct advisor_letter **out, enum advisor_letter_kind kind)
 {
     struct advisor_letter *letter = kvt_calloc(1, sizeof(*letter));
 
@@ -27,7 +28,9 @@ advisor_letter_new(struct advisor_letter **out)
     if (letter == NULL)
         return KVT_NOMEM;
     kvt_buffer_init(&letter->bytes, WIRE_BUS_MESSAGE_MAX);
-    kvt_buffer_init(&letter->answer, WIRE_BUS_MESSAGE_MAX);
+    letter->kind = kind;
+    kvt_buffer_init(&letter->answer, kind == ADVISOR_LETTER_FILL ? ADVISOR_COURIER_ANSWER_MAX
+                                                                 : WIRE_BUS_MESSAGE_MAX);
     return KVT_OK;
 }
 
@@ -57,6 +60,13 @@ deliver(struct advisor_courier *courier, struct advisor_letter *letter)
         if (letter->rc == KVT_UNAVAILABLE && wire_bus_connected(courier->bus) &&
             wire_bus_ensure_streams(courier->bus, NULL) != KVT_OK)
             letter->rc = KVT_UNAVAILABLE;
+        break;
+    case ADVISOR_LETTER_FILL:
+        letter->ask.worker = letter->worker;
+        letter->ask.subject = letter->asked_by;
+        letter->ask.deadline_ms = kvt_clock_mono_ms() + ADVISOR_COURIER_FILL_MS;
+        letter->rc = advisor_source_ask(letter->source, &letter->ask, &letter->answer_kind,
+                                        &letter->answer, &letter->err);
         break;
     }
     if (letter->rc == KVT_OK && !kvt_buffer_ok(&letter->answer))

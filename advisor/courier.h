@@ -14,12 +14,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "advisor/source.h"
 #include "base/buffer.h"
 #include "kvtier/error.h"
 
 #define ADVISOR_COURIER_THREADS     2
 #define ADVISOR_COURIER_LETTERS_MAX 256
 #define ADVISOR_COURIER_WAIT_MS     2000
+#define ADVISOR_COURIER_FILL_MS     10000 /* what a worker holds may be much */
+#define ADVISOR_COURIER_ANSWER_MAX  (256u << 20)
 
 struct wire_bus;
 struct advisor_courier;
@@ -27,6 +30,7 @@ struct advisor_courier;
 enum advisor_letter_kind {
     ADVISOR_LETTER_ASK,   /* request-reply */
     ADVISOR_LETTER_ORDER, /* publish on the stream and wait for its word */
+    ADVISOR_LETTER_FILL,  /* ask a source for what a publisher's gap lacks */
 };
 
 struct advisor_letter {
@@ -34,18 +38,25 @@ struct advisor_letter {
     uint64_t number; /* the sender's own */
     uint64_t about;  /* the sender's own: a publisher's number, an order's id */
     char subject[512];
-    char message_id[64]; /* ORDER */
+    char message_id[64];           /* ORDER */
+    struct advisor_source *source; /* FILL */
+    struct advisor_ask ask;        /* FILL */
+    char worker[KVT_NAME_MAX];     /* FILL: what ask.worker points to */
+    char asked_by[128];            /* FILL: what ask.subject points to */
     struct kvt_buffer bytes;
-    struct kvt_buffer answer; /* ASK */
-    enum kvt_err rc;          /* how it went */
+    struct kvt_buffer answer;             /* ASK, FILL */
+    enum advisor_answer_kind answer_kind; /* FILL */
+    enum kvt_err rc;                      /* how it went */
+    struct kvt_error err;                 /* FILL */
 };
 
-KVT_NODISCARD enum kvt_err advisor_letter_new(struct advisor_letter **out);
+KVT_NODISCARD enum kvt_err advisor_letter_new(struct advisor_letter **out,
+                                              enum advisor_letter_kind kind);
 /** NULL is allowed. */
 void advisor_letter_free(struct advisor_letter *letter);
 
 KVT_NODISCARD enum kvt_err advisor_courier_new(struct advisor_courier **out, struct wire_bus *bus);
-/** Waits for what is under way, at most about ADVISOR_COURIER_WAIT_MS. */
+/** Waits for what is under way, at most about ADVISOR_COURIER_FILL_MS. */
 void advisor_courier_free(struct advisor_courier *courier);
 
 /** KVT_OK: taken over.  KVT_AGAIN: still the caller's. */

@@ -12,6 +12,7 @@
 #include "advisor/http.h"
 #include "advisor/responder.h"
 #include "advisor/sources.h"
+#include "advisor/sources_file.h"
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/file.h"
@@ -35,6 +36,7 @@ struct advisor_daemon {
     struct advisor_source *events; /* of `sources` */
     struct advisor_source *reports;
     struct advisor_sources *sources;
+    struct advisor_sources_file *sources_file; /* NULL: none */
     struct advisor_courier *courier;
     struct advisor_responder *responder;
     struct kvt_http *http;
@@ -129,6 +131,7 @@ open_engine(struct advisor_daemon *daemon, const struct advisor_settings *settin
         .commit_max_wait_ms = settings->commit_max_wait_ms,
         .silent_after_ms = settings->silent_after_ms,
         .gone_after_ms = settings->gone_after_ms,
+        .give_up_after_ms = settings->give_up_after_ms,
         .plan_interval_ms = settings->plan_interval_ms,
     };
     const uint64_t began_ms = kvt_clock_mono_ms();
@@ -144,16 +147,84 @@ open_engine(struct advisor_daemon *daemon, const struct advisor_settings *settin
     return KVT_OK;
 }
 
+/* Our own events, from where they are applied. */
 static enum kvt_err
-open_feeds(struct advisor_daemon *daemon, const struct advisor_settings *settings,
+open_ours(struct advisor_daemon *daemon, const struct advisor_source_ops *ops, const char *name,
+          struct kvt_error *err)
+{
+    struct advisor_source_options options = {
+        .bus = daemon->bus, .stream = WIRE_STREAM_EVENTS, .subject = WIRE_SUBJECT_EVENTS_ALL};
+    struct advisor_position events;
+    struct advisor_position reports;
+    enum kvt_err rc;
+
+    advisor_engine_positions(daemon->engine, &events, &reports);
+    (void)snprintf(options.name, sizeof(options.name), "%s", name);
+    options.seq = events.seq;
+    options.created_ms = events.created_ms;
+    rc = advisor_source_open(&daemon->events, ops, &options);
+    if (rc != KVT_OK)
+        return kvt_error_set(err, rc, "read from NATS: %s", kvt_err_text(rc));
+    rc = advisor_sources_adopt(daemon->sources, daemon->events, 0);
+    if (rc == KVT_OK)
+        return KVT_OK;
+    advisor_source_close(daemon->events);
+    return kvt_error_set(err, rc, "source %s: %s", name, kvt_err_text(rc));
+}
+
+static enum kvt_err
+open_other(struct advisor_daemon *daemon, const struct advisor_source_entry *entry,
            struct kvt_error *err)
 {
-    const struct advisor_source_ops *ops =
-        settings->core ? &advisor_source_core : &advisor_source_jetstream;
-    struct advisor_source_options events = {.name = "kvtier",
-                                            .bus = daemon->bus,
-                                            .stream = WIRE_STREAM_EVENTS,
-                                            .subject = WIRE_SUBJECT_EVENTS_ALL};
+    struct advisor_source_options options = entry->options;
+    struct advisor_position position;
+    struct wire_bus *bus = NULL;
+    uint32_t number;
+    enum kvt_err rc = advisor_engine_source(daemon->engine, options.name, &number, &position);
+
+    if (rc != KVT_OK)
+        return kvt_error_set(err, rc, "source %s: too many names of sources were used",
+                             options.name);
+    options.seq = position.seq;
+    options.created_ms = position.created_ms;
+    options.bus = daemon->bus;
+    if (entry->over_nats && entry->bus.url[0] != '\0') {
+        rc = wire_bus_open(&bus, &entry->bus, err);
+        if (rc != KVT_OK)
+            return rc;
+        options.bus = bus;
+    }
+    rc = advisor_sources_add(daemon->sources, entry->ops, &options, bus, number, err);
+    if (rc != KVT_OK)
+        wire_bus_close(bus);
+    return rc;
+}
+
+static enum kvt_err
+open_sources(struct advisor_daemon *daemon, const struct advisor_settings *settings,
+             struct kvt_error *err)
+{
+    enum kvt_err rc = advisor_sources_new(&daemon->sources, daemon->metrics);
+
+    if (rc != KVT_OK)
+        return kvt_error_set(err, rc, "sources: %s", kvt_err_text(rc));
+    if (settings->sources_file == NULL || settings->sources_file[0] == '\0')
+        return open_ours(daemon, settings->core ? &advisor_source_core : &advisor_source_jetstream,
+                         "kvtier", err);
+    rc = advisor_sources_file_load(&daemon->sources_file, settings->sources_file, err);
+    for (size_t i = 0; rc == KVT_OK && i < advisor_sources_file_count(daemon->sources_file); i++) {
+        const struct advisor_source_entry *entry = advisor_sources_file_at(daemon->sources_file, i);
+
+        rc = advisor_source_is_canonical(entry->ops)
+                 ? open_ours(daemon, entry->ops, entry->options.name, err)
+                 : open_other(daemon, entry, err);
+    }
+    return rc;
+}
+
+static enum kvt_err
+open_feeds(struct advisor_daemon *daemon, bool core, struct kvt_error *err)
+{
     struct advisor_source_options reports = {
         .bus = daemon->bus, .stream = WIRE_STREAM_REPORTS, .subject = WIRE_SUBJECT_REPORTS_ALL};
     struct advisor_position events_at;
@@ -162,25 +233,15 @@ open_feeds(struct advisor_daemon *daemon, const struct advisor_settings *setting
     enum kvt_err rc;
 
     advisor_engine_positions(daemon->engine, &events_at, &reports_at);
-    events.seq = events_at.seq;
-    events.created_ms = events_at.created_ms;
     reports.seq = reports_at.seq;
     reports.created_ms = reports_at.created_ms;
-    rc = advisor_sources_new(&daemon->sources, daemon->metrics);
-    if (rc == KVT_OK)
-        rc = advisor_source_open(&daemon->events, ops, &events);
-    if (rc == KVT_OK) {
-        rc = advisor_sources_adopt(daemon->sources, daemon->events, 0);
-        if (rc != KVT_OK)
-            advisor_source_close(daemon->events);
-    }
-    if (rc == KVT_OK)
-        rc = advisor_source_open(&daemon->reports, ops, &reports);
+    rc = advisor_source_open(&daemon->reports,
+                             core ? &advisor_source_core : &advisor_source_jetstream, &reports);
     if (rc == KVT_OK)
         rc = advisor_courier_new(&daemon->courier, daemon->bus);
     if (rc != KVT_OK)
         return kvt_error_set(err, rc, "read from NATS: %s", kvt_err_text(rc));
-    feeds = (struct advisor_feeds){.events = daemon->events,
+    feeds = (struct advisor_feeds){.sources = daemon->sources,
                                    .reports = daemon->reports,
                                    .courier = daemon->courier,
                                    .bus = daemon->bus};
@@ -267,7 +328,9 @@ advisor_daemon_open(struct advisor_daemon **out, const struct advisor_settings *
     if (rc == KVT_OK)
         rc = wire_bus_open(&daemon->bus, &settings->bus, err);
     if (rc == KVT_OK)
-        rc = open_feeds(daemon, settings, err);
+        rc = open_sources(daemon, settings, err);
+    if (rc == KVT_OK)
+        rc = open_feeds(daemon, settings->core, err);
     if (rc == KVT_OK)
         rc = open_fronts(daemon, settings, err);
     if (rc == KVT_OK)
@@ -297,6 +360,7 @@ advisor_daemon_close(struct advisor_daemon *daemon)
     advisor_courier_free(daemon->courier);
     advisor_source_close(daemon->reports);
     advisor_sources_free(daemon->sources);
+    advisor_sources_file_free(daemon->sources_file);
     wire_bus_close(daemon->bus);
     advisor_engine_free(daemon->engine);
     advisor_planner_free(daemon->planner);

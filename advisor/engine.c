@@ -15,7 +15,8 @@
 #include "wire/subject.h"
 
 enum {
-    POLL_MAX = 128,
+    POLL_MAX = 8,
+    REPORTS_MAX = 1024, /* of one round */
     AGE_EVERY_MS = 250,
     RETRY_MS = 1000,
     BLOCKED_NAP_MS = 50,
@@ -63,13 +64,16 @@ load(struct advisor_engine *engine, struct kvt_error *err)
     if (rc == KVT_OK)
         rc = advisor_store_number(&txn, ADVISOR_META_REPORTS_CREATED, &engine->reports.created_ms);
     if (rc == KVT_OK)
+        rc = advisor_engine_load_sources(engine, &txn);
+    if (rc == KVT_OK)
+        rc = advisor_identity_load(engine->identity, &txn);
+    if (rc == KVT_OK)
         rc = advisor_memory_load(&engine->memory, &txn);
     if (rc == KVT_OK && engine->options.planner != NULL)
         rc =
             advisor_planner_load(engine->options.planner, &txn, engine->names, kvt_clock_unix_ms());
     kvt_metric_set(engine->counters.blocks, (int64_t)advisor_store_block_count(&txn));
     advisor_store_end(&txn);
-    engine->committed = engine->events;
     return rc == KVT_OK ? KVT_OK : kvt_error_set(err, rc, "load the index: %s", kvt_err_text(rc));
 }
 
@@ -97,6 +101,8 @@ advisor_engine_new(struct advisor_engine **out, const struct advisor_engine_opti
         rc = advisor_sweeper_new(&engine->sweeper);
     if (rc == KVT_OK)
         rc = advisor_group_new(&engine->group);
+    if (rc == KVT_OK)
+        rc = advisor_engine_foreign_new(engine);
     engine->decoded = kvt_calloc(KVT_EVENTS_PER_BATCH_MAX, sizeof(*engine->decoded));
     engine->accesses = kvt_calloc(KVT_REPORT_ACCESSES_MAX, sizeof(*engine->accesses));
     engine->results = kvt_calloc(KVT_REPORT_RESULTS_MAX, sizeof(*engine->results));
@@ -126,6 +132,7 @@ advisor_engine_free(struct advisor_engine *engine)
 {
     if (engine == NULL)
         return;
+    advisor_engine_foreign_free(engine);
     advisor_group_free(engine->group);
     advisor_sweeper_free(engine->sweeper);
     advisor_publishers_free(engine->publishers);
@@ -141,7 +148,10 @@ void
 advisor_engine_positions(const struct advisor_engine *engine, struct advisor_position *events,
                          struct advisor_position *reports)
 {
-    *events = engine->events;
+    const struct advisor_intake *ours =
+        engine->feeds.sources == NULL ? NULL : advisor_sources_by_number(engine->feeds.sources, 0);
+
+    *events = ours == NULL ? engine->events : ours->taken;
     *reports = engine->reports;
 }
 
@@ -149,25 +159,13 @@ void
 advisor_engine_attach(struct advisor_engine *engine, const struct advisor_feeds *feeds)
 {
     engine->feeds = *feeds;
+    advisor_engine_doubt_sources(engine);
 }
 
 /* ---- one transaction ---- */
 
-/* What is held back is not in the store: reading must begin again before it. */
-static struct advisor_position
-durable_position(const struct advisor_engine *engine)
-{
-    const uint64_t held = advisor_publishers_held_seq(engine->publishers);
-    struct advisor_position position = engine->events;
-
-    if (held != 0 && held <= position.seq)
-        position.seq = held - 1;
-    return position;
-}
-
 static enum kvt_err
-write_all(struct advisor_engine *engine, const struct advisor_txn *txn,
-          const struct advisor_position *events)
+write_all(struct advisor_engine *engine, const struct advisor_txn *txn)
 {
     struct advisor_planner *planner = engine->options.planner;
     enum kvt_err rc = advisor_names_save(engine->names, txn);
@@ -181,9 +179,9 @@ write_all(struct advisor_engine *engine, const struct advisor_txn *txn,
     if (rc == KVT_OK && planner != NULL)
         rc = advisor_planner_save(planner, txn);
     if (rc == KVT_OK)
-        rc = advisor_store_put_number(txn, ADVISOR_META_EVENTS_SEQ, events->seq);
+        rc = advisor_identity_save(engine->identity, txn);
     if (rc == KVT_OK)
-        rc = advisor_store_put_number(txn, ADVISOR_META_EVENTS_CREATED, events->created_ms);
+        rc = advisor_engine_save_sources(engine, txn);
     if (rc == KVT_OK)
         rc = advisor_store_put_number(txn, ADVISOR_META_REPORTS_SEQ, engine->reports.seq);
     if (rc == KVT_OK)
@@ -214,12 +212,13 @@ set_blocked(struct advisor_engine *engine, bool blocked, const char *text)
 
 /* Everything that must follow a commit: RAM, policy, what is shown. */
 static void
-follow(struct advisor_engine *engine, const struct advisor_position *events)
+follow(struct advisor_engine *engine)
 {
     size_t count;
     const struct advisor_effect *effects = advisor_group_effects(engine->group, &count);
 
-    engine->committed = *events;
+    advisor_engine_sources_saved(engine);
+    advisor_identity_saved(engine->identity);
     advisor_names_saved(engine->names);
     advisor_publishers_saved(engine->publishers);
     advisor_sweeper_saved(engine->sweeper);
@@ -239,13 +238,12 @@ follow(struct advisor_engine *engine, const struct advisor_position *events)
 static void
 commit(struct advisor_engine *engine)
 {
-    const struct advisor_position events = durable_position(engine);
     struct kvt_error err = {.text = ""};
     struct advisor_txn txn;
     enum kvt_err rc = advisor_store_write(engine->options.store, &txn, &err);
 
     if (rc == KVT_OK) {
-        rc = write_all(engine, &txn, &events);
+        rc = write_all(engine, &txn);
         if (rc == KVT_OK) {
             kvt_metric_set(engine->counters.blocks, (int64_t)advisor_store_block_count(&txn));
             rc = advisor_store_commit(&txn, &err);
@@ -264,7 +262,7 @@ commit(struct advisor_engine *engine)
         engine->retry_at_ms = 0;
         set_blocked(engine, false, "");
     }
-    follow(engine, &events);
+    follow(engine);
     if (engine->unsynced_ms == 0)
         engine->unsynced_ms = kvt_clock_mono_ms();
 }
@@ -305,25 +303,22 @@ sweep(struct advisor_engine *engine)
 }
 
 static size_t
-take(struct advisor_engine *engine, struct advisor_source *source,
-     void (*taker)(struct advisor_engine *engine, struct advisor_item *item), uint64_t wait_ms)
+take_reports(struct advisor_engine *engine)
 {
-    const uint64_t began_ms = kvt_clock_mono_ms();
     struct advisor_item *items[POLL_MAX];
     size_t total = 0;
     size_t count;
 
-    if (source == NULL)
+    if (engine->feeds.reports == NULL)
         return 0;
     do {
         /* What is polled is taken: room for one message each must be left. */
-        count = advisor_source_poll(source, items, advisor_engine_has_room(engine) ? 8 : 0,
-                                    total == 0 ? wait_ms : 0);
+        count = advisor_source_poll(engine->feeds.reports, items,
+                                    advisor_engine_has_room(engine) ? POLL_MAX : 0, 0);
         for (size_t i = 0; i < count; i++)
-            taker(engine, items[i]);
+            advisor_engine_take_report(engine, items[i]);
         total += count;
-    } while (count > 0 && advisor_engine_has_room(engine) &&
-             kvt_clock_mono_ms() - began_ms < engine->options.commit_max_wait_ms / 2);
+    } while (count > 0 && total < REPORTS_MAX);
     return total;
 }
 
@@ -338,10 +333,9 @@ send_orders(struct advisor_engine *engine)
         return;
     while (advisor_planner_next(planner, &order, kvt_clock_unix_ms())) {
         struct advisor_letter *letter = NULL;
-        enum kvt_err rc = advisor_letter_new(&letter);
+        enum kvt_err rc = advisor_letter_new(&letter, ADVISOR_LETTER_ORDER);
 
         if (rc == KVT_OK) {
-            letter->kind = ADVISOR_LETTER_ORDER;
             letter->about = order.id;
             (void)snprintf(letter->message_id, sizeof(letter->message_id), "%" PRIu64 ":%" PRIu64,
                            order.epoch, order.id);
@@ -362,7 +356,6 @@ static void
 show(struct advisor_engine *engine)
 {
     const struct advisor_counters *counters = &engine->counters;
-    struct advisor_source_state state;
     struct index_stats stats;
     size_t uncertain;
     size_t silent;
@@ -372,40 +365,33 @@ show(struct advisor_engine *engine)
 
     advisor_publishers_show(engine->publishers);
     advisor_publishers_doubts(engine->publishers, &live, &uncertain, &silent);
-    advisor_source_state(engine->feeds.events, &state);
+    advisor_engine_show_sources(engine);
     index_stats(engine->options.index, &stats);
     advisor_store_size(engine->options.store, &used, &max);
-    if (!engine->goal_known && state.running) {
-        engine->goal_seq = state.last_seq;
-        engine->goal_known = true;
-    }
-    if (engine->goal_known && engine->events.seq >= engine->goal_seq)
-        atomic_store(&engine->caught_up, true);
     kvt_metric_set(counters->publishers, (int64_t)live);
     kvt_metric_set(counters->uncertain, (int64_t)uncertain);
     kvt_metric_set(counters->silent, (int64_t)silent);
-    kvt_metric_set(counters->events_seq, (int64_t)engine->committed.seq);
-    /* Heartbeats are applied at once and only now and then worth a commit. */
-    kvt_metric_set(counters->events_done, engine->retry_at_ms != 0
-                                              ? (int64_t)engine->committed.seq
-                                              : (int64_t)durable_position(engine).seq);
-    kvt_metric_set(counters->events_last, state.last_seq > engine->events.seq
-                                              ? (int64_t)state.last_seq
-                                              : (int64_t)engine->events.seq);
-    kvt_metric_set(counters->event_ms, (int64_t)engine->item_ms);
-    kvt_metric_set(counters->lag_ms, state.last_seq > engine->events.seq && engine->item_ms != 0
-                                         ? (int64_t)(kvt_clock_unix_ms() - engine->item_ms)
-                                         : 0);
     kvt_metric_set(counters->ram_bytes, (int64_t)stats.bytes);
     kvt_metric_set(counters->db_bytes, (int64_t)used);
     kvt_metric_set(counters->spilled, advisor_memory_whole(&engine->memory) ? 0 : 1);
+}
+
+/* Names below this are void. */
+static uint32_t
+floor_of(void *arg, uint32_t number)
+{
+    const struct advisor_engine *engine = arg;
+    const struct advisor_publisher *publisher =
+        advisor_publishers_by_number(engine->publishers, number);
+
+    return publisher == NULL ? UINT32_MAX : publisher->foreign.floor;
 }
 
 static bool
 has_changes(const struct advisor_engine *engine)
 {
     return advisor_group_count(engine->group) > 0 || advisor_publishers_dirty(engine->publishers) ||
-           advisor_sweeper_dirty(engine->sweeper) ||
+           advisor_sweeper_dirty(engine->sweeper) || advisor_identity_dirty(engine->identity) ||
            (engine->options.planner != NULL && advisor_planner_dirty(engine->options.planner));
 }
 
@@ -442,18 +428,18 @@ advisor_engine_step(struct advisor_engine *engine, uint64_t wait_ms)
     }
     assert(advisor_group_count(engine->group) == 0);
     sweep(engine);
+    advisor_identity_purge(engine->identity, floor_of, engine);
     advisor_engine_take_letters(engine);
     advisor_engine_drain_held(engine);
     if (has_changes(engine))
         wait_ms = 0;
-    taken = take(engine, engine->feeds.events, advisor_engine_take_event, wait_ms);
-    taken += take(engine, engine->feeds.reports, advisor_engine_take_report, 0);
+    taken = advisor_engine_poll(engine, wait_ms) + take_reports(engine);
     now_ms = kvt_clock_mono_ms();
     if (now_ms - engine->aged_ms >= AGE_EVERY_MS) {
         engine->aged_ms = now_ms;
         advisor_engine_age(engine, now_ms);
     }
-    advisor_engine_ask(engine, now_ms);
+    advisor_engine_ask_publishers(engine, now_ms);
     if (engine->options.planner != NULL &&
         now_ms - engine->planned_ms >= engine->options.plan_interval_ms) {
         engine->planned_ms = now_ms;

@@ -41,8 +41,10 @@ struct advisor_engine_options {
     uint64_t commit_max_wait_ms;
     uint64_t silent_after_ms;
     uint64_t gone_after_ms;
+    uint64_t give_up_after_ms; /* foreign publishers; 0: as soon as somebody does not answer */
     uint64_t plan_interval_ms;
     uint32_t holders_max; /* 0: INDEX_HOLDERS_MAX */
+    uint32_t aliases_max; /* 0: ADVISOR_ALIASES_MAX */
 };
 
 /** Load everything the store has.  Takes a while for a large index. */
@@ -54,8 +56,14 @@ void advisor_engine_free(struct advisor_engine *engine);
 void advisor_engine_positions(const struct advisor_engine *engine, struct advisor_position *events,
                               struct advisor_position *reports);
 
+/** The number of a source of another system, and up to where its stream is applied.  KVT_OK, or
+ *  KVT_FULL: too many names were used on this store. */
+KVT_NODISCARD enum kvt_err advisor_engine_source(struct advisor_engine *engine, const char *name,
+                                                 uint32_t *number,
+                                                 struct advisor_position *position);
+
 struct advisor_feeds {
-    struct advisor_source *events;
+    struct advisor_sources *sources;
     struct advisor_source *reports;  /* NULL: none */
     struct advisor_courier *courier; /* NULL: nobody is asked, no order leaves */
     struct wire_bus *bus;            /* NULL: taken as connected */

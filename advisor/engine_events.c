@@ -5,6 +5,7 @@
 
 #include "advisor/courier.h"
 #include "advisor/engine_private.h"
+#include "advisor/foreign.h"
 #include "advisor/planner.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -14,13 +15,22 @@
 
 #define NO_HOLDER UINT32_MAX
 
-enum { DUMP_PAGE = 4096, ASK_MAX = 64 };
-
 /* ---- changes ---- */
 
-/* What a worker held in G1..G3 under older generations goes. */
-static enum kvt_err
-sweep_local(struct advisor_engine *engine, const struct advisor_publisher *publisher)
+/* Is the holder one of the publisher's own? */
+static bool
+is_own(const struct advisor_publisher *publisher, const struct index_holder *key)
+{
+    if (strcmp(key->name, publisher->row.worker) != 0)
+        return false;
+    if (!publisher->is_foreign)
+        return key->tier != KVT_TIER_G4;
+    return publisher->foreign.any_rank != 0 || key->tier == KVT_TIER_G4 ||
+           key->dp_rank == publisher->foreign.dp_rank;
+}
+
+enum kvt_err
+advisor_engine_sweep(struct advisor_engine *engine, const struct advisor_publisher *publisher)
 {
     const uint32_t count = advisor_names_holder_count(engine->names);
     enum kvt_err rc = KVT_OK;
@@ -34,14 +44,15 @@ sweep_local(struct advisor_engine *engine, const struct advisor_publisher *publi
             .ns = publisher->row.ns,
         };
 
-        if (key->tier != KVT_TIER_G4 && strcmp(key->name, publisher->row.worker) == 0)
+        if (is_own(publisher, key))
             rc = advisor_sweeper_add(engine->sweeper, &row);
     }
     return rc;
 }
 
-static enum kvt_err
-sweep_one(struct advisor_engine *engine, const struct advisor_publisher *publisher, uint32_t holder)
+enum kvt_err
+advisor_engine_sweep_holder(struct advisor_engine *engine,
+                            const struct advisor_publisher *publisher, uint32_t holder)
 {
     const struct advisor_sweep_row row = {
         .publisher = publisher->row.number,
@@ -53,10 +64,9 @@ sweep_one(struct advisor_engine *engine, const struct advisor_publisher *publish
     return advisor_sweeper_add(engine->sweeper, &row);
 }
 
-/* The holder a location of this batch speaks of. */
-static enum kvt_err
-resolve(struct advisor_engine *engine, const struct kvt_event_batch *batch, uint32_t location,
-        uint32_t *holder)
+enum kvt_err
+advisor_engine_resolve(struct advisor_engine *engine, const struct kvt_event_batch *batch,
+                       uint32_t location, uint32_t *holder)
 {
     const struct kvt_location *from = &batch->locations[location];
     const char *name = from->tier == KVT_TIER_G4 ? from->name : batch->worker;
@@ -76,7 +86,7 @@ static enum kvt_err
 look_up(struct advisor_engine *engine, const struct advisor_publisher *publisher,
         const struct kvt_event_batch *batch, uint32_t location, struct spot *spot)
 {
-    const enum kvt_err rc = resolve(engine, batch, location, &spot->holder);
+    const enum kvt_err rc = advisor_engine_resolve(engine, batch, location, &spot->holder);
 
     if (rc != KVT_OK) {
         spot->holder = NO_HOLDER;
@@ -126,20 +136,20 @@ apply_event(struct advisor_engine *engine, struct advisor_publisher *publisher,
     case KVT_EVENT_CLEAR:
         publisher->row.gen++; /* what is stored from here on is not meant */
         publisher->dirty = true;
-        return sweep_one(engine, publisher, holder);
+        return advisor_engine_sweep_holder(engine, publisher, holder);
     case KVT_EVENT_BYE:
         advisor_publisher_leave(publisher);
         kvt_log_info("advisor.publishers", "bye", "%s left", publisher->row.worker);
-        return sweep_local(engine, publisher);
+        return advisor_engine_sweep(engine, publisher);
     }
     return KVT_OK;
 }
 
 /* The events of a batch behind the first `skip`.  What cannot be resolved is refused and counted:
  * the numbers must go on. */
-static void
-apply_batch(struct advisor_engine *engine, struct advisor_publisher *publisher,
-            const struct kvt_event_batch *batch, uint32_t skip)
+void
+advisor_engine_apply(struct advisor_engine *engine, struct advisor_publisher *publisher,
+                     const struct kvt_event_batch *batch, uint32_t skip)
 {
     struct spot spots[KVT_LOCATIONS_MAX];
 
@@ -171,9 +181,12 @@ apply_batch(struct advisor_engine *engine, struct advisor_publisher *publisher,
 /* ---- messages ---- */
 
 static void
-malformed(struct advisor_engine *engine, const struct advisor_item *item, const char *why)
+malformed(struct advisor_engine *engine, struct advisor_intake *intake,
+          const struct advisor_item *item, const char *why)
 {
     kvt_metric_inc(engine->counters.malformed, 1);
+    intake->counts.malformed++;
+    (void)snprintf(intake->counts.last_error, sizeof(intake->counts.last_error), "%s", why);
     kvt_log_warn("advisor.events", "malformed", "%s:%" PRIu64 ": %s", item->subject,
                  item->stream_seq, why);
 }
@@ -191,24 +204,23 @@ find_publisher(struct advisor_engine *engine, const struct kvt_event_batch *batc
     return rc;
 }
 
-/* Take a message through its publisher's state machine.  True: `item` was kept, for later. */
-static bool
-feed(struct advisor_engine *engine, struct advisor_item *item, bool held)
+bool
+advisor_engine_feed(struct advisor_engine *engine, struct advisor_intake *intake,
+                    struct advisor_item *item, bool held)
 {
     struct kvt_event_batch batch = {.events = engine->decoded};
     struct advisor_publisher *publisher;
     struct advisor_step step;
     struct kvt_error err;
     uint32_t unknown;
-    enum kvt_err rc =
-        advisor_source_dialect(engine->feeds.events)
-            ->decode(item->bytes, item->size, &batch, KVT_EVENTS_PER_BATCH_MAX, &unknown, &err);
+    enum kvt_err rc = intake->ops->decode(item->bytes, item->size, &batch, KVT_EVENTS_PER_BATCH_MAX,
+                                          &unknown, &err);
 
     if (rc == KVT_OK && (batch.worker[0] == '\0' || batch.incarnation == 0 || batch.first_seq == 0))
         rc =
             kvt_error_set(&err, KVT_INVALID, "event batch without worker, incarnation or sequence");
     if (rc != KVT_OK) {
-        malformed(engine, item, err.text);
+        malformed(engine, intake, item, err.text);
         return false;
     }
     rc = find_publisher(engine, &batch, &publisher);
@@ -226,8 +238,10 @@ feed(struct advisor_engine *engine, struct advisor_item *item, bool held)
     }
     step = advisor_publisher_see(publisher, &batch, unknown, kvt_clock_mono_ms());
     kvt_metric_inc(engine->counters.duplicates, step.duplicates);
+    intake->counts.duplicates += step.duplicates;
     if (step.gap) {
         kvt_metric_inc(engine->counters.gaps, 1);
+        intake->counts.gaps++;
         kvt_log_warn("advisor.publishers", "gap",
                      "%s: events %" PRIu64 " to %" PRIu64 " are missing", batch.worker,
                      publisher->row.last_seq + 1, batch.first_seq - 1);
@@ -238,7 +252,7 @@ feed(struct advisor_engine *engine, struct advisor_item *item, bool held)
                      batch.worker);
     if (step.renewed)
         advisor_publisher_unhold_all(publisher);
-    if (step.replaced && sweep_local(engine, publisher) != KVT_OK)
+    if (step.replaced && advisor_engine_sweep(engine, publisher) != KVT_OK)
         publisher->row.need_dump = 1; /* its end sweeps too */
     switch (step.verdict) {
     case ADVISOR_SEE_DROP: return false;
@@ -251,50 +265,98 @@ feed(struct advisor_engine *engine, struct advisor_item *item, bool held)
     case ADVISOR_SEE_APPLY: break;
     }
     kvt_metric_inc(engine->counters.unknown, unknown);
-    apply_batch(engine, publisher, &batch, step.skip);
+    intake->counts.skipped[WIRE_RAW_UNKNOWN_KIND] += unknown;
+    intake->counts.events += batch.event_count - step.skip;
+    advisor_engine_apply(engine, publisher, &batch, step.skip);
     advisor_publisher_applied(publisher, &batch, unknown);
     return false;
 }
 
 static void
-start_over(struct advisor_engine *engine, const struct advisor_item *item)
+start_over(struct advisor_engine *engine, struct advisor_intake *intake,
+           const struct advisor_item *item)
 {
     const size_t count = advisor_publishers_count(engine->publishers);
+    const uint64_t now_ms = kvt_clock_mono_ms();
 
+    intake->counts.gaps++;
     if (item->kind == ADVISOR_ITEM_START) {
-        engine->events =
+        intake->taken =
             (struct advisor_position){.seq = item->stream_seq, .created_ms = item->created_ms};
         engine->moved = true;
-        engine->goal_known = false; /* what it was to reach is no more */
-    } else if (item->stream_seq > engine->events.seq) {
-        engine->events.seq = item->stream_seq; /* what was before it will not come any more */
+        intake->goal_known = false; /* what it was to reach is no more */
+    } else if (item->stream_seq > intake->taken.seq) {
+        intake->taken.seq = item->stream_seq; /* what was before it will not come any more */
         engine->moved = true;
     }
     for (size_t i = 0; i < count; i++) {
         struct advisor_publisher *publisher = advisor_publishers_at(engine->publishers, i);
 
+        if (publisher->foreign.source != intake->number)
+            continue;
         /* Sequences of another stream must not hold this one's back. */
         if (item->kind == ADVISOR_ITEM_START)
             advisor_publisher_unhold_all(publisher);
-        advisor_publisher_doubt(publisher);
+        if (publisher->is_foreign)
+            advisor_foreign_doubt(publisher, now_ms);
+        else
+            advisor_publisher_doubt(publisher);
     }
 }
 
-void
-advisor_engine_take_event(struct advisor_engine *engine, struct advisor_item *item)
+/* True: `item` was kept. */
+static bool
+take_message(struct advisor_engine *engine, struct advisor_intake *intake,
+             struct advisor_item *item)
 {
-    if (item->kind != ADVISOR_ITEM_MESSAGE) {
-        start_over(engine, item);
-        advisor_item_free(item);
-        return;
-    }
+    const struct advisor_hearing hearing = {.intake = intake, .item = item};
+
     if (item->stream_seq != 0) {
-        engine->events.seq = item->stream_seq;
+        intake->taken.seq = item->stream_seq;
         engine->moved = true;
     }
-    engine->item_ms = item->time_ms;
-    if (!feed(engine, item, false))
+    intake->item_ms = item->time_ms;
+    intake->counts.messages++;
+    intake->counts.last_message_ms = item->time_ms;
+    if (intake->ops->decode != NULL)
+        return advisor_engine_feed(engine, intake, item, false);
+    (void)advisor_engine_hear(engine, &hearing);
+    return false;
+}
+
+void
+advisor_engine_take_event(struct advisor_engine *engine, struct advisor_intake *intake,
+                          struct advisor_item *item)
+{
+    bool kept = false;
+
+    switch (item->kind) {
+    case ADVISOR_ITEM_MESSAGE: kept = take_message(engine, intake, item); break;
+    case ADVISOR_ITEM_GAP:
+    case ADVISOR_ITEM_START: start_over(engine, intake, item); break;
+    case ADVISOR_ITEM_GONE: advisor_engine_worker_gone(engine, intake, item->worker_id); break;
+    }
+    if (!kept)
         advisor_item_free(item);
+}
+
+/* True: the item was put back, or kept. */
+static bool
+feed_held(struct advisor_engine *engine, struct advisor_publisher *publisher,
+          struct advisor_item *item)
+{
+    struct advisor_intake *intake =
+        advisor_sources_by_number(engine->feeds.sources, publisher->foreign.source);
+    const struct advisor_hearing hearing = {.intake = intake, .item = item, .only = publisher};
+
+    if (intake == NULL)
+        return false;
+    if (!publisher->is_foreign)
+        return advisor_engine_feed(engine, intake, item, true);
+    if (advisor_engine_hear(engine, &hearing) != ADVISOR_HEARD_HOLD)
+        return false;
+    advisor_publisher_rehold(publisher, item);
+    return true;
 }
 
 void
@@ -309,7 +371,7 @@ advisor_engine_drain_held(struct advisor_engine *engine)
                publisher->row.gone == 0 && advisor_engine_has_room(engine)) {
             struct advisor_item *item = advisor_publisher_unhold(publisher);
 
-            if (!feed(engine, item, true))
+            if (!feed_held(engine, publisher, item))
                 advisor_item_free(item);
         }
         if (publisher->row.gone != 0)
@@ -317,165 +379,30 @@ advisor_engine_drain_held(struct advisor_engine *engine)
     }
 }
 
-/* ---- asking ---- */
-
-static enum kvt_err
-write_question(const struct advisor_publisher *publisher, const struct advisor_question *question,
-               struct advisor_letter *letter)
-{
-    const struct wire_query_range range = {question->incarnation, question->from, question->to};
-    const struct wire_query_dump dump = {question->cursor, DUMP_PAGE};
-    enum kvt_err rc;
-
-    if (question->what == ADVISOR_RESYNC_RANGE) {
-        rc = wire_subject_range(letter->subject, sizeof(letter->subject), publisher->row.worker);
-        if (rc == KVT_OK)
-            rc = wire_query_encode_range(&range, &letter->bytes);
-    } else {
-        rc = wire_subject_dump(letter->subject, sizeof(letter->subject), publisher->row.worker);
-        if (rc == KVT_OK)
-            rc = wire_query_encode_dump(&dump, &letter->bytes);
-    }
-    return rc;
-}
-
-void
-advisor_engine_ask(struct advisor_engine *engine, uint64_t now_ms)
-{
-    const size_t count = advisor_publishers_count(engine->publishers);
-    size_t asked = 0;
-
-    if (engine->feeds.courier == NULL)
-        return;
-    for (size_t i = 0; i < count && asked < ASK_MAX; i++) {
-        struct advisor_publisher *publisher = advisor_publishers_at(engine->publishers, i);
-        struct advisor_question question;
-        struct advisor_letter *letter;
-
-        if (!advisor_publisher_question(publisher, now_ms, &question))
-            continue;
-        if (advisor_letter_new(&letter) != KVT_OK)
-            return;
-        letter->kind = ADVISOR_LETTER_ASK;
-        letter->number = ++engine->ask_number;
-        letter->about = publisher->row.number;
-        if (write_question(publisher, &question, letter) != KVT_OK ||
-            advisor_courier_send(engine->feeds.courier, letter) != KVT_OK) {
-            advisor_letter_free(letter);
-            return; /* the courier is busy: next round */
-        }
-        advisor_publisher_asked(publisher, engine->ask_number);
-        kvt_metric_inc(engine->counters.resyncs, 1);
-        asked++;
-    }
-}
-
-/* What the dump's locations held before, and it no longer names. */
-static enum kvt_err
-sweep_dumped(struct advisor_engine *engine, const struct advisor_publisher *publisher,
-             const struct kvt_event_batch *batch)
-{
-    enum kvt_err rc = sweep_local(engine, publisher);
-
-    for (uint32_t i = 0; i < batch->location_count && rc == KVT_OK; i++) {
-        uint32_t holder;
-
-        if (batch->locations[i].tier != KVT_TIER_G4)
-            continue;
-        rc = resolve(engine, batch, i, &holder);
-        if (rc == KVT_OK)
-            rc = sweep_one(engine, publisher, holder);
-    }
-    return rc;
-}
-
-static void
-take_page(struct advisor_engine *engine, struct advisor_publisher *publisher,
-          const struct advisor_page *page)
-{
-    const enum advisor_resync what = publisher->resync;
-    struct advisor_page_step step = advisor_publisher_answer(publisher, page, kvt_clock_mono_ms());
-
-    if (step.fresh && step.replaced)
-        advisor_publisher_unhold_all(publisher);
-    if (step.apply)
-        apply_batch(engine, publisher, page->batch, step.skip);
-    if (step.sweep && sweep_dumped(engine, publisher, page->batch) != KVT_OK)
-        kvt_log_error("advisor.publishers", "sweep", "%s: no memory to sweep",
-                      publisher->row.worker);
-    advisor_publisher_paged(publisher, page, &step);
-    if (step.finished)
-        kvt_log_info("advisor.publishers", "certain", "%s: certain again at event %" PRIu64 " (%s)",
-                     publisher->row.worker, publisher->row.last_seq,
-                     what == ADVISOR_RESYNC_RANGE ? "range" : "dump");
-}
-
-static void
-take_answer(struct advisor_engine *engine, struct advisor_publisher *publisher,
-            const struct advisor_letter *letter)
-{
-    struct kvt_event_batch batch = {.events = engine->decoded};
-    struct advisor_page page = {.status = KVT_OK};
-    const uint64_t now_ms = kvt_clock_mono_ms();
-    const void *bytes = NULL;
-    struct kvt_error err = {.text = ""};
-    size_t size = 0;
-    enum kvt_err rc = letter->rc;
-
-    if (rc != KVT_OK) {
-        advisor_publisher_unanswered(publisher, kvt_err_text(rc), now_ms);
-        return;
-    }
-    rc = wire_query_decode_page(letter->answer.data, letter->answer.size, &page.status,
-                                &page.next_cursor, &bytes, &size, &err);
-    if (rc == KVT_OK && page.status == KVT_OK) {
-        rc = advisor_source_dialect(engine->feeds.events)
-                 ->decode(bytes, size, &batch, KVT_EVENTS_PER_BATCH_MAX, &page.unknown, &err);
-        page.batch = &batch;
-        if (rc == KVT_OK && (strcmp(batch.worker, publisher->row.worker) != 0 ||
-                             strcmp(batch.namespace_, publisher->namespace_) != 0))
-            rc = kvt_error_set(&err, KVT_INVALID, "answer speaks for %s", batch.worker);
-    }
-    if (rc != KVT_OK) {
-        kvt_metric_inc(engine->counters.malformed, 1);
-        kvt_log_warn("advisor.publishers", "malformed", "%s: answer: %s", publisher->row.worker,
-                     err.text);
-        advisor_publisher_unanswered(publisher, err.text, now_ms);
-        return;
-    }
-    if (page.status != KVT_OK && page.status != KVT_NOTFOUND) {
-        advisor_publisher_unanswered(publisher, kvt_err_text(page.status), now_ms);
-        return;
-    }
-    take_page(engine, publisher, &page);
-}
-
-void
-advisor_engine_take_letters(struct advisor_engine *engine)
-{
-    struct advisor_letter *letter;
-
-    if (engine->feeds.courier == NULL)
-        return;
-    while (advisor_engine_has_room(engine) &&
-           (letter = advisor_courier_take(engine->feeds.courier)) != NULL) {
-        if (letter->kind == ADVISOR_LETTER_ASK) {
-            struct advisor_publisher *publisher =
-                advisor_publishers_by_number(engine->publishers, (uint32_t)letter->about);
-
-            /* An answer nobody waits for any more (a newer life was seen meanwhile) is void. */
-            if (publisher != NULL && publisher->asked && publisher->ask_number == letter->number)
-                take_answer(engine, publisher, letter);
-        } else if (letter->rc != KVT_OK) {
-            kvt_log_warn("advisor.orders", "unsent", "order %" PRIu64 ": %s", letter->about,
-                         kvt_err_text(letter->rc));
-            advisor_planner_unsent(engine->options.planner, letter->about, kvt_clock_unix_ms());
-        }
-        advisor_letter_free(letter);
-    }
-}
-
 /* ---- time ---- */
+
+static void
+age_foreign(struct advisor_engine *engine, struct advisor_publisher *publisher, uint64_t now_ms)
+{
+    struct advisor_intake *intake =
+        advisor_sources_by_number(engine->feeds.sources, publisher->foreign.source);
+    struct advisor_source_state state = {.running = false};
+    bool gave_up;
+
+    if (intake != NULL && intake->source != NULL)
+        advisor_source_state(intake->source, &state);
+    if (!state.running) {
+        publisher->heard_ms = now_ms;
+        publisher->doubt_ms = publisher->doubt_ms == 0 ? 0 : now_ms;
+        return;
+    }
+    if (advisor_foreign_age(publisher, now_ms, engine->options.silent_after_ms,
+                            engine->options.give_up_after_ms, &gave_up) == ADVISOR_AGE_SILENT)
+        kvt_log_warn("advisor.publishers", "silent", "%s of %s: no events since %" PRIu64 " ms",
+                     publisher->row.worker, intake->name, now_ms - publisher->heard_ms);
+    if (gave_up)
+        advisor_engine_given_up(engine, publisher);
+}
 
 void
 advisor_engine_age(struct advisor_engine *engine, uint64_t now_ms)
@@ -488,6 +415,10 @@ advisor_engine_age(struct advisor_engine *engine, uint64_t now_ms)
     for (size_t i = 0; i < count; i++) {
         struct advisor_publisher *publisher = advisor_publishers_at(engine->publishers, i);
 
+        if (publisher->is_foreign) {
+            age_foreign(engine, publisher, now_ms);
+            continue;
+        }
         if (!heard) {
             publisher->heard_ms = now_ms; /* it is we who could not hear */
             continue;
@@ -504,7 +435,7 @@ advisor_engine_age(struct advisor_engine *engine, uint64_t now_ms)
                          "%s: silent and not answering (%s): its blocks are dropped",
                          publisher->row.worker, publisher->error);
             advisor_publisher_unhold_all(publisher);
-            if (sweep_local(engine, publisher) != KVT_OK)
+            if (advisor_engine_sweep(engine, publisher) != KVT_OK)
                 publisher->row.gone = 0; /* again next time */
             break;
         }

@@ -14,13 +14,37 @@
 
 #include "advisor/engine.h"
 #include "advisor/group.h"
+#include "advisor/identity.h"
+#include "advisor/map.h"
 #include "advisor/names.h"
+#include "advisor/orphans.h"
 #include "advisor/sweeper.h"
 #include "kvtier/event.h"
 #include "kvtier/report.h"
 
-/* A group takes no further message beyond this; what one message or page can add fits above it. */
-#define ADVISOR_GROUP_ENOUGH (ADVISOR_GROUP_OPS_MAX / 2)
+/* A group takes no further message beyond this; what one message or page can add, with the stores
+ * that waited for it, fits above it. */
+#define ADVISOR_GROUP_ENOUGH (ADVISOR_GROUP_OPS_MAX / 4)
+
+#define ADVISOR_SOURCE_ROWS_MAX 256   /* names of sources that are remembered */
+#define ADVISOR_RECENT_BLOCKS   65536 /* blocks whose position is remembered */
+#define ADVISOR_LIVES_MAX       16384 /* of publishers with numbered messages */
+#define ADVISOR_LIFE_WINDOW     64    /* numbers behind the newest that may still come late */
+
+struct advisor_replay;
+
+/* A block named of late: its position may not be in the index yet. */
+struct advisor_recent {
+    uint64_t hash;
+    uint32_t ns;
+    uint32_t position;
+};
+
+/* The messages of one life of a publisher, by their own numbers. */
+struct advisor_life {
+    uint64_t last;
+    uint64_t seen; /* bit i: last - i */
+};
 
 struct advisor_engine {
     struct advisor_engine_options options;
@@ -32,12 +56,10 @@ struct advisor_engine {
     struct advisor_sweeper *sweeper;
     struct advisor_group *group;
 
-    struct advisor_position events;    /* taken into the group, or before */
-    struct advisor_position reports;   /* */
-    struct advisor_position committed; /* of events; behind `events` while messages are held back */
-    bool moved;                        /* a position changed since the last commit */
-    uint64_t moved_ms;                 /* since when */
-    uint64_t item_ms;                  /* time of the newest message taken */
+    struct advisor_position events; /* as loaded: where our own source begins */
+    struct advisor_position reports;
+    bool moved;        /* a position changed since the last commit */
+    uint64_t moved_ms; /* since when */
 
     struct kvt_event *decoded; /* KVT_EVENTS_PER_BATCH_MAX */
     struct kvt_report_access *accesses;
@@ -48,10 +70,22 @@ struct advisor_engine {
     uint64_t planned_ms;
     uint64_t unsynced_ms; /* since when something is committed and not synced; 0: nothing is */
     uint64_t retry_at_ms;
-    uint64_t goal_seq; /* last sequence of the stream when it was first seen */
-    bool goal_known;
     bool was_connected;
     _Atomic bool caught_up;
+
+    /* Other systems' sources. */
+    struct advisor_source_row source_rows[ADVISOR_SOURCE_ROWS_MAX];
+    size_t source_row_count;
+    struct advisor_identity *identity;
+    struct advisor_orphans *orphans;
+    struct wire_raw_batch *raw;
+    struct advisor_named *named; /* WIRE_RAW_BLOCKS_MAX */
+    struct advisor_recent *recent;
+    struct advisor_map *lives; /* (source, life) -> one of those below */
+    struct advisor_life *life;
+    struct advisor_replay *replay;      /* an answer that is being applied; NULL: none */
+    struct advisor_publisher *speaking; /* whose blocks are being named */
+    uint64_t message;                   /* counts messages taken */
 
     struct {
         pthread_mutex_t lock; /* guards this struct, and nothing outside it */
@@ -61,11 +95,83 @@ struct advisor_engine {
 };
 
 /* engine_events.c */
-void advisor_engine_take_event(struct advisor_engine *engine, struct advisor_item *item);
-void advisor_engine_take_letters(struct advisor_engine *engine);
+void advisor_engine_take_event(struct advisor_engine *engine, struct advisor_intake *intake,
+                               struct advisor_item *item);
 void advisor_engine_drain_held(struct advisor_engine *engine);
-void advisor_engine_ask(struct advisor_engine *engine, uint64_t now_ms);
 void advisor_engine_age(struct advisor_engine *engine, uint64_t now_ms);
+/** Take one of our own messages through its publisher's state machine.  True: `item` was kept. */
+bool advisor_engine_feed(struct advisor_engine *engine, struct advisor_intake *intake,
+                         struct advisor_item *item, bool held);
+/** The events of a batch behind the first `skip`. */
+void advisor_engine_apply(struct advisor_engine *engine, struct advisor_publisher *publisher,
+                          const struct kvt_event_batch *batch, uint32_t skip);
+/** What the publisher held in its own tiers under older generations goes. */
+enum kvt_err advisor_engine_sweep(struct advisor_engine *engine,
+                                  const struct advisor_publisher *publisher);
+/** The holder a location of this batch speaks of. */
+enum kvt_err advisor_engine_resolve(struct advisor_engine *engine,
+                                    const struct kvt_event_batch *batch, uint32_t location,
+                                    uint32_t *holder);
+enum kvt_err advisor_engine_sweep_holder(struct advisor_engine *engine,
+                                         const struct advisor_publisher *publisher,
+                                         uint32_t holder);
+
+/* engine_answers.c */
+void advisor_engine_take_letters(struct advisor_engine *engine);
+void advisor_engine_ask_publishers(struct advisor_engine *engine, uint64_t now_ms);
+void advisor_engine_replay_free(struct advisor_engine *engine);
+
+/* engine_sources.c */
+enum kvt_err advisor_engine_load_sources(struct advisor_engine *engine,
+                                         const struct advisor_txn *txn);
+enum kvt_err advisor_engine_save_sources(struct advisor_engine *engine,
+                                         const struct advisor_txn *txn);
+/** After the commit. */
+void advisor_engine_sources_saved(struct advisor_engine *engine);
+/** Up to where the source's stream is in the store once this group is. */
+struct advisor_position advisor_engine_durable(const struct advisor_engine *engine,
+                                               const struct advisor_intake *intake);
+size_t advisor_engine_poll(struct advisor_engine *engine, uint64_t wait_ms);
+void advisor_engine_show_sources(struct advisor_engine *engine);
+/** Those of sources that are not followed any more leave; those of planes that were not heard
+ *  meanwhile are in doubt. */
+void advisor_engine_doubt_sources(struct advisor_engine *engine);
+
+/* engine_foreign.c */
+enum kvt_err advisor_engine_foreign_new(struct advisor_engine *engine);
+void advisor_engine_foreign_free(struct advisor_engine *engine);
+
+/* How a message came. */
+struct advisor_hearing {
+    struct advisor_intake *intake;
+    struct advisor_item *item;      /* may be kept: a copy of it */
+    struct advisor_publisher *only; /* held back, or an answer: only this one's events count */
+};
+
+enum advisor_heard {
+    ADVISOR_HEARD,
+    ADVISOR_HEARD_HOLD,      /* `only` still misses something in front of it */
+    ADVISOR_HEARD_MALFORMED, /* nothing of it could be read */
+};
+
+/** Take another system's message. */
+enum advisor_heard advisor_engine_hear(struct advisor_engine *engine,
+                                       const struct advisor_hearing *hearing);
+/** The same for what is in engine->raw. */
+enum advisor_heard advisor_engine_hear_raw(struct advisor_engine *engine,
+                                           const struct advisor_hearing *hearing);
+/** A worker is gone from its cluster. */
+void advisor_engine_worker_gone(struct advisor_engine *engine, const struct advisor_intake *intake,
+                                uint64_t worker_id);
+/** What it held, what waits of it, what is held back and what was asked of it is void. */
+void advisor_engine_forget(struct advisor_engine *engine, struct advisor_publisher *publisher);
+void advisor_engine_given_up(struct advisor_engine *engine, struct advisor_publisher *publisher);
+
+/* engine_raw.c */
+/** Apply one event of engine->raw. */
+void advisor_engine_apply_raw(struct advisor_engine *engine, struct advisor_intake *intake,
+                              struct advisor_publisher *publisher,
+                              const struct wire_raw_event *event);
 
 /* engine_reports.c */
 void advisor_engine_take_report(struct advisor_engine *engine, struct advisor_item *item);

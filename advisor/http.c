@@ -49,11 +49,12 @@ bool
 advisor_http_ready(void *arg, struct kvt_buffer *why)
 {
     const struct advisor_http *http = arg;
-    struct advisor_source_state source;
+    struct advisor_source_state source = {.running = true};
     char text[KVT_ERROR_TEXT_MAX];
     bool ready = true;
 
-    advisor_source_state(http->events, &source);
+    if (http->events != NULL)
+        advisor_source_state(http->events, &source);
     if (!wire_bus_connected(http->bus)) {
         kvt_buffer_printf(why, "nats: no connection to %s\n", http->nats_url);
         ready = false;

@@ -13,6 +13,7 @@
 #include "advisor/engine.h"
 #include "advisor/find.h"
 #include "advisor/planner.h"
+#include "advisor/sources.h"
 #include "base/http.h"
 
 #define ADVISOR_HTTP_ROWS_MAX 10000
@@ -20,7 +21,7 @@
 struct advisor_http {
     struct advisor_engine *engine;
     struct advisor_planner *planner;
-    struct advisor_source *events;
+    struct advisor_source *events;   /* our own; NULL: not among the sources */
     struct advisor_sources *sources; /* /v1/sources */
     struct advisor_store *store;
     struct advisor_finder finder;
@@ -54,6 +55,9 @@ void advisor_http_stats(void *arg, const struct kvt_http_request *request,
                         struct kvt_http_response *response);
 void advisor_http_dump(void *arg, const struct kvt_http_request *request,
                        struct kvt_http_response *response);
+                         struct kvt_http_response *response);
+                          struct kvt_http_response *response);
+                         struct kvt_http_response *response);
 void advisor_http_orders(void *arg, const struct kvt_http_request *request,
                          struct kvt_http_response *response);
 void advisor_http_policy(void *arg, const struct kvt_http_request *request,

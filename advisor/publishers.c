@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "advisor/map.h"
@@ -24,19 +25,27 @@ struct advisor_publishers {
     } shared;
 };
 
+enum { KEY_NUMBERS = 4 };
+
 struct name_key {
-    uint8_t bytes[sizeof(uint32_t) + KVT_NAME_MAX];
+    uint8_t bytes[KEY_NUMBERS * sizeof(uint32_t) + KVT_NAME_MAX];
     size_t size;
 };
 
+/* No namespace has the number a foreign key begins with, so that the two kinds never meet. */
 static struct name_key
-name_key(uint32_t ns, const char *worker)
+name_key(const struct advisor_publisher *publisher)
 {
-    const size_t size = strlen(worker);
-    struct name_key key = {.size = sizeof(ns) + size};
+    const struct advisor_publisher_row *row = &publisher->row;
+    const uint32_t foreign[KEY_NUMBERS] = {UINT32_MAX, publisher->foreign.source, row->ns,
+                                           publisher->foreign.dp_rank};
+    const void *numbers = publisher->is_foreign ? (const void *)foreign : (const void *)&row->ns;
+    const size_t numbers_size = publisher->is_foreign ? sizeof(foreign) : sizeof(row->ns);
+    const size_t size = strlen(row->worker);
+    struct name_key key = {.size = numbers_size + size};
 
-    memcpy(key.bytes, &ns, sizeof(ns));
-    memcpy(key.bytes + sizeof(ns), worker, size);
+    memcpy(key.bytes, numbers, numbers_size);
+    memcpy(key.bytes + numbers_size, row->worker, size);
     return key;
 }
 
@@ -96,7 +105,7 @@ static void
 evict(struct advisor_publishers *table, size_t slot)
 {
     struct advisor_publisher *publisher = table->slots[slot];
-    const struct name_key key = name_key(publisher->row.ns, publisher->row.worker);
+    const struct name_key key = name_key(publisher);
 
     advisor_map_remove(table->by_name, key.bytes, key.size);
     advisor_map_remove(table->by_number, &publisher->row.number, sizeof(publisher->row.number));
@@ -109,7 +118,7 @@ evict(struct advisor_publishers *table, size_t slot)
 static enum kvt_err
 place(struct advisor_publishers *table, const struct advisor_publisher *model, size_t slot)
 {
-    const struct name_key key = name_key(model->row.ns, model->row.worker);
+    const struct name_key key = name_key(model);
     struct advisor_publisher *publisher = kvt_calloc(1, sizeof(*publisher));
 
     if (publisher == NULL)
@@ -131,12 +140,12 @@ place(struct advisor_publishers *table, const struct advisor_publisher *model, s
     return KVT_OK;
 }
 
-enum kvt_err
-advisor_publishers_get(struct advisor_publishers *table, uint32_t ns, const char *namespace_,
-                       const char *worker, struct advisor_publisher **out)
+/* Known, or placed as `model` says, which then gets its number. */
+static enum kvt_err
+get(struct advisor_publishers *table, struct advisor_publisher *model,
+    struct advisor_publisher **out)
 {
-    const struct name_key key = name_key(ns, worker);
-    struct advisor_publisher model = {.row = {.ns = ns}, .dirty = true};
+    const struct name_key key = name_key(model);
     size_t slot = table->count;
     uint32_t known;
     enum kvt_err rc;
@@ -146,9 +155,8 @@ advisor_publishers_get(struct advisor_publishers *table, uint32_t ns, const char
         *out = table->slots[known];
         return KVT_OK;
     }
-    (void)snprintf(model.row.worker, sizeof(model.row.worker), "%s", worker);
-    (void)snprintf(model.namespace_, sizeof(model.namespace_), "%s", namespace_);
-    model.row.number = table->next_number;
+    model->row.number = table->next_number;
+    model->foreign.number = model->is_foreign ? table->next_number : 0;
     if (slot == ADVISOR_PUBLISHERS_MAX) {
         const ptrdiff_t gone = oldest_gone(table);
 
@@ -157,7 +165,7 @@ advisor_publishers_get(struct advisor_publishers *table, uint32_t ns, const char
         slot = (size_t)gone;
         evict(table, slot);
     }
-    rc = place(table, &model, slot);
+    rc = place(table, model, slot);
     if (rc != KVT_OK) {
         if (slot < table->count) /* an evicted slot must not stay empty */
             table->slots[slot] = table->slots[--table->count];
@@ -166,6 +174,38 @@ advisor_publishers_get(struct advisor_publishers *table, uint32_t ns, const char
     table->next_number++;
     *out = table->slots[slot];
     return KVT_OK;
+}
+
+enum kvt_err
+advisor_publishers_get(struct advisor_publishers *table, uint32_t ns, const char *namespace_,
+                       const char *worker, struct advisor_publisher **out)
+{
+    struct advisor_publisher model = {.row = {.ns = ns}, .dirty = true};
+
+    (void)snprintf(model.row.worker, sizeof(model.row.worker), "%s", worker);
+    (void)snprintf(model.namespace_, sizeof(model.namespace_), "%s", namespace_);
+    return get(table, &model, out);
+}
+
+enum kvt_err
+advisor_publishers_get_foreign(struct advisor_publishers *table,
+                               const struct advisor_foreign_key *key,
+                               struct advisor_publisher **out)
+{
+    struct advisor_publisher model = {
+        .row = {.ns = key->ns, .incarnation = 1},
+        .foreign = {.worker_id = key->worker_id,
+                    .source = key->source,
+                    .dp_rank = key->dp_rank,
+                    .messages = key->messages ? 1 : 0,
+                    .any_rank = key->any_rank ? 1 : 0},
+        .is_foreign = true,
+        .dirty = true,
+    };
+
+    (void)snprintf(model.row.worker, sizeof(model.row.worker), "%s", key->worker);
+    (void)snprintf(model.namespace_, sizeof(model.namespace_), "%s", key->namespace_);
+    return get(table, &model, out);
 }
 
 struct advisor_publisher *
@@ -190,14 +230,15 @@ advisor_publishers_at(const struct advisor_publishers *table, size_t at)
 }
 
 uint64_t
-advisor_publishers_held_seq(const struct advisor_publishers *table)
+advisor_publishers_held_seq(const struct advisor_publishers *table, uint32_t source)
 {
     uint64_t least = 0;
 
     for (size_t i = 0; i < table->count; i++) {
         const struct advisor_item *item = table->slots[i]->held_first;
 
-        if (item != NULL && item->stream_seq != 0 && (least == 0 || item->stream_seq < least))
+        if (item != NULL && table->slots[i]->foreign.source == source && item->stream_seq != 0 &&
+            (least == 0 || item->stream_seq < least))
             least = item->stream_seq;
     }
     return least;
@@ -208,14 +249,48 @@ advisor_publishers_held_seq(const struct advisor_publishers *table)
 struct load {
     struct advisor_publishers *table;
     const struct advisor_names *names;
+    struct advisor_foreign_row *foreign; /* in the order of their numbers */
+    size_t foreign_count;
+    size_t foreign_capacity;
     uint64_t now_ms;
 };
+
+static enum kvt_err
+load_foreign(void *arg, const struct advisor_foreign_row *row)
+{
+    struct load *load = arg;
+
+    if (load->foreign_count == load->foreign_capacity) {
+        const size_t capacity = load->foreign_capacity == 0 ? 64 : load->foreign_capacity * 2;
+        void *more = kvt_realloc(load->foreign, capacity, sizeof(*load->foreign));
+
+        if (more == NULL)
+            return KVT_NOMEM;
+        load->foreign = more;
+        load->foreign_capacity = capacity;
+    }
+    load->foreign[load->foreign_count++] = *row;
+    return KVT_OK;
+}
+
+static int
+compare_number(const void *key, const void *row)
+{
+    const uint32_t a = *(const uint32_t *)key;
+    const uint32_t b = ((const struct advisor_foreign_row *)row)->number;
+
+    return a < b ? -1 : a > b;
+}
 
 static enum kvt_err
 load_row(void *arg, const struct advisor_publisher_row *row)
 {
     const struct load *load = arg;
     struct advisor_publisher model = {.row = *row, .heard_ms = load->now_ms};
+    const struct advisor_foreign_row *foreign =
+        load->foreign_count == 0 ? NULL
+                                 : bsearch(&row->number, load->foreign, load->foreign_count,
+                                           sizeof(*load->foreign), compare_number);
 
     if (memchr(row->worker, '\0', sizeof(row->worker)) == NULL)
         return KVT_CORRUPT;
@@ -223,6 +298,13 @@ load_row(void *arg, const struct advisor_publisher_row *row)
         return KVT_FULL;
     (void)snprintf(model.namespace_, sizeof(model.namespace_), "%s",
                    advisor_names_namespace_text(load->names, row->ns));
+    if (foreign != NULL) {
+        model.is_foreign = true;
+        model.foreign = *foreign;
+        model.rebase = foreign->lost != 0;
+        memcpy(model.error, foreign->reason, sizeof(foreign->reason));
+        model.error[sizeof(foreign->reason) - 1] = '\0';
+    }
     return place(load->table, &model, load->table->count);
 }
 
@@ -230,10 +312,13 @@ enum kvt_err
 advisor_publishers_load(struct advisor_publishers *table, const struct advisor_txn *txn,
                         const struct advisor_names *names, uint64_t now_ms)
 {
-    struct load load = {table, names, now_ms};
+    struct load load = {.table = table, .names = names, .now_ms = now_ms};
     uint64_t next = 0;
-    enum kvt_err rc = advisor_store_publishers(txn, load_row, &load);
+    enum kvt_err rc = advisor_store_foreigns(txn, load_foreign, &load);
 
+    if (rc == KVT_OK)
+        rc = advisor_store_publishers(txn, load_row, &load);
+    kvt_free(load.foreign);
     if (rc == KVT_OK)
         rc = advisor_store_number(txn, ADVISOR_META_PUBLISHER_NEXT, &next);
     if (next > table->next_number)
@@ -252,16 +337,34 @@ advisor_publishers_dirty(const struct advisor_publishers *table)
     return false;
 }
 
+static enum kvt_err
+save_gone(const struct advisor_txn *txn, uint32_t number)
+{
+    const enum kvt_err rc = advisor_store_delete_publisher(txn, number);
+
+    return rc == KVT_OK ? advisor_store_delete_foreign(txn, number) : rc;
+}
+
+static enum kvt_err
+save_one(const struct advisor_txn *txn, const struct advisor_publisher *publisher)
+{
+    const enum kvt_err rc = advisor_store_put_publisher(txn, &publisher->row);
+
+    return rc == KVT_OK && publisher->is_foreign
+               ? advisor_store_put_foreign(txn, &publisher->foreign)
+               : rc;
+}
+
 enum kvt_err
 advisor_publishers_save(struct advisor_publishers *table, const struct advisor_txn *txn)
 {
     enum kvt_err rc = KVT_OK;
 
     for (size_t i = 0; i < table->evicted_count && rc == KVT_OK; i++)
-        rc = advisor_store_delete_publisher(txn, table->evicted[i]);
+        rc = save_gone(txn, table->evicted[i]);
     for (size_t i = 0; i < table->count && rc == KVT_OK; i++)
         if (table->slots[i]->dirty)
-            rc = advisor_store_put_publisher(txn, &table->slots[i]->row);
+            rc = save_one(txn, table->slots[i]);
     if (rc == KVT_OK)
         rc = advisor_store_put_number(txn, ADVISOR_META_PUBLISHER_NEXT, table->next_number);
     return rc;
@@ -281,12 +384,13 @@ static void
 fill_view(struct advisor_publisher_view *view, struct advisor_publisher *publisher)
 {
     view->row = publisher->row;
+    view->foreign = publisher->foreign;
     memcpy(view->namespace_, publisher->namespace_, sizeof(view->namespace_));
     memcpy(view->error, publisher->error, sizeof(view->error));
     view->silent = publisher->silent && publisher->row.gone == 0;
-    view->state = publisher->row.gone != 0                 ? ADVISOR_GONE
-                  : advisor_publisher_uncertain(publisher) ? ADVISOR_UNCERTAIN
-                                                           : ADVISOR_LIVE;
+    view->state = publisher->row.gone != 0                ? ADVISOR_GONE
+                  : advisor_publisher_doubtful(publisher) ? ADVISOR_UNCERTAIN
+                                                          : ADVISOR_LIVE;
     publisher->shown = true;
 }
 

@@ -1,7 +1,8 @@
 /*
  * advisor/publishers.h -- all publishers: found by name, kept by number, shown to people.
  *
- * Why: the engine follows them without a lock, while HTTP threads want to list them.
+ * Why: the engine follows them without a lock, while HTTP threads want to list them.  Our own are
+ * found by (namespace, worker), those of other systems by (source, namespace, worker, rank).
  * Ownership: the table owns its publishers; their pointers are valid until they are evicted, which
  *            only advisor_publishers_get() does.
  * Threads:   the engine's thread, except advisor_publishers_views(): any.
@@ -36,14 +37,31 @@ bool advisor_publishers_dirty(const struct advisor_publishers *table);
 KVT_NODISCARD enum kvt_err advisor_publishers_get(struct advisor_publishers *table, uint32_t ns,
                                                   const char *namespace_, const char *worker,
                                                   struct advisor_publisher **out);
+/* Who speaks in a message of another system. */
+struct advisor_foreign_key {
+    const char *namespace_;
+    const char *worker;
+    uint64_t worker_id;
+    uint32_t source;
+    uint32_t ns;
+    uint32_t dp_rank;
+    bool messages; /* its messages are numbered, not its events */
+    bool any_rank; /* it speaks for all its ranks */
+};
+
+/** The same for publishers of other systems. */
+KVT_NODISCARD enum kvt_err advisor_publishers_get_foreign(struct advisor_publishers *table,
+                                                          const struct advisor_foreign_key *key,
+                                                          struct advisor_publisher **out);
+
 /** NULL when there is none of that number. */
 struct advisor_publisher *advisor_publishers_by_number(const struct advisor_publishers *table,
                                                        uint32_t number);
 size_t advisor_publishers_count(const struct advisor_publishers *table);
 struct advisor_publisher *advisor_publishers_at(const struct advisor_publishers *table, size_t at);
 
-/** Oldest stream sequence that is held back by anyone; 0 = none. */
-uint64_t advisor_publishers_held_seq(const struct advisor_publishers *table);
+/** Oldest sequence of a source's stream that is held back by anyone; 0 = none. */
+uint64_t advisor_publishers_held_seq(const struct advisor_publishers *table, uint32_t source);
 
 /* ---- for people ---- */
 
@@ -52,6 +70,7 @@ enum advisor_publisher_state { ADVISOR_LIVE, ADVISOR_UNCERTAIN, ADVISOR_GONE };
 struct advisor_publisher_view {
     struct advisor_publisher_row row;
     char namespace_[KVT_NAMESPACE_MAX];
+    struct advisor_foreign_row foreign; /* all 0: one of our own */
     enum advisor_publisher_state state;
     bool silent;
     char error[KVT_ERROR_TEXT_MAX];

@@ -97,6 +97,16 @@ advisor_source_state(struct advisor_source *source, struct advisor_source_state 
     state->bytes = atomic_load(&source->bytes);
 }
 
+enum kvt_err
+advisor_source_ask(struct advisor_source *source, const struct advisor_ask *ask,
+                   enum advisor_answer_kind *kind, struct kvt_buffer *answer, struct kvt_error *err)
+{
+    *kind = ADVISOR_ANSWER_PAGE;
+    if (source->ops->ask == NULL)
+        return kvt_error_set(err, KVT_UNSUPPORTED, "nobody can be asked");
+    return source->ops->ask(source, ask, kind, answer, err);
+}
+
 const struct advisor_source_ops *
 advisor_source_dialect(const struct advisor_source *source)
 {

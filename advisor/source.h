@@ -144,6 +144,12 @@ size_t advisor_source_poll(struct advisor_source *source, struct advisor_item **
 
 void advisor_source_state(struct advisor_source *source, struct advisor_source_state *state);
 
+/** As ops->ask; KVT_UNSUPPORTED where the kind has none. */
+KVT_NODISCARD enum kvt_err advisor_source_ask(struct advisor_source *source,
+                                              const struct advisor_ask *ask,
+                                              enum advisor_answer_kind *kind,
+                                              struct kvt_buffer *answer, struct kvt_error *err);
+
 const struct advisor_source_ops *advisor_source_dialect(const struct advisor_source *source);
 
 #endif /* ADVISOR_SOURCE_H */

@@ -115,6 +115,7 @@ prepare(struct advisor_sources *sources, const struct advisor_source_ops *ops,
     intake->ops = ops;
     intake->number = number;
     intake->block_tokens = options->block_tokens;
+    intake->kept = options->stream != NULL && options->stream[0] != '\0';
     intake->taken = (struct advisor_position){options->seq, options->created_ms};
     intake->committed = intake->taken;
     *out = intake;
@@ -245,6 +246,7 @@ fill_view(struct advisor_source_view *view, const struct advisor_intake *intake,
     memcpy(view->name, intake->name, sizeof(view->name));
     memcpy(view->namespace_, intake->namespace_, sizeof(view->namespace_));
     memcpy(view->detail, state.detail, sizeof(view->detail));
+    view->number = intake->number;
     view->kind = intake->ops->name;
     view->status = intake->source == NULL ? ADVISOR_SOURCE_FAILED
                    : state.running        ? ADVISOR_SOURCE_RUNNING

@@ -56,6 +56,7 @@ struct advisor_intake {
     struct advisor_source_counts counts;
     uint64_t item_ms;  /* time of the newest message taken */
     uint64_t goal_seq; /* last sequence of the stream when it was first seen */
+    bool kept;         /* read from a stream, which keeps what was sent while we were away */
     bool goal_known;
     bool reached; /* all that was in the stream at the start is applied */
     uint32_t publishers;
@@ -101,6 +102,7 @@ enum advisor_source_status {
 
 struct advisor_source_view {
     char name[KVT_NAME_MAX];
+    uint32_t number;  /* as publishers name it (advisor_foreign_row.source) */
     const char *kind; /* as in sources.file; constant text */
     char namespace_[KVT_NAMESPACE_MAX];
     enum advisor_source_status status;

@@ -134,16 +134,22 @@ run_floor(const struct bench *bench)
 static double
 apply_all(const struct bench *bench, struct advisor_engine *engine)
 {
-    const struct advisor_source_options options = {.bus = bench->bus, .stream = WIRE_STREAM_EVENTS};
+    const struct advisor_source_options options = {
+        .name = "kvtier", .bus = bench->bus, .stream = WIRE_STREAM_EVENTS};
     const uint64_t start_ns = kvt_clock_mono_ns();
     const uint64_t deadline_ms = kvt_clock_mono_ms() + GIVE_UP_MS;
     struct advisor_feeds feeds = {.bus = bench->bus};
     struct advisor_position events = {.seq = 0};
     struct advisor_position reports;
+    struct kvt_metrics *metrics = NULL;
+    struct kvt_error err;
     double result = 0;
 
-    if (advisor_source_open(&feeds.events, &advisor_source_jetstream, &options) != KVT_OK)
-        return 0;
+    if (kvt_metrics_new(&metrics) != KVT_OK ||
+        advisor_sources_new(&feeds.sources, metrics) != KVT_OK ||
+        advisor_sources_add(feeds.sources, &advisor_source_jetstream, &options, NULL, 0, &err) !=
+            KVT_OK)
+        goto end;
     advisor_engine_attach(engine, &feeds);
     while (events.seq < bench->last_seq && kvt_clock_mono_ms() < deadline_ms) {
         advisor_engine_step(engine, WAIT_MS);
@@ -152,7 +158,10 @@ apply_all(const struct bench *bench, struct advisor_engine *engine)
     advisor_engine_flush(engine);
     if (events.seq >= bench->last_seq)
         result = rate(bench, start_ns);
-    advisor_source_close(feeds.events);
+
+end:
+    advisor_sources_free(feeds.sources);
+    kvt_metrics_free(metrics);
     return result;
 }
 

@@ -35,6 +35,9 @@ test_rig_open(struct test_rig *rig, const struct test_rig_options *options)
         .path = options->path,
         .map_bytes = options->map_bytes == 0 ? 64u << 20 : options->map_bytes};
     const struct advisor_source_options none = {.stream = "rig"};
+    struct advisor_source_options ours = {.name = "rig", .stream = "rig"};
+    struct advisor_position events_at;
+    struct advisor_position reports_at;
     struct advisor_planner_options planner = {.ordering = &advisor_policy_lru,
                                               .counters = &rig->counters,
                                               .mode = options->mode,
@@ -67,9 +70,14 @@ test_rig_open(struct test_rig *rig, const struct test_rig_options *options)
     engine.index = rig->index;
     engine.planner = rig->planner;
     assert_int_equal(advisor_engine_new(&rig->engine, &engine, &err), KVT_OK);
-    assert_int_equal(advisor_source_open(&rig->events, &rig_source, &none), KVT_OK);
+    advisor_engine_positions(rig->engine, &events_at, &reports_at);
+    ours.seq = events_at.seq;
+    ours.created_ms = events_at.created_ms;
+    assert_int_equal(advisor_source_open(&rig->events, &rig_source, &ours), KVT_OK);
     assert_int_equal(advisor_source_open(&rig->reports, &rig_source, &none), KVT_OK);
-    feeds.events = rig->events;
+    assert_int_equal(advisor_sources_new(&rig->sources, rig->metrics), KVT_OK);
+    assert_int_equal(advisor_sources_adopt(rig->sources, rig->events, 0), KVT_OK);
+    feeds.sources = rig->sources;
     feeds.reports = rig->reports;
     advisor_engine_attach(rig->engine, &feeds);
     rig->finder =
@@ -79,9 +87,9 @@ test_rig_open(struct test_rig *rig, const struct test_rig_options *options)
 void
 test_rig_close(struct test_rig *rig)
 {
-    advisor_source_close(rig->events);
     advisor_source_close(rig->reports);
     advisor_engine_free(rig->engine);
+    advisor_sources_free(rig->sources);
     advisor_planner_free(rig->planner);
     index_free(rig->index);
     advisor_store_close(rig->store);

@@ -23,7 +23,8 @@ struct test_rig {
     struct index *index;
     struct advisor_planner *planner;
     struct advisor_engine *engine;
-    struct advisor_source *events;
+    struct advisor_sources *sources;
+    struct advisor_source *events; /* of them */
     struct advisor_source *reports;
     struct advisor_finder finder;
 };
