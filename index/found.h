@@ -1,0 +1,80 @@
+/*
+ * index/found.h -- how far each holder has followed a question.
+ *
+ * Why: thousands of holders follow a question through a few runs.  They go as a set, which one run
+ * after another narrows; who leaves is noted once, with the depth it reached.
+ *
+ * A set is a bitmap with a summary above it: a word counts only where its summary bit is set, so
+ * that three holders among 65,536 cost three words.
+ *
+ * Ownership: whoever asks; kept from question to question, it grows rarely.
+ * Threads:   one at a time.
+ * Limits:    INDEX_HOLDERS_MAX holders.
+ */
+#ifndef INDEX_FOUND_H
+#define INDEX_FOUND_H
+
+#include "index/box.h"
+#include "index/holding.h"
+
+struct index_found_set {
+    uint64_t summary[INDEX_SET_WORDS_MAX / 64];
+    uint64_t words[INDEX_SET_WORDS_MAX];
+};
+
+/* One run's part of the way. */
+struct index_found_step {
+    uint32_t first; /* of those who left */
+    uint32_t depth; /* blocks before it */
+};
+
+struct index_found {
+    uint32_t depth;    /* blocks that the set has followed */
+    uint32_t length;   /* of the longest prefix */
+    uint32_t upper;    /* words of `summary` that may be in use */
+    uint32_t followed; /* which of `sets` */
+    uint32_t left_count;
+    uint32_t left_tried; /* with those of a run that is being read */
+    uint32_t left_capacity;
+    uint32_t step_count;
+    uint32_t step_capacity;
+    bool mixed;     /* the step that is being read: equal depths are not in the order of holders */
+    uint64_t *left; /* ~depth << 32 | holder: the order of numbers is best first */
+    uint32_t *next; /* as many */
+    struct index_found_step *steps;
+    uint64_t rest[INDEX_SET_WORDS_MAX]; /* followers not met yet, where the old summary says so */
+    struct index_found_set sets[2];
+};
+
+static inline uint64_t
+index_found_word(const struct index_found_set *set, uint32_t at)
+{
+    return (set->summary[at / 64] >> at % 64 & 1) != 0 ? set->words[at] : 0;
+}
+
+/** How many are in the set. */
+size_t index_found_members(const struct index_found *found, const struct index_found_set *set);
+
+/** Room for one more step, and for `more` that leave; false: no memory. */
+bool index_found_reserve(struct index_found *found, size_t more);
+
+/** A new question. */
+void index_found_begin(struct index_found *found);
+
+/**
+ * Those who have block `from` of a run go on; up to block `to`, or they leave where they end.
+ * `depth` blocks were before.  The holding may be changing: nothing is changed for good before
+ * index_found_accept(), and this may be called again instead.
+ *
+ * @return KVT_OK or KVT_NOMEM
+ */
+KVT_NODISCARD enum kvt_err index_found_narrow(struct index_found *found,
+                                              const struct index_holding *holding, uint32_t from,
+                                              uint32_t to, uint32_t depth);
+/** What was narrowed last holds; `depth` blocks were followed with it. */
+void index_found_accept(struct index_found *found, uint32_t depth);
+
+/** How many are still there: 0, 1, or 2 for more. */
+unsigned index_found_followers(const struct index_found *found);
+
+#endif /* INDEX_FOUND_H */
