@@ -138,6 +138,8 @@ advisor_discovery_read(struct advisor_discovery_record *record,
     rc = kvt_json_parse(&json, text, size, "record", err);
     if (rc != KVT_OK)
         return rc;
+    if (!json_object_is_type(json, json_type_object))
+        bucket = ADVISOR_DISCOVERY_BUCKETS;
     switch (bucket) {
     case ADVISOR_DISCOVERY_CHANNELS: rc = read_channel(record, json); break;
     case ADVISOR_DISCOVERY_SOURCES: rc = read_source(record, json); break;

@@ -29,8 +29,8 @@ enum {
               ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_CONNECT_RETRIED,
 };
 
-/* A connection that ended.  The library makes it again, and says so at once; but after what it takes
- * for a breach of protocol (a frame above the limit, a peer that speaks something else) it does not. */
+/* A connection that ended.  The library makes it again, and says so at once; but not after what it
+ * takes for a breach of protocol: a frame above the limit, a peer that speaks something else. */
 struct lost {
     uint64_t since_ms;
     char endpoint[ADVISOR_ZMQ_ENDPOINT_MAX];
