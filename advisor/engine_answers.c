@@ -362,7 +362,9 @@ replay_query(struct advisor_engine *engine, struct advisor_publisher *publisher)
         if (publisher->dump_incarnation != 0)
             end_dump(engine, publisher, http ? 0 : replay->part.newest + 1);
         return true;
-    case WIRE_DYNAMO_TOO_NEW: advisor_foreign_want_dump(publisher); return true;
+    case WIRE_DYNAMO_TOO_NEW:
+        advisor_foreign_want_dump(publisher, kvt_clock_mono_ms());
+        return true;
     case WIRE_DYNAMO_REFUSED: break;
     }
     unanswered(engine, publisher, KVT_UNAVAILABLE, "the worker refused the question");

@@ -286,12 +286,23 @@ clear(struct advisor_engine *engine, struct advisor_publisher *publisher,
     return advisor_engine_sweep(engine, publisher);
 }
 
+/* `publisher` is NULL where not even that could be read. */
 static void
 skip(struct advisor_engine *engine, struct advisor_intake *intake,
-     const struct wire_raw_event *event)
+     struct advisor_publisher *publisher, const struct wire_raw_event *event)
 {
     intake->counts.skipped[event->why < WIRE_RAW_WHY_COUNT ? event->why : WIRE_RAW_MALFORMED]++;
     kvt_metric_inc(engine->counters.unknown, 1);
+    if (event->why != WIRE_RAW_MALFORMED || publisher == NULL || publisher->foreign.lost != 0 ||
+        publisher->dump_incarnation != 0)
+        return;
+    /* Its number is used up, and nobody knows what it said. */
+    if (publisher->foreign.messages == 0) {
+        advisor_foreign_want_dump(publisher, kvt_clock_mono_ms());
+    } else {
+        advisor_foreign_lose(publisher, "an event of it could not be read");
+        advisor_engine_given_up(engine, publisher);
+    }
 }
 
 /* Are some of its stores only in memory? */
@@ -322,7 +333,7 @@ advisor_engine_apply_raw(struct advisor_engine *engine, struct advisor_intake *i
         kvt_log_info("advisor.publishers", "bye", "%s left", publisher->row.worker);
         advisor_engine_forget(engine, publisher);
         break;
-    case WIRE_RAW_SKIP: skip(engine, intake, event); return; /* also without a publisher */
+    case WIRE_RAW_SKIP: skip(engine, intake, publisher, event); return;
     }
     note_waiting(engine, publisher);
     intake->counts.events++;

@@ -296,9 +296,9 @@ advisor_foreign_ranged(struct advisor_publisher *publisher)
 }
 
 void
-advisor_foreign_want_dump(struct advisor_publisher *publisher)
+advisor_foreign_want_dump(struct advisor_publisher *publisher, uint64_t now_ms)
 {
-    const uint64_t since_ms = publisher->doubt_ms;
+    const uint64_t since_ms = publisher->doubt_ms == 0 ? now_ms : publisher->doubt_ms;
 
     publisher->row.need_dump = 1;
     start(publisher, ADVISOR_RESYNC_DUMP, since_ms);
@@ -315,7 +315,7 @@ advisor_foreign_unanswered(struct advisor_publisher *publisher, enum kvt_err why
     publisher->asked = false;
     publisher->ask_number = 0;
     if (why == KVT_NOTFOUND && range && publisher->foreign.messages == 0) {
-        advisor_foreign_want_dump(publisher);
+        advisor_foreign_want_dump(publisher, now_ms);
         return false;
     }
     if (why == KVT_UNSUPPORTED && nothing_known) {

@@ -80,8 +80,8 @@ void advisor_foreign_dump_end(struct advisor_publisher *publisher, uint64_t numb
 /** The asked events were applied, as far as the answer went.  Returns true when it is certain. */
 bool advisor_foreign_ranged(struct advisor_publisher *publisher);
 
-/** An answer says that its events are no longer there: everything must be asked for. */
-void advisor_foreign_want_dump(struct advisor_publisher *publisher);
+/** Its events cannot be had one by one any more: everything must be asked for. */
+void advisor_foreign_want_dump(struct advisor_publisher *publisher, uint64_t now_ms);
 
 /**
  * The question was not answered.

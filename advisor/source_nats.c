@@ -1,3 +1,4 @@
+#include "advisor/source_dynamo.h"
 #include "advisor/source_private.h"
 
 /*
@@ -53,6 +54,7 @@ const struct advisor_source_ops advisor_source_dynamo_nats = {
     .dialect = WIRE_DIALECT_DYNAMO,
     .open = open_dynamo,
     .close = advisor_source_close_core,
+    .ask = advisor_dynamo_ask,
 };
 
 const struct advisor_source_ops advisor_source_dynamo_jetstream = {
@@ -60,6 +62,7 @@ const struct advisor_source_ops advisor_source_dynamo_jetstream = {
     .dialect = WIRE_DIALECT_DYNAMO,
     .open = advisor_source_open_stream,
     .close = advisor_source_close_stream,
+    .ask = advisor_dynamo_ask,
 };
 
 const struct advisor_source_ops advisor_source_kvbm_nats = {

@@ -1,0 +1,384 @@
+/*
+ * What is tested: advisor/foreign.h, the state machine that follows a publisher of another system.
+ * How: tables of what arrives and what must come of it; no network, no store, time by hand.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "advisor/foreign.h"
+
+#include "tests/support/seed.h"
+
+enum { GIVE_UP_MS = 1000 };
+
+/* One arrival and what must come of it. */
+struct arrival {
+    const char *what;
+    uint64_t number;
+    uint64_t life;
+    bool new_life;
+    bool clears;
+    enum advisor_verdict verdict;
+    bool gap;
+    bool late;
+    bool renewed;
+    bool certain;
+    uint64_t last_seq; /* afterwards */
+    bool uncertain;    /* afterwards */
+};
+
+static struct advisor_publisher
+fresh(bool messages)
+{
+    return (struct advisor_publisher){
+        .is_foreign = true, .row = {.incarnation = 1}, .foreign = {.messages = messages ? 1 : 0}};
+}
+
+static struct advisor_foreign_step
+see(struct advisor_publisher *publisher, const struct arrival *arrival)
+{
+    const struct advisor_mark mark = {.number = arrival->number,
+                                      .life = arrival->life,
+                                      .new_life = arrival->new_life,
+                                      .clears = arrival->clears,
+                                      .held = true};
+    const struct advisor_foreign_step step = advisor_foreign_see(publisher, &mark, 5);
+
+    if (step.verdict == ADVISOR_SEE_APPLY)
+        advisor_foreign_applied(publisher, mark.number, 5);
+    return step;
+}
+
+static void
+run_table(struct advisor_publisher *publisher, const struct arrival *table, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const struct arrival *arrival = &table[i];
+        const struct advisor_foreign_step step = see(publisher, arrival);
+
+        if (step.verdict != arrival->verdict || step.gap != arrival->gap ||
+            step.late != arrival->late || step.renewed != arrival->renewed ||
+            step.certain != arrival->certain || publisher->row.last_seq != arrival->last_seq ||
+            advisor_publisher_doubtful(publisher) != arrival->uncertain)
+            fail_msg("%s: verdict %d gap %d late %d renewed %d certain %d last %llu uncertain %d",
+                     arrival->what, (int)step.verdict, step.gap, step.late, step.renewed,
+                     step.certain, (unsigned long long)publisher->row.last_seq,
+                     advisor_publisher_doubtful(publisher));
+    }
+}
+
+#define RUN(publisher, table) run_table(publisher, table, sizeof(table) / sizeof((table)[0]))
+#define APPLY                 .verdict = ADVISOR_SEE_APPLY
+#define HOLD                  .verdict = ADVISOR_SEE_HOLD
+#define DROP                  .verdict = ADVISOR_SEE_DROP
+
+static void
+events_count_from_0_or_1(void **state)
+{
+    static const struct arrival from_0[] = {
+        {"id 0", .number = 1, APPLY, .last_seq = 1},
+        {"id 1", .number = 2, APPLY, .last_seq = 2},
+        {"id 1 again", .number = 2, DROP, .last_seq = 2},
+    };
+    static const struct arrival from_1[] = {
+        {"id 1", .number = 2, APPLY, .last_seq = 2},
+        {"id 2", .number = 3, APPLY, .last_seq = 3},
+        {"id 0 is late for ever", .number = 1, DROP, .last_seq = 3},
+    };
+    struct advisor_publisher publisher = fresh(false);
+
+    (void)state;
+    RUN(&publisher, from_0);
+    publisher = fresh(false);
+    RUN(&publisher, from_1);
+}
+
+static void
+late_is_uncertain(void **state)
+{
+    static const struct arrival events[] = {
+        {"id 2 first", .number = 3, HOLD, .late = true, .last_seq = 0, .uncertain = true},
+        {"what is behind waits", .number = 4, HOLD, .last_seq = 0, .uncertain = true},
+        {"also the very first", .number = 1, HOLD, .last_seq = 0, .uncertain = true},
+    };
+    static const struct arrival messages[] = {
+        {"sequence 1 first", .number = 2, HOLD, .late = true, .last_seq = 0, .uncertain = true},
+        {"sequence 0 comes", .number = 1, APPLY, .certain = true, .last_seq = 1},
+        {"and 1", .number = 2, APPLY, .last_seq = 2},
+    };
+    struct advisor_publisher publisher = fresh(false);
+    struct advisor_question question;
+
+    (void)state;
+    RUN(&publisher, events);
+    assert_true(advisor_foreign_question(&publisher, 10, &question));
+    assert_int_equal(question.what, ADVISOR_RESYNC_DUMP);
+    assert_int_equal(question.from, 0);
+    publisher = fresh(true);
+    run_table(&publisher, messages, 1);
+    assert_true(advisor_foreign_question(&publisher, 10, &question));
+    assert_int_equal(question.what, ADVISOR_RESYNC_RANGE);
+    assert_int_equal(question.from, 1);
+    assert_int_equal(question.to, 1);
+    run_table(&publisher, messages + 1, 2);
+}
+
+static void
+gap_is_filled(void **state)
+{
+    static const struct arrival table[] = {
+        {"first", .number = 1, APPLY, .last_seq = 1},
+        {"4 of 2..3", .number = 4, HOLD, .gap = true, .last_seq = 1, .uncertain = true},
+        {"behind it", .number = 5, HOLD, .last_seq = 1, .uncertain = true},
+        {"a missing one, late", .number = 2, APPLY, .last_seq = 2, .uncertain = true},
+        {"the last missing one", .number = 3, APPLY, .certain = true, .last_seq = 3},
+        {"what waited", .number = 4, APPLY, .last_seq = 4},
+        {"and the next", .number = 5, APPLY, .last_seq = 5},
+    };
+    struct advisor_publisher publisher = fresh(false);
+    struct advisor_question question;
+
+    (void)state;
+    run_table(&publisher, table, 3);
+    assert_int_equal(publisher.row.gaps, 1);
+    assert_true(advisor_foreign_question(&publisher, 10, &question));
+    assert_int_equal(question.what, ADVISOR_RESYNC_RANGE);
+    assert_int_equal(question.from, 2);
+    assert_int_equal(question.to, 3);
+    run_table(&publisher, table + 3, 4);
+}
+
+/* A plane that may have lost something: the next number tells. */
+static void
+doubt_ends_with_the_next_number(void **state)
+{
+    static const struct arrival before[] = {
+        {"first", .number = 1, APPLY, .last_seq = 1},
+    };
+    static const struct arrival next[] = {
+        {"the very next", .number = 2, APPLY, .certain = true, .last_seq = 2},
+    };
+    static const struct arrival beyond[] = {
+        {"one is missing", .number = 4, HOLD, .gap = true, .last_seq = 2, .uncertain = true},
+    };
+    struct advisor_publisher publisher = fresh(false);
+    struct advisor_question question;
+
+    (void)state;
+    RUN(&publisher, before);
+    advisor_foreign_doubt(&publisher, 10);
+    assert_true(advisor_publisher_uncertain(&publisher));
+    RUN(&publisher, next);
+    advisor_foreign_doubt(&publisher, 10);
+    /* Nobody can be asked: it waits for the next number, and is not given up. */
+    assert_true(advisor_foreign_question(&publisher, 10, &question));
+    advisor_publisher_asked(&publisher, 1);
+    assert_false(advisor_foreign_unanswered(&publisher, KVT_UNSUPPORTED, "nobody", 20, 0));
+    assert_false(advisor_foreign_question(&publisher, 100000, &question));
+    assert_int_equal(publisher.foreign.lost, 0);
+    RUN(&publisher, beyond);
+    assert_true(advisor_foreign_question(&publisher, 100000, &question));
+    assert_int_equal(question.to, 3);
+}
+
+static void
+lives_have_no_order(void **state)
+{
+    static const struct arrival table[] = {
+        {"life 9", .number = 2, .life = 9, APPLY, .last_seq = 2},
+        {"goes on", .number = 3, .life = 9, APPLY, .last_seq = 3},
+        {"life 4", .number = 2, .life = 4, APPLY, .renewed = true, .last_seq = 2},
+        {"the former is late", .number = 4, .life = 9, DROP, .last_seq = 2},
+        {"life 4 goes on", .number = 3, .life = 4, APPLY, .last_seq = 3},
+        {"life 7, late", .number = 9, .life = 7, HOLD, .renewed = true, .late = true, .last_seq = 0,
+         .uncertain = true},
+    };
+    static const struct arrival flagged[] = {
+        {"sequence 0", .number = 1, APPLY, .last_seq = 1},
+        {"sequence 1", .number = 2, APPLY, .last_seq = 2},
+        {"began anew", .number = 1, .new_life = true, APPLY, .renewed = true, .last_seq = 1},
+    };
+    struct advisor_publisher publisher = fresh(false);
+    const uint32_t gen = publisher.row.gen;
+
+    (void)state;
+    RUN(&publisher, table);
+    assert_int_equal(publisher.row.gen, gen + 2);
+    assert_int_equal(publisher.foreign.floor, publisher.row.gen);
+    publisher = fresh(true);
+    RUN(&publisher, flagged);
+}
+
+static void
+given_up_goes_on(void **state)
+{
+    static const struct arrival before[] = {
+        {"first", .number = 1, APPLY, .last_seq = 1},
+        {"a gap", .number = 5, HOLD, .gap = true, .last_seq = 1, .uncertain = true},
+    };
+    static const struct arrival after[] = {
+        {"what waited", .number = 5, APPLY, .last_seq = 5, .uncertain = true},
+        {"goes on", .number = 6, APPLY, .last_seq = 6, .uncertain = true},
+        {"another gap", .number = 9, APPLY, .gap = true, .last_seq = 9, .uncertain = true},
+        {"a clear absolves", .number = 10, .clears = true, APPLY, .last_seq = 10},
+    };
+    struct advisor_publisher publisher = fresh(false);
+    struct advisor_question question;
+    bool gave_up;
+
+    (void)state;
+    RUN(&publisher, before);
+    assert_true(advisor_foreign_question(&publisher, 10, &question));
+    advisor_publisher_asked(&publisher, 1);
+    assert_false(advisor_foreign_unanswered(&publisher, KVT_TIMEOUT, "slow", 20, GIVE_UP_MS));
+    assert_false(advisor_foreign_question(&publisher, 21, &question)); /* it backs off */
+    (void)advisor_foreign_age(&publisher, 500, 100000, GIVE_UP_MS, &gave_up);
+    assert_false(gave_up);
+    (void)advisor_foreign_age(&publisher, 5 + GIVE_UP_MS, 100000, GIVE_UP_MS, &gave_up);
+    assert_true(gave_up);
+    assert_int_equal(publisher.foreign.lost, 1);
+    assert_string_equal(publisher.foreign.reason, "events are missing: nobody answers");
+    assert_false(advisor_foreign_question(&publisher, 100000, &question));
+    RUN(&publisher, after);
+    assert_int_equal(publisher.foreign.lost, 0);
+}
+
+/* A clear makes whatever was missing void. */
+static void
+clear_ends_a_gap(void **state)
+{
+    static const struct arrival table[] = {
+        {"first", .number = 1, APPLY, .last_seq = 1},
+        {"a gap", .number = 5, HOLD, .gap = true, .last_seq = 1, .uncertain = true},
+        {"a clear", .number = 7, .clears = true, APPLY, .last_seq = 7},
+        {"what waited", .number = 5, DROP, .last_seq = 7},
+        {"next", .number = 8, APPLY, .last_seq = 8},
+    };
+    struct advisor_publisher publisher = fresh(false);
+
+    (void)state;
+    RUN(&publisher, table);
+}
+
+static void
+answers(void **state)
+{
+    static const struct arrival gap[] = {
+        {"first", .number = 1, APPLY, .last_seq = 1},
+        {"a gap", .number = 5, HOLD, .gap = true, .last_seq = 1, .uncertain = true},
+    };
+    static const struct arrival behind[] = {
+        {"what waited is in the dump", .number = 5, DROP, .last_seq = 6},
+        {"the next is not", .number = 7, APPLY, .last_seq = 7},
+    };
+    static const struct arrival unknown[] = {
+        {"as it comes", .number = 12, APPLY, .last_seq = 12},
+        {"then in order", .number = 14, HOLD, .gap = true, .last_seq = 12, .uncertain = true},
+    };
+    struct advisor_publisher publisher = fresh(false);
+    struct advisor_question question;
+    uint32_t gen;
+
+    (void)state;
+    RUN(&publisher, gap);
+    assert_true(advisor_foreign_question(&publisher, 10, &question));
+    advisor_publisher_asked(&publisher, 1);
+    /* They are no longer there: everything. */
+    assert_false(advisor_foreign_unanswered(&publisher, KVT_NOTFOUND, "gone", 20, GIVE_UP_MS));
+    assert_true(advisor_foreign_question(&publisher, 20, &question));
+    assert_int_equal(question.what, ADVISOR_RESYNC_DUMP);
+    gen = publisher.row.gen;
+    advisor_foreign_dump_begin(&publisher);
+    assert_int_equal(publisher.row.gen, gen + 1);
+    assert_int_equal(publisher.foreign.floor, gen + 1);
+    advisor_foreign_dump_end(&publisher, 6);
+    assert_false(advisor_publisher_doubtful(&publisher));
+    RUN(&publisher, behind);
+    /* A dump that does not say which event it speaks for. */
+    advisor_foreign_want_dump(&publisher, 30);
+    advisor_foreign_dump_begin(&publisher);
+    advisor_foreign_dump_end(&publisher, 0);
+    RUN(&publisher, unknown);
+}
+
+/* An engine's ring has no dump: what it no longer has is lost. */
+static void
+ring_that_forgot(void **state)
+{
+    static const struct arrival gap[] = {
+        {"first", .number = 1, APPLY, .last_seq = 1},
+        {"a gap", .number = 5, HOLD, .gap = true, .last_seq = 1, .uncertain = true},
+    };
+    struct advisor_publisher publisher = fresh(true);
+    struct advisor_question question;
+
+    (void)state;
+    RUN(&publisher, gap);
+    assert_true(advisor_foreign_question(&publisher, 10, &question));
+    advisor_publisher_asked(&publisher, 1);
+    assert_true(advisor_foreign_unanswered(&publisher, KVT_NOTFOUND, "gone", 20, GIVE_UP_MS));
+    assert_true(advisor_publisher_doubtful(&publisher));
+    assert_false(advisor_publisher_uncertain(&publisher)); /* nothing is waited for */
+}
+
+static void
+gone_and_back(void **state)
+{
+    static const struct arrival before[] = {
+        {"first", .number = 2, .life = 3, APPLY, .last_seq = 2},
+    };
+    static const struct arrival after[] = {
+        {"it is back", .number = 3, .life = 3, HOLD, .renewed = true, .late = true, .last_seq = 0,
+         .uncertain = true},
+    };
+    struct advisor_publisher publisher = fresh(false);
+    struct advisor_question question;
+
+    (void)state;
+    RUN(&publisher, before);
+    advisor_foreign_leave(&publisher);
+    assert_int_equal(publisher.row.gone, 1);
+    assert_false(advisor_foreign_question(&publisher, 10, &question));
+    assert_false(advisor_publisher_doubtful(&publisher));
+    RUN(&publisher, after);
+}
+
+/* Silence is told once, and ends nothing. */
+static void
+silence(void **state)
+{
+    static const struct arrival first[] = {{"first", .number = 1, APPLY, .last_seq = 1}};
+    struct advisor_publisher publisher = fresh(false);
+    bool gave_up;
+
+    (void)state;
+    RUN(&publisher, first);
+    assert_int_equal(advisor_foreign_age(&publisher, 50, 100, GIVE_UP_MS, &gave_up),
+                     ADVISOR_AGE_FRESH);
+    assert_int_equal(advisor_foreign_age(&publisher, 105, 100, GIVE_UP_MS, &gave_up),
+                     ADVISOR_AGE_SILENT);
+    assert_int_equal(advisor_foreign_age(&publisher, 1u << 30, 100, GIVE_UP_MS, &gave_up),
+                     ADVISOR_AGE_FRESH);
+    assert_int_equal(publisher.row.gone, 0);
+    assert_false(gave_up);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(events_count_from_0_or_1),
+        cmocka_unit_test(late_is_uncertain),
+        cmocka_unit_test(gap_is_filled),
+        cmocka_unit_test(doubt_ends_with_the_next_number),
+        cmocka_unit_test(lives_have_no_order),
+        cmocka_unit_test(given_up_goes_on),
+        cmocka_unit_test(clear_ends_a_gap),
+        cmocka_unit_test(answers),
+        cmocka_unit_test(ring_that_forgot),
+        cmocka_unit_test(gone_and_back),
+        cmocka_unit_test(silence),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
