@@ -1,118 +1,208 @@
 #include <assert.h>
 
-#include "base/alloc.h"
 #include "index/index.h"
-#include "index/old_state.h"
+#include "index/size.h"
+#include "index/writer.h"
 
-enum { AHEAD = 8 }; /* hashes are known in advance: their slots are loaded this many steps early */
+enum { AHEAD = 8 }; /* hashes are known in advance: their lines are loaded this many steps early */
 
-static void
-prefetch(const struct index *index, uint32_t ns, const uint64_t *hashes, size_t count, size_t at)
+/* A question that is answered piece by piece, a piece for each run. */
+struct asking {
+    const struct index *index;
+    const uint64_t *hashes;
+    uint8_t *masks;
+    size_t count;
+    uint32_t ns;
+};
+
+/* The tiers of a block.  What the run knows may have tiers too many, never too few. */
+static uint8_t
+tiers_of(const struct index *index, const struct index_run *run, uint32_t offset)
 {
-    if (at + AHEAD < count)
-        index_slots_prefetch(&index->block_table, index_state_block_key(ns, hashes[at + AHEAD]));
+    const uint8_t all = atomic_load_explicit(&run->tiers, memory_order_relaxed);
+    struct index_holding_place place;
+    uint64_t cursor = 0;
+    uint8_t tiers = 0;
+
+    if ((all & (all - 1)) == 0)
+        return index_run_held(run, offset) ? all : 0;
+    while (tiers != all && index_holding_next_read(&run->holding, &cursor, &place)) {
+        const uint32_t holders = atomic_load_explicit(&index->holder_count, memory_order_relaxed);
+
+        /* Of a run that changes the holder may be any number. */
+        if (place.from <= offset && offset < place.to && place.holder < holders)
+            tiers |= (uint8_t)KVT_TIER_MASK(atomic_load_explicit(
+                &index_state_holder(index, place.holder)->tier, memory_order_relaxed));
+    }
+    return tiers;
 }
 
-/* Holders of a block into `matches`, each with length 1; at most `capacity`. */
+/* Masks of hashes from `at` on that lie side by side from `number` on; returns how many. */
 static size_t
-first_holders(const struct index *index, uint32_t block, struct index_match *matches,
-              size_t capacity)
+match_run(const struct asking *asking, const struct index_run *run, uint32_t number,
+          uint32_t offset, size_t at)
 {
+    const struct index *index = asking->index;
+    const uint32_t length = index_run_length(run);
     size_t count = 0;
 
-    for (uint32_t at = index_state_block(index, block)->place_head;
-         at != INDEX_NONE && count < capacity;) {
-        const struct index_place_record *place = index_state_place(index, at);
-
-        matches[count++] = (struct index_match){.holder = place->holder, .blocks = 1};
-        at = place->block_next;
+    if (index_run_ns(run) != asking->ns)
+        return 0;
+    while (at + count < asking->count && offset + count < length &&
+           index_state_seq(index, number + (uint32_t)count) == asking->hashes[at + count]) {
+        asking->masks[at + count] = tiers_of(index, run, offset + (uint32_t)count);
+        count++;
     }
     return count;
 }
 
-/*
- * Follow the holders in matches[0, count) down the sequence.  Those still in the race stand in
- * front; whoever lacks a block leaves to the back of that part, so that in the end the array runs
- * from the longest prefix to the shortest without sorting.
- */
-static void
-race(struct index *index, uint32_t ns, const uint64_t *hashes, size_t length,
-     struct index_match *matches, size_t count)
+/* The next piece from `*at` on; false: its run changes. */
+static bool
+match_piece(const struct asking *asking, size_t *at)
 {
-    struct index_slots_probe probe;
-    size_t active = count;
+    const struct index *index = asking->index;
+    const uint32_t number = index_state_find(index, asking->ns, asking->hashes[*at]);
+    struct index_run *run = NULL;
+    uint32_t offset;
+    uint32_t version;
+    size_t count;
 
-    for (size_t step = 1; step < length && active > 0; step++) {
-        uint32_t block;
-
-        prefetch(index, ns, hashes, length, step);
-        block = index_state_find_block(index, ns, hashes[step], &probe);
-        if (block == INDEX_NONE)
-            return;
-        for (size_t i = 0; i < active;) {
-            const struct index_match match = matches[i];
-
-            if (index_state_find_place(index, block, match.holder, &probe) != INDEX_NONE) {
-                matches[i++].blocks++;
-            } else {
-                matches[i] = matches[--active];
-                matches[active] = match;
-            }
-        }
+    if (number != 0)
+        run = index_state_run(index, number, &offset);
+    if (run == NULL) {
+        asking->masks[(*at)++] = 0;
+        return true;
     }
-}
-
-size_t
-index_find_matches(struct index *index, uint32_t ns, const uint64_t *hashes, size_t count,
-                   struct index_match *matches, size_t capacity)
-{
-    struct index_match *room = matches;
-    struct index_slots_probe probe;
-    size_t holders = 0;
-    uint32_t block;
-
-    assert(index != NULL && (hashes != NULL || count == 0));
-    if (count == 0 || capacity == 0)
-        return 0;
-    (void)pthread_rwlock_rdlock(&index->lock);
-    block = index_state_find_block(index, ns, hashes[0], &probe);
-    if (block != INDEX_NONE) {
-        holders = index_state_block(index, block)->place_count;
-        /* All of them must run the race, or the longest might be left out.  Without memory for
-         * that, those that fit run. */
-        if (holders > capacity) {
-            room = kvt_calloc(holders, sizeof(*room));
-            if (room == NULL) {
-                room = matches;
-                holders = capacity;
-            }
-        }
-        holders = first_holders(index, block, room, holders);
-        race(index, ns, hashes, count, room, holders);
-    }
-    (void)pthread_rwlock_unlock(&index->lock);
-    if (room != matches) {
-        holders = capacity;
-        for (size_t i = 0; i < holders; i++)
-            matches[i] = room[i];
-        kvt_free(room);
-    }
-    return holders;
+    version = index_run_read(run);
+    count = match_run(asking, run, number, offset, *at);
+    if ((version & 1) != 0 || !index_run_unchanged(run, version))
+        return false;
+    if (count == 0)
+        asking->masks[(*at)++] = 0; /* it has just gone */
+    *at += count;
+    return true;
 }
 
 void
 index_match(struct index *index, uint32_t ns, const uint64_t *hashes, size_t count, uint8_t *masks)
 {
-    struct index_slots_probe probe;
+    const struct asking asking = {
+        .index = index, .hashes = hashes, .masks = masks, .count = count, .ns = ns};
+    unsigned retries = 0;
+    unsigned slot;
+    size_t at = 0;
 
     assert(index != NULL && (hashes != NULL || count == 0));
-    (void)pthread_rwlock_rdlock(&index->lock);
-    for (size_t i = 0; i < count; i++) {
-        uint32_t block;
-
-        prefetch(index, ns, hashes, count, i);
-        block = index_state_find_block(index, ns, hashes[i], &probe);
-        masks[i] = block == INDEX_NONE ? 0 : (uint8_t)index_state_block(index, block)->tiers;
+    slot = index_epoch_enter(&index->epoch);
+    for (size_t i = 0; i < count && i < AHEAD; i++)
+        index_state_find_prefetch(index, ns, hashes[i]);
+    while (at < count && retries < INDEX_READ_RETRIES) {
+        if (!match_piece(&asking, &at))
+            retries++;
+        if (at + AHEAD < count)
+            index_state_find_prefetch(index, ns, hashes[at + AHEAD]);
     }
-    (void)pthread_rwlock_unlock(&index->lock);
+    index_epoch_leave(&index->epoch, slot);
+    if (at == count)
+        return;
+    (void)pthread_mutex_lock(&index->lock);
+    while (at < count)
+        (void)match_piece(&asking, &at);
+    (void)pthread_mutex_unlock(&index->lock);
+}
+
+static void
+copy_block(const struct index *index, const struct index_run *run, uint32_t number, uint32_t offset,
+           struct index_view *view)
+{
+    struct index_holding_place places[INDEX_PLACES_MAX];
+    const size_t count = index_holding_block_read(&run->holding, offset, places, INDEX_PLACES_MAX);
+    const uint32_t shown = count < INDEX_PLACES_MAX ? (uint32_t)count : INDEX_PLACES_MAX;
+
+    view->block = (struct index_block){
+        .id = {.hash = index_state_seq(index, number),
+               .parent = offset > 0 ? index_state_seq(index, number - 1)
+                                    : atomic_load_explicit(&run->parent, memory_order_relaxed),
+               .position = atomic_load_explicit(&run->position, memory_order_relaxed) + offset},
+        .tokens_hash = index_state_tok(index, number),
+        .size = index_size_bytes(index, atomic_load_explicit(&run->size, memory_order_relaxed))};
+    for (uint32_t i = 0; i < shown; i++) {
+        view->places[i] = (struct index_place){
+            .holder = places[i].holder,
+            .ranks = index_shards_ranks(index->shards, places[i].code & INDEX_SHARDS_MAX)};
+        view->block.ranks |= view->places[i].ranks;
+    }
+    view->place_count = (uint32_t)count;
+}
+
+enum answer { ANSWER_FOUND, ANSWER_ABSENT, ANSWER_CHANGED, ANSWER_WANTS_LOCK };
+
+static enum answer
+look(const struct index *index, uint32_t ns, uint64_t hash, bool locked, struct index_view *view)
+{
+    const uint32_t number = index_state_find(index, ns, hash);
+    struct index_run *run = NULL;
+    uint32_t offset;
+    uint32_t version;
+    bool present;
+
+    if (number != 0)
+        run = index_state_run(index, number, &offset);
+    if (run == NULL)
+        return ANSWER_ABSENT;
+    version = index_run_read(run);
+    if ((version & 1) != 0)
+        return ANSWER_CHANGED;
+    present = offset < index_run_length(run) && index_run_ns(run) == ns &&
+              index_state_seq(index, number) == hash && index_run_held(run, offset);
+    if (present) {
+        copy_block(index, run, number, offset, view);
+        if (!locked &&
+            (index_run_is(run, INDEX_RUN_ODD_SIZES) || view->place_count > INDEX_PLACES_MAX))
+            return ANSWER_WANTS_LOCK;
+    }
+    if (!index_run_unchanged(run, version))
+        return ANSWER_CHANGED;
+    return present ? ANSWER_FOUND : ANSWER_ABSENT;
+}
+
+/* What only the writer's side can say: a size of its own, and shards of very many places. */
+static void
+complete(struct index *index, uint32_t ns, struct index_view *view)
+{
+    const uint32_t number = index_state_find(index, ns, view->block.id.hash);
+    struct index_holding_place place;
+    uint64_t cursor = 0;
+    uint32_t offset;
+    const struct index_run *run = index_writer_at(index, number, &offset);
+
+    view->block.size = index_size_block(index, number - offset, offset);
+    while (view->place_count > INDEX_PLACES_MAX &&
+           index_holding_next_read(&run->holding, &cursor, &place))
+        if (place.from <= offset && offset < place.to)
+            view->block.ranks |= index_shards_ranks(index->shards, place.code);
+}
+
+enum kvt_err
+index_get(struct index *index, uint32_t ns, uint64_t hash, struct index_view *view)
+{
+    enum answer answer = ANSWER_CHANGED;
+    unsigned slot;
+
+    assert(index != NULL && view != NULL);
+    view->place_count = 0;
+    slot = index_epoch_enter(&index->epoch);
+    for (unsigned i = 0; i < INDEX_READ_RETRIES && answer == ANSWER_CHANGED; i++)
+        answer = look(index, ns, hash, false, view);
+    index_epoch_leave(&index->epoch, slot);
+    if (answer == ANSWER_CHANGED || answer == ANSWER_WANTS_LOCK) {
+        (void)pthread_mutex_lock(&index->lock);
+        answer = look(index, ns, hash, true, view);
+        if (answer == ANSWER_FOUND)
+            complete(index, ns, view);
+        (void)pthread_mutex_unlock(&index->lock);
+    }
+    if (answer != ANSWER_FOUND)
+        view->place_count = 0;
+    return answer == ANSWER_FOUND ? KVT_OK : KVT_NOTFOUND;
 }

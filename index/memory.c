@@ -1,8 +1,11 @@
 #include "index/memory.h"
 
 #include <assert.h>
+#include <string.h>
 
 #include "base/alloc.h"
+
+enum { CACHE_LINE = 64 };
 
 void *
 index_memory_take(struct index_memory *memory, size_t count, size_t size)
@@ -30,6 +33,38 @@ index_memory_overdraw(struct index_memory *memory, size_t count, size_t size)
     what = kvt_calloc(count, size);
     if (what != NULL)
         memory->used += bytes;
+    return what;
+}
+
+bool
+index_memory_charge(struct index_memory *memory, uint64_t bytes)
+{
+    if (memory->used > memory->max || bytes > memory->max - memory->used)
+        return false;
+    memory->used += bytes;
+    return true;
+}
+
+void
+index_memory_discharge(struct index_memory *memory, uint64_t bytes)
+{
+    assert(memory->used >= bytes);
+    memory->used -= bytes;
+}
+
+void *
+index_memory_take_lines(struct index_memory *memory, size_t count, size_t size)
+{
+    uint64_t bytes;
+    void *what;
+
+    if (__builtin_mul_overflow(count, size, &bytes) || !index_memory_charge(memory, bytes))
+        return NULL;
+    what = kvt_aligned(CACHE_LINE, bytes);
+    if (what == NULL)
+        index_memory_discharge(memory, bytes);
+    else
+        memset(what, 0, bytes);
     return what;
 }
 

@@ -9,6 +9,7 @@
 #ifndef INDEX_MEMORY_H
 #define INDEX_MEMORY_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -23,6 +24,13 @@ void *index_memory_take(struct index_memory *memory, size_t count, size_t size);
 /** The same beyond the ceiling too: what a removal needs, so that full never keeps what is gone.
  *  NULL: the heap is out. */
 void *index_memory_overdraw(struct index_memory *memory, size_t count, size_t size);
+
+/** As index_memory_take(), aligned to cache lines. */
+void *index_memory_take_lines(struct index_memory *memory, size_t count, size_t size);
+
+/** Count memory that comes from elsewhere; false: beyond the ceiling, nothing is counted. */
+bool index_memory_charge(struct index_memory *memory, uint64_t bytes);
+void index_memory_discharge(struct index_memory *memory, uint64_t bytes);
 
 /** NULL is allowed; then nothing is given back. */
 void index_memory_give(struct index_memory *memory, void *what, size_t count, size_t size);

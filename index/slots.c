@@ -64,6 +64,13 @@ index_slots_next(struct index_slots_probe *probe)
     return seek(probe);
 }
 
+uint32_t
+index_slots_number(const struct index_slots_probe *probe)
+{
+    assert(probe->segment->slots[probe->at].number != 0);
+    return probe->segment->slots[probe->at].number - 1;
+}
+
 void
 index_slots_replace(const struct index_slots_probe *probe, uint32_t number)
 {

@@ -59,6 +59,9 @@ uint32_t index_slots_next(struct index_slots_probe *probe);
 /** Point the entry the probe found at another record (same hash). */
 void index_slots_replace(const struct index_slots_probe *probe, uint32_t number);
 
+/** The number of the entry the probe found. */
+uint32_t index_slots_number(const struct index_slots_probe *probe);
+
 /** Take out the entry the probe found. */
 void index_slots_remove(const struct index_slots_probe *probe);
 

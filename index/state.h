@@ -34,6 +34,7 @@
 #include "index/holding.h"
 #include "index/index.h"
 #include "index/memory.h"
+#include "index/pool.h"
 #include "index/shards.h"
 #include "index/slots.h"
 #include "index/table.h"
@@ -51,8 +52,10 @@
 _Static_assert(INDEX_RUN_BLOCKS_MAX <= INDEX_PAGE_BLOCKS, "a run fits a page");
 
 enum index_run_flag {
-    INDEX_RUN_ORPHAN = 1,   /* its parent is known by hash alone; in the table of orphans */
-    INDEX_RUN_ODD_SIZES = 2 /* its blocks have sizes of their own (index/size.h) */
+    INDEX_RUN_ORPHAN = 1,    /* its parent is known by hash alone; in the table of orphans */
+    INDEX_RUN_ODD_SIZES = 2, /* its blocks have sizes of their own (index/size.h) */
+    INDEX_RUN_TOKENS = 4,    /* the token hashes of all its blocks are known */
+    INDEX_RUN_GROWING = 8,   /* it came block by block */
 };
 
 /* A cache line.  Above the second line: shared; below: the writer's. */
@@ -80,17 +83,16 @@ _Static_assert(sizeof(struct index_run) == 64, "a run is a cache line");
 
 /* What the writer knows about a page. */
 struct index_page {
-    uint32_t prev; /* pages of its class that have room; or empty pages */
-    uint32_t next;
-    uint16_t used;       /* runs */
-    uint16_t fresh;      /* runs from here on were never used */
-    uint16_t free;       /* free run below `fresh`, plus 1; 0: none */
-    uint8_t class_;      /* plus 1; 0: an empty page */
-    uint8_t listed;      /* in the list of its class */
-    uint8_t seq_touched; /* pieces of memory of seq[] that are in use, and counted */
-    uint8_t tok_touched;
-    uint8_t tokens; /* the list it belongs to: runs that came with token hashes, or without */
-    struct index_use *use; /* shared through index->uses */
+    uint32_t prev;    /* pages of its class that have room */
+    uint32_t next;    /* of those, or of empty pages */
+    uint16_t used;    /* runs */
+    uint16_t fresh;   /* runs from here on were never used */
+    uint16_t free;    /* a free run below `fresh`, plus 1; 0: none */
+    uint8_t class_;   /* plus 1; 0: an empty page */
+    bool listed;      /* in a list of pages with room */
+    bool seq_counted; /* its memory in seq[] is in use, and counted */
+    bool tok_counted;
+    bool tokens; /* for runs that came with token hashes */
 };
 
 /* Hits and last read of a block; shared. */
@@ -113,13 +115,15 @@ struct index_space {
     _Atomic uint64_t *seq;   /* shared */
     _Atomic uint64_t *tok;   /* shared; 0: not known */
     _Atomic uintptr_t *runs; /* shared: of each page, its first run | class plus 1; 0: no page */
+    _Atomic(struct index_use *) *uses; /* shared: of each page, or NULL: nothing was read */
     struct index_page *pages;
+    uint16_t *chunk_used;            /* pages in use of each chunk */
     _Atomic uint32_t end;            /* shared: pages ever used are below this */
     uint32_t max;                    /* pages there is address space for */
-    uint32_t open;                   /* numbers below this are readable and writable */
-    uint32_t empty;                  /* list of empty pages */
-    uint32_t room[2][INDEX_CLASSES]; /* pages with room, without and with token hashes */
-    bool huge;
+    uint32_t open;                   /* pages below this are readable and writable */
+    uint32_t empty;                  /* list of empty pages; 0: none */
+    uint32_t empty_counted;          /* pages in it whose memory is counted */
+    uint32_t room[2][INDEX_CLASSES]; /* pages with room, without and with token hashes; 0: none */
 };
 
 struct index_namespace {
@@ -170,7 +174,8 @@ struct index {
     struct index_space space;
     struct index_sizes sizes;
     struct index_slots orphans; /* (namespace, parent's hash) -> first block of the first run */
-    struct index_slots odd;     /* runs with sizes of their own -> index/size.c */
+    struct index_slots odd;     /* runs with sizes of their own -> their number in odd_pool */
+    struct index_pool odd_pool;
     struct index_history_ring history;
     uint64_t seed[2];
     uint64_t blocks;
@@ -232,10 +237,7 @@ index_state_holder(const struct index *index, uint32_t holder)
 static inline uint64_t
 index_state_mix(const struct index *index, uint64_t hash)
 {
-    const __uint128_t product = (__uint128_t)(hash ^ index->seed[0]) * index->seed[1];
-    const uint64_t folded = (uint64_t)product ^ (uint64_t)(product >> 64);
-
-    return (folded ^ folded >> 32) * UINT64_C(0xd6e8feb86659fd93);
+    return index_table_mix(index->seed, hash);
 }
 
 /**

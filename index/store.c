@@ -1,368 +1,476 @@
-#include <assert.h>
+#include "index/size.h"
+#include "index/writer.h"
 
-#include "index/index.h"
-#include "index/old_state.h"
+enum {
+    RUN_FIRST = 4,      /* blocks a run has room for when they come one by one */
+    RUN_GROWN_MAX = 256 /* and at most */
+};
 
-uint32_t
-index_state_find_block(struct index *index, uint32_t ns, uint64_t hash,
-                       struct index_slots_probe *probe)
-{
-    uint32_t number =
-        index_slots_first(&index->block_table, index_state_block_key(ns, hash), probe);
+#define PIECES ((INDEX_RUN_BLOCKS_MAX + 63) / 64)
 
-    while (number != INDEX_NONE) {
-        const struct index_block_record *block = index_state_block(index, number);
-
-        if (block->hash == hash && block->ns == ns)
-            break;
-        number = index_slots_next(probe);
-    }
-    return number;
-}
-
-uint32_t
-index_state_find_place(struct index *index, uint32_t block, uint32_t holder,
-                       struct index_slots_probe *probe)
-{
-    uint32_t number =
-        index_slots_first(&index->place_table, index_state_place_key(block, holder), probe);
-
-    while (number != INDEX_NONE) {
-        const struct index_place_record *place = index_state_place(index, number);
-
-        if (place->block == block && place->holder == holder)
-            break;
-        number = index_slots_next(probe);
-    }
-    return number;
-}
-
-uint32_t
-index_state_find_children(struct index *index, uint32_t ns, uint64_t parent,
-                          struct index_slots_probe *probe)
-{
-    uint32_t number =
-        index_slots_first(&index->child_table, index_state_block_key(ns, parent), probe);
-
-    while (number != INDEX_NONE) {
-        const struct index_block_record *child = index_state_block(index, number);
-
-        if (child->parent == parent && child->ns == ns)
-            break;
-        number = index_slots_next(probe);
-    }
-    return number;
-}
-
-static uint64_t
-place_bytes(const struct index_block_record *block, uint32_t ranks)
-{
-    return block->size * (uint64_t)__builtin_popcount(ranks);
-}
-
-/* Parent 0 is "root or unknown": such blocks are nobody's children. */
-static void
-link_child(struct index *index, uint32_t number)
-{
-    struct index_block_record *block = index_state_block(index, number);
-    struct index_slots_probe probe;
-    uint32_t head;
-
-    block->sibling_next = block->sibling_prev = INDEX_NONE;
-    if (block->parent == 0)
-        return;
-    head = index_state_find_children(index, block->ns, block->parent, &probe);
-    if (head == INDEX_NONE) {
-        index_slots_add(&index->child_table, index_state_block_key(block->ns, block->parent),
-                        number);
-        return;
-    }
-    block->sibling_next = head;
-    index_state_block(index, head)->sibling_prev = number;
-    index_slots_replace(&probe, number);
-}
-
-static void
-unlink_child(struct index *index, uint32_t number)
-{
-    struct index_block_record *block = index_state_block(index, number);
-    struct index_slots_probe probe;
-    uint32_t head;
-
-    if (block->parent == 0)
-        return;
-    if (block->sibling_next != INDEX_NONE)
-        index_state_block(index, block->sibling_next)->sibling_prev = block->sibling_prev;
-    if (block->sibling_prev != INDEX_NONE) {
-        index_state_block(index, block->sibling_prev)->sibling_next = block->sibling_next;
-        return;
-    }
-    head = index_state_find_children(index, block->ns, block->parent, &probe);
-    assert(head == number);
-    if (block->sibling_next == INDEX_NONE)
-        index_slots_remove(&probe);
-    else
-        index_slots_replace(&probe, block->sibling_next);
-}
-
-static void
-link_place(struct index *index, uint32_t number)
-{
-    struct index_place_record *place = index_state_place(index, number);
-    struct index_block_record *block = index_state_block(index, place->block);
-    struct index_holder_record *holder = index_state_holder(index, place->holder);
-
-    place->block_prev = place->holder_prev = INDEX_NONE;
-    place->block_next = block->place_head;
-    if (place->block_next != INDEX_NONE)
-        index_state_place(index, place->block_next)->block_prev = number;
-    block->place_head = number;
-    block->place_count++;
-    block->tiers |= (uint8_t)KVT_TIER_MASK(holder->key.tier);
-    place->holder_next = holder->place_head;
-    if (place->holder_next != INDEX_NONE)
-        index_state_place(index, place->holder_next)->holder_prev = number;
-    holder->place_head = number;
-    holder->blocks++;
-}
-
-static void
-unlink_place(struct index *index, uint32_t number)
-{
-    struct index_place_record *place = index_state_place(index, number);
-    struct index_block_record *block = index_state_block(index, place->block);
-    struct index_holder_record *holder = index_state_holder(index, place->holder);
-    uint32_t *block_link = place->block_prev == INDEX_NONE
-                               ? &block->place_head
-                               : &index_state_place(index, place->block_prev)->block_next;
-    uint32_t *holder_link = place->holder_prev == INDEX_NONE
-                                ? &holder->place_head
-                                : &index_state_place(index, place->holder_prev)->holder_next;
-
-    *block_link = place->block_next;
-    if (place->block_next != INDEX_NONE)
-        index_state_place(index, place->block_next)->block_prev = place->block_prev;
-    *holder_link = place->holder_next;
-    if (place->holder_next != INDEX_NONE)
-        index_state_place(index, place->holder_next)->holder_prev = place->holder_prev;
-    block->place_count--;
-    holder->blocks--;
-    holder->bytes -= place_bytes(block, place->ranks);
-}
-
-/* The tiers of the places that are left. */
-static uint8_t
-tiers_of(const struct index *index, const struct index_block_record *block)
-{
-    uint8_t tiers = 0;
-
-    for (uint32_t at = block->place_head; at != INDEX_NONE;) {
-        const struct index_place_record *place = index_state_place(index, at);
-
-        tiers |= (uint8_t)KVT_TIER_MASK(index_state_holder(index, place->holder)->key.tier);
-        at = place->block_next;
-    }
-    return tiers;
-}
-
-/* Every list and table forgets the place, and the block with its last one. */
-static void
-remove_place(struct index *index, uint32_t number)
-{
-    const struct index_place_record *place = index_state_place(index, number);
-    const uint32_t block_number = place->block;
-    struct index_block_record *block = index_state_block(index, block_number);
-    struct index_slots_probe probe;
-    uint32_t found = index_state_find_place(index, block_number, place->holder, &probe);
-
-    assert(found == number);
-    index_slots_remove(&probe);
-    unlink_place(index, number);
-    index_pool_give(&index->places, number);
-    if (block->place_count > 0) {
-        block->tiers = tiers_of(index, block);
-        return;
-    }
-    unlink_child(index, block_number);
-    found = index_state_find_block(index, block->ns, block->hash, &probe);
-    assert(found == block_number);
-    index_slots_remove(&probe);
-    index_pool_give(&index->blocks, block_number);
-}
-
-/* What a Store may need, before anything is changed. */
-static bool
-reserve(struct index *index, uint32_t ns, uint32_t holder, uint32_t block_number,
-        const struct index_block *block)
-{
-    uint32_t next = block_number;
-
-    if (next == INDEX_NONE) {
-        if (!index_pool_reserve(&index->blocks) ||
-            !index_slots_reserve(&index->block_table, index_state_block_key(ns, block->id.hash)))
-            return false;
-        /* The number it will get decides where its place goes. */
-        next = index_pool_peek(&index->blocks);
-    }
-    if (block->id.parent != 0 &&
-        !index_slots_reserve(&index->child_table, index_state_block_key(ns, block->id.parent)))
-        return false;
-    return index_pool_reserve(&index->places) &&
-           index_slots_reserve(&index->place_table, index_state_place_key(next, holder));
-}
+/* Blocks of a run that the holder has before a change. */
+struct had {
+    uint64_t bits[PIECES];
+};
 
 static bool
-collides(const struct index_block_record *known, const struct index_block *block)
+refuse(struct index_writer *writer, uint32_t at, enum kvt_err status)
 {
-    if (known->position != block->id.position)
-        return true;
-    /* At a position above 0, parent 0 means that the sender does not know it. */
-    return known->parent != block->id.parent &&
-           (block->id.position == 0 || (known->parent != 0 && block->id.parent != 0));
+    writer->change->status = status;
+    writer->change->done = at;
+    return false;
 }
 
 static uint32_t
-add_block(struct index *index, uint32_t ns, const struct index_block *block)
+position_of(const struct index_run *run, uint32_t offset)
 {
-    const uint32_t number = index_pool_take(&index->blocks);
-    struct index_block_record *record = index_state_block(index, number);
-
-    *record = (struct index_block_record){
-        .hash = block->id.hash,
-        .parent = block->id.parent,
-        .position = block->id.position,
-        .tokens_hash = block->tokens_hash,
-        .size = block->size,
-        .place_head = INDEX_NONE,
-    };
-    record->ns = ns & 0xffffffu;
-    index_slots_add(&index->block_table, index_state_block_key(ns, block->id.hash), number);
-    link_child(index, number);
-    return number;
+    return atomic_load_explicit(&run->position, memory_order_relaxed) + offset;
 }
 
-/* A later Store may know what an earlier one did not. */
-static void
-learn(struct index *index, uint32_t number, const struct index_block *block)
+/* The hash before a block; 0: a root, or not known. */
+static uint64_t
+parent_of(const struct index *index, const struct index_run *run, uint32_t number, uint32_t offset)
 {
-    struct index_block_record *record = index_state_block(index, number);
-
-    if (record->parent == 0 && block->id.parent != 0) {
-        record->parent = block->id.parent;
-        link_child(index, number);
-    }
-    if (record->tokens_hash == 0)
-        record->tokens_hash = block->tokens_hash;
-    if (block->size == 0 || block->size == record->size)
-        return;
-    /* The holders' totals follow the block's size. */
-    for (uint32_t at = record->place_head; at != INDEX_NONE;) {
-        const struct index_place_record *place = index_state_place(index, at);
-        const uint64_t ranks = (uint64_t)__builtin_popcount(place->ranks);
-
-        index_state_holder(index, place->holder)->bytes += (block->size - record->size) * ranks;
-        at = place->block_next;
-    }
-    record->size = block->size;
+    return offset > 0 ? index_state_seq(index, number - 1)
+                      : atomic_load_explicit(&run->parent, memory_order_relaxed);
 }
 
 static bool
-add_place(struct index *index, uint32_t block_number, uint32_t holder, uint32_t ranks)
+collides(const struct index_writer *writer, const struct index_run *run, uint32_t number,
+         uint32_t offset, uint32_t at)
 {
-    struct index_block_record *block = index_state_block(index, block_number);
-    struct index_slots_probe probe;
-    uint32_t number = index_state_find_place(index, block_number, holder, &probe);
-    const bool added = number == INDEX_NONE;
-    struct index_place_record *place;
+    const uint32_t position = writer->change->position + at;
+    const uint64_t parent = parent_of(writer->index, run, number, offset);
 
-    if (added) {
-        number = index_pool_take(&index->places);
-        place = index_state_place(index, number);
-        place->block = block_number;
-        place->holder = holder;
-        index_slots_add(&index->place_table, index_state_place_key(block_number, holder), number);
-        link_place(index, number);
-    }
-    place = index_state_place(index, number);
-    index_state_holder(index, holder)->bytes += place_bytes(block, ranks & ~place->ranks);
-    place->ranks |= ranks;
-    return added;
+    if (position_of(run, offset) != position)
+        return true;
+    /* At a position above 0, parent 0 means that the sender does not know it. */
+    return parent != writer->last_hash &&
+           (position == 0 || (parent != 0 && writer->last_hash != 0));
 }
 
-enum kvt_err
-index_store(struct index *index, uint32_t ns, uint32_t holder, const struct index_block *block,
-            bool *added)
+/* Those of [from, to) that the holder has. */
+static void
+note_had(const struct index_writer *writer, const struct index_run *run, uint32_t from, uint32_t to,
+         struct had *had)
 {
-    struct index_slots_probe probe;
-    uint32_t number;
-    bool is_new = false;
+    uint64_t cursor = (uint64_t)writer->change->holder << 16 | from;
+    struct index_holding_place place;
+
+    *had = (struct had){.bits = {0}};
+    while (index_holding_next_read(&run->holding, &cursor, &place) &&
+           place.holder == writer->change->holder && place.from < to)
+        for (uint32_t i = place.from > from ? place.from : from; i < place.to && i < to; i++)
+            had->bits[i / 64] |= UINT64_C(1) << i % 64;
+}
+
+static void
+note_history(const struct index_writer *writer, uint32_t number, uint32_t from, uint32_t to,
+             const struct had *had)
+{
+    const struct index_change *change = writer->change;
+
+    if (had == NULL) {
+        index_history_note(writer->index, change->ns, change->holder, INDEX_STORE, number + from,
+                           to - from, writer->time_s);
+        return;
+    }
+    for (uint32_t i = from; i < to; i++)
+        if ((had->bits[i / 64] >> i % 64 & 1) == 0)
+            index_history_note(writer->index, change->ns, change->holder, INDEX_STORE, number + i,
+                               1, writer->time_s);
+}
+
+static void
+add_totals(struct index_writer *writer, const struct index_holding_effect *effect, uint64_t size)
+{
+    struct index_holder_record *holder = writer->holder;
+
+    atomic_store_explicit(&holder->blocks,
+                          atomic_load_explicit(&holder->blocks, memory_order_relaxed) +
+                              effect->pairs,
+                          memory_order_relaxed);
+    atomic_store_explicit(&holder->bytes,
+                          atomic_load_explicit(&holder->bytes, memory_order_relaxed) +
+                              effect->shards * size,
+                          memory_order_relaxed);
+    writer->index->blocks += effect->blocks;
+    writer->index->places += effect->pairs;
+    writer->change->changed += effect->pairs;
+}
+
+/* The holder has [from, to) of a run too, which is `length` long now. */
+static enum kvt_err
+hold(struct index_writer *writer, struct index_run *run, uint32_t first, uint32_t from, uint32_t to,
+     uint32_t length)
+{
+    struct index_holding_effect effect = {.pairs = 0};
+    const bool fresh = from >= index_run_length(run) || index_holding_empty(&run->holding);
+    struct had had;
+    enum kvt_err rc;
+
+    /* Only a part of several blocks may be new. */
+    if (!fresh && to - from > 1)
+        note_had(writer, run, from, to, &had);
+    index_run_change(run);
+    rc = index_holding_add(&run->holding, &writer->holding, writer->change->holder, writer->code,
+                           from, to, &effect);
+    if (rc == KVT_OK) {
+        const unsigned tiers = atomic_load_explicit(&run->tiers, memory_order_relaxed);
+
+        atomic_store_explicit(&run->length, (uint16_t)length, memory_order_relaxed);
+        atomic_store_explicit(&run->tiers,
+                              (uint8_t)(tiers | KVT_TIER_MASK(writer->holder->key.tier)),
+                              memory_order_relaxed);
+        if (writer->time_s != 0)
+            atomic_store_explicit(&run->stored_s, writer->time_s, memory_order_relaxed);
+    }
+    index_run_changed(run);
+    if (rc != KVT_OK || (effect.pairs == 0 && effect.shards == 0))
+        return rc;
+    add_totals(writer, &effect, index_size_block(writer->index, first, from));
+    if (effect.pairs > 0)
+        note_history(writer, first, from, to, effect.pairs == to - from ? NULL : &had);
+    return KVT_OK;
+}
+
+/* Token hashes that a later Store knows. */
+static enum kvt_err
+learn_tokens(struct index_writer *writer, struct index_run *run, uint32_t number, uint32_t at,
+             uint32_t count)
+{
+    const uint64_t *tokens = writer->change->tokens;
+
+    if (tokens == NULL || index_run_is(run, INDEX_RUN_TOKENS))
+        return KVT_OK;
+    if (!index_space_tokens(writer->index, number))
+        return KVT_FULL;
+    for (uint32_t i = 0; i < count; i++)
+        if (index_state_tok(writer->index, number + i) == 0)
+            atomic_store_explicit(&writer->index->space.tok[number + i], tokens[at + i],
+                                  memory_order_relaxed);
+    return KVT_OK;
+}
+
+/* The parent of a run's first block, which was not known. */
+static enum kvt_err
+learn_parent(struct index_writer *writer, struct index_run *run, uint32_t first)
+{
+    struct index *index = writer->index;
+
+    if (writer->last_number == 0)
+        writer->last_number =
+            index_table_find(&writer->space->table, index->space.seq, writer->last_hash,
+                             index_state_mix(index, writer->last_hash));
+    index_run_change(run);
+    atomic_store_explicit(&run->parent, writer->last_hash, memory_order_relaxed);
+    if (!index_link_run(index, first, writer->last_number)) {
+        atomic_store_explicit(&run->parent, 0, memory_order_relaxed);
+        index_run_changed(run);
+        return KVT_FULL;
+    }
+    index_run_changed(run);
+    return KVT_OK;
+}
+
+/* Hold [from, to): with sizes of their own the bytes are counted one by one. */
+static enum kvt_err
+hold_known(struct index_writer *writer, struct index_run *run, uint32_t first, uint32_t from,
+           uint32_t to, uint32_t *held)
+{
+    const uint32_t length = index_run_length(run);
+    const uint32_t step = index_run_is(run, INDEX_RUN_ODD_SIZES) ? 1 : to - from;
     enum kvt_err rc = KVT_OK;
 
-    assert(index != NULL && block != NULL);
-    if (added != NULL)
-        *added = false;
-    if (block->ranks == 0)
-        return KVT_INVALID;
-    (void)pthread_rwlock_wrlock(&index->lock);
-    assert(ns < index->namespaces.used && holder < index->holders.used);
-    number = index_state_find_block(index, ns, block->id.hash, &probe);
-    if (number != INDEX_NONE && collides(index_state_block(index, number), block)) {
-        index->collisions++;
-        rc = KVT_EXISTS;
-    } else if (!reserve(index, ns, holder, number, block)) {
-        rc = KVT_FULL;
-    } else {
-        if (number == INDEX_NONE)
-            number = add_block(index, ns, block);
-        else
-            learn(index, number, block);
-        is_new = add_place(index, number, holder, block->ranks);
+    for (uint32_t i = from; i < to && rc == KVT_OK; i += step) {
+        rc = hold(writer, run, first, i, i + step, length);
+        *held += rc == KVT_OK ? step : 0;
     }
-    (void)pthread_rwlock_unlock(&index->lock);
-    if (added != NULL)
-        *added = is_new;
     return rc;
 }
 
-enum kvt_err
-index_remove(struct index *index, uint32_t ns, uint32_t holder, uint64_t hash, uint32_t ranks)
+/*
+ * Blocks from `at` on that are there, from `number` on as far as they lie side by side.  `*next` is
+ * set to the first one behind them.
+ */
+static bool
+store_known(struct index_writer *writer, uint32_t number, uint32_t at, uint32_t end, uint32_t *next)
 {
-    struct index_slots_probe probe;
-    uint32_t block;
-    uint32_t number = INDEX_NONE;
+    struct index *index = writer->index;
+    const uint64_t *hashes = writer->change->hashes;
+    uint32_t offset;
+    struct index_run *run = index_writer_at(index, number, &offset);
+    const uint32_t length = index_run_length(run);
+    uint32_t count = 1;
+    uint32_t held = 0;
+    enum kvt_err rc = KVT_OK;
 
-    assert(index != NULL);
-    (void)pthread_rwlock_wrlock(&index->lock);
-    block = index_state_find_block(index, ns, hash, &probe);
-    if (block != INDEX_NONE)
-        number = index_state_find_place(index, block, holder, &probe);
-    if (number != INDEX_NONE) {
-        struct index_place_record *place = index_state_place(index, number);
-
-        if ((place->ranks & ~ranks) == 0) {
-            remove_place(index, number);
-        } else {
-            index_state_holder(index, holder)->bytes -=
-                place_bytes(index_state_block(index, block), place->ranks & ranks);
-            place->ranks &= ~ranks;
-        }
+    *next = at;
+    /* A number beyond the run's end is of this very change: the sequence has a block twice. */
+    if (offset >= length || collides(writer, run, number, offset, at)) {
+        index->collisions++;
+        return refuse(writer, at, KVT_EXISTS);
     }
-    (void)pthread_rwlock_unlock(&index->lock);
-    return number != INDEX_NONE ? KVT_OK : KVT_NOTFOUND;
+    while (at + count < end && offset + count < length &&
+           index_state_seq(index, number + count) == hashes[at + count])
+        count++;
+    if (offset == 0 && writer->last_hash != 0 &&
+        atomic_load_explicit(&run->parent, memory_order_relaxed) == 0)
+        rc = learn_parent(writer, run, number);
+    if (rc == KVT_OK && writer->change->size != 0 &&
+        (writer->size != atomic_load_explicit(&run->size, memory_order_relaxed) ||
+         index_run_is(run, INDEX_RUN_ODD_SIZES)))
+        rc = index_size_set(index, number - offset, offset, offset + count, writer->size);
+    if (rc == KVT_OK)
+        rc = learn_tokens(writer, run, number, at, count);
+    if (rc == KVT_OK)
+        rc = hold_known(writer, run, number - offset, offset, offset + count, &held);
+    if (rc != KVT_OK)
+        return refuse(writer, at + held, rc);
+    *next = at + count;
+    writer->last_number = number + count - 1;
+    writer->last_hash = hashes[at + count - 1];
+    return true;
 }
 
-size_t
-index_drop_holder(struct index *index, uint32_t holder, size_t max)
+/* The run whose end is the block before, when blocks may be put behind it; else NULL. */
+static struct index_run *
+growing_run(const struct index_writer *writer, uint32_t at, uint32_t *first)
 {
-    size_t count = 0;
+    struct index *index = writer->index;
+    uint32_t offset;
+    uint32_t holder;
+    struct index_run *run;
 
-    assert(index != NULL);
-    (void)pthread_rwlock_wrlock(&index->lock);
-    assert(holder < index->holders.used);
-    while (count < max && index_state_holder(index, holder)->place_head != INDEX_NONE) {
-        remove_place(index, index_state_holder(index, holder)->place_head);
-        count++;
+    *first = 0;
+    if (writer->last_number == 0)
+        return NULL;
+    run = index_writer_at(index, writer->last_number, &offset);
+    if (offset + 1 != index_run_length(run) ||
+        offset + 1 == index_space_capacity(index, writer->last_number) ||
+        atomic_load_explicit(&run->size, memory_order_relaxed) != writer->size ||
+        index_run_is(run, INDEX_RUN_ODD_SIZES) ||
+        position_of(run, offset + 1) != writer->change->position + at ||
+        !index_holding_sole(&run->holding, &holder) || holder != writer->change->holder)
+        return NULL;
+    *first = writer->last_number - offset;
+    return run;
+}
+
+/* Blocks that came one by one to the sequence that ends in the block before. */
+static uint32_t
+grown_so_far(const struct index_writer *writer)
+{
+    const struct index *index = writer->index;
+    const struct index_run *run;
+    uint32_t capacity;
+    uint32_t first;
+
+    if (writer->last_number == 0)
+        return 0;
+    run = index_writer_run(index, writer->last_number, &first);
+    capacity = index_space_capacity(index, first);
+    if (!index_run_is(run, INDEX_RUN_GROWING) || index_run_length(run) < capacity)
+        return 0;
+    if (run->parent_number != 0 &&
+        index_run_is(index_writer_run(index, run->parent_number, &first), INDEX_RUN_GROWING))
+        capacity *= 2;
+    return capacity;
+}
+
+static unsigned
+class_for(const struct index_writer *writer, uint32_t at)
+{
+    const uint32_t left = writer->change->count - at;
+    uint32_t room;
+
+    if (left > 1)
+        return index_space_class(left);
+    /* An orphan is one of many, in an order of their own: no room is kept behind it. */
+    if (writer->last_number == 0 && writer->change->position + at > 0)
+        return index_space_class(1);
+    room = grown_so_far(writer);
+    room = room < RUN_FIRST ? RUN_FIRST : room;
+    return index_space_class(room > RUN_GROWN_MAX ? RUN_GROWN_MAX : room);
+}
+
+/* A run for blocks from `at` on, of length 0 yet; 0: no memory. */
+static uint32_t
+open_run(struct index_writer *writer, uint32_t at)
+{
+    struct index *index = writer->index;
+    const struct index_change *change = writer->change;
+    const uint32_t first = index_space_take(index, class_for(writer, at), change->tokens != NULL);
+    uint32_t zero;
+    struct index_run *run;
+
+    if (first == 0)
+        return 0;
+    run = index_writer_at(index, first, &zero);
+    index_run_change(run);
+    atomic_store_explicit(&run->size, writer->size, memory_order_relaxed);
+    atomic_store_explicit(&run->parent, writer->last_hash, memory_order_relaxed);
+    atomic_store_explicit(&run->position, change->position + at, memory_order_relaxed);
+    atomic_store_explicit(&run->stored_s, writer->time_s, memory_order_relaxed);
+    atomic_store_explicit(&run->ns, (uint16_t)change->ns, memory_order_relaxed);
+    atomic_store_explicit(&run->tiers, 0, memory_order_relaxed);
+    atomic_store_explicit(&run->flags, (uint8_t)(change->count - at == 1 ? INDEX_RUN_GROWING : 0),
+                          memory_order_relaxed);
+    index_run_changed(run);
+    run->parent_number = run->child = run->next = run->prev = 0;
+    run->pinned = 0;
+    if (writer->last_hash != 0 && !index_link_run(index, first, writer->last_number)) {
+        index_space_give(index, first);
+        return 0;
     }
-    (void)pthread_rwlock_unlock(&index->lock);
+    return first;
+}
+
+static void
+close_run(struct index *index, uint32_t first)
+{
+    (void)index_link_cut(index, first);
+    index_space_give(index, first);
+}
+
+/*
+ * Put blocks from `at` on behind the first `length` of a run, as many as are new and fit.
+ *
+ * @return how many; `*full`: no memory for the next one
+ */
+static uint32_t
+enter(struct index_writer *writer, uint32_t first, uint32_t length, uint32_t at, uint32_t end,
+      const uint64_t *mixed, bool *full)
+{
+    struct index *index = writer->index;
+    const struct index_change *change = writer->change;
+    const uint32_t room = index_space_capacity(index, first) - length;
+    const uint32_t most = end - at < room ? end - at : room;
+    uint32_t count = 0;
+    bool tokens;
+
+    *full = change->tokens != NULL && !index_space_tokens(index, first);
+    if (*full)
+        return 0;
+    /* Without them, what a former block left there is wiped. */
+    tokens = index->space.pages[first >> INDEX_PAGE_SHIFT].tok_counted;
+    for (; count < most; count++) {
+        const uint32_t number = first + length + count;
+        const uint64_t hash = change->hashes[at + count];
+        uint32_t found;
+
+        atomic_store_explicit(&index->space.seq[number], hash, memory_order_relaxed);
+        if (tokens)
+            atomic_store_explicit(&index->space.tok[number],
+                                  change->tokens != NULL ? change->tokens[at + count] : 0,
+                                  memory_order_relaxed);
+        found =
+            index_table_enter(&writer->space->table, &writer->table, hash, mixed[count], number);
+        if (found != 0) {
+            *full = found == INDEX_TABLE_NONE;
+            break;
+        }
+    }
     return count;
+}
+
+static bool
+all_tokens(const struct index_change *change, uint32_t at, uint32_t count)
+{
+    if (change->tokens == NULL)
+        return false;
+    for (uint32_t i = 0; i < count; i++)
+        if (change->tokens[at + i] == 0)
+            return false;
+    return true;
+}
+
+/* What was entered becomes part of the run, or leaves again. */
+static enum kvt_err
+publish(struct index_writer *writer, uint32_t first, uint32_t length, uint32_t at, uint32_t count,
+        const uint64_t *mixed)
+{
+    struct index *index = writer->index;
+    const struct index_change *change = writer->change;
+    uint32_t zero;
+    struct index_run *run = index_writer_at(index, first, &zero);
+    const enum kvt_err rc = hold(writer, run, first, length, length + count, length + count);
+
+    if (rc != KVT_OK) {
+        for (uint32_t i = 0; i < count; i++)
+            index_table_remove(&writer->space->table, mixed[i], first + length + i);
+        return rc;
+    }
+    index_run_set(run, INDEX_RUN_TOKENS,
+                  (length == 0 || index_run_is(run, INDEX_RUN_TOKENS)) &&
+                      all_tokens(change, at, count));
+    for (uint32_t i = 0; i < count && writer->space->orphans > 0; i++)
+        index_link_adopt(index, change->ns, first + length + i, change->hashes[at + i], mixed[i]);
+    writer->last_number = first + length + count - 1;
+    writer->last_hash = change->hashes[at + count - 1];
+    return KVT_OK;
+}
+
+/* Memory that nobody needs, once a change: replaced, or of empty pages. */
+static bool
+reclaim(struct index_writer *writer)
+{
+    if (writer->reclaimed)
+        return false;
+    writer->reclaimed = true;
+    index_epoch_advance(&writer->index->epoch);
+    index_space_trim(writer->index);
+    index_epoch_advance(&writer->index->epoch);
+    return true;
+}
+
+/* Blocks from `at` on, of which the first is not there. */
+static bool
+store_new(struct index_writer *writer, uint32_t at, uint32_t end, const uint64_t *mixed,
+          uint32_t *next)
+{
+    struct index *index = writer->index;
+    struct index_run *run;
+    uint32_t first;
+    uint32_t length = 0;
+    uint32_t count;
+    bool full;
+
+    *next = at;
+    if (writer->last_number == 0 && writer->last_hash != 0)
+        writer->last_number = index_state_find(index, writer->change->ns, writer->last_hash);
+    run = growing_run(writer, at, &first);
+    if (run != NULL)
+        length = index_run_length(run);
+    else
+        first = open_run(writer, at);
+    if (first == 0)
+        return reclaim(writer) ? true : refuse(writer, at, KVT_FULL);
+    count = enter(writer, first, length, at, end, mixed, &full);
+    if (count == 0 || publish(writer, first, length, at, count, mixed) != KVT_OK) {
+        if (run == NULL)
+            close_run(index, first);
+        return reclaim(writer) ? true : refuse(writer, at, KVT_FULL);
+    }
+    *next = at + count;
+    return true;
+}
+
+bool
+index_writer_store(struct index_writer *writer, uint32_t first, uint32_t count,
+                   const uint64_t *mixed)
+{
+    const uint64_t *hashes = writer->change->hashes;
+    const uint32_t end = first + count;
+
+    for (uint32_t at = first; at < end;) {
+        const uint32_t number = index_table_find(&writer->space->table, writer->index->space.seq,
+                                                 hashes[at], mixed[at - first]);
+
+        if (number != 0 ? !store_known(writer, number, at, end, &at)
+                        : !store_new(writer, at, end, mixed + (at - first), &at))
+            return false;
+    }
+    writer->change->done = end;
+    return true;
 }

@@ -23,22 +23,58 @@
 #include "index/epoch.h"
 #include "index/memory.h"
 
+#define INDEX_TABLE_NONE UINT32_MAX
+
 struct index_table_segment;
 struct index_table_directory;
 
 struct index_table {
     _Atomic(struct index_table_directory *) directory; /* NULL: nothing was ever entered */
-    uint64_t used;
 };
+
+/* What tables need of their index: to mix hashes again when a segment splits. */
+struct index_table_context {
+    struct index_memory *memory;
+    struct index_epoch *epoch;
+    const _Atomic uint64_t *seq;
+    const uint64_t *seed;
+};
+
+/** A hash, mixed with the index's seed: hashes from outside may be anything. */
+static inline uint64_t
+index_table_mix(const uint64_t seed[2], uint64_t hash)
+{
+    const __uint128_t product = (__uint128_t)(hash ^ seed[0]) * seed[1];
+    const uint64_t folded = (uint64_t)product ^ (uint64_t)(product >> 64);
+
+    return (folded ^ folded >> 32) * UINT64_C(0xd6e8feb86659fd93);
+}
 
 /**
  * The number that was entered for `hash`, or 0.  `seq` are the hashes by number, `mixed` is the
- * hash mixed (index_state_mix()).  Any thread.
+ * hash mixed.  Any thread.
  */
 uint32_t index_table_find(const struct index_table *table, const _Atomic uint64_t *seq,
                           uint64_t hash, uint64_t mixed);
 
 /** Start loading the cache line a lookup will need.  Any thread. */
 void index_table_prefetch(const struct index_table *table, uint64_t mixed);
+
+/** A number that may be the hash's, by its tag alone, or 0.  Any thread. */
+uint32_t index_table_guess(const struct index_table *table, uint64_t mixed);
+
+/**
+ * Enter `number` for `hash`, with seq[number] == hash, unless the hash is there.
+ *
+ * @return 0: entered; INDEX_TABLE_NONE: no memory; otherwise the number that was there
+ */
+uint32_t index_table_enter(struct index_table *table, const struct index_table_context *context,
+                           uint64_t hash, uint64_t mixed, uint32_t number);
+
+/** Take out what was entered (asserted to be there). */
+void index_table_remove(struct index_table *table, uint64_t mixed, uint32_t number);
+
+/** Nobody may be reading. */
+void index_table_release(struct index_table *table, struct index_memory *memory);
 
 #endif /* INDEX_TABLE_H */

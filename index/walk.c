@@ -1,104 +1,112 @@
 #include <assert.h>
 
 #include "index/index.h"
-#include "index/old_state.h"
+#include "index/size.h"
+#include "index/writer.h"
 
-enum { SKIP_MAX = 8 }; /* free records looked at for each one wanted, to bound a call's time */
+enum {
+    LOOK_MAX = 64,   /* runs looked at for each pair wanted, to bound a call's time */
+    BLOCK_BITS = 11, /* a cursor is run:32 | holder:17 | block:11 */
+    RUN_SHIFT = 28,
+};
 
-void
-index_state_copy_block(const struct index *index, const struct index_block_record *block,
-                       struct index_block *out)
+/* Pairs are given run by run, in the order of (holder, block). */
+struct walk {
+    struct index *index;
+    index_walk_fn *callback;
+    void *arg;
+    size_t left;
+    uint64_t place; /* in the run: a cursor of holdings */
+};
+
+static void
+give_block(const struct walk *walk, const struct index_run *run, uint32_t first, uint32_t offset,
+           const struct index_holding_place *place)
 {
-    *out = (struct index_block){
-        .id = {.hash = block->hash, .parent = block->parent, .position = block->position},
-        .tokens_hash = block->tokens_hash,
-        .size = block->size,
-    };
-    for (uint32_t at = block->place_head; at != INDEX_NONE;) {
-        const struct index_place_record *place = index_state_place(index, at);
+    const struct index *index = walk->index;
+    const uint32_t number = first + offset;
+    const struct index_block block = {
+        .id = {.hash = index_state_seq(index, number),
+               .parent = offset > 0 ? index_state_seq(index, number - 1)
+                                    : atomic_load_explicit(&run->parent, memory_order_relaxed),
+               .position = atomic_load_explicit(&run->position, memory_order_relaxed) + offset},
+        .tokens_hash = index_state_tok(index, number),
+        .size = index_size_block(index, first, offset),
+        .ranks = index_shards_ranks(index->shards, place->code)};
 
-        out->ranks |= place->ranks;
-        at = place->block_next;
-    }
+    walk->callback(walk->arg, index_run_ns(run), place->holder, &block);
 }
 
-enum kvt_err
-index_get(struct index *index, uint32_t ns, uint64_t hash, struct index_view *view)
+/* True: the run is done. */
+static bool
+walk_run(struct walk *walk, uint32_t first)
 {
-    struct index_slots_probe probe;
-    uint32_t number;
+    uint32_t offset;
+    const struct index_run *run = index_writer_at(walk->index, first, &offset);
+    struct index_holding_place place;
 
-    assert(index != NULL && view != NULL);
-    view->place_count = 0;
-    (void)pthread_rwlock_rdlock(&index->lock);
-    number = index_state_find_block(index, ns, hash, &probe);
-    if (number != INDEX_NONE) {
-        const struct index_block_record *block = index_state_block(index, number);
-        uint32_t count = 0;
-
-        index_state_copy_block(index, block, &view->block);
-        for (uint32_t at = block->place_head; at != INDEX_NONE && count < INDEX_PLACES_MAX;) {
-            const struct index_place_record *place = index_state_place(index, at);
-
-            view->places[count++] =
-                (struct index_place){.holder = place->holder, .ranks = place->ranks};
-            at = place->block_next;
+    while (walk->left > 0) {
+        if (!index_holding_next_read(&run->holding, &walk->place, &place))
+            return true;
+        for (uint32_t i = place.from; i < place.to; i++) {
+            if (walk->left == 0) {
+                walk->place = (uint64_t)place.holder << 16 | i;
+                return false;
+            }
+            give_block(walk, run, first, i, &place);
+            walk->left--;
         }
-        view->place_count = block->place_count;
     }
-    (void)pthread_rwlock_unlock(&index->lock);
-    return number != INDEX_NONE ? KVT_OK : KVT_NOTFOUND;
+    return false;
 }
 
-size_t
-index_children(struct index *index, uint32_t ns, uint64_t hash, uint64_t *children, size_t capacity)
+/* The run behind that of a number, or the first number of the next page. */
+static uint32_t
+next_run(const struct index *index, uint32_t number)
 {
-    struct index_slots_probe probe;
-    size_t count = 0;
+    const uint32_t page = number >> INDEX_PAGE_SHIFT;
+    const uint32_t in_page = number & (INDEX_PAGE_BLOCKS - 1);
+    uint32_t capacity;
 
-    assert(index != NULL && (children != NULL || capacity == 0));
-    (void)pthread_rwlock_rdlock(&index->lock);
-    for (uint32_t at = index_state_find_children(index, ns, hash, &probe); at != INDEX_NONE;) {
-        const struct index_block_record *child = index_state_block(index, at);
-
-        if (count < capacity)
-            children[count] = child->hash;
-        count++;
-        at = child->sibling_next;
-    }
-    (void)pthread_rwlock_unlock(&index->lock);
-    return count;
+    if (atomic_load_explicit(&index->space.runs[page], memory_order_relaxed) == 0)
+        return (page + 1) * INDEX_PAGE_BLOCKS;
+    capacity = index_space_capacity(index, number);
+    if (in_page / capacity + 1 >= index->space.pages[page].fresh)
+        return (page + 1) * INDEX_PAGE_BLOCKS;
+    return number - in_page % capacity + capacity;
 }
 
-/* The cursor is the number of the next place: records do not move, so what stays is seen. */
 uint64_t
 index_walk(struct index *index, uint64_t cursor, size_t max, index_walk_fn *callback, void *arg)
 {
-    size_t given = 0;
-    size_t looked = 0;
+    struct walk walk = {.index = index,
+                        .callback = callback,
+                        .arg = arg,
+                        .left = max,
+                        .place = (cursor >> BLOCK_BITS & ((1u << (RUN_SHIFT - BLOCK_BITS)) - 1))
+                                     << 16 |
+                                 (cursor & ((1u << BLOCK_BITS) - 1))};
+    uint32_t number = (uint32_t)(cursor >> RUN_SHIFT);
+    uint32_t end;
 
     assert(index != NULL && callback != NULL && max > 0);
-    (void)pthread_rwlock_rdlock(&index->lock);
-    while (cursor < index->places.end && given < max && looked / SKIP_MAX < max) {
-        const struct index_place_record *place = index_state_place(index, (uint32_t)cursor);
+    (void)pthread_mutex_lock(&index->lock);
+    end = atomic_load_explicit(&index->space.end, memory_order_relaxed) * INDEX_PAGE_BLOCKS;
+    if (number < INDEX_PAGE_BLOCKS)
+        number = INDEX_PAGE_BLOCKS;
+    for (size_t looked = 0; number < end && walk.left > 0 && looked / LOOK_MAX < max; looked++) {
+        uint32_t offset;
+        const struct index_run *run = index_state_run(index, number, &offset);
 
-        if (place->ranks != 0) {
-            const struct index_block_record *block = index_state_block(index, place->block);
-            const struct index_block out = {
-                .id = {.hash = block->hash, .parent = block->parent, .position = block->position},
-                .tokens_hash = block->tokens_hash,
-                .size = block->size,
-                .ranks = place->ranks,
-            };
-
-            callback(arg, block->ns, place->holder, &out);
-            given++;
-        }
-        looked++;
-        cursor++;
+        /* Pages may be cut differently by now: what stayed, stayed at its number. */
+        if (run != NULL && offset == 0 && index_run_length(run) > 0 && !walk_run(&walk, number))
+            break;
+        number = next_run(index, number);
+        walk.place = 0;
     }
-    if (cursor >= index->places.end)
-        cursor = 0;
-    (void)pthread_rwlock_unlock(&index->lock);
-    return cursor;
+    (void)pthread_mutex_unlock(&index->lock);
+    if (number >= end)
+        return 0;
+    return (uint64_t)number << RUN_SHIFT | (walk.place >> 16) << BLOCK_BITS |
+           (walk.place & ((1u << BLOCK_BITS) - 1));
 }

