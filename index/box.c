@@ -11,12 +11,61 @@ put_span(struct index_box *box, uint32_t at, index_span span)
                           memory_order_relaxed);
 }
 
+/* Where the rank is in the order, or would be. */
+static uint32_t
+order_place(const struct index_box *box, uint32_t rank)
+{
+    const _Atomic uint32_t *order = index_box_order(box);
+    uint32_t low = 0;
+    uint32_t high = atomic_load_explicit(&box->order_count, memory_order_relaxed);
+
+    while (low < high) {
+        const uint32_t middle = (low + high) / 2;
+
+        if (atomic_load_explicit(&order[middle], memory_order_relaxed) < rank)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* The only span of the holder, from the first block on, ended at `old` and ends at `now`; 0: there
+ * was, or is, no such span. */
+static void
+order_change(struct index_box *box, uint32_t holder, uint32_t old, uint32_t now)
+{
+    _Atomic uint32_t *order = index_box_order(box);
+    uint32_t count = atomic_load_explicit(&box->order_count, memory_order_relaxed);
+    uint32_t at = old != 0 ? order_place(box, index_box_rank(holder, old)) : count;
+    uint32_t to = now != 0 ? order_place(box, index_box_rank(holder, now)) : count;
+
+    if (old == now)
+        return;
+    if (now != 0 && old != 0 && to > at)
+        to--; /* it is counted itself */
+    if (now == 0)
+        to = count - 1;
+    for (; at < to; at++)
+        atomic_store_explicit(&order[at],
+                              atomic_load_explicit(&order[at + 1], memory_order_relaxed),
+                              memory_order_relaxed);
+    for (; at > to; at--)
+        atomic_store_explicit(&order[at],
+                              atomic_load_explicit(&order[at - 1], memory_order_relaxed),
+                              memory_order_relaxed);
+    if (now != 0)
+        atomic_store_explicit(&order[to], index_box_rank(holder, now), memory_order_relaxed);
+    count = count + (now != 0) - (old != 0);
+    atomic_store_explicit(&box->order_count, count, memory_order_relaxed);
+}
+
 bool
 index_box_open(struct index_holding *holding, const struct index_holding_context *context,
                index_span first, bool overdraw)
 {
     enum { SPANS = 4 };
-    const size_t bytes = sizeof(struct index_box) + 8 * SPANS;
+    const size_t bytes = sizeof(struct index_box) + 12 * SPANS;
     struct index_box *box = overdraw ? index_memory_overdraw(context->memory, 1, bytes)
                                      : index_memory_take(context->memory, 1, bytes);
 
@@ -26,6 +75,8 @@ index_box_open(struct index_holding *holding, const struct index_holding_context
     box->end = (uint16_t)index_span_to(first);
     put_span(box, 0, first);
     atomic_store_explicit(&box->span_count, 1, memory_order_relaxed);
+    if (index_span_from(first) == 0)
+        order_change(box, index_span_holder(first), 0, index_span_to(first));
     atomic_store_explicit(&holding->box, box, memory_order_release);
     atomic_store_explicit(&holding->one, 0, memory_order_relaxed);
     return true;
@@ -235,6 +286,13 @@ prepare(struct index_holding *holding, const struct index_holding_context *conte
     }
 }
 
+/* Where the span ends, if it is all there is and begins with the run; otherwise 0. */
+static uint32_t
+simple_end(uint32_t count, index_span first)
+{
+    return count == 1 && index_span_from(first) == 0 ? index_span_to(first) : 0;
+}
+
 bool
 index_box_put(struct index_holding *holding, const struct index_holding_context *context,
               uint32_t holder, const struct index_spans *spans, bool overdraw)
@@ -242,6 +300,7 @@ index_box_put(struct index_holding *holding, const struct index_holding_context 
     struct index_box_seat seat;
     struct index_box *box;
     uint32_t target;
+    uint32_t old;
 
     if (!prepare(holding, context, holder, spans, overdraw, &seat, &target))
         return false;
@@ -253,7 +312,14 @@ index_box_put(struct index_holding *holding, const struct index_holding_context 
         return true;
     if (target != INDEX_BOX_NO_GROUP)
         index_set_add(index_box_set(box, target), holder);
-    replace_spans(box, &seat, spans->spans, target != INDEX_BOX_NO_GROUP ? 0 : spans->count);
+    old = seat.count == 0 ? 0 : simple_end(seat.count, index_box_span(box, seat.first));
+    if (target != INDEX_BOX_NO_GROUP) {
+        replace_spans(box, &seat, NULL, 0);
+        order_change(box, holder, old, 0);
+    } else {
+        replace_spans(box, &seat, spans->spans, spans->count);
+        order_change(box, holder, old, simple_end(spans->count, spans->spans[0]));
+    }
     if (seat.group != INDEX_BOX_NO_GROUP)
         leave_group(box, context, seat.group, holder);
     /* Without memory it stays as large as it is. */

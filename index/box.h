@@ -5,6 +5,10 @@
  * group); everybody else has spans in one array, by holder and block.  A holder is in one group or
  * has spans in the array, never both, so that a group is worked on without looking further.
  *
+ * Beside the array lies the order of those in it that have one span, from the first block of the
+ * run on: longest first, then by holder.  That is the order answers have, and the common case of a
+ * question, so nothing has to be sorted for it.
+ *
  * Groups are looked for when the array is full, among the parts that occur most in it; from then on
  * a holder that comes to have such a part joins.
  *
@@ -30,13 +34,13 @@ struct index_group {
 
 struct index_box {
     uint16_t group_capacity;
-    uint16_t end; /* one past the last block that somebody holds; the writer's */
-    uint32_t span_capacity;
+    uint16_t end;           /* one past the last block that somebody holds; the writer's */
+    uint32_t span_capacity; /* even */
     _Atomic uint32_t group_count;
     _Atomic uint32_t span_count;
     uint32_t witness; /* a span that is likely to hold what is asked for next; the writer's */
-    uint32_t unused;
-    _Atomic uint64_t data[]; /* groups, then spans */
+    _Atomic uint32_t order_count;
+    _Atomic uint64_t data[]; /* groups, spans, order */
 };
 
 _Static_assert(sizeof(struct index_group) == 2 * sizeof(uint64_t), "groups lie in `data`");
@@ -89,7 +93,29 @@ index_box_span(const struct index_box *box, uint32_t at)
 static inline size_t
 index_box_bytes(const struct index_box *box)
 {
-    return sizeof(*box) + 16 * (size_t)box->group_capacity + 8 * (size_t)box->span_capacity;
+    return sizeof(*box) + 16 * (size_t)box->group_capacity + 12 * (size_t)box->span_capacity;
+}
+
+/* A place in the order: INDEX_BOX_LAST - to:16 | holder:16. */
+#define INDEX_BOX_LAST 2047u
+
+static inline uint32_t
+index_box_rank(uint32_t holder, uint32_t to)
+{
+    return (INDEX_BOX_LAST - to) << 16 | holder;
+}
+
+static inline uint32_t
+index_box_rank_to(uint32_t rank)
+{
+    return INDEX_BOX_LAST - (rank >> 16);
+}
+
+static inline _Atomic uint32_t *
+index_box_order(const struct index_box *box)
+{
+    return (_Atomic uint32_t *)(uintptr_t)(box->data + 2 * (size_t)box->group_capacity +
+                                           box->span_capacity);
 }
 
 /** The first span of `holder` or of one after it. */

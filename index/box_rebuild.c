@@ -140,6 +140,27 @@ fill_spans(struct index_box *box, const struct index_box *old, struct candidate 
     atomic_store_explicit(&box->span_count, filled, memory_order_relaxed);
 }
 
+/* The order without those that are in a chosen set now. */
+static void
+fill_order(struct index_box *box, const struct index_box *old, const struct candidate *chosen,
+           uint32_t count)
+{
+    const uint32_t ranks = atomic_load_explicit(&old->order_count, memory_order_relaxed);
+    uint32_t filled = 0;
+
+    for (uint32_t i = 0; i < ranks; i++) {
+        const uint32_t rank = atomic_load_explicit(&index_box_order(old)[i], memory_order_relaxed);
+        bool moved = false;
+
+        for (uint32_t j = 0; j < count && !moved; j++)
+            moved = index_span_to(chosen[j].key) == index_box_rank_to(rank) &&
+                    index_set_has(chosen[j].set, rank & 0xffff);
+        if (!moved)
+            atomic_store_explicit(&index_box_order(box)[filled++], rank, memory_order_relaxed);
+    }
+    atomic_store_explicit(&box->order_count, filled, memory_order_relaxed);
+}
+
 bool
 index_box_rebuild(struct index_holding *holding, const struct index_holding_context *context,
                   uint32_t extra, bool overdraw)
@@ -158,7 +179,7 @@ index_box_rebuild(struct index_holding *holding, const struct index_holding_cont
     while (spans < left)
         spans *= 2;
     groups = groups > 8 ? INDEX_BOX_GROUPS_MAX : groups > 2 ? 8 : groups > 0 ? 2 : 0;
-    bytes = sizeof(*made) + 16 * (size_t)groups + 8 * (size_t)spans;
+    bytes = sizeof(*made) + 16 * (size_t)groups + 12 * (size_t)spans;
     made = overdraw ? index_memory_overdraw(context->memory, 1, bytes)
                     : index_memory_take(context->memory, 1, bytes);
     if (made == NULL) {
@@ -171,6 +192,7 @@ index_box_rebuild(struct index_holding *holding, const struct index_holding_cont
     made->end = old->end;
     fill_groups(made, old, chosen, count);
     fill_spans(made, old, chosen, count);
+    fill_order(made, old, chosen, count);
     atomic_store_explicit(&holding->box, made, memory_order_release);
     index_epoch_retire(context->epoch, old, 1, index_box_bytes(old));
     return true;

@@ -30,7 +30,7 @@ index_found_free(struct index_found *found)
     if (found == NULL)
         return;
     kvt_free(found->left);
-    kvt_free(found->next);
+    kvt_free(found->sorted);
     kvt_free(found->steps);
     kvt_free(found);
 }
@@ -52,7 +52,7 @@ index_found_reserve(struct index_found *found, size_t more)
     if (found->step_count == found->step_capacity) {
         const uint32_t capacity =
             found->step_capacity == 0 ? STEPS_FIRST : 2 * found->step_capacity;
-        struct index_found_step *steps = kvt_realloc(found->steps, capacity, sizeof(*steps));
+        uint32_t *steps = kvt_realloc(found->steps, capacity, sizeof(*steps));
 
         if (steps == NULL)
             return false;
@@ -62,7 +62,7 @@ index_found_reserve(struct index_found *found, size_t more)
     if (more > found->left_capacity - found->left_tried) {
         size_t capacity = found->left_capacity == 0 ? LEFT_FIRST : found->left_capacity;
         uint64_t *left;
-        uint32_t *next;
+        uint64_t *sorted;
 
         while (capacity - found->left_tried < more)
             capacity *= 2;
@@ -70,10 +70,10 @@ index_found_reserve(struct index_found *found, size_t more)
         if (left == NULL)
             return false;
         found->left = left;
-        next = kvt_realloc(found->next, capacity, sizeof(*next));
-        if (next == NULL)
+        sorted = kvt_realloc(found->sorted, capacity, sizeof(*sorted));
+        if (sorted == NULL)
             return false;
-        found->next = next;
+        found->sorted = sorted;
         found->left_capacity = (uint32_t)capacity;
     }
     return true;
@@ -91,33 +91,55 @@ index_found_members(const struct index_found *found, const struct index_found_se
     return count;
 }
 
-/* Bring keys in order: heap sort, for it is rarely needed. */
+/* Bring a few keys in order. */
 static void
-sort(uint64_t *keys, size_t count)
+sort_few(uint64_t *keys, uint32_t count)
 {
-    size_t made = count / 2;
-    size_t end = count;
+    for (uint32_t i = 1; i < count; i++) {
+        const uint64_t key = keys[i];
+        uint32_t at = i;
 
-    while (end > 1) {
-        size_t at = 0;
-        uint64_t key;
-
-        if (made > 0) {
-            at = --made;
-            key = keys[at];
-        } else {
-            key = keys[--end];
-            keys[end] = keys[0];
-        }
-        for (size_t child = 2 * at + 1; child < end; child = 2 * at + 1) {
-            if (child + 1 < end && keys[child + 1] > keys[child])
-                child++;
-            if (keys[child] <= key)
-                break;
-            keys[at] = keys[child];
-            at = child;
-        }
+        for (; at > 0 && keys[at - 1] > key; at--)
+            keys[at] = keys[at - 1];
         keys[at] = key;
+    }
+}
+
+/* Bring keys in order by eight bits of them. */
+static void
+sort_pass(uint64_t *to, const uint64_t *from, uint32_t count, unsigned shift)
+{
+    enum { BITS = 8, VALUES = 1 << BITS };
+    uint32_t starts[VALUES] = {0};
+    uint32_t sum = 0;
+
+    for (uint32_t i = 0; i < count; i++)
+        starts[from[i] >> shift & (VALUES - 1)]++;
+    for (uint32_t i = 0; i < VALUES; i++) {
+        const uint32_t here = starts[i];
+
+        starts[i] = sum;
+        sum += here;
+    }
+    for (uint32_t i = 0; i < count; i++)
+        to[starts[from[i] >> shift & (VALUES - 1)]++] = from[i];
+}
+
+/* Those who left a run in no order: by holder, then by depth.  A run is short, but may begin
+ * anywhere. */
+static void
+sort(struct index_found *found, uint32_t first, uint32_t count)
+{
+    enum { FEW = 32 };
+    uint64_t *keys = found->left + first;
+
+    if (count <= FEW) {
+        sort_few(keys, count);
+        return;
+    }
+    for (unsigned shift = 0; shift < 64; shift += shift == 8 ? 24 : 8) {
+        sort_pass(found->sorted, keys, count, shift);
+        memcpy(keys, found->sorted, count * sizeof(*keys));
     }
 }
 
@@ -125,7 +147,6 @@ void
 index_found_accept(struct index_found *found, uint32_t depth)
 {
     const uint32_t first = found->left_count;
-    uint64_t least = UINT64_MAX;
 
     found->followed = 1 - found->followed;
     if (found->depth == 0)
@@ -133,10 +154,9 @@ index_found_accept(struct index_found *found, uint32_t depth)
             if (found->sets[found->followed].summary[i] != 0)
                 found->upper = i + 1;
     if (found->left_tried > first) {
-        found->steps[found->step_count++] =
-            (struct index_found_step){.first = first, .depth = found->depth};
+        found->steps[found->step_count++] = first;
         if (found->mixed)
-            sort(found->left + first, found->left_tried - first);
+            sort(found, first, found->left_tried - first);
         found->left_count = found->left_tried;
     }
     found->depth = depth;
@@ -144,10 +164,8 @@ index_found_accept(struct index_found *found, uint32_t depth)
         found->length = depth;
         return;
     }
-    for (uint32_t i = first; i < found->left_count; i++)
-        least = found->left[i] < least ? found->left[i] : least;
     if (first < found->left_count)
-        found->length = (uint32_t) ~(least >> 32);
+        found->length = (uint32_t) ~(found->left[first] >> 32);
 }
 
 unsigned
@@ -209,50 +227,22 @@ give_followers(const struct index_found *found, struct index_match *matches, siz
     return given;
 }
 
-/* Those who left in one step: lists by depth, the deepest first. */
-static size_t
-give_step(const struct index_found *found, uint32_t step, struct index_match *matches,
-          size_t capacity)
-{
-    enum { NONE = UINT32_MAX };
-    const uint32_t base = found->steps[step].depth;
-    const uint32_t first = found->steps[step].first;
-    uint32_t i = step + 1 < found->step_count ? found->steps[step + 1].first : found->left_count;
-    uint64_t used[INDEX_RUN_BLOCKS_MAX / 64 + 1] = {0};
-    uint32_t heads[INDEX_RUN_BLOCKS_MAX + 1];
-    size_t given = 0;
-
-    while (i-- > first) {
-        const uint32_t at = (uint32_t) ~(found->left[i] >> 32) - base;
-        const uint64_t bit = UINT64_C(1) << at % 64;
-
-        found->next[i] = (used[at / 64] & bit) != 0 ? heads[at] : NONE;
-        used[at / 64] |= bit;
-        heads[at] = i;
-    }
-    for (uint32_t word = INDEX_RUN_BLOCKS_MAX / 64 + 1; word-- > 0;) {
-        while (used[word] != 0) {
-            const uint32_t bit = 63 - (uint32_t)__builtin_clzll(used[word]);
-            const uint32_t at = word * 64 + bit;
-
-            used[word] ^= UINT64_C(1) << bit;
-            for (i = heads[at]; i != NONE; i = found->next[i]) {
-                if (given == capacity)
-                    return given;
-                matches[given++] =
-                    (struct index_match){.holder = (uint32_t)found->left[i], .blocks = base + at};
-            }
-        }
-    }
-    return given;
-}
-
 size_t
 index_found_best(const struct index_found *found, struct index_match *matches, size_t capacity)
 {
     size_t given = give_followers(found, matches, capacity);
+    uint32_t end = found->left_count;
 
-    for (uint32_t step = found->step_count; step-- > 0 && given < capacity;)
-        given += give_step(found, step, matches + given, capacity - given);
+    for (uint32_t step = found->step_count; step-- > 0 && given < capacity;) {
+        const uint32_t first = found->steps[step];
+        const size_t count = end - first < capacity - given ? end - first : capacity - given;
+
+        for (size_t i = 0; i < count; i++)
+            matches[given + i] =
+                (struct index_match){.holder = (uint32_t)found->left[first + i],
+                                     .blocks = (uint32_t) ~(found->left[first + i] >> 32)};
+        given += count;
+        end = first;
+    }
     return given;
 }

@@ -22,12 +22,6 @@ struct index_found_set {
     uint64_t words[INDEX_SET_WORDS_MAX];
 };
 
-/* One run's part of the way. */
-struct index_found_step {
-    uint32_t first; /* of those who left */
-    uint32_t depth; /* blocks before it */
-};
-
 struct index_found {
     uint32_t depth;    /* blocks that the set has followed */
     uint32_t length;   /* of the longest prefix */
@@ -38,10 +32,10 @@ struct index_found {
     uint32_t left_capacity;
     uint32_t step_count;
     uint32_t step_capacity;
-    bool mixed;     /* the step that is being read: equal depths are not in the order of holders */
-    uint64_t *left; /* ~depth << 32 | holder: the order of numbers is best first */
-    uint32_t *next; /* as many */
-    struct index_found_step *steps;
+    bool mixed;       /* those who leave the run that is being read are in no order */
+    uint64_t *left;   /* ~depth << 32 | holder: in the order of numbers, in each step, best first */
+    uint64_t *sorted; /* as many; scratch */
+    uint32_t *steps;  /* the first of `left` of each run, the deepest last */
     uint64_t rest[INDEX_SET_WORDS_MAX]; /* followers not met yet, where the old summary says so */
     struct index_found_set sets[2];
 };

@@ -7,6 +7,17 @@ enum {
     SPARSE_COST = 16,  /* a search in as many spans as this costs */
 };
 
+/* One run being read.  Beside a change anything may be read twice or not at all, so what leaves is
+ * bounded by its room, not by how many there can be. */
+struct reading {
+    struct index_found *found;
+    const struct index_found_set *old; /* NULL: all there are */
+    struct index_found_set *now;
+    uint32_t from;
+    uint32_t to;
+    uint32_t depth;
+};
+
 static inline void
 or_word(struct index_found_set *set, uint32_t at, uint64_t bits)
 {
@@ -21,18 +32,6 @@ has(const struct index_found_set *set, uint32_t holder)
 {
     return (index_found_word(set, holder / 64) >> holder % 64 & 1) != 0;
 }
-
-/* One run being read. */
-struct reading {
-    struct index_found *found;
-    const struct index_found_set *old; /* NULL: all there are */
-    struct index_found_set *now;
-    uint32_t from;
-    uint32_t to;
-    uint32_t depth;
-    uint64_t depths[INDEX_RUN_BLOCKS_MAX / 64 + 1]; /* where groups left */
-    bool groups_left;
-};
 
 static inline uint64_t
 left_key(const struct reading *reading, uint32_t end, uint32_t holder)
@@ -59,32 +58,15 @@ take_word(struct reading *reading, uint32_t at, uint64_t bits, uint32_t end)
             left_key(reading, end, at * 64 + (uint32_t)__builtin_ctzll(bits));
 }
 
-/* Two sources must not give one depth, or holders of it are not in order. */
-static void
-note_depth(struct reading *reading, uint32_t end)
-{
-    const uint64_t bit = UINT64_C(1) << end % 64;
-
-    if ((reading->depths[end / 64] & bit) != 0)
-        reading->found->mixed = true;
-    reading->depths[end / 64] |= bit;
-    reading->groups_left = true;
-}
-
+/* A group whose part ends at `end`. */
 static bool
-take_group(struct reading *reading, const struct index_set *set, uint64_t key)
+take_group(struct reading *reading, const struct index_set *set, uint32_t end)
 {
-    const uint32_t end = index_span_to(key);
-    uint32_t words = set->words;
     const uint32_t count = index_set_count(set);
+    const uint32_t words = set->words;
 
-    if (index_span_from(key) > reading->from || end <= reading->from)
-        return true;
-    if (end < reading->to) {
-        if (!index_found_reserve(reading->found, count))
-            return false;
-        note_depth(reading, end);
-    }
+    if (end < reading->to && !index_found_reserve(reading->found, count))
+        return false;
     if (set->few != 0) {
         for (uint32_t i = 0; i < count && i < set->few; i++) {
             const uint32_t holder = index_set_number(set, i);
@@ -113,13 +95,9 @@ take_one(struct reading *reading, uint32_t holder, uint32_t end)
 {
     struct index_found *found = reading->found;
 
-    if (end >= reading->to) {
+    if (end >= reading->to)
         or_word(reading->now, holder / 64, UINT64_C(1) << holder % 64);
-        return;
-    }
-    if (reading->groups_left && (reading->depths[end / 64] >> end % 64 & 1) != 0)
-        found->mixed = true;
-    if (found->left_tried < found->left_capacity)
+    else if (found->left_tried < found->left_capacity)
         found->left[found->left_tried++] = left_key(reading, end, holder);
 }
 
@@ -140,7 +118,7 @@ follow(const struct reading *reading, const struct index_box *box, uint32_t coun
         end = index_span_to(next);
         (*at)++;
     }
-    return end <= INDEX_RUN_BLOCKS_MAX ? end : 0;
+    return end;
 }
 
 /* Few follow and many hold: look each one up. */
@@ -164,24 +142,134 @@ look_up(struct reading *reading, const struct index_box *box, uint32_t count)
     }
 }
 
+/* All spans of the array, or those that are not in its order. */
+static void
+take_spans(struct reading *reading, const struct index_box *box, uint32_t count, bool ordered)
+{
+    uint32_t before = UINT32_MAX; /* holder of the span before */
+
+    for (uint32_t at = 0; at < count;) {
+        const index_span span = index_box_span(box, at);
+        const uint32_t holder = index_span_holder(span) % INDEX_HOLDERS_MAX;
+        uint32_t end;
+
+        if (ordered && index_span_from(span) == 0 && holder != before &&
+            (at + 1 == count || index_span_holder(index_box_span(box, at + 1)) != holder)) {
+            at++;
+            continue;
+        }
+        before = holder;
+        end = follow(reading, box, count, &at);
+        if (end != 0 && (reading->old == NULL || has(reading->old, holder)))
+            take_one(reading, holder, end);
+    }
+}
+
+/* In any order: groups first, then spans. */
 static bool
-take_spans(struct reading *reading, const struct index_box *box)
+take_any(struct reading *reading, const struct index_box *box, uint32_t groups, bool sparse)
 {
     const uint32_t count = index_box_spans(box);
 
+    for (uint32_t i = 0; i < groups; i++) {
+        const struct index_set *set = index_box_set(box, i);
+        const uint64_t key = index_box_key(box, i);
+
+        if (set != NULL && index_span_from(key) <= reading->from &&
+            index_span_to(key) > reading->from && !take_group(reading, set, index_span_to(key)))
+            return false;
+    }
     if (!index_found_reserve(reading->found, count))
         return false;
-    if (reading->old != NULL && count >= SPARSE_FROM &&
-        index_found_members(reading->found, reading->old) < count / SPARSE_COST) {
+    if (sparse)
         look_up(reading, box, count);
-        return true;
-    }
-    for (uint32_t at = 0; at < count;) {
-        const uint32_t holder = index_span_holder(index_box_span(box, at)) % INDEX_HOLDERS_MAX;
-        const uint32_t end = follow(reading, box, count, &at);
+    else
+        take_spans(reading, box, count, false);
+    reading->found->mixed = true;
+    return true;
+}
 
-        if (end != 0 && (reading->old == NULL || has(reading->old, holder)))
-            take_one(reading, holder, end);
+/* Groups by the end of their part, longest first; those that go on to the end are taken. */
+static bool
+sort_groups(struct reading *reading, const struct index_box *box, uint32_t groups,
+            const struct index_set *sets[INDEX_BOX_GROUPS_MAX], uint32_t ends[INDEX_BOX_GROUPS_MAX],
+            uint32_t *count)
+{
+    *count = 0;
+    for (uint32_t i = 0; i < groups; i++) {
+        const struct index_set *set = index_box_set(box, i);
+        const uint64_t key = index_box_key(box, i);
+        const uint32_t end = index_span_to(key);
+        uint32_t at = *count;
+
+        if (set == NULL || index_span_from(key) != 0)
+            continue;
+        if (end >= reading->to) {
+            if (!take_group(reading, set, end))
+                return false;
+            continue;
+        }
+        for (; at > 0 && ends[at - 1] <= end; at--) {
+            reading->found->mixed |= ends[at - 1] == end;
+            ends[at] = ends[at - 1];
+            sets[at] = sets[at - 1];
+        }
+        ends[at] = end;
+        sets[at] = set;
+        (*count)++;
+    }
+    return true;
+}
+
+/* Longest first, as groups and the order of the box have it: those who leave need no sorting. */
+static bool
+take_ordered(struct reading *reading, const struct index_box *box, uint32_t groups)
+{
+    struct index_found *found = reading->found;
+    const _Atomic uint32_t *order = index_box_order(box);
+    const uint32_t spans = index_box_spans(box);
+    uint32_t count = atomic_load_explicit(&box->order_count, memory_order_relaxed);
+    const struct index_set *sets[INDEX_BOX_GROUPS_MAX];
+    uint32_t ends[INDEX_BOX_GROUPS_MAX];
+    uint32_t group_count;
+    uint32_t group = 0;
+    uint32_t i = 0;
+
+    if (count > box->span_capacity)
+        count = box->span_capacity;
+    if (!sort_groups(reading, box, groups, sets, ends, &group_count) ||
+        !index_found_reserve(found, (size_t)count + spans))
+        return false;
+    for (; i < count; i++) {
+        const uint32_t rank = atomic_load_explicit(&order[i], memory_order_relaxed);
+
+        if (index_box_rank_to(rank) < reading->to)
+            break;
+        if (reading->old == NULL || has(reading->old, rank & 0xffff))
+            or_word(reading->now, (rank & 0xffff) / 64, UINT64_C(1) << rank % 64);
+    }
+    for (; i < count; i++) {
+        const uint32_t rank = atomic_load_explicit(&order[i], memory_order_relaxed);
+        const uint32_t end = index_box_rank_to(rank);
+
+        while (group < group_count && ends[group] >= end) {
+            found->mixed |= ends[group] == end;
+            if (!take_group(reading, sets[group], ends[group]) ||
+                !index_found_reserve(found, (size_t)count + spans))
+                return false;
+            group++;
+        }
+        found->left[found->left_tried] = left_key(reading, end, rank & 0xffff);
+        found->left_tried += reading->old == NULL || has(reading->old, rank & 0xffff);
+    }
+    for (; group < group_count; group++)
+        if (!take_group(reading, sets[group], ends[group]))
+            return false;
+    if (spans != count) {
+        if (!index_found_reserve(found, spans))
+            return false;
+        take_spans(reading, box, spans, true);
+        found->mixed = true;
     }
     return true;
 }
@@ -221,6 +309,22 @@ leave_behind(struct reading *reading)
     return true;
 }
 
+static bool
+take_box(struct reading *reading, const struct index_box *box)
+{
+    const uint32_t spans = index_box_spans(box);
+    uint32_t groups = index_box_groups(box);
+
+    if (groups > box->group_capacity)
+        groups = box->group_capacity;
+    if (reading->old != NULL && spans >= SPARSE_FROM &&
+        index_found_members(reading->found, reading->old) < spans / SPARSE_COST)
+        return take_any(reading, box, groups, true);
+    if (reading->from == 0)
+        return take_ordered(reading, box, groups);
+    return take_any(reading, box, groups, false);
+}
+
 enum kvt_err
 index_found_narrow(struct index_found *found, const struct index_holding *holding, uint32_t from,
                    uint32_t to, uint32_t depth)
@@ -247,15 +351,8 @@ index_found_narrow(struct index_found *found, const struct index_holding *holdin
         if (index_span_from(one) <= from && from < index_span_to(one) &&
             (reading.old == NULL || has(reading.old, holder)))
             take_one(&reading, holder, index_span_to(one));
-    } else {
-        for (uint32_t i = 0; i < index_box_groups(box) && i < box->group_capacity; i++) {
-            const struct index_set *set = index_box_set(box, i);
-
-            if (set != NULL && !take_group(&reading, set, index_box_key(box, i)))
-                return KVT_NOMEM;
-        }
-        if (!take_spans(&reading, box))
-            return KVT_NOMEM;
+    } else if (!take_box(&reading, box)) {
+        return KVT_NOMEM;
     }
     return reading.old == NULL || leave_behind(&reading) ? KVT_OK : KVT_NOMEM;
 }
