@@ -12,21 +12,41 @@
 
 enum { ROUNDS = 4 };
 
-static enum kvt_err
-rig_open(struct advisor_source *source)
+enum kvt_err
+test_rig_source_open(struct advisor_source *source)
 {
     advisor_source_set_running(source, true, "");
     return KVT_OK;
 }
 
-static void
-rig_close(struct advisor_source *source)
+void
+test_rig_source_close(struct advisor_source *source)
 {
     (void)source;
 }
 
-static const struct advisor_source_ops rig_source = {
-    .name = "rig", .open = rig_open, .close = rig_close, .decode = wire_event_decode};
+static const struct advisor_source_ops rig_source = {.name = "rig",
+                                                     .open = test_rig_source_open,
+                                                     .close = test_rig_source_close,
+                                                     .decode = wire_event_decode};
+
+static void
+open_foreign(struct test_rig *rig, const struct test_rig_options *options)
+{
+    struct advisor_source_options foreign = {
+        .name = "cluster", .namespace_ = "ns0", .stream = options->kept ? "stream" : ""};
+    struct advisor_position position;
+    uint32_t number;
+
+    if (options->foreign == NULL)
+        return;
+    assert_int_equal(advisor_engine_source(rig->engine, foreign.name, &number, &position), KVT_OK);
+    foreign.seq = position.seq;
+    foreign.created_ms = position.created_ms;
+    assert_int_equal(advisor_source_open(&rig->foreign, options->foreign, &foreign), KVT_OK);
+    assert_int_equal(advisor_sources_adopt(rig->sources, rig->foreign, number), KVT_OK);
+    assert_int_equal(advisor_courier_new(&rig->courier, NULL), KVT_OK);
+}
 
 void
 test_rig_open(struct test_rig *rig, const struct test_rig_options *options)
@@ -54,7 +74,9 @@ test_rig_open(struct test_rig *rig, const struct test_rig_options *options)
                                             .silent_after_ms = 10000,
                                             .gone_after_ms = 30000,
                                             .plan_interval_ms = 1000000,
-                                            .holders_max = options->holders_max};
+                                            .holders_max = options->holders_max,
+                                            .aliases_max = options->aliases_max,
+                                            .give_up_after_ms = options->give_up_after_ms};
     struct advisor_feeds feeds = {.courier = NULL};
     struct kvt_error err;
 
@@ -77,7 +99,9 @@ test_rig_open(struct test_rig *rig, const struct test_rig_options *options)
     assert_int_equal(advisor_source_open(&rig->reports, &rig_source, &none), KVT_OK);
     assert_int_equal(advisor_sources_new(&rig->sources, rig->metrics), KVT_OK);
     assert_int_equal(advisor_sources_adopt(rig->sources, rig->events, 0), KVT_OK);
+    open_foreign(rig, options);
     feeds.sources = rig->sources;
+    feeds.courier = rig->courier;
     feeds.reports = rig->reports;
     advisor_engine_attach(rig->engine, &feeds);
     rig->finder =
@@ -87,6 +111,7 @@ test_rig_open(struct test_rig *rig, const struct test_rig_options *options)
 void
 test_rig_close(struct test_rig *rig)
 {
+    advisor_courier_free(rig->courier);
     advisor_source_close(rig->reports);
     advisor_engine_free(rig->engine);
     advisor_sources_free(rig->sources);
@@ -123,6 +148,37 @@ test_rig_batch(struct test_rig *rig, uint64_t stream_seq, const struct kvt_event
     assert_int_equal(wire_event_encode(batch, &bytes), KVT_OK);
     push(rig->events, stream_seq, bytes.data, bytes.size);
     kvt_buffer_release(&bytes);
+}
+
+void
+test_rig_foreign_item(struct test_rig *rig, struct advisor_item *item)
+{
+    item->time_ms = kvt_clock_unix_ms();
+    assert_true(advisor_source_push(rig->foreign, item));
+}
+
+void
+test_rig_foreign(struct test_rig *rig, uint64_t stream_seq, uint64_t sequence,
+                 const struct kvt_buffer *bytes)
+{
+    struct advisor_item *item;
+
+    assert_int_equal(
+        advisor_item_new(&item, ADVISOR_ITEM_MESSAGE, "engine:test", bytes->data, bytes->size),
+        KVT_OK);
+    item->stream_seq = stream_seq;
+    item->sequence = sequence;
+    item->has_sequence = sequence != UINT64_MAX;
+    test_rig_foreign_item(rig, item);
+}
+
+struct advisor_source_view
+test_rig_view(struct test_rig *rig)
+{
+    struct advisor_source_view view;
+
+    assert_true(advisor_sources_view(rig->sources, "cluster", &view));
+    return view;
 }
 
 void

@@ -9,6 +9,7 @@
 #ifndef TESTS_UNIT_ADVISOR_RIG_H
 #define TESTS_UNIT_ADVISOR_RIG_H
 
+#include "advisor/courier.h"
 #include "advisor/engine.h"
 #include "advisor/find.h"
 #include "advisor/planner.h"
@@ -26,6 +27,8 @@ struct test_rig {
     struct advisor_sources *sources;
     struct advisor_source *events; /* of them */
     struct advisor_source *reports;
+    struct advisor_source *foreign; /* of another system; NULL: none */
+    struct advisor_courier *courier;
     struct advisor_finder finder;
 };
 
@@ -35,7 +38,11 @@ struct test_rig_options {
     uint64_t index_bytes; /* 0: 64 MiB */
     enum advisor_mode mode;
     uint64_t promote_after;
-    uint32_t holders_max; /* 0: as many as the index takes */
+    uint32_t holders_max;                     /* 0: as many as the index takes */
+    uint32_t aliases_max;                     /* 0: as many as there may be */
+    const struct advisor_source_ops *foreign; /* NULL: only our own events */
+    bool kept;                                /* the foreign source reads a stream */
+    uint64_t give_up_after_ms;
 };
 
 void test_rig_open(struct test_rig *rig, const struct test_rig_options *options);
@@ -45,6 +52,18 @@ void test_rig_close(struct test_rig *rig);
 void test_rig_batch(struct test_rig *rig, uint64_t stream_seq, const struct kvt_event_batch *batch);
 void test_rig_bytes(struct test_rig *rig, uint64_t stream_seq, const void *bytes, size_t size);
 void test_rig_report(struct test_rig *rig, uint64_t stream_seq, const struct kvt_report *report);
+
+/** Hand over a foreign message; `sequence` as an engine's, UINT64_MAX: none. */
+void test_rig_foreign(struct test_rig *rig, uint64_t stream_seq, uint64_t sequence,
+                      const struct kvt_buffer *bytes);
+/** Hand over whatever it is. */
+void test_rig_foreign_item(struct test_rig *rig, struct advisor_item *item);
+/** The foreign source as it is shown. */
+struct advisor_source_view test_rig_view(struct test_rig *rig);
+
+/** What kinds of foreign sources need to be opened, and closed. */
+enum kvt_err test_rig_source_open(struct advisor_source *source);
+void test_rig_source_close(struct advisor_source *source);
 
 /** Rounds until nothing is left to do. */
 void test_rig_run(struct test_rig *rig);
