@@ -104,8 +104,8 @@ bool kvt_json_slice_is(const struct kvt_json_slice *slice, const char *text);
 bool kvt_json_slice_copy(const struct kvt_json_slice *slice, char *out, size_t capacity,
                          size_t *size);
 
-/** Bytes of the UTF-8 character at `text`, of which there is one byte at least, or 0: overlong forms,
- * surrogates and what lies beyond U+10FFFF are none. */
+/** Bytes of the UTF-8 character at `text`, of which there is one byte at least, or 0: overlong
+ * forms, surrogates and what lies beyond U+10FFFF are none. */
 size_t kvt_json_utf8(const char *text, size_t size);
 
 #endif /* BASE_JSON_PULL_H */

@@ -1,8 +1,8 @@
 #include "wire/token.h"
 
 #include <string.h>
-/* The hash of a few dozen bytes is less work than a call: take the code in, and with it a state that
- * may lie on the stack. */
+/* The hash of a few dozen bytes is less work than a call: take the code in, and with it a state
+ * that may lie on the stack. */
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 

@@ -1,0 +1,34 @@
+/*
+ * Property: any bytes are refused and leave an empty batch, or are a batch that keeps raw.h's
+ * promises, whichever revision their hashes are taken for.
+ */
+#include "wire/dialect/dialect.h"
+
+#include "tests/fuzz/raw.h"
+#include "tests/fuzz/target.h"
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
+{
+    static const enum kvt_key_revision revisions[] = {KVT_KEY_KVBM_A, KVT_KEY_KVBM_B};
+    static struct wire_raw_batch *batch;
+    struct kvt_error err = {.text = ""};
+    enum kvt_err rc;
+
+    if (batch == NULL) {
+        rc = wire_raw_batch_new(&batch);
+        assert(rc == KVT_OK);
+    }
+    for (size_t i = 0; i < 2; i++) {
+        rc = wire_kvbm_decode(revisions[i], bytes, size, batch, &err);
+        if (rc == KVT_OK) {
+            raw_assert_good(batch);
+            assert(batch->worker[0] != '\0');
+        } else {
+            assert(rc == KVT_INVALID || rc == KVT_RANGE);
+            assert(err.text[0] != '\0');
+            raw_assert_empty(batch);
+        }
+    }
+    return 0;
+}
