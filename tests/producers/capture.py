@@ -17,6 +17,7 @@ import sys
 import tempfile
 import threading
 import time
+import urllib.parse
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "..", "scenario")]
@@ -29,7 +30,12 @@ sys.path.append(client.ask_script("tools"))
 import msgpack  # noqa: E402
 import zmq  # noqa: E402
 
+import blocks  # noqa: E402
 import bus  # noqa: E402
+import harness  # noqa: E402
+import objects  # noqa: E402
+import query  # noqa: E402
+import s3  # noqa: E402
 
 FIXTURES = os.path.join(client.ROOT, "tests", "fixtures", "producers")
 DEVICE = {"device": "g1", "host_pinned": "g2", "disk": "g3", "external": "g4"}
@@ -441,8 +447,128 @@ def capture_relay(place, fixture, version):
     engine.producer.kill()
 
 
+def capture_mocker(place, version):
+    """The mock engine under a load that evicts; the events must add up to what it says it holds."""
+    fixture = Fixture(f"ai-dynamo-mocker-{version}",
+                      "mock engine, 2 ranks of 32 device blocks and (1.6) 24 host blocks; its workers' own dumps")
+    discovery = os.path.join(place.folder, "kv")
+    env = {"NATS_SERVER": place.url, "DYN_EVENT_PLANE": "nats", "DYN_FILE_KV": discovery}
+    heard = Heard().nats(place.url)
+    with client.mocker(version, "space.mock.generate", os.path.join(place.folder, "model"), env=env,
+                       log=place.log) as producer:
+        producer.tell("start", device=32, host=24)
+        time.sleep(1)
+        for request in told.load(place.rng, 2, 40):
+            producer.tell("request", **request)
+        messages = [one for one in heard.wait(1 << 30, 2) if one[0].endswith(".kv-events")]
+        book, kinds = told.Book(), set()
+        for subject, frames in messages:
+            publisher, sequence, events = router_events(frames[-1])
+            events = [router_event(event) for event in events]
+            for event in events:
+                book.apply(event)
+                kinds.add((event["kind"], event["tier"], event["dp_rank"]))
+            fixture.add("core.bin", "nats", "dynamo", subject, frames, publisher, sequence, events)
+        wanted = 8 if numbered(version) >= (1, 6) else 4  # earlier ones have no host blocks
+        if len(kinds) < wanted:
+            raise Wrong(f"only {sorted(kinds)} were published")
+        held = {(worker, rank, DEVICE[tier], value): local for (worker, rank, tier, value), local
+                in query.holdings(discovery, (0, 1)).items()}
+        if held != book.rows():
+            raise Wrong(f"{version}: the engine holds {len(held)}, its events say {len(book.rows())}, "
+                        f"{len(set(held.items()) ^ set(book.rows().items()))} differ")
+        capture_queries(fixture, discovery)
+    fixture.write()
+
+
+def capture_queries(fixture, discovery):
+    """Answers of the worker query: a dump, and events from number 3 on."""
+    for worker, name, *rest in query.queries(discovery):
+        ranks = [int(name.rsplit("dp", 1)[1])] if "dp" in name else query.rank_of(discovery, name, (0, 1))
+        for start in (None, 3):
+            for codec, body, data in query.ask((worker, name, *rest), ranks[0], start):
+                said, inner = next(iter(data.items()))
+                events = inner["events"] if isinstance(inner, dict) else inner
+                fixture.add("query.bin", "query", "dynamo", name, [body_of(codec, body, data)], None, None,
+                            [router_event(event) for event in events])
+                entry = fixture.index["messages"][-1]
+                entry["answer"] = {"TreeDump": "dump", "Events": "events"}[said]
+                if isinstance(inner, dict) and "last_event_id" in inner:
+                    entry["newest"] = inner["last_event_id"]
+
+
+def body_of(codec, body, data):
+    """The answer itself, as it stands in the frame's body behind the key `data`."""
+    if codec == "msgpack":
+        inner = msgpack.packb(data)
+    else:
+        inner = json.dumps(data, separators=(",", ":")).encode()
+    if inner not in body:
+        raise Wrong("an answer's bytes are not where they should be")
+    return inner
+
+
+def notified(record):
+    """The second decoder of notifications: (kind, key, size) of one record."""
+    name, thing = record["eventName"].removeprefix("s3:"), record["s3"]["object"]
+    kind = {"ObjectCreated:Put": "store", "ObjectRemoved:Delete": "remove",
+            "ObjectCreated:PutTagging": "other", "ObjectRemoved:NoOP": "other"}[name]
+    return kind, urllib.parse.unquote_plus(thing["key"]), thing.get("size", 0)
+
+
+def capture_minio(place):
+    version = "20260212"
+    fixture = Fixture(f"minio-{version}", "one bucket, notifications over NATS, lifecycle expiry")
+    port = place.port()
+    program = subprocess.run([os.path.join(client.ROOT, "scripts", "servers"), "minio"], check=True,
+                             stdout=subprocess.PIPE, text=True).stdout.strip()
+    with open(place.log, "ab") as log:
+        server = subprocess.Popen(
+            ["setpriv", "--pdeathsig", "KILL", "--", program, "server", f"{place.folder}/minio", "--quiet",
+             "--address", f"127.0.0.1:{port}"], stdout=log, stderr=log,
+            env={**os.environ, **objects.environment(place.url), "MINIO_ROOT_USER": harness.ACCESS,
+                 "MINIO_ROOT_PASSWORD": harness.SECRET, "MINIO_BROWSER": "off", "MINIO_CI_CD": "on",
+                 "HOME": place.folder})
+    try:
+        while harness.http_ok(f"http://127.0.0.1:{port}/minio/health/ready"):
+            time.sleep(0.1)
+        heard = Heard().nats(place.url)
+        bucket = s3.Client(f"http://127.0.0.1:{port}", harness.ACCESS, harness.SECRET, "blocks")
+        bucket.create_bucket()
+        objects.subscribe(bucket)
+        story = objects.Story(bucket, place.rng).run()
+        messages = heard.wait(len(story.told))
+        told_left = list(story.told)
+        for subject, frames in messages:
+            record, = json.loads(frames[0])["Records"]
+            kind, key, size = notified(record)
+            again = objects.Story(bucket, None).event(kind, key, size)
+            if kind == "other":
+                again = {"kind": "skip", "why": "fine"}
+            # What one request deletes is told in any order.
+            if again not in told_left[:3]:
+                raise Wrong(f"minio: told {told_left[:3]}, notified {again}")
+            told_left.remove(again)
+            if again["kind"] != "skip":
+                again = {**again, "id": int(record["s3"]["object"]["sequencer"], 16)}
+            fixture.add("events.bin", "bucket", "minio", subject, frames, None, None, [again])
+        if told_left:
+            raise Wrong(f"minio: never notified: {told_left}")
+        left = {key: size for key, size in bucket.list() if blocks.parse_key(key)}
+        if left != story.held:
+            raise Wrong(f"minio: the bucket holds {left}, the story says {story.held}")
+    finally:
+        server.kill()
+        server.wait()
+    fixture.write()
+
+
 PARTS = {f"ai-dynamo-runtime-{version}": (lambda place, version=version: capture_runtime(place, version))
          for version in ("1.6.1", "1.3.1", "1.0.2")}
+PARTS.update({f"ai-dynamo-mocker-{version}":
+              (lambda place, version=version: capture_mocker(place, version))
+              for version in ("1.6.1", "1.3.1", "1.0.2")})
+PARTS["minio"] = capture_minio
 PARTS.update({name: (lambda place, name=name: capture_engine(place, name))
               for name in ("vllm-0.33.0", "vllm-0.20.2", "vllm-0.11.0", "sglang-0.5.23", "sglang-0.5.10")})
 

@@ -90,3 +90,7 @@ def runtime(version, endpoint, **more):
 
 def engine(name, **more):
     return Producer("engine.py", [ask_script(name)], [ask_script("tools")], **more)
+
+
+def mocker(version, endpoint, folder, **more):
+    return Producer("mocker.py", [version, endpoint, folder], [ask_script(f"dynamo-{version}")], **more)

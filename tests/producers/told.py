@@ -221,3 +221,37 @@ def engine_bytes(names, block=4):
              [{**rest, "hashes": low[3:], "tokens": tokens[1], "parent": low[2]}], []),
             ([{"tag": "BlockRemoved", "block_hashes": [text(long[3])], "medium": "GPU"}],
              [{"kind": "remove", "tier": "g1", "hashes": low[3:]}], [])]
+
+
+def load(rng, ranks, requests, block=16, prefixes=6, vocabulary=1000):
+    """Requests of conversations that share prefixes: what makes a cache of few blocks evict."""
+    shared = [[rng.randrange(3, vocabulary) for _ in range(block * rng.randrange(1, 6))]
+              for _ in range(prefixes)]
+    return [{"tokens": rng.choice(shared) + [rng.randrange(3, vocabulary) for _ in range(
+        rng.randrange(1, 4 * block))], "output": rng.randrange(1, 2 * block),
+             "rank": rng.randrange(ranks)} for _ in range(requests)]
+
+
+class Book:
+    """What is held where, from events alone: {(worker, rank, tier): {hash: tokens_hash}}."""
+
+    def __init__(self):
+        self.held = {}
+
+    def apply(self, event):
+        place = event["worker"], event["dp_rank"]
+        if event["kind"] == "clear":
+            for key in list(self.held):
+                if key[:2] == place:
+                    del self.held[key]
+            return
+        blocks = self.held.setdefault((*place, event["tier"]), {})
+        if event["kind"] == "store":
+            blocks.update(zip(event["hashes"], event["tokens_hashes"], strict=True))
+        else:
+            for value in event["hashes"]:
+                blocks.pop(value, None)
+
+    def rows(self):
+        return {(*place, value): local for place, blocks in self.held.items()
+                for value, local in blocks.items()}
