@@ -73,8 +73,8 @@ subject_of(const struct reader *reader, const struct advisor_zmq_message *messag
     size = message->count < 3 ? 0 : strnlen((const char *)topic->bytes, topic->size);
     used = strlen(text);
     if (used + 1 + size < KVT_NAME_MAX) {
-        (void)snprintf(subject, KVT_NAME_MAX, "%s%s%.*s", text, size == 0 ? "" : "/", (int)size,
-                       (const char *)topic->bytes);
+        (void)snprintf(subject, KVT_NAME_MAX, "%.*s%s%.*s", (int)used, text, size == 0 ? "" : "/",
+                       (int)size, (const char *)topic->bytes);
     } else {
         const uint64_t digest = XXH3_64bits(topic->bytes, size) ^ XXH3_64bits(text, used);
 
