@@ -11,14 +11,15 @@
  * up needs its sequence hash, so that is one hash for a run and not one for a block.
  */
 
-enum { CHAIN_SEED = 1337, AHEAD_LINES = 4 };
+enum { CHAIN_SEED = 1337, LINE = 64, BOX_LINES = 3 };
 
 struct way {
     struct index *index;
     const struct index_question *question;
     struct index_found *found;
-    size_t at;     /* hashes of the question that were found */
-    uint64_t hash; /* sequence hash of the next one */
+    size_t at;      /* hashes of the question that were found */
+    uint64_t hash;  /* sequence hash of the next one */
+    uint32_t guess; /* its number, as the table's tags have it */
     bool more;
 };
 
@@ -52,6 +53,43 @@ same(const _Atomic uint64_t *have, const uint64_t *wanted, uint32_t max)
     return count;
 }
 
+/* What the last look at a run needs, long before it. */
+static void
+prefetch_holding(const struct index_holding *holding)
+{
+    const char *box = (const char *)index_box_of(holding);
+
+    if (box != NULL)
+        for (int i = 0; i < BOX_LINES; i++)
+            __builtin_prefetch(box + (ptrdiff_t)i * LINE);
+}
+
+/* Find out what comes after the `count` blocks from `number` on, and start loading it. */
+static uint64_t
+look_ahead(struct way *way, uint32_t number, uint32_t count)
+{
+    const struct index_question *question = way->question;
+    const struct index_space *space = &way->index->space;
+    const bool by_tokens = question->key == INDEX_BY_TOKENS;
+    uint64_t next = question->hashes[way->at + count];
+    const struct index_run *run;
+    uint32_t offset;
+
+    if (by_tokens)
+        next = chain(index_state_seq(way->index, number + count - 1), next);
+    way->guess = index_table_guess(&index_state_namespace(way->index, question->ns)->table,
+                                   index_state_mix(way->index, next));
+    if (way->guess == 0)
+        return next;
+    __builtin_prefetch((const void *)&space->seq[way->guess]);
+    if (by_tokens)
+        __builtin_prefetch((const void *)&space->tok[way->guess]);
+    run = index_state_run(way->index, way->guess, &offset);
+    if (run != NULL)
+        __builtin_prefetch(run);
+    return next;
+}
+
 enum look { LOOK_DONE, LOOK_CHANGED, LOOK_NOMEM };
 
 /* Follow one run from block `number` on; LOOK_CHANGED: it changed meanwhile. */
@@ -66,7 +104,7 @@ follow(struct way *way, uint32_t number)
     const struct index_run *run = index_state_run(way->index, number, &offset);
     uint32_t version;
     uint32_t length;
-    uint32_t count;
+    uint32_t count = 1;
     uint64_t next = 0;
 
     if (run == NULL)
@@ -77,19 +115,16 @@ follow(struct way *way, uint32_t number)
         atomic_load_explicit(&run->ns, memory_order_relaxed) != question->ns ||
         index_state_seq(way->index, number) != way->hash)
         return LOOK_CHANGED;
+    prefetch_holding(&run->holding);
     length -= offset;
     if (length > question->count - way->at)
         length = (uint32_t)(question->count - way->at);
     /* Token hashes that are not known are 0; then every block is looked up. */
-    count = 1;
     if (!by_tokens || index_state_tok(way->index, number) != 0)
         count += same(hashes + number + 1, question->hashes + way->at + 1, length - 1);
-    if (way->at + count < question->count) {
-        next = question->hashes[way->at + count];
-        if (by_tokens)
-            next = chain(index_state_seq(way->index, number + count - 1), next);
-        index_state_find_prefetch(way->index, question->ns, next);
-    }
+    way->guess = 0;
+    if (way->at + count < question->count)
+        next = look_ahead(way, number, count);
     if (index_found_narrow(way->found, &run->holding, offset, offset + count, (uint32_t)way->at) !=
         KVT_OK)
         return LOOK_NOMEM;
@@ -110,9 +145,11 @@ go(struct way *way)
     unsigned tries = 0;
 
     while (way->more) {
-        const uint32_t number = index_state_find(way->index, way->question->ns, way->hash);
+        uint32_t number = way->guess;
         enum look look;
 
+        if (number == 0 || index_state_seq(way->index, number) != way->hash)
+            number = index_state_find(way->index, way->question->ns, way->hash);
         if (number == 0)
             break;
         look = follow(way, number);
@@ -120,6 +157,8 @@ go(struct way *way)
             return look;
         if (look == LOOK_DONE)
             tries = 0;
+        else
+            way->guess = 0; /* it is another block's by now, or was never this one's */
     }
     return LOOK_DONE;
 }
