@@ -4,8 +4,9 @@
 
 /* What `kind` in sources.file may say. */
 static const struct advisor_source_ops *const kinds[] = {
-    &advisor_source_jetstream,        &advisor_source_core,      &advisor_source_dynamo_nats,
-    &advisor_source_dynamo_jetstream, &advisor_source_kvbm_nats, &advisor_source_minio_nats,
+    &advisor_source_jetstream,        &advisor_source_core,       &advisor_source_dynamo_nats,
+    &advisor_source_dynamo_jetstream, &advisor_source_dynamo_zmq, &advisor_source_engine_zmq,
+    &advisor_source_kvbm_nats,        &advisor_source_kvbm_zmq,   &advisor_source_minio_nats,
 };
 
 const struct advisor_source_ops *

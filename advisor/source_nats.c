@@ -1,3 +1,4 @@
+#include "advisor/source_discovery.h"
 #include "advisor/source_dynamo.h"
 #include "advisor/source_private.h"
 
@@ -7,9 +8,24 @@
  * that died, or hold back what routers may purge.
  */
 
+/* Workers that go say nothing; where there is a folder, their records in it go. */
+static enum kvt_err
+watch(struct advisor_source *source)
+{
+    struct advisor_source_watch *watch;
+    const enum kvt_err rc = advisor_source_watch_start(&watch, source);
+
+    source->own = watch;
+    return rc;
+}
+
 static enum kvt_err
 open_dynamo(struct advisor_source *source)
 {
+    const enum kvt_err rc = watch(source);
+
+    if (rc != KVT_OK)
+        return rc;
     /* By component and by endpoint, each in the spelling of older and of newer releases. */
     if (source->options.subject[0] == '\0')
         source->options.subject = "namespace.*.component.*.kv-events,"
@@ -17,6 +33,28 @@ open_dynamo(struct advisor_source *source)
                                   "namespace.*.component.*.endpoint.*.kv-events,"
                                   "namespace.*.component.*.endpoint.*.kv_events";
     return advisor_source_open_core(source);
+}
+
+static void
+close_dynamo(struct advisor_source *source)
+{
+    advisor_source_close_core(source);
+    advisor_source_watch_stop(source->own);
+}
+
+static enum kvt_err
+open_dynamo_stream(struct advisor_source *source)
+{
+    const enum kvt_err rc = watch(source);
+
+    return rc == KVT_OK ? advisor_source_open_stream(source) : rc;
+}
+
+static void
+close_dynamo_stream(struct advisor_source *source)
+{
+    advisor_source_close_stream(source);
+    advisor_source_watch_stop(source->own);
 }
 
 static enum kvt_err
@@ -53,15 +91,15 @@ const struct advisor_source_ops advisor_source_dynamo_nats = {
     .name = "dynamo-nats",
     .dialect = WIRE_DIALECT_DYNAMO,
     .open = open_dynamo,
-    .close = advisor_source_close_core,
+    .close = close_dynamo,
     .ask = advisor_dynamo_ask,
 };
 
 const struct advisor_source_ops advisor_source_dynamo_jetstream = {
     .name = "dynamo-jetstream",
     .dialect = WIRE_DIALECT_DYNAMO,
-    .open = advisor_source_open_stream,
-    .close = advisor_source_close_stream,
+    .open = open_dynamo_stream,
+    .close = close_dynamo_stream,
     .ask = advisor_dynamo_ask,
 };
 

@@ -22,6 +22,7 @@ struct texts {
     char topic[TEXT_MAX];
     char dump_url[TEXT_MAX];
     char discovery[TEXT_MAX];
+    char listen[TEXT_MAX];
     char endpoints[LIST_MAX];
     char replay[LIST_MAX];
 };
@@ -147,6 +148,7 @@ point(struct advisor_source_entry *entry, const struct texts *texts, uint64_t bl
     options->topic = texts->topic;
     options->dump_url = texts->dump_url;
     options->discovery = texts->discovery;
+    options->listen = texts->listen;
     options->block_tokens = (uint32_t)block_tokens;
     entry->over_nats = !ends_with(entry->ops->name, "-zmq");
     entry->bus = (struct wire_bus_options){
@@ -195,6 +197,7 @@ read_entry(struct advisor_sources_file *file, struct kvt_yaml_value value, struc
         TEXT("topic", KVT_YAML_STRING, texts->topic, TEXT_MAX),
         TEXT("dump_url", KVT_YAML_STRING, texts->dump_url, TEXT_MAX),
         TEXT("discovery", KVT_YAML_STRING, texts->discovery, TEXT_MAX),
+        TEXT("listen", KVT_YAML_STRING, texts->listen, TEXT_MAX),
         {.key = "bind", .type = KVT_YAML_BOOL, .target = &options->bind},
         {.key = "block_tokens",
          .type = KVT_YAML_U64,
