@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "advisor/publishers.h"
 #include "base/alloc.h"
 
 /* ---- from RAM ---- */
@@ -153,21 +154,34 @@ from_ram(const struct advisor_finder *finder)
     return finder->memory != NULL && advisor_memory_whole(finder->memory);
 }
 
-enum kvt_err
-advisor_find_matches(const struct advisor_finder *finder, const char *namespace_,
-                     const uint64_t *hashes, size_t hash_count, struct wire_query_holder *holders,
-                     size_t capacity, size_t *count)
+static enum kvt_err
+find_matches(const struct advisor_finder *finder, const char *namespace_, const uint64_t *hashes,
+             size_t hash_count, struct wire_query_holder *holders, size_t capacity, size_t *count)
 {
     uint32_t ns;
 
-    *count = 0;
-    if (hash_count == 0 || capacity == 0)
-        return KVT_OK;
     if (!from_ram(finder))
         return store_matches(finder, namespace_, hashes, hash_count, holders, capacity, count);
     if (index_namespace_find(finder->memory->index, namespace_, &ns) != KVT_OK)
         return KVT_OK;
     return ram_matches(finder, ns, hashes, hash_count, holders, capacity, count);
+}
+
+enum kvt_err
+advisor_find_matches(const struct advisor_finder *finder, const char *namespace_,
+                     const uint64_t *hashes, size_t hash_count, struct wire_query_holder *holders,
+                     size_t capacity, size_t *count)
+{
+    enum kvt_err rc = KVT_OK;
+
+    *count = 0;
+    if (hash_count > 0 && capacity > 0)
+        rc = find_matches(finder, namespace_, hashes, hash_count, holders, capacity, count);
+    for (size_t i = 0; i < *count; i++)
+        holders[i].uncertain = false;
+    if (finder->publishers != NULL && rc == KVT_OK)
+        advisor_publishers_mark(finder->publishers, holders, *count);
+    return rc;
 }
 
 static enum kvt_err

@@ -19,9 +19,12 @@
 #include "kvtier/error.h"
 #include "wire/query.h"
 
+struct advisor_publishers;
+
 struct advisor_finder {
     struct advisor_memory *memory; /* NULL: only the store answers */
     struct advisor_store *store;
+    struct advisor_publishers *publishers; /* who is uncertain; NULL: nobody is said to be */
 };
 
 /**

@@ -101,9 +101,10 @@ advisor_http_find(void *arg, const struct kvt_http_request *request,
         for (size_t i = 0; i < count; i++) {
             kvt_buffer_printf(out, "%s{", i > 0 ? "," : "");
             advisor_http_text(out, "holder", holders[i].name);
-            kvt_buffer_printf(out, ",\"dp_rank\":%u,\"tier\":\"%s\",\"blocks\":%u}",
-                              holders[i].dp_rank, kvt_tier_name(holders[i].tier),
-                              holders[i].blocks);
+            kvt_buffer_printf(
+                out, ",\"dp_rank\":%u,\"tier\":\"%s\",\"blocks\":%u,\"uncertain\":%s}",
+                holders[i].dp_rank, kvt_tier_name(holders[i].tier), holders[i].blocks,
+                holders[i].uncertain ? "true" : "false");
         }
         kvt_buffer_printf(out, "]}");
         kvt_metric_inc(http->counters->queries, 1);

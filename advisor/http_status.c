@@ -229,6 +229,21 @@ state_name(enum advisor_publisher_state state)
     return "gone";
 }
 
+/* What only publishers of other systems have. */
+static void
+add_foreign(const struct advisor_http *http, struct kvt_buffer *out,
+            const struct advisor_publisher_view *view)
+{
+    const struct advisor_intake *intake =
+        http->sources == NULL ? NULL
+                              : advisor_sources_by_number(http->sources, view->foreign.source);
+
+    kvt_buffer_printf(out, ",");
+    advisor_http_text(out, "source", intake == NULL ? "" : intake->name);
+    kvt_buffer_printf(out, ",\"dp_rank\":%u,\"given_up\":%s", view->foreign.dp_rank,
+                      view->foreign.lost != 0 ? "true" : "false");
+}
+
 void
 advisor_http_publishers(void *arg, const struct kvt_http_request *request,
                         struct kvt_http_response *response)
@@ -262,6 +277,7 @@ advisor_http_publishers(void *arg, const struct kvt_http_request *request,
                           view->silent ? "true" : "false", view->row.gaps, view->row.resyncs,
                           blocks[i], view->row.last_event_ms);
         advisor_http_text(out, "last_error", view->error);
+        add_foreign(http, out, view);
         kvt_buffer_printf(out, "}");
     }
     kvt_buffer_printf(out, "]}");

@@ -7,6 +7,7 @@
 
 #include "advisor/map.h"
 #include "base/alloc.h"
+#include "wire/query.h"
 
 struct advisor_publishers {
     struct advisor_map *by_name;   /* (ns, worker) -> slot */
@@ -22,6 +23,8 @@ struct advisor_publishers {
         struct advisor_publisher_view *views;
         size_t view_count;
         size_t view_capacity;
+        struct advisor_map *doubtful; /* (rank, holder's name) of the uncertain ones */
+        bool stale;                   /* `doubtful` is not what the views say */
     } shared;
 };
 
@@ -63,7 +66,8 @@ advisor_publishers_new(struct advisor_publishers **out)
         return KVT_NOMEM;
     }
     if (advisor_map_new(&table->by_name) != KVT_OK ||
-        advisor_map_new(&table->by_number) != KVT_OK) {
+        advisor_map_new(&table->by_number) != KVT_OK ||
+        advisor_map_new(&table->shared.doubtful) != KVT_OK) {
         advisor_publishers_free(table);
         return KVT_NOMEM;
     }
@@ -82,6 +86,7 @@ advisor_publishers_free(struct advisor_publishers *table)
     }
     advisor_map_free(table->by_name);
     advisor_map_free(table->by_number);
+    advisor_map_free(table->shared.doubtful);
     (void)pthread_mutex_destroy(&table->shared.lock);
     kvt_free(table->shared.views);
     kvt_free(table);
@@ -394,6 +399,87 @@ fill_view(struct advisor_publisher_view *view, struct advisor_publisher *publish
     publisher->shown = true;
 }
 
+/* ---- who is uncertain ---- */
+
+#define ANY_RANK UINT32_MAX
+
+struct doubt_key {
+    uint32_t rank;
+    char name[KVT_NAME_MAX];
+};
+
+static enum kvt_err
+doubt(struct advisor_map *doubtful, uint32_t rank, const char *before, const char *name)
+{
+    struct doubt_key key = {.rank = rank};
+    const int size = snprintf(key.name, sizeof(key.name), "%s%s", before, name);
+
+    if (size >= (int)sizeof(key.name))
+        return KVT_OK; /* no holder has such a name */
+    return advisor_map_put(doubtful, &key, sizeof(key.rank) + (size_t)size, 1);
+}
+
+static enum kvt_err
+doubt_view(struct advisor_map *doubtful, const struct advisor_publisher_view *view)
+{
+    const bool one_rank = view->foreign.number != 0 && view->foreign.any_rank == 0;
+    enum kvt_err rc =
+        doubt(doubtful, one_rank ? view->foreign.dp_rank : ANY_RANK, "", view->row.worker);
+
+    if (rc == KVT_OK && view->row.holds_g4 != 0)
+        rc = doubt(doubtful, ANY_RANK, "hot@", view->row.worker);
+    return rc;
+}
+
+/* With the lock held.  Without memory the former answer stays until the next round. */
+static void
+note_doubtful(struct advisor_publishers *table)
+{
+    struct advisor_map *doubtful;
+    enum kvt_err rc;
+
+    if (!table->shared.stale || advisor_map_new(&doubtful) != KVT_OK)
+        return;
+    rc = KVT_OK;
+    for (size_t i = 0; i < table->shared.view_count && rc == KVT_OK; i++)
+        if (table->shared.views[i].state == ADVISOR_UNCERTAIN)
+            rc = doubt_view(doubtful, &table->shared.views[i]);
+    if (rc == KVT_OK) {
+        advisor_map_free(table->shared.doubtful);
+        table->shared.doubtful = doubtful;
+        table->shared.stale = false;
+    } else {
+        advisor_map_free(doubtful);
+    }
+}
+
+static bool
+is_doubtful(const struct advisor_map *doubtful, const struct wire_query_holder *holder)
+{
+    struct doubt_key key = {.rank = holder->dp_rank};
+    const size_t size = sizeof(key.rank) + strnlen(holder->name, sizeof(holder->name) - 1);
+    uint32_t ignored;
+
+    memcpy(key.name, holder->name, size - sizeof(key.rank));
+    if (advisor_map_get(doubtful, &key, size, &ignored))
+        return true;
+    key.rank = ANY_RANK;
+    return advisor_map_get(doubtful, &key, size, &ignored);
+}
+
+void
+advisor_publishers_mark(struct advisor_publishers *table, struct wire_query_holder *holders,
+                        size_t count)
+{
+    (void)pthread_mutex_lock(&table->shared.lock);
+    if (advisor_map_count(table->shared.doubtful) > 0)
+        for (size_t i = 0; i < count; i++)
+            holders[i].uncertain = is_doubtful(table->shared.doubtful, &holders[i]);
+    (void)pthread_mutex_unlock(&table->shared.lock);
+}
+
+/* ---- for people ---- */
+
 void
 advisor_publishers_show(struct advisor_publishers *table)
 {
@@ -407,11 +493,21 @@ advisor_publishers_show(struct advisor_publishers *table)
             table->shared.view_capacity = capacity;
         }
     }
-    for (size_t i = 0; i < table->count && i < table->shared.view_capacity; i++)
-        if (!table->slots[i]->shown || i >= table->shared.view_count)
-            fill_view(&table->shared.views[i], table->slots[i]);
+    for (size_t i = 0; i < table->count && i < table->shared.view_capacity; i++) {
+        struct advisor_publisher_view *view = &table->shared.views[i];
+        const bool fresh = i >= table->shared.view_count;
+        const bool was = !fresh && view->state == ADVISOR_UNCERTAIN;
+        const uint32_t number = fresh ? 0 : view->row.number;
+
+        if (table->slots[i]->shown && !fresh)
+            continue;
+        fill_view(view, table->slots[i]);
+        if (was != (view->state == ADVISOR_UNCERTAIN) || number != view->row.number)
+            table->shared.stale = true;
+    }
     table->shared.view_count =
         table->count < table->shared.view_capacity ? table->count : table->shared.view_capacity;
+    note_doubtful(table);
     (void)pthread_mutex_unlock(&table->shared.lock);
 }
 

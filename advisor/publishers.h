@@ -5,7 +5,7 @@
  * found by (namespace, worker), those of other systems by (source, namespace, worker, rank).
  * Ownership: the table owns its publishers; their pointers are valid until they are evicted, which
  *            only advisor_publishers_get() does.
- * Threads:   the engine's thread, except advisor_publishers_views(): any.
+ * Threads:   the engine's thread, except _views(), _doubts() and _mark(): any.
  * Limits:    ADVISOR_PUBLISHERS_MAX; a new one beyond takes the place of the one that is gone
  *            longest.
  */
@@ -82,6 +82,11 @@ void advisor_publishers_show(struct advisor_publishers *table);
 /** Copy out; `views` is made (kvt_free() it), NULL when there are none or no memory. */
 size_t advisor_publishers_views(struct advisor_publishers *table,
                                 struct advisor_publisher_view **views);
+
+/** Set `uncertain` of those holders that a publisher with missing events speaks for. */
+struct wire_query_holder;
+void advisor_publishers_mark(struct advisor_publishers *table, struct wire_query_holder *holders,
+                             size_t count);
 
 /** How many are uncertain, and how many silent. */
 void advisor_publishers_doubts(struct advisor_publishers *table, size_t *live, size_t *uncertain,
