@@ -55,8 +55,11 @@ void advisor_http_stats(void *arg, const struct kvt_http_request *request,
                         struct kvt_http_response *response);
 void advisor_http_dump(void *arg, const struct kvt_http_request *request,
                        struct kvt_http_response *response);
+void advisor_http_export(void *arg, const struct kvt_http_request *request,
                          struct kvt_http_response *response);
+void advisor_http_sources(void *arg, const struct kvt_http_request *request,
                           struct kvt_http_response *response);
+void advisor_http_source(void *arg, const struct kvt_http_request *request,
                          struct kvt_http_response *response);
 void advisor_http_orders(void *arg, const struct kvt_http_request *request,
                          struct kvt_http_response *response);

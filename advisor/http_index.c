@@ -1,6 +1,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "advisor/export.h"
 #include "advisor/http.h"
 #include "base/alloc.h"
 #include "base/json.h"
@@ -350,6 +351,31 @@ advisor_http_dump(void *arg, const struct kvt_http_request *request,
                            out);
     if (rc != KVT_OK) {
         kvt_buffer_clear(out);
+        fail_find(response, rc);
+        return;
+    }
+    kvt_buffer_printf(out, "{\"next_cursor\":%" PRIu64 "}\n", next);
+}
+
+void
+advisor_http_export(void *arg, const struct kvt_http_request *request,
+                    struct kvt_http_response *response)
+{
+    const struct advisor_http *http = arg;
+    struct kvt_buffer *out = &response->body;
+    uint64_t cursor;
+    uint64_t limit;
+    uint64_t next;
+    enum kvt_err rc;
+
+    if (!advisor_http_number(request, response, "cursor", 0, UINT64_MAX, &cursor) ||
+        !advisor_http_number(request, response, "limit", 1000, ADVISOR_HTTP_ROWS_MAX, &limit))
+        return;
+    response->content_type = "application/x-ndjson";
+    rc = advisor_export_page(http->store, cursor, limit == 0 ? 1 : (size_t)limit, out, &next);
+    if (rc != KVT_OK) {
+        kvt_buffer_clear(out);
+        response->content_type = "application/json";
         fail_find(response, rc);
         return;
     }

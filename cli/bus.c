@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/command.h"
 #include "cli/settings.h"
 
 enum { CAUSE_MAX = 160, PREFIX_MAX = 256 };
@@ -66,4 +67,20 @@ cli_bus_fix(enum kvt_err code)
                ? "start nats-server -js, or say where it is with --nats-url"
                : "give what this server wants: --nats-user-file, --nats-token-file or "
                  "--nats-creds-file, readable by you alone";
+}
+
+enum cli_exit
+cli_bus_fail(const struct cli_context *context, const struct kvt_error *err)
+{
+    const enum cli_exit status = cli_context_fail(context, err);
+
+    if (err->code == KVT_UNAVAILABLE || err->code == KVT_TIMEOUT)
+        (void)fprintf(context->err,
+                      "  start one here:  kvtier dev\n"
+                      "  it is elsewhere: kvtier --nats-url URL %s\n"
+                      "  what is wrong:   kvtier doctor\n",
+                      context->command->path);
+    else if (err->code == KVT_DENIED)
+        (void)fprintf(context->err, "  next: %s\n", cli_bus_fix(err->code));
+    return status;
 }

@@ -19,4 +19,7 @@ KVT_NODISCARD enum kvt_err cli_bus_open(const struct cli_context *context, struc
 /** What to do when that failed with `code`: a literal. */
 const char *cli_bus_fix(enum kvt_err code);
 
+/** Report `err` of something on NATS; when nobody was there, also what to do next. */
+enum cli_exit cli_bus_fail(const struct cli_context *context, const struct kvt_error *err);
+
 #endif /* CLI_BUS_H */

@@ -14,11 +14,17 @@
 #include "cli/g4.h"
 #include "cli/help.h"
 #include "cli/index.h"
+#include "cli/index_copy.h"
+#include "cli/index_verify.h"
+#include "cli/inject.h"
 #include "cli/manual.h"
 #include "cli/options.h"
 #include "cli/orders.h"
 #include "cli/policy.h"
+#include "cli/record.h"
+#include "cli/replay.h"
 #include "cli/settings.h"
+#include "cli/sources.h"
 #include "cli/status.h"
 #include "cli/workload.h"
 
@@ -29,6 +35,12 @@ static const struct kvt_param block_show_options[] = {CLI_OPTIONS_BLOCK_SHOW(KVT
 static const struct kvt_param index_stats_options[] = {CLI_OPTIONS_INDEX_STATS(KVT_PARAM_ROW)};
 static const struct kvt_param index_match_options[] = {CLI_OPTIONS_INDEX_MATCH(KVT_PARAM_ROW)};
 static const struct kvt_param index_dump_options[] = {CLI_OPTIONS_INDEX_DUMP(KVT_PARAM_ROW)};
+static const struct kvt_param index_verify_options[] = {CLI_OPTIONS_INDEX_VERIFY(KVT_PARAM_ROW)};
+static const struct kvt_param index_export_options[] = {CLI_OPTIONS_INDEX_EXPORT(KVT_PARAM_ROW)};
+static const struct kvt_param index_import_options[] = {CLI_OPTIONS_INDEX_IMPORT(KVT_PARAM_ROW)};
+static const struct kvt_param events_record_options[] = {CLI_OPTIONS_EVENTS_RECORD(KVT_PARAM_ROW)};
+static const struct kvt_param events_replay_options[] = {CLI_OPTIONS_EVENTS_REPLAY(KVT_PARAM_ROW)};
+static const struct kvt_param events_inject_options[] = {CLI_OPTIONS_EVENTS_INJECT(KVT_PARAM_ROW)};
 static const struct kvt_param events_tail_options[] = {CLI_OPTIONS_EVENTS_TAIL(KVT_PARAM_ROW)};
 static const struct kvt_param g4_ls_options[] = {CLI_OPTIONS_G4_LS(KVT_PARAM_ROW)};
 static const struct kvt_param g4_verify_options[] = {CLI_OPTIONS_G4_VERIFY(KVT_PARAM_ROW)};
@@ -115,14 +127,111 @@ const struct cli_command cli_commands[] = {
      .words = "",
      OPTIONS(index_dump_options),
      .run = cli_index_dump},
+    {.path = "index verify",
+     .arguments = "",
+     .summary = "Check that memory, store and its tables say the same",
+     .details =
+         "Walks the store in --offline DIR: each place must be reported by somebody, each report "
+         "must have its block, each number its name. When the advisor answers, every place it "
+         "has in memory is compared with the store too; what differs while events are applied "
+         "must differ again a moment later. Exit status 1 when something is wrong.",
+     .example = "index verify --offline /var/lib/kvtier/advisor",
+     .words = "",
+     OPTIONS(index_verify_options),
+     .run = cli_index_verify},
+    {.path = "index export",
+     .arguments = "FILE",
+     .argument_min = 1,
+     .argument_max = 1,
+     .summary = "Write the durable index to a file of JSON lines",
+     .details =
+         "FILE may be - for standard output. Asks the advisor, or with --offline reads the folder "
+         "of one, running or not. The file has all that an import needs: blocks with places and "
+         "statistics, publishers with their last sequences, orders. Publishers of foreign event "
+         "planes and what they hold are left out: they are asked again.",
+     .example = "index export /tmp/index.jsonl --offline /var/lib/kvtier/advisor",
+     .words = "FILE",
+     OPTIONS(index_export_options),
+     .run = cli_index_copy_export},
+    {.path = "index import",
+     .arguments = "FILE",
+     .argument_min = 1,
+     .argument_max = 1,
+     .summary = "Make an advisor's durable index from an export",
+     .details =
+         "FILE may be - for standard input. The advisor of --state DIR must not run, and its index "
+         "must be empty unless --force is given. The index takes its place when all of FILE was "
+         "read and is whole; else nothing changes. Run it as the user of the advisor.",
+     .example = "index import /tmp/index.jsonl --state /tmp/kvtier-new",
+     .words = "FILE",
+     OPTIONS(index_import_options),
+     .run = cli_index_copy_import},
+    {.path = "sources ls",
+     .arguments = "",
+     .summary = "Where events come from: rate, lag, gaps, errors",
+     .details = "Each source of the advisor, with how far behind it is, how many of its publishers "
+                "are uncertain, and the last thing that was wrong with it.",
+     .example = "sources ls",
+     .words = "",
+     .run = cli_sources_ls},
+    {.path = "sources show",
+     .arguments = "NAME",
+     .argument_min = 1,
+     .argument_max = 1,
+     .summary = "One source: counters, publishers and what is uncertain",
+     .details = "Exit status 3 when there is none of that name.",
+     .example = "sources show kvtier",
+     .words = "",
+     .run = cli_sources_show},
     {.path = "events tail",
      .arguments = "",
      .summary = "Store and Remove events as they pass on NATS",
-     .details = "One line an event; with -o json one JSON object a line.",
+     .details =
+         "One line an event; with -o json one JSON object a line. Messages of another --dialect "
+         "are shown in their producer's words; events that are not for us show the reason. With "
+         "--from-recording the events of a file that events record made.",
      .example = "events tail --from-start --limit 20",
      .words = "",
      OPTIONS(events_tail_options),
      .run = cli_events_tail},
+    {.path = "events record",
+     .arguments = "FILE",
+     .argument_min = 1,
+     .argument_max = 1,
+     .summary = "Keep messages as they pass, byte for byte, in a file",
+     .details =
+         "Listens to --subject, or reads --stream, until Ctrl-C or a limit. The messages are kept "
+         "as they came: --dialect only notes how they are to be read. docs/formats.md has the "
+         "format of FILE. Exit status 4 when messages came faster than they could be written.",
+     .example = "events record /tmp/events.rec --duration 1m",
+     .words = "FILE",
+     OPTIONS(events_record_options),
+     .run = cli_record_run},
+    {.path = "events replay",
+     .arguments = "FILE",
+     .argument_min = 1,
+     .argument_max = 1,
+     .summary = "Publish a recording again, in its order and time",
+     .details =
+         "FILE may be - for standard input. The messages keep what they say, also sequences and "
+         "incarnations: an advisor that knows them already drops them as seen. Exit status 4 when "
+         "FILE ends inside a record, 8 at a damaged one.",
+     .example = "events replay /tmp/events.rec --speed max",
+     .words = "FILE",
+     OPTIONS(events_replay_options),
+     .run = cli_replay_run},
+    {.path = "events inject",
+     .arguments = "",
+     .summary = "Publish events of your own, as a worker of your own",
+     .details =
+         "Each line is a JSON object: type (store, remove, clear, bye), hash, parent, position, "
+         "size, tier, dp_rank, location, ranks, tokens_hash, prefix_hash; what is left out is 0, "
+         "the tier G1. The worker is gone when this command is: the advisor drops what it holds "
+         "after publishers.gone_after.",
+     .example = "events inject --file /tmp/events.jsonl --dry-run",
+     .words = "",
+     OPTIONS(events_inject_options),
+     .run = cli_inject_run},
     {.path = "g4 ls",
      .arguments = "[PREFIX]",
      .argument_max = 1,

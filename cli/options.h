@@ -37,7 +37,86 @@
     CLI_OPTION_OFFLINE(X, CLI_INDEX_DUMP_OFFLINE)                                                  \
     X(CLI_INDEX_LIMIT, "limit", INT, "0", "", "", "", "Stop after this many places; 0 is all.")
 
+#define CLI_OPTIONS_INDEX_VERIFY(X)                                                                \
+    X(CLI_INDEX_VERIFY_OFFLINE, "offline", PATH, "", "", "", "",                                   \
+      "Folder of the index: the advisor's state.dir. The advisor may be running.")                 \
+    X(CLI_INDEX_VERIFY_STORE_ONLY, "store.only", BOOL, "false", "", "", "",                        \
+      "Do not compare the store with what the running advisor has in memory.")
+
+#define CLI_OPTIONS_INDEX_EXPORT(X)                                                                \
+    CLI_OPTION_OFFLINE(X, CLI_EXPORT_OFFLINE)                                                      \
+    X(CLI_EXPORT_FORCE, "force", BOOL, "false", "", "", "", "Begin an existing FILE anew.")
+
+#define CLI_OPTIONS_INDEX_IMPORT(X)                                                                \
+    X(CLI_IMPORT_STATE, "state", PATH, "", "", "", "",                                             \
+      "Folder the index is made in: the state.dir of an advisor that is not running.")             \
+    X(CLI_IMPORT_DB_MAX, "db.max", SIZE, "8GiB", "1MiB", "", "",                                   \
+      "What the database may grow to: the advisor's db.max.")                                      \
+    X(CLI_IMPORT_FORCE, "force", BOOL, "false", "", "", "", "Throw away the index that is there.")
+
+#define CLI_DIALECTS "kvtier|dynamo|engine|kvbm|minio"
+
+#define CLI_OPTION_DIALECT(X, id)                                                                  \
+    X(id, "dialect", ENUM, "kvtier", "", CLI_DIALECTS, "", "How the messages are written.")
+#define CLI_OPTION_SUBJECT(X, id)                                                                  \
+    X(id, "subject", STRING, "", "", "", "",                                                       \
+      "What to listen to, with commas between several; unset: the dialect's own.")
+#define CLI_OPTION_STREAM(X, id)                                                                   \
+    X(id, "stream", STRING, "", "", "", "", "Read this JetStream stream instead of listening.")
+#define CLI_OPTION_SKIP_BAD(X, id)                                                                 \
+    X(id, "skip.bad", BOOL, "false", "", "", "", "Go on behind a damaged record of a recording.")
+
+#define CLI_OPTIONS_EVENTS_RECORD(X)                                                               \
+    CLI_OPTION_DIALECT(X, CLI_RECORD_DIALECT)                                                      \
+    CLI_OPTION_SUBJECT(X, CLI_RECORD_SUBJECT)                                                      \
+    CLI_OPTION_STREAM(X, CLI_RECORD_STREAM)                                                        \
+    X(CLI_RECORD_FROM_SEQ, "from.seq", INT, "1", "1", "", "",                                      \
+      "With --stream: begin with this sequence; 1 is the oldest that is still there.")             \
+    X(CLI_RECORD_NO_FOLLOW, "no.follow", BOOL, "false", "", "", "",                                \
+      "With --stream: stop at the newest message instead of waiting for more.")                    \
+    X(CLI_RECORD_COUNT, "count", INT, "0", "", "", "",                                             \
+      "Stop after this many messages; 0 is never.")                                                \
+    X(CLI_RECORD_DURATION, "duration", DURATION, "", "100ms", "30d", "", "Stop after this time.")  \
+    X(CLI_RECORD_SIZE, "size", SIZE, "1GiB", "0", "", "",                                          \
+      "Bytes the file may have; 0 is no limit. A message that does not fit ends the recording, "   \
+      "with exit status 7.")                                                                       \
+    X(CLI_RECORD_FORCE, "force", BOOL, "false", "", "", "", "Begin an existing FILE anew.")
+
+#define CLI_OPTIONS_EVENTS_REPLAY(X)                                                               \
+    X(CLI_REPLAY_SPEED, "speed", STRING, "1", "", "", "",                                          \
+      "1 is as it was, 10 ten times as fast, max without waiting.")                                \
+    X(CLI_REPLAY_SUBJECT_AS, "subject.as", STRING, "RECORDED", "", "", "",                         \
+      "Publish all to this subject; RECORDED is each message's own.")                              \
+    X(CLI_REPLAY_JETSTREAM, "jetstream", BOOL, "false", "", "", "",                                \
+      "Wait for a stream's acknowledgement of each message.")                                      \
+    X(CLI_REPLAY_COUNT, "count", INT, "0", "", "", "", "Stop after this many messages; 0 is all.") \
+    CLI_OPTION_SKIP_BAD(X, CLI_REPLAY_SKIP_BAD)
+
+#define CLI_OPTIONS_EVENTS_INJECT(X)                                                               \
+    X(CLI_INJECT_FILE, "file", PATH, "-", "", "", "", "JSON lines; - is standard input.")          \
+    X(CLI_INJECT_WORKER, "worker", STRING, "kvtier-inject", "", "", "",                            \
+      "Name of the publisher; unique on the bus.")                                                 \
+    X(CLI_INJECT_NAMESPACE, "namespace", STRING, "", "", "", "",                                   \
+      "Namespace of the blocks; empty is the KVBM-compatible one.")                                \
+    X(CLI_INJECT_INCARNATION, "incarnation", INT, "0", "", "", "",                                 \
+      "Life of the publisher; a larger one ends the smaller. 0 is the time now.")                  \
+    X(CLI_INJECT_FIRST_SEQ, "first.seq", INT, "1", "1", "", "",                                    \
+      "Sequence of the first event; not 1 to go on with a life, or to make a gap.")                \
+    X(CLI_INJECT_BATCH, "batch", INT, "256", "1", "4096", "", "Events in a message, at most.")     \
+    X(CLI_INJECT_CORE, "core", BOOL, "false", "", "", "",                                          \
+      "Publish without waiting for the stream's acknowledgement.")                                 \
+    X(CLI_INJECT_BYE, "bye", BOOL, "false", "", "", "",                                            \
+      "End with a Bye: the advisor drops what this worker holds.")                                 \
+    X(CLI_INJECT_DRY_RUN, "dry.run", BOOL, "false", "", "", "",                                    \
+      "Publish nothing: print each message's subject and bytes in hex.")
+
 #define CLI_OPTIONS_EVENTS_TAIL(X)                                                                 \
+    CLI_OPTION_DIALECT(X, CLI_EVENTS_DIALECT)                                                      \
+    CLI_OPTION_SUBJECT(X, CLI_EVENTS_SUBJECT)                                                      \
+    CLI_OPTION_STREAM(X, CLI_EVENTS_STREAM)                                                        \
+    X(CLI_EVENTS_FROM_RECORDING, "from.recording", PATH, "", "", "", "",                           \
+      "Show the events of this recording; - is standard input.")                                   \
+    CLI_OPTION_SKIP_BAD(X, CLI_EVENTS_SKIP_BAD)                                                    \
     X(CLI_EVENTS_FROM_START, "from.start", BOOL, "false", "", "", "",                              \
       "Begin with the oldest event the stream still holds instead of the next one.")               \
     X(CLI_EVENTS_LIMIT, "limit", INT, "0", "", "", "", "Stop after this many events; 0 is never.") \
@@ -136,6 +215,12 @@ enum cli_block_show_option { CLI_OPTIONS_BLOCK_SHOW(CLI_OPTION_ID) CLI_BLOCK_SHO
 enum cli_index_stats_option { CLI_OPTIONS_INDEX_STATS(CLI_OPTION_ID) CLI_INDEX_STATS_COUNT };
 enum cli_index_match_option { CLI_OPTIONS_INDEX_MATCH(CLI_OPTION_ID) CLI_INDEX_MATCH_COUNT };
 enum cli_index_dump_option { CLI_OPTIONS_INDEX_DUMP(CLI_OPTION_ID) CLI_INDEX_DUMP_COUNT };
+enum cli_index_verify_option { CLI_OPTIONS_INDEX_VERIFY(CLI_OPTION_ID) CLI_INDEX_VERIFY_COUNT };
+enum cli_index_export_option { CLI_OPTIONS_INDEX_EXPORT(CLI_OPTION_ID) CLI_EXPORT_COUNT };
+enum cli_index_import_option { CLI_OPTIONS_INDEX_IMPORT(CLI_OPTION_ID) CLI_IMPORT_COUNT };
+enum cli_record_option { CLI_OPTIONS_EVENTS_RECORD(CLI_OPTION_ID) CLI_RECORD_OPTION_COUNT };
+enum cli_replay_option { CLI_OPTIONS_EVENTS_REPLAY(CLI_OPTION_ID) CLI_REPLAY_OPTION_COUNT };
+enum cli_inject_option { CLI_OPTIONS_EVENTS_INJECT(CLI_OPTION_ID) CLI_INJECT_OPTION_COUNT };
 enum cli_events_tail_option { CLI_OPTIONS_EVENTS_TAIL(CLI_OPTION_ID) CLI_EVENTS_TAIL_COUNT };
 enum cli_g4_ls_option { CLI_OPTIONS_G4_LS(CLI_OPTION_ID) CLI_G4_LS_COUNT };
 enum cli_g4_verify_option { CLI_OPTIONS_G4_VERIFY(CLI_OPTION_ID) CLI_G4_VERIFY_COUNT };

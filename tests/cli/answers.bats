@@ -95,6 +95,23 @@ assert s["advisor"]["events"]["applied"] == 12345 and s["gateway"]["hot"]["block
   [ "$(echo "$output" | wc -l)" -eq 3 ]
 }
 
+@test "sources ls, sources show" {
+  run $KVTIER_CONFIGURED sources ls
+  status_is 0
+  golden sources-ls
+  run $KVTIER_CONFIGURED sources show kvtier
+  status_is 0
+  golden sources-show
+  run $KVTIER_CONFIGURED sources show dyn
+  status_is 0
+  output_has "waiting: no connection"
+  run $KVTIER_CONFIGURED sources show nobody
+  status_is 3
+  run --separate-stderr $KVTIER_CONFIGURED sources ls --json
+  status_is 0
+  [ "$(echo "$output" | wc -l)" -eq 1 ]
+}
+
 @test "orders ls, policy show" {
   run $KVTIER_CONFIGURED orders ls
   status_is 0

@@ -55,6 +55,17 @@ OBJECTS = [{"key": f"0/{i}:k{i}", "length": 1024, "crc32c": "01020304", "tier": 
            for i in range(5)]
 PLACES = [{"namespace": "", "hash": f"{i:016x}", "parent": "0" * 16, "position": i, "size": 64,
            "holder": "w0", "dp_rank": 0, "tier": "G2", "ranks": 1} for i in range(5)]
+SOURCE = {"name": "kvtier", "kind": "kvtier-jetstream", "namespace": "", "state": "running", "detail": "",
+          "received": 120, "waiting": 2, "dropped": 0, "messages": 118, "malformed": 1, "events": 12345,
+          "events_per_second": 200, "duplicates": 3, "gaps": 1,
+          "skipped": {"unknown_kind": 2, "unknown_tier": 0}, "unmatched": 4, "orphans": 5, "conflicts": 0,
+          "applied_seq": 898, "committed_seq": 897, "last_seq": 900, "lag": 2, "publishers": 3, "uncertain": 1,
+          "last_message_ms": 0, "last_error": ""}
+BROKEN = {**SOURCE, "name": "dyn", "kind": "dynamo-nats", "namespace": "llm", "state": "waiting",
+          "detail": "no connection", "last_seq": 0, "lag": 0, "last_error": "event 7: unknown kind"}
+PUBLISHERS = [{"worker": "w0", "namespace": "", "worker_id": 0, "dp_rank": 0, "incarnation": 1, "last_seq": 77,
+               "state": "uncertain", "silent": True, "gaps": 2, "resyncs": 1, "last_event_ms": 0,
+               "reason": "nobody answers dump"}]
 
 
 def pages(rows, cursor, limit, end):
@@ -87,6 +98,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         path, query = self.parts()
         fixed = {"/a/v1/status": ADVISOR, "/g/v1/status": GATEWAY, f"/a/v1/blocks/{HASH}": BLOCK,
                  "/a/v1/orders": ORDERS, "/a/v1/policy": POLICY, "/bad/v1/status": "<html>no</html>",
+                 "/a/v1/sources": {"sources": [SOURCE, BROKEN]},
+                 "/a/v1/sources/kvtier": {**SOURCE, "publisher_list": PUBLISHERS},
+                 "/a/v1/sources/dyn": {**BROKEN, "publisher_list": []},
                  "/a/v1/index/stats": {"blocks": 1000, "places": 1500, "holders": [
                      {"holder": "w0", "dp_rank": 0, "tier": "G2", "blocks": 500, "bytes": 1 << 27}]},
                  "/g/v1/objects/0/1:k1": {"key": "0/1:k1", "length": 1024, "crc32c": "01020304",

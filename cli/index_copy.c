@@ -1,0 +1,372 @@
+#include "cli/index_copy.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <json-c/json.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "advisor/export.h"
+#include "advisor/import.h"
+#include "base/alloc.h"
+#include "base/buffer.h"
+#include "base/clock.h"
+#include "base/parse.h"
+#include "cli/json.h"
+#include "cli/offline.h"
+#include "cli/options.h"
+#include "cli/server.h"
+#include "cli/watch.h"
+
+enum { PAGE = 1000, PATH_SHOWN = 160, PROGRESS_MS = 500, READ = 64 << 10 };
+
+/* ---- progress ---- */
+
+struct progress {
+    const struct cli_context *context;
+    uint64_t next_ms;
+    bool drawn;
+};
+
+static void
+progress_show(struct progress *progress, const char *what, uint64_t lines, uint64_t bytes)
+{
+    const uint64_t now = kvt_clock_mono_ms();
+    char size[KVT_SIZE_TEXT_MAX];
+
+    if (now < progress->next_ms || !cli_context_interactive(progress->context))
+        return;
+    progress->next_ms = now + PROGRESS_MS;
+    progress->drawn = true;
+    kvt_size_format(bytes, size);
+    (void)fprintf(progress->context->err, "\r%s %" PRIu64 " lines, %s\033[K", what, lines, size);
+    (void)fflush(progress->context->err);
+}
+
+static void
+progress_end(struct progress *progress)
+{
+    if (progress->drawn)
+        (void)fputs("\r\033[K", progress->context->err);
+}
+
+/* ---- export ---- */
+
+struct export
+{
+    const struct cli_context *context;
+    FILE *out;
+    uint64_t lines;
+    uint64_t bytes;
+    uint64_t blocks;
+    struct progress progress;
+};
+
+/* "{"next_cursor":N}" ends a page of the advisor's; it is not part of the export. */
+static bool
+cut_cursor(struct kvt_buffer *page, uint64_t *next)
+{
+    static const char mark[] = "{\"next_cursor\":";
+    const char *text = kvt_buffer_text(page);
+    size_t at = page->size;
+
+    *next = 0;
+    if (at == 0 || text[at - 1] != '\n')
+        return false;
+    for (at--; at > 0 && text[at - 1] != '\n'; at--)
+        ;
+    if (strncmp(text + at, mark, sizeof(mark) - 1) != 0 ||
+        sscanf(text + at + sizeof(mark) - 1, "%" SCNu64, next) != 1)
+        return false;
+    page->size = at;
+    return true;
+}
+
+static enum kvt_err
+write_page(struct export *export, const struct kvt_buffer *page, struct kvt_error *err)
+{
+    static const char block[] = "{\"row\":\"block\"";
+    const uint8_t *at = page->data;
+    const uint8_t *end = page->data + page->size;
+
+    while (at < end) {
+        const uint8_t *line = at;
+
+        export->lines++;
+        at = memchr(line, '\n', (size_t)(end - line));
+        at = at == NULL ? end : at + 1;
+        if ((size_t)(at - line) > sizeof(block) && memcmp(line, block, sizeof(block) - 1) == 0)
+            export->blocks++;
+    }
+    export->bytes += page->size;
+    if (page->size > 0 && fwrite(page->data, 1, page->size, export->out) != page->size)
+        return kvt_error_sys(err, errno, "write the export");
+    progress_show(&export->progress, "exported", export->lines, export->bytes);
+    return cli_watch_wait(0) ? kvt_error_set(err, KVT_CANCELLED, "stopped before the end") : KVT_OK;
+}
+
+static enum kvt_err
+next_page(const struct export *export, struct advisor_store *store, uint64_t cursor,
+          struct kvt_buffer *page, uint64_t *next, struct kvt_error *err)
+{
+    char path[96];
+    enum kvt_err rc;
+
+    *next = 0;
+    kvt_buffer_clear(page);
+    if (store != NULL) {
+        rc = advisor_export_page(store, cursor, PAGE, page, next);
+        return rc == KVT_OK ? rc : kvt_error_set(err, rc, "index: %s", kvt_err_text(rc));
+    }
+    (void)snprintf(path, sizeof(path), "/v1/index/export?limit=%d&cursor=%" PRIu64, PAGE, cursor);
+    rc = cli_server_fetch(export->context, CLI_SERVER_ADVISOR, path, page, err);
+    if (rc == KVT_OK && !cut_cursor(page, next))
+        rc = kvt_error_set(err, KVT_INVALID, "the advisor's answer is no page of an export");
+    return rc;
+}
+
+static enum kvt_err
+write_all(struct export *export, struct advisor_store *store, struct kvt_error *err)
+{
+    struct kvt_buffer page;
+    uint64_t cursor = 0;
+    enum kvt_err rc;
+
+    kvt_buffer_init(&page, CLI_SERVER_ANSWER_MAX);
+    do {
+        rc = next_page(export, store, cursor, &page, &cursor, err);
+        if (rc == KVT_OK)
+            rc = write_page(export, &page, err);
+    } while (rc == KVT_OK && cursor != 0);
+    kvt_buffer_release(&page);
+    if (rc == KVT_OK &&
+        fprintf(export->out, "{\"row\":\"end\",\"lines\":%" PRIu64 "}\n", export->lines) < 0)
+        rc = kvt_error_sys(err, errno, "write the export");
+    return rc;
+}
+
+static enum kvt_err
+open_file(struct export *export, const char *path, bool replace, struct kvt_error *err)
+{
+    int fd;
+
+    if (strcmp(path, "-") == 0) {
+        export->out = export->context->out;
+        return KVT_OK;
+    }
+    fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | (replace ? O_TRUNC : O_EXCL), 0600);
+    if (fd < 0)
+        return errno == EEXIST ? kvt_error_set(err, KVT_EXISTS,
+                                               "%.*s: there is such a file already; --force "
+                                               "begins it anew",
+                                               PATH_SHOWN, path)
+                               : kvt_error_sys(err, errno, "open %.*s", PATH_SHOWN, path);
+    export->out = fdopen(fd, "w");
+    if (export->out != NULL)
+        return KVT_OK;
+    (void)close(fd);
+    return kvt_error_set(err, KVT_NOMEM, "out of memory");
+}
+
+/* An export without its last row would be refused by an import: a file that could not be written
+ * whole is not left behind. */
+static enum kvt_err
+close_file(struct export *export, const char *path, enum kvt_err rc, struct kvt_error *err)
+{
+    if (export->out == NULL || export->out == export->context->out)
+        return rc;
+    if (rc == KVT_OK && (fflush(export->out) != 0 || fsync(fileno(export->out)) != 0))
+        rc = kvt_error_sys(err, errno, "write %.*s", PATH_SHOWN, path);
+    if (fclose(export->out) != 0 && rc == KVT_OK)
+        rc = kvt_error_sys(err, errno, "close %.*s", PATH_SHOWN, path);
+    if (rc != KVT_OK)
+        (void)unlink(path);
+    return rc;
+}
+
+static void
+print_export(const struct export *export, const char *path)
+{
+    char size[KVT_SIZE_TEXT_MAX];
+
+    if (export->context->json) {
+        (void)fprintf(export->context->out,
+                      "{\"schema_version\":1,\"blocks\":%" PRIu64 ",\"lines\":%" PRIu64
+                      ",\"bytes\":%" PRIu64 "}\n",
+                      export->blocks, export->lines + 1, export->bytes);
+        return;
+    }
+    kvt_size_format(export->bytes, size);
+    (void)fprintf(export->context->out, "%s: %" PRIu64 " blocks, %s\n", path, export->blocks, size);
+}
+
+enum cli_exit
+cli_index_copy_export(const struct cli_context *context)
+{
+    const char *path = context->arguments[0];
+    const bool offline = kvt_config_is_set(context->options, CLI_EXPORT_OFFLINE);
+    const struct advisor_store_options options = {
+        .path = kvt_config_string(context->options, CLI_EXPORT_OFFLINE), .read_only = true};
+    struct export export = {.context = context, .progress = {.context = context}};
+    struct advisor_store *store = NULL;
+    struct kvt_error err = {0};
+    enum kvt_err rc = KVT_OK;
+
+    cli_watch_begin();
+    if (offline)
+        rc = advisor_store_open(&store, &options, &err);
+    if (rc == KVT_OK)
+        rc = open_file(&export, path, kvt_config_bool(context->options, CLI_EXPORT_FORCE), &err);
+    if (rc == KVT_OK)
+        rc = write_all(&export, store, &err);
+    advisor_store_close(store);
+    progress_end(&export.progress);
+    rc = close_file(&export, path, rc, &err);
+    if (rc != KVT_OK)
+        return offline ? cli_offline_fail(context, &err)
+                       : cli_server_fail(context, CLI_SERVER_ADVISOR, &err);
+    if (export.out != context->out)
+        print_export(&export, path);
+    return CLI_EXIT_DONE;
+}
+
+/* ---- import ---- */
+
+struct input {
+    FILE *in;
+    struct advisor_import *import;
+    struct kvt_buffer line; /* what has come of it */
+    uint64_t lines;
+    uint64_t bytes;
+    struct progress progress;
+};
+
+static enum kvt_err
+take_line(struct input *input, struct kvt_error *err)
+{
+    enum kvt_err rc = KVT_OK;
+
+    input->lines++;
+    if (!kvt_buffer_ok(&input->line))
+        return kvt_error_set(err, KVT_RANGE, "line %" PRIu64 ": longer than %u bytes", input->lines,
+                             ADVISOR_IMPORT_LINE_MAX);
+    if (input->line.size > 0)
+        rc = advisor_import_line(input->import, kvt_buffer_text(&input->line), input->line.size,
+                                 err);
+    kvt_buffer_clear(&input->line);
+    if (rc == KVT_OK && input->lines % PAGE == 0 && cli_watch_wait(0))
+        rc = kvt_error_set(err, KVT_CANCELLED, "stopped before the end; nothing is imported");
+    return rc;
+}
+
+static enum kvt_err
+take_bytes(struct input *input, const char *bytes, size_t size, struct kvt_error *err)
+{
+    enum kvt_err rc = KVT_OK;
+
+    while (size > 0 && rc == KVT_OK) {
+        const char *end = memchr(bytes, '\n', size);
+        const size_t part = end == NULL ? size : (size_t)(end - bytes);
+
+        kvt_buffer_append(&input->line, bytes, part);
+        if (end == NULL)
+            return kvt_buffer_ok(&input->line) ? KVT_OK : take_line(input, err);
+        rc = take_line(input, err);
+        bytes += part + 1;
+        size -= part + 1;
+    }
+    return rc;
+}
+
+static enum kvt_err
+read_lines(struct input *input, const char *name, struct kvt_error *err)
+{
+    struct kvt_error cause = {0};
+    char bytes[READ];
+    enum kvt_err rc = KVT_OK;
+    size_t count = 1;
+
+    kvt_buffer_init(&input->line, ADVISOR_IMPORT_LINE_MAX);
+    while (rc == KVT_OK && count > 0) {
+        count = fread(bytes, 1, sizeof(bytes), input->in);
+        input->bytes += count;
+        rc = take_bytes(input, bytes, count, &cause);
+        progress_show(&input->progress, "imported", input->lines, input->bytes);
+    }
+    if (rc == KVT_OK && ferror(input->in) != 0)
+        rc = kvt_error_sys(&cause, errno, "read");
+    if (rc == KVT_OK && input->line.size > 0)
+        rc = take_line(input, &cause);
+    kvt_buffer_release(&input->line);
+    progress_end(&input->progress);
+    if (rc == KVT_OK)
+        return rc;
+    return kvt_error_set(err, rc, "%.*s: %.*s", PATH_SHOWN / 2, name, PATH_SHOWN, cause.text);
+}
+
+static void
+print_import(const struct cli_context *context, const char *folder,
+             const struct advisor_import_counts *counts)
+{
+    if (context->json) {
+        (void)fprintf(context->out,
+                      "{\"schema_version\":1,\"blocks\":%" PRIu64 ",\"places\":%" PRIu64
+                      ",\"publishers\":%" PRIu64 ",\"left_out\":%" PRIu64 "}\n",
+                      counts->blocks, counts->places, counts->publishers, counts->left_out);
+        return;
+    }
+    (void)fprintf(context->out,
+                  "%s: %" PRIu64 " blocks in %" PRIu64 " places, %" PRIu64 " publishers\n", folder,
+                  counts->blocks, counts->places, counts->publishers);
+    if (counts->left_out > 0)
+        (void)fprintf(context->err,
+                      "%" PRIu64 " places came while the export was made and were left out; the "
+                      "advisor hears of them again\n",
+                      counts->left_out);
+}
+
+enum cli_exit
+cli_index_copy_import(const struct cli_context *context)
+{
+    const char *path = context->arguments[0];
+    const struct advisor_import_options options = {
+        .path = kvt_config_string(context->options, CLI_IMPORT_STATE),
+        .map_bytes = kvt_config_u64(context->options, CLI_IMPORT_DB_MAX),
+        .replace = kvt_config_bool(context->options, CLI_IMPORT_FORCE),
+    };
+    const bool standard = strcmp(path, "-") == 0;
+    struct input input = {.progress = {.context = context}};
+    struct advisor_import_counts counts;
+    struct kvt_error err = {0};
+    enum kvt_err rc;
+
+    if (!kvt_config_is_set(context->options, CLI_IMPORT_STATE))
+        return cli_context_usage(context,
+                                 "index import wants --state DIR, the advisor's state.dir");
+    cli_watch_begin();
+    input.in = standard ? stdin : fopen(path, "re");
+    if (input.in == NULL)
+        rc = kvt_error_sys(&err, errno, "open %.*s", PATH_SHOWN, path);
+    else
+        rc = advisor_import_open(&input.import, &options, &err);
+    if (rc == KVT_OK)
+        rc = read_lines(&input, standard ? "standard input" : path, &err);
+    if (rc == KVT_OK)
+        rc = advisor_import_finish(input.import, &counts, &err);
+    advisor_import_free(input.import);
+    if (input.in != NULL && !standard)
+        (void)fclose(input.in);
+    if (rc != KVT_OK) {
+        const enum cli_exit status = cli_offline_fail(context, &err);
+
+        if (rc == KVT_BUSY)
+            (void)fputs("  next: stop the advisor, import, start it again\n", context->err);
+        else if (rc == KVT_FULL)
+            (void)fputs("  next: give it more room with --db-max, and the advisor with db.max\n",
+                        context->err);
+        return status == CLI_EXIT_USAGE ? CLI_EXIT_FAILED : status;
+    }
+    print_import(context, options.path, &counts);
+    return CLI_EXIT_DONE;
+}

@@ -1,0 +1,66 @@
+/*
+ * cli/listener.h -- messages of an event plane, one after the other: as they pass, from a stream,
+ * or from a recording.
+ *
+ * Why: tail and record take the same from the same places.  NATS's threads copy into a bounded
+ * queue and leave; what there is no room for is counted, never waited for.
+ *
+ * Ownership: a message lives for the call.
+ * Threads:   the main thread; cli_watch_begin() was called before.
+ * Limits:    CLI_LISTENER_QUEUED messages of together CLI_LISTENER_BYTES wait;
+ *            CLI_LISTENER_SUBJECTS subjects.
+ */
+#ifndef CLI_LISTENER_H
+#define CLI_LISTENER_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/queue.h"
+#include "cli/context.h"
+#include "wire/bus.h"
+#include "wire/dialect/dialect.h"
+#include "wire/record.h"
+
+#define CLI_LISTENER_QUEUED   16384
+#define CLI_LISTENER_BYTES    (64u << 20)
+#define CLI_LISTENER_SUBJECTS 16
+
+struct cli_listener {
+    const struct cli_context *context;
+    enum wire_dialect dialect;
+    uint64_t deadline_ms;                                       /* monotonic; 0 = none */
+    bool (*each)(void *arg, const struct wire_record *message); /* false: enough */
+    bool (*pause)(void *arg); /* nothing waits at the moment, or a while went by; false: enough */
+    void *arg;
+
+    struct kvt_queue *queue; /* between NATS and us */
+    _Atomic uint64_t queued; /* bytes */
+    _Atomic uint64_t dropped;
+    uint64_t bad;  /* records of a recording that were skipped */
+    uint64_t torn; /* bytes of its last one */
+    uint64_t gaps; /* places where the stream no longer had what came next */
+};
+
+/** What people mean by a dialect when they name no subject: subjects with commas between them, or
+ *  NULL. */
+const char *cli_listener_subjects(enum wire_dialect dialect);
+
+/** Core NATS: what passes from now on.  `subjects` has commas between them. */
+KVT_NODISCARD enum kvt_err cli_listener_core(struct cli_listener *listener, struct wire_bus *bus,
+                                             const char *subjects, struct kvt_error *err);
+
+/** A stream from `from_seq` on (1 = its oldest); `stop`: at what is its newest now. */
+KVT_NODISCARD enum kvt_err cli_listener_stream(struct cli_listener *listener, struct wire_bus *bus,
+                                               const char *name, const char *subject,
+                                               uint64_t from_seq, bool stop, struct kvt_error *err);
+
+/** A recording; a bad record is KVT_CORRUPT, or counted with `skip_bad`. */
+KVT_NODISCARD enum kvt_err cli_listener_recording(struct cli_listener *listener, const char *path,
+                                                  bool skip_bad, struct kvt_error *err);
+
+/** Say on the error stream what was lost: `dropped`, `bad`, `torn`, `gaps`.  True when anything. */
+bool cli_listener_complain(const struct cli_listener *listener);
+
+#endif /* CLI_LISTENER_H */
