@@ -140,7 +140,8 @@ prepare(void *handle, enum advisor_zmq_kind kind, const char *topic)
     const int64_t frame_max = ADVISOR_ZMQ_FRAME_MAX;
     bool ok = set(handle, ZMQ_LINGER, 0);
 
-    ok = ok && set(handle, ZMQ_RCVHWM, ADVISOR_ZMQ_WAITING_MAX);
+    ok = ok && set(handle, ZMQ_RCVHWM,
+                   kind == ADVISOR_ZMQ_DEALER ? ADVISOR_ZMQ_ANSWERS_MAX : ADVISOR_ZMQ_WAITING_MAX);
     ok = ok && set(handle, ZMQ_RECONNECT_IVL, RECONNECT_MS);
     ok = ok && set(handle, ZMQ_RECONNECT_IVL_MAX, RECONNECT_MAX_MS);
     ok = ok && set(handle, ZMQ_HANDSHAKE_IVL, HANDSHAKE_MS);
