@@ -272,6 +272,8 @@ wire_kvbm_decode(enum kvt_key_revision revision, const void *bytes, size_t size,
     } else if (wire_pack_array(&pack, &members) && members >= 2) {
         read_events(&pack, &reading);
         read_instance(&pack, batch);
+        for (uint32_t i = 2; i < members && pack.code == KVT_OK; i++)
+            wire_pack_skip(&pack);
     } else {
         wire_pack_fail(&pack, pack.start, KVT_INVALID, "[events, instance]");
     }
