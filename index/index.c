@@ -66,6 +66,11 @@ index_new(struct index **out, uint64_t bytes_max)
     index_slots_init(&index->holder_names, &index->memory);
     kvt_random_system(index->seed, sizeof(index->seed));
     index->seed[1] |= 1;
+    if (index_arena_open(&index->arena, bytes_max) != KVT_OK) {
+        index_free(index);
+        return KVT_NOMEM;
+    }
+    index->memory.arena = &index->arena;
     if (index_space_open(index) != KVT_OK ||
         index_shards_new(&index->shards, &index->memory) != KVT_OK) {
         index_free(index);
@@ -92,6 +97,7 @@ index_free(struct index *index)
     index_shards_free(index->shards, &index->memory);
     index_epoch_release(&index->epoch);
     assert(index->memory.used == sizeof(*index)); /* what was counted was given back */
+    index_arena_close(&index->arena);
     (void)pthread_mutex_destroy(&index->names_lock);
     (void)pthread_mutex_destroy(&index->lock);
     kvt_free(index);

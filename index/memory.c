@@ -60,7 +60,9 @@ index_memory_take_lines(struct index_memory *memory, size_t count, size_t size)
 
     if (__builtin_mul_overflow(count, size, &bytes) || !index_memory_charge(memory, bytes))
         return NULL;
-    what = kvt_aligned(CACHE_LINE, bytes);
+    what = memory->arena == NULL ? NULL : index_arena_take(memory->arena, bytes);
+    if (what == NULL)
+        what = kvt_aligned(CACHE_LINE, bytes);
     if (what == NULL)
         index_memory_discharge(memory, bytes);
     else
@@ -75,5 +77,8 @@ index_memory_give(struct index_memory *memory, void *what, size_t count, size_t 
         return;
     assert(memory->used >= count * size);
     memory->used -= count * size;
-    kvt_free(what);
+    if (index_arena_has(memory->arena, what))
+        index_arena_give(memory->arena, what, count * size);
+    else
+        kvt_free(what);
 }

@@ -13,9 +13,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "index/arena.h"
+
 struct index_memory {
     uint64_t used;
     uint64_t max;
+    struct index_arena *arena; /* where large pieces lie; NULL: on the heap */
 };
 
 /** Zeroed memory, or NULL: beyond the ceiling, or the heap is out. */

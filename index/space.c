@@ -1,7 +1,6 @@
 #include "index/space.h"
 
-#include <string.h>
-#include <sys/mman.h>
+#include "index/reserve.h"
 
 enum {
     CHUNK_PAGES = 256, /* 2 MiB of each array: what one huge page covers */
@@ -14,7 +13,7 @@ enum {
 /* What the arrays over pages take for each page ever used. */
 #define PAGE_SELF_BYTES (sizeof(struct index_page) + sizeof(uintptr_t) + sizeof(void *))
 
-_Static_assert(CHUNK_BYTES == 2 << 20, "a chunk is a huge page");
+_Static_assert(CHUNK_BYTES == INDEX_RESERVE_CHUNK, "a chunk is a huge page");
 
 /* Capacities that fill a page nearly to its end. */
 #define CLASS(capacity)                                                                            \
@@ -29,37 +28,6 @@ const struct index_class index_classes[INDEX_CLASSES] = {
 };
 
 _Static_assert(INDEX_RUN_BLOCKS_MAX == 1024, "the largest class");
-
-/* Address space of `bytes`, at a boundary of huge pages.  Not readable yet when `closed`. */
-static void *
-reserve(size_t bytes, bool closed)
-{
-    char *at = mmap(NULL, bytes + CHUNK_BYTES, closed ? PROT_NONE : PROT_READ | PROT_WRITE,
-                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    size_t before;
-
-    if (at == MAP_FAILED)
-        return NULL;
-    before = (CHUNK_BYTES - (uintptr_t)at % CHUNK_BYTES) % CHUNK_BYTES;
-    if (before > 0)
-        (void)munmap(at, before);
-    if (before < CHUNK_BYTES)
-        (void)munmap(at + before + bytes, CHUNK_BYTES - before);
-    return at + before;
-}
-
-static size_t
-round_up(size_t bytes)
-{
-    return (bytes + CHUNK_BYTES - 1) / CHUNK_BYTES * CHUNK_BYTES;
-}
-
-static void
-unreserve(void *at, size_t bytes)
-{
-    if (at != NULL)
-        (void)munmap(at, bytes);
-}
 
 void
 index_space_close(struct index *index)
@@ -80,12 +48,12 @@ index_space_close(struct index *index)
                                    PAGE_BYTES * ((size_t)space->pages[page].seq_counted +
                                                  (size_t)space->pages[page].tok_counted));
     }
-    unreserve((void *)(uintptr_t)space->seq, space->max * PAGE_BYTES);
-    unreserve((void *)(uintptr_t)space->tok, space->max * PAGE_BYTES);
-    unreserve((void *)(uintptr_t)space->runs, round_up(space->max * sizeof(*space->runs)));
-    unreserve((void *)(uintptr_t)space->uses, round_up(space->max * sizeof(*space->uses)));
-    unreserve(space->pages, round_up(space->max * sizeof(*space->pages)));
-    unreserve(space->chunk_used, round_up(space->max / CHUNK_PAGES * sizeof(uint16_t)));
+    index_reserve_end((void *)(uintptr_t)space->seq, space->max * PAGE_BYTES);
+    index_reserve_end((void *)(uintptr_t)space->tok, space->max * PAGE_BYTES);
+    index_reserve_end((void *)(uintptr_t)space->runs, space->max * sizeof(*space->runs));
+    index_reserve_end((void *)(uintptr_t)space->uses, space->max * sizeof(*space->uses));
+    index_reserve_end(space->pages, space->max * sizeof(*space->pages));
+    index_reserve_end(space->chunk_used, space->max / CHUNK_PAGES * sizeof(uint16_t));
     *space = (struct index_space){.seq = NULL};
 }
 
@@ -98,20 +66,17 @@ index_space_open(struct index *index)
 
     *space = (struct index_space){.end = 1};
     space->max = (uint32_t)(wanted < most ? wanted : most) * CHUNK_PAGES;
-    space->seq = reserve(space->max * PAGE_BYTES, true);
-    space->tok = reserve(space->max * PAGE_BYTES, true);
-    space->runs = reserve(round_up(space->max * sizeof(*space->runs)), false);
-    space->uses = reserve(round_up(space->max * sizeof(*space->uses)), false);
-    space->pages = reserve(round_up(space->max * sizeof(*space->pages)), false);
-    space->chunk_used = reserve(round_up(space->max / CHUNK_PAGES * sizeof(uint16_t)), false);
+    space->seq = index_reserve(space->max * PAGE_BYTES, false);
+    space->tok = index_reserve(space->max * PAGE_BYTES, false);
+    space->runs = index_reserve(space->max * sizeof(*space->runs), true);
+    space->uses = index_reserve(space->max * sizeof(*space->uses), true);
+    space->pages = index_reserve(space->max * sizeof(*space->pages), true);
+    space->chunk_used = index_reserve(space->max / CHUNK_PAGES * sizeof(uint16_t), true);
     if (space->seq == NULL || space->tok == NULL || space->runs == NULL || space->uses == NULL ||
         space->pages == NULL || space->chunk_used == NULL) {
         index_space_close(index);
         return KVT_NOMEM;
     }
-    /* Advice: without huge pages all of it works, slower. */
-    (void)madvise((void *)(uintptr_t)space->seq, space->max * PAGE_BYTES, MADV_HUGEPAGE);
-    (void)madvise((void *)(uintptr_t)space->tok, space->max * PAGE_BYTES, MADV_HUGEPAGE);
     return KVT_OK;
 }
 
@@ -135,8 +100,7 @@ open_page(struct index_space *space, uint32_t page)
         char *const seq = (char *)(uintptr_t)space->seq + space->open * PAGE_BYTES;
         char *const tok = (char *)(uintptr_t)space->tok + space->open * PAGE_BYTES;
 
-        if (mprotect(seq, CHUNK_BYTES, PROT_READ | PROT_WRITE) != 0 ||
-            mprotect(tok, CHUNK_BYTES, PROT_READ | PROT_WRITE) != 0)
+        if (!index_reserve_use(seq, CHUNK_BYTES) || !index_reserve_use(tok, CHUNK_BYTES))
             return false;
         space->open += CHUNK_PAGES;
     }
@@ -191,8 +155,8 @@ trim_chunk(struct index *index, uint32_t chunk)
     struct index_space *space = &index->space;
     const uint32_t first = chunk * CHUNK_PAGES;
 
-    (void)madvise((char *)(uintptr_t)space->seq + first * PAGE_BYTES, CHUNK_BYTES, MADV_DONTNEED);
-    (void)madvise((char *)(uintptr_t)space->tok + first * PAGE_BYTES, CHUNK_BYTES, MADV_DONTNEED);
+    index_reserve_empty((char *)(uintptr_t)space->seq + first * PAGE_BYTES, CHUNK_BYTES);
+    index_reserve_empty((char *)(uintptr_t)space->tok + first * PAGE_BYTES, CHUNK_BYTES);
     for (uint32_t page = first; page < first + CHUNK_PAGES && page < atomic_load(&space->end);
          page++)
         forget_page(index, page);
@@ -242,8 +206,8 @@ index_space_trim(struct index *index)
     for (uint32_t at = space->empty; at != 0; at = space->pages[at].next) {
         if (!space->pages[at].seq_counted)
             continue;
-        (void)madvise((char *)(uintptr_t)space->seq + at * PAGE_BYTES, PAGE_BYTES, MADV_DONTNEED);
-        (void)madvise((char *)(uintptr_t)space->tok + at * PAGE_BYTES, PAGE_BYTES, MADV_DONTNEED);
+        index_reserve_empty((char *)(uintptr_t)space->seq + at * PAGE_BYTES, PAGE_BYTES);
+        index_reserve_empty((char *)(uintptr_t)space->tok + at * PAGE_BYTES, PAGE_BYTES);
         forget_page(index, at);
     }
 }
@@ -336,26 +300,37 @@ page_run(const struct index_space *space, uint32_t page, uint32_t at)
     return (struct index_run *)(runs & ~(uintptr_t)63) + at;
 }
 
-/* A page with room of this class, or of a smaller one; 0: none. */
+/* A page that has room, of any class from one to another; 0: none. */
+static uint32_t
+find_other(struct index *index, int from, int to, bool tokens)
+{
+    struct index_space *space = &index->space;
+    const int step = from < to ? 1 : -1;
+
+    for (int class_ = from; class_ != to + step; class_ += step) {
+        for (int other = 0; other < 2; other++) {
+            const uint32_t number = space->room[other == 0 ? tokens : !tokens][class_];
+
+            if (number != 0 && count_page(index, number, tokens))
+                return number;
+        }
+    }
+    return 0;
+}
+
+/* A page with room of this class; or, without memory, of a smaller or a larger one; 0: none. */
 static uint32_t
 find_page(struct index *index, unsigned class_, bool tokens)
 {
-    struct index_space *space = &index->space;
-    uint32_t number = space->room[tokens][class_];
+    uint32_t number = index->space.room[tokens][class_];
 
-    if (number != 0)
-        return number;
-    number = add_page(index, class_, tokens);
-    if (number != 0)
-        return number;
-    for (int other = (int)class_; other >= 0; other--) {
-        number = space->room[tokens][other];
-        if (number == 0)
-            number = space->room[!tokens][other];
-        if (number != 0 && count_page(index, number, tokens))
-            return number;
-    }
-    return 0;
+    if (number == 0)
+        number = add_page(index, class_, tokens);
+    if (number == 0)
+        number = find_other(index, (int)class_, 0, tokens);
+    if (number == 0)
+        number = find_other(index, (int)class_, INDEX_CLASSES - 1, tokens);
+    return number;
 }
 
 uint32_t

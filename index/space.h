@@ -23,8 +23,8 @@ void index_space_close(struct index *index);
 unsigned index_space_class(uint32_t blocks);
 
 /**
- * Take a free run of this class, or of a smaller one when there is no memory for a page.  It is
- * cleared, but for its version, and of length 0.
+ * Take a free run of this class, or, when there is no memory for a page, of another.  Its length is
+ * 0; what else it says is of former blocks.
  *
  * @return its first number, or 0: no memory, or no number
  */

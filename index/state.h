@@ -169,6 +169,7 @@ struct index {
     pthread_mutex_t lock;
     pthread_mutex_t names_lock;
     struct index_memory memory;
+    struct index_arena arena;
     struct index_epoch epoch;
     struct index_shards *shards;
     struct index_space space;
@@ -249,6 +250,14 @@ index_state_find(const struct index *index, uint32_t ns, uint64_t hash)
 {
     return index_table_find(&index_state_namespace(index, ns)->table, index->space.seq, hash,
                             index_state_mix(index, hash));
+}
+
+/** A number that may be the block's, from one line of memory; or 0. */
+static inline uint32_t
+index_state_guess(const struct index *index, uint32_t ns, uint64_t hash)
+{
+    return index_table_guess(&index_state_namespace(index, ns)->table,
+                             index_state_mix(index, hash));
 }
 
 /** Start loading what index_state_find() will need. */

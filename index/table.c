@@ -9,13 +9,15 @@
 
 enum {
     WAYS = 10,
-    PASS_MAX = 7,           /* buckets an entry may stand behind its own */
-    BUCKETS_DOUBLED = 1024, /* up to here a segment doubles, then it grows by so many */
-    BUCKETS_TAGGED = 2048,  /* from here on tags tell the place */
-    BUCKETS_MAX = 8192,     /* then it splits */
-    BUCKETS_SPLIT = 5120,   /* what the halves begin with */
-    PLACE_BITS = 24,        /* a place in a segment; its low 16 bits are the tag */
+    PLACE_BITS = 23, /* a place in a segment; its low 16 bits are the tag */
     DEPTH_MAX = 32,
+    STEP = 1024,       /* lines a segment grows by: a unit of the arena */
+    BESIDE_SMALL = 8,  /* lines of a segment that are not its buckets: its head, and what follows */
+    BESIDE_LARGE = 64, /* the last bucket; of those that fill units */
+    BUCKETS_LARGE = STEP - BESIDE_LARGE,
+    BUCKETS_TAGGED = 2048,                   /* from here on tags tell the place */
+    BUCKETS_MAX = 8 * STEP - BESIDE_LARGE,   /* then it splits */
+    BUCKETS_SPLIT = 5 * STEP - BESIDE_LARGE, /* what the halves begin with */
 };
 
 #define USED_SHIFT   32
@@ -33,14 +35,12 @@ struct bucket {
 };
 
 _Static_assert(sizeof(struct bucket) == 64, "a bucket is a cache line");
-/* Places of PASS_MAX + 1 buckets must differ in their tags. */
-_Static_assert(((PASS_MAX + 1) << PLACE_BITS) / BUCKETS_TAGGED <= 1 << 16, "tags tell the place");
-
 struct index_table_segment {
-    uint32_t buckets; /* without the PASS_MAX behind the last one */
+    uint32_t buckets; /* without those behind the last one */
+    uint32_t passes;  /* how far behind its own bucket an entry may stand */
     uint32_t depth;   /* highest bits of the hash that all its entries share */
     uint32_t used;
-    uint32_t unused[13];
+    uint32_t unused[12];
     struct bucket lines[];
 };
 
@@ -139,7 +139,7 @@ index_table_find(const struct index_table *table, const _Atomic uint64_t *seq, u
     segment = segment_of(directory, mixed);
     place = place_of(segment, mixed);
     bucket = &segment->lines[home_of(segment, place)];
-    for (unsigned pass = 0; pass <= PASS_MAX; pass++, bucket++) {
+    for (unsigned pass = 0; pass <= segment->passes; pass++, bucket++) {
         const uint64_t rest = atomic_load_explicit(&bucket->rest, memory_order_acquire);
 
         for (unsigned ways = ways_with(bucket, rest, tag_of(place)); ways != 0; ways &= ways - 1) {
@@ -179,7 +179,7 @@ index_table_guess(const struct index_table *table, uint64_t mixed)
     segment = segment_of(directory, mixed);
     place = place_of(segment, mixed);
     bucket = &segment->lines[home_of(segment, place)];
-    for (unsigned pass = 0; pass <= PASS_MAX; pass++, bucket++) {
+    for (unsigned pass = 0; pass <= segment->passes; pass++, bucket++) {
         const uint64_t rest = atomic_load_explicit(&bucket->rest, memory_order_acquire);
         const unsigned ways = ways_with(bucket, rest, tag_of(place));
 
@@ -191,10 +191,26 @@ index_table_guess(const struct index_table *table, uint64_t mixed)
     return 0;
 }
 
+static uint32_t
+beside(uint32_t buckets)
+{
+    return buckets < BUCKETS_LARGE ? BESIDE_SMALL : BESIDE_LARGE;
+}
+
 static size_t
 segment_lines(uint32_t buckets)
 {
-    return (size_t)buckets + PASS_MAX + 1; /* one for its head */
+    return (size_t)buckets + beside(buckets);
+}
+
+/* With tags, places that far apart must differ in them. */
+static uint32_t
+passes_of(uint32_t buckets)
+{
+    const uint32_t most = beside(buckets) - 2;
+    const uint32_t told = (buckets >> (PLACE_BITS - 16)) - 1;
+
+    return buckets >= BUCKETS_TAGGED && told < most ? told : most;
 }
 
 static struct index_table_segment *
@@ -205,6 +221,7 @@ make_segment(struct index_memory *memory, uint32_t buckets, uint32_t depth)
 
     if (segment != NULL) {
         segment->buckets = buckets;
+        segment->passes = passes_of(buckets);
         segment->depth = depth;
     }
     return segment;
@@ -240,7 +257,7 @@ put(struct index_table_segment *segment, uint32_t home, uint16_t tag, uint32_t n
     unsigned free;
 
     for (unsigned pass = 0; (~(rest >> USED_SHIFT) & USED_MASK) == 0; rest = load(&bucket->rest)) {
-        if (pass++ == PASS_MAX || rest >> PASSED_SHIFT == PASSED_MAX)
+        if (pass++ == segment->passes || rest >> PASSED_SHIFT == PASSED_MAX)
             return false;
         bucket++;
     }
@@ -277,7 +294,7 @@ tag_at(const struct bucket *bucket, unsigned way)
 static uint32_t
 lines_of(const struct index_table_segment *segment)
 {
-    return segment->buckets + PASS_MAX;
+    return segment->buckets + segment->passes;
 }
 
 /* Enter all of `from` into `to`; false: it does not fit. */
@@ -340,6 +357,9 @@ retire_segment(const struct index_table_context *context, struct index_table_seg
 {
     index_epoch_retire(context->epoch, segment, segment_lines(segment->buckets),
                        sizeof(struct bucket));
+    /* It is large: not kept longer than readers need it. */
+    if (segment_lines(segment->buckets) >= STEP)
+        index_epoch_advance(context->epoch);
 }
 
 static void
@@ -358,14 +378,21 @@ publish(struct index_table_directory *directory, size_t at, size_t count,
         atomic_store_explicit(&directory->segments[i], segment, memory_order_release);
 }
 
+/* Small ones double; then whole units are filled. */
+static uint32_t
+next_buckets(uint32_t buckets)
+{
+    if (buckets < STEP / 2)
+        return buckets * 2;
+    return buckets == STEP / 2 ? BUCKETS_LARGE : buckets + STEP;
+}
+
 static bool
 grow_segment(struct index_table_directory *directory, const struct index_table_context *context,
              uint64_t mixed, struct index_table_segment *segment)
 {
-    const uint32_t buckets = segment->buckets < BUCKETS_DOUBLED
-                                 ? segment->buckets * 2
-                                 : segment->buckets + BUCKETS_DOUBLED;
-    struct index_table_segment *grown = make_segment(context->memory, buckets, segment->depth);
+    struct index_table_segment *grown =
+        make_segment(context->memory, next_buckets(segment->buckets), segment->depth);
     const size_t count = (size_t)1 << (directory->depth - segment->depth);
     bool fits;
 
@@ -518,7 +545,7 @@ index_table_remove(struct index_table *table, uint64_t mixed, uint32_t number)
     const uint32_t place = place_of(segment, mixed);
     struct bucket *const first = &segment->lines[home_of(segment, place)];
 
-    for (struct bucket *bucket = first; bucket <= first + PASS_MAX; bucket++) {
+    for (struct bucket *bucket = first; bucket <= first + segment->passes; bucket++) {
         const uint64_t rest = load(&bucket->rest);
 
         for (unsigned ways = ways_with(bucket, rest, tag_of(place)); ways != 0; ways &= ways - 1) {
