@@ -454,11 +454,12 @@ def capture_mocker(place, version):
     discovery = os.path.join(place.folder, "kv")
     env = {"NATS_SERVER": place.url, "DYN_EVENT_PLANE": "nats", "DYN_FILE_KV": discovery}
     heard = Heard().nats(place.url)
+    wanted = 8 if numbered(version) >= (1, 6) else 4  # earlier ones have no host blocks
     with client.mocker(version, "space.mock.generate", os.path.join(place.folder, "model"), env=env,
                        log=place.log) as producer:
         producer.tell("start", device=32, host=24)
         time.sleep(1)
-        for request in told.load(place.rng, 2, 40):
+        for request in told.load(place.rng, 2, 40 if wanted == 8 else 26):
             producer.tell("request", **request)
         messages = [one for one in heard.wait(1 << 30, 2) if one[0].endswith(".kv-events")]
         book, kinds = told.Book(), set()
@@ -469,7 +470,6 @@ def capture_mocker(place, version):
                 book.apply(event)
                 kinds.add((event["kind"], event["tier"], event["dp_rank"]))
             fixture.add("core.bin", "nats", "dynamo", subject, frames, publisher, sequence, events)
-        wanted = 8 if numbered(version) >= (1, 6) else 4  # earlier ones have no host blocks
         if len(kinds) < wanted:
             raise Wrong(f"only {sorted(kinds)} were published")
         held = {(worker, rank, DEVICE[tier], value): local for (worker, rank, tier, value), local
@@ -506,6 +506,46 @@ def body_of(codec, body, data):
     if inner not in body:
         raise Wrong("an answer's bytes are not where they should be")
     return inner
+
+
+def engine_event(event):
+    """One tagged map in the words of index.json."""
+    if event["type"] == "AllBlocksCleared":
+        return {"kind": "clear", "tier": "all"}
+    said = {"tier": told.TIERS[event["medium"]], "hashes": event["block_hashes"]}
+    if event["type"] == "BlockRemoved":
+        return {"kind": "remove", **said}
+    said.update(kind="store", tokens=event["token_ids"], block_tokens=event["block_size"],
+                seed=told.hashes.seed(event.get("lora_name")))
+    return said if event["parent_block_hash"] is None else {**said, "parent": event["parent_block_hash"]}
+
+
+def capture_consolidator(place, name):
+    """Rank 2 of a vLLM through the consolidator, in both of its modes."""
+    fixture = Fixture(name, "event consolidator, fed by vLLM 0.33.0's stream of rank 2; no KVBM blocks")
+    for mode in ("dedup", "passthrough"):
+        steps = told.engine(told.Names(place.rng), "vllm-0.33")
+        expected = told.consolidated(steps)
+        engine = Engine(place, "vllm-0.33.0", 2)
+        output = f"tcp://127.0.0.1:{place.port()}"
+        heard = Heard().zmq(output)
+        with client.consolidator(name, place.port(), place.port(), log=place.log) as producer:
+            producer.tell("open", engine=engine.address, output=output, mode=mode)
+            time.sleep(1)
+            for events, _, _ in steps:
+                engine.producer.tell("publish", events=events)
+                time.sleep(0.2)  # it publishes every 50 ms what came since
+            messages = heard.wait(len(expected))
+        engine.producer.kill()
+        for number, ((subject, frames), events) in enumerate(zip(messages, expected, strict=True)):
+            batch = msgpack.unpackb(frames[-1])
+            if [engine_event(event) for event in batch[1]] != events or batch[2] != 0:
+                raise Wrong(f"consolidator: told {events}, published {batch}")
+            if int.from_bytes(frames[-2], "big") != number:
+                raise Wrong("the consolidator's numbers do not rise by one")
+            fixture.add(f"{mode}.bin", "zmq", "engine", subject, frames, None, number,
+                        [{**event, "dp_rank": 0} for event in events])
+    fixture.write()
 
 
 def notified(record):
@@ -568,6 +608,7 @@ PARTS = {f"ai-dynamo-runtime-{version}": (lambda place, version=version: capture
 PARTS.update({f"ai-dynamo-mocker-{version}":
               (lambda place, version=version: capture_mocker(place, version))
               for version in ("1.6.1", "1.3.1", "1.0.2")})
+PARTS["kvbm-1.6.1"] = lambda place: capture_consolidator(place, "kvbm-1.6.1")
 PARTS["minio"] = capture_minio
 PARTS.update({name: (lambda place, name=name: capture_engine(place, name))
               for name in ("vllm-0.33.0", "vllm-0.20.2", "vllm-0.11.0", "sglang-0.5.23", "sglang-0.5.10")})

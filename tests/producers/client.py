@@ -94,3 +94,14 @@ def engine(name, **more):
 
 def mocker(version, endpoint, folder, **more):
     return Producer("mocker.py", [version, endpoint, folder], [ask_script(f"dynamo-{version}")], **more)
+
+
+def consolidator(name, pub_port, ack_port, env=None, **more):
+    folder = ask_script(name)
+    libraries = os.pathsep.join(os.path.join(folder, part)
+                                for part in (".nixl_cu13.mesonpy.libs", "nixl_cu13.libs"))
+    return Producer("consolidator.py", [], [folder, ask_script("tools")], env={
+        "LD_LIBRARY_PATH": libraries, "DYN_KVBM_LEADER_ZMQ_HOST": "127.0.0.1",
+        "DYN_KVBM_LEADER_ZMQ_PUB_PORT": str(pub_port), "DYN_KVBM_LEADER_ZMQ_ACK_PORT": str(ack_port),
+        "DYN_KVBM_CPU_CACHE_OVERRIDE_NUM_BLOCKS": "16", "DYN_KVBM_METRICS": "false",
+        "DYN_KVBM_LEADER_WORKER_INIT_TIMEOUT_SECS": "20", **(env or {})}, **more)

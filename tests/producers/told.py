@@ -64,12 +64,12 @@ def published(names, block=4, salts=True, counted=True):
         tell(t(2 * block), b(2), lora="adapter-ü", salt="tenant-ä")
     media = [[], [names.rng.getrandbits(64)], [names.rng.getrandbits(64), 1, (1 << 64) - 1]]
     tell(t(3 * block), b(3), media=media)
-    wide = b(40)
-    tell(t(40 * block), wide)
+    wide = b(24)
+    tell(t(24 * block), wide)
     steps.append(("remove", {"hashes": [child[1]]}, [{"kind": "remove", "tier": "g1",
                                                       "hashes": [child[1]]}]))
-    steps.append(("remove", {"hashes": wide[10:30]}, [{"kind": "remove", "tier": "g1",
-                                                       "hashes": wide[10:30]}]))
+    steps.append(("remove", {"hashes": wide[10:20]}, [{"kind": "remove", "tier": "g1",
+                                                       "hashes": wide[10:20]}]))
     # The same blocks once more: a store is always published, a remove only when it is the last.
     tokens = t(2 * block)
     twice = b(2)
@@ -255,3 +255,30 @@ class Book:
     def rows(self):
         return {(*place, value): local for place, blocks in self.held.items()
                 for value, local in blocks.items()}
+
+
+def consolidated(steps, block=4):
+    """What KVBM's consolidator makes of vLLM's batches: what is on the device, a block an event, of rank
+    0; without salts, objects and groups, which it does not know.  One list for each batch it publishes."""
+    found = []
+    for batch, understood, _ in steps:
+        events = []
+        for told, event in zip(batch, understood, strict=True):
+            if told["tag"] == "AllBlocksCleared":
+                events.append({"kind": "clear", "tier": "all"})
+            elif told["medium"] not in ("GPU", None) or event.get("why") == "foreign_domain":
+                continue
+            elif told["tag"] == "BlockRemoved":
+                events += [{"kind": "remove", "tier": "g1", "hashes": [value]}
+                           for value in told["block_hashes"]]
+            else:
+                parent = told["parent_block_hash"]
+                for number, value in enumerate(told["block_hashes"]):
+                    one = {"kind": "store", "tier": "g1", "hashes": [value], "block_tokens": block,
+                           "tokens": told["token_ids"][number * block:(number + 1) * block],
+                           "seed": hashes.seed(told.get("lora_name"))}
+                    events.append(one if parent is None else {**one, "parent": parent})
+                    parent = value
+        if events:
+            found.append(events)
+    return found
