@@ -147,6 +147,7 @@ struct collected {
     struct kvt_buffer *answer;
     size_t messages;
     uint64_t last; /* number of the last one */
+    bool hole;     /* the next that came was not the next one */
     bool full;
 };
 
@@ -158,9 +159,10 @@ collect(void *arg, uint64_t sequence, const struct advisor_zmq_frame *payload)
     const size_t start = answer->size;
     uint8_t head[HEAD_SIZE];
 
-    /* A ROUTER drops what its peer does not take: what is behind a hole is asked for again. */
-    if (collected->messages > 0 && sequence != collected->last + 1)
+    if (collected->messages > 0 && sequence != collected->last + 1) {
+        collected->hole = true;
         return false;
+    }
     put_le64(head, sequence);
     put_le64(head + NUMBER_SIZE, payload->size);
     kvt_buffer_append(answer, head, sizeof(head));
@@ -174,6 +176,24 @@ collect(void *arg, uint64_t sequence, const struct advisor_zmq_frame *payload)
     collected->messages++;
     collected->last = sequence;
     return true;
+}
+
+/* A ROUTER drops what its peer does not take in time, so a long answer has holes: what is behind one
+ * is asked for again, while each question brings something. */
+static enum kvt_err
+ask_all(struct advisor_source *source, struct advisor_engine_question *question,
+        struct collected *collected, enum ending *ending, struct kvt_error *err)
+{
+    for (;;) {
+        const size_t before = collected->messages;
+        enum kvt_err rc;
+
+        collected->hole = false;
+        rc = ask(source, question, collect, collected, ending, err);
+        if (rc != KVT_OK || !collected->hole || collected->messages == before)
+            return rc;
+        question->from = collected->last + 1;
+    }
 }
 
 /* "engine:<endpoint>...", as items say it. */
@@ -213,7 +233,7 @@ advisor_engine_ask(struct advisor_source *source, const struct advisor_ask *aske
     if (!endpoint_of(asked->worker, &question.endpoint))
         return kvt_error_set(err, KVT_UNSUPPORTED, "%s is not a publisher of this source",
                              asked->worker == NULL ? "nobody" : asked->worker);
-    rc = ask(source, &question, collect, &collected, &ending, err);
+    rc = ask_all(source, &question, &collected, &ending, err);
     if (rc != KVT_OK || collected.messages > 0)
         return rc;
     if (collected.full)

@@ -533,6 +533,31 @@ gaps_are_filled_from_the_ring(void **state)
     kvt_buffer_release(&answer);
 }
 
+/* A ROUTER that drops: what it dropped is asked for again, and the answer has no holes. */
+static void
+holes_are_asked_for_again(void **state)
+{
+    struct test_zmq_replay replay = {
+        .mode = TEST_REPLAY_HOLES, .count = 6, .messages = {"a", "b", "c", "d", "e", "f"}};
+    struct advisor_source_options options;
+    struct advisor_source *source;
+    struct kvt_buffer answer;
+    char endpoint[64];
+
+    (void)state;
+    test_zmq_free_endpoint(endpoint, sizeof(endpoint));
+    kvt_buffer_init(&answer, ANSWER_MAX);
+    test_zmq_replay_start(&replay);
+    options = options_of(endpoint, replay.endpoint);
+    source = open_source(&options);
+    assert_int_equal(ask(source, "engine:0", 0, 0, PATIENCE_MS, &answer), KVT_OK);
+    expect_answer(&answer, replay.messages, 0, 6);
+    assert_int_equal(atomic_load(&replay.questions), 3);
+    kvt_buffer_release(&answer);
+    close_quickly(source);
+    test_zmq_replay_stop(&replay);
+}
+
 /* Whole messages only, however little room there is. */
 static void
 answers_are_bounded(void **state)
@@ -703,6 +728,7 @@ main(void)
         cmocka_unit_test(an_epoch_names_the_life),
         cmocka_unit_test(engines_connect_to_us),
         cmocka_unit_test(gaps_are_filled_from_the_ring),
+        cmocka_unit_test(holes_are_asked_for_again),
         cmocka_unit_test(answers_are_bounded),
         cmocka_unit_test(silent_peers_cost_their_deadline),
         cmocka_unit_test(settings_are_checked),

@@ -59,6 +59,7 @@ enum test_replay_mode {
     TEST_REPLAY_SILENT, /* takes questions and says nothing */
     TEST_REPLAY_CUT,    /* stops in the middle, without an end */
     TEST_REPLAY_ODD,    /* answers with one frame */
+    TEST_REPLAY_HOLES,  /* drops every third message of an answer */
 };
 
 /* The ROUTER beside an engine's PUB. */
