@@ -1,96 +1,260 @@
 /*
  * What is tested: index/index.h with readers beside its writer.
- * How: the writer stores and removes whole chains, root first and leaf first, so that a prefix a
- * reader sees must never have a hole: every block before the end of a match exists.
+ * How: some sequences have one holder that never leaves; other holders come to the same blocks and
+ * go, in any order, and other sequences come and go as a whole, so that runs, tables and holdings
+ * are replaced all the time.  Whatever else they see, readers must always find what never left, and
+ * nothing that cannot be.
  */
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <xxhash.h>
 
+#include "base/random.h"
 #include "index/index.h"
 
 #include "tests/support/seed.h"
 
-enum { READERS = 3, CHAINS = 16, LENGTH = 32, ROUNDS = 400 };
+enum {
+    READERS = 3,
+    CHAINS = 24, /* the first half never leave */
+    LENGTH = 80,
+    HOLDERS = 80, /* the first one never leaves */
+    CHANGES = 16,
+    ROUNDS = 1500,
+    CHAIN_SEED = 1337,
+};
 
 struct shared {
     struct index *index;
+    uint64_t hashes[CHAINS][LENGTH];
+    uint64_t tokens[CHAINS][LENGTH];
     uint32_t ns;
-    uint32_t holder;
     atomic_bool stop;
-    atomic_bool wrong;
+    _Atomic uint32_t wrong; /* which check, or 0 */
     _Atomic uint64_t looks;
 };
 
-static void *
-read_chains(void *arg)
+static void
+expect(struct shared *shared, bool right, uint32_t check)
+{
+    if (!right)
+        atomic_store(&shared->wrong, check);
+}
+
+static void
+look_for_matches(struct shared *shared, uint32_t chain)
+{
+    struct index_match matches[HOLDERS];
+    const size_t count = index_find_matches(shared->index, shared->ns, shared->hashes[chain],
+                                            LENGTH, matches, HOLDERS);
+    bool stayed = chain >= CHAINS / 2;
+
+    for (size_t i = 0; i < count; i++) {
+        expect(shared, matches[i].holder < HOLDERS, 1);
+        expect(shared, matches[i].blocks >= 1 && matches[i].blocks <= LENGTH, 2);
+        expect(shared, i == 0 || matches[i - 1].blocks >= matches[i].blocks, 3);
+        stayed = stayed || (matches[i].holder == 0 && matches[i].blocks == LENGTH);
+    }
+    expect(shared, stayed, 4);
+}
+
+static void
+look_with_question(struct shared *shared, uint32_t chain, enum index_key key,
+                   struct index_found *found)
+{
+    const struct index_question question = {
+        .hashes = key == INDEX_BY_TOKENS ? shared->tokens[chain] : shared->hashes[chain],
+        .count = LENGTH,
+        .ns = shared->ns,
+        .key = key};
+    struct index_match best;
+
+    expect(shared, index_find(shared->index, &question, found) == KVT_OK, 5);
+    if (chain >= CHAINS / 2)
+        return;
+    expect(shared, index_found_count(found) >= 1, 6);
+    expect(shared, index_found_length(found) == LENGTH, 7);
+    /* Of equal length the first one by number. */
+    expect(shared, index_found_best(found, &best, 1) == 1 && best.holder == 0, 8);
+}
+
+static void
+look_at_blocks(struct shared *shared, uint32_t chain, uint32_t at, struct index_view *view)
+{
+    uint8_t masks[LENGTH];
+    const enum kvt_err rc = index_get(shared->index, shared->ns, shared->hashes[chain][at], view);
+
+    index_match(shared->index, shared->ns, shared->hashes[chain], LENGTH, masks);
+    for (uint32_t i = 0; i < LENGTH; i++)
+        expect(shared, chain >= CHAINS / 2 || (masks[i] & KVT_TIER_MASK(KVT_TIER_G1)) != 0, 9);
+    expect(shared, chain >= CHAINS / 2 || rc == KVT_OK, 10);
+    if (rc != KVT_OK)
+        return;
+    expect(shared, view->block.id.position == at, 11);
+    expect(shared, view->block.id.parent == (at == 0 ? 0 : shared->hashes[chain][at - 1]), 12);
+    expect(shared, view->block.tokens_hash == shared->tokens[chain][at], 13);
+    expect(shared, view->place_count >= 1 && view->place_count <= HOLDERS, 14);
+    expect(shared, chain >= CHAINS / 2 || view->places[0].holder == 0, 15);
+    expect(shared, view->block.size == 100, 16);
+}
+
+static void
+on_pair(void *arg, uint32_t ns, uint32_t holder, const struct index_block *block)
 {
     struct shared *shared = arg;
-    uint64_t hashes[LENGTH];
-    struct index_match match;
+
+    expect(shared, ns == shared->ns && holder < HOLDERS && block->ranks == 1, 17);
+}
+
+/* What goes through all of it, in steps. */
+static void
+look_at_all(struct shared *shared, uint64_t *cursor)
+{
+    struct index_candidate candidates[8];
+    struct index_totals totals;
     struct index_stats stats;
+    uint64_t blocks;
 
+    *cursor = index_walk(shared->index, *cursor, 100, on_pair, shared);
+    expect(shared, index_candidates(shared->index, KVT_TIER_G1, true, candidates, 8) == 8, 18);
+    expect(shared,
+           index_subtree(shared->index, shared->ns, shared->hashes[0][0], UINT64_MAX, &totals) ==
+                   KVT_OK &&
+               totals.blocks == LENGTH,
+           19);
+    index_stats(shared->index, &stats);
+    expect(shared, stats.blocks >= CHAINS / 2 * LENGTH && stats.blocks <= CHAINS * LENGTH, 20);
+    index_holder_info(shared->index, 0, NULL, &blocks, NULL);
+    expect(shared, blocks == CHAINS / 2 * LENGTH, 21);
+}
+
+static void *
+read_all(void *arg)
+{
+    struct shared *shared = arg;
+    struct index_found *found = NULL;
+    struct index_view view;
+    uint64_t random = atomic_fetch_add(&shared->looks, 1);
+    uint64_t cursor = 0;
+
+    if (index_found_new(&found) != KVT_OK)
+        expect(shared, false, 22);
     while (!atomic_load(&shared->stop)) {
-        for (uint64_t chain = 0; chain < CHAINS; chain++) {
-            size_t count;
+        const uint32_t chain = (uint32_t)kvt_random_below(&random, CHAINS);
 
-            for (uint64_t i = 0; i < LENGTH; i++)
-                hashes[i] = chain * LENGTH + i + 1;
-            count = index_find_matches(shared->index, shared->ns, hashes, LENGTH, &match, 1);
-            if (count > 0 && (match.blocks > LENGTH || match.holder != shared->holder))
-                atomic_store(&shared->wrong, true); /* a match that cannot be */
-            index_stats(shared->index, &stats);
-            if (stats.blocks > CHAINS * LENGTH || stats.blocks != stats.places)
-                atomic_store(&shared->wrong, true); /* torn statistics */
-            atomic_fetch_add(&shared->looks, 1);
-        }
+        look_for_matches(shared, chain);
+        look_with_question(shared, chain, INDEX_BY_SEQUENCE, found);
+        look_with_question(shared, chain, INDEX_BY_TOKENS, found);
+        look_at_blocks(shared, chain, (uint32_t)kvt_random_below(&random, LENGTH), &view);
+        if (kvt_random_below(&random, 8) == 0)
+            look_at_all(shared, &cursor);
+        atomic_fetch_add(&shared->looks, 1);
     }
+    index_found_free(found);
     return NULL;
 }
 
 static void
-readers_see_whole_states(void **state)
+open_shared(struct shared *shared, uint64_t *random)
 {
-    const struct index_holder key = {.name = "w", .tier = KVT_TIER_G2};
-    struct shared shared = {.holder = 0};
+    struct index_holder key = {.tier = KVT_TIER_G1};
+    uint32_t number;
+
+    memset(shared, 0, sizeof(*shared));
+    assert_int_equal(index_new(&shared->index, 64 << 20), KVT_OK);
+    assert_int_equal(index_namespace(shared->index, "", &shared->ns), KVT_OK);
+    for (uint32_t i = 0; i < HOLDERS; i++) {
+        (void)snprintf(key.name, sizeof(key.name), "w%u", (unsigned)i);
+        assert_int_equal(index_holder(shared->index, &key, &number), KVT_OK);
+        key.tier = i % 2 == 0 ? KVT_TIER_G2 : KVT_TIER_G1;
+    }
+    for (uint32_t chain = 0; chain < CHAINS; chain++) {
+        for (uint32_t i = 0; i < LENGTH; i++) {
+            const uint64_t token = kvt_random_next(random) | 1;
+            const uint64_t words[2] = {i == 0 ? 0 : shared->hashes[chain][i - 1], token};
+
+            shared->tokens[chain][i] = token;
+            shared->hashes[chain][i] =
+                i == 0 ? token : XXH3_64bits_withSeed(words, sizeof(words), CHAIN_SEED);
+        }
+    }
+}
+
+static struct index_change
+change_of(const struct shared *shared, enum index_change_kind kind, uint32_t chain, uint32_t from,
+          uint32_t count, uint32_t holder)
+{
+    return (struct index_change){
+        .kind = kind,
+        .hashes = &shared->hashes[chain][from],
+        .tokens = &shared->tokens[chain][from],
+        .parent = from == 0 ? 0 : shared->hashes[chain][from - 1],
+        .position = from,
+        .count = count,
+        .ns = shared->ns,
+        .holder = holder,
+        .size = 100,
+        .ranks = 1,
+        .time_ms = 1000,
+    };
+}
+
+/* Changes anywhere, but for the holder that stays. */
+static void
+draw_batch(const struct shared *shared, uint64_t *random, struct index_change changes[CHANGES])
+{
+    for (uint32_t i = 0; i < CHANGES; i++) {
+        const uint32_t from =
+            kvt_random_below(random, 3) == 0 ? (uint32_t)kvt_random_below(random, LENGTH) : 0;
+        const uint32_t count = 1 + (uint32_t)kvt_random_below(random, LENGTH - from);
+
+        changes[i] =
+            change_of(shared, kvt_random_below(random, 2) == 0 ? INDEX_STORE : INDEX_REMOVE,
+                      (uint32_t)kvt_random_below(random, CHAINS), from, count,
+                      1 + (uint32_t)kvt_random_below(
+                              random, kvt_random_below(random, 2) == 0 ? 2 : HOLDERS - 1));
+    }
+}
+
+static void
+what_never_left_is_always_found(void **state)
+{
+    static struct shared shared;
+    struct index_change changes[CHANGES];
     pthread_t readers[READERS];
+    uint64_t random = test_seed();
 
     (void)state;
-    assert_int_equal(index_new(&shared.index, 64 << 20), KVT_OK);
-    assert_int_equal(index_namespace(shared.index, "", &shared.ns), KVT_OK);
-    assert_int_equal(index_holder(shared.index, &key, &shared.holder), KVT_OK);
+    open_shared(&shared, &random);
+    for (uint32_t chain = 0; chain < CHAINS / 2; chain++) {
+        changes[0] = change_of(&shared, INDEX_STORE, chain, 0, LENGTH, 0);
+        index_apply(shared.index, changes, 1);
+        assert_int_equal(changes[0].status, KVT_OK);
+    }
     for (int i = 0; i < READERS; i++)
-        assert_int_equal(pthread_create(&readers[i], NULL, read_chains, &shared), 0);
-    for (uint64_t round = 0; round < ROUNDS; round++) {
-        const uint64_t chain = round % CHAINS;
-
-        for (uint64_t i = 0; i < LENGTH; i++) {
-            const uint64_t hash = chain * LENGTH + i + 1;
-            const struct index_block block = {
-                .id = {.hash = hash, .parent = i == 0 ? 0 : hash - 1, .position = (uint32_t)i},
-                .ranks = 1};
-
-            assert_int_equal(index_store(shared.index, shared.ns, shared.holder, &block, NULL),
-                             KVT_OK);
-        }
-        if (round % 3 != 0)
-            continue;
-        for (uint64_t i = LENGTH; i > 0; i--)
-            assert_int_equal(
-                index_remove(shared.index, shared.ns, shared.holder, chain * LENGTH + i, 1),
-                KVT_OK);
+        assert_int_equal(pthread_create(&readers[i], NULL, read_all, &shared), 0);
+    for (uint32_t round = 0; round < ROUNDS || atomic_load(&shared.looks) < 100; round++) {
+        draw_batch(&shared, &random, changes);
+        index_apply(shared.index, changes, CHANGES);
+        for (uint32_t i = 0; i < CHANGES; i++)
+            assert_int_equal(changes[i].status, KVT_OK);
+        index_touch(shared.index, shared.ns, changes[0].hashes[0], 1, 2000);
+        if (round % 16 == 0)
+            (void)index_drop_holder(shared.index, 1 + round % (HOLDERS - 1), SIZE_MAX);
     }
     atomic_store(&shared.stop, true);
     for (int i = 0; i < READERS; i++)
         assert_int_equal(pthread_join(readers[i], NULL), 0);
-    assert_false(atomic_load(&shared.wrong));
-    assert_true(atomic_load(&shared.looks) > 0);
+    assert_int_equal(atomic_load(&shared.wrong), 0);
     index_free(shared.index);
 }
 
 int
 main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(readers_see_whole_states)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(what_never_left_is_always_found)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
