@@ -110,6 +110,24 @@ skip_digits(struct kvt_json_pull *pull)
         pull->at++;
 }
 
+/* Add up the digits from `at` on; false in `whole` once they are more than 64 bits hold. */
+static size_t
+sum_digits(const char *text, size_t at, size_t size, uint64_t *sum, bool *whole)
+{
+    /* So many digits always fit. */
+    const size_t safe = size - at < 19 ? size : at + 19;
+    uint64_t value = 0;
+
+    for (; at < safe && is_digit(text[at]); at++)
+        value = value * 10 + (uint64_t)(text[at] - '0');
+    for (; at < size && is_digit(text[at]); at++)
+        if (__builtin_mul_overflow(value, (uint64_t)10, &value) ||
+            __builtin_add_overflow(value, (uint64_t)(text[at] - '0'), &value))
+            *whole = false;
+    *sum = value;
+    return at;
+}
+
 /* Step over a number; true and its value when it is whole, not negative and fits. */
 static bool
 number(struct kvt_json_pull *pull, uint64_t *value)
@@ -129,13 +147,7 @@ number(struct kvt_json_pull *pull, uint64_t *value)
     } else {
         if (!digit_here(pull))
             invalid(pull, "a digit");
-        for (; digit_here(pull); pull->at++) {
-            const uint64_t digit = (uint64_t)(pull->text[pull->at] - '0');
-
-            if (__builtin_mul_overflow(sum, (uint64_t)10, &sum) ||
-                __builtin_add_overflow(sum, digit, &sum))
-                whole = false;
-        }
+        pull->at = sum_digits(pull->text, pull->at, pull->size, &sum, &whole);
     }
     if (pull->at < pull->size && pull->text[pull->at] == '.') {
         whole = false;
@@ -249,6 +261,15 @@ kvt_json_utf8(const char *text, size_t size)
     return count;
 }
 
+/* Behind the plain ASCII that begins at `at`: nearly all of nearly every string. */
+static size_t
+skip_plain(const char *text, size_t at, size_t size)
+{
+    while (at < size && (signed char)text[at] >= 0x20 && text[at] != '"' && text[at] != '\\')
+        at++;
+    return at;
+}
+
 /* The string whose opening quote is here. */
 static bool
 string(struct kvt_json_pull *pull, struct kvt_json_slice *out)
@@ -258,10 +279,14 @@ string(struct kvt_json_pull *pull, struct kvt_json_slice *out)
 
     *out = (struct kvt_json_slice){.bytes = ""};
     pull->at = start;
-    while (pull->at < pull->size) {
-        const char *here = pull->text + pull->at;
-        size_t used = 1;
+    for (;;) {
+        const char *here;
+        size_t used;
 
+        pull->at = skip_plain(pull->text, pull->at, pull->size);
+        if (pull->at == pull->size)
+            break;
+        here = pull->text + pull->at;
         if (*here == '"') {
             *out = (struct kvt_json_slice){pull->text + start, pull->at - start, escaped};
             pull->at++;
@@ -272,10 +297,9 @@ string(struct kvt_json_pull *pull, struct kvt_json_slice *out)
             if (unescape(here + 1, pull->size - pull->at - 1, &used) < 0)
                 break;
             used++;
-        } else if ((unsigned char)*here < 0x20) {
-            break;
-        } else if ((unsigned char)*here >= 0x80) {
-            used = kvt_json_utf8(here, pull->size - pull->at);
+        } else {
+            /* A character beyond ASCII, or one below the blank, which no string may have. */
+            used = (unsigned char)*here < 0x20 ? 0 : kvt_json_utf8(here, pull->size - pull->at);
             if (used == 0)
                 break;
         }
@@ -520,14 +544,12 @@ next_bytes(const struct kvt_json_slice *slice, size_t *at, char out[4])
 }
 
 bool
-kvt_json_slice_is(const struct kvt_json_slice *slice, const char *text)
+kvt_json_slice_is_slow(const struct kvt_json_slice *slice, const char *text)
 {
     const size_t size = strlen(text);
     size_t done = 0;
     char bytes[4];
 
-    if (!slice->escaped)
-        return slice->size == size && memcmp(slice->bytes, text, size) == 0;
     for (size_t at = 0; at < slice->size;) {
         const size_t count = next_bytes(slice, &at, bytes);
 

@@ -26,6 +26,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "kvtier/error.h"
 
@@ -96,8 +97,20 @@ KVT_NODISCARD enum kvt_err kvt_json_pull_end(struct kvt_json_pull *pull, const c
 void kvt_json_pull_fail(struct kvt_json_pull *pull, size_t offset, enum kvt_err code,
                         const char *wanted);
 
-/** Is it this text, once unescaped? */
-bool kvt_json_slice_is(const struct kvt_json_slice *slice, const char *text);
+/** The same, for a slice with escapes. */
+bool kvt_json_slice_is_slow(const struct kvt_json_slice *slice, const char *text);
+
+/** Is it this text, once unescaped?  Inline: a member's name is compared with several, whose lengths
+ * are known when they are compiled. */
+static inline bool
+kvt_json_slice_is(const struct kvt_json_slice *slice, const char *text)
+{
+    const size_t size = strlen(text);
+
+    if (slice->escaped)
+        return kvt_json_slice_is_slow(slice, text);
+    return slice->size == size && memcmp(slice->bytes, text, size) == 0;
+}
 
 /** Unescape into `out`, NUL-terminated; `*size` bytes without it (NULL is allowed, and then a NUL
  * inside is refused too).  False, and "", when it does not fit. */
