@@ -32,25 +32,33 @@ chain(uint64_t before, uint64_t tokens)
     return XXH3_64bits_withSeed(both, sizeof(both), CHAIN_SEED);
 }
 
+static inline uint64_t
+differ(const _Atomic uint64_t *have, const uint64_t *wanted)
+{
+    return atomic_load_explicit(have, memory_order_relaxed) ^ *wanted;
+}
+
 /* How many hashes are the same, `max` at most. */
 static uint32_t
 same(const _Atomic uint64_t *have, const uint64_t *wanted, uint32_t max)
 {
-    uint32_t count = 0;
+    const uint64_t *const begin = wanted;
+    const uint64_t *const end = wanted + max;
 
-    while (count + 8 <= max) {
-        uint64_t differ = 0;
+    for (; end - wanted >= 8; have += 8, wanted += 8) {
+        const uint64_t low = differ(have, wanted) | differ(have + 1, wanted + 1) |
+                             differ(have + 2, wanted + 2) | differ(have + 3, wanted + 3);
+        const uint64_t high = differ(have + 4, wanted + 4) | differ(have + 5, wanted + 5) |
+                              differ(have + 6, wanted + 6) | differ(have + 7, wanted + 7);
 
-        for (uint32_t i = 0; i < 8; i++)
-            differ |=
-                atomic_load_explicit(&have[count + i], memory_order_relaxed) ^ wanted[count + i];
-        if (differ != 0)
+        if ((low | high) != 0)
             break;
-        count += 8;
     }
-    while (count < max && atomic_load_explicit(&have[count], memory_order_relaxed) == wanted[count])
-        count++;
-    return count;
+    while (wanted < end && differ(have, wanted) == 0) {
+        have++;
+        wanted++;
+    }
+    return (uint32_t)(wanted - begin);
 }
 
 /* What the last look at a run needs, long before it. */
@@ -119,6 +127,8 @@ follow(struct way *way, uint32_t number)
     length -= offset;
     if (length > question->count - way->at)
         length = (uint32_t)(question->count - way->at);
+    else if (by_tokens) /* what comes after the whole run takes its last hash */
+        __builtin_prefetch((const void *)&space->seq[number + length - 1]);
     /* Token hashes that are not known are 0; then every block is looked up. */
     if (!by_tokens || index_state_tok(way->index, number) != 0)
         count += same(hashes + number + 1, question->hashes + way->at + 1, length - 1);

@@ -27,10 +27,13 @@ or_word(struct index_found_set *set, uint32_t at, uint64_t bits)
     set->summary[at / 64] |= bit;
 }
 
-static inline bool
+/* 1: the holder is in the set.  Without a branch: a word that does not count is read for nothing. */
+static inline uint32_t
 has(const struct index_found_set *set, uint32_t holder)
 {
-    return (index_found_word(set, holder / 64) >> holder % 64 & 1) != 0;
+    const uint64_t word = set->words[holder / 64] >> holder % 64;
+
+    return (uint32_t)(word & set->summary[holder / 4096] >> holder / 64 % 64) & 1;
 }
 
 static inline uint64_t
@@ -160,7 +163,7 @@ take_spans(struct reading *reading, const struct index_box *box, uint32_t count,
         }
         before = holder;
         end = follow(reading, box, count, &at);
-        if (end != 0 && (reading->old == NULL || has(reading->old, holder)))
+        if (end != 0 && (reading->old == NULL || has(reading->old, holder) != 0))
             take_one(reading, holder, end);
     }
 }
@@ -221,6 +224,49 @@ sort_groups(struct reading *reading, const struct index_box *box, uint32_t group
     return true;
 }
 
+/* Those of the order from `at` on who follow to the end; returns where the others begin. */
+static uint32_t
+stay(const struct reading *reading, const _Atomic uint32_t *order, uint32_t at, uint32_t count)
+{
+    const struct index_found_set *old = reading->old;
+    struct index_found_set *now = reading->now;
+    const uint32_t least = index_box_rank(0, reading->to - 1); /* of those who leave */
+
+    for (; at < count; at++) {
+        const uint32_t rank = atomic_load_explicit(&order[at], memory_order_relaxed);
+        const uint32_t holder = rank & 0xffff;
+
+        if (rank >= least)
+            break;
+        if (old == NULL || has(old, holder) != 0)
+            or_word(now, holder / 64, UINT64_C(1) << holder % 64);
+    }
+    return at;
+}
+
+/* Those of the order from `at` on who leave behind block `end`; there is room for them. */
+static uint32_t
+leave(const struct reading *reading, const _Atomic uint32_t *order, uint32_t at, uint32_t count,
+      uint32_t end)
+{
+    const struct index_found_set *old = reading->old;
+    struct index_found *found = reading->found;
+    const uint32_t least = index_box_rank(0, end); /* of those who come after a group */
+    const uint32_t deep = UINT32_MAX - reading->depth - INDEX_BOX_LAST;
+    uint64_t *left = found->left + found->left_tried;
+
+    for (; at < count; at++) {
+        const uint32_t rank = atomic_load_explicit(&order[at], memory_order_relaxed);
+
+        if (rank >= least)
+            break;
+        *left = (uint64_t)(deep + (rank >> 16)) << 32 | (rank & 0xffff);
+        left += old == NULL ? 1 : has(old, rank & 0xffff);
+    }
+    found->left_tried = (uint32_t)(left - found->left);
+    return at;
+}
+
 /* Longest first, as groups and the order of the box have it: those who leave need no sorting. */
 static bool
 take_ordered(struct reading *reading, const struct index_box *box, uint32_t groups)
@@ -231,43 +277,26 @@ take_ordered(struct reading *reading, const struct index_box *box, uint32_t grou
     uint32_t count = atomic_load_explicit(&box->order_count, memory_order_relaxed);
     const struct index_set *sets[INDEX_BOX_GROUPS_MAX];
     uint32_t ends[INDEX_BOX_GROUPS_MAX];
-    uint32_t group_count;
-    uint32_t group = 0;
-    uint32_t i = 0;
+    uint32_t group_count = 0;
+    uint32_t at = 0;
 
     if (count > box->span_capacity)
         count = box->span_capacity;
-    if (!sort_groups(reading, box, groups, sets, ends, &group_count) ||
+    if ((groups > 0 && !sort_groups(reading, box, groups, sets, ends, &group_count)) ||
         !index_found_reserve(found, (size_t)count + spans))
         return false;
-    for (; i < count; i++) {
-        const uint32_t rank = atomic_load_explicit(&order[i], memory_order_relaxed);
-
-        if (index_box_rank_to(rank) < reading->to)
-            break;
-        if (reading->old == NULL || has(reading->old, rank & 0xffff))
-            or_word(reading->now, (rank & 0xffff) / 64, UINT64_C(1) << rank % 64);
-    }
-    for (; i < count; i++) {
-        const uint32_t rank = atomic_load_explicit(&order[i], memory_order_relaxed);
-        const uint32_t end = index_box_rank_to(rank);
-
-        while (group < group_count && ends[group] >= end) {
-            found->mixed |= ends[group] == end;
-            if (!take_group(reading, sets[group], ends[group]) ||
-                !index_found_reserve(found, (size_t)count + spans))
-                return false;
-            group++;
-        }
-        found->left[found->left_tried] = left_key(reading, end, rank & 0xffff);
-        found->left_tried += reading->old == NULL || has(reading->old, rank & 0xffff);
-    }
-    for (; group < group_count; group++)
-        if (!take_group(reading, sets[group], ends[group]))
+    at = stay(reading, order, 0, count);
+    for (uint32_t i = 0; i < group_count; i++) {
+        at = leave(reading, order, at, count, ends[i]);
+        if (at < count &&
+            index_box_rank_to(atomic_load_explicit(&order[at], memory_order_relaxed)) == ends[i])
+            found->mixed = true; /* holders of both in one order */
+        if (!take_group(reading, sets[i], ends[i]) ||
+            !index_found_reserve(found, (size_t)count + spans))
             return false;
+    }
+    at = leave(reading, order, at, count, 0);
     if (spans != count) {
-        if (!index_found_reserve(found, spans))
-            return false;
         take_spans(reading, box, spans, true);
         found->mixed = true;
     }
