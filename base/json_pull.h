@@ -100,8 +100,8 @@ void kvt_json_pull_fail(struct kvt_json_pull *pull, size_t offset, enum kvt_err 
 /** The same, for a slice with escapes. */
 bool kvt_json_slice_is_slow(const struct kvt_json_slice *slice, const char *text);
 
-/** Is it this text, once unescaped?  Inline: a member's name is compared with several, whose lengths
- * are known when they are compiled. */
+/** Is it this text, once unescaped?  Inline: a member's name is compared with several, whose
+ * lengths are known when they are compiled. */
 static inline bool
 kvt_json_slice_is(const struct kvt_json_slice *slice, const char *text)
 {
