@@ -297,7 +297,7 @@ end_range(struct advisor_engine *engine, struct advisor_publisher *publisher)
 {
     const struct advisor_replay *replay = engine->replay;
 
-    if (publisher->resync == ADVISOR_RESYNC_NONE || advisor_foreign_ranged(publisher)) {
+    if (advisor_foreign_ranged(publisher, kvt_clock_mono_ms())) {
         kvt_log_info("advisor.publishers", "certain", "%s: certain again (events)",
                      publisher->row.worker);
         return;

@@ -386,6 +386,11 @@ age_foreign(struct advisor_engine *engine, struct advisor_publisher *publisher, 
 {
     struct advisor_intake *intake =
         advisor_sources_by_number(engine->feeds.sources, publisher->foreign.source);
+    const struct advisor_patience patience = {
+        .silent_after_ms = engine->options.silent_after_ms,
+        .gone_after_ms = engine->options.gone_after_ms,
+        .give_up_after_ms = engine->options.give_up_after_ms,
+    };
     struct advisor_source_state state = {.running = false};
     bool gave_up;
 
@@ -396,10 +401,19 @@ age_foreign(struct advisor_engine *engine, struct advisor_publisher *publisher, 
         publisher->doubt_ms = publisher->doubt_ms == 0 ? 0 : now_ms;
         return;
     }
-    if (advisor_foreign_age(publisher, now_ms, engine->options.silent_after_ms,
-                            engine->options.give_up_after_ms, &gave_up) == ADVISOR_AGE_SILENT)
+    switch (advisor_foreign_age(publisher, now_ms, &patience, &gave_up)) {
+    case ADVISOR_AGE_FRESH: break;
+    case ADVISOR_AGE_SILENT:
         kvt_log_warn("advisor.publishers", "silent", "%s of %s: no events since %" PRIu64 " ms",
                      publisher->row.worker, intake->name, now_ms - publisher->heard_ms);
+        break;
+    case ADVISOR_AGE_GONE:
+        kvt_log_warn("advisor.publishers", "gone",
+                     "%s of %s: silent and not answering (%s): its blocks are dropped",
+                     publisher->row.worker, intake->name, publisher->error);
+        advisor_engine_forget(engine, publisher);
+        break;
+    }
     if (gave_up)
         advisor_engine_given_up(engine, publisher);
 }

@@ -279,8 +279,10 @@ hold(struct advisor_engine *engine, const struct advisor_hearing *hearing,
     if (publisher->held_message == engine->message)
         return;
     publisher->held_message = engine->message;
-    if (advisor_item_new(&copy, item->kind, item->subject, item->bytes, item->size) != KVT_OK)
+    if (engine->held_bytes + item->size > ADVISOR_HELD_BYTES_MAX ||
+        advisor_item_new(&copy, item->kind, item->subject, item->bytes, item->size) != KVT_OK)
         return; /* its numbers will be missed */
+    engine->held_bytes += item->size;
     copy->stream_seq = item->stream_seq;
     copy->time_ms = item->time_ms;
     copy->sequence = item->sequence;
@@ -326,7 +328,8 @@ hear_events(struct advisor_engine *engine, const struct advisor_hearing *hearing
 
     for (uint32_t i = 0; i < raw->event_count; i++) {
         const struct wire_raw_event *event = &raw->events[i];
-        const struct advisor_mark mark = {.number = event->id + 1,
+        const struct advisor_mark mark = {.number =
+                                              event->id == UINT64_MAX ? event->id : event->id + 1,
                                           .life = raw->publisher,
                                           .clears = clears_all(event),
                                           .held = hearing->only != NULL};

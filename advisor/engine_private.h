@@ -26,10 +26,11 @@
  * that waited for it, fits above it. */
 #define ADVISOR_GROUP_ENOUGH (ADVISOR_GROUP_OPS_MAX / 4)
 
-#define ADVISOR_SOURCE_ROWS_MAX 256   /* names of sources that are remembered */
-#define ADVISOR_RECENT_BLOCKS   65536 /* blocks whose position is remembered */
-#define ADVISOR_LIVES_MAX       16384 /* of publishers with numbered messages */
-#define ADVISOR_LIFE_WINDOW     64    /* numbers behind the newest that may still come late */
+#define ADVISOR_SOURCE_ROWS_MAX 256          /* names of sources that are remembered */
+#define ADVISOR_RECENT_BLOCKS   65536        /* blocks whose position is remembered */
+#define ADVISOR_LIVES_MAX       16384        /* of publishers with numbered messages */
+#define ADVISOR_HELD_BYTES_MAX  (256u << 20) /* of all foreign publishers */
+#define ADVISOR_LIFE_WINDOW     64 /* numbers behind the newest that may still come late */
 
 struct advisor_replay;
 
@@ -85,7 +86,8 @@ struct advisor_engine {
     struct advisor_life *life;
     struct advisor_replay *replay;      /* an answer that is being applied; NULL: none */
     struct advisor_publisher *speaking; /* whose blocks are being named */
-    uint64_t message;                   /* counts messages taken */
+    size_t held_bytes; /* for other systems' publishers, reckoned anew each round */
+    uint64_t message;  /* counts messages taken */
 
     struct {
         pthread_mutex_t lock; /* guards this struct, and nothing outside it */

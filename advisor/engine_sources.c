@@ -223,6 +223,7 @@ count_publishers(struct advisor_engine *engine)
     const size_t count = advisor_publishers_count(engine->publishers);
     struct advisor_intake *intake = NULL;
 
+    engine->held_bytes = 0;
     for (size_t i = 0; i < sources; i++) {
         intake = advisor_sources_at(engine->feeds.sources, i);
         intake->publishers = 0;
@@ -231,6 +232,7 @@ count_publishers(struct advisor_engine *engine)
     for (size_t i = 0; i < count; i++) {
         const struct advisor_publisher *publisher = advisor_publishers_at(engine->publishers, i);
 
+        engine->held_bytes += publisher->is_foreign ? publisher->held_bytes : 0;
         if (publisher->row.gone != 0)
             continue;
         if (intake == NULL || intake->number != publisher->foreign.source)

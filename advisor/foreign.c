@@ -2,6 +2,8 @@
 
 #include <stdio.h>
 
+enum { FAILURES_MAX = 3 }; /* questions without an answer until a silent worker is gone */
+
 static void
 changed(struct advisor_publisher *publisher)
 {
@@ -15,6 +17,7 @@ start(struct advisor_publisher *publisher, enum advisor_resync what, uint64_t no
     advisor_publisher_start(publisher, what);
     publisher->doubt_ms = now_ms == 0 ? 1 : now_ms;
     publisher->mute = false;
+    publisher->probing = false;
 }
 
 static void
@@ -25,6 +28,7 @@ settle(struct advisor_publisher *publisher)
     publisher->dump_incarnation = 0;
     publisher->doubt_ms = 0;
     publisher->mute = false;
+    publisher->probing = false;
 }
 
 /* Certain, whatever was given up before. */
@@ -130,6 +134,7 @@ static void
 see_next(struct advisor_publisher *publisher, struct advisor_foreign_step *step)
 {
     step->verdict = ADVISOR_SEE_APPLY;
+    publisher->after_dump = false;
     if (publisher->resync != ADVISOR_RESYNC_RANGE)
         return;
     if (publisher->range_to != ADVISOR_FOREIGN_TO_NEWEST &&
@@ -148,6 +153,8 @@ advisor_foreign_see(struct advisor_publisher *publisher, const struct advisor_ma
 
     publisher->heard_ms = now_ms;
     publisher->silent = false;
+    if (publisher->resync == ADVISOR_RESYNC_NONE)
+        publisher->mute = false;
     if (!see_life(publisher, mark, &step))
         return step;
     if (mark->number == 0) {
@@ -177,6 +184,8 @@ advisor_foreign_see(struct advisor_publisher *publisher, const struct advisor_ma
         see_next(publisher, &step);
         return step;
     }
+    if (mark->held && publisher->after_dump)
+        return step; /* it was there before the dump, which does not know it: its number is a lie */
     step.verdict = ADVISOR_SEE_HOLD;
     if (!mark->held && publisher->held_count > 0)
         return step; /* behind those that wait already */
@@ -202,8 +211,12 @@ void
 advisor_foreign_doubt(struct advisor_publisher *publisher, uint64_t now_ms)
 {
     if (publisher->row.gone != 0 || publisher->foreign.met == 0 || publisher->foreign.lost != 0 ||
-        publisher->row.last_seq == 0 || advisor_publisher_uncertain(publisher))
+        advisor_publisher_uncertain(publisher))
         return;
+    if (publisher->row.last_seq == 0) {
+        advisor_foreign_lose(publisher, "messages may be missing, and they have no numbers");
+        return;
+    }
     publisher->range_to = ADVISOR_FOREIGN_TO_NEWEST;
     start(publisher, ADVISOR_RESYNC_RANGE, now_ms);
 }
@@ -278,14 +291,17 @@ advisor_foreign_dump_end(struct advisor_publisher *publisher, uint64_t number)
     absolve(publisher);
     publisher->foreign.met = 1;
     publisher->rebase = number == 0;
+    publisher->after_dump = number != 0;
     if (number != 0)
         publisher->row.last_seq = number; /* also backwards: it is asked what is behind it */
     changed(publisher);
 }
 
 bool
-advisor_foreign_ranged(struct advisor_publisher *publisher)
+advisor_foreign_ranged(struct advisor_publisher *publisher, uint64_t now_ms)
 {
+    publisher->heard_ms = now_ms;
+    publisher->silent = false;
     if (publisher->resync == ADVISOR_RESYNC_NONE)
         return true;
     if (publisher->range_to != ADVISOR_FOREIGN_TO_NEWEST &&
@@ -304,18 +320,31 @@ advisor_foreign_want_dump(struct advisor_publisher *publisher, uint64_t now_ms)
     start(publisher, ADVISOR_RESYNC_DUMP, since_ms);
 }
 
+/* In doubt, without knowing of anything that is missing. */
+static bool
+may_miss_nothing(const struct advisor_publisher *publisher)
+{
+    return publisher->resync == ADVISOR_RESYNC_RANGE &&
+           publisher->range_to == ADVISOR_FOREIGN_TO_NEWEST;
+}
+
 bool
 advisor_foreign_unanswered(struct advisor_publisher *publisher, enum kvt_err why, const char *text,
                            uint64_t now_ms, uint64_t give_up_after_ms)
 {
     const bool range = publisher->resync == ADVISOR_RESYNC_RANGE;
-    const bool nothing_known = range && publisher->range_to == ADVISOR_FOREIGN_TO_NEWEST;
+    const bool nothing_known = may_miss_nothing(publisher);
     char reason[sizeof(publisher->foreign.reason)];
 
     publisher->asked = false;
     publisher->ask_number = 0;
     if (why == KVT_NOTFOUND && range && publisher->foreign.messages == 0) {
         advisor_foreign_want_dump(publisher, now_ms);
+        return false;
+    }
+    if (why == KVT_UNSUPPORTED && publisher->probing) {
+        settle(publisher);
+        publisher->mute = true; /* silence says nothing of those who cannot be asked */
         return false;
     }
     if (why == KVT_UNSUPPORTED && nothing_known) {
@@ -333,22 +362,40 @@ advisor_foreign_unanswered(struct advisor_publisher *publisher, enum kvt_err why
     return false;
 }
 
+/* Silence alone proves nothing, for an idle worker sends nothing at all: it is gone when it does not
+ * answer either. */
+static bool
+is_gone(struct advisor_publisher *publisher, uint64_t now_ms, uint64_t quiet_ms,
+        uint64_t gone_after_ms)
+{
+    if (quiet_ms < gone_after_ms || publisher->mute)
+        return false;
+    if (publisher->probing && publisher->failures >= FAILURES_MAX)
+        return true;
+    if (publisher->resync == ADVISOR_RESYNC_NONE && publisher->row.last_seq != 0 &&
+        publisher->foreign.lost == 0) {
+        advisor_foreign_doubt(publisher, now_ms);
+        publisher->probing = publisher->resync != ADVISOR_RESYNC_NONE;
+    }
+    return false;
+}
+
 enum advisor_age
-advisor_foreign_age(struct advisor_publisher *publisher, uint64_t now_ms, uint64_t silent_after_ms,
-                    uint64_t give_up_after_ms, bool *gave_up)
+advisor_foreign_age(struct advisor_publisher *publisher, uint64_t now_ms,
+                    const struct advisor_patience *patience, bool *gave_up)
 {
     const uint64_t quiet_ms = now_ms > publisher->heard_ms ? now_ms - publisher->heard_ms : 0;
 
     *gave_up = false;
     if (publisher->row.gone != 0)
         return ADVISOR_AGE_FRESH;
-    if (advisor_publisher_uncertain(publisher) && !publisher->asked &&
-        now_ms >= publisher->doubt_ms + give_up_after_ms)
-        *gave_up = publisher->resync != ADVISOR_RESYNC_NONE &&
-                   advisor_foreign_unanswered(publisher, KVT_TIMEOUT, "nobody answers", now_ms,
-                                              give_up_after_ms);
-    /* An idle worker sends nothing at all: silence alone ends nothing. */
-    if (quiet_ms >= silent_after_ms && !publisher->silent) {
+    if (publisher->resync != ADVISOR_RESYNC_NONE && !publisher->asked &&
+        !may_miss_nothing(publisher) && now_ms >= publisher->doubt_ms + patience->give_up_after_ms)
+        *gave_up = advisor_foreign_unanswered(publisher, KVT_TIMEOUT, "nobody answers", now_ms,
+                                              patience->give_up_after_ms);
+    if (is_gone(publisher, now_ms, quiet_ms, patience->gone_after_ms))
+        return ADVISOR_AGE_GONE;
+    if (quiet_ms >= patience->silent_after_ms && !publisher->silent) {
         publisher->silent = true;
         publisher->shown = false;
         return ADVISOR_AGE_SILENT;

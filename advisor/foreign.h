@@ -52,7 +52,7 @@ struct advisor_foreign_step advisor_foreign_see(struct advisor_publisher *publis
 void advisor_foreign_applied(struct advisor_publisher *publisher, uint64_t number,
                              uint64_t time_ms);
 
-/** Events may have been lost. */
+/** Events may have been lost.  Where nothing is numbered, that is for good. */
 void advisor_foreign_doubt(struct advisor_publisher *publisher, uint64_t now_ms);
 
 /** All it holds was cleared: it is certain again, whatever was missing. */
@@ -78,7 +78,7 @@ void advisor_foreign_dump_begin(struct advisor_publisher *publisher);
 void advisor_foreign_dump_end(struct advisor_publisher *publisher, uint64_t number);
 
 /** The asked events were applied, as far as the answer went.  Returns true when it is certain. */
-bool advisor_foreign_ranged(struct advisor_publisher *publisher);
+bool advisor_foreign_ranged(struct advisor_publisher *publisher, uint64_t now_ms);
 
 /** Its events cannot be had one by one any more: everything must be asked for. */
 void advisor_foreign_want_dump(struct advisor_publisher *publisher, uint64_t now_ms);
@@ -92,9 +92,17 @@ void advisor_foreign_want_dump(struct advisor_publisher *publisher, uint64_t now
 bool advisor_foreign_unanswered(struct advisor_publisher *publisher, enum kvt_err why,
                                 const char *text, uint64_t now_ms, uint64_t give_up_after_ms);
 
-/** Time passes.  Sets `gave_up` when it was in doubt for too long. */
+/* How long it may be silent, and how long missing events may stay so. */
+struct advisor_patience {
+    uint64_t silent_after_ms;
+    uint64_t gone_after_ms;
+    uint64_t give_up_after_ms;
+};
+
+/** Time passes.  Sets `gave_up` when it was in doubt for too long.  A silent one is asked whether
+ *  it lives, and is GONE (the caller sweeps) when it does not answer; one that cannot be asked
+ *  stays. */
 enum advisor_age advisor_foreign_age(struct advisor_publisher *publisher, uint64_t now_ms,
-                                     uint64_t silent_after_ms, uint64_t give_up_after_ms,
-                                     bool *gave_up);
+                                     const struct advisor_patience *patience, bool *gave_up);
 
 #endif /* ADVISOR_FOREIGN_H */

@@ -73,6 +73,8 @@ struct advisor_publisher {
     uint64_t doubt_ms;                  /* monotonic: in doubt since then; 0: it is not */
     bool rebase;                        /* the next number is taken as it comes */
     bool mute;                          /* asking is of no use until it speaks */
+    bool probing;                       /* in doubt only because it is silent */
+    bool after_dump;                    /* nothing was applied since all it holds was told */
     char subject[128];                  /* that its messages come by */
     uint64_t held_message;              /* the newest message held back, as the engine counts */
 };

@@ -167,10 +167,9 @@ point(struct advisor_source_entry *entry, const struct texts *texts, uint64_t bl
     }
 
 static enum kvt_err
-read_entry(struct advisor_sources_file *file, struct kvt_yaml_value value, struct kvt_error *err)
+fill_entry(struct advisor_source_entry *entry, struct texts *texts, struct kvt_yaml_value value,
+           struct kvt_error *err)
 {
-    struct advisor_source_entry *entry = &file->entries[file->count];
-    struct texts *texts = kvt_calloc(1, sizeof(*texts));
     struct advisor_source_options *options = &entry->options;
     uint64_t block_tokens = 0;
     const struct kvt_yaml_field fields[] = {
@@ -207,9 +206,6 @@ read_entry(struct advisor_sources_file *file, struct kvt_yaml_value value, struc
     };
     enum kvt_err rc;
 
-    if (texts == NULL)
-        return kvt_error_set(err, KVT_NOMEM, "sources: out of memory");
-    file->texts[file->count++] = texts;
     rc = kvt_yaml_read(value, fields, sizeof(fields) / sizeof(fields[0]), err);
     if (rc == KVT_OK)
         rc = find_kind(value, texts->kind, &entry->ops, err);
@@ -221,6 +217,17 @@ read_entry(struct advisor_sources_file *file, struct kvt_yaml_value value, struc
         return kvt_yaml_refuse(value, err, "stream is too long");
     point(entry, texts, block_tokens);
     return check_entry(value, entry, texts, err);
+}
+
+static enum kvt_err
+read_entry(struct advisor_sources_file *file, struct kvt_yaml_value value, struct kvt_error *err)
+{
+    struct texts *texts = kvt_calloc(1, sizeof(*texts));
+
+    if (texts == NULL)
+        return kvt_error_set(err, KVT_NOMEM, "sources: out of memory");
+    file->texts[file->count++] = texts;
+    return fill_entry(&file->entries[file->count - 1], texts, value, err);
 }
 
 /* Names are unique, and our own events come one way only. */

@@ -11,6 +11,11 @@
 
 enum { GIVE_UP_MS = 1000 };
 
+static const struct advisor_patience patience = {
+    .silent_after_ms = 100000, .gone_after_ms = 100000000, .give_up_after_ms = GIVE_UP_MS};
+static const struct advisor_patience loud = {
+    .silent_after_ms = 100, .gone_after_ms = 200, .give_up_after_ms = GIVE_UP_MS};
+
 /* One arrival and what must come of it. */
 struct arrival {
     const char *what;
@@ -232,9 +237,9 @@ given_up_goes_on(void **state)
     advisor_publisher_asked(&publisher, 1);
     assert_false(advisor_foreign_unanswered(&publisher, KVT_TIMEOUT, "slow", 20, GIVE_UP_MS));
     assert_false(advisor_foreign_question(&publisher, 21, &question)); /* it backs off */
-    (void)advisor_foreign_age(&publisher, 500, 100000, GIVE_UP_MS, &gave_up);
+    (void)advisor_foreign_age(&publisher, 500, &patience, &gave_up);
     assert_false(gave_up);
-    (void)advisor_foreign_age(&publisher, 5 + GIVE_UP_MS, 100000, GIVE_UP_MS, &gave_up);
+    (void)advisor_foreign_age(&publisher, 5 + GIVE_UP_MS, &patience, &gave_up);
     assert_true(gave_up);
     assert_int_equal(publisher.foreign.lost, 1);
     assert_string_equal(publisher.foreign.reason, "events are missing: nobody answers");
@@ -343,24 +348,104 @@ gone_and_back(void **state)
     RUN(&publisher, after);
 }
 
-/* Silence is told once, and ends nothing. */
+static enum advisor_age
+age(struct advisor_publisher *publisher, uint64_t now_ms)
+{
+    bool gave_up;
+    const enum advisor_age age = advisor_foreign_age(publisher, now_ms, &loud, &gave_up);
+
+    assert_false(gave_up);
+    return age;
+}
+
+/* Silence is told once, and ends nothing where nobody can be asked. */
 static void
-silence(void **state)
+silence_of_who_cannot_be_asked(void **state)
 {
     static const struct arrival first[] = {{"first", .number = 1, APPLY, .last_seq = 1}};
+    static const struct arrival next[] = {{"next", .number = 2, APPLY, .last_seq = 2}};
     struct advisor_publisher publisher = fresh(false);
-    bool gave_up;
+    struct advisor_question question;
 
     (void)state;
     RUN(&publisher, first);
-    assert_int_equal(advisor_foreign_age(&publisher, 50, 100, GIVE_UP_MS, &gave_up),
-                     ADVISOR_AGE_FRESH);
-    assert_int_equal(advisor_foreign_age(&publisher, 105, 100, GIVE_UP_MS, &gave_up),
-                     ADVISOR_AGE_SILENT);
-    assert_int_equal(advisor_foreign_age(&publisher, 1u << 30, 100, GIVE_UP_MS, &gave_up),
-                     ADVISOR_AGE_FRESH);
+    assert_int_equal(age(&publisher, 50), ADVISOR_AGE_FRESH);
+    assert_int_equal(age(&publisher, 105), ADVISOR_AGE_SILENT);
+    assert_int_equal(age(&publisher, 205), ADVISOR_AGE_FRESH);
+    assert_true(advisor_foreign_question(&publisher, 205, &question));
+    advisor_publisher_asked(&publisher, 1);
+    assert_false(advisor_foreign_unanswered(&publisher, KVT_UNSUPPORTED, "nobody", 205, 0));
+    assert_false(advisor_publisher_doubtful(&publisher));
+    assert_int_equal(age(&publisher, 1u << 30), ADVISOR_AGE_FRESH);
+    assert_false(advisor_foreign_question(&publisher, 1u << 30, &question));
     assert_int_equal(publisher.row.gone, 0);
-    assert_false(gave_up);
+    RUN(&publisher, next);
+}
+
+/* Who can be asked and does not answer is gone; who answers stays. */
+static void
+silence_of_who_can_be_asked(void **state)
+{
+    static const struct arrival first[] = {{"first", .number = 1, APPLY, .last_seq = 1}};
+    struct advisor_publisher publisher = fresh(false);
+    struct advisor_question question;
+    uint64_t now_ms = 205;
+
+    (void)state;
+    RUN(&publisher, first);
+    (void)age(&publisher, now_ms); /* silent */
+    (void)age(&publisher, now_ms);
+    assert_true(advisor_foreign_question(&publisher, now_ms, &question));
+    advisor_publisher_asked(&publisher, 1);
+    assert_true(advisor_foreign_ranged(&publisher, now_ms)); /* it has nothing more */
+    assert_false(advisor_publisher_doubtful(&publisher));
+    now_ms += 200;
+    (void)age(&publisher, now_ms);
+    (void)age(&publisher, now_ms);
+    for (int i = 0; i < 3; i++) {
+        now_ms += ADVISOR_RETRY_MAX_MS;
+        assert_true(advisor_foreign_question(&publisher, now_ms, &question));
+        advisor_publisher_asked(&publisher, 2);
+        assert_false(advisor_foreign_unanswered(&publisher, KVT_UNAVAILABLE, "refused", now_ms, 1));
+        assert_int_equal(age(&publisher, now_ms), i < 2 ? ADVISOR_AGE_FRESH : ADVISOR_AGE_GONE);
+    }
+}
+
+/* A number far ahead is a gap; once the worker has told all it holds, it is a lie. */
+static void
+numbers_that_lie(void **state)
+{
+    static const struct arrival table[] = {
+        {"first", .number = 1, APPLY, .last_seq = 1},
+        {"far ahead", .number = UINT64_MAX, HOLD, .gap = true, .last_seq = 1, .uncertain = true},
+        {"in order", .number = 2, APPLY, .last_seq = 2, .uncertain = true},
+    };
+    static const struct arrival after[] = {
+        {"far ahead, held", .number = UINT64_MAX, DROP, .last_seq = 2},
+        {"in order", .number = 3, APPLY, .last_seq = 3},
+    };
+    struct advisor_publisher publisher = fresh(false);
+
+    (void)state;
+    RUN(&publisher, table);
+    advisor_foreign_want_dump(&publisher, 10);
+    advisor_foreign_dump_begin(&publisher);
+    advisor_foreign_dump_end(&publisher, 2);
+    RUN(&publisher, after);
+}
+
+/* Where nothing is numbered, what may be missing is lost. */
+static void
+doubt_without_numbers(void **state)
+{
+    static const struct arrival table[] = {{"a word", .number = 0, APPLY, .last_seq = 0}};
+    struct advisor_publisher publisher = fresh(true);
+
+    (void)state;
+    RUN(&publisher, table);
+    advisor_foreign_doubt(&publisher, 10);
+    assert_int_equal(publisher.foreign.lost, 1);
+    assert_true(advisor_publisher_doubtful(&publisher));
 }
 
 int
@@ -377,7 +462,10 @@ main(void)
         cmocka_unit_test(answers),
         cmocka_unit_test(ring_that_forgot),
         cmocka_unit_test(gone_and_back),
-        cmocka_unit_test(silence),
+        cmocka_unit_test(silence_of_who_cannot_be_asked),
+        cmocka_unit_test(silence_of_who_can_be_asked),
+        cmocka_unit_test(numbers_that_lie),
+        cmocka_unit_test(doubt_without_numbers),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

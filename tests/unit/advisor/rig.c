@@ -1,5 +1,6 @@
 #include "tests/unit/advisor/rig.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "advisor/source_private.h"
@@ -33,13 +34,22 @@ static const struct advisor_source_ops rig_source = {.name = "rig",
 static void
 open_foreign(struct test_rig *rig, const struct test_rig_options *options)
 {
-    struct advisor_source_options foreign = {
-        .name = "cluster", .namespace_ = "ns0", .stream = options->kept ? "stream" : ""};
+    const struct advisor_source_options fake = {.stream = options->kept ? "stream" : "",
+                                                .subject = "",
+                                                .endpoints = "",
+                                                .replay = "",
+                                                .topic = "",
+                                                .dump_url = "",
+                                                .discovery = "",
+                                                .listen = ""};
+    struct advisor_source_options foreign = options->reads == NULL ? fake : *options->reads;
     struct advisor_position position;
     uint32_t number;
 
     if (options->foreign == NULL)
         return;
+    (void)snprintf(foreign.name, sizeof(foreign.name), "cluster");
+    (void)snprintf(foreign.namespace_, sizeof(foreign.namespace_), "ns0");
     assert_int_equal(advisor_engine_source(rig->engine, foreign.name, &number, &position), KVT_OK);
     foreign.seq = position.seq;
     foreign.created_ms = position.created_ms;

@@ -38,10 +38,11 @@ struct test_rig_options {
     uint64_t index_bytes; /* 0: 64 MiB */
     enum advisor_mode mode;
     uint64_t promote_after;
-    uint32_t holders_max;                     /* 0: as many as the index takes */
-    uint32_t aliases_max;                     /* 0: as many as there may be */
-    const struct advisor_source_ops *foreign; /* NULL: only our own events */
-    bool kept;                                /* the foreign source reads a stream */
+    uint32_t holders_max;                       /* 0: as many as the index takes */
+    uint32_t aliases_max;                       /* 0: as many as there may be */
+    const struct advisor_source_ops *foreign;   /* NULL: only our own events */
+    bool kept;                                  /* the foreign source reads a stream */
+    const struct advisor_source_options *reads; /* what it reads; NULL: what the test hands it */
     uint64_t give_up_after_ms;
 };
 
