@@ -53,6 +53,9 @@ tail(struct cli_listener *listener, bool *asked, struct kvt_error *err)
     struct wire_bus *bus = NULL;
     enum kvt_err rc;
 
+    if (kvt_config_is_set(options, CLI_EVENTS_ZMQ))
+        return cli_listener_zmq(listener, kvt_config_string(options, CLI_EVENTS_ZMQ),
+                                kvt_config_bool(options, CLI_EVENTS_ZMQ_BIND), err);
     *asked = !kvt_config_is_set(options, CLI_EVENTS_FROM_RECORDING);
     if (!*asked)
         return cli_listener_recording(listener,
@@ -72,6 +75,12 @@ conflict(const struct kvt_config *options, enum wire_dialect dialect)
     const bool stream = kvt_config_is_set(options, CLI_EVENTS_STREAM);
     const bool start = kvt_config_bool(options, CLI_EVENTS_FROM_START);
 
+    if (kvt_config_is_set(options, CLI_EVENTS_ZMQ))
+        return stream || start || kvt_config_is_set(options, CLI_EVENTS_SUBJECT) ||
+                       kvt_config_is_set(options, CLI_EVENTS_FROM_RECORDING)
+                   ? "--zmq listens to ZMQ alone: no --stream, --subject, --from-start or "
+                     "--from-recording"
+                   : NULL;
     if (kvt_config_is_set(options, CLI_EVENTS_FROM_RECORDING))
         return stream || start || kvt_config_is_set(options, CLI_EVENTS_SUBJECT)
                    ? "--from-recording reads a file: no --stream, --subject or --from-start"

@@ -144,8 +144,17 @@ cli_g4_stat(const struct cli_context *context)
                                                NULL, false, &object, &err)
                               : kvt_error_set(&err, KVT_INVALID, "the key is too long");
     kvt_buffer_release(&path);
-    if (rc != KVT_OK)
-        return cli_server_fail(context, CLI_SERVER_GATEWAY, &err);
+    if (rc != KVT_OK) {
+        const enum cli_exit status = cli_server_fail(context, CLI_SERVER_GATEWAY, &err);
+        uint64_t hash;
+
+        if (rc == KVT_NOTFOUND && kvt_hash_parse(context->arguments[0], &hash))
+            (void)fprintf(context->err,
+                          "  a KEY is [NAMESPACE/]RANK/POSITION:...: kvtier g4 ls lists them\n"
+                          "  of a hash:  kvtier block show %s\n",
+                          context->arguments[0]);
+        return status;
+    }
     if (context->json)
         cli_json_print(context->out, object);
     else

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "advisor/source.h"
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "cli/watch.h"
@@ -260,6 +261,79 @@ cli_listener_stream(struct cli_listener *listener, struct wire_bus *bus, const c
     return KVT_OK;
 }
 
+/* ---- ZMQ ---- */
+
+static const struct advisor_source_ops *
+zmq_kind(enum wire_dialect dialect)
+{
+    switch (dialect) {
+    case WIRE_DIALECT_DYNAMO: return &advisor_source_dynamo_zmq;
+    case WIRE_DIALECT_ENGINE: return &advisor_source_engine_zmq;
+    case WIRE_DIALECT_KVBM: return &advisor_source_kvbm_zmq;
+    case WIRE_DIALECT_KVTIER:
+    case WIRE_DIALECT_MINIO:
+    case WIRE_DIALECT_COUNT: break;
+    }
+    return NULL;
+}
+
+static bool
+take_item(struct cli_listener *listener, const struct advisor_item *item)
+{
+    struct wire_record message = {.time_ns = item->time_ms * NS_PER_MS,
+                                  .sequence = item->has_sequence ? item->sequence : 0,
+                                  .bytes = item->bytes,
+                                  .size = item->size};
+
+    if (item->kind != ADVISOR_ITEM_MESSAGE) {
+        listener->gaps += item->kind == ADVISOR_ITEM_GONE ? 0 : 1;
+        return true;
+    }
+    name_message(listener, "zmq", item->subject == NULL ? "" : item->subject, &message);
+    return listener->each(listener->arg, &message);
+}
+
+enum kvt_err
+cli_listener_zmq(struct cli_listener *listener, const char *endpoints, bool bind,
+                 struct kvt_error *err)
+{
+    const struct advisor_source_options options = {.name = "kvtier",
+                                                   .stream = "",
+                                                   .subject = "",
+                                                   .endpoints = endpoints,
+                                                   .replay = "",
+                                                   .topic = "",
+                                                   .dump_url = "",
+                                                   .discovery = "",
+                                                   .bind = bind};
+    const struct advisor_source_ops *kind = zmq_kind(listener->dialect);
+    struct advisor_source_state state = {0};
+    struct advisor_source *source;
+    struct advisor_item *items[TAKE];
+    bool more = true;
+    enum kvt_err rc;
+
+    if (kind == NULL)
+        return kvt_error_set(err, KVT_UNSUPPORTED, "--zmq wants --dialect engine, dynamo or kvbm");
+    rc = advisor_source_open(&source, kind, &options);
+    if (rc != KVT_OK)
+        return kvt_error_set(err, rc, "--zmq %.120s: %s", endpoints, kvt_err_text(rc));
+    while (more && !is_over(listener)) {
+        const size_t count = advisor_source_poll(source, items, TAKE, wait_of(listener));
+
+        for (size_t i = 0; i < count; i++) {
+            more = more && take_item(listener, items[i]);
+            advisor_item_free(items[i]);
+        }
+        if (count < TAKE)
+            more = listener->pause(listener->arg) && more;
+    }
+    advisor_source_state(source, &state);
+    listener->dropped += state.dropped;
+    advisor_source_close(source);
+    return KVT_OK;
+}
+
 /* ---- a recording ---- */
 
 enum kvt_err
@@ -307,7 +381,7 @@ cli_listener_complain(const struct cli_listener *listener)
                       "left out\n",
                       (uint64_t)listener->dropped);
     if (listener->gaps > 0)
-        (void)fprintf(out, "kvtier: the stream no longer has some of what was asked for\n");
+        (void)fprintf(out, "kvtier: some messages are no longer there, or were lost on the way\n");
     if (listener->bad > 0)
         (void)fprintf(out, "kvtier: %" PRIu64 " bad records were skipped\n", listener->bad);
     if (listener->torn > 0)

@@ -3,7 +3,8 @@
  * or from a recording.
  *
  * Why: tail and record take the same from the same places.  NATS's threads copy into a bounded
- * queue and leave; what there is no room for is counted, never waited for.
+ * queue and leave; what there is no room for is counted, never waited for.  ZMQ is heard by the
+ * advisor's own sources.
  *
  * Ownership: a message lives for the call.
  * Threads:   the main thread; cli_watch_begin() was called before.
@@ -55,6 +56,11 @@ KVT_NODISCARD enum kvt_err cli_listener_core(struct cli_listener *listener, stru
 KVT_NODISCARD enum kvt_err cli_listener_stream(struct cli_listener *listener, struct wire_bus *bus,
                                                const char *name, const char *subject,
                                                uint64_t from_seq, bool stop, struct kvt_error *err);
+
+/** ZMQ publishers of the dialect; `endpoints` has commas between them, `bind`: they connect to us.
+ *  KVT_UNSUPPORTED: nobody publishes this dialect over ZMQ. */
+KVT_NODISCARD enum kvt_err cli_listener_zmq(struct cli_listener *listener, const char *endpoints,
+                                            bool bind, struct kvt_error *err);
 
 /** A recording; a bad record is KVT_CORRUPT, or counted with `skip_bad`. */
 KVT_NODISCARD enum kvt_err cli_listener_recording(struct cli_listener *listener, const char *path,

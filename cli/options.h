@@ -63,6 +63,12 @@
       "What to listen to, with commas between several; unset: the dialect's own.")
 #define CLI_OPTION_STREAM(X, id)                                                                   \
     X(id, "stream", STRING, "", "", "", "", "Read this JetStream stream instead of listening.")
+#define CLI_OPTION_ZMQ(X, id)                                                                      \
+    X(id, "zmq", STRING, "", "", "", "",                                                           \
+      "Listen to these ZMQ publishers instead of NATS: tcp://HOST:PORT, with commas between "      \
+      "several. --dialect says which kind: engine (vLLM, SGLang), dynamo or kvbm.")
+#define CLI_OPTION_ZMQ_BIND(X, id)                                                                 \
+    X(id, "zmq.bind", BOOL, "false", "", "", "", "With --zmq: the publishers connect to us.")
 #define CLI_OPTION_SKIP_BAD(X, id)                                                                 \
     X(id, "skip.bad", BOOL, "false", "", "", "", "Go on behind a damaged record of a recording.")
 
@@ -70,6 +76,8 @@
     CLI_OPTION_DIALECT(X, CLI_RECORD_DIALECT)                                                      \
     CLI_OPTION_SUBJECT(X, CLI_RECORD_SUBJECT)                                                      \
     CLI_OPTION_STREAM(X, CLI_RECORD_STREAM)                                                        \
+    CLI_OPTION_ZMQ(X, CLI_RECORD_ZMQ)                                                              \
+    CLI_OPTION_ZMQ_BIND(X, CLI_RECORD_ZMQ_BIND)                                                    \
     X(CLI_RECORD_FROM_SEQ, "from.seq", INT, "1", "1", "", "",                                      \
       "With --stream: begin with this sequence; 1 is the oldest that is still there.")             \
     X(CLI_RECORD_NO_FOLLOW, "no.follow", BOOL, "false", "", "", "",                                \
@@ -114,6 +122,8 @@
     CLI_OPTION_DIALECT(X, CLI_EVENTS_DIALECT)                                                      \
     CLI_OPTION_SUBJECT(X, CLI_EVENTS_SUBJECT)                                                      \
     CLI_OPTION_STREAM(X, CLI_EVENTS_STREAM)                                                        \
+    CLI_OPTION_ZMQ(X, CLI_EVENTS_ZMQ)                                                              \
+    CLI_OPTION_ZMQ_BIND(X, CLI_EVENTS_ZMQ_BIND)                                                    \
     X(CLI_EVENTS_FROM_RECORDING, "from.recording", PATH, "", "", "", "",                           \
       "Show the events of this recording; - is standard input.")                                   \
     CLI_OPTION_SKIP_BAD(X, CLI_EVENTS_SKIP_BAD)                                                    \

@@ -310,6 +310,10 @@ show_raw(struct cli_printer *printer, enum wire_dialect dialect, const struct wi
     wire_raw_batch_clear(printer->raw);
     if (wire_dialect_decode(dialect, message->bytes, message->size, printer->raw, &err) != KVT_OK)
         return malformed(printer, message, err.text);
+    if (dialect == WIRE_DIALECT_ENGINE) { /* its number came in a frame of its own */
+        printer->raw->sequence = message->sequence;
+        printer->raw->has_sequence = true;
+    }
     for (uint32_t i = 0; i < printer->raw->event_count; i++) {
         if (printer->context->json)
             json_raw(printer, message, &printer->raw->events[i]);

@@ -76,12 +76,16 @@ listen(struct cli_listener *listener, struct kvt_error *err)
     const struct kvt_config *options = listener->context->options;
     const char *subject = kvt_config_string(options, CLI_RECORD_SUBJECT);
     struct wire_bus *bus = NULL;
-    enum kvt_err rc = cli_bus_open(listener->context, &bus, err);
+    enum kvt_err rc;
 
-    if (rc != KVT_OK)
-        return rc;
     if (kvt_config_is_set(options, CLI_RECORD_DURATION))
         listener->deadline_ms = kvt_clock_mono_ms() + kvt_config_u64(options, CLI_RECORD_DURATION);
+    if (kvt_config_is_set(options, CLI_RECORD_ZMQ))
+        return cli_listener_zmq(listener, kvt_config_string(options, CLI_RECORD_ZMQ),
+                                kvt_config_bool(options, CLI_RECORD_ZMQ_BIND), err);
+    rc = cli_bus_open(listener->context, &bus, err);
+    if (rc != KVT_OK)
+        return rc;
     if (kvt_config_is_set(options, CLI_RECORD_STREAM))
         rc = cli_listener_stream(listener, bus, kvt_config_string(options, CLI_RECORD_STREAM),
                                  subject, kvt_config_u64(options, CLI_RECORD_FROM_SEQ),
@@ -119,6 +123,10 @@ conflict(const struct kvt_config *options, enum wire_dialect dialect)
 {
     const bool stream = kvt_config_is_set(options, CLI_RECORD_STREAM);
 
+    if (kvt_config_is_set(options, CLI_RECORD_ZMQ))
+        return stream || kvt_config_is_set(options, CLI_RECORD_SUBJECT)
+                   ? "--zmq does not listen on NATS: no --stream or --subject"
+                   : NULL;
     if (!stream && kvt_config_bool(options, CLI_RECORD_NO_FOLLOW))
         return "--no-follow wants --stream NAME";
     if (!stream && kvt_config_u64(options, CLI_RECORD_FROM_SEQ) != 1)

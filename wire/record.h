@@ -31,8 +31,8 @@
 #define WIRE_RECORD_BUFFER      (256u << 10)
 
 struct wire_record {
-    uint64_t time_ns;                      /* when it was received, Unix nanoseconds */
-    uint64_t sequence;                     /* in its stream, or of a frame of its own; 0 = none */
+    uint64_t time_ns;  /* when it was received, Unix nanoseconds */
+    uint64_t sequence; /* in its stream, or of its own frame; 0 where there is none */
     char dialect[WIRE_RECORD_DIALECT_MAX]; /* wire_dialect_name() */
     char source[KVT_NAME_MAX];             /* where it was heard: "core", the stream's name, ... */
     char subject[WIRE_SUBJECT_MAX];

@@ -151,6 +151,11 @@ assert s["advisor"]["events"]["applied"] == 12345 and s["gateway"]["hot"]["block
   golden g4-stat
   run $KVTIER_CONFIGURED g4 stat 0/9:none
   status_is 3
+  [[ $output != *"block show"* ]]
+  run $KVTIER_CONFIGURED g4 stat 00000000deadbeef
+  status_is 3
+  output_has "a KEY is [NAMESPACE/]RANK/POSITION:"
+  output_has "kvtier block show 00000000deadbeef"
 }
 
 @test "g4 verify: good is 0, bad is 8, all counts" {
