@@ -89,9 +89,9 @@ look_ahead(struct way *way, uint32_t number, uint32_t count)
                                    index_state_mix(way->index, next));
     if (way->guess == 0)
         return next;
-    __builtin_prefetch((const void *)&space->seq[way->guess]);
+    __builtin_prefetch(&space->seq[way->guess]);
     if (by_tokens)
-        __builtin_prefetch((const void *)&space->tok[way->guess]);
+        __builtin_prefetch(&space->tok[way->guess]);
     run = index_state_run(way->index, way->guess, &offset);
     if (run != NULL)
         __builtin_prefetch(run);
@@ -128,7 +128,7 @@ follow(struct way *way, uint32_t number)
     if (length > question->count - way->at)
         length = (uint32_t)(question->count - way->at);
     else if (by_tokens) /* what comes after the whole run takes its last hash */
-        __builtin_prefetch((const void *)&space->seq[number + length - 1]);
+        __builtin_prefetch(&space->seq[number + length - 1]);
     /* Token hashes that are not known are 0; then every block is looked up. */
     if (!by_tokens || index_state_tok(way->index, number) != 0)
         count += same(hashes + number + 1, question->hashes + way->at + 1, length - 1);
