@@ -16,12 +16,9 @@ enum { FRAMES = 4 };
 
 static const char *const TOPICS[] = {"kv-events", "kv_events"};
 
-struct dynamo {
-    struct advisor_source_zmq_list endpoints;
-};
-
 struct reader {
     struct advisor_source *source;
+    struct advisor_source_zmq_list endpoints;
     struct advisor_zmq *zmq;
     struct advisor_discovery *discovery; /* NULL: endpoints are all there is */
     uint32_t socket;
@@ -36,10 +33,8 @@ struct reader {
 static bool
 is_listed(const struct reader *reader, const char *endpoint)
 {
-    const struct dynamo *dynamo = reader->source->own;
-
-    for (size_t i = 0; i < dynamo->endpoints.count; i++)
-        if (strcmp(dynamo->endpoints.texts[i], endpoint) == 0)
+    for (size_t i = 0; i < reader->endpoints.count; i++)
+        if (strcmp(reader->endpoints.texts[i], endpoint) == 0)
             return true;
     return false;
 }
@@ -172,56 +167,52 @@ receive(struct reader *reader)
     }
 }
 
-static enum kvt_err
-begin(struct reader *reader, struct kvt_error *err)
-{
-    const struct advisor_source_options *options = &reader->source->options;
-    const struct dynamo *dynamo = reader->source->own;
-    enum kvt_err rc = advisor_zmq_new(&reader->zmq);
-
-    for (size_t i = 0; rc == KVT_OK && i < dynamo->endpoints.count; i++) {
-        rc = advisor_zmq_open(reader->zmq, ADVISOR_ZMQ_SUBSCRIBER, "", &reader->socket, err);
-        if (rc == KVT_OK)
-            rc = advisor_zmq_connect(reader->zmq, reader->socket, dynamo->endpoints.texts[i], err);
-    }
-    if (rc == KVT_OK) /* the last one is for those the folder tells */
-        rc = advisor_zmq_open(reader->zmq, ADVISOR_ZMQ_SUBSCRIBER, "", &reader->socket, err);
-    if (rc == KVT_OK && options->discovery != NULL && options->discovery[0] != '\0')
-        rc = advisor_discovery_new(&reader->discovery, options->discovery, options->topic);
-    return rc;
-}
-
 static void *
 run(void *arg)
 {
-    struct reader reader = {.source = arg};
-    struct kvt_error err = {.text = "out of memory"};
-    const enum kvt_err rc = begin(&reader, &err);
+    struct advisor_source *source = arg;
 
-    if (rc == KVT_OK)
-        receive(&reader);
-    else
-        (void)advisor_source_zmq_fail(reader.source, rc, &err);
-    advisor_zmq_free(reader.zmq);
-    advisor_discovery_free(reader.discovery);
-    kvt_free(reader.found);
+    receive(source->own);
     return NULL;
+}
+
+static enum kvt_err
+open_sockets(struct reader *reader, struct kvt_error *err)
+{
+    enum kvt_err rc = advisor_zmq_new(&reader->zmq);
+
+    for (size_t i = 0; rc == KVT_OK && i < reader->endpoints.count; i++) {
+        rc = advisor_zmq_open(reader->zmq, ADVISOR_ZMQ_SUBSCRIBER, "", &reader->socket, err);
+        if (rc == KVT_OK)
+            rc = advisor_zmq_connect(reader->zmq, reader->socket, reader->endpoints.texts[i], err);
+    }
+    if (rc == KVT_OK) /* the last one is for those the folder tells */
+        rc = advisor_zmq_open(reader->zmq, ADVISOR_ZMQ_SUBSCRIBER, "", &reader->socket, err);
+    return rc;
 }
 
 static enum kvt_err
 dynamo_open(struct advisor_source *source)
 {
-    const char *folder = source->options.discovery;
-    struct dynamo *dynamo = kvt_calloc(1, sizeof(*dynamo));
+    const struct advisor_source_options *options = &source->options;
+    const bool has_folder = options->discovery != NULL && options->discovery[0] != '\0';
+    struct reader *reader = kvt_calloc(1, sizeof(*reader));
     struct kvt_error err = {.text = "neither endpoints nor a discovery folder"};
     enum kvt_err rc;
 
-    source->own = dynamo;
-    if (dynamo == NULL)
+    source->own = reader;
+    if (reader == NULL)
         return KVT_NOMEM;
-    rc = advisor_source_zmq_split(&dynamo->endpoints, source->options.endpoints, false, &err);
-    if (rc == KVT_OK && dynamo->endpoints.count == 0 && (folder == NULL || folder[0] == '\0'))
+    reader->source = source;
+    rc = advisor_source_zmq_split(&reader->endpoints, options->endpoints, false, &err);
+    if (rc == KVT_OK && reader->endpoints.count == 0 && !has_folder)
         rc = KVT_INVALID;
+    if (rc != KVT_OK)
+        return advisor_source_zmq_fail(source, rc, &err);
+    (void)kvt_error_set(&err, KVT_NOMEM, "out of memory");
+    rc = open_sockets(reader, &err);
+    if (rc == KVT_OK && has_folder)
+        rc = advisor_discovery_new(&reader->discovery, options->discovery, options->topic);
     if (rc != KVT_OK)
         return advisor_source_zmq_fail(source, rc, &err);
     return advisor_source_zmq_start(source, run);
@@ -230,12 +221,16 @@ dynamo_open(struct advisor_source *source)
 static void
 dynamo_close(struct advisor_source *source)
 {
-    struct dynamo *dynamo = source->own;
+    struct reader *reader = source->own;
 
     advisor_source_zmq_stop(source);
-    if (dynamo != NULL)
-        advisor_source_zmq_release(&dynamo->endpoints);
-    kvt_free(dynamo);
+    if (reader != NULL) {
+        advisor_zmq_free(reader->zmq);
+        advisor_discovery_free(reader->discovery);
+        advisor_source_zmq_release(&reader->endpoints);
+        kvt_free(reader->found);
+    }
+    kvt_free(reader);
     source->own = NULL;
 }
 

@@ -12,9 +12,12 @@
 
 #include "advisor/source_zmq.h"
 
+struct advisor_engine_reader;
+
 struct advisor_engine {
     struct advisor_source_zmq_list endpoints;
     struct advisor_source_zmq_list replays; /* in the order of endpoints; "" = has none */
+    struct advisor_engine_reader *reader;   /* the source's own thread's */
 };
 
 struct advisor_engine_question {

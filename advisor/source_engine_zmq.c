@@ -29,12 +29,12 @@ struct peer {
     uint32_t endpoint;
 };
 
-struct reader {
+struct advisor_engine_reader {
     struct advisor_source *source;
     struct advisor_zmq *zmq;
-    struct peer *peers;
     size_t count;
     size_t oldest; /* gives way when there are too many */
+    struct peer peers[PEERS_MAX];
 };
 
 static uint64_t
@@ -56,7 +56,7 @@ epoch_of(const struct advisor_zmq_frame *topic)
 
 /* Topics of those who connect to us tell them apart; they may hold anything. */
 static void
-subject_of(const struct reader *reader, const struct advisor_zmq_message *message,
+subject_of(const struct advisor_engine_reader *reader, const struct advisor_zmq_message *message,
            char subject[KVT_NAME_MAX])
 {
     const struct advisor_zmq_frame *topic = &message->frames[0];
@@ -88,7 +88,7 @@ subject_of(const struct reader *reader, const struct advisor_zmq_message *messag
 
 /* NULL: it is heard for the first time. */
 static struct peer *
-find_peer(struct reader *reader, const char *subject)
+find_peer(struct advisor_engine_reader *reader, const char *subject)
 {
     for (size_t i = 0; i < reader->count; i++)
         if (strcmp(reader->peers[i].subject, subject) == 0)
@@ -97,7 +97,8 @@ find_peer(struct reader *reader, const char *subject)
 }
 
 static struct peer *
-add_peer(struct reader *reader, const char *subject, const struct advisor_zmq_message *message)
+add_peer(struct advisor_engine_reader *reader, const char *subject,
+         const struct advisor_zmq_message *message)
 {
     struct peer *peer;
 
@@ -114,7 +115,7 @@ add_peer(struct reader *reader, const char *subject, const struct advisor_zmq_me
 
 /* Is the message we heard last still what the publisher says it sent under that number? */
 static bool
-vouched(struct reader *reader, const struct peer *peer)
+vouched(struct advisor_engine_reader *reader, const struct peer *peer)
 {
     const struct advisor_engine_question question = {
         .endpoint = peer->endpoint,
@@ -132,8 +133,8 @@ vouched(struct reader *reader, const struct peer *peer)
 /* Did the publisher begin anew in front of this message?  Messages of an earlier connection may
  * still be read after the next was made, so one that follows says nothing about the connection. */
 static bool
-is_new_life(struct reader *reader, struct peer *peer, const struct advisor_item *item,
-            const struct advisor_zmq_message *message)
+is_new_life(struct advisor_engine_reader *reader, struct peer *peer,
+            const struct advisor_item *item, const struct advisor_zmq_message *message)
 {
     const bool same_epoch = item->epoch == peer->epoch;
     uint64_t before;
@@ -149,7 +150,7 @@ is_new_life(struct reader *reader, struct peer *peer, const struct advisor_item 
 
 /* False: the source is stopping. */
 static bool
-pass_on(struct reader *reader, const struct advisor_zmq_message *message)
+pass_on(struct advisor_engine_reader *reader, const struct advisor_zmq_message *message)
 {
     const struct advisor_zmq_frame *number = &message->frames[message->count - 2];
     const struct advisor_zmq_frame *payload = &message->frames[message->count - 1];
@@ -185,7 +186,7 @@ is_framed(const struct advisor_zmq_message *message)
 }
 
 static void
-receive(struct reader *reader)
+receive(struct advisor_engine_reader *reader)
 {
     struct advisor_zmq_message message;
     uint64_t told_ms = 0;
@@ -204,45 +205,37 @@ receive(struct reader *reader)
     }
 }
 
-/* A socket an endpoint.  False: stopping, or `err` says why it cannot be. */
-static bool
-begin(struct reader *reader, struct kvt_error *err)
-{
-    const struct advisor_source_options *options = &reader->source->options;
-    const struct advisor_engine *engine = reader->source->own;
-
-    err->code = KVT_OK;
-    for (size_t i = 0; i < engine->endpoints.count; i++) {
-        const char *endpoint = engine->endpoints.texts[i];
-        uint32_t socket;
-
-        if (advisor_zmq_open(reader->zmq, ADVISOR_ZMQ_SUBSCRIBER,
-                             options->topic == NULL ? "" : options->topic, &socket, err) != KVT_OK)
-            return false;
-        if (options->bind) {
-            if (!advisor_source_zmq_bind(reader->source, reader->zmq, socket, endpoint))
-                return false;
-        } else if (advisor_zmq_connect(reader->zmq, socket, endpoint, err) != KVT_OK) {
-            return false;
-        }
-    }
-    return true;
-}
-
 static void *
 run(void *arg)
 {
-    struct reader reader = {.source = arg};
-    struct kvt_error err = {.code = KVT_NOMEM, .text = "out of memory"};
+    struct advisor_source *source = arg;
+    const struct advisor_engine *engine = source->own;
+    bool going = true;
 
-    reader.peers = kvt_calloc(PEERS_MAX, sizeof(*reader.peers));
-    if (reader.peers != NULL && advisor_zmq_new(&reader.zmq) == KVT_OK && begin(&reader, &err))
-        receive(&reader);
-    else if (err.code != KVT_OK)
-        (void)advisor_source_zmq_fail(reader.source, err.code, &err);
-    advisor_zmq_free(reader.zmq);
-    kvt_free(reader.peers);
+    for (uint32_t i = 0; source->options.bind && going && i < engine->endpoints.count; i++)
+        going = advisor_source_zmq_bind(source, engine->reader->zmq, i, engine->endpoints.texts[i]);
+    if (going)
+        receive(engine->reader);
     return NULL;
+}
+
+/* A socket an endpoint, numbered alike.  Binding is left to the thread: it may take a while. */
+static enum kvt_err
+open_sockets(struct advisor_source *source, struct advisor_zmq *zmq, struct kvt_error *err)
+{
+    const struct advisor_source_options *options = &source->options;
+    const struct advisor_engine *engine = source->own;
+    const char *topic = options->topic == NULL ? "" : options->topic;
+    enum kvt_err rc = KVT_OK;
+
+    for (size_t i = 0; rc == KVT_OK && i < engine->endpoints.count; i++) {
+        uint32_t socket;
+
+        rc = advisor_zmq_open(zmq, ADVISOR_ZMQ_SUBSCRIBER, topic, &socket, err);
+        if (rc == KVT_OK && !options->bind)
+            rc = advisor_zmq_connect(zmq, socket, engine->endpoints.texts[i], err);
+    }
+    return rc;
 }
 
 static enum kvt_err
@@ -262,6 +255,13 @@ engine_open(struct advisor_source *source)
         rc = KVT_INVALID;
     if (rc != KVT_OK)
         return advisor_source_zmq_fail(source, rc, &err);
+    engine->reader = kvt_calloc(1, sizeof(*engine->reader));
+    if (engine->reader == NULL || advisor_zmq_new(&engine->reader->zmq) != KVT_OK)
+        return KVT_NOMEM;
+    engine->reader->source = source;
+    rc = open_sockets(source, engine->reader->zmq, &err);
+    if (rc != KVT_OK)
+        return advisor_source_zmq_fail(source, rc, &err);
     return advisor_source_zmq_start(source, run);
 }
 
@@ -274,6 +274,9 @@ engine_close(struct advisor_source *source)
     if (engine != NULL) {
         advisor_source_zmq_release(&engine->endpoints);
         advisor_source_zmq_release(&engine->replays);
+        if (engine->reader != NULL)
+            advisor_zmq_free(engine->reader->zmq);
+        kvt_free(engine->reader);
     }
     kvt_free(engine);
     source->own = NULL;

@@ -10,6 +10,11 @@ static const char TOPIC[] = "kvbm.kv_index";
 
 enum { FRAMES = 2 };
 
+struct hub {
+    struct advisor_source_zmq_list list;
+    struct advisor_zmq *zmq;
+};
+
 static void
 receive(struct advisor_source *source, struct advisor_zmq *zmq)
 {
@@ -43,41 +48,38 @@ static void *
 run(void *arg)
 {
     struct advisor_source *source = arg;
-    const struct advisor_source_options *options = &source->options;
-    const struct advisor_source_zmq_list *list = source->own;
-    const char *topic =
-        options->topic == NULL || options->topic[0] == '\0' ? TOPIC : options->topic;
-    struct advisor_zmq *zmq;
-    struct kvt_error err = {.text = "out of memory"};
-    enum kvt_err rc = advisor_zmq_new(&zmq);
+    const struct hub *hub = source->own;
     bool going = true;
-    uint32_t socket;
 
-    if (rc == KVT_OK)
-        rc = advisor_zmq_open(zmq, ADVISOR_ZMQ_SUBSCRIBER, topic, &socket, &err);
-    for (size_t i = 0; rc == KVT_OK && going && i < list->count; i++)
-        going = advisor_source_zmq_bind(source, zmq, socket, list->texts[i]);
-    if (rc != KVT_OK)
-        (void)advisor_source_zmq_fail(source, rc, &err);
-    else if (going)
-        receive(source, zmq);
-    advisor_zmq_free(zmq);
+    for (size_t i = 0; going && i < hub->list.count; i++)
+        going = advisor_source_zmq_bind(source, hub->zmq, 0, hub->list.texts[i]);
+    if (going)
+        receive(source, hub->zmq);
     return NULL;
 }
 
 static enum kvt_err
 kvbm_open(struct advisor_source *source)
 {
-    struct advisor_source_zmq_list *list = kvt_calloc(1, sizeof(*list));
+    const char *topic = source->options.topic;
+    struct hub *hub = kvt_calloc(1, sizeof(*hub));
     struct kvt_error err = {.text = "no address to listen on"};
+    uint32_t socket;
     enum kvt_err rc;
 
-    source->own = list;
-    if (list == NULL)
+    source->own = hub;
+    if (hub == NULL)
         return KVT_NOMEM;
-    rc = advisor_source_zmq_split(list, source->options.endpoints, false, &err);
-    if (rc == KVT_OK && list->count == 0)
+    rc = advisor_source_zmq_split(&hub->list, source->options.endpoints, false, &err);
+    if (rc == KVT_OK && hub->list.count == 0)
         rc = KVT_INVALID;
+    if (rc != KVT_OK)
+        return advisor_source_zmq_fail(source, rc, &err);
+    rc = advisor_zmq_new(&hub->zmq);
+    if (rc != KVT_OK)
+        return rc;
+    rc = advisor_zmq_open(hub->zmq, ADVISOR_ZMQ_SUBSCRIBER,
+                          topic == NULL || topic[0] == '\0' ? TOPIC : topic, &socket, &err);
     if (rc != KVT_OK)
         return advisor_source_zmq_fail(source, rc, &err);
     return advisor_source_zmq_start(source, run);
@@ -86,10 +88,14 @@ kvbm_open(struct advisor_source *source)
 static void
 kvbm_close(struct advisor_source *source)
 {
+    struct hub *hub = source->own;
+
     advisor_source_zmq_stop(source);
-    if (source->own != NULL)
-        advisor_source_zmq_release(source->own);
-    kvt_free(source->own);
+    if (hub != NULL) {
+        advisor_source_zmq_release(&hub->list);
+        advisor_zmq_free(hub->zmq);
+    }
+    kvt_free(hub);
     source->own = NULL;
 }
 

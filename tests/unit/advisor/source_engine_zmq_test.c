@@ -639,8 +639,13 @@ silent_peers_cost_their_deadline(void **state)
 static void
 settings_are_checked(void **state)
 {
-    static const char *const wrong[] = {"", " ", "127.0.0.1:5557", "tcp://a:1,,tcp://b:2",
-                                        "http://a:1"};
+    static const char *const wrong[] = {"",
+                                        " ",
+                                        "127.0.0.1:5557",
+                                        "tcp://a:1,,tcp://b:2",
+                                        "http://a:1",
+                                        "tcp://127.0.0.1",
+                                        "tcp://127.0.0.1:port"};
     struct advisor_source_options options;
     struct advisor_source *source;
 
