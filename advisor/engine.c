@@ -134,6 +134,7 @@ advisor_engine_free(struct advisor_engine *engine)
         return;
     advisor_engine_foreign_free(engine);
     advisor_group_free(engine->group);
+    advisor_memory_release(&engine->memory);
     advisor_sweeper_free(engine->sweeper);
     advisor_publishers_free(engine->publishers);
     advisor_names_free(engine->names);

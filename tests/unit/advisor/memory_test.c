@@ -1,0 +1,119 @@
+/*
+ * What is tested: advisor/memory.h: sequences reach the RAM index in one piece, although a group is
+ * written, and the store is read, in the order of hashes.
+ * How: by the memory the index takes for them: a block that comes alone costs several times as much
+ * as one that comes with its neighbours.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/random.h"
+
+#include "tests/support/seed.h"
+#include "tests/unit/advisor/rig.h"
+
+enum {
+    CHAIN = 64,
+    CHAINS = 256,
+    /* Bytes a block: 16 of hashes, 6 of the table, a share of the run and of pages begun; the
+     * history apart.  Alone a block would take over 128. */
+    BYTES_LIVE = 48,
+    BYTES_LOADED = 80, /* they come by position: runs grow in steps */
+};
+
+static uint64_t
+hash_of(uint32_t chain, uint32_t position)
+{
+    uint64_t state = (uint64_t)chain * CHAIN + position + 1;
+
+    return kvt_random_next(&state);
+}
+
+static void
+store_chains(struct test_rig *rig)
+{
+    struct kvt_event events[CHAIN];
+    struct kvt_event_batch batch = {.worker = "w",
+                                    .namespace_ = "ns",
+                                    .incarnation = 1,
+                                    .location_count = 1,
+                                    .locations = {{.tier = KVT_TIER_G2, .name = "host"}},
+                                    .events = events,
+                                    .event_count = CHAIN};
+
+    for (uint32_t chain = 0; chain < CHAINS; chain++) {
+        for (uint32_t i = 0; i < CHAIN; i++)
+            events[i] = (struct kvt_event){.type = KVT_EVENT_STORE,
+                                           .sequence_hash = hash_of(chain, i),
+                                           .parent = i == 0 ? 0 : hash_of(chain, i - 1),
+                                           .position = i,
+                                           .block_size = 4096,
+                                           .ranks = 1};
+        batch.first_seq = (uint64_t)chain * CHAIN + 1;
+        test_rig_batch(rig, 0, &batch);
+    }
+    test_rig_run(rig);
+}
+
+static uint64_t
+bytes_a_block(const struct test_rig *rig, uint64_t empty)
+{
+    struct index_stats stats;
+
+    index_stats(rig->index, &stats);
+    assert_int_equal(stats.blocks, CHAIN * CHAINS);
+    assert_int_equal(stats.orphans, 0);
+    return (stats.bytes - empty) / stats.blocks;
+}
+
+static void
+assert_found(const struct test_rig *rig)
+{
+    struct wire_query_holder holders[4];
+    uint64_t hashes[CHAIN];
+    size_t count;
+
+    for (uint32_t chain = 0; chain < CHAINS; chain += 37) {
+        for (uint32_t i = 0; i < CHAIN; i++)
+            hashes[i] = hash_of(chain, i);
+        assert_int_equal(
+            advisor_find_matches(&rig->finder, "ns", hashes, CHAIN, holders, 4, &count), KVT_OK);
+        assert_int_equal(count, 1);
+        assert_int_equal(holders[0].blocks, CHAIN);
+    }
+}
+
+static void
+sequences_stay_in_one_piece(void **state)
+{
+    struct test_rig_options options = {.mode = ADVISOR_MODE_OFF};
+    struct index_stats stats;
+    struct test_rig rig;
+    char folder[200];
+    uint64_t history;
+
+    (void)state;
+    options.path = test_folder_make(folder, sizeof(folder));
+    test_rig_open(&rig, &options);
+    index_stats(rig.index, &stats);
+    history = (uint64_t)CHAIN * CHAINS * 16; /* a record for each change */
+    store_chains(&rig);
+    assert_found(&rig);
+    assert_in_range(bytes_a_block(&rig, stats.bytes + history), 16, BYTES_LIVE);
+    test_rig_close(&rig);
+    test_rig_open(&rig, &options); /* as after a restart */
+    assert_found(&rig);
+    assert_in_range(bytes_a_block(&rig, stats.bytes + history), 16, BYTES_LOADED);
+    test_rig_close(&rig);
+    test_folder_remove(folder);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sequences_stay_in_one_piece),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
