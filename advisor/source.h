@@ -40,7 +40,7 @@
 #include "kvtier/event.h"
 #include "wire/dialect/dialect.h"
 
-#define ADVISOR_SOURCE_ITEMS_MAX 2048
+#define ADVISOR_SOURCE_ITEMS_MAX (1u << 18)
 #define ADVISOR_SOURCE_BYTES_MAX (32u << 20)
 #define ADVISOR_SOURCES_MAX      64
 #define ADVISOR_ENDPOINTS_MAX    256 /* of one source */

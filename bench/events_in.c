@@ -1,234 +1,270 @@
 /*
- * bench/events_in.c -- events a second from a JetStream stream into the durable index.
+ * bench/events_in.c -- from a NATS message to readers of the index, against a bare subscriber.
  *
- * The stream is filled beforehand by PUBLISHERS publishers with batches of BATCH events.  Ours is
- * what the advisor does: read, decode, apply, commit to LMDB, follow in RAM; the clock stops after
- * the last commit was made durable.  The floor reads the same messages with the same reader and
- * frees them.
+ * Another process publishes (flood.h).  Ours is what the advisor does: receive, decode, apply,
+ * commit to LMDB with the default durability, follow in RAM; the clock stops when readers see every
+ * block and the last commit is flushed.  The floor is a subscriber that frees the message.
  *
- * Prints one line a pair: "pair <ours> <floor>", in events a second.  Each run starts with an empty
- * store.
+ *   events_in single  each message one event: "pair <ours> <floor>", events a second
+ *   events_in packed  40 events a message, against ours with one
+ *
+ * "cpu <ours> <floor>" beside each pair: nanoseconds of this process's CPU an event.  Each run
+ * starts with an empty store.
  */
 #include <inttypes.h>
+#include <nats/nats.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "advisor/counters.h"
 #include "advisor/engine.h"
-#include "advisor/source.h"
-#include "base/alloc.h"
+#include "advisor/sources.h"
 #include "base/clock.h"
-#include "base/random.h"
 #include "index/index.h"
 #include "wire/bus.h"
-#include "wire/event.h"
-#include "wire/stream.h"
 #include "wire/subject.h"
 
+#include "bench/flood.h"
 #include "tests/support/nats_server.h"
 #include "tests/support/seed.h"
 
 enum {
-    PUBLISHERS = 8,
-    BATCH = 256,
-    CHAIN = 32,
-    MESSAGES = 4096,
-    MESSAGES_QUICK = 512,
+    EVENTS = 2000000,
+    EVENTS_QUICK = 200000,
+    PACKED = 40,
     PAIRS = 7,
     PAIRS_QUICK = 3,
-    WAIT_MS = 100,
-    ACK_MS = 5000,
-    GIVE_UP_MS = 300000,
+    WAIT_MS = 20,
+    SUBSCRIBE_MS = 300, /* until the server knows a subscription for sure */
+    GIVE_UP_MS = 60000,
 };
 
 #define RAM_BYTES (UINT64_C(4) << 30)
 #define MAP_BYTES (UINT64_C(16) << 30)
 
 struct bench {
-    struct wire_bus *bus;
-    uint32_t messages;
-    uint64_t last_seq; /* of the stream */
+    struct flood flood;
+    const char *url;
+    uint64_t events;
+    uint64_t runs;
 };
 
-static double
-rate(const struct bench *bench, uint64_t start_ns)
+/* What one run was. */
+struct figure {
+    double rate;   /* events a second; 0: it failed */
+    double cpu_ns; /* of this process, an event */
+};
+
+static uint64_t
+cpu_ns(void)
 {
-    return (double)bench->messages * BATCH * 1e9 / (double)(kvt_clock_mono_ns() - start_ns);
+    struct rusage usage;
+
+    (void)getrusage(RUSAGE_SELF, &usage);
+    return (uint64_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000000u +
+           (uint64_t)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1000u;
 }
 
-/* The `round`-th batch of a publisher: whole chains, each block stored once. */
-static void
-fill_batch(struct kvt_event_batch *batch, uint32_t publisher, uint32_t round)
+static struct figure
+figure(const struct bench *bench, uint64_t start_ns, uint64_t start_cpu_ns)
 {
-    for (uint32_t i = 0; i < BATCH; i++) {
-        uint64_t state = ((uint64_t)publisher << 32 | round) * BATCH + i;
-        uint64_t before = state - 1;
-
-        batch->events[i] = (struct kvt_event){
-            .type = KVT_EVENT_STORE,
-            .sequence_hash = kvt_random_next(&state),
-            .prefix_hash = state,
-            .parent = i % CHAIN == 0 ? 0 : kvt_random_next(&before),
-            .position = i % CHAIN,
-            .block_size = 262144,
-            .ranks = 1,
-        };
-    }
-    batch->event_count = BATCH;
-    batch->first_seq = (uint64_t)round * BATCH + 1;
+    return (struct figure){
+        .rate = (double)bench->events * 1e9 / (double)(kvt_clock_mono_ns() - start_ns),
+        .cpu_ns = (double)(cpu_ns() - start_cpu_ns) / (double)bench->events,
+    };
 }
 
 static bool
-fill_stream(struct bench *bench)
+prepare(struct bench *bench, uint64_t packed)
 {
-    static struct kvt_event events[BATCH];
-    struct kvt_event_batch batch = {.namespace_ = "bench", .incarnation = 1, .location_count = 1};
-    struct kvt_buffer bytes;
-    char subject[WIRE_SUBJECT_MAX];
-    bool ok = wire_bus_ensure_streams(bench->bus, NULL) == KVT_OK;
+    const struct flood_run run = {
+        .number = ++bench->runs, .messages = bench->events / packed, .events = packed};
 
-    kvt_buffer_init(&bytes, WIRE_EVENT_BATCH_MAX);
-    batch.locations[0].tier = KVT_TIER_G2;
-    batch.events = events;
-    for (uint32_t i = 0; i < bench->messages && ok; i++) {
-        (void)snprintf(batch.worker, sizeof(batch.worker), "worker-%u", i % PUBLISHERS);
-        batch.time_ms = kvt_clock_unix_ms();
-        fill_batch(&batch, i % PUBLISHERS, i / PUBLISHERS);
-        kvt_buffer_clear(&bytes);
-        ok = wire_event_encode(&batch, &bytes) == KVT_OK &&
-             wire_subject_events(subject, sizeof(subject), "bench", 0, batch.worker) == KVT_OK &&
-             wire_bus_publish_acked(bench->bus, subject, NULL, bytes.data, bytes.size, ACK_MS,
-                                    &bench->last_seq) == KVT_OK;
-    }
-    kvt_buffer_release(&bytes);
-    return ok;
+    return flood_prepare(&bench->flood, &run) > 0;
 }
 
-static double
-run_floor(const struct bench *bench)
-{
-    const struct wire_stream_options options = {.stream = WIRE_STREAM_EVENTS, .start_seq = 1};
-    struct wire_message *messages[WIRE_STREAM_FETCH_MAX];
-    struct wire_stream *stream = NULL;
-    const uint64_t start_ns = kvt_clock_mono_ns();
-    uint32_t seen = 0;
-    double result;
-    size_t count;
+/* ---- the floor ---- */
 
-    if (wire_stream_open(&stream, bench->bus, &options) != KVT_OK)
-        return 0;
-    while (seen < bench->messages) {
-        if (wire_stream_fetch(stream, messages, WIRE_STREAM_FETCH_MAX, WAIT_MS, &count) != KVT_OK)
-            break;
-        for (size_t i = 0; i < count; i++)
-            wire_message_free(messages[i]);
-        seen += (uint32_t)count;
-    }
-    result = seen == bench->messages ? rate(bench, start_ns) : 0;
-    wire_stream_close(stream);
-    return result;
+static void
+heard(natsConnection *nats, natsSubscription *subscription, natsMsg *message, void *arg)
+{
+    struct flood_board *board = arg;
+
+    (void)nats;
+    (void)subscription;
+    natsMsg_Destroy(message);
+    atomic_fetch_add(&board->consumed, 1);
 }
 
-/* Step the engine until the whole stream is committed, and make that durable. */
-static double
-apply_all(const struct bench *bench, struct advisor_engine *engine)
+static struct figure
+run_floor(struct bench *bench)
 {
-    const struct advisor_source_options options = {
-        .name = "kvtier", .bus = bench->bus, .stream = WIRE_STREAM_EVENTS};
-    const uint64_t start_ns = kvt_clock_mono_ns();
     const uint64_t deadline_ms = kvt_clock_mono_ms() + GIVE_UP_MS;
-    struct advisor_feeds feeds = {.bus = bench->bus};
-    struct advisor_position events = {.seq = 0};
-    struct advisor_position reports;
-    struct kvt_metrics *metrics = NULL;
-    struct kvt_error err;
-    double result = 0;
+    struct flood_board *board = bench->flood.board;
+    natsSubscription *subscription = NULL;
+    natsConnection *nats = NULL;
+    struct figure result = {0};
+    uint64_t start_cpu_ns;
+    uint64_t start_ns;
 
-    if (kvt_metrics_new(&metrics) != KVT_OK ||
-        advisor_sources_new(&feeds.sources, metrics) != KVT_OK ||
-        advisor_sources_add(feeds.sources, &advisor_source_jetstream, &options, NULL, 0, &err) !=
-            KVT_OK)
-        goto end;
-    advisor_engine_attach(engine, &feeds);
-    while (events.seq < bench->last_seq && kvt_clock_mono_ms() < deadline_ms) {
+    if (!prepare(bench, 1) || natsConnection_ConnectTo(&nats, bench->url) != NATS_OK ||
+        natsConnection_Subscribe(&subscription, nats, WIRE_SUBJECT_EVENTS_ALL, heard, board) !=
+            NATS_OK ||
+        natsConnection_Flush(nats) != NATS_OK)
+        return result;
+    start_ns = kvt_clock_mono_ns();
+    start_cpu_ns = cpu_ns();
+    if (!flood_go(&bench->flood))
+        return result;
+    while (atomic_load(&board->consumed) < bench->events && kvt_clock_mono_ms() < deadline_ms)
+        kvt_clock_sleep_ms(1);
+    if (atomic_load(&board->consumed) == bench->events)
+        result = figure(bench, start_ns, start_cpu_ns);
+    natsSubscription_Destroy(subscription);
+    natsConnection_Destroy(nats);
+    return flood_done(&bench->flood) ? result : (struct figure){0};
+}
+
+/* ---- ours ---- */
+
+/* Step until readers see every block, and make that durable. */
+static struct figure
+follow(struct bench *bench, struct advisor_engine *engine, struct index *index, uint64_t packed)
+{
+    const uint64_t deadline_ms = kvt_clock_mono_ms() + GIVE_UP_MS;
+    struct index_stats stats = {.blocks = 0};
+    uint64_t start_cpu_ns;
+    uint64_t start_ns;
+
+    kvt_clock_sleep_ms(SUBSCRIBE_MS);
+    start_ns = kvt_clock_mono_ns();
+    start_cpu_ns = cpu_ns();
+    if (!flood_go(&bench->flood))
+        return (struct figure){0};
+    while (stats.blocks < bench->events && kvt_clock_mono_ms() < deadline_ms) {
         advisor_engine_step(engine, WAIT_MS);
-        advisor_engine_positions(engine, &events, &reports);
+        index_stats(index, &stats);
+        atomic_store(&bench->flood.board->consumed, stats.blocks / packed);
     }
     advisor_engine_flush(engine);
-    if (events.seq >= bench->last_seq)
-        result = rate(bench, start_ns);
+    if (stats.blocks != bench->events) {
+        (void)fprintf(stderr, "events_in: readers see %" PRIu64 " of %" PRIu64 " blocks\n",
+                      stats.blocks, bench->events);
+        return (struct figure){0};
+    }
+    return figure(bench, start_ns, start_cpu_ns);
+}
 
-end:
-    advisor_sources_free(feeds.sources);
-    kvt_metrics_free(metrics);
+struct rig {
+    struct wire_bus *bus;
+    struct kvt_metrics *metrics;
+    struct advisor_counters counters;
+    struct advisor_engine_options options;
+    struct advisor_engine *engine;
+    struct advisor_feeds feeds;
+    char folder[256];
+};
+
+static bool
+rig_open(struct rig *rig, const struct bench *bench)
+{
+    const struct wire_bus_options bus = {.url = bench->url, .name = "bench", .connect_now = true};
+    const struct advisor_store_options store = {
+        .path = test_folder_make(rig->folder, sizeof(rig->folder)), .map_bytes = MAP_BYTES};
+    struct advisor_source_options source = {.name = "events", .subject = WIRE_SUBJECT_EVENTS_ALL};
+    struct kvt_error err = {.text = ""};
+
+    rig->options = (struct advisor_engine_options){.counters = &rig->counters,
+                                                   .commit_max_wait_ms = 200,
+                                                   .silent_after_ms = 60000,
+                                                   .gone_after_ms = 600000,
+                                                   .plan_interval_ms = 1000};
+    if (wire_bus_open(&rig->bus, &bus, &err) != KVT_OK || kvt_metrics_new(&rig->metrics) != KVT_OK)
+        return false;
+    advisor_counters_register(&rig->counters, rig->metrics);
+    source.bus = rig->bus;
+    rig->feeds.bus = rig->bus;
+    if (index_new(&rig->options.index, RAM_BYTES) != KVT_OK ||
+        advisor_store_open(&rig->options.store, &store, &err) != KVT_OK ||
+        advisor_engine_new(&rig->engine, &rig->options, &err) != KVT_OK ||
+        advisor_sources_new(&rig->feeds.sources, rig->metrics) != KVT_OK ||
+        advisor_sources_add(rig->feeds.sources, &advisor_source_core, &source, NULL, 0, &err) !=
+            KVT_OK) {
+        (void)fprintf(stderr, "events_in: %s\n", err.text);
+        return false;
+    }
+    advisor_engine_attach(rig->engine, &rig->feeds);
+    return true;
+}
+
+static void
+rig_close(struct rig *rig)
+{
+    advisor_sources_free(rig->feeds.sources);
+    advisor_engine_free(rig->engine);
+    advisor_store_close(rig->options.store);
+    index_free(rig->options.index);
+    kvt_metrics_free(rig->metrics);
+    wire_bus_close(rig->bus);
+    test_folder_remove(rig->folder);
+}
+
+static struct figure
+run_ours(struct bench *bench, uint64_t packed)
+{
+    struct rig rig = {.bus = NULL};
+    struct figure result = {0};
+
+    if (prepare(bench, packed) && rig_open(&rig, bench)) {
+        result = follow(bench, rig.engine, rig.options.index, packed);
+        if (!flood_done(&bench->flood))
+            result = (struct figure){0};
+    }
+    rig_close(&rig);
     return result;
 }
 
-static double
-run_ours(const struct bench *bench)
-{
-    struct advisor_store_options store = {.map_bytes = MAP_BYTES};
-    struct advisor_counters counters;
-    struct advisor_engine_options options = {.counters = &counters,
-                                             .commit_max_wait_ms = 200,
-                                             .silent_after_ms = 60000,
-                                             .gone_after_ms = 600000,
-                                             .plan_interval_ms = 1000};
-    struct advisor_engine *engine = NULL;
-    struct kvt_metrics *metrics = NULL;
-    struct index_stats stats;
-    char folder[256];
-    double result = 0;
+/* ---- pairs ---- */
 
-    store.path = test_folder_make(folder, sizeof(folder));
-    if (kvt_metrics_new(&metrics) == KVT_OK) {
-        advisor_counters_register(&counters, metrics);
-        if (index_new(&options.index, RAM_BYTES) == KVT_OK &&
-            advisor_store_open(&options.store, &store, NULL) == KVT_OK &&
-            advisor_engine_new(&engine, &options, NULL) == KVT_OK)
-            result = apply_all(bench, engine);
+static bool
+measure(struct bench *bench, bool packed, int pairs)
+{
+    for (int i = 0; i < pairs; i++) {
+        const struct figure anchor = packed ? run_ours(bench, 1) : run_floor(bench);
+        const struct figure ours = run_ours(bench, packed ? PACKED : 1);
+
+        if (anchor.rate <= 0 || ours.rate <= 0)
+            return false;
+        (void)printf("pair %.0f %.0f\ncpu %.1f %.1f\n", ours.rate, anchor.rate, ours.cpu_ns,
+                     anchor.cpu_ns);
+        (void)fflush(stdout);
     }
-    if (result > 0) {
-        index_stats(options.index, &stats);
-        if (stats.blocks != (uint64_t)bench->messages * BATCH) {
-            (void)fprintf(stderr, "the index has %" PRIu64 " blocks\n", stats.blocks);
-            result = 0;
-        }
-    }
-    advisor_engine_free(engine);
-    advisor_store_close(options.store);
-    index_free(options.index);
-    kvt_metrics_free(metrics);
-    test_folder_remove(folder);
-    return result;
+    return true;
 }
 
 int
 main(int argc, char **argv)
 {
-    const bool quick = argc > 1 && strcmp(argv[1], "--quick") == 0;
-    struct bench bench = {.messages = quick ? MESSAGES_QUICK : MESSAGES};
-    struct wire_bus_options options = {.name = "bench", .connect_now = true};
+    const bool packed = argc > 1 && strcmp(argv[1], "packed") == 0;
+    const bool quick = argc > 2 && strcmp(argv[2], "--quick") == 0;
+    struct bench bench = {.events = quick ? EVENTS_QUICK : EVENTS};
     struct test_nats server;
-    struct kvt_error err = {.text = ""};
     bool ok;
 
+    if (argc < 2 || (!packed && strcmp(argv[1], "single") != 0)) {
+        (void)fprintf(stderr, "usage: events_in single|packed [--quick]\n");
+        return 2;
+    }
     test_nats_require();
     test_nats_start(&server);
-    options.url = server.url;
-    ok = wire_bus_open(&bench.bus, &options, &err) == KVT_OK && fill_stream(&bench);
-    for (int i = 0; i < (quick ? PAIRS_QUICK : PAIRS) && ok; i++) {
-        const double floor = run_floor(&bench);
-        const double ours = run_ours(&bench);
-
-        ok = floor > 0 && ours > 0;
-        if (ok)
-            (void)printf("pair %.0f %.0f\n", ours, floor);
-    }
+    bench.url = server.url;
+    ok = flood_start(&bench.flood, server.url) &&
+         measure(&bench, packed, quick ? PAIRS_QUICK : PAIRS);
     if (!ok)
-        (void)fprintf(stderr, "events_in: a run did not end: %s\n", err.text);
-    wire_bus_close(bench.bus);
+        (void)fprintf(stderr, "events_in: a run did not end\n");
+    flood_stop(&bench.flood);
     test_nats_stop(&server);
     return ok ? 0 : 1;
 }
