@@ -178,8 +178,8 @@ collect(void *arg, uint64_t sequence, const struct advisor_zmq_frame *payload)
     return true;
 }
 
-/* A ROUTER drops what its peer does not take in time, so a long answer has holes: what is behind one
- * is asked for again, while each question brings something. */
+/* A ROUTER drops what its peer does not take in time, so a long answer has holes: what is behind
+ * one is asked for again, while each question brings something. */
 static enum kvt_err
 ask_all(struct advisor_source *source, struct advisor_engine_question *question,
         struct collected *collected, enum ending *ending, struct kvt_error *err)
