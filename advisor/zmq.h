@@ -27,9 +27,9 @@
 #define ADVISOR_ZMQ_SOCKETS_MAX     257         /* one for each of ADVISOR_ENDPOINTS_MAX, and one */
 #define ADVISOR_ZMQ_CONNECTIONS_MAX 4096        /* of one socket */
 #define ADVISOR_ZMQ_WAITING_MAX     1024        /* messages of one connection */
-#define ADVISOR_ZMQ_ANSWERS_MAX     16384 /* of a DEALER: its peer drops what finds no room */
-#define ADVISOR_ZMQ_ENDPOINT_MAX    256 /* text, with the final NUL */
-#define ADVISOR_ZMQ_PEER_MAX        48  /* text of an address, with the final NUL */
+#define ADVISOR_ZMQ_ANSWERS_MAX     16384       /* of a DEALER: its peer drops what finds no room */
+#define ADVISOR_ZMQ_ENDPOINT_MAX    256         /* text, with the final NUL */
+#define ADVISOR_ZMQ_PEER_MAX        48          /* text of an address, with the final NUL */
 
 struct advisor_zmq;
 
