@@ -565,6 +565,36 @@ limits_are_kept(void **state)
     assert_int_equal(batch->block_count, 0);
 }
 
+static void
+limits_are_kept_in_json(void **state)
+{
+    static char text[4 * WIRE_RAW_BLOCKS_MAX];
+    static const char removed[] =
+        "{\"worker_id\":1,\"event\":{\"event_id\":1,\"data\":{\"removed\":{\"block_hashes\":[";
+    struct wire_raw_batch *batch = *state;
+    struct kvt_error err;
+
+    for (size_t more = 0; more < 2; more++) {
+        const enum kvt_err wanted = more == 0 ? KVT_OK : KVT_RANGE;
+        size_t at = 0;
+
+        text[at++] = '[';
+        for (size_t i = 0; i < WIRE_RAW_EVENTS_MAX + more; i++, at += 3)
+            memcpy(text + at, "{},", 3);
+        text[at - 1] = ']';
+        assert_int_equal(wire_dialect_decode(WIRE_DIALECT_DYNAMO, text, at, batch, &err), wanted);
+        assert_int_equal(batch->event_count, more == 0 ? WIRE_RAW_EVENTS_MAX : 0);
+        memcpy(text, removed, sizeof(removed) - 1);
+        at = sizeof(removed) - 1;
+        for (size_t i = 0; i < WIRE_RAW_BLOCKS_MAX + more; i++, at += 2)
+            memcpy(text + at, "5,", 2);
+        memcpy(text + at - 1, "]}}}}", 5);
+        at += 4;
+        assert_int_equal(wire_dialect_decode(WIRE_DIALECT_DYNAMO, text, at, batch, &err), wanted);
+        assert_int_equal(batch->block_count, more == 0 ? WIRE_RAW_BLOCKS_MAX : 0);
+    }
+}
+
 /* However deep unknown members are, msgpack is walked without a stack; JSON has a bound. */
 static void
 nesting_is_bounded(void **state)
@@ -640,11 +670,12 @@ names_of_dialects(void **state)
 {
     enum wire_dialect dialect;
 
-    (void)state;
     for (int i = 0; i < WIRE_DIALECT_COUNT; i++) {
         assert_true(wire_dialect_parse(wire_dialect_name((enum wire_dialect)i), &dialect));
         assert_int_equal(dialect, i);
     }
+    message.size = 0;
+    dialect_bytes_refuse(WIRE_DIALECT_KVTIER, &message, *state, KVT_UNSUPPORTED);
     assert_false(wire_dialect_parse("vllm", &dialect));
     assert_false(wire_dialect_parse("", &dialect));
 }
@@ -664,6 +695,7 @@ main(void)
         cmocka_unit_test(bytes_behind_the_value_are_nobodys_concern),
         cmocka_unit_test(zmq_frames),
         cmocka_unit_test(limits_are_kept),
+        cmocka_unit_test(limits_are_kept_in_json),
         cmocka_unit_test(nesting_is_bounded),
         cmocka_unit_test(a_second_member_spoils_its_event),
         cmocka_unit_test(batches_survive_failing_allocations),

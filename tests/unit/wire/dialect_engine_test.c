@@ -472,6 +472,64 @@ limits_are_kept(void **state)
     assert_int_equal(batch->token_count, 0);
 }
 
+/* A list of `count` small values behind `head`. */
+static size_t
+build_list(uint8_t *bytes, const char *head, size_t head_size, uint32_t count, uint8_t value)
+{
+    memcpy(bytes, head, head_size);
+    bytes[head_size++] = 0xdd;
+    for (int shift = 24; shift >= 0; shift -= 8)
+        bytes[head_size++] = (uint8_t)(count >> shift);
+    memset(bytes + head_size, value, count);
+    return head_size + count;
+}
+
+static void
+events_and_blocks_are_counted(void **state)
+{
+    static const char removed[] = "\x92\x00\x91\x92\xac"
+                                  "BlockRemoved";
+    static uint8_t bytes[WIRE_RAW_BLOCKS_MAX + 64];
+    struct wire_raw_batch *batch = *state;
+    struct kvt_error err;
+
+    for (uint32_t more = 0; more < 2; more++) {
+        const enum kvt_err wanted = more == 0 ? KVT_OK : KVT_RANGE;
+        size_t size = build_list(bytes, "\x92\x00", 2, WIRE_RAW_EVENTS_MAX + more, 0xc0);
+
+        assert_int_equal(wire_dialect_decode(WIRE_DIALECT_ENGINE, bytes, size, batch, &err),
+                         wanted);
+        assert_int_equal(batch->event_count, more == 0 ? WIRE_RAW_EVENTS_MAX : 0);
+        size = build_list(bytes, removed, sizeof(removed) - 1, WIRE_RAW_BLOCKS_MAX + more, 5);
+        assert_int_equal(wire_dialect_decode(WIRE_DIALECT_ENGINE, bytes, size, batch, &err),
+                         wanted);
+        assert_int_equal(batch->block_count, more == 0 ? WIRE_RAW_BLOCKS_MAX : 0);
+    }
+}
+
+static void
+second_members_and_other_oddities(void **state)
+{
+    struct wire_raw_batch *batch = *state;
+
+    /* Two of one member: written by hand, JSON has no such maps. */
+    dialect_bytes_pack(&message,
+                       "[1,[{'type':'BlockRemoved','block_hashes':[1],'block_hashez':[2]},"
+                       "{" NAMED ",'token_idz':[1]}]]");
+    for (size_t i = 0; i + 9 < message.size; i++) {
+        if (i + 12 < message.size && memcmp(message.bytes + i, "block_hashez", 12) == 0)
+            message.bytes[i + 11] = 's';
+        if (memcmp(message.bytes + i, "token_idz", 9) == 0)
+            message.bytes[i + 8] = 's';
+    }
+    dialect_bytes_decode(WIRE_DIALECT_ENGINE, &message, batch);
+    assert_int_equal(batch->event_count, 2);
+    assert_int_equal(batch->events[0].why, WIRE_RAW_MALFORMED);
+    assert_int_equal(batch->events[1].why, WIRE_RAW_MALFORMED);
+    decode_events(batch, "[{'type':'BlockRemoved','block_hashes':[1],'medium':'DEVICE'}]");
+    assert_int_equal(batch->events[0].tier, KVT_TIER_G1);
+}
+
 /* A block with more objects than it may have would cost time by their square. */
 static void
 objects_of_a_block_are_bounded(void **state)
@@ -514,6 +572,8 @@ main(void)
         cmocka_unit_test(batches_of_every_shape),
         cmocka_unit_test(groups_are_learnt_and_filtered),
         cmocka_unit_test(limits_are_kept),
+        cmocka_unit_test(events_and_blocks_are_counted),
+        cmocka_unit_test(second_members_and_other_oddities),
         cmocka_unit_test(objects_of_a_block_are_bounded),
     };
 

@@ -181,6 +181,45 @@ other_forms(void **state)
     }
 }
 
+/* [{kind: [0 x count]}, 7]: hashes at position 0, which no chain joins. */
+static size_t
+build_hashes(uint8_t *bytes, const char *kind, uint32_t count)
+{
+    size_t at = 0;
+
+    bytes[at++] = 0x92;
+    bytes[at++] = 0x81;
+    bytes[at++] = 0xa6;
+    memcpy(bytes + at, kind, 6);
+    at += 6;
+    bytes[at++] = 0xdd;
+    for (int shift = 24; shift >= 0; shift -= 8)
+        bytes[at++] = (uint8_t)(count >> shift);
+    memset(bytes + at, 0, count);
+    at += count;
+    bytes[at++] = 7;
+    return at;
+}
+
+static void
+limits_are_kept(void **state)
+{
+    static uint8_t bytes[WIRE_RAW_BLOCKS_MAX + 64];
+    struct wire_raw_batch *batch = *state;
+    struct kvt_error err;
+
+    for (uint32_t more = 0; more < 2; more++) {
+        const enum kvt_err wanted = more == 0 ? KVT_OK : KVT_RANGE;
+        size_t size = build_hashes(bytes, "Create", WIRE_RAW_EVENTS_MAX + more);
+
+        assert_int_equal(wire_dialect_decode(WIRE_DIALECT_KVBM, bytes, size, batch, &err), wanted);
+        assert_int_equal(batch->event_count, more == 0 ? WIRE_RAW_EVENTS_MAX : 0);
+        size = build_hashes(bytes, "Remove", WIRE_RAW_BLOCKS_MAX + more);
+        assert_int_equal(wire_dialect_decode(WIRE_DIALECT_KVBM, bytes, size, batch, &err), wanted);
+        assert_int_equal(batch->block_count, more == 0 ? WIRE_RAW_BLOCKS_MAX : 0);
+    }
+}
+
 int
 main(void)
 {
@@ -190,6 +229,7 @@ main(void)
         cmocka_unit_test(revision_a_has_fragments),
         cmocka_unit_test(every_width_of_position),
         cmocka_unit_test(other_forms),
+        cmocka_unit_test(limits_are_kept),
     };
 
     return cmocka_run_group_tests(tests, make_batch, free_batch);

@@ -119,6 +119,47 @@ requests_are_read_again(void **state)
     }
 }
 
+/* A request whose frame has this control header. */
+static enum kvt_err
+read_control(const char *control, size_t lie)
+{
+    const size_t frame_size = 24 + strlen(control) + lie;
+    struct wire_dynamo_rpc_question question;
+    struct kvt_buffer out;
+    struct kvt_error err = {.text = ""};
+    enum kvt_err rc;
+    size_t used;
+
+    kvt_buffer_init(&out, 4096);
+    kvt_buffer_append(&out,
+                      (uint8_t[]){0, 1, 'p', 0, 2, '{', '}', 0, 0, (uint8_t)(frame_size >> 8),
+                                  (uint8_t)frame_size},
+                      11);
+    append_frame(&out, control, "", 0);
+    kvt_buffer_append(&out, "xxxx", lie);
+    rc = wire_dynamo_rpc_read_request(out.data, out.size, &used, &question, &err);
+    kvt_buffer_release(&out);
+    assert_true(rc == KVT_OK || (err.text[0] != '\0' && question.path == NULL));
+    return rc;
+}
+
+static void
+requests_that_are_none(void **state)
+{
+#define INFO                                                                                       \
+    "\"connection_info\":{\"info\":\"{\\\"address\\\":\\\"a\\\",\\\"subject\\\":\\\"s\\\"}\"}"
+    (void)state;
+    assert_int_equal(read_control("{\"id\":\"1\"," INFO "}", 0), KVT_OK);
+    assert_int_equal(read_control("{\"id\":\"1\"," INFO "}", 2), KVT_INVALID);
+    assert_int_equal(read_control("{" INFO "}", 0), KVT_INVALID);
+    assert_int_equal(read_control("{\"id\":\"1\"}", 0), KVT_INVALID);
+    assert_int_equal(read_control("{\"id\":\"1\",\"connection_info\":7}", 0), KVT_INVALID);
+    assert_int_equal(read_control("{\"id\":\"1\",\"connection_info\":{\"info\":\"[]\"}}", 0),
+                     KVT_INVALID);
+    assert_int_equal(read_control("{\"id\":", 0), KVT_INVALID);
+#undef INFO
+}
+
 static void
 texts_that_are_too_long(void **state)
 {
@@ -371,6 +412,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(requests_are_written_as_drawn),
         cmocka_unit_test(requests_are_read_again),
+        cmocka_unit_test(requests_that_are_none),
         cmocka_unit_test(texts_that_are_too_long),
         cmocka_unit_test(writing_survives_failing_allocations),
         cmocka_unit_test(acknowledgements),
