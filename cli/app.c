@@ -237,7 +237,7 @@ dispatch(struct line *line, struct cli_context *context)
         (void)cli_context_fail(context, &err);
         return err.code == KVT_NOTFOUND ? CLI_EXIT_NOTFOUND : CLI_EXIT_USAGE;
     }
-    context->json = kvt_config_enum(line->settings, CLI_SETTING_OUTPUT) == 1;
+    context->json = kvt_config_enum(line->settings, CLI_SETTING_OUTPUT) != 0;
     kvt_log_setup("kvtier",
                   (enum kvt_log_level)kvt_config_enum(line->settings, CLI_SETTING_LOG_LEVEL),
                   KVT_LOG_TEXT);

@@ -134,7 +134,8 @@ const struct cli_command cli_commands[] = {
          "Walks the store in --offline DIR: each place must be reported by somebody, each report "
          "must have its block, each number its name. When the advisor answers, every place it "
          "has in memory is compared with the store too; what differs while events are applied "
-         "must differ again a moment later. Exit status 1 when something is wrong.",
+         "must differ again a moment later. With --log the store is also compared with a recording "
+         "of the events it came from. Exit status 1 when something is wrong.",
      .example = "index verify --offline /var/lib/kvtier/advisor",
      .words = "",
      OPTIONS(index_verify_options),

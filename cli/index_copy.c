@@ -223,6 +223,8 @@ cli_index_copy_export(const struct cli_context *context)
     advisor_store_close(store);
     progress_end(&export.progress);
     rc = close_file(&export, path, rc, &err);
+    if (rc != KVT_OK && export.out == context->out && ferror(context->out) != 0)
+        return CLI_EXIT_FAILED; /* who read it has left */
     if (rc != KVT_OK)
         return offline ? cli_offline_fail(context, &err)
                        : cli_server_fail(context, CLI_SERVER_ADVISOR, &err);

@@ -12,7 +12,9 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/json.h"
+#include "cli/index_log.h"
 #include "cli/json.h"
+#include "cli/listener.h"
 #include "cli/offline.h"
 #include "cli/options.h"
 #include "cli/server.h"
@@ -46,7 +48,8 @@ struct check {
     struct advisor_map *before; /* suspects of the round before */
     struct advisor_map *now;
     uint64_t rows;
-    uint64_t differences; /* of this round that were there in the one before */
+    uint64_t log_messages; /* of --log */
+    uint64_t differences;  /* of this round that were there in the one before */
     enum kvt_err failed;
 };
 
@@ -326,14 +329,125 @@ compare(struct check *check, struct kvt_error *err)
     return rc;
 }
 
+/* ---- the store against the log ---- */
+
+struct replay {
+    struct check *check;
+    struct cli_index_log *log;
+    const struct advisor_txn *txn;
+    uint64_t places; /* of the store */
+    enum kvt_err failed;
+};
+
+static bool
+take_message(void *arg, const struct wire_record *message)
+{
+    struct replay *replay = arg;
+
+    replay->failed = cli_index_log_take(replay->log, message);
+    return replay->failed == KVT_OK;
+}
+
+static enum kvt_err
+compare_block(void *arg, const struct advisor_store_block *block)
+{
+    struct replay *replay = arg;
+    char namespace_[KVT_NAMESPACE_MAX];
+    enum kvt_err rc = advisor_store_namespace(replay->txn, block->ns, namespace_);
+
+    for (uint32_t i = 0; i < block->place_count && rc == KVT_OK; i++) {
+        struct index_holder holder;
+        struct index_holder key;
+        char text[TEXT_MAX];
+        uint32_t ranks;
+
+        rc = advisor_store_holder(replay->txn, block->places[i].holder, &holder);
+        if (rc != KVT_OK)
+            break;
+        normalize(&key, holder.name, holder.dp_rank, holder.tier);
+        replay->places++;
+        ranks = cli_index_log_ranks(replay->log, namespace_, &key, block->hash);
+        if (ranks == block->places[i].ranks)
+            continue;
+        (void)snprintf(text, sizeof(text),
+                       "%016" PRIx64 " at %s %s/%" PRIu32 " in the store: the log says %s",
+                       block->hash, kvt_tier_name(key.tier), key.name, key.dp_rank,
+                       ranks == 0 ? "it is not there" : "other shards");
+        if (!add_problem(replay->check, text))
+            rc = KVT_CANCELLED;
+    }
+    return rc;
+}
+
+static enum kvt_err
+walk_store(struct replay *replay)
+{
+    uint64_t cursor = 0;
+    enum kvt_err rc;
+
+    do {
+        struct advisor_txn txn;
+
+        replay->txn = &txn;
+        rc = advisor_store_read(replay->check->store, &txn, NULL);
+        if (rc == KVT_OK)
+            rc = advisor_store_blocks(&txn, cursor, PAGE, &cursor, compare_block, replay);
+        advisor_store_end(&txn);
+    } while (rc == KVT_OK && cursor != 0);
+    return rc;
+}
+
+static enum kvt_err
+compare_log(struct check *check, const char *path, struct kvt_error *err)
+{
+    struct replay replay = {.check = check};
+    struct cli_listener listener = {
+        .context = check->context, .each = take_message, .arg = &replay};
+    struct cli_index_log_counts counts;
+    char text[TEXT_MAX];
+    enum kvt_err rc = cli_index_log_new(&replay.log);
+
+    if (rc != KVT_OK)
+        return kvt_error_set(err, rc, "out of memory");
+    rc = cli_listener_recording(&listener, path, false, err);
+    if (rc == KVT_OK && replay.failed != KVT_OK)
+        rc = kvt_error_set(err, replay.failed, "log: %s", kvt_err_text(replay.failed));
+    if (rc == KVT_OK) {
+        (void)cli_listener_complain(&listener);
+        rc = walk_store(&replay);
+        if (rc != KVT_OK && rc != KVT_CANCELLED)
+            (void)kvt_error_set(err, rc, "index: %s", kvt_err_text(rc));
+    }
+    if (rc == KVT_OK) {
+        cli_index_log_count(replay.log, &counts);
+        check->log_messages = counts.messages;
+        if (counts.gaps > 0)
+            (void)fprintf(check->context->err,
+                          "kvtier: the log misses events in %" PRIu64
+                          " places: a difference need not be a fault\n",
+                          counts.gaps);
+        if (counts.places != replay.places) {
+            (void)snprintf(text, sizeof(text),
+                           "%" PRIu64 " places in the store, %" PRIu64 " by the log", replay.places,
+                           counts.places);
+            (void)add_problem(check, text);
+        }
+    }
+    cli_index_log_free(replay.log);
+    return rc == KVT_CANCELLED ? KVT_OK : rc;
+}
+
 /* ---- the command ---- */
 
-enum ram { RAM_SAME, RAM_AWAY, RAM_PARTIAL };
+enum ram { RAM_COMPARED, RAM_AWAY, RAM_PARTIAL, RAM_LEFT_OUT };
 
 static void
 print(const struct check *check, const struct advisor_verify_counts *counts, enum ram ram)
 {
-    static const char *const rams[] = {"compared", "away", "not whole in memory"};
+    static const char *const rams[] = {"compared", "away", "not whole", "left out"};
+    static const char *const why[] = {"", "no advisor answers",
+                                      "not all of the index is in the advisor's memory",
+                                      "--store-only"};
     FILE *out = check->context->out;
 
     if (check->context->json) {
@@ -346,6 +460,8 @@ print(const struct check *check, const struct advisor_verify_counts *counts, enu
                                      json_object_new_uint64(counts->publishers));
         (void)json_object_object_add(answer, "memory", json_object_new_string(rams[ram]));
         (void)json_object_object_add(answer, "memory_places", json_object_new_uint64(check->rows));
+        (void)json_object_object_add(answer, "log_messages",
+                                     json_object_new_uint64(check->log_messages));
         (void)json_object_object_add(answer, "problem_count",
                                      json_object_new_uint64(check->problem_count));
         (void)json_object_object_add(answer, "problems", json_object_get(check->problems));
@@ -360,12 +476,13 @@ print(const struct check *check, const struct advisor_verify_counts *counts, enu
         (void)fprintf(out, "and %" PRIu64 " more\n", check->problem_count - CLI_INDEX_VERIFY_SHOWN);
     (void)fprintf(out, "store   %" PRIu64 " blocks in %" PRIu64 " places, %" PRIu64 " publishers\n",
                   counts->blocks, counts->places, counts->publishers);
-    if (ram == RAM_SAME)
+    if (ram == RAM_COMPARED)
         (void)fprintf(out, "memory  %" PRIu64 " places, compared with the store\n", check->rows);
     else
-        (void)fprintf(out, "memory  not compared: %s\n",
-                      ram == RAM_AWAY ? "no advisor answers"
-                                      : "not all of the index is in the advisor's memory");
+        (void)fprintf(out, "memory  not compared: %s\n", why[ram]);
+    if (kvt_config_is_set(check->context->options, CLI_INDEX_VERIFY_LOG))
+        (void)fprintf(out, "log     %" PRIu64 " messages, compared with the store\n",
+                      check->log_messages);
     (void)fprintf(out, "%s\n", check->problem_count == 0 ? "no problem found" : "PROBLEMS FOUND");
 }
 
@@ -379,7 +496,15 @@ run(struct check *check, struct advisor_verify_counts *counts, enum ram *ram, st
     rc = advisor_verify(check->store, add_problem, check, counts);
     if (rc != KVT_OK && rc != KVT_CANCELLED)
         return kvt_error_set(err, rc, "index: %s", kvt_err_text(rc));
-    if (check->stopped || kvt_config_bool(check->context->options, CLI_INDEX_VERIFY_STORE_ONLY))
+    if (!check->stopped && kvt_config_is_set(check->context->options, CLI_INDEX_VERIFY_LOG)) {
+        rc = compare_log(check, kvt_config_string(check->context->options, CLI_INDEX_VERIFY_LOG),
+                         err);
+        if (rc != KVT_OK)
+            return rc;
+    }
+    if (kvt_config_bool(check->context->options, CLI_INDEX_VERIFY_STORE_ONLY))
+        *ram = RAM_LEFT_OUT;
+    if (check->stopped || *ram == RAM_LEFT_OUT)
         return KVT_OK;
     rc = cli_server_ask(check->context, CLI_SERVER_ADVISOR, "/v1/index/stats", NULL, false, &stats,
                         err);
@@ -387,9 +512,9 @@ run(struct check *check, struct advisor_verify_counts *counts, enum ram *ram, st
         return KVT_OK;
     if (rc != KVT_OK)
         return rc;
-    *ram = cli_json_bool(stats, "whole_in_memory") ? RAM_SAME : RAM_PARTIAL;
+    *ram = cli_json_bool(stats, "whole_in_memory") ? RAM_COMPARED : RAM_PARTIAL;
     (void)json_object_put(stats);
-    return *ram == RAM_SAME ? compare(check, err) : KVT_OK;
+    return *ram == RAM_COMPARED ? compare(check, err) : KVT_OK;
 }
 
 enum cli_exit

@@ -41,7 +41,10 @@
     X(CLI_INDEX_VERIFY_OFFLINE, "offline", PATH, "", "", "", "",                                   \
       "Folder of the index: the advisor's state.dir. The advisor may be running.")                 \
     X(CLI_INDEX_VERIFY_STORE_ONLY, "store.only", BOOL, "false", "", "", "",                        \
-      "Do not compare the store with what the running advisor has in memory.")
+      "Do not compare the store with what the running advisor has in memory.")                     \
+    X(CLI_INDEX_VERIFY_LOG, "log", PATH, "", "", "", "",                                           \
+      "Compare the store with this recording of all events it came from (events record "           \
+      "--stream KVTIER_EVENTS --no-follow), reckoned anew.")
 
 #define CLI_OPTIONS_INDEX_EXPORT(X)                                                                \
     CLI_OPTION_OFFLINE(X, CLI_EXPORT_OFFLINE)                                                      \

@@ -120,8 +120,9 @@ static void
 print_publishers(FILE *out, struct json_object *source)
 {
     static const struct cli_column columns[] = {
-        {"PUBLISHER", false}, {"NAMESPACE", false}, {"STATE", false}, {"LAST SEQ", true},
-        {"GAPS", true},       {"RESYNCS", true},    {"LAST", true},   {"WHY", false}};
+        {"PUBLISHER", false}, {"RANK", true},     {"NAMESPACE", false},
+        {"STATE", false},     {"LAST SEQ", true}, {"GAPS", true},
+        {"RESYNCS", true},    {"LAST", true},     {"WHY", false}};
     struct cli_table table;
 
     if (cli_json_count(source, "publisher_list") == 0)
@@ -134,6 +135,7 @@ print_publishers(FILE *out, struct json_object *source)
 
         age_format(age, cli_json_u64(publisher, "last_event_ms"));
         cli_table_add(&table, "%s", cli_json_text(publisher, "worker"));
+        cli_table_add(&table, "%" PRIu64, cli_json_u64(publisher, "dp_rank"));
         cli_table_add(&table, "%s", cli_json_text(publisher, "namespace"));
         cli_table_add(&table, "%s%s", cli_json_text(publisher, "state"),
                       cli_json_bool(publisher, "silent") ? ", silent" : "");

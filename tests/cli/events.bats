@@ -260,7 +260,9 @@ index_rests() {
   # The stores are the same; memory may know more parents, of holders that are gone.
   wait_for 20 same_stores "$T/dev/advisor" "$T/two"
   diff <(dump two | sed 's/"parent":"[^"]*",//') <(sed 's/"parent":"[^"]*",//' "$T/one.places")
-  $cli index verify --offline "$T/dev/advisor"
+  run $cli index verify --offline "$T/dev/advisor" --log "$T/all.rec"
+  status_is 0
+  output_has "messages, compared with the store"
   "$KVTIER" --advisor-url "$(cat "$T/two.url")" index verify --offline "$T/two"
   kill "$(cat "$T/second/pid")"
 }
@@ -300,6 +302,38 @@ index_rests() {
   dump two | cmp - "$T/one.places"
   run "$KVTIER" --advisor-url "$(cat "$T/two.url")" index verify --offline "$T/two"
   status_is 0
+  kill "$(cat "$T/nats/pid")"
+}
+
+@test "sources of a running advisor: its own, and one of another dialect" {
+  start_nats "$T/nats"
+  N=$(cat "$T/nats/url")
+  printf 'version: 1\nsources:\n  - {name: kvtier, kind: kvtier-jetstream}\n  - {name: dyn, kind: dynamo-nats, namespace: llm}\n' \
+    >"$T/sources.yaml"
+  start_advisor one "$N" --sources-file "$T/sources.yaml"
+  cli="$KVTIER --advisor-url $(cat "$T/one.url")"
+  chain 1 50 | "$KVTIER" --nats-url "$N" events inject --worker w1
+  for n in 1 2; do
+    printf 'namespace.n.component.c.kv-events {"worker_id":7,"event":{"event_id":%d,"data":{"stored":{"parent_hash":null,"blocks":[{"block_hash":%d,"tokens_hash":2}]}},"dp_rank":3}}\n' $n $n
+  done | python3 "$KVTIER_SOURCE/tests/cli/publish.py" "$N"
+  wait_for 20 bash -c "$cli sources show dyn -o json | grep -q '\"messages\":2'"
+  run --separate-stderr $cli sources ls -o jsonl
+  status_is 0
+  echo "$output" | python3 -c '
+import json, sys
+own, dyn = json.load(sys.stdin)["sources"]
+assert (own["name"], own["kind"], own["state"], own["events"], own["publishers"]) == ("kvtier", "kvtier-jetstream", "running", 50, 1), own
+assert (dyn["name"], dyn["namespace"], dyn["malformed"], dyn["publishers"]) == ("dyn", "llm", 0, 1), dyn'
+  run --separate-stderr $cli sources show dyn -o json
+  echo "$output" | python3 -c '
+import json, sys
+publisher, = json.load(sys.stdin)["publisher_list"]
+assert (publisher["dp_rank"], publisher["worker_id"], publisher["namespace"]) == (3, 7, "llm"), publisher'
+  run $cli sources show kvtier
+  status_is 0
+  output_has "w1"
+  run $cli sources show nobody
+  status_is 3
   kill "$(cat "$T/nats/pid")"
 }
 
@@ -347,6 +381,12 @@ index_rests() {
   output_has "the store does not have the block"
   output_has "the store has another size"
   output_has "50 places in memory, 49 in the store"
+  "$KVTIER" --nats-url "$N" events record "$T/log.rec" --stream KVTIER_EVENTS --no-follow
+  run "$KVTIER" index verify --offline "$T/one" --store-only --log "$T/log.rec"
+  status_is 0
+  run "$KVTIER" index verify --offline "$T/two" --store-only --log "$T/log.rec"
+  status_is 1
+  output_has "49 places in the store, 50 by the log"
   output_has "PROBLEMS FOUND"
   run --separate-stderr "$KVTIER" --advisor-url "$(cat "$T/one.url")" index verify --offline "$T/two" -o json
   status_is 1
