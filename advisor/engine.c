@@ -68,6 +68,8 @@ load(struct advisor_engine *engine, struct kvt_error *err)
     if (rc == KVT_OK)
         rc = advisor_identity_load(engine->identity, &txn);
     if (rc == KVT_OK)
+        rc = advisor_orphans_load(engine->orphans, &txn);
+    if (rc == KVT_OK)
         rc = advisor_memory_load(&engine->memory, &txn);
     if (rc == KVT_OK && engine->options.planner != NULL)
         rc =
@@ -182,6 +184,8 @@ write_all(struct advisor_engine *engine, const struct advisor_txn *txn)
     if (rc == KVT_OK)
         rc = advisor_identity_save(engine->identity, txn);
     if (rc == KVT_OK)
+        rc = advisor_orphans_save(engine->orphans, txn);
+    if (rc == KVT_OK)
         rc = advisor_engine_save_sources(engine, txn);
     if (rc == KVT_OK)
         rc = advisor_store_put_number(txn, ADVISOR_META_REPORTS_SEQ, engine->reports.seq);
@@ -220,6 +224,7 @@ follow(struct advisor_engine *engine)
 
     advisor_engine_sources_saved(engine);
     advisor_identity_saved(engine->identity);
+    advisor_orphans_saved(engine->orphans);
     advisor_names_saved(engine->names);
     advisor_publishers_saved(engine->publishers);
     advisor_sweeper_saved(engine->sweeper);
@@ -393,6 +398,7 @@ has_changes(const struct advisor_engine *engine)
 {
     return advisor_group_count(engine->group) > 0 || advisor_publishers_dirty(engine->publishers) ||
            advisor_sweeper_dirty(engine->sweeper) || advisor_identity_dirty(engine->identity) ||
+           advisor_orphans_dirty(engine->orphans) ||
            (engine->options.planner != NULL && advisor_planner_dirty(engine->options.planner));
 }
 

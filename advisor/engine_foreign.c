@@ -54,7 +54,6 @@ void_all(struct advisor_engine *engine, struct advisor_publisher *publisher)
     advisor_publisher_unhold_all(publisher);
     advisor_identity_void(engine->identity);
     (void)advisor_orphans_drop(engine->orphans, publisher->row.number, WIRE_RAW_TIER_ALL);
-    publisher->foreign.waiting = 0;
     if (advisor_engine_sweep(engine, publisher) == KVT_OK)
         return;
     kvt_log_error("advisor.publishers", "sweep", "%s: no memory to sweep", publisher->row.worker);

@@ -305,19 +305,6 @@ skip(struct advisor_engine *engine, struct advisor_intake *intake,
     }
 }
 
-/* Are some of its stores only in memory? */
-static void
-note_waiting(struct advisor_engine *engine, struct advisor_publisher *publisher)
-{
-    const uint32_t waiting =
-        advisor_orphans_waiting(engine->orphans, publisher->row.number) > 0 ? 1 : 0;
-
-    if (publisher->foreign.waiting == waiting)
-        return;
-    publisher->foreign.waiting = waiting & 1;
-    publisher->dirty = true;
-}
-
 void
 advisor_engine_apply_raw(struct advisor_engine *engine, struct advisor_intake *intake,
                          struct advisor_publisher *publisher, const struct wire_raw_event *event)
@@ -335,7 +322,6 @@ advisor_engine_apply_raw(struct advisor_engine *engine, struct advisor_intake *i
         break;
     case WIRE_RAW_SKIP: skip(engine, intake, publisher, event); return;
     }
-    note_waiting(engine, publisher);
     intake->counts.events++;
     kvt_metric_inc(engine->counters.applied, 1);
     if (rc == KVT_OK)

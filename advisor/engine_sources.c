@@ -151,16 +151,6 @@ advisor_engine_doubt_sources(struct advisor_engine *engine)
             advisor_engine_forget(engine, publisher);
             continue;
         }
-        if (publisher->foreign.waiting != 0) {
-            /* What waited for its parents was in memory only. */
-            publisher->foreign.waiting = 0;
-            publisher->dirty = true;
-            if (publisher->foreign.messages != 0)
-                advisor_foreign_lose(publisher, "stores that waited for their parents were "
-                                                "forgotten by a restart");
-            else
-                publisher->row.need_dump = 1;
-        }
         if (!intake->kept)
             advisor_foreign_doubt(publisher, now_ms);
     }

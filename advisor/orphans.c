@@ -5,14 +5,29 @@
 
 #include "advisor/map.h"
 #include "base/alloc.h"
+#include "base/buffer.h"
 
-enum { BUCKETS = 4096 };
+enum { BUCKETS = 4096, GONE_MIN = 64 };
+
+#define ROW_MAX (16u << 20) /* a message is smaller */
+
+struct gone {
+    uint64_t serial;
+    uint32_t publisher;
+};
 
 struct advisor_orphans {
     struct advisor_orphan *buckets[BUCKETS]; /* by publisher and parent */
     struct advisor_orphan *newest;
     struct advisor_map *waiting; /* publisher -> blocks that wait */
     size_t bytes;
+    size_t count;
+    uint64_t serial;   /* of the last one made */
+    struct gone *gone; /* rows to delete; there is room for all that wait */
+    size_t gone_count;
+    size_t gone_capacity;
+    struct kvt_buffer row; /* scratch */
+    bool dirty;
 };
 
 enum kvt_err
@@ -27,6 +42,7 @@ advisor_orphans_new(struct advisor_orphans **out)
         kvt_free(orphans);
         return KVT_NOMEM;
     }
+    kvt_buffer_init(&orphans->row, ROW_MAX);
     *out = orphans;
     return KVT_OK;
 }
@@ -55,6 +71,8 @@ advisor_orphans_free(struct advisor_orphans *orphans)
         advisor_orphan_free(orphan);
     }
     advisor_map_free(orphans->waiting);
+    kvt_buffer_release(&orphans->row);
+    kvt_free(orphans->gone);
     kvt_free(orphans);
 }
 
@@ -106,6 +124,12 @@ take_out(struct advisor_orphans *orphans, struct advisor_orphan *orphan)
     if (orphan->older != NULL)
         orphan->older->newer = orphan->newer;
     count_less(orphans, orphan);
+    orphans->count--;
+    if (!orphan->stored)
+        return;
+    assert(orphans->gone_count < orphans->gone_capacity);
+    orphans->gone[orphans->gone_count++] =
+        (struct gone){.serial = orphan->serial, .publisher = orphan->publisher};
 }
 
 /* The objects of its blocks, one behind the other. */
@@ -125,17 +149,15 @@ copy_media(struct advisor_orphan *orphan, const struct wire_raw_batch *batch)
     }
 }
 
+/* With room for what the event needs; NULL: no memory. */
 static struct advisor_orphan *
-copy(const struct wire_raw_batch *batch, const struct wire_raw_event *event)
+make(const struct wire_raw_event *event, size_t media)
 {
     const size_t tokens = (size_t)event->count * event->block_tokens;
     struct advisor_orphan *orphan = kvt_calloc(1, sizeof(*orphan));
-    size_t media = 0;
 
     if (orphan == NULL)
         return NULL;
-    for (uint32_t i = 0; i < event->count; i++)
-        media += batch->blocks[event->first + i].media_count;
     orphan->batch.blocks = kvt_calloc(event->count, sizeof(*orphan->batch.blocks));
     orphan->batch.token_ids = kvt_calloc(tokens + 1, sizeof(*orphan->batch.token_ids));
     orphan->batch.media = kvt_calloc(media + 1, sizeof(*orphan->batch.media));
@@ -148,9 +170,25 @@ copy(const struct wire_raw_batch *batch, const struct wire_raw_event *event)
     orphan->event = *event;
     orphan->event.first = 0;
     orphan->event.tokens = 0;
-    orphan->time_ms = batch->time_ms;
+    orphan->media_count = media;
     orphan->bytes = sizeof(*orphan) + event->count * (sizeof(struct wire_raw_block) + 1) +
                     tokens * sizeof(uint32_t) + media * sizeof(uint64_t);
+    return orphan;
+}
+
+static struct advisor_orphan *
+copy(const struct wire_raw_batch *batch, const struct wire_raw_event *event)
+{
+    const size_t tokens = (size_t)event->count * event->block_tokens;
+    struct advisor_orphan *orphan;
+    size_t media = 0;
+
+    for (uint32_t i = 0; i < event->count; i++)
+        media += batch->blocks[event->first + i].media_count;
+    orphan = make(event, media);
+    if (orphan == NULL)
+        return NULL;
+    orphan->batch.time_ms = batch->time_ms;
     memcpy(orphan->batch.blocks, batch->blocks + event->first,
            event->count * sizeof(*batch->blocks));
     if (tokens > 0)
@@ -160,26 +198,39 @@ copy(const struct wire_raw_batch *batch, const struct wire_raw_event *event)
     return orphan;
 }
 
-enum kvt_err
-advisor_orphans_add(struct advisor_orphans *orphans, uint32_t publisher,
-                    const struct wire_raw_batch *batch, const struct wire_raw_event *event)
+/* So that taking one out cannot fail. */
+static enum kvt_err
+reserve_gone(struct advisor_orphans *orphans)
 {
-    const uint32_t waiting = advisor_orphans_waiting(orphans, publisher);
-    struct advisor_orphan *orphan;
-    size_t bucket;
+    const size_t wanted = orphans->gone_count + orphans->count + 1;
+    size_t capacity = orphans->gone_capacity == 0 ? GONE_MIN : orphans->gone_capacity;
+    void *more;
 
-    if (event->count > ADVISOR_ORPHANS_EACH - waiting || orphans->bytes >= ADVISOR_ORPHANS_BYTES)
-        return KVT_FULL;
-    orphan = copy(batch, event);
-    if (orphan == NULL)
+    if (wanted <= orphans->gone_capacity)
+        return KVT_OK;
+    while (capacity < wanted)
+        capacity *= 2;
+    more = kvt_realloc(orphans->gone, capacity, sizeof(*orphans->gone));
+    if (more == NULL)
         return KVT_NOMEM;
-    if (advisor_map_put(orphans->waiting, &publisher, sizeof(publisher), waiting + event->count) !=
-        KVT_OK) {
-        advisor_orphan_free(orphan);
-        return KVT_NOMEM;
-    }
-    orphan->publisher = publisher;
-    bucket = bucket_of(publisher, event->parent);
+    orphans->gone = more;
+    orphans->gone_capacity = capacity;
+    return KVT_OK;
+}
+
+/* On failure the orphan is the caller's. */
+static enum kvt_err
+put_in(struct advisor_orphans *orphans, struct advisor_orphan *orphan)
+{
+    const uint32_t waiting = advisor_orphans_waiting(orphans, orphan->publisher);
+    const size_t bucket = bucket_of(orphan->publisher, orphan->event.parent);
+    enum kvt_err rc = reserve_gone(orphans);
+
+    if (rc == KVT_OK)
+        rc = advisor_map_put(orphans->waiting, &orphan->publisher, sizeof(orphan->publisher),
+                             waiting + orphan->event.count);
+    if (rc != KVT_OK)
+        return rc;
     orphan->next = orphans->buckets[bucket];
     orphans->buckets[bucket] = orphan;
     orphan->older = orphans->newest;
@@ -187,8 +238,156 @@ advisor_orphans_add(struct advisor_orphans *orphans, uint32_t publisher,
         orphan->older->newer = orphan;
     orphans->newest = orphan;
     orphans->bytes += orphan->bytes;
+    orphans->count++;
+    if (orphan->serial > orphans->serial)
+        orphans->serial = orphan->serial;
     return KVT_OK;
 }
+
+enum kvt_err
+advisor_orphans_add(struct advisor_orphans *orphans, uint32_t publisher,
+                    const struct wire_raw_batch *batch, const struct wire_raw_event *event)
+{
+    struct advisor_orphan *orphan;
+    enum kvt_err rc;
+
+    if (event->count > ADVISOR_ORPHANS_EACH - advisor_orphans_waiting(orphans, publisher) ||
+        orphans->bytes >= ADVISOR_ORPHANS_BYTES)
+        return KVT_FULL;
+    orphan = copy(batch, event);
+    if (orphan == NULL)
+        return KVT_NOMEM;
+    orphan->publisher = publisher;
+    orphan->serial = orphans->serial + 1;
+    orphan->dirty = true;
+    rc = put_in(orphans, orphan);
+    if (rc != KVT_OK)
+        advisor_orphan_free(orphan);
+    else
+        orphans->dirty = true;
+    return rc;
+}
+
+/* ---- durable ---- */
+
+/* A row: the event, how many objects its blocks have, the time; then the arrays. */
+struct head {
+    struct wire_raw_event event;
+    uint64_t media_count;
+    uint64_t time_ms;
+};
+
+static enum kvt_err
+save_one(struct advisor_orphans *orphans, const struct advisor_txn *txn,
+         const struct advisor_orphan *orphan)
+{
+    const struct wire_raw_event *event = &orphan->event;
+    struct head head;
+
+    memset(&head, 0, sizeof(head)); /* no byte of the padding may be chance */
+    head.event = *event;
+    head.media_count = orphan->media_count;
+    head.time_ms = orphan->batch.time_ms;
+    kvt_buffer_clear(&orphans->row);
+    kvt_buffer_append(&orphans->row, &head, sizeof(head));
+    kvt_buffer_append(&orphans->row, orphan->batch.blocks,
+                      event->count * sizeof(*orphan->batch.blocks));
+    kvt_buffer_append(&orphans->row, orphan->batch.token_ids,
+                      (size_t)event->count * event->block_tokens *
+                          sizeof(*orphan->batch.token_ids));
+    kvt_buffer_append(&orphans->row, orphan->batch.media,
+                      orphan->media_count * sizeof(*orphan->batch.media));
+    kvt_buffer_append(&orphans->row, orphan->left, event->count * sizeof(*orphan->left));
+    if (!kvt_buffer_ok(&orphans->row))
+        return KVT_NOMEM;
+    return advisor_store_put_orphan(txn, orphan->publisher, orphan->serial, orphans->row.data,
+                                    orphans->row.size);
+}
+
+enum kvt_err
+advisor_orphans_save(struct advisor_orphans *orphans, const struct advisor_txn *txn)
+{
+    enum kvt_err rc = KVT_OK;
+
+    for (size_t i = 0; i < orphans->gone_count && rc == KVT_OK; i++)
+        rc = advisor_store_delete_orphan(txn, orphans->gone[i].publisher, orphans->gone[i].serial);
+    if (!orphans->dirty)
+        return rc;
+    for (const struct advisor_orphan *orphan = orphans->newest; orphan != NULL && rc == KVT_OK;
+         orphan = orphan->older)
+        if (orphan->dirty)
+            rc = save_one(orphans, txn, orphan);
+    return rc;
+}
+
+void
+advisor_orphans_saved(struct advisor_orphans *orphans)
+{
+    orphans->gone_count = 0;
+    if (!orphans->dirty)
+        return;
+    for (struct advisor_orphan *orphan = orphans->newest; orphan != NULL; orphan = orphan->older) {
+        orphan->stored = orphan->stored || orphan->dirty;
+        orphan->dirty = false;
+    }
+    orphans->dirty = false;
+}
+
+bool
+advisor_orphans_dirty(const struct advisor_orphans *orphans)
+{
+    return orphans->dirty || orphans->gone_count > 0;
+}
+
+static enum kvt_err
+load_one(void *arg, uint32_t publisher, uint64_t serial, const void *bytes, size_t size)
+{
+    struct advisor_orphans *orphans = arg;
+    struct advisor_orphan *orphan;
+    const uint8_t *at = bytes;
+    struct head head;
+    size_t blocks;
+    size_t tokens;
+    size_t media;
+
+    if (size < sizeof(head))
+        return KVT_CORRUPT;
+    memcpy(&head, at, sizeof(head));
+    blocks = (size_t)head.event.count * sizeof(struct wire_raw_block);
+    tokens = (size_t)head.event.count * head.event.block_tokens * sizeof(uint32_t);
+    media = (size_t)head.media_count * sizeof(uint64_t);
+    if (head.event.count > WIRE_RAW_BLOCKS_MAX || head.media_count > WIRE_RAW_MEDIA_MAX ||
+        size != sizeof(head) + blocks + tokens + media + head.event.count * sizeof(bool))
+        return KVT_CORRUPT;
+    orphan = make(&head.event, (size_t)head.media_count);
+    if (orphan == NULL)
+        return KVT_NOMEM;
+    orphan->publisher = publisher;
+    orphan->serial = serial;
+    orphan->stored = true;
+    orphan->batch.time_ms = head.time_ms;
+    at += sizeof(head);
+    memcpy(orphan->batch.blocks, at, blocks);
+    at += blocks;
+    memcpy(orphan->batch.token_ids, at, tokens);
+    at += tokens;
+    memcpy(orphan->batch.media, at, media);
+    at += media;
+    for (uint32_t i = 0; i < head.event.count; i++)
+        orphan->left[i] = at[i] != 0;
+    if (put_in(orphans, orphan) == KVT_OK)
+        return KVT_OK;
+    advisor_orphan_free(orphan);
+    return KVT_NOMEM;
+}
+
+enum kvt_err
+advisor_orphans_load(struct advisor_orphans *orphans, const struct advisor_txn *txn)
+{
+    return advisor_store_orphans(txn, load_one, orphans);
+}
+
+/* ---- what comes of them ---- */
 
 struct advisor_orphan *
 advisor_orphans_take(struct advisor_orphans *orphans, uint32_t publisher, uint64_t parent)
@@ -216,6 +415,8 @@ advisor_orphans_remove(struct advisor_orphans *orphans, uint32_t publisher, enum
         for (uint32_t i = 0; i < orphan->event.count; i++)
             if (orphan->batch.blocks[i].hash == hash && !orphan->left[i]) {
                 orphan->left[i] = true;
+                orphan->dirty = true;
+                orphans->dirty = true;
                 found = true;
             }
     }

@@ -2,7 +2,8 @@
  * advisor/orphans.h -- stores whose parent is not known yet.
  *
  * Why: a block named by the chain over its tokens has no name without its parent's; a store that
- * overtook its parent's waits until that comes.
+ * overtook its parent's waits until that comes.  It is durable like what was applied: its number
+ * is used up, and it will not come again.
  *
  * Ownership: the table owns copies of what waits; a taken orphan is the taker's.
  * Threads:   none; the engine's thread.
@@ -16,6 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "advisor/store_foreign.h"
 #include "kvtier/error.h"
 #include "wire/dialect/raw.h"
 
@@ -27,9 +29,12 @@ struct advisor_orphan {
     struct advisor_orphan *next; /* in its bucket */
     struct advisor_orphan *newer;
     struct advisor_orphan *older;
+    uint64_t serial;
     uint32_t publisher;
+    bool stored; /* in the store */
+    bool dirty;  /* differs from what is there */
     size_t bytes;
-    uint64_t time_ms;
+    size_t media_count;
     struct wire_raw_batch batch;
     struct wire_raw_event event;
     bool *left; /* for each block: it was removed while it waited */
@@ -39,6 +44,13 @@ struct advisor_orphans;
 
 KVT_NODISCARD enum kvt_err advisor_orphans_new(struct advisor_orphans **out);
 void advisor_orphans_free(struct advisor_orphans *orphans);
+
+KVT_NODISCARD enum kvt_err advisor_orphans_load(struct advisor_orphans *orphans,
+                                                const struct advisor_txn *txn);
+KVT_NODISCARD enum kvt_err advisor_orphans_save(struct advisor_orphans *orphans,
+                                                const struct advisor_txn *txn);
+void advisor_orphans_saved(struct advisor_orphans *orphans);
+bool advisor_orphans_dirty(const struct advisor_orphans *orphans);
 
 /** Let a STORE wait.  KVT_OK, KVT_FULL or KVT_NOMEM. */
 KVT_NODISCARD enum kvt_err advisor_orphans_add(struct advisor_orphans *orphans, uint32_t publisher,

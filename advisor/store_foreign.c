@@ -136,3 +136,48 @@ advisor_store_aliases(const struct advisor_txn *txn, advisor_store_alias_fn *cal
 
     return walk(txn, ADVISOR_TABLE_ALIASES, &row, sizeof(row), emit_alias, &callback, arg);
 }
+
+enum kvt_err
+advisor_store_put_orphan(const struct advisor_txn *txn, uint32_t publisher, uint64_t serial,
+                         const void *bytes, size_t size)
+{
+    struct advisor_key_two key = {htobe64(publisher), htobe64(serial)};
+
+    return put(txn, ADVISOR_TABLE_ORPHANS, advisor_val(&key, sizeof(key)), bytes, size);
+}
+
+enum kvt_err
+advisor_store_delete_orphan(const struct advisor_txn *txn, uint32_t publisher, uint64_t serial)
+{
+    struct advisor_key_two key = {htobe64(publisher), htobe64(serial)};
+
+    return drop(txn, ADVISOR_TABLE_ORPHANS, advisor_val(&key, sizeof(key)));
+}
+
+enum kvt_err
+advisor_store_orphans(const struct advisor_txn *txn, advisor_store_orphan_fn *callback, void *arg)
+{
+    struct advisor_key_two two;
+    MDB_cursor *cursor;
+    MDB_val value;
+    MDB_val key;
+    enum kvt_err code = KVT_OK;
+    int rc = mdb_cursor_open(txn->handle, txn->store->tables[ADVISOR_TABLE_ORPHANS], &cursor);
+
+    if (rc != 0)
+        return advisor_store_code(rc);
+    for (rc = mdb_cursor_get(cursor, &key, &value, MDB_FIRST); rc == 0 && code == KVT_OK;
+         rc = mdb_cursor_get(cursor, &key, &value, MDB_NEXT)) {
+        if (key.mv_size != sizeof(two)) {
+            code = KVT_CORRUPT;
+            break;
+        }
+        memcpy(&two, key.mv_data, sizeof(two));
+        code = callback(arg, (uint32_t)be64toh(two.first_big), be64toh(two.second_big),
+                        value.mv_data, value.mv_size);
+    }
+    mdb_cursor_close(cursor);
+    if (code != KVT_OK)
+        return code;
+    return rc == MDB_NOTFOUND ? KVT_OK : advisor_store_code(rc);
+}

@@ -36,10 +36,9 @@ struct advisor_foreign_row {
     uint32_t floor;        /* names given below this generation are void */
     uint32_t met : 1;      /* it has been heard */
     uint32_t lost : 1;     /* events are missing, and were given up */
-    uint32_t waiting : 1;  /* some of its stores wait for their parents, in RAM only */
     uint32_t messages : 1; /* its messages are numbered, not its events */
     uint32_t any_rank : 1; /* it speaks for all its ranks */
-    uint32_t unused : 27;
+    uint32_t unused : 28;
     uint32_t unused_too;
     char reason[128]; /* LOST: why */
 };
@@ -67,6 +66,17 @@ KVT_NODISCARD enum kvt_err advisor_store_put_alias(const struct advisor_txn *txn
                                                    const struct advisor_alias_row *row);
 KVT_NODISCARD enum kvt_err advisor_store_delete_alias(const struct advisor_txn *txn,
                                                       uint32_t publisher, uint64_t hash);
+
+/* Stores that wait for their parents: their bytes, by publisher and a number of their own. */
+KVT_NODISCARD enum kvt_err advisor_store_put_orphan(const struct advisor_txn *txn,
+                                                    uint32_t publisher, uint64_t serial,
+                                                    const void *bytes, size_t size);
+KVT_NODISCARD enum kvt_err advisor_store_delete_orphan(const struct advisor_txn *txn,
+                                                       uint32_t publisher, uint64_t serial);
+typedef enum kvt_err advisor_store_orphan_fn(void *arg, uint32_t publisher, uint64_t serial,
+                                             const void *bytes, size_t size);
+KVT_NODISCARD enum kvt_err advisor_store_orphans(const struct advisor_txn *txn,
+                                                 advisor_store_orphan_fn *callback, void *arg);
 
 /* Walks, as those of advisor/store.h. */
 typedef enum kvt_err advisor_store_source_fn(void *arg, const struct advisor_source_row *row);

@@ -27,6 +27,7 @@ enum advisor_table {
     ADVISOR_TABLE_POSITIONS, /* this and what follows came later: an older file lacks them */
     ADVISOR_TABLE_FOREIGN,
     ADVISOR_TABLE_ALIASES,
+    ADVISOR_TABLE_ORPHANS,
     ADVISOR_TABLE_COUNT,
 };
 

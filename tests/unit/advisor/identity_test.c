@@ -340,7 +340,8 @@ random_store(struct scene *scene, struct model *model, uint32_t publisher)
     const uint32_t chain = (uint32_t)kvt_random_below(&model->random, CHAINS);
     const uint32_t depth = (uint32_t)kvt_random_below(&model->random, DEPTH);
     const uint32_t count = 1 + (uint32_t)kvt_random_below(&model->random, DEPTH - depth);
-    const enum kvt_tier tier = KVT_TIER_G1 + kvt_random_below(&model->random, 3);
+    const enum kvt_tier tier =
+        (enum kvt_tier)(KVT_TIER_G1 + (int)kvt_random_below(&model->random, 3));
     const bool parent_known = publisher == PUBLISHERS || depth == 0 ||
                               model->tiers[publisher][chain_of(chain, depth - 1)][depth - 1] != 0 ||
                               model->tiers[publisher][chain_of(chain, depth)][depth] != 0;
@@ -365,7 +366,8 @@ random_remove(struct scene *scene, struct model *model, uint32_t publisher)
     const struct advisor_speaker speaker = speaker_of(scene, publisher);
     const uint32_t depth = (uint32_t)kvt_random_below(&model->random, DEPTH);
     const uint32_t chain = chain_of((uint32_t)kvt_random_below(&model->random, CHAINS), depth);
-    const enum kvt_tier tier = KVT_TIER_G1 + kvt_random_below(&model->random, 3);
+    const enum kvt_tier tier =
+        (enum kvt_tier)(KVT_TIER_G1 + (int)kvt_random_below(&model->random, 3));
     uint8_t *tiers = &model->tiers[publisher][chain][depth];
     bool known;
     const uint64_t name = advisor_identity_remove(scene->identity, &speaker, tier,
