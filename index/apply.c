@@ -10,7 +10,7 @@
  * steps see is a hint: the change itself looks again.
  */
 enum {
-    GROUP_CHANGES = 32,
+    GROUP_CHANGES = 64,
     GROUP_BLOCKS = 512,
 };
 
@@ -22,7 +22,8 @@ struct piece {
     uint32_t first;
     uint32_t count;
     uint64_t parent_mixed;
-    uint32_t guess; /* where the first hash may be, or 0 */
+    uint32_t guess;  /* where the first hash may be, or 0 */
+    uint32_t parent; /* where the parent may be, or 0 */
 };
 
 struct group {
@@ -62,17 +63,20 @@ add_piece(struct index *index, struct group *group, struct index_change *change,
 }
 
 static void
-load_number(const struct index *index, uint32_t number)
+load_number(const struct index *index, uint32_t number, uint32_t behind)
 {
     uint32_t offset;
     const struct index_run *run;
 
     if (number == 0)
         return;
-    __builtin_prefetch(&index->space.seq[number]);
+    __builtin_prefetch(&index->space.seq[number + behind], 1);
     run = index_state_run(index, number, &offset);
     if (run != NULL)
-        __builtin_prefetch(run);
+        __builtin_prefetch(run, 1);
+    /* Behind a parent blocks are written. */
+    if (behind > 0)
+        __builtin_prefetch(&index->space.tok[number + 1], 1);
 }
 
 static void
@@ -80,25 +84,22 @@ load_runs(const struct index *index, struct piece *piece)
 {
     piece->guess = index_table_guess(&piece->space->table, piece->mixed[0]);
     if (piece->guess != 0)
-        load_number(index, piece->guess);
-    else if (looks_for_parent(piece))
-        load_number(index, index_table_guess(&piece->space->table, piece->parent_mixed));
+        load_number(index, piece->guess, 0);
+    if (piece->guess == 0 && looks_for_parent(piece)) {
+        piece->parent = index_table_guess(&piece->space->table, piece->parent_mixed);
+        load_number(index, piece->parent, 1);
+    }
 }
 
 /* How many hashes the run at the guess will spare a look into the table. */
 static uint32_t
-count_known(const struct index *index, const struct piece *piece)
+count_known(const struct index *index, const struct piece *piece, const struct index_run *run,
+            uint32_t offset)
 {
     const uint64_t *hashes = piece->change->hashes + piece->first;
-    uint32_t offset;
-    uint32_t length;
+    const uint32_t length = index_run_length(run);
     uint32_t count = 1;
-    const struct index_run *run;
 
-    if (piece->guess == 0 || piece->count == 1 ||
-        (run = index_state_run(index, piece->guess, &offset)) == NULL)
-        return 1;
-    length = index_run_length(run);
     while (count < piece->count && offset + count < length &&
            index_state_seq(index, piece->guess + count) == hashes[count])
         count++;
@@ -109,39 +110,61 @@ static void
 load_lines(const struct index *index, const struct piece *piece)
 {
     uint32_t at = 1;
+    uint32_t offset;
+    const struct index_run *run =
+        piece->guess == 0 ? NULL : index_state_run(index, piece->guess, &offset);
 
-    if (piece->change->kind == INDEX_STORE)
-        at = count_known(index, piece);
+    if (run != NULL) {
+        const struct index_box *box = atomic_load_explicit(&run->holding.box, memory_order_relaxed);
+
+        __builtin_prefetch(box);
+        if (piece->change->kind == INDEX_STORE)
+            at = count_known(index, piece, run, offset);
+        else if (box != NULL)
+            return; /* others have its blocks too: they stay in the table */
+    }
     for (; at < piece->count; at++)
         index_table_prefetch(&piece->space->table, piece->mixed[at]);
+}
+
+/* The codes of a Store; mostly those of the Store before. */
+static enum kvt_err
+find_codes(struct index *index, const struct index_change *change, uint32_t *shards, uint16_t *size)
+{
+    struct index_codes *last = &index->last_codes;
+    enum kvt_err rc;
+
+    *shards = last->shards;
+    *size = last->size_code;
+    if (last->shards != 0 && last->ranks == change->ranks && last->size == change->size)
+        return KVT_OK;
+    if (change->ranks == 0)
+        return KVT_INVALID;
+    rc = index_shards_code(index->shards, change->ranks, shards);
+    if (rc == KVT_OK)
+        rc = index_size_code(index, change->size, size);
+    if (rc == KVT_OK)
+        *last = (struct index_codes){
+            .size = change->size, .ranks = change->ranks, .shards = *shards, .size_code = *size};
+    return rc;
 }
 
 static bool
 begin_change(struct index *index, struct index_writer *writer, struct index_change *change)
 {
-    *writer = (struct index_writer){
-        .index = index,
-        .change = change,
-        .space = index_state_namespace(index, change->ns),
-        .holder = index_state_holder(index, change->holder),
-        .table = {.memory = &index->memory,
-                  .epoch = &index->epoch,
-                  .seq = index->space.seq,
-                  .seed = index->seed},
-        .holding = index_state_holding(index),
-        .time_s = (uint32_t)(change->time_ms / 1000),
-        .last_hash = change->parent,
-    };
+    writer->change = change;
+    writer->space = index_state_namespace(index, change->ns);
+    writer->holder = index_state_holder(index, change->holder);
+    writer->time_s = (uint32_t)(change->time_ms / 1000);
+    writer->last_hash = change->parent;
+    writer->last_number = 0;
+    writer->reclaimed = false;
     change->status = KVT_OK;
     change->done = change->changed = 0;
     if (change->kind != INDEX_STORE)
         return true;
-    if (change->ranks == 0)
-        change->status = KVT_INVALID;
-    else
-        change->status = index_shards_code(index->shards, change->ranks, &writer->code);
-    if (change->status == KVT_OK)
-        change->status = index_size_code(index, change->size, &writer->size);
+    change->status = find_codes(index, change, &writer->code, &writer->size);
+    writer->shards = (uint32_t)__builtin_popcount(change->ranks);
     return change->status == KVT_OK;
 }
 
@@ -156,9 +179,11 @@ make_changes(struct index *index, const struct group *group, struct index_writer
         if (piece->change->status != KVT_OK)
             continue;
         if (piece->change->kind == INDEX_STORE)
-            (void)index_writer_store(writer, piece->first, piece->count, piece->mixed);
+            (void)index_writer_store(writer, piece->first, piece->count, piece->mixed, piece->guess,
+                                     piece->parent);
         else
-            (void)index_writer_remove(writer, piece->first, piece->count, piece->mixed);
+            (void)index_writer_remove(writer, piece->first, piece->count, piece->mixed,
+                                      piece->guess);
     }
 }
 
@@ -176,7 +201,14 @@ run_group(struct index *index, struct group *group, struct index_writer *writer)
 static void
 apply_locked(struct index *index, struct index_change *changes, size_t count)
 {
-    struct index_writer writer;
+    struct index_writer writer = {
+        .index = index,
+        .table = {.memory = &index->memory,
+                  .epoch = &index->epoch,
+                  .seq = index->space.seq,
+                  .seed = index->seed},
+        .holding = index_state_holding(index),
+    };
     struct group group;
 
     group.count = group.blocks = 0;

@@ -57,13 +57,22 @@ index_history_note(struct index *index, uint32_t ns, uint32_t holder, enum index
     struct index_history_ring *ring = &index->history;
     const uint32_t what = what_of(ns, holder, kind);
 
-    for (uint32_t i = 0; i < count; i++) {
+    for (uint32_t i = 0; i < count;) {
+        struct index_past_record *record;
+        uint32_t at;
+        uint32_t most;
+
         if (ring->count >= ring->capacity)
             grow(index);
         if (ring->capacity == 0)
             return;
-        ring->records[ring->count++ & (ring->capacity - 1)] = (struct index_past_record){
-            .hash = index_state_seq(index, first_number + i), .time_s = time_s, .what = what};
+        at = (uint32_t)(ring->count & (ring->capacity - 1));
+        most = ring->capacity - at < count - i ? ring->capacity - at : count - i;
+        record = &ring->records[at];
+        for (const uint32_t end = i + most; i < end; i++)
+            *record++ = (struct index_past_record){
+                .hash = index_state_seq(index, first_number + i), .time_s = time_s, .what = what};
+        ring->count += most;
     }
 }
 

@@ -106,16 +106,23 @@ let_go(struct index *index, struct index_run *run, uint32_t first, uint32_t from
     struct index_holding_effect effect = {.pairs = 0};
     uint64_t going[PIECES];
     uint32_t sole;
-    enum kvt_err rc;
+    uint32_t code;
+    enum kvt_err rc = KVT_OK;
 
-    if (to - from > 1)
-        note_going(index, run, from, to, holder, ranks, going);
     index_run_change(run);
-    rc = index_holding_remove(&run->holding, &context, holder, ranks, from, to, &effect);
-    if (index_holding_sole(&run->holding, &sole))
-        atomic_store_explicit(&run->tiers,
-                              (uint8_t)KVT_TIER_MASK(index_state_holder(index, sole)->key.tier),
-                              memory_order_relaxed);
+    if (ranks == UINT32_MAX && index_writer_cut_span(&run->holding, holder, from, to, &code)) {
+        effect.pairs = effect.blocks = to - from;
+        effect.shards =
+            effect.pairs * (uint32_t)__builtin_popcount(index_shards_ranks(index->shards, code));
+    } else {
+        if (to - from > 1)
+            note_going(index, run, from, to, holder, ranks, going);
+        rc = index_holding_remove(&run->holding, &context, holder, ranks, from, to, &effect);
+        if (index_holding_sole(&run->holding, &sole))
+            atomic_store_explicit(&run->tiers,
+                                  (uint8_t)KVT_TIER_MASK(index_state_holder(index, sole)->key.tier),
+                                  memory_order_relaxed);
+    }
     index_run_changed(run);
     *pairs += effect.pairs;
     if (rc != KVT_OK || effect.shards == 0)
@@ -176,16 +183,21 @@ neighbours(const struct index_writer *writer, const struct index_run *run, uint3
 
 bool
 index_writer_remove(struct index_writer *writer, uint32_t first, uint32_t count,
-                    const uint64_t *mixed)
+                    const uint64_t *mixed, uint32_t guess)
 {
     struct index *index = writer->index;
     struct index_change *change = writer->change;
     const uint32_t end = first + count;
 
     for (uint32_t at = first; at < end;) {
-        const uint32_t number = index_table_find(&writer->space->table, index->space.seq,
-                                                 change->hashes[at], mixed[at - first]);
+        uint32_t number = 0;
         uint32_t together = 1;
+
+        if (at == first)
+            number = index_writer_check(index, change->ns, change->hashes[at], guess);
+        if (number == 0)
+            number = index_table_find(&writer->space->table, index->space.seq, change->hashes[at],
+                                      mixed[at - first]);
 
         if (number != 0) {
             uint32_t offset;

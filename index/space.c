@@ -4,7 +4,8 @@
 
 enum {
     CHUNK_PAGES = 256, /* 2 MiB of each array: what one huge page covers */
-    EMPTY_KEPT = 1024, /* empty pages whose memory is kept for the next ones */
+    EMPTY_KEPT = 1024, /* empty pages whose memory is kept for the next ones, */
+    EMPTY_SHARE = 8,   /* or this part of all memory; until something else needs it */
     RECIPROCAL_BITS = 20,
 };
 
@@ -183,7 +184,8 @@ empty_page(struct index *index, uint32_t number)
     space->empty = number;
     space->empty_counted++;
     space->chunk_used[chunk]--;
-    if (space->chunk_used[chunk] == 0 && space->empty_counted > EMPTY_KEPT)
+    if (space->chunk_used[chunk] == 0 && space->empty_counted > EMPTY_KEPT &&
+        space->empty_counted > index->memory.max / EMPTY_SHARE / (2 * PAGE_BYTES))
         trim_chunk(index, chunk);
 }
 
@@ -333,6 +335,25 @@ find_page(struct index *index, unsigned class_, bool tokens)
     return number;
 }
 
+/* The next one to be taken will be written from front to back. */
+static void
+prefetch_next(const struct index_space *space, const struct index_page *page, uint32_t number)
+{
+    enum { LINE = 8, LINES_MAX = 8 };
+    const struct index_class *class_ = &index_classes[page->class_ - 1];
+    const uint32_t at = page->free != 0 ? page->free - 1u : page->fresh;
+    const uint32_t first = number * INDEX_PAGE_BLOCKS + at * class_->capacity;
+
+    if (at >= class_->runs)
+        return;
+    __builtin_prefetch(page_run(space, number, at), 1);
+    for (uint32_t i = 0; i < class_->capacity && i < LINE * LINES_MAX; i += LINE) {
+        __builtin_prefetch(&space->seq[first + i], 1);
+        if (page->tokens)
+            __builtin_prefetch(&space->tok[first + i], 1);
+    }
+}
+
 uint32_t
 index_space_take(struct index *index, unsigned class_, bool tokens)
 {
@@ -354,6 +375,7 @@ index_space_take(struct index *index, unsigned class_, bool tokens)
         at = page->fresh++;
     }
     page->used++;
+    prefetch_next(space, page, number);
     if (page->used == index_classes[page->class_ - 1].runs)
         unlist_page(space, number);
     return number * INDEX_PAGE_BLOCKS + at * index_classes[page->class_ - 1].capacity;
@@ -390,7 +412,10 @@ index_space_tokens(struct index *index, uint32_t number)
 uint32_t
 index_space_capacity(const struct index *index, uint32_t number)
 {
-    return index_classes[index->space.pages[number >> INDEX_PAGE_SHIFT].class_ - 1].capacity;
+    const uintptr_t entry =
+        atomic_load_explicit(&index->space.runs[number >> INDEX_PAGE_SHIFT], memory_order_relaxed);
+
+    return index_classes[(entry & 63) - 1].capacity;
 }
 
 struct index_use *

@@ -165,6 +165,14 @@ struct index_sizes {
     struct index_slots codes;
 };
 
+/* What the last Store was coded as. */
+struct index_codes {
+    uint64_t size;
+    uint32_t ranks;
+    uint32_t shards; /* 0: there was none */
+    uint16_t size_code;
+};
+
 struct index {
     pthread_mutex_t lock;
     pthread_mutex_t names_lock;
@@ -174,6 +182,7 @@ struct index {
     struct index_shards *shards;
     struct index_space space;
     struct index_sizes sizes;
+    struct index_codes last_codes;
     struct index_slots orphans; /* (namespace, parent's hash) -> first block of the first run */
     struct index_slots odd;     /* runs with sizes of their own -> their number in odd_pool */
     struct index_pool odd_pool;

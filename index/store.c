@@ -99,34 +99,62 @@ add_totals(struct index_writer *writer, const struct index_holding_effect *effec
     writer->change->changed += effect->pairs;
 }
 
-/* The holder has [from, to) of a run too, which is `length` long now. */
+/* What is left to say of a run that was stored to. */
+static void
+note_stored(const struct index_writer *writer, struct index_run *run, uint32_t length)
+{
+    const unsigned tiers = atomic_load_explicit(&run->tiers, memory_order_relaxed);
+
+    atomic_store_explicit(&run->length, (uint16_t)length, memory_order_relaxed);
+    atomic_store_explicit(&run->tiers, (uint8_t)(tiers | KVT_TIER_MASK(writer->holder->key.tier)),
+                          memory_order_relaxed);
+    if (writer->time_s != 0)
+        atomic_store_explicit(&run->stored_s, writer->time_s, memory_order_relaxed);
+}
+
+/* New blocks [from, to) at the end of a run, held by nobody yet. */
 static enum kvt_err
-hold(struct index_writer *writer, struct index_run *run, uint32_t first, uint32_t from, uint32_t to,
-     uint32_t length)
+hold_new(struct index_writer *writer, struct index_run *run, uint32_t first, uint32_t from,
+         uint32_t to)
+{
+    const struct index_change *change = writer->change;
+    struct index_holding_effect effect = {
+        .pairs = to - from, .blocks = to - from, .shards = (to - from) * writer->shards};
+    enum kvt_err rc = KVT_OK;
+
+    index_run_change(run);
+    if (!index_writer_add_span(&run->holding, change->holder, writer->code, from, to))
+        rc = index_holding_add(&run->holding, &writer->holding, change->holder, writer->code, from,
+                               to, &effect);
+    if (rc == KVT_OK)
+        note_stored(writer, run, to);
+    index_run_changed(run);
+    if (rc != KVT_OK)
+        return rc;
+    add_totals(writer, &effect, change->size);
+    index_history_note(writer->index, change->ns, change->holder, INDEX_STORE, first + from,
+                       to - from, writer->time_s);
+    return KVT_OK;
+}
+
+/* The holder has [from, to) of a run too. */
+static enum kvt_err
+hold(struct index_writer *writer, struct index_run *run, uint32_t first, uint32_t from, uint32_t to)
 {
     struct index_holding_effect effect = {.pairs = 0};
-    const bool fresh = from >= index_run_length(run) || index_holding_empty(&run->holding);
     struct had had;
     enum kvt_err rc;
 
     /* Only a part of several blocks may be new. */
-    if (!fresh && to - from > 1)
+    if (to - from > 1)
         note_had(writer, run, from, to, &had);
     index_run_change(run);
     rc = index_holding_add(&run->holding, &writer->holding, writer->change->holder, writer->code,
                            from, to, &effect);
-    if (rc == KVT_OK) {
-        const unsigned tiers = atomic_load_explicit(&run->tiers, memory_order_relaxed);
-
-        atomic_store_explicit(&run->length, (uint16_t)length, memory_order_relaxed);
-        atomic_store_explicit(&run->tiers,
-                              (uint8_t)(tiers | KVT_TIER_MASK(writer->holder->key.tier)),
-                              memory_order_relaxed);
-        if (writer->time_s != 0)
-            atomic_store_explicit(&run->stored_s, writer->time_s, memory_order_relaxed);
-    }
+    if (rc == KVT_OK)
+        note_stored(writer, run, index_run_length(run));
     index_run_changed(run);
-    if (rc != KVT_OK || (effect.pairs == 0 && effect.shards == 0))
+    if (rc != KVT_OK || effect.shards == 0)
         return rc;
     add_totals(writer, &effect, index_size_block(writer->index, first, from));
     if (effect.pairs > 0)
@@ -178,12 +206,11 @@ static enum kvt_err
 hold_known(struct index_writer *writer, struct index_run *run, uint32_t first, uint32_t from,
            uint32_t to, uint32_t *held)
 {
-    const uint32_t length = index_run_length(run);
     const uint32_t step = index_run_is(run, INDEX_RUN_ODD_SIZES) ? 1 : to - from;
     enum kvt_err rc = KVT_OK;
 
     for (uint32_t i = from; i < to && rc == KVT_OK; i += step) {
-        rc = hold(writer, run, first, i, i + step, length);
+        rc = hold(writer, run, first, i, i + step);
         *held += rc == KVT_OK ? step : 0;
     }
     return rc;
@@ -237,21 +264,24 @@ store_known(struct index_writer *writer, uint32_t number, uint32_t at, uint32_t 
 static struct index_run *
 growing_run(const struct index_writer *writer, uint32_t at, uint32_t *first)
 {
-    struct index *index = writer->index;
+    const struct index *index = writer->index;
     uint32_t offset;
-    uint32_t holder;
     struct index_run *run;
+    index_span one;
 
     *first = 0;
     if (writer->last_number == 0)
         return NULL;
     run = index_writer_at(index, writer->last_number, &offset);
-    if (offset + 1 != index_run_length(run) ||
-        offset + 1 == index_space_capacity(index, writer->last_number) ||
+    one = atomic_load_explicit(&run->holding.one, memory_order_relaxed);
+    /* Of one holder, in one piece: others go on in runs of their own. */
+    if (offset + 1 != index_run_length(run) || one == 0 ||
+        index_span_holder(one) != writer->change->holder ||
         atomic_load_explicit(&run->size, memory_order_relaxed) != writer->size ||
         index_run_is(run, INDEX_RUN_ODD_SIZES) ||
         position_of(run, offset + 1) != writer->change->position + at ||
-        !index_holding_sole(&run->holding, &holder) || holder != writer->change->holder)
+        atomic_load_explicit(&run->holding.box, memory_order_relaxed) != NULL ||
+        offset + 1 == index_space_capacity(index, writer->last_number))
         return NULL;
     *first = writer->last_number - offset;
     return run;
@@ -336,11 +366,13 @@ close_run(struct index *index, uint32_t first)
 /*
  * Put blocks from `at` on behind the first `length` of a run, as many as are new and fit.
  *
- * @return how many; `*full`: no memory for the next one
+ * @param[out] stop  why not more: 0, INDEX_TABLE_NONE (no memory), or the number of the next one,
+ *                   which is there
+ * @return how many
  */
 static uint32_t
 enter(struct index_writer *writer, uint32_t first, uint32_t length, uint32_t at, uint32_t end,
-      const uint64_t *mixed, bool *full)
+      const uint64_t *mixed, uint32_t *stop)
 {
     struct index *index = writer->index;
     const struct index_change *change = writer->change;
@@ -349,27 +381,24 @@ enter(struct index_writer *writer, uint32_t first, uint32_t length, uint32_t at,
     uint32_t count = 0;
     bool tokens;
 
-    *full = change->tokens != NULL && !index_space_tokens(index, first);
-    if (*full)
+    *stop = change->tokens != NULL && !index_space_tokens(index, first) ? INDEX_TABLE_NONE : 0;
+    if (*stop != 0)
         return 0;
     /* Without them, what a former block left there is wiped. */
     tokens = index->space.pages[first >> INDEX_PAGE_SHIFT].tok_counted;
     for (; count < most; count++) {
         const uint32_t number = first + length + count;
         const uint64_t hash = change->hashes[at + count];
-        uint32_t found;
 
         atomic_store_explicit(&index->space.seq[number], hash, memory_order_relaxed);
         if (tokens)
             atomic_store_explicit(&index->space.tok[number],
                                   change->tokens != NULL ? change->tokens[at + count] : 0,
                                   memory_order_relaxed);
-        found =
+        *stop =
             index_table_enter(&writer->space->table, &writer->table, hash, mixed[count], number);
-        if (found != 0) {
-            *full = found == INDEX_TABLE_NONE;
+        if (*stop != 0)
             break;
-        }
     }
     return count;
 }
@@ -394,7 +423,7 @@ publish(struct index_writer *writer, uint32_t first, uint32_t length, uint32_t a
     const struct index_change *change = writer->change;
     uint32_t zero;
     struct index_run *run = index_writer_at(index, first, &zero);
-    const enum kvt_err rc = hold(writer, run, first, length, length + count, length + count);
+    const enum kvt_err rc = hold_new(writer, run, first, length, length + count);
 
     if (rc != KVT_OK) {
         for (uint32_t i = 0; i < count; i++)
@@ -424,19 +453,24 @@ reclaim(struct index_writer *writer)
     return true;
 }
 
-/* Blocks from `at` on, of which the first is not there. */
+/*
+ * Blocks from `at` on, of which the first was not there.
+ *
+ * @param[out] found  where the next one is, if that is known, or 0
+ */
 static bool
 store_new(struct index_writer *writer, uint32_t at, uint32_t end, const uint64_t *mixed,
-          uint32_t *next)
+          uint32_t *next, uint32_t *found)
 {
     struct index *index = writer->index;
     struct index_run *run;
     uint32_t first;
     uint32_t length = 0;
     uint32_t count;
-    bool full;
+    uint32_t stop;
 
     *next = at;
+    *found = 0;
     if (writer->last_number == 0 && writer->last_hash != 0)
         writer->last_number = index_state_find(index, writer->change->ns, writer->last_hash);
     run = growing_run(writer, at, &first);
@@ -446,30 +480,47 @@ store_new(struct index_writer *writer, uint32_t at, uint32_t end, const uint64_t
         first = open_run(writer, at);
     if (first == 0)
         return reclaim(writer) ? true : refuse(writer, at, KVT_FULL);
-    count = enter(writer, first, length, at, end, mixed, &full);
-    if (count == 0 || publish(writer, first, length, at, count, mixed) != KVT_OK) {
-        if (run == NULL)
-            close_run(index, first);
-        return reclaim(writer) ? true : refuse(writer, at, KVT_FULL);
+    count = enter(writer, first, length, at, end, mixed, &stop);
+    if (count > 0 && publish(writer, first, length, at, count, mixed) != KVT_OK) {
+        count = 0;
+        stop = INDEX_TABLE_NONE;
     }
+    if (count == 0 && run == NULL)
+        close_run(index, first);
+    if (count == 0 && stop == INDEX_TABLE_NONE)
+        return reclaim(writer) ? true : refuse(writer, at, KVT_FULL);
     *next = at + count;
+    *found = stop == INDEX_TABLE_NONE ? 0 : stop;
     return true;
 }
 
 bool
 index_writer_store(struct index_writer *writer, uint32_t first, uint32_t count,
-                   const uint64_t *mixed)
+                   const uint64_t *mixed, uint32_t guess, uint32_t parent)
 {
-    const uint64_t *hashes = writer->change->hashes;
+    struct index *index = writer->index;
+    const struct index_change *change = writer->change;
     const uint32_t end = first + count;
+    uint32_t number = index_writer_check(index, change->ns, change->hashes[first], guess);
 
+    if (number == 0 && guess != 0)
+        number = index_state_find(index, change->ns, change->hashes[first]);
+    if (first == 0)
+        writer->last_number = index_writer_check(index, change->ns, change->parent, parent);
     for (uint32_t at = first; at < end;) {
-        const uint32_t number = index_table_find(&writer->space->table, writer->index->space.seq,
-                                                 hashes[at], mixed[at - first]);
+        bool done;
 
-        if (number != 0 ? !store_known(writer, number, at, end, &at)
-                        : !store_new(writer, at, end, mixed + (at - first), &at))
+        if (number != 0) {
+            done = store_known(writer, number, at, end, &at);
+            number = 0;
+        } else {
+            done = store_new(writer, at, end, mixed + (at - first), &at, &number);
+        }
+        if (!done)
             return false;
+        if (number == 0 && at < end)
+            number = index_table_find(&writer->space->table, index->space.seq, change->hashes[at],
+                                      mixed[at - first]);
     }
     writer->change->done = end;
     return true;

@@ -507,21 +507,17 @@ is_crowded(const struct index_table_segment *segment)
     return (uint64_t)segment->used * 8 >= (uint64_t)segment->buckets * WAYS * 7;
 }
 
-uint32_t
-index_table_enter(struct index_table *table, const struct index_table_context *context,
-                  uint64_t hash, uint64_t mixed, uint32_t number)
+/* Enter what is not there. */
+static uint32_t
+add(struct index_table *table, const struct index_table_context *context, uint64_t mixed,
+    uint32_t number)
 {
-    const struct index_table_directory *directory = directory_of(table);
-    const uint32_t found = index_table_find(table, context->seq, hash, mixed);
-
-    if (found != 0)
-        return found;
     for (int tries = 0; tries < 3; tries++) {
+        const struct index_table_directory *directory = directory_of(table);
         struct index_table_segment *segment;
         uint32_t place;
         bool grown = false;
 
-        directory = directory_of(table);
         if (directory == NULL || is_crowded(segment_of(directory, mixed)))
             grown = grow(table, context, mixed);
         directory = directory_of(table);
@@ -536,6 +532,40 @@ index_table_enter(struct index_table *table, const struct index_table_context *c
             return INDEX_TABLE_NONE;
     }
     return INDEX_TABLE_NONE;
+}
+
+uint32_t
+index_table_enter(struct index_table *table, const struct index_table_context *context,
+                  uint64_t hash, uint64_t mixed, uint32_t number)
+{
+    const struct index_table_directory *directory = directory_of(table);
+    struct index_table_segment *segment;
+    struct bucket *bucket;
+    uint32_t place;
+    uint64_t rest;
+    unsigned ways;
+    unsigned free;
+    uint32_t found;
+
+    if (directory == NULL)
+        return add(table, context, mixed, number);
+    segment = segment_of(directory, mixed);
+    place = place_of(segment, mixed);
+    bucket = &segment->lines[home_of(segment, place)];
+    rest = load(&bucket->rest);
+    ways = ways_with(bucket, rest, tag_of(place));
+    free = (unsigned)(~(rest >> USED_SHIFT) & USED_MASK);
+    /* The usual case: no such tag, nothing passed, and room. */
+    if (ways == 0 && rest >> PASSED_SHIFT == 0 && free != 0 && !is_crowded(segment)) {
+        const unsigned way = (unsigned)__builtin_ctz(free);
+
+        atomic_store_explicit(&bucket->numbers[way], number, memory_order_relaxed);
+        put_tag(bucket, rest, way, tag_of(place));
+        segment->used++;
+        return 0;
+    }
+    found = index_table_find(table, context->seq, hash, mixed);
+    return found != 0 ? found : add(table, context, mixed, number);
 }
 
 void

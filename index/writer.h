@@ -12,6 +12,7 @@
 #define INDEX_WRITER_H
 
 #include "index/space.h"
+#include "index/span.h"
 #include "index/state.h"
 
 struct index_writer {
@@ -22,6 +23,7 @@ struct index_writer {
     struct index_table_context table;
     struct index_holding_context holding;
     uint32_t code;      /* STORE: of the shards */
+    uint32_t shards;    /* STORE: how many */
     uint16_t size;      /* STORE: code of the size */
     uint32_t time_s;    /* 0: not known */
     uint64_t last_hash; /* STORE: of the block before, and its number, or 0 */
@@ -29,13 +31,18 @@ struct index_writer {
     bool reclaimed; /* memory was already given back for this change */
 };
 
-/** Blocks [first, first + count) of a STORE; `mixed` are their hashes, mixed.  False: the change
- *  has been refused. */
+/**
+ * Blocks [first, first + count) of a STORE; `mixed` are their hashes, mixed.
+ *
+ * @param[in] guess   where the first one may be; 0: it was not there a moment ago
+ * @param[in] parent  where the change's parent may be, or 0
+ * @return false: the change has been refused
+ */
 bool index_writer_store(struct index_writer *writer, uint32_t first, uint32_t count,
-                        const uint64_t *mixed);
+                        const uint64_t *mixed, uint32_t guess, uint32_t parent);
 /** The same of a REMOVE. */
 bool index_writer_remove(struct index_writer *writer, uint32_t first, uint32_t count,
-                         const uint64_t *mixed);
+                         const uint64_t *mixed, uint32_t guess);
 
 /**
  * `holder` no longer has `ranks` of [from, to) of the run that begins at `first`.
@@ -129,6 +136,60 @@ index_run_set(struct index_run *run, enum index_run_flag flag, bool on)
 
     atomic_store_explicit(&run->flags, (uint8_t)(on ? flags | flag : flags & ~(unsigned)flag),
                           memory_order_relaxed);
+}
+
+/** A guess at where a hash is that is right, or 0.  What is behind the end of a run is nowhere. */
+static inline uint32_t
+index_writer_check(const struct index *index, uint32_t ns, uint64_t hash, uint32_t guess)
+{
+    const struct index_run *run;
+    uint32_t offset;
+
+    if (guess == 0)
+        return 0;
+    run = index_state_run(index, guess, &offset);
+    return run != NULL && offset < index_run_length(run) && index_run_ns(run) == ns &&
+                   index_state_seq(index, guess) == hash
+               ? guess
+               : 0;
+}
+
+/*
+ * Most runs have one holder with one span.  These two do what index_holding_add() and _remove() do
+ * where that stays so; false: it does not.
+ */
+static inline bool
+index_writer_add_span(struct index_holding *holding, uint32_t holder, uint32_t code, uint32_t from,
+                      uint32_t to)
+{
+    const index_span one = atomic_load_explicit(&holding->one, memory_order_relaxed);
+
+    if (atomic_load_explicit(&holding->box, memory_order_relaxed) != NULL ||
+        (one != 0 && (index_span_holder(one) != holder || index_span_code(one) != code ||
+                      index_span_to(one) != from)))
+        return false;
+    atomic_store_explicit(&holding->one,
+                          index_span_make(holder, code, one != 0 ? index_span_from(one) : from, to),
+                          memory_order_relaxed);
+    return true;
+}
+
+static inline bool
+index_writer_cut_span(struct index_holding *holding, uint32_t holder, uint32_t from, uint32_t to,
+                      uint32_t *code)
+{
+    const index_span one = atomic_load_explicit(&holding->one, memory_order_relaxed);
+
+    *code = index_span_code(one);
+    if (atomic_load_explicit(&holding->box, memory_order_relaxed) != NULL || one == 0 ||
+        index_span_holder(one) != holder || from < index_span_from(one) || to != index_span_to(one))
+        return false;
+    atomic_store_explicit(&holding->one,
+                          from == index_span_from(one)
+                              ? 0
+                              : index_span_make(holder, *code, index_span_from(one), from),
+                          memory_order_relaxed);
+    return true;
 }
 
 #endif /* INDEX_WRITER_H */
