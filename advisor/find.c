@@ -6,18 +6,29 @@
 
 #include "advisor/publishers.h"
 #include "base/alloc.h"
+#include "wire/token.h"
 
 /* ---- from RAM ---- */
 
 static enum kvt_err
-ram_matches(const struct advisor_finder *finder, uint32_t ns, const uint64_t *hashes,
-            size_t hash_count, struct wire_query_holder *holders, size_t capacity, size_t *count)
+ram_matches(const struct advisor_finder *finder, uint32_t ns, const struct wire_query *query,
+            struct wire_query_holder *holders, size_t capacity, size_t *count)
 {
+    const struct index_question question = {
+        .hashes = query->hashes,
+        .count = query->hash_count,
+        .ns = ns,
+        .key = INDEX_BY_SEQUENCE,
+        .early_exit = query->early_exit,
+    };
     struct index_match *matches = kvt_calloc(capacity, sizeof(*matches));
+    struct index_found *found = NULL;
+    enum kvt_err rc = matches == NULL ? KVT_NOMEM : index_found_new(&found);
 
-    if (matches == NULL)
-        return KVT_NOMEM;
-    *count = index_find_matches(finder->memory->index, ns, hashes, hash_count, matches, capacity);
+    if (rc == KVT_OK)
+        rc = index_find(finder->memory->index, &question, found);
+    if (rc == KVT_OK)
+        *count = index_found_best(found, matches, capacity);
     for (size_t i = 0; i < *count; i++) {
         struct index_holder key;
         uint64_t blocks;
@@ -29,8 +40,9 @@ ram_matches(const struct advisor_finder *finder, uint32_t ns, const uint64_t *ha
         holders[i].tier = key.tier;
         holders[i].blocks = matches[i].blocks;
     }
+    index_found_free(found);
     kvt_free(matches);
-    return KVT_OK;
+    return rc;
 }
 
 /* ---- from the store ---- */
@@ -117,8 +129,8 @@ store_prefixes(const struct advisor_txn *txn, uint32_t ns, const uint64_t *hashe
 }
 
 static enum kvt_err
-store_matches(const struct advisor_finder *finder, const char *namespace_, const uint64_t *hashes,
-              size_t hash_count, struct wire_query_holder *holders, size_t capacity, size_t *count)
+store_matches(const struct advisor_finder *finder, const struct wire_query *query,
+              struct wire_query_holder *holders, size_t capacity, size_t *count)
 {
     struct index_match *matches = kvt_calloc(capacity, sizeof(*matches));
     struct advisor_txn txn;
@@ -129,9 +141,9 @@ store_matches(const struct advisor_finder *finder, const char *namespace_, const
         return KVT_NOMEM;
     rc = advisor_store_read(finder->store, &txn, NULL);
     if (rc == KVT_OK)
-        rc = find_namespace(&txn, namespace_, &ns);
+        rc = find_namespace(&txn, query->namespace_, &ns);
     if (rc == KVT_OK)
-        rc = store_prefixes(&txn, ns, hashes, hash_count, matches, capacity, count);
+        rc = store_prefixes(&txn, ns, query->hashes, query->hash_count, matches, capacity, count);
     for (size_t i = 0; i < *count && rc == KVT_OK; i++) {
         struct index_holder key;
 
@@ -155,28 +167,47 @@ from_ram(const struct advisor_finder *finder)
 }
 
 static enum kvt_err
-find_matches(const struct advisor_finder *finder, const char *namespace_, const uint64_t *hashes,
-             size_t hash_count, struct wire_query_holder *holders, size_t capacity, size_t *count)
+find_matches(const struct advisor_finder *finder, const struct wire_query *query,
+             struct wire_query_holder *holders, size_t capacity, size_t *count)
 {
     uint32_t ns;
 
     if (!from_ram(finder))
-        return store_matches(finder, namespace_, hashes, hash_count, holders, capacity, count);
-    if (index_namespace_find(finder->memory->index, namespace_, &ns) != KVT_OK)
+        return store_matches(finder, query, holders, capacity, count);
+    if (index_namespace_find(finder->memory->index, query->namespace_, &ns) != KVT_OK)
         return KVT_OK;
-    return ram_matches(finder, ns, hashes, hash_count, holders, capacity, count);
+    return ram_matches(finder, ns, query, holders, capacity, count);
+}
+
+/* The same question by sequence hashes. */
+static enum kvt_err
+find_by_tokens(const struct advisor_finder *finder, const struct wire_query *query,
+               struct wire_query_holder *holders, size_t capacity, size_t *count)
+{
+    struct wire_query chained = *query;
+    enum kvt_err rc;
+
+    chained.hashes = kvt_calloc(query->hash_count, sizeof(*chained.hashes));
+    if (chained.hashes == NULL)
+        return KVT_NOMEM;
+    chained.hashes[0] = query->hashes[0];
+    for (uint32_t i = 1; i < query->hash_count; i++)
+        chained.hashes[i] = wire_token_chain(chained.hashes[i - 1], query->hashes[i]);
+    rc = find_matches(finder, &chained, holders, capacity, count);
+    kvt_free(chained.hashes);
+    return rc;
 }
 
 enum kvt_err
-advisor_find_matches(const struct advisor_finder *finder, const char *namespace_,
-                     const uint64_t *hashes, size_t hash_count, struct wire_query_holder *holders,
-                     size_t capacity, size_t *count)
+advisor_find_matches(const struct advisor_finder *finder, const struct wire_query *query,
+                     struct wire_query_holder *holders, size_t capacity, size_t *count)
 {
     enum kvt_err rc = KVT_OK;
 
     *count = 0;
-    if (hash_count > 0 && capacity > 0)
-        rc = find_matches(finder, namespace_, hashes, hash_count, holders, capacity, count);
+    if (query->hash_count > 0 && capacity > 0)
+        rc = query->by_tokens ? find_by_tokens(finder, query, holders, capacity, count)
+                              : find_matches(finder, query, holders, capacity, count);
     for (size_t i = 0; i < *count; i++)
         holders[i].uncertain = false;
     if (finder->publishers != NULL && rc == KVT_OK)

@@ -30,11 +30,12 @@ struct advisor_finder {
 /**
  * Longest prefix per holder, longest first; at most `capacity`.
  *
+ * @param query        by sequence hashes, or by local token hashes of blocks that are named by
+ *                     Dynamo's chain (wire/token.h)
  * @param[out] count  0 also when the namespace is unknown
  */
 KVT_NODISCARD enum kvt_err advisor_find_matches(const struct advisor_finder *finder,
-                                                const char *namespace_, const uint64_t *hashes,
-                                                size_t hash_count,
+                                                const struct wire_query *query,
                                                 struct wire_query_holder *holders, size_t capacity,
                                                 size_t *count);
 

@@ -10,64 +10,78 @@ enum { CHILDREN_MAX = 64 };
 
 /* ---- questions ---- */
 
-struct question {
-    struct json_object *json;
-    const char *namespace_; /* borrows from json */
-    uint64_t *hashes;
-    size_t count;
-};
-
 static void
-release(struct question *question)
+release(struct wire_query *question)
 {
-    json_object_put(question->json);
     kvt_free(question->hashes);
 }
 
-/* {"namespace": "...", "hashes": ["...", ...]}; false: answered already. */
+#define WANTED                                                                                     \
+    "body: want {\"namespace\": text, \"hashes\": [sixteen hex digits, ...]}, or "                 \
+    "\"tokens_hashes\" to find by local token hashes"
+
+/* {"namespace": "...", "hashes": ["...", ...]}, find also {"tokens_hashes": [...], "early_exit"};
+ * false: answered already. */
 static bool
 read_question(const struct kvt_http_request *request, struct kvt_http_response *response,
-              struct question *question)
+              struct wire_query *question)
 {
+    struct json_object *json = NULL;
     struct json_object *array;
+    const char *namespace_ = "";
     struct kvt_error err;
     enum kvt_err rc;
+    size_t count;
 
-    *question = (struct question){.namespace_ = ""};
-    rc = kvt_json_parse(&question->json, (const char *)request->body, request->body_size, "body",
-                        &err);
+    *question = (struct wire_query){.namespace_ = ""};
+    rc = kvt_json_parse(&json, (const char *)request->body, request->body_size, "body", &err);
     if (rc != KVT_OK) {
         kvt_http_fail(response, rc == KVT_NOMEM ? 503 : 400, rc, "%s", err.text);
         return false;
     }
-    array = kvt_json_array(question->json, "hashes");
-    if (kvt_json_member(question->json, "namespace") != NULL)
-        question->namespace_ = kvt_json_string(question->json, "namespace");
-    if (array == NULL || question->namespace_ == NULL) {
-        kvt_http_fail(response, 400, KVT_INVALID,
-                      "body: want {\"namespace\": text, \"hashes\": [sixteen hex digits, ...]}");
+    array = kvt_json_array(json, "hashes");
+    if (array == NULL) {
+        array = kvt_json_array(json, "tokens_hashes");
+        question->by_tokens = true;
+    }
+    if (kvt_json_member(json, "namespace") != NULL)
+        namespace_ = kvt_json_string(json, "namespace");
+    if (array == NULL || namespace_ == NULL ||
+        (kvt_json_member(json, "early_exit") != NULL &&
+         !kvt_json_bool(json, "early_exit", &question->early_exit))) {
+        kvt_http_fail(response, 400, KVT_INVALID, WANTED);
         goto fail;
     }
-    question->count = json_object_array_length(array);
-    if (question->count > WIRE_QUERY_HASHES_MAX) {
-        kvt_http_fail(response, 413, KVT_RANGE, "%zu hashes; at most %d in one question",
-                      question->count, WIRE_QUERY_HASHES_MAX);
+    if ((size_t)snprintf(question->namespace_, sizeof(question->namespace_), "%s", namespace_) >=
+        sizeof(question->namespace_)) {
+        kvt_http_fail(response, 400, KVT_RANGE, "namespace: at most %d bytes",
+                      KVT_NAMESPACE_MAX - 1);
         goto fail;
     }
-    question->hashes = kvt_calloc(question->count + 1, sizeof(*question->hashes));
+    count = json_object_array_length(array);
+    if (count > WIRE_QUERY_HASHES_MAX) {
+        kvt_http_fail(response, 413, KVT_RANGE, "%zu hashes; at most %d in one question", count,
+                      WIRE_QUERY_HASHES_MAX);
+        goto fail;
+    }
+    question->hash_count = (uint32_t)count;
+    question->hashes = kvt_calloc(count + 1, sizeof(*question->hashes));
     if (question->hashes == NULL) {
-        kvt_http_fail(response, 503, KVT_NOMEM, "no memory for %zu hashes", question->count);
+        kvt_http_fail(response, 503, KVT_NOMEM, "no memory for %zu hashes", count);
         goto fail;
     }
-    for (size_t i = 0; i < question->count; i++) {
+    for (size_t i = 0; i < count; i++) {
         if (kvt_json_to_hash(json_object_array_get_idx(array, i), &question->hashes[i]))
             continue;
-        kvt_http_fail(response, 400, KVT_INVALID, "hashes[%zu]: want sixteen hex digits", i);
+        kvt_http_fail(response, 400, KVT_INVALID, "%s[%zu]: want sixteen hex digits",
+                      question->by_tokens ? "tokens_hashes" : "hashes", i);
         goto fail;
     }
+    json_object_put(json);
     return true;
 
 fail:
+    json_object_put(json);
     release(question);
     return false;
 }
@@ -85,7 +99,7 @@ advisor_http_find(void *arg, const struct kvt_http_request *request,
     const struct advisor_http *http = arg;
     struct kvt_buffer *out = &response->body;
     struct wire_query_holder *holders;
-    struct question question;
+    struct wire_query question;
     size_t count = 0;
     enum kvt_err rc = KVT_NOMEM;
 
@@ -93,8 +107,8 @@ advisor_http_find(void *arg, const struct kvt_http_request *request,
         return;
     holders = kvt_calloc(WIRE_QUERY_HOLDERS_MAX, sizeof(*holders));
     if (holders != NULL)
-        rc = advisor_find_matches(&http->finder, question.namespace_, question.hashes,
-                                  question.count, holders, WIRE_QUERY_HOLDERS_MAX, &count);
+        rc =
+            advisor_find_matches(&http->finder, &question, holders, WIRE_QUERY_HOLDERS_MAX, &count);
     if (rc != KVT_OK) {
         fail_find(response, rc);
     } else {
@@ -102,10 +116,10 @@ advisor_http_find(void *arg, const struct kvt_http_request *request,
         for (size_t i = 0; i < count; i++) {
             kvt_buffer_printf(out, "%s{", i > 0 ? "," : "");
             advisor_http_text(out, "holder", holders[i].name);
-            kvt_buffer_printf(
-                out, ",\"dp_rank\":%u,\"tier\":\"%s\",\"blocks\":%u,\"uncertain\":%s}",
-                holders[i].dp_rank, kvt_tier_name(holders[i].tier), holders[i].blocks,
-                holders[i].uncertain ? "true" : "false");
+            kvt_buffer_printf(out,
+                              ",\"dp_rank\":%u,\"tier\":\"%s\",\"blocks\":%u,\"uncertain\":%s}",
+                              holders[i].dp_rank, kvt_tier_name(holders[i].tier), holders[i].blocks,
+                              holders[i].uncertain ? "true" : "false");
         }
         kvt_buffer_printf(out, "]}");
         kvt_metric_inc(http->counters->queries, 1);
@@ -132,21 +146,26 @@ advisor_http_match(void *arg, const struct kvt_http_request *request,
 {
     const struct advisor_http *http = arg;
     struct kvt_buffer *out = &response->body;
-    struct question question;
+    struct wire_query question;
     enum kvt_err rc = KVT_NOMEM;
     uint8_t *masks;
 
     if (!read_question(request, response, &question))
         return;
-    masks = kvt_calloc(question.count + 1, 1);
+    if (question.by_tokens) {
+        kvt_http_fail(response, 400, KVT_INVALID, "body: match takes hashes, not tokens_hashes");
+        release(&question);
+        return;
+    }
+    masks = kvt_calloc((size_t)question.hash_count + 1, 1);
     if (masks != NULL)
-        rc = advisor_find_masks(&http->finder, question.namespace_, question.hashes, question.count,
-                                masks);
+        rc = advisor_find_masks(&http->finder, question.namespace_, question.hashes,
+                                question.hash_count, masks);
     if (rc != KVT_OK) {
         fail_find(response, rc);
     } else {
         kvt_buffer_printf(out, "{\"schema_version\":1,\"blocks\":[");
-        for (size_t i = 0; i < question.count; i++) {
+        for (size_t i = 0; i < question.hash_count; i++) {
             char hash[KVT_HASH_TEXT_MAX];
 
             kvt_hash_format(question.hashes[i], hash);

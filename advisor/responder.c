@@ -78,8 +78,7 @@ answer_find(const struct advisor_finder *finder, const struct wire_query *query,
 
     if (holders == NULL)
         return KVT_NOMEM;
-    rc = advisor_find_matches(finder, query->namespace_, query->hashes, query->hash_count, holders,
-                              WIRE_QUERY_HOLDERS_MAX, &count);
+    rc = advisor_find_matches(finder, query, holders, WIRE_QUERY_HOLDERS_MAX, &count);
     if (rc == KVT_OK)
         rc = wire_query_encode_holders(holders, count, out);
     kvt_free(holders);

@@ -156,9 +156,10 @@ add_matches(struct json_object *answer, const struct wire_query_holder *holders,
 }
 
 enum kvt_err
-cli_offline_match(const char *folder, const char *namespace_, const uint64_t *hashes, size_t count,
+cli_offline_match(const char *folder, const char *namespace_, uint64_t *hashes, size_t count,
                   struct json_object **match, struct kvt_error *err)
 {
+    struct wire_query query = {.hashes = hashes, .hash_count = (uint32_t)count};
     struct wire_query_holder *holders = NULL;
     const struct advisor_finder *finder;
     struct advisor_store_reader *reader;
@@ -170,6 +171,9 @@ cli_offline_match(const char *folder, const char *namespace_, const uint64_t *ha
     if (count > WIRE_QUERY_HASHES_MAX)
         return kvt_error_set(err, KVT_RANGE, "%zu hashes; at most %d in one question", count,
                              WIRE_QUERY_HASHES_MAX);
+    if ((size_t)snprintf(query.namespace_, sizeof(query.namespace_), "%s", namespace_) >=
+        sizeof(query.namespace_))
+        return kvt_error_set(err, KVT_RANGE, "namespace: at most %d bytes", KVT_NAMESPACE_MAX - 1);
     rc = open_index(&reader, folder, err);
     if (rc != KVT_OK)
         return rc;
@@ -180,8 +184,7 @@ cli_offline_match(const char *folder, const char *namespace_, const uint64_t *ha
              ? KVT_NOMEM
              : advisor_find_masks(finder, namespace_, hashes, count, masks);
     if (rc == KVT_OK)
-        rc = advisor_find_matches(finder, namespace_, hashes, count, holders,
-                                  WIRE_QUERY_HOLDERS_MAX, &found);
+        rc = advisor_find_matches(finder, &query, holders, WIRE_QUERY_HOLDERS_MAX, &found);
     advisor_store_read_close(reader);
     if (rc == KVT_OK) {
         *match = new_answer();

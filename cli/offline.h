@@ -32,7 +32,7 @@ KVT_NODISCARD enum kvt_err cli_offline_stats(const char *folder, struct json_obj
 
 /** As POST /v1/match, with the "matches" of POST /v1/find_matches. */
 KVT_NODISCARD enum kvt_err cli_offline_match(const char *folder, const char *namespace_,
-                                             const uint64_t *hashes, size_t count,
+                                             uint64_t *hashes, size_t count,
                                              struct json_object **match, struct kvt_error *err);
 
 /** As GET /v1/blocks/<hash>, without children and policy: those are the running advisor's. */

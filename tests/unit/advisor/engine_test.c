@@ -62,15 +62,14 @@ assert_same_matches(struct test_model *model, const struct test_rig *rig)
     struct wire_query_holder ram[16];
     struct wire_query_holder disk[16];
     uint64_t hashes[15];
+    const struct wire_query query = {.namespace_ = "ns0", .hashes = hashes, .hash_count = 15};
     size_t ram_count;
     size_t disk_count;
 
     for (uint32_t i = 0; i < 15; i++)
         hashes[i] = test_model_hash(model, first + i);
-    assert_int_equal(advisor_find_matches(&rig->finder, "ns0", hashes, 15, ram, 16, &ram_count),
-                     KVT_OK);
-    assert_int_equal(advisor_find_matches(&from_store, "ns0", hashes, 15, disk, 16, &disk_count),
-                     KVT_OK);
+    assert_int_equal(advisor_find_matches(&rig->finder, &query, ram, 16, &ram_count), KVT_OK);
+    assert_int_equal(advisor_find_matches(&from_store, &query, disk, 16, &disk_count), KVT_OK);
     assert_int_equal(ram_count, disk_count);
     for (size_t i = 0; i < ram_count; i++) {
         const uint32_t location = ram[i].tier == KVT_TIER_G3 ? 1 : 0;
@@ -453,12 +452,13 @@ say(struct test_rig *rig, const char *worker, uint64_t seq, enum kvt_event_type 
 static void
 assert_holder(const struct test_rig *rig, uint64_t hash, const char *worker)
 {
+    const struct wire_query query = {.hashes = &hash, .hash_count = 1};
     struct advisor_find_block *block = kvt_calloc(1, sizeof(*block));
     struct wire_query_holder holders[4];
     size_t count;
 
     assert_non_null(block);
-    assert_int_equal(advisor_find_matches(&rig->finder, "", &hash, 1, holders, 4, &count), KVT_OK);
+    assert_int_equal(advisor_find_matches(&rig->finder, &query, holders, 4, &count), KVT_OK);
     assert_int_equal(count, worker == NULL ? 0 : 1);
     assert_int_equal(advisor_find_block(&rig->finder, "", hash, block),
                      worker == NULL ? KVT_NOTFOUND : KVT_OK);

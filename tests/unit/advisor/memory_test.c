@@ -1,6 +1,6 @@
 /*
  * What is tested: advisor/memory.h: sequences reach the RAM index in one piece, although a group is
- * written, and the store is read, in the order of hashes.
+ * written, and the store is read, in the order of hashes; and find.h finds them by both hashes.
  * How: by the memory the index takes for them: a block that comes alone costs several times as much
  * as one that comes with its neighbours.
  */
@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/random.h"
+#include "wire/token.h"
 
 #include "tests/support/seed.h"
 #include "tests/unit/advisor/rig.h"
@@ -22,17 +23,27 @@ enum {
 };
 
 static uint64_t
-hash_of(uint32_t chain, uint32_t position)
+token_of(uint32_t chain, uint32_t position)
 {
     uint64_t state = (uint64_t)chain * CHAIN + position + 1;
 
     return kvt_random_next(&state);
 }
 
+/* Sequence hashes of a chain: Dynamo's, over its token hashes. */
+static void
+fill(uint32_t chain, uint64_t hashes[CHAIN])
+{
+    hashes[0] = token_of(chain, 0);
+    for (uint32_t i = 1; i < CHAIN; i++)
+        hashes[i] = wire_token_chain(hashes[i - 1], token_of(chain, i));
+}
+
 static void
 store_chains(struct test_rig *rig)
 {
     struct kvt_event events[CHAIN];
+    uint64_t hashes[CHAIN];
     struct kvt_event_batch batch = {.worker = "w",
                                     .namespace_ = "ns",
                                     .incarnation = 1,
@@ -42,10 +53,12 @@ store_chains(struct test_rig *rig)
                                     .event_count = CHAIN};
 
     for (uint32_t chain = 0; chain < CHAINS; chain++) {
+        fill(chain, hashes);
         for (uint32_t i = 0; i < CHAIN; i++)
             events[i] = (struct kvt_event){.type = KVT_EVENT_STORE,
-                                           .sequence_hash = hash_of(chain, i),
-                                           .parent = i == 0 ? 0 : hash_of(chain, i - 1),
+                                           .sequence_hash = hashes[i],
+                                           .parent = i == 0 ? 0 : hashes[i - 1],
+                                           .tokens_hash = token_of(chain, i),
                                            .position = i,
                                            .block_size = 4096,
                                            .ranks = 1};
@@ -66,21 +79,29 @@ bytes_a_block(const struct test_rig *rig, uint64_t empty)
     return (stats.bytes - empty) / stats.blocks;
 }
 
+/* By sequence hashes and by token hashes, with strangers behind them. */
 static void
-assert_found(const struct test_rig *rig)
+assert_found(const struct advisor_finder *finder)
 {
     struct wire_query_holder holders[4];
-    uint64_t hashes[CHAIN];
+    uint64_t hashes[CHAIN + 1];
+    struct wire_query query = {.namespace_ = "ns", .hashes = hashes, .hash_count = CHAIN + 1};
     size_t count;
 
-    for (uint32_t chain = 0; chain < CHAINS; chain += 37) {
-        for (uint32_t i = 0; i < CHAIN; i++)
-            hashes[i] = hash_of(chain, i);
-        assert_int_equal(
-            advisor_find_matches(&rig->finder, "ns", hashes, CHAIN, holders, 4, &count), KVT_OK);
-        assert_int_equal(count, 1);
-        assert_int_equal(holders[0].blocks, CHAIN);
-    }
+    for (uint32_t chain = 0; chain < CHAINS; chain += 37)
+        for (unsigned way = 0; way < 2; way++) {
+            query.by_tokens = way == 1;
+            fill(chain, hashes);
+            for (uint32_t i = 0; i < CHAIN && query.by_tokens; i++)
+                hashes[i] = token_of(chain, i);
+            hashes[CHAIN] = 12345;
+            assert_int_equal(advisor_find_matches(finder, &query, holders, 4, &count), KVT_OK);
+            assert_int_equal(count, 1);
+            assert_int_equal(holders[0].blocks, CHAIN);
+            hashes[0]++;
+            assert_int_equal(advisor_find_matches(finder, &query, holders, 4, &count), KVT_OK);
+            assert_int_equal(count, 0);
+        }
 }
 
 static void
@@ -98,12 +119,13 @@ sequences_stay_in_one_piece(void **state)
     index_stats(rig.index, &stats);
     history = (uint64_t)CHAIN * CHAINS * 16; /* a record for each change */
     store_chains(&rig);
-    assert_found(&rig);
+    assert_found(&rig.finder);
     assert_in_range(bytes_a_block(&rig, stats.bytes + history), 16, BYTES_LIVE);
     test_rig_close(&rig);
     test_rig_open(&rig, &options); /* as after a restart */
-    assert_found(&rig);
+    assert_found(&rig.finder);
     assert_in_range(bytes_a_block(&rig, stats.bytes + history), 16, BYTES_LOADED);
+    assert_found(&(struct advisor_finder){.store = rig.store}); /* as without memory */
     test_rig_close(&rig);
     test_folder_remove(folder);
 }

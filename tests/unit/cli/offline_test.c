@@ -133,7 +133,7 @@ stats_count_all_pages(void **state)
 static void
 match_and_block_tell_namespaces_apart(void **state)
 {
-    const uint64_t hashes[] = {FIRST_HASH, FIRST_HASH + 1, 5};
+    uint64_t hashes[] = {FIRST_HASH, FIRST_HASH + 1, 5};
     struct json_object *answer;
     struct kvt_error err = {0};
 
@@ -166,7 +166,7 @@ match_and_block_tell_namespaces_apart(void **state)
 static bool
 ask_everything(void *arg)
 {
-    const uint64_t hash = FIRST_HASH;
+    uint64_t hash = FIRST_HASH;
     struct seen seen = {.stop_after = 5};
     struct json_object *stats = NULL;
     struct json_object *match = NULL;
