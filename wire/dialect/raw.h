@@ -109,7 +109,7 @@ struct wire_raw_batch {
     uint32_t media_count;
 };
 
-/** A batch with room for the limits above (about 6 MiB, touched as needed).  KVT_OK, KVT_NOMEM. */
+/** A batch with room for the limits above (about 7 MiB, touched as needed).  KVT_OK, KVT_NOMEM. */
 KVT_NODISCARD enum kvt_err wire_raw_batch_new(struct wire_raw_batch **out);
 void wire_raw_batch_free(struct wire_raw_batch *batch);
 /** Empty it for the next message. */
