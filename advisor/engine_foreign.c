@@ -95,20 +95,22 @@ advisor_engine_worker_gone(struct advisor_engine *engine, const struct advisor_i
 
 /* ---- numbered messages of a life, whose events are numbered too ---- */
 
+/* Releases differ in whether the ranks of a worker share the publisher's number; none lets them
+ * share its sequence. */
 struct life_key {
     uint64_t life;
-    uint64_t source;
+    uint32_t source;
+    uint32_t dp_rank;
 };
 
 /* The life's messages, made on first sight; NULL: no memory, which costs an early warning. */
 static struct advisor_life *
-find_life(struct advisor_engine *engine, uint32_t source, uint64_t life, bool *fresh)
+find_life(struct advisor_engine *engine, const struct life_key *key, bool *fresh)
 {
-    const struct life_key key = {life, source};
     uint32_t at;
 
     *fresh = false;
-    if (advisor_map_get(engine->lives, &key, sizeof(key), &at))
+    if (advisor_map_get(engine->lives, key, sizeof(*key), &at))
         return &engine->life[at];
     if (advisor_map_count(engine->lives) == ADVISOR_LIVES_MAX) {
         /* Begin anew: the numbers of events still tell what is missing. */
@@ -120,7 +122,7 @@ find_life(struct advisor_engine *engine, uint32_t source, uint64_t life, bool *f
         engine->lives = lives;
     }
     at = (uint32_t)advisor_map_count(engine->lives);
-    if (advisor_map_put(engine->lives, &key, sizeof(key), at) != KVT_OK)
+    if (advisor_map_put(engine->lives, key, sizeof(*key), at) != KVT_OK)
         return NULL;
     *fresh = true;
     return &engine->life[at];
@@ -128,7 +130,7 @@ find_life(struct advisor_engine *engine, uint32_t source, uint64_t life, bool *f
 
 /* Messages between were lost: whoever speaks in that life may miss something. */
 static void
-doubt_life(struct advisor_engine *engine, struct advisor_intake *intake, uint64_t life)
+doubt_life(struct advisor_engine *engine, struct advisor_intake *intake, const struct life_key *key)
 {
     const size_t count = advisor_publishers_count(engine->publishers);
     const uint64_t now_ms = kvt_clock_mono_ms();
@@ -137,46 +139,32 @@ doubt_life(struct advisor_engine *engine, struct advisor_intake *intake, uint64_
     for (size_t i = 0; i < count; i++) {
         struct advisor_publisher *publisher = advisor_publishers_at(engine->publishers, i);
 
-        if (publisher->is_foreign && publisher->foreign.source == intake->number &&
-            publisher->foreign.life == life)
+        if (publisher->is_foreign && publisher->foreign.source == key->source &&
+            publisher->foreign.life == key->life && publisher->foreign.dp_rank == key->dp_rank)
             advisor_foreign_doubt(publisher, now_ms);
     }
 }
 
-/* True: this very message was here before, from another broker. */
-static bool
-is_repeated(struct advisor_engine *engine, struct advisor_intake *intake)
+/* What the message's own number says.  What came before, from another broker, is left to the
+ * numbers of its events: they know for certain. */
+static void
+note_sequence(struct advisor_engine *engine, struct advisor_intake *intake)
 {
     const struct wire_raw_batch *raw = engine->raw;
+    struct life_key key = {.life = raw->publisher, .source = intake->number};
     struct advisor_life *life;
-    uint64_t behind;
     bool fresh;
 
-    if (!raw->has_sequence || raw->publisher == 0)
-        return false;
-    life = find_life(engine, intake->number, raw->publisher, &fresh);
+    if (!raw->has_sequence || raw->publisher == 0 || raw->event_count == 0)
+        return;
+    key.dp_rank = raw->events[0].dp_rank;
+    life = find_life(engine, &key, &fresh);
     if (life == NULL)
-        return false;
-    if (fresh) {
-        *life = (struct advisor_life){.last = raw->sequence, .seen = 1};
-        return false;
-    }
-    if (raw->sequence > life->last) {
-        const uint64_t step = raw->sequence - life->last;
-
-        life->seen = step >= ADVISOR_LIFE_WINDOW ? 1 : life->seen << step | 1;
+        return;
+    if (!fresh && raw->sequence > life->last + 1)
+        doubt_life(engine, intake, &key);
+    if (fresh || raw->sequence > life->last)
         life->last = raw->sequence;
-        if (step > 1)
-            doubt_life(engine, intake, raw->publisher);
-        return false;
-    }
-    behind = life->last - raw->sequence;
-    if (behind >= ADVISOR_LIFE_WINDOW)
-        return false; /* the numbers of its events decide */
-    if ((life->seen >> behind & 1) != 0)
-        return true;
-    life->seen |= UINT64_C(1) << behind;
-    return false;
 }
 
 /* ---- who speaks ---- */
@@ -428,11 +416,7 @@ advisor_engine_hear(struct advisor_engine *engine, const struct advisor_hearing 
         engine->raw->has_sequence = true;
         engine->raw->sequence = item->sequence;
     }
-    if (hearing->only == NULL && numbering_of(intake, engine->raw) == NUMBERED_EVENTS &&
-        is_repeated(engine, intake)) {
-        intake->counts.duplicates += engine->raw->event_count;
-        kvt_metric_inc(engine->counters.duplicates, engine->raw->event_count);
-        return ADVISOR_HEARD;
-    }
+    if (hearing->only == NULL && numbering_of(intake, engine->raw) == NUMBERED_EVENTS)
+        note_sequence(engine, intake);
     return advisor_engine_hear_raw(engine, hearing);
 }

@@ -30,7 +30,6 @@
 #define ADVISOR_RECENT_BLOCKS   65536        /* blocks whose position is remembered */
 #define ADVISOR_LIVES_MAX       16384        /* of publishers with numbered messages */
 #define ADVISOR_HELD_BYTES_MAX  (256u << 20) /* of all foreign publishers */
-#define ADVISOR_LIFE_WINDOW     64 /* numbers behind the newest that may still come late */
 
 struct advisor_replay;
 
@@ -44,7 +43,6 @@ struct advisor_recent {
 /* The messages of one life of a publisher, by their own numbers. */
 struct advisor_life {
     uint64_t last;
-    uint64_t seen; /* bit i: last - i */
 };
 
 struct advisor_engine {
