@@ -129,23 +129,26 @@ load_lines(const struct index *index, const struct piece *piece)
 
 /* The codes of a Store; mostly those of the Store before. */
 static enum kvt_err
-find_codes(struct index *index, const struct index_change *change, uint32_t *shards, uint16_t *size)
+find_codes(struct index *index, const struct index_change *change)
 {
     struct index_codes *last = &index->last_codes;
+    uint32_t shards;
+    uint16_t size;
     enum kvt_err rc;
 
-    *shards = last->shards;
-    *size = last->size_code;
     if (last->shards != 0 && last->ranks == change->ranks && last->size == change->size)
         return KVT_OK;
     if (change->ranks == 0)
         return KVT_INVALID;
-    rc = index_shards_code(index->shards, change->ranks, shards);
+    rc = index_shards_code(index->shards, change->ranks, &shards);
     if (rc == KVT_OK)
-        rc = index_size_code(index, change->size, size);
+        rc = index_size_code(index, change->size, &size);
     if (rc == KVT_OK)
-        *last = (struct index_codes){
-            .size = change->size, .ranks = change->ranks, .shards = *shards, .size_code = *size};
+        *last = (struct index_codes){.size = change->size,
+                                     .ranks = change->ranks,
+                                     .shards = shards,
+                                     .count = (uint32_t)__builtin_popcount(change->ranks),
+                                     .size_code = size};
     return rc;
 }
 
@@ -163,8 +166,10 @@ begin_change(struct index *index, struct index_writer *writer, struct index_chan
     change->done = change->changed = 0;
     if (change->kind != INDEX_STORE)
         return true;
-    change->status = find_codes(index, change, &writer->code, &writer->size);
-    writer->shards = (uint32_t)__builtin_popcount(change->ranks);
+    change->status = find_codes(index, change);
+    writer->code = index->last_codes.shards;
+    writer->shards = index->last_codes.count;
+    writer->size = index->last_codes.size_code;
     return change->status == KVT_OK;
 }
 

@@ -57,6 +57,12 @@ index_history_note(struct index *index, uint32_t ns, uint32_t holder, enum index
     struct index_history_ring *ring = &index->history;
     const uint32_t what = what_of(ns, holder, kind);
 
+    /* When it is full for the first time it may grow. */
+    if (count == 1 && ring->count != ring->capacity) {
+        ring->records[ring->count++ & (ring->capacity - 1)] = (struct index_past_record){
+            .hash = index_state_seq(index, first_number), .time_s = time_s, .what = what};
+        return;
+    }
     for (uint32_t i = 0; i < count;) {
         struct index_past_record *record;
         uint32_t at;

@@ -403,19 +403,9 @@ index_space_give(struct index *index, uint32_t first)
 }
 
 bool
-index_space_tokens(struct index *index, uint32_t number)
+index_space_add_tokens(struct index *index, uint32_t number)
 {
-    return index->space.pages[number >> INDEX_PAGE_SHIFT].tok_counted ||
-           count_page(index, number >> INDEX_PAGE_SHIFT, true);
-}
-
-uint32_t
-index_space_capacity(const struct index *index, uint32_t number)
-{
-    const uintptr_t entry =
-        atomic_load_explicit(&index->space.runs[number >> INDEX_PAGE_SHIFT], memory_order_relaxed);
-
-    return index_classes[(entry & 63) - 1].capacity;
+    return count_page(index, number >> INDEX_PAGE_SHIFT, true);
 }
 
 struct index_use *

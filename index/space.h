@@ -34,10 +34,24 @@ uint32_t index_space_take(struct index *index, unsigned class_, bool tokens);
 void index_space_give(struct index *index, uint32_t first);
 
 /** Make tok[] of the page of a number writable; false: no memory. */
-bool index_space_tokens(struct index *index, uint32_t number);
+bool index_space_add_tokens(struct index *index, uint32_t number);
+
+static inline bool
+index_space_tokens(struct index *index, uint32_t number)
+{
+    return index->space.pages[number >> INDEX_PAGE_SHIFT].tok_counted ||
+           index_space_add_tokens(index, number);
+}
 
 /** How many blocks the run of a number has room for. */
-uint32_t index_space_capacity(const struct index *index, uint32_t number);
+static inline uint32_t
+index_space_capacity(const struct index *index, uint32_t number)
+{
+    const uintptr_t entry =
+        atomic_load_explicit(&index->space.runs[number >> INDEX_PAGE_SHIFT], memory_order_relaxed);
+
+    return index_classes[(entry & 63) - 1].capacity;
+}
 
 /** Give the system what empty pages still occupy. */
 void index_space_trim(struct index *index);

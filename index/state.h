@@ -170,6 +170,7 @@ struct index_codes {
     uint64_t size;
     uint32_t ranks;
     uint32_t shards; /* 0: there was none */
+    uint32_t count;  /* of them */
     uint16_t size_code;
 };
 
