@@ -674,24 +674,29 @@ settings_are_checked(void **state)
 static void
 closing_does_not_wait(void **state)
 {
+    enum { SIZE = 64 << 10 };
     struct test_zmq_publisher engine;
     struct advisor_source_options options;
     struct advisor_source *source;
-    struct advisor_source_state now;
+    struct advisor_source_state now = {0};
+    char *payload = kvt_calloc(SIZE + 1, 1);
 
     (void)state;
-    test_zmq_publisher_bind(&engine, NULL, 0);
+    assert_non_null(payload);
+    memset(payload, 'p', SIZE);
+    test_zmq_publisher_bind(&engine, NULL, 100);
     options = options_of(engine.endpoint, "");
     source = open_source(&options);
     test_zmq_publisher_await(&engine, 1);
-    for (uint64_t n = 0;; n++) {
-        test_zmq_publish(&engine, "", n, "p");
+    for (uint64_t n = 0; now.bytes < ADVISOR_SOURCE_BYTES_MAX; n++) {
+        test_zmq_publish(&engine, "", n, payload);
         advisor_source_state(source, &now);
-        if (now.waiting >= ADVISOR_SOURCE_ITEMS_MAX)
-            break;
+        assert_true(n < 100000);
     }
+    kvt_clock_sleep_ms(STEP_MS); /* its thread waits for room now */
     close_quickly(source);
     test_zmq_publisher_close(&engine);
+    kvt_free(payload);
 }
 
 static bool
