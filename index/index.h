@@ -4,14 +4,15 @@
  * Why: one structure answers the worker's "do I have it?" and the advisor's "who has the longest
  * prefix of this request?".  A block is (namespace, sequence hash); the same hash with another
  * parent or position is a counted collision, refused and never merged.  How it is built, and what
- * each part costs, is index/DESIGN.md.
+ * each part costs, is index/DESIGN.md.  A block that nobody has any more is in no answer, but keeps
+ * its parent and position while others hang on it.
  *
  * Ownership: the index owns everything; views copy out.
- * Threads:   any number of readers at any time, which take no lock and never wait for the writer
- *            (index/epoch.h); changes, names and walks one at a time, behind a lock of the index's
- *            own.  No call calls back while holding it except index_walk(), whose callback must be
- *            short and must not call the index.
- * Limits:    `bytes_max` of memory: a Store that does not fit is KVT_FULL and changes nothing.
+ * Threads:   index_find*(), index_match() and index_get() at any time, without a lock (a reader
+ *            whose run changes again and again waits for the writer once); the rest one at a time,
+ *            behind locks of the index's own.  No call calls back while holding one except
+ *            index_walk(), whose callback must be short and must not call the index.
+ * Limits:    `bytes_max` of memory: a block that does not fit is KVT_FULL and does not come.
  */
 #ifndef INDEX_INDEX_H
 #define INDEX_INDEX_H
@@ -112,7 +113,8 @@ KVT_NODISCARD enum kvt_err index_store(struct index *index, uint32_t ns, uint32_
  * The shards `ranks` of the block are no longer at `holder`; the pair goes with its last shard, the
  * block with its last pair.
  *
- * @return KVT_OK or KVT_NOTFOUND (the holder did not have it; unchanged)
+ * @return KVT_OK, KVT_NOTFOUND (the holder did not have it; unchanged) or KVT_FULL (the heap has
+ *         nothing to take a span apart with; unchanged)
  */
 KVT_NODISCARD enum kvt_err index_remove(struct index *index, uint32_t ns, uint32_t holder,
                                         uint64_t hash, uint32_t ranks);
@@ -136,9 +138,9 @@ struct index_change {
     enum index_change_kind kind;
 
     /* The answer. */
-    enum kvt_err status; /* STORE: as index_store(), of the first block that was refused; REMOVE:
-                          * KVT_OK, also when some or all were not there */
-    uint32_t done;       /* STORE: blocks before that one; they are in.  REMOVE: all */
+    enum kvt_err status; /* of the first block that was refused: STORE: as index_store(); REMOVE:
+                          * KVT_OK, also when some or all were not there, or KVT_FULL */
+    uint32_t done;       /* blocks before that one; they are in, or gone */
     uint32_t changed;    /* (block, holder) pairs that came or went */
 };
 
@@ -207,7 +209,7 @@ struct index_totals {
 };
 
 /**
- * What hangs below a block, itself included.
+ * What hangs below a block, itself included, also by way of blocks that nobody has any more.
  *
  * @return KVT_OK, KVT_NOTFOUND, or KVT_FULL: more than `blocks_max` blocks; the totals are then of
  *         those looked at
@@ -220,7 +222,8 @@ void index_touch(struct index *index, uint32_t ns, uint64_t hash, uint32_t count
 
 struct index_candidate {
     uint64_t hash;
-    uint64_t used_ms; /* last read, or stored when it was never read; whole seconds */
+    uint64_t used_ms; /* last read; when it was never read, when blocks of its run were stored last;
+                       * whole seconds */
     uint32_t ns;
     uint32_t hits;
 };
