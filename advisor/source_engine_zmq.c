@@ -33,7 +33,8 @@ struct advisor_engine_reader {
     struct advisor_source *source;
     struct advisor_zmq *zmq;
     size_t count;
-    size_t oldest; /* gives way when there are too many */
+    size_t oldest;                              /* gives way when there are too many */
+    struct peer *direct[ADVISOR_ENDPOINTS_MAX]; /* where we connect: by endpoint */
     struct peer peers[PEERS_MAX];
 };
 
@@ -88,8 +89,10 @@ subject_of(const struct advisor_engine_reader *reader, const struct advisor_zmq_
 
 /* NULL: it is heard for the first time. */
 static struct peer *
-find_peer(struct advisor_engine_reader *reader, const char *subject)
+find_peer(struct advisor_engine_reader *reader, const char *subject, uint32_t socket)
 {
+    if (!reader->source->options.bind)
+        return reader->direct[socket];
     for (size_t i = 0; i < reader->count; i++)
         if (strcmp(reader->peers[i].subject, subject) == 0)
             return &reader->peers[i];
@@ -110,6 +113,8 @@ add_peer(struct advisor_engine_reader *reader, const char *subject,
     }
     *peer = (struct peer){.endpoint = message->socket, .connection = message->connection};
     (void)snprintf(peer->subject, sizeof(peer->subject), "%s", subject);
+    if (!reader->source->options.bind)
+        reader->direct[message->socket] = peer;
     return peer;
 }
 
@@ -166,7 +171,7 @@ pass_on(struct advisor_engine_reader *reader, const struct advisor_zmq_message *
     item->has_sequence = true;
     item->sequence = advisor_source_zmq_be64(number->bytes);
     item->epoch = message->count < 3 ? 0 : epoch_of(&message->frames[0]);
-    peer = find_peer(reader, subject);
+    peer = find_peer(reader, subject, message->socket);
     if (peer == NULL)
         peer = add_peer(reader, subject, message);
     else
