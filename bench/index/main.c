@@ -264,6 +264,19 @@ do_replay(struct session *session, struct kvt_error *err)
     return rc;
 }
 
+static enum kvt_err
+do_forget(struct session *session, struct kvt_error *err)
+{
+    struct measure_took took;
+    enum kvt_err rc = measure_forget(session->subject, &session->trace, &took, err);
+
+    if (rc == KVT_OK)
+        rc = expect_memberships(session, 0, err);
+    if (rc == KVT_OK)
+        print_took(session, &took);
+    return rc;
+}
+
 /* find FIRST COUNT [BEST] [sequence] */
 static enum kvt_err
 do_find(struct session *session, struct kvt_error *err)
@@ -343,10 +356,10 @@ static const struct {
     enum kvt_err (*run)(struct session *session, struct kvt_error *err);
     size_t words; /* with its name */
 } commands[] = {
-    {"new", do_new, 1},       {"load", do_load, 4}, {"points", do_points, 6},
-    {"trace", do_trace, 6},   {"fill", do_fill, 1}, {"remove", do_remove, 1},
-    {"replay", do_replay, 1}, {"find", do_find, 3}, {"writer", do_writer, 2},
-    {"floor", do_floor, 1},
+    {"new", do_new, 1},       {"load", do_load, 4},     {"points", do_points, 6},
+    {"trace", do_trace, 6},   {"fill", do_fill, 1},     {"remove", do_remove, 1},
+    {"replay", do_replay, 1}, {"find", do_find, 3},     {"writer", do_writer, 2},
+    {"floor", do_floor, 1},   {"forget", do_forget, 1},
 };
 
 /* The last word of `trace` is a path: all that is left of the line. */

@@ -78,6 +78,9 @@ void measure_writer_free(struct measure_writer *writer);
 KVT_NODISCARD enum kvt_err measure_replay(struct subject *subject, const struct trace *trace,
                                           struct measure_took *took, uint64_t *times, size_t *asked,
                                           struct kvt_error *err);
+/** Remove all that the trace stored. */
+KVT_NODISCARD enum kvt_err measure_forget(struct subject *subject, const struct trace *trace,
+                                          struct measure_took *took, struct kvt_error *err);
 
 /* ---- the floor ---- */
 

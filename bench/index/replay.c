@@ -78,6 +78,53 @@ run_windows(const struct replay *replay, struct measure_took *took, uint64_t *ti
     return rc;
 }
 
+/* What comes last goes first, so that each goes from its leaf. */
+static enum kvt_err
+add_remove(const struct replay *replay, size_t number)
+{
+    const struct trace_request *request = &replay->trace->requests[number];
+    const uint32_t count = trace_locals(replay->trace, number, replay->locals);
+
+    if (request->has == count)
+        return KVT_OK;
+    corpus_sequence(replay->locals, count, replay->hashes);
+    return subject_batch_remove(replay->batch, corpus_worker_id(request->worker),
+                                replay->hashes + request->has, count - request->has);
+}
+
+static enum kvt_err
+forget_windows(const struct replay *replay, struct measure_took *took, struct kvt_error *err)
+{
+    enum kvt_err rc = KVT_OK;
+
+    for (size_t i = replay->trace->count; i-- > 0 && rc == KVT_OK;) {
+        rc = add_remove(replay, i);
+        if (rc == KVT_OK && (i % TRACE_WINDOW == 0))
+            rc = measure_hand_over(replay->subject, replay->batch, took, err);
+    }
+    return rc;
+}
+
+enum kvt_err
+measure_forget(struct subject *subject, const struct trace *trace, struct measure_took *took,
+               struct kvt_error *err)
+{
+    struct replay replay = {.subject = subject, .trace = trace};
+    enum kvt_err rc = subject_batch_new(&replay.batch);
+
+    *took = (struct measure_took){.blocks = 0};
+    replay.locals = kvt_calloc((size_t)trace->longest + 1, sizeof(*replay.locals));
+    replay.hashes = kvt_calloc((size_t)trace->longest + 1, sizeof(*replay.hashes));
+    if (rc == KVT_OK && (replay.locals == NULL || replay.hashes == NULL))
+        rc = KVT_NOMEM;
+    if (rc == KVT_OK)
+        rc = forget_windows(&replay, took, err);
+    kvt_free(replay.hashes);
+    kvt_free(replay.locals);
+    subject_batch_free(replay.batch);
+    return rc;
+}
+
 enum kvt_err
 measure_replay(struct subject *subject, const struct trace *trace, struct measure_took *took,
                uint64_t *times, size_t *asked, struct kvt_error *err)

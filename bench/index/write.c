@@ -31,7 +31,9 @@ measure_hand_over(struct subject *subject, struct subject_batch *batch, struct m
     took->blocks += batch->block_count;
     took->events += batch->event_count;
     subject_batch_clear(batch);
-    return rc == KVT_OK ? rc : kvt_error_set(err, rc, "the index refused an event");
+    return rc == KVT_OK
+               ? rc
+               : kvt_error_set(err, rc, "the index refused an event: %s", kvt_err_name(rc));
 }
 
 static enum kvt_err

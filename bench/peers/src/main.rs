@@ -147,6 +147,16 @@ impl Session {
         ))
     }
 
+    fn forget(&mut self) -> Result<String, String> {
+        let replay = self.replay.take().ok_or("no trace yet")?;
+        let took = replay.forget(&mut self.subject);
+        self.replay = Some(replay);
+        self.expect_memberships(0)?;
+        let answer = self.took_json(&took);
+        self.subject.sweep();
+        Ok(answer)
+    }
+
     fn writer(&mut self, percent: f64) -> Result<String, String> {
         let seed = self.corpus()?.seed;
         if let Some(writer) = self.writer.take() {
@@ -207,6 +217,7 @@ impl Session {
             "fill" => self.fill(),
             "remove" => self.remove(),
             "replay" => self.replay_run(),
+            "forget" => self.forget(),
             "find" => {
                 let times = find::measure(
                     &self.subject,

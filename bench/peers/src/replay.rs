@@ -5,7 +5,7 @@ use std::time::Instant;
 use dynamo_kv_router::protocols::LocalBlockHash;
 
 use crate::corpus::{local, mix, sequence, worker_id};
-use crate::subject::{Subject, store_event};
+use crate::subject::{Subject, remove_event, store_event};
 use crate::write::{Took, apply};
 
 const WINDOW: usize = 256;
@@ -133,6 +133,29 @@ impl Replay {
         }
         times.sort_unstable();
         Ok((took, times, asked))
+    }
+
+    /// Remove all it stored, what came last first.
+    pub fn forget(&self, subject: &mut Subject) -> Took {
+        let (mut locals, mut hashes) = (Vec::new(), Vec::new());
+        let mut took = Took::default();
+        for window in self.requests.rchunks(WINDOW) {
+            let (mut events, mut blocks) = (Vec::new(), 0);
+            for request in window.iter().rev() {
+                if request.has == request.blocks.len() {
+                    continue;
+                }
+                self.locals(request, &mut locals);
+                sequence(&locals, &mut hashes);
+                events.push(remove_event(
+                    worker_id(request.worker),
+                    &hashes[request.has..],
+                ));
+                blocks += hashes.len() - request.has;
+            }
+            apply(subject, events, blocks, &mut took);
+        }
+        took
     }
 }
 
