@@ -592,7 +592,7 @@ index_table_remove(struct index_table *table, uint64_t mixed, uint32_t number)
             return;
         }
     }
-    assert(!"an entry that was made is there");
+    assert(false); /* an entry that was made is there */
 }
 
 void
