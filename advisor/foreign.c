@@ -122,6 +122,9 @@ see_gap(struct advisor_publisher *publisher, const struct advisor_mark *mark, ui
     if (publisher->foreign.lost == 0) {
         if (publisher->resync == ADVISOR_RESYNC_NONE)
             start(publisher, ADVISOR_RESYNC_RANGE, now_ms);
+        if (publisher->probing)
+            publisher->doubt_ms = now_ms; /* only now it is known */
+        publisher->probing = false;
         publisher->mute = false;
         return;
     }
@@ -290,6 +293,7 @@ advisor_foreign_dump_end(struct advisor_publisher *publisher, uint64_t number)
 {
     absolve(publisher);
     publisher->foreign.met = 1;
+    publisher->answered = true;
     publisher->rebase = number == 0;
     publisher->after_dump = number != 0;
     if (number != 0)
@@ -300,6 +304,7 @@ advisor_foreign_dump_end(struct advisor_publisher *publisher, uint64_t number)
 bool
 advisor_foreign_ranged(struct advisor_publisher *publisher, uint64_t now_ms)
 {
+    publisher->answered = true;
     publisher->heard_ms = now_ms;
     publisher->silent = false;
     if (publisher->resync == ADVISOR_RESYNC_NONE)
@@ -342,7 +347,7 @@ advisor_foreign_unanswered(struct advisor_publisher *publisher, enum kvt_err why
         advisor_foreign_want_dump(publisher, now_ms);
         return false;
     }
-    if (why == KVT_UNSUPPORTED && publisher->probing) {
+    if (publisher->probing && (why == KVT_UNSUPPORTED || !publisher->answered)) {
         settle(publisher);
         publisher->mute = true; /* silence says nothing of those who cannot be asked */
         return false;
@@ -363,7 +368,7 @@ advisor_foreign_unanswered(struct advisor_publisher *publisher, enum kvt_err why
 }
 
 /* Silence alone proves nothing, for an idle worker sends nothing at all: it is gone when it does not
- * answer either. */
+ * answer either, and has done so before. */
 static bool
 is_gone(struct advisor_publisher *publisher, uint64_t now_ms, uint64_t quiet_ms,
         uint64_t gone_after_ms)

@@ -428,6 +428,6 @@ advisor_publisher_uncertain(const struct advisor_publisher *publisher)
 bool
 advisor_publisher_doubtful(const struct advisor_publisher *publisher)
 {
-    return advisor_publisher_uncertain(publisher) ||
+    return (advisor_publisher_uncertain(publisher) && !publisher->probing) ||
            (publisher->row.gone == 0 && publisher->is_foreign && publisher->foreign.lost != 0);
 }

@@ -74,6 +74,7 @@ struct advisor_publisher {
     bool rebase;                        /* the next number is taken as it comes */
     bool mute;                          /* asking is of no use until it speaks */
     bool probing;                       /* in doubt only because it is silent */
+    bool answered;                      /* it has answered a question: it can be asked */
     bool after_dump;                    /* nothing was applied since all it holds was told */
     char subject[128];                  /* that its messages come by */
     uint64_t held_message;              /* the newest message held back, as the engine counts */
