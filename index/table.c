@@ -355,10 +355,11 @@ copy_by_hashes(const struct index_table_segment *from, struct index_table_segmen
 static void
 retire_segment(const struct index_table_context *context, struct index_table_segment *segment)
 {
-    index_epoch_retire(context->epoch, segment, segment_lines(segment->buckets),
-                       sizeof(struct bucket));
-    /* It is large: not kept longer than readers need it. */
-    if (segment_lines(segment->buckets) >= STEP)
+    const size_t lines = segment_lines(segment->buckets);
+
+    index_epoch_retire(context->epoch, segment, lines, sizeof(struct bucket));
+    /* It may be gone by now.  It is large: not kept longer than readers need it. */
+    if (lines >= STEP)
         index_epoch_advance(context->epoch);
 }
 
