@@ -133,7 +133,8 @@ conflict(const struct kvt_config *options, enum wire_dialect dialect)
         return "--from-seq wants --stream NAME";
     if (!stream && cli_listener_subjects(dialect) == NULL &&
         !kvt_config_is_set(options, CLI_RECORD_SUBJECT))
-        return "this dialect has no usual subject: --subject SUBJECT or --stream NAME";
+        return "this dialect has no usual subject: --subject SUBJECT, --stream NAME or --zmq "
+               "ENDPOINT";
     return NULL;
 }
 

@@ -20,6 +20,9 @@ setup() {
 
 teardown() {
   local pid
+  if [ -z "${BATS_TEST_COMPLETED:-}" ]; then # what the daemons said
+    tail -n 5 "$T"/*.log "$T"/*.err "$T"/dev/log/* 2>/dev/null || true
+  fi
   for pid in ${PIDS[@]+"${PIDS[@]}"}; do
     kill "$pid" 2>/dev/null || true
     wait "$pid" 2>/dev/null || true
