@@ -246,6 +246,14 @@ advisor_engine_feed(struct advisor_engine *engine, struct advisor_intake *intake
                      "%s: events %" PRIu64 " to %" PRIu64 " are missing", batch.worker,
                      publisher->row.last_seq + 1, batch.first_seq - 1);
     }
+    if (step.lie) {
+        kvt_metric_inc(engine->counters.malformed, 1);
+        intake->counts.malformed++;
+        kvt_log_warn("advisor.publishers", "lie",
+                     "%s numbered a message %" PRIu64
+                     " and says itself that nothing is behind %" PRIu64 ": the message is dropped",
+                     batch.worker, batch.first_seq, publisher->row.last_seq);
+    }
     if (step.former)
         kvt_log_warn("advisor.publishers", "former",
                      "%s speaks with an older incarnation than it had: asking which one lives",

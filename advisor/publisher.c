@@ -4,6 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
+/* One denial may have crossed the message on its way. */
+enum { DENIALS_BELIEVED = 2 };
+
 static void
 changed(struct advisor_publisher *publisher)
 {
@@ -46,6 +49,7 @@ renew(struct advisor_publisher *publisher, const struct kvt_event_batch *batch,
     step->replaced = row->incarnation != 0;
     row->incarnation = batch->incarnation;
     row->last_seq = 0;
+    publisher->denials = 0;
     row->gone = 0;
     row->gen++;
     /* Who is first met in the middle, and a gateway that forgot its past, must be asked. */
@@ -102,6 +106,13 @@ advisor_publisher_see(struct advisor_publisher *publisher, const struct kvt_even
     }
     if (row->need_dump != 0 && publisher->resync != ADVISOR_RESYNC_DUMP)
         advisor_publisher_start(publisher, ADVISOR_RESYNC_DUMP);
+    if (publisher->resync == ADVISOR_RESYNC_NONE && batch->first_seq > next &&
+        publisher->denials >= DENIALS_BELIEVED) {
+        /* It was asked for what comes before this, and says there is nothing: a lie, then or now. */
+        step.lie = true;
+        publisher->denials = 0; /* the next one is asked for again: it may be true */
+        return step;
+    }
     if (publisher->resync == ADVISOR_RESYNC_NONE && batch->first_seq > next) {
         step.gap = true;
         row->gaps++;
@@ -137,6 +148,7 @@ advisor_publisher_applied(struct advisor_publisher *publisher, const struct kvt_
 
     assert(last >= row->last_seq);
     row->last_seq = last;
+    publisher->denials = 0;
     if (batch->time_ms > row->last_event_ms)
         row->last_event_ms = batch->time_ms;
     changed(publisher);
@@ -272,6 +284,7 @@ answer_range(struct advisor_publisher *publisher, const struct advisor_page *pag
     }
     end = batch->first_seq + batch->event_count + page->unknown;
     if (end <= next) { /* it has no more than we do */
+        publisher->denials++;
         step.finished = true;
         return step;
     }

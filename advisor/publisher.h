@@ -56,6 +56,7 @@ struct advisor_publisher {
     uint64_t retry_at_ms;
     uint64_t pause_ms; /* no dump begins before: one would be refused again */
     uint32_t failures; /* questions in a row without an answer */
+    uint32_t denials;  /* answers in a row that there is nothing behind what was applied */
     uint64_t range_to; /* RANGE: last missing sequence, as far as known */
     uint64_t dump_cursor;
     uint64_t dump_seq;         /* DUMP: sequence of the first page */
@@ -93,6 +94,7 @@ struct advisor_step {
     uint32_t skip;
     uint32_t duplicates; /* events seen before */
     bool gap;            /* a gap was found */
+    bool lie;            /* dropped: the publisher itself denies what must come before it */
     bool former;         /* a former life speaks, and it is asked who lives */
     bool replaced;       /* a newer life: what the older held in G1..G3 is to be swept */
     bool renewed;        /* a newer life, or the first: held messages of the older are void */

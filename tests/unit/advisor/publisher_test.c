@@ -118,6 +118,44 @@ gap_holds_and_range_fills(void **state)
     assert_int_equal(publisher.row.resyncs, 1);
 }
 
+/* Asked for what comes before a message, the publisher has nothing: once it may have crossed, twice
+ * it is a lie, and dropped; but the next one is asked for again. */
+static void
+numbers_from_far_ahead_are_not_waited_for(void **state)
+{
+    static const struct arrival first = {"first", 7,     1, 3,    ADVISOR_SEE_APPLY, 0, 0,
+                                         false,   false, 3, false};
+    static const struct arrival next = {"next", 7,     4, 1,    ADVISOR_SEE_APPLY, 0, 0,
+                                        false,  false, 4, false};
+    const struct kvt_event_batch far = batch_of(7, UINT64_C(1) << 60, 1);
+    struct advisor_publisher publisher = {0};
+    struct kvt_event_batch nothing = batch_of(7, 4, 0);
+    const struct advisor_page page = {.status = KVT_OK, .batch = &nothing};
+    struct advisor_question question;
+    struct advisor_page_step denied;
+    struct advisor_step step;
+
+    (void)state;
+    arrive(&publisher, &first);
+    for (uint64_t turn = 0; turn < 3; turn++) {
+        for (uint64_t ask = 1; ask <= 2; ask++) {
+            step = advisor_publisher_see(&publisher, &far, 0, 5);
+            assert_int_equal(step.verdict, ADVISOR_SEE_HOLD);
+            assert_true(step.gap);
+            assert_true(advisor_publisher_question(&publisher, 5, &question));
+            advisor_publisher_asked(&publisher, ask);
+            denied = advisor_publisher_answer(&publisher, &page, 6);
+            assert_true(denied.finished);
+            advisor_publisher_paged(&publisher, &page, &denied);
+        }
+        step = advisor_publisher_see(&publisher, &far, 0, 5);
+        assert_int_equal(step.verdict, ADVISOR_SEE_DROP);
+        assert_true(step.lie);
+        assert_false(advisor_publisher_uncertain(&publisher));
+    }
+    arrive(&publisher, &next);
+}
+
 static void
 heartbeat_reveals_a_lost_tail(void **state)
 {
@@ -551,6 +589,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(in_order),
         cmocka_unit_test(gap_holds_and_range_fills),
+        cmocka_unit_test(numbers_from_far_ahead_are_not_waited_for),
         cmocka_unit_test(heartbeat_reveals_a_lost_tail),
         cmocka_unit_test(met_in_the_middle),
         cmocka_unit_test(range_gives_up_for_dump),
