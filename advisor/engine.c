@@ -66,7 +66,7 @@ load(struct advisor_engine *engine, struct kvt_error *err)
     if (rc == KVT_OK)
         rc = advisor_engine_load_sources(engine, &txn);
     if (rc == KVT_OK)
-        rc = advisor_identity_load(engine->identity, &txn);
+        rc = advisor_aliases_load(engine->aliases, &txn);
     if (rc == KVT_OK)
         rc = advisor_orphans_load(engine->orphans, &txn);
     if (rc == KVT_OK)
@@ -182,7 +182,7 @@ write_all(struct advisor_engine *engine, const struct advisor_txn *txn)
     if (rc == KVT_OK && planner != NULL)
         rc = advisor_planner_save(planner, txn);
     if (rc == KVT_OK)
-        rc = advisor_identity_save(engine->identity, txn);
+        rc = advisor_aliases_save(engine->aliases, txn);
     if (rc == KVT_OK)
         rc = advisor_orphans_save(engine->orphans, txn);
     if (rc == KVT_OK)
@@ -223,7 +223,7 @@ follow(struct advisor_engine *engine)
     const struct advisor_effect *effects = advisor_group_effects(engine->group, &count);
 
     advisor_engine_sources_saved(engine);
-    advisor_identity_saved(engine->identity);
+    advisor_aliases_saved(engine->aliases);
     advisor_orphans_saved(engine->orphans);
     advisor_names_saved(engine->names);
     advisor_publishers_saved(engine->publishers);
@@ -397,7 +397,7 @@ static bool
 has_changes(const struct advisor_engine *engine)
 {
     return advisor_group_count(engine->group) > 0 || advisor_publishers_dirty(engine->publishers) ||
-           advisor_sweeper_dirty(engine->sweeper) || advisor_identity_dirty(engine->identity) ||
+           advisor_sweeper_dirty(engine->sweeper) || advisor_aliases_dirty(engine->aliases) ||
            advisor_orphans_dirty(engine->orphans) ||
            (engine->options.planner != NULL && advisor_planner_dirty(engine->options.planner));
 }
@@ -435,7 +435,7 @@ advisor_engine_step(struct advisor_engine *engine, uint64_t wait_ms)
     }
     assert(advisor_group_count(engine->group) == 0);
     sweep(engine);
-    advisor_identity_purge(engine->identity, floor_of, engine);
+    advisor_aliases_purge(engine->aliases, floor_of, engine);
     advisor_engine_take_letters(engine);
     advisor_engine_drain_held(engine);
     if (has_changes(engine))

@@ -253,7 +253,7 @@ begin_dump(struct advisor_engine *engine, struct advisor_publisher *publisher)
 {
     engine->replay->dumping = true;
     advisor_foreign_dump_begin(publisher);
-    advisor_identity_void(engine->identity);
+    advisor_aliases_void(engine->aliases);
     (void)advisor_orphans_drop(engine->orphans, publisher->row.number, WIRE_RAW_TIER_ALL);
 }
 
@@ -284,6 +284,7 @@ static void
 end_dump(struct advisor_engine *engine, struct advisor_publisher *publisher, uint64_t number)
 {
     advisor_foreign_dump_end(publisher, number);
+    publisher->heard_ms = kvt_clock_mono_ms();
     if (advisor_engine_sweep(engine, publisher) != KVT_OK)
         kvt_log_error("advisor.publishers", "sweep", "%s: no memory to sweep",
                       publisher->row.worker);
@@ -363,7 +364,12 @@ replay_query(struct advisor_engine *engine, struct advisor_publisher *publisher)
             end_dump(engine, publisher, http ? 0 : replay->part.newest + 1);
         return true;
     case WIRE_DYNAMO_TOO_NEW:
-        advisor_foreign_want_dump(publisher, kvt_clock_mono_ms());
+        /* It has no number so high.  The one before is its newest: nothing was missed.  Else its
+         * numbers have begun anew. */
+        if (replay->part.newest + 1 == publisher->row.last_seq)
+            end_range(engine, publisher);
+        else
+            advisor_foreign_want_dump(publisher, kvt_clock_mono_ms());
         return true;
     case WIRE_DYNAMO_REFUSED: break;
     }

@@ -17,9 +17,9 @@ advisor_engine_foreign_new(struct advisor_engine *engine)
     enum kvt_err rc = wire_raw_batch_new(&engine->raw);
 
     if (rc == KVT_OK)
-        rc = advisor_identity_new(&engine->identity, engine->options.aliases_max == 0
-                                                         ? ADVISOR_ALIASES_MAX
-                                                         : engine->options.aliases_max);
+        rc = advisor_aliases_new(&engine->aliases, engine->options.aliases_max == 0
+                                                       ? ADVISOR_ALIASES_MAX
+                                                       : engine->options.aliases_max);
     if (rc == KVT_OK)
         rc = advisor_orphans_new(&engine->orphans);
     if (rc == KVT_OK)
@@ -37,7 +37,7 @@ advisor_engine_foreign_free(struct advisor_engine *engine)
 {
     advisor_engine_replay_free(engine);
     wire_raw_batch_free(engine->raw);
-    advisor_identity_free(engine->identity);
+    advisor_aliases_free(engine->aliases);
     advisor_orphans_free(engine->orphans);
     advisor_map_free(engine->lives);
     kvt_free(engine->named);
@@ -52,7 +52,7 @@ static void
 void_all(struct advisor_engine *engine, struct advisor_publisher *publisher)
 {
     advisor_publisher_unhold_all(publisher);
-    advisor_identity_void(engine->identity);
+    advisor_aliases_void(engine->aliases);
     (void)advisor_orphans_drop(engine->orphans, publisher->row.number, WIRE_RAW_TIER_ALL);
     if (advisor_engine_sweep(engine, publisher) == KVT_OK)
         return;

@@ -75,7 +75,7 @@ struct advisor_engine {
     /* Other systems' sources. */
     struct advisor_source_row source_rows[ADVISOR_SOURCE_ROWS_MAX];
     size_t source_row_count;
-    struct advisor_identity *identity;
+    struct advisor_aliases *aliases;
     struct advisor_orphans *orphans;
     struct wire_raw_batch *raw;
     struct advisor_named *named; /* WIRE_RAW_BLOCKS_MAX */

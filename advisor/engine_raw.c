@@ -146,7 +146,7 @@ store_blocks(struct advisor_engine *engine, struct advisor_intake *intake,
     enum advisor_naming naming;
     struct advisor_op op;
     enum kvt_err rc =
-        advisor_identity_store(engine->identity, &speaker, batch, event, engine->named, &naming);
+        advisor_identity_store(engine->aliases, &speaker, batch, event, engine->named, &naming);
 
     if (rc != KVT_OK)
         return rc;
@@ -163,7 +163,7 @@ store_blocks(struct advisor_engine *engine, struct advisor_intake *intake,
 
         /* Its name was needed for those behind it. */
         if (left[i])
-            (void)advisor_identity_remove(engine->identity, &speaker, event->tier,
+            (void)advisor_identity_remove(engine->aliases, &speaker, event->tier,
                                           batch->blocks[event->first + i].hash, &known);
     }
     return rc;
@@ -245,7 +245,7 @@ remove_blocks(struct advisor_engine *engine, struct advisor_intake *intake,
         const uint64_t hash = engine->raw->blocks[event->first + i].hash;
         bool known;
 
-        op.hash = advisor_identity_remove(engine->identity, &speaker, event->tier, hash, &known);
+        op.hash = advisor_identity_remove(engine->aliases, &speaker, event->tier, hash, &known);
         if (!known &&
             advisor_orphans_remove(engine->orphans, publisher->row.number, event->tier, hash))
             continue;
@@ -267,7 +267,7 @@ clear_tier(struct advisor_engine *engine, struct advisor_publisher *publisher,
 
     if (rc != KVT_OK)
         return rc;
-    advisor_identity_clear(engine->identity, &speaker, event->tier);
+    advisor_identity_clear(engine->aliases, &speaker, event->tier);
     (void)advisor_orphans_drop(engine->orphans, publisher->row.number, event->tier);
     publisher->row.gen++;
     publisher->dirty = true;
@@ -281,7 +281,7 @@ clear(struct advisor_engine *engine, struct advisor_publisher *publisher,
     if (event->tier != WIRE_RAW_TIER_ALL)
         return clear_tier(engine, publisher, event);
     advisor_foreign_cleared(publisher);
-    advisor_identity_void(engine->identity);
+    advisor_aliases_void(engine->aliases);
     (void)advisor_orphans_drop(engine->orphans, publisher->row.number, WIRE_RAW_TIER_ALL);
     return advisor_engine_sweep(engine, publisher);
 }

@@ -367,8 +367,8 @@ advisor_foreign_unanswered(struct advisor_publisher *publisher, enum kvt_err why
     return false;
 }
 
-/* Silence alone proves nothing, for an idle worker sends nothing at all: it is gone when it does not
- * answer either, and has done so before. */
+/* Silence alone proves nothing, for an idle worker sends nothing at all: it is gone when it does
+ * not answer either, and has done so before. */
 static bool
 is_gone(struct advisor_publisher *publisher, uint64_t now_ms, uint64_t quiet_ms,
         uint64_t gone_after_ms)

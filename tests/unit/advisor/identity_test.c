@@ -25,7 +25,7 @@ enum {
 };
 
 struct scene {
-    struct advisor_identity *identity;
+    struct advisor_aliases *aliases;
     struct wire_raw_batch *batch;
     struct advisor_named named[DEPTH];
     uint32_t nobody; /* calls for a position that were not answered */
@@ -52,7 +52,7 @@ static void
 begin(struct scene *scene, uint32_t max)
 {
     memset(scene, 0, sizeof(*scene));
-    assert_int_equal(advisor_identity_new(&scene->identity, max), KVT_OK);
+    assert_int_equal(advisor_aliases_new(&scene->aliases, max), KVT_OK);
     assert_int_equal(wire_raw_batch_new(&scene->batch), KVT_OK);
 }
 
@@ -60,7 +60,7 @@ static void
 end(struct scene *scene)
 {
     wire_raw_batch_free(scene->batch);
-    advisor_identity_free(scene->identity);
+    advisor_aliases_free(scene->aliases);
 }
 
 /* ---- the world: chains of tokens, and what each engine calls their blocks ---- */
@@ -134,7 +134,7 @@ store(struct scene *scene, uint32_t publisher, uint32_t chain, uint32_t depth, u
     const struct wire_raw_event *event = store_event(scene, publisher, chain, depth, count, tier);
     enum advisor_naming naming;
 
-    assert_int_equal(advisor_identity_store(scene->identity, &speaker, scene->batch, event,
+    assert_int_equal(advisor_identity_store(scene->aliases, &speaker, scene->batch, event,
                                             scene->named, &naming),
                      KVT_OK);
     return naming;
@@ -160,22 +160,22 @@ chains_have_names_and_places(void **state)
     assert_int_equal(store(&scene, 1, 2, 3, 2, KVT_TIER_G1), ADVISOR_NAMED);
     assert_int_equal(scene.named[0].position, 3);
     assert_int_equal(scene.named[1].hash, name_of(2, 4, WIRE_TOKEN_SEED));
-    assert_int_equal(advisor_identity_count(scene.identity), 5);
+    assert_int_equal(advisor_aliases_count(scene.aliases), 5);
     /* Another publisher's hashes are its own. */
     assert_int_equal(store(&scene, 2, 2, 3, 1, KVT_TIER_G1), ADVISOR_ORPHAN);
     /* A row goes with the last tier. */
     assert_int_equal(store(&scene, 1, 2, 4, 1, KVT_TIER_G2), ADVISOR_NAMED);
     speaker = speaker_of(&scene, 1);
     assert_int_equal(
-        advisor_identity_remove(scene.identity, &speaker, KVT_TIER_G1, called(1, 2, 4), &known),
+        advisor_identity_remove(scene.aliases, &speaker, KVT_TIER_G1, called(1, 2, 4), &known),
         name_of(2, 4, WIRE_TOKEN_SEED));
     assert_true(known);
-    assert_int_equal(advisor_identity_count(scene.identity), 5);
-    (void)advisor_identity_remove(scene.identity, &speaker, KVT_TIER_G2, called(1, 2, 4), &known);
+    assert_int_equal(advisor_aliases_count(scene.aliases), 5);
+    (void)advisor_identity_remove(scene.aliases, &speaker, KVT_TIER_G2, called(1, 2, 4), &known);
     assert_true(known);
-    assert_int_equal(advisor_identity_count(scene.identity), 4);
+    assert_int_equal(advisor_aliases_count(scene.aliases), 4);
     assert_int_equal(
-        advisor_identity_remove(scene.identity, &speaker, KVT_TIER_G2, called(1, 2, 4), &known),
+        advisor_identity_remove(scene.aliases, &speaker, KVT_TIER_G2, called(1, 2, 4), &known),
         called(1, 2, 4));
     assert_false(known);
     end(&scene);
@@ -197,7 +197,7 @@ own_names_cost_no_row(void **state)
     /* Nobody knows where it stands, which collides with nothing. */
     assert_int_equal(scene.named[0].parent, 0);
     assert_int_equal(scene.named[0].position, 1);
-    assert_int_equal(advisor_identity_count(scene.identity), 0);
+    assert_int_equal(advisor_aliases_count(scene.aliases), 0);
     end(&scene);
 }
 
@@ -216,7 +216,7 @@ without_tokens_by_hash(void **state)
     event->block_tokens = 0;
     event->position = 2;
     assert_int_equal(
-        advisor_identity_store(scene.identity, &speaker, scene.batch, event, scene.named, &naming),
+        advisor_identity_store(scene.aliases, &speaker, scene.batch, event, scene.named, &naming),
         KVT_OK);
     assert_int_equal(naming, ADVISOR_NAMED);
     assert_int_equal(scene.named[0].hash, called(1, 1, 2));
@@ -241,7 +241,7 @@ salt_is_inherited(void **state)
     event->seed = seed;
     event->salted = true;
     assert_int_equal(
-        advisor_identity_store(scene.identity, &speaker, scene.batch, event, scene.named, &naming),
+        advisor_identity_store(scene.aliases, &speaker, scene.batch, event, scene.named, &naming),
         KVT_OK);
     assert_int_equal(scene.named[1].hash, name_of(1, 1, seed));
     /* The child does not repeat it. */
@@ -252,7 +252,7 @@ salt_is_inherited(void **state)
     event->seed = wire_token_seed("", 0, "tenant-b", 8);
     event->salted = true;
     assert_int_equal(
-        advisor_identity_store(scene.identity, &speaker, scene.batch, event, scene.named, &naming),
+        advisor_identity_store(scene.aliases, &speaker, scene.batch, event, scene.named, &naming),
         KVT_OK);
     assert_int_equal(naming, ADVISOR_CONFLICT);
     end(&scene);
@@ -270,9 +270,9 @@ bounded(void **state)
     begin(&scene, 3);
     event = store_event(&scene, 1, 1, 0, 4, KVT_TIER_G1);
     assert_int_equal(
-        advisor_identity_store(scene.identity, &speaker, scene.batch, event, scene.named, &naming),
+        advisor_identity_store(scene.aliases, &speaker, scene.batch, event, scene.named, &naming),
         KVT_FULL);
-    assert_int_equal(advisor_identity_count(scene.identity), 3);
+    assert_int_equal(advisor_aliases_count(scene.aliases), 3);
     end(&scene);
 }
 
@@ -297,13 +297,13 @@ void_rows_go(void **state)
     (void)store(&scene, 2, 1, 0, 5, KVT_TIER_G1);
     speaker.gen = 2;
     speaker.floor = 2;
-    (void)advisor_identity_remove(scene.identity, &speaker, KVT_TIER_G1, called(1, 1, 0), &known);
+    (void)advisor_identity_remove(scene.aliases, &speaker, KVT_TIER_G1, called(1, 1, 0), &known);
     assert_false(known);
-    advisor_identity_saved(scene.identity);
-    advisor_identity_void(scene.identity);
-    advisor_identity_purge(scene.identity, floor_two, NULL);
-    assert_int_equal(advisor_identity_count(scene.identity), 5);
-    assert_true(advisor_identity_dirty(scene.identity));
+    advisor_aliases_saved(scene.aliases);
+    advisor_aliases_void(scene.aliases);
+    advisor_aliases_purge(scene.aliases, floor_two, NULL);
+    assert_int_equal(advisor_aliases_count(scene.aliases), 5);
+    assert_true(advisor_aliases_dirty(scene.aliases));
     end(&scene);
 }
 
@@ -370,7 +370,7 @@ random_remove(struct scene *scene, struct model *model, uint32_t publisher)
         (enum kvt_tier)(KVT_TIER_G1 + (int)kvt_random_below(&model->random, 3));
     uint8_t *tiers = &model->tiers[publisher][chain][depth];
     bool known;
-    const uint64_t name = advisor_identity_remove(scene->identity, &speaker, tier,
+    const uint64_t name = advisor_identity_remove(scene->aliases, &speaker, tier,
                                                   called(publisher, chain, depth), &known);
 
     assert_int_equal(known, publisher != PUBLISHERS && *tiers != 0);
@@ -384,21 +384,21 @@ random_remove(struct scene *scene, struct model *model, uint32_t publisher)
 static void
 assert_durable(struct scene *scene, struct advisor_store *folder)
 {
-    const uint32_t count = advisor_identity_count(scene->identity);
+    const uint32_t count = advisor_aliases_count(scene->aliases);
     struct advisor_txn txn;
     struct kvt_error err;
 
     assert_int_equal(advisor_store_write(folder, &txn, &err), KVT_OK);
-    assert_int_equal(advisor_identity_save(scene->identity, &txn), KVT_OK);
+    assert_int_equal(advisor_aliases_save(scene->aliases, &txn), KVT_OK);
     assert_int_equal(advisor_store_commit(&txn, &err), KVT_OK);
-    advisor_identity_saved(scene->identity);
-    assert_false(advisor_identity_dirty(scene->identity));
-    advisor_identity_free(scene->identity);
-    assert_int_equal(advisor_identity_new(&scene->identity, MAX), KVT_OK);
+    advisor_aliases_saved(scene->aliases);
+    assert_false(advisor_aliases_dirty(scene->aliases));
+    advisor_aliases_free(scene->aliases);
+    assert_int_equal(advisor_aliases_new(&scene->aliases, MAX), KVT_OK);
     assert_int_equal(advisor_store_read(folder, &txn, &err), KVT_OK);
-    assert_int_equal(advisor_identity_load(scene->identity, &txn), KVT_OK);
+    assert_int_equal(advisor_aliases_load(scene->aliases, &txn), KVT_OK);
     advisor_store_end(&txn);
-    assert_int_equal(advisor_identity_count(scene->identity), count);
+    assert_int_equal(advisor_aliases_count(scene->aliases), count);
 }
 
 static void
@@ -424,7 +424,7 @@ random_against_sets(void **state)
             random_store(&scene, &model, publisher);
         else
             random_remove(&scene, &model, publisher);
-        assert_int_equal(advisor_identity_count(scene.identity), rows_wanted(&model));
+        assert_int_equal(advisor_aliases_count(scene.aliases), rows_wanted(&model));
         if (step % 2000 == 1999)
             assert_durable(&scene, folder);
     }
@@ -504,22 +504,22 @@ attempt(void *arg)
 {
     struct scene *scene = arg;
     const struct advisor_speaker speaker = speaker_of(scene, 1);
-    struct advisor_identity *identity = NULL;
+    struct advisor_aliases *aliases = NULL;
     struct advisor_orphans *orphans = NULL;
     enum advisor_naming naming;
-    enum kvt_err rc = advisor_identity_new(&identity, MAX);
+    enum kvt_err rc = advisor_aliases_new(&aliases, MAX);
 
     if (rc == KVT_OK)
         rc = advisor_orphans_new(&orphans);
     if (rc == KVT_OK)
-        rc = advisor_identity_store(identity, &speaker, scene->batch,
+        rc = advisor_identity_store(aliases, &speaker, scene->batch,
                                     store_event(scene, 1, 1, 0, 5, KVT_TIER_G1), scene->named,
                                     &naming);
     if (rc == KVT_OK)
         rc = advisor_orphans_add(orphans, 1, scene->batch,
                                  store_event(scene, 1, 2, 5, 3, KVT_TIER_G1));
     advisor_orphans_free(orphans);
-    advisor_identity_free(identity);
+    advisor_aliases_free(aliases);
     return rc == KVT_OK;
 }
 

@@ -344,7 +344,7 @@ feed_written(struct scene *scene, uint64_t last)
 }
 
 static void
-feed_and_be_killed(struct scene *scene, uint64_t last, uint64_t after_us)
+feed_and_be_killed(struct scene *scene, uint64_t last, uint64_t after_ms)
 {
     pid_t child;
     int status;
@@ -362,7 +362,7 @@ feed_and_be_killed(struct scene *scene, uint64_t last, uint64_t after_us)
             (void)pause();
     }
     assert_int_equal(read(ends[0], &byte, 1), 1);
-    (void)usleep((useconds_t)after_us);
+    kvt_clock_sleep_ms(after_ms);
     (void)close(ends[0]);
     (void)close(ends[1]);
     assert_int_equal(kill(child, SIGKILL), 0);
@@ -390,7 +390,7 @@ killed_at_random_points(void **state)
     for (uint32_t step = 1; step <= KILL_STEPS; step++)
         model_step(&scene, &model);
     for (int i = 0; i < KILLS_MAX && points < KILLS; i++) {
-        feed_and_be_killed(&scene, model.stream_seq, below(&model, 20000));
+        feed_and_be_killed(&scene, model.stream_seq, below(&model, 20));
         test_rig_open(&scene.rig, &scene.options);
         at = test_rig_view(&scene.rig).committed_seq;
         points += at > before && at < model.stream_seq ? 1 : 0;
