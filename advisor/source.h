@@ -96,7 +96,8 @@ enum advisor_answer_kind {
     ADVISOR_ANSWER_QUERY,    /* wire_dynamo_decode_answer() */
     ADVISOR_ANSWER_DUMP,     /* wire_dynamo_decode_dump() */
     ADVISOR_ANSWER_MESSAGES, /* messages as they would have come, each behind two LE64: sequence,
-                              * size; from the first number that is still there on */
+                              * size; from the first number that is still there on.  Empty: there
+                              * is nothing newer */
 };
 
 struct advisor_source_ops {

@@ -143,13 +143,33 @@ parse_target(const char *text, struct address *address, const char **path)
     return parse_host(part, (uint16_t)port, address);
 }
 
-/* An address of this machine that others can dial: the first that is not loopback, IPv4 first. */
+/* The address this machine would leave from: asking for a route sends nothing. */
+static bool
+route_address(struct address *address)
+{
+    const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    struct address far;
+    bool ok;
+
+    (void)parse_host("198.51.100.1", 9, &far); /* set aside for examples: nobody is there */
+    address->size = sizeof(address->at);
+    ok = fd >= 0 && connect(fd, (const struct sockaddr *)&far.at, far.size) == 0 &&
+         getsockname(fd, (struct sockaddr *)&address->at, &address->size) == 0;
+    if (fd >= 0)
+        (void)close(fd);
+    return ok;
+}
+
+/* An address of this machine that others can dial: by the route out, or the first that is not
+ * loopback (where the service may look: it takes a netlink socket). */
 static void
 own_address(struct address *address)
 {
     struct ifaddrs *all = NULL;
     bool found = false;
 
+    if (route_address(address))
+        return;
     (void)parse_host("127.0.0.1", 0, address);
     if (getifaddrs(&all) != 0)
         return;

@@ -146,8 +146,10 @@ advisor_engine_first(struct advisor_source *source, const struct advisor_engine_
 struct collected {
     struct kvt_buffer *answer;
     size_t messages;
-    uint64_t last; /* number of the last one */
-    bool hole;     /* the next that came was not the next one */
+    uint64_t first; /* number that was asked for */
+    uint64_t last;  /* of the last one */
+    bool met;       /* the message in front of the first is still there: the numbers are the same */
+    bool hole;      /* the next that came was not the next one */
     bool full;
 };
 
@@ -159,6 +161,10 @@ collect(void *arg, uint64_t sequence, const struct advisor_zmq_frame *payload)
     const size_t start = answer->size;
     uint8_t head[HEAD_SIZE];
 
+    if (sequence < collected->first) {
+        collected->met = true;
+        return true;
+    }
     if (collected->messages > 0 && sequence != collected->last + 1) {
         collected->hole = true;
         return false;
@@ -225,7 +231,7 @@ advisor_engine_ask(struct advisor_source *source, const struct advisor_ask *aske
 {
     struct advisor_engine_question question = {
         .from = asked->from, .to = asked->to, .deadline_ms = asked->deadline_ms};
-    struct collected collected = {.answer = answer};
+    struct collected collected = {.answer = answer, .first = asked->from};
     enum ending ending;
     enum kvt_err rc;
 
@@ -233,6 +239,9 @@ advisor_engine_ask(struct advisor_source *source, const struct advisor_ask *aske
     if (!endpoint_of(asked->worker, &question.endpoint))
         return kvt_error_set(err, KVT_UNSUPPORTED, "%s is not a publisher of this source",
                              asked->worker == NULL ? "nobody" : asked->worker);
+    /* Is there anything newer?  "No" counts only from somebody who knows what we know last. */
+    if (asked->to == 0 && asked->from > 0)
+        question.from--;
     rc = ask_all(source, &question, &collected, &ending, err);
     if (rc != KVT_OK || collected.messages > 0)
         return rc;
@@ -242,6 +251,10 @@ advisor_engine_ask(struct advisor_source *source, const struct advisor_ask *aske
     case END_LATE: return kvt_error_set(err, KVT_TIMEOUT, "the replay socket does not answer");
     case END_STOPPING: return kvt_error_set(err, KVT_CANCELLED, "stopping");
     case END_ODD: return kvt_error_set(err, KVT_INVALID, "the replay socket answers oddly");
+    case END_SAID:
+        if (collected.met)
+            return KVT_OK; /* there is nothing newer */
+        /* fall through */
     default: return kvt_error_set(err, KVT_NOTFOUND, "the engine no longer has those messages");
     }
 }
