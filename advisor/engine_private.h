@@ -119,6 +119,13 @@ enum kvt_err advisor_engine_sweep_holder(struct advisor_engine *engine,
 /* engine_answers.c */
 void advisor_engine_take_letters(struct advisor_engine *engine);
 void advisor_engine_ask_publishers(struct advisor_engine *engine, uint64_t now_ms);
+
+/* engine_replay.c */
+struct advisor_letter;
+/** The answer of another system's worker, or that there was none.  True: the letter was kept. */
+bool advisor_engine_fill(struct advisor_engine *engine, struct advisor_letter *letter);
+/** Go on with it, as far as there is room.  False: there is more of it. */
+bool advisor_engine_replay(struct advisor_engine *engine);
 void advisor_engine_replay_free(struct advisor_engine *engine);
 
 /* engine_sources.c */
