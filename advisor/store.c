@@ -157,6 +157,7 @@ begin(struct advisor_store *store, unsigned flags, struct advisor_txn *txn, stru
 enum kvt_err
 advisor_store_write(struct advisor_store *store, struct advisor_txn *txn, struct kvt_error *err)
 {
+    kvt_db_forget_dead(store->env); /* a command that was killed must not keep pages for ever */
     return begin(store, 0, txn, err);
 }
 
