@@ -236,6 +236,10 @@ wrong_settings_are_errors(void **state)
     settings.ordering = "fifo?";
     assert_int_equal(advisor_daemon_open(&second, &settings, &err), KVT_INVALID);
     settings.ordering = "lru";
+    settings.sources_file = "/nonexistent/sources.yaml";
+    assert_int_equal(advisor_daemon_open(&second, &settings, &err), KVT_NOTFOUND);
+    assert_null(second);
+    settings.sources_file = "";
     settings.hot_stop_ppm = 900000;
     assert_int_equal(advisor_daemon_open(&second, &settings, &err), KVT_INVALID);
     settings.hot_stop_ppm = 700000;
