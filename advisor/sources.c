@@ -255,6 +255,7 @@ fill_view(struct advisor_source_view *view, const struct advisor_intake *intake,
     view->received = state.messages;
     view->waiting = state.waiting;
     view->dropped = state.dropped;
+    view->counts.malformed += state.refused; /* they never came as far as a decoder */
     view->events_per_second = rate;
     view->applied_seq = intake->taken.seq;
     view->committed_seq = intake->committed.seq;
