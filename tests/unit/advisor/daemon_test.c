@@ -362,6 +362,54 @@ questions_over_nats(void **state)
     end(&scene);
 }
 
+/* The answer of an index page, about the first block of the first worker. */
+static struct json_object *
+ask_tree(struct scene *scene, const char *page, const char *more)
+{
+    char path[200];
+
+    (void)snprintf(path, sizeof(path), "/v1/index/%s?namespace=tenant/model&hash=%016" PRIx64 "%s",
+                   page, test_worker_hash(&scene->workers[0], 0), more);
+    return test_advisor_ask(&scene->advisor, path, NULL, NULL);
+}
+
+static void
+totals_candidates_and_history(void **state)
+{
+    struct json_object *answer;
+    struct json_object *change;
+    struct scene scene;
+    uint64_t number;
+
+    (void)state;
+    begin(&scene, true);
+    test_advisor_start(&scene.advisor);
+    test_worker_open(&scene.workers[0]);
+    test_worker_open(&scene.workers[1]);
+    for (size_t i = 0; i < 3; i++)
+        test_worker_set(&scene.workers[0], i, 0, true);
+    test_worker_set(&scene.workers[0], 0, 1, true);
+    test_worker_set(&scene.workers[0], 0, 1, false);
+    test_worker_wait(&scene.advisor, scene.all, 2);
+    answer = ask_tree(&scene, "subtree", "");
+    assert_true(kvt_json_u64(answer, "blocks", &number));
+    assert_int_equal(number, 3);
+    assert_true(kvt_json_u64(answer, "places", &number));
+    assert_int_equal(number, 3);
+    json_object_put(answer);
+    answer = ask_tree(&scene, "history", "");
+    assert_int_equal(json_object_array_length(kvt_json_array(answer, "changes")), 3);
+    change = json_object_array_get_idx(kvt_json_array(answer, "changes"), 0);
+    assert_string_equal(kvt_json_string(change, "change"), "remove");
+    assert_string_equal(kvt_json_string(change, "tier"), "G3");
+    assert_string_equal(kvt_json_string(change, "holder"), "worker.0");
+    json_object_put(answer);
+    answer = ask_tree(&scene, "candidates", "&tier=G2&order=coldest&limit=2");
+    assert_int_equal(json_object_array_length(kvt_json_array(answer, "candidates")), 2);
+    json_object_put(answer);
+    end(&scene);
+}
+
 /* ---- orders ---- */
 
 static const struct wire_order_key order_key = {.bytes = "a key of 20 letters!", .size = 20};
@@ -490,11 +538,17 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(events_become_the_index), cmocka_unit_test(kill_at_any_moment),
-        cmocka_unit_test(nats_comes_later),        cmocka_unit_test(stream_is_lost),
-        cmocka_unit_test(core_messages),           cmocka_unit_test(workers_leave),
-        cmocka_unit_test(ready_after_a_purge),     cmocka_unit_test(malformed_messages),
-        cmocka_unit_test(questions_over_nats),     cmocka_unit_test(full_tier_is_ordered_down),
+        cmocka_unit_test(events_become_the_index),
+        cmocka_unit_test(kill_at_any_moment),
+        cmocka_unit_test(nats_comes_later),
+        cmocka_unit_test(stream_is_lost),
+        cmocka_unit_test(core_messages),
+        cmocka_unit_test(workers_leave),
+        cmocka_unit_test(ready_after_a_purge),
+        cmocka_unit_test(malformed_messages),
+        cmocka_unit_test(questions_over_nats),
+        cmocka_unit_test(totals_candidates_and_history),
+        cmocka_unit_test(full_tier_is_ordered_down),
     };
 
     test_nats_require();

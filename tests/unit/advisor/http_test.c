@@ -160,6 +160,12 @@ bad_questions_are_answered(void **state)
         {"/v1/orders?limit=x", NULL, 400, "limit"},
         {"/v1/orders?limit=99999999", NULL, 400, "limit"},
         {"/v1/index/dump?cursor=-1", NULL, 400, "cursor"},
+        {"/v1/index/subtree", NULL, 400, "hash"},
+        {"/v1/index/subtree?hash=00000000000000ff&namespace=a", NULL, 404, "namespace"},
+        {"/v1/index/history?hash=ff&limit=x", NULL, 400, "limit"},
+        {"/v1/index/candidates?order=coldest", NULL, 400, "tier"},
+        {"/v1/index/candidates?tier=G2&order=best", NULL, 400, "order"},
+        {"/v1/index/candidates?tier=g2&order=hottest", NULL, 200, "\"candidates\":[]"},
         {"/v1/nothing", NULL, 404, "NOTFOUND"},
     };
     struct scene scene;
