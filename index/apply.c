@@ -17,13 +17,14 @@ enum {
 /* A part of a change. */
 struct piece {
     struct index_change *change;
-    const struct index_namespace *space;
+    struct index_namespace *space;
     const uint64_t *mixed;
     uint32_t first;
     uint32_t count;
-    uint64_t parent_mixed;
-    uint32_t guess;  /* where the first hash may be, or 0 */
-    uint32_t parent; /* where the parent may be, or 0 */
+    struct index_table_spot spot;        /* of the first hash */
+    struct index_table_spot parent_spot; /* of the parent */
+    uint32_t guess;                      /* where the first hash may be, or 0 */
+    uint32_t parent;                     /* where the parent may be, or 0 */
 };
 
 struct group {
@@ -47,19 +48,19 @@ add_piece(struct index *index, struct group *group, struct index_change *change,
     struct piece *piece = &group->pieces[group->count++];
     uint64_t *mixed = &group->mixed[group->blocks];
 
-    *piece = (struct piece){.change = change,
-                            .space = index_state_namespace(index, change->ns),
-                            .mixed = mixed,
-                            .first = first,
-                            .count = count};
+    piece->change = change;
+    piece->space = index_state_namespace(index, change->ns);
+    piece->mixed = mixed;
+    piece->first = first;
+    piece->count = count;
+    piece->parent = 0;
     group->blocks += count;
     for (uint32_t i = 0; i < count; i++)
         mixed[i] = index_state_mix(index, change->hashes[first + i]);
-    index_table_prefetch(&piece->space->table, mixed[0]);
-    if (looks_for_parent(piece)) {
-        piece->parent_mixed = index_state_mix(index, change->parent);
-        index_table_prefetch(&piece->space->table, piece->parent_mixed);
-    }
+    index_table_spot(&piece->space->table, mixed[0], &piece->spot);
+    if (looks_for_parent(piece))
+        index_table_spot(&piece->space->table, index_state_mix(index, change->parent),
+                         &piece->parent_spot);
 }
 
 static void
@@ -82,11 +83,11 @@ load_number(const struct index *index, uint32_t number, uint32_t behind)
 static void
 load_runs(const struct index *index, struct piece *piece)
 {
-    piece->guess = index_table_guess(&piece->space->table, piece->mixed[0]);
+    piece->guess = index_table_guess_at(&piece->spot);
     if (piece->guess != 0)
         load_number(index, piece->guess, 0);
     if (piece->guess == 0 && looks_for_parent(piece)) {
-        piece->parent = index_table_guess(&piece->space->table, piece->parent_mixed);
+        piece->parent = index_table_guess_at(&piece->parent_spot);
         load_number(index, piece->parent, 1);
     }
 }
@@ -110,7 +111,7 @@ static void
 load_lines(const struct index *index, const struct piece *piece)
 {
     uint32_t at = 1;
-    uint32_t offset;
+    uint32_t offset = 0;
     const struct index_run *run =
         piece->guess == 0 ? NULL : index_state_run(index, piece->guess, &offset);
 

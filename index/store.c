@@ -267,20 +267,16 @@ growing_run(const struct index_writer *writer, uint32_t at, uint32_t *first)
     const struct index *index = writer->index;
     uint32_t offset;
     struct index_run *run;
-    index_span one;
 
     *first = 0;
     if (writer->last_number == 0)
         return NULL;
     run = index_writer_at(index, writer->last_number, &offset);
-    one = atomic_load_explicit(&run->holding.one, memory_order_relaxed);
-    /* Of one holder, in one piece: others go on in runs of their own. */
-    if (offset + 1 != index_run_length(run) || one == 0 ||
-        index_span_holder(one) != writer->change->holder ||
+    /* Whoever holds it: a holding knows nothing of the length of its run. */
+    if (offset + 1 != index_run_length(run) ||
         atomic_load_explicit(&run->size, memory_order_relaxed) != writer->size ||
         index_run_is(run, INDEX_RUN_ODD_SIZES) ||
         position_of(run, offset + 1) != writer->change->position + at ||
-        atomic_load_explicit(&run->holding.box, memory_order_relaxed) != NULL ||
         offset + 1 == index_space_capacity(index, writer->last_number))
         return NULL;
     *first = writer->last_number - offset;
@@ -494,6 +490,54 @@ store_new(struct index_writer *writer, uint32_t at, uint32_t end, const uint64_t
     return true;
 }
 
+/*
+ * One block behind the last one of a run that only this holder has: what most events are.  False:
+ * it is another case, and nothing was changed.
+ */
+static bool
+append_one(struct index_writer *writer, uint64_t mixed, uint32_t parent)
+{
+    struct index *index = writer->index;
+    const struct index_change *change = writer->change;
+    const struct index_holding_effect effect = {.pairs = 1, .blocks = 1, .shards = writer->shards};
+    const uint64_t hash = change->hashes[0];
+    uint32_t offset;
+    struct index_run *run = index_state_run(index, parent, &offset);
+    index_span one;
+
+    if (run == NULL || writer->space->orphans > 0)
+        return false;
+    one = atomic_load_explicit(&run->holding.one, memory_order_relaxed);
+    if (atomic_load_explicit(&run->holding.box, memory_order_relaxed) != NULL ||
+        offset + 1 != index_run_length(run) || index_span_to(one) != offset + 1 ||
+        (one >> 32) != ((uint64_t)change->holder << 12 | writer->code) ||
+        index_state_seq(index, parent) != change->parent || index_run_ns(run) != change->ns ||
+        position_of(run, offset + 1) != change->position ||
+        atomic_load_explicit(&run->size, memory_order_relaxed) != writer->size ||
+        index_run_is(run, INDEX_RUN_ODD_SIZES) ||
+        index_run_is(run, INDEX_RUN_TOKENS) != (change->tokens != NULL && change->tokens[0] != 0) ||
+        offset + 1 == index_space_capacity(index, parent) ||
+        (change->tokens != NULL && !index_space_tokens(index, parent)))
+        return false;
+    atomic_store_explicit(&index->space.seq[parent + 1], hash, memory_order_relaxed);
+    if (index->space.pages[parent >> INDEX_PAGE_SHIFT].tok_counted)
+        atomic_store_explicit(&index->space.tok[parent + 1],
+                              change->tokens != NULL ? change->tokens[0] : 0, memory_order_relaxed);
+    if (index_table_enter(&writer->space->table, &writer->table, hash, mixed, parent + 1) != 0)
+        return false;
+    index_run_change(run);
+    atomic_store_explicit(&run->holding.one, one + 1, memory_order_relaxed);
+    note_stored(writer, run, offset + 2);
+    index_run_changed(run);
+    add_totals(writer, &effect, change->size);
+    index_history_note(index, change->ns, change->holder, INDEX_STORE, parent + 1, 1,
+                       writer->time_s);
+    writer->last_number = parent + 1;
+    writer->last_hash = hash;
+    writer->change->done = 1;
+    return true;
+}
+
 bool
 index_writer_store(struct index_writer *writer, uint32_t first, uint32_t count,
                    const uint64_t *mixed, uint32_t guess, uint32_t parent)
@@ -501,8 +545,11 @@ index_writer_store(struct index_writer *writer, uint32_t first, uint32_t count,
     struct index *index = writer->index;
     const struct index_change *change = writer->change;
     const uint32_t end = first + count;
-    uint32_t number = index_writer_check(index, change->ns, change->hashes[first], guess);
+    uint32_t number;
 
+    if (change->count == 1 && guess == 0 && parent != 0 && append_one(writer, mixed[0], parent))
+        return true;
+    number = index_writer_check(index, change->ns, change->hashes[first], guess);
     if (number == 0 && guess != 0)
         number = index_state_find(index, change->ns, change->hashes[first]);
     if (first == 0)

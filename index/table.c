@@ -166,22 +166,32 @@ index_table_prefetch(const struct index_table *table, uint64_t mixed)
     }
 }
 
-uint32_t
-index_table_guess(const struct index_table *table, uint64_t mixed)
+void
+index_table_spot(const struct index_table *table, uint64_t mixed, struct index_table_spot *spot)
 {
     const struct index_table_directory *directory = directory_of(table);
     const struct index_table_segment *segment;
-    const struct bucket *bucket;
     uint32_t place;
 
+    spot->bucket = NULL;
     if (directory == NULL)
-        return 0;
+        return;
     segment = segment_of(directory, mixed);
     place = place_of(segment, mixed);
-    bucket = &segment->lines[home_of(segment, place)];
-    for (unsigned pass = 0; pass <= segment->passes; pass++, bucket++) {
+    spot->bucket = &segment->lines[home_of(segment, place)];
+    spot->passes = segment->passes;
+    spot->tag = tag_of(place);
+    __builtin_prefetch(spot->bucket);
+}
+
+uint32_t
+index_table_guess_at(const struct index_table_spot *spot)
+{
+    const struct bucket *bucket = spot->bucket;
+
+    for (uint32_t pass = 0; bucket != NULL && pass <= spot->passes; pass++, bucket++) {
         const uint64_t rest = atomic_load_explicit(&bucket->rest, memory_order_acquire);
-        const unsigned ways = ways_with(bucket, rest, tag_of(place));
+        const unsigned ways = ways_with(bucket, rest, (uint16_t)spot->tag);
 
         if (ways != 0)
             return number_of(bucket, (unsigned)__builtin_ctz(ways));
@@ -189,6 +199,15 @@ index_table_guess(const struct index_table *table, uint64_t mixed)
             break;
     }
     return 0;
+}
+
+uint32_t
+index_table_guess(const struct index_table *table, uint64_t mixed)
+{
+    struct index_table_spot spot;
+
+    index_table_spot(table, mixed, &spot);
+    return index_table_guess_at(&spot);
 }
 
 static uint32_t

@@ -63,6 +63,18 @@ void index_table_prefetch(const struct index_table *table, uint64_t mixed);
 /** A number that may be the hash's, by its tag alone, or 0.  Any thread. */
 uint32_t index_table_guess(const struct index_table *table, uint64_t mixed);
 
+/* Where a lookup begins: good until the table is changed. */
+struct index_table_spot {
+    const void *bucket; /* NULL: the table is empty */
+    uint32_t passes;
+    uint32_t tag;
+};
+
+/** The same two, in two steps. */
+void index_table_spot(const struct index_table *table, uint64_t mixed,
+                      struct index_table_spot *spot);
+uint32_t index_table_guess_at(const struct index_table_spot *spot);
+
 /**
  * Enter `number` for `hash`, with seq[number] == hash, unless the hash is there.
  *
