@@ -88,7 +88,7 @@ index_space_class(uint32_t blocks)
 
     while (class_ + 1 < INDEX_CLASSES && index_classes[class_].capacity < blocks)
         class_++;
-    if (index_classes[class_].capacity > blocks + blocks / 8 && class_ > 0)
+    if (index_classes[class_].capacity > blocks + blocks / 3 && class_ > 0)
         class_--;
     return class_;
 }

@@ -18,8 +18,8 @@
 KVT_NODISCARD enum kvt_err index_space_open(struct index *index);
 void index_space_close(struct index *index);
 
-/** The class for `blocks` blocks of a sequence: its capacity is at most an eighth larger, or it is
- *  smaller and the rest goes to another run. */
+/** The class for `blocks` blocks of a sequence: its capacity is at most a third larger (what
+ *  comes later grows into it), or it is smaller and the rest goes to another run. */
 unsigned index_space_class(uint32_t blocks);
 
 /**
