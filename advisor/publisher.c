@@ -108,7 +108,7 @@ advisor_publisher_see(struct advisor_publisher *publisher, const struct kvt_even
         advisor_publisher_start(publisher, ADVISOR_RESYNC_DUMP);
     if (publisher->resync == ADVISOR_RESYNC_NONE && batch->first_seq > next &&
         publisher->denials >= DENIALS_BELIEVED) {
-        /* It was asked for what comes before this, and says there is nothing: a lie, then or now. */
+        /* Asked for what comes before this, it says there is nothing: a lie, then or now. */
         step.lie = true;
         publisher->denials = 0; /* the next one is asked for again: it may be true */
         return step;
