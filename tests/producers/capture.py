@@ -38,7 +38,6 @@ import query  # noqa: E402
 import s3  # noqa: E402
 
 FIXTURES = os.path.join(client.ROOT, "tests", "fixtures", "producers")
-DEVICE = {"device": "g1", "host_pinned": "g2", "disk": "g3", "external": "g4"}
 
 
 class Wrong(Exception):
@@ -56,30 +55,6 @@ def router_events(payload):
         raise Wrong(f"topic {envelope['topic']}")
     inner = msgpack.unpackb(envelope["payload"])
     return envelope["publisher_id"], envelope["sequence"], inner if isinstance(inner, list) else [inner]
-
-
-def router_event(event):
-    """One RouterEvent in the words of index.json."""
-    inner = event["event"]
-    said = {"worker": event["worker_id"], "id": inner["event_id"], "dp_rank": inner.get("dp_rank", 0),
-            "tier": DEVICE[event.get("storage_tier", "device")]}
-    data = inner["data"]
-    if data == "cleared":
-        return {**said, "kind": "clear", "tier": "all"}
-    if "removed" in data:
-        return {**said, "kind": "remove", "hashes": data["removed"]["block_hashes"]}
-    stored = data["stored"]
-    said.update(kind="store", hashes=[block["block_hash"] for block in stored["blocks"]],
-                tokens_hashes=[block["tokens_hash"] for block in stored["blocks"]])
-    if stored["parent_hash"] is not None:
-        said["parent"] = stored["parent_hash"]
-    if stored.get("start_position") is not None:
-        said["position"] = stored["start_position"]
-    media = [sorted(one["mm_hash"] for one in (block["mm_extra_info"] or {}).get("mm_objects", ()))
-             for block in stored["blocks"]]
-    if any(media):
-        said["media"] = media
-    return said
 
 
 # ---- what was heard ----
@@ -162,7 +137,7 @@ class Fixture:
                     int.from_bytes(frame, "big") for frame in frames[1:3]]:
                 raise Wrong("the frames say another publisher than the envelope")
             say = []
-            for event in map(router_event, events):
+            for event in map(query.event_of, events):
                 want = waiting.get((event["worker"], event["dp_rank"]), [None]).pop(0)
                 if event != want:
                     raise Wrong(f"{self.folder} {file}: told {want}, published {event}")
@@ -465,15 +440,17 @@ def capture_mocker(place, version):
         book, kinds = told.Book(), set()
         for subject, frames in messages:
             publisher, sequence, events = router_events(frames[-1])
-            events = [router_event(event) for event in events]
+            events = [query.event_of(event) for event in events]
             for event in events:
                 book.apply(event)
                 kinds.add((event["kind"], event["tier"], event["dp_rank"]))
             fixture.add("core.bin", "nats", "dynamo", subject, frames, publisher, sequence, events)
         if len(kinds) < wanted:
             raise Wrong(f"only {sorted(kinds)} were published")
-        held = {(worker, rank, DEVICE[tier], value): local for (worker, rank, tier, value), local
-                in query.holdings(discovery, (0, 1)).items()}
+        held = told.Book()
+        for event in query.holdings(discovery, (0, 1)):
+            held.apply(event)
+        held = held.rows()
         if held != book.rows():
             raise Wrong(f"{version}: the engine holds {len(held)}, its events say {len(book.rows())}, "
                         f"{len(set(held.items()) ^ set(book.rows().items()))} differ")
@@ -490,7 +467,7 @@ def capture_queries(fixture, discovery):
                 said, inner = next(iter(data.items()))
                 events = inner["events"] if isinstance(inner, dict) else inner
                 fixture.add("query.bin", "query", "dynamo", name, [body_of(codec, body, data)], None, None,
-                            [router_event(event) for event in events])
+                            [query.event_of(event) for event in events])
                 entry = fixture.index["messages"][-1]
                 entry["answer"] = {"TreeDump": "dump", "Events": "events"}[said]
                 if isinstance(inner, dict) and "last_event_id" in inner:

@@ -12,6 +12,7 @@ import importlib.util
 import logging
 import os
 import sys
+import threading
 import time
 import types
 
@@ -80,6 +81,14 @@ class Engine(Driver):
         # The publisher adds its rank to the port.
         self.publishers[name] = self.module.ZmqEventPublisher(
             endpoint=endpoint, replay_endpoint=replay, buffer_steps=buffer_steps, topic=topic, **more)
+
+    def do_broker(self, xsub, xpub):
+        """Dynamo's ZMQ broker: whatever comes in at one port goes out at the other."""
+        context = zmq.Context.instance()
+        front, back = context.socket(zmq.XSUB), context.socket(zmq.XPUB)
+        front.bind(f"tcp://127.0.0.1:{xsub}")
+        back.bind(f"tcp://127.0.0.1:{xpub}")
+        threading.Thread(target=zmq.proxy, args=(front, back), daemon=True).start()
 
     def do_publish(self, events, name="p", rank=None):
         """One batch.  An event is {"tag", fields of the engine's class..}; hashes are integers, or

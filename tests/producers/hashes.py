@@ -118,15 +118,15 @@ def seed(lora=None, salt=None):
     return value & MASK
 
 
-def local(tokens, block, lora=None, salt=None, media=None):
+def local(tokens, block, lora=None, salt=None, media=None, seeded=None):
     """Dynamo's tokens_hash of each whole block; `media`: a list of mm hashes for each block."""
-    found = []
+    seeded, found = seed(lora, salt) if seeded is None else seeded, []
     for number in range(len(tokens) // block):
         part = tokens[number * block:(number + 1) * block]
         data = struct.pack(f"<{block}I", *part)
         for value in sorted(media[number]) if media else ():
             data += struct.pack("<Q", value)
-        found.append(xxh3(data, seed(lora, salt)))
+        found.append(xxh3(data, seeded))
     return found
 
 

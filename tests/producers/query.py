@@ -13,6 +13,9 @@ import urllib.parse
 import msgpack
 
 
+TIERS = {"device": "g1", "host_pinned": "g2", "disk": "g3", "external": "g4"}
+
+
 class QueryError(Exception):
     """The worker could not be asked, or said no."""
 
@@ -107,23 +110,42 @@ def read_answer(stream, codec):
                 found.append((codec, body, data["data"]))
 
 
+def event_of(event):
+    """One RouterEvent in the words of index.json."""
+    inner = event["event"]
+    said = {"worker": event["worker_id"], "id": inner["event_id"], "dp_rank": inner.get("dp_rank", 0),
+            "tier": TIERS[event.get("storage_tier", "device")]}
+    data = inner["data"]
+    if data == "cleared":
+        return {**said, "kind": "clear", "tier": "all"}
+    if "removed" in data:
+        return {**said, "kind": "remove", "hashes": data["removed"]["block_hashes"]}
+    stored = data["stored"]
+    said.update(kind="store", hashes=[block["block_hash"] for block in stored["blocks"]],
+                tokens_hashes=[block["tokens_hash"] for block in stored["blocks"]])
+    if stored["parent_hash"] is not None:
+        said["parent"] = stored["parent_hash"]
+    if stored.get("start_position") is not None:
+        said["position"] = stored["start_position"]
+    media = [sorted(one["mm_hash"] for one in (block["mm_extra_info"] or {}).get("mm_objects", ()))
+             for block in stored["blocks"]]
+    if any(media):
+        said["media"] = media
+    return said
+
+
 def holdings(folder, ranks):
-    """{(worker, rank, tier, hash): tokens_hash} of all workers there, by their own dumps; 1.4 and later
-    have one place a publisher, which serves the rank it was made for."""
-    held = {}
+    """Events that say what all workers there hold, by their own dumps."""
+    held = []
     for place in queries(folder):
         name = place[1]
+        # From 1.4 on a publisher has a place of its own, for the rank it was made for.
         for rank in ([int(name.rsplit("dp", 1)[1])] if "dp" in name else rank_of(folder, name, ranks)):
             for _, _, data in ask(place, rank):
                 kind, body = next(iter(data.items()))
                 if kind != "TreeDump":
                     raise QueryError(f"asked for everything, {name} says {kind}: {str(body)[:300]}")
-                events = body["events"] if isinstance(body, dict) else body
-                for event in events:
-                    stored = event["event"]["data"]["stored"]
-                    for block in stored["blocks"]:
-                        held[event["worker_id"], event["event"].get("dp_rank", 0),
-                             event.get("storage_tier", "device"), block["block_hash"]] = block["tokens_hash"]
+                held += map(event_of, body["events"] if isinstance(body, dict) else body)
     return held
 
 

@@ -68,8 +68,8 @@ def published(names, block=4, salts=True, counted=True):
     tell(t(24 * block), wide)
     steps.append(("remove", {"hashes": [child[1]]}, [{"kind": "remove", "tier": "g1",
                                                       "hashes": [child[1]]}]))
-    steps.append(("remove", {"hashes": wide[10:20]}, [{"kind": "remove", "tier": "g1",
-                                                       "hashes": wide[10:20]}]))
+    ends = wide[:13:-1]  # a chain goes from its end: no publisher removes what others still build on
+    steps.append(("remove", {"hashes": ends}, [{"kind": "remove", "tier": "g1", "hashes": ends}]))
     # The same blocks once more: a store is always published, a remove only when it is the last.
     tokens = t(2 * block)
     twice = b(2)
@@ -124,7 +124,8 @@ def engine(names, release, block=4, signed=False, relay="1.6"):
     def wire(found):
         return [value - (1 << 64) if signed and value >> 63 else value for value in found]
 
-    def stored(found, tokens, parent=None, medium="GPU", lora=None, salt=None, media=None, **fields):
+    def stored(found, tokens, parent=None, medium="GPU", lora=None, salt=None, media=None,
+               inherited=None, **fields):
         told = {"tag": "BlockStored", "block_hashes": wire(found), "parent_block_hash": parent,
                 "token_ids": tokens, "block_size": block, "lora_id": fields.pop("lora_id", None),
                 "medium": medium}
@@ -148,8 +149,7 @@ def engine(names, release, block=4, signed=False, relay="1.6"):
             event["parent"] = parent
         if media:
             event["media"] = [sorted(values) for values in media]
-        if relay != "1.6":
-            salt = None  # not known to it
+        salt = (salt or inherited) if relay == "1.6" else None  # earlier ones know no salts
         relayed = store(found, tokens, block, parent, lora, salt, media, tier=relayed_tier(medium))
         if relay == "1.0" and media:
             relayed = None  # it cannot read extra keys that are pairs
@@ -167,16 +167,19 @@ def engine(names, release, block=4, signed=False, relay="1.6"):
     def dropped(event, why, relays=()):
         return event[0], skipped(why), event[2] if relay in relays else None
 
-    root, child = b(3), b(2)
-    batch(stored(root, t(3 * block)))
+    root, child, tokens = b(3), b(2), t(3 * block)
+    batch(stored(root, tokens))
     batch(stored(child, t(2 * block), root[-1], lora_id=7))
-    batch(stored(root[:2], t(2 * block), medium=cpu))
+    batch(stored(root[:2], tokens[:2 * block], medium=cpu))
     batch(stored(b(1), t(block), root[-1], medium=disk))
     batch(stored(b(1), t(block), medium="EXTERNAL" if not vllm else None))
     batch(removed([child[1]]), removed(root[1:2], cpu))
     if named:
         batch(stored(b(2), t(2 * block), lora="adapter-a"))
-        batch(stored(b(2), t(2 * block), salt="tenant-a"))
+        salted = b(2)
+        batch(stored(salted, t(2 * block), salt="tenant-a"))
+        # The salt stands with the first block of a sequence only; its children have it all the same.
+        batch(stored(b(1), t(block), salted[-1], inherited="tenant-a"))
         batch(stored(b(3), t(3 * block), media=[[], [5], [(1 << 64) - 1, 3 << 40]]))
     if release == "sglang-0.5.23":
         batch(stored(b(2), t(2 * block), lora="adapter-a", salt="tenant-a"))
@@ -193,7 +196,7 @@ def engine(names, release, block=4, signed=False, relay="1.6"):
         batch(dropped(removed(windowed, group_idx=1), "filtered_group", ("1.0",)))
         batch(stored(b(2), t(2 * block), lookahead_token_ids=[t(1), t(1)], lora_id=3))
     batch(dropped(stored(b(1), t(block), medium="gpu"), "unknown_tier", ("1.0", "1.3")))
-    batch(removed(root, medium="GPU"))
+    batch(removed(child[:1], medium="GPU"))
     batch(({"tag": "AllBlocksCleared"}, {"kind": "clear", "tier": "all"}, {"kind": "clear", "tier": "all"}))
     after = b(2)
     batch(stored(after, t(2 * block)))
@@ -233,28 +236,64 @@ def load(rng, ranks, requests, block=16, prefixes=6, vocabulary=1000):
 
 
 class Book:
-    """What is held where, from events alone: {(worker, rank, tier): {hash: tokens_hash}}."""
+    """What is held where, from events alone, under the producer's names and under Dynamo's chain."""
 
     def __init__(self):
-        self.held = {}
+        self.held = {}  # {(worker, rank, tier): {hash: tokens_hash}}
+        self.chains = {}  # {(worker, rank): {hash: chain}}
+        self.salted = {}  # {(worker, rank): {hash: seed}}
 
-    def apply(self, event):
-        place = event["worker"], event["dp_rank"]
+    def apply(self, event, worker=None):
+        """One event in the words of index.json; `worker` where it says none."""
+        place = event.get("worker", worker), event.get("dp_rank", 0)
         if event["kind"] == "clear":
             for key in list(self.held):
                 if key[:2] == place:
                     del self.held[key]
-            return
-        blocks = self.held.setdefault((*place, event["tier"]), {})
-        if event["kind"] == "store":
-            blocks.update(zip(event["hashes"], event["tokens_hashes"], strict=True))
-        else:
+        elif event["kind"] == "store":
+            locals_ = self.locals_of(place, event)
+            self.held.setdefault((*place, event["tier"]), {}).update(
+                zip(event["hashes"], locals_, strict=True))
+            chains = self.chains.setdefault(place, {})
+            parent = chains[event["parent"]] if "parent" in event else None
+            chains.update(zip(event["hashes"], hashes.chain(locals_, parent), strict=True))
+        elif event["kind"] == "remove":
             for value in event["hashes"]:
-                blocks.pop(value, None)
+                self.held.get((*place, event["tier"]), {}).pop(value, None)
+
+    def note(self, event):
+        """As apply(), of blocks whose names are Dynamo's chain already, parents known or not."""
+        if event["kind"] != "store":
+            self.apply(event)
+            return
+        place = event["worker"], event["dp_rank"]
+        chains = self.chains.setdefault(place, {})
+        self.held.setdefault((*place, event["tier"]), {}).update(
+            zip(event["hashes"], event["tokens_hashes"], strict=True))
+        parent = event.get("parent")
+        for value, local in zip(event["hashes"], event["tokens_hashes"], strict=True):
+            if hashes.chain([local], parent) != [value]:
+                raise ValueError(f"{value:016x} behind {parent} is not its chain")
+            chains[value] = parent = value
+
+    def locals_of(self, place, event):
+        if "tokens_hashes" in event:
+            return event["tokens_hashes"]
+        salted = self.salted.setdefault(place, {})
+        seed = event["seed"] if event.get("salted") else salted.get(event.get("parent"), event["seed"])
+        if seed != event["seed"] or event.get("salted"):
+            salted.update((value, seed) for value in event["hashes"])
+        return hashes.local(event["tokens"], event["block_tokens"], media=event.get("media"), seeded=seed)
 
     def rows(self):
         return {(*place, value): local for place, blocks in self.held.items()
                 for value, local in blocks.items()}
+
+    def places(self, rename=str):
+        """As the advisor's index names them: (chain, holder, rank, tier); what is outside has no rank."""
+        return {(f"{self.chains[worker, rank][value]:016x}", rename(worker), 0 if tier == "g4" else rank,
+                 tier.upper())
+                for (worker, rank, tier), blocks in self.held.items() for value in blocks}
 
 
 def consolidated(steps, block=4):
