@@ -359,6 +359,7 @@ advisor_daemon_close(struct advisor_daemon *daemon)
     atomic_store(&daemon->stopping, true);
     if (daemon->threaded)
         (void)pthread_join(daemon->thread, NULL);
+    advisor_sources_stop(daemon->sources); /* the courier may be asking one */
     advisor_courier_free(daemon->courier);
     advisor_source_close(daemon->reports);
     advisor_sources_free(daemon->sources);

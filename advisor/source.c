@@ -36,6 +36,12 @@ advisor_source_open(struct advisor_source **out, const struct advisor_source_ops
 }
 
 void
+advisor_source_stop(struct advisor_source *source)
+{
+    atomic_store(&source->stopping, true);
+}
+
+void
 advisor_source_close(struct advisor_source *source)
 {
     struct advisor_item *item;

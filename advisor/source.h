@@ -137,6 +137,8 @@ size_t advisor_source_kind_names(const char **names, size_t capacity);
 KVT_NODISCARD enum kvt_err advisor_source_open(struct advisor_source **out,
                                                const struct advisor_source_ops *ops,
                                                const struct advisor_source_options *options);
+/** Whoever waits in it, on any thread, returns soon; nothing is handed over any more. */
+void advisor_source_stop(struct advisor_source *source);
 void advisor_source_close(struct advisor_source *source);
 
 /** Up to `max` items, waiting up to `wait_ms` for the first. */

@@ -69,6 +69,16 @@ advisor_sources_new(struct advisor_sources **out, struct kvt_metrics *metrics)
 }
 
 void
+advisor_sources_stop(struct advisor_sources *sources)
+{
+    if (sources == NULL)
+        return;
+    for (size_t i = 0; i < sources->count; i++)
+        if (sources->intakes[i]->source != NULL)
+            advisor_source_stop(sources->intakes[i]->source);
+}
+
+void
 advisor_sources_free(struct advisor_sources *sources)
 {
     if (sources == NULL)

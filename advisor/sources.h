@@ -67,6 +67,8 @@ struct advisor_sources;
 
 KVT_NODISCARD enum kvt_err advisor_sources_new(struct advisor_sources **out,
                                                struct kvt_metrics *metrics);
+/** Whoever waits in one of them returns soon.  NULL is allowed. */
+void advisor_sources_stop(struct advisor_sources *sources);
 /** Closes them all.  NULL is allowed. */
 void advisor_sources_free(struct advisor_sources *sources);
 
