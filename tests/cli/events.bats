@@ -308,6 +308,28 @@ index_rests() {
   kill "$(cat "$T/nats/pid")"
 }
 
+@test "an export made while events come, imported, is brought up to date by the stream" {
+  start_nats "$T/nats"
+  N=$(cat "$T/nats/url")
+  start_advisor one "$N"
+  chain 1 5000 >"$T/events.jsonl"
+  for worker in a b c; do
+    "$KVTIER" --nats-url "$N" events inject --file "$T/events.jsonl" --worker "$worker" --batch 5
+  done >/dev/null 3>&- &
+  injector=$!
+  wait_for 20 bash -c "[ \$('$KVTIER' index stats --offline '$T/one' -o json | sed 's/.*\"places\":\([0-9]*\).*/\1/') -gt 1000 ]"
+  "$KVTIER" --advisor-url "$(cat "$T/one.url")" index export "$T/x.jsonl"
+  wait $injector
+  wait_for 30 places_are one 15000
+  run "$KVTIER" index import "$T/x.jsonl" --state "$T/two"
+  status_is 0
+  "$KVTIER" index verify --offline "$T/two" --store-only
+  start_advisor two "$N"
+  wait_for 30 places_are two 15000
+  same_stores "$T/one" "$T/two"
+  kill "$(cat "$T/nats/pid")"
+}
+
 @test "sources of a running advisor: its own, and one of another dialect" {
   start_nats "$T/nats"
   N=$(cat "$T/nats/url")
