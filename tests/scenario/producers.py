@@ -417,6 +417,20 @@ def late(world, advisor):
     second.stop()
 
 
+def idle(world, advisor):
+    """Producers that have nothing to say are asked whether they are there, now and then, and stay certain."""
+    def asked():
+        return sum(row["resyncs"] for feed in world.feeds.values() for row in listed(advisor, feed))
+
+    publishers = sum(len(listed(advisor, feed)) for feed in world.feeds.values())
+    time.sleep(5)  # longer than publishers.gone_after
+    before = asked()
+    time.sleep(4.5)
+    more = asked() - before
+    world.right(advisor, *world.feeds.values())
+    expect(more <= 3 * publishers, f"{publishers} idle publishers were asked {more} times in 4.5 s")
+
+
 def lost_on_the_way(world, advisor):
     """Nothing reaches us for a while; the next number shows it, and what is missing is asked for."""
     for gate, name in (("nats", "core-1.6.1"), ("vllm-0.33.0", "vllm-0.33.0")):
@@ -473,6 +487,7 @@ CASES = {
     "mock engines that evict: the index equals their own dumps": mock_engines,
     "a bucket: odd keys, multi-delete, lifecycle expiry": bucket,
     "a late advisor has the same picture": late,
+    "idle producers stay certain": idle,
     "messages lost on the way are asked for": lost_on_the_way,
     "an event too large for the server is asked for": too_large,
     "killed producers come back": restarts,
