@@ -61,6 +61,18 @@ same(const _Atomic uint64_t *have, const uint64_t *wanted, uint32_t max)
     return (uint32_t)(wanted - begin);
 }
 
+/* Token hashes that are not known are 0, which a question's hash may be by chance: that block is
+ * looked up. */
+static uint32_t
+known(const uint64_t *wanted, uint32_t count)
+{
+    uint32_t at = 1;
+
+    while (at < count && wanted[at] != 0)
+        at++;
+    return at;
+}
+
 /* What the last look at a run needs, long before it. */
 static void
 prefetch_holding(const struct index_holding *holding)
@@ -129,9 +141,10 @@ follow(struct way *way, uint32_t number)
         length = (uint32_t)(question->count - way->at);
     else if (by_tokens) /* what comes after the whole run takes its last hash */
         __builtin_prefetch(&space->seq[number + length - 1]);
-    /* Token hashes that are not known are 0; then every block is looked up. */
-    if (!by_tokens || index_state_tok(way->index, number) != 0)
-        count += same(hashes + number + 1, question->hashes + way->at + 1, length - 1);
+    count += same(hashes + number + 1, question->hashes + way->at + 1, length - 1);
+    if (by_tokens &&
+        (atomic_load_explicit(&run->flags, memory_order_relaxed) & INDEX_RUN_TOKENS) == 0)
+        count = known(question->hashes + way->at, count);
     way->guess = 0;
     if (way->at + count < question->count)
         next = look_ahead(way, number, count);

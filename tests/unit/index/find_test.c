@@ -325,12 +325,44 @@ nothing_is_found(void **state)
     run_free(run);
 }
 
+/* A token hash that is not known is no hash, not even that of a question that happens to be 0. */
+static void
+unknown_tokens_match_nothing(void **state)
+{
+    struct run *run = run_new();
+    const uint64_t hashes[3] = {1000, chain(1000, 5), chain(chain(1000, 5), 6)};
+    uint64_t asked[3] = {1000, 0, 0};
+    struct index_question question = {
+        .hashes = asked, .count = 3, .ns = run->ns, .key = INDEX_BY_TOKENS};
+    struct index_change change = {
+        .hashes = hashes,
+        .size = 4096,
+        .count = 3,
+        .ns = run->ns,
+        .holder = run->holders[0],
+        .ranks = 1,
+        .kind = INDEX_STORE,
+    };
+
+    (void)state;
+    index_apply(run->index, &change, 1);
+    assert_int_equal(change.status, KVT_OK);
+    assert_int_equal(index_find(run->index, &question, run->found), KVT_OK);
+    assert_int_equal(index_found_length(run->found), 1);
+    question.key = INDEX_BY_SEQUENCE;
+    question.hashes = hashes;
+    assert_int_equal(index_find(run->index, &question, run->found), KVT_OK);
+    assert_int_equal(index_found_length(run->found), 3);
+    run_free(run);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_against_model),
         cmocka_unit_test(nothing_is_found),
+        cmocka_unit_test(unknown_tokens_match_nothing),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
