@@ -336,8 +336,9 @@ unknown_tokens_match_nothing(void **state)
         .hashes = asked, .count = 3, .ns = run->ns, .key = INDEX_BY_TOKENS};
     struct index_change change = {
         .hashes = hashes,
+        .tokens = hashes,
         .size = 4096,
-        .count = 3,
+        .count = 1,
         .ns = run->ns,
         .holder = run->holders[0],
         .ranks = 1,
@@ -345,6 +346,13 @@ unknown_tokens_match_nothing(void **state)
     };
 
     (void)state;
+    index_apply(run->index, &change, 1);
+    assert_int_equal(change.status, KVT_OK);
+    change.tokens = NULL; /* the rest of the same run */
+    change.hashes = hashes + 1;
+    change.parent = hashes[0];
+    change.position = 1;
+    change.count = 2;
     index_apply(run->index, &change, 1);
     assert_int_equal(change.status, KVT_OK);
     assert_int_equal(index_find(run->index, &question, run->found), KVT_OK);
