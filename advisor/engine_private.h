@@ -24,7 +24,8 @@
 
 /* A group takes no further message beyond this; what one message or page can add, with the stores
  * that waited for it, fits above it. */
-#define ADVISOR_GROUP_ENOUGH (ADVISOR_GROUP_OPS_MAX / 4)
+#define ADVISOR_GROUP_ENOUGH     (ADVISOR_GROUP_OPS_MAX / 4)
+#define ADVISOR_GROUP_ENOUGH_OWN (ADVISOR_GROUP_OPS_MAX / 2) /* for a message of our own */
 
 #define ADVISOR_SOURCE_ROWS_MAX 256          /* names of sources that are remembered */
 #define ADVISOR_RECENT_BLOCKS   65536        /* blocks whose position is remembered */
@@ -84,6 +85,7 @@ struct advisor_engine {
     struct advisor_life *life;
     struct advisor_replay *replay;      /* an answer that is being applied; NULL: none */
     struct advisor_publisher *speaking; /* whose blocks are being named */
+    size_t poll_from;                   /* the source that is polled first */
     size_t held_bytes; /* for other systems' publishers, reckoned anew each round */
     uint64_t message;  /* counts messages taken */
 

@@ -8,8 +8,6 @@
 
 /* Many sources, one taker: how they are polled, and how far each is applied. */
 
-enum { POLL_AT_ONCE = 8 };
-
 /* ---- positions ---- */
 
 static enum kvt_err
@@ -158,22 +156,31 @@ advisor_engine_doubt_sources(struct advisor_engine *engine)
 
 /* ---- taking ---- */
 
+/* One of our own messages is small beside what one of another system may be. */
+static bool
+has_room(const struct advisor_engine *engine, const struct advisor_intake *intake)
+{
+    return intake->ops->decode == NULL
+               ? advisor_engine_has_room(engine)
+               : advisor_group_count(engine->group) < ADVISOR_GROUP_ENOUGH_OWN;
+}
+
 /* Up to a few messages of one source, so that all have their turn. */
 static size_t
 poll_one(struct advisor_engine *engine, struct advisor_intake *intake, uint64_t wait_ms)
 {
-    struct advisor_item *items[POLL_AT_ONCE];
-    size_t count = 0;
+    size_t taken = 0;
 
-    if (intake->source == NULL)
+    if (intake->source == NULL || !has_room(engine, intake))
         return 0;
-    /* What is polled is taken: room for one message each must be left. */
-    while (count < POLL_AT_ONCE && advisor_engine_has_room(engine) &&
-           advisor_source_poll(intake->source, items, 1, count == 0 ? wait_ms : 0) == 1) {
-        advisor_engine_take_event(engine, intake, items[0]);
-        count++;
+    if (intake->ready_at == intake->ready_count) {
+        intake->ready_at = 0;
+        intake->ready_count =
+            advisor_source_poll(intake->source, intake->ready, ADVISOR_INTAKE_READY, wait_ms);
     }
-    return count;
+    for (; intake->ready_at < intake->ready_count && has_room(engine, intake); taken++)
+        advisor_engine_take_event(engine, intake, intake->ready[intake->ready_at++]);
+    return taken;
 }
 
 static size_t
@@ -199,8 +206,7 @@ advisor_engine_poll(struct advisor_engine *engine, uint64_t wait_ms)
     do {
         count = poll_all(engine, total == 0 ? wait_ms : 0);
         total += count;
-    } while (count > 0 && advisor_engine_has_room(engine) &&
-             kvt_clock_mono_ms() - began_ms < engine->options.commit_max_wait_ms / 2);
+    } while (count > 0 && kvt_clock_mono_ms() - began_ms < engine->options.commit_max_wait_ms / 2);
     return total;
 }
 

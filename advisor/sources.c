@@ -84,9 +84,13 @@ advisor_sources_free(struct advisor_sources *sources)
     if (sources == NULL)
         return;
     for (size_t i = 0; i < sources->count; i++) {
-        advisor_source_close(sources->intakes[i]->source);
-        wire_bus_close(sources->intakes[i]->bus);
-        kvt_free(sources->intakes[i]);
+        struct advisor_intake *intake = sources->intakes[i];
+
+        while (intake->ready_at < intake->ready_count)
+            advisor_item_free(intake->ready[intake->ready_at++]);
+        advisor_source_close(intake->source);
+        wire_bus_close(intake->bus);
+        kvt_free(intake);
     }
     (void)pthread_mutex_destroy(&sources->shared.lock);
     kvt_free(sources);

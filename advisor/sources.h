@@ -42,6 +42,8 @@ struct advisor_source_counts {
     char last_error[KVT_ERROR_TEXT_MAX];
 };
 
+#define ADVISOR_INTAKE_READY 64 /* items polled at once */
+
 /* A source as the engine drives it. */
 struct advisor_intake {
     struct advisor_source *source; /* NULL: it could not be opened */
@@ -53,6 +55,9 @@ struct advisor_intake {
     uint32_t block_tokens;
     struct advisor_position taken;     /* into the group, or before */
     struct advisor_position committed; /* behind `taken` while messages are held back */
+    struct advisor_item *ready[ADVISOR_INTAKE_READY]; /* polled, and not taken yet */
+    size_t ready_at;
+    size_t ready_count;
     struct advisor_source_counts counts;
     uint64_t item_ms;  /* time of the newest message taken */
     uint64_t goal_seq; /* last sequence of the stream when it was first seen */
