@@ -141,7 +141,8 @@ print_matches(FILE *out, struct json_object *match)
 
         cli_table_add(&table, "%" PRIu64, cli_json_u64(holder, "blocks"));
         cli_table_add(&table, "%s", cli_json_text(holder, "tier"));
-        cli_table_add(&table, "%s", cli_json_text(holder, "holder"));
+        cli_table_add(&table, "%s%s", cli_json_text(holder, "holder"),
+                      cli_json_bool(holder, "uncertain") ? " (uncertain)" : "");
         cli_table_add(&table, "%s", cli_json_text(holder, "dp_rank"));
     }
     cli_table_print(&table, out);
