@@ -329,6 +329,53 @@ index_box_put(struct index_holding *holding, const struct index_holding_context 
     return true;
 }
 
+/* Somebody but the holder, who has nothing of it, has all of [from, to). */
+static bool
+others_have(struct index_box *box, uint32_t holder, uint32_t from, uint32_t to)
+{
+    const uint32_t count = index_box_spans(box);
+    index_span span = 0;
+
+    if (box->witness < count)
+        span = index_box_span(box, box->witness);
+    if (span != 0 && index_span_holder(span) != holder && index_span_from(span) <= from &&
+        to <= index_span_to(span))
+        return true;
+    for (uint32_t i = 0; i < index_box_groups(box); i++)
+        if (index_span_from(index_box_key(box, i)) <= from &&
+            to <= index_span_to(index_box_key(box, i)))
+            return true;
+    return false;
+}
+
+bool
+index_box_extend(struct index_holding *holding, const struct index_holding_context *context,
+                 uint32_t holder, uint32_t code, uint32_t from, uint32_t to)
+{
+    struct index_box *box = index_box_of(holding);
+    const struct index_box_seat seat = index_box_find(box, holder);
+    struct index_spans spans;
+    index_span old;
+
+    if (seat.group != INDEX_BOX_NO_GROUP)
+        old = (uint64_t)holder << 44 | index_box_key(box, seat.group);
+    else if (seat.count == 1)
+        old = index_box_span(box, seat.first);
+    else
+        return false;
+    if (index_span_code(old) != code || index_span_to(old) != from ||
+        !others_have(box, holder, from, to))
+        return false;
+    spans.count = 1;
+    spans.spans[0] = index_span_make(holder, code, index_span_from(old), to);
+    if (seat.group != INDEX_BOX_NO_GROUP || find_group(box, spans.spans[0]) != INDEX_BOX_NO_GROUP)
+        return index_box_put(holding, context, holder, &spans, false);
+    put_span(box, seat.first, spans.spans[0]);
+    if (index_span_from(old) == 0)
+        order_change(box, holder, from, to);
+    return true;
+}
+
 void
 index_box_close(struct index_holding *holding, const struct index_holding_context *context)
 {

@@ -133,6 +133,13 @@ struct index_box_seat index_box_find(const struct index_box *box, uint32_t holde
 void index_box_copy(const struct index_box *box, const struct index_box_seat *seat, uint32_t holder,
                     struct index_spans *spans);
 
+/**
+ * The holder's only span goes on with the blocks [index_span_to(span), to), where somebody else
+ * has them too: a sequence that is known comes block by block.  False: it is not that simple.
+ */
+bool index_box_extend(struct index_holding *holding, const struct index_holding_context *context,
+                      uint32_t holder, uint32_t code, uint32_t from, uint32_t to);
+
 /** The holding's only span moves into a box; false: no memory. */
 KVT_NODISCARD bool index_box_open(struct index_holding *holding,
                                   const struct index_holding_context *context, index_span first,

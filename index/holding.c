@@ -123,6 +123,14 @@ index_holding_add(struct index_holding *holding, const struct index_holding_cont
                                                           (uint32_t)__builtin_popcount(ranks)};
         return KVT_OK;
     }
+    if (index_box_of(holding) != NULL &&
+        index_box_extend(holding, context, holder, code, from, to)) {
+        const uint32_t ranks = index_shards_ranks(context->shards, code);
+
+        effect->pairs = to - from;
+        effect->shards = (to - from) * (uint32_t)__builtin_popcount(ranks);
+        return KVT_OK;
+    }
     copy_old(holding, holder, &change.old);
     rc = index_span_store(&change.old, context->shards, index_span_make(holder, code, from, to),
                           &change.now, &change.blocks, &change.shards);

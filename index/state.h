@@ -313,6 +313,12 @@ index_run_unchanged(const struct index_run *run, uint32_t version)
     return atomic_load_explicit(&run->version, memory_order_relaxed) == version;
 }
 
+static inline bool
+index_run_is(const struct index_run *run, enum index_run_flag flag)
+{
+    return (atomic_load_explicit(&run->flags, memory_order_relaxed) & flag) != 0;
+}
+
 /* ---- under the lock ---- */
 
 static inline void

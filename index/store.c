@@ -112,11 +112,24 @@ note_stored(const struct index_writer *writer, struct index_run *run, uint32_t l
         atomic_store_explicit(&run->stored_s, writer->time_s, memory_order_relaxed);
 }
 
-/* New blocks [from, to) at the end of a run, held by nobody yet. */
+static bool
+all_tokens(const struct index_change *change, uint32_t at, uint32_t count)
+{
+    if (change->tokens == NULL)
+        return false;
+    for (uint32_t i = 0; i < count; i++)
+        if (change->tokens[at + i] == 0)
+            return false;
+    return true;
+}
+
+/* New blocks [from, to) at the end of a run, held by nobody yet; of the change from `at` on. */
 static enum kvt_err
 hold_new(struct index_writer *writer, struct index_run *run, uint32_t first, uint32_t from,
-         uint32_t to)
+         uint32_t to, uint32_t at)
 {
+    const bool tokens = (from == 0 || index_run_is(run, INDEX_RUN_TOKENS)) &&
+                        all_tokens(writer->change, at, to - from);
     const struct index_change *change = writer->change;
     struct index_holding_effect effect = {
         .pairs = to - from, .blocks = to - from, .shards = (to - from) * writer->shards};
@@ -126,8 +139,10 @@ hold_new(struct index_writer *writer, struct index_run *run, uint32_t first, uin
     if (!index_writer_add_span(&run->holding, change->holder, writer->code, from, to))
         rc = index_holding_add(&run->holding, &writer->holding, change->holder, writer->code, from,
                                to, &effect);
-    if (rc == KVT_OK)
+    if (rc == KVT_OK) {
         note_stored(writer, run, to);
+        index_run_set(run, INDEX_RUN_TOKENS, tokens);
+    }
     index_run_changed(run);
     if (rc != KVT_OK)
         return rc;
@@ -399,17 +414,6 @@ enter(struct index_writer *writer, uint32_t first, uint32_t length, uint32_t at,
     return count;
 }
 
-static bool
-all_tokens(const struct index_change *change, uint32_t at, uint32_t count)
-{
-    if (change->tokens == NULL)
-        return false;
-    for (uint32_t i = 0; i < count; i++)
-        if (change->tokens[at + i] == 0)
-            return false;
-    return true;
-}
-
 /* What was entered becomes part of the run, or leaves again. */
 static enum kvt_err
 publish(struct index_writer *writer, uint32_t first, uint32_t length, uint32_t at, uint32_t count,
@@ -419,16 +423,13 @@ publish(struct index_writer *writer, uint32_t first, uint32_t length, uint32_t a
     const struct index_change *change = writer->change;
     uint32_t zero;
     struct index_run *run = index_writer_at(index, first, &zero);
-    const enum kvt_err rc = hold_new(writer, run, first, length, length + count);
+    const enum kvt_err rc = hold_new(writer, run, first, length, length + count, at);
 
     if (rc != KVT_OK) {
         for (uint32_t i = 0; i < count; i++)
             index_table_remove(&writer->space->table, mixed[i], first + length + i);
         return rc;
     }
-    index_run_set(run, INDEX_RUN_TOKENS,
-                  (length == 0 || index_run_is(run, INDEX_RUN_TOKENS)) &&
-                      all_tokens(change, at, count));
     for (uint32_t i = 0; i < count && writer->space->orphans > 0; i++)
         index_link_adopt(index, change->ns, first + length + i, change->hashes[at + i], mixed[i]);
     writer->last_number = first + length + count - 1;

@@ -123,12 +123,6 @@ index_run_ns(const struct index_run *run)
     return atomic_load_explicit(&run->ns, memory_order_relaxed);
 }
 
-static inline bool
-index_run_is(const struct index_run *run, enum index_run_flag flag)
-{
-    return (atomic_load_explicit(&run->flags, memory_order_relaxed) & flag) != 0;
-}
-
 static inline void
 index_run_set(struct index_run *run, enum index_run_flag flag, bool on)
 {
