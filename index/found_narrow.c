@@ -27,7 +27,7 @@ or_word(struct index_found_set *set, uint32_t at, uint64_t bits)
     set->summary[at / 64] |= bit;
 }
 
-/* 1: the holder is in the set.  Without a branch: a word that does not count is read for nothing. */
+/* 1: the holder is in the set.  Without a branch: a word that does not count is read in vain. */
 static inline uint32_t
 has(const struct index_found_set *set, uint32_t holder)
 {
