@@ -270,10 +270,10 @@ fill_change(const struct subject *subject, struct subject_batch *batch,
         .ranks = event->ranks,
         .kind = store ? INDEX_STORE : INDEX_REMOVE,
     };
-    for (uint32_t i = 0; i < event->count; i++)
+    for (uint32_t i = 0; i < event->count; i++) {
         batch->hashes[at + i] = blocks[i].hash;
-    for (uint32_t i = 0; i < event->count && store; i++)
         batch->tokens[at + i] = blocks[i].tokens_hash;
+    }
 }
 
 static enum kvt_err
