@@ -501,11 +501,83 @@ end:
     return done;
 }
 
+enum { CROWD = 24, LENGTH = 40 };
+
+/* Many holders of parts of one sequence, with other shards and sizes; false: refused. */
+static bool
+crowd(struct index *index, uint32_t ns, const uint64_t hashes[LENGTH])
+{
+    bool done = true;
+
+    for (uint32_t i = 0; i < CROWD; i++) {
+        struct index_holder key = {.name = {(char)('a' + i)}, .tier = KVT_TIER_G2};
+        uint32_t at;
+        struct index_change changes[2] = {{.kind = INDEX_STORE,
+                                           .hashes = hashes,
+                                           .tokens = i % 2 == 0 ? hashes : NULL,
+                                           .count = LENGTH - i,
+                                           .size = i % 5 == 0 ? 100 : 200,
+                                           .ns = ns,
+                                           .ranks = 1 + i % 3},
+                                          {.kind = INDEX_REMOVE,
+                                           .hashes = hashes + 3,
+                                           .count = 1 + i % 7,
+                                           .ns = ns,
+                                           .ranks = UINT32_MAX}};
+
+        if (index_holder(index, &key, &at) != KVT_OK)
+            return false;
+        changes[0].holder = changes[1].holder = at;
+        index_apply(index, changes, 2);
+        for (int j = 0; j < 2; j++) {
+            assert_true(changes[j].status == KVT_OK || changes[j].status == KVT_FULL);
+            done = done && changes[j].status == KVT_OK;
+        }
+        assert_true(changes[0].done <= changes[0].count);
+    }
+    return done;
+}
+
+static bool
+build_crowd(void *arg)
+{
+    struct index *index = NULL;
+    struct index_stats stats;
+    uint64_t hashes[LENGTH];
+    uint64_t blocks;
+    uint64_t sum = 0;
+    bool done = false;
+    uint32_t ns;
+
+    (void)arg;
+    for (uint64_t i = 0; i < LENGTH; i++)
+        hashes[i] = 1000 + i;
+    if (index_new(&index, PLENTY) != KVT_OK)
+        return false;
+    if (index_namespace(index, "n", &ns) == KVT_OK)
+        done = crowd(index, ns, hashes);
+    /* Whatever was refused, what is counted is what is there. */
+    for (uint32_t at = 0; at < index_holder_count(index); at++) {
+        index_holder_info(index, at, NULL, &blocks, NULL);
+        sum += blocks;
+    }
+    index_stats(index, &stats);
+    assert_int_equal(stats.places, sum);
+    for (uint32_t at = 0; at < index_holder_count(index) && done; at++)
+        while (index_drop_holder(index, at, 1000) > 0)
+            continue;
+    index_stats(index, &stats);
+    assert_true(!done || (stats.places == 0 && stats.blocks == 0));
+    index_free(index);
+    return done;
+}
+
 static void
 every_failing_allocation_is_survived(void **state)
 {
     (void)state;
     assert_true(test_sweep_allocations(build, NULL) > 10);
+    assert_true(test_sweep_allocations(build_crowd, NULL) > 10);
 }
 
 int
