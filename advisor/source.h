@@ -10,9 +10,9 @@
  *   dynamo-nats, dynamo-zmq  Nothing: publisher and sequence are in the envelope.  `subject` is the
  *                            subject, or the topic frame.  With several brokers the same message
  *                            comes once from each: the taker drops what it has seen.
- *   engine-zmq               `subject` names the publisher within the source, also after restarts
- *                            of it or of us: "engine:<endpoint>" where we connect,
- *                            "engine:<endpoint>@<peer>/<topic>" where we bind (either part may be
+ *   engine-zmq               `subject` names the publisher, also after restarts
+ *                            of it or of us: "<source>:<endpoint>" where we connect,
+ *                            "<source>:<endpoint>@<peer>/<topic>" where we bind (either part may be
  *                            missing); below KVT_NAME_MAX.  `sequence` counts its messages from 0
  *                            on.  `new_life`: its numbers began anew (they went back, or the
  *                            connection came back with other ones and the replay socket does not

@@ -202,19 +202,33 @@ ask_all(struct advisor_source *source, struct advisor_engine_question *question,
     }
 }
 
-/* "engine:<endpoint>...", as items say it. */
-static bool
-endpoint_of(const char *worker, uint32_t *endpoint)
+void
+advisor_engine_prefix(const struct advisor_source *source, char prefix[ADVISOR_ENGINE_PREFIX_MAX])
 {
-    static const char start[] = "engine:";
+    const char *name = source->options.name;
+    const size_t size = strlen(name);
+
+    if (size + 1 < ADVISOR_ENGINE_PREFIX_MAX)
+        (void)snprintf(prefix, ADVISOR_ENGINE_PREFIX_MAX, "%s:", name);
+    else
+        (void)snprintf(prefix, ADVISOR_ENGINE_PREFIX_MAX, "%.12s~%016llx:", name,
+                       (unsigned long long)XXH3_64bits(name, size));
+}
+
+/* "<source>:<endpoint>...", as items say it. */
+static bool
+endpoint_of(const struct advisor_source *source, const char *worker, uint32_t *endpoint)
+{
+    char start[ADVISOR_ENGINE_PREFIX_MAX];
     char digits[12];
     uint64_t number;
     size_t size;
 
     *endpoint = 0;
-    if (worker == NULL || strncmp(worker, start, sizeof(start) - 1) != 0)
+    advisor_engine_prefix(source, start);
+    if (worker == NULL || strncmp(worker, start, strlen(start)) != 0)
         return false;
-    worker += sizeof(start) - 1;
+    worker += strlen(start);
     size = strspn(worker, "0123456789");
     if (size == 0 || size >= sizeof(digits))
         return false;
@@ -236,7 +250,7 @@ advisor_engine_ask(struct advisor_source *source, const struct advisor_ask *aske
     enum kvt_err rc;
 
     *kind = ADVISOR_ANSWER_MESSAGES;
-    if (!endpoint_of(asked->worker, &question.endpoint))
+    if (!endpoint_of(source, asked->worker, &question.endpoint))
         return kvt_error_set(err, KVT_UNSUPPORTED, "%s is not a publisher of this source",
                              asked->worker == NULL ? "nobody" : asked->worker);
     /* Is there anything newer?  "No" counts only from somebody who knows what we know last. */

@@ -27,6 +27,13 @@ struct advisor_engine_question {
     uint64_t deadline_ms;
 };
 
+#define ADVISOR_ENGINE_PREFIX_MAX 32
+
+/** What the names of its publishers begin with: the source's name (when that is long: its beginning
+ *  and a digest) and ":".  Holders go by these names, and a namespace may have several sources. */
+void advisor_engine_prefix(const struct advisor_source *source,
+                           char prefix[ADVISOR_ENGINE_PREFIX_MAX]);
+
 /** As `ask` in advisor/source.h. */
 KVT_NODISCARD enum kvt_err advisor_engine_ask(struct advisor_source *source,
                                               const struct advisor_ask *ask,

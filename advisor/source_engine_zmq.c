@@ -61,15 +61,17 @@ subject_of(const struct advisor_engine_reader *reader, const struct advisor_zmq_
            char subject[KVT_NAME_MAX])
 {
     const struct advisor_zmq_frame *topic = &message->frames[0];
-    char text[ADVISOR_ZMQ_PEER_MAX + 32];
+    char text[ADVISOR_ZMQ_PEER_MAX + 32 + ADVISOR_ENGINE_PREFIX_MAX];
+    char prefix[ADVISOR_ENGINE_PREFIX_MAX];
     size_t used;
     size_t size;
 
+    advisor_engine_prefix(reader->source, prefix);
     if (!reader->source->options.bind) {
-        (void)snprintf(subject, KVT_NAME_MAX, "engine:%u", message->socket);
+        (void)snprintf(subject, KVT_NAME_MAX, "%s%u", prefix, message->socket);
         return;
     }
-    (void)snprintf(text, sizeof(text), "engine:%u%s%s", message->socket,
+    (void)snprintf(text, sizeof(text), "%s%u%s%s", prefix, message->socket,
                    message->peer[0] == '\0' ? "" : "@", message->peer);
     size = message->count < 3 ? 0 : strnlen((const char *)topic->bytes, topic->size);
     used = strlen(text);
@@ -79,7 +81,7 @@ subject_of(const struct advisor_engine_reader *reader, const struct advisor_zmq_
     } else {
         const uint64_t digest = XXH3_64bits(topic->bytes, size) ^ XXH3_64bits(text, used);
 
-        (void)snprintf(subject, KVT_NAME_MAX, "engine:%u~%016llx", message->socket,
+        (void)snprintf(subject, KVT_NAME_MAX, "%s%u~%016llx", prefix, message->socket,
                        (unsigned long long)digest);
     }
     for (char *at = subject; *at != '\0'; at++)

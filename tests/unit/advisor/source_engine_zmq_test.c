@@ -18,7 +18,7 @@ static struct advisor_source_options
 options_of(const char *endpoints, const char *replay)
 {
     return (struct advisor_source_options){
-        .name = "engines",
+        .name = "engine",
         .namespace_ = "t/m",
         .stream = "",
         .subject = "",
