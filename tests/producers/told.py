@@ -232,7 +232,7 @@ def load(rng, ranks, requests, block=16, prefixes=6, vocabulary=1000):
               for _ in range(prefixes)]
     return [{"tokens": rng.choice(shared) + [rng.randrange(3, vocabulary) for _ in range(
         rng.randrange(1, 4 * block))], "output": rng.randrange(1, 2 * block),
-             "rank": rng.randrange(ranks)} for _ in range(requests)]
+             "rank": number % ranks} for number in range(requests)]
 
 
 class Book:

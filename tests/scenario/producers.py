@@ -85,7 +85,7 @@ class Feed:
     """One source, and what its producer was told: rows of the index in its namespace."""
 
     def __init__(self, name, kind, **entry):
-        self.name, self.namespace = name, f"told/{name}"
+        self.name, self.namespace = name, entry.get("namespace", f"told/{name}")
         self.entry = {"name": name, "kind": kind, "namespace": self.namespace, **entry}
         self.book = told.Book()
         self.producer = None
@@ -94,6 +94,10 @@ class Feed:
         for event in events:
             if event["kind"] != "skip":
                 self.book.apply({**event, **more})
+
+    def is_ours(self, holder):
+        """Engines of several sources are in one namespace; their sources' names tell them apart."""
+        return self.namespace != "told/engines" or holder.startswith(f"{self.name}:")
 
     def places(self, advisor):
         """(namespace, hash, holder, rank, tier).  An engine is called as the advisor lists it: by the
@@ -176,7 +180,8 @@ class World:
                 self.gates[name] = Gate(run, heard[0])
                 heard[0] = self.gates[name].port
             self.feed(name, "engine-zmq", endpoints=[f"tcp://127.0.0.1:{port}" for port in heard],
-                      replay=[f"tcp://127.0.0.1:{pair[1]}" for pair in self.ports[name]])
+                      replay=[f"tcp://127.0.0.1:{pair[1]}" for pair in self.ports[name]],
+                      namespace="told/engines")  # one for both
         self.consolidated = run.port()
         self.feed("kvbm-1.6.1", "engine-zmq", endpoints=[f"tcp://127.0.0.1:{self.consolidated}"])
         self.feed("bucket", "minio-nats", url=nats.url, subject=objects.SUBJECT)
@@ -199,7 +204,7 @@ class World:
                 wanted = feed.places(advisor)
                 spaces = {place[0] for place in wanted} | {feed.namespace}
                 found = {(row["namespace"], row["hash"], row["holder"], row["dp_rank"], row["tier"])
-                         for row in rows if row["namespace"] in spaces}
+                         for row in rows if row["namespace"] in spaces and feed.is_ours(row["holder"])}
                 if found != wanted:
                     more, less = sorted(found - wanted), sorted(wanted - found)
                     return (f"{feed.name}: {len(found)} places, told {len(wanted)}; {len(more)} too many "
@@ -376,6 +381,27 @@ def engines(world, advisor):
         world.right(advisor, *(world.feeds[name] for name in ENGINES))
 
 
+def two_sources(world, advisor):
+    """Two engines of one namespace hold the same block; one of them drops it."""
+    names = told.Names(world.run.rng)
+    names.edges = []
+    found, tokens = names.blocks(2), names.tokens(8)
+    event = {"kind": "store", "tier": "g1", "hashes": found, "tokens": tokens, "block_tokens": 4,
+             "seed": told.hashes.seed()}
+    stored = {"tag": "BlockStored", "block_hashes": [value >> 1 for value in found], "lora_id": None,
+              "parent_block_hash": None, "token_ids": tokens, "block_size": 4, "medium": "GPU"}
+    event["hashes"] = stored["block_hashes"]
+    feeds = [world.feeds[name] for name in ENGINES]
+    for name in ENGINES:
+        more = {"lora_name": None} if name.startswith("vllm") else {}
+        world.tell_engine(name, 0, [([{**stored, **more}], [event], [])])
+    world.right(advisor, *feeds)
+    removed = {"tag": "BlockRemoved", "block_hashes": event["hashes"][1:], "medium": "GPU"}
+    gone = {"kind": "remove", "tier": "g1", "hashes": event["hashes"][1:]}
+    world.tell_engine(ENGINES[0], 0, [([removed], [gone], [])])
+    world.right(advisor, *feeds)
+
+
 def relayed(world, advisor):
     feeds = [world.feeds[f"relay-{version}"] for version in RUNTIMES]
     for part in (slice(None, -2), slice(-2, None)):
@@ -483,6 +509,7 @@ def restarts(world, advisor):
 CASES = {
     "publishers of three releases on NATS, JetStream and ZMQ": publisher_interface,
     "vLLM and SGLang, two ranks each": engines,
+    "two sources of one namespace hold the same blocks": two_sources,
     "three releases' relays of vLLM, and KVBM's consolidator": relayed,
     "mock engines that evict: the index equals their own dumps": mock_engines,
     "a bucket: odd keys, multi-delete, lifecycle expiry": bucket,
