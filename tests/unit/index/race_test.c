@@ -11,8 +11,10 @@
 #include <stdio.h>
 #include <xxhash.h>
 
+#include "base/clock.h"
 #include "base/random.h"
 #include "index/index.h"
+#include "index/state.h"
 
 #include "tests/support/seed.h"
 
@@ -221,10 +223,69 @@ readers_see_whole_parts(void **state)
     index_free(shared.index);
 }
 
+struct waiting {
+    struct index *index;
+    const uint64_t *hashes;
+    uint32_t ns;
+    uint32_t length;
+    atomic_bool done;
+};
+
+static void *
+wait_for_an_answer(void *arg)
+{
+    struct waiting *waiting = arg;
+    struct index_match match = {.blocks = 0};
+
+    if (index_find_matches(waiting->index, waiting->ns, waiting->hashes, 2, &match, 1) == 1)
+        waiting->length = match.blocks;
+    atomic_store(&waiting->done, true);
+    return NULL;
+}
+
+/* A writer that is stopped in the middle of a change: readers wait for its lock, once. */
+static void
+a_reader_waits_for_a_change_that_takes_long(void **state)
+{
+    enum { LONG_MS = 50 };
+    const struct index_holder key = {.name = "w", .tier = KVT_TIER_G1};
+    const uint64_t hashes[2] = {7, 8};
+    struct waiting waiting = {.hashes = hashes};
+    struct index_change change = {
+        .hashes = hashes, .size = 1, .count = 2, .ranks = 1, .kind = INDEX_STORE};
+    struct index_run *run;
+    pthread_t thread;
+    uint32_t offset;
+
+    (void)state;
+    assert_int_equal(index_new(&waiting.index, 64 << 20), KVT_OK);
+    assert_int_equal(index_namespace(waiting.index, "", &waiting.ns), KVT_OK);
+    assert_int_equal(index_holder(waiting.index, &key, &change.holder), KVT_OK);
+    change.ns = waiting.ns;
+    index_apply(waiting.index, &change, 1);
+    assert_int_equal(change.status, KVT_OK);
+    run = index_state_run(waiting.index, index_state_find(waiting.index, waiting.ns, hashes[0]),
+                          &offset);
+    assert_non_null(run);
+    assert_int_equal(pthread_mutex_lock(&waiting.index->lock), 0);
+    index_run_change(run);
+    assert_int_equal(pthread_create(&thread, NULL, wait_for_an_answer, &waiting), 0);
+    kvt_clock_sleep_ms(LONG_MS);
+    assert_false(atomic_load(&waiting.done));
+    index_run_changed(run);
+    assert_int_equal(pthread_mutex_unlock(&waiting.index->lock), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(waiting.length, 2);
+    index_free(waiting.index);
+}
+
 int
 main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(readers_see_whole_parts)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(readers_see_whole_parts),
+        cmocka_unit_test(a_reader_waits_for_a_change_that_takes_long),
+    };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
