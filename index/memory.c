@@ -25,10 +25,12 @@ index_memory_take(struct index_memory *memory, size_t count, size_t size)
 void *
 index_memory_overdraw(struct index_memory *memory, size_t count, size_t size)
 {
+    const uint64_t beyond = memory->used > memory->max ? memory->used - memory->max : 0;
     uint64_t bytes;
     void *what;
 
-    if (__builtin_mul_overflow(count, size, &bytes))
+    if (__builtin_mul_overflow(count, size, &bytes) || bytes > INDEX_MEMORY_OVERDRAFT ||
+        beyond > INDEX_MEMORY_OVERDRAFT - bytes)
         return NULL;
     what = kvt_calloc(count, size);
     if (what != NULL)

@@ -15,6 +15,8 @@
 
 #include "index/arena.h"
 
+#define INDEX_MEMORY_OVERDRAFT (UINT64_C(64) << 20) /* what removals may take beyond `max` */
+
 struct index_memory {
     uint64_t used;
     uint64_t max;
@@ -25,7 +27,7 @@ struct index_memory {
 void *index_memory_take(struct index_memory *memory, size_t count, size_t size);
 
 /** The same beyond the ceiling too: what a removal needs, so that full never keeps what is gone.
- *  NULL: the heap is out. */
+ *  NULL: the heap is out, or INDEX_MEMORY_OVERDRAFT is. */
 void *index_memory_overdraw(struct index_memory *memory, size_t count, size_t size);
 
 /** As index_memory_take(), aligned to cache lines. */

@@ -44,8 +44,7 @@
 #define INDEX_NUMBERS_MAX (UINT32_MAX - INDEX_PAGE_BLOCKS)
 #define INDEX_CLASSES     24 /* capacities of runs */
 #define INDEX_ORPHANS_MAX (1u << 24)
-#define INDEX_SIZES_MAX   65536      /* different sizes of blocks */
-#define INDEX_OVERDRAFT   (1u << 20) /* bytes a removal may take beyond `bytes_max` */
+#define INDEX_SIZES_MAX   65536 /* different sizes of blocks */
 #define INDEX_READ_RETRIES                                                                         \
     1000 /* a run that changed under a reader this often: it takes the lock */
 
@@ -153,8 +152,7 @@ struct index_past_record {
 struct index_history_ring {
     struct index_past_record *records;
     uint32_t capacity; /* a power of two */
-    uint32_t capacity_max;
-    uint64_t count; /* ever written */
+    uint64_t count;    /* ever written */
 };
 
 /* Different sizes of blocks; a code is a place in `sizes`. */
