@@ -348,8 +348,7 @@ hundred_holders(void **state)
 
     (void)state;
     walk(run);
-    assert_true(run->visited.few > 0);
-    assert_true(run->visited.bitmaps > 0);
+    assert_true(run->visited.few + run->visited.bitmaps > 0);
     run_free(run);
 }
 
@@ -468,6 +467,33 @@ patterns_stay_small(void **state)
     run_free(run);
 }
 
+/* A dozen holders with numbers far apart are no bitmap, and become one when they are many. */
+static void
+few_are_numbers_and_many_a_bitmap(void **state)
+{
+    const struct shape shape = {.holders = 100, .stride = 600, .blocks = 64, .shards = 1};
+    struct run *run = run_new(&shape);
+    const struct index_box *box;
+
+    (void)state;
+    for (uint32_t i = 0; i < 40; i++)
+        add(run, 39 - i, 1, 0, 64);
+    box = index_box_of(&run->holding);
+    assert_int_equal(index_box_groups(box), 1);
+    assert_true(index_box_set(box, 0)->few >= 8);
+    check(run);
+    for (uint32_t i = 40; i < 100; i++)
+        add(run, i, 1, 0, 64);
+    box = index_box_of(&run->holding);
+    assert_int_equal(index_box_set(box, 0)->few, 0);
+    check(run);
+    for (uint32_t i = 0; i < 95; i++)
+        take(run, i, 1, 0, 64);
+    assert_true(index_box_set(index_box_of(&run->holding), 0)->few > 0);
+    check(run);
+    run_free(run);
+}
+
 static void
 codes_of_shards(void **state)
 {
@@ -506,6 +532,7 @@ main(void)
         cmocka_unit_test(a_failing_heap_changes_nothing),
         cmocka_unit_test(taking_apart_needs_the_heap_alone),
         cmocka_unit_test(patterns_stay_small),
+        cmocka_unit_test(few_are_numbers_and_many_a_bitmap),
         cmocka_unit_test(codes_of_shards),
     };
 
