@@ -380,6 +380,20 @@ hold(struct wire_stream *stream, natsMsg *nats)
     return KVT_OK;
 }
 
+/* Messages of earlier requests that came after we had stopped waiting for them.  Up to version 3.4
+ * the library writes all of them into an array of as many as it is asked for: a reader that falls
+ * behind gives up its consumer before they are too many, and begins a new one. */
+static bool
+has_too_many(const struct wire_stream *stream, size_t max)
+{
+    int messages = 0;
+    int bytes = 0;
+
+    if (natsSubscription_GetPending(stream->nats, &messages, &bytes) != NATS_OK || messages <= 0)
+        return false;
+    return (size_t)messages > (is_ordered(stream) ? max / 2 : max - 1);
+}
+
 /* Up to `max` messages from the server into held[]. */
 static enum kvt_err
 pull(struct wire_stream *stream, size_t max, uint64_t wait_ms)
@@ -389,6 +403,10 @@ pull(struct wire_stream *stream, size_t max, uint64_t wait_ms)
     natsStatus s;
     enum kvt_err rc = KVT_OK;
 
+    if (has_too_many(stream, max)) {
+        unbind(stream);
+        return KVT_OK;
+    }
     s = natsSubscription_Fetch(&list, stream->nats, (int)max, wait_ms > 0 ? (int64_t)wait_ms : 1,
                                &code);
     if (s != NATS_OK) {
@@ -509,7 +527,7 @@ wire_stream_fetch(struct wire_stream *stream, struct wire_message **messages, si
     if (rc != KVT_OK)
         return rc;
     if (stream->held_count == 0)
-        return check_quiet(stream);
+        return stream->nats == NULL ? KVT_OK : check_quiet(stream);
     stream->quiet_since_ms = kvt_clock_mono_ms();
     if (is_ordered(stream)) {
         rc = check_gap(stream);
