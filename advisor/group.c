@@ -88,6 +88,8 @@ grow(struct advisor_group *group)
 enum kvt_err
 advisor_group_add(struct advisor_group *group, const struct advisor_op *op)
 {
+    if (op->kind == ADVISOR_OP_STORE && op->position > KVT_POSITION_MAX)
+        return KVT_RANGE; /* whoever says so: what is in the store must always load */
     if (group->op_count >= ADVISOR_GROUP_OPS_MAX)
         return KVT_FULL;
     if (group->op_count == group->op_capacity && grow(group) != KVT_OK)

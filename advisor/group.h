@@ -66,7 +66,7 @@ KVT_NODISCARD enum kvt_err advisor_group_new(struct advisor_group **out);
 void advisor_group_free(struct advisor_group *group);
 void advisor_group_clear(struct advisor_group *group);
 
-/** KVT_OK, KVT_NOMEM or KVT_FULL. */
+/** KVT_OK, KVT_NOMEM, KVT_FULL, or KVT_RANGE (a position beyond KVT_POSITION_MAX). */
 KVT_NODISCARD enum kvt_err advisor_group_add(struct advisor_group *group,
                                              const struct advisor_op *op);
 size_t advisor_group_count(const struct advisor_group *group);

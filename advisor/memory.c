@@ -28,8 +28,11 @@ spill(struct advisor_memory *memory, enum kvt_err why)
     if (atomic_exchange(&memory->spilled, true))
         return;
     kvt_log_warn("advisor.memory", "spilled",
-                 "the index no longer fits in memory (%s): questions are answered from disk until "
-                 "the next start; raise index.max",
+                 why == KVT_FULL || why == KVT_NOMEM
+                     ? "the index no longer fits in memory (%s): questions are answered from disk "
+                       "until the next start; raise index.max"
+                     : "the index in memory differs from the one on disk (%s): questions are "
+                       "answered from disk until the next start",
                  kvt_err_text(why));
 }
 
@@ -196,6 +199,13 @@ advisor_memory_apply(struct advisor_memory *memory, const struct advisor_effect 
 
 /* ---- what is in the store ---- */
 
+/* An order is all it is for: one bad row must not keep the rest from loading. */
+static size_t
+bounded(uint32_t position)
+{
+    return position < KVT_POSITION_MAX ? position : KVT_POSITION_MAX;
+}
+
 /* Blocks by position, so that a parent is there before its children. */
 struct load {
     struct advisor_memory *memory;
@@ -211,12 +221,11 @@ struct load {
 static enum kvt_err
 count_position(void *arg, const struct advisor_store_block *row)
 {
+    const size_t position = bounded(row->position);
     struct load *load = arg;
 
-    if (row->position > KVT_POSITION_MAX)
-        return KVT_CORRUPT;
-    if ((size_t)row->position + 2 > load->start_count) {
-        const size_t count = ((size_t)row->position + 2) * 2;
+    if (position + 2 > load->start_count) {
+        const size_t count = (position + 2) * 2;
         uint64_t *grown = kvt_realloc(load->starts, count, sizeof(*grown));
 
         if (grown == NULL)
@@ -226,7 +235,7 @@ count_position(void *arg, const struct advisor_store_block *row)
         load->starts = grown;
         load->start_count = count;
     }
-    load->starts[row->position + 1]++;
+    load->starts[position + 1]++;
     return KVT_OK;
 }
 
@@ -235,7 +244,7 @@ place_key(void *arg, const struct advisor_store_block *row)
 {
     struct load *load = arg;
 
-    load->keys[load->starts[row->position]++] = (struct load_key){row->hash, row->ns};
+    load->keys[load->starts[bounded(row->position)]++] = (struct load_key){row->hash, row->ns};
     return KVT_OK;
 }
 

@@ -40,13 +40,16 @@ collides(const struct index_writer *writer, const struct index_run *run, uint32_
          uint32_t offset, uint32_t at)
 {
     const uint32_t position = writer->change->position + at;
+    const uint32_t known = position_of(run, offset);
     const uint64_t parent = parent_of(writer->index, run, number, offset);
 
-    if (position_of(run, offset) != position)
-        return true;
-    /* At a position above 0, parent 0 means that the sender does not know it. */
-    return parent != writer->last_hash &&
-           (position == 0 || (parent != 0 && writer->last_hash != 0));
+    /* Parent 0 at a position above 0: who said it knows neither.  What is known of the blocks behind
+     * it came from there, so with such it stays. */
+    if (writer->last_hash == 0 && position != 0)
+        return false;
+    if (parent == 0 && known != 0)
+        return position != known && (index_run_length(run) > 1 || run->child != 0);
+    return known != position || parent != writer->last_hash;
 }
 
 /* Those of [from, to) that the holder has. */
@@ -195,24 +198,44 @@ learn_tokens(struct index_writer *writer, struct index_run *run, uint32_t number
     return KVT_OK;
 }
 
-/* The parent of a run's first block, which was not known. */
-static enum kvt_err
-learn_parent(struct index_writer *writer, struct index_run *run, uint32_t first)
+/* Orphans that could not be joined to these blocks while their positions were not known. */
+static void
+adopt_all(struct index_writer *writer, const struct index_run *run, uint32_t first)
 {
     struct index *index = writer->index;
+    const uint32_t ns = index_run_ns(run);
 
-    if (writer->last_number == 0)
+    for (uint32_t i = 0; i < index_run_length(run); i++) {
+        const uint64_t hash = index_state_seq(index, first + i);
+
+        index_link_adopt(index, ns, first + i, hash, index_state_mix(index, hash));
+    }
+}
+
+/* The parent of a run's first block, which was not known, nor was its position. */
+static enum kvt_err
+learn_parent(struct index_writer *writer, struct index_run *run, uint32_t first, uint32_t position)
+{
+    const uint32_t before = atomic_load_explicit(&run->position, memory_order_relaxed);
+    struct index *index = writer->index;
+
+    if (writer->last_number == 0 && writer->last_hash != 0)
         writer->last_number =
             index_table_find(&writer->space->table, index->space.seq, writer->last_hash,
                              index_state_mix(index, writer->last_hash));
     index_run_change(run);
     atomic_store_explicit(&run->parent, writer->last_hash, memory_order_relaxed);
-    if (!index_link_run(index, first, writer->last_number)) {
+    atomic_store_explicit(&run->position, position, memory_order_relaxed);
+    /* A root hangs on nothing. */
+    if (writer->last_hash != 0 && !index_link_run(index, first, writer->last_number)) {
         atomic_store_explicit(&run->parent, 0, memory_order_relaxed);
+        atomic_store_explicit(&run->position, before, memory_order_relaxed);
         index_run_changed(run);
         return KVT_FULL;
     }
     index_run_changed(run);
+    if (position != before)
+        adopt_all(writer, run, first);
     return KVT_OK;
 }
 
@@ -253,12 +276,16 @@ store_known(struct index_writer *writer, uint32_t number, uint32_t at, uint32_t 
         index->collisions++;
         return refuse(writer, at, KVT_EXISTS);
     }
+    /* Who does not know where this block is does not know it of the next ones either. */
+    if (position_of(run, offset) != writer->change->position + at)
+        end = at + 1;
     while (at + count < end && offset + count < length &&
            index_state_seq(index, number + count) == hashes[at + count])
         count++;
-    if (offset == 0 && writer->last_hash != 0 &&
+    if (offset == 0 && position_of(run, 0) != 0 &&
+        (writer->last_hash != 0 || writer->change->position + at == 0) &&
         atomic_load_explicit(&run->parent, memory_order_relaxed) == 0)
-        rc = learn_parent(writer, run, number);
+        rc = learn_parent(writer, run, number, writer->change->position + at);
     if (rc == KVT_OK && writer->change->size != 0 &&
         (writer->size != atomic_load_explicit(&run->size, memory_order_relaxed) ||
          index_run_is(run, INDEX_RUN_ODD_SIZES)))

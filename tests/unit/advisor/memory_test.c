@@ -130,11 +130,98 @@ sequences_stay_in_one_piece(void **state)
     test_folder_remove(folder);
 }
 
+/* One Store of `hash`, as the `seq`-th event of `worker`. */
+static void
+store_one(struct test_rig *rig, const char *worker, uint64_t seq, uint64_t hash, uint64_t parent,
+          uint32_t position)
+{
+    struct kvt_event event = {.type = KVT_EVENT_STORE,
+                              .sequence_hash = hash,
+                              .parent = parent,
+                              .position = position,
+                              .block_size = 4096,
+                              .ranks = 1};
+    struct kvt_event_batch batch = {.namespace_ = "ns",
+                                    .incarnation = 1,
+                                    .first_seq = seq,
+                                    .location_count = 1,
+                                    .locations = {{.tier = KVT_TIER_G2, .name = "host"}},
+                                    .events = &event,
+                                    .event_count = 1};
+
+    (void)snprintf(batch.worker, sizeof(batch.worker), "%s", worker);
+    test_rig_batch(rig, 0, &batch);
+    test_rig_run(rig);
+}
+
+/* A block whose parent and position were not known at first: disk and RAM learn them alike. */
+static void
+positions_are_learned_in_both(void **state)
+{
+    struct test_rig_options options = {.mode = ADVISOR_MODE_OFF};
+    uint64_t hashes[] = {11, 12, 13};
+    const struct wire_query query = {.namespace_ = "ns", .hashes = hashes, .hash_count = 3};
+    struct wire_query_holder holders[4];
+    struct test_rig rig;
+    char folder[200];
+    size_t count;
+
+    (void)state;
+    options.path = test_folder_make(folder, sizeof(folder));
+    test_rig_open(&rig, &options);
+    store_one(&rig, "late", 1, 13, 0, 1);
+    store_one(&rig, "whole", 1, 11, 0, 0);
+    store_one(&rig, "whole", 2, 12, 11, 1);
+    store_one(&rig, "whole", 3, 13, 12, 2);
+    store_one(&rig, "late", 2, 12, 0, 1);
+    assert_true(advisor_memory_whole(advisor_engine_memory(rig.engine)));
+    assert_int_equal(test_rig_value(rig.counters.collisions), 0);
+    assert_int_equal(advisor_find_matches(&rig.finder, &query, holders, 4, &count), KVT_OK);
+    assert_int_equal(count, 1);
+    assert_string_equal(holders[0].name, "whole");
+    assert_int_equal(holders[0].blocks, 3);
+    test_rig_close(&rig);
+    test_folder_remove(folder);
+}
+
+static void
+no_position_keeps_the_rest_from_loading(void **state)
+{
+    struct advisor_op op = {.kind = ADVISOR_OP_STORE, .position = KVT_POSITION_MAX + 1};
+    struct advisor_group *group;
+    struct test_rig_options options = {.mode = ADVISOR_MODE_OFF};
+    struct index_stats stats;
+    struct test_rig rig;
+    char folder[200];
+
+    (void)state;
+    assert_int_equal(advisor_group_new(&group), KVT_OK);
+    assert_int_equal(advisor_group_add(group, &op), KVT_RANGE);
+    op.position--;
+    assert_int_equal(advisor_group_add(group, &op), KVT_OK);
+    advisor_group_free(group);
+    options.path = test_folder_make(folder, sizeof(folder));
+    test_rig_open(&rig, &options);
+    store_one(&rig, "w", 1, 11, 0, 0);
+    store_one(&rig, "liar", 1, 12, 11, KVT_POSITION_MAX + 1);
+    store_one(&rig, "w", 2, 13, 12, KVT_POSITION_MAX);
+    assert_int_equal(test_rig_value(rig.counters.refused) + test_rig_value(rig.counters.malformed),
+                     1);
+    test_rig_close(&rig);
+    test_rig_open(&rig, &options);
+    index_stats(rig.index, &stats);
+    assert_int_equal(stats.blocks, 2);
+    test_rig_close(&rig);
+    test_folder_remove(folder);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sequences_stay_in_one_piece),
+        cmocka_unit_test(positions_are_learned_in_both),
+        cmocka_unit_test(no_position_keeps_the_rest_from_loading),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

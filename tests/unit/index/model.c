@@ -117,11 +117,17 @@ note(struct model *model, struct model_block *block, uint32_t holder, enum index
 }
 
 static bool
-collides(const struct model_block *block, uint64_t parent, uint32_t position)
+collides(const struct model *model, uint32_t ns, uint32_t node, uint64_t parent, uint32_t position)
 {
-    return block->exists &&
-           (block->position != position ||
-            (block->parent != parent && (position == 0 || (block->parent != 0 && parent != 0))));
+    const struct model_block *block = &model->blocks[ns][node];
+
+    /* Parent 0 at a position above 0: not known, and neither is the position; unless others hang on
+     * it. */
+    if (!block->exists || (parent == 0 && position != 0))
+        return false;
+    if (block->parent == 0 && block->position != 0)
+        return block->position != position && has_child(model, ns, node);
+    return block->position != position || block->parent != parent;
 }
 
 enum kvt_err
@@ -134,18 +140,21 @@ model_store(struct model *model, const struct index_change *change, uint32_t at,
     uint8_t *ranks = &block->ranks[change->holder];
 
     *added = false;
-    if (collides(block, parent, position)) {
+    if (collides(model, change->ns, node, parent, position)) {
         model->collisions++;
         return KVT_EXISTS;
     }
     if (!block->exists) {
         block->exists = true;
         block->position = position;
-        block->parent = block->token = 0;
+        block->parent = parent;
+        block->token = 0;
         block->size = change->size;
     }
-    if (block->parent == 0)
+    if (block->parent == 0 && block->position != 0 && (parent != 0 || position == 0)) {
         block->parent = parent;
+        block->position = position;
+    }
     if (block->token == 0 && change->tokens != NULL)
         block->token = change->tokens[at];
     if (change->size != 0 && change->size != block->size) {
