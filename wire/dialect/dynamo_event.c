@@ -18,7 +18,7 @@ wire_dynamo_settle(struct wire_dynamo_reading *reading)
         why = WIRE_RAW_FOREIGN_DOMAIN;
     } else if (reading->unknown_kind) {
         why = WIRE_RAW_UNKNOWN_KIND;
-    } else if (reading->unknown_tier) {
+    } else if (reading->unknown_tier && reading->kind != WIRE_RAW_CLEAR) {
         why = WIRE_RAW_UNKNOWN_TIER;
     } else if (reading->malformed || reading->kind == WIRE_RAW_SKIP) {
         why = WIRE_RAW_MALFORMED;
@@ -30,7 +30,7 @@ wire_dynamo_settle(struct wire_dynamo_reading *reading)
         return;
     }
     event->kind = reading->kind;
-    /* A clear is of all tiers, whatever tier it names. */
+    /* A clear is of all tiers, whatever tier it names, even one nobody told us of. */
     if (event->kind == WIRE_RAW_CLEAR)
         event->tier = WIRE_RAW_TIER_ALL;
     /* What has a parent is not at the root, even where the message says so; what has none and no

@@ -230,6 +230,12 @@ static const struct verdict verdicts[] = {
      WIRE_RAW_FINE, WIRE_RAW_TIER_ALL},
     {"{'worker_id':1,'residency_domain':'worker','event':{'event_id':2,'data':'cleared'}}",
      WIRE_RAW_CLEAR, WIRE_RAW_FINE, WIRE_RAW_TIER_ALL},
+    {"{'worker_id':1,'storage_tier':'tape','event':{'event_id':2,'data':'cleared'}}",
+     WIRE_RAW_CLEAR, WIRE_RAW_FINE, WIRE_RAW_TIER_ALL},
+    {"{'worker_id':1,'event':{'event_id':2,'data':{'cleared':null}},'storage_tier':7}",
+     WIRE_RAW_CLEAR, WIRE_RAW_FINE, WIRE_RAW_TIER_ALL},
+    {"{'worker_id':1,'storage_tier':null,'event':{'event_id':2,'data':'cleared','dp_rank':-1}}",
+     WIRE_RAW_SKIP, WIRE_RAW_MALFORMED, WIRE_RAW_TIER_ALL},
     /* domains: the worker's own, or not for us */
     {"{'worker_id':1,'residency_domain':'worker','event':{'event_id':2,'data':" STORE "}}",
      WIRE_RAW_STORE, WIRE_RAW_FINE, KVT_TIER_G1},
