@@ -29,8 +29,8 @@ local_hash(const struct wire_raw_batch *batch, const struct wire_raw_event *even
 
     if (block->tokens_hash != 0)
         return block->tokens_hash;
-    return wire_token_block(batch->token_ids + event->tokens + (size_t)at * event->block_tokens,
-                            event->block_tokens, batch->media + block->media, block->media_count,
+    return wire_token_block(batch->token_ids + event->tokens + (size_t)at * wire_raw_window(event),
+                            wire_raw_window(event), batch->media + block->media, block->media_count,
                             seed);
 }
 
@@ -212,7 +212,7 @@ advisor_identity_remove(struct advisor_aliases *aliases, const struct advisor_sp
     if (row == NULL)
         return hash;
     left = *row;
-    left.tiers &= ~(uint32_t)KVT_TIER_MASK(tier) & UINT8_MAX;
+    left.tiers = left.tiers & ~(uint32_t)KVT_TIER_MASK(tier) & UINT8_MAX;
     if (left.tiers == 0)
         advisor_aliases_drop(aliases, speaker->publisher, hash);
     else if (advisor_aliases_put(aliases, &left) != KVT_OK)

@@ -153,7 +153,7 @@ copy_media(struct advisor_orphan *orphan, const struct wire_raw_batch *batch)
 static struct advisor_orphan *
 make(const struct wire_raw_event *event, size_t media)
 {
-    const size_t tokens = (size_t)event->count * event->block_tokens;
+    const size_t tokens = (size_t)event->count * wire_raw_window(event);
     struct advisor_orphan *orphan = kvt_calloc(1, sizeof(*orphan));
 
     if (orphan == NULL)
@@ -179,7 +179,7 @@ make(const struct wire_raw_event *event, size_t media)
 static struct advisor_orphan *
 copy(const struct wire_raw_batch *batch, const struct wire_raw_event *event)
 {
-    const size_t tokens = (size_t)event->count * event->block_tokens;
+    const size_t tokens = (size_t)event->count * wire_raw_window(event);
     struct advisor_orphan *orphan;
     size_t media = 0;
 
@@ -293,7 +293,7 @@ save_one(struct advisor_orphans *orphans, const struct advisor_txn *txn,
     kvt_buffer_append(&orphans->row, orphan->batch.blocks,
                       event->count * sizeof(*orphan->batch.blocks));
     kvt_buffer_append(&orphans->row, orphan->batch.token_ids,
-                      (size_t)event->count * event->block_tokens *
+                      (size_t)event->count * wire_raw_window(event) *
                           sizeof(*orphan->batch.token_ids));
     kvt_buffer_append(&orphans->row, orphan->batch.media,
                       orphan->media_count * sizeof(*orphan->batch.media));
@@ -354,7 +354,7 @@ load_one(void *arg, uint32_t publisher, uint64_t serial, const void *bytes, size
         return KVT_CORRUPT;
     memcpy(&head, at, sizeof(head));
     blocks = (size_t)head.event.count * sizeof(struct wire_raw_block);
-    tokens = (size_t)head.event.count * head.event.block_tokens * sizeof(uint32_t);
+    tokens = (size_t)head.event.count * wire_raw_window(&head.event) * sizeof(uint32_t);
     media = (size_t)head.media_count * sizeof(uint64_t);
     if (head.event.count > WIRE_RAW_BLOCKS_MAX || head.media_count > WIRE_RAW_MEDIA_MAX ||
         size != sizeof(head) + blocks + tokens + media + head.event.count * sizeof(bool))

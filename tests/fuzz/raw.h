@@ -39,9 +39,11 @@ raw_assert_blocks(const struct wire_raw_batch *batch, const struct wire_raw_even
         for (uint32_t j = 1; j < block->media_count; j++)
             assert(batch->media[block->media + j - 1] <= batch->media[block->media + j]);
     }
+    assert(!event->pairs || event->block_tokens > 0);
     if (event->block_tokens > 0) {
         assert(event->tokens <= batch->token_count);
-        assert((uint64_t)event->count * event->block_tokens <= batch->token_count - event->tokens);
+        assert((uint64_t)event->count * wire_raw_window(event) <=
+               batch->token_count - event->tokens);
     }
 }
 

@@ -72,6 +72,7 @@ wire_build_skip(struct wire_raw_batch *batch, struct wire_raw_event *event,
     batch->media_count = mark->media;
     event->count = 0;
     event->block_tokens = 0;
+    event->pairs = false;
     event->kind = WIRE_RAW_SKIP;
     event->why = why;
 }

@@ -144,6 +144,7 @@ wire_engine_groups_filter(struct wire_engine_groups *groups, struct wire_raw_bat
             event->why = WIRE_RAW_FILTERED_GROUP;
             event->count = 0;
             event->block_tokens = 0;
+            event->pairs = false;
         }
     }
 }

@@ -495,7 +495,8 @@ settle_tokens(struct wire_pack *pack, struct reading *reading)
             return;
         }
         read_pairs(pack, reading);
-        event->block_tokens = reading->block_size + 1;
+        event->block_tokens = reading->block_size;
+        event->pairs = true;
     } else if (count > 0) {
         if (count != wanted)
             reading->malformed = true;

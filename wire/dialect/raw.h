@@ -74,8 +74,8 @@ struct wire_raw_event {
     uint64_t seed;   /* of the token hashes: 1337 plus the adapter's and the salt's part */
     uint32_t first;  /* of its blocks in `blocks`; REMOVE: only their hashes are set */
     uint32_t count;
-    uint32_t tokens;       /* first of its tokens in `tokens`; block_tokens for each block */
-    uint32_t block_tokens; /* 0: the message carries no tokens */
+    uint32_t tokens;       /* first of its tokens in `token_ids`; a window for each block */
+    uint32_t block_tokens; /* of a block; 0: the message carries no tokens */
     uint32_t position;     /* of the first block, or WIRE_RAW_POSITION_UNKNOWN */
     uint32_t dp_rank;
     uint32_t ranks; /* shards it speaks of; 1 where the dialect knows none */
@@ -85,6 +85,7 @@ struct wire_raw_event {
     enum wire_raw_kind kind;
     enum wire_raw_why why;
     bool has_parent;
+    bool pairs;      /* the tokens came in pairs: see wire_raw_window() */
     bool salted;     /* the seed has a salt in it: children inherit it */
     bool unnumbered; /* SKIP: not even worker and id could be read */
 };
@@ -108,6 +109,13 @@ struct wire_raw_batch {
     uint32_t token_count;
     uint32_t media_count;
 };
+
+/** Tokens that name a block: its own, and where they come in pairs (EAGLE) the next one's first. */
+static inline uint32_t
+wire_raw_window(const struct wire_raw_event *event)
+{
+    return event->block_tokens + (event->pairs ? 1 : 0);
+}
 
 /** A batch with room for the limits above (about 7 MiB, touched as needed).  KVT_OK, KVT_NOMEM. */
 KVT_NODISCARD enum kvt_err wire_raw_batch_new(struct wire_raw_batch **out);

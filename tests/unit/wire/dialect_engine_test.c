@@ -231,6 +231,7 @@ stores_of_every_version(void **state)
         assert_int_equal(event->position, WIRE_RAW_POSITION_UNKNOWN);
         assert_int_equal(event->count, 2);
         assert_int_equal(event->block_tokens, 2);
+        assert_int_equal(wire_raw_window(event), 2);
         assert_memory_equal(batch->token_ids + event->tokens, tokens, sizeof(tokens));
         for (uint32_t j = 0; j < 2; j++) {
             assert_int_equal(batch->blocks[event->first + j].hash, 11 + j);
@@ -288,7 +289,8 @@ tokens_in_pairs(void **state)
                          "['BlockRemoved',[11]]]");
     assert_int_equal(batch->event_count, 2);
     assert_int_equal(batch->events[0].kind, WIRE_RAW_STORE);
-    assert_int_equal(batch->events[0].block_tokens, 3);
+    assert_int_equal(batch->events[0].block_tokens, 2);
+    assert_int_equal(wire_raw_window(&batch->events[0]), 3);
     assert_memory_equal(batch->token_ids + batch->events[0].tokens, tokens, sizeof(tokens));
     assert_int_equal(batch->events[1].kind, WIRE_RAW_REMOVE);
 }

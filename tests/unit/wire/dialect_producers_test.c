@@ -106,8 +106,8 @@ assert_tokens(const struct wire_raw_batch *batch, const struct wire_raw_event *e
     assert_number(told, "block_tokens", event->block_tokens, 0);
     if (tokens == NULL)
         return;
-    assert_int_equal(event->block_tokens * event->count, json_object_array_length(tokens));
-    for (uint32_t i = 0; i < event->block_tokens * event->count; i++)
+    assert_int_equal(wire_raw_window(event) * event->count, json_object_array_length(tokens));
+    for (uint32_t i = 0; i < wire_raw_window(event) * event->count; i++)
         assert_int_equal(batch->token_ids[event->tokens + i], number_at(tokens, i));
 }
 
