@@ -7,7 +7,7 @@
 #include "base/alloc.h"
 #include "base/buffer.h"
 
-enum { BUCKETS = 4096, GONE_MIN = 64 };
+enum { BUCKETS = 4096, GONE_MIN = 64, BLOCK_BUCKETS_MIN = 1024 };
 
 #define ROW_MAX (16u << 20) /* a message is smaller */
 
@@ -18,6 +18,9 @@ struct gone {
 
 struct advisor_orphans {
     struct advisor_orphan *buckets[BUCKETS]; /* by publisher and parent */
+    struct advisor_orphan_block **blocks; /* by publisher and hash; those that left are not there */
+    size_t block_buckets;                 /* a power of two */
+    size_t block_count;
     struct advisor_orphan *newest;
     struct advisor_map *waiting; /* publisher -> blocks that wait */
     size_t bytes;
@@ -38,7 +41,10 @@ advisor_orphans_new(struct advisor_orphans **out)
     *out = NULL;
     if (orphans == NULL)
         return KVT_NOMEM;
-    if (advisor_map_new(&orphans->waiting) != KVT_OK) {
+    orphans->block_buckets = BLOCK_BUCKETS_MIN;
+    orphans->blocks = kvt_calloc(BLOCK_BUCKETS_MIN, sizeof(*orphans->blocks));
+    if (orphans->blocks == NULL || advisor_map_new(&orphans->waiting) != KVT_OK) {
+        kvt_free(orphans->blocks);
         kvt_free(orphans);
         return KVT_NOMEM;
     }
@@ -56,6 +62,7 @@ advisor_orphan_free(struct advisor_orphan *orphan)
     kvt_free(orphan->batch.token_ids);
     kvt_free(orphan->batch.media);
     kvt_free(orphan->left);
+    kvt_free(orphan->waits);
     kvt_free(orphan);
 }
 
@@ -73,14 +80,94 @@ advisor_orphans_free(struct advisor_orphans *orphans)
     advisor_map_free(orphans->waiting);
     kvt_buffer_release(&orphans->row);
     kvt_free(orphans->gone);
+    kvt_free(orphans->blocks);
     kvt_free(orphans);
+}
+
+static uint64_t
+mix(uint32_t publisher, uint64_t hash)
+{
+    return (hash ^ ((uint64_t)publisher << 40)) * UINT64_C(0x9E3779B97F4A7C15);
 }
 
 static size_t
 bucket_of(uint32_t publisher, uint64_t parent)
 {
-    return (size_t)(((parent ^ ((uint64_t)publisher << 40)) * UINT64_C(0x9E3779B97F4A7C15)) >> 52);
+    return (size_t)(mix(publisher, parent) >> 52);
 }
+
+/* ---- blocks that wait ---- */
+
+static struct advisor_orphan_block **
+block_bucket(const struct advisor_orphans *orphans, uint32_t publisher, uint64_t hash)
+{
+    return &orphans->blocks[(mix(publisher, hash) >> 32) & (orphans->block_buckets - 1)];
+}
+
+static void
+link_block(struct advisor_orphans *orphans, struct advisor_orphan_block *block)
+{
+    struct advisor_orphan_block **bucket = block_bucket(
+        orphans, block->orphan->publisher, block->orphan->batch.blocks[block->at].hash);
+
+    block->next = *bucket;
+    if (block->next != NULL)
+        block->next->link = &block->next;
+    block->link = bucket;
+    *bucket = block;
+}
+
+static void
+unlink_block(struct advisor_orphans *orphans, struct advisor_orphan_block *block)
+{
+    if (block->link == NULL)
+        return;
+    *block->link = block->next;
+    if (block->next != NULL)
+        block->next->link = block->link;
+    block->link = NULL;
+    orphans->block_count--;
+}
+
+/* Without memory the buckets stay as they are, and grow longer. */
+static void
+spread_blocks(struct advisor_orphans *orphans)
+{
+    struct advisor_orphan_block **former = orphans->blocks;
+    const size_t count = orphans->block_buckets;
+    struct advisor_orphan_block **more;
+
+    if (orphans->block_count <= count)
+        return;
+    more = kvt_calloc(count * 2, sizeof(*more));
+    if (more == NULL)
+        return;
+    orphans->blocks = more;
+    orphans->block_buckets = count * 2;
+    for (size_t i = 0; i < count; i++)
+        while (former[i] != NULL) {
+            struct advisor_orphan_block *block = former[i];
+
+            former[i] = block->next;
+            link_block(orphans, block);
+        }
+    kvt_free(former);
+}
+
+static void
+link_blocks(struct advisor_orphans *orphans, struct advisor_orphan *orphan)
+{
+    for (uint32_t i = 0; i < orphan->event.count; i++) {
+        orphan->waits[i] = (struct advisor_orphan_block){.orphan = orphan, .at = i};
+        if (orphan->left[i])
+            continue;
+        link_block(orphans, &orphan->waits[i]);
+        orphans->block_count++;
+    }
+    spread_blocks(orphans);
+}
+
+/* ---- what waits ---- */
 
 uint32_t
 advisor_orphans_waiting(const struct advisor_orphans *orphans, uint32_t publisher)
@@ -117,6 +204,8 @@ take_out(struct advisor_orphans *orphans, struct advisor_orphan *orphan)
     while (*link != orphan)
         link = &(*link)->next;
     *link = orphan->next;
+    for (uint32_t i = 0; i < orphan->event.count; i++)
+        unlink_block(orphans, &orphan->waits[i]);
     if (orphan->newer != NULL)
         orphan->newer->older = orphan->older;
     else
@@ -162,8 +251,9 @@ make(const struct wire_raw_event *event, size_t media)
     orphan->batch.token_ids = kvt_calloc(tokens + 1, sizeof(*orphan->batch.token_ids));
     orphan->batch.media = kvt_calloc(media + 1, sizeof(*orphan->batch.media));
     orphan->left = kvt_calloc(event->count, sizeof(*orphan->left));
+    orphan->waits = kvt_calloc(event->count, sizeof(*orphan->waits));
     if (orphan->batch.blocks == NULL || orphan->batch.token_ids == NULL ||
-        orphan->batch.media == NULL || orphan->left == NULL) {
+        orphan->batch.media == NULL || orphan->left == NULL || orphan->waits == NULL) {
         advisor_orphan_free(orphan);
         return NULL;
     }
@@ -171,7 +261,8 @@ make(const struct wire_raw_event *event, size_t media)
     orphan->event.first = 0;
     orphan->event.tokens = 0;
     orphan->media_count = media;
-    orphan->bytes = sizeof(*orphan) + event->count * (sizeof(struct wire_raw_block) + 1) +
+    orphan->bytes = sizeof(*orphan) +
+                    event->count * (sizeof(struct wire_raw_block) + sizeof(*orphan->waits) + 1) +
                     tokens * sizeof(uint32_t) + media * sizeof(uint64_t);
     return orphan;
 }
@@ -237,6 +328,7 @@ put_in(struct advisor_orphans *orphans, struct advisor_orphan *orphan)
     if (orphan->older != NULL)
         orphan->older->newer = orphan;
     orphans->newest = orphan;
+    link_blocks(orphans, orphan);
     orphans->bytes += orphan->bytes;
     orphans->count++;
     if (orphan->serial > orphans->serial)
@@ -405,20 +497,22 @@ bool
 advisor_orphans_remove(struct advisor_orphans *orphans, uint32_t publisher, enum kvt_tier tier,
                        uint64_t hash)
 {
+    struct advisor_orphan_block *next;
     bool found = false;
 
-    if (advisor_orphans_waiting(orphans, publisher) == 0)
-        return false;
-    for (struct advisor_orphan *orphan = orphans->newest; orphan != NULL; orphan = orphan->older) {
-        if (orphan->publisher != publisher || orphan->event.tier != tier)
+    for (struct advisor_orphan_block *block = *block_bucket(orphans, publisher, hash);
+         block != NULL; block = next) {
+        struct advisor_orphan *orphan = block->orphan;
+
+        next = block->next;
+        if (orphan->publisher != publisher || orphan->event.tier != tier ||
+            orphan->batch.blocks[block->at].hash != hash)
             continue;
-        for (uint32_t i = 0; i < orphan->event.count; i++)
-            if (orphan->batch.blocks[i].hash == hash && !orphan->left[i]) {
-                orphan->left[i] = true;
-                orphan->dirty = true;
-                orphans->dirty = true;
-                found = true;
-            }
+        unlink_block(orphans, block);
+        orphan->left[block->at] = true;
+        orphan->dirty = true;
+        orphans->dirty = true;
+        found = true;
     }
     return found;
 }

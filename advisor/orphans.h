@@ -3,7 +3,8 @@
  *
  * Why: a block named by the chain over its tokens has no name without its parent's; a store that
  * overtook its parent's waits until that comes.  It is durable like what was applied: its number
- * is used up, and it will not come again.
+ * is used up, and it will not come again.  It is found by its parent, and by each of its blocks:
+ * removes of blocks nobody knows are common, and cost no more for all that waits.
  *
  * Ownership: the table owns copies of what waits; a taken orphan is the taker's.
  * Threads:   none; the engine's thread.
@@ -24,6 +25,14 @@
 #define ADVISOR_ORPHANS_EACH  16384
 #define ADVISOR_ORPHANS_BYTES (64u << 20)
 
+/* A block that waits, among those of its bucket. */
+struct advisor_orphan_block {
+    struct advisor_orphan_block *next;
+    struct advisor_orphan_block **link; /* what points to it; NULL: it is in no bucket */
+    struct advisor_orphan *orphan;
+    uint32_t at; /* in its orphan */
+};
+
 /* A store of its own: `batch` has only what it needs, and `event` is its only event. */
 struct advisor_orphan {
     struct advisor_orphan *next; /* in its bucket */
@@ -37,7 +46,8 @@ struct advisor_orphan {
     size_t media_count;
     struct wire_raw_batch batch;
     struct wire_raw_event event;
-    bool *left; /* for each block: it was removed while it waited */
+    bool *left;                         /* for each block: it was removed while it waited */
+    struct advisor_orphan_block *waits; /* for each block */
 };
 
 struct advisor_orphans;

@@ -5,6 +5,7 @@
  */
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "advisor/identity.h"
 #include "advisor/orphans.h"
@@ -475,6 +476,65 @@ orphans_wait_and_join(void **state)
     end(&scene);
 }
 
+/* A store of one block of its own, behind a parent of its own. */
+static void
+add_lonely(struct advisor_orphans *orphans, uint32_t publisher, uint64_t hash, enum kvt_tier tier)
+{
+    struct wire_raw_block block = {.hash = hash};
+    const struct wire_raw_batch batch = {.blocks = &block};
+    const struct wire_raw_event event = {
+        .kind = WIRE_RAW_STORE, .count = 1, .tier = tier, .has_parent = true, .parent = ~hash};
+
+    assert_int_equal(advisor_orphans_add(orphans, publisher, &batch, &event), KVT_OK);
+}
+
+static uint64_t
+cpu_ns(void)
+{
+    struct timespec now;
+
+    assert_int_equal(clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now), 0);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* A remove that concerns none of many that wait must not look at all of them. */
+static void
+removes_are_found_by_hash(void **state)
+{
+    enum { CROWD = 50, EACH = 1000, REMOVES = 2000, REMOVE_NS = 50000 };
+    struct advisor_orphans *orphans;
+    uint64_t start;
+
+    (void)state;
+    assert_int_equal(advisor_orphans_new(&orphans), KVT_OK);
+    for (uint32_t publisher = 1; publisher <= CROWD; publisher++)
+        for (uint32_t i = 0; i < EACH; i++)
+            add_lonely(orphans, publisher, i, KVT_TIER_G1);
+    add_lonely(orphans, 1, 7, KVT_TIER_G1); /* said twice */
+    add_lonely(orphans, 1, 7, KVT_TIER_G2);
+    start = cpu_ns();
+    for (uint32_t i = 0; i < REMOVES; i++)
+        assert_false(advisor_orphans_remove(orphans, 1, KVT_TIER_G1, EACH + i));
+    assert_true(cpu_ns() - start < (uint64_t)REMOVES * REMOVE_NS);
+    /* All that are meant are met, and nobody else's. */
+    assert_true(advisor_orphans_remove(orphans, 1, KVT_TIER_G1, 7));
+    assert_false(advisor_orphans_remove(orphans, 1, KVT_TIER_G1, 7));
+    for (uint32_t at = 0; at < 3; at++) {
+        struct advisor_orphan *orphan = advisor_orphans_take(orphans, 1, ~UINT64_C(7));
+
+        assert_non_null(orphan);
+        assert_int_equal(orphan->left[0], orphan->event.tier == KVT_TIER_G1);
+        advisor_orphan_free(orphan);
+    }
+    assert_null(advisor_orphans_take(orphans, 1, ~UINT64_C(7)));
+    assert_false(advisor_orphans_remove(orphans, 1, KVT_TIER_G2, 7));
+    assert_int_equal(advisor_orphans_drop(orphans, 2, WIRE_RAW_TIER_ALL), EACH);
+    assert_false(advisor_orphans_remove(orphans, 2, KVT_TIER_G1, 8));
+    for (uint32_t i = 0; i < EACH; i++)
+        assert_true(advisor_orphans_remove(orphans, CROWD, KVT_TIER_G1, i));
+    advisor_orphans_free(orphans);
+}
+
 static void
 orphans_are_bounded(void **state)
 {
@@ -546,6 +606,7 @@ main(void)
         cmocka_unit_test(void_rows_go),
         cmocka_unit_test(random_against_sets),
         cmocka_unit_test(orphans_wait_and_join),
+        cmocka_unit_test(removes_are_found_by_hash),
         cmocka_unit_test(orphans_are_bounded),
         cmocka_unit_test(every_allocation_may_fail),
     };
