@@ -43,7 +43,7 @@ collides(const struct index_writer *writer, const struct index_run *run, uint32_
     const uint32_t known = position_of(run, offset);
     const uint64_t parent = parent_of(writer->index, run, number, offset);
 
-    /* Parent 0 at a position above 0: who said it knows neither.  What is known of the blocks behind
+    /* Parent 0 at a position above 0: who said it knows neither.  What is known of blocks behind
      * it came from there, so with such it stays. */
     if (writer->last_hash == 0 && position != 0)
         return false;
