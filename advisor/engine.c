@@ -167,6 +167,26 @@ advisor_engine_attach(struct advisor_engine *engine, const struct advisor_feeds 
 
 /* ---- one transaction ---- */
 
+/* Who speaks for which places in G4. */
+static void
+note_reporters(struct advisor_engine *engine)
+{
+    const struct advisor_op *former = NULL;
+    size_t count;
+    const struct advisor_effect *effects = advisor_group_effects(engine->group, &count);
+
+    for (size_t i = 0; i < count; i++) {
+        const struct advisor_op *op = &effects[i].op;
+
+        if (!op->g4 || op->kind == ADVISOR_OP_ACCESS ||
+            (former != NULL && former->reporter == op->reporter && former->holder == op->holder))
+            continue;
+        former = op;
+        advisor_publishers_reported(engine->publishers, op->reporter,
+                                    advisor_names_holder_key(engine->names, op->holder)->name);
+    }
+}
+
 static enum kvt_err
 write_all(struct advisor_engine *engine, const struct advisor_txn *txn)
 {
@@ -175,6 +195,8 @@ write_all(struct advisor_engine *engine, const struct advisor_txn *txn)
 
     if (rc == KVT_OK)
         rc = advisor_group_write(engine->group, txn, is_hot, engine);
+    if (rc == KVT_OK)
+        note_reporters(engine);
     if (rc == KVT_OK)
         rc = advisor_publishers_save(engine->publishers, txn);
     if (rc == KVT_OK)

@@ -121,6 +121,7 @@ add_publisher(void *arg, const struct advisor_publisher_row *row)
     add_number(out, "gaps", row->gaps);
     add_number(out, "resyncs", row->resyncs);
     add_number(out, "gen", row->gen);
+    add_number(out, "buckets", row->buckets);
     kvt_buffer_printf(out, ",\"gone\":%s,\"need_dump\":%s,\"holds_g4\":%s}\n",
                       row->gone != 0 ? "true" : "false", row->need_dump != 0 ? "true" : "false",
                       row->holds_g4 != 0 ? "true" : "false");

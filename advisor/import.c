@@ -14,6 +14,8 @@
 /* ROWS: in one transaction; LMDB keeps what it changed in memory until the commit. */
 enum { ROWS = 20000, PATH_BYTES = 4096, PATH_SHOWN = 120 };
 
+#define BUCKETS_MAX UINT32_C(0xFFFFFF) /* as many bits as a row has for them */
+
 struct advisor_import {
     struct advisor_store *place; /* the folder's own database: its lock keeps advisors out */
     struct advisor_store *store; /* the one that is built */
@@ -247,6 +249,7 @@ take_publisher(struct advisor_import *import, struct json_object *row)
     bool gone;
     bool need_dump;
     bool holds_g4;
+    uint32_t buckets;
     enum kvt_err rc = namespace_number(import, row, &to.ns);
 
     if (rc != KVT_OK)
@@ -257,9 +260,11 @@ take_publisher(struct advisor_import *import, struct json_object *row)
         !kvt_json_u64(row, "last_seq", &to.last_seq) ||
         !kvt_json_u64(row, "last_event_ms", &to.last_event_ms) ||
         !kvt_json_u64(row, "gaps", &to.gaps) || !kvt_json_u64(row, "resyncs", &to.resyncs) ||
-        !read_u32(row, "gen", &to.gen) || !kvt_json_bool(row, "gone", &gone) ||
+        !read_u32(row, "gen", &to.gen) || !read_u32(row, "buckets", &buckets) ||
+        buckets > BUCKETS_MAX || !kvt_json_bool(row, "gone", &gone) ||
         !kvt_json_bool(row, "need_dump", &need_dump) || !kvt_json_bool(row, "holds_g4", &holds_g4))
         return KVT_INVALID;
+    to.buckets = buckets & BUCKETS_MAX;
     to.gone = gone ? 1 : 0;
     to.need_dump = need_dump ? 1 : 0;
     to.holds_g4 = holds_g4 ? 1 : 0;

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <xxhash.h>
 
 #include "advisor/map.h"
 #include "base/alloc.h"
@@ -23,8 +24,9 @@ struct advisor_publishers {
         struct advisor_publisher_view *views;
         size_t view_count;
         size_t view_capacity;
-        struct advisor_map *doubtful; /* (rank, holder's name) of the uncertain ones */
-        bool stale;                   /* `doubtful` is not what the views say */
+        struct advisor_map *doubtful; /* struct doubt_key of the uncertain ones */
+        uint32_t doubtful_buckets;    /* the same for what the row's `buckets` says */
+        bool stale;                   /* neither is what the views say */
     } shared;
 };
 
@@ -401,7 +403,11 @@ fill_view(struct advisor_publisher_view *view, struct advisor_publisher *publish
 
 /* ---- who is uncertain ---- */
 
-#define ANY_RANK UINT32_MAX
+#define ANY_RANK   UINT32_MAX
+#define NO_RANK    (UINT32_MAX - 1) /* of holders in G4 */
+#define HOT_PREFIX "hot@"
+
+enum { BUCKET_BITS = 24 };
 
 struct doubt_key {
     uint32_t rank;
@@ -419,6 +425,38 @@ doubt(struct advisor_map *doubtful, uint32_t rank, const char *before, const cha
     return advisor_map_put(doubtful, &key, sizeof(key.rank) + (size_t)size, 1);
 }
 
+static uint32_t
+bucket_bit(const char *holder, size_t size)
+{
+    return 1u << (XXH3_64bits(holder, size) % BUCKET_BITS);
+}
+
+/* Its own in G4 is known by its name, without a bit. */
+static bool
+is_named_after(const char *holder, const char *worker)
+{
+    const size_t prefix = sizeof(HOT_PREFIX) - 1;
+
+    return strcmp(holder, worker) == 0 ||
+           (strncmp(holder, HOT_PREFIX, prefix) == 0 && strcmp(holder + prefix, worker) == 0);
+}
+
+void
+advisor_publishers_reported(struct advisor_publishers *table, uint32_t number, const char *holder)
+{
+    struct advisor_publisher *publisher = advisor_publishers_by_number(table, number);
+    uint32_t bit;
+
+    if (publisher == NULL || is_named_after(holder, publisher->row.worker))
+        return;
+    bit = bucket_bit(holder, strlen(holder));
+    if ((publisher->row.buckets & bit) != 0)
+        return;
+    publisher->row.buckets |= bit & ((1u << BUCKET_BITS) - 1);
+    publisher->dirty = true;
+    publisher->shown = false;
+}
+
 static enum kvt_err
 doubt_view(struct advisor_map *doubtful, const struct advisor_publisher_view *view)
 {
@@ -427,7 +465,9 @@ doubt_view(struct advisor_map *doubtful, const struct advisor_publisher_view *vi
         doubt(doubtful, one_rank ? view->foreign.dp_rank : ANY_RANK, "", view->row.worker);
 
     if (rc == KVT_OK && view->row.holds_g4 != 0)
-        rc = doubt(doubtful, ANY_RANK, "hot@", view->row.worker);
+        rc = doubt(doubtful, NO_RANK, "", view->row.worker);
+    if (rc == KVT_OK && view->row.holds_g4 != 0)
+        rc = doubt(doubtful, NO_RANK, HOT_PREFIX, view->row.worker);
     return rc;
 }
 
@@ -436,33 +476,44 @@ static void
 note_doubtful(struct advisor_publishers *table)
 {
     struct advisor_map *doubtful;
+    uint32_t buckets = 0;
     enum kvt_err rc;
 
     if (!table->shared.stale || advisor_map_new(&doubtful) != KVT_OK)
         return;
     rc = KVT_OK;
-    for (size_t i = 0; i < table->shared.view_count && rc == KVT_OK; i++)
-        if (table->shared.views[i].state == ADVISOR_UNCERTAIN)
-            rc = doubt_view(doubtful, &table->shared.views[i]);
+    for (size_t i = 0; i < table->shared.view_count && rc == KVT_OK; i++) {
+        if (table->shared.views[i].state != ADVISOR_UNCERTAIN)
+            continue;
+        rc = doubt_view(doubtful, &table->shared.views[i]);
+        buckets |= table->shared.views[i].row.buckets;
+    }
     if (rc == KVT_OK) {
         advisor_map_free(table->shared.doubtful);
         table->shared.doubtful = doubtful;
+        table->shared.doubtful_buckets = buckets;
         table->shared.stale = false;
     } else {
         advisor_map_free(doubtful);
     }
 }
 
+/* With the lock held. */
 static bool
-is_doubtful(const struct advisor_map *doubtful, const struct wire_query_holder *holder)
+is_doubtful(const struct advisor_publishers *table, const struct wire_query_holder *holder)
 {
-    struct doubt_key key = {.rank = holder->dp_rank};
-    const size_t size = sizeof(key.rank) + strnlen(holder->name, sizeof(holder->name) - 1);
+    const struct advisor_map *doubtful = table->shared.doubtful;
+    const bool g4 = holder->tier == KVT_TIER_G4;
+    const size_t length = strnlen(holder->name, sizeof(holder->name) - 1);
+    struct doubt_key key = {.rank = g4 ? NO_RANK : holder->dp_rank};
+    const size_t size = sizeof(key.rank) + length;
     uint32_t ignored;
 
-    memcpy(key.name, holder->name, size - sizeof(key.rank));
+    memcpy(key.name, holder->name, length);
     if (advisor_map_get(doubtful, &key, size, &ignored))
         return true;
+    if (g4)
+        return (table->shared.doubtful_buckets & bucket_bit(holder->name, length)) != 0;
     key.rank = ANY_RANK;
     return advisor_map_get(doubtful, &key, size, &ignored);
 }
@@ -474,7 +525,7 @@ advisor_publishers_mark(struct advisor_publishers *table, struct wire_query_hold
     (void)pthread_mutex_lock(&table->shared.lock);
     if (advisor_map_count(table->shared.doubtful) > 0)
         for (size_t i = 0; i < count; i++)
-            holders[i].uncertain = is_doubtful(table->shared.doubtful, &holders[i]);
+            holders[i].uncertain = is_doubtful(table, &holders[i]);
     (void)pthread_mutex_unlock(&table->shared.lock);
 }
 
@@ -498,11 +549,14 @@ advisor_publishers_show(struct advisor_publishers *table)
         const bool fresh = i >= table->shared.view_count;
         const bool was = !fresh && view->state == ADVISOR_UNCERTAIN;
         const uint32_t number = fresh ? 0 : view->row.number;
+        const uint32_t buckets = fresh ? 0 : view->row.buckets;
+        const uint32_t holds_g4 = fresh ? 0 : view->row.holds_g4;
 
         if (table->slots[i]->shown && !fresh)
             continue;
         fill_view(view, table->slots[i]);
-        if (was != (view->state == ADVISOR_UNCERTAIN) || number != view->row.number)
+        if (was != (view->state == ADVISOR_UNCERTAIN) || number != view->row.number ||
+            buckets != view->row.buckets || holds_g4 != view->row.holds_g4)
             table->shared.stale = true;
     }
     table->shared.view_count =

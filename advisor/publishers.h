@@ -63,6 +63,11 @@ struct advisor_publisher *advisor_publishers_at(const struct advisor_publishers 
 /** Oldest sequence of a source's stream that is held back by anyone; 0 = none. */
 uint64_t advisor_publishers_held_seq(const struct advisor_publishers *table, uint32_t source);
 
+/** A publisher reported a place of this G4 holder: what it misses, the holder's places lack.
+ *  Locations are told apart by one of 24 bits, so that one may share another's doubts. */
+void advisor_publishers_reported(struct advisor_publishers *table, uint32_t number,
+                                 const char *holder);
+
 /* ---- for people ---- */
 
 enum advisor_publisher_state { ADVISOR_LIVE, ADVISOR_UNCERTAIN, ADVISOR_GONE };

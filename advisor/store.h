@@ -111,7 +111,9 @@ struct advisor_publisher_row {
     uint32_t gone : 1;
     uint32_t need_dump : 1;
     uint32_t holds_g4 : 1;
-    uint32_t unused : 29;
+    uint32_t doubted : 1;  /* events may be missing, and are asked for */
+    uint32_t buckets : 24; /* G4 holders it speaks for: advisor_publishers_reported() */
+    uint32_t unused : 4;
     char worker[KVT_NAME_MAX];
 };
 

@@ -1,11 +1,13 @@
 /*
  * What is tested: that answers say of which holders events are missing (advisor_publishers_mark()).
- * How: two workers with two ranks each; one rank misses events, and nobody can be asked.
+ * How: two workers with two ranks each; one rank misses events, and nobody can be asked.  Buckets
+ * that are spoken of by somebody who was not heard for a while.
  */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
+#include "kvtier/key.h"
 #include "wire/query.h"
 
 #include "tests/support/seed.h"
@@ -93,11 +95,178 @@ holders_in_doubt_are_marked(void **state)
     test_folder_remove(folder);
 }
 
+/* ---- locations in G4 ---- */
+
+static const struct advisor_source_ops minio = {.name = "minio-test",
+                                                .dialect = WIRE_DIALECT_MINIO,
+                                                .open = test_rig_source_open,
+                                                .close = test_rig_source_close};
+
+static void
+hear(struct test_rig *rig, const char *text)
+{
+    struct kvt_buffer bytes;
+
+    kvt_buffer_init(&bytes, MESSAGE_MAX);
+    kvt_buffer_append(&bytes, text, strlen(text));
+    test_rig_foreign(rig, 0, UINT64_MAX, &bytes);
+    test_rig_run(rig);
+    kvt_buffer_release(&bytes);
+}
+
+/* Somebody who notifies of a bucket's objects. */
+static void
+put_object(struct test_rig *rig, const char *bucket, uint64_t hash)
+{
+    const struct kvt_block_id id = {.hash = hash};
+    char key[KVT_KEY_MAX];
+    char text[1024];
+
+    assert_int_equal(kvt_key_format(key, sizeof(key), KVT_KEY_KVBM_B, "ns0", 0, &id), KVT_OK);
+    (void)snprintf(text, sizeof(text),
+                   "{\"Records\":[{\"eventName\":\"s3:ObjectCreated:Put\",\"s3\":{\"bucket\":"
+                   "{\"name\":\"%s\"},\"object\":{\"key\":\"%s\",\"size\":9}}}]}",
+                   bucket, key);
+    hear(rig, text);
+}
+
+/* A gateway of our own. */
+static void
+gateway_stores(struct test_rig *rig, const char *gateway, uint64_t seq, const char *holder,
+               uint64_t hash)
+{
+    struct kvt_event event = {
+        .sequence_hash = hash, .ranks = 1, .block_size = 9, .type = KVT_EVENT_STORE};
+    struct kvt_event_batch batch = {.namespace_ = "ns0",
+                                    .incarnation = 1,
+                                    .first_seq = seq,
+                                    .time_ms = 1,
+                                    .locations = {{.tier = KVT_TIER_G4}},
+                                    .location_count = 1,
+                                    .events = &event,
+                                    .event_count = 1};
+
+    (void)snprintf(batch.worker, sizeof(batch.worker), "%s", gateway);
+    (void)snprintf(batch.locations[0].name, sizeof(batch.locations[0].name), "%s", holder);
+    test_rig_batch(rig, 0, &batch);
+    test_rig_run(rig);
+}
+
+/* Is this holder of the block uncertain? */
+static bool
+doubted(const struct test_rig *rig, uint64_t hash, const char *name, enum kvt_tier tier)
+{
+    const struct advisor_finder finder = {.memory = rig->finder.memory,
+                                          .store = rig->finder.store,
+                                          .publishers = advisor_engine_publishers(rig->engine)};
+    const struct wire_query query = {.namespace_ = "ns0", .hashes = &hash, .hash_count = 1};
+    struct wire_query_holder holders[HOLDERS_MAX];
+    size_t count;
+
+    assert_int_equal(advisor_find_matches(&finder, &query, holders, HOLDERS_MAX, &count), KVT_OK);
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(holders[i].name, name) == 0 && holders[i].tier == tier)
+            return holders[i].uncertain;
+    fail_msg("%s does not hold the block", name);
+    return false;
+}
+
+static void
+buckets_are_marked_with_their_reporter(void **state)
+{
+    struct test_rig_options options = {
+        .mode = ADVISOR_MODE_OFF, .foreign = &minio, .give_up_after_ms = 60000};
+    struct test_rig rig;
+    char folder[256];
+
+    (void)state;
+    options.path = test_folder_make(folder, sizeof(folder));
+    test_rig_open(&rig, &options);
+    put_object(&rig, "kv", 77);
+    gateway_stores(&rig, "gw", 1, "cold@other", 77);
+    gateway_stores(&rig, "gw", 2, "hot@gw", 77);
+    assert_false(doubted(&rig, 77, "cold@kv", KVT_TIER_G4));
+    assert_false(doubted(&rig, 77, "cold@other", KVT_TIER_G4));
+    test_rig_close(&rig);
+    /* Nobody notified us meanwhile, while our own stream kept everything. */
+    test_rig_open(&rig, &options);
+    test_rig_run(&rig);
+    assert_true(doubted(&rig, 77, "cold@kv", KVT_TIER_G4));
+    assert_false(doubted(&rig, 77, "cold@other", KVT_TIER_G4));
+    assert_false(doubted(&rig, 77, "hot@gw", KVT_TIER_G4));
+    test_rig_close(&rig);
+    test_folder_remove(folder);
+}
+
+/* What a gateway misses is doubted in all places it speaks for and in no others, also after a
+ * restart. */
+static void
+buckets_are_marked_with_their_gateway(void **state)
+{
+    struct test_rig_options options = {.mode = ADVISOR_MODE_OFF};
+    struct test_rig rig;
+    char folder[256];
+
+    (void)state;
+    options.path = test_folder_make(folder, sizeof(folder));
+    test_rig_open(&rig, &options);
+    gateway_stores(&rig, "gw", 1, "cold@kv", 77);
+    gateway_stores(&rig, "gw", 2, "hot@gw", 77);
+    gateway_stores(&rig, "gx", 1, "cold@other", 77);
+    gateway_stores(&rig, "gx", 2, "hot@gx", 77);
+    gateway_stores(&rig, "gw", 9, "cold@kv", 78);
+    for (uint32_t round = 0; round < 2; round++) {
+        assert_true(doubted(&rig, 77, "cold@kv", KVT_TIER_G4));
+        assert_true(doubted(&rig, 77, "hot@gw", KVT_TIER_G4));
+        assert_false(doubted(&rig, 77, "cold@other", KVT_TIER_G4));
+        assert_false(doubted(&rig, 77, "hot@gx", KVT_TIER_G4));
+        test_rig_close(&rig);
+        test_rig_open(&rig, &options);
+        gateway_stores(&rig, "gw", 19, "cold@kv", 78);
+    }
+    test_rig_close(&rig);
+    test_folder_remove(folder);
+}
+
+/* Its blocks in G4 have no rank, those elsewhere have. */
+static void
+external_places_are_their_workers(void **state)
+{
+    static const char *const tiers[] = {"external", "device"};
+    struct test_rig_options options = {
+        .mode = ADVISOR_MODE_OFF, .foreign = &dynamo, .give_up_after_ms = 60000};
+    struct test_rig rig;
+    char folder[256];
+    char text[512];
+
+    (void)state;
+    options.path = test_folder_make(folder, sizeof(folder));
+    test_rig_open(&rig, &options);
+    for (unsigned i = 0; i < 2; i++) { /* rank 1 in G4, rank 0 in G1 */
+        (void)snprintf(text, sizeof(text),
+                       "{\"worker_id\":5,\"storage_tier\":\"%s\",\"event\":{\"event_id\":1,"
+                       "\"data\":{\"stored\":{\"parent_hash\":null,\"blocks\":"
+                       "[{\"block_hash\":77,\"tokens_hash\":77}]}},\"dp_rank\":%u}}",
+                       tiers[i], 1 - i);
+        hear(&rig, text);
+    }
+    assert_false(doubted(&rig, 77, "5", KVT_TIER_G4));
+    hear(&rig, "{\"worker_id\":5,\"event\":{\"event_id\":9,\"data\":{\"removed\":"
+               "{\"block_hashes\":[3]}},\"dp_rank\":1}}");
+    assert_true(doubted(&rig, 77, "5", KVT_TIER_G4));
+    assert_false(doubted(&rig, 77, "5", KVT_TIER_G1));
+    test_rig_close(&rig);
+    test_folder_remove(folder);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(holders_in_doubt_are_marked),
+        cmocka_unit_test(buckets_are_marked_with_their_reporter),
+        cmocka_unit_test(buckets_are_marked_with_their_gateway),
+        cmocka_unit_test(external_places_are_their_workers),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

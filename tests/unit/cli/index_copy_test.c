@@ -74,6 +74,7 @@ put_rows(const struct advisor_txn *txn)
                                                     .ns = 1,
                                                     .gen = 3,
                                                     .need_dump = 1,
+                                                    .buckets = 0x800001,
                                                     .worker = "w-0"};
     const struct advisor_sweep_row sweep = {.publisher = 2, .holder = 1, .floor = 3, .ns = 1};
     const struct advisor_gateway_row gateway = {.incarnation = 5, .seq = 6, .name = "gw0"};
