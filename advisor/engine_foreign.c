@@ -1,6 +1,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <xxhash.h>
 
 #include "advisor/engine_private.h"
 #include "advisor/foreign.h"
@@ -64,6 +65,15 @@ void
 advisor_engine_forget(struct advisor_engine *engine, struct advisor_publisher *publisher)
 {
     advisor_foreign_leave(publisher);
+    void_all(engine, publisher);
+}
+
+void
+advisor_engine_renewed(struct advisor_engine *engine, struct advisor_publisher *publisher)
+{
+    kvt_log_info("advisor.publishers", "renewed", "%s began anew while it was not heard",
+                 publisher->row.worker);
+    advisor_foreign_renewed(publisher, kvt_clock_mono_ms());
     void_all(engine, publisher);
 }
 
@@ -255,6 +265,14 @@ tell(const struct advisor_hearing *hearing, struct advisor_engine *engine,
                  hearing->intake->name, step->first_missing - 1, step->last_missing - 1);
 }
 
+uint32_t
+advisor_engine_digest(const struct advisor_item *item)
+{
+    const uint32_t digest = (uint32_t)XXH3_64bits(item->bytes, item->size);
+
+    return digest == 0 ? 1 : digest;
+}
+
 /* Keep a copy of the message for this publisher's turn. */
 static void
 hold(struct advisor_engine *engine, const struct advisor_hearing *hearing,
@@ -267,8 +285,10 @@ hold(struct advisor_engine *engine, const struct advisor_hearing *hearing,
         return;
     publisher->held_message = engine->message;
     if (engine->held_bytes + item->size > ADVISOR_HELD_BYTES_MAX ||
-        advisor_item_new(&copy, item->kind, item->subject, item->bytes, item->size) != KVT_OK)
-        return; /* its numbers will be missed */
+        advisor_item_new(&copy, item->kind, item->subject, item->bytes, item->size) != KVT_OK) {
+        publisher->missed = true;
+        return;
+    }
     engine->held_bytes += item->size;
     copy->stream_seq = item->stream_seq;
     copy->time_ms = item->time_ms;
@@ -378,6 +398,8 @@ hear_message(struct advisor_engine *engine, const struct advisor_hearing *hearin
     }
     for (uint32_t i = 0; i < raw->event_count; i++)
         advisor_engine_apply_raw(engine, hearing->intake, publisher, &raw->events[i]);
+    if (numbered)
+        publisher->foreign.digest = advisor_engine_digest(hearing->item);
     advisor_foreign_applied(publisher, mark.number, raw->time_ms);
     return ADVISOR_HEARD;
 }

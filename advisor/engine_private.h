@@ -169,6 +169,10 @@ enum advisor_heard advisor_engine_hear(struct advisor_engine *engine,
 /** The same for what is in engine->raw. */
 enum advisor_heard advisor_engine_hear_raw(struct advisor_engine *engine,
                                            const struct advisor_hearing *hearing);
+/** It began anew while it was not heard: what the former life held goes. */
+void advisor_engine_renewed(struct advisor_engine *engine, struct advisor_publisher *publisher);
+/** Of a message's bytes, never 0. */
+uint32_t advisor_engine_digest(const struct advisor_item *item);
 /** A worker is gone from its cluster. */
 void advisor_engine_worker_gone(struct advisor_engine *engine, const struct advisor_intake *intake,
                                 uint64_t worker_id);

@@ -24,7 +24,7 @@ struct advisor_replay {
     uint64_t life;     /* the publisher's incarnation then */
     bool dumping;
     bool hole;       /* the answer begins behind what was asked for */
-    bool unreadable; /* a message of it could not be read */
+    bool unreadable; /* a message or event of it could not be read */
 };
 
 void
@@ -69,14 +69,21 @@ take_dump_part(struct advisor_engine *engine, struct advisor_publisher *publishe
 {
     struct advisor_intake *intake = engine->replay->intake;
 
-    if (!engine->replay->dumping)
-        begin_dump(engine, publisher);
     for (uint32_t i = 0; i < engine->raw->event_count; i++) {
         const struct wire_raw_event *event = &engine->raw->events[i];
 
-        if (event->unnumbered || event->worker != publisher->foreign.worker_id ||
+        if (event->unnumbered) {
+            advisor_engine_apply_raw(engine, intake, NULL, event);
+            engine->replay->unreadable = true; /* it may be anybody's */
+            continue;
+        }
+        if (event->worker != publisher->foreign.worker_id ||
             event->dp_rank != publisher->foreign.dp_rank)
             continue;
+        if (!engine->replay->dumping)
+            begin_dump(engine, publisher);
+        if (event->kind == WIRE_RAW_SKIP && event->why == WIRE_RAW_MALFORMED)
+            engine->replay->unreadable = true;
         if (event->kind == WIRE_RAW_CLEAR)
             begin_dump(engine, publisher); /* live events may end a dump: all before is void */
         else
@@ -94,8 +101,37 @@ end_dump(struct advisor_engine *engine, struct advisor_publisher *publisher, uin
     if (advisor_engine_sweep(engine, publisher) != KVT_OK)
         kvt_log_error("advisor.publishers", "sweep", "%s: no memory to sweep",
                       publisher->row.worker);
-    kvt_log_info("advisor.publishers", "certain", "%s: certain again (dump)",
-                 publisher->row.worker);
+    if (engine->replay->unreadable) {
+        advisor_foreign_lose(publisher, "an event of what it holds cannot be read");
+        advisor_engine_given_up(engine, publisher);
+    } else if (!advisor_publisher_uncertain(publisher)) {
+        kvt_log_info("advisor.publishers", "certain", "%s: certain again (dump)",
+                     publisher->row.worker);
+    }
+}
+
+/* The next part of what the worker holds (an indexer says it of all workers).  True: that was the
+ * last. */
+static bool
+replay_dump(struct advisor_engine *engine, struct advisor_publisher *publisher, bool http)
+{
+    struct advisor_replay *replay = engine->replay;
+
+    /* Each group is of another model; which one is the worker's is not said. */
+    if (http && replay->part.what == WIRE_DYNAMO_REFUSED && replay->part.left > 0) {
+        unanswered(engine, publisher, KVT_UNAVAILABLE, "a group of the dump failed");
+        return true;
+    }
+    if (!http && !replay->dumping)
+        begin_dump(engine, publisher);
+    take_dump_part(engine, publisher);
+    if (replay->part.more && (!replay->dumping || publisher->dump_incarnation != 0))
+        return false;
+    if (!replay->dumping)
+        unanswered(engine, publisher, KVT_UNAVAILABLE, "the dump does not name it");
+    else if (publisher->dump_incarnation != 0)
+        end_dump(engine, publisher, http ? 0 : replay->part.newest + 1);
+    return true;
 }
 
 /* The asked events were taken, as far as they came. */
@@ -104,6 +140,8 @@ end_range(struct advisor_engine *engine, struct advisor_publisher *publisher)
 {
     const struct advisor_replay *replay = engine->replay;
 
+    if (publisher->resync != ADVISOR_RESYNC_NONE && publisher->ask_number != replay->letter->number)
+        return; /* more was lost meanwhile, and that question is still to come */
     if (advisor_foreign_ranged(publisher, kvt_clock_mono_ms())) {
         kvt_log_info("advisor.publishers", "certain", "%s: certain again (events)",
                      publisher->row.worker);
@@ -128,6 +166,7 @@ take_events(struct advisor_engine *engine, struct advisor_publisher *publisher,
 
     if (heard == ADVISOR_HEARD_MALFORMED && item->has_sequence) {
         /* Its number is used up, and what it said is lost. */
+        publisher->foreign.digest = advisor_engine_digest(item);
         advisor_foreign_applied(publisher, item->sequence + 1, 0);
         engine->replay->unreadable = true;
     }
@@ -162,13 +201,7 @@ replay_query(struct advisor_engine *engine, struct advisor_publisher *publisher)
             return false;
         end_range(engine, publisher);
         return true;
-    case WIRE_DYNAMO_DUMP:
-        take_dump_part(engine, publisher);
-        if (replay->part.more)
-            return false;
-        if (publisher->dump_incarnation != 0)
-            end_dump(engine, publisher, http ? 0 : replay->part.newest + 1);
-        return true;
+    case WIRE_DYNAMO_DUMP: return replay_dump(engine, publisher, http);
     case WIRE_DYNAMO_TOO_NEW:
         /* It has no number so high.  The one before is its newest: nothing was missed.  Else its
          * numbers have begun anew. */
@@ -192,6 +225,23 @@ read_le64(const uint8_t *bytes)
     return le64toh(value);
 }
 
+/* The first message of the answer is to be the last one that was heard.  True: go on. */
+static bool
+vouch(struct advisor_engine *engine, struct advisor_publisher *publisher,
+      const struct advisor_item *item)
+{
+    if (item->sequence + 1 != publisher->row.last_seq || publisher->foreign.digest == 0) {
+        unanswered(engine, publisher, KVT_NOTFOUND, "it may have begun anew");
+        return false;
+    }
+    if (advisor_engine_digest(item) == publisher->foreign.digest) {
+        advisor_foreign_vouched(publisher);
+        return true;
+    }
+    advisor_engine_renewed(engine, publisher);
+    return false;
+}
+
 /* The next message of an engine's ring.  True: that was the last. */
 static bool
 replay_message(struct advisor_engine *engine, struct advisor_publisher *publisher)
@@ -210,9 +260,15 @@ replay_message(struct advisor_engine *engine, struct advisor_publisher *publishe
         item.epoch = publisher->foreign.life;
         if (item.size <= left - MESSAGE_HEAD) {
             replay->at += MESSAGE_HEAD + item.size;
+            if (publisher->away)
+                return !vouch(engine, publisher, &item);
             replay->hole = !take_events(engine, publisher, &item, false);
             return false;
         }
+    }
+    if (publisher->away) {
+        unanswered(engine, publisher, KVT_NOTFOUND, "it may have begun anew");
+        return true;
     }
     end_range(engine, publisher);
     if (replay->unreadable && publisher->foreign.lost == 0) {

@@ -140,8 +140,14 @@ advisor_engine_doubt_sources(struct advisor_engine *engine)
         struct advisor_publisher *publisher = advisor_publishers_at(engine->publishers, i);
         const struct advisor_intake *intake;
 
-        if (!publisher->is_foreign || publisher->row.gone != 0)
+        if (publisher->row.gone != 0)
             continue;
+        if (!publisher->is_foreign) {
+            /* In doubt when the program ended, and nobody else would remember. */
+            if (publisher->row.doubted != 0 && publisher->row.need_dump == 0)
+                advisor_publisher_doubt(publisher);
+            continue;
+        }
         intake = advisor_sources_by_number(engine->feeds.sources, publisher->foreign.source);
         if (intake == NULL) {
             kvt_log_info("advisor.publishers", "dropped", "%s: its source is not followed any more",
@@ -150,6 +156,8 @@ advisor_engine_doubt_sources(struct advisor_engine *engine)
             continue;
         }
         if (!intake->kept)
+            advisor_foreign_unheard(publisher, now_ms);
+        else if (publisher->row.doubted != 0)
             advisor_foreign_doubt(publisher, now_ms);
     }
 }

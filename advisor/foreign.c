@@ -31,12 +31,43 @@ settle(struct advisor_publisher *publisher)
     publisher->probing = false;
 }
 
+/* What is missing, if anything is, is behind what was applied. */
+static void
+ask_newest(struct advisor_publisher *publisher, uint64_t now_ms)
+{
+    publisher->range_to = ADVISOR_FOREIGN_TO_NEWEST;
+    start(publisher, ADVISOR_RESYNC_RANGE, now_ms);
+}
+
+/* What was asked for is there.  True: and nothing else was lost meanwhile. */
+static bool
+settle_range(struct advisor_publisher *publisher, uint64_t now_ms)
+{
+    const bool missed = publisher->missed;
+
+    settle(publisher);
+    publisher->leapt = false;
+    if (missed)
+        ask_newest(publisher, now_ms);
+    return !missed;
+}
+
+/* In doubt, without knowing of anything that is missing. */
+static bool
+may_miss_nothing(const struct advisor_publisher *publisher)
+{
+    return publisher->resync == ADVISOR_RESYNC_RANGE &&
+           publisher->range_to == ADVISOR_FOREIGN_TO_NEWEST;
+}
+
 /* Certain, whatever was given up before. */
 static void
 absolve(struct advisor_publisher *publisher)
 {
     settle(publisher);
+    publisher->leapt = false;
     publisher->foreign.lost = 0;
+    publisher->foreign.revived = 0;
     publisher->foreign.reason[0] = '\0';
 }
 
@@ -56,6 +87,39 @@ renew(struct advisor_publisher *publisher, uint64_t life)
     publisher->row.gen++;
     publisher->foreign.floor = publisher->row.gen;
     publisher->rebase = false;
+    publisher->away = false;
+    publisher->after_dump = false;
+}
+
+/* Numbers begin with 0, or with 1 where events have them. */
+static uint64_t
+first_max(const struct advisor_publisher *publisher)
+{
+    return publisher->foreign.messages != 0 ? 1 : 2;
+}
+
+/* Is it a late word of one that is gone, or one that was heard before? */
+static bool
+is_late_word(const struct advisor_publisher *publisher, const struct advisor_mark *mark)
+{
+    const bool same = mark->life != 0 && mark->life == publisher->foreign.life;
+
+    return publisher->row.gone != 0 && !mark->new_life && mark->number != 0 &&
+           mark->number <= publisher->row.last_seq &&
+           (same || (mark->life == 0 && mark->number > first_max(publisher)));
+}
+
+/* It was not heard for a while, and its messages come in order: has it begun anew? */
+static bool
+went_back(struct advisor_publisher *publisher, const struct advisor_mark *mark)
+{
+    if (!publisher->away || mark->held || mark->number == 0)
+        return false;
+    if (mark->life != 0 && mark->life == publisher->foreign.life) {
+        publisher->away = false;
+        return false;
+    }
+    return mark->number <= publisher->row.last_seq;
 }
 
 /* Which life speaks?  False: a former one, late. */
@@ -64,14 +128,18 @@ see_life(struct advisor_publisher *publisher, const struct advisor_mark *mark,
          struct advisor_foreign_step *step)
 {
     struct advisor_foreign_row *row = &publisher->foreign;
+    const bool was_gone = publisher->row.gone != 0;
 
     if (mark->life != 0 && mark->life == row->former && mark->life != row->life)
         return false;
-    if (mark->new_life || publisher->row.gone != 0 ||
+    if (is_late_word(publisher, mark))
+        return false;
+    if (mark->new_life || was_gone || went_back(publisher, mark) ||
         (mark->life != 0 && row->life != 0 && mark->life != row->life)) {
         /* The first message of all may well say that it is the first. */
-        step->renewed = row->met != 0 || publisher->row.gone != 0;
+        step->renewed = row->met != 0 || was_gone;
         renew(publisher, mark->life);
+        row->revived = was_gone && mark->number > first_max(publisher) ? 1 : 0;
     }
     if (mark->life != 0 && row->life == 0) {
         row->life = mark->life;
@@ -94,12 +162,10 @@ static void
 meet(struct advisor_publisher *publisher, const struct advisor_mark *mark, uint64_t now_ms,
      struct advisor_foreign_step *step)
 {
-    const uint64_t first_max = publisher->foreign.messages != 0 ? 1 : 2;
-
     publisher->foreign.met = 1;
     changed(publisher);
     publisher->row.last_seq = 0;
-    if (mark->number <= first_max) {
+    if (mark->number <= first_max(publisher)) {
         publisher->row.last_seq = mark->number - 1;
         return;
     }
@@ -128,13 +194,15 @@ see_gap(struct advisor_publisher *publisher, const struct advisor_mark *mark, ui
         publisher->mute = false;
         return;
     }
+    publisher->leapt = true;
+    publisher->leapt_from = publisher->row.last_seq;
     publisher->row.last_seq = mark->number - 1; /* it is uncertain for good anyway */
     step->verdict = ADVISOR_SEE_APPLY;
 }
 
 /* The very next one. */
 static void
-see_next(struct advisor_publisher *publisher, struct advisor_foreign_step *step)
+see_next(struct advisor_publisher *publisher, uint64_t now_ms, struct advisor_foreign_step *step)
 {
     step->verdict = ADVISOR_SEE_APPLY;
     publisher->after_dump = false;
@@ -143,8 +211,60 @@ see_next(struct advisor_publisher *publisher, struct advisor_foreign_step *step)
     if (publisher->range_to != ADVISOR_FOREIGN_TO_NEWEST &&
         publisher->row.last_seq + 1 < publisher->range_to)
         return;
-    settle(publisher);
-    step->certain = true;
+    step->certain = settle_range(publisher, now_ms);
+}
+
+/* Whatever is missing in front of it is void, if its number is true. */
+static void
+see_clear(struct advisor_publisher *publisher, const struct advisor_mark *mark)
+{
+    const uint64_t next =
+        publisher->foreign.met == 0 ? first_max(publisher) : publisher->row.last_seq + 1;
+
+    absolve(publisher);
+    publisher->foreign.met = 1;
+    publisher->away = false;
+    publisher->cleared_far = mark->number > next;
+    publisher->leapt_from = publisher->row.last_seq;
+    publisher->row.last_seq = mark->number - 1;
+    publisher->rebase = false;
+}
+
+/* A number of those that were left out before: the one that left them out lied. */
+static void
+see_lie(struct advisor_publisher *publisher, uint64_t now_ms)
+{
+    publisher->leapt = false;
+    publisher->row.last_seq = publisher->leapt_from;
+    changed(publisher);
+    if (publisher->foreign.lost != 0)
+        publisher->rebase = true;
+    else if (publisher->foreign.messages != 0)
+        advisor_foreign_lose(publisher, "its numbers went back");
+    else
+        advisor_foreign_want_dump(publisher, now_ms);
+}
+
+/* It may have begun anew before this message: held back until it has vouched for the last one. */
+static void
+see_stranger(struct advisor_publisher *publisher, const struct advisor_mark *mark, uint64_t now_ms,
+             struct advisor_foreign_step *step)
+{
+    const bool fresh = publisher->resync != ADVISOR_RESYNC_RANGE ||
+                       publisher->range_to == ADVISOR_FOREIGN_TO_NEWEST;
+
+    step->verdict = ADVISOR_SEE_HOLD;
+    if (!fresh || publisher->held_count > 0)
+        return;
+    step->gap = mark->number > publisher->row.last_seq + 1;
+    publisher->row.gaps += step->gap ? 1 : 0;
+    if (publisher->resync == ADVISOR_RESYNC_NONE)
+        start(publisher, ADVISOR_RESYNC_RANGE, now_ms);
+    publisher->doubt_ms = now_ms == 0 ? 1 : now_ms; /* only now it is urgent */
+    publisher->probing = false;
+    publisher->mute = false;
+    miss(publisher, mark, step);
+    changed(publisher);
 }
 
 struct advisor_foreign_step
@@ -166,29 +286,40 @@ advisor_foreign_see(struct advisor_publisher *publisher, const struct advisor_ma
         return step;
     }
     if (mark->clears && (publisher->foreign.met == 0 || mark->number > *last)) {
-        /* Whatever is missing, it is void. */
-        absolve(publisher);
-        publisher->foreign.met = 1;
-        publisher->row.last_seq = mark->number - 1;
-        publisher->rebase = false;
+        see_clear(publisher, mark);
         step.verdict = ADVISOR_SEE_APPLY;
         return step;
     }
     if (publisher->foreign.met == 0)
         meet(publisher, mark, now_ms, &step);
+    if (mark->number <= *last && publisher->leapt && !mark->held &&
+        mark->number > publisher->leapt_from)
+        see_lie(publisher, now_ms);
     if (mark->number <= *last)
         return step;
+    if (publisher->away && publisher->foreign.lost == 0 && !mark->held) {
+        see_stranger(publisher, mark, now_ms, &step);
+        return step;
+    }
     if (publisher->rebase) {
         publisher->rebase = false;
         publisher->row.last_seq = mark->number - 1;
     }
     if (mark->number == *last + 1 && publisher->resync != ADVISOR_RESYNC_DUMP &&
         publisher->row.need_dump == 0) {
-        see_next(publisher, &step);
+        see_next(publisher, now_ms, &step);
         return step;
     }
-    if (mark->held && publisher->after_dump)
-        return step; /* it was there before the dump, which does not know it: its number is a lie */
+    if (mark->held && publisher->after_dump) {
+        /* It was there before the dump, which does not know it: its number is a lie, or others are
+         * missing in front of it.  It is asked what is behind the dump, and all that waits is in
+         * that, or nowhere. */
+        if (publisher->resync == ADVISOR_RESYNC_NONE) {
+            advisor_publisher_unhold_all(publisher);
+            ask_newest(publisher, now_ms);
+        }
+        return step;
+    }
     step.verdict = ADVISOR_SEE_HOLD;
     if (!mark->held && publisher->held_count > 0)
         return step; /* behind those that wait already */
@@ -208,20 +339,57 @@ advisor_foreign_applied(struct advisor_publisher *publisher, uint64_t number, ui
     if (time_ms > publisher->row.last_event_ms)
         publisher->row.last_event_ms = time_ms;
     changed(publisher);
+    if (publisher->cleared_far) {
+        /* Is there such a number?  Nothing that is true would fit behind a lie. */
+        publisher->cleared_far = false;
+        publisher->leapt = true;
+        advisor_foreign_doubt(publisher, publisher->heard_ms);
+    }
 }
 
 void
 advisor_foreign_doubt(struct advisor_publisher *publisher, uint64_t now_ms)
 {
-    if (publisher->row.gone != 0 || publisher->foreign.met == 0 || publisher->foreign.lost != 0 ||
-        advisor_publisher_uncertain(publisher))
+    if (publisher->row.gone != 0 || publisher->foreign.met == 0 || publisher->foreign.lost != 0)
         return;
-    if (publisher->row.last_seq == 0) {
+    if (advisor_publisher_uncertain(publisher)) {
+        if (publisher->probing)
+            publisher->doubt_ms = now_ms == 0 ? 1 : now_ms;
+        publisher->probing = false;
+        publisher->row.doubted = 1;
+        changed(publisher);
+        /* What is asked for already may not be all of it. */
+        if (publisher->asked || !may_miss_nothing(publisher))
+            publisher->missed = true;
+        return;
+    }
+    /* Who was met late, and never told us what was before, has numbers as well. */
+    if (publisher->row.last_seq == 0 && publisher->row.doubted == 0) {
         advisor_foreign_lose(publisher, "messages may be missing, and they have no numbers");
         return;
     }
-    publisher->range_to = ADVISOR_FOREIGN_TO_NEWEST;
-    start(publisher, ADVISOR_RESYNC_RANGE, now_ms);
+    ask_newest(publisher, now_ms);
+}
+
+void
+advisor_foreign_unheard(struct advisor_publisher *publisher, uint64_t now_ms)
+{
+    publisher->away = publisher->foreign.messages != 0 && publisher->row.last_seq != 0;
+    advisor_foreign_doubt(publisher, now_ms);
+}
+
+void
+advisor_foreign_vouched(struct advisor_publisher *publisher)
+{
+    publisher->away = false;
+}
+
+void
+advisor_foreign_renewed(struct advisor_publisher *publisher, uint64_t now_ms)
+{
+    renew(publisher, 0);
+    publisher->foreign.met = 1;
+    ask_newest(publisher, now_ms);
 }
 
 void
@@ -238,6 +406,7 @@ advisor_foreign_lose(struct advisor_publisher *publisher, const char *reason)
 {
     settle(publisher);
     publisher->rebase = true;
+    publisher->cleared_far = false;
     publisher->foreign.lost = 1;
     (void)snprintf(publisher->foreign.reason, sizeof(publisher->foreign.reason), "%s", reason);
     (void)snprintf(publisher->error, sizeof(publisher->error), "%s", reason);
@@ -252,6 +421,8 @@ advisor_foreign_leave(struct advisor_publisher *publisher)
     publisher->foreign.met = 0;
     publisher->foreign.floor = publisher->row.gen;
     publisher->rebase = false;
+    publisher->away = false;
+    publisher->cleared_far = false;
 }
 
 /* ---- asking ---- */
@@ -269,10 +440,15 @@ advisor_foreign_question(struct advisor_publisher *publisher, uint64_t now_ms,
     if (publisher->resync == ADVISOR_RESYNC_NONE || publisher->asked || publisher->mute ||
         now_ms < publisher->retry_at_ms)
         return false;
+    if (publisher->resync == ADVISOR_RESYNC_DUMP)
+        publisher->missed = false; /* what was dropped before is in it */
+    /* With the last one that was heard, where it must be vouched for. */
     *question = (struct advisor_question){
         .what = publisher->resync,
         .incarnation = publisher->foreign.life,
-        .from = publisher->resync == ADVISOR_RESYNC_RANGE ? row->last_seq + 1 : 0,
+        .from = publisher->resync == ADVISOR_RESYNC_RANGE
+                    ? row->last_seq + (publisher->away ? 0 : 1)
+                    : 0,
         .to = publisher->range_to,
     };
     return true;
@@ -291,6 +467,9 @@ advisor_foreign_dump_begin(struct advisor_publisher *publisher)
 void
 advisor_foreign_dump_end(struct advisor_publisher *publisher, uint64_t number)
 {
+    const bool missed = publisher->missed;
+    const uint64_t since_ms = publisher->doubt_ms;
+
     absolve(publisher);
     publisher->foreign.met = 1;
     publisher->answered = true;
@@ -299,6 +478,17 @@ advisor_foreign_dump_end(struct advisor_publisher *publisher, uint64_t number)
     if (number != 0)
         publisher->row.last_seq = number; /* also backwards: it is asked what is behind it */
     changed(publisher);
+    if (!missed)
+        return;
+    if (number != 0) {
+        ask_newest(publisher, since_ms);
+        return;
+    }
+    /* Where it ends is not known, so neither is whether it has what was dropped. */
+    publisher->row.need_dump = 1;
+    start(publisher, ADVISOR_RESYNC_DUMP, since_ms);
+    advisor_publisher_back_off(publisher, "too many messages came while it answered",
+                               publisher->heard_ms);
 }
 
 bool
@@ -312,7 +502,7 @@ advisor_foreign_ranged(struct advisor_publisher *publisher, uint64_t now_ms)
     if (publisher->range_to != ADVISOR_FOREIGN_TO_NEWEST &&
         publisher->row.last_seq < publisher->range_to)
         return false;
-    settle(publisher);
+    (void)settle_range(publisher, now_ms);
     return true;
 }
 
@@ -323,14 +513,6 @@ advisor_foreign_want_dump(struct advisor_publisher *publisher, uint64_t now_ms)
 
     publisher->row.need_dump = 1;
     start(publisher, ADVISOR_RESYNC_DUMP, since_ms);
-}
-
-/* In doubt, without knowing of anything that is missing. */
-static bool
-may_miss_nothing(const struct advisor_publisher *publisher)
-{
-    return publisher->resync == ADVISOR_RESYNC_RANGE &&
-           publisher->range_to == ADVISOR_FOREIGN_TO_NEWEST;
 }
 
 bool
@@ -375,12 +557,15 @@ is_gone(struct advisor_publisher *publisher, uint64_t now_ms, uint64_t quiet_ms,
 {
     if (quiet_ms < gone_after_ms || publisher->mute)
         return false;
+    if (publisher->foreign.revived != 0 && publisher->foreign.lost != 0)
+        return true; /* late words of one that was gone, and nobody vouches for it */
     if (publisher->probing && publisher->failures >= FAILURES_MAX)
         return true;
     if (publisher->resync == ADVISOR_RESYNC_NONE && publisher->row.last_seq != 0 &&
         publisher->foreign.lost == 0) {
         advisor_foreign_doubt(publisher, now_ms);
         publisher->probing = publisher->resync != ADVISOR_RESYNC_NONE;
+        publisher->row.doubted = 0; /* silence is no reason to doubt it after a restart */
     }
     return false;
 }

@@ -55,6 +55,15 @@ void advisor_foreign_applied(struct advisor_publisher *publisher, uint64_t numbe
 /** Events may have been lost.  Where nothing is numbered, that is for good. */
 void advisor_foreign_doubt(struct advisor_publisher *publisher, uint64_t now_ms);
 
+/** It was not heard for a while: the same; and where messages are numbered, it may have begun anew,
+ *  and its numbers be another life's.  A number that goes back says so; else it is asked for the
+ *  last message that was heard, which advisor_foreign_vouched() is told. */
+void advisor_foreign_unheard(struct advisor_publisher *publisher, uint64_t now_ms);
+/** Its last message is the one we know: the same life.  Or another one (the caller makes void what
+ *  the former held): what it said so far is asked for. */
+void advisor_foreign_vouched(struct advisor_publisher *publisher);
+void advisor_foreign_renewed(struct advisor_publisher *publisher, uint64_t now_ms);
+
 /** All it holds was cleared: it is certain again, whatever was missing. */
 void advisor_foreign_cleared(struct advisor_publisher *publisher);
 
@@ -74,7 +83,8 @@ bool advisor_foreign_question(struct advisor_publisher *publisher, uint64_t now_
 /** Everything it holds follows: what is applied from here on carries a new generation, and names
  *  given before are void. */
 void advisor_foreign_dump_begin(struct advisor_publisher *publisher);
-/** ... and was applied.  `number`: of the newest event it speaks for; 0: not known. */
+/** ... and was applied.  `number`: of the newest event it speaks for; 0: not known.  It is certain,
+ *  unless messages were dropped since it was asked: then it is asked again. */
 void advisor_foreign_dump_end(struct advisor_publisher *publisher, uint64_t number);
 
 /** The asked events were applied, as far as the answer went.  Returns true when it is certain. */

@@ -25,6 +25,7 @@ advisor_publisher_start(struct advisor_publisher *publisher, enum advisor_resync
     publisher->dump_cursor = 0;
     publisher->dump_incarnation = 0;
     publisher->row.resyncs++;
+    publisher->row.doubted = 1;
     changed(publisher);
 }
 
@@ -35,6 +36,8 @@ advisor_publisher_settle(struct advisor_publisher *publisher)
     publisher->asked = false;
     publisher->ask_number = 0;
     publisher->failures = 0;
+    publisher->missed = false;
+    publisher->row.doubted = 0;
     publisher->error[0] = '\0';
     changed(publisher);
 }
@@ -162,6 +165,7 @@ advisor_publisher_hold(struct advisor_publisher *publisher, struct advisor_item 
     if (publisher->held_count >= ADVISOR_HOLD_MESSAGES_MAX ||
         publisher->held_bytes + item->size > ADVISOR_HOLD_BYTES_MAX) {
         advisor_publisher_unhold_all(publisher);
+        publisher->missed = true;
         advisor_item_free(item);
         return false;
     }
@@ -217,10 +221,11 @@ advisor_publisher_unhold_all(struct advisor_publisher *publisher)
 void
 advisor_publisher_doubt(struct advisor_publisher *publisher)
 {
-    if (publisher->row.gone != 0 || publisher->row.incarnation == 0 ||
-        publisher->resync != ADVISOR_RESYNC_NONE)
+    if (publisher->row.gone != 0 || publisher->row.incarnation == 0)
         return;
-    publisher->range_to = UINT64_MAX;
+    publisher->range_to = UINT64_MAX; /* also of a question that is out: it is not the last */
+    if (publisher->resync != ADVISOR_RESYNC_NONE)
+        return;
     advisor_publisher_start(publisher, ADVISOR_RESYNC_RANGE);
 }
 

@@ -77,8 +77,13 @@ struct advisor_publisher {
     bool probing;                       /* in doubt only because it is silent */
     bool answered;                      /* it has answered a question: it can be asked */
     bool after_dump;                    /* nothing was applied since all it holds was told */
-    char subject[128];                  /* that its messages come by */
-    uint64_t held_message;              /* the newest message held back, as the engine counts */
+    bool missed;           /* messages were dropped, or may be missing, since it was asked */
+    bool away;             /* not heard since the start: it may have begun anew meanwhile */
+    bool cleared_far;      /* a clear that leaves numbers out is being applied */
+    bool leapt;            /* a message that is believed leaves numbers out: a lie, perhaps */
+    uint64_t leapt_from;   /* `last_seq` in front of it */
+    char subject[128];     /* that its messages come by */
+    uint64_t held_message; /* the newest message held back, as the engine counts */
 };
 
 /* ---- messages ---- */
@@ -126,7 +131,7 @@ void advisor_publisher_rehold(struct advisor_publisher *publisher, struct adviso
 /** Drop what is held back. */
 void advisor_publisher_unhold_all(struct advisor_publisher *publisher);
 
-/** Events may have been lost anywhere: find out. */
+/** Events may have been lost anywhere: find out, also after a restart. */
 void advisor_publisher_doubt(struct advisor_publisher *publisher);
 
 /** Something of it could not be applied: a dump must bring it, but only after a while, for a limit

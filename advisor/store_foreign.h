@@ -38,8 +38,9 @@ struct advisor_foreign_row {
     uint32_t lost : 1;     /* events are missing, and were given up */
     uint32_t messages : 1; /* its messages are numbered, not its events */
     uint32_t any_rank : 1; /* it speaks for all its ranks */
-    uint32_t unused : 28;
-    uint32_t unused_too;
+    uint32_t revived : 1;  /* it was gone, and spoke on; nobody has vouched for it since */
+    uint32_t unused : 27;
+    uint32_t digest;  /* of its last message, where messages are numbered; 0: not known */
     char reason[128]; /* LOST: why */
 };
 

@@ -40,13 +40,13 @@ fresh(bool messages)
 }
 
 static struct advisor_foreign_step
-see(struct advisor_publisher *publisher, const struct arrival *arrival)
+see_it(struct advisor_publisher *publisher, const struct arrival *arrival, bool held)
 {
     const struct advisor_mark mark = {.number = arrival->number,
                                       .life = arrival->life,
                                       .new_life = arrival->new_life,
                                       .clears = arrival->clears,
-                                      .held = true};
+                                      .held = held};
     const struct advisor_foreign_step step = advisor_foreign_see(publisher, &mark, 5);
 
     if (step.verdict == ADVISOR_SEE_APPLY)
@@ -55,20 +55,35 @@ see(struct advisor_publisher *publisher, const struct arrival *arrival)
 }
 
 static void
+check(const struct advisor_publisher *publisher, const struct arrival *arrival,
+      const struct advisor_foreign_step *step)
+{
+    if (step->verdict != arrival->verdict || step->gap != arrival->gap ||
+        step->late != arrival->late || step->renewed != arrival->renewed ||
+        step->certain != arrival->certain || publisher->row.last_seq != arrival->last_seq ||
+        advisor_publisher_doubtful(publisher) != arrival->uncertain)
+        fail_msg("%s: verdict %d gap %d late %d renewed %d certain %d last %llu uncertain %d",
+                 arrival->what, (int)step->verdict, step->gap, step->late, step->renewed,
+                 step->certain, (unsigned long long)publisher->row.last_seq,
+                 advisor_publisher_doubtful(publisher));
+}
+
+/* It comes just now. */
+static void
+live(struct advisor_publisher *publisher, const struct arrival *arrival)
+{
+    const struct advisor_foreign_step step = see_it(publisher, arrival, false);
+
+    check(publisher, arrival, &step);
+}
+
+static void
 run_table(struct advisor_publisher *publisher, const struct arrival *table, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        const struct arrival *arrival = &table[i];
-        const struct advisor_foreign_step step = see(publisher, arrival);
+        const struct advisor_foreign_step step = see_it(publisher, &table[i], true);
 
-        if (step.verdict != arrival->verdict || step.gap != arrival->gap ||
-            step.late != arrival->late || step.renewed != arrival->renewed ||
-            step.certain != arrival->certain || publisher->row.last_seq != arrival->last_seq ||
-            advisor_publisher_doubtful(publisher) != arrival->uncertain)
-            fail_msg("%s: verdict %d gap %d late %d renewed %d certain %d last %llu uncertain %d",
-                     arrival->what, (int)step.verdict, step.gap, step.late, step.renewed,
-                     step.certain, (unsigned long long)publisher->row.last_seq,
-                     advisor_publisher_doubtful(publisher));
+        check(publisher, &table[i], &step);
     }
 }
 
@@ -255,14 +270,270 @@ clear_ends_a_gap(void **state)
     static const struct arrival table[] = {
         {"first", .number = 1, APPLY, .last_seq = 1},
         {"a gap", .number = 5, HOLD, .gap = true, .last_seq = 1, .uncertain = true},
-        {"a clear", .number = 7, .clears = true, APPLY, .last_seq = 7},
-        {"what waited", .number = 5, DROP, .last_seq = 7},
-        {"next", .number = 8, APPLY, .last_seq = 8},
+        {"a clear: is its number true?", .number = 7, .clears = true, APPLY, .last_seq = 7,
+         .uncertain = true},
+        {"what waited", .number = 5, DROP, .last_seq = 7, .uncertain = true},
+        {"next", .number = 8, APPLY, .certain = true, .last_seq = 8},
+        {"a clear in its turn", .number = 9, .clears = true, APPLY, .last_seq = 9},
     };
     struct advisor_publisher publisher = fresh(false);
 
     (void)state;
     RUN(&publisher, table);
+}
+
+/* A clear whose number is far ahead: it is asked, and who goes on from before it shows the lie. */
+static void
+clears_that_lie_are_found_out(void **state)
+{
+    static const struct arrival table[] = {
+        {"first", .number = 1, APPLY, .last_seq = 1},
+        {"a clear that lies", .number = 1000000, .clears = true, APPLY, .last_seq = 1000000,
+         .uncertain = true},
+    };
+    static const struct arrival next = {"next", .number = 2, HOLD, .last_seq = 1,
+                                        .uncertain = true};
+    struct advisor_publisher publisher = fresh(false);
+    struct advisor_question question;
+
+    (void)state;
+    RUN(&publisher, table);
+    assert_int_equal(publisher.row.doubted, 1); /* also after a restart */
+    assert_true(advisor_foreign_question(&publisher, 10, &question));
+    assert_int_equal(question.from, 1000001);
+    assert_int_equal(question.to, ADVISOR_FOREIGN_TO_NEWEST);
+    live(&publisher, &next);
+    assert_true(advisor_foreign_question(&publisher, 10, &question));
+    assert_int_equal(question.what, ADVISOR_RESYNC_DUMP);
+    advisor_publisher_asked(&publisher, 2);
+    advisor_foreign_dump_begin(&publisher);
+    advisor_foreign_dump_end(&publisher, 2);
+    assert_int_equal(publisher.row.last_seq, 2);
+    assert_false(advisor_publisher_doubtful(&publisher));
+}
+
+/* The same for one that was given up: its events are to go on. */
+static void
+lost_ones_go_on_behind_a_lie(void **state)
+{
+    static const struct arrival table[] = {
+        {"a lie", .number = 1ull << 60, APPLY, .gap = true, .last_seq = 1ull << 60,
+         .uncertain = true},
+        {"what is true", .number = 3, APPLY, .last_seq = 3, .uncertain = true},
+        {"again", .number = 3, DROP, .last_seq = 3, .uncertain = true},
+        {"a clear", .number = 4, .clears = true, APPLY, .last_seq = 4},
+    };
+    static const struct arrival first = {"first", .number = 1, APPLY, .last_seq = 1};
+    struct advisor_publisher publisher = fresh(false);
+
+    (void)state;
+    live(&publisher, &first);
+    advisor_foreign_lose(&publisher, "as the test says");
+    publisher.rebase = false;
+    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
+        live(&publisher, &table[i]);
+}
+
+static void
+hold_one(struct advisor_publisher *publisher)
+{
+    struct advisor_item *item;
+
+    assert_int_equal(advisor_item_new(&item, ADVISOR_ITEM_MESSAGE, "s", "x", 1), KVT_OK);
+    (void)advisor_publisher_hold(publisher, item);
+}
+
+static void
+ask_for_all(struct advisor_publisher *publisher, uint64_t now_ms)
+{
+    struct advisor_question question;
+
+    assert_true(advisor_foreign_question(publisher, now_ms, &question));
+    assert_int_equal(question.what, ADVISOR_RESYNC_DUMP);
+    advisor_publisher_asked(publisher, now_ms);
+    advisor_foreign_dump_begin(publisher);
+}
+
+/* What was dropped while a dump was on its way is in it, or not: where it ends is not said. */
+static void
+dropped_while_a_dump_came(void **state)
+{
+    static const struct arrival late = {"late", .number = 10, HOLD, .late = true,
+                                        .uncertain = true};
+    struct advisor_publisher publisher = fresh(false);
+
+    (void)state;
+    live(&publisher, &late);
+    ask_for_all(&publisher, 10);
+    for (int i = 0; i <= ADVISOR_HOLD_MESSAGES_MAX; i++)
+        hold_one(&publisher);
+    assert_int_equal(publisher.held_count, 0);
+    advisor_foreign_dump_end(&publisher, 0);
+    assert_true(advisor_publisher_doubtful(&publisher));
+    ask_for_all(&publisher, 10 + ADVISOR_RETRY_MAX_MS); /* again; nothing is dropped this time */
+    advisor_foreign_dump_end(&publisher, 0);
+    assert_false(advisor_publisher_doubtful(&publisher));
+    assert_int_equal(publisher.row.doubted, 0);
+}
+
+/* The dump ends before one that was lost on its way, and one that waits is behind that. */
+static void
+lost_behind_a_dump(void **state)
+{
+    static const struct arrival late = {"late", .number = 50, HOLD, .late = true,
+                                        .uncertain = true};
+    static const struct arrival waits = {"waited", .number = 103, DROP, .last_seq = 101,
+                                         .uncertain = true};
+    static const struct arrival missing = {"it is told", .number = 102, APPLY, .certain = true,
+                                           .last_seq = 102};
+    struct advisor_publisher publisher = fresh(false);
+    struct advisor_question question;
+
+    (void)state;
+    live(&publisher, &late);
+    ask_for_all(&publisher, 10);
+    advisor_foreign_dump_end(&publisher, 101);
+    assert_false(advisor_publisher_doubtful(&publisher));
+    hold_one(&publisher);
+    run_table(&publisher, &waits, 1);
+    assert_int_equal(publisher.held_count, 0);
+    assert_true(advisor_foreign_question(&publisher, 20, &question));
+    assert_int_equal(question.from, 102);
+    assert_int_equal(question.to, ADVISOR_FOREIGN_TO_NEWEST);
+    run_table(&publisher, &missing, 1);
+}
+
+/* Another stream drops what was held back while missing events are asked for. */
+static void
+doubt_while_it_is_asked(void **state)
+{
+    static const struct arrival gap[] = {
+        {"first", .number = 1, APPLY, .last_seq = 1},
+        {"a gap", .number = 4, HOLD, .gap = true, .last_seq = 1, .uncertain = true},
+    };
+    static const struct arrival told[] = {
+        {"a missing one", .number = 2, APPLY, .last_seq = 2, .uncertain = true},
+        {"the last missing one", .number = 3, APPLY, .last_seq = 3, .uncertain = true},
+    };
+    static const struct arrival after = {"the one that was dropped", .number = 4, APPLY,
+                                         .certain = true, .last_seq = 4};
+    struct advisor_publisher publisher = fresh(false);
+    struct advisor_question question;
+
+    (void)state;
+    RUN(&publisher, gap);
+    assert_true(advisor_foreign_question(&publisher, 10, &question));
+    advisor_publisher_asked(&publisher, 1);
+    advisor_publisher_unhold_all(&publisher);
+    advisor_foreign_doubt(&publisher, 11);
+    RUN(&publisher, told);
+    assert_true(advisor_foreign_question(&publisher, 12, &question));
+    assert_int_equal(question.from, 4);
+    assert_int_equal(question.to, ADVISOR_FOREIGN_TO_NEWEST);
+    run_table(&publisher, &after, 1);
+    assert_false(advisor_foreign_question(&publisher, 13, &question));
+}
+
+/* What the store has of a publisher after a restart. */
+static struct advisor_publisher
+again(const struct advisor_publisher *publisher)
+{
+    return (struct advisor_publisher){
+        .is_foreign = true, .row = publisher->row, .foreign = publisher->foreign};
+}
+
+/* Met late, and the program was killed before its ring answered. */
+static void
+late_over_a_restart(void **state)
+{
+    static const struct arrival late = {"late", .number = 5, HOLD, .late = true, .uncertain = true};
+    struct advisor_publisher before = fresh(true);
+    struct advisor_publisher publisher;
+    struct advisor_question question;
+
+    (void)state;
+    live(&before, &late);
+    publisher = again(&before);
+    advisor_foreign_unheard(&publisher, 10);
+    assert_int_equal(publisher.foreign.lost, 0);
+    assert_true(advisor_foreign_question(&publisher, 10, &question));
+    assert_int_equal(question.from, 1);
+    assert_true(advisor_publisher_doubtful(&publisher));
+}
+
+/* Messages after a restart: numbers that go on may be another life's, those that go back are. */
+static void
+unheard_for_a_while(void **state)
+{
+    static const struct arrival first[] = {
+        {"first", .number = 1, APPLY, .last_seq = 1},
+        {"second", .number = 2, APPLY, .last_seq = 2},
+    };
+    static const struct arrival next = {"the very next", .number = 3, HOLD, .last_seq = 2,
+                                        .uncertain = true};
+    static const struct arrival waited = {"it waited", .number = 3, APPLY, .last_seq = 3};
+    static const struct arrival lost = {"it waited", .number = 3, APPLY, .last_seq = 3,
+                                        .uncertain = true};
+    static const struct arrival back = {"back", .number = 1, APPLY, .renewed = true, .last_seq = 1};
+    struct advisor_publisher before = fresh(true);
+    struct advisor_publisher publisher;
+    struct advisor_question question;
+
+    (void)state;
+    RUN(&before, first);
+    publisher = again(&before);
+    advisor_foreign_unheard(&publisher, 10);
+    live(&publisher, &next);
+    assert_true(advisor_foreign_question(&publisher, 10, &question));
+    assert_int_equal(question.from, 2); /* with the one that was heard last */
+    assert_int_equal(question.to, 2);
+    advisor_publisher_asked(&publisher, 1);
+    advisor_foreign_vouched(&publisher);
+    assert_true(advisor_foreign_ranged(&publisher, 11));
+    run_table(&publisher, &waited, 1);
+
+    publisher = again(&before);
+    advisor_foreign_unheard(&publisher, 10);
+    live(&publisher, &next);
+    advisor_publisher_asked(&publisher, 1);
+    assert_true(advisor_foreign_unanswered(&publisher, KVT_UNSUPPORTED, "nobody", 11, GIVE_UP_MS));
+    run_table(&publisher, &lost, 1);
+
+    publisher = again(&before);
+    advisor_foreign_unheard(&publisher, 10);
+    live(&publisher, &back);
+}
+
+/* Late words of one that is gone are no life; new ones are, while somebody vouches for them. */
+static void
+gone_ones_do_not_walk(void **state)
+{
+    static const struct arrival before[] = {
+        {"first", .number = 1, .life = 3, APPLY, .last_seq = 1},
+        {"second", .number = 2, .life = 3, APPLY, .last_seq = 2},
+        {"third", .number = 3, .life = 3, APPLY, .last_seq = 3},
+    };
+    static const struct arrival words[] = {
+        {"the last one again", .number = 3, .life = 3, DROP, .last_seq = 3},
+        {"the first one again", .number = 1, .life = 3, DROP, .last_seq = 3},
+        {"from a plane without lives", .number = 3, DROP, .last_seq = 3},
+    };
+    static const struct arrival beyond = {
+        "one that was on its way", .number = 4,  .life = 3,        HOLD,
+        .renewed = true,           .late = true, .uncertain = true};
+    struct advisor_publisher publisher = fresh(false);
+    bool gave_up;
+
+    (void)state;
+    RUN(&publisher, before);
+    advisor_foreign_leave(&publisher);
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+        live(&publisher, &words[i]);
+    assert_int_equal(publisher.row.gone, 1);
+    live(&publisher, &beyond);
+    advisor_foreign_lose(&publisher, "nobody answers");
+    assert_int_equal(advisor_foreign_age(&publisher, 100, &loud, &gave_up), ADVISOR_AGE_FRESH);
+    assert_int_equal(advisor_foreign_age(&publisher, 205, &loud, &gave_up), ADVISOR_AGE_GONE);
 }
 
 static void
@@ -422,8 +693,9 @@ numbers_that_lie(void **state)
         {"in order", .number = 2, APPLY, .last_seq = 2, .uncertain = true},
     };
     static const struct arrival after[] = {
-        {"far ahead, held", .number = UINT64_MAX, DROP, .last_seq = 2},
-        {"in order", .number = 3, APPLY, .last_seq = 3},
+        {"far ahead, held: is it true?", .number = UINT64_MAX, DROP, .last_seq = 2,
+         .uncertain = true},
+        {"in order", .number = 3, APPLY, .certain = true, .last_seq = 3},
     };
     struct advisor_publisher publisher = fresh(false);
 
@@ -460,6 +732,14 @@ main(void)
         cmocka_unit_test(lives_have_no_order),
         cmocka_unit_test(given_up_goes_on),
         cmocka_unit_test(clear_ends_a_gap),
+        cmocka_unit_test(clears_that_lie_are_found_out),
+        cmocka_unit_test(lost_ones_go_on_behind_a_lie),
+        cmocka_unit_test(dropped_while_a_dump_came),
+        cmocka_unit_test(lost_behind_a_dump),
+        cmocka_unit_test(doubt_while_it_is_asked),
+        cmocka_unit_test(late_over_a_restart),
+        cmocka_unit_test(unheard_for_a_while),
+        cmocka_unit_test(gone_ones_do_not_walk),
         cmocka_unit_test(answers),
         cmocka_unit_test(ring_that_forgot),
         cmocka_unit_test(gone_and_back),
