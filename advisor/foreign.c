@@ -180,6 +180,8 @@ static void
 see_gap(struct advisor_publisher *publisher, const struct advisor_mark *mark, uint64_t now_ms,
         struct advisor_foreign_step *step)
 {
+    const bool nothing_known = may_miss_nothing(publisher);
+
     step->gap = true;
     step->verdict = ADVISOR_SEE_HOLD;
     publisher->row.gaps++;
@@ -188,8 +190,8 @@ see_gap(struct advisor_publisher *publisher, const struct advisor_mark *mark, ui
     if (publisher->foreign.lost == 0) {
         if (publisher->resync == ADVISOR_RESYNC_NONE)
             start(publisher, ADVISOR_RESYNC_RANGE, now_ms);
-        if (publisher->probing)
-            publisher->doubt_ms = now_ms; /* only now it is known */
+        if (nothing_known)
+            publisher->doubt_ms = now_ms == 0 ? 1 : now_ms; /* only now it is known */
         publisher->probing = false;
         publisher->mute = false;
         return;

@@ -461,6 +461,26 @@ late_over_a_restart(void **state)
     assert_true(advisor_publisher_doubtful(&publisher));
 }
 
+/* In doubt for long, and only now something is known to be missing: the time to fill it begins. */
+static void
+gap_after_a_long_doubt(void **state)
+{
+    static const struct arrival first = {"first", .number = 1, APPLY, .last_seq = 1};
+    const struct advisor_mark beyond = {.number = 4};
+    struct advisor_publisher publisher = fresh(false);
+    bool gave_up;
+
+    (void)state;
+    live(&publisher, &first);
+    advisor_foreign_doubt(&publisher, 10);
+    assert_int_equal(advisor_foreign_see(&publisher, &beyond, 10 + 2 * GIVE_UP_MS).verdict,
+                     ADVISOR_SEE_HOLD);
+    (void)advisor_foreign_age(&publisher, 10 + 2 * GIVE_UP_MS, &patience, &gave_up);
+    assert_false(gave_up);
+    (void)advisor_foreign_age(&publisher, 10 + 3 * GIVE_UP_MS, &patience, &gave_up);
+    assert_true(gave_up);
+}
+
 /* Messages after a restart: numbers that go on may be another life's, those that go back are. */
 static void
 unheard_for_a_while(void **state)
@@ -738,6 +758,7 @@ main(void)
         cmocka_unit_test(lost_behind_a_dump),
         cmocka_unit_test(doubt_while_it_is_asked),
         cmocka_unit_test(late_over_a_restart),
+        cmocka_unit_test(gap_after_a_long_doubt),
         cmocka_unit_test(unheard_for_a_while),
         cmocka_unit_test(gone_ones_do_not_walk),
         cmocka_unit_test(answers),
