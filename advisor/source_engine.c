@@ -209,7 +209,7 @@ advisor_engine_prefix(const struct advisor_source *source, char prefix[ADVISOR_E
     const size_t size = strlen(name);
 
     if (size + 1 < ADVISOR_ENGINE_PREFIX_MAX)
-        (void)snprintf(prefix, ADVISOR_ENGINE_PREFIX_MAX, "%s:", name);
+        (void)snprintf(prefix, ADVISOR_ENGINE_PREFIX_MAX, "%.*s:", (int)size, name);
     else
         (void)snprintf(prefix, ADVISOR_ENGINE_PREFIX_MAX, "%.12s~%016llx:", name,
                        (unsigned long long)XXH3_64bits(name, size));
