@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -16,8 +17,15 @@
  *               server may forget it at any time; we make another one from `next_seq`.
  *   work queue  a durable consumer; the server keeps what was not acknowledged.
  *
- * The reader is either bound (it has a subscription to a consumer that exists as far as we know) or
- * not.  It becomes unbound when the connection was lost, when the server says that nobody answers,
+ * The reader is either bound (it has an inbox and a consumer that exists as far as we know) or not.
+ * One request at a time asks the consumer for messages, which come to the inbox: for as many as
+ * there are, and when there is none, for the next one.  It is over when all came, or when the
+ * server says so in a message with a status, behind the last of them.  Nothing is asked for while
+ * anything lies in the inbox: it never holds more than one request's messages (and one that came
+ * just when the wait for it ended), however far the reader is behind.  The library's own fetch is
+ * not used: up to version 3.4 it writes what lies there into an array of as many as it asked for.
+ *
+ * The reader becomes unbound when the connection was lost, when the server says that nobody answers
  * or when nothing came for IDLE_CHECK_MS and the consumer is found gone.  Binding looks at the
  * stream first, so every way in which messages can have been lost is noticed there: the stream is
  * another one, or shorter than what we have read, or its first sequence has passed what we want
@@ -33,9 +41,21 @@ enum {
     AWAY_WAIT_MS = 50, /* how long a fetch waits when the server is away */
     ACK_TIMEOUT_MS = 2000,
     WAITING_MAX = 64,
+    ANSWER_MS = 2000, /* how long an answer about what there is may take */
+    REQUEST_MAX = 128,
+    REPLY_MAX = 128,
 };
 
 #define NS_PER_MS INT64_C(1000000)
+#define ASK_BYTES (INT64_C(8) << 20) /* a request's messages together, or two of the largest */
+
+/* What the server says in the header "Status" of a message that is none of the stream's. */
+enum {
+    STATUS_HEARTBEAT = 100,
+    STATUS_NO_MESSAGES = 404,
+    STATUS_OVER = 408,
+    STATUS_REFUSED = 409,
+};
 
 struct wire_message {
     natsMsg *nats;
@@ -43,6 +63,7 @@ struct wire_message {
     uint64_t consumer_seq;
     uint64_t time_ms;
     uint64_t deliveries;
+    bool settled; /* the server knows that it is done or dropped */
 };
 
 struct wire_stream {
@@ -54,7 +75,12 @@ struct wire_stream {
     bool foreign;
     uint64_t next_seq; /* ordered: the lowest sequence not yet handed out */
 
-    natsSubscription *nats; /* NULL: not bound */
+    natsSubscription *nats; /* of the inbox; NULL: not bound */
+    natsInbox *inbox;
+    char *consumer;
+    uint64_t request;      /* number of the last one, which the answers about it end in */
+    size_t asked;          /* messages it still may bring; 0: it is over */
+    uint64_t asked_end_ms; /* when it is over at the latest */
     uint64_t bound_reconnects;
     uint64_t created_ms; /* of the stream we read; 0 before the first binding */
     uint64_t quiet_since_ms;
@@ -207,12 +233,22 @@ fail:
 static void
 unbind(struct wire_stream *stream)
 {
-    if (stream->nats == NULL)
-        return;
-    /* Unsubscribing a subscription that was bound to an existing consumer leaves the consumer. */
-    (void)natsSubscription_Unsubscribe(stream->nats);
+    /* The consumer stays: a durable one is needed again, an ordered one goes after INACTIVE_MS. */
+    if (stream->nats != NULL) {
+        (void)natsSubscription_Unsubscribe(stream->nats);
+        /* Up to version 3.5 the library's reading thread may still put a message in when it is gone
+         * from the connection; an answer from the server comes behind any such message. */
+        if (!wire_bus_connected(stream->bus) ||
+            natsConnection_FlushTimeout(stream->bus->nc, ACK_TIMEOUT_MS) != NATS_OK)
+            kvt_clock_sleep_ms(AWAY_WAIT_MS);
+    }
     natsSubscription_Destroy(stream->nats);
+    natsInbox_Destroy(stream->inbox);
+    kvt_free(stream->consumer);
     stream->nats = NULL;
+    stream->inbox = NULL;
+    stream->consumer = NULL;
+    stream->asked = 0;
 }
 
 static void
@@ -263,34 +299,44 @@ fill_consumer(const struct wire_stream *stream, jsConsumerConfig *config)
     }
 }
 
-/* Make the consumer (a durable one may exist already) and subscribe to it. */
+/* An inbox, with a place for each request's number. */
+static natsStatus
+subscribe_inbox(struct wire_stream *stream)
+{
+    char subject[REPLY_MAX];
+    natsStatus s = natsInbox_Create(&stream->inbox);
+    int size;
+
+    if (s != NATS_OK)
+        return s;
+    size = snprintf(subject, sizeof(subject), "%s.*", stream->inbox);
+    if (size < 0 || (size_t)size >= sizeof(subject))
+        return NATS_INSUFFICIENT_BUFFER;
+    s = natsConnection_SubscribeSync(&stream->nats, stream->bus->nc, subject);
+    /* What is on its way is bounded by one request; the library must not drop any of it. */
+    return s == NATS_OK ? natsSubscription_SetPendingLimits(stream->nats, -1, -1) : s;
+}
+
+/* Make the consumer (a durable one may exist already), and a place for what it sends. */
 static enum kvt_err
 bind_consumer(struct wire_stream *stream)
 {
     jsConsumerInfo *info = NULL;
     jsConsumerConfig config;
-    jsSubOptions options;
     jsErrCode code = 0;
     natsStatus s;
 
     fill_consumer(stream, &config);
     s = js_AddConsumer(&info, stream->bus->js, stream->stream, &config, NULL, &code);
     if (s == NATS_OK) {
-        (void)jsSubOptions_Init(&options);
-        options.Stream = stream->stream;
-        options.Consumer = info->Name;
-        options.Config = config; /* the library compares it with the consumer's */
-        s = js_PullSubscribe(&stream->nats, stream->bus->js,
-                             stream->subject[0] != '\0' ? stream->subject : NULL,
-                             is_ordered(stream) ? NULL : stream->durable, NULL, &options, &code);
+        stream->consumer = kvt_strdup(info->Name);
+        s = stream->consumer != NULL ? subscribe_inbox(stream) : NATS_NO_MEMORY;
     }
     jsConsumerInfo_Destroy(info);
     if (s != NATS_OK) {
-        stream->nats = NULL;
+        unbind(stream);
         return s == NATS_NO_MEMORY ? KVT_NOMEM : KVT_UNAVAILABLE;
     }
-    /* What is on its way is bounded by one fetch; the library must not drop any of it. */
-    (void)natsSubscription_SetPendingLimits(stream->nats, -1, -1);
     stream->consumer_seq = 0;
     stream->quiet_since_ms = kvt_clock_mono_ms();
     return KVT_OK;
@@ -353,7 +399,8 @@ consumer_exists(struct wire_stream *stream)
 {
     jsConsumerInfo *info = NULL;
     jsErrCode code = 0;
-    const natsStatus s = natsSubscription_GetConsumerInfo(&info, stream->nats, NULL, &code);
+    const natsStatus s =
+        js_GetConsumerInfo(&info, stream->bus->js, stream->stream, stream->consumer, NULL, &code);
 
     jsConsumerInfo_Destroy(info);
     return s == NATS_OK;
@@ -380,53 +427,131 @@ hold(struct wire_stream *stream, natsMsg *nats)
     return KVT_OK;
 }
 
-/* Messages of earlier requests that came after we had stopped waiting for them.  Up to version 3.4
- * the library writes all of them into an array of as many as it is asked for: a reader that falls
- * behind gives up its consumer before they are too many, and begins a new one. */
-static bool
-has_too_many(const struct wire_stream *stream, size_t max)
+/* Ask for up to `count` messages that there are now; or, with `wait_ms`, for one that may come. */
+static natsStatus
+ask(struct wire_stream *stream, size_t count, uint64_t wait_ms)
 {
-    int messages = 0;
-    int bytes = 0;
+    const int64_t largest = natsConnection_GetMaxPayload(stream->bus->nc);
+    const int64_t bytes = 2 * largest > ASK_BYTES ? 2 * largest : ASK_BYTES;
+    char subject[sizeof("$JS.API.CONSUMER.MSG.NEXT..") + 2 * DURABLE_MAX];
+    char reply[REPLY_MAX];
+    char request[REQUEST_MAX];
+    int length[3];
 
-    if (natsSubscription_GetPending(stream->nats, &messages, &bytes) != NATS_OK || messages <= 0)
-        return false;
-    return (size_t)messages > (is_ordered(stream) ? max / 2 : max - 1);
+    length[0] = snprintf(subject, sizeof(subject), "$JS.API.CONSUMER.MSG.NEXT.%s.%s",
+                         stream->stream, stream->consumer);
+    length[1] = snprintf(reply, sizeof(reply), "%s.%" PRIu64, stream->inbox, stream->request + 1);
+    if (wait_ms > 0)
+        length[2] = snprintf(request, sizeof(request), "{\"batch\":1,\"expires\":%" PRIu64 "}",
+                             wait_ms * (uint64_t)NS_PER_MS);
+    else
+        length[2] =
+            snprintf(request, sizeof(request),
+                     "{\"batch\":%zu,\"no_wait\":true,\"max_bytes\":%" PRId64 "}", count, bytes);
+    if (length[0] < 0 || (size_t)length[0] >= sizeof(subject) || length[1] < 0 ||
+        (size_t)length[1] >= sizeof(reply) || length[2] < 0 || (size_t)length[2] >= sizeof(request))
+        return NATS_INSUFFICIENT_BUFFER;
+    stream->request++;
+    stream->asked = wait_ms > 0 ? 1 : count;
+    stream->asked_end_ms = kvt_clock_mono_ms() + (wait_ms > 0 ? wait_ms : ANSWER_MS);
+    return natsConnection_PublishRequest(stream->bus->nc, subject, reply, request, length[2]);
+}
+
+/* Is this about the last request, not about an earlier one? */
+static bool
+is_about_last(const struct wire_stream *stream, natsMsg *nats)
+{
+    const char *dot = strrchr(natsMsg_GetSubject(nats), '.');
+
+    return dot != NULL && strtoull(dot + 1, NULL, 10) == stream->request;
+}
+
+/* What the server says about a request.  KVT_UNAVAILABLE: the consumer is of no use any more. */
+static enum kvt_err
+understand(struct wire_stream *stream, natsMsg *nats)
+{
+    const char *text = NULL;
+    long status;
+
+    if (natsMsgHeader_Get(nats, "Status", &text) != NATS_OK)
+        return KVT_OK; /* of somebody who guessed the inbox */
+    status = strtol(text, NULL, 10);
+    if (status == STATUS_HEARTBEAT || !is_about_last(stream, nats))
+        return KVT_OK;
+    stream->asked = 0;
+    if (status == STATUS_NO_MESSAGES || status == STATUS_OVER)
+        return KVT_OK;
+    /* The next one does not fit in what is left of the request; a request for one has no limit. */
+    if (status == STATUS_REFUSED && natsMsgHeader_Get(nats, "Description", &text) == NATS_OK &&
+        strstr(text, "Exceeds MaxBytes") != NULL)
+        return KVT_OK;
+    return KVT_UNAVAILABLE;
+}
+
+/* One message from the inbox: of the stream, or about a request. */
+static enum kvt_err
+take(struct wire_stream *stream, natsMsg *nats)
+{
+    const char *reply = natsMsg_GetReply(nats);
+    enum kvt_err rc;
+
+    if (reply == NULL || reply[0] == '\0') {
+        rc = understand(stream, nats);
+        natsMsg_Destroy(nats);
+        return rc;
+    }
+    if (stream->asked > 0)
+        stream->asked--;
+    return hold(stream, nats);
+}
+
+/* Wait for the answer to a request, made when there is none: the first time for up to `max`
+ * messages that there are, then for the next one.  NATS_TIMEOUT: nothing came, or it is enough. */
+static natsStatus
+wait_next(struct wire_stream *stream, natsMsg **nats, size_t max, uint64_t end_ms, bool *asked_now)
+{
+    const uint64_t now_ms = kvt_clock_mono_ms();
+    const bool over = stream->asked == 0 || now_ms >= stream->asked_end_ms;
+    natsStatus s = NATS_OK;
+
+    if (now_ms >= end_ms || (over && stream->held_count > 0))
+        return NATS_TIMEOUT;
+    if (over)
+        s = ask(stream, max, *asked_now ? end_ms - now_ms : 0);
+    *asked_now = *asked_now || over;
+    return s == NATS_OK ? natsSubscription_NextMsg(nats, stream->nats, (int64_t)(end_ms - now_ms))
+                        : s;
 }
 
 /* Up to `max` messages from the server into held[]. */
 static enum kvt_err
 pull(struct wire_stream *stream, size_t max, uint64_t wait_ms)
 {
-    natsMsgList list = {NULL, 0};
-    jsErrCode code = 0;
-    natsStatus s;
+    const uint64_t end_ms = kvt_clock_mono_ms() + (wait_ms > 0 ? wait_ms : 1);
+    bool asked_now = false;
     enum kvt_err rc = KVT_OK;
+    natsStatus s = NATS_OK;
 
-    if (has_too_many(stream, max)) {
-        unbind(stream);
-        return KVT_OK;
-    }
-    s = natsSubscription_Fetch(&list, stream->nats, (int)max, wait_ms > 0 ? (int64_t)wait_ms : 1,
-                               &code);
-    if (s != NATS_OK) {
-        natsMsgList_Destroy(&list);
+    while (rc == KVT_OK && stream->held_count < max) {
+        natsMsg *nats = NULL;
+
+        s = natsSubscription_NextMsg(&nats, stream->nats, 0);
         if (s == NATS_TIMEOUT)
-            return KVT_OK;
-        unbind(stream);
-        return s == NATS_NO_MEMORY ? KVT_NOMEM : KVT_UNAVAILABLE;
+            s = wait_next(stream, &nats, max, end_ms, &asked_now);
+        if (s != NATS_OK)
+            break;
+        rc = take(stream, nats);
     }
-    for (int i = 0; i < list.Count && rc == KVT_OK; i++) {
-        rc = hold(stream, list.Msgs[i]);
-        list.Msgs[i] = NULL;
-    }
-    natsMsgList_Destroy(&list);
-    if (rc != KVT_OK) {
-        /* What was not handed out is read again from next_seq, or redelivered. */
+    if (s != NATS_OK && s != NATS_TIMEOUT && rc == KVT_OK)
+        rc = s == NATS_NO_MEMORY ? KVT_NOMEM : KVT_UNAVAILABLE;
+    if (rc == KVT_OK)
+        return KVT_OK;
+    /* What came before the consumer was lost is good.  Else what was not handed out is read again
+     * from next_seq, or redelivered. */
+    if (rc != KVT_UNAVAILABLE)
         drop_held(stream);
-        unbind(stream);
-    }
-    return rc == KVT_AGAIN ? KVT_OK : rc;
+    unbind(stream);
+    return rc == KVT_AGAIN || stream->held_count > 0 ? KVT_OK : rc;
 }
 
 /* Did the stream drop something between what was handed out and what is held? */
@@ -541,32 +666,34 @@ wire_stream_fetch(struct wire_stream *stream, struct wire_message **messages, si
 enum kvt_err
 wire_stream_ack(struct wire_stream *stream, struct wire_message *message)
 {
-    jsOptions options;
-    jsErrCode code = 0;
+    natsMsg *answer = NULL;
     natsStatus s;
 
     assert(stream != NULL && message != NULL);
     if (!wire_bus_connected(stream->bus))
         return KVT_UNAVAILABLE;
-    (void)jsOptions_Init(&options);
-    options.Wait = ACK_TIMEOUT_MS;
-    s = natsMsg_AckSync(message->nats, &options, &code);
-    /* Acknowledged before: the library does not send it again. */
-    if (s == NATS_ILLEGAL_STATE)
+    if (message->settled)
         return KVT_OK;
+    s = natsConnection_RequestString(&answer, stream->bus->nc, natsMsg_GetReply(message->nats),
+                                     "+ACK", ACK_TIMEOUT_MS);
+    natsMsg_Destroy(answer);
+    message->settled = s == NATS_OK;
     return wire_bus_error(s);
 }
 
 void
 wire_stream_working(struct wire_stream *stream, struct wire_message *message)
 {
-    if (wire_bus_connected(stream->bus))
-        (void)natsMsg_InProgress(message->nats, NULL);
+    if (wire_bus_connected(stream->bus) && !message->settled)
+        (void)natsConnection_PublishString(stream->bus->nc, natsMsg_GetReply(message->nats),
+                                           "+WPI");
 }
 
 void
 wire_stream_reject(struct wire_stream *stream, struct wire_message *message)
 {
-    if (wire_bus_connected(stream->bus))
-        (void)natsMsg_Term(message->nats, NULL);
+    if (!wire_bus_connected(stream->bus) || message->settled)
+        return;
+    message->settled = natsConnection_PublishString(
+                           stream->bus->nc, natsMsg_GetReply(message->nats), "+TERM") == NATS_OK;
 }

@@ -382,6 +382,50 @@ a_stream_made_anew_is_a_gap(void **state)
     test_nats_stop(&server);
 }
 
+/* Messages larger than one request may bring, taken a few at a time: all come once, in order. */
+static void
+a_reader_far_behind_gets_everything_once(void **state)
+{
+    enum { LARGE = 60, LARGE_BYTES = 900000, SMALL = 1500 };
+    static unsigned char bytes[LARGE_BYTES];
+    struct wire_message *messages[WIRE_STREAM_FETCH_MAX];
+    uint64_t deadline_ms;
+    struct test_nats server;
+    struct wire_stream *stream;
+    struct wire_bus *bus;
+    uint64_t seq = 0;
+
+    (void)state;
+    test_nats_start(&server);
+    bus = open_bus(&server, true);
+    ensure_streams(bus);
+    stream = open_ordered(bus, 1);
+    for (uint32_t i = 1; i <= LARGE; i++)
+        assert_int_equal(
+            wire_bus_publish_acked(bus, subject, NULL, bytes, sizeof(bytes), 5000, NULL), KVT_OK);
+    publish(bus, 1, SMALL);
+    deadline_ms = kvt_clock_mono_ms() + DEADLINE_MS;
+    for (size_t turn = 0; seq < LARGE + SMALL; turn++) {
+        const size_t max = 1 + turn * 37 % WIRE_STREAM_FETCH_MAX;
+        size_t count;
+
+        assert_int_equal(wire_stream_fetch(stream, messages, max, turn % 3 * 5, &count), KVT_OK);
+        assert_true(count <= max);
+        for (size_t i = 0; i < count; i++) {
+            size_t size;
+
+            (void)wire_message_bytes(messages[i], &size);
+            assert_int_equal(wire_message_stream_seq(messages[i]), ++seq);
+            assert_int_equal(size, seq <= LARGE ? LARGE_BYTES : sizeof(uint32_t));
+            wire_message_free(messages[i]);
+        }
+        assert_true(kvt_clock_mono_ms() < deadline_ms);
+    }
+    wire_stream_close(stream);
+    wire_bus_close(bus);
+    test_nats_stop(&server);
+}
+
 static struct wire_stream *
 open_queue(struct wire_bus *bus, const char *gateway, uint64_t ack_wait_ms)
 {
@@ -695,6 +739,7 @@ main(void)
         cmocka_unit_test(an_ordered_reader_makes_a_lost_consumer_again),
         cmocka_unit_test(what_the_stream_dropped_is_a_gap),
         cmocka_unit_test(a_stream_made_anew_is_a_gap),
+        cmocka_unit_test(a_reader_far_behind_gets_everything_once),
         cmocka_unit_test(a_work_queue_repeats_what_was_not_acknowledged),
         cmocka_unit_test(what_was_rejected_is_gone),
         cmocka_unit_test(requests_are_answered_until_nobody_listens),
