@@ -565,6 +565,7 @@ doubt(void **state)
     assert_false(advisor_publisher_uncertain(&unmet));
     arrive(&publisher, &first);
     advisor_publisher_doubt(&publisher);
+    assert_int_equal(publisher.row.doubted, 1); /* also after a restart */
     assert_true(advisor_publisher_question(&publisher, 5, &question));
     assert_int_equal(question.from, 4);
     assert_int_equal(question.to, UINT64_MAX);
@@ -581,6 +582,32 @@ doubt(void **state)
     assert_true(!step.apply && step.finished);
     advisor_publisher_paged(&publisher, &page, &step);
     assert_false(advisor_publisher_uncertain(&publisher));
+    assert_int_equal(publisher.row.doubted, 0);
+}
+
+/* In doubt while a gap is asked for: the gap's end is not the end. */
+static void
+doubt_behind_a_gap(void **state)
+{
+    static const struct arrival table[] = {
+        {"first", 7, 1, 3, ADVISOR_SEE_APPLY, 0, 0, false, false, 3, false},
+        {"gap", 7, 5, 1, ADVISOR_SEE_HOLD, 0, 0, true, false, 3, true},
+    };
+    const struct kvt_event_batch missing = batch_of(7, 4, 1);
+    const struct advisor_page page = {.status = KVT_OK, .batch = &missing};
+    struct advisor_publisher publisher = {0};
+    struct advisor_question question;
+    struct advisor_page_step step;
+
+    (void)state;
+    RUN(&publisher, table);
+    advisor_publisher_asked(&publisher, 1);
+    advisor_publisher_doubt(&publisher);
+    step = advisor_publisher_answer(&publisher, &page, 6);
+    assert_true(step.apply && !step.finished);
+    advisor_publisher_paged(&publisher, &page, &step);
+    assert_true(advisor_publisher_question(&publisher, 6, &question));
+    assert_int_equal(question.from, 5);
 }
 
 int
@@ -604,6 +631,7 @@ main(void)
         cmocka_unit_test(former_lives_are_asked_for_now_and_then),
         cmocka_unit_test(holding_is_bounded),
         cmocka_unit_test(doubt),
+        cmocka_unit_test(doubt_behind_a_gap),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
