@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "wire/bus.h"
 #include "wire/bus_state.h"
 
@@ -38,6 +39,15 @@ on_complete(void *arg)
     subscription->completed = true;
     (void)pthread_cond_broadcast(&bus->shared.completed);
     (void)pthread_mutex_unlock(&bus->shared.lock);
+}
+
+void
+wire_bus_settle(struct wire_bus *bus)
+{
+    enum { ANSWER_MS = 2000, AWAY_MS = 50 };
+
+    if (!wire_bus_connected(bus) || natsConnection_FlushTimeout(bus->nc, ANSWER_MS) != NATS_OK)
+        kvt_clock_sleep_ms(AWAY_MS);
 }
 
 static void
@@ -105,6 +115,7 @@ wire_bus_subscribe(struct wire_bus *bus, const char *subject, wire_bus_message_f
     while (!subscription->completed)
         (void)pthread_cond_wait(&bus->shared.completed, &bus->shared.lock);
     (void)pthread_mutex_unlock(&bus->shared.lock);
+    wire_bus_settle(bus);
 
 fail:
     subscription_free(subscription);
@@ -127,6 +138,7 @@ wire_bus_subscription_end(struct wire_bus *bus, size_t slot)
     while (!subscription->completed)
         (void)pthread_cond_wait(&bus->shared.completed, &bus->shared.lock);
     (void)pthread_mutex_unlock(&bus->shared.lock);
+    wire_bus_settle(bus);
     subscription_free(subscription);
 }
 

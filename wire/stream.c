@@ -236,11 +236,7 @@ unbind(struct wire_stream *stream)
     /* The consumer stays: a durable one is needed again, an ordered one goes after INACTIVE_MS. */
     if (stream->nats != NULL) {
         (void)natsSubscription_Unsubscribe(stream->nats);
-        /* Up to version 3.5 the library's reading thread may still put a message in when it is gone
-         * from the connection; an answer from the server comes behind any such message. */
-        if (!wire_bus_connected(stream->bus) ||
-            natsConnection_FlushTimeout(stream->bus->nc, ACK_TIMEOUT_MS) != NATS_OK)
-            kvt_clock_sleep_ms(AWAY_WAIT_MS);
+        wire_bus_settle(stream->bus);
     }
     natsSubscription_Destroy(stream->nats);
     natsInbox_Destroy(stream->inbox);
