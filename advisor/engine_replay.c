@@ -130,7 +130,8 @@ replay_dump(struct advisor_engine *engine, struct advisor_publisher *publisher, 
     if (!replay->dumping)
         unanswered(engine, publisher, KVT_UNAVAILABLE, "the dump does not name it");
     else if (publisher->dump_incarnation != 0)
-        end_dump(engine, publisher, http ? 0 : replay->part.newest + 1);
+        /* Releases before 1.1 do not say up to where a dump speaks. */
+        end_dump(engine, publisher, http || replay->part.newest == 0 ? 0 : replay->part.newest + 1);
     return true;
 }
 

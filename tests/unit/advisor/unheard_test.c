@@ -327,6 +327,32 @@ dumps_nobody_can_read(void **state)
     end(&scene);
 }
 
+/* As 1.0.2 answers: what comes behind it goes on, wherever its numbers are. */
+static void
+dumps_without_a_number(void **state)
+{
+    struct scene scene;
+
+    (void)state;
+    begin(&scene, &dynamo, false);
+    event(&scene, 0, 1);
+    answer.rc = KVT_OK;
+    answer.kind = ADVISOR_ANSWER_QUERY;
+    kvt_buffer_printf(&answer.bytes, "{\"TreeDump\":[");
+    put_event(&answer.bytes, 0, "77");
+    kvt_buffer_printf(&answer.bytes, "]}");
+    event(&scene, 0, 4);
+    run_until_asked(&scene, 1);
+    event(&scene, 0, 5);
+    event(&scene, 0, 6);
+    test_rig_run(&scene.rig);
+    assert_int_equal(view_of(&scene.rig).state, ADVISOR_LIVE);
+    assert_int_equal(view_of(&scene.rig).row.last_seq, 7);
+    assert_int_equal(test_rig_value(scene.rig.counters.blocks), 4);
+    assert_int_equal(answer.asked, 1);
+    end(&scene);
+}
+
 /* ---- killed while in doubt ---- */
 
 /* The stream lost messages, and nobody answered before the program ended: it is asked again. */
@@ -377,6 +403,7 @@ main(void)
         cmocka_unit_test(engine_that_does_not_vouch),
         cmocka_unit_test(dumps_that_failed_sweep_nothing),
         cmocka_unit_test(dumps_nobody_can_read),
+        cmocka_unit_test(dumps_without_a_number),
         cmocka_unit_test(doubt_survives),
     };
 
