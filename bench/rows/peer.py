@@ -15,7 +15,6 @@ CRATE = "dynamo-kv-router 1.6.1"
 
 def sources():
     yield os.path.join(SOURCE, "Cargo.toml")
-    yield os.path.join(SOURCE, "Cargo.lock")
     folder = os.path.join(SOURCE, "src")
     for name in sorted(os.listdir(folder)):
         if name.endswith(".rs"):
@@ -45,7 +44,7 @@ def build():
                          "package cargo of your distribution)")
     say(f"building {CRATE} into {folder} (about a minute, once)")
     target = f"{folder}.{os.getpid()}"
-    done = subprocess.run([cargo, "build", "--release", "--locked", "--target-dir", target,
+    done = subprocess.run([cargo, "build", "--release", "--target-dir", target,
                            "--manifest-path", os.path.join(SOURCE, "Cargo.toml")],
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     if done.returncode == 0:
