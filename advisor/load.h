@@ -1,0 +1,32 @@
+/*
+ * advisor/load.h -- RAM from the store.
+ *
+ * Why: a restart reads the log as it lies, the snapshot's runs and then the changes, and gives them
+ * to the index as events are given: that is the fastest way in.  Rows of G4 blocks follow.
+ *
+ * Ownership: borrows memory and store.
+ * Threads:   the engine's thread; the progress may be read by any.
+ * Limits:    the index's own; 16 bytes a G4 block while it lasts.
+ */
+#ifndef ADVISOR_LOAD_H
+#define ADVISOR_LOAD_H
+
+#include <stdatomic.h>
+
+#include "advisor/memory.h"
+#include "advisor/store.h"
+
+/* How far it is. */
+struct advisor_load_progress {
+    _Atomic uint64_t bytes_done; /* of the log */
+    _Atomic uint64_t bytes_total;
+    _Atomic uint64_t blocks; /* given to the index: one a (block, holder) */
+    _Atomic bool cancel;     /* set by anybody: stop at the next page with KVT_CANCELLED */
+};
+
+/** Fill an index that is empty.  `progress` may be NULL. */
+KVT_NODISCARD enum kvt_err advisor_load(struct advisor_memory *memory, const struct advisor_txn *txn,
+                                        struct advisor_load_progress *progress,
+                                        struct kvt_error *err);
+
+#endif /* ADVISOR_LOAD_H */

@@ -1,0 +1,24 @@
+/*
+ * advisor/lookup.h -- all about some blocks from the store alone.
+ *
+ * Why: while RAM is filled, and without the advisor, the store answers.  It has rows for what is in
+ * G4; for the rest its log is read through once a question, whatever the number of its blocks.
+ *
+ * Ownership: the caller's blocks are filled; advisor_store_block_release() ends each.
+ * Threads:   none; any number at once, each in its own read transaction.
+ * Limits:    a pass over the log: about a nanosecond for each block in it.
+ */
+#ifndef ADVISOR_LOOKUP_H
+#define ADVISOR_LOOKUP_H
+
+#include "advisor/store.h"
+
+/**
+ * @param blocks  as many as hashes, each all 0 or used before; a block nobody has gets no places
+ * @return KVT_OK, KVT_NOMEM, or what the store says
+ */
+KVT_NODISCARD enum kvt_err advisor_lookup(const struct advisor_txn *txn, uint32_t ns,
+                                          const uint64_t *hashes, size_t count,
+                                          struct advisor_store_block *blocks);
+
+#endif /* ADVISOR_LOOKUP_H */

@@ -1,0 +1,40 @@
+/*
+ * advisor/snapshot.h -- writing what RAM holds into the store, a slice with each commit.
+ *
+ * Why: advisor/store_log.h.  One is begun when the log since the last is as large as that one was
+ * (at least ADVISOR_SNAPSHOT_LOG_MIN), and its slices are so large that it ends before the log has
+ * grown by as much again.
+ *
+ * Ownership: borrows the memory; owns the slice it wrote last, so that a transaction that failed
+ *            can be written again.
+ * Threads:   the engine's thread.
+ * Limits:    a slice is at most ADVISOR_SNAPSHOT_SLICE_MAX bytes, unless one page of the index has
+ *            more.
+ */
+#ifndef ADVISOR_SNAPSHOT_H
+#define ADVISOR_SNAPSHOT_H
+
+#include "advisor/memory.h"
+#include "advisor/store_log.h"
+
+#define ADVISOR_SNAPSHOT_LOG_MIN   (UINT64_C(64) << 20)
+#define ADVISOR_SNAPSHOT_SLICE_MIN (UINT64_C(1) << 20)
+#define ADVISOR_SNAPSHOT_SLICE_MAX (UINT64_C(16) << 20)
+
+struct advisor_snapshot;
+
+KVT_NODISCARD enum kvt_err advisor_snapshot_new(struct advisor_snapshot **out,
+                                                const struct advisor_memory *memory);
+void advisor_snapshot_free(struct advisor_snapshot *snapshot);
+
+/** Begin, go on or end, as `state` says is due; nothing while the memory is not whole.  May be
+ *  repeated until it is saved. */
+KVT_NODISCARD enum kvt_err advisor_snapshot_write(struct advisor_snapshot *snapshot,
+                                                  const struct advisor_txn *txn,
+                                                  struct advisor_store_log *state);
+/** What was written last is committed. */
+void advisor_snapshot_saved(struct advisor_snapshot *snapshot);
+/** Is one being written?  Then the engine does not wait for events. */
+bool advisor_snapshot_busy(const struct advisor_snapshot *snapshot);
+
+#endif /* ADVISOR_SNAPSHOT_H */
