@@ -4,7 +4,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -478,75 +477,4 @@ size_t
 advisor_discovery_odd(const struct advisor_discovery *discovery)
 {
     return discovery->odd;
-}
-
-/* Is this the record to ask by?  Releases from 1.4.2 on say it; before, an endpoint of a known name
- * belongs to each rank. */
-static bool
-answers(const struct advisor_discovery_record *record, uint64_t worker, uint32_t dp_rank)
-{
-    char name[64];
-
-    if (record->worker != worker ||
-        (record->target.tcp[0] == '\0' && record->target.nats[0] == '\0'))
-        return false;
-    if (record->bucket == ADVISOR_DISCOVERY_SOURCES)
-        return record->dp_rank == dp_rank;
-    (void)snprintf(name, sizeof(name), "worker_kv_indexer_query_dp%" PRIu32, dp_rank);
-    return strcmp(record->name, name) == 0 ||
-           (dp_rank == 0 && strcmp(record->name, "worker_kv_indexer_query") == 0);
-}
-
-static enum kvt_err
-find_in(const char *path, enum advisor_discovery_bucket bucket, uint64_t worker, uint32_t dp_rank,
-        struct advisor_discovery_target *target)
-{
-    DIR *folder = opendir(path);
-    enum kvt_err rc = KVT_NOTFOUND;
-    struct dirent *file;
-
-    if (folder == NULL)
-        return errno == ENOENT ? KVT_NOTFOUND : KVT_IO;
-    while (rc == KVT_NOTFOUND && (file = readdir(folder)) != NULL) {
-        struct advisor_discovery_record record;
-        char name[PATH_ROOM];
-        char *text;
-        size_t size;
-
-        if (file->d_name[0] == '.' ||
-            snprintf(name, sizeof(name), "%s/%s", path, file->d_name) >= (int)sizeof(name) ||
-            kvt_file_read(&text, &size, name, ADVISOR_DISCOVERY_RECORD_MAX, NULL) != KVT_OK)
-            continue;
-        if (advisor_discovery_read(&record, bucket, text, size, NULL) == KVT_OK &&
-            answers(&record, worker, dp_rank)) {
-            *target = record.target;
-            rc = KVT_OK;
-        }
-        kvt_free(text);
-    }
-    (void)closedir(folder);
-    return rc;
-}
-
-enum kvt_err
-advisor_discovery_find(const char *folder, uint64_t worker, uint32_t dp_rank,
-                       struct advisor_discovery_target *target, struct kvt_error *err)
-{
-    static const enum advisor_discovery_bucket buckets[] = {ADVISOR_DISCOVERY_SOURCES,
-                                                            ADVISOR_DISCOVERY_INSTANCES};
-    enum kvt_err rc = KVT_NOTFOUND;
-
-    memset(target, 0, sizeof(*target));
-    for (size_t i = 0; i < sizeof(buckets) / sizeof(buckets[0]) && rc == KVT_NOTFOUND; i++) {
-        char path[PATH_ROOM];
-
-        if (snprintf(path, sizeof(path), "%s/v1/%s", folder,
-                     advisor_discovery_folders[buckets[i]]) >= (int)sizeof(path))
-            return kvt_error_set(err, KVT_RANGE, "the folder's name is too long");
-        rc = find_in(path, buckets[i], worker, dp_rank, target);
-    }
-    if (rc != KVT_OK)
-        return kvt_error_set(err, rc, "worker %" PRIu64 " rank %" PRIu32 " is not in %s", worker,
-                             dp_rank, folder);
-    return KVT_OK;
 }

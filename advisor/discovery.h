@@ -63,9 +63,11 @@ struct advisor_discovery_target {
     bool json;                             /* bodies are JSON, not msgpack */
 };
 
-/** Where the events of a worker's rank can be asked for.  KVT_OK, KVT_NOTFOUND or KVT_IO. */
+/** Where the events of a worker's rank can be asked for.  KVT_OK, KVT_NOTFOUND, KVT_IO, or
+ *  KVT_AGAIN: nothing says how to ask that rank, but another record says that the worker is there,
+ *  of another rank or endpoint or of the channel it sends through as `publisher` (0: not known). */
 KVT_NODISCARD enum kvt_err advisor_discovery_find(const char *folder, uint64_t worker,
-                                                  uint32_t dp_rank,
+                                                  uint32_t dp_rank, uint64_t publisher,
                                                   struct advisor_discovery_target *target,
                                                   struct kvt_error *err);
 

@@ -76,6 +76,7 @@ read_channel(struct advisor_discovery_record *record, struct json_object *json)
     if (kind == NULL)
         return KVT_INVALID;
     put_scope(record, json);
+    (void)kvt_json_u64(json, "instance_id", &record->worker);
     if (strcmp(kind, "Zmq") == 0)
         add_endpoint(record, kvt_json_string(config, "endpoint"));
     brokers = kvt_json_array(config, "xpub_endpoints");

@@ -27,7 +27,7 @@ struct advisor_discovery_record {
     size_t endpoint_count;
     char scope[ADVISOR_DISCOVERY_TEXT_MAX]; /* CHANNELS: "namespace.N.component.C..." */
     char name[128];                         /* INSTANCES: of the endpoint */
-    uint64_t worker;                        /* SOURCES, INSTANCES */
+    uint64_t worker;                        /* SOURCES, INSTANCES; CHANNELS: or its publisher's */
     uint32_t dp_rank;                       /* SOURCES */
     struct advisor_discovery_target target; /* SOURCES, INSTANCES */
 };

@@ -531,6 +531,11 @@ advisor_foreign_unanswered(struct advisor_publisher *publisher, enum kvt_err why
         advisor_foreign_want_dump(publisher, now_ms);
         return false;
     }
+    if (publisher->probing && why == KVT_AGAIN) {
+        settle(publisher);
+        publisher->heard_ms = now_ms; /* that it lives is all that was asked */
+        return false;
+    }
     if (publisher->probing && (why == KVT_UNSUPPORTED || !publisher->answered)) {
         settle(publisher);
         publisher->mute = true; /* silence says nothing of those who cannot be asked */

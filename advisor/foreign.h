@@ -96,7 +96,8 @@ void advisor_foreign_want_dump(struct advisor_publisher *publisher, uint64_t now
 /**
  * The question was not answered.
  *
- * @param why  KVT_NOTFOUND: they are no longer there; KVT_UNSUPPORTED: nobody can be asked
+ * @param why  KVT_NOTFOUND: they are no longer there; KVT_UNSUPPORTED: nobody can be asked;
+ *             KVT_AGAIN: it lives, but cannot be asked at the moment
  * @return true when it was given up
  */
 bool advisor_foreign_unanswered(struct advisor_publisher *publisher, enum kvt_err why,

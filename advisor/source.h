@@ -112,7 +112,8 @@ struct advisor_source_ops {
     /** Fill a gap.  Called on a courier's thread, also while others are; returns by the deadline.
      *  `kind` says how the answer is to be read: the same source may answer in several ways.
      *  KVT_OK, KVT_TIMEOUT, KVT_NOTFOUND (no longer there: dump instead), KVT_UNSUPPORTED (there is
-     *  nobody to ask), KVT_UNAVAILABLE.  NULL: nobody can ever be asked. */
+     *  nobody to ask), KVT_UNAVAILABLE, KVT_AGAIN (it is known to be there, but not how to ask it).
+     *  NULL: nobody can ever be asked. */
     enum kvt_err (*ask)(struct advisor_source *source, const struct advisor_ask *ask,
                         enum advisor_answer_kind *kind, struct kvt_buffer *answer,
                         struct kvt_error *err);

@@ -69,7 +69,8 @@ ask_worker(struct advisor_source *source, const struct advisor_ask *ask, struct 
     enum kvt_err rc;
 
     if (folder != NULL && folder[0] != '\0') {
-        rc = advisor_discovery_find(folder, ask->worker_id, ask->dp_rank, &target, err);
+        rc = advisor_discovery_find(folder, ask->worker_id, ask->dp_rank, ask->incarnation, &target,
+                                    err);
         if (rc != KVT_OK)
             return rc == KVT_NOTFOUND ? KVT_UNAVAILABLE : rc;
     } else if (source->options.bus == NULL || !guess_target(ask, &target)) {
@@ -87,6 +88,7 @@ advisor_dynamo_ask(struct advisor_source *source, const struct advisor_ask *ask,
     struct advisor_ask first = *ask;
     const size_t start = answer->size;
     struct kvt_error why;
+    bool there;
     enum kvt_err rc;
 
     *kind = ADVISOR_ANSWER_QUERY;
@@ -95,12 +97,15 @@ advisor_dynamo_ask(struct advisor_source *source, const struct advisor_ask *ask,
     rc = ask_worker(source, &first, answer, err);
     if (rc == KVT_OK || rc == KVT_CANCELLED || !has_dump)
         return rc;
+    there = rc == KVT_AGAIN; /* whatever the dump says */
     answer->size = start;
     answer->failed = false;
     *kind = ADVISOR_ANSWER_DUMP;
     if (err != NULL)
         why = *err;
     rc = advisor_dynamo_dump(source, ask, answer, err);
+    if (rc != KVT_OK && there)
+        rc = KVT_AGAIN;
     if (rc != KVT_OK && err != NULL) {
         const struct kvt_error last = *err;
 

@@ -376,15 +376,15 @@ workers_are_found(void **state)
 
     (void)state;
     begin(&fixture, "");
-    assert_int_equal(advisor_discovery_find(fixture.folder, WORKER, 0, &target, &err),
+    assert_int_equal(advisor_discovery_find(fixture.folder, WORKER, 0, 0, &target, &err),
                      KVT_NOTFOUND);
     assert_non_null(strstr(err.text, "15204838567219634037"));
     put(&fixture, ADVISOR_DISCOVERY_SOURCES, "garbage", "{");
     put_worker(&fixture, "v", 3, 1);
-    put_worker(&fixture, "w", WORKER, 1);
-    assert_int_equal(advisor_discovery_find(fixture.folder, WORKER, 0, &target, &err),
+    assert_int_equal(advisor_discovery_find(fixture.folder, WORKER, 1, 0, &target, &err),
                      KVT_NOTFOUND);
-    assert_int_equal(advisor_discovery_find(fixture.folder, WORKER, 1, &target, &err), KVT_OK);
+    put_worker(&fixture, "w", WORKER, 1);
+    assert_int_equal(advisor_discovery_find(fixture.folder, WORKER, 1, 0, &target, &err), KVT_OK);
     assert_string_equal(target.tcp, "10.0.0.5:39707/4bd5/ns1/b/worker_kv_query_source_4d");
     assert_string_equal(target.nats, "");
     assert_false(target.json);
@@ -395,10 +395,50 @@ workers_are_found(void **state)
     (void)snprintf(text, sizeof(text), INSTANCE, "worker_kv_indexer_query_dp2", 9ull, "nats_tcp",
                    "ns1_b.worker_kv_indexer_query_dp2-9");
     put(&fixture, ADVISOR_DISCOVERY_INSTANCES, "2", text);
-    assert_int_equal(advisor_discovery_find(fixture.folder, 9, 0, &target, &err), KVT_NOTFOUND);
-    assert_int_equal(advisor_discovery_find(fixture.folder, 9, 2, &target, &err), KVT_OK);
+    assert_int_equal(advisor_discovery_find(fixture.folder, 9, 0, 0, &target, &err), KVT_AGAIN);
+    assert_int_equal(advisor_discovery_find(fixture.folder, 9, 2, 0, &target, &err), KVT_OK);
     assert_string_equal(target.nats, "ns1_b.worker_kv_indexer_query_dp2-9");
     assert_true(target.json);
+    end(&fixture);
+}
+
+/* A rank whose own record is missing, of a worker that is there all the same. */
+static void
+workers_are_vouched_for(void **state)
+{
+    struct advisor_discovery_target target;
+    struct fixture fixture;
+    struct kvt_error err;
+    char text[TEXT_SIZE];
+
+    (void)state;
+    begin(&fixture, "");
+    put_worker(&fixture, "other", 3, 0);
+    assert_int_equal(advisor_discovery_find(fixture.folder, WORKER, 0, 7, &target, &err),
+                     KVT_NOTFOUND);
+    put_worker(&fixture, "rank", WORKER, 2);
+    assert_int_equal(advisor_discovery_find(fixture.folder, WORKER, 0, 7, &target, &err),
+                     KVT_AGAIN);
+    assert_non_null(strstr(err.text, "how to ask rank 0"));
+    assert_string_equal(target.tcp, "");
+    drop(&fixture, ADVISOR_DISCOVERY_SOURCES, "rank");
+
+    (void)snprintf(text, sizeof(text), INSTANCE, "generate", (unsigned long long)WORKER, "tcp",
+                   "10.0.0.5:1/x");
+    put(&fixture, ADVISOR_DISCOVERY_INSTANCES, "endpoint", text);
+    assert_int_equal(advisor_discovery_find(fixture.folder, WORKER, 0, 7, &target, &err),
+                     KVT_AGAIN);
+    drop(&fixture, ADVISOR_DISCOVERY_INSTANCES, "endpoint");
+
+    put_channel(&fixture, "metrics", "ns1", "kv_metrics", "tcp://10.0.0.1:5");
+    assert_int_equal(advisor_discovery_find(fixture.folder, WORKER, 0, 7, &target, &err),
+                     KVT_NOTFOUND);
+    put_channel(&fixture, "channel", "ns1", "kv-events", "tcp://10.0.0.1:5");
+    assert_int_equal(advisor_discovery_find(fixture.folder, WORKER, 0, 7, &target, &err),
+                     KVT_AGAIN); /* of its publisher */
+    assert_int_equal(advisor_discovery_find(fixture.folder, 7, 0, 0, &target, &err), KVT_AGAIN);
+    assert_int_equal(advisor_discovery_find(fixture.folder, WORKER, 0, 8, &target, &err),
+                     KVT_NOTFOUND);
     end(&fixture);
 }
 
@@ -472,11 +512,17 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(publishers_appear_and_vanish),   cmocka_unit_test(scopes_are_kept_apart),
-        cmocka_unit_test(brokers_are_endpoints),          cmocka_unit_test(workers_are_missed),
-        cmocka_unit_test(stale_records_are_gone),         cmocka_unit_test(garbage_changes_nothing),
-        cmocka_unit_test(a_missing_folder_takes_nothing), cmocka_unit_test(workers_are_found),
-        cmocka_unit_test(records_are_read_in_bounds),     cmocka_unit_test(memory_is_short),
+        cmocka_unit_test(publishers_appear_and_vanish),
+        cmocka_unit_test(scopes_are_kept_apart),
+        cmocka_unit_test(brokers_are_endpoints),
+        cmocka_unit_test(workers_are_missed),
+        cmocka_unit_test(stale_records_are_gone),
+        cmocka_unit_test(garbage_changes_nothing),
+        cmocka_unit_test(a_missing_folder_takes_nothing),
+        cmocka_unit_test(workers_are_found),
+        cmocka_unit_test(workers_are_vouched_for),
+        cmocka_unit_test(records_are_read_in_bounds),
+        cmocka_unit_test(memory_is_short),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -650,6 +650,14 @@ ways_are_tried_in_turn(void **state)
     assert_int_equal(kind, ADVISOR_ANSWER_QUERY);
     assert_true(worker.json); /* its release says nothing of msgpack */
     stop(&worker);
+
+    /* Another rank of it is not there to be asked, but the worker lives; a dump changes nothing. */
+    ask.dp_rank = 1;
+    assert_int_equal(advisor_dynamo_ask(&source, &ask, &kind, &bytes, &err), KVT_AGAIN);
+    source.options.dump_url = "http://127.0.0.1:1";
+    assert_int_equal(advisor_dynamo_ask(&source, &ask, &kind, &bytes, &err), KVT_AGAIN);
+    ask.worker_id = 10;
+    assert_int_equal(advisor_dynamo_ask(&source, &ask, &kind, &bytes, &err), KVT_UNAVAILABLE);
     kvt_buffer_release(&bytes);
     test_folder_remove(folder);
 }

@@ -703,6 +703,46 @@ silence_of_who_can_be_asked(void **state)
     }
 }
 
+/* Who cannot be asked for a while, but is known to live, stays; what it lacks is given up in the
+ * usual time. */
+static void
+silence_of_who_is_vouched_for(void **state)
+{
+    static const struct arrival first[] = {{"first", .number = 1, APPLY, .last_seq = 1}};
+    static const struct arrival gap[] = {
+        {"a gap", .number = 5, HOLD, .gap = true, .last_seq = 1, .uncertain = true}};
+    struct advisor_publisher publisher = fresh(false);
+    struct advisor_question question;
+    uint64_t now_ms = 205;
+
+    (void)state;
+    RUN(&publisher, first);
+    publisher.answered = true;
+    (void)age(&publisher, now_ms); /* silent */
+    for (int i = 0; i < 10; i++) {
+        assert_int_equal(age(&publisher, now_ms), ADVISOR_AGE_FRESH);
+        assert_true(advisor_foreign_question(&publisher, now_ms, &question));
+        advisor_publisher_asked(&publisher, 1);
+        assert_false(advisor_foreign_unanswered(&publisher, KVT_AGAIN, "no record", now_ms, 1));
+        assert_int_equal(age(&publisher, now_ms), ADVISOR_AGE_FRESH);
+        assert_false(advisor_foreign_question(&publisher, now_ms, &question)); /* not at once */
+        assert_false(advisor_publisher_doubtful(&publisher));
+        now_ms += ADVISOR_RETRY_MAX_MS;
+    }
+    RUN(&publisher, gap); /* at 5 */
+    for (now_ms = 10; now_ms < 5 + GIVE_UP_MS; now_ms = publisher.retry_at_ms) {
+        assert_true(advisor_foreign_question(&publisher, now_ms, &question));
+        advisor_publisher_asked(&publisher, 2);
+        assert_false(
+            advisor_foreign_unanswered(&publisher, KVT_AGAIN, "no record", now_ms, GIVE_UP_MS));
+    }
+    assert_true(advisor_foreign_question(&publisher, now_ms, &question));
+    advisor_publisher_asked(&publisher, 2);
+    assert_true(advisor_foreign_unanswered(&publisher, KVT_AGAIN, "no record", now_ms, GIVE_UP_MS));
+    assert_int_equal(publisher.foreign.lost, 1);
+    assert_int_equal(publisher.row.gone, 0);
+}
+
 /* A number far ahead is a gap; once the worker has told all it holds, it is a lie. */
 static void
 numbers_that_lie(void **state)
@@ -766,6 +806,7 @@ main(void)
         cmocka_unit_test(gone_and_back),
         cmocka_unit_test(silence_of_who_cannot_be_asked),
         cmocka_unit_test(silence_of_who_can_be_asked),
+        cmocka_unit_test(silence_of_who_is_vouched_for),
         cmocka_unit_test(numbers_that_lie),
         cmocka_unit_test(doubt_without_numbers),
     };
