@@ -39,6 +39,17 @@ fresh(bool messages)
         .is_foreign = true, .row = {.incarnation = 1}, .foreign = {.messages = messages ? 1 : 0}};
 }
 
+/* Asked, and there is no answer.  True: it was given up. */
+static bool
+ask_in_vain(struct advisor_publisher *publisher, enum kvt_err why, uint64_t now_ms, uint64_t after)
+{
+    struct advisor_question question;
+
+    assert_true(advisor_foreign_question(publisher, now_ms, &question));
+    advisor_publisher_asked(publisher, 1);
+    return advisor_foreign_unanswered(publisher, why, "nobody", now_ms, after);
+}
+
 static struct advisor_foreign_step
 see_it(struct advisor_publisher *publisher, const struct arrival *arrival, bool held)
 {
@@ -191,9 +202,7 @@ doubt_ends_with_the_next_number(void **state)
     RUN(&publisher, next);
     advisor_foreign_doubt(&publisher, 10);
     /* Nobody can be asked: it waits for the next number, and is not given up. */
-    assert_true(advisor_foreign_question(&publisher, 10, &question));
-    advisor_publisher_asked(&publisher, 1);
-    assert_false(advisor_foreign_unanswered(&publisher, KVT_UNSUPPORTED, "nobody", 20, 0));
+    assert_false(ask_in_vain(&publisher, KVT_UNSUPPORTED, 20, 0));
     assert_false(advisor_foreign_question(&publisher, 100000, &question));
     assert_int_equal(publisher.foreign.lost, 0);
     RUN(&publisher, beyond);
@@ -248,9 +257,7 @@ given_up_goes_on(void **state)
 
     (void)state;
     RUN(&publisher, before);
-    assert_true(advisor_foreign_question(&publisher, 10, &question));
-    advisor_publisher_asked(&publisher, 1);
-    assert_false(advisor_foreign_unanswered(&publisher, KVT_TIMEOUT, "slow", 20, GIVE_UP_MS));
+    assert_false(ask_in_vain(&publisher, KVT_TIMEOUT, 20, GIVE_UP_MS));
     assert_false(advisor_foreign_question(&publisher, 21, &question)); /* it backs off */
     (void)advisor_foreign_age(&publisher, 500, &patience, &gave_up);
     assert_false(gave_up);
@@ -577,10 +584,8 @@ answers(void **state)
 
     (void)state;
     RUN(&publisher, gap);
-    assert_true(advisor_foreign_question(&publisher, 10, &question));
-    advisor_publisher_asked(&publisher, 1);
     /* They are no longer there: everything. */
-    assert_false(advisor_foreign_unanswered(&publisher, KVT_NOTFOUND, "gone", 20, GIVE_UP_MS));
+    assert_false(ask_in_vain(&publisher, KVT_NOTFOUND, 20, GIVE_UP_MS));
     assert_true(advisor_foreign_question(&publisher, 20, &question));
     assert_int_equal(question.what, ADVISOR_RESYNC_DUMP);
     gen = publisher.row.gen;
@@ -606,13 +611,10 @@ ring_that_forgot(void **state)
         {"a gap", .number = 5, HOLD, .gap = true, .last_seq = 1, .uncertain = true},
     };
     struct advisor_publisher publisher = fresh(true);
-    struct advisor_question question;
 
     (void)state;
     RUN(&publisher, gap);
-    assert_true(advisor_foreign_question(&publisher, 10, &question));
-    advisor_publisher_asked(&publisher, 1);
-    assert_true(advisor_foreign_unanswered(&publisher, KVT_NOTFOUND, "gone", 20, GIVE_UP_MS));
+    assert_true(ask_in_vain(&publisher, KVT_NOTFOUND, 20, GIVE_UP_MS));
     assert_true(advisor_publisher_doubtful(&publisher));
     assert_false(advisor_publisher_uncertain(&publisher)); /* nothing is waited for */
 }
@@ -663,10 +665,8 @@ silence_of_who_cannot_be_asked(void **state)
     assert_int_equal(age(&publisher, 50), ADVISOR_AGE_FRESH);
     assert_int_equal(age(&publisher, 105), ADVISOR_AGE_SILENT);
     assert_int_equal(age(&publisher, 205), ADVISOR_AGE_FRESH);
-    assert_true(advisor_foreign_question(&publisher, 205, &question));
-    advisor_publisher_asked(&publisher, 1);
     /* Nobody is there: it has never answered, so perhaps it lives where we cannot reach it. */
-    assert_false(advisor_foreign_unanswered(&publisher, KVT_UNAVAILABLE, "nobody", 205, 0));
+    assert_false(ask_in_vain(&publisher, KVT_UNAVAILABLE, 205, 0));
     assert_false(advisor_publisher_doubtful(&publisher));
     assert_int_equal(age(&publisher, 1u << 30), ADVISOR_AGE_FRESH);
     assert_false(advisor_foreign_question(&publisher, 1u << 30, &question));
@@ -696,15 +696,12 @@ silence_of_who_can_be_asked(void **state)
     (void)age(&publisher, now_ms);
     for (int i = 0; i < 3; i++) {
         now_ms += ADVISOR_RETRY_MAX_MS;
-        assert_true(advisor_foreign_question(&publisher, now_ms, &question));
-        advisor_publisher_asked(&publisher, 2);
-        assert_false(advisor_foreign_unanswered(&publisher, KVT_UNAVAILABLE, "refused", now_ms, 1));
+        assert_false(ask_in_vain(&publisher, KVT_UNAVAILABLE, now_ms, 1));
         assert_int_equal(age(&publisher, now_ms), i < 2 ? ADVISOR_AGE_FRESH : ADVISOR_AGE_GONE);
     }
 }
 
-/* Who cannot be asked for a while, but is known to live, stays; what it lacks is given up in the
- * usual time. */
+/* Who is known to live stays, and what it lacks is given up in the usual time. */
 static void
 silence_of_who_is_vouched_for(void **state)
 {
@@ -712,33 +709,21 @@ silence_of_who_is_vouched_for(void **state)
     static const struct arrival gap[] = {
         {"a gap", .number = 5, HOLD, .gap = true, .last_seq = 1, .uncertain = true}};
     struct advisor_publisher publisher = fresh(false);
-    struct advisor_question question;
     uint64_t now_ms = 205;
 
     (void)state;
     RUN(&publisher, first);
-    publisher.answered = true;
     (void)age(&publisher, now_ms); /* silent */
-    for (int i = 0; i < 10; i++) {
+    for (int i = 0; i < 10; i++, now_ms += ADVISOR_RETRY_MAX_MS) {
         assert_int_equal(age(&publisher, now_ms), ADVISOR_AGE_FRESH);
-        assert_true(advisor_foreign_question(&publisher, now_ms, &question));
-        advisor_publisher_asked(&publisher, 1);
-        assert_false(advisor_foreign_unanswered(&publisher, KVT_AGAIN, "no record", now_ms, 1));
+        assert_false(ask_in_vain(&publisher, KVT_AGAIN, now_ms, 1));
         assert_int_equal(age(&publisher, now_ms), ADVISOR_AGE_FRESH);
-        assert_false(advisor_foreign_question(&publisher, now_ms, &question)); /* not at once */
+        assert_int_equal(publisher.resync, ADVISOR_RESYNC_NONE); /* not asked again at once */
         assert_false(advisor_publisher_doubtful(&publisher));
-        now_ms += ADVISOR_RETRY_MAX_MS;
     }
     RUN(&publisher, gap); /* at 5 */
-    for (now_ms = 10; now_ms < 5 + GIVE_UP_MS; now_ms = publisher.retry_at_ms) {
-        assert_true(advisor_foreign_question(&publisher, now_ms, &question));
-        advisor_publisher_asked(&publisher, 2);
-        assert_false(
-            advisor_foreign_unanswered(&publisher, KVT_AGAIN, "no record", now_ms, GIVE_UP_MS));
-    }
-    assert_true(advisor_foreign_question(&publisher, now_ms, &question));
-    advisor_publisher_asked(&publisher, 2);
-    assert_true(advisor_foreign_unanswered(&publisher, KVT_AGAIN, "no record", now_ms, GIVE_UP_MS));
+    assert_false(ask_in_vain(&publisher, KVT_AGAIN, 10, GIVE_UP_MS));
+    assert_true(ask_in_vain(&publisher, KVT_AGAIN, 5 + GIVE_UP_MS, GIVE_UP_MS));
     assert_int_equal(publisher.foreign.lost, 1);
     assert_int_equal(publisher.row.gone, 0);
 }
