@@ -8,10 +8,11 @@
  * its parent and position while others hang on it.
  *
  * Ownership: the index owns everything; views copy out.
- * Threads:   index_find*(), index_match() and index_get() at any time, without a lock (a reader
- *            whose run changes again and again waits for the writer once); the rest one at a time,
+ * Threads:   index_find*(), index_match(), index_get() and index_places() at any time, without a lock
+ *            (a reader whose run changes again and again waits for the writer once); the rest one at a time,
  *            behind locks of the index's own.  No call calls back while holding one except
- *            index_walk(), whose callback must be short and must not call the index.
+ *            index_walk() and index_runs_next(), whose callbacks must be short and must not call
+ *            the index.
  * Limits:    `bytes_max` of memory: a block that does not fit is KVT_FULL and does not come.
  */
 #ifndef INDEX_INDEX_H
@@ -150,8 +151,75 @@ struct index_change {
  */
 void index_apply(struct index *index, struct index_change *changes, size_t count);
 
-/** Drop up to `max` blocks of `holder`; returns how many went (fewer than `max`: all are gone). */
-size_t index_drop_holder(struct index *index, uint32_t holder, size_t max);
+#define INDEX_NAMESPACE_ALL UINT32_MAX
+#define INDEX_DROP_BLOCKS   (1u << 20) /* numbers of blocks a call looks at, */
+#define INDEX_DROP_PAIRS    (1u << 16) /* and pairs that go in it, but for what one run has more */
+
+/**
+ * A holder loses all it has in a namespace (or INDEX_NAMESPACE_ALL), a bounded piece a call:
+ *
+ *   for (uint64_t cursor = 0; index_drop(index, holder, ns, &cursor, &pairs);) {}
+ *
+ * Needs no memory.  Nothing may be stored for the holder in between.
+ *
+ * @param[in,out] cursor  0 at first
+ * @param[out] pairs      (block, holder) pairs that went in this call
+ * @return false: all is gone
+ */
+bool index_drop(struct index *index, uint32_t holder, uint32_t ns, uint64_t *cursor,
+                uint64_t *pairs);
+
+/* ---- all there is, run by run: what a snapshot writes ---- */
+
+/* A holder of consecutive blocks of a run. */
+struct index_held {
+    uint32_t holder;
+    uint32_t ranks;
+    uint32_t from;
+    uint32_t count;
+};
+
+/* Consecutive blocks of one sequence and of one size; valid during the call that gives it. */
+struct index_run_view {
+    const uint64_t *hashes;
+    const uint64_t *tokens;        /* 0 where not known; NULL: none is */
+    const struct index_held *held; /* in the order of (holder, from) */
+    uint64_t parent;               /* hash before the first; 0: a root, or not known */
+    uint64_t size;
+    uint32_t held_count; /* 0: nobody has any, and something hangs on them */
+    uint32_t position;
+    uint32_t count; /* at most INDEX_RUN_VIEW_MAX */
+    uint32_t ns;
+    uint32_t stored_s;
+};
+
+#define INDEX_RUN_VIEW_MAX 112
+
+struct index_runs; /* one pass over an index */
+
+/** KVT_OK or KVT_NOMEM.  A pass does not outlive its index. */
+KVT_NODISCARD enum kvt_err index_runs_new(struct index_runs **out, struct index *index);
+void index_runs_free(struct index_runs *runs);
+
+typedef void index_runs_fn(void *arg, const struct index_run_view *run);
+
+/**
+ * Give the runs of the next numbers, until there are `blocks_max` blocks and holders of pieces; the
+ * last run is given whole.  The index may change between calls: what was there during the whole
+ * pass is given.  What came or went meanwhile is given or not; changes from the pass's beginning on,
+ * applied in their order over what it gave, lead to what is there (index/DESIGN.md).  The callback
+ * runs under the writer's lock: it must be short and must not call the index.
+ *
+ * @param[out] done  that was all
+ * @return KVT_OK or KVT_NOMEM (nothing is lost: the next call goes on with the same run)
+ */
+KVT_NODISCARD enum kvt_err index_runs_next(struct index_runs *runs, size_t blocks_max,
+                                           index_runs_fn *callback, void *arg, bool *done);
+
+/** All places of a block, in the order of holders, at most `capacity`; returns how many there are; 0
+ *  also when it is not there. */
+size_t index_places(struct index *index, uint32_t ns, uint64_t hash, struct index_place *places,
+                    size_t capacity);
 
 /** Longest prefix per holder, root first.  Holders without the first block are not given.  Longest
  *  first; at most `capacity`. */

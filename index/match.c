@@ -137,33 +137,55 @@ copy_block(const struct index *index, const struct index_run *run, uint32_t numb
 
 enum answer { ANSWER_FOUND, ANSWER_ABSENT, ANSWER_CHANGED, ANSWER_WANTS_LOCK };
 
+/* A block that somebody has, as it was at one instant, if end_look() says so. */
+struct looked {
+    const struct index_run *run;
+    uint32_t number;
+    uint32_t offset;
+    uint32_t version;
+};
+
+static enum answer
+begin_look(const struct index *index, uint32_t ns, uint64_t hash, struct looked *looked)
+{
+    looked->number = index_state_find(index, ns, hash);
+    looked->run = NULL;
+    if (looked->number != 0)
+        looked->run = index_state_run(index, looked->number, &looked->offset);
+    if (looked->run == NULL)
+        return ANSWER_ABSENT;
+    looked->version = index_run_read(looked->run);
+    if ((looked->version & 1) != 0)
+        return ANSWER_CHANGED;
+    return looked->offset < index_run_length(looked->run) && index_run_ns(looked->run) == ns &&
+                   index_state_seq(index, looked->number) == hash &&
+                   index_run_held(looked->run, looked->offset)
+               ? ANSWER_FOUND
+               : ANSWER_ABSENT;
+}
+
+static enum answer
+end_look(const struct looked *looked, enum answer answer)
+{
+    if (looked->run != NULL && answer != ANSWER_CHANGED &&
+        !index_run_unchanged(looked->run, looked->version))
+        return ANSWER_CHANGED;
+    return answer;
+}
+
 static enum answer
 look(const struct index *index, uint32_t ns, uint64_t hash, bool locked, struct index_view *view)
 {
-    const uint32_t number = index_state_find(index, ns, hash);
-    struct index_run *run = NULL;
-    uint32_t offset;
-    uint32_t version;
-    bool present;
+    struct looked looked;
+    const enum answer answer = begin_look(index, ns, hash, &looked);
 
-    if (number != 0)
-        run = index_state_run(index, number, &offset);
-    if (run == NULL)
-        return ANSWER_ABSENT;
-    version = index_run_read(run);
-    if ((version & 1) != 0)
-        return ANSWER_CHANGED;
-    present = offset < index_run_length(run) && index_run_ns(run) == ns &&
-              index_state_seq(index, number) == hash && index_run_held(run, offset);
-    if (present) {
-        copy_block(index, run, number, offset, view);
+    if (answer == ANSWER_FOUND) {
+        copy_block(index, looked.run, looked.number, looked.offset, view);
         if (!locked &&
-            (index_run_is(run, INDEX_RUN_ODD_SIZES) || view->place_count > INDEX_PLACES_MAX))
+            (index_run_is(looked.run, INDEX_RUN_ODD_SIZES) || view->place_count > INDEX_PLACES_MAX))
             return ANSWER_WANTS_LOCK;
     }
-    if (!index_run_unchanged(run, version))
-        return ANSWER_CHANGED;
-    return present ? ANSWER_FOUND : ANSWER_ABSENT;
+    return end_look(&looked, answer);
 }
 
 /* What only the writer's side can say: a size of its own, and shards of very many places. */
@@ -205,4 +227,63 @@ index_get(struct index *index, uint32_t ns, uint64_t hash, struct index_view *vi
     if (answer != ANSWER_FOUND)
         view->place_count = 0;
     return answer == ANSWER_FOUND ? KVT_OK : KVT_NOTFOUND;
+}
+
+/* The holders of a block, one after the other; returns how many. */
+static size_t
+copy_places(const struct index *index, const struct looked *looked, struct index_place *places,
+            size_t capacity)
+{
+    const uint64_t offset = looked->offset;
+    struct index_holding_place place;
+    uint64_t cursor = offset;
+    uint64_t holder = 0; /* all before were looked at */
+    size_t count = 0;
+
+    /* Of a run that changes the next holder may be any. */
+    while (index_holding_next_read(&looked->run->holding, &cursor, &place) &&
+           place.holder >= holder) {
+        holder = place.holder + (uint64_t)(place.to > offset); /* else it may have more */
+        cursor = holder << 16 | offset;
+        if (place.from > offset || place.to <= offset)
+            continue;
+        if (count < capacity)
+            places[count] = (struct index_place){
+                .holder = place.holder,
+                .ranks = index_shards_ranks(index->shards, place.code & INDEX_SHARDS_MAX)};
+        count++;
+    }
+    return count;
+}
+
+static enum answer
+look_for_places(const struct index *index, uint32_t ns, uint64_t hash, struct index_place *places,
+                size_t capacity, size_t *count)
+{
+    struct looked looked;
+    const enum answer answer = begin_look(index, ns, hash, &looked);
+
+    *count = answer == ANSWER_FOUND ? copy_places(index, &looked, places, capacity) : 0;
+    return end_look(&looked, answer);
+}
+
+size_t
+index_places(struct index *index, uint32_t ns, uint64_t hash, struct index_place *places,
+             size_t capacity)
+{
+    enum answer answer = ANSWER_CHANGED;
+    size_t count = 0;
+    unsigned slot;
+
+    assert(index != NULL && (places != NULL || capacity == 0));
+    slot = index_epoch_enter(&index->epoch);
+    for (unsigned i = 0; i < INDEX_READ_RETRIES && answer == ANSWER_CHANGED; i++)
+        answer = look_for_places(index, ns, hash, places, capacity, &count);
+    index_epoch_leave(&index->epoch, slot);
+    if (answer == ANSWER_CHANGED) {
+        (void)pthread_mutex_lock(&index->lock);
+        (void)look_for_places(index, ns, hash, places, capacity, &count);
+        (void)pthread_mutex_unlock(&index->lock);
+    }
+    return count;
 }

@@ -79,9 +79,29 @@ note_going(const struct index *index, const struct index_run *run, uint32_t from
     }
 }
 
+/* The bytes of the shards `ranks` of [from, to) that the holder has, of blocks with sizes of their
+ * own. */
+static uint64_t
+odd_bytes(const struct index *index, const struct index_run *run, uint32_t first, uint32_t from,
+          uint32_t to, uint32_t holder, uint32_t ranks)
+{
+    uint64_t cursor = (uint64_t)holder << 16 | from;
+    struct index_holding_place place;
+    uint64_t bytes = 0;
+
+    while (index_holding_next_read(&run->holding, &cursor, &place) && place.holder == holder &&
+           place.from < to) {
+        const uint32_t going = index_shards_ranks(index->shards, place.code) & ranks;
+
+        for (uint32_t i = place.from; i < place.to && i < to; i++)
+            bytes += (uint64_t)__builtin_popcount(going) * index_size_block(index, first, i);
+    }
+    return bytes;
+}
+
 static void
 take_totals(struct index *index, uint32_t holder, const struct index_holding_effect *effect,
-            uint64_t size)
+            uint64_t bytes)
 {
     struct index_holder_record *record = index_state_holder(index, holder);
 
@@ -90,8 +110,7 @@ take_totals(struct index *index, uint32_t holder, const struct index_holding_eff
                               effect->pairs,
                           memory_order_relaxed);
     atomic_store_explicit(&record->bytes,
-                          atomic_load_explicit(&record->bytes, memory_order_relaxed) -
-                              effect->shards * size,
+                          atomic_load_explicit(&record->bytes, memory_order_relaxed) - bytes,
                           memory_order_relaxed);
     index->blocks -= effect->blocks;
     index->places -= effect->pairs;
@@ -102,7 +121,8 @@ let_go(struct index *index, struct index_run *run, uint32_t first, uint32_t from
        uint32_t holder, uint32_t ranks, uint32_t time_s, uint32_t *pairs)
 {
     const struct index_holding_context context = index_state_holding(index);
-    const uint32_t ns = index_run_ns(run);
+    const bool odd = index_run_is(run, INDEX_RUN_ODD_SIZES);
+    const uint64_t bytes = odd ? odd_bytes(index, run, first, from, to, holder, ranks) : 0;
     struct index_holding_effect effect = {.pairs = 0};
     uint64_t going[PIECES];
     uint32_t sole;
@@ -124,19 +144,22 @@ let_go(struct index *index, struct index_run *run, uint32_t first, uint32_t from
                                   memory_order_relaxed);
     }
     index_run_changed(run);
-    *pairs += effect.pairs;
+    *pairs = effect.pairs;
     if (rc != KVT_OK || effect.shards == 0)
         return rc;
     if (effect.blocks > 0)
         forget_uses(index, run, first, from, to);
-    take_totals(index, holder, &effect, index_size_block(index, first, from));
+    take_totals(index, holder, &effect,
+                odd ? bytes : effect.shards * index_size_block(index, first, from));
     if (effect.pairs == to - from) {
-        index_history_note(index, ns, holder, INDEX_REMOVE, first + from, to - from, time_s);
+        index_history_note(index, index_run_ns(run), holder, INDEX_REMOVE, first + from, to - from,
+                           time_s);
         return KVT_OK;
     }
     for (uint32_t i = from; i < to && effect.pairs > 0; i++)
         if ((going[i / 64] >> i % 64 & 1) != 0)
-            index_history_note(index, ns, holder, INDEX_REMOVE, first + i, 1, time_s);
+            index_history_note(index, index_run_ns(run), holder, INDEX_REMOVE, first + i, 1,
+                               time_s);
     return KVT_OK;
 }
 
@@ -146,13 +169,8 @@ index_writer_let_go(struct index *index, uint32_t first, uint32_t from, uint32_t
 {
     uint32_t offset;
     struct index_run *run = index_writer_at(index, first, &offset);
-    /* With sizes of their own the bytes are counted one by one. */
-    const uint32_t step = index_run_is(run, INDEX_RUN_ODD_SIZES) ? 1 : to - from;
-    enum kvt_err rc = KVT_OK;
+    const enum kvt_err rc = let_go(index, run, first, from, to, holder, ranks, time_s, pairs);
 
-    *pairs = 0;
-    for (uint32_t i = from; i < to && rc == KVT_OK; i += step)
-        rc = let_go(index, run, first, i, i + step, holder, ranks, time_s, pairs);
     trim(index, first);
     return rc;
 }
@@ -225,71 +243,70 @@ index_writer_remove(struct index_writer *writer, uint32_t first, uint32_t count,
     return true;
 }
 
-/* What the holder has of one run, at most `max` blocks. */
-static size_t
-drop_from_run(struct index *index, uint32_t first, uint32_t holder, size_t max)
+/* Whether the holder may have blocks of the run at all. */
+static bool
+may_hold(const struct index *index, const struct index_run *run, uint32_t holder, uint32_t ns)
 {
-    size_t gone = 0;
+    const unsigned tiers = atomic_load_explicit(&run->tiers, memory_order_relaxed);
 
-    while (gone < max) {
+    return index_run_length(run) > 0 && (ns == INDEX_NAMESPACE_ALL || index_run_ns(run) == ns) &&
+           (tiers & KVT_TIER_MASK(index_state_holder(index, holder)->key.tier)) != 0;
+}
+
+/* All the holder has of the run that begins at `first`. */
+static uint64_t
+drop_from_run(struct index *index, uint32_t first, uint32_t holder)
+{
+    uint64_t gone = 0;
+
+    for (;;) {
         uint32_t offset;
         const struct index_run *run = index_state_run(index, first, &offset);
         uint64_t cursor = (uint64_t)holder << 16;
         struct index_holding_place place;
         uint32_t pairs;
-        uint32_t to;
+        enum kvt_err rc;
 
+        /* It may have gone with what was taken from it, and its page too. */
         if (run == NULL || index_run_length(run) == 0 ||
             !index_holding_next_read(&run->holding, &cursor, &place) || place.holder != holder)
-            break;
-        to = place.to - place.from > max - gone ? place.from + (uint32_t)(max - gone) : place.to;
-        if (index_writer_let_go(index, first, place.from, to, holder, UINT32_MAX, 0, &pairs) !=
-            KVT_OK)
-            break;
+            return gone;
+        rc = index_writer_let_go(index, first, place.from, place.to, holder, UINT32_MAX, 0, &pairs);
+        assert(rc == KVT_OK); /* a span that goes as a whole is not taken apart */
+        (void)rc;
         gone += pairs;
     }
-    return gone;
 }
 
-static size_t
-drop_from_page(struct index *index, uint32_t page, uint32_t holder, size_t max)
+bool
+index_drop(struct index *index, uint32_t holder, uint32_t ns, uint64_t *cursor, uint64_t *pairs)
 {
-    const uintptr_t entry = atomic_load_explicit(&index->space.runs[page], memory_order_relaxed);
-    const struct index_class *class_;
-    size_t gone = 0;
+    const struct index_holder_record *record;
+    uint64_t number;
+    uint64_t stop;
+    uint64_t end;
+    bool more;
 
-    if (entry == 0)
-        return 0;
-    class_ = &index_classes[(entry & 63) - 1];
-    for (uint32_t at = 0; at < index->space.pages[page].fresh && gone < max; at++)
-        gone += drop_from_run(index, page * INDEX_PAGE_BLOCKS + at * class_->capacity, holder,
-                              max - gone);
-    return gone;
-}
-
-size_t
-index_drop_holder(struct index *index, uint32_t holder, size_t max)
-{
-    struct index_holder_record *record;
-    size_t gone = 0;
-    uint32_t looked = 0;
-
-    assert(index != NULL);
+    assert(index != NULL && cursor != NULL && pairs != NULL);
+    *pairs = 0;
     (void)pthread_mutex_lock(&index->lock);
     assert(holder < atomic_load(&index->holder_count));
     record = index_state_holder(index, holder);
-    while (gone < max && atomic_load_explicit(&record->blocks, memory_order_relaxed) > 0) {
-        const uint32_t end = atomic_load_explicit(&index->space.end, memory_order_relaxed);
+    number = *cursor < INDEX_PAGE_BLOCKS ? INDEX_PAGE_BLOCKS : *cursor;
+    stop = number + INDEX_DROP_BLOCKS;
+    end =
+        (uint64_t)atomic_load_explicit(&index->space.end, memory_order_relaxed) * INDEX_PAGE_BLOCKS;
+    for (; number < end && number < stop && *pairs < INDEX_DROP_PAIRS &&
+           atomic_load_explicit(&record->blocks, memory_order_relaxed) > 0;
+         number = index_space_next(index, (uint32_t)number)) {
+        uint32_t offset;
+        const struct index_run *run = index_state_run(index, (uint32_t)number, &offset);
 
-        if (record->drop_page >= end)
-            record->drop_page = 0;
-        gone += drop_from_page(index, record->drop_page, holder, max - gone);
-        if (gone < max)
-            record->drop_page++;
-        /* Whatever the heap refuses (taking a span apart), a call ends. */
-        if (++looked > 2 * end)
-            break;
+        if (run != NULL && offset == 0 && may_hold(index, run, holder, ns))
+            *pairs += drop_from_run(index, (uint32_t)number, holder);
     }
+    more = number < end && atomic_load_explicit(&record->blocks, memory_order_relaxed) > 0;
     (void)pthread_mutex_unlock(&index->lock);
-    return gone;
+    *cursor = number;
+    return more;
 }

@@ -53,6 +53,26 @@ index_space_capacity(const struct index *index, uint32_t number)
     return index_classes[(entry & 63) - 1].capacity;
 }
 
+/**
+ * The run behind that of a number, maybe a free one; or the first number of the next page.  Who goes
+ * on from a number kept while the index changed misses nothing that was there all the time: a block
+ * keeps its number, so its page was not cut anew.
+ */
+static inline uint32_t
+index_space_next(const struct index *index, uint32_t number)
+{
+    const uint32_t page = number >> INDEX_PAGE_SHIFT;
+    const uint32_t in_page = number & (INDEX_PAGE_BLOCKS - 1);
+    uint32_t capacity;
+
+    if (atomic_load_explicit(&index->space.runs[page], memory_order_relaxed) == 0)
+        return (page + 1) * INDEX_PAGE_BLOCKS;
+    capacity = index_space_capacity(index, number);
+    if (in_page / capacity + 1 >= index->space.pages[page].fresh)
+        return (page + 1) * INDEX_PAGE_BLOCKS;
+    return number - in_page % capacity + capacity;
+}
+
 /** Give the system what empty pages still occupy. */
 void index_space_trim(struct index *index);
 

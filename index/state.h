@@ -4,7 +4,8 @@
  * Why: storing, removing, finding and walking are files of their own over one state.  What blocks,
  * pages and runs are is index/DESIGN.md; here is how they lie in memory.
  *
- *   number   a block; 0 is none.  seq[number] is its sequence hash, tok[number] its token hash.
+ *   number   a block, as long as it is there; 0 is none.  seq[number] is its sequence hash,
+ *            tok[number] its token hash.
  *   page     INDEX_PAGE_BLOCKS numbers, cut into runs of one capacity
  *   run      consecutive numbers from a first one on; the first `length` are blocks
  *
@@ -136,7 +137,6 @@ struct index_holder_record {
     _Atomic uint8_t tier; /* shared */
     _Atomic uint64_t blocks;
     _Atomic uint64_t bytes;
-    uint32_t drop_page; /* where index_drop_holder() goes on */
 };
 
 #define INDEX_HOLDERS_CHUNK    64

@@ -60,22 +60,6 @@ walk_run(struct walk *walk, uint32_t first)
     return false;
 }
 
-/* The run behind that of a number, or the first number of the next page. */
-static uint32_t
-next_run(const struct index *index, uint32_t number)
-{
-    const uint32_t page = number >> INDEX_PAGE_SHIFT;
-    const uint32_t in_page = number & (INDEX_PAGE_BLOCKS - 1);
-    uint32_t capacity;
-
-    if (atomic_load_explicit(&index->space.runs[page], memory_order_relaxed) == 0)
-        return (page + 1) * INDEX_PAGE_BLOCKS;
-    capacity = index_space_capacity(index, number);
-    if (in_page / capacity + 1 >= index->space.pages[page].fresh)
-        return (page + 1) * INDEX_PAGE_BLOCKS;
-    return number - in_page % capacity + capacity;
-}
-
 uint64_t
 index_walk(struct index *index, uint64_t cursor, size_t max, index_walk_fn *callback, void *arg)
 {
@@ -101,7 +85,7 @@ index_walk(struct index *index, uint64_t cursor, size_t max, index_walk_fn *call
         /* Pages may be cut differently by now: what stayed, stayed at its number. */
         if (run != NULL && offset == 0 && index_run_length(run) > 0 && !walk_run(&walk, number))
             break;
-        number = next_run(index, number);
+        number = index_space_next(index, number);
         walk.place = 0;
     }
     (void)pthread_mutex_unlock(&index->lock);

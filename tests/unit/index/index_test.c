@@ -321,6 +321,22 @@ a_view_shows_64_places_and_counts_them_all(void **state)
     index_free(f.index);
 }
 
+/* All of a holder in a namespace goes; how many pairs that were. */
+static uint64_t
+drop(struct index *index, uint32_t at, uint32_t ns)
+{
+    uint64_t cursor = 0;
+    uint64_t total = 0;
+    uint64_t pairs;
+    bool more;
+
+    do {
+        more = index_drop(index, at, ns, &cursor, &pairs);
+        total += pairs;
+    } while (more);
+    return total;
+}
+
 static void
 children_are_found_whoever_comes_first(void **state)
 {
@@ -341,32 +357,71 @@ children_are_found_whoever_comes_first(void **state)
     assert_int_equal(index_remove(f.index, f.ns, f.g1, 20, 1), KVT_OK);
     assert_int_equal(index_children(f.index, f.ns, 20, children, 2), 2);
     assert_int_equal(index_children(f.index, f.other_ns, 20, children, 2), 0);
-    assert_int_equal(index_drop_holder(f.index, f.g1, 100), 2);
+    assert_int_equal(drop(f.index, f.g1, f.ns), 2);
     assert_int_equal(index_children(f.index, f.ns, 20, children, 2), 0);
     index_free(f.index);
+}
+
+/* Chains of 100 blocks from hash `from` on. */
+static void
+store_chains(struct fixture *f, uint32_t at, uint32_t ns, uint64_t from, uint32_t chains)
+{
+    enum { CHAIN = 100 };
+    uint64_t hashes[CHAIN];
+    struct index_change change = {.hashes = hashes,
+                                  .count = CHAIN,
+                                  .size = 100,
+                                  .ns = ns,
+                                  .holder = at,
+                                  .ranks = 1,
+                                  .kind = INDEX_STORE};
+
+    for (uint32_t chain = 0; chain < chains; chain++) {
+        for (uint32_t i = 0; i < CHAIN; i++)
+            hashes[i] = from + chain * CHAIN + i;
+        index_apply(f->index, &change, 1);
+        assert_int_equal(change.changed, CHAIN);
+    }
 }
 
 static void
 a_holder_is_dropped_in_bounded_steps(void **state)
 {
+    enum { CHAINS = 2000, BLOCKS = 100 * CHAINS, MORE = 20 };
     struct fixture f = open_fixture(PLENTY);
     struct index_stats stats;
+    uint64_t cursor = 0;
+    uint64_t total = 0;
     uint64_t blocks;
+    uint64_t bytes;
+    uint64_t pairs;
+    uint32_t steps = 0;
+    bool more;
 
     (void)state;
-    for (uint64_t i = 1; i <= 1000; i++) {
-        assert_int_equal(store(&f, f.g1, i, i - 1, (uint32_t)i - 1), KVT_OK);
-        if (i % 2 == 0)
-            assert_int_equal(store(&f, f.cold, i, i - 1, (uint32_t)i - 1), KVT_OK);
-    }
-    assert_int_equal(index_drop_holder(f.index, f.g1, 300), 300);
-    index_holder_info(f.index, f.g1, NULL, &blocks, NULL);
-    assert_int_equal(blocks, 700);
-    assert_int_equal(index_drop_holder(f.index, f.g1, 1000), 700);
-    assert_int_equal(index_drop_holder(f.index, f.g1, 1000), 0);
+    store_chains(&f, f.g1, f.ns, 1, CHAINS);
+    store_chains(&f, f.cold, f.ns, 1, CHAINS / 2);
+    store_chains(&f, f.g1, f.other_ns, 1, 10);
+    do {
+        more = index_drop(f.index, f.g1, f.ns, &cursor, &pairs);
+        assert_true(pairs < INDEX_DROP_PAIRS + 1024);
+        total += pairs;
+        /* Others come meanwhile, to pages that became empty too. */
+        store_chains(&f, f.g2, f.ns, BLOCKS + 1 + 100 * MORE * steps++, MORE);
+    } while (more);
+    assert_int_equal(total, BLOCKS);
+    assert_true(steps > BLOCKS / (INDEX_DROP_PAIRS + 1024));
+    index_holder_info(f.index, f.g1, NULL, &blocks, &bytes);
+    assert_int_equal(blocks, 1000);
+    assert_int_equal(bytes, 100000);
+    /* What has nothing is not looked for. */
+    assert_int_equal(drop(f.index, f.g1, INDEX_NAMESPACE_ALL), 1000);
+    cursor = 0;
+    assert_false(index_drop(f.index, f.g1, INDEX_NAMESPACE_ALL, &cursor, &pairs));
+    assert_int_equal(pairs, 0);
     index_stats(f.index, &stats);
-    assert_int_equal(stats.blocks, 500);
-    assert_int_equal(stats.places, 500);
+    assert_int_equal(stats.blocks, BLOCKS / 2 + 100 * MORE * steps);
+    assert_int_equal(stats.places, stats.blocks);
     index_free(f.index);
 }
 
@@ -400,7 +455,7 @@ a_full_index_refuses_and_stays_as_it_was(void **state)
     for (uint64_t i = 0; i < 50; i++)
         assert_int_equal(index_remove(f.index, f.ns, f.g1, last - i, 1), KVT_OK);
     assert_int_equal(store(&f, f.g1, 1000000, 0, 0), KVT_OK);
-    assert_int_equal(index_drop_holder(f.index, f.g1, 1000000), last - 49);
+    assert_int_equal(drop(f.index, f.g1, INDEX_NAMESPACE_ALL), last - 49);
     assert_int_equal(store(&f, f.g1, 1000000, 0, 0), KVT_OK);
     index_free(f.index);
 }
@@ -453,7 +508,7 @@ a_walk_gives_every_pair_that_stays(void **state)
     assert_true(step >= 100);
 
     /* An index where nearly everything is gone is walked to its end. */
-    assert_int_equal(index_drop_holder(f.index, f.g1, 5000), 1900);
+    assert_int_equal(drop(f.index, f.g1, f.ns), 1900);
     assert_int_equal(store(&f, f.g1, 1, 0, 0), KVT_OK);
     seen = (struct seen){.total = 0};
     cursor = 0;
@@ -564,8 +619,7 @@ build_crowd(void *arg)
     index_stats(index, &stats);
     assert_int_equal(stats.places, sum);
     for (uint32_t at = 0; at < index_holder_count(index) && done; at++)
-        while (index_drop_holder(index, at, 1000) > 0)
-            continue;
+        (void)drop(index, at, INDEX_NAMESPACE_ALL);
     index_stats(index, &stats);
     assert_true(!done || (stats.places == 0 && stats.blocks == 0));
     index_free(index);

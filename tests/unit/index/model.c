@@ -214,13 +214,14 @@ model_remove(struct model *model, uint32_t ns, uint32_t node, uint32_t holder, u
 }
 
 size_t
-model_drop(struct model *model, uint32_t holder)
+model_drop(struct model *model, uint32_t holder, uint32_t ns)
 {
     size_t count = 0;
 
-    for (uint32_t ns = 0; ns < MODEL_NAMESPACES; ns++)
-        for (uint32_t node = 0; node < MODEL_NODES; node++)
-            count += model_remove(model, ns, node, holder, UINT32_MAX, 0);
+    for (uint32_t at = 0; at < MODEL_NAMESPACES; at++)
+        for (uint32_t node = 0; node < MODEL_NODES && (ns == INDEX_NAMESPACE_ALL || ns == at);
+             node++)
+            count += model_remove(model, at, node, holder, UINT32_MAX, 0);
     return count;
 }
 

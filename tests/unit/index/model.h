@@ -71,7 +71,8 @@ enum kvt_err model_store(struct model *model, const struct index_change *change,
 /** True: the holder had it. */
 bool model_remove(struct model *model, uint32_t ns, uint32_t node, uint32_t holder, uint32_t ranks,
                   uint64_t time_ms);
-size_t model_drop(struct model *model, uint32_t holder);
+/** All of a holder in a namespace, or in INDEX_NAMESPACE_ALL; returns how many pairs went. */
+size_t model_drop(struct model *model, uint32_t holder, uint32_t ns);
 
 bool model_has(const struct model *model, uint32_t ns, uint32_t node, uint32_t holder);
 /** Whether `node` is right behind an existing block in the index's forest. */

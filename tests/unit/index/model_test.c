@@ -271,21 +271,33 @@ step_batch(struct run *run)
     }
 }
 
+/* All of a holder in a namespace goes; how many pairs that were. */
+static uint64_t
+drop(struct index *index, uint32_t holder, uint32_t ns)
+{
+    uint64_t cursor = 0;
+    uint64_t total = 0;
+    uint64_t pairs;
+    bool more;
+
+    do {
+        more = index_drop(index, holder, ns, &cursor, &pairs);
+        total += pairs;
+    } while (more);
+    return total;
+}
+
+/* Namespaces of the index have the model's numbers. */
 static void
 step_drop(struct run *run)
 {
+    const uint32_t which = below(run, MODEL_NAMESPACES + 1);
+    const uint32_t ns = which == MODEL_NAMESPACES ? INDEX_NAMESPACE_ALL : which;
     const uint32_t holder = draw_holder(run);
-    const size_t held = model_drop(run->model, holder);
-    size_t gone = 0;
+    const size_t held = model_drop(run->model, holder, ns);
 
-    while (gone < held) {
-        const size_t now = index_drop_holder(run->index, holder, 37);
-
-        assert_true(now > 0 && now <= 37);
-        gone += now;
-    }
-    assert_int_equal(gone, held);
-    assert_int_equal(index_drop_holder(run->index, holder, 37), 0);
+    assert_int_equal(drop(run->index, holder, ns), held);
+    assert_int_equal(drop(run->index, holder, ns), 0);
     run->counts.dropped += held > 0;
 }
 
@@ -632,9 +644,8 @@ close_run(struct run *run)
 {
     /* Nothing is left when all are gone. */
     for (uint32_t holder = 0; holder < MODEL_HOLDERS; holder++) {
-        (void)model_drop(run->model, holder);
-        while (index_drop_holder(run->index, holder, 1000) > 0)
-            continue;
+        (void)model_drop(run->model, holder, INDEX_NAMESPACE_ALL);
+        (void)drop(run->index, holder, INDEX_NAMESPACE_ALL);
     }
     check_all(run);
     assert_int_equal(run->model->places, 0);
