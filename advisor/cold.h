@@ -4,16 +4,23 @@
  * Why: RAM is bounded, and what it holds must stay small without a wrong answer.  The runs that were
  * used longest ago are evicted: REMOVE in the log, and a row a block here, in one transaction.  A
  * filter in RAM says whether a hash may be here, so that questions about what is in RAM never touch
- * the disk; the others merge both.
+ * the disk; the others merge both: a place is held where RAM or a row says so.
  *
- * A row is (hash, namespace) -> parent, position, size, tokens, places [holder, shards, row].
- * `row` is the journal's number at the eviction: a holder that was dropped in that namespace at a
- * later number has no place here, and the place goes when its row is next written, or swept.
+ * What is evicted comes first in its group.  Behind it, the group's REMOVEs take shards from rows
+ * too, and a DROP is written down (advisor/store_cold.h); the places that are void by it leave when
+ * their row is next written, or when a pass comes by.  A STORE of a block that is here changes
+ * nothing here; one that says another parent or position collides: it is taken back by a REMOVE at
+ * the log's end.
  *
- * Ownership: owns its filter; the store's tables `cold` and `cold_drops`.
- * Threads:   advisor_cold_may_have() and _get() on any thread, the latter in a read transaction;
- *            all else on the engine's.
- * Limits:    about a byte of RAM a block here.
+ * Asking beside the engine: first RAM, then advisor_cold_may_have(), then begin the transaction that
+ * advisor_cold_get() reads in.  In another order a block that is being evicted is in neither.
+ *
+ * Ownership: owns its filter, and what waits to be written; the store's tables `cold` and
+ *            `cold_drops`.
+ * Threads:   advisor_cold_count() and _may_have() on any thread; _get() and _blocks() on any, in a
+ *            read transaction; all else on the engine's.
+ * Limits:    four bytes of RAM a block here, 5 to 11 with the room to grow, at most what
+ *            advisor_cold_new() is given: beyond it every hash may be here, until the next start.
  */
 #ifndef ADVISOR_COLD_H
 #define ADVISOR_COLD_H
@@ -21,28 +28,62 @@
 #include "advisor/log.h"
 #include "advisor/store.h"
 
+#define ADVISOR_COLD_PASS_ROWS 16384 /* rows a commit looks at for void places */
+
 struct advisor_cold;
 
-KVT_NODISCARD enum kvt_err advisor_cold_new(struct advisor_cold **out);
+/** @param filter_bytes_max  of the filter; while it grows, half as much again is in use */
+KVT_NODISCARD enum kvt_err advisor_cold_new(struct advisor_cold **out, uint64_t filter_bytes_max);
 void advisor_cold_free(struct advisor_cold *cold);
+/** Go through all rows, once, at the start. */
 KVT_NODISCARD enum kvt_err advisor_cold_load(struct advisor_cold *cold,
                                              const struct advisor_txn *txn);
+/** Instead: nothing that is here counts (the log is not durable).  At the start. */
+KVT_NODISCARD enum kvt_err advisor_cold_discard(const struct advisor_txn *txn);
 
 /** Blocks that are here; 0 costs questions nothing. */
 uint64_t advisor_cold_count(const struct advisor_cold *cold);
-bool advisor_cold_may_have(const struct advisor_cold *cold, uint32_t ns, uint64_t hash);
-
-/** Add the places that are here to `block` (as advisor_store_get_block() or all 0 left it). */
-KVT_NODISCARD enum kvt_err advisor_cold_get(const struct advisor_txn *txn, uint32_t ns,
-                                            uint64_t hash, struct advisor_store_block *block);
+/** False: it is not here. */
+bool advisor_cold_may_have(struct advisor_cold *cold, uint32_t ns, uint64_t hash);
+/** The same of several: `may[i]` of each, and whether any is true. */
+bool advisor_cold_may_have_any(struct advisor_cold *cold, uint32_t ns, const uint64_t *hashes,
+                               size_t count, bool *may);
 
 /**
- * What the group's log says goes from here too: removes and drops; and what is evicted with it
- * comes.  `row` is the number its first row gets in the journal.  May be repeated until saved.
+ * Add the places that are here to `block`: as advisor_store_get_block(), this or advisor_lookup()
+ * left it, or with hash and namespace only.
+ *
+ * @return KVT_OK, KVT_NOTFOUND (nothing is here; unchanged), or what the store says
+ */
+KVT_NODISCARD enum kvt_err advisor_cold_get(const struct advisor_txn *txn, uint32_t ns,
+                                            uint64_t hash, struct advisor_store_block *block);
+/** All that is here, as advisor_store_blocks(): statistics are 0. */
+KVT_NODISCARD enum kvt_err advisor_cold_blocks(const struct advisor_txn *txn, uint64_t from,
+                                               size_t max, uint64_t *next,
+                                               advisor_store_block_fn *callback, void *arg);
+
+/**
+ * Evict blocks with the next group, whose log is `log`: nothing else may be in it yet (asserted).
+ * The numbers in `run` are the store's.
+ *
+ * @return KVT_OK or KVT_NOMEM: some of the run's holders may be evicted then, each as a whole
+ */
+KVT_NODISCARD enum kvt_err advisor_cold_evict(struct advisor_cold *cold, struct advisor_log *log,
+                                              const struct index_run_view *run);
+
+/**
+ * What the group's log says goes from here too, and what was evicted comes; before the log is
+ * appended to the store, for it may be added to.  May be repeated until it is saved.
  */
 KVT_NODISCARD enum kvt_err advisor_cold_write(struct advisor_cold *cold,
                                               const struct advisor_txn *txn,
-                                              const struct advisor_log *log, uint64_t row);
+                                              struct advisor_log *log);
+/** What was written last is committed. */
 void advisor_cold_saved(struct advisor_cold *cold);
+
+/** Does a holder have places here, void ones included?  Then its number stays its own. */
+bool advisor_cold_holds(const struct advisor_cold *cold, uint32_t holder);
+/** Stores that the last write refused. */
+uint32_t advisor_cold_collisions(const struct advisor_cold *cold);
 
 #endif /* ADVISOR_COLD_H */

@@ -19,6 +19,7 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
 static const char *const table_names[ADVISOR_TABLE_COUNT] = {
     "meta",   "namespaces", "holders",   "publishers", "sweeps",  "gateways", "orders",
     "blocks", "held",       "positions", "foreign",    "aliases", "orphans",
+    "cold",   "cold_drops",
 };
 
 enum kvt_err

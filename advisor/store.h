@@ -77,6 +77,7 @@ enum advisor_meta {
     ADVISOR_META_MODE,            /* policy mode set at run time, plus 1; 0 = as configured */
     ADVISOR_META_PUBLISHER_NEXT,  /* numbers of publishers are never used twice */
     ADVISOR_META_COLLISIONS,
+    ADVISOR_META_COLD_NUMBER, /* the next of advisor/store_cold.h */
     ADVISOR_META_COUNT,
 };
 
