@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "advisor/inbox_chunk.h"
 #include "base/alloc.h"
 
 enum kvt_err
@@ -28,10 +29,42 @@ advisor_item_new(struct advisor_item **out, enum advisor_item_kind kind, const c
 }
 
 void
+advisor_item_number(struct advisor_item *item, const struct advisor_item *like)
+{
+    item->stream_seq = like->stream_seq;
+    item->time_ms = like->time_ms;
+    item->created_ms = like->created_ms;
+    item->sequence = like->sequence;
+    item->epoch = like->epoch;
+    item->worker_id = like->worker_id;
+    item->endpoint = like->endpoint;
+    item->has_sequence = like->has_sequence;
+    item->new_life = like->new_life;
+}
+
+struct advisor_item *
+advisor_item_keep(struct advisor_item *item)
+{
+    struct advisor_item *own;
+
+    if (item->chunk == NULL)
+        return item;
+    if (advisor_item_new(&own, item->kind, item->subject, item->bytes, item->size) != KVT_OK)
+        return NULL;
+    advisor_item_number(own, item);
+    advisor_item_free(item);
+    return own;
+}
+
+void
 advisor_item_free(struct advisor_item *item)
 {
     if (item == NULL)
         return;
+    if (item->chunk != NULL) {
+        advisor_chunk_drop(item->chunk);
+        return;
+    }
     kvt_free(item->subject);
     kvt_free(item->bytes);
     kvt_free(item);

@@ -162,13 +162,18 @@ advisor_publisher_applied(struct advisor_publisher *publisher, const struct kvt_
 bool
 advisor_publisher_hold(struct advisor_publisher *publisher, struct advisor_item *item)
 {
-    if (publisher->held_count >= ADVISOR_HOLD_MESSAGES_MAX ||
-        publisher->held_bytes + item->size > ADVISOR_HOLD_BYTES_MAX) {
+    struct advisor_item *kept = NULL;
+
+    if (publisher->held_count < ADVISOR_HOLD_MESSAGES_MAX &&
+        publisher->held_bytes + item->size <= ADVISOR_HOLD_BYTES_MAX)
+        kept = advisor_item_keep(item);
+    if (kept == NULL) {
         advisor_publisher_unhold_all(publisher);
         publisher->missed = true;
         advisor_item_free(item);
         return false;
     }
+    item = kept;
     item->next = NULL;
     if (publisher->held_last == NULL)
         publisher->held_first = item;

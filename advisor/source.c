@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 
-enum { ROOM_WAIT_MS = 5 };
+enum { ROOM_WAIT_MS = 100 };
 
 enum kvt_err
 advisor_source_open(struct advisor_source **out, const struct advisor_source_ops *ops,
@@ -24,7 +24,7 @@ advisor_source_open(struct advisor_source **out, const struct advisor_source_ops
         kvt_free(source);
         return KVT_NOMEM;
     }
-    rc = kvt_queue_new(&source->queue, ADVISOR_SOURCE_ITEMS_MAX);
+    rc = advisor_inbox_new(&source->inbox, ADVISOR_SOURCE_ITEMS_MAX, ADVISOR_SOURCE_BYTES_MAX);
     if (rc == KVT_OK)
         rc = ops->open(source);
     if (rc != KVT_OK) {
@@ -44,52 +44,23 @@ advisor_source_stop(struct advisor_source *source)
 void
 advisor_source_close(struct advisor_source *source)
 {
-    struct advisor_item *item;
-
     if (source == NULL)
         return;
     atomic_store(&source->stopping, true);
-    if (source->queue != NULL) {
-        kvt_queue_close(source->queue);
+    if (source->inbox != NULL) {
+        advisor_inbox_close(source->inbox);
         source->ops->close(source);
-        while (advisor_source_poll(source, &item, 1, 0) > 0)
-            advisor_item_free(item);
-        kvt_queue_free(source->queue);
+        advisor_inbox_free(source->inbox);
     }
     (void)pthread_mutex_destroy(&source->shared.lock);
     kvt_free(source);
-}
-
-/* What is counted is counted before it can be taken. */
-static void
-count_in(struct advisor_source *source, size_t size)
-{
-    atomic_fetch_add(&source->bytes, size);
-    atomic_fetch_add(&source->waiting, 1);
-}
-
-static void
-count_out(struct advisor_source *source, size_t size)
-{
-    atomic_fetch_sub(&source->bytes, size);
-    atomic_fetch_sub(&source->waiting, 1);
 }
 
 size_t
 advisor_source_poll(struct advisor_source *source, struct advisor_item **items, size_t max,
                     uint64_t wait_ms)
 {
-    void *taken[256];
-    size_t count;
-
-    if (max > sizeof(taken) / sizeof(taken[0]))
-        max = sizeof(taken) / sizeof(taken[0]);
-    count = kvt_queue_take(source->queue, taken, max, wait_ms);
-    for (size_t i = 0; i < count; i++) {
-        items[i] = taken[i];
-        count_out(source, items[i]->size);
-    }
-    return count;
+    return advisor_inbox_take(source->inbox, items, max, wait_ms);
 }
 
 void
@@ -99,8 +70,7 @@ advisor_source_state(struct advisor_source *source, struct advisor_source_state 
     *state = source->shared.state;
     (void)pthread_mutex_unlock(&source->shared.lock);
     state->messages = atomic_load(&source->messages);
-    state->waiting = atomic_load(&source->waiting);
-    state->bytes = atomic_load(&source->bytes);
+    advisor_inbox_waiting(source->inbox, &state->waiting, &state->bytes);
 }
 
 enum kvt_err
@@ -122,40 +92,56 @@ advisor_source_dialect(const struct advisor_source *source)
 bool
 advisor_source_push_wait(struct advisor_source *source, struct advisor_item *item)
 {
-    const size_t size = item->size;
-
     while (!atomic_load(&source->stopping)) {
-        if (atomic_load(&source->bytes) >= ADVISOR_SOURCE_BYTES_MAX) {
-            kvt_clock_sleep_ms(ROOM_WAIT_MS);
+        if (advisor_inbox_put(source->inbox, item, ROOM_WAIT_MS) != KVT_OK)
             continue;
-        }
-        count_in(source, size);
-        if (kvt_queue_put_wait(source->queue, item, 100) == KVT_OK) {
-            atomic_fetch_add(&source->messages, 1);
-            return true;
-        }
-        count_out(source, size);
+        atomic_fetch_add(&source->messages, 1);
+        return true;
     }
     advisor_item_free(item);
     return false;
 }
 
 bool
-advisor_source_push(struct advisor_source *source, struct advisor_item *item)
+advisor_source_copy_wait(struct advisor_source *source, const struct advisor_item *like,
+                         const char *subject, const void *bytes, size_t size)
 {
-    const size_t size = item->size;
-
-    atomic_fetch_add(&source->messages, 1);
-    if (atomic_load(&source->bytes) < ADVISOR_SOURCE_BYTES_MAX) {
-        count_in(source, size);
-        if (kvt_queue_put(source->queue, item) == KVT_OK)
-            return true;
-        count_out(source, size);
+    while (!atomic_load(&source->stopping)) {
+        if (advisor_inbox_copy(source->inbox, like, subject, bytes, size, ROOM_WAIT_MS) != KVT_OK)
+            continue;
+        atomic_fetch_add(&source->messages, 1);
+        return true;
     }
-    advisor_item_free(item);
+    return false;
+}
+
+static void
+count_dropped(struct advisor_source *source)
+{
     (void)pthread_mutex_lock(&source->shared.lock);
     source->shared.state.dropped++;
     (void)pthread_mutex_unlock(&source->shared.lock);
+}
+
+bool
+advisor_source_copy(struct advisor_source *source, const struct advisor_item *like,
+                    const char *subject, const void *bytes, size_t size)
+{
+    atomic_fetch_add_explicit(&source->messages, 1, memory_order_relaxed);
+    if (advisor_inbox_copy(source->inbox, like, subject, bytes, size, 0) == KVT_OK)
+        return true;
+    count_dropped(source);
+    return false;
+}
+
+bool
+advisor_source_push(struct advisor_source *source, struct advisor_item *item)
+{
+    atomic_fetch_add(&source->messages, 1);
+    if (advisor_inbox_put(source->inbox, item, 0) == KVT_OK)
+        return true;
+    advisor_item_free(item);
+    count_dropped(source);
     return false;
 }
 

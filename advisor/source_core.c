@@ -12,14 +12,12 @@ enum { SUBJECT_MAX = 512 };
 static void
 heard(void *arg, const char *subject, const char *reply, const void *bytes, size_t size)
 {
-    struct advisor_source *source = arg;
-    struct advisor_item *item;
+    const struct advisor_item like = {.kind = ADVISOR_ITEM_MESSAGE,
+                                      .time_ms = kvt_clock_unix_coarse_ms()};
 
     (void)reply;
-    if (advisor_item_new(&item, ADVISOR_ITEM_MESSAGE, subject, bytes, size) != KVT_OK)
-        return; /* its numbers will be missed */
-    item->time_ms = kvt_clock_unix_ms();
-    (void)advisor_source_push(source, item);
+    /* What there is no room for is dropped: its numbers will be missed. */
+    (void)advisor_source_copy(arg, &like, subject, bytes, size);
 }
 
 /* The subject at `*at` of the list, copied; false: there is none left. */

@@ -150,24 +150,19 @@ gap(struct reader *reader)
     return tell(reader, ADVISOR_ITEM_START);
 }
 
-/* Copy a message and hand it over.  Memory may be short for a while: a message is never skipped. */
+/* Memory may be short for a while: a message is never skipped. */
 static bool
 hand_over(struct reader *reader, struct wire_message *message)
 {
-    struct advisor_item *item;
+    const struct advisor_item like = {.kind = ADVISOR_ITEM_MESSAGE,
+                                      .stream_seq = wire_message_stream_seq(message),
+                                      .time_ms = wire_message_time_ms(message)};
     size_t size;
     const void *bytes = wire_message_bytes(message, &size);
 
-    while (advisor_item_new(&item, ADVISOR_ITEM_MESSAGE, wire_message_subject(message), bytes,
-                            size) != KVT_OK) {
-        if (stopping(reader))
-            return false;
-        kvt_clock_sleep_ms(AWAY_WAIT_MS);
-    }
-    item->stream_seq = wire_message_stream_seq(message);
-    item->time_ms = wire_message_time_ms(message);
-    reader->last_seq = item->stream_seq;
-    return advisor_source_push_wait(reader->source, item);
+    reader->last_seq = like.stream_seq;
+    return advisor_source_copy_wait(reader->source, &like, wire_message_subject(message), bytes,
+                                    size);
 }
 
 static void

@@ -12,17 +12,15 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "advisor/inbox.h"
 #include "advisor/source.h"
-#include "base/queue.h"
 
 struct advisor_source {
     const struct advisor_source_ops *ops;
     struct advisor_source_options options;
-    struct kvt_queue *queue;
-    void *own;            /* of the kind; constant while the source is open */
-    _Atomic size_t bytes; /* waiting in the queue */
+    struct advisor_inbox *inbox;
+    void *own; /* of the kind; constant while the source is open */
     _Atomic bool stopping;
-    _Atomic uint64_t waiting;  /* items in the queue */
     _Atomic uint64_t messages; /* received */
     pthread_t thread;
     bool threaded;
@@ -39,6 +37,12 @@ bool advisor_source_push_wait(struct advisor_source *source, struct advisor_item
 
 /** The same without waiting; false when there is no room (the item is freed). */
 bool advisor_source_push(struct advisor_source *source, struct advisor_item *item);
+
+/** The same with a copy of a message, which is how many small ones are handed over. */
+bool advisor_source_copy_wait(struct advisor_source *source, const struct advisor_item *like,
+                              const char *subject, const void *bytes, size_t size);
+bool advisor_source_copy(struct advisor_source *source, const struct advisor_item *like,
+                         const char *subject, const void *bytes, size_t size);
 
 /* What kinds over NATS are made of. */
 enum kvt_err advisor_source_open_core(struct advisor_source *source);

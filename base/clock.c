@@ -32,6 +32,12 @@ kvt_clock_unix_ms(void)
     return read_ns(CLOCK_REALTIME) / 1000000u;
 }
 
+uint64_t
+kvt_clock_unix_coarse_ms(void)
+{
+    return read_ns(CLOCK_REALTIME_COARSE) / 1000000u;
+}
+
 void
 kvt_clock_sleep_ms(uint64_t wait_ms)
 {

@@ -20,6 +20,8 @@ uint64_t kvt_clock_mono_ms(void);
 
 /** Unix milliseconds. */
 uint64_t kvt_clock_unix_ms(void);
+/** The same, up to some milliseconds behind, for what is asked a million times a second. */
+uint64_t kvt_clock_unix_coarse_ms(void);
 
 /** Sleep; may return early on a signal. */
 void kvt_clock_sleep_ms(uint64_t wait_ms);

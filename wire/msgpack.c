@@ -1,6 +1,7 @@
 #include "wire/msgpack.h"
 
 #include <assert.h>
+#include <endian.h>
 #include <string.h>
 
 #include "wire/msgpack_lead.h"
@@ -24,7 +25,26 @@ wire_msgpack_fail(struct wire_msgpack_reader *reader, size_t offset, enum kvt_er
     reader->wanted = wanted;
 }
 
-/* The big-endian number of `width` bytes that stands `skip` bytes behind the cursor. */
+/* The big-endian number of 1, 2, 4 or 8 bytes; one load each: a batch has dozens of them. */
+static uint64_t
+number_at(const uint8_t *bytes, size_t width)
+{
+    uint16_t two;
+    uint32_t four;
+    uint64_t eight;
+
+    switch (width) {
+    case 1: return bytes[0];
+    case 2: memcpy(&two, bytes, sizeof(two)); return be16toh(two);
+    case 4: memcpy(&four, bytes, sizeof(four)); return be32toh(four);
+    default:
+        assert(width == 8);
+        memcpy(&eight, bytes, sizeof(eight));
+        return be64toh(eight);
+    }
+}
+
+/* The number of `width` bytes that stands `skip` bytes behind the cursor. */
 static bool
 peek_number(const struct wire_msgpack_reader *reader, size_t skip, size_t width, uint64_t *value)
 {
@@ -33,8 +53,7 @@ peek_number(const struct wire_msgpack_reader *reader, size_t skip, size_t width,
     *value = 0;
     if (left < skip || left - skip < width)
         return false;
-    for (size_t i = 0; i < width; i++)
-        *value = *value << 8 | reader->bytes[reader->at + skip + i];
+    *value = number_at(reader->bytes + reader->at + skip, width);
     return true;
 }
 
