@@ -296,6 +296,12 @@ advisor_names_holder_count(const struct advisor_names *names)
     return names->holder_count;
 }
 
+uint32_t
+advisor_names_namespace_count(const struct advisor_names *names)
+{
+    return names->space_count;
+}
+
 bool
 advisor_names_short(const struct advisor_names *names)
 {

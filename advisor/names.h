@@ -45,6 +45,7 @@ const char *advisor_names_namespace_text(const struct advisor_names *names, uint
 const struct index_holder *advisor_names_holder_key(const struct advisor_names *names,
                                                     uint32_t holder);
 uint32_t advisor_names_holder_count(const struct advisor_names *names);
+uint32_t advisor_names_namespace_count(const struct advisor_names *names);
 
 /** Few numbers are left to give, and more spare ones would be remembered. */
 bool advisor_names_short(const struct advisor_names *names);
