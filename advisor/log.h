@@ -115,6 +115,7 @@ struct advisor_log_reader {
     const uint8_t *end;
     struct advisor_log_place place;
     struct advisor_log_op run; /* the last RUN; count 0: none */
+    bool placed;               /* an operation of the row had a place */
 };
 
 /** `row` must be 8-aligned (asserted).  KVT_OK or KVT_CORRUPT (length or crc). */
