@@ -351,6 +351,19 @@ do_floor(struct session *session, struct kvt_error *err)
     return rc;
 }
 
+static enum kvt_err
+do_story(struct session *session, struct kvt_error *err)
+{
+    size_t finds;
+    const enum kvt_err rc =
+        measure_story(session->subject, session->words[1], session->words[2], &finds, err);
+
+    if (rc == KVT_OK)
+        (void)printf("\"finds\":%zu,\"memberships\":%" PRIu64, finds,
+                     subject_memberships(session->subject));
+    return rc;
+}
+
 static const struct {
     const char *name;
     enum kvt_err (*run)(struct session *session, struct kvt_error *err);
@@ -359,7 +372,7 @@ static const struct {
     {"new", do_new, 1},       {"load", do_load, 4},     {"points", do_points, 6},
     {"trace", do_trace, 6},   {"fill", do_fill, 1},     {"remove", do_remove, 1},
     {"replay", do_replay, 1}, {"find", do_find, 3},     {"writer", do_writer, 2},
-    {"floor", do_floor, 1},   {"forget", do_forget, 1},
+    {"floor", do_floor, 1},   {"forget", do_forget, 1}, {"story", do_story, 3},
 };
 
 /* The last word of `trace` is a path: all that is left of the line. */

@@ -82,6 +82,17 @@ KVT_NODISCARD enum kvt_err measure_replay(struct subject *subject, const struct 
 KVT_NODISCARD enum kvt_err measure_forget(struct subject *subject, const struct trace *trace,
                                           struct measure_took *took, struct kvt_error *err);
 
+/* ---- a story ---- */
+
+/** Apply the stores and removes of the file at `path` and write what each find in it found to the
+ *  file `answers`, a line each: "<worker>=<blocks>" of every worker, the worker in hexadecimal.
+ *  `finds`: how many.  Lines of a story, numbers in hexadecimal, blocks root side first:
+ *      store WORKER PARENT POSITION {SEQUENCE-HASH TOKENS-HASH}...
+ *      remove WORKER SEQUENCE-HASH...
+ *      find TOKENS-HASH... */
+KVT_NODISCARD enum kvt_err measure_story(struct subject *subject, const char *path,
+                                         const char *answers, size_t *finds, struct kvt_error *err);
+
 /* ---- the floor ---- */
 
 struct measure_floor;

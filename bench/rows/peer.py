@@ -31,22 +31,32 @@ def folder_of():
     return os.path.join(cache, "kvtier", "tools", f"peers-{total.hexdigest()[:16]}")
 
 
+class Missing(SystemExit):
+    """What the program is made of is not to be had on this machine."""
+
+
+def run_cargo(command, *arguments):
+    return subprocess.run(["cargo", command, "--manifest-path", os.path.join(SOURCE, "Cargo.toml"),
+                           *arguments],
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+
+
 def build():
     """Path of the program."""
     folder = folder_of()
     path = os.path.join(folder, NAME)
     if os.path.exists(path):
         return path
-    cargo = shutil.which("cargo")
-    if cargo is None:
-        raise SystemExit(f"bench: {CRATE} is what our index is measured against, and cargo, which "
-                         "builds it, is not in PATH; install Rust 1.87 or newer (rustup, or the "
-                         "package cargo of your distribution)")
-    say(f"building {CRATE} into {folder} (about a minute, once)")
+    if shutil.which("cargo") is None:
+        raise Missing(f"bench: {CRATE} is what our index is measured against, and cargo, which "
+                      "builds it, is not in PATH; install Rust 1.87 or newer (rustup, or the "
+                      "package cargo of your distribution)")
+    say(f"building {CRATE} into {folder} (minutes, once)")
+    fetched = run_cargo("fetch")
+    if fetched.returncode != 0:
+        raise Missing(f"bench: {CRATE} cannot be fetched\n{fetched.stdout}")
     target = f"{folder}.{os.getpid()}"
-    done = subprocess.run([cargo, "build", "--release", "--target-dir", target,
-                           "--manifest-path", os.path.join(SOURCE, "Cargo.toml")],
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    done = run_cargo("build", "--release", "--target-dir", target)
     if done.returncode == 0:
         os.makedirs(folder, exist_ok=True)
         os.replace(os.path.join(target, "release", NAME), path)

@@ -7,6 +7,7 @@
 mod corpus;
 mod find;
 mod replay;
+mod story;
 mod subject;
 mod write;
 
@@ -226,6 +227,15 @@ impl Session {
                     number(words, 2)?,
                 )?;
                 Ok(times_json(&times))
+            }
+            "story" => {
+                let paths = words.get(1).zip(words.get(2));
+                let (path, answers) = paths.ok_or("story: from where, to where?")?;
+                let finds = story::tell(&mut self.subject, path, answers)?;
+                Ok(format!(
+                    "\"finds\":{finds},\"memberships\":{}",
+                    self.subject.memberships()
+                ))
             }
             "writer" => self.writer(number(words, 1)?),
             "new" => {
