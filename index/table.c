@@ -12,8 +12,8 @@ enum {
     PLACE_BITS = 23, /* a place in a segment; its low 16 bits are the tag */
     DEPTH_MAX = 32,
     STEP = 1024,       /* lines a segment grows by: a unit of the arena */
-    BESIDE_SMALL = 8,  /* lines of a segment that are not its buckets: its head, and what follows */
-    BESIDE_LARGE = 64, /* the last bucket; of those that fill units */
+    BESIDE_SMALL = 8,  /* lines of a segment behind its last bucket, for what does not fit there; */
+    BESIDE_LARGE = 64, /* of those that fill units */
     BUCKETS_LARGE = STEP - BESIDE_LARGE,
     BUCKETS_TAGGED = 2048,                   /* from here on tags tell the place */
     BUCKETS_MAX = 8 * STEP - BESIDE_LARGE,   /* then it splits */
@@ -35,16 +35,15 @@ struct bucket {
 };
 
 _Static_assert(sizeof(struct bucket) == 64, "a bucket is a cache line");
+
+/* Apart from its lines: those begin at multiples of 64 KiB, which caches hold only few of. */
 struct index_table_segment {
+    struct bucket *lines;
     uint32_t buckets; /* without those behind the last one */
     uint32_t passes;  /* how far behind its own bucket an entry may stand */
     uint32_t depth;   /* highest bits of the hash that all its entries share */
     uint32_t used;
-    uint32_t unused[12];
-    struct bucket lines[];
 };
-
-_Static_assert(sizeof(struct index_table_segment) == 64, "buckets are aligned");
 
 struct index_table_directory {
     uint32_t depth;
@@ -226,7 +225,7 @@ segment_lines(uint32_t buckets)
 static uint32_t
 passes_of(uint32_t buckets)
 {
-    const uint32_t most = beside(buckets) - 2;
+    const uint32_t most = beside(buckets) - 1;
     const uint32_t told = (buckets >> (PLACE_BITS - 16)) - 1;
 
     return buckets >= BUCKETS_TAGGED && told < most ? told : most;
@@ -235,14 +234,18 @@ passes_of(uint32_t buckets)
 static struct index_table_segment *
 make_segment(struct index_memory *memory, uint32_t buckets, uint32_t depth)
 {
-    struct index_table_segment *segment =
-        index_memory_take_lines(memory, segment_lines(buckets), sizeof(struct bucket));
+    struct index_table_segment *segment = index_memory_take(memory, 1, sizeof(*segment));
 
-    if (segment != NULL) {
-        segment->buckets = buckets;
-        segment->passes = passes_of(buckets);
-        segment->depth = depth;
+    if (segment == NULL)
+        return NULL;
+    segment->lines = index_memory_take_lines(memory, segment_lines(buckets), sizeof(struct bucket));
+    if (segment->lines == NULL) {
+        index_memory_give(memory, segment, 1, sizeof(*segment));
+        return NULL;
     }
+    segment->buckets = buckets;
+    segment->passes = passes_of(buckets);
+    segment->depth = depth;
     return segment;
 }
 
@@ -376,7 +379,8 @@ retire_segment(const struct index_table_context *context, struct index_table_seg
 {
     const size_t lines = segment_lines(segment->buckets);
 
-    index_epoch_retire(context->epoch, segment, lines, sizeof(struct bucket));
+    index_epoch_retire(context->epoch, segment->lines, lines, sizeof(struct bucket));
+    index_epoch_retire(context->epoch, segment, 1, sizeof(*segment));
     /* It may be gone by now.  It is large: not kept longer than readers need it. */
     if (lines >= STEP)
         index_epoch_advance(context->epoch);
@@ -385,8 +389,11 @@ retire_segment(const struct index_table_context *context, struct index_table_seg
 static void
 give_segment(struct index_memory *memory, struct index_table_segment *segment)
 {
-    if (segment != NULL)
-        index_memory_give(memory, segment, segment_lines(segment->buckets), sizeof(struct bucket));
+    if (segment == NULL)
+        return;
+    index_memory_give(memory, segment->lines, segment_lines(segment->buckets),
+                      sizeof(struct bucket));
+    index_memory_give(memory, segment, 1, sizeof(*segment));
 }
 
 /* Point the directory's entries from `at` on, `count` of them, at a segment. */
