@@ -18,6 +18,7 @@ enum {
     BUCKETS_TAGGED = 2048,                   /* from here on tags tell the place */
     BUCKETS_MAX = 8 * STEP - BESIDE_LARGE,   /* then it splits */
     BUCKETS_SPLIT = 5 * STEP - BESIDE_LARGE, /* what the halves begin with */
+    PLENTY_SHARE = 64, /* less than this part of all memory in use: speed for space */
 };
 
 #define USED_SHIFT   32
@@ -124,20 +125,13 @@ number_of(const struct bucket *bucket, unsigned way)
     return atomic_load_explicit(&bucket->numbers[way], memory_order_relaxed);
 }
 
-uint32_t
-index_table_find(const struct index_table *table, const _Atomic uint64_t *seq, uint64_t hash,
-                 uint64_t mixed)
+/* The number of a hash in its segment, or 0. */
+static inline uint32_t
+find_in(const struct index_table_segment *segment, uint32_t place, const _Atomic uint64_t *seq,
+        uint64_t hash)
 {
-    const struct index_table_directory *directory = directory_of(table);
-    const struct index_table_segment *segment;
-    const struct bucket *bucket;
-    uint32_t place;
+    const struct bucket *bucket = &segment->lines[home_of(segment, place)];
 
-    if (directory == NULL)
-        return 0;
-    segment = segment_of(directory, mixed);
-    place = place_of(segment, mixed);
-    bucket = &segment->lines[home_of(segment, place)];
     for (unsigned pass = 0; pass <= segment->passes; pass++, bucket++) {
         const uint64_t rest = atomic_load_explicit(&bucket->rest, memory_order_acquire);
 
@@ -151,6 +145,19 @@ index_table_find(const struct index_table *table, const _Atomic uint64_t *seq, u
             break;
     }
     return 0;
+}
+
+uint32_t
+index_table_find(const struct index_table *table, const _Atomic uint64_t *seq, uint64_t hash,
+                 uint64_t mixed)
+{
+    const struct index_table_directory *directory = directory_of(table);
+    const struct index_table_segment *segment;
+
+    if (directory == NULL)
+        return 0;
+    segment = segment_of(directory, mixed);
+    return find_in(segment, place_of(segment, mixed), seq, hash);
 }
 
 void
@@ -405,13 +412,23 @@ publish(struct index_table_directory *directory, size_t at, size_t count,
         atomic_store_explicit(&directory->segments[i], segment, memory_order_release);
 }
 
+/* While little memory is in use, tables grow in few large steps and not in many small ones: entries
+ * are moved once, not seven times. */
+static bool
+is_plenty(const struct index_memory *memory)
+{
+    return memory->used < memory->max / PLENTY_SHARE;
+}
+
 /* Small ones double; then whole units are filled. */
 static uint32_t
-next_buckets(uint32_t buckets)
+next_buckets(uint32_t buckets, bool plenty)
 {
     if (buckets < STEP / 2)
         return buckets * 2;
-    return buckets == STEP / 2 ? BUCKETS_LARGE : buckets + STEP;
+    if (buckets == STEP / 2)
+        return BUCKETS_LARGE;
+    return plenty ? BUCKETS_MAX : buckets + STEP;
 }
 
 static bool
@@ -419,7 +436,8 @@ grow_segment(struct index_table_directory *directory, const struct index_table_c
              uint64_t mixed, struct index_table_segment *segment)
 {
     struct index_table_segment *grown =
-        make_segment(context->memory, next_buckets(segment->buckets), segment->depth);
+        make_segment(context->memory, next_buckets(segment->buckets, is_plenty(context->memory)),
+                     segment->depth);
     const size_t count = (size_t)1 << (directory->depth - segment->depth);
     bool fits;
 
@@ -477,6 +495,7 @@ split_segment(struct index_table *table, const struct index_table_context *conte
 {
     struct index_table_directory *directory = directory_of(table);
     struct index_table_segment *halves[2] = {NULL, NULL};
+    const uint32_t buckets = is_plenty(context->memory) ? BUCKETS_MAX : BUCKETS_SPLIT;
     size_t count;
     size_t at;
 
@@ -485,7 +504,7 @@ split_segment(struct index_table *table, const struct index_table_context *conte
     if (directory == NULL)
         return false;
     for (int i = 0; i < 2; i++) {
-        halves[i] = make_segment(context->memory, BUCKETS_SPLIT, segment->depth + 1);
+        halves[i] = make_segment(context->memory, buckets, segment->depth + 1);
         if (halves[i] == NULL)
             goto fail;
     }
@@ -591,8 +610,12 @@ index_table_enter(struct index_table *table, const struct index_table_context *c
         segment->used++;
         return 0;
     }
-    found = index_table_find(table, context->seq, hash, mixed);
-    return found != 0 ? found : add(table, context, mixed, number);
+    found = find_in(segment, place, context->seq, hash);
+    if (found != 0)
+        return found;
+    if (!is_crowded(segment) && put(segment, home_of(segment, place), tag_of(place), number))
+        return 0;
+    return add(table, context, mixed, number);
 }
 
 void
