@@ -12,6 +12,7 @@
 enum {
     GROUP_CHANGES = 64,
     GROUP_BLOCKS = 512,
+    LINES_AHEAD = 128,
 };
 
 /* A part of a change. */
@@ -175,32 +176,37 @@ begin_change(struct index *index, struct index_writer *writer, struct index_chan
 }
 
 static void
-make_changes(struct index *index, const struct group *group, struct index_writer *writer)
+make_change(struct index *index, const struct piece *piece, struct index_writer *writer)
 {
-    for (uint32_t i = 0; i < group->count; i++) {
-        const struct piece *piece = &group->pieces[i];
-
-        if (piece->first == 0)
-            (void)begin_change(index, writer, piece->change);
-        if (piece->change->status != KVT_OK)
-            continue;
-        if (piece->change->kind == INDEX_STORE)
-            (void)index_writer_store(writer, piece->first, piece->count, piece->mixed, piece->guess,
-                                     piece->parent);
-        else
-            (void)index_writer_remove(writer, piece->first, piece->count, piece->mixed,
-                                      piece->guess);
-    }
+    if (piece->first == 0)
+        (void)begin_change(index, writer, piece->change);
+    if (piece->change->status != KVT_OK)
+        return;
+    if (piece->change->kind == INDEX_STORE)
+        (void)index_writer_store(writer, piece->first, piece->count, piece->mixed, piece->guess,
+                                 piece->parent);
+    else
+        (void)index_writer_remove(writer, piece->first, piece->count, piece->mixed, piece->guess);
 }
 
+/* Lines are asked for a little ahead of the changes that need them: all at once would be more than
+ * can be under way, and push each other out. */
 static void
 run_group(struct index *index, struct group *group, struct index_writer *writer)
 {
+    uint32_t loaded = 0;
+    uint32_t ahead = 0; /* blocks that were asked for and not changed yet */
+
     for (uint32_t i = 0; i < group->count; i++)
         load_runs(index, &group->pieces[i]);
-    for (uint32_t i = 0; i < group->count; i++)
-        load_lines(index, &group->pieces[i]);
-    make_changes(index, group, writer);
+    for (uint32_t i = 0; i < group->count; i++) {
+        for (; loaded < group->count && (loaded <= i || ahead < LINES_AHEAD); loaded++) {
+            load_lines(index, &group->pieces[loaded]);
+            ahead += group->pieces[loaded].count;
+        }
+        make_change(index, &group->pieces[i], writer);
+        ahead -= group->pieces[i].count;
+    }
     group->count = group->blocks = 0;
 }
 
