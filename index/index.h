@@ -8,11 +8,11 @@
  * its parent and position while others hang on it.
  *
  * Ownership: the index owns everything; views copy out.
- * Threads:   index_find*(), index_match(), index_get() and index_places() at any time, without a lock
- *            (a reader whose run changes again and again waits for the writer once); the rest one at a time,
- *            behind locks of the index's own.  No call calls back while holding one except
- *            index_walk() and index_runs_next(), whose callbacks must be short and must not call
- *            the index.
+ * Threads:   index_find*(), index_match(), index_get() and index_places() at any time, without a
+ *            lock (a reader whose run changes again and again waits for the writer once); the rest
+ *            one at a time, behind locks of the index's own.  No call calls back while holding one
+ *            except index_walk() and index_runs_next(), whose callbacks must be short and must not
+ *            call the index.
  * Limits:    `bytes_max` of memory: a block that does not fit is KVT_FULL and does not come.
  */
 #ifndef INDEX_INDEX_H
@@ -197,7 +197,7 @@ struct index_run_view {
 
 struct index_runs; /* one pass over an index */
 
-/** KVT_OK or KVT_NOMEM.  A pass does not outlive its index. */
+/** Begin a pass: KVT_OK or KVT_NOMEM.  It does not outlive the index. */
 KVT_NODISCARD enum kvt_err index_runs_new(struct index_runs **out, struct index *index);
 void index_runs_free(struct index_runs *runs);
 
@@ -206,9 +206,9 @@ typedef void index_runs_fn(void *arg, const struct index_run_view *run);
 /**
  * Give the runs of the next numbers, until there are `blocks_max` blocks and holders of pieces; the
  * last run is given whole.  The index may change between calls: what was there during the whole
- * pass is given.  What came or went meanwhile is given or not; changes from the pass's beginning on,
- * applied in their order over what it gave, lead to what is there (index/DESIGN.md).  The callback
- * runs under the writer's lock: it must be short and must not call the index.
+ * pass is given.  What came or went meanwhile is given or not: changes since index_runs_new(),
+ * applied in their order over what was given, lead to what is there (index/DESIGN.md).  The
+ * callback runs under the writer's lock: it must be short and must not call the index.
  *
  * @param[out] done  that was all
  * @return KVT_OK or KVT_NOMEM (nothing is lost: the next call goes on with the same run)
@@ -216,8 +216,8 @@ typedef void index_runs_fn(void *arg, const struct index_run_view *run);
 KVT_NODISCARD enum kvt_err index_runs_next(struct index_runs *runs, size_t blocks_max,
                                            index_runs_fn *callback, void *arg, bool *done);
 
-/** All places of a block, in the order of holders, at most `capacity`; returns how many there are; 0
- *  also when it is not there. */
+/** All places of a block, in the order of holders, at most `capacity`; returns how many there are.
+ */
 size_t index_places(struct index *index, uint32_t ns, uint64_t hash, struct index_place *places,
                     size_t capacity);
 

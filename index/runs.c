@@ -12,6 +12,7 @@
 struct index_runs {
     struct index *index;
     uint32_t number;                    /* all before was looked at */
+    uint32_t end;                       /* what lies behind came later */
     struct index_holding_place *places; /* of one run, in the order of (holder, block) */
     size_t place_count;
     size_t place_capacity;
@@ -39,6 +40,7 @@ index_runs_new(struct index_runs **out, struct index *index)
         return KVT_NOMEM;
     (*out)->index = index;
     (*out)->number = INDEX_PAGE_BLOCKS;
+    (*out)->end = atomic_load_explicit(&index->space.end, memory_order_acquire) * INDEX_PAGE_BLOCKS;
     return KVT_OK;
 }
 
@@ -189,26 +191,24 @@ index_runs_next(struct index_runs *runs, size_t blocks_max, index_runs_fn *callb
     struct giving giving = {.runs = runs, .callback = callback, .arg = arg};
     struct index *index;
     enum kvt_err rc = KVT_OK;
-    uint32_t end;
 
     assert(runs != NULL && blocks_max > 0 && callback != NULL && done != NULL);
     index = runs->index;
     (void)pthread_mutex_lock(&index->lock);
-    end = atomic_load_explicit(&index->space.end, memory_order_relaxed) * INDEX_PAGE_BLOCKS;
     /* What is looked at in vain costs time too. */
-    for (; runs->number < end && giving.given < blocks_max && rc == KVT_OK; giving.given++) {
+    for (; runs->number < runs->end && giving.given < blocks_max && rc == KVT_OK; giving.given++) {
         uint32_t offset;
 
         giving.first = runs->number;
         giving.run = index_state_run(index, runs->number, &offset);
-        /* A page may be cut differently by then; that it begins elsewhere means that it is later. */
+        /* In a page that was cut anew a run may lie across: it came later. */
         if (giving.run != NULL && offset == 0 && index_run_length(giving.run) > 0 &&
             !give_run(&giving))
             rc = KVT_NOMEM;
         if (rc == KVT_OK)
             runs->number = index_space_next(index, runs->number);
     }
-    *done = rc == KVT_OK && runs->number >= end;
+    *done = rc == KVT_OK && runs->number >= runs->end;
     (void)pthread_mutex_unlock(&index->lock);
     return rc;
 }

@@ -54,9 +54,9 @@ index_space_capacity(const struct index *index, uint32_t number)
 }
 
 /**
- * The run behind that of a number, maybe a free one; or the first number of the next page.  Who goes
- * on from a number kept while the index changed misses nothing that was there all the time: a block
- * keeps its number, so its page was not cut anew.
+ * The run behind that of a number, maybe a free one; or the first number of the next page.  Who
+ * goes on from there while the index changes misses nothing that is there all the time: a block
+ * keeps its number, and its page is not cut anew.
  */
 static inline uint32_t
 index_space_next(const struct index *index, uint32_t number)

@@ -442,6 +442,26 @@ check_view(struct run *run, uint32_t ns, uint32_t node, struct index_view *view)
     assert_int_equal(view->block.ranks, ranks);
 }
 
+/* All of them, and as many as fit. */
+static void
+check_places(const struct run *run, uint32_t ns, uint32_t node)
+{
+    const struct model_block *block = &run->model->blocks[ns][node];
+    const uint64_t hash = run->model->nodes[node].hash;
+    struct index_place places[MODEL_HOLDERS];
+    struct index_place first = {.holder = INDEX_HOLDERS_MAX};
+
+    assert_int_equal(index_places(run->index, run->ns[ns], hash, places, MODEL_HOLDERS),
+                     block->count);
+    for (uint32_t i = 0; i < block->count; i++) {
+        assert_true(i == 0 || places[i - 1].holder < places[i].holder);
+        assert_true(places[i].ranks != 0);
+        assert_int_equal(places[i].ranks, block->ranks[places[i].holder]);
+    }
+    assert_int_equal(index_places(run->index, run->ns[ns], hash, &first, 1), block->count);
+    assert_int_equal(first.holder, block->count > 0 ? places[0].holder : INDEX_HOLDERS_MAX);
+}
+
 static void
 check_family(struct run *run, uint32_t ns, uint32_t node)
 {
@@ -590,6 +610,7 @@ check_all(struct run *run)
     for (uint32_t ns = 0; ns < MODEL_NAMESPACES; ns++) {
         for (uint32_t node = 0; node < MODEL_NODES; node++) {
             check_view(run, ns, node, view);
+            check_places(run, ns, node);
             if (node % 16 == 0)
                 check_past(run, ns, node);
         }

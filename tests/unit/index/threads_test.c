@@ -34,6 +34,7 @@ struct shared {
     atomic_bool stop;
     _Atomic uint32_t wrong; /* which check, or 0 */
     _Atomic uint64_t looks;
+    _Atomic uint64_t passes;
 };
 
 static void
@@ -108,6 +109,61 @@ on_pair(void *arg, uint32_t ns, uint32_t holder, const struct index_block *block
     expect(shared, ns == shared->ns && holder < HOLDERS && block->ranks == 1, 17);
 }
 
+static void
+look_at_places(struct shared *shared, uint32_t chain, uint32_t at)
+{
+    struct index_place places[HOLDERS];
+    const size_t count =
+        index_places(shared->index, shared->ns, shared->hashes[chain][at], places, HOLDERS);
+
+    expect(shared, count <= HOLDERS, 23);
+    expect(shared, chain >= CHAINS / 2 || (count > 0 && places[0].holder == 0), 24);
+    for (size_t i = 0; i < count && i < HOLDERS; i++)
+        expect(shared, places[i].ranks == 1 && (i == 0 || places[i - 1].holder < places[i].holder),
+               25);
+}
+
+/* A pass of a reader, and the blocks of the first holder that it met. */
+struct pass {
+    struct shared *shared;
+    struct index_runs *runs;
+    uint32_t stayed;
+};
+
+static void
+on_run(void *arg, const struct index_run_view *run)
+{
+    struct pass *pass = arg;
+    struct shared *shared = pass->shared;
+
+    expect(shared, run->count >= 1 && run->count <= INDEX_RUN_VIEW_MAX, 26);
+    expect(shared, run->ns == shared->ns && run->size == 100 && run->tokens != NULL, 27);
+    expect(shared, run->position + run->count <= LENGTH, 28);
+    for (uint32_t i = 0; i < run->held_count; i++) {
+        const struct index_held *held = &run->held[i];
+
+        expect(shared, held->ranks == 1 && held->from + held->count <= run->count, 29);
+        pass->stayed += held->holder == 0 ? held->count : 0;
+    }
+}
+
+static void
+go_on(struct pass *pass)
+{
+    bool done = false;
+
+    if (pass->runs == NULL && index_runs_new(&pass->runs, pass->shared->index) != KVT_OK)
+        expect(pass->shared, false, 30);
+    expect(pass->shared, index_runs_next(pass->runs, 200, on_run, pass, &done) == KVT_OK, 31);
+    if (!done)
+        return;
+    expect(pass->shared, pass->stayed == CHAINS / 2 * LENGTH, 32);
+    pass->stayed = 0;
+    index_runs_free(pass->runs);
+    pass->runs = NULL;
+    atomic_fetch_add(&pass->shared->passes, 1);
+}
+
 /* What goes through all of it, in steps. */
 static void
 look_at_all(struct shared *shared, uint64_t *cursor)
@@ -137,6 +193,7 @@ read_all(void *arg)
     struct index_found *found = NULL;
     struct index_view view;
     uint64_t random = atomic_fetch_add(&shared->looks, 1);
+    struct pass pass = {.shared = shared};
     uint64_t cursor = 0;
 
     if (index_found_new(&found) != KVT_OK)
@@ -148,10 +205,13 @@ read_all(void *arg)
         look_with_question(shared, chain, INDEX_BY_SEQUENCE, found);
         look_with_question(shared, chain, INDEX_BY_TOKENS, found);
         look_at_blocks(shared, chain, (uint32_t)kvt_random_below(&random, LENGTH), &view);
+        look_at_places(shared, chain, (uint32_t)kvt_random_below(&random, LENGTH));
+        go_on(&pass);
         if (kvt_random_below(&random, 8) == 0)
             look_at_all(shared, &cursor);
         atomic_fetch_add(&shared->looks, 1);
     }
+    index_runs_free(pass.runs);
     index_found_free(found);
     return NULL;
 }
@@ -245,7 +305,9 @@ what_never_left_is_always_found(void **state)
     }
     for (int i = 0; i < READERS; i++)
         assert_int_equal(pthread_create(&readers[i], NULL, read_all, &shared), 0);
-    for (uint32_t round = 0; round < ROUNDS || atomic_load(&shared.looks) < 100; round++) {
+    for (uint32_t round = 0;
+         round < ROUNDS || atomic_load(&shared.looks) < 100 || atomic_load(&shared.passes) < 2;
+         round++) {
         draw_batch(&shared, &random, changes);
         index_apply(shared.index, changes, CHANGES);
         for (uint32_t i = 0; i < CHANGES; i++)
@@ -258,6 +320,7 @@ what_never_left_is_always_found(void **state)
     for (int i = 0; i < READERS; i++)
         assert_int_equal(pthread_join(readers[i], NULL), 0);
     assert_int_equal(atomic_load(&shared.wrong), 0);
+    assert_true(atomic_load(&shared.passes) > 0);
     index_free(shared.index);
 }
 
