@@ -17,9 +17,9 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
                "values are stored as they lie in memory");
 
 static const char *const table_names[ADVISOR_TABLE_COUNT] = {
-    "meta",   "namespaces", "holders",   "publishers", "sweeps",  "gateways", "orders",
-    "blocks", "held",       "positions", "foreign",    "aliases", "orphans",
-    "cold",   "cold_drops",
+    "meta",    "namespaces", "holders", "publishers", "sweeps",  "gateways",
+    "orders",  "blocks",     "held",    "positions",  "foreign", "aliases",
+    "orphans", "journal",    "runs_a",  "runs_b",     "cold",    "cold_drops",
 };
 
 enum kvt_err
@@ -29,46 +29,46 @@ advisor_store_code(int rc)
 }
 
 static enum kvt_err
+check_format(const struct advisor_txn *txn, bool read_only, struct kvt_error *err)
+{
+    uint64_t format = 0;
+    enum kvt_err rc = advisor_store_number(txn, ADVISOR_META_FORMAT, &format);
+
+    if (rc == KVT_OK && format == 0 && !read_only) {
+        format = ADVISOR_STORE_FORMAT;
+        rc = advisor_store_put_number(txn, ADVISOR_META_FORMAT, format);
+    }
+    if (rc != KVT_OK)
+        return kvt_error_set(err, rc, "read the index's format: %s", kvt_err_text(rc));
+    if (format != ADVISOR_STORE_FORMAT)
+        return kvt_error_set(err, KVT_UNSUPPORTED,
+                             "the index has format %" PRIu64 ", this program reads %d; move the "
+                             "folder away to build it anew from the workers",
+                             format, ADVISOR_STORE_FORMAT);
+    return KVT_OK;
+}
+
+static enum kvt_err
 open_tables(struct advisor_store *store, bool read_only, struct kvt_error *err)
 {
     struct advisor_txn txn;
     enum kvt_err rc =
         read_only ? advisor_store_read(store, &txn, err) : advisor_store_write(store, &txn, err);
-    uint64_t format = 0;
-    int lmdb = 0;
 
     if (rc != KVT_OK)
         return rc;
-    for (size_t i = 0; i < ADVISOR_TABLE_COUNT && lmdb == 0; i++) {
-        lmdb =
-            mdb_dbi_open(txn.handle, table_names[i], read_only ? 0 : MDB_CREATE, &store->tables[i]);
-        if (read_only && lmdb == MDB_NOTFOUND && i >= ADVISOR_TABLE_POSITIONS)
-            lmdb = 0; /* a file of before; who only looks needs none of them */
-    }
-    if (lmdb != 0) {
-        rc = kvt_db_error(err, lmdb, "open the index");
-        goto fail;
-    }
-    rc = advisor_store_number(&txn, ADVISOR_META_FORMAT, &format);
-    if (rc == KVT_OK && format == 0 && !read_only) {
-        format = ADVISOR_STORE_FORMAT;
-        rc = advisor_store_put_number(&txn, ADVISOR_META_FORMAT, format);
-    }
-    if (rc != KVT_OK) {
-        rc = kvt_error_set(err, rc, "read the index's format: %s", kvt_err_text(rc));
-        goto fail;
-    }
-    if (format != ADVISOR_STORE_FORMAT) {
-        rc = kvt_error_set(err, KVT_UNSUPPORTED,
-                           "the index has format %" PRIu64 ", this program reads %d; move the "
-                           "folder away to build it anew from the workers",
-                           format, ADVISOR_STORE_FORMAT);
-        goto fail;
+    for (size_t i = 0; i < ADVISOR_TABLE_COUNT && rc == KVT_OK; i++) {
+        rc = kvt_db_error(
+            err,
+            mdb_dbi_open(txn.handle, table_names[i], read_only ? 0 : MDB_CREATE, &store->tables[i]),
+            "open the index");
+        /* Another format has other tables: what is missing says less than the format does. */
+        if (rc == KVT_OK && i == ADVISOR_TABLE_META)
+            rc = check_format(&txn, read_only, err);
     }
     /* Also a read: LMDB keeps the table handles only of a transaction that was committed. */
-    return advisor_store_commit(&txn, err);
-
-fail:
+    if (rc == KVT_OK)
+        return advisor_store_commit(&txn, err);
     advisor_store_end(&txn);
     return rc;
 }

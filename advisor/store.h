@@ -25,7 +25,7 @@
 #include "kvtier/error.h"
 #include "kvtier/order.h"
 
-#define ADVISOR_STORE_FORMAT     1
+#define ADVISOR_STORE_FORMAT     2
 #define ADVISOR_STORE_PLACES_MAX INDEX_HOLDERS_MAX
 
 struct MDB_txn;
@@ -78,6 +78,7 @@ enum advisor_meta {
     ADVISOR_META_PUBLISHER_NEXT,  /* numbers of publishers are never used twice */
     ADVISOR_META_COLLISIONS,
     ADVISOR_META_COLD_NUMBER, /* the next of advisor/store_cold.h */
+    ADVISOR_META_VOLATILE, /* 1: workers' places were not written, and no log of before counts */
     ADVISOR_META_COUNT,
 };
 

@@ -90,4 +90,15 @@ KVT_NODISCARD enum kvt_err advisor_store_log_read(const struct advisor_txn *txn,
                                                   size_t rows_max, advisor_store_log_fn *callback,
                                                   void *arg, struct kvt_error *err);
 
+typedef enum kvt_err advisor_store_log_row_fn(void *arg, const void *row, size_t size);
+
+/** The rows themselves, as advisor_store_log_read() goes through them: 8-aligned, unchecked, where
+ *  they lie, until the transaction ends.  A call ends where the snapshot does:
+ *  `cursor->in_journal` says what the next one gives. */
+KVT_NODISCARD enum kvt_err advisor_store_log_rows(const struct advisor_txn *txn,
+                                                  struct advisor_store_log_cursor *cursor,
+                                                  size_t rows_max,
+                                                  advisor_store_log_row_fn *callback, void *arg,
+                                                  struct kvt_error *err);
+
 #endif /* ADVISOR_STORE_LOG_H */

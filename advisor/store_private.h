@@ -24,14 +24,20 @@ enum advisor_table {
     ADVISOR_TABLE_ORDERS,
     ADVISOR_TABLE_BLOCKS,
     ADVISOR_TABLE_HELD,
-    ADVISOR_TABLE_POSITIONS, /* this and what follows came later: an older file lacks them */
+    ADVISOR_TABLE_POSITIONS,
     ADVISOR_TABLE_FOREIGN,
     ADVISOR_TABLE_ALIASES,
     ADVISOR_TABLE_ORPHANS,
+    ADVISOR_TABLE_JOURNAL,
+    ADVISOR_TABLE_RUNS_A,
+    ADVISOR_TABLE_RUNS_B,
     ADVISOR_TABLE_COLD,
     ADVISOR_TABLE_COLD_DROPS,
     ADVISOR_TABLE_COUNT,
 };
+
+/* Rows of `meta` that are no numbers; these begin behind enum advisor_meta. */
+#define ADVISOR_META_LOG 0x10000u /* struct advisor_store_log */
 
 struct advisor_store {
     MDB_env *env;
