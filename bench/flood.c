@@ -85,6 +85,9 @@ static bool
 publish(natsConnection *nats, const struct load *load, struct flood_board *board)
 {
     const struct timespec nap = {.tv_nsec = NAP_NS};
+    const uint64_t size = load->bytes.size / load->count + 1;
+    const uint64_t window =
+        FLOOD_WINDOW * size <= FLOOD_WINDOW_BYTES ? FLOOD_WINDOW : FLOOD_WINDOW_BYTES / size;
     char subjects[FLOOD_PUBLISHERS][WIRE_SUBJECT_MAX];
     char worker[32];
     size_t start = 0;
@@ -96,9 +99,9 @@ publish(natsConnection *nats, const struct load *load, struct flood_board *board
             return false;
     }
     for (uint64_t i = 0; i < load->count; i++) {
-        while (i - atomic_load(&board->consumed) >= FLOOD_WINDOW) {
+        while (i - atomic_load(&board->consumed) >= window) {
             (void)natsConnection_Flush(nats);
-            if (i - atomic_load(&board->consumed) >= FLOOD_WINDOW)
+            if (i - atomic_load(&board->consumed) >= window)
                 (void)nanosleep(&nap, NULL); /* a millisecond would be too long */
         }
         if (natsConnection_Publish(nats, subjects[i % FLOOD_PUBLISHERS], load->bytes.data + start,

@@ -18,11 +18,12 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define FLOOD_WINDOW     65536
-#define FLOOD_PUBLISHERS 8
-#define FLOOD_CHAIN      32
-#define FLOOD_BYTES_MAX  (UINT64_C(1) << 30)
-#define FLOOD_NAMESPACE  "bench"
+#define FLOOD_WINDOW       196608 /* messages, and */
+#define FLOOD_WINDOW_BYTES (UINT64_C(24) << 20)
+#define FLOOD_PUBLISHERS   8
+#define FLOOD_CHAIN        32
+#define FLOOD_BYTES_MAX    (UINT64_C(1) << 30)
+#define FLOOD_NAMESPACE    "bench"
 
 /* Shared with the other process. */
 struct flood_board {
