@@ -35,6 +35,8 @@ struct advisor_cold;
 /** @param filter_bytes_max  of the filter; while it grows, half as much again is in use */
 KVT_NODISCARD enum kvt_err advisor_cold_new(struct advisor_cold **out, uint64_t filter_bytes_max);
 void advisor_cold_free(struct advisor_cold *cold);
+/** Tests: look at fewer rows a commit. */
+void advisor_cold_pass_rows(struct advisor_cold *cold, size_t rows);
 /** Go through all rows, once, at the start. */
 KVT_NODISCARD enum kvt_err advisor_cold_load(struct advisor_cold *cold,
                                              const struct advisor_txn *txn);

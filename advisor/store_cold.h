@@ -60,7 +60,7 @@ uint64_t advisor_store_cold_drop_count(const struct advisor_txn *txn);
 /** Those below a number go. */
 KVT_NODISCARD enum kvt_err advisor_store_delete_cold_drops(const struct advisor_txn *txn,
                                                            uint64_t below);
-/** Void places leave the row, not the store; `count` is how many. */
+/** Void places leave the row, not the store: `count` of them lie behind its places. */
 KVT_NODISCARD enum kvt_err advisor_store_cold_prune(const struct advisor_txn *txn,
                                                     struct advisor_cold_row *row, uint32_t *count);
 
