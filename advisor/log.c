@@ -75,6 +75,7 @@ advisor_log_clear(struct advisor_log *log)
     log->sealed_bytes = 0;
     log->end = 0;
     log->count = 0;
+    log->place = (struct advisor_log_place){0};
     log->open = (struct open){0};
     log->run = (struct run){0};
 }
@@ -158,7 +159,6 @@ next_row(struct advisor_log *log)
     log->row = log->rows + log->row_count * ADVISOR_LOG_ROW_MAX;
     log->row_count++;
     log->end = ROW;
-    log->place = (struct advisor_log_place){0};
 }
 
 /* ---- operations ---- */
@@ -176,50 +176,29 @@ same_place(const struct advisor_log_place *a, const struct advisor_log_place *b)
     return a->size == b->size && same_holder(a, b);
 }
 
-/* What an operation says nothing of stays as it was before, so that it need not be written. */
-static struct advisor_log_place
-wanted(enum advisor_log_kind kind, const struct advisor_log_place *place,
-       const struct advisor_log_place *before)
-{
-    struct advisor_log_place made = *place;
-
-    if (kind == ADVISOR_LOG_REMOVE || kind == ADVISOR_LOG_DROP)
-        made.size = before->size;
-    if (kind == ADVISOR_LOG_DROP || kind == ADVISOR_LOG_RUN)
-        made.ranks = before->ranks;
-    if (kind == ADVISOR_LOG_DROP)
-        made.time_s = before->time_s;
-    if (kind == ADVISOR_LOG_RUN)
-        made.holder = before->holder;
-    return made;
-}
-
 /* Begin an operation in a row that has `room` bytes for what is behind its place; they begin at
  * the offset that is returned. */
 static size_t
-begin(struct advisor_log *log, const struct advisor_log_head *head,
-      const struct advisor_log_place *place, size_t room)
+begin(struct advisor_log *log, struct advisor_log_head head, const struct advisor_log_place *place,
+      size_t room)
 {
-    const enum advisor_log_kind kind = head->kind;
-    struct advisor_log_place made = wanted(kind, place, &log->place);
-    struct advisor_log_head *to;
+    uint8_t *to;
     bool context;
 
     end_open(log);
-    context = log->end <= ROW || !same_place(&made, &log->place);
+    context = log->end <= ROW || !same_place(place, &log->place);
     if (log->row_count == 0 ||
         log->end + HEAD + (context ? PLACE : 0) + room > ADVISOR_LOG_ROW_MAX) {
         next_row(log);
-        made = wanted(kind, place, &log->place);
         context = true;
     }
-    to = (void *)(log->row + log->end);
-    *to = *head;
+    head.flags |= context ? ADVISOR_LOG_CONTEXT : 0;
+    to = log->row + log->end;
+    memcpy(to, &head, HEAD);
     if (!context)
         return log->end + HEAD;
-    to->flags |= ADVISOR_LOG_CONTEXT;
-    memcpy(log->row + log->end + HEAD, &made, PLACE);
-    log->place = made;
+    memcpy(to + HEAD, place, PLACE);
+    log->place = *place;
     return log->end + HEAD + PLACE;
 }
 
@@ -241,13 +220,14 @@ begin_store(struct advisor_log *log, const struct advisor_log_place *place, uint
 {
     const struct advisor_log_head head = {
         .kind = ADVISOR_LOG_STORE, .flags = tokens ? ADVISOR_LOG_TOKENS : 0, .position = position};
-    const size_t block = tokens ? 2 * WORD : WORD;
-    const size_t at = begin(log, &head, place, WORD + block);
-    const size_t limit = (ADVISOR_LOG_ROW_MAX - at - WORD) / block;
+    const size_t at = begin(log, head, place, tokens ? 3 * WORD : 2 * WORD);
+    const size_t words = (ADVISOR_LOG_ROW_MAX - at - WORD) / WORD;
+    const size_t limit = tokens ? words / 2 : words;
 
     memcpy(log->row + at, &parent, WORD);
     log->open = (struct open){
         .at = at + WORD,
+        .next = position,
         .limit = limit < ADVISOR_LOG_BLOCKS_MAX ? (uint32_t)limit : ADVISOR_LOG_BLOCKS_MAX,
         .tokens = tokens,
         .kind = ADVISOR_LOG_STORE,
@@ -264,69 +244,106 @@ goes_on(const struct advisor_log *log, const struct advisor_log_place *place, ui
            parent != 0 && (open->tokens || !tokens) && same_place(place, &log->place);
 }
 
+/* The open operation has room for them. */
+static inline void
+add_blocks(struct advisor_log *log, const uint64_t *hashes, const uint64_t *tokens, size_t count)
+{
+    struct open *open = &log->open;
+    uint64_t *to = (void *)(log->row + open->at);
+
+    for (size_t i = 0; i < count; i++) {
+        to[open->count + i] = hashes[i];
+        log->tokens[open->count + i] = tokens == NULL ? 0 : tokens[i];
+    }
+    open->count += (uint32_t)count;
+    open->next += (uint32_t)count;
+    open->last = hashes[count - 1];
+}
+
+/* Blocks that the open operation has no room for, or that begin another: kept out of the short way
+ * that most calls go. */
+static __attribute__((noinline)) enum kvt_err
+store_pieces(struct advisor_log *log, const struct advisor_log_place *place, uint64_t parent,
+             uint32_t position, const uint64_t *hashes, const uint64_t *tokens, size_t count,
+             bool more)
+{
+    struct open *open = &log->open;
+
+    /* A row of its own has room for ADVISOR_LOG_BLOCKS_MAX blocks at least. */
+    if (reserve(log, count / ADVISOR_LOG_BLOCKS_MAX + 1) != KVT_OK)
+        return KVT_NOMEM;
+    for (size_t i = 0; i < count; more = true) {
+        size_t piece = count - i;
+
+        if (!more || open->count == open->limit)
+            begin_store(log, place, i == 0 ? parent : hashes[i - 1], position + (uint32_t)i,
+                        tokens != NULL);
+        if (piece > open->limit - open->count)
+            piece = open->limit - open->count;
+        add_blocks(log, hashes + i, tokens == NULL ? NULL : tokens + i, piece);
+        i += piece;
+    }
+    log->count += count;
+    return KVT_OK;
+}
+
 enum kvt_err
 advisor_log_store(struct advisor_log *log, const struct advisor_log_place *place, uint64_t parent,
                   uint32_t position, const uint64_t *hashes, const uint64_t *tokens, size_t count)
 {
-    const bool known = any(tokens, count);
-    struct open *open = &log->open;
-    bool more = goes_on(log, place, parent, position, known);
+    const uint64_t *known = any(tokens, count) ? tokens : NULL;
+    const bool more = goes_on(log, place, parent, position, known != NULL);
 
     assert(count <= UINT32_MAX - position);
-    /* A row of its own has room for ADVISOR_LOG_BLOCKS_MAX blocks at least. */
-    if (reserve(log, count / ADVISOR_LOG_BLOCKS_MAX + 1) != KVT_OK)
-        return KVT_NOMEM;
+    if (count == 0)
+        return KVT_OK;
+    if (!more || count > log->open.limit - log->open.count)
+        return store_pieces(log, place, parent, position, hashes, known, count, more);
+    add_blocks(log, hashes, known, count);
     log->count += count;
-    for (size_t i = 0; i < count;) {
-        uint64_t *to;
-
-        if (!more || open->count == open->limit)
-            begin_store(log, place, parent, position, known);
-        more = true;
-        to = (void *)(log->row + open->at);
-        for (; i < count && open->count < open->limit; i++) {
-            log->tokens[open->count] = known ? tokens[i] : 0;
-            to[open->count++] = hashes[i];
-            position++;
-        }
-        parent = hashes[i - 1];
-        open->last = parent;
-        open->next = position;
-    }
     return KVT_OK;
 }
 
 /* ---- REMOVE, DROP ---- */
 
+static void
+begin_remove(struct advisor_log *log, const struct advisor_log_place *place)
+{
+    const struct advisor_log_head head = {.kind = ADVISOR_LOG_REMOVE};
+    struct advisor_log_place made = *place;
+    size_t limit;
+    size_t at;
+
+    made.size = log->place.size; /* it is of no size: none need be written */
+    at = begin(log, head, &made, WORD);
+    limit = (ADVISOR_LOG_ROW_MAX - at) / WORD;
+    log->open = (struct open){
+        .at = at,
+        .limit = limit < ADVISOR_LOG_BLOCKS_MAX ? (uint32_t)limit : ADVISOR_LOG_BLOCKS_MAX,
+        .kind = ADVISOR_LOG_REMOVE,
+    };
+}
+
 enum kvt_err
 advisor_log_remove(struct advisor_log *log, const struct advisor_log_place *place,
                    const uint64_t *hashes, size_t count)
 {
-    const struct advisor_log_head head = {.kind = ADVISOR_LOG_REMOVE};
     struct open *open = &log->open;
     bool more = open->kind == ADVISOR_LOG_REMOVE && same_holder(place, &log->place);
 
     if (reserve(log, count / ADVISOR_LOG_BLOCKS_MAX + 1) != KVT_OK)
         return KVT_NOMEM;
-    log->count += count;
-    for (size_t i = 0; i < count;) {
-        uint64_t *to;
+    for (size_t i = 0; i < count; more = true) {
+        size_t piece = count - i;
 
-        if (!more || open->count == open->limit) {
-            const size_t at = begin(log, &head, place, WORD);
-            const size_t limit = (ADVISOR_LOG_ROW_MAX - at) / WORD;
-
-            *open = (struct open){
-                .at = at,
-                .limit = limit < ADVISOR_LOG_BLOCKS_MAX ? (uint32_t)limit : ADVISOR_LOG_BLOCKS_MAX,
-                .kind = ADVISOR_LOG_REMOVE,
-            };
-        }
-        more = true;
-        to = (void *)(log->row + open->at);
-        while (i < count && open->count < open->limit)
-            to[open->count++] = hashes[i++];
+        if (!more || open->count == open->limit)
+            begin_remove(log, place);
+        if (piece > open->limit - open->count)
+            piece = open->limit - open->count;
+        add_blocks(log, hashes + i, NULL, piece);
+        i += piece;
     }
+    log->count += count;
     return KVT_OK;
 }
 
@@ -334,12 +351,14 @@ enum kvt_err
 advisor_log_drop(struct advisor_log *log, uint32_t holder, uint32_t ns)
 {
     const struct advisor_log_head head = {.kind = ADVISOR_LOG_DROP};
-    const struct advisor_log_place place = {.holder = holder, .ns = ns};
+    struct advisor_log_place place = log->place;
 
     if (reserve(log, 1) != KVT_OK)
         return KVT_NOMEM;
+    place.holder = holder;
+    place.ns = ns;
+    log->end = begin(log, head, &place, 0);
     log->count++;
-    log->end = begin(log, &head, &place, 0);
     return KVT_OK;
 }
 
@@ -355,8 +374,12 @@ put_run(struct advisor_log *log, const struct run *run, uint64_t parent, const u
                                           .count = (uint16_t)run->count,
                                           .position = run->position};
     const size_t room = WORD + size + (run->tokens ? size : 0);
-    const size_t at = begin(log, &head, &run->place, room);
+    struct advisor_log_place place = run->place;
+    size_t at;
 
+    place.holder = log->place.holder; /* HOLDs say who */
+    place.ranks = log->place.ranks;
+    at = begin(log, head, &place, room);
     memcpy(log->row + at, &parent, WORD);
     memcpy(log->row + at + WORD, hashes, size);
     if (run->tokens)
