@@ -15,8 +15,11 @@
 #include "cli/command.h"
 #include "cli/help.h"
 #include "cli/settings.h"
+#include "cli/yaml.h"
 
 enum { FLAG_MAX = 64, SUGGEST_MAX = 128 };
+
+enum output { OUTPUT_TABLE, OUTPUT_JSON, OUTPUT_JSONL, OUTPUT_YAML }; /* as in config/cli.def */
 
 /* What the command line said, before anything is done about it. */
 struct line {
@@ -226,18 +229,43 @@ load(struct line *line, struct kvt_error *err)
     return rc;
 }
 
+/* Run it, with its answer in the form that is wanted. */
+static enum cli_exit
+run(const struct cli_command *command, struct cli_context *context, enum output output)
+{
+    enum cli_exit status;
+    bool whole = true;
+
+    context->json = output != OUTPUT_TABLE;
+    if (output == OUTPUT_YAML)
+        context->out = cli_yaml_open(context->raw);
+    if (context->out == NULL) {
+        (void)fprintf(context->err, "kvtier: out of memory\n");
+        return CLI_EXIT_FAILED;
+    }
+    status = command->run(context);
+    if (context->out != context->raw) {
+        whole = ferror(context->out) == 0;
+        whole = fclose(context->out) == 0 && whole;
+        context->out = context->raw;
+    }
+    if (fflush(context->out) == 0 && ferror(context->out) == 0 && whole)
+        return status;
+    if (errno != EPIPE)
+        (void)fprintf(context->err, "kvtier: the answer could not be written whole\n");
+    return status == CLI_EXIT_DONE ? CLI_EXIT_FAILED : status;
+}
+
 static enum cli_exit
 dispatch(struct line *line, struct cli_context *context)
 {
     const struct cli_command *command = line->command;
     struct kvt_error err = {0};
-    enum cli_exit status;
 
     if (load(line, &err) != KVT_OK) {
         (void)cli_context_fail(context, &err);
         return err.code == KVT_NOTFOUND ? CLI_EXIT_NOTFOUND : CLI_EXIT_USAGE;
     }
-    context->json = kvt_config_enum(line->settings, CLI_SETTING_OUTPUT) != 0;
     kvt_log_setup("kvtier",
                   (enum kvt_log_level)kvt_config_enum(line->settings, CLI_SETTING_LOG_LEVEL),
                   KVT_LOG_TEXT);
@@ -246,19 +274,13 @@ dispatch(struct line *line, struct cli_context *context)
     if (line->argument_count > command->argument_max)
         return cli_context_usage(context, "%s: one argument too many: \"%s\"", command->path,
                                  line->arguments[command->argument_max]);
-    status = command->run(context);
-    if (fflush(context->out) != 0 || ferror(context->out) != 0) {
-        if (errno != EPIPE)
-            (void)fprintf(context->err, "kvtier: the answer could not be written whole\n");
-        return status == CLI_EXIT_DONE ? CLI_EXIT_FAILED : status;
-    }
-    return status;
+    return run(command, context, (enum output)kvt_config_enum(line->settings, CLI_SETTING_OUTPUT));
 }
 
 enum cli_exit
 cli_app_run(int argc, const char *const *argv)
 {
-    struct cli_context context = {.out = stdout, .err = stderr};
+    struct cli_context context = {.out = stdout, .raw = stdout, .err = stderr};
     enum cli_exit status = CLI_EXIT_FAILED;
     struct line line = {0};
     struct kvt_error err = {0};

@@ -132,7 +132,10 @@ print_bash(FILE *out)
                 "        path=${path:+$path }${COMP_WORDS[i]}\n"
                 "    done\n"
                 "    case \"$path ${COMP_WORDS[COMP_CWORD-1]}\" in\n"
-                "        *' -o') words='table json' ;;\n"
+                "        *' -o') words='",
+                out);
+    print_words(out, cli_settings[CLI_SETTING_OUTPUT].max);
+    (void)fputs("' ;;\n"
                 "        *' --config') COMPREPLY=($(compgen -f -- \"$word\")); return ;;\n",
                 out);
     for (size_t i = 0; i < cli_command_count; i++)
@@ -229,8 +232,10 @@ print_zsh(FILE *out)
                 out);
     each_noun(out, zsh_noun);
     (void)fputs(")\n    global=('--help[What the command does]' '--json[The same as -o json]' \\\n"
-                "            '--config=[Settings]:file:_files' '-o[Form]:value:(table json)'",
+                "            '--config=[Settings]:file:_files' '-o[Form]:value:(",
                 out);
+    print_words(out, cli_settings[CLI_SETTING_OUTPUT].max);
+    (void)fputs(")'", out);
     zsh_params(out, cli_settings, CLI_SETTING_COUNT, NULL);
     (void)fputs(")\n    if (( CURRENT == 2 )); then\n"
                 "        _describe command nouns; return\n    fi\n"
@@ -346,8 +351,10 @@ print_fish(FILE *out)
                 "complete -c kvtier -s h -l help -d 'What the command does'\n"
                 "complete -c kvtier -l json -d 'The same as -o json'\n"
                 "complete -c kvtier -l config -r -F -d 'Settings'\n"
-                "complete -c kvtier -s o -x -a 'table json' -d 'Form of the answer'\n",
+                "complete -c kvtier -s o -x -a '",
                 out);
+    print_words(out, cli_settings[CLI_SETTING_OUTPUT].max);
+    (void)fputs("' -d 'Form of the answer'\n", out);
     fish_params(out, cli_settings, CLI_SETTING_COUNT, "");
     each_noun(out, fish_noun);
     for (size_t i = 0; i < cli_command_count; i++)
@@ -374,7 +381,7 @@ cli_completion_print(FILE *out, const char *shell)
 enum cli_exit
 cli_completion_run(const struct cli_context *context)
 {
-    if (!cli_completion_print(context->out, context->arguments[0]))
+    if (!cli_completion_print(context->raw, context->arguments[0]))
         return cli_context_usage(context, "no completion for \"%s\": bash, zsh or fish",
                                  context->arguments[0]);
     return CLI_EXIT_DONE;

@@ -13,6 +13,6 @@ cli_config_show(const struct cli_context *context)
 enum cli_exit
 cli_config_example(const struct cli_context *context)
 {
-    kvt_config_print_example(context->settings, context->out);
+    kvt_config_print_example(context->settings, context->raw);
     return CLI_EXIT_DONE;
 }

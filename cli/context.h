@@ -27,6 +27,7 @@ struct cli_context {
     size_t argument_count;
     bool json;
     FILE *out; /* the answer */
+    FILE *raw; /* standard output for what has a form of its own: help, scripts, files called - */
     FILE *err; /* complaints and progress */
 };
 

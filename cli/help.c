@@ -117,7 +117,7 @@ print_program(FILE *out, const char *noun)
 enum cli_exit
 cli_help_print(const struct cli_context *context, const char *noun, bool asked)
 {
-    FILE *out = asked ? context->out : context->err;
+    FILE *out = asked ? context->raw : context->err;
 
     if (context->command != NULL)
         print_command(out, context->command);

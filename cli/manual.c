@@ -144,13 +144,13 @@ cli_manual_run(const struct cli_context *context)
     size_t words;
 
     if (context->argument_count == 0) {
-        print_program(context->out);
+        print_program(context->raw);
         return CLI_EXIT_DONE;
     }
     command = cli_command_find(context->arguments[0], second, &words);
     if (command == NULL || words != context->argument_count)
         return cli_context_usage(context, "no page for \"%s%s%s\"", context->arguments[0],
                                  second == NULL ? "" : " ", second == NULL ? "" : second);
-    print_command(context->out, command);
+    print_command(context->raw, command);
     return CLI_EXIT_DONE;
 }

@@ -69,7 +69,7 @@ cli_workload_generate(const struct cli_context *context)
     struct cli_generator_options options;
     struct cli_generator *generator = NULL;
     struct kvt_error err = {0};
-    FILE *out = context->out;
+    FILE *out = context->raw;
     enum kvt_err rc;
 
     if (!read_options(context->options, &options))

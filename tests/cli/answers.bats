@@ -169,6 +169,52 @@ assert s["advisor"]["events"]["applied"] == 12345 and s["gateway"]["hot"]["block
   output_has "5 objects, 5 copies read, 1 bad"
 }
 
+@test "YAML says what JSON says, whatever the command" {
+  for command in "status" "block show 0xdeadbeef" "index stats" "index dump" "g4 ls" "g4 stat 0/1:k1" \
+    "index match 00000000deadbeef 00000000000000aa" "sources ls" "sources show dyn" "orders ls" \
+    "policy show" "g4 verify --all" "config show --origin" "doctor" "block show deadbeef00000000"; do
+    $KVTIER_CONFIGURED $command -o json >"$BATS_TEST_TMPDIR/json" 2>/dev/null || true
+    $KVTIER_CONFIGURED $command -o yaml >"$BATS_TEST_TMPDIR/yaml" 2>"$BATS_TEST_TMPDIR/err" || true
+    python3 - "$BATS_TEST_TMPDIR/json" "$BATS_TEST_TMPDIR/yaml" "$command" <<'PYTHON'
+import json, sys, yaml
+
+text, objects, at = open(sys.argv[1]).read(), [], 0
+while text[at:].strip():
+    at += len(text[at:]) - len(text[at:].lstrip())
+    value, at = json.JSONDecoder().raw_decode(text, at)
+    objects.append(value)
+documents = list(yaml.safe_load_all(open(sys.argv[2])))
+
+def steady(value):  # what differs from run to run
+    if isinstance(value, dict):
+        moving = {"time_ms", "now_ms", "free_bytes", "output"}
+        return {k: steady(v) for k, v in value.items() if k not in moving and not k.startswith("clock")}
+    return [steady(v) for v in value] if isinstance(value, list) else value
+
+assert objects, f"{sys.argv[3]}: no JSON"
+assert steady(documents) == steady(objects), f"{sys.argv[3]}:\n{documents}\n{objects}"
+PYTHON
+    run ! grep -q "written whole" "$BATS_TEST_TMPDIR/err"
+  done
+}
+
+@test "YAML leaves alone what has a form of its own" {
+  for command in "help status" "completion bash" "manual" "config example" "workload generate --requests 3"; do
+    diff <($KVTIER_CONFIGURED $command) <($KVTIER_CONFIGURED $command -o yaml)
+  done
+}
+
+@test "a stream in YAML comes document by document" {
+  $KVTIER_CONFIGURED status --watch=100ms -o yaml >"$BATS_TEST_TMPDIR/out" 3>&- &
+  pid=$!
+  wait_for 20 bash -c "[ \$(grep -c '^---\$' '$BATS_TEST_TMPDIR/out') -ge 2 ]"
+  kill -INT $pid
+  wait $pid
+  run bash -c "$KVTIER_CONFIGURED index dump -o yaml | head -1"
+  status_is 0
+  [ "$(echo "$output" | wc -l)" -eq 1 ]
+}
+
 @test "a closed pipe ends a walk quietly" {
   run bash -c "$KVTIER_CONFIGURED index dump --json | head -1"
   status_is 0

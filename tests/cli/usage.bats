@@ -108,7 +108,7 @@ free_port() {
   output_has "limit"
   run "$KVTIER" orders ls --limit 0
   status_is 2
-  run "$KVTIER" status -o yaml
+  run "$KVTIER" status -o xml
   status_is 2
   output_has "table|json"
   run "$KVTIER" orders ls --limit

@@ -1,0 +1,28 @@
+/*
+ * cli/yaml.h -- answers as YAML.
+ *
+ * Why: a command makes its answer once, as JSON.  Whoever wants YAML reads the same members in the
+ * same order: what a command writes goes through this stream and comes out as YAML documents, each
+ * as soon as it is whole.
+ *
+ * Text is written bare only where no reader of YAML 1.1 or 1.2 takes it for anything else, and in
+ * double quotes otherwise.
+ *
+ * Ownership: the stream is the caller's; fclose() ends it.  The one below is borrowed.
+ * Threads:   one owner.
+ * Limits:    CLI_YAML_OBJECT_MAX bytes of JSON an object; CLI_YAML_DEPTH_MAX levels.
+ */
+#ifndef CLI_YAML_H
+#define CLI_YAML_H
+
+#include <stdio.h>
+
+#define CLI_YAML_OBJECT_MAX (128u << 20)
+#define CLI_YAML_DEPTH_MAX  32
+
+/** A stream that takes JSON objects, whitespace between them, and writes each to `to` as a
+ *  document, with "---" between two.  What is no JSON is an error of the stream, as is one of `to`.
+ *  NULL where there is no memory. */
+FILE *cli_yaml_open(FILE *to);
+
+#endif /* CLI_YAML_H */
