@@ -425,6 +425,25 @@ a_holder_is_dropped_in_bounded_steps(void **state)
     index_free(f.index);
 }
 
+/* A call looks at so many numbers and no more, whoever has them. */
+static void
+a_drop_of_little_among_much_is_bounded_too(void **state)
+{
+    enum { CHAINS = (INDEX_DROP_BLOCKS + INDEX_DROP_BLOCKS / 16) / 100 };
+    struct fixture f = open_fixture(PLENTY);
+    uint64_t cursor = 0;
+    uint64_t pairs;
+
+    (void)state;
+    store_chains(&f, f.g2, f.ns, 1, CHAINS);
+    store_chains(&f, f.g1, f.ns, 1 + 100 * CHAINS, 1);
+    assert_true(index_drop(f.index, f.g1, f.ns, &cursor, &pairs));
+    assert_int_equal(pairs, 0);
+    assert_false(index_drop(f.index, f.g1, f.ns, &cursor, &pairs));
+    assert_int_equal(pairs, 100);
+    index_free(f.index);
+}
+
 /* A ceiling is an answer: what did not fit changed nothing, and what is freed can be used again. */
 static void
 a_full_index_refuses_and_stays_as_it_was(void **state)
@@ -593,6 +612,36 @@ crowd(struct index *index, uint32_t ns, const uint64_t hashes[LENGTH])
     return done;
 }
 
+/* What goes as a whole is not taken apart: groups, parts and blocks of different sizes. */
+static void
+a_drop_needs_no_memory(void **state)
+{
+    struct fixture f = open_fixture(PLENTY);
+    uint64_t hashes[LENGTH];
+    struct index_stats stats;
+
+    (void)state;
+    for (uint64_t i = 0; i < LENGTH; i++)
+        hashes[i] = 1000 + i;
+    assert_true(crowd(f.index, f.ns, hashes));
+    kvt_alloc_fail_after(0);
+    for (uint32_t at = 0; at < index_holder_count(f.index); at++) {
+        uint64_t blocks;
+        uint64_t bytes;
+
+        index_holder_info(f.index, at, NULL, &blocks, NULL);
+        assert_int_equal(drop(f.index, at, f.ns), blocks);
+        index_holder_info(f.index, at, NULL, &blocks, &bytes);
+        assert_int_equal(blocks, 0);
+        assert_int_equal(bytes, 0);
+    }
+    kvt_alloc_fail_after(SIZE_MAX);
+    index_stats(f.index, &stats);
+    assert_int_equal(stats.places, 0);
+    assert_int_equal(stats.blocks, 0);
+    index_free(f.index);
+}
+
 static bool
 build_crowd(void *arg)
 {
@@ -649,8 +698,10 @@ main(void)
         cmocka_unit_test(a_view_shows_64_places_and_counts_them_all),
         cmocka_unit_test(children_are_found_whoever_comes_first),
         cmocka_unit_test(a_holder_is_dropped_in_bounded_steps),
+        cmocka_unit_test(a_drop_of_little_among_much_is_bounded_too),
         cmocka_unit_test(a_full_index_refuses_and_stays_as_it_was),
         cmocka_unit_test(a_walk_gives_every_pair_that_stays),
+        cmocka_unit_test(a_drop_needs_no_memory),
         cmocka_unit_test(every_failing_allocation_is_survived),
     };
 

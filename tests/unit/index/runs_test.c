@@ -241,7 +241,7 @@ change_something(struct test *test)
     const uint32_t what = below(test, 100);
 
     test->time_ms += below(test, 3000);
-    for (int i = 0; i < 3; i++)
+    for (int i = below(test, 10) == 0 ? 3 * NOISE : 2; i > 0; i--)
         make_noise(test);
     entry->drop = what < 2;
     if (what < 50)
@@ -333,13 +333,25 @@ load_piece(struct test *test, const struct index_run_view *view, uint32_t holder
 }
 
 static void
+check_noise(const struct test *test, const struct index_run_view *view)
+{
+    const uint32_t which = (uint32_t)(view->hashes[0] >> 32) - 1;
+
+    assert_true(which < NOISE && view->position + view->count <= test->noise[which]);
+    for (uint32_t i = 0; i < view->count; i++)
+        assert_int_equal(view->hashes[i], (uint64_t)(which + 1) << 32 | (view->position + i));
+}
+
+static void
 on_run(void *arg, const struct index_run_view *view)
 {
     struct test *test = arg;
 
     assert_in_range(view->count, 1, INDEX_RUN_VIEW_MAX);
-    if (view->ns == NOISE_NS)
+    if (view->ns == NOISE_NS) {
+        check_noise(test, view);
         return;
+    }
     for (uint32_t j = 0; j < view->held_count; j++) {
         const struct index_held *held = &view->held[j];
 
