@@ -171,7 +171,7 @@ put_scalar(FILE *out, struct json_object *value)
 
 static void put_members(FILE *out, struct json_object *object, int depth, bool here);
 
-/* Items, indented; `here`: the first one is already.  Recursion is as deep as the tokener lets it. */
+/* Items, indented; `here`: the first one is already.  The tokener bounds the depth. */
 static void
 put_items(FILE *out, struct json_object *array, int depth, bool here)
 {
