@@ -3,10 +3,14 @@
  *
  * Why: while RAM is filled, and without the advisor, the store answers.  It has rows for what is in
  * G4; for the rest its log is read through once a question, whatever the number of its blocks.
+ * What was evicted from RAM is not in the log any more: advisor_cold_get() adds it.
+ *
+ * A STORE of another parent or position than the block has is passed over, as RAM refuses it.
  *
  * Ownership: the caller's blocks are filled; advisor_store_block_release() ends each.
  * Threads:   none; any number at once, each in its own read transaction.
- * Limits:    a pass over the log: about a nanosecond for each block in it.
+ * Limits:    a pass over the log: a few nanoseconds for each block in it, besides what the disk
+ *            takes; 30 bytes of memory a place that is found while it lasts.
  */
 #ifndef ADVISOR_LOOKUP_H
 #define ADVISOR_LOOKUP_H
@@ -15,7 +19,7 @@
 
 /**
  * @param blocks  as many as hashes, each all 0 or used before; a block nobody has gets no places
- * @return KVT_OK, KVT_NOMEM, or what the store says
+ * @return KVT_OK, KVT_NOMEM, or what the store says; no block has a place then
  */
 KVT_NODISCARD enum kvt_err advisor_lookup(const struct advisor_txn *txn, uint32_t ns,
                                           const uint64_t *hashes, size_t count,
