@@ -1,6 +1,5 @@
 #include "advisor/daemon.h"
 
-#include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -45,6 +44,8 @@ struct advisor_daemon {
     char *ports_file; /* NULL: none written */
     pthread_t thread;
     bool threaded;
+    struct kvt_error why; /* it failed; written before `failed` */
+    _Atomic enum kvt_err failed;
     _Atomic bool stopping;
 };
 
@@ -71,8 +72,9 @@ run(void *arg)
     const uint64_t settled_ms = kvt_clock_mono_ms() + SETTLE_MS;
     bool connected = true;
 
-    while (!atomic_load(&daemon->stopping)) {
+    while (!atomic_load(&daemon->stopping) && atomic_load(&daemon->failed) == KVT_OK) {
         advisor_engine_step(daemon->engine, STEP_WAIT_MS);
+        atomic_store(&daemon->failed, advisor_engine_failed(daemon->engine, &daemon->why));
         if (kvt_clock_mono_ms() >= settled_ms)
             tell_nats(daemon, &connected);
     }
@@ -133,18 +135,10 @@ open_engine(struct advisor_daemon *daemon, const struct advisor_settings *settin
         .gone_after_ms = settings->gone_after_ms,
         .give_up_after_ms = settings->give_up_after_ms,
         .plan_interval_ms = settings->plan_interval_ms,
+        .volatile_places = settings->volatile_places,
     };
-    const uint64_t began_ms = kvt_clock_mono_ms();
-    struct index_stats stats;
-    const enum kvt_err rc = advisor_engine_new(&daemon->engine, &engine, err);
 
-    if (rc != KVT_OK)
-        return rc;
-    index_stats(daemon->index, &stats);
-    kvt_log_info("advisor.daemon", "loaded",
-                 "%" PRIu64 " blocks in %" PRIu64 " places read from %s in %" PRIu64 " ms",
-                 stats.blocks, stats.places, settings->state_dir, kvt_clock_mono_ms() - began_ms);
-    return KVT_OK;
+    return advisor_engine_new(&daemon->engine, &engine, err);
 }
 
 /* Our own events, from where they are applied. */
@@ -357,6 +351,8 @@ advisor_daemon_close(struct advisor_daemon *daemon)
     kvt_http_stop(daemon->http);
     advisor_responder_stop(daemon->responder);
     atomic_store(&daemon->stopping, true);
+    if (daemon->engine != NULL)
+        advisor_engine_cancel(daemon->engine);
     if (daemon->threaded)
         (void)pthread_join(daemon->thread, NULL);
     advisor_sources_stop(daemon->sources); /* the courier may be asking one */
@@ -379,4 +375,14 @@ uint16_t
 advisor_daemon_port(const struct advisor_daemon *daemon)
 {
     return kvt_http_port(daemon->http);
+}
+
+enum kvt_err
+advisor_daemon_failed(struct advisor_daemon *daemon, struct kvt_error *err)
+{
+    const enum kvt_err rc = atomic_load(&daemon->failed);
+
+    if (rc != KVT_OK)
+        *err = daemon->why;
+    return rc;
 }

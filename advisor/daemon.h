@@ -25,6 +25,7 @@ struct advisor_settings {
     uint64_t db_max;
     uint64_t index_max;
     uint64_t commit_max_wait_ms;
+    bool volatile_places; /* workers' places are not written: after a start they are asked for */
     bool core; /* events as plain messages instead of from the stream */
     const char *sources_file; /* "": only our own events */
     uint64_t silent_after_ms;
@@ -54,6 +55,10 @@ KVT_NODISCARD enum kvt_err advisor_daemon_open(struct advisor_daemon **out,
 
 /** Stop taking, write what was taken, stop.  NULL is allowed. */
 void advisor_daemon_close(struct advisor_daemon *daemon);
+
+/** KVT_OK, or why it cannot go on: stop it.  Any thread. */
+KVT_NODISCARD enum kvt_err advisor_daemon_failed(struct advisor_daemon *daemon,
+                                                 struct kvt_error *err);
 
 uint16_t advisor_daemon_port(const struct advisor_daemon *daemon);
 

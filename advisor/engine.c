@@ -18,21 +18,10 @@ enum {
     POLL_MAX = 8,
     REPORTS_MAX = 1024, /* of one round */
     AGE_EVERY_MS = 250,
-    RETRY_MS = 1000,
+    SHOW_EVERY_MS = 250, /* while there is something to do */
     BLOCKED_NAP_MS = 50,
-    RECLAIM_MAX = 1024,       /* holders to look at after a commit: they delay the next round */
     SEQ_ONLY_EVERY_MS = 1000, /* a group of nothing but heartbeats is not worth an fsync each */
 };
-
-static bool
-is_hot(void *arg, uint32_t reporter, uint32_t holder)
-{
-    const struct advisor_engine *engine = arg;
-
-    return engine->options.planner != NULL &&
-           advisor_planner_hot_of(engine->options.planner, reporter,
-                                  advisor_names_holder_key(engine->names, holder));
-}
 
 bool
 advisor_engine_has_room(const struct advisor_engine *engine)
@@ -41,43 +30,6 @@ advisor_engine_has_room(const struct advisor_engine *engine)
 }
 
 /* ---- life ---- */
-
-static enum kvt_err
-load(struct advisor_engine *engine, struct kvt_error *err)
-{
-    struct advisor_txn txn;
-    enum kvt_err rc = advisor_store_read(engine->options.store, &txn, err);
-
-    if (rc != KVT_OK)
-        return rc;
-    rc = advisor_names_load(engine->names, &txn);
-    if (rc == KVT_OK)
-        rc = advisor_publishers_load(engine->publishers, &txn, engine->names, kvt_clock_mono_ms());
-    if (rc == KVT_OK)
-        rc = advisor_sweeper_load(engine->sweeper, &txn);
-    if (rc == KVT_OK)
-        rc = advisor_store_number(&txn, ADVISOR_META_EVENTS_SEQ, &engine->events.seq);
-    if (rc == KVT_OK)
-        rc = advisor_store_number(&txn, ADVISOR_META_EVENTS_CREATED, &engine->events.created_ms);
-    if (rc == KVT_OK)
-        rc = advisor_store_number(&txn, ADVISOR_META_REPORTS_SEQ, &engine->reports.seq);
-    if (rc == KVT_OK)
-        rc = advisor_store_number(&txn, ADVISOR_META_REPORTS_CREATED, &engine->reports.created_ms);
-    if (rc == KVT_OK)
-        rc = advisor_engine_load_sources(engine, &txn);
-    if (rc == KVT_OK)
-        rc = advisor_aliases_load(engine->aliases, &txn);
-    if (rc == KVT_OK)
-        rc = advisor_orphans_load(engine->orphans, &txn);
-    if (rc == KVT_OK)
-        rc = advisor_memory_load(&engine->memory, &txn);
-    if (rc == KVT_OK && engine->options.planner != NULL)
-        rc =
-            advisor_planner_load(engine->options.planner, &txn, engine->names, kvt_clock_unix_ms());
-    kvt_metric_set(engine->counters.blocks, (int64_t)advisor_store_block_count(&txn));
-    advisor_store_end(&txn);
-    return rc == KVT_OK ? KVT_OK : kvt_error_set(err, rc, "load the index: %s", kvt_err_text(rc));
-}
 
 enum kvt_err
 advisor_engine_new(struct advisor_engine **out, const struct advisor_engine_options *options,
@@ -104,6 +56,8 @@ advisor_engine_new(struct advisor_engine **out, const struct advisor_engine_opti
     if (rc == KVT_OK)
         rc = advisor_group_new(&engine->group);
     if (rc == KVT_OK)
+        rc = advisor_snapshot_new(&engine->snapshot, &engine->memory);
+    if (rc == KVT_OK)
         rc = advisor_engine_foreign_new(engine);
     engine->decoded = kvt_calloc(KVT_EVENTS_PER_BATCH_MAX, sizeof(*engine->decoded));
     engine->accesses = kvt_calloc(KVT_REPORT_ACCESSES_MAX, sizeof(*engine->accesses));
@@ -116,10 +70,10 @@ advisor_engine_new(struct advisor_engine **out, const struct advisor_engine_opti
     }
     engine->memory.index = options->index;
     engine->memory.names = engine->names;
-    rc = load(engine, err);
+    atomic_store(&engine->memory.loading, true);
+    rc = advisor_engine_load_tables(engine, err);
     if (rc != KVT_OK)
         goto fail;
-    advisor_engine_reclaim(engine, INDEX_HOLDERS_MAX);
     advisor_publishers_show(engine->publishers);
     *out = engine;
     return KVT_OK;
@@ -135,6 +89,7 @@ advisor_engine_free(struct advisor_engine *engine)
     if (engine == NULL)
         return;
     advisor_engine_foreign_free(engine);
+    advisor_snapshot_free(engine->snapshot);
     advisor_group_free(engine->group);
     advisor_memory_release(&engine->memory);
     advisor_sweeper_free(engine->sweeper);
@@ -163,150 +118,6 @@ advisor_engine_attach(struct advisor_engine *engine, const struct advisor_feeds 
 {
     engine->feeds = *feeds;
     advisor_engine_doubt_sources(engine);
-}
-
-/* ---- one transaction ---- */
-
-/* Who speaks for which places in G4. */
-static void
-note_reporters(struct advisor_engine *engine)
-{
-    const struct advisor_op *former = NULL;
-    size_t count;
-    const struct advisor_effect *effects = advisor_group_effects(engine->group, &count);
-
-    for (size_t i = 0; i < count; i++) {
-        const struct advisor_op *op = &effects[i].op;
-
-        if (!op->g4 || op->kind == ADVISOR_OP_ACCESS ||
-            (former != NULL && former->reporter == op->reporter && former->holder == op->holder))
-            continue;
-        former = op;
-        advisor_publishers_reported(engine->publishers, op->reporter,
-                                    advisor_names_holder_key(engine->names, op->holder)->name);
-    }
-}
-
-static enum kvt_err
-write_all(struct advisor_engine *engine, const struct advisor_txn *txn)
-{
-    struct advisor_planner *planner = engine->options.planner;
-    enum kvt_err rc = advisor_names_save(engine->names, txn);
-
-    if (rc == KVT_OK)
-        rc = advisor_group_write(engine->group, txn, is_hot, engine);
-    if (rc == KVT_OK)
-        note_reporters(engine);
-    if (rc == KVT_OK)
-        rc = advisor_publishers_save(engine->publishers, txn);
-    if (rc == KVT_OK)
-        rc = advisor_sweeper_save(engine->sweeper, txn);
-    if (rc == KVT_OK && planner != NULL)
-        rc = advisor_planner_save(planner, txn);
-    if (rc == KVT_OK)
-        rc = advisor_aliases_save(engine->aliases, txn);
-    if (rc == KVT_OK)
-        rc = advisor_orphans_save(engine->orphans, txn);
-    if (rc == KVT_OK)
-        rc = advisor_engine_save_sources(engine, txn);
-    if (rc == KVT_OK)
-        rc = advisor_store_put_number(txn, ADVISOR_META_REPORTS_SEQ, engine->reports.seq);
-    if (rc == KVT_OK)
-        rc =
-            advisor_store_put_number(txn, ADVISOR_META_REPORTS_CREATED, engine->reports.created_ms);
-    return rc;
-}
-
-static void
-set_blocked(struct advisor_engine *engine, bool blocked, const char *text)
-{
-    bool was;
-
-    (void)pthread_mutex_lock(&engine->shared.lock);
-    was = engine->shared.blocked;
-    engine->shared.blocked = blocked;
-    (void)snprintf(engine->shared.text, sizeof(engine->shared.text), "%s", text);
-    (void)pthread_mutex_unlock(&engine->shared.lock);
-    kvt_metric_set(engine->counters.full, blocked ? 1 : 0);
-    if (blocked && !was)
-        kvt_log_error("advisor.engine", "blocked",
-                      "the durable index takes nothing more (%s): no events are read until it "
-                      "does; raise db.max or free the disk",
-                      text);
-    if (!blocked && was)
-        kvt_log_info("advisor.engine", "unblocked", "the durable index takes events again");
-}
-
-/* Everything that must follow a commit: RAM, policy, what is shown. */
-static void
-follow(struct advisor_engine *engine)
-{
-    size_t count;
-    const struct advisor_effect *effects = advisor_group_effects(engine->group, &count);
-
-    advisor_engine_sources_saved(engine);
-    advisor_aliases_saved(engine->aliases);
-    advisor_orphans_saved(engine->orphans);
-    advisor_names_saved(engine->names);
-    advisor_publishers_saved(engine->publishers);
-    advisor_sweeper_saved(engine->sweeper);
-    advisor_memory_apply(&engine->memory, effects, count);
-    if (engine->options.planner != NULL) {
-        advisor_planner_saved(engine->options.planner);
-        advisor_planner_apply(engine->options.planner, effects, count);
-    }
-    kvt_metric_inc(engine->counters.collisions, advisor_group_collisions(engine->group));
-    kvt_metric_inc(engine->counters.strays, advisor_group_strays(engine->group));
-    kvt_metric_inc(engine->counters.commits, 1);
-    advisor_group_clear(engine->group);
-    advisor_engine_reclaim(engine, RECLAIM_MAX);
-    engine->moved = false;
-}
-
-static void
-commit(struct advisor_engine *engine)
-{
-    struct kvt_error err = {.text = ""};
-    struct advisor_txn txn;
-    enum kvt_err rc = advisor_store_write(engine->options.store, &txn, &err);
-
-    if (rc == KVT_OK) {
-        rc = write_all(engine, &txn);
-        if (rc == KVT_OK) {
-            kvt_metric_set(engine->counters.blocks, (int64_t)advisor_store_block_count(&txn));
-            rc = advisor_store_commit(&txn, &err);
-        } else {
-            (void)kvt_error_set(&err, rc, "%s", kvt_err_text(rc));
-            advisor_store_end(&txn);
-        }
-    }
-    if (rc != KVT_OK) {
-        kvt_metric_inc(engine->counters.commit_failures, 1);
-        engine->retry_at_ms = kvt_clock_mono_ms() + RETRY_MS;
-        set_blocked(engine, true, err.text);
-        return;
-    }
-    if (engine->retry_at_ms != 0) {
-        engine->retry_at_ms = 0;
-        set_blocked(engine, false, "");
-    }
-    follow(engine);
-    if (engine->unsynced_ms == 0)
-        engine->unsynced_ms = kvt_clock_mono_ms();
-}
-
-void
-advisor_engine_flush(struct advisor_engine *engine)
-{
-    struct kvt_error err;
-
-    if (engine->unsynced_ms == 0)
-        return;
-    if (advisor_store_sync(engine->options.store, &err) != KVT_OK) {
-        kvt_log_error("advisor.engine", "sync", "%s", err.text);
-        return;
-    }
-    engine->unsynced_ms = 0;
 }
 
 /* ---- one round ---- */
@@ -380,8 +191,9 @@ send_orders(struct advisor_engine *engine)
     }
 }
 
+/* Numbers for people. */
 static void
-show(struct advisor_engine *engine)
+show_counts(struct advisor_engine *engine)
 {
     const struct advisor_counters *counters = &engine->counters;
     struct index_stats stats;
@@ -391,7 +203,6 @@ show(struct advisor_engine *engine)
     uint64_t used;
     uint64_t max;
 
-    advisor_publishers_show(engine->publishers);
     advisor_publishers_doubts(engine->publishers, &live, &uncertain, &silent);
     advisor_engine_show_sources(engine);
     index_stats(engine->options.index, &stats);
@@ -399,9 +210,24 @@ show(struct advisor_engine *engine)
     kvt_metric_set(counters->publishers, (int64_t)live);
     kvt_metric_set(counters->uncertain, (int64_t)uncertain);
     kvt_metric_set(counters->silent, (int64_t)silent);
+    kvt_metric_set(counters->blocks, (int64_t)stats.blocks);
     kvt_metric_set(counters->ram_bytes, (int64_t)stats.bytes);
     kvt_metric_set(counters->db_bytes, (int64_t)used);
     kvt_metric_set(counters->spilled, advisor_memory_whole(&engine->memory) ? 0 : 1);
+}
+
+/* Who is in doubt is said with every answer, so it is always up to date. */
+static void
+show(struct advisor_engine *engine, size_t taken)
+{
+    const uint64_t now_ms = kvt_clock_mono_ms();
+
+    advisor_publishers_show(engine->publishers);
+    advisor_publishers_rest(engine->publishers);
+    if (taken > 0 && now_ms - engine->shown_ms < SHOW_EVERY_MS)
+        return;
+    engine->shown_ms = now_ms;
+    show_counts(engine);
 }
 
 /* Names below this are void. */
@@ -424,43 +250,84 @@ has_changes(const struct advisor_engine *engine)
            (engine->options.planner != NULL && advisor_planner_dirty(engine->options.planner));
 }
 
+/* Work that goes on without events: a snapshot, and what is void by the last one. */
+static bool
+has_work(const struct advisor_engine *engine)
+{
+    return engine->log.oldest < engine->log.from || advisor_snapshot_busy(engine->snapshot);
+}
+
 static void
 finish(struct advisor_engine *engine, size_t taken)
 {
     const uint64_t now_ms = kvt_clock_mono_ms();
+    bool due = has_changes(engine);
 
+    if (due && advisor_engine_follow(engine))
+        due = false;
     if (engine->moved && engine->moved_ms == 0)
         engine->moved_ms = now_ms;
-    if (has_changes(engine) || (engine->moved && now_ms - engine->moved_ms >= SEQ_ONLY_EVERY_MS)) {
-        commit(engine);
-        engine->moved_ms = 0;
-    }
+    if (due || has_work(engine) ||
+        (engine->moved && now_ms - engine->moved_ms >= SEQ_ONLY_EVERY_MS))
+        advisor_engine_commit(engine);
     if (engine->unsynced_ms != 0 &&
         (taken == 0 || now_ms - engine->unsynced_ms >= engine->options.commit_max_wait_ms / 2))
         advisor_engine_flush(engine);
 }
 
-void
-advisor_engine_step(struct advisor_engine *engine, uint64_t wait_ms)
+/* The first round: the index, and what the start left to do. */
+static void
+begin(struct advisor_engine *engine)
 {
-    uint64_t now_ms = kvt_clock_mono_ms();
-    size_t taken;
+    advisor_engine_load(engine);
+    if (engine->failure == KVT_OK && advisor_group_count(engine->group) == 0)
+        advisor_engine_reclaim(engine, INDEX_HOLDERS_MAX);
+}
 
-    if (engine->retry_at_ms != 0) {
-        /* The group is still there, as it was; nothing may come behind it. */
-        if (now_ms >= engine->retry_at_ms)
-            commit(engine);
-        else
-            kvt_clock_sleep_ms(wait_ms < BLOCKED_NAP_MS ? wait_ms : BLOCKED_NAP_MS);
-        show(engine);
-        return;
-    }
-    assert(advisor_group_count(engine->group) == 0);
-    sweep(engine);
+/* The group is still there, as it was; nothing may come behind it. */
+static void
+try_again(struct advisor_engine *engine, uint64_t wait_ms)
+{
+    if (kvt_clock_mono_ms() >= engine->retry_at_ms)
+        advisor_engine_commit(engine);
+    else
+        kvt_clock_sleep_ms(wait_ms < BLOCKED_NAP_MS ? wait_ms : BLOCKED_NAP_MS);
+    show(engine, 0);
+}
+
+/* What can be done before anything is taken.  True: there is something to write. */
+static bool
+go_on(struct advisor_engine *engine)
+{
+    if (advisor_group_count(engine->group) == 0)
+        sweep(engine);
     advisor_aliases_purge(engine->aliases, floor_of, engine);
     advisor_engine_take_letters(engine);
     advisor_engine_drain_held(engine);
-    if (has_changes(engine))
+    return advisor_group_count(engine->group) > 0 || has_work(engine) ||
+           (!engine->options.volatile_places && has_changes(engine));
+}
+
+void
+advisor_engine_step(struct advisor_engine *engine, uint64_t wait_ms)
+{
+    uint64_t now_ms;
+    size_t taken;
+
+    if (engine->failure != KVT_OK) {
+        kvt_clock_sleep_ms(wait_ms);
+        return;
+    }
+    if (engine->retry_at_ms != 0) {
+        try_again(engine, wait_ms);
+        return;
+    }
+    if (atomic_load(&engine->memory.loading)) {
+        begin(engine);
+        if (engine->failure != KVT_OK)
+            return;
+    }
+    if (go_on(engine))
         wait_ms = 0;
     taken = advisor_engine_poll(engine, wait_ms) + take_reports(engine);
     now_ms = kvt_clock_mono_ms();
@@ -477,7 +344,7 @@ advisor_engine_step(struct advisor_engine *engine, uint64_t wait_ms)
     finish(engine, taken);
     if (engine->unsynced_ms == 0 && engine->retry_at_ms == 0)
         send_orders(engine);
-    show(engine);
+    show(engine, taken);
 }
 
 /* ---- any thread ---- */

@@ -28,6 +28,7 @@
 
 struct advisor_courier;
 struct advisor_engine;
+struct advisor_load_progress;
 struct advisor_planner;
 struct wire_bus;
 struct wire_order_key;
@@ -45,9 +46,11 @@ struct advisor_engine_options {
     uint64_t plan_interval_ms;
     uint32_t holders_max; /* 0: INDEX_HOLDERS_MAX */
     uint32_t aliases_max; /* 0: ADVISOR_ALIASES_MAX */
+    bool volatile_places; /* workers' places are not written: after a start they are asked for */
 };
 
-/** Load everything the store has.  Takes a while for a large index. */
+/** Load what is small.  The index itself is read in the first step; until then questions are
+ *  answered from the store. */
 KVT_NODISCARD enum kvt_err advisor_engine_new(struct advisor_engine **out,
                                               const struct advisor_engine_options *options,
                                               struct kvt_error *err);
@@ -75,10 +78,21 @@ void advisor_engine_attach(struct advisor_engine *engine, const struct advisor_f
 /** One round: take what is there (waiting up to `wait_ms` for it), write it, follow in RAM. */
 void advisor_engine_step(struct advisor_engine *engine, uint64_t wait_ms);
 
+/** KVT_OK, or why the index could not be read: no step does anything then.  On the engine's thread,
+ *  or behind it. */
+KVT_NODISCARD enum kvt_err advisor_engine_failed(const struct advisor_engine *engine,
+                                                 struct kvt_error *err);
+
 /** Make what was committed durable against power cuts; at the end of the program. */
 void advisor_engine_flush(struct advisor_engine *engine);
 
 /* ---- any thread ---- */
+
+/** How far the index is read; `cancel` of it is advisor_engine_cancel(). */
+const struct advisor_load_progress *
+advisor_engine_progress(const struct advisor_engine *engine);
+/** Stop reading it: the program is to end. */
+void advisor_engine_cancel(struct advisor_engine *engine);
 
 struct advisor_memory *advisor_engine_memory(struct advisor_engine *engine);
 struct advisor_publishers *advisor_engine_publishers(struct advisor_engine *engine);

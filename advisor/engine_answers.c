@@ -102,13 +102,13 @@ ask(struct advisor_engine *engine, struct advisor_publisher *publisher,
 void
 advisor_engine_ask_publishers(struct advisor_engine *engine, uint64_t now_ms)
 {
-    const size_t count = advisor_publishers_count(engine->publishers);
     size_t asked = 0;
 
     if (engine->feeds.courier == NULL)
         return;
-    for (size_t i = 0; i < count && asked < ASK_MAX; i++) {
-        struct advisor_publisher *publisher = advisor_publishers_at(engine->publishers, i);
+    for (size_t i = 0;
+         i < advisor_publishers_active_count(engine->publishers) && asked < ASK_MAX; i++) {
+        struct advisor_publisher *publisher = advisor_publishers_active(engine->publishers, i);
         struct advisor_question question;
         const bool wanted = publisher->is_foreign
                                 ? advisor_foreign_question(publisher, now_ms, &question)
@@ -124,12 +124,12 @@ advisor_engine_ask_publishers(struct advisor_engine *engine, uint64_t now_ms)
 
 /* ---- answers of our own workers ---- */
 
-/* What the dump's locations held before, and it no longer names. */
+/* What the dump's locations in G4 held before, and it no longer names. */
 static enum kvt_err
 sweep_dumped(struct advisor_engine *engine, const struct advisor_publisher *publisher,
              const struct kvt_event_batch *batch)
 {
-    enum kvt_err rc = advisor_engine_sweep(engine, publisher);
+    enum kvt_err rc = KVT_OK;
 
     for (uint32_t i = 0; i < batch->location_count && rc == KVT_OK; i++) {
         uint32_t holder;
@@ -152,6 +152,13 @@ take_page(struct advisor_engine *engine, struct advisor_publisher *publisher,
 
     if (step.fresh && step.replaced)
         advisor_publisher_unhold_all(publisher);
+    /* What its own tiers held is told anew from here on; while it is not told to the end, it is
+     * uncertain. */
+    if (step.fresh && advisor_engine_drop(engine, publisher) != KVT_OK) {
+        advisor_publisher_start(publisher, ADVISOR_RESYNC_DUMP);
+        advisor_publisher_back_off(publisher, kvt_err_text(KVT_NOMEM), kvt_clock_mono_ms());
+        return;
+    }
     if (step.apply)
         advisor_engine_apply(engine, publisher, page->batch, step.skip);
     if (step.sweep && sweep_dumped(engine, publisher, page->batch) != KVT_OK)

@@ -15,54 +15,9 @@
 
 #define NO_HOLDER UINT32_MAX
 
+enum { MS_PER_S = 1000 };
+
 /* ---- changes ---- */
-
-/* Is the holder one of the publisher's own? */
-static bool
-is_own(const struct advisor_publisher *publisher, const struct index_holder *key)
-{
-    if (strcmp(key->name, publisher->row.worker) != 0)
-        return false;
-    if (!publisher->is_foreign)
-        return key->tier != KVT_TIER_G4;
-    return publisher->foreign.any_rank != 0 || key->tier == KVT_TIER_G4 ||
-           key->dp_rank == publisher->foreign.dp_rank;
-}
-
-enum kvt_err
-advisor_engine_sweep(struct advisor_engine *engine, const struct advisor_publisher *publisher)
-{
-    const uint32_t count = advisor_names_holder_count(engine->names);
-    enum kvt_err rc = KVT_OK;
-
-    for (uint32_t i = 0; i < count && rc == KVT_OK; i++) {
-        const struct index_holder *key = advisor_names_holder_key(engine->names, i);
-        const struct advisor_sweep_row row = {
-            .publisher = publisher->row.number,
-            .holder = i,
-            .floor = publisher->row.gen,
-            .ns = publisher->row.ns,
-        };
-
-        if (is_own(publisher, key))
-            rc = advisor_sweeper_add(engine->sweeper, &row);
-    }
-    return rc;
-}
-
-enum kvt_err
-advisor_engine_sweep_holder(struct advisor_engine *engine,
-                            const struct advisor_publisher *publisher, uint32_t holder)
-{
-    const struct advisor_sweep_row row = {
-        .publisher = publisher->row.number,
-        .holder = holder,
-        .floor = publisher->row.gen,
-        .ns = publisher->row.ns,
-    };
-
-    return advisor_sweeper_add(engine->sweeper, &row);
-}
 
 enum kvt_err
 advisor_engine_resolve(struct advisor_engine *engine, const struct kvt_event_batch *batch,
@@ -79,7 +34,10 @@ advisor_engine_resolve(struct advisor_engine *engine, const struct kvt_event_bat
 /* A location of a batch, looked up once. */
 struct spot {
     uint32_t holder; /* NO_HOLDER: not yet */
-    uint32_t floor;
+    uint32_t floor;  /* G4 */
+    bool g4;
+    bool hot;
+    bool cold;
 };
 
 static enum kvt_err
@@ -87,11 +45,18 @@ look_up(struct advisor_engine *engine, const struct advisor_publisher *publisher
         const struct kvt_event_batch *batch, uint32_t location, struct spot *spot)
 {
     const enum kvt_err rc = advisor_engine_resolve(engine, batch, location, &spot->holder);
+    const struct index_holder *key;
 
     if (rc != KVT_OK) {
         spot->holder = NO_HOLDER;
         return rc;
     }
+    key = advisor_names_holder_key(engine->names, spot->holder);
+    spot->g4 = key->tier == KVT_TIER_G4;
+    spot->hot = advisor_holder_is_hot(key);
+    spot->cold = advisor_holder_is_cold(key);
+    if (!spot->g4)
+        return KVT_OK;
     /* In a dump everything older is void; its sweep only comes with the last page. */
     spot->floor = publisher->resync == ADVISOR_RESYNC_DUMP
                       ? publisher->row.gen
@@ -99,14 +64,13 @@ look_up(struct advisor_engine *engine, const struct advisor_publisher *publisher
     return KVT_OK;
 }
 
+/* A place in G4: a row. */
 static enum kvt_err
-apply_event(struct advisor_engine *engine, struct advisor_publisher *publisher,
-            const struct kvt_event_batch *batch, const struct kvt_event *event,
-            const struct spot *spot)
+change_row(struct advisor_engine *engine, struct advisor_publisher *publisher,
+           const struct kvt_event_batch *batch, const struct kvt_event *event,
+           const struct spot *spot)
 {
-    const uint32_t holder = spot->holder;
-    const struct index_holder *key = advisor_names_holder_key(engine->names, holder);
-    struct advisor_op op = {
+    const struct advisor_op op = {
         .kind = event->type == KVT_EVENT_STORE ? ADVISOR_OP_STORE : ADVISOR_OP_REMOVE,
         .hash = event->sequence_hash,
         .parent = event->parent,
@@ -114,33 +78,57 @@ apply_event(struct advisor_engine *engine, struct advisor_publisher *publisher,
         .size = event->block_size,
         .time_ms = batch->time_ms,
         .ns = publisher->row.ns,
-        .holder = holder,
+        .holder = spot->holder,
         .ranks = event->ranks,
         .position = event->position,
         .reporter = publisher->row.number,
         .gen = publisher->row.gen,
         .floor = spot->floor,
-        .g4 = key->tier == KVT_TIER_G4,
-        .hot = advisor_holder_is_hot(key),
-        .cold = advisor_holder_is_cold(key),
+        .hot = spot->hot,
+        .cold = spot->cold,
     };
 
+    if (op.kind == ADVISOR_OP_STORE && publisher->row.holds_g4 == 0) {
+        publisher->row.holds_g4 = 1;
+        publisher->dirty = true;
+    }
+    return op.ranks == 0 ? KVT_OK : advisor_group_add(engine->group, &op);
+}
+
+/* A place of a worker: the log. */
+static enum kvt_err
+change_log(struct advisor_engine *engine, const struct advisor_publisher *publisher,
+           const struct kvt_event_batch *batch, const struct kvt_event *event, uint32_t holder)
+{
+    const struct advisor_log_place place = {
+        .size = event->block_size,
+        .holder = holder,
+        .ns = publisher->row.ns,
+        .ranks = event->ranks,
+        .time_s = (uint32_t)(batch->time_ms / MS_PER_S),
+    };
+
+    return event->type == KVT_EVENT_STORE
+               ? advisor_group_store(engine->group, &place, event->parent, event->position,
+                                     &event->sequence_hash, &event->tokens_hash, 1)
+               : advisor_group_remove(engine->group, &place, &event->sequence_hash, 1);
+}
+
+static enum kvt_err
+apply_event(struct advisor_engine *engine, struct advisor_publisher *publisher,
+            const struct kvt_event_batch *batch, const struct kvt_event *event,
+            const struct spot *spot)
+{
     switch ((enum kvt_event_type)event->type) {
     case KVT_EVENT_STORE:
-        if (op.g4 && publisher->row.holds_g4 == 0) {
-            publisher->row.holds_g4 = 1;
-            publisher->dirty = true;
-        }
-        return op.ranks == 0 ? KVT_OK : advisor_group_add(engine->group, &op);
-    case KVT_EVENT_REMOVE: return advisor_group_add(engine->group, &op);
-    case KVT_EVENT_CLEAR:
-        publisher->row.gen++; /* what is stored from here on is not meant */
-        publisher->dirty = true;
-        return advisor_engine_sweep_holder(engine, publisher, holder);
+    case KVT_EVENT_REMOVE:
+        return spot->g4 ? change_row(engine, publisher, batch, event, spot)
+                        : change_log(engine, publisher, batch, event, spot->holder);
+    case KVT_EVENT_CLEAR: return advisor_engine_clear(engine, publisher, spot->holder);
     case KVT_EVENT_BYE:
         advisor_publisher_leave(publisher);
         kvt_log_info("advisor.publishers", "bye", "%s left", publisher->row.worker);
-        return advisor_engine_sweep(engine, publisher);
+        return advisor_engine_void(engine, publisher);
     }
     return KVT_OK;
 }
@@ -260,8 +248,8 @@ advisor_engine_feed(struct advisor_engine *engine, struct advisor_intake *intake
                      batch.worker);
     if (step.renewed)
         advisor_publisher_unhold_all(publisher);
-    if (step.replaced && advisor_engine_sweep(engine, publisher) != KVT_OK)
-        publisher->row.need_dump = 1; /* its end sweeps too */
+    if (step.replaced && advisor_engine_void(engine, publisher) != KVT_OK)
+        publisher->row.need_dump = 1; /* its first page voids too */
     switch (step.verdict) {
     case ADVISOR_SEE_DROP: return false;
     case ADVISOR_SEE_HOLD:
@@ -310,6 +298,7 @@ start_over(struct advisor_engine *engine, struct advisor_intake *intake,
         else
             advisor_publisher_doubt(publisher);
     }
+    advisor_publishers_wake(engine->publishers);
 }
 
 /* True: `item` was kept. */
@@ -370,10 +359,9 @@ feed_held(struct advisor_engine *engine, struct advisor_publisher *publisher,
 void
 advisor_engine_drain_held(struct advisor_engine *engine)
 {
-    const size_t count = advisor_publishers_count(engine->publishers);
-
-    for (size_t i = 0; i < count; i++) {
-        struct advisor_publisher *publisher = advisor_publishers_at(engine->publishers, i);
+    engine->held_bytes = 0;
+    for (size_t i = 0; i < advisor_publishers_active_count(engine->publishers); i++) {
+        struct advisor_publisher *publisher = advisor_publishers_active(engine->publishers, i);
 
         while (publisher->held_count > 0 && !advisor_publisher_uncertain(publisher) &&
                publisher->row.gone == 0 && advisor_engine_has_room(engine)) {
@@ -384,6 +372,7 @@ advisor_engine_drain_held(struct advisor_engine *engine)
         }
         if (publisher->row.gone != 0)
             advisor_publisher_unhold_all(publisher);
+        engine->held_bytes += publisher->is_foreign ? publisher->held_bytes : 0;
     }
 }
 
@@ -457,9 +446,10 @@ advisor_engine_age(struct advisor_engine *engine, uint64_t now_ms)
                          "%s: silent and not answering (%s): its blocks are dropped",
                          publisher->row.worker, publisher->error);
             advisor_publisher_unhold_all(publisher);
-            if (advisor_engine_sweep(engine, publisher) != KVT_OK)
+            if (advisor_engine_void(engine, publisher) != KVT_OK)
                 publisher->row.gone = 0; /* again next time */
             break;
         }
     }
+    advisor_publishers_wake(engine->publishers);
 }

@@ -55,9 +55,10 @@ void_all(struct advisor_engine *engine, struct advisor_publisher *publisher)
     advisor_publisher_unhold_all(publisher);
     advisor_aliases_void(engine->aliases);
     (void)advisor_orphans_drop(engine->orphans, publisher->row.number, WIRE_RAW_TIER_ALL);
-    if (advisor_engine_sweep(engine, publisher) == KVT_OK)
+    if (advisor_engine_void(engine, publisher) == KVT_OK)
         return;
-    kvt_log_error("advisor.publishers", "sweep", "%s: no memory to sweep", publisher->row.worker);
+    kvt_log_error("advisor.publishers", "void", "%s: no memory to drop what it held",
+                  publisher->row.worker);
     advisor_foreign_lose(publisher, "no memory to drop what it held before");
 }
 
@@ -101,6 +102,7 @@ advisor_engine_worker_gone(struct advisor_engine *engine, const struct advisor_i
                      publisher->row.worker, intake->name);
         advisor_engine_forget(engine, publisher);
     }
+    advisor_publishers_wake(engine->publishers);
 }
 
 /* ---- numbered messages of a life, whose events are numbered too ---- */
@@ -153,6 +155,7 @@ doubt_life(struct advisor_engine *engine, struct advisor_intake *intake, const s
             publisher->foreign.life == key->life && publisher->foreign.dp_rank == key->dp_rank)
             advisor_foreign_doubt(publisher, now_ms);
     }
+    advisor_publishers_wake(engine->publishers);
 }
 
 /* What the message's own number says.  What came before, from another broker, is left to the

@@ -53,7 +53,8 @@ advisor_engine_reclaim(struct advisor_engine *engine, uint32_t max)
     enum kvt_err rc;
 
     assert(advisor_group_count(engine->group) == 0);
-    if (!advisor_names_short(engine->names))
+    /* Only a true copy says who holds nothing. */
+    if (!advisor_names_short(engine->names) || !advisor_memory_whole(&engine->memory))
         return;
     rc = advisor_map_new(&live);
     if (rc == KVT_OK)

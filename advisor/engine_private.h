@@ -15,9 +15,12 @@
 #include "advisor/engine.h"
 #include "advisor/group.h"
 #include "advisor/identity.h"
+#include "advisor/load.h"
 #include "advisor/map.h"
 #include "advisor/names.h"
 #include "advisor/orphans.h"
+#include "advisor/snapshot.h"
+#include "advisor/store_log.h"
 #include "advisor/sweeper.h"
 #include "kvtier/event.h"
 #include "kvtier/report.h"
@@ -55,6 +58,13 @@ struct advisor_engine {
     struct advisor_publishers *publishers;
     struct advisor_sweeper *sweeper;
     struct advisor_group *group;
+    struct advisor_snapshot *snapshot;
+    struct advisor_store_log log; /* as it is committed */
+
+    struct advisor_load_progress progress;
+    enum kvt_err failure; /* of the index's loading; `failed` says why */
+    struct kvt_error failed;
+    bool forgotten; /* workers' places of before are not known, which is not durable yet */
 
     struct advisor_position events; /* as loaded: where our own source begins */
     struct advisor_position reports;
@@ -68,6 +78,7 @@ struct advisor_engine {
     uint64_t ask_number;
     uint64_t aged_ms;
     uint64_t planned_ms;
+    uint64_t shown_ms;
     uint64_t unsynced_ms; /* since when something is committed and not synced; 0: nothing is */
     uint64_t retry_at_ms;
     bool was_connected;
@@ -96,6 +107,19 @@ struct advisor_engine {
     } shared;
 };
 
+/* engine_load.c */
+enum kvt_err advisor_engine_load_tables(struct advisor_engine *engine, struct kvt_error *err);
+/** The index and the policy's order of blocks; sets `failure`. */
+void advisor_engine_load(struct advisor_engine *engine);
+
+/* engine_commit.c */
+/** Write the group and all else that changed, and let RAM follow.  When the store takes nothing,
+ *  the group stays as it is and `retry_at_ms` is set. */
+void advisor_engine_commit(struct advisor_engine *engine);
+/** Let RAM follow without a transaction, where nothing of the group must be durable.  False: it
+ *  must be written. */
+bool advisor_engine_follow(struct advisor_engine *engine);
+
 /* engine_events.c */
 void advisor_engine_take_event(struct advisor_engine *engine, struct advisor_intake *intake,
                                struct advisor_item *item);
@@ -107,16 +131,28 @@ bool advisor_engine_feed(struct advisor_engine *engine, struct advisor_intake *i
 /** The events of a batch behind the first `skip`. */
 void advisor_engine_apply(struct advisor_engine *engine, struct advisor_publisher *publisher,
                           const struct kvt_event_batch *batch, uint32_t skip);
-/** What the publisher held in its own tiers under older generations goes. */
-enum kvt_err advisor_engine_sweep(struct advisor_engine *engine,
-                                  const struct advisor_publisher *publisher);
 /** The holder a location of this batch speaks of. */
 enum kvt_err advisor_engine_resolve(struct advisor_engine *engine,
                                     const struct kvt_event_batch *batch, uint32_t location,
                                     uint32_t *holder);
+
+/* engine_places.c */
+/** What the publisher's worker holds in its own tiers goes, now.  KVT_OK or KVT_NOMEM. */
+enum kvt_err advisor_engine_drop(struct advisor_engine *engine,
+                                 const struct advisor_publisher *publisher);
+/** What the publisher reported under older generations of its own places in G4 goes. */
+enum kvt_err advisor_engine_sweep(struct advisor_engine *engine,
+                                  const struct advisor_publisher *publisher);
+/** Both. */
+enum kvt_err advisor_engine_void(struct advisor_engine *engine,
+                                 const struct advisor_publisher *publisher);
+/** What it reported of one holder in G4 under older generations goes. */
 enum kvt_err advisor_engine_sweep_holder(struct advisor_engine *engine,
                                          const struct advisor_publisher *publisher,
                                          uint32_t holder);
+/** The publisher emptied one holder. */
+enum kvt_err advisor_engine_clear(struct advisor_engine *engine,
+                                  struct advisor_publisher *publisher, uint32_t holder);
 
 /* engine_answers.c */
 void advisor_engine_take_letters(struct advisor_engine *engine);

@@ -9,6 +9,8 @@
 
 /* What one event of another system's worker changes. */
 
+enum { MS_PER_S = 1000 };
+
 /* ---- positions of blocks ---- */
 
 static struct advisor_recent *
@@ -60,58 +62,102 @@ find_holder(struct advisor_engine *engine, const struct advisor_publisher *publi
     return advisor_names_holder(engine->names, &key, holder);
 }
 
-/* The change all blocks of an event have in common. */
-static enum kvt_err
-begin_op(struct advisor_engine *engine, struct advisor_publisher *publisher,
-         const struct wire_raw_event *event, uint64_t time_ms, struct advisor_op *op)
-{
-    const struct index_holder *key;
-    enum kvt_err rc;
+/* What all blocks of an event have in common. */
+struct change {
+    bool g4;
+    struct advisor_op op;           /* in G4: rows */
+    struct advisor_log_place place; /* else: the log */
+};
 
+static void
+begin_row(struct advisor_engine *engine, struct advisor_publisher *publisher,
+          const struct advisor_log_place *place, const struct index_holder *key, uint64_t time_ms,
+          struct advisor_op *op)
+{
     *op = (struct advisor_op){
-        .kind = event->kind == WIRE_RAW_STORE ? ADVISOR_OP_STORE : ADVISOR_OP_REMOVE,
-        .size = event->size,
+        .size = place->size,
         .time_ms = time_ms,
-        .ns = publisher->row.ns,
-        .ranks = event->ranks == 0 ? 1 : event->ranks,
+        .ns = place->ns,
+        .holder = place->holder,
+        .ranks = place->ranks,
         .reporter = publisher->row.number,
         .gen = publisher->row.gen,
+        .hot = advisor_holder_is_hot(key),
+        .cold = advisor_holder_is_cold(key),
     };
-    rc = find_holder(engine, publisher, event, event->tier, &op->holder);
-    if (rc != KVT_OK)
-        return rc;
-    key = advisor_names_holder_key(engine->names, op->holder);
-    op->g4 = key->tier == KVT_TIER_G4;
-    op->hot = advisor_holder_is_hot(key);
-    op->cold = advisor_holder_is_cold(key);
     /* In a dump everything older is void; its sweep only comes with its end. */
     op->floor = publisher->dump_incarnation != 0
                     ? publisher->row.gen
                     : advisor_sweeper_floor(engine->sweeper, publisher->row.number, op->holder);
-    if (op->g4 && publisher->row.holds_g4 == 0) {
+    if (publisher->row.holds_g4 == 0) {
         publisher->row.holds_g4 = 1;
         publisher->dirty = true;
     }
+}
+
+static enum kvt_err
+begin(struct advisor_engine *engine, struct advisor_publisher *publisher,
+      const struct wire_raw_event *event, uint64_t time_ms, struct change *change)
+{
+    const struct index_holder *key;
+    enum kvt_err rc;
+
+    change->place = (struct advisor_log_place){
+        .size = event->size,
+        .ns = publisher->row.ns,
+        .ranks = event->ranks == 0 ? 1 : event->ranks,
+        .time_s = (uint32_t)(time_ms / MS_PER_S),
+    };
+    rc = find_holder(engine, publisher, event, event->tier, &change->place.holder);
+    if (rc != KVT_OK)
+        return rc;
+    key = advisor_names_holder_key(engine->names, change->place.holder);
+    change->g4 = key->tier == KVT_TIER_G4;
+    if (change->g4)
+        begin_row(engine, publisher, &change->place, key, time_ms, &change->op);
     return KVT_OK;
 }
 
 static enum kvt_err
-add_named(struct advisor_engine *engine, struct advisor_op *op, const struct advisor_named *named,
+add_block(struct advisor_engine *engine, struct change *change, const struct advisor_named *block)
+{
+    if (!change->g4)
+        return advisor_group_store(engine->group, &change->place, block->parent, block->position,
+                                   &block->hash, &block->tokens_hash, 1);
+    change->op.kind = ADVISOR_OP_STORE;
+    change->op.hash = block->hash;
+    change->op.parent = block->parent;
+    change->op.tokens_hash = block->tokens_hash;
+    change->op.position = block->position;
+    return advisor_group_add(engine->group, &change->op);
+}
+
+static enum kvt_err
+remove_block(struct advisor_engine *engine, struct change *change, uint64_t hash)
+{
+    if (!change->g4)
+        return advisor_group_remove(engine->group, &change->place, &hash, 1);
+    change->op.kind = ADVISOR_OP_REMOVE;
+    change->op.hash = hash;
+    return advisor_group_add(engine->group, &change->op);
+}
+
+static enum kvt_err
+add_named(struct advisor_engine *engine, struct change *change, const struct advisor_named *named,
           uint32_t count, const bool *left)
 {
+    const uint32_t ns = change->place.ns;
     enum kvt_err rc = KVT_OK;
 
     for (uint32_t i = 0; i < count && rc == KVT_OK; i++) {
+        const struct advisor_named *block = &named[i];
+
         if (left != NULL && left[i])
             continue;
-        op->hash = named[i].hash;
-        op->parent = named[i].parent;
-        op->tokens_hash = named[i].tokens_hash;
-        op->position = named[i].position;
-        if (named[i].parent != 0 || named[i].position == 0)
-            *recent_of(engine, op->ns, op->hash) =
-                (struct advisor_recent){.hash = op->hash, .ns = op->ns, .position = op->position};
-        rc = advisor_group_add(engine->group, op);
+        if (block->parent != 0 || block->position == 0)
+            *recent_of(engine, ns, block->hash) = (struct advisor_recent){
+                .hash = block->hash, .ns = ns, .position = block->position};
+        rc = add_block(engine, change, block);
     }
     return rc;
 }
@@ -144,7 +190,7 @@ store_blocks(struct advisor_engine *engine, struct advisor_intake *intake,
 {
     const struct advisor_speaker speaker = speaker_of(engine, publisher);
     enum advisor_naming naming;
-    struct advisor_op op;
+    struct change change;
     enum kvt_err rc =
         advisor_identity_store(engine->aliases, &speaker, batch, event, engine->named, &naming);
 
@@ -155,9 +201,9 @@ store_blocks(struct advisor_engine *engine, struct advisor_intake *intake,
     case ADVISOR_CONFLICT: intake->counts.conflicts++; return KVT_OK;
     case ADVISOR_NAMED: break;
     }
-    rc = begin_op(engine, publisher, event, batch->time_ms, &op);
+    rc = begin(engine, publisher, event, batch->time_ms, &change);
     if (rc == KVT_OK)
-        rc = add_named(engine, &op, engine->named, event->count, left);
+        rc = add_named(engine, &change, engine->named, event->count, left);
     for (uint32_t i = 0; left != NULL && i < event->count; i++) {
         bool known;
 
@@ -238,25 +284,26 @@ remove_blocks(struct advisor_engine *engine, struct advisor_intake *intake,
               struct advisor_publisher *publisher, const struct wire_raw_event *event)
 {
     const struct advisor_speaker speaker = speaker_of(engine, publisher);
-    struct advisor_op op;
-    enum kvt_err rc = begin_op(engine, publisher, event, engine->raw->time_ms, &op);
+    struct change change;
+    enum kvt_err rc = begin(engine, publisher, event, engine->raw->time_ms, &change);
 
     for (uint32_t i = 0; i < event->count && rc == KVT_OK; i++) {
         const uint64_t hash = engine->raw->blocks[event->first + i].hash;
+        uint64_t name;
         bool known;
 
-        op.hash = advisor_identity_remove(engine->aliases, &speaker, event->tier, hash, &known);
+        name = advisor_identity_remove(engine->aliases, &speaker, event->tier, hash, &known);
         if (!known &&
             advisor_orphans_remove(engine->orphans, publisher->row.number, event->tier, hash))
             continue;
         if (!known && position_of(engine, hash) == ADVISOR_POSITION_NOBODY)
             intake->counts.unmatched++;
-        rc = advisor_group_add(engine->group, &op);
+        rc = remove_block(engine, &change, name);
     }
     return rc;
 }
 
-/* The holder of a tier is void below the new generation. */
+/* The holder of a tier is empty. */
 static enum kvt_err
 clear_tier(struct advisor_engine *engine, struct advisor_publisher *publisher,
            const struct wire_raw_event *event)
@@ -269,9 +316,7 @@ clear_tier(struct advisor_engine *engine, struct advisor_publisher *publisher,
         return rc;
     advisor_identity_clear(engine->aliases, &speaker, event->tier);
     (void)advisor_orphans_drop(engine->orphans, publisher->row.number, event->tier);
-    publisher->row.gen++;
-    publisher->dirty = true;
-    return advisor_engine_sweep_holder(engine, publisher, holder);
+    return advisor_engine_clear(engine, publisher, holder);
 }
 
 static enum kvt_err
@@ -283,7 +328,7 @@ clear(struct advisor_engine *engine, struct advisor_publisher *publisher,
     advisor_foreign_cleared(publisher);
     advisor_aliases_void(engine->aliases);
     (void)advisor_orphans_drop(engine->orphans, publisher->row.number, WIRE_RAW_TIER_ALL);
-    return advisor_engine_sweep(engine, publisher);
+    return advisor_engine_void(engine, publisher);
 }
 
 /* `publisher` is NULL where not even that could be read. */
@@ -333,7 +378,7 @@ advisor_engine_apply_raw(struct advisor_engine *engine, struct advisor_intake *i
     advisor_foreign_lose(publisher, rc == KVT_FULL ? "a limit was reached: no room for its blocks"
                                                    : "out of memory while its events were applied");
     advisor_engine_given_up(engine, publisher);
-    /* Half of a dump has replaced what was known: the older half has no names any more. */
+    /* Half of a dump has replaced what was known in G4: the older half has no names any more. */
     if (dumping && advisor_engine_sweep(engine, publisher) != KVT_OK)
         kvt_log_error("advisor.publishers", "sweep", "%s: no memory to sweep",
                       publisher->row.worker);

@@ -48,7 +48,7 @@ unanswered(struct advisor_engine *engine, struct advisor_publisher *publisher, e
                                     engine->options.give_up_after_ms))
         return;
     advisor_engine_given_up(engine, publisher);
-    /* Half of a dump has replaced what was known: the older half has no names any more. */
+    /* Half of a dump has replaced what was known in G4: the older half has no names any more. */
     if (began && advisor_engine_sweep(engine, publisher) != KVT_OK)
         kvt_log_error("advisor.publishers", "sweep", "%s: no memory to sweep",
                       publisher->row.worker);
@@ -61,6 +61,10 @@ begin_dump(struct advisor_engine *engine, struct advisor_publisher *publisher)
     advisor_foreign_dump_begin(publisher);
     advisor_aliases_void(engine->aliases);
     (void)advisor_orphans_drop(engine->orphans, publisher->row.number, WIRE_RAW_TIER_ALL);
+    if (advisor_engine_drop(engine, publisher) == KVT_OK)
+        return;
+    advisor_foreign_lose(publisher, "no memory to drop what it held before");
+    advisor_engine_given_up(engine, publisher);
 }
 
 /* All it holds is told anew: one part of that. */
@@ -82,14 +86,14 @@ take_dump_part(struct advisor_engine *engine, struct advisor_publisher *publishe
             continue;
         if (!engine->replay->dumping)
             begin_dump(engine, publisher);
+        if (publisher->dump_incarnation == 0)
+            return; /* a limit was reached, or it left */
         if (event->kind == WIRE_RAW_SKIP && event->why == WIRE_RAW_MALFORMED)
             engine->replay->unreadable = true;
         if (event->kind == WIRE_RAW_CLEAR)
             begin_dump(engine, publisher); /* live events may end a dump: all before is void */
         else
             advisor_engine_apply_raw(engine, intake, publisher, event);
-        if (publisher->dump_incarnation == 0)
-            return; /* a limit was reached, or it left */
     }
 }
 

@@ -130,6 +130,57 @@ advisor_engine_sources_saved(struct advisor_engine *engine)
     }
 }
 
+/* What it holds in its worker's tiers was not kept: all of it is asked for, where that can be. */
+static void
+forget_places(struct advisor_engine *engine, struct advisor_publisher *publisher,
+              const struct advisor_intake *intake, uint64_t now_ms)
+{
+    if (!publisher->is_foreign) {
+        publisher->row.need_dump = 1;
+        publisher->dirty = true;
+        publisher->shown = false;
+        return;
+    }
+    if (intake->ops->dialect == WIRE_DIALECT_MINIO || publisher->foreign.met == 0)
+        return; /* a bucket's objects have rows */
+    if (publisher->foreign.messages == 0 && publisher->row.last_seq != 0) {
+        advisor_foreign_want_dump(publisher, now_ms);
+        return;
+    }
+    advisor_foreign_lose(publisher, "what it held before a restart was not kept");
+    advisor_engine_given_up(engine, publisher);
+}
+
+static void
+doubt_own(struct advisor_engine *engine, struct advisor_publisher *publisher)
+{
+    /* In doubt when the program ended, and nobody else would remember. */
+    if (engine->forgotten)
+        forget_places(engine, publisher, NULL, 0);
+    else if (publisher->row.doubted != 0 && publisher->row.need_dump == 0)
+        advisor_publisher_doubt(publisher);
+}
+
+static void
+doubt_foreign(struct advisor_engine *engine, struct advisor_publisher *publisher, uint64_t now_ms)
+{
+    const struct advisor_intake *intake =
+        advisor_sources_by_number(engine->feeds.sources, publisher->foreign.source);
+
+    if (intake == NULL) {
+        kvt_log_info("advisor.publishers", "dropped", "%s: its source is not followed any more",
+                     publisher->row.worker);
+        advisor_engine_forget(engine, publisher);
+        return;
+    }
+    if (!intake->kept)
+        advisor_foreign_unheard(publisher, now_ms);
+    else if (publisher->row.doubted != 0)
+        advisor_foreign_doubt(publisher, now_ms);
+    if (engine->forgotten)
+        forget_places(engine, publisher, intake, now_ms);
+}
+
 void
 advisor_engine_doubt_sources(struct advisor_engine *engine)
 {
@@ -138,28 +189,16 @@ advisor_engine_doubt_sources(struct advisor_engine *engine)
 
     for (size_t i = 0; i < count; i++) {
         struct advisor_publisher *publisher = advisor_publishers_at(engine->publishers, i);
-        const struct advisor_intake *intake;
 
         if (publisher->row.gone != 0)
             continue;
-        if (!publisher->is_foreign) {
-            /* In doubt when the program ended, and nobody else would remember. */
-            if (publisher->row.doubted != 0 && publisher->row.need_dump == 0)
-                advisor_publisher_doubt(publisher);
-            continue;
-        }
-        intake = advisor_sources_by_number(engine->feeds.sources, publisher->foreign.source);
-        if (intake == NULL) {
-            kvt_log_info("advisor.publishers", "dropped", "%s: its source is not followed any more",
-                         publisher->row.worker);
-            advisor_engine_forget(engine, publisher);
-            continue;
-        }
-        if (!intake->kept)
-            advisor_foreign_unheard(publisher, now_ms);
-        else if (publisher->row.doubted != 0)
-            advisor_foreign_doubt(publisher, now_ms);
+        if (publisher->is_foreign)
+            doubt_foreign(engine, publisher, now_ms);
+        else
+            doubt_own(engine, publisher);
     }
+    advisor_publishers_wake(engine->publishers);
+    advisor_publishers_show(engine->publishers);
 }
 
 /* ---- taking ---- */
@@ -227,7 +266,6 @@ count_publishers(struct advisor_engine *engine)
     const size_t count = advisor_publishers_count(engine->publishers);
     struct advisor_intake *intake = NULL;
 
-    engine->held_bytes = 0;
     for (size_t i = 0; i < sources; i++) {
         intake = advisor_sources_at(engine->feeds.sources, i);
         intake->publishers = 0;
@@ -236,7 +274,6 @@ count_publishers(struct advisor_engine *engine)
     for (size_t i = 0; i < count; i++) {
         const struct advisor_publisher *publisher = advisor_publishers_at(engine->publishers, i);
 
-        engine->held_bytes += publisher->is_foreign ? publisher->held_bytes : 0;
         if (publisher->row.gone != 0)
             continue;
         if (intake == NULL || intake->number != publisher->foreign.source)

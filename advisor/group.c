@@ -14,6 +14,7 @@ struct held_op {
 };
 
 struct advisor_group {
+    struct advisor_log *log; /* of workers' places */
     struct advisor_op *ops;
     struct advisor_effect *effects;
     struct held_op *held;
@@ -32,8 +33,19 @@ struct advisor_group {
 enum kvt_err
 advisor_group_new(struct advisor_group **out)
 {
-    *out = kvt_calloc(1, sizeof(**out));
-    return *out == NULL ? KVT_NOMEM : KVT_OK;
+    struct advisor_group *group = kvt_calloc(1, sizeof(*group));
+    enum kvt_err rc;
+
+    *out = NULL;
+    if (group == NULL)
+        return KVT_NOMEM;
+    rc = advisor_log_new(&group->log);
+    if (rc != KVT_OK) {
+        kvt_free(group);
+        return rc;
+    }
+    *out = group;
+    return KVT_OK;
 }
 
 void
@@ -41,6 +53,7 @@ advisor_group_free(struct advisor_group *group)
 {
     if (group == NULL)
         return;
+    advisor_log_free(group->log);
     advisor_store_block_release(&group->block);
     kvt_free(group->ops);
     kvt_free(group->effects);
@@ -52,6 +65,7 @@ advisor_group_free(struct advisor_group *group)
 void
 advisor_group_clear(struct advisor_group *group)
 {
+    advisor_log_clear(group->log);
     group->op_count = 0;
     group->effect_count = 0;
     group->held_count = 0;
@@ -85,12 +99,18 @@ grow(struct advisor_group *group)
     return KVT_OK;
 }
 
+static bool
+has_room(const struct advisor_group *group, size_t count)
+{
+    return advisor_group_count(group) + count <= ADVISOR_GROUP_OPS_MAX;
+}
+
 enum kvt_err
 advisor_group_add(struct advisor_group *group, const struct advisor_op *op)
 {
     if (op->kind == ADVISOR_OP_STORE && op->position > KVT_POSITION_MAX)
         return KVT_RANGE; /* whoever says so: what is in the store must always load */
-    if (group->op_count >= ADVISOR_GROUP_OPS_MAX)
+    if (!has_room(group, 1))
         return KVT_FULL;
     if (group->op_count == group->op_capacity && grow(group) != KVT_OK)
         return KVT_NOMEM;
@@ -101,8 +121,51 @@ advisor_group_add(struct advisor_group *group, const struct advisor_op *op)
     return KVT_OK;
 }
 
+enum kvt_err
+advisor_group_store(struct advisor_group *group, const struct advisor_log_place *place,
+                    uint64_t parent, uint32_t position, const uint64_t *hashes,
+                    const uint64_t *tokens, size_t count)
+{
+    if (count == 0 || place->ranks == 0)
+        return KVT_OK;
+    if (position > KVT_POSITION_MAX || count - 1 > KVT_POSITION_MAX - position)
+        return KVT_RANGE;
+    if (!has_room(group, count))
+        return KVT_FULL;
+    return advisor_log_store(group->log, place, parent, position, hashes, tokens, count);
+}
+
+enum kvt_err
+advisor_group_remove(struct advisor_group *group, const struct advisor_log_place *place,
+                     const uint64_t *hashes, size_t count)
+{
+    if (count == 0 || place->ranks == 0)
+        return KVT_OK;
+    if (!has_room(group, count))
+        return KVT_FULL;
+    return advisor_log_remove(group->log, place, hashes, count);
+}
+
+enum kvt_err
+advisor_group_drop(struct advisor_group *group, uint32_t holder, uint32_t ns)
+{
+    return advisor_log_drop(group->log, holder, ns);
+}
+
+struct advisor_log *
+advisor_group_log(struct advisor_group *group)
+{
+    return group->log;
+}
+
 size_t
 advisor_group_count(const struct advisor_group *group)
+{
+    return group->op_count + advisor_log_count(group->log);
+}
+
+size_t
+advisor_group_ops(const struct advisor_group *group)
 {
     return group->op_count;
 }
@@ -245,7 +308,7 @@ do_store(struct advisor_group *group, const struct advisor_txn *txn, const struc
         block->tokens_hash = op->tokens_hash;
     if (op->size != 0)
         block->size = op->size;
-    if (op->g4 && op->time_ms > block->touched_ms)
+    if (op->time_ms > block->touched_ms)
         block->touched_ms = op->time_ms;
     if (op->hot)
         block->cold_recent = 0;
@@ -371,25 +434,36 @@ write_held(struct advisor_group *group, const struct advisor_txn *txn)
     return rc;
 }
 
-enum kvt_err
-advisor_group_write(struct advisor_group *group, const struct advisor_txn *txn,
-                    advisor_group_hot_fn *hot_holder, void *arg)
+static enum kvt_err
+write_rows(struct advisor_group *group, const struct advisor_txn *txn,
+           advisor_group_hot_fn *hot_holder, void *arg)
 {
     size_t at = 0;
     enum kvt_err rc = KVT_OK;
 
-    group->effect_count = 0;
-    group->held_count = 0;
-    group->collisions = 0;
-    group->strays = 0;
-    if (group->op_count == 0)
-        return KVT_OK;
     if (!group->sorted)
         qsort(group->ops, group->op_count, sizeof(*group->ops), compare_ops);
     group->sorted = true;
     while (at < group->op_count && rc == KVT_OK)
         rc = write_block(group, txn, at, &at, hot_holder, arg);
     return rc == KVT_OK ? write_held(group, txn) : rc;
+}
+
+enum kvt_err
+advisor_group_write(struct advisor_group *group, const struct advisor_txn *txn,
+                    struct advisor_store_log *log, advisor_group_hot_fn *hot_holder, void *arg)
+{
+    enum kvt_err rc = KVT_OK;
+
+    group->effect_count = 0;
+    group->held_count = 0;
+    group->collisions = 0;
+    group->strays = 0;
+    if (group->op_count > 0)
+        rc = write_rows(group, txn, hot_holder, arg);
+    if (rc == KVT_OK && log != NULL && advisor_log_count(group->log) > 0)
+        rc = advisor_store_log_append(txn, log, group->log);
+    return rc;
 }
 
 const struct advisor_effect *

@@ -6,9 +6,13 @@
  * engine first collects changes, then writes them in one transaction, and only after the commit
  * applies their effects to the RAM index and the policy.
  *
- * Ownership: the group owns its arrays; the effects live until the next write or clear.
+ * Places in the tiers of workers are collected as the bytes of the log they become
+ * (advisor/log.h); places in G4, and reads of them, as ops, which become rows a block.
+ *
+ * Ownership: the group owns its arrays and its log; the effects live until the next write or clear.
  * Threads:   none; the engine's thread.
- * Limits:    ADVISOR_GROUP_OPS_MAX changes; the engine stops collecting before that.
+ * Limits:    ADVISOR_GROUP_OPS_MAX changes of both kinds together, drops apart; the engine stops
+ *            collecting before that.
  */
 #ifndef ADVISOR_GROUP_H
 #define ADVISOR_GROUP_H
@@ -17,7 +21,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "advisor/log.h"
 #include "advisor/store.h"
+#include "advisor/store_log.h"
 #include "kvtier/error.h"
 
 #define ADVISOR_GROUP_OPS_MAX (1u << 17)
@@ -28,6 +34,7 @@ enum advisor_op_kind {
     ADVISOR_OP_ACCESS, /* of a gateway's report */
 };
 
+/* Of a place in G4. */
 struct advisor_op {
     uint64_t hash;
     uint64_t parent;
@@ -44,7 +51,6 @@ struct advisor_op {
     uint32_t floor;    /* STORE: what the reporter stored there below this generation is void */
     uint32_t count;    /* ACCESS */
     enum advisor_op_kind kind;
-    bool g4;
     bool hot;  /* the holder is a hot volume */
     bool cold; /* the holder is a bucket */
 };
@@ -66,25 +72,51 @@ KVT_NODISCARD enum kvt_err advisor_group_new(struct advisor_group **out);
 void advisor_group_free(struct advisor_group *group);
 void advisor_group_clear(struct advisor_group *group);
 
-/** KVT_OK, KVT_NOMEM, KVT_FULL, or KVT_RANGE (a position beyond KVT_POSITION_MAX). */
+/** Of a place in G4.  KVT_OK, KVT_NOMEM, KVT_FULL, or KVT_RANGE (a position beyond
+ *  KVT_POSITION_MAX). */
 KVT_NODISCARD enum kvt_err advisor_group_add(struct advisor_group *group,
                                              const struct advisor_op *op);
+
+/** Consecutive blocks, root side first, came to a place of a worker: advisor_log_store().  Without
+ *  shards nothing came.  As advisor_group_add(); all of them are added, or none. */
+KVT_NODISCARD enum kvt_err advisor_group_store(struct advisor_group *group,
+                                               const struct advisor_log_place *place,
+                                               uint64_t parent, uint32_t position,
+                                               const uint64_t *hashes, const uint64_t *tokens,
+                                               size_t count);
+/** Blocks went from a place of a worker.  KVT_OK, KVT_NOMEM or KVT_FULL. */
+KVT_NODISCARD enum kvt_err advisor_group_remove(struct advisor_group *group,
+                                                const struct advisor_log_place *place,
+                                                const uint64_t *hashes, size_t count);
+/** All a worker's holder has in the namespace went.  KVT_OK or KVT_NOMEM, however full. */
+KVT_NODISCARD enum kvt_err advisor_group_drop(struct advisor_group *group, uint32_t holder,
+                                              uint32_t ns);
+
+/** The changes of workers' places, in their order. */
+struct advisor_log *advisor_group_log(struct advisor_group *group);
+
+/** Changes of both kinds. */
 size_t advisor_group_count(const struct advisor_group *group);
+/** Of those, the ones that become rows. */
+size_t advisor_group_ops(const struct advisor_group *group);
 
 /**
- * Write all changes.  Repeatable: after an aborted transaction the same call does the same again.
+ * Write all changes: rows, then the log behind what is there.  Repeatable: after an aborted
+ * transaction the same call does the same again.
  *
- * @param hot_holder  says whether a holder is the hot volume of the gateway `reporter`
+ * @param[in,out] log  where the log is, brought up to date; NULL: the log is not written
+ * @param hot_holder   says whether a holder is the hot volume of the gateway `reporter`
  * @return KVT_OK, or what the store says: abort the transaction then
  */
 typedef bool advisor_group_hot_fn(void *arg, uint32_t reporter, uint32_t holder);
 KVT_NODISCARD enum kvt_err advisor_group_write(struct advisor_group *group,
                                                const struct advisor_txn *txn,
+                                               struct advisor_store_log *log,
                                                advisor_group_hot_fn *hot_holder, void *arg);
 
 const struct advisor_effect *advisor_group_effects(const struct advisor_group *group,
                                                    size_t *count);
-/** Stores refused by the last write: same hash, other parent or position. */
+/** Stores in G4 refused by the last write: same hash, other parent or position. */
 uint32_t advisor_group_collisions(const struct advisor_group *group);
 /** Accesses of blocks nobody holds any more. */
 uint32_t advisor_group_strays(const struct advisor_group *group);

@@ -61,6 +61,7 @@ read_settings(const struct kvt_config *config, struct advisor_settings *settings
         .db_max = kvt_config_u64(config, ADVISOR_DB_MAX),
         .index_max = kvt_config_u64(config, ADVISOR_INDEX_MAX),
         .commit_max_wait_ms = kvt_config_u64(config, ADVISOR_COMMIT_MAX_WAIT),
+        .volatile_places = !kvt_config_bool(config, ADVISOR_INDEX_DURABLE),
         .core = strcmp(kvt_config_string(config, ADVISOR_EVENTS_TRANSPORT), "core") == 0,
         .sources_file = kvt_config_string(config, ADVISOR_SOURCES_FILE),
         .silent_after_ms = kvt_config_u64(config, ADVISOR_PUBLISHERS_SILENT_AFTER),
@@ -113,11 +114,11 @@ run(const struct kvt_config *config, struct kvt_error *err)
     kvt_log_info("advisor.daemon", "started", "admin port %u, policy mode %s",
                  advisor_daemon_port(daemon), advisor_mode_name(settings.mode));
     kvt_program_ready("taking events");
-    while (!kvt_program_wait(WAIT_MS))
-        continue;
-    kvt_log_info("advisor.daemon", "stopping", "asked to stop");
+    while (rc == KVT_OK && !kvt_program_wait(WAIT_MS))
+        rc = advisor_daemon_failed(daemon, err);
+    kvt_log_info("advisor.daemon", "stopping", "%s", rc == KVT_OK ? "asked to stop" : err->text);
     advisor_daemon_close(daemon);
-    return KVT_OK;
+    return rc;
 }
 
 int

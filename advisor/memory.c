@@ -4,9 +4,9 @@
 #include "base/log.h"
 
 enum {
-    LOAD_PAGE = 65536,
     CHANGES = 1024,
-    BLOCKS = 16384, /* of CHANGES changes together */
+    BLOCKS = 16384, /* of them, copied */
+    MS_PER_S = 1000,
 };
 
 /* Changes on their way to the index, and room to put effects in order. */
@@ -16,6 +16,7 @@ struct advisor_memory_scratch {
     uint64_t tokens[BLOCKS];
     uint32_t change_count;
     uint32_t block_count;
+    bool growing;    /* the last change is of copied blocks, and they are the last of those */
     uint32_t *first; /* of each op's effects in `sorted`; one more than there are ops */
     uint32_t *sorted;
     size_t first_capacity;
@@ -38,55 +39,51 @@ spill(struct advisor_memory *memory, enum kvt_err why)
 
 /* ---- to the index ---- */
 
+/* The same hash has another parent or position: that block is refused, and those behind it are
+ * not. */
 static void
-flush(struct advisor_memory *memory)
+go_on(struct advisor_memory *memory, struct index_change *change)
+{
+    while (change->status == KVT_EXISTS) {
+        const uint32_t at = change->done + 1;
+
+        atomic_fetch_add_explicit(&memory->collisions, 1, memory_order_relaxed);
+        if (at == change->count)
+            return;
+        change->parent = change->hashes[at - 1];
+        change->hashes += at;
+        change->tokens = change->tokens == NULL ? NULL : change->tokens + at;
+        change->position += at;
+        change->count -= at;
+        index_apply(memory->index, change, 1);
+    }
+    /* Not only FULL: whatever keeps RAM from being a true copy, the store is one. */
+    if (change->status != KVT_OK)
+        spill(memory, change->status);
+}
+
+void
+advisor_memory_flush(struct advisor_memory *memory)
 {
     struct advisor_memory_scratch *scratch = memory->scratch;
+    bool again = false;
 
+    if (scratch == NULL)
+        return;
     index_apply(memory->index, scratch->changes, scratch->change_count);
-    for (uint32_t i = 0; i < scratch->change_count; i++)
-        /* Not only FULL: whatever keeps RAM from being a true copy, the store is one. */
-        if (scratch->changes[i].status != KVT_OK)
-            spill(memory, scratch->changes[i].status);
+    for (uint32_t i = 0; i < scratch->change_count; i++) {
+        struct index_change *change = &scratch->changes[i];
+
+        /* What follows a change that was not applied as a whole has overtaken its rest.  Applied
+         * again it says the last word. */
+        if (again)
+            index_apply(memory->index, change, 1);
+        again = again || change->status == KVT_EXISTS;
+        go_on(memory, change);
+    }
     scratch->change_count = 0;
     scratch->block_count = 0;
-}
-
-/* Does `block` go on where the change ends? */
-static bool
-continues(const struct index_change *change, const struct index_change *block, uint64_t last)
-{
-    if (change->kind != block->kind || change->ns != block->ns || change->holder != block->holder ||
-        change->ranks != block->ranks)
-        return false;
-    return block->kind == INDEX_REMOVE ||
-           (block->parent == last && block->position == change->position + change->count &&
-            block->size == change->size);
-}
-
-/* One block; `one` has everything but the arrays. */
-static void
-add(struct advisor_memory *memory, const struct index_change *one, uint64_t hash, uint64_t tokens)
-{
-    struct advisor_memory_scratch *scratch = memory->scratch;
-    struct index_change *last;
-
-    if (scratch->block_count == BLOCKS)
-        flush(memory);
-    last = scratch->change_count > 0 ? &scratch->changes[scratch->change_count - 1] : NULL;
-    if (last == NULL || !continues(last, one, scratch->hashes[scratch->block_count - 1])) {
-        if (scratch->change_count == CHANGES)
-            flush(memory);
-        last = &scratch->changes[scratch->change_count++];
-        *last = *one;
-        last->hashes = &scratch->hashes[scratch->block_count];
-        last->tokens = &scratch->tokens[scratch->block_count];
-        last->count = 0;
-    }
-    scratch->hashes[scratch->block_count] = hash;
-    scratch->tokens[scratch->block_count] = tokens;
-    scratch->block_count++;
-    last->count++;
+    scratch->growing = false;
 }
 
 static enum kvt_err
@@ -94,7 +91,10 @@ prepare(struct advisor_memory *memory)
 {
     if (memory->scratch == NULL)
         memory->scratch = kvt_calloc(1, sizeof(*memory->scratch));
-    return memory->scratch == NULL ? KVT_NOMEM : KVT_OK;
+    if (memory->scratch != NULL)
+        return KVT_OK;
+    spill(memory, KVT_NOMEM);
+    return KVT_NOMEM;
 }
 
 void
@@ -106,6 +106,167 @@ advisor_memory_release(struct advisor_memory *memory)
     kvt_free(memory->scratch->sorted);
     kvt_free(memory->scratch);
     memory->scratch = NULL;
+}
+
+/* ---- blocks that go on where others end ---- */
+
+/* Does `block` go on where the change ends? */
+static bool
+continues(const struct index_change *change, const struct index_change *block)
+{
+    if (change->kind != block->kind || change->ns != block->ns || change->holder != block->holder ||
+        change->ranks != block->ranks)
+        return false;
+    return block->kind == INDEX_REMOVE || (block->parent == change->hashes[change->count - 1] &&
+                                           block->position == change->position + change->count &&
+                                           block->size == change->size);
+}
+
+static void
+copy(struct advisor_memory_scratch *scratch, const struct index_change *from)
+{
+    uint64_t *hashes = &scratch->hashes[scratch->block_count];
+    uint64_t *tokens = &scratch->tokens[scratch->block_count];
+
+    for (uint32_t i = 0; i < from->count; i++) {
+        hashes[i] = from->hashes[i];
+        tokens[i] = from->tokens == NULL ? 0 : from->tokens[i];
+    }
+    scratch->block_count += from->count;
+}
+
+/* The last change, where `change` goes on in it; NULL: it does not, or there is no room to put them
+ * behind each other. */
+static struct index_change *
+joined(struct advisor_memory_scratch *scratch, const struct index_change *change)
+{
+    struct index_change *last = &scratch->changes[scratch->change_count - 1];
+    const uint32_t before = scratch->growing ? 0 : last->count;
+
+    if (!continues(last, change) ||
+        (uint64_t)scratch->block_count + before + change->count > BLOCKS)
+        return NULL;
+    if (scratch->growing)
+        return last;
+    copy(scratch, last);
+    last->hashes = &scratch->hashes[scratch->block_count - before];
+    last->tokens = &scratch->tokens[scratch->block_count - before];
+    scratch->growing = true;
+    return last;
+}
+
+/* `change` in the order of the others.  Its blocks must stay until they are flushed, unless they
+ * are `copied`. */
+static void
+add(struct advisor_memory *memory, const struct index_change *change, bool copied)
+{
+    struct advisor_memory_scratch *scratch = memory->scratch;
+    struct index_change *last = scratch->change_count == 0 ? NULL : joined(scratch, change);
+
+    if (last != NULL) {
+        copy(scratch, change);
+        last->count += change->count;
+        return;
+    }
+    if (scratch->change_count == CHANGES ||
+        (copied && scratch->block_count + change->count > BLOCKS))
+        advisor_memory_flush(memory);
+    scratch->growing = copied;
+    last = &scratch->changes[scratch->change_count++];
+    *last = *change;
+    if (!copied)
+        return;
+    last->hashes = &scratch->hashes[scratch->block_count];
+    last->tokens = &scratch->tokens[scratch->block_count];
+    copy(scratch, change);
+}
+
+/* ---- changes of the log ---- */
+
+static void
+drop(struct advisor_memory *memory, const struct advisor_log_place *place)
+{
+    const uint32_t holder = advisor_names_index_holder(memory->names, place->holder);
+    const uint32_t ns = advisor_names_index_namespace(memory->names, place->ns);
+    uint64_t cursor = 0;
+    uint64_t pairs;
+    uint64_t held;
+
+    index_holder_info(memory->index, holder, NULL, &held, NULL);
+    while (held > 0 && index_drop(memory->index, holder, ns, &cursor, &pairs)) {
+    }
+}
+
+void
+advisor_memory_op(struct advisor_memory *memory, const struct advisor_log_op *op)
+{
+    if (op->kind == ADVISOR_LOG_RUN || prepare(memory) != KVT_OK)
+        return;
+    if (op->kind == ADVISOR_LOG_DROP) {
+        advisor_memory_flush(memory);
+        drop(memory, &op->place);
+        return;
+    }
+    add(memory,
+        &(const struct index_change){
+            .kind = op->kind == ADVISOR_LOG_STORE ? INDEX_STORE : INDEX_REMOVE,
+            .hashes = op->hashes,
+            .tokens = op->tokens,
+            .parent = op->parent,
+            .size = op->place.size,
+            .time_ms = (uint64_t)op->place.time_s * MS_PER_S,
+            .position = op->position,
+            .count = op->count,
+            .ns = advisor_names_index_namespace(memory->names, op->place.ns),
+            .holder = advisor_names_index_holder(memory->names, op->place.holder),
+            .ranks = op->place.ranks,
+        },
+        false);
+}
+
+static void
+follow_log(struct advisor_memory *memory, const struct advisor_log *log)
+{
+    struct advisor_log_reader reader;
+    struct advisor_log_op op;
+    const void *row;
+    size_t size;
+    enum kvt_err rc = KVT_OK;
+
+    for (size_t at = 0; advisor_log_row(log, at, &row, &size); at++) {
+        rc = advisor_log_open(&reader, row, size);
+        while (rc == KVT_OK) {
+            rc = advisor_log_next(&reader, &op);
+            if (rc == KVT_OK)
+                advisor_memory_op(memory, &op);
+        }
+        if (rc != KVT_NOTFOUND)
+            spill(memory, rc);
+    }
+    advisor_memory_flush(memory);
+}
+
+/* ---- places of rows ---- */
+
+void
+advisor_memory_place(struct advisor_memory *memory, const struct advisor_store_block *row,
+                     const struct advisor_store_place *place)
+{
+    const struct index_change change = {
+        .kind = INDEX_STORE,
+        .hashes = &row->hash,
+        .tokens = &row->tokens_hash,
+        .parent = row->parent,
+        .size = row->size,
+        .position = row->position,
+        .count = 1,
+        .ns = advisor_names_index_namespace(memory->names, row->ns),
+        .holder = advisor_names_index_holder(memory->names, place->holder),
+        .ranks = place->ranks,
+    };
+
+    if (prepare(memory) == KVT_OK)
+        add(memory, &change, true);
 }
 
 /* ---- what was committed ---- */
@@ -153,178 +314,55 @@ sort_effects(struct advisor_memory_scratch *scratch, const struct advisor_effect
 }
 
 static void
-apply(struct advisor_memory *memory, const struct advisor_effect *effect)
+follow_effect(struct advisor_memory *memory, const struct advisor_effect *effect)
 {
     const struct advisor_op *op = &effect->op;
     struct index_change change = {
         .kind = INDEX_STORE,
+        .hashes = &op->hash,
+        .tokens = &op->tokens_hash,
         .parent = effect->parent,
         .size = op->size,
         .time_ms = op->time_ms,
         .position = effect->position,
+        .count = 1,
         .ns = advisor_names_index_namespace(memory->names, op->ns),
         .ranks = op->ranks,
     };
 
     if (op->kind == ADVISOR_OP_ACCESS) {
-        flush(memory); /* it may be of a block that is on its way */
+        advisor_memory_flush(memory); /* it may be of a block that is on its way */
         index_touch(memory->index, change.ns, op->hash, op->count, op->time_ms);
         return;
     }
     change.holder = advisor_names_index_holder(memory->names, op->holder);
     if (op->kind == ADVISOR_OP_REMOVE)
         change.kind = INDEX_REMOVE;
-    add(memory, &change, op->hash, op->tokens_hash);
+    add(memory, &change, false); /* effects stay until they have been followed */
 }
 
 void
-advisor_memory_apply(struct advisor_memory *memory, const struct advisor_effect *effects,
-                     size_t count)
+advisor_memory_apply(struct advisor_memory *memory, const struct advisor_log *log,
+                     const struct advisor_effect *effects, size_t count)
 {
     enum kvt_err rc;
 
-    if (count == 0)
+    if (advisor_log_count(log) > 0)
+        follow_log(memory, log);
+    if (count == 0 || prepare(memory) != KVT_OK)
         return;
-    rc = prepare(memory);
-    if (rc == KVT_OK)
-        rc = sort_effects(memory->scratch, effects, count);
+    rc = sort_effects(memory->scratch, effects, count);
     if (rc != KVT_OK) {
         spill(memory, rc);
         return;
     }
     for (size_t i = 0; i < count; i++)
-        apply(memory, &effects[memory->scratch->sorted[i]]);
-    flush(memory);
-}
-
-/* ---- what is in the store ---- */
-
-/* An order is all it is for: one bad row must not keep the rest from loading. */
-static size_t
-bounded(uint32_t position)
-{
-    return position < KVT_POSITION_MAX ? position : KVT_POSITION_MAX;
-}
-
-/* Blocks by position, so that a parent is there before its children. */
-struct load {
-    struct advisor_memory *memory;
-    struct advisor_store_block block;
-    uint64_t *starts; /* of each position in `keys` */
-    size_t start_count;
-    struct load_key {
-        uint64_t hash;
-        uint32_t ns;
-    } * keys;
-};
-
-static enum kvt_err
-count_position(void *arg, const struct advisor_store_block *row)
-{
-    const size_t position = bounded(row->position);
-    struct load *load = arg;
-
-    if (position + 2 > load->start_count) {
-        const size_t count = (position + 2) * 2;
-        uint64_t *grown = kvt_realloc(load->starts, count, sizeof(*grown));
-
-        if (grown == NULL)
-            return KVT_NOMEM;
-        for (size_t i = load->start_count; i < count; i++)
-            grown[i] = 0;
-        load->starts = grown;
-        load->start_count = count;
-    }
-    load->starts[position + 1]++;
-    return KVT_OK;
-}
-
-static enum kvt_err
-place_key(void *arg, const struct advisor_store_block *row)
-{
-    struct load *load = arg;
-
-    load->keys[load->starts[bounded(row->position)]++] = (struct load_key){row->hash, row->ns};
-    return KVT_OK;
-}
-
-static enum kvt_err
-load_block(struct advisor_memory *memory, const struct advisor_store_block *row)
-{
-    struct index_change change = {
-        .kind = INDEX_STORE,
-        .parent = row->parent,
-        .size = row->size,
-        .position = row->position,
-        .ns = advisor_names_index_namespace(memory->names, row->ns),
-    };
-
-    for (uint32_t i = 0; i < row->place_count; i++) {
-        if (row->places[i].holder >= advisor_names_holder_count(memory->names))
-            return KVT_CORRUPT;
-        change.holder = advisor_names_index_holder(memory->names, row->places[i].holder);
-        change.ranks = row->places[i].ranks;
-        add(memory, &change, row->hash, row->tokens_hash);
-    }
-    if (row->hits > 0) {
-        flush(memory);
-        index_touch(memory->index, change.ns, row->hash, row->hits, row->last_access_ms);
-    }
-    return KVT_OK;
-}
-
-static enum kvt_err
-walk(const struct advisor_txn *txn, advisor_store_block_fn *callback, void *arg)
-{
-    uint64_t next = 0;
-    enum kvt_err rc;
-
-    do
-        rc = advisor_store_blocks(txn, next, LOAD_PAGE, &next, callback, arg);
-    while (rc == KVT_OK && next != 0);
-    return rc;
-}
-
-static enum kvt_err
-sort_blocks(struct load *load, const struct advisor_txn *txn, uint64_t count)
-{
-    enum kvt_err rc = walk(txn, count_position, load);
-
-    if (rc != KVT_OK)
-        return rc;
-    for (size_t i = 1; i < load->start_count; i++)
-        load->starts[i] += load->starts[i - 1];
-    load->keys = kvt_calloc(count, sizeof(*load->keys));
-    return load->keys == NULL ? KVT_NOMEM : walk(txn, place_key, load);
-}
-
-enum kvt_err
-advisor_memory_load(struct advisor_memory *memory, const struct advisor_txn *txn)
-{
-    const uint64_t count = advisor_store_block_count(txn);
-    struct load load = {.memory = memory};
-    enum kvt_err rc = KVT_OK;
-
-    if (count == 0)
-        return KVT_OK;
-    rc = prepare(memory);
-    if (rc == KVT_OK)
-        rc = sort_blocks(&load, txn, count);
-    for (uint64_t i = 0; i < count && rc == KVT_OK; i++) {
-        rc = advisor_store_get_block(txn, load.keys[i].ns, load.keys[i].hash, &load.block);
-        if (rc == KVT_OK)
-            rc = load_block(memory, &load.block);
-    }
-    if (rc == KVT_OK)
-        flush(memory);
-    advisor_store_block_release(&load.block);
-    kvt_free(load.starts);
-    kvt_free(load.keys);
-    return rc;
+        follow_effect(memory, &effects[memory->scratch->sorted[i]]);
+    advisor_memory_flush(memory);
 }
 
 bool
 advisor_memory_whole(struct advisor_memory *memory)
 {
-    return !atomic_load(&memory->spilled);
+    return !atomic_load(&memory->loading) && !atomic_load(&memory->spilled);
 }

@@ -1,14 +1,13 @@
 /*
  * advisor/memory.h -- the RAM copy of the index, and when not to trust it.
  *
- * Why: the RAM index has a bound.  Once a store did not fit, it no longer has everything, and
- * questions are answered from the durable index instead: slower, and right.  The store keeps
- * blocks in the order of their hashes; the index wants sequences from their roots on, in one piece
- * where it can get it.  Putting them back in that order is done here.
+ * Why: what is committed is given to the RAM index in the order it came, many blocks at a time.
+ * While it is being filled, and should anything ever keep it from being a true copy, questions are
+ * answered from the store instead: slower, and right.
  *
- * Ownership: index and names are borrowed.
- * Threads:   load, apply and release on the engine's thread; whole on any.
- * Limits:    the index's own; loading takes 16 bytes a block while it lasts.
+ * Ownership: index, names and cold are borrowed.
+ * Threads:   op, flush, apply and release on the engine's thread; whole and the flags on any.
+ * Limits:    the index's own.
  */
 #ifndef ADVISOR_MEMORY_H
 #define ADVISOR_MEMORY_H
@@ -17,28 +16,37 @@
 #include <stdbool.h>
 
 #include "advisor/group.h"
+#include "advisor/log.h"
 #include "advisor/names.h"
 #include "advisor/store.h"
 #include "index/index.h"
 
+struct advisor_cold;
 struct advisor_memory_scratch;
 
 struct advisor_memory {
     struct index *index;
     const struct advisor_names *names;
+    struct advisor_cold *cold; /* what is in the store alone; NULL: nothing ever is */
     struct advisor_memory_scratch *scratch; /* NULL at first */
+    _Atomic uint64_t collisions; /* blocks refused so far: same hash, other parent or position */
+    _Atomic bool loading;
     _Atomic bool spilled;
 };
 
-/** Fill it from the store. */
-KVT_NODISCARD enum kvt_err advisor_memory_load(struct advisor_memory *memory,
-                                               const struct advisor_txn *txn);
+/** Give one change of the log to the index, together with those before and after it: what `op`
+ *  points to must stay until advisor_memory_flush().  A RUN is passed over. */
+void advisor_memory_op(struct advisor_memory *memory, const struct advisor_log_op *op);
+/** One (block, holder) pair of a row of the store; the values are copied. */
+void advisor_memory_place(struct advisor_memory *memory, const struct advisor_store_block *row,
+                          const struct advisor_store_place *place);
+void advisor_memory_flush(struct advisor_memory *memory);
 
-/** What was committed, in any order of the effects: their ops say which came first. */
-void advisor_memory_apply(struct advisor_memory *memory, const struct advisor_effect *effects,
-                          size_t count);
+/** What was committed: the log's changes, then the effects in the order of their ops. */
+void advisor_memory_apply(struct advisor_memory *memory, const struct advisor_log *log,
+                          const struct advisor_effect *effects, size_t count);
 
-/** Does the RAM index have everything? */
+/** Does the RAM index, with what is in `cold`, have everything? */
 bool advisor_memory_whole(struct advisor_memory *memory);
 
 /** Give back what apply works with. */

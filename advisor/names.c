@@ -276,6 +276,13 @@ advisor_names_saved(struct advisor_names *names)
     names->renamed_count = 0;
 }
 
+bool
+advisor_names_dirty(const struct advisor_names *names)
+{
+    return names->space_saved != names->space_count || names->holder_saved != names->holder_count ||
+           names->renamed_count > 0;
+}
+
 const char *
 advisor_names_namespace_text(const struct advisor_names *names, uint32_t ns)
 {
@@ -315,7 +322,7 @@ void
 advisor_names_spare(struct advisor_names *names, uint32_t holder)
 {
     assert(holder < names->holder_count && names->holders[holder].key.tier != KVT_TIER_G4);
-    assert(names->holder_saved == names->holder_count && names->renamed_count == 0);
+    assert(!advisor_names_dirty(names));
     if (names->holders[holder].spare || names->spare_count == ADVISOR_NAMES_SPARES_MAX)
         return;
     names->holders[holder].spare = true;

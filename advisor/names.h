@@ -33,6 +33,7 @@ KVT_NODISCARD enum kvt_err advisor_names_load(struct advisor_names *names,
 KVT_NODISCARD enum kvt_err advisor_names_save(const struct advisor_names *names,
                                               const struct advisor_txn *txn);
 void advisor_names_saved(struct advisor_names *names);
+bool advisor_names_dirty(const struct advisor_names *names);
 
 /** The number, made on first use.  KVT_OK, KVT_FULL or KVT_NOMEM. */
 KVT_NODISCARD enum kvt_err advisor_names_namespace(struct advisor_names *names, const char *name,

@@ -330,15 +330,19 @@ load_block(void *arg, const struct advisor_store_block *row)
     return KVT_OK;
 }
 
-static enum kvt_err
-load_blocks(struct advisor_planner *planner, const struct advisor_txn *txn)
+enum kvt_err
+advisor_planner_load_blocks(struct advisor_planner *planner, const struct advisor_txn *txn)
 {
-    uint64_t next = 0;
-    enum kvt_err rc;
+    enum kvt_err rc = KVT_OK;
 
-    do
-        rc = advisor_store_blocks(txn, next, LOAD_PAGE, &next, load_block, planner);
-    while (rc == KVT_OK && next != 0);
+    /* Twice: the second time every parent is there to take over its children's age. */
+    for (int i = 0; i < 2 && rc == KVT_OK; i++) {
+        uint64_t next = 0;
+
+        do
+            rc = advisor_store_blocks(txn, next, LOAD_PAGE, &next, load_block, planner);
+        while (rc == KVT_OK && next != 0);
+    }
     return rc;
 }
 
@@ -354,9 +358,6 @@ advisor_planner_load(struct advisor_planner *planner, const struct advisor_txn *
     rc = advisor_store_gateways(txn, load_gateway, planner);
     if (rc == KVT_OK)
         rc = advisor_planner_load_orders(planner, txn);
-    /* Twice: the second time every parent is there to take over its children's age. */
-    for (int i = 0; i < 2 && rc == KVT_OK; i++)
-        rc = load_blocks(planner, txn);
     if (rc == KVT_OK)
         rc = advisor_store_number(txn, ADVISOR_META_MODE, &mode);
     if (rc == KVT_OK)

@@ -55,10 +55,13 @@ void advisor_planner_free(struct advisor_planner *planner);
 
 /* ---- durable, as the other tables ---- */
 
-/** Take up a new epoch, the orders that were pending, and the blocks of the G4 tiers. */
+/** Take up a new epoch and the orders that were pending. */
 KVT_NODISCARD enum kvt_err advisor_planner_load(struct advisor_planner *planner,
                                                 const struct advisor_txn *txn,
                                                 const struct advisor_names *names, uint64_t now_ms);
+/** Then the blocks of the G4 tiers, which takes a while where there are many. */
+KVT_NODISCARD enum kvt_err advisor_planner_load_blocks(struct advisor_planner *planner,
+                                                       const struct advisor_txn *txn);
 bool advisor_planner_dirty(struct advisor_planner *planner);
 KVT_NODISCARD enum kvt_err advisor_planner_save(struct advisor_planner *planner,
                                                 const struct advisor_txn *txn);

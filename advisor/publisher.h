@@ -46,6 +46,8 @@ struct advisor_publisher {
     char namespace_[KVT_NAMESPACE_MAX];
     bool dirty;         /* the row differs from the store's */
     bool shown;         /* what HTTP shows is this */
+    bool active;        /* publishers.h: on the list of those with something to do */
+    uint32_t slot;      /* publishers.h */
     bool silent;        /* reported as such */
     uint64_t heard_ms;  /* monotonic */
     uint64_t former_ms; /* monotonic: a former life was last taken for a reason to ask */

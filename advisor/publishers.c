@@ -1,5 +1,6 @@
 #include "advisor/publishers.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +16,10 @@ struct advisor_publishers {
     struct advisor_map *by_number; /* number -> slot */
     struct advisor_publisher *slots[ADVISOR_PUBLISHERS_MAX];
     size_t count;
+    struct advisor_publisher *active[ADVISOR_PUBLISHERS_MAX]; /* with something to do */
+    size_t active_count;
     uint32_t next_number;
+    uint32_t saved_number; /* `next_number` in the store */
     uint32_t evicted[ADVISOR_PUBLISHERS_MAX]; /* rows to delete with the next save */
     size_t evicted_count;
 
@@ -109,17 +113,32 @@ oldest_gone(const struct advisor_publishers *table)
 }
 
 static void
-evict(struct advisor_publishers *table, size_t slot)
+activate(struct advisor_publishers *table, struct advisor_publisher *publisher)
 {
-    struct advisor_publisher *publisher = table->slots[slot];
+    if (publisher->active)
+        return;
+    assert(table->active_count < ADVISOR_PUBLISHERS_MAX);
+    publisher->active = true;
+    table->active[table->active_count++] = publisher;
+}
+
+/* Its place on the list goes to `heir`. */
+static void
+evict(struct advisor_publishers *table, struct advisor_publisher *publisher,
+      struct advisor_publisher *heir)
+{
     const struct name_key key = name_key(publisher);
 
     advisor_map_remove(table->by_name, key.bytes, key.size);
     advisor_map_remove(table->by_number, &publisher->row.number, sizeof(publisher->row.number));
     table->evicted[table->evicted_count++] = publisher->row.number;
+    for (size_t i = 0; publisher->active && i < table->active_count; i++)
+        if (table->active[i] == publisher) {
+            table->active[i] = heir;
+            heir->active = true;
+        }
     advisor_publisher_unhold_all(publisher);
     kvt_free(publisher);
-    table->slots[slot] = NULL;
 }
 
 static enum kvt_err
@@ -131,6 +150,7 @@ place(struct advisor_publishers *table, const struct advisor_publisher *model, s
     if (publisher == NULL)
         return KVT_NOMEM;
     *publisher = *model;
+    publisher->slot = (uint32_t)slot;
     if (advisor_map_put(table->by_name, key.bytes, key.size, (uint32_t)slot) != KVT_OK) {
         kvt_free(publisher);
         return KVT_NOMEM;
@@ -141,9 +161,12 @@ place(struct advisor_publishers *table, const struct advisor_publisher *model, s
         kvt_free(publisher);
         return KVT_NOMEM;
     }
-    table->slots[slot] = publisher;
     if (slot == table->count)
         table->count++;
+    else
+        evict(table, table->slots[slot], publisher);
+    table->slots[slot] = publisher;
+    activate(table, publisher);
     return KVT_OK;
 }
 
@@ -160,6 +183,7 @@ get(struct advisor_publishers *table, struct advisor_publisher *model,
     *out = NULL;
     if (advisor_map_get(table->by_name, key.bytes, key.size, &known)) {
         *out = table->slots[known];
+        activate(table, *out);
         return KVT_OK;
     }
     model->row.number = table->next_number;
@@ -170,14 +194,10 @@ get(struct advisor_publishers *table, struct advisor_publisher *model,
         if (gone < 0 || table->evicted_count == ADVISOR_PUBLISHERS_MAX)
             return KVT_FULL;
         slot = (size_t)gone;
-        evict(table, slot);
     }
     rc = place(table, model, slot);
-    if (rc != KVT_OK) {
-        if (slot < table->count) /* an evicted slot must not stay empty */
-            table->slots[slot] = table->slots[--table->count];
+    if (rc != KVT_OK)
         return rc;
-    }
     table->next_number++;
     *out = table->slots[slot];
     return KVT_OK;
@@ -216,12 +236,14 @@ advisor_publishers_get_foreign(struct advisor_publishers *table,
 }
 
 struct advisor_publisher *
-advisor_publishers_by_number(const struct advisor_publishers *table, uint32_t number)
+advisor_publishers_by_number(struct advisor_publishers *table, uint32_t number)
 {
     uint32_t slot;
 
-    return advisor_map_get(table->by_number, &number, sizeof(number), &slot) ? table->slots[slot]
-                                                                             : NULL;
+    if (!advisor_map_get(table->by_number, &number, sizeof(number), &slot))
+        return NULL;
+    activate(table, table->slots[slot]);
+    return table->slots[slot];
 }
 
 size_t
@@ -236,15 +258,59 @@ advisor_publishers_at(const struct advisor_publishers *table, size_t at)
     return table->slots[at];
 }
 
+/* ---- those with something to do ---- */
+
+static bool
+is_busy(const struct advisor_publisher *publisher)
+{
+    return publisher->dirty || !publisher->shown || publisher->held_count > 0 ||
+           advisor_publisher_uncertain(publisher);
+}
+
+void
+advisor_publishers_wake(struct advisor_publishers *table)
+{
+    for (size_t i = 0; i < table->count; i++)
+        if (is_busy(table->slots[i]))
+            activate(table, table->slots[i]);
+}
+
+void
+advisor_publishers_rest(struct advisor_publishers *table)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < table->active_count; i++) {
+        struct advisor_publisher *publisher = table->active[i];
+
+        publisher->active = is_busy(publisher);
+        if (publisher->active)
+            table->active[kept++] = publisher;
+    }
+    table->active_count = kept;
+}
+
+size_t
+advisor_publishers_active_count(const struct advisor_publishers *table)
+{
+    return table->active_count;
+}
+
+struct advisor_publisher *
+advisor_publishers_active(const struct advisor_publishers *table, size_t at)
+{
+    return table->active[at];
+}
+
 uint64_t
 advisor_publishers_held_seq(const struct advisor_publishers *table, uint32_t source)
 {
     uint64_t least = 0;
 
-    for (size_t i = 0; i < table->count; i++) {
-        const struct advisor_item *item = table->slots[i]->held_first;
+    for (size_t i = 0; i < table->active_count; i++) {
+        const struct advisor_item *item = table->active[i]->held_first;
 
-        if (item != NULL && table->slots[i]->foreign.source == source && item->stream_seq != 0 &&
+        if (item != NULL && table->active[i]->foreign.source == source && item->stream_seq != 0 &&
             (least == 0 || item->stream_seq < least))
             least = item->stream_seq;
     }
@@ -330,6 +396,7 @@ advisor_publishers_load(struct advisor_publishers *table, const struct advisor_t
         rc = advisor_store_number(txn, ADVISOR_META_PUBLISHER_NEXT, &next);
     if (next > table->next_number)
         table->next_number = (uint32_t)next;
+    table->saved_number = (uint32_t)next;
     return rc;
 }
 
@@ -338,8 +405,8 @@ advisor_publishers_dirty(const struct advisor_publishers *table)
 {
     if (table->evicted_count > 0)
         return true;
-    for (size_t i = 0; i < table->count; i++)
-        if (table->slots[i]->dirty)
+    for (size_t i = 0; i < table->active_count; i++)
+        if (table->active[i]->dirty)
             return true;
     return false;
 }
@@ -369,10 +436,10 @@ advisor_publishers_save(struct advisor_publishers *table, const struct advisor_t
 
     for (size_t i = 0; i < table->evicted_count && rc == KVT_OK; i++)
         rc = save_gone(txn, table->evicted[i]);
-    for (size_t i = 0; i < table->count && rc == KVT_OK; i++)
-        if (table->slots[i]->dirty)
-            rc = save_one(txn, table->slots[i]);
-    if (rc == KVT_OK)
+    for (size_t i = 0; i < table->active_count && rc == KVT_OK; i++)
+        if (table->active[i]->dirty)
+            rc = save_one(txn, table->active[i]);
+    if (rc == KVT_OK && table->saved_number != table->next_number)
         rc = advisor_store_put_number(txn, ADVISOR_META_PUBLISHER_NEXT, table->next_number);
     return rc;
 }
@@ -381,8 +448,9 @@ void
 advisor_publishers_saved(struct advisor_publishers *table)
 {
     table->evicted_count = 0;
-    for (size_t i = 0; i < table->count; i++)
-        table->slots[i]->dirty = false;
+    table->saved_number = table->next_number;
+    for (size_t i = 0; i < table->active_count; i++)
+        table->active[i]->dirty = false;
 }
 
 /* ---- for people ---- */
@@ -531,34 +599,49 @@ advisor_publishers_mark(struct advisor_publishers *table, struct wire_query_hold
 
 /* ---- for people ---- */
 
+/* With the lock held.  Room for a view of each; without memory some are not shown. */
+static void
+grow_views(struct advisor_publishers *table)
+{
+    const size_t capacity = table->count * 2;
+    void *more;
+
+    if (table->count <= table->shared.view_capacity)
+        return;
+    more = kvt_realloc(table->shared.views, capacity, sizeof(*table->shared.views));
+    if (more == NULL)
+        return;
+    table->shared.views = more;
+    table->shared.view_capacity = capacity;
+}
+
+/* With the lock held. */
+static void
+show_one(struct advisor_publishers *table, struct advisor_publisher *publisher)
+{
+    const size_t at = publisher->slot;
+    struct advisor_publisher_view *view = &table->shared.views[at];
+    const bool fresh = at >= table->shared.view_count;
+    const bool was = !fresh && view->state == ADVISOR_UNCERTAIN;
+    const uint32_t number = fresh ? 0 : view->row.number;
+    const uint32_t buckets = fresh ? 0 : view->row.buckets;
+    const uint32_t holds_g4 = fresh ? 0 : view->row.holds_g4;
+
+    fill_view(view, publisher);
+    if (was != (view->state == ADVISOR_UNCERTAIN) || number != view->row.number ||
+        buckets != view->row.buckets || holds_g4 != view->row.holds_g4)
+        table->shared.stale = true;
+}
+
 void
 advisor_publishers_show(struct advisor_publishers *table)
 {
     (void)pthread_mutex_lock(&table->shared.lock);
-    if (table->count > table->shared.view_capacity) {
-        const size_t capacity = table->count * 2;
-        void *more = kvt_realloc(table->shared.views, capacity, sizeof(*table->shared.views));
-
-        if (more != NULL) {
-            table->shared.views = more;
-            table->shared.view_capacity = capacity;
-        }
-    }
-    for (size_t i = 0; i < table->count && i < table->shared.view_capacity; i++) {
-        struct advisor_publisher_view *view = &table->shared.views[i];
-        const bool fresh = i >= table->shared.view_count;
-        const bool was = !fresh && view->state == ADVISOR_UNCERTAIN;
-        const uint32_t number = fresh ? 0 : view->row.number;
-        const uint32_t buckets = fresh ? 0 : view->row.buckets;
-        const uint32_t holds_g4 = fresh ? 0 : view->row.holds_g4;
-
-        if (table->slots[i]->shown && !fresh)
-            continue;
-        fill_view(view, table->slots[i]);
-        if (was != (view->state == ADVISOR_UNCERTAIN) || number != view->row.number ||
-            buckets != view->row.buckets || holds_g4 != view->row.holds_g4)
-            table->shared.stale = true;
-    }
+    grow_views(table);
+    /* Who is not shown yet is on the list, so that no view stays empty. */
+    for (size_t i = 0; i < table->active_count; i++)
+        if (!table->active[i]->shown && table->active[i]->slot < table->shared.view_capacity)
+            show_one(table, table->active[i]);
     table->shared.view_count =
         table->count < table->shared.view_capacity ? table->count : table->shared.view_capacity;
     note_doubtful(table);

@@ -3,6 +3,7 @@
  *
  * Why: the engine follows them without a lock, while HTTP threads want to list them.  Our own are
  * found by (namespace, worker), those of other systems by (source, namespace, worker, rank).
+ *
  * Ownership: the table owns its publishers; their pointers are valid until they are evicted, which
  *            only advisor_publishers_get() does.
  * Threads:   the engine's thread, except _views(), _doubts() and _mark(): any.
@@ -55,10 +56,22 @@ KVT_NODISCARD enum kvt_err advisor_publishers_get_foreign(struct advisor_publish
                                                           struct advisor_publisher **out);
 
 /** NULL when there is none of that number. */
-struct advisor_publisher *advisor_publishers_by_number(const struct advisor_publishers *table,
+struct advisor_publisher *advisor_publishers_by_number(struct advisor_publishers *table,
                                                        uint32_t number);
 size_t advisor_publishers_count(const struct advisor_publishers *table);
 struct advisor_publisher *advisor_publishers_at(const struct advisor_publishers *table, size_t at);
+
+/*
+ * A round must not cost what thousands of idle publishers would: those who have something to do are
+ * on a list.  Whoever is found by name or number is put there; after a walk over all that may have
+ * changed any, advisor_publishers_wake() looks for more.  At the end of a round,
+ * advisor_publishers_rest() lets those go that have nothing to write, show, ask or apply.
+ */
+void advisor_publishers_wake(struct advisor_publishers *table);
+void advisor_publishers_rest(struct advisor_publishers *table);
+size_t advisor_publishers_active_count(const struct advisor_publishers *table);
+struct advisor_publisher *advisor_publishers_active(const struct advisor_publishers *table,
+                                                    size_t at);
 
 /** Oldest sequence of a source's stream that is held back by anyone; 0 = none. */
 uint64_t advisor_publishers_held_seq(const struct advisor_publishers *table, uint32_t source);

@@ -5,11 +5,15 @@
  * (at least ADVISOR_SNAPSHOT_LOG_MIN), and its slices are so large that it ends before the log has
  * grown by as much again.
  *
+ * The transaction that begins one writes no slice: RAM must have followed all that came into the
+ * journal before.  What G4 holders alone have is passed over: it has rows.
+ *
  * Ownership: borrows the memory; owns the slice it wrote last, so that a transaction that failed
  *            can be written again.
  * Threads:   the engine's thread.
  * Limits:    a slice is at most ADVISOR_SNAPSHOT_SLICE_MAX bytes, unless one page of the index has
- *            more.
+ *            more.  Without memory for one, or room in the store, the snapshot is given up and
+ *            begun anew later.
  */
 #ifndef ADVISOR_SNAPSHOT_H
 #define ADVISOR_SNAPSHOT_H
@@ -24,7 +28,7 @@
 struct advisor_snapshot;
 
 KVT_NODISCARD enum kvt_err advisor_snapshot_new(struct advisor_snapshot **out,
-                                                const struct advisor_memory *memory);
+                                                struct advisor_memory *memory);
 void advisor_snapshot_free(struct advisor_snapshot *snapshot);
 
 /** Begin, go on or end, as `state` says is due; nothing while the memory is not whole.  May be
@@ -36,5 +40,9 @@ KVT_NODISCARD enum kvt_err advisor_snapshot_write(struct advisor_snapshot *snaps
 void advisor_snapshot_saved(struct advisor_snapshot *snapshot);
 /** Is one being written?  Then the engine does not wait for events. */
 bool advisor_snapshot_busy(const struct advisor_snapshot *snapshot);
+
+/** Tests: other sizes than ADVISOR_SNAPSHOT_LOG_MIN and ADVISOR_SNAPSHOT_SLICE_MIN. */
+void advisor_snapshot_sizes(struct advisor_snapshot *snapshot, uint64_t log_min,
+                            uint64_t slice_min);
 
 #endif /* ADVISOR_SNAPSHOT_H */

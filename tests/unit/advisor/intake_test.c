@@ -313,14 +313,16 @@ random_against_sets(void **state)
         for (uint32_t r = 0; r < RANKS; r++)
             model.next[w][r] = w == 0 ? 0 : 1;
     for (uint32_t step = 1; step <= STEPS; step++) {
-        const struct advisor_finder disk = {.store = scene.rig.store};
+        struct test_rig_copy copy;
 
         model_step(&scene, &model);
         if (step % 50 != 0)
             continue;
         test_rig_run(&scene.rig);
         assert_same(&scene, &model, &scene.rig.finder);
-        assert_same(&scene, &model, &disk);
+        test_rig_copy(&scene.rig, &copy);
+        assert_same(&scene, &model, &copy.finder);
+        test_rig_copy_free(&copy);
         assert_int_equal(test_rig_view(&scene.rig).committed_seq, model.stream_seq);
         if (step % RESTART_EVERY == 0)
             restart(&scene);

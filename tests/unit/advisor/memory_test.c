@@ -18,7 +18,7 @@ enum {
     CHAINS = 256,
     /* Bytes a block: 16 of hashes, 6 of the table, a share of the run and of pages begun; the
      * history apart.  Alone a block would take over 128. */
-    BYTES_LIVE = 48,
+    BYTES_LIVE = 56,
     BYTES_LOADED = 80, /* they come by position: runs grow in steps */
 };
 
@@ -187,6 +187,8 @@ positions_are_learned_in_both(void **state)
 static void
 no_position_keeps_the_rest_from_loading(void **state)
 {
+    const struct advisor_log_place place = {.ranks = 1};
+    const uint64_t hashes[] = {1, 2};
     struct advisor_op op = {.kind = ADVISOR_OP_STORE, .position = KVT_POSITION_MAX + 1};
     struct advisor_group *group;
     struct test_rig_options options = {.mode = ADVISOR_MODE_OFF};
@@ -199,6 +201,12 @@ no_position_keeps_the_rest_from_loading(void **state)
     assert_int_equal(advisor_group_add(group, &op), KVT_RANGE);
     op.position--;
     assert_int_equal(advisor_group_add(group, &op), KVT_OK);
+    assert_int_equal(advisor_group_store(group, &place, 9, KVT_POSITION_MAX, hashes, NULL, 2),
+                     KVT_RANGE);
+    assert_int_equal(advisor_group_count(group), 1);
+    assert_int_equal(advisor_group_store(group, &place, 9, KVT_POSITION_MAX - 1, hashes, NULL, 2),
+                     KVT_OK);
+    assert_int_equal(advisor_group_count(group), 3);
     advisor_group_free(group);
     options.path = test_folder_make(folder, sizeof(folder));
     test_rig_open(&rig, &options);

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "advisor/load.h"
 #include "advisor/source_private.h"
 #include "base/buffer.h"
 #include "base/clock.h"
@@ -86,7 +87,8 @@ test_rig_open(struct test_rig *rig, const struct test_rig_options *options)
                                             .plan_interval_ms = 1000000,
                                             .holders_max = options->holders_max,
                                             .aliases_max = options->aliases_max,
-                                            .give_up_after_ms = options->give_up_after_ms};
+                                            .give_up_after_ms = options->give_up_after_ms,
+                                            .volatile_places = options->volatile_places};
     struct advisor_feeds feeds = {.courier = NULL};
     struct kvt_error err;
 
@@ -114,6 +116,8 @@ test_rig_open(struct test_rig *rig, const struct test_rig_options *options)
     feeds.courier = rig->courier;
     feeds.reports = rig->reports;
     advisor_engine_attach(rig->engine, &feeds);
+    advisor_engine_step(rig->engine, 0); /* the first one reads the index */
+    assert_int_equal(advisor_engine_failed(rig->engine, &err), KVT_OK);
     rig->finder =
         (struct advisor_finder){.memory = advisor_engine_memory(rig->engine), .store = rig->store};
 }
@@ -129,6 +133,33 @@ test_rig_close(struct test_rig *rig)
     index_free(rig->index);
     advisor_store_close(rig->store);
     kvt_metrics_free(rig->metrics);
+}
+
+void
+test_rig_copy(const struct test_rig *rig, struct test_rig_copy *copy)
+{
+    struct advisor_txn txn;
+    struct kvt_error err;
+
+    memset(copy, 0, sizeof(*copy));
+    assert_int_equal(index_new(&copy->index, 64u << 20), KVT_OK);
+    assert_int_equal(advisor_names_new(&copy->names, copy->index, INDEX_HOLDERS_MAX), KVT_OK);
+    copy->memory.index = copy->index;
+    copy->memory.names = copy->names;
+    assert_int_equal(advisor_store_read(rig->store, &txn, &err), KVT_OK);
+    assert_int_equal(advisor_names_load(copy->names, &txn), KVT_OK);
+    assert_int_equal(advisor_load(&copy->memory, &txn, NULL, &err), KVT_OK);
+    advisor_store_end(&txn);
+    assert_true(advisor_memory_whole(&copy->memory));
+    copy->finder = (struct advisor_finder){.memory = &copy->memory, .store = rig->store};
+}
+
+void
+test_rig_copy_free(struct test_rig_copy *copy)
+{
+    advisor_memory_release(&copy->memory);
+    advisor_names_free(copy->names);
+    index_free(copy->index);
 }
 
 static void

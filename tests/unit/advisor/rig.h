@@ -44,10 +44,22 @@ struct test_rig_options {
     bool kept;                                  /* the foreign source reads a stream */
     const struct advisor_source_options *reads; /* what it reads; NULL: what the test hands it */
     uint64_t give_up_after_ms;
+    bool volatile_places; /* workers' places are not written */
 };
 
 void test_rig_open(struct test_rig *rig, const struct test_rig_options *options);
 void test_rig_close(struct test_rig *rig);
+
+/* What a restart would read. */
+struct test_rig_copy {
+    struct index *index;
+    struct advisor_names *names;
+    struct advisor_memory memory;
+    struct advisor_finder finder;
+};
+
+void test_rig_copy(const struct test_rig *rig, struct test_rig_copy *copy);
+void test_rig_copy_free(struct test_rig_copy *copy);
 
 /** Hand over a batch as the message with that stream sequence. */
 void test_rig_batch(struct test_rig *rig, uint64_t stream_seq, const struct kvt_event_batch *batch);

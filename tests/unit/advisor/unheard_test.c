@@ -212,8 +212,8 @@ engine_that_vouches(void **state)
     answer.kind = ADVISOR_ANSWER_MESSAGES;
     put_message(1, &former);
     put_message(2, &latter);
-    test_rig_open(&scene.rig, &scene.options);
     answer.asked = 0;
+    test_rig_open(&scene.rig, &scene.options);
     run_until_asked(&scene, 1);
     assert_int_equal(answer.from, 1);
     assert_int_equal(view_of(&scene.rig).state, ADVISOR_LIVE);
@@ -235,8 +235,8 @@ engine_that_does_not_vouch(void **state)
     answer.kind = ADVISOR_ANSWER_MESSAGES;
     put_message(1, &latter);
     put_message(2, &latter);
-    test_rig_open(&scene.rig, &scene.options);
     answer.asked = 0;
+    test_rig_open(&scene.rig, &scene.options);
     run_until_asked(&scene, 2);
     assert_int_equal(answer.from, 0);
     assert_int_equal(count_places(&scene.rig, 1, 5), 0);
@@ -382,8 +382,8 @@ doubt_survives(void **state)
     kvt_buffer_printf(&answer.bytes, "{\"Events\":{\"events\":[");
     put_event(&answer.bytes, 2, "12");
     kvt_buffer_printf(&answer.bytes, "],\"last_event_id\":2}}");
-    restart(&scene);
     answer.asked = 0;
+    restart(&scene);
     run_until_asked(&scene, 1);
     assert_int_equal(view_of(&scene.rig).state, ADVISOR_LIVE);
     assert_int_equal(view_of(&scene.rig).row.last_seq, 3);

@@ -1,0 +1,81 @@
+#include <string.h>
+
+#include "advisor/engine_private.h"
+
+/* What ends all that a publisher has somewhere.  Workers' tiers are emptied at once, by a word in
+ * the log; G4 outlives its reporters, so there only what this one reported goes, by a sweep. */
+
+static bool
+is_g4(const struct advisor_engine *engine, uint32_t holder)
+{
+    return advisor_names_holder_key(engine->names, holder)->tier == KVT_TIER_G4;
+}
+
+/* Is the holder one of the publisher's own? */
+static bool
+is_own(const struct advisor_publisher *publisher, const struct index_holder *key)
+{
+    if (strcmp(key->name, publisher->row.worker) != 0)
+        return false;
+    if (!publisher->is_foreign)
+        return key->tier != KVT_TIER_G4;
+    return publisher->foreign.any_rank != 0 || key->tier == KVT_TIER_G4 ||
+           key->dp_rank == publisher->foreign.dp_rank;
+}
+
+enum kvt_err
+advisor_engine_drop(struct advisor_engine *engine, const struct advisor_publisher *publisher)
+{
+    const uint32_t count = advisor_names_holder_count(engine->names);
+    enum kvt_err rc = KVT_OK;
+
+    for (uint32_t i = 0; i < count && rc == KVT_OK; i++)
+        if (!is_g4(engine, i) && is_own(publisher, advisor_names_holder_key(engine->names, i)))
+            rc = advisor_group_drop(engine->group, i, publisher->row.ns);
+    return rc;
+}
+
+enum kvt_err
+advisor_engine_sweep(struct advisor_engine *engine, const struct advisor_publisher *publisher)
+{
+    const uint32_t count = advisor_names_holder_count(engine->names);
+    enum kvt_err rc = KVT_OK;
+
+    for (uint32_t i = 0; i < count && rc == KVT_OK; i++)
+        if (is_g4(engine, i) && is_own(publisher, advisor_names_holder_key(engine->names, i)))
+            rc = advisor_engine_sweep_holder(engine, publisher, i);
+    return rc;
+}
+
+enum kvt_err
+advisor_engine_void(struct advisor_engine *engine, const struct advisor_publisher *publisher)
+{
+    const enum kvt_err rc = advisor_engine_drop(engine, publisher);
+
+    return rc == KVT_OK ? advisor_engine_sweep(engine, publisher) : rc;
+}
+
+enum kvt_err
+advisor_engine_sweep_holder(struct advisor_engine *engine,
+                            const struct advisor_publisher *publisher, uint32_t holder)
+{
+    const struct advisor_sweep_row row = {
+        .publisher = publisher->row.number,
+        .holder = holder,
+        .floor = publisher->row.gen,
+        .ns = publisher->row.ns,
+    };
+
+    return advisor_sweeper_add(engine->sweeper, &row);
+}
+
+enum kvt_err
+advisor_engine_clear(struct advisor_engine *engine, struct advisor_publisher *publisher,
+                     uint32_t holder)
+{
+    if (!is_g4(engine, holder))
+        return advisor_group_drop(engine->group, holder, publisher->row.ns);
+    publisher->row.gen++; /* what is stored from here on is not meant */
+    publisher->dirty = true;
+    return advisor_engine_sweep_holder(engine, publisher, holder);
+}

@@ -1,0 +1,355 @@
+#include "advisor/load.h"
+
+#include <inttypes.h>
+
+#include "advisor/store_log.h"
+#include "base/alloc.h"
+
+enum {
+    PAGE_ROWS = 4096,    /* of the log, between two looks at `cancel` */
+    PAGE_BLOCKS = 65536, /* rows of G4 blocks, likewise */
+    WORD_BITS = 64,
+    WORDS = (ADVISOR_LOG_BLOCKS_MAX + WORD_BITS - 1) / WORD_BITS,
+};
+
+/* What is filled, from what. */
+struct load {
+    struct advisor_memory *memory;
+    const struct advisor_txn *txn;
+    struct advisor_load_progress *progress;
+    struct advisor_load_progress unseen; /* the progress when nobody asks for it */
+
+    /* A RUN, and which of its blocks somebody has. */
+    struct advisor_log_op run; /* count 0: there is none */
+    uint64_t held[WORDS];
+    uint32_t ghosts; /* the index's holder of blocks that nobody has; UINT32_MAX: none yet */
+
+    bool damaged; /* the row that was read last */
+    uint64_t blocks;
+};
+
+static bool
+is_cancelled(const struct load *load)
+{
+    return atomic_load_explicit(&load->progress->cancel, memory_order_relaxed);
+}
+
+static void
+tell_blocks(struct load *load)
+{
+    atomic_store_explicit(&load->progress->blocks, load->blocks, memory_order_relaxed);
+}
+
+/* ---- blocks that nobody has ---- */
+
+/* A block that nobody has stays while others hang on it.  So that it does, whatever comes first,
+ * somebody has it until all of the snapshot is there.  Publishers have names. */
+static bool
+find_ghosts(struct load *load)
+{
+    const struct index_holder key = {.name = "", .tier = KVT_TIER_G1};
+
+    return load->ghosts != UINT32_MAX ||
+           index_holder(load->memory->index, &key, &load->ghosts) == KVT_OK;
+}
+
+/* What cannot be kept so is only a link that is missing: its children name their parent anyway. */
+static void
+store_ghosts(struct load *load)
+{
+    const struct advisor_log_op *run = &load->run;
+    struct index_change change = {
+        .kind = INDEX_STORE,
+        .hashes = run->hashes,
+        .tokens = run->tokens,
+        .parent = run->parent,
+        .size = run->place.size,
+        .time_ms = (uint64_t)run->place.time_s * 1000,
+        .position = run->position,
+        .count = run->count,
+        .ranks = 1,
+    };
+
+    if (!find_ghosts(load))
+        return;
+    change.ns = advisor_names_index_namespace(load->memory->names, run->place.ns);
+    change.holder = load->ghosts;
+    index_apply(load->memory->index, &change, 1);
+}
+
+static void
+drop_ghosts(struct load *load)
+{
+    uint64_t cursor = 0;
+    uint64_t pairs;
+
+    if (load->ghosts == UINT32_MAX)
+        return;
+    advisor_memory_flush(load->memory); /* what hangs on them may be on its way */
+    while (index_drop(load->memory->index, load->ghosts, INDEX_NAMESPACE_ALL, &cursor, &pairs)) {
+    }
+    load->ghosts = UINT32_MAX;
+}
+
+static void
+begin_run(struct load *load, const struct advisor_log_op *run)
+{
+    load->run = *run;
+    for (size_t i = 0; i < WORDS; i++)
+        load->held[i] = 0;
+}
+
+/* A piece of the run is held. */
+static void
+mark_held(struct load *load, const struct advisor_log_op *piece)
+{
+    const size_t from = (size_t)(piece->hashes - load->run.hashes);
+
+    if (piece->count == load->run.count) {
+        load->run.count = 0; /* all are: there is nothing to find out any more */
+        return;
+    }
+    for (size_t i = from; i < from + piece->count; i++)
+        load->held[i / WORD_BITS] |= UINT64_C(1) << (i % WORD_BITS);
+}
+
+static void
+end_run(struct load *load)
+{
+    bool all = true;
+
+    for (uint32_t i = 0; i < load->run.count; i++)
+        all &= load->held[i / WORD_BITS] >> (i % WORD_BITS) & 1;
+    if (!all)
+        store_ghosts(load);
+    load->run.count = 0;
+}
+
+/* ---- the log ---- */
+
+static bool
+is_known(const struct load *load, const struct advisor_log_op *op)
+{
+    const struct advisor_names *names = load->memory->names;
+
+    return op->place.ns < advisor_names_namespace_count(names) &&
+           (op->kind == ADVISOR_LOG_RUN || op->place.holder < advisor_names_holder_count(names));
+}
+
+static enum kvt_err
+load_op(struct load *load, const struct advisor_log_op *op)
+{
+    if (!is_known(load, op))
+        return KVT_CORRUPT;
+    if (op->kind == ADVISOR_LOG_RUN) {
+        end_run(load);
+        begin_run(load, op);
+        return KVT_OK;
+    }
+    if (op->kind == ADVISOR_LOG_STORE) {
+        load->blocks += op->count;
+        if (load->run.count > 0)
+            mark_held(load, op);
+    }
+    advisor_memory_op(load->memory, op);
+    return KVT_OK;
+}
+
+static enum kvt_err
+load_row(void *arg, const void *row, size_t size)
+{
+    struct advisor_log_reader reader;
+    struct advisor_log_op op;
+    struct load *load = arg;
+    enum kvt_err rc = advisor_log_open(&reader, row, size);
+
+    while (rc == KVT_OK) {
+        rc = advisor_log_next(&reader, &op);
+        if (rc == KVT_OK)
+            rc = load_op(load, &op);
+    }
+    end_run(load);
+    load->damaged = rc == KVT_CORRUPT;
+    return rc == KVT_NOTFOUND ? KVT_OK : rc;
+}
+
+static enum kvt_err
+load_log(struct load *load, struct kvt_error *err)
+{
+    struct advisor_store_log_cursor cursor = {0};
+    enum kvt_err rc = KVT_OK;
+
+    while (rc == KVT_OK && !cursor.done) {
+        /* The journal was written beside an index where these could go. */
+        if (cursor.in_journal)
+            drop_ghosts(load);
+        rc = is_cancelled(load)
+                 ? kvt_error_set(err, KVT_CANCELLED, "no time to read the index")
+                 : advisor_store_log_rows(load->txn, &cursor, PAGE_ROWS, load_row, load, err);
+        if (load->damaged)
+            rc = kvt_error_set(err, rc,
+                               "row %" PRIu64 " of the index's %s is damaged; move the folder away "
+                               "to build it anew from the workers",
+                               cursor.row, cursor.in_journal ? "journal" : "snapshot");
+        atomic_store_explicit(&load->progress->bytes_done, cursor.bytes, memory_order_relaxed);
+        tell_blocks(load);
+    }
+    advisor_memory_flush(load->memory);
+    drop_ghosts(load);
+    return rc;
+}
+
+/* ---- rows of G4 blocks ---- */
+
+/* By position, so that a parent is there before its children. */
+struct order {
+    uint64_t *starts; /* of each position in `keys` */
+    size_t start_count;
+    struct order_key {
+        uint64_t hash;
+        uint32_t ns;
+    } * keys;
+};
+
+/* An order is all it is for: one bad row must not keep the rest from loading. */
+static size_t
+bounded(uint32_t position)
+{
+    return position < KVT_POSITION_MAX ? position : KVT_POSITION_MAX;
+}
+
+static enum kvt_err
+count_position(void *arg, const struct advisor_store_block *row)
+{
+    const size_t position = bounded(row->position);
+    struct order *order = arg;
+
+    if (position + 2 > order->start_count) {
+        const size_t count = (position + 2) * 2;
+        uint64_t *grown = kvt_realloc(order->starts, count, sizeof(*grown));
+
+        if (grown == NULL)
+            return KVT_NOMEM;
+        for (size_t i = order->start_count; i < count; i++)
+            grown[i] = 0;
+        order->starts = grown;
+        order->start_count = count;
+    }
+    order->starts[position + 1]++;
+    return KVT_OK;
+}
+
+static enum kvt_err
+place_key(void *arg, const struct advisor_store_block *row)
+{
+    struct order *order = arg;
+
+    order->keys[order->starts[bounded(row->position)]++] = (struct order_key){row->hash, row->ns};
+    return KVT_OK;
+}
+
+static enum kvt_err
+walk_blocks(const struct load *load, advisor_store_block_fn *callback, void *arg)
+{
+    uint64_t next = 0;
+    enum kvt_err rc;
+
+    do
+        rc = is_cancelled(load)
+                 ? KVT_CANCELLED
+                 : advisor_store_blocks(load->txn, next, PAGE_BLOCKS, &next, callback, arg);
+    while (rc == KVT_OK && next != 0);
+    return rc;
+}
+
+static enum kvt_err
+sort_blocks(const struct load *load, struct order *order, uint64_t count)
+{
+    enum kvt_err rc = walk_blocks(load, count_position, order);
+
+    if (rc != KVT_OK)
+        return rc;
+    for (size_t i = 1; i < order->start_count; i++)
+        order->starts[i] += order->starts[i - 1];
+    order->keys = kvt_calloc(count, sizeof(*order->keys));
+    return order->keys == NULL ? KVT_NOMEM : walk_blocks(load, place_key, order);
+}
+
+static enum kvt_err
+load_block(struct load *load, const struct advisor_store_block *row)
+{
+    const struct advisor_names *names = load->memory->names;
+
+    if (row->ns >= advisor_names_namespace_count(names))
+        return KVT_CORRUPT;
+    for (uint32_t i = 0; i < row->place_count; i++) {
+        if (row->places[i].holder >= advisor_names_holder_count(names))
+            return KVT_CORRUPT;
+        advisor_memory_place(load->memory, row, &row->places[i]);
+    }
+    load->blocks += row->place_count;
+    return KVT_OK;
+}
+
+static enum kvt_err
+load_reads(void *arg, const struct advisor_store_block *row)
+{
+    const struct advisor_memory *memory = arg;
+
+    if (row->hits > 0)
+        index_touch(memory->index, advisor_names_index_namespace(memory->names, row->ns), row->hash,
+                    row->hits, row->last_access_ms);
+    return KVT_OK;
+}
+
+static enum kvt_err
+load_blocks(struct load *load, struct kvt_error *err)
+{
+    const uint64_t count = advisor_store_block_count(load->txn);
+    struct advisor_store_block row = {.places = NULL};
+    struct order order = {.starts = NULL};
+    enum kvt_err rc = count == 0 ? KVT_OK : sort_blocks(load, &order, count);
+
+    for (uint64_t i = 0; i < count && rc == KVT_OK; i++) {
+        rc = advisor_store_get_block(load->txn, order.keys[i].ns, order.keys[i].hash, &row);
+        if (rc == KVT_OK)
+            rc = load_block(load, &row);
+        if (i % PAGE_BLOCKS == 0) {
+            tell_blocks(load);
+            if (rc == KVT_OK && is_cancelled(load))
+                rc = KVT_CANCELLED;
+        }
+    }
+    advisor_memory_flush(load->memory);
+    if (rc == KVT_OK && count > 0)
+        rc = walk_blocks(load, load_reads, load->memory);
+    advisor_store_block_release(&row);
+    kvt_free(order.starts);
+    kvt_free(order.keys);
+    return rc == KVT_OK
+               ? KVT_OK
+               : kvt_error_set(err, rc, "read the index's G4 blocks: %s", kvt_err_text(rc));
+}
+
+/* ---- all ---- */
+
+enum kvt_err
+advisor_load(struct advisor_memory *memory, const struct advisor_txn *txn,
+             struct advisor_load_progress *progress, struct kvt_error *err)
+{
+    struct load load = {.memory = memory, .txn = txn, .progress = progress, .ghosts = UINT32_MAX};
+    struct advisor_store_log state;
+    enum kvt_err rc = advisor_store_log_get(txn, &state);
+
+    if (rc != KVT_OK)
+        return kvt_error_set(err, rc, "read where the index's log is: %s", kvt_err_text(rc));
+    if (progress == NULL)
+        load.progress = &load.unseen;
+    atomic_store_explicit(&load.progress->bytes_total, state.runs_bytes + state.bytes,
+                          memory_order_relaxed);
+    rc = load_log(&load, err);
+    if (rc == KVT_OK)
+        rc = load_blocks(&load, err);
+    tell_blocks(&load);
+    return rc;
+}
