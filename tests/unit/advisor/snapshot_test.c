@@ -1,0 +1,254 @@
+/*
+ * What is tested: advisor/snapshot.h, and advisor/load.h behind it: whatever is committed is there
+ * after a crash, wherever a snapshot was.
+ * How: random changes, commits and crashes against a naive model; and the file's size over many
+ * snapshots.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/random.h"
+
+#include "tests/support/seed.h"
+#include "tests/unit/advisor/keeper.h"
+
+enum {
+    ROUNDS = 1000,
+    ROUNDS_SMALL = 30, /* of them, before the first snapshot is due */
+    CHANGES_MAX = 24,
+    LOG_MIN = 16384,
+    SLICE_MIN = 2048,
+    SNAPSHOTS = 40,
+    SNAPSHOTS_KEPT = 5,    /* as many times its bytes the file may have */
+    FILE_REST = 512 << 10, /* tables, and pages LMDB keeps for the next transactions */
+};
+
+static void
+open_small(struct keeper *keeper)
+{
+    advisor_snapshot_sizes(keeper->snapshot, LOG_MIN, SLICE_MIN);
+}
+
+static void
+change_some(struct keeper *keeper, struct log_step *step, uint64_t *random, unsigned max)
+{
+    for (uint64_t i = kvt_random_below(random, max); i > 0; i--)
+        keeper_change(keeper, step, random);
+    for (uint64_t i = kvt_random_below(random, 4); i > 0; i--)
+        keeper_bucket(keeper, (uint32_t)kvt_random_below(random, LOG_MODEL_NAMESPACES),
+                      (uint32_t)kvt_random_below(random, LOG_MODEL_BLOCKS),
+                      kvt_random_below(random, 3) != 0);
+}
+
+/* Where a crash found the snapshots. */
+struct visits {
+    unsigned none;     /* only a journal */
+    unsigned whole;    /* one, and none being written */
+    unsigned begun;    /* another begun, without a slice */
+    unsigned building; /* with slices */
+    unsigned ended;    /* snapshots that became whole */
+};
+
+static void
+visit(struct visits *visits, const struct advisor_store_log *log)
+{
+    visits->none += log->whole == 0;
+    visits->whole += log->whole != 0 && log->building == 0;
+    visits->begun += log->building != 0 && log->building_rows == 0;
+    visits->building += log->building != 0 && log->building_rows > 0;
+}
+
+static void
+a_crash_loses_nothing(void **state)
+{
+    uint64_t random = test_seed();
+    struct log_step step = {.call = 0};
+    struct visits visits = {0};
+    struct keeper keeper;
+    uint64_t from = 0;
+
+    (void)state;
+    keeper_begin(&keeper);
+    open_small(&keeper);
+    for (unsigned round = 0; round < ROUNDS; round++) {
+        change_some(&keeper, &step, &random, round < ROUNDS_SMALL ? 2 : CHANGES_MAX);
+        if (kvt_random_below(&random, 8) != 0)
+            keeper_commit(&keeper, (unsigned)kvt_random_below(&random, 3));
+        visits.ended += keeper.log.from != from;
+        from = keeper.log.from;
+        if (round % 50 == 49)
+            keeper_check(&keeper);
+        if (kvt_random_below(&random, 6) != 0)
+            continue;
+        visit(&visits, &keeper.log);
+        keeper_crash(&keeper);
+        keeper_open(&keeper);
+        open_small(&keeper);
+        keeper_check(&keeper);
+    }
+    keeper_end(&keeper);
+    (void)fprintf(stderr,
+                  "crashes: %u without a snapshot, %u with, %u at its beginning, %u in it\n",
+                  visits.none, visits.whole, visits.begun, visits.building);
+    assert_true(visits.none > 0 && visits.whole > 0 && visits.begun > 0 && visits.building > 0);
+    assert_true(visits.ended > 3);
+}
+
+static void
+the_file_does_not_grow(void **state)
+{
+    uint64_t random = test_seed();
+    struct log_step step = {.call = 0};
+    struct keeper keeper;
+    unsigned ended = 0;
+    uint64_t largest = LOG_MIN;
+    uint64_t from = 0;
+
+    (void)state;
+    keeper_begin(&keeper);
+    open_small(&keeper);
+    while (ended < SNAPSHOTS) {
+        change_some(&keeper, &step, &random, CHANGES_MAX);
+        keeper_commit(&keeper, 0);
+        if (keeper.log.from == from)
+            continue;
+        ended++;
+        from = keeper.log.from;
+        if (keeper.log.runs_bytes > largest)
+            largest = keeper.log.runs_bytes;
+        /* It was whole before the log had grown by as much again. */
+        assert_in_range(keeper.log.bytes, 0, largest);
+    }
+    assert_in_range(keeper_used(&keeper), 1, SNAPSHOTS_KEPT * largest + FILE_REST);
+    keeper_end(&keeper);
+}
+
+static void
+commit_one(struct keeper *keeper, uint32_t block)
+{
+    keeper_put(keeper, ADVISOR_LOG_STORE, 0, block, 1);
+    keeper_commit(keeper, 0);
+}
+
+static void
+one_is_begun_when_it_is_due(void **state)
+{
+    struct keeper keeper;
+    uint32_t block = 0;
+
+    (void)state;
+    keeper_begin(&keeper);
+    open_small(&keeper);
+    commit_one(&keeper, block++);
+    assert_false(advisor_snapshot_busy(keeper.snapshot));
+    while (keeper.log.bytes < LOG_MIN)
+        commit_one(&keeper, block++);
+    assert_true(advisor_snapshot_busy(keeper.snapshot)); /* by the commit that made it so long */
+    while (advisor_snapshot_busy(keeper.snapshot))
+        keeper_commit(&keeper, 1);
+    assert_int_not_equal(keeper.log.whole, 0);
+    assert_int_equal(keeper.log.bytes, 0);
+    assert_true(keeper.log.runs_bytes > 0 && keeper.log.runs_bytes < LOG_MIN);
+    keeper_check(&keeper);
+    keeper_crash(&keeper);
+    keeper_open(&keeper);
+    keeper_check(&keeper);
+    keeper_end(&keeper);
+}
+
+/* What memory lacks must not go from the store. */
+static void
+none_is_written_of_a_part(void **state)
+{
+    struct keeper keeper;
+    uint32_t block = 0;
+
+    (void)state;
+    keeper_begin(&keeper);
+    advisor_snapshot_sizes(keeper.snapshot, 1, 1);
+    atomic_store(&keeper.memory.loading, true);
+    commit_one(&keeper, block++);
+    commit_one(&keeper, block++);
+    assert_false(advisor_snapshot_busy(keeper.snapshot));
+    atomic_store(&keeper.memory.loading, false);
+    commit_one(&keeper, block++);
+    assert_true(advisor_snapshot_busy(keeper.snapshot));
+    atomic_store(&keeper.memory.spilled, true); /* after it was begun */
+    for (unsigned i = 0; i < 4; i++) {
+        struct advisor_store_log log = keeper.log;
+        struct advisor_txn txn;
+
+        assert_int_equal(advisor_store_write(keeper.store, &txn, NULL), KVT_OK);
+        assert_int_equal(advisor_snapshot_write(keeper.snapshot, &txn, &log), KVT_OK);
+        assert_int_equal(advisor_store_commit(&txn, NULL), KVT_OK);
+        advisor_snapshot_saved(keeper.snapshot);
+        keeper.log = log;
+    }
+    assert_false(advisor_snapshot_busy(keeper.snapshot));
+    assert_int_equal(keeper.log.whole, 0);
+    keeper_crash(&keeper);
+    keeper_open(&keeper);
+    keeper_check(&keeper);
+    keeper_end(&keeper);
+}
+
+/* The bucket's blocks have rows; a snapshot that named them too would double the store. */
+static void
+blocks_of_buckets_alone_are_passed_over(void **state)
+{
+    struct keeper keeper;
+    uint64_t bytes[2];
+
+    (void)state;
+    keeper_begin(&keeper);
+    for (unsigned way = 0; way < 2; way++) {
+        advisor_snapshot_sizes(keeper.snapshot, 1, 1 << 20);
+        for (uint32_t block = 0; block < LOG_MODEL_LENGTH && way == 1; block++)
+            keeper_bucket(&keeper, 0, block, true);
+        keeper_put(&keeper, ADVISOR_LOG_STORE, 1, 100, 10);
+        keeper_commit(&keeper, 0);
+        while (advisor_snapshot_busy(keeper.snapshot))
+            keeper_commit(&keeper, 0);
+        bytes[way] = keeper.log.runs_bytes;
+        advisor_snapshot_sizes(keeper.snapshot, LOG_MIN, 1);
+    }
+    assert_int_equal(bytes[0], bytes[1]);
+    keeper_crash(&keeper);
+    keeper_open(&keeper);
+    keeper_check(&keeper);
+    keeper_end(&keeper);
+}
+
+static bool
+make(void *arg)
+{
+    struct advisor_memory memory = {.index = NULL};
+    struct advisor_snapshot *snapshot;
+    const bool made = advisor_snapshot_new(&snapshot, &memory) == KVT_OK;
+
+    (void)arg;
+    advisor_snapshot_free(snapshot);
+    return made;
+}
+
+static void
+it_is_made_or_not(void **state)
+{
+    (void)state;
+    assert_true(test_sweep_allocations(make, NULL) > 0);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_crash_loses_nothing),
+        cmocka_unit_test(the_file_does_not_grow),
+        cmocka_unit_test(one_is_begun_when_it_is_due),
+        cmocka_unit_test(none_is_written_of_a_part),
+        cmocka_unit_test(blocks_of_buckets_alone_are_passed_over),
+        cmocka_unit_test(it_is_made_or_not),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
