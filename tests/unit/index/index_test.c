@@ -624,6 +624,15 @@ a_drop_needs_no_memory(void **state)
     for (uint64_t i = 0; i < LENGTH; i++)
         hashes[i] = 1000 + i;
     assert_true(crowd(f.index, f.ns, hashes));
+    for (uint32_t i = 0; i < 2 * CROWD; i++) {
+        struct index_change change = {.hashes = hashes, .count = LENGTH, .ns = f.ns, .ranks = 1};
+        char name[16];
+
+        (void)snprintf(name, sizeof(name), "all%" PRIu32, i);
+        change.holder = holder(f.index, name, KVT_TIER_G1);
+        index_apply(f.index, &change, 1);
+        assert_int_equal(change.changed, LENGTH);
+    }
     kvt_alloc_fail_after(0);
     for (uint32_t at = 0; at < index_holder_count(f.index); at++) {
         uint64_t blocks;
