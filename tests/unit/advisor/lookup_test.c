@@ -1,6 +1,6 @@
 /*
  * What is tested: advisor/lookup.h: rows of G4 and the log together say who has a block.
- * How: random changes and snapshots against a set, collisions by hand, every allocation failed once.
+ * How: random changes and snapshots against a set, collisions by hand, every allocation failed.
  */
 #include <stdio.h>
 #include <string.h>
