@@ -1,8 +1,10 @@
 #include "advisor/http.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 
 #include "advisor/courier.h"
+#include "advisor/load.h"
 #include "base/parse.h"
 #include "wire/bus.h"
 
@@ -51,6 +53,23 @@ advisor_http_text(struct kvt_buffer *out, const char *key, const char *text)
     kvt_buffer_json_string(out, text);
 }
 
+/* While it is read into memory questions are answered from disk, and no events are taken. */
+static bool
+is_loading(const struct advisor_http *http, struct kvt_buffer *why)
+{
+    const struct advisor_load_progress *progress = advisor_engine_progress(http->engine);
+    const uint64_t total = atomic_load(&progress->bytes_total);
+    const uint64_t done = atomic_load(&progress->bytes_done);
+
+    if (!atomic_load(&http->finder.memory->loading))
+        return false;
+    kvt_buffer_printf(why,
+                      "index: loading, %" PRIu64 " %% of the log and %" PRIu64
+                      " places so far; answered from disk\n",
+                      total == 0 ? 0 : done * 100 / total, atomic_load(&progress->blocks));
+    return true;
+}
+
 bool
 advisor_http_ready(void *arg, struct kvt_buffer *why)
 {
@@ -68,6 +87,8 @@ advisor_http_ready(void *arg, struct kvt_buffer *why)
         kvt_buffer_printf(why, "events: %s\n", source.detail);
         ready = false;
     }
+    if (is_loading(http, why))
+        ready = false;
     if (advisor_engine_blocked(http->engine, text)) {
         kvt_buffer_printf(why, "index: takes nothing more: %s\n", text);
         ready = false;

@@ -31,7 +31,7 @@ add_reasons(struct advisor_http *http, struct kvt_buffer *out, bool *ready)
         kvt_buffer_printf(&why, "publishers: no events from %zu\n", silent);
     if (live > 0 && event_ms != 0 && now_ms > event_ms + http->silent_after_ms)
         kvt_buffer_printf(&why, "events: none since %" PRIu64 " s\n", (now_ms - event_ms) / 1000);
-    if (!advisor_memory_whole(http->finder.memory))
+    if (atomic_load(&http->finder.memory->spilled))
         kvt_buffer_printf(&why, "index: does not fit in memory, answered from disk\n");
     if (advisor_planner_mode(http->planner) == ADVISOR_MODE_ENFORCE &&
         !advisor_planner_settings(http->planner)->can_enforce)

@@ -5,7 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "advisor/counters.h"
 #include "advisor/daemon.h"
+#include "advisor/engine.h"
+#include "advisor/http.h"
 #include "base/alloc.h"
 #include "base/fetch.h"
 #include "base/json.h"
@@ -99,6 +102,48 @@ assert_json(struct scene *scene, const char *path)
     assert_int_equal(scene->status, 200);
     assert_int_equal(kvt_json_parse(&json, text, strlen(text), path, NULL), KVT_OK);
     json_object_put(json);
+}
+
+/* An engine that has not begun its first round. */
+static void
+says_how_far_it_has_loaded(void **state)
+{
+    const struct wire_bus_options bus = {.url = "nats://127.0.0.1:1", .name = "test"};
+    struct advisor_store_options store = {.map_bytes = 16u << 20};
+    struct advisor_engine_options engine = {.commit_max_wait_ms = 200};
+    struct advisor_http http = {.nats_url = bus.url};
+    struct advisor_counters counters;
+    struct kvt_metrics *metrics;
+    struct wire_bus *nats;
+    struct kvt_buffer why;
+    struct kvt_error err;
+    char folder[256];
+
+    (void)state;
+    kvt_buffer_init(&why, 4096);
+    store.path = test_folder_make(folder, sizeof(folder));
+    assert_int_equal(kvt_metrics_new(&metrics), KVT_OK);
+    advisor_counters_register(&counters, metrics);
+    engine.counters = &counters;
+    assert_int_equal(index_new(&engine.index, 16u << 20), KVT_OK);
+    assert_int_equal(advisor_store_open(&engine.store, &store, &err), KVT_OK);
+    assert_int_equal(advisor_engine_new(&http.engine, &engine, &err), KVT_OK);
+    assert_int_equal(wire_bus_open(&nats, &bus, &err), KVT_OK);
+    http.bus = nats;
+    http.finder.memory = advisor_engine_memory(http.engine);
+    assert_false(advisor_http_ready(&http, &why));
+    assert_non_null(strstr(kvt_buffer_text(&why), "index: loading, 0 % of the log"));
+    kvt_buffer_clear(&why);
+    atomic_store(&http.finder.memory->loading, false);
+    assert_false(advisor_http_ready(&http, &why)); /* there is no NATS */
+    assert_null(strstr(kvt_buffer_text(&why), "loading"));
+    wire_bus_close(nats);
+    advisor_engine_free(http.engine);
+    advisor_store_close(engine.store);
+    index_free(engine.index);
+    kvt_metrics_free(metrics);
+    kvt_buffer_release(&why);
+    test_folder_remove(folder);
 }
 
 static void
@@ -259,9 +304,13 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(says_what_is_wrong),         cmocka_unit_test(pages_are_json),
-        cmocka_unit_test(bad_questions_are_answered), cmocka_unit_test(mode_needs_the_token),
-        cmocka_unit_test(mode_is_remembered),         cmocka_unit_test(wrong_settings_are_errors),
+        cmocka_unit_test(says_how_far_it_has_loaded),
+        cmocka_unit_test(says_what_is_wrong),
+        cmocka_unit_test(pages_are_json),
+        cmocka_unit_test(bad_questions_are_answered),
+        cmocka_unit_test(mode_needs_the_token),
+        cmocka_unit_test(mode_is_remembered),
+        cmocka_unit_test(wrong_settings_are_errors),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
