@@ -216,6 +216,33 @@ typedef void index_runs_fn(void *arg, const struct index_run_view *run);
 KVT_NODISCARD enum kvt_err index_runs_next(struct index_runs *runs, size_t blocks_max,
                                            index_runs_fn *callback, void *arg, bool *done);
 
+/* ---- what was stored to longest ago: for who keeps some of it elsewhere ---- */
+
+#define INDEX_COLDEST_PIECES 256 /* a run with more pieces of holders is cheap where it is */
+
+struct index_coldest; /* a hand that goes round an index */
+
+/** What somebody holds in the tier `but` is not given. */
+KVT_NODISCARD enum kvt_err index_coldest_new(struct index_coldest **out, struct index *index,
+                                             enum kvt_tier but);
+void index_coldest_free(struct index_coldest *coldest);
+
+/**
+ * Give whole runs that were stored to longest ago, as index_runs_next() does: runs that nothing
+ * hangs on but what was given before them in this call, so that their memory is free once all of
+ * their holders have lost them.  A bounded part of the index is looked at; which age is old is a
+ * guess from a sample.
+ *
+ * @param pairs_max   (block, holder) pairs, about
+ * @param[out] pairs  how many were given; maybe none
+ * @return KVT_OK, KVT_NOTFOUND (nothing was found all around), or KVT_NOMEM
+ */
+KVT_NODISCARD enum kvt_err index_coldest_next(struct index_coldest *coldest, size_t pairs_max,
+                                              index_runs_fn *callback, void *arg, size_t *pairs);
+
+/** Bytes that are taken for blocks and empty: what removals left behind.  Of `stats.bytes`. */
+uint64_t index_room(struct index *index);
+
 /** All places of a block, in the order of holders, at most `capacity`; returns how many there are.
  */
 size_t index_places(struct index *index, uint32_t ns, uint64_t hash, struct index_place *places,

@@ -1,3 +1,5 @@
+#include "index/runs.h"
+
 #include <assert.h>
 
 #include "base/alloc.h"
@@ -182,6 +184,16 @@ give_run(struct giving *giving)
     for (uint32_t from = 0; from < index_run_length(giving->run);)
         from = give_piece(giving, from);
     return true;
+}
+
+size_t
+index_runs_give(struct index_runs *runs, uint32_t first, index_runs_fn *callback, void *arg)
+{
+    struct giving giving = {.runs = runs, .first = first, .callback = callback, .arg = arg};
+    uint32_t offset;
+
+    giving.run = index_writer_at(runs->index, first, &offset);
+    return give_run(&giving) ? giving.given : 0;
 }
 
 enum kvt_err
