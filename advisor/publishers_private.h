@@ -1,0 +1,48 @@
+/*
+ * advisor/publishers_private.h -- what the files publishers*.c share.
+ *
+ * Why: finding them, their rows, and what is shown of them are each a page of their own.
+ *
+ * Ownership: as advisor/publishers.h.
+ * Threads:   `shared` is guarded by its lock; all else belongs to the engine's thread.
+ * Limits:    as advisor/publishers.h.
+ */
+#ifndef ADVISOR_PUBLISHERS_PRIVATE_H
+#define ADVISOR_PUBLISHERS_PRIVATE_H
+
+#include <pthread.h>
+
+#include "advisor/map.h"
+#include "advisor/publishers.h"
+
+struct advisor_publishers {
+    struct advisor_map *by_name;   /* (ns, worker) -> slot */
+    struct advisor_map *by_number; /* number -> slot */
+    struct advisor_publisher *slots[ADVISOR_PUBLISHERS_MAX];
+    size_t count;
+    struct advisor_publisher *active[ADVISOR_PUBLISHERS_MAX]; /* with something to do */
+    size_t active_count;
+    uint32_t next_number;
+    uint32_t saved_number; /* `next_number` in the store */
+    uint32_t evicted[ADVISOR_PUBLISHERS_MAX]; /* rows to delete with the next save */
+    size_t evicted_count;
+
+    struct {
+        pthread_mutex_t lock; /* guards this struct, and nothing outside it */
+        struct advisor_publisher_view *views;
+        size_t view_count;
+        size_t view_capacity;
+        struct advisor_map *doubtful; /* struct doubt_key of the uncertain ones */
+        uint32_t doubtful_buckets;    /* the same for what the row's `buckets` says */
+        bool stale;                   /* neither is what the views say */
+    } shared;
+};
+
+/* publishers.c */
+/** Make the publisher of a slot, `table->count` or one whose publisher is gone, as `model` says.
+ *  KVT_OK or KVT_NOMEM: unchanged then. */
+KVT_NODISCARD enum kvt_err advisor_publishers_place(struct advisor_publishers *table,
+                                                    const struct advisor_publisher *model,
+                                                    size_t slot);
+
+#endif /* ADVISOR_PUBLISHERS_PRIVATE_H */
