@@ -26,6 +26,7 @@ struct piece {
     struct index_table_spot parent_spot; /* of the parent */
     uint32_t guess;                      /* where the first hash may be, or 0 */
     uint32_t parent;                     /* where the parent may be, or 0 */
+    bool recent;                         /* it is there: it was stored a moment ago */
 };
 
 struct group {
@@ -39,29 +40,6 @@ static bool
 looks_for_parent(const struct piece *piece)
 {
     return piece->first == 0 && piece->change->kind == INDEX_STORE && piece->change->parent != 0;
-}
-
-/* The first step, for a piece that is added to the group. */
-static void
-add_piece(struct index *index, struct group *group, struct index_change *change, uint32_t first,
-          uint32_t count)
-{
-    struct piece *piece = &group->pieces[group->count++];
-    uint64_t *mixed = &group->mixed[group->blocks];
-
-    piece->change = change;
-    piece->space = index_state_namespace(index, change->ns);
-    piece->mixed = mixed;
-    piece->first = first;
-    piece->count = count;
-    piece->parent = 0;
-    group->blocks += count;
-    for (uint32_t i = 0; i < count; i++)
-        mixed[i] = index_state_mix(index, change->hashes[first + i]);
-    index_table_spot(&piece->space->table, mixed[0], &piece->spot);
-    if (looks_for_parent(piece))
-        index_table_spot(&piece->space->table, index_state_mix(index, change->parent),
-                         &piece->parent_spot);
 }
 
 static void
@@ -81,13 +59,76 @@ load_number(const struct index *index, uint32_t number, uint32_t behind)
         __builtin_prefetch(&index->space.tok[number + 1], 1);
 }
 
+/* Where the parent is: mostly it came with one of the last changes. */
+static void
+find_parent(struct index *index, struct piece *piece)
+{
+    const uint64_t parent = piece->change->parent;
+    const uint32_t number = *index_writer_recent(index, parent);
+
+    piece->recent = number != 0 && index_state_seq(index, number) == parent;
+    if (piece->recent) {
+        piece->parent = number;
+        load_number(index, number, 1);
+    } else {
+        index_table_spot(&piece->space->table, index_state_mix(index, parent), &piece->parent_spot);
+    }
+}
+
+/* The first step, for a piece that is added to the group. */
+static void
+add_piece(struct index *index, struct group *group, struct index_change *change, uint32_t first,
+          uint32_t count)
+{
+    struct piece *piece = &group->pieces[group->count++];
+    uint64_t *mixed = &group->mixed[group->blocks];
+
+    piece->change = change;
+    piece->space = index_state_namespace(index, change->ns);
+    piece->mixed = mixed;
+    piece->first = first;
+    piece->count = count;
+    piece->parent = 0;
+    piece->recent = false;
+    group->blocks += count;
+    for (uint32_t i = 0; i < count; i++)
+        mixed[i] = index_state_mix(index, change->hashes[first + i]);
+    index_table_spot(&piece->space->table, mixed[0], &piece->spot);
+    if (looks_for_parent(piece))
+        find_parent(index, piece);
+}
+
+/* What is behind a parent that is there tells where the first hash is, or that it is new. */
+static bool
+guess_behind(const struct index *index, struct piece *piece)
+{
+    uint32_t offset;
+    const struct index_run *run = index_state_run(index, piece->parent, &offset);
+
+    piece->guess = 0;
+    if (run == NULL)
+        return false;
+    if (offset + 1 < index_run_length(run)) {
+        if (index_state_seq(index, piece->parent + 1) != piece->change->hashes[0])
+            return false;
+        piece->guess = piece->parent + 1;
+        return true;
+    }
+    /* Another holder may have stored it elsewhere; one alone mostly goes on. */
+    return piece->count == 1 &&
+           atomic_load_explicit(&run->holding.box, memory_order_relaxed) == NULL &&
+           offset + 1 < index_space_capacity(index, piece->parent);
+}
+
 static void
 load_runs(const struct index *index, struct piece *piece)
 {
+    if (piece->recent && guess_behind(index, piece))
+        return;
     piece->guess = index_table_guess_at(&piece->spot);
     if (piece->guess != 0)
         load_number(index, piece->guess, 0);
-    if (piece->guess == 0 && looks_for_parent(piece)) {
+    if (piece->guess == 0 && !piece->recent && looks_for_parent(piece)) {
         piece->parent = index_table_guess_at(&piece->parent_spot);
         load_number(index, piece->parent, 1);
     }

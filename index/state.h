@@ -46,6 +46,7 @@
 #define INDEX_CLASSES     24 /* capacities of runs */
 #define INDEX_ORPHANS_MAX (1u << 24)
 #define INDEX_SIZES_MAX   65536 /* different sizes of blocks */
+#define INDEX_RECENT_BITS 14    /* sequences that grow at the same time */
 #define INDEX_READ_RETRIES                                                                         \
     1000 /* a run that changed under a reader this often: it takes the lock */
 
@@ -182,6 +183,7 @@ struct index {
     struct index_space space;
     struct index_sizes sizes;
     struct index_codes last_codes;
+    uint32_t recent[1u << INDEX_RECENT_BITS]; /* last blocks of what was stored, by their hashes */
     struct index_slots orphans; /* (namespace, parent's hash) -> first block of the first run */
     struct index_slots odd;     /* runs with sizes of their own -> their number in odd_pool */
     struct index_pool odd_pool;

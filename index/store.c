@@ -575,8 +575,10 @@ index_writer_store(struct index_writer *writer, uint32_t first, uint32_t count,
     const uint32_t end = first + count;
     uint32_t number;
 
-    if (change->count == 1 && guess == 0 && parent != 0 && append_one(writer, mixed[0], parent))
+    if (change->count == 1 && guess == 0 && parent != 0 && append_one(writer, mixed[0], parent)) {
+        *index_writer_recent(index, writer->last_hash) = writer->last_number;
         return true;
+    }
     number = index_writer_check(index, change->ns, change->hashes[first], guess);
     if (number == 0 && guess != 0)
         number = index_state_find(index, change->ns, change->hashes[first]);
@@ -597,6 +599,7 @@ index_writer_store(struct index_writer *writer, uint32_t first, uint32_t count,
             number = index_table_find(&writer->space->table, index->space.seq, change->hashes[at],
                                       mixed[at - first]);
     }
+    *index_writer_recent(index, writer->last_hash) = writer->last_number;
     writer->change->done = end;
     return true;
 }

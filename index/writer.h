@@ -148,6 +148,14 @@ index_writer_check(const struct index *index, uint32_t ns, uint64_t hash, uint32
                : 0;
 }
 
+/** Where the last block of a sequence that was just stored to is noted: what comes next goes behind
+ *  it.  A number there may be stale. */
+static inline uint32_t *
+index_writer_recent(struct index *index, uint64_t hash)
+{
+    return &index->recent[hash * UINT64_C(0x9e3779b97f4a7c15) >> (64 - INDEX_RECENT_BITS)];
+}
+
 /*
  * Most runs have one holder with one span.  These two do what index_holding_add() and _remove() do
  * where that stays so; false: it does not.
