@@ -354,24 +354,35 @@ index_box_extend(struct index_holding *holding, const struct index_holding_conte
 {
     struct index_box *box = index_box_of(holding);
     const struct index_box_seat seat = index_box_find(box, holder);
+    uint32_t begin = from;
+    uint32_t target;
     struct index_spans spans;
-    index_span old;
+    index_span old = 0;
 
     if (seat.group != INDEX_BOX_NO_GROUP)
         old = (uint64_t)holder << 44 | index_box_key(box, seat.group);
     else if (seat.count == 1)
         old = index_box_span(box, seat.first);
-    else
-        return false;
-    if (index_span_code(old) != code || index_span_to(old) != from ||
-        !others_have(box, holder, from, to))
+    if (old != 0) {
+        if (index_span_code(old) != code || index_span_to(old) != from)
+            return false;
+        begin = index_span_from(old);
+    }
+    if (seat.count > 1 || !others_have(box, holder, from, to))
         return false;
     spans.count = 1;
-    spans.spans[0] = index_span_make(holder, code, index_span_from(old), to);
-    if (seat.group != INDEX_BOX_NO_GROUP || find_group(box, spans.spans[0]) != INDEX_BOX_NO_GROUP)
+    spans.spans[0] = index_span_make(holder, code, begin, to);
+    target = find_group(box, spans.spans[0]);
+    if (seat.group != INDEX_BOX_NO_GROUP && target != INDEX_BOX_NO_GROUP &&
+        index_set_fits(index_box_set(box, target), holder)) {
+        index_set_add(index_box_set(box, target), holder);
+        leave_group(box, context, seat.group, holder);
+        return true;
+    }
+    if (seat.count != 1 || target != INDEX_BOX_NO_GROUP)
         return index_box_put(holding, context, holder, &spans, false);
     put_span(box, seat.first, spans.spans[0]);
-    if (index_span_from(old) == 0)
+    if (begin == 0)
         order_change(box, holder, from, to);
     return true;
 }

@@ -134,8 +134,9 @@ void index_box_copy(const struct index_box *box, const struct index_box_seat *se
                     struct index_spans *spans);
 
 /**
- * The holder's only span goes on with the blocks [index_span_to(span), to), where somebody else
- * has them too: a sequence that is known comes block by block.  False: it is not that simple.
+ * The holder's only span goes on with the blocks [from, to), or they are the first it has, where
+ * somebody else has them too: a sequence that is known comes block by block.  False: it is not that
+ * simple.
  */
 bool index_box_extend(struct index_holding *holding, const struct index_holding_context *context,
                       uint32_t holder, uint32_t code, uint32_t from, uint32_t to);

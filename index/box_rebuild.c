@@ -11,8 +11,8 @@
 enum {
     CANDIDATES = 16,
     SPANS_MIN = 4,
-    LOOK_FROM = 8, /* spans; fewer are no place for groups */
-    MANY = 64,     /* holders that are a group in any case; else it takes half of them */
+    LOOK_FROM = 16, /* spans; fewer are no place for groups: they may be on their way */
+    MANY = 64,      /* holders that are a group in any case; else it takes half of them */
 };
 
 struct candidate {
