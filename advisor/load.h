@@ -25,7 +25,8 @@ struct advisor_load_progress {
 };
 
 /** Fill an index that is empty.  `progress` may be NULL. */
-KVT_NODISCARD enum kvt_err advisor_load(struct advisor_memory *memory, const struct advisor_txn *txn,
+KVT_NODISCARD enum kvt_err advisor_load(struct advisor_memory *memory,
+                                        const struct advisor_txn *txn,
                                         struct advisor_load_progress *progress,
                                         struct kvt_error *err);
 
