@@ -114,7 +114,7 @@ open_tables(struct advisor_daemon *daemon, const struct advisor_settings *settin
     if (rc != KVT_OK)
         return rc;
     /* A quarter for the orderings: two tiers of an eighth each is the common case. */
-    rc = index_new(&daemon->index, settings->index_max / 4 * 3);
+    rc = index_new(&daemon->index, settings->index_max / 16 * 11);
     if (rc == KVT_OK)
         rc = advisor_planner_new(&daemon->planner, &planner);
     return rc == KVT_OK ? KVT_OK : kvt_error_set(err, rc, "index: %s", kvt_err_text(rc));
@@ -130,6 +130,7 @@ open_engine(struct advisor_daemon *daemon, const struct advisor_settings *settin
         .planner = daemon->planner,
         .order_key = daemon->order_key.size > 0 ? &daemon->order_key : NULL,
         .counters = &daemon->counters,
+        .cold_bytes = settings->index_max / 16,
         .commit_max_wait_ms = settings->commit_max_wait_ms,
         .silent_after_ms = settings->silent_after_ms,
         .gone_after_ms = settings->gone_after_ms,

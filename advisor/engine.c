@@ -57,6 +57,10 @@ advisor_engine_new(struct advisor_engine **out, const struct advisor_engine_opti
         rc = advisor_group_new(&engine->group);
     if (rc == KVT_OK)
         rc = advisor_snapshot_new(&engine->snapshot, &engine->memory);
+    if (rc == KVT_OK && options->cold_bytes > 0)
+        rc = advisor_cold_new(&engine->cold, options->cold_bytes);
+    if (rc == KVT_OK && options->cold_bytes > 0)
+        rc = advisor_evict_new(&engine->evict, &engine->memory);
     if (rc == KVT_OK)
         rc = advisor_engine_foreign_new(engine);
     engine->decoded = kvt_calloc(KVT_EVENTS_PER_BATCH_MAX, sizeof(*engine->decoded));
@@ -70,6 +74,7 @@ advisor_engine_new(struct advisor_engine **out, const struct advisor_engine_opti
     }
     engine->memory.index = options->index;
     engine->memory.names = engine->names;
+    engine->memory.cold = engine->cold;
     atomic_store(&engine->memory.loading, true);
     rc = advisor_engine_load_tables(engine, err);
     if (rc != KVT_OK)
@@ -89,6 +94,8 @@ advisor_engine_free(struct advisor_engine *engine)
     if (engine == NULL)
         return;
     advisor_engine_foreign_free(engine);
+    advisor_evict_free(engine->evict);
+    advisor_cold_free(engine->cold);
     advisor_snapshot_free(engine->snapshot);
     advisor_group_free(engine->group);
     advisor_memory_release(&engine->memory);
@@ -308,6 +315,14 @@ go_on(struct advisor_engine *engine)
            (!engine->options.volatile_places && has_changes(engine));
 }
 
+/* What is evicted comes first in its group.  False: there is no room in RAM for more. */
+static bool
+make_room(struct advisor_engine *engine)
+{
+    return engine->evict == NULL || advisor_group_count(engine->group) > 0 ||
+           advisor_evict_step(engine->evict, advisor_group_log(engine->group));
+}
+
 void
 advisor_engine_step(struct advisor_engine *engine, uint64_t wait_ms)
 {
@@ -318,6 +333,7 @@ advisor_engine_step(struct advisor_engine *engine, uint64_t wait_ms)
         kvt_clock_sleep_ms(wait_ms);
         return;
     }
+    engine->now_ms = kvt_clock_mono_ms();
     if (engine->retry_at_ms != 0) {
         try_again(engine, wait_ms);
         return;
@@ -326,6 +342,11 @@ advisor_engine_step(struct advisor_engine *engine, uint64_t wait_ms)
         begin(engine);
         if (engine->failure != KVT_OK)
             return;
+    }
+    if (!make_room(engine)) {
+        finish(engine, 0);
+        show(engine, 0);
+        return;
     }
     if (go_on(engine))
         wait_ms = 0;

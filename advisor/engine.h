@@ -46,6 +46,7 @@ struct advisor_engine_options {
     uint64_t plan_interval_ms;
     uint32_t holders_max; /* 0: INDEX_HOLDERS_MAX */
     uint32_t aliases_max; /* 0: ADVISOR_ALIASES_MAX */
+    uint64_t cold_bytes;  /* RAM for knowing what was evicted from it; 0: nothing is */
     bool volatile_places; /* workers' places are not written: after a start they are asked for */
 };
 
@@ -89,8 +90,7 @@ void advisor_engine_flush(struct advisor_engine *engine);
 /* ---- any thread ---- */
 
 /** How far the index is read; `cancel` of it is advisor_engine_cancel(). */
-const struct advisor_load_progress *
-advisor_engine_progress(const struct advisor_engine *engine);
+const struct advisor_load_progress *advisor_engine_progress(const struct advisor_engine *engine);
 /** Stop reading it: the program is to end. */
 void advisor_engine_cancel(struct advisor_engine *engine);
 

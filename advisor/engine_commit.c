@@ -53,6 +53,8 @@ write_all(struct advisor_engine *engine, const struct advisor_txn *txn,
     struct advisor_planner *planner = engine->options.planner;
     enum kvt_err rc = advisor_names_save(engine->names, txn);
 
+    if (rc == KVT_OK && engine->cold != NULL)
+        rc = advisor_cold_write(engine->cold, txn, advisor_group_log(engine->group));
     if (rc == KVT_OK)
         rc = advisor_group_write(engine->group, txn, kept ? log : NULL, is_hot, engine);
     if (rc == KVT_OK)
@@ -136,6 +138,10 @@ follow(struct advisor_engine *engine)
     if (engine->options.planner != NULL)
         advisor_planner_saved(engine->options.planner);
     advisor_snapshot_saved(engine->snapshot);
+    if (engine->cold != NULL) {
+        advisor_cold_saved(engine->cold);
+        kvt_metric_inc(engine->counters.collisions, advisor_cold_collisions(engine->cold));
+    }
     follow_group(engine);
     kvt_metric_inc(engine->counters.commits, 1);
     engine->forgotten = false;
@@ -182,6 +188,7 @@ advisor_engine_follow(struct advisor_engine *engine)
 {
     if (!engine->options.volatile_places || advisor_group_ops(engine->group) > 0 ||
         advisor_names_dirty(engine->names) || advisor_sweeper_dirty(engine->sweeper) ||
+        (engine->cold != NULL && advisor_cold_count(engine->cold) > 0) ||
         (engine->options.planner != NULL && advisor_planner_dirty(engine->options.planner)))
         return false;
     follow_group(engine);

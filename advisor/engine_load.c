@@ -41,6 +41,22 @@ load_tables(struct advisor_engine *engine, const struct advisor_txn *txn)
     return rc;
 }
 
+/* Nor does what was evicted from a RAM that is gone count. */
+static enum kvt_err
+discard_cold(struct advisor_engine *engine, struct kvt_error *err)
+{
+    struct advisor_txn txn;
+    enum kvt_err rc = advisor_store_write(engine->options.store, &txn, err);
+
+    if (rc != KVT_OK)
+        return rc;
+    rc = advisor_cold_discard(&txn);
+    if (rc == KVT_OK)
+        return advisor_store_commit(&txn, err);
+    advisor_store_end(&txn);
+    return kvt_error_set(err, rc, "discard what is cold: %s", kvt_err_text(rc));
+}
+
 /* What the log says was true before a time it knows nothing of.  An empty snapshot makes all of it
  * void. */
 static enum kvt_err
@@ -79,7 +95,9 @@ advisor_engine_load_tables(struct advisor_engine *engine, struct kvt_error *err)
     advisor_store_end(&txn);
     if (rc != KVT_OK)
         return kvt_error_set(err, rc, "load the index: %s", kvt_err_text(rc));
-    return engine->options.volatile_places ? empty_log(engine, err) : KVT_OK;
+    if (engine->options.volatile_places)
+        rc = empty_log(engine, err);
+    return rc == KVT_OK && engine->forgotten ? discard_cold(engine, err) : rc;
 }
 
 static enum kvt_err
@@ -90,7 +108,12 @@ load_index(struct advisor_engine *engine, struct kvt_error *err)
 
     if (rc != KVT_OK)
         return rc;
-    rc = advisor_load(&engine->memory, &txn, &engine->progress, err);
+    if (engine->cold != NULL)
+        rc = advisor_cold_load(engine->cold, &txn);
+    if (rc == KVT_OK)
+        rc = advisor_load(&engine->memory, &txn, &engine->progress, err);
+    else
+        rc = kvt_error_set(err, rc, "load what is cold: %s", kvt_err_text(rc));
     if (rc == KVT_OK && engine->options.planner != NULL) {
         rc = advisor_planner_load_blocks(engine->options.planner, &txn);
         if (rc != KVT_OK)

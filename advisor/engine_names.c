@@ -35,7 +35,8 @@ look_at(struct advisor_engine *engine, const struct advisor_txn *txn,
         return KVT_OK;
     index_holder_info(engine->options.index, advisor_names_index_holder(engine->names, holder),
                       NULL, &blocks, NULL);
-    if (blocks != 0 || advisor_sweeper_sweeps(engine->sweeper, holder))
+    if (blocks != 0 || advisor_sweeper_sweeps(engine->sweeper, holder) ||
+        (engine->cold != NULL && advisor_cold_holds(engine->cold, holder)))
         return KVT_OK;
     rc = advisor_store_holds_nothing(txn, holder, &nothing);
     if (rc == KVT_OK && nothing)

@@ -12,7 +12,9 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "advisor/cold.h"
 #include "advisor/engine.h"
+#include "advisor/evict.h"
 #include "advisor/group.h"
 #include "advisor/identity.h"
 #include "advisor/load.h"
@@ -55,6 +57,8 @@ struct advisor_engine {
     struct advisor_feeds feeds;
     struct advisor_memory memory;
     struct advisor_names *names;
+    struct advisor_cold *cold;   /* NULL: nothing is evicted */
+    struct advisor_evict *evict; /* the same */
     struct advisor_publishers *publishers;
     struct advisor_sweeper *sweeper;
     struct advisor_group *group;
@@ -68,6 +72,7 @@ struct advisor_engine {
 
     struct advisor_position events; /* as loaded: where our own source begins */
     struct advisor_position reports;
+    uint64_t now_ms;   /* monotonic: when the messages that are taken were polled */
     bool moved;        /* a position changed since the last commit */
     uint64_t moved_ms; /* since when */
 

@@ -1,0 +1,228 @@
+#include "advisor/evict.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+
+enum {
+    CALLS_MAX = 16, /* of the index, for one group */
+    WORDS_MIN = 4096,
+};
+
+/* A run as the index gave it; it must not be called from there. */
+struct piece {
+    struct index_run_view run;
+    size_t word; /* its hashes, and then its token hashes, in `words` */
+    size_t held; /* its holders in `held` */
+    bool tokens;
+};
+
+struct advisor_evict {
+    struct advisor_memory *memory;
+    struct index_coldest *coldest; /* NULL: none was made yet */
+    struct piece *pieces;
+    uint64_t *words;
+    struct index_held *held;
+    size_t piece_count;
+    size_t piece_capacity;
+    size_t word_count;
+    size_t word_capacity;
+    size_t held_count;
+    size_t held_capacity;
+    bool busy;  /* until enough is free again */
+    bool stuck; /* nothing was left to evict, and that was said */
+};
+
+enum kvt_err
+advisor_evict_new(struct advisor_evict **out, struct advisor_memory *memory)
+{
+    *out = kvt_calloc(1, sizeof(**out));
+    if (*out == NULL)
+        return KVT_NOMEM;
+    (*out)->memory = memory;
+    return KVT_OK;
+}
+
+void
+advisor_evict_free(struct advisor_evict *evict)
+{
+    if (evict == NULL)
+        return;
+    index_coldest_free(evict->coldest);
+    kvt_free(evict->pieces);
+    kvt_free(evict->words);
+    kvt_free(evict->held);
+    kvt_free(evict);
+}
+
+/* ---- what the index gives ---- */
+
+static bool
+reserve(void **rows, size_t *capacity, size_t count, size_t size)
+{
+    size_t wanted = *capacity == 0 ? WORDS_MIN : *capacity;
+    void *more;
+
+    if (count <= *capacity)
+        return true;
+    while (wanted < count)
+        wanted *= 2;
+    more = kvt_realloc(*rows, wanted, size);
+    if (more == NULL)
+        return false;
+    *rows = more;
+    *capacity = wanted;
+    return true;
+}
+
+static bool
+reserve_piece(struct advisor_evict *evict, const struct index_run_view *run)
+{
+    void *pieces = evict->pieces;
+    void *words = evict->words;
+    void *held = evict->held;
+    bool done =
+        reserve(&pieces, &evict->piece_capacity, evict->piece_count + 1, sizeof(*evict->pieces));
+
+    evict->pieces = pieces;
+    done = done && reserve(&words, &evict->word_capacity, evict->word_count + 2 * run->count,
+                           sizeof(*evict->words));
+    evict->words = words;
+    done = done && reserve(&held, &evict->held_capacity, evict->held_count + run->held_count,
+                           sizeof(*evict->held));
+    evict->held = held;
+    return done;
+}
+
+/* What does not fit stays where it is: a piece is evicted for itself. */
+static void
+keep_piece(void *arg, const struct index_run_view *run)
+{
+    struct advisor_evict *evict = arg;
+
+    if (!reserve_piece(evict, run))
+        return;
+    evict->pieces[evict->piece_count++] = (struct piece){.run = *run,
+                                                         .word = evict->word_count,
+                                                         .held = evict->held_count,
+                                                         .tokens = run->tokens != NULL};
+    memcpy(&evict->words[evict->word_count], run->hashes, run->count * sizeof(uint64_t));
+    if (run->tokens != NULL)
+        memcpy(&evict->words[evict->word_count + run->count], run->tokens,
+               run->count * sizeof(uint64_t));
+    evict->word_count += 2 * run->count;
+    memcpy(&evict->held[evict->held_count], run->held, run->held_count * sizeof(*run->held));
+    evict->held_count += run->held_count;
+}
+
+/* ---- numbers: both tables give them in the order of names, so they hardly ever differ ---- */
+
+static uint32_t
+store_holder(const struct advisor_names *names, uint32_t number)
+{
+    const uint32_t count = advisor_names_holder_count(names);
+    uint32_t holder = number < count ? number : 0;
+
+    for (uint32_t i = 0; i < count && advisor_names_index_holder(names, holder) != number; i++)
+        holder = i;
+    assert(advisor_names_index_holder(names, holder) == number);
+    return holder;
+}
+
+static uint32_t
+store_namespace(const struct advisor_names *names, uint32_t number)
+{
+    const uint32_t count = advisor_names_namespace_count(names);
+    uint32_t ns = number < count ? number : 0;
+
+    for (uint32_t i = 0; i < count && advisor_names_index_namespace(names, ns) != number; i++)
+        ns = i;
+    assert(advisor_names_index_namespace(names, ns) == number);
+    return ns;
+}
+
+static enum kvt_err
+evict_piece(struct advisor_evict *evict, struct piece *piece, struct advisor_log *log)
+{
+    const struct advisor_names *names = evict->memory->names;
+    struct index_held *held = &evict->held[piece->held];
+
+    for (uint32_t i = 0; i < piece->run.held_count; i++)
+        held[i].holder = store_holder(names, held[i].holder);
+    piece->run.ns = store_namespace(names, piece->run.ns);
+    piece->run.hashes = &evict->words[piece->word];
+    piece->run.tokens = piece->tokens ? piece->run.hashes + piece->run.count : NULL;
+    piece->run.held = held;
+    return advisor_cold_evict(evict->memory->cold, log, &piece->run);
+}
+
+/* ---- the group ---- */
+
+/* Put the oldest into the group's log; returns how many pairs, 0: there is nothing. */
+static size_t
+evict_oldest(struct advisor_evict *evict, struct advisor_log *log)
+{
+    enum kvt_err rc = KVT_OK;
+    size_t total = 0;
+
+    if (evict->coldest == NULL &&
+        index_coldest_new(&evict->coldest, evict->memory->index, KVT_TIER_G4) != KVT_OK)
+        return 0;
+    evict->piece_count = evict->word_count = evict->held_count = 0;
+    for (int calls = 0; calls < CALLS_MAX && total == 0 && rc == KVT_OK; calls++)
+        rc = index_coldest_next(evict->coldest, ADVISOR_EVICT_PAIRS, keep_piece, evict, &total);
+    rc = KVT_OK;
+    for (size_t i = 0; i < evict->piece_count && rc == KVT_OK; i++)
+        rc = evict_piece(evict, &evict->pieces[i], log);
+    return advisor_log_count(log);
+}
+
+/* What blocks have left is free, too; it is not looked for while there is `enough`. */
+static uint64_t
+bytes_free(struct index *index, const struct index_stats *stats, uint64_t enough)
+{
+    const uint64_t left = stats->bytes < stats->bytes_max ? stats->bytes_max - stats->bytes : 0;
+
+    return left >= enough ? left : left + index_room(index);
+}
+
+static void
+say_stuck(struct advisor_evict *evict, uint64_t free, uint64_t max)
+{
+    if (evict->stuck)
+        return;
+    evict->stuck = true;
+    kvt_log_warn("advisor.evict", "stuck",
+                 "%" PRIu64 " of the index's %" PRIu64
+                 " bytes are free, and nothing more can leave "
+                 "them: raise index.max",
+                 free, max);
+}
+
+bool
+advisor_evict_step(struct advisor_evict *evict, struct advisor_log *log)
+{
+    struct index_stats stats;
+    uint64_t headroom;
+    uint64_t free;
+
+    index_stats(evict->memory->index, &stats);
+    headroom = stats.bytes_max / 16;
+    if (headroom > ADVISOR_EVICT_HEADROOM)
+        headroom = ADVISOR_EVICT_HEADROOM;
+    free = bytes_free(evict->memory->index, &stats, 3 * headroom);
+    assert(advisor_log_count(log) == 0);
+    if (free < 2 * headroom)
+        evict->busy = true;
+    if (free >= 3 * headroom)
+        evict->busy = evict->stuck = false;
+    if (!evict->busy || !advisor_memory_whole(evict->memory))
+        return true;
+    if (evict_oldest(evict, log) > 0)
+        return free >= headroom;
+    say_stuck(evict, free, stats.bytes_max);
+    return true;
+}
