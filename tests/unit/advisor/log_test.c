@@ -129,6 +129,23 @@ what_goes_on_becomes_one_operation(void **state)
     advisor_log_free(log);
 }
 
+static void
+what_goes_on_goes_on_behind_its_last_block(void **state)
+{
+    const struct advisor_log_place place = {4096, 3, 1, 3, 9};
+    const uint64_t hashes[] = {11, 12, 0, 14};
+    struct advisor_log *log = new_log();
+
+    (void)state;
+    assert_int_equal(advisor_log_store(log, &place, 10, 5, hashes, NULL, 2), KVT_OK);
+    assert_int_equal(advisor_log_store(log, &place, 12, 7, &hashes[2], NULL, 1), KVT_OK);
+    assert_int_equal(operations(log), 1);
+    /* A parent of 0 is one that is not known, also behind a hash that is 0. */
+    assert_int_equal(advisor_log_store(log, &place, 0, 8, &hashes[3], NULL, 1), KVT_OK);
+    assert_int_equal(operations(log), 2);
+    advisor_log_free(log);
+}
+
 /* ---- random calls, told block by block: how they were merged and cut does not matter then ---- */
 
 struct entry {
@@ -557,6 +574,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_bytes_of_a_row),
         cmocka_unit_test(what_goes_on_becomes_one_operation),
+        cmocka_unit_test(what_goes_on_goes_on_behind_its_last_block),
         cmocka_unit_test(what_is_written_is_read),
         cmocka_unit_test(rows_asked_for_again_are_the_same),
         cmocka_unit_test(a_run_with_many_holders_begins_each_row),

@@ -251,7 +251,7 @@ collisions_are_passed_over(void **state)
 static void
 what_a_row_says_collides_too(void **state)
 {
-    struct advisor_store_place place = {.holder = 9, .ranks = 1};
+    struct advisor_store_place place = {.holder = 9, .ranks = 2};
     const struct advisor_store_block row = {
         .hash = 5, .ns = 1, .parent = 4, .position = 3, .place_count = 1, .places = &place};
     struct advisor_store_block block = {0};
@@ -263,10 +263,12 @@ what_a_row_says_collides_too(void **state)
     assert_int_equal(advisor_store_put_block(&scene.txn, &row), KVT_OK);
     store(&scene, 1, 8, 3, 5);
     store(&scene, 2, 4, 3, 5);
+    store(&scene, 9, 4, 3, 5); /* it has the other shard */
     append(&scene);
     assert_int_equal(advisor_lookup(&scene.txn, 1, &hash, 1, &block), KVT_OK);
     assert_int_equal(block.place_count, 2);
     assert_int_equal(block.places[0].holder, 9);
+    assert_int_equal(block.places[0].ranks, 3);
     assert_int_equal(block.places[1].holder, 2);
     advisor_store_block_release(&block);
     end(&scene);
