@@ -40,8 +40,25 @@ struct spot {
     bool cold;
 };
 
+/* A tier of the worker's own, as nearly every message names one: known from the one before. */
+static bool
+recall_spot(struct advisor_engine *engine, const struct advisor_publisher *publisher,
+            const struct kvt_event_batch *batch, uint32_t location, struct spot *spot)
+{
+    const struct advisor_publisher_spot *known =
+        &publisher->spots[location % ADVISOR_PUBLISHER_SPOTS];
+    const struct kvt_location *from = &batch->locations[location];
+
+    if (known->tier == 0 || known->tier != from->tier || known->dp_rank != from->dp_rank ||
+        !advisor_names_meet(engine->names, known->holder, batch->worker, known->dp_rank,
+                            known->tier))
+        return false;
+    *spot = (struct spot){.holder = known->holder};
+    return true;
+}
+
 static enum kvt_err
-look_up(struct advisor_engine *engine, const struct advisor_publisher *publisher,
+look_up(struct advisor_engine *engine, struct advisor_publisher *publisher,
         const struct kvt_event_batch *batch, uint32_t location, struct spot *spot)
 {
     const enum kvt_err rc = advisor_engine_resolve(engine, batch, location, &spot->holder);
@@ -55,8 +72,11 @@ look_up(struct advisor_engine *engine, const struct advisor_publisher *publisher
     spot->g4 = key->tier == KVT_TIER_G4;
     spot->hot = advisor_holder_is_hot(key);
     spot->cold = advisor_holder_is_cold(key);
-    if (!spot->g4)
+    if (!spot->g4) {
+        publisher->spots[location % ADVISOR_PUBLISHER_SPOTS] = (struct advisor_publisher_spot){
+            .holder = spot->holder, .dp_rank = key->dp_rank, .tier = key->tier};
         return KVT_OK;
+    }
     /* In a dump everything older is void; its sweep only comes with the last page. */
     spot->floor = publisher->resync == ADVISOR_RESYNC_DUMP
                       ? publisher->row.gen
@@ -148,7 +168,8 @@ advisor_engine_apply(struct advisor_engine *engine, struct advisor_publisher *pu
         struct spot *spot = &spots[event->location];
         enum kvt_err rc = KVT_OK;
 
-        if (spot->holder == NO_HOLDER)
+        if (spot->holder == NO_HOLDER &&
+            !recall_spot(engine, publisher, batch, event->location, spot))
             rc = look_up(engine, publisher, batch, event->location, spot);
         if (rc == KVT_OK)
             rc = apply_event(engine, publisher, batch, event, spot);
@@ -184,9 +205,12 @@ find_publisher(struct advisor_engine *engine, const struct kvt_event_batch *batc
                struct advisor_publisher **out)
 {
     uint32_t ns;
-    enum kvt_err rc = advisor_names_namespace(engine->names, batch->namespace_, &ns);
+    enum kvt_err rc;
 
-    *out = NULL;
+    *out = advisor_publishers_recall(engine->publishers, batch->namespace_, batch->worker);
+    if (*out != NULL)
+        return KVT_OK;
+    rc = advisor_names_namespace(engine->names, batch->namespace_, &ns);
     if (rc == KVT_OK)
         rc = advisor_publishers_get(engine->publishers, ns, batch->namespace_, batch->worker, out);
     return rc;
@@ -196,14 +220,16 @@ bool
 advisor_engine_feed(struct advisor_engine *engine, struct advisor_intake *intake,
                     struct advisor_item *item, bool held)
 {
-    struct kvt_event_batch batch = {.events = engine->decoded};
+    struct kvt_event_batch batch; /* 5 KiB: the decoder sets what counts of it */
     struct advisor_publisher *publisher;
     struct advisor_step step;
     struct kvt_error err;
     uint32_t unknown;
-    enum kvt_err rc = intake->ops->decode(item->bytes, item->size, &batch, KVT_EVENTS_PER_BATCH_MAX,
-                                          &unknown, &err);
+    enum kvt_err rc;
 
+    batch.events = engine->decoded;
+    rc = intake->ops->decode(item->bytes, item->size, &batch, KVT_EVENTS_PER_BATCH_MAX, &unknown,
+                             &err);
     if (rc == KVT_OK && (batch.worker[0] == '\0' || batch.incarnation == 0 || batch.first_seq == 0))
         rc =
             kvt_error_set(&err, KVT_INVALID, "event batch without worker, incarnation or sequence");
@@ -220,12 +246,13 @@ advisor_engine_feed(struct advisor_engine *engine, struct advisor_intake *intake
     }
     if (!held && publisher->held_count > 0 && batch.incarnation == publisher->row.incarnation) {
         /* Behind those that wait already: it may not overtake them. */
-        publisher->heard_ms = kvt_clock_mono_ms();
+        publisher->heard_ms = engine->now_ms;
         (void)advisor_publisher_hold(publisher, item);
         return true;
     }
-    step = advisor_publisher_see(publisher, &batch, unknown, kvt_clock_mono_ms());
-    kvt_metric_inc(engine->counters.duplicates, step.duplicates);
+    step = advisor_publisher_see(publisher, &batch, unknown, engine->now_ms);
+    if (step.duplicates > 0)
+        kvt_metric_inc(engine->counters.duplicates, step.duplicates);
     intake->counts.duplicates += step.duplicates;
     if (step.gap) {
         kvt_metric_inc(engine->counters.gaps, 1);
@@ -260,7 +287,8 @@ advisor_engine_feed(struct advisor_engine *engine, struct advisor_intake *intake
         return true;
     case ADVISOR_SEE_APPLY: break;
     }
-    kvt_metric_inc(engine->counters.unknown, unknown);
+    if (unknown > 0)
+        kvt_metric_inc(engine->counters.unknown, unknown);
     intake->counts.skipped[WIRE_RAW_UNKNOWN_KIND] += unknown;
     intake->counts.events += batch.event_count - step.skip;
     advisor_engine_apply(engine, publisher, &batch, step.skip);

@@ -224,6 +224,7 @@ poll_one(struct advisor_engine *engine, struct advisor_intake *intake, uint64_t 
         intake->ready_at = 0;
         intake->ready_count =
             advisor_source_poll(intake->source, intake->ready, ADVISOR_INTAKE_READY, wait_ms);
+        engine->now_ms = kvt_clock_mono_ms();
     }
     for (; intake->ready_at < intake->ready_count && has_room(engine, intake); taken++)
         advisor_engine_take_event(engine, intake, intake->ready[intake->ready_at++]);

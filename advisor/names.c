@@ -215,6 +215,18 @@ advisor_names_holder(struct advisor_names *names, const struct index_holder *wan
     return KVT_OK;
 }
 
+bool
+advisor_names_meet(struct advisor_names *names, uint32_t holder, const char *name, uint32_t dp_rank,
+                   enum kvt_tier tier)
+{
+    const struct index_holder *key = &names->holders[holder].key;
+
+    if (key->tier != tier || key->dp_rank != dp_rank || strcmp(key->name, name) != 0)
+        return false;
+    unspare(names, holder);
+    return true;
+}
+
 static enum kvt_err
 load_space(void *arg, uint32_t number, const char *name)
 {

@@ -42,6 +42,11 @@ KVT_NODISCARD enum kvt_err advisor_names_namespace(struct advisor_names *names, 
 KVT_NODISCARD enum kvt_err advisor_names_holder(struct advisor_names *names,
                                                 const struct index_holder *key, uint32_t *holder);
 
+/** Is this still the number of that holder, not of G4?  Then it is met, as by
+ *  advisor_names_holder(). */
+bool advisor_names_meet(struct advisor_names *names, uint32_t holder, const char *name,
+                        uint32_t dp_rank, enum kvt_tier tier);
+
 const char *advisor_names_namespace_text(const struct advisor_names *names, uint32_t ns);
 const struct index_holder *advisor_names_holder_key(const struct advisor_names *names,
                                                     uint32_t holder);

@@ -41,6 +41,15 @@
 
 enum advisor_resync { ADVISOR_RESYNC_NONE, ADVISOR_RESYNC_RANGE, ADVISOR_RESYNC_DUMP };
 
+#define ADVISOR_PUBLISHER_SPOTS 4
+
+/* A holder of the publisher's own that was resolved of late. */
+struct advisor_publisher_spot {
+    uint32_t holder;
+    uint32_t dp_rank;
+    enum kvt_tier tier; /* 0: none */
+};
+
 struct advisor_publisher {
     struct advisor_publisher_row row; /* durable with the group that changed it */
     char namespace_[KVT_NAMESPACE_MAX];
@@ -64,6 +73,7 @@ struct advisor_publisher {
     uint64_t dump_seq;         /* DUMP: sequence of the first page */
     uint64_t dump_incarnation; /* 0: no page yet */
     char error[KVT_ERROR_TEXT_MAX];
+    struct advisor_publisher_spot spots[ADVISOR_PUBLISHER_SPOTS]; /* by location, modulo */
 
     struct advisor_item *held_first;
     struct advisor_item *held_last;

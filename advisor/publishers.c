@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
+#include <xxhash.h>
 
 #include "advisor/publishers_private.h"
 #include "base/alloc.h"
@@ -95,6 +96,13 @@ activate(struct advisor_publishers *table, struct advisor_publisher *publisher)
     table->active[table->active_count++] = publisher;
 }
 
+/* Where one of our own is remembered, or was. */
+static struct advisor_publisher **
+recent_of(struct advisor_publishers *table, const char *worker)
+{
+    return &table->recent[XXH3_64bits(worker, strlen(worker)) % ADVISOR_PUBLISHERS_RECENT];
+}
+
 /* Its place on the list goes to `heir`. */
 static void
 evict(struct advisor_publishers *table, struct advisor_publisher *publisher,
@@ -102,6 +110,7 @@ evict(struct advisor_publishers *table, struct advisor_publisher *publisher,
 {
     const struct name_key key = name_key(publisher);
 
+    *recent_of(table, publisher->row.worker) = NULL;
     advisor_map_remove(table->by_name, key.bytes, key.size);
     advisor_map_remove(table->by_number, &publisher->row.number, sizeof(publisher->row.number));
     table->evicted[table->evicted_count++] = publisher->row.number;
@@ -115,8 +124,8 @@ evict(struct advisor_publishers *table, struct advisor_publisher *publisher,
 }
 
 enum kvt_err
-advisor_publishers_place(struct advisor_publishers *table,
-                         const struct advisor_publisher *model, size_t slot)
+advisor_publishers_place(struct advisor_publishers *table, const struct advisor_publisher *model,
+                         size_t slot)
 {
     const struct name_key key = name_key(model);
     struct advisor_publisher *publisher = kvt_calloc(1, sizeof(*publisher));
@@ -177,15 +186,32 @@ get(struct advisor_publishers *table, struct advisor_publisher *model,
     return KVT_OK;
 }
 
+struct advisor_publisher *
+advisor_publishers_recall(struct advisor_publishers *table, const char *namespace_,
+                          const char *worker)
+{
+    struct advisor_publisher *publisher = *recent_of(table, worker);
+
+    if (publisher == NULL || strcmp(publisher->row.worker, worker) != 0 ||
+        strcmp(publisher->namespace_, namespace_) != 0)
+        return NULL;
+    activate(table, publisher);
+    return publisher;
+}
+
 enum kvt_err
 advisor_publishers_get(struct advisor_publishers *table, uint32_t ns, const char *namespace_,
                        const char *worker, struct advisor_publisher **out)
 {
     struct advisor_publisher model = {.row = {.ns = ns}, .dirty = true};
+    enum kvt_err rc;
 
     (void)snprintf(model.row.worker, sizeof(model.row.worker), "%s", worker);
     (void)snprintf(model.namespace_, sizeof(model.namespace_), "%s", namespace_);
-    return get(table, &model, out);
+    rc = get(table, &model, out);
+    if (rc == KVT_OK)
+        *recent_of(table, worker) = *out;
+    return rc;
 }
 
 enum kvt_err

@@ -38,6 +38,9 @@ bool advisor_publishers_dirty(const struct advisor_publishers *table);
 KVT_NODISCARD enum kvt_err advisor_publishers_get(struct advisor_publishers *table, uint32_t ns,
                                                   const char *namespace_, const char *worker,
                                                   struct advisor_publisher **out);
+/** One that was got not long ago, or NULL: what each message asks first. */
+struct advisor_publisher *advisor_publishers_recall(struct advisor_publishers *table,
+                                                    const char *namespace_, const char *worker);
 /* Who speaks in a message of another system. */
 struct advisor_foreign_key {
     const char *namespace_;

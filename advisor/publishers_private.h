@@ -15,6 +15,8 @@
 #include "advisor/map.h"
 #include "advisor/publishers.h"
 
+#define ADVISOR_PUBLISHERS_RECENT 1024
+
 struct advisor_publishers {
     struct advisor_map *by_name;   /* (ns, worker) -> slot */
     struct advisor_map *by_number; /* number -> slot */
@@ -22,8 +24,9 @@ struct advisor_publishers {
     size_t count;
     struct advisor_publisher *active[ADVISOR_PUBLISHERS_MAX]; /* with something to do */
     size_t active_count;
+    struct advisor_publisher *recent[ADVISOR_PUBLISHERS_RECENT]; /* ours, by hash of the worker */
     uint32_t next_number;
-    uint32_t saved_number; /* `next_number` in the store */
+    uint32_t saved_number;                    /* `next_number` in the store */
     uint32_t evicted[ADVISOR_PUBLISHERS_MAX]; /* rows to delete with the next save */
     size_t evicted_count;
 
