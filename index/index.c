@@ -120,3 +120,17 @@ index_stats(struct index *index, struct index_stats *stats)
     };
     (void)pthread_mutex_unlock(&index->lock);
 }
+
+void
+index_expect(struct index *index, uint32_t ns, uint64_t blocks)
+{
+    const struct index_table_context context = {.memory = &index->memory,
+                                                .epoch = &index->epoch,
+                                                .seq = index->space.seq,
+                                                .seed = index->seed};
+
+    assert(ns < atomic_load(&index->namespace_count));
+    (void)pthread_mutex_lock(&index->lock);
+    index_table_expect(&index_state_namespace(index, ns)->table, &context, blocks);
+    (void)pthread_mutex_unlock(&index->lock);
+}

@@ -151,6 +151,10 @@ struct index_change {
  */
 void index_apply(struct index *index, struct index_change *changes, size_t count);
 
+/** About so many blocks are to come to a namespace that had none: make room for them at once, which
+ *  is faster than little by little.  Without memory to spare it is made as they come. */
+void index_expect(struct index *index, uint32_t ns, uint64_t blocks);
+
 #define INDEX_NAMESPACE_ALL UINT32_MAX
 #define INDEX_DROP_BLOCKS   (1u << 20) /* numbers of blocks a call looks at, */
 #define INDEX_DROP_PAIRS    (1u << 16) /* and pairs that go in it, but for what one run has more */

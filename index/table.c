@@ -18,6 +18,9 @@ enum {
     BUCKETS_TAGGED = 2048,                   /* from here on tags tell the place */
     BUCKETS_MAX = 8 * STEP - BESIDE_LARGE,   /* then it splits */
     BUCKETS_SPLIT = 5 * STEP - BESIDE_LARGE, /* what the halves begin with */
+    EXPECT_FULL = 7,                         /* so full an expected segment will be, */
+    EXPECT_PARTS = 10,                       /* of as many parts: none is crowded by chance */
+    EXPECT_SHARE = 2,  /* at most such a part of the memory that is left: blocks come too */
     PLENTY_SHARE = 64, /* less than this part of all memory in use: speed for space */
 };
 
@@ -44,6 +47,7 @@ struct index_table_segment {
     uint32_t passes;  /* how far behind its own bucket an entry may stand */
     uint32_t depth;   /* highest bits of the hash that all its entries share */
     uint32_t used;
+    uint32_t crowded; /* with so many entries it is to grow */
 };
 
 struct index_table_directory {
@@ -173,6 +177,18 @@ index_table_prefetch(const struct index_table *table, uint64_t mixed)
 }
 
 void
+index_table_prefetch_all(const struct index_table *table, const uint64_t *mixed, uint32_t count)
+{
+    const struct index_table_directory *directory = directory_of(table);
+
+    for (uint32_t i = 0; i < count && directory != NULL; i++) {
+        const struct index_table_segment *segment = segment_of(directory, mixed[i]);
+
+        __builtin_prefetch(&segment->lines[home_of(segment, place_of(segment, mixed[i]))], 1);
+    }
+}
+
+void
 index_table_spot(const struct index_table *table, uint64_t mixed, struct index_table_spot *spot)
 {
     const struct index_table_directory *directory = directory_of(table);
@@ -253,10 +269,12 @@ make_segment(struct index_memory *memory, uint32_t buckets, uint32_t depth)
     segment->buckets = buckets;
     segment->passes = passes_of(buckets);
     segment->depth = depth;
+    /* Seven eighths of the ways: beyond, entries stand far from home. */
+    segment->crowded = (buckets * WAYS * 7 + 7) / 8;
     return segment;
 }
 
-static void
+static inline void
 put_tag(struct bucket *bucket, uint64_t rest, unsigned way, uint16_t tag)
 {
     const uint64_t used = UINT64_C(1) << (USED_SHIFT + way);
@@ -546,11 +564,10 @@ grow(struct index_table *table, const struct index_table_context *context, uint6
     return split_segment(table, context, mixed, segment);
 }
 
-/* Seven eighths of the ways: beyond, entries stand far from home. */
-static bool
+static inline bool
 is_crowded(const struct index_table_segment *segment)
 {
-    return (uint64_t)segment->used * 8 >= (uint64_t)segment->buckets * WAYS * 7;
+    return segment->used >= segment->crowded;
 }
 
 /* Enter what is not there. */
@@ -580,42 +597,119 @@ add(struct index_table *table, const struct index_table_context *context, uint64
     return INDEX_TABLE_NONE;
 }
 
+/* The usual case: no such tag, nothing passed, and room.  False: it is another, and nothing was
+ * changed. */
+static inline bool
+enter_at_home(struct index_table_segment *segment, uint64_t mixed, uint32_t number)
+{
+    const uint32_t place = place_of(segment, mixed);
+    struct bucket *bucket = &segment->lines[home_of(segment, place)];
+    const uint64_t rest = load(&bucket->rest);
+    const unsigned free = (unsigned)(~(rest >> USED_SHIFT) & USED_MASK);
+    unsigned way;
+
+    if (rest >> PASSED_SHIFT != 0 || free == 0 || is_crowded(segment) ||
+        ways_with(bucket, rest, tag_of(place)) != 0)
+        return false;
+    way = (unsigned)__builtin_ctz(free);
+    atomic_store_explicit(&bucket->numbers[way], number, memory_order_relaxed);
+    put_tag(bucket, rest, way, tag_of(place));
+    segment->used++;
+    return true;
+}
+
+uint32_t
+index_table_enter_all(struct index_table *table, const struct index_table_context *context,
+                      const uint64_t *hashes, const uint64_t *mixed, uint32_t first, uint32_t count,
+                      uint32_t *stop)
+{
+    const struct index_table_directory *directory = directory_of(table);
+
+    *stop = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        if (directory != NULL &&
+            enter_at_home(segment_of(directory, mixed[i]), mixed[i], first + i))
+            continue;
+        *stop = index_table_enter(table, context, hashes[i], mixed[i], first + i);
+        if (*stop != 0)
+            return i;
+        directory = directory_of(table); /* it may have grown */
+    }
+    return count;
+}
+
 uint32_t
 index_table_enter(struct index_table *table, const struct index_table_context *context,
                   uint64_t hash, uint64_t mixed, uint32_t number)
 {
     const struct index_table_directory *directory = directory_of(table);
     struct index_table_segment *segment;
-    struct bucket *bucket;
     uint32_t place;
-    uint64_t rest;
-    unsigned ways;
-    unsigned free;
     uint32_t found;
 
     if (directory == NULL)
         return add(table, context, mixed, number);
     segment = segment_of(directory, mixed);
-    place = place_of(segment, mixed);
-    bucket = &segment->lines[home_of(segment, place)];
-    rest = load(&bucket->rest);
-    ways = ways_with(bucket, rest, tag_of(place));
-    free = (unsigned)(~(rest >> USED_SHIFT) & USED_MASK);
-    /* The usual case: no such tag, nothing passed, and room. */
-    if (ways == 0 && rest >> PASSED_SHIFT == 0 && free != 0 && !is_crowded(segment)) {
-        const unsigned way = (unsigned)__builtin_ctz(free);
-
-        atomic_store_explicit(&bucket->numbers[way], number, memory_order_relaxed);
-        put_tag(bucket, rest, way, tag_of(place));
-        segment->used++;
+    if (enter_at_home(segment, mixed, number))
         return 0;
-    }
+    place = place_of(segment, mixed);
     found = find_in(segment, place, context->seq, hash);
     if (found != 0)
         return found;
     if (!is_crowded(segment) && put(segment, home_of(segment, place), tag_of(place), number))
         return 0;
     return add(table, context, mixed, number);
+}
+
+/* Buckets that so many entries leave some room in: whole units. */
+static uint32_t
+buckets_for(uint64_t entries)
+{
+    const uint64_t wanted = entries * EXPECT_PARTS / (EXPECT_FULL * WAYS);
+
+    for (uint32_t buckets = BUCKETS_LARGE; buckets < BUCKETS_MAX; buckets += STEP)
+        if (buckets >= wanted)
+            return buckets;
+    return BUCKETS_MAX;
+}
+
+void
+index_table_expect(struct index_table *table, const struct index_table_context *context,
+                   uint64_t count)
+{
+    const uint64_t most = (uint64_t)BUCKETS_MAX * WAYS * EXPECT_FULL / EXPECT_PARTS;
+    const struct index_memory *memory = context->memory;
+    struct index_table_directory *directory;
+    uint32_t depth = 0;
+    size_t made = 0;
+    uint64_t bytes;
+
+    while (depth < DEPTH_MAX && count >> depth > most)
+        depth++;
+    bytes = segment_lines(buckets_for(count >> depth)) * sizeof(struct bucket) << depth;
+    if (directory_of(table) != NULL || count < BUCKETS_LARGE || memory->used > memory->max ||
+        bytes > (memory->max - memory->used) / EXPECT_SHARE)
+        return;
+    directory = make_directory(context->memory, depth);
+    if (directory == NULL)
+        return;
+    for (; made < (size_t)1 << depth; made++) {
+        struct index_table_segment *segment =
+            make_segment(context->memory, buckets_for(count >> depth), depth);
+
+        if (segment == NULL)
+            goto fail;
+        publish(directory, made, 1, segment);
+    }
+    atomic_store_explicit(&table->directory, directory, memory_order_release);
+    return;
+
+fail:
+    while (made-- > 0)
+        give_segment(context->memory,
+                     atomic_load_explicit(&directory->segments[made], memory_order_relaxed));
+    index_memory_give(context->memory, directory, 1,
+                      sizeof(*directory) + (sizeof(void *) << depth));
 }
 
 void

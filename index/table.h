@@ -60,6 +60,10 @@ uint32_t index_table_find(const struct index_table *table, const _Atomic uint64_
 /** Start loading the cache line a lookup will need.  Any thread. */
 void index_table_prefetch(const struct index_table *table, uint64_t mixed);
 
+/** The same of several, to be written. */
+void index_table_prefetch_all(const struct index_table *table, const uint64_t *mixed,
+                              uint32_t count);
+
 /** A number that may be the hash's, by its tag alone, or 0.  Any thread. */
 uint32_t index_table_guess(const struct index_table *table, uint64_t mixed);
 
@@ -82,6 +86,21 @@ uint32_t index_table_guess_at(const struct index_table_spot *spot);
  */
 uint32_t index_table_enter(struct index_table *table, const struct index_table_context *context,
                            uint64_t hash, uint64_t mixed, uint32_t number);
+
+/** Make room at once for about `count` entries of a table that was never used.  Without memory to
+ *  spare, and for few, it grows as they come. */
+void index_table_expect(struct index_table *table, const struct index_table_context *context,
+                        uint64_t count);
+
+/**
+ * The same for `count` hashes with numbers from `first` on, as far as they are new.
+ *
+ * @param[out] stop  why not further, as index_table_enter()
+ * @return how many
+ */
+uint32_t index_table_enter_all(struct index_table *table, const struct index_table_context *context,
+                               const uint64_t *hashes, const uint64_t *mixed, uint32_t first,
+                               uint32_t count, uint32_t *stop);
 
 /** Take out what was entered (asserted to be there). */
 void index_table_remove(struct index_table *table, uint64_t mixed, uint32_t number);

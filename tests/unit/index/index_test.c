@@ -692,6 +692,48 @@ every_failing_allocation_is_survived(void **state)
     assert_true(test_sweep_allocations(build_crowd, NULL) > 10);
 }
 
+static uint64_t
+bytes_of(const struct fixture *f)
+{
+    struct index_stats stats;
+
+    index_stats(f->index, &stats);
+    return stats.bytes;
+}
+
+/* Room that was made ahead holds what comes, and costs about what comes by and by does. */
+static void
+what_is_expected_has_room(void **state)
+{
+    enum { EXPECTED = 200000, ENTRY_BYTES = 6, FEW = 100 };
+    struct fixture f[2] = {open_fixture(PLENTY), open_fixture(PLENTY)};
+    struct index_view view;
+    uint64_t bytes;
+
+    (void)state;
+    bytes = bytes_of(&f[0]);
+    index_expect(f[0].index, f[0].ns, FEW);
+    index_expect(f[0].index, f[0].ns, UINT64_MAX);
+    assert_int_equal(bytes_of(&f[0]), bytes); /* not worth it; more than there is */
+    index_expect(f[0].index, f[0].ns, EXPECTED);
+    assert_in_range(bytes_of(&f[0]), bytes + EXPECTED * ENTRY_BYTES, PLENTY);
+    bytes = bytes_of(&f[0]);
+    index_expect(f[0].index, f[0].ns, EXPECTED); /* there is some room already */
+    assert_int_equal(bytes_of(&f[0]), bytes);
+    for (uint64_t i = 1; i <= EXPECTED; i++)
+        for (unsigned way = 0; way < 2; way++)
+            assert_int_equal(store(&f[way], f[way].g1, i * 7, (i - 1) * 7, (uint32_t)i - 1),
+                             KVT_OK);
+    assert_in_range(bytes_of(&f[0]), 1, bytes_of(&f[1]) * 5 / 4);
+    for (uint64_t i = 1; i <= EXPECTED; i++) {
+        assert_int_equal(index_get(f[0].index, f[0].ns, i * 7, &view), KVT_OK);
+        assert_int_equal(view.block.id.position, i - 1);
+        assert_int_equal(index_remove(f[0].index, f[0].ns, f[0].g1, i * 7, 1), KVT_OK);
+    }
+    for (unsigned way = 0; way < 2; way++)
+        index_free(f[way].index);
+}
+
 int
 main(void)
 {
@@ -712,6 +754,7 @@ main(void)
         cmocka_unit_test(a_walk_gives_every_pair_that_stays),
         cmocka_unit_test(a_drop_needs_no_memory),
         cmocka_unit_test(every_failing_allocation_is_survived),
+        cmocka_unit_test(what_is_expected_has_room),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
