@@ -6,6 +6,7 @@
  * block and the last commit is flushed.  The floor is a subscriber that frees the message.
  *
  *   events_in single  each message one event: "pair <ours> <floor>", events a second
+ *   events_in off     the same with index.durable = false: places are in RAM alone
  *   events_in packed  40 events a message, against ours with one
  *
  * "cpu <ours> <floor>" beside each pair: nanoseconds of this process's CPU an event.  Each run
@@ -44,8 +45,13 @@ enum {
 #define RAM_BYTES (UINT64_C(4) << 30)
 #define MAP_BYTES (UINT64_C(16) << 30)
 
+enum way { SINGLE, OFF, PACK, WAYS };
+
+static const char *const way_names[WAYS] = {"single", "off", "packed"};
+
 struct bench {
     struct flood flood;
+    enum way way;
     const char *url;
     uint64_t events;
     uint64_t runs;
@@ -180,7 +186,8 @@ rig_open(struct rig *rig, const struct bench *bench)
                                                    .commit_max_wait_ms = 200,
                                                    .silent_after_ms = 60000,
                                                    .gone_after_ms = 600000,
-                                                   .plan_interval_ms = 1000};
+                                                   .plan_interval_ms = 1000,
+                                                   .volatile_places = bench->way == OFF};
     if (wire_bus_open(&rig->bus, &bus, &err) != KVT_OK || kvt_metrics_new(&rig->metrics) != KVT_OK)
         return false;
     advisor_counters_register(&rig->counters, rig->metrics);
@@ -229,8 +236,10 @@ run_ours(struct bench *bench, uint64_t packed)
 /* ---- pairs ---- */
 
 static bool
-measure(struct bench *bench, bool packed, int pairs)
+measure(struct bench *bench, int pairs)
 {
+    const bool packed = bench->way == PACK;
+
     for (int i = 0; i < pairs; i++) {
         const struct figure anchor = packed ? run_ours(bench, 1) : run_floor(bench);
         const struct figure ours = run_ours(bench, packed ? PACKED : 1);
@@ -247,21 +256,22 @@ measure(struct bench *bench, bool packed, int pairs)
 int
 main(int argc, char **argv)
 {
-    const bool packed = argc > 1 && strcmp(argv[1], "packed") == 0;
     const bool quick = argc > 2 && strcmp(argv[2], "--quick") == 0;
-    struct bench bench = {.events = quick ? EVENTS_QUICK : EVENTS};
+    struct bench bench = {.events = quick ? EVENTS_QUICK : EVENTS, .way = WAYS};
     struct test_nats server;
     bool ok;
 
-    if (argc < 2 || (!packed && strcmp(argv[1], "single") != 0)) {
-        (void)fprintf(stderr, "usage: events_in single|packed [--quick]\n");
+    for (enum way way = SINGLE; way < WAYS && argc > 1; way++)
+        if (strcmp(argv[1], way_names[way]) == 0)
+            bench.way = way;
+    if (bench.way == WAYS) {
+        (void)fprintf(stderr, "usage: events_in single|off|packed [--quick]\n");
         return 2;
     }
     test_nats_require();
     test_nats_start(&server);
     bench.url = server.url;
-    ok = flood_start(&bench.flood, server.url) &&
-         measure(&bench, packed, quick ? PAIRS_QUICK : PAIRS);
+    ok = flood_start(&bench.flood, server.url) && measure(&bench, quick ? PAIRS_QUICK : PAIRS);
     if (!ok)
         (void)fprintf(stderr, "events_in: a run did not end\n");
     flood_stop(&bench.flood);

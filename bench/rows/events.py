@@ -6,6 +6,8 @@ import subprocess
 from rows.row import Bench, Row, program
 
 ROWS = {
+    "off": Row("LMDB off: NATS message of one event to visible to readers, places in RAM alone",
+               "events/s", "a bare subscriber that frees the message", ">= 0.9"),
     "single": Row("LMDB on with default durability: NATS message of one event to visible to readers",
                   "events/s", "a bare subscriber that frees the message", ">= 0.7"),
     "packed": Row("40 packed ÷ single: NATS messages of 40 events to visible to readers, LMDB on",
