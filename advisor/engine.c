@@ -204,19 +204,12 @@ show_counts(struct advisor_engine *engine)
 {
     const struct advisor_counters *counters = &engine->counters;
     struct index_stats stats;
-    size_t uncertain;
-    size_t silent;
-    size_t live;
     uint64_t used;
     uint64_t max;
 
-    advisor_publishers_doubts(engine->publishers, &live, &uncertain, &silent);
     advisor_engine_show_sources(engine);
     index_stats(engine->options.index, &stats);
     advisor_store_size(engine->options.store, &used, &max);
-    kvt_metric_set(counters->publishers, (int64_t)live);
-    kvt_metric_set(counters->uncertain, (int64_t)uncertain);
-    kvt_metric_set(counters->silent, (int64_t)silent);
     kvt_metric_set(counters->blocks, (int64_t)stats.blocks);
     kvt_metric_set(counters->ram_bytes, (int64_t)stats.bytes);
     kvt_metric_set(counters->db_bytes, (int64_t)used);
@@ -227,10 +220,18 @@ show_counts(struct advisor_engine *engine)
 static void
 show(struct advisor_engine *engine, size_t taken)
 {
+    const struct advisor_counters *counters = &engine->counters;
     const uint64_t now_ms = kvt_clock_mono_ms();
+    size_t uncertain;
+    size_t silent;
+    size_t live;
 
     advisor_publishers_show(engine->publishers);
     advisor_publishers_rest(engine->publishers);
+    advisor_publishers_doubts(engine->publishers, &live, &uncertain, &silent);
+    kvt_metric_set(counters->publishers, (int64_t)live);
+    kvt_metric_set(counters->uncertain, (int64_t)uncertain);
+    kvt_metric_set(counters->silent, (int64_t)silent);
     if (taken > 0 && now_ms - engine->shown_ms < SHOW_EVERY_MS)
         return;
     engine->shown_ms = now_ms;

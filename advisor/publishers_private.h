@@ -35,6 +35,9 @@ struct advisor_publishers {
         struct advisor_publisher_view *views;
         size_t view_count;
         size_t view_capacity;
+        size_t live; /* of the views */
+        size_t uncertain;
+        size_t silent;
         struct advisor_map *doubtful; /* struct doubt_key of the uncertain ones */
         uint32_t doubtful_buckets;    /* the same for what the row's `buckets` says */
         bool stale;                   /* neither is what the views say */

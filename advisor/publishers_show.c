@@ -168,6 +168,17 @@ grow_views(struct advisor_publishers *table)
     table->shared.view_capacity = capacity;
 }
 
+/* With the lock held: a view comes, or is about to change. */
+static void
+count_view(struct advisor_publishers *table, const struct advisor_publisher_view *view, bool comes)
+{
+    const size_t one = comes ? 1 : SIZE_MAX; /* wraps */
+
+    table->shared.live += view->state != ADVISOR_GONE ? one : 0;
+    table->shared.uncertain += view->state == ADVISOR_UNCERTAIN ? one : 0;
+    table->shared.silent += view->silent ? one : 0;
+}
+
 /* With the lock held. */
 static void
 show_one(struct advisor_publishers *table, struct advisor_publisher *publisher)
@@ -180,7 +191,10 @@ show_one(struct advisor_publishers *table, struct advisor_publisher *publisher)
     const uint32_t buckets = fresh ? 0 : view->row.buckets;
     const uint32_t holds_g4 = fresh ? 0 : view->row.holds_g4;
 
+    if (!fresh)
+        count_view(table, view, false);
     fill_view(view, publisher);
+    count_view(table, view, true);
     if (was != (view->state == ADVISOR_UNCERTAIN) || number != view->row.number ||
         buckets != view->row.buckets || holds_g4 != view->row.holds_g4)
         table->shared.stale = true;
@@ -221,16 +235,9 @@ void
 advisor_publishers_doubts(struct advisor_publishers *table, size_t *live, size_t *uncertain,
                           size_t *silent)
 {
-    *live = 0;
-    *uncertain = 0;
-    *silent = 0;
     (void)pthread_mutex_lock(&table->shared.lock);
-    for (size_t i = 0; i < table->shared.view_count; i++) {
-        const struct advisor_publisher_view *view = &table->shared.views[i];
-
-        *live += view->state != ADVISOR_GONE ? 1 : 0;
-        *uncertain += view->state == ADVISOR_UNCERTAIN ? 1 : 0;
-        *silent += view->silent ? 1 : 0;
-    }
+    *live = table->shared.live;
+    *uncertain = table->shared.uncertain;
+    *silent = table->shared.silent;
     (void)pthread_mutex_unlock(&table->shared.lock);
 }

@@ -34,6 +34,17 @@ settle(struct advisor_publishers *table)
 }
 
 static void
+assert_counts(struct advisor_publishers *table, size_t live, size_t uncertain)
+{
+    size_t counts[3];
+
+    advisor_publishers_doubts(table, &counts[0], &counts[1], &counts[2]);
+    assert_int_equal(counts[0], live);
+    assert_int_equal(counts[1], uncertain);
+    assert_int_equal(counts[2], 0);
+}
+
+static void
 only_the_busy_are_listed(void **state)
 {
     struct advisor_publisher *publisher;
@@ -64,12 +75,17 @@ only_the_busy_are_listed(void **state)
     assert_int_equal(advisor_publishers_views(table, &views), FEW);
     assert_int_equal(views[7].state, ADVISOR_UNCERTAIN);
     kvt_free(views);
+    assert_counts(table, FEW, 1);
     advisor_publisher_settle(publisher);
     settle(table);
     assert_int_equal(advisor_publishers_active_count(table), 0);
     assert_int_equal(advisor_publishers_views(table, &views), FEW);
     assert_int_equal(views[7].state, ADVISOR_LIVE);
     kvt_free(views);
+    assert_counts(table, FEW, 0);
+    advisor_publisher_leave(get(table, 7));
+    settle(table);
+    assert_counts(table, FEW - 1, 0);
     advisor_publishers_free(table);
 }
 
@@ -103,6 +119,7 @@ the_longest_gone_makes_room(void **state)
     assert_ptr_equal(get(table, 49), advisor_publishers_by_number(table, number - 1));
     settle(table);
     assert_int_equal(advisor_publishers_active_count(table), 0);
+    assert_counts(table, ADVISOR_PUBLISHERS_MAX, 0);
     advisor_publishers_free(table);
 }
 
