@@ -2,7 +2,7 @@
 
 #include <inttypes.h>
 
-#include "advisor/store_log.h"
+#include "advisor/load_private.h"
 #include "base/alloc.h"
 
 enum {
@@ -347,6 +347,7 @@ advisor_load(struct advisor_memory *memory, const struct advisor_txn *txn,
         load.progress = &load.unseen;
     atomic_store_explicit(&load.progress->bytes_total, state.runs_bytes + state.bytes,
                           memory_order_relaxed);
+    advisor_load_expect(memory, txn, &state);
     rc = load_log(&load, err);
     if (rc == KVT_OK)
         rc = load_blocks(&load, err);
