@@ -166,8 +166,8 @@ load_lines(const struct index *index, const struct piece *piece)
         else if (box != NULL)
             return; /* others have its blocks too: they stay in the table */
     }
-    for (; at < piece->count; at++)
-        index_table_prefetch(&piece->space->table, piece->mixed[at]);
+    if (at < piece->count)
+        index_table_prefetch_all(&piece->space->table, piece->mixed + at, piece->count - at);
 }
 
 /* The codes of a Store; mostly those of the Store before. */

@@ -416,29 +416,22 @@ enter(struct index_writer *writer, uint32_t first, uint32_t length, uint32_t at,
     const struct index_change *change = writer->change;
     const uint32_t room = index_space_capacity(index, first) - length;
     const uint32_t most = end - at < room ? end - at : room;
-    uint32_t count = 0;
-    bool tokens;
+    const uint64_t *hashes = change->hashes + at;
+    _Atomic uint64_t *const seq = &index->space.seq[first + length];
+    _Atomic uint64_t *const tok = &index->space.tok[first + length];
 
     *stop = change->tokens != NULL && !index_space_tokens(index, first) ? INDEX_TABLE_NONE : 0;
     if (*stop != 0)
         return 0;
+    for (uint32_t i = 0; i < most; i++)
+        atomic_store_explicit(&seq[i], hashes[i], memory_order_relaxed);
     /* Without them, what a former block left there is wiped. */
-    tokens = index->space.pages[first >> INDEX_PAGE_SHIFT].tok_counted;
-    for (; count < most; count++) {
-        const uint32_t number = first + length + count;
-        const uint64_t hash = change->hashes[at + count];
-
-        atomic_store_explicit(&index->space.seq[number], hash, memory_order_relaxed);
-        if (tokens)
-            atomic_store_explicit(&index->space.tok[number],
-                                  change->tokens != NULL ? change->tokens[at + count] : 0,
+    if (index->space.pages[first >> INDEX_PAGE_SHIFT].tok_counted)
+        for (uint32_t i = 0; i < most; i++)
+            atomic_store_explicit(&tok[i], change->tokens != NULL ? change->tokens[at + i] : 0,
                                   memory_order_relaxed);
-        *stop =
-            index_table_enter(&writer->space->table, &writer->table, hash, mixed[count], number);
-        if (*stop != 0)
-            break;
-    }
-    return count;
+    return index_table_enter_all(&writer->space->table, &writer->table, hashes, mixed,
+                                 first + length, most, stop);
 }
 
 /* What was entered becomes part of the run, or leaves again. */
