@@ -2,35 +2,30 @@
 
 #include <inttypes.h>
 
-#include "advisor/map.h"
-#include "advisor/store_foreign.h"
+#include "advisor/export_private.h"
+#include "advisor/image.h"
 #include "base/clock.h"
 
-struct export
-{
-    const struct advisor_txn *txn;
-    struct kvt_buffer *out;
-    struct advisor_map *foreign; /* numbers of publishers that are left out */
-    uint64_t hash;               /* of the block before */
-    uint64_t next;               /* where the page ended for its length; 0: it did not */
-    size_t start;                /* bytes of the buffer that were there before */
-};
+/* PAGE: of blocks at a time; BUFFER_MAX: a page and the longest row */
+enum { PAGE = 16384, BUFFER_MAX = 64 << 20 };
 
-static void
-add_text(struct kvt_buffer *out, const char *key, const char *text)
+/* ---- members ---- */
+
+void
+advisor_export_text(struct kvt_buffer *out, const char *key, const char *text)
 {
     kvt_buffer_printf(out, ",\"%s\":", key);
     kvt_buffer_json_string(out, text);
 }
 
-static void
-add_number(struct kvt_buffer *out, const char *key, uint64_t number)
+void
+advisor_export_number(struct kvt_buffer *out, const char *key, uint64_t number)
 {
     kvt_buffer_printf(out, ",\"%s\":%" PRIu64, key, number);
 }
 
-static void
-add_hash(struct kvt_buffer *out, const char *key, uint64_t hash)
+void
+advisor_export_hash(struct kvt_buffer *out, const char *key, uint64_t hash)
 {
     char text[KVT_HASH_TEXT_MAX];
 
@@ -38,37 +33,30 @@ add_hash(struct kvt_buffer *out, const char *key, uint64_t hash)
     kvt_buffer_printf(out, ",\"%s\":\"%s\"", key, text);
 }
 
-static void
-add_holder(struct kvt_buffer *out, const struct index_holder *holder)
+void
+advisor_export_holder(struct kvt_buffer *out, const struct index_holder *holder)
 {
-    add_text(out, "holder", holder->name);
-    add_number(out, "dp_rank", holder->dp_rank);
-    add_text(out, "tier", kvt_tier_name(holder->tier));
+    advisor_export_text(out, "holder", holder->name);
+    advisor_export_number(out, "dp_rank", holder->dp_rank);
+    advisor_export_text(out, "tier", kvt_tier_name(holder->tier));
 }
 
-/* ---- publishers of other systems: their names of blocks are not in an export, so neither are
- * they; an advisor that meets them anew asks them for everything ---- */
-
-static enum kvt_err
-see_foreign(void *arg, const struct advisor_foreign_row *row)
+enum kvt_err
+advisor_export_flush(const struct advisor_export *export, bool all)
 {
-    struct export *export = arg;
+    struct kvt_buffer *out = export->out;
 
-    return advisor_map_put(export->foreign, &row->number, sizeof(row->number), 1);
-}
-
-static bool
-is_foreign(const struct export *export, uint32_t publisher)
-{
-    uint32_t unused;
-
-    return advisor_map_get(export->foreign, &publisher, sizeof(publisher), &unused);
+    if (!kvt_buffer_ok(out))
+        return out->size >= out->limit ? KVT_RANGE : KVT_NOMEM;
+    if (export->take == NULL || out->size == 0 || (!all && out->size < ADVISOR_EXPORT_PAGE_BYTES))
+        return KVT_OK;
+    return export->take(export->arg, out);
 }
 
 /* ---- what stands before the blocks ---- */
 
 static enum kvt_err
-add_index(const struct export *export)
+add_index(const struct advisor_export *export)
 {
     static const struct {
         enum advisor_meta which;
@@ -87,12 +75,12 @@ add_index(const struct export *export)
     enum kvt_err rc = KVT_OK;
 
     kvt_buffer_printf(export->out, "{\"row\":\"index\",\"version\":%d", ADVISOR_EXPORT_VERSION);
-    add_number(export->out, "time_ms", kvt_clock_unix_ms());
+    advisor_export_number(export->out, "time_ms", kvt_clock_unix_ms());
     for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]) && rc == KVT_OK; i++) {
         uint64_t value;
 
         rc = advisor_store_number(export->txn, numbers[i].which, &value);
-        add_number(export->out, numbers[i].key, value);
+        advisor_export_number(export->out, numbers[i].key, value);
     }
     kvt_buffer_printf(export->out, "}\n");
     return rc;
@@ -101,43 +89,43 @@ add_index(const struct export *export)
 static enum kvt_err
 add_publisher(void *arg, const struct advisor_publisher_row *row)
 {
-    const struct export *export = arg;
+    const struct advisor_export *export = arg;
     struct kvt_buffer *out = export->out;
     char namespace_[KVT_NAMESPACE_MAX];
     enum kvt_err rc;
 
-    if (is_foreign(export, row->number))
+    if (advisor_export_is_left_out(export, row->number))
         return KVT_OK;
     rc = advisor_store_namespace(export->txn, row->ns, namespace_);
     if (rc != KVT_OK)
         return rc == KVT_NOTFOUND ? KVT_CORRUPT : rc;
     kvt_buffer_printf(out, "{\"row\":\"publisher\"");
-    add_number(out, "number", row->number);
-    add_text(out, "namespace", namespace_);
-    add_text(out, "worker", row->worker);
-    add_number(out, "incarnation", row->incarnation);
-    add_number(out, "last_seq", row->last_seq);
-    add_number(out, "last_event_ms", row->last_event_ms);
-    add_number(out, "gaps", row->gaps);
-    add_number(out, "resyncs", row->resyncs);
-    add_number(out, "gen", row->gen);
-    add_number(out, "buckets", row->buckets);
-    kvt_buffer_printf(out, ",\"gone\":%s,\"need_dump\":%s,\"holds_g4\":%s}\n",
+    advisor_export_number(out, "number", row->number);
+    advisor_export_text(out, "namespace", namespace_);
+    advisor_export_text(out, "worker", row->worker);
+    advisor_export_number(out, "incarnation", row->incarnation);
+    advisor_export_number(out, "last_seq", row->last_seq);
+    advisor_export_number(out, "last_event_ms", row->last_event_ms);
+    advisor_export_number(out, "gaps", row->gaps);
+    advisor_export_number(out, "resyncs", row->resyncs);
+    advisor_export_number(out, "gen", row->gen);
+    advisor_export_number(out, "buckets", row->buckets);
+    kvt_buffer_printf(out, ",\"gone\":%s,\"need_dump\":%s,\"holds_g4\":%s,\"doubted\":%s}\n",
                       row->gone != 0 ? "true" : "false", row->need_dump != 0 ? "true" : "false",
-                      row->holds_g4 != 0 ? "true" : "false");
-    return KVT_OK;
+                      row->holds_g4 != 0 ? "true" : "false", row->doubted != 0 ? "true" : "false");
+    return advisor_export_flush(export, false);
 }
 
 static enum kvt_err
 add_sweep(void *arg, const struct advisor_sweep_row *row)
 {
-    const struct export *export = arg;
+    const struct advisor_export *export = arg;
     struct kvt_buffer *out = export->out;
     char namespace_[KVT_NAMESPACE_MAX];
     struct index_holder holder;
     enum kvt_err rc;
 
-    if (is_foreign(export, row->publisher))
+    if (advisor_export_is_left_out(export, row->publisher))
         return KVT_OK;
     rc = advisor_store_namespace(export->txn, row->ns, namespace_);
     if (rc == KVT_OK)
@@ -145,10 +133,10 @@ add_sweep(void *arg, const struct advisor_sweep_row *row)
     if (rc != KVT_OK)
         return rc == KVT_NOTFOUND ? KVT_CORRUPT : rc;
     kvt_buffer_printf(out, "{\"row\":\"sweep\"");
-    add_number(out, "publisher", row->publisher);
-    add_text(out, "namespace", namespace_);
-    add_holder(out, &holder);
-    add_number(out, "floor", row->floor);
+    advisor_export_number(out, "publisher", row->publisher);
+    advisor_export_text(out, "namespace", namespace_);
+    advisor_export_holder(out, &holder);
+    advisor_export_number(out, "floor", row->floor);
     kvt_buffer_printf(out, "}\n");
     return KVT_OK;
 }
@@ -156,12 +144,12 @@ add_sweep(void *arg, const struct advisor_sweep_row *row)
 static enum kvt_err
 add_gateway(void *arg, const struct advisor_gateway_row *row)
 {
-    const struct export *export = arg;
+    const struct advisor_export *export = arg;
 
     kvt_buffer_printf(export->out, "{\"row\":\"gateway\"");
-    add_text(export->out, "name", row->name);
-    add_number(export->out, "incarnation", row->incarnation);
-    add_number(export->out, "seq", row->seq);
+    advisor_export_text(export->out, "name", row->name);
+    advisor_export_number(export->out, "incarnation", row->incarnation);
+    advisor_export_number(export->out, "seq", row->seq);
     kvt_buffer_printf(export->out, "}\n");
     return KVT_OK;
 }
@@ -169,25 +157,25 @@ add_gateway(void *arg, const struct advisor_gateway_row *row)
 static enum kvt_err
 add_order(void *arg, const struct advisor_order_row *row)
 {
-    const struct export *export = arg;
+    const struct advisor_export *export = arg;
     struct kvt_buffer *out = export->out;
 
     kvt_buffer_printf(out, "{\"row\":\"order\"");
-    add_number(out, "epoch", row->epoch);
-    add_number(out, "id", row->id);
-    add_number(out, "issued_ms", row->issued_ms);
-    add_number(out, "expires_ms", row->expires_ms);
-    add_number(out, "bytes", row->bytes);
-    add_number(out, "bytes_moved", row->bytes_moved);
-    add_number(out, "items", row->items);
-    add_number(out, "done", row->done);
-    add_number(out, "failed", row->failed);
-    add_number(out, "verb", row->verb);
-    add_number(out, "state", row->state);
-    add_text(out, "gateway", row->gateway);
-    add_text(out, "namespace", row->namespace_);
-    add_text(out, "reason", row->reason);
-    add_text(out, "text", row->text);
+    advisor_export_number(out, "epoch", row->epoch);
+    advisor_export_number(out, "id", row->id);
+    advisor_export_number(out, "issued_ms", row->issued_ms);
+    advisor_export_number(out, "expires_ms", row->expires_ms);
+    advisor_export_number(out, "bytes", row->bytes);
+    advisor_export_number(out, "bytes_moved", row->bytes_moved);
+    advisor_export_number(out, "items", row->items);
+    advisor_export_number(out, "done", row->done);
+    advisor_export_number(out, "failed", row->failed);
+    advisor_export_number(out, "verb", row->verb);
+    advisor_export_number(out, "state", row->state);
+    advisor_export_text(out, "gateway", row->gateway);
+    advisor_export_text(out, "namespace", row->namespace_);
+    advisor_export_text(out, "reason", row->reason);
+    advisor_export_text(out, "text", row->text);
     kvt_buffer_printf(out, "}\n");
     return KVT_OK;
 }
@@ -195,7 +183,7 @@ add_order(void *arg, const struct advisor_order_row *row)
 /* ---- blocks ---- */
 
 static enum kvt_err
-add_place(const struct export *export, const struct advisor_store_block *block,
+add_place(const struct advisor_export *export, const struct advisor_store_block *block,
           const struct advisor_store_place *place, uint32_t *added)
 {
     struct kvt_buffer *out = export->out;
@@ -209,12 +197,12 @@ add_place(const struct export *export, const struct advisor_store_block *block,
                                 &found);
     if (rc != KVT_OK || found == 0 || held.hash != block->hash)
         return rc == KVT_OK || rc == KVT_NOTFOUND ? KVT_CORRUPT : rc;
-    if (is_foreign(export, held.reporter))
+    if (advisor_export_is_left_out(export, held.reporter))
         return KVT_OK;
     kvt_buffer_printf(out, "%s{\"ranks\":%" PRIu32, *added == 0 ? "" : ",", place->ranks);
-    add_holder(out, &holder);
-    add_number(out, "publisher", held.reporter);
-    add_number(out, "gen", held.gen);
+    advisor_export_holder(out, &holder);
+    advisor_export_number(out, "publisher", held.reporter);
+    advisor_export_number(out, "gen", held.gen);
     kvt_buffer_printf(out, "}");
     (*added)++;
     return KVT_OK;
@@ -223,7 +211,7 @@ add_place(const struct export *export, const struct advisor_store_block *block,
 static enum kvt_err
 add_block(void *arg, const struct advisor_store_block *block)
 {
-    struct export *export = arg;
+    struct advisor_export *export = arg;
     struct kvt_buffer *out = export->out;
     const size_t start = out->size;
     char namespace_[KVT_NAMESPACE_MAX];
@@ -231,7 +219,8 @@ add_block(void *arg, const struct advisor_store_block *block)
     enum kvt_err rc;
 
     /* Where one hash ends and the next begins: a page continues at a hash. */
-    if (out->size - export->start > ADVISOR_EXPORT_PAGE_BYTES && block->hash != export->hash) {
+    if (export->take == NULL && out->size - export->start > ADVISOR_EXPORT_PAGE_BYTES &&
+        block->hash != export->hash) {
         export->next = block->hash;
         return KVT_AGAIN;
     }
@@ -240,62 +229,141 @@ add_block(void *arg, const struct advisor_store_block *block)
     if (rc != KVT_OK)
         return rc == KVT_NOTFOUND ? KVT_CORRUPT : rc;
     kvt_buffer_printf(out, "{\"row\":\"block\"");
-    add_text(out, "namespace", namespace_);
-    add_hash(out, "hash", block->hash);
-    add_hash(out, "parent", block->parent);
-    add_number(out, "position", block->position);
-    add_number(out, "size", block->size);
-    add_hash(out, "tokens_hash", block->tokens_hash);
-    add_number(out, "hits", block->hits);
-    add_number(out, "cold_hits", block->cold_hits);
-    add_number(out, "cold_recent", block->cold_recent);
-    add_number(out, "last_access_ms", block->last_access_ms);
-    add_number(out, "touched_ms", block->touched_ms);
+    advisor_export_text(out, "namespace", namespace_);
+    advisor_export_hash(out, "hash", block->hash);
+    advisor_export_hash(out, "parent", block->parent);
+    advisor_export_number(out, "position", block->position);
+    advisor_export_number(out, "size", block->size);
+    advisor_export_hash(out, "tokens_hash", block->tokens_hash);
+    advisor_export_number(out, "hits", block->hits);
+    advisor_export_number(out, "cold_hits", block->cold_hits);
+    advisor_export_number(out, "cold_recent", block->cold_recent);
+    advisor_export_number(out, "last_access_ms", block->last_access_ms);
+    advisor_export_number(out, "touched_ms", block->touched_ms);
     kvt_buffer_printf(out, ",\"places\":[");
     for (uint32_t i = 0; i < block->place_count && rc == KVT_OK; i++)
         rc = add_place(export, block, &block->places[i], &added);
     kvt_buffer_printf(out, "]}\n");
     if (added == 0)
         out->size = start;
+    return rc == KVT_OK ? advisor_export_flush(export, false) : rc;
+}
+
+/* ---- all of it ---- */
+
+static enum kvt_err
+add_head(struct advisor_export *export)
+{
+    enum kvt_err rc = add_index(export);
+
+    /* In a page they are those that are left out. */
+    if (rc == KVT_OK && export->take != NULL)
+        rc = advisor_export_foreigners(export);
+    if (rc == KVT_OK)
+        rc = advisor_store_publishers(export->txn, add_publisher, export);
+    if (rc == KVT_OK)
+        rc = advisor_store_sweeps(export->txn, add_sweep, export);
+    if (rc == KVT_OK)
+        rc = advisor_store_gateways(export->txn, add_gateway, export);
+    if (rc == KVT_OK)
+        rc = advisor_store_orders(export->txn, add_order, export);
     return rc;
 }
 
-enum kvt_err
-advisor_export_page(struct advisor_store *store, uint64_t cursor, size_t max,
-                    struct kvt_buffer *out, uint64_t *next)
+static enum kvt_err
+add_part(struct advisor_export *export, struct advisor_export_cursor *cursor, size_t max)
 {
-    struct advisor_txn txn;
-    struct export export = {.txn = &txn, .out = out, .start = out->size};
-    enum kvt_err rc = advisor_map_new(&export.foreign);
+    const uint64_t at = cursor->at;
+    enum kvt_err rc;
 
-    *next = 0;
+    switch (cursor->part) {
+    case ADVISOR_EXPORT_BLOCKS:
+        export->next = 0;
+        rc = advisor_store_blocks(export->txn, at, max, &cursor->at, add_block, export);
+        if (rc == KVT_AGAIN && export->next != 0) {
+            cursor->at = export->next;
+            rc = KVT_OK;
+        }
+        break;
+    case ADVISOR_EXPORT_RUNS: rc = advisor_export_runs(export, at, max, &cursor->at); break;
+    case ADVISOR_EXPORT_COLD: rc = advisor_export_cold(export, at, max, &cursor->at); break;
+    case ADVISOR_EXPORT_DONE:
+    default:
+        cursor->at = 0;
+        rc = KVT_OK;
+        break;
+    }
+    if (cursor->at == 0 && cursor->part < ADVISOR_EXPORT_DONE)
+        cursor->part++;
+    return rc == KVT_OK ? advisor_export_flush(export, false) : rc;
+}
+
+enum kvt_err
+advisor_export_page(struct advisor_store *store, struct advisor_memory *memory,
+                    struct advisor_export_cursor *cursor, size_t max, struct kvt_buffer *out)
+{
+    const bool begins = cursor->part == ADVISOR_EXPORT_BLOCKS && cursor->at == 0;
+    struct advisor_txn txn;
+    struct advisor_export export = {.txn = &txn, .memory = memory, .out = out, .start = out->size};
+    enum kvt_err rc;
+
+    if (!advisor_memory_whole(memory))
+        return KVT_AGAIN;
+    rc = advisor_map_new(&export.left_out);
     if (rc != KVT_OK)
         return rc;
     rc = advisor_store_read(store, &txn, NULL);
-    if (rc == KVT_OK)
-        rc = advisor_store_foreigns(&txn, see_foreign, &export);
-    if (rc == KVT_OK && cursor == 0) {
-        rc = add_index(&export);
+    if (rc == KVT_OK) {
+        rc = advisor_export_leave_out(&export);
+        if (rc == KVT_OK && begins)
+            rc = add_head(&export);
         if (rc == KVT_OK)
-            rc = advisor_store_publishers(&txn, add_publisher, &export);
-        if (rc == KVT_OK)
-            rc = advisor_store_sweeps(&txn, add_sweep, &export);
-        if (rc == KVT_OK)
-            rc = advisor_store_gateways(&txn, add_gateway, &export);
-        if (rc == KVT_OK)
-            rc = advisor_store_orders(&txn, add_order, &export);
+            rc = add_part(&export, cursor, max);
+        advisor_store_end(&txn);
     }
+    advisor_map_free(export.left_out);
+    return rc;
+}
+
+/* Evicted blocks are in the image like the others. */
+static enum kvt_err
+add_all(struct advisor_export *export)
+{
+    struct advisor_export_cursor cursor = {0};
+    enum kvt_err rc = add_head(export);
+
+    while (rc == KVT_OK && cursor.part < ADVISOR_EXPORT_COLD)
+        rc = add_part(export, &cursor, PAGE);
     if (rc == KVT_OK)
-        rc = advisor_store_blocks(&txn, cursor, max, next, add_block, &export);
-    advisor_store_end(&txn);
-    advisor_map_free(export.foreign);
-    if (rc == KVT_AGAIN && export.next != 0) {
-        *next = export.next;
-        rc = KVT_OK;
-    }
+        rc = advisor_export_named(export);
+    return rc == KVT_OK ? advisor_export_flush(export, true) : rc;
+}
+
+enum kvt_err
+advisor_export_all(struct advisor_store *store, advisor_export_fn *take, void *arg,
+                   struct kvt_error *err)
+{
+    struct advisor_image *image = NULL;
+    struct kvt_buffer out;
+    struct advisor_txn txn;
+    struct advisor_export export = {.txn = &txn, .out = &out, .take = take, .arg = arg};
+    enum kvt_err rc = advisor_store_read(store, &txn, err);
+
     if (rc != KVT_OK)
-        *next = 0;
-    else if (!kvt_buffer_ok(out))
-        rc = out->size >= out->limit ? KVT_RANGE : KVT_NOMEM;
+        return rc;
+    kvt_buffer_init(&out, BUFFER_MAX);
+    rc = advisor_image_new(&image, &txn, err);
+    if (rc == KVT_OK) {
+        export.memory = advisor_image_memory(image);
+        rc = advisor_map_new(&export.left_out);
+        if (rc == KVT_OK)
+            rc = add_all(&export);
+        if (rc != KVT_OK)
+            (void)kvt_error_set(err, rc, "index: %s", kvt_err_text(rc));
+    }
+    advisor_store_end(&txn);
+    advisor_image_free(image);
+    advisor_map_free(export.left_out);
+    kvt_buffer_release(&out);
     return rc;
 }

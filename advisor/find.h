@@ -2,7 +2,9 @@
  * advisor/find.h -- answers: who has the longest prefix, which blocks are where, what is known of
  * one.
  *
- * Why: HTTP and NATS ask the same questions, and RAM or disk may have to answer them.
+ * Why: HTTP and NATS ask the same questions, and RAM or disk may have to answer them: RAM while it
+ * is whole, with what was evicted from it (advisor/cold.h); while it is being filled, and without
+ * the advisor, the store alone, whose log is read through once a question (advisor/lookup.h).
  *
  * Ownership: a finder borrows all it reads.
  * Threads:   any number at once.
@@ -64,12 +66,14 @@ struct advisor_find_block {
     struct advisor_find_place places[ADVISOR_FIND_PLACES_MAX];
 };
 
-/** From the durable index.  KVT_OK or KVT_NOTFOUND. */
+/** All that is known of it; statistics and G4 places are those of the store.  KVT_OK or
+ *  KVT_NOTFOUND. */
 KVT_NODISCARD enum kvt_err advisor_find_block(const struct advisor_finder *finder,
                                               const char *namespace_, uint64_t hash,
                                               struct advisor_find_block *block);
 
-/** Children in RAM, at most `capacity`; returns how many there are. */
+/** Children that are in RAM, evicted ones are not; at most `capacity`; returns how many there are.
+ */
 size_t advisor_find_children(const struct advisor_finder *finder, const char *namespace_,
                              uint64_t hash, uint64_t *children, size_t capacity);
 
@@ -80,7 +84,8 @@ struct advisor_find_row {
     struct index_block block; /* ranks: at this holder */
 };
 
-/** Places from `cursor` (0 = start) on, about `max`; `next` 0 = that was all. */
+/** Places from `cursor` (0 = start) on, about `max`; `next` 0 = that was all.  KVT_AGAIN: RAM does
+ *  not have them (all); the store's are in an advisor/image.h. */
 typedef void advisor_find_row_fn(void *arg, const struct advisor_find_row *row);
 KVT_NODISCARD enum kvt_err advisor_find_rows(const struct advisor_finder *finder, uint64_t cursor,
                                              size_t max, uint64_t *next,

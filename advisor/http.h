@@ -78,6 +78,11 @@ void advisor_http_set_mode(void *arg, const struct kvt_http_request *request,
 bool advisor_http_number(const struct kvt_http_request *request, struct kvt_http_response *response,
                          const char *name, uint64_t fallback, uint64_t max, uint64_t *value);
 
+/** Open an answer: its version, and how far the index is read while that is not done. */
+void advisor_http_begin(const struct advisor_http *http, struct kvt_buffer *out);
+/** Is everything in memory, and nothing evicted from it? */
+bool advisor_http_whole(const struct advisor_http *http);
+
 /** Append "key": "text", with what must be escaped. */
 void advisor_http_text(struct kvt_buffer *out, const char *key, const char *text);
 

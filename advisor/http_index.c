@@ -1,7 +1,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "advisor/export.h"
 #include "advisor/http.h"
 #include "base/alloc.h"
 #include "base/json.h"
@@ -112,7 +111,8 @@ advisor_http_find(void *arg, const struct kvt_http_request *request,
     if (rc != KVT_OK) {
         fail_find(response, rc);
     } else {
-        kvt_buffer_printf(out, "{\"schema_version\":1,\"matches\":[");
+        advisor_http_begin(http, out);
+        kvt_buffer_printf(out, "\"matches\":[");
         for (size_t i = 0; i < count; i++) {
             kvt_buffer_printf(out, "%s{", i > 0 ? "," : "");
             advisor_http_text(out, "holder", holders[i].name);
@@ -164,7 +164,8 @@ advisor_http_match(void *arg, const struct kvt_http_request *request,
     if (rc != KVT_OK) {
         fail_find(response, rc);
     } else {
-        kvt_buffer_printf(out, "{\"schema_version\":1,\"blocks\":[");
+        advisor_http_begin(http, out);
+        kvt_buffer_printf(out, "\"blocks\":[");
         for (size_t i = 0; i < question.hash_count; i++) {
             char hash[KVT_HASH_TEXT_MAX];
 
@@ -270,7 +271,7 @@ advisor_http_block(void *arg, const struct kvt_http_request *request,
         kvt_free(block);
         return;
     }
-    kvt_buffer_printf(out, "{\"schema_version\":1,");
+    advisor_http_begin(http, out);
     add_hash(out, "hash", hash);
     kvt_buffer_printf(out, ",");
     add_hash(out, "parent", block->id.parent);
@@ -291,112 +292,9 @@ advisor_http_block(void *arg, const struct kvt_http_request *request,
         kvt_hash_format(children[i], text);
         kvt_buffer_printf(out, "%s\"%s\"", i > 0 ? "," : "", text);
     }
-    kvt_buffer_printf(out, "],\"child_count\":%zu,", child_count);
+    kvt_buffer_printf(out, "],\"child_count\":%zu,\"children_whole\":%s,", child_count,
+                      advisor_http_whole(http) ? "true" : "false");
     add_policy(http, out, block);
     kvt_buffer_printf(out, "}");
     kvt_free(block);
-}
-
-/* ---- the whole index ---- */
-
-void
-advisor_http_stats(void *arg, const struct kvt_http_request *request,
-                   struct kvt_http_response *response)
-{
-    const struct advisor_http *http = arg;
-    struct index *index = http->finder.memory->index;
-    const uint32_t count = index_holder_count(index);
-    struct kvt_buffer *out = &response->body;
-    struct index_stats stats;
-
-    (void)request;
-    index_stats(index, &stats);
-    kvt_buffer_printf(out,
-                      "{\"schema_version\":1,\"blocks\":%" PRId64 ",\"places\":%" PRIu64
-                      ",\"namespaces\":%" PRIu64 ",\"collisions\":%" PRId64
-                      ",\"whole_in_memory\":%s,\"holders\":[",
-                      kvt_metric_get(http->counters->blocks), stats.places, stats.namespaces,
-                      kvt_metric_get(http->counters->collisions),
-                      advisor_memory_whole(http->finder.memory) ? "true" : "false");
-    for (uint32_t i = 0; i < count; i++) {
-        struct index_holder key;
-        uint64_t blocks;
-        uint64_t bytes;
-
-        index_holder_info(index, i, &key, &blocks, &bytes);
-        kvt_buffer_printf(out, "%s{", i > 0 ? "," : "");
-        advisor_http_text(out, "holder", key.name);
-        kvt_buffer_printf(
-            out, ",\"dp_rank\":%u,\"tier\":\"%s\",\"blocks\":%" PRIu64 ",\"bytes\":%" PRIu64 "}",
-            key.dp_rank, kvt_tier_name(key.tier), blocks, bytes);
-    }
-    kvt_buffer_printf(out, "]}");
-}
-
-static void
-add_row(void *arg, const struct advisor_find_row *row)
-{
-    struct kvt_buffer *out = arg;
-
-    kvt_buffer_printf(out, "{");
-    advisor_http_text(out, "namespace", row->namespace_);
-    kvt_buffer_printf(out, ",");
-    add_hash(out, "hash", row->block.id.hash);
-    kvt_buffer_printf(out, ",");
-    add_hash(out, "parent", row->block.id.parent);
-    kvt_buffer_printf(out, ",\"position\":%u,\"size\":%" PRIu64 ",", row->block.id.position,
-                      row->block.size);
-    advisor_http_text(out, "holder", row->holder.name);
-    kvt_buffer_printf(out, ",\"dp_rank\":%u,\"tier\":\"%s\",\"ranks\":%u}\n", row->holder.dp_rank,
-                      kvt_tier_name(row->holder.tier), row->block.ranks);
-}
-
-void
-advisor_http_dump(void *arg, const struct kvt_http_request *request,
-                  struct kvt_http_response *response)
-{
-    const struct advisor_http *http = arg;
-    struct kvt_buffer *out = &response->body;
-    uint64_t cursor;
-    uint64_t limit;
-    uint64_t next;
-    enum kvt_err rc;
-
-    if (!advisor_http_number(request, response, "cursor", 0, UINT64_MAX, &cursor) ||
-        !advisor_http_number(request, response, "limit", 1000, ADVISOR_HTTP_ROWS_MAX, &limit))
-        return;
-    response->content_type = "application/x-ndjson";
-    rc = advisor_find_rows(&http->finder, cursor, limit == 0 ? 1 : (size_t)limit, &next, add_row,
-                           out);
-    if (rc != KVT_OK) {
-        kvt_buffer_clear(out);
-        fail_find(response, rc);
-        return;
-    }
-    kvt_buffer_printf(out, "{\"next_cursor\":%" PRIu64 "}\n", next);
-}
-
-void
-advisor_http_export(void *arg, const struct kvt_http_request *request,
-                    struct kvt_http_response *response)
-{
-    const struct advisor_http *http = arg;
-    struct kvt_buffer *out = &response->body;
-    uint64_t cursor;
-    uint64_t limit;
-    uint64_t next;
-    enum kvt_err rc;
-
-    if (!advisor_http_number(request, response, "cursor", 0, UINT64_MAX, &cursor) ||
-        !advisor_http_number(request, response, "limit", 1000, ADVISOR_HTTP_ROWS_MAX, &limit))
-        return;
-    response->content_type = "application/x-ndjson";
-    rc = advisor_export_page(http->store, cursor, limit == 0 ? 1 : (size_t)limit, out, &next);
-    if (rc != KVT_OK) {
-        kvt_buffer_clear(out);
-        response->content_type = "application/json";
-        fail_find(response, rc);
-        return;
-    }
-    kvt_buffer_printf(out, "{\"next_cursor\":%" PRIu64 "}\n", next);
 }

@@ -35,12 +35,12 @@ read_block(const struct advisor_http *http, const struct kvt_http_request *reque
     return true;
 }
 
-/* RAM answers these; once it does not hold everything, that is said. */
+/* RAM answers these; while it does not hold everything, or something was evicted, that is said. */
 static void
 begin(const struct advisor_http *http, struct kvt_buffer *out)
 {
-    kvt_buffer_printf(out, "{\"schema_version\":1,\"whole\":%s,",
-                      advisor_memory_whole(http->finder.memory) ? "true" : "false");
+    advisor_http_begin(http, out);
+    kvt_buffer_printf(out, "\"whole\":%s,", advisor_http_whole(http) ? "true" : "false");
 }
 
 void

@@ -26,7 +26,7 @@ struct advisor_memory_scratch {
 static void
 spill(struct advisor_memory *memory, enum kvt_err why)
 {
-    if (atomic_exchange(&memory->spilled, true))
+    if (atomic_exchange(&memory->spilled, true) || memory->quiet)
         return;
     kvt_log_warn("advisor.memory", "spilled",
                  why == KVT_FULL || why == KVT_NOMEM

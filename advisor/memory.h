@@ -32,6 +32,7 @@ struct advisor_memory {
     _Atomic uint64_t collisions; /* blocks refused so far: same hash, other parent or position */
     _Atomic bool loading;
     _Atomic bool spilled;
+    bool quiet; /* nobody is answered from it: its owner says what is wrong */
 };
 
 /** Give one change of the log to the index, together with those before and after it: what `op`

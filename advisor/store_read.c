@@ -2,12 +2,12 @@
 
 #include <string.h>
 
+#include "advisor/image.h"
 #include "base/alloc.h"
-
-enum { PAGE = 10000 };
 
 struct advisor_store_reader {
     struct advisor_store *store;
+    struct advisor_image *image; /* NULL: not loaded */
     struct advisor_finder finder;
 };
 
@@ -36,6 +36,7 @@ advisor_store_read_close(struct advisor_store_reader *reader)
 {
     if (reader == NULL)
         return;
+    advisor_image_free(reader->image);
     advisor_store_close(reader->store);
     kvt_free(reader);
 }
@@ -46,114 +47,101 @@ advisor_store_read_finder(const struct advisor_store_reader *reader)
     return &reader->finder;
 }
 
-struct count {
-    struct advisor_store_stats *stats;
-    struct advisor_store_holder_stats *holders;
-};
-
+/* In the transaction that what is counted with it is read in. */
 static enum kvt_err
-count_holder(void *arg, uint32_t number, const struct index_holder *key)
+load(struct advisor_store_reader *reader, const struct advisor_txn *txn, struct kvt_error *err)
 {
-    struct count *count = arg;
-    struct advisor_store_holder_stats *more =
-        kvt_realloc(count->holders, (size_t)number + 1, sizeof(*more));
+    enum kvt_err rc = KVT_OK;
 
-    if (more == NULL)
-        return KVT_NOMEM;
-    memset(&more[number], 0, sizeof(*more));
-    more[number].holder = *key;
-    count->holders = more;
-    count->stats->holders = (uint64_t)number + 1;
-    return KVT_OK;
+    if (reader->image == NULL)
+        rc = advisor_image_new(&reader->image, txn, err);
+    if (rc == KVT_OK)
+        reader->finder.memory = advisor_image_memory(reader->image);
+    return rc;
 }
 
-static enum kvt_err
-count_namespace(void *arg, uint32_t number, const char *name)
+enum kvt_err
+advisor_store_read_load(struct advisor_store_reader *reader, struct kvt_error *err)
 {
-    struct count *count = arg;
+    struct advisor_txn txn;
+    enum kvt_err rc = advisor_store_read(reader->store, &txn, err);
 
-    (void)number;
-    (void)name;
-    count->stats->namespaces++;
-    return KVT_OK;
+    if (rc != KVT_OK)
+        return rc;
+    rc = load(reader, &txn, err);
+    advisor_store_end(&txn);
+    return rc;
 }
 
 static enum kvt_err
 count_publisher(void *arg, const struct advisor_publisher_row *row)
 {
-    struct count *count = arg;
+    struct advisor_store_stats *stats = arg;
 
-    count->stats->publishers += row->gone == 0 ? 1 : 0;
+    stats->publishers += row->gone == 0 ? 1 : 0;
     return KVT_OK;
 }
 
 static enum kvt_err
-count_block(void *arg, const struct advisor_store_block *block)
+count_rows(const struct advisor_txn *txn, struct advisor_store_stats *stats)
 {
-    struct count *count = arg;
+    enum kvt_err rc = advisor_store_publishers(txn, count_publisher, stats);
 
-    count->stats->blocks++;
-    for (uint32_t i = 0; i < block->place_count; i++) {
-        struct advisor_store_holder_stats *holder;
+    if (rc == KVT_OK)
+        rc = advisor_store_number(txn, ADVISOR_META_EVENTS_SEQ, &stats->committed_seq);
+    if (rc == KVT_OK)
+        rc = advisor_store_number(txn, ADVISOR_META_EPOCH, &stats->epoch);
+    return rc;
+}
 
-        count->stats->places++;
-        /* One that came after the holders were listed is counted as a place only. */
-        if (block->places[i].holder >= count->stats->holders)
-            continue;
-        holder = &count->holders[block->places[i].holder];
-        holder->blocks++;
-        holder->bytes += block->size * (uint64_t)__builtin_popcount(block->places[i].ranks);
+static enum kvt_err
+count_holders(struct index *index, struct advisor_store_stats *stats,
+              struct advisor_store_holder_stats **holders)
+{
+    const uint32_t count = index_holder_count(index);
+
+    *holders = kvt_calloc((size_t)count + 1, sizeof(**holders));
+    if (*holders == NULL)
+        return KVT_NOMEM;
+    for (uint32_t i = 0; i < count; i++) {
+        struct advisor_store_holder_stats *holder = &(*holders)[stats->holders];
+
+        index_holder_info(index, i, &holder->holder, &holder->blocks, &holder->bytes);
+        /* One without a name is nobody: see advisor/load.c. */
+        stats->holders += holder->holder.name[0] != '\0' ? 1 : 0;
     }
     return KVT_OK;
 }
 
-static enum kvt_err
-count_names(struct advisor_store_reader *reader, struct count *count)
-{
-    struct advisor_txn txn;
-    enum kvt_err rc = advisor_store_read(reader->store, &txn, NULL);
-
-    if (rc == KVT_OK)
-        rc = advisor_store_holders(&txn, count_holder, count);
-    if (rc == KVT_OK)
-        rc = advisor_store_namespaces(&txn, count_namespace, count);
-    if (rc == KVT_OK)
-        rc = advisor_store_publishers(&txn, count_publisher, count);
-    if (rc == KVT_OK)
-        rc = advisor_store_number(&txn, ADVISOR_META_EVENTS_SEQ, &count->stats->committed_seq);
-    if (rc == KVT_OK)
-        rc = advisor_store_number(&txn, ADVISOR_META_EPOCH, &count->stats->epoch);
-    advisor_store_end(&txn);
-    return rc;
-}
-
 enum kvt_err
 advisor_store_read_stats(struct advisor_store_reader *reader, struct advisor_store_stats *stats,
-                         struct advisor_store_holder_stats **holders)
+                         struct advisor_store_holder_stats **holders, struct kvt_error *err)
 {
-    struct count count = {.stats = stats};
-    uint64_t cursor = 0;
+    struct index_stats counted;
+    struct advisor_txn txn;
     enum kvt_err rc;
 
     memset(stats, 0, sizeof(*stats));
     *holders = NULL;
     advisor_store_size(reader->store, &stats->db_bytes, &stats->db_max_bytes);
-    rc = count_names(reader, &count);
-    do {
-        struct advisor_txn txn;
-
-        if (rc == KVT_OK)
-            rc = advisor_store_read(reader->store, &txn, NULL);
-        if (rc != KVT_OK)
-            break;
-        rc = advisor_store_blocks(&txn, cursor, PAGE, &cursor, count_block, &count);
-        advisor_store_end(&txn);
-    } while (rc == KVT_OK && cursor != 0);
-    if (rc != KVT_OK) {
-        kvt_free(count.holders);
+    rc = advisor_store_read(reader->store, &txn, err);
+    if (rc != KVT_OK)
         return rc;
+    rc = load(reader, &txn, err);
+    if (rc == KVT_OK) {
+        rc = count_rows(&txn, stats);
+        if (rc == KVT_OK)
+            rc = count_holders(reader->finder.memory->index, stats, holders);
+        if (rc != KVT_OK)
+            rc = kvt_error_set(err, rc, "index: %s", kvt_err_text(rc));
     }
-    *holders = count.holders;
+    advisor_store_end(&txn);
+    if (rc != KVT_OK)
+        return rc;
+    index_stats(reader->finder.memory->index, &counted);
+    stats->blocks = counted.blocks;
+    stats->places = counted.places;
+    stats->namespaces = counted.namespaces;
     return KVT_OK;
 }
 

@@ -1,8 +1,9 @@
 /*
  * advisor/store_read.h -- the durable index without the advisor.
  *
- * Why: the CLI must be able to look when the advisor is down; and beside a running one it may, in
- * read transactions of at most a page.
+ * Why: the CLI must be able to look when the advisor is down; and beside a running one it may.
+ * Questions about some blocks read the log through (advisor/lookup.h); all places, and what is
+ * counted over them, are read into memory first (advisor/image.h).  Each is one read transaction.
  *
  * Ownership: the reader owns its view of the store.
  * Threads:   none; one owner.
@@ -24,8 +25,14 @@ KVT_NODISCARD enum kvt_err advisor_store_read_open(struct advisor_store_reader *
                                                    const char *path, struct kvt_error *err);
 void advisor_store_read_close(struct advisor_store_reader *reader);
 
-/** For advisor_find_matches(), _masks(), _block() and _rows(); valid until the reader is closed. */
+/** For advisor_find_matches(), _masks() and _block(), and for _rows() once all is loaded; valid
+ *  until the reader is closed. */
 const struct advisor_finder *advisor_store_read_finder(const struct advisor_store_reader *reader);
+
+/** Read all places into memory, unless they are there: from here on the finder is of this
+ *  instant. */
+KVT_NODISCARD enum kvt_err advisor_store_read_load(struct advisor_store_reader *reader,
+                                                   struct kvt_error *err);
 
 struct advisor_store_stats {
     uint64_t blocks;
@@ -46,13 +53,14 @@ struct advisor_store_holder_stats {
 };
 
 /**
- * Count everything: one pass over the index, a page a transaction.
+ * Count everything, loading it.
  *
  * @param[out] holders  made (kvt_free() it), stats->holders rows
  */
 KVT_NODISCARD enum kvt_err advisor_store_read_stats(struct advisor_store_reader *reader,
                                                     struct advisor_store_stats *stats,
-                                                    struct advisor_store_holder_stats **holders);
+                                                    struct advisor_store_holder_stats **holders,
+                                                    struct kvt_error *err);
 
 /** Orders, newest first; as advisor_store_orders(). */
 KVT_NODISCARD enum kvt_err advisor_store_read_orders(struct advisor_store_reader *reader,

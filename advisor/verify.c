@@ -6,24 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "advisor/verify_private.h"
 #include "base/alloc.h"
 
 enum { PAGE = 1000, TEXT_MAX = 256 };
 
-struct verify {
-    const struct advisor_txn *txn;
-    struct advisor_verify_counts *counts;
-    advisor_verify_fn *tell;
-    void *arg;
-    uint64_t publisher_next;
-    uint32_t holders;    /* numbers below it exist */
-    uint32_t namespaces; /* */
-};
-
-static enum kvt_err tell(const struct verify *verify, const char *format, ...) KVT_PRINTF(2, 3);
-
-static enum kvt_err
-tell(const struct verify *verify, const char *format, ...)
+enum kvt_err
+advisor_verify_tell(const struct advisor_verify *verify, const char *format, ...)
 {
     char text[TEXT_MAX];
     va_list args;
@@ -40,11 +29,11 @@ tell(const struct verify *verify, const char *format, ...)
 static enum kvt_err
 see_namespace(void *arg, uint32_t number, const char *name)
 {
-    struct verify *verify = arg;
+    struct advisor_verify *verify = arg;
 
     if (number != verify->namespaces)
-        return tell(verify, "namespace %" PRIu32 " \"%s\": numbers have a hole before it", number,
-                    name);
+        return advisor_verify_tell(
+            verify, "namespace %" PRIu32 " \"%s\": numbers have a hole before it", number, name);
     verify->namespaces++;
     return KVT_OK;
 }
@@ -52,46 +41,54 @@ see_namespace(void *arg, uint32_t number, const char *name)
 static enum kvt_err
 see_holder(void *arg, uint32_t number, const struct index_holder *key)
 {
-    struct verify *verify = arg;
+    struct advisor_verify *verify = arg;
+    uint8_t *tiers;
 
     if (number != verify->holders)
-        return tell(verify, "holder %" PRIu32 " %s: numbers have a hole before it", number,
-                    key->name);
+        return advisor_verify_tell(verify, "holder %" PRIu32 " %s: numbers have a hole before it",
+                                   number, key->name);
+    tiers = kvt_realloc(verify->tiers, (size_t)number + 1, sizeof(*tiers));
+    if (tiers == NULL)
+        return KVT_NOMEM;
+    verify->tiers = tiers;
+    verify->tiers[number] = (uint8_t)key->tier;
     verify->holders++;
     if (memchr(key->name, 0, sizeof(key->name)) == NULL || key->tier < KVT_TIER_G1 ||
         key->tier > KVT_TIER_G4)
-        return tell(verify, "holder %" PRIu32 ": tier %d or its name is none", number,
-                    (int)key->tier);
+        return advisor_verify_tell(verify, "holder %" PRIu32 ": tier %d or its name is none",
+                                   number, (int)key->tier);
     return KVT_OK;
 }
 
 static enum kvt_err
 see_publisher(void *arg, const struct advisor_publisher_row *row)
 {
-    struct verify *verify = arg;
+    struct advisor_verify *verify = arg;
 
     verify->counts->publishers++;
     if (row->number >= verify->publisher_next)
-        return tell(verify, "publisher %s: number %" PRIu32 " was not given yet", row->worker,
-                    row->number);
+        return advisor_verify_tell(verify, "publisher %s: number %" PRIu32 " was not given yet",
+                                   row->worker, row->number);
     if (row->ns >= verify->namespaces)
-        return tell(verify, "publisher %s: no namespace has number %" PRIu32, row->worker, row->ns);
+        return advisor_verify_tell(verify, "publisher %s: no namespace has number %" PRIu32,
+                                   row->worker, row->ns);
     return KVT_OK;
 }
 
 static enum kvt_err
 see_sweep(void *arg, const struct advisor_sweep_row *row)
 {
-    const struct verify *verify = arg;
+    const struct advisor_verify *verify = arg;
 
     if (row->holder >= verify->holders || row->publisher >= verify->publisher_next)
-        return tell(verify, "sweep of publisher %" PRIu32 ": holder %" PRIu32 " or it is unknown",
-                    row->publisher, row->holder);
+        return advisor_verify_tell(
+            verify, "sweep of publisher %" PRIu32 ": holder %" PRIu32 " or it is unknown",
+            row->publisher, row->holder);
     return KVT_OK;
 }
 
 static enum kvt_err
-verify_names(struct verify *verify)
+verify_names(struct advisor_verify *verify)
 {
     enum kvt_err rc = advisor_store_namespaces(verify->txn, see_namespace, verify);
 
@@ -105,16 +102,20 @@ verify_names(struct verify *verify)
 }
 
 /* Names are added while we look: one that was not there at first may be now. */
-static bool
-is_holder(const struct verify *verify, uint32_t number)
+enum kvt_tier
+advisor_verify_tier(const struct advisor_verify *verify, uint32_t number)
 {
     struct index_holder holder;
 
-    return number < verify->holders || advisor_store_holder(verify->txn, number, &holder) == KVT_OK;
+    if (number < verify->holders)
+        return (enum kvt_tier)verify->tiers[number];
+    if (advisor_store_holder(verify->txn, number, &holder) != KVT_OK)
+        return (enum kvt_tier)0;
+    return holder.tier;
 }
 
-static bool
-is_namespace(const struct verify *verify, uint32_t number)
+bool
+advisor_verify_namespace(const struct advisor_verify *verify, uint32_t number)
 {
     char name[KVT_NAMESPACE_MAX];
 
@@ -125,30 +126,38 @@ is_namespace(const struct verify *verify, uint32_t number)
 /* ---- blocks: each place is held ---- */
 
 static enum kvt_err
-see_place(const struct verify *verify, const struct advisor_store_block *block,
+see_place(const struct advisor_verify *verify, const struct advisor_store_block *block,
           const struct advisor_store_place *place)
 {
+    const enum kvt_tier tier = advisor_verify_tier(verify, place->holder);
     struct advisor_held held = {0};
     size_t found = 0;
     enum kvt_err rc;
 
-    if (!is_holder(verify, place->holder))
-        return tell(verify, "block %016" PRIx64 ": no holder has number %" PRIu32, block->hash,
-                    place->holder);
+    if (tier < KVT_TIER_G1)
+        return advisor_verify_tell(verify, "block %016" PRIx64 ": no holder has number %" PRIu32,
+                                   block->hash, place->holder);
+    if (tier != KVT_TIER_G4)
+        return advisor_verify_tell(verify,
+                                   "block %016" PRIx64 ": holder %" PRIu32
+                                   " is a worker's, whose places are logged",
+                                   block->hash, place->holder);
     if (place->ranks == 0)
-        return tell(verify, "block %016" PRIx64 ": holder %" PRIu32 " holds no shard of it",
-                    block->hash, place->holder);
+        return advisor_verify_tell(verify,
+                                   "block %016" PRIx64 ": holder %" PRIu32 " holds no shard of it",
+                                   block->hash, place->holder);
     rc = advisor_store_held(verify->txn, place->holder, block->ns, block->hash, &held, 1, &found);
     if (rc != KVT_OK)
         return rc;
     if (found == 0 || held.hash != block->hash)
-        return tell(verify, "block %016" PRIx64 ": nobody reported its place at holder %" PRIu32,
-                    block->hash, place->holder);
+        return advisor_verify_tell(
+            verify, "block %016" PRIx64 ": nobody reported its place at holder %" PRIu32,
+            block->hash, place->holder);
     if (held.reporter >= verify->publisher_next)
-        return tell(verify,
-                    "block %016" PRIx64 ": reported by publisher %" PRIu32
-                    ", whose number was not given yet",
-                    block->hash, held.reporter);
+        return advisor_verify_tell(verify,
+                                   "block %016" PRIx64 ": reported by publisher %" PRIu32
+                                   ", whose number was not given yet",
+                                   block->hash, held.reporter);
     return KVT_OK;
 }
 
@@ -163,7 +172,7 @@ compare_places(const void *a, const void *b)
 
 /* A holder that is named twice would be counted twice and removed once. */
 static enum kvt_err
-see_twice(const struct verify *verify, const struct advisor_store_block *block)
+see_twice(const struct advisor_verify *verify, const struct advisor_store_block *block)
 {
     struct advisor_store_place *places;
     enum kvt_err rc = KVT_OK;
@@ -177,8 +186,8 @@ see_twice(const struct verify *verify, const struct advisor_store_block *block)
     qsort(places, block->place_count, sizeof(*places), compare_places);
     for (uint32_t i = 1; i < block->place_count && rc == KVT_OK; i++)
         if (places[i].holder == places[i - 1].holder)
-            rc = tell(verify, "block %016" PRIx64 ": holder %" PRIu32 " twice", block->hash,
-                      places[i].holder);
+            rc = advisor_verify_tell(verify, "block %016" PRIx64 ": holder %" PRIu32 " twice",
+                                     block->hash, places[i].holder);
     kvt_free(places);
     return rc;
 }
@@ -186,18 +195,19 @@ see_twice(const struct verify *verify, const struct advisor_store_block *block)
 static enum kvt_err
 see_block(void *arg, const struct advisor_store_block *block)
 {
-    const struct verify *verify = arg;
+    const struct advisor_verify *verify = arg;
     enum kvt_err rc = KVT_OK;
 
     verify->counts->blocks++;
     verify->counts->places += block->place_count;
     if (block->place_count == 0)
-        rc = tell(verify, "block %016" PRIx64 ": it is nowhere", block->hash);
-    if (rc == KVT_OK && !is_namespace(verify, block->ns))
-        rc = tell(verify, "block %016" PRIx64 ": no namespace has number %" PRIu32, block->hash,
-                  block->ns);
+        rc = advisor_verify_tell(verify, "block %016" PRIx64 ": it is nowhere", block->hash);
+    if (rc == KVT_OK && !advisor_verify_namespace(verify, block->ns))
+        rc = advisor_verify_tell(verify, "block %016" PRIx64 ": no namespace has number %" PRIu32,
+                                 block->hash, block->ns);
     if (rc == KVT_OK && block->position > KVT_POSITION_MAX)
-        rc = tell(verify, "block %016" PRIx64 ": position %" PRIu32, block->hash, block->position);
+        rc = advisor_verify_tell(verify, "block %016" PRIx64 ": position %" PRIu32, block->hash,
+                                 block->position);
     for (uint32_t i = 0; i < block->place_count && rc == KVT_OK; i++)
         rc = see_place(verify, block, &block->places[i]);
     return rc == KVT_OK ? see_twice(verify, block) : rc;
@@ -206,7 +216,7 @@ see_block(void *arg, const struct advisor_store_block *block)
 /* ---- held: each has its block ---- */
 
 static enum kvt_err
-see_held(const struct verify *verify, const struct advisor_held *held,
+see_held(const struct advisor_verify *verify, const struct advisor_held *held,
          struct advisor_store_block *block)
 {
     const enum kvt_err rc = advisor_store_get_block(verify->txn, held->ns, held->hash, block);
@@ -217,13 +227,14 @@ see_held(const struct verify *verify, const struct advisor_held *held,
     for (uint32_t i = 0; i < block->place_count; i++)
         if (block->places[i].holder == held->holder)
             return KVT_OK;
-    return tell(verify, "holder %" PRIu32 " holds %016" PRIx64 ", and no block says so",
-                held->holder, held->hash);
+    return advisor_verify_tell(verify,
+                               "holder %" PRIu32 " holds %016" PRIx64 ", and no block says so",
+                               held->holder, held->hash);
 }
 
 /* A page of one holder's rows in one namespace; `from` moves on. */
 static enum kvt_err
-held_page(struct verify *verify, uint32_t holder, uint32_t ns, struct advisor_held *rows,
+held_page(struct advisor_verify *verify, uint32_t holder, uint32_t ns, struct advisor_held *rows,
           uint64_t *from, bool *more)
 {
     struct advisor_store_block block = {0};
@@ -239,8 +250,8 @@ held_page(struct verify *verify, uint32_t holder, uint32_t ns, struct advisor_he
 }
 
 static enum kvt_err
-verify_held_in(struct verify *verify, struct advisor_store *store, uint32_t holder, uint32_t ns,
-               struct advisor_held *rows)
+verify_held_in(struct advisor_verify *verify, struct advisor_store *store, uint32_t holder,
+               uint32_t ns, struct advisor_held *rows)
 {
     uint64_t from = 0;
     bool more = true;
@@ -260,7 +271,7 @@ verify_held_in(struct verify *verify, struct advisor_store *store, uint32_t hold
 }
 
 static enum kvt_err
-verify_held(struct verify *verify, struct advisor_store *store, uint32_t holder,
+verify_held(struct advisor_verify *verify, struct advisor_store *store, uint32_t holder,
             struct advisor_held *rows)
 {
     struct advisor_txn txn;
@@ -278,7 +289,7 @@ verify_held(struct verify *verify, struct advisor_store *store, uint32_t holder,
 /* ---- all of it ---- */
 
 static enum kvt_err
-verify_blocks(struct verify *verify, struct advisor_store *store)
+verify_blocks(struct advisor_verify *verify, struct advisor_store *store)
 {
     uint64_t cursor = 0;
     enum kvt_err rc;
@@ -305,7 +316,7 @@ advisor_verify(struct advisor_store *store, advisor_verify_fn *callback, void *a
                struct advisor_verify_counts *counts)
 {
     struct advisor_held *rows = kvt_calloc(PAGE, sizeof(*rows));
-    struct verify verify = {.counts = counts, .tell = callback, .arg = arg};
+    struct advisor_verify verify = {.counts = counts, .tell = callback, .arg = arg};
     enum kvt_err rc;
 
     *counts = (struct advisor_verify_counts){0};
@@ -314,6 +325,9 @@ advisor_verify(struct advisor_store *store, advisor_verify_fn *callback, void *a
     rc = verify_blocks(&verify, store);
     for (uint32_t holder = 0; holder < verify.holders && rc == KVT_OK; holder++)
         rc = verify_held(&verify, store, holder, rows);
+    if (rc == KVT_OK)
+        rc = advisor_verify_log(&verify, store);
+    kvt_free(verify.tiers);
     kvt_free(rows);
     return rc;
 }

@@ -1,11 +1,13 @@
 /*
  * advisor/verify.h -- does the durable index agree with itself?
  *
- * Why: blocks and the same places by holder are two tables that every change writes both; a fault
- * of ours or of a disk shows where they part.
+ * Why: blocks in G4 and the same places by holder are two tables that every change writes both, and
+ * the log of workers' places is bytes with checksums; a fault of ours or of a disk shows where they
+ * part.
  *
  * Ownership: borrows the store.
- * Threads:   any; read transactions of a page, so it may run beside the advisor.
+ * Threads:   any, also beside the advisor: read transactions of a page of rows, and one for all of
+ *            the log.
  * Limits:    problems are told one by one; how many the caller takes is its own affair.
  */
 #ifndef ADVISOR_VERIFY_H
@@ -17,9 +19,12 @@
 #include "advisor/store.h"
 
 struct advisor_verify_counts {
-    uint64_t blocks;
-    uint64_t places;
+    uint64_t blocks; /* in G4 */
+    uint64_t places; /* of them */
     uint64_t held;
+    uint64_t log_rows;
+    uint64_t changes; /* blocks named in them, and drops */
+    uint64_t evicted; /* blocks */
     uint64_t publishers;
     uint64_t problems;
 };

@@ -19,7 +19,14 @@
 #include "cli/server.h"
 #include "cli/watch.h"
 
-enum { PAGE = 1000, PATH_SHOWN = 160, PROGRESS_MS = 500, READ = 64 << 10 };
+enum {
+    PAGE = 10000,
+    PATH_SHOWN = 160,
+    PROGRESS_MS = 500,
+    READ = 64 << 10,
+    CURSOR_BYTES = 32,
+    LINES = 1000
+};
 
 /* ---- progress ---- */
 
@@ -59,87 +66,110 @@ struct export
     FILE *out;
     uint64_t lines;
     uint64_t bytes;
-    uint64_t blocks;
+    uint64_t blocks;        /* in G4 */
+    uint64_t places;        /* of workers */
+    struct kvt_error cause; /* what kept it from being written */
     struct progress progress;
 };
 
-/* "{"next_cursor":N}" ends a page of the advisor's; it is not part of the export. */
+/* "{"next_cursor":"C"}" ends a page of the advisor's; it is not part of the export. */
 static bool
-cut_cursor(struct kvt_buffer *page, uint64_t *next)
+cut_cursor(struct kvt_buffer *page, char next[CURSOR_BYTES])
 {
-    static const char mark[] = "{\"next_cursor\":";
+    static const char mark[] = "{\"next_cursor\":\"";
     const char *text = kvt_buffer_text(page);
     size_t at = page->size;
+    size_t length;
 
-    *next = 0;
+    next[0] = '\0';
     if (at == 0 || text[at - 1] != '\n')
         return false;
     for (at--; at > 0 && text[at - 1] != '\n'; at--)
         ;
-    if (strncmp(text + at, mark, sizeof(mark) - 1) != 0 ||
-        sscanf(text + at + sizeof(mark) - 1, "%" SCNu64, next) != 1)
+    if (strncmp(text + at, mark, sizeof(mark) - 1) != 0)
         return false;
+    text += at + sizeof(mark) - 1;
+    length = strspn(text, "0123456789abcdefghijklmnopqrstuvwxyz");
+    if (length >= CURSOR_BYTES || strcmp(text + length, "\"}\n") != 0)
+        return false;
+    memcpy(next, text, length);
+    next[length] = '\0';
     page->size = at;
     return true;
 }
 
-static enum kvt_err
-write_page(struct export *export, const struct kvt_buffer *page, struct kvt_error *err)
+/* Rows of blocks, and how many blocks are in runs of workers. */
+static void
+count_line(struct export *export, const char *line, size_t size)
 {
     static const char block[] = "{\"row\":\"block\"";
-    const uint8_t *at = page->data;
-    const uint8_t *end = page->data + page->size;
+    static const char run[] = "{\"row\":\"run\",\"count\":";
+    uint64_t count;
+
+    export->lines++;
+    if (size > sizeof(block) && memcmp(line, block, sizeof(block) - 1) == 0)
+        export->blocks++;
+    else if (size > sizeof(run) && memcmp(line, run, sizeof(run) - 1) == 0 &&
+             sscanf(line + sizeof(run) - 1, "%" SCNu64, &count) == 1)
+        export->places += count;
+}
+
+/* An advisor_export_fn. */
+static enum kvt_err
+write_lines(void *arg, struct kvt_buffer *lines)
+{
+    struct export *export = arg;
+    const char *at = kvt_buffer_text(lines);
+    const char *end = at + lines->size;
 
     while (at < end) {
-        const uint8_t *line = at;
+        const char *line = at;
 
-        export->lines++;
         at = memchr(line, '\n', (size_t)(end - line));
         at = at == NULL ? end : at + 1;
-        if ((size_t)(at - line) > sizeof(block) && memcmp(line, block, sizeof(block) - 1) == 0)
-            export->blocks++;
+        count_line(export, line, (size_t)(at - line));
     }
-    export->bytes += page->size;
-    if (page->size > 0 && fwrite(page->data, 1, page->size, export->out) != page->size)
-        return kvt_error_sys(err, errno, "write the export");
+    export->bytes += lines->size;
+    if (lines->size > 0 && fwrite(lines->data, 1, lines->size, export->out) != lines->size)
+        return kvt_error_sys(&export->cause, errno, "write the export");
+    kvt_buffer_clear(lines);
     progress_show(&export->progress, "exported", export->lines, export->bytes);
-    return cli_watch_wait(0) ? kvt_error_set(err, KVT_CANCELLED, "stopped before the end") : KVT_OK;
+    return cli_watch_wait(0)
+               ? kvt_error_set(&export->cause, KVT_CANCELLED, "stopped before the end")
+               : KVT_OK;
 }
 
 static enum kvt_err
-next_page(const struct export *export, struct advisor_store *store, uint64_t cursor,
-          struct kvt_buffer *page, uint64_t *next, struct kvt_error *err)
+fetch_all(struct export *export, struct kvt_error *err)
 {
-    char path[96];
+    char cursor[CURSOR_BYTES] = "";
+    struct kvt_buffer page;
     enum kvt_err rc;
 
-    *next = 0;
-    kvt_buffer_clear(page);
-    if (store != NULL) {
-        rc = advisor_export_page(store, cursor, PAGE, page, next);
-        return rc == KVT_OK ? rc : kvt_error_set(err, rc, "index: %s", kvt_err_text(rc));
-    }
-    (void)snprintf(path, sizeof(path), "/v1/index/export?limit=%d&cursor=%" PRIu64, PAGE, cursor);
-    rc = cli_server_fetch(export->context, CLI_SERVER_ADVISOR, path, page, err);
-    if (rc == KVT_OK && !cut_cursor(page, next))
-        rc = kvt_error_set(err, KVT_INVALID, "the advisor's answer is no page of an export");
+    kvt_buffer_init(&page, CLI_SERVER_ANSWER_MAX);
+    do {
+        char path[96];
+
+        kvt_buffer_clear(&page);
+        (void)snprintf(path, sizeof(path), "/v1/index/export?limit=%d&cursor=%s", PAGE, cursor);
+        rc = cli_server_fetch(export->context, CLI_SERVER_ADVISOR, path, &page, err);
+        if (rc == KVT_OK && !cut_cursor(&page, cursor))
+            rc = kvt_error_set(err, KVT_INVALID, "the advisor's answer is no page of an export");
+        if (rc == KVT_OK)
+            rc = write_lines(export, &page);
+    } while (rc == KVT_OK && cursor[0] != '\0');
+    kvt_buffer_release(&page);
     return rc;
 }
 
 static enum kvt_err
 write_all(struct export *export, struct advisor_store *store, struct kvt_error *err)
 {
-    struct kvt_buffer page;
-    uint64_t cursor = 0;
-    enum kvt_err rc;
+    enum kvt_err rc = store == NULL ? fetch_all(export, err)
+                                    : advisor_export_all(store, write_lines, export, err);
 
-    kvt_buffer_init(&page, CLI_SERVER_ANSWER_MAX);
-    do {
-        rc = next_page(export, store, cursor, &page, &cursor, err);
-        if (rc == KVT_OK)
-            rc = write_page(export, &page, err);
-    } while (rc == KVT_OK && cursor != 0);
-    kvt_buffer_release(&page);
+    if (rc != KVT_OK && export->cause.code != KVT_OK)
+        *err = export->cause;
     if (rc == KVT_OK &&
         fprintf(export->out, "{\"row\":\"end\",\"lines\":%" PRIu64 "}\n", export->lines) < 0)
         rc = kvt_error_sys(err, errno, "write the export");
@@ -192,13 +222,15 @@ print_export(const struct export *export, const char *path)
 
     if (export->context->json) {
         (void)fprintf(export->context->out,
-                      "{\"schema_version\":1,\"blocks\":%" PRIu64 ",\"lines\":%" PRIu64
-                      ",\"bytes\":%" PRIu64 "}\n",
-                      export->blocks, export->lines + 1, export->bytes);
+                      "{\"schema_version\":1,\"blocks\":%" PRIu64 ",\"places\":%" PRIu64
+                      ",\"lines\":%" PRIu64 ",\"bytes\":%" PRIu64 "}\n",
+                      export->blocks, export->places, export->lines + 1, export->bytes);
         return;
     }
     kvt_size_format(export->bytes, size);
-    (void)fprintf(export->context->out, "%s: %" PRIu64 " blocks, %s\n", path, export->blocks, size);
+    (void)fprintf(export->context->out,
+                  "%s: %" PRIu64 " blocks in G4, %" PRIu64 " places of workers, %s\n", path,
+                  export->blocks, export->places, size);
 }
 
 enum cli_exit
@@ -257,7 +289,7 @@ take_line(struct input *input, struct kvt_error *err)
         rc = advisor_import_line(input->import, kvt_buffer_text(&input->line), input->line.size,
                                  err);
     kvt_buffer_clear(&input->line);
-    if (rc == KVT_OK && input->lines % PAGE == 0 && cli_watch_wait(0))
+    if (rc == KVT_OK && input->lines % LINES == 0 && cli_watch_wait(0))
         rc = kvt_error_set(err, KVT_CANCELLED, "stopped before the end; nothing is imported");
     return rc;
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "advisor/find.h"
+#include "advisor/image.h"
 #include "advisor/map.h"
 #include "advisor/store.h"
 #include "advisor/verify.h"
@@ -23,28 +24,20 @@
 /* ROUNDS, PAUSE_MS: what differs while events are applied must differ again a moment later. */
 enum { PAGE = 4096, ROUNDS = 4, PAUSE_MS = 300, SUSPECTS_MAX = 10000, TEXT_MAX = 256 };
 
-struct holder_count {
-    struct index_holder key;
-    uint64_t memory;
-    uint64_t store;
-};
-
 struct check {
     const struct cli_context *context;
     struct advisor_store *store;
+    struct advisor_image *image;  /* all it says, as of the last look */
     struct json_object *problems; /* shown ones */
     uint64_t problem_count;
+    uint64_t blocks; /* of the image */
+    uint64_t places;
     bool stopped;
     /* memory against the store */
-    struct advisor_txn txn;
-    struct advisor_store_block block;
-    struct advisor_map *namespaces; /* of the store */
-    struct advisor_map *holders;    /* of the store and of memory: slots in `counts` */
-    struct holder_count *counts;
-    uint32_t *numbers; /* slot of each of the store's holder numbers */
-    size_t count;
+    uint64_t *counts; /* places in memory, by the image's numbers of holders */
     size_t capacity;
-    uint32_t number_count;
+    struct index_place *row_places; /* of one block in the image */
+    size_t row_capacity;
     struct advisor_map *before; /* suspects of the round before */
     struct advisor_map *now;
     uint64_t rows;
@@ -65,29 +58,32 @@ add_problem(void *arg, const char *text)
     return !check->stopped;
 }
 
-/* ---- holders, by what they are called ---- */
-
-static enum kvt_err
-slot_of(struct check *check, const struct index_holder *key, uint32_t *slot)
+static struct index *
+store_index(const struct check *check)
 {
-    struct holder_count *more;
+    return advisor_image_memory(check->image)->index;
+}
 
-    if (advisor_map_get(check->holders, key, sizeof(*key), slot))
-        return KVT_OK;
-    if (check->count == check->capacity) {
-        const size_t capacity = check->capacity == 0 ? 64 : check->capacity * 2;
+/* All the store says at this moment. */
+static enum kvt_err
+look(struct check *check, struct kvt_error *err)
+{
+    struct index_stats stats;
+    struct advisor_txn txn;
+    enum kvt_err rc;
 
-        more = kvt_realloc(check->counts, capacity, sizeof(*more));
-        if (more == NULL)
-            return KVT_NOMEM;
-        check->counts = more;
-        check->capacity = capacity;
-    }
-    *slot = (uint32_t)check->count;
-    check->counts[check->count] = (struct holder_count){.key = *key};
-    if (advisor_map_put(check->holders, key, sizeof(*key), *slot) != KVT_OK)
-        return KVT_NOMEM;
-    check->count++;
+    advisor_image_free(check->image);
+    check->image = NULL;
+    rc = advisor_store_read(check->store, &txn, err);
+    if (rc != KVT_OK)
+        return rc;
+    rc = advisor_image_new(&check->image, &txn, err);
+    advisor_store_end(&txn);
+    if (rc != KVT_OK)
+        return rc;
+    index_stats(store_index(check), &stats);
+    check->blocks = stats.blocks;
+    check->places = stats.places;
     return KVT_OK;
 }
 
@@ -98,66 +94,6 @@ normalize(struct index_holder *to, const char *name, uint32_t dp_rank, enum kvt_
     (void)snprintf(to->name, sizeof(to->name), "%s", name);
     to->dp_rank = dp_rank;
     to->tier = tier;
-}
-
-static enum kvt_err
-see_holder(void *arg, uint32_t number, const struct index_holder *row)
-{
-    struct check *check = arg;
-    struct index_holder key;
-    uint32_t *more = kvt_realloc(check->numbers, (size_t)number + 1, sizeof(*more));
-
-    if (more == NULL)
-        return KVT_NOMEM;
-    check->numbers = more;
-    check->number_count = number + 1;
-    normalize(&key, row->name, row->dp_rank, row->tier);
-    return slot_of(check, &key, &check->numbers[number]);
-}
-
-static enum kvt_err
-see_namespace(void *arg, uint32_t number, const char *name)
-{
-    struct check *check = arg;
-
-    return advisor_map_put(check->namespaces, name, strlen(name) + 1, number);
-}
-
-static enum kvt_err
-see_block(void *arg, const struct advisor_store_block *block)
-{
-    struct check *check = arg;
-
-    for (uint32_t i = 0; i < block->place_count; i++)
-        if (block->places[i].holder < check->number_count)
-            check->counts[check->numbers[block->places[i].holder]].store++;
-    return KVT_OK;
-}
-
-/* The store's names and how much each of its holders has, as of now. */
-static enum kvt_err
-count_store(struct check *check)
-{
-    uint64_t cursor = 0;
-    enum kvt_err rc = KVT_OK;
-
-    for (size_t i = 0; i < check->count; i++)
-        check->counts[i].store = check->counts[i].memory = 0;
-    do {
-        struct advisor_txn txn;
-
-        rc = advisor_store_read(check->store, &txn, NULL);
-        if (rc == KVT_OK && cursor == 0) {
-            rc = advisor_store_holders(&txn, see_holder, check);
-            if (rc == KVT_OK)
-                rc = advisor_store_namespaces(&txn, see_namespace, check);
-        }
-        if (rc == KVT_OK)
-            rc = advisor_store_blocks(&txn, cursor, PAGE, &cursor, see_block, check);
-        advisor_store_end(&txn);
-        check->stopped = check->stopped || cli_watch_wait(0);
-    } while (rc == KVT_OK && cursor != 0 && !check->stopped);
-    return rc;
 }
 
 /* ---- memory against the store ---- */
@@ -188,59 +124,113 @@ struct round {
 /* A parent of 0 behind the first position is one that nobody said: memory may still know it from
  * holders that are gone, and the store does not. */
 static bool
-same_chain(const struct advisor_store_block *block, uint64_t parent, uint32_t position)
+same_chain(const struct index_block *block, uint64_t parent, uint32_t position)
 {
-    return block->position == position &&
-           (block->parent == parent || (position > 0 && (block->parent == 0 || parent == 0)));
+    return block->id.position == position &&
+           (block->id.parent == parent || (position > 0 && (block->id.parent == 0 || parent == 0)));
+}
+
+/* One more place of a holder, by its number. */
+static enum kvt_err
+count_place(struct check *check, uint32_t holder)
+{
+    if (holder >= check->capacity) {
+        const size_t capacity = ((size_t)holder + 1) * 2;
+        uint64_t *more = kvt_realloc(check->counts, capacity, sizeof(*more));
+
+        if (more == NULL)
+            return KVT_NOMEM;
+        for (size_t i = check->capacity; i < capacity; i++)
+            more[i] = 0;
+        check->counts = more;
+        check->capacity = capacity;
+    }
+    check->counts[holder]++;
+    return KVT_OK;
+}
+
+/* Shards of the block at the holder, as the store says; 0: it is not there. */
+static uint32_t
+store_ranks(struct check *check, uint32_t ns, uint64_t hash, uint32_t holder)
+{
+    size_t count;
+
+    while ((count = index_places(store_index(check), ns, hash, check->row_places,
+                                 check->row_capacity)) > check->row_capacity) {
+        void *more = kvt_realloc(check->row_places, count, sizeof(*check->row_places));
+
+        if (more == NULL) {
+            check->failed = KVT_NOMEM;
+            return 0;
+        }
+        check->row_places = more;
+        check->row_capacity = count;
+    }
+    for (size_t i = 0; i < count; i++)
+        if (check->row_places[i].holder == holder)
+            return check->row_places[i].ranks;
+    return 0;
+}
+
+/* What is wrong with a place in memory; NULL: nothing. */
+static const char *
+difference(struct check *check, struct json_object *row, uint32_t holder)
+{
+    const char *namespace_ = cli_json_text(row, "namespace");
+    struct index_view view;
+    uint64_t parent = 0;
+    uint64_t hash = 0;
+    uint32_t ranks;
+    uint32_t ns;
+
+    (void)kvt_json_hash(row, "hash", &hash);
+    (void)kvt_json_hash(row, "parent", &parent);
+    if (index_namespace_find(store_index(check), namespace_, &ns) != KVT_OK ||
+        index_get(store_index(check), ns, hash, &view) != KVT_OK)
+        return "the store does not have the block";
+    ranks = store_ranks(check, ns, hash, holder);
+    if (ranks == 0)
+        return "the store does not have this place";
+    if (ranks != (uint32_t)cli_json_u64(row, "ranks"))
+        return "the store has other shards";
+    if (!same_chain(&view.block, parent, (uint32_t)cli_json_u64(row, "position")))
+        return "the store has another parent or position";
+    if (view.block.size != cli_json_u64(row, "size"))
+        return "the store has another size";
+    return NULL;
 }
 
 static void
 compare_row(struct round *round, struct json_object *row)
 {
     struct check *check = round->check;
-    const char *namespace_ = cli_json_text(row, "namespace");
-    struct index_holder key;
     char text[ADVISOR_MAP_KEY_MAX];
+    struct index_holder key;
     enum kvt_tier tier;
-    const char *what = NULL;
-    uint64_t hash = 0;
-    uint64_t parent = 0;
-    uint32_t slot = 0;
-    uint32_t ns = 0;
-    uint32_t ranks = 0;
+    const char *what;
+    uint32_t holder;
+    enum kvt_err rc;
 
-    (void)kvt_tier_parse(cli_json_text(row, "tier"), &tier);
-    normalize(&key, cli_json_text(row, "holder"), (uint32_t)cli_json_u64(row, "dp_rank"), tier);
-    (void)kvt_json_hash(row, "hash", &hash);
-    (void)kvt_json_hash(row, "parent", &parent);
-    if (slot_of(check, &key, &slot) != KVT_OK) {
-        check->failed = KVT_NOMEM;
+    check->rows++;
+    if (!kvt_tier_parse(cli_json_text(row, "tier"), &tier)) {
+        check->failed = KVT_INVALID;
         return;
     }
-    check->counts[slot].memory++;
-    check->rows++;
-    if (!advisor_map_get(check->namespaces, namespace_, strlen(namespace_) + 1, &ns) ||
-        advisor_store_get_block(&check->txn, ns, hash, &check->block) != KVT_OK) {
-        what = "the store does not have the block";
-    } else {
-        for (uint32_t i = 0; i < check->block.place_count; i++)
-            if (check->block.places[i].holder < check->number_count &&
-                check->numbers[check->block.places[i].holder] == slot)
-                ranks = check->block.places[i].ranks;
-        if (ranks == 0)
-            what = "the store does not have this place";
-        else if (ranks != (uint32_t)cli_json_u64(row, "ranks"))
-            what = "the store has other shards";
-        else if (!same_chain(&check->block, parent, (uint32_t)cli_json_u64(row, "position")))
-            what = "the store has another parent or position";
-        else if (check->block.size != cli_json_u64(row, "size"))
-            what = "the store has another size";
+    normalize(&key, cli_json_text(row, "holder"), (uint32_t)cli_json_u64(row, "dp_rank"), tier);
+    /* One that the store lacks gets a number too. */
+    rc = index_holder(store_index(check), &key, &holder);
+    if (rc == KVT_OK)
+        rc = count_place(check, holder);
+    if (rc != KVT_OK) {
+        check->failed = rc;
+        return;
     }
+    what = difference(check, row, holder);
     if (what == NULL)
         return;
     (void)snprintf(text, sizeof(text), "%s at %s %s/%s of \"%.60s\" in memory: %s",
                    cli_json_text(row, "hash"), cli_json_text(row, "tier"), key.name,
-                   cli_json_text(row, "dp_rank"), namespace_, what);
+                   cli_json_text(row, "dp_rank"), cli_json_text(row, "namespace"), what);
     suspect(check, text, round->show);
 }
 
@@ -250,15 +240,7 @@ compare_line(void *arg, struct json_object *line)
     struct round *round = arg;
     struct check *check = round->check;
 
-    if (check->txn.handle == NULL &&
-        advisor_store_read(check->store, &check->txn, NULL) != KVT_OK) {
-        check->failed = KVT_AGAIN;
-        return false;
-    }
     compare_row(round, line);
-    /* A page of the advisor's at a time: a read transaction must not last. */
-    if (check->rows % PAGE == 0)
-        advisor_store_end(&check->txn);
     check->stopped = check->stopped || (check->rows % PAGE == 0 && cli_watch_wait(0));
     return check->failed == KVT_OK && !check->stopped;
 }
@@ -267,17 +249,20 @@ static void
 compare_counts(struct round *round)
 {
     struct check *check = round->check;
+    const uint32_t count = index_holder_count(store_index(check));
 
-    for (size_t i = 0; i < check->count; i++) {
-        const struct holder_count *count = &check->counts[i];
+    for (uint32_t i = 0; i < count; i++) {
+        const uint64_t memory = i < check->capacity ? check->counts[i] : 0;
         char text[ADVISOR_MAP_KEY_MAX];
+        struct index_holder key;
+        uint64_t store;
 
-        if (count->memory == count->store)
+        index_holder_info(store_index(check), i, &key, &store, NULL);
+        if (memory == store)
             continue;
         (void)snprintf(text, sizeof(text),
                        "%s %s/%" PRIu32 ": %" PRIu64 " places in memory, %" PRIu64 " in the store",
-                       kvt_tier_name(count->key.tier), count->key.name, count->key.dp_rank,
-                       count->memory, count->store);
+                       kvt_tier_name(key.tier), key.name, key.dp_rank, memory, store);
         suspect(check, text, round->show);
     }
 }
@@ -294,14 +279,16 @@ one_round(struct check *check, bool show, struct kvt_error *err)
     check->now = NULL;
     check->rows = 0;
     check->differences = 0;
+    for (size_t i = 0; i < check->capacity; i++)
+        check->counts[i] = 0;
     rc = advisor_map_new(&check->now);
-    if (rc == KVT_OK)
-        rc = count_store(check);
     if (rc != KVT_OK)
-        return kvt_error_set(err, rc, "index: %s", kvt_err_text(rc));
+        return kvt_error_set(err, rc, "out of memory");
+    rc = look(check, err);
+    if (rc != KVT_OK)
+        return rc;
     (void)snprintf(path, sizeof(path), "/v1/index/dump?limit=%d", PAGE);
     rc = cli_server_walk(check->context, CLI_SERVER_ADVISOR, path, compare_line, &round, err);
-    advisor_store_end(&check->txn);
     if (rc == KVT_OK && check->failed != KVT_OK)
         rc = kvt_error_set(err, check->failed, "index: %s", kvt_err_text(check->failed));
     if (rc == KVT_OK && !check->stopped)
@@ -313,12 +300,8 @@ one_round(struct check *check, bool show, struct kvt_error *err)
 static enum kvt_err
 compare(struct check *check, struct kvt_error *err)
 {
-    enum kvt_err rc = advisor_map_new(&check->namespaces);
+    enum kvt_err rc = KVT_OK;
 
-    if (rc == KVT_OK)
-        rc = advisor_map_new(&check->holders);
-    if (rc != KVT_OK)
-        return kvt_error_set(err, rc, "out of memory");
     for (unsigned i = 0; i < ROUNDS && rc == KVT_OK && !check->stopped; i++) {
         if (i > 0)
             check->stopped = cli_watch_wait(PAUSE_MS);
@@ -334,7 +317,6 @@ compare(struct check *check, struct kvt_error *err)
 struct replay {
     struct check *check;
     struct cli_index_log *log;
-    const struct advisor_txn *txn;
     uint64_t places; /* of the store */
     enum kvt_err failed;
 };
@@ -348,52 +330,36 @@ take_message(void *arg, const struct wire_record *message)
     return replay->failed == KVT_OK;
 }
 
-static enum kvt_err
-compare_block(void *arg, const struct advisor_store_block *block)
+static void
+compare_place(void *arg, const struct advisor_find_row *row)
 {
     struct replay *replay = arg;
-    char namespace_[KVT_NAMESPACE_MAX];
-    enum kvt_err rc = advisor_store_namespace(replay->txn, block->ns, namespace_);
+    struct index_holder key;
+    char text[TEXT_MAX];
+    uint32_t ranks;
 
-    for (uint32_t i = 0; i < block->place_count && rc == KVT_OK; i++) {
-        struct index_holder holder;
-        struct index_holder key;
-        char text[TEXT_MAX];
-        uint32_t ranks;
-
-        rc = advisor_store_holder(replay->txn, block->places[i].holder, &holder);
-        if (rc != KVT_OK)
-            break;
-        normalize(&key, holder.name, holder.dp_rank, holder.tier);
-        replay->places++;
-        ranks = cli_index_log_ranks(replay->log, namespace_, &key, block->hash);
-        if (ranks == block->places[i].ranks)
-            continue;
-        (void)snprintf(text, sizeof(text),
-                       "%016" PRIx64 " at %s %s/%" PRIu32 " in the store: the log says %s",
-                       block->hash, kvt_tier_name(key.tier), key.name, key.dp_rank,
-                       ranks == 0 ? "it is not there" : "other shards");
-        if (!add_problem(replay->check, text))
-            rc = KVT_CANCELLED;
-    }
-    return rc;
+    normalize(&key, row->holder.name, row->holder.dp_rank, row->holder.tier);
+    replay->places++;
+    ranks = cli_index_log_ranks(replay->log, row->namespace_, &key, row->block.id.hash);
+    if (ranks == row->block.ranks)
+        return;
+    (void)snprintf(text, sizeof(text),
+                   "%016" PRIx64 " at %s %s/%" PRIu32 " in the store: the log says %s",
+                   row->block.id.hash, kvt_tier_name(key.tier), key.name, key.dp_rank,
+                   ranks == 0 ? "it is not there" : "other shards");
+    (void)add_problem(replay->check, text);
 }
 
 static enum kvt_err
 walk_store(struct replay *replay)
 {
+    const struct advisor_finder finder = {.memory = advisor_image_memory(replay->check->image)};
     uint64_t cursor = 0;
     enum kvt_err rc;
 
-    do {
-        struct advisor_txn txn;
-
-        replay->txn = &txn;
-        rc = advisor_store_read(replay->check->store, &txn, NULL);
-        if (rc == KVT_OK)
-            rc = advisor_store_blocks(&txn, cursor, PAGE, &cursor, compare_block, replay);
-        advisor_store_end(&txn);
-    } while (rc == KVT_OK && cursor != 0);
+    do
+        rc = advisor_find_rows(&finder, cursor, PAGE, &cursor, compare_place, replay);
+    while (rc == KVT_OK && cursor != 0 && !replay->check->stopped);
     return rc;
 }
 
@@ -415,10 +381,10 @@ compare_log(struct check *check, const char *path, struct kvt_error *err)
     if (rc == KVT_OK) {
         (void)cli_listener_complain(&listener);
         rc = walk_store(&replay);
-        if (rc != KVT_OK && rc != KVT_CANCELLED)
+        if (rc != KVT_OK)
             (void)kvt_error_set(err, rc, "index: %s", kvt_err_text(rc));
     }
-    if (rc == KVT_OK) {
+    if (rc == KVT_OK && !check->stopped) {
         cli_index_log_count(replay.log, &counts);
         check->log_messages = counts.messages;
         if (counts.gaps > 0)
@@ -434,28 +400,28 @@ compare_log(struct check *check, const char *path, struct kvt_error *err)
         }
     }
     cli_index_log_free(replay.log);
-    return rc == KVT_CANCELLED ? KVT_OK : rc;
+    return rc;
 }
 
 /* ---- the command ---- */
 
-enum ram { RAM_COMPARED, RAM_AWAY, RAM_PARTIAL, RAM_LEFT_OUT };
+enum ram { RAM_COMPARED, RAM_AWAY, RAM_PARTIAL, RAM_LEFT_OUT, RAM_DAMAGED };
 
 static void
 print(const struct check *check, const struct advisor_verify_counts *counts, enum ram ram)
 {
-    static const char *const rams[] = {"compared", "away", "not whole", "left out"};
+    static const char *const rams[] = {"compared", "away", "not whole", "left out", "damaged"};
     static const char *const why[] = {"", "no advisor answers",
                                       "not all of the index is in the advisor's memory",
-                                      "--store-only"};
+                                      "--store-only", "the store is damaged"};
     FILE *out = check->context->out;
 
     if (check->context->json) {
         struct json_object *answer = json_object_new_object();
 
         (void)json_object_object_add(answer, "schema_version", json_object_new_int(1));
-        (void)json_object_object_add(answer, "blocks", json_object_new_uint64(counts->blocks));
-        (void)json_object_object_add(answer, "places", json_object_new_uint64(counts->places));
+        (void)json_object_object_add(answer, "blocks", json_object_new_uint64(check->blocks));
+        (void)json_object_object_add(answer, "places", json_object_new_uint64(check->places));
         (void)json_object_object_add(answer, "publishers",
                                      json_object_new_uint64(counts->publishers));
         (void)json_object_object_add(answer, "memory", json_object_new_string(rams[ram]));
@@ -475,7 +441,7 @@ print(const struct check *check, const struct advisor_verify_counts *counts, enu
     if (check->problem_count > CLI_INDEX_VERIFY_SHOWN)
         (void)fprintf(out, "and %" PRIu64 " more\n", check->problem_count - CLI_INDEX_VERIFY_SHOWN);
     (void)fprintf(out, "store   %" PRIu64 " blocks in %" PRIu64 " places, %" PRIu64 " publishers\n",
-                  counts->blocks, counts->places, counts->publishers);
+                  check->blocks, check->places, counts->publishers);
     if (ram == RAM_COMPARED)
         (void)fprintf(out, "memory  %" PRIu64 " places, compared with the store\n", check->rows);
     else
@@ -496,6 +462,14 @@ run(struct check *check, struct advisor_verify_counts *counts, enum ram *ram, st
     rc = advisor_verify(check->store, add_problem, check, counts);
     if (rc != KVT_OK && rc != KVT_CANCELLED)
         return kvt_error_set(err, rc, "index: %s", kvt_err_text(rc));
+    /* What is damaged may not be readable as a whole: then that is what there is to say. */
+    rc = look(check, err);
+    if (rc == KVT_CORRUPT && check->problem_count > 0) {
+        *ram = RAM_DAMAGED;
+        return KVT_OK;
+    }
+    if (rc != KVT_OK)
+        return rc;
     if (!check->stopped && kvt_config_is_set(check->context->options, CLI_INDEX_VERIFY_LOG)) {
         rc = compare_log(check, kvt_config_string(check->context->options, CLI_INDEX_VERIFY_LOG),
                          err);
@@ -540,15 +514,12 @@ cli_index_verify(const struct cli_context *context)
         rc = kvt_error_set(&err, KVT_CANCELLED, "stopped before the end");
     if (rc == KVT_OK)
         print(&check, &counts, ram);
-    advisor_store_end(&check.txn);
+    advisor_image_free(check.image);
     advisor_store_close(check.store);
-    advisor_store_block_release(&check.block);
-    advisor_map_free(check.namespaces);
-    advisor_map_free(check.holders);
     advisor_map_free(check.before);
     advisor_map_free(check.now);
     kvt_free(check.counts);
-    kvt_free(check.numbers);
+    kvt_free(check.row_places);
     (void)json_object_put(check.problems);
     if (rc != KVT_OK)
         return cli_offline_fail(context, &err);

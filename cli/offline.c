@@ -30,6 +30,14 @@ fail_read(struct kvt_error *err, enum kvt_err rc, const char *folder)
     return kvt_error_set(err, rc, "index in %.*s: %s", FOLDER_MAX, folder, kvt_err_text(rc));
 }
 
+/* Reading all of it says more. */
+static enum kvt_err
+fail_load(struct kvt_error *err, const struct kvt_error *cause, const char *folder)
+{
+    return kvt_error_set(err, cause->code, "index in %.*s: %.*s", FOLDER_MAX, folder, CAUSE_MAX / 2,
+                         cause->text);
+}
+
 /* ---- members ---- */
 
 static void
@@ -87,6 +95,7 @@ cli_offline_stats(const char *folder, struct json_object **stats, struct kvt_err
     struct advisor_store_holder_stats *holders = NULL;
     struct advisor_store_reader *reader;
     struct advisor_store_stats counted;
+    struct kvt_error cause = {.text = ""};
     struct json_object *rows;
     enum kvt_err rc;
 
@@ -94,10 +103,10 @@ cli_offline_stats(const char *folder, struct json_object **stats, struct kvt_err
     rc = open_index(&reader, folder, err);
     if (rc != KVT_OK)
         return rc;
-    rc = advisor_store_read_stats(reader, &counted, &holders);
+    rc = advisor_store_read_stats(reader, &counted, &holders, &cause);
     advisor_store_read_close(reader);
     if (rc != KVT_OK)
-        return fail_read(err, rc, folder);
+        return fail_load(err, &cause, folder);
     *stats = new_answer();
     add_number(*stats, "blocks", counted.blocks);
     add_number(*stats, "places", counted.places);
@@ -280,6 +289,7 @@ enum kvt_err
 cli_offline_dump(const char *folder, bool (*each)(void *arg, struct json_object *line), void *arg,
                  struct kvt_error *err)
 {
+    struct kvt_error cause = {.text = ""};
     struct advisor_store_reader *reader;
     uint64_t cursor = 0;
     bool more = true;
@@ -288,9 +298,12 @@ cli_offline_dump(const char *folder, bool (*each)(void *arg, struct json_object 
     rc = open_index(&reader, folder, err);
     if (rc != KVT_OK)
         return rc;
+    rc = advisor_store_read_load(reader, &cause);
+    if (rc != KVT_OK) {
+        advisor_store_read_close(reader);
+        return fail_load(err, &cause, folder);
+    }
     do {
-        /* Collected first, handed on afterwards: a reader of our output may be slow, and the
-         * transaction is over by then. */
         struct json_object *page = json_object_new_array();
 
         rc = advisor_find_rows(advisor_store_read_finder(reader), cursor, CLI_OFFLINE_PAGE, &cursor,

@@ -6,8 +6,9 @@
  *
  * Ownership: an answer belongs to the caller (json_object_put()).
  * Threads:   the main thread.
- * Limits:    read-only.  A read transaction ends before anything is printed and covers one page of
- *            CLI_OFFLINE_PAGE blocks, so that beside a running advisor it pins nothing for long.
+ * Limits:    read-only.  A question is one read transaction, which ends before anything is printed:
+ *            stats and dump read the whole index into memory in it, which takes as long as a start
+ *            of the advisor, and beside a running one keeps its file from reusing pages meanwhile.
  *            A copy of the index that was cut short ends the program: LMDB reads through a map.
  */
 #ifndef CLI_OFFLINE_H

@@ -291,7 +291,7 @@ read_only_beside_a_writer(void **state)
     commit(&scene);
     put_block(&scene, 2, 0, 1); /* not committed: not seen */
     assert_int_equal(advisor_store_read_open(&reader, scene.folder, &err), KVT_OK);
-    assert_int_equal(advisor_store_read_stats(reader, &stats, &holders), KVT_OK);
+    assert_int_equal(advisor_store_read_stats(reader, &stats, &holders, NULL), KVT_OK);
     assert_int_equal(stats.blocks, 1);
     assert_int_equal(stats.places, 2);
     assert_int_equal(stats.holders, 2);

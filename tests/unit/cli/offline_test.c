@@ -1,12 +1,13 @@
 /*
  * What is tested: cli/offline.h, the index read from its folder.
- * How: a store of several pages written by hand, and every question with allocations failing.
+ * How: a store of several pages written by hand, rows and log, and every question with allocations
+ * failing.
  */
 #include <json-c/json.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "advisor/store.h"
+#include "advisor/store_log.h"
 #include "cli/json.h"
 #include "cli/offline.h"
 
@@ -26,26 +27,41 @@ put_block(const struct advisor_txn *txn, uint32_t position)
         .size = 64,
     };
 
-    assert_int_equal(advisor_store_block_reserve(&block, 2), KVT_OK);
+    assert_int_equal(advisor_store_block_reserve(&block, 1), KVT_OK);
     block.places[block.place_count++] = (struct advisor_store_place){.holder = 0, .ranks = 3};
-    if (position % EVERY == 0)
-        block.places[block.place_count++] = (struct advisor_store_place){.holder = 1, .ranks = 1};
     assert_int_equal(advisor_store_put_block(txn, &block), KVT_OK);
     advisor_store_block_release(&block);
 }
 
-static int
-write_index(void **state)
+/* What the worker has: every third block. */
+static void
+put_log(const struct advisor_txn *txn, uint32_t blocks)
 {
-    static char folder[256];
+    const struct advisor_log_place place = {.size = 64, .holder = 1, .ns = 1, .ranks = 1};
+    struct advisor_store_log state;
+    struct advisor_log *log;
+
+    assert_int_equal(advisor_log_new(&log), KVT_OK);
+    for (uint32_t i = 0; i < blocks; i += EVERY) {
+        const uint64_t hash = FIRST_HASH + i;
+
+        assert_int_equal(advisor_log_store(log, &place, i == 0 ? 0 : hash - 1, i, &hash, NULL, 1),
+                         KVT_OK);
+    }
+    assert_int_equal(advisor_store_log_get(txn, &state), KVT_OK);
+    assert_int_equal(advisor_store_log_append(txn, &state, log), KVT_OK);
+    advisor_log_free(log);
+}
+
+static void
+write_blocks(const char *folder, uint32_t blocks)
+{
     const struct advisor_store_options options = {.path = folder, .map_bytes = 16u << 20};
     const struct index_holder cold = {"cold@kvtier", 0, KVT_TIER_G4};
     const struct index_holder worker = {"w-0", 0, KVT_TIER_G2};
     struct advisor_store *store;
     struct advisor_txn txn;
 
-    (void)test_folder_make(folder, sizeof(folder));
-    *state = folder;
     assert_int_equal(advisor_store_open(&store, &options, NULL), KVT_OK);
     assert_int_equal(advisor_store_write(store, &txn, NULL), KVT_OK);
     assert_int_equal(advisor_store_put_namespace(&txn, 0, ""), KVT_OK);
@@ -53,10 +69,20 @@ write_index(void **state)
     assert_int_equal(advisor_store_put_holder(&txn, 0, &cold), KVT_OK);
     assert_int_equal(advisor_store_put_holder(&txn, 1, &worker), KVT_OK);
     assert_int_equal(advisor_store_put_number(&txn, ADVISOR_META_EVENTS_SEQ, 77), KVT_OK);
-    for (uint32_t i = 0; i < BLOCKS; i++)
+    for (uint32_t i = 0; i < blocks; i++)
         put_block(&txn, i);
+    put_log(&txn, blocks);
     assert_int_equal(advisor_store_commit(&txn, NULL), KVT_OK);
     advisor_store_close(store);
+}
+
+static int
+write_index(void **state)
+{
+    static char folder[256];
+
+    *state = (void *)(uintptr_t)test_folder_make(folder, sizeof(folder));
+    write_blocks(folder, BLOCKS);
     return 0;
 }
 
@@ -189,7 +215,13 @@ ask_everything(void *arg)
 static void
 every_failing_allocation_is_answered(void **state)
 {
-    assert_true(test_sweep_allocations(ask_everything, *state) > 5);
+    char folder[256];
+
+    (void)state;
+    (void)test_folder_make(folder, sizeof(folder));
+    write_blocks(folder, 9);
+    assert_true(test_sweep_allocations(ask_everything, folder) > 5);
+    test_folder_remove(folder);
 }
 
 int
