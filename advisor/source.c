@@ -115,8 +115,8 @@ advisor_source_copy_wait(struct advisor_source *source, const struct advisor_ite
     return false;
 }
 
-static void
-count_dropped(struct advisor_source *source)
+void
+advisor_source_count_dropped(struct advisor_source *source)
 {
     (void)pthread_mutex_lock(&source->shared.lock);
     source->shared.state.dropped++;
@@ -130,7 +130,7 @@ advisor_source_copy(struct advisor_source *source, const struct advisor_item *li
     atomic_fetch_add_explicit(&source->messages, 1, memory_order_relaxed);
     if (advisor_inbox_copy(source->inbox, like, subject, bytes, size, 0) == KVT_OK)
         return true;
-    count_dropped(source);
+    advisor_source_count_dropped(source);
     return false;
 }
 
@@ -141,7 +141,7 @@ advisor_source_push(struct advisor_source *source, struct advisor_item *item)
     if (advisor_inbox_put(source->inbox, item, 0) == KVT_OK)
         return true;
     advisor_item_free(item);
-    count_dropped(source);
+    advisor_source_count_dropped(source);
     return false;
 }
 

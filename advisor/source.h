@@ -20,6 +20,9 @@
  *                            is the payload.
  *   kvbm-zmq                 `bytes` is the payload, `subject` the topic; nothing is numbered.
  *   any with `discovery`     ADVISOR_ITEM_GONE for a worker whose instance record vanished.
+ *   minio-nats, no stream    ADVISOR_ITEM_GAP when notifications were lost.  With `bucket_url`
+ *                            then, and at first, all that the bucket holds, as notifications of it,
+ *                            of which the first of each namespace is a `new_life`.
  *
  * Ownership: items taken from a source belong to the taker.
  * Threads:   open, poll and close on the engine's thread (one taker); state on any thread.
@@ -52,18 +55,22 @@ struct advisor_source_options {
     char name[KVT_NAME_MAX];            /* of the source, unique */
     char namespace_[KVT_NAMESPACE_MAX]; /* foreign dialects: what its blocks are indexed under */
     struct wire_bus *bus;
-    const char *stream;    /* JetStream */
-    const char *subject;   /* NATS: what to subscribe to, or the stream's filter */
-    const char *endpoints; /* ZMQ: where to connect or bind, separated by commas */
-    const char *replay;    /* ZMQ: replay sockets, in the order of `endpoints`; or "" */
-    const char *topic;     /* ZMQ: subscription prefix; "" = all */
-    const char *dump_url;  /* HTTP: a dump of what the workers hold; or "" */
-    const char *discovery; /* Dynamo: folder of its file store, where workers are found; or "" */
-    const char *listen;    /* Dynamo: our address that workers dial back to; "" = chosen */
-    bool bind;             /* ZMQ: publishers connect to us */
-    uint32_t block_tokens; /* tokens a block must have; 0: as the events say */
-    uint64_t seq;          /* JetStream: applied up to here */
-    uint64_t created_ms;   /* JetStream: of the stream that was; 0 = none yet */
+    const char *stream;     /* JetStream */
+    const char *subject;    /* NATS: what to subscribe to, or the stream's filter */
+    const char *endpoints;  /* ZMQ: where to connect or bind, separated by commas */
+    const char *replay;     /* ZMQ: replay sockets, in the order of `endpoints`; or "" */
+    const char *topic;      /* ZMQ: subscription prefix; "" = all */
+    const char *dump_url;   /* HTTP: a dump of what the workers hold; or "" */
+    const char *discovery;  /* Dynamo: folder of its file store, where workers are found; or "" */
+    const char *listen;     /* Dynamo: our address that workers dial back to; "" = chosen */
+    const char *bucket_url; /* minio-nats: http[s]://host[:port]/bucket, to be listed; or "" */
+    const char *bucket_region;           /* "": us-east-1 */
+    const char *bucket_credentials_file; /* access:secret[:token] */
+    uint64_t bucket_every_ms;            /* it is listed again after this time; 0: never */
+    bool bind;                           /* ZMQ: publishers connect to us */
+    uint32_t block_tokens;               /* tokens a block must have; 0: as the events say */
+    uint64_t seq;                        /* JetStream: applied up to here */
+    uint64_t created_ms;                 /* JetStream: of the stream that was; 0 = none yet */
 };
 
 struct advisor_source_state {

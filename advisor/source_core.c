@@ -35,7 +35,7 @@ next_subject(const char **at, char subject[SUBJECT_MAX])
 }
 
 enum kvt_err
-advisor_source_open_core(struct advisor_source *source)
+advisor_source_open_core(struct advisor_source *source, wire_bus_message_fn *other)
 {
     const char *at = source->options.subject;
     char subject[SUBJECT_MAX];
@@ -43,7 +43,8 @@ advisor_source_open_core(struct advisor_source *source)
     enum kvt_err rc = KVT_OK;
 
     while (rc == KVT_OK && next_subject(&at, subject)) {
-        rc = wire_bus_subscribe(source->options.bus, subject, heard, source, &err);
+        rc = wire_bus_subscribe(source->options.bus, subject, other == NULL ? heard : other, source,
+                                &err);
         if (rc == KVT_OK)
             source->subscriptions++;
     }
@@ -63,10 +64,16 @@ advisor_source_close_core(struct advisor_source *source)
         wire_bus_unsubscribe(source->options.bus, subject, source);
 }
 
+static enum kvt_err
+open(struct advisor_source *source)
+{
+    return advisor_source_open_core(source, NULL);
+}
+
 const struct advisor_source_ops advisor_source_core = {
     .name = "kvtier-core",
     .dialect = WIRE_DIALECT_KVTIER,
-    .open = advisor_source_open_core,
+    .open = open,
     .close = advisor_source_close_core,
     .decode = wire_event_decode,
 };

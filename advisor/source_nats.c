@@ -1,3 +1,4 @@
+#include "advisor/source_bucket.h"
 #include "advisor/source_discovery.h"
 #include "advisor/source_dynamo.h"
 #include "advisor/source_private.h"
@@ -32,7 +33,7 @@ open_dynamo(struct advisor_source *source)
                                   "namespace.*.component.*.kv_events,"
                                   "namespace.*.component.*.endpoint.*.kv-events,"
                                   "namespace.*.component.*.endpoint.*.kv_events";
-    return advisor_source_open_core(source);
+    return advisor_source_open_core(source, NULL);
 }
 
 static void
@@ -62,7 +63,7 @@ open_kvbm(struct advisor_source *source)
 {
     if (source->options.subject[0] == '\0')
         source->options.subject = "kvbm.events";
-    return advisor_source_open_core(source);
+    return advisor_source_open_core(source, NULL);
 }
 
 static bool
@@ -75,7 +76,7 @@ static enum kvt_err
 open_minio(struct advisor_source *source)
 {
     return has_stream(source) ? advisor_source_open_stream(source)
-                              : advisor_source_open_core(source);
+                              : advisor_source_bucket_open(source);
 }
 
 static void
@@ -84,7 +85,7 @@ close_minio(struct advisor_source *source)
     if (has_stream(source))
         advisor_source_close_stream(source);
     else
-        advisor_source_close_core(source);
+        advisor_source_bucket_close(source);
 }
 
 const struct advisor_source_ops advisor_source_dynamo_nats = {

@@ -14,6 +14,7 @@
 
 #include "advisor/inbox.h"
 #include "advisor/source.h"
+#include "wire/bus.h"
 
 struct advisor_source {
     const struct advisor_source_ops *ops;
@@ -44,8 +45,12 @@ bool advisor_source_copy_wait(struct advisor_source *source, const struct adviso
 bool advisor_source_copy(struct advisor_source *source, const struct advisor_item *like,
                          const char *subject, const void *bytes, size_t size);
 
+/** A message was lost for want of room. */
+void advisor_source_count_dropped(struct advisor_source *source);
+
 /* What kinds over NATS are made of. */
-enum kvt_err advisor_source_open_core(struct advisor_source *source);
+/** `heard` is given the source as its argument; NULL: hand over what is heard, at once. */
+enum kvt_err advisor_source_open_core(struct advisor_source *source, wire_bus_message_fn *heard);
 void advisor_source_close_core(struct advisor_source *source);
 enum kvt_err advisor_source_open_stream(struct advisor_source *source);
 void advisor_source_close_stream(struct advisor_source *source);

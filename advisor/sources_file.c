@@ -3,11 +3,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "advisor/bucket.h"
 #include "base/alloc.h"
 #include "base/parse.h"
 #include "base/yaml.h"
 
 enum { KIND_MAX = 32, TEXT_MAX = 512, LIST_MAX = 8192, BLOCK_TOKENS_MAX = 65536, KINDS_MAX = 32 };
+enum { REGION_MAX = 64, BUCKET_EVERY_MIN_MS = 1000, BUCKET_EVERY_MS = 3600 * 1000 };
 
 /* The texts of an entry. */
 struct texts {
@@ -23,6 +25,9 @@ struct texts {
     char dump_url[TEXT_MAX];
     char discovery[TEXT_MAX];
     char listen[TEXT_MAX];
+    char bucket_url[TEXT_MAX];
+    char bucket_region[REGION_MAX];
+    char bucket_credentials_file[TEXT_MAX];
     char endpoints[LIST_MAX];
     char replay[LIST_MAX];
 };
@@ -104,6 +109,30 @@ check_transport(struct kvt_yaml_value value, const struct texts *texts, bool ove
     return KVT_OK;
 }
 
+/* A stream keeps what was not heard; a bus does not, and the bucket is listed instead. */
+static enum kvt_err
+check_bucket(struct kvt_yaml_value value, const struct advisor_source_entry *entry,
+             const struct texts *texts, struct kvt_error *err)
+{
+    const struct advisor_bucket bucket = {.url = texts->bucket_url};
+    const bool any = texts->bucket_url[0] != '\0' || texts->bucket_region[0] != '\0' ||
+                     texts->bucket_credentials_file[0] != '\0' ||
+                     entry->options.bucket_every_ms != 0;
+    struct kvt_error why = {.text = ""};
+
+    if (!any)
+        return KVT_OK;
+    if (entry->ops->dialect != WIRE_DIALECT_MINIO)
+        return kvt_yaml_refuse(value, err, "bucket_url means nothing to kind %s", texts->kind);
+    if (texts->stream[0] != '\0')
+        return kvt_yaml_refuse(value, err, "bucket_url means nothing where a stream is read");
+    if (advisor_bucket_check(&bucket, &why) != KVT_OK)
+        return kvt_yaml_refuse(value, err, "bucket_url: %.150s", why.text);
+    if (texts->bucket_credentials_file[0] == '\0')
+        return kvt_yaml_refuse(value, err, "bucket_credentials_file is missing");
+    return KVT_OK;
+}
+
 static enum kvt_err
 check_entry(struct kvt_yaml_value value, const struct advisor_source_entry *entry,
             const struct texts *texts, struct kvt_error *err)
@@ -133,7 +162,7 @@ check_entry(struct kvt_yaml_value value, const struct advisor_source_entry *entr
         return kvt_yaml_refuse(value, err, "subject is missing, or stream");
     if (!entry->over_nats && texts->endpoints[0] == '\0' && texts->discovery[0] == '\0')
         return kvt_yaml_refuse(value, err, "endpoints is missing");
-    return KVT_OK;
+    return check_bucket(value, entry, texts, err);
 }
 
 static void
@@ -149,6 +178,11 @@ point(struct advisor_source_entry *entry, const struct texts *texts, uint64_t bl
     options->dump_url = texts->dump_url;
     options->discovery = texts->discovery;
     options->listen = texts->listen;
+    options->bucket_url = texts->bucket_url;
+    options->bucket_region = texts->bucket_region;
+    options->bucket_credentials_file = texts->bucket_credentials_file;
+    if (texts->bucket_url[0] != '\0' && options->bucket_every_ms == 0)
+        options->bucket_every_ms = BUCKET_EVERY_MS;
     options->block_tokens = (uint32_t)block_tokens;
     entry->over_nats = !ends_with(entry->ops->name, "-zmq");
     entry->bus = (struct wire_bus_options){
@@ -197,6 +231,13 @@ fill_entry(struct advisor_source_entry *entry, struct texts *texts, struct kvt_y
         TEXT("dump_url", KVT_YAML_STRING, texts->dump_url, TEXT_MAX),
         TEXT("discovery", KVT_YAML_STRING, texts->discovery, TEXT_MAX),
         TEXT("listen", KVT_YAML_STRING, texts->listen, TEXT_MAX),
+        TEXT("bucket_url", KVT_YAML_STRING, texts->bucket_url, TEXT_MAX),
+        TEXT("bucket_region", KVT_YAML_STRING, texts->bucket_region, REGION_MAX),
+        TEXT("bucket_credentials_file", KVT_YAML_STRING, texts->bucket_credentials_file, TEXT_MAX),
+        {.key = "bucket_every",
+         .type = KVT_YAML_DURATION,
+         .target = &options->bucket_every_ms,
+         .min = BUCKET_EVERY_MIN_MS},
         {.key = "bind", .type = KVT_YAML_BOOL, .target = &options->bind},
         {.key = "block_tokens",
          .type = KVT_YAML_U64,

@@ -116,6 +116,8 @@ make_headers(struct curl_slist **headers, const struct kvt_fetch *fetch)
         ok = ok && add_header(headers, line);
         explicit_bzero(line, sizeof(line));
     }
+    for (size_t i = 0; fetch->headers != NULL && fetch->headers[i] != NULL; i++)
+        ok = ok && add_header(headers, fetch->headers[i]);
     return ok;
 }
 

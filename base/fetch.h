@@ -17,7 +17,8 @@
 struct kvt_fetch {
     const char *method; /* NULL: GET */
     const char *url;
-    const char *token; /* bearer token, or NULL */
+    const char *token;          /* bearer token, or NULL */
+    const char *const *headers; /* more of them, "Name: value", up to a NULL; or NULL */
     const void *body;
     size_t body_size;
     uint64_t timeout_ms; /* 0: 10 s */

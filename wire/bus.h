@@ -94,6 +94,10 @@ KVT_NODISCARD enum kvt_err wire_bus_subscribe(struct wire_bus *bus, const char *
  * from inside its callback. */
 void wire_bus_unsubscribe(struct wire_bus *bus, const char *subject, void *arg);
 
+/** Wait until the server has read all that was sent before (a subscription, too) and we what it
+ *  sent us until then: two seconds at most, and a moment only while it is away. */
+void wire_bus_settle(struct wire_bus *bus);
+
 /** Ask and wait for one answer, appended to `answer`.  KVT_UNAVAILABLE: nobody answers there. */
 KVT_NODISCARD enum kvt_err wire_bus_request(struct wire_bus *bus, const char *subject,
                                             const void *bytes, size_t size, uint64_t timeout_ms,

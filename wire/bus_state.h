@@ -40,9 +40,4 @@ enum kvt_err wire_bus_error(natsStatus status);
 /** End the subscription in `slot`, if any, and wait until its last callback returned. */
 void wire_bus_subscription_end(struct wire_bus *bus, size_t slot);
 
-/** Between natsSubscription_Unsubscribe() and natsSubscription_Destroy(): up to version 3.5 the
- *  library's reading thread may still put a message into what the connection no longer knows; an
- *  answer from the server comes behind any such message. */
-void wire_bus_settle(struct wire_bus *bus);
-
 #endif /* WIRE_BUS_STATE_H */

@@ -41,6 +41,9 @@ on_complete(void *arg)
     (void)pthread_mutex_unlock(&bus->shared.lock);
 }
 
+/* Between natsSubscription_Unsubscribe() and natsSubscription_Destroy() it is needed, too: up to
+ * version 3.5 the library's reading thread may still put a message into what the connection no
+ * longer knows; an answer from the server comes behind any such message. */
 void
 wire_bus_settle(struct wire_bus *bus)
 {

@@ -147,4 +147,8 @@ KVT_NODISCARD enum kvt_err wire_kvbm_decode(enum kvt_key_revision revision, cons
                                             size_t size, struct wire_raw_batch *batch,
                                             struct kvt_error *err);
 
+/** Undo, in place, how MinIO escapes a key: %XX and '+'.  False for half an escape or a NUL: no key
+ *  has those. */
+bool wire_minio_unescape(char *text);
+
 #endif /* WIRE_DIALECT_DIALECT_H */

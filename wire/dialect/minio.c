@@ -8,6 +8,7 @@
 #include "base/json_pull.h"
 #include "kvtier/key.h"
 #include "wire/dialect/build.h"
+#include "wire/dialect/dialect.h"
 #include "wire/dialect/private.h"
 
 #define HOLDER_PREFIX "cold@"
@@ -55,10 +56,8 @@ hex_digit(char c)
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* Undo the escaping of a query, in place: %XX and '+'.  False for half an escape or a NUL: no key
- * has those. */
-static bool
-unescape_query(char *text)
+bool
+wire_minio_unescape(char *text)
 {
     char *out = text;
 
@@ -321,7 +320,7 @@ settle_block(struct kvt_json_pull *pull, struct reading *reading, struct record 
 
     if (!record->has_key)
         return WIRE_RAW_MALFORMED;
-    if (record->long_key || !unescape_query(record->key) || !is_utf8(record->key) ||
+    if (record->long_key || !wire_minio_unescape(record->key) || !is_utf8(record->key) ||
         kvt_key_parse(record->key, &key) != KVT_OK)
         return WIRE_RAW_NOT_A_BLOCK;
     block = wire_build_block(batch, event);

@@ -53,7 +53,9 @@ options_are_read(void **state)
                                "- {name: a, kind: dynamo-jetstream, namespace: n, stream: s}\n"
                                "- {name: b, kind: dynamo-nats, namespace: n, subject: [x, y.>],\n"
                                "   dump_url: 'http://h', discovery: /d, block_tokens: 16}\n"
-                               "- {name: c, kind: minio-nats, stream: m}\n";
+                               "- {name: c, kind: minio-nats, stream: m}\n"
+                               "- {name: d, kind: minio-nats, subject: e,\n"
+                               "   bucket_url: 'http://h:1/b', bucket_credentials_file: /c}\n";
     const struct advisor_source_entry *entry;
     struct advisor_sources_file *file;
     struct kvt_error err;
@@ -71,6 +73,11 @@ options_are_read(void **state)
     entry = advisor_sources_file_at(file, 2);
     assert_string_equal(entry->options.namespace_, "");
     assert_string_equal(entry->bus.url, "");
+    assert_int_equal(entry->options.bucket_every_ms, 0);
+    entry = advisor_sources_file_at(file, 3);
+    assert_string_equal(entry->options.bucket_url, "http://h:1/b");
+    assert_string_equal(entry->options.bucket_credentials_file, "/c");
+    assert_int_equal(entry->options.bucket_every_ms, 3600 * 1000);
     advisor_sources_file_free(file);
 }
 
@@ -106,6 +113,14 @@ mistakes_are_told(void **state)
          ":3:3: endpoints means nothing to kind dynamo-nats"},
         {HEAD "{name: a, kind: dynamo-jetstream, namespace: n}\n", ":3:3: stream is missing"},
         {HEAD "{name: a, kind: minio-nats}\n", ":3:3: subject is missing, or stream"},
+        {HEAD "{name: a, kind: dynamo-nats, namespace: n, bucket_url: 'http://h/b'}\n",
+         ":3:3: bucket_url means nothing to kind dynamo-nats"},
+        {HEAD "{name: a, kind: minio-nats, stream: m, bucket_every: 1m}\n",
+         ":3:3: bucket_url means nothing where a stream is read"},
+        {HEAD "{name: a, kind: minio-nats, subject: m, bucket_url: 'http://h'}\n",
+         ":3:3: bucket_url: \"http://h\" is not http[s]://host[:port]/bucket"},
+        {HEAD "{name: a, kind: minio-nats, subject: m, bucket_url: 'http://h/b'}\n",
+         ":3:3: bucket_credentials_file is missing"},
         {HEAD "{name: a, kind: dynamo-nats, namespace: n, block_tokens: 0}\n",
          ":3:60: block_tokens: \"0\" is out of bounds"},
         {HEAD "{name: a, kind: dynamo-nats, namespace: n}\n"
