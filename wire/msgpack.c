@@ -6,6 +6,9 @@
 
 #include "wire/msgpack_lead.h"
 
+_Static_assert((int)WIRE_MSGPACK_SMALL_END == (int)FIXMAP, "one table of leading bytes");
+_Static_assert((int)WIRE_MSGPACK_EIGHT_BYTES == (int)UINT64, "one table of leading bytes");
+
 void
 wire_msgpack_read(struct wire_msgpack_reader *reader, const void *bytes, size_t size)
 {
@@ -90,12 +93,6 @@ wire_msgpack_uint(struct wire_msgpack_reader *reader, uint64_t max, const char *
 fail:
     wire_msgpack_fail(reader, reader->at, KVT_INVALID, wanted);
     return 0;
-}
-
-uint64_t
-wire_msgpack_u64(struct wire_msgpack_reader *reader, const char *wanted)
-{
-    return wire_msgpack_uint(reader, UINT64_MAX, wanted);
 }
 
 uint32_t

@@ -14,10 +14,12 @@
 #ifndef WIRE_MSGPACK_H
 #define WIRE_MSGPACK_H
 
+#include <endian.h>
 #include <msgpack.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "base/buffer.h"
 #include "kvtier/error.h"
@@ -39,7 +41,32 @@ void wire_msgpack_fail(struct wire_msgpack_reader *reader, size_t offset, enum k
 
 /** An unsigned integer of any width, at most `max`. */
 uint64_t wire_msgpack_uint(struct wire_msgpack_reader *reader, uint64_t max, const char *wanted);
-uint64_t wire_msgpack_u64(struct wire_msgpack_reader *reader, const char *wanted);
+
+/* Leading bytes, for the inline reader below (msgpack_lead.h has all of them). */
+enum { WIRE_MSGPACK_SMALL_END = 0x80, WIRE_MSGPACK_EIGHT_BYTES = 0xcf };
+
+/** Any number.  Inline are the two forms that nearly all have in a stream of events: hashes, and
+ *  what is small. */
+static inline uint64_t
+wire_msgpack_u64(struct wire_msgpack_reader *reader, const char *wanted)
+{
+    const uint8_t *at;
+    uint64_t big;
+
+    if (reader->code != KVT_OK || reader->size - reader->at < 1 + sizeof(big))
+        return wire_msgpack_uint(reader, UINT64_MAX, wanted);
+    at = reader->bytes + reader->at;
+    if (*at < WIRE_MSGPACK_SMALL_END) {
+        reader->at++;
+        return *at;
+    }
+    if (*at != WIRE_MSGPACK_EIGHT_BYTES)
+        return wire_msgpack_uint(reader, UINT64_MAX, wanted);
+    memcpy(&big, at + 1, sizeof(big));
+    reader->at += 1 + sizeof(big);
+    return be64toh(big);
+}
+
 uint32_t wire_msgpack_u32(struct wire_msgpack_reader *reader, const char *wanted);
 bool wire_msgpack_bool(struct wire_msgpack_reader *reader, const char *wanted);
 
