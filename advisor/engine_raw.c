@@ -19,6 +19,30 @@ recent_of(const struct advisor_engine *engine, uint32_t ns, uint64_t hash)
     return &engine->recent[(hash ^ ((uint64_t)ns << 32)) % ADVISOR_RECENT_BLOCKS];
 }
 
+static uint32_t
+known_position(uint64_t parent, uint32_t position)
+{
+    return parent == 0 && position > 0 ? ADVISOR_POSITION_NOBODY : position;
+}
+
+/* Of a block that was evicted from RAM. */
+static uint32_t
+cold_position(struct advisor_engine *engine, uint32_t ns, uint64_t hash)
+{
+    struct advisor_store_block block = {.ns = ns, .hash = hash};
+    uint32_t position = ADVISOR_POSITION_NOBODY;
+    struct advisor_txn txn;
+
+    if (engine->cold == NULL || !advisor_cold_may_have(engine->cold, ns, hash) ||
+        advisor_store_read(engine->options.store, &txn, NULL) != KVT_OK)
+        return position;
+    if (advisor_cold_get(&txn, ns, hash, &block) == KVT_OK)
+        position = known_position(block.parent, block.position);
+    advisor_store_block_release(&block);
+    advisor_store_end(&txn);
+    return position;
+}
+
 /* Position of a block that is indexed, or in the group. */
 static uint32_t
 position_of(void *arg, uint64_t hash)
@@ -31,10 +55,9 @@ position_of(void *arg, uint64_t hash)
     if (recent->hash == hash && recent->ns == ns)
         return recent->position;
     if (index_get(engine->options.index, advisor_names_index_namespace(engine->names, ns), hash,
-                  &view) != KVT_OK ||
-        (view.block.id.parent == 0 && view.block.id.position > 0))
-        return ADVISOR_POSITION_NOBODY;
-    return view.block.id.position;
+                  &view) != KVT_OK)
+        return cold_position(engine, ns, hash);
+    return known_position(view.block.id.parent, view.block.id.position);
 }
 
 static struct advisor_speaker

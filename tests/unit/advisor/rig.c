@@ -87,6 +87,7 @@ test_rig_open(struct test_rig *rig, const struct test_rig_options *options)
                                             .plan_interval_ms = 1000000,
                                             .holders_max = options->holders_max,
                                             .aliases_max = options->aliases_max,
+                                            .cold_bytes = options->cold_bytes,
                                             .give_up_after_ms = options->give_up_after_ms,
                                             .volatile_places = options->volatile_places};
     struct advisor_feeds feeds = {.courier = NULL};

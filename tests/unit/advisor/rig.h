@@ -36,6 +36,7 @@ struct test_rig_options {
     const char *path;
     uint64_t map_bytes;   /* 0: 64 MiB */
     uint64_t index_bytes; /* 0: 64 MiB */
+    uint64_t cold_bytes;  /* 0: nothing is evicted */
     enum advisor_mode mode;
     uint64_t promote_after;
     uint32_t holders_max;                       /* 0: as many as the index takes */
