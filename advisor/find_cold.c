@@ -219,6 +219,30 @@ deepen_ram(struct descent *descent, size_t place_count, uint32_t depth)
     return alive;
 }
 
+/* Those that are known by name alone may have a deeper block in RAM. */
+static size_t
+deepen_named(const struct merge *merge, struct descent *descent, size_t place_count, uint32_t depth)
+{
+    size_t alive = 0;
+
+    for (size_t i = 0; i < descent->count; i++) {
+        struct candidate *candidate = &descent->candidates[i];
+
+        for (size_t p = 0;
+             p < place_count && candidate->number == UINT32_MAX && candidate->blocks == depth;
+             p++) {
+            struct index_holder key;
+
+            index_holder_info(merge->index, descent->places[p].holder, &key, NULL, NULL);
+            if (!advisor_find_same_holder(&candidate->key, &key))
+                continue;
+            candidate->blocks++;
+            alive++;
+        }
+    }
+    return alive;
+}
+
 static enum kvt_err
 deepen_cold(struct merge *merge, struct descent *descent, uint32_t depth, size_t *alive)
 {
@@ -258,7 +282,8 @@ descend(struct merge *merge, struct descent *descent, uint32_t ns, const struct 
         }
         if (rc == KVT_OK)
             rc = read_cold(merge, query->hashes[depth]);
-        alive = deepen_ram(descent, place_count, depth);
+        alive = deepen_ram(descent, place_count, depth) +
+                deepen_named(merge, descent, place_count, depth);
         if (rc == KVT_OK)
             rc = deepen_cold(merge, descent, depth, &alive);
         if (alive == 1 && query->early_exit)
