@@ -61,64 +61,76 @@ wire_dynamo_tier(struct wire_dynamo_reading *reading, const char *text, size_t s
 
 /* ---- msgpack ---- */
 
-static void
-read_mm_object(struct wire_pack *pack, struct wire_dynamo_reading *reading,
-               struct wire_raw_block *block)
+/* What a member of a map may be read into. */
+struct place {
+    struct wire_dynamo_reading *reading;
+    unsigned *seen; /* WIRE_DYNAMO_* of this map */
+    struct wire_raw_block *block;
+};
+
+/* Read the value of a member that is known, and say so. */
+typedef bool member_fn(struct wire_pack *pack, const struct place *place,
+                       struct wire_pack_text key);
+
+/* Every map there is: what is no map spoils its event, members nobody told us of are stepped over,
+ * and those of `needed` must be there.  Inlined, so that `member` is no call by address. */
+static inline __attribute__((always_inline)) void
+read_map(struct wire_pack *pack, const struct place *place, member_fn *member, unsigned needed)
 {
-    unsigned seen = 0;
-    uint64_t hash = 0;
     uint32_t members;
 
     if (!wire_pack_map(pack, &members)) {
-        reading->malformed = true;
+        place->reading->malformed = true;
         return;
     }
-    for (uint32_t i = 0; i < members && pack->code == KVT_OK; i++) {
-        const struct wire_pack_text key = wire_pack_key(pack);
-
-        if (WIRE_PACK_IS(key, "mm_hash")) {
-            wire_dynamo_once(reading, &seen, WIRE_DYNAMO_MM_HASH);
-            reading->malformed |= !wire_pack_u64(pack, &hash);
-        } else {
+    for (uint32_t i = 0; i < members && pack->code == KVT_OK; i++)
+        if (!member(pack, place, wire_pack_key(pack)))
             wire_pack_skip(pack);
-        }
-    }
-    if ((seen & WIRE_DYNAMO_MM_HASH) == 0)
-        reading->malformed = true;
-    else if (!reading->malformed && !wire_build_media(reading->batch, block, hash))
+    if ((*place->seen & needed) != needed)
+        place->reading->malformed = true;
+}
+
+static inline void
+once(const struct place *place, enum wire_dynamo_member which)
+{
+    wire_dynamo_once(place->reading, place->seen, which);
+}
+
+static bool
+mm_object_member(struct wire_pack *pack, const struct place *place, struct wire_pack_text key)
+{
+    struct wire_dynamo_reading *reading = place->reading;
+    uint64_t hash;
+
+    if (!WIRE_PACK_IS(key, "mm_hash"))
+        return false;
+    once(place, WIRE_DYNAMO_MM_HASH);
+    reading->malformed |= !wire_pack_u64(pack, &hash);
+    if (!reading->malformed && !wire_build_media(reading->batch, place->block, hash))
         wire_pack_fail(pack, pack->at, KVT_RANGE, NO_ROOM);
+    return true;
 }
 
 /* {"mm_objects": [{"mm_hash", "offsets"}, ...]} */
-static void
-read_mm_info(struct wire_pack *pack, struct wire_dynamo_reading *reading,
-             struct wire_raw_block *block)
+static bool
+mm_info_member(struct wire_pack *pack, const struct place *place, struct wire_pack_text key)
 {
-    unsigned seen = 0;
-    uint32_t members;
     uint32_t objects;
 
-    if (wire_pack_nil(pack))
-        return;
-    if (!wire_pack_map(pack, &members)) {
-        reading->malformed = true;
-        return;
+    if (!WIRE_PACK_IS(key, "mm_objects"))
+        return false;
+    once(place, WIRE_DYNAMO_MM_OBJECTS);
+    if (!wire_pack_array(pack, &objects)) {
+        place->reading->malformed = true;
+        return true;
     }
-    for (uint32_t i = 0; i < members && pack->code == KVT_OK; i++) {
-        const struct wire_pack_text key = wire_pack_key(pack);
+    for (uint32_t i = 0; i < objects && pack->code == KVT_OK; i++) {
+        unsigned seen = 0;
 
-        if (!WIRE_PACK_IS(key, "mm_objects")) {
-            wire_pack_skip(pack);
-            continue;
-        }
-        wire_dynamo_once(reading, &seen, WIRE_DYNAMO_MM_OBJECTS);
-        if (!wire_pack_array(pack, &objects)) {
-            reading->malformed = true;
-            continue;
-        }
-        for (uint32_t j = 0; j < objects && pack->code == KVT_OK; j++)
-            read_mm_object(pack, reading, block);
+        read_map(pack, &(struct place){place->reading, &seen, place->block}, mm_object_member,
+                 WIRE_DYNAMO_MM_HASH);
     }
+    return true;
 }
 
 /* A block as every release since 1.0.2 writes those of text: its bytes are known but for the two
@@ -157,35 +169,36 @@ read_plain_block(struct wire_pack *pack, struct wire_raw_block *block)
     return false;
 }
 
+static bool
+block_member(struct wire_pack *pack, const struct place *place, struct wire_pack_text key)
+{
+    struct wire_dynamo_reading *reading = place->reading;
+    unsigned seen = 0;
+
+    if (WIRE_PACK_IS(key, "block_hash")) {
+        once(place, WIRE_DYNAMO_BLOCK_HASH);
+        reading->malformed |= !wire_pack_u64(pack, &place->block->hash);
+    } else if (WIRE_PACK_IS(key, "tokens_hash")) {
+        once(place, WIRE_DYNAMO_TOKENS_HASH);
+        reading->malformed |= !wire_pack_u64(pack, &place->block->tokens_hash);
+    } else if (WIRE_PACK_IS(key, "mm_extra_info")) {
+        once(place, WIRE_DYNAMO_MM_EXTRA_INFO);
+        if (!wire_pack_nil(pack))
+            read_map(pack, &(struct place){reading, &seen, place->block}, mm_info_member, 0);
+    } else {
+        return false;
+    }
+    return true;
+}
+
 static void
 read_block(struct wire_pack *pack, struct wire_dynamo_reading *reading,
            struct wire_raw_block *block)
 {
     unsigned seen = 0;
-    uint32_t members;
 
-    if (!wire_pack_map(pack, &members)) {
-        reading->malformed = true;
-        return;
-    }
-    for (uint32_t i = 0; i < members && pack->code == KVT_OK; i++) {
-        const struct wire_pack_text key = wire_pack_key(pack);
-
-        if (WIRE_PACK_IS(key, "block_hash")) {
-            wire_dynamo_once(reading, &seen, WIRE_DYNAMO_BLOCK_HASH);
-            reading->malformed |= !wire_pack_u64(pack, &block->hash);
-        } else if (WIRE_PACK_IS(key, "tokens_hash")) {
-            wire_dynamo_once(reading, &seen, WIRE_DYNAMO_TOKENS_HASH);
-            reading->malformed |= !wire_pack_u64(pack, &block->tokens_hash);
-        } else if (WIRE_PACK_IS(key, "mm_extra_info")) {
-            wire_dynamo_once(reading, &seen, WIRE_DYNAMO_MM_EXTRA_INFO);
-            read_mm_info(pack, reading, block);
-        } else {
-            wire_pack_skip(pack);
-        }
-    }
-    if ((seen & WIRE_DYNAMO_BLOCK_HASH) == 0 || (seen & WIRE_DYNAMO_TOKENS_HASH) == 0)
-        reading->malformed = true;
+    read_map(pack, &(struct place){reading, &seen, block}, block_member,
+             WIRE_DYNAMO_BLOCK_HASH | WIRE_DYNAMO_TOKENS_HASH);
 }
 
 static void
@@ -209,38 +222,28 @@ read_blocks(struct wire_pack *pack, struct wire_dynamo_reading *reading)
     }
 }
 
-static void
-read_stored(struct wire_pack *pack, struct wire_dynamo_reading *reading)
+static bool
+stored_member(struct wire_pack *pack, const struct place *place, struct wire_pack_text key)
 {
+    struct wire_dynamo_reading *reading = place->reading;
     struct wire_raw_event *event = reading->event;
-    uint32_t members;
 
-    if (!wire_pack_map(pack, &members)) {
-        reading->malformed = true;
-        return;
+    if (WIRE_PACK_IS(key, "parent_hash")) {
+        once(place, WIRE_DYNAMO_PARENT_HASH);
+        event->has_parent = !wire_pack_nil(pack);
+        if (event->has_parent)
+            reading->malformed |= !wire_pack_u64(pack, &event->parent);
+    } else if (WIRE_PACK_IS(key, "start_position")) {
+        once(place, WIRE_DYNAMO_START_POSITION);
+        if (!wire_pack_nil(pack))
+            reading->malformed |= !wire_pack_u32(pack, &event->position);
+    } else if (WIRE_PACK_IS(key, "blocks")) {
+        once(place, WIRE_DYNAMO_BLOCKS);
+        read_blocks(pack, reading);
+    } else {
+        return false;
     }
-    for (uint32_t i = 0; i < members && pack->code == KVT_OK; i++) {
-        const struct wire_pack_text key = wire_pack_key(pack);
-
-        if (WIRE_PACK_IS(key, "parent_hash")) {
-            wire_dynamo_once(reading, &reading->seen, WIRE_DYNAMO_PARENT_HASH);
-            event->has_parent = !wire_pack_nil(pack);
-            if (event->has_parent)
-                reading->malformed |= !wire_pack_u64(pack, &event->parent);
-        } else if (WIRE_PACK_IS(key, "start_position")) {
-            wire_dynamo_once(reading, &reading->seen, WIRE_DYNAMO_START_POSITION);
-            if (!wire_pack_nil(pack))
-                reading->malformed |= !wire_pack_u32(pack, &event->position);
-        } else if (WIRE_PACK_IS(key, "blocks")) {
-            wire_dynamo_once(reading, &reading->seen, WIRE_DYNAMO_BLOCKS);
-            read_blocks(pack, reading);
-        } else {
-            wire_pack_skip(pack);
-        }
-    }
-    reading->kind = WIRE_RAW_STORE;
-    if ((reading->seen & WIRE_DYNAMO_BLOCKS) == 0)
-        reading->malformed = true;
+    return true;
 }
 
 static void
@@ -262,34 +265,21 @@ read_hashes(struct wire_pack *pack, struct wire_dynamo_reading *reading)
     }
 }
 
-static void
-read_removed(struct wire_pack *pack, struct wire_dynamo_reading *reading)
+static bool
+removed_member(struct wire_pack *pack, const struct place *place, struct wire_pack_text key)
 {
-    uint32_t members;
-
-    if (!wire_pack_map(pack, &members)) {
-        reading->malformed = true;
-        return;
-    }
-    for (uint32_t i = 0; i < members && pack->code == KVT_OK; i++) {
-        const struct wire_pack_text key = wire_pack_key(pack);
-
-        if (WIRE_PACK_IS(key, "block_hashes")) {
-            wire_dynamo_once(reading, &reading->seen, WIRE_DYNAMO_BLOCK_HASHES);
-            read_hashes(pack, reading);
-        } else {
-            wire_pack_skip(pack);
-        }
-    }
-    reading->kind = WIRE_RAW_REMOVE;
-    if ((reading->seen & WIRE_DYNAMO_BLOCK_HASHES) == 0)
-        reading->malformed = true;
+    if (!WIRE_PACK_IS(key, "block_hashes"))
+        return false;
+    once(place, WIRE_DYNAMO_BLOCK_HASHES);
+    read_hashes(pack, place->reading);
+    return true;
 }
 
 /* {"stored": ...}, {"removed": ...}, "cleared" or {"cleared": nil} */
 static void
-read_data(struct wire_pack *pack, struct wire_dynamo_reading *reading)
+read_data(struct wire_pack *pack, const struct place *place)
 {
+    struct wire_dynamo_reading *reading = place->reading;
     struct wire_pack_text variant;
     uint32_t members;
 
@@ -311,9 +301,11 @@ read_data(struct wire_pack *pack, struct wire_dynamo_reading *reading)
     }
     variant = wire_pack_key(pack);
     if (WIRE_PACK_IS(variant, "stored")) {
-        read_stored(pack, reading);
+        read_map(pack, place, stored_member, WIRE_DYNAMO_BLOCKS);
+        reading->kind = WIRE_RAW_STORE;
     } else if (WIRE_PACK_IS(variant, "removed")) {
-        read_removed(pack, reading);
+        read_map(pack, place, removed_member, WIRE_DYNAMO_BLOCK_HASHES);
+        reading->kind = WIRE_RAW_REMOVE;
     } else if (WIRE_PACK_IS(variant, "cleared") && wire_pack_nil(pack)) {
         reading->kind = WIRE_RAW_CLEAR;
     } else {
@@ -323,72 +315,62 @@ read_data(struct wire_pack *pack, struct wire_dynamo_reading *reading)
 }
 
 /* {"event_id", "data", "dp_rank"} */
-static void
-read_event(struct wire_pack *pack, struct wire_dynamo_reading *reading)
+static bool
+event_member(struct wire_pack *pack, const struct place *place, struct wire_pack_text key)
 {
-    struct wire_raw_event *event = reading->event;
-    uint32_t members;
+    struct wire_dynamo_reading *reading = place->reading;
 
-    if (!wire_pack_map(pack, &members)) {
-        reading->malformed = true;
-        return;
+    if (WIRE_PACK_IS(key, "event_id")) {
+        once(place, WIRE_DYNAMO_EVENT_ID);
+        reading->numbered_id = wire_pack_u64(pack, &reading->event->id);
+    } else if (WIRE_PACK_IS(key, "data")) {
+        once(place, WIRE_DYNAMO_DATA);
+        read_data(pack, place);
+    } else if (WIRE_PACK_IS(key, "dp_rank")) {
+        once(place, WIRE_DYNAMO_DP_RANK);
+        reading->malformed |= !wire_pack_u32(pack, &reading->event->dp_rank);
+    } else {
+        return false;
     }
-    for (uint32_t i = 0; i < members && pack->code == KVT_OK; i++) {
-        const struct wire_pack_text key = wire_pack_key(pack);
-
-        if (WIRE_PACK_IS(key, "event_id")) {
-            wire_dynamo_once(reading, &reading->seen, WIRE_DYNAMO_EVENT_ID);
-            reading->numbered_id = wire_pack_u64(pack, &event->id);
-        } else if (WIRE_PACK_IS(key, "data")) {
-            wire_dynamo_once(reading, &reading->seen, WIRE_DYNAMO_DATA);
-            read_data(pack, reading);
-        } else if (WIRE_PACK_IS(key, "dp_rank")) {
-            wire_dynamo_once(reading, &reading->seen, WIRE_DYNAMO_DP_RANK);
-            reading->malformed |= !wire_pack_u32(pack, &event->dp_rank);
-        } else {
-            wire_pack_skip(pack);
-        }
-    }
+    return true;
 }
 
-static void
-read_member(struct wire_pack *pack, struct wire_dynamo_reading *reading)
+static bool
+router_member(struct wire_pack *pack, const struct place *place, struct wire_pack_text key)
 {
-    const struct wire_pack_text key = wire_pack_key(pack);
+    struct wire_dynamo_reading *reading = place->reading;
     struct wire_pack_text text;
 
     if (WIRE_PACK_IS(key, "worker_id")) {
-        wire_dynamo_once(reading, &reading->seen, WIRE_DYNAMO_WORKER_ID);
+        once(place, WIRE_DYNAMO_WORKER_ID);
         reading->numbered_worker = wire_pack_u64(pack, &reading->event->worker);
     } else if (WIRE_PACK_IS(key, "storage_tier")) {
-        wire_dynamo_once(reading, &reading->seen, WIRE_DYNAMO_STORAGE_TIER);
+        once(place, WIRE_DYNAMO_STORAGE_TIER);
         if (wire_pack_str(pack, &text))
             wire_dynamo_tier(reading, text.bytes, text.size);
         else
             reading->unknown_tier = true;
     } else if (WIRE_PACK_IS(key, "residency_domain")) {
-        wire_dynamo_once(reading, &reading->seen, WIRE_DYNAMO_RESIDENCY_DOMAIN);
+        once(place, WIRE_DYNAMO_RESIDENCY_DOMAIN);
         reading->foreign |= !wire_pack_str(pack, &text) || !WIRE_PACK_IS(text, "worker");
     } else if (WIRE_PACK_IS(key, "event")) {
-        wire_dynamo_once(reading, &reading->seen, WIRE_DYNAMO_EVENT);
-        read_event(pack, reading);
+        once(place, WIRE_DYNAMO_EVENT);
+        read_map(pack, place, event_member, 0);
     } else {
-        wire_pack_skip(pack);
+        return false;
     }
+    return true;
 }
 
 void
 wire_dynamo_pack_event(struct wire_pack *pack, struct wire_raw_batch *batch)
 {
     struct wire_dynamo_reading reading;
-    uint32_t members;
 
     if (!wire_dynamo_begin(&reading, batch)) {
         wire_pack_fail(pack, pack->at, KVT_RANGE, NO_ROOM);
         return;
     }
-    if (wire_pack_map(pack, &members))
-        for (uint32_t i = 0; i < members && pack->code == KVT_OK; i++)
-            read_member(pack, &reading);
+    read_map(pack, &(struct place){&reading, &reading.seen, NULL}, router_member, 0);
     wire_dynamo_settle(&reading);
 }
