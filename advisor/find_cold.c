@@ -141,13 +141,14 @@ advisor_find_cold_ranks(const struct advisor_finder *finder, const char *namespa
  * that nobody gave is not made for a question. */
 struct candidate {
     struct index_holder key;
-    uint32_t number; /* of the index; UINT32_MAX: only by name */
+    uint32_t number; /* of the index; UINT32_MAX: not known */
     uint32_t blocks;
 };
 
 struct descent {
     struct candidate *candidates; /* the numbered ones first, in their order */
     size_t count;
+    size_t numbered;
     size_t capacity;
     struct index_place *places; /* of one block in RAM, in the order of holders */
     size_t place_capacity;
@@ -200,12 +201,12 @@ add(struct descent *descent, const struct index_holder *key, uint32_t number)
 
 /* Both are in the order of numbers. */
 static size_t
-deepen_ram(struct descent *descent, size_t place_count, uint32_t depth)
+deepen_numbered(struct descent *descent, size_t place_count, uint32_t depth)
 {
     size_t alive = 0;
     size_t at = 0;
 
-    for (size_t i = 0; i < descent->count && at < place_count; i++) {
+    for (size_t i = 0; i < descent->numbered && at < place_count; i++) {
         struct candidate *candidate = &descent->candidates[i];
 
         while (at < place_count && descent->places[at].holder < candidate->number)
@@ -219,26 +220,39 @@ deepen_ram(struct descent *descent, size_t place_count, uint32_t depth)
     return alive;
 }
 
-/* Those that are known by name alone may have a deeper block in RAM. */
+/* Is one of the places at this holder, whose number is learned so? */
+static bool
+is_placed(const struct merge *merge, const struct descent *descent, size_t place_count,
+          struct candidate *candidate)
+{
+    for (size_t i = 0; i < place_count; i++) {
+        const uint32_t number = descent->places[i].holder;
+        struct index_holder key;
+
+        if (candidate->number == UINT32_MAX) {
+            index_holder_info(merge->index, number, &key, NULL, NULL);
+            if (advisor_find_same_holder(&key, &candidate->key))
+                candidate->number = number;
+        }
+        if (number == candidate->number)
+            return true;
+    }
+    return false;
+}
+
+/* Those whose first block was evicted: what follows may be in RAM. */
 static size_t
 deepen_named(const struct merge *merge, struct descent *descent, size_t place_count, uint32_t depth)
 {
     size_t alive = 0;
 
-    for (size_t i = 0; i < descent->count; i++) {
+    for (size_t i = descent->numbered; i < descent->count; i++) {
         struct candidate *candidate = &descent->candidates[i];
 
-        for (size_t p = 0;
-             p < place_count && candidate->number == UINT32_MAX && candidate->blocks == depth;
-             p++) {
-            struct index_holder key;
-
-            index_holder_info(merge->index, descent->places[p].holder, &key, NULL, NULL);
-            if (!advisor_find_same_holder(&candidate->key, &key))
-                continue;
-            candidate->blocks++;
-            alive++;
-        }
+        if (candidate->blocks != depth || !is_placed(merge, descent, place_count, candidate))
+            continue;
+        candidate->blocks++;
+        alive++;
     }
     return alive;
 }
@@ -279,10 +293,11 @@ descend(struct merge *merge, struct descent *descent, uint32_t ns, const struct 
 
             index_holder_info(merge->index, descent->places[i].holder, &key, NULL, NULL);
             rc = add(descent, &key, descent->places[i].holder);
+            descent->numbered = descent->count;
         }
         if (rc == KVT_OK)
             rc = read_cold(merge, query->hashes[depth]);
-        alive = deepen_ram(descent, place_count, depth) +
+        alive = deepen_numbered(descent, place_count, depth) +
                 deepen_named(merge, descent, place_count, depth);
         if (rc == KVT_OK)
             rc = deepen_cold(merge, descent, depth, &alive);

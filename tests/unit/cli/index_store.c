@@ -165,17 +165,16 @@ put_blocks(const struct advisor_txn *txn, uint64_t *random, uint32_t count)
 
 /* ---- workers ---- */
 
-static uint64_t
-hash_of(uint32_t chain, uint32_t position)
+uint64_t
+test_store_hash(uint32_t chain, uint32_t position)
 {
     uint64_t state = UINT64_C(1000) + chain * TEST_STORE_CHAIN + position;
 
     return kvt_random_next(&state);
 }
 
-/* A piece of a chain comes or goes; now and then all a holder has. */
-static void
-change(struct advisor_log *log, uint64_t *random)
+void
+test_store_change(struct advisor_log *log, uint64_t *random)
 {
     const uint32_t chain = (uint32_t)kvt_random_below(random, TEST_STORE_CHAINS);
     const uint32_t from = (uint32_t)kvt_random_below(random, TEST_STORE_CHAIN);
@@ -189,15 +188,16 @@ change(struct advisor_log *log, uint64_t *random)
     uint64_t tokens[TEST_STORE_CHAIN];
 
     for (uint32_t i = 0; i < count; i++) {
-        hashes[i] = hash_of(chain, from + i);
+        hashes[i] = test_store_hash(chain, from + i);
         tokens[i] = hashes[i] + 1;
     }
     switch (kvt_random_below(random, 40)) {
     case 0: assert_int_equal(advisor_log_drop(log, place.holder, place.ns), KVT_OK); break;
     case 1 ... 12: assert_int_equal(advisor_log_remove(log, &place, hashes, count), KVT_OK); break;
     default:
-        assert_int_equal(advisor_log_store(log, &place, from == 0 ? 0 : hash_of(chain, from - 1),
-                                           from, hashes, chain % 2 == 0 ? tokens : NULL, count),
+        assert_int_equal(advisor_log_store(log, &place,
+                                           from == 0 ? 0 : test_store_hash(chain, from - 1), from,
+                                           hashes, chain % 2 == 0 ? tokens : NULL, count),
                          KVT_OK);
         break;
     }
@@ -219,7 +219,7 @@ put_log(const struct advisor_txn *txn, uint64_t *random, uint32_t count)
 
     assert_int_equal(advisor_log_new(&log), KVT_OK);
     for (uint32_t i = 0; i < count; i++)
-        change(log, random);
+        test_store_change(log, random);
     test_store_append(txn, log);
     advisor_log_free(log);
 }

@@ -37,7 +37,12 @@ struct advisor_store *test_store_open(const char *path, bool read_only);
  *  namespace 1. */
 void test_store_put_foreign(const struct advisor_txn *txn);
 
-/** Append one change to the journal. */
+/** The blocks of chains, which workers have: chain `c` is in namespace `c` modulo their number. */
+uint64_t test_store_hash(uint32_t chain, uint32_t position);
+/** A piece of a chain comes or goes; now and then all a holder has. */
+void test_store_change(struct advisor_log *log, uint64_t *random);
+
+/** Append to the journal. */
 void test_store_append(const struct advisor_txn *txn, const struct advisor_log *log);
 
 #endif /* TESTS_UNIT_CLI_INDEX_STORE_H */
