@@ -105,6 +105,7 @@ cli_block_show(const struct cli_context *context)
     if (rc != KVT_OK)
         return offline ? cli_offline_fail(context, &err)
                        : cli_server_fail(context, CLI_SERVER_ADVISOR, &err);
+    cli_server_loading(context, block);
     if (context->json)
         cli_json_print(context->out, block);
     else

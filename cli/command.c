@@ -103,8 +103,8 @@ const struct cli_command cli_commands[] = {
      .arguments = "",
      .summary = "Blocks and bytes of each holder in the advisor's index",
      .details =
-         "A holder is a worker's pool, or a tier behind a gateway. With --offline all blocks "
-         "are counted, which takes a while for millions.",
+         "A holder is a worker's pool, or a tier behind a gateway. With --offline all of the "
+         "index is read into memory first, which takes a while for millions of blocks.",
      .example = "index stats -o json",
      .words = "",
      OPTIONS(index_stats_options),
@@ -122,7 +122,8 @@ const struct cli_command cli_commands[] = {
     {.path = "index dump",
      .arguments = "",
      .summary = "Every place the advisor knows, one line each",
-     .details = "With -o json the lines are JSON objects.",
+     .details = "With -o json the lines are JSON objects. With --offline all of the index is read "
+                "into memory first.",
      .example = "index dump -o json",
      .words = "",
      OPTIONS(index_dump_options),
@@ -131,11 +132,12 @@ const struct cli_command cli_commands[] = {
      .arguments = "",
      .summary = "Check that memory, store and its tables say the same",
      .details =
-         "Walks the store in --offline DIR: each place must be reported by somebody, each report "
-         "must have its block, each number its name. When the advisor answers, every place it "
-         "has in memory is compared with the store too; what differs while events are applied "
-         "must differ again a moment later. With --log the store is also compared with a recording "
-         "of the events it came from. Exit status 1 when something is wrong.",
+         "Walks the store in --offline DIR: each place in G4 must be reported by somebody, each "
+         "report must have its block, each row of the log its checksum, each number its name. When "
+         "the advisor answers, every place it has in memory is compared with the store too; what "
+         "differs while events are applied must differ again a moment later. With --log the store "
+         "is also compared with a recording of the events it came from. Exit status 1 when "
+         "something is wrong.",
      .example = "index verify --offline /var/lib/kvtier/advisor",
      .words = "",
      OPTIONS(index_verify_options),
@@ -149,7 +151,8 @@ const struct cli_command cli_commands[] = {
          "FILE may be - for standard output. Asks the advisor, or with --offline reads the folder "
          "of one, running or not. The file has all that an import needs: blocks with places and "
          "statistics, publishers with their last sequences, orders. Publishers of foreign event "
-         "planes and what they hold are left out: they are asked again.",
+         "planes and what they hold are in it with --offline; an advisor that runs leaves them "
+         "out: they are asked again.",
      .example = "index export /tmp/index.jsonl --offline /var/lib/kvtier/advisor",
      .words = "FILE",
      OPTIONS(index_export_options),

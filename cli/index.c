@@ -32,6 +32,9 @@ print_stats(FILE *out, struct json_object *stats, bool offline)
 
     (void)fprintf(out, "%" PRIu64 " blocks in %" PRIu64 " places\n", cli_json_u64(stats, "blocks"),
                   cli_json_u64(stats, "places"));
+    if (cli_json_u64(stats, "evicted_blocks") > 0)
+        (void)fprintf(out, "and %" PRIu64 " with places on disk alone\n",
+                      cli_json_u64(stats, "evicted_blocks"));
     if (offline) {
         char used[KVT_SIZE_TEXT_MAX];
         char max[KVT_SIZE_TEXT_MAX];
@@ -72,6 +75,7 @@ cli_index_stats(const struct cli_context *context)
                                   &stats, &err);
     if (rc != KVT_OK)
         return fail(context, offline, &err);
+    cli_server_loading(context, stats);
     if (context->json)
         cli_json_print(context->out, stats);
     else
@@ -180,6 +184,8 @@ cli_index_match(const struct cli_context *context)
         cli_json_print(context->out, match);
     else
         print_matches(context->out, match);
+    if (rc == KVT_OK)
+        cli_server_loading(context, match);
 done:
     (void)json_object_put(match);
     kvt_free(hashes);

@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/fetch.h"
 #include "base/json.h"
+#include "base/parse.h"
 #include "cli/command.h"
 #include "cli/daemons.h"
 #include "cli/json.h"
@@ -166,6 +167,21 @@ cli_server_fail(const struct cli_context *context, enum cli_server server,
                   cli_server_name(server), cli_server_name(server),
                   context->command == NULL ? "status" : context->command->path);
     return CLI_EXIT_TEMPORARY;
+}
+
+void
+cli_server_loading(const struct cli_context *context, struct json_object *answer)
+{
+    char done[KVT_SIZE_TEXT_MAX];
+    char all[KVT_SIZE_TEXT_MAX];
+
+    if (!cli_json_bool(answer, "loading"))
+        return;
+    kvt_size_format(cli_json_u64(answer, "loaded_bytes"), done);
+    kvt_size_format(cli_json_u64(answer, "load_bytes"), all);
+    (void)fprintf(context->err,
+                  "kvtier: the advisor is reading its index into memory after a start: %s of %s\n",
+                  done, all);
 }
 
 void

@@ -48,6 +48,9 @@ KVT_NODISCARD enum kvt_err cli_server_fetch(const struct cli_context *context,
 enum cli_exit cli_server_fail(const struct cli_context *context, enum cli_server server,
                               const struct kvt_error *err);
 
+/** Say so when the advisor still reads its index: `answer` says how far it is. */
+void cli_server_loading(const struct cli_context *context, struct json_object *answer);
+
 /** Append `text` to a path or query, percent-encoded; '/' stays when `slash`. */
 void cli_server_escape(struct kvt_buffer *path, const char *text, bool slash);
 

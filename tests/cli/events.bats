@@ -369,17 +369,17 @@ assert (publisher["dp_rank"], publisher["worker_id"], publisher["namespace"]) ==
   chain 1 50 | "$KVTIER" --nats-url "$N" events inject --worker w1
   wait_for 20 places_are one 50
   "$KVTIER" index export "$T/x.jsonl" --offline "$T/one"
-  run bash -c "head -20 '$T/x.jsonl' | '$KVTIER' index import - --state '$T/two'"
+  run bash -c "head -2 '$T/x.jsonl' | '$KVTIER' index import - --state '$T/two'"
   status_is 8
   output_has "cut short"
-  run bash -c "sed 20d '$T/x.jsonl' | '$KVTIER' index import - --state '$T/two'"
+  run bash -c "sed 3d '$T/x.jsonl' | '$KVTIER' index import - --state '$T/two'"
   status_is 8
-  run bash -c "sed 's/\"version\":1/\"version\":2/' '$T/x.jsonl' | '$KVTIER' index import - --state '$T/two'"
+  run bash -c "sed 's/\"version\":2/\"version\":3/' '$T/x.jsonl' | '$KVTIER' index import - --state '$T/two'"
   status_is 1
-  output_has "version 2"
-  run bash -c "sed '20s/position/pos/' '$T/x.jsonl' | '$KVTIER' index import - --state '$T/two'"
+  output_has "version 3"
+  run bash -c "sed '3s/position/pos/' '$T/x.jsonl' | '$KVTIER' index import - --state '$T/two'"
   status_is 1
-  output_has "line 20"
+  output_has "line 3"
   run "$KVTIER" index import "$KVTIER_SOURCE/README.md" --state "$T/two"
   status_is 1
   [ ! -e "$T/two/import.part" ]
@@ -399,7 +399,18 @@ assert (publisher["dp_rank"], publisher["worker_id"], publisher["namespace"]) ==
   wait_for 20 places_are one 50
   "$KVTIER" index export "$T/x.jsonl" --offline "$T/one"
   # The store of another day: one block less, one of another size.
-  sed -e 10d -e '20s/"size":64/"size":65/' -e 's/"lines":[0-9]*/"lines":51/' "$T/x.jsonl" >"$T/y.jsonl"
+  python3 - "$T/x.jsonl" >"$T/y.jsonl" <<'PY'
+import json, sys
+rows = [json.loads(line) for line in open(sys.argv[1])][:-1]
+run, = (row for row in rows if row["row"] == "run")
+rows.remove(run)
+for first, last, size in (0, 18, 64), (18, 19, 65), (19, 49, 64):
+    hashes = run["hashes"][first:last]
+    rows.append({**run, "hashes": hashes, "count": last - first, "position": first, "size": size,
+                 "parent": run["hashes"][first - 1] if first else run["parent"]})
+for row in rows + [{"row": "end", "lines": len(rows)}]:
+    print(json.dumps(row, separators=(",", ":")))
+PY
   "$KVTIER" index import "$T/y.jsonl" --state "$T/two"
   run "$KVTIER" --advisor-url "$(cat "$T/one.url")" index verify --offline "$T/two"
   status_is 1
