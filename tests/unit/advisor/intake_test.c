@@ -15,8 +15,8 @@
 #include "base/random.h"
 
 #include "tests/support/seed.h"
-#include "tests/unit/advisor/rig.h"
 #include "tests/unit/advisor/router.h"
+#include "tests/unit/advisor/scene.h"
 
 enum {
     WORKERS = 3,
@@ -24,95 +24,20 @@ enum {
     STEPS = 3000,
     RESTART_EVERY = 400,
     DEADLINE_MS = 10000,
-    MESSAGE_MAX = 1u << 20,
     KILLS = 30,
     KILLS_MAX = 300,
     KILL_STEPS = 3000,
     WRITTEN_MAX = 2 * KILL_STEPS + 1,
 };
 
-/* What the fake source answers; one test runs at a time. */
-struct answer {
-    enum kvt_err rc;
-    enum advisor_answer_kind kind;
-    struct kvt_buffer bytes;
-    _Atomic int asked;
-    uint64_t from;
-    uint64_t to;
-};
-
-static struct answer answer;
-
-static enum kvt_err
-ask(struct advisor_source *source, const struct advisor_ask *question,
-    enum advisor_answer_kind *kind, struct kvt_buffer *out, struct kvt_error *err)
-{
-    (void)source;
-    answer.from = question->from;
-    answer.to = question->to;
-    *kind = answer.kind;
-    kvt_buffer_append(out, answer.bytes.data, answer.bytes.size);
-    answer.asked++;
-    return answer.rc == KVT_OK ? KVT_OK : kvt_error_set(err, answer.rc, "as the test says");
-}
-
-static const struct advisor_source_ops dynamo = {.name = "dynamo-test",
-                                                 .dialect = WIRE_DIALECT_DYNAMO,
-                                                 .open = test_rig_source_open,
-                                                 .close = test_rig_source_close,
-                                                 .ask = ask};
-static const struct advisor_source_ops engine = {.name = "engine-test",
-                                                 .dialect = WIRE_DIALECT_ENGINE,
-                                                 .open = test_rig_source_open,
-                                                 .close = test_rig_source_close,
-                                                 .ask = ask};
-
-struct scene {
-    char folder[256];
-    struct test_rig_options options;
-    struct test_rig rig;
-    struct kvt_buffer bytes;
-    struct kvt_buffer *written; /* by stream sequence; NULL: handed over at once */
-};
-
-static void
-begin(struct scene *scene, const struct advisor_source_ops *ops, bool kept)
-{
-    memset(scene, 0, sizeof(*scene));
-    kvt_buffer_init(&scene->bytes, MESSAGE_MAX);
-    kvt_buffer_init(&answer.bytes, MESSAGE_MAX);
-    answer.rc = KVT_UNSUPPORTED;
-    answer.asked = 0;
-    scene->options = (struct test_rig_options){
-        .mode = ADVISOR_MODE_OFF, .foreign = ops, .kept = kept, .give_up_after_ms = 60000};
-    scene->options.path = test_folder_make(scene->folder, sizeof(scene->folder));
-    test_rig_open(&scene->rig, &scene->options);
-}
-
-static void
-restart(struct scene *scene)
-{
-    test_rig_close(&scene->rig);
-    test_rig_open(&scene->rig, &scene->options);
-}
-
-static void
-end(struct scene *scene)
-{
-    test_rig_close(&scene->rig);
-    kvt_buffer_release(&scene->bytes);
-    kvt_buffer_release(&answer.bytes);
-    test_folder_remove(scene->folder);
-}
-
 /* Hand the message over, or write it down for later. */
 static void
-send(struct scene *scene, uint64_t stream_seq, uint64_t sequence)
+send(struct test_scene *scene, uint64_t stream_seq, uint64_t sequence)
 {
     if (scene->written != NULL) {
         assert_true(stream_seq < WRITTEN_MAX);
         scene->written[stream_seq] = scene->bytes;
-        kvt_buffer_init(&scene->bytes, MESSAGE_MAX);
+        kvt_buffer_init(&scene->bytes, TEST_SCENE_MESSAGE_MAX);
         return;
     }
     test_rig_foreign(&scene->rig, stream_seq, sequence, &scene->bytes);
@@ -157,7 +82,7 @@ publisher_view(struct test_rig *rig, const char *worker, uint32_t rank)
 
 /* Rounds until the publisher is in that state. */
 static void
-run_until(struct scene *scene, const char *worker, enum advisor_publisher_state state)
+run_until(struct test_scene *scene, const char *worker, enum advisor_publisher_state state)
 {
     const uint64_t deadline_ms = kvt_clock_mono_ms() + DEADLINE_MS;
 
@@ -194,7 +119,7 @@ knows(const struct model *model, uint32_t worker, uint32_t rank, uint32_t chain,
 
 /* A store; when its parent is not there, the child first and the parents behind it. */
 static void
-model_store(struct scene *scene, struct model *model, struct test_router_head *head)
+model_store(struct test_scene *scene, struct model *model, struct test_router_head *head)
 {
     const uint32_t worker = (uint32_t)head->worker;
     bool(*held)[TEST_ROUTER_DEPTH] =
@@ -224,7 +149,7 @@ model_store(struct scene *scene, struct model *model, struct test_router_head *h
 }
 
 static void
-model_remove(struct scene *scene, struct model *model, const struct test_router_head *head)
+model_remove(struct test_scene *scene, struct model *model, const struct test_router_head *head)
 {
     const uint32_t depth = below(model, TEST_ROUTER_DEPTH);
     const struct test_router_blocks blocks = {
@@ -239,7 +164,7 @@ model_remove(struct scene *scene, struct model *model, const struct test_router_
 }
 
 static void
-model_step(struct scene *scene, struct model *model)
+model_step(struct test_scene *scene, struct model *model)
 {
     const uint32_t worker = below(model, WORKERS);
     const uint32_t rank = below(model, RANKS);
@@ -284,7 +209,8 @@ check_row(void *arg, const struct advisor_find_row *row)
 }
 
 static void
-assert_same(struct scene *scene, const struct model *model, const struct advisor_finder *finder)
+assert_same(struct test_scene *scene, const struct model *model,
+            const struct advisor_finder *finder)
 {
     static struct check check;
     uint64_t cursor = 0;
@@ -303,10 +229,10 @@ static void
 random_against_sets(void **state)
 {
     static struct model model;
-    struct scene scene;
+    struct test_scene scene;
 
     (void)state;
-    begin(&scene, &dynamo, true);
+    test_scene_begin(&scene, &test_scene_dynamo, true);
     memset(&model, 0, sizeof(model));
     model.random = test_seed();
     for (uint32_t w = 0; w < WORKERS; w++)
@@ -325,17 +251,17 @@ random_against_sets(void **state)
         test_rig_copy_free(&copy);
         assert_int_equal(test_rig_view(&scene.rig).committed_seq, model.stream_seq);
         if (step % RESTART_EVERY == 0)
-            restart(&scene);
+            test_scene_restart(&scene);
     }
     assert_int_equal(test_rig_value(scene.rig.counters.uncertain), 0);
     assert_int_equal(test_rig_value(scene.rig.counters.gaps), 0);
     assert_true(model.waited > 50);
-    end(&scene);
+    test_scene_end(&scene);
 }
 
 /* Feed what the store does not have yet; a child is killed somewhere in it. */
 static void
-feed_written(struct scene *scene, uint64_t last)
+feed_written(struct test_scene *scene, uint64_t last)
 {
     for (uint64_t seq = test_rig_view(&scene->rig).committed_seq + 1; seq <= last; seq++) {
         test_rig_foreign(&scene->rig, seq, UINT64_MAX, &scene->written[seq]);
@@ -346,7 +272,7 @@ feed_written(struct scene *scene, uint64_t last)
 }
 
 static void
-feed_and_be_killed(struct scene *scene, uint64_t last, uint64_t after_ms)
+feed_and_be_killed(struct test_scene *scene, uint64_t last, uint64_t after_ms)
 {
     pid_t child;
     int status;
@@ -377,13 +303,13 @@ static void
 killed_at_random_points(void **state)
 {
     static struct model model;
-    struct scene scene;
+    struct test_scene scene;
     uint64_t before = 0;
     uint64_t at = 0;
     int points = 0;
 
     (void)state;
-    begin(&scene, &dynamo, true);
+    test_scene_begin(&scene, &test_scene_dynamo, true);
     test_rig_close(&scene.rig);
     scene.written = kvt_calloc(WRITTEN_MAX, sizeof(*scene.written));
     assert_non_null(scene.written);
@@ -410,7 +336,7 @@ killed_at_random_points(void **state)
     for (size_t i = 0; i < WRITTEN_MAX; i++)
         kvt_buffer_release(&scene.written[i]);
     kvt_free(scene.written);
-    end(&scene);
+    test_scene_end(&scene);
 }
 
 /* ---- gaps and answers ---- */
@@ -420,7 +346,7 @@ static const struct test_router_blocks middle_blocks = {.chain = 1, .depth = 2, 
 static const struct test_router_blocks last_blocks = {.chain = 1, .depth = 5, .count = 1};
 
 static void
-store(struct scene *scene, uint64_t id, const struct test_router_blocks *blocks)
+store(struct test_scene *scene, uint64_t id, const struct test_router_blocks *blocks)
 {
     const struct test_router_head head = {.worker = 1, .tier = KVT_TIER_G1, .id = id};
 
@@ -433,26 +359,26 @@ static void
 gap_is_filled_with_events(void **state)
 {
     const struct test_router_head missing = {.worker = 1, .tier = KVT_TIER_G1, .id = 2};
-    struct scene scene;
+    struct test_scene scene;
 
     (void)state;
-    begin(&scene, &dynamo, false);
-    kvt_buffer_printf(&answer.bytes, "{\"Events\":{\"events\":[");
-    test_router_store(&answer.bytes, &missing, &middle_blocks);
-    kvt_buffer_printf(&answer.bytes, "],\"last_event_id\":2}}");
-    answer.rc = KVT_OK;
-    answer.kind = ADVISOR_ANSWER_QUERY;
+    test_scene_begin(&scene, &test_scene_dynamo, false);
+    kvt_buffer_printf(&test_answer.bytes, "{\"Events\":{\"events\":[");
+    test_router_store(&test_answer.bytes, &missing, &middle_blocks);
+    kvt_buffer_printf(&test_answer.bytes, "],\"last_event_id\":2}}");
+    test_answer.rc = KVT_OK;
+    test_answer.kind = ADVISOR_ANSWER_QUERY;
     store(&scene, 1, &first_blocks);
     store(&scene, 3, &last_blocks);
     run_until(&scene, "1", ADVISOR_LIVE);
-    assert_int_equal(answer.asked, 1);
-    assert_int_equal(answer.from, 2);
-    assert_int_equal(answer.to, 2);
+    assert_int_equal(test_answer.asked, 1);
+    assert_int_equal(test_answer.from, 2);
+    assert_int_equal(test_answer.to, 2);
     for (uint32_t depth = 0; depth < 6; depth++)
         assert_int_equal(count_places(&scene.rig, 1, depth), 1);
     assert_int_equal(publisher_view(&scene.rig, "1", 0).row.last_seq, 4);
     assert_int_equal(test_rig_view(&scene.rig).counts.gaps, 1);
-    end(&scene);
+    test_scene_end(&scene);
 }
 
 /* It no longer has it, and tells all it holds instead: what it does not name is void. */
@@ -461,15 +387,15 @@ gap_is_filled_with_a_dump(void **state)
 {
     const struct test_router_head synthetic = {.worker = 1, .tier = KVT_TIER_G1, .id = 0};
     const struct test_router_blocks other = {.chain = 2, .depth = 0, .count = 6};
-    struct scene scene;
+    struct test_scene scene;
 
     (void)state;
-    begin(&scene, &dynamo, false);
-    kvt_buffer_printf(&answer.bytes, "{\"TreeDump\":{\"events\":[");
-    test_router_store(&answer.bytes, &synthetic, &other);
-    kvt_buffer_printf(&answer.bytes, "],\"last_event_id\":3}}");
-    answer.rc = KVT_OK;
-    answer.kind = ADVISOR_ANSWER_QUERY;
+    test_scene_begin(&scene, &test_scene_dynamo, false);
+    kvt_buffer_printf(&test_answer.bytes, "{\"TreeDump\":{\"events\":[");
+    test_router_store(&test_answer.bytes, &synthetic, &other);
+    kvt_buffer_printf(&test_answer.bytes, "],\"last_event_id\":3}}");
+    test_answer.rc = KVT_OK;
+    test_answer.kind = ADVISOR_ANSWER_QUERY;
     store(&scene, 1, &(const struct test_router_blocks){.chain = 1, .depth = 0, .count = 6});
     store(&scene, 3, &last_blocks); /* in the dump, or not */
     run_until(&scene, "1", ADVISOR_LIVE);
@@ -478,7 +404,7 @@ gap_is_filled_with_a_dump(void **state)
         assert_int_equal(count_places(&scene.rig, 2, depth), 1);
     }
     /* Names of before the dump are void, those of the dump hold, also after a restart. */
-    restart(&scene);
+    test_scene_restart(&scene);
     kvt_buffer_clear(&scene.bytes);
     test_router_remove(&scene.bytes,
                        &(const struct test_router_head){.worker = 1, .tier = KVT_TIER_G1, .id = 4},
@@ -487,7 +413,7 @@ gap_is_filled_with_a_dump(void **state)
     run_until(&scene, "1", ADVISOR_LIVE);
     assert_int_equal(count_places(&scene.rig, 2, 5), 0);
     assert_int_equal(test_rig_view(&scene.rig).counts.unmatched, 0);
-    end(&scene);
+    test_scene_end(&scene);
 }
 
 /* Nobody can be asked: its events go on, and it stays uncertain until it clears. */
@@ -495,10 +421,10 @@ static void
 given_up_until_it_clears(void **state)
 {
     const struct test_router_head clear = {.worker = 1, .tier = KVT_TIER_G1, .id = 5};
-    struct scene scene;
+    struct test_scene scene;
 
     (void)state;
-    begin(&scene, &dynamo, false);
+    test_scene_begin(&scene, &test_scene_dynamo, false);
     store(&scene, 1, &first_blocks);
     test_rig_run(&scene.rig);
     assert_int_equal(publisher_view(&scene.rig, "1", 0).state, ADVISOR_LIVE);
@@ -511,7 +437,7 @@ given_up_until_it_clears(void **state)
                         "events are missing: as the test says");
     assert_int_equal(count_places(&scene.rig, 2, 5), 1);
     assert_int_equal(test_rig_view(&scene.rig).uncertain, 1);
-    restart(&scene);
+    test_scene_restart(&scene);
     test_rig_run(&scene.rig);
     assert_int_equal(publisher_view(&scene.rig, "1", 0).state, ADVISOR_UNCERTAIN);
     test_router_clear(&scene.bytes, &clear);
@@ -519,21 +445,21 @@ given_up_until_it_clears(void **state)
     run_until(&scene, "1", ADVISOR_LIVE);
     assert_int_equal(count_places(&scene.rig, 2, 5), 0);
     assert_int_equal(count_places(&scene.rig, 1, 1), 0);
-    end(&scene);
+    test_scene_end(&scene);
 }
 
 /* Who does not answer in time is given up, too. */
 static void
 given_up_after_a_while(void **state)
 {
-    struct scene scene;
+    struct test_scene scene;
 
     (void)state;
-    begin(&scene, &dynamo, false);
+    test_scene_begin(&scene, &test_scene_dynamo, false);
     test_rig_close(&scene.rig);
     scene.options.give_up_after_ms = 300;
     test_rig_open(&scene.rig, &scene.options);
-    answer.rc = KVT_TIMEOUT;
+    test_answer.rc = KVT_TIMEOUT;
     store(&scene, 7, &first_blocks);
     run_until(&scene, "1", ADVISOR_UNCERTAIN);
     assert_int_equal(count_places(&scene.rig, 1, 0), 0); /* it waits */
@@ -543,17 +469,17 @@ given_up_after_a_while(void **state)
     }
     test_rig_run(&scene.rig);
     assert_int_equal(count_places(&scene.rig, 1, 0), 1);
-    end(&scene);
+    test_scene_end(&scene);
 }
 
 static void
 worker_that_left_is_forgotten(void **state)
 {
     struct advisor_item *item;
-    struct scene scene;
+    struct test_scene scene;
 
     (void)state;
-    begin(&scene, &dynamo, false);
+    test_scene_begin(&scene, &test_scene_dynamo, false);
     store(&scene, 1, &first_blocks);
     test_rig_run(&scene.rig);
     assert_int_equal(count_places(&scene.rig, 1, 0), 1);
@@ -563,30 +489,31 @@ worker_that_left_is_forgotten(void **state)
     test_rig_run(&scene.rig);
     assert_int_equal(count_places(&scene.rig, 1, 0), 0);
     assert_int_equal(publisher_view(&scene.rig, "1", 0).state, ADVISOR_GONE);
-    end(&scene);
+    test_scene_end(&scene);
 }
 
 /* A source that is not followed any more leaves nothing behind. */
 static void
 source_that_was_dropped(void **state)
 {
-    struct scene scene;
+    struct test_scene scene;
 
     (void)state;
-    begin(&scene, &dynamo, true);
+    test_scene_begin(&scene, &test_scene_dynamo, true);
     store(&scene, 1, &first_blocks);
     test_rig_run(&scene.rig);
     scene.options.foreign = NULL;
-    restart(&scene);
+    test_scene_restart(&scene);
     test_rig_run(&scene.rig);
     assert_int_equal(count_places(&scene.rig, 1, 0), 0);
-    end(&scene);
+    test_scene_end(&scene);
 }
 
 /* ---- envelopes ---- */
 
 static void
-envelope(struct scene *scene, uint64_t publisher, uint64_t sequence, uint64_t worker, uint64_t id)
+envelope(struct test_scene *scene, uint64_t publisher, uint64_t sequence, uint64_t worker,
+         uint64_t id)
 {
     const struct test_router_head head = {.worker = worker, .tier = KVT_TIER_G1, .id = id};
 
@@ -597,10 +524,10 @@ envelope(struct scene *scene, uint64_t publisher, uint64_t sequence, uint64_t wo
 static void
 envelopes_come_twice_and_go_missing(void **state)
 {
-    struct scene scene;
+    struct test_scene scene;
 
     (void)state;
-    begin(&scene, &dynamo, false);
+    test_scene_begin(&scene, &test_scene_dynamo, false);
     envelope(&scene, 42, 0, 1, 1);
     envelope(&scene, 42, 0, 1, 1); /* from another broker */
     envelope(&scene, 42, 1, 2, 1);
@@ -619,16 +546,16 @@ envelopes_come_twice_and_go_missing(void **state)
     envelope(&scene, 42, 2, 1, 2);
     test_rig_run(&scene.rig);
     assert_int_equal(test_rig_value(scene.rig.counters.uncertain), 0);
-    end(&scene);
+    test_scene_end(&scene);
 }
 
 static void
 another_publisher_is_another_life(void **state)
 {
-    struct scene scene;
+    struct test_scene scene;
 
     (void)state;
-    begin(&scene, &dynamo, false);
+    test_scene_begin(&scene, &test_scene_dynamo, false);
     envelope(&scene, 42, 0, 1, 1);
     store(&scene, 2, &first_blocks);
     test_rig_run(&scene.rig);
@@ -640,7 +567,7 @@ another_publisher_is_another_life(void **state)
     envelope(&scene, 42, 1, 1, 3); /* late words of the former one */
     test_rig_run(&scene.rig);
     assert_int_equal(publisher_view(&scene.rig, "1", 0).row.last_seq, 2);
-    end(&scene);
+    test_scene_end(&scene);
 }
 
 /* ---- engines ---- */
@@ -651,7 +578,7 @@ put_message(struct kvt_buffer *out, uint64_t sequence, const struct test_router_
     struct kvt_buffer message;
     uint64_t head[2];
 
-    kvt_buffer_init(&message, MESSAGE_MAX);
+    kvt_buffer_init(&message, TEST_SCENE_MESSAGE_MAX);
     test_router_engine(&message, 1, blocks);
     head[0] = htole64(sequence);
     head[1] = htole64(message.size);
@@ -661,7 +588,7 @@ put_message(struct kvt_buffer *out, uint64_t sequence, const struct test_router_
 }
 
 static void
-say(struct scene *scene, uint64_t sequence, const struct test_router_blocks *blocks)
+say(struct test_scene *scene, uint64_t sequence, const struct test_router_blocks *blocks)
 {
     test_router_engine(&scene->bytes, 1, blocks);
     send(scene, 0, sequence);
@@ -670,33 +597,33 @@ say(struct scene *scene, uint64_t sequence, const struct test_router_blocks *blo
 static void
 ring_fills_a_gap(void **state)
 {
-    struct scene scene;
+    struct test_scene scene;
 
     (void)state;
-    begin(&scene, &engine, false);
-    put_message(&answer.bytes, 1, &middle_blocks);
-    put_message(&answer.bytes, 2, &last_blocks);
-    answer.rc = KVT_OK;
-    answer.kind = ADVISOR_ANSWER_MESSAGES;
+    test_scene_begin(&scene, &test_scene_engine, false);
+    put_message(&test_answer.bytes, 1, &middle_blocks);
+    put_message(&test_answer.bytes, 2, &last_blocks);
+    test_answer.rc = KVT_OK;
+    test_answer.kind = ADVISOR_ANSWER_MESSAGES;
     say(&scene, 0, &first_blocks);
     say(&scene, 2, &last_blocks);
     run_until(&scene, "engine:test", ADVISOR_LIVE);
-    assert_int_equal(answer.from, 1);
+    assert_int_equal(test_answer.from, 1);
     for (uint32_t depth = 0; depth < 6; depth++)
         assert_int_equal(count_places(&scene.rig, 1, depth), 1);
-    end(&scene);
+    test_scene_end(&scene);
 }
 
 static void
 ring_that_forgot_is_given_up(void **state)
 {
-    struct scene scene;
+    struct test_scene scene;
 
     (void)state;
-    begin(&scene, &engine, false);
-    put_message(&answer.bytes, 3, &last_blocks);
-    answer.rc = KVT_OK;
-    answer.kind = ADVISOR_ANSWER_MESSAGES;
+    test_scene_begin(&scene, &test_scene_engine, false);
+    put_message(&test_answer.bytes, 3, &last_blocks);
+    test_answer.rc = KVT_OK;
+    test_answer.kind = ADVISOR_ANSWER_MESSAGES;
     say(&scene, 0, &first_blocks);
     say(&scene, 3, &last_blocks);
     run_until(&scene, "engine:test", ADVISOR_UNCERTAIN);
@@ -706,21 +633,21 @@ ring_that_forgot_is_given_up(void **state)
     assert_int_equal(publisher_view(&scene.rig, "engine:test", 0).row.last_seq, 4);
     /* Its parents are missing: it waits for them, also over a restart. */
     assert_int_equal(count_places(&scene.rig, 1, 5), 0);
-    restart(&scene);
+    test_scene_restart(&scene);
     say(&scene, 4, &middle_blocks);
     test_rig_run(&scene.rig);
     assert_int_equal(count_places(&scene.rig, 1, 5), 1);
-    end(&scene);
+    test_scene_end(&scene);
 }
 
 static void
 engine_that_restarts(void **state)
 {
     struct advisor_item *item;
-    struct scene scene;
+    struct test_scene scene;
 
     (void)state;
-    begin(&scene, &engine, false);
+    test_scene_begin(&scene, &test_scene_engine, false);
     say(&scene, 0, &first_blocks);
     say(&scene, 1, &middle_blocks);
     test_rig_run(&scene.rig);
@@ -736,17 +663,17 @@ engine_that_restarts(void **state)
     assert_int_equal(count_places(&scene.rig, 1, 1), 1);
     assert_int_equal(count_places(&scene.rig, 1, 4), 0);
     assert_int_equal(publisher_view(&scene.rig, "engine:test", 0).state, ADVISOR_LIVE);
-    end(&scene);
+    test_scene_end(&scene);
 }
 
 /* What cannot be read is counted, and its number is missed. */
 static void
 nonsense_leaves_a_gap(void **state)
 {
-    struct scene scene;
+    struct test_scene scene;
 
     (void)state;
-    begin(&scene, &engine, false);
+    test_scene_begin(&scene, &test_scene_engine, false);
     say(&scene, 0, &first_blocks);
     kvt_buffer_printf(&scene.bytes, "nonsense");
     send(&scene, 0, 1);
@@ -754,17 +681,17 @@ nonsense_leaves_a_gap(void **state)
     run_until(&scene, "engine:test", ADVISOR_UNCERTAIN);
     assert_int_equal(test_rig_view(&scene.rig).counts.malformed, 1);
     assert_string_not_equal(test_rig_view(&scene.rig).counts.last_error, "");
-    end(&scene);
+    test_scene_end(&scene);
 }
 
 /* No room for names: uncertain for good, with the reason. */
 static void
 no_room_for_names(void **state)
 {
-    struct scene scene;
+    struct test_scene scene;
 
     (void)state;
-    begin(&scene, &engine, false);
+    test_scene_begin(&scene, &test_scene_engine, false);
     test_rig_close(&scene.rig);
     scene.options.aliases_max = 3;
     test_rig_open(&scene.rig, &scene.options);
@@ -773,7 +700,7 @@ no_room_for_names(void **state)
     assert_int_equal(publisher_view(&scene.rig, "engine:test", 0).state, ADVISOR_UNCERTAIN);
     assert_string_equal(publisher_view(&scene.rig, "engine:test", 0).error,
                         "a limit was reached: no room for its blocks");
-    end(&scene);
+    test_scene_end(&scene);
 }
 
 int

@@ -11,81 +11,10 @@
 #include "base/clock.h"
 
 #include "tests/support/seed.h"
-#include "tests/unit/advisor/rig.h"
 #include "tests/unit/advisor/router.h"
+#include "tests/unit/advisor/scene.h"
 
-enum { MESSAGE_MAX = 1u << 20, DEADLINE_MS = 10000, GIVE_UP_MS = 60000, AFTER_MS = 100 };
-
-/* What the source answers; one test runs at a time. */
-struct answer {
-    enum kvt_err rc;
-    enum advisor_answer_kind kind;
-    struct kvt_buffer bytes;
-    _Atomic int asked;
-    uint64_t from;
-};
-
-static struct answer answer;
-
-static enum kvt_err
-ask(struct advisor_source *source, const struct advisor_ask *question,
-    enum advisor_answer_kind *kind, struct kvt_buffer *out, struct kvt_error *err)
-{
-    (void)source;
-    answer.from = question->from;
-    *kind = answer.kind;
-    kvt_buffer_append(out, answer.bytes.data, answer.bytes.size);
-    answer.asked++;
-    return answer.rc == KVT_OK ? KVT_OK : kvt_error_set(err, answer.rc, "as the test says");
-}
-
-static const struct advisor_source_ops dynamo = {.name = "dynamo-test",
-                                                 .dialect = WIRE_DIALECT_DYNAMO,
-                                                 .open = test_rig_source_open,
-                                                 .close = test_rig_source_close,
-                                                 .ask = ask};
-static const struct advisor_source_ops engine = {.name = "engine-test",
-                                                 .dialect = WIRE_DIALECT_ENGINE,
-                                                 .open = test_rig_source_open,
-                                                 .close = test_rig_source_close,
-                                                 .ask = ask};
-
-struct scene {
-    char folder[256];
-    struct test_rig_options options;
-    struct test_rig rig;
-    struct kvt_buffer bytes;
-};
-
-static void
-begin(struct scene *scene, const struct advisor_source_ops *ops, bool kept)
-{
-    memset(scene, 0, sizeof(*scene));
-    kvt_buffer_init(&scene->bytes, MESSAGE_MAX);
-    kvt_buffer_init(&answer.bytes, MESSAGE_MAX);
-    answer.rc = KVT_UNSUPPORTED;
-    answer.asked = 0;
-    scene->options = (struct test_rig_options){
-        .mode = ADVISOR_MODE_OFF, .foreign = ops, .kept = kept, .give_up_after_ms = GIVE_UP_MS};
-    scene->options.path = test_folder_make(scene->folder, sizeof(scene->folder));
-    test_rig_open(&scene->rig, &scene->options);
-}
-
-static void
-restart(struct scene *scene)
-{
-    test_rig_close(&scene->rig);
-    test_rig_open(&scene->rig, &scene->options);
-}
-
-static void
-end(struct scene *scene)
-{
-    test_rig_close(&scene->rig);
-    kvt_buffer_release(&scene->bytes);
-    kvt_buffer_release(&answer.bytes);
-    test_folder_remove(scene->folder);
-}
+enum { DEADLINE_MS = 10000, AFTER_MS = 100 };
 
 static struct advisor_publisher_view
 view_of(struct test_rig *rig)
@@ -100,11 +29,11 @@ view_of(struct test_rig *rig)
 }
 
 static void
-run_until_asked(struct scene *scene, int times)
+run_until_asked(struct test_scene *scene, int times)
 {
     const uint64_t deadline_ms = kvt_clock_mono_ms() + DEADLINE_MS;
 
-    while (answer.asked < times) {
+    while (test_answer.asked < times) {
         test_rig_run(&scene->rig);
         assert_true(kvt_clock_mono_ms() < deadline_ms);
     }
@@ -129,7 +58,7 @@ static const struct test_router_blocks former = {.chain = 1, .depth = 0, .count 
 static const struct test_router_blocks latter = {.chain = 2, .depth = 0, .count = 6};
 
 static void
-say(struct scene *scene, uint64_t sequence, const struct test_router_blocks *blocks)
+say(struct test_scene *scene, uint64_t sequence, const struct test_router_blocks *blocks)
 {
     test_router_engine(&scene->bytes, 1, blocks);
     test_rig_foreign(&scene->rig, 0, sequence, &scene->bytes);
@@ -143,23 +72,23 @@ put_message(uint64_t sequence, const struct test_router_blocks *blocks)
     struct kvt_buffer message;
     uint64_t head[2];
 
-    kvt_buffer_init(&message, MESSAGE_MAX);
+    kvt_buffer_init(&message, TEST_SCENE_MESSAGE_MAX);
     test_router_engine(&message, 1, blocks);
     head[0] = htole64(sequence);
     head[1] = htole64(message.size);
-    kvt_buffer_append(&answer.bytes, head, sizeof(head));
-    kvt_buffer_append(&answer.bytes, message.data, message.size);
+    kvt_buffer_append(&test_answer.bytes, head, sizeof(head));
+    kvt_buffer_append(&test_answer.bytes, message.data, message.size);
     kvt_buffer_release(&message);
 }
 
 static void
-speak_and_restart(struct scene *scene)
+speak_and_restart(struct test_scene *scene)
 {
-    begin(scene, &engine, false);
+    test_scene_begin(scene, &test_scene_engine, false);
     say(scene, 0, &former);
     say(scene, 1, &former);
     assert_int_equal(view_of(&scene->rig).state, ADVISOR_LIVE);
-    restart(scene);
+    test_scene_restart(scene);
     test_rig_run(&scene->rig);
     assert_int_equal(view_of(&scene->rig).state, ADVISOR_UNCERTAIN);
 }
@@ -168,7 +97,7 @@ speak_and_restart(struct scene *scene)
 static void
 engine_that_began_anew(void **state)
 {
-    struct scene scene;
+    struct test_scene scene;
 
     (void)state;
     speak_and_restart(&scene);
@@ -177,14 +106,14 @@ engine_that_began_anew(void **state)
     assert_int_equal(count_places(&scene.rig, 2, 5), 1);
     assert_int_equal(count_places(&scene.rig, 1, 5), 0);
     assert_int_equal(test_rig_view(&scene.rig).counts.duplicates, 0);
-    end(&scene);
+    test_scene_end(&scene);
 }
 
 /* They fit by chance, and nobody can be asked: never certain again without a word. */
 static void
 engine_that_may_have_begun_anew(void **state)
 {
-    struct scene scene;
+    struct test_scene scene;
 
     (void)state;
     speak_and_restart(&scene);
@@ -196,54 +125,54 @@ engine_that_may_have_begun_anew(void **state)
     say(&scene, 0, &latter); /* and then it does begin anew */
     assert_int_equal(view_of(&scene.rig).state, ADVISOR_LIVE);
     assert_int_equal(count_places(&scene.rig, 1, 5), 0);
-    end(&scene);
+    test_scene_end(&scene);
 }
 
 /* Its ring knows the last message that was heard: the same life goes on. */
 static void
 engine_that_vouches(void **state)
 {
-    struct scene scene;
+    struct test_scene scene;
 
     (void)state;
     speak_and_restart(&scene);
     test_rig_close(&scene.rig);
-    answer.rc = KVT_OK;
-    answer.kind = ADVISOR_ANSWER_MESSAGES;
+    test_answer.rc = KVT_OK;
+    test_answer.kind = ADVISOR_ANSWER_MESSAGES;
     put_message(1, &former);
     put_message(2, &latter);
-    answer.asked = 0;
+    test_answer.asked = 0;
     test_rig_open(&scene.rig, &scene.options);
     run_until_asked(&scene, 1);
-    assert_int_equal(answer.from, 1);
+    assert_int_equal(test_answer.from, 1);
     assert_int_equal(view_of(&scene.rig).state, ADVISOR_LIVE);
     assert_int_equal(count_places(&scene.rig, 1, 5), 1);
     assert_int_equal(count_places(&scene.rig, 2, 5), 1);
-    end(&scene);
+    test_scene_end(&scene);
 }
 
 /* Its ring has another one under that number: another life, which is asked for from its start. */
 static void
 engine_that_does_not_vouch(void **state)
 {
-    struct scene scene;
+    struct test_scene scene;
 
     (void)state;
     speak_and_restart(&scene);
     test_rig_close(&scene.rig);
-    answer.rc = KVT_OK;
-    answer.kind = ADVISOR_ANSWER_MESSAGES;
+    test_answer.rc = KVT_OK;
+    test_answer.kind = ADVISOR_ANSWER_MESSAGES;
     put_message(1, &latter);
     put_message(2, &latter);
-    answer.asked = 0;
+    test_answer.asked = 0;
     test_rig_open(&scene.rig, &scene.options);
     run_until_asked(&scene, 2);
-    assert_int_equal(answer.from, 0);
+    assert_int_equal(test_answer.from, 0);
     assert_int_equal(count_places(&scene.rig, 1, 5), 0);
     /* Its ring begins behind its first message. */
     assert_int_equal(view_of(&scene.rig).state, ADVISOR_UNCERTAIN);
     assert_int_equal(view_of(&scene.rig).foreign.lost, 1);
-    end(&scene);
+    test_scene_end(&scene);
 }
 
 /* ---- answers that are not whole ---- */
@@ -259,7 +188,7 @@ put_event(struct kvt_buffer *out, uint32_t id, const char *block)
 }
 
 static void
-event(struct scene *scene, uint64_t stream_seq, uint32_t id)
+event(struct test_scene *scene, uint64_t stream_seq, uint32_t id)
 {
     char block[16];
 
@@ -274,20 +203,20 @@ event(struct scene *scene, uint64_t stream_seq, uint32_t id)
 static void
 ask_and_keep(const char *text)
 {
-    struct scene scene;
+    struct test_scene scene;
 
-    begin(&scene, &dynamo, false);
+    test_scene_begin(&scene, &test_scene_dynamo, false);
     event(&scene, 0, 1);
     event(&scene, 0, 2);
     assert_int_equal(test_rig_value(scene.rig.counters.blocks), 2);
-    answer.rc = KVT_OK;
-    answer.kind = ADVISOR_ANSWER_DUMP;
-    kvt_buffer_printf(&answer.bytes, "%s", text);
+    test_answer.rc = KVT_OK;
+    test_answer.kind = ADVISOR_ANSWER_DUMP;
+    kvt_buffer_printf(&test_answer.bytes, "%s", text);
     event(&scene, 0, 5);
     run_until_asked(&scene, 1);
     assert_int_equal(view_of(&scene.rig).state, ADVISOR_UNCERTAIN);
     assert_int_equal(test_rig_value(scene.rig.counters.blocks), 2);
-    end(&scene);
+    test_scene_end(&scene);
 }
 
 static void
@@ -305,18 +234,18 @@ dumps_that_failed_sweep_nothing(void **state)
 static void
 dumps_nobody_can_read(void **state)
 {
-    struct scene scene;
+    struct test_scene scene;
 
     (void)state;
-    begin(&scene, &dynamo, false);
+    test_scene_begin(&scene, &test_scene_dynamo, false);
     event(&scene, 0, 1);
-    answer.rc = KVT_OK;
-    answer.kind = ADVISOR_ANSWER_QUERY;
-    kvt_buffer_printf(&answer.bytes, "{\"TreeDump\":{\"events\":[");
-    put_event(&answer.bytes, 0, "77");
-    kvt_buffer_printf(&answer.bytes, ",");
-    put_event(&answer.bytes, 0, "\"x\"");
-    kvt_buffer_printf(&answer.bytes, "],\"last_event_id\":4}}");
+    test_answer.rc = KVT_OK;
+    test_answer.kind = ADVISOR_ANSWER_QUERY;
+    kvt_buffer_printf(&test_answer.bytes, "{\"TreeDump\":{\"events\":[");
+    put_event(&test_answer.bytes, 0, "77");
+    kvt_buffer_printf(&test_answer.bytes, ",");
+    put_event(&test_answer.bytes, 0, "\"x\"");
+    kvt_buffer_printf(&test_answer.bytes, "],\"last_event_id\":4}}");
     event(&scene, 0, 4);
     run_until_asked(&scene, 1);
     assert_int_equal(view_of(&scene.rig).state, ADVISOR_UNCERTAIN);
@@ -324,23 +253,23 @@ dumps_nobody_can_read(void **state)
                         "an event of what it holds cannot be read");
     assert_int_equal(view_of(&scene.rig).row.last_seq, 5);
     assert_int_equal(test_rig_value(scene.rig.counters.blocks), 1);
-    end(&scene);
+    test_scene_end(&scene);
 }
 
 /* As 1.0.2 answers: what comes behind it goes on, wherever its numbers are. */
 static void
 dumps_without_a_number(void **state)
 {
-    struct scene scene;
+    struct test_scene scene;
 
     (void)state;
-    begin(&scene, &dynamo, false);
+    test_scene_begin(&scene, &test_scene_dynamo, false);
     event(&scene, 0, 1);
-    answer.rc = KVT_OK;
-    answer.kind = ADVISOR_ANSWER_QUERY;
-    kvt_buffer_printf(&answer.bytes, "{\"TreeDump\":[");
-    put_event(&answer.bytes, 0, "77");
-    kvt_buffer_printf(&answer.bytes, "]}");
+    test_answer.rc = KVT_OK;
+    test_answer.kind = ADVISOR_ANSWER_QUERY;
+    kvt_buffer_printf(&test_answer.bytes, "{\"TreeDump\":[");
+    put_event(&test_answer.bytes, 0, "77");
+    kvt_buffer_printf(&test_answer.bytes, "]}");
     event(&scene, 0, 4);
     run_until_asked(&scene, 1);
     event(&scene, 0, 5);
@@ -349,8 +278,8 @@ dumps_without_a_number(void **state)
     assert_int_equal(view_of(&scene.rig).state, ADVISOR_LIVE);
     assert_int_equal(view_of(&scene.rig).row.last_seq, 7);
     assert_int_equal(test_rig_value(scene.rig.counters.blocks), 4);
-    assert_int_equal(answer.asked, 1);
-    end(&scene);
+    assert_int_equal(test_answer.asked, 1);
+    test_scene_end(&scene);
 }
 
 /* ---- killed while in doubt ---- */
@@ -360,11 +289,11 @@ static void
 doubt_survives(void **state)
 {
     struct advisor_item *item;
-    struct scene scene;
+    struct test_scene scene;
 
     (void)state;
-    begin(&scene, &dynamo, true);
-    answer.rc = KVT_TIMEOUT;
+    test_scene_begin(&scene, &test_scene_dynamo, true);
+    test_answer.rc = KVT_TIMEOUT;
     event(&scene, 1, 1);
     assert_int_equal(view_of(&scene.rig).state, ADVISOR_LIVE);
     assert_int_equal(advisor_item_new(&item, ADVISOR_ITEM_GAP, "s", NULL, 0), KVT_OK);
@@ -372,25 +301,25 @@ doubt_survives(void **state)
     test_rig_foreign_item(&scene.rig, item);
     run_until_asked(&scene, 1);
     for (int i = 0; i < 2; i++) {
-        restart(&scene);
+        test_scene_restart(&scene);
         test_rig_run(&scene.rig);
         assert_int_equal(test_rig_view(&scene.rig).committed_seq, 50);
         assert_int_equal(view_of(&scene.rig).state, ADVISOR_UNCERTAIN);
     }
-    answer.rc = KVT_OK;
-    answer.kind = ADVISOR_ANSWER_QUERY;
-    kvt_buffer_printf(&answer.bytes, "{\"Events\":{\"events\":[");
-    put_event(&answer.bytes, 2, "12");
-    kvt_buffer_printf(&answer.bytes, "],\"last_event_id\":2}}");
-    answer.asked = 0;
-    restart(&scene);
+    test_answer.rc = KVT_OK;
+    test_answer.kind = ADVISOR_ANSWER_QUERY;
+    kvt_buffer_printf(&test_answer.bytes, "{\"Events\":{\"events\":[");
+    put_event(&test_answer.bytes, 2, "12");
+    kvt_buffer_printf(&test_answer.bytes, "],\"last_event_id\":2}}");
+    test_answer.asked = 0;
+    test_scene_restart(&scene);
     run_until_asked(&scene, 1);
     assert_int_equal(view_of(&scene.rig).state, ADVISOR_LIVE);
     assert_int_equal(view_of(&scene.rig).row.last_seq, 3);
-    restart(&scene);
+    test_scene_restart(&scene);
     test_rig_run(&scene.rig);
     assert_int_equal(view_of(&scene.rig).state, ADVISOR_LIVE);
-    end(&scene);
+    test_scene_end(&scene);
 }
 
 int
