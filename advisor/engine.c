@@ -24,9 +24,17 @@ enum {
 };
 
 bool
+advisor_engine_has_less(const struct advisor_engine *engine, size_t enough)
+{
+    const size_t count = advisor_group_count(engine->group);
+
+    return count < enough && (engine->evict == NULL || count < advisor_evict_limit(engine->evict));
+}
+
+bool
 advisor_engine_has_room(const struct advisor_engine *engine)
 {
-    return advisor_group_count(engine->group) < ADVISOR_GROUP_ENOUGH;
+    return advisor_engine_has_less(engine, ADVISOR_GROUP_ENOUGH);
 }
 
 /* ---- life ---- */

@@ -237,5 +237,7 @@ void advisor_engine_reclaim(struct advisor_engine *engine, uint32_t max);
 
 /** Room for another message in this group? */
 bool advisor_engine_has_room(const struct advisor_engine *engine);
+/** The same for one that may come while there are fewer than `enough` changes. */
+bool advisor_engine_has_less(const struct advisor_engine *engine, size_t enough);
 
 #endif /* ADVISOR_ENGINE_PRIVATE_H */

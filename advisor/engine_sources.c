@@ -207,9 +207,8 @@ advisor_engine_doubt_sources(struct advisor_engine *engine)
 static bool
 has_room(const struct advisor_engine *engine, const struct advisor_intake *intake)
 {
-    return intake->ops->decode == NULL
-               ? advisor_engine_has_room(engine)
-               : advisor_group_count(engine->group) < ADVISOR_GROUP_ENOUGH_OWN;
+    return intake->ops->decode == NULL ? advisor_engine_has_room(engine)
+                                       : advisor_engine_has_less(engine, ADVISOR_GROUP_ENOUGH_OWN);
 }
 
 /* Up to a few messages of one source, so that all have their turn. */

@@ -32,8 +32,9 @@ struct advisor_evict {
     size_t word_capacity;
     size_t held_count;
     size_t held_capacity;
-    bool busy;  /* until enough is free again */
-    bool stuck; /* nothing was left to evict, and that was said */
+    size_t limit; /* of the group */
+    bool busy;    /* until enough is free again */
+    bool stuck;   /* nothing was left to evict, and that was said */
 };
 
 enum kvt_err
@@ -43,6 +44,7 @@ advisor_evict_new(struct advisor_evict **out, struct advisor_memory *memory)
     if (*out == NULL)
         return KVT_NOMEM;
     (*out)->memory = memory;
+    (*out)->limit = ADVISOR_GROUP_OPS_MAX;
     return KVT_OK;
 }
 
@@ -202,27 +204,49 @@ say_stuck(struct advisor_evict *evict, uint64_t free, uint64_t max)
                  free, max);
 }
 
-bool
-advisor_evict_step(struct advisor_evict *evict, struct advisor_log *log)
+/* Evict what should go; false: there is no headroom. */
+static bool
+make_headroom(struct advisor_evict *evict, struct advisor_log *log, uint64_t *free)
 {
     struct index_stats stats;
     uint64_t headroom;
-    uint64_t free;
 
     index_stats(evict->memory->index, &stats);
     headroom = stats.bytes_max / 16;
     if (headroom > ADVISOR_EVICT_HEADROOM)
         headroom = ADVISOR_EVICT_HEADROOM;
-    free = bytes_free(evict->memory->index, &stats, 3 * headroom);
-    assert(advisor_log_count(log) == 0);
-    if (free < 2 * headroom)
+    *free = bytes_free(evict->memory->index, &stats, 3 * headroom);
+    if (*free < 2 * headroom)
         evict->busy = true;
-    if (free >= 3 * headroom)
+    if (*free >= 3 * headroom)
         evict->busy = evict->stuck = false;
-    if (!evict->busy || !advisor_memory_whole(evict->memory))
+    if (!evict->busy)
         return true;
     if (evict_oldest(evict, log) > 0)
-        return free >= headroom;
-    say_stuck(evict, free, stats.bytes_max);
+        return *free >= headroom;
+    say_stuck(evict, *free, stats.bytes_max);
     return true;
+}
+
+bool
+advisor_evict_step(struct advisor_evict *evict, struct advisor_log *log)
+{
+    uint64_t free;
+    bool room;
+
+    assert(advisor_log_count(log) == 0);
+    evict->limit = ADVISOR_GROUP_OPS_MAX;
+    if (!advisor_memory_whole(evict->memory))
+        return true;
+    room = make_headroom(evict, log, &free);
+    if (free / ADVISOR_EVICT_CHANGE < evict->limit)
+        evict->limit = 1 + free / ADVISOR_EVICT_CHANGE;
+    evict->limit += advisor_log_count(log);
+    return room;
+}
+
+size_t
+advisor_evict_limit(const struct advisor_evict *evict)
+{
+    return evict->limit;
 }

@@ -21,9 +21,11 @@
 
 #define ADVISOR_EVICT_PAIRS 16384u /* (block, holder), about, in a group */
 
-/* What the worst group takes, of blocks that come alone; of a small index, a sixteenth.  As much is
- * always free; it begins below twice as much, and ends at three times. */
-#define ADVISOR_EVICT_HEADROOM (ADVISOR_GROUP_OPS_MAX * UINT64_C(256))
+#define ADVISOR_EVICT_CHANGE 256u /* bytes a block that comes alone may take */
+
+/* What the worst group takes; of a small index, a sixteenth.  As much is always free; it begins
+ * below twice as much, and ends at three times. */
+#define ADVISOR_EVICT_HEADROOM (UINT64_C(1) * ADVISOR_GROUP_OPS_MAX * ADVISOR_EVICT_CHANGE)
 
 struct advisor_evict;
 
@@ -38,5 +40,7 @@ void advisor_evict_free(struct advisor_evict *evict);
  * @return false: take no messages into this group
  */
 bool advisor_evict_step(struct advisor_evict *evict, struct advisor_log *log);
+/** Changes with which this group is so full that more might not fit in RAM; at least one fits. */
+size_t advisor_evict_limit(const struct advisor_evict *evict);
 
 #endif /* ADVISOR_EVICT_H */
