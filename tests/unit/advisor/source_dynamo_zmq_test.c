@@ -14,42 +14,23 @@
 
 #include "tests/support/seed.h"
 #include "tests/unit/advisor/zmq_peer.h"
+#include "tests/unit/advisor/zmq_source.h"
 
-enum { PATIENCE_MS = 20000, STEP_MS = 50, QUICK_MS = 2000, PATH_SIZE = 512 };
+enum { STEP_MS = 50, PATH_SIZE = 512 };
 
 static struct advisor_source_options
 options_of(const char *endpoints, const char *discovery)
 {
-    return (struct advisor_source_options){
-        .name = "cluster",
-        .namespace_ = "t/m",
-        .stream = "",
-        .subject = "",
-        .endpoints = endpoints,
-        .replay = "",
-        .topic = "",
-        .dump_url = "",
-        .discovery = discovery,
-        .listen = "",
-    };
+    struct advisor_source_options options = test_zmq_source_options("cluster", endpoints);
+
+    options.discovery = discovery;
+    return options;
 }
 
 static struct advisor_source *
 open_source(const struct advisor_source_options *options)
 {
-    struct advisor_source *source;
-
-    assert_int_equal(advisor_source_open(&source, &advisor_source_dynamo_zmq, options), KVT_OK);
-    return source;
-}
-
-static void
-close_quickly(struct advisor_source *source)
-{
-    const uint64_t start_ms = kvt_clock_mono_ms();
-
-    advisor_source_close(source);
-    assert_true(kvt_clock_mono_ms() - start_ms < QUICK_MS);
+    return test_zmq_source_open(&advisor_source_dynamo_zmq, options);
 }
 
 /* Four frames: topic, publisher, number, version and length and envelope. */
@@ -76,21 +57,10 @@ publish(struct test_zmq_publisher *publisher, const char *topic, uint64_t number
     test_zmq_send(publisher, frames, 4);
 }
 
-static struct advisor_item *
-take(struct advisor_source *source)
-{
-    const uint64_t until_ms = kvt_clock_mono_ms() + PATIENCE_MS;
-    struct advisor_item *item;
-
-    while (advisor_source_poll(source, &item, 1, STEP_MS) == 0)
-        assert_true(kvt_clock_mono_ms() < until_ms);
-    return item;
-}
-
 static void
 expect(struct advisor_source *source, const char *subject, const char *envelope)
 {
-    struct advisor_item *item = take(source);
+    struct advisor_item *item = test_zmq_source_take(source);
 
     assert_int_equal(item->kind, ADVISOR_ITEM_MESSAGE);
     assert_string_equal(item->subject, subject);
@@ -98,41 +68,6 @@ expect(struct advisor_source *source, const char *subject, const char *envelope)
     assert_memory_equal(item->bytes, envelope, item->size);
     assert_false(item->has_sequence);
     advisor_item_free(item);
-}
-
-static void
-expect_nothing(struct advisor_source *source)
-{
-    struct advisor_item *item;
-
-    assert_int_equal(advisor_source_poll(source, &item, 1, STEP_MS), 0);
-}
-
-static void
-wait_refused(struct advisor_source *source, uint64_t count)
-{
-    const uint64_t until_ms = kvt_clock_mono_ms() + PATIENCE_MS;
-    struct advisor_source_state state;
-
-    do {
-        advisor_source_state(source, &state);
-        assert_true(kvt_clock_mono_ms() < until_ms);
-        kvt_clock_sleep_ms(5);
-    } while (state.refused < count);
-    assert_int_equal(state.refused, count);
-}
-
-static void
-wait_detail(struct advisor_source *source, const char *text)
-{
-    const uint64_t until_ms = kvt_clock_mono_ms() + PATIENCE_MS;
-    struct advisor_source_state state;
-
-    do {
-        advisor_source_state(source, &state);
-        assert_true(kvt_clock_mono_ms() < until_ms);
-        kvt_clock_sleep_ms(5);
-    } while (strstr(state.detail, text) == NULL);
 }
 
 /* Direct: the bare topic.  Other topics of the same plane are none of ours. */
@@ -163,8 +98,8 @@ direct_publishers_are_heard(void **state)
     publish(&publishers[0], "", 4, "not ours");
     publish(&publishers[0], "kv-events", 5, "three");
     expect(source, "kv-events", "three");
-    wait_refused(source, 0);
-    close_quickly(source);
+    test_zmq_source_wait_refused(source, 0);
+    test_zmq_source_close(source);
     test_zmq_publisher_close(&publishers[0]);
     test_zmq_publisher_close(&publishers[1]);
 }
@@ -194,12 +129,12 @@ brokers_bring_it_twice(void **state)
         publish(&brokers[i], "namespace.ns1.component.back-end.kv_metrics", 9, "of another topic");
         expect(source, topic, "same");
     }
-    expect_nothing(source);
+    test_zmq_source_expect_nothing(source);
     test_zmq_publisher_close(&brokers[0]); /* one is enough */
-    wait_detail(source, "1 of 2");
+    test_zmq_source_wait_detail(source, "1 of 2");
     publish(&brokers[1], topic, 8, "more");
     expect(source, topic, "more");
-    close_quickly(source);
+    test_zmq_source_close(source);
     test_zmq_publisher_close(&brokers[1]);
 }
 
@@ -245,9 +180,9 @@ malformed_messages_are_counted(void **state)
     }
     publish(&publisher, "kv-events", 1, "fine");
     expect(source, "kv-events", "fine");
-    wait_refused(source, 8);
-    expect_nothing(source);
-    close_quickly(source);
+    test_zmq_source_wait_refused(source, 8);
+    test_zmq_source_expect_nothing(source);
+    test_zmq_source_close(source);
     test_zmq_publisher_close(&publisher);
 }
 
@@ -313,9 +248,9 @@ publishers_come_and_go(void **state)
     (void)test_folder_make(folder, sizeof(folder));
     options = options_of("", folder);
     source = open_source(&options);
-    wait_detail(source, "holds no records");
+    test_zmq_source_wait_detail(source, "holds no records");
     put(folder, "event_channels", "garbage", "{\"topic\":");
-    wait_detail(source, "no publisher is known");
+    test_zmq_source_wait_detail(source, "no publisher is known");
     for (size_t i = 0; i < 3; i++) {
         test_zmq_publisher_bind(&publishers[i], NULL, 0);
         (void)snprintf(name, sizeof(name), "w%zu", i);
@@ -330,7 +265,7 @@ publishers_come_and_go(void **state)
     /* A worker leaves: it is told, its address is dialled no more, and the others are heard. */
     drop(folder, "event_channels", "w1");
     drop(folder, "instances", "w1");
-    item = take(source);
+    item = test_zmq_source_take(source);
     assert_int_equal(item->kind, ADVISOR_ITEM_GONE);
     assert_int_equal(item->worker_id, 101);
     advisor_item_free(item);
@@ -338,7 +273,7 @@ publishers_come_and_go(void **state)
     publish(&publishers[1], "kv-events", 1, "to nobody");
     publish(&publishers[2], "kv-events", 1, "still here");
     expect(source, "kv-events", "still here");
-    expect_nothing(source);
+    test_zmq_source_expect_nothing(source);
     /* It comes back at another address. */
     test_zmq_publisher_close(&publishers[1]);
     test_zmq_publisher_bind(&publishers[1], NULL, 0);
@@ -347,7 +282,7 @@ publishers_come_and_go(void **state)
     test_zmq_publisher_await(&publishers[1], 1);
     publish(&publishers[1], "kv-events", 0, "again");
     expect(source, "kv-events", "again");
-    close_quickly(source);
+    test_zmq_source_close(source);
     for (size_t i = 0; i < 3; i++)
         test_zmq_publisher_close(&publishers[i]);
     test_folder_remove(folder);
@@ -376,8 +311,8 @@ nobody_is_heard_twice(void **state)
     expect(source, "kv-events", "once");
     publish(&publishers[1], "kv-events", 0, "other");
     expect(source, "kv-events", "other");
-    expect_nothing(source);
-    close_quickly(source);
+    test_zmq_source_expect_nothing(source);
+    test_zmq_source_close(source);
     test_zmq_publisher_close(&publishers[0]);
     test_zmq_publisher_close(&publishers[1]);
     test_folder_remove(folder);

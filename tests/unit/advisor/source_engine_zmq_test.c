@@ -11,55 +11,23 @@
 
 #include "tests/support/seed.h"
 #include "tests/unit/advisor/zmq_peer.h"
+#include "tests/unit/advisor/zmq_source.h"
 
 enum { PATIENCE_MS = 20000, STEP_MS = 50, QUICK_MS = 2000, ANSWER_MAX = 1 << 20 };
 
 static struct advisor_source_options
 options_of(const char *endpoints, const char *replay)
 {
-    return (struct advisor_source_options){
-        .name = "engine",
-        .namespace_ = "t/m",
-        .stream = "",
-        .subject = "",
-        .endpoints = endpoints,
-        .replay = replay,
-        .topic = "",
-        .dump_url = "",
-        .discovery = "",
-        .listen = "",
-    };
+    struct advisor_source_options options = test_zmq_source_options("engine", endpoints);
+
+    options.replay = replay;
+    return options;
 }
 
 static struct advisor_source *
 open_source(const struct advisor_source_options *options)
 {
-    struct advisor_source *source;
-
-    assert_int_equal(advisor_source_open(&source, &advisor_source_engine_zmq, options), KVT_OK);
-    return source;
-}
-
-static void
-close_quickly(struct advisor_source *source)
-{
-    const uint64_t start_ms = kvt_clock_mono_ms();
-
-    advisor_source_close(source);
-    assert_true(kvt_clock_mono_ms() - start_ms < QUICK_MS);
-}
-
-/* Its own thread reads, so that subscriptions come without our doing. */
-static struct advisor_item *
-take(struct advisor_source *source)
-{
-    const uint64_t until_ms = kvt_clock_mono_ms() + PATIENCE_MS;
-    struct advisor_item *item;
-
-    while (advisor_source_poll(source, &item, 1, STEP_MS) == 0)
-        assert_true(kvt_clock_mono_ms() < until_ms);
-    assert_int_equal(item->kind, ADVISOR_ITEM_MESSAGE);
-    return item;
+    return test_zmq_source_open(&advisor_source_engine_zmq, options);
 }
 
 struct expected {
@@ -73,8 +41,9 @@ struct expected {
 static void
 expect(struct advisor_source *source, const struct expected *expected)
 {
-    struct advisor_item *item = take(source);
+    struct advisor_item *item = test_zmq_source_take(source);
 
+    assert_int_equal(item->kind, ADVISOR_ITEM_MESSAGE);
     assert_string_equal(item->subject, expected->subject);
     assert_true(item->has_sequence);
     assert_int_equal(item->sequence, expected->sequence);
@@ -84,43 +53,6 @@ expect(struct advisor_source *source, const struct expected *expected)
     assert_memory_equal(item->bytes, expected->payload, item->size);
     assert_true(item->time_ms > 0);
     advisor_item_free(item);
-}
-
-static void
-expect_nothing(struct advisor_source *source)
-{
-    struct advisor_item *item;
-
-    assert_int_equal(advisor_source_poll(source, &item, 1, STEP_MS), 0);
-}
-
-static void
-wait_refused(struct advisor_source *source, uint64_t count)
-{
-    const uint64_t until_ms = kvt_clock_mono_ms() + PATIENCE_MS;
-    struct advisor_source_state state;
-
-    do {
-        advisor_source_state(source, &state);
-        assert_true(kvt_clock_mono_ms() < until_ms);
-        kvt_clock_sleep_ms(5);
-    } while (state.refused < count);
-    assert_int_equal(state.refused, count);
-}
-
-static void
-wait_running(struct advisor_source *source, bool running)
-{
-    const uint64_t until_ms = kvt_clock_mono_ms() + PATIENCE_MS;
-    struct advisor_source_state state;
-
-    do {
-        advisor_source_state(source, &state);
-        assert_true(kvt_clock_mono_ms() < until_ms);
-        kvt_clock_sleep_ms(5);
-    } while (state.running != running);
-    if (!running)
-        assert_true(state.detail[0] != '\0');
 }
 
 /* Three engines, each known by the place of its address; the consolidator sends an empty topic. */
@@ -153,13 +85,13 @@ messages_say_where_they_came_from(void **state)
     expect(source, &(struct expected){"engine:1", "other", 0, 1, false});
     test_zmq_publish(&engines[0], "kv@pod@model", 1, "second");
     expect(source, &(struct expected){"engine:0", "second", 1, 0, false});
-    wait_running(source, true);
+    test_zmq_source_wait_running(source, true);
     test_zmq_publisher_close(&engines[1]);
     for (now.detail[0] = '\0'; strstr(now.detail, engines[1].endpoint) == NULL;)
         advisor_source_state(source, &now);
     assert_non_null(strstr(now.detail, "2 of 3"));
     assert_true(now.running);
-    close_quickly(source);
+    test_zmq_source_close(source);
     test_zmq_publisher_close(&engines[0]);
     test_zmq_publisher_close(&engines[2]);
 }
@@ -190,9 +122,9 @@ malformed_messages_are_counted(void **state)
     test_zmq_send(&engine, many, 20);
     test_zmq_publish(&engine, "", 9, "fine");
     expect(source, &(struct expected){"engine:0", "fine", 9, 0, false});
-    wait_refused(source, 5);
-    expect_nothing(source);
-    close_quickly(source);
+    test_zmq_source_wait_refused(source, 5);
+    test_zmq_source_expect_nothing(source);
+    test_zmq_source_close(source);
     test_zmq_publisher_close(&engine);
 }
 
@@ -240,7 +172,7 @@ a_slow_reader_sees_a_gap(void **state)
     test_zmq_publish(&engine, "", SENT, "end");
     expect(source, &(struct expected){"engine:0", "end", SENT, 0, false});
     kvt_free(payload);
-    close_quickly(source);
+    test_zmq_source_close(source);
     test_zmq_publisher_close(&engine);
 }
 
@@ -264,7 +196,7 @@ a_restarted_publisher_is_another(void **state)
     expect(source, &(struct expected){"engine:0", "a", 0, 0, false});
     expect(source, &(struct expected){"engine:0", "b", 1, 0, false});
     test_zmq_publisher_close(&engine);
-    wait_running(source, false);
+    test_zmq_source_wait_running(source, false);
 
     test_zmq_publisher_bind(&engine, endpoint, 0);
     test_zmq_publisher_await(&engine, 1);
@@ -273,7 +205,7 @@ a_restarted_publisher_is_another(void **state)
     expect(source, &(struct expected){"engine:0", "c", 0, 0, true});
     expect(source, &(struct expected){"engine:0", "d", 1, 0, false});
     test_zmq_publisher_close(&engine);
-    wait_running(source, false);
+    test_zmq_source_wait_running(source, false);
 
     /* It is ahead of where we were when we hear it: nobody vouches for it. */
     test_zmq_publisher_bind(&engine, endpoint, 0);
@@ -283,7 +215,7 @@ a_restarted_publisher_is_another(void **state)
     expect(source, &(struct expected){"engine:0", "e", 7, 0, true});
     expect(source, &(struct expected){"engine:0", "f", 9, 0, false}); /* a gap, as any */
     test_zmq_publisher_close(&engine);
-    close_quickly(source);
+    test_zmq_source_close(source);
 }
 
 /* The connection was lost and messages with it: the replay socket knows whether it is the same. */
@@ -310,7 +242,7 @@ a_replay_socket_vouches(void **state)
     assert_int_equal(atomic_load(&replay.questions), 0);
 
     test_zmq_publisher_close(&engine); /* "c" goes past us */
-    wait_running(source, false);
+    test_zmq_source_wait_running(source, false);
     test_zmq_publisher_bind(&engine, endpoint, 0);
     test_zmq_publisher_await(&engine, 1);
     test_zmq_publish(&engine, "", 3, "d");
@@ -318,9 +250,9 @@ a_replay_socket_vouches(void **state)
     assert_int_equal(atomic_load(&replay.questions), 1);
 
     test_zmq_publisher_close(&engine); /* and now it is another, with other messages */
-    wait_running(source, false);
+    test_zmq_source_wait_running(source, false);
     test_zmq_replay_stop(&replay);
-    close_quickly(source);
+    test_zmq_source_close(source);
 }
 
 static void
@@ -342,7 +274,7 @@ a_replay_socket_denies(void **state)
     test_zmq_publish(&engine, "", 1, "b");
     expect(source, &(struct expected){"engine:0", "b", 1, 0, false});
     test_zmq_publisher_close(&engine);
-    wait_running(source, false);
+    test_zmq_source_wait_running(source, false);
     test_zmq_publisher_bind(&engine, endpoint, 0);
     test_zmq_publisher_await(&engine, 1);
     test_zmq_publish(&engine, "", 3, "w");
@@ -350,7 +282,7 @@ a_replay_socket_denies(void **state)
     assert_int_equal(atomic_load(&replay.questions), 1);
     test_zmq_publisher_close(&engine);
     test_zmq_replay_stop(&replay);
-    close_quickly(source);
+    test_zmq_source_close(source);
 }
 
 /* SGLang writes the life into the topic. */
@@ -378,7 +310,7 @@ an_epoch_names_the_life(void **state)
 
         test_zmq_be64(number, n);
         test_zmq_send(&engine, frames, 3);
-        item = take(source);
+        item = test_zmq_source_take(source);
         epochs[n] = item->epoch;
         assert_int_equal(item->new_life, n == 2);
         assert_int_equal(item->sequence, n);
@@ -387,7 +319,7 @@ an_epoch_names_the_life(void **state)
     assert_true(epochs[0] != 0);
     assert_int_equal(epochs[0], epochs[1]);
     assert_true(epochs[2] != 0 && epochs[2] != epochs[1]);
-    close_quickly(source);
+    test_zmq_source_close(source);
     test_zmq_publisher_close(&engine);
 }
 
@@ -406,10 +338,10 @@ engines_connect_to_us(void **state)
     options = options_of(endpoint, "");
     options.bind = true;
     source = open_source(&options);
-    wait_running(source, true);
+    test_zmq_source_wait_running(source, true);
     second = open_source(&options); /* the port is taken: it says so, and tries on */
-    wait_running(second, false);
-    close_quickly(second);
+    test_zmq_source_wait_running(second, false);
+    test_zmq_source_close(second);
     for (size_t i = 0; i < 2; i++) {
         test_zmq_publisher_connect(&engines[i], endpoint);
         test_zmq_publisher_await(&engines[i], 1);
@@ -427,12 +359,12 @@ engines_connect_to_us(void **state)
         memset(topic, 't', sizeof(topic) - 1);
         topic[sizeof(topic) - 1] = '\0';
         test_zmq_publish(&engines[1], topic, 0, "long");
-        item = take(source);
+        item = test_zmq_source_take(source);
         assert_int_equal(strncmp(item->subject, "engine:0~", 9), 0);
         assert_int_equal(strlen(item->subject), 9 + 16);
         advisor_item_free(item);
     }
-    close_quickly(source);
+    test_zmq_source_close(source);
     test_zmq_publisher_close(&engines[0]);
     test_zmq_publisher_close(&engines[1]);
 }
@@ -531,7 +463,7 @@ gaps_are_filled_from_the_ring(void **state)
         assert_int_equal(ask(source, "engine:9", 3, 0, PATIENCE_MS, &answer), KVT_UNSUPPORTED);
         assert_int_equal(ask(source, "somebody", 3, 0, PATIENCE_MS, &answer), KVT_UNSUPPORTED);
         assert_int_equal(ask(source, NULL, 3, 0, PATIENCE_MS, &answer), KVT_UNSUPPORTED);
-        close_quickly(source);
+        test_zmq_source_close(source);
         test_zmq_replay_stop(&replay);
     }
     kvt_buffer_release(&answer);
@@ -558,7 +490,7 @@ holes_are_asked_for_again(void **state)
     expect_answer(&answer, replay.messages, 0, 6);
     assert_int_equal(atomic_load(&replay.questions), 3);
     kvt_buffer_release(&answer);
-    close_quickly(source);
+    test_zmq_source_close(source);
     test_zmq_replay_stop(&replay);
 }
 
@@ -585,7 +517,7 @@ answers_are_bounded(void **state)
     kvt_buffer_init(&answer, 19);
     assert_int_equal(ask(source, "engine:0", 0, 0, PATIENCE_MS, &answer), KVT_RANGE);
     kvt_buffer_release(&answer);
-    close_quickly(source);
+    test_zmq_source_close(source);
     test_zmq_replay_stop(&replay);
 }
 
@@ -611,7 +543,7 @@ silent_peers_cost_their_deadline(void **state)
     assert_true(kvt_clock_mono_ms() - start_ms >= 400);
     assert_true(kvt_clock_mono_ms() - start_ms < 400 + QUICK_MS);
     assert_int_equal(atomic_load(&replay.questions), 1);
-    close_quickly(source);
+    test_zmq_source_close(source);
     test_zmq_replay_stop(&replay);
 
     replay.mode = TEST_REPLAY_CUT; /* what came before it fell silent is worth having */
@@ -620,7 +552,7 @@ silent_peers_cost_their_deadline(void **state)
     source = open_source(&options);
     assert_int_equal(ask(source, "engine:0", 0, 0, 400, &answer), KVT_OK);
     expect_answer(&answer, replay.messages, 0, 2);
-    close_quickly(source);
+    test_zmq_source_close(source);
     test_zmq_replay_stop(&replay);
 
     replay.mode = TEST_REPLAY_ODD;
@@ -628,13 +560,13 @@ silent_peers_cost_their_deadline(void **state)
     options = options_of(endpoint, replay.endpoint);
     source = open_source(&options);
     assert_int_equal(ask(source, "engine:0", 0, 0, PATIENCE_MS, &answer), KVT_INVALID);
-    close_quickly(source);
+    test_zmq_source_close(source);
     test_zmq_replay_stop(&replay);
 
     options = options_of(endpoint, endpoint); /* nobody is there */
     source = open_source(&options);
     assert_int_equal(ask(source, "engine:0", 0, 0, 300, &answer), KVT_TIMEOUT);
-    close_quickly(source);
+    test_zmq_source_close(source);
     kvt_buffer_release(&answer);
 }
 
@@ -698,7 +630,7 @@ closing_does_not_wait(void **state)
         assert_true(n < 100000);
     }
     kvt_clock_sleep_ms(STEP_MS); /* its thread waits for room now */
-    close_quickly(source);
+    test_zmq_source_close(source);
     test_zmq_publisher_close(&engine);
     kvt_free(payload);
 }
