@@ -80,8 +80,8 @@ void advisor_foreign_leave(struct advisor_publisher *publisher);
 bool advisor_foreign_question(struct advisor_publisher *publisher, uint64_t now_ms,
                               struct advisor_question *question);
 
-/** Everything it holds follows: what is applied from here on carries a new generation, and names
- *  given before are void. */
+/** Everything it holds follows (the caller empties its own tiers): what is applied from here on
+ *  carries a new generation, and names given before are void. */
 void advisor_foreign_dump_begin(struct advisor_publisher *publisher);
 /** ... and was applied.  `number`: of the newest event it speaks for; 0: not known.  It is certain,
  *  unless messages were dropped since it was asked: then it is asked again. */
@@ -111,7 +111,7 @@ struct advisor_patience {
 };
 
 /** Time passes.  Sets `gave_up` when it was in doubt for too long.  A silent one is asked whether
- *  it lives, and is GONE (the caller sweeps) when it does not answer; one that cannot be asked
+ *  it lives, and is GONE (what it held is void) when it does not answer; one that cannot be asked
  *  stays. */
 enum advisor_age advisor_foreign_age(struct advisor_publisher *publisher, uint64_t now_ms,
                                      const struct advisor_patience *patience, bool *gave_up);

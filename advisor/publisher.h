@@ -12,9 +12,10 @@
  *                                                     |  speaks again: uncertain (DUMP)
  *
  *   RANGE  the missing events are asked for; NOTFOUND turns it into DUMP.
- *   DUMP   all it holds is asked for, page by page, marked with a new generation; what carries an
- *          older one is swept afterwards.  Who answers is who lives, whatever its incarnation:
- *          after a clock that stepped back the living one's is the lower.
+ *   DUMP   all it holds is asked for, page by page.  Its own tiers are emptied with the first page;
+ *          places in G4 are marked with a new generation, and what carries an older one is swept
+ *          behind the last.  Who answers is who lives, whatever its incarnation: after a clock that
+ *          stepped back the living one's is the lower.
  * While uncertain, newer messages are held back and applied behind the answer.
  *
  * Ownership: the publisher owns the messages it holds back.
@@ -113,7 +114,7 @@ struct advisor_step {
     bool gap;            /* a gap was found */
     bool lie;            /* dropped: the publisher itself denies what must come before it */
     bool former;         /* a former life speaks, and it is asked who lives */
-    bool replaced;       /* a newer life: what the older held in G1..G3 is to be swept */
+    bool replaced;       /* a newer life: what the older held in G1..G3 is void */
     bool renewed;        /* a newer life, or the first: held messages of the older are void */
 };
 
@@ -175,9 +176,9 @@ struct advisor_page {
 struct advisor_page_step {
     bool apply; /* the page's events behind the first `skip` */
     uint32_t skip;
-    bool fresh;    /* DUMP, first page: what follows carries row.gen */
+    bool fresh;    /* DUMP, first page: its own tiers are empty before it */
     bool replaced; /* the dump is of another life, a newer or (see above) a lower one */
-    bool sweep;    /* DUMP, last page: what the locations named held before is void */
+    bool sweep;    /* DUMP, last page: what its locations in G4 held before is void */
     bool finished; /* certain again: apply what is held back */
 };
 
@@ -196,7 +197,7 @@ void advisor_publisher_unanswered(struct advisor_publisher *publisher, const cha
 enum advisor_age {
     ADVISOR_AGE_FRESH,
     ADVISOR_AGE_SILENT, /* just now */
-    ADVISOR_AGE_GONE,   /* just now: sweep what it held in G1..G3 */
+    ADVISOR_AGE_GONE,   /* just now: what it held in G1..G3 is void */
 };
 
 enum advisor_age advisor_publisher_age(struct advisor_publisher *publisher, uint64_t now_ms,

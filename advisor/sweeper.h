@@ -1,9 +1,10 @@
 /*
- * advisor/sweeper.h -- removing what a publisher no longer holds, a bounded step at a time.
+ * advisor/sweeper.h -- removing what a publisher no longer says of a holder in G4, a bounded step at
+ * a time.
  *
- * Why: a worker that leaves, lives anew or was dumped may leave a million places behind; dropping
- * them in one go would stop everything else.  A sweep is a row in the store (publisher, holder,
- * floor): it survives a crash and goes on afterwards.
+ * Why: others report the same holder, so only the rows of this publisher go, and there may be a
+ * million of them; dropping them in one go would stop everything else.  A sweep is a row in the
+ * store (publisher, holder, floor): it survives a crash and goes on afterwards.
  *
  * Ownership: the sweeper owns its list.
  * Threads:   none; the engine's thread.
@@ -37,9 +38,9 @@ KVT_NODISCARD enum kvt_err advisor_sweeper_add(struct advisor_sweeper *sweeper,
 uint32_t advisor_sweeper_floor(const struct advisor_sweeper *sweeper, uint32_t publisher,
                                uint32_t holder);
 
-/** Something left to do? */
 /** Is any sweep of this holder pending? */
 bool advisor_sweeper_sweeps(const struct advisor_sweeper *sweeper, uint32_t holder);
+/** Something left to do? */
 bool advisor_sweeper_busy(const struct advisor_sweeper *sweeper);
 
 /** One step, from what is committed: `group` must still be empty. */
