@@ -7,8 +7,7 @@ enum { SHRINK_FROM = 32, SHRINK_WHEN = 8, SET_SHRINK_WORDS = 16, SET_SHRINK_COUN
 static inline void
 put_span(struct index_box *box, uint32_t at, index_span span)
 {
-    atomic_store_explicit(&box->data[2 * (size_t)box->group_capacity + at], span,
-                          memory_order_relaxed);
+    atomic_store_explicit(index_box_span_at(box, at), span, memory_order_relaxed);
 }
 
 /* Where the rank is in the order, or would be. */

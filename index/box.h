@@ -7,7 +7,8 @@
  *
  * Beside the array lies the order of those in it that have one span, from the first block of the
  * run on: longest first, then by holder.  That is the order answers have, and the common case of a
- * question, so nothing has to be sorted for it.
+ * question, so nothing has to be sorted for it.  It comes first, where it can be loaded before the
+ * size of the box is known.
  *
  * Groups are looked for when the array is full, among the parts that occur most in it; from then on
  * a holder that comes to have such a part joins.
@@ -40,10 +41,17 @@ struct index_box {
     _Atomic uint32_t span_count;
     uint32_t witness; /* a span that is likely to hold what is asked for next; the writer's */
     _Atomic uint32_t order_count;
-    _Atomic uint64_t data[]; /* groups, spans, order */
+    _Atomic uint64_t data[]; /* order, groups, spans */
 };
 
 _Static_assert(sizeof(struct index_group) == 2 * sizeof(uint64_t), "groups lie in `data`");
+
+/* Where the order ends: two ranks a word. */
+static inline const _Atomic uint64_t *
+index_box_behind_order(const struct index_box *box)
+{
+    return box->data + box->span_capacity / 2;
+}
 
 /** NULL: the holding has no box. */
 static inline struct index_box *
@@ -61,7 +69,7 @@ index_box_groups(const struct index_box *box)
 static inline struct index_group *
 index_box_group(const struct index_box *box, uint32_t at)
 {
-    return (struct index_group *)(uintptr_t)(box->data + 2 * (size_t)at);
+    return (struct index_group *)(uintptr_t)(index_box_behind_order(box) + 2 * (size_t)at);
 }
 
 static inline uint64_t
@@ -83,11 +91,17 @@ index_box_spans(const struct index_box *box)
     return atomic_load_explicit(&box->span_count, memory_order_relaxed);
 }
 
+static inline _Atomic uint64_t *
+index_box_span_at(const struct index_box *box, uint32_t at)
+{
+    return (_Atomic uint64_t *)(uintptr_t)(index_box_behind_order(box) +
+                                           2 * (size_t)box->group_capacity + at);
+}
+
 static inline index_span
 index_box_span(const struct index_box *box, uint32_t at)
 {
-    return atomic_load_explicit(&box->data[2 * (size_t)box->group_capacity + at],
-                                memory_order_relaxed);
+    return atomic_load_explicit(index_box_span_at(box, at), memory_order_relaxed);
 }
 
 static inline size_t
@@ -114,8 +128,7 @@ index_box_rank_to(uint32_t rank)
 static inline _Atomic uint32_t *
 index_box_order(const struct index_box *box)
 {
-    return (_Atomic uint32_t *)(uintptr_t)(box->data + 2 * (size_t)box->group_capacity +
-                                           box->span_capacity);
+    return (_Atomic uint32_t *)(uintptr_t)box->data;
 }
 
 /** The first span of `holder` or of one after it. */

@@ -134,8 +134,7 @@ fill_spans(struct index_box *box, const struct index_box *old, struct candidate 
         if (candidate != NULL && is_single(old, i))
             index_set_add(candidate->set, index_span_holder(span));
         else
-            atomic_store_explicit(&box->data[2 * (size_t)box->group_capacity + filled++], span,
-                                  memory_order_relaxed);
+            atomic_store_explicit(index_box_span_at(box, filled++), span, memory_order_relaxed);
     }
     atomic_store_explicit(&box->span_count, filled, memory_order_relaxed);
 }

@@ -11,7 +11,7 @@
  * up needs its sequence hash, so that is one hash for a run and not one for a block.
  */
 
-enum { CHAIN_SEED = 1337, LINE = 64, BOX_LINES = 3 };
+enum { CHAIN_SEED = 1337, LINE = 64, BOX_LINES = 5 };
 
 struct way {
     struct index *index;
