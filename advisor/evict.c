@@ -163,6 +163,17 @@ evict_piece(struct advisor_evict *evict, struct piece *piece, struct advisor_log
 
 /* ---- the group ---- */
 
+static size_t
+evict_pieces(struct advisor_evict *evict, struct advisor_log *log)
+{
+    enum kvt_err rc = KVT_OK;
+
+    for (size_t i = 0; i < evict->piece_count && rc == KVT_OK; i++)
+        rc = evict_piece(evict, &evict->pieces[i], log);
+    evict->piece_count = evict->word_count = evict->held_count = 0;
+    return advisor_log_count(log);
+}
+
 /* Put the oldest into the group's log; returns how many pairs, 0: there is nothing. */
 static size_t
 evict_oldest(struct advisor_evict *evict, struct advisor_log *log)
@@ -170,25 +181,41 @@ evict_oldest(struct advisor_evict *evict, struct advisor_log *log)
     enum kvt_err rc = KVT_OK;
     size_t total = 0;
 
-    if (evict->coldest == NULL &&
-        index_coldest_new(&evict->coldest, evict->memory->index, KVT_TIER_G4) != KVT_OK)
-        return 0;
-    evict->piece_count = evict->word_count = evict->held_count = 0;
     for (int calls = 0; calls < CALLS_MAX && total == 0 && rc == KVT_OK; calls++)
         rc = index_coldest_next(evict->coldest, ADVISOR_EVICT_PAIRS, keep_piece, evict, &total);
-    rc = KVT_OK;
-    for (size_t i = 0; i < evict->piece_count && rc == KVT_OK; i++)
-        rc = evict_piece(evict, &evict->pieces[i], log);
-    return advisor_log_count(log);
+    return evict_pieces(evict, log);
 }
 
-/* What blocks have left is free, too; it is not looked for while there is `enough`. */
-static uint64_t
-bytes_free(struct index *index, const struct index_stats *stats, uint64_t enough)
+/* The same for what keeps pages from being empty. */
+static void
+evict_pages(struct advisor_evict *evict, struct advisor_log *log)
+{
+    size_t total;
+
+    if (index_coldest_pages(evict->coldest, ADVISOR_EVICT_PAIRS / 4, keep_piece, evict, &total) ==
+        KVT_OK)
+        (void)evict_pieces(evict, log);
+}
+
+/* What is free: for blocks like those that left, and for all there is to be kept. */
+struct room {
+    uint64_t blocks;
+    uint64_t all;
+};
+
+/* It is not looked for in pages while there is `enough`. */
+static struct room
+find_room(struct index *index, const struct index_stats *stats, uint64_t enough)
 {
     const uint64_t left = stats->bytes < stats->bytes_max ? stats->bytes_max - stats->bytes : 0;
+    struct room room = {left, left};
+    uint64_t pages;
 
-    return left >= enough ? left : left + index_room(index);
+    if (left < enough) {
+        room.blocks += index_room(index, &pages);
+        room.all += pages;
+    }
+    return room;
 }
 
 static void
@@ -209,22 +236,26 @@ static bool
 make_headroom(struct advisor_evict *evict, struct advisor_log *log, uint64_t *free)
 {
     struct index_stats stats;
+    struct room room;
     uint64_t headroom;
 
     index_stats(evict->memory->index, &stats);
     headroom = stats.bytes_max / 16;
     if (headroom > ADVISOR_EVICT_HEADROOM)
         headroom = ADVISOR_EVICT_HEADROOM;
-    *free = bytes_free(evict->memory->index, &stats, 3 * headroom);
-    if (*free < 2 * headroom)
+    room = find_room(evict->memory->index, &stats, 3 * headroom);
+    *free = room.blocks;
+    if (room.all < headroom / 2)
+        evict_pages(evict, log);
+    if (room.blocks < 2 * headroom)
         evict->busy = true;
-    if (*free >= 3 * headroom)
+    if (room.blocks >= 3 * headroom)
         evict->busy = evict->stuck = false;
-    if (!evict->busy)
+    if (!evict->busy || advisor_log_count(log) > 0)
         return true;
     if (evict_oldest(evict, log) > 0)
-        return *free >= headroom;
-    say_stuck(evict, *free, stats.bytes_max);
+        return room.blocks >= headroom;
+    say_stuck(evict, room.blocks, stats.bytes_max);
     return true;
 }
 
@@ -237,6 +268,9 @@ advisor_evict_step(struct advisor_evict *evict, struct advisor_log *log)
     assert(advisor_log_count(log) == 0);
     evict->limit = ADVISOR_GROUP_OPS_MAX;
     if (!advisor_memory_whole(evict->memory))
+        return true;
+    if (evict->coldest == NULL &&
+        index_coldest_new(&evict->coldest, evict->memory->index, KVT_TIER_G4) != KVT_OK)
         return true;
     room = make_headroom(evict, log, &free);
     if (free / ADVISOR_EVICT_CHANGE < evict->limit)

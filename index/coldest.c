@@ -12,6 +12,7 @@ enum {
     SAMPLE_RUNS = 64, /* of a page */
     SHARE = 8,        /* one in so many blocks is old */
     LOOK_RUNS = 8192, /* in a call */
+    LOOK_PAGES = 4096,
 };
 
 struct age {
@@ -25,6 +26,7 @@ struct index_coldest {
     uint64_t random;
     uint32_t number;  /* where the hand is */
     uint32_t in_vain; /* numbers it has passed since something was given */
+    uint32_t page;    /* where the hand of index_coldest_pages() is */
     enum kvt_tier but;
     struct age ages[SAMPLE_PAGES * SAMPLE_RUNS];
 };
@@ -235,12 +237,77 @@ index_coldest_next(struct index_coldest *coldest, size_t pairs_max, index_runs_f
     return KVT_NOTFOUND;
 }
 
+/* ---- pages ---- */
+
+/* All runs of the page could go, and they are the smaller half of it. */
+static bool
+is_sparse(const struct index_coldest *coldest, uint32_t at)
+{
+    const struct index *index = coldest->index;
+    const struct index_page *page = &index->space.pages[at];
+    uint32_t number = at * INDEX_PAGE_BLOCKS;
+    const uint32_t end = number + INDEX_PAGE_BLOCKS;
+
+    if (page->class_ == 0 || page->used == 0 ||
+        page->used * 2 > index_classes[page->class_ - 1].runs)
+        return false;
+    for (; number < end; number = index_space_next(index, number)) {
+        const struct index_run *run = run_of(index, number);
+        size_t pairs;
+
+        if (run != NULL && (run->pinned > 0 || !is_light(index, run, coldest->but, &pairs)))
+            return false;
+    }
+    return true;
+}
+
+static void
+give_page(struct giving *giving, uint32_t at)
+{
+    const struct index *index = giving->coldest->index;
+    uint32_t number = at * INDEX_PAGE_BLOCKS;
+    const uint32_t end = number + INDEX_PAGE_BLOCKS;
+
+    for (; number < end && !giving->failed; number = index_space_next(index, number)) {
+        const struct index_run *run = run_of(index, number);
+
+        if (run != NULL)
+            (void)give(giving, number, run);
+    }
+}
+
+enum kvt_err
+index_coldest_pages(struct index_coldest *coldest, size_t pairs_max, index_runs_fn *callback,
+                    void *arg, size_t *pairs)
+{
+    struct giving giving = {
+        .coldest = coldest, .callback = callback, .arg = arg, .oldest_s = UINT32_MAX};
+    struct index *index = coldest->index;
+    uint32_t end;
+
+    (void)pthread_mutex_lock(&index->lock);
+    end = atomic_load_explicit(&index->space.end, memory_order_relaxed);
+    for (uint32_t passed = 1;
+         passed < end && passed <= LOOK_PAGES && giving.pairs < pairs_max && !giving.failed;
+         passed++) {
+        if (coldest->page == 0 || coldest->page >= end)
+            coldest->page = 1;
+        if (is_sparse(coldest, coldest->page))
+            give_page(&giving, coldest->page);
+        coldest->page++;
+    }
+    (void)pthread_mutex_unlock(&index->lock);
+    *pairs = giving.pairs;
+    return giving.failed ? KVT_NOMEM : KVT_OK;
+}
+
 /* ---- room ---- */
 
 uint64_t
-index_room(struct index *index)
+index_room(struct index *index, uint64_t *pages)
 {
     uint64_t numbers = 0; /* of blocks, in one of the arrays */
+    uint64_t whole = 0;   /* of those, in empty pages */
     uint64_t runs = 0;
     uint32_t end;
 
@@ -252,10 +319,13 @@ index_room(struct index *index)
         const uint32_t arrays = (uint32_t)page->seq_counted + page->tok_counted;
         const uint32_t empty = page->class_ == 0 ? 0 : class_->runs - page->used;
 
+        if (page->class_ == 0)
+            whole += (uint64_t)arrays * INDEX_PAGE_BLOCKS;
         runs += empty;
-        numbers +=
-            (uint64_t)arrays * (page->class_ == 0 ? INDEX_PAGE_BLOCKS : empty * class_->capacity);
+        numbers += (uint64_t)arrays * empty * class_->capacity;
     }
     (void)pthread_mutex_unlock(&index->lock);
-    return numbers * sizeof(uint64_t) + runs * sizeof(struct index_run);
+    if (pages != NULL)
+        *pages = whole * sizeof(uint64_t);
+    return (whole + numbers) * sizeof(uint64_t) + runs * sizeof(struct index_run);
 }

@@ -244,8 +244,16 @@ void index_coldest_free(struct index_coldest *coldest);
 KVT_NODISCARD enum kvt_err index_coldest_next(struct index_coldest *coldest, size_t pairs_max,
                                               index_runs_fn *callback, void *arg, size_t *pairs);
 
-/** Bytes that are taken for blocks and empty: what removals left behind.  Of `stats.bytes`. */
-uint64_t index_room(struct index *index);
+/**
+ * Give all of pages that are half empty and would be empty: their memory is of use to others then
+ * than runs of their length.  As index_coldest_next() otherwise, whatever their age.
+ */
+KVT_NODISCARD enum kvt_err index_coldest_pages(struct index_coldest *coldest, size_t pairs_max,
+                                               index_runs_fn *callback, void *arg, size_t *pairs);
+
+/** Bytes that are taken for blocks and empty: what removals left behind.  Of `stats.bytes`;
+ *  `pages` (may be NULL): of those, what is of use for everything. */
+uint64_t index_room(struct index *index, uint64_t *pages);
 
 /** All places of a block, in the order of holders, at most `capacity`; returns how many there are.
  */

@@ -161,18 +161,18 @@ the_oldest_go_first(void **state)
             store(&scene, i, scene.bucket);
     }
     index_stats(scene.index, &full);
-    room = index_room(scene.index);
+    room = index_room(scene.index, NULL);
     while (scene.blocks < full.blocks / 10)
         (void)take(&scene);
     /* A tenth went; its mean age is that of the first tenth, and not of all. */
     assert_in_range(scene.ages / scene.blocks, 0, SECONDS / 7);
-    assert_true(index_room(scene.index) > room);
+    assert_true(index_room(scene.index, NULL) > room);
     while (take(&scene)) {
     }
     /* What is left is in G4, or hung on by what is. */
     index_stats(scene.index, &left);
     assert_in_range(left.blocks, SEQUENCES / G4_EVERY * LENGTH, SEQUENCES / G4_EVERY * LENGTH * 2);
-    assert_true(full.bytes - room - (left.bytes - index_room(scene.index)) >
+    assert_true(full.bytes - room - (left.bytes - index_room(scene.index, NULL)) >
                 (full.blocks - left.blocks) * sizeof(uint64_t));
     for (uint32_t i = 0; i < SEQUENCES; i++) {
         struct index_view view;
@@ -208,6 +208,39 @@ a_branch_goes_from_its_end(void **state)
     end(&scene);
 }
 
+/* Pages of which little is left give it, so that they are of use for runs of any length. */
+static void
+half_empty_pages_are_emptied(void **state)
+{
+    struct scene scene;
+    uint64_t before;
+    uint64_t after;
+    size_t pairs;
+
+    (void)state;
+    begin(&scene);
+    for (uint32_t i = 0; i < SEQUENCES; i += BRANCH_EVERY)
+        store(&scene, i, scene.worker);
+    assert_int_equal(index_coldest_pages(scene.coldest, PAIRS / 2, keep_run, &scene, &pairs),
+                     KVT_OK);
+    assert_in_range(pairs, 0, 1024); /* the last page may be half full */
+    for (uint32_t i = 0; i < SEQUENCES; i += BRANCH_EVERY)
+        for (uint32_t at = 0; at < LENGTH && i / BRANCH_EVERY % 4 != 0; at++)
+            assert_int_equal(index_remove(scene.index, scene.ns, scene.worker, hash_of(i, at), 1),
+                             KVT_OK);
+    (void)index_room(scene.index, &before);
+    do {
+        scene.change_count = scene.hash_count = 0;
+        assert_int_equal(index_coldest_pages(scene.coldest, PAIRS / 2, keep_run, &scene, &pairs),
+                         KVT_OK);
+        assert_int_equal(pairs, scene.hash_count);
+        index_apply(scene.index, scene.changes, scene.change_count);
+    } while (pairs > 0);
+    (void)index_room(scene.index, &after);
+    assert_true(after >= before + SEQUENCES / BRANCH_EVERY / 4 * LENGTH * sizeof(uint64_t));
+    end(&scene);
+}
+
 static void
 what_everybody_has_stays(void **state)
 {
@@ -238,7 +271,7 @@ nothing_is_given_of_nothing(void **state)
     (void)state;
     begin(&scene);
     assert_false(take(&scene));
-    assert_int_equal(index_room(scene.index), 0);
+    assert_int_equal(index_room(scene.index, NULL), 0);
     end(&scene);
 }
 
@@ -248,6 +281,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_oldest_go_first),
         cmocka_unit_test(a_branch_goes_from_its_end),
+        cmocka_unit_test(half_empty_pages_are_emptied),
         cmocka_unit_test(what_everybody_has_stays),
         cmocka_unit_test(nothing_is_given_of_nothing),
     };
