@@ -71,6 +71,7 @@ add_index(const struct advisor_export *export)
         {ADVISOR_META_MODE, "mode"},
         {ADVISOR_META_PUBLISHER_NEXT, "publisher_next"},
         {ADVISOR_META_COLLISIONS, "collisions"},
+        {ADVISOR_META_VOLATILE, "volatile"},
     };
     enum kvt_err rc = KVT_OK;
 
@@ -274,8 +275,14 @@ static enum kvt_err
 add_part(struct advisor_export *export, struct advisor_export_cursor *cursor, size_t max)
 {
     const uint64_t at = cursor->at;
-    enum kvt_err rc;
+    uint64_t unwritten;
+    enum kvt_err rc = advisor_store_number(export->txn, ADVISOR_META_VOLATILE, &unwritten);
 
+    if (rc != KVT_OK)
+        return rc;
+    /* Places of workers that are in memory alone fit no sequences of the store. */
+    if (cursor->part != ADVISOR_EXPORT_BLOCKS && unwritten != 0)
+        *cursor = (struct advisor_export_cursor){.part = ADVISOR_EXPORT_DONE};
     switch (cursor->part) {
     case ADVISOR_EXPORT_BLOCKS:
         export->next = 0;
@@ -288,10 +295,7 @@ add_part(struct advisor_export *export, struct advisor_export_cursor *cursor, si
     case ADVISOR_EXPORT_RUNS: rc = advisor_export_runs(export, at, max, &cursor->at); break;
     case ADVISOR_EXPORT_COLD: rc = advisor_export_cold(export, at, max, &cursor->at); break;
     case ADVISOR_EXPORT_DONE:
-    default:
-        cursor->at = 0;
-        rc = KVT_OK;
-        break;
+    default: cursor->at = 0; break;
     }
     if (cursor->at == 0 && cursor->part < ADVISOR_EXPORT_DONE)
         cursor->part++;

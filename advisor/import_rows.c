@@ -93,6 +93,7 @@ take_index(struct advisor_import *import, struct json_object *row, struct kvt_er
         {ADVISOR_META_PUBLISHER_NEXT, "publisher_next"},
         {ADVISOR_META_COLLISIONS, "collisions"},
     };
+    uint64_t unwritten;
     enum kvt_err rc = KVT_OK;
 
     if (!kvt_json_u64(row, "version", &import->version))
@@ -108,6 +109,10 @@ take_index(struct advisor_import *import, struct json_object *row, struct kvt_er
             return KVT_INVALID;
         rc = advisor_store_put_number(&import->txn, numbers[i].which, value);
     }
+    if (rc == KVT_OK && import->version > VERSION_MIN)
+        rc = kvt_json_u64(row, "volatile", &unwritten)
+                 ? advisor_store_put_number(&import->txn, ADVISOR_META_VOLATILE, unwritten)
+                 : KVT_INVALID;
     if (rc == KVT_OK && !kvt_json_u64(row, "publisher_next", &import->publisher_next))
         rc = KVT_INVALID;
     import->begun = rc == KVT_OK;
