@@ -34,6 +34,7 @@
     X(uncertain, GAUGE, "publishers_uncertain", "Publishers whose blocks are not certain.")        \
     X(silent, GAUGE, "publishers_silent", "Publishers that have stopped sending.")                 \
     X(blocks, GAUGE, "blocks", "Blocks in the durable index.")                                     \
+    X(evicted, GAUGE, "blocks_evicted", "Blocks with places that are on disk alone.")              \
     X(spilled, GAUGE, "index_spilled", "1 while the index does not fit in memory.")                \
     X(ram_bytes, GAUGE, "index_bytes", "Memory of the index.")                                     \
     X(policy_bytes, GAUGE, "policy_bytes", "Memory of the policy's order of blocks.")              \

@@ -211,6 +211,7 @@ static void
 show_counts(struct advisor_engine *engine)
 {
     const struct advisor_counters *counters = &engine->counters;
+    const uint64_t cold = engine->cold == NULL ? 0 : advisor_cold_count(engine->cold);
     struct index_stats stats;
     uint64_t used;
     uint64_t max;
@@ -218,9 +219,10 @@ show_counts(struct advisor_engine *engine)
     advisor_engine_show_sources(engine);
     index_stats(engine->options.index, &stats);
     advisor_store_size(engine->options.store, &used, &max);
-    kvt_metric_set(counters->blocks, (int64_t)stats.blocks);
+    kvt_metric_set(counters->blocks, (int64_t)(stats.blocks + cold));
     kvt_metric_set(counters->ram_bytes, (int64_t)stats.bytes);
     kvt_metric_set(counters->db_bytes, (int64_t)used);
+    kvt_metric_set(counters->evicted, (int64_t)cold);
     kvt_metric_set(counters->spilled, advisor_memory_whole(&engine->memory) ? 0 : 1);
 }
 
