@@ -8,6 +8,7 @@
 enum {
     PAGE_BLOCKS = 512, /* of the index, while its writer's lock is held */
     NUMBERS_MIN = 64,
+    TRIES_MAX = 4, /* of a step; should it be why its transactions fail, it must not stop them */
 };
 
 #define NOBODY UINT32_MAX
@@ -37,6 +38,7 @@ struct advisor_snapshot {
     enum kvt_err rc; /* of the slice */
     bool begun;      /* one is being written */
     bool no_room;    /* the store refused the step */
+    unsigned tries;  /* of the step */
 };
 
 enum kvt_err
@@ -251,6 +253,7 @@ forget(struct advisor_snapshot *snapshot)
     advisor_log_clear(snapshot->slice);
     snapshot->begun = false;
     snapshot->no_room = false;
+    snapshot->tries = 0;
     snapshot->step = STEP_NONE;
 }
 
@@ -314,12 +317,15 @@ advisor_snapshot_write(struct advisor_snapshot *snapshot, const struct advisor_t
         forget(snapshot);
         return KVT_OK;
     }
-    if (snapshot->no_room)
-        give_up(snapshot, state, KVT_FULL);
+    if (snapshot->no_room || snapshot->tries == TRIES_MAX)
+        give_up(snapshot, state, snapshot->no_room ? KVT_FULL : KVT_IO);
     if (snapshot->step == STEP_NONE)
         choose_step(snapshot, state);
     rc = take_step(snapshot, txn, state);
-    snapshot->no_room = rc == KVT_FULL && snapshot->step != STEP_NONE;
+    if (snapshot->step != STEP_NONE) {
+        snapshot->no_room = rc == KVT_FULL;
+        snapshot->tries++;
+    }
     snapshot->wrote_bytes = state->bytes;
     return rc;
 }
@@ -333,6 +339,7 @@ advisor_snapshot_saved(struct advisor_snapshot *snapshot)
     assert(ended || snapshot->step != STEP_SLICE || snapshot->begun);
     advisor_log_clear(snapshot->slice);
     snapshot->step = STEP_NONE;
+    snapshot->tries = 0;
     snapshot->begun = begun && !ended;
     snapshot->seen_bytes = snapshot->wrote_bytes;
     if (ended) {

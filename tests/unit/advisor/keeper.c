@@ -53,7 +53,8 @@ name_all(struct keeper *keeper)
 void
 keeper_open(struct keeper *keeper)
 {
-    const struct advisor_store_options options = {.path = keeper->folder, .map_bytes = MAP_BYTES};
+    const struct advisor_store_options options = {.path = keeper->folder,
+                                                  .map_bytes = keeper->map_bytes};
     struct kvt_error err = {.text = ""};
     struct advisor_txn txn;
 
@@ -91,6 +92,7 @@ keeper_begin(struct keeper *keeper)
 {
     memset(keeper, 0, sizeof(*keeper));
     (void)test_folder_make(keeper->folder, sizeof(keeper->folder));
+    keeper->map_bytes = MAP_BYTES;
     keeper->saved = kvt_calloc(1, sizeof(*keeper->saved));
     keeper->next = kvt_calloc(1, sizeof(*keeper->next));
     assert_true(keeper->saved != NULL && keeper->next != NULL);

@@ -31,6 +31,7 @@ struct keeper_truth {
 
 struct keeper {
     char folder[200];
+    uint64_t map_bytes; /* of the store */
     struct advisor_store *store;
     struct index *index;
     struct advisor_names *names;

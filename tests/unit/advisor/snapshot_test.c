@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "advisor/store_private.h"
 #include "base/random.h"
 
 #include "tests/support/seed.h"
@@ -225,6 +226,124 @@ blocks_of_buckets_alone_are_passed_over(void **state)
     keeper_end(&keeper);
 }
 
+/* ---- a store without room ---- */
+
+/* Other rows, until little room is left. */
+static void
+fill_store(struct keeper *keeper, uint64_t left)
+{
+    const MDB_dbi table = keeper->store->tables[ADVISOR_TABLE_ALIASES];
+    struct advisor_txn txn;
+    uint8_t row[2000] = {0};
+
+    for (uint32_t id = 0; keeper_used(keeper) < keeper->map_bytes - left; id++) {
+        MDB_val key = advisor_val(&id, sizeof(id));
+        MDB_val value = advisor_val(row, sizeof(row));
+
+        assert_int_equal(advisor_store_write(keeper->store, &txn, NULL), KVT_OK);
+        assert_int_equal(mdb_put(txn.handle, table, &key, &value, 0), 0);
+        assert_int_equal(advisor_store_commit(&txn, NULL), KVT_OK);
+    }
+}
+
+static void
+empty_store(struct keeper *keeper)
+{
+    struct advisor_txn txn;
+
+    assert_int_equal(advisor_store_write(keeper->store, &txn, NULL), KVT_OK);
+    assert_int_equal(mdb_drop(txn.handle, keeper->store->tables[ADVISOR_TABLE_ALIASES], 0), 0);
+    assert_int_equal(advisor_store_commit(&txn, NULL), KVT_OK);
+}
+
+/* A round without a group. */
+static enum kvt_err
+write_snapshot(struct keeper *keeper)
+{
+    struct advisor_store_log log = keeper->log;
+    struct advisor_txn txn;
+    enum kvt_err rc;
+
+    assert_int_equal(advisor_store_write(keeper->store, &txn, NULL), KVT_OK);
+    rc = advisor_snapshot_write(keeper->snapshot, &txn, &log);
+    if (rc != KVT_OK) {
+        advisor_store_end(&txn);
+        return rc;
+    }
+    rc = advisor_store_commit(&txn, NULL);
+    if (rc != KVT_OK)
+        return rc;
+    advisor_snapshot_saved(keeper->snapshot);
+    keeper->log = log;
+    return KVT_OK;
+}
+
+/* Events must be taken as long as they fit: a snapshot that does not is no reason to stop. */
+static void
+one_that_does_not_fit_is_given_up(void **state)
+{
+    enum { SMALL_MAP = 2 << 20, LEFT = 24 * 4096 };
+    struct keeper keeper;
+
+    (void)state;
+    keeper_begin(&keeper);
+    keeper_crash(&keeper);
+    keeper.map_bytes = SMALL_MAP;
+    keeper_open(&keeper);
+    advisor_snapshot_sizes(keeper.snapshot, UINT64_MAX, 1 << 20);
+    for (uint32_t block = 0; block < LOG_MODEL_BLOCKS; block++)
+        for (uint32_t holder = 0; holder < LOG_MODEL_HOLDERS; holder++)
+            if (block % 2 == holder % 2)
+                keeper_put(&keeper, ADVISOR_LOG_STORE, holder, block, 1);
+    keeper_commit(&keeper, 0);
+    fill_store(&keeper, LEFT);
+    advisor_snapshot_sizes(keeper.snapshot, LOG_MIN, 1 << 20);
+    assert_int_equal(write_snapshot(&keeper), KVT_OK); /* it begins */
+    assert_int_equal(write_snapshot(&keeper), KVT_FULL);
+    keeper_put(&keeper, ADVISOR_LOG_REMOVE, 0, 0, 1);
+    keeper_commit(&keeper, 1);
+    assert_false(advisor_snapshot_busy(keeper.snapshot));
+    keeper_check(&keeper);
+    empty_store(&keeper);
+    for (uint32_t block = 0; block < LOG_MODEL_LENGTH; block += 2)
+        keeper_put(&keeper, ADVISOR_LOG_STORE, block % LOG_MODEL_HOLDERS, block, 1);
+    do
+        keeper_commit(&keeper, 0);
+    while (advisor_snapshot_busy(keeper.snapshot));
+    assert_int_not_equal(keeper.log.whole, 0);
+    keeper_crash(&keeper);
+    keeper_open(&keeper);
+    keeper_check(&keeper);
+    keeper_end(&keeper);
+}
+
+/* A transaction may fail at its end, and nobody knows why. */
+static void
+one_whose_transactions_fail_is_given_up(void **state)
+{
+    enum { MANY = 10 };
+    struct advisor_store_log log;
+    struct advisor_txn txn;
+    struct keeper keeper;
+    bool written = true;
+
+    (void)state;
+    keeper_begin(&keeper);
+    advisor_snapshot_sizes(keeper.snapshot, LOG_MIN, 1);
+    for (uint32_t block = 0; keeper.log.bytes < LOG_MIN; block++)
+        commit_one(&keeper, block);
+    for (unsigned i = 0; i < MANY && written; i++) {
+        log = keeper.log;
+        assert_int_equal(advisor_store_write(keeper.store, &txn, NULL), KVT_OK);
+        assert_int_equal(advisor_snapshot_write(keeper.snapshot, &txn, &log), KVT_OK);
+        advisor_store_end(&txn);
+        written = memcmp(&log, &keeper.log, sizeof(log)) != 0;
+    }
+    assert_false(written);
+    assert_false(advisor_snapshot_busy(keeper.snapshot));
+    keeper_end(&keeper);
+}
+
 static bool
 make(void *arg)
 {
@@ -253,6 +372,8 @@ main(void)
         cmocka_unit_test(one_is_begun_when_it_is_due),
         cmocka_unit_test(none_is_written_of_a_part),
         cmocka_unit_test(blocks_of_buckets_alone_are_passed_over),
+        cmocka_unit_test(one_that_does_not_fit_is_given_up),
+        cmocka_unit_test(one_whose_transactions_fail_is_given_up),
         cmocka_unit_test(it_is_made_or_not),
     };
 
