@@ -429,3 +429,23 @@ PY
   echo "$output" | python3 -c 'import json, sys; a = json.load(sys.stdin); assert a["problem_count"] == 3, a'
   kill "$(cat "$T/nats/pid")"
 }
+
+@test "an advisor that does not write what workers hold: verify and export know it" {
+  start_nats "$T/nats"
+  N=$(cat "$T/nats/url")
+  start_advisor one "$N" --index-durable=false
+  chain 1 50 ',"tier":"G2"' | "$KVTIER" --nats-url "$N" events inject --worker w1
+  chain 1 20 ',"tier":"G4","location":"cold@b"' | "$KVTIER" --nats-url "$N" events inject --worker g1
+  wait_for 20 places_are one 70
+  run "$KVTIER" --advisor-url "$(cat "$T/one.url")" index verify --offline "$T/one"
+  status_is 0
+  output_has "memory  20 places, compared with the store"
+  output_has "not written (index.durable)"
+  "$KVTIER" --advisor-url "$(cat "$T/one.url")" index export "$T/http.jsonl"
+  "$KVTIER" index export "$T/offline.jsonl" --offline "$T/one"
+  diff <(sed 's/"time_ms":[0-9]*//' "$T/http.jsonl") <(sed 's/"time_ms":[0-9]*//' "$T/offline.jsonl")
+  run "$KVTIER" index import "$T/http.jsonl" --state "$T/two"
+  status_is 0
+  output_has "20 blocks in 20 places"
+  kill "$(cat "$T/nats/pid")"
+}
