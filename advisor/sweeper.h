@@ -1,6 +1,5 @@
 /*
- * advisor/sweeper.h -- removing what a publisher no longer says of a holder in G4, a bounded step at
- * a time.
+ * advisor/sweeper.h -- removing what a publisher no longer says of a holder in G4, step by step.
  *
  * Why: others report the same holder, so only the rows of this publisher go, and there may be a
  * million of them; dropping them in one go would stop everything else.  A sweep is a row in the
