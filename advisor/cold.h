@@ -1,10 +1,10 @@
 /*
  * advisor/cold.h -- places of workers that do not fit in RAM: in the store alone.
  *
- * Why: RAM is bounded, and what it holds must stay small without a wrong answer.  The runs that were
- * used longest ago are evicted: REMOVE in the log, and a row a block here, in one transaction.  A
- * filter in RAM says whether a hash may be here, so that questions about what is in RAM never touch
- * the disk; the others merge both: a place is held where RAM or a row says so.
+ * Why: RAM is bounded, and no answer may be wrong for it.  The runs that were stored to longest ago
+ * are evicted: REMOVE in the log, and a row a block here, in one transaction.  A filter in RAM says
+ * whether a hash may be here, so that questions about what is in RAM never touch the disk; the
+ * others merge both: a place is held where RAM or a row says so.
  *
  * What is evicted comes first in its group.  Behind it, the group's REMOVEs take shards from rows
  * too, and a DROP is written down (advisor/store_cold.h); the places that are void by it leave when
@@ -12,8 +12,8 @@
  * nothing here; one that says another parent or position collides: it is taken back by a REMOVE at
  * the log's end.
  *
- * Asking beside the engine: first RAM, then advisor_cold_may_have(), then begin the transaction that
- * advisor_cold_get() reads in.  In another order a block that is being evicted is in neither.
+ * Asking beside the engine: first RAM, then advisor_cold_may_have(), then begin the transaction
+ * that advisor_cold_get() reads in.  In another order a block that is being evicted is in neither.
  *
  * Ownership: owns its filter, and what waits to be written; the store's tables `cold` and
  *            `cold_drops`.

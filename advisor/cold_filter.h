@@ -8,8 +8,8 @@
  *
  * Ownership: owns its table.
  * Threads:   advisor_cold_filter_has() on any thread, the rest on one.
- * Limits:    `bytes_max`, when it grows half as much again; when it is full, it is blind: it may have
- *            everything, until it is made anew.
+ * Limits:    `bytes_max`, when it grows half as much again; when it is full, it is blind: it may
+ *            have everything, until it is made anew.
  */
 #ifndef ADVISOR_COLD_FILTER_H
 #define ADVISOR_COLD_FILTER_H

@@ -355,6 +355,7 @@ advisor_engine_step(struct advisor_engine *engine, uint64_t wait_ms)
             return;
     }
     if (!make_room(engine)) {
+        engine->deaf = true;
         finish(engine, 0);
         show(engine, 0);
         return;

@@ -421,7 +421,7 @@ age_foreign(struct advisor_engine *engine, struct advisor_publisher *publisher, 
 
     if (intake != NULL && intake->source != NULL)
         advisor_source_state(intake->source, &state);
-    if (!state.running) {
+    if (!state.running || engine->deaf) {
         publisher->heard_ms = now_ms;
         publisher->doubt_ms = publisher->doubt_ms == 0 ? 0 : now_ms;
         return;
@@ -448,7 +448,8 @@ advisor_engine_age(struct advisor_engine *engine, uint64_t now_ms)
 {
     const bool connected = engine->feeds.bus == NULL || wire_bus_connected(engine->feeds.bus);
     const size_t count = advisor_publishers_count(engine->publishers);
-    const bool heard = connected && engine->was_connected && atomic_load(&engine->caught_up);
+    const bool heard =
+        connected && engine->was_connected && atomic_load(&engine->caught_up) && !engine->deaf;
 
     engine->was_connected = connected;
     for (size_t i = 0; i < count; i++) {
@@ -479,5 +480,6 @@ advisor_engine_age(struct advisor_engine *engine, uint64_t now_ms)
             break;
         }
     }
+    engine->deaf = false;
     advisor_publishers_wake(engine->publishers);
 }

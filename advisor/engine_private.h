@@ -87,6 +87,7 @@ struct advisor_engine {
     uint64_t unsynced_ms; /* since when something is committed and not synced; 0: nothing is */
     uint64_t retry_at_ms;
     bool was_connected;
+    bool deaf; /* for want of room in RAM no messages were taken since publishers were looked at */
     _Atomic bool caught_up;
 
     /* Other systems' sources. */

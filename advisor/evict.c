@@ -10,6 +10,7 @@
 enum {
     CALLS_MAX = 16, /* of the index, for one group */
     WORDS_MIN = 4096,
+    BLOCK_BYTES = 16, /* of RAM that a block leaves, at least */
 };
 
 /* A run as the index gave it; it must not be called from there. */
@@ -174,15 +175,18 @@ evict_pieces(struct advisor_evict *evict, struct advisor_log *log)
     return advisor_log_count(log);
 }
 
-/* Put the oldest into the group's log; returns how many pairs, 0: there is nothing. */
+/* Put the oldest, of so many bytes, into the group's log; returns how many pairs, 0: there is
+ * nothing. */
 static size_t
-evict_oldest(struct advisor_evict *evict, struct advisor_log *log)
+evict_oldest(struct advisor_evict *evict, struct advisor_log *log, uint64_t bytes)
 {
+    const uint64_t wanted = 1 + bytes / BLOCK_BYTES;
+    const size_t pairs = wanted < ADVISOR_EVICT_PAIRS ? (size_t)wanted : ADVISOR_EVICT_PAIRS;
     enum kvt_err rc = KVT_OK;
     size_t total = 0;
 
     for (int calls = 0; calls < CALLS_MAX && total == 0 && rc == KVT_OK; calls++)
-        rc = index_coldest_next(evict->coldest, ADVISOR_EVICT_PAIRS, keep_piece, evict, &total);
+        rc = index_coldest_next(evict->coldest, pairs, keep_piece, evict, &total);
     return evict_pieces(evict, log);
 }
 
@@ -251,9 +255,9 @@ make_headroom(struct advisor_evict *evict, struct advisor_log *log, uint64_t *fr
         evict->busy = true;
     if (room.blocks >= 3 * headroom)
         evict->busy = evict->stuck = false;
-    if (!evict->busy || advisor_log_count(log) > 0)
+    if (!evict->busy)
         return true;
-    if (evict_oldest(evict, log) > 0)
+    if (advisor_log_count(log) > 0 || evict_oldest(evict, log, 3 * headroom - room.blocks) > 0)
         return room.blocks >= headroom;
     say_stuck(evict, room.blocks, stats.bytes_max);
     return true;

@@ -2,8 +2,8 @@
  * advisor/evict.h -- making room in RAM for what comes.
  *
  * Why: the index must never be full, for a block that does not come makes RAM useless.  Before
- * messages are taken, what was stored to longest ago is evicted (advisor/cold.h) while little is free;
- * and none are taken while the worst group might not fit.
+ * messages are taken, what was stored to longest ago is evicted (advisor/cold.h) while little is
+ * free; and none are taken while the worst group might not fit.
  *
  * Places in G4 stay in RAM, and so do blocks that are there too, runs that more than
  * INDEX_COLDEST_PIECES holders have, and what others hang on.  Where nothing else is left, messages
@@ -19,7 +19,9 @@
 #include "advisor/cold.h"
 #include "advisor/memory.h"
 
-#define ADVISOR_EVICT_PAIRS 16384u /* (block, holder), about, in a group */
+/* (block, holder), about, in a group: many, for the more rows are written together, the more of them
+ * share a page of the store. */
+#define ADVISOR_EVICT_PAIRS (ADVISOR_GROUP_OPS_MAX / 4 * 3)
 
 #define ADVISOR_EVICT_CHANGE 256u /* bytes a block that comes alone may take */
 

@@ -183,7 +183,7 @@ the_oldest_go_first(void **state)
     end(&scene);
 }
 
-/* Turns of one sequence lie in runs that hang on each other: they go together, the last one first. */
+/* Turns of one sequence lie in runs that hang on each other: they go together, from the end. */
 static void
 a_branch_goes_from_its_end(void **state)
 {
