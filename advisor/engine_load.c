@@ -123,6 +123,22 @@ load_index(struct advisor_engine *engine, struct kvt_error *err)
     return rc;
 }
 
+/* Nobody was listened to while it took its time: none of it counts as silence, or as a question
+ * without an answer. */
+static void
+forgive(struct advisor_engine *engine)
+{
+    const size_t count = advisor_publishers_count(engine->publishers);
+    const uint64_t now_ms = kvt_clock_mono_ms();
+
+    for (size_t i = 0; i < count; i++) {
+        struct advisor_publisher *publisher = advisor_publishers_at(engine->publishers, i);
+
+        publisher->heard_ms = now_ms;
+        publisher->doubt_ms = publisher->doubt_ms == 0 ? 0 : now_ms;
+    }
+}
+
 void
 advisor_engine_load(struct advisor_engine *engine)
 {
@@ -138,6 +154,7 @@ advisor_engine_load(struct advisor_engine *engine)
         engine->failure = rc;
         return;
     }
+    forgive(engine);
     atomic_store(&engine->memory.loading, false);
     index_stats(engine->options.index, &stats);
     kvt_log_info("advisor.engine", "loaded",
