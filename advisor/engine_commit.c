@@ -158,6 +158,7 @@ advisor_engine_commit(struct advisor_engine *engine)
     struct advisor_txn txn;
     enum kvt_err rc = advisor_store_write(engine->options.store, &txn, &err);
 
+    atomic_store(&engine->memory.behind, true);
     if (rc == KVT_OK) {
         rc = write_all(engine, &txn, &log);
         if (rc == KVT_OK) {
@@ -170,6 +171,7 @@ advisor_engine_commit(struct advisor_engine *engine)
     if (rc != KVT_OK) {
         kvt_metric_inc(engine->counters.commit_failures, 1);
         engine->retry_at_ms = kvt_clock_mono_ms() + RETRY_MS;
+        atomic_store(&engine->memory.behind, false);
         set_blocked(engine, true, err.text);
         return;
     }
@@ -179,6 +181,7 @@ advisor_engine_commit(struct advisor_engine *engine)
         set_blocked(engine, false, "");
     }
     follow(engine);
+    atomic_store(&engine->memory.behind, false);
     if (engine->unsynced_ms == 0)
         engine->unsynced_ms = kvt_clock_mono_ms();
 }

@@ -6,8 +6,9 @@
 #include "advisor/image.h"
 #include "base/clock.h"
 
-/* PAGE: of blocks at a time; BUFFER_MAX: a page and the longest row */
-enum { PAGE = 16384, BUFFER_MAX = 64 << 20 };
+/* PAGE: of blocks at a time; BUFFER_MAX: a page and the longest row; FOLLOW_MS: a group takes that
+ * long at most */
+enum { PAGE = 16384, BUFFER_MAX = 64 << 20, FOLLOW_MS = 10000 };
 
 /* ---- members ---- */
 
@@ -302,6 +303,18 @@ add_part(struct advisor_export *export, struct advisor_export_cursor *cursor, si
     return rc == KVT_OK ? advisor_export_flush(export, false) : rc;
 }
 
+/* RAM has what this transaction sees: the first page must not be newer than what follows it. */
+static enum kvt_err
+wait_for_memory(struct advisor_memory *memory)
+{
+    for (unsigned waited = 0; atomic_load(&memory->behind); waited++) {
+        if (waited == FOLLOW_MS)
+            return KVT_AGAIN;
+        kvt_clock_sleep_ms(1);
+    }
+    return KVT_OK;
+}
+
 enum kvt_err
 advisor_export_page(struct advisor_store *store, struct advisor_memory *memory,
                     struct advisor_export_cursor *cursor, size_t max, struct kvt_buffer *out)
@@ -321,6 +334,8 @@ advisor_export_page(struct advisor_store *store, struct advisor_memory *memory,
         rc = advisor_export_leave_out(&export);
         if (rc == KVT_OK && begins)
             rc = add_head(&export);
+        if (rc == KVT_OK && begins)
+            rc = wait_for_memory(memory);
         if (rc == KVT_OK)
             rc = add_part(&export, cursor, max);
         advisor_store_end(&txn);

@@ -32,6 +32,7 @@ struct advisor_memory {
     _Atomic uint64_t collisions; /* blocks refused so far: same hash, other parent or position */
     _Atomic bool loading;
     _Atomic bool spilled;
+    _Atomic bool behind; /* a group is being committed that RAM has not followed yet */
     bool quiet; /* nobody is answered from it: its owner says what is wrong */
 };
 
