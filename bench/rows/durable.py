@@ -49,8 +49,11 @@ def measure_restart(args):
         yield row.line("index-restart", lines["pair"], cpu_ratio=median_ratio(lines["cpu"]),
                        snapshot_bytes=int(runs), log_bytes=int(log), snapshots=int(snapshots))
         if load == "A":
+            cpu = [ready[0] * pair[0] / cpu[0]
+                   for ready, pair, cpu in zip(lines["ready"], lines["pair"], lines["cpu"])]
             yield READY.line("index-restart", [figures[:2] for figures in lines["ready"]],
-                             blocks=int(lines["ready"][0][2]))
+                             blocks=int(lines["ready"][0][2]),
+                             cpu_seconds=round(statistics.median(cpu), 2))
 
 
 def measure_ingest(args):
