@@ -5,6 +5,8 @@
  * How: random batches of some workers with lives and tiers, in which most of what is known is
  * evicted; questions about random sequences in between, and about all of them at the end.
  */
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -362,11 +364,90 @@ answers_stay_right_above_the_bound(void **state)
     test_folder_remove(scene.folder);
 }
 
+/* ---- beside the engine ---- */
+
+enum { KEPT = 50, STRANGERS = 6000 };
+
+struct reader {
+    const struct advisor_finder *finder;
+    _Atomic bool stop;
+    uint64_t asked;
+    uint64_t wrong;
+};
+
+/* Sequences that are never removed are there at every instant. */
+static void *
+ask(void *arg)
+{
+    struct reader *reader = arg;
+    uint64_t hashes[LENGTH];
+    const struct wire_query query = {.namespace_ = "ns", .hashes = hashes, .hash_count = LENGTH};
+
+    while (!atomic_load(&reader->stop)) {
+        const uint32_t chain = (uint32_t)(reader->asked++ % KEPT) * FAMILY;
+        struct wire_query_holder holder;
+        size_t count;
+
+        for (uint32_t at = 0; at < LENGTH; at++)
+            hashes[at] = hash_of(chain, at);
+        if (advisor_find_matches(reader->finder, &query, &holder, 1, &count) != KVT_OK ||
+            count != 1 || holder.blocks != LENGTH)
+            reader->wrong++;
+    }
+    return NULL;
+}
+
+static void
+store_chain(struct scene *scene, uint32_t worker, uint32_t chain)
+{
+    start_batch(scene, worker);
+    for (uint32_t at = 0; at < LENGTH; at++)
+        add_block(scene, worker, 0, chain, at, true, 1);
+    scene->seq[worker] += LENGTH;
+    test_rig_batch(&scene->rig, 0, &scene->batch);
+}
+
+static void
+what_is_being_evicted_is_found(void **state)
+{
+    static struct scene scene;
+    struct reader reader = {.finder = &scene.rig.finder};
+    pthread_t thread;
+
+    (void)state;
+    memset(&scene, 0, sizeof(scene));
+    (void)test_folder_make(scene.folder, sizeof(scene.folder));
+    scene.time_ms = 1000000;
+    scene.seq[0] = scene.seq[1] = scene.incarnation[0] = scene.incarnation[1] = 1;
+    open_rig(&scene);
+    for (uint32_t i = 0; i < KEPT; i++)
+        store_chain(&scene, 0, i * FAMILY);
+    test_rig_run(&scene.rig);
+    assert_int_equal(pthread_create(&thread, NULL, ask, &reader), 0);
+    for (uint32_t i = 0; i < STRANGERS; i++) {
+        store_chain(&scene, 1, KEPT * FAMILY + i);
+        /* Those that were evicted come back, and go again. */
+        if (i % 5 == 0)
+            store_chain(&scene, 0, i / 5 % KEPT * FAMILY);
+        if (i % TOGETHER == 0)
+            test_rig_run(&scene.rig);
+    }
+    test_rig_run(&scene.rig);
+    atomic_store(&reader.stop, true);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_true(advisor_cold_count(advisor_engine_memory(scene.rig.engine)->cold) > LENGTH);
+    assert_true(reader.asked > KEPT);
+    assert_int_equal(reader.wrong, 0);
+    test_rig_close(&scene.rig);
+    test_folder_remove(scene.folder);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(answers_stay_right_above_the_bound),
+        cmocka_unit_test(what_is_being_evicted_is_found),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -275,6 +275,28 @@ nothing_is_given_of_nothing(void **state)
     end(&scene);
 }
 
+static bool
+make(void *arg)
+{
+    struct index_coldest *coldest;
+    const enum kvt_err rc = index_coldest_new(&coldest, arg, KVT_TIER_G4);
+
+    assert_true(rc == KVT_OK ? coldest != NULL : coldest == NULL);
+    index_coldest_free(coldest);
+    return rc == KVT_OK;
+}
+
+static void
+without_memory_there_is_none(void **state)
+{
+    struct scene scene;
+
+    (void)state;
+    begin(&scene);
+    assert_int_equal(test_sweep_allocations(make, scene.index), 2);
+    end(&scene);
+}
+
 int
 main(void)
 {
@@ -284,6 +306,7 @@ main(void)
         cmocka_unit_test(half_empty_pages_are_emptied),
         cmocka_unit_test(what_everybody_has_stays),
         cmocka_unit_test(nothing_is_given_of_nothing),
+        cmocka_unit_test(without_memory_there_is_none),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
