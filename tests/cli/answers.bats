@@ -95,6 +95,14 @@ assert s["advisor"]["events"]["applied"] == 12345 and s["gateway"]["hot"]["block
   [ "$(echo "$output" | wc -l)" -eq 3 ]
 }
 
+@test "an advisor that reads its index says so, and what is on disk alone is counted apart" {
+  run --separate-stderr $KVTIER_CONFIGURED --advisor-url "http://127.0.0.1:$(cat "$BATS_FILE_TMPDIR/port")/loading" index stats
+  status_is 0
+  [ "${lines[0]}" = "10 blocks in 12 places" ]
+  [ "${lines[1]}" = "and 7 with places on disk alone" ]
+  [[ $stderr == *"reading its index into memory after a start: 1.00 MiB of 4.00 MiB"* ]]
+}
+
 @test "sources ls, sources show" {
   run $KVTIER_CONFIGURED sources ls
   status_is 0

@@ -101,6 +101,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
                  "/a/v1/sources": {"sources": [SOURCE, BROKEN]},
                  "/a/v1/sources/kvtier": {**SOURCE, "publisher_list": PUBLISHERS},
                  "/a/v1/sources/dyn": {**BROKEN, "publisher_list": []},
+                 "/loading/v1/index/stats": {"loading": True, "loaded_bytes": 1 << 20, "load_bytes": 4 << 20,
+                                             "blocks": 10, "places": 12, "evicted_blocks": 7, "holders": []},
                  "/a/v1/index/stats": {"blocks": 1000, "places": 1500, "holders": [
                      {"holder": "w0", "dp_rank": 0, "tier": "G2", "blocks": 500, "bytes": 1 << 27}]},
                  "/g/v1/objects/0/1:k1": {"key": "0/1:k1", "length": 1024, "crc32c": "01020304",
