@@ -19,8 +19,8 @@
 #include "advisor/cold.h"
 #include "advisor/memory.h"
 
-/* (block, holder), about, in a group: many, for the more rows are written together, the more of them
- * share a page of the store. */
+/* (block, holder), about, in a group: many, for the more rows are written together, the more of
+ * them share a page of the store. */
 #define ADVISOR_EVICT_PAIRS (ADVISOR_GROUP_OPS_MAX / 4 * 3)
 
 #define ADVISOR_EVICT_CHANGE 256u /* bytes a block that comes alone may take */
