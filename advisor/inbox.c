@@ -123,6 +123,12 @@ deadline_in(uint64_t wait_ms)
 
 /* ---- in; all under the lock ---- */
 
+static bool
+has_room(const struct advisor_inbox *inbox)
+{
+    return inbox->shared.items < inbox->items_max && inbox->shared.bytes < inbox->bytes_max;
+}
+
 static enum kvt_err
 wait_for_room(struct advisor_inbox *inbox, uint64_t wait_ms)
 {
@@ -131,19 +137,18 @@ wait_for_room(struct advisor_inbox *inbox, uint64_t wait_ms)
 
     if (inbox->shared.closed)
         return KVT_CANCELLED;
-    if (inbox->shared.items < inbox->items_max && inbox->shared.bytes < inbox->bytes_max)
+    if (has_room(inbox))
         return KVT_OK;
     if (wait_ms == 0)
         return KVT_FULL;
     deadline = deadline_in(wait_ms);
     inbox->shared.putters_wait++;
-    while ((inbox->shared.items >= inbox->items_max || inbox->shared.bytes >= inbox->bytes_max) &&
-           !inbox->shared.closed && late != ETIMEDOUT)
+    while (!has_room(inbox) && !inbox->shared.closed && late != ETIMEDOUT)
         late = pthread_cond_timedwait(&inbox->shared.not_full, &inbox->shared.lock, &deadline);
     inbox->shared.putters_wait--;
     if (inbox->shared.closed)
         return KVT_CANCELLED;
-    return late == ETIMEDOUT ? KVT_FULL : KVT_OK;
+    return has_room(inbox) ? KVT_OK : KVT_FULL;
 }
 
 /* The chunk that is being filled goes to the taker's list. */

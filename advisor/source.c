@@ -89,15 +89,23 @@ advisor_source_dialect(const struct advisor_source *source)
     return source->ops;
 }
 
+/* True: it is in.  False: try again; a full inbox was waited for, memory is now. */
+static bool
+came_in(struct advisor_source *source, enum kvt_err rc)
+{
+    if (rc == KVT_NOMEM)
+        kvt_clock_sleep_ms(ROOM_WAIT_MS);
+    if (rc == KVT_OK)
+        atomic_fetch_add_explicit(&source->messages, 1, memory_order_relaxed);
+    return rc == KVT_OK;
+}
+
 bool
 advisor_source_push_wait(struct advisor_source *source, struct advisor_item *item)
 {
-    while (!atomic_load(&source->stopping)) {
-        if (advisor_inbox_put(source->inbox, item, ROOM_WAIT_MS) != KVT_OK)
-            continue;
-        atomic_fetch_add(&source->messages, 1);
-        return true;
-    }
+    while (!atomic_load(&source->stopping))
+        if (came_in(source, advisor_inbox_put(source->inbox, item, ROOM_WAIT_MS)))
+            return true;
     advisor_item_free(item);
     return false;
 }
@@ -106,12 +114,10 @@ bool
 advisor_source_copy_wait(struct advisor_source *source, const struct advisor_item *like,
                          const char *subject, const void *bytes, size_t size)
 {
-    while (!atomic_load(&source->stopping)) {
-        if (advisor_inbox_copy(source->inbox, like, subject, bytes, size, ROOM_WAIT_MS) != KVT_OK)
-            continue;
-        atomic_fetch_add(&source->messages, 1);
-        return true;
-    }
+    while (!atomic_load(&source->stopping))
+        if (came_in(source,
+                    advisor_inbox_copy(source->inbox, like, subject, bytes, size, ROOM_WAIT_MS)))
+            return true;
     return false;
 }
 
