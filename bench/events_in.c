@@ -118,6 +118,8 @@ run_floor(struct bench *bench)
     if (!prepare(bench, 1) || natsConnection_ConnectTo(&nats, bench->url) != NATS_OK ||
         natsConnection_Subscribe(&subscription, nats, WIRE_SUBJECT_EVENTS_ALL, heard, board) !=
             NATS_OK ||
+        natsSubscription_SetPendingLimits(subscription, WIRE_BUS_PENDING_MESSAGES,
+                                          WIRE_BUS_PENDING_BYTES) != NATS_OK ||
         natsConnection_Flush(nats) != NATS_OK)
         return result;
     start_ns = kvt_clock_mono_ns();

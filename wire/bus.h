@@ -23,6 +23,8 @@
 
 #define WIRE_BUS_MESSAGE_MAX       (900u << 10) /* below the server's default of 1 MiB */
 #define WIRE_BUS_SUBSCRIPTIONS_MAX 64
+#define WIRE_BUS_PENDING_MESSAGES  (1 << 18) /* of one, received and not delivered */
+#define WIRE_BUS_PENDING_BYTES     (64 << 20)
 
 struct wire_bus;
 
