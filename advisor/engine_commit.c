@@ -150,24 +150,62 @@ follow(struct advisor_engine *engine)
     advisor_engine_reclaim(engine, RECLAIM_MAX);
 }
 
+typedef enum kvt_err write_fn(struct advisor_engine *engine, const struct advisor_txn *txn,
+                              struct advisor_store_log *log);
+
+/* A transaction of its own; engine->log follows it. */
+static enum kvt_err
+transact(struct advisor_engine *engine, write_fn *write, struct kvt_error *err)
+{
+    struct advisor_store_log log = engine->log;
+    struct advisor_txn txn;
+    enum kvt_err rc = advisor_store_write(engine->options.store, &txn, err);
+
+    if (rc != KVT_OK)
+        return rc;
+    rc = write(engine, &txn, &log);
+    if (rc == KVT_OK) {
+        rc = advisor_store_commit(&txn, err);
+    } else {
+        (void)kvt_error_set(err, rc, "%s", kvt_err_text(rc));
+        advisor_store_end(&txn);
+    }
+    if (rc == KVT_OK)
+        engine->log = log;
+    return rc;
+}
+
+static enum kvt_err
+write_abandon(struct advisor_engine *engine, const struct advisor_txn *txn,
+              struct advisor_store_log *log)
+{
+    (void)engine;
+    return advisor_store_log_abandon(txn, log);
+}
+
+/* Events come before a snapshot that is half written.  True: its room is theirs. */
+static bool
+abandon_snapshot(struct advisor_engine *engine)
+{
+    struct kvt_error err;
+
+    if (engine->log.building == 0 || transact(engine, write_abandon, &err) != KVT_OK)
+        return false;
+    advisor_snapshot_abandoned(engine->snapshot, &engine->log);
+    /* LMDB gives pages away two transactions after the one that freed them. */
+    return transact(engine, write_abandon, &err) == KVT_OK;
+}
+
 void
 advisor_engine_commit(struct advisor_engine *engine)
 {
-    struct advisor_store_log log = engine->log;
     struct kvt_error err = {.text = ""};
-    struct advisor_txn txn;
-    enum kvt_err rc = advisor_store_write(engine->options.store, &txn, &err);
+    enum kvt_err rc;
 
     atomic_store(&engine->memory.behind, true);
-    if (rc == KVT_OK) {
-        rc = write_all(engine, &txn, &log);
-        if (rc == KVT_OK) {
-            rc = advisor_store_commit(&txn, &err);
-        } else {
-            (void)kvt_error_set(&err, rc, "%s", kvt_err_text(rc));
-            advisor_store_end(&txn);
-        }
-    }
+    rc = transact(engine, write_all, &err);
+    if (rc == KVT_FULL && abandon_snapshot(engine))
+        rc = transact(engine, write_all, &err);
     if (rc != KVT_OK) {
         kvt_metric_inc(engine->counters.commit_failures, 1);
         engine->retry_at_ms = kvt_clock_mono_ms() + RETRY_MS;
@@ -175,7 +213,6 @@ advisor_engine_commit(struct advisor_engine *engine)
         set_blocked(engine, true, err.text);
         return;
     }
-    engine->log = log;
     if (engine->retry_at_ms != 0) {
         engine->retry_at_ms = 0;
         set_blocked(engine, false, "");

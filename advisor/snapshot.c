@@ -268,6 +268,12 @@ give_up(struct advisor_snapshot *snapshot, const struct advisor_store_log *state
     snapshot->retry_bytes = state->bytes + snapshot->log_min / 4;
 }
 
+void
+advisor_snapshot_abandoned(struct advisor_snapshot *snapshot, const struct advisor_store_log *state)
+{
+    give_up(snapshot, state, KVT_FULL);
+}
+
 static bool
 is_due(const struct advisor_snapshot *snapshot, const struct advisor_store_log *state)
 {

@@ -38,6 +38,9 @@ KVT_NODISCARD enum kvt_err advisor_snapshot_write(struct advisor_snapshot *snaps
                                                   struct advisor_store_log *state);
 /** What was written last is committed. */
 void advisor_snapshot_saved(struct advisor_snapshot *snapshot);
+/** The one that was being written, now or before a restart, had to make room for events. */
+void advisor_snapshot_abandoned(struct advisor_snapshot *snapshot,
+                                const struct advisor_store_log *state);
 /** Is one being written?  Then the engine does not wait for events. */
 bool advisor_snapshot_busy(const struct advisor_snapshot *snapshot);
 

@@ -146,6 +146,28 @@ advisor_store_log_add(const struct advisor_txn *txn, struct advisor_store_log *s
     return rc == KVT_OK ? change_state(txn, state, &changed) : rc;
 }
 
+static void
+clear_building(struct advisor_store_log *state)
+{
+    state->building = 0;
+    state->building_from = 0;
+    state->building_at = 0;
+    state->building_bytes = 0;
+    state->building_rows = 0;
+}
+
+enum kvt_err
+advisor_store_log_abandon(const struct advisor_txn *txn, struct advisor_store_log *state)
+{
+    struct advisor_store_log changed = *state;
+    enum kvt_err rc = KVT_OK;
+
+    clear_building(&changed);
+    if (state->building != 0)
+        rc = empty(txn, state->building);
+    return rc == KVT_OK ? change_state(txn, state, &changed) : rc;
+}
+
 enum kvt_err
 advisor_store_log_end(const struct advisor_txn *txn, struct advisor_store_log *state)
 {
@@ -158,11 +180,7 @@ advisor_store_log_end(const struct advisor_txn *txn, struct advisor_store_log *s
     changed.runs_rows = state->building_rows;
     changed.from = state->building_from;
     changed.bytes = state->bytes - state->building_at;
-    changed.building = 0;
-    changed.building_from = 0;
-    changed.building_at = 0;
-    changed.building_bytes = 0;
-    changed.building_rows = 0;
+    clear_building(&changed);
     if (state->whole != 0)
         rc = empty(txn, state->whole);
     return rc == KVT_OK ? change_state(txn, state, &changed) : rc;

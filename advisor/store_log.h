@@ -58,6 +58,10 @@ KVT_NODISCARD enum kvt_err advisor_store_log_begin(const struct advisor_txn *txn
 KVT_NODISCARD enum kvt_err advisor_store_log_add(const struct advisor_txn *txn,
                                                  struct advisor_store_log *state,
                                                  const struct advisor_log *slice);
+/** It is thrown away, whoever began it: its room is free two transactions later.  Without one that
+ *  was begun the state is written as it is, which is such a transaction. */
+KVT_NODISCARD enum kvt_err advisor_store_log_abandon(const struct advisor_txn *txn,
+                                                     struct advisor_store_log *state);
 /** It is whole. */
 KVT_NODISCARD enum kvt_err advisor_store_log_end(const struct advisor_txn *txn,
                                                  struct advisor_store_log *state);
