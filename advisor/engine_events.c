@@ -181,8 +181,10 @@ advisor_engine_apply(struct advisor_engine *engine, struct advisor_publisher *pu
         kvt_metric_inc(engine->counters.refused, 1);
         kvt_log_error("advisor.events", "refused", "event %" PRIu64 " of %s: %s",
                       batch->first_seq + i, batch->worker, kvt_err_text(rc));
-        /* Applied in part it would be wrong for good: the dump brings what is missing. */
-        advisor_publisher_refused(publisher, kvt_clock_mono_ms());
+        /* Applied in part it would be wrong for good: the dump brings what is missing.  What is
+         * beyond a limit it would bring again, and such a block is not missed. */
+        if (rc != KVT_RANGE)
+            advisor_publisher_refused(publisher, kvt_clock_mono_ms());
     }
     kvt_metric_inc(engine->counters.applied, batch->event_count - skip);
 }

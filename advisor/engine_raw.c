@@ -397,6 +397,8 @@ advisor_engine_apply_raw(struct advisor_engine *engine, struct advisor_intake *i
     kvt_metric_inc(engine->counters.refused, 1);
     kvt_log_error("advisor.events", "refused", "event %" PRIu64 " of %s: %s", event->id,
                   publisher->row.worker, kvt_err_text(rc));
+    if (rc == KVT_RANGE)
+        return; /* a block that is not known is not missed, and all that goes is heard of */
     /* Applied in part it is wrong for good, and a dump would meet the same limit. */
     advisor_foreign_lose(publisher, rc == KVT_FULL ? "a limit was reached: no room for its blocks"
                                                    : "out of memory while its events were applied");

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "advisor/variety.h"
 #include "base/alloc.h"
 
 /* A change of the by-holder table. */
@@ -23,6 +24,7 @@ struct advisor_group {
     size_t effect_count;
     size_t held_count;
     struct advisor_store_block block; /* scratch */
+    struct advisor_variety variety;   /* of all groups so far */
     struct advisor_held *stored;      /* stores of `block` in this group so far */
     size_t stored_count;
     uint32_t collisions;
@@ -55,6 +57,7 @@ advisor_group_free(struct advisor_group *group)
         return;
     advisor_log_free(group->log);
     advisor_store_block_release(&group->block);
+    advisor_variety_release(&group->variety);
     kvt_free(group->ops);
     kvt_free(group->effects);
     kvt_free(group->held);
@@ -108,10 +111,16 @@ has_room(const struct advisor_group *group, size_t count)
 enum kvt_err
 advisor_group_add(struct advisor_group *group, const struct advisor_op *op)
 {
+    enum kvt_err rc = KVT_OK;
+
     if (op->kind == ADVISOR_OP_STORE && op->position > KVT_POSITION_MAX)
         return KVT_RANGE; /* whoever says so: what is in the store must always load */
     if (!has_room(group, 1))
         return KVT_FULL;
+    if (op->kind == ADVISOR_OP_STORE)
+        rc = advisor_variety_admit(&group->variety, op->ns, op->ranks, op->size);
+    if (rc != KVT_OK)
+        return rc;
     if (group->op_count == group->op_capacity && grow(group) != KVT_OK)
         return KVT_NOMEM;
     group->ops[group->op_count] = *op;
@@ -126,12 +135,17 @@ advisor_group_store(struct advisor_group *group, const struct advisor_log_place 
                     uint64_t parent, uint32_t position, const uint64_t *hashes,
                     const uint64_t *tokens, size_t count)
 {
+    enum kvt_err rc;
+
     if (count == 0 || place->ranks == 0)
         return KVT_OK;
     if (position > KVT_POSITION_MAX || count - 1 > KVT_POSITION_MAX - position)
         return KVT_RANGE;
     if (!has_room(group, count))
         return KVT_FULL;
+    rc = advisor_variety_admit(&group->variety, place->ns, place->ranks, place->size);
+    if (rc != KVT_OK)
+        return rc;
     return advisor_log_store(group->log, place, parent, position, hashes, tokens, count);
 }
 

@@ -73,7 +73,7 @@ void advisor_group_free(struct advisor_group *group);
 void advisor_group_clear(struct advisor_group *group);
 
 /** Of a place in G4.  KVT_OK, KVT_NOMEM, KVT_FULL, or KVT_RANGE (a position beyond
- *  KVT_POSITION_MAX). */
+ *  KVT_POSITION_MAX, or beyond advisor/variety.h). */
 KVT_NODISCARD enum kvt_err advisor_group_add(struct advisor_group *group,
                                              const struct advisor_op *op);
 
