@@ -65,6 +65,8 @@ advisor_engine_new(struct advisor_engine **out, const struct advisor_engine_opti
         rc = advisor_group_new(&engine->group);
     if (rc == KVT_OK)
         rc = advisor_snapshot_new(&engine->snapshot, &engine->memory);
+    if (rc == KVT_OK)
+        rc = advisor_log_new(&engine->taken_back);
     if (rc == KVT_OK && options->cold_bytes > 0)
         rc = advisor_cold_new(&engine->cold, options->cold_bytes);
     if (rc == KVT_OK && options->cold_bytes > 0)
@@ -83,6 +85,7 @@ advisor_engine_new(struct advisor_engine **out, const struct advisor_engine_opti
     engine->memory.index = options->index;
     engine->memory.names = engine->names;
     engine->memory.cold = engine->cold;
+    engine->memory.taken_back = engine->taken_back;
     atomic_store(&engine->memory.loading, true);
     rc = advisor_engine_load_tables(engine, err);
     if (rc != KVT_OK)
@@ -105,6 +108,7 @@ advisor_engine_free(struct advisor_engine *engine)
     advisor_evict_free(engine->evict);
     advisor_cold_free(engine->cold);
     advisor_snapshot_free(engine->snapshot);
+    advisor_log_free(engine->taken_back);
     advisor_group_free(engine->group);
     advisor_memory_release(&engine->memory);
     advisor_sweeper_free(engine->sweeper);
@@ -319,6 +323,7 @@ go_on(struct advisor_engine *engine)
 {
     if (advisor_group_count(engine->group) == 0)
         sweep(engine);
+    advisor_engine_take_back(engine);
     advisor_aliases_purge(engine->aliases, floor_of, engine);
     advisor_engine_take_letters(engine);
     advisor_engine_drain_held(engine);

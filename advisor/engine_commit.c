@@ -112,6 +112,7 @@ static void
 follow_group(struct advisor_engine *engine)
 {
     uint64_t collisions = atomic_load(&engine->memory.collisions);
+    uint64_t refused = atomic_load(&engine->memory.refused);
     size_t count;
     const struct advisor_effect *effects = advisor_group_effects(engine->group, &count);
 
@@ -119,10 +120,34 @@ follow_group(struct advisor_engine *engine)
     if (engine->options.planner != NULL)
         advisor_planner_apply(engine->options.planner, effects, count);
     collisions = atomic_load(&engine->memory.collisions) - collisions;
+    refused = atomic_load(&engine->memory.refused) - refused;
+    kvt_metric_inc(engine->counters.refused, (int64_t)refused);
     kvt_metric_inc(engine->counters.collisions,
                    (int64_t)collisions + advisor_group_collisions(engine->group));
     kvt_metric_inc(engine->counters.strays, advisor_group_strays(engine->group));
     advisor_group_clear(engine->group);
+}
+
+/* Put into the group as they are: what was refused is no longer in RAM, wherever it comes. */
+void
+advisor_engine_take_back(struct advisor_engine *engine)
+{
+    struct advisor_log_reader reader;
+    struct advisor_log_op op;
+    const void *row;
+    size_t size;
+    enum kvt_err rc = KVT_OK;
+
+    for (size_t at = 0;
+         rc == KVT_OK && advisor_log_row(engine->taken_back, at, &row, &size); at++) {
+        rc = advisor_log_open(&reader, row, size);
+        while (rc == KVT_OK && (rc = advisor_log_next(&reader, &op)) == KVT_OK)
+            rc = advisor_group_remove(engine->group, &op.place, op.hashes, op.count);
+        rc = rc == KVT_NOTFOUND ? KVT_OK : rc;
+    }
+    /* Without room for all it is said again with the next group. */
+    if (rc == KVT_OK)
+        advisor_log_clear(engine->taken_back);
 }
 
 /* Everything that must follow a commit. */

@@ -64,6 +64,7 @@ struct advisor_engine {
     struct advisor_group *group;
     struct advisor_snapshot *snapshot;
     struct advisor_store_log log; /* as it is committed */
+    struct advisor_log *taken_back; /* of `memory`, for the next group */
 
     struct advisor_load_progress progress;
     enum kvt_err failure; /* of the index's loading; `failed` says why */
@@ -125,6 +126,9 @@ void advisor_engine_commit(struct advisor_engine *engine);
 /** Let RAM follow without a transaction, where nothing of the group must be durable.  False: it
  *  must be written. */
 bool advisor_engine_follow(struct advisor_engine *engine);
+
+/** Put what RAM refused into the group, as gone. */
+void advisor_engine_take_back(struct advisor_engine *engine);
 
 /* engine_events.c */
 void advisor_engine_take_event(struct advisor_engine *engine, struct advisor_intake *intake,

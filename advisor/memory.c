@@ -9,9 +9,16 @@ enum {
     MS_PER_S = 1000,
 };
 
+/* The store's numbers of a change's. */
+struct origin {
+    uint32_t holder;
+    uint32_t ns;
+};
+
 /* Changes on their way to the index, and room to put effects in order. */
 struct advisor_memory_scratch {
     struct index_change changes[CHANGES];
+    struct origin origins[CHANGES];
     uint64_t hashes[BLOCKS];
     uint64_t tokens[BLOCKS];
     uint32_t change_count;
@@ -39,15 +46,81 @@ spill(struct advisor_memory *memory, enum kvt_err why)
 
 /* ---- to the index ---- */
 
-/* The same hash has another parent or position: that block is refused, and those behind it are
- * not. */
-static void
-go_on(struct advisor_memory *memory, struct index_change *change)
+/* Of a block that is not to come, or of shards that cannot be taken from it: all else goes on. */
+static bool
+is_refusal(enum kvt_err status)
 {
-    while (change->status == KVT_EXISTS) {
+    return status == KVT_EXISTS || status == KVT_RANGE;
+}
+
+/* Shards of the block that its holder has, whatever is refused.  Behind many other holders they
+ * are not looked for. */
+static uint32_t
+kept_ranks(const struct advisor_memory *memory, const struct index_change *change, uint32_t at)
+{
+    struct index_place places[INDEX_PLACES_MAX];
+    size_t count =
+        index_places(memory->index, change->ns, change->hashes[at], places, INDEX_PLACES_MAX);
+
+    if (count > INDEX_PLACES_MAX)
+        count = INDEX_PLACES_MAX;
+    for (size_t i = 0; i < count; i++)
+        if (places[i].holder == change->holder)
+            return places[i].ranks;
+    return 0;
+}
+
+/*
+ * The index refused these shards of block `at` of a change: it collides, or is of one bitmap or
+ * size too many.
+ *
+ * The log has the change all the same, and what is read back may be refused otherwise: a snapshot's
+ * runs are younger than the changes that are applied over them.  So the log is told that the block
+ * is not there.  Places in G4 have rows, which are read as they are.
+ */
+static void
+refuse(struct advisor_memory *memory, const struct index_change *change,
+       const struct origin *origin, uint32_t at, uint32_t ranks, enum kvt_err why)
+{
+    const struct advisor_log_place place = {
+        .holder = origin->holder, .ns = origin->ns, .ranks = ranks};
+    enum kvt_err rc = KVT_OK;
+
+    atomic_fetch_add_explicit(why == KVT_EXISTS ? &memory->collisions : &memory->refused, 1,
+                              memory_order_relaxed);
+    if (memory->taken_back != NULL && ranks != 0 &&
+        advisor_names_holder_key(memory->names, origin->holder)->tier != KVT_TIER_G4)
+        rc = advisor_log_remove(memory->taken_back, &place, &change->hashes[at], 1);
+    if (rc != KVT_OK)
+        spill(memory, rc);
+}
+
+/* Shards that cannot be said to stay go too: nobody is told of what is not there. */
+static void
+take_all(struct advisor_memory *memory, const struct index_change *change,
+         const struct origin *origin, uint32_t at)
+{
+    struct index_change all = *change;
+
+    refuse(memory, change, origin, at, UINT32_MAX, change->status);
+    all.hashes += at;
+    all.count = 1;
+    all.ranks = UINT32_MAX;
+    index_apply(memory->index, &all, 1);
+}
+
+/* That block is refused, and those behind it are not. */
+static void
+go_on(struct advisor_memory *memory, struct index_change *change, const struct origin *origin)
+{
+    while (is_refusal(change->status)) {
         const uint32_t at = change->done + 1;
 
-        atomic_fetch_add_explicit(&memory->collisions, 1, memory_order_relaxed);
+        if (change->kind == INDEX_REMOVE)
+            take_all(memory, change, origin, at - 1);
+        else
+            refuse(memory, change, origin, at - 1,
+                   change->ranks & ~kept_ranks(memory, change, at - 1), change->status);
         if (at == change->count)
             return;
         change->parent = change->hashes[at - 1];
@@ -62,6 +135,20 @@ go_on(struct advisor_memory *memory, struct index_change *change)
         spill(memory, change->status);
 }
 
+/* What follows a change that was not applied as a whole has overtaken its rest.  Applied again it
+ * says the last word, but a block that was refused at first stays refused. */
+static void
+apply_again(struct advisor_memory *memory, struct index_change *change, const struct origin *origin)
+{
+    const enum kvt_err former = change->status;
+    const uint32_t at = change->done;
+
+    index_apply(memory->index, change, 1);
+    if (is_refusal(former) && !(is_refusal(change->status) && change->done == at))
+        refuse(memory, change, origin, at,
+               change->kind == INDEX_STORE ? change->ranks : UINT32_MAX, former);
+}
+
 void
 advisor_memory_flush(struct advisor_memory *memory)
 {
@@ -74,12 +161,10 @@ advisor_memory_flush(struct advisor_memory *memory)
     for (uint32_t i = 0; i < scratch->change_count; i++) {
         struct index_change *change = &scratch->changes[i];
 
-        /* What follows a change that was not applied as a whole has overtaken its rest.  Applied
-         * again it says the last word. */
         if (again)
-            index_apply(memory->index, change, 1);
-        again = again || change->status == KVT_EXISTS;
-        go_on(memory, change);
+            apply_again(memory, change, &scratch->origins[i]);
+        again = again || is_refusal(change->status);
+        go_on(memory, change, &scratch->origins[i]);
     }
     scratch->change_count = 0;
     scratch->block_count = 0;
@@ -117,9 +202,10 @@ continues(const struct index_change *change, const struct index_change *block)
     if (change->kind != block->kind || change->ns != block->ns || change->holder != block->holder ||
         change->ranks != block->ranks)
         return false;
-    return block->kind == INDEX_REMOVE || (block->parent == change->hashes[change->count - 1] &&
-                                           block->position == change->position + change->count &&
-                                           block->size == change->size);
+    if (block->kind == INDEX_REMOVE)
+        return true;
+    return block->parent != 0 && block->parent == change->hashes[change->count - 1] &&
+           block->position == change->position + change->count && block->size == change->size;
 }
 
 static void
@@ -158,7 +244,8 @@ joined(struct advisor_memory_scratch *scratch, const struct index_change *change
 /* `change` in the order of the others.  Its blocks must stay until they are flushed, unless they
  * are `copied`. */
 static void
-add(struct advisor_memory *memory, const struct index_change *change, bool copied)
+add(struct advisor_memory *memory, const struct index_change *change, struct origin origin,
+    bool copied)
 {
     struct advisor_memory_scratch *scratch = memory->scratch;
     struct index_change *last = scratch->change_count == 0 ? NULL : joined(scratch, change);
@@ -172,6 +259,7 @@ add(struct advisor_memory *memory, const struct index_change *change, bool copie
         (copied && scratch->block_count + change->count > BLOCKS))
         advisor_memory_flush(memory);
     scratch->growing = copied;
+    scratch->origins[scratch->change_count] = origin;
     last = &scratch->changes[scratch->change_count++];
     *last = *change;
     if (!copied)
@@ -221,7 +309,7 @@ advisor_memory_op(struct advisor_memory *memory, const struct advisor_log_op *op
             .holder = advisor_names_index_holder(memory->names, op->place.holder),
             .ranks = op->place.ranks,
         },
-        false);
+        (struct origin){op->place.holder, op->place.ns}, false);
 }
 
 static void
@@ -266,7 +354,7 @@ advisor_memory_place(struct advisor_memory *memory, const struct advisor_store_b
     };
 
     if (prepare(memory) == KVT_OK)
-        add(memory, &change, true);
+        add(memory, &change, (struct origin){place->holder, row->ns}, true);
 }
 
 /* ---- what was committed ---- */
@@ -338,7 +426,8 @@ follow_effect(struct advisor_memory *memory, const struct advisor_effect *effect
     change.holder = advisor_names_index_holder(memory->names, op->holder);
     if (op->kind == ADVISOR_OP_REMOVE)
         change.kind = INDEX_REMOVE;
-    add(memory, &change, false); /* effects stay until they have been followed */
+    /* Effects stay until they have been followed. */
+    add(memory, &change, (struct origin){op->holder, op->ns}, false);
 }
 
 void

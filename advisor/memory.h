@@ -30,6 +30,9 @@ struct advisor_memory {
     struct advisor_cold *cold; /* what is in the store alone; NULL: nothing ever is */
     struct advisor_memory_scratch *scratch; /* NULL at first */
     _Atomic uint64_t collisions; /* blocks refused so far: same hash, other parent or position */
+    _Atomic uint64_t refused;    /* and those of one bitmap of shards, or size, too many */
+    struct advisor_log *taken_back; /* REMOVEs of what was refused, for the log; NULL: nobody has
+                                     * one.  Borrowed; whoever writes them clears it */
     _Atomic bool loading;
     _Atomic bool spilled;
     _Atomic bool behind; /* a group is being committed that RAM has not followed yet */

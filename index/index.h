@@ -105,7 +105,8 @@ uint32_t index_holder_count(struct index *index);
  * @param[out] added  true when the pair is new; may be NULL
  * @return KVT_OK, KVT_EXISTS (collision: same hash, other parent or position; counted, unchanged;
  *         a parent of 0 at a position > 0 means "unknown" and collides with nothing), KVT_FULL,
- *         KVT_INVALID (no shard in `ranks`)
+ *         KVT_RANGE (it makes one bitmap of shards, or one size, too many in the life of the
+ *         index; unchanged), KVT_INVALID (no shard in `ranks`)
  */
 KVT_NODISCARD enum kvt_err index_store(struct index *index, uint32_t ns, uint32_t holder,
                                        const struct index_block *block, bool *added);
@@ -114,8 +115,9 @@ KVT_NODISCARD enum kvt_err index_store(struct index *index, uint32_t ns, uint32_
  * The shards `ranks` of the block are no longer at `holder`; the pair goes with its last shard, the
  * block with its last pair.
  *
- * @return KVT_OK, KVT_NOTFOUND (the holder did not have it; unchanged) or KVT_FULL (the heap has
- *         nothing to take a span apart with; unchanged)
+ * @return KVT_OK, KVT_NOTFOUND (the holder did not have it; unchanged), KVT_FULL (the heap has
+ *         nothing to take a span apart with; unchanged) or KVT_RANGE (the shards that stay are one
+ *         bitmap too many; unchanged, which all of UINT32_MAX never is)
  */
 KVT_NODISCARD enum kvt_err index_remove(struct index *index, uint32_t ns, uint32_t holder,
                                         uint64_t hash, uint32_t ranks);
@@ -140,7 +142,7 @@ struct index_change {
 
     /* The answer. */
     enum kvt_err status; /* of the first block that was refused: STORE: as index_store(); REMOVE:
-                          * KVT_OK, also when some or all were not there, or KVT_FULL */
+                          * KVT_OK, also when some or all were not there, KVT_FULL or KVT_RANGE */
     uint32_t done;       /* blocks before that one; they are in, or gone */
     uint32_t changed;    /* (block, holder) pairs that came or went */
 };

@@ -48,7 +48,7 @@ index_shards_code(struct index_shards *shards, uint32_t ranks, uint32_t *code)
     }
     *code = 0;
     if (shards->count == INDEX_SHARDS_MAX)
-        return KVT_FULL;
+        return KVT_RANGE;
     *code = ++shards->count;
     shards->codes[slot] = (uint16_t)*code;
     atomic_store_explicit(&shards->ranks[*code], ranks, memory_order_relaxed);

@@ -25,7 +25,7 @@ KVT_NODISCARD enum kvt_err index_shards_new(struct index_shards **out, struct in
 /** NULL is allowed. */
 void index_shards_free(struct index_shards *shards, struct index_memory *memory);
 
-/** The code of a bitmap (not 0), made on first use; KVT_FULL: none is free. */
+/** The code of a bitmap (not 0), made on first use; KVT_RANGE: none is free. */
 KVT_NODISCARD enum kvt_err index_shards_code(struct index_shards *shards, uint32_t ranks,
                                              uint32_t *code);
 /** The bitmap of a code. */

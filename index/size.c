@@ -56,7 +56,9 @@ index_size_code(struct index *index, uint64_t bytes, uint16_t *code)
     while (number != INDEX_NONE && index_size_bytes(index, (uint16_t)number) != bytes)
         number = index_slots_next(&probe);
     if (number == INDEX_NONE) {
-        if (all->count == INDEX_SIZES_MAX || (all->count == all->capacity && !grow(index)) ||
+        if (all->count == INDEX_SIZES_MAX)
+            return KVT_RANGE;
+        if ((all->count == all->capacity && !grow(index)) ||
             !index_slots_reserve(&all->codes, key_of(bytes)))
             return KVT_FULL;
         number = all->count++;

@@ -17,7 +17,8 @@
 void index_size_init(struct index *index);
 void index_size_release(struct index *index);
 
-/** The code of a size, made on first use; KVT_FULL beyond INDEX_SIZES_MAX or without memory. */
+/** The code of a size, made on first use; KVT_RANGE beyond INDEX_SIZES_MAX,
+ *  KVT_FULL without memory. */
 KVT_NODISCARD enum kvt_err index_size_code(struct index *index, uint64_t bytes, uint16_t *code);
 /** Any thread, inside of an epoch. */
 uint64_t index_size_bytes(const struct index *index, uint16_t code);

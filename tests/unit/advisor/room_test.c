@@ -1,13 +1,16 @@
 /*
  * What is tested: what has run out of room comes back: a store that a half-written snapshot keeps
- * full takes events again, in the same process and after a restart.
+ * full takes events again, in the same process and after a restart; and what RAM refuses does
+ * not cost the rest its place there, nor is it there after a restart.
  * How: an engine with a small store and small snapshots.
  */
 #include <stdio.h>
 #include <string.h>
 
 #include "advisor/engine_private.h"
+#include "advisor/variety.h"
 #include "base/random.h"
+#include "index/shards.h"
 
 #include "tests/support/seed.h"
 #include "tests/unit/advisor/rig.h"
@@ -144,12 +147,189 @@ one_of_before_a_restart_makes_room(void **state)
     end(&scene);
 }
 
+/* ---- bitmaps of shards ---- */
+
+static void
+store_masks(struct scene *scene, uint32_t first_ranks, uint32_t count)
+{
+    static struct kvt_event events[BATCH];
+
+    assert_true(count <= BATCH);
+    for (uint32_t i = 0; i < count; i++)
+        events[i] = (struct kvt_event){.type = KVT_EVENT_STORE,
+                                       .sequence_hash = scene->seq + i,
+                                       .block_size = 9,
+                                       .ranks = first_ranks + i};
+    send(scene, "w", scene->seq, events, count);
+    scene->seq += count;
+    test_rig_run(&scene->rig);
+}
+
+static uint64_t
+block_count(struct scene *scene)
+{
+    struct index_stats stats;
+
+    index_stats(scene->rig.index, &stats);
+    return stats.blocks;
+}
+
+static bool
+is_whole(struct scene *scene)
+{
+    return advisor_memory_whole(scene->rig.finder.memory);
+}
+
+static void
+one_publisher_cannot_use_up_all_bitmaps(void **state)
+{
+    struct scene scene;
+
+    (void)state;
+    begin(&scene, &(struct test_rig_options){.map_bytes = 64 << 20});
+    for (uint32_t i = 0; i < 5; i++)
+        store_masks(&scene, 1 + i * 1000, 1000);
+    assert_true(is_whole(&scene));
+    assert_int_equal(block_count(&scene), ADVISOR_VARIETY_RANKS);
+    assert_int_equal(test_rig_value(scene.rig.counters.refused), 5000 - ADVISOR_VARIETY_RANKS);
+    assert_int_equal(test_rig_value(scene.rig.counters.uncertain), 0);
+    store_masks(&scene, 1, 2); /* those it has said before are taken */
+    assert_int_equal(block_count(&scene), ADVISOR_VARIETY_RANKS + 2);
+    test_rig_close(&scene.rig);
+    test_rig_open(&scene.rig, &scene.options);
+    test_rig_run(&scene.rig);
+    assert_true(is_whole(&scene));
+    assert_int_equal(block_count(&scene), ADVISOR_VARIETY_RANKS + 2);
+    end(&scene);
+}
+
+/* What is left of a block makes bitmaps too. */
+static void
+what_is_left_without_a_bitmap_goes(void **state)
+{
+    enum { BLOCKS = 6000 };
+    static struct kvt_event events[BLOCKS];
+    struct index_holder key = {.name = "w", .tier = KVT_TIER_G2};
+    struct scene scene;
+    uint64_t held;
+    uint32_t holder;
+
+    (void)state;
+    begin(&scene, &(struct test_rig_options){.map_bytes = 64 << 20});
+    for (uint32_t i = 0; i < BLOCKS; i++)
+        events[i] = (struct kvt_event){
+            .type = KVT_EVENT_STORE, .sequence_hash = i + 1, .block_size = 9, .ranks = UINT32_MAX};
+    for (uint32_t i = 0; i < BLOCKS; i += BATCH)
+        send(&scene, "w", 1 + i, events + i, BATCH);
+    for (uint32_t i = 0; i < BLOCKS; i++) {
+        events[i].type = KVT_EVENT_REMOVE;
+        events[i].ranks = i + 1;
+    }
+    for (uint32_t i = 0; i < BLOCKS; i += BATCH)
+        send(&scene, "w", 1 + BLOCKS + i, events + i, BATCH);
+    test_rig_run(&scene.rig);
+    assert_true(is_whole(&scene));
+    assert_int_equal(block_count(&scene), INDEX_SHARDS_MAX - 1);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(index_holder(scene.rig.index, &key, &holder), KVT_OK);
+        index_holder_info(scene.rig.index, holder, NULL, &held, NULL);
+        assert_int_equal(held, INDEX_SHARDS_MAX - 1);
+        test_rig_close(&scene.rig);
+        test_rig_open(&scene.rig, &scene.options);
+        test_rig_run(&scene.rig);
+        assert_true(is_whole(&scene));
+    }
+    end(&scene);
+}
+
+/* ---- collisions ---- */
+
+static void
+send_one(struct scene *scene, const char *worker, uint64_t seq, enum kvt_event_type type,
+         uint64_t hash, uint64_t parent)
+{
+    struct kvt_event event = {.type = type,
+                              .sequence_hash = hash,
+                              .parent = parent,
+                              .position = parent == 0 ? 0 : 1,
+                              .block_size = 9,
+                              .ranks = 1};
+
+    send(scene, worker, seq, &event, 1);
+    advisor_engine_step(scene->rig.engine, 0);
+}
+
+static bool
+is_held(struct scene *scene, uint64_t hash)
+{
+    uint8_t mask;
+
+    assert_int_equal(advisor_find_masks(&scene->rig.finder, "", &hash, 1, &mask), KVT_OK);
+    return mask != 0;
+}
+
+/* A slice that is younger than a collision does not let a restart accept what was refused. */
+static void
+a_collision_stays_refused(void **state)
+{
+    uint64_t random = test_seed();
+    struct scene scene;
+
+    (void)state;
+    begin(&scene, &(struct test_rig_options){.map_bytes = 64 << 20});
+    send_random(&scene, "filler", 1, &random); /* slices come before the block */
+    test_rig_run(&scene.rig);
+    send_one(&scene, "a", 1, KVT_EVENT_STORE, 77, 1);
+    advisor_snapshot_sizes(scene.rig.engine->snapshot, 1, 1);
+    send_one(&scene, "c", 1, KVT_EVENT_STORE, 5, 0);
+    assert_int_not_equal(scene.rig.engine->log.building, 0);
+    send_one(&scene, "b", 1, KVT_EVENT_STORE, 77, 2);
+    send_one(&scene, "a", 2, KVT_EVENT_REMOVE, 77, 0);
+    assert_int_not_equal(scene.rig.engine->log.building, 0);
+    advisor_snapshot_sizes(scene.rig.engine->snapshot, 1u << 30, 1);
+    test_rig_run(&scene.rig);
+    assert_int_not_equal(scene.rig.engine->log.whole, 0);
+    assert_int_equal(test_rig_value(scene.rig.counters.collisions), 1);
+    assert_false(is_held(&scene, 77));
+    test_rig_close(&scene.rig);
+    test_rig_open(&scene.rig, &scene.options);
+    test_rig_run(&scene.rig);
+    assert_false(is_held(&scene, 77));
+    assert_true(is_held(&scene, 5));
+    end(&scene);
+}
+
+/* A block whose parent is not known does not go on behind a block whose hash is 0. */
+static void
+an_unknown_parent_is_not_a_hash(void **state)
+{
+    struct kvt_event events[2] = {
+        {.type = KVT_EVENT_STORE, .sequence_hash = 0, .block_size = 9, .ranks = 1},
+        {.type = KVT_EVENT_STORE, .sequence_hash = 3, .position = 1, .block_size = 9, .ranks = 1},
+    };
+    struct index_totals totals;
+    struct scene scene;
+
+    (void)state;
+    begin(&scene, &(struct test_rig_options){.map_bytes = 64 << 20});
+    send(&scene, "w", 1, events, 2);
+    test_rig_run(&scene.rig);
+    assert_int_equal(block_count(&scene), 2);
+    assert_int_equal(index_subtree(scene.rig.index, 0, 0, 10, &totals), KVT_OK);
+    assert_int_equal(totals.blocks, 1);
+    end(&scene);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_half_snapshot_makes_room),
         cmocka_unit_test(one_of_before_a_restart_makes_room),
+        cmocka_unit_test(one_publisher_cannot_use_up_all_bitmaps),
+        cmocka_unit_test(what_is_left_without_a_bitmap_goes),
+        cmocka_unit_test(a_collision_stays_refused),
+        cmocka_unit_test(an_unknown_parent_is_not_a_hash),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -511,7 +511,7 @@ codes_of_shards(void **state)
         assert_int_equal(index_shards_code(shards, ranks << 20 | ranks, &again), KVT_OK);
         assert_int_equal(code, again);
     }
-    assert_int_equal(index_shards_code(shards, UINT32_MAX, &code), KVT_FULL);
+    assert_int_equal(index_shards_code(shards, UINT32_MAX, &code), KVT_RANGE);
     assert_int_equal(code, 0);
     assert_int_equal(index_shards_ranks(shards, 0), 0);
     index_shards_free(shards, &memory);
