@@ -202,6 +202,7 @@ begin_change(struct index *index, struct index_writer *writer, struct index_chan
     writer->space = index_state_namespace(index, change->ns);
     writer->holder = index_state_holder(index, change->holder);
     writer->time_s = (uint32_t)(change->time_ms / 1000);
+    writer->stake = NULL;
     writer->last_hash = change->parent;
     writer->last_number = 0;
     writer->reclaimed = false;

@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/random.h"
 #include "index/size.h"
+#include "index/stake.h"
 #include "index/writer.h"
 
 enum { CACHE_LINE = 64 };
@@ -62,6 +63,7 @@ index_new(struct index **out, uint64_t bytes_max)
     (void)pthread_mutex_init(&index->names_lock, NULL);
     index_slots_init(&index->orphans, &index->memory);
     index_size_init(index);
+    index_stake_init(index);
     index_slots_init(&index->namespace_names, &index->memory);
     index_slots_init(&index->holder_names, &index->memory);
     kvt_random_system(index->seed, sizeof(index->seed));
@@ -92,6 +94,7 @@ index_free(struct index *index)
         index_space_close(index);
     release_names(index);
     index_size_release(index);
+    index_stake_release(index);
     index_history_release(index);
     index_slots_release(&index->orphans);
     index_shards_free(index->shards, &index->memory);

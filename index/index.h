@@ -158,15 +158,17 @@ void index_apply(struct index *index, struct index_change *changes, size_t count
 void index_expect(struct index *index, uint32_t ns, uint64_t blocks);
 
 #define INDEX_NAMESPACE_ALL UINT32_MAX
-#define INDEX_DROP_BLOCKS   (1u << 20) /* numbers of blocks a call looks at, */
-#define INDEX_DROP_PAIRS    (1u << 16) /* and pairs that go in it, but for what one run has more */
+#define INDEX_DROP_PAGES    1024       /* of up to 1,024 blocks, that a call looks at, */
+#define INDEX_DROP_PAIRS    (1u << 16) /* and pairs that go in it, but for what one page has more */
+#define INDEX_DROPS_MAX     64         /* losses of one pass */
 
 /**
  * A holder loses all it has in a namespace (or INDEX_NAMESPACE_ALL), a bounded piece a call:
  *
  *   for (uint64_t cursor = 0; index_drop(index, holder, ns, &cursor, &pairs);) {}
  *
- * Needs no memory.  Nothing may be stored for the holder in between.
+ * Needs no memory.  Nothing may be stored for the holder in between.  It looks at the pages that
+ * the holder may have blocks of in the namespace, and costs nothing where it has none.
  *
  * @param[in,out] cursor  0 at first
  * @param[out] pairs      (block, holder) pairs that went in this call
@@ -174,6 +176,16 @@ void index_expect(struct index *index, uint32_t ns, uint64_t blocks);
  */
 bool index_drop(struct index *index, uint32_t holder, uint32_t ns, uint64_t *cursor,
                 uint64_t *pairs);
+
+/* A holder that loses what it has in a namespace. */
+struct index_loss {
+    uint32_t holder;
+    uint32_t ns; /* or INDEX_NAMESPACE_ALL */
+};
+
+/** The same of several, at most INDEX_DROPS_MAX, in one pass. */
+bool index_drop_many(struct index *index, const struct index_loss *losses, size_t count,
+                     uint64_t *cursor, uint64_t *pairs);
 
 /* ---- all there is, run by run: what a snapshot writes ---- */
 

@@ -1,4 +1,5 @@
 #include "index/size.h"
+#include "index/stake.h"
 #include "index/writer.h"
 
 #define PIECES ((INDEX_RUN_BLOCKS_MAX + 63) / 64)
@@ -100,8 +101,8 @@ odd_bytes(const struct index *index, const struct index_run *run, uint32_t first
 }
 
 static void
-take_totals(struct index *index, uint32_t holder, const struct index_holding_effect *effect,
-            uint64_t bytes)
+take_totals(struct index *index, uint32_t holder, uint32_t ns,
+            const struct index_holding_effect *effect, uint64_t bytes)
 {
     struct index_holder_record *record = index_state_holder(index, holder);
 
@@ -112,6 +113,7 @@ take_totals(struct index *index, uint32_t holder, const struct index_holding_eff
     atomic_store_explicit(&record->bytes,
                           atomic_load_explicit(&record->bytes, memory_order_relaxed) - bytes,
                           memory_order_relaxed);
+    index_stake_take(index, holder, ns, effect->pairs);
     index->blocks -= effect->blocks;
     index->places -= effect->pairs;
 }
@@ -149,7 +151,7 @@ let_go(struct index *index, struct index_run *run, uint32_t first, uint32_t from
         return rc;
     if (effect.blocks > 0)
         forget_uses(index, run, first, from, to);
-    take_totals(index, holder, &effect,
+    take_totals(index, holder, index_run_ns(run), &effect,
                 odd ? bytes : effect.shards * index_size_block(index, first, from));
     if (effect.pairs == to - from) {
         index_history_note(index, index_run_ns(run), holder, INDEX_REMOVE, first + from, to - from,
@@ -241,72 +243,4 @@ index_writer_remove(struct index_writer *writer, uint32_t first, uint32_t count,
     }
     change->done = end;
     return true;
-}
-
-/* Whether the holder may have blocks of the run at all. */
-static bool
-may_hold(const struct index *index, const struct index_run *run, uint32_t holder, uint32_t ns)
-{
-    const unsigned tiers = atomic_load_explicit(&run->tiers, memory_order_relaxed);
-
-    return index_run_length(run) > 0 && (ns == INDEX_NAMESPACE_ALL || index_run_ns(run) == ns) &&
-           (tiers & KVT_TIER_MASK(index_state_holder(index, holder)->key.tier)) != 0;
-}
-
-/* All the holder has of the run that begins at `first`. */
-static uint64_t
-drop_from_run(struct index *index, uint32_t first, uint32_t holder)
-{
-    uint64_t gone = 0;
-
-    for (;;) {
-        uint32_t offset;
-        const struct index_run *run = index_state_run(index, first, &offset);
-        uint64_t cursor = (uint64_t)holder << 16;
-        struct index_holding_place place;
-        uint32_t pairs;
-        enum kvt_err rc;
-
-        /* It may have gone with what was taken from it, and its page too. */
-        if (run == NULL || index_run_length(run) == 0 ||
-            !index_holding_next_read(&run->holding, &cursor, &place) || place.holder != holder)
-            return gone;
-        rc = index_writer_let_go(index, first, place.from, place.to, holder, UINT32_MAX, 0, &pairs);
-        assert(rc == KVT_OK); /* a span that goes as a whole is not taken apart */
-        (void)rc;
-        gone += pairs;
-    }
-}
-
-bool
-index_drop(struct index *index, uint32_t holder, uint32_t ns, uint64_t *cursor, uint64_t *pairs)
-{
-    const struct index_holder_record *record;
-    uint64_t number;
-    uint64_t stop;
-    uint64_t end;
-    bool more;
-
-    assert(index != NULL && cursor != NULL && pairs != NULL);
-    *pairs = 0;
-    (void)pthread_mutex_lock(&index->lock);
-    assert(holder < atomic_load(&index->holder_count));
-    record = index_state_holder(index, holder);
-    number = *cursor < INDEX_PAGE_BLOCKS ? INDEX_PAGE_BLOCKS : *cursor;
-    stop = number + INDEX_DROP_BLOCKS;
-    end =
-        (uint64_t)atomic_load_explicit(&index->space.end, memory_order_relaxed) * INDEX_PAGE_BLOCKS;
-    for (; number < end && number < stop && *pairs < INDEX_DROP_PAIRS &&
-           atomic_load_explicit(&record->blocks, memory_order_relaxed) > 0;
-         number = index_space_next(index, (uint32_t)number)) {
-        uint32_t offset;
-        const struct index_run *run = index_state_run(index, (uint32_t)number, &offset);
-
-        if (run != NULL && offset == 0 && may_hold(index, run, holder, ns))
-            *pairs += drop_from_run(index, (uint32_t)number, holder);
-    }
-    more = number < end && atomic_load_explicit(&record->blocks, memory_order_relaxed) > 0;
-    (void)pthread_mutex_unlock(&index->lock);
-    *cursor = number;
-    return more;
 }

@@ -138,6 +138,7 @@ struct index_holder_record {
     _Atomic uint8_t tier; /* shared */
     _Atomic uint64_t blocks;
     _Atomic uint64_t bytes;
+    uint32_t stake; /* the last one asked for, plus 1; 0: none (index/stake.h) */
 };
 
 #define INDEX_HOLDERS_CHUNK    64
@@ -187,6 +188,8 @@ struct index {
     struct index_slots orphans; /* (namespace, parent's hash) -> first block of the first run */
     struct index_slots odd;     /* runs with sizes of their own -> their number in odd_pool */
     struct index_pool odd_pool;
+    struct index_slots stakes; /* (holder, namespace) -> its number in stake_pool */
+    struct index_pool stake_pool;
     struct index_history_ring history;
     uint64_t seed[2];
     uint64_t blocks;

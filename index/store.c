@@ -1,4 +1,5 @@
 #include "index/size.h"
+#include "index/stake.h"
 #include "index/writer.h"
 
 enum {
@@ -16,6 +17,9 @@ struct had {
 static bool
 refuse(struct index_writer *writer, uint32_t at, enum kvt_err status)
 {
+    if (writer->stake != NULL)
+        index_stake_settle(writer->index, writer->stake);
+    writer->stake = NULL;
     writer->change->status = status;
     writer->change->done = at;
     return false;
@@ -84,8 +88,20 @@ note_history(const struct index_writer *writer, uint32_t number, uint32_t from, 
                                1, writer->time_s);
 }
 
+/* There must be one before a pair is added.  False: no memory. */
+static bool
+has_stake(struct index_writer *writer)
+{
+    if (writer->stake == NULL)
+        writer->stake =
+            index_stake_make(writer->index, writer->change->holder, writer->change->ns);
+    return writer->stake != NULL;
+}
+
+/* Of blocks in the page of the block `number`. */
 static void
-add_totals(struct index_writer *writer, const struct index_holding_effect *effect, uint64_t size)
+add_totals(struct index_writer *writer, const struct index_holding_effect *effect, uint64_t size,
+           uint32_t number)
 {
     struct index_holder_record *holder = writer->holder;
 
@@ -97,6 +113,7 @@ add_totals(struct index_writer *writer, const struct index_holding_effect *effec
                           atomic_load_explicit(&holder->bytes, memory_order_relaxed) +
                               effect->shards * size,
                           memory_order_relaxed);
+    index_stake_add(writer->stake, effect->pairs, number);
     writer->index->blocks += effect->blocks;
     writer->index->places += effect->pairs;
     writer->change->changed += effect->pairs;
@@ -138,6 +155,8 @@ hold_new(struct index_writer *writer, struct index_run *run, uint32_t first, uin
         .pairs = to - from, .blocks = to - from, .shards = (to - from) * writer->shards};
     enum kvt_err rc = KVT_OK;
 
+    if (!has_stake(writer))
+        return KVT_FULL;
     index_run_change(run);
     if (!index_writer_add_span(&run->holding, change->holder, writer->code, from, to))
         rc = index_holding_add(&run->holding, &writer->holding, change->holder, writer->code, from,
@@ -149,7 +168,7 @@ hold_new(struct index_writer *writer, struct index_run *run, uint32_t first, uin
     index_run_changed(run);
     if (rc != KVT_OK)
         return rc;
-    add_totals(writer, &effect, change->size);
+    add_totals(writer, &effect, change->size, first);
     index_history_note(writer->index, change->ns, change->holder, INDEX_STORE, first + from,
                        to - from, writer->time_s);
     return KVT_OK;
@@ -163,6 +182,8 @@ hold(struct index_writer *writer, struct index_run *run, uint32_t first, uint32_
     struct had had;
     enum kvt_err rc;
 
+    if (!has_stake(writer))
+        return KVT_FULL;
     /* Only a part of several blocks may be new. */
     if (to - from > 1)
         note_had(writer, run, from, to, &had);
@@ -174,7 +195,7 @@ hold(struct index_writer *writer, struct index_run *run, uint32_t first, uint32_
     index_run_changed(run);
     if (rc != KVT_OK || effect.shards == 0)
         return rc;
-    add_totals(writer, &effect, index_size_block(writer->index, first, from));
+    add_totals(writer, &effect, index_size_block(writer->index, first, from), first);
     if (effect.pairs > 0)
         note_history(writer, first, from, to, effect.pairs == to - from ? NULL : &had);
     return KVT_OK;
@@ -550,7 +571,8 @@ append_one(struct index_writer *writer, uint64_t mixed, uint32_t parent)
     atomic_store_explicit(&run->holding.one, one + 1, memory_order_relaxed);
     note_stored(writer, run, offset + 2);
     index_run_changed(run);
-    add_totals(writer, &effect, change->size);
+    writer->stake = index_stake_find(index, change->holder, change->ns);
+    add_totals(writer, &effect, change->size, parent);
     index_history_note(index, change->ns, change->holder, INDEX_STORE, parent + 1, 1,
                        writer->time_s);
     writer->last_number = parent + 1;

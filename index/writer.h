@@ -20,6 +20,7 @@ struct index_writer {
     struct index_change *change;
     struct index_namespace *space;
     struct index_holder_record *holder;
+    struct index_stake *stake; /* STORE: of the holder in the namespace; NULL: not asked for */
     struct index_table_context table;
     struct index_holding_context holding;
     uint32_t code;      /* STORE: of the shards */

@@ -425,11 +425,12 @@ a_holder_is_dropped_in_bounded_steps(void **state)
     index_free(f.index);
 }
 
-/* A call looks at so many numbers and no more, whoever has them. */
+/* A call looks at so many pages and no more, whoever has them; and only at those of the holder in
+ * the namespace, if it is given one. */
 static void
-a_drop_of_little_among_much_is_bounded_too(void **state)
+a_drop_of_little_among_much_is_bounded_and_cheap(void **state)
 {
-    enum { CHAINS = (INDEX_DROP_BLOCKS + INDEX_DROP_BLOCKS / 16) / 100 };
+    enum { BLOCKS = INDEX_DROP_PAGES * 1024, CHAINS = (BLOCKS + BLOCKS / 16) / 100 };
     struct fixture f = open_fixture(PLENTY);
     uint64_t cursor = 0;
     uint64_t pairs;
@@ -437,10 +438,50 @@ a_drop_of_little_among_much_is_bounded_too(void **state)
     (void)state;
     store_chains(&f, f.g2, f.ns, 1, CHAINS);
     store_chains(&f, f.g1, f.ns, 1 + 100 * CHAINS, 1);
-    assert_true(index_drop(f.index, f.g1, f.ns, &cursor, &pairs));
+    assert_true(index_drop(f.index, f.g1, INDEX_NAMESPACE_ALL, &cursor, &pairs));
     assert_int_equal(pairs, 0);
+    cursor = 0;
+    assert_false(index_drop(f.index, f.g1, f.other_ns, &cursor, &pairs));
+    assert_int_equal(pairs, 0);
+    cursor = 0;
     assert_false(index_drop(f.index, f.g1, f.ns, &cursor, &pairs));
     assert_int_equal(pairs, 100);
+    index_free(f.index);
+}
+
+/* Several holders lose in one pass what each has in its namespace, and nobody else anything. */
+static void
+several_are_dropped_in_one_pass(void **state)
+{
+    enum { CHAINS = 500 };
+    struct fixture f = open_fixture(PLENTY);
+    const struct index_loss losses[] = {
+        {f.g1, f.ns}, {f.g2, f.other_ns}, {f.cold, f.ns}, {f.cold, f.other_ns}};
+    uint64_t blocks[3];
+    uint64_t cursor = 0;
+    uint64_t total = 0;
+    uint64_t pairs;
+    bool more;
+
+    (void)state;
+    store_chains(&f, f.g1, f.ns, 1, CHAINS);
+    store_chains(&f, f.g2, f.ns, 1, CHAINS);
+    store_chains(&f, f.g1, f.other_ns, 1, CHAINS);
+    store_chains(&f, f.g2, f.other_ns, 1, CHAINS);
+    store_chains(&f, f.cold, f.other_ns, 1 + 100 * CHAINS, CHAINS);
+    do {
+        more = index_drop_many(f.index, losses, 4, &cursor, &pairs);
+        total += pairs;
+    } while (more);
+    assert_int_equal(total, 3 * 100 * CHAINS);
+    index_holder_info(f.index, f.g1, NULL, &blocks[0], NULL);
+    index_holder_info(f.index, f.g2, NULL, &blocks[1], NULL);
+    index_holder_info(f.index, f.cold, NULL, &blocks[2], NULL);
+    assert_int_equal(blocks[0], 100 * CHAINS);
+    assert_int_equal(blocks[1], 100 * CHAINS);
+    assert_int_equal(blocks[2], 0);
+    assert_int_equal(drop(f.index, f.g1, f.other_ns), 100 * CHAINS);
+    assert_int_equal(drop(f.index, f.g2, f.ns), 100 * CHAINS);
     index_free(f.index);
 }
 
@@ -448,7 +489,7 @@ a_drop_of_little_among_much_is_bounded_too(void **state)
 static void
 a_full_index_refuses_and_stays_as_it_was(void **state)
 {
-    struct fixture f = open_fixture(256 << 10);
+    struct fixture f = open_fixture(320 << 10);
     struct index_stats before;
     struct index_stats after;
     struct index_view view;
@@ -749,7 +790,8 @@ main(void)
         cmocka_unit_test(a_view_shows_64_places_and_counts_them_all),
         cmocka_unit_test(children_are_found_whoever_comes_first),
         cmocka_unit_test(a_holder_is_dropped_in_bounded_steps),
-        cmocka_unit_test(a_drop_of_little_among_much_is_bounded_too),
+        cmocka_unit_test(a_drop_of_little_among_much_is_bounded_and_cheap),
+        cmocka_unit_test(several_are_dropped_in_one_pass),
         cmocka_unit_test(a_full_index_refuses_and_stays_as_it_was),
         cmocka_unit_test(a_walk_gives_every_pair_that_stays),
         cmocka_unit_test(a_drop_needs_no_memory),
