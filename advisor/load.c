@@ -333,12 +333,27 @@ load_blocks(struct load *load, struct kvt_error *err)
 
 /* ---- all ---- */
 
+/* What is read is for a while more than what there is in the end: the snapshot has what came while
+ * it was written, and the journal takes what went meanwhile out of it later.  Where blocks are
+ * evicted, those above the ceiling go next. */
+static uint64_t
+raise_ceiling(const struct advisor_memory *memory)
+{
+    struct index_stats stats;
+
+    index_stats(memory->index, &stats);
+    if (memory->cold != NULL)
+        index_limit(memory->index, stats.bytes_max + stats.bytes_max / INDEX_LIMIT_SHARE);
+    return stats.bytes_max;
+}
+
 enum kvt_err
 advisor_load(struct advisor_memory *memory, const struct advisor_txn *txn,
              struct advisor_load_progress *progress, struct kvt_error *err)
 {
     struct load load = {.memory = memory, .txn = txn, .progress = progress, .ghosts = UINT32_MAX};
     struct advisor_store_log state;
+    uint64_t ceiling;
     enum kvt_err rc = advisor_store_log_get(txn, &state);
 
     if (rc != KVT_OK)
@@ -348,9 +363,11 @@ advisor_load(struct advisor_memory *memory, const struct advisor_txn *txn,
     atomic_store_explicit(&load.progress->bytes_total, state.runs_bytes + state.bytes,
                           memory_order_relaxed);
     advisor_load_expect(memory, txn, &state);
+    ceiling = raise_ceiling(memory);
     rc = load_log(&load, err);
     if (rc == KVT_OK)
         rc = load_blocks(&load, err);
+    index_limit(memory->index, ceiling);
     tell_blocks(&load);
     return rc;
 }

@@ -6,7 +6,8 @@
  *
  * Ownership: borrows memory and store.
  * Threads:   the engine's thread; the progress may be read by any.
- * Limits:    the index's own; 16 bytes a G4 block while it lasts.
+ * Limits:    the index's own, a third more where blocks are evicted, which then happens next; 16
+ *            bytes a G4 block while it lasts.
  */
 #ifndef ADVISOR_LOAD_H
 #define ADVISOR_LOAD_H

@@ -4,6 +4,11 @@
 enum {
     LOOK_ROWS = 16,  /* together, then */
     SKIP_ROWS = 240, /* so many are passed over */
+
+    EXPECT_BYTES = 10,            /* of the index's tables, for a block that is expected, */
+    EXPECT_BYTES_LEAST = 1 << 16, /* and for a namespace */
+    EXPECT_SHARE = 8, /* no more than this part of the index: a guess that is twice what there is
+                        * must cost less than the evictor keeps free */
 };
 
 /* What the rows that were looked at have of a namespace. */
@@ -97,6 +102,19 @@ blocks_of(const struct look *look, const struct guess *guess, const struct advis
     return blocks + (more < blocks ? more : blocks);
 }
 
+/* As much as it takes, the index may be short of later: it must not be much. */
+static bool
+is_little(const struct look *look, const struct advisor_store_log *state, uint32_t count)
+{
+    struct index_stats stats;
+    uint64_t bytes = 0;
+
+    for (uint32_t ns = 0; ns < count; ns++)
+        bytes += EXPECT_BYTES_LEAST + EXPECT_BYTES * blocks_of(look, &look->guesses[ns], state);
+    index_stats(look->memory->index, &stats);
+    return bytes <= stats.bytes_max / EXPECT_SHARE;
+}
+
 void
 advisor_load_expect(const struct advisor_memory *memory, const struct advisor_txn *txn,
                     const struct advisor_store_log *state)
@@ -107,7 +125,8 @@ advisor_load_expect(const struct advisor_memory *memory, const struct advisor_tx
     if (state->whole == 0 || count == 0)
         return;
     look.guesses = kvt_calloc(count, sizeof(*look.guesses));
-    if (look.guesses != NULL && look_around(&look, txn, state) == KVT_OK)
+    if (look.guesses != NULL && look_around(&look, txn, state) == KVT_OK &&
+        is_little(&look, state, count))
         for (uint32_t ns = 0; ns < count; ns++)
             index_expect(memory->index, advisor_names_index_namespace(memory->names, ns),
                          blocks_of(&look, &look.guesses[ns], state));

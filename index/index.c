@@ -107,6 +107,14 @@ index_free(struct index *index)
 }
 
 void
+index_limit(struct index *index, uint64_t bytes_max)
+{
+    (void)pthread_mutex_lock(&index->lock);
+    index->memory.max = bytes_max;
+    (void)pthread_mutex_unlock(&index->lock);
+}
+
+void
 index_stats(struct index *index, struct index_stats *stats)
 {
     assert(index != NULL && stats != NULL);

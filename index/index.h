@@ -75,6 +75,10 @@ struct index_stats {
 
 KVT_NODISCARD enum kvt_err index_new(struct index **out, uint64_t bytes_max);
 void index_free(struct index *index);
+/** Move the ceiling, to up to INDEX_LIMIT_SHARE more than index_new() was given.  What is beyond it
+ *  stays, and nothing comes until enough has gone. */
+void index_limit(struct index *index, uint64_t bytes_max);
+#define INDEX_LIMIT_SHARE 3 /* a third */
 
 /** Number of a namespace, made on first use.  KVT_FULL beyond INDEX_NAMESPACES_MAX. */
 KVT_NODISCARD enum kvt_err index_namespace(struct index *index, const char *name, uint32_t *ns);

@@ -62,7 +62,8 @@ enum kvt_err
 index_space_open(struct index *index)
 {
     struct index_space *space = &index->space;
-    const uint64_t wanted = index->memory.max / PAGE_BYTES / CHUNK_PAGES + 2; /* chunks */
+    const uint64_t limit = index->memory.max + index->memory.max / INDEX_LIMIT_SHARE;
+    const uint64_t wanted = limit / PAGE_BYTES / CHUNK_PAGES + 2; /* chunks */
     const uint64_t most = INDEX_NUMBERS_MAX / INDEX_PAGE_BLOCKS / CHUNK_PAGES;
 
     *space = (struct index_space){.end = 1};

@@ -11,6 +11,8 @@
 #include <string.h>
 
 #include "advisor/cold.h"
+#include "advisor/engine_private.h"
+#include "advisor/snapshot.h"
 #include "base/random.h"
 
 #include "tests/support/seed.h"
@@ -442,12 +444,121 @@ what_is_being_evicted_is_found(void **state)
     test_folder_remove(scene.folder);
 }
 
+/* ---- restarts of an index that is full ---- */
+
+enum {
+    FULL_BYTES = 8 << 20, /* of the index */
+    FULL_COLD = 4 << 20,
+    FULL_BLOCKS = 2000, /* a batch */
+    FULL_LENGTH = 200,  /* of its longest sequence */
+    FULL_WORKERS = 16,
+    FULL_BATCHES = 10, /* until it starts again */
+    FULL_STARTS = 14,
+};
+
+struct full {
+    const char *folder;
+    struct test_rig rig;
+    uint64_t random;
+    uint64_t batches;
+    struct kvt_event events[FULL_BLOCKS];
+};
+
+static void
+open_full(struct full *full, uint64_t bytes)
+{
+    const struct test_rig_options options = {.path = full->folder,
+                                             .mode = ADVISOR_MODE_OFF,
+                                             .map_bytes = 256u << 20,
+                                             .index_bytes = bytes,
+                                             .cold_bytes = FULL_COLD};
+
+    test_rig_open(&full->rig, &options);
+    advisor_snapshot_sizes(full->rig.engine->snapshot, 1u << 20, 32u << 10);
+}
+
+static void
+make_full(struct full *full)
+{
+    uint32_t left = 0;
+
+    for (uint32_t i = 0; i < FULL_BLOCKS; i++, left--) {
+        struct kvt_event *event = &full->events[i];
+        const bool root = left == 0;
+
+        if (root)
+            left = 1 + (uint32_t)kvt_random_below(&full->random, FULL_LENGTH);
+        *event = (struct kvt_event){.type = KVT_EVENT_STORE,
+                                    .sequence_hash = kvt_random_next(&full->random) | 1,
+                                    .tokens_hash = kvt_random_next(&full->random),
+                                    .parent = root ? 0 : event[-1].sequence_hash,
+                                    .position = root ? 0 : event[-1].position + 1,
+                                    .block_size = 9,
+                                    .ranks = 1};
+    }
+}
+
+static void
+send_full(struct full *full)
+{
+    const uint64_t number = full->batches++;
+    struct kvt_event_batch batch = {.incarnation = 1,
+                                    .first_seq = 1 + number / FULL_WORKERS * FULL_BLOCKS,
+                                    .time_ms = 1000000 + number * 1000,
+                                    .location_count = 1,
+                                    .locations = {{.tier = KVT_TIER_G2}},
+                                    .events = full->events,
+                                    .event_count = FULL_BLOCKS};
+
+    (void)snprintf(batch.worker, sizeof(batch.worker), "w%u", (unsigned)(number % FULL_WORKERS));
+    make_full(full);
+    test_rig_batch(&full->rig, 0, &batch);
+    for (int step = 0; step < 3; step++)
+        advisor_engine_step(full->rig.engine, 0);
+}
+
+static void
+a_full_index_starts_again(void **state)
+{
+    static struct full full;
+    char folder[256];
+    struct index_stats stats;
+
+    (void)state;
+    full.folder = test_folder_make(folder, sizeof(folder));
+    full.random = test_seed();
+    open_full(&full, FULL_BYTES);
+    for (int start = 0; start < FULL_STARTS; start++) {
+        for (int i = 0; i < FULL_BATCHES; i++)
+            send_full(&full);
+        test_rig_run(&full.rig);
+        assert_true(advisor_memory_whole(full.rig.finder.memory));
+        test_rig_close(&full.rig);
+        open_full(&full, FULL_BYTES);
+        assert_true(advisor_memory_whole(full.rig.finder.memory));
+        index_stats(full.rig.index, &stats);
+        assert_int_equal(stats.bytes_max, FULL_BYTES);
+    }
+    assert_true(advisor_cold_count(full.rig.finder.memory->cold) > FULL_BLOCKS);
+    /* One that has less is above its ceiling until some of it is evicted. */
+    test_rig_close(&full.rig);
+    open_full(&full, FULL_BYTES / 16 * 13);
+    assert_true(advisor_memory_whole(full.rig.finder.memory));
+    for (int i = 0; i < FULL_BATCHES; i++)
+        send_full(&full);
+    test_rig_run(&full.rig);
+    assert_true(advisor_memory_whole(full.rig.finder.memory));
+    test_rig_close(&full.rig);
+    test_folder_remove(folder);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(answers_stay_right_above_the_bound),
         cmocka_unit_test(what_is_being_evicted_is_found),
+        cmocka_unit_test(a_full_index_starts_again),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
