@@ -227,6 +227,7 @@ show_counts(struct advisor_engine *engine)
     kvt_metric_set(counters->ram_bytes, (int64_t)stats.bytes);
     kvt_metric_set(counters->db_bytes, (int64_t)used);
     kvt_metric_set(counters->evicted, (int64_t)cold);
+    kvt_metric_set(counters->log_bytes, (int64_t)engine->log.bytes);
     kvt_metric_set(counters->spilled, advisor_memory_whole(&engine->memory) ? 0 : 1);
 }
 
@@ -359,6 +360,7 @@ advisor_engine_step(struct advisor_engine *engine, uint64_t wait_ms)
         if (engine->failure != KVT_OK)
             return;
     }
+    advisor_engine_recover(engine);
     if (!make_room(engine)) {
         engine->deaf = true;
         finish(engine, 0);

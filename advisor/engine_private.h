@@ -87,6 +87,8 @@ struct advisor_engine {
     uint64_t shown_ms;
     uint64_t unsynced_ms; /* since when something is committed and not synced; 0: nothing is */
     uint64_t retry_at_ms;
+    uint64_t recover_at_ms;    /* while RAM is spilled: when it is read anew, if there is room */
+    uint64_t recover_after_ms; /* 0: it is not */
     bool was_connected;
     bool deaf; /* for want of room in RAM no messages were taken since publishers were looked at */
     _Atomic bool caught_up;
@@ -129,6 +131,10 @@ bool advisor_engine_follow(struct advisor_engine *engine);
 
 /** Put what RAM refused into the group, as gone. */
 void advisor_engine_take_back(struct advisor_engine *engine);
+
+/* engine_recover.c */
+/** When RAM is no copy of the store any more: read it anew once there is room, now and then. */
+void advisor_engine_recover(struct advisor_engine *engine);
 
 /* engine_events.c */
 void advisor_engine_take_event(struct advisor_engine *engine, struct advisor_intake *intake,

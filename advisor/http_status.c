@@ -32,7 +32,10 @@ add_reasons(struct advisor_http *http, struct kvt_buffer *out, bool *ready)
     if (live > 0 && event_ms != 0 && now_ms > event_ms + http->silent_after_ms)
         kvt_buffer_printf(&why, "events: none since %" PRIu64 " s\n", (now_ms - event_ms) / 1000);
     if (atomic_load(&http->finder.memory->spilled))
-        kvt_buffer_printf(&why, "index: does not fit in memory, answered from disk\n");
+        kvt_buffer_printf(&why,
+                          "index: does not fit in memory, answered from disk; its log grows, by "
+                          "%" PRId64 " bytes so far\n",
+                          kvt_metric_get(http->counters->log_bytes));
     if (advisor_planner_mode(http->planner) == ADVISOR_MODE_ENFORCE &&
         !advisor_planner_settings(http->planner)->can_enforce)
         kvt_buffer_printf(&why, "policy: enforce without orders.key_file orders nothing\n");

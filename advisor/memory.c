@@ -21,7 +21,9 @@ struct advisor_memory_scratch {
     struct origin origins[CHANGES];
     uint64_t hashes[BLOCKS];
     uint64_t tokens[BLOCKS];
+    struct index_loss losses[INDEX_DROPS_MAX]; /* behind all changes */
     uint32_t change_count;
+    uint32_t loss_count;
     uint32_t block_count;
     bool growing;    /* the last change is of copied blocks, and they are the last of those */
     uint32_t *first; /* of each op's effects in `sorted`; one more than there are ops */
@@ -37,10 +39,10 @@ spill(struct advisor_memory *memory, enum kvt_err why)
         return;
     kvt_log_warn("advisor.memory", "spilled",
                  why == KVT_FULL || why == KVT_NOMEM
-                     ? "the index no longer fits in memory (%s): questions are answered from disk "
-                       "until the next start; raise index.max"
+                     ? "the index no longer fits in memory (%s): questions are answered from disk, "
+                       "and its log grows, until there is room again; raise index.max"
                      : "the index in memory differs from the one on disk (%s): questions are "
-                       "answered from disk until the next start",
+                       "answered from disk until it is read again",
                  kvt_err_text(why));
 }
 
@@ -149,6 +151,18 @@ apply_again(struct advisor_memory *memory, struct index_change *change, const st
                change->kind == INDEX_STORE ? change->ranks : UINT32_MAX, former);
 }
 
+static void
+drop_all(struct advisor_memory *memory)
+{
+    struct advisor_memory_scratch *scratch = memory->scratch;
+    uint64_t cursor = 0;
+    uint64_t pairs;
+
+    while (index_drop_many(memory->index, scratch->losses, scratch->loss_count, &cursor, &pairs)) {
+    }
+    scratch->loss_count = 0;
+}
+
 void
 advisor_memory_flush(struct advisor_memory *memory)
 {
@@ -169,6 +183,7 @@ advisor_memory_flush(struct advisor_memory *memory)
     scratch->change_count = 0;
     scratch->block_count = 0;
     scratch->growing = false;
+    drop_all(memory);
 }
 
 static enum kvt_err
@@ -248,8 +263,11 @@ add(struct advisor_memory *memory, const struct index_change *change, struct ori
     bool copied)
 {
     struct advisor_memory_scratch *scratch = memory->scratch;
-    struct index_change *last = scratch->change_count == 0 ? NULL : joined(scratch, change);
+    struct index_change *last;
 
+    if (scratch->loss_count > 0)
+        advisor_memory_flush(memory);
+    last = scratch->change_count == 0 ? NULL : joined(scratch, change);
     if (last != NULL) {
         copy(scratch, change);
         last->count += change->count;
@@ -271,18 +289,18 @@ add(struct advisor_memory *memory, const struct index_change *change, struct ori
 
 /* ---- changes of the log ---- */
 
+/* Many that follow each other cost one pass. */
 static void
 drop(struct advisor_memory *memory, const struct advisor_log_place *place)
 {
-    const uint32_t holder = advisor_names_index_holder(memory->names, place->holder);
-    const uint32_t ns = advisor_names_index_namespace(memory->names, place->ns);
-    uint64_t cursor = 0;
-    uint64_t pairs;
-    uint64_t held;
+    struct advisor_memory_scratch *scratch = memory->scratch;
 
-    index_holder_info(memory->index, holder, NULL, &held, NULL);
-    while (held > 0 && index_drop(memory->index, holder, ns, &cursor, &pairs)) {
-    }
+    if (scratch->change_count > 0 || scratch->loss_count == INDEX_DROPS_MAX)
+        advisor_memory_flush(memory);
+    scratch->losses[scratch->loss_count++] = (struct index_loss){
+        .holder = advisor_names_index_holder(memory->names, place->holder),
+        .ns = advisor_names_index_namespace(memory->names, place->ns),
+    };
 }
 
 void
@@ -291,7 +309,6 @@ advisor_memory_op(struct advisor_memory *memory, const struct advisor_log_op *op
     if (op->kind == ADVISOR_LOG_RUN || prepare(memory) != KVT_OK)
         return;
     if (op->kind == ADVISOR_LOG_DROP) {
-        advisor_memory_flush(memory);
         drop(memory, &op->place);
         return;
     }

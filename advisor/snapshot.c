@@ -245,8 +245,8 @@ make_slice(struct advisor_snapshot *snapshot, uint64_t log_bytes)
 /* ---- steps ---- */
 
 /* As if none had been begun: what there is of it in the store goes when the next is. */
-static void
-forget(struct advisor_snapshot *snapshot)
+void
+advisor_snapshot_forget(struct advisor_snapshot *snapshot)
 {
     index_runs_free(snapshot->runs);
     snapshot->runs = NULL;
@@ -264,7 +264,7 @@ give_up(struct advisor_snapshot *snapshot, const struct advisor_store_log *state
                  "the index's snapshot cannot be written (%s): its log grows until that is tried "
                  "again",
                  kvt_err_text(why));
-    forget(snapshot);
+    advisor_snapshot_forget(snapshot);
     snapshot->retry_bytes = state->bytes + snapshot->log_min / 4;
 }
 
@@ -320,7 +320,7 @@ advisor_snapshot_write(struct advisor_snapshot *snapshot, const struct advisor_t
     enum kvt_err rc;
 
     if (!advisor_memory_whole(snapshot->memory)) {
-        forget(snapshot);
+        advisor_snapshot_forget(snapshot);
         return KVT_OK;
     }
     if (snapshot->no_room || snapshot->tries == TRIES_MAX)
@@ -349,7 +349,7 @@ advisor_snapshot_saved(struct advisor_snapshot *snapshot)
     snapshot->begun = begun && !ended;
     snapshot->seen_bytes = snapshot->wrote_bytes;
     if (ended) {
-        forget(snapshot);
+        advisor_snapshot_forget(snapshot);
         snapshot->retry_bytes = 0;
     }
 }

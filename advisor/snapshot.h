@@ -41,6 +41,8 @@ void advisor_snapshot_saved(struct advisor_snapshot *snapshot);
 /** The one that was being written, now or before a restart, had to make room for events. */
 void advisor_snapshot_abandoned(struct advisor_snapshot *snapshot,
                                 const struct advisor_store_log *state);
+/** The index is about to be emptied: the one that was being written is begun anew. */
+void advisor_snapshot_forget(struct advisor_snapshot *snapshot);
 /** Is one being written?  Then the engine does not wait for events. */
 bool advisor_snapshot_busy(const struct advisor_snapshot *snapshot);
 

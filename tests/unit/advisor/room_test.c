@@ -147,6 +147,69 @@ one_of_before_a_restart_makes_room(void **state)
     end(&scene);
 }
 
+/* ---- RAM that is full ---- */
+
+static bool is_whole(struct scene *scene);
+static uint64_t block_count(struct scene *scene);
+
+static void
+try_to_recover(struct scene *scene)
+{
+    advisor_engine_step(scene->rig.engine, 0); /* it sets the time */
+    scene->rig.engine->recover_at_ms = 0;
+    advisor_engine_step(scene->rig.engine, 0);
+}
+
+static void
+what_is_no_copy_is_read_again(void **state)
+{
+    uint64_t random = test_seed();
+    uint64_t hash = 99;
+    struct kvt_event last = {
+        .type = KVT_EVENT_STORE, .sequence_hash = hash, .block_size = 9, .ranks = 1};
+    struct index_holder key = {.name = "v", .tier = KVT_TIER_G2};
+    struct scene scene;
+    uint32_t holder;
+
+    (void)state;
+    begin(&scene, &(struct test_rig_options){.map_bytes = 64 << 20});
+    send_random(&scene, "w", 1, &random);
+    send(&scene, "v", 1, &last, 1);
+    test_rig_run(&scene.rig);
+    assert_int_equal(index_holder(scene.rig.index, &key, &holder), KVT_OK);
+    assert_int_equal(index_remove(scene.rig.index, 0, holder, hash, 1), KVT_OK);
+    atomic_store(&scene.rig.finder.memory->spilled, true);
+    assert_int_equal(block_count(&scene), BATCH);
+    advisor_engine_step(scene.rig.engine, 0);
+    assert_false(is_whole(&scene)); /* it is not tried at once */
+    try_to_recover(&scene);
+    assert_true(is_whole(&scene));
+    assert_int_equal(block_count(&scene), BATCH + 1);
+    last.sequence_hash++;
+    send(&scene, "v", 2, &last, 1);
+    test_rig_run(&scene.rig);
+    assert_int_equal(block_count(&scene), BATCH + 2);
+    end(&scene);
+}
+
+static void
+what_does_not_fit_stays_on_disk(void **state)
+{
+    uint64_t random = test_seed();
+    struct scene scene;
+
+    (void)state;
+    begin(&scene, &(struct test_rig_options){.map_bytes = 64 << 20, .index_bytes = 8 << 20});
+    for (uint64_t seq = 1; seq < (uint64_t)BATCH * BATCHES_MAX && is_whole(&scene); seq += BATCH) {
+        send_random(&scene, "w", seq, &random);
+        test_rig_run(&scene.rig);
+    }
+    assert_false(is_whole(&scene));
+    try_to_recover(&scene);
+    assert_false(is_whole(&scene));
+    end(&scene);
+}
+
 /* ---- bitmaps of shards ---- */
 
 static void
@@ -326,6 +389,8 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_half_snapshot_makes_room),
         cmocka_unit_test(one_of_before_a_restart_makes_room),
+        cmocka_unit_test(what_is_no_copy_is_read_again),
+        cmocka_unit_test(what_does_not_fit_stays_on_disk),
         cmocka_unit_test(one_publisher_cannot_use_up_all_bitmaps),
         cmocka_unit_test(what_is_left_without_a_bitmap_goes),
         cmocka_unit_test(a_collision_stays_refused),
