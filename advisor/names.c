@@ -206,6 +206,8 @@ advisor_names_holder(struct advisor_names *names, const struct index_holder *wan
     names->holders = rows;
     if (rc == KVT_OK)
         rc = index_holder(names->index, &holder.key, &holder.index_number);
+    if (rc == KVT_FULL) /* others have numbers of the index too */
+        return reuse(names, &holder.key, &key, number);
     if (rc == KVT_OK)
         rc = advisor_map_put(names->by_name, key.bytes, key.size, names->holder_count);
     if (rc != KVT_OK)

@@ -171,6 +171,33 @@ reads_come_back(void **state)
     keeper_end(&keeper);
 }
 
+/* Whose number in the index is the loader's own. */
+static void
+the_last_number_goes_to_who_comes(void **state)
+{
+    struct index_holder key = {.name = "", .tier = KVT_TIER_G1};
+    struct advisor_names *names;
+    struct index *index;
+    uint32_t number;
+
+    (void)state;
+    assert_int_equal(index_new(&index, 256u << 20), KVT_OK);
+    assert_int_equal(index_holder(index, &key, &number), KVT_OK);
+    assert_int_equal(advisor_names_new(&names, index, INDEX_HOLDERS_MAX), KVT_OK);
+    for (uint32_t i = 0; i + 1 < INDEX_HOLDERS_MAX; i++) {
+        (void)snprintf(key.name, sizeof(key.name), "w%u", i);
+        assert_int_equal(advisor_names_holder(names, &key, &number), KVT_OK);
+    }
+    (void)snprintf(key.name, sizeof(key.name), "last");
+    assert_int_equal(advisor_names_holder(names, &key, &number), KVT_FULL);
+    advisor_names_saved(names);
+    advisor_names_spare(names, 7);
+    assert_int_equal(advisor_names_holder(names, &key, &number), KVT_OK);
+    assert_int_equal(number, 7);
+    advisor_names_free(names);
+    index_free(index);
+}
+
 /* ---- how far it is, and how it fails ---- */
 
 /* Load into an index of its own. */
@@ -316,6 +343,7 @@ main(void)
         cmocka_unit_test(what_hangs_on_blocks_that_nobody_has_stays_there),
         cmocka_unit_test(blocks_that_nobody_has_go_before_the_journal),
         cmocka_unit_test(reads_come_back),
+        cmocka_unit_test(the_last_number_goes_to_who_comes),
         cmocka_unit_test(it_says_how_far_it_is),
         cmocka_unit_test(a_holder_without_a_name_is_refused),
         cmocka_unit_test(a_damaged_row_is_refused),
