@@ -1,6 +1,8 @@
 #include <string.h>
 
 #include "advisor/engine_private.h"
+#include "advisor/foreign.h"
+#include "base/clock.h"
 
 /* What ends all that a publisher has somewhere.  Workers' tiers are emptied at once, by a word in
  * the log; G4 outlives its reporters, so there only what this one reported goes, by a sweep. */
@@ -15,12 +17,14 @@ is_g4(const struct advisor_engine *engine, uint32_t holder)
 static bool
 is_own(const struct advisor_publisher *publisher, const struct index_holder *key)
 {
+    /* A bucket has a name of its own, and a sweep is of what one reporter said. */
+    if (publisher->is_foreign && key->tier == KVT_TIER_G4)
+        return true;
     if (strcmp(key->name, publisher->row.worker) != 0)
         return false;
     if (!publisher->is_foreign)
         return key->tier != KVT_TIER_G4;
-    return publisher->foreign.any_rank != 0 || key->tier == KVT_TIER_G4 ||
-           key->dp_rank == publisher->foreign.dp_rank;
+    return publisher->foreign.any_rank != 0 || key->dp_rank == publisher->foreign.dp_rank;
 }
 
 enum kvt_err
@@ -47,11 +51,48 @@ advisor_engine_sweep(struct advisor_engine *engine, const struct advisor_publish
     return rc;
 }
 
+/* Do both report what the same holders have? */
+static bool
+is_namesake(const struct advisor_publisher *publisher, const struct advisor_publisher *other)
+{
+    if (other == publisher || other->row.gone != 0 || other->row.ns != publisher->row.ns ||
+        strcmp(other->row.worker, publisher->row.worker) != 0)
+        return false;
+    return !publisher->is_foreign || !other->is_foreign || publisher->foreign.any_rank != 0 ||
+           other->foreign.any_rank != 0 || publisher->foreign.dp_rank == other->foreign.dp_rank;
+}
+
+/* What others reported of the same holders went too: they are asked for all they hold. */
+static void
+doubt_namesakes(struct advisor_engine *engine, const struct advisor_publisher *publisher)
+{
+    const size_t count = advisor_publishers_count(engine->publishers);
+
+    for (size_t i = 0; i < count; i++) {
+        struct advisor_publisher *other = advisor_publishers_at(engine->publishers, i);
+
+        if (!is_namesake(publisher, other))
+            continue;
+        other = advisor_publishers_by_number(engine->publishers, other->row.number); /* wakes it */
+        if (!other->is_foreign) {
+            other->row.need_dump = 1;
+            other->dirty = true;
+            other->shown = false;
+        } else if (other->foreign.messages == 0) {
+            advisor_foreign_want_dump(other, kvt_clock_mono_ms());
+        } else {
+            advisor_foreign_lose(other, "another publisher of its name lost all it held");
+            advisor_engine_given_up(engine, other);
+        }
+    }
+}
+
 enum kvt_err
 advisor_engine_void(struct advisor_engine *engine, const struct advisor_publisher *publisher)
 {
     const enum kvt_err rc = advisor_engine_drop(engine, publisher);
 
+    doubt_namesakes(engine, publisher);
     return rc == KVT_OK ? advisor_engine_sweep(engine, publisher) : rc;
 }
 
