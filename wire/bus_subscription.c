@@ -106,7 +106,7 @@ wire_bus_subscribe(struct wire_bus *bus, const char *subject, wire_bus_message_f
                            natsStatus_GetText(s));
         goto fail;
     }
-    /* The library's own limit is 65,536: what a busy plane sends while this thread waits its turn. */
+    /* The library's own limit is 65,536: a busy plane sends that while this thread waits. */
     s = natsSubscription_SetPendingLimits(subscription->nats, WIRE_BUS_PENDING_MESSAGES,
                                           WIRE_BUS_PENDING_BYTES);
     assert(s == NATS_OK);
