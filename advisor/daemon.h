@@ -26,7 +26,7 @@ struct advisor_settings {
     uint64_t index_max;
     uint64_t commit_max_wait_ms;
     bool volatile_places; /* workers' places are not written: after a start they are asked for */
-    bool core; /* events as plain messages instead of from the stream */
+    bool core;            /* events as plain messages instead of from the stream */
     const char *sources_file; /* "": only our own events */
     uint64_t silent_after_ms;
     uint64_t gone_after_ms;

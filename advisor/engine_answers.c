@@ -106,8 +106,8 @@ advisor_engine_ask_publishers(struct advisor_engine *engine, uint64_t now_ms)
 
     if (engine->feeds.courier == NULL)
         return;
-    for (size_t i = 0;
-         i < advisor_publishers_active_count(engine->publishers) && asked < ASK_MAX; i++) {
+    for (size_t i = 0; i < advisor_publishers_active_count(engine->publishers) && asked < ASK_MAX;
+         i++) {
         struct advisor_publisher *publisher = advisor_publishers_active(engine->publishers, i);
         struct advisor_question question;
         const bool wanted = publisher->is_foreign

@@ -138,8 +138,8 @@ advisor_engine_take_back(struct advisor_engine *engine)
     size_t size;
     enum kvt_err rc = KVT_OK;
 
-    for (size_t at = 0;
-         rc == KVT_OK && advisor_log_row(engine->taken_back, at, &row, &size); at++) {
+    for (size_t at = 0; rc == KVT_OK && advisor_log_row(engine->taken_back, at, &row, &size);
+         at++) {
         rc = advisor_log_open(&reader, row, size);
         while (rc == KVT_OK && (rc = advisor_log_next(&reader, &op)) == KVT_OK)
             rc = advisor_group_remove(engine->group, &op.place, op.hashes, op.count);

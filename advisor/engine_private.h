@@ -63,7 +63,7 @@ struct advisor_engine {
     struct advisor_sweeper *sweeper;
     struct advisor_group *group;
     struct advisor_snapshot *snapshot;
-    struct advisor_store_log log; /* as it is committed */
+    struct advisor_store_log log;   /* as it is committed */
     struct advisor_log *taken_back; /* of `memory`, for the next group */
 
     struct advisor_load_progress progress;

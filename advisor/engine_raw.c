@@ -178,8 +178,8 @@ add_named(struct advisor_engine *engine, struct change *change, const struct adv
         if (left != NULL && left[i])
             continue;
         if (block->parent != 0 || block->position == 0)
-            *recent_of(engine, ns, block->hash) = (struct advisor_recent){
-                .hash = block->hash, .ns = ns, .position = block->position};
+            *recent_of(engine, ns, block->hash) =
+                (struct advisor_recent){.hash = block->hash, .ns = ns, .position = block->position};
         rc = add_block(engine, change, block);
     }
     return rc;

@@ -147,8 +147,8 @@ apply_again(struct advisor_memory *memory, struct index_change *change, const st
 
     index_apply(memory->index, change, 1);
     if (is_refusal(former) && !(is_refusal(change->status) && change->done == at))
-        refuse(memory, change, origin, at,
-               change->kind == INDEX_STORE ? change->ranks : UINT32_MAX, former);
+        refuse(memory, change, origin, at, change->kind == INDEX_STORE ? change->ranks : UINT32_MAX,
+               former);
 }
 
 static void

@@ -27,16 +27,16 @@ struct advisor_memory_scratch;
 struct advisor_memory {
     struct index *index;
     const struct advisor_names *names;
-    struct advisor_cold *cold; /* what is in the store alone; NULL: nothing ever is */
+    struct advisor_cold *cold;              /* what is in the store alone; NULL: nothing ever is */
     struct advisor_memory_scratch *scratch; /* NULL at first */
-    _Atomic uint64_t collisions; /* blocks refused so far: same hash, other parent or position */
-    _Atomic uint64_t refused;    /* and those of one bitmap of shards, or size, too many */
+    _Atomic uint64_t collisions;    /* blocks refused so far: same hash, other parent or position */
+    _Atomic uint64_t refused;       /* and those of one bitmap of shards, or size, too many */
     struct advisor_log *taken_back; /* REMOVEs of what was refused, for the log; NULL: nobody has
                                      * one.  Borrowed; whoever writes them clears it */
     _Atomic bool loading;
     _Atomic bool spilled;
     _Atomic bool behind; /* a group is being committed that RAM has not followed yet */
-    bool quiet; /* nobody is answered from it: its owner says what is wrong */
+    bool quiet;          /* nobody is answered from it: its owner says what is wrong */
 };
 
 /** Give one change of the log to the index, together with those before and after it: what `op`

@@ -78,7 +78,7 @@ enum advisor_meta {
     ADVISOR_META_PUBLISHER_NEXT,  /* numbers of publishers are never used twice */
     ADVISOR_META_COLLISIONS,
     ADVISOR_META_COLD_NUMBER, /* the next of advisor/store_cold.h */
-    ADVISOR_META_VOLATILE, /* 1: workers' places were not written, and no log of before counts */
+    ADVISOR_META_VOLATILE,    /* 1: workers' places were not written, and no log of before counts */
     ADVISOR_META_COUNT,
 };
 

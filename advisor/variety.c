@@ -97,8 +97,8 @@ advisor_variety_admit(struct advisor_variety *variety, uint32_t ns, uint32_t ran
 {
     enum kvt_err rc;
 
-    if (ranks == 0 || (variety->last_ranks == ranks && variety->last_ns == ns &&
-                       variety->last_size == size))
+    if (ranks == 0 ||
+        (variety->last_ranks == ranks && variety->last_ns == ns && variety->last_size == size))
         return KVT_OK;
     rc = reserve_space(variety, ns);
     if (rc == KVT_OK)

@@ -93,8 +93,7 @@ static bool
 has_stake(struct index_writer *writer)
 {
     if (writer->stake == NULL)
-        writer->stake =
-            index_stake_make(writer->index, writer->change->holder, writer->change->ns);
+        writer->stake = index_stake_make(writer->index, writer->change->holder, writer->change->ns);
     return writer->stake != NULL;
 }
 

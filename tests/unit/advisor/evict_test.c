@@ -360,7 +360,7 @@ answers_stay_right_above_the_bound(void **state)
     print_message("at most %llu blocks were cold; %u of %u answers had some; %u workers came\n",
                   (unsigned long long)scene.cold_most, scene.answers_cold,
                   BATCHES / TOGETHER * QUESTIONS, scene.renamed);
-    assert_true(scene.cold_most > CHAINS && scene.answers_cold > QUESTIONS);
+    assert_true(scene.cold_most > CHAINS / 2 && scene.answers_cold > QUESTIONS);
     assert_true(WORKERS * TIERS + scene.renamed * TIERS > HOLDERS_MAX);
     test_rig_close(&scene.rig);
     test_folder_remove(scene.folder);

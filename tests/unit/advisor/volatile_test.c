@@ -23,8 +23,8 @@ struct scene {
 static void
 begin(struct scene *scene, bool volatile_places)
 {
-    *scene = (struct scene){
-        .options = {.mode = ADVISOR_MODE_OFF, .volatile_places = volatile_places}};
+    *scene =
+        (struct scene){.options = {.mode = ADVISOR_MODE_OFF, .volatile_places = volatile_places}};
     scene->options.path = test_folder_make(scene->folder, sizeof(scene->folder));
     test_rig_open(&scene->rig, &scene->options);
 }
