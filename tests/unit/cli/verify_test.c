@@ -194,8 +194,9 @@ damage_log_holder(const struct advisor_txn *txn)
     append(txn, &(struct advisor_log_place){.holder = TEST_STORE_HOLDERS, .ranks = 1}, 0);
 }
 
+/* As when the number was a worker's, which left. */
 static void
-damage_log_tier(const struct advisor_txn *txn)
+log_former_holder(const struct advisor_txn *txn)
 {
     append(txn, &(struct advisor_log_place){.holder = TEST_STORE_WORKERS, .ranks = 1}, 0);
 }
@@ -324,6 +325,25 @@ damage_snapshot_kind(const struct advisor_txn *txn)
     advisor_log_free(log);
 }
 
+/* A place in G4 in a snapshot, which is of the holders there are. */
+static void
+damage_snapshot_tier(const struct advisor_txn *txn)
+{
+    const struct advisor_log_place place = {.ns = 0};
+    const uint64_t hash = 12345;
+    struct advisor_store_log state;
+    struct advisor_log *log;
+
+    assert_int_equal(advisor_log_new(&log), KVT_OK);
+    assert_int_equal(advisor_log_run(log, &place, 0, 0, &hash, NULL, 1), KVT_OK);
+    assert_int_equal(advisor_log_hold(log, TEST_STORE_WORKERS, 1, 0, 1), KVT_OK);
+    assert_int_equal(advisor_store_log_get(txn, &state), KVT_OK);
+    assert_int_equal(advisor_store_log_begin(txn, &state), KVT_OK);
+    assert_int_equal(advisor_store_log_add(txn, &state, log), KVT_OK);
+    assert_int_equal(advisor_store_log_end(txn, &state), KVT_OK);
+    advisor_log_free(log);
+}
+
 #define FINDS(name, damage, words)                                                                 \
     static void name(void **state)                                                                 \
     {                                                                                              \
@@ -339,7 +359,7 @@ FINDS(a_row_for_a_worker, damage_tier, "holder 0 is a worker's")
 FINDS(a_reporter_to_come, damage_reporter, "whose number was not given yet")
 FINDS(a_publisher_to_come, damage_publisher, "publisher late: number 9")
 FINDS(a_logged_holder_without_a_name, damage_log_holder, "no holder has number 7")
-FINDS(a_logged_bucket, damage_log_tier, "holder 4 is of G4")
+FINDS(a_bucket_in_a_snapshot, damage_snapshot_tier, "holder 4 is of G4")
 FINDS(a_logged_namespace_without_a_name, damage_log_namespace, "no namespace has number 3")
 FINDS(a_logged_position_too_deep, damage_log_position, "position")
 FINDS(a_row_that_was_damaged, damage_log_crc, "checksum is wrong")
@@ -348,6 +368,22 @@ FINDS(a_log_of_other_length, damage_log_bytes, "its state says")
 FINDS(a_state_that_cannot_be, damage_log_state, "contradicts itself")
 FINDS(a_snapshot_of_other_length, damage_snapshot_rows, "snapshot: 0 bytes")
 FINDS(a_snapshot_with_changes, damage_snapshot_kind, "snapshot row 0: an operation of kind 3")
+
+/* What the journal says of a number may be of who had it before. */
+static void
+a_number_that_was_a_workers(void **state)
+{
+    const struct test_store *scene = *state;
+    struct advisor_verify_counts counts;
+    struct said said = {0};
+    struct advisor_txn txn;
+
+    assert_int_equal(advisor_store_write(scene->store, &txn, NULL), KVT_OK);
+    log_former_holder(&txn);
+    assert_int_equal(advisor_store_commit(&txn, NULL), KVT_OK);
+    assert_int_equal(advisor_verify(scene->store, say, &said, &counts), KVT_OK);
+    assert_string_equal(said.first, "");
+}
 
 /* Every problem of one kind is told, and what is behind a damaged row is looked at too. */
 static void
@@ -426,7 +462,8 @@ main(void)
         TEST(a_reporter_to_come),
         TEST(a_publisher_to_come),
         TEST(a_logged_holder_without_a_name),
-        TEST(a_logged_bucket),
+        TEST(a_bucket_in_a_snapshot),
+        TEST(a_number_that_was_a_workers),
         TEST(a_logged_namespace_without_a_name),
         TEST(a_logged_position_too_deep),
         TEST(a_row_that_was_damaged),
