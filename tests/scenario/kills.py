@@ -25,6 +25,7 @@ class Load:
     def __init__(self, run, nats):
         self.run, self.nats = run, bus.Nats(nats.url)
         self.publishers = [Publisher(self.nats, f"w{i}", seed=run.seed) for i in range(PUBLISHERS)]
+        self.gateway = Publisher(self.nats, "gw-sim")
         self.incarnation, self.reports = time.time_ns() // 1000, 0
         self.reads = {}
         self.stopping = threading.Event()
@@ -32,7 +33,7 @@ class Load:
 
     def settle_reads(self):
         """The blocks that reports count are there before the first report."""
-        gateway = Publisher(self.nats, "gw-sim")
+        gateway = self.gateway
         gateway.locations = [[4, 0, "hot@gw-sim"]]
         events, parent = [], 0
         for position in range(READ_BLOCKS):
@@ -66,7 +67,8 @@ class Load:
             if turn % 5 == 0:
                 self.report()
             if turn % 50 == 0:
-                for publisher in self.publishers:
+                # The gateway too: who is silent for a minute is asked, by who was there all the time.
+                for publisher in (*self.publishers, self.gateway):
                     publisher.heartbeat()
             time.sleep(0.01)
 
