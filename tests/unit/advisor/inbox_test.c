@@ -15,7 +15,7 @@
 
 #include "tests/support/seed.h"
 
-enum { ITEMS_MAX = 4096, BYTES_MAX = 1 << 20, STEPS = 20000, SIZE_MAX_SMALL = 300 };
+enum { ITEMS_MAX = 4096, BYTES_MAX = 1 << 20, STEPS = 4000, SIZE_MAX_SMALL = 300 };
 
 static void
 fill(uint8_t *bytes, size_t size, uint64_t number)
