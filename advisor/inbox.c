@@ -1,15 +1,13 @@
 #include "advisor/inbox.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <pthread.h>
 #include <stdalign.h>
 #include <string.h>
-#include <time.h>
 
 #include "advisor/inbox_chunk.h"
 #include "base/alloc.h"
-#include "base/clock.h"
+#include "base/cond.h"
 
 struct advisor_inbox {
     size_t items_max;
@@ -38,20 +36,6 @@ struct advisor_inbox {
 
 /* ---- life ---- */
 
-static bool
-cond_new(pthread_cond_t *cond)
-{
-    pthread_condattr_t attributes;
-    bool made;
-
-    if (pthread_condattr_init(&attributes) != 0)
-        return false;
-    made = pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC) == 0 &&
-           pthread_cond_init(cond, &attributes) == 0;
-    (void)pthread_condattr_destroy(&attributes);
-    return made;
-}
-
 enum kvt_err
 advisor_inbox_new(struct advisor_inbox **out, size_t items_max, size_t bytes_max)
 {
@@ -64,9 +48,9 @@ advisor_inbox_new(struct advisor_inbox **out, size_t items_max, size_t bytes_max
     inbox->bytes_max = bytes_max;
     if (pthread_mutex_init(&inbox->shared.lock, NULL) != 0)
         goto fail;
-    if (!cond_new(&inbox->shared.not_empty))
+    if (!kvt_cond_init(&inbox->shared.not_empty))
         goto fail_lock;
-    if (!cond_new(&inbox->shared.not_full))
+    if (!kvt_cond_init(&inbox->shared.not_full))
         goto fail_not_empty;
     *out = inbox;
     return KVT_OK;
@@ -112,15 +96,6 @@ advisor_inbox_close(struct advisor_inbox *inbox)
     (void)pthread_mutex_unlock(&inbox->shared.lock);
 }
 
-static struct timespec
-deadline_in(uint64_t wait_ms)
-{
-    const uint64_t at_ns = kvt_clock_mono_ns() + wait_ms * 1000000;
-
-    return (struct timespec){.tv_sec = (time_t)(at_ns / 1000000000),
-                             .tv_nsec = (long)(at_ns % 1000000000)};
-}
-
 /* ---- in; all under the lock ---- */
 
 static bool
@@ -133,7 +108,7 @@ static enum kvt_err
 wait_for_room(struct advisor_inbox *inbox, uint64_t wait_ms)
 {
     struct timespec deadline;
-    int late = 0;
+    bool late = false;
 
     if (inbox->shared.closed)
         return KVT_CANCELLED;
@@ -141,10 +116,10 @@ wait_for_room(struct advisor_inbox *inbox, uint64_t wait_ms)
         return KVT_OK;
     if (wait_ms == 0)
         return KVT_FULL;
-    deadline = deadline_in(wait_ms);
+    deadline = kvt_cond_deadline(wait_ms);
     inbox->shared.putters_wait++;
-    while (!has_room(inbox) && !inbox->shared.closed && late != ETIMEDOUT)
-        late = pthread_cond_timedwait(&inbox->shared.not_full, &inbox->shared.lock, &deadline);
+    while (!has_room(inbox) && !inbox->shared.closed && !late)
+        late = !kvt_cond_wait(&inbox->shared.not_full, &inbox->shared.lock, &deadline);
     inbox->shared.putters_wait--;
     if (inbox->shared.closed)
         return KVT_CANCELLED;
@@ -313,19 +288,19 @@ static bool
 next_chunk(struct advisor_inbox *inbox, uint64_t wait_ms)
 {
     struct advisor_chunk *chunk;
-    int late = 0;
+    bool late = false;
 
     if (inbox->reading != NULL && inbox->reading->live == 0)
         give_back(inbox, inbox->reading);
     inbox->reading = NULL;
     (void)pthread_mutex_lock(&inbox->shared.lock);
     if (wait_ms > 0 && inbox->shared.first == NULL && inbox->shared.filling == NULL) {
-        const struct timespec deadline = deadline_in(wait_ms);
+        const struct timespec deadline = kvt_cond_deadline(wait_ms);
 
         while (inbox->shared.first == NULL && inbox->shared.filling == NULL &&
-               !inbox->shared.closed && late != ETIMEDOUT) {
+               !inbox->shared.closed && !late) {
             inbox->shared.taker_waits = true;
-            late = pthread_cond_timedwait(&inbox->shared.not_empty, &inbox->shared.lock, &deadline);
+            late = !kvt_cond_wait(&inbox->shared.not_empty, &inbox->shared.lock, &deadline);
         }
         inbox->shared.taker_waits = false;
     }

@@ -1,11 +1,10 @@
 #include "base/queue.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <pthread.h>
-#include <time.h>
 
 #include "base/alloc.h"
+#include "base/cond.h"
 
 struct kvt_queue {
     size_t capacity;
@@ -20,21 +19,6 @@ struct kvt_queue {
         bool closed;
     } shared;
 };
-
-/* Waits are measured on the monotonic clock: a clock that is set must not hang a thread. */
-static bool
-cond_new(pthread_cond_t *cond)
-{
-    pthread_condattr_t attributes;
-    bool made;
-
-    if (pthread_condattr_init(&attributes) != 0)
-        return false;
-    made = pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC) == 0 &&
-           pthread_cond_init(cond, &attributes) == 0;
-    (void)pthread_condattr_destroy(&attributes);
-    return made;
-}
 
 enum kvt_err
 kvt_queue_new(struct kvt_queue **out, size_t capacity)
@@ -54,9 +38,9 @@ kvt_queue_new(struct kvt_queue **out, size_t capacity)
         goto fail_items;
     if (pthread_mutex_init(&queue->shared.lock, NULL) != 0)
         goto fail_items;
-    if (!cond_new(&queue->shared.not_empty))
+    if (!kvt_cond_init(&queue->shared.not_empty))
         goto fail_lock;
-    if (!cond_new(&queue->shared.not_full))
+    if (!kvt_cond_init(&queue->shared.not_full))
         goto fail_not_empty;
     *out = queue;
     return KVT_OK;
@@ -84,24 +68,6 @@ kvt_queue_free(struct kvt_queue *queue)
     kvt_free(queue);
 }
 
-static struct timespec
-deadline_in(uint64_t wait_ms)
-{
-    struct timespec at;
-    const int rc = clock_gettime(CLOCK_MONOTONIC, &at);
-
-    assert(rc == 0);
-    if (wait_ms > UINT32_MAX)
-        wait_ms = UINT32_MAX; /* "for ever" is 49 days; the sum below then cannot overflow */
-    at.tv_sec += (time_t)(wait_ms / 1000);
-    at.tv_nsec += (long)(wait_ms % 1000) * 1000000;
-    if (at.tv_nsec >= 1000000000) {
-        at.tv_sec++;
-        at.tv_nsec -= 1000000000;
-    }
-    return at;
-}
-
 enum kvt_err
 kvt_queue_put_wait(struct kvt_queue *queue, void *item, uint64_t wait_ms)
 {
@@ -109,11 +75,10 @@ kvt_queue_put_wait(struct kvt_queue *queue, void *item, uint64_t wait_ms)
 
     (void)pthread_mutex_lock(&queue->shared.lock);
     if (wait_ms > 0) {
-        const struct timespec deadline = deadline_in(wait_ms);
+        const struct timespec deadline = kvt_cond_deadline(wait_ms);
 
         while (queue->shared.count == queue->capacity && !queue->shared.closed && rc == KVT_OK)
-            if (pthread_cond_timedwait(&queue->shared.not_full, &queue->shared.lock, &deadline) ==
-                ETIMEDOUT)
+            if (!kvt_cond_wait(&queue->shared.not_full, &queue->shared.lock, &deadline))
                 rc = KVT_TIMEOUT;
     }
     if (queue->shared.closed) {
@@ -145,11 +110,10 @@ kvt_queue_take(struct kvt_queue *queue, void **items, size_t max, uint64_t wait_
 
     (void)pthread_mutex_lock(&queue->shared.lock);
     if (wait_ms > 0) {
-        const struct timespec deadline = deadline_in(wait_ms);
+        const struct timespec deadline = kvt_cond_deadline(wait_ms);
 
         while (queue->shared.count == 0 && !queue->shared.closed)
-            if (pthread_cond_timedwait(&queue->shared.not_empty, &queue->shared.lock, &deadline) ==
-                ETIMEDOUT)
+            if (!kvt_cond_wait(&queue->shared.not_empty, &queue->shared.lock, &deadline))
                 break;
     }
     while (taken < max && queue->shared.count > 0) {

@@ -5,7 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "kvbm/cond.h"
+#include "base/cond.h"
 #include "kvbm/offload_internal.h"
 
 enum {
@@ -76,12 +76,12 @@ lower(struct kvbm_edge_state *edge)
 static bool
 wait_turn(struct kvbm_edge_state *edge, bool moved)
 {
-    const struct timespec deadline = kvbm_cond_deadline(moved ? POLL_WAIT : STALLED_WAIT);
+    const struct timespec deadline = kvt_cond_deadline(moved ? POLL_WAIT : STALLED_WAIT);
     bool go_on;
 
     (void)pthread_mutex_lock(&edge->shared.lock);
     while (!(edge->shared.kicked && moved) && !edge->shared.stop &&
-           kvbm_cond_wait(&edge->shared.wake, &edge->shared.lock, &deadline))
+           kvt_cond_wait(&edge->shared.wake, &edge->shared.lock, &deadline))
         continue;
     edge->shared.kicked = false;
     go_on = !edge->shared.stop;
@@ -117,12 +117,12 @@ run_lowering(void *arg)
 static size_t
 take_pushed(struct kvbm_edge_state *edge, struct kvbm_handle *handles, bool *stop)
 {
-    const struct timespec deadline = kvbm_cond_deadline(POLL_WAIT);
+    const struct timespec deadline = kvt_cond_deadline(POLL_WAIT);
     size_t count = 0;
 
     (void)pthread_mutex_lock(&edge->shared.lock);
     while (edge->shared.count == 0 && !edge->shared.stop && !edge->shared.kicked &&
-           kvbm_cond_wait(&edge->shared.wake, &edge->shared.lock, &deadline))
+           kvt_cond_wait(&edge->shared.wake, &edge->shared.lock, &deadline))
         continue;
     edge->shared.kicked = false;
     for (; count < edge->batch_max && edge->shared.count > 0; count++) {
@@ -166,9 +166,9 @@ make_locks(struct kvbm_edge_state *edge)
 {
     if (pthread_mutex_init(&edge->shared.lock, NULL) != 0)
         return false;
-    if (!kvbm_cond_init(&edge->shared.wake))
+    if (!kvt_cond_init(&edge->shared.wake))
         goto fail_lock;
-    if (!kvbm_cond_init(&edge->shared.room))
+    if (!kvt_cond_init(&edge->shared.room))
         goto fail_wake;
     edge->locks_made = true;
     return true;
@@ -328,14 +328,14 @@ enum kvt_err
 kvbm_offload_push(struct kvbm_offload *offload, struct kvbm_handle handle, uint64_t wait_ms)
 {
     struct kvbm_edge_state *edge = &offload->edges[KVBM_EDGE_G1];
-    const struct timespec deadline = kvbm_cond_deadline(wait_ms);
+    const struct timespec deadline = kvt_cond_deadline(wait_ms);
     const size_t queue_max = offload->options.queue_max;
     enum kvt_err rc = KVT_AGAIN;
 
     kvbm_pool_share(edge->source.pool, handle);
     (void)pthread_mutex_lock(&edge->shared.lock);
     while (edge->shared.count == queue_max && !edge->shared.stop &&
-           kvbm_cond_wait(&edge->shared.room, &edge->shared.lock, &deadline))
+           kvt_cond_wait(&edge->shared.room, &edge->shared.lock, &deadline))
         continue;
     if (edge->shared.count < queue_max && !edge->shared.stop) {
         edge->shared.ring[(edge->shared.first + edge->shared.count) % queue_max] = handle;

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "kvbm/cond.h"
+#include "base/cond.h"
 #include "kvbm/pool_internal.h"
 #include "kvbm/state.h"
 
@@ -146,7 +146,7 @@ make_locks(struct kvbm_pool *pool)
 {
     if (pthread_mutex_init(&pool->shared.lock, NULL) != 0)
         return false;
-    if (kvbm_cond_init(&pool->shared.freed))
+    if (kvt_cond_init(&pool->shared.freed))
         return true;
     (void)pthread_mutex_destroy(&pool->shared.lock);
     return false;
@@ -208,11 +208,11 @@ kvbm_pool_free(struct kvbm_pool *pool)
 static bool
 wait_idle_locked(struct kvbm_pool *pool, size_t count, uint64_t wait_ms)
 {
-    const struct timespec deadline = kvbm_cond_deadline(wait_ms);
+    const struct timespec deadline = kvt_cond_deadline(wait_ms);
 
     while (count > (size_t)pool->shared.free_count + pool->shared.inactive_count)
         if (wait_ms == 0 || count > pool->block_count ||
-            !kvbm_cond_wait(&pool->shared.freed, &pool->shared.lock, &deadline))
+            !kvt_cond_wait(&pool->shared.freed, &pool->shared.lock, &deadline))
             return false;
     return true;
 }

@@ -1,6 +1,6 @@
 #include <assert.h>
 
-#include "kvbm/cond.h"
+#include "base/cond.h"
 #include "kvbm/pool.h"
 #include "kvbm/pool_internal.h"
 
@@ -157,12 +157,12 @@ kvbm_pool_walk(struct kvbm_pool *pool, uint32_t *at, struct kvbm_label *labels, 
 bool
 kvbm_pool_wait_free(struct kvbm_pool *pool, uint32_t count, uint64_t wait_ms)
 {
-    const struct timespec deadline = kvbm_cond_deadline(wait_ms);
+    const struct timespec deadline = kvt_cond_deadline(wait_ms);
     bool enough;
 
     (void)pthread_mutex_lock(&pool->shared.lock);
     while (pool->shared.free_count < count &&
-           kvbm_cond_wait(&pool->shared.freed, &pool->shared.lock, &deadline))
+           kvt_cond_wait(&pool->shared.freed, &pool->shared.lock, &deadline))
         continue;
     enough = pool->shared.free_count >= count;
     (void)pthread_mutex_unlock(&pool->shared.lock);

@@ -6,8 +6,8 @@
 #include <stdbool.h>
 
 #include "base/alloc.h"
+#include "base/cond.h"
 #include "base/queue.h"
-#include "kvbm/cond.h"
 
 enum {
     SLICE = 64,       /* blocks handed to a storage in one call */
@@ -88,7 +88,7 @@ ticket_new(const struct kvbm_transfer_request *request)
     ticket->shared.owners = 2;
     if (pthread_mutex_init(&ticket->shared.lock, NULL) != 0)
         goto fail;
-    if (!kvbm_cond_init(&ticket->shared.finished))
+    if (!kvt_cond_init(&ticket->shared.finished))
         goto fail_cond;
     return ticket;
 
@@ -291,12 +291,12 @@ kvbm_transfer_start(struct kvbm_transfer *transfer, const struct kvbm_transfer_r
 enum kvt_err
 kvbm_transfer_wait(struct kvbm_ticket *ticket, uint64_t wait_ms)
 {
-    const struct timespec deadline = kvbm_cond_deadline(wait_ms);
+    const struct timespec deadline = kvt_cond_deadline(wait_ms);
     enum kvt_err rc;
 
     (void)pthread_mutex_lock(&ticket->shared.lock);
     while (ticket->shared.state != FINISHED &&
-           kvbm_cond_wait(&ticket->shared.finished, &ticket->shared.lock, &deadline))
+           kvt_cond_wait(&ticket->shared.finished, &ticket->shared.lock, &deadline))
         continue;
     rc = ticket->shared.state == FINISHED ? ticket->shared.result : KVT_TIMEOUT;
     (void)pthread_mutex_unlock(&ticket->shared.lock);

@@ -1,10 +1,10 @@
-#include "kvbm/cond.h"
+#include "base/cond.h"
 
 #include <assert.h>
 #include <errno.h>
 
 bool
-kvbm_cond_init(pthread_cond_t *cond)
+kvt_cond_init(pthread_cond_t *cond)
 {
     pthread_condattr_t attributes;
     bool made;
@@ -18,7 +18,7 @@ kvbm_cond_init(pthread_cond_t *cond)
 }
 
 struct timespec
-kvbm_cond_deadline(uint64_t wait_ms)
+kvt_cond_deadline(uint64_t wait_ms)
 {
     struct timespec at;
     const int rc = clock_gettime(CLOCK_MONOTONIC, &at);
@@ -36,7 +36,7 @@ kvbm_cond_deadline(uint64_t wait_ms)
 }
 
 bool
-kvbm_cond_wait(pthread_cond_t *cond, pthread_mutex_t *lock, const struct timespec *deadline)
+kvt_cond_wait(pthread_cond_t *cond, pthread_mutex_t *lock, const struct timespec *deadline)
 {
     return pthread_cond_timedwait(cond, lock, deadline) != ETIMEDOUT;
 }

@@ -1,13 +1,13 @@
 /*
- * kvbm/cond.h -- condition variables that wait on the monotonic clock.
+ * base/cond.h -- condition variables that wait on the monotonic clock.
  *
  * Why: a clock that is set must not hang a thread or cut its wait short.
  * Ownership: the caller owns the condition variable.
  * Threads:   any.
  * Limits:    waits are cut at 2^32 - 1 milliseconds.
  */
-#ifndef KVBM_COND_H
-#define KVBM_COND_H
+#ifndef BASE_COND_H
+#define BASE_COND_H
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -15,12 +15,12 @@
 #include <time.h>
 
 /** False when the system has no room for one; destroy with pthread_cond_destroy(). */
-bool kvbm_cond_init(pthread_cond_t *cond);
+bool kvt_cond_init(pthread_cond_t *cond);
 
 /** The moment `wait_ms` from now. */
-struct timespec kvbm_cond_deadline(uint64_t wait_ms);
+struct timespec kvt_cond_deadline(uint64_t wait_ms);
 
 /** Wait for a signal; false once `deadline` has passed.  `lock` is held before and after. */
-bool kvbm_cond_wait(pthread_cond_t *cond, pthread_mutex_t *lock, const struct timespec *deadline);
+bool kvt_cond_wait(pthread_cond_t *cond, pthread_mutex_t *lock, const struct timespec *deadline);
 
-#endif /* KVBM_COND_H */
+#endif /* BASE_COND_H */
