@@ -1,45 +1,12 @@
 #include "advisor/cold.h"
 #include "advisor/export_private.h"
 #include "advisor/log.h"
-#include "base/alloc.h"
+#include "advisor/pairs.h"
 
 /* Consecutive blocks of one holder that have all but their hashes in common make a line. */
 
-struct pair {
-    struct index_block block;
-    uint32_t ns;
-    uint32_t holder;
-};
-
-/* The index must not be called from its own walk: copy now, name afterwards. */
-struct pairs {
-    struct pair *rows;
-    size_t count;
-    size_t capacity;
-    bool failed;
-};
-
-static void
-add_pair(void *arg, uint32_t ns, uint32_t holder, const struct index_block *block)
-{
-    struct pairs *pairs = arg;
-
-    if (pairs->count == pairs->capacity) {
-        const size_t capacity = pairs->capacity == 0 ? 1024 : pairs->capacity * 2;
-        void *more = kvt_realloc(pairs->rows, capacity, sizeof(*pairs->rows));
-
-        if (more == NULL) {
-            pairs->failed = true;
-            return;
-        }
-        pairs->rows = more;
-        pairs->capacity = capacity;
-    }
-    pairs->rows[pairs->count++] = (struct pair){*block, ns, holder};
-}
-
 static bool
-continues(const struct pair *last, const struct pair *pair)
+continues(const struct advisor_pair *last, const struct advisor_pair *pair)
 {
     return pair->ns == last->ns && pair->holder == last->holder &&
            pair->block.ranks == last->block.ranks && pair->block.size == last->block.size &&
@@ -50,7 +17,7 @@ continues(const struct pair *last, const struct pair *pair)
 /* A line; "tokens" only where one is known. */
 static void
 add_run(const struct advisor_export *export, const char *namespace_,
-        const struct index_holder *holder, const struct pair *pairs, size_t count)
+        const struct index_holder *holder, const struct advisor_pair *pairs, size_t count)
 {
     struct kvt_buffer *out = export->out;
     bool tokens = false;
@@ -83,11 +50,11 @@ enum kvt_err
 advisor_export_runs(const struct advisor_export *export, uint64_t at, size_t max, uint64_t *next)
 {
     struct index *index = export->memory->index;
-    struct pairs pairs = {0};
+    struct advisor_pairs pairs = {0};
+    const enum kvt_err rc = advisor_pairs_take(&pairs, index, at, max, next);
     size_t count;
 
-    *next = index_walk(index, at, max, add_pair, &pairs);
-    for (size_t i = 0; i < pairs.count && !pairs.failed; i += count) {
+    for (size_t i = 0; i < pairs.count && rc == KVT_OK; i += count) {
         char namespace_[KVT_NAMESPACE_MAX];
         struct index_holder holder;
 
@@ -100,15 +67,15 @@ advisor_export_runs(const struct advisor_export *export, uint64_t at, size_t max
             !advisor_export_worker_is_left_out(export, namespace_, holder.name))
             add_run(export, namespace_, &holder, &pairs.rows[i], count);
     }
-    kvt_free(pairs.rows);
-    return pairs.failed ? KVT_NOMEM : KVT_OK;
+    advisor_pairs_release(&pairs);
+    return rc;
 }
 
 static enum kvt_err
 add_cold(void *arg, const struct advisor_store_block *block)
 {
     const struct advisor_export *export = arg;
-    struct pair pair = {
+    struct advisor_pair pair = {
         .block = {.id = {.hash = block->hash, .parent = block->parent, .position = block->position},
                   .tokens_hash = block->tokens_hash,
                   .size = block->size}};

@@ -1,5 +1,6 @@
 #include "advisor/cold.h"
 #include "advisor/find_private.h"
+#include "advisor/pairs.h"
 #include "base/alloc.h"
 
 /* All places: RAM's, then those that were evicted from it and are not there any more.  A cursor
@@ -16,49 +17,14 @@ cold_of(const struct advisor_finder *finder)
 
 /* ---- RAM ---- */
 
-struct pair {
-    struct index_block block;
-    uint32_t ns;
-    uint32_t holder;
-};
-
-/* The index must not be called from its own walk: copy now, name afterwards. */
-struct pairs {
-    struct pair *rows;
-    size_t count;
-    size_t capacity;
-    bool failed;
-};
-
-static void
-add_pair(void *arg, uint32_t ns, uint32_t holder, const struct index_block *block)
-{
-    struct pairs *pairs = arg;
-
-    if (pairs->count == pairs->capacity) {
-        const size_t capacity = pairs->capacity == 0 ? 1024 : pairs->capacity * 2;
-        void *more = kvt_realloc(pairs->rows, capacity, sizeof(*pairs->rows));
-
-        if (more == NULL) {
-            pairs->failed = true;
-            return;
-        }
-        pairs->rows = more;
-        pairs->capacity = capacity;
-    }
-    pairs->rows[pairs->count++] = (struct pair){*block, ns, holder};
-}
-
 static enum kvt_err
 ram_rows(const struct advisor_finder *finder, uint64_t cursor, size_t max, uint64_t *next,
          advisor_find_row_fn *callback, void *arg)
 {
     struct index *index = finder->memory->index;
-    struct pairs pairs = {0};
-    enum kvt_err rc;
+    struct advisor_pairs pairs = {0};
+    enum kvt_err rc = advisor_pairs_take(&pairs, index, cursor, max, next);
 
-    *next = index_walk(index, cursor, max, add_pair, &pairs);
-    rc = pairs.failed ? KVT_NOMEM : KVT_OK;
     for (size_t i = 0; i < pairs.count && rc == KVT_OK; i++) {
         struct advisor_find_row row = {.block = pairs.rows[i].block};
 
@@ -70,7 +36,7 @@ ram_rows(const struct advisor_finder *finder, uint64_t cursor, size_t max, uint6
         if (rc == KVT_OK)
             callback(arg, &row);
     }
-    kvt_free(pairs.rows);
+    advisor_pairs_release(&pairs);
     return rc;
 }
 
