@@ -1,13 +1,15 @@
 #include "advisor/load.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 
 #include "advisor/load_private.h"
 #include "base/alloc.h"
 
 enum {
-    PAGE_ROWS = 4096,    /* of the log, between two looks at `cancel` */
-    PAGE_BLOCKS = 65536, /* rows of G4 blocks, likewise */
+    PAGE_ROWS = 4096,     /* of the log, between two looks at `cancel` */
+    PAGE_BLOCKS = 65536,  /* rows of G4 blocks, likewise */
+    ORDER_COUNTED = 4096, /* positions; 65,536 tokens at 16 a block */
     WORD_BITS = 64,
     WORDS = (ADVISOR_LOG_BLOCKS_MAX + WORD_BITS - 1) / WORD_BITS,
 };
@@ -201,41 +203,29 @@ load_log(struct load *load, struct kvt_error *err)
 
 /* ---- rows of G4 blocks ---- */
 
-/* By position, so that a parent is there before its children. */
+/* By position, so that a parent is there before its children: counted up to a position that few
+ * blocks are beyond, and those that are, sorted. */
 struct order {
-    uint64_t *starts; /* of each position in `keys` */
-    size_t start_count;
+    uint64_t starts[ORDER_COUNTED + 2]; /* of each position in `keys`; the last: of all beyond */
     struct order_key {
         uint64_t hash;
         uint32_t ns;
+        uint32_t position;
     } * keys;
 };
 
-/* An order is all it is for: one bad row must not keep the rest from loading. */
 static size_t
-bounded(uint32_t position)
+bucket_of(uint32_t position)
 {
-    return position < KVT_POSITION_MAX ? position : KVT_POSITION_MAX;
+    return position < ORDER_COUNTED ? position : ORDER_COUNTED;
 }
 
 static enum kvt_err
 count_position(void *arg, const struct advisor_store_block *row)
 {
-    const size_t position = bounded(row->position);
     struct order *order = arg;
 
-    if (position + 2 > order->start_count) {
-        const size_t count = (position + 2) * 2;
-        uint64_t *grown = kvt_realloc(order->starts, count, sizeof(*grown));
-
-        if (grown == NULL)
-            return KVT_NOMEM;
-        for (size_t i = order->start_count; i < count; i++)
-            grown[i] = 0;
-        order->starts = grown;
-        order->start_count = count;
-    }
-    order->starts[position + 1]++;
+    order->starts[bucket_of(row->position) + 1]++;
     return KVT_OK;
 }
 
@@ -244,8 +234,18 @@ place_key(void *arg, const struct advisor_store_block *row)
 {
     struct order *order = arg;
 
-    order->keys[order->starts[bounded(row->position)]++] = (struct order_key){row->hash, row->ns};
+    order->keys[order->starts[bucket_of(row->position)]++] =
+        (struct order_key){row->hash, row->ns, row->position};
     return KVT_OK;
+}
+
+static int
+compare_positions(const void *a, const void *b)
+{
+    const struct order_key *first = a;
+    const struct order_key *second = b;
+
+    return (first->position > second->position) - (first->position < second->position);
 }
 
 static enum kvt_err
@@ -263,16 +263,34 @@ walk_blocks(const struct load *load, advisor_store_block_fn *callback, void *arg
 }
 
 static enum kvt_err
-sort_blocks(const struct load *load, struct order *order, uint64_t count)
+sort_blocks(const struct load *load, struct order **out, uint64_t count)
 {
-    enum kvt_err rc = walk_blocks(load, count_position, order);
+    struct order *order = kvt_calloc(1, sizeof(*order));
+    uint64_t beyond;
+    enum kvt_err rc;
 
+    *out = order;
+    if (order == NULL)
+        return KVT_NOMEM;
+    rc = walk_blocks(load, count_position, order);
     if (rc != KVT_OK)
         return rc;
-    for (size_t i = 1; i < order->start_count; i++)
+    for (size_t i = 1; i < ORDER_COUNTED + 2; i++)
         order->starts[i] += order->starts[i - 1];
+    beyond = order->starts[ORDER_COUNTED];
     order->keys = kvt_calloc(count, sizeof(*order->keys));
-    return order->keys == NULL ? KVT_NOMEM : walk_blocks(load, place_key, order);
+    rc = order->keys == NULL ? KVT_NOMEM : walk_blocks(load, place_key, order);
+    if (rc == KVT_OK)
+        qsort(order->keys + beyond, count - beyond, sizeof(*order->keys), compare_positions);
+    return rc;
+}
+
+static void
+order_free(struct order *order)
+{
+    if (order != NULL)
+        kvt_free(order->keys);
+    kvt_free(order);
 }
 
 static enum kvt_err
@@ -307,11 +325,11 @@ load_blocks(struct load *load, struct kvt_error *err)
 {
     const uint64_t count = advisor_store_block_count(load->txn);
     struct advisor_store_block row = {.places = NULL};
-    struct order order = {.starts = NULL};
+    struct order *order = NULL;
     enum kvt_err rc = count == 0 ? KVT_OK : sort_blocks(load, &order, count);
 
     for (uint64_t i = 0; i < count && rc == KVT_OK; i++) {
-        rc = advisor_store_get_block(load->txn, order.keys[i].ns, order.keys[i].hash, &row);
+        rc = advisor_store_get_block(load->txn, order->keys[i].ns, order->keys[i].hash, &row);
         if (rc == KVT_OK)
             rc = load_block(load, &row);
         if (i % PAGE_BLOCKS == 0) {
@@ -324,8 +342,7 @@ load_blocks(struct load *load, struct kvt_error *err)
     if (rc == KVT_OK && count > 0)
         rc = walk_blocks(load, load_reads, load->memory);
     advisor_store_block_release(&row);
-    kvt_free(order.starts);
-    kvt_free(order.keys);
+    order_free(order);
     return rc == KVT_OK
                ? KVT_OK
                : kvt_error_set(err, rc, "read the index's G4 blocks: %s", kvt_err_text(rc));

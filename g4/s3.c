@@ -23,6 +23,7 @@ enum {
     PROBE_DEADLINE_MS = 5000,
     BACKOFF_FIRST_MS = 50,
     BACKOFF_MAX_MS = 2000,
+    CLOCKS_MS = 20, /* that libcurl's clock and ours may differ by within a deadline */
     IDLE_MS = 1000,
     BODY_MAX = 512,
 };
@@ -159,7 +160,7 @@ finish(struct io_thread *io, struct slot *slot, CURLcode code)
     }
     /* A connection that could not be made in time is an absent peer; only our own deadline is late.
      */
-    if (slot->exchange.request->status == KVT_TIMEOUT && now_ms < slot->deadline_ms)
+    if (slot->exchange.request->status == KVT_TIMEOUT && now_ms + CLOCKS_MS < slot->deadline_ms)
         slot->exchange.request->status = slot->exchange.request->error.code = KVT_UNAVAILABLE;
     complete(slot);
 }
