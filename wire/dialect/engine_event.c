@@ -645,6 +645,8 @@ static const enum member removed_slots[] = {
     MEMBER_TYPE,  MEMBER_BLOCK_HASHES, MEMBER_MEDIUM,
     MEMBER_GROUP, MEMBER_LOCALITY,     MEMBER_OWNERSHIP,
 };
+/* Behind the tag stands whose blocks are cleared; nobody has put anything else there. */
+static const enum member cleared_slots[] = {MEMBER_TYPE, MEMBER_OWNERSHIP};
 
 enum { STORED_LEAST = 5, REMOVED_LEAST = 2, STORED_TAIL = 9, REMOVED_TAIL = 3 };
 
@@ -691,6 +693,9 @@ read_list(struct wire_pack *pack, struct reading *reading, uint32_t members)
         known = sizeof(removed_slots) / sizeof(*removed_slots);
         least = REMOVED_LEAST;
         tail = REMOVED_TAIL;
+    } else if (reading->kind == WIRE_RAW_CLEAR) {
+        slots = cleared_slots;
+        known = sizeof(cleared_slots) / sizeof(*cleared_slots);
     }
     if (members < least)
         reading->malformed = true;

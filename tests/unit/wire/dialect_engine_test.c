@@ -309,6 +309,8 @@ one_bad_event_leaves_its_neighbours(void **state)
         {"{" NAMED ",'locality':7}", WIRE_RAW_FOREIGN_DOMAIN},
         {"{" NAMED ",'ownership':'kvcr'}", WIRE_RAW_FOREIGN_DOMAIN},
         {"{'type':'AllBlocksCleared','ownership':'kvcr'}", WIRE_RAW_FOREIGN_DOMAIN},
+        {"['AllBlocksCleared','kvcr']", WIRE_RAW_FOREIGN_DOMAIN},
+        {"['AllBlocksCleared','later',null]", WIRE_RAW_FOREIGN_DOMAIN},
         {"[" HEAD ",'GPU',null,null,0,'full_attention',null,'REMOTE']", WIRE_RAW_FOREIGN_DOMAIN},
         {"['BlockRemoved',[1],'GPU',0,'REMOTE']", WIRE_RAW_FOREIGN_DOMAIN},
         {"{" NAMED ",'medium':'OBJ'}", WIRE_RAW_UNKNOWN_TIER},
@@ -421,6 +423,8 @@ groups_are_learnt_and_filtered(void **state)
         {"{" NAMED ",'group_idx':2,'kv_cache_spec_kind':'mamba'}", false},
         {"['BlockRemoved',[1],'GPU',2]", false},
         {"['AllBlocksCleared']", true},
+        {"['AllBlocksCleared',null]", true},
+        {"['AllBlocksCleared','framework']", true},
         {"{'type':'BlockMoved','group_idx':5}", false}, /* not turned into anything */
     };
     char text[1024];
