@@ -68,6 +68,13 @@ heard(void *arg, const char *subject, const char *reply, const void *bytes, size
 
 /* ---- on our own ---- */
 
+/* Such an answer is as right as any other, and slow. */
+static bool
+is_loading(const struct advisor_finder *finder)
+{
+    return finder->memory != NULL && atomic_load(&finder->memory->loading);
+}
+
 static enum kvt_err
 answer_find(const struct advisor_finder *finder, const struct wire_query *query,
             struct kvt_buffer *out)
@@ -80,7 +87,7 @@ answer_find(const struct advisor_finder *finder, const struct wire_query *query,
         return KVT_NOMEM;
     rc = advisor_find_matches(finder, query, holders, WIRE_QUERY_HOLDERS_MAX, &count);
     if (rc == KVT_OK)
-        rc = wire_query_encode_holders(holders, count, out);
+        rc = wire_query_encode_holders(holders, count, is_loading(finder), out);
     kvt_free(holders);
     return rc;
 }
@@ -96,7 +103,7 @@ answer_match(const struct advisor_finder *finder, const struct wire_query *query
         return KVT_NOMEM;
     rc = advisor_find_masks(finder, query->namespace_, query->hashes, query->hash_count, masks);
     if (rc == KVT_OK)
-        rc = wire_query_encode_masks(masks, query->hash_count, out);
+        rc = wire_query_encode_masks(masks, query->hash_count, is_loading(finder), out);
     kvt_free(masks);
     return rc;
 }

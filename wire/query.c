@@ -9,6 +9,7 @@ enum {
     VERSION = 1,
     QUESTION_MEMBERS = 3, /* and up to two more, left out when zero */
     HOLDER_MEMBERS = 4,   /* and one more */
+    ANSWER_MEMBERS = 3,   /* the same */
     FAILURE_TEXT_MAX = 128,
 };
 
@@ -129,8 +130,16 @@ wire_query_decode(const void *bytes, size_t size, struct wire_query *query, size
     return rc;
 }
 
+static void
+put_answer(struct wire_msgpack_writer *writer, bool loading)
+{
+    wire_msgpack_put_array(writer, ANSWER_MEMBERS + (loading ? 1 : 0));
+    wire_msgpack_put_uint(writer, VERSION);
+    wire_msgpack_put_uint(writer, KVT_OK);
+}
+
 enum kvt_err
-wire_query_encode_holders(const struct wire_query_holder *holders, size_t count,
+wire_query_encode_holders(const struct wire_query_holder *holders, size_t count, bool loading,
                           struct kvt_buffer *out)
 {
     struct wire_msgpack_writer writer;
@@ -138,9 +147,7 @@ wire_query_encode_holders(const struct wire_query_holder *holders, size_t count,
     if (count > WIRE_QUERY_HOLDERS_MAX)
         return KVT_RANGE;
     wire_msgpack_write(&writer, out, WIRE_QUERY_MAX);
-    wire_msgpack_put_array(&writer, 3);
-    wire_msgpack_put_uint(&writer, VERSION);
-    wire_msgpack_put_uint(&writer, KVT_OK);
+    put_answer(&writer, loading);
     wire_msgpack_put_array(&writer, count);
     for (size_t i = 0; i < count; i++) {
         wire_msgpack_put_array(&writer, HOLDER_MEMBERS + (holders[i].uncertain ? 1 : 0));
@@ -151,6 +158,8 @@ wire_query_encode_holders(const struct wire_query_holder *holders, size_t count,
         if (holders[i].uncertain)
             wire_msgpack_put_uint(&writer, 1);
     }
+    if (loading)
+        wire_msgpack_put_uint(&writer, 1);
     return wire_msgpack_done(&writer);
 }
 
@@ -170,7 +179,7 @@ wire_query_decode_holders(const void *bytes, size_t size, struct wire_query_hold
     if (size > WIRE_QUERY_MAX)
         return refuse_size(size, err);
     wire_msgpack_read(&reader, bytes, size);
-    members = wire_msgpack_array(&reader, 3, "an answer: [1, status, holders]");
+    members = wire_msgpack_array(&reader, ANSWER_MEMBERS, "an answer: [1, status, holders]");
     read_version(&reader);
     status = read_status(&reader);
     if (status != KVT_OK || wire_msgpack_is_str(&reader))
@@ -201,17 +210,17 @@ wire_query_decode_holders(const void *bytes, size_t size, struct wire_query_hold
 }
 
 enum kvt_err
-wire_query_encode_masks(const uint8_t *masks, size_t count, struct kvt_buffer *out)
+wire_query_encode_masks(const uint8_t *masks, size_t count, bool loading, struct kvt_buffer *out)
 {
     struct wire_msgpack_writer writer;
 
     if (count > WIRE_QUERY_HASHES_MAX)
         return KVT_RANGE;
     wire_msgpack_write(&writer, out, WIRE_QUERY_MAX);
-    wire_msgpack_put_array(&writer, 3);
-    wire_msgpack_put_uint(&writer, VERSION);
-    wire_msgpack_put_uint(&writer, KVT_OK);
+    put_answer(&writer, loading);
     wire_msgpack_put_bin(&writer, masks, count);
+    if (loading)
+        wire_msgpack_put_uint(&writer, 1);
     return wire_msgpack_done(&writer);
 }
 
@@ -231,7 +240,7 @@ wire_query_decode_masks(const void *bytes, size_t size, uint8_t *masks, size_t c
     if (size > WIRE_QUERY_MAX)
         return refuse_size(size, err);
     wire_msgpack_read(&reader, bytes, size);
-    members = wire_msgpack_array(&reader, 3, "an answer: [1, status, masks]");
+    members = wire_msgpack_array(&reader, ANSWER_MEMBERS, "an answer: [1, status, masks]");
     read_version(&reader);
     status = read_status(&reader);
     if (status != KVT_OK || wire_msgpack_is_str(&reader))
@@ -247,6 +256,25 @@ wire_query_decode_masks(const void *bytes, size_t size, uint8_t *masks, size_t c
         *count = length;
     }
     return rc;
+}
+
+bool
+wire_query_loading(const void *bytes, size_t size)
+{
+    struct wire_msgpack_reader reader;
+    uint32_t members;
+    bool loading;
+
+    if (size > WIRE_QUERY_MAX)
+        return false;
+    wire_msgpack_read(&reader, bytes, size);
+    members = wire_msgpack_array(&reader, ANSWER_MEMBERS, "an answer: [1, status, rows]");
+    read_version(&reader);
+    if (members <= ANSWER_MEMBERS || read_status(&reader) != KVT_OK)
+        return false;
+    wire_msgpack_rest(&reader, ANSWER_MEMBERS, ANSWER_MEMBERS - 1);
+    loading = wire_msgpack_uint(&reader, 1, "0 or 1: loading") == 1;
+    return reader.code == KVT_OK && loading;
 }
 
 enum kvt_err

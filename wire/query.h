@@ -51,20 +51,26 @@ KVT_NODISCARD enum kvt_err wire_query_decode(const void *bytes, size_t size,
 KVT_NODISCARD enum kvt_err wire_query_encode_failure(enum kvt_err status, const char *text,
                                                      struct kvt_buffer *out);
 
-/** Answer to find: holders with at least one block, longest first. */
+/** Answer to find: holders with at least one block, longest first.
+ *  @param loading  the advisor still reads its index: the answer is of the store, and complete */
 KVT_NODISCARD enum kvt_err wire_query_encode_holders(const struct wire_query_holder *holders,
-                                                     size_t count, struct kvt_buffer *out);
+                                                     size_t count, bool loading,
+                                                     struct kvt_buffer *out);
 KVT_NODISCARD enum kvt_err wire_query_decode_holders(const void *bytes, size_t size,
                                                      struct wire_query_holder *holders,
                                                      size_t capacity, size_t *count,
                                                      struct kvt_error *err);
 
-/** Answer to match: per block a mask of KVT_TIER_MASK() bits, 0 = nowhere. */
-KVT_NODISCARD enum kvt_err wire_query_encode_masks(const uint8_t *masks, size_t count,
+/** Answer to match: per block a mask of KVT_TIER_MASK() bits, 0 = nowhere; `loading` as above. */
+KVT_NODISCARD enum kvt_err wire_query_encode_masks(const uint8_t *masks, size_t count, bool loading,
                                                    struct kvt_buffer *out);
 KVT_NODISCARD enum kvt_err wire_query_decode_masks(const void *bytes, size_t size, uint8_t *masks,
                                                    size_t capacity, size_t *count,
                                                    struct kvt_error *err);
+
+/** Does an answer to find or match say that the advisor was still reading its index?  False for
+ *  what is no such answer. */
+bool wire_query_loading(const void *bytes, size_t size);
 
 /* dump: all a publisher holds, in pages.  Cursor 0 starts (and fixes the snapshot); the answer is
  * an event batch of Stores whose first_seq is the last sequence the snapshot includes, preceded by

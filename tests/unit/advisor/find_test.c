@@ -11,6 +11,7 @@
 #include "advisor/cold.h"
 #include "advisor/find.h"
 #include "advisor/image.h"
+#include "advisor/responder.h"
 #include "base/alloc.h"
 #include "base/random.h"
 
@@ -397,6 +398,35 @@ while_it_loads_the_store_answers(void **state)
     end(&pair);
 }
 
+/* Over the bus too it is said why an answer takes its time. */
+static void
+answers_say_that_the_index_loads(void **state)
+{
+    uint64_t hash = test_store_hash(0, 0);
+    const struct wire_query query = {.hashes = &hash, .hash_count = 1};
+    struct kvt_buffer question;
+    struct kvt_buffer answer;
+    struct pair pair;
+
+    begin(&pair, state);
+    kvt_buffer_init(&question, WIRE_QUERY_MAX);
+    kvt_buffer_init(&answer, WIRE_QUERY_MAX);
+    assert_int_equal(wire_query_encode(&query, &question), KVT_OK);
+    for (unsigned way = 0; way < 4; way++) {
+        const bool loading = (way & 1) != 0;
+
+        atomic_store(&pair.finder.memory->loading, loading);
+        kvt_buffer_clear(&answer);
+        advisor_responder_answer(&pair.finder, (way & 2) != 0, question.data, question.size,
+                                 &answer);
+        assert_true(answer.size > 0);
+        assert_int_equal(wire_query_loading(answer.data, answer.size), loading);
+    }
+    kvt_buffer_release(&question);
+    kvt_buffer_release(&answer);
+    end(&pair);
+}
+
 static void
 unknown_namespaces_have_nothing(void **state)
 {
@@ -424,9 +454,8 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(what_was_evicted_is_merged),
-        TEST(the_store_alone_says_the_same),
-        TEST(while_it_loads_the_store_answers),
+        TEST(what_was_evicted_is_merged),       TEST(the_store_alone_says_the_same),
+        TEST(while_it_loads_the_store_answers), TEST(answers_say_that_the_index_loads),
         TEST(unknown_namespaces_have_nothing),
     };
 

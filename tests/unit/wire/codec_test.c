@@ -355,7 +355,7 @@ later_members_of_find_come_and_go(void **state)
         assert_int_equal(room->query.hash_count, 2);
     }
     kvt_buffer_clear(&out);
-    assert_int_equal(wire_query_encode_holders(holders, 2, &out), KVT_OK);
+    assert_int_equal(wire_query_encode_holders(holders, 2, false, &out), KVT_OK);
     assert_int_equal(
         wire_query_decode_holders(out.data, out.size, room->holders, 64, &count, &room->err),
         KVT_OK);
@@ -385,10 +385,10 @@ questions_and_answers_have_these_bytes(void **state)
     assert_int_equal(wire_query_encode(&query, &out), KVT_OK);
     assert_bytes(&out, query_hex);
     kvt_buffer_clear(&out);
-    assert_int_equal(wire_query_encode_holders(&holder, 1, &out), KVT_OK);
+    assert_int_equal(wire_query_encode_holders(&holder, 1, false, &out), KVT_OK);
     assert_bytes(&out, holders_hex);
     kvt_buffer_clear(&out);
-    assert_int_equal(wire_query_encode_masks(masks, 3, &out), KVT_OK);
+    assert_int_equal(wire_query_encode_masks(masks, 3, false, &out), KVT_OK);
     assert_bytes(&out, masks_hex);
     kvt_buffer_clear(&out);
     assert_int_equal(wire_query_encode_page(KVT_OK, 77, "abc", 3, &out), KVT_OK);
@@ -417,6 +417,44 @@ questions_and_answers_have_these_bytes(void **state)
     assert_int_equal(wire_query_decode_masks(bytes, from_hex(masks_hex, bytes), room->masks, 2,
                                              &count, &room->err),
                      KVT_RANGE);
+    kvt_buffer_release(&out);
+    kvt_free(room);
+}
+
+/* Readers of before it was said pass over the word. */
+static void
+an_answer_says_that_the_index_loads(void **state)
+{
+    const struct wire_query_holder holder = {
+        .name = "w1", .tier = KVT_TIER_G2, .blocks = 5, .uncertain = true};
+    const uint8_t masks[] = {0, 4, 20};
+    struct room *room = room_new();
+    struct kvt_buffer out;
+    size_t count;
+
+    (void)state;
+    kvt_buffer_init(&out, WIRE_QUERY_MAX);
+    for (unsigned loading = 0; loading < 2; loading++) {
+        kvt_buffer_clear(&out);
+        assert_int_equal(wire_query_encode_holders(&holder, 1, loading == 1, &out), KVT_OK);
+        assert_int_equal(wire_query_loading(out.data, out.size), loading);
+        for (size_t size = 0; size < out.size; size++)
+            assert_false(wire_query_loading(out.data, size));
+        assert_int_equal(
+            wire_query_decode_holders(out.data, out.size, room->holders, 64, &count, &room->err),
+            KVT_OK);
+        assert_true(count == 1 && room->holders[0].uncertain);
+        kvt_buffer_clear(&out);
+        assert_int_equal(wire_query_encode_masks(masks, 3, loading == 1, &out), KVT_OK);
+        assert_int_equal(wire_query_loading(out.data, out.size), loading);
+        assert_int_equal(
+            wire_query_decode_masks(out.data, out.size, room->masks, 64, &count, &room->err),
+            KVT_OK);
+        assert_true(count == 3 && memcmp(room->masks, masks, 3) == 0);
+    }
+    kvt_buffer_clear(&out);
+    assert_int_equal(wire_query_encode_failure(KVT_BUSY, "loading", &out), KVT_OK);
+    assert_false(wire_query_loading(out.data, out.size));
     kvt_buffer_release(&out);
     kvt_free(room);
 }
@@ -748,6 +786,7 @@ main(void)
         cmocka_unit_test(reports_have_these_bytes),
         cmocka_unit_test(questions_and_answers_have_these_bytes),
         cmocka_unit_test(later_members_of_find_come_and_go),
+        cmocka_unit_test(an_answer_says_that_the_index_loads),
         cmocka_unit_test(a_failed_answer_carries_code_and_words),
         cmocka_unit_test(every_truncation_is_refused),
         cmocka_unit_test(random_mutations_do_no_harm),
