@@ -233,7 +233,9 @@ make_headers(const struct g4_endpoint *endpoint, const struct g4_sigv4_request *
     kvt_buffer_init(&line, LINE_MAX_SIZE);
     for (size_t i = 0; i < request->header_count && rc == KVT_OK; i++) {
         kvt_buffer_clear(&line);
-        kvt_buffer_printf(&line, "%s: %s", request->headers[i].name, request->headers[i].value);
+        /* libcurl's word for a header without a value is a semicolon. */
+        kvt_buffer_printf(&line, request->headers[i].value[0] == '\0' ? "%s;%s" : "%s: %s",
+                          request->headers[i].name, request->headers[i].value);
         if (!kvt_buffer_ok(&line) || !add_line(list, kvt_buffer_text(&line)))
             rc = KVT_NOMEM;
     }

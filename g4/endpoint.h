@@ -21,7 +21,7 @@
 #include "g4/sigv4.h"
 #include "kvtier/error.h"
 
-#define G4_ENDPOINT_HEADERS_MAX 16
+#define G4_ENDPOINT_HEADERS_MAX 56
 #define G4_ENDPOINT_URL_MAX     8192
 
 struct g4_endpoint_options {

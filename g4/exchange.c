@@ -12,7 +12,7 @@
 #include "g4/answer.h"
 #include "g4/check.h"
 
-enum { HEADERS_MAX = 10, VALUE_MAX = 128, ALIGNMENT = 4096, QUERY_MAX = 8192 };
+enum { HEADERS_MAX = 10 + G4_ATTRIBUTE_LINES, VALUE_MAX = 128, ALIGNMENT = 4096, QUERY_MAX = 8192 };
 
 enum kvt_err
 g4_exchange_init(struct g4_exchange *exchange)
@@ -106,7 +106,8 @@ parse_date(const char *value)
     return seconds < 0 ? 0 : (uint64_t)seconds * 1000;
 }
 
-static void
+/* True: the line is one of our own. */
+static bool
 take_meta(struct g4_exchange *exchange, const char *line, size_t size)
 {
     struct g4_meta *meta = &exchange->request->meta;
@@ -122,7 +123,53 @@ take_meta(struct g4_exchange *exchange, const char *line, size_t size)
         meta->fingerprint = parse_number(value, 16, &number) ? number : 0;
     } else if (header_is(line, size, "x-amz-meta-kvt-writer", value)) {
         (void)snprintf(meta->writer, sizeof(meta->writer), "%.*s", KVT_NAME_MAX - 1, value);
+    } else {
+        return false;
     }
+    return true;
+}
+
+/* Is the line one of those a client may want kept beside an object? */
+static bool
+is_attribute(const char *line, size_t size)
+{
+    static const char *const names[] = {
+        "x-amz-meta-",          "content-type:",     "content-encoding:", "cache-control:",
+        "content-disposition:", "content-language:", "expires:"};
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (size > strlen(names[i]) && strncasecmp(line, names[i], strlen(names[i])) == 0)
+            return true;
+    return false;
+}
+
+/* Keep the line as an attribute, its name in lower case; what does not fit is left out. */
+static void
+take_attribute(struct g4_request *request, const char *line, size_t size)
+{
+    const char *colon = memchr(line, ':', size);
+    const size_t used = strlen(request->attributes);
+    const char *end = line + size;
+    const char *value;
+    char *out = request->attributes + used;
+
+    if (colon == NULL || !is_attribute(line, size))
+        return;
+    value = colon + 1;
+    while (value < end && (*value == ' ' || *value == '\t'))
+        value++;
+    while (end > value && (end[-1] == '\r' || end[-1] == '\n' || end[-1] == ' '))
+        end--;
+    if ((size_t)(colon - line) + (size_t)(end - value) + 4 > G4_ATTRIBUTES_MAX - used)
+        return;
+    for (const char *at = line; at < colon; at++)
+        *out++ = *at >= 'A' && *at <= 'Z' ? (char)(*at - 'A' + 'a') : *at;
+    *out++ = ':';
+    *out++ = ' ';
+    memcpy(out, value, (size_t)(end - value));
+    out += end - value;
+    *out++ = '\n';
+    *out = '\0';
 }
 
 /* libcurl's thread is ours: each header line of the answer. */
@@ -142,8 +189,9 @@ on_header(char *line, size_t unit, size_t count, void *arg)
         request->modified_ms = parse_date(value);
     else if (header_is(line, size, "ETag", value))
         take_etag(request, value);
-    else if (request->verb == G4_GET || request->verb == G4_HEAD)
-        take_meta(exchange, line, size);
+    else if ((request->verb == G4_GET || request->verb == G4_HEAD) &&
+             !take_meta(exchange, line, size) && request->attributes != NULL)
+        take_attribute(request, line, size);
     return size;
 }
 
@@ -257,6 +305,7 @@ struct lines {
     char length[24];
     char crc[9];
     char fingerprint[17];
+    char attributes[G4_ATTRIBUTES_MAX];
 };
 
 static void
@@ -264,6 +313,23 @@ add(struct lines *lines, const char *name, const char *value)
 {
     assert(lines->count < HEADERS_MAX);
     lines->headers[lines->count++] = (struct g4_sigv4_header){name, value};
+}
+
+/* The attributes as header lines: a copy of the text, cut into names and values. */
+static void
+add_attributes(struct lines *lines, const char *text)
+{
+    char *at = lines->attributes;
+
+    memcpy(at, text, strlen(text) + 1);
+    while (*at != '\0') {
+        char *value = at + strcspn(at, ":");
+        char *end = value + strcspn(value, "\n");
+
+        *value = *end = '\0';
+        add(lines, at, value + 2);
+        at = end + 1;
+    }
 }
 
 static void
@@ -277,6 +343,8 @@ add_put_lines(struct lines *lines, const struct g4_request *request)
     base64_of_crc(crc, lines->checksum);
     add(lines, "x-amz-checksum-crc32c", lines->checksum);
     add(lines, "x-amz-sdk-checksum-algorithm", "CRC32C");
+    if (request->attributes != NULL)
+        add_attributes(lines, request->attributes);
     if (!meta->present)
         return;
     (void)snprintf(lines->length, sizeof(lines->length), "%" PRIu64, meta->length);
@@ -406,6 +474,8 @@ g4_exchange_begin(struct g4_exchange *exchange, const struct g4_endpoint *endpoi
     memset(&request->error, 0, sizeof(request->error));
     if (request->verb != G4_PUT)
         memset(&request->meta, 0, sizeof(request->meta));
+    if (request->verb != G4_PUT && request->attributes != NULL)
+        request->attributes[0] = '\0'; /* of an attempt before */
     if (!line_safe(request->meta.writer) || !line_safe(request->etag))
         return kvt_error_set(&request->error, KVT_INVALID, "%s: writer or etag is not plain text",
                              request->key);

@@ -23,6 +23,8 @@ enum {
     AT_WRITER = 48,
     AT_ETAG = 112,
     AT_KEY = 192,
+    AT_ATTRIBUTES = 704,
+    AT_ATTRIBUTES_CRC = 708,
 };
 
 static const char magic[8] = {'K', 'V', 'T', 'O', 'B', 'J', '\r', '\n'};
@@ -71,6 +73,8 @@ g4_object_encode(const struct g4_object *object, uint8_t header[G4_OBJECT_HEADER
     put_text(header + AT_WRITER, object->meta.writer, sizeof(object->meta.writer));
     put_text(header + AT_ETAG, object->etag, sizeof(object->etag));
     put_text(header + AT_KEY, object->key, sizeof(object->key));
+    put_number(header + AT_ATTRIBUTES, object->attributes_size, 4);
+    put_number(header + AT_ATTRIBUTES_CRC, object->attributes_crc32c, 4);
     put_number(header + AT_CRC, header_crc(header), 4);
 }
 
@@ -108,6 +112,8 @@ g4_object_decode(const uint8_t header[G4_OBJECT_HEADER_SIZE], struct g4_object *
     object->meta.crc32c = object->meta.present ? object->body_crc32c : 0;
     object->meta.fingerprint = get_number(header + AT_FINGERPRINT, 8);
     object->modified_ms = get_number(header + AT_MODIFIED, 8);
+    object->attributes_size = (uint32_t)get_number(header + AT_ATTRIBUTES, 4);
+    object->attributes_crc32c = (uint32_t)get_number(header + AT_ATTRIBUTES_CRC, 4);
     return KVT_OK;
 }
 
@@ -115,6 +121,38 @@ uint64_t
 g4_object_body_size(uint64_t file_size)
 {
     return file_size > G4_OBJECT_BODY_AT ? file_size - G4_OBJECT_BODY_AT : 0;
+}
+
+enum kvt_err
+g4_object_attributes(int fd, const struct g4_object *object, char text[G4_ATTRIBUTES_MAX],
+                     struct kvt_error *err)
+{
+    const size_t size = object->attributes_size;
+    size_t done = 0;
+
+    _Static_assert(G4_OBJECT_HEADER_SIZE + G4_ATTRIBUTES_MAX <= G4_OBJECT_BODY_AT,
+                   "attributes end where the body starts");
+    text[0] = '\0';
+    if (size >= G4_ATTRIBUTES_MAX)
+        return kvt_error_set(err, KVT_CORRUPT, "attributes of %zu bytes", size);
+    while (done < size) {
+        const ssize_t got =
+            pread(fd, text + done, size - done, (off_t)(G4_OBJECT_HEADER_SIZE + done));
+
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return kvt_error_sys(err, errno, "read an object's attributes");
+        if (got == 0)
+            break;
+        done += (size_t)got;
+    }
+    text[done] = '\0';
+    if (done == size && strlen(text) == size &&
+        (size == 0 || g4_check_crc32c(text, size) == object->attributes_crc32c))
+        return KVT_OK;
+    text[0] = '\0';
+    return kvt_error_set(err, KVT_CORRUPT, "attributes fail their crc");
 }
 
 /* What can still be said of a file whose header cannot be believed. */

@@ -9,7 +9,7 @@
  *   0 "KVTOBJ\r\n"   8 version u32   12 crc32c u32 of bytes 16..1023   16 body length u64
  *   24 body crc32c u32   28 flags u32 (1: metadata present)   32 fingerprint u64
  *   40 modified u64, Unix ms   48 writer, 64 bytes   112 etag, 80 bytes   192 key, 512 bytes
- *   704 zeros
+ *   704 attributes' length u32   708 their crc32c u32   712 zeros   1024 attributes, zeros
  *
  * Ownership: plain values.
  * Threads:   any.
@@ -33,6 +33,8 @@ struct g4_object {
     struct g4_meta meta; /* `length` is always the body's */
     uint32_t body_crc32c;
     uint64_t modified_ms;
+    uint32_t attributes_size; /* of the text behind the header */
+    uint32_t attributes_crc32c;
 };
 
 void g4_object_encode(const struct g4_object *object, uint8_t header[G4_OBJECT_HEADER_SIZE]);
@@ -50,6 +52,11 @@ KVT_NODISCARD enum kvt_err g4_object_decode(const uint8_t header[G4_OBJECT_HEADE
  */
 KVT_NODISCARD enum kvt_err g4_object_read(int fd, const char *key, struct g4_object *object,
                                           struct kvt_error *err);
+
+/** Read the attributes of an open object file; KVT_CORRUPT when they fail their crc. */
+KVT_NODISCARD enum kvt_err g4_object_attributes(int fd, const struct g4_object *object,
+                                                char text[G4_ATTRIBUTES_MAX],
+                                                struct kvt_error *err);
 
 /** Bytes of body in a file of `file_size`. */
 uint64_t g4_object_body_size(uint64_t file_size);

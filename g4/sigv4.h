@@ -18,7 +18,7 @@
 #include "base/buffer.h"
 #include "kvtier/error.h"
 
-#define G4_SIGV4_HEADERS_MAX   32
+#define G4_SIGV4_HEADERS_MAX   64
 #define G4_SIGV4_SIGNATURE_MAX 65
 #define G4_SIGV4_DATE_MAX      17 /* 20130524T000000Z */
 #define G4_SIGV4_UNSIGNED      "UNSIGNED-PAYLOAD"

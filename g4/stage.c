@@ -60,8 +60,8 @@ write_all(int fd, const void *bytes, size_t size)
 }
 
 int
-g4_stage_write(struct g4_stage *stage, int tmp, const uint8_t *header, const void *body,
-               size_t size)
+g4_stage_write(struct g4_stage *stage, int tmp, const uint8_t *header, const char *attributes,
+               const void *body, size_t size)
 {
     uint8_t page[G4_OBJECT_BODY_AT] = {0};
 
@@ -69,6 +69,8 @@ g4_stage_write(struct g4_stage *stage, int tmp, const uint8_t *header, const voi
     if (open_file(stage) != 0)
         return -1;
     memcpy(page, header, G4_OBJECT_HEADER_SIZE);
+    if (attributes != NULL)
+        memcpy(page + G4_OBJECT_HEADER_SIZE, attributes, strnlen(attributes, G4_ATTRIBUTES_MAX));
     if (write_all(stage->fd, page, sizeof(page)) != 0 || write_all(stage->fd, body, size) != 0)
         return -1;
     return fsync(stage->fd);

@@ -59,6 +59,29 @@ condition_valid(const struct g4_request *request)
 }
 
 static bool
+attributes_valid(const char *text)
+{
+    size_t lines = 0;
+
+    if (text == NULL)
+        return true;
+    if (memchr(text, '\0', G4_ATTRIBUTES_MAX) == NULL)
+        return false;
+    for (; *text != '\0'; lines++) {
+        const size_t name = strcspn(text, ":\n");
+        const size_t line = strcspn(text, "\n");
+
+        if (name == 0 || text[name] != ':' || text[name + 1] != ' ' || text[line] != '\n')
+            return false;
+        for (size_t i = 0; i < line; i++)
+            if ((unsigned char)text[i] < 0x20 || text[i] == 0x7f)
+                return false;
+        text += line + 1;
+    }
+    return lines <= G4_ATTRIBUTE_LINES;
+}
+
+static bool
 request_valid(const struct g4_request *request)
 {
     if (request->done == NULL || request->key == NULL || strlen(request->key) >= KVT_KEY_MAX ||
@@ -68,7 +91,9 @@ request_valid(const struct g4_request *request)
     case G4_GET:
     case G4_HEAD:
     case G4_DELETE: return request->key[0] != '\0';
-    case G4_PUT: return request->key[0] != '\0' && (request->body != NULL || !request->body_size);
+    case G4_PUT:
+        return request->key[0] != '\0' && (request->body != NULL || !request->body_size) &&
+               attributes_valid(request->attributes);
     case G4_LIST:
         return request->listed != NULL &&
                memchr(request->token, '\0', sizeof(request->token)) != NULL;
@@ -92,6 +117,8 @@ g4_store_submit(struct g4_store *store, struct g4_request *request)
         request->etag[0] = '\0';
     if (request->verb != G4_PUT)
         memset(&request->meta, 0, sizeof(request->meta));
+    if (request->verb != G4_PUT && request->attributes != NULL)
+        request->attributes[0] = '\0';
     return store->driver->submit(store->self, request);
 }
 

@@ -24,9 +24,13 @@
 #include "kvtier/error.h"
 #include "kvtier/key.h"
 
-#define G4_ETAG_MAX      80
-#define G4_TOKEN_MAX     1024
-#define G4_LIST_KEYS_MAX 1000
+#define G4_ETAG_MAX        80
+#define G4_TOKEN_MAX       1024
+#define G4_LIST_KEYS_MAX   1000
+/* Attributes: what clients want kept beside an object, as "name: value\n" lines of lower-case names,
+ * at most G4_ATTRIBUTE_LINES of them: x-amz-meta-*, content-type, cache-control and their like. */
+#define G4_ATTRIBUTES_MAX  3072
+#define G4_ATTRIBUTE_LINES 40
 
 enum g4_verb { G4_GET, G4_HEAD, G4_PUT, G4_DELETE, G4_LIST };
 
@@ -59,6 +63,7 @@ struct g4_request {
     enum g4_condition condition;
     char etag[G4_ETAG_MAX]; /* in: for G4_IF_MATCH, unquoted; out: the object's, unquoted */
     struct g4_meta meta;    /* in: PUT; out: GET, HEAD */
+    char *attributes;       /* in: PUT, or NULL; out: GET, HEAD: G4_ATTRIBUTES_MAX bytes, or NULL */
     uint64_t deadline_ms;   /* monotonic; 0 = the store's default per-request timeout */
 
     const void *body; /* PUT */

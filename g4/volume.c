@@ -211,6 +211,8 @@ do_get(struct g4_volume *volume, struct g4_request *request)
         rc = g4_object_read(found.file, request->key, &object, &request->error);
         tell(request, &object);
     }
+    if (rc == KVT_OK && request->attributes != NULL)
+        rc = g4_object_attributes(found.file, &object, request->attributes, &request->error);
     if (rc == KVT_CORRUPT && request->verb == G4_GET)
         get_evidence(request, found.file, &object);
     else if (rc == KVT_OK && request->verb == G4_GET)
@@ -353,6 +355,10 @@ describe(struct g4_request *request, struct g4_object *object)
     object->meta = request->meta;
     object->meta.length = request->body_size;
     object->modified_ms = kvt_clock_unix_ms();
+    if (request->attributes != NULL) {
+        object->attributes_size = (uint32_t)strlen(request->attributes);
+        object->attributes_crc32c = g4_check_crc32c(request->attributes, object->attributes_size);
+    }
     /* Not to be taken for an MD5 of the body, and never twice the same. */
     kvt_random_system(&nonce, sizeof(nonce));
     (void)snprintf(object->etag, sizeof(object->etag), "%08" PRIx32 "-%016" PRIx64,
@@ -367,7 +373,7 @@ stage_body(struct g4_volume *volume, struct g4_request *request, const struct g4
     uint8_t header[G4_OBJECT_HEADER_SIZE];
 
     g4_object_encode(object, header);
-    if (g4_stage_write(stage, g4_tree_tmp(volume->tree), header, request->body,
+    if (g4_stage_write(stage, g4_tree_tmp(volume->tree), header, request->attributes, request->body,
                        request->body_size) != 0)
         return fail_sys(request, errno, "write");
     return KVT_OK;

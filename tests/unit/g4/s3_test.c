@@ -103,6 +103,42 @@ what_is_put_comes_back(void **state)
     assert_int_equal(head(f->store, key, &f->fetched), KVT_NOTFOUND);
 }
 
+/* Attributes come back as they were put, an empty value too, and only to who asks. */
+static void
+attributes_are_kept(void **state)
+{
+    static char text[G4_ATTRIBUTES_MAX] = "content-type: text/x; a=b\n"
+                                          "x-amz-meta-color: deep  red\n"
+                                          "x-amz-meta-none: \n";
+    struct fixture *f = *state;
+    char room[G4_ATTRIBUTES_MAX] = "x";
+    char body[8];
+    struct g4_request request = {
+        .verb = G4_PUT, .key = "attributed", .body = "xyz", .body_size = 3, .attributes = text};
+
+    assert_int_equal(g4_store_perform(f->store, &request), KVT_OK);
+    for (int i = 0; i < 2; i++) {
+        request = (struct g4_request){.verb = i == 0 ? G4_HEAD : G4_GET,
+                                      .key = "attributed",
+                                      .buffer = body,
+                                      .buffer_capacity = sizeof(body),
+                                      .attributes = room};
+        assert_int_equal(g4_store_perform(f->store, &request), KVT_OK);
+        assert_non_null(strstr(room, "content-type: text/x; a=b\n"));
+        assert_non_null(strstr(room, "x-amz-meta-color: deep"));
+        assert_non_null(strstr(room, "x-amz-meta-none: \n"));
+        assert_false(request.meta.present);
+    }
+    assert_int_equal(put_plain(f->store, "attributed", "xyz", 3), KVT_OK);
+    assert_int_equal(g4_store_perform(f->store, &request), KVT_OK);
+    assert_null(strstr(room, "x-amz-meta-"));
+    request = (struct g4_request){.verb = G4_PUT, .key = "attributed", .attributes = body};
+    (void)snprintf(body, sizeof(body), "no: end");
+    assert_int_equal(g4_store_perform(f->store, &request), KVT_INVALID);
+    (void)snprintf(body, sizeof(body), "a: \r\n");
+    assert_int_equal(g4_store_perform(f->store, &request), KVT_INVALID);
+}
+
 static void
 empty_bodies_and_foreign_objects_are_told(void **state)
 {
@@ -495,6 +531,7 @@ main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         TEST(what_is_put_comes_back),
         TEST(empty_bodies_and_foreign_objects_are_told),
+        TEST(attributes_are_kept),
         TEST(conditions_hold),
         TEST(get_keeps_to_its_room),
         TEST(odd_keys_are_keys),
