@@ -63,7 +63,7 @@ struct g4_request {
     enum g4_condition condition;
     char etag[G4_ETAG_MAX]; /* in: for G4_IF_MATCH, unquoted; out: the object's, unquoted */
     struct g4_meta meta;    /* in: PUT; out: GET, HEAD */
-    char *attributes;       /* in: PUT, or NULL; out: GET, HEAD: G4_ATTRIBUTES_MAX bytes, or NULL */
+    char *attributes;       /* in: PUT, NULL = none; out: GET, HEAD: G4_ATTRIBUTES_MAX, NULL = no */
     uint64_t deadline_ms;   /* monotonic; 0 = the store's default per-request timeout */
 
     const void *body; /* PUT */
