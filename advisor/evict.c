@@ -121,41 +121,19 @@ keep_piece(void *arg, const struct index_run_view *run)
     evict->held_count += run->held_count;
 }
 
-/* ---- numbers: both tables give them in the order of names, so they hardly ever differ ---- */
-
-static uint32_t
-store_holder(const struct advisor_names *names, uint32_t number)
-{
-    const uint32_t count = advisor_names_holder_count(names);
-    uint32_t holder = number < count ? number : 0;
-
-    for (uint32_t i = 0; i < count && advisor_names_index_holder(names, holder) != number; i++)
-        holder = i;
-    assert(advisor_names_index_holder(names, holder) == number);
-    return holder;
-}
-
-static uint32_t
-store_namespace(const struct advisor_names *names, uint32_t number)
-{
-    const uint32_t count = advisor_names_namespace_count(names);
-    uint32_t ns = number < count ? number : 0;
-
-    for (uint32_t i = 0; i < count && advisor_names_index_namespace(names, ns) != number; i++)
-        ns = i;
-    assert(advisor_names_index_namespace(names, ns) == number);
-    return ns;
-}
-
+/* In the store's numbers; the loader's own holder has nothing any more. */
 static enum kvt_err
 evict_piece(struct advisor_evict *evict, struct piece *piece, struct advisor_log *log)
 {
     const struct advisor_names *names = evict->memory->names;
     struct index_held *held = &evict->held[piece->held];
 
-    for (uint32_t i = 0; i < piece->run.held_count; i++)
-        held[i].holder = store_holder(names, held[i].holder);
-    piece->run.ns = store_namespace(names, piece->run.ns);
+    for (uint32_t i = 0; i < piece->run.held_count; i++) {
+        held[i].holder = advisor_names_store_holder(names, held[i].holder);
+        assert(held[i].holder != ADVISOR_NAMES_NOBODY);
+    }
+    piece->run.ns = advisor_names_store_namespace(names, piece->run.ns);
+    assert(piece->run.ns != ADVISOR_NAMES_NOBODY);
     piece->run.hashes = &evict->words[piece->word];
     piece->run.tokens = piece->tokens ? piece->run.hashes + piece->run.count : NULL;
     piece->run.held = held;

@@ -18,11 +18,19 @@ struct space {
     uint32_t index_number;
 };
 
+/* Our numbers by the index's. */
+struct inverse {
+    uint32_t *numbers;
+    uint32_t capacity;
+};
+
 struct advisor_names {
     struct index *index;
     struct advisor_map *by_name; /* of both: the key's first byte tells which */
     struct holder *holders;
     struct space *spaces;
+    struct inverse holders_by_index;
+    struct inverse spaces_by_index;
     uint32_t holder_count;
     uint32_t holder_capacity;
     uint32_t holder_saved;
@@ -68,6 +76,8 @@ advisor_names_free(struct advisor_names *names)
     advisor_map_free(names->by_name);
     kvt_free(names->holders);
     kvt_free(names->spaces);
+    kvt_free(names->holders_by_index.numbers);
+    kvt_free(names->spaces_by_index.numbers);
     kvt_free(names);
 }
 
@@ -114,6 +124,27 @@ grow(void **rows, uint32_t count, uint32_t *capacity, size_t size)
     return KVT_OK;
 }
 
+/* Room for one more of the index's numbers. */
+static enum kvt_err
+widen(struct inverse *inverse, uint32_t number)
+{
+    uint32_t capacity = inverse->capacity == 0 ? 16 : inverse->capacity;
+    uint32_t *more;
+
+    if (number < inverse->capacity)
+        return KVT_OK;
+    while (capacity <= number)
+        capacity *= 2;
+    more = kvt_realloc(inverse->numbers, capacity, sizeof(*more));
+    if (more == NULL)
+        return KVT_NOMEM;
+    for (uint32_t i = inverse->capacity; i < capacity; i++)
+        more[i] = ADVISOR_NAMES_NOBODY;
+    inverse->numbers = more;
+    inverse->capacity = capacity;
+    return KVT_OK;
+}
+
 enum kvt_err
 advisor_names_namespace(struct advisor_names *names, const char *name, uint32_t *ns)
 {
@@ -132,10 +163,13 @@ advisor_names_namespace(struct advisor_names *names, const char *name, uint32_t 
     if (rc == KVT_OK)
         rc = index_namespace(names->index, name, &space.index_number);
     if (rc == KVT_OK)
+        rc = widen(&names->spaces_by_index, space.index_number);
+    if (rc == KVT_OK)
         rc = advisor_map_put(names->by_name, key.bytes, key.size, names->space_count);
     if (rc != KVT_OK)
         return rc;
     names->spaces[names->space_count] = space;
+    names->spaces_by_index.numbers[space.index_number] = names->space_count;
     *ns = names->space_count++;
     return KVT_OK;
 }
@@ -209,10 +243,13 @@ advisor_names_holder(struct advisor_names *names, const struct index_holder *wan
     if (rc == KVT_FULL) /* others have numbers of the index too */
         return reuse(names, &holder.key, &key, number);
     if (rc == KVT_OK)
+        rc = widen(&names->holders_by_index, holder.index_number);
+    if (rc == KVT_OK)
         rc = advisor_map_put(names->by_name, key.bytes, key.size, names->holder_count);
     if (rc != KVT_OK)
         return rc;
     names->holders[names->holder_count] = holder;
+    names->holders_by_index.numbers[holder.index_number] = names->holder_count;
     *number = names->holder_count++;
     return KVT_OK;
 }
@@ -355,6 +392,24 @@ advisor_names_index_holder(const struct advisor_names *names, uint32_t holder)
 {
     assert(holder < names->holder_count);
     return names->holders[holder].index_number;
+}
+
+static uint32_t
+invert(const struct inverse *inverse, uint32_t number)
+{
+    return number < inverse->capacity ? inverse->numbers[number] : ADVISOR_NAMES_NOBODY;
+}
+
+uint32_t
+advisor_names_store_namespace(const struct advisor_names *names, uint32_t number)
+{
+    return invert(&names->spaces_by_index, number);
+}
+
+uint32_t
+advisor_names_store_holder(const struct advisor_names *names, uint32_t number)
+{
+    return invert(&names->holders_by_index, number);
 }
 
 bool

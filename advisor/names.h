@@ -59,9 +59,15 @@ bool advisor_names_short(const struct advisor_names *names);
  *  before.  Only while nothing is unsaved. */
 void advisor_names_spare(struct advisor_names *names, uint32_t holder);
 
-/** The numbers the RAM index knows them by. */
+/** The numbers the RAM index knows them by: they stay when a holder gets another name. */
 uint32_t advisor_names_index_namespace(const struct advisor_names *names, uint32_t ns);
 uint32_t advisor_names_index_holder(const struct advisor_names *names, uint32_t holder);
+
+#define ADVISOR_NAMES_NOBODY UINT32_MAX
+
+/** And back; ADVISOR_NAMES_NOBODY: the index has it from somebody else. */
+uint32_t advisor_names_store_namespace(const struct advisor_names *names, uint32_t number);
+uint32_t advisor_names_store_holder(const struct advisor_names *names, uint32_t number);
 
 /** "hot@<gateway>" and "cold@<bucket>" in G4. */
 bool advisor_holder_is_hot(const struct index_holder *key);

@@ -7,17 +7,7 @@
 
 enum {
     PAGE_BLOCKS = 512, /* of the index, while its writer's lock is held */
-    NUMBERS_MIN = 64,
     TRIES_MAX = 4, /* of a step; should it be why its transactions fail, it must not stop them */
-};
-
-#define NOBODY UINT32_MAX
-
-/* The store's numbers by the index's. */
-struct numbers {
-    uint32_t *store;
-    uint32_t capacity;
-    uint32_t known; /* of the store's */
 };
 
 /* What the last write did, and does again until it is saved. */
@@ -27,8 +17,6 @@ struct advisor_snapshot {
     struct advisor_memory *memory;
     struct index_runs *runs;   /* NULL: the pass has not begun */
     struct advisor_log *slice; /* of STEP_SLICE and STEP_END */
-    struct numbers holders;
-    struct numbers spaces;
     uint64_t log_min;
     uint64_t slice_min;
     uint64_t seen_bytes;  /* of the log, when the last step was saved */
@@ -67,8 +55,6 @@ advisor_snapshot_free(struct advisor_snapshot *snapshot)
         return;
     index_runs_free(snapshot->runs);
     advisor_log_free(snapshot->slice);
-    kvt_free(snapshot->holders.store);
-    kvt_free(snapshot->spaces.store);
     kvt_free(snapshot);
 }
 
@@ -85,63 +71,18 @@ advisor_snapshot_busy(const struct advisor_snapshot *snapshot)
     return snapshot->begun;
 }
 
-/* ---- numbers ---- */
-
-static enum kvt_err
-learn(struct numbers *numbers, uint32_t store, uint32_t index)
-{
-    uint32_t capacity = numbers->capacity == 0 ? NUMBERS_MIN : numbers->capacity;
-    uint32_t *grown;
-
-    while (capacity <= index)
-        capacity *= 2;
-    if (capacity > numbers->capacity) {
-        grown = kvt_realloc(numbers->store, capacity, sizeof(*grown));
-        if (grown == NULL)
-            return KVT_NOMEM;
-        for (uint32_t i = numbers->capacity; i < capacity; i++)
-            grown[i] = NOBODY;
-        numbers->store = grown;
-        numbers->capacity = capacity;
-    }
-    numbers->store[index] = store;
-    numbers->known = store + 1;
-    return KVT_OK;
-}
-
-/* Both numbers of a name stay, also when it gets another name. */
-static enum kvt_err
-learn_all(struct advisor_snapshot *snapshot)
-{
-    const struct advisor_names *names = snapshot->memory->names;
-    const uint32_t holders = advisor_names_holder_count(names);
-    const uint32_t spaces = advisor_names_namespace_count(names);
-    enum kvt_err rc = KVT_OK;
-
-    for (uint32_t i = snapshot->holders.known; i < holders && rc == KVT_OK; i++)
-        rc = learn(&snapshot->holders, i, advisor_names_index_holder(names, i));
-    for (uint32_t i = snapshot->spaces.known; i < spaces && rc == KVT_OK; i++)
-        rc = learn(&snapshot->spaces, i, advisor_names_index_namespace(names, i));
-    return rc;
-}
-
-static uint32_t
-store_number(const struct numbers *numbers, uint32_t index)
-{
-    return index < numbers->capacity ? numbers->store[index] : NOBODY;
-}
-
 /* ---- a slice ---- */
 
-/* Whose places are in the log; NOBODY for those that have rows. */
+/* Whose places are in the log; ADVISOR_NAMES_NOBODY for those that have rows. */
 static uint32_t
 logged_holder(const struct advisor_snapshot *snapshot, uint32_t index)
 {
-    const uint32_t number = store_number(&snapshot->holders, index);
+    const struct advisor_names *names = snapshot->memory->names;
+    const uint32_t number = advisor_names_store_holder(names, index);
 
-    if (number == NOBODY ||
-        advisor_names_holder_key(snapshot->memory->names, number)->tier == KVT_TIER_G4)
-        return NOBODY;
+    if (number == ADVISOR_NAMES_NOBODY ||
+        advisor_names_holder_key(names, number)->tier == KVT_TIER_G4)
+        return ADVISOR_NAMES_NOBODY;
     return number;
 }
 
@@ -160,7 +101,7 @@ find_part(const struct advisor_snapshot *snapshot, const struct index_run_view *
         const struct index_held *held = &run->held[i];
         bool *marks = in_rows;
 
-        if (logged_holder(snapshot, held->holder) != NOBODY) {
+        if (logged_holder(snapshot, held->holder) != ADVISOR_NAMES_NOBODY) {
             if (held->count == run->count)
                 return true;
             marks = logged;
@@ -179,12 +120,14 @@ static enum kvt_err
 add_run(struct advisor_snapshot *snapshot, const struct index_run_view *run)
 {
     const struct advisor_log_place place = {
-        .size = run->size, .ns = store_number(&snapshot->spaces, run->ns), .time_s = run->stored_s};
+        .size = run->size,
+        .ns = advisor_names_store_namespace(snapshot->memory->names, run->ns),
+        .time_s = run->stored_s};
     uint32_t first;
     uint32_t end;
     enum kvt_err rc;
 
-    if (place.ns == NOBODY || !find_part(snapshot, run, &first, &end))
+    if (place.ns == ADVISOR_NAMES_NOBODY || !find_part(snapshot, run, &first, &end))
         return KVT_OK;
     rc = advisor_log_run(snapshot->slice, &place, first > 0 ? run->hashes[first - 1] : run->parent,
                          run->position + first, run->hashes + first,
@@ -193,7 +136,7 @@ add_run(struct advisor_snapshot *snapshot, const struct index_run_view *run)
         const struct index_held *held = &run->held[i];
         const uint32_t holder = logged_holder(snapshot, held->holder);
 
-        if (holder != NOBODY)
+        if (holder != ADVISOR_NAMES_NOBODY)
             rc = advisor_log_hold(snapshot->slice, holder, held->ranks, held->from - first,
                                   held->count);
     }
@@ -227,9 +170,9 @@ make_slice(struct advisor_snapshot *snapshot, uint64_t log_bytes)
 {
     const uint64_t bytes = slice_bytes(snapshot, log_bytes);
     bool done = false;
-    enum kvt_err rc = learn_all(snapshot);
+    enum kvt_err rc = KVT_OK;
 
-    if (rc == KVT_OK && snapshot->runs == NULL)
+    if (snapshot->runs == NULL)
         rc = index_runs_new(&snapshot->runs, snapshot->memory->index);
     snapshot->rc = KVT_OK;
     while (rc == KVT_OK && !done && advisor_log_bytes(snapshot->slice) < bytes) {
