@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 
 enum {
-    LOAD_ROWS = 65536,
+    LOAD_ROWS = 65536, /* between two looks at `cancel` */
     PILE_MIN = 256,
 };
 
@@ -97,7 +97,8 @@ load_row(void *arg, struct advisor_cold_row *row)
 }
 
 enum kvt_err
-advisor_cold_load(struct advisor_cold *cold, const struct advisor_txn *txn)
+advisor_cold_load(struct advisor_cold *cold, const struct advisor_txn *txn,
+                  const _Atomic bool *cancel)
 {
     uint64_t number;
     uint64_t next = 0;
@@ -110,7 +111,9 @@ advisor_cold_load(struct advisor_cold *cold, const struct advisor_txn *txn)
         cold->number = number;
     do {
         cold->came.count = 0;
-        rc = advisor_store_colds(txn, next, LOAD_ROWS, &next, load_row, cold);
+        rc = cancel != NULL && atomic_load_explicit(cancel, memory_order_relaxed)
+                 ? KVT_CANCELLED
+                 : advisor_store_colds(txn, next, LOAD_ROWS, &next, load_row, cold);
         advisor_cold_filter_add(cold->filter, cold->came.rows, cold->came.count);
         cold->rows += cold->came.count;
     } while (rc == KVT_OK && next != 0);

@@ -37,9 +37,11 @@ KVT_NODISCARD enum kvt_err advisor_cold_new(struct advisor_cold **out, uint64_t 
 void advisor_cold_free(struct advisor_cold *cold);
 /** Tests: look at fewer rows a commit. */
 void advisor_cold_pass_rows(struct advisor_cold *cold, size_t rows);
-/** Go through all rows, once, at the start. */
+/** Go through all rows, once, at the start.  `cancel` may be set by anybody meanwhile, or be NULL:
+ *  it stops at the next page with KVT_CANCELLED. */
 KVT_NODISCARD enum kvt_err advisor_cold_load(struct advisor_cold *cold,
-                                             const struct advisor_txn *txn);
+                                             const struct advisor_txn *txn,
+                                             const _Atomic bool *cancel);
 /** Instead: nothing that is here counts (the log is not durable).  At the start. */
 KVT_NODISCARD enum kvt_err advisor_cold_discard(const struct advisor_txn *txn);
 

@@ -109,7 +109,7 @@ load_index(struct advisor_engine *engine, struct kvt_error *err)
     if (rc != KVT_OK)
         return rc;
     if (engine->cold != NULL)
-        rc = advisor_cold_load(engine->cold, &txn);
+        rc = advisor_cold_load(engine->cold, &txn, &engine->progress.cancel);
     if (rc == KVT_OK)
         rc = advisor_load(&engine->memory, &txn, &engine->progress, err);
     else

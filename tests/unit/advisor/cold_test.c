@@ -4,6 +4,7 @@
  * that failed, and after restarts.
  * How: random groups against two arrays: what is held, and what RAM would hold of it.
  */
+#include <stdatomic.h>
 #include <string.h>
 
 #include "advisor/cold.h"
@@ -81,7 +82,7 @@ open_cold(struct scene *scene)
     assert_int_equal(advisor_cold_new(&scene->cold, FILTER_BYTES), KVT_OK);
     advisor_cold_pass_rows(scene->cold, PASS_ROWS);
     assert_int_equal(advisor_store_read(scene->store, &txn, NULL), KVT_OK);
-    assert_int_equal(advisor_cold_load(scene->cold, &txn), KVT_OK);
+    assert_int_equal(advisor_cold_load(scene->cold, &txn, NULL), KVT_OK);
     advisor_store_end(&txn);
 }
 
@@ -446,6 +447,28 @@ collisions_are_taken_back(void **state)
     end(&scene);
 }
 
+static void
+a_start_can_be_stopped(void **state)
+{
+    _Atomic bool cancel = true;
+    struct advisor_cold *cold;
+    struct advisor_txn txn;
+    struct scene scene;
+
+    (void)state;
+    begin(&scene);
+    assert_int_equal(advisor_store_read(scene.store, &txn, NULL), KVT_OK);
+    assert_int_equal(advisor_cold_new(&cold, FILTER_BYTES), KVT_OK);
+    assert_int_equal(advisor_cold_load(cold, &txn, &cancel), KVT_CANCELLED);
+    advisor_cold_free(cold);
+    atomic_store(&cancel, false);
+    assert_int_equal(advisor_cold_new(&cold, FILTER_BYTES), KVT_OK);
+    assert_int_equal(advisor_cold_load(cold, &txn, &cancel), KVT_OK);
+    advisor_cold_free(cold);
+    advisor_store_end(&txn);
+    end(&scene);
+}
+
 /* ---- the filter ---- */
 
 static bool
@@ -523,7 +546,7 @@ make_all(void *arg)
     enum kvt_err rc = advisor_cold_new(&cold, FILTER_BYTES);
 
     if (rc == KVT_OK)
-        rc = advisor_cold_load(cold, txn);
+        rc = advisor_cold_load(cold, txn, NULL);
     advisor_cold_free(cold);
     assert_true(rc == KVT_OK || rc == KVT_NOMEM);
     return rc == KVT_OK;
@@ -550,6 +573,7 @@ main(void)
         cmocka_unit_test(answers_are_the_models),
         cmocka_unit_test(numbers_stay_until_nothing_is_here),
         cmocka_unit_test(collisions_are_taken_back),
+        cmocka_unit_test(a_start_can_be_stopped),
         cmocka_unit_test(the_filter_is_what_was_added),
         cmocka_unit_test(a_full_filter_is_blind),
         cmocka_unit_test(without_memory_it_says_so),
