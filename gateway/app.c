@@ -32,6 +32,7 @@ struct app {
     struct gateway_report *report;
     struct gateway_orders *orders;
     struct gateway_s3 s3;
+    struct gateway_auth *auth;
     struct gateway_front *front;
     struct gateway_admin admin;
     struct kvt_http *http;
@@ -101,6 +102,10 @@ start_ports(struct app *app, struct kvt_error *err)
                         err);
     if (rc != KVT_OK)
         return rc;
+    rc = gateway_auth_new(&app->auth, app->settings.credentials, err);
+    app->settings.credentials = NULL;
+    if (rc != KVT_OK)
+        return rc;
     return gateway_front_start(
         &app->front,
         &(struct gateway_front_options){.bind = app->settings.front_bind,
@@ -108,7 +113,7 @@ start_ports(struct app *app, struct kvt_error *err)
                                         .http_threads = app->settings.front_threads,
                                         .io_threads = app->settings.io_threads,
                                         .connections_max = app->settings.front_connections,
-                                        .auth = &app->settings.auth,
+                                        .auth = app->auth,
                                         .s3 = &app->s3},
         err);
 }
@@ -133,6 +138,8 @@ stop(struct app *app)
     if (app->vault != NULL)
         atomic_store(&app->vault->stopping, true);
     gateway_front_stop(app->front);
+    gateway_auth_free(app->auth);
+    gateway_credentials_drop(app->settings.credentials);
     kvt_http_stop(app->http);
     gateway_orders_stop(app->orders);
     gateway_keeper_stop(app->keeper);

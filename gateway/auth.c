@@ -3,61 +3,83 @@
 #include <assert.h>
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
+#include "base/alloc.h"
+
 enum { MD5_BYTES = 16, MD5_TEXT = 25 };
 
-static enum kvt_err
-load_line(struct gateway_auth *auth, const char *line, size_t size, unsigned number,
-          struct kvt_error *err)
-{
-    struct gateway_auth_pair *pair = &auth->pairs[auth->count];
-    const char *colon;
-    size_t access;
+struct gateway_auth {
+    struct {
+        pthread_mutex_t lock; /* guards this struct */
+        struct gateway_credentials *credentials;
+    } shared;
+};
 
-    while (size > 0 && (line[size - 1] == '\r' || line[size - 1] == ' '))
-        size--;
-    if (size == 0 || line[0] == '#')
-        return KVT_OK;
-    colon = memchr(line, ':', size);
-    if (colon == NULL)
-        return kvt_error_set(err, KVT_INVALID, "front.credentials_file line %u: no access:secret",
-                             number);
-    access = (size_t)(colon - line);
-    if (access == 0 || access >= sizeof(pair->access) || size - access - 1 == 0 ||
-        size - access - 1 >= sizeof(pair->secret))
-        return kvt_error_set(
-            err, KVT_INVALID,
-            "front.credentials_file line %u: access and secret have 1 to 127 bytes", number);
-    if (auth->count == GATEWAY_AUTH_PAIRS)
-        return kvt_error_set(err, KVT_RANGE, "front.credentials_file has more than %d pairs",
-                             GATEWAY_AUTH_PAIRS);
-    *pair = (struct gateway_auth_pair){0};
-    memcpy(pair->access, line, access);
-    memcpy(pair->secret, colon + 1, size - access - 1);
-    auth->count++;
+enum kvt_err
+gateway_auth_new(struct gateway_auth **out, struct gateway_credentials *credentials,
+                 struct kvt_error *err)
+{
+    struct gateway_auth *auth = kvt_calloc(1, sizeof(*auth));
+
+    *out = NULL;
+    if (auth == NULL || pthread_mutex_init(&auth->shared.lock, NULL) != 0) {
+        kvt_free(auth);
+        gateway_credentials_drop(credentials);
+        return kvt_error_set(err, KVT_NOMEM, "credentials of the S3 port");
+    }
+    auth->shared.credentials = credentials;
+    *out = auth;
     return KVT_OK;
 }
 
-enum kvt_err
-gateway_auth_load(struct gateway_auth *auth, const char *text, struct kvt_error *err)
+void
+gateway_auth_free(struct gateway_auth *auth)
 {
-    unsigned number = 1;
+    if (auth == NULL)
+        return;
+    gateway_credentials_drop(auth->shared.credentials);
+    (void)pthread_mutex_destroy(&auth->shared.lock);
+    kvt_free(auth);
+}
 
-    *auth = (struct gateway_auth){.count = 0};
-    for (const char *at = text; *at != '\0'; number++) {
-        const size_t size = strcspn(at, "\n");
-        const enum kvt_err rc = load_line(auth, at, size, number, err);
+void
+gateway_auth_replace(struct gateway_auth *auth, struct gateway_credentials *credentials)
+{
+    struct gateway_credentials *old;
 
-        if (rc != KVT_OK)
-            return rc;
-        at += size + (at[size] == '\n' ? 1 : 0);
+    (void)pthread_mutex_lock(&auth->shared.lock);
+    old = auth->shared.credentials;
+    auth->shared.credentials = credentials;
+    (void)pthread_mutex_unlock(&auth->shared.lock);
+    gateway_credentials_drop(old);
+}
+
+/* Who this access key is, held for as long as the request lives. */
+static const struct gateway_principal *
+look_up(struct gateway_auth *auth, struct gateway_request *request, const char *access)
+{
+    gateway_credentials_drop(request->credentials);
+    (void)pthread_mutex_lock(&auth->shared.lock);
+    request->credentials = gateway_credentials_hold(auth->shared.credentials);
+    (void)pthread_mutex_unlock(&auth->shared.lock);
+    return gateway_credentials_find(request->credentials, access);
+}
+
+bool
+gateway_auth_may(const struct gateway_principal *principal, enum gateway_right right,
+                 const char *key)
+{
+    for (size_t i = 0; principal != NULL && i < principal->grant_count; i++) {
+        const struct gateway_grant *grant = &principal->grants[i];
+
+        if ((grant->rights & right) != 0 && strncmp(key, grant->prefix, strlen(grant->prefix)) == 0)
+            return true;
     }
-    if (auth->count == 0)
-        return kvt_error_set(err, KVT_INVALID, "front.credentials_file has no access:secret");
-    return KVT_OK;
+    return false;
 }
 
 static bool
@@ -95,15 +117,6 @@ parse_date(const char *text, uint64_t *unix_ms)
     return true;
 }
 
-static const char *
-secret_of(const struct gateway_auth *auth, const char *access)
-{
-    for (size_t i = 0; i < auth->count; i++)
-        if (strcmp(auth->pairs[i].access, access) == 0)
-            return auth->pairs[i].secret;
-    return NULL;
-}
-
 /* Gather the headers the client says it signed; each must be there, and Host among them. */
 static bool
 gather_signed(const struct gateway_request *request, const struct g4_sigv4_claim *claim,
@@ -134,8 +147,7 @@ gather_signed(const struct gateway_request *request, const struct g4_sigv4_claim
 }
 
 enum gateway_fault
-gateway_auth_check(const struct gateway_auth *auth, const struct gateway_request *request,
-                   uint64_t now_ms)
+gateway_auth_check(struct gateway_auth *auth, struct gateway_request *request, uint64_t now_ms)
 {
     const char *authorization = gateway_request_header(request, "authorization");
     const char *date = gateway_request_header(request, "x-amz-date");
@@ -149,28 +161,29 @@ gateway_auth_check(const struct gateway_auth *auth, const struct gateway_request
                                               .payload_hash = hash,
                                               .date = date};
     struct g4_sigv4_claim claim;
-    const char *secret;
+    const struct gateway_principal *principal;
     uint64_t at_ms;
 
     if (authorization == NULL || g4_sigv4_parse(authorization, &claim, NULL) != KVT_OK)
         return GATEWAY_FAULT_ACCESS_DENIED;
     if (date == NULL || !parse_date(date, &at_ms) || hash == NULL)
         return GATEWAY_FAULT_ACCESS_DENIED;
-    secret = secret_of(auth, claim.access_key);
-    if (secret == NULL)
+    principal = look_up(auth, request, claim.access_key);
+    if (principal == NULL)
         return GATEWAY_FAULT_UNKNOWN_KEY_ID;
     if (strncmp(date, claim.date, 8) != 0 || strcmp(claim.service, "s3") != 0 ||
         !gather_signed(request, &claim, headers, &signed_request.header_count))
         return GATEWAY_FAULT_SIGNATURE;
     signed_request.region = claim.region;
     signed_request.service = claim.service;
-    if (g4_sigv4_sign(&signed_request, secret, signature) != KVT_OK ||
+    if (g4_sigv4_sign(&signed_request, principal->secret, signature) != KVT_OK ||
         strlen(claim.signature) != sizeof(signature) - 1 ||
         CRYPTO_memcmp(signature, claim.signature, sizeof(signature) - 1) != 0)
         return GATEWAY_FAULT_SIGNATURE;
     /* Only who holds the secret learns that the clock is the matter. */
     if (at_ms > now_ms + GATEWAY_AUTH_SKEW_MS || now_ms > at_ms + GATEWAY_AUTH_SKEW_MS)
         return GATEWAY_FAULT_SKEWED;
+    request->principal = principal;
     return GATEWAY_FAULT_NONE;
 }
 

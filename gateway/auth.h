@@ -1,43 +1,47 @@
 /*
- * gateway/auth.h -- who may use the S3 port: AWS Signature Version 4 in the header.
+ * gateway/auth.h -- who sent a request, and what may they do: AWS Signature Version 4.
  *
  * Why: every request is signed, whatever it asks for; nothing of its body is kept before its
  * header's signature was found good.
- * Ownership: the caller owns the struct; secrets live in it.
- * Threads:   read-only after loading; then any.
- * Limits:    GATEWAY_AUTH_PAIRS key pairs.
+ * Ownership: holds the table of credentials in use; a request holds the one it was checked with.
+ * Threads:   any; the table may be replaced at any time.
+ * Limits:    those of gateway/credentials.h.
  */
 #ifndef GATEWAY_AUTH_H
 #define GATEWAY_AUTH_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "gateway/credentials.h"
 #include "gateway/request.h"
 #include "kvtier/error.h"
 
-#define GATEWAY_AUTH_PAIRS   64
 #define GATEWAY_AUTH_SKEW_MS (15 * 60 * 1000)
 
-struct gateway_auth_pair {
-    char access[128];
-    char secret[128];
-};
+struct gateway_auth;
 
-struct gateway_auth {
-    struct gateway_auth_pair pairs[GATEWAY_AUTH_PAIRS];
-    size_t count;
-};
+/** Takes the table over, also on failure. */
+KVT_NODISCARD enum kvt_err gateway_auth_new(struct gateway_auth **out,
+                                            struct gateway_credentials *credentials,
+                                            struct kvt_error *err);
+/** NULL is allowed. */
+void gateway_auth_free(struct gateway_auth *auth);
 
-/** Read "access:secret" lines; blank lines and lines that start with '#' are passed over. */
-KVT_NODISCARD enum kvt_err gateway_auth_load(struct gateway_auth *auth, const char *text,
-                                             struct kvt_error *err);
+/** Requests that begin from here on are checked with this table, which is taken over. */
+void gateway_auth_replace(struct gateway_auth *auth, struct gateway_credentials *credentials);
 
-/** NONE, or what is wrong with the request's signature. */
-enum gateway_fault gateway_auth_check(const struct gateway_auth *auth,
-                                      const struct gateway_request *request, uint64_t now_ms);
+/** NONE and request->principal, or what is wrong with the request's signature. */
+enum gateway_fault gateway_auth_check(struct gateway_auth *auth, struct gateway_request *request,
+                                      uint64_t now_ms);
 
-/** Once the body is there: does it fit x-amz-content-sha256 (and Content-MD5, when given)? */
+/** Once the body is there: does it fit what the client says of it (x-amz-content-sha256,
+ * Content-MD5)? */
 enum gateway_fault gateway_auth_check_body(const struct gateway_request *request);
+
+/** May it?  For LIST, `key` is the prefix that is listed.  No principal (NULL) may nothing. */
+bool gateway_auth_may(const struct gateway_principal *principal, enum gateway_right right,
+                      const char *key);
 
 #endif /* GATEWAY_AUTH_H */

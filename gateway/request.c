@@ -135,6 +135,7 @@ gateway_request_fail(struct gateway_request *request, enum gateway_fault fault)
     if (fault == GATEWAY_FAULT_NOT_MODIFIED)
         return fault;
     request->field_count = 0;
+    kvt_buffer_clear(&request->lines);
     if (strcmp(request->method, "HEAD") == 0)
         return fault;
     kvt_buffer_printf(&request->answer,
@@ -177,8 +178,10 @@ gateway_request_release(struct gateway_request *request, struct gateway_budget *
         return;
     if (request->taken > 0)
         gateway_budget_give(budget, request->taken);
+    gateway_credentials_drop(request->credentials);
     kvt_buffer_release(&request->body);
     kvt_buffer_release(&request->answer);
+    kvt_buffer_release(&request->lines);
     kvt_free(request->header_text);
     kvt_free(request->raw);
     kvt_free(request);

@@ -18,11 +18,13 @@
 #include "base/buffer.h"
 #include "g4/sigv4.h"
 #include "gateway/budget.h"
+#include "gateway/checksum.h"
+#include "gateway/credentials.h"
 #include "gateway/target.h"
 
 #define GATEWAY_HEADERS_MAX  64
 #define GATEWAY_HEADER_BYTES 16384
-#define GATEWAY_FIELDS_MAX   12
+#define GATEWAY_FIELDS_MAX   24
 #define GATEWAY_FIELD_MAX    160
 
 /* X(NAME, HTTP status, S3 code, message) */
@@ -48,6 +50,14 @@
     X(INCOMPLETE, 400, "IncompleteBody", "The body is shorter than its Content-Length.")           \
     X(PRECONDITION, 412, "PreconditionFailed", "The condition does not hold.")                     \
     X(OTHER_CONTENT, 412, "PreconditionFailed", "Another block content is stored under this key.") \
+    X(BUCKET_FULL, 409, "BucketNotEmpty", "There are objects in the bucket.")                      \
+    X(UPLOAD, 404, "NoSuchUpload", "There is no such upload.")                                     \
+    X(PART, 400, "InvalidPart", "A part is missing or another.")                                   \
+    X(PART_ORDER, 400, "InvalidPartOrder", "The parts are not in ascending order.")                \
+    X(TOO_SMALL, 400, "EntityTooSmall", "Only the last part may have less than 5 MiB.")            \
+    X(META_LARGE, 400, "MetadataTooLarge", "Metadata has at most 2 KiB here.")                     \
+    X(XML, 400, "MalformedXML", "The XML is not well-formed, or not what belongs here.")           \
+    X(COPY_SELF, 400, "InvalidRequest", "A copy onto itself must change the metadata.")            \
     X(NOT_MODIFIED, 304, "NotModified", "")                                                        \
     X(RANGE, 416, "InvalidRange", "The range is not within the object.")                           \
     X(SLOW_DOWN, 503, "SlowDown", "Busy: try again shortly.")                                      \
@@ -76,8 +86,11 @@ struct gateway_request {
     size_t header_count;
     char *header_text; /* GATEWAY_HEADER_BYTES the headers point into */
     size_t header_used;
-    struct kvt_buffer body;
-    uint64_t taken; /* bytes of the memory budget this request holds */
+    const struct gateway_principal *principal; /* who signed it; NULL until that is known */
+    struct gateway_credentials *credentials;   /* held: the principal points into it */
+    struct kvt_buffer body; /* the payload, without aws-chunked framing; fits `checksums` */
+    struct gateway_checksums checksums; /* sent in a header or behind the body */
+    uint64_t taken;                     /* bytes of the memory budget this request holds */
 
     enum gateway_fault fault; /* not NONE: the answer is this error */
     unsigned status;
@@ -89,6 +102,7 @@ struct gateway_request {
     struct kvt_buffer answer;
     struct gateway_field fields[GATEWAY_FIELDS_MAX];
     size_t field_count;
+    struct kvt_buffer lines; /* more fields, as "name: value\n": what is kept with an object */
 };
 
 /** Copy a header.  KVT_RANGE: too many or too long. */

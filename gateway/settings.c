@@ -50,7 +50,7 @@ load_front(struct gateway_settings *settings, const struct kvt_config *config,
                                  err);
     if (rc != KVT_OK)
         return rc;
-    rc = gateway_auth_load(&settings->auth, text, err);
+    rc = gateway_credentials_parse(&settings->credentials, text, err);
     explicit_bzero(text, sizeof(text));
     return rc;
 }

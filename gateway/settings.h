@@ -11,7 +11,7 @@
 #define GATEWAY_SETTINGS_H
 
 #include "base/config.h"
-#include "gateway/auth.h"
+#include "gateway/credentials.h"
 #include "gateway/vault.h"
 #include "kvtier/error.h"
 #include "wire/bus.h"
@@ -34,7 +34,7 @@ struct gateway_settings {
     const char *region;
     const char *cold_endpoint; /* S3 endpoint, or the folder */
     struct gateway_vault_options vault;
-    struct gateway_auth auth;
+    struct gateway_credentials *credentials; /* of the S3 port; whoever uses them takes them */
     char s3_access[128];
     char s3_secret[256];
     char s3_token[GATEWAY_SECRET_MAX];

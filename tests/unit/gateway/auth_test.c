@@ -68,92 +68,97 @@ release(struct gateway_request *request)
     gateway_request_release(request, &budget);
 }
 
-static struct gateway_auth
+static struct gateway_auth *
 one_pair(void)
 {
-    struct gateway_auth auth;
+    struct gateway_credentials *table;
+    struct gateway_auth *auth;
 
-    assert_int_equal(gateway_auth_load(&auth, "# who\n\nother:zz\r\n" ACCESS ":" SECRET, NULL),
-                     KVT_OK);
-    assert_int_equal(auth.count, 2);
+    assert_int_equal(
+        gateway_credentials_parse(&table, "# who\n\nother:zz\r\n" ACCESS ":" SECRET, NULL), KVT_OK);
+    assert_int_equal(gateway_credentials_count(table), 2);
+    assert_int_equal(gateway_auth_new(&auth, table, NULL), KVT_OK);
     return auth;
 }
 
 static void
 signatures(void **state)
 {
-    const struct gateway_auth auth = one_pair();
+    struct gateway_auth *auth = one_pair();
     struct signing other;
     struct gateway_request *request = signed_request(&plain);
 
     (void)state;
-    assert_int_equal(gateway_auth_check(&auth, request, NOW_MS), GATEWAY_FAULT_NONE);
+    assert_int_equal(gateway_auth_check(auth, request, NOW_MS), GATEWAY_FAULT_NONE);
     memcpy(request->method, "PUT", 4);
-    assert_int_equal(gateway_auth_check(&auth, request, NOW_MS), GATEWAY_FAULT_SIGNATURE);
+    assert_int_equal(gateway_auth_check(auth, request, NOW_MS), GATEWAY_FAULT_SIGNATURE);
     release(request);
 
     request = signed_request(&plain);
     request->target.path[strlen(request->target.path) - 1] ^= 1;
-    assert_int_equal(gateway_auth_check(&auth, request, NOW_MS), GATEWAY_FAULT_SIGNATURE);
+    assert_int_equal(gateway_auth_check(auth, request, NOW_MS), GATEWAY_FAULT_SIGNATURE);
     release(request);
 
     request = signed_request(&plain);
     request->target.query = "prefix=z";
-    assert_int_equal(gateway_auth_check(&auth, request, NOW_MS), GATEWAY_FAULT_SIGNATURE);
+    assert_int_equal(gateway_auth_check(auth, request, NOW_MS), GATEWAY_FAULT_SIGNATURE);
     release(request);
 
     request = signed_request(&plain);
     request->headers[0].value = "elsewhere";
-    assert_int_equal(gateway_auth_check(&auth, request, NOW_MS), GATEWAY_FAULT_SIGNATURE);
+    assert_int_equal(gateway_auth_check(auth, request, NOW_MS), GATEWAY_FAULT_SIGNATURE);
     release(request);
 
     other = plain;
     other.secret = "guess";
     request = signed_request(&other);
-    assert_int_equal(gateway_auth_check(&auth, request, NOW_MS), GATEWAY_FAULT_SIGNATURE);
+    assert_int_equal(gateway_auth_check(auth, request, NOW_MS), GATEWAY_FAULT_SIGNATURE);
     release(request);
 
     other = plain;
     other.access = "nobody";
     request = signed_request(&other);
-    assert_int_equal(gateway_auth_check(&auth, request, NOW_MS), GATEWAY_FAULT_UNKNOWN_KEY_ID);
+    assert_int_equal(gateway_auth_check(auth, request, NOW_MS), GATEWAY_FAULT_UNKNOWN_KEY_ID);
     release(request);
+    gateway_auth_free(auth);
 }
 
 static void
 unsigned_requests(void **state)
 {
-    const struct gateway_auth auth = one_pair();
+    struct gateway_auth *auth = one_pair();
     struct gateway_request *request = signed_request(&plain);
 
     (void)state;
     request->header_count = 3; /* without Authorization */
-    assert_int_equal(gateway_auth_check(&auth, request, NOW_MS), GATEWAY_FAULT_ACCESS_DENIED);
+    assert_int_equal(gateway_auth_check(auth, request, NOW_MS), GATEWAY_FAULT_ACCESS_DENIED);
     release(request);
     request = signed_request(&plain);
     request->headers[3].value = "AWS access:signature";
-    assert_int_equal(gateway_auth_check(&auth, request, NOW_MS), GATEWAY_FAULT_ACCESS_DENIED);
+    assert_int_equal(gateway_auth_check(auth, request, NOW_MS), GATEWAY_FAULT_ACCESS_DENIED);
     release(request);
     request = signed_request(&plain);
     request->headers[2].name = "x-other"; /* no date */
-    assert_int_equal(gateway_auth_check(&auth, request, NOW_MS), GATEWAY_FAULT_ACCESS_DENIED);
+    assert_int_equal(gateway_auth_check(auth, request, NOW_MS), GATEWAY_FAULT_ACCESS_DENIED);
     release(request);
+    gateway_auth_free(auth);
 }
 
 static void
 clocks(void **state)
 {
-    const struct gateway_auth auth = one_pair();
+    struct gateway_auth *auth = one_pair();
     struct gateway_request *request = signed_request(&plain);
 
     (void)state;
-    assert_int_equal(gateway_auth_check(&auth, request, NOW_MS + GATEWAY_AUTH_SKEW_MS),
+    assert_int_equal(gateway_auth_check(auth, request, NOW_MS + GATEWAY_AUTH_SKEW_MS),
                      GATEWAY_FAULT_NONE);
-    assert_int_equal(gateway_auth_check(&auth, request, NOW_MS + GATEWAY_AUTH_SKEW_MS + 1),
+    assert_int_equal(gateway_auth_check(auth, request, NOW_MS + GATEWAY_AUTH_SKEW_MS + 1),
                      GATEWAY_FAULT_SKEWED);
-    assert_int_equal(gateway_auth_check(&auth, request, NOW_MS - GATEWAY_AUTH_SKEW_MS - 1),
+    assert_int_equal(gateway_auth_check(auth, request, NOW_MS - GATEWAY_AUTH_SKEW_MS - 1),
                      GATEWAY_FAULT_SKEWED);
     release(request);
+    gateway_auth_free(auth);
 }
 
 static void
@@ -182,18 +187,61 @@ bodies(void **state)
 static void
 credential_files(void **state)
 {
-    struct gateway_auth auth;
+    struct gateway_credentials *table;
     struct kvt_error err;
 
     (void)state;
-    assert_int_equal(gateway_auth_load(&auth, "", &err), KVT_INVALID);
-    assert_int_equal(gateway_auth_load(&auth, "# only talk\n", &err), KVT_INVALID);
-    assert_int_equal(gateway_auth_load(&auth, "a:b\nnocolon\n", &err), KVT_INVALID);
+    assert_int_equal(gateway_credentials_parse(&table, "", &err), KVT_INVALID);
+    assert_null(table);
+    assert_int_equal(gateway_credentials_parse(&table, "# only talk\n", &err), KVT_INVALID);
+    assert_int_equal(gateway_credentials_parse(&table, "a:b\nnocolon\n", &err), KVT_INVALID);
     assert_non_null(strstr(err.text, "line 2"));
-    assert_int_equal(gateway_auth_load(&auth, ":b\n", &err), KVT_INVALID);
-    assert_int_equal(gateway_auth_load(&auth, "a:\n", &err), KVT_INVALID);
-    assert_int_equal(gateway_auth_load(&auth, "a:b:c\n", &err), KVT_OK);
-    assert_string_equal(auth.pairs[0].secret, "b:c");
+    assert_int_equal(gateway_credentials_parse(&table, ":b\n", &err), KVT_INVALID);
+    assert_int_equal(gateway_credentials_parse(&table, "a:\n", &err), KVT_INVALID);
+    assert_int_equal(gateway_credentials_parse(&table, "a:b\na:c\n", &err), KVT_INVALID);
+    assert_int_equal(gateway_credentials_parse(&table, "a:b:c\n", &err), KVT_OK);
+    assert_string_equal(gateway_credentials_find(table, "a")->secret, "b:c");
+    assert_null(gateway_credentials_find(table, "b"));
+    gateway_credentials_drop(table);
+}
+
+static void
+reload(void **state)
+{
+    struct gateway_auth *auth = one_pair();
+    struct gateway_request *request = signed_request(&plain);
+    struct gateway_credentials *table;
+
+    (void)state;
+    assert_int_equal(gateway_auth_check(auth, request, NOW_MS), GATEWAY_FAULT_NONE);
+    assert_int_equal(gateway_credentials_parse(&table, "else:where", NULL), KVT_OK);
+    gateway_auth_replace(auth, table);
+    /* The request that began before keeps who it was. */
+    assert_string_equal(request->principal->access, ACCESS);
+    release(request);
+    request = signed_request(&plain);
+    assert_int_equal(gateway_auth_check(auth, request, NOW_MS), GATEWAY_FAULT_UNKNOWN_KEY_ID);
+    assert_null(request->principal);
+    release(request);
+    gateway_auth_free(auth);
+}
+
+static void
+rights(void **state)
+{
+    const struct gateway_principal tenant = {
+        .grants = {{"tenant/", GATEWAY_RIGHTS_ALL}, {"shared/", GATEWAY_READ | GATEWAY_LIST}},
+        .grant_count = 2};
+
+    (void)state;
+    assert_true(gateway_auth_may(&tenant, GATEWAY_DELETE, "tenant/a"));
+    assert_false(gateway_auth_may(&tenant, GATEWAY_READ, "tenant2/a"));
+    assert_false(gateway_auth_may(&tenant, GATEWAY_READ, "tenant"));
+    assert_true(gateway_auth_may(&tenant, GATEWAY_READ, "shared/a"));
+    assert_false(gateway_auth_may(&tenant, GATEWAY_WRITE, "shared/a"));
+    assert_false(gateway_auth_may(&tenant, GATEWAY_LIST, ""));
+    assert_true(gateway_auth_may(&tenant, GATEWAY_LIST, "shared/x"));
+    assert_false(gateway_auth_may(NULL, GATEWAY_READ, "tenant/a"));
 }
 
 int
@@ -201,7 +249,8 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(signatures), cmocka_unit_test(unsigned_requests), cmocka_unit_test(clocks),
-        cmocka_unit_test(bodies),     cmocka_unit_test(credential_files),
+        cmocka_unit_test(bodies),     cmocka_unit_test(credential_files),  cmocka_unit_test(reload),
+        cmocka_unit_test(rights),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,146 @@
+#include "gateway/credentials.h"
+
+#include <assert.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base/alloc.h"
+
+struct gateway_credentials {
+    _Atomic unsigned holders;
+    size_t count;
+    size_t room;
+    struct gateway_principal *principals;
+};
+
+static enum kvt_err
+make_table(struct gateway_credentials **out, struct kvt_error *err)
+{
+    *out = kvt_calloc(1, sizeof(**out));
+    if (*out == NULL)
+        return kvt_error_set(err, KVT_NOMEM, "table of credentials");
+    atomic_store(&(*out)->holders, 1);
+    return KVT_OK;
+}
+
+/* Doubling by hand: what realloc() leaves behind would keep secrets. */
+static enum kvt_err
+make_room(struct gateway_credentials *table, struct kvt_error *err)
+{
+    const size_t room = table->room == 0 ? 4 : 2 * table->room;
+    struct gateway_principal *wider;
+
+    if (table->count < table->room)
+        return KVT_OK;
+    if (table->count == GATEWAY_CREDENTIALS_MAX)
+        return kvt_error_set(err, KVT_RANGE, "front.credentials_file has more than %d credentials",
+                             GATEWAY_CREDENTIALS_MAX);
+    wider = kvt_calloc(room, sizeof(*wider));
+    if (wider == NULL)
+        return kvt_error_set(err, KVT_NOMEM, "table of credentials");
+    if (table->count > 0) {
+        memcpy(wider, table->principals, table->count * sizeof(*wider));
+        explicit_bzero(table->principals, table->count * sizeof(*wider));
+    }
+    kvt_free(table->principals);
+    table->principals = wider;
+    table->room = room;
+    return KVT_OK;
+}
+
+static enum kvt_err
+parse_line(struct gateway_credentials *table, const char *line, size_t size, unsigned number,
+           struct kvt_error *err)
+{
+    struct gateway_principal *principal;
+    const char *colon;
+    size_t access;
+    enum kvt_err rc;
+
+    while (size > 0 && (line[size - 1] == '\r' || line[size - 1] == ' '))
+        size--;
+    if (size == 0 || line[0] == '#')
+        return KVT_OK;
+    colon = memchr(line, ':', size);
+    if (colon == NULL)
+        return kvt_error_set(err, KVT_INVALID, "front.credentials_file line %u: no access:secret",
+                             number);
+    access = (size_t)(colon - line);
+    if (access == 0 || access >= GATEWAY_ACCESS_MAX || size - access - 1 == 0 ||
+        size - access - 1 >= GATEWAY_SECRET_KEY_MAX)
+        return kvt_error_set(
+            err, KVT_INVALID,
+            "front.credentials_file line %u: access and secret have 1 to 127 bytes", number);
+    rc = make_room(table, err);
+    if (rc != KVT_OK)
+        return rc;
+    principal = &table->principals[table->count];
+    memcpy(principal->access, line, access);
+    memcpy(principal->secret, colon + 1, size - access - 1);
+    principal->grants[0].rights = GATEWAY_RIGHTS_ALL;
+    principal->grant_count = 1;
+    if (gateway_credentials_find(table, principal->access) != NULL)
+        return kvt_error_set(err, KVT_INVALID,
+                             "front.credentials_file line %u: this access key is there already",
+                             number);
+    table->count++;
+    return KVT_OK;
+}
+
+enum kvt_err
+gateway_credentials_parse(struct gateway_credentials **out, const char *text, struct kvt_error *err)
+{
+    unsigned number = 1;
+    enum kvt_err rc = make_table(out, err);
+
+    for (const char *at = text; rc == KVT_OK && *at != '\0'; number++) {
+        const size_t size = strcspn(at, "\n");
+
+        rc = parse_line(*out, at, size, number, err);
+        at += size + (at[size] == '\n' ? 1 : 0);
+    }
+    if (rc == KVT_OK && (*out)->count == 0)
+        rc = kvt_error_set(err, KVT_INVALID, "front.credentials_file has no access:secret");
+    if (rc != KVT_OK) {
+        gateway_credentials_drop(*out);
+        *out = NULL;
+    }
+    return rc;
+}
+
+const struct gateway_principal *
+gateway_credentials_find(const struct gateway_credentials *table, const char *access)
+{
+    for (size_t i = 0; i < table->count; i++)
+        if (strcmp(table->principals[i].access, access) == 0)
+            return &table->principals[i];
+    return NULL;
+}
+
+size_t
+gateway_credentials_count(const struct gateway_credentials *table)
+{
+    return table->count;
+}
+
+struct gateway_credentials *
+gateway_credentials_hold(struct gateway_credentials *table)
+{
+    if (table != NULL)
+        (void)atomic_fetch_add(&table->holders, 1);
+    return table;
+}
+
+void
+gateway_credentials_drop(struct gateway_credentials *table)
+{
+    if (table == NULL)
+        return;
+    assert(atomic_load(&table->holders) > 0);
+    if (atomic_fetch_sub(&table->holders, 1) > 1)
+        return;
+    if (table->principals != NULL)
+        explicit_bzero(table->principals, table->room * sizeof(*table->principals));
+    kvt_free(table->principals);
+    kvt_free(table);
+}
