@@ -19,6 +19,8 @@
  *                            vouch for them); `epoch` names the life where SGLang does.  `bytes`
  *                            is the payload.
  *   kvbm-zmq                 `bytes` is the payload, `subject` the topic; nothing is numbered.
+ *   kvbm-nats                the same; ADVISOR_ITEM_GAP when messages were lost: the connection
+ *                            came back, or there was no room.
  *   any with `discovery`     ADVISOR_ITEM_GONE for a worker whose instance record vanished.
  *   minio-nats, no stream    ADVISOR_ITEM_GAP when notifications were lost.  With `bucket_url`
  *                            then, and at first, all that the bucket holds, as notifications of it,

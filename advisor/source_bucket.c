@@ -36,9 +36,6 @@ struct advisor_source_bucket {
     struct advisor_inbox *held;
     pthread_mutex_t lock; /* guards `holding`, and the order of what is heard */
     bool holding;
-    pthread_t thread;
-    uint64_t reconnects; /* as far as told */
-    uint64_t dropped;
 };
 
 static bool
@@ -62,21 +59,6 @@ heard(void *arg, const char *subject, const char *reply, const void *bytes, size
     else if (advisor_inbox_copy(bucket->held, &like, subject, bytes, size, 0) != KVT_OK)
         advisor_source_count_dropped(source);
     (void)pthread_mutex_unlock(&bucket->lock);
-}
-
-/* False: the source is stopping. */
-static bool
-tell(struct advisor_source *source, enum advisor_item_kind kind)
-{
-    struct advisor_item *item;
-
-    while (advisor_item_new(&item, kind, "", NULL, 0) != KVT_OK) {
-        if (atomic_load(&source->stopping))
-            return false;
-        kvt_clock_sleep_ms(NAP_MS);
-    }
-    item->time_ms = kvt_clock_unix_ms();
-    return advisor_source_push_wait(source, item);
 }
 
 /* ---- what was heard meanwhile ---- */
@@ -224,7 +206,7 @@ replace(struct advisor_source *source, const struct advisor_bucket *bucket,
     kvt_buffer_init(&teller.message, MESSAGE_MAX);
     if (rc == KVT_OK && !tell_objects(&teller, keys)) {
         rc = kvt_error_set(err, KVT_NOMEM, "the listing could not be told whole");
-        (void)tell(source, ADVISOR_ITEM_GAP);
+        (void)advisor_source_tell_gap(source);
     }
     if (rc == KVT_OK)
         kvt_log_info("advisor.source", "listed", "%s: %s holds %zu blocks' objects",
@@ -258,21 +240,6 @@ list(struct advisor_source_bucket *bucket, struct kvt_error *err)
 }
 
 /* ---- the watch ---- */
-
-/* Was something lost since the last look? */
-static bool
-lost(struct advisor_source_bucket *bucket)
-{
-    const uint64_t reconnects = wire_bus_reconnects(bucket->source->options.bus);
-    struct advisor_source_state state;
-    bool found;
-
-    advisor_source_state(bucket->source, &state);
-    found = reconnects != bucket->reconnects || state.dropped != bucket->dropped;
-    bucket->reconnects = reconnects;
-    bucket->dropped = state.dropped;
-    return found;
-}
 
 /* When to list it, and how that went. */
 struct timing {
@@ -313,8 +280,8 @@ run(void *arg)
     struct timing timing = {.retry_ms = RETRY_MIN_MS, .wanted = is_listed(source)};
 
     while (!atomic_load(&source->stopping)) {
-        if (lost(bucket)) {
-            (void)tell(source, ADVISOR_ITEM_GAP);
+        if (advisor_source_lost(source)) {
+            (void)advisor_source_tell_gap(source);
             timing.wanted = is_listed(source);
             timing.at_ms = 0;
         }
@@ -339,7 +306,6 @@ advisor_source_bucket_open(struct advisor_source *source)
     }
     source->own = bucket;
     bucket->holding = is_listed(source); /* until the first listing, or that it cannot be had */
-    bucket->reconnects = wire_bus_reconnects(source->options.bus);
     rc = advisor_inbox_new(&bucket->held, ADVISOR_SOURCE_ITEMS_MAX, ADVISOR_SOURCE_BYTES_MAX);
     if (rc == KVT_OK)
         rc = advisor_source_open_core(source, heard);

@@ -5,7 +5,7 @@
 #include "wire/bus.h"
 #include "wire/event.h"
 
-enum { SUBJECT_MAX = 512 };
+enum { SUBJECT_MAX = 512, NAP_MS = 100 };
 
 /* Plain messages: heard once, on a NATS thread, which copies and leaves. */
 
@@ -42,6 +42,7 @@ advisor_source_open_core(struct advisor_source *source, wire_bus_message_fn *oth
     struct kvt_error err = {.text = ""};
     enum kvt_err rc = KVT_OK;
 
+    source->reconnects = wire_bus_reconnects(source->options.bus);
     while (rc == KVT_OK && next_subject(&at, subject)) {
         rc = wire_bus_subscribe(source->options.bus, subject, other == NULL ? heard : other, source,
                                 &err);
@@ -62,6 +63,34 @@ advisor_source_close_core(struct advisor_source *source)
 
     for (; source->subscriptions > 0 && next_subject(&at, subject); source->subscriptions--)
         wire_bus_unsubscribe(source->options.bus, subject, source);
+}
+
+bool
+advisor_source_lost(struct advisor_source *source)
+{
+    const uint64_t reconnects = wire_bus_reconnects(source->options.bus);
+    struct advisor_source_state state;
+    bool lost;
+
+    advisor_source_state(source, &state);
+    lost = reconnects != source->reconnects || state.dropped != source->dropped;
+    source->reconnects = reconnects;
+    source->dropped = state.dropped;
+    return lost;
+}
+
+bool
+advisor_source_tell_gap(struct advisor_source *source)
+{
+    struct advisor_item *item;
+
+    while (advisor_item_new(&item, ADVISOR_ITEM_GAP, "", NULL, 0) != KVT_OK) {
+        if (atomic_load(&source->stopping))
+            return false;
+        kvt_clock_sleep_ms(NAP_MS);
+    }
+    item->time_ms = kvt_clock_unix_ms();
+    return advisor_source_push_wait(source, item);
 }
 
 static enum kvt_err

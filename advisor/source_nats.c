@@ -58,14 +58,6 @@ close_dynamo_stream(struct advisor_source *source)
     advisor_source_watch_stop(source->own);
 }
 
-static enum kvt_err
-open_kvbm(struct advisor_source *source)
-{
-    if (source->options.subject[0] == '\0')
-        source->options.subject = "kvbm.events";
-    return advisor_source_open_core(source, NULL);
-}
-
 static bool
 has_stream(const struct advisor_source *source)
 {
@@ -102,13 +94,6 @@ const struct advisor_source_ops advisor_source_dynamo_jetstream = {
     .open = open_dynamo_stream,
     .close = close_dynamo_stream,
     .ask = advisor_dynamo_ask,
-};
-
-const struct advisor_source_ops advisor_source_kvbm_nats = {
-    .name = "kvbm-nats",
-    .dialect = WIRE_DIALECT_KVBM,
-    .open = open_kvbm,
-    .close = advisor_source_close_core,
 };
 
 const struct advisor_source_ops advisor_source_minio_nats = {

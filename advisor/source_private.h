@@ -26,6 +26,8 @@ struct advisor_source {
     pthread_t thread;
     bool threaded;
     size_t subscriptions; /* NATS core: how many of its subjects are subscribed to */
+    uint64_t reconnects;  /* NATS core: those that advisor_source_lost() told of, and messages */
+    uint64_t dropped;     /* that were dropped; of the thread that asks it */
 
     struct {
         pthread_mutex_t lock; /* guards this struct, and nothing outside it */
@@ -52,6 +54,11 @@ void advisor_source_count_dropped(struct advisor_source *source);
 /** `heard` is given the source as its argument; NULL: hand over what is heard, at once. */
 enum kvt_err advisor_source_open_core(struct advisor_source *source, wire_bus_message_fn *heard);
 void advisor_source_close_core(struct advisor_source *source);
+/** Was something of a plain bus lost since the last look, or since it was opened?  Asked by one
+ *  thread, where messages have no numbers that would tell. */
+bool advisor_source_lost(struct advisor_source *source);
+/** Tell the engine so.  False: the source is stopping. */
+bool advisor_source_tell_gap(struct advisor_source *source);
 enum kvt_err advisor_source_open_stream(struct advisor_source *source);
 void advisor_source_close_stream(struct advisor_source *source);
 

@@ -297,6 +297,41 @@ missing_stream_is_waited_for(void **state)
     end(&scene);
 }
 
+/* What KVBM says has no numbers: nothing but the connection tells that some of it was lost. */
+static void
+unnumbered_events_are_doubted_after_a_reconnect(void **state)
+{
+    /* [{"Create": [1]}, instance 7]: a block at position 0 */
+    static const uint8_t created[] = "\x92\x81\xa6"
+                                     "Create\x91\x01\x07";
+    static struct scene scene;
+    const uint64_t deadline_ms = kvt_clock_mono_ms() + DEADLINE_MS;
+
+    (void)state;
+    memset(&scene, 0, sizeof(scene));
+    begin(&scene, &advisor_source_kvbm_nats);
+    test_rig_open(&scene.rig, &scene.options);
+    assert_int_equal(wire_bus_publish(scene.bus, "kvbm.events", created, sizeof(created) - 1),
+                     KVT_OK);
+    while (count_blocks(&scene.rig) < 1) {
+        advisor_engine_step(scene.rig.engine, 10);
+        assert_true(kvt_clock_mono_ms() < deadline_ms);
+    }
+    test_rig_run(&scene.rig);
+    kvt_clock_sleep_ms(300); /* a watch that cries wolf would be heard */
+    test_rig_run(&scene.rig);
+    assert_int_equal(test_rig_value(scene.rig.counters.uncertain), 0);
+    test_nats_kill(&scene.server);
+    test_nats_restart(&scene.server);
+    while (test_rig_value(scene.rig.counters.uncertain) == 0) {
+        advisor_engine_step(scene.rig.engine, 10);
+        assert_true(kvt_clock_mono_ms() < deadline_ms);
+    }
+    assert_int_equal(count_blocks(&scene.rig), 1);
+    test_rig_close(&scene.rig);
+    end(&scene);
+}
+
 int
 main(void)
 {
@@ -305,6 +340,7 @@ main(void)
         cmocka_unit_test(purged_stream_is_a_gap),
         cmocka_unit_test(bus_drops_are_gaps),
         cmocka_unit_test(missing_stream_is_waited_for),
+        cmocka_unit_test(unnumbered_events_are_doubted_after_a_reconnect),
     };
 
     test_nats_require();
