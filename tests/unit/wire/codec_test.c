@@ -421,7 +421,6 @@ questions_and_answers_have_these_bytes(void **state)
     kvt_free(room);
 }
 
-/* Readers of before it was said pass over the word. */
 static void
 an_answer_says_that_the_index_loads(void **state)
 {
