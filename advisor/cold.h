@@ -9,8 +9,7 @@
  * What is evicted comes first in its group.  Behind it, the group's REMOVEs take shards from rows
  * too, and a DROP is written down (advisor/store_cold.h); the places that are void by it leave when
  * their row is next written, or when a pass comes by.  A STORE of a block that is here changes
- * nothing here; one that says another parent or position collides: it is taken back by a REMOVE at
- * the log's end.
+ * nothing here; one that says another parent or position collides: it is left out of the log.
  *
  * Asking beside the engine: first RAM, then advisor_cold_may_have(), then begin the transaction
  * that advisor_cold_get() reads in.  In another order a block that is being evicted is in neither.
@@ -77,7 +76,7 @@ KVT_NODISCARD enum kvt_err advisor_cold_evict(struct advisor_cold *cold, struct 
 
 /**
  * What the group's log says goes from here too, and what was evicted comes; before the log is
- * appended to the store, for it may be added to.  May be repeated until it is saved.
+ * appended to the store, for what collides leaves it.  May be repeated until it is saved.
  */
 KVT_NODISCARD enum kvt_err advisor_cold_write(struct advisor_cold *cold,
                                               const struct advisor_txn *txn,
@@ -87,7 +86,7 @@ void advisor_cold_saved(struct advisor_cold *cold);
 
 /** Does a holder have places here, void ones included?  Then its number stays its own. */
 bool advisor_cold_holds(const struct advisor_cold *cold, uint32_t holder);
-/** Stores that the last write refused. */
+/** Stores of the last group that collided. */
 uint32_t advisor_cold_collisions(const struct advisor_cold *cold);
 
 #endif /* ADVISOR_COLD_H */

@@ -24,6 +24,7 @@ enum advisor_cold_edit_kind {
 /* What happens to one place of a row. */
 struct advisor_cold_edit {
     uint64_t hash;
+    size_t at; /* STORE: of the block in the log, as advisor_log_count() counts */
     uint32_t ns;
     uint32_t order;
     uint32_t holder;
@@ -37,6 +38,13 @@ struct advisor_cold_about {
     uint64_t tokens_hash;
     uint64_t size;
     uint32_t position;
+};
+
+/* All a holder has in a namespace goes, in front of the edit `order`. */
+struct advisor_cold_drop {
+    uint32_t holder;
+    uint32_t ns;
+    uint32_t order;
 };
 
 /* A place came to a row, or went. */
@@ -73,17 +81,16 @@ struct advisor_cold {
 
     /* What the last write did; saved, or done again. */
     struct advisor_cold_pile edits;
-    struct advisor_cold_pile drops;   /* struct advisor_log_place */
+    struct advisor_cold_pile drops;   /* struct advisor_cold_drop */
     struct advisor_cold_pile changes; /* struct advisor_cold_change */
     struct advisor_cold_pile came;    /* prints of rows that came */
     struct advisor_cold_pile went;
-    struct advisor_cold_pile refused; /* struct advisor_cold_edit: collisions */
+    struct advisor_cold_pile refused; /* struct advisor_cold_edit: collisions in the log */
     struct advisor_cold_pile void_rows;
     struct advisor_cold_row row;
-    size_t log_end;  /* what counts in the log is in front of it */
-    size_t filtered; /* of `came`: in the filter already */
+    size_t filtered;     /* of `came`: in the filter already */
+    uint32_t collisions; /* left out of the group's log so far */
     bool wrote;
-    bool taken_back; /* what was refused is in the log */
 
     /* The pass that takes void places away. */
     size_t pass_rows;
@@ -92,6 +99,10 @@ struct advisor_cold {
     uint64_t next_pass_from; /* once saved */
     uint64_t next_pass_number;
 };
+
+/** The log without the blocks in `refused`.  KVT_OK or KVT_NOMEM: it is as it was. */
+KVT_NODISCARD enum kvt_err advisor_cold_leave_out(struct advisor_cold *cold,
+                                                  struct advisor_log *log);
 
 /** Room for `more` rows of `size` bytes; NULL: no memory. */
 void *advisor_cold_pile_reserve(struct advisor_cold_pile *pile, size_t more, size_t size);

@@ -18,10 +18,10 @@ push(struct advisor_cold_pile *pile, const struct advisor_cold_edit *edit)
     return KVT_OK;
 }
 
-/* Of the blocks of a STORE or REMOVE behind the first `skip`, those that may be here. */
+/* Of the blocks of a STORE or REMOVE behind the first `skip`, those that may be here; the first is
+ * at `at` in the log. */
 static enum kvt_err
-collect_blocks(struct advisor_cold *cold, const struct advisor_log_op *op, uint32_t skip,
-               uint32_t count)
+collect_blocks(struct advisor_cold *cold, const struct advisor_log_op *op, uint32_t skip, size_t at)
 {
     struct advisor_cold_edit edit = {.kind = op->kind == ADVISOR_LOG_STORE ? ADVISOR_COLD_STORE
                                                                            : ADVISOR_COLD_REMOVE,
@@ -31,12 +31,13 @@ collect_blocks(struct advisor_cold *cold, const struct advisor_log_op *op, uint3
     bool may[ADVISOR_LOG_BLOCKS_MAX];
     enum kvt_err rc = KVT_OK;
 
-    if (!advisor_cold_may_have_any(cold, op->place.ns, op->hashes, count, may))
+    if (!advisor_cold_may_have_any(cold, op->place.ns, op->hashes, op->count, may))
         return KVT_OK;
-    for (uint32_t i = skip; i < count && rc == KVT_OK; i++) {
+    for (uint32_t i = skip; i < op->count && rc == KVT_OK; i++) {
         if (!may[i])
             continue;
         edit.hash = op->hashes[i];
+        edit.at = at + i;
         if (edit.kind == ADVISOR_COLD_STORE) {
             struct advisor_cold_about *abouts =
                 advisor_cold_pile_reserve(&cold->abouts, 1, sizeof(*abouts));
@@ -55,7 +56,7 @@ collect_blocks(struct advisor_cold *cold, const struct advisor_log_op *op, uint3
 static enum kvt_err
 collect_drop(struct advisor_cold *cold, const struct advisor_log_place *place)
 {
-    struct advisor_log_place *drops;
+    struct advisor_cold_drop *drops;
 
     /* What the group itself evicts is not counted yet. */
     if (cold->places[place->holder] == 0 && cold->evicted.count == 0)
@@ -63,7 +64,8 @@ collect_drop(struct advisor_cold *cold, const struct advisor_log_place *place)
     drops = advisor_cold_pile_reserve(&cold->drops, 1, sizeof(*drops));
     if (drops == NULL)
         return KVT_NOMEM;
-    drops[cold->drops.count++] = *place;
+    drops[cold->drops.count++] =
+        (struct advisor_cold_drop){place->holder, place->ns, (uint32_t)cold->edits.count};
     return KVT_OK;
 }
 
@@ -75,9 +77,8 @@ collect_row(struct advisor_cold *cold, const void *bytes, size_t size, size_t *a
     struct advisor_log_op op;
     enum kvt_err rc = advisor_log_open(&reader, bytes, size);
 
-    while (rc == KVT_OK && *at < cold->log_end) {
+    while (rc == KVT_OK) {
         uint32_t skip;
-        uint32_t count;
 
         rc = advisor_log_next(&reader, &op);
         if (rc != KVT_OK)
@@ -90,9 +91,8 @@ collect_row(struct advisor_cold *cold, const void *bytes, size_t size, size_t *a
         skip = *at >= cold->log_start             ? 0
                : cold->log_start - *at < op.count ? (uint32_t)(cold->log_start - *at)
                                                   : op.count;
-        count = op.count < cold->log_end - *at ? op.count : (uint32_t)(cold->log_end - *at);
-        if (skip < count)
-            rc = collect_blocks(cold, &op, skip, count);
+        if (skip < op.count)
+            rc = collect_blocks(cold, &op, skip, *at);
         *at += op.count;
     }
     return rc == KVT_NOTFOUND ? KVT_OK : rc;
@@ -204,6 +204,27 @@ do_remove(struct advisor_cold *cold, const struct advisor_cold_edit *edit, bool 
     return note(cold, edit->holder, false);
 }
 
+/* Does the group drop it in front of the edit? */
+static bool
+is_dropped(const struct advisor_cold *cold, const struct advisor_cold_edit *edit, uint32_t holder)
+{
+    const struct advisor_cold_drop *drops = cold->drops.rows;
+
+    for (size_t i = 0; i < cold->drops.count && drops[i].order <= edit->order; i++)
+        if (drops[i].holder == holder && drops[i].ns == edit->ns)
+            return true;
+    return false;
+}
+
+static bool
+is_held(const struct advisor_cold *cold, const struct advisor_cold_edit *edit)
+{
+    for (uint32_t i = 0; i < cold->row.place_count; i++)
+        if (!is_dropped(cold, edit, cold->row.places[i].holder))
+            return true;
+    return false;
+}
+
 /* A block that is here has its parent and its position, whoever stores it again. */
 static enum kvt_err
 do_store(struct advisor_cold *cold, const struct advisor_cold_edit *edit)
@@ -212,9 +233,8 @@ do_store(struct advisor_cold *cold, const struct advisor_cold_edit *edit)
         (const struct advisor_cold_about *)cold->abouts.rows + edit->about;
     const struct advisor_cold_row *row = &cold->row;
 
-    if (row->place_count == 0 || !is_known(row->parent, row->position) ||
-        !is_known(about->parent, about->position) ||
-        (row->parent == about->parent && row->position == about->position))
+    if (!is_known(row->parent, row->position) || !is_known(about->parent, about->position) ||
+        (row->parent == about->parent && row->position == about->position) || !is_held(cold, edit))
         return KVT_OK;
     return push(&cold->refused, edit);
 }
@@ -310,7 +330,7 @@ write_blocks(struct advisor_cold *cold, const struct advisor_txn *txn)
 static enum kvt_err
 write_drops(struct advisor_cold *cold, const struct advisor_txn *txn)
 {
-    const struct advisor_log_place *drops = cold->drops.rows;
+    const struct advisor_cold_drop *drops = cold->drops.rows;
     enum kvt_err rc = KVT_OK;
 
     for (size_t i = 0; i < cold->drops.count && rc == KVT_OK; i++)
@@ -379,9 +399,9 @@ write_pass(struct advisor_cold *cold, const struct advisor_txn *txn)
 static void
 start(struct advisor_cold *cold, const struct advisor_log *log)
 {
+    assert(advisor_log_count(log) >= cold->log_start);
     if (!cold->wrote)
-        cold->log_end = advisor_log_count(log);
-    assert(advisor_log_count(log) >= cold->log_end && cold->log_end >= cold->log_start);
+        cold->collisions = 0;
     cold->wrote = true;
     advisor_cold_filter_remove(cold->filter, cold->came.rows, cold->filtered);
     cold->filtered = 0;
@@ -396,23 +416,6 @@ start(struct advisor_cold *cold, const struct advisor_log *log)
     cold->next_pass_number = 0;
 }
 
-/* What collides goes again behind all that came. */
-static enum kvt_err
-take_back(struct advisor_cold *cold, struct advisor_log *log)
-{
-    const struct advisor_cold_edit *refused = cold->refused.rows;
-    enum kvt_err rc = KVT_OK;
-
-    for (size_t i = 0; i < cold->refused.count && !cold->taken_back && rc == KVT_OK; i++) {
-        const struct advisor_log_place place = {
-            .holder = refused[i].holder, .ns = refused[i].ns, .ranks = refused[i].ranks};
-
-        rc = advisor_log_remove(log, &place, &refused[i].hash, 1);
-    }
-    cold->taken_back = cold->taken_back || rc == KVT_OK;
-    return rc;
-}
-
 enum kvt_err
 advisor_cold_write(struct advisor_cold *cold, const struct advisor_txn *txn,
                    struct advisor_log *log)
@@ -420,7 +423,7 @@ advisor_cold_write(struct advisor_cold *cold, const struct advisor_txn *txn,
     enum kvt_err rc;
 
     if (cold->rows == 0 && cold->evicted.count == 0) {
-        cold->refused.count = 0;
+        cold->collisions = 0;
         return KVT_OK;
     }
     start(cold, log);
@@ -433,8 +436,8 @@ advisor_cold_write(struct advisor_cold *cold, const struct advisor_txn *txn,
         rc = write_pass(cold, txn);
     if (rc == KVT_OK && (cold->evicted.count > 0 || cold->drops.count > 0))
         rc = advisor_store_put_number(txn, ADVISOR_META_COLD_NUMBER, cold->number + 1);
-    if (rc == KVT_OK)
-        rc = take_back(cold, log);
+    if (rc == KVT_OK && cold->refused.count > 0)
+        rc = advisor_cold_leave_out(cold, log);
     if (rc != KVT_OK)
         return rc;
     /* Whoever misses a block in RAM after the commit must find it here. */
@@ -472,11 +475,10 @@ advisor_cold_saved(struct advisor_cold *cold)
     cold->went.count = 0;
     cold->filtered = 0;
     cold->wrote = false;
-    cold->taken_back = false;
 }
 
 uint32_t
 advisor_cold_collisions(const struct advisor_cold *cold)
 {
-    return (uint32_t)cold->refused.count;
+    return cold->collisions;
 }

@@ -80,6 +80,15 @@ advisor_log_clear(struct advisor_log *log)
     log->run = (struct run){0};
 }
 
+void
+advisor_log_swap(struct advisor_log *a, struct advisor_log *b)
+{
+    const struct advisor_log was = *a;
+
+    *a = *b;
+    *b = was;
+}
+
 /* ---- rows ---- */
 
 /* So many more rows can be begun. */

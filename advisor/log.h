@@ -57,6 +57,8 @@ struct advisor_log;
 KVT_NODISCARD enum kvt_err advisor_log_new(struct advisor_log **out);
 void advisor_log_free(struct advisor_log *log);
 void advisor_log_clear(struct advisor_log *log);
+/** Each has what the other had. */
+void advisor_log_swap(struct advisor_log *a, struct advisor_log *b);
 
 /**
  * Consecutive blocks, root side first, came to a place.  What goes on where the operation before
