@@ -6,16 +6,14 @@
  * the same.
  * Ownership: nothing is kept between questions.
  * Threads:   any; each question has sockets of its own.
- * Limits:    the deadline of a question, the limit of the answer's buffer,
- *            ADVISOR_DYNAMO_VISITORS_MAX connections to the port that waits for an answer.
+ * Limits:    the deadline of a question, the limit of the answer's buffer, those of the port that
+ *            waits for an answer (advisor/source_dynamo_door.h).
  */
 #ifndef ADVISOR_SOURCE_DYNAMO_H
 #define ADVISOR_SOURCE_DYNAMO_H
 
 #include "advisor/discovery.h"
 #include "advisor/source_private.h"
-
-#define ADVISOR_DYNAMO_VISITORS_MAX 16
 
 /**
  * As `ask` in advisor/source.h: the worker itself where the discovery folder or the subject tells

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "advisor/source_dynamo.h"
+#include "advisor/source_dynamo_door.h"
 #include "base/clock.h"
 #include "base/parse.h"
 #include "base/random.h"
@@ -39,12 +40,10 @@ struct address {
 struct call {
     struct advisor_source *source;
     const struct advisor_ask *ask;
-    int request;  /* TCP request plane: where the question goes; or -1 */
-    int listener; /* where the worker dials */
-    int visitor;  /* who dialled; or -1 */
-    uint32_t visitors;
+    struct advisor_dynamo_door door; /* where the worker dials */
+    int request;                     /* TCP request plane: where the question goes; or -1 */
+    int worker;                      /* who dialled and named our stream; or -1 */
     bool acked;
-    bool greeted;  /* the visitor named our stream */
     bool answered; /* the data is in `answer` */
     size_t wanted; /* bytes the next frame needs, as far as known */
     char subject[ID_SIZE];
@@ -220,11 +219,12 @@ open_listener(struct call *call, struct address address)
     if (listen_on != NULL && listen_on[0] != '\0' && !parse_host(listen_on, 0, &address))
         return kvt_error_set(call->err, KVT_INVALID, "listen: \"%s\" is no address", listen_on);
     set_port(&address, 0);
-    call->listener = socket(address.at.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (call->listener < 0 ||
-        bind(call->listener, (const struct sockaddr *)&address.at, address.size) != 0 ||
-        listen(call->listener, ADVISOR_DYNAMO_VISITORS_MAX) != 0 ||
-        getsockname(call->listener, (struct sockaddr *)&address.at, &address.size) != 0)
+    call->door.listener =
+        socket(address.at.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (call->door.listener < 0 ||
+        bind(call->door.listener, (const struct sockaddr *)&address.at, address.size) != 0 ||
+        listen(call->door.listener, ADVISOR_DYNAMO_VISITORS_MAX) != 0 ||
+        getsockname(call->door.listener, (struct sockaddr *)&address.at, &address.size) != 0)
         return kvt_error_sys(call->err, errno, "no port for a worker's answer");
     format_address(&address, call->address);
     return KVT_OK;
@@ -389,29 +389,11 @@ read_ack(struct call *call)
     return rc;
 }
 
-/* Somebody who dialled and is not the worker. */
-static void
-dismiss(struct call *call)
-{
-    (void)close(call->visitor);
-    call->visitor = -1;
-    call->greeted = false;
-    call->wanted = 0;
-    kvt_buffer_clear(&call->frames);
-}
-
-/* One frame of the visitor's.  `*done`: nothing more is needed. */
+/* One frame of the worker's.  `*done`: nothing more is needed. */
 static enum kvt_err
 judge_frame(struct call *call, const struct wire_dynamo_rpc_frame *frame, bool *done)
 {
     *done = false;
-    if (!call->greeted) {
-        if (frame->kind != WIRE_DYNAMO_RPC_HANDSHAKE || strcmp(frame->subject, call->subject) != 0)
-            dismiss(call);
-        else
-            call->greeted = true;
-        return KVT_OK;
-    }
     switch (frame->kind) {
     case WIRE_DYNAMO_RPC_PROLOGUE:
         return frame->failed ? kvt_error_set(call->err, KVT_UNAVAILABLE,
@@ -445,8 +427,7 @@ judge_frames(struct call *call, bool *done)
     size_t at = 0;
 
     *done = false;
-    while (!*done && call->visitor >= 0 && call->frames.size - at >= call->wanted &&
-           call->frames.size > at) {
+    while (!*done && call->frames.size - at >= call->wanted && call->frames.size > at) {
         struct wire_dynamo_rpc_frame frame;
         size_t used;
         enum kvt_err rc = wire_dynamo_rpc_read_frame(call->frames.data + at, call->frames.size - at,
@@ -456,10 +437,6 @@ judge_frames(struct call *call, bool *done)
             call->wanted = used;
             break;
         }
-        if (rc != KVT_OK && !call->greeted) {
-            dismiss(call);
-            return KVT_OK;
-        }
         if (rc == KVT_OK) {
             at += used;
             call->wanted = 0;
@@ -468,7 +445,7 @@ judge_frames(struct call *call, bool *done)
         if (rc != KVT_OK)
             return rc;
     }
-    if (call->visitor >= 0 && at > 0) {
+    if (at > 0) {
         memmove(call->frames.data, call->frames.data + at, call->frames.size - at);
         call->frames.size -= at;
     }
@@ -476,33 +453,26 @@ judge_frames(struct call *call, bool *done)
 }
 
 static enum kvt_err
-welcome(struct call *call)
+read_worker(struct call *call, bool *done)
 {
-    const int visitor = accept4(call->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-
-    if (visitor < 0)
-        return KVT_OK; /* it left again */
-    if (++call->visitors > ADVISOR_DYNAMO_VISITORS_MAX) {
-        (void)close(visitor);
-        return kvt_error_set(call->err, KVT_UNAVAILABLE, "too many strangers dial our port");
-    }
-    call->visitor = visitor;
-    return KVT_OK;
-}
-
-static enum kvt_err
-read_visitor(struct call *call, bool *done)
-{
-    const enum kvt_err rc = read_some(call, call->visitor, &call->frames);
+    const enum kvt_err rc = read_some(call, call->worker, &call->frames);
     const enum kvt_err verdict = rc == KVT_RANGE || rc == KVT_NOMEM ? rc : judge_frames(call, done);
 
-    if (verdict != KVT_OK || *done || rc == KVT_OK || call->visitor < 0)
+    if (verdict != KVT_OK || *done || rc == KVT_OK)
         return verdict;
-    if (!call->greeted) {
-        dismiss(call);
-        return KVT_OK;
-    }
     return kvt_error_set(call->err, KVT_UNAVAILABLE, "the worker hung up within its answer");
+}
+
+/* What came is heard: from those at the door until one of them is the worker, then from it. */
+static enum kvt_err
+hear(struct call *call, const struct pollfd *items, bool *done)
+{
+    enum kvt_err rc;
+
+    if (call->worker >= 0)
+        return items[0].revents != 0 ? read_worker(call, done) : KVT_OK;
+    rc = advisor_dynamo_door_hear(&call->door, items, &call->worker, &call->frames, call->err);
+    return rc == KVT_OK && call->worker >= 0 ? judge_frames(call, done) : rc;
 }
 
 /* Until the answer is complete. */
@@ -513,20 +483,22 @@ listen_to_worker(struct call *call)
     bool done = false;
 
     while (!done && (rc = may_go_on(call)) == KVT_OK) {
-        struct pollfd items[] = {
+        struct pollfd items[1 + ADVISOR_DYNAMO_DOOR_POLLS] = {
             {.fd = call->request, .events = POLLIN},
-            {.fd = call->visitor < 0 ? call->listener : -1, .events = POLLIN},
-            {.fd = call->visitor, .events = POLLIN},
+            {.fd = call->worker, .events = POLLIN},
         };
+        nfds_t count = 2;
 
-        if (poll(items, 3, time_left(call)) <= 0)
+        if (call->worker < 0) {
+            advisor_dynamo_door_polls(&call->door, items + 1);
+            count = 1 + ADVISOR_DYNAMO_DOOR_POLLS;
+        }
+        if (poll(items, count, time_left(call)) < 0)
             continue;
         if (items[0].revents != 0)
             rc = read_ack(call);
-        if (rc == KVT_OK && items[1].revents != 0)
-            rc = welcome(call);
-        if (rc == KVT_OK && items[2].revents != 0)
-            rc = read_visitor(call, &done);
+        if (rc == KVT_OK)
+            rc = hear(call, items + 1, &done);
         if (rc != KVT_OK)
             return rc;
     }
@@ -595,8 +567,7 @@ advisor_dynamo_query(struct advisor_source *source, const struct advisor_discove
         .source = source,
         .ask = ask,
         .request = -1,
-        .listener = -1,
-        .visitor = -1,
+        .worker = -1,
         .answer = answer,
         .err = err,
     };
@@ -604,6 +575,7 @@ advisor_dynamo_query(struct advisor_source *source, const struct advisor_discove
 
     random_id(call.subject);
     random_id(call.id);
+    advisor_dynamo_door_init(&call.door, call.subject);
     kvt_buffer_init(&call.ack, ACK_ROOM);
     kvt_buffer_init(&call.frames, answer->limit + FRAME_ROOM);
     if (target->tcp[0] != '\0')
@@ -614,10 +586,9 @@ advisor_dynamo_query(struct advisor_source *source, const struct advisor_discove
         rc = kvt_error_set(err, KVT_UNSUPPORTED, "the worker says no way to ask it");
     if (call.request >= 0)
         (void)close(call.request);
-    if (call.listener >= 0)
-        (void)close(call.listener);
-    if (call.visitor >= 0)
-        (void)close(call.visitor);
+    if (call.worker >= 0)
+        (void)close(call.worker);
+    advisor_dynamo_door_close(&call.door);
     kvt_buffer_release(&call.ack);
     kvt_buffer_release(&call.frames);
     return rc;

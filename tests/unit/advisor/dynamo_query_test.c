@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "advisor/source_dynamo.h"
+#include "advisor/source_dynamo_door.h"
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/file.h"
@@ -31,10 +32,12 @@ enum behaviour {
     FAIR,
     TRICKLE, /* a byte at a time */
     LARGE_ANSWER,
-    STRANGERS,      /* others dial first: one with another name, one with garbage, one silent */
-    NO_ACK,         /* takes the question and says nothing */
-    NO_DIAL,        /* says yes and never dials */
-    REFUSE,         /* says no */
+    STRANGERS,   /* others dial first: one with another name, one with garbage, one that leaves */
+    SILENT,      /* others dial first and say nothing; it does not wait for them to be gone */
+    SILENT_LONG, /* it waits until they have been hung up on */
+    NO_ACK,      /* takes the question and says nothing */
+    NO_DIAL,     /* says yes and never dials */
+    REFUSE,      /* says no */
     PROLOGUE_ERROR, /* dials to say that it failed */
     HANG_UP,        /* in the middle of the answer */
     STALL,          /* in the middle of the answer */
@@ -60,6 +63,7 @@ struct worker {
     uint8_t body[512];
     size_t body_size;
     int strangers[3];
+    int dismissed; /* of them */
 };
 
 static const char ANSWER[] = "\x81\xa5"
@@ -187,6 +191,26 @@ send_strangers(struct worker *worker)
     worker->strangers[2] = -1;
 }
 
+/* One says nothing at all, one half a word, one that it will say more than anybody may. */
+static void
+send_silent_strangers(struct worker *worker)
+{
+    static const uint8_t half[] = {0, 0, 0, 0};
+    static const uint8_t large[24] = {0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 1};
+
+    for (size_t i = 0; i < 3; i++)
+        worker->strangers[i] = dial(worker->address);
+    assert_true(send(worker->strangers[1], half, sizeof(half), MSG_NOSIGNAL) > 0);
+    assert_true(send(worker->strangers[2], large, sizeof(large), MSG_NOSIGNAL) > 0);
+    for (size_t i = 0; i < 3 && worker->behaviour == SILENT_LONG; i++) {
+        struct pollfd item = {.fd = worker->strangers[i], .events = POLLIN};
+        char byte;
+
+        worker->dismissed +=
+            poll(&item, 1, PATIENCE_MS / 2) == 1 && recv(item.fd, &byte, 1, MSG_DONTWAIT) <= 0;
+    }
+}
+
 static void
 answer(struct worker *worker)
 {
@@ -196,6 +220,8 @@ answer(struct worker *worker)
 
     if (worker->behaviour == STRANGERS)
         send_strangers(worker);
+    if (worker->behaviour == SILENT || worker->behaviour == SILENT_LONG)
+        send_silent_strangers(worker);
     fd = dial(worker->address);
     if (fd < 0)
         return;
@@ -215,7 +241,7 @@ answer(struct worker *worker)
         wait_for_end(worker, fd);
     (void)close(fd);
     for (int i = 0; i < 3; i++)
-        if (worker->behaviour == STRANGERS && worker->strangers[i] >= 0)
+        if (worker->strangers[i] >= 0)
             (void)close(worker->strangers[i]);
 }
 
@@ -295,6 +321,8 @@ start(struct worker *worker, enum behaviour behaviour)
 {
     memset(worker, 0, sizeof(*worker));
     worker->behaviour = behaviour;
+    for (int i = 0; i < 3; i++)
+        worker->strangers[i] = -1;
     worker->listener = listen_on_loopback(&worker->port);
     kvt_buffer_init(&worker->out, ANSWER_MAX * 2);
     assert_int_equal(pthread_create(&worker->thread, NULL, work, worker), 0);
@@ -384,6 +412,39 @@ workers_answer(void **state)
         assert_int_equal(worker.body_size, expected.size);
         assert_memory_equal(worker.body, expected.data, expected.size);
         kvt_buffer_release(&expected);
+    }
+    kvt_buffer_release(&bytes);
+}
+
+/* Who dials and says nothing keeps nobody waiting, and is not kept either. */
+static void
+silent_strangers_hold_nothing(void **state)
+{
+    static const struct {
+        enum behaviour behaviour;
+        uint64_t least_ms;
+        int dismissed;
+    } table[] = {{SILENT, 0, 0}, {SILENT_LONG, ADVISOR_DYNAMO_GREETING_MS, 3}};
+    struct kvt_buffer bytes;
+    struct kvt_error err;
+
+    (void)state;
+    kvt_buffer_init(&bytes, ANSWER_MAX);
+    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+        const uint64_t start_ms = kvt_clock_mono_ms();
+        struct advisor_discovery_target target;
+        struct worker worker;
+        uint64_t took_ms;
+
+        start(&worker, table[i].behaviour);
+        target = target_of(&worker, false);
+        if (query(&target, PATIENCE_MS, &bytes, &err) != KVT_OK)
+            fail_msg("behaviour %d: %s", (int)table[i].behaviour, err.text);
+        took_ms = kvt_clock_mono_ms() - start_ms;
+        assert_memory_equal(bytes.data, ANSWER, sizeof(ANSWER) - 1);
+        stop(&worker);
+        assert_true(took_ms >= table[i].least_ms && took_ms < table[i].least_ms + QUICK_MS);
+        assert_int_equal(worker.dismissed, table[i].dismissed);
     }
     kvt_buffer_release(&bytes);
 }
@@ -666,9 +727,13 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(workers_answer),           cmocka_unit_test(workers_misbehave),
-        cmocka_unit_test(addresses_are_checked),    cmocka_unit_test(closing_ends_a_question),
-        cmocka_unit_test(workers_answer_over_nats), cmocka_unit_test(ways_are_tried_in_turn),
+        cmocka_unit_test(silent_strangers_hold_nothing),
+        cmocka_unit_test(workers_answer),
+        cmocka_unit_test(workers_misbehave),
+        cmocka_unit_test(addresses_are_checked),
+        cmocka_unit_test(closing_ends_a_question),
+        cmocka_unit_test(workers_answer_over_nats),
+        cmocka_unit_test(ways_are_tried_in_turn),
     };
 
     test_nats_require();
