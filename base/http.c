@@ -2,26 +2,20 @@
 
 #include <assert.h>
 #include <microhttpd.h>
-#include <netinet/in.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/clock.h"
 #include "base/http_guard.h"
+#include "base/http_life.h"
 #include "base/listen.h"
-#include "base/log.h"
 
 enum {
     POOL_THREADS = 4,
     STALL_S = 30,
-    DRAIN_MS = 5000,
-    DRAIN_STEP_MS = 5,
     STATUS_CLASSES = 6,
     ALLOW_MAX = 64,
     READY_MAX = 8192,
@@ -35,12 +29,10 @@ struct kvt_http {
     char *bind;
     char *token;
     char *hosts;
-    struct MHD_Daemon *daemon;
-    int fd; /* ours until the daemon runs, then the daemon's; -1: none */
+    struct kvt_http_life life;
     uint16_t port;
     size_t memory_max;
     _Atomic size_t memory;                      /* bytes of bodies and answers held now */
-    _Atomic unsigned call_count;                /* requests begun and not finished */
     struct kvt_metric *answers[STATUS_CLASSES]; /* by the status's first digit, from 2 */
     struct kvt_metric unseen;                   /* where they are counted without a registry */
 };
@@ -386,7 +378,7 @@ begin(struct kvt_http *http, struct MHD_Connection *connection, const char *meth
     call->connection = connection;
     call->tail = "";
     kvt_buffer_init(&call->body, KVT_HTTP_BODY_MAX);
-    atomic_fetch_add(&http->call_count, 1);
+    atomic_fetch_add(&http->life.call_count, 1);
     *state = call;
     judge(call, method, path);
     if (announces_too_much(call)) {
@@ -456,21 +448,7 @@ on_completed(void *arg, struct MHD_Connection *connection, void **state,
     let_go(call);
     kvt_buffer_release(&call->body);
     kvt_free(call);
-    atomic_fetch_sub(&http->call_count, 1);
-}
-
-static void on_library_log(void *arg, const char *format, va_list args) KVT_PRINTF(2, 0);
-
-static void
-on_library_log(void *arg, const char *format, va_list args)
-{
-    char text[256];
-
-    (void)arg;
-    if (vsnprintf(text, sizeof(text), format, args) < 0)
-        return;
-    text[strcspn(text, "\n")] = '\0';
-    kvt_log_debug("base.http", "library", "%s", text);
+    atomic_fetch_sub(&http->life.call_count, 1);
 }
 
 /* ---- life ---- */
@@ -480,16 +458,16 @@ start_daemon(struct kvt_http *http, struct kvt_error *err)
 {
     const unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_ITC | MHD_USE_ERROR_LOG;
 
-    http->daemon = MHD_start_daemon(
-        flags, http->port, NULL, NULL, on_request, http, MHD_OPTION_EXTERNAL_LOGGER, on_library_log,
-        NULL, MHD_OPTION_LISTEN_SOCKET, http->fd, MHD_OPTION_THREAD_POOL_SIZE,
-        (unsigned)POOL_THREADS, MHD_OPTION_CONNECTION_LIMIT, (unsigned)KVT_HTTP_CONNECTIONS_MAX,
-        MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)STALL_S, MHD_OPTION_NOTIFY_COMPLETED, on_completed,
-        http, MHD_OPTION_END);
-    if (http->daemon == NULL)
+    http->life.daemon = MHD_start_daemon(
+        flags, http->port, NULL, NULL, on_request, http, MHD_OPTION_EXTERNAL_LOGGER,
+        kvt_http_life_log, "base.http", MHD_OPTION_LISTEN_SOCKET, http->life.fd,
+        MHD_OPTION_THREAD_POOL_SIZE, (unsigned)POOL_THREADS, MHD_OPTION_CONNECTION_LIMIT,
+        (unsigned)KVT_HTTP_CONNECTIONS_MAX, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)STALL_S,
+        MHD_OPTION_NOTIFY_COMPLETED, on_completed, http, MHD_OPTION_END);
+    if (http->life.daemon == NULL)
         return kvt_error_set(err, KVT_IO, "start the HTTP server on %s port %u", http->bind,
                              (unsigned)http->port);
-    http->fd = -1;
+    http->life.fd = -1;
     return KVT_OK;
 }
 
@@ -523,7 +501,7 @@ kvt_http_start(struct kvt_http **out, const struct kvt_http_options *options, st
     http = kvt_calloc(1, sizeof(*http));
     if (http == NULL)
         return kvt_error_set(err, KVT_NOMEM, "HTTP server: out of memory");
-    http->fd = -1;
+    http->life.fd = -1;
     http->options = *options;
     http->memory_max = options->memory_max == 0 ? KVT_HTTP_MEMORY_MAX : options->memory_max;
     register_metrics(http);
@@ -539,7 +517,7 @@ kvt_http_start(struct kvt_http **out, const struct kvt_http_options *options, st
                            KVT_HTTP_TOKEN_MAX - 1);
         goto fail;
     }
-    rc = kvt_listen(&http->fd, &http->port, options->bind, options->port, err);
+    rc = kvt_listen(&http->life.fd, &http->port, options->bind, options->port, err);
     if (rc != KVT_OK)
         goto fail;
     rc = start_daemon(http, err);
@@ -564,20 +542,8 @@ kvt_http_stop(struct kvt_http *http)
 {
     if (http == NULL)
         return;
-    if (http->daemon != NULL) {
-        const uint64_t deadline_ms = kvt_clock_mono_ms() + DRAIN_MS;
-
-        /* The listening socket comes back to us.  Shutting it down makes clients go elsewhere at
-         * once; it is closed only when no thread of the server can have it in its hands. */
-        http->fd = MHD_quiesce_daemon(http->daemon);
-        if (http->fd >= 0)
-            (void)shutdown(http->fd, SHUT_RDWR);
-        while (atomic_load(&http->call_count) > 0 && kvt_clock_mono_ms() < deadline_ms)
-            kvt_clock_sleep_ms(DRAIN_STEP_MS);
-        MHD_stop_daemon(http->daemon);
-    }
-    if (http->fd >= 0)
-        (void)close(http->fd);
+    kvt_http_life_drain(&http->life);
+    kvt_http_life_end(&http->life);
     kvt_free(http->bind);
     if (http->token != NULL)
         explicit_bzero(http->token, strlen(http->token));

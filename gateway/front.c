@@ -8,13 +8,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/http_life.h"
 #include "base/listen.h"
-#include "base/log.h"
 #include "base/queue.h"
 #include "base/random.h"
 
@@ -23,8 +21,6 @@ enum {
     CONNECTION_MEMORY = 128 << 10,
     IO_THREADS_MAX = 64,
     TAKE_WAIT_MS = 1000,
-    DRAIN_MS = 5000,
-    DRAIN_STEP_MS = 5,
     TARGET_MAX = 8192,
 };
 
@@ -47,14 +43,12 @@ struct call {
 
 struct gateway_front {
     struct gateway_front_options options;
-    struct MHD_Daemon *daemon;
-    int fd;
+    struct kvt_http_life life;
     uint16_t port;
     struct kvt_queue *queue; /* of struct call */
     pthread_t threads[IO_THREADS_MAX];
     unsigned thread_count;
     _Atomic uint64_t next_id;
-    _Atomic unsigned call_count; /* requests begun and not over */
     _Atomic bool stopping;
 };
 
@@ -100,7 +94,7 @@ on_target(void *arg, const char *target, struct MHD_Connection *connection)
 
     if (call == NULL)
         return NULL;
-    atomic_fetch_add(&front->call_count, 1);
+    atomic_fetch_add(&front->life.call_count, 1);
     call->front = front;
     call->connection = connection;
     request = kvt_calloc(1, sizeof(*request));
@@ -335,21 +329,7 @@ on_completed(void *arg, struct MHD_Connection *connection, void **state,
     *state = NULL;
     gateway_request_release(call->request, front->options.s3->budget);
     kvt_free(call);
-    atomic_fetch_sub(&front->call_count, 1);
-}
-
-static void on_library_log(void *arg, const char *format, va_list args) KVT_PRINTF(2, 0);
-
-static void
-on_library_log(void *arg, const char *format, va_list args)
-{
-    char text[256];
-
-    (void)arg;
-    if (vsnprintf(text, sizeof(text), format, args) < 0)
-        return;
-    text[strcspn(text, "\n")] = '\0';
-    kvt_log_debug("gateway.front", "library", "%s", text);
+    atomic_fetch_sub(&front->life.call_count, 1);
 }
 
 /* ---- life ---- */
@@ -361,18 +341,19 @@ start_http(struct gateway_front *front, struct kvt_error *err)
         MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_ITC | MHD_USE_ERROR_LOG | MHD_ALLOW_SUSPEND_RESUME;
 
     /* A pool of one thread is no pool. */
-    front->daemon = MHD_start_daemon(
+    front->life.daemon = MHD_start_daemon(
         flags, front->port, NULL, NULL, on_request, front, MHD_OPTION_EXTERNAL_LOGGER,
-        on_library_log, NULL, MHD_OPTION_LISTEN_SOCKET, front->fd, MHD_OPTION_THREAD_POOL_SIZE,
+        kvt_http_life_log, "gateway.front", MHD_OPTION_LISTEN_SOCKET, front->life.fd,
+        MHD_OPTION_THREAD_POOL_SIZE,
         front->options.http_threads < 2 ? 0u : front->options.http_threads,
         MHD_OPTION_CONNECTION_LIMIT, front->options.connections_max, MHD_OPTION_CONNECTION_TIMEOUT,
         (unsigned)STALL_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY,
         MHD_OPTION_URI_LOG_CALLBACK, on_target, front, MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes,
         NULL, MHD_OPTION_NOTIFY_COMPLETED, on_completed, front, MHD_OPTION_END);
-    if (front->daemon == NULL)
+    if (front->life.daemon == NULL)
         return kvt_error_set(err, KVT_IO, "start the S3 port on %s:%u", front->options.bind,
                              (unsigned)front->port);
-    front->fd = -1; /* the daemon's now */
+    front->life.fd = -1; /* the daemon's now */
     return KVT_OK;
 }
 
@@ -389,7 +370,7 @@ gateway_front_start(struct gateway_front **out, const struct gateway_front_optio
     if (front == NULL)
         return kvt_error_set(err, KVT_NOMEM, "S3 port");
     front->options = *options;
-    front->fd = -1;
+    front->life.fd = -1;
     kvt_random_system(&id, sizeof(id));
     atomic_store(&front->next_id, id);
     rc = kvt_queue_new(&front->queue, options->connections_max);
@@ -397,7 +378,7 @@ gateway_front_start(struct gateway_front **out, const struct gateway_front_optio
         (void)kvt_error_set(err, rc, "S3 port");
         goto fail;
     }
-    rc = kvt_listen(&front->fd, &front->port, options->bind, options->port, err);
+    rc = kvt_listen(&front->life.fd, &front->port, options->bind, options->port, err);
     if (rc != KVT_OK)
         goto fail;
     while (front->thread_count < options->io_threads && front->thread_count < IO_THREADS_MAX) {
@@ -432,26 +413,14 @@ gateway_front_stop(struct gateway_front *front)
     if (front == NULL)
         return;
     atomic_store(&front->stopping, true);
-    if (front->daemon != NULL) {
-        const uint64_t end_ms = kvt_clock_mono_ms() + DRAIN_MS;
-
-        /* No new connections from here; closed only when no thread of the server can hold it. */
-        front->fd = MHD_quiesce_daemon(front->daemon);
-        if (front->fd >= 0)
-            (void)shutdown(front->fd, SHUT_RDWR);
-        while (atomic_load(&front->call_count) > 0 && kvt_clock_mono_ms() < end_ms)
-            kvt_clock_sleep_ms(DRAIN_STEP_MS);
-    }
+    kvt_http_life_drain(&front->life);
     /* What is parked is answered, whatever it takes: stores have deadlines.  Only then may the
      * daemon go, which must not have suspended connections. */
     if (front->queue != NULL)
         kvt_queue_close(front->queue);
     for (unsigned i = 0; i < front->thread_count; i++)
         (void)pthread_join(front->threads[i], NULL);
-    if (front->daemon != NULL)
-        MHD_stop_daemon(front->daemon);
-    if (front->fd >= 0)
-        (void)close(front->fd);
+    kvt_http_life_end(&front->life);
     kvt_queue_free(front->queue);
     kvt_free(front);
 }
