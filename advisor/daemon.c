@@ -49,22 +49,6 @@ struct advisor_daemon {
     _Atomic bool stopping;
 };
 
-/* Say once when the server goes and once when it is there: `connected` is what was said last. */
-static void
-tell_nats(const struct advisor_daemon *daemon, bool *connected)
-{
-    const bool now = wire_bus_connected(daemon->bus);
-
-    if (now == *connected)
-        return;
-    *connected = now;
-    if (now)
-        kvt_log_info("advisor.daemon", "nats_back", "NATS answers");
-    else
-        kvt_log_warn("advisor.daemon", "nats_away",
-                     "no connection to NATS: no events come, no orders go");
-}
-
 static void *
 run(void *arg)
 {
@@ -76,7 +60,8 @@ run(void *arg)
         advisor_engine_step(daemon->engine, STEP_WAIT_MS);
         atomic_store(&daemon->failed, advisor_engine_failed(daemon->engine, &daemon->why));
         if (kvt_clock_mono_ms() >= settled_ms)
-            tell_nats(daemon, &connected);
+            wire_bus_tell(daemon->bus, "advisor.daemon", "no events come, no orders go",
+                          &connected);
     }
     advisor_engine_step(daemon->engine, 0); /* what was changed in the last moment */
     advisor_engine_flush(daemon->engine);

@@ -152,22 +152,6 @@ stop(struct app *app)
     kvt_free(app);
 }
 
-/* Say once when the server goes and once when it is there: `connected` is what was said last. */
-static void
-tell_nats(const struct app *app, bool *connected)
-{
-    const bool now = wire_bus_connected(app->bus);
-
-    if (now == *connected)
-        return;
-    *connected = now;
-    if (now)
-        kvt_log_info("gateway", "nats_back", "NATS answers");
-    else
-        kvt_log_warn("gateway", "nats_away",
-                     "no connection to NATS: events wait in the outbox, no orders come");
-}
-
 enum kvt_err
 gateway_app_run(const struct kvt_config *config, struct kvt_error *err)
 {
@@ -192,7 +176,8 @@ gateway_app_run(const struct kvt_config *config, struct kvt_error *err)
                      app->settings.admin_bind, (unsigned)kvt_http_port(app->http));
         kvt_program_ready("serving");
         while (!kvt_program_wait(TICK_MS))
-            tell_nats(app, &connected);
+            wire_bus_tell(app->bus, "gateway", "events wait in the outbox, no orders come",
+                          &connected);
         kvt_log_info("gateway", "stopping", "draining");
     }
     stop(app);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/log.h"
 #include "wire/bus_state.h"
 #include "wire/subject.h"
 
@@ -260,6 +261,20 @@ bool
 wire_bus_connected(struct wire_bus *bus)
 {
     return natsConnection_Status(bus->nc) == NATS_CONN_STATUS_CONNECTED;
+}
+
+void
+wire_bus_tell(struct wire_bus *bus, const char *area, const char *loss, bool *connected)
+{
+    const bool there = bus == NULL || wire_bus_connected(bus);
+
+    if (there == *connected)
+        return;
+    *connected = there;
+    if (there)
+        kvt_log_info(area, "nats_back", "NATS answers");
+    else
+        kvt_log_warn(area, "nats_away", "no connection to NATS: %s", loss);
 }
 
 bool

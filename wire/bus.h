@@ -46,6 +46,14 @@ void wire_bus_close(struct wire_bus *bus);
 
 bool wire_bus_connected(struct wire_bus *bus);
 
+/** Log once when the server goes and once when it is there again.  NULL: there is nothing to tell.
+ *
+ * @param         area       of the log, a literal
+ * @param         loss       what does not happen meanwhile
+ * @param[in,out] connected  what was said last; begin with true
+ */
+void wire_bus_tell(struct wire_bus *bus, const char *area, const char *loss, bool *connected);
+
 /** True once the server has refused our credentials for good: it is not asked again.  Every call
  *  gives KVT_UNAVAILABLE then; open another bus when the credentials are right. */
 bool wire_bus_refused(struct wire_bus *bus);

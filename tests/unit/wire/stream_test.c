@@ -150,6 +150,7 @@ opening_without_a_server_fails_or_keeps_trying(void **state)
     struct wire_bus_options options = {.connect_now = true};
     struct wire_bus *bus = NULL;
     struct kvt_error err;
+    bool told = true;
 
     (void)state;
     test_nats_start(&server);
@@ -165,10 +166,16 @@ opening_without_a_server_fails_or_keeps_trying(void **state)
 
     bus = open_bus(&server, false);
     assert_false(wire_bus_connected(bus));
+    wire_bus_tell(NULL, "test", "nothing", &told);
+    assert_true(told);
+    wire_bus_tell(bus, "test", "nothing", &told);
+    assert_false(told);
     assert_int_equal(wire_bus_publish(bus, "a", "x", 1), KVT_UNAVAILABLE);
     assert_int_equal(wire_bus_ensure_streams(bus, NULL), KVT_UNAVAILABLE);
     test_nats_restart(&server);
     wait_connected(bus, true);
+    wire_bus_tell(bus, "test", "nothing", &told);
+    assert_true(told);
     assert_int_equal(wire_bus_publish(bus, "a", "x", 1), KVT_OK);
     wire_bus_close(bus);
     test_nats_stop(&server);
