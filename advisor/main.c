@@ -78,17 +78,9 @@ read_settings(const struct kvt_config *config, struct advisor_settings *settings
         .admin_bind = kvt_config_string(config, ADVISOR_ADMIN_BIND),
         .admin_port = (uint16_t)kvt_config_u64(config, ADVISOR_ADMIN_PORT),
         .ports_file = kvt_config_string(config, ADVISOR_PORTS_FILE),
-        .bus =
-            {
-                .url = kvt_config_string(config, ADVISOR_NATS_URL),
-                .name = "kvtier-advisor",
-                .user_file = kvt_config_string(config, ADVISOR_NATS_USER_FILE),
-                .token_file = kvt_config_string(config, ADVISOR_NATS_TOKEN_FILE),
-                .creds_file = kvt_config_string(config, ADVISOR_NATS_CREDS_FILE),
-                .ca_file = kvt_config_string(config, ADVISOR_NATS_CA_FILE),
-                .connect_now = false,
-            },
+        .bus = wire_bus_options_of(config, ADVISOR_NATS_URL),
     };
+    settings->bus.name = "kvtier-advisor";
     /* The table's words are the planner's. */
     (void)advisor_mode_parse(kvt_config_string(config, ADVISOR_POLICY_MODE), &settings->mode);
 }

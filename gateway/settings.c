@@ -182,14 +182,8 @@ gateway_settings_load(struct gateway_settings *settings, const struct kvt_config
     settings->admin_port = (uint16_t)kvt_config_u64(config, GATEWAY_SETTING_ADMIN_PORT);
     settings->ports_file = kvt_config_string(config, GATEWAY_SETTING_PORTS_FILE);
     settings->report_ms = kvt_config_u64(config, GATEWAY_SETTING_REPORT_INTERVAL);
-    settings->bus = (struct wire_bus_options){
-        .url = kvt_config_string(config, GATEWAY_SETTING_NATS_URL),
-        .name = kvt_config_string(config, GATEWAY_SETTING_NAME),
-        .user_file = kvt_config_string(config, GATEWAY_SETTING_NATS_USER_FILE),
-        .token_file = kvt_config_string(config, GATEWAY_SETTING_NATS_TOKEN_FILE),
-        .creds_file = kvt_config_string(config, GATEWAY_SETTING_NATS_CREDS_FILE),
-        .ca_file = kvt_config_string(config, GATEWAY_SETTING_NATS_CA_FILE),
-    };
+    settings->bus = wire_bus_options_of(config, GATEWAY_SETTING_NATS_URL);
+    settings->bus.name = kvt_config_string(config, GATEWAY_SETTING_NAME);
     rc = load_front(settings, config, err);
     if (rc == KVT_OK)
         rc = load_vault(settings, config, err);

@@ -21,6 +21,20 @@ enum {
     SECRET_FILE_MAX = 4096,
 };
 
+enum { ROW_URL, ROW_USER_FILE, ROW_TOKEN_FILE, ROW_CREDS_FILE, ROW_CA_FILE }; /* config/nats.def */
+
+struct wire_bus_options
+wire_bus_options_of(const struct kvt_config *config, size_t url)
+{
+    return (struct wire_bus_options){
+        .url = kvt_config_string(config, url + ROW_URL),
+        .user_file = kvt_config_string(config, url + ROW_USER_FILE),
+        .token_file = kvt_config_string(config, url + ROW_TOKEN_FILE),
+        .creds_file = kvt_config_string(config, url + ROW_CREDS_FILE),
+        .ca_file = kvt_config_string(config, url + ROW_CA_FILE),
+    };
+}
+
 enum kvt_err
 wire_bus_error(natsStatus status)
 {

@@ -19,6 +19,7 @@
 #include <stdint.h>
 
 #include "base/buffer.h"
+#include "base/config.h"
 #include "kvtier/error.h"
 
 #define WIRE_BUS_MESSAGE_MAX       (900u << 10) /* below the server's default of 1 MiB */
@@ -37,6 +38,10 @@ struct wire_bus_options {
     const char *ca_file;    /* "" = the system's */
     bool connect_now; /* true: opening fails when no server answers; false: keep trying behind */
 };
+
+/** The options of config/nats.def's rows, the first of which is row `url` of the program's table;
+ *  the strings stay the configuration's.  `name` is left to the caller, `connect_now` is false. */
+struct wire_bus_options wire_bus_options_of(const struct kvt_config *config, size_t url);
 
 KVT_NODISCARD enum kvt_err
 wire_bus_open(struct wire_bus **out, const struct wire_bus_options *options, struct kvt_error *err);

@@ -224,15 +224,8 @@ kvbm_settings_load(struct kvbm_settings *settings, const struct kvt_config *conf
     settings->stay = kvt_config_bool(config, ROW(STAY));
     settings->report = kvt_config_string(config, ROW(REPORT));
     settings->acked_log = kvt_config_string(config, ROW(ACKED_LOG));
-    settings->bus = (struct wire_bus_options){
-        .url = kvt_config_string(config, ROW(NATS_URL)),
-        .name = settings->name,
-        .user_file = kvt_config_string(config, ROW(NATS_USER_FILE)),
-        .token_file = kvt_config_string(config, ROW(NATS_TOKEN_FILE)),
-        .creds_file = kvt_config_string(config, ROW(NATS_CREDS_FILE)),
-        .ca_file = kvt_config_string(config, ROW(NATS_CA_FILE)),
-        .connect_now = false,
-    };
+    settings->bus = wire_bus_options_of(config, ROW(NATS_URL));
+    settings->bus.name = settings->name;
     rc = load_name(settings, config, err);
     if (rc == KVT_OK)
         rc = load_trace(settings, config, err);
