@@ -56,33 +56,32 @@ advisor_export_flush(const struct advisor_export *export, bool all)
 
 /* ---- what stands before the blocks ---- */
 
+const struct advisor_export_meta advisor_export_metas[ADVISOR_EXPORT_METAS] = {
+    {ADVISOR_META_FORMAT, "store_format", 0},
+    {ADVISOR_META_EPOCH, "epoch", 1},
+    {ADVISOR_META_EVENTS_SEQ, "events_seq", 1},
+    {ADVISOR_META_EVENTS_CREATED, "events_created_ms", 1},
+    {ADVISOR_META_REPORTS_SEQ, "reports_seq", 1},
+    {ADVISOR_META_REPORTS_CREATED, "reports_created_ms", 1},
+    {ADVISOR_META_MODE, "mode", 1},
+    {ADVISOR_META_PUBLISHER_NEXT, "publisher_next", 1},
+    {ADVISOR_META_COLLISIONS, "collisions", 1},
+    {ADVISOR_META_VOLATILE, "volatile", 2},
+};
+
 static enum kvt_err
 add_index(const struct advisor_export *export)
 {
-    static const struct {
-        enum advisor_meta which;
-        const char *key;
-    } numbers[] = {
-        {ADVISOR_META_FORMAT, "store_format"},
-        {ADVISOR_META_EPOCH, "epoch"},
-        {ADVISOR_META_EVENTS_SEQ, "events_seq"},
-        {ADVISOR_META_EVENTS_CREATED, "events_created_ms"},
-        {ADVISOR_META_REPORTS_SEQ, "reports_seq"},
-        {ADVISOR_META_REPORTS_CREATED, "reports_created_ms"},
-        {ADVISOR_META_MODE, "mode"},
-        {ADVISOR_META_PUBLISHER_NEXT, "publisher_next"},
-        {ADVISOR_META_COLLISIONS, "collisions"},
-        {ADVISOR_META_VOLATILE, "volatile"},
-    };
     enum kvt_err rc = KVT_OK;
 
     kvt_buffer_printf(export->out, "{\"row\":\"index\",\"version\":%d", ADVISOR_EXPORT_VERSION);
     advisor_export_number(export->out, "time_ms", kvt_clock_unix_ms());
-    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]) && rc == KVT_OK; i++) {
+    for (size_t i = 0; i < ADVISOR_EXPORT_METAS && rc == KVT_OK; i++) {
+        const struct advisor_export_meta *meta = &advisor_export_metas[i];
         uint64_t value;
 
-        rc = advisor_store_number(export->txn, numbers[i].which, &value);
-        advisor_export_number(export->out, numbers[i].key, value);
+        rc = advisor_store_number(export->txn, meta->which, &value);
+        advisor_export_number(export->out, meta->key, value);
     }
     kvt_buffer_printf(export->out, "}\n");
     return rc;

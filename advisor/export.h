@@ -41,6 +41,17 @@ struct advisor_export_cursor {
     uint64_t at;
 };
 
+/* A number of the store in an export's first row. */
+struct advisor_export_meta {
+    enum advisor_meta which;
+    const char *key;
+    uint64_t since; /* the version from which on an import needs it; 0: it is only told */
+};
+
+#define ADVISOR_EXPORT_METAS 10
+
+extern const struct advisor_export_meta advisor_export_metas[ADVISOR_EXPORT_METAS];
+
 /**
  * Append the lines from `cursor` on, and move it.
  *

@@ -80,20 +80,6 @@ holder_number(struct advisor_import *import, struct json_object *row, struct ind
 static enum kvt_err
 take_index(struct advisor_import *import, struct json_object *row, struct kvt_error *err)
 {
-    static const struct {
-        enum advisor_meta which;
-        const char *key;
-    } numbers[] = {
-        {ADVISOR_META_EPOCH, "epoch"},
-        {ADVISOR_META_EVENTS_SEQ, "events_seq"},
-        {ADVISOR_META_EVENTS_CREATED, "events_created_ms"},
-        {ADVISOR_META_REPORTS_SEQ, "reports_seq"},
-        {ADVISOR_META_REPORTS_CREATED, "reports_created_ms"},
-        {ADVISOR_META_MODE, "mode"},
-        {ADVISOR_META_PUBLISHER_NEXT, "publisher_next"},
-        {ADVISOR_META_COLLISIONS, "collisions"},
-    };
-    uint64_t unwritten;
     enum kvt_err rc = KVT_OK;
 
     if (!kvt_json_u64(row, "version", &import->version))
@@ -102,17 +88,16 @@ take_index(struct advisor_import *import, struct json_object *row, struct kvt_er
         return kvt_error_set(err, KVT_UNSUPPORTED,
                              "an export of version %" PRIu64 "; this program reads %d to %d",
                              import->version, VERSION_MIN, ADVISOR_EXPORT_VERSION);
-    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]) && rc == KVT_OK; i++) {
+    for (size_t i = 0; i < ADVISOR_EXPORT_METAS && rc == KVT_OK; i++) {
+        const struct advisor_export_meta *meta = &advisor_export_metas[i];
         uint64_t value;
 
-        if (!kvt_json_u64(row, numbers[i].key, &value))
+        if (meta->since == 0 || import->version < meta->since)
+            continue;
+        if (!kvt_json_u64(row, meta->key, &value))
             return KVT_INVALID;
-        rc = advisor_store_put_number(&import->txn, numbers[i].which, value);
+        rc = advisor_store_put_number(&import->txn, meta->which, value);
     }
-    if (rc == KVT_OK && import->version > VERSION_MIN)
-        rc = kvt_json_u64(row, "volatile", &unwritten)
-                 ? advisor_store_put_number(&import->txn, ADVISOR_META_VOLATILE, unwritten)
-                 : KVT_INVALID;
     if (rc == KVT_OK && !kvt_json_u64(row, "publisher_next", &import->publisher_next))
         rc = KVT_INVALID;
     import->begun = rc == KVT_OK;
