@@ -2,10 +2,10 @@
 
 #include <assert.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/cond.h"
 #include "base/random.h"
 #include "wire/event.h"
 #include "wire/publisher_state.h"
@@ -86,6 +86,21 @@ copy_options(struct kvt_publisher *publisher, const struct kvt_publisher_options
     batch->location_count = options->location_count;
 }
 
+static bool
+make_locks(struct kvt_publisher *publisher)
+{
+    if (pthread_mutex_init(&publisher->shared.lock, NULL) != 0)
+        return false;
+    if (!kvt_cond_init(&publisher->shared.work))
+        goto fail_lock;
+    if (kvt_cond_init(&publisher->shared.done))
+        return true;
+    (void)pthread_cond_destroy(&publisher->shared.work);
+fail_lock:
+    (void)pthread_mutex_destroy(&publisher->shared.lock);
+    return false;
+}
+
 static enum kvt_err
 make_state(struct kvt_publisher *publisher)
 {
@@ -137,7 +152,6 @@ kvt_publisher_open(struct kvt_publisher **out, const struct kvt_publisher_option
                    struct kvt_error *err)
 {
     struct kvt_publisher *publisher;
-    pthread_condattr_t monotonic;
     enum kvt_err rc;
 
     assert(out != NULL && options != NULL && options->bus != NULL);
@@ -146,14 +160,10 @@ kvt_publisher_open(struct kvt_publisher **out, const struct kvt_publisher_option
     if (rc != KVT_OK)
         return rc;
     publisher = kvt_calloc(1, sizeof(*publisher));
-    if (publisher == NULL)
+    if (publisher == NULL || !make_locks(publisher)) {
+        kvt_free(publisher);
         return kvt_error_set(err, KVT_NOMEM, "publisher %s: out of memory", options->worker);
-    (void)pthread_mutex_init(&publisher->shared.lock, NULL);
-    (void)pthread_condattr_init(&monotonic);
-    (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    (void)pthread_cond_init(&publisher->shared.work, &monotonic);
-    (void)pthread_cond_init(&publisher->shared.done, &monotonic);
-    (void)pthread_condattr_destroy(&monotonic);
+    }
     kvt_buffer_init(&publisher->sender.bytes, WIRE_EVENT_BATCH_MAX);
     kvt_buffer_init(&publisher->sender.page, WIRE_QUERY_MAX);
     copy_options(publisher, options);
@@ -222,20 +232,18 @@ kvt_publisher_stats(struct kvt_publisher *publisher, struct kvt_publisher_stats 
 enum kvt_err
 kvt_publisher_flush(struct kvt_publisher *publisher, uint64_t timeout_ms)
 {
-    const uint64_t deadline_ms = kvt_clock_mono_ms() + timeout_ms;
-    const struct timespec until = {.tv_sec = (time_t)(deadline_ms / 1000),
-                                   .tv_nsec = (long)(deadline_ms % 1000) * 1000000};
+    const struct timespec until = kvt_cond_deadline(timeout_ms);
     uint64_t target;
     bool done;
-    int sys = 0;
 
     assert(publisher != NULL);
     (void)pthread_mutex_lock(&publisher->shared.lock);
     target = publisher->shared.next_seq;
     publisher->shared.flushers++;
     (void)pthread_cond_signal(&publisher->shared.work);
-    while (publisher->shared.done_seq < target && sys == 0)
-        sys = pthread_cond_timedwait(&publisher->shared.done, &publisher->shared.lock, &until);
+    while (publisher->shared.done_seq < target &&
+           kvt_cond_wait(&publisher->shared.done, &publisher->shared.lock, &until))
+        ;
     publisher->shared.flushers--;
     done = publisher->shared.done_seq >= target;
     (void)pthread_mutex_unlock(&publisher->shared.lock);
