@@ -111,6 +111,8 @@ struct bare {
     char folder[256];
     MDB_env *env;
     MDB_dbi table;
+    MDB_txn *txn;
+    MDB_cursor *cursor;
     uint64_t synced_ms;
 };
 
@@ -139,9 +141,26 @@ bare_close(struct bare *bare)
 }
 
 static bool
-bare_commit(struct bare *bare, MDB_txn *txn, bool last)
+bare_begin(struct bare *bare)
 {
-    if (mdb_txn_commit(txn) != 0)
+    if (mdb_txn_begin(bare->env, NULL, 0, &bare->txn) != 0)
+        return false;
+    if (mdb_cursor_open(bare->txn, bare->table, &bare->cursor) == 0)
+        return true;
+    mdb_txn_abort(bare->txn);
+    return false;
+}
+
+/* `rc`: of the last put. */
+static bool
+bare_commit(struct bare *bare, int rc, bool last)
+{
+    mdb_cursor_close(bare->cursor);
+    if (rc != 0) {
+        mdb_txn_abort(bare->txn);
+        return false;
+    }
+    if (mdb_txn_commit(bare->txn) != 0)
         return false;
     if (!last && kvt_clock_mono_ms() - bare->synced_ms < ROUNDS_SYNC_MS)
         return true;
@@ -170,25 +189,17 @@ sort_rows(struct row *rows, size_t count, uint64_t *start_ns, uint64_t *start_cp
 static bool
 put_rows(struct bare *bare, struct row *rows, size_t count, bool last)
 {
-    MDB_cursor *cursor;
-    MDB_txn *txn;
-    int rc;
+    int rc = 0;
 
-    if (mdb_txn_begin(bare->env, NULL, 0, &txn) != 0)
+    if (!bare_begin(bare))
         return false;
-    rc = mdb_cursor_open(txn, bare->table, &cursor);
     for (size_t i = 0; i < count && rc == 0; i++) {
         MDB_val key = {.mv_size = sizeof(rows[i].key), .mv_data = rows[i].key};
         MDB_val value = {.mv_size = sizeof(rows[i].value), .mv_data = rows[i].value};
 
-        rc = mdb_cursor_put(cursor, &key, &value, 0);
+        rc = mdb_cursor_put(bare->cursor, &key, &value, 0);
     }
-    if (rc == 0) {
-        mdb_cursor_close(cursor);
-        return bare_commit(bare, txn, last);
-    }
-    mdb_txn_abort(txn);
-    return false;
+    return bare_commit(bare, rc, last);
 }
 
 static struct figure
@@ -227,27 +238,19 @@ static bool
 append_bytes(struct bare *bare, uint64_t *number, uint64_t bytes, bool last)
 {
     uint8_t row[ADVISOR_LOG_ROW_MAX];
-    MDB_cursor *cursor;
-    MDB_txn *txn;
-    int rc;
+    int rc = 0;
 
     memset(row, 0x5a, sizeof(row));
-    if (mdb_txn_begin(bare->env, NULL, 0, &txn) != 0)
+    if (!bare_begin(bare))
         return false;
-    rc = mdb_cursor_open(txn, bare->table, &cursor);
     for (uint64_t done = 0; done < bytes && rc == 0; done += sizeof(row)) {
         uint64_t id = htobe64((*number)++);
         MDB_val key = {.mv_size = sizeof(id), .mv_data = &id};
         MDB_val value = {.mv_size = sizeof(row), .mv_data = row};
 
-        rc = mdb_cursor_put(cursor, &key, &value, MDB_APPEND);
+        rc = mdb_cursor_put(bare->cursor, &key, &value, MDB_APPEND);
     }
-    if (rc == 0) {
-        mdb_cursor_close(cursor);
-        return bare_commit(bare, txn, last);
-    }
-    mdb_txn_abort(txn);
-    return false;
+    return bare_commit(bare, rc, last);
 }
 
 static struct figure
