@@ -11,7 +11,8 @@
 
 #include "base/alloc.h"
 
-#define ALGORITHM "AWS4-HMAC-SHA256"
+#define ALGORITHM       "AWS4-HMAC-SHA256"
+#define HASH_OF_NOTHING "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 
 enum {
     CANONICAL_MAX = 64 * 1024, /* no peer makes us build more than this */
@@ -315,18 +316,18 @@ mac(const void *key, size_t key_size, const char *text, uint8_t out[SHA256_DIGES
 
 /* The chain date, region, service, "aws4_request", begun with "AWS4" and the secret. */
 static void
-signing_key(const struct g4_sigv4_request *request, const char *secret_key,
-            uint8_t key[SHA256_DIGEST_LENGTH])
+signing_key(const char *secret_key, const char *date, const char *region, const char *service,
+            uint8_t key[G4_SIGV4_KEY_BYTES])
 {
     char start[4 + SECRET_MAX];
     uint8_t next[SHA256_DIGEST_LENGTH];
     char day[9];
 
     (void)snprintf(start, sizeof(start), "AWS4%s", secret_key);
-    (void)snprintf(day, sizeof(day), "%.8s", request->date);
+    (void)snprintf(day, sizeof(day), "%.8s", date);
     mac(start, strlen(start), day, key);
-    mac(key, SHA256_DIGEST_LENGTH, request->region, next);
-    mac(next, sizeof(next), request->service, key);
+    mac(key, SHA256_DIGEST_LENGTH, region, next);
+    mac(next, sizeof(next), service, key);
     mac(key, SHA256_DIGEST_LENGTH, "aws4_request", next);
     memcpy(key, next, sizeof(next));
     explicit_bzero(start, sizeof(start));
@@ -380,7 +381,7 @@ g4_sigv4_sign(const struct g4_sigv4_request *request, const char *secret_key,
         kvt_buffer_release(&text);
         return KVT_NOMEM;
     }
-    signing_key(request, secret_key, key);
+    signing_key(secret_key, request->date, request->region, request->service, key);
     mac(key, sizeof(key), kvt_buffer_text(&text), digest);
     hex_format(digest, sizeof(digest), signature);
     explicit_bzero(key, sizeof(key));
@@ -405,6 +406,56 @@ g4_sigv4_authorization(const struct g4_sigv4_request *request, const char *acces
     append_signed_names(out, request, order);
     kvt_buffer_printf(out, ", Signature=%s", signature);
     return kvt_buffer_ok(out) ? KVT_OK : KVT_NOMEM;
+}
+
+enum kvt_err
+g4_sigv4_signer_init(struct g4_sigv4_signer *signer, const char *secret_key, const char *date,
+                     const char *region, const char *service)
+{
+    int size;
+
+    *signer = (struct g4_sigv4_signer){.date = ""};
+    if (strlen(date) != G4_SIGV4_DATE_MAX - 1 || strlen(secret_key) >= SECRET_MAX)
+        return KVT_INVALID;
+    size = snprintf(signer->scope, sizeof(signer->scope), "%.8s/%s/%s/aws4_request", date, region,
+                    service);
+    if (size < 0 || (size_t)size >= sizeof(signer->scope))
+        return KVT_INVALID;
+    memcpy(signer->date, date, G4_SIGV4_DATE_MAX);
+    signing_key(secret_key, date, region, service, signer->key);
+    return KVT_OK;
+}
+
+static void
+sign_piece(const struct g4_sigv4_signer *signer, const char *kind, const char *previous,
+           const char *hashes, char signature[G4_SIGV4_SIGNATURE_MAX])
+{
+    uint8_t digest[SHA256_DIGEST_LENGTH];
+    char text[512];
+    const int size = snprintf(text, sizeof(text), ALGORITHM "-%s\n%s\n%s\n%s\n%s", kind,
+                              signer->date, signer->scope, previous, hashes);
+
+    assert(size > 0 && (size_t)size < sizeof(text));
+    mac(signer->key, sizeof(signer->key), text, digest);
+    hex_format(digest, sizeof(digest), signature);
+}
+
+void
+g4_sigv4_sign_chunk(const struct g4_sigv4_signer *signer, const char *previous, const char *hash,
+                    char signature[G4_SIGV4_SIGNATURE_MAX])
+{
+    char hashes[2 * G4_SIGV4_SIGNATURE_MAX];
+
+    /* The first one is of the chunk's headers, of which there are none. */
+    (void)snprintf(hashes, sizeof(hashes), HASH_OF_NOTHING "\n%.64s", hash);
+    sign_piece(signer, "PAYLOAD", previous, hashes, signature);
+}
+
+void
+g4_sigv4_sign_trailer(const struct g4_sigv4_signer *signer, const char *previous, const char *hash,
+                      char signature[G4_SIGV4_SIGNATURE_MAX])
+{
+    sign_piece(signer, "TRAILER", previous, hash, signature);
 }
 
 /* Copy `size` bytes as text; false when they do not fit or there are none. */

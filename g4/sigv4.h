@@ -21,6 +21,7 @@
 #define G4_SIGV4_HEADERS_MAX   64
 #define G4_SIGV4_SIGNATURE_MAX 65
 #define G4_SIGV4_DATE_MAX      17 /* 20130524T000000Z */
+#define G4_SIGV4_KEY_BYTES     32
 #define G4_SIGV4_UNSIGNED      "UNSIGNED-PAYLOAD"
 
 struct g4_sigv4_header {
@@ -63,6 +64,27 @@ struct g4_sigv4_claim {
 /** Take an Authorization header apart; KVT_INVALID with the reason when it is not SigV4. */
 KVT_NODISCARD enum kvt_err g4_sigv4_parse(const char *authorization, struct g4_sigv4_claim *claim,
                                           struct kvt_error *err);
+
+/* What signs the pieces of a body that is sent as aws-chunked. */
+struct g4_sigv4_signer {
+    uint8_t key[G4_SIGV4_KEY_BYTES]; /* wipe it after use */
+    char date[G4_SIGV4_DATE_MAX];
+    char scope[128]; /* "20130524/us-east-1/s3/aws4_request" */
+};
+
+/** KVT_OK, or KVT_INVALID (a date of another form, a secret or region too long). */
+KVT_NODISCARD enum kvt_err g4_sigv4_signer_init(struct g4_sigv4_signer *signer,
+                                                const char *secret_key, const char *date,
+                                                const char *region, const char *service);
+
+/** Signature of one chunk; `previous` is that of the chunk before, or of the request's header;
+ * `hash` the hex SHA-256 of its bytes. */
+void g4_sigv4_sign_chunk(const struct g4_sigv4_signer *signer, const char *previous,
+                         const char *hash, char signature[G4_SIGV4_SIGNATURE_MAX]);
+
+/** Signature of the trailing headers; `hash` is of their "name:value\n" lines. */
+void g4_sigv4_sign_trailer(const struct g4_sigv4_signer *signer, const char *previous,
+                           const char *hash, char signature[G4_SIGV4_SIGNATURE_MAX]);
 
 /** Append `text` percent-encoded as SigV4 wants it; `keep_slash` for paths. */
 void g4_sigv4_encode(struct kvt_buffer *out, const char *text, bool keep_slash);
