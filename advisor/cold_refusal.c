@@ -8,8 +8,8 @@
  *
  * They are left out of the group's log, each by itself: neither RAM nor a restart ever knows of
  * them.  A REMOVE behind them would say more than that: it would also take what the same holder
- * stored before, or stores rightly behind it in the same group; and until it comes, RAM would refuse
- * whoever else is right.
+ * stored before, or stores rightly behind it in the same group; and until it comes, RAM would
+ * refuse whoever else is right.
  */
 
 static int

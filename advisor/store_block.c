@@ -38,6 +38,104 @@ struct held_value {
     uint32_t gen;
 };
 
+/* ---- rows of blocks, in G4 or evicted ---- */
+
+enum kvt_err
+advisor_store_reserve_places(void **places, uint32_t *capacity, uint32_t count, size_t size)
+{
+    uint32_t wanted = *capacity == 0 ? 4 : *capacity;
+    void *more;
+
+    if (count > ADVISOR_STORE_PLACES_MAX)
+        return KVT_FULL;
+    if (count <= *capacity)
+        return KVT_OK;
+    while (wanted < count)
+        wanted *= 2;
+    more = kvt_realloc(*places, wanted, size);
+    if (more == NULL)
+        return KVT_NOMEM;
+    *places = more;
+    *capacity = wanted;
+    return KVT_OK;
+}
+
+enum kvt_err
+advisor_store_get_row(const struct advisor_txn *txn, enum advisor_table table, uint32_t ns,
+                      uint64_t hash, MDB_val *value)
+{
+    struct block_key id = {htobe64(hash), htobe32(ns)};
+    MDB_val key = advisor_val(&id, sizeof(id));
+
+    return advisor_store_code(mdb_get(txn->handle, txn->store->tables[table], &key, value));
+}
+
+enum kvt_err
+advisor_store_put_row(const struct advisor_txn *txn, enum advisor_table table, uint32_t ns,
+                      uint64_t hash, MDB_val head, MDB_val places)
+{
+    struct block_key id = {htobe64(hash), htobe32(ns)};
+    MDB_val key = advisor_val(&id, sizeof(id));
+    MDB_val value = {.mv_size = head.mv_size + places.mv_size};
+    int rc;
+
+    if (places.mv_size == 0) {
+        rc = mdb_del(txn->handle, txn->store->tables[table], &key, NULL);
+        return rc == MDB_NOTFOUND ? KVT_OK : advisor_store_code(rc);
+    }
+    rc = mdb_put(txn->handle, txn->store->tables[table], &key, &value, MDB_RESERVE);
+    if (rc != 0)
+        return advisor_store_code(rc);
+    memcpy(value.mv_data, head.mv_data, head.mv_size);
+    memcpy((uint8_t *)value.mv_data + head.mv_size, places.mv_data, places.mv_size);
+    return KVT_OK;
+}
+
+enum kvt_err
+advisor_store_rows(const struct advisor_txn *txn, enum advisor_table table, uint64_t from,
+                   size_t max, uint64_t *next, advisor_store_row_fn *callback, void *arg)
+{
+    struct block_key id = {htobe64(from), 0};
+    MDB_val key = advisor_val(&id, sizeof(id));
+    enum kvt_err code = KVT_OK;
+    MDB_cursor *cursor;
+    uint64_t last = from;
+    MDB_val value;
+    size_t count = 0;
+    int rc;
+
+    *next = 0;
+    rc = mdb_cursor_open(txn->handle, txn->store->tables[table], &cursor);
+    if (rc != 0)
+        return advisor_store_code(rc);
+    for (rc = mdb_cursor_get(cursor, &key, &value, MDB_SET_RANGE); rc == 0;
+         rc = mdb_cursor_get(cursor, &key, &value, MDB_NEXT)) {
+        uint64_t hash;
+
+        code = key.mv_size == sizeof(id) ? KVT_OK : KVT_CORRUPT;
+        if (code != KVT_OK)
+            break;
+        memcpy(&id, key.mv_data, sizeof(id));
+        hash = be64toh(id.hash_big);
+        /* The same hash in several namespaces stays on one page: the cursor is the hash alone. */
+        if (count >= max && hash != last) {
+            *next = hash;
+            break;
+        }
+        last = hash;
+        count++;
+        code = callback(arg, be32toh(id.ns_big), hash, &value);
+        if (code != KVT_OK)
+            break;
+    }
+    mdb_cursor_close(cursor);
+    if (code != KVT_OK || rc == MDB_NOTFOUND)
+        return code;
+    return advisor_store_code(rc);
+}
+
+/* ---- in G4 ---- */
+
 void
 advisor_store_block_release(struct advisor_store_block *block)
 {
@@ -48,21 +146,12 @@ advisor_store_block_release(struct advisor_store_block *block)
 enum kvt_err
 advisor_store_block_reserve(struct advisor_store_block *block, uint32_t count)
 {
-    uint32_t capacity = block->place_capacity == 0 ? 4 : block->place_capacity;
-    struct advisor_store_place *places;
+    void *places = block->places;
+    const enum kvt_err rc = advisor_store_reserve_places(&places, &block->place_capacity, count,
+                                                         sizeof(*block->places));
 
-    if (count > ADVISOR_STORE_PLACES_MAX)
-        return KVT_FULL;
-    if (count <= block->place_capacity)
-        return KVT_OK;
-    while (capacity < count)
-        capacity *= 2;
-    places = kvt_realloc(block->places, capacity, sizeof(*places));
-    if (places == NULL)
-        return KVT_NOMEM;
     block->places = places;
-    block->place_capacity = capacity;
-    return KVT_OK;
+    return rc;
 }
 
 static enum kvt_err
@@ -110,21 +199,17 @@ enum kvt_err
 advisor_store_get_block(const struct advisor_txn *txn, uint32_t ns, uint64_t hash,
                         struct advisor_store_block *block)
 {
-    struct block_key id = {htobe64(hash), htobe32(ns)};
-    MDB_val key = advisor_val(&id, sizeof(id));
     MDB_val value;
-    int rc;
+    const enum kvt_err rc = advisor_store_get_row(txn, ADVISOR_TABLE_BLOCKS, ns, hash, &value);
 
     clear(block, ns, hash);
-    rc = mdb_get(txn->handle, txn->store->tables[ADVISOR_TABLE_BLOCKS], &key, &value);
-    return rc == 0 ? unpack(&value, block) : advisor_store_code(rc);
+    return rc == KVT_OK ? unpack(&value, block) : rc;
 }
 
 enum kvt_err
 advisor_store_put_block(const struct advisor_txn *txn, const struct advisor_store_block *block)
 {
-    const MDB_dbi table = txn->store->tables[ADVISOR_TABLE_BLOCKS];
-    const struct head head = {
+    struct head head = {
         .parent = block->parent,
         .tokens_hash = block->tokens_hash,
         .size = block->size,
@@ -135,22 +220,10 @@ advisor_store_put_block(const struct advisor_txn *txn, const struct advisor_stor
         .cold_hits = block->cold_hits,
         .cold_recent = block->cold_recent,
     };
-    struct block_key id = {htobe64(block->hash), htobe32(block->ns)};
-    const size_t tail = block->place_count * sizeof(*block->places);
-    MDB_val key = advisor_val(&id, sizeof(id));
-    MDB_val value = {.mv_size = sizeof(head) + tail};
-    int rc;
 
-    if (block->place_count == 0) {
-        rc = mdb_del(txn->handle, table, &key, NULL);
-        return rc == MDB_NOTFOUND ? KVT_OK : advisor_store_code(rc);
-    }
-    rc = mdb_put(txn->handle, table, &key, &value, MDB_RESERVE);
-    if (rc != 0)
-        return advisor_store_code(rc);
-    memcpy(value.mv_data, &head, sizeof(head));
-    memcpy((uint8_t *)value.mv_data + sizeof(head), block->places, tail);
-    return KVT_OK;
+    return advisor_store_put_row(
+        txn, ADVISOR_TABLE_BLOCKS, block->ns, block->hash, advisor_val(&head, sizeof(head)),
+        advisor_val(block->places, block->place_count * sizeof(*block->places)));
 }
 
 uint64_t
@@ -163,58 +236,33 @@ advisor_store_block_count(const struct advisor_txn *txn)
     return stat.ms_entries;
 }
 
-/* One step of the walk: decode the row under the cursor. */
-static enum kvt_err
-take_block(const MDB_val *key, const MDB_val *value, struct advisor_store_block *block)
-{
-    struct block_key id;
+struct walk {
+    struct advisor_store_block block;
+    advisor_store_block_fn *callback;
+    void *arg;
+};
 
-    if (key->mv_size != sizeof(id))
-        return KVT_CORRUPT;
-    memcpy(&id, key->mv_data, sizeof(id));
-    clear(block, be32toh(id.ns_big), be64toh(id.hash_big));
-    return unpack(value, block);
+static enum kvt_err
+give_block(void *arg, uint32_t ns, uint64_t hash, const MDB_val *value)
+{
+    struct walk *walk = arg;
+    enum kvt_err rc;
+
+    clear(&walk->block, ns, hash);
+    rc = unpack(value, &walk->block);
+    return rc == KVT_OK ? walk->callback(walk->arg, &walk->block) : rc;
 }
 
 enum kvt_err
 advisor_store_blocks(const struct advisor_txn *txn, uint64_t from, size_t max, uint64_t *next,
                      advisor_store_block_fn *callback, void *arg)
 {
-    struct block_key id = {htobe64(from), 0};
-    struct advisor_store_block block = {0};
-    MDB_val key = advisor_val(&id, sizeof(id));
-    enum kvt_err code = KVT_OK;
-    MDB_cursor *cursor;
-    uint64_t last = from;
-    MDB_val value;
-    size_t count = 0;
-    int rc;
+    struct walk walk = {.callback = callback, .arg = arg};
+    const enum kvt_err rc =
+        advisor_store_rows(txn, ADVISOR_TABLE_BLOCKS, from, max, next, give_block, &walk);
 
-    *next = 0;
-    rc = mdb_cursor_open(txn->handle, txn->store->tables[ADVISOR_TABLE_BLOCKS], &cursor);
-    if (rc != 0)
-        return advisor_store_code(rc);
-    for (rc = mdb_cursor_get(cursor, &key, &value, MDB_SET_RANGE); rc == 0;
-         rc = mdb_cursor_get(cursor, &key, &value, MDB_NEXT)) {
-        code = take_block(&key, &value, &block);
-        if (code != KVT_OK)
-            break;
-        /* The same hash in several namespaces stays on one page: the cursor is the hash alone. */
-        if (count >= max && block.hash != last) {
-            *next = block.hash;
-            break;
-        }
-        last = block.hash;
-        count++;
-        code = callback(arg, &block);
-        if (code != KVT_OK)
-            break;
-    }
-    mdb_cursor_close(cursor);
-    advisor_store_block_release(&block);
-    if (code != KVT_OK || rc == MDB_NOTFOUND)
-        return code;
-    return advisor_store_code(rc);
+    advisor_store_block_release(&walk.block);
+    return rc;
 }
 
 /* ---- held ---- */

@@ -17,11 +17,6 @@ struct head {
 _Static_assert(sizeof(struct head) == 32, "no padding on disk");
 _Static_assert(sizeof(struct advisor_cold_place) == 16, "no padding on disk");
 
-struct block_key {
-    uint64_t hash_big;
-    uint32_t ns_big;
-} __attribute__((packed));
-
 struct drop_key {
     uint32_t holder_big;
     uint32_t ns_big;
@@ -37,21 +32,12 @@ advisor_cold_row_release(struct advisor_cold_row *row)
 enum kvt_err
 advisor_cold_row_reserve(struct advisor_cold_row *row, uint32_t count)
 {
-    uint32_t capacity = row->place_capacity == 0 ? 4 : row->place_capacity;
-    struct advisor_cold_place *places;
+    void *places = row->places;
+    const enum kvt_err rc =
+        advisor_store_reserve_places(&places, &row->place_capacity, count, sizeof(*row->places));
 
-    if (count > ADVISOR_STORE_PLACES_MAX)
-        return KVT_FULL;
-    if (count <= row->place_capacity)
-        return KVT_OK;
-    while (capacity < count)
-        capacity *= 2;
-    places = kvt_realloc(row->places, capacity, sizeof(*places));
-    if (places == NULL)
-        return KVT_NOMEM;
     row->places = places;
-    row->place_capacity = capacity;
-    return KVT_OK;
+    return rc;
 }
 
 static void
@@ -91,40 +77,24 @@ enum kvt_err
 advisor_store_get_cold(const struct advisor_txn *txn, uint32_t ns, uint64_t hash,
                        struct advisor_cold_row *row)
 {
-    struct block_key id = {htobe64(hash), htobe32(ns)};
-    MDB_val key = advisor_val(&id, sizeof(id));
     MDB_val value;
-    int rc;
+    const enum kvt_err rc = advisor_store_get_row(txn, ADVISOR_TABLE_COLD, ns, hash, &value);
 
     clear(row, ns, hash);
-    rc = mdb_get(txn->handle, txn->store->tables[ADVISOR_TABLE_COLD], &key, &value);
-    return rc == 0 ? unpack(&value, row) : advisor_store_code(rc);
+    return rc == KVT_OK ? unpack(&value, row) : rc;
 }
 
 enum kvt_err
 advisor_store_put_cold(const struct advisor_txn *txn, const struct advisor_cold_row *row)
 {
-    const MDB_dbi table = txn->store->tables[ADVISOR_TABLE_COLD];
-    const struct head head = {.parent = row->parent,
-                              .tokens_hash = row->tokens_hash,
-                              .size = row->size,
-                              .position = row->position};
-    struct block_key id = {htobe64(row->hash), htobe32(row->ns)};
-    const size_t tail = row->place_count * sizeof(*row->places);
-    MDB_val key = advisor_val(&id, sizeof(id));
-    MDB_val value = {.mv_size = sizeof(head) + tail};
-    int rc;
+    struct head head = {.parent = row->parent,
+                        .tokens_hash = row->tokens_hash,
+                        .size = row->size,
+                        .position = row->position};
 
-    if (row->place_count == 0) {
-        rc = mdb_del(txn->handle, table, &key, NULL);
-        return rc == MDB_NOTFOUND ? KVT_OK : advisor_store_code(rc);
-    }
-    rc = mdb_put(txn->handle, table, &key, &value, MDB_RESERVE);
-    if (rc != 0)
-        return advisor_store_code(rc);
-    memcpy(value.mv_data, &head, sizeof(head));
-    memcpy((uint8_t *)value.mv_data + sizeof(head), row->places, tail);
-    return KVT_OK;
+    return advisor_store_put_row(txn, ADVISOR_TABLE_COLD, row->ns, row->hash,
+                                 advisor_val(&head, sizeof(head)),
+                                 advisor_val(row->places, row->place_count * sizeof(*row->places)));
 }
 
 static uint64_t
@@ -143,56 +113,35 @@ advisor_store_cold_count(const struct advisor_txn *txn)
     return entries(txn, ADVISOR_TABLE_COLD);
 }
 
-static enum kvt_err
-take_row(const MDB_val *key, const MDB_val *value, struct advisor_cold_row *row)
-{
-    struct block_key id;
+struct walk {
+    struct advisor_cold_row row;
+    advisor_store_cold_fn *callback;
+    void *arg;
+};
 
-    if (key->mv_size != sizeof(id))
-        return KVT_CORRUPT;
-    memcpy(&id, key->mv_data, sizeof(id));
-    clear(row, be32toh(id.ns_big), be64toh(id.hash_big));
-    return unpack(value, row);
+static enum kvt_err
+give_row(void *arg, uint32_t ns, uint64_t hash, const MDB_val *value)
+{
+    struct walk *walk = arg;
+    enum kvt_err rc;
+
+    clear(&walk->row, ns, hash);
+    rc = unpack(value, &walk->row);
+    return rc == KVT_OK ? walk->callback(walk->arg, &walk->row) : rc;
 }
 
 enum kvt_err
 advisor_store_colds(const struct advisor_txn *txn, uint64_t from, size_t max, uint64_t *next,
                     advisor_store_cold_fn *callback, void *arg)
 {
-    struct block_key id = {htobe64(from), 0};
-    struct advisor_cold_row row = {0};
-    MDB_val key = advisor_val(&id, sizeof(id));
-    enum kvt_err code = KVT_OK;
-    MDB_cursor *cursor;
-    uint64_t last = from;
-    MDB_val value;
-    size_t count = 0;
-    int rc;
+    struct walk walk = {.callback = callback, .arg = arg};
+    enum kvt_err rc = KVT_OK;
 
     *next = 0;
-    if (advisor_store_cold_count(txn) == 0)
-        return KVT_OK;
-    rc = mdb_cursor_open(txn->handle, txn->store->tables[ADVISOR_TABLE_COLD], &cursor);
-    if (rc != 0)
-        return advisor_store_code(rc);
-    for (rc = mdb_cursor_get(cursor, &key, &value, MDB_SET_RANGE); rc == 0 && code == KVT_OK;
-         rc = mdb_cursor_get(cursor, &key, &value, MDB_NEXT)) {
-        code = take_row(&key, &value, &row);
-        /* The same hash in several namespaces stays on one page: the cursor is the hash alone. */
-        if (code == KVT_OK && count >= max && row.hash != last) {
-            *next = row.hash;
-            break;
-        }
-        last = row.hash;
-        count++;
-        if (code == KVT_OK)
-            code = callback(arg, &row);
-    }
-    mdb_cursor_close(cursor);
-    advisor_cold_row_release(&row);
-    if (code != KVT_OK || rc == MDB_NOTFOUND)
-        return code;
-    return advisor_store_code(rc);
+    if (advisor_store_cold_count(txn) > 0)
+        rc = advisor_store_rows(txn, ADVISOR_TABLE_COLD, from, max, next, give_row, &walk);
+    advisor_cold_row_release(&walk.row);
+    return rc;
 }
 
 /* ---- drops ---- */

@@ -61,6 +61,29 @@ advisor_val(void *bytes, size_t size)
     return (MDB_val){.mv_size = size, .mv_data = bytes};
 }
 
+/* ---- rows of blocks, by (hash, namespace): a head, and places behind it (store_block.c) ---- */
+
+/** Room for `count` places of `size` bytes; KVT_OK, KVT_NOMEM or KVT_FULL
+ *  (ADVISOR_STORE_PLACES_MAX). */
+KVT_NODISCARD enum kvt_err advisor_store_reserve_places(void **places, uint32_t *capacity,
+                                                        uint32_t count, size_t size);
+/** KVT_OK, or what the store says (KVT_NOTFOUND: there is none). */
+KVT_NODISCARD enum kvt_err advisor_store_get_row(const struct advisor_txn *txn,
+                                                 enum advisor_table table, uint32_t ns,
+                                                 uint64_t hash, MDB_val *value);
+/** A row without places is deleted. */
+KVT_NODISCARD enum kvt_err advisor_store_put_row(const struct advisor_txn *txn,
+                                                 enum advisor_table table, uint32_t ns,
+                                                 uint64_t hash, MDB_val head, MDB_val places);
+
+typedef enum kvt_err advisor_store_row_fn(void *arg, uint32_t ns, uint64_t hash,
+                                          const MDB_val *value);
+/** As advisor_store_blocks(). */
+KVT_NODISCARD enum kvt_err advisor_store_rows(const struct advisor_txn *txn,
+                                              enum advisor_table table, uint64_t from, size_t max,
+                                              uint64_t *next, advisor_store_row_fn *callback,
+                                              void *arg);
+
 /** Code of an LMDB result inside a transaction; its text is of no use to anyone there. */
 enum kvt_err advisor_store_code(int rc);
 
