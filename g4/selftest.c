@@ -155,6 +155,7 @@ test_puts(struct run *run, struct g4_selftest *result, char stale[G4_ETAG_MAX],
     memcpy(current, stale, G4_ETAG_MAX);
     if (stale[0] == '\0' || put(run, "absent", second, G4_IF_MATCH, current) != KVT_OK)
         return;
+    result->etag_changes = strcmp(current, stale) != 0;
     memcpy(etag, stale, sizeof(etag));
     refused = put(run, "absent", first, G4_IF_MATCH, etag) == KVT_PRECONDITION;
     result->put_if_match = holds(run, "absent", second, &meta) && refused;

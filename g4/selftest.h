@@ -1,11 +1,13 @@
 /*
  * g4/selftest.h -- what does this store really do with conditions?
  *
- * Why: stores that silently ignore If-None-Match or If-Match exist; nothing that relies on them may
- * run there.  Used at mount by the gateway and by `kvtier doctor`.
+ * Why: stores that silently ignore If-None-Match or If-Match exist, and stores that check them and
+ * then write, so that two may pass; nothing that relies on conditions may run there.  Used at mount
+ * by the gateway and by `kvtier doctor`.
  * Ownership: none; it writes and deletes keys under ".kvtier-selftest/<nonce>".
  * Threads:   one call at a time per store.
- * Limits:    a handful of requests of a few bytes.
+ * Limits:    a handful of requests of a few bytes; g4_selftest_locks() 100 to 150, of which
+ *            G4_SELFTEST_RACERS at once.
  */
 #ifndef G4_SELFTEST_H
 #define G4_SELFTEST_H
@@ -15,6 +17,8 @@
 #include "g4/store.h"
 #include "kvtier/error.h"
 
+#define G4_SELFTEST_RACERS 8
+
 struct g4_selftest {
     bool put_if_absent;    /* second PUT If-None-Match:* was refused, content unchanged */
     bool put_if_match;     /* right ETag accepted, wrong one refused */
@@ -22,10 +26,26 @@ struct g4_selftest {
     bool delete_if_match;  /* DELETE with a wrong ETag refused (MinIO: false) */
     bool list_after_write; /* a new key is listed at once */
     bool meta_kept;        /* x-amz-meta-kvt-* come back */
+    bool etag_changes;     /* another body has another ETag */
+
+    /* By g4_selftest_locks() alone. */
+    bool one_creator;  /* of many If-None-Match:* at once one wins */
+    bool one_changer;  /* of many If-Match with the same ETag at once one wins */
+    bool server_clock; /* Date and Last-Modified come, and agree about what was just written */
+    unsigned race_conflicts; /* losers that were told 409, and */
+    unsigned race_errors;    /* losers that were told something else than 409 or 412 */
 };
 
 /** KVT_OK when it could be run at all; look at the fields. */
 KVT_NODISCARD enum kvt_err g4_selftest(struct g4_store *store, struct g4_selftest *result,
                                        struct kvt_error *err);
+
+/** The same, and what locks stand on. */
+KVT_NODISCARD enum kvt_err g4_selftest_locks(struct g4_store *store, struct g4_selftest *result,
+                                             struct kvt_error *err);
+
+/** Why locks are not safe on this store (a literal), or NULL: they are.  Without the second half of
+ *  the test they are not. */
+const char *g4_selftest_unsafe(const struct g4_selftest *result);
 
 #endif /* G4_SELFTEST_H */
