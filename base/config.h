@@ -8,7 +8,7 @@
  *
  * Ownership: a config owns its values; strings it returns live until kvt_config_free().
  * Threads:   read-only after loading; then any thread may read.
- * Limits:    KVT_CONFIG_PARAMS_MAX settings; a file of at most KVT_CONFIG_FILE_MAX bytes.
+ * Limits:    KVT_CONFIG_PARAMS_MAX settings; a file as large as base/yaml.h allows.
  *
  * A table is an X-macro file, config/<program>.def, with rows
  *
@@ -39,7 +39,6 @@
 #include "kvtier/error.h"
 
 #define KVT_CONFIG_PARAMS_MAX 128
-#define KVT_CONFIG_FILE_MAX   (1u << 20)
 #define KVT_CONFIG_KEY_MAX    64 /* with the final NUL; also of the flag and the KVTIER_* name */
 #define KVT_CONFIG_VALUE_MAX  4096
 

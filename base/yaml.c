@@ -3,15 +3,13 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <yaml.h>
 
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/parse.h"
+#include "base/yaml_private.h"
 
 enum {
-    PATH_SHOWN_MAX = 96,
-    WHERE_MAX = PATH_SHOWN_MAX + 48,
     CHOICES_MAX = 256,
     WORDS_MAX = 32,
 };
@@ -24,32 +22,51 @@ struct kvt_yaml {
 
 /* The end of a long path is what tells files apart, and line and column must not be cut off. */
 static void
-format_where(const struct kvt_yaml *file, const yaml_mark_t *mark, char where[WHERE_MAX])
+format_where(const struct kvt_yaml *file, const yaml_mark_t *mark, char where[KVT_YAML_WHERE_MAX])
 {
     const size_t size = strlen(file->path);
-    const bool cut = size > PATH_SHOWN_MAX;
+    const bool cut = size > KVT_YAML_PATH_SHOWN_MAX;
 
-    (void)snprintf(where, WHERE_MAX, "%s%s:%zu:%zu", cut ? "..." : "",
-                   cut ? file->path + size - PATH_SHOWN_MAX : file->path, mark->line + 1,
+    (void)snprintf(where, KVT_YAML_WHERE_MAX, "%s%s:%zu:%zu", cut ? "..." : "",
+                   cut ? file->path + size - KVT_YAML_PATH_SHOWN_MAX : file->path, mark->line + 1,
                    mark->column + 1);
 }
 
-static const yaml_node_t *
-node_of(struct kvt_yaml_value value)
+const yaml_node_t *
+kvt_yaml_node(struct kvt_yaml_value value)
 {
     return value.node == 0 ? NULL : yaml_document_get_node(&value.file->document, value.node);
+}
+
+bool
+kvt_yaml_is_null(struct kvt_yaml_value value)
+{
+    const yaml_node_t *node = kvt_yaml_node(value);
+    const char *text;
+
+    if (node->type != YAML_SCALAR_NODE || node->data.scalar.style != YAML_PLAIN_SCALAR_STYLE)
+        return false;
+    text = (const char *)node->data.scalar.value;
+    return text[0] == '\0' || strcmp(text, "~") == 0 || strcmp(text, "null") == 0;
+}
+
+void
+kvt_yaml_where(struct kvt_yaml_value value, char where[KVT_YAML_WHERE_MAX])
+{
+    const yaml_node_t *node = kvt_yaml_node(value);
+    const yaml_mark_t start = {0};
+
+    format_where(value.file, node == NULL ? &start : &node->start_mark, where);
 }
 
 enum kvt_err
 kvt_yaml_refuse(struct kvt_yaml_value value, struct kvt_error *err, const char *format, ...)
 {
-    const yaml_node_t *node = node_of(value);
-    const yaml_mark_t start = {0};
     char text[KVT_ERROR_TEXT_MAX];
-    char where[WHERE_MAX];
+    char where[KVT_YAML_WHERE_MAX];
     va_list args;
 
-    format_where(value.file, node == NULL ? &start : &node->start_mark, where);
+    kvt_yaml_where(value, where);
     va_start(args, format);
     (void)vsnprintf(text, sizeof(text), format, args);
     va_end(args);
@@ -63,7 +80,7 @@ syntax_error(const struct kvt_yaml *file, const yaml_parser_t *parser, const cha
              size_t size, struct kvt_error *err)
 {
     yaml_mark_t mark = parser->problem_mark;
-    char where[WHERE_MAX];
+    char where[KVT_YAML_WHERE_MAX];
 
     if (parser->error == YAML_MEMORY_ERROR)
         return kvt_error_set(err, KVT_NOMEM, "%s: out of memory", file->path);
@@ -87,7 +104,7 @@ load_document(struct kvt_yaml *file, yaml_parser_t *parser, const char *bytes, s
 {
     yaml_document_t second;
     const yaml_node_t *root;
-    char where[WHERE_MAX];
+    char where[KVT_YAML_WHERE_MAX];
     enum kvt_err rc = KVT_OK;
 
     if (!yaml_parser_load(parser, &file->document))
@@ -160,17 +177,6 @@ kvt_yaml_free(struct kvt_yaml *file)
 
 /* ---- values ---- */
 
-static bool
-is_null(const yaml_node_t *node)
-{
-    const char *text;
-
-    if (node->type != YAML_SCALAR_NODE || node->data.scalar.style != YAML_PLAIN_SCALAR_STYLE)
-        return false;
-    text = (const char *)node->data.scalar.value;
-    return text[0] == '\0' || strcmp(text, "~") == 0 || strcmp(text, "null") == 0;
-}
-
 static enum kvt_err
 read_text(struct kvt_yaml_value value, const struct kvt_yaml_field *field, const char *text,
           struct kvt_error *err)
@@ -234,7 +240,7 @@ read_number(struct kvt_yaml_value value, const struct kvt_yaml_field *field, con
 static enum kvt_err
 read_scalar(struct kvt_yaml_value value, const struct kvt_yaml_field *field, struct kvt_error *err)
 {
-    const yaml_node_t *node = node_of(value);
+    const yaml_node_t *node = kvt_yaml_node(value);
     const char *text;
     uint32_t ppm;
     bool is;
@@ -279,9 +285,9 @@ read_texts(struct kvt_yaml_value value, const struct kvt_yaml_field *field, stru
     char *target = field->target;
     size_t size = 0;
 
-    if (node_of(value)->type == YAML_SCALAR_NODE)
+    if (kvt_yaml_node(value)->type == YAML_SCALAR_NODE)
         return read_scalar(value, field, err);
-    if (node_of(value)->type != YAML_SEQUENCE_NODE)
+    if (kvt_yaml_node(value)->type != YAML_SEQUENCE_NODE)
         return kvt_yaml_refuse(value, err, "%s wants a text or a list of them", field->key);
     target[0] = '\0';
     for (size_t i = 0; i < count; i++) {
@@ -309,7 +315,7 @@ read_texts(struct kvt_yaml_value value, const struct kvt_yaml_field *field, stru
 static enum kvt_err
 read_field(struct kvt_yaml_value value, const struct kvt_yaml_field *field, struct kvt_error *err)
 {
-    const yaml_node_t *node = node_of(value);
+    const yaml_node_t *node = kvt_yaml_node(value);
 
     if (field->type == KVT_YAML_STRINGS)
         return read_texts(value, field, err);
@@ -340,12 +346,12 @@ unknown_key(struct kvt_yaml_value key, const char *text, const struct kvt_yaml_f
 
 /* One line of a section. */
 static enum kvt_err
-read_pair(struct kvt_yaml *file, const yaml_node_pair_t *pair,
-          const struct kvt_yaml_field *fields, size_t count, bool *seen, struct kvt_error *err)
+read_pair(struct kvt_yaml *file, const yaml_node_pair_t *pair, const struct kvt_yaml_field *fields,
+          size_t count, bool *seen, struct kvt_error *err)
 {
     const struct kvt_yaml_value key = {file, pair->key};
     const struct kvt_yaml_value value = {file, pair->value};
-    const yaml_node_t *key_node = node_of(key);
+    const yaml_node_t *key_node = kvt_yaml_node(key);
     const char *text;
     size_t at = 0;
 
@@ -358,7 +364,7 @@ read_pair(struct kvt_yaml *file, const yaml_node_pair_t *pair,
         return unknown_key(key, text, fields, count, err);
     if (seen[at])
         return kvt_yaml_refuse(key, err, "%s is given twice", text);
-    if (is_null(node_of(value)))
+    if (kvt_yaml_is_null(value))
         return KVT_OK; /* "port:" alone leaves what was there */
     seen[at] = true;
     return read_field(value, &fields[at], err);
@@ -368,7 +374,7 @@ enum kvt_err
 kvt_yaml_read(struct kvt_yaml_value section, const struct kvt_yaml_field *fields, size_t count,
               struct kvt_error *err)
 {
-    const yaml_node_t *node = node_of(section);
+    const yaml_node_t *node = kvt_yaml_node(section);
     bool seen[KVT_YAML_FIELDS_MAX] = {false};
     enum kvt_err rc = KVT_OK;
 
@@ -389,7 +395,7 @@ kvt_yaml_read(struct kvt_yaml_value section, const struct kvt_yaml_field *fields
 size_t
 kvt_yaml_count(struct kvt_yaml_value list)
 {
-    const yaml_node_t *node = node_of(list);
+    const yaml_node_t *node = kvt_yaml_node(list);
 
     if (node == NULL || node->type != YAML_SEQUENCE_NODE)
         return 0;
@@ -399,7 +405,7 @@ kvt_yaml_count(struct kvt_yaml_value list)
 struct kvt_yaml_value
 kvt_yaml_at(struct kvt_yaml_value list, size_t at)
 {
-    const yaml_node_t *node = node_of(list);
+    const yaml_node_t *node = kvt_yaml_node(list);
 
     return (struct kvt_yaml_value){list.file, node->data.sequence.items.start[at]};
 }

@@ -13,6 +13,7 @@
 #include "base/alloc.h"
 #include "base/config.h"
 #include "base/random.h"
+#include "base/yaml.h"
 
 #include "tests/support/seed.h"
 
@@ -221,7 +222,7 @@ file_errors_name_line_column_and_the_nearest_key(void **state)
 static void
 a_missing_or_huge_file_is_an_error(void **state)
 {
-    static char huge[KVT_CONFIG_FILE_MAX + 2];
+    static char huge[KVT_YAML_FILE_MAX + 2];
 
     (void)state;
     assert_int_equal(kvt_config_load_file(world.config, "/nonexistent/x.yaml", &world.err),

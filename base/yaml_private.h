@@ -1,0 +1,28 @@
+/*
+ * base/yaml_private.h -- nodes of a document, for the reader of settings (base/config_yaml.c).
+ *
+ * Why: its keys are paths through sections, which no table of fields can say.
+ * Ownership: as base/yaml.h.
+ * Threads:   as base/yaml.h.
+ * Limits:    a place names the last KVT_YAML_PATH_SHOWN_MAX bytes of the path.
+ */
+#ifndef BASE_YAML_PRIVATE_H
+#define BASE_YAML_PRIVATE_H
+
+#include <yaml.h>
+
+#include "base/yaml.h"
+
+#define KVT_YAML_PATH_SHOWN_MAX 96
+#define KVT_YAML_WHERE_MAX      (KVT_YAML_PATH_SHOWN_MAX + 48)
+
+/** NULL for none. */
+const yaml_node_t *kvt_yaml_node(struct kvt_yaml_value value);
+
+/** Nothing, "~" or "null", without quotes. */
+bool kvt_yaml_is_null(struct kvt_yaml_value value);
+
+/** "file:line:column". */
+void kvt_yaml_where(struct kvt_yaml_value value, char where[KVT_YAML_WHERE_MAX]);
+
+#endif /* BASE_YAML_PRIVATE_H */
