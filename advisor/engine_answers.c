@@ -191,6 +191,7 @@ take_answer(struct advisor_engine *engine, struct advisor_publisher *publisher,
                                 &page.next_cursor, &bytes, &size, &err);
     if (rc == KVT_OK && page.status == KVT_OK) {
         rc = wire_event_decode(bytes, size, &batch, KVT_EVENTS_PER_BATCH_MAX, &page.unknown, &err);
+        batch.time_ms = advisor_engine_time(batch.time_ms);
         page.batch = &batch;
         if (rc == KVT_OK && (strcmp(batch.worker, publisher->row.worker) != 0 ||
                              strcmp(batch.namespace_, publisher->namespace_) != 0))

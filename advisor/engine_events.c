@@ -19,6 +19,14 @@ enum { MS_PER_S = 1000 };
 
 /* ---- changes ---- */
 
+uint64_t
+advisor_engine_time(uint64_t time_ms)
+{
+    const uint64_t latest_ms = kvt_clock_unix_coarse_ms() + ADVISOR_CLOCK_AHEAD_MS;
+
+    return time_ms < latest_ms ? time_ms : latest_ms;
+}
+
 enum kvt_err
 advisor_engine_resolve(struct advisor_engine *engine, const struct kvt_event_batch *batch,
                        uint32_t location, uint32_t *holder)
@@ -239,6 +247,7 @@ advisor_engine_feed(struct advisor_engine *engine, struct advisor_intake *intake
         malformed(engine, intake, item, err.text);
         return false;
     }
+    batch.time_ms = advisor_engine_time(batch.time_ms);
     rc = find_publisher(engine, &batch, &publisher);
     if (rc != KVT_OK) {
         kvt_metric_inc(engine->counters.refused, 1);

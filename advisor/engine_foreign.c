@@ -412,6 +412,7 @@ advisor_engine_hear_raw(struct advisor_engine *engine, const struct advisor_hear
 {
     if (engine->raw->time_ms == 0)
         engine->raw->time_ms = hearing->item->time_ms;
+    engine->raw->time_ms = advisor_engine_time(engine->raw->time_ms);
     return numbering_of(hearing->intake, engine->raw) == NUMBERED_EVENTS
                ? hear_events(engine, hearing)
                : hear_message(engine, hearing);

@@ -34,6 +34,7 @@
 
 #define ADVISOR_SOURCE_ROWS_MAX 256          /* names of sources that are remembered */
 #define ADVISOR_RECENT_BLOCKS   65536        /* blocks whose position is remembered */
+#define ADVISOR_CLOCK_AHEAD_MS  5000         /* that a sender's clock may be ahead of ours */
 #define ADVISOR_LIVES_MAX       16384        /* of publishers with numbered messages */
 #define ADVISOR_HELD_BYTES_MAX  (256u << 20) /* of all foreign publishers */
 
@@ -141,6 +142,9 @@ void advisor_engine_take_event(struct advisor_engine *engine, struct advisor_int
                                struct advisor_item *item);
 void advisor_engine_drain_held(struct advisor_engine *engine);
 void advisor_engine_age(struct advisor_engine *engine, uint64_t now_ms);
+/** A time that a sender told, by our clock: one far ahead is not believed, or what it stored would
+ *  be the last to leave.  0 stays: not known. */
+uint64_t advisor_engine_time(uint64_t time_ms);
 /** Take one of our own messages through its publisher's state machine.  True: `item` was kept. */
 bool advisor_engine_feed(struct advisor_engine *engine, struct advisor_intake *intake,
                          struct advisor_item *item, bool held);

@@ -72,6 +72,7 @@ advisor_engine_take_report(struct advisor_engine *engine, struct advisor_item *i
             engine->moved = true;
         }
         if (wire_report_decode(item->bytes, item->size, &report, &err) == KVT_OK) {
+            report.time_ms = advisor_engine_time(report.time_ms);
             apply_report(engine, &report);
         } else {
             kvt_metric_inc(engine->counters.malformed, 1);

@@ -49,7 +49,7 @@ struct advisor_log_place {
     uint32_t holder;
     uint32_t ns;
     uint32_t ranks;
-    uint32_t time_s; /* by its publisher's clock; 0: not known */
+    uint32_t time_s; /* by its publisher's clock, as far as believed; 0: not known */
 };
 
 struct advisor_log;

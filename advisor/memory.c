@@ -210,12 +210,12 @@ advisor_memory_release(struct advisor_memory *memory)
 
 /* ---- blocks that go on where others end ---- */
 
-/* Does `block` go on where the change ends? */
+/* Does `block` go on where the change ends?  What came in another second keeps its own time. */
 static bool
 continues(const struct index_change *change, const struct index_change *block)
 {
     if (change->kind != block->kind || change->ns != block->ns || change->holder != block->holder ||
-        change->ranks != block->ranks)
+        change->ranks != block->ranks || change->time_ms / MS_PER_S != block->time_ms / MS_PER_S)
         return false;
     if (block->kind == INDEX_REMOVE)
         return true;
