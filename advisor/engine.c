@@ -148,7 +148,7 @@ sweep(struct advisor_engine *engine)
     struct advisor_txn txn;
     enum kvt_err rc;
 
-    if (!advisor_sweeper_busy(engine->sweeper))
+    if (!advisor_sweeper_busy(engine->sweeper) || advisor_group_ops(engine->group) > 0)
         return;
     rc = advisor_store_read(engine->options.store, &txn, &err);
     if (rc == KVT_OK)
@@ -322,8 +322,6 @@ try_again(struct advisor_engine *engine, uint64_t wait_ms)
 static bool
 go_on(struct advisor_engine *engine)
 {
-    if (advisor_group_count(engine->group) == 0)
-        sweep(engine);
     advisor_engine_take_back(engine);
     advisor_aliases_purge(engine->aliases, floor_of, engine);
     advisor_engine_take_letters(engine);
@@ -345,6 +343,7 @@ advisor_engine_step(struct advisor_engine *engine, uint64_t wait_ms)
 {
     uint64_t now_ms;
     size_t taken;
+    bool room;
 
     if (engine->failure != KVT_OK) {
         kvt_clock_sleep_ms(wait_ms);
@@ -361,7 +360,9 @@ advisor_engine_step(struct advisor_engine *engine, uint64_t wait_ms)
             return;
     }
     advisor_engine_recover(engine);
-    if (!make_room(engine)) {
+    room = make_room(engine);
+    sweep(engine); /* also where nothing is taken, and beside what is evicted: it makes room too */
+    if (!room) {
         engine->deaf = true;
         finish(engine, 0);
         show(engine, 0);

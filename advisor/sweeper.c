@@ -6,15 +6,18 @@
 
 struct sweep {
     struct advisor_sweep_row row;
-    uint64_t from; /* next hash to look at */
-    bool dirty;    /* not in the store yet */
-    bool done;     /* still in the store */
+    uint64_t from;  /* next hash to look at */
+    uint64_t until; /* behind the last hash, begin again and go as far as here; 0: do not */
+    bool again;     /* begun again */
+    bool dirty;     /* not in the store yet */
+    bool done;      /* still in the store */
 };
 
 struct advisor_sweeper {
     struct sweep *sweeps;
     size_t count;
     size_t capacity;
+    size_t turn;                                  /* the sweep to go on with */
     struct advisor_held rows[ADVISOR_SWEEP_ROWS]; /* scratch */
 };
 
@@ -42,7 +45,9 @@ advisor_sweeper_add(struct advisor_sweeper *sweeper, const struct advisor_sweep_
 
         if (sweep->row.publisher != row->publisher || sweep->row.holder != row->holder)
             continue;
-        *sweep = (struct sweep){.row = *row, .dirty = true};
+        /* One that began anew each time would never come behind what others reported. */
+        *sweep =
+            (struct sweep){.row = *row, .from = sweep->from, .until = sweep->from, .dirty = true};
         return KVT_OK;
     }
     if (sweeper->count == sweeper->capacity) {
@@ -136,20 +141,49 @@ advisor_sweeper_busy(const struct advisor_sweeper *sweeper)
     return sweeper->count > 0;
 }
 
+/* A new sweep waits until it is in the store, together with what called for it. */
+static struct sweep *
+next_sweep(struct advisor_sweeper *sweeper)
+{
+    for (size_t i = 0; i < sweeper->count; i++) {
+        struct sweep *sweep = &sweeper->sweeps[sweeper->turn++ % sweeper->count];
+
+        if (!sweep->dirty && !sweep->done)
+            return sweep;
+    }
+    return NULL;
+}
+
+/* Behind the rows that were looked at; without any, behind all. */
+static void
+advance(struct sweep *sweep, const struct advisor_held *last)
+{
+    const bool at_end = last == NULL || last->hash == UINT64_MAX;
+
+    sweep->from = at_end ? 0 : last->hash + 1;
+    if (sweep->again || sweep->until == 0)
+        sweep->done = at_end || (sweep->again && sweep->from >= sweep->until);
+    else
+        sweep->again = at_end;
+}
+
 enum kvt_err
 advisor_sweeper_step(struct advisor_sweeper *sweeper, const struct advisor_txn *txn,
                      struct advisor_group *group)
 {
-    struct sweep *sweep = sweeper->sweeps;
+    const size_t used = advisor_group_count(group);
+    size_t room = used < ADVISOR_GROUP_OPS_MAX ? ADVISOR_GROUP_OPS_MAX - used : 0;
+    struct sweep *sweep = room == 0 ? NULL : next_sweep(sweeper);
     size_t count = 0;
     enum kvt_err rc;
 
-    assert(advisor_group_count(group) == 0);
-    /* A new sweep waits until it is in the store, together with what called for it. */
-    if (sweeper->count == 0 || sweep->dirty || sweep->done)
+    assert(advisor_group_ops(group) == 0);
+    if (sweep == NULL)
         return KVT_OK;
-    rc = advisor_store_held(txn, sweep->row.holder, sweep->row.ns, sweep->from, sweeper->rows,
-                            ADVISOR_SWEEP_ROWS, &count);
+    if (room > ADVISOR_SWEEP_ROWS)
+        room = ADVISOR_SWEEP_ROWS;
+    rc = advisor_store_held(txn, sweep->row.holder, sweep->row.ns, sweep->from, sweeper->rows, room,
+                            &count);
     for (size_t i = 0; i < count && rc == KVT_OK; i++) {
         const struct advisor_held *held = &sweeper->rows[i];
         const struct advisor_op op = {
@@ -163,11 +197,7 @@ advisor_sweeper_step(struct advisor_sweeper *sweeper, const struct advisor_txn *
         if (held->reporter == sweep->row.publisher && held->gen < sweep->row.floor)
             rc = advisor_group_add(group, &op);
     }
-    if (rc != KVT_OK)
-        return rc;
-    if (count < ADVISOR_SWEEP_ROWS || sweeper->rows[count - 1].hash == UINT64_MAX)
-        sweep->done = true;
-    else
-        sweep->from = sweeper->rows[count - 1].hash + 1;
-    return KVT_OK;
+    if (rc == KVT_OK)
+        advance(sweep, count < room ? NULL : &sweeper->rows[count - 1]);
+    return rc;
 }

@@ -29,7 +29,8 @@ KVT_NODISCARD enum kvt_err advisor_sweeper_save(const struct advisor_sweeper *sw
 void advisor_sweeper_saved(struct advisor_sweeper *sweeper);
 bool advisor_sweeper_dirty(const struct advisor_sweeper *sweeper);
 
-/** Remove the places of `row->holder` that `row->publisher` stored below `row->floor`. */
+/** Remove the places of `row->holder` that `row->publisher` stored below `row->floor`.  One that is
+ *  under way goes on from where it is, all around. */
 KVT_NODISCARD enum kvt_err advisor_sweeper_add(struct advisor_sweeper *sweeper,
                                                const struct advisor_sweep_row *row);
 
@@ -42,7 +43,8 @@ bool advisor_sweeper_sweeps(const struct advisor_sweeper *sweeper, uint32_t hold
 /** Something left to do? */
 bool advisor_sweeper_busy(const struct advisor_sweeper *sweeper);
 
-/** One step, from what is committed: `group` must still be empty. */
+/** One step, of the sweep whose turn it is, from what is committed: no place in G4 may be in
+ *  `group` yet (asserted).  It looks at as many rows as there is room for in it. */
 KVT_NODISCARD enum kvt_err advisor_sweeper_step(struct advisor_sweeper *sweeper,
                                                 const struct advisor_txn *txn,
                                                 struct advisor_group *group);

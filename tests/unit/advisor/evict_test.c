@@ -444,7 +444,7 @@ what_is_being_evicted_is_found(void **state)
     test_folder_remove(scene.folder);
 }
 
-/* ---- restarts of an index that is full ---- */
+/* ---- an index that is full ---- */
 
 enum {
     FULL_BYTES = 8 << 20, /* of the index */
@@ -499,7 +499,7 @@ make_full(struct full *full)
 }
 
 static void
-send_full(struct full *full)
+send_more(struct full *full)
 {
     const uint64_t number = full->batches++;
     struct kvt_event_batch batch = {.incarnation = 1,
@@ -513,6 +513,12 @@ send_full(struct full *full)
     (void)snprintf(batch.worker, sizeof(batch.worker), "w%u", (unsigned)(number % FULL_WORKERS));
     make_full(full);
     test_rig_batch(&full->rig, 0, &batch);
+}
+
+static void
+send_full(struct full *full)
+{
+    send_more(full);
     for (int step = 0; step < 3; step++)
         advisor_engine_step(full->rig.engine, 0);
 }
@@ -552,6 +558,100 @@ a_full_index_starts_again(void **state)
     test_folder_remove(folder);
 }
 
+/* ---- beside a bucket that is emptied ---- */
+
+enum {
+    STEPS = 10, /* of a sweep */
+    IN_BUCKET = STEPS * ADVISOR_SWEEP_ROWS - 1,
+    TO_BUCKET = 2048, /* a batch */
+    BESIDE = 7,       /* batches a round that make blocks leave */
+};
+
+/* Of a gateway, to or from a bucket; its hashes are numbers in a row. */
+static void
+send_bucket(struct full *full, const char *gateway, uint64_t seq, enum kvt_event_type type,
+            uint64_t first, uint32_t count)
+{
+    static struct kvt_event events[TO_BUCKET];
+    struct kvt_event_batch batch = {.incarnation = 1,
+                                    .first_seq = seq,
+                                    .time_ms = 1000000,
+                                    .location_count = 1,
+                                    .locations = {{.tier = KVT_TIER_G4, .name = "cold@b"}},
+                                    .events = events,
+                                    .event_count = count};
+
+    assert_true(count <= TO_BUCKET);
+    (void)snprintf(batch.worker, sizeof(batch.worker), "%s", gateway);
+    for (uint32_t i = 0; i < count; i++)
+        events[i] = (struct kvt_event){
+            .type = type, .sequence_hash = first + i, .block_size = 9, .ranks = 1};
+    test_rig_batch(&full->rig, 0, &batch);
+}
+
+static uint64_t
+bucket_count(const struct full *full)
+{
+    const struct index_holder key = {.name = "cold@b", .tier = KVT_TIER_G4};
+    uint32_t holder;
+    uint64_t blocks;
+
+    assert_int_equal(index_holder(full->rig.index, &key, &holder), KVT_OK);
+    index_holder_info(full->rig.index, holder, NULL, &blocks, NULL);
+    return blocks;
+}
+
+/* Rounds in which a sweep goes on, until it has ended; `evicted` of them evict too. */
+static uint32_t
+rounds_to_sweep(struct full *full, uint32_t *evicted)
+{
+    struct advisor_cold *cold = full->rig.finder.memory->cold;
+    uint32_t rounds = 0;
+
+    for (*evicted = 0; advisor_sweeper_busy(full->rig.engine->sweeper); rounds++) {
+        const uint64_t before = advisor_cold_count(cold);
+
+        assert_true(rounds < 100);
+        for (int i = 0; i < BESIDE; i++)
+            send_more(full);
+        advisor_engine_step(full->rig.engine, 0);
+        *evicted += advisor_cold_count(cold) > before;
+    }
+    print_message("%u of %u rounds evicted\n", *evicted, rounds);
+    return rounds;
+}
+
+/* What another gateway was the last to report stays, and is looked at all the same. */
+static void
+sweeps_go_on_while_blocks_leave(void **state)
+{
+    static struct full full;
+    char folder[256];
+    uint32_t evicted;
+
+    (void)state;
+    full.folder = test_folder_make(folder, sizeof(folder));
+    full.random = test_seed();
+    open_full(&full, FULL_BYTES);
+    for (uint64_t first = 1; first < IN_BUCKET; first += TO_BUCKET)
+        send_bucket(&full, "other", first, KVT_EVENT_STORE, first,
+                    IN_BUCKET - first < TO_BUCKET ? (uint32_t)(IN_BUCKET - first) : TO_BUCKET);
+    send_bucket(&full, "g", 1, KVT_EVENT_STORE, IN_BUCKET, 1);
+    test_rig_run(&full.rig);
+    assert_int_equal(bucket_count(&full), IN_BUCKET);
+    while (advisor_cold_count(full.rig.finder.memory->cold) == 0)
+        send_full(&full);
+    test_rig_run(&full.rig);
+    send_bucket(&full, "g", 2, KVT_EVENT_CLEAR, 0, 1);
+    advisor_engine_step(full.rig.engine, 0);
+    assert_true(advisor_sweeper_busy(full.rig.engine->sweeper));
+    assert_int_equal(rounds_to_sweep(&full, &evicted), STEPS);
+    assert_int_equal(bucket_count(&full), IN_BUCKET - 1);
+    assert_true(evicted > 0);
+    test_rig_close(&full.rig);
+    test_folder_remove(folder);
+}
+
 int
 main(void)
 {
@@ -559,6 +659,7 @@ main(void)
         cmocka_unit_test(answers_stay_right_above_the_bound),
         cmocka_unit_test(what_is_being_evicted_is_found),
         cmocka_unit_test(a_full_index_starts_again),
+        cmocka_unit_test(sweeps_go_on_while_blocks_leave),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
