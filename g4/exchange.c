@@ -405,6 +405,10 @@ append_list_query(const struct g4_request *request, struct kvt_buffer *query)
     }
     kvt_buffer_printf(query, "encoding-type=url&list-type=2&max-keys=%d&prefix=", G4_LIST_KEYS_MAX);
     g4_sigv4_encode(query, request->key, false);
+    if (request->token[0] == '\0' && request->after != NULL) {
+        kvt_buffer_printf(query, "&start-after=");
+        g4_sigv4_encode(query, request->after, false);
+    }
 }
 
 static const char *

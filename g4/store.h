@@ -75,6 +75,7 @@ struct g4_request {
 
     struct g4_listed *listed; /* LIST: room for G4_LIST_KEYS_MAX */
     size_t listed_count;      /* out */
+    const char *after;        /* LIST, first page: only keys behind this one; NULL = all */
     char token[G4_TOKEN_MAX]; /* LIST: in "" = first page, out "" = that was the last */
 
     void (*done)(struct g4_request *request, void *arg);

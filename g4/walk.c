@@ -103,7 +103,10 @@ g4_walk_list(struct g4_tree *tree, struct g4_request *request)
     enum kvt_err rc;
     int lock;
 
-    memcpy(page.after, request->token, sizeof(page.after));
+    if (request->token[0] == '\0' && request->after != NULL)
+        (void)snprintf(page.after, sizeof(page.after), "%s", request->after);
+    else
+        memcpy(page.after, request->token, sizeof(page.after));
     memset(request->token, 0, sizeof(request->token));
     lock = g4_split_lock(tree);
     if (lock < 0)

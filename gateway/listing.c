@@ -2,18 +2,23 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/alloc.h"
 #include "base/buffer.h"
 #include "base/parse.h"
+#include "gateway/auth.h"
 
-enum { ROWS_MAX = 1000, HEX_MAX = 2 * (G4_TOKEN_MAX + KVT_KEY_MAX) + 1 };
+enum { ROWS_MAX = 1000, HEX_MAX = 2 * KVT_KEY_MAX + 1 };
+
+/* Behind every key that goes on from here: the last character there is. */
+#define LAST "\xf4\x8f\xbf\xbf"
 
 static const char *const known_arguments[] = {
     "list-type",   "prefix",      "delimiter",          "max-keys", "encoding-type",
-    "start-after", "fetch-owner", "continuation-token", "marker",   "x-id"};
+    "start-after", "fetch-owner", "continuation-token", "marker"};
 
 /* One listing while it is being made. */
 struct listing {
@@ -22,11 +27,12 @@ struct listing {
     bool encode; /* encoding-type=url */
     char prefix[KVT_KEY_MAX];
     char delimiter[KVT_KEY_MAX];
-    char after[KVT_KEY_MAX];       /* keys up to here are done with */
-    char start[KVT_KEY_MAX];       /* start-after or marker, as asked */
-    char token[G4_TOKEN_MAX];      /* of the store's page to read next */
-    char page_token[G4_TOKEN_MAX]; /* of the page `after` lies in */
-    char fold[KVT_KEY_MAX];        /* the common prefix given last */
+    char after[KVT_KEY_MAX];   /* keys up to here are done with */
+    char start[KVT_KEY_MAX];   /* start-after or marker, as asked */
+    char given_token[HEX_MAX]; /* continuation-token, as asked */
+    bool has_token;
+    bool owner;             /* fetch-owner, and always in version 1 */
+    char fold[KVT_KEY_MAX]; /* the common prefix given last */
     size_t max_keys;
     size_t given;
     bool truncated;
@@ -72,40 +78,27 @@ append_element(const struct listing *listing, struct kvt_buffer *out, const char
     kvt_buffer_printf(out, "</%s>", name);
 }
 
-/* A continuation token is the store's page and how far we were in it, in hex: opaque to clients. */
+/* A continuation token is how far we were, in hex: opaque to clients, and good on any gateway. */
 static bool
 read_token(struct listing *listing, const char *hex)
 {
-    char text[HEX_MAX / 2 + 1];
     const size_t size = strlen(hex) / 2;
-    char *split;
 
-    if (strlen(hex) % 2 != 0 || size >= sizeof(text))
+    if (strlen(hex) % 2 != 0 || size >= sizeof(listing->after) ||
+        strspn(hex, "0123456789abcdef") != strlen(hex))
         return false;
     for (size_t i = 0; i < size; i++) {
-        unsigned byte;
+        const char pair[3] = {hex[2 * i], hex[2 * i + 1], '\0'};
 
-        if (sscanf(hex + 2 * i, "%2x", &byte) != 1)
-            return false;
-        text[i] = (char)byte;
+        listing->after[i] = (char)strtoul(pair, NULL, 16);
     }
-    text[size] = '\0';
-    split = strchr(text, '\n');
-    if (split == NULL || (size_t)(split - text) >= sizeof(listing->token) ||
-        strlen(split + 1) >= sizeof(listing->after))
-        return false;
-    *split = '\0';
-    memcpy(listing->token, text, strlen(text) + 1);
-    memcpy(listing->after, split + 1, strlen(split + 1) + 1);
+    listing->after[size] = '\0';
     return true;
 }
 
 static void
 write_token(const struct listing *listing, struct kvt_buffer *out)
 {
-    for (const char *at = listing->page_token; *at != '\0'; at++)
-        kvt_buffer_printf(out, "%02x", (unsigned)(unsigned char)*at);
-    kvt_buffer_printf(out, "0a");
     for (const char *at = listing->after; *at != '\0'; at++)
         kvt_buffer_printf(out, "%02x", (unsigned)(unsigned char)*at);
 }
@@ -117,9 +110,8 @@ read_arguments(struct listing *listing, const struct gateway_request *request)
     char text[HEX_MAX];
     enum kvt_err rc;
 
-    if (gateway_target_unknown(target, known_arguments,
-                               sizeof(known_arguments) / sizeof(known_arguments[0]), text,
-                               sizeof(text)))
+    if (gateway_s3_strange(request, known_arguments,
+                           sizeof(known_arguments) / sizeof(known_arguments[0])))
         return GATEWAY_FAULT_NOT_IMPLEMENTED;
     listing->v2 = gateway_target_query(target, "list-type", text, sizeof(text)) == KVT_OK &&
                   strcmp(text, "2") == 0;
@@ -136,9 +128,14 @@ read_arguments(struct listing *listing, const struct gateway_request *request)
     if (rc != KVT_OK && rc != KVT_NOTFOUND)
         return GATEWAY_FAULT_INVALID_ARGUMENT;
     memcpy(listing->after, listing->start, sizeof(listing->after));
-    if (listing->v2 &&
-        gateway_target_query(target, "continuation-token", text, sizeof(text)) == KVT_OK &&
-        !read_token(listing, text))
+    listing->owner = !listing->v2 ||
+                     (gateway_target_query(target, "fetch-owner", text, sizeof(text)) == KVT_OK &&
+                      strcmp(text, "true") == 0);
+    rc = gateway_target_query(target, "continuation-token", listing->given_token,
+                              sizeof(listing->given_token));
+    listing->has_token = listing->v2 && rc != KVT_NOTFOUND;
+    if (listing->has_token && (rc != KVT_OK || (listing->given_token[0] != '\0' &&
+                                                !read_token(listing, listing->given_token))))
         return GATEWAY_FAULT_INVALID_ARGUMENT;
     listing->max_keys = ROWS_MAX;
     if (gateway_target_query(target, "max-keys", text, sizeof(text)) == KVT_OK) {
@@ -165,21 +162,44 @@ fold_of(const struct listing *listing, const char *key, char fold[KVT_KEY_MAX])
     return true;
 }
 
+/* Is this a common prefix itself? */
+static bool
+fold_ends(const struct listing *listing, const char *text)
+{
+    char fold[KVT_KEY_MAX];
+
+    return strncmp(text, listing->prefix, strlen(listing->prefix)) == 0 &&
+           fold_of(listing, text, fold) && strcmp(fold, text) == 0;
+}
+
+/* The ETag a HEAD would show: the catalog knows where it is not the store's. */
+static const char *
+shown_etag(const struct listing *listing, const struct g4_listed *object,
+           struct gateway_record *record)
+{
+    if (!gateway_vault_is_block(object->key, NULL) &&
+        gateway_catalog_get(listing->s3->vault->catalog, object->key, record) == KVT_OK &&
+        record->shown[0] != '\0' && strcmp(record->etag, object->etag) == 0)
+        return record->shown;
+    return object->etag;
+}
+
 static void
 give_object(struct listing *listing, const struct g4_listed *object)
 {
     struct kvt_buffer *out = &listing->contents;
+    struct gateway_record record;
     char modified[32];
 
     gateway_listing_time(object->modified_ms, modified, sizeof(modified), NULL, 0);
     kvt_buffer_printf(out, "<Contents>");
     append_element(listing, out, "Key", object->key);
     kvt_buffer_printf(out, "<LastModified>%s</LastModified><ETag>&quot;", modified);
-    gateway_request_xml(out, object->etag);
-    kvt_buffer_printf(out,
-                      "&quot;</ETag><Size>%" PRIu64
-                      "</Size><StorageClass>STANDARD</StorageClass></Contents>",
-                      object->size);
+    gateway_request_xml(out, shown_etag(listing, object, &record));
+    kvt_buffer_printf(out, "&quot;</ETag><Size>%" PRIu64 "</Size>", object->size);
+    if (listing->owner)
+        kvt_buffer_printf(out, "<Owner><ID>kvtier</ID><DisplayName>kvtier</DisplayName></Owner>");
+    kvt_buffer_printf(out, "<StorageClass>STANDARD</StorageClass></Contents>");
 }
 
 /* False when the answer is full. */
@@ -216,19 +236,30 @@ give(struct listing *listing, const struct g4_listed *object)
     return true;
 }
 
+/* Where the next page of the store begins: a prefix that was given is passed over whole. */
+static void
+set_start(const struct listing *listing, char start[KVT_KEY_MAX + sizeof(LAST)])
+{
+    const bool fold = listing->delimiter[0] != '\0' && fold_ends(listing, listing->after);
+
+    (void)snprintf(start, KVT_KEY_MAX + sizeof(LAST), "%s%s", listing->after, fold ? LAST : "");
+}
+
 static enum kvt_err
 collect(struct listing *listing, struct g4_listed *room)
 {
+    char start[KVT_KEY_MAX + sizeof(LAST)];
+    struct g4_request request = {.verb = G4_LIST, .key = listing->prefix, .listed = room};
+
+    set_start(listing, start);
     for (unsigned pages = 0; listing->max_keys > 0; pages++) {
-        struct g4_request request = {.verb = G4_LIST, .key = listing->prefix, .listed = room};
         enum kvt_err rc;
 
-        memcpy(listing->page_token, listing->token, sizeof(listing->page_token));
         if (pages == GATEWAY_LISTING_PAGES) {
             listing->truncated = true;
             return KVT_OK;
         }
-        memcpy(request.token, listing->token, sizeof(request.token));
+        request.after = start[0] == '\0' ? NULL : start;
         rc = g4_store_perform(gateway_cold_store(listing->s3->vault->cold), &request);
         if (rc != KVT_OK)
             return rc;
@@ -240,7 +271,12 @@ collect(struct listing *listing, struct g4_listed *room)
         }
         if (request.token[0] == '\0')
             return KVT_OK;
-        memcpy(listing->token, request.token, sizeof(listing->token));
+        /* The rest of a prefix that was given need not be listed. */
+        if (listing->fold[0] != '\0' && strncmp(room[request.listed_count - 1].key, listing->fold,
+                                                strlen(listing->fold)) == 0) {
+            (void)snprintf(start, sizeof(start), "%s" LAST, listing->fold);
+            request.token[0] = '\0';
+        }
     }
     return KVT_OK;
 }
@@ -256,7 +292,10 @@ write_answer(const struct listing *listing, struct gateway_request *request)
     append_element(listing, out, "Prefix", listing->prefix);
     if (listing->delimiter[0] != '\0')
         append_element(listing, out, "Delimiter", listing->delimiter);
-    append_element(listing, out, listing->v2 ? "StartAfter" : "Marker", listing->start);
+    if (!listing->v2 || listing->start[0] != '\0')
+        append_element(listing, out, listing->v2 ? "StartAfter" : "Marker", listing->start);
+    if (listing->has_token)
+        kvt_buffer_printf(out, "<ContinuationToken>%s</ContinuationToken>", listing->given_token);
     if (listing->encode)
         kvt_buffer_printf(out, "<EncodingType>url</EncodingType>");
     if (listing->v2)
@@ -289,6 +328,9 @@ gateway_listing_answer(struct gateway_s3 *s3, struct gateway_request *request)
         kvt_buffer_init(&listing->contents, 4u << 20);
         kvt_buffer_init(&listing->folded, 2u << 20);
         fault = room == NULL ? GATEWAY_FAULT_SLOW_DOWN : read_arguments(listing, request);
+        if (fault == GATEWAY_FAULT_NONE &&
+            !gateway_auth_may(request->principal, GATEWAY_LIST, listing->prefix))
+            fault = GATEWAY_FAULT_ACCESS_DENIED;
     }
     if (fault == GATEWAY_FAULT_NONE) {
         rc = collect(listing, room);
@@ -310,4 +352,25 @@ gateway_listing_answer(struct gateway_s3 *s3, struct gateway_request *request)
     }
     kvt_free(listing);
     kvt_free(room);
+}
+
+enum gateway_fault
+gateway_listing_empty(struct gateway_s3 *s3, bool *empty)
+{
+    struct listing *listing = kvt_calloc(1, sizeof(*listing));
+    struct g4_listed *room = kvt_calloc(G4_LIST_KEYS_MAX, sizeof(*room));
+    enum kvt_err rc = KVT_NOMEM;
+
+    *empty = false;
+    if (listing != NULL && room != NULL) {
+        listing->s3 = s3;
+        listing->max_keys = 1;
+        kvt_buffer_init(&listing->contents, 1u << 16);
+        rc = collect(listing, room);
+        *empty = rc == KVT_OK && listing->given == 0 && !listing->truncated;
+        kvt_buffer_release(&listing->contents);
+    }
+    kvt_free(listing);
+    kvt_free(room);
+    return gateway_request_fault_of(rc);
 }

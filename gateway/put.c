@@ -1,6 +1,7 @@
 #include "gateway/put.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -573,10 +574,13 @@ put_opaque_held(struct gateway_vault *vault, struct gateway_put_item *item,
 
     record_of(vault, item, &change.record);
     change.record.opaque = true;
+    if (item->shown != NULL)
+        (void)snprintf(change.record.shown, sizeof(change.record.shown), "%s", item->shown);
     rc = gateway_catalog_change(vault->catalog, &change, 1, GATEWAY_DURABLE);
     if (rc != KVT_OK || change.status != KVT_OK)
         return rc != KVT_OK ? rc : change.status;
     memcpy(request.etag, item->etag, sizeof(request.etag));
+    request.attributes = item->attributes;
     meta_of(vault, item, &request.meta);
     rc = g4_store_perform(gateway_cold_store(vault->cold), &request);
     change.reserve = false;

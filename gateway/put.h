@@ -24,6 +24,8 @@ struct gateway_put_item {
     size_t size;
     uint32_t crc32c; /* the client's: checked against the body first */
     uint64_t fingerprint;
+    char *attributes;  /* opaque objects: kept beside it; NULL = none */
+    const char *shown; /* opaque objects: the ETag that clients see; NULL = the store's */
     /* OK; CORRUPT (the body does not fit its crc), INVALID (not a block's key, empty), RANGE, FULL,
      * AGAIN (the outcome is not known yet, no room, or an earlier item of the call has the key),
      * UNAVAILABLE, PRECONDITION (other content)

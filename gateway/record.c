@@ -4,7 +4,7 @@
 #include <endian.h>
 #include <string.h>
 
-enum { RECORD_VERSION = 1, EVENT_VERSION = 1 };
+enum { RECORD_VERSION = 2, EVENT_VERSION = 1 };
 enum { FLAG_OPAQUE = 1, FLAG_KEPT = 2 };
 
 struct writer {
@@ -130,7 +130,7 @@ gateway_record_encode(const struct gateway_record *record, uint8_t out[GATEWAY_R
 {
     struct writer writer = {.at = out};
 
-    _Static_assert(4 + 4 * 8 + 4 + 2 + G4_ETAG_MAX + KVT_NAME_MAX <= GATEWAY_RECORD_MAX,
+    _Static_assert(4 + 4 * 8 + 4 + 3 + 2 * G4_ETAG_MAX + KVT_NAME_MAX <= GATEWAY_RECORD_MAX,
                    "a record fits its bound");
     write_u8(&writer, RECORD_VERSION);
     write_u8(&writer, (uint8_t)record->state);
@@ -143,6 +143,7 @@ gateway_record_encode(const struct gateway_record *record, uint8_t out[GATEWAY_R
     write_u64(&writer, record->modified_ms);
     write_text(&writer, record->etag, sizeof(record->etag));
     write_text(&writer, record->writer, sizeof(record->writer));
+    write_text(&writer, record->shown, sizeof(record->shown));
     return (size_t)(writer.at - out);
 }
 
@@ -150,10 +151,12 @@ bool
 gateway_record_decode(const void *bytes, size_t size, struct gateway_record *record)
 {
     struct reader reader = {.at = bytes, .end = (const uint8_t *)bytes + size};
+    unsigned version;
     unsigned flags;
 
     *record = (struct gateway_record){0};
-    if (read_u8(&reader) != RECORD_VERSION)
+    version = read_u8(&reader);
+    if (version == 0 || version > RECORD_VERSION)
         return false;
     record->state = (enum gateway_state)read_u8(&reader);
     record->tiers = read_u8(&reader);
@@ -166,6 +169,8 @@ gateway_record_decode(const void *bytes, size_t size, struct gateway_record *rec
     record->modified_ms = read_u64(&reader);
     read_text(&reader, record->etag, sizeof(record->etag));
     read_text(&reader, record->writer, sizeof(record->writer));
+    if (version > 1) /* rows of version 1 end here */
+        read_text(&reader, record->shown, sizeof(record->shown));
     return !reader.failed && record->state >= GATEWAY_INTENT && record->state <= GATEWAY_RETIRING &&
            (record->tiers & ~(GATEWAY_HOT | GATEWAY_COLD)) == 0 &&
            (flags & ~(unsigned)(FLAG_OPAQUE | FLAG_KEPT)) == 0;

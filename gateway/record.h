@@ -18,7 +18,7 @@
 #include "kvtier/block.h"
 #include "kvtier/event.h"
 
-#define GATEWAY_RECORD_MAX 256
+#define GATEWAY_RECORD_MAX 320
 #define GATEWAY_OUTBOX_MAX 256
 
 /* Tiers of an object; bits of `tiers`. */
@@ -42,6 +42,7 @@ struct gateway_record {
     uint64_t fingerprint;
     uint64_t modified_ms;      /* Unix */
     char etag[G4_ETAG_MAX];    /* of the copy in the bucket */
+    char shown[G4_ETAG_MAX];   /* the ETag that clients see; "" = the same */
     char writer[KVT_NAME_MAX]; /* gateway that wrote it first */
 };
 

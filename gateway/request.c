@@ -149,6 +149,12 @@ gateway_request_fail(struct gateway_request *request, enum gateway_fault fault)
     return fault;
 }
 
+const char *
+gateway_request_code(enum gateway_fault fault)
+{
+    return fault_rows[fault].code;
+}
+
 enum gateway_fault
 gateway_request_fault_of(enum kvt_err code)
 {

@@ -119,6 +119,9 @@ void gateway_request_field(struct gateway_request *request, const char *name, co
 /** Make the answer this error, with its XML body.  Returns `fault`. */
 enum gateway_fault gateway_request_fail(struct gateway_request *request, enum gateway_fault fault);
 
+/** Its S3 code, "NoSuchKey". */
+const char *gateway_request_code(enum gateway_fault fault);
+
 /** What a KVTier code means to an S3 client. */
 enum gateway_fault gateway_request_fault_of(enum kvt_err code);
 

@@ -25,6 +25,10 @@ struct gateway_s3 {
 /** Answer it.  The request is signed and its body whole. */
 void gateway_s3_handle(struct gateway_s3 *s3, struct gateway_request *request);
 
+/** Is there an argument besides these and those of a presigned URL? */
+bool gateway_s3_strange(const struct gateway_request *request, const char *const *known,
+                        size_t count);
+
 /** May the body be this long?  Asked before it is read. */
 enum gateway_fault gateway_s3_admit(const struct gateway_s3 *s3,
                                     const struct gateway_request *request, uint64_t length);

@@ -6,16 +6,25 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "gateway/attributes.h"
 #include "gateway/s3.h"
 
 #include "tests/unit/gateway/support.h"
 
 enum { SIZE = 1000, LISTED = 40 };
 
+static const struct gateway_principal all_rights = {
+    .access = "all", .grants = {{.prefix = "", .rights = GATEWAY_RIGHTS_ALL}}, .grant_count = 1};
+static const struct gateway_principal tenant = {
+    .access = "tenant",
+    .grants = {{.prefix = "t/", .rights = GATEWAY_RIGHTS_ALL}},
+    .grant_count = 1};
+
 struct fixture {
     struct test_gateway gateway;
     struct gateway_budget budget;
     struct gateway_s3 s3;
+    const struct gateway_principal *who;
 };
 
 static int
@@ -30,6 +39,7 @@ set_up(void **state)
                                 .bucket = "kvtier",
                                 .region = "eu-1",
                                 .batch_max = 1u << 20};
+    f->who = &all_rights;
     *state = f;
     return 0;
 }
@@ -45,9 +55,10 @@ tear_down(void **state)
     return 0;
 }
 
+/* `headers`: name, value, ..., NULL. */
 static struct gateway_request *
-ask(struct fixture *f, const char *method, const char *raw, const void *body, size_t size,
-    const char *header, const char *value)
+ask_all(struct fixture *f, const char *method, const char *raw, const void *body, size_t size,
+        const char *const *headers)
 {
     struct gateway_request *request = kvt_calloc(1, sizeof(*request));
 
@@ -59,10 +70,20 @@ ask(struct fixture *f, const char *method, const char *raw, const void *body, si
     assert_int_equal(gateway_target_parse(request->raw, &request->target, NULL), KVT_OK);
     if (size > 0)
         kvt_buffer_append(&request->body, body, size);
-    if (header != NULL)
-        assert_int_equal(gateway_request_header_add(request, header, value), KVT_OK);
+    for (; headers[0] != NULL; headers += 2)
+        assert_int_equal(gateway_request_header_add(request, headers[0], headers[1]), KVT_OK);
+    request->principal = f->who;
     gateway_s3_handle(&f->s3, request);
     return request;
+}
+
+static struct gateway_request *
+ask(struct fixture *f, const char *method, const char *raw, const void *body, size_t size,
+    const char *header, const char *value)
+{
+    const char *const headers[] = {header, value, NULL};
+
+    return ask_all(f, method, raw, body, size, headers);
 }
 
 static const char *
@@ -99,7 +120,7 @@ objects(void **state)
     (void)snprintf(raw, sizeof(raw), "/kvtier/%s", test_gateway_key(key, 1));
     test_gateway_fill(body, SIZE, 1);
     request = ask(f, "PUT", raw, body, SIZE, "If-Match", "\"x\"");
-    assert_int_equal(request->status, 412);
+    assert_int_equal(request->status, 404);
     gateway_request_release(request, &f->budget);
     assert_int_equal(status(f, "GET", raw, "", NULL, NULL), 404); /* refused is not stored */
     request = ask(f, "PUT", raw, body, SIZE, NULL, NULL);
@@ -127,7 +148,6 @@ objects(void **state)
     assert_int_equal(status(f, "GET", raw, "", "If-Match", "\"x\""), 412);
     assert_int_equal(status(f, "GET", raw, "", "If-None-Match", etag), 304);
     assert_int_equal(status(f, "GET", raw, "", "If-None-Match", "\"x\", \"y\""), 200);
-    assert_int_equal(status(f, "PUT", raw, "", "x-amz-copy-source", "/kvtier/x"), 501);
     assert_int_equal(status(f, "DELETE", raw, "", "If-Match", etag), 501);
     assert_int_equal(status(f, "POST", raw, "", NULL, NULL), 405);
     assert_int_equal(status(f, "DELETE", raw, "", NULL, NULL), 204);
@@ -186,8 +206,12 @@ what_is_not_offered(void **state)
     assert_int_equal(status(f, "PUT", "/kvtier/k?partNumber=1&uploadId=2", "x", NULL, NULL), 501);
     assert_int_equal(status(f, "GET", "/kvtier/k", "", NULL, NULL), 404); /* nothing was written */
     assert_int_equal(status(f, "GET", "/kvtier?policy", "", NULL, NULL), 501);
-    assert_int_equal(status(f, "POST", "/kvtier?delete", "", NULL, NULL), 501);
     assert_int_equal(status(f, "DELETE", "/kvtier", "", NULL, NULL), 501);
+    assert_int_equal(status(f, "PUT", "/kvtier/full", "x", NULL, NULL), 200);
+    assert_int_equal(status(f, "DELETE", "/kvtier", "", NULL, NULL), 409);
+    assert_int_equal(status(f, "PUT", "/kvtier?acl", "", NULL, NULL), 501);
+    assert_int_equal(status(f, "PUT", "/another", "", NULL, NULL), 501);
+    assert_int_equal(status(f, "HEAD", "/another", "", NULL, NULL), 404);
     assert_int_equal(status(f, "PUT", "/kvtier", "", NULL, NULL), 409);
     assert_int_equal(status(f, "GET", "/other/k", "", NULL, NULL), 404);
     assert_int_equal(status(f, "GET", "/_kvtier/v1/nope/kvtier", "", NULL, NULL), 501);
@@ -198,15 +222,236 @@ what_is_not_offered(void **state)
     request = ask(f, "GET", "/kvtier/?location=", NULL, 0, NULL, NULL);
     assert_non_null(strstr(kvt_buffer_text(&request->answer), ">eu-1<"));
     gateway_request_release(request, &f->budget);
-    request = ask(f, "GET", "/kvtier/x", NULL, 0, "x-amz-content-sha256",
-                  "STREAMING-AWS4-HMAC-SHA256-PAYLOAD");
-    assert_int_equal(gateway_s3_admit(&f->s3, request, 0), GATEWAY_FAULT_NOT_IMPLEMENTED);
-    gateway_request_release(request, &f->budget);
     request = ask(f, "GET", "/kvtier/x", NULL, 0, NULL, NULL);
     assert_int_equal(gateway_s3_admit(&f->s3, request, f->s3.batch_max), GATEWAY_FAULT_NONE);
     assert_int_equal(gateway_s3_admit(&f->s3, request, f->s3.batch_max + 1),
                      GATEWAY_FAULT_TOO_LARGE);
     gateway_request_release(request, &f->budget);
+}
+
+static const char *
+line(const struct gateway_request *request, const char *name, char *out, size_t size)
+{
+    char text[1024];
+
+    (void)snprintf(text, sizeof(text), "%.*s", (int)request->lines.size,
+                   request->lines.data == NULL ? "" : (const char *)request->lines.data);
+    return gateway_attributes_get(text, name, out, size) ? out : "";
+}
+
+/* Opaque objects are what was put last, with all that came beside it. */
+static void
+opaque_objects(void **state)
+{
+    static const char *const headers[] = {"Content-Type",
+                                          "text/plain",
+                                          "X-Amz-Meta-Color",
+                                          "red",
+                                          "Content-Encoding",
+                                          "aws-chunked,gzip",
+                                          "x-amz-meta-empty",
+                                          "",
+                                          NULL};
+    struct fixture *f = *state;
+    struct gateway_request *request;
+    char text[200];
+
+    request = ask_all(f, "PUT", "/kvtier/note", "hello", 5, headers);
+    assert_int_equal(request->status, 200);
+    assert_string_equal(field(request, "ETag"), "\"5d41402abc4b2a76b9719d911017c592\"");
+    gateway_request_release(request, &f->budget);
+    for (int i = 0; i < 2; i++) {
+        request = ask(f, i == 0 ? "GET" : "HEAD", "/kvtier/note", NULL, 0, NULL, NULL);
+        assert_int_equal(request->status, 200);
+        assert_string_equal(field(request, "ETag"), "\"5d41402abc4b2a76b9719d911017c592\"");
+        assert_string_equal(line(request, "content-type", text, sizeof(text)), "text/plain");
+        assert_string_equal(line(request, "content-encoding", text, sizeof(text)), "gzip");
+        assert_string_equal(line(request, "x-amz-meta-color", text, sizeof(text)), "red");
+        assert_string_equal(line(request, "x-amz-meta-kvt-etag", text, sizeof(text)), "");
+        assert_string_equal(field(request, "x-amz-meta-kvt-length"), "");
+        assert_int_equal(i == 0 ? request->body_size : request->length, 5);
+        gateway_request_release(request, &f->budget);
+    }
+    request = ask(f, "GET", "/kvtier/note?response-content-type=a%2Fb", NULL, 0, NULL, NULL);
+    assert_string_equal(line(request, "content-type", text, sizeof(text)), "a/b");
+    gateway_request_release(request, &f->budget);
+
+    assert_int_equal(status(f, "PUT", "/kvtier/note", "other!", NULL, NULL), 200);
+    request = ask(f, "GET", "/kvtier/note", NULL, 0, NULL, NULL);
+    assert_int_equal(request->body_size, 6);
+    assert_string_equal(line(request, "x-amz-meta-color", text, sizeof(text)), "");
+    gateway_request_release(request, &f->budget);
+    memset(text, 'x', sizeof(text));
+    text[sizeof(text) - 1] = '\0';
+    request = kvt_calloc(1, sizeof(*request));
+    for (int i = 0; i < 11; i++) {
+        char name[32];
+
+        (void)snprintf(name, sizeof(name), "x-amz-meta-n%d", i);
+        assert_int_equal(gateway_request_header_add(request, name, text), KVT_OK);
+    }
+    {
+        char attributes[G4_ATTRIBUTES_MAX];
+
+        assert_int_equal(gateway_attributes_take(request, attributes), GATEWAY_FAULT_META_LARGE);
+    }
+    gateway_request_release(request, &f->budget);
+}
+
+static void
+conditions(void **state)
+{
+    static const char md5[] = "\"5d41402abc4b2a76b9719d911017c592\"";
+    struct fixture *f = *state;
+    struct gateway_request *request;
+    char modified[64];
+
+    assert_int_equal(status(f, "PUT", "/kvtier/c", "hello", "If-Match", md5), 404);
+    assert_int_equal(status(f, "PUT", "/kvtier/c", "hello", "If-None-Match", "*"), 200);
+    assert_int_equal(status(f, "PUT", "/kvtier/c", "other", "If-None-Match", "*"), 412);
+    assert_int_equal(status(f, "PUT", "/kvtier/c", "other", "If-Match", "\"no\""), 412);
+    assert_int_equal(status(f, "PUT", "/kvtier/c", "other", "If-None-Match", md5), 412);
+    assert_int_equal(status(f, "PUT", "/kvtier/c", "other", "If-Match", md5), 200);
+    assert_int_equal(status(f, "PUT", "/kvtier/c", "hello", "If-Match", "*"), 200);
+    request = ask(f, "GET", "/kvtier/c", NULL, 0, "If-None-Match", md5);
+    assert_int_equal(request->status, 304);
+    assert_string_equal(field(request, "ETag"), md5);
+    (void)snprintf(modified, sizeof(modified), "%s", field(request, "Last-Modified"));
+    gateway_request_release(request, &f->budget);
+    assert_int_equal(status(f, "GET", "/kvtier/c", "", "If-Modified-Since", modified), 304);
+    assert_int_equal(status(f, "GET", "/kvtier/c", "", "If-Unmodified-Since", modified), 200);
+    assert_int_equal(
+        status(f, "GET", "/kvtier/c", "", "If-Modified-Since", "Sat, 29 Oct 1994 19:43:31 GMT"),
+        200);
+    assert_int_equal(
+        status(f, "GET", "/kvtier/c", "", "If-Unmodified-Since", "Sat, 29 Oct 1994 19:43:31 GMT"),
+        412);
+    {
+        /* If-None-Match beats If-Modified-Since, If-Match beats If-Unmodified-Since. */
+        const char *const headers[] = {"If-None-Match", "\"no\"", "If-Modified-Since", modified,
+                                       NULL};
+        const char *const others[] = {"If-Match", md5, "If-Unmodified-Since",
+                                      "Sat, 29 Oct 1994 19:43:31 GMT", NULL};
+
+        request = ask_all(f, "GET", "/kvtier/c", NULL, 0, headers);
+        assert_int_equal(request->status, 200);
+        gateway_request_release(request, &f->budget);
+        request = ask_all(f, "GET", "/kvtier/c", NULL, 0, others);
+        assert_int_equal(request->status, 200);
+        gateway_request_release(request, &f->budget);
+    }
+}
+
+static void
+copies(void **state)
+{
+    static const char *const replace[] = {"x-amz-copy-source",
+                                          "kvtier/a%20b",
+                                          "x-amz-metadata-directive",
+                                          "REPLACE",
+                                          "x-amz-meta-new",
+                                          "1",
+                                          NULL};
+    struct fixture *f = *state;
+    struct gateway_request *request;
+    char text[100];
+
+    assert_int_equal(status(f, "PUT", "/kvtier/a%20b", "hello", "x-amz-meta-old", "1"), 200);
+    request = ask(f, "PUT", "/kvtier/c", NULL, 0, "x-amz-copy-source", "/kvtier/a%20b");
+    assert_int_equal(request->status, 200);
+    assert_non_null(strstr(kvt_buffer_text(&request->answer),
+                           "<ETag>&quot;5d41402abc4b2a76b9719d911017c592&quot;</ETag>"));
+    gateway_request_release(request, &f->budget);
+    request = ask(f, "GET", "/kvtier/c", NULL, 0, NULL, NULL);
+    assert_int_equal(request->body_size, 5);
+    assert_string_equal(line(request, "x-amz-meta-old", text, sizeof(text)), "1");
+    gateway_request_release(request, &f->budget);
+
+    assert_int_equal(status(f, "PUT", "/kvtier/c", "", "x-amz-copy-source", "/kvtier/c"), 400);
+    assert_int_equal(status(f, "PUT", "/kvtier/c", "", "x-amz-copy-source", "/kvtier/no"), 404);
+    assert_int_equal(status(f, "PUT", "/kvtier/c", "", "x-amz-copy-source", "/other/c"), 404);
+    assert_int_equal(status(f, "PUT", "/kvtier/c", "", "x-amz-copy-source", "nothing"), 400);
+    request = ask_all(f, "PUT", "/kvtier/a%20b", NULL, 0, replace);
+    assert_int_equal(request->status, 200);
+    gateway_request_release(request, &f->budget);
+    request = ask(f, "HEAD", "/kvtier/a%20b", NULL, 0, NULL, NULL);
+    assert_string_equal(line(request, "x-amz-meta-new", text, sizeof(text)), "1");
+    assert_string_equal(line(request, "x-amz-meta-old", text, sizeof(text)), "");
+    assert_int_equal(request->length, 5);
+    gateway_request_release(request, &f->budget);
+    {
+        const char *const headers[] = {"x-amz-copy-source", "kvtier/c",
+                                       "x-amz-copy-source-if-none-match",
+                                       "5d41402abc4b2a76b9719d911017c592", NULL};
+
+        request = ask_all(f, "PUT", "/kvtier/d", NULL, 0, headers);
+        assert_int_equal(request->status, 412);
+        gateway_request_release(request, &f->budget);
+    }
+}
+
+static void
+many_are_deleted_at_once(void **state)
+{
+    struct fixture *f = *state;
+    struct gateway_request *request;
+    struct kvt_buffer body;
+    const char *text;
+
+    assert_int_equal(status(f, "PUT", "/kvtier/a%26b", "x", NULL, NULL), 200);
+    assert_int_equal(status(f, "PUT", "/kvtier/t/1", "x", NULL, NULL), 200);
+    text = "<Delete xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\"><Object><Key>a&amp;b</Key>"
+           "</Object><Object><Key>none</Key></Object></Delete>";
+    request = ask(f, "POST", "/kvtier?delete", text, strlen(text), NULL, NULL);
+    assert_int_equal(request->status, 200);
+    text = kvt_buffer_text(&request->answer);
+    assert_non_null(strstr(text, "<Deleted><Key>a&amp;b</Key></Deleted>"));
+    assert_non_null(strstr(text, "<Deleted><Key>none</Key></Deleted>"));
+    gateway_request_release(request, &f->budget);
+    assert_int_equal(status(f, "GET", "/kvtier/a%26b", "", NULL, NULL), 404);
+
+    f->who = &tenant; /* quiet: only what failed is told */
+    text = "<Delete><Quiet>true</Quiet><Object><Key>t/1</Key></Object>"
+           "<Object><Key>u/1</Key></Object></Delete>";
+    request = ask(f, "POST", "/kvtier?delete", text, strlen(text), NULL, NULL);
+    text = kvt_buffer_text(&request->answer);
+    assert_null(strstr(text, "<Deleted>"));
+    assert_non_null(strstr(text, "<Error><Key>u/1</Key><Code>AccessDenied</Code>"));
+    gateway_request_release(request, &f->budget);
+    assert_int_equal(status(f, "GET", "/kvtier/t/1", "", NULL, NULL), 404);
+
+    assert_int_equal(status(f, "POST", "/kvtier?delete", "<Delete></Delete>", NULL, NULL), 400);
+    assert_int_equal(status(f, "POST", "/kvtier?delete", "<Delete><Object>", NULL, NULL), 400);
+    assert_int_equal(status(f, "POST", "/kvtier?delete", "", NULL, NULL), 400);
+    kvt_buffer_init(&body, 1u << 20);
+    kvt_buffer_printf(&body, "<Delete>");
+    for (int i = 0; i < 1001; i++)
+        kvt_buffer_printf(&body, "<Object><Key>k%d</Key></Object>", i);
+    kvt_buffer_printf(&body, "</Delete>");
+    assert_int_equal(status(f, "POST", "/kvtier?delete", kvt_buffer_text(&body), NULL, NULL), 400);
+    kvt_buffer_release(&body);
+}
+
+/* What a tenant may not touch is refused whether it is there or not. */
+static void
+rights_are_kept(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_int_equal(status(f, "PUT", "/kvtier/secret", "x", NULL, NULL), 200);
+    f->who = &tenant;
+    assert_int_equal(status(f, "PUT", "/kvtier/t/a", "x", NULL, NULL), 200);
+    assert_int_equal(status(f, "GET", "/kvtier/t/a", "", NULL, NULL), 200);
+    assert_int_equal(status(f, "GET", "/kvtier/secret", "", NULL, NULL), 403);
+    assert_int_equal(status(f, "GET", "/kvtier/nothing", "", NULL, NULL), 403);
+    assert_int_equal(status(f, "PUT", "/kvtier/x", "x", NULL, NULL), 403);
+    assert_int_equal(status(f, "DELETE", "/kvtier/secret", "", NULL, NULL), 403);
+    assert_int_equal(status(f, "PUT", "/kvtier/t/c", "", "x-amz-copy-source", "/kvtier/secret"),
+                     403);
+    assert_int_equal(status(f, "GET", "/kvtier?list-type=2", "", NULL, NULL), 403);
+    assert_int_equal(status(f, "GET", "/kvtier?list-type=2&prefix=t%2F", "", NULL, NULL), 200);
+    f->who = NULL;
+    assert_int_equal(status(f, "GET", "/kvtier/t/a", "", NULL, NULL), 403);
 }
 
 static void
@@ -335,6 +580,11 @@ main(void)
         TEST(objects),
         TEST(ranges),
         TEST(what_is_not_offered),
+        TEST(opaque_objects),
+        TEST(conditions),
+        TEST(copies),
+        TEST(many_are_deleted_at_once),
+        TEST(rights_are_kept),
         TEST(memory_is_asked_for_first),
         TEST(listings),
         TEST(listings_fold),

@@ -1,0 +1,204 @@
+#include "gateway/attributes.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#define USER         "x-amz-meta-"
+#define OURS         "x-amz-meta-kvt-"
+#define OUR_CHECKSUM "x-amz-meta-kvt-checksum-"
+
+enum { NAME_MAX_SIZE = 256 };
+
+static bool
+starts_with(const char *text, const char *start)
+{
+    return strncmp(text, start, strlen(start)) == 0;
+}
+
+static bool
+is_plain(const char *name)
+{
+    static const char *const names[] = {"content-type",        "content-encoding",
+                                        "content-disposition", "content-language",
+                                        "cache-control",       "expires"};
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (strcmp(name, names[i]) == 0)
+            return true;
+    return false;
+}
+
+static size_t
+count_lines(const char *text)
+{
+    size_t lines = 0;
+
+    for (; *text != '\0'; text++)
+        lines += *text == '\n' ? 1 : 0;
+    return lines;
+}
+
+bool
+gateway_attributes_add(char text[G4_ATTRIBUTES_MAX], const char *name, const char *value)
+{
+    const size_t used = strlen(text);
+    const size_t room = G4_ATTRIBUTES_MAX - used;
+
+    for (const char *at = value; *at != '\0'; at++)
+        if ((unsigned char)*at < 0x20 || *at == 0x7f)
+            return false;
+    if (strlen(name) + strlen(value) + 4 > room || count_lines(text) == G4_ATTRIBUTE_LINES)
+        return false;
+    (void)snprintf(text + used, room, "%s: %s\n", name, value);
+    return true;
+}
+
+bool
+gateway_attributes_add_checksums(char text[G4_ATTRIBUTES_MAX],
+                                 const struct gateway_checksums *checksums)
+{
+    for (unsigned i = 0; i < GATEWAY_CHECKSUM_COUNT; i++) {
+        const char *header = gateway_checksum_header((enum gateway_checksum)i);
+        char name[64];
+
+        if (checksums->text[i][0] == '\0')
+            continue;
+        (void)snprintf(name, sizeof(name), OURS "%s", header + strlen("x-amz-"));
+        if (!gateway_attributes_add(text, name, checksums->text[i]))
+            return false;
+    }
+    return true;
+}
+
+/* aws-chunked is how the body came, not what it is. */
+static void
+unchunk(const char *value, char *out, size_t size)
+{
+    size_t used = 0;
+
+    out[0] = '\0';
+    while (*value != '\0') {
+        const size_t word = strcspn(value, ",");
+        const size_t blanks = strspn(value, " \t");
+
+        if (blanks < word && strncasecmp(value + blanks, "aws-chunked", 11) != 0)
+            used += (size_t)snprintf(out + used, size - used, "%s%.*s", used == 0 ? "" : ",",
+                                     (int)(word - blanks), value + blanks);
+        value += word + (value[word] == ',' ? 1 : 0);
+        if (used >= size)
+            return;
+    }
+}
+
+enum gateway_fault
+gateway_attributes_take(const struct gateway_request *request, char text[G4_ATTRIBUTES_MAX])
+{
+    size_t user = 0;
+
+    text[0] = '\0';
+    for (size_t i = 0; i < request->header_count; i++) {
+        const char *value = request->headers[i].value;
+        char name[NAME_MAX_SIZE];
+        char coding[256];
+        size_t size = 0;
+
+        for (const char *at = request->headers[i].name; *at != '\0' && size < sizeof(name); at++)
+            name[size++] = *at >= 'A' && *at <= 'Z' ? (char)(*at - 'A' + 'a') : *at;
+        if (size == sizeof(name))
+            return GATEWAY_FAULT_META_LARGE;
+        name[size] = '\0';
+        if (starts_with(name, USER) && !starts_with(name, OURS))
+            user += size - strlen(USER) + strlen(value);
+        else if (!is_plain(name))
+            continue;
+        if (strcmp(name, "content-encoding") == 0) {
+            unchunk(value, coding, sizeof(coding));
+            if (coding[0] == '\0')
+                continue;
+            value = coding;
+        }
+        if (user > GATEWAY_ATTRIBUTES_USER)
+            return GATEWAY_FAULT_META_LARGE;
+        if (!gateway_attributes_add(text, name, value))
+            return strpbrk(value, "\r\n\t\x7f") != NULL ? GATEWAY_FAULT_INVALID_ARGUMENT
+                                                        : GATEWAY_FAULT_META_LARGE;
+    }
+    return GATEWAY_FAULT_NONE;
+}
+
+bool
+gateway_attributes_get(const char *text, const char *name, char *value, size_t size)
+{
+    const size_t name_size = strlen(name);
+
+    while (*text != '\0') {
+        const size_t line = strcspn(text, "\n");
+
+        if (line >= name_size + 2 && text[name_size] == ':' && starts_with(text, name)) {
+            const size_t length = line - name_size - 2;
+
+            if (length >= size)
+                return false;
+            memcpy(value, text + name_size + 2, length);
+            value[length] = '\0';
+            return true;
+        }
+        text += line + (text[line] == '\n' ? 1 : 0);
+    }
+    return false;
+}
+
+/* Keep the lines that do not start like this. */
+static void
+drop_lines(char *text, const char *start)
+{
+    char *out = text;
+
+    while (*text != '\0') {
+        const size_t line = strcspn(text, "\n") + 1;
+        const bool keep = !starts_with(text, start);
+
+        if (keep)
+            memmove(out, text, line);
+        out += keep ? line : 0;
+        text += line;
+    }
+    *out = '\0';
+}
+
+void
+gateway_attributes_drop(char text[G4_ATTRIBUTES_MAX], const char *name)
+{
+    char start[NAME_MAX_SIZE];
+
+    (void)snprintf(start, sizeof(start), "%s: ", name);
+    drop_lines(text, start);
+}
+
+void
+gateway_attributes_strip(char text[G4_ATTRIBUTES_MAX])
+{
+    drop_lines(text, OURS);
+}
+
+void
+gateway_attributes_answer(struct gateway_request *request, const char *text, bool checksums)
+{
+    struct kvt_buffer *lines = &request->lines;
+
+    if (lines->limit == 0)
+        kvt_buffer_init(lines, (size_t)2 * G4_ATTRIBUTES_MAX);
+    request->content_type = "binary/octet-stream";
+    while (*text != '\0') {
+        const size_t line = strcspn(text, "\n") + 1;
+
+        if (starts_with(text, "content-type: "))
+            request->content_type = NULL; /* among the lines */
+        if (!starts_with(text, OURS))
+            kvt_buffer_append(lines, text, line);
+        else if (starts_with(text, OUR_CHECKSUM) && checksums)
+            kvt_buffer_printf(lines, "x-amz-%.*s", (int)(line - strlen(OURS)), text + strlen(OURS));
+        text += line;
+    }
+}

@@ -1,0 +1,51 @@
+/*
+ * gateway/attributes.h -- what clients want kept beside an opaque object.
+ *
+ * Why: user metadata, content type and their like travel as header lines, from the request into the
+ * bucket and from the bucket into answers.  Lines of our own among them (x-amz-meta-kvt-*) keep
+ * what S3 promises about an object and the store does not: its ETag, its checksums.
+ *
+ * Ownership: texts of G4_ATTRIBUTES_MAX bytes are the caller's.
+ * Threads:   any; pure functions.
+ * Limits:    G4_ATTRIBUTE_LINES lines, GATEWAY_ATTRIBUTES_USER bytes of user metadata.
+ */
+#ifndef GATEWAY_ATTRIBUTES_H
+#define GATEWAY_ATTRIBUTES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "g4/store.h"
+#include "gateway/request.h"
+
+#define GATEWAY_ATTRIBUTES_USER 2048 /* names and values of x-amz-meta-* together, as S3 has it */
+
+/* The ETag clients see, where the store has another one. */
+#define GATEWAY_ATTRIBUTE_ETAG   "x-amz-meta-kvt-etag"
+/* The client sent x-amz-meta-kvt-* of its own, and gets them back. */
+#define GATEWAY_ATTRIBUTE_CLIENT "x-amz-meta-kvt-client"
+
+/** The request's: NONE, META_LARGE, or INVALID_ARGUMENT (bytes no header may hold). */
+enum gateway_fault gateway_attributes_take(const struct gateway_request *request,
+                                           char text[G4_ATTRIBUTES_MAX]);
+
+/** Add a line; false, and nothing added, when it does not fit or may not be. */
+bool gateway_attributes_add(char text[G4_ATTRIBUTES_MAX], const char *name, const char *value);
+
+/** Add those of the request's checksums that came, to be given back. */
+bool gateway_attributes_add_checksums(char text[G4_ATTRIBUTES_MAX],
+                                      const struct gateway_checksums *checksums);
+
+/** Its value; false: no such line, or too long for `value`. */
+bool gateway_attributes_get(const char *text, const char *name, char *value, size_t size);
+
+/** Take out its line, if there is one. */
+void gateway_attributes_drop(char text[G4_ATTRIBUTES_MAX], const char *name);
+
+/** Take out the lines of our own: what is left is the client's. */
+void gateway_attributes_strip(char text[G4_ATTRIBUTES_MAX]);
+
+/** Make them lines of the answer; the checksums only when they were asked for. */
+void gateway_attributes_answer(struct gateway_request *request, const char *text, bool checksums);
+
+#endif /* GATEWAY_ATTRIBUTES_H */

@@ -1,0 +1,122 @@
+#include "gateway/copy.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "g4/check.h"
+#include "gateway/attributes.h"
+#include "gateway/auth.h"
+#include "gateway/listing.h"
+#include "gateway/object.h"
+
+enum gateway_fault
+gateway_copy_source(const struct gateway_s3 *s3, const struct gateway_request *request,
+                    char key[KVT_KEY_MAX])
+{
+    const char *text = gateway_request_header(request, "x-amz-copy-source");
+    const size_t bucket = strlen(s3->bucket);
+    struct gateway_target *target;
+    char raw[GATEWAY_PATH_MAX * 2];
+    enum gateway_fault fault = GATEWAY_FAULT_INVALID_ARGUMENT;
+
+    key[0] = '\0';
+    if (text == NULL || strlen(text) + 2 > sizeof(raw))
+        return fault;
+    target = kvt_calloc(1, sizeof(*target));
+    if (target == NULL)
+        return GATEWAY_FAULT_SLOW_DOWN;
+    (void)snprintf(raw, sizeof(raw), "%s%s", text[0] == '/' ? "" : "/", text);
+    if (gateway_target_parse(raw, target, NULL) != KVT_OK || target->key[0] == '\0')
+        fault = GATEWAY_FAULT_INVALID_ARGUMENT;
+    else if (strlen(target->bucket) != bucket || memcmp(target->bucket, s3->bucket, bucket) != 0)
+        fault = GATEWAY_FAULT_NO_SUCH_BUCKET;
+    else if (target->query[0] != '\0')
+        fault = GATEWAY_FAULT_NOT_IMPLEMENTED;
+    else if (!gateway_auth_may(request->principal, GATEWAY_READ, target->key))
+        fault = GATEWAY_FAULT_ACCESS_DENIED;
+    else if (strlen(target->key) >= KVT_KEY_MAX)
+        fault = GATEWAY_FAULT_NO_SUCH_KEY;
+    else
+        fault = GATEWAY_FAULT_NONE;
+    if (fault == GATEWAY_FAULT_NONE)
+        (void)snprintf(key, KVT_KEY_MAX, "%s", target->key);
+    kvt_free(target);
+    return fault;
+}
+
+/* What the copy is to have beside its bytes. */
+static enum gateway_fault
+choose_attributes(const struct gateway_request *request, const struct gateway_opaque *source,
+                  bool onto_itself, char attributes[G4_ATTRIBUTES_MAX])
+{
+    const char *directive = gateway_request_header(request, "x-amz-metadata-directive");
+
+    if (directive != NULL && strcmp(directive, "REPLACE") == 0)
+        return gateway_attributes_take(request, attributes);
+    if (directive != NULL && strcmp(directive, "COPY") != 0)
+        return GATEWAY_FAULT_INVALID_ARGUMENT;
+    if (onto_itself)
+        return GATEWAY_FAULT_COPY_SELF;
+    memcpy(attributes, source->attributes, G4_ATTRIBUTES_MAX);
+    gateway_attributes_strip(attributes);
+    return GATEWAY_FAULT_NONE;
+}
+
+static enum gateway_fault
+store(struct gateway_s3 *s3, struct gateway_request *request, const struct gateway_opaque *source,
+      struct gateway_put_item *item)
+{
+    char attributes[G4_ATTRIBUTES_MAX];
+    enum gateway_fault fault;
+
+    if (gateway_vault_is_block(item->key, NULL)) {
+        item->fingerprint = source->meta.fingerprint;
+        gateway_put_blocks(s3->vault, item, 1);
+        return item->status == KVT_PRECONDITION ? GATEWAY_FAULT_OTHER_CONTENT
+                                                : gateway_request_fault_of(item->status);
+    }
+    fault = choose_attributes(request, source, strcmp(source->key, item->key) == 0, attributes);
+    if (fault == GATEWAY_FAULT_NONE)
+        fault = gateway_object_store(s3, request, item, attributes, NULL);
+    return fault;
+}
+
+void
+gateway_copy_answer(struct gateway_s3 *s3, struct gateway_request *request)
+{
+    char key[KVT_KEY_MAX];
+    struct gateway_opaque source = {.key = key};
+    struct gateway_put_item item = {.key = request->target.key};
+    struct kvt_buffer body;
+    enum gateway_fault fault;
+    char modified[40];
+
+    kvt_buffer_init(&body, (size_t)s3->vault->object_max + 1);
+    fault = strlen(item.key) >= KVT_KEY_MAX ? GATEWAY_FAULT_KEY_TOO_LONG
+                                            : gateway_copy_source(s3, request, key);
+    if (fault == GATEWAY_FAULT_NONE)
+        fault = gateway_object_fetch(s3, request, &body, &source);
+    if (fault == GATEWAY_FAULT_NONE) {
+        item.body = body.data;
+        item.size = body.size;
+        item.crc32c = g4_check_crc32c(item.body, item.size);
+        fault = store(s3, request, &source, &item);
+    }
+    kvt_buffer_release(&body);
+    if (fault != GATEWAY_FAULT_NONE) {
+        (void)gateway_request_fail(request, fault);
+        return;
+    }
+    gateway_listing_time(kvt_clock_unix_ms(), modified, sizeof(modified), NULL, 0);
+    kvt_buffer_printf(&request->answer,
+                      "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
+                      "<CopyObjectResult xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">"
+                      "<LastModified>%s</LastModified><ETag>&quot;%s&quot;</ETag>"
+                      "</CopyObjectResult>\n",
+                      modified, item.etag);
+    request->status = 200;
+    request->content_type = "application/xml";
+    request->body_size = request->answer.size;
+}

@@ -1,0 +1,24 @@
+/*
+ * gateway/copy.h -- CopyObject: one object's bytes under another key.
+ *
+ * Why: clients rename by copying, and change metadata by copying an object onto itself.
+ *
+ * Ownership: borrows all of it.
+ * Threads:   any number, one request each.
+ * Limits:    objects of at most object_max bytes; the source's bytes come from the budget.
+ */
+#ifndef GATEWAY_COPY_H
+#define GATEWAY_COPY_H
+
+#include "gateway/request.h"
+#include "gateway/s3.h"
+
+void gateway_copy_answer(struct gateway_s3 *s3, struct gateway_request *request);
+
+/** The key x-amz-copy-source names: NONE; NO_SUCH_BUCKET for another bucket, NOT_IMPLEMENTED for a
+ *  version, ACCESS_DENIED without the right to read it. */
+enum gateway_fault gateway_copy_source(const struct gateway_s3 *s3,
+                                       const struct gateway_request *request,
+                                       char key[KVT_KEY_MAX]);
+
+#endif /* GATEWAY_COPY_H */

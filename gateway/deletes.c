@@ -1,0 +1,114 @@
+#include "gateway/deletes.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "gateway/auth.h"
+#include "gateway/form.h"
+#include "gateway/remove.h"
+
+/* The keys, one behind the other with their NULs. */
+struct deletes {
+    struct kvt_buffer keys;
+    size_t count;
+    bool quiet;
+    bool versioned; /* a version was named: there is none but "null" */
+    char key[GATEWAY_FORM_TEXT_MAX];
+};
+
+static bool
+on_text(void *arg, bool in_row, const char *name, const char *text)
+{
+    struct deletes *deletes = arg;
+
+    if (in_row && strcmp(name, "Key") == 0)
+        (void)snprintf(deletes->key, sizeof(deletes->key), "%s", text);
+    else if (in_row && strcmp(name, "VersionId") == 0)
+        deletes->versioned = deletes->versioned || (text[0] != '\0' && strcmp(text, "null") != 0);
+    else if (!in_row && strcmp(name, "Quiet") == 0)
+        deletes->quiet = strcmp(text, "true") == 0 || strcmp(text, "True") == 0;
+    return true;
+}
+
+static bool
+on_row(void *arg)
+{
+    struct deletes *deletes = arg;
+    const size_t size = strlen(deletes->key);
+
+    if (size == 0 || ++deletes->count > GATEWAY_DELETES_MAX)
+        return false;
+    kvt_buffer_append(&deletes->keys, deletes->key, size + 1);
+    deletes->key[0] = '\0';
+    return kvt_buffer_ok(&deletes->keys);
+}
+
+static const char *
+remove_one(struct gateway_s3 *s3, const struct gateway_request *request, const char *key)
+{
+    enum gateway_fault fault;
+
+    if (!gateway_auth_may(request->principal, GATEWAY_DELETE, key))
+        return gateway_request_code(GATEWAY_FAULT_ACCESS_DENIED);
+    /* What cannot be a key here is not there, which is what was asked for. */
+    if (!gateway_vault_key_ok(key))
+        return NULL;
+    gateway_stats_add(s3->vault->stats, GATEWAY_STAT_DELETE, 1);
+    fault = gateway_request_fault_of(gateway_remove(s3->vault, key));
+    return fault == GATEWAY_FAULT_NONE || fault == GATEWAY_FAULT_NO_SUCH_KEY
+               ? NULL
+               : gateway_request_code(fault);
+}
+
+static void
+remove_all(struct gateway_s3 *s3, struct gateway_request *request, const struct deletes *deletes)
+{
+    struct kvt_buffer *out = &request->answer;
+    const char *key = (const char *)deletes->keys.data;
+
+    kvt_buffer_printf(out, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
+                           "<DeleteResult xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">");
+    for (size_t i = 0; i < deletes->count; i++, key += strlen(key) + 1) {
+        const char *code = remove_one(s3, request, key);
+
+        if (code == NULL && deletes->quiet)
+            continue;
+        kvt_buffer_printf(out, code == NULL ? "<Deleted><Key>" : "<Error><Key>");
+        gateway_request_xml(out, key);
+        if (code == NULL)
+            kvt_buffer_printf(out, "</Key></Deleted>");
+        else
+            kvt_buffer_printf(out, "</Key><Code>%s</Code><Message>%s</Message></Error>", code,
+                              code);
+    }
+    kvt_buffer_printf(out, "</DeleteResult>\n");
+    request->status = 200;
+    request->content_type = "application/xml";
+    request->body_size = out->size;
+}
+
+void
+gateway_deletes_answer(struct gateway_s3 *s3, struct gateway_request *request)
+{
+    struct deletes *deletes = kvt_calloc(1, sizeof(*deletes));
+    struct gateway_form form = {
+        .root = "Delete", .row = "Object", .on_text = on_text, .on_row = on_row, .arg = deletes};
+
+    if (deletes == NULL) {
+        (void)gateway_request_fail(request, GATEWAY_FAULT_SLOW_DOWN);
+        return;
+    }
+    kvt_buffer_init(&deletes->keys, (size_t)GATEWAY_DELETES_MAX * GATEWAY_FORM_TEXT_MAX);
+    if (!gateway_form_parse(&form,
+                            request->body.data == NULL ? (const void *)"" : request->body.data,
+                            request->body.size) ||
+        deletes->count == 0)
+        (void)gateway_request_fail(request, GATEWAY_FAULT_XML);
+    else if (deletes->versioned)
+        (void)gateway_request_fail(request, GATEWAY_FAULT_NOT_IMPLEMENTED);
+    else
+        remove_all(s3, request, deletes);
+    kvt_buffer_release(&deletes->keys);
+    kvt_free(deletes);
+}

@@ -1,0 +1,20 @@
+/*
+ * gateway/deletes.h -- DeleteObjects: many keys in one request.
+ *
+ * Why: clients that empty a prefix send a thousand keys at a time; each has an answer of its own.
+ *
+ * Ownership: borrows all of it.
+ * Threads:   any number, one request each.
+ * Limits:    GATEWAY_DELETES_MAX keys a request.
+ */
+#ifndef GATEWAY_DELETES_H
+#define GATEWAY_DELETES_H
+
+#include "gateway/request.h"
+#include "gateway/s3.h"
+
+#define GATEWAY_DELETES_MAX 1000
+
+void gateway_deletes_answer(struct gateway_s3 *s3, struct gateway_request *request);
+
+#endif /* GATEWAY_DELETES_H */

@@ -1,0 +1,513 @@
+#include "gateway/object.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <openssl/evp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "g4/check.h"
+#include "gateway/attributes.h"
+#include "gateway/condition.h"
+#include "gateway/get.h"
+#include "gateway/listing.h"
+#include "gateway/remove.h"
+
+enum { MD5_SIZE = 16 };
+
+static bool
+is_head(const struct gateway_request *request)
+{
+    return strcmp(request->method, "HEAD") == 0;
+}
+
+/* Bytes for this request's use; given back with it. */
+static enum gateway_fault
+take_memory(struct gateway_s3 *s3, struct gateway_request *request, uint64_t size)
+{
+    if (size > s3->vault->object_max)
+        return GATEWAY_FAULT_TOO_LARGE;
+    if (!gateway_budget_take(s3->budget, size))
+        return GATEWAY_FAULT_SLOW_DOWN;
+    request->taken += size;
+    return GATEWAY_FAULT_NONE;
+}
+
+/* ---- reading ---- */
+
+/* "bytes=a-b", "bytes=a-", "bytes=-n"; anything else is ignored, as HTTP wants it. */
+static bool
+parse_range(const char *text, uint64_t length, uint64_t *from, uint64_t *to, bool *satisfiable)
+{
+    uint64_t first;
+    uint64_t last;
+    int used = 0;
+
+    *satisfiable = true;
+    if (sscanf(text, "bytes=%" SCNu64 "-%" SCNu64 "%n", &first, &last, &used) == 2 &&
+        text[used] == '\0' && last >= first) {
+        *from = first;
+        *to = last < length ? last : length - 1;
+    } else if (sscanf(text, "bytes=%" SCNu64 "-%n", &first, &used) == 1 && used > 0 &&
+               text[used] == '\0' && text[used - 1] == '-') {
+        *from = first;
+        *to = length - 1;
+    } else if (sscanf(text, "bytes=-%" SCNu64 "%n", &last, &used) == 1 && text[used] == '\0') {
+        *from = last < length ? length - last : 0;
+        *to = length - 1;
+        *satisfiable = last > 0;
+    } else {
+        return false;
+    }
+    *satisfiable = *satisfiable && length > 0 && *from < length;
+    return true;
+}
+
+static void
+apply_range(struct gateway_request *request, uint64_t length)
+{
+    const char *range = gateway_request_header(request, "range");
+    bool satisfiable;
+    uint64_t from;
+    uint64_t to;
+
+    if (range == NULL || !parse_range(range, length, &from, &to, &satisfiable))
+        return;
+    if (!satisfiable) {
+        (void)gateway_request_fail(request, GATEWAY_FAULT_RANGE);
+        gateway_request_field(request, "Content-Range", "bytes */%" PRIu64, length);
+        return;
+    }
+    request->status = 206;
+    request->length = to - from + 1;
+    request->body_from = (size_t)from;
+    request->body_size = (size_t)(to - from + 1);
+    gateway_request_field(request, "Content-Range", "bytes %" PRIu64 "-%" PRIu64 "/%" PRIu64, from,
+                          to, length);
+}
+
+static void
+describe_validators(struct gateway_request *request, const char *etag, uint64_t modified_ms)
+{
+    char modified[40];
+
+    gateway_listing_time(modified_ms, NULL, 0, modified, sizeof(modified));
+    gateway_request_field(request, "ETag", "\"%s\"", etag);
+    gateway_request_field(request, "Last-Modified", "%s", modified);
+    gateway_request_field(request, "Accept-Ranges", "bytes");
+}
+
+static void
+describe_meta(struct gateway_request *request, const struct g4_meta *meta)
+{
+    gateway_request_field(request, "x-amz-meta-kvt-length", "%" PRIu64, meta->length);
+    gateway_request_field(request, "x-amz-meta-kvt-crc32c", "%08" PRIx32, meta->crc32c);
+    gateway_request_field(request, "x-amz-meta-kvt-fingerprint", "%016" PRIx64, meta->fingerprint);
+    gateway_request_field(request, "x-amz-meta-kvt-writer", "%s", meta->writer);
+}
+
+static void
+describe_block(struct gateway_request *request, const struct gateway_record *record)
+{
+    struct g4_meta meta;
+
+    gateway_record_meta(record, &meta);
+    describe_validators(request, record->etag, record->modified_ms);
+    describe_meta(request, &meta);
+    request->content_type = "application/octet-stream";
+}
+
+/* The body, or for a HEAD its length, with the range that was asked for. */
+static void
+answer_body(struct gateway_request *request, uint64_t length)
+{
+    request->status = 200;
+    request->head_only = is_head(request);
+    request->length = length;
+    if (request->head_only) {
+        apply_range(request, length);
+        return;
+    }
+    request->answer.size = (size_t)length;
+    request->body_size = (size_t)length;
+    apply_range(request, length);
+}
+
+static enum gateway_fault
+fetch_block(struct gateway_s3 *s3, struct gateway_request *request, struct kvt_buffer *room,
+            struct gateway_item *item)
+{
+    enum gateway_fault fault = take_memory(s3, request, item->record.length);
+
+    if (fault != GATEWAY_FAULT_NONE)
+        return fault;
+    item->buffer = kvt_buffer_reserve(room, (size_t)item->record.length + 1);
+    item->capacity = (size_t)item->record.length;
+    if (item->buffer == NULL)
+        return GATEWAY_FAULT_SLOW_DOWN;
+    gateway_get_bodies(s3->vault, item, 1);
+    return gateway_request_fault_of(item->status);
+}
+
+static void
+read_block(struct gateway_s3 *s3, struct gateway_request *request)
+{
+    struct gateway_item item = {.key = request->target.key};
+    enum gateway_fault fault;
+
+    gateway_get_find(s3->vault, &item, 1);
+    fault = gateway_request_fault_of(item.status);
+    if (fault == GATEWAY_FAULT_NONE) {
+        fault = gateway_condition_read(request, item.record.etag, item.record.modified_ms);
+        if (fault == GATEWAY_FAULT_NOT_MODIFIED)
+            describe_block(request, &item.record);
+    }
+    if (fault == GATEWAY_FAULT_NONE && !is_head(request))
+        fault = fetch_block(s3, request, &request->answer, &item);
+    if (fault != GATEWAY_FAULT_NONE) {
+        (void)gateway_request_fail(request, fault);
+        return;
+    }
+    describe_block(request, &item.record);
+    answer_body(request, is_head(request) ? item.record.length : item.size);
+}
+
+/* One GET into `room`; its conditions were judged, or there are none. */
+static enum gateway_fault
+fetch_opaque(struct gateway_s3 *s3, struct gateway_request *request, struct kvt_buffer *room,
+             struct gateway_opaque *object)
+{
+    const uint64_t length = object->length;
+    enum gateway_fault fault = take_memory(s3, request, length);
+    enum kvt_err rc;
+    uint8_t *bytes;
+
+    if (fault != GATEWAY_FAULT_NONE)
+        return fault;
+    bytes = kvt_buffer_reserve(room, (size_t)length + 1);
+    if (bytes == NULL)
+        return GATEWAY_FAULT_SLOW_DOWN;
+    rc = gateway_opaque_read(s3->vault, object, bytes, (size_t)length);
+    /* It grew since it was looked at: the client's next try sees the larger one. */
+    return rc == KVT_RANGE ? GATEWAY_FAULT_SLOW_DOWN : gateway_request_fault_of(rc);
+}
+
+static bool
+has_conditions(const struct gateway_request *request)
+{
+    for (size_t i = 0; i < request->header_count; i++)
+        if (strncasecmp(request->headers[i].name, "if-", 3) == 0)
+            return true;
+    return false;
+}
+
+static void
+describe_opaque(struct gateway_request *request, const struct gateway_opaque *object, bool whole)
+{
+    const char *mode = gateway_request_header(request, "x-amz-checksum-mode");
+    char own[8];
+
+    describe_validators(request, object->etag, object->modified_ms);
+    if (gateway_attributes_get(object->attributes, GATEWAY_ATTRIBUTE_CLIENT, own, sizeof(own)))
+        describe_meta(request, &object->meta);
+    gateway_attributes_answer(request, object->attributes,
+                              whole && mode != NULL && strcasecmp(mode, "enabled") == 0);
+}
+
+const char *const gateway_object_overrides[6] = {
+    "response-content-type",     "response-content-encoding", "response-content-disposition",
+    "response-content-language", "response-cache-control",    "response-expires"};
+
+/* What the client wants the answer to say instead. */
+static enum gateway_fault
+override_attributes(const struct gateway_request *request, char text[G4_ATTRIBUTES_MAX])
+{
+    for (size_t i = 0; i < 6; i++) {
+        const char *argument = gateway_object_overrides[i];
+        char value[1024];
+
+        if (gateway_target_query(&request->target, argument, value, sizeof(value)) != KVT_OK)
+            continue;
+        gateway_attributes_drop(text, argument + strlen("response-"));
+        if (!gateway_attributes_add(text, argument + strlen("response-"), value))
+            return GATEWAY_FAULT_INVALID_ARGUMENT;
+    }
+    return GATEWAY_FAULT_NONE;
+}
+
+static void
+read_opaque(struct gateway_s3 *s3, struct gateway_request *request)
+{
+    struct gateway_opaque object = {.key = request->target.key};
+    enum gateway_fault fault = GATEWAY_FAULT_NONE;
+    bool hinted;
+
+    /* What was put through here and is asked for as it is needs one request, not two. */
+    hinted =
+        !is_head(request) && !has_conditions(request) && gateway_opaque_hint(s3->vault, &object) &&
+        (fault = fetch_opaque(s3, request, &request->answer, &object)) != GATEWAY_FAULT_SLOW_DOWN;
+    if (!hinted) {
+        fault = gateway_request_fault_of(gateway_opaque_find(s3->vault, &object));
+        if (fault == GATEWAY_FAULT_NONE)
+            fault = gateway_condition_read(request, object.etag, object.modified_ms);
+        if (fault == GATEWAY_FAULT_NOT_MODIFIED)
+            describe_opaque(request, &object, false);
+        if (fault == GATEWAY_FAULT_NONE && !is_head(request))
+            fault = fetch_opaque(s3, request, &request->answer, &object);
+    }
+    if (fault == GATEWAY_FAULT_NONE)
+        fault = override_attributes(request, object.attributes);
+    if (fault != GATEWAY_FAULT_NONE) {
+        (void)gateway_request_fail(request, fault);
+        return;
+    }
+    answer_body(request, object.length);
+    if (request->fault == GATEWAY_FAULT_NONE)
+        describe_opaque(request, &object, request->status == 200);
+}
+
+void
+gateway_object_read(struct gateway_s3 *s3, struct gateway_request *request)
+{
+    gateway_stats_add(s3->vault->stats, is_head(request) ? GATEWAY_STAT_HAS : GATEWAY_STAT_GET, 1);
+    if (gateway_vault_is_block(request->target.key, NULL))
+        read_block(s3, request);
+    else
+        read_opaque(s3, request);
+}
+
+enum gateway_fault
+gateway_object_fetch(struct gateway_s3 *s3, struct gateway_request *request,
+                     struct kvt_buffer *room, struct gateway_opaque *object)
+{
+    struct gateway_item item = {.key = object->key};
+    enum gateway_fault fault;
+
+    if (!gateway_vault_is_block(object->key, NULL)) {
+        fault = gateway_request_fault_of(gateway_opaque_find(s3->vault, object));
+        if (fault == GATEWAY_FAULT_NONE)
+            fault = gateway_condition_copy(request, object->etag, object->modified_ms);
+        if (fault == GATEWAY_FAULT_NONE)
+            fault = fetch_opaque(s3, request, room, object);
+        room->size = fault == GATEWAY_FAULT_NONE ? (size_t)object->length : 0;
+        return fault;
+    }
+    gateway_get_find(s3->vault, &item, 1);
+    fault = gateway_request_fault_of(item.status);
+    if (fault == GATEWAY_FAULT_NONE)
+        fault = gateway_condition_copy(request, item.record.etag, item.record.modified_ms);
+    if (fault == GATEWAY_FAULT_NONE)
+        fault = fetch_block(s3, request, room, &item);
+    room->size = fault == GATEWAY_FAULT_NONE ? item.size : 0;
+    object->attributes[0] = '\0';
+    object->length = item.size;
+    object->modified_ms = item.record.modified_ms;
+    memcpy(object->etag, item.record.etag, sizeof(object->etag));
+    gateway_record_meta(&item.record, &object->meta);
+    return fault;
+}
+
+/* ---- writing ---- */
+
+static bool
+header_u64(const struct gateway_request *request, const char *name, int base, uint64_t *value)
+{
+    const char *text = gateway_request_header(request, name);
+    char *end = NULL;
+
+    *value = 0;
+    if (text == NULL)
+        return true;
+    errno = 0;
+    *value = strtoull(text, &end, base);
+    return errno == 0 && isxdigit((unsigned char)text[0]) && *end == '\0';
+}
+
+/* Metadata a client may send along: checked against the body, never just believed. */
+static enum gateway_fault
+read_meta(const struct gateway_request *request, struct gateway_put_item *item)
+{
+    const char *crc_text = gateway_request_header(request, "x-amz-meta-kvt-crc32c");
+    uint64_t length;
+    uint64_t crc32c;
+
+    item->crc32c = g4_check_crc32c(item->body, item->size);
+    if (!header_u64(request, "x-amz-meta-kvt-length", 10, &length) ||
+        !header_u64(request, "x-amz-meta-kvt-crc32c", 16, &crc32c) ||
+        !header_u64(request, "x-amz-meta-kvt-fingerprint", 16, &item->fingerprint))
+        return GATEWAY_FAULT_INVALID_ARGUMENT;
+    if (length != 0 && length != item->size)
+        return GATEWAY_FAULT_INCOMPLETE;
+    if (crc_text != NULL && crc32c != item->crc32c)
+        return GATEWAY_FAULT_BAD_DIGEST;
+    return GATEWAY_FAULT_NONE;
+}
+
+/* A block: its content is fixed by its key, so a condition only decides what "there already" means.
+ */
+static enum gateway_fault
+put_block(struct gateway_s3 *s3, const struct gateway_request *request,
+          struct gateway_put_item *item)
+{
+    const char *match = gateway_request_header(request, "if-match");
+    struct gateway_item there = {.key = item->key};
+    enum gateway_fault fault = GATEWAY_FAULT_NONE;
+
+    if (match != NULL) { /* before anything is stored */
+        gateway_get_find(s3->vault, &there, 1);
+        if (there.status != KVT_OK && there.status != KVT_NOTFOUND)
+            return gateway_request_fault_of(there.status);
+        fault = gateway_condition_write(request, there.status == KVT_OK ? there.record.etag : NULL);
+    }
+    if (fault != GATEWAY_FAULT_NONE)
+        return fault;
+    gateway_put_blocks(s3->vault, item, 1);
+    if (item->status == KVT_PRECONDITION)
+        return GATEWAY_FAULT_OTHER_CONTENT;
+    if (item->status != KVT_OK)
+        return gateway_request_fault_of(item->status);
+    if (item->present || match != NULL)
+        return gateway_condition_write(request, item->etag);
+    return GATEWAY_FAULT_NONE;
+}
+
+static void
+md5_text(const void *bytes, size_t size, char text[2 * MD5_SIZE + 1])
+{
+    unsigned char digest[MD5_SIZE] = {0};
+    unsigned length = 0;
+
+    (void)EVP_Digest(bytes, size, digest, &length, EVP_md5(), NULL);
+    for (unsigned i = 0; i < MD5_SIZE; i++)
+        (void)snprintf(text + (size_t)2 * i, 3, "%02x", (unsigned)digest[i]);
+}
+
+/* The store's condition that holds exactly as long as the request's do. */
+static enum gateway_fault
+read_condition(struct gateway_s3 *s3, const struct gateway_request *request,
+               struct gateway_put_item *item, enum g4_condition *condition)
+{
+    const char *match = gateway_request_header(request, "if-match");
+    const char *none = gateway_request_header(request, "if-none-match");
+    struct gateway_opaque there = {.key = item->key};
+    enum gateway_fault fault;
+    enum kvt_err rc;
+
+    item->etag[0] = '\0';
+    *condition = G4_ALWAYS;
+    if (match == NULL && none == NULL)
+        return GATEWAY_FAULT_NONE;
+    *condition = G4_IF_ABSENT;
+    if (match == NULL && strcmp(none, "*") == 0)
+        return GATEWAY_FAULT_NONE;
+    rc = gateway_opaque_find(s3->vault, &there);
+    if (rc != KVT_OK && rc != KVT_NOTFOUND)
+        return gateway_request_fault_of(rc);
+    fault = gateway_condition_write(request, rc == KVT_OK ? there.etag : NULL);
+    if (fault == GATEWAY_FAULT_NONE && rc == KVT_OK) {
+        *condition = G4_IF_MATCH;
+        memcpy(item->etag, there.store_etag, sizeof(item->etag));
+    }
+    return fault;
+}
+
+enum gateway_fault
+gateway_object_store(struct gateway_s3 *s3, const struct gateway_request *request,
+                     struct gateway_put_item *item, char attributes[G4_ATTRIBUTES_MAX],
+                     const char *etag)
+{
+    char shown[G4_ETAG_MAX];
+    enum g4_condition condition;
+    enum gateway_fault fault;
+
+    if (!gateway_vault_key_ok(item->key))
+        return GATEWAY_FAULT_INVALID_ARGUMENT;
+    fault = read_condition(s3, request, item, &condition);
+    if (fault != GATEWAY_FAULT_NONE)
+        return fault;
+    if (etag != NULL)
+        (void)snprintf(shown, sizeof(shown), "%s", etag);
+    else
+        md5_text(item->body, item->size, shown);
+    if (!gateway_attributes_add(attributes, GATEWAY_ATTRIBUTE_ETAG, shown))
+        return GATEWAY_FAULT_META_LARGE;
+    item->attributes = attributes;
+    item->shown = shown;
+    fault = gateway_request_fault_of(gateway_put_opaque(s3->vault, item, condition));
+    memcpy(item->etag, shown, sizeof(item->etag));
+    item->attributes = NULL;
+    item->shown = NULL;
+    return fault;
+}
+
+static enum gateway_fault
+put_object(struct gateway_s3 *s3, const struct gateway_request *request,
+           struct gateway_put_item *item)
+{
+    char attributes[G4_ATTRIBUTES_MAX];
+    enum gateway_fault fault = gateway_attributes_take(request, attributes);
+
+    if (fault != GATEWAY_FAULT_NONE)
+        return fault;
+    if (!gateway_attributes_add_checksums(attributes, &request->checksums) ||
+        (gateway_request_header(request, "x-amz-meta-kvt-crc32c") != NULL &&
+         !gateway_attributes_add(attributes, GATEWAY_ATTRIBUTE_CLIENT, "1")))
+        return GATEWAY_FAULT_META_LARGE;
+    return gateway_object_store(s3, request, item, attributes, NULL);
+}
+
+/* What came with the body was checked against it; the client compares it with its own once more. */
+static void
+answer_checksums(struct gateway_request *request)
+{
+    for (unsigned i = 0; i < GATEWAY_CHECKSUM_COUNT; i++)
+        if (request->checksums.text[i][0] != '\0')
+            gateway_request_field(request, gateway_checksum_header((enum gateway_checksum)i), "%s",
+                                  request->checksums.text[i]);
+}
+
+void
+gateway_object_write(struct gateway_s3 *s3, struct gateway_request *request)
+{
+    struct gateway_put_item item = {.key = request->target.key,
+                                    .body = request->body.data == NULL ? (const void *)""
+                                                                       : request->body.data,
+                                    .size = request->body.size};
+    enum gateway_fault fault;
+
+    gateway_stats_add(s3->vault->stats, GATEWAY_STAT_PUT, 1);
+    if (strlen(item.key) >= KVT_KEY_MAX) {
+        (void)gateway_request_fail(request, GATEWAY_FAULT_KEY_TOO_LONG);
+        return;
+    }
+    fault = read_meta(request, &item);
+    if (fault == GATEWAY_FAULT_NONE)
+        fault = gateway_vault_is_block(item.key, NULL) ? put_block(s3, request, &item)
+                                                       : put_object(s3, request, &item);
+    if (fault != GATEWAY_FAULT_NONE) {
+        (void)gateway_request_fail(request, fault);
+        return;
+    }
+    request->status = 200;
+    gateway_request_field(request, "ETag", "\"%s\"", item.etag);
+    answer_checksums(request);
+}
+
+void
+gateway_object_delete(struct gateway_s3 *s3, struct gateway_request *request)
+{
+    enum gateway_fault fault = GATEWAY_FAULT_INVALID_ARGUMENT;
+
+    gateway_stats_add(s3->vault->stats, GATEWAY_STAT_DELETE, 1);
+    if (gateway_request_header(request, "if-match") != NULL)
+        fault = GATEWAY_FAULT_NOT_IMPLEMENTED;
+    else if (gateway_vault_key_ok(request->target.key))
+        fault = gateway_request_fault_of(gateway_remove(s3->vault, request->target.key));
+    if (fault != GATEWAY_FAULT_NONE)
+        (void)gateway_request_fail(request, fault);
+    else
+        request->status = 204;
+}

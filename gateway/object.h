@@ -1,0 +1,47 @@
+/*
+ * gateway/object.h -- objects on the S3 port: GET, HEAD, PUT, DELETE.
+ *
+ * Why: blocks and opaque objects are told apart in one place: a block's content is fixed by its
+ * key, an opaque object is whatever was put last.
+ *
+ * Ownership: borrows all of it.
+ * Threads:   any number, one request each; may wait for disk and bucket.
+ * Limits:    as gateway/s3.h.
+ */
+#ifndef GATEWAY_OBJECT_H
+#define GATEWAY_OBJECT_H
+
+#include "gateway/opaque.h"
+#include "gateway/put.h"
+#include "gateway/request.h"
+#include "gateway/s3.h"
+
+/* Arguments of a GET that say what its answer is to be called: six. */
+extern const char *const gateway_object_overrides[6];
+
+void gateway_object_read(struct gateway_s3 *s3, struct gateway_request *request);
+void gateway_object_write(struct gateway_s3 *s3, struct gateway_request *request);
+void gateway_object_delete(struct gateway_s3 *s3, struct gateway_request *request);
+
+/**
+ * Read an object of either kind whole, its memory taken from the budget for this request.
+ *
+ * @param[out] body    its bytes, in a buffer of `request`'s; valid until the next use of it
+ * @param[out] object  what it is; a block's attributes are ""
+ */
+enum gateway_fault gateway_object_fetch(struct gateway_s3 *s3, struct gateway_request *request,
+                                        struct kvt_buffer *room, struct gateway_opaque *object);
+
+/**
+ * Store an opaque object under the request's conditions.
+ *
+ * @param item        key, body, size; its etag is set to the one clients see
+ * @param attributes  the client's; ours are added
+ * @param etag        the one clients are to see, NULL = the body's MD5
+ */
+enum gateway_fault gateway_object_store(struct gateway_s3 *s3,
+                                        const struct gateway_request *request,
+                                        struct gateway_put_item *item,
+                                        char attributes[G4_ATTRIBUTES_MAX], const char *etag);
+
+#endif /* GATEWAY_OBJECT_H */
