@@ -27,8 +27,8 @@
 #define G4_ETAG_MAX        80
 #define G4_TOKEN_MAX       1024
 #define G4_LIST_KEYS_MAX   1000
-/* Attributes: what clients want kept beside an object, as "name: value\n" lines of lower-case names,
- * at most G4_ATTRIBUTE_LINES of them: x-amz-meta-*, content-type, cache-control and their like. */
+/* Attributes: what clients want kept beside an object, as "name: value\n" lines of lower-case
+ * names, at most G4_ATTRIBUTE_LINES: x-amz-meta-*, content-type, cache-control and their like. */
 #define G4_ATTRIBUTES_MAX  3072
 #define G4_ATTRIBUTE_LINES 40
 

@@ -1,7 +1,8 @@
 /*
  * gateway/condition.h -- the conditional headers of requests, judged against what is there.
  *
- * Why: clients that cache, and clients that race, lean on them; RFC 9110 section 13.2.2 orders them.
+ * Why: clients that cache, and clients that race, lean on them; RFC 9110 section 13.2.2 has their
+ * order.
  * Ownership: none.
  * Threads:   any; pure functions.
  * Limits:    none.
