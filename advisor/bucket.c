@@ -157,21 +157,6 @@ done:
 
 /* ---- all of them ---- */
 
-/* "20130524T000000Z", from "2013-05-24T00:00:00.000Z". */
-static void
-format_date(char date[KVT_CLOCK_TEXT_MAX])
-{
-    char text[KVT_CLOCK_TEXT_MAX];
-    size_t size = 0;
-
-    kvt_clock_format(kvt_clock_unix_ms(), text);
-    for (const char *c = text; *c != '\0' && *c != '.'; c++)
-        if (*c != '-' && *c != ':')
-            date[size++] = *c;
-    date[size++] = 'Z';
-    date[size] = '\0';
-}
-
 static enum kvt_err
 fetch_page(const struct advisor_bucket *bucket, const char *credentials, const char *token,
            struct kvt_buffer *answer, struct kvt_error *err)
@@ -179,13 +164,13 @@ fetch_page(const struct advisor_bucket *bucket, const char *credentials, const c
     struct advisor_bucket_request *request = kvt_calloc(1, sizeof(*request));
     const char *headers[sizeof(request->headers) / sizeof(request->headers[0]) + 1] = {NULL};
     struct kvt_fetch fetch = {.headers = headers, .timeout_ms = ADVISOR_BUCKET_PAGE_WAIT_MS};
-    char date[KVT_CLOCK_TEXT_MAX];
+    char date[KVT_CLOCK_BASIC_MAX];
     unsigned status = 0;
     enum kvt_err rc;
 
     if (request == NULL)
         return kvt_error_set(err, KVT_NOMEM, "out of memory");
-    format_date(date);
+    kvt_clock_format_basic(kvt_clock_unix_ms(), date);
     rc = advisor_bucket_sign(bucket, credentials, date, token, request, err);
     for (size_t i = 0; request->headers[i][0] != '\0'; i++)
         headers[i] = request->headers[i];

@@ -65,3 +65,18 @@ kvt_clock_format(uint64_t unix_ms, char text[KVT_CLOCK_TEXT_MAX])
     (void)snprintf(text + size, (size_t)(KVT_CLOCK_TEXT_MAX - size), ".%03uZ",
                    (unsigned)(unix_ms % 1000));
 }
+
+void
+kvt_clock_format_basic(uint64_t unix_ms, char text[KVT_CLOCK_BASIC_MAX])
+{
+    char full[KVT_CLOCK_TEXT_MAX];
+    size_t size = 0;
+
+    kvt_clock_format(unix_ms, full);
+    for (const char *c = full; *c != '.'; c++)
+        if (*c != '-' && *c != ':')
+            text[size++] = *c;
+    assert(size == KVT_CLOCK_BASIC_MAX - 2);
+    text[size++] = 'Z';
+    text[size] = '\0';
+}

@@ -31,4 +31,9 @@ void kvt_clock_sleep_ms(uint64_t wait_ms);
 /** "2026-01-31T23:59:59.123Z". */
 void kvt_clock_format(uint64_t unix_ms, char text[KVT_CLOCK_TEXT_MAX]);
 
+#define KVT_CLOCK_BASIC_MAX 17
+
+/** "20260131T235959Z", as S3's signatures have it. */
+void kvt_clock_format_basic(uint64_t unix_ms, char text[KVT_CLOCK_BASIC_MAX]);
+
 #endif /* BASE_CLOCK_H */

@@ -166,22 +166,6 @@ g4_endpoint_region(const struct g4_endpoint *endpoint)
     return endpoint->region;
 }
 
-/* "20130524T000000Z", from "2013-05-24T00:00:00.000Z". */
-static void
-format_date(char date[G4_SIGV4_DATE_MAX])
-{
-    char text[KVT_CLOCK_TEXT_MAX];
-    size_t size = 0;
-
-    kvt_clock_format(kvt_clock_unix_ms(), text);
-    for (const char *c = text; *c != '\0' && *c != '.'; c++)
-        if (*c != '-' && *c != ':')
-            date[size++] = *c;
-    date[size++] = 'Z';
-    date[size] = '\0';
-    assert(size == G4_SIGV4_DATE_MAX - 1);
-}
-
 /* The path as it is signed: with the bucket in front when it is not in the host. */
 static void
 append_path(const struct g4_endpoint *endpoint, const struct g4_endpoint_call *call,
@@ -283,14 +267,14 @@ g4_endpoint_prepare(const struct g4_endpoint *endpoint, CURL *easy,
                     struct curl_slist **headers, struct kvt_error *err)
 {
     struct g4_sigv4_header all[G4_ENDPOINT_HEADERS_MAX + 4];
-    char date[G4_SIGV4_DATE_MAX];
+    char date[KVT_CLOCK_BASIC_MAX];
     struct kvt_buffer path;
     size_t count = 0;
     enum kvt_err rc;
 
     *headers = NULL;
     assert(call->header_count <= G4_ENDPOINT_HEADERS_MAX);
-    format_date(date);
+    kvt_clock_format_basic(kvt_clock_unix_ms(), date);
     all[count++] = (struct g4_sigv4_header){"Host", endpoint->host};
     all[count++] = (struct g4_sigv4_header){"x-amz-content-sha256", G4_SIGV4_UNSIGNED};
     all[count++] = (struct g4_sigv4_header){"x-amz-date", date};

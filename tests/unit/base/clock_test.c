@@ -19,6 +19,10 @@ formats_utc_with_milliseconds(void **state)
     assert_string_equal(text, "2000-02-29T00:00:00.000Z");
     kvt_clock_format(UINT64_MAX, text);
     assert_string_equal(text, "9999-12-31T23:59:59.999Z");
+    kvt_clock_format_basic(951782399123u, text);
+    assert_string_equal(text, "20000228T235959Z");
+    kvt_clock_format_basic(UINT64_MAX, text);
+    assert_string_equal(text, "99991231T235959Z");
 }
 
 static void
