@@ -105,3 +105,14 @@ kvt_db_used(MDB_env *env)
         return 0;
     return ((uint64_t)info.me_last_pgno + 1) * stat.ms_psize;
 }
+
+MDB_val
+kvt_db_val(const void *bytes, size_t size)
+{
+    union {
+        const void *in;
+        void *out;
+    } pointer = {.in = bytes};
+
+    return (MDB_val){.mv_size = size, .mv_data = pointer.out};
+}

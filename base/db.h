@@ -35,6 +35,9 @@ KVT_NODISCARD enum kvt_err kvt_db_sync(MDB_env *env, struct kvt_error *err);
  *  Cheap; worth a call when the map is full, and now and then before. */
 void kvt_db_forget_dead(MDB_env *env);
 
+/** Bytes as LMDB takes keys and values, which it only reads when they are put or looked for. */
+MDB_val kvt_db_val(const void *bytes, size_t size);
+
 /** The code for an LMDB result, with `what` and its text in `err`. */
 enum kvt_err kvt_db_error(struct kvt_error *err, int rc, const char *what);
 

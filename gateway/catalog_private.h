@@ -15,6 +15,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "base/db.h"
 #include "gateway/catalog.h"
 
 /* What must come back after a restart, besides the rows; one row of the "meta" database. */
