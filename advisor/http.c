@@ -53,6 +53,15 @@ advisor_http_text(struct kvt_buffer *out, const char *key, const char *text)
     kvt_buffer_json_string(out, text);
 }
 
+void
+advisor_http_hash(struct kvt_buffer *out, const char *key, uint64_t hash)
+{
+    char text[KVT_HASH_TEXT_MAX];
+
+    kvt_hash_format(hash, text);
+    kvt_buffer_printf(out, "\"%s\":\"%s\"", key, text);
+}
+
 /* While it is read into memory questions are answered from disk, and no events are taken. */
 static bool
 is_loading(const struct advisor_http *http, struct kvt_buffer *why)

@@ -85,5 +85,6 @@ bool advisor_http_whole(const struct advisor_http *http);
 
 /** Append "key": "text", with what must be escaped. */
 void advisor_http_text(struct kvt_buffer *out, const char *key, const char *text);
+void advisor_http_hash(struct kvt_buffer *out, const char *key, uint64_t hash);
 
 #endif /* ADVISOR_HTTP_H */

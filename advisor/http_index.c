@@ -184,15 +184,6 @@ advisor_http_match(void *arg, const struct kvt_http_request *request,
 /* ---- one block ---- */
 
 static void
-add_hash(struct kvt_buffer *out, const char *key, uint64_t hash)
-{
-    char text[KVT_HASH_TEXT_MAX];
-
-    kvt_hash_format(hash, text);
-    kvt_buffer_printf(out, "\"%s\":\"%s\"", key, text);
-}
-
-static void
 add_places(struct kvt_buffer *out, const struct advisor_find_block *block)
 {
     kvt_buffer_printf(out, "\"places\":[");
@@ -272,13 +263,13 @@ advisor_http_block(void *arg, const struct kvt_http_request *request,
         return;
     }
     advisor_http_begin(http, out);
-    add_hash(out, "hash", hash);
+    advisor_http_hash(out, "hash", hash);
     kvt_buffer_printf(out, ",");
-    add_hash(out, "parent", block->id.parent);
+    advisor_http_hash(out, "parent", block->id.parent);
     kvt_buffer_printf(out, ",\"position\":%u,", block->id.position);
     advisor_http_text(out, "namespace", namespace_);
     kvt_buffer_printf(out, ",");
-    add_hash(out, "tokens_hash", block->tokens_hash);
+    advisor_http_hash(out, "tokens_hash", block->tokens_hash);
     kvt_buffer_printf(out, ",\"size\":%" PRIu64 ",\"ranks\":%u,", block->size, block->ranks);
     add_places(out, block);
     kvt_buffer_printf(out,

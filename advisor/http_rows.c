@@ -86,15 +86,6 @@ advisor_http_stats(void *arg, const struct kvt_http_request *request,
 /* ---- places ---- */
 
 static void
-add_hash(struct kvt_buffer *out, const char *key, uint64_t hash)
-{
-    char text[KVT_HASH_TEXT_MAX];
-
-    kvt_hash_format(hash, text);
-    kvt_buffer_printf(out, "\"%s\":\"%s\"", key, text);
-}
-
-static void
 add_row(void *arg, const struct advisor_find_row *row)
 {
     struct kvt_buffer *out = arg;
@@ -102,9 +93,9 @@ add_row(void *arg, const struct advisor_find_row *row)
     kvt_buffer_printf(out, "{");
     advisor_http_text(out, "namespace", row->namespace_);
     kvt_buffer_printf(out, ",");
-    add_hash(out, "hash", row->block.id.hash);
+    advisor_http_hash(out, "hash", row->block.id.hash);
     kvt_buffer_printf(out, ",");
-    add_hash(out, "parent", row->block.id.parent);
+    advisor_http_hash(out, "parent", row->block.id.parent);
     kvt_buffer_printf(out, ",\"position\":%u,\"size\":%" PRIu64 ",", row->block.id.position,
                       row->block.size);
     advisor_http_text(out, "holder", row->holder.name);
