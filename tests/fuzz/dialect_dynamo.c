@@ -10,26 +10,16 @@
 int
 LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {
-    static struct wire_raw_batch *batch;
+    struct wire_raw_batch *batch = raw_batch();
     struct wire_dynamo_frames frames;
     struct kvt_error err = {.text = ""};
     enum kvt_err rc;
 
-    if (batch == NULL) {
-        rc = wire_raw_batch_new(&batch);
-        assert(rc == KVT_OK);
-    }
     /* The same bytes as the frames of a ZMQ message. */
     if (size >= 16 &&
         wire_dynamo_frames(bytes, 8, bytes + 8, 8, bytes + 16, size - 16, &frames, &err) == KVT_OK)
         assert(frames.envelope_size <= size - 16);
     rc = wire_dialect_decode(WIRE_DIALECT_DYNAMO, bytes, size, batch, &err);
-    if (rc != KVT_OK) {
-        assert(rc == KVT_INVALID || rc == KVT_RANGE);
-        assert(err.text[0] != '\0');
-        raw_assert_empty(batch);
-        return 0;
-    }
-    raw_assert_good(batch);
+    raw_assert_answer(rc, &err, batch);
     return 0;
 }

@@ -10,23 +10,15 @@
 int
 LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {
-    static struct wire_raw_batch *batch;
+    struct wire_raw_batch *batch = raw_batch();
     struct wire_engine_groups groups = {.full = 0};
     struct kvt_error err = {.text = ""};
     enum kvt_err rc;
 
-    if (batch == NULL) {
-        rc = wire_raw_batch_new(&batch);
-        assert(rc == KVT_OK);
-    }
     rc = wire_dialect_decode(WIRE_DIALECT_ENGINE, bytes, size, batch, &err);
-    if (rc != KVT_OK) {
-        assert(rc == KVT_INVALID || rc == KVT_RANGE);
-        assert(err.text[0] != '\0');
-        raw_assert_empty(batch);
+    raw_assert_answer(rc, &err, batch);
+    if (rc != KVT_OK)
         return 0;
-    }
-    raw_assert_good(batch);
     wire_engine_groups_filter(&groups, batch);
     raw_assert_good(batch);
     return 0;

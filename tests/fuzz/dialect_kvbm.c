@@ -11,24 +11,14 @@ int
 LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {
     static const enum kvt_key_revision revisions[] = {KVT_KEY_KVBM_A, KVT_KEY_KVBM_B};
-    static struct wire_raw_batch *batch;
+    struct wire_raw_batch *batch = raw_batch();
     struct kvt_error err = {.text = ""};
     enum kvt_err rc;
 
-    if (batch == NULL) {
-        rc = wire_raw_batch_new(&batch);
-        assert(rc == KVT_OK);
-    }
     for (size_t i = 0; i < 2; i++) {
         rc = wire_kvbm_decode(revisions[i], bytes, size, batch, &err);
-        if (rc == KVT_OK) {
-            raw_assert_good(batch);
-            assert(batch->worker[0] != '\0');
-        } else {
-            assert(rc == KVT_INVALID || rc == KVT_RANGE);
-            assert(err.text[0] != '\0');
-            raw_assert_empty(batch);
-        }
+        raw_assert_answer(rc, &err, batch);
+        assert(rc != KVT_OK || batch->worker[0] != '\0');
     }
     return 0;
 }

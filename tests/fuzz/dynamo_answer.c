@@ -7,20 +7,6 @@
 #include "tests/fuzz/raw.h"
 #include "tests/fuzz/target.h"
 
-static struct wire_raw_batch *
-batch_once(void)
-{
-    static struct wire_raw_batch *batch;
-
-    if (batch == NULL) {
-        const enum kvt_err rc = wire_raw_batch_new(&batch);
-
-        assert(rc == KVT_OK);
-        (void)rc;
-    }
-    return batch;
-}
-
 static void
 check(enum kvt_err rc, const struct wire_raw_batch *batch, const struct kvt_error *err)
 {
@@ -36,7 +22,7 @@ check(enum kvt_err rc, const struct wire_raw_batch *batch, const struct kvt_erro
 static void
 try_answer(const uint8_t *bytes, size_t size)
 {
-    struct wire_raw_batch *batch = batch_once();
+    struct wire_raw_batch *batch = raw_batch();
     struct wire_dynamo_part part = {.more = false};
     struct kvt_error err = {.text = ""};
     enum wire_dynamo_answer what;
@@ -63,7 +49,7 @@ try_answer(const uint8_t *bytes, size_t size)
 static void
 try_dump(const uint8_t *bytes, size_t size)
 {
-    struct wire_raw_batch *batch = batch_once();
+    struct wire_raw_batch *batch = raw_batch();
     struct wire_dynamo_part part = {.more = false};
     struct kvt_error err = {.text = ""};
     enum kvt_err rc = wire_dynamo_decode_dump(bytes, size, batch, &err);

@@ -11,6 +11,7 @@
 
 #include <assert.h>
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "wire/dialect/raw.h"
@@ -77,6 +78,30 @@ raw_assert_good(const struct wire_raw_batch *batch)
     assert(memchr(batch->holder, 0, sizeof(batch->holder)) != NULL);
     for (uint32_t i = 0; i < batch->event_count; i++)
         raw_assert_event(batch, &batch->events[i]);
+}
+
+/** Refused as it should be, or good. */
+static inline void
+raw_assert_answer(enum kvt_err rc, const struct kvt_error *err, const struct wire_raw_batch *batch)
+{
+    if (rc == KVT_OK) {
+        raw_assert_good(batch);
+        return;
+    }
+    assert(rc == KVT_INVALID || rc == KVT_RANGE);
+    assert(err->text[0] != '\0');
+    raw_assert_empty(batch);
+}
+
+/** One batch for all inputs of a target. */
+static inline struct wire_raw_batch *
+raw_batch(void)
+{
+    static struct wire_raw_batch *batch;
+
+    if (batch == NULL && wire_raw_batch_new(&batch) != KVT_OK)
+        abort();
+    return batch;
 }
 
 #endif /* TESTS_FUZZ_RAW_H */

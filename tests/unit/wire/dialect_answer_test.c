@@ -18,24 +18,6 @@
 
 static struct dialect_bytes message;
 
-static int
-make_batch(void **state)
-{
-    struct wire_raw_batch *batch;
-
-    if (wire_raw_batch_new(&batch) != KVT_OK)
-        return 1;
-    *state = batch;
-    return 0;
-}
-
-static int
-free_batch(void **state)
-{
-    wire_raw_batch_free(*state);
-    return 0;
-}
-
 /* ---- the question ---- */
 
 static void
@@ -413,5 +395,5 @@ main(void)
         cmocka_unit_test(dumps_come_in_parts),
     };
 
-    return cmocka_run_group_tests(tests, make_batch, free_batch);
+    return cmocka_run_group_tests(tests, dialect_bytes_set_up, dialect_bytes_tear_down);
 }

@@ -13,6 +13,24 @@
 
 enum { CHANGES = 3000 };
 
+int
+dialect_bytes_set_up(void **state)
+{
+    struct wire_raw_batch *batch;
+
+    if (wire_raw_batch_new(&batch) != KVT_OK)
+        return 1;
+    *state = batch;
+    return 0;
+}
+
+int
+dialect_bytes_tear_down(void **state)
+{
+    wire_raw_batch_free(*state);
+    return 0;
+}
+
 static size_t
 unhex(const char *hex, uint8_t *out, size_t room)
 {
@@ -152,12 +170,7 @@ decode_exact(enum wire_dialect dialect, const uint8_t *bytes, size_t size,
     memcpy(copy, bytes, size);
     rc = wire_dialect_decode(dialect, copy, size, batch, &err);
     kvt_free(copy);
-    if (rc == KVT_OK) {
-        raw_assert_good(batch);
-    } else {
-        assert_true((rc == KVT_INVALID || rc == KVT_RANGE) && err.text[0] != '\0');
-        raw_assert_empty(batch);
-    }
+    raw_assert_answer(rc, &err, batch);
     return rc;
 }
 

@@ -22,6 +22,10 @@ struct dialect_bytes {
     size_t size;
 };
 
+/** A group's set-up and tear-down: its state is a batch. */
+int dialect_bytes_set_up(void **state);
+int dialect_bytes_tear_down(void **state);
+
 /** From hex digits. */
 void dialect_bytes_hex(struct dialect_bytes *out, const char *hex);
 

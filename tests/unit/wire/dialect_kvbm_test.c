@@ -20,24 +20,6 @@ static const char *const chain_a = "[{'Create':['bin:00000000000000000338e4d7fb2
                                    "'bin:0059c726bfd96e52e4a2b2379d6d3c3d',"
                                    "'bin:00a51591bceb69e1eea1e67a6c80cf84']},12345]";
 
-static int
-make_batch(void **state)
-{
-    struct wire_raw_batch *batch;
-
-    if (wire_raw_batch_new(&batch) != KVT_OK)
-        return 1;
-    *state = batch;
-    return 0;
-}
-
-static int
-free_batch(void **state)
-{
-    wire_raw_batch_free(*state);
-    return 0;
-}
-
 static void
 the_documented_message(void **state)
 {
@@ -232,5 +214,5 @@ main(void)
         cmocka_unit_test(limits_are_kept),
     };
 
-    return cmocka_run_group_tests(tests, make_batch, free_batch);
+    return cmocka_run_group_tests(tests, dialect_bytes_set_up, dialect_bytes_tear_down);
 }

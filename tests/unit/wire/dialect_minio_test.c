@@ -14,24 +14,6 @@
 
 static struct dialect_bytes message;
 
-static int
-make_batch(void **state)
-{
-    struct wire_raw_batch *batch;
-
-    if (wire_raw_batch_new(&batch) != KVT_OK)
-        return 1;
-    *state = batch;
-    return 0;
-}
-
-static int
-free_batch(void **state)
-{
-    wire_raw_batch_free(*state);
-    return 0;
-}
-
 /* One record as MinIO writes it; `key` as it stands in the JSON. */
 static size_t
 put_record(char *out, size_t room, const char *name, const char *bucket, const char *key)
@@ -296,5 +278,5 @@ main(void)
         cmocka_unit_test(times_and_sequencers),       cmocka_unit_test(what_is_no_notification),
     };
 
-    return cmocka_run_group_tests(tests, make_batch, free_batch);
+    return cmocka_run_group_tests(tests, dialect_bytes_set_up, dialect_bytes_tear_down);
 }
