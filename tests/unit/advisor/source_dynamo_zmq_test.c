@@ -318,20 +318,6 @@ nobody_is_heard_twice(void **state)
     test_folder_remove(folder);
 }
 
-static bool
-open_one(void *arg)
-{
-    const struct advisor_source_options *options = arg;
-    struct advisor_source *source;
-    const enum kvt_err rc = advisor_source_open(&source, &advisor_source_dynamo_zmq, options);
-
-    if (rc == KVT_OK)
-        advisor_source_close(source);
-    else
-        assert_int_equal(rc, KVT_NOMEM);
-    return rc == KVT_OK;
-}
-
 static void
 settings_are_checked(void **state)
 {
@@ -348,7 +334,7 @@ settings_are_checked(void **state)
                      KVT_INVALID);
     test_zmq_free_endpoint(endpoint, sizeof(endpoint));
     options = options_of(endpoint, "");
-    assert_true(test_sweep_allocations(open_one, &options) > 3);
+    test_zmq_source_sweep(&advisor_source_dynamo_zmq, &options);
 }
 
 int

@@ -635,20 +635,6 @@ closing_does_not_wait(void **state)
     kvt_free(payload);
 }
 
-static bool
-open_one(void *arg)
-{
-    const struct advisor_source_options *options = arg;
-    struct advisor_source *source;
-    const enum kvt_err rc = advisor_source_open(&source, &advisor_source_engine_zmq, options);
-
-    if (rc == KVT_OK)
-        advisor_source_close(source);
-    else
-        assert_int_equal(rc, KVT_NOMEM);
-    return rc == KVT_OK;
-}
-
 static void
 memory_is_short(void **state)
 {
@@ -658,7 +644,7 @@ memory_is_short(void **state)
     (void)state;
     test_zmq_free_endpoint(endpoint, sizeof(endpoint));
     options = options_of(endpoint, endpoint);
-    assert_true(test_sweep_allocations(open_one, &options) > 3);
+    test_zmq_source_sweep(&advisor_source_engine_zmq, &options);
 }
 
 int

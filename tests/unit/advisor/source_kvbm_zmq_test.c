@@ -64,20 +64,6 @@ connectors_publish_to_us(void **state)
     test_zmq_publisher_close(&connectors[1]);
 }
 
-static bool
-open_one(void *arg)
-{
-    const struct advisor_source_options *options = arg;
-    struct advisor_source *source;
-    const enum kvt_err rc = advisor_source_open(&source, &advisor_source_kvbm_zmq, options);
-
-    if (rc == KVT_OK)
-        advisor_source_close(source);
-    else
-        assert_int_equal(rc, KVT_NOMEM);
-    return rc == KVT_OK;
-}
-
 static void
 settings_are_checked(void **state)
 {
@@ -90,7 +76,7 @@ settings_are_checked(void **state)
     assert_null(source);
     test_zmq_free_endpoint(endpoint, sizeof(endpoint));
     options = test_zmq_source_options("hub", endpoint);
-    assert_true(test_sweep_allocations(open_one, &options) > 3);
+    test_zmq_source_sweep(&advisor_source_kvbm_zmq, &options);
 }
 
 int

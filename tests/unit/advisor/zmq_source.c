@@ -38,6 +38,32 @@ test_zmq_source_open(const struct advisor_source_ops *ops,
     return source;
 }
 
+struct opening {
+    const struct advisor_source_ops *ops;
+    const struct advisor_source_options *options;
+};
+
+static bool
+open_one(void *arg)
+{
+    const struct opening *opening = arg;
+    struct advisor_source *source;
+    const enum kvt_err rc = advisor_source_open(&source, opening->ops, opening->options);
+
+    if (rc == KVT_OK)
+        advisor_source_close(source);
+    else
+        assert_int_equal(rc, KVT_NOMEM);
+    return rc == KVT_OK;
+}
+
+void
+test_zmq_source_sweep(const struct advisor_source_ops *ops,
+                      const struct advisor_source_options *options)
+{
+    assert_true(test_sweep_allocations(open_one, &(struct opening){ops, options}) > 3);
+}
+
 void
 test_zmq_source_close(struct advisor_source *source)
 {

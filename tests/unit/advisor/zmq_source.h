@@ -16,6 +16,10 @@ struct advisor_source_options test_zmq_source_options(const char *name, const ch
 
 struct advisor_source *test_zmq_source_open(const struct advisor_source_ops *ops,
                                             const struct advisor_source_options *options);
+/** Open and close with every allocation failing once. */
+void test_zmq_source_sweep(const struct advisor_source_ops *ops,
+                           const struct advisor_source_options *options);
+
 /** It must not take long. */
 void test_zmq_source_close(struct advisor_source *source);
 
