@@ -32,10 +32,10 @@ struct wire_bus;
 struct wire_bus_options {
     const char *url;        /* nats://host:port[,nats://...] */
     const char *name;       /* shown by the server's monitoring */
-    const char *user_file;  /* file "user:password", or "" */
-    const char *token_file; /* file with a token, or "" */
-    const char *creds_file; /* NATS credentials file, or "" */
-    const char *ca_file;    /* "" = the system's */
+    const char *user_file;  /* file "user:password"; NULL or "": none */
+    const char *token_file; /* file with a token; as above */
+    const char *creds_file; /* NATS credentials file; as above */
+    const char *ca_file;    /* NULL or "": the system's */
     bool connect_now; /* true: opening fails when no server answers; false: keep trying behind */
 };
 

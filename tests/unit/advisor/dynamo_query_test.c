@@ -623,12 +623,7 @@ workers_answer_over_nats(void **state)
     };
     struct test_nats server;
     struct advisor_source source;
-    struct wire_bus_options options = {.name = "test",
-                                       .user_file = "",
-                                       .token_file = "",
-                                       .creds_file = "",
-                                       .ca_file = "",
-                                       .connect_now = true};
+    struct wire_bus_options options = {.name = "test", .connect_now = true};
     struct kvt_buffer bytes;
     struct kvt_error err;
 

@@ -62,12 +62,10 @@ snapshot(void *arg, uint64_t *cursor, struct kvt_event *events, size_t capacity)
 void
 test_worker_init(struct test_worker *worker, const char *nats_url, const char *name, bool gateway)
 {
-    const struct wire_bus_options options = {.url = nats_url,
-                                             .name = name,
-                                             .user_file = "",
-                                             .token_file = "",
-                                             .creds_file = "",
-                                             .ca_file = ""};
+    const struct wire_bus_options options = {
+        .url = nats_url,
+        .name = name,
+    };
     uint64_t state = 0;
 
     memset(worker, 0, sizeof(*worker));

@@ -31,13 +31,8 @@ struct fixture {
 static void
 start(struct fixture *f)
 {
-    const struct wire_bus_options options = {.url = f->nats.url,
-                                             .name = "test",
-                                             .user_file = "",
-                                             .token_file = "",
-                                             .creds_file = "",
-                                             .ca_file = "",
-                                             .connect_now = true};
+    const struct wire_bus_options options = {
+        .url = f->nats.url, .name = "test", .connect_now = true};
     struct kvt_error err;
 
     assert_int_equal(wire_bus_open(&f->bus, &options, &err), KVT_OK);
