@@ -17,6 +17,7 @@
 #include "cli/index_copy.h"
 #include "cli/index_verify.h"
 #include "cli/inject.h"
+#include "cli/locks.h"
 #include "cli/manual.h"
 #include "cli/options.h"
 #include "cli/orders.h"
@@ -44,6 +45,7 @@ static const struct kvt_param events_inject_options[] = {CLI_OPTIONS_EVENTS_INJE
 static const struct kvt_param events_tail_options[] = {CLI_OPTIONS_EVENTS_TAIL(KVT_PARAM_ROW)};
 static const struct kvt_param g4_ls_options[] = {CLI_OPTIONS_G4_LS(KVT_PARAM_ROW)};
 static const struct kvt_param g4_verify_options[] = {CLI_OPTIONS_G4_VERIFY(KVT_PARAM_ROW)};
+static const struct kvt_param g4_locks_options[] = {CLI_OPTIONS_G4_LOCKS(KVT_PARAM_ROW)};
 static const struct kvt_param orders_ls_options[] = {CLI_OPTIONS_ORDERS_LS(KVT_PARAM_ROW)};
 static const struct kvt_param doctor_options[] = {CLI_OPTIONS_DOCTOR(KVT_PARAM_ROW)};
 static const struct kvt_param generate_options[] = {CLI_OPTIONS_GENERATE(KVT_PARAM_ROW)};
@@ -264,6 +266,22 @@ const struct cli_command cli_commands[] = {
      .words = "",
      OPTIONS(g4_verify_options),
      .run = cli_g4_verify},
+    {.path = "g4 locks",
+     .arguments = "[ls|show|break] [KEY]",
+     .argument_max = 2,
+     .summary = "Lock objects in the bucket: holder, age, over or not",
+     .details =
+         "Asks the bucket of --bucket at --s3, no gateway. ls takes a prefix; show and break take "
+         "a "
+         "key, with or without .lock. Whether a lock is over is judged by the server's clock. "
+         "break "
+         "frees one that is over, with --force any: what its holder does next with it fails, but "
+         "what it is doing goes on, so make sure that it is gone. Exit status 3 when there is no "
+         "such lock, 6 when it is held.",
+     .example = "g4 locks ls --s3 http://127.0.0.1:9000",
+     .words = "ls|show|break",
+     OPTIONS(g4_locks_options),
+     .run = cli_locks_run},
     {.path = "orders ls",
      .arguments = "",
      .summary = "Orders the advisor gave, and what came of them",

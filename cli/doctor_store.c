@@ -24,13 +24,48 @@ cli_doctor_store_skew(struct cli_checks *checks, const char *name, int64_t skew_
                   "the store's clock is %+" PRId64 " ms from this one", skew_ms);
 }
 
+/* Of writers at once with the same condition, and what those who lost are told. */
+static void
+add_races(struct cli_checks *checks, const struct g4_selftest *result)
+{
+    const bool one = result->one_creator && result->one_changer;
+    const char *told = "412";
+
+    if (result->race_errors > 0)
+        told = "errors, which are read back and retried";
+    else if (result->race_conflicts > 0)
+        told = "409 or 412";
+    cli_check_add(
+        checks, one ? CLI_CHECK_OK : CLI_CHECK_FAIL, "s3 races",
+        "the store checks a condition and writes later: two writers of one block may both "
+        "be told that they won; use another release or another store",
+        "of %d writers at once %s; the others are told %s", G4_SELFTEST_RACERS,
+        one ? "one wins" : "several win", told);
+}
+
+static void
+add_locks(struct cli_checks *checks, const struct g4_selftest *result)
+{
+    const char *unsafe = g4_selftest_unsafe(result);
+
+    if (unsafe == NULL)
+        cli_check_add(checks, CLI_CHECK_OK, "s3 locks", "", "safe; a lock is given back by %s",
+                      result->delete_if_match ? "DELETE If-Match, or a tombstone where it is fenced"
+                                              : "a tombstone");
+    else
+        cli_check_add(checks, CLI_CHECK_WARN, "s3 locks",
+                      "batches, compaction and collection must not run on this store; blocks need "
+                      "no lock",
+                      "refused: %s", unsafe);
+}
+
 static void
 add_selftest(struct cli_checks *checks, struct g4_store *store)
 {
     struct g4_selftest result;
     struct kvt_error err = {0};
 
-    if (g4_selftest(store, &result, &err) != KVT_OK) {
+    if (g4_selftest_locks(store, &result, &err) != KVT_OK) {
         cli_check_add(checks, CLI_CHECK_FAIL, "s3 conditions",
                       "give the key the rights to put, get, list and delete in the bucket",
                       "the self-test could not run: %s", err.text);
@@ -57,6 +92,8 @@ add_selftest(struct cli_checks *checks, struct g4_store *store)
     cli_check_add(checks, result.meta_kept ? CLI_CHECK_OK : CLI_CHECK_FAIL, "s3 metadata",
                   "x-amz-meta-* must come back, or no block can be checked: look for a proxy",
                   "object metadata %s", result.meta_kept ? "comes back" : "is lost");
+    add_races(checks, &result);
+    add_locks(checks, &result);
 }
 
 static const char *

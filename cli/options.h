@@ -145,6 +145,16 @@
 #define CLI_OPTIONS_G4_VERIFY(X)                                                                   \
     X(CLI_G4_VERIFY_ALL, "all", BOOL, "false", "", "", "", "Every object the gateway knows.")
 
+#define CLI_OPTIONS_G4_LOCKS(X)                                                                    \
+    X(CLI_LOCKS_S3, "s3", STRING, "", "", "", "", "Address of the S3 store.")                      \
+    X(CLI_LOCKS_S3_CREDENTIALS, "s3.credentials_file", SECRET, "", "", "", "",                     \
+      "File with access:secret[:token] for --s3; unset: AWS_ACCESS_KEY_ID and so on.")             \
+    X(CLI_LOCKS_S3_REGION, "s3.region", STRING, "", "", "", "AWS_REGION",                          \
+      "Region for --s3; unset: us-east-1.")                                                        \
+    X(CLI_LOCKS_LIMIT, "limit", INT, "1000", "", "", "", "Stop after this many; 0 is all.")        \
+    X(CLI_LOCKS_FORCE, "force", BOOL, "false", "", "", "",                                         \
+      "Break a lock whose lease is not over.")
+
 #define CLI_OPTIONS_ORDERS_LS(X)                                                                   \
     X(CLI_ORDERS_LIMIT, "limit", INT, "50", "1", "10000", "", "At most this many, newest first.")
 
@@ -237,6 +247,7 @@ enum cli_inject_option { CLI_OPTIONS_EVENTS_INJECT(CLI_OPTION_ID) CLI_INJECT_OPT
 enum cli_events_tail_option { CLI_OPTIONS_EVENTS_TAIL(CLI_OPTION_ID) CLI_EVENTS_TAIL_COUNT };
 enum cli_g4_ls_option { CLI_OPTIONS_G4_LS(CLI_OPTION_ID) CLI_G4_LS_COUNT };
 enum cli_g4_verify_option { CLI_OPTIONS_G4_VERIFY(CLI_OPTION_ID) CLI_G4_VERIFY_COUNT };
+enum cli_g4_locks_option { CLI_OPTIONS_G4_LOCKS(CLI_OPTION_ID) CLI_LOCKS_COUNT };
 enum cli_orders_ls_option { CLI_OPTIONS_ORDERS_LS(CLI_OPTION_ID) CLI_ORDERS_LS_COUNT };
 enum cli_doctor_option { CLI_OPTIONS_DOCTOR(CLI_OPTION_ID) CLI_DOCTOR_COUNT };
 enum cli_generate_option { CLI_OPTIONS_GENERATE(CLI_OPTION_ID) CLI_GENERATE_COUNT };

@@ -23,7 +23,6 @@ enum {
     STEPS = 16000,
     TTL_MS = 6000,
     LATE_MAX_MS = 9000,
-    EFFECTS_MAX = 100000,
 };
 
 struct object {

@@ -1,0 +1,102 @@
+#!/usr/bin/env python3
+"""A stand-in for a bucket with locks in it: its clock stands still, so that output can be compared.
+
+usage: fake_s3.py FOLDER   writes FOLDER/s3port once it listens; ends with SIGTERM.
+Signatures are not looked at; PUT keeps If-Match.
+"""
+import email.utils
+import hashlib
+import http.server
+import json
+import os
+import sys
+import urllib.parse
+from xml.sax.saxutils import escape
+
+NOW = 1800000000
+
+
+def lock(holder, seconds, **more):
+    return json.dumps({"instance_id": holder, "acquired_at": "2026-01-31T23:59:59.123Z",
+                       "deadline": f"2026-02-01T00:{seconds // 60:02}:{seconds % 60:02}.123Z", **more})
+
+
+# key: [body, seconds since it was written]
+OBJECTS = {
+    "0/0:11Fu2GZ": ["a block", 9],
+    "compact.lock": [lock("gw0", 59, nonce="00000000000000aa", epoch=7, writes=3), 12],
+    "gc.lock": [lock("gw1", 59, nonce="00000000000000ab", epoch=4, writes=9), 63],
+    "kvbm/1:x.lock": [lock("5f0c1e77-leader", 299), 100],
+    "kvbm/2:y.lock": ["not a lock", 100],
+    "t/idle.lock": [json.dumps({"instance_id": "gw0", "acquired_at": "2026-01-31T23:59:59.123Z",
+                                "deadline": "1970-01-01T00:00:00.000Z", "nonce": "00000000000000ac",
+                                "epoch": 2, "writes": 2, "released": True}), 5000],
+}
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *_):
+        pass
+
+    def date_time_string(self, timestamp=None):
+        return email.utils.formatdate(NOW if timestamp is None else timestamp, usegmt=True)
+
+    def answer(self, status, body=b"", **headers):
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name.replace("_", "-"), value)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def refuse(self, status, code):
+        self.answer(status, f"<Error><Code>{code}</Code><Message>as it is</Message></Error>".encode())
+
+    def key(self):
+        path = urllib.parse.unquote(urllib.parse.urlsplit(self.path).path)
+        return path.split("/", 2)[2] if path.count("/") > 1 else ""
+
+    def do_GET(self):
+        key = self.key()
+        if key == "":
+            query = dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(self.path).query))
+            self.list(query.get("prefix", ""), query.get("continuation-token", ""))
+        elif key not in OBJECTS:
+            self.refuse(404, "NoSuchKey")
+        else:
+            body, age = OBJECTS[key]
+            self.answer(200, body.encode(), ETag=etag(key),
+                        Last_Modified=self.date_time_string(NOW - age))
+
+    def list(self, prefix, after):
+        """Pages of two."""
+        keys = [key for key in sorted(OBJECTS) if key.startswith(prefix) and key > after]
+        rows = "".join(f"<Contents><Key>{escape(urllib.parse.quote(key))}</Key><Size>1</Size>"
+                       f"<LastModified>2027-01-15T08:00:00.000Z</LastModified><ETag>{etag(key)}</ETag>"
+                       "</Contents>" for key in keys[:2])
+        more = (f"<IsTruncated>true</IsTruncated><NextContinuationToken>{escape(keys[1])}"
+                "</NextContinuationToken>" if len(keys) > 2 else "<IsTruncated>false</IsTruncated>")
+        self.answer(200, ("<ListBucketResult><EncodingType>url</EncodingType>" + more + rows
+                          + "</ListBucketResult>").encode())
+
+    def do_PUT(self):
+        key = self.key()
+        body = self.rfile.read(int(self.headers["Content-Length"])).decode()
+        if self.headers.get("If-Match", "").strip('"') != etag(key).strip('"'):
+            self.refuse(412, "PreconditionFailed")
+            return
+        OBJECTS[key] = [body, 0]
+        self.answer(200, ETag=etag(key))
+
+
+def etag(key):
+    return '"' + hashlib.md5(OBJECTS[key][0].encode()).hexdigest() + '"'
+
+
+server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+with open(os.path.join(sys.argv[1], "s3port.part"), "w", encoding="utf-8") as file:
+    file.write(str(server.server_port))
+os.rename(os.path.join(sys.argv[1], "s3port.part"), os.path.join(sys.argv[1], "s3port"))
+server.serve_forever()
