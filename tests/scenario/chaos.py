@@ -12,7 +12,7 @@ def options(parser):
 
 
 def scenario(run):
-    minutes = run.args.minutes or (2 if run.sanitized else 20)
+    minutes = run.args.minutes or (2 if run.sanitized else 10)
     kills = run.args.kills or (8 if run.sanitized else 24)
     system = System(run, minutes)
     # Each kind of program is killed equally often, in a random order.
