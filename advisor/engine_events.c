@@ -22,9 +22,11 @@ enum { MS_PER_S = 1000 };
 uint64_t
 advisor_engine_time(uint64_t time_ms)
 {
-    const uint64_t latest_ms = kvt_clock_unix_coarse_ms() + ADVISOR_CLOCK_AHEAD_MS;
+    const uint64_t now_ms = kvt_clock_unix_coarse_ms();
 
-    return time_ms < latest_ms ? time_ms : latest_ms;
+    if (time_ms < MS_PER_S)
+        return now_ms;
+    return time_ms < now_ms + ADVISOR_CLOCK_AHEAD_MS ? time_ms : now_ms + ADVISOR_CLOCK_AHEAD_MS;
 }
 
 enum kvt_err

@@ -143,7 +143,8 @@ void advisor_engine_take_event(struct advisor_engine *engine, struct advisor_int
 void advisor_engine_drain_held(struct advisor_engine *engine);
 void advisor_engine_age(struct advisor_engine *engine, uint64_t now_ms);
 /** A time that a sender told, by our clock: one far ahead is not believed, or what it stored would
- *  be the last to leave.  0 stays: not known. */
+ *  be the last to leave.  Of no time it is the present one, so that it is never in the second
+ *  0, which says something else in the log. */
 uint64_t advisor_engine_time(uint64_t time_ms);
 /** Take one of our own messages through its publisher's state machine.  True: `item` was kept. */
 bool advisor_engine_feed(struct advisor_engine *engine, struct advisor_intake *intake,

@@ -49,7 +49,8 @@ struct advisor_log_place {
     uint32_t holder;
     uint32_t ns;
     uint32_t ranks;
-    uint32_t time_s; /* by its publisher's clock, as far as believed; 0: not known */
+    uint32_t time_s; /* by its publisher's clock, as far as believed; 0: not known; of
+                      * a REMOVE: nobody let go of it, the advisor evicted it or takes it back */
 };
 
 struct advisor_log;

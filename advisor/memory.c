@@ -215,7 +215,8 @@ static bool
 continues(const struct index_change *change, const struct index_change *block)
 {
     if (change->kind != block->kind || change->ns != block->ns || change->holder != block->holder ||
-        change->ranks != block->ranks || change->time_ms / MS_PER_S != block->time_ms / MS_PER_S)
+        change->ranks != block->ranks || change->evicted != block->evicted ||
+        change->time_ms / MS_PER_S != block->time_ms / MS_PER_S)
         return false;
     if (block->kind == INDEX_REMOVE)
         return true;
@@ -325,6 +326,7 @@ advisor_memory_op(struct advisor_memory *memory, const struct advisor_log_op *op
             .ns = advisor_names_index_namespace(memory->names, op->place.ns),
             .holder = advisor_names_index_holder(memory->names, op->place.holder),
             .ranks = op->place.ranks,
+            .evicted = op->kind == ADVISOR_LOG_REMOVE && op->place.time_s == 0,
         },
         (struct origin){op->place.holder, op->place.ns}, false);
 }

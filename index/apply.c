@@ -202,6 +202,8 @@ begin_change(struct index *index, struct index_writer *writer, struct index_chan
     writer->space = index_state_namespace(index, change->ns);
     writer->holder = index_state_holder(index, change->holder);
     writer->time_s = (uint32_t)(change->time_ms / 1000);
+    if (change->kind == INDEX_REMOVE && change->evicted)
+        writer->time_s = INDEX_HISTORY_NOT;
     writer->stake = NULL;
     writer->last_hash = change->parent;
     writer->last_number = 0;

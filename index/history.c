@@ -57,6 +57,8 @@ index_history_note(struct index *index, uint32_t ns, uint32_t holder, enum index
     struct index_history_ring *ring = &index->history;
     const uint32_t what = what_of(ns, holder, kind);
 
+    if (time_s == INDEX_HISTORY_NOT)
+        return;
     /* When it is full for the first time it may grow. */
     if (count == 1 && ring->count != ring->capacity) {
         ring->records[ring->count++ & (ring->capacity - 1)] = (struct index_past_record){

@@ -143,6 +143,7 @@ struct index_change {
     uint32_t holder;
     uint32_t ranks;
     enum index_change_kind kind;
+    bool evicted; /* REMOVE: nobody let go of it, so that the history does not show it */
 
     /* The answer. */
     enum kvt_err status; /* of the first block that was refused: STORE: as index_store(); REMOVE:

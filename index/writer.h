@@ -26,7 +26,7 @@ struct index_writer {
     uint32_t code;      /* STORE: of the shards */
     uint32_t shards;    /* STORE: how many */
     uint16_t size;      /* STORE: code of the size */
-    uint32_t time_s;    /* 0: not known */
+    uint32_t time_s;    /* 0: not known; REMOVE: also INDEX_HISTORY_NOT */
     uint64_t last_hash; /* STORE: of the block before, and its number, or 0 */
     uint32_t last_number;
     bool reclaimed; /* memory was already given back for this change */
@@ -69,6 +69,8 @@ void index_link_adopt(struct index *index, uint32_t ns, uint32_t number, uint64_
 uint32_t index_link_orphans(struct index *index, uint32_t ns, uint64_t hash);
 
 /* ---- index/history.c ---- */
+
+#define INDEX_HISTORY_NOT UINT32_MAX /* the time of what is not noted */
 
 void index_history_note(struct index *index, uint32_t ns, uint32_t holder,
                         enum index_change_kind kind, uint32_t first_number, uint32_t count,

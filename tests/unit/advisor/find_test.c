@@ -24,6 +24,7 @@ enum {
     EVICTIONS = 12, /* pieces of a round */
     ROUNDS = 8,
     FILTER_BYTES = 1 << 20,
+    PAST_MAX = 1000,
     READS = 5, /* of the blocks of the first chain, through a gateway */
 };
 
@@ -321,7 +322,7 @@ evict(struct pair *pair, struct advisor_log *log)
 }
 
 static void
-round_of(struct pair *pair)
+round_of(struct pair *pair, uint32_t changes)
 {
     struct advisor_store_log state;
     struct advisor_log *log;
@@ -330,7 +331,7 @@ round_of(struct pair *pair)
     assert_int_equal(advisor_log_new(&log), KVT_OK);
     /* No block twice in a group: nothing is removed from memory before it. */
     evict(pair, log);
-    for (uint32_t i = kvt_random_below(&pair->random, 2) == 0 ? 0 : EVICTIONS; i < EVICTIONS; i++)
+    for (uint32_t i = 0; i < changes; i++)
         test_store_change(log, &pair->random);
     assert_int_equal(advisor_store_write(pair->store->store, &txn, NULL), KVT_OK);
     assert_int_equal(advisor_store_log_get(&txn, &state), KVT_OK);
@@ -350,13 +351,55 @@ what_was_evicted_is_merged(void **state)
     begin(&pair, state);
     for (uint32_t i = 0; i < ROUNDS; i++) {
         for (uint32_t k = 0; k < EVICTIONS; k++)
-            round_of(&pair);
+            round_of(&pair, kvt_random_below(&pair.random, 2) == 0 ? EVICTIONS : 0);
         look(&pair);
         assert_true(advisor_memory_whole(pair.finder.memory));
         assert_true(advisor_cold_count(pair.cold) > 0);
         same_answers(&pair.finder, &pair.right);
         same_rows(&pair.finder, &pair.right, i % 2 == 0 ? 1 : 100);
     }
+    end(&pair);
+}
+
+/* How many changes of that kind the history has, of all blocks. */
+static size_t
+count_past(struct index *index, enum index_change_kind kind)
+{
+    struct index_past past[PAST_MAX];
+    size_t found = 0;
+
+    for (uint32_t chain = 0; chain < TEST_STORE_CHAINS; chain++)
+        for (uint32_t i = 0; i < TEST_STORE_CHAIN; i++) {
+            const size_t count = index_history(index, chain % TEST_STORE_NAMESPACES,
+                                               test_store_hash(chain, i), past, PAST_MAX);
+
+            assert_true(count < PAST_MAX);
+            for (size_t k = 0; k < count; k++)
+                found += past[k].kind == kind;
+        }
+    return found;
+}
+
+/* History is what holders did: live, and when a restart reads the log. */
+static void
+an_eviction_is_no_removal(void **state)
+{
+    size_t removed;
+    size_t stored;
+    struct pair pair;
+
+    begin(&pair, state);
+    look(&pair);
+    removed = count_past(pair.right.memory->index, INDEX_REMOVE);
+    stored = count_past(pair.right.memory->index, INDEX_STORE);
+    assert_true(stored > 0 && removed > 0);
+    for (uint32_t i = 0; i < EVICTIONS; i++)
+        round_of(&pair, 0);
+    assert_true(advisor_cold_count(pair.cold) > 0);
+    look(&pair);
+    assert_int_equal(count_past(pair.finder.memory->index, INDEX_REMOVE), removed);
+    assert_int_equal(count_past(pair.right.memory->index, INDEX_REMOVE), removed);
+    assert_int_equal(count_past(pair.finder.memory->index, INDEX_STORE), stored);
     end(&pair);
 }
 
@@ -371,7 +414,7 @@ the_store_alone_says_the_same(void **state)
     look(&pair);
     same_answers(&alone, &pair.right);
     for (uint32_t k = 0; k < EVICTIONS; k++)
-        round_of(&pair);
+        round_of(&pair, kvt_random_below(&pair.random, 2) == 0 ? EVICTIONS : 0);
     look(&pair);
     same_answers(&alone, &pair.right);
     end(&pair);
@@ -454,9 +497,9 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(what_was_evicted_is_merged),       TEST(the_store_alone_says_the_same),
-        TEST(while_it_loads_the_store_answers), TEST(answers_say_that_the_index_loads),
-        TEST(unknown_namespaces_have_nothing),
+        TEST(what_was_evicted_is_merged),       TEST(an_eviction_is_no_removal),
+        TEST(the_store_alone_says_the_same),    TEST(while_it_loads_the_store_answers),
+        TEST(answers_say_that_the_index_loads), TEST(unknown_namespaces_have_nothing),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

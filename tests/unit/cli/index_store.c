@@ -183,7 +183,8 @@ test_store_change(struct advisor_log *log, uint64_t *random)
         .size = 100 + chain,
         .holder = (uint32_t)kvt_random_below(random, TEST_STORE_WORKERS),
         .ns = chain % TEST_STORE_NAMESPACES,
-        .ranks = 1 + (uint32_t)kvt_random_below(random, 3)};
+        .ranks = 1 + (uint32_t)kvt_random_below(random, 3),
+        .time_s = 1};
     uint64_t hashes[TEST_STORE_CHAIN];
     uint64_t tokens[TEST_STORE_CHAIN];
 
