@@ -81,7 +81,7 @@ struct advisor_cold {
 
     /* What the last write did; saved, or done again. */
     struct advisor_cold_pile edits;
-    struct advisor_cold_pile drops;   /* struct advisor_cold_drop */
+    struct advisor_cold_pile drops;   /* struct advisor_cold_drop, of each place the first */
     struct advisor_cold_pile changes; /* struct advisor_cold_change */
     struct advisor_cold_pile came;    /* prints of rows that came */
     struct advisor_cold_pile went;
@@ -100,6 +100,15 @@ struct advisor_cold {
     uint64_t next_pass_number;
 };
 
+/** Behind the others. */
+KVT_NODISCARD enum kvt_err advisor_cold_push(struct advisor_cold_pile *pile,
+                                             const struct advisor_cold_edit *edit);
+/** `edits` and `drops` of the group. */
+KVT_NODISCARD enum kvt_err advisor_cold_collect(struct advisor_cold *cold,
+                                                const struct advisor_log *log);
+/** Does the group drop the holder in front of the edit, in its namespace? */
+bool advisor_cold_drops(const struct advisor_cold *cold, const struct advisor_cold_edit *edit,
+                        uint32_t holder);
 /** The log without the blocks in `refused`.  KVT_OK or KVT_NOMEM: it is as it was. */
 KVT_NODISCARD enum kvt_err advisor_cold_leave_out(struct advisor_cold *cold,
                                                   struct advisor_log *log);

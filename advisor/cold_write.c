@@ -3,117 +3,6 @@
 
 #include "advisor/cold_private.h"
 
-/* ---- what the group says ---- */
-
-static enum kvt_err
-push(struct advisor_cold_pile *pile, const struct advisor_cold_edit *edit)
-{
-    struct advisor_cold_edit *edits = advisor_cold_pile_reserve(pile, 1, sizeof(*edits));
-
-    if (edits == NULL)
-        return KVT_NOMEM;
-    edits[pile->count] = *edit;
-    edits[pile->count].order = (uint32_t)pile->count;
-    pile->count++;
-    return KVT_OK;
-}
-
-/* Of the blocks of a STORE or REMOVE behind the first `skip`, those that may be here; the first is
- * at `at` in the log. */
-static enum kvt_err
-collect_blocks(struct advisor_cold *cold, const struct advisor_log_op *op, uint32_t skip, size_t at)
-{
-    struct advisor_cold_edit edit = {.kind = op->kind == ADVISOR_LOG_STORE ? ADVISOR_COLD_STORE
-                                                                           : ADVISOR_COLD_REMOVE,
-                                     .ns = op->place.ns,
-                                     .holder = op->place.holder,
-                                     .ranks = op->place.ranks};
-    bool may[ADVISOR_LOG_BLOCKS_MAX];
-    enum kvt_err rc = KVT_OK;
-
-    if (!advisor_cold_may_have_any(cold, op->place.ns, op->hashes, op->count, may))
-        return KVT_OK;
-    for (uint32_t i = skip; i < op->count && rc == KVT_OK; i++) {
-        if (!may[i])
-            continue;
-        edit.hash = op->hashes[i];
-        edit.at = at + i;
-        if (edit.kind == ADVISOR_COLD_STORE) {
-            struct advisor_cold_about *abouts =
-                advisor_cold_pile_reserve(&cold->abouts, 1, sizeof(*abouts));
-
-            if (abouts == NULL)
-                return KVT_NOMEM;
-            edit.about = (uint32_t)cold->abouts.count++;
-            abouts[edit.about] = (struct advisor_cold_about){
-                .parent = i == 0 ? op->parent : op->hashes[i - 1], .position = op->position + i};
-        }
-        rc = push(&cold->edits, &edit);
-    }
-    return rc;
-}
-
-static enum kvt_err
-collect_drop(struct advisor_cold *cold, const struct advisor_log_place *place)
-{
-    struct advisor_cold_drop *drops;
-
-    /* What the group itself evicts is not counted yet. */
-    if (cold->places[place->holder] == 0 && cold->evicted.count == 0)
-        return KVT_OK;
-    drops = advisor_cold_pile_reserve(&cold->drops, 1, sizeof(*drops));
-    if (drops == NULL)
-        return KVT_NOMEM;
-    drops[cold->drops.count++] =
-        (struct advisor_cold_drop){place->holder, place->ns, (uint32_t)cold->edits.count};
-    return KVT_OK;
-}
-
-/* The operations of a row; `at` counts as advisor_log_count() does. */
-static enum kvt_err
-collect_row(struct advisor_cold *cold, const void *bytes, size_t size, size_t *at)
-{
-    struct advisor_log_reader reader;
-    struct advisor_log_op op;
-    enum kvt_err rc = advisor_log_open(&reader, bytes, size);
-
-    while (rc == KVT_OK) {
-        uint32_t skip;
-
-        rc = advisor_log_next(&reader, &op);
-        if (rc != KVT_OK)
-            break;
-        if (op.kind == ADVISOR_LOG_DROP) {
-            rc = collect_drop(cold, &op.place);
-            (*at)++;
-            continue;
-        }
-        skip = *at >= cold->log_start             ? 0
-               : cold->log_start - *at < op.count ? (uint32_t)(cold->log_start - *at)
-                                                  : op.count;
-        if (skip < op.count)
-            rc = collect_blocks(cold, &op, skip, *at);
-        *at += op.count;
-    }
-    return rc == KVT_NOTFOUND ? KVT_OK : rc;
-}
-
-static enum kvt_err
-collect(struct advisor_cold *cold, const struct advisor_log *log)
-{
-    const struct advisor_cold_edit *evicted = cold->evicted.rows;
-    const void *bytes;
-    size_t at = 0;
-    size_t size;
-    enum kvt_err rc = KVT_OK;
-
-    for (size_t i = 0; i < cold->evicted.count && rc == KVT_OK; i++)
-        rc = push(&cold->edits, &evicted[i]);
-    for (size_t row = 0; rc == KVT_OK && advisor_log_row(log, row, &bytes, &size); row++)
-        rc = collect_row(cold, bytes, size, &at);
-    return rc;
-}
-
 /* ---- one row ---- */
 
 static enum kvt_err
@@ -204,23 +93,11 @@ do_remove(struct advisor_cold *cold, const struct advisor_cold_edit *edit, bool 
     return note(cold, edit->holder, false);
 }
 
-/* Does the group drop it in front of the edit? */
-static bool
-is_dropped(const struct advisor_cold *cold, const struct advisor_cold_edit *edit, uint32_t holder)
-{
-    const struct advisor_cold_drop *drops = cold->drops.rows;
-
-    for (size_t i = 0; i < cold->drops.count && drops[i].order <= edit->order; i++)
-        if (drops[i].holder == holder && drops[i].ns == edit->ns)
-            return true;
-    return false;
-}
-
 static bool
 is_held(const struct advisor_cold *cold, const struct advisor_cold_edit *edit)
 {
     for (uint32_t i = 0; i < cold->row.place_count; i++)
-        if (!is_dropped(cold, edit, cold->row.places[i].holder))
+        if (!advisor_cold_drops(cold, edit, cold->row.places[i].holder))
             return true;
     return false;
 }
@@ -236,7 +113,7 @@ do_store(struct advisor_cold *cold, const struct advisor_cold_edit *edit)
     if (!is_known(row->parent, row->position) || !is_known(about->parent, about->position) ||
         (row->parent == about->parent && row->position == about->position) || !is_held(cold, edit))
         return KVT_OK;
-    return push(&cold->refused, edit);
+    return advisor_cold_push(&cold->refused, edit);
 }
 
 /* Void places of cold->row go. */
@@ -427,7 +304,7 @@ advisor_cold_write(struct advisor_cold *cold, const struct advisor_txn *txn,
         return KVT_OK;
     }
     start(cold, log);
-    rc = collect(cold, log);
+    rc = advisor_cold_collect(cold, log);
     if (rc == KVT_OK)
         rc = write_blocks(cold, txn);
     if (rc == KVT_OK)

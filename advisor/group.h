@@ -88,7 +88,8 @@ KVT_NODISCARD enum kvt_err advisor_group_store(struct advisor_group *group,
 KVT_NODISCARD enum kvt_err advisor_group_remove(struct advisor_group *group,
                                                 const struct advisor_log_place *place,
                                                 const uint64_t *hashes, size_t count);
-/** All a worker's holder has in the namespace went.  KVT_OK or KVT_NOMEM, however full. */
+/** All a worker's holder has in the namespace went.  KVT_OK or KVT_NOMEM, however full.  It weighs
+ *  one: it costs what was stored before it, and next to nothing where nothing was. */
 KVT_NODISCARD enum kvt_err advisor_group_drop(struct advisor_group *group, uint32_t holder,
                                               uint32_t ns);
 
