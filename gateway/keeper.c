@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "gateway/recover.h"
+#include "gateway/uploads.h"
 
 enum {
     TICK_MS = 200,
@@ -53,6 +54,8 @@ recover(struct gateway_keeper *keeper)
     if (rc != KVT_OK)
         kvt_log_warn("gateway.keeper", "sweep", "hot volume: %s", kvt_err_text(rc));
     keeper->swept_ms = rc == KVT_OK && keeper->sweep_token[0] == '\0' ? kvt_clock_mono_ms() : 0;
+    if (keeper->swept_ms != 0)
+        gateway_uploads_expire(keeper->vault, kvt_clock_unix_ms());
 }
 
 /* The streams may be gone after NATS came back, and then JetStream takes nothing. */

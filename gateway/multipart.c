@@ -1,15 +1,595 @@
 #include "gateway/multipart.h"
 
-void
-gateway_multipart_answer(struct gateway_s3 *s3, struct gateway_request *request)
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/parse.h"
+#include "g4/check.h"
+#include "gateway/attributes.h"
+#include "gateway/auth.h"
+#include "gateway/copy.h"
+#include "gateway/form.h"
+#include "gateway/listing.h"
+#include "gateway/object.h"
+#include "gateway/uploads.h"
+
+enum { PART_MIN = 5 << 20, PAGE_MAX = 1000 };
+
+#define XMLNS "xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\""
+#define HEAD  "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
+
+static bool
+method_is(const struct gateway_request *request, const char *method)
 {
-    (void)s3;
-    (void)gateway_request_fail(request, GATEWAY_FAULT_NOT_IMPLEMENTED);
+    return strcmp(request->method, method) == 0;
+}
+
+static bool
+may(const struct gateway_request *request, enum gateway_right right)
+{
+    return gateway_auth_may(request->principal, right, request->target.key);
+}
+
+static enum gateway_fault
+fault_of(enum kvt_err rc)
+{
+    return rc == KVT_NOTFOUND ? GATEWAY_FAULT_UPLOAD : gateway_request_fault_of(rc);
+}
+
+static void
+element(struct gateway_request *request, const char *name, const char *text)
+{
+    kvt_buffer_printf(&request->answer, "<%s>", name);
+    gateway_request_xml(&request->answer, text);
+    kvt_buffer_printf(&request->answer, "</%s>", name);
+}
+
+static enum gateway_fault
+finish(struct gateway_request *request)
+{
+    if (!kvt_buffer_ok(&request->answer))
+        return GATEWAY_FAULT_SLOW_DOWN;
+    request->status = 200;
+    request->content_type = "application/xml";
+    request->body_size = request->answer.size;
+    return GATEWAY_FAULT_NONE;
+}
+
+/* An argument that is a number; `value` stays when it is not there. */
+static bool
+number_argument(const struct gateway_request *request, const char *name, uint64_t *value)
+{
+    char text[32];
+    const enum kvt_err rc = gateway_target_query(&request->target, name, text, sizeof(text));
+
+    return rc == KVT_NOTFOUND || (rc == KVT_OK && kvt_parse_u64(text, value) == KVT_OK);
+}
+
+/* ---- create, parts, abort ---- */
+
+static enum gateway_fault
+create(struct gateway_s3 *s3, struct gateway_request *request, struct gateway_upload *upload)
+{
+    enum gateway_fault fault;
+
+    if (strlen(request->target.key) >= KVT_KEY_MAX)
+        return GATEWAY_FAULT_KEY_TOO_LONG;
+    if (!gateway_vault_key_ok(request->target.key))
+        return GATEWAY_FAULT_INVALID_ARGUMENT;
+    fault = gateway_attributes_take(request, upload->attributes);
+    if (fault != GATEWAY_FAULT_NONE)
+        return fault;
+    (void)snprintf(upload->key, sizeof(upload->key), "%s", request->target.key);
+    fault = gateway_request_fault_of(gateway_uploads_create(s3->vault, upload));
+    if (fault != GATEWAY_FAULT_NONE)
+        return fault;
+    kvt_buffer_printf(&request->answer, HEAD "<InitiateMultipartUploadResult " XMLNS ">");
+    element(request, "Bucket", s3->bucket);
+    element(request, "Key", upload->key);
+    element(request, "UploadId", upload->id);
+    kvt_buffer_printf(&request->answer, "</InitiateMultipartUploadResult>\n");
+    return finish(request);
+}
+
+/* The bytes of a part that is copied: all of the source, or the range that was named. */
+static enum gateway_fault
+copied_range(const struct gateway_request *request, size_t length, size_t *from, size_t *size)
+{
+    const char *range = gateway_request_header(request, "x-amz-copy-source-range");
+    uint64_t first;
+    uint64_t last;
+    int used = 0;
+
+    *from = 0;
+    *size = length;
+    if (range == NULL)
+        return GATEWAY_FAULT_NONE;
+    if (sscanf(range, "bytes=%" SCNu64 "-%" SCNu64 "%n", &first, &last, &used) != 2 ||
+        range[used] != '\0' || first > last)
+        return GATEWAY_FAULT_INVALID_ARGUMENT;
+    if (last >= length)
+        return GATEWAY_FAULT_RANGE;
+    *from = (size_t)first;
+    *size = (size_t)(last - first + 1);
+    return GATEWAY_FAULT_NONE;
+}
+
+static enum gateway_fault
+keep_part(struct gateway_s3 *s3, const char *id, unsigned number, const void *body, size_t size,
+          const struct gateway_checksums *checksums, char etag[GATEWAY_MD5_TEXT])
+{
+    char attributes[G4_ATTRIBUTES_MAX] = "";
+
+    gateway_object_md5(body, size, etag);
+    if (checksums != NULL && !gateway_attributes_add_checksums(attributes, checksums))
+        return GATEWAY_FAULT_META_LARGE;
+    return gateway_request_fault_of(
+        gateway_uploads_put(s3->vault, id, number, body, size, etag, attributes));
+}
+
+static enum gateway_fault
+copy_part(struct gateway_s3 *s3, struct gateway_request *request, const char *id, unsigned number)
+{
+    char key[KVT_KEY_MAX];
+    struct gateway_opaque source = {.key = key};
+    char etag[GATEWAY_MD5_TEXT];
+    struct kvt_buffer body;
+    enum gateway_fault fault;
+    char modified[40];
+    size_t from;
+    size_t size;
+
+    kvt_buffer_init(&body, (size_t)s3->vault->object_max + 1);
+    fault = gateway_copy_source(s3, request, key);
+    if (fault == GATEWAY_FAULT_NONE)
+        fault = gateway_object_fetch(s3, request, &body, &source);
+    if (fault == GATEWAY_FAULT_NONE)
+        fault = copied_range(request, body.size, &from, &size);
+    if (fault == GATEWAY_FAULT_NONE)
+        fault = keep_part(s3, id, number, body.data + from, size, NULL, etag);
+    kvt_buffer_release(&body);
+    if (fault != GATEWAY_FAULT_NONE)
+        return fault;
+    gateway_listing_time(kvt_clock_unix_ms(), modified, sizeof(modified), NULL, 0);
+    kvt_buffer_printf(&request->answer,
+                      HEAD "<CopyPartResult " XMLNS "><LastModified>%s</LastModified>"
+                           "<ETag>&quot;%s&quot;</ETag></CopyPartResult>\n",
+                      modified, etag);
+    return finish(request);
+}
+
+static enum gateway_fault
+upload_part(struct gateway_s3 *s3, struct gateway_request *request, const char *id)
+{
+    const void *body = request->body.data == NULL ? (const void *)"" : request->body.data;
+    char etag[GATEWAY_MD5_TEXT];
+    enum gateway_fault fault;
+    uint64_t number = 0;
+
+    if (!number_argument(request, "partNumber", &number) || number < 1 ||
+        number > GATEWAY_PARTS_MAX)
+        return GATEWAY_FAULT_INVALID_ARGUMENT;
+    if (gateway_request_header(request, "x-amz-copy-source") != NULL)
+        return copy_part(s3, request, id, (unsigned)number);
+    fault =
+        keep_part(s3, id, (unsigned)number, body, request->body.size, &request->checksums, etag);
+    if (fault != GATEWAY_FAULT_NONE)
+        return fault;
+    request->status = 200;
+    gateway_request_field(request, "ETag", "\"%s\"", etag);
+    gateway_object_checksums(request);
+    return GATEWAY_FAULT_NONE;
+}
+
+static enum gateway_fault
+abort_upload(struct gateway_s3 *s3, struct gateway_request *request, const char *id)
+{
+    const enum gateway_fault fault = fault_of(gateway_uploads_drop(s3->vault, id));
+
+    if (fault == GATEWAY_FAULT_NONE)
+        request->status = 204;
+    return fault;
+}
+
+/* ---- listing ---- */
+
+static enum gateway_fault
+list_parts(struct gateway_s3 *s3, struct gateway_request *request,
+           const struct gateway_upload *upload)
+{
+    unsigned numbers[PAGE_MAX + 1];
+    uint64_t marker = 0;
+    uint64_t max = PAGE_MAX;
+    size_t count = 0;
+    size_t given;
+    enum kvt_err rc;
+
+    if (!number_argument(request, "part-number-marker", &marker) ||
+        !number_argument(request, "max-parts", &max) || marker > GATEWAY_PARTS_MAX)
+        return GATEWAY_FAULT_INVALID_ARGUMENT;
+    max = max < PAGE_MAX ? max : PAGE_MAX;
+    rc = gateway_uploads_numbers(s3->vault, upload->id, (unsigned)marker, numbers, (size_t)max + 1,
+                                 &count);
+    if (rc != KVT_OK)
+        return fault_of(rc);
+    given = count < max ? count : (size_t)max;
+    kvt_buffer_printf(&request->answer, HEAD "<ListPartsResult " XMLNS ">");
+    element(request, "Bucket", s3->bucket);
+    element(request, "Key", upload->key);
+    element(request, "UploadId", upload->id);
+    kvt_buffer_printf(&request->answer,
+                      "<Initiator><ID>kvtier</ID><DisplayName>kvtier</DisplayName></Initiator>"
+                      "<Owner><ID>kvtier</ID><DisplayName>kvtier</DisplayName></Owner>"
+                      "<StorageClass>STANDARD</StorageClass><PartNumberMarker>%" PRIu64
+                      "</PartNumberMarker><NextPartNumberMarker>%u</NextPartNumberMarker>"
+                      "<MaxParts>%" PRIu64 "</MaxParts><IsTruncated>%s</IsTruncated>",
+                      marker, given == 0 ? 0 : numbers[given - 1], max,
+                      count > given ? "true" : "false");
+    for (size_t i = 0; i < given; i++) {
+        struct gateway_part part = {.number = numbers[i]};
+        char modified[40];
+
+        if (gateway_uploads_part(s3->vault, upload->id, &part) != KVT_OK)
+            continue; /* gone meanwhile */
+        gateway_listing_time(part.modified_ms, modified, sizeof(modified), NULL, 0);
+        kvt_buffer_printf(&request->answer,
+                          "<Part><PartNumber>%u</PartNumber><LastModified>%s</LastModified>"
+                          "<ETag>&quot;%s&quot;</ETag><Size>%" PRIu64 "</Size></Part>",
+                          part.number, modified, part.etag, part.size);
+    }
+    kvt_buffer_printf(&request->answer, "</ListPartsResult>\n");
+    return finish(request);
+}
+
+static int
+compare_uploads(const void *left, const void *right)
+{
+    const struct gateway_upload *a = left;
+    const struct gateway_upload *b = right;
+    const int order = strcmp(a->key, b->key);
+
+    if (order != 0)
+        return order;
+    if (a->created_ms != b->created_ms)
+        return a->created_ms < b->created_ms ? -1 : 1;
+    return strcmp(a->id, b->id);
+}
+
+/* All uploads of keys with the prefix, in order; `found` has room for GATEWAY_UPLOADS_MAX. */
+static enum kvt_err
+find_uploads(struct gateway_s3 *s3, const char *prefix, struct gateway_upload *found, size_t *count)
+{
+    char(*ids)[GATEWAY_UPLOAD_ID] = kvt_calloc(GATEWAY_UPLOADS_MAX, sizeof(*ids));
+    size_t all = 0;
+    enum kvt_err rc = KVT_NOMEM;
+
+    *count = 0;
+    if (ids != NULL)
+        rc = gateway_uploads_list(s3->vault, ids, &all);
+    for (size_t i = 0; rc == KVT_OK && i < all; i++)
+        if (gateway_uploads_find(s3->vault, ids[i], NULL, &found[*count]) == KVT_OK &&
+            strncmp(found[*count].key, prefix, strlen(prefix)) == 0)
+            (*count)++;
+    kvt_free(ids);
+    if (rc == KVT_OK)
+        qsort(found, *count, sizeof(*found), compare_uploads);
+    return rc;
+}
+
+static void
+give_uploads(struct gateway_s3 *s3, struct gateway_request *request, const char *prefix,
+             const struct gateway_upload *uploads, size_t count)
+{
+    kvt_buffer_printf(&request->answer, HEAD "<ListMultipartUploadsResult " XMLNS ">");
+    element(request, "Bucket", s3->bucket);
+    kvt_buffer_printf(&request->answer, "<KeyMarker/><UploadIdMarker/>");
+    element(request, "Prefix", prefix);
+    kvt_buffer_printf(&request->answer,
+                      "<MaxUploads>%d</MaxUploads><IsTruncated>false</IsTruncated>",
+                      GATEWAY_UPLOADS_MAX);
+    for (size_t i = 0; i < count; i++) {
+        char created[40];
+
+        gateway_listing_time(uploads[i].created_ms, created, sizeof(created), NULL, 0);
+        kvt_buffer_printf(&request->answer, "<Upload>");
+        element(request, "Key", uploads[i].key);
+        element(request, "UploadId", uploads[i].id);
+        kvt_buffer_printf(&request->answer,
+                          "<Initiator><ID>kvtier</ID><DisplayName>kvtier</DisplayName></Initiator>"
+                          "<Owner><ID>kvtier</ID><DisplayName>kvtier</DisplayName></Owner>"
+                          "<StorageClass>STANDARD</StorageClass><Initiated>%s</Initiated></Upload>",
+                          created);
+    }
+    kvt_buffer_printf(&request->answer, "</ListMultipartUploadsResult>\n");
 }
 
 void
 gateway_multipart_uploads(struct gateway_s3 *s3, struct gateway_request *request)
 {
-    (void)s3;
-    (void)gateway_request_fail(request, GATEWAY_FAULT_NOT_IMPLEMENTED);
+    static const char *const known[] = {"uploads", "prefix", "max-uploads"};
+    struct gateway_upload *found = kvt_calloc(GATEWAY_UPLOADS_MAX, sizeof(*found));
+    char prefix[KVT_KEY_MAX] = "";
+    enum gateway_fault fault = GATEWAY_FAULT_NONE;
+    enum kvt_err rc;
+    size_t count;
+
+    rc = gateway_target_query(&request->target, "prefix", prefix, sizeof(prefix));
+    if (found == NULL)
+        fault = GATEWAY_FAULT_SLOW_DOWN;
+    else if (gateway_s3_strange(request, known, sizeof(known) / sizeof(known[0])))
+        fault = GATEWAY_FAULT_NOT_IMPLEMENTED;
+    else if (rc != KVT_OK && rc != KVT_NOTFOUND)
+        fault = GATEWAY_FAULT_INVALID_ARGUMENT;
+    else if (!gateway_auth_may(request->principal, GATEWAY_LIST, prefix))
+        fault = GATEWAY_FAULT_ACCESS_DENIED;
+    if (fault == GATEWAY_FAULT_NONE)
+        fault = gateway_request_fault_of(find_uploads(s3, prefix, found, &count));
+    if (fault == GATEWAY_FAULT_NONE) {
+        give_uploads(s3, request, prefix, found, count);
+        fault = finish(request);
+    }
+    if (fault != GATEWAY_FAULT_NONE)
+        (void)gateway_request_fail(request, fault);
+    kvt_free(found);
+}
+
+/* ---- completion ---- */
+
+struct completion {
+    struct gateway_part *parts;
+    size_t count;
+    bool ordered;
+    struct gateway_part next; /* the row that is being read */
+};
+
+static bool
+on_text(void *arg, bool in_row, const char *name, const char *text)
+{
+    struct completion *completion = arg;
+    uint64_t number;
+    size_t size = strlen(text);
+
+    if (!in_row)
+        return true;
+    if (strcmp(name, "PartNumber") == 0) {
+        if (kvt_parse_u64(text, &number) != KVT_OK || number < 1 || number > GATEWAY_PARTS_MAX)
+            return false;
+        completion->next.number = (unsigned)number;
+    } else if (strcmp(name, "ETag") == 0) {
+        if (size >= 2 && text[0] == '"' && text[size - 1] == '"') {
+            text++;
+            size -= 2;
+        }
+        if (size >= sizeof(completion->next.etag))
+            return false;
+        memcpy(completion->next.etag, text, size);
+        completion->next.etag[size] = '\0';
+    }
+    return true;
+}
+
+static bool
+on_row(void *arg)
+{
+    struct completion *completion = arg;
+
+    if (completion->next.number == 0 || completion->count == GATEWAY_PARTS_MAX)
+        return false;
+    if (completion->count > 0 &&
+        completion->next.number <= completion->parts[completion->count - 1].number)
+        completion->ordered = false;
+    completion->parts[completion->count++] = completion->next;
+    completion->next = (struct gateway_part){0};
+    return true;
+}
+
+static enum gateway_fault
+read_list(const struct gateway_request *request, struct completion *completion)
+{
+    const struct gateway_form form = {.root = "CompleteMultipartUpload",
+                                      .row = "Part",
+                                      .on_text = on_text,
+                                      .on_row = on_row,
+                                      .arg = completion};
+
+    completion->ordered = true;
+    completion->parts = kvt_calloc(GATEWAY_PARTS_MAX, sizeof(*completion->parts));
+    if (completion->parts == NULL)
+        return GATEWAY_FAULT_SLOW_DOWN;
+    if (!gateway_form_parse(&form,
+                            request->body.data == NULL ? (const void *)"" : request->body.data,
+                            request->body.size) ||
+        completion->count == 0)
+        return GATEWAY_FAULT_XML;
+    return completion->ordered ? GATEWAY_FAULT_NONE : GATEWAY_FAULT_PART_ORDER;
+}
+
+/* Is every part there as it was named, and none too small?  `total` gets their bytes. */
+static enum gateway_fault
+check_parts(struct gateway_s3 *s3, const char *id, struct completion *completion, uint64_t *total)
+{
+    bool small = false;
+
+    *total = 0;
+    for (size_t i = 0; i < completion->count; i++) {
+        struct gateway_part *named = &completion->parts[i];
+        struct gateway_part there = {.number = named->number};
+        const enum kvt_err rc = gateway_uploads_part(s3->vault, id, &there);
+
+        if (rc != KVT_OK && rc != KVT_NOTFOUND)
+            return gateway_request_fault_of(rc);
+        if (rc == KVT_NOTFOUND || strcmp(there.etag, named->etag) != 0)
+            return GATEWAY_FAULT_PART;
+        small = small || (there.size < PART_MIN && i + 1 < completion->count);
+        *named = there;
+        *total += there.size;
+    }
+    if (small)
+        return GATEWAY_FAULT_TOO_SMALL;
+    return *total > s3->vault->object_max ? GATEWAY_FAULT_TOO_LARGE : GATEWAY_FAULT_NONE;
+}
+
+/* All parts one behind the other, and the ETag that S3 gives such an object. */
+static enum gateway_fault
+assemble(struct gateway_s3 *s3, const char *id, const struct completion *completion, uint8_t *out,
+         char etag[G4_ETAG_MAX])
+{
+    uint8_t *digests = kvt_calloc(completion->count, GATEWAY_MD5_SIZE);
+    char whole[GATEWAY_MD5_TEXT];
+    enum kvt_err rc = digests == NULL ? KVT_NOMEM : KVT_OK;
+
+    for (size_t i = 0; rc == KVT_OK && i < completion->count; i++) {
+        const struct gateway_part *part = &completion->parts[i];
+        char found[GATEWAY_MD5_TEXT];
+
+        rc = gateway_uploads_read(s3->vault, id, part, out);
+        gateway_object_md5_bytes(out, rc == KVT_OK ? (size_t)part->size : 0,
+                                 digests + i * GATEWAY_MD5_SIZE, found);
+        if (rc == KVT_OK && strcmp(found, part->etag) != 0)
+            rc = KVT_AGAIN; /* put anew under our hands */
+        out += part->size;
+    }
+    if (rc == KVT_OK) {
+        gateway_object_md5(digests, completion->count * GATEWAY_MD5_SIZE, whole);
+        (void)snprintf(etag, G4_ETAG_MAX, "%s-%zu", whole, completion->count);
+    }
+    kvt_free(digests);
+    return fault_of(rc);
+}
+
+static enum gateway_fault
+store(struct gateway_s3 *s3, const struct gateway_request *request, struct gateway_upload *upload,
+      struct gateway_put_item *item, const char *etag)
+{
+    gateway_stats_add(s3->vault->stats, GATEWAY_STAT_PUT, 1);
+    item->crc32c = g4_check_crc32c(item->body, item->size);
+    if (!gateway_vault_is_block(item->key, NULL))
+        return gateway_object_store(s3, request, item, upload->attributes, etag);
+    gateway_put_blocks(s3->vault, item, 1);
+    return item->status == KVT_PRECONDITION ? GATEWAY_FAULT_OTHER_CONTENT
+                                            : gateway_request_fault_of(item->status);
+}
+
+static void
+give_completed(struct gateway_s3 *s3, struct gateway_request *request, const char *key,
+               const char *etag)
+{
+    kvt_buffer_printf(&request->answer, HEAD "<CompleteMultipartUploadResult " XMLNS ">");
+    kvt_buffer_printf(&request->answer, "<Location>/%s/", s3->bucket);
+    gateway_request_xml(&request->answer, key);
+    kvt_buffer_printf(&request->answer, "</Location>");
+    element(request, "Bucket", s3->bucket);
+    element(request, "Key", key);
+    kvt_buffer_printf(&request->answer,
+                      "<ETag>&quot;%s&quot;</ETag></CompleteMultipartUploadResult>\n", etag);
+}
+
+static enum gateway_fault
+complete_held(struct gateway_s3 *s3, struct gateway_request *request, struct gateway_upload *upload,
+              struct completion *completion)
+{
+    struct gateway_put_item item = {.key = upload->key};
+    char etag[G4_ETAG_MAX];
+    enum gateway_fault fault;
+    uint8_t *body = NULL;
+    uint64_t total;
+    uint64_t size;
+
+    fault = check_parts(s3, upload->id, completion, &total);
+    if (fault != GATEWAY_FAULT_NONE)
+        return fault;
+    size = total;
+    if (gateway_request_header(request, "x-amz-mp-object-size") != NULL &&
+        (kvt_parse_u64(gateway_request_header(request, "x-amz-mp-object-size"), &size) != KVT_OK ||
+         size != total))
+        return GATEWAY_FAULT_INVALID_REQUEST;
+    if (!gateway_budget_take(s3->budget, total))
+        return GATEWAY_FAULT_SLOW_DOWN;
+    request->taken += total;
+    body = kvt_calloc(1, (size_t)total + 1);
+    if (body == NULL)
+        return GATEWAY_FAULT_SLOW_DOWN;
+    fault = assemble(s3, upload->id, completion, body, etag);
+    if (fault == GATEWAY_FAULT_NONE) {
+        item.body = body;
+        item.size = (size_t)total;
+        fault = store(s3, request, upload, &item, etag);
+    }
+    kvt_free(body);
+    if (fault != GATEWAY_FAULT_NONE)
+        return fault;
+    /* What is left when this fails is expired later. */
+    (void)!gateway_uploads_drop(s3->vault, upload->id);
+    give_completed(s3, request, upload->key, item.etag);
+    return finish(request);
+}
+
+static enum gateway_fault
+complete(struct gateway_s3 *s3, struct gateway_request *request, struct gateway_upload *upload)
+{
+    struct completion completion = {.parts = NULL};
+    enum gateway_fault fault = read_list(request, &completion);
+
+    if (fault == GATEWAY_FAULT_NONE)
+        fault = complete_held(s3, request, upload, &completion);
+    kvt_free(completion.parts);
+    return fault;
+}
+
+/* ---- dispatch ---- */
+
+static enum gateway_fault
+on_upload(struct gateway_s3 *s3, struct gateway_request *request, struct gateway_upload *upload)
+{
+    static const char *const known[] = {"uploadId", "partNumber", "max-parts",
+                                        "part-number-marker"};
+    const enum gateway_right right = method_is(request, "GET") ? GATEWAY_READ : GATEWAY_WRITE;
+    char id[GATEWAY_UPLOAD_ID] = "";
+    enum gateway_fault fault;
+
+    if (!may(request, right))
+        return GATEWAY_FAULT_ACCESS_DENIED;
+    if (gateway_s3_strange(request, known, sizeof(known) / sizeof(known[0])))
+        return GATEWAY_FAULT_NOT_IMPLEMENTED;
+    if (gateway_target_query(&request->target, "uploadId", id, sizeof(id)) != KVT_OK)
+        return GATEWAY_FAULT_UPLOAD;
+    fault = fault_of(gateway_uploads_find(s3->vault, id, request->target.key, upload));
+    if (fault != GATEWAY_FAULT_NONE)
+        return fault;
+    if (method_is(request, "PUT"))
+        return upload_part(s3, request, id);
+    if (method_is(request, "POST"))
+        return complete(s3, request, upload);
+    if (method_is(request, "DELETE"))
+        return abort_upload(s3, request, id);
+    return method_is(request, "GET") ? list_parts(s3, request, upload)
+                                     : GATEWAY_FAULT_NOT_IMPLEMENTED;
+}
+
+void
+gateway_multipart_answer(struct gateway_s3 *s3, struct gateway_request *request)
+{
+    static const char *const creates[] = {"uploads"};
+    struct gateway_upload *upload = kvt_calloc(1, sizeof(*upload));
+    enum gateway_fault fault;
+    char value[8];
+
+    if (upload == NULL)
+        fault = GATEWAY_FAULT_SLOW_DOWN;
+    else if (gateway_target_query(&request->target, "uploads", value, sizeof(value)) ==
+             KVT_NOTFOUND)
+        fault = on_upload(s3, request, upload);
+    else if (!method_is(request, "POST") || gateway_s3_strange(request, creates, 1))
+        fault = GATEWAY_FAULT_NOT_IMPLEMENTED;
+    else if (!may(request, GATEWAY_WRITE))
+        fault = GATEWAY_FAULT_ACCESS_DENIED;
+    else
+        fault = create(s3, request, upload);
+    kvt_free(upload);
+    if (fault != GATEWAY_FAULT_NONE)
+        (void)gateway_request_fail(request, fault);
 }

@@ -16,8 +16,6 @@
 #include "gateway/listing.h"
 #include "gateway/remove.h"
 
-enum { MD5_SIZE = 16 };
-
 static bool
 is_head(const struct gateway_request *request)
 {
@@ -187,6 +185,8 @@ fetch_opaque(struct gateway_s3 *s3, struct gateway_request *request, struct kvt_
 
     if (fault != GATEWAY_FAULT_NONE)
         return fault;
+    if (room->limit <= length) /* the budget is the bound */
+        room->limit = (size_t)length + 1;
     bytes = kvt_buffer_reserve(room, (size_t)length + 1);
     if (bytes == NULL)
         return GATEWAY_FAULT_SLOW_DOWN;
@@ -374,15 +374,24 @@ put_block(struct gateway_s3 *s3, const struct gateway_request *request,
     return GATEWAY_FAULT_NONE;
 }
 
-static void
-md5_text(const void *bytes, size_t size, char text[2 * MD5_SIZE + 1])
+void
+gateway_object_md5_bytes(const void *bytes, size_t size, uint8_t digest[GATEWAY_MD5_SIZE],
+                         char text[GATEWAY_MD5_TEXT])
 {
-    unsigned char digest[MD5_SIZE] = {0};
     unsigned length = 0;
 
+    memset(digest, 0, GATEWAY_MD5_SIZE);
     (void)EVP_Digest(bytes, size, digest, &length, EVP_md5(), NULL);
-    for (unsigned i = 0; i < MD5_SIZE; i++)
+    for (unsigned i = 0; i < GATEWAY_MD5_SIZE; i++)
         (void)snprintf(text + (size_t)2 * i, 3, "%02x", (unsigned)digest[i]);
+}
+
+void
+gateway_object_md5(const void *bytes, size_t size, char text[GATEWAY_MD5_TEXT])
+{
+    uint8_t digest[GATEWAY_MD5_SIZE];
+
+    gateway_object_md5_bytes(bytes, size, digest, text);
 }
 
 /* The store's condition that holds exactly as long as the request's do. */
@@ -431,7 +440,7 @@ gateway_object_store(struct gateway_s3 *s3, const struct gateway_request *reques
     if (etag != NULL)
         (void)snprintf(shown, sizeof(shown), "%s", etag);
     else
-        md5_text(item->body, item->size, shown);
+        gateway_object_md5(item->body, item->size, shown);
     if (!gateway_attributes_add(attributes, GATEWAY_ATTRIBUTE_ETAG, shown))
         return GATEWAY_FAULT_META_LARGE;
     item->attributes = attributes;
@@ -460,8 +469,8 @@ put_object(struct gateway_s3 *s3, const struct gateway_request *request,
 }
 
 /* What came with the body was checked against it; the client compares it with its own once more. */
-static void
-answer_checksums(struct gateway_request *request)
+void
+gateway_object_checksums(struct gateway_request *request)
 {
     for (unsigned i = 0; i < GATEWAY_CHECKSUM_COUNT; i++)
         if (request->checksums.text[i][0] != '\0')
@@ -493,7 +502,7 @@ gateway_object_write(struct gateway_s3 *s3, struct gateway_request *request)
     }
     request->status = 200;
     gateway_request_field(request, "ETag", "\"%s\"", item.etag);
-    answer_checksums(request);
+    gateway_object_checksums(request);
 }
 
 void

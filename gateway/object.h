@@ -23,6 +23,17 @@ void gateway_object_read(struct gateway_s3 *s3, struct gateway_request *request)
 void gateway_object_write(struct gateway_s3 *s3, struct gateway_request *request);
 void gateway_object_delete(struct gateway_s3 *s3, struct gateway_request *request);
 
+#define GATEWAY_MD5_SIZE 16
+#define GATEWAY_MD5_TEXT (2 * GATEWAY_MD5_SIZE + 1)
+
+/** The MD5 of these bytes in hex: the ETag S3 gives them. */
+void gateway_object_md5(const void *bytes, size_t size, char text[GATEWAY_MD5_TEXT]);
+void gateway_object_md5_bytes(const void *bytes, size_t size, uint8_t digest[GATEWAY_MD5_SIZE],
+                              char text[GATEWAY_MD5_TEXT]);
+
+/** Give back the checksums that came with the body. */
+void gateway_object_checksums(struct gateway_request *request);
+
 /**
  * Read an object of either kind whole, its memory taken from the budget for this request.
  *

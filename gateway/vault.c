@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "g4/directory.h"
+#include "gateway/uploads.h"
 
 enum { PATH_BYTES = 4096 };
 
@@ -54,7 +55,15 @@ open_state(struct gateway_vault *vault, const struct gateway_vault_options *opti
     if (rc != KVT_OK)
         return rc;
     (void)snprintf(path, sizeof(path), "%s/quarantine", options->state_dir);
-    return gateway_quarantine_open(&vault->quarantine, path, options->quarantine_max, err);
+    rc = gateway_quarantine_open(&vault->quarantine, path, options->quarantine_max, err);
+    if (rc != KVT_OK)
+        return rc;
+    (void)snprintf(path, sizeof(path), "%s/uploads", options->state_dir);
+    return g4_directory_open(&vault->uploads,
+                             &(struct g4_directory_options){.path = path,
+                                                            .threads = options->io_threads,
+                                                            .bytes_max = GATEWAY_UPLOADS_BYTES},
+                             err);
 }
 
 static enum kvt_err
@@ -128,6 +137,7 @@ gateway_vault_close(struct gateway_vault *vault)
         return;
     gateway_cold_close(vault->cold);
     g4_store_close(vault->hot);
+    g4_store_close(vault->uploads);
     gateway_catalog_close(vault->catalog);
     gateway_quarantine_close(vault->quarantine);
     gateway_access_free(vault->access);

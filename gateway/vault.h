@@ -38,7 +38,8 @@ struct gateway_vault {
     uint64_t cold_capacity;
     uint64_t object_max; /* largest body taken or read */
     struct gateway_catalog *catalog;
-    struct g4_store *hot; /* NULL: none */
+    struct g4_store *hot;     /* NULL: none */
+    struct g4_store *uploads; /* parts that wait: gateway/uploads.h */
     struct gateway_cold *cold;
     struct gateway_quarantine *quarantine;
     struct gateway_holds *holds;

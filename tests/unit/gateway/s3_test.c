@@ -6,8 +6,10 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "gateway/attributes.h"
 #include "gateway/s3.h"
+#include "gateway/uploads.h"
 
 #include "tests/unit/gateway/support.h"
 
@@ -63,7 +65,7 @@ ask_all(struct fixture *f, const char *method, const char *raw, const void *body
     struct gateway_request *request = kvt_calloc(1, sizeof(*request));
 
     kvt_buffer_init(&request->answer, 4u << 20);
-    kvt_buffer_init(&request->body, 1u << 20);
+    kvt_buffer_init(&request->body, 8u << 20);
     (void)snprintf(request->method, sizeof(request->method), "%s", method);
     request->raw = kvt_strdup(raw);
     request->status = 200;
@@ -203,7 +205,7 @@ what_is_not_offered(void **state)
     struct gateway_request *request;
 
     assert_int_equal(status(f, "PUT", "/kvtier/k?acl", "", NULL, NULL), 501);
-    assert_int_equal(status(f, "PUT", "/kvtier/k?partNumber=1&uploadId=2", "x", NULL, NULL), 501);
+    assert_int_equal(status(f, "PUT", "/kvtier/k?partNumber=1&uploadId=2", "x", NULL, NULL), 404);
     assert_int_equal(status(f, "GET", "/kvtier/k", "", NULL, NULL), 404); /* nothing was written */
     assert_int_equal(status(f, "GET", "/kvtier?policy", "", NULL, NULL), 501);
     assert_int_equal(status(f, "DELETE", "/kvtier", "", NULL, NULL), 501);
@@ -572,6 +574,173 @@ listings_fold(void **state)
     assert_int_equal(status(f, "GET", "/kvtier?list-type=2&max-keys=0", "", NULL, NULL), 200);
 }
 
+/* Begin an upload of /kvtier/big; its id. */
+static void
+begin_upload(struct fixture *f, char id[64])
+{
+    struct gateway_request *request =
+        ask(f, "POST", "/kvtier/big?uploads", NULL, 0, "x-amz-meta-color", "red");
+    const char *at = kvt_buffer_text(&request->answer);
+
+    assert_int_equal(request->status, 200);
+    assert_non_null(element(&at, "<UploadId>", id, 64));
+    gateway_request_release(request, &f->budget);
+}
+
+static unsigned
+put_part(struct fixture *f, const char *id, unsigned number, const void *body, size_t size)
+{
+    struct gateway_request *request;
+    unsigned result;
+    char raw[200];
+
+    (void)snprintf(raw, sizeof(raw), "/kvtier/big?partNumber=%u&uploadId=%s", number, id);
+    request = ask(f, "PUT", raw, body, size, NULL, NULL);
+    result = request->status;
+    gateway_request_release(request, &f->budget);
+    return result;
+}
+
+/* Complete with these parts; the answer is the caller's to release. */
+static struct gateway_request *
+complete_upload(struct fixture *f, const char *id, const char *parts, const char *header,
+                const char *value)
+{
+    char raw[200];
+    char body[2000];
+
+    (void)snprintf(raw, sizeof(raw), "/kvtier/big?uploadId=%s", id);
+    (void)snprintf(body, sizeof(body), "<CompleteMultipartUpload>%s</CompleteMultipartUpload>",
+                   parts);
+    return ask(f, "POST", raw, body, strlen(body), header, value);
+}
+
+static unsigned
+complete_status(struct fixture *f, const char *id, const char *parts, const char *code)
+{
+    struct gateway_request *request = complete_upload(f, id, parts, NULL, NULL);
+    const unsigned result = request->status;
+
+    assert_non_null(strstr(kvt_buffer_text(&request->answer), code));
+    gateway_request_release(request, &f->budget);
+    return result;
+}
+
+#define HELLO "5d41402abc4b2a76b9719d911017c592"
+#define PART(number, etag)                                                                         \
+    "<Part><PartNumber>" number "</PartNumber><ETag>&quot;" etag "&quot;</ETag></Part>"
+
+static void
+uploads_are_completed(void **state)
+{
+    struct fixture *f = *state;
+    const size_t big = 5u << 20;
+    struct gateway_request *request;
+    uint8_t *body = kvt_calloc(1, big);
+    char text[100];
+    char id[64];
+
+    f->budget.max = 64u << 20;
+    f->gateway.vault->object_max = 8u << 20;
+    begin_upload(f, id);
+    assert_int_equal(put_part(f, id, 0, "x", 1), 400);
+    assert_int_equal(put_part(f, id, 10001, "x", 1), 400);
+    assert_int_equal(put_part(f, "0123456789abcdef0123456789abcdef", 1, "x", 1), 404);
+    assert_int_equal(put_part(f, "../../x", 1, "x", 1), 404);
+    assert_int_equal(put_part(f, id, 3, "other", 5), 200);
+    assert_int_equal(put_part(f, id, 3, "hello", 5), 200); /* the last one counts */
+    assert_int_equal(status(f, "GET", "/kvtier/big", "", NULL, NULL), 404);
+    test_gateway_reopen(&f->gateway);
+    f->s3.vault = f->gateway.vault;
+    f->gateway.vault->object_max = 8u << 20;
+    assert_int_equal(put_part(f, id, 7, "hello", 5), 200);
+    (void)snprintf(text, sizeof(text), "/kvtier/big?uploadId=%s&max-parts=1", id);
+    request = ask(f, "GET", text, NULL, 0, NULL, NULL);
+    assert_non_null(strstr(kvt_buffer_text(&request->answer), "<PartNumber>3</PartNumber>"));
+    assert_non_null(strstr(kvt_buffer_text(&request->answer), "<IsTruncated>true</IsTruncated>"));
+    assert_non_null(strstr(kvt_buffer_text(&request->answer), HELLO));
+    gateway_request_release(request, &f->budget);
+    request = ask(f, "GET", "/kvtier?uploads&prefix=bi", NULL, 0, NULL, NULL);
+    assert_non_null(strstr(kvt_buffer_text(&request->answer), id));
+    gateway_request_release(request, &f->budget);
+
+    /* The order is judged before the sizes, both before anything is stored. */
+    assert_int_equal(complete_status(f, id, PART("7", HELLO) PART("3", HELLO), "InvalidPartOrder"),
+                     400);
+    assert_int_equal(complete_status(f, id, PART("3", HELLO) PART("7", HELLO), "EntityTooSmall"),
+                     400);
+    assert_int_equal(complete_status(f, id, PART("3", "no"), "InvalidPart"), 400);
+    assert_int_equal(complete_status(f, id, PART("4", HELLO), "InvalidPart"), 400);
+    assert_int_equal(complete_status(f, id, "", "MalformedXML"), 400);
+    assert_int_equal(put_part(f, id, 3, body, big), 200);
+    request = complete_upload(f, id, PART("3", "5f363e0e58a95f06cbe9bbc662c5dfb6") PART("7", HELLO),
+                              NULL, NULL);
+    assert_int_equal(request->status, 200);
+    gateway_request_release(request, &f->budget);
+    request = ask(f, "GET", "/kvtier/big", NULL, 0, NULL, NULL);
+    assert_int_equal(request->status, 200);
+    assert_int_equal(request->body_size, big + 5);
+    assert_memory_equal(request->answer.data, body, big);
+    assert_memory_equal(request->answer.data + big, "hello", 5);
+    /* md5(unhex(md5 of part 3) + unhex(md5 of part 7)) */
+    assert_string_equal(field(request, "ETag"), "\"1a1761a0c87a46829d8a65122ae36c1a-2\"");
+    assert_string_equal(line(request, "x-amz-meta-color", text, sizeof(text)), "red");
+    gateway_request_release(request, &f->budget);
+    request = ask(f, "GET", "/kvtier?list-type=2", NULL, 0, NULL, NULL); /* as HEAD shows it */
+    assert_non_null(
+        strstr(kvt_buffer_text(&request->answer), "1a1761a0c87a46829d8a65122ae36c1a-2"));
+    gateway_request_release(request, &f->budget);
+    assert_int_equal(complete_status(f, id, PART("3", HELLO), "NoSuchUpload"), 404);
+    kvt_free(body);
+}
+
+static void
+uploads_heed_conditions_and_end(void **state)
+{
+    static const char *const copy[] = {"x-amz-copy-source", "kvtier/src", "x-amz-copy-source-range",
+                                       "bytes=1-5", NULL};
+    struct fixture *f = *state;
+    struct gateway_request *request;
+    char raw[200];
+    char id[64];
+
+    assert_int_equal(status(f, "PUT", "/kvtier/src", ".hello.", NULL, NULL), 200);
+    assert_int_equal(status(f, "PUT", "/kvtier/big", "old", NULL, NULL), 200);
+    begin_upload(f, id);
+    (void)snprintf(raw, sizeof(raw), "/kvtier/big?partNumber=1&uploadId=%s", id);
+    request = ask_all(f, "PUT", raw, NULL, 0, copy);
+    assert_int_equal(request->status, 200);
+    assert_non_null(strstr(kvt_buffer_text(&request->answer), HELLO));
+    gateway_request_release(request, &f->budget);
+    request = complete_upload(f, id, PART("1", HELLO), "If-None-Match", "*");
+    assert_int_equal(request->status, 412);
+    gateway_request_release(request, &f->budget);
+    request = complete_upload(f, id, PART("1", HELLO), "x-amz-mp-object-size", "6");
+    assert_int_equal(request->status, 400);
+    gateway_request_release(request, &f->budget);
+    f->who = &tenant;
+    request = complete_upload(f, id, PART("1", HELLO), NULL, NULL);
+    assert_int_equal(request->status, 403);
+    gateway_request_release(request, &f->budget);
+    assert_int_equal(status(f, "POST", "/kvtier/big?uploads", "", NULL, NULL), 403);
+    assert_int_equal(status(f, "GET", "/kvtier?uploads", "", NULL, NULL), 403);
+    f->who = &all_rights;
+    (void)snprintf(raw, sizeof(raw), "/kvtier/other?uploadId=%s", id);
+    assert_int_equal(status(f, "DELETE", raw, "", NULL, NULL), 404); /* of another key */
+    gateway_uploads_expire(f->gateway.vault, kvt_clock_unix_ms());
+    request = complete_upload(f, id, PART("1", HELLO), NULL, NULL);
+    assert_int_equal(request->status, 200);
+    gateway_request_release(request, &f->budget);
+    begin_upload(f, id);
+    (void)snprintf(raw, sizeof(raw), "/kvtier/big?uploadId=%s", id);
+    assert_int_equal(status(f, "DELETE", raw, "", NULL, NULL), 204);
+    assert_int_equal(status(f, "DELETE", raw, "", NULL, NULL), 404);
+    begin_upload(f, id);
+    assert_int_equal(put_part(f, id, 1, "x", 1), 200);
+    gateway_uploads_expire(f->gateway.vault, kvt_clock_unix_ms() + GATEWAY_UPLOADS_AGE_MS + 1);
+    assert_int_equal(put_part(f, id, 2, "x", 1), 404);
+}
+
 int
 main(void)
 {
@@ -588,6 +757,8 @@ main(void)
         TEST(memory_is_asked_for_first),
         TEST(listings),
         TEST(listings_fold),
+        TEST(uploads_are_completed),
+        TEST(uploads_heed_conditions_and_end),
     };
 #undef TEST
 
