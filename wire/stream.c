@@ -1,14 +1,12 @@
 #include "wire/stream.h"
 
 #include <assert.h>
-#include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "wire/bus_state.h"
+#include "wire/consumer.h"
 
 /*
  * One reader, two kinds of consumer, both pulled:
@@ -17,23 +15,14 @@
  *               server may forget it at any time; we make another one from `next_seq`.
  *   work queue  a durable consumer; the server keeps what was not acknowledged.
  *
- * The reader is either bound (it has an inbox and a consumer that exists as far as we know) or not.
- * One request at a time asks the consumer for messages, which come to the inbox: for as many as
- * there are, and when there is none, for the next one.  It is over when all came, or when the
- * server says so in a message with a status, behind the last of them.  Nothing is asked for while
- * anything lies in the inbox: it never holds more than one request's messages (and one that came
- * just when the wait for it ended), however far the reader is behind.  The library's own fetch is
- * not used: up to version 3.4 it writes what lies there into an array of as many as it asked for.
- *
- * The reader becomes unbound when the connection was lost, when the server says that nobody answers
- * or when nothing came for IDLE_CHECK_MS and the consumer is found gone.  Binding looks at the
- * stream first, so every way in which messages can have been lost is noticed there: the stream is
- * another one, or shorter than what we have read, or its first sequence has passed what we want
- * next.
+ * The reader is either bound (its consumer exists as far as we know) or not.  It becomes unbound
+ * when the connection was lost, when the server says that nobody answers, or when nothing came for
+ * IDLE_CHECK_MS and the consumer is found gone.  Binding looks at the stream first, so every way in
+ * which messages can have been lost is noticed there: the stream is another one, or shorter than
+ * what we have read, or its first sequence has passed what we want next.
  */
 
 enum {
-    DURABLE_MAX = 256,
     ACK_WAIT_DEFAULT_MS = 60000,
     ACK_PENDING_MAX = 1024,
     INACTIVE_MS = 120000,
@@ -41,21 +30,9 @@ enum {
     AWAY_WAIT_MS = 50, /* how long a fetch waits when the server is away */
     ACK_TIMEOUT_MS = 2000,
     WAITING_MAX = 64,
-    ANSWER_MS = 2000, /* how long an answer about what there is may take */
-    REQUEST_MAX = 128,
-    REPLY_MAX = 128,
 };
 
 #define NS_PER_MS INT64_C(1000000)
-#define ASK_BYTES (INT64_C(8) << 20) /* a request's messages together, or two of the largest */
-
-/* What the server says in the header "Status" of a message that is none of the stream's. */
-enum {
-    STATUS_HEARTBEAT = 100,
-    STATUS_NO_MESSAGES = 404,
-    STATUS_OVER = 408,
-    STATUS_REFUSED = 409,
-};
 
 struct wire_message {
     natsMsg *nats;
@@ -70,17 +47,12 @@ struct wire_stream {
     struct wire_bus *bus;
     char *stream;
     char *subject;
-    char durable[DURABLE_MAX]; /* "" = ordered */
+    char durable[WIRE_CONSUMER_DURABLE_MAX]; /* "" = ordered */
     uint64_t ack_wait_ms;
     bool foreign;
     uint64_t next_seq; /* ordered: the lowest sequence not yet handed out */
 
-    natsSubscription *nats; /* of the inbox; NULL: not bound */
-    natsInbox *inbox;
-    char *consumer;
-    uint64_t request;      /* number of the last one, which the answers about it end in */
-    size_t asked;          /* messages it still may bring; 0: it is over */
-    uint64_t asked_end_ms; /* when it is over at the latest */
+    struct wire_consumer consumer;
     uint64_t bound_reconnects;
     uint64_t created_ms; /* of the stream we read; 0 before the first binding */
     uint64_t quiet_since_ms;
@@ -180,7 +152,7 @@ wire_stream_state(struct wire_bus *bus, const char *stream, struct wire_stream_s
 
 /* A durable's name may not hold '.', '*', '>', blanks or slashes. */
 static enum kvt_err
-durable_name(char out[DURABLE_MAX], const char *name)
+durable_name(char out[WIRE_CONSUMER_DURABLE_MAX], const char *name)
 {
     size_t used = 0;
 
@@ -188,7 +160,7 @@ durable_name(char out[DURABLE_MAX], const char *name)
         const bool plain = (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') ||
                            (*c >= '0' && *c <= '9') || *c == '-' || *c == '_';
 
-        if (used + 4 > DURABLE_MAX)
+        if (used + 4 > WIRE_CONSUMER_DURABLE_MAX)
             return KVT_RANGE;
         if (plain)
             out[used++] = *c;
@@ -219,6 +191,7 @@ wire_stream_open(struct wire_stream **out, struct wire_bus *bus,
     stream->subject = kvt_strdup(options->subject != NULL ? options->subject : "");
     if (stream->stream == NULL || stream->subject == NULL)
         goto fail;
+    stream->consumer = (struct wire_consumer){.bus = bus, .stream = stream->stream};
     rc = durable_name(stream->durable, options->durable != NULL ? options->durable : "");
     if (rc != KVT_OK)
         goto fail;
@@ -228,23 +201,6 @@ wire_stream_open(struct wire_stream **out, struct wire_bus *bus,
 fail:
     wire_stream_close(stream);
     return rc;
-}
-
-static void
-unbind(struct wire_stream *stream)
-{
-    /* The consumer stays: a durable one is needed again, an ordered one goes after INACTIVE_MS. */
-    if (stream->nats != NULL) {
-        (void)natsSubscription_Unsubscribe(stream->nats);
-        wire_bus_settle(stream->bus);
-    }
-    natsSubscription_Destroy(stream->nats);
-    natsInbox_Destroy(stream->inbox);
-    kvt_free(stream->consumer);
-    stream->nats = NULL;
-    stream->inbox = NULL;
-    stream->consumer = NULL;
-    stream->asked = 0;
 }
 
 static void
@@ -260,7 +216,7 @@ wire_stream_close(struct wire_stream *stream)
 {
     if (stream == NULL)
         return;
-    unbind(stream);
+    wire_consumer_unbind(&stream->consumer);
     drop_held(stream);
     kvt_free(stream->stream);
     kvt_free(stream->subject);
@@ -295,44 +251,16 @@ fill_consumer(const struct wire_stream *stream, jsConsumerConfig *config)
     }
 }
 
-/* An inbox, with a place for each request's number. */
-static natsStatus
-subscribe_inbox(struct wire_stream *stream)
-{
-    char subject[REPLY_MAX];
-    natsStatus s = natsInbox_Create(&stream->inbox);
-    int size;
-
-    if (s != NATS_OK)
-        return s;
-    size = snprintf(subject, sizeof(subject), "%s.*", stream->inbox);
-    if (size < 0 || (size_t)size >= sizeof(subject))
-        return NATS_INSUFFICIENT_BUFFER;
-    s = natsConnection_SubscribeSync(&stream->nats, stream->bus->nc, subject);
-    /* What is on its way is bounded by one request; the library must not drop any of it. */
-    return s == NATS_OK ? natsSubscription_SetPendingLimits(stream->nats, -1, -1) : s;
-}
-
-/* Make the consumer (a durable one may exist already), and a place for what it sends. */
 static enum kvt_err
 bind_consumer(struct wire_stream *stream)
 {
-    jsConsumerInfo *info = NULL;
     jsConsumerConfig config;
-    jsErrCode code = 0;
-    natsStatus s;
+    enum kvt_err rc;
 
     fill_consumer(stream, &config);
-    s = js_AddConsumer(&info, stream->bus->js, stream->stream, &config, NULL, &code);
-    if (s == NATS_OK) {
-        stream->consumer = kvt_strdup(info->Name);
-        s = stream->consumer != NULL ? subscribe_inbox(stream) : NATS_NO_MEMORY;
-    }
-    jsConsumerInfo_Destroy(info);
-    if (s != NATS_OK) {
-        unbind(stream);
-        return s == NATS_NO_MEMORY ? KVT_NOMEM : KVT_UNAVAILABLE;
-    }
+    rc = wire_consumer_bind(&stream->consumer, &config);
+    if (rc != KVT_OK)
+        return rc;
     stream->consumer_seq = 0;
     stream->quiet_since_ms = kvt_clock_mono_ms();
     return KVT_OK;
@@ -367,7 +295,7 @@ check_state(struct wire_stream *stream)
 
     if (rc == KVT_NOTFOUND) {
         /* Somebody removed it, or the server lost its disk.  The next fetch finds the new one. */
-        unbind(stream);
+        wire_consumer_unbind(&stream->consumer);
         rc = stream->foreign ? KVT_UNAVAILABLE : wire_bus_ensure_streams(stream->bus, NULL);
         if (rc == KVT_OK)
             rc = wire_stream_state(stream->bus, stream->stream, &state);
@@ -387,19 +315,6 @@ bind_stream(struct wire_stream *stream)
     if (rc != KVT_OK)
         return rc;
     return bind_consumer(stream);
-}
-
-/* Is the consumer still there?  Asked when nothing came for a while. */
-static bool
-consumer_exists(struct wire_stream *stream)
-{
-    jsConsumerInfo *info = NULL;
-    jsErrCode code = 0;
-    const natsStatus s =
-        js_GetConsumerInfo(&info, stream->bus->js, stream->stream, stream->consumer, NULL, &code);
-
-    jsConsumerInfo_Destroy(info);
-    return s == NATS_OK;
 }
 
 /* Keep one message that came.  KVT_AGAIN: the consumer sent others before it that never arrived. */
@@ -423,100 +338,17 @@ hold(struct wire_stream *stream, natsMsg *nats)
     return KVT_OK;
 }
 
-/* Ask for up to `count` messages that there are now; or, with `wait_ms`, for one that may come. */
-static natsStatus
-ask(struct wire_stream *stream, size_t count, uint64_t wait_ms)
-{
-    const int64_t largest = natsConnection_GetMaxPayload(stream->bus->nc);
-    const int64_t bytes = 2 * largest > ASK_BYTES ? 2 * largest : ASK_BYTES;
-    char subject[sizeof("$JS.API.CONSUMER.MSG.NEXT..") + 2 * DURABLE_MAX];
-    char reply[REPLY_MAX];
-    char request[REQUEST_MAX];
-    int length[3];
-
-    length[0] = snprintf(subject, sizeof(subject), "$JS.API.CONSUMER.MSG.NEXT.%s.%s",
-                         stream->stream, stream->consumer);
-    length[1] = snprintf(reply, sizeof(reply), "%s.%" PRIu64, stream->inbox, stream->request + 1);
-    if (wait_ms > 0)
-        length[2] = snprintf(request, sizeof(request), "{\"batch\":1,\"expires\":%" PRIu64 "}",
-                             wait_ms * (uint64_t)NS_PER_MS);
-    else
-        length[2] =
-            snprintf(request, sizeof(request),
-                     "{\"batch\":%zu,\"no_wait\":true,\"max_bytes\":%" PRId64 "}", count, bytes);
-    if (length[0] < 0 || (size_t)length[0] >= sizeof(subject) || length[1] < 0 ||
-        (size_t)length[1] >= sizeof(reply) || length[2] < 0 || (size_t)length[2] >= sizeof(request))
-        return NATS_INSUFFICIENT_BUFFER;
-    stream->request++;
-    stream->asked = wait_ms > 0 ? 1 : count;
-    stream->asked_end_ms = kvt_clock_mono_ms() + (wait_ms > 0 ? wait_ms : ANSWER_MS);
-    return natsConnection_PublishRequest(stream->bus->nc, subject, reply, request, length[2]);
-}
-
-/* Is this about the last request, not about an earlier one? */
-static bool
-is_about_last(const struct wire_stream *stream, natsMsg *nats)
-{
-    const char *dot = strrchr(natsMsg_GetSubject(nats), '.');
-
-    return dot != NULL && strtoull(dot + 1, NULL, 10) == stream->request;
-}
-
-/* What the server says about a request.  KVT_UNAVAILABLE: the consumer is of no use any more. */
-static enum kvt_err
-understand(struct wire_stream *stream, natsMsg *nats)
-{
-    const char *text = NULL;
-    long status;
-
-    if (natsMsgHeader_Get(nats, "Status", &text) != NATS_OK)
-        return KVT_OK; /* of somebody who guessed the inbox */
-    status = strtol(text, NULL, 10);
-    if (status == STATUS_HEARTBEAT || !is_about_last(stream, nats))
-        return KVT_OK;
-    stream->asked = 0;
-    if (status == STATUS_NO_MESSAGES || status == STATUS_OVER)
-        return KVT_OK;
-    /* The next one does not fit in what is left of the request; a request for one has no limit. */
-    if (status == STATUS_REFUSED && natsMsgHeader_Get(nats, "Description", &text) == NATS_OK &&
-        strstr(text, "Exceeds MaxBytes") != NULL)
-        return KVT_OK;
-    return KVT_UNAVAILABLE;
-}
-
 /* One message from the inbox: of the stream, or about a request. */
 static enum kvt_err
 take(struct wire_stream *stream, natsMsg *nats)
 {
-    const char *reply = natsMsg_GetReply(nats);
-    enum kvt_err rc;
+    bool of_stream;
+    const enum kvt_err rc = wire_consumer_understand(&stream->consumer, nats, &of_stream);
 
-    if (reply == NULL || reply[0] == '\0') {
-        rc = understand(stream, nats);
-        natsMsg_Destroy(nats);
-        return rc;
-    }
-    if (stream->asked > 0)
-        stream->asked--;
-    return hold(stream, nats);
-}
-
-/* Wait for the answer to a request, made when there is none: the first time for up to `max`
- * messages that there are, then for the next one.  NATS_TIMEOUT: nothing came, or it is enough. */
-static natsStatus
-wait_next(struct wire_stream *stream, natsMsg **nats, size_t max, uint64_t end_ms, bool *asked_now)
-{
-    const uint64_t now_ms = kvt_clock_mono_ms();
-    const bool over = stream->asked == 0 || now_ms >= stream->asked_end_ms;
-    natsStatus s = NATS_OK;
-
-    if (now_ms >= end_ms || (over && stream->held_count > 0))
-        return NATS_TIMEOUT;
-    if (over)
-        s = ask(stream, max, *asked_now ? end_ms - now_ms : 0);
-    *asked_now = *asked_now || over;
-    return s == NATS_OK ? natsSubscription_NextMsg(nats, stream->nats, (int64_t)(end_ms - now_ms))
-                        : s;
+    if (of_stream)
+        return hold(stream, nats);
+    natsMsg_Destroy(nats);
+    return rc;
 }
 
 /* Up to `max` messages from the server into held[]. */
@@ -531,9 +363,8 @@ pull(struct wire_stream *stream, size_t max, uint64_t wait_ms)
     while (rc == KVT_OK && stream->held_count < max) {
         natsMsg *nats = NULL;
 
-        s = natsSubscription_NextMsg(&nats, stream->nats, 0);
-        if (s == NATS_TIMEOUT)
-            s = wait_next(stream, &nats, max, end_ms, &asked_now);
+        s = wire_consumer_next(&stream->consumer, &nats, max, end_ms, stream->held_count > 0,
+                               &asked_now);
         if (s != NATS_OK)
             break;
         rc = take(stream, nats);
@@ -546,7 +377,7 @@ pull(struct wire_stream *stream, size_t max, uint64_t wait_ms)
      * from next_seq, or redelivered. */
     if (rc != KVT_UNAVAILABLE)
         drop_held(stream);
-    unbind(stream);
+    wire_consumer_unbind(&stream->consumer);
     return rc == KVT_AGAIN || stream->held_count > 0 ? KVT_OK : rc;
 }
 
@@ -572,7 +403,7 @@ check_gap(struct wire_stream *stream)
         return KVT_OK;
     if (state.created_ms != stream->created_ms) {
         drop_held(stream);
-        unbind(stream);
+        wire_consumer_unbind(&stream->consumer);
         return compare_state(stream, &state);
     }
     stream->next_seq = held_seq;
@@ -612,8 +443,8 @@ check_quiet(struct wire_stream *stream)
         return KVT_OK;
     stream->quiet_since_ms = now_ms;
     rc = check_state(stream);
-    if (rc != KVT_OK || (stream->nats != NULL && !consumer_exists(stream)))
-        unbind(stream);
+    if (rc != KVT_OK || (stream->consumer.nats != NULL && !wire_consumer_exists(&stream->consumer)))
+        wire_consumer_unbind(&stream->consumer);
     return rc;
 }
 
@@ -633,9 +464,10 @@ wire_stream_fetch(struct wire_stream *stream, struct wire_message **messages, si
     }
     if (!wire_bus_connected(stream->bus))
         return away(wait_ms);
-    if (stream->nats != NULL && stream->bound_reconnects != wire_bus_reconnects(stream->bus))
-        unbind(stream);
-    if (stream->nats == NULL) {
+    if (stream->consumer.nats != NULL &&
+        stream->bound_reconnects != wire_bus_reconnects(stream->bus))
+        wire_consumer_unbind(&stream->consumer);
+    if (stream->consumer.nats == NULL) {
         rc = bind_stream(stream);
         if (rc == KVT_UNAVAILABLE)
             return away(wait_ms);
@@ -648,7 +480,7 @@ wire_stream_fetch(struct wire_stream *stream, struct wire_message **messages, si
     if (rc != KVT_OK)
         return rc;
     if (stream->held_count == 0)
-        return stream->nats == NULL ? KVT_OK : check_quiet(stream);
+        return stream->consumer.nats == NULL ? KVT_OK : check_quiet(stream);
     stream->quiet_since_ms = kvt_clock_mono_ms();
     if (is_ordered(stream)) {
         rc = check_gap(stream);
