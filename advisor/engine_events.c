@@ -228,6 +228,36 @@ find_publisher(struct advisor_engine *engine, const struct kvt_event_batch *batc
     return rc;
 }
 
+/* What a message shows of its publisher is counted, and said where it is a fault. */
+static void
+tell(struct advisor_engine *engine, struct advisor_intake *intake,
+     const struct advisor_publisher *publisher, const struct kvt_event_batch *batch,
+     const struct advisor_step *step)
+{
+    if (step->duplicates > 0)
+        kvt_metric_inc(engine->counters.duplicates, step->duplicates);
+    intake->counts.duplicates += step->duplicates;
+    if (step->gap) {
+        kvt_metric_inc(engine->counters.gaps, 1);
+        intake->counts.gaps++;
+        kvt_log_warn("advisor.publishers", "gap",
+                     "%s: events %" PRIu64 " to %" PRIu64 " are missing", batch->worker,
+                     publisher->row.last_seq + 1, batch->first_seq - 1);
+    }
+    if (step->lie) {
+        kvt_metric_inc(engine->counters.malformed, 1);
+        intake->counts.malformed++;
+        kvt_log_warn("advisor.publishers", "lie",
+                     "%s numbered a message %" PRIu64
+                     " and says itself that nothing is behind %" PRIu64 ": the message is dropped",
+                     batch->worker, batch->first_seq, publisher->row.last_seq);
+    }
+    if (step->former)
+        kvt_log_warn("advisor.publishers", "former",
+                     "%s speaks with an older incarnation than it had: asking which one lives",
+                     batch->worker);
+}
+
 bool
 advisor_engine_feed(struct advisor_engine *engine, struct advisor_intake *intake,
                     struct advisor_item *item, bool held)
@@ -264,28 +294,7 @@ advisor_engine_feed(struct advisor_engine *engine, struct advisor_intake *intake
         return true;
     }
     step = advisor_publisher_see(publisher, &batch, unknown, engine->now_ms);
-    if (step.duplicates > 0)
-        kvt_metric_inc(engine->counters.duplicates, step.duplicates);
-    intake->counts.duplicates += step.duplicates;
-    if (step.gap) {
-        kvt_metric_inc(engine->counters.gaps, 1);
-        intake->counts.gaps++;
-        kvt_log_warn("advisor.publishers", "gap",
-                     "%s: events %" PRIu64 " to %" PRIu64 " are missing", batch.worker,
-                     publisher->row.last_seq + 1, batch.first_seq - 1);
-    }
-    if (step.lie) {
-        kvt_metric_inc(engine->counters.malformed, 1);
-        intake->counts.malformed++;
-        kvt_log_warn("advisor.publishers", "lie",
-                     "%s numbered a message %" PRIu64
-                     " and says itself that nothing is behind %" PRIu64 ": the message is dropped",
-                     batch.worker, batch.first_seq, publisher->row.last_seq);
-    }
-    if (step.former)
-        kvt_log_warn("advisor.publishers", "former",
-                     "%s speaks with an older incarnation than it had: asking which one lives",
-                     batch.worker);
+    tell(engine, intake, publisher, &batch, &step);
     if (step.renewed)
         advisor_publisher_unhold_all(publisher);
     if (step.replaced && advisor_engine_void(engine, publisher) != KVT_OK)
