@@ -113,6 +113,7 @@ start_ports(struct app *app, struct kvt_error *err)
                                         .http_threads = app->settings.front_threads,
                                         .io_threads = app->settings.io_threads,
                                         .connections_max = app->settings.front_connections,
+                                        .domains = app->settings.front_domains,
                                         .auth = app->auth,
                                         .s3 = &app->s3},
         err);

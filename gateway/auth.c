@@ -2,15 +2,13 @@
 
 #include <assert.h>
 #include <openssl/crypto.h>
-#include <openssl/evp.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/alloc.h"
-
-enum { MD5_BYTES = 16, MD5_TEXT = 25 };
+#include "gateway/presigned.h"
 
 struct gateway_auth {
     struct {
@@ -146,11 +144,42 @@ gather_signed(const struct gateway_request *request, const struct g4_sigv4_claim
     return host;
 }
 
-enum gateway_fault
-gateway_auth_check(struct gateway_auth *auth, struct gateway_request *request, uint64_t now_ms)
+/* What a request says of its signature, wherever it stands. */
+struct signed_claim {
+    struct gateway_presigned presigned; /* its claim, date and hash are used for both */
+    bool in_url;
+};
+
+static enum gateway_fault
+read_claim(struct gateway_request *request, struct signed_claim *claim)
 {
     const char *authorization = gateway_request_header(request, "authorization");
     const char *date = gateway_request_header(request, "x-amz-date");
+    const char *hash = gateway_request_header(request, "x-amz-content-sha256");
+    struct gateway_presigned *out = &claim->presigned;
+
+    *claim = (struct signed_claim){.in_url = authorization == NULL &&
+                                             gateway_presigned_is(&request->target)};
+    if (claim->in_url)
+        return gateway_presigned_parse(request, out);
+    if (authorization == NULL)
+        return GATEWAY_FAULT_ACCESS_DENIED;
+    if (strncmp(authorization, "AWS ", 4) == 0)
+        return GATEWAY_FAULT_SIGV2;
+    if (g4_sigv4_parse(authorization, &out->claim, NULL) != KVT_OK || date == NULL ||
+        hash == NULL || strlen(date) >= sizeof(out->date))
+        return GATEWAY_FAULT_ACCESS_DENIED;
+    if (gateway_request_header(request, "x-amz-security-token") != NULL)
+        return GATEWAY_FAULT_TOKEN;
+    memcpy(out->date, date, strlen(date) + 1);
+    return GATEWAY_FAULT_NONE;
+}
+
+static enum gateway_fault
+check_signature(struct gateway_request *request, const struct signed_claim *signed_claim,
+                const char *secret)
+{
+    const struct g4_sigv4_claim *claim = &signed_claim->presigned.claim;
     const char *hash = gateway_request_header(request, "x-amz-content-sha256");
     struct g4_sigv4_header headers[G4_SIGV4_HEADERS_MAX];
     char signature[G4_SIGV4_SIGNATURE_MAX];
@@ -159,63 +188,118 @@ gateway_auth_check(struct gateway_auth *auth, struct gateway_request *request, u
                                               .query = request->target.query,
                                               .headers = headers,
                                               .payload_hash = hash,
-                                              .date = date};
-    struct g4_sigv4_claim claim;
-    const struct gateway_principal *principal;
-    uint64_t at_ms;
+                                              .date = signed_claim->presigned.date,
+                                              .region = claim->region,
+                                              .service = claim->service};
 
-    if (authorization == NULL || g4_sigv4_parse(authorization, &claim, NULL) != KVT_OK)
-        return GATEWAY_FAULT_ACCESS_DENIED;
-    if (date == NULL || !parse_date(date, &at_ms) || hash == NULL)
-        return GATEWAY_FAULT_ACCESS_DENIED;
-    principal = look_up(auth, request, claim.access_key);
-    if (principal == NULL)
-        return GATEWAY_FAULT_UNKNOWN_KEY_ID;
-    if (strncmp(date, claim.date, 8) != 0 || strcmp(claim.service, "s3") != 0 ||
-        !gather_signed(request, &claim, headers, &signed_request.header_count))
+    if (signed_claim->in_url && hash == NULL)
+        signed_request.payload_hash = signed_claim->presigned.hash;
+    if (strncmp(signed_request.date, claim->date, 8) != 0 || strcmp(claim->service, "s3") != 0 ||
+        !gather_signed(request, claim, headers, &signed_request.header_count) ||
+        g4_sigv4_sign(&signed_request, secret, signature) != KVT_OK ||
+        strlen(claim->signature) != sizeof(signature) - 1 ||
+        CRYPTO_memcmp(signature, claim->signature, sizeof(signature) - 1) != 0)
         return GATEWAY_FAULT_SIGNATURE;
-    signed_request.region = claim.region;
-    signed_request.service = claim.service;
-    if (g4_sigv4_sign(&signed_request, principal->secret, signature) != KVT_OK ||
-        strlen(claim.signature) != sizeof(signature) - 1 ||
-        CRYPTO_memcmp(signature, claim.signature, sizeof(signature) - 1) != 0)
-        return GATEWAY_FAULT_SIGNATURE;
-    /* Only who holds the secret learns that the clock is the matter. */
-    if (at_ms > now_ms + GATEWAY_AUTH_SKEW_MS || now_ms > at_ms + GATEWAY_AUTH_SKEW_MS)
-        return GATEWAY_FAULT_SKEWED;
-    request->principal = principal;
     return GATEWAY_FAULT_NONE;
 }
 
-static bool
-md5_fits(const struct gateway_request *request, const char *wanted)
+/* Only who holds the secret learns that the clock is the matter. */
+static enum gateway_fault
+check_time(const struct signed_claim *claim, uint64_t at_ms, uint64_t now_ms)
 {
-    unsigned char digest[EVP_MAX_MD_SIZE];
-    unsigned char text[MD5_TEXT + 8];
-    unsigned size = 0;
+    const uint64_t expires_ms = UINT64_C(1000) * claim->presigned.expires_s;
 
-    if (EVP_Digest(request->body.data == NULL ? (const void *)"" : request->body.data,
-                   request->body.size, digest, &size, EVP_md5(), NULL) != 1 ||
-        size != MD5_BYTES)
-        return false;
-    (void)EVP_EncodeBlock(text, digest, MD5_BYTES);
-    return strcmp((const char *)text, wanted) == 0;
+    if (at_ms > now_ms + GATEWAY_AUTH_SKEW_MS)
+        return GATEWAY_FAULT_SKEWED;
+    if (claim->in_url)
+        return now_ms > at_ms + expires_ms ? GATEWAY_FAULT_EXPIRED : GATEWAY_FAULT_NONE;
+    return now_ms > at_ms + GATEWAY_AUTH_SKEW_MS ? GATEWAY_FAULT_SKEWED : GATEWAY_FAULT_NONE;
+}
+
+static enum gateway_fault
+check_claim(struct gateway_auth *auth, struct gateway_request *request,
+            const struct signed_claim *claim, uint64_t now_ms)
+{
+    const struct gateway_presigned *presigned = &claim->presigned;
+    const struct gateway_principal *principal;
+    enum gateway_fault fault;
+    uint64_t at_ms;
+
+    if (!parse_date(presigned->date, &at_ms))
+        return claim->in_url ? GATEWAY_FAULT_PRESIGNED : GATEWAY_FAULT_ACCESS_DENIED;
+    principal = look_up(auth, request, presigned->claim.access_key);
+    if (principal == NULL)
+        return GATEWAY_FAULT_UNKNOWN_KEY_ID;
+    fault = check_signature(request, claim, principal->secret);
+    if (fault == GATEWAY_FAULT_NONE)
+        fault = check_time(claim, at_ms, now_ms);
+    if (fault != GATEWAY_FAULT_NONE)
+        return fault;
+    request->principal = principal;
+    memcpy(request->date, presigned->date, sizeof(request->date));
+    memcpy(request->region, presigned->claim.region, sizeof(request->region));
+    memcpy(request->signature, presigned->claim.signature, sizeof(request->signature));
+    if (!claim->in_url)
+        return GATEWAY_FAULT_NONE;
+    if (gateway_request_header(request, "x-amz-content-sha256") == NULL &&
+        gateway_request_header_add(request, "x-amz-content-sha256", presigned->hash) != KVT_OK)
+        return GATEWAY_FAULT_HEADERS_LARGE;
+    return gateway_presigned_strip(request);
 }
 
 enum gateway_fault
-gateway_auth_check_body(const struct gateway_request *request)
+gateway_auth_check(struct gateway_auth *auth, struct gateway_request *request, uint64_t now_ms)
 {
-    const char *wanted = gateway_request_header(request, "x-amz-content-sha256");
-    const char *md5 = gateway_request_header(request, "content-md5");
-    char hash[G4_SIGV4_SIGNATURE_MAX];
+    struct signed_claim claim;
+    const enum gateway_fault fault = read_claim(request, &claim);
 
-    if (wanted != NULL && strcmp(wanted, G4_SIGV4_UNSIGNED) != 0) {
-        g4_sigv4_hash(request->body.data == NULL ? (const void *)"" : request->body.data,
-                      request->body.size, hash);
-        if (strcmp(hash, wanted) != 0)
-            return GATEWAY_FAULT_BODY_HASH;
-    }
-    if (md5 != NULL && !md5_fits(request, md5))
-        return GATEWAY_FAULT_BAD_DIGEST;
-    return GATEWAY_FAULT_NONE;
+    return fault == GATEWAY_FAULT_NONE ? check_claim(auth, request, &claim, now_ms) : fault;
+}
+
+static bool
+asks(const struct gateway_request *request, const char *argument)
+{
+    char ignored[2];
+
+    return gateway_target_query(&request->target, argument, ignored, sizeof(ignored)) !=
+           KVT_NOTFOUND;
+}
+
+static enum gateway_right
+right_of(const struct gateway_request *request)
+{
+    if (asks(request, "uploadId") || asks(request, "uploads"))
+        return GATEWAY_WRITE; /* whoever writes an upload may look at it and abort it */
+    if (strcmp(request->method, "GET") == 0 || strcmp(request->method, "HEAD") == 0)
+        return GATEWAY_READ;
+    return strcmp(request->method, "DELETE") == 0 ? GATEWAY_DELETE : GATEWAY_WRITE;
+}
+
+/* Of the bucket itself: looking at it is free, a listing is of a prefix. */
+static bool
+may_bucket(const struct gateway_request *request)
+{
+    char prefix[KVT_KEY_MAX];
+
+    if (strcmp(request->method, "HEAD") == 0 || asks(request, "location"))
+        return true;
+    if (strcmp(request->method, "POST") == 0 && asks(request, "delete"))
+        return true; /* each key it names is asked for by itself */
+    if (strcmp(request->method, "GET") != 0)
+        return gateway_auth_may(request->principal, right_of(request), "");
+    if (gateway_target_query(&request->target, "prefix", prefix, sizeof(prefix)) == KVT_NOTFOUND)
+        prefix[0] = '\0';
+    return gateway_auth_may(request->principal, GATEWAY_LIST, prefix);
+}
+
+bool
+gateway_auth_permits(const struct gateway_request *request)
+{
+    const struct gateway_target *target = &request->target;
+
+    if (target->bucket[0] == '\0')
+        return request->principal != NULL;
+    if (target->key[0] == '\0')
+        return may_bucket(request);
+    return gateway_auth_may(request->principal, right_of(request), target->key);
 }

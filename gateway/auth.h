@@ -36,9 +36,9 @@ void gateway_auth_replace(struct gateway_auth *auth, struct gateway_credentials 
 enum gateway_fault gateway_auth_check(struct gateway_auth *auth, struct gateway_request *request,
                                       uint64_t now_ms);
 
-/** Once the body is there: does it fit what the client says of it (x-amz-content-sha256,
- * Content-MD5)? */
-enum gateway_fault gateway_auth_check_body(const struct gateway_request *request);
+/** May who signed it do what its method and target ask for?  Keys in a body or in
+ * x-amz-copy-source are for its handler to judge. */
+bool gateway_auth_permits(const struct gateway_request *request);
 
 /** May it?  For LIST, `key` is the prefix that is listed.  No principal (NULL) may nothing. */
 bool gateway_auth_may(const struct gateway_principal *principal, enum gateway_right right,

@@ -15,6 +15,7 @@
 #include "base/listen.h"
 #include "base/queue.h"
 #include "base/random.h"
+#include "gateway/payload.h"
 
 enum {
     STALL_S = 30,
@@ -58,7 +59,7 @@ static void
 serve(struct call *call)
 {
     struct gateway_request *request = call->request;
-    const enum gateway_fault fault = gateway_auth_check_body(request);
+    const enum gateway_fault fault = gateway_payload_check(request);
 
     if (fault != GATEWAY_FAULT_NONE)
         (void)gateway_request_fail(request, fault);
@@ -128,28 +129,40 @@ on_header(void *arg, enum MHD_ValueKind kind, const char *name, const char *valu
     (void)kind;
     if (gateway_request_header_add(call->request, name, value == NULL ? "" : value) == KVT_OK)
         return MHD_YES;
-    call->request->fault = GATEWAY_FAULT_INVALID_REQUEST;
+    call->request->fault = GATEWAY_FAULT_HEADERS_LARGE;
     return MHD_NO;
 }
 
-/* A missing length means no body at all: GET, HEAD, DELETE. */
+/* What is asked for, and by whom. */
 static enum gateway_fault
-read_length(const struct gateway_request *request, uint64_t *length)
+understand(struct call *call, const char *method)
 {
-    const char *text = gateway_request_header(request, "content-length");
-    char *end = NULL;
+    struct gateway_front *front = call->front;
+    struct gateway_request *request = call->request;
+    struct gateway_stats *stats = front->options.s3->vault->stats;
+    enum gateway_fault fault;
+    const char *host;
 
-    *length = 0;
-    if (gateway_request_header(request, "transfer-encoding") != NULL)
-        return GATEWAY_FAULT_NO_LENGTH;
-    if (text == NULL)
-        return strcmp(request->method, "PUT") == 0 || strcmp(request->method, "POST") == 0
-                   ? GATEWAY_FAULT_NO_LENGTH
-                   : GATEWAY_FAULT_NONE;
-    if (text[0] < '0' || text[0] > '9')
-        return GATEWAY_FAULT_INVALID_ARGUMENT;
-    *length = strtoull(text, &end, 10);
-    return *end == '\0' ? GATEWAY_FAULT_NONE : GATEWAY_FAULT_INVALID_ARGUMENT;
+    (void)snprintf(request->method, sizeof(request->method), "%s", method);
+    if (strlen(method) >= sizeof(request->method))
+        return GATEWAY_FAULT_METHOD;
+    if (request->raw == NULL ||
+        gateway_target_parse(request->raw, &request->target, NULL) != KVT_OK) {
+        gateway_stats_add(stats, GATEWAY_STAT_HTTP_BAD, 1);
+        return GATEWAY_FAULT_INVALID_URI;
+    }
+    (void)MHD_get_connection_values(call->connection, MHD_HEADER_KIND, on_header, call);
+    if (request->fault != GATEWAY_FAULT_NONE)
+        return request->fault;
+    fault = gateway_auth_check(front->options.auth, request, kvt_clock_unix_ms());
+    host = gateway_request_header(request, "host");
+    if (host != NULL)
+        gateway_target_host(&request->target, host, front->options.domains);
+    if (fault == GATEWAY_FAULT_NONE && !gateway_auth_permits(request))
+        fault = GATEWAY_FAULT_FORBIDDEN;
+    if (fault != GATEWAY_FAULT_NONE)
+        gateway_stats_add(stats, GATEWAY_STAT_AUTH_FAILED, 1);
+    return fault;
 }
 
 /* Everything that can be said before the body: understood, signed, admitted, and room for it. */
@@ -159,29 +172,11 @@ admit(struct call *call, const char *method)
     struct gateway_front *front = call->front;
     struct gateway_request *request = call->request;
     struct gateway_s3 *s3 = front->options.s3;
-    enum gateway_fault fault;
-    uint64_t length;
+    enum gateway_fault fault = understand(call, method);
+    uint64_t length = 0;
 
-    (void)snprintf(request->method, sizeof(request->method), "%s", method);
-    if (strlen(method) >= sizeof(request->method))
-        return GATEWAY_FAULT_METHOD;
-    if (request->raw == NULL ||
-        gateway_target_parse(request->raw, &request->target, NULL) != KVT_OK) {
-        gateway_stats_add(s3->vault->stats, GATEWAY_STAT_HTTP_BAD, 1);
-        return GATEWAY_FAULT_INVALID_URI;
-    }
-    (void)MHD_get_connection_values(call->connection, MHD_HEADER_KIND, on_header, call);
-    if (request->fault != GATEWAY_FAULT_NONE)
-        return request->fault;
-    fault = gateway_auth_check(front->options.auth, request, kvt_clock_unix_ms());
-    if (fault != GATEWAY_FAULT_NONE) {
-        gateway_stats_add(s3->vault->stats, GATEWAY_STAT_AUTH_FAILED, 1);
-        return fault;
-    }
-    /* The kind of body first: an aws-chunked one has no length of its own. */
-    fault = gateway_s3_admit(s3, request, 0);
     if (fault == GATEWAY_FAULT_NONE)
-        fault = read_length(request, &length);
+        fault = gateway_payload_begin(request, &length);
     if (fault == GATEWAY_FAULT_NONE)
         fault = gateway_s3_admit(s3, request, length);
     if (fault != GATEWAY_FAULT_NONE)
@@ -218,6 +213,24 @@ make_response(struct gateway_request *request)
         MHD_RESPMEM_PERSISTENT);
 }
 
+/* "name: value" lines, cut up where they are. */
+static void
+add_lines(struct MHD_Response *response, struct kvt_buffer *lines)
+{
+    char *at = lines->size == 0 || *kvt_buffer_text(lines) == '\0' ? NULL : (char *)lines->data;
+
+    while (at != NULL && *at != '\0') {
+        char *colon = strchr(at, ':');
+        char *end = strchr(at, '\n');
+
+        if (colon == NULL || end == NULL || end < colon + 2)
+            return;
+        *colon = *end = '\0';
+        (void)MHD_add_response_header(response, at, colon + 2);
+        at = end + 1;
+    }
+}
+
 static enum MHD_Result
 answer(struct call *call)
 {
@@ -229,6 +242,7 @@ answer(struct call *call)
         return MHD_NO;
     for (size_t i = 0; i < request->field_count; i++)
         (void)MHD_add_response_header(response, request->fields[i].name, request->fields[i].value);
+    add_lines(response, &request->lines);
     if (request->status != 204 && request->status != 304)
         (void)MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE,
                                       request->content_type);
@@ -269,10 +283,13 @@ take_bytes(struct call *call, const char *bytes, size_t *size)
 
     *size = 0;
     if (call->phase == PHASE_BODY) {
-        kvt_buffer_append(&call->request->body, bytes, given);
-        if (kvt_buffer_ok(&call->request->body) && call->request->body.size <= call->request->taken)
+        enum gateway_fault fault = gateway_payload_take(call->request, bytes, given);
+
+        if (fault == GATEWAY_FAULT_NONE && call->request->body.size > call->request->taken)
+            fault = GATEWAY_FAULT_TOO_LARGE;
+        if (fault == GATEWAY_FAULT_NONE)
             return MHD_YES;
-        (void)gateway_request_fail(call->request, GATEWAY_FAULT_TOO_LARGE);
+        (void)gateway_request_fail(call->request, fault);
         call->phase = PHASE_REFUSED;
     }
     call->discarded += given;

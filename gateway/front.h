@@ -27,6 +27,7 @@ struct gateway_front_options {
     unsigned http_threads;
     unsigned io_threads;
     unsigned connections_max;
+    const char *domains; /* under which buckets are host names: "a,b"; "" for none */
     struct gateway_auth *auth;
     struct gateway_s3 *s3;
 };

@@ -185,6 +185,7 @@ gateway_request_release(struct gateway_request *request, struct gateway_budget *
     if (request->taken > 0)
         gateway_budget_give(budget, request->taken);
     gateway_credentials_drop(request->credentials);
+    gateway_chunked_free(request->chunked);
     kvt_buffer_release(&request->body);
     kvt_buffer_release(&request->answer);
     kvt_buffer_release(&request->lines);

@@ -19,6 +19,7 @@
 #include "g4/sigv4.h"
 #include "gateway/budget.h"
 #include "gateway/checksum.h"
+#include "gateway/chunked.h"
 #include "gateway/credentials.h"
 #include "gateway/target.h"
 
@@ -31,11 +32,22 @@
 #define GATEWAY_FAULT_MAP(X)                                                                       \
     X(NONE, 200, "", "")                                                                           \
     X(ACCESS_DENIED, 403, "AccessDenied", "Sign the request with AWS Signature Version 4.")        \
+    X(FORBIDDEN, 403, "AccessDenied", "This access key has no right to do that.")                  \
+    X(EXPIRED, 403, "AccessDenied", "Request has expired.")                                        \
+    X(SIGV2, 400, "InvalidRequest",                                                                \
+      "Signature Version 2 is not offered: sign with Version 4 (signature_version=s3v4).")         \
+    X(TOKEN, 400, "InvalidToken", "Session tokens are not known here: use a key without one.")     \
+    X(PRESIGNED, 400, "AuthorizationQueryParametersError",                                         \
+      "The signature's arguments are incomplete; URLs are good for at most 7 days.")               \
     X(UNKNOWN_KEY_ID, 403, "InvalidAccessKeyId", "This access key is not known here.")             \
     X(SIGNATURE, 403, "SignatureDoesNotMatch", "The signature does not fit the request.")          \
     X(SKEWED, 403, "RequestTimeTooSkewed", "The request's time is more than 15 minutes off.")      \
     X(BODY_HASH, 400, "XAmzContentSHA256Mismatch", "The body does not fit x-amz-content-sha256.")  \
     X(BAD_DIGEST, 400, "BadDigest", "The body does not fit the checksum that came with it.")       \
+    X(INVALID_DIGEST, 400, "InvalidDigest", "Content-MD5 is not one.")                             \
+    X(BAD_CHECKSUM, 400, "InvalidRequest", "The value of a checksum header is invalid.")           \
+    X(TRAILER, 400, "MalformedTrailerError", "A trailing header is missing or not known.")         \
+    X(CHUNK, 400, "InvalidRequest", "The body is not well-formed aws-chunked.")                    \
     X(NO_SUCH_KEY, 404, "NoSuchKey", "There is no such object.")                                   \
     X(NO_SUCH_BUCKET, 404, "NoSuchBucket", "There is no such bucket here.")                        \
     X(BUCKET_OWNED, 409, "BucketAlreadyOwnedByYou", "The bucket is there.")                        \
@@ -44,6 +56,8 @@
     X(INVALID_REQUEST, 400, "InvalidRequest", "The request makes no sense.")                       \
     X(INVALID_ARGUMENT, 400, "InvalidArgument", "An argument is not valid.")                       \
     X(INVALID_URI, 400, "InvalidURI", "The request target could not be understood.")               \
+    X(HEADERS_LARGE, 400, "RequestHeaderSectionTooLarge",                                          \
+      "Headers have at most 64 lines and 16 KiB here.")                                            \
     X(KEY_TOO_LONG, 400, "KeyTooLongError", "Keys have at most 511 bytes here.")                   \
     X(TOO_LARGE, 400, "EntityTooLarge", "The body is larger than this gateway takes.")             \
     X(NO_LENGTH, 411, "MissingContentLength", "Send a Content-Length.")                            \
@@ -88,6 +102,11 @@ struct gateway_request {
     size_t header_used;
     const struct gateway_principal *principal; /* who signed it; NULL until that is known */
     struct gateway_credentials *credentials;   /* held: the principal points into it */
+    char date[G4_SIGV4_DATE_MAX];              /* with which it is signed; as its chunks are */
+    char region[64];
+    char signature[G4_SIGV4_SIGNATURE_MAX];
+    struct gateway_chunked *chunked; /* NULL: the body comes without framing */
+    enum gateway_checksum trailer;   /* announced behind the body; COUNT: none */
     struct kvt_buffer body; /* the payload, without aws-chunked framing; fits `checksums` */
     struct gateway_checksums checksums; /* sent in a header or behind the body */
     uint64_t taken;                     /* bytes of the memory budget this request holds */

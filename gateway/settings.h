@@ -40,6 +40,7 @@ struct gateway_settings {
     char s3_token[GATEWAY_SECRET_MAX];
 
     const char *front_bind;
+    const char *front_domains;
     uint16_t front_port;
     unsigned front_threads;
     unsigned front_connections;

@@ -82,6 +82,26 @@ gateway_target_parse(const char *raw, struct gateway_target *target, struct kvt_
     return KVT_OK;
 }
 
+void
+gateway_target_host(struct gateway_target *target, const char *host, const char *domains)
+{
+    const size_t host_size = strcspn(host, ":");
+
+    for (const char *at = domains; *at != '\0';) {
+        const size_t size = strcspn(at, ",");
+        const size_t label = host_size > size ? host_size - size - 1 : 0;
+
+        if (size > 0 && label > 0 && label < sizeof(target->bucket) && host[label] == '.' &&
+            strncasecmp(host + label + 1, at, size) == 0) {
+            memcpy(target->bucket, host, label);
+            target->bucket[label] = '\0';
+            target->key = target->path + 1;
+            return;
+        }
+        at += size + (at[size] == ',' ? 1 : 0);
+    }
+}
+
 /* The next "name[=value]" of the query; false at its end. */
 static bool
 next_argument(const char **at, const char **name, size_t *name_size, const char **value,

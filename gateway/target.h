@@ -28,6 +28,10 @@ struct gateway_target {
 KVT_NODISCARD enum kvt_err gateway_target_parse(const char *raw, struct gateway_target *target,
                                                 struct kvt_error *err);
 
+/** Virtual-hosted addressing: where `host` is "<bucket>.<one of the domains>[:port]", the bucket is
+ * taken from there and the whole path is the key.  `domains`: "s3.local,other", "" for none. */
+void gateway_target_host(struct gateway_target *target, const char *host, const char *domains);
+
 /** The decoded value of a query argument.  KVT_NOTFOUND, KVT_RANGE (longer than `size`), INVALID.
  */
 KVT_NODISCARD enum kvt_err gateway_target_query(const struct gateway_target *target,

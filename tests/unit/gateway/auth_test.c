@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "gateway/auth.h"
+#include "gateway/payload.h"
 
 #include "tests/support/seed.h"
 
@@ -135,7 +136,7 @@ unsigned_requests(void **state)
     release(request);
     request = signed_request(&plain);
     request->headers[3].value = "AWS access:signature";
-    assert_int_equal(gateway_auth_check(auth, request, NOW_MS), GATEWAY_FAULT_ACCESS_DENIED);
+    assert_int_equal(gateway_auth_check(auth, request, NOW_MS), GATEWAY_FAULT_SIGV2);
     release(request);
     request = signed_request(&plain);
     request->headers[2].name = "x-other"; /* no date */
@@ -173,14 +174,14 @@ bodies(void **state)
     signing.hash = hash;
     request = signed_request(&signing);
     kvt_buffer_init(&request->body, 100);
-    assert_int_equal(gateway_auth_check_body(request), GATEWAY_FAULT_BODY_HASH);
+    assert_int_equal(gateway_payload_check(request), GATEWAY_FAULT_BODY_HASH);
     kvt_buffer_append(&request->body, "abc", 3);
-    assert_int_equal(gateway_auth_check_body(request), GATEWAY_FAULT_NONE);
+    assert_int_equal(gateway_payload_check(request), GATEWAY_FAULT_NONE);
     assert_int_equal(gateway_request_header_add(request, "Content-MD5", "kAFQmDzST7DWlj99KOF/cg=="),
                      KVT_OK);
-    assert_int_equal(gateway_auth_check_body(request), GATEWAY_FAULT_NONE);
+    assert_int_equal(gateway_payload_check(request), GATEWAY_FAULT_NONE);
     request->headers[request->header_count - 1].value = "kAFQmDzST7DWlj99KOF/cQ==";
-    assert_int_equal(gateway_auth_check_body(request), GATEWAY_FAULT_BAD_DIGEST);
+    assert_int_equal(gateway_payload_check(request), GATEWAY_FAULT_BAD_DIGEST);
     release(request);
 }
 
@@ -244,13 +245,61 @@ rights(void **state)
     assert_false(gateway_auth_may(NULL, GATEWAY_READ, "tenant/a"));
 }
 
+struct permit {
+    const char *method;
+    const char *raw;
+    bool permitted;
+};
+
+static void
+permits(void **state)
+{
+    static const struct gateway_principal tenant = {
+        .grants = {{"t/", GATEWAY_RIGHTS_ALL}, {"shared/", GATEWAY_READ | GATEWAY_LIST}},
+        .grant_count = 2};
+    static const struct permit rows[] = {
+        {"GET", "/", true},
+        {"GET", "/b?location=", true},
+        {"HEAD", "/b", true},
+        {"GET", "/b?list-type=2", false},
+        {"GET", "/b?list-type=2&prefix=t", false},
+        {"GET", "/b?list-type=2&prefix=t%2F", true},
+        {"GET", "/b?prefix=shared/x", true},
+        {"GET", "/b?uploads&prefix=other/", false},
+        {"PUT", "/b", false},
+        {"DELETE", "/b", false},
+        {"GET", "/b/t/k", true},
+        {"PUT", "/b/t/k", true},
+        {"DELETE", "/b/t/k", true},
+        {"HEAD", "/b/u/k", false},
+        {"GET", "/b/shared/k", true},
+        {"PUT", "/b/shared/k", false},
+        {"DELETE", "/b/shared/k", false},
+        {"GET", "/b/shared/k?uploadId=1", false},
+        {"POST", "/_kvtier/v1/get/b", false},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct gateway_request request = {.principal = &tenant};
+
+        (void)snprintf(request.method, sizeof(request.method), "%s", rows[i].method);
+        assert_int_equal(gateway_target_parse(rows[i].raw, &request.target, NULL), KVT_OK);
+        if (gateway_auth_permits(&request) != rows[i].permitted)
+            fail_msg("%s %s", rows[i].method, rows[i].raw);
+        request.principal = NULL;
+        if (request.target.key[0] != '\0')
+            assert_false(gateway_auth_permits(&request));
+    }
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(signatures), cmocka_unit_test(unsigned_requests), cmocka_unit_test(clocks),
         cmocka_unit_test(bodies),     cmocka_unit_test(credential_files),  cmocka_unit_test(reload),
-        cmocka_unit_test(rights),
+        cmocka_unit_test(rights),     cmocka_unit_test(permits),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

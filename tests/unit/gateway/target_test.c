@@ -96,10 +96,46 @@ arguments(void **state)
     assert_false(gateway_target_unknown(&target, known, 2, value, sizeof(value)));
 }
 
+struct host_row {
+    const char *host;
+    const char *bucket;
+    const char *key;
+};
+
+static void
+hosts(void **state)
+{
+    static const struct host_row rows[] = {
+        {"s3.local", "b", "k"},
+        {"s3.local:9480", "b", "k"},
+        {"mine.s3.local:9480", "mine", "b/k"},
+        {"mine.S3.Local", "mine", "b/k"},
+        {"a.b.other", "a.b", "b/k"},
+        {"mines3.local", "b", "k"},
+        {".s3.local", "b", "k"},
+        {"", "b", "k"},
+        {"0123456789012345678901234567890123456789012345678901234567890123.other", "b", "k"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct gateway_target target;
+
+        assert_int_equal(gateway_target_parse("/b/k?x=y", &target, NULL), KVT_OK);
+        gateway_target_host(&target, rows[i].host, "");
+        assert_string_equal(target.bucket, "b");
+        gateway_target_host(&target, rows[i].host, ",s3.local,other");
+        assert_string_equal(target.bucket, rows[i].bucket);
+        assert_string_equal(target.key, rows[i].key);
+        assert_string_equal(target.path, "/b/k"); /* what is signed */
+    }
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(hosts),
         cmocka_unit_test(targets),
         cmocka_unit_test(long_paths_are_refused),
         cmocka_unit_test(arguments),
