@@ -334,11 +334,15 @@ struct index_totals {
     uint64_t tier_bytes[KVT_TIER_G4 + 1]; /* size times shards, over all places of the tier */
 };
 
+#define INDEX_SUBTREE_RUNS_MAX (1u << 22) /* pieces that are known and not looked at yet */
+
 /**
- * What hangs below a block, itself included, also by way of blocks that nobody has any more.
+ * What hangs below a block, itself included, also by way of blocks that nobody has any more.  It is
+ * looked at in steps of about a millisecond, and writers go on between them: what changes meanwhile
+ * is in the totals or is not.
  *
- * @return KVT_OK, KVT_NOTFOUND, or KVT_FULL: more than `blocks_max` blocks; the totals are then of
- *         those looked at
+ * @return KVT_OK, KVT_NOTFOUND, KVT_NOMEM, or KVT_FULL: more than `blocks_max` blocks, or pieces
+ *         that could not be told apart any more; the totals are then of those looked at
  */
 KVT_NODISCARD enum kvt_err index_subtree(struct index *index, uint32_t ns, uint64_t hash,
                                          uint64_t blocks_max, struct index_totals *totals);

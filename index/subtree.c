@@ -1,5 +1,7 @@
 #include <assert.h>
+#include <time.h>
 
+#include "base/alloc.h"
 #include "index/index.h"
 #include "index/size.h"
 #include "index/writer.h"
@@ -103,62 +105,169 @@ count_run(const struct counting *counting, uint32_t first, uint32_t from)
     return counting->totals->blocks <= counting->blocks_max;
 }
 
-/* All that hangs on the run `top` and on those below it, depth first along the links. */
-static bool
-count_below(const struct counting *counting, uint32_t top)
+/*
+ * A subtree may be most of the index, and no writer waits for it: a step looks at so much, and the
+ * lock is free between two.  What is left to look at is known by hashes meanwhile, since numbers are
+ * given on.
+ */
+struct tour {
+    struct counting counting;
+    uint32_t ns;
+    uint64_t *hashes; /* first blocks of runs that are left */
+    size_t count;
+    size_t capacity;
+    uint64_t parent; /* whose children are being noted, */
+    uint64_t last;   /* behind this one */
+    bool within;     /* there is such a parent, */
+    bool begun;      /* and such a child */
+};
+
+enum { STEP_BLOCKS = 16384, STEP_CHILDREN = 4096, NAP_NS = 20000 };
+
+static enum kvt_err
+reserve_children(struct tour *tour)
 {
-    const struct index *index = counting->index;
-    uint32_t at = top;
+    const size_t wanted = tour->count + STEP_CHILDREN;
+    uint64_t *hashes;
 
-    if (!count_run(counting, top, 0))
-        return false;
-    for (;;) {
-        uint32_t next = run_at(index, at)->child;
-
-        while (next == 0 && at != top) {
-            next = run_at(index, at)->next;
-            if (next == 0)
-                (void)index_writer_run(index, run_at(index, at)->parent_number, &at);
-        }
-        if (next == 0)
-            return true;
-        at = next;
-        if (!count_run(counting, at, 0))
-            return false;
-    }
+    if (wanted <= tour->capacity)
+        return KVT_OK;
+    if (wanted > INDEX_SUBTREE_RUNS_MAX + STEP_CHILDREN)
+        return KVT_FULL;
+    hashes = kvt_realloc(tour->hashes, 2 * wanted, sizeof(*hashes));
+    if (hashes == NULL)
+        return KVT_NOMEM;
+    tour->hashes = hashes;
+    tour->capacity = 2 * wanted;
+    return KVT_OK;
 }
 
+/* The child to go on with.  False: the one before it left meanwhile, and its place with it. */
 static bool
-count_from(const struct counting *counting, uint32_t number)
+next_child(const struct tour *tour, const struct index_run *run, uint32_t first, uint32_t *child)
 {
-    const struct index *index = counting->index;
+    const struct index *index = tour->counting.index;
+    const struct index_run *last;
+    uint32_t number;
     uint32_t offset;
-    const struct index_run *run = index_writer_at(index, number, &offset);
+    uint32_t parent;
 
-    if (!count_run(counting, number - offset, offset))
+    *child = run->child;
+    if (!tour->begun)
+        return true;
+    number = index_state_find(index, tour->ns, tour->last);
+    if (number == 0)
         return false;
-    for (uint32_t at = run->child; at != 0; at = run_at(index, at)->next)
-        if (run_at(index, at)->parent_number >= number && !count_below(counting, at))
-            return false;
-    return true;
+    last = index_writer_at(index, number, &offset);
+    if (offset != 0 || last->parent_number == 0)
+        return false;
+    (void)index_writer_run(index, last->parent_number, &parent);
+    *child = last->next;
+    return parent == first;
+}
+
+/* Note up to `most` runs that hang on the parent, or behind it on its run.  KVT_FULL: they cannot be
+ * told from those that were noted any more. */
+static enum kvt_err
+note_children(struct tour *tour, size_t most, size_t *noted)
+{
+    const struct index *index = tour->counting.index;
+    const uint32_t number = index_state_find(index, tour->ns, tour->parent);
+    const struct index_run *run;
+    uint32_t offset;
+    uint32_t at;
+
+    *noted = 0;
+    tour->within = false;
+    if (number == 0)
+        return KVT_OK;
+    run = index_writer_at(index, number, &offset);
+    if (!next_child(tour, run, number - offset, &at))
+        return KVT_FULL;
+    for (; at != 0 && *noted < most; at = run_at(index, at)->next, ++*noted) {
+        tour->last = index_state_seq(index, at);
+        tour->begun = true;
+        if (run_at(index, at)->parent_number >= number)
+            tour->hashes[tour->count++] = tour->last;
+    }
+    tour->within = at != 0;
+    return KVT_OK;
+}
+
+/* Under the lock.  KVT_OK with `*left` 0: that was all. */
+static enum kvt_err
+take_step(struct tour *tour, bool *left)
+{
+    const struct index *index = tour->counting.index;
+    size_t children = 0;
+    uint32_t blocks = 0;
+    enum kvt_err rc = KVT_OK;
+
+    while (rc == KVT_OK && blocks < STEP_BLOCKS && children < STEP_CHILDREN &&
+           (tour->within || tour->count > 0)) {
+        uint32_t number;
+        uint32_t offset;
+        size_t noted;
+
+        if (tour->within) {
+            rc = note_children(tour, STEP_CHILDREN - children, &noted);
+            children += noted + 1;
+            continue;
+        }
+        tour->parent = tour->hashes[--tour->count];
+        number = index_state_find(index, tour->ns, tour->parent);
+        if (number == 0)
+            continue; /* it left meanwhile, and nothing hung on it */
+        tour->begun = false;
+        tour->within = true;
+        blocks += index_run_length(index_writer_at(index, number, &offset));
+        if (!count_run(&tour->counting, number - offset, offset))
+            rc = KVT_FULL;
+    }
+    *left = tour->within || tour->count > 0;
+    return rc;
+}
+
+/* KVT_OK, or KVT_NOTFOUND. */
+static enum kvt_err
+find_top(const struct tour *tour, uint64_t hash)
+{
+    const struct index *index = tour->counting.index;
+    const uint32_t number = index_state_find(index, tour->ns, hash);
+
+    return number != 0 && index_writer_held(index, number) ? KVT_OK : KVT_NOTFOUND;
 }
 
 enum kvt_err
 index_subtree(struct index *index, uint32_t ns, uint64_t hash, uint64_t blocks_max,
               struct index_totals *totals)
 {
-    const struct counting counting = {.index = index, .totals = totals, .blocks_max = blocks_max};
-    enum kvt_err rc = KVT_NOTFOUND;
-    uint32_t number;
+    const struct timespec nap = {.tv_nsec = NAP_NS};
+    struct tour tour = {.counting = {.index = index, .totals = totals, .blocks_max = blocks_max},
+                        .ns = ns};
+    bool left = true;
+    enum kvt_err rc;
 
     assert(index != NULL && totals != NULL);
     *totals = (struct index_totals){.blocks = 0};
     (void)pthread_mutex_lock(&index->lock);
-    number = index_state_find(index, ns, hash);
-    if (number != 0 && index_writer_held(index, number))
-        rc = KVT_OK;
-    if (rc == KVT_OK && !count_from(&counting, number))
-        rc = KVT_FULL;
+    rc = find_top(&tour, hash);
     (void)pthread_mutex_unlock(&index->lock);
+    if (rc == KVT_OK)
+        rc = reserve_children(&tour);
+    if (rc == KVT_OK)
+        tour.hashes[tour.count++] = hash;
+    while (rc == KVT_OK && left) {
+        rc = reserve_children(&tour);
+        if (rc != KVT_OK)
+            break;
+        (void)pthread_mutex_lock(&index->lock);
+        rc = take_step(&tour, &left);
+        (void)pthread_mutex_unlock(&index->lock);
+        /* Whoever waits for the lock would find it taken again before it is awake. */
+        if (rc == KVT_OK && left)
+            (void)nanosleep(&nap, NULL);
+    }
+    kvt_free(tour.hashes);
     return rc;
 }
