@@ -35,7 +35,7 @@ gateway_copy_source(const struct gateway_s3 *s3, const struct gateway_request *r
     else if (target->query[0] != '\0')
         fault = GATEWAY_FAULT_NOT_IMPLEMENTED;
     else if (!gateway_auth_may(request->principal, GATEWAY_READ, target->key))
-        fault = GATEWAY_FAULT_ACCESS_DENIED;
+        fault = GATEWAY_FAULT_FORBIDDEN;
     else if (strlen(target->key) >= KVT_KEY_MAX)
         fault = GATEWAY_FAULT_NO_SUCH_KEY;
     else

@@ -50,7 +50,7 @@ remove_one(struct gateway_s3 *s3, const struct gateway_request *request, const c
     enum gateway_fault fault;
 
     if (!gateway_auth_may(request->principal, GATEWAY_DELETE, key))
-        return gateway_request_code(GATEWAY_FAULT_ACCESS_DENIED);
+        return gateway_request_code(GATEWAY_FAULT_FORBIDDEN);
     /* What cannot be a key here is not there, which is what was asked for. */
     if (!gateway_vault_key_ok(key))
         return NULL;

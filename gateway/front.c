@@ -226,7 +226,8 @@ add_lines(struct MHD_Response *response, struct kvt_buffer *lines)
         if (colon == NULL || end == NULL || end < colon + 2)
             return;
         *colon = *end = '\0';
-        (void)MHD_add_response_header(response, at, colon + 2);
+        /* The library knows no empty header; a client takes the blank away. */
+        (void)MHD_add_response_header(response, at, colon[2] == '\0' ? " " : colon + 2);
         at = end + 1;
     }
 }

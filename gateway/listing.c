@@ -330,7 +330,7 @@ gateway_listing_answer(struct gateway_s3 *s3, struct gateway_request *request)
         fault = room == NULL ? GATEWAY_FAULT_SLOW_DOWN : read_arguments(listing, request);
         if (fault == GATEWAY_FAULT_NONE &&
             !gateway_auth_may(request->principal, GATEWAY_LIST, listing->prefix))
-            fault = GATEWAY_FAULT_ACCESS_DENIED;
+            fault = GATEWAY_FAULT_FORBIDDEN;
     }
     if (fault == GATEWAY_FAULT_NONE) {
         rc = collect(listing, room);

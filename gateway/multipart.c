@@ -325,7 +325,7 @@ gateway_multipart_uploads(struct gateway_s3 *s3, struct gateway_request *request
     else if (rc != KVT_OK && rc != KVT_NOTFOUND)
         fault = GATEWAY_FAULT_INVALID_ARGUMENT;
     else if (!gateway_auth_may(request->principal, GATEWAY_LIST, prefix))
-        fault = GATEWAY_FAULT_ACCESS_DENIED;
+        fault = GATEWAY_FAULT_FORBIDDEN;
     if (fault == GATEWAY_FAULT_NONE)
         fault = gateway_request_fault_of(find_uploads(s3, prefix, found, &count));
     if (fault == GATEWAY_FAULT_NONE) {
@@ -552,7 +552,7 @@ on_upload(struct gateway_s3 *s3, struct gateway_request *request, struct gateway
     enum gateway_fault fault;
 
     if (!may(request, right))
-        return GATEWAY_FAULT_ACCESS_DENIED;
+        return GATEWAY_FAULT_FORBIDDEN;
     if (gateway_s3_strange(request, known, sizeof(known) / sizeof(known[0])))
         return GATEWAY_FAULT_NOT_IMPLEMENTED;
     if (gateway_target_query(&request->target, "uploadId", id, sizeof(id)) != KVT_OK)
@@ -586,7 +586,7 @@ gateway_multipart_answer(struct gateway_s3 *s3, struct gateway_request *request)
     else if (!method_is(request, "POST") || gateway_s3_strange(request, creates, 1))
         fault = GATEWAY_FAULT_NOT_IMPLEMENTED;
     else if (!may(request, GATEWAY_WRITE))
-        fault = GATEWAY_FAULT_ACCESS_DENIED;
+        fault = GATEWAY_FAULT_FORBIDDEN;
     else
         fault = create(s3, request, upload);
     kvt_free(upload);

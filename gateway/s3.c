@@ -86,7 +86,7 @@ may(struct gateway_request *request, enum gateway_right right)
 {
     if (gateway_auth_may(request->principal, right, request->target.key))
         return true;
-    (void)gateway_request_fail(request, GATEWAY_FAULT_ACCESS_DENIED);
+    (void)gateway_request_fail(request, GATEWAY_FAULT_FORBIDDEN);
     return false;
 }
 
