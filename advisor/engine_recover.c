@@ -12,6 +12,7 @@
 enum {
     FIRST_MS = 10 * 1000,
     MOST_MS = 10 * 60 * 1000,
+    PARTS_MAX = 16,
     ROOM_SHARE = 8, /* of the ceiling must be free: what is there now is to fit, and some more */
 };
 
@@ -42,6 +43,16 @@ empty(struct index *index)
     }
 }
 
+/* No snapshot is written while RAM is no copy, so the log has all that did not fit, and read in one
+ * piece it would not fit again, whatever has gone since.  More often in vain: in more parts. */
+static uint32_t
+parts_of(const struct advisor_engine *engine)
+{
+    const uint64_t parts = 2 * engine->recover_after_ms / FIRST_MS;
+
+    return parts < PARTS_MAX ? (uint32_t)parts : PARTS_MAX;
+}
+
 /* Into a memory of its own: nobody is answered from RAM until it is whole. */
 static enum kvt_err
 load(struct advisor_engine *engine, struct kvt_error *err)
@@ -58,7 +69,7 @@ load(struct advisor_engine *engine, struct kvt_error *err)
 
     if (rc != KVT_OK)
         return rc;
-    rc = advisor_load(&fresh, &txn, &engine->progress, err);
+    rc = advisor_load_parts(&fresh, &txn, parts_of(engine), &engine->progress, err);
     advisor_store_end(&txn);
     advisor_memory_release(&fresh);
     if (rc == KVT_OK && atomic_load(&fresh.spilled))

@@ -20,6 +20,8 @@ struct load {
     const struct advisor_txn *txn;
     struct advisor_load_progress *progress;
     struct advisor_load_progress unseen; /* the progress when nobody asks for it */
+    uint32_t parts;                      /* of the holders; the log is read once for each */
+    uint32_t part;
 
     /* A RUN, and which of its blocks somebody has. */
     struct advisor_log_op run; /* count 0: there is none */
@@ -148,11 +150,12 @@ load_op(struct load *load, const struct advisor_log_op *op)
         begin_run(load, op);
         return KVT_OK;
     }
-    if (op->kind == ADVISOR_LOG_STORE) {
+    if (op->kind == ADVISOR_LOG_STORE && load->run.count > 0)
+        mark_held(load, op);
+    if (op->place.holder % load->parts != load->part)
+        return KVT_OK;
+    if (op->kind == ADVISOR_LOG_STORE)
         load->blocks += op->count;
-        if (load->run.count > 0)
-            mark_held(load, op);
-    }
     advisor_memory_op(load->memory, op);
     return KVT_OK;
 }
@@ -176,7 +179,7 @@ load_row(void *arg, const void *row, size_t size)
 }
 
 static enum kvt_err
-load_log(struct load *load, struct kvt_error *err)
+load_part(struct load *load, uint64_t bytes_before, struct kvt_error *err)
 {
     struct advisor_store_log_cursor cursor = {0};
     enum kvt_err rc = KVT_OK;
@@ -193,11 +196,22 @@ load_log(struct load *load, struct kvt_error *err)
                                "row %" PRIu64 " of the index's %s is damaged; move the folder away "
                                "to build it anew from the workers",
                                cursor.row, cursor.in_journal ? "journal" : "snapshot");
-        atomic_store_explicit(&load->progress->bytes_done, cursor.bytes, memory_order_relaxed);
+        atomic_store_explicit(&load->progress->bytes_done, bytes_before + cursor.bytes,
+                              memory_order_relaxed);
         tell_blocks(load);
     }
     advisor_memory_flush(load->memory);
     drop_ghosts(load);
+    return rc;
+}
+
+static enum kvt_err
+load_log(struct load *load, uint64_t bytes, struct kvt_error *err)
+{
+    enum kvt_err rc = KVT_OK;
+
+    for (load->part = 0; load->part < load->parts && rc == KVT_OK; load->part++)
+        rc = load_part(load, load->part * bytes, err);
     return rc;
 }
 
@@ -368,8 +382,17 @@ enum kvt_err
 advisor_load(struct advisor_memory *memory, const struct advisor_txn *txn,
              struct advisor_load_progress *progress, struct kvt_error *err)
 {
-    struct load load = {.memory = memory, .txn = txn, .progress = progress, .ghosts = UINT32_MAX};
+    return advisor_load_parts(memory, txn, 1, progress, err);
+}
+
+enum kvt_err
+advisor_load_parts(struct advisor_memory *memory, const struct advisor_txn *txn, uint32_t parts,
+                   struct advisor_load_progress *progress, struct kvt_error *err)
+{
+    struct load load = {
+        .memory = memory, .txn = txn, .progress = progress, .parts = parts, .ghosts = UINT32_MAX};
     struct advisor_store_log state;
+    uint64_t bytes;
     uint64_t ceiling;
     enum kvt_err rc = advisor_store_log_get(txn, &state);
 
@@ -377,11 +400,11 @@ advisor_load(struct advisor_memory *memory, const struct advisor_txn *txn,
         return kvt_error_set(err, rc, "read where the index's log is: %s", kvt_err_text(rc));
     if (progress == NULL)
         load.progress = &load.unseen;
-    atomic_store_explicit(&load.progress->bytes_total, state.runs_bytes + state.bytes,
-                          memory_order_relaxed);
+    bytes = state.runs_bytes + state.bytes;
+    atomic_store_explicit(&load.progress->bytes_total, parts * bytes, memory_order_relaxed);
     advisor_load_expect(memory, txn, &state);
     ceiling = raise_ceiling(memory);
-    rc = load_log(&load, err);
+    rc = load_log(&load, bytes, err);
     if (rc == KVT_OK)
         rc = load_blocks(&load, err);
     index_limit(memory->index, ceiling);

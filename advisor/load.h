@@ -30,5 +30,11 @@ KVT_NODISCARD enum kvt_err advisor_load(struct advisor_memory *memory,
                                         const struct advisor_txn *txn,
                                         struct advisor_load_progress *progress,
                                         struct kvt_error *err);
+/** The same, reading the log `parts` times, each time the changes of some of the holders: what went
+ *  again in the end takes room for a part of them only. */
+KVT_NODISCARD enum kvt_err advisor_load_parts(struct advisor_memory *memory,
+                                              const struct advisor_txn *txn, uint32_t parts,
+                                              struct advisor_load_progress *progress,
+                                              struct kvt_error *err);
 
 #endif /* ADVISOR_LOAD_H */

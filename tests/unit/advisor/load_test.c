@@ -202,7 +202,8 @@ the_last_number_goes_to_who_comes(void **state)
 
 /* Load into an index of its own. */
 static enum kvt_err
-load_again(struct keeper *keeper, struct advisor_load_progress *progress, struct kvt_error *err)
+load_parts(struct keeper *keeper, uint32_t parts, struct advisor_load_progress *progress,
+           struct index_stats *stats, struct kvt_error *err)
 {
     struct advisor_memory memory = {.index = NULL};
     struct advisor_names *names = NULL;
@@ -219,14 +220,57 @@ load_again(struct keeper *keeper, struct advisor_load_progress *progress, struct
     memory.index = index;
     memory.names = names;
     if (rc == KVT_OK)
-        rc = advisor_load(&memory, &txn, progress, err);
+        rc = advisor_load_parts(&memory, &txn, parts, progress, err);
     if (rc == KVT_OK && !advisor_memory_whole(&memory))
         rc = KVT_FULL;
+    if (rc == KVT_OK)
+        index_stats(index, stats);
     advisor_store_end(&txn);
     advisor_memory_release(&memory);
     advisor_names_free(names);
     index_free(index);
     return rc;
+}
+
+static enum kvt_err
+load_again(struct keeper *keeper, struct advisor_load_progress *progress, struct kvt_error *err)
+{
+    struct index_stats stats;
+
+    return load_parts(keeper, 1, progress, &stats, err);
+}
+
+static void
+parts_come_to_the_same(void **state)
+{
+    uint64_t random = test_seed();
+    struct log_step step = {.call = 0};
+    struct kvt_error err = {.text = ""};
+    struct index_stats whole;
+    struct keeper keeper;
+
+    (void)state;
+    keeper_begin(&keeper);
+    for (unsigned i = 0; i < CHANGES; i++)
+        keeper_change(&keeper, &step, &random);
+    write_snapshot(&keeper);
+    for (unsigned i = 0; i < CHANGES; i++)
+        keeper_change(&keeper, &step, &random);
+    keeper_bucket(&keeper, 0, 0, true);
+    keeper_commit(&keeper, 0);
+    assert_int_equal(load_parts(&keeper, 1, NULL, &whole, &err), KVT_OK);
+    for (uint32_t parts = 2; parts < 2 * LOG_MODEL_HOLDERS; parts++) {
+        struct advisor_load_progress progress = {.bytes_done = 0};
+        struct index_stats stats;
+
+        assert_int_equal(load_parts(&keeper, parts, &progress, &stats, &err), KVT_OK);
+        assert_int_equal(stats.blocks, whole.blocks);
+        assert_int_equal(stats.places, whole.places);
+        assert_int_equal(atomic_load(&progress.bytes_total),
+                         parts * (keeper.log.runs_bytes + keeper.log.bytes));
+        assert_int_equal(atomic_load(&progress.bytes_done), atomic_load(&progress.bytes_total));
+    }
+    keeper_end(&keeper);
 }
 
 static void
@@ -344,6 +388,7 @@ main(void)
         cmocka_unit_test(blocks_that_nobody_has_go_before_the_journal),
         cmocka_unit_test(reads_come_back),
         cmocka_unit_test(the_last_number_goes_to_who_comes),
+        cmocka_unit_test(parts_come_to_the_same),
         cmocka_unit_test(it_says_how_far_it_is),
         cmocka_unit_test(a_holder_without_a_name_is_refused),
         cmocka_unit_test(a_damaged_row_is_refused),

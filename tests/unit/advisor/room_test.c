@@ -210,6 +210,52 @@ what_does_not_fit_stays_on_disk(void **state)
     end(&scene);
 }
 
+static void
+send_bye(struct scene *scene, const char *worker, uint64_t seq)
+{
+    struct kvt_event bye = {.type = KVT_EVENT_BYE, .ranks = 1};
+
+    send(scene, worker, seq, &bye, 1);
+    test_rig_run(&scene->rig);
+}
+
+/* It is read once there is room, not again and again before; and then all of it is there, also what
+ * came when it did not fit. */
+static void
+what_did_not_fit_comes_back(void **state)
+{
+    uint64_t random = test_seed();
+    uint64_t seq = 1;
+    uint64_t kept;
+    uint64_t wait_ms;
+    struct scene scene;
+
+    (void)state;
+    begin(&scene, &(struct test_rig_options){.map_bytes = 128 << 20, .index_bytes = 8 << 20});
+    for (; is_whole(&scene); seq += BATCH) {
+        assert_true(seq < (uint64_t)BATCH * BATCHES_MAX);
+        send_random(&scene, seq % (2 * BATCH) == 1 ? "v" : "w", 1 + seq / 2 / BATCH * BATCH,
+                    &random);
+        test_rig_run(&scene.rig);
+    }
+    advisor_engine_step(scene.rig.engine, 0);
+    wait_ms = scene.rig.engine->recover_after_ms;
+    assert_true(wait_ms > 0);
+    for (int i = 0; i < 3; i++)
+        try_to_recover(&scene);
+    assert_int_equal(scene.rig.engine->recover_after_ms, wait_ms); /* there is no room */
+    kept = (seq - 1) / BATCH / 2 * BATCH;
+    send_random(&scene, "w", kept + 1, &random);
+    kept += BATCH;
+    send_bye(&scene, "v", 1 + ((seq - 1) / BATCH + 1) / 2 * BATCH);
+    try_to_recover(&scene);
+    assert_true(is_whole(&scene));
+    assert_int_equal(block_count(&scene), kept);
+    advisor_engine_step(scene.rig.engine, 0);
+    assert_int_equal(scene.rig.engine->recover_after_ms, 0);
+    end(&scene);
+}
+
 /* ---- bitmaps of shards ---- */
 
 static void
@@ -391,6 +437,7 @@ main(void)
         cmocka_unit_test(one_of_before_a_restart_makes_room),
         cmocka_unit_test(what_is_no_copy_is_read_again),
         cmocka_unit_test(what_does_not_fit_stays_on_disk),
+        cmocka_unit_test(what_did_not_fit_comes_back),
         cmocka_unit_test(one_publisher_cannot_use_up_all_bitmaps),
         cmocka_unit_test(what_is_left_without_a_bitmap_goes),
         cmocka_unit_test(a_collision_stays_refused),
