@@ -107,8 +107,8 @@ count_run(const struct counting *counting, uint32_t first, uint32_t from)
 
 /*
  * A subtree may be most of the index, and no writer waits for it: a step looks at so much, and the
- * lock is free between two.  What is left to look at is known by hashes meanwhile, since numbers are
- * given on.
+ * lock is free between two.  What is left to look at is known by hashes meanwhile, since numbers
+ * are given on.
  */
 struct tour {
     struct counting counting;
@@ -166,8 +166,8 @@ next_child(const struct tour *tour, const struct index_run *run, uint32_t first,
     return parent == first;
 }
 
-/* Note up to `most` runs that hang on the parent, or behind it on its run.  KVT_FULL: they cannot be
- * told from those that were noted any more. */
+/* Note up to `most` runs that hang on the parent, or behind it on its run.  KVT_FULL: they cannot
+ * be told from those that were noted any more. */
 static enum kvt_err
 note_children(struct tour *tour, size_t most, size_t *noted)
 {

@@ -114,6 +114,43 @@ hear(struct test_rig *rig, const char *text)
     kvt_buffer_release(&bytes);
 }
 
+/* Is this holder of the block known at all? */
+static bool
+holds(const struct test_rig *rig, uint64_t hash, const char *name)
+{
+    struct advisor_find_block block;
+
+    if (advisor_find_block(&rig->finder, "ns0", hash, &block) != KVT_OK)
+        return false;
+    for (uint32_t i = 0; i < block.place_count; i++)
+        if (strcmp(block.places[i].holder.name, name) == 0)
+            return true;
+    return false;
+}
+
+/* A listing, told as advisor/source_bucket.c tells it: the first object begins another life. */
+static void
+list_object(struct test_rig *rig, const char *bucket, uint64_t hash)
+{
+    const struct kvt_block_id id = {.hash = hash};
+    struct advisor_item *item;
+    char key[KVT_KEY_MAX];
+    char text[1024];
+
+    assert_int_equal(kvt_key_format(key, sizeof(key), KVT_KEY_KVBM_B, "ns0", 0, &id), KVT_OK);
+    (void)snprintf(text, sizeof(text),
+                   "{\"Records\":[{\"eventName\":\"s3:BucketRemoved:*\",\"s3\":{\"bucket\":"
+                   "{\"name\":\"%s\"},\"object\":{\"key\":\"\",\"size\":0}}},"
+                   "{\"eventName\":\"s3:ObjectCreated:Put\",\"s3\":{\"bucket\":"
+                   "{\"name\":\"%s\"},\"object\":{\"key\":\"%s\",\"size\":9}}}]}",
+                   bucket, bucket, key);
+    assert_int_equal(advisor_item_new(&item, ADVISOR_ITEM_MESSAGE, "m", text, strlen(text)),
+                     KVT_OK);
+    item->new_life = true;
+    test_rig_foreign_item(rig, item);
+    test_rig_run(rig);
+}
+
 /* Somebody who notifies of a bucket's objects. */
 static void
 put_object(struct test_rig *rig, const char *bucket, uint64_t hash)
@@ -198,6 +235,44 @@ buckets_are_marked_with_their_reporter(void **state)
     test_folder_remove(folder);
 }
 
+/* What a listing does not name any more is gone, live and after a restart; what
+ * somebody else reported of the same bucket stays. */
+static void
+a_listing_sweeps_what_is_gone(void **state)
+{
+    struct test_rig_options options = {
+        .mode = ADVISOR_MODE_OFF, .foreign = &minio, .give_up_after_ms = 60000};
+    struct test_rig rig;
+    char folder[256];
+
+    (void)state;
+    options.path = test_folder_make(folder, sizeof(folder));
+    test_rig_open(&rig, &options);
+    for (uint64_t hash = 70; hash < 80; hash++)
+        put_object(&rig, "kv", hash);
+    gateway_stores(&rig, "gw", 1, "cold@kv", 90);
+    gateway_stores(&rig, "gw", 2, "hot@gw", 71);
+    for (int life = 0; life < 2; life++) {
+        const uint64_t kept = 75 + (uint64_t)life;
+
+        put_object(&rig, "kv", 76);
+        list_object(&rig, "kv", kept);
+        for (uint64_t hash = 70; hash < 80; hash++)
+            assert_int_equal(holds(&rig, hash, "cold@kv"), hash == kept);
+        assert_true(holds(&rig, 90, "cold@kv"));
+        assert_true(holds(&rig, 71, "hot@gw"));
+        put_object(&rig, "kv", 70); /* is told behind the listing, and stays */
+        assert_true(holds(&rig, 70, "cold@kv"));
+        test_rig_close(&rig);
+        test_rig_open(&rig, &options);
+        test_rig_run(&rig);
+        assert_true(holds(&rig, kept, "cold@kv") && holds(&rig, 70, "cold@kv"));
+        assert_false(holds(&rig, 79, "cold@kv"));
+    }
+    test_rig_close(&rig);
+    test_folder_remove(folder);
+}
+
 /* What a gateway misses is doubted in all places it speaks for and in no others, also after a
  * restart. */
 static void
@@ -265,6 +340,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(holders_in_doubt_are_marked),
         cmocka_unit_test(buckets_are_marked_with_their_reporter),
+        cmocka_unit_test(a_listing_sweeps_what_is_gone),
         cmocka_unit_test(buckets_are_marked_with_their_gateway),
         cmocka_unit_test(external_places_are_their_workers),
     };
