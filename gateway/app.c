@@ -1,7 +1,9 @@
 #include "gateway/app.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -153,15 +155,45 @@ stop(struct app *app)
     kvt_free(app);
 }
 
+static void
+hangup_signal(sigset_t *set)
+{
+    (void)sigemptyset(set);
+    (void)sigaddset(set, SIGHUP);
+}
+
+/* What runs ends with the credentials it began with; a file that is wrong changes nothing. */
+static void
+reload_when_asked(struct app *app, const struct kvt_config *config)
+{
+    const struct timespec at_once = {0};
+    struct gateway_credentials *credentials;
+    struct kvt_error err;
+    sigset_t set;
+
+    hangup_signal(&set);
+    if (sigtimedwait(&set, NULL, &at_once) != SIGHUP)
+        return;
+    if (gateway_settings_credentials(&credentials, config, &err) != KVT_OK) {
+        kvt_log_error("gateway", "reload_failed", "credentials stay as they were: %s", err.text);
+        return;
+    }
+    kvt_log_info("gateway", "reloaded", "%zu credentials", gateway_credentials_count(credentials));
+    gateway_auth_replace(app->auth, credentials);
+}
+
 enum kvt_err
 gateway_app_run(const struct kvt_config *config, struct kvt_error *err)
 {
     struct app *app = kvt_calloc(1, sizeof(*app));
     bool connected = true;
+    sigset_t hangup;
     enum kvt_err rc;
 
     if (app == NULL)
         return kvt_error_set(err, KVT_NOMEM, "gateway");
+    hangup_signal(&hangup); /* before there are threads, which inherit it */
+    (void)pthread_sigmask(SIG_BLOCK, &hangup, NULL);
     rc = gateway_settings_load(&app->settings, config, err);
     if (rc == KVT_OK)
         rc = open_vault(app, err);
@@ -176,9 +208,11 @@ gateway_app_run(const struct kvt_config *config, struct kvt_error *err)
                      app->settings.front_bind, (unsigned)gateway_front_port(app->front),
                      app->settings.admin_bind, (unsigned)kvt_http_port(app->http));
         kvt_program_ready("serving");
-        while (!kvt_program_wait(TICK_MS))
+        while (!kvt_program_wait(TICK_MS)) {
             wire_bus_tell(app->bus, "gateway", "events wait in the outbox, no orders come",
                           &connected);
+            reload_when_asked(app, config);
+        }
         kvt_log_info("gateway", "stopping", "draining");
     }
     stop(app);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/yaml.h"
 
 struct gateway_credentials {
     _Atomic unsigned holders;
@@ -105,6 +106,132 @@ gateway_credentials_parse(struct gateway_credentials **out, const char *text, st
         gateway_credentials_drop(*out);
         *out = NULL;
     }
+    return rc;
+}
+
+/* ---- YAML ---- */
+
+/* "read,write" as bits; false at a word that is none. */
+static bool
+parse_rights(const char *text, unsigned *rights)
+{
+    static const struct {
+        const char *word;
+        enum gateway_right right;
+    } words[] = {{"read", GATEWAY_READ},
+                 {"write", GATEWAY_WRITE},
+                 {"delete", GATEWAY_DELETE},
+                 {"list", GATEWAY_LIST}};
+
+    *rights = 0;
+    while (*text != '\0') {
+        const size_t size = strcspn(text, ",");
+        unsigned found = 0;
+
+        for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+            if (strlen(words[i].word) == size && memcmp(words[i].word, text, size) == 0)
+                found = words[i].right;
+        if (found == 0)
+            return false;
+        *rights |= found;
+        text += size + (text[size] == ',' ? 1 : 0);
+    }
+    return *rights != 0;
+}
+
+static enum kvt_err
+read_grant(struct gateway_grant *grant, struct kvt_yaml_value section, struct kvt_error *err)
+{
+    char rights[64] = "";
+    const struct kvt_yaml_field fields[] = {
+        {.key = "prefix",
+         .type = KVT_YAML_STRING,
+         .target = grant->prefix,
+         .size = sizeof(grant->prefix),
+         .required = true},
+        {.key = "rights",
+         .type = KVT_YAML_STRINGS,
+         .target = rights,
+         .size = sizeof(rights),
+         .required = true},
+    };
+    const enum kvt_err rc = kvt_yaml_read(section, fields, 2, err);
+
+    if (rc != KVT_OK)
+        return rc;
+    if (!parse_rights(rights, &grant->rights))
+        return kvt_yaml_refuse(section, err, "rights are of read, write, delete and list");
+    return KVT_OK;
+}
+
+static enum kvt_err
+read_credential(struct gateway_credentials *table, struct kvt_yaml_value section,
+                struct kvt_error *err)
+{
+    struct kvt_yaml_value grants = {0};
+    struct gateway_principal *principal;
+    enum kvt_err rc = make_room(table, err);
+
+    if (rc != KVT_OK)
+        return rc;
+    principal = &table->principals[table->count];
+    rc = kvt_yaml_read(
+        section,
+        (const struct kvt_yaml_field[]){
+            {.key = "access",
+             .type = KVT_YAML_STRING,
+             .target = principal->access,
+             .size = sizeof(principal->access),
+             .required = true},
+            {.key = "secret",
+             .type = KVT_YAML_STRING,
+             .target = principal->secret,
+             .size = sizeof(principal->secret),
+             .required = true},
+            {.key = "grants", .type = KVT_YAML_LIST, .target = &grants, .required = true}},
+        3, err);
+    if (rc != KVT_OK)
+        return rc;
+    if (principal->access[0] == '\0' || principal->secret[0] == '\0')
+        return kvt_yaml_refuse(section, err, "access and secret must not be empty");
+    if (gateway_credentials_find(table, principal->access) != NULL)
+        return kvt_yaml_refuse(section, err, "access %s is there already", principal->access);
+    if (kvt_yaml_count(grants) == 0 || kvt_yaml_count(grants) > GATEWAY_GRANTS_MAX)
+        return kvt_yaml_refuse(section, err, "1 to %d grants are needed", GATEWAY_GRANTS_MAX);
+    for (; rc == KVT_OK && principal->grant_count < kvt_yaml_count(grants);
+         principal->grant_count++)
+        rc = read_grant(&principal->grants[principal->grant_count],
+                        kvt_yaml_at(grants, principal->grant_count), err);
+    if (rc == KVT_OK)
+        table->count++;
+    return rc;
+}
+
+enum kvt_err
+gateway_credentials_load(struct gateway_credentials **out, const char *path, struct kvt_error *err)
+{
+    struct kvt_yaml_value root;
+    struct kvt_yaml_value list = {0};
+    struct kvt_yaml *file = NULL;
+    enum kvt_err rc = make_table(out, err);
+
+    if (rc == KVT_OK)
+        rc = kvt_yaml_load(&file, path, &root, err);
+    if (rc == KVT_OK)
+        rc = kvt_yaml_read(
+            root,
+            &(const struct kvt_yaml_field){
+                .key = "credentials", .type = KVT_YAML_LIST, .target = &list, .required = true},
+            1, err);
+    for (size_t i = 0; rc == KVT_OK && i < kvt_yaml_count(list); i++)
+        rc = read_credential(*out, kvt_yaml_at(list, i), err);
+    if (rc == KVT_OK && (*out)->count == 0)
+        rc = kvt_error_set(err, KVT_INVALID, "%s names no credentials", path);
+    if (rc != KVT_OK) {
+        gateway_credentials_drop(*out);
+        *out = NULL;
+    }
+    kvt_yaml_free(file);
     return rc;
 }
 

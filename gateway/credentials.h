@@ -50,6 +50,20 @@ struct gateway_credentials;
 KVT_NODISCARD enum kvt_err gateway_credentials_parse(struct gateway_credentials **out,
                                                      const char *text, struct kvt_error *err);
 
+/**
+ * A YAML file of credentials with rights:
+ *
+ *     credentials:
+ *       - access: tenant-a
+ *         secret: ...
+ *         grants:
+ *           - {prefix: tenant-a/, rights: [read, write, delete, list]}
+ *
+ * `prefix` "" is the whole bucket.  KVT_INVALID says where in the file.
+ */
+KVT_NODISCARD enum kvt_err gateway_credentials_load(struct gateway_credentials **out,
+                                                    const char *path, struct kvt_error *err);
+
 /** The principal of that access key, NULL when there is none. */
 const struct gateway_principal *gateway_credentials_find(const struct gateway_credentials *table,
                                                          const char *access);

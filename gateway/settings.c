@@ -4,6 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc.h"
+
+enum { CREDENTIALS_TEXT_MAX = 128 * 1024 };
+
 const struct kvt_param gateway_settings_table[GATEWAY_SETTING_COUNT] = {
 #define PARAM KVT_PARAM_ROW
 #include "config/common.def"
@@ -24,13 +28,39 @@ secret(const struct kvt_config *config, size_t row, char *text, size_t size, str
     return rc;
 }
 
+enum kvt_err
+gateway_settings_credentials(struct gateway_credentials **out, const struct kvt_config *config,
+                             struct kvt_error *err)
+{
+    const char *path = kvt_config_string(config, GATEWAY_SETTING_FRONT_CREDENTIALS_FILE);
+    const size_t size = strlen(path);
+    char *text;
+    enum kvt_err rc;
+
+    *out = NULL;
+    if (!kvt_config_is_set(config, GATEWAY_SETTING_FRONT_CREDENTIALS_FILE))
+        return kvt_error_set(err, KVT_INVALID,
+                             "front.credentials_file is not set: name a 0600 file with one "
+                             "access:secret a line, for the clients of the S3 port");
+    text = kvt_calloc(1, CREDENTIALS_TEXT_MAX);
+    if (text == NULL)
+        return kvt_error_set(err, KVT_NOMEM, "credentials of the S3 port");
+    /* Read as a secret first, which refuses a file that others may read. */
+    rc = kvt_config_secret_lines(config, GATEWAY_SETTING_FRONT_CREDENTIALS_FILE, text,
+                                 CREDENTIALS_TEXT_MAX, err);
+    if (rc == KVT_OK && size > 5 && strcmp(path + size - 5, ".yaml") == 0)
+        rc = gateway_credentials_load(out, path, err);
+    else if (rc == KVT_OK)
+        rc = gateway_credentials_parse(out, text, err);
+    explicit_bzero(text, CREDENTIALS_TEXT_MAX);
+    kvt_free(text);
+    return rc;
+}
+
 static enum kvt_err
 load_front(struct gateway_settings *settings, const struct kvt_config *config,
            struct kvt_error *err)
 {
-    char text[GATEWAY_SECRET_MAX];
-    enum kvt_err rc;
-
     settings->front_bind = kvt_config_string(config, GATEWAY_SETTING_FRONT_BIND);
     settings->front_domains = kvt_config_string(config, GATEWAY_SETTING_FRONT_DOMAINS);
     settings->front_port = (uint16_t)kvt_config_u64(config, GATEWAY_SETTING_FRONT_PORT);
@@ -43,17 +73,7 @@ load_front(struct gateway_settings *settings, const struct kvt_config *config,
     if (settings->memory_max < settings->batch_max)
         return kvt_error_set(err, KVT_INVALID,
                              "memory.max must be at least front.batch_max: one request must fit");
-    if (!kvt_config_is_set(config, GATEWAY_SETTING_FRONT_CREDENTIALS_FILE))
-        return kvt_error_set(err, KVT_INVALID,
-                             "front.credentials_file is not set: name a 0600 file with one "
-                             "access:secret a line, for the clients of the S3 port");
-    rc = kvt_config_secret_lines(config, GATEWAY_SETTING_FRONT_CREDENTIALS_FILE, text, sizeof(text),
-                                 err);
-    if (rc != KVT_OK)
-        return rc;
-    rc = gateway_credentials_parse(&settings->credentials, text, err);
-    explicit_bzero(text, sizeof(text));
-    return rc;
+    return gateway_settings_credentials(&settings->credentials, config, err);
 }
 
 /* End the text at its first colon; what follows, or NULL. */
@@ -150,9 +170,7 @@ load_vault(struct gateway_settings *settings, const struct kvt_config *config,
     vault->hot_capacity = kvt_config_u64(config, GATEWAY_SETTING_HOT_CAPACITY);
     vault->cold_capacity = kvt_config_u64(config, GATEWAY_SETTING_COLD_CAPACITY);
     vault->catalog_max = kvt_config_u64(config, GATEWAY_SETTING_CATALOG_MAX);
-    /* Multipart uploads make objects larger than one body, a few at a time in memory. */
-    vault->object_max = settings->memory_max / 4 > settings->batch_max ? settings->memory_max / 4
-                                                                       : settings->batch_max;
+    vault->object_max = settings->batch_max;
     vault->quarantine_max = (size_t)kvt_config_u64(config, GATEWAY_SETTING_QUARANTINE_MAX);
     vault->io_threads = settings->io_threads;
     vault->revision = (enum kvt_key_revision)kvt_config_enum(config, GATEWAY_SETTING_KEY_REVISION);

@@ -58,6 +58,12 @@ struct gateway_settings {
     uint64_t report_ms;
 };
 
+/** Read the credentials of the S3 port, from lines or, where the file's name ends in ".yaml", with
+ * rights per prefix. */
+KVT_NODISCARD enum kvt_err gateway_settings_credentials(struct gateway_credentials **out,
+                                                        const struct kvt_config *config,
+                                                        struct kvt_error *err);
+
 /** Read and check everything.  KVT_INVALID with one clear line. */
 KVT_NODISCARD enum kvt_err gateway_settings_load(struct gateway_settings *settings,
                                                  const struct kvt_config *config,

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/file.h"
 #include "gateway/auth.h"
 #include "gateway/payload.h"
 
@@ -206,6 +207,69 @@ credential_files(void **state)
     gateway_credentials_drop(table);
 }
 
+static enum kvt_err
+load_yaml(struct gateway_credentials **table, const char *text, struct kvt_error *err)
+{
+    char folder[256];
+    char path[300];
+    enum kvt_err rc;
+
+    *err = (struct kvt_error){.code = KVT_OK};
+    (void)test_folder_make(folder, sizeof(folder));
+    (void)snprintf(path, sizeof(path), "%s/who.yaml", folder);
+    assert_int_equal(kvt_file_write(path, text, strlen(text), 0600, err), KVT_OK);
+    rc = gateway_credentials_load(table, path, err);
+    test_folder_remove(folder);
+    return rc;
+}
+
+#define TENANT "credentials:\n- access: a\n  secret: s:1\n  grants:\n"
+
+static void
+credentials_with_rights(void **state)
+{
+    static const char *const wrong[] = {
+        "",
+        "credentials: []\n",
+        "credentials:\n- access: a\n  secret: s\n",
+        "credentials:\n- access: a\n  secret: s\n  grants: []\n",
+        "credentials:\n- access: ''\n  secret: s\n  grants:\n  - {prefix: '', rights: read}\n",
+        "credentials:\n- access: a\n  grants:\n  - {prefix: '', rights: read}\n",
+        TENANT "  - {prefix: t/}\n",
+        TENANT "  - {rights: [read]}\n",
+        TENANT "  - {prefix: t/, rights: []}\n",
+        TENANT "  - {prefix: t/, rights: [read, own]}\n",
+        TENANT "  - {prefix: t/, rights: read, more: 1}\n",
+        TENANT "  - {prefix: t/, rights: read}\n- access: a\n  secret: t\n  grants:\n"
+               "  - {prefix: t/, rights: read}\n",
+    };
+    const struct gateway_principal *tenant;
+    struct gateway_credentials *table;
+    struct kvt_error err;
+
+    (void)state;
+    assert_int_equal(load_yaml(&table,
+                               TENANT "  - {prefix: t/, rights: [read, write, delete, list]}\n"
+                                      "  - {prefix: '', rights: list}\n- access: b\n  secret: s2\n"
+                                      "  grants:\n  - {prefix: '', rights: read}\n",
+                               &err),
+                     KVT_OK);
+    assert_int_equal(gateway_credentials_count(table), 2);
+    tenant = gateway_credentials_find(table, "a");
+    assert_string_equal(tenant->secret, "s:1");
+    assert_true(gateway_auth_may(tenant, GATEWAY_DELETE, "t/k"));
+    assert_false(gateway_auth_may(tenant, GATEWAY_READ, "u/k"));
+    assert_true(gateway_auth_may(tenant, GATEWAY_LIST, ""));
+    assert_false(gateway_auth_may(gateway_credentials_find(table, "b"), GATEWAY_WRITE, "t/k"));
+    gateway_credentials_drop(table);
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        if (load_yaml(&table, wrong[i], &err) != KVT_INVALID)
+            fail_msg("row %zu", i);
+        assert_null(table);
+        assert_true(err.text[0] != '\0');
+    }
+}
+
 static void
 reload(void **state)
 {
@@ -297,9 +361,15 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(signatures), cmocka_unit_test(unsigned_requests), cmocka_unit_test(clocks),
-        cmocka_unit_test(bodies),     cmocka_unit_test(credential_files),  cmocka_unit_test(reload),
-        cmocka_unit_test(rights),     cmocka_unit_test(permits),
+        cmocka_unit_test(signatures),
+        cmocka_unit_test(unsigned_requests),
+        cmocka_unit_test(clocks),
+        cmocka_unit_test(bodies),
+        cmocka_unit_test(credential_files),
+        cmocka_unit_test(reload),
+        cmocka_unit_test(rights),
+        cmocka_unit_test(permits),
+        cmocka_unit_test(credentials_with_rights),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
