@@ -18,8 +18,8 @@
 #include "wire/stream.h"
 #include "wire/subject.h"
 
-#include "tests/support/nats_server.h"
 #include "tests/support/seed.h"
+#include "tests/unit/wire/bus.h"
 
 enum { DEADLINE_MS = 20000, WAIT_MS = 10000, ASK_MS = 2000 };
 
@@ -27,27 +27,6 @@ static const struct kvt_location locations[] = {
     {.tier = KVT_TIER_G2, .name = "host"},
     {.tier = KVT_TIER_G3, .name = "/var/cache"},
 };
-
-static struct wire_bus *
-open_bus(const struct test_nats *server)
-{
-    const struct wire_bus_options options = {.url = server->url, .name = "test"};
-    struct wire_bus *bus = NULL;
-
-    assert_int_equal(wire_bus_open(&bus, &options, NULL), KVT_OK);
-    return bus;
-}
-
-static void
-ensure_streams(struct wire_bus *bus)
-{
-    const uint64_t deadline_ms = kvt_clock_mono_ms() + DEADLINE_MS;
-
-    while (wire_bus_ensure_streams(bus, NULL) != KVT_OK) {
-        assert_true(kvt_clock_mono_ms() < deadline_ms);
-        kvt_clock_sleep_ms(20);
-    }
-}
 
 static struct kvt_publisher_options
 base_options(struct wire_bus *bus)
@@ -216,7 +195,7 @@ options_are_checked(void **state)
 
     (void)state;
     test_nats_start(&server);
-    bus = open_bus(&server);
+    bus = test_bus_open(&server, false);
     options = base_options(bus);
     options.location_count = 0;
     assert_int_equal(kvt_publisher_open(&publisher, &options, NULL), KVT_INVALID);
@@ -243,9 +222,7 @@ numbers_have_no_holes(void **state)
     struct wire_bus *bus;
 
     (void)state;
-    test_nats_start(&server);
-    bus = open_bus(&server);
-    ensure_streams(bus);
+    bus = test_bus_start(&server);
     options = base_options(bus);
     publisher = open_publisher(&options);
     reader = open_reader(bus);
@@ -294,9 +271,7 @@ many_threads_share_one_publisher(void **state)
     struct wire_bus *bus;
 
     (void)state;
-    test_nats_start(&server);
-    bus = open_bus(&server);
-    ensure_streams(bus);
+    bus = test_bus_start(&server);
     options = base_options(bus);
     publisher = open_publisher(&options);
     reader = open_reader(bus);
@@ -326,9 +301,7 @@ an_outage_loses_nothing(void **state)
     uint64_t seq = 0;
 
     (void)state;
-    test_nats_start(&server);
-    bus = open_bus(&server);
-    ensure_streams(bus);
+    bus = test_bus_start(&server);
     options = base_options(bus);
     publisher = open_publisher(&options);
     reader = open_reader(bus);
@@ -368,9 +341,7 @@ a_full_buffer_gives_up_the_oldest_and_counts(void **state)
     struct wire_bus *bus;
 
     (void)state;
-    test_nats_start(&server);
-    bus = open_bus(&server);
-    ensure_streams(bus);
+    bus = test_bus_start(&server);
     options = base_options(bus);
     options.buffer_events = 1000;
     options.ring_events = 1000;
@@ -408,7 +379,7 @@ a_lost_stream_is_made_again(void **state)
 
     (void)state;
     test_nats_start(&server);
-    bus = open_bus(&server);
+    bus = test_bus_open(&server, false);
     options = base_options(bus);
     publisher = open_publisher(&options); /* nobody made the streams */
     give(publisher, 1, 10);
@@ -437,7 +408,7 @@ closing_without_a_server_is_bounded(void **state)
     (void)state;
     test_nats_start(&server);
     test_nats_kill(&server);
-    bus = open_bus(&server);
+    bus = test_bus_open(&server, false);
     options = base_options(bus);
     publisher = open_publisher(&options);
     give(publisher, 1, 10);
@@ -487,7 +458,7 @@ core_mode_sends_batches_partitions_and_heartbeats(void **state)
 
     (void)state;
     test_nats_start(&server);
-    bus = open_bus(&server);
+    bus = test_bus_open(&server, false);
     (void)pthread_mutex_init(&inbox.lock, NULL);
     inbox.reader = open_reader(bus);
     assert_int_equal(wire_bus_subscribe(bus, WIRE_SUBJECT_EVENTS_ALL, on_batch, &inbox, NULL),
@@ -591,9 +562,7 @@ dump_gives_all_that_is_held_in_pages(void **state)
     uint32_t pages = 0;
 
     (void)state;
-    test_nats_start(&server);
-    bus = open_bus(&server);
-    ensure_streams(bus);
+    bus = test_bus_start(&server);
     reader = open_reader(bus);
     options = base_options(bus);
     options.snapshot = snapshot;
@@ -645,9 +614,7 @@ range_repeats_what_the_ring_still_has(void **state)
     uint64_t incarnation;
 
     (void)state;
-    test_nats_start(&server);
-    bus = open_bus(&server);
-    ensure_streams(bus);
+    bus = test_bus_start(&server);
     reader = open_reader(bus);
     options = base_options(bus);
     options.ring_events = 100;
@@ -697,7 +664,7 @@ opening_survives_every_failing_allocation(void **state)
 
     (void)state;
     test_nats_start(&server);
-    bus = open_bus(&server);
+    bus = test_bus_open(&server, false);
     assert_true(test_sweep_allocations(attempt_open, bus) >= 7);
     wire_bus_close(bus);
     test_nats_stop(&server);

@@ -15,23 +15,12 @@
 #include "wire/stream.h"
 #include "wire/subject.h"
 
-#include "tests/support/nats_server.h"
 #include "tests/support/seed.h"
+#include "tests/unit/wire/bus.h"
 
 enum { DEADLINE_MS = 20000, SUBJECT_COUNT = 3 };
 
 static const char *const subject = "kvtier.v1.events.ns.0.w1";
-
-static struct wire_bus *
-open_bus(const struct test_nats *server, bool connect_now)
-{
-    const struct wire_bus_options options = {
-        .url = server->url, .name = "test", .connect_now = connect_now};
-    struct wire_bus *bus = NULL;
-
-    assert_int_equal(wire_bus_open(&bus, &options, NULL), KVT_OK);
-    return bus;
-}
 
 static void
 wait_connected(struct wire_bus *bus, bool wanted)
@@ -41,17 +30,6 @@ wait_connected(struct wire_bus *bus, bool wanted)
     while (wire_bus_connected(bus) != wanted) {
         assert_true(kvt_clock_mono_ms() < deadline_ms);
         kvt_clock_sleep_ms(10);
-    }
-}
-
-static void
-ensure_streams(struct wire_bus *bus)
-{
-    const uint64_t deadline_ms = kvt_clock_mono_ms() + DEADLINE_MS;
-
-    while (wire_bus_ensure_streams(bus, NULL) != KVT_OK) {
-        assert_true(kvt_clock_mono_ms() < deadline_ms);
-        kvt_clock_sleep_ms(50);
     }
 }
 
@@ -161,10 +139,10 @@ opening_without_a_server_fails_or_keeps_trying(void **state)
     assert_non_null(strstr(err.text, server.url));
 
     /* Closing a bus that never found a server does not hang. */
-    bus = open_bus(&server, false);
+    bus = test_bus_open(&server, false);
     wire_bus_close(bus);
 
-    bus = open_bus(&server, false);
+    bus = test_bus_open(&server, false);
     assert_false(wire_bus_connected(bus));
     wire_bus_tell(NULL, "test", "nothing", &told);
     assert_true(told);
@@ -192,12 +170,12 @@ a_repeated_message_id_is_stored_once(void **state)
 
     (void)state;
     test_nats_start(&server);
-    bus = open_bus(&server, true);
+    bus = test_bus_open(&server, true);
     assert_int_equal(wire_stream_state(bus, WIRE_STREAM_EVENTS, &info), KVT_NOTFOUND);
     assert_int_equal(wire_bus_publish_acked(bus, subject, "id", "x", 1, 1000, &first),
                      KVT_UNAVAILABLE);
-    ensure_streams(bus);
-    ensure_streams(bus);
+    test_bus_ensure_streams(bus);
+    test_bus_ensure_streams(bus);
     assert_int_equal(wire_bus_publish_acked(bus, subject, "id", "x", 1, 1000, &first), KVT_OK);
     assert_int_equal(wire_bus_publish_acked(bus, subject, "id", "x", 1, 1000, &second), KVT_OK);
     assert_int_equal(first, 1);
@@ -218,9 +196,9 @@ asking_for_the_right_to_publish_leaves_nothing(void **state)
 
     (void)state;
     test_nats_start(&server);
-    bus = open_bus(&server, true);
+    bus = test_bus_open(&server, true);
     assert_int_equal(wire_bus_may_publish(bus, subject, 1000), KVT_UNAVAILABLE);
-    ensure_streams(bus);
+    test_bus_ensure_streams(bus);
     assert_int_equal(wire_bus_may_publish(bus, subject, 1000), KVT_OK);
     assert_int_equal(wire_stream_state(bus, WIRE_STREAM_EVENTS, &info), KVT_OK);
     assert_int_equal(info.last_seq, 0);
@@ -237,9 +215,7 @@ an_ordered_reader_survives_kill_and_restart(void **state)
     struct wire_bus *bus;
 
     (void)state;
-    test_nats_start(&server);
-    bus = open_bus(&server, true);
-    ensure_streams(bus);
+    bus = test_bus_start(&server);
     stream = open_ordered(bus, 1);
     publish(bus, 1, 700);
     read_until(stream, &reading, 700);
@@ -283,9 +259,7 @@ an_ordered_reader_makes_a_lost_consumer_again(void **state)
     jsConsumerNamesList *names = NULL;
 
     (void)state;
-    test_nats_start(&server);
-    bus = open_bus(&server, true);
-    ensure_streams(bus);
+    bus = test_bus_start(&server);
     stream = open_ordered(bus, 1);
     publish(bus, 1, 10);
     read_until(stream, &reading, 10);
@@ -312,9 +286,7 @@ what_the_stream_dropped_is_a_gap(void **state)
     jsOptions purge;
 
     (void)state;
-    test_nats_start(&server);
-    bus = open_bus(&server, true);
-    ensure_streams(bus);
+    bus = test_bus_start(&server);
     publish(bus, 1, 100);
     (void)jsOptions_Init(&purge);
     purge.Stream.Purge.Sequence = 51;
@@ -354,16 +326,14 @@ a_stream_made_anew_is_a_gap(void **state)
     struct wire_bus *bus;
 
     (void)state;
-    test_nats_start(&server);
-    bus = open_bus(&server, true);
-    ensure_streams(bus);
+    bus = test_bus_start(&server);
     stream = open_ordered(bus, 1);
     publish(bus, 1, 50);
     read_until(stream, &reading, 50);
 
     /* Deleted under a running server; the new one is shorter than what was read. */
     assert_int_equal(js_DeleteStream(bus->js, WIRE_STREAM_EVENTS, NULL, NULL), NATS_OK);
-    ensure_streams(bus);
+    test_bus_ensure_streams(bus);
     publish(bus, 51, 55);
     read_until(stream, &reading, 55);
     assert_int_equal(reading.gaps, 1);
@@ -403,9 +373,7 @@ a_reader_far_behind_gets_everything_once(void **state)
     uint64_t seq = 0;
 
     (void)state;
-    test_nats_start(&server);
-    bus = open_bus(&server, true);
-    ensure_streams(bus);
+    bus = test_bus_start(&server);
     stream = open_ordered(bus, 1);
     for (uint32_t i = 1; i <= LARGE; i++)
         assert_int_equal(
@@ -474,9 +442,7 @@ a_work_queue_repeats_what_was_not_acknowledged(void **state)
     uint64_t seq;
 
     (void)state;
-    test_nats_start(&server);
-    bus = open_bus(&server, true);
-    ensure_streams(bus);
+    bus = test_bus_start(&server);
     assert_int_equal(wire_subject_orders(orders, sizeof(orders), "gw.1"), KVT_OK);
     stream = open_queue(bus, "gw.1", 500);
     assert_int_equal(wire_bus_publish_acked(bus, orders, "1:1", "one", 3, 1000, NULL), KVT_OK);
@@ -538,9 +504,7 @@ what_was_rejected_is_gone(void **state)
     size_t count;
 
     (void)state;
-    test_nats_start(&server);
-    bus = open_bus(&server, true);
-    ensure_streams(bus);
+    bus = test_bus_start(&server);
     assert_int_equal(wire_subject_orders(orders, sizeof(orders), "gw1"), KVT_OK);
     stream = open_queue(bus, "gw1", 500);
     assert_int_equal(wire_bus_publish_acked(bus, orders, "1:1", "bad", 3, 1000, NULL), KVT_OK);
@@ -587,7 +551,7 @@ requests_are_answered_until_nobody_listens(void **state)
 
     (void)state;
     test_nats_start(&server);
-    echo = (struct echo){.bus = open_bus(&server, true)};
+    echo = (struct echo){.bus = test_bus_open(&server, true)};
     kvt_buffer_init(&answer, 16);
     assert_int_equal(wire_bus_request(echo.bus, "q", "hi", 2, 1000, &answer), KVT_UNAVAILABLE);
     assert_int_equal(wire_bus_subscribe(echo.bus, "q", on_question, &echo, NULL), KVT_OK);
@@ -621,7 +585,7 @@ subscriptions_are_bounded(void **state)
 
     (void)state;
     test_nats_start(&server);
-    echo = (struct echo){.bus = open_bus(&server, true)};
+    echo = (struct echo){.bus = test_bus_open(&server, true)};
     for (int i = 0; i < WIRE_BUS_SUBSCRIPTIONS_MAX; i++)
         assert_int_equal(wire_bus_subscribe(echo.bus, "s", on_question, &echo, NULL), KVT_OK);
     assert_int_equal(wire_bus_subscribe(echo.bus, "s", on_question, &echo, &err), KVT_FULL);
@@ -676,7 +640,7 @@ every_failing_allocation_is_survived(void **state)
     test_nats_start(&server);
     options.url = server.url;
     assert_true(test_sweep_allocations(attempt_bus, &options) >= 1);
-    bus = open_bus(&server, true);
+    bus = test_bus_open(&server, true);
     assert_true(test_sweep_allocations(attempt_stream, bus) >= 3);
     assert_true(test_sweep_allocations(attempt_subscribe, bus) >= 2);
     wire_bus_close(bus);

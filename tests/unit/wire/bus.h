@@ -1,0 +1,24 @@
+/*
+ * tests/unit/wire/bus.h -- a bus of the test's own.
+ *
+ * Why: tests of readers and publishers begin with a server, a connection and our streams.
+ * Ownership: the test closes the bus and stops the server.
+ * Threads:   one.
+ * Limits:    waiting ends with a failed assertion after twenty seconds.
+ */
+#ifndef TESTS_UNIT_WIRE_BUS_H
+#define TESTS_UNIT_WIRE_BUS_H
+
+#include "wire/bus.h"
+
+#include "tests/support/nats_server.h"
+
+struct wire_bus *test_bus_open(const struct test_nats *server, bool connect_now);
+
+/** Until the streams are there. */
+void test_bus_ensure_streams(struct wire_bus *bus);
+
+/** Start the server, connect and make the streams. */
+struct wire_bus *test_bus_start(struct test_nats *server);
+
+#endif /* TESTS_UNIT_WIRE_BUS_H */
