@@ -151,6 +151,21 @@ advisor_source_push(struct advisor_source *source, struct advisor_item *item)
     return false;
 }
 
+enum kvt_err
+advisor_source_start(struct advisor_source *source, void *(*run)(void *arg), void *arg)
+{
+    source->threaded = pthread_create(&source->thread, NULL, run, arg) == 0;
+    return source->threaded ? KVT_OK : KVT_NOMEM;
+}
+
+void
+advisor_source_join(struct advisor_source *source)
+{
+    if (source->threaded)
+        (void)pthread_join(source->thread, NULL);
+    source->threaded = false;
+}
+
 void
 advisor_source_set_running(struct advisor_source *source, bool running, const char *detail)
 {

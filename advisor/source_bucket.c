@@ -309,10 +309,7 @@ advisor_source_bucket_open(struct advisor_source *source)
     rc = advisor_inbox_new(&bucket->held, ADVISOR_SOURCE_ITEMS_MAX, ADVISOR_SOURCE_BYTES_MAX);
     if (rc == KVT_OK)
         rc = advisor_source_open_core(source, heard);
-    if (rc == KVT_OK && pthread_create(&source->thread, NULL, run, bucket) != 0)
-        rc = KVT_NOMEM;
-    source->threaded = rc == KVT_OK;
-    return rc;
+    return rc == KVT_OK ? advisor_source_start(source, run, bucket) : rc;
 }
 
 void
@@ -322,8 +319,7 @@ advisor_source_bucket_close(struct advisor_source *source)
 
     if (bucket == NULL)
         return;
-    if (source->threaded)
-        (void)pthread_join(source->thread, NULL);
+    advisor_source_join(source);
     advisor_source_close_core(source);
     if (bucket->held != NULL) {
         advisor_inbox_close(bucket->held);

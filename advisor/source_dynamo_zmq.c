@@ -223,7 +223,7 @@ dynamo_close(struct advisor_source *source)
 {
     struct reader *reader = source->own;
 
-    advisor_source_zmq_stop(source);
+    advisor_source_join(source);
     if (reader != NULL) {
         advisor_zmq_free(reader->zmq);
         advisor_discovery_free(reader->discovery);

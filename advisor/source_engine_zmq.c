@@ -277,7 +277,7 @@ engine_close(struct advisor_source *source)
 {
     struct advisor_engine *engine = source->own;
 
-    advisor_source_zmq_stop(source);
+    advisor_source_join(source);
     if (engine != NULL) {
         advisor_source_zmq_release(&engine->endpoints);
         advisor_source_zmq_release(&engine->replays);

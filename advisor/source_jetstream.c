@@ -218,18 +218,13 @@ enum kvt_err
 advisor_source_open_stream(struct advisor_source *source)
 {
     advisor_source_set_running(source, false, "connecting");
-    if (pthread_create(&source->thread, NULL, run, source) != 0)
-        return KVT_NOMEM;
-    source->threaded = true;
-    return KVT_OK;
+    return advisor_source_start(source, run, source);
 }
 
 void
 advisor_source_close_stream(struct advisor_source *source)
 {
-    if (source->threaded)
-        (void)pthread_join(source->thread, NULL);
-    source->threaded = false;
+    advisor_source_join(source);
 }
 
 const struct advisor_source_ops advisor_source_jetstream = {

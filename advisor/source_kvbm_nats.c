@@ -27,17 +27,13 @@ kvbm_open(struct advisor_source *source)
     if (source->options.subject[0] == '\0')
         source->options.subject = "kvbm.events";
     rc = advisor_source_open_core(source, NULL);
-    if (rc == KVT_OK && pthread_create(&source->thread, NULL, run, source) != 0)
-        rc = KVT_NOMEM;
-    source->threaded = rc == KVT_OK;
-    return rc;
+    return rc == KVT_OK ? advisor_source_start(source, run, source) : rc;
 }
 
 static void
 kvbm_close(struct advisor_source *source)
 {
-    if (source->threaded)
-        (void)pthread_join(source->thread, NULL);
+    advisor_source_join(source);
     advisor_source_close_core(source);
 }
 

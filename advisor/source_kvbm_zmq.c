@@ -90,7 +90,7 @@ kvbm_close(struct advisor_source *source)
 {
     struct hub *hub = source->own;
 
-    advisor_source_zmq_stop(source);
+    advisor_source_join(source);
     if (hub != NULL) {
         advisor_source_zmq_release(&hub->list);
         advisor_zmq_free(hub->zmq);

@@ -62,6 +62,12 @@ bool advisor_source_tell_gap(struct advisor_source *source);
 enum kvt_err advisor_source_open_stream(struct advisor_source *source);
 void advisor_source_close_stream(struct advisor_source *source);
 
+/** Start `run` as the source's thread.  KVT_OK or KVT_NOMEM. */
+KVT_NODISCARD enum kvt_err advisor_source_start(struct advisor_source *source,
+                                                void *(*run)(void *arg), void *arg);
+/** Wait for its end; there may be none. */
+void advisor_source_join(struct advisor_source *source);
+
 void advisor_source_set_running(struct advisor_source *source, bool running, const char *detail);
 void advisor_source_set_last(struct advisor_source *source, uint64_t last_seq);
 

@@ -183,16 +183,5 @@ enum kvt_err
 advisor_source_zmq_start(struct advisor_source *source, void *(*run)(void *arg))
 {
     advisor_source_set_running(source, false, "connecting");
-    if (pthread_create(&source->thread, NULL, run, source) != 0)
-        return KVT_NOMEM;
-    source->threaded = true;
-    return KVT_OK;
-}
-
-void
-advisor_source_zmq_stop(struct advisor_source *source)
-{
-    if (source->threaded)
-        (void)pthread_join(source->thread, NULL);
-    source->threaded = false;
+    return advisor_source_start(source, run, source);
 }

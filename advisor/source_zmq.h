@@ -57,6 +57,5 @@ uint64_t advisor_source_zmq_be64(const uint8_t bytes[8]);
 /** Start `run` as the source's thread.  KVT_OK or KVT_NOMEM. */
 KVT_NODISCARD enum kvt_err advisor_source_zmq_start(struct advisor_source *source,
                                                     void *(*run)(void *arg));
-void advisor_source_zmq_stop(struct advisor_source *source);
 
 #endif /* ADVISOR_SOURCE_ZMQ_H */
