@@ -8,6 +8,20 @@
 
 enum { ROOM_WAIT_MS = 100 };
 
+const struct advisor_source_options advisor_source_unset = {
+    .stream = "",
+    .subject = "",
+    .endpoints = "",
+    .replay = "",
+    .topic = "",
+    .dump_url = "",
+    .discovery = "",
+    .listen = "",
+    .bucket_url = "",
+    .bucket_region = "",
+    .bucket_credentials_file = "",
+};
+
 enum kvt_err
 advisor_source_open(struct advisor_source **out, const struct advisor_source_ops *ops,
                     const struct advisor_source_options *options)

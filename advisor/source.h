@@ -75,6 +75,9 @@ struct advisor_source_options {
     uint64_t created_ms;                 /* JetStream: of the stream that was; 0 = none yet */
 };
 
+/* Nothing is given: every text is "". */
+extern const struct advisor_source_options advisor_source_unset;
+
 struct advisor_source_state {
     bool running;      /* there is something to read from */
     uint64_t last_seq; /* JetStream: newest in the stream, as far as known */

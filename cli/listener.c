@@ -297,15 +297,7 @@ enum kvt_err
 cli_listener_zmq(struct cli_listener *listener, const char *endpoints, bool bind,
                  struct kvt_error *err)
 {
-    const struct advisor_source_options options = {.name = "kvtier",
-                                                   .stream = "",
-                                                   .subject = "",
-                                                   .endpoints = endpoints,
-                                                   .replay = "",
-                                                   .topic = "",
-                                                   .dump_url = "",
-                                                   .discovery = "",
-                                                   .bind = bind};
+    struct advisor_source_options options = advisor_source_unset;
     const struct advisor_source_ops *kind = zmq_kind(listener->dialect);
     struct advisor_source_state state = {0};
     struct advisor_source *source;
@@ -315,6 +307,9 @@ cli_listener_zmq(struct cli_listener *listener, const char *endpoints, bool bind
 
     if (kind == NULL)
         return kvt_error_set(err, KVT_UNSUPPORTED, "--zmq wants --dialect engine, dynamo or kvbm");
+    (void)snprintf(options.name, sizeof(options.name), "kvtier");
+    options.endpoints = endpoints;
+    options.bind = bind;
     rc = advisor_source_open(&source, kind, &options);
     if (rc != KVT_OK)
         return kvt_error_set(err, rc, "--zmq %.120s: %s", endpoints, kvt_err_text(rc));

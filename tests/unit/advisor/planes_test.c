@@ -44,15 +44,8 @@ begin(struct scene *scene, const struct advisor_source_ops *ops)
 
     test_nats_start(&scene->server);
     assert_int_equal(wire_bus_open(&scene->bus, &bus, NULL), KVT_OK);
-    scene->reads = (struct advisor_source_options){.bus = scene->bus,
-                                                   .stream = "",
-                                                   .subject = "",
-                                                   .endpoints = "",
-                                                   .replay = "",
-                                                   .topic = "",
-                                                   .dump_url = "",
-                                                   .discovery = "",
-                                                   .listen = ""};
+    scene->reads = advisor_source_unset;
+    scene->reads.bus = scene->bus;
     scene->options = (struct test_rig_options){
         .mode = ADVISOR_MODE_OFF, .foreign = ops, .reads = &scene->reads, .give_up_after_ms = 100};
     scene->options.path = test_folder_make(scene->folder, sizeof(scene->folder));

@@ -35,20 +35,15 @@ static const struct advisor_source_ops rig_source = {.name = "rig",
 static void
 open_foreign(struct test_rig *rig, const struct test_rig_options *options)
 {
-    const struct advisor_source_options fake = {.stream = options->kept ? "stream" : "",
-                                                .subject = "",
-                                                .endpoints = "",
-                                                .replay = "",
-                                                .topic = "",
-                                                .dump_url = "",
-                                                .discovery = "",
-                                                .listen = ""};
-    struct advisor_source_options foreign = options->reads == NULL ? fake : *options->reads;
+    struct advisor_source_options foreign =
+        options->reads == NULL ? advisor_source_unset : *options->reads;
     struct advisor_position position;
     uint32_t number;
 
     if (options->foreign == NULL)
         return;
+    if (options->reads == NULL && options->kept)
+        foreign.stream = "stream";
     (void)snprintf(foreign.name, sizeof(foreign.name), "cluster");
     (void)snprintf(foreign.namespace_, sizeof(foreign.namespace_), "ns0");
     assert_int_equal(advisor_engine_source(rig->engine, foreign.name, &number, &position), KVT_OK);

@@ -12,18 +12,10 @@ enum { PATIENCE_MS = 20000, STEP_MS = 50, NAP_MS = 5, QUICK_MS = 2000 };
 struct advisor_source_options
 test_zmq_source_options(const char *name, const char *endpoints)
 {
-    struct advisor_source_options options = {
-        .namespace_ = "t/m",
-        .stream = "",
-        .subject = "",
-        .endpoints = endpoints,
-        .replay = "",
-        .topic = "",
-        .dump_url = "",
-        .discovery = "",
-        .listen = "",
-    };
+    struct advisor_source_options options = advisor_source_unset;
 
+    options.endpoints = endpoints;
+    (void)snprintf(options.namespace_, sizeof(options.namespace_), "t/m");
     (void)snprintf(options.name, sizeof(options.name), "%s", name);
     return options;
 }
