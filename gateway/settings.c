@@ -170,7 +170,9 @@ load_vault(struct gateway_settings *settings, const struct kvt_config *config,
     vault->hot_capacity = kvt_config_u64(config, GATEWAY_SETTING_HOT_CAPACITY);
     vault->cold_capacity = kvt_config_u64(config, GATEWAY_SETTING_COLD_CAPACITY);
     vault->catalog_max = kvt_config_u64(config, GATEWAY_SETTING_CATALOG_MAX);
-    vault->object_max = settings->batch_max;
+    /* Multipart uploads make objects larger than one body, a few at a time in memory. */
+    vault->object_max = settings->memory_max / 4 > settings->batch_max ? settings->memory_max / 4
+                                                                       : settings->batch_max;
     vault->quarantine_max = (size_t)kvt_config_u64(config, GATEWAY_SETTING_QUARANTINE_MAX);
     vault->io_threads = settings->io_threads;
     vault->revision = (enum kvt_key_revision)kvt_config_enum(config, GATEWAY_SETTING_KEY_REVISION);
