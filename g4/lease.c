@@ -353,6 +353,7 @@ g4_lease_acquire(struct g4_lease *lease, uint64_t now_ms, uint64_t unix_ms, uint
 {
     assert(!lease->held && nonce != 0);
     begin(lease, G4_LEASE_TO_ACQUIRE);
+    lease->etag[0] = '\0';
     memset(&lease->seen, 0, sizeof(lease->seen));
     memset(&lease->wanted, 0, sizeof(lease->wanted));
     memcpy(lease->wanted.instance, lease->instance, sizeof(lease->wanted.instance));

@@ -392,7 +392,6 @@ act(struct world *world, unsigned index)
         work(world, index);
     } else if (client->phase == RESTING && world->now_ms >= client->rest_ms) {
         nonce = kvt_random_next(&world->random) | 1;
-        client->lease.etag[0] = '\0';
         g4_lease_acquire(&client->lease, world->now_ms, unix_of(world, client), nonce);
         go_on(world, index);
     }
