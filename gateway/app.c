@@ -116,6 +116,8 @@ start_ports(struct app *app, struct kvt_error *err)
                                         .io_threads = app->settings.io_threads,
                                         .connections_max = app->settings.front_connections,
                                         .domains = app->settings.front_domains,
+                                        .tls_certificate = app->settings.front_tls_certificate,
+                                        .tls_key = app->settings.front_tls_key,
                                         .auth = app->auth,
                                         .s3 = &app->s3},
         err);

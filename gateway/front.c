@@ -355,8 +355,16 @@ on_completed(void *arg, struct MHD_Connection *connection, void **state,
 static enum kvt_err
 start_http(struct gateway_front *front, struct kvt_error *err)
 {
-    const unsigned flags =
-        MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_ITC | MHD_USE_ERROR_LOG | MHD_ALLOW_SUSPEND_RESUME;
+    const struct gateway_front_options *options = &front->options;
+    const bool tls = options->tls_key != NULL && options->tls_key[0] != '\0';
+    const unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_ITC | MHD_USE_ERROR_LOG |
+                           MHD_ALLOW_SUSPEND_RESUME | (tls ? MHD_USE_TLS : 0u);
+    /* The library takes pointers that may be written to, and writes to none of these. */
+    const struct MHD_OptionItem with_tls[] = {
+        {MHD_OPTION_HTTPS_MEM_CERT, 0, (void *)(uintptr_t)options->tls_certificate},
+        {MHD_OPTION_HTTPS_MEM_KEY, 0, (void *)(uintptr_t)options->tls_key},
+        {MHD_OPTION_END, 0, NULL}};
+    const struct MHD_OptionItem without[] = {{MHD_OPTION_END, 0, NULL}};
 
     /* A pool of one thread is no pool. */
     front->life.daemon = MHD_start_daemon(
@@ -367,10 +375,12 @@ start_http(struct gateway_front *front, struct kvt_error *err)
         MHD_OPTION_CONNECTION_LIMIT, front->options.connections_max, MHD_OPTION_CONNECTION_TIMEOUT,
         (unsigned)STALL_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY,
         MHD_OPTION_URI_LOG_CALLBACK, on_target, front, MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes,
-        NULL, MHD_OPTION_NOTIFY_COMPLETED, on_completed, front, MHD_OPTION_END);
+        NULL, MHD_OPTION_NOTIFY_COMPLETED, on_completed, front, MHD_OPTION_ARRAY,
+        tls ? with_tls : without, MHD_OPTION_END);
     if (front->life.daemon == NULL)
-        return kvt_error_set(err, KVT_IO, "start the S3 port on %s:%u", front->options.bind,
-                             (unsigned)front->port);
+        return kvt_error_set(err, KVT_IO, "start the S3 port on %s:%u%s", front->options.bind,
+                             (unsigned)front->port,
+                             tls ? ": is front.tls_key_file the key of the certificate?" : "");
     front->life.fd = -1; /* the daemon's now */
     return KVT_OK;
 }

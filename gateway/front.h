@@ -27,7 +27,9 @@ struct gateway_front_options {
     unsigned http_threads;
     unsigned io_threads;
     unsigned connections_max;
-    const char *domains; /* under which buckets are host names: "a,b"; "" for none */
+    const char *domains;         /* under which buckets are host names: "a,b"; "" for none */
+    const char *tls_certificate; /* PEM; with tls_key: TLS only; NULL or "": none */
+    const char *tls_key;
     struct gateway_auth *auth;
     struct gateway_s3 *s3;
 };

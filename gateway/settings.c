@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/file.h"
 
 enum { CREDENTIALS_TEXT_MAX = 128 * 1024 };
 
@@ -58,9 +59,33 @@ gateway_settings_credentials(struct gateway_credentials **out, const struct kvt_
 }
 
 static enum kvt_err
+load_tls(struct gateway_settings *settings, const struct kvt_config *config, struct kvt_error *err)
+{
+    const char *path = kvt_config_string(config, GATEWAY_SETTING_FRONT_TLS_CERTIFICATE_FILE);
+    char *text;
+    size_t size;
+    enum kvt_err rc;
+
+    if ((path[0] != '\0') != kvt_config_is_set(config, GATEWAY_SETTING_FRONT_TLS_KEY_FILE))
+        return kvt_error_set(err, KVT_INVALID,
+                             "front.tls_certificate_file and front.tls_key_file go together");
+    if (path[0] == '\0')
+        return KVT_OK;
+    rc = kvt_file_read(&text, &size, path, GATEWAY_CERTIFICATE_MAX - 1, err);
+    if (rc != KVT_OK)
+        return rc;
+    memcpy(settings->front_tls_certificate, text, size + 1);
+    kvt_free(text);
+    return kvt_config_secret_lines(config, GATEWAY_SETTING_FRONT_TLS_KEY_FILE,
+                                   settings->front_tls_key, GATEWAY_TLS_KEY_MAX, err);
+}
+
+static enum kvt_err
 load_front(struct gateway_settings *settings, const struct kvt_config *config,
            struct kvt_error *err)
 {
+    enum kvt_err rc;
+
     settings->front_bind = kvt_config_string(config, GATEWAY_SETTING_FRONT_BIND);
     settings->front_domains = kvt_config_string(config, GATEWAY_SETTING_FRONT_DOMAINS);
     settings->front_port = (uint16_t)kvt_config_u64(config, GATEWAY_SETTING_FRONT_PORT);
@@ -73,7 +98,8 @@ load_front(struct gateway_settings *settings, const struct kvt_config *config,
     if (settings->memory_max < settings->batch_max)
         return kvt_error_set(err, KVT_INVALID,
                              "memory.max must be at least front.batch_max: one request must fit");
-    return gateway_settings_credentials(&settings->credentials, config, err);
+    rc = load_tls(settings, config, err);
+    return rc == KVT_OK ? gateway_settings_credentials(&settings->credentials, config, err) : rc;
 }
 
 /* End the text at its first colon; what follows, or NULL. */

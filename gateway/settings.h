@@ -27,7 +27,9 @@ enum gateway_setting {
 
 extern const struct kvt_param gateway_settings_table[GATEWAY_SETTING_COUNT];
 
-#define GATEWAY_SECRET_MAX 4096
+#define GATEWAY_SECRET_MAX      4096
+#define GATEWAY_TLS_KEY_MAX     (16 * 1024)
+#define GATEWAY_CERTIFICATE_MAX (64 * 1024)
 
 struct gateway_settings {
     const char *bucket;
@@ -41,6 +43,8 @@ struct gateway_settings {
 
     const char *front_bind;
     const char *front_domains;
+    char front_tls_key[GATEWAY_TLS_KEY_MAX]; /* "": no TLS */
+    char front_tls_certificate[GATEWAY_CERTIFICATE_MAX];
     uint16_t front_port;
     unsigned front_threads;
     unsigned front_connections;
