@@ -180,6 +180,26 @@ handle_object(struct gateway_s3 *s3, struct gateway_request *request)
         (void)gateway_request_fail(request, GATEWAY_FAULT_METHOD);
 }
 
+/* Rights to everything are the rule; else each key is asked for, and one refusal refuses all. */
+static bool
+may_batch(const struct gateway_request *request, enum gateway_batch_verb verb)
+{
+    const enum gateway_right right = verb == GATEWAY_BATCH_PUT ? GATEWAY_WRITE : GATEWAY_READ;
+    struct gateway_batch batch;
+    struct kvt_error err;
+    bool may = true;
+
+    if (gateway_auth_may(request->principal, right, ""))
+        return true;
+    if (gateway_batch_parse(&batch, verb, request->body.data, request->body.size, &err) != KVT_OK)
+        return request->principal != NULL; /* running it says what is wrong */
+    for (size_t i = 0; may && i < batch.count; i++)
+        may = gateway_auth_may(request->principal, right,
+                               verb == GATEWAY_BATCH_PUT ? batch.puts[i].key : batch.items[i].key);
+    gateway_batch_release(&batch);
+    return may;
+}
+
 static void
 handle_batch(struct gateway_s3 *s3, struct gateway_request *request)
 {
@@ -204,6 +224,10 @@ handle_batch(struct gateway_s3 *s3, struct gateway_request *request)
     }
     if (!method_is(request, "POST")) {
         (void)gateway_request_fail(request, GATEWAY_FAULT_METHOD);
+        return;
+    }
+    if (!may_batch(request, (enum gateway_batch_verb)verb)) {
+        (void)gateway_request_fail(request, GATEWAY_FAULT_FORBIDDEN);
         return;
     }
     rc = gateway_batch_run(s3->vault, (enum gateway_batch_verb)verb, request->body.data,

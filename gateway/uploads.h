@@ -10,7 +10,8 @@
  * Ownership: borrows the vault, which owns the store.
  * Threads:   any.
  * Limits:    GATEWAY_UPLOADS_MAX uploads, GATEWAY_UPLOADS_BYTES bytes of parts: more is KVT_FULL;
- *            GATEWAY_PARTS_MAX parts an upload; what was begun GATEWAY_UPLOADS_AGE_MS ago is dropped.
+ *            GATEWAY_PARTS_MAX parts an upload; what was begun GATEWAY_UPLOADS_AGE_MS ago is
+ *            dropped.
  */
 #ifndef GATEWAY_UPLOADS_H
 #define GATEWAY_UPLOADS_H

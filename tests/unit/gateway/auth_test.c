@@ -340,7 +340,7 @@ permits(void **state)
         {"PUT", "/b/shared/k", false},
         {"DELETE", "/b/shared/k", false},
         {"GET", "/b/shared/k?uploadId=1", false},
-        {"POST", "/_kvtier/v1/get/b", false},
+        {"POST", "/_kvtier/v1/get/b", true},
     };
 
     (void)state;

@@ -452,7 +452,21 @@ rights_are_kept(void **state)
                      403);
     assert_int_equal(status(f, "GET", "/kvtier?list-type=2", "", NULL, NULL), 403);
     assert_int_equal(status(f, "GET", "/kvtier?list-type=2&prefix=t%2F", "", NULL, NULL), 200);
+    {
+        /* A batch of one key: its count, its length, itself. */
+        static const char own[] = "\1\0\0\0\3\0t/a";
+        static const char other[] = "\1\0\0\0\6\0secret";
+        struct gateway_request *request =
+            ask(f, "POST", "/_kvtier/v1/has/kvtier", own, sizeof(own) - 1, NULL, NULL);
+
+        assert_int_equal(request->status, 200);
+        gateway_request_release(request, &f->budget);
+        request = ask(f, "POST", "/_kvtier/v1/get/kvtier", other, sizeof(other) - 1, NULL, NULL);
+        assert_int_equal(request->status, 403);
+        gateway_request_release(request, &f->budget);
+    }
     f->who = NULL;
+    assert_int_equal(status(f, "POST", "/_kvtier/v1/has/kvtier", "xx", NULL, NULL), 403);
     assert_int_equal(status(f, "GET", "/kvtier/t/a", "", NULL, NULL), 403);
 }
 
