@@ -204,7 +204,8 @@ store_block(struct lookup *lookup, uint32_t number, const struct advisor_log_op 
     if (op->place.ranks == 0 || (known && is_known(parent, position) &&
                                  (block->parent != parent || block->position != position)))
         return KVT_OK;
-    if (!known) {
+    /* Of two who do not know the parent, the first one's position stays. */
+    if (!known && (lookup->live[number] == 0 || is_known(parent, position))) {
         block->parent = parent;
         block->position = position;
     }

@@ -5,7 +5,10 @@
  * G4; for the rest its log is read through once a question, whatever the number of its blocks.
  * What was evicted from RAM is not in the log any more: advisor_cold_get() adds it.
  *
- * A STORE of another parent or position than the block has is passed over, as RAM refuses it.
+ * A STORE of another parent or position than the block has is passed over, as RAM refuses it.  Who
+ * does not know a block's parent (0 behind the first position) fits any, and of two of them the
+ * first one's position stands.  Where other blocks hang on such a block, RAM refuses a STORE that
+ * learns another position for it, and here it is taken until the REMOVE that RAM answers it with.
  *
  * Ownership: the caller's blocks are filled; advisor_store_block_release() ends each.
  * Threads:   none; any number at once, each in its own read transaction.

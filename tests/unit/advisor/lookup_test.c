@@ -11,7 +11,7 @@
 #include "base/random.h"
 
 #include "tests/support/seed.h"
-#include "tests/unit/advisor/log_model.h"
+#include "tests/unit/advisor/keeper.h"
 
 enum {
     ROUNDS = 12,
@@ -248,6 +248,111 @@ collisions_are_passed_over(void **state)
     end(&scene);
 }
 
+/* ---- as RAM ---- */
+
+enum { STRANGE = 6, STRANGE_OPS = 4000, SOME = 5 };
+
+/* Stores whose parents nobody has, or who know of none, at positions of their own, and removals. */
+static struct advisor_log_op
+strange_op(uint64_t *random, const uint64_t *hash)
+{
+    const uint64_t kind = kvt_random_below(random, 20);
+    struct advisor_log_op op = {
+        .kind = kind < 1   ? ADVISOR_LOG_DROP
+                : kind < 8 ? ADVISOR_LOG_REMOVE
+                           : ADVISOR_LOG_STORE,
+        .place = {.holder = (uint32_t)kvt_random_below(random, LOG_MODEL_HOLDERS),
+                  .ranks = 1u << kvt_random_below(random, 2),
+                  .size = 4096,
+                  .time_s = 1}};
+
+    if (op.kind == ADVISOR_LOG_DROP)
+        return op;
+    op.hashes = hash;
+    op.count = 1;
+    if (op.kind == ADVISOR_LOG_REMOVE)
+        return op;
+    op.position = (uint32_t)kvt_random_below(random, 3);
+    if (op.position > 0 && kvt_random_below(random, 2) == 0)
+        op.parent = 1000 + kvt_random_below(random, 2);
+    return op;
+}
+
+static void
+put_op(struct advisor_log *log, const struct advisor_log_op *op)
+{
+    if (op->kind == ADVISOR_LOG_DROP)
+        assert_int_equal(advisor_log_drop(log, op->place.holder, op->place.ns), KVT_OK);
+    else if (op->kind == ADVISOR_LOG_REMOVE)
+        assert_int_equal(advisor_log_remove(log, &op->place, op->hashes, 1), KVT_OK);
+    else
+        assert_int_equal(
+            advisor_log_store(log, &op->place, op->parent, op->position, op->hashes, NULL, 1),
+            KVT_OK);
+}
+
+static void
+assert_as_ram(struct keeper *keeper, const struct advisor_store_block *block)
+{
+    const uint32_t ns = advisor_names_index_namespace(keeper->names, 0);
+    struct index_place places[LOG_MODEL_HOLDERS];
+    struct index_view view;
+    const size_t count = index_places(keeper->index, ns, block->hash, places, LOG_MODEL_HOLDERS);
+
+    assert_int_equal(block->place_count, count);
+    for (uint32_t i = 0; i < block->place_count; i++) {
+        const uint32_t holder = advisor_names_index_holder(keeper->names, block->places[i].holder);
+        uint32_t ranks = 0;
+
+        for (size_t k = 0; k < count; k++)
+            ranks |= places[k].holder == holder ? places[k].ranks : 0;
+        assert_int_equal(block->places[i].ranks, ranks);
+    }
+    if (count == 0)
+        return;
+    assert_int_equal(index_get(keeper->index, ns, block->hash, &view), KVT_OK);
+    assert_int_equal(block->position, view.block.id.position);
+    assert_true(block->parent == view.block.id.parent);
+}
+
+/* What is stored, refused and learned of blocks that nothing hangs on is so in RAM too. */
+static void
+unknown_parents_as_ram_takes_them(void **state)
+{
+    static const uint64_t hashes[STRANGE] = {11, 12, 13, 14, 15, 16};
+    struct advisor_store_block blocks[STRANGE] = {0};
+    uint64_t random = test_seed();
+    struct advisor_log *log;
+    struct advisor_txn txn;
+    struct keeper keeper;
+
+    (void)state;
+    keeper_begin(&keeper);
+    assert_int_equal(advisor_log_new(&log), KVT_OK);
+    assert_int_equal(advisor_store_write(keeper.store, &txn, NULL), KVT_OK);
+    for (uint32_t i = 0; i < STRANGE_OPS; i++) {
+        const struct advisor_log_op op =
+            strange_op(&random, &hashes[kvt_random_below(&random, STRANGE)]);
+
+        put_op(log, &op);
+        advisor_memory_op(&keeper.memory, &op);
+        if (i % SOME != 0)
+            continue;
+        advisor_memory_flush(&keeper.memory);
+        assert_int_equal(advisor_store_log_append(&txn, &keeper.log, log), KVT_OK);
+        advisor_log_clear(log);
+        assert_int_equal(advisor_lookup(&txn, 0, hashes, STRANGE, blocks), KVT_OK);
+        for (uint32_t k = 0; k < STRANGE; k++)
+            assert_as_ram(&keeper, &blocks[k]);
+    }
+    assert_true(advisor_memory_whole(&keeper.memory));
+    assert_true(atomic_load(&keeper.memory.collisions) > 100);
+    advisor_store_end(&txn);
+    advisor_log_free(log);
+    release(blocks, STRANGE);
+    keeper_end(&keeper);
+}
+
 static void
 what_a_row_says_collides_too(void **state)
 {
@@ -361,6 +466,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_changes_against_a_set),
         cmocka_unit_test(collisions_are_passed_over),
+        cmocka_unit_test(unknown_parents_as_ram_takes_them),
         cmocka_unit_test(what_a_row_says_collides_too),
         cmocka_unit_test(an_empty_log_has_nobody),
         cmocka_unit_test(many_holders),
