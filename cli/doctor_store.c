@@ -49,9 +49,8 @@ add_locks(struct cli_checks *checks, const struct g4_selftest *result)
     const char *unsafe = g4_selftest_unsafe(result);
 
     if (unsafe == NULL)
-        cli_check_add(checks, CLI_CHECK_OK, "s3 locks", "", "safe; a lock is given back by %s",
-                      result->delete_if_match ? "DELETE If-Match, or a tombstone where it is fenced"
-                                              : "a tombstone");
+        cli_check_add(checks, CLI_CHECK_OK, "s3 locks", "",
+                      "safe: one holder at a time, by the store's clock");
     else
         cli_check_add(checks, CLI_CHECK_WARN, "s3 locks",
                       "batches, compaction and collection must not run on this store; blocks need "

@@ -33,7 +33,6 @@ g4_lease_init(struct g4_lease *lease, const struct g4_lease_options *options, st
     memcpy(lease->instance, options->instance, name_size);
     lease->ttl_ms = options->ttl_ms;
     lease->epoch_min = options->epoch_min;
-    lease->may_delete = options->may_delete;
     return KVT_OK;
 }
 
@@ -80,15 +79,6 @@ send_look(struct g4_lease *lease)
 }
 
 static void
-send_delete(struct g4_lease *lease)
-{
-    lease->request =
-        (struct g4_request){.verb = G4_DELETE, .key = lease->key, .condition = G4_IF_MATCH};
-    memcpy(lease->request.etag, lease->etag, sizeof(lease->etag));
-    lease->step = G4_LEASE_RELEASE;
-}
-
-static void
 set_times(struct g4_lease *lease, uint64_t unix_ms)
 {
     lease->wanted.acquired_ms = unix_ms;
@@ -99,10 +89,6 @@ set_times(struct g4_lease *lease, uint64_t unix_ms)
 static void
 send_release(struct g4_lease *lease, uint64_t now_ms)
 {
-    if (lease->may_delete) {
-        send_delete(lease);
-        return;
-    }
     lease->wanted = lease->body;
     lease->wanted.deadline_ms = 0;
     lease->wanted.released = true;
@@ -400,7 +386,7 @@ wrote(struct g4_lease *lease, uint64_t now_ms)
     const struct g4_request *request = &lease->request;
 
     /* A store that does not say the ETag of what it stored is asked for it. */
-    if (request->status != KVT_OK || (request->verb == G4_PUT && request->etag[0] == '\0')) {
+    if (request->status != KVT_OK || request->etag[0] == '\0') {
         lease->trouble = request->error;
         lease->trouble.code = request->status;
         send_look(lease);

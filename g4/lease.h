@@ -12,7 +12,9 @@
  *
  * The rules: create with If-None-Match, change with If-Match; judge the age of others by the
  * server's clock alone (Date - Last-Modified of one answer); after any answer but a success read
- * what is there; count the own time from before the request.
+ * what is there; count the own time from before the request; release by a tombstone.  DELETE
+ * If-Match is not used: MinIO ignores it, versitygw checks it and deletes later, so that one which
+ * comes late may take away the lock of who took over meanwhile.
  *
  * Ownership: the caller owns the struct and must not move it while a request is out: request and
  *            bodies lie in it.
@@ -43,7 +45,7 @@ enum g4_lease_step {
     G4_LEASE_LOOK,    /* GET: whose is it, and how old? */
     G4_LEASE_TAKE,    /* PUT If-Match: what was seen */
     G4_LEASE_RENEW,   /* PUT If-Match: own */
-    G4_LEASE_RELEASE, /* PUT If-Match: own, or DELETE */
+    G4_LEASE_RELEASE, /* PUT If-Match: own, a tombstone */
 };
 
 enum g4_lease_verb { G4_LEASE_TO_ACQUIRE, G4_LEASE_TO_RENEW, G4_LEASE_TO_RELEASE };
@@ -63,7 +65,6 @@ struct g4_lease {
     char instance[KVT_NAME_MAX];
     uint64_t ttl_ms;
     uint64_t epoch_min;
-    bool may_delete;
 
     bool held;                /* until released or lost */
     char etag[G4_ETAG_MAX];   /* of the own last write known to be there; "" once another's is */
@@ -94,8 +95,6 @@ struct g4_lease_options {
     const char *instance; /* who we are, for people and for KVBM */
     uint64_t ttl_ms;
     uint64_t epoch_min; /* the epoch is larger than this one: what the fenced thing has seen */
-    bool may_delete;    /* release by DELETE If-Match: the store honours it, and nobody needs the
-                           epoch to go on growing; otherwise a tombstone stays */
 };
 
 /** KVT_OK, KVT_INVALID or KVT_RANGE (key, name or ttl). */

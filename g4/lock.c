@@ -94,7 +94,6 @@ lock_new(struct g4_lock **out, const struct g4_lock_options *options, struct kvt
                 .instance = options->instance,
                 .ttl_ms = options->ttl_ms == 0 ? G4_LOCK_TTL_DEFAULT_MS : options->ttl_ms,
                 .epoch_min = options->epoch_min,
-                .may_delete = !options->fenced && options->proved->delete_if_match,
             },
             err);
     if (rc != KVT_OK) {

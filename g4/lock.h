@@ -7,8 +7,8 @@
  *
  * What it does not promise: a process can sleep between its last look at the clock and its next
  * request.  What the lock protects must itself refuse an older epoch than it has seen; then a
- * sleeper does no harm.  Epochs grow from holder to holder while the lock object exists: `fenced`
- * keeps it (a tombstone at release, never a DELETE).  A reference KVBM leader deletes locks
+ * sleeper does no harm.  Epochs grow from holder to holder while the lock object exists, and it
+ * does: a release leaves a tombstone.  A reference KVBM leader deletes locks
  * without looking whose they are: in a fleet with such leaders only what is fenced is safe.
  *
  * Ownership: options are copied, the store is borrowed for the life of the lock.
@@ -46,7 +46,6 @@ struct g4_lock_options {
     const char *instance;              /* who we are, for people and for KVBM */
     uint64_t ttl_ms;                   /* 0 = G4_LOCK_TTL_DEFAULT_MS */
     uint64_t epoch_min;                /* the largest epoch that what is locked has seen */
-    bool fenced;                       /* keep the lock object, so that epochs go on growing */
     const struct g4_lock_clock *clock; /* borrowed for the life of the lock; NULL = base/clock.h */
 };
 

@@ -7,10 +7,9 @@
  * one object each, changed under If-Match and only by an epoch that is not older than its own.
  *
  * usage: lock_racer prove ENDPOINT BUCKET
- *        lock_racer race|once ENDPOINT BUCKET LOG NAME SEED LOCKS TTL_MS DELETE
+ *        lock_racer race|once ENDPOINT BUCKET LOG NAME SEED LOCKS TTL_MS
  * `race` goes on until it is killed; `once` takes each lock once, waiting for it, and ends.
- * DELETE is 1 where the store honours DELETE If-Match; locks of even number are fenced all the
- * same.  AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY say who we are.
+ * AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY say who we are.
  */
 #include <assert.h>
 #include <fcntl.h>
@@ -181,15 +180,12 @@ have_effect(struct racer *racer, const char *name, uint64_t epoch)
 
 /* Hold it for `hold_ms`, as a worker does: look at the clock before each effect. */
 static void
-work(struct racer *racer, struct g4_lock *lock, const char *name, bool fenced, uint64_t hold_ms)
+work(struct racer *racer, struct g4_lock *lock, const char *name, uint64_t hold_ms)
 {
     const uint64_t until_ms = kvt_clock_mono_ms() + hold_ms;
 
     while (!g4_lock_lost(lock)) {
-        if (fenced)
-            have_effect(racer, name, g4_lock_epoch(lock));
-        else
-            kvt_clock_sleep_ms(5);
+        have_effect(racer, name, g4_lock_epoch(lock));
         if (kvt_clock_mono_ms() >= until_ms)
             return;
         if (kvt_clock_mono_ms() < g4_lock_renew_ms(lock))
@@ -218,15 +214,14 @@ contend(struct racer *racer, uint64_t number, uint64_t hold_ms)
                                       .proved = &racer->proved,
                                       .name = name,
                                       .instance = racer->name,
-                                      .ttl_ms = racer->ttl_ms,
-                                      .fenced = number % 2 == 0};
+                                      .ttl_ms = racer->ttl_ms};
     struct g4_lock *lock;
 
     (void)snprintf(name, sizeof(name), "races/%03" PRIu64, number);
     if (g4_lock_acquire(&lock, &options, NULL) != KVT_OK)
         return false;
     say(racer, "held", name, g4_lock_epoch(lock), stop_ns(racer, lock));
-    work(racer, lock, name, options.fenced || !racer->proved.delete_if_match, hold_ms);
+    work(racer, lock, name, hold_ms);
     say(racer, "release", name, g4_lock_epoch(lock), 0);
     (void)g4_lock_release(lock, NULL);
     return true;
@@ -278,16 +273,13 @@ prove(const char *endpoint, const char *bucket)
 static bool
 set_up(struct racer *racer, char **argv)
 {
-    uint64_t honoured;
-
     racer->recorder.log = open(argv[4], O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     racer->recorder.inner = open_bucket(argv[2], argv[3]);
     racer->name = argv[5];
     if (racer->recorder.log < 0 || racer->recorder.inner == NULL ||
         kvt_parse_u64(argv[6], &racer->random) != KVT_OK ||
         kvt_parse_u64(argv[7], &racer->locks) != KVT_OK ||
-        kvt_parse_u64(argv[8], &racer->ttl_ms) != KVT_OK ||
-        kvt_parse_u64(argv[9], &honoured) != KVT_OK)
+        kvt_parse_u64(argv[8], &racer->ttl_ms) != KVT_OK)
         return false;
     /* What `prove` found. */
     racer->proved = (struct g4_selftest){.put_if_absent = true,
@@ -296,8 +288,7 @@ set_up(struct racer *racer, char **argv)
                                          .etag_changes = true,
                                          .one_creator = true,
                                          .one_changer = true,
-                                         .server_clock = true,
-                                         .delete_if_match = honoured != 0};
+                                         .server_clock = true};
     return g4_store_new(&racer->store, &recorder_driver, &racer->recorder) == KVT_OK;
 }
 
@@ -308,7 +299,7 @@ main(int argc, char **argv)
 
     if (argc == 4 && strcmp(argv[1], "prove") == 0)
         return prove(argv[2], argv[3]);
-    if (argc != 10 || !set_up(&racer, argv)) {
+    if (argc != 9 || !set_up(&racer, argv)) {
         (void)fprintf(stderr, "usage: see tests/scenario/lock_racer.c\n");
         return 2;
     }

@@ -37,7 +37,7 @@ class Racer(harness.Process):
         self.lines = os.path.join(run.folder, f"{name}.jsonl")
         super().__init__(run, name, [
             fleet.program, verb, fleet.server.url, "kvtier", self.lines, name, str(run.rng.getrandbits(60)),
-            str(fleet.locks), str(TTL_MS), str(int(fleet.deletes))], env=fleet.env)
+            str(fleet.locks), str(TTL_MS)], env=fleet.env)
         fleet.racers.append(run.add(self))
 
     def read(self):
@@ -53,14 +53,14 @@ class Write:
 
     def __init__(self, racer, line):
         self.racer, self.sent, self.key = racer, line["t"], line["key"]
-        self.verb, self.condition, self.source = line["verb"], line["condition"], line["from"]
+        self.condition, self.source = line["condition"], line["from"]
         self.body = bytes.fromhex(line["body"])
-        self.content = json.loads(self.body) if self.body else {}
-        self.etag = hashlib.md5(self.body).hexdigest() if self.body else ""
+        self.content = json.loads(self.body)
+        self.etag = hashlib.md5(self.body).hexdigest()
         self.answered, self.status = None, None
 
     def __str__(self):
-        return (f"{self.racer} {self.verb} {self.condition} {self.source[:8]}>{self.etag[:8]} "
+        return (f"{self.racer} {self.condition} {self.source[:8]}>{self.etag[:8]} "
                 f"{self.content} {self.status}")
 
 
@@ -72,16 +72,14 @@ class Fleet:
         self.program = os.path.join(run.build, "tests", "scenario", "lock_racer")
         self.env = {"AWS_ACCESS_KEY_ID": harness.ACCESS, "AWS_SECRET_ACCESS_KEY": harness.SECRET}
         self.racers, self.locks = [], max(24, min(60, races // 20))
-        self.deletes, self.kills, self.stops, self.error = False, 0, 0, None
+        self.kills, self.stops, self.error = 0, 0, None
         self.rng = harness.random.Random(run.rng.getrandbits(60))
 
     def prove(self):
         done = subprocess.run([self.program, "prove", self.server.url, "kvtier"], check=True,
                               env={**os.environ, **self.env}, stdout=subprocess.PIPE,
                               timeout=60 * self.run.slow)
-        proof = json.loads(done.stdout)
-        self.deletes = proof["delete_if_match"]
-        return proof
+        return json.loads(done.stdout)
 
     def won(self):
         count = 0
@@ -133,25 +131,26 @@ class Fleet:
             waiting = {}
             for line in racer.read():
                 if line["op"] == "send":
+                    expect(line["verb"] == "put", lambda: f"{racer.name} deletes: {line}")
                     waiting[line["id"]] = write = Write(racer.name, line)
                     writes.setdefault(write.key, []).append(write)
                 elif line["op"] == "answer":
                     write = waiting.pop(line["id"])
                     write.answered, write.status = line["t"], line["status"]
-                    expect(line["status"] != "OK" or write.verb == "delete" or line["etag"] == write.etag,
+                    expect(line["status"] != "OK" or line["etag"] == write.etag,
                            lambda: f"{write}: this server's ETag is no MD5: {line}")
                 else:
                     beliefs.setdefault(line["lock"], []).append((racer.name, line))
         return writes, beliefs
 
-    def chains(self, key, writes):
-        """The object's history: lists of writes, each following from the one before.
+    def chain(self, key, writes):
+        """The object's history: its writes, each following from the one before.
 
         A write whose answer is unknown arrived when a later one follows from it, or when it is what is
         there at the end."""
         answer = self.run.client(self.server).get(key)
         final = hashlib.md5(answer.body).hexdigest() if answer.status == 200 else None
-        made = {write.etag: write for write in writes if write.verb == "put"}
+        made = {write.etag: write for write in writes}
         arrived = {id(write): write for write in writes if write.status == "OK"}
         wanted = [write.source for write in arrived.values() if write.condition == "match"]
         wanted += [final] if final else []
@@ -170,38 +169,30 @@ class Fleet:
         lists = []
         for first in (write for write in arrived.values() if write.condition == "absent"):
             chain = [first]
-            while chain[-1].verb == "put" and chain[-1].etag in after:
+            while chain[-1].etag in after:
                 chain.append(after[chain[-1].etag])
             lists.append(chain)
         expect(sum(map(len, lists)) == len(arrived), f"{key}: a write follows from nothing")
-        lists.sort(key=lambda chain: chain[0].sent)
-        gone = {write.source for write in writes if write.verb == "delete"}  # also without an answer
-        for chain in lists:
-            last = chain[-1]
-            expect(last.verb == "delete" or last.etag == final or last.etag in gone,
-                   lambda: f"{key}: lost a write: {last}")
-        return lists
+        expect(len(lists) == 1 and lists[0][-1].etag == final, lambda: f"{key}: {len(lists)} beginnings")
+        return lists[0]
 
-    def judge_lock(self, key, lists):
+    def judge_lock(self, key, chain):
         """Each change of hands; how many by takeover."""
         taken = 0
-        for chain in lists:
-            for before, write in zip(chain, chain[1:]):
-                old, new = before.content, write.content
-                if write.verb == "delete":
-                    expect(write.racer == before.racer, lambda: f"{key}: {write} deletes {before}")
-                elif new["nonce"] == old["nonce"]:
-                    expect(write.racer == before.racer and new["writes"] > old["writes"]
-                           and new["epoch"] == old["epoch"] and not old["released"],
-                           lambda: f"{key}: {write} after {before}")
-                else:
-                    expect(new["epoch"] > old["epoch"] and not new["released"],
-                           lambda: f"{key}: {write} after {before}")
-                    if not old["released"]:
-                        taken += 1
-                        waited = (write.answered or write.sent) - before.sent
-                        expect(waited > TTL_MS * MS,
-                               lambda: f"{key}: {write} {waited / MS:.0f} ms after {before}")
+        for before, write in zip(chain, chain[1:]):
+            old, new = before.content, write.content
+            if new["nonce"] == old["nonce"]:
+                expect(write.racer == before.racer and new["writes"] > old["writes"]
+                       and new["epoch"] == old["epoch"] and not old["released"],
+                       lambda: f"{key}: {write} after {before}")
+            else:
+                expect(new["epoch"] > old["epoch"] and not new["released"],
+                       lambda: f"{key}: {write} after {before}")
+                if not old["released"]:
+                    taken += 1
+                    waited = (write.answered or write.sent) - before.sent
+                    expect(waited > TTL_MS * MS,
+                           lambda: f"{key}: {write} {waited / MS:.0f} ms after {before}")
         return taken
 
     def judge_beliefs(self, lock, lines):
@@ -244,18 +235,18 @@ class Fleet:
         writes, beliefs = self.gather()
         locks = sorted(key for key in writes if key.endswith(".lock"))
         with self.run.case(f"{name}: one winner each time, nobody writes over or gives back another's"):
-            taken = sum(self.judge_lock(key, self.chains(key, writes[key])) for key in locks)
+            taken = sum(self.judge_lock(key, self.chain(key, writes[key])) for key in locks)
             expect(len(locks) == self.locks and taken > 0, f"{len(locks)} locks, {taken} takeovers")
         with self.run.case(f"{name}: one holder at a time"):
             holds = sum(self.judge_beliefs(lock, lines) for lock, lines in beliefs.items())
             expect(holds >= self.races, f"{holds} holders")
         with self.run.case(f"{name}: effects of an older epoch are refused"):
             for key in (key for key in writes if key.endswith(".head")):
-                for chain in self.chains(key, writes[key]):
-                    effects += len(chain)
-                    for before, write in zip(chain, chain[1:]):
-                        expect(write.content["epoch"] >= before.content["epoch"],
-                               lambda: f"{key}: {write} after {before}")
+                chain = self.chain(key, writes[key])
+                effects += len(chain)
+                for before, write in zip(chain, chain[1:]):
+                    expect(write.content["epoch"] >= before.content["epoch"],
+                           lambda: f"{key}: {write} after {before}")
             expect(effects > 0, "no effect at all")
         late = sum(line["op"] in ("fenced", "no_effect") for lines in beliefs.values() for _, line in lines)
         self.run.note(f"{name}: {holds} holders of {self.locks} locks, {taken} takeovers, {effects} effects, "
