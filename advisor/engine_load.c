@@ -123,10 +123,8 @@ load_index(struct advisor_engine *engine, struct kvt_error *err)
     return rc;
 }
 
-/* Nobody was listened to while it took its time: none of it counts as silence, or as a question
- * without an answer. */
-static void
-forgive(struct advisor_engine *engine)
+void
+advisor_engine_forgive(struct advisor_engine *engine)
 {
     const size_t count = advisor_publishers_count(engine->publishers);
     const uint64_t now_ms = kvt_clock_mono_ms();
@@ -154,7 +152,7 @@ advisor_engine_load(struct advisor_engine *engine)
         engine->failure = rc;
         return;
     }
-    forgive(engine);
+    advisor_engine_forgive(engine);
     atomic_store(&engine->memory.loading, false);
     index_stats(engine->options.index, &stats);
     kvt_log_info("advisor.engine", "loaded",

@@ -133,6 +133,10 @@ bool advisor_engine_follow(struct advisor_engine *engine);
 /** Put what RAM refused into the group, as gone. */
 void advisor_engine_take_back(struct advisor_engine *engine);
 
+/** Nobody was listened to for a while: none of it counts as silence, or as a question without an
+ *  answer. */
+void advisor_engine_forgive(struct advisor_engine *engine);
+
 /* engine_recover.c */
 /** When RAM is no copy of the store any more: read it anew once there is room, now and then. */
 void advisor_engine_recover(struct advisor_engine *engine);

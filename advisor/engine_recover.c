@@ -94,12 +94,14 @@ advisor_engine_recover(struct advisor_engine *engine)
     }
     /* Without a log there is nothing to read; before a commit it is not what RAM followed. */
     if (began_ms < engine->recover_at_ms || engine->options.volatile_places ||
-        advisor_group_count(engine->group) > 0 || !has_room(engine->memory.index))
+        advisor_group_count(engine->group) > 0 || atomic_load(&engine->progress.cancel) ||
+        !has_room(engine->memory.index))
         return;
     advisor_snapshot_forget(engine->snapshot);
     empty(engine->memory.index);
     rc = load(engine, &err);
-    engine->deaf = true; /* nobody was listened to meanwhile */
+    engine->deaf = true;
+    advisor_engine_forgive(engine);
     if (engine->recover_after_ms < MOST_MS)
         engine->recover_after_ms *= 2;
     engine->recover_at_ms = kvt_clock_mono_ms() + engine->recover_after_ms;

@@ -32,10 +32,15 @@ struct load {
     uint64_t blocks;
 };
 
-static bool
-is_cancelled(const struct load *load)
+/* KVT_OK, or why there is no use in reading on: what nobody is answered from must be whole. */
+static enum kvt_err
+go_on(const struct load *load, struct kvt_error *err)
 {
-    return atomic_load_explicit(&load->progress->cancel, memory_order_relaxed);
+    if (atomic_load_explicit(&load->progress->cancel, memory_order_relaxed))
+        return kvt_error_set(err, KVT_CANCELLED, "no time to read the index");
+    if (load->memory->quiet && atomic_load(&load->memory->spilled))
+        return kvt_error_set(err, KVT_FULL, "it does not fit in memory");
+    return KVT_OK;
 }
 
 static void
@@ -188,9 +193,9 @@ load_part(struct load *load, uint64_t bytes_before, struct kvt_error *err)
         /* The journal was written beside an index where these could go. */
         if (cursor.in_journal)
             drop_ghosts(load);
-        rc = is_cancelled(load)
-                 ? kvt_error_set(err, KVT_CANCELLED, "no time to read the index")
-                 : advisor_store_log_rows(load->txn, &cursor, PAGE_ROWS, load_row, load, err);
+        rc = go_on(load, err);
+        if (rc == KVT_OK)
+            rc = advisor_store_log_rows(load->txn, &cursor, PAGE_ROWS, load_row, load, err);
         if (load->damaged)
             rc = kvt_error_set(err, rc,
                                "row %" PRIu64 " of the index's %s is damaged; move the folder away "
@@ -268,11 +273,11 @@ walk_blocks(const struct load *load, advisor_store_block_fn *callback, void *arg
     uint64_t next = 0;
     enum kvt_err rc;
 
-    do
-        rc = is_cancelled(load)
-                 ? KVT_CANCELLED
-                 : advisor_store_blocks(load->txn, next, PAGE_BLOCKS, &next, callback, arg);
-    while (rc == KVT_OK && next != 0);
+    do {
+        rc = go_on(load, NULL);
+        if (rc == KVT_OK)
+            rc = advisor_store_blocks(load->txn, next, PAGE_BLOCKS, &next, callback, arg);
+    } while (rc == KVT_OK && next != 0);
     return rc;
 }
 
@@ -348,8 +353,8 @@ load_blocks(struct load *load, struct kvt_error *err)
             rc = load_block(load, &row);
         if (i % PAGE_BLOCKS == 0) {
             tell_blocks(load);
-            if (rc == KVT_OK && is_cancelled(load))
-                rc = KVT_CANCELLED;
+            if (rc == KVT_OK)
+                rc = go_on(load, NULL);
         }
     }
     advisor_memory_flush(load->memory);

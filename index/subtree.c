@@ -122,7 +122,11 @@ struct tour {
     bool begun;      /* and such a child */
 };
 
-enum { STEP_BLOCKS = 16384, STEP_CHILDREN = 4096, NAP_NS = 20000 };
+enum {
+    STEP_LOOKS = 65536, /* at blocks, and at places of them */
+    STEP_CHILDREN = 4096,
+    NAP_NS = 20000,
+};
 
 static enum kvt_err
 reserve_children(struct tour *tour)
@@ -200,12 +204,13 @@ take_step(struct tour *tour, bool *left)
 {
     const struct index *index = tour->counting.index;
     size_t children = 0;
-    uint32_t blocks = 0;
+    uint64_t looks = 0;
     enum kvt_err rc = KVT_OK;
 
-    while (rc == KVT_OK && blocks < STEP_BLOCKS && children < STEP_CHILDREN &&
+    while (rc == KVT_OK && looks < STEP_LOOKS && children < STEP_CHILDREN &&
            (tour->within || tour->count > 0)) {
         uint32_t number;
+        uint64_t places;
         uint32_t offset;
         size_t noted;
 
@@ -220,9 +225,11 @@ take_step(struct tour *tour, bool *left)
             continue; /* it left meanwhile, and nothing hung on it */
         tour->begun = false;
         tour->within = true;
-        blocks += index_run_length(index_writer_at(index, number, &offset));
+        places = tour->counting.totals->places;
+        looks += index_run_length(index_writer_at(index, number, &offset));
         if (!count_run(&tour->counting, number - offset, offset))
             rc = KVT_FULL;
+        looks += tour->counting.totals->places - places;
     }
     *left = tour->within || tour->count > 0;
     return rc;
