@@ -25,8 +25,8 @@ struct advisor_load_progress {
     _Atomic bool cancel;     /* set by anybody: stop at the next page with KVT_CANCELLED */
 };
 
-/** Fill an index that is empty.  `progress` may be NULL.  KVT_FULL, as soon as it shows: it does not
- *  fit into a memory that nobody is answered from (`quiet`). */
+/** Fill an index that is empty.  `progress` may be NULL.  KVT_FULL, as soon as it shows: it does
+ *  not fit into a memory that nobody is answered from (`quiet`). */
 KVT_NODISCARD enum kvt_err advisor_load(struct advisor_memory *memory,
                                         const struct advisor_txn *txn,
                                         struct advisor_load_progress *progress,
