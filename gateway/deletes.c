@@ -83,6 +83,10 @@ remove_all(struct gateway_s3 *s3, struct gateway_request *request, const struct 
                               code);
     }
     kvt_buffer_printf(out, "</DeleteResult>\n");
+    if (!kvt_buffer_ok(out)) { /* what is deleted is deleted: asked again, it is said in full */
+        (void)gateway_request_fail(request, GATEWAY_FAULT_SLOW_DOWN);
+        return;
+    }
     request->status = 200;
     request->content_type = "application/xml";
     request->body_size = out->size;

@@ -102,7 +102,7 @@ on_target(void *arg, const char *target, struct MHD_Connection *connection)
     if (request == NULL)
         return call;
     kvt_buffer_init(&request->body, front->options.s3->batch_max + 1);
-    kvt_buffer_init(&request->answer, 2 * front->options.s3->batch_max + (1u << 20));
+    kvt_buffer_init(&request->answer, gateway_s3_answer_max(front->options.s3));
     (void)snprintf(request->id, sizeof(request->id), "%016" PRIX64,
                    atomic_fetch_add(&front->next_id, 1));
     request->target = (struct gateway_target){.path = "/", .key = "", .query = ""};

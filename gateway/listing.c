@@ -343,9 +343,10 @@ gateway_listing_answer(struct gateway_s3 *s3, struct gateway_request *request)
         request->content_type = "application/xml";
         write_answer(listing, request);
         request->body_size = request->answer.size;
-    } else {
-        (void)gateway_request_fail(request, fault);
+        fault = kvt_buffer_ok(&request->answer) ? GATEWAY_FAULT_NONE : GATEWAY_FAULT_SLOW_DOWN;
     }
+    if (fault != GATEWAY_FAULT_NONE)
+        (void)gateway_request_fail(request, fault);
     if (listing != NULL) {
         kvt_buffer_release(&listing->contents);
         kvt_buffer_release(&listing->folded);

@@ -16,7 +16,8 @@
 
 #define BATCH_PATH "/_kvtier/v1/"
 
-enum { STRANGE_MAX = 24 };
+/* ANSWER_MIN: 1000 keys of a listing, each byte of them escaped. */
+enum { STRANGE_MAX = 24, ANSWER_MIN = 8 << 20 };
 
 static bool
 method_is(const struct gateway_request *request, const char *method)
@@ -243,6 +244,14 @@ handle_batch(struct gateway_s3 *s3, struct gateway_request *request)
     request->status = 200;
     request->content_type = "application/octet-stream";
     request->body_size = request->answer.size;
+}
+
+size_t
+gateway_s3_answer_max(const struct gateway_s3 *s3)
+{
+    const size_t batch = 2 * (size_t)s3->batch_max + (1u << 20);
+
+    return batch > ANSWER_MIN ? batch : ANSWER_MIN;
 }
 
 enum gateway_fault

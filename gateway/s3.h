@@ -29,6 +29,9 @@ void gateway_s3_handle(struct gateway_s3 *s3, struct gateway_request *request);
 bool gateway_s3_strange(const struct gateway_request *request, const char *const *known,
                         size_t count);
 
+/** Bytes that an answer may have: a batch, or the largest listing. */
+size_t gateway_s3_answer_max(const struct gateway_s3 *s3);
+
 /** May the body be this long?  Asked before it is read. */
 enum gateway_fault gateway_s3_admit(const struct gateway_s3 *s3,
                                     const struct gateway_request *request, uint64_t length);

@@ -1,0 +1,207 @@
+/*
+ * What is tested: gateway/listing.h over a bucket that has what no test can put there in time; and that
+ * an answer that does not fit, of a listing or of gateway/deletes.h, is not given in part.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "g4/directory.h"
+#include "gateway/s3.h"
+
+#include "tests/unit/gateway/support.h"
+
+enum { QUOTES = KVT_KEY_MAX - 16 };
+
+/* A store whose listings are made up; all else is another store's. */
+struct forged {
+    struct g4_store *inner;
+    void (*make)(struct g4_listed *listed, unsigned number, unsigned count);
+    unsigned count; /* of keys; 0: the inner store lists */
+    unsigned page;
+};
+
+static void
+list(const struct forged *forged, struct g4_request *request)
+{
+    const bool first = request->token[0] == '\0' && request->after != NULL;
+    unsigned next = (unsigned)strtoul(request->token, NULL, 10);
+
+    for (; request->listed_count < forged->page && next < forged->count; next++) {
+        struct g4_listed *listed = &request->listed[request->listed_count];
+
+        *listed = (struct g4_listed){.size = 5, .etag = "e"};
+        forged->make(listed, next, forged->count);
+        if (!first || strcmp(listed->key, request->after) > 0)
+            request->listed_count++;
+    }
+    request->token[0] = '\0';
+    if (next < forged->count)
+        (void)snprintf(request->token, sizeof(request->token), "%u", next);
+}
+
+static enum kvt_err
+forged_submit(void *self, struct g4_request *request)
+{
+    struct forged *forged = self;
+
+    if (request->verb != G4_LIST || forged->count == 0)
+        return g4_store_submit(forged->inner, request);
+    list(forged, request);
+    request->done(request, request->arg);
+    return KVT_OK;
+}
+
+static void
+forged_close(void *self)
+{
+    struct forged *forged = self;
+
+    g4_store_close(forged->inner);
+}
+
+static const struct g4_store_driver forged_driver = {
+    .name = "forged", .submit = forged_submit, .close = forged_close};
+
+static const struct gateway_principal all_rights = {
+    .access = "all", .grants = {{.prefix = "", .rights = GATEWAY_RIGHTS_ALL}}, .grant_count = 1};
+
+struct fixture {
+    struct test_gateway gateway;
+    struct forged forged;
+    struct gateway_budget budget;
+    struct gateway_s3 s3;
+};
+
+static int
+set_up(void **state)
+{
+    struct fixture *f = kvt_calloc(1, sizeof(*f));
+    const struct g4_directory_options cold = {.path = f->gateway.cold, .threads = 1};
+    struct g4_store *store;
+    struct kvt_error err;
+
+    test_gateway_open(&f->gateway, 0, 0);
+    gateway_vault_close(f->gateway.vault);
+    assert_int_equal(g4_directory_open(&f->forged.inner, &cold, &err), KVT_OK);
+    assert_int_equal(g4_store_new(&store, &forged_driver, &f->forged), KVT_OK);
+    f->gateway.options.cold_store = store;
+    assert_int_equal(gateway_vault_open(&f->gateway.vault, &f->gateway.options, &err), KVT_OK);
+    gateway_cold_probe(f->gateway.vault->cold);
+    f->budget.max = 1u << 20;
+    f->s3 = (struct gateway_s3){.vault = f->gateway.vault,
+                                .budget = &f->budget,
+                                .bucket = "kvtier",
+                                .region = "eu-1",
+                                .batch_max = 1u << 16};
+    *state = f;
+    return 0;
+}
+
+static int
+tear_down(void **state)
+{
+    struct fixture *f = *state;
+
+    test_gateway_close(&f->gateway);
+    kvt_free(f);
+    return 0;
+}
+
+static struct gateway_request *
+ask(struct fixture *f, const char *method, const char *raw, const char *body, size_t answer_max)
+{
+    struct gateway_request *request = kvt_calloc(1, sizeof(*request));
+
+    kvt_buffer_init(&request->answer, answer_max);
+    kvt_buffer_init(&request->body, 1u << 16);
+    kvt_buffer_append(&request->body, body, strlen(body));
+    (void)snprintf(request->method, sizeof(request->method), "%s", method);
+    request->raw = kvt_strdup(raw);
+    request->status = 200;
+    assert_int_equal(gateway_target_parse(request->raw, &request->target, NULL), KVT_OK);
+    request->principal = &all_rights;
+    gateway_s3_handle(&f->s3, request);
+    return request;
+}
+
+static unsigned
+count_of(const char *text, const char *word)
+{
+    unsigned count = 0;
+
+    while ((text = strstr(text, word)) != NULL) {
+        text += strlen(word);
+        count++;
+    }
+    return count;
+}
+
+static void
+make_long(struct g4_listed *listed, unsigned number, unsigned count)
+{
+    (void)count;
+    (void)snprintf(listed->key, sizeof(listed->key), "%05u", number);
+    memset(listed->key + 5, '"', QUOTES);
+}
+
+/* The longest answer has room, also where batches are small; one that has none is not cut. */
+static void
+listings_are_told_in_full(void **state)
+{
+    struct fixture *f = *state;
+    struct gateway_request *request;
+
+    f->forged.make = make_long;
+    f->forged.count = G4_LIST_KEYS_MAX;
+    f->forged.page = G4_LIST_KEYS_MAX;
+    request = ask(f, "GET", "/kvtier?list-type=2", "", gateway_s3_answer_max(&f->s3));
+    assert_int_equal(request->status, 200);
+    assert_int_equal(count_of(kvt_buffer_text(&request->answer), "<Contents>"), G4_LIST_KEYS_MAX);
+    assert_non_null(strstr(kvt_buffer_text(&request->answer), "</ListBucketResult>"));
+    gateway_request_release(request, &f->budget);
+    request = ask(f, "GET", "/kvtier?list-type=2", "", 1u << 20);
+    assert_int_equal(request->status, 503);
+    assert_non_null(strstr(kvt_buffer_text(&request->answer), "<Code>SlowDown</Code>"));
+    gateway_request_release(request, &f->budget);
+    f->s3.batch_max = 8u << 20;
+    assert_true(gateway_s3_answer_max(&f->s3) > 16u << 20);
+}
+
+/* Refused for want of room, asked again: it is done, and said. */
+static void
+deletes_are_told_in_full(void **state)
+{
+    struct fixture *f = *state;
+    struct gateway_request *request;
+    struct kvt_buffer body;
+
+    kvt_buffer_init(&body, 1u << 16);
+    kvt_buffer_printf(&body, "<Delete>");
+    for (int i = 0; i < 20; i++)
+        kvt_buffer_printf(&body, "<Object><Key>k%d</Key></Object>", i);
+    kvt_buffer_printf(&body, "</Delete>");
+    request = ask(f, "POST", "/kvtier?delete", kvt_buffer_text(&body), 400);
+    assert_int_equal(request->status, 503);
+    assert_non_null(strstr(kvt_buffer_text(&request->answer), "<Code>SlowDown</Code>"));
+    gateway_request_release(request, &f->budget);
+    request = ask(f, "POST", "/kvtier?delete", kvt_buffer_text(&body), 4u << 10);
+    assert_int_equal(request->status, 200);
+    assert_non_null(strstr(kvt_buffer_text(&request->answer), "<Deleted><Key>k19</Key>"));
+    gateway_request_release(request, &f->budget);
+    kvt_buffer_release(&body);
+}
+
+int
+main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        TEST(listings_are_told_in_full),
+        TEST(deletes_are_told_in_full),
+    };
+#undef TEST
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
