@@ -245,10 +245,19 @@ set_start(const struct listing *listing, char start[KVT_KEY_MAX + sizeof(LAST)])
     (void)snprintf(start, KVT_KEY_MAX + sizeof(LAST), "%s%s", listing->after, fold ? LAST : "");
 }
 
+/* All keys up to here are done with, given or not. */
+static void
+pass_over(struct listing *listing, const char *key)
+{
+    if (strcmp(key, listing->after) > 0)
+        (void)snprintf(listing->after, sizeof(listing->after), "%s", key);
+}
+
 static enum kvt_err
 collect(struct listing *listing, struct g4_listed *room)
 {
     char start[KVT_KEY_MAX + sizeof(LAST)];
+    char last[KVT_KEY_MAX] = ""; /* that the store told of */
     struct g4_request request = {.verb = G4_LIST, .key = listing->prefix, .listed = room};
 
     set_start(listing, start);
@@ -256,6 +265,8 @@ collect(struct listing *listing, struct g4_listed *room)
         enum kvt_err rc;
 
         if (pages == GATEWAY_LISTING_PAGES) {
+            /* Perhaps none of these keys was given: the next request must not see them again. */
+            pass_over(listing, last);
             listing->truncated = true;
             return KVT_OK;
         }
@@ -271,9 +282,10 @@ collect(struct listing *listing, struct g4_listed *room)
         }
         if (request.token[0] == '\0')
             return KVT_OK;
+        if (request.listed_count > 0)
+            (void)snprintf(last, sizeof(last), "%s", room[request.listed_count - 1].key);
         /* The rest of a prefix that was given need not be listed. */
-        if (listing->fold[0] != '\0' && strncmp(room[request.listed_count - 1].key, listing->fold,
-                                                strlen(listing->fold)) == 0) {
+        if (listing->fold[0] != '\0' && strncmp(last, listing->fold, strlen(listing->fold)) == 0) {
             (void)snprintf(start, sizeof(start), "%s" LAST, listing->fold);
             request.token[0] = '\0';
         }

@@ -1,6 +1,7 @@
 /*
- * What is tested: gateway/listing.h over a bucket that has what no test can put there in time; and that
- * an answer that does not fit, of a listing or of gateway/deletes.h, is not given in part.
+ * What is tested: gateway/listing.h over a bucket that has what no test can put there in time: page
+ * after page of objects that are nobody's, and keys as long as they may be; and that an answer that
+ * does not fit, of a listing or of gateway/deletes.h, is not given in part.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "g4/directory.h"
+#include "gateway/listing.h"
 #include "gateway/s3.h"
 
 #include "tests/unit/gateway/support.h"
@@ -138,6 +140,76 @@ count_of(const char *text, const char *word)
     return count;
 }
 
+/* The text between the tags; "" when there is none. */
+static void
+element(const char *text, const char *open, char *out, size_t size)
+{
+    const char *start = strstr(text, open);
+
+    out[0] = '\0';
+    if (start != NULL)
+        (void)snprintf(out, size, "%.*s", (int)strcspn(start + strlen(open), "<"),
+                       start + strlen(open));
+}
+
+/* Tombstones of blocks; only the last key has something under it. */
+static void
+make_tombstone(struct g4_listed *listed, unsigned number, unsigned count)
+{
+    (void)test_gateway_key(listed->key, number);
+    if (number + 1 < count)
+        listed->size = 0;
+}
+
+/* Keys that no client could have put, but for the last. */
+static void
+make_strange(struct g4_listed *listed, unsigned number, unsigned count)
+{
+    (void)snprintf(listed->key, sizeof(listed->key), "%05u%s", number,
+                   number + 1 < count ? "\x01" : "");
+}
+
+/* Whatever is not shown, each request goes on behind the one before. */
+static void
+listings_pass_over_what_is_not_shown(void **state)
+{
+    static const char *const targets[] = {"/kvtier?list-type=2", "/kvtier?max-keys=1000"};
+    struct fixture *f = *state;
+
+    f->forged.page = 5;
+    f->forged.count = 5 * GATEWAY_LISTING_PAGES * 2 + 1;
+    for (unsigned i = 0; i < 3; i++) {
+        const bool marker = i == 2;
+        char next[2 * KVT_KEY_MAX] = "";
+        unsigned requests = 0;
+        unsigned found = 0;
+
+        f->forged.make = i == 0 ? make_strange : make_tombstone;
+        do {
+            struct gateway_request *request;
+            char raw[4 * KVT_KEY_MAX];
+            const char *text;
+
+            (void)snprintf(raw, sizeof(raw), "%s%s%s", targets[marker],
+                           next[0] == '\0' ? ""
+                           : marker        ? "&marker="
+                                           : "&continuation-token=",
+                           next);
+            request = ask(f, "GET", raw, "", gateway_s3_answer_max(&f->s3));
+            assert_int_equal(request->status, 200);
+            text = kvt_buffer_text(&request->answer);
+            found += count_of(text, "<Contents>");
+            element(text, marker ? "<NextMarker>" : "<NextContinuationToken>", next, sizeof(next));
+            if (next[0] == '\0')
+                assert_non_null(strstr(text, "<IsTruncated>false</IsTruncated>"));
+            gateway_request_release(request, &f->budget);
+            assert_true(++requests <= 3);
+        } while (next[0] != '\0');
+        assert_int_equal(requests, 3);
+        assert_int_equal(found, 1);
+    }
+}
+
 static void
 make_long(struct g4_listed *listed, unsigned number, unsigned count)
 {
@@ -198,6 +270,7 @@ main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
+        TEST(listings_pass_over_what_is_not_shown),
         TEST(listings_are_told_in_full),
         TEST(deletes_are_told_in_full),
     };
