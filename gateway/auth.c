@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 #include <time.h>
 
 #include "base/alloc.h"
@@ -144,6 +145,25 @@ gather_signed(const struct gateway_request *request, const struct g4_sigv4_claim
     return host;
 }
 
+/* Whoever holds a URL must not widen what it permits: a header that gives orders is obeyed only as
+ * the signer sent it, and once.  The body's hash is a part of every signature by itself. */
+static bool
+orders_signed(const struct gateway_request *request, const struct g4_sigv4_header *headers,
+              size_t count)
+{
+    for (size_t i = 0; i < request->header_count; i++) {
+        const struct g4_sigv4_header *sent = &request->headers[i];
+        bool fine = strncasecmp(sent->name, "x-amz-", 6) != 0 ||
+                    strcasecmp(sent->name, "x-amz-content-sha256") == 0;
+
+        for (size_t j = 0; j < count && !fine; j++)
+            fine = headers[j].value == sent->value;
+        if (!fine)
+            return false;
+    }
+    return true;
+}
+
 /* What a request says of its signature, wherever it stands. */
 struct signed_claim {
     struct gateway_presigned presigned; /* its claim, date and hash are used for both */
@@ -200,7 +220,8 @@ check_signature(struct gateway_request *request, const struct signed_claim *sign
         strlen(claim->signature) != sizeof(signature) - 1 ||
         CRYPTO_memcmp(signature, claim->signature, sizeof(signature) - 1) != 0)
         return GATEWAY_FAULT_SIGNATURE;
-    return GATEWAY_FAULT_NONE;
+    return orders_signed(request, headers, signed_request.header_count) ? GATEWAY_FAULT_NONE
+                                                                        : GATEWAY_FAULT_UNSIGNED;
 }
 
 /* Only who holds the secret learns that the clock is the matter. */

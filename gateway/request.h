@@ -41,6 +41,8 @@
       "The signature's arguments are incomplete; URLs are good for at most 7 days.")               \
     X(UNKNOWN_KEY_ID, 403, "InvalidAccessKeyId", "This access key is not known here.")             \
     X(SIGNATURE, 403, "SignatureDoesNotMatch", "The signature does not fit the request.")          \
+    X(UNSIGNED, 403, "AccessDenied",                                                               \
+      "There were headers present in the request which were not signed.")                          \
     X(SKEWED, 403, "RequestTimeTooSkewed", "The request's time is more than 15 minutes off.")      \
     X(BODY_HASH, 400, "XAmzContentSHA256Mismatch", "The body does not fit x-amz-content-sha256.")  \
     X(BAD_DIGEST, 400, "BadDigest", "The body does not fit the checksum that came with it.")       \

@@ -146,6 +146,33 @@ unsigned_requests(void **state)
     gateway_auth_free(auth);
 }
 
+/* What was added on the way is not obeyed, be it in another case or for the second time. */
+static void
+headers_nobody_signed(void **state)
+{
+    static const struct {
+        const char *name;
+        enum gateway_fault fault;
+    } rows[] = {
+        {"x-amz-copy-source", GATEWAY_FAULT_UNSIGNED}, {"X-AMZ-Meta-A", GATEWAY_FAULT_UNSIGNED},
+        {"x-amz-date", GATEWAY_FAULT_UNSIGNED},        {"x-amz-content-sha256", GATEWAY_FAULT_NONE},
+        {"x-amzn-trace-id", GATEWAY_FAULT_NONE},       {"content-type", GATEWAY_FAULT_NONE},
+    };
+    struct gateway_auth *auth = one_pair();
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct gateway_request *request = signed_request(&plain);
+
+        assert_int_equal(gateway_request_header_add(request, rows[i].name, "b/k"), KVT_OK);
+        if (gateway_auth_check(auth, request, NOW_MS) != rows[i].fault)
+            fail_msg("%s", rows[i].name);
+        assert_int_equal(request->principal != NULL, rows[i].fault == GATEWAY_FAULT_NONE);
+        release(request);
+    }
+    gateway_auth_free(auth);
+}
+
 static void
 clocks(void **state)
 {
@@ -363,6 +390,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(signatures),
         cmocka_unit_test(unsigned_requests),
+        cmocka_unit_test(headers_nobody_signed),
         cmocka_unit_test(clocks),
         cmocka_unit_test(bodies),
         cmocka_unit_test(credential_files),

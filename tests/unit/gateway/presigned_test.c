@@ -1,7 +1,7 @@
 /*
  * What is tested: gateway/presigned.h through gateway/auth.h.  The URL AWS published as its
  * example; what is changed in it; its time; arguments that are incomplete or of another scheme;
- * and what handlers see of it.
+ * headers that were added to it; and what handlers see of it.
  */
 #include <stdio.h>
 #include <string.h>
@@ -109,6 +109,27 @@ urls(void **state)
     gateway_auth_free(auth);
 }
 
+/* A URL permits what was signed: an order in an added header would widen it. */
+static void
+added_headers(void **state)
+{
+    struct gateway_auth *auth = open_auth();
+    struct gateway_request *request = open_request("GET", URL);
+
+    (void)state;
+    assert_int_equal(gateway_request_header_add(request, "x-amz-copy-source", "b/k"), KVT_OK);
+    assert_int_equal(gateway_auth_check(auth, request, START_MS), GATEWAY_FAULT_UNSIGNED);
+    assert_null(request->principal);
+    release(request);
+    request = open_request("GET", URL);
+    assert_int_equal(gateway_request_header_add(request, "X-Amz-Content-Sha256", G4_SIGV4_UNSIGNED),
+                     KVT_OK);
+    assert_int_equal(gateway_request_header_add(request, "Range", "bytes=0-0"), KVT_OK);
+    assert_int_equal(gateway_auth_check(auth, request, START_MS), GATEWAY_FAULT_NONE);
+    release(request);
+    gateway_auth_free(auth);
+}
+
 /* A handler sees the query without the signature, and that the body's hash is not known. */
 static void
 what_is_left(void **state)
@@ -141,6 +162,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(urls),
+        cmocka_unit_test(added_headers),
         cmocka_unit_test(what_is_left),
     };
 
