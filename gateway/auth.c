@@ -308,7 +308,8 @@ may_bucket(const struct gateway_request *request)
         return true; /* each key it names is asked for by itself */
     if (strcmp(request->method, "GET") != 0)
         return gateway_auth_may(request->principal, right_of(request), "");
-    if (gateway_target_query(&request->target, "prefix", prefix, sizeof(prefix)) == KVT_NOTFOUND)
+    /* What cannot be decoded is of no prefix: the right to everything, as without one. */
+    if (gateway_target_query(&request->target, "prefix", prefix, sizeof(prefix)) != KVT_OK)
         prefix[0] = '\0';
     return gateway_auth_may(request->principal, GATEWAY_LIST, prefix);
 }

@@ -356,6 +356,7 @@ permits(void **state)
         {"GET", "/b?list-type=2&prefix=t", false},
         {"GET", "/b?list-type=2&prefix=t%2F", true},
         {"GET", "/b?prefix=shared/x", true},
+        {"GET", "/b?prefix=shared/%zz", false},
         {"GET", "/b?uploads&prefix=other/", false},
         {"PUT", "/b", false},
         {"DELETE", "/b", false},
