@@ -64,6 +64,21 @@ parse_range(const char *text, uint64_t length, uint64_t *from, uint64_t *to, boo
     return true;
 }
 
+/* If-Range: the client has a part of exactly this object; of another it wants all. */
+static bool
+range_stands(const struct gateway_request *request, const char *etag, uint64_t modified_ms)
+{
+    const char *held = gateway_request_header(request, "if-range");
+    char quoted[G4_ETAG_MAX + 2];
+    char modified[40];
+
+    if (held == NULL)
+        return true;
+    (void)snprintf(quoted, sizeof(quoted), "\"%s\"", etag);
+    gateway_listing_time(modified_ms, NULL, 0, modified, sizeof(modified));
+    return strcmp(held, quoted) == 0 || strcmp(held, modified) == 0;
+}
+
 static void
 apply_range(struct gateway_request *request, uint64_t length)
 {
@@ -120,18 +135,18 @@ describe_block(struct gateway_request *request, const struct gateway_record *rec
 
 /* The body, or for a HEAD its length, with the range that was asked for. */
 static void
-answer_body(struct gateway_request *request, uint64_t length)
+answer_body(struct gateway_request *request, uint64_t length, const char *etag,
+            uint64_t modified_ms)
 {
     request->status = 200;
     request->head_only = is_head(request);
     request->length = length;
-    if (request->head_only) {
-        apply_range(request, length);
-        return;
+    if (!request->head_only) {
+        request->answer.size = (size_t)length;
+        request->body_size = (size_t)length;
     }
-    request->answer.size = (size_t)length;
-    request->body_size = (size_t)length;
-    apply_range(request, length);
+    if (range_stands(request, etag, modified_ms))
+        apply_range(request, length);
 }
 
 static enum gateway_fault
@@ -170,7 +185,8 @@ read_block(struct gateway_s3 *s3, struct gateway_request *request)
         return;
     }
     describe_block(request, &item.record);
-    answer_body(request, is_head(request) ? item.record.length : item.size);
+    answer_body(request, is_head(request) ? item.record.length : item.size, item.record.etag,
+                item.record.modified_ms);
 }
 
 /* One GET into `room`; its conditions were judged, or there are none. */
@@ -264,7 +280,7 @@ read_opaque(struct gateway_s3 *s3, struct gateway_request *request)
         (void)gateway_request_fail(request, fault);
         return;
     }
-    answer_body(request, object.length);
+    answer_body(request, object.length, object.etag, object.modified_ms);
     if (request->fault == GATEWAY_FAULT_NONE)
         describe_opaque(request, &object, request->status == 200);
 }

@@ -198,6 +198,41 @@ ranges(void **state)
     }
 }
 
+/* A part of what the client has begun to read, or all of what is there. */
+static void
+ranges_of_what_is_held(void **state)
+{
+    struct fixture *f = *state;
+    char modified[64];
+    char strong[64];
+    char weak[80];
+    const char *const stand[] = {strong, modified};
+    const char *const fall[] = {weak, "\"781e5e245d69b566979b86e28d23f2c8\"", strong + 1, "*",
+                                "Sat, 29 Oct 1994 19:43:31 GMT"};
+    struct gateway_request *request;
+
+    assert_int_equal(status(f, "PUT", "/kvtier/digits", "0123456789", NULL, NULL), 200);
+    request = ask(f, "HEAD", "/kvtier/digits", NULL, 0, NULL, NULL);
+    (void)snprintf(strong, sizeof(strong), "%s", field(request, "ETag"));
+    (void)snprintf(weak, sizeof(weak), "W/%s", strong);
+    (void)snprintf(modified, sizeof(modified), "%s", field(request, "Last-Modified"));
+    gateway_request_release(request, &f->budget);
+    for (size_t i = 0; i < 2 + sizeof(fall) / sizeof(fall[0]); i++) {
+        const char *const headers[] = {"If-Range", i < 2 ? stand[i] : fall[i - 2], "Range",
+                                       "bytes=2-3", NULL};
+        const char *const outside[] = {"If-Range", headers[1], "Range", "bytes=90-", NULL};
+
+        request = ask_all(f, "GET", "/kvtier/digits", NULL, 0, headers);
+        if (request->status != (i < 2 ? 206 : 200))
+            fail_msg("If-Range: %s", headers[1]);
+        assert_int_equal(request->body_size, i < 2 ? 2 : 10);
+        gateway_request_release(request, &f->budget);
+        request = ask_all(f, "GET", "/kvtier/digits", NULL, 0, outside);
+        assert_int_equal(request->status, i < 2 ? 416 : 200);
+        gateway_request_release(request, &f->budget);
+    }
+}
+
 static void
 what_is_not_offered(void **state)
 {
@@ -762,6 +797,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         TEST(objects),
         TEST(ranges),
+        TEST(ranges_of_what_is_held),
         TEST(what_is_not_offered),
         TEST(opaque_objects),
         TEST(conditions),
