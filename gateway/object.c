@@ -189,7 +189,7 @@ read_block(struct gateway_s3 *s3, struct gateway_request *request)
                 item.record.modified_ms);
 }
 
-/* One GET into `room`; its conditions were judged, or there are none. */
+/* One GET into `room`. */
 static enum gateway_fault
 fetch_opaque(struct gateway_s3 *s3, struct gateway_request *request, struct kvt_buffer *room,
              struct gateway_opaque *object)
@@ -254,6 +254,26 @@ override_attributes(const struct gateway_request *request, char text[G4_ATTRIBUT
     return GATEWAY_FAULT_NONE;
 }
 
+/* HEAD, and GET where the conditions hold.  Another object may be put between the two: what the
+ * bytes are is judged once more. */
+static enum gateway_fault
+look_and_fetch(struct gateway_s3 *s3, struct gateway_request *request,
+               struct gateway_opaque *object)
+{
+    enum gateway_fault fault = gateway_request_fault_of(gateway_opaque_find(s3->vault, object));
+
+    if (fault == GATEWAY_FAULT_NONE)
+        fault = gateway_condition_read(request, object->etag, object->modified_ms);
+    if (fault == GATEWAY_FAULT_NONE && !is_head(request)) {
+        fault = fetch_opaque(s3, request, &request->answer, object);
+        if (fault == GATEWAY_FAULT_NONE)
+            fault = gateway_condition_read(request, object->etag, object->modified_ms);
+    }
+    if (fault == GATEWAY_FAULT_NOT_MODIFIED)
+        describe_opaque(request, object, false);
+    return fault;
+}
+
 static void
 read_opaque(struct gateway_s3 *s3, struct gateway_request *request)
 {
@@ -265,15 +285,8 @@ read_opaque(struct gateway_s3 *s3, struct gateway_request *request)
     hinted =
         !is_head(request) && !has_conditions(request) && gateway_opaque_hint(s3->vault, &object) &&
         (fault = fetch_opaque(s3, request, &request->answer, &object)) != GATEWAY_FAULT_SLOW_DOWN;
-    if (!hinted) {
-        fault = gateway_request_fault_of(gateway_opaque_find(s3->vault, &object));
-        if (fault == GATEWAY_FAULT_NONE)
-            fault = gateway_condition_read(request, object.etag, object.modified_ms);
-        if (fault == GATEWAY_FAULT_NOT_MODIFIED)
-            describe_opaque(request, &object, false);
-        if (fault == GATEWAY_FAULT_NONE && !is_head(request))
-            fault = fetch_opaque(s3, request, &request->answer, &object);
-    }
+    if (!hinted)
+        fault = look_and_fetch(s3, request, &object);
     if (fault == GATEWAY_FAULT_NONE)
         fault = override_attributes(request, object.attributes);
     if (fault != GATEWAY_FAULT_NONE) {
@@ -308,6 +321,8 @@ gateway_object_fetch(struct gateway_s3 *s3, struct gateway_request *request,
             fault = gateway_condition_copy(request, object->etag, object->modified_ms);
         if (fault == GATEWAY_FAULT_NONE)
             fault = fetch_opaque(s3, request, room, object);
+        if (fault == GATEWAY_FAULT_NONE) /* of what came: another may have been put meanwhile */
+            fault = gateway_condition_copy(request, object->etag, object->modified_ms);
         room->size = fault == GATEWAY_FAULT_NONE ? (size_t)object->length : 0;
         return fault;
     }

@@ -1,0 +1,201 @@
+/*
+ * What is tested: gateway/object.h and copy.h while somebody else writes: between what a request
+ * looks at and what it then reads or writes, the bucket gets another object.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "g4/directory.h"
+#include "gateway/s3.h"
+
+#include "tests/unit/gateway/support.h"
+
+#define FIRST "\"8b04d5e3775d298e78455efc5ca404d5\"" /* of "first" */
+#define LATER "\"c18788c2f274c779da72d9854ea4bfbf\"" /* of "later" */
+
+static const struct gateway_principal all_rights = {
+    .access = "all", .grants = {{.prefix = "", .rights = GATEWAY_RIGHTS_ALL}}, .grant_count = 1};
+
+/* A bucket in which somebody puts "later" just before the next call of a verb. */
+struct rival {
+    struct g4_store *inner;
+    const char *key; /* NULL: not again */
+    enum g4_verb before;
+};
+
+struct fixture {
+    struct test_gateway gateway;
+    struct rival *rival;
+    struct gateway_budget budget;
+    struct gateway_s3 s3;
+};
+
+static enum kvt_err
+rival_submit(void *self, struct g4_request *request)
+{
+    struct rival *rival = self;
+
+    if (rival->key != NULL && request->verb == rival->before) {
+        char attributes[G4_ATTRIBUTES_MAX] =
+            "x-amz-meta-kvt-etag: c18788c2f274c779da72d9854ea4bfbf\n";
+        struct g4_request put = {.verb = G4_PUT,
+                                 .key = rival->key,
+                                 .body = "later",
+                                 .body_size = 5,
+                                 .attributes = attributes};
+
+        rival->key = NULL;
+        assert_int_equal(g4_store_perform(rival->inner, &put), KVT_OK);
+    }
+    return g4_store_submit(rival->inner, request);
+}
+
+static void
+rival_close(void *self)
+{
+    struct rival *rival = self;
+
+    g4_store_close(rival->inner);
+    kvt_free(rival);
+}
+
+static const struct g4_store_driver rival_driver = {
+    .name = "rival", .submit = rival_submit, .close = rival_close};
+
+static int
+set_up(void **state)
+{
+    struct fixture *f = kvt_calloc(1, sizeof(*f));
+    struct g4_directory_options cold = {.path = f->gateway.cold, .threads = 1};
+    struct kvt_error err;
+
+    test_gateway_open(&f->gateway, 0, 0);
+    gateway_vault_close(f->gateway.vault);
+    f->rival = kvt_calloc(1, sizeof(*f->rival));
+    assert_int_equal(g4_directory_open(&f->rival->inner, &cold, &err), KVT_OK);
+    assert_int_equal(g4_store_new(&f->gateway.options.cold_store, &rival_driver, f->rival), KVT_OK);
+    if (gateway_vault_open(&f->gateway.vault, &f->gateway.options, &err) != KVT_OK)
+        fail_msg("%s", err.text);
+    gateway_cold_probe(f->gateway.vault->cold);
+    f->budget.max = 1u << 20;
+    f->s3 = (struct gateway_s3){.vault = f->gateway.vault,
+                                .budget = &f->budget,
+                                .bucket = "kvtier",
+                                .region = "eu-1",
+                                .batch_max = 1u << 20};
+    *state = f;
+    return 0;
+}
+
+static int
+tear_down(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_int_equal(atomic_load(&f->budget.used), 0);
+    test_gateway_close(&f->gateway);
+    kvt_free(f);
+    return 0;
+}
+
+/* Status, and as much of the body as fits; `headers`: name, value, ..., NULL. */
+static unsigned
+ask(struct fixture *f, const char *method, const char *raw, const char *body,
+    const char *const *headers, char answer[32])
+{
+    struct gateway_request *request = kvt_calloc(1, sizeof(*request));
+    unsigned status;
+
+    kvt_buffer_init(&request->answer, 4u << 20);
+    kvt_buffer_init(&request->body, 1u << 20);
+    (void)snprintf(request->method, sizeof(request->method), "%s", method);
+    request->raw = kvt_strdup(raw);
+    request->status = 200;
+    request->principal = &all_rights;
+    assert_int_equal(gateway_target_parse(request->raw, &request->target, NULL), KVT_OK);
+    if (body[0] != '\0')
+        kvt_buffer_append(&request->body, body, strlen(body));
+    for (; headers != NULL && headers[0] != NULL; headers += 2)
+        assert_int_equal(gateway_request_header_add(request, headers[0], headers[1]), KVT_OK);
+    gateway_s3_handle(&f->s3, request);
+    status = request->status;
+    if (answer != NULL)
+        (void)snprintf(
+            answer, 32, "%.*s", (int)request->body_size,
+            request->body_size == 0 ? "" : (const char *)request->answer.data + request->body_from);
+    gateway_request_release(request, &f->budget);
+    return status;
+}
+
+/* Put "first"; then somebody puts "later" before the next `before`. */
+static void
+arm(struct fixture *f, enum g4_verb before)
+{
+    f->rival->key = NULL;
+    assert_int_equal(ask(f, "PUT", "/kvtier/k", "first", NULL, NULL), 200);
+    f->rival->before = before;
+    f->rival->key = "k";
+}
+
+static void
+reads_are_of_what_was_asked_for(void **state)
+{
+    static const struct {
+        const char *headers[5];
+        unsigned status;
+        const char *body; /* NULL: an error's */
+    } rows[] = {
+        {{"If-Match", FIRST}, 412, NULL},
+        {{"If-Match", "\"no\", " FIRST, "Range", "bytes=0-1"}, 412, NULL},
+        {{"If-None-Match", LATER}, 304, ""},
+        {{"If-None-Match", "\"no\""}, 200, "later"},
+        {{"If-Range", FIRST, "Range", "bytes=0-1"}, 200, "later"},
+        {{"Range", "bytes=0-1"}, 206, "la"},
+        {{NULL}, 200, "later"},
+    };
+    struct fixture *f = *state;
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        char body[32];
+
+        arm(f, G4_GET);
+        if (ask(f, "GET", "/kvtier/k", "", rows[i].headers, body) != rows[i].status)
+            fail_msg("row %zu", i);
+        assert_null(f->rival->key); /* it happened */
+        if (rows[i].body != NULL)
+            assert_string_equal(body, rows[i].body);
+    }
+}
+
+static void
+copies_are_of_what_was_asked_for(void **state)
+{
+    static const char *const only_first[] = {"x-amz-copy-source", "kvtier/k",
+                                             "x-amz-copy-source-if-match", FIRST, NULL};
+    static const char *const any[] = {"x-amz-copy-source", "kvtier/k", NULL};
+    struct fixture *f = *state;
+    char body[32];
+
+    arm(f, G4_GET);
+    assert_int_equal(ask(f, "PUT", "/kvtier/copy", "", only_first, NULL), 412);
+    assert_null(f->rival->key);
+    assert_int_equal(ask(f, "GET", "/kvtier/copy", "", NULL, NULL), 404);
+    arm(f, G4_GET);
+    assert_int_equal(ask(f, "PUT", "/kvtier/copy", "", any, NULL), 200);
+    assert_int_equal(ask(f, "GET", "/kvtier/copy", "", NULL, body), 200);
+    assert_string_equal(body, "later");
+}
+
+int
+main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        TEST(reads_are_of_what_was_asked_for),
+        TEST(copies_are_of_what_was_asked_for),
+    };
+#undef TEST
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
