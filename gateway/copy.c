@@ -68,6 +68,7 @@ static enum gateway_fault
 store(struct gateway_s3 *s3, struct gateway_request *request, const struct gateway_opaque *source,
       struct gateway_put_item *item)
 {
+    const bool onto_itself = strcmp(source->key, item->key) == 0;
     char attributes[G4_ATTRIBUTES_MAX];
     enum gateway_fault fault;
 
@@ -77,10 +78,12 @@ store(struct gateway_s3 *s3, struct gateway_request *request, const struct gatew
         return item->status == KVT_PRECONDITION ? GATEWAY_FAULT_OTHER_CONTENT
                                                 : gateway_request_fault_of(item->status);
     }
-    fault = choose_attributes(request, source, strcmp(source->key, item->key) == 0, attributes);
-    if (fault == GATEWAY_FAULT_NONE)
-        fault = gateway_object_store(s3, request, item, attributes, NULL);
-    return fault;
+    fault = choose_attributes(request, source, onto_itself, attributes);
+    if (fault != GATEWAY_FAULT_NONE)
+        return fault;
+    /* It changes what is said of these bytes: they must not take the place of later ones. */
+    return onto_itself ? gateway_object_replace(s3, request, item, attributes, source)
+                       : gateway_object_store(s3, request, item, attributes, NULL);
 }
 
 void

@@ -454,20 +454,13 @@ read_condition(struct gateway_s3 *s3, const struct gateway_request *request,
     return fault;
 }
 
-enum gateway_fault
-gateway_object_store(struct gateway_s3 *s3, const struct gateway_request *request,
-                     struct gateway_put_item *item, char attributes[G4_ATTRIBUTES_MAX],
-                     const char *etag)
+static enum gateway_fault
+store_under(struct gateway_s3 *s3, struct gateway_put_item *item,
+            char attributes[G4_ATTRIBUTES_MAX], const char *etag, enum g4_condition condition)
 {
     char shown[G4_ETAG_MAX];
-    enum g4_condition condition;
     enum gateway_fault fault;
 
-    if (!gateway_vault_key_ok(item->key))
-        return GATEWAY_FAULT_INVALID_ARGUMENT;
-    fault = read_condition(s3, request, item, &condition);
-    if (fault != GATEWAY_FAULT_NONE)
-        return fault;
     if (etag != NULL)
         (void)snprintf(shown, sizeof(shown), "%s", etag);
     else
@@ -481,6 +474,35 @@ gateway_object_store(struct gateway_s3 *s3, const struct gateway_request *reques
     item->attributes = NULL;
     item->shown = NULL;
     return fault;
+}
+
+enum gateway_fault
+gateway_object_store(struct gateway_s3 *s3, const struct gateway_request *request,
+                     struct gateway_put_item *item, char attributes[G4_ATTRIBUTES_MAX],
+                     const char *etag)
+{
+    enum g4_condition condition;
+    enum gateway_fault fault;
+
+    if (!gateway_vault_key_ok(item->key))
+        return GATEWAY_FAULT_INVALID_ARGUMENT;
+    fault = read_condition(s3, request, item, &condition);
+    return fault == GATEWAY_FAULT_NONE ? store_under(s3, item, attributes, etag, condition) : fault;
+}
+
+enum gateway_fault
+gateway_object_replace(struct gateway_s3 *s3, const struct gateway_request *request,
+                       struct gateway_put_item *item, char attributes[G4_ATTRIBUTES_MAX],
+                       const struct gateway_opaque *seen)
+{
+    enum gateway_fault fault = gateway_condition_write(request, seen->etag);
+
+    if (fault != GATEWAY_FAULT_NONE)
+        return fault;
+    memcpy(item->etag, seen->store_etag, sizeof(item->etag));
+    fault = store_under(s3, item, attributes, NULL, G4_IF_MATCH);
+    /* Someone was quicker: the client's next try sees what is there then. */
+    return fault == GATEWAY_FAULT_PRECONDITION ? GATEWAY_FAULT_SLOW_DOWN : fault;
 }
 
 static enum gateway_fault

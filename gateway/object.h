@@ -55,4 +55,16 @@ enum gateway_fault gateway_object_store(struct gateway_s3 *s3,
                                         struct gateway_put_item *item,
                                         char attributes[G4_ATTRIBUTES_MAX], const char *etag);
 
+/**
+ * Store an opaque object in the place of the one that was read, and of no other.
+ *
+ * @param seen  what gateway_object_fetch() told; its key is the item's
+ * @return GATEWAY_FAULT_SLOW_DOWN also when another was put meanwhile, which stays
+ */
+enum gateway_fault gateway_object_replace(struct gateway_s3 *s3,
+                                          const struct gateway_request *request,
+                                          struct gateway_put_item *item,
+                                          char attributes[G4_ATTRIBUTES_MAX],
+                                          const struct gateway_opaque *seen);
+
 #endif /* GATEWAY_OBJECT_H */

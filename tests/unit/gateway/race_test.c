@@ -187,6 +187,33 @@ copies_are_of_what_was_asked_for(void **state)
     assert_string_equal(body, "later");
 }
 
+/* Metadata that is changed by a copy onto itself must not bring the older bytes back. */
+static void
+a_copy_onto_itself_keeps_what_is_later(void **state)
+{
+    static const char *const replace[] = {"x-amz-copy-source", "kvtier/k",
+                                          "x-amz-metadata-directive", "REPLACE", NULL};
+    static const char *const only_later[] = {"x-amz-copy-source",
+                                             "kvtier/k",
+                                             "x-amz-metadata-directive",
+                                             "REPLACE",
+                                             "If-Match",
+                                             LATER,
+                                             NULL};
+    struct fixture *f = *state;
+    char body[32];
+
+    arm(f, G4_PUT);
+    assert_int_equal(ask(f, "PUT", "/kvtier/k", "", replace, NULL), 503);
+    assert_null(f->rival->key);
+    assert_int_equal(ask(f, "GET", "/kvtier/k", "", NULL, body), 200);
+    assert_string_equal(body, "later");
+    assert_int_equal(ask(f, "PUT", "/kvtier/k", "", replace, NULL), 200); /* the next try */
+    assert_int_equal(ask(f, "PUT", "/kvtier/k", "", only_later, NULL), 200);
+    assert_int_equal(ask(f, "PUT", "/kvtier/k", "first", NULL, NULL), 200);
+    assert_int_equal(ask(f, "PUT", "/kvtier/k", "", only_later, NULL), 412);
+}
+
 int
 main(void)
 {
@@ -194,6 +221,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         TEST(reads_are_of_what_was_asked_for),
         TEST(copies_are_of_what_was_asked_for),
+        TEST(a_copy_onto_itself_keeps_what_is_later),
     };
 #undef TEST
 
