@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "gateway/auth.h"
 #include "gateway/batch.h"
@@ -156,6 +157,20 @@ handle_bucket(struct gateway_s3 *s3, struct gateway_request *request)
     }
 }
 
+/* Headers with which what is written would be another thing than what is written here. */
+static bool
+wants_more(const struct gateway_request *request)
+{
+    static const char *const starts[] = {
+        "x-amz-write-offset-bytes", "x-amz-server-side-encryption-customer-", "x-amz-object-lock-"};
+
+    for (size_t i = 0; i < request->header_count; i++)
+        for (size_t j = 0; j < sizeof(starts) / sizeof(starts[0]); j++)
+            if (strncasecmp(request->headers[i].name, starts[j], strlen(starts[j])) == 0)
+                return true;
+    return gateway_request_header(request, "x-amz-tagging") != NULL;
+}
+
 /* PUT k?acl is not a PUT of k: whatever is not known is not done at all. */
 static void
 handle_object(struct gateway_s3 *s3, struct gateway_request *request)
@@ -164,7 +179,9 @@ handle_object(struct gateway_s3 *s3, struct gateway_request *request)
     const bool put = method_is(request, "PUT");
     const bool drop = method_is(request, "DELETE");
 
-    if (asks(request, "uploadId") || asks(request, "uploads"))
+    if ((put || method_is(request, "POST")) && wants_more(request))
+        (void)gateway_request_fail(request, GATEWAY_FAULT_NOT_IMPLEMENTED);
+    else if (asks(request, "uploadId") || asks(request, "uploads"))
         gateway_multipart_answer(s3, request);
     else if (gateway_s3_strange(request, gateway_object_overrides, get ? 6 : 0))
         (void)gateway_request_fail(request, GATEWAY_FAULT_NOT_IMPLEMENTED);

@@ -233,6 +233,34 @@ ranges_of_what_is_held(void **state)
     }
 }
 
+/* Headers that would make it another write are not dropped on the way to a plain one. */
+static void
+writes_that_are_not_offered(void **state)
+{
+    static const char *const names[] = {
+        "x-amz-write-offset-bytes",
+        "x-amz-server-side-encryption-customer-algorithm",
+        "X-Amz-Server-Side-Encryption-Customer-Key",
+        "x-amz-object-lock-mode",
+        "x-amz-object-lock-legal-hold",
+        "X-Amz-Tagging",
+    };
+    struct fixture *f = *state;
+
+    assert_int_equal(status(f, "PUT", "/kvtier/from", "x", "x-amz-tagging-directive", "COPY"), 200);
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        const char *const copy[] = {"x-amz-copy-source", "kvtier/from", names[i], "5", NULL};
+        struct gateway_request *request = ask_all(f, "PUT", "/kvtier/k", NULL, 0, copy);
+
+        assert_int_equal(request->status, 501);
+        gateway_request_release(request, &f->budget);
+        assert_int_equal(status(f, "PUT", "/kvtier/k", "x", names[i], "5"), 501);
+        assert_int_equal(status(f, "POST", "/kvtier/k?uploads", "", names[i], "5"), 501);
+        assert_int_equal(status(f, "GET", "/kvtier/from", "", names[i], "5"), 200);
+    }
+    assert_int_equal(status(f, "GET", "/kvtier/k", "", NULL, NULL), 404);
+}
+
 static void
 what_is_not_offered(void **state)
 {
@@ -798,6 +826,7 @@ main(void)
         TEST(objects),
         TEST(ranges),
         TEST(ranges_of_what_is_held),
+        TEST(writes_that_are_not_offered),
         TEST(what_is_not_offered),
         TEST(opaque_objects),
         TEST(conditions),
