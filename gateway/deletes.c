@@ -13,7 +13,9 @@ struct deletes {
     struct kvt_buffer keys;
     size_t count;
     bool quiet;
-    bool versioned; /* a version was named: there is none but "null" */
+    bool versioned;  /* a version was named: there is none but "null" */
+    bool particular; /* of the row that is read: only this one of the key's objects is meant */
+    bool particulars[GATEWAY_DELETES_MAX];
     char key[GATEWAY_FORM_TEXT_MAX];
 };
 
@@ -26,6 +28,9 @@ on_text(void *arg, bool in_row, const char *name, const char *text)
         (void)snprintf(deletes->key, sizeof(deletes->key), "%s", text);
     else if (in_row && strcmp(name, "VersionId") == 0)
         deletes->versioned = deletes->versioned || (text[0] != '\0' && strcmp(text, "null") != 0);
+    else if (in_row && (strcmp(name, "ETag") == 0 || strcmp(name, "LastModifiedTime") == 0 ||
+                        strcmp(name, "Size") == 0))
+        deletes->particular = true;
     else if (!in_row && strcmp(name, "Quiet") == 0)
         deletes->quiet = strcmp(text, "true") == 0 || strcmp(text, "True") == 0;
     return true;
@@ -41,16 +46,21 @@ on_row(void *arg)
         return false;
     kvt_buffer_append(&deletes->keys, deletes->key, size + 1);
     deletes->key[0] = '\0';
+    deletes->particulars[deletes->count - 1] = deletes->particular;
+    deletes->particular = false;
     return kvt_buffer_ok(&deletes->keys);
 }
 
 static const char *
-remove_one(struct gateway_s3 *s3, const struct gateway_request *request, const char *key)
+remove_one(struct gateway_s3 *s3, const struct gateway_request *request, const char *key,
+           bool particular)
 {
     enum gateway_fault fault;
 
     if (!gateway_auth_may(request->principal, GATEWAY_DELETE, key))
         return gateway_request_code(GATEWAY_FAULT_FORBIDDEN);
+    if (particular)
+        return gateway_request_code(GATEWAY_FAULT_NOT_IMPLEMENTED);
     /* What cannot be a key here is not there, which is what was asked for. */
     if (!gateway_vault_key_ok(key))
         return NULL;
@@ -70,7 +80,7 @@ remove_all(struct gateway_s3 *s3, struct gateway_request *request, const struct 
     kvt_buffer_printf(out, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
                            "<DeleteResult xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">");
     for (size_t i = 0; i < deletes->count; i++, key += strlen(key) + 1) {
-        const char *code = remove_one(s3, request, key);
+        const char *code = remove_one(s3, request, key, deletes->particulars[i]);
 
         if (code == NULL && deletes->quiet)
             continue;

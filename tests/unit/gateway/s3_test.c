@@ -497,6 +497,38 @@ many_are_deleted_at_once(void **state)
     kvt_buffer_release(&body);
 }
 
+/* Of this object only, or not at all: a row of the key alone is another matter. */
+static void
+deletes_with_conditions(void **state)
+{
+    static const char text[] =
+        "<Delete><Object><Key>a</Key><ETag>\"x\"</ETag></Object>"
+        "<Object><Size>1</Size><Key>b</Key></Object>"
+        "<Object><Key>c</Key><LastModifiedTime>Sat, 29 Oct 1994 19:43:31 GMT</LastModifiedTime>"
+        "</Object><Object><Key>d</Key></Object></Delete>";
+    static const char *const kept[] = {"a", "b", "c"};
+    struct fixture *f = *state;
+    struct gateway_request *request;
+    char part[80];
+
+    for (const char *key = "abcd"; *key != '\0'; key++) {
+        (void)snprintf(part, sizeof(part), "/kvtier/%c", *key);
+        assert_int_equal(status(f, "PUT", part, "x", NULL, NULL), 200);
+    }
+    request = ask(f, "POST", "/kvtier?delete", text, sizeof(text) - 1, NULL, NULL);
+    assert_int_equal(request->status, 200);
+    for (size_t i = 0; i < 3; i++) {
+        (void)snprintf(part, sizeof(part), "<Error><Key>%s</Key><Code>NotImplemented</Code>",
+                       kept[i]);
+        assert_non_null(strstr(kvt_buffer_text(&request->answer), part));
+        (void)snprintf(part, sizeof(part), "/kvtier/%s", kept[i]);
+        assert_int_equal(status(f, "GET", part, "", NULL, NULL), 200);
+    }
+    assert_non_null(strstr(kvt_buffer_text(&request->answer), "<Deleted><Key>d</Key></Deleted>"));
+    gateway_request_release(request, &f->budget);
+    assert_int_equal(status(f, "GET", "/kvtier/d", "", NULL, NULL), 404);
+}
+
 /* What a tenant may not touch is refused whether it is there or not. */
 static void
 rights_are_kept(void **state)
@@ -832,6 +864,7 @@ main(void)
         TEST(conditions),
         TEST(copies),
         TEST(many_are_deleted_at_once),
+        TEST(deletes_with_conditions),
         TEST(rights_are_kept),
         TEST(memory_is_asked_for_first),
         TEST(listings),
