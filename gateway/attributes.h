@@ -22,6 +22,8 @@
 
 /* The ETag clients see, where the store has another one. */
 #define GATEWAY_ATTRIBUTE_ETAG   "x-amz-meta-kvt-etag"
+/* Which conditional PUT wrote it: a number that no other one has. */
+#define GATEWAY_ATTRIBUTE_PUT    "x-amz-meta-kvt-put"
 /* The client sent x-amz-meta-kvt-* of its own, and gets them back. */
 #define GATEWAY_ATTRIBUTE_CLIENT "x-amz-meta-kvt-client"
 

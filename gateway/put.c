@@ -8,7 +8,9 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/random.h"
 #include "g4/check.h"
+#include "gateway/attributes.h"
 #include "gateway/fault.h"
 #include "gateway/flight.h"
 
@@ -558,6 +560,40 @@ done:
     kvt_free(putting.work);
 }
 
+enum { NONCE_BYTES = 16, NONCE_TEXT = 2 * NONCE_BYTES + 1 };
+
+/* What tells this PUT from all others.  False: no room for it beside the client's attributes. */
+static bool
+add_nonce(char attributes[G4_ATTRIBUTES_MAX], char nonce[NONCE_TEXT])
+{
+    uint8_t bytes[NONCE_BYTES];
+
+    kvt_random_system(bytes, sizeof(bytes));
+    for (size_t i = 0; i < sizeof(bytes); i++)
+        (void)snprintf(nonce + 2 * i, 3, "%02x", (unsigned)bytes[i]);
+    return gateway_attributes_add(attributes, GATEWAY_ATTRIBUTE_PUT, nonce);
+}
+
+/* The condition did not hold, perhaps because the PUT did what it says: an answer was lost, the
+ * store was asked again and found our own object.  Equal content proves nothing, the nonce does. */
+static enum kvt_err
+look_whose(struct gateway_vault *vault, struct g4_request *put, const char *nonce)
+{
+    char attributes[G4_ATTRIBUTES_MAX];
+    char found[NONCE_TEXT];
+    struct g4_request head = {.verb = G4_HEAD, .key = put->key, .attributes = attributes};
+    const enum kvt_err rc = g4_store_perform(gateway_cold_store(vault->cold), &head);
+
+    if (!was_judged(rc)) /* it may be ours */
+        return kvt_err_retryable(rc) ? rc : KVT_AGAIN;
+    if (rc != KVT_OK ||
+        !gateway_attributes_get(attributes, GATEWAY_ATTRIBUTE_PUT, found, sizeof(found)) ||
+        strcmp(found, nonce) != 0)
+        return put->status;
+    memcpy(put->etag, head.etag, sizeof(put->etag));
+    return KVT_OK;
+}
+
 static enum kvt_err
 put_opaque_held(struct gateway_vault *vault, struct gateway_put_item *item,
                 enum g4_condition condition)
@@ -570,8 +606,14 @@ put_opaque_held(struct gateway_vault *vault, struct gateway_put_item *item,
                                  .body_size = item->size};
     struct gateway_record before;
     const bool had = gateway_catalog_get(vault->catalog, item->key, &before) == KVT_OK;
+    char attributes[G4_ATTRIBUTES_MAX] = "";
+    char nonce[NONCE_TEXT] = "";
     enum kvt_err rc;
 
+    if (item->attributes != NULL)
+        (void)snprintf(attributes, sizeof(attributes), "%s", item->attributes);
+    if (condition != G4_ALWAYS && !add_nonce(attributes, nonce))
+        return KVT_INVALID;
     record_of(vault, item, &change.record);
     change.record.opaque = true;
     if (item->shown != NULL)
@@ -580,9 +622,11 @@ put_opaque_held(struct gateway_vault *vault, struct gateway_put_item *item,
     if (rc != KVT_OK || change.status != KVT_OK)
         return rc != KVT_OK ? rc : change.status;
     memcpy(request.etag, item->etag, sizeof(request.etag));
-    request.attributes = item->attributes;
+    request.attributes = attributes;
     meta_of(vault, item, &request.meta);
     rc = g4_store_perform(gateway_cold_store(vault->cold), &request);
+    if (condition != G4_ALWAYS && (rc == KVT_EXISTS || rc == KVT_PRECONDITION))
+        rc = look_whose(vault, &request, nonce);
     change.reserve = false;
     if (rc == KVT_OK) {
         change.record.state = GATEWAY_STORED;

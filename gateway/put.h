@@ -38,7 +38,9 @@ struct gateway_put_item {
 /** Store blocks: intents (one durable group), hot and bucket side by side, rows and events. */
 void gateway_put_blocks(struct gateway_vault *vault, struct gateway_put_item *items, size_t count);
 
-/** Store an opaque object in the bucket: plain S3 semantics, `etag` in for G4_IF_MATCH and out. */
+/** Store an opaque object in the bucket: plain S3 semantics, `etag` in for G4_IF_MATCH and out.
+ *  KVT_EXISTS, KVT_PRECONDITION: what is there is another's, also when requests were repeated.
+ *  KVT_INVALID also: a conditional PUT's attributes leave no room for its nonce. */
 KVT_NODISCARD enum kvt_err gateway_put_opaque(struct gateway_vault *vault,
                                               struct gateway_put_item *item,
                                               enum g4_condition condition);
