@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "gateway/attributes.h"
 #include "gateway/fault.h"
 #include "gateway/remove.h"
 
@@ -28,7 +29,10 @@ adopt(struct gateway_vault *vault, const struct g4_request *head, struct gateway
     struct gateway_record *record = &change->record;
     const bool whole = gateway_fault_judge_head(head) == NULL;
 
-    if (record->opaque) {
+    if (record->opaque) { /* perhaps another's: all that is told of it is its own */
+        if (!gateway_attributes_get(head->attributes, GATEWAY_ATTRIBUTE_ETAG, record->shown,
+                                    sizeof(record->shown)))
+            record->shown[0] = '\0';
         record->length = head->meta.present ? head->meta.length : head->buffer_size;
         record->crc32c = head->meta.crc32c;
     } else if (!whole || head->meta.length != record->length ||
@@ -62,8 +66,11 @@ keep_hot(struct gateway_vault *vault, struct gateway_change *change)
 static bool
 settle_intent_held(struct gateway_vault *vault, const char *key)
 {
-    struct g4_request head = {
-        .verb = G4_HEAD, .key = key, .deadline_ms = kvt_clock_mono_ms() + GATEWAY_COLD_LOOK_MS};
+    char attributes[G4_ATTRIBUTES_MAX];
+    struct g4_request head = {.verb = G4_HEAD,
+                              .key = key,
+                              .attributes = attributes,
+                              .deadline_ms = kvt_clock_mono_ms() + GATEWAY_COLD_LOOK_MS};
     struct g4_request drop = {.verb = G4_DELETE, .key = key};
     struct gateway_change change = {.key = key};
     enum kvt_err rc;

@@ -109,6 +109,38 @@ unknown_is_settled_later(void **state)
     test_gateway_close(&g);
 }
 
+/* The PUT failed and what was there stays, with its own ETag for clients. */
+static void
+settled_object_keeps_its_etag(void **state)
+{
+    static const struct g4_meta none = {.present = false};
+    char etag[G4_ETAG_MAX] = "";
+    char first[G4_ETAG_MAX];
+    struct test_gateway g;
+
+    (void)state;
+    test_gateway_open(&g, 0, 0);
+    assert_int_equal(put(&g, "old", "e-old", G4_ALWAYS, etag), KVT_OK);
+    memcpy(first, etag, sizeof(first));
+    test_gateway_fault(&g, G4_PUT, G4_FAULT_FAIL, KVT_IO, 1);
+    assert_int_equal(put(&g, "newer", "e-new", G4_ALWAYS, etag), KVT_IO);
+    assert_string_equal(row(&g).shown, "e-new");
+    assert_int_equal(gateway_recover_pending(g.vault), 1);
+    assert_int_equal(row(&g).state, GATEWAY_STORED);
+    assert_int_equal(row(&g).length, 3);
+    assert_string_equal(row(&g).etag, first);
+    assert_string_equal(row(&g).shown, "e-old");
+
+    /* One that somebody wrote past us has none but the store's. */
+    assert_int_equal(test_gateway_store_put(g.bucket, KEY, "past us", 7, &none), KVT_OK);
+    test_gateway_fault(&g, G4_PUT, G4_FAULT_FAIL, KVT_IO, 1);
+    assert_int_equal(put(&g, "newer", "e-new", G4_ALWAYS, etag), KVT_IO);
+    assert_int_equal(gateway_recover_pending(g.vault), 1);
+    assert_int_equal(row(&g).length, 7);
+    assert_string_equal(row(&g).shown, "");
+    test_gateway_close(&g);
+}
+
 /* Attributes that leave no room for the nonce: nothing is written. */
 static void
 nonce_needs_room(void **state)
@@ -138,7 +170,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(own_object_is_recognised), cmocka_unit_test(equal_content_is_anothers),
-        cmocka_unit_test(unknown_is_settled_later),
+        cmocka_unit_test(unknown_is_settled_later), cmocka_unit_test(settled_object_keeps_its_etag),
         cmocka_unit_test(nonce_needs_room),
     };
 
