@@ -74,9 +74,7 @@ store(struct gateway_s3 *s3, struct gateway_request *request, const struct gatew
 
     if (gateway_vault_is_block(item->key, NULL)) {
         item->fingerprint = source->meta.fingerprint;
-        gateway_put_blocks(s3->vault, item, 1);
-        return item->status == KVT_PRECONDITION ? GATEWAY_FAULT_OTHER_CONTENT
-                                                : gateway_request_fault_of(item->status);
+        return gateway_object_store_block(s3, request, item);
     }
     fault = choose_attributes(request, source, onto_itself, attributes);
     if (fault != GATEWAY_FAULT_NONE)

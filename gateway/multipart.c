@@ -469,9 +469,7 @@ store(struct gateway_s3 *s3, const struct gateway_request *request, struct gatew
     item->crc32c = g4_check_crc32c(item->body, item->size);
     if (!gateway_vault_is_block(item->key, NULL))
         return gateway_object_store(s3, request, item, upload->attributes, etag);
-    gateway_put_blocks(s3->vault, item, 1);
-    return item->status == KVT_PRECONDITION ? GATEWAY_FAULT_OTHER_CONTENT
-                                            : gateway_request_fault_of(item->status);
+    return gateway_object_store_block(s3, request, item);
 }
 
 static void

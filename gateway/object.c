@@ -379,9 +379,9 @@ read_meta(const struct gateway_request *request, struct gateway_put_item *item)
 
 /* A block: its content is fixed by its key, so a condition only decides what "there already" means.
  */
-static enum gateway_fault
-put_block(struct gateway_s3 *s3, const struct gateway_request *request,
-          struct gateway_put_item *item)
+enum gateway_fault
+gateway_object_store_block(struct gateway_s3 *s3, const struct gateway_request *request,
+                           struct gateway_put_item *item)
 {
     const char *match = gateway_request_header(request, "if-match");
     struct gateway_item there = {.key = item->key};
@@ -547,8 +547,9 @@ gateway_object_write(struct gateway_s3 *s3, struct gateway_request *request)
     }
     fault = read_meta(request, &item);
     if (fault == GATEWAY_FAULT_NONE)
-        fault = gateway_vault_is_block(item.key, NULL) ? put_block(s3, request, &item)
-                                                       : put_object(s3, request, &item);
+        fault = gateway_vault_is_block(item.key, NULL)
+                    ? gateway_object_store_block(s3, request, &item)
+                    : put_object(s3, request, &item);
     if (fault != GATEWAY_FAULT_NONE) {
         (void)gateway_request_fail(request, fault);
         return;

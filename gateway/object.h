@@ -43,6 +43,11 @@ void gateway_object_checksums(struct gateway_request *request);
 enum gateway_fault gateway_object_fetch(struct gateway_s3 *s3, struct gateway_request *request,
                                         struct kvt_buffer *room, struct gateway_opaque *object);
 
+/** Store a block under the request's conditions. */
+enum gateway_fault gateway_object_store_block(struct gateway_s3 *s3,
+                                              const struct gateway_request *request,
+                                              struct gateway_put_item *item);
+
 /**
  * Store an opaque object under the request's conditions.
  *

@@ -1,5 +1,6 @@
 /*
- * What is tested: conditional writes by requests: what an object's own bookkeeping keeps to itself.
+ * What is tested: conditional writes by requests: what an object's own bookkeeping keeps to itself,
+ * and that copies and uploads onto a block's key heed what a PUT of it does.
  */
 #include <stdio.h>
 #include <string.h>
@@ -9,6 +10,8 @@
 #include "gateway/s3.h"
 
 #include "tests/unit/gateway/support.h"
+
+enum { TARGET_MAX = KVT_KEY_MAX + 200 };
 
 static const struct gateway_principal all_rights = {
     .access = "all", .grants = {{.prefix = "", .rights = GATEWAY_RIGHTS_ALL}}, .grant_count = 1};
@@ -112,12 +115,79 @@ nonce_is_not_shown(void **state)
     }
 }
 
+/* Upload "hello" under the block's key and complete it under this condition; its status. */
+static unsigned
+upload(struct fixture *f, const char *key, const char *header, const char *value)
+{
+    static const char *const none[] = {NULL};
+    struct gateway_request *request;
+    char raw[TARGET_MAX];
+    const char *at;
+    char id[64];
+
+    (void)snprintf(raw, sizeof(raw), "/kvtier/%s?uploads", key);
+    request = ask(f, "POST", raw, "", none);
+    at = strstr(kvt_buffer_text(&request->answer), "<UploadId>");
+    assert_non_null(at);
+    at += strlen("<UploadId>");
+    (void)snprintf(id, sizeof(id), "%.*s", (int)strcspn(at, "<"), at);
+    gateway_request_release(request, &f->budget);
+    (void)snprintf(raw, sizeof(raw), "/kvtier/%s?partNumber=1&uploadId=%s", key, id);
+    assert_int_equal(status(f, "PUT", raw, "hello", NULL, NULL), 200);
+    (void)snprintf(raw, sizeof(raw), "/kvtier/%s?uploadId=%s", key, id);
+    return status(f, "POST", raw,
+                  "<CompleteMultipartUpload><Part><PartNumber>1</PartNumber>"
+                  "<ETag>5d41402abc4b2a76b9719d911017c592</ETag></Part></CompleteMultipartUpload>",
+                  header, value);
+}
+
+static void
+uploads_of_blocks(void **state)
+{
+    struct fixture *f = *state;
+    char key[KVT_KEY_MAX];
+
+    (void)test_gateway_key(key, 1);
+    assert_int_equal(upload(f, key, "If-Match", "\"x\""), 404);
+    assert_int_equal(upload(f, key, "If-None-Match", "*"), 200);
+    assert_int_equal(upload(f, key, "If-None-Match", "*"), 412);
+    assert_int_equal(upload(f, key, "If-Match", "\"x\""), 412);
+    assert_int_equal(upload(f, key, "If-Match", "*"), 200);
+    assert_int_equal(upload(f, key, NULL, NULL), 200);
+}
+
+static void
+copies_onto_blocks(void **state)
+{
+    static const char *const fresh[] = {"x-amz-copy-source", "kvtier/src", "If-None-Match", "*",
+                                        NULL};
+    static const char *const match[] = {"x-amz-copy-source", "kvtier/src", "If-Match", "\"x\"",
+                                        NULL};
+    static const unsigned expected[] = {404, 200, 412, 412};
+    struct fixture *f = *state;
+    char raw[TARGET_MAX];
+    char key[KVT_KEY_MAX];
+
+    assert_int_equal(status(f, "PUT", "/kvtier/src", "hello", NULL, NULL), 200);
+    (void)snprintf(raw, sizeof(raw), "/kvtier/%s", test_gateway_key(key, 1));
+    for (unsigned i = 0; i < 4; i++) {
+        struct gateway_request *request = ask(f, "PUT", raw, "", i % 3 == 0 ? match : fresh);
+
+        assert_int_equal(request->status, expected[i]);
+        gateway_request_release(request, &f->budget);
+        assert_int_equal(status(f, "HEAD", raw, "", NULL, NULL), i == 0 ? 404 : 200);
+    }
+    assert_int_equal(status(f, "PUT", raw, "", "x-amz-copy-source", "kvtier/src"), 200);
+}
+
 int
 main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         TEST(nonce_is_not_shown),
+        TEST(uploads_of_blocks),
+        TEST(copies_onto_blocks),
     };
 #undef TEST
 
