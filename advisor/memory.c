@@ -137,6 +137,26 @@ go_on(struct advisor_memory *memory, struct index_change *change, const struct o
         spill(memory, change->status);
 }
 
+/* It was let in by what came behind it. */
+static void
+take_out(struct advisor_memory *memory, const struct index_change *change, uint32_t at,
+         uint32_t ranks)
+{
+    struct index_change out = {
+        .kind = INDEX_REMOVE,
+        .hashes = change->hashes + at,
+        .time_ms = change->time_ms,
+        .count = 1,
+        .ns = change->ns,
+        .holder = change->holder,
+        .ranks = ranks,
+        .evicted = true,
+    };
+
+    if (ranks != 0)
+        index_apply(memory->index, &out, 1);
+}
+
 /* What follows a change that was not applied as a whole has overtaken its rest.  Applied again it
  * says the last word, but a block that was refused at first stays refused. */
 static void
@@ -144,11 +164,17 @@ apply_again(struct advisor_memory *memory, struct index_change *change, const st
 {
     const enum kvt_err former = change->status;
     const uint32_t at = change->done;
+    const bool stores = change->kind == INDEX_STORE;
+    uint32_t fresh = UINT32_MAX; /* shards that were not there before */
 
+    if (is_refusal(former) && stores)
+        fresh = change->ranks & ~kept_ranks(memory, change, at);
     index_apply(memory->index, change, 1);
-    if (is_refusal(former) && !(is_refusal(change->status) && change->done == at))
-        refuse(memory, change, origin, at, change->kind == INDEX_STORE ? change->ranks : UINT32_MAX,
-               former);
+    if (!is_refusal(former) || (is_refusal(change->status) && change->done == at))
+        return;
+    refuse(memory, change, origin, at, fresh, former);
+    if (stores)
+        take_out(memory, change, at, fresh);
 }
 
 static void
