@@ -205,7 +205,7 @@ read_in_vain(struct scene *scene)
     struct advisor_names *names;
     struct advisor_txn txn;
 
-    assert_int_equal(index_new(&fresh.index, 8 << 20), KVT_OK);
+    assert_int_equal(index_new(&fresh.index, 11 << 18), KVT_OK); /* the smallest there is */
     assert_int_equal(advisor_names_new(&names, fresh.index, INDEX_HOLDERS_MAX), KVT_OK);
     fresh.names = names;
     assert_int_equal(advisor_store_read(scene->rig.store, &txn, NULL), KVT_OK);
