@@ -10,6 +10,7 @@
 #include "advisor/engine.h"
 #include "advisor/http.h"
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/fetch.h"
 #include "base/json.h"
 
@@ -55,27 +56,6 @@ settings_of(const struct scene *scene)
     };
 }
 
-static void
-begin(struct scene *scene)
-{
-    struct advisor_settings settings;
-    struct kvt_error err;
-
-    memset(scene, 0, sizeof(*scene));
-    (void)test_folder_make(scene->folder, sizeof(scene->folder));
-    settings = settings_of(scene);
-    assert_int_equal(advisor_daemon_open(&scene->daemon, &settings, &err), KVT_OK);
-    kvt_buffer_init(&scene->answer, 1u << 20);
-}
-
-static void
-end(struct scene *scene)
-{
-    kvt_buffer_release(&scene->answer);
-    advisor_daemon_close(scene->daemon);
-    test_folder_remove(scene->folder);
-}
-
 static const char *
 ask(struct scene *scene, const char *path, const char *body, const char *token)
 {
@@ -91,6 +71,33 @@ ask(struct scene *scene, const char *path, const char *body, const char *token)
     kvt_buffer_clear(&scene->answer);
     assert_int_equal(kvt_fetch(&fetch, &scene->status, &scene->answer, NULL), KVT_OK);
     return kvt_buffer_text(&scene->answer);
+}
+
+static void
+begin(struct scene *scene)
+{
+    const uint64_t deadline_ms = kvt_clock_mono_ms() + 30000;
+    struct advisor_settings settings;
+    struct kvt_error err;
+
+    memset(scene, 0, sizeof(*scene));
+    (void)test_folder_make(scene->folder, sizeof(scene->folder));
+    settings = settings_of(scene);
+    assert_int_equal(advisor_daemon_open(&scene->daemon, &settings, &err), KVT_OK);
+    kvt_buffer_init(&scene->answer, 1u << 20);
+    /* Until the engine has begun there are no pages of rows. */
+    while (strstr(ask(scene, "/readyz?verbose", NULL, NULL), "index: loading") != NULL) {
+        assert_true(kvt_clock_mono_ms() < deadline_ms);
+        kvt_clock_sleep_ms(1);
+    }
+}
+
+static void
+end(struct scene *scene)
+{
+    kvt_buffer_release(&scene->answer);
+    advisor_daemon_close(scene->daemon);
+    test_folder_remove(scene->folder);
 }
 
 static void
