@@ -646,6 +646,8 @@ workers_answer_over_nats(void **state)
 
         make_source(&source);
         source.options.listen = "127.0.0.1";
+        for (int k = 0; k < 3; k++)
+            worker.worker.strangers[k] = -1;
         assert_int_equal(wire_bus_open(&worker.bus, &options, &err), KVT_OK);
         kvt_buffer_init(&worker.worker.out, ANSWER_MAX);
         assert_int_equal(wire_bus_open(&source.options.bus, &options, &err), KVT_OK);

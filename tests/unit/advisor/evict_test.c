@@ -18,6 +18,12 @@
 #include "tests/support/seed.h"
 #include "tests/unit/advisor/rig.h"
 
+#ifdef __SANITIZE_THREAD__
+enum { BATCHES = 9000 }; /* fifteen times slower */
+#else
+enum { BATCHES = 30000 };
+#endif
+
 enum {
     CHAINS = 20000,
     LENGTH = 64,
@@ -26,11 +32,10 @@ enum {
     TIERS = 2,
     HOLDERS = WORKERS * TIERS,
     HOLDERS_MAX = 18, /* numbers: those of workers that left are used again */
-    BATCHES = 30000,
-    TOGETHER = 20, /* batches until questions are asked */
+    TOGETHER = 20,    /* batches until questions are asked */
     QUESTIONS = 12,
-    RESTART_EVERY = 6000,
-    LIFE_EVERY = 2500,
+    RESTART_EVERY = BATCHES / 5,
+    LIFE_EVERY = BATCHES / 12,
     INDEX_BYTES = 11 << 18, /* of the smallest index.max */
     COLD_BYTES = 1 << 20,
     RANKS_MAX = 3,
