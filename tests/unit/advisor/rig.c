@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "advisor/engine_private.h"
 #include "advisor/load.h"
 #include "advisor/source_private.h"
 #include "base/buffer.h"
@@ -13,7 +12,7 @@
 
 #include "tests/support/seed.h"
 
-enum { ROUNDS = 4, COMMIT_WAIT_MS = 500 };
+enum { ROUNDS = 4 };
 
 enum kvt_err
 test_rig_source_open(struct advisor_source *source)
@@ -233,11 +232,7 @@ test_rig_report(struct test_rig *rig, uint64_t stream_seq, const struct kvt_repo
 void
 test_rig_run(struct test_rig *rig)
 {
-    const uint64_t until_ms = kvt_clock_mono_ms() + COMMIT_WAIT_MS;
-
-    /* A group may wait for its commit a little; one for which there is no room waits for good. */
-    for (int quiet = 0; quiet < ROUNDS || (advisor_group_count(rig->engine->group) > 0 &&
-                                           kvt_clock_mono_ms() < until_ms);) {
+    for (int quiet = 0; quiet < ROUNDS;) {
         const int64_t commits = kvt_metric_get(rig->counters.commits);
 
         advisor_engine_step(rig->engine, 0);
