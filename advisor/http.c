@@ -99,7 +99,8 @@ advisor_http_ready(void *arg, struct kvt_buffer *why)
     if (is_loading(http, why))
         ready = false;
     if (advisor_engine_blocked(http->engine, text)) {
-        kvt_buffer_printf(why, "index: takes nothing more: %s\n", text);
+        kvt_buffer_printf(why, "index: takes nothing more: %s; raise db.max or free the disk\n",
+                          text);
         ready = false;
     }
     if (ready && !advisor_engine_caught_up(http->engine)) {

@@ -27,7 +27,8 @@ kvt_db_error(struct kvt_error *err, int rc, const char *what)
             return kvt_error_sys(err, rc, "%s", what);
         code = KVT_IO;
     }
-    return kvt_error_set(err, code, "%s: %s", what, mdb_strerror(rc));
+    return kvt_error_set(err, code, "%s: %s%s", what,
+                         code == KVT_FULL ? "the database is full: " : "", mdb_strerror(rc));
 }
 
 /* A map is whole pages; a quota that is none is rounded down, so it is never exceeded. */

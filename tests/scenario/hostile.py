@@ -402,7 +402,7 @@ def hostile_full(run, nats):
         def said():
             status = advisor.status()
             return None if status["state"] != "ready" and re.search(
-                "full|db|capacity", " ".join(status["reasons"])) else f"{status['state']} {status['reasons']}"
+                "is full|db.max", " ".join(status["reasons"])) else f"{status['state']} {status['reasons']}"
 
         wait_until(said, 60 * run.slow, "the advisor says that its database is full")
         expect(advisor.is_alive() is None, "it no longer answers")

@@ -158,6 +158,8 @@ results_become_codes(void **state)
     assert_int_equal(kvt_db_error(&err, ENOSPC, "x"), KVT_FULL);
     assert_int_equal(err.sys, ENOSPC);
     assert_int_equal(kvt_db_error(NULL, MDB_MAP_FULL, "x"), KVT_FULL);
+    assert_int_equal(kvt_db_error(&err, MDB_MAP_FULL, "x"), KVT_FULL);
+    assert_non_null(strstr(err.text, "x: the database is full"));
 }
 
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
