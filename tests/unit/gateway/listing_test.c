@@ -8,11 +8,9 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "g4/directory.h"
 #include "gateway/listing.h"
-#include "gateway/s3.h"
 
-#include "tests/unit/gateway/support.h"
+#include "tests/unit/gateway/scene.h"
 
 enum { QUOTES = KVT_KEY_MAX - 16 };
 
@@ -66,37 +64,20 @@ forged_close(void *self)
 static const struct g4_store_driver forged_driver = {
     .name = "forged", .submit = forged_submit, .close = forged_close};
 
-static const struct gateway_principal all_rights = {
-    .access = "all", .grants = {{.prefix = "", .rights = GATEWAY_RIGHTS_ALL}}, .grant_count = 1};
-
 struct fixture {
-    struct test_gateway gateway;
+    struct test_scene scene;
     struct forged forged;
-    struct gateway_budget budget;
-    struct gateway_s3 s3;
 };
 
 static int
 set_up(void **state)
 {
     struct fixture *f = kvt_calloc(1, sizeof(*f));
-    const struct g4_directory_options cold = {.path = f->gateway.cold, .threads = 1};
-    struct g4_store *store;
-    struct kvt_error err;
 
-    test_gateway_open(&f->gateway, 0, 0);
-    gateway_vault_close(f->gateway.vault);
-    assert_int_equal(g4_directory_open(&f->forged.inner, &cold, &err), KVT_OK);
-    assert_int_equal(g4_store_new(&store, &forged_driver, &f->forged), KVT_OK);
-    f->gateway.options.cold_store = store;
-    assert_int_equal(gateway_vault_open(&f->gateway.vault, &f->gateway.options, &err), KVT_OK);
-    gateway_cold_probe(f->gateway.vault->cold);
-    f->budget.max = 1u << 20;
-    f->s3 = (struct gateway_s3){.vault = f->gateway.vault,
-                                .budget = &f->budget,
-                                .bucket = "kvtier",
-                                .region = "eu-1",
-                                .batch_max = 1u << 16};
+    test_scene_open(&f->scene, 0);
+    test_gateway_interpose(&f->scene.gateway, &forged_driver, &f->forged, &f->forged.inner);
+    f->scene.s3.batch_max = 1u << 16; /* smaller than listings are */
+    f->scene.answer_max = gateway_s3_answer_max(&f->scene.s3);
     *state = f;
     return 0;
 }
@@ -106,26 +87,9 @@ tear_down(void **state)
 {
     struct fixture *f = *state;
 
-    test_gateway_close(&f->gateway);
+    test_scene_close(&f->scene);
     kvt_free(f);
     return 0;
-}
-
-static struct gateway_request *
-ask(struct fixture *f, const char *method, const char *raw, const char *body, size_t answer_max)
-{
-    struct gateway_request *request = kvt_calloc(1, sizeof(*request));
-
-    kvt_buffer_init(&request->answer, answer_max);
-    kvt_buffer_init(&request->body, 1u << 16);
-    kvt_buffer_append(&request->body, body, strlen(body));
-    (void)snprintf(request->method, sizeof(request->method), "%s", method);
-    request->raw = kvt_strdup(raw);
-    request->status = 200;
-    assert_int_equal(gateway_target_parse(request->raw, &request->target, NULL), KVT_OK);
-    request->principal = &all_rights;
-    gateway_s3_handle(&f->s3, request);
-    return request;
 }
 
 static unsigned
@@ -138,18 +102,6 @@ count_of(const char *text, const char *word)
         count++;
     }
     return count;
-}
-
-/* The text between the tags; "" when there is none. */
-static void
-element(const char *text, const char *open, char *out, size_t size)
-{
-    const char *start = strstr(text, open);
-
-    out[0] = '\0';
-    if (start != NULL)
-        (void)snprintf(out, size, "%.*s", (int)strcspn(start + strlen(open), "<"),
-                       start + strlen(open));
 }
 
 /* Tombstones of blocks; only the last key has something under it. */
@@ -195,14 +147,14 @@ listings_pass_over_what_is_not_shown(void **state)
                            : marker        ? "&marker="
                                            : "&continuation-token=",
                            next);
-            request = ask(f, "GET", raw, "", gateway_s3_answer_max(&f->s3));
+            request = test_scene_ask(&f->scene, "GET", raw, NULL, 0, NULL, NULL);
             assert_int_equal(request->status, 200);
             text = kvt_buffer_text(&request->answer);
             found += count_of(text, "<Contents>");
-            element(text, marker ? "<NextMarker>" : "<NextContinuationToken>", next, sizeof(next));
-            if (next[0] == '\0')
+            if (!test_scene_element(&text, marker ? "<NextMarker>" : "<NextContinuationToken>",
+                                    next, sizeof(next)))
                 assert_non_null(strstr(text, "<IsTruncated>false</IsTruncated>"));
-            gateway_request_release(request, &f->budget);
+            test_scene_done(&f->scene, request);
             assert_true(++requests <= 3);
         } while (next[0] != '\0');
         assert_int_equal(requests, 3);
@@ -228,17 +180,18 @@ listings_are_told_in_full(void **state)
     f->forged.make = make_long;
     f->forged.count = G4_LIST_KEYS_MAX;
     f->forged.page = G4_LIST_KEYS_MAX;
-    request = ask(f, "GET", "/kvtier?list-type=2", "", gateway_s3_answer_max(&f->s3));
+    request = test_scene_ask(&f->scene, "GET", "/kvtier?list-type=2", NULL, 0, NULL, NULL);
     assert_int_equal(request->status, 200);
     assert_int_equal(count_of(kvt_buffer_text(&request->answer), "<Contents>"), G4_LIST_KEYS_MAX);
     assert_non_null(strstr(kvt_buffer_text(&request->answer), "</ListBucketResult>"));
-    gateway_request_release(request, &f->budget);
-    request = ask(f, "GET", "/kvtier?list-type=2", "", 1u << 20);
+    test_scene_done(&f->scene, request);
+    f->scene.answer_max = 1u << 20;
+    request = test_scene_ask(&f->scene, "GET", "/kvtier?list-type=2", NULL, 0, NULL, NULL);
     assert_int_equal(request->status, 503);
     assert_non_null(strstr(kvt_buffer_text(&request->answer), "<Code>SlowDown</Code>"));
-    gateway_request_release(request, &f->budget);
-    f->s3.batch_max = 8u << 20;
-    assert_true(gateway_s3_answer_max(&f->s3) > 16u << 20);
+    test_scene_done(&f->scene, request);
+    f->scene.s3.batch_max = 8u << 20;
+    assert_true(gateway_s3_answer_max(&f->scene.s3) > 16u << 20);
 }
 
 /* Refused for want of room, asked again: it is done, and said. */
@@ -254,14 +207,16 @@ deletes_are_told_in_full(void **state)
     for (int i = 0; i < 20; i++)
         kvt_buffer_printf(&body, "<Object><Key>k%d</Key></Object>", i);
     kvt_buffer_printf(&body, "</Delete>");
-    request = ask(f, "POST", "/kvtier?delete", kvt_buffer_text(&body), 400);
+    f->scene.answer_max = 400;
+    request = test_scene_ask(&f->scene, "POST", "/kvtier?delete", body.data, body.size, NULL, NULL);
     assert_int_equal(request->status, 503);
     assert_non_null(strstr(kvt_buffer_text(&request->answer), "<Code>SlowDown</Code>"));
-    gateway_request_release(request, &f->budget);
-    request = ask(f, "POST", "/kvtier?delete", kvt_buffer_text(&body), 4u << 10);
+    test_scene_done(&f->scene, request);
+    f->scene.answer_max = 4u << 10;
+    request = test_scene_ask(&f->scene, "POST", "/kvtier?delete", body.data, body.size, NULL, NULL);
     assert_int_equal(request->status, 200);
     assert_non_null(strstr(kvt_buffer_text(&request->answer), "<Deleted><Key>k19</Key>"));
-    gateway_request_release(request, &f->budget);
+    test_scene_done(&f->scene, request);
     kvt_buffer_release(&body);
 }
 

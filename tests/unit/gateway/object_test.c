@@ -5,103 +5,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/alloc.h"
-#include "gateway/s3.h"
-
-#include "tests/unit/gateway/support.h"
-
-static const struct gateway_principal all_rights = {
-    .access = "all", .grants = {{.prefix = "", .rights = GATEWAY_RIGHTS_ALL}}, .grant_count = 1};
-
-struct fixture {
-    struct test_gateway gateway;
-    struct gateway_budget budget;
-    struct gateway_s3 s3;
-};
-
-static int
-set_up(void **state)
-{
-    struct fixture *f = kvt_calloc(1, sizeof(*f));
-
-    test_gateway_open(&f->gateway, 1u << 20, 0);
-    f->budget.max = 1u << 20;
-    f->s3 = (struct gateway_s3){.vault = f->gateway.vault,
-                                .budget = &f->budget,
-                                .bucket = "kvtier",
-                                .region = "eu-1",
-                                .batch_max = 1u << 20};
-    *state = f;
-    return 0;
-}
-
-static int
-tear_down(void **state)
-{
-    struct fixture *f = *state;
-
-    assert_int_equal(atomic_load(&f->budget.used), 0); /* every request gave back what it took */
-    test_gateway_close(&f->gateway);
-    kvt_free(f);
-    return 0;
-}
-
-/* `headers`: name, value, ..., NULL. */
-static struct gateway_request *
-ask_all(struct fixture *f, const char *method, const char *raw, const void *body, size_t size,
-        const char *const *headers)
-{
-    struct gateway_request *request = kvt_calloc(1, sizeof(*request));
-
-    kvt_buffer_init(&request->answer, 4u << 20);
-    kvt_buffer_init(&request->body, 8u << 20);
-    (void)snprintf(request->method, sizeof(request->method), "%s", method);
-    request->raw = kvt_strdup(raw);
-    request->status = 200;
-    assert_int_equal(gateway_target_parse(request->raw, &request->target, NULL), KVT_OK);
-    if (size > 0)
-        kvt_buffer_append(&request->body, body, size);
-    for (; headers[0] != NULL; headers += 2)
-        assert_int_equal(gateway_request_header_add(request, headers[0], headers[1]), KVT_OK);
-    request->principal = &all_rights;
-    gateway_s3_handle(&f->s3, request);
-    return request;
-}
-
-static struct gateway_request *
-ask(struct fixture *f, const char *method, const char *raw, const void *body, size_t size,
-    const char *header, const char *value)
-{
-    const char *const headers[] = {header, value, NULL};
-
-    return ask_all(f, method, raw, body, size, headers);
-}
-
-static const char *
-field(const struct gateway_request *request, const char *name)
-{
-    for (size_t i = 0; i < request->field_count; i++)
-        if (strcmp(request->fields[i].name, name) == 0)
-            return request->fields[i].value;
-    return "";
-}
-
-/* Status only. */
-static unsigned
-status(struct fixture *f, const char *method, const char *raw, const char *body, const char *header,
-       const char *value)
-{
-    struct gateway_request *request = ask(f, method, raw, body, strlen(body), header, value);
-    const unsigned result = request->status;
-
-    gateway_request_release(request, &f->budget);
-    return result;
-}
+#include "tests/unit/gateway/scene.h"
 
 static void
 ranges(void **state)
 {
-    struct fixture *f = *state;
+    struct test_scene *s = *state;
     static const struct {
         const char *range;
         unsigned status;
@@ -124,10 +33,10 @@ ranges(void **state)
         {"", 200, NULL},
     };
 
-    assert_int_equal(status(f, "PUT", "/kvtier/digits", "0123456789", NULL, NULL), 200);
+    assert_int_equal(test_scene_status(s, "PUT", "/kvtier/digits", "0123456789", NULL, NULL), 200);
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct gateway_request *request =
-            ask(f, "GET", "/kvtier/digits", NULL, 0, "Range", rows[i].range);
+            test_scene_ask(s, "GET", "/kvtier/digits", NULL, 0, "Range", rows[i].range);
 
         assert_int_equal(request->status, rows[i].status);
         if (rows[i].body != NULL) {
@@ -135,7 +44,7 @@ ranges(void **state)
             assert_memory_equal(request->answer.data + request->body_from, rows[i].body,
                                 request->body_size);
         }
-        gateway_request_release(request, &f->budget);
+        test_scene_done(s, request);
     }
 }
 
@@ -143,7 +52,7 @@ ranges(void **state)
 static void
 ranges_of_what_is_held(void **state)
 {
-    struct fixture *f = *state;
+    struct test_scene *s = *state;
     char modified[64];
     char strong[64];
     char weak[80];
@@ -152,25 +61,25 @@ ranges_of_what_is_held(void **state)
                                 "Sat, 29 Oct 1994 19:43:31 GMT"};
     struct gateway_request *request;
 
-    assert_int_equal(status(f, "PUT", "/kvtier/digits", "0123456789", NULL, NULL), 200);
-    request = ask(f, "HEAD", "/kvtier/digits", NULL, 0, NULL, NULL);
-    (void)snprintf(strong, sizeof(strong), "%s", field(request, "ETag"));
+    assert_int_equal(test_scene_status(s, "PUT", "/kvtier/digits", "0123456789", NULL, NULL), 200);
+    request = test_scene_ask(s, "HEAD", "/kvtier/digits", NULL, 0, NULL, NULL);
+    (void)snprintf(strong, sizeof(strong), "%s", test_scene_field(request, "ETag"));
     (void)snprintf(weak, sizeof(weak), "W/%s", strong);
-    (void)snprintf(modified, sizeof(modified), "%s", field(request, "Last-Modified"));
-    gateway_request_release(request, &f->budget);
+    (void)snprintf(modified, sizeof(modified), "%s", test_scene_field(request, "Last-Modified"));
+    test_scene_done(s, request);
     for (size_t i = 0; i < 2 + sizeof(fall) / sizeof(fall[0]); i++) {
         const char *const headers[] = {"If-Range", i < 2 ? stand[i] : fall[i - 2], "Range",
                                        "bytes=2-3", NULL};
         const char *const outside[] = {"If-Range", headers[1], "Range", "bytes=90-", NULL};
 
-        request = ask_all(f, "GET", "/kvtier/digits", NULL, 0, headers);
+        request = test_scene_ask_all(s, "GET", "/kvtier/digits", NULL, 0, headers);
         if (request->status != (i < 2 ? 206 : 200))
             fail_msg("If-Range: %s", headers[1]);
         assert_int_equal(request->body_size, i < 2 ? 2 : 10);
-        gateway_request_release(request, &f->budget);
-        request = ask_all(f, "GET", "/kvtier/digits", NULL, 0, outside);
+        test_scene_done(s, request);
+        request = test_scene_ask_all(s, "GET", "/kvtier/digits", NULL, 0, outside);
         assert_int_equal(request->status, i < 2 ? 416 : 200);
-        gateway_request_release(request, &f->budget);
+        test_scene_done(s, request);
     }
 }
 
@@ -186,20 +95,21 @@ writes_that_are_not_offered(void **state)
         "x-amz-object-lock-legal-hold",
         "X-Amz-Tagging",
     };
-    struct fixture *f = *state;
+    struct test_scene *s = *state;
 
-    assert_int_equal(status(f, "PUT", "/kvtier/from", "x", "x-amz-tagging-directive", "COPY"), 200);
+    assert_int_equal(
+        test_scene_status(s, "PUT", "/kvtier/from", "x", "x-amz-tagging-directive", "COPY"), 200);
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         const char *const copy[] = {"x-amz-copy-source", "kvtier/from", names[i], "5", NULL};
-        struct gateway_request *request = ask_all(f, "PUT", "/kvtier/k", NULL, 0, copy);
+        struct gateway_request *request = test_scene_ask_all(s, "PUT", "/kvtier/k", NULL, 0, copy);
 
         assert_int_equal(request->status, 501);
-        gateway_request_release(request, &f->budget);
-        assert_int_equal(status(f, "PUT", "/kvtier/k", "x", names[i], "5"), 501);
-        assert_int_equal(status(f, "POST", "/kvtier/k?uploads", "", names[i], "5"), 501);
-        assert_int_equal(status(f, "GET", "/kvtier/from", "", names[i], "5"), 200);
+        test_scene_done(s, request);
+        assert_int_equal(test_scene_status(s, "PUT", "/kvtier/k", "x", names[i], "5"), 501);
+        assert_int_equal(test_scene_status(s, "POST", "/kvtier/k?uploads", "", names[i], "5"), 501);
+        assert_int_equal(test_scene_status(s, "GET", "/kvtier/from", "", names[i], "5"), 200);
     }
-    assert_int_equal(status(f, "GET", "/kvtier/k", "", NULL, NULL), 404);
+    assert_int_equal(test_scene_status(s, "GET", "/kvtier/k", "", NULL, NULL), 404);
 }
 
 /* Of this object only, or not at all: a row of the key alone is another matter. */
@@ -212,32 +122,32 @@ deletes_with_conditions(void **state)
         "<Object><Key>c</Key><LastModifiedTime>Sat, 29 Oct 1994 19:43:31 GMT</LastModifiedTime>"
         "</Object><Object><Key>d</Key></Object></Delete>";
     static const char *const kept[] = {"a", "b", "c"};
-    struct fixture *f = *state;
+    struct test_scene *s = *state;
     struct gateway_request *request;
     char part[80];
 
     for (const char *key = "abcd"; *key != '\0'; key++) {
         (void)snprintf(part, sizeof(part), "/kvtier/%c", *key);
-        assert_int_equal(status(f, "PUT", part, "x", NULL, NULL), 200);
+        assert_int_equal(test_scene_status(s, "PUT", part, "x", NULL, NULL), 200);
     }
-    request = ask(f, "POST", "/kvtier?delete", text, sizeof(text) - 1, NULL, NULL);
+    request = test_scene_ask(s, "POST", "/kvtier?delete", text, sizeof(text) - 1, NULL, NULL);
     assert_int_equal(request->status, 200);
     for (size_t i = 0; i < 3; i++) {
         (void)snprintf(part, sizeof(part), "<Error><Key>%s</Key><Code>NotImplemented</Code>",
                        kept[i]);
         assert_non_null(strstr(kvt_buffer_text(&request->answer), part));
         (void)snprintf(part, sizeof(part), "/kvtier/%s", kept[i]);
-        assert_int_equal(status(f, "GET", part, "", NULL, NULL), 200);
+        assert_int_equal(test_scene_status(s, "GET", part, "", NULL, NULL), 200);
     }
     assert_non_null(strstr(kvt_buffer_text(&request->answer), "<Deleted><Key>d</Key></Deleted>"));
-    gateway_request_release(request, &f->budget);
-    assert_int_equal(status(f, "GET", "/kvtier/d", "", NULL, NULL), 404);
+    test_scene_done(s, request);
+    assert_int_equal(test_scene_status(s, "GET", "/kvtier/d", "", NULL, NULL), 404);
 }
 
 int
 main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, test_scene_set_up, test_scene_tear_down)
     const struct CMUnitTest tests[] = {
         TEST(ranges),
         TEST(ranges_of_what_is_held),

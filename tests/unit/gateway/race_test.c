@@ -6,16 +6,11 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "g4/directory.h"
-#include "gateway/s3.h"
 
-#include "tests/unit/gateway/support.h"
+#include "tests/unit/gateway/scene.h"
 
 #define FIRST "\"8b04d5e3775d298e78455efc5ca404d5\"" /* of "first" */
 #define LATER "\"c18788c2f274c779da72d9854ea4bfbf\"" /* of "later" */
-
-static const struct gateway_principal all_rights = {
-    .access = "all", .grants = {{.prefix = "", .rights = GATEWAY_RIGHTS_ALL}}, .grant_count = 1};
 
 /* A bucket in which somebody puts "later" just before the next call of a verb. */
 struct rival {
@@ -25,10 +20,8 @@ struct rival {
 };
 
 struct fixture {
-    struct test_gateway gateway;
-    struct rival *rival;
-    struct gateway_budget budget;
-    struct gateway_s3 s3;
+    struct test_scene scene;
+    struct rival rival;
 };
 
 static enum kvt_err
@@ -57,7 +50,6 @@ rival_close(void *self)
     struct rival *rival = self;
 
     g4_store_close(rival->inner);
-    kvt_free(rival);
 }
 
 static const struct g4_store_driver rival_driver = {
@@ -67,23 +59,9 @@ static int
 set_up(void **state)
 {
     struct fixture *f = kvt_calloc(1, sizeof(*f));
-    struct g4_directory_options cold = {.path = f->gateway.cold, .threads = 1};
-    struct kvt_error err;
 
-    test_gateway_open(&f->gateway, 0, 0);
-    gateway_vault_close(f->gateway.vault);
-    f->rival = kvt_calloc(1, sizeof(*f->rival));
-    assert_int_equal(g4_directory_open(&f->rival->inner, &cold, &err), KVT_OK);
-    assert_int_equal(g4_store_new(&f->gateway.options.cold_store, &rival_driver, f->rival), KVT_OK);
-    if (gateway_vault_open(&f->gateway.vault, &f->gateway.options, &err) != KVT_OK)
-        fail_msg("%s", err.text);
-    gateway_cold_probe(f->gateway.vault->cold);
-    f->budget.max = 1u << 20;
-    f->s3 = (struct gateway_s3){.vault = f->gateway.vault,
-                                .budget = &f->budget,
-                                .bucket = "kvtier",
-                                .region = "eu-1",
-                                .batch_max = 1u << 20};
+    test_scene_open(&f->scene, 0);
+    test_gateway_interpose(&f->scene.gateway, &rival_driver, &f->rival, &f->rival.inner);
     *state = f;
     return 0;
 }
@@ -93,8 +71,7 @@ tear_down(void **state)
 {
     struct fixture *f = *state;
 
-    assert_int_equal(atomic_load(&f->budget.used), 0);
-    test_gateway_close(&f->gateway);
+    test_scene_close(&f->scene);
     kvt_free(f);
     return 0;
 }
@@ -104,27 +81,16 @@ static unsigned
 ask(struct fixture *f, const char *method, const char *raw, const char *body,
     const char *const *headers, char answer[32])
 {
-    struct gateway_request *request = kvt_calloc(1, sizeof(*request));
-    unsigned status;
+    static const char *const none[] = {NULL};
+    struct gateway_request *request = test_scene_ask_all(&f->scene, method, raw, body, strlen(body),
+                                                         headers == NULL ? none : headers);
+    const unsigned status = request->status;
 
-    kvt_buffer_init(&request->answer, 4u << 20);
-    kvt_buffer_init(&request->body, 1u << 20);
-    (void)snprintf(request->method, sizeof(request->method), "%s", method);
-    request->raw = kvt_strdup(raw);
-    request->status = 200;
-    request->principal = &all_rights;
-    assert_int_equal(gateway_target_parse(request->raw, &request->target, NULL), KVT_OK);
-    if (body[0] != '\0')
-        kvt_buffer_append(&request->body, body, strlen(body));
-    for (; headers != NULL && headers[0] != NULL; headers += 2)
-        assert_int_equal(gateway_request_header_add(request, headers[0], headers[1]), KVT_OK);
-    gateway_s3_handle(&f->s3, request);
-    status = request->status;
     if (answer != NULL)
         (void)snprintf(
             answer, 32, "%.*s", (int)request->body_size,
             request->body_size == 0 ? "" : (const char *)request->answer.data + request->body_from);
-    gateway_request_release(request, &f->budget);
+    test_scene_done(&f->scene, request);
     return status;
 }
 
@@ -132,10 +98,10 @@ ask(struct fixture *f, const char *method, const char *raw, const char *body,
 static void
 arm(struct fixture *f, enum g4_verb before)
 {
-    f->rival->key = NULL;
+    f->rival.key = NULL;
     assert_int_equal(ask(f, "PUT", "/kvtier/k", "first", NULL, NULL), 200);
-    f->rival->before = before;
-    f->rival->key = "k";
+    f->rival.before = before;
+    f->rival.key = "k";
 }
 
 static void
@@ -162,7 +128,7 @@ reads_are_of_what_was_asked_for(void **state)
         arm(f, G4_GET);
         if (ask(f, "GET", "/kvtier/k", "", rows[i].headers, body) != rows[i].status)
             fail_msg("row %zu", i);
-        assert_null(f->rival->key); /* it happened */
+        assert_null(f->rival.key); /* it happened */
         if (rows[i].body != NULL)
             assert_string_equal(body, rows[i].body);
     }
@@ -179,7 +145,7 @@ copies_are_of_what_was_asked_for(void **state)
 
     arm(f, G4_GET);
     assert_int_equal(ask(f, "PUT", "/kvtier/copy", "", only_first, NULL), 412);
-    assert_null(f->rival->key);
+    assert_null(f->rival.key);
     assert_int_equal(ask(f, "GET", "/kvtier/copy", "", NULL, NULL), 404);
     arm(f, G4_GET);
     assert_int_equal(ask(f, "PUT", "/kvtier/copy", "", any, NULL), 200);
@@ -205,7 +171,7 @@ a_copy_onto_itself_keeps_what_is_later(void **state)
 
     arm(f, G4_PUT);
     assert_int_equal(ask(f, "PUT", "/kvtier/k", "", replace, NULL), 503);
-    assert_null(f->rival->key);
+    assert_null(f->rival.key);
     assert_int_equal(ask(f, "GET", "/kvtier/k", "", NULL, body), 200);
     assert_string_equal(body, "later");
     assert_int_equal(ask(f, "PUT", "/kvtier/k", "", replace, NULL), 200); /* the next try */

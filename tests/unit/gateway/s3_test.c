@@ -8,111 +8,21 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "gateway/attributes.h"
-#include "gateway/s3.h"
 #include "gateway/uploads.h"
 
-#include "tests/unit/gateway/support.h"
+#include "tests/unit/gateway/scene.h"
 
 enum { SIZE = 1000, LISTED = 40 };
 
-static const struct gateway_principal all_rights = {
-    .access = "all", .grants = {{.prefix = "", .rights = GATEWAY_RIGHTS_ALL}}, .grant_count = 1};
 static const struct gateway_principal tenant = {
     .access = "tenant",
     .grants = {{.prefix = "t/", .rights = GATEWAY_RIGHTS_ALL}},
     .grant_count = 1};
 
-struct fixture {
-    struct test_gateway gateway;
-    struct gateway_budget budget;
-    struct gateway_s3 s3;
-    const struct gateway_principal *who;
-};
-
-static int
-set_up(void **state)
-{
-    struct fixture *f = kvt_calloc(1, sizeof(*f));
-
-    test_gateway_open(&f->gateway, 1u << 20, 0);
-    f->budget.max = 1u << 20;
-    f->s3 = (struct gateway_s3){.vault = f->gateway.vault,
-                                .budget = &f->budget,
-                                .bucket = "kvtier",
-                                .region = "eu-1",
-                                .batch_max = 1u << 20};
-    f->who = &all_rights;
-    *state = f;
-    return 0;
-}
-
-static int
-tear_down(void **state)
-{
-    struct fixture *f = *state;
-
-    assert_int_equal(atomic_load(&f->budget.used), 0); /* every request gave back what it took */
-    test_gateway_close(&f->gateway);
-    kvt_free(f);
-    return 0;
-}
-
-/* `headers`: name, value, ..., NULL. */
-static struct gateway_request *
-ask_all(struct fixture *f, const char *method, const char *raw, const void *body, size_t size,
-        const char *const *headers)
-{
-    struct gateway_request *request = kvt_calloc(1, sizeof(*request));
-
-    kvt_buffer_init(&request->answer, 4u << 20);
-    kvt_buffer_init(&request->body, 8u << 20);
-    (void)snprintf(request->method, sizeof(request->method), "%s", method);
-    request->raw = kvt_strdup(raw);
-    request->status = 200;
-    assert_int_equal(gateway_target_parse(request->raw, &request->target, NULL), KVT_OK);
-    if (size > 0)
-        kvt_buffer_append(&request->body, body, size);
-    for (; headers[0] != NULL; headers += 2)
-        assert_int_equal(gateway_request_header_add(request, headers[0], headers[1]), KVT_OK);
-    request->principal = f->who;
-    gateway_s3_handle(&f->s3, request);
-    return request;
-}
-
-static struct gateway_request *
-ask(struct fixture *f, const char *method, const char *raw, const void *body, size_t size,
-    const char *header, const char *value)
-{
-    const char *const headers[] = {header, value, NULL};
-
-    return ask_all(f, method, raw, body, size, headers);
-}
-
-static const char *
-field(const struct gateway_request *request, const char *name)
-{
-    for (size_t i = 0; i < request->field_count; i++)
-        if (strcmp(request->fields[i].name, name) == 0)
-            return request->fields[i].value;
-    return "";
-}
-
-/* Status only. */
-static unsigned
-status(struct fixture *f, const char *method, const char *raw, const char *body, const char *header,
-       const char *value)
-{
-    struct gateway_request *request = ask(f, method, raw, body, strlen(body), header, value);
-    const unsigned result = request->status;
-
-    gateway_request_release(request, &f->budget);
-    return result;
-}
-
 static void
 objects(void **state)
 {
-    struct fixture *f = *state;
+    struct test_scene *s = *state;
     struct gateway_request *request;
     char key[KVT_KEY_MAX];
     char raw[KVT_KEY_MAX + 16];
@@ -121,73 +31,76 @@ objects(void **state)
 
     (void)snprintf(raw, sizeof(raw), "/kvtier/%s", test_gateway_key(key, 1));
     test_gateway_fill(body, SIZE, 1);
-    request = ask(f, "PUT", raw, body, SIZE, "If-Match", "\"x\"");
+    request = test_scene_ask(s, "PUT", raw, body, SIZE, "If-Match", "\"x\"");
     assert_int_equal(request->status, 404);
-    gateway_request_release(request, &f->budget);
-    assert_int_equal(status(f, "GET", raw, "", NULL, NULL), 404); /* refused is not stored */
-    request = ask(f, "PUT", raw, body, SIZE, NULL, NULL);
+    test_scene_done(s, request);
+    assert_int_equal(test_scene_status(s, "GET", raw, "", NULL, NULL),
+                     404); /* refused is not stored */
+    request = test_scene_ask(s, "PUT", raw, body, SIZE, NULL, NULL);
     assert_int_equal(request->status, 200);
-    (void)snprintf(etag, sizeof(etag), "%s", field(request, "ETag"));
+    (void)snprintf(etag, sizeof(etag), "%s", test_scene_field(request, "ETag"));
     assert_true(etag[0] == '"');
-    gateway_request_release(request, &f->budget);
+    test_scene_done(s, request);
 
-    request = ask(f, "GET", raw, NULL, 0, NULL, NULL);
+    request = test_scene_ask(s, "GET", raw, NULL, 0, NULL, NULL);
     assert_int_equal(request->status, 200);
     assert_int_equal(request->body_size, SIZE);
     assert_memory_equal(request->answer.data, body, SIZE);
-    assert_string_equal(field(request, "ETag"), etag);
-    assert_string_equal(field(request, "x-amz-meta-kvt-length"), "1000");
-    gateway_request_release(request, &f->budget);
+    assert_string_equal(test_scene_field(request, "ETag"), etag);
+    assert_string_equal(test_scene_field(request, "x-amz-meta-kvt-length"), "1000");
+    test_scene_done(s, request);
 
-    request = ask(f, "HEAD", raw, NULL, 0, NULL, NULL);
+    request = test_scene_ask(s, "HEAD", raw, NULL, 0, NULL, NULL);
     assert_int_equal(request->status, 200);
     assert_true(request->head_only);
     assert_int_equal(request->length, SIZE);
-    gateway_request_release(request, &f->budget);
+    test_scene_done(s, request);
 
-    assert_int_equal(status(f, "PUT", raw, "other", NULL, NULL), 412);
-    assert_int_equal(status(f, "GET", raw, "", "If-Match", etag), 200);
-    assert_int_equal(status(f, "GET", raw, "", "If-Match", "\"x\""), 412);
-    assert_int_equal(status(f, "GET", raw, "", "If-None-Match", etag), 304);
-    assert_int_equal(status(f, "GET", raw, "", "If-None-Match", "\"x\", \"y\""), 200);
-    assert_int_equal(status(f, "DELETE", raw, "", "If-Match", etag), 501);
-    assert_int_equal(status(f, "POST", raw, "", NULL, NULL), 405);
-    assert_int_equal(status(f, "DELETE", raw, "", NULL, NULL), 204);
-    assert_int_equal(status(f, "GET", raw, "", NULL, NULL), 404);
-    assert_int_equal(status(f, "DELETE", raw, "", NULL, NULL), 204);
+    assert_int_equal(test_scene_status(s, "PUT", raw, "other", NULL, NULL), 412);
+    assert_int_equal(test_scene_status(s, "GET", raw, "", "If-Match", etag), 200);
+    assert_int_equal(test_scene_status(s, "GET", raw, "", "If-Match", "\"x\""), 412);
+    assert_int_equal(test_scene_status(s, "GET", raw, "", "If-None-Match", etag), 304);
+    assert_int_equal(test_scene_status(s, "GET", raw, "", "If-None-Match", "\"x\", \"y\""), 200);
+    assert_int_equal(test_scene_status(s, "DELETE", raw, "", "If-Match", etag), 501);
+    assert_int_equal(test_scene_status(s, "POST", raw, "", NULL, NULL), 405);
+    assert_int_equal(test_scene_status(s, "DELETE", raw, "", NULL, NULL), 204);
+    assert_int_equal(test_scene_status(s, "GET", raw, "", NULL, NULL), 404);
+    assert_int_equal(test_scene_status(s, "DELETE", raw, "", NULL, NULL), 204);
 }
 
 static void
 what_is_not_offered(void **state)
 {
-    struct fixture *f = *state;
+    struct test_scene *s = *state;
     struct gateway_request *request;
 
-    assert_int_equal(status(f, "PUT", "/kvtier/k?acl", "", NULL, NULL), 501);
-    assert_int_equal(status(f, "PUT", "/kvtier/k?partNumber=1&uploadId=2", "x", NULL, NULL), 404);
-    assert_int_equal(status(f, "GET", "/kvtier/k", "", NULL, NULL), 404); /* nothing was written */
-    assert_int_equal(status(f, "GET", "/kvtier?policy", "", NULL, NULL), 501);
-    assert_int_equal(status(f, "DELETE", "/kvtier", "", NULL, NULL), 501);
-    assert_int_equal(status(f, "PUT", "/kvtier/full", "x", NULL, NULL), 200);
-    assert_int_equal(status(f, "DELETE", "/kvtier", "", NULL, NULL), 409);
-    assert_int_equal(status(f, "PUT", "/kvtier?acl", "", NULL, NULL), 501);
-    assert_int_equal(status(f, "PUT", "/another", "", NULL, NULL), 501);
-    assert_int_equal(status(f, "HEAD", "/another", "", NULL, NULL), 404);
-    assert_int_equal(status(f, "PUT", "/kvtier", "", NULL, NULL), 409);
-    assert_int_equal(status(f, "GET", "/other/k", "", NULL, NULL), 404);
-    assert_int_equal(status(f, "GET", "/_kvtier/v1/nope/kvtier", "", NULL, NULL), 501);
-    assert_int_equal(status(f, "POST", "/_kvtier/v1/has/other", "", NULL, NULL), 404);
-    assert_int_equal(status(f, "GET", "/_kvtier/v1/has/kvtier", "", NULL, NULL), 405);
-    assert_int_equal(status(f, "POST", "/_kvtier/v1/has/kvtier", "xx", NULL, NULL), 400);
-    assert_int_equal(status(f, "HEAD", "/kvtier", "", NULL, NULL), 200);
-    request = ask(f, "GET", "/kvtier/?location=", NULL, 0, NULL, NULL);
+    assert_int_equal(test_scene_status(s, "PUT", "/kvtier/k?acl", "", NULL, NULL), 501);
+    assert_int_equal(
+        test_scene_status(s, "PUT", "/kvtier/k?partNumber=1&uploadId=2", "x", NULL, NULL), 404);
+    assert_int_equal(test_scene_status(s, "GET", "/kvtier/k", "", NULL, NULL),
+                     404); /* nothing was written */
+    assert_int_equal(test_scene_status(s, "GET", "/kvtier?policy", "", NULL, NULL), 501);
+    assert_int_equal(test_scene_status(s, "DELETE", "/kvtier", "", NULL, NULL), 501);
+    assert_int_equal(test_scene_status(s, "PUT", "/kvtier/full", "x", NULL, NULL), 200);
+    assert_int_equal(test_scene_status(s, "DELETE", "/kvtier", "", NULL, NULL), 409);
+    assert_int_equal(test_scene_status(s, "PUT", "/kvtier?acl", "", NULL, NULL), 501);
+    assert_int_equal(test_scene_status(s, "PUT", "/another", "", NULL, NULL), 501);
+    assert_int_equal(test_scene_status(s, "HEAD", "/another", "", NULL, NULL), 404);
+    assert_int_equal(test_scene_status(s, "PUT", "/kvtier", "", NULL, NULL), 409);
+    assert_int_equal(test_scene_status(s, "GET", "/other/k", "", NULL, NULL), 404);
+    assert_int_equal(test_scene_status(s, "GET", "/_kvtier/v1/nope/kvtier", "", NULL, NULL), 501);
+    assert_int_equal(test_scene_status(s, "POST", "/_kvtier/v1/has/other", "", NULL, NULL), 404);
+    assert_int_equal(test_scene_status(s, "GET", "/_kvtier/v1/has/kvtier", "", NULL, NULL), 405);
+    assert_int_equal(test_scene_status(s, "POST", "/_kvtier/v1/has/kvtier", "xx", NULL, NULL), 400);
+    assert_int_equal(test_scene_status(s, "HEAD", "/kvtier", "", NULL, NULL), 200);
+    request = test_scene_ask(s, "GET", "/kvtier/?location=", NULL, 0, NULL, NULL);
     assert_non_null(strstr(kvt_buffer_text(&request->answer), ">eu-1<"));
-    gateway_request_release(request, &f->budget);
-    request = ask(f, "GET", "/kvtier/x", NULL, 0, NULL, NULL);
-    assert_int_equal(gateway_s3_admit(&f->s3, request, f->s3.batch_max), GATEWAY_FAULT_NONE);
-    assert_int_equal(gateway_s3_admit(&f->s3, request, f->s3.batch_max + 1),
+    test_scene_done(s, request);
+    request = test_scene_ask(s, "GET", "/kvtier/x", NULL, 0, NULL, NULL);
+    assert_int_equal(gateway_s3_admit(&s->s3, request, s->s3.batch_max), GATEWAY_FAULT_NONE);
+    assert_int_equal(gateway_s3_admit(&s->s3, request, s->s3.batch_max + 1),
                      GATEWAY_FAULT_TOO_LARGE);
-    gateway_request_release(request, &f->budget);
+    test_scene_done(s, request);
 }
 
 static const char *
@@ -213,35 +126,37 @@ opaque_objects(void **state)
                                           "x-amz-meta-empty",
                                           "",
                                           NULL};
-    struct fixture *f = *state;
+    struct test_scene *s = *state;
     struct gateway_request *request;
     char text[200];
 
-    request = ask_all(f, "PUT", "/kvtier/note", "hello", 5, headers);
+    request = test_scene_ask_all(s, "PUT", "/kvtier/note", "hello", 5, headers);
     assert_int_equal(request->status, 200);
-    assert_string_equal(field(request, "ETag"), "\"5d41402abc4b2a76b9719d911017c592\"");
-    gateway_request_release(request, &f->budget);
+    assert_string_equal(test_scene_field(request, "ETag"), "\"5d41402abc4b2a76b9719d911017c592\"");
+    test_scene_done(s, request);
     for (int i = 0; i < 2; i++) {
-        request = ask(f, i == 0 ? "GET" : "HEAD", "/kvtier/note", NULL, 0, NULL, NULL);
+        request = test_scene_ask(s, i == 0 ? "GET" : "HEAD", "/kvtier/note", NULL, 0, NULL, NULL);
         assert_int_equal(request->status, 200);
-        assert_string_equal(field(request, "ETag"), "\"5d41402abc4b2a76b9719d911017c592\"");
+        assert_string_equal(test_scene_field(request, "ETag"),
+                            "\"5d41402abc4b2a76b9719d911017c592\"");
         assert_string_equal(line(request, "content-type", text, sizeof(text)), "text/plain");
         assert_string_equal(line(request, "content-encoding", text, sizeof(text)), "gzip");
         assert_string_equal(line(request, "x-amz-meta-color", text, sizeof(text)), "red");
         assert_string_equal(line(request, "x-amz-meta-kvt-etag", text, sizeof(text)), "");
-        assert_string_equal(field(request, "x-amz-meta-kvt-length"), "");
+        assert_string_equal(test_scene_field(request, "x-amz-meta-kvt-length"), "");
         assert_int_equal(i == 0 ? request->body_size : request->length, 5);
-        gateway_request_release(request, &f->budget);
+        test_scene_done(s, request);
     }
-    request = ask(f, "GET", "/kvtier/note?response-content-type=a%2Fb", NULL, 0, NULL, NULL);
+    request =
+        test_scene_ask(s, "GET", "/kvtier/note?response-content-type=a%2Fb", NULL, 0, NULL, NULL);
     assert_string_equal(line(request, "content-type", text, sizeof(text)), "a/b");
-    gateway_request_release(request, &f->budget);
+    test_scene_done(s, request);
 
-    assert_int_equal(status(f, "PUT", "/kvtier/note", "other!", NULL, NULL), 200);
-    request = ask(f, "GET", "/kvtier/note", NULL, 0, NULL, NULL);
+    assert_int_equal(test_scene_status(s, "PUT", "/kvtier/note", "other!", NULL, NULL), 200);
+    request = test_scene_ask(s, "GET", "/kvtier/note", NULL, 0, NULL, NULL);
     assert_int_equal(request->body_size, 6);
     assert_string_equal(line(request, "x-amz-meta-color", text, sizeof(text)), "");
-    gateway_request_release(request, &f->budget);
+    test_scene_done(s, request);
     memset(text, 'x', sizeof(text));
     text[sizeof(text) - 1] = '\0';
     request = kvt_calloc(1, sizeof(*request));
@@ -256,37 +171,39 @@ opaque_objects(void **state)
 
         assert_int_equal(gateway_attributes_take(request, attributes), GATEWAY_FAULT_META_LARGE);
     }
-    gateway_request_release(request, &f->budget);
+    test_scene_done(s, request);
 }
 
 static void
 conditions(void **state)
 {
     static const char md5[] = "\"5d41402abc4b2a76b9719d911017c592\"";
-    struct fixture *f = *state;
+    struct test_scene *s = *state;
     struct gateway_request *request;
     char modified[64];
 
-    assert_int_equal(status(f, "PUT", "/kvtier/c", "hello", "If-Match", md5), 404);
-    assert_int_equal(status(f, "PUT", "/kvtier/c", "hello", "If-None-Match", "*"), 200);
-    assert_int_equal(status(f, "PUT", "/kvtier/c", "other", "If-None-Match", "*"), 412);
-    assert_int_equal(status(f, "PUT", "/kvtier/c", "other", "If-Match", "\"no\""), 412);
-    assert_int_equal(status(f, "PUT", "/kvtier/c", "other", "If-None-Match", md5), 412);
-    assert_int_equal(status(f, "PUT", "/kvtier/c", "other", "If-Match", md5), 200);
-    assert_int_equal(status(f, "PUT", "/kvtier/c", "hello", "If-Match", "*"), 200);
-    request = ask(f, "GET", "/kvtier/c", NULL, 0, "If-None-Match", md5);
+    assert_int_equal(test_scene_status(s, "PUT", "/kvtier/c", "hello", "If-Match", md5), 404);
+    assert_int_equal(test_scene_status(s, "PUT", "/kvtier/c", "hello", "If-None-Match", "*"), 200);
+    assert_int_equal(test_scene_status(s, "PUT", "/kvtier/c", "other", "If-None-Match", "*"), 412);
+    assert_int_equal(test_scene_status(s, "PUT", "/kvtier/c", "other", "If-Match", "\"no\""), 412);
+    assert_int_equal(test_scene_status(s, "PUT", "/kvtier/c", "other", "If-None-Match", md5), 412);
+    assert_int_equal(test_scene_status(s, "PUT", "/kvtier/c", "other", "If-Match", md5), 200);
+    assert_int_equal(test_scene_status(s, "PUT", "/kvtier/c", "hello", "If-Match", "*"), 200);
+    request = test_scene_ask(s, "GET", "/kvtier/c", NULL, 0, "If-None-Match", md5);
     assert_int_equal(request->status, 304);
-    assert_string_equal(field(request, "ETag"), md5);
-    (void)snprintf(modified, sizeof(modified), "%s", field(request, "Last-Modified"));
-    gateway_request_release(request, &f->budget);
-    assert_int_equal(status(f, "GET", "/kvtier/c", "", "If-Modified-Since", modified), 304);
-    assert_int_equal(status(f, "GET", "/kvtier/c", "", "If-Unmodified-Since", modified), 200);
-    assert_int_equal(
-        status(f, "GET", "/kvtier/c", "", "If-Modified-Since", "Sat, 29 Oct 1994 19:43:31 GMT"),
-        200);
-    assert_int_equal(
-        status(f, "GET", "/kvtier/c", "", "If-Unmodified-Since", "Sat, 29 Oct 1994 19:43:31 GMT"),
-        412);
+    assert_string_equal(test_scene_field(request, "ETag"), md5);
+    (void)snprintf(modified, sizeof(modified), "%s", test_scene_field(request, "Last-Modified"));
+    test_scene_done(s, request);
+    assert_int_equal(test_scene_status(s, "GET", "/kvtier/c", "", "If-Modified-Since", modified),
+                     304);
+    assert_int_equal(test_scene_status(s, "GET", "/kvtier/c", "", "If-Unmodified-Since", modified),
+                     200);
+    assert_int_equal(test_scene_status(s, "GET", "/kvtier/c", "", "If-Modified-Since",
+                                       "Sat, 29 Oct 1994 19:43:31 GMT"),
+                     200);
+    assert_int_equal(test_scene_status(s, "GET", "/kvtier/c", "", "If-Unmodified-Since",
+                                       "Sat, 29 Oct 1994 19:43:31 GMT"),
+                     412);
     {
         /* If-None-Match beats If-Modified-Since, If-Match beats If-Unmodified-Since. */
         const char *const headers[] = {"If-None-Match", "\"no\"", "If-Modified-Since", modified,
@@ -294,12 +211,12 @@ conditions(void **state)
         const char *const others[] = {"If-Match", md5, "If-Unmodified-Since",
                                       "Sat, 29 Oct 1994 19:43:31 GMT", NULL};
 
-        request = ask_all(f, "GET", "/kvtier/c", NULL, 0, headers);
+        request = test_scene_ask_all(s, "GET", "/kvtier/c", NULL, 0, headers);
         assert_int_equal(request->status, 200);
-        gateway_request_release(request, &f->budget);
-        request = ask_all(f, "GET", "/kvtier/c", NULL, 0, others);
+        test_scene_done(s, request);
+        request = test_scene_ask_all(s, "GET", "/kvtier/c", NULL, 0, others);
         assert_int_equal(request->status, 200);
-        gateway_request_release(request, &f->budget);
+        test_scene_done(s, request);
     }
 }
 
@@ -313,83 +230,91 @@ copies(void **state)
                                           "x-amz-meta-new",
                                           "1",
                                           NULL};
-    struct fixture *f = *state;
+    struct test_scene *s = *state;
     struct gateway_request *request;
     char text[100];
 
-    assert_int_equal(status(f, "PUT", "/kvtier/a%20b", "hello", "x-amz-meta-old", "1"), 200);
-    request = ask(f, "PUT", "/kvtier/c", NULL, 0, "x-amz-copy-source", "/kvtier/a%20b");
+    assert_int_equal(test_scene_status(s, "PUT", "/kvtier/a%20b", "hello", "x-amz-meta-old", "1"),
+                     200);
+    request = test_scene_ask(s, "PUT", "/kvtier/c", NULL, 0, "x-amz-copy-source", "/kvtier/a%20b");
     assert_int_equal(request->status, 200);
     assert_non_null(strstr(kvt_buffer_text(&request->answer),
                            "<ETag>&quot;5d41402abc4b2a76b9719d911017c592&quot;</ETag>"));
-    gateway_request_release(request, &f->budget);
-    request = ask(f, "GET", "/kvtier/c", NULL, 0, NULL, NULL);
+    test_scene_done(s, request);
+    request = test_scene_ask(s, "GET", "/kvtier/c", NULL, 0, NULL, NULL);
     assert_int_equal(request->body_size, 5);
     assert_string_equal(line(request, "x-amz-meta-old", text, sizeof(text)), "1");
-    gateway_request_release(request, &f->budget);
+    test_scene_done(s, request);
 
-    assert_int_equal(status(f, "PUT", "/kvtier/c", "", "x-amz-copy-source", "/kvtier/c"), 400);
-    assert_int_equal(status(f, "PUT", "/kvtier/c", "", "x-amz-copy-source", "/kvtier/no"), 404);
-    assert_int_equal(status(f, "PUT", "/kvtier/c", "", "x-amz-copy-source", "/other/c"), 404);
-    assert_int_equal(status(f, "PUT", "/kvtier/c", "", "x-amz-copy-source", "nothing"), 400);
-    request = ask_all(f, "PUT", "/kvtier/a%20b", NULL, 0, replace);
+    assert_int_equal(test_scene_status(s, "PUT", "/kvtier/c", "", "x-amz-copy-source", "/kvtier/c"),
+                     400);
+    assert_int_equal(
+        test_scene_status(s, "PUT", "/kvtier/c", "", "x-amz-copy-source", "/kvtier/no"), 404);
+    assert_int_equal(test_scene_status(s, "PUT", "/kvtier/c", "", "x-amz-copy-source", "/other/c"),
+                     404);
+    assert_int_equal(test_scene_status(s, "PUT", "/kvtier/c", "", "x-amz-copy-source", "nothing"),
+                     400);
+    request = test_scene_ask_all(s, "PUT", "/kvtier/a%20b", NULL, 0, replace);
     assert_int_equal(request->status, 200);
-    gateway_request_release(request, &f->budget);
-    request = ask(f, "HEAD", "/kvtier/a%20b", NULL, 0, NULL, NULL);
+    test_scene_done(s, request);
+    request = test_scene_ask(s, "HEAD", "/kvtier/a%20b", NULL, 0, NULL, NULL);
     assert_string_equal(line(request, "x-amz-meta-new", text, sizeof(text)), "1");
     assert_string_equal(line(request, "x-amz-meta-old", text, sizeof(text)), "");
     assert_int_equal(request->length, 5);
-    gateway_request_release(request, &f->budget);
+    test_scene_done(s, request);
     {
         const char *const headers[] = {"x-amz-copy-source", "kvtier/c",
                                        "x-amz-copy-source-if-none-match",
                                        "5d41402abc4b2a76b9719d911017c592", NULL};
 
-        request = ask_all(f, "PUT", "/kvtier/d", NULL, 0, headers);
+        request = test_scene_ask_all(s, "PUT", "/kvtier/d", NULL, 0, headers);
         assert_int_equal(request->status, 412);
-        gateway_request_release(request, &f->budget);
+        test_scene_done(s, request);
     }
 }
 
 static void
 many_are_deleted_at_once(void **state)
 {
-    struct fixture *f = *state;
+    struct test_scene *s = *state;
     struct gateway_request *request;
     struct kvt_buffer body;
     const char *text;
 
-    assert_int_equal(status(f, "PUT", "/kvtier/a%26b", "x", NULL, NULL), 200);
-    assert_int_equal(status(f, "PUT", "/kvtier/t/1", "x", NULL, NULL), 200);
+    assert_int_equal(test_scene_status(s, "PUT", "/kvtier/a%26b", "x", NULL, NULL), 200);
+    assert_int_equal(test_scene_status(s, "PUT", "/kvtier/t/1", "x", NULL, NULL), 200);
     text = "<Delete xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\"><Object><Key>a&amp;b</Key>"
            "</Object><Object><Key>none</Key></Object></Delete>";
-    request = ask(f, "POST", "/kvtier?delete", text, strlen(text), NULL, NULL);
+    request = test_scene_ask(s, "POST", "/kvtier?delete", text, strlen(text), NULL, NULL);
     assert_int_equal(request->status, 200);
     text = kvt_buffer_text(&request->answer);
     assert_non_null(strstr(text, "<Deleted><Key>a&amp;b</Key></Deleted>"));
     assert_non_null(strstr(text, "<Deleted><Key>none</Key></Deleted>"));
-    gateway_request_release(request, &f->budget);
-    assert_int_equal(status(f, "GET", "/kvtier/a%26b", "", NULL, NULL), 404);
+    test_scene_done(s, request);
+    assert_int_equal(test_scene_status(s, "GET", "/kvtier/a%26b", "", NULL, NULL), 404);
 
-    f->who = &tenant; /* quiet: only what failed is told */
+    s->who = &tenant; /* quiet: only what failed is told */
     text = "<Delete><Quiet>true</Quiet><Object><Key>t/1</Key></Object>"
            "<Object><Key>u/1</Key></Object></Delete>";
-    request = ask(f, "POST", "/kvtier?delete", text, strlen(text), NULL, NULL);
+    request = test_scene_ask(s, "POST", "/kvtier?delete", text, strlen(text), NULL, NULL);
     text = kvt_buffer_text(&request->answer);
     assert_null(strstr(text, "<Deleted>"));
     assert_non_null(strstr(text, "<Error><Key>u/1</Key><Code>AccessDenied</Code>"));
-    gateway_request_release(request, &f->budget);
-    assert_int_equal(status(f, "GET", "/kvtier/t/1", "", NULL, NULL), 404);
+    test_scene_done(s, request);
+    assert_int_equal(test_scene_status(s, "GET", "/kvtier/t/1", "", NULL, NULL), 404);
 
-    assert_int_equal(status(f, "POST", "/kvtier?delete", "<Delete></Delete>", NULL, NULL), 400);
-    assert_int_equal(status(f, "POST", "/kvtier?delete", "<Delete><Object>", NULL, NULL), 400);
-    assert_int_equal(status(f, "POST", "/kvtier?delete", "", NULL, NULL), 400);
+    assert_int_equal(
+        test_scene_status(s, "POST", "/kvtier?delete", "<Delete></Delete>", NULL, NULL), 400);
+    assert_int_equal(test_scene_status(s, "POST", "/kvtier?delete", "<Delete><Object>", NULL, NULL),
+                     400);
+    assert_int_equal(test_scene_status(s, "POST", "/kvtier?delete", "", NULL, NULL), 400);
     kvt_buffer_init(&body, 1u << 20);
     kvt_buffer_printf(&body, "<Delete>");
     for (int i = 0; i < 1001; i++)
         kvt_buffer_printf(&body, "<Object><Key>k%d</Key></Object>", i);
     kvt_buffer_printf(&body, "</Delete>");
-    assert_int_equal(status(f, "POST", "/kvtier?delete", kvt_buffer_text(&body), NULL, NULL), 400);
+    assert_int_equal(
+        test_scene_status(s, "POST", "/kvtier?delete", kvt_buffer_text(&body), NULL, NULL), 400);
     kvt_buffer_release(&body);
 }
 
@@ -397,68 +322,56 @@ many_are_deleted_at_once(void **state)
 static void
 rights_are_kept(void **state)
 {
-    struct fixture *f = *state;
+    struct test_scene *s = *state;
 
-    assert_int_equal(status(f, "PUT", "/kvtier/secret", "x", NULL, NULL), 200);
-    f->who = &tenant;
-    assert_int_equal(status(f, "PUT", "/kvtier/t/a", "x", NULL, NULL), 200);
-    assert_int_equal(status(f, "GET", "/kvtier/t/a", "", NULL, NULL), 200);
-    assert_int_equal(status(f, "GET", "/kvtier/secret", "", NULL, NULL), 403);
-    assert_int_equal(status(f, "GET", "/kvtier/nothing", "", NULL, NULL), 403);
-    assert_int_equal(status(f, "PUT", "/kvtier/x", "x", NULL, NULL), 403);
-    assert_int_equal(status(f, "DELETE", "/kvtier/secret", "", NULL, NULL), 403);
-    assert_int_equal(status(f, "PUT", "/kvtier/t/c", "", "x-amz-copy-source", "/kvtier/secret"),
-                     403);
-    assert_int_equal(status(f, "GET", "/kvtier?list-type=2", "", NULL, NULL), 403);
-    assert_int_equal(status(f, "GET", "/kvtier?list-type=2&prefix=t%2F", "", NULL, NULL), 200);
+    assert_int_equal(test_scene_status(s, "PUT", "/kvtier/secret", "x", NULL, NULL), 200);
+    s->who = &tenant;
+    assert_int_equal(test_scene_status(s, "PUT", "/kvtier/t/a", "x", NULL, NULL), 200);
+    assert_int_equal(test_scene_status(s, "GET", "/kvtier/t/a", "", NULL, NULL), 200);
+    assert_int_equal(test_scene_status(s, "GET", "/kvtier/secret", "", NULL, NULL), 403);
+    assert_int_equal(test_scene_status(s, "GET", "/kvtier/nothing", "", NULL, NULL), 403);
+    assert_int_equal(test_scene_status(s, "PUT", "/kvtier/x", "x", NULL, NULL), 403);
+    assert_int_equal(test_scene_status(s, "DELETE", "/kvtier/secret", "", NULL, NULL), 403);
+    assert_int_equal(
+        test_scene_status(s, "PUT", "/kvtier/t/c", "", "x-amz-copy-source", "/kvtier/secret"), 403);
+    assert_int_equal(test_scene_status(s, "GET", "/kvtier?list-type=2", "", NULL, NULL), 403);
+    assert_int_equal(test_scene_status(s, "GET", "/kvtier?list-type=2&prefix=t%2F", "", NULL, NULL),
+                     200);
     {
         /* A batch of one key: its count, its length, itself. */
         static const char own[] = "\1\0\0\0\3\0t/a";
         static const char other[] = "\1\0\0\0\6\0secret";
         struct gateway_request *request =
-            ask(f, "POST", "/_kvtier/v1/has/kvtier", own, sizeof(own) - 1, NULL, NULL);
+            test_scene_ask(s, "POST", "/_kvtier/v1/has/kvtier", own, sizeof(own) - 1, NULL, NULL);
 
         assert_int_equal(request->status, 200);
-        gateway_request_release(request, &f->budget);
-        request = ask(f, "POST", "/_kvtier/v1/get/kvtier", other, sizeof(other) - 1, NULL, NULL);
+        test_scene_done(s, request);
+        request = test_scene_ask(s, "POST", "/_kvtier/v1/get/kvtier", other, sizeof(other) - 1,
+                                 NULL, NULL);
         assert_int_equal(request->status, 403);
-        gateway_request_release(request, &f->budget);
+        test_scene_done(s, request);
     }
-    f->who = NULL;
-    assert_int_equal(status(f, "POST", "/_kvtier/v1/has/kvtier", "xx", NULL, NULL), 403);
-    assert_int_equal(status(f, "GET", "/kvtier/t/a", "", NULL, NULL), 403);
+    s->who = NULL;
+    assert_int_equal(test_scene_status(s, "POST", "/_kvtier/v1/has/kvtier", "xx", NULL, NULL), 403);
+    assert_int_equal(test_scene_status(s, "GET", "/kvtier/t/a", "", NULL, NULL), 403);
 }
 
 static void
 memory_is_asked_for_first(void **state)
 {
-    struct fixture *f = *state;
+    struct test_scene *s = *state;
 
-    assert_int_equal(status(f, "PUT", "/kvtier/digits", "0123456789", NULL, NULL), 200);
-    f->budget.max = 9;
-    assert_int_equal(status(f, "GET", "/kvtier/digits", "", NULL, NULL), 503);
-    f->budget.max = 10;
-    assert_int_equal(status(f, "GET", "/kvtier/digits", "", NULL, NULL), 200);
-}
-
-/* The text between the tags, behind `at`; moves `at` on.  NULL: none. */
-static const char *
-element(const char **at, const char *open, char *out, size_t size)
-{
-    const char *start = strstr(*at, open);
-
-    if (start == NULL)
-        return NULL;
-    start += strlen(open);
-    (void)snprintf(out, size, "%.*s", (int)strcspn(start, "<"), start);
-    *at = start;
-    return out;
+    assert_int_equal(test_scene_status(s, "PUT", "/kvtier/digits", "0123456789", NULL, NULL), 200);
+    s->budget.max = 9;
+    assert_int_equal(test_scene_status(s, "GET", "/kvtier/digits", "", NULL, NULL), 503);
+    s->budget.max = 10;
+    assert_int_equal(test_scene_status(s, "GET", "/kvtier/digits", "", NULL, NULL), 200);
 }
 
 static void
 listings(void **state)
 {
-    struct fixture *f = *state;
+    struct test_scene *s = *state;
     char token[2048] = "";
     char raw[4096];
     char text[2048];
@@ -469,25 +382,24 @@ listings(void **state)
 
     for (unsigned i = 0; i < LISTED; i++) {
         (void)snprintf(raw, sizeof(raw), "/kvtier/d%u/f%%26%02u", i % 4, i);
-        assert_int_equal(status(f, "PUT", raw, "x", NULL, NULL), 200);
+        assert_int_equal(test_scene_status(s, "PUT", raw, "x", NULL, NULL), 200);
     }
     do {
         struct gateway_request *request;
 
         (void)snprintf(raw, sizeof(raw), "/kvtier?list-type=2&max-keys=7&encoding-type=url%s%s",
                        token[0] == '\0' ? "" : "&continuation-token=", token);
-        request = ask(f, "GET", raw, NULL, 0, NULL, NULL);
+        request = test_scene_ask(s, "GET", raw, NULL, 0, NULL, NULL);
         assert_int_equal(request->status, 200);
         for (at = kvt_buffer_text(&request->answer);
-             element(&at, "<Contents><Key>", text, sizeof(text)) != NULL; found++) {
+             test_scene_element(&at, "<Contents><Key>", text, sizeof(text)); found++) {
             assert_true(strcmp(text, last) > 0);
             assert_non_null(strstr(text, "/f%26"));
             (void)snprintf(last, sizeof(last), "%.60s", text);
         }
         at = kvt_buffer_text(&request->answer);
-        token[0] = '\0';
-        (void)element(&at, "<NextContinuationToken>", token, sizeof(token));
-        gateway_request_release(request, &f->budget);
+        (void)test_scene_element(&at, "<NextContinuationToken>", token, sizeof(token));
+        test_scene_done(s, request);
         assert_true(++pages < 20);
     } while (token[0] != '\0');
     assert_int_equal(found, LISTED);
@@ -497,7 +409,7 @@ listings(void **state)
 static void
 listings_fold(void **state)
 {
-    struct fixture *f = *state;
+    struct test_scene *s = *state;
     static const char *const targets[] = {"/kvtier?list-type=2&delimiter=%2F&max-keys=2",
                                           "/kvtier?delimiter=/&max-keys=2"};
 
@@ -505,7 +417,7 @@ listings_fold(void **state)
         char raw[64];
 
         (void)snprintf(raw, sizeof(raw), "/kvtier/d%u/f%u", i % 3, i);
-        assert_int_equal(status(f, "PUT", raw, "x", NULL, NULL), 200);
+        assert_int_equal(test_scene_status(s, "PUT", raw, "x", NULL, NULL), 200);
     }
     for (size_t version = 0; version < 2; version++) {
         char raw[4096];
@@ -522,61 +434,63 @@ listings_fold(void **state)
                            : version == 0  ? "&continuation-token="
                                            : "&marker=",
                            next);
-            request = ask(f, "GET", raw, NULL, 0, NULL, NULL);
+            request = test_scene_ask(s, "GET", raw, NULL, 0, NULL, NULL);
             at = kvt_buffer_text(&request->answer);
             assert_null(strstr(at, "<Contents>"));
-            while (element(&at, "<CommonPrefixes><Prefix>", text, sizeof(text)) != NULL) {
+            while (test_scene_element(&at, "<CommonPrefixes><Prefix>", text, sizeof(text))) {
                 char expected[8];
 
                 (void)snprintf(expected, sizeof(expected), "d%u/", folds++);
                 assert_string_equal(text, expected);
             }
             at = kvt_buffer_text(&request->answer);
-            next[0] = '\0';
-            (void)element(&at, version == 0 ? "<NextContinuationToken>" : "<NextMarker>", next,
-                          sizeof(next));
-            gateway_request_release(request, &f->budget);
+            (void)test_scene_element(&at, version == 0 ? "<NextContinuationToken>" : "<NextMarker>",
+                                     next, sizeof(next));
+            test_scene_done(s, request);
             if (next[0] == '\0')
                 break;
         }
         assert_int_equal(folds, 3);
     }
-    assert_int_equal(status(f, "GET", "/kvtier?list-type=2&continuation-token=zz", "", NULL, NULL),
+    assert_int_equal(
+        test_scene_status(s, "GET", "/kvtier?list-type=2&continuation-token=zz", "", NULL, NULL),
+        400);
+    assert_int_equal(test_scene_status(s, "GET", "/kvtier?list-type=2&max-keys=-1", "", NULL, NULL),
                      400);
-    assert_int_equal(status(f, "GET", "/kvtier?list-type=2&max-keys=-1", "", NULL, NULL), 400);
-    assert_int_equal(status(f, "GET", "/kvtier?list-type=2&max-keys=0", "", NULL, NULL), 200);
+    assert_int_equal(test_scene_status(s, "GET", "/kvtier?list-type=2&max-keys=0", "", NULL, NULL),
+                     200);
 }
 
 /* Begin an upload of /kvtier/big; its id. */
 static void
-begin_upload(struct fixture *f, char id[64])
+begin_upload(struct test_scene *s, char id[64])
 {
     struct gateway_request *request =
-        ask(f, "POST", "/kvtier/big?uploads", NULL, 0, "x-amz-meta-color", "red");
+        test_scene_ask(s, "POST", "/kvtier/big?uploads", NULL, 0, "x-amz-meta-color", "red");
     const char *at = kvt_buffer_text(&request->answer);
 
     assert_int_equal(request->status, 200);
-    assert_non_null(element(&at, "<UploadId>", id, 64));
-    gateway_request_release(request, &f->budget);
+    assert_true(test_scene_element(&at, "<UploadId>", id, 64));
+    test_scene_done(s, request);
 }
 
 static unsigned
-put_part(struct fixture *f, const char *id, unsigned number, const void *body, size_t size)
+put_part(struct test_scene *s, const char *id, unsigned number, const void *body, size_t size)
 {
     struct gateway_request *request;
     unsigned result;
     char raw[200];
 
     (void)snprintf(raw, sizeof(raw), "/kvtier/big?partNumber=%u&uploadId=%s", number, id);
-    request = ask(f, "PUT", raw, body, size, NULL, NULL);
+    request = test_scene_ask(s, "PUT", raw, body, size, NULL, NULL);
     result = request->status;
-    gateway_request_release(request, &f->budget);
+    test_scene_done(s, request);
     return result;
 }
 
 /* Complete with these parts; the answer is the caller's to release. */
 static struct gateway_request *
-complete_upload(struct fixture *f, const char *id, const char *parts, const char *header,
+complete_upload(struct test_scene *s, const char *id, const char *parts, const char *header,
                 const char *value)
 {
     char raw[200];
@@ -585,17 +499,17 @@ complete_upload(struct fixture *f, const char *id, const char *parts, const char
     (void)snprintf(raw, sizeof(raw), "/kvtier/big?uploadId=%s", id);
     (void)snprintf(body, sizeof(body), "<CompleteMultipartUpload>%s</CompleteMultipartUpload>",
                    parts);
-    return ask(f, "POST", raw, body, strlen(body), header, value);
+    return test_scene_ask(s, "POST", raw, body, strlen(body), header, value);
 }
 
 static unsigned
-complete_status(struct fixture *f, const char *id, const char *parts, const char *code)
+complete_status(struct test_scene *s, const char *id, const char *parts, const char *code)
 {
-    struct gateway_request *request = complete_upload(f, id, parts, NULL, NULL);
+    struct gateway_request *request = complete_upload(s, id, parts, NULL, NULL);
     const unsigned result = request->status;
 
     assert_non_null(strstr(kvt_buffer_text(&request->answer), code));
-    gateway_request_release(request, &f->budget);
+    test_scene_done(s, request);
     return result;
 }
 
@@ -606,64 +520,65 @@ complete_status(struct fixture *f, const char *id, const char *parts, const char
 static void
 uploads_are_completed(void **state)
 {
-    struct fixture *f = *state;
+    struct test_scene *s = *state;
     const size_t big = 5u << 20;
     struct gateway_request *request;
     uint8_t *body = kvt_calloc(1, big);
     char text[100];
     char id[64];
 
-    f->budget.max = 64u << 20;
-    f->gateway.vault->object_max = 8u << 20;
-    begin_upload(f, id);
-    assert_int_equal(put_part(f, id, 0, "x", 1), 400);
-    assert_int_equal(put_part(f, id, 10001, "x", 1), 400);
-    assert_int_equal(put_part(f, "0123456789abcdef0123456789abcdef", 1, "x", 1), 404);
-    assert_int_equal(put_part(f, "../../x", 1, "x", 1), 404);
-    assert_int_equal(put_part(f, id, 3, "other", 5), 200);
-    assert_int_equal(put_part(f, id, 3, "hello", 5), 200); /* the last one counts */
-    assert_int_equal(status(f, "GET", "/kvtier/big", "", NULL, NULL), 404);
-    test_gateway_reopen(&f->gateway);
-    f->s3.vault = f->gateway.vault;
-    f->gateway.vault->object_max = 8u << 20;
-    assert_int_equal(put_part(f, id, 7, "hello", 5), 200);
+    s->budget.max = 64u << 20;
+    s->gateway.vault->object_max = 8u << 20;
+    begin_upload(s, id);
+    assert_int_equal(put_part(s, id, 0, "x", 1), 400);
+    assert_int_equal(put_part(s, id, 10001, "x", 1), 400);
+    assert_int_equal(put_part(s, "0123456789abcdef0123456789abcdef", 1, "x", 1), 404);
+    assert_int_equal(put_part(s, "../../x", 1, "x", 1), 404);
+    assert_int_equal(put_part(s, id, 3, "other", 5), 200);
+    assert_int_equal(put_part(s, id, 3, "hello", 5), 200); /* the last one counts */
+    assert_int_equal(test_scene_status(s, "GET", "/kvtier/big", "", NULL, NULL), 404);
+    test_gateway_reopen(&s->gateway);
+    s->gateway.vault->object_max = 8u << 20;
+    assert_int_equal(put_part(s, id, 7, "hello", 5), 200);
     (void)snprintf(text, sizeof(text), "/kvtier/big?uploadId=%s&max-parts=1", id);
-    request = ask(f, "GET", text, NULL, 0, NULL, NULL);
+    request = test_scene_ask(s, "GET", text, NULL, 0, NULL, NULL);
     assert_non_null(strstr(kvt_buffer_text(&request->answer), "<PartNumber>3</PartNumber>"));
     assert_non_null(strstr(kvt_buffer_text(&request->answer), "<IsTruncated>true</IsTruncated>"));
     assert_non_null(strstr(kvt_buffer_text(&request->answer), HELLO));
-    gateway_request_release(request, &f->budget);
-    request = ask(f, "GET", "/kvtier?uploads&prefix=bi", NULL, 0, NULL, NULL);
+    test_scene_done(s, request);
+    request = test_scene_ask(s, "GET", "/kvtier?uploads&prefix=bi", NULL, 0, NULL, NULL);
     assert_non_null(strstr(kvt_buffer_text(&request->answer), id));
-    gateway_request_release(request, &f->budget);
+    test_scene_done(s, request);
 
     /* The order is judged before the sizes, both before anything is stored. */
-    assert_int_equal(complete_status(f, id, PART("7", HELLO) PART("3", HELLO), "InvalidPartOrder"),
+    assert_int_equal(complete_status(s, id, PART("7", HELLO) PART("3", HELLO), "InvalidPartOrder"),
                      400);
-    assert_int_equal(complete_status(f, id, PART("3", HELLO) PART("7", HELLO), "EntityTooSmall"),
+    assert_int_equal(complete_status(s, id, PART("3", HELLO) PART("7", HELLO), "EntityTooSmall"),
                      400);
-    assert_int_equal(complete_status(f, id, PART("3", "no"), "InvalidPart"), 400);
-    assert_int_equal(complete_status(f, id, PART("4", HELLO), "InvalidPart"), 400);
-    assert_int_equal(complete_status(f, id, "", "MalformedXML"), 400);
-    assert_int_equal(put_part(f, id, 3, body, big), 200);
-    request = complete_upload(f, id, PART("3", "5f363e0e58a95f06cbe9bbc662c5dfb6") PART("7", HELLO),
+    assert_int_equal(complete_status(s, id, PART("3", "no"), "InvalidPart"), 400);
+    assert_int_equal(complete_status(s, id, PART("4", HELLO), "InvalidPart"), 400);
+    assert_int_equal(complete_status(s, id, "", "MalformedXML"), 400);
+    assert_int_equal(put_part(s, id, 3, body, big), 200);
+    request = complete_upload(s, id, PART("3", "5f363e0e58a95f06cbe9bbc662c5dfb6") PART("7", HELLO),
                               NULL, NULL);
     assert_int_equal(request->status, 200);
-    gateway_request_release(request, &f->budget);
-    request = ask(f, "GET", "/kvtier/big", NULL, 0, NULL, NULL);
+    test_scene_done(s, request);
+    request = test_scene_ask(s, "GET", "/kvtier/big", NULL, 0, NULL, NULL);
     assert_int_equal(request->status, 200);
     assert_int_equal(request->body_size, big + 5);
     assert_memory_equal(request->answer.data, body, big);
     assert_memory_equal(request->answer.data + big, "hello", 5);
     /* md5(unhex(md5 of part 3) + unhex(md5 of part 7)) */
-    assert_string_equal(field(request, "ETag"), "\"1a1761a0c87a46829d8a65122ae36c1a-2\"");
+    assert_string_equal(test_scene_field(request, "ETag"),
+                        "\"1a1761a0c87a46829d8a65122ae36c1a-2\"");
     assert_string_equal(line(request, "x-amz-meta-color", text, sizeof(text)), "red");
-    gateway_request_release(request, &f->budget);
-    request = ask(f, "GET", "/kvtier?list-type=2", NULL, 0, NULL, NULL); /* as HEAD shows it */
+    test_scene_done(s, request);
+    request =
+        test_scene_ask(s, "GET", "/kvtier?list-type=2", NULL, 0, NULL, NULL); /* as HEAD shows it */
     assert_non_null(
         strstr(kvt_buffer_text(&request->answer), "1a1761a0c87a46829d8a65122ae36c1a-2"));
-    gateway_request_release(request, &f->budget);
-    assert_int_equal(complete_status(f, id, PART("3", HELLO), "NoSuchUpload"), 404);
+    test_scene_done(s, request);
+    assert_int_equal(complete_status(s, id, PART("3", HELLO), "NoSuchUpload"), 404);
     kvt_free(body);
 }
 
@@ -672,52 +587,52 @@ uploads_heed_conditions_and_end(void **state)
 {
     static const char *const copy[] = {"x-amz-copy-source", "kvtier/src", "x-amz-copy-source-range",
                                        "bytes=1-5", NULL};
-    struct fixture *f = *state;
+    struct test_scene *s = *state;
     struct gateway_request *request;
     char raw[200];
     char id[64];
 
-    assert_int_equal(status(f, "PUT", "/kvtier/src", ".hello.", NULL, NULL), 200);
-    assert_int_equal(status(f, "PUT", "/kvtier/big", "old", NULL, NULL), 200);
-    begin_upload(f, id);
+    assert_int_equal(test_scene_status(s, "PUT", "/kvtier/src", ".hello.", NULL, NULL), 200);
+    assert_int_equal(test_scene_status(s, "PUT", "/kvtier/big", "old", NULL, NULL), 200);
+    begin_upload(s, id);
     (void)snprintf(raw, sizeof(raw), "/kvtier/big?partNumber=1&uploadId=%s", id);
-    request = ask_all(f, "PUT", raw, NULL, 0, copy);
+    request = test_scene_ask_all(s, "PUT", raw, NULL, 0, copy);
     assert_int_equal(request->status, 200);
     assert_non_null(strstr(kvt_buffer_text(&request->answer), HELLO));
-    gateway_request_release(request, &f->budget);
-    request = complete_upload(f, id, PART("1", HELLO), "If-None-Match", "*");
+    test_scene_done(s, request);
+    request = complete_upload(s, id, PART("1", HELLO), "If-None-Match", "*");
     assert_int_equal(request->status, 412);
-    gateway_request_release(request, &f->budget);
-    request = complete_upload(f, id, PART("1", HELLO), "x-amz-mp-object-size", "6");
+    test_scene_done(s, request);
+    request = complete_upload(s, id, PART("1", HELLO), "x-amz-mp-object-size", "6");
     assert_int_equal(request->status, 400);
-    gateway_request_release(request, &f->budget);
-    f->who = &tenant;
-    request = complete_upload(f, id, PART("1", HELLO), NULL, NULL);
+    test_scene_done(s, request);
+    s->who = &tenant;
+    request = complete_upload(s, id, PART("1", HELLO), NULL, NULL);
     assert_int_equal(request->status, 403);
-    gateway_request_release(request, &f->budget);
-    assert_int_equal(status(f, "POST", "/kvtier/big?uploads", "", NULL, NULL), 403);
-    assert_int_equal(status(f, "GET", "/kvtier?uploads", "", NULL, NULL), 403);
-    f->who = &all_rights;
+    test_scene_done(s, request);
+    assert_int_equal(test_scene_status(s, "POST", "/kvtier/big?uploads", "", NULL, NULL), 403);
+    assert_int_equal(test_scene_status(s, "GET", "/kvtier?uploads", "", NULL, NULL), 403);
+    s->who = &test_scene_owner;
     (void)snprintf(raw, sizeof(raw), "/kvtier/other?uploadId=%s", id);
-    assert_int_equal(status(f, "DELETE", raw, "", NULL, NULL), 404); /* of another key */
-    gateway_uploads_expire(f->gateway.vault, kvt_clock_unix_ms());
-    request = complete_upload(f, id, PART("1", HELLO), NULL, NULL);
+    assert_int_equal(test_scene_status(s, "DELETE", raw, "", NULL, NULL), 404); /* of another key */
+    gateway_uploads_expire(s->gateway.vault, kvt_clock_unix_ms());
+    request = complete_upload(s, id, PART("1", HELLO), NULL, NULL);
     assert_int_equal(request->status, 200);
-    gateway_request_release(request, &f->budget);
-    begin_upload(f, id);
+    test_scene_done(s, request);
+    begin_upload(s, id);
     (void)snprintf(raw, sizeof(raw), "/kvtier/big?uploadId=%s", id);
-    assert_int_equal(status(f, "DELETE", raw, "", NULL, NULL), 204);
-    assert_int_equal(status(f, "DELETE", raw, "", NULL, NULL), 404);
-    begin_upload(f, id);
-    assert_int_equal(put_part(f, id, 1, "x", 1), 200);
-    gateway_uploads_expire(f->gateway.vault, kvt_clock_unix_ms() + GATEWAY_UPLOADS_AGE_MS + 1);
-    assert_int_equal(put_part(f, id, 2, "x", 1), 404);
+    assert_int_equal(test_scene_status(s, "DELETE", raw, "", NULL, NULL), 204);
+    assert_int_equal(test_scene_status(s, "DELETE", raw, "", NULL, NULL), 404);
+    begin_upload(s, id);
+    assert_int_equal(put_part(s, id, 1, "x", 1), 200);
+    gateway_uploads_expire(s->gateway.vault, kvt_clock_unix_ms() + GATEWAY_UPLOADS_AGE_MS + 1);
+    assert_int_equal(put_part(s, id, 2, "x", 1), 404);
 }
 
 int
 main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, test_scene_set_up, test_scene_tear_down)
     const struct CMUnitTest tests[] = {
         TEST(objects),
         TEST(what_is_not_offered),

@@ -11,7 +11,7 @@
 enum { SIZE_MAX_BYTES = 1 << 20 };
 
 static void
-open_vault(struct test_gateway *gateway)
+open_bucket(struct test_gateway *gateway)
 {
     const struct g4_directory_options cold = {.path = gateway->cold, .threads = 4};
     struct g4_store *inner;
@@ -20,6 +20,13 @@ open_vault(struct test_gateway *gateway)
     assert_int_equal(g4_directory_open(&inner, &cold, &err), KVT_OK);
     assert_int_equal(g4_faulty_open(&gateway->bucket, inner), KVT_OK);
     gateway->options.cold_store = gateway->bucket;
+}
+
+static void
+open_vault(struct test_gateway *gateway)
+{
+    struct kvt_error err;
+
     if (gateway_vault_open(&gateway->vault, &gateway->options, &err) != KVT_OK)
         fail_msg("%s", err.text);
     gateway_cold_probe(gateway->vault->cold);
@@ -50,6 +57,7 @@ test_gateway_open(struct test_gateway *gateway, uint64_t hot_capacity, uint64_t 
         .revision = KVT_KEY_KVBM_B,
         .stats = &gateway->stats,
     };
+    open_bucket(gateway);
     open_vault(gateway);
 }
 
@@ -57,6 +65,18 @@ void
 test_gateway_reopen(struct test_gateway *gateway)
 {
     gateway_vault_close(gateway->vault);
+    open_bucket(gateway);
+    open_vault(gateway);
+}
+
+void
+test_gateway_interpose(struct test_gateway *gateway, const struct g4_store_driver *driver,
+                       void *self, struct g4_store **inner)
+{
+    gateway_vault_close(gateway->vault);
+    open_bucket(gateway);
+    *inner = gateway->bucket;
+    assert_int_equal(g4_store_new(&gateway->options.cold_store, driver, self), KVT_OK);
     open_vault(gateway);
 }
 

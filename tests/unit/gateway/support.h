@@ -36,6 +36,13 @@ void test_gateway_open(struct test_gateway *gateway, uint64_t hot_capacity, uint
 /** Close the vault and open it again on the same folders. */
 void test_gateway_reopen(struct test_gateway *gateway);
 
+/**
+ * Open the vault again with a driver of the test's between it and the bucket: what `self` passes on
+ * goes to *inner, which the driver closes.
+ */
+void test_gateway_interpose(struct test_gateway *gateway, const struct g4_store_driver *driver,
+                            void *self, struct g4_store **inner);
+
 void test_gateway_close(struct test_gateway *gateway);
 
 #define TEST_NAMESPACE "tenant/model"
