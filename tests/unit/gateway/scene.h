@@ -4,7 +4,7 @@
  * Why: what requests mean is tested by asking, in the words of a client, and looking at the answer.
  * Ownership: the scene owns its vault and folder; requests are the caller's, to be given back.
  * Threads:   the test's.
- * Limits:    as the gateway's; 1 MiB of memory for what requests hold, unless a test says otherwise.
+ * Limits:    as the gateway's; requests hold at most 1 MiB of memory, unless a test says otherwise.
  */
 #ifndef TESTS_UNIT_GATEWAY_SCENE_H
 #define TESTS_UNIT_GATEWAY_SCENE_H
