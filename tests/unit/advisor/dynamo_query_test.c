@@ -343,9 +343,8 @@ stop(struct worker *worker)
 static void
 make_source(struct advisor_source *source)
 {
-    memset(source, 0, sizeof(*source));
-    source->options = (struct advisor_source_options){
-        .name = "cluster", .dump_url = "", .discovery = "", .listen = "", .endpoints = ""};
+    *source = (struct advisor_source){.options = advisor_source_unset};
+    (void)snprintf(source->options.name, sizeof(source->options.name), "cluster");
 }
 
 static struct advisor_discovery_target

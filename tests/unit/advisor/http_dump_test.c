@@ -57,9 +57,9 @@ start(struct indexer *indexer)
 static void
 make_source(struct advisor_source *source, const char *dump_url)
 {
-    memset(source, 0, sizeof(*source));
-    source->options = (struct advisor_source_options){
-        .name = "cluster", .dump_url = dump_url, .discovery = "", .listen = "", .endpoints = ""};
+    *source = (struct advisor_source){.options = advisor_source_unset};
+    (void)snprintf(source->options.name, sizeof(source->options.name), "cluster");
+    source->options.dump_url = dump_url;
 }
 
 static void

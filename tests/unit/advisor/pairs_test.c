@@ -26,15 +26,6 @@ static const struct advisor_source_ops engine = {.name = "engine-test",
                                                  .dialect = WIRE_DIALECT_ENGINE,
                                                  .open = test_rig_source_open,
                                                  .close = test_rig_source_close};
-static const struct advisor_source_options reads = {.stream = "",
-                                                    .subject = "",
-                                                    .endpoints = "",
-                                                    .replay = "",
-                                                    .topic = "",
-                                                    .dump_url = "",
-                                                    .discovery = "",
-                                                    .listen = "",
-                                                    .block_tokens = BLOCK_TOKENS};
 static const uint8_t nil = 0xc0;
 
 /* Names of the blocks over the tokens 1, 2, 3, ...: each takes in the next one's first. */
@@ -113,12 +104,14 @@ known(const struct test_rig *rig)
 static void
 pairs_have_their_blocks_size(void **state)
 {
+    struct advisor_source_options reads = advisor_source_unset;
     struct test_rig_options options = {
         .mode = ADVISOR_MODE_OFF, .foreign = &engine, .reads = &reads, .give_up_after_ms = 60000};
     struct test_rig rig;
     char folder[256];
 
     (void)state;
+    reads.block_tokens = BLOCK_TOKENS;
     options.path = test_folder_make(folder, sizeof(folder));
     test_rig_open(&rig, &options);
     tell(&rig, 0, 0, true);
@@ -149,12 +142,14 @@ run_until_known(struct test_rig *rig, uint32_t bits)
 static void
 pairs_wait_for_their_parent(void **state)
 {
+    struct advisor_source_options reads = advisor_source_unset;
     struct test_rig_options options = {
         .mode = ADVISOR_MODE_OFF, .foreign = &engine, .reads = &reads, .give_up_after_ms = 60000};
     struct test_rig rig;
     char folder[256];
 
     (void)state;
+    reads.block_tokens = BLOCK_TOKENS;
     options.path = test_folder_make(folder, sizeof(folder));
     test_rig_open(&rig, &options);
     tell(&rig, 0, 2, true);
