@@ -58,7 +58,8 @@ CLEAN = {
                               "  kvt_index kvt_nats) # not kvt_gateway\n",
     "kvbm/CMakeLists.txt": "kvt_library(kvt_kvbm SOURCES k.c DEPENDS kvt_base)\n"
                            "kvt_program(kvtier-worker SOURCES main.c DEPENDS kvt_kvbm kvt_g4 kvt_wire)\n",
-    "README.md": "Run it in ${HOME}/work/x or ./work/x; a mktemp name ends in XXXXXX.\n",
+    "README.md": "Run it in ${HOME}/" + "wo" + "rk/x or ./" + "wo" + "rk/x; a mktemp name ends in "
+                 "XXXXXX.\n",
     "data.bin": "\0" + "TO" + "DO",
 }
 
