@@ -18,6 +18,7 @@
 #include "g4/object.h"
 
 #include "tests/support/seed.h"
+#include "tests/unit/g4/contract.h"
 #include "tests/unit/g4/helpers.h"
 
 #define KEY "acme/llama/0/1:CUrLYDFnmBa:13A3sGnbCSf"
@@ -96,82 +97,52 @@ what_is_put_comes_back(void **state)
     assert_int_equal(f->fetched.meta.length, 5);
 }
 
-/* Attributes come back as they were put, an empty value too, and only to who asks. */
 static void
 attributes_are_kept(void **state)
 {
-    static char text[G4_ATTRIBUTES_MAX] = "content-type: text/x; a=b\n"
-                                          "x-amz-meta-color: deep  red\n"
-                                          "x-amz-meta-none: \n";
     struct fixture *f = *state;
-    char room[G4_ATTRIBUTES_MAX] = "x";
-    char body[8];
-    struct g4_request request = {
-        .verb = G4_PUT, .key = "attributed", .body = "xyz", .body_size = 3, .attributes = text};
 
-    assert_int_equal(g4_store_perform(f->store, &request), KVT_OK);
-    for (int i = 0; i < 2; i++) {
-        request = (struct g4_request){.verb = i == 0 ? G4_HEAD : G4_GET,
-                                      .key = "attributed",
-                                      .buffer = body,
-                                      .buffer_capacity = sizeof(body),
-                                      .attributes = room};
-        assert_int_equal(g4_store_perform(f->store, &request), KVT_OK);
-        assert_non_null(strstr(room, "content-type: text/x; a=b\n"));
-        assert_non_null(strstr(room, "x-amz-meta-color: deep"));
-        assert_non_null(strstr(room, "x-amz-meta-none: \n"));
-        assert_false(request.meta.present);
-    }
-    assert_int_equal(put_plain(f->store, "attributed", "xyz", 3), KVT_OK);
-    assert_int_equal(g4_store_perform(f->store, &request), KVT_OK);
-    assert_null(strstr(room, "x-amz-meta-"));
-    request = (struct g4_request){.verb = G4_PUT, .key = "attributed", .attributes = body};
-    (void)snprintf(body, sizeof(body), "no: end");
-    assert_int_equal(g4_store_perform(f->store, &request), KVT_INVALID);
-    (void)snprintf(body, sizeof(body), "a: \r\n");
-    assert_int_equal(g4_store_perform(f->store, &request), KVT_INVALID);
+    test_contract_attributes(f->store, "");
 }
 
 static void
-empty_bodies_and_foreign_metadata_are_kept(void **state)
+empty_bodies_and_foreign_objects_are_kept(void **state)
 {
     struct fixture *f = *state;
 
-    assert_int_equal(put(f->store, "empty", "", 0, NULL), KVT_OK);
-    assert_int_equal(get(f->store, "empty", &f->fetched), KVT_OK);
-    assert_int_equal(f->fetched.size, 0);
-    assert_true(f->fetched.meta.present);
-    assert_int_equal(put_plain(f->store, "plain", "xyz", 3), KVT_OK);
-    assert_int_equal(get(f->store, "plain", &f->fetched), KVT_OK);
-    assert_false(f->fetched.meta.present);
-    assert_int_equal(f->fetched.meta.length, 3);
+    test_contract_empty_and_foreign(f->store, "");
 }
 
 static void
 conditions_hold(void **state)
 {
     struct fixture *f = *state;
+
+    test_contract_conditions(f->store, "");
+}
+
+static void
+get_keeps_to_its_room(void **state)
+{
+    struct fixture *f = *state;
+
+    test_contract_room(f->store, "");
+}
+
+static void
+the_same_bytes_again_are_another_version(void **state)
+{
+    struct fixture *f = *state;
     char first[G4_ETAG_MAX] = "";
     char second[G4_ETAG_MAX] = "";
-    char stale[G4_ETAG_MAX] = "no-such-tag";
 
-    assert_int_equal(put_match(f->store, KEY, "0", 1, stale), KVT_NOTFOUND);
-    assert_int_equal(get(f->store, KEY, &f->fetched), KVT_NOTFOUND);
-    assert_int_equal(put_absent(f->store, KEY, "1", 1, first), KVT_OK);
-    assert_int_equal(put_absent(f->store, KEY, "2", 1, NULL), KVT_EXISTS);
-    memcpy(second, first, sizeof(second));
-    assert_int_equal(put_match(f->store, KEY, "3", 1, second), KVT_OK);
+    assert_int_equal(put(f->store, KEY, "3", 1, first), KVT_OK);
+    assert_int_equal(put(f->store, KEY, "3", 1, second), KVT_OK);
     assert_string_not_equal(first, second);
-    assert_int_equal(put_match(f->store, KEY, "4", 1, first), KVT_PRECONDITION);
-    assert_int_equal(get(f->store, KEY, &f->fetched), KVT_OK);
-    assert_int_equal(f->fetched.body[0], '3');
-    assert_string_equal(f->fetched.etag, second);
-    assert_int_equal(put(f->store, KEY, "3", 1, stale), KVT_OK);
-    assert_string_not_equal(stale, second); /* the same bytes again are another version */
 
-    assert_int_equal(del_match(f->store, KEY, second), KVT_PRECONDITION);
-    assert_int_equal(del_match(f->store, KEY, stale), KVT_OK);
-    assert_int_equal(del_match(f->store, KEY, stale), KVT_NOTFOUND);
+    assert_int_equal(del_match(f->store, KEY, first), KVT_PRECONDITION);
+    assert_int_equal(del_match(f->store, KEY, second), KVT_OK);
+    assert_int_equal(del_match(f->store, KEY, second), KVT_NOTFOUND);
     assert_int_equal(del(f->store, KEY), KVT_NOTFOUND);
     assert_int_equal(head(f->store, KEY, &f->fetched), KVT_NOTFOUND);
 }
@@ -187,23 +158,6 @@ a_body_that_fails_its_own_check_is_not_stored(void **state)
     request.meta = (struct g4_meta){.present = true, .length = 4};
     assert_int_equal(g4_store_perform(f->store, &request), KVT_CORRUPT);
     assert_int_equal(head(f->store, KEY, &f->fetched), KVT_NOTFOUND);
-}
-
-static void
-get_keeps_to_its_room(void **state)
-{
-    struct fixture *f = *state;
-    struct g4_request request = {.verb = G4_GET, .key = KEY, .buffer_capacity = 4};
-
-    assert_int_equal(put(f->store, KEY, "12345", 5, NULL), KVT_OK);
-    assert_int_equal(g4_store_perform(f->store, &request), KVT_RANGE);
-    assert_null(request.buffer);
-    assert_int_equal(request.meta.length, 5);
-    request.buffer_capacity = 5;
-    assert_int_equal(g4_store_perform(f->store, &request), KVT_OK);
-    assert_int_equal(request.buffer_size, 5);
-    assert_memory_equal(request.buffer, "12345", 5);
-    kvt_free(request.buffer);
 }
 
 static void
@@ -604,9 +558,10 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(what_is_put_comes_back),
-        TEST(empty_bodies_and_foreign_metadata_are_kept),
+        TEST(empty_bodies_and_foreign_objects_are_kept),
         TEST(attributes_are_kept),
         TEST(conditions_hold),
+        TEST(the_same_bytes_again_are_another_version),
         TEST(a_body_that_fails_its_own_check_is_not_stored),
         TEST(get_keeps_to_its_room),
         TEST(unfit_requests_are_refused),

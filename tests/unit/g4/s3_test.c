@@ -16,6 +16,7 @@
 #include "g4/selftest.h"
 
 #include "tests/support/seed.h"
+#include "tests/unit/g4/contract.h"
 #include "tests/unit/g4/helpers.h"
 #include "tests/unit/g4/servers.h"
 
@@ -103,102 +104,36 @@ what_is_put_comes_back(void **state)
     assert_int_equal(head(f->store, key, &f->fetched), KVT_NOTFOUND);
 }
 
-/* Attributes come back as they were put, an empty value too, and only to who asks. */
 static void
 attributes_are_kept(void **state)
 {
-    static char text[G4_ATTRIBUTES_MAX] = "content-type: text/x; a=b\n"
-                                          "x-amz-meta-color: deep  red\n"
-                                          "x-amz-meta-none: \n";
     struct fixture *f = *state;
-    char room[G4_ATTRIBUTES_MAX] = "x";
-    char body[8];
-    struct g4_request request = {
-        .verb = G4_PUT, .key = "attributed", .body = "xyz", .body_size = 3, .attributes = text};
 
-    assert_int_equal(g4_store_perform(f->store, &request), KVT_OK);
-    for (int i = 0; i < 2; i++) {
-        request = (struct g4_request){.verb = i == 0 ? G4_HEAD : G4_GET,
-                                      .key = "attributed",
-                                      .buffer = body,
-                                      .buffer_capacity = sizeof(body),
-                                      .attributes = room};
-        assert_int_equal(g4_store_perform(f->store, &request), KVT_OK);
-        assert_non_null(strstr(room, "content-type: text/x; a=b\n"));
-        assert_non_null(strstr(room, "x-amz-meta-color: deep"));
-        assert_non_null(strstr(room, "x-amz-meta-none: \n"));
-        assert_false(request.meta.present);
-    }
-    assert_int_equal(put_plain(f->store, "attributed", "xyz", 3), KVT_OK);
-    assert_int_equal(g4_store_perform(f->store, &request), KVT_OK);
-    assert_null(strstr(room, "x-amz-meta-"));
-    request = (struct g4_request){.verb = G4_PUT, .key = "attributed", .attributes = body};
-    (void)snprintf(body, sizeof(body), "no: end");
-    assert_int_equal(g4_store_perform(f->store, &request), KVT_INVALID);
-    (void)snprintf(body, sizeof(body), "a: \r\n");
-    assert_int_equal(g4_store_perform(f->store, &request), KVT_INVALID);
+    test_contract_attributes(f->store, f->prefix);
 }
 
 static void
-empty_bodies_and_foreign_objects_are_told(void **state)
+empty_bodies_and_foreign_objects_are_kept(void **state)
 {
     struct fixture *f = *state;
-    struct g4_request request = {.verb = G4_GET, .buffer_capacity = 100};
-    char key[KVT_KEY_MAX];
 
-    request.key = key_of(f, "empty", key);
-    assert_int_equal(put(f->store, key, "", 0, NULL), KVT_OK);
-    assert_int_equal(g4_store_perform(f->store, &request), KVT_OK);
-    assert_non_null(request.buffer);
-    assert_int_equal(request.buffer_size, 0);
-    assert_true(request.meta.present);
-    kvt_free(request.buffer);
-
-    assert_int_equal(put_plain(f->store, key_of(f, "plain", key), "xyz", 3), KVT_OK);
-    assert_int_equal(get(f->store, key, &f->fetched), KVT_OK);
-    assert_false(f->fetched.meta.present);
-    assert_int_equal(f->fetched.meta.length, 3);
-    assert_int_equal(head(f->store, key, &f->fetched), KVT_OK);
-    assert_int_equal(f->fetched.meta.length, 3);
+    test_contract_empty_and_foreign(f->store, f->prefix);
 }
 
 static void
 conditions_hold(void **state)
 {
     struct fixture *f = *state;
-    char stale[G4_ETAG_MAX];
-    char etag[G4_ETAG_MAX];
-    char key[KVT_KEY_MAX];
 
-    (void)key_of(f, "conditions", key);
-    assert_int_equal(put_absent(f->store, key, "one", 3, etag), KVT_OK);
-    assert_int_equal(put_absent(f->store, key, "two", 3, NULL), KVT_EXISTS);
-    memcpy(stale, etag, sizeof(stale));
-    assert_int_equal(put_match(f->store, key, "three", 5, etag), KVT_OK);
-    assert_int_equal(put_match(f->store, key, "four", 4, stale), KVT_PRECONDITION);
-    assert_int_equal(get(f->store, key, &f->fetched), KVT_OK);
-    assert_memory_equal(f->fetched.body, "three", 5);
-    assert_int_equal(put_match(f->store, key_of(f, "missing", key), "x", 1, etag), KVT_NOTFOUND);
-    assert_int_equal(head(f->store, key, &f->fetched), KVT_NOTFOUND);
+    test_contract_conditions(f->store, f->prefix);
 }
 
 static void
 get_keeps_to_its_room(void **state)
 {
     struct fixture *f = *state;
-    struct g4_request request = {.verb = G4_GET, .buffer_capacity = BODY - 1};
-    char key[KVT_KEY_MAX];
-    char body[BODY];
 
-    fill(body, sizeof(body), 2);
-    request.key = key_of(f, "room", key);
-    assert_int_equal(put(f->store, key, body, sizeof(body), NULL), KVT_OK);
-    assert_int_equal(g4_store_perform(f->store, &request), KVT_RANGE);
-    assert_null(request.buffer);
-    request.buffer_capacity = BODY;
-    assert_int_equal(g4_store_perform(f->store, &request), KVT_OK);
-    assert_memory_equal(request.buffer, body, sizeof(body));
-    kvt_free(request.buffer);
+    test_contract_room(f->store, f->prefix);
 }
 
 static const char *const odd_names[] = {
@@ -530,7 +465,7 @@ main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         TEST(what_is_put_comes_back),
-        TEST(empty_bodies_and_foreign_objects_are_told),
+        TEST(empty_bodies_and_foreign_objects_are_kept),
         TEST(attributes_are_kept),
         TEST(conditions_hold),
         TEST(get_keeps_to_its_room),
