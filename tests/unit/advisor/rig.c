@@ -51,7 +51,6 @@ open_foreign(struct test_rig *rig, const struct test_rig_options *options)
     foreign.created_ms = position.created_ms;
     assert_int_equal(advisor_source_open(&rig->foreign, options->foreign, &foreign), KVT_OK);
     assert_int_equal(advisor_sources_adopt(rig->sources, rig->foreign, number), KVT_OK);
-    assert_int_equal(advisor_courier_new(&rig->courier, NULL), KVT_OK);
 }
 
 void
@@ -108,14 +107,17 @@ test_rig_open(struct test_rig *rig, const struct test_rig_options *options)
     assert_int_equal(advisor_sources_new(&rig->sources, rig->metrics), KVT_OK);
     assert_int_equal(advisor_sources_adopt(rig->sources, rig->events, 0), KVT_OK);
     open_foreign(rig, options);
+    if (options->foreign != NULL || options->asks)
+        assert_int_equal(advisor_courier_new(&rig->courier, NULL), KVT_OK);
     feeds.sources = rig->sources;
     feeds.courier = rig->courier;
     feeds.reports = rig->reports;
     advisor_engine_attach(rig->engine, &feeds);
     advisor_engine_step(rig->engine, 0); /* the first one reads the index */
     assert_int_equal(advisor_engine_failed(rig->engine, &err), KVT_OK);
-    rig->finder =
-        (struct advisor_finder){.memory = advisor_engine_memory(rig->engine), .store = rig->store};
+    rig->finder = (struct advisor_finder){.memory = advisor_engine_memory(rig->engine),
+                                          .store = rig->store,
+                                          .publishers = advisor_engine_publishers(rig->engine)};
 }
 
 void

@@ -46,6 +46,7 @@ struct test_rig_options {
     const struct advisor_source_options *reads; /* what it reads; NULL: what the test hands it */
     uint64_t give_up_after_ms;
     bool volatile_places; /* workers' places are not written */
+    bool asks;            /* its own workers are asked too */
 };
 
 void test_rig_open(struct test_rig *rig, const struct test_rig_options *options);
