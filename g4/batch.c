@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "g4/check.h"
+#include "g4/number.h"
 
 /* The request: a count, then for each entry a head, the key and, for PUT, the body. */
 enum part { PART_COUNT, PART_HEAD, PART_KEY, PART_BODY };
@@ -15,23 +16,6 @@ enum {
     ANSWER_STATUS = 4,
     ANSWER_HEAD = 16,
 };
-
-static void
-put_number(uint8_t *at, uint64_t value, size_t size)
-{
-    for (size_t i = 0; i < size; i++)
-        at[i] = (uint8_t)(value >> (8 * i));
-}
-
-static uint64_t
-get_number(const uint8_t *at, size_t size)
-{
-    uint64_t value = 0;
-
-    for (size_t i = size; i > 0; i--)
-        value = value << 8 | at[i - 1];
-    return value;
-}
 
 static size_t
 head_size(const struct g4_batch *batch)
@@ -51,7 +35,7 @@ g4_batch_begin(struct g4_batch *batch, enum g4_batch_verb verb, struct g4_batch_
     for (size_t i = 0; i < count; i++)
         if (verb != G4_BATCH_PUT)
             entries[i].item->size = 0;
-    put_number(batch->out_head, count, COUNT_SIZE);
+    g4_number_put(batch->out_head, count, COUNT_SIZE);
 }
 
 uint64_t
@@ -74,13 +58,13 @@ make_head(struct g4_batch *batch)
 {
     const struct g4_client_item *item = batch->entries[batch->out_entry].item;
 
-    put_number(batch->out_head, strlen(item->key), 2);
+    g4_number_put(batch->out_head, strlen(item->key), 2);
     if (batch->verb != G4_BATCH_PUT)
         return;
-    put_number(batch->out_head + 2, 0, 2);
-    put_number(batch->out_head + 4, item->crc32c, 4);
-    put_number(batch->out_head + 8, item->fingerprint, 8);
-    put_number(batch->out_head + 16, item->size, 8);
+    g4_number_put(batch->out_head + 2, 0, 2);
+    g4_number_put(batch->out_head + 4, item->crc32c, 4);
+    g4_number_put(batch->out_head + 8, item->fingerprint, 8);
+    g4_number_put(batch->out_head + 16, item->size, 8);
 }
 
 /* The part that is being sent. */
@@ -173,18 +157,18 @@ finish_head(struct g4_batch *batch)
     struct g4_client_item *item = batch->entries[batch->in_entry].item;
 
     batch->in_head_size = 0;
-    item->status = code_of(get_number(batch->in_head, 4));
+    item->status = code_of(g4_number_get(batch->in_head, 4));
     if (batch->verb == G4_BATCH_PUT) {
         batch->in_entry++;
         return;
     }
-    item->crc32c = (uint32_t)get_number(batch->in_head + 4, 4);
+    item->crc32c = (uint32_t)g4_number_get(batch->in_head + 4, 4);
     if (batch->verb == G4_BATCH_HAS) {
-        item->size = (size_t)get_number(batch->in_head + 8, 8);
+        item->size = (size_t)g4_number_get(batch->in_head + 8, 8);
         batch->in_entry++;
         return;
     }
-    batch->in_body_size = item->status == KVT_OK ? get_number(batch->in_head + 8, 8) : 0;
+    batch->in_body_size = item->status == KVT_OK ? g4_number_get(batch->in_head + 8, 8) : 0;
     batch->in_body_had = 0;
     batch->in_body = true;
     if (item->status != KVT_OK) {

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "g4/check.h"
+#include "g4/number.h"
 
 enum {
     VERSION = 1,
@@ -29,23 +30,6 @@ enum {
 
 static const char magic[8] = {'K', 'V', 'T', 'O', 'B', 'J', '\r', '\n'};
 
-static void
-put_number(uint8_t *at, uint64_t value, size_t size)
-{
-    for (size_t i = 0; i < size; i++)
-        at[i] = (uint8_t)(value >> (8 * i));
-}
-
-static uint64_t
-get_number(const uint8_t *at, size_t size)
-{
-    uint64_t value = 0;
-
-    for (size_t i = size; i > 0; i--)
-        value = value << 8 | at[i - 1];
-    return value;
-}
-
 static uint32_t
 header_crc(const uint8_t *header)
 {
@@ -64,18 +48,18 @@ g4_object_encode(const struct g4_object *object, uint8_t header[G4_OBJECT_HEADER
 {
     memset(header, 0, G4_OBJECT_HEADER_SIZE);
     memcpy(header, magic, sizeof(magic));
-    put_number(header + AT_VERSION, VERSION, 4);
-    put_number(header + AT_LENGTH, object->meta.length, 8);
-    put_number(header + AT_BODY_CRC, object->body_crc32c, 4);
-    put_number(header + AT_FLAGS, object->meta.present ? FLAG_META : 0, 4);
-    put_number(header + AT_FINGERPRINT, object->meta.fingerprint, 8);
-    put_number(header + AT_MODIFIED, object->modified_ms, 8);
+    g4_number_put(header + AT_VERSION, VERSION, 4);
+    g4_number_put(header + AT_LENGTH, object->meta.length, 8);
+    g4_number_put(header + AT_BODY_CRC, object->body_crc32c, 4);
+    g4_number_put(header + AT_FLAGS, object->meta.present ? FLAG_META : 0, 4);
+    g4_number_put(header + AT_FINGERPRINT, object->meta.fingerprint, 8);
+    g4_number_put(header + AT_MODIFIED, object->modified_ms, 8);
     put_text(header + AT_WRITER, object->meta.writer, sizeof(object->meta.writer));
     put_text(header + AT_ETAG, object->etag, sizeof(object->etag));
     put_text(header + AT_KEY, object->key, sizeof(object->key));
-    put_number(header + AT_ATTRIBUTES, object->attributes_size, 4);
-    put_number(header + AT_ATTRIBUTES_CRC, object->attributes_crc32c, 4);
-    put_number(header + AT_CRC, header_crc(header), 4);
+    g4_number_put(header + AT_ATTRIBUTES, object->attributes_size, 4);
+    g4_number_put(header + AT_ATTRIBUTES_CRC, object->attributes_crc32c, 4);
+    g4_number_put(header + AT_CRC, header_crc(header), 4);
 }
 
 /* A text field must end inside its room; the header's crc fits, so this only fails for a bad
@@ -94,10 +78,10 @@ g4_object_decode(const uint8_t header[G4_OBJECT_HEADER_SIZE], struct g4_object *
     memset(object, 0, sizeof(*object));
     if (memcmp(header, magic, sizeof(magic)) != 0)
         return kvt_error_set(err, KVT_CORRUPT, "not an object file");
-    if (get_number(header + AT_VERSION, 4) != VERSION)
+    if (g4_number_get(header + AT_VERSION, 4) != VERSION)
         return kvt_error_set(err, KVT_CORRUPT, "object file version %" PRIu64 ", expected %d",
-                             get_number(header + AT_VERSION, 4), VERSION);
-    if (get_number(header + AT_CRC, 4) != header_crc(header))
+                             g4_number_get(header + AT_VERSION, 4), VERSION);
+    if (g4_number_get(header + AT_CRC, 4) != header_crc(header))
         return kvt_error_set(err, KVT_CORRUPT, "object header fails its crc");
 
     if (!get_text(object->meta.writer, header + AT_WRITER, sizeof(object->meta.writer)) ||
@@ -106,14 +90,14 @@ g4_object_decode(const uint8_t header[G4_OBJECT_HEADER_SIZE], struct g4_object *
         memset(object, 0, sizeof(*object));
         return kvt_error_set(err, KVT_CORRUPT, "object header holds an endless text");
     }
-    object->meta.length = get_number(header + AT_LENGTH, 8);
-    object->body_crc32c = (uint32_t)get_number(header + AT_BODY_CRC, 4);
-    object->meta.present = (get_number(header + AT_FLAGS, 4) & FLAG_META) != 0;
+    object->meta.length = g4_number_get(header + AT_LENGTH, 8);
+    object->body_crc32c = (uint32_t)g4_number_get(header + AT_BODY_CRC, 4);
+    object->meta.present = (g4_number_get(header + AT_FLAGS, 4) & FLAG_META) != 0;
     object->meta.crc32c = object->meta.present ? object->body_crc32c : 0;
-    object->meta.fingerprint = get_number(header + AT_FINGERPRINT, 8);
-    object->modified_ms = get_number(header + AT_MODIFIED, 8);
-    object->attributes_size = (uint32_t)get_number(header + AT_ATTRIBUTES, 4);
-    object->attributes_crc32c = (uint32_t)get_number(header + AT_ATTRIBUTES_CRC, 4);
+    object->meta.fingerprint = g4_number_get(header + AT_FINGERPRINT, 8);
+    object->modified_ms = g4_number_get(header + AT_MODIFIED, 8);
+    object->attributes_size = (uint32_t)g4_number_get(header + AT_ATTRIBUTES, 4);
+    object->attributes_crc32c = (uint32_t)g4_number_get(header + AT_ATTRIBUTES_CRC, 4);
     return KVT_OK;
 }
 
