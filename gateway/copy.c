@@ -10,6 +10,7 @@
 #include "gateway/auth.h"
 #include "gateway/listing.h"
 #include "gateway/object.h"
+#include "gateway/xml.h"
 
 enum gateway_fault
 gateway_copy_source(const struct gateway_s3 *s3, const struct gateway_request *request,
@@ -84,6 +85,19 @@ store(struct gateway_s3 *s3, struct gateway_request *request, const struct gatew
                        : gateway_object_store(s3, request, item, attributes, NULL);
 }
 
+enum gateway_fault
+gateway_copy_tell(struct gateway_request *request, const char *root, const char *etag)
+{
+    char modified[40];
+
+    gateway_listing_time(kvt_clock_unix_ms(), modified, sizeof(modified), NULL, 0);
+    gateway_xml_begin(&request->answer, root);
+    kvt_buffer_printf(&request->answer,
+                      "<LastModified>%s</LastModified><ETag>&quot;%s&quot;</ETag>", modified, etag);
+    gateway_xml_end(&request->answer, root);
+    return gateway_request_answer(request, "application/xml");
+}
+
 void
 gateway_copy_answer(struct gateway_s3 *s3, struct gateway_request *request)
 {
@@ -92,7 +106,6 @@ gateway_copy_answer(struct gateway_s3 *s3, struct gateway_request *request)
     struct gateway_put_item item = {.key = request->target.key};
     struct kvt_buffer body;
     enum gateway_fault fault;
-    char modified[40];
 
     kvt_buffer_init(&body, (size_t)s3->vault->object_max + 1);
     fault = strlen(item.key) >= KVT_KEY_MAX ? GATEWAY_FAULT_KEY_TOO_LONG
@@ -106,18 +119,8 @@ gateway_copy_answer(struct gateway_s3 *s3, struct gateway_request *request)
         fault = store(s3, request, &source, &item);
     }
     kvt_buffer_release(&body);
-    if (fault != GATEWAY_FAULT_NONE) {
+    if (fault == GATEWAY_FAULT_NONE)
+        fault = gateway_copy_tell(request, "CopyObjectResult", item.etag);
+    if (fault != GATEWAY_FAULT_NONE)
         (void)gateway_request_fail(request, fault);
-        return;
-    }
-    gateway_listing_time(kvt_clock_unix_ms(), modified, sizeof(modified), NULL, 0);
-    kvt_buffer_printf(&request->answer,
-                      "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
-                      "<CopyObjectResult xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">"
-                      "<LastModified>%s</LastModified><ETag>&quot;%s&quot;</ETag>"
-                      "</CopyObjectResult>\n",
-                      modified, item.etag);
-    request->status = 200;
-    request->content_type = "application/xml";
-    request->body_size = request->answer.size;
 }

@@ -21,4 +21,8 @@ enum gateway_fault gateway_copy_source(const struct gateway_s3 *s3,
                                        const struct gateway_request *request,
                                        char key[KVT_KEY_MAX]);
 
+/** Answer that a copy was made: of an object, or as a part; `root` says which. */
+enum gateway_fault gateway_copy_tell(struct gateway_request *request, const char *root,
+                                     const char *etag);
+
 #endif /* GATEWAY_COPY_H */

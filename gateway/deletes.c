@@ -7,6 +7,7 @@
 #include "gateway/auth.h"
 #include "gateway/form.h"
 #include "gateway/remove.h"
+#include "gateway/xml.h"
 
 /* The keys, one behind the other with their NULs. */
 struct deletes {
@@ -71,35 +72,28 @@ remove_one(struct gateway_s3 *s3, const struct gateway_request *request, const c
                : gateway_request_code(fault);
 }
 
-static void
+static enum gateway_fault
 remove_all(struct gateway_s3 *s3, struct gateway_request *request, const struct deletes *deletes)
 {
     struct kvt_buffer *out = &request->answer;
     const char *key = (const char *)deletes->keys.data;
 
-    kvt_buffer_printf(out, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
-                           "<DeleteResult xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">");
+    gateway_xml_begin(out, "DeleteResult");
     for (size_t i = 0; i < deletes->count; i++, key += strlen(key) + 1) {
         const char *code = remove_one(s3, request, key, deletes->particulars[i]);
 
         if (code == NULL && deletes->quiet)
             continue;
-        kvt_buffer_printf(out, code == NULL ? "<Deleted><Key>" : "<Error><Key>");
-        gateway_request_xml(out, key);
+        kvt_buffer_printf(out, code == NULL ? "<Deleted>" : "<Error>");
+        gateway_xml_element(out, "Key", key);
         if (code == NULL)
-            kvt_buffer_printf(out, "</Key></Deleted>");
+            kvt_buffer_printf(out, "</Deleted>");
         else
-            kvt_buffer_printf(out, "</Key><Code>%s</Code><Message>%s</Message></Error>", code,
-                              code);
+            kvt_buffer_printf(out, "<Code>%s</Code><Message>%s</Message></Error>", code, code);
     }
-    kvt_buffer_printf(out, "</DeleteResult>\n");
-    if (!kvt_buffer_ok(out)) { /* what is deleted is deleted: asked again, it is said in full */
-        (void)gateway_request_fail(request, GATEWAY_FAULT_SLOW_DOWN);
-        return;
-    }
-    request->status = 200;
-    request->content_type = "application/xml";
-    request->body_size = out->size;
+    gateway_xml_end(out, "DeleteResult");
+    /* Without room: what is deleted is deleted, and asked again, it is said in full. */
+    return gateway_request_answer(request, "application/xml");
 }
 
 void
@@ -108,6 +102,7 @@ gateway_deletes_answer(struct gateway_s3 *s3, struct gateway_request *request)
     struct deletes *deletes = kvt_calloc(1, sizeof(*deletes));
     struct gateway_form form = {
         .root = "Delete", .row = "Object", .on_text = on_text, .on_row = on_row, .arg = deletes};
+    enum gateway_fault fault;
 
     if (deletes == NULL) {
         (void)gateway_request_fail(request, GATEWAY_FAULT_SLOW_DOWN);
@@ -118,11 +113,13 @@ gateway_deletes_answer(struct gateway_s3 *s3, struct gateway_request *request)
                             request->body.data == NULL ? (const void *)"" : request->body.data,
                             request->body.size) ||
         deletes->count == 0)
-        (void)gateway_request_fail(request, GATEWAY_FAULT_XML);
+        fault = GATEWAY_FAULT_XML;
     else if (deletes->versioned)
-        (void)gateway_request_fail(request, GATEWAY_FAULT_NOT_IMPLEMENTED);
+        fault = GATEWAY_FAULT_NOT_IMPLEMENTED;
     else
-        remove_all(s3, request, deletes);
+        fault = remove_all(s3, request, deletes);
+    if (fault != GATEWAY_FAULT_NONE)
+        (void)gateway_request_fail(request, fault);
     kvt_buffer_release(&deletes->keys);
     kvt_free(deletes);
 }

@@ -10,6 +10,7 @@
 #include "base/buffer.h"
 #include "base/parse.h"
 #include "gateway/auth.h"
+#include "gateway/xml.h"
 
 enum { ROWS_MAX = 1000, HEX_MAX = 2 * KVT_KEY_MAX + 1 };
 
@@ -66,7 +67,7 @@ append_text(const struct listing *listing, struct kvt_buffer *out, const char *t
     if (listing->encode)
         g4_sigv4_encode(out, text, true);
     else
-        gateway_request_xml(out, text);
+        gateway_xml_text(out, text);
 }
 
 static void
@@ -195,10 +196,10 @@ give_object(struct listing *listing, const struct g4_listed *object)
     kvt_buffer_printf(out, "<Contents>");
     append_element(listing, out, "Key", object->key);
     kvt_buffer_printf(out, "<LastModified>%s</LastModified><ETag>&quot;", modified);
-    gateway_request_xml(out, shown_etag(listing, object, &record));
+    gateway_xml_text(out, shown_etag(listing, object, &record));
     kvt_buffer_printf(out, "&quot;</ETag><Size>%" PRIu64 "</Size>", object->size);
     if (listing->owner)
-        kvt_buffer_printf(out, "<Owner><ID>kvtier</ID><DisplayName>kvtier</DisplayName></Owner>");
+        kvt_buffer_printf(out, "<Owner>" GATEWAY_XML_OWNER "</Owner>");
     kvt_buffer_printf(out, "<StorageClass>STANDARD</StorageClass></Contents>");
 }
 
@@ -293,13 +294,12 @@ collect(struct listing *listing, struct g4_listed *room)
     return KVT_OK;
 }
 
-static void
+static enum gateway_fault
 write_answer(const struct listing *listing, struct gateway_request *request)
 {
     struct kvt_buffer *out = &request->answer;
 
-    kvt_buffer_printf(out, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
-                           "<ListBucketResult xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">");
+    gateway_xml_begin(out, "ListBucketResult");
     append_element(listing, out, "Name", listing->s3->bucket);
     append_element(listing, out, "Prefix", listing->prefix);
     if (listing->delimiter[0] != '\0')
@@ -323,7 +323,8 @@ write_answer(const struct listing *listing, struct gateway_request *request)
     }
     kvt_buffer_append(out, listing->contents.data, listing->contents.size);
     kvt_buffer_append(out, listing->folded.data, listing->folded.size);
-    kvt_buffer_printf(out, "</ListBucketResult>\n");
+    gateway_xml_end(out, "ListBucketResult");
+    return gateway_request_answer(request, "application/xml");
 }
 
 void
@@ -351,12 +352,8 @@ gateway_listing_answer(struct gateway_s3 *s3, struct gateway_request *request)
             rc = KVT_NOMEM;
         fault = rc == KVT_NOTFOUND ? GATEWAY_FAULT_NO_SUCH_BUCKET : gateway_request_fault_of(rc);
     }
-    if (fault == GATEWAY_FAULT_NONE) {
-        request->content_type = "application/xml";
-        write_answer(listing, request);
-        request->body_size = request->answer.size;
-        fault = kvt_buffer_ok(&request->answer) ? GATEWAY_FAULT_NONE : GATEWAY_FAULT_SLOW_DOWN;
-    }
+    if (fault == GATEWAY_FAULT_NONE)
+        fault = write_answer(listing, request);
     if (fault != GATEWAY_FAULT_NONE)
         (void)gateway_request_fail(request, fault);
     if (listing != NULL) {

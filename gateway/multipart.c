@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/clock.h"
 #include "base/parse.h"
 #include "g4/check.h"
 #include "gateway/attributes.h"
@@ -16,11 +15,14 @@
 #include "gateway/listing.h"
 #include "gateway/object.h"
 #include "gateway/uploads.h"
+#include "gateway/xml.h"
 
 enum { PART_MIN = 5 << 20, PAGE_MAX = 1000 };
 
-#define XMLNS "xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\""
-#define HEAD  "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
+/* Of an upload, who began it and who has it: there are no others here. */
+#define OWNERS                                                                                     \
+    "<Initiator>" GATEWAY_XML_OWNER "</Initiator><Owner>" GATEWAY_XML_OWNER "</Owner>"             \
+    "<StorageClass>STANDARD</StorageClass>"
 
 static bool
 method_is(const struct gateway_request *request, const char *method)
@@ -40,23 +42,12 @@ fault_of(enum kvt_err rc)
     return rc == KVT_NOTFOUND ? GATEWAY_FAULT_UPLOAD : gateway_request_fault_of(rc);
 }
 
-static void
-element(struct gateway_request *request, const char *name, const char *text)
-{
-    kvt_buffer_printf(&request->answer, "<%s>", name);
-    gateway_request_xml(&request->answer, text);
-    kvt_buffer_printf(&request->answer, "</%s>", name);
-}
-
+/* The answer is whole. */
 static enum gateway_fault
-finish(struct gateway_request *request)
+finish(struct gateway_request *request, const char *root)
 {
-    if (!kvt_buffer_ok(&request->answer))
-        return GATEWAY_FAULT_SLOW_DOWN;
-    request->status = 200;
-    request->content_type = "application/xml";
-    request->body_size = request->answer.size;
-    return GATEWAY_FAULT_NONE;
+    gateway_xml_end(&request->answer, root);
+    return gateway_request_answer(request, "application/xml");
 }
 
 /* An argument that is a number; `value` stays when it is not there. */
@@ -87,12 +78,11 @@ create(struct gateway_s3 *s3, struct gateway_request *request, struct gateway_up
     fault = gateway_request_fault_of(gateway_uploads_create(s3->vault, upload));
     if (fault != GATEWAY_FAULT_NONE)
         return fault;
-    kvt_buffer_printf(&request->answer, HEAD "<InitiateMultipartUploadResult " XMLNS ">");
-    element(request, "Bucket", s3->bucket);
-    element(request, "Key", upload->key);
-    element(request, "UploadId", upload->id);
-    kvt_buffer_printf(&request->answer, "</InitiateMultipartUploadResult>\n");
-    return finish(request);
+    gateway_xml_begin(&request->answer, "InitiateMultipartUploadResult");
+    gateway_xml_element(&request->answer, "Bucket", s3->bucket);
+    gateway_xml_element(&request->answer, "Key", upload->key);
+    gateway_xml_element(&request->answer, "UploadId", upload->id);
+    return finish(request, "InitiateMultipartUploadResult");
 }
 
 /* The bytes of a part that is copied: all of the source, or the range that was named. */
@@ -139,7 +129,6 @@ copy_part(struct gateway_s3 *s3, struct gateway_request *request, const char *id
     char etag[GATEWAY_MD5_TEXT];
     struct kvt_buffer body;
     enum gateway_fault fault;
-    char modified[40];
     size_t from;
     size_t size;
 
@@ -154,12 +143,7 @@ copy_part(struct gateway_s3 *s3, struct gateway_request *request, const char *id
     kvt_buffer_release(&body);
     if (fault != GATEWAY_FAULT_NONE)
         return fault;
-    gateway_listing_time(kvt_clock_unix_ms(), modified, sizeof(modified), NULL, 0);
-    kvt_buffer_printf(&request->answer,
-                      HEAD "<CopyPartResult " XMLNS "><LastModified>%s</LastModified>"
-                           "<ETag>&quot;%s&quot;</ETag></CopyPartResult>\n",
-                      modified, etag);
-    return finish(request);
+    return gateway_copy_tell(request, "CopyPartResult", etag);
 }
 
 static enum gateway_fault
@@ -217,16 +201,14 @@ list_parts(struct gateway_s3 *s3, struct gateway_request *request,
     if (rc != KVT_OK)
         return fault_of(rc);
     given = count < max ? count : (size_t)max;
-    kvt_buffer_printf(&request->answer, HEAD "<ListPartsResult " XMLNS ">");
-    element(request, "Bucket", s3->bucket);
-    element(request, "Key", upload->key);
-    element(request, "UploadId", upload->id);
+    gateway_xml_begin(&request->answer, "ListPartsResult");
+    gateway_xml_element(&request->answer, "Bucket", s3->bucket);
+    gateway_xml_element(&request->answer, "Key", upload->key);
+    gateway_xml_element(&request->answer, "UploadId", upload->id);
     kvt_buffer_printf(&request->answer,
-                      "<Initiator><ID>kvtier</ID><DisplayName>kvtier</DisplayName></Initiator>"
-                      "<Owner><ID>kvtier</ID><DisplayName>kvtier</DisplayName></Owner>"
-                      "<StorageClass>STANDARD</StorageClass><PartNumberMarker>%" PRIu64
-                      "</PartNumberMarker><NextPartNumberMarker>%u</NextPartNumberMarker>"
-                      "<MaxParts>%" PRIu64 "</MaxParts><IsTruncated>%s</IsTruncated>",
+                      OWNERS "<PartNumberMarker>%" PRIu64
+                             "</PartNumberMarker><NextPartNumberMarker>%u</NextPartNumberMarker>"
+                             "<MaxParts>%" PRIu64 "</MaxParts><IsTruncated>%s</IsTruncated>",
                       marker, given == 0 ? 0 : numbers[given - 1], max,
                       count > given ? "true" : "false");
     for (size_t i = 0; i < given; i++) {
@@ -241,8 +223,7 @@ list_parts(struct gateway_s3 *s3, struct gateway_request *request,
                           "<ETag>&quot;%s&quot;</ETag><Size>%" PRIu64 "</Size></Part>",
                           part.number, modified, part.etag, part.size);
     }
-    kvt_buffer_printf(&request->answer, "</ListPartsResult>\n");
-    return finish(request);
+    return finish(request, "ListPartsResult");
 }
 
 static int
@@ -280,14 +261,14 @@ find_uploads(struct gateway_s3 *s3, const char *prefix, struct gateway_upload *f
     return rc;
 }
 
-static void
+static enum gateway_fault
 give_uploads(struct gateway_s3 *s3, struct gateway_request *request, const char *prefix,
              const struct gateway_upload *uploads, size_t count)
 {
-    kvt_buffer_printf(&request->answer, HEAD "<ListMultipartUploadsResult " XMLNS ">");
-    element(request, "Bucket", s3->bucket);
+    gateway_xml_begin(&request->answer, "ListMultipartUploadsResult");
+    gateway_xml_element(&request->answer, "Bucket", s3->bucket);
     kvt_buffer_printf(&request->answer, "<KeyMarker/><UploadIdMarker/>");
-    element(request, "Prefix", prefix);
+    gateway_xml_element(&request->answer, "Prefix", prefix);
     kvt_buffer_printf(&request->answer,
                       "<MaxUploads>%d</MaxUploads><IsTruncated>false</IsTruncated>",
                       GATEWAY_UPLOADS_MAX);
@@ -296,15 +277,11 @@ give_uploads(struct gateway_s3 *s3, struct gateway_request *request, const char 
 
         gateway_listing_time(uploads[i].created_ms, created, sizeof(created), NULL, 0);
         kvt_buffer_printf(&request->answer, "<Upload>");
-        element(request, "Key", uploads[i].key);
-        element(request, "UploadId", uploads[i].id);
-        kvt_buffer_printf(&request->answer,
-                          "<Initiator><ID>kvtier</ID><DisplayName>kvtier</DisplayName></Initiator>"
-                          "<Owner><ID>kvtier</ID><DisplayName>kvtier</DisplayName></Owner>"
-                          "<StorageClass>STANDARD</StorageClass><Initiated>%s</Initiated></Upload>",
-                          created);
+        gateway_xml_element(&request->answer, "Key", uploads[i].key);
+        gateway_xml_element(&request->answer, "UploadId", uploads[i].id);
+        kvt_buffer_printf(&request->answer, OWNERS "<Initiated>%s</Initiated></Upload>", created);
     }
-    kvt_buffer_printf(&request->answer, "</ListMultipartUploadsResult>\n");
+    return finish(request, "ListMultipartUploadsResult");
 }
 
 void
@@ -328,10 +305,8 @@ gateway_multipart_uploads(struct gateway_s3 *s3, struct gateway_request *request
         fault = GATEWAY_FAULT_FORBIDDEN;
     if (fault == GATEWAY_FAULT_NONE)
         fault = gateway_request_fault_of(find_uploads(s3, prefix, found, &count));
-    if (fault == GATEWAY_FAULT_NONE) {
-        give_uploads(s3, request, prefix, found, count);
-        fault = finish(request);
-    }
+    if (fault == GATEWAY_FAULT_NONE)
+        fault = give_uploads(s3, request, prefix, found, count);
     if (fault != GATEWAY_FAULT_NONE)
         (void)gateway_request_fail(request, fault);
     kvt_free(found);
@@ -472,18 +447,18 @@ store(struct gateway_s3 *s3, const struct gateway_request *request, struct gatew
     return gateway_object_store_block(s3, request, item);
 }
 
-static void
+static enum gateway_fault
 give_completed(struct gateway_s3 *s3, struct gateway_request *request, const char *key,
                const char *etag)
 {
-    kvt_buffer_printf(&request->answer, HEAD "<CompleteMultipartUploadResult " XMLNS ">");
+    gateway_xml_begin(&request->answer, "CompleteMultipartUploadResult");
     kvt_buffer_printf(&request->answer, "<Location>/%s/", s3->bucket);
-    gateway_request_xml(&request->answer, key);
+    gateway_xml_text(&request->answer, key);
     kvt_buffer_printf(&request->answer, "</Location>");
-    element(request, "Bucket", s3->bucket);
-    element(request, "Key", key);
-    kvt_buffer_printf(&request->answer,
-                      "<ETag>&quot;%s&quot;</ETag></CompleteMultipartUploadResult>\n", etag);
+    gateway_xml_element(&request->answer, "Bucket", s3->bucket);
+    gateway_xml_element(&request->answer, "Key", key);
+    kvt_buffer_printf(&request->answer, "<ETag>&quot;%s&quot;</ETag>", etag);
+    return finish(request, "CompleteMultipartUploadResult");
 }
 
 static enum gateway_fault
@@ -522,8 +497,7 @@ complete_held(struct gateway_s3 *s3, struct gateway_request *request, struct gat
         return fault;
     /* What is left when this fails is expired later. */
     (void)!gateway_uploads_drop(s3->vault, upload->id);
-    give_completed(s3, request, upload->key, item.etag);
-    return finish(request);
+    return give_completed(s3, request, upload->key, item.etag);
 }
 
 static enum gateway_fault

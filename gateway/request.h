@@ -137,6 +137,10 @@ const char *gateway_request_header(const struct gateway_request *request, const 
 void gateway_request_field(struct gateway_request *request, const char *name, const char *format,
                            ...) KVT_PRINTF(3, 4);
 
+/** The answer is what was appended to it, with status 200.  SLOW_DOWN: it had no room. */
+enum gateway_fault gateway_request_answer(struct gateway_request *request,
+                                          const char *content_type);
+
 /** Make the answer this error, with its XML body.  Returns `fault`. */
 enum gateway_fault gateway_request_fail(struct gateway_request *request, enum gateway_fault fault);
 
@@ -145,9 +149,6 @@ const char *gateway_request_code(enum gateway_fault fault);
 
 /** What a KVTier code means to an S3 client. */
 enum gateway_fault gateway_request_fault_of(enum kvt_err code);
-
-/** Append `text` escaped for XML; what XML cannot hold becomes '?'. */
-void gateway_request_xml(struct kvt_buffer *out, const char *text);
 
 void gateway_request_release(struct gateway_request *request, struct gateway_budget *budget);
 

@@ -14,6 +14,7 @@
 #include "gateway/listing.h"
 #include "gateway/multipart.h"
 #include "gateway/object.h"
+#include "gateway/xml.h"
 
 #define BATCH_PATH "/_kvtier/v1/"
 
@@ -35,26 +36,25 @@ is_batch(const struct gateway_request *request)
 /* ---- the bucket, and the batch API ---- */
 
 static void
-answer_xml(struct gateway_request *request)
+finish(struct gateway_request *request, const char *root)
 {
-    request->status = 200;
-    request->content_type = "application/xml";
-    request->body_size = request->answer.size;
+    enum gateway_fault fault;
+
+    gateway_xml_end(&request->answer, root);
+    fault = gateway_request_answer(request, "application/xml");
+    if (fault != GATEWAY_FAULT_NONE)
+        (void)gateway_request_fail(request, fault);
 }
 
 static void
 list_buckets(struct gateway_s3 *s3, struct gateway_request *request)
 {
+    gateway_xml_begin(&request->answer, "ListAllMyBucketsResult");
+    kvt_buffer_printf(&request->answer, "<Owner>" GATEWAY_XML_OWNER "</Owner><Buckets><Bucket>");
+    gateway_xml_element(&request->answer, "Name", s3->bucket);
     kvt_buffer_printf(&request->answer,
-                      "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
-                      "<ListAllMyBucketsResult xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/"
-                      "\"><Owner><ID>kvtier</ID><DisplayName>kvtier</DisplayName></Owner>"
-                      "<Buckets><Bucket><Name>");
-    gateway_request_xml(&request->answer, s3->bucket);
-    kvt_buffer_printf(&request->answer,
-                      "</Name><CreationDate>1970-01-01T00:00:00.000Z</CreationDate></Bucket>"
-                      "</Buckets></ListAllMyBucketsResult>\n");
-    answer_xml(request);
+                      "<CreationDate>1970-01-01T00:00:00.000Z</CreationDate></Bucket></Buckets>");
+    finish(request, "ListAllMyBucketsResult");
 }
 
 /* Is the argument there, with or without a value? */
@@ -95,13 +95,10 @@ may(struct gateway_request *request, enum gateway_right right)
 static void
 answer_location(struct gateway_s3 *s3, struct gateway_request *request)
 {
-    kvt_buffer_printf(&request->answer, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
-                                        "<LocationConstraint xmlns=\"http://s3.amazonaws.com/"
-                                        "doc/2006-03-01/\">");
+    gateway_xml_begin(&request->answer, "LocationConstraint");
     if (strcmp(s3->region, "us-east-1") != 0)
-        gateway_request_xml(&request->answer, s3->region);
-    kvt_buffer_printf(&request->answer, "</LocationConstraint>\n");
-    answer_xml(request);
+        gateway_xml_text(&request->answer, s3->region);
+    finish(request, "LocationConstraint");
 }
 
 /* The one bucket is there: us-east-1 takes a second creation for the first. */

@@ -1,0 +1,74 @@
+#include "gateway/xml.h"
+
+void
+gateway_xml_begin(struct kvt_buffer *out, const char *root)
+{
+    kvt_buffer_printf(out,
+                      "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
+                      "<%s xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">",
+                      root);
+}
+
+void
+gateway_xml_end(struct kvt_buffer *out, const char *root)
+{
+    kvt_buffer_printf(out, "</%s>\n", root);
+}
+
+void
+gateway_xml_element(struct kvt_buffer *out, const char *name, const char *text)
+{
+    kvt_buffer_printf(out, "<%s>", name);
+    gateway_xml_text(out, text);
+    kvt_buffer_printf(out, "</%s>", name);
+}
+
+/* Length of the UTF-8 sequence at `at`, 0 when it is none that XML may hold. */
+static size_t
+utf8_length(const unsigned char *at)
+{
+    size_t size;
+    unsigned code;
+
+    if (at[0] < 0x80)
+        return at[0] >= 0x20 || at[0] == '\t' || at[0] == '\n' || at[0] == '\r' ? 1 : 0;
+    if (at[0] < 0xc2 || at[0] > 0xf4)
+        return 0;
+    size = at[0] < 0xe0 ? 2 : at[0] < 0xf0 ? 3 : 4;
+    code = at[0] & (0x7fu >> size);
+    for (size_t i = 1; i < size; i++) {
+        if ((at[i] & 0xc0) != 0x80)
+            return 0;
+        code = code << 6 | (at[i] & 0x3f);
+    }
+    if ((size == 3 && code < 0x800) || (size == 4 && (code < 0x10000 || code > 0x10ffff)) ||
+        (code >= 0xd800 && code <= 0xdfff) || code == 0xfffe || code == 0xffff)
+        return 0;
+    return size;
+}
+
+void
+gateway_xml_text(struct kvt_buffer *out, const char *text)
+{
+    const unsigned char *at = (const unsigned char *)text;
+
+    while (*at != '\0') {
+        const size_t size = utf8_length(at);
+
+        switch (size == 1 ? *at : 0) {
+        case '&': kvt_buffer_append(out, "&amp;", 5); break;
+        case '<': kvt_buffer_append(out, "&lt;", 4); break;
+        case '>': kvt_buffer_append(out, "&gt;", 4); break;
+        case '"': kvt_buffer_append(out, "&quot;", 6); break;
+        case '\'': kvt_buffer_append(out, "&apos;", 6); break;
+        case '\r': kvt_buffer_append(out, "&#13;", 5); break;
+        default:
+            if (size == 0)
+                kvt_buffer_append(out, "?", 1);
+            else
+                kvt_buffer_append(out, at, size);
+            break;
+        }
+        at += size == 0 ? 1 : size;
+    }
+}

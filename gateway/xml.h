@@ -1,0 +1,28 @@
+/*
+ * gateway/xml.h -- S3's answers in XML, one element behind the other.
+ *
+ * Why: every answer begins and ends alike, and nothing that came from outside may end an element.
+ *
+ * Ownership: the caller's buffer.
+ * Threads:   any.
+ * Limits:    the buffer's; what had no room is seen at its end (kvt_buffer_ok()).
+ */
+#ifndef GATEWAY_XML_H
+#define GATEWAY_XML_H
+
+#include "base/buffer.h"
+
+/* Whose everything here is, as S3 names owners. */
+#define GATEWAY_XML_OWNER "<ID>kvtier</ID><DisplayName>kvtier</DisplayName>"
+
+/** The declaration, and the root with S3's name space. */
+void gateway_xml_begin(struct kvt_buffer *out, const char *root);
+void gateway_xml_end(struct kvt_buffer *out, const char *root);
+
+/** <name>text</name>, escaped. */
+void gateway_xml_element(struct kvt_buffer *out, const char *name, const char *text);
+
+/** Append `text` escaped for XML; what XML cannot hold becomes '?'. */
+void gateway_xml_text(struct kvt_buffer *out, const char *text);
+
+#endif /* GATEWAY_XML_H */
