@@ -12,6 +12,8 @@
 #include "cli/doctor.h"
 #include "cli/events.h"
 #include "cli/g4.h"
+#include "cli/g4_usage.h"
+#include "cli/g4_verify.h"
 #include "cli/help.h"
 #include "cli/index.h"
 #include "cli/index_copy.h"
@@ -44,6 +46,8 @@ static const struct kvt_param events_replay_options[] = {CLI_OPTIONS_EVENTS_REPL
 static const struct kvt_param events_inject_options[] = {CLI_OPTIONS_EVENTS_INJECT(KVT_PARAM_ROW)};
 static const struct kvt_param events_tail_options[] = {CLI_OPTIONS_EVENTS_TAIL(KVT_PARAM_ROW)};
 static const struct kvt_param g4_ls_options[] = {CLI_OPTIONS_G4_LS(KVT_PARAM_ROW)};
+static const struct kvt_param g4_stat_options[] = {CLI_OPTIONS_G4_STAT(KVT_PARAM_ROW)};
+static const struct kvt_param g4_usage_options[] = {CLI_OPTIONS_G4_USAGE(KVT_PARAM_ROW)};
 static const struct kvt_param g4_verify_options[] = {CLI_OPTIONS_G4_VERIFY(KVT_PARAM_ROW)};
 static const struct kvt_param g4_locks_options[] = {CLI_OPTIONS_G4_LOCKS(KVT_PARAM_ROW)};
 static const struct kvt_param orders_ls_options[] = {CLI_OPTIONS_ORDERS_LS(KVT_PARAM_ROW)};
@@ -241,8 +245,11 @@ const struct cli_command cli_commands[] = {
     {.path = "g4 ls",
      .arguments = "[PREFIX]",
      .argument_max = 1,
-     .summary = "Objects in the gateway's catalog",
-     .details = "PREFIX limits the list to keys that begin with it.",
+     .summary = "Objects in the gateway's catalog, or in the bucket itself",
+     .details =
+         "PREFIX limits the list to keys that begin with it. With --s3 the bucket is listed, with "
+         "all that is in it: blocks, locks, commit records, and the objects of others. Lines come "
+         "as the pages do; --after goes on behind a key.",
      .example = "g4 ls 0/ --tier hot",
      .words = "",
      OPTIONS(g4_ls_options),
@@ -252,20 +259,39 @@ const struct cli_command cli_commands[] = {
      .argument_min = 1,
      .argument_max = 1,
      .summary = "Length, checksum, fingerprint and copies of one object",
-     .details = "Exit status 3 when there is none.",
+     .details =
+         "With --s3 what the bucket has: its kind (block, tombstone, lock, meta, own, opaque), "
+         "what it was written as, and what is wrong with it as far as its head tells. Exit status "
+         "3 when there is none, 8 when it is damaged.",
      .example = "g4 stat 0/0:11Fu2GZ",
      .words = "",
+     OPTIONS(g4_stat_options),
      .run = cli_g4_stat},
     {.path = "g4 verify",
-     .arguments = "[KEY]",
+     .arguments = "[PREFIX]",
      .argument_max = 1,
-     .summary = "Read every copy of an object and check it",
-     .details = "Needs the admin token. Exit status 8 when a copy is bad: the gateway has then "
-                "moved it to quarantine.",
+     .summary = "Read objects and check their bytes",
+     .details =
+         "Through the gateway every copy is compared with the catalog, which needs the admin "
+         "token; a bad one has been moved to quarantine when the command ends. With --s3 each "
+         "object of the bucket is compared with what was written beside it, and nothing is "
+         "changed. Exit status 8 when one is bad, 3 when no key begins with PREFIX. --state FILE "
+         "lets a run that was interrupted go on.",
      .example = "g4 verify --all",
      .words = "",
      OPTIONS(g4_verify_options),
      .run = cli_g4_verify},
+    {.path = "g4 usage",
+     .arguments = "[PREFIX]",
+     .argument_max = 1,
+     .summary = "Objects and bytes of each namespace, by kind and tier",
+     .details =
+         "As the gateway counts them, or with --s3 as the bucket lists them, the objects of others "
+         "included: what counts against a cap is the first, what is paid for the second.",
+     .example = "g4 usage",
+     .words = "",
+     OPTIONS(g4_usage_options),
+     .run = cli_g4_usage},
     {.path = "g4 locks",
      .arguments = "[ls|show|break] [KEY]",
      .argument_max = 2,

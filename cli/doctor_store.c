@@ -1,9 +1,9 @@
 #include "cli/doctor_store.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "cli/bucket.h"
 #include "cli/credentials.h"
 #include "cli/options.h"
 #include "cli/settings.h"
@@ -95,18 +95,6 @@ add_selftest(struct cli_checks *checks, struct g4_store *store)
     add_locks(checks, &result);
 }
 
-static const char *
-fix_for(enum kvt_err code)
-{
-    switch (code) {
-    case KVT_NOTFOUND: return "create the bucket, or name another with --bucket";
-    case KVT_DENIED: return "check access key, secret and the rights of the key";
-    case KVT_UNAVAILABLE:
-    case KVT_TIMEOUT: return "check the address, and that the server runs";
-    default: return "see the message";
-    }
-}
-
 /* Reach the bucket; then, when `deep`, its clock and conditions. */
 static void
 probe(struct cli_checks *checks, const char *name, const struct g4_s3_options *options, bool deep)
@@ -120,7 +108,7 @@ probe(struct cli_checks *checks, const char *name, const struct g4_s3_options *o
     if (rc == KVT_OK)
         rc = g4_s3_probe(store, &skew_ms, &err);
     if (rc != KVT_OK) {
-        cli_check_add(checks, CLI_CHECK_FAIL, name, fix_for(rc), "%s bucket %s: %s",
+        cli_check_add(checks, CLI_CHECK_FAIL, name, cli_bucket_fix(&err), "%s bucket %s: %s",
                       options->endpoint, options->bucket, err.text);
     } else {
         cli_check_add(checks, CLI_CHECK_OK, name, "", "%s: credentials and bucket %s are good",
@@ -174,7 +162,6 @@ cli_doctor_store_front(const struct cli_context *context, struct cli_checks *che
 void
 cli_doctor_store_direct(const struct cli_context *context, struct cli_checks *checks)
 {
-    const char *ca_file = getenv("AWS_CA_BUNDLE");
     struct cli_credentials credentials;
     struct kvt_error err = {0};
 
@@ -186,15 +173,16 @@ cli_doctor_store_direct(const struct cli_context *context, struct cli_checks *ch
                       "--s3-credentials-file FILE (access:secret, mode 0600)", "%s", err.text);
         return;
     }
+    cli_check_add(checks, CLI_CHECK_OK, "s3 credentials", "", "from %s", credentials.where);
     probe(checks, "s3",
           &(struct g4_s3_options){
               .endpoint = kvt_config_string(context->options, CLI_DOCTOR_S3),
               .bucket = kvt_config_string(context->settings, CLI_SETTING_BUCKET),
-              .region = kvt_config_string(context->options, CLI_DOCTOR_S3_REGION),
+              .region = cli_bucket_option(context, CLI_DOCTOR_S3, CLI_BUCKET_REGION),
               .access_key = credentials.access_key,
               .secret_key = credentials.secret_key,
               .session_token = credentials.session_token,
-              .ca_file = ca_file == NULL ? "" : ca_file,
+              .ca_file = cli_bucket_option(context, CLI_DOCTOR_S3, CLI_BUCKET_CA),
               .path_style = true,
               .attempts_max = 1,
               .timeout_ms = kvt_config_u64(context->settings, CLI_SETTING_TIMEOUT),

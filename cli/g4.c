@@ -4,15 +4,18 @@
 #include <json-c/json.h>
 #include <string.h>
 
-#include "base/alloc.h"
+#include "base/clock.h"
 #include "base/parse.h"
+#include "cli/bucket.h"
 #include "cli/json.h"
 #include "cli/options.h"
 #include "cli/server.h"
 #include "cli/table.h"
+#include "g4/kind.h"
+#include "g4/s3.h"
 #include "kvtier/key.h"
 
-enum { PAGE = 1000, PATH_MAX_BYTES = 128 };
+enum { PAGE = 1000 };
 
 /* ---- ls ---- */
 
@@ -35,6 +38,16 @@ add_hash(struct json_object *line, const char *key)
         return;
     kvt_hash_format(parts.hash, text);
     (void)json_object_object_add(line, "hash", json_object_new_string(text));
+}
+
+/* Count one line; false when it was the last that is wanted, or nobody reads on. */
+static bool
+count_line(struct listing *listing, uint64_t length)
+{
+    listing->count++;
+    listing->bytes += length;
+    return ferror(listing->context->out) == 0 &&
+           (listing->limit == 0 || listing->count < listing->limit);
 }
 
 /* Above the first line, so that nothing is printed when nobody answers. */
@@ -61,43 +74,147 @@ list_line(void *arg, struct json_object *line)
         add_hash(line, key);
         cli_json_print(out, line);
     } else {
-        (void)fprintf(out, "%-4s  %12" PRIu64 "  %-8s  %-8s  %s\n", cli_json_text(line, "tier"),
+        (void)fprintf(out, "%-4s  %12" PRIu64 "  %-8s  %-8s  ", cli_json_text(line, "tier"),
                       cli_json_u64(line, "length"), cli_json_text(line, "crc32c"),
-                      cli_json_text(line, "state"), key);
+                      cli_json_text(line, "state"));
+        cli_table_text(out, key);
+        (void)fputc('\n', out);
     }
-    listing->count++;
-    listing->bytes += cli_json_u64(line, "length");
-    return ferror(out) == 0 && (listing->limit == 0 || listing->count < listing->limit);
+    return count_line(listing, cli_json_u64(line, "length"));
+}
+
+static void
+print_total(const struct listing *listing, const char *noun)
+{
+    char size[KVT_SIZE_TEXT_MAX];
+
+    if (listing->context->json)
+        return;
+    kvt_size_format(listing->bytes, size);
+    (void)fprintf(listing->context->err, "%" PRIu64 " %s, %s%s\n", listing->count, noun, size,
+                  listing->limit != 0 && listing->count >= listing->limit
+                      ? "; stopped there, --limit 0 shows all"
+                      : "");
+}
+
+enum kvt_err
+cli_g4_walk(const struct cli_context *context, const struct cli_g4_walk *walk, void *arg,
+            struct kvt_error *err)
+{
+    struct kvt_buffer path;
+    enum kvt_err rc;
+
+    kvt_buffer_init(&path, CLI_SERVER_PATH_MAX);
+    kvt_buffer_printf(&path, "/v1/objects?limit=%d", PAGE);
+    if (walk->tier != NULL && walk->tier[0] != '\0')
+        kvt_buffer_printf(&path, "&tier=%s", walk->tier);
+    if (walk->prefix[0] != '\0')
+        kvt_buffer_printf(&path, "&prefix=");
+    cli_server_escape(&path, walk->prefix, false);
+    if (walk->after[0] != '\0')
+        kvt_buffer_printf(&path, "&after=");
+    cli_server_escape(&path, walk->after, false);
+    if (!kvt_buffer_ok(&path))
+        rc = kvt_error_set(err, KVT_INVALID, "the prefix is too long");
+    else
+        rc = cli_server_walk(context, CLI_SERVER_GATEWAY, kvt_buffer_text(&path), walk->each, arg,
+                             err);
+    kvt_buffer_release(&path);
+    return rc;
+}
+
+static enum cli_exit
+list_catalog(const struct cli_context *context, struct listing *listing)
+{
+    static const char *const tiers[] = {"", "hot", "cold"};
+    const struct cli_g4_walk walk = {.tier =
+                                         tiers[kvt_config_enum(context->options, CLI_G4_LS_TIER)],
+                                     .prefix = listing->prefix,
+                                     .after = kvt_config_string(context->options, CLI_G4_LS_AFTER),
+                                     .each = list_line};
+    struct kvt_error err = {0};
+
+    if (cli_g4_walk(context, &walk, listing, &err) != KVT_OK)
+        return cli_server_fail(context, CLI_SERVER_GATEWAY, &err);
+    if (listing->count == 0)
+        print_titles(context);
+    print_total(listing, "copies");
+    return CLI_EXIT_DONE;
+}
+
+static void
+print_bucket_titles(const struct cli_context *context)
+{
+    if (!context->json)
+        (void)fprintf(context->out, "%-6s  %12s  %-24s  %s\n", "KIND", "BYTES", "MODIFIED", "KEY");
+}
+
+static bool
+list_row(void *arg, const struct g4_listed *row)
+{
+    struct listing *listing = arg;
+    const struct cli_context *context = listing->context;
+    struct kvt_key parts = {.namespace_ = ""};
+    const char *kind = g4_kind_name(g4_kind_of_key(row->key, &parts));
+    char modified[KVT_CLOCK_TEXT_MAX];
+
+    kvt_clock_format(row->modified_ms, modified);
+    if (listing->count == 0)
+        print_bucket_titles(context);
+    if (context->json) {
+        struct json_object *line = json_object_new_object();
+
+        (void)json_object_object_add(line, "schema_version", json_object_new_int(1));
+        (void)json_object_object_add(line, "key", json_object_new_string(row->key));
+        (void)json_object_object_add(line, "kind", json_object_new_string(kind));
+        (void)json_object_object_add(line, "namespace", json_object_new_string(parts.namespace_));
+        (void)json_object_object_add(line, "length", json_object_new_uint64(row->size));
+        (void)json_object_object_add(line, "modified_ms", json_object_new_uint64(row->modified_ms));
+        (void)json_object_object_add(line, "etag", json_object_new_string(row->etag));
+        add_hash(line, row->key);
+        cli_json_print(context->out, line);
+        (void)json_object_put(line);
+    } else {
+        (void)fprintf(context->out, "%-6s  %12" PRIu64 "  %-24s  ", kind, row->size, modified);
+        cli_table_text(context->out, row->key);
+        (void)fputc('\n', context->out);
+    }
+    return count_line(listing, row->size);
+}
+
+static enum cli_exit
+list_bucket(const struct cli_context *context, struct listing *listing)
+{
+    const char *after = kvt_config_string(context->options, CLI_G4_LS_AFTER);
+    struct g4_store *store = NULL;
+    struct kvt_error err = {0};
+    enum kvt_err rc;
+
+    if (kvt_config_enum(context->options, CLI_G4_LS_TIER) != 0)
+        return cli_context_usage(context, "g4 ls: --tier is of the gateway, --s3 has one tier");
+    rc = cli_bucket_open(context, CLI_G4_LS_S3, &store, &err);
+    if (rc == KVT_OK)
+        rc = cli_bucket_walk(store, listing->prefix, after, list_row, listing, &err);
+    g4_store_close(store);
+    if (rc != KVT_OK)
+        return cli_bucket_fail(context, CLI_G4_LS_S3, &err);
+    if (listing->count == 0)
+        print_bucket_titles(context);
+    print_total(listing, "objects");
+    return CLI_EXIT_DONE;
 }
 
 enum cli_exit
 cli_g4_ls(const struct cli_context *context)
 {
-    static const char *const tiers[] = {"", "hot", "cold"};
     struct listing listing = {
         .context = context,
         .prefix = context->argument_count > 0 ? context->arguments[0] : "",
         .limit = kvt_config_u64(context->options, CLI_G4_LS_LIMIT),
     };
-    const char *tier = tiers[kvt_config_enum(context->options, CLI_G4_LS_TIER)];
-    struct kvt_error err = {0};
-    char path[PATH_MAX_BYTES];
-    char size[KVT_SIZE_TEXT_MAX];
 
-    (void)snprintf(path, sizeof(path), "/v1/objects?limit=%d%s%s", PAGE,
-                   tier[0] == '\0' ? "" : "&tier=", tier);
-    if (cli_server_walk(context, CLI_SERVER_GATEWAY, path, list_line, &listing, &err) != KVT_OK)
-        return cli_server_fail(context, CLI_SERVER_GATEWAY, &err);
-    if (listing.count == 0)
-        print_titles(context);
-    if (!context->json) {
-        kvt_size_format(listing.bytes, size);
-        (void)fprintf(context->err, "%" PRIu64 " copies, %s%s\n", listing.count, size,
-                      listing.limit != 0 && listing.count >= listing.limit
-                          ? "; stopped there, --limit 0 shows all"
-                          : "");
-    }
-    return CLI_EXIT_DONE;
+    return cli_bucket_given(context, CLI_G4_LS_S3) ? list_bucket(context, &listing)
+                                                   : list_catalog(context, &listing);
 }
 
 /* ---- stat ---- */
@@ -129,8 +246,8 @@ print_object(FILE *out, struct json_object *object)
     (void)fputc('\n', out);
 }
 
-enum cli_exit
-cli_g4_stat(const struct cli_context *context)
+static enum cli_exit
+stat_catalog(const struct cli_context *context)
 {
     struct json_object *object = NULL;
     struct kvt_buffer path;
@@ -163,98 +280,106 @@ cli_g4_stat(const struct cli_context *context)
     return CLI_EXIT_DONE;
 }
 
-/* ---- verify ---- */
-
-struct verification {
-    const struct cli_context *context;
-    struct kvt_error err; /* of the first question that failed */
-    uint64_t objects;
-    uint64_t copies;
-    uint64_t bad;
-    char last[KVT_KEY_MAX]; /* a key with two copies is listed twice, side by side */
-};
-
-static bool
-verify_key(struct verification *verification, const char *key)
+/* What is wrong with the object; "" = nothing that its head tells. */
+static void
+judge(const struct g4_request *head, enum g4_kind kind, char reason[KVT_ERROR_TEXT_MAX])
 {
-    const struct cli_context *context = verification->context;
-    struct json_object *body = json_object_new_object();
-    struct json_object *answer = NULL;
-    enum kvt_err rc;
+    const char *text = "";
 
-    (void)json_object_object_add(body, "key", json_object_new_string(key));
-    rc = cli_server_ask(context, CLI_SERVER_GATEWAY, "/v1/verify", body, true, &answer,
-                        &verification->err);
-    (void)json_object_put(body);
-    if (rc != KVT_OK)
-        return false;
-    verification->objects++;
-    if (context->json)
-        cli_json_print(context->out, answer);
-    for (size_t i = 0; i < cli_json_count(answer, "copies"); i++) {
-        struct json_object *copy = cli_json_item(answer, "copies", i);
-        const bool ok = cli_json_bool(copy, "ok");
-
-        verification->copies++;
-        verification->bad += !ok;
-        if (!context->json && (!ok || context->argument_count > 0))
-            (void)fprintf(context->out, "%-4s  %-4s  %s%s%s\n", ok ? "ok" : "BAD",
-                          cli_json_text(copy, "tier"), key, ok ? "" : ": ",
-                          ok ? "" : cli_json_text(copy, "reason"));
-    }
-    (void)json_object_put(answer);
-    return true;
+    if (head->status == KVT_CORRUPT)
+        text = head->error.text;
+    else if (kind == G4_KIND_BLOCK)
+        text = g4_kind_judge_block(head);
+    else if (kind == G4_KIND_OPAQUE && head->meta.present && head->meta.length != head->buffer_size)
+        text = "length differs from its metadata";
+    (void)snprintf(reason, KVT_ERROR_TEXT_MAX, "%s", text == NULL ? "" : text);
 }
 
-static bool
-verify_line(void *arg, struct json_object *line)
+static void
+print_head(const struct cli_context *context, const struct g4_request *head, enum g4_kind kind,
+           const char *wrong)
 {
-    struct verification *verification = arg;
-    const char *key = cli_json_text(line, "key");
+    char modified[KVT_CLOCK_TEXT_MAX];
+    char size[KVT_SIZE_TEXT_MAX];
 
-    if (strcmp(key, verification->last) == 0)
-        return true;
-    (void)snprintf(verification->last, sizeof(verification->last), "%s", key);
-    if (verification->objects % PAGE == 0 && cli_context_interactive(verification->context))
-        (void)fprintf(verification->context->err, "\r%" PRIu64 " objects checked ",
-                      verification->objects);
-    /* One that went away in the meantime is no failure. */
-    if (!verify_key(verification, key) && verification->err.code != KVT_NOTFOUND)
-        return false;
-    verification->err.code = KVT_OK;
-    return true;
+    kvt_clock_format(head->modified_ms, modified);
+    kvt_size_format(head->buffer_size, size);
+    (void)fprintf(context->out, "key          %s\nkind         %s\nlength       %s (%zu bytes)\n",
+                  head->key, g4_kind_name(kind), size, head->buffer_size);
+    if (head->meta.present)
+        (void)fprintf(context->out,
+                      "written as   %" PRIu64 " bytes\ncrc32c       %08" PRIx32
+                      "\nfingerprint  %016" PRIx64 "\nwriter       %s\n",
+                      head->meta.length, head->meta.crc32c, head->meta.fingerprint,
+                      head->meta.writer);
+    else
+        (void)fprintf(context->out, "crc32c       none: not written by KVTier\n");
+    (void)fprintf(context->out, "etag         %s\nmodified     %s\nwrong        %s\n", head->etag,
+                  modified, wrong[0] == '\0' ? "nothing; g4 verify reads the bytes" : wrong);
+}
+
+static void
+print_head_json(const struct cli_context *context, const struct g4_request *head, enum g4_kind kind,
+                const char *wrong)
+{
+    struct json_object *object = json_object_new_object();
+    char crc[9] = "";
+    char fingerprint[17] = "";
+
+    if (head->meta.present) {
+        (void)snprintf(crc, sizeof(crc), "%08" PRIx32, head->meta.crc32c);
+        (void)snprintf(fingerprint, sizeof(fingerprint), "%016" PRIx64, head->meta.fingerprint);
+    }
+    (void)json_object_object_add(object, "schema_version", json_object_new_int(1));
+    (void)json_object_object_add(object, "key", json_object_new_string(head->key));
+    (void)json_object_object_add(object, "kind", json_object_new_string(g4_kind_name(kind)));
+    (void)json_object_object_add(object, "length", json_object_new_uint64(head->buffer_size));
+    (void)json_object_object_add(object, "crc32c", json_object_new_string(crc));
+    (void)json_object_object_add(object, "fingerprint", json_object_new_string(fingerprint));
+    (void)json_object_object_add(object, "writer", json_object_new_string(head->meta.writer));
+    (void)json_object_object_add(object, "etag", json_object_new_string(head->etag));
+    (void)json_object_object_add(object, "modified_ms", json_object_new_uint64(head->modified_ms));
+    (void)json_object_object_add(object, "wrong", json_object_new_string(wrong));
+    add_hash(object, head->key);
+    cli_json_print(context->out, object);
+    (void)json_object_put(object);
+}
+
+static enum cli_exit
+stat_bucket(const struct cli_context *context)
+{
+    struct g4_request head = {.verb = G4_HEAD, .key = context->arguments[0]};
+    char wrong[KVT_ERROR_TEXT_MAX];
+    struct g4_store *store = NULL;
+    struct kvt_error err = {0};
+    enum g4_kind kind;
+    enum kvt_err rc;
+
+    rc = cli_bucket_open(context, CLI_G4_STAT_S3, &store, &err);
+    if (rc == KVT_OK) {
+        rc = g4_store_perform(store, &head);
+        err = head.error;
+    }
+    if (rc == KVT_NOTFOUND && g4_s3_probe(store, NULL, &err) == KVT_OK) {
+        g4_store_close(store);
+        (void)kvt_error_set(&err, rc, "%.120s: no such object in the bucket", head.key);
+        return cli_context_fail(context, &err);
+    }
+    g4_store_close(store);
+    if (rc != KVT_OK && rc != KVT_CORRUPT)
+        return cli_bucket_fail(context, CLI_G4_STAT_S3, &err);
+    kind = g4_kind_of_object(&head);
+    judge(&head, kind, wrong);
+    if (context->json)
+        print_head_json(context, &head, kind, wrong);
+    else
+        print_head(context, &head, kind, wrong);
+    /* A block without our metadata may be KVBM's: unproven, not damaged. */
+    return wrong[0] != '\0' && head.meta.present ? CLI_EXIT_INTEGRITY : CLI_EXIT_DONE;
 }
 
 enum cli_exit
-cli_g4_verify(const struct cli_context *context)
+cli_g4_stat(const struct cli_context *context)
 {
-    const bool all = kvt_config_bool(context->options, CLI_G4_VERIFY_ALL);
-    struct verification *verification;
-    struct kvt_error err = {0};
-    enum cli_exit status = CLI_EXIT_DONE;
-
-    if (all == (context->argument_count > 0))
-        return cli_context_usage(context, "g4 verify wants a KEY or --all");
-    verification = kvt_calloc(1, sizeof(*verification));
-    if (verification == NULL) {
-        (void)kvt_error_set(&err, KVT_NOMEM, "out of memory");
-        return cli_context_fail(context, &err);
-    }
-    verification->context = context;
-    if (!all)
-        (void)verify_key(verification, context->arguments[0]);
-    else if (cli_server_walk(context, CLI_SERVER_GATEWAY, "/v1/objects?limit=1000", verify_line,
-                             verification, &err) != KVT_OK)
-        verification->err = err;
-    if (verification->err.code != KVT_OK)
-        status = cli_server_fail(context, CLI_SERVER_GATEWAY, &verification->err);
-    else if (verification->bad > 0)
-        status = CLI_EXIT_INTEGRITY;
-    if (!context->json && (verification->objects > 0 || status == CLI_EXIT_DONE))
-        (void)fprintf(context->err,
-                      "%" PRIu64 " object%s, %" PRIu64 " copies read, %" PRIu64 " bad\n",
-                      verification->objects, verification->objects == 1 ? "" : "s",
-                      verification->copies, verification->bad);
-    kvt_free(verification);
-    return status;
+    return cli_bucket_given(context, CLI_G4_STAT_S3) ? stat_bucket(context) : stat_catalog(context);
 }

@@ -2,60 +2,17 @@
 
 #include <inttypes.h>
 #include <json-c/json.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "cli/credentials.h"
+#include "cli/bucket.h"
 #include "cli/json.h"
 #include "cli/options.h"
-#include "cli/settings.h"
 #include "cli/table.h"
+#include "g4/kind.h"
 #include "g4/lock.h"
-#include "g4/s3.h"
-
-/* ---- the bucket ---- */
-
-static enum kvt_err
-open_bucket(const struct cli_context *context, struct g4_store **store, struct kvt_error *err)
-{
-    const char *ca_file = getenv("AWS_CA_BUNDLE");
-    struct cli_credentials credentials;
-    enum kvt_err rc;
-
-    *store = NULL;
-    if (!kvt_config_is_set(context->options, CLI_LOCKS_S3))
-        return kvt_error_set(err, KVT_INVALID,
-                             "g4 locks asks the bucket itself: say where it is with --s3");
-    rc = cli_credentials_load(context->options, CLI_LOCKS_S3_CREDENTIALS, true, &credentials, err);
-    if (rc == KVT_OK)
-        rc = g4_s3_open(store,
-                        &(struct g4_s3_options){
-                            .endpoint = kvt_config_string(context->options, CLI_LOCKS_S3),
-                            .bucket = kvt_config_string(context->settings, CLI_SETTING_BUCKET),
-                            .region = kvt_config_string(context->options, CLI_LOCKS_S3_REGION),
-                            .access_key = credentials.access_key,
-                            .secret_key = credentials.secret_key,
-                            .session_token = credentials.session_token,
-                            .ca_file = ca_file == NULL ? "" : ca_file,
-                            .path_style = true,
-                            .timeout_ms = kvt_config_u64(context->settings, CLI_SETTING_TIMEOUT),
-                        },
-                        err);
-    explicit_bzero(&credentials, sizeof(credentials));
-    return rc;
-}
-
-static bool
-is_lock(const char *key)
-{
-    const size_t size = strlen(key);
-    const size_t suffix = sizeof(G4_LOCK_SUFFIX) - 1;
-
-    return size > suffix && strcmp(key + size - suffix, G4_LOCK_SUFFIX) == 0;
-}
 
 /* ---- one lock ---- */
 
@@ -158,7 +115,7 @@ list_page(struct listing *listing, const struct g4_request *page, struct kvt_err
         struct g4_lease_seen seen;
         enum kvt_err rc;
 
-        if (!is_lock(key))
+        if (g4_kind_of_key(key, NULL) != G4_KIND_LOCK)
             continue;
         if (listing->limit != 0 && listing->count >= listing->limit)
             return KVT_FULL;
@@ -181,10 +138,8 @@ list_all(struct listing *listing, const char *prefix, struct kvt_error *err)
     if (listed == NULL)
         return kvt_error_set(err, KVT_NOMEM, "out of memory");
     do {
-        rc = g4_store_perform(listing->store, &page);
-        if (rc != KVT_OK)
-            *err = page.error;
-        else
+        rc = cli_bucket_page(listing->store, &page, err);
+        if (rc == KVT_OK)
             rc = list_page(listing, &page, err);
     } while (rc == KVT_OK && page.token[0] != '\0');
     kvt_free(listed);
@@ -280,6 +235,7 @@ cli_locks_run(const struct cli_context *context)
     const char *verb = context->argument_count > 0 ? context->arguments[0] : "ls";
     const char *name = context->argument_count > 1 ? context->arguments[1] : "";
     const bool ls = strcmp(verb, "ls") == 0;
+    const bool is_lock = ls || g4_kind_of_key(name, NULL) == G4_KIND_LOCK;
     struct g4_store *store = NULL;
     struct kvt_error err = {0};
     char key[KVT_KEY_MAX];
@@ -290,10 +246,10 @@ cli_locks_run(const struct cli_context *context)
         return cli_context_usage(context, "g4 locks: ls, show or break, not \"%s\"", verb);
     if (!ls && name[0] == '\0')
         return cli_context_usage(context, "g4 locks %s wants the KEY of a lock", verb);
-    size = snprintf(key, sizeof(key), "%s%s", name, ls || is_lock(name) ? "" : G4_LOCK_SUFFIX);
+    size = snprintf(key, sizeof(key), "%s%s", name, is_lock ? "" : G4_LOCK_SUFFIX);
     if (size < 0 || (size_t)size >= sizeof(key))
         return cli_context_usage(context, "g4 locks: the key is too long");
-    rc = open_bucket(context, &store, &err);
+    rc = cli_bucket_open(context, CLI_LOCKS_S3, &store, &err);
     if (rc == KVT_OK && ls)
         rc = list(context, store, key, &err);
     else if (rc == KVT_OK && strcmp(verb, "show") == 0)
@@ -301,5 +257,9 @@ cli_locks_run(const struct cli_context *context)
     else if (rc == KVT_OK)
         rc = break_lock(context, store, key, &err);
     g4_store_close(store);
-    return rc == KVT_OK ? CLI_EXIT_DONE : cli_context_fail(context, &err);
+    if (rc == KVT_OK)
+        return CLI_EXIT_DONE;
+    return rc == KVT_PRECONDITION || (rc == KVT_NOTFOUND && !ls)
+               ? cli_context_fail(context, &err)
+               : cli_bucket_fail(context, CLI_LOCKS_S3, &err);
 }

@@ -138,33 +138,51 @@
     X(CLI_EVENTS_HEARTBEATS, "heartbeats", BOOL, "false", "", "", "",                              \
       "Also show the empty batches that publishers send to say they are alive.")
 
+/* The first rows of every command that may ask the bucket itself: cli/bucket.h counts on their
+ * order. */
+#define CLI_OPTIONS_BUCKET(X, id, what)                                                            \
+    X(id##_S3, "s3", STRING, "", "", "", "", what)                                                 \
+    X(id##_S3_CREDENTIALS, "s3.credentials_file", SECRET, "", "", "", "",                          \
+      "File with access:secret[:token] for --s3; unset: AWS_ACCESS_KEY_ID and so on.")             \
+    X(id##_S3_REGION, "s3.region", STRING, "", "", "", "AWS_REGION",                               \
+      "Region for --s3; unset: us-east-1.")                                                        \
+    X(id##_S3_CA, "s3.ca_file", PATH, "", "", "", "AWS_CA_BUNDLE",                                 \
+      "Certificates to trust for an https address of --s3; unset: the system's.")
+
+#define CLI_BUCKET_INSTEAD                                                                         \
+    "Ask the bucket of --bucket at this S3 address itself, instead of the gateway."
+#define CLI_OPTION_AFTER(X, id) X(id, "after", STRING, "", "", "", "", "Begin behind this key.")
+
 #define CLI_OPTIONS_G4_LS(X)                                                                       \
-    X(CLI_G4_LS_TIER, "tier", ENUM, "any", "", "any|hot|cold", "", "Only copies in this tier.")    \
-    X(CLI_G4_LS_LIMIT, "limit", INT, "1000", "", "", "", "Stop after this many; 0 is all.")
+    CLI_OPTIONS_BUCKET(X, CLI_G4_LS, CLI_BUCKET_INSTEAD)                                           \
+    X(CLI_G4_LS_TIER, "tier", ENUM, "any", "", "any|hot|cold", "",                                 \
+      "Only copies in this tier of the gateway.")                                                  \
+    X(CLI_G4_LS_LIMIT, "limit", INT, "1000", "", "", "", "Stop after this many; 0 is all.")        \
+    CLI_OPTION_AFTER(X, CLI_G4_LS_AFTER)
+
+#define CLI_OPTIONS_G4_STAT(X) CLI_OPTIONS_BUCKET(X, CLI_G4_STAT, CLI_BUCKET_INSTEAD)
 
 #define CLI_OPTIONS_G4_VERIFY(X)                                                                   \
-    X(CLI_G4_VERIFY_ALL, "all", BOOL, "false", "", "", "", "Every object the gateway knows.")
+    CLI_OPTIONS_BUCKET(X, CLI_G4_VERIFY, CLI_BUCKET_INSTEAD)                                       \
+    X(CLI_G4_VERIFY_ALL, "all", BOOL, "false", "", "", "", "Every object there is.")               \
+    CLI_OPTION_AFTER(X, CLI_G4_VERIFY_AFTER)                                                       \
+    X(CLI_G4_VERIFY_STATE, "state", PATH, "", "", "", "",                                          \
+      "Keep in this file how far it came, and go on from there when it is run again.")
+
+#define CLI_OPTIONS_G4_USAGE(X) CLI_OPTIONS_BUCKET(X, CLI_G4_USAGE, CLI_BUCKET_INSTEAD)
 
 #define CLI_OPTIONS_G4_LOCKS(X)                                                                    \
-    X(CLI_LOCKS_S3, "s3", STRING, "", "", "", "", "Address of the S3 store.")                      \
-    X(CLI_LOCKS_S3_CREDENTIALS, "s3.credentials_file", SECRET, "", "", "", "",                     \
-      "File with access:secret[:token] for --s3; unset: AWS_ACCESS_KEY_ID and so on.")             \
-    X(CLI_LOCKS_S3_REGION, "s3.region", STRING, "", "", "", "AWS_REGION",                          \
-      "Region for --s3; unset: us-east-1.")                                                        \
+    CLI_OPTIONS_BUCKET(X, CLI_LOCKS, "Address of the S3 store.")                                   \
     X(CLI_LOCKS_LIMIT, "limit", INT, "1000", "", "", "", "Stop after this many; 0 is all.")        \
-    X(CLI_LOCKS_FORCE, "force", BOOL, "false", "", "", "",                                         \
-      "Break a lock whose lease is not over.")
+    X(CLI_LOCKS_FORCE, "force", BOOL, "false", "", "", "", "Break a lock whose lease is not over.")
 
 #define CLI_OPTIONS_ORDERS_LS(X)                                                                   \
     X(CLI_ORDERS_LIMIT, "limit", INT, "50", "1", "10000", "", "At most this many, newest first.")
 
 #define CLI_OPTIONS_DOCTOR(X)                                                                      \
-    X(CLI_DOCTOR_S3, "s3", STRING, "", "", "", "",                                                 \
-      "Also test the S3 store at this address directly: credentials, bucket, conditions, clock.")  \
-    X(CLI_DOCTOR_S3_CREDENTIALS, "s3.credentials_file", SECRET, "", "", "", "",                    \
-      "File with access:secret[:token] for --s3; unset: AWS_ACCESS_KEY_ID and so on.")             \
-    X(CLI_DOCTOR_S3_REGION, "s3.region", STRING, "", "", "", "AWS_REGION",                         \
-      "Region for --s3; unset: us-east-1.")                                                        \
+    CLI_OPTIONS_BUCKET(X, CLI_DOCTOR,                                                              \
+                       "Also test the S3 store at this address directly: credentials, bucket, "    \
+                       "conditions, clock, and settings of the bucket.")                           \
     X(CLI_DOCTOR_STATE, "state", PATH, "/var/lib/kvtier", "", "", "",                              \
       "Folder whose free space is checked.")
 
@@ -246,6 +264,8 @@ enum cli_replay_option { CLI_OPTIONS_EVENTS_REPLAY(CLI_OPTION_ID) CLI_REPLAY_OPT
 enum cli_inject_option { CLI_OPTIONS_EVENTS_INJECT(CLI_OPTION_ID) CLI_INJECT_OPTION_COUNT };
 enum cli_events_tail_option { CLI_OPTIONS_EVENTS_TAIL(CLI_OPTION_ID) CLI_EVENTS_TAIL_COUNT };
 enum cli_g4_ls_option { CLI_OPTIONS_G4_LS(CLI_OPTION_ID) CLI_G4_LS_COUNT };
+enum cli_g4_stat_option { CLI_OPTIONS_G4_STAT(CLI_OPTION_ID) CLI_G4_STAT_COUNT };
+enum cli_g4_usage_option { CLI_OPTIONS_G4_USAGE(CLI_OPTION_ID) CLI_G4_USAGE_COUNT };
 enum cli_g4_verify_option { CLI_OPTIONS_G4_VERIFY(CLI_OPTION_ID) CLI_G4_VERIFY_COUNT };
 enum cli_g4_locks_option { CLI_OPTIONS_G4_LOCKS(CLI_OPTION_ID) CLI_LOCKS_COUNT };
 enum cli_orders_ls_option { CLI_OPTIONS_ORDERS_LS(CLI_OPTION_ID) CLI_ORDERS_LS_COUNT };

@@ -28,6 +28,19 @@ cli_table_release(struct cli_table *table)
     table->cell_capacity = 0;
 }
 
+static char
+visible(char c)
+{
+    return iscntrl((unsigned char)c) ? '?' : c;
+}
+
+void
+cli_table_text(FILE *out, const char *text)
+{
+    for (; *text != '\0'; text++)
+        (void)fputc(visible(*text), out);
+}
+
 /* Once a cell was left out all later ones are, or the columns would shift. */
 static bool
 grow(struct cli_table *table)
@@ -58,8 +71,7 @@ cli_table_add(struct cli_table *table, const char *format, ...)
     (void)vsnprintf(text, sizeof(text), format, arguments);
     va_end(arguments);
     for (char *at = text; *at != '\0'; at++)
-        if (iscntrl((unsigned char)*at))
-            *at = '?';
+        *at = visible(*at);
     copy = grow(table) ? kvt_strdup(text) : NULL;
     if (copy == NULL)
         table->left_out++;

@@ -42,6 +42,9 @@ void cli_table_release(struct cli_table *table);
 /** The next cell, left to right, row by row. */
 void cli_table_add(struct cli_table *table, const char *format, ...) KVT_PRINTF(2, 3);
 
+/** Text of others outside a table, its control characters made visible the same way. */
+void cli_table_text(FILE *out, const char *text);
+
 void cli_table_print(const struct cli_table *table, FILE *out);
 
 #endif /* CLI_TABLE_H */

@@ -223,9 +223,11 @@ append_row(struct kvt_buffer *out, const struct gateway_row *row, unsigned tier)
     kvt_buffer_json_string(out, row->key);
     kvt_buffer_printf(out,
                       ",\"length\":%" PRIu64 ",\"crc32c\":\"%08" PRIx32
-                      "\",\"tier\":\"%s\",\"state\":\"%s\"}\n",
+                      "\",\"tier\":\"%s\",\"state\":\"%s\",\"etag\":",
                       row->record.length, row->record.crc32c, gateway_vault_tier_name(tier),
                       gateway_record_state_name(row->record.state));
+    kvt_buffer_json_string(out, row->record.etag);
+    kvt_buffer_printf(out, "}\n");
 }
 
 static void
@@ -234,14 +236,18 @@ list_objects(void *arg, const struct kvt_http_request *request, struct kvt_http_
     const struct gateway_admin *admin = arg;
     const char *tier = kvt_http_query(request, "tier");
     const char *cursor = kvt_http_query(request, "cursor");
-    struct gateway_scan scan = {.capacity = limit_of(request, 100, GATEWAY_ADMIN_ROWS)};
+    struct gateway_scan scan = {.capacity = limit_of(request, 100, GATEWAY_ADMIN_ROWS),
+                                .prefix = kvt_http_query(request, "prefix")};
+
+    if (cursor == NULL) /* a page's is further on than where the walk began */
+        cursor = kvt_http_query(request, "after");
 
     if (tier != NULL && strcmp(tier, "hot") != 0 && strcmp(tier, "cold") != 0) {
         kvt_http_fail(response, 400, KVT_INVALID, "tier is hot or cold");
         return;
     }
     if (cursor != NULL && strlen(cursor) >= sizeof(scan.after)) {
-        kvt_http_fail(response, 400, KVT_INVALID, "cursor is longer than a key");
+        kvt_http_fail(response, 400, KVT_INVALID, "cursor or after is longer than a key");
         return;
     }
     (void)snprintf(scan.after, sizeof(scan.after), "%s", cursor == NULL ? "" : cursor);

@@ -38,13 +38,7 @@ gateway_fault_is_tombstone(const struct g4_request *seen)
 const char *
 gateway_fault_judge_head(const struct g4_request *seen)
 {
-    if (!seen->meta.present)
-        return "no KVTier metadata";
-    if (seen->meta.length == 0)
-        return "empty";
-    if (seen->buffer_size != seen->meta.length)
-        return "length differs from its metadata";
-    return NULL;
+    return g4_kind_judge_block(seen);
 }
 
 /* Take `tier` out of the key's row; the caller holds the key. */

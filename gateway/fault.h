@@ -13,6 +13,7 @@
 
 #include <stddef.h>
 
+#include "g4/kind.h"
 #include "g4/store.h"
 #include "gateway/vault.h"
 
@@ -34,7 +35,7 @@ void gateway_fault_gone(struct gateway_vault *vault, const char *key);
 void gateway_fault_inspect(struct gateway_vault *vault, const char *key);
 
 /** Writer of tombstones. */
-#define GATEWAY_TOMBSTONE "tombstone"
+#define GATEWAY_TOMBSTONE G4_KIND_TOMBSTONE_WRITER
 
 /** Does this HEAD or GET answer show a tombstone? */
 bool gateway_fault_is_tombstone(const struct g4_request *seen);

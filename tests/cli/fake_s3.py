@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""A stand-in for a bucket with locks in it: its clock stands still, so that output can be compared.
+"""A stand-in for a bucket with locks, blocks and damage in it: its clock stands still, so that output can be compared.
 
-usage: fake_s3.py FOLDER   writes FOLDER/s3port once it listens; ends with SIGTERM.
+usage: fake_s3.py FOLDER [CERTIFICATE KEY]   writes FOLDER/s3port (with TLS FOLDER/s3tlsport) once it listens; ends
+with SIGTERM.
 Signatures are not looked at; PUT keeps If-Match.
 """
 import email.utils
@@ -9,6 +10,7 @@ import hashlib
 import http.server
 import json
 import os
+import ssl
 import sys
 import urllib.parse
 from xml.sax.saxutils import escape
@@ -21,13 +23,38 @@ def lock(holder, seconds, **more):
                        "deadline": f"2026-02-01T00:{seconds // 60:02}:{seconds % 60:02}.123Z", **more})
 
 
-# key: [body, seconds since it was written]
+def crc32c(data):
+    """CRC-32C, bit by bit."""
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+    return crc ^ 0xFFFFFFFF
+
+
+def written(text, writer="gw0"):
+    """What travels beside a block of this text."""
+    return {"x-amz-meta-kvt-length": str(len(text)), "x-amz-meta-kvt-crc32c": f"{crc32c(text.encode()):08x}",
+            "x-amz-meta-kvt-fingerprint": "00000000000000f1", "x-amz-meta-kvt-writer": writer}
+
+
+# key: [body, seconds since it was written, headers]
 OBJECTS = {
+    "0/0:11111112": ["KVBM's", 9],
+    "0/0:11111113": ["a good block", 9, written("a good block")],
+    "0/0:11111114": ["a cut bl", 9, written("a cut block")],
+    "0/0:11111115": ["a flapped block", 9, written("a flipped block")],
+    "0/0:11111116": ["", 9, written("", "tombstone")],
+    "0/0:11111117": ["", 9, written("was longer")],
     "0/0:11Fu2GZ": ["a block", 9],
+    "0:11111113.meta": ["", 9],
     "compact.lock": [lock("gw0", 59, nonce="00000000000000aa", epoch=7, writes=3), 12],
     "gc.lock": [lock("gw1", 59, nonce="00000000000000ab", epoch=4, writes=9), 63],
     "kvbm/1:x.lock": [lock("5f0c1e77-leader", 299), 100],
     "kvbm/2:y.lock": ["not a lock", 100],
+    "notes/a.txt": ["opaque", 9],
+    "t/0/0:11111112": ["of a tenant", 9, written("of a tenant")],
     "t/idle.lock": [json.dumps({"instance_id": "gw0", "acquired_at": "2026-01-31T23:59:59.123Z",
                                 "deadline": "1970-01-01T00:00:00.000Z", "nonce": "00000000000000ac",
                                 "epoch": 2, "writes": 2, "released": True}), 5000],
@@ -49,7 +76,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.send_header(name.replace("_", "-"), value)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        self.wfile.write(body)
+        if self.command != "HEAD":
+            self.wfile.write(body)
 
     def refuse(self, status, code):
         self.answer(status, f"<Error><Code>{code}</Code><Message>as it is</Message></Error>".encode())
@@ -60,20 +88,26 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def do_GET(self):
         key = self.key()
-        if key == "":
+        if not (self.path + "/").startswith(("/kvtier/", "/kvtier?")):
+            self.refuse(404, "NoSuchBucket")
+        elif key == "":
             query = dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(self.path).query))
-            self.list(query.get("prefix", ""), query.get("continuation-token", ""))
+            self.list(query.get("prefix", ""),
+                      query.get("continuation-token", "") or query.get("start-after", ""))
         elif key not in OBJECTS:
             self.refuse(404, "NoSuchKey")
         else:
-            body, age = OBJECTS[key]
+            body, age, *headers = OBJECTS[key]
             self.answer(200, body.encode(), ETag=etag(key),
-                        Last_Modified=self.date_time_string(NOW - age))
+                        Last_Modified=self.date_time_string(NOW - age), **(headers[0] if headers else {}))
+
+    def do_HEAD(self):
+        self.do_GET()
 
     def list(self, prefix, after):
         """Pages of two."""
         keys = [key for key in sorted(OBJECTS) if key.startswith(prefix) and key > after]
-        rows = "".join(f"<Contents><Key>{escape(urllib.parse.quote(key))}</Key><Size>1</Size>"
+        rows = "".join(f"<Contents><Key>{escape(urllib.parse.quote(key))}</Key><Size>{len(OBJECTS[key][0])}</Size>"
                        f"<LastModified>2027-01-15T08:00:00.000Z</LastModified><ETag>{etag(key)}</ETag>"
                        "</Contents>" for key in keys[:2])
         more = (f"<IsTruncated>true</IsTruncated><NextContinuationToken>{escape(keys[1])}"
@@ -96,7 +130,13 @@ def etag(key):
 
 
 server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-with open(os.path.join(sys.argv[1], "s3port.part"), "w", encoding="utf-8") as file:
+name = "s3port"
+if len(sys.argv) > 2:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*sys.argv[2:])
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    name = "s3tlsport"
+with open(os.path.join(sys.argv[1], name + ".part"), "w", encoding="utf-8") as file:
     file.write(str(server.server_port))
-os.rename(os.path.join(sys.argv[1], "s3port.part"), os.path.join(sys.argv[1], "s3port"))
+os.rename(os.path.join(sys.argv[1], name + ".part"), os.path.join(sys.argv[1], name))
 server.serve_forever()

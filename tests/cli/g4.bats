@@ -1,0 +1,153 @@
+# `kvtier g4 ls`, `stat`, `verify`, `usage` on a bucket that stands still, without a gateway.
+bats_require_minimum_version 1.5.0
+load support
+
+setup() {
+  clean_environment
+  S3=$BATS_TEST_TMPDIR
+  python3 "$KVTIER_SOURCE/tests/cli/fake_s3.py" "$S3" >"$S3/log" 2>&1 3>&- &
+  echo $! >"$S3/pid"
+  wait_for 20 test -f "$S3/s3port"
+  echo access:secret >"$S3/cred"
+  chmod 600 "$S3/cred"
+  URL=http://127.0.0.1:$(cat "$S3/s3port")
+  BUCKET=(--s3 "$URL" --s3-credentials-file "$S3/cred")
+}
+
+teardown() {
+  kill "$(cat "$BATS_TEST_TMPDIR/pid")"
+}
+
+@test "ls shows what is in the bucket, by kind" {
+  run --separate-stderr "$KVTIER" g4 ls "${BUCKET[@]}"
+  status_is 0
+  golden g4-ls-bucket
+  [[ $stderr == "15 objects, "* ]]
+}
+
+@test "ls takes a prefix, a limit and a key to begin behind" {
+  run --separate-stderr "$KVTIER" g4 ls t/ "${BUCKET[@]}" -o json
+  status_is 0
+  echo "$output" | python3 -c '
+import json, sys
+block, lock = [json.loads(line) for line in sys.stdin]
+assert (block["key"], block["kind"], block["namespace"], block["length"]) == ("t/0/0:11111112", "block", "t", 11)
+assert len(block["hash"]) == 16 and (lock["kind"], lock["namespace"]) == ("lock", "")'
+  run --separate-stderr "$KVTIER" g4 ls "${BUCKET[@]}" --limit 2
+  status_is 0
+  [ "${#lines[@]}" -eq 3 ]
+  [[ $stderr == *"--limit 0 shows all"* ]]
+  run --separate-stderr "$KVTIER" g4 ls "${BUCKET[@]}" --after notes/a.txt
+  status_is 0
+  [ "${#lines[@]}" -eq 3 ]
+  run --separate-stderr "$KVTIER" g4 ls nothing/ "${BUCKET[@]}"
+  status_is 0
+  [ "${#lines[@]}" -eq 1 ]
+  run "$KVTIER" g4 ls "${BUCKET[@]}" --tier hot
+  status_is 2
+}
+
+@test "stat says what an object is and what is wrong with it" {
+  run "$KVTIER" g4 stat 0/0:11111113 "${BUCKET[@]}"
+  status_is 0
+  golden g4-stat-bucket
+  run "$KVTIER" g4 stat 0/0:11111114 "${BUCKET[@]}"
+  status_is 8
+  output_has "length differs from its metadata"
+  run "$KVTIER" g4 stat 0/0:11111116 "${BUCKET[@]}"
+  status_is 0
+  output_has "kind         tombstone"
+  run "$KVTIER" g4 stat 0/0:11111112 "${BUCKET[@]}"
+  status_is 0
+  output_has "no KVTier metadata"
+  run "$KVTIER" g4 stat 0:11111113.meta "${BUCKET[@]}" -o json
+  status_is 0
+  output_has '"kind":"meta"'
+  run "$KVTIER" g4 stat nobody "${BUCKET[@]}"
+  status_is 3
+  output_has "no such object in the bucket"
+}
+
+@test "verify reads every body" {
+  run --separate-stderr "$KVTIER" g4 verify --all "${BUCKET[@]}"
+  status_is 8
+  golden g4-verify-bucket
+  [[ $stderr == "9 objects, 9 copies read, 3 bad, 4 with nothing to check against" ]]
+  run --separate-stderr "$KVTIER" g4 verify t/ "${BUCKET[@]}" -o json
+  status_is 0
+  [ "$(echo "$output" | wc -l)" -eq 1 ]
+  run "$KVTIER" g4 verify nothing/ "${BUCKET[@]}"
+  status_is 3
+  run "$KVTIER" g4 verify "${BUCKET[@]}"
+  status_is 2
+}
+
+@test "verify goes on where it was" {
+  run --separate-stderr "$KVTIER" g4 verify --all "${BUCKET[@]}" --after 0/0:11111115
+  status_is 8
+  [[ $stderr == "5 objects, 5 copies read, 1 bad"* ]]
+  cat >"$S3/state" <<JSON
+{"schema_version":1,"walk":"verify kvtier $URL, keys of \"\"","after":"0/0:11111114","done":3,"bad":1,"finished":false}
+JSON
+  run --separate-stderr "$KVTIER" g4 verify --all "${BUCKET[@]}" --state "$S3/state"
+  status_is 8
+  [[ $stderr == "going on behind 0/0:11111114"*"9 objects, 6 copies read, 3 bad"* ]]
+  grep -q '"finished":true' "$S3/state"
+  run --separate-stderr "$KVTIER" g4 verify --all "${BUCKET[@]}" --state "$S3/state"
+  status_is 8
+  [[ $stderr == "9 objects, 9 copies read, 3 bad"* ]]
+  run "$KVTIER" g4 verify t/ "${BUCKET[@]}" --state "$S3/state"
+  status_is 6
+  output_has "state of another walk"
+}
+
+@test "usage" {
+  run --separate-stderr "$KVTIER" g4 usage "${BUCKET[@]}"
+  status_is 0
+  golden g4-usage-bucket
+  run --separate-stderr "$KVTIER" g4 usage "${BUCKET[@]}" -o json
+  status_is 0
+  echo "$output" | python3 -c '
+import json, sys
+answer = json.load(sys.stdin)
+assert answer["source"] == "bucket" and answer["objects"] == 15 == sum(row["objects"] for row in answer["usage"])
+assert [row["objects"] for row in answer["usage"] if row["namespace"] == "t"] == [1]'
+}
+
+@test "no bucket, no server, no address: exit status, reason and the next command" {
+  for command in "g4 ls" "g4 stat x" "g4 verify --all" "g4 usage" "g4 locks ls" "g4 locks show x"; do
+    run "$KVTIER" $command "${BUCKET[@]}" --bucket nobody
+    status_is 3
+    output_has "bucket nobody at $URL: "
+    output_has "create the bucket, or name another with --bucket"
+    output_has "kvtier doctor --s3 $URL --bucket nobody"
+    run "$KVTIER" $command --s3 http://127.0.0.1:1 --s3-credentials-file "$S3/cred"
+    status_is 5
+    output_has "check the address"
+  done
+  run "$KVTIER" g4 locks ls
+  status_is 2
+  output_has "say where it is with --s3"
+}
+
+@test "a certificate that nobody here trusts, and a server without TLS" {
+  openssl req -x509 -newkey rsa:2048 -nodes -keyout "$S3/key.pem" -out "$S3/cert.pem" -days 1 -subj /CN=localhost \
+    -addext "subjectAltName=IP:127.0.0.1" 2>/dev/null
+  python3 "$KVTIER_SOURCE/tests/cli/fake_s3.py" "$S3" "$S3/cert.pem" "$S3/key.pem" >"$S3/tls.log" 2>&1 3>&- &
+  tls=$!
+  wait_for 20 test -f "$S3/s3tlsport"
+  secure=https://127.0.0.1:$(cat "$S3/s3tlsport")
+  run "$KVTIER" g4 ls --s3 "$secure" --s3-credentials-file "$S3/cred"
+  status_is 1
+  output_has "--s3-ca-file"
+  run "$KVTIER" doctor --s3 "$secure" --s3-credentials-file "$S3/cred"
+  output_has "--s3-ca-file"
+  run "$KVTIER" g4 ls --s3 "$secure" --s3-credentials-file "$S3/cred" --s3-ca-file "$S3/cert.pem"
+  status_is 0
+  AWS_CA_BUNDLE=$S3/cert.pem run "$KVTIER" g4 ls --s3 "$secure" --s3-credentials-file "$S3/cred"
+  status_is 0
+  kill $tls
+  run "$KVTIER" g4 ls --s3 "${URL/http:/https:}" --s3-credentials-file "$S3/cred"
+  [ "$status" -ne 0 ]
+  output_has "does not speak TLS"
+}
