@@ -277,23 +277,15 @@ gateway_auth_check(struct gateway_auth *auth, struct gateway_request *request, u
     return fault == GATEWAY_FAULT_NONE ? check_claim(auth, request, &claim, now_ms) : fault;
 }
 
-static bool
-asks(const struct gateway_request *request, const char *argument)
-{
-    char ignored[2];
-
-    return gateway_target_query(&request->target, argument, ignored, sizeof(ignored)) !=
-           KVT_NOTFOUND;
-}
-
 static enum gateway_right
 right_of(const struct gateway_request *request)
 {
-    if (asks(request, "uploadId") || asks(request, "uploads"))
+    if (gateway_target_has(&request->target, "uploadId") ||
+        gateway_target_has(&request->target, "uploads"))
         return GATEWAY_WRITE; /* whoever writes an upload may look at it and abort it */
-    if (strcmp(request->method, "GET") == 0 || strcmp(request->method, "HEAD") == 0)
+    if (gateway_request_is(request, "GET") || gateway_request_is(request, "HEAD"))
         return GATEWAY_READ;
-    return strcmp(request->method, "DELETE") == 0 ? GATEWAY_DELETE : GATEWAY_WRITE;
+    return gateway_request_is(request, "DELETE") ? GATEWAY_DELETE : GATEWAY_WRITE;
 }
 
 /* Of the bucket itself: looking at it is free, a listing is of a prefix. */
@@ -302,11 +294,11 @@ may_bucket(const struct gateway_request *request)
 {
     char prefix[KVT_KEY_MAX];
 
-    if (strcmp(request->method, "HEAD") == 0 || asks(request, "location"))
+    if (gateway_request_is(request, "HEAD") || gateway_target_has(&request->target, "location"))
         return true;
-    if (strcmp(request->method, "POST") == 0 && asks(request, "delete"))
+    if (gateway_request_is(request, "POST") && gateway_target_has(&request->target, "delete"))
         return true; /* each key it names is asked for by itself */
-    if (strcmp(request->method, "GET") != 0)
+    if (!gateway_request_is(request, "GET"))
         return gateway_auth_may(request->principal, right_of(request), "");
     /* What cannot be decoded is of no prefix: the right to everything, as without one. */
     if (gateway_target_query(&request->target, "prefix", prefix, sizeof(prefix)) != KVT_OK)

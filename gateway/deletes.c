@@ -109,9 +109,7 @@ gateway_deletes_answer(struct gateway_s3 *s3, struct gateway_request *request)
         return;
     }
     kvt_buffer_init(&deletes->keys, (size_t)GATEWAY_DELETES_MAX * GATEWAY_FORM_TEXT_MAX);
-    if (!gateway_form_parse(&form,
-                            request->body.data == NULL ? (const void *)"" : request->body.data,
-                            request->body.size) ||
+    if (!gateway_form_parse(&form, gateway_request_bytes(request), request->body.size) ||
         deletes->count == 0)
         fault = GATEWAY_FAULT_XML;
     else if (deletes->versioned)

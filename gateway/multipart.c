@@ -25,12 +25,6 @@ enum { PART_MIN = 5 << 20, PAGE_MAX = 1000 };
     "<StorageClass>STANDARD</StorageClass>"
 
 static bool
-method_is(const struct gateway_request *request, const char *method)
-{
-    return strcmp(request->method, method) == 0;
-}
-
-static bool
 may(const struct gateway_request *request, enum gateway_right right)
 {
     return gateway_auth_may(request->principal, right, request->target.key);
@@ -149,7 +143,7 @@ copy_part(struct gateway_s3 *s3, struct gateway_request *request, const char *id
 static enum gateway_fault
 upload_part(struct gateway_s3 *s3, struct gateway_request *request, const char *id)
 {
-    const void *body = request->body.data == NULL ? (const void *)"" : request->body.data;
+    const void *body = gateway_request_bytes(request);
     char etag[GATEWAY_MD5_TEXT];
     enum gateway_fault fault;
     uint64_t number = 0;
@@ -375,9 +369,7 @@ read_list(const struct gateway_request *request, struct completion *completion)
     completion->parts = kvt_calloc(GATEWAY_PARTS_MAX, sizeof(*completion->parts));
     if (completion->parts == NULL)
         return GATEWAY_FAULT_SLOW_DOWN;
-    if (!gateway_form_parse(&form,
-                            request->body.data == NULL ? (const void *)"" : request->body.data,
-                            request->body.size) ||
+    if (!gateway_form_parse(&form, gateway_request_bytes(request), request->body.size) ||
         completion->count == 0)
         return GATEWAY_FAULT_XML;
     return completion->ordered ? GATEWAY_FAULT_NONE : GATEWAY_FAULT_PART_ORDER;
@@ -519,7 +511,8 @@ on_upload(struct gateway_s3 *s3, struct gateway_request *request, struct gateway
 {
     static const char *const known[] = {"uploadId", "partNumber", "max-parts",
                                         "part-number-marker"};
-    const enum gateway_right right = method_is(request, "GET") ? GATEWAY_READ : GATEWAY_WRITE;
+    const enum gateway_right right =
+        gateway_request_is(request, "GET") ? GATEWAY_READ : GATEWAY_WRITE;
     char id[GATEWAY_UPLOAD_ID] = "";
     enum gateway_fault fault;
 
@@ -532,14 +525,14 @@ on_upload(struct gateway_s3 *s3, struct gateway_request *request, struct gateway
     fault = fault_of(gateway_uploads_find(s3->vault, id, request->target.key, upload));
     if (fault != GATEWAY_FAULT_NONE)
         return fault;
-    if (method_is(request, "PUT"))
+    if (gateway_request_is(request, "PUT"))
         return upload_part(s3, request, id);
-    if (method_is(request, "POST"))
+    if (gateway_request_is(request, "POST"))
         return complete(s3, request, upload);
-    if (method_is(request, "DELETE"))
+    if (gateway_request_is(request, "DELETE"))
         return abort_upload(s3, request, id);
-    return method_is(request, "GET") ? list_parts(s3, request, upload)
-                                     : GATEWAY_FAULT_NOT_IMPLEMENTED;
+    return gateway_request_is(request, "GET") ? list_parts(s3, request, upload)
+                                              : GATEWAY_FAULT_NOT_IMPLEMENTED;
 }
 
 void
@@ -548,14 +541,12 @@ gateway_multipart_answer(struct gateway_s3 *s3, struct gateway_request *request)
     static const char *const creates[] = {"uploads"};
     struct gateway_upload *upload = kvt_calloc(1, sizeof(*upload));
     enum gateway_fault fault;
-    char value[8];
 
     if (upload == NULL)
         fault = GATEWAY_FAULT_SLOW_DOWN;
-    else if (gateway_target_query(&request->target, "uploads", value, sizeof(value)) ==
-             KVT_NOTFOUND)
+    else if (!gateway_target_has(&request->target, "uploads"))
         fault = on_upload(s3, request, upload);
-    else if (!method_is(request, "POST") || gateway_s3_strange(request, creates, 1))
+    else if (!gateway_request_is(request, "POST") || gateway_s3_strange(request, creates, 1))
         fault = GATEWAY_FAULT_NOT_IMPLEMENTED;
     else if (!may(request, GATEWAY_WRITE))
         fault = GATEWAY_FAULT_FORBIDDEN;

@@ -19,7 +19,7 @@
 static bool
 is_head(const struct gateway_request *request)
 {
-    return strcmp(request->method, "HEAD") == 0;
+    return gateway_request_is(request, "HEAD");
 }
 
 /* Bytes for this request's use; given back with it. */
@@ -535,8 +535,7 @@ void
 gateway_object_write(struct gateway_s3 *s3, struct gateway_request *request)
 {
     struct gateway_put_item item = {.key = request->target.key,
-                                    .body = request->body.data == NULL ? (const void *)""
-                                                                       : request->body.data,
+                                    .body = gateway_request_bytes(request),
                                     .size = request->body.size};
     enum gateway_fault fault;
 

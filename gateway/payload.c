@@ -24,16 +24,10 @@ static const struct kind kinds[] = {
     {STREAMING "UNSIGNED-PAYLOAD-TRAILER", false, true},
 };
 
-static const void *
-body_bytes(const struct gateway_request *request)
-{
-    return request->body.size == 0 ? (const void *)"" : request->body.data;
-}
-
 static bool
 has_body(const struct gateway_request *request)
 {
-    return strcmp(request->method, "PUT") == 0 || strcmp(request->method, "POST") == 0;
+    return gateway_request_is(request, "PUT") || gateway_request_is(request, "POST");
 }
 
 static enum gateway_fault
@@ -121,11 +115,8 @@ begin_chunked(struct gateway_request *request, const struct kind *kind, uint64_t
 static bool
 checks_body(const struct gateway_request *request)
 {
-    char ignored[2];
-
-    return has_body(request) && (strcmp(request->method, "POST") != 0 ||
-                                 gateway_target_query(&request->target, "uploadId", ignored,
-                                                      sizeof(ignored)) == KVT_NOTFOUND);
+    return has_body(request) && (!gateway_request_is(request, "POST") ||
+                                 !gateway_target_has(&request->target, "uploadId"));
 }
 
 static enum gateway_fault
@@ -234,7 +225,8 @@ check_md5(const struct gateway_request *request)
     if (strlen(wanted) != MD5_TEXT ||
         EVP_DecodeBlock(digest, (const unsigned char *)wanted, MD5_TEXT) != MD5_BYTES + 2)
         return GATEWAY_FAULT_INVALID_DIGEST;
-    if (EVP_Digest(body_bytes(request), request->body.size, digest, NULL, EVP_md5(), NULL) != 1)
+    if (EVP_Digest(gateway_request_bytes(request), request->body.size, digest, NULL, EVP_md5(),
+                   NULL) != 1)
         return GATEWAY_FAULT_SLOW_DOWN;
     (void)EVP_EncodeBlock(text, digest, MD5_BYTES);
     return strcmp((const char *)text, wanted) == 0 ? GATEWAY_FAULT_NONE : GATEWAY_FAULT_BAD_DIGEST;
@@ -248,7 +240,7 @@ check_hash(const struct gateway_request *request)
 
     if (request->chunked != NULL || wanted == NULL || strcmp(wanted, G4_SIGV4_UNSIGNED) == 0)
         return GATEWAY_FAULT_NONE;
-    g4_sigv4_hash(body_bytes(request), request->body.size, hash);
+    g4_sigv4_hash(gateway_request_bytes(request), request->body.size, hash);
     return strcmp(hash, wanted) == 0 ? GATEWAY_FAULT_NONE : GATEWAY_FAULT_BODY_HASH;
 }
 
@@ -267,8 +259,8 @@ gateway_payload_check(struct gateway_request *request)
     for (int i = 0; i < GATEWAY_CHECKSUM_COUNT && fault == GATEWAY_FAULT_NONE; i++) {
         if (request->checksums.text[i][0] == '\0' || !checks_body(request))
             continue;
-        gateway_checksum_text((enum gateway_checksum)i, body_bytes(request), request->body.size,
-                              text);
+        gateway_checksum_text((enum gateway_checksum)i, gateway_request_bytes(request),
+                              request->body.size, text);
         if (strcmp(text, request->checksums.text[i]) != 0)
             fault = GATEWAY_FAULT_BAD_DIGEST;
     }

@@ -17,19 +17,11 @@ static const char *const own_arguments[] = {
     "X-Amz-SignedHeaders", "X-Amz-Expires", "X-Amz-Content-Sha256",
 };
 
-static bool
-has(const struct gateway_target *target, const char *name)
-{
-    char ignored[2];
-
-    return gateway_target_query(target, name, ignored, sizeof(ignored)) != KVT_NOTFOUND;
-}
-
 bool
 gateway_presigned_is(const struct gateway_target *target)
 {
-    return has(target, "X-Amz-Algorithm") || has(target, SIGNATURE) ||
-           has(target, "AWSAccessKeyId");
+    return gateway_target_has(target, "X-Amz-Algorithm") || gateway_target_has(target, SIGNATURE) ||
+           gateway_target_has(target, "AWSAccessKeyId");
 }
 
 static bool
@@ -106,9 +98,9 @@ gateway_presigned_parse(struct gateway_request *request, struct gateway_presigne
     enum gateway_fault fault;
 
     *presigned = (struct gateway_presigned){.hash = G4_SIGV4_UNSIGNED};
-    if (has(target, "AWSAccessKeyId"))
+    if (gateway_target_has(target, "AWSAccessKeyId"))
         return GATEWAY_FAULT_SIGV2;
-    if (has(target, "X-Amz-Security-Token"))
+    if (gateway_target_has(target, "X-Amz-Security-Token"))
         return GATEWAY_FAULT_TOKEN;
     if (!read_text(target, "X-Amz-Algorithm", algorithm, sizeof(algorithm)) ||
         !read_text(target, "X-Amz-Credential", credential, sizeof(credential)) ||
@@ -118,7 +110,7 @@ gateway_presigned_parse(struct gateway_request *request, struct gateway_presigne
     fault = read_times(target, presigned);
     if (fault != GATEWAY_FAULT_NONE)
         return fault;
-    if (has(target, "X-Amz-Content-Sha256") &&
+    if (gateway_target_has(target, "X-Amz-Content-Sha256") &&
         !read_text(target, "X-Amz-Content-Sha256", presigned->hash, sizeof(presigned->hash)))
         return GATEWAY_FAULT_PRESIGNED;
     (void)snprintf(line, sizeof(line), "%s Credential=%s,SignedHeaders=%s,Signature=%s", algorithm,

@@ -70,6 +70,18 @@ gateway_request_field(struct gateway_request *request, const char *name, const c
     request->field_count++;
 }
 
+bool
+gateway_request_is(const struct gateway_request *request, const char *method)
+{
+    return strcmp(request->method, method) == 0;
+}
+
+const void *
+gateway_request_bytes(const struct gateway_request *request)
+{
+    return request->body.data == NULL ? (const void *)"" : request->body.data;
+}
+
 enum gateway_fault
 gateway_request_answer(struct gateway_request *request, const char *content_type)
 {
@@ -98,7 +110,7 @@ gateway_request_fail(struct gateway_request *request, enum gateway_fault fault)
         return fault;
     request->field_count = 0;
     kvt_buffer_clear(&request->lines);
-    if (strcmp(request->method, "HEAD") == 0)
+    if (gateway_request_is(request, "HEAD"))
         return fault;
     kvt_buffer_printf(&request->answer,
                       "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"

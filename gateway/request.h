@@ -137,6 +137,12 @@ const char *gateway_request_header(const struct gateway_request *request, const 
 void gateway_request_field(struct gateway_request *request, const char *name, const char *format,
                            ...) KVT_PRINTF(3, 4);
 
+/** Is this its method?  "GET" */
+bool gateway_request_is(const struct gateway_request *request, const char *method);
+
+/** Its body, `body.size` bytes; never NULL. */
+const void *gateway_request_bytes(const struct gateway_request *request);
+
 /** The answer is what was appended to it, with status 200.  SLOW_DOWN: it had no room. */
 enum gateway_fault gateway_request_answer(struct gateway_request *request,
                                           const char *content_type);

@@ -22,12 +22,6 @@
 enum { STRANGE_MAX = 24, ANSWER_MIN = 8 << 20 };
 
 static bool
-method_is(const struct gateway_request *request, const char *method)
-{
-    return strcmp(request->method, method) == 0;
-}
-
-static bool
 is_batch(const struct gateway_request *request)
 {
     return strncmp(request->target.path, BATCH_PATH, strlen(BATCH_PATH)) == 0;
@@ -55,15 +49,6 @@ list_buckets(struct gateway_s3 *s3, struct gateway_request *request)
     kvt_buffer_printf(&request->answer,
                       "<CreationDate>1970-01-01T00:00:00.000Z</CreationDate></Bucket></Buckets>");
     finish(request, "ListAllMyBucketsResult");
-}
-
-/* Is the argument there, with or without a value? */
-static bool
-asks(const struct gateway_request *request, const char *name)
-{
-    char value[8];
-
-    return gateway_target_query(&request->target, name, value, sizeof(value)) != KVT_NOTFOUND;
 }
 
 bool
@@ -132,22 +117,25 @@ handle_bucket(struct gateway_s3 *s3, struct gateway_request *request)
     static const char *const deletes[] = {"delete"};
     const bool plain = !gateway_s3_strange(request, NULL, 0);
 
-    if (method_is(request, "HEAD") && plain) {
+    if (gateway_request_is(request, "HEAD") && plain) {
         request->status = 200;
         gateway_request_field(request, "x-amz-bucket-region", "%s", s3->region);
-    } else if (method_is(request, "PUT") && plain) {
+    } else if (gateway_request_is(request, "PUT") && plain) {
         create_bucket(s3, request);
-    } else if (method_is(request, "DELETE") && plain) {
+    } else if (gateway_request_is(request, "DELETE") && plain) {
         delete_bucket(s3, request);
-    } else if (method_is(request, "POST") && asks(request, "delete") &&
+    } else if (gateway_request_is(request, "POST") &&
+               gateway_target_has(&request->target, "delete") &&
                !gateway_s3_strange(request, deletes, 1)) {
         gateway_deletes_answer(s3, request);
-    } else if (method_is(request, "GET") && asks(request, "location") &&
+    } else if (gateway_request_is(request, "GET") &&
+               gateway_target_has(&request->target, "location") &&
                !gateway_s3_strange(request, location, 1)) {
         answer_location(s3, request);
-    } else if (method_is(request, "GET") && asks(request, "uploads")) {
+    } else if (gateway_request_is(request, "GET") &&
+               gateway_target_has(&request->target, "uploads")) {
         gateway_multipart_uploads(s3, request);
-    } else if (method_is(request, "GET")) {
+    } else if (gateway_request_is(request, "GET")) {
         gateway_listing_answer(s3, request);
     } else {
         (void)gateway_request_fail(request, GATEWAY_FAULT_NOT_IMPLEMENTED);
@@ -172,13 +160,14 @@ wants_more(const struct gateway_request *request)
 static void
 handle_object(struct gateway_s3 *s3, struct gateway_request *request)
 {
-    const bool get = method_is(request, "GET") || method_is(request, "HEAD");
-    const bool put = method_is(request, "PUT");
-    const bool drop = method_is(request, "DELETE");
+    const bool get = gateway_request_is(request, "GET") || gateway_request_is(request, "HEAD");
+    const bool put = gateway_request_is(request, "PUT");
+    const bool drop = gateway_request_is(request, "DELETE");
 
-    if ((put || method_is(request, "POST")) && wants_more(request))
+    if ((put || gateway_request_is(request, "POST")) && wants_more(request))
         (void)gateway_request_fail(request, GATEWAY_FAULT_NOT_IMPLEMENTED);
-    else if (asks(request, "uploadId") || asks(request, "uploads"))
+    else if (gateway_target_has(&request->target, "uploadId") ||
+             gateway_target_has(&request->target, "uploads"))
         gateway_multipart_answer(s3, request);
     else if (gateway_s3_strange(request, gateway_object_overrides, get ? 6 : 0))
         (void)gateway_request_fail(request, GATEWAY_FAULT_NOT_IMPLEMENTED);
@@ -237,7 +226,7 @@ handle_batch(struct gateway_s3 *s3, struct gateway_request *request)
         (void)gateway_request_fail(request, GATEWAY_FAULT_NO_SUCH_BUCKET);
         return;
     }
-    if (!method_is(request, "POST")) {
+    if (!gateway_request_is(request, "POST")) {
         (void)gateway_request_fail(request, GATEWAY_FAULT_METHOD);
         return;
     }
@@ -281,15 +270,15 @@ gateway_s3_handle(struct gateway_s3 *s3, struct gateway_request *request)
 {
     if (is_batch(request))
         handle_batch(s3, request);
-    else if (request->target.bucket[0] == '\0' && method_is(request, "GET"))
+    else if (request->target.bucket[0] == '\0' && gateway_request_is(request, "GET"))
         list_buckets(s3, request);
     else if (request->target.bucket[0] == '\0')
         (void)gateway_request_fail(request, GATEWAY_FAULT_METHOD);
     else if (strcmp(request->target.bucket, s3->bucket) != 0)
-        (void)gateway_request_fail(request,
-                                   method_is(request, "PUT") && request->target.key[0] == '\0'
-                                       ? GATEWAY_FAULT_NOT_IMPLEMENTED
-                                       : GATEWAY_FAULT_NO_SUCH_BUCKET);
+        (void)gateway_request_fail(request, gateway_request_is(request, "PUT") &&
+                                                    request->target.key[0] == '\0'
+                                                ? GATEWAY_FAULT_NOT_IMPLEMENTED
+                                                : GATEWAY_FAULT_NO_SUCH_BUCKET);
     else if (request->target.key[0] == '\0')
         handle_bucket(s3, request);
     else

@@ -139,6 +139,14 @@ gateway_target_query(const struct gateway_target *target, const char *name, char
 }
 
 bool
+gateway_target_has(const struct gateway_target *target, const char *name)
+{
+    char ignored[2];
+
+    return gateway_target_query(target, name, ignored, sizeof(ignored)) != KVT_NOTFOUND;
+}
+
+bool
 gateway_target_unknown(const struct gateway_target *target, const char *const *known, size_t count,
                        char *name, size_t size)
 {

@@ -37,6 +37,9 @@ void gateway_target_host(struct gateway_target *target, const char *host, const 
 KVT_NODISCARD enum kvt_err gateway_target_query(const struct gateway_target *target,
                                                 const char *name, char *value, size_t size);
 
+/** Is the argument there, with or without a value? */
+bool gateway_target_has(const struct gateway_target *target, const char *name);
+
 /** Is any argument there that is not one of the `count` in `known`?  Its name goes to `name`. */
 bool gateway_target_unknown(const struct gateway_target *target, const char *const *known,
                             size_t count, char *name, size_t size);
