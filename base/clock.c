@@ -2,7 +2,10 @@
 
 #include <assert.h>
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
+
+enum { FRACTION_MAX = 9 };
 
 static uint64_t
 read_ns(clockid_t clock)
@@ -79,4 +82,123 @@ kvt_clock_format_basic(uint64_t unix_ms, char text[KVT_CLOCK_BASIC_MAX])
     assert(size == KVT_CLOCK_BASIC_MAX - 2);
     text[size++] = 'Z';
     text[size] = '\0';
+}
+
+/* Exactly `digits` decimal digits; false otherwise. */
+static bool
+take_number(const char **at, unsigned digits, unsigned *number)
+{
+    *number = 0;
+    for (unsigned i = 0; i < digits; i++, (*at)++) {
+        if (**at < '0' || **at > '9')
+            return false;
+        *number = *number * 10 + (unsigned)(**at - '0');
+    }
+    return true;
+}
+
+static bool
+take_char(const char **at, const char *allowed)
+{
+    if (**at == '\0' || strchr(allowed, **at) == NULL)
+        return false;
+    (*at)++;
+    return true;
+}
+
+static unsigned
+days_in(unsigned year, unsigned month)
+{
+    static const unsigned char days[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
+    const bool leap = (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
+
+    return month == 2 && leap ? 29 : days[month - 1];
+}
+
+/* Days from 1970-01-01 to a day of the Gregorian calendar from that year on. */
+static uint64_t
+days_since_1970(unsigned year, unsigned month, unsigned day)
+{
+    const unsigned before = year - 1;
+    uint64_t days = (uint64_t)before * 365 + before / 4 - before / 100 + before / 400;
+
+    for (unsigned i = 1; i < month; i++)
+        days += days_in(year, i);
+    return days + day - 1 - 719162; /* days from year 1 to 1970 */
+}
+
+static bool
+take_date(const char **at, uint64_t *days)
+{
+    unsigned year;
+    unsigned month;
+    unsigned day;
+
+    if (!take_number(at, 4, &year) || !take_char(at, "-") || !take_number(at, 2, &month) ||
+        !take_char(at, "-") || !take_number(at, 2, &day))
+        return false;
+    if (year < 1970 || month < 1 || month > 12 || day < 1 || day > days_in(year, month))
+        return false;
+    *days = days_since_1970(year, month, day);
+    return true;
+}
+
+/* Hours, minutes, seconds (60 in a leap second) and the digits behind, cut to milliseconds. */
+static bool
+take_clock(const char **at, uint64_t *ms)
+{
+    unsigned hour;
+    unsigned minute;
+    unsigned second;
+    unsigned scale = 100;
+
+    if (!take_number(at, 2, &hour) || !take_char(at, ":") || !take_number(at, 2, &minute) ||
+        !take_char(at, ":") || !take_number(at, 2, &second) || hour > 23 || minute > 59 ||
+        second > 60)
+        return false;
+    *ms = ((uint64_t)hour * 3600 + minute * 60 + second) * 1000;
+    if (!take_char(at, "."))
+        return true;
+    for (unsigned i = 0; i < FRACTION_MAX && **at >= '0' && **at <= '9'; i++, (*at)++) {
+        *ms += (uint64_t)(**at - '0') * scale;
+        scale /= 10;
+    }
+    return (*at)[-1] != '.';
+}
+
+/* "Z" or "+02:00"; how far east of Greenwich, in minutes. */
+static bool
+take_zone(const char **at, int *minutes)
+{
+    const bool west = **at == '-';
+    unsigned hour;
+    unsigned minute;
+
+    *minutes = 0;
+    if (take_char(at, "Zz"))
+        return true;
+    if (!take_char(at, "+-") || !take_number(at, 2, &hour) || !take_char(at, ":") ||
+        !take_number(at, 2, &minute) || hour > 23 || minute > 59)
+        return false;
+    *minutes = (int)(hour * 60 + minute) * (west ? -1 : 1);
+    return true;
+}
+
+bool
+kvt_clock_parse(const char *text, uint64_t *unix_ms)
+{
+    uint64_t days;
+    uint64_t ms;
+    int64_t moment;
+    int minutes;
+
+    *unix_ms = 0;
+    if (!take_date(&text, &days) || !take_char(&text, "Tt ") || !take_clock(&text, &ms) ||
+        !take_zone(&text, &minutes) || *text != '\0')
+        return false;
+    moment = (int64_t)(days * 86400000 + ms) - (int64_t)minutes * 60000;
+    if (moment < 0)
+        return false;
+    *unix_ms = (uint64_t)moment;
+    return true;
 }

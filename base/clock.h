@@ -10,6 +10,7 @@
 #ifndef BASE_CLOCK_H
 #define BASE_CLOCK_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /** Monotonic nanoseconds since some fixed point of this boot. */
@@ -30,6 +31,10 @@ void kvt_clock_sleep_ms(uint64_t wait_ms);
 
 /** "2026-01-31T23:59:59.123Z". */
 void kvt_clock_format(uint64_t unix_ms, char text[KVT_CLOCK_TEXT_MAX]);
+
+/** RFC 3339, "2026-01-31T23:59:59.123Z" or with "+02:00", from 1970 on; what is finer than a
+ *  millisecond is dropped.  False for anything else, and 0. */
+bool kvt_clock_parse(const char *text, uint64_t *unix_ms);
 
 #define KVT_CLOCK_BASIC_MAX 17
 

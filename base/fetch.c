@@ -63,7 +63,7 @@ prepare(CURL *easy, const struct kvt_fetch *fetch, struct curl_slist *headers,
     ok = ok && curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_bytes) == CURLE_OK;
     ok = ok && curl_easy_setopt(easy, CURLOPT_WRITEDATA, answer) == CURLE_OK;
     ok = ok && curl_easy_setopt(easy, CURLOPT_HTTPHEADER, headers) == CURLE_OK;
-    if (is_loopback(fetch->url))
+    if (fetch->direct || is_loopback(fetch->url))
         ok = ok && curl_easy_setopt(easy, CURLOPT_NOPROXY, "*") == CURLE_OK;
     if (strcmp(method, "HEAD") == 0)
         return ok && curl_easy_setopt(easy, CURLOPT_NOBODY, 1L) == CURLE_OK;
@@ -109,8 +109,11 @@ make_headers(struct curl_slist **headers, const struct kvt_fetch *fetch)
 
     /* Without this curl waits a second for "100 Continue" before any body above 1 MiB. */
     ok = add_header(headers, "Expect:");
-    if (fetch->body != NULL)
-        ok = ok && add_header(headers, "Content-Type: application/json");
+    if (fetch->body != NULL) {
+        (void)snprintf(line, sizeof(line), "Content-Type: %s",
+                       fetch->type == NULL ? "application/json" : fetch->type);
+        ok = ok && add_header(headers, line);
+    }
     if (fetch->token != NULL) {
         (void)snprintf(line, sizeof(line), "Authorization: Bearer %s", fetch->token);
         ok = ok && add_header(headers, line);

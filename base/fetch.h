@@ -9,6 +9,7 @@
 #ifndef BASE_FETCH_H
 #define BASE_FETCH_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/buffer.h"
@@ -21,6 +22,8 @@ struct kvt_fetch {
     const char *const *headers; /* more of them, "Name: value", up to a NULL; or NULL */
     const void *body;
     size_t body_size;
+    const char *type;    /* of the body; NULL: application/json */
+    bool direct;         /* never through a proxy: the peer is on this machine or its network */
     uint64_t timeout_ms; /* 0: 10 s */
 };
 

@@ -5,10 +5,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/alloc.h"
 #include "base/buffer.h"
+#include "base/clock.h"
 
 enum { DEPTH_MAX = 16, TEXT_MAX = 4096 };
 
@@ -136,48 +136,6 @@ decode_key(const char *text, char key[KVT_KEY_MAX])
     return size > 0;
 }
 
-/* `digits` decimal digits and the character after them; false when they are something else. */
-static bool
-take_number(const char **at, int digits, char after, int *value)
-{
-    *value = 0;
-    for (; digits > 0; digits--, (*at)++) {
-        if (**at < '0' || **at > '9')
-            return false;
-        *value = *value * 10 + (**at - '0');
-    }
-    if (**at != after)
-        return false;
-    if (after != '\0')
-        (*at)++;
-    return true;
-}
-
-/* "2026-01-31T23:59:59.123Z", with or without a fraction, as Unix milliseconds; 0 for anything
- * else. */
-static uint64_t
-parse_time(const char *text)
-{
-    struct tm tm = {.tm_isdst = 0};
-    int milliseconds = 0;
-    time_t seconds;
-    bool whole;
-
-    if (!take_number(&text, 4, '-', &tm.tm_year) || !take_number(&text, 2, '-', &tm.tm_mon) ||
-        !take_number(&text, 2, 'T', &tm.tm_mday) || !take_number(&text, 2, ':', &tm.tm_hour) ||
-        !take_number(&text, 2, ':', &tm.tm_min))
-        return 0;
-    whole = take_number(&text, 2, 'Z', &tm.tm_sec);
-    if (!whole && *text == '.') {
-        text++;
-        (void)take_number(&text, 3, 'Z', &milliseconds);
-    }
-    tm.tm_year -= 1900;
-    tm.tm_mon -= 1;
-    seconds = timegm(&tm);
-    return seconds < 0 ? 0 : (uint64_t)seconds * 1000 + (uint64_t)milliseconds;
-}
-
 static void
 take_etag(struct g4_listing *listing)
 {
@@ -209,7 +167,7 @@ take_text(struct g4_listing *listing)
             fail(listing, "Size is not a number");
         break;
     case ETAG: take_etag(listing); break;
-    case MODIFIED: listing->row.modified_ms = parse_time(listing->text); break;
+    case MODIFIED: (void)kvt_clock_parse(listing->text, &listing->row.modified_ms); break;
     case TRUNCATED: listing->truncated = strcmp(listing->text, "true") == 0; break;
     case ENCODING: listing->url_encoded = strcmp(listing->text, "url") == 0; break;
     case TOKEN:
@@ -358,30 +316,32 @@ g4_listing_end(struct g4_listing *listing, struct kvt_error *err)
     return KVT_OK;
 }
 
-/* Error bodies are small and of one level; a whole XML parser would only add ways to fail. */
-static void
-take_between(const char *body, size_t size, const char *open, char *out, size_t room)
+/* Such bodies are small and of one level; a whole XML parser would only add ways to fail. */
+bool
+g4_listing_element(const char *body, size_t size, const char *open, char *out, size_t room)
 {
     const size_t open_size = strlen(open);
+    const char *const end = body + size;
     const char *at = memmem(body, size, open, open_size);
     size_t count = 0;
 
     out[0] = '\0';
     if (at == NULL)
-        return;
-    for (at += open_size; at < body + size && *at != '<' && count + 1 < room; at++) {
+        return false;
+    for (at += open_size; at < end && *at != '<' && count + 1 < room; at++) {
         out[count] = *at;
         if ((unsigned char)*at < 0x20 || *at == 0x7f)
             out[count] = ' ';
         count++;
     }
     out[count] = '\0';
+    return at < end && *at == '<';
 }
 
 void
 g4_listing_trouble(const char *body, size_t size, char code[G4_LISTING_CODE_MAX],
                    char message[G4_LISTING_MESSAGE_MAX])
 {
-    take_between(body, size, "<Code>", code, G4_LISTING_CODE_MAX);
-    take_between(body, size, "<Message>", message, G4_LISTING_MESSAGE_MAX);
+    (void)g4_listing_element(body, size, "<Code>", code, G4_LISTING_CODE_MAX);
+    (void)g4_listing_element(body, size, "<Message>", message, G4_LISTING_MESSAGE_MAX);
 }

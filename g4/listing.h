@@ -11,6 +11,7 @@
 #ifndef G4_LISTING_H
 #define G4_LISTING_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "g4/store.h"
@@ -28,6 +29,10 @@ KVT_NODISCARD enum kvt_err g4_listing_feed(struct g4_listing *listing, const cha
 
 /** No more bytes: is the page whole? */
 KVT_NODISCARD enum kvt_err g4_listing_end(struct g4_listing *listing, struct kvt_error *err);
+
+/** The text behind `open` ("<UploadId>") up to the next tag; false, with what there is, when it
+ *  does not fit `room` or does not end. */
+bool g4_listing_element(const char *body, size_t size, const char *open, char *out, size_t room);
 
 #define G4_LISTING_CODE_MAX    64
 #define G4_LISTING_MESSAGE_MAX 160

@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "base/json_pull.h"
 
-enum { TIME_MAX = 64, NONCE_DIGITS = 16, FRACTION_MAX = 9 };
+enum { TIME_MAX = 64, NONCE_DIGITS = 16 };
 
 #define YEAR_10000_MS UINT64_C(253402300800000)
 
@@ -29,128 +29,6 @@ g4_lock_body_ttl_ms(const struct g4_lock_body *body)
     return body->deadline_ms > body->acquired_ms ? body->deadline_ms - body->acquired_ms : 0;
 }
 
-/* ---- times ---- */
-
-/* Exactly `digits` decimal digits; false otherwise. */
-static bool
-take_number(const char **at, unsigned digits, unsigned *number)
-{
-    *number = 0;
-    for (unsigned i = 0; i < digits; i++, (*at)++) {
-        if (**at < '0' || **at > '9')
-            return false;
-        *number = *number * 10 + (unsigned)(**at - '0');
-    }
-    return true;
-}
-
-static bool
-take_char(const char **at, const char *allowed)
-{
-    if (**at == '\0' || strchr(allowed, **at) == NULL)
-        return false;
-    (*at)++;
-    return true;
-}
-
-static unsigned
-days_in(unsigned year, unsigned month)
-{
-    static const unsigned char days[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
-    const bool leap = (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
-
-    return month == 2 && leap ? 29 : days[month - 1];
-}
-
-/* Days from 1970-01-01 to a day of the Gregorian calendar from that year on. */
-static uint64_t
-days_since_1970(unsigned year, unsigned month, unsigned day)
-{
-    const unsigned before = year - 1;
-    uint64_t days = (uint64_t)before * 365 + before / 4 - before / 100 + before / 400;
-
-    for (unsigned i = 1; i < month; i++)
-        days += days_in(year, i);
-    return days + day - 1 - 719162; /* days from year 1 to 1970 */
-}
-
-static bool
-take_date(const char **at, uint64_t *days)
-{
-    unsigned year;
-    unsigned month;
-    unsigned day;
-
-    if (!take_number(at, 4, &year) || !take_char(at, "-") || !take_number(at, 2, &month) ||
-        !take_char(at, "-") || !take_number(at, 2, &day))
-        return false;
-    if (year < 1970 || month < 1 || month > 12 || day < 1 || day > days_in(year, month))
-        return false;
-    *days = days_since_1970(year, month, day);
-    return true;
-}
-
-/* Hours, minutes, seconds (60 in a leap second) and the digits behind, cut to milliseconds. */
-static bool
-take_clock(const char **at, uint64_t *ms)
-{
-    unsigned hour;
-    unsigned minute;
-    unsigned second;
-    unsigned scale = 100;
-
-    if (!take_number(at, 2, &hour) || !take_char(at, ":") || !take_number(at, 2, &minute) ||
-        !take_char(at, ":") || !take_number(at, 2, &second) || hour > 23 || minute > 59 ||
-        second > 60)
-        return false;
-    *ms = ((uint64_t)hour * 3600 + minute * 60 + second) * 1000;
-    if (!take_char(at, "."))
-        return true;
-    for (unsigned i = 0; i < FRACTION_MAX && **at >= '0' && **at <= '9'; i++, (*at)++) {
-        *ms += (uint64_t)(**at - '0') * scale;
-        scale /= 10;
-    }
-    return (*at)[-1] != '.';
-}
-
-/* "Z" or "+02:00"; how far east of Greenwich, in minutes. */
-static bool
-take_zone(const char **at, int *minutes)
-{
-    const bool west = **at == '-';
-    unsigned hour;
-    unsigned minute;
-
-    *minutes = 0;
-    if (take_char(at, "Zz"))
-        return true;
-    if (!take_char(at, "+-") || !take_number(at, 2, &hour) || !take_char(at, ":") ||
-        !take_number(at, 2, &minute) || hour > 23 || minute > 59)
-        return false;
-    *minutes = (int)(hour * 60 + minute) * (west ? -1 : 1);
-    return true;
-}
-
-/* RFC 3339; sub-millisecond digits are dropped. */
-static bool
-parse_time(const char *text, uint64_t *unix_ms)
-{
-    uint64_t days;
-    uint64_t ms;
-    int64_t moment;
-    int minutes;
-
-    *unix_ms = 0;
-    if (!take_date(&text, &days) || !take_char(&text, "Tt ") || !take_clock(&text, &ms) ||
-        !take_zone(&text, &minutes) || *text != '\0')
-        return false;
-    moment = (int64_t)(days * 86400000 + ms) - (int64_t)minutes * 60000;
-    if (moment < 0)
-        return false;
-    *unix_ms = (uint64_t)moment;
-    return true;
-}
-
 /* ---- members ---- */
 
 static bool
@@ -166,7 +44,7 @@ take_time(struct kvt_json_pull *pull, uint64_t *unix_ms)
 {
     char text[TIME_MAX];
 
-    return take_text(pull, text, sizeof(text)) && parse_time(text, unix_ms);
+    return take_text(pull, text, sizeof(text)) && kvt_clock_parse(text, unix_ms);
 }
 
 static bool

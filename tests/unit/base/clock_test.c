@@ -26,6 +26,45 @@ formats_utc_with_milliseconds(void **state)
 }
 
 static void
+reads_what_rfc_3339_allows(void **state)
+{
+    static const struct {
+        const char *text;
+        uint64_t unix_ms;
+    } rows[] = {
+        {"1970-01-01T00:00:00Z", 0},
+        {"2000-02-28T23:59:59.123Z", 951782399123},
+        {"2000-02-28T23:59:59.1239Z", 951782399123},
+        {"2000-02-29t02:00:00+02:00", 951782400000},
+        {"2000-02-28 22:00:00-02:00", 951782400000},
+        {"2016-12-31T23:59:60Z", 1483228800000}, /* a leap second */
+    };
+    static const char *const others[] = {
+        "",
+        "2000-02-30T00:00:00Z",
+        "1969-12-31T23:59:59Z",
+        "1970-01-01T00:00:00+00:01",
+        "2000-02-28T24:00:00Z",
+        "2000-02-28T23:59:59",
+        "2000-02-28T23:59:59.Z",
+        "2000-02-28T23:59:59Z ",
+        "2000-2-28T23:59:59Z",
+    };
+    uint64_t unix_ms;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        assert_true(kvt_clock_parse(rows[i].text, &unix_ms));
+        assert_true(unix_ms == rows[i].unix_ms);
+    }
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        unix_ms = 1;
+        assert_false(kvt_clock_parse(others[i], &unix_ms));
+        assert_true(unix_ms == 0);
+    }
+}
+
+static void
 monotonic_time_moves_with_sleep(void **state)
 {
     const uint64_t start_ns = kvt_clock_mono_ns();
@@ -43,6 +82,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(formats_utc_with_milliseconds),
+        cmocka_unit_test(reads_what_rfc_3339_allows),
         cmocka_unit_test(monotonic_time_moves_with_sleep),
     };
 
