@@ -18,23 +18,31 @@ part(const char *text, char *out, size_t size, bool last)
     return *text == ':' ? text + 1 : text;
 }
 
+/* What AWS tools find; a command ends before such keys do. */
 static enum kvt_err
-from_environment(struct cli_credentials *credentials, struct kvt_error *err)
+find(struct cli_credentials *credentials, struct kvt_error *err)
 {
-    const char *access = getenv("AWS_ACCESS_KEY_ID");
-    const char *secret = getenv("AWS_SECRET_ACCESS_KEY");
-    const char *token = getenv("AWS_SESSION_TOKEN");
+    struct g4_credentials_options options = {.region = getenv("AWS_DEFAULT_REGION")};
+    struct g4_credentials_state state;
+    struct g4_credentials *chain;
+    struct g4_keys keys;
+    uint64_t generation;
+    enum kvt_err rc;
 
-    if (access == NULL || secret == NULL || access[0] == '\0' || secret[0] == '\0')
-        return kvt_error_set(err, KVT_NOTFOUND,
-                             "no S3 credentials: neither --s3-credentials-file nor "
-                             "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY");
-    if (part(access, credentials->access_key, sizeof(credentials->access_key), true) == NULL ||
-        part(secret, credentials->secret_key, sizeof(credentials->secret_key), true) == NULL ||
-        part(token == NULL ? "" : token, credentials->session_token,
-             sizeof(credentials->session_token), true) == NULL)
-        return kvt_error_set(err, KVT_RANGE, "the AWS_* credentials are too long");
-    return KVT_OK;
+    rc = g4_credentials_open(&chain, &options, err);
+    if (rc != KVT_OK)
+        return rc;
+    rc = g4_credentials_take(chain, &keys, &generation, err);
+    if (rc == KVT_OK) {
+        memcpy(credentials->access_key, keys.access_key, sizeof(credentials->access_key));
+        memcpy(credentials->secret_key, keys.secret_key, sizeof(credentials->secret_key));
+        memcpy(credentials->session_token, keys.session_token, sizeof(credentials->session_token));
+        g4_credentials_state(chain, &state);
+        memcpy(credentials->where, state.where, sizeof(credentials->where));
+    }
+    explicit_bzero(&keys, sizeof(keys));
+    g4_credentials_close(chain);
+    return rc;
 }
 
 enum kvt_err
@@ -48,7 +56,7 @@ cli_credentials_load(const struct kvt_config *config, size_t index, bool environ
     *credentials = (struct cli_credentials){0};
     if (!kvt_config_is_set(config, index)) {
         if (environment)
-            return from_environment(credentials, err);
+            return find(credentials, err);
         return kvt_error_set(err, KVT_NOTFOUND, "no credentials file is set");
     }
     rc = kvt_config_secret(config, index, text, sizeof(text), err);
@@ -63,5 +71,7 @@ cli_credentials_load(const struct kvt_config *config, size_t index, bool environ
     if (at == NULL || credentials->access_key[0] == '\0' || credentials->secret_key[0] == '\0')
         return kvt_error_set(err, KVT_INVALID, "%s: this is not access:secret[:token]",
                              kvt_config_string(config, index));
+    (void)snprintf(credentials->where, sizeof(credentials->where), "%s",
+                   kvt_config_string(config, index));
     return KVT_OK;
 }

@@ -10,19 +10,22 @@
 #define CLI_CREDENTIALS_H
 
 #include "base/config.h"
+#include "g4/credentials.h"
 #include "kvtier/error.h"
 
 struct cli_credentials {
-    char access_key[256];
-    char secret_key[256];
-    char session_token[2048]; /* "" = none */
+    char access_key[G4_KEYS_KEY_MAX];
+    char secret_key[G4_KEYS_KEY_MAX];
+    char session_token[G4_KEYS_TOKEN_MAX]; /* "" = none */
+    char where[G4_CREDENTIALS_WHERE_MAX];  /* they come from, for people */
 };
 
 /**
  * From the file of SECRET row `index` ("access:secret[:token]"), or, when it is unset and
- * `environment`, from AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN.
+ * `environment`, from where AWS tools look (g4/credentials.h).
  *
- * @return KVT_OK, KVT_NOTFOUND (none given), KVT_DENIED (others may read the file), KVT_INVALID
+ * @return KVT_OK, KVT_NOTFOUND (none given), KVT_DENIED (others may read the file, or whoever hands
+ *         them out does not), KVT_INVALID
  */
 KVT_NODISCARD enum kvt_err cli_credentials_load(const struct kvt_config *config, size_t index,
                                                 bool environment,

@@ -21,7 +21,11 @@ static const struct code_row code_rows[] = {
     {"XAmzContentSHA256Mismatch", KVT_CORRUPT, false},
     {"IncompleteBody", KVT_IO, true},
     {"ExpiredToken", KVT_DENIED, false},
+    {"ExpiredTokenException", KVT_DENIED, false},
+    {"InvalidToken", KVT_DENIED, false},
     {"InvalidAccessKeyId", KVT_DENIED, false},
+    {"RequestTimeTooSkewed", KVT_DENIED, false},
+    {"RequestExpired", KVT_DENIED, false},
     {"SignatureDoesNotMatch", KVT_DENIED, false},
     {"XAdminUserNotFound", KVT_DENIED, false}, /* versitygw, with 404 */
     {"AuthorizationHeaderMalformed", KVT_DENIED, false},
@@ -32,6 +36,17 @@ static const struct code_row code_rows[] = {
     {"NoSuchBucket", KVT_UNAVAILABLE, false}, /* says nothing about the objects in it */
     {"BucketAlreadyOwnedByYou", KVT_EXISTS, false},
     {"BucketAlreadyExists", KVT_DENIED, false},
+};
+
+struct cause_row {
+    const char *code;
+    enum g4_answer_cause cause;
+};
+
+static const struct cause_row cause_rows[] = {
+    {"ExpiredToken", G4_ANSWER_KEYS},          {"ExpiredTokenException", G4_ANSWER_KEYS},
+    {"InvalidToken", G4_ANSWER_KEYS},          {"InvalidAccessKeyId", G4_ANSWER_KEYS},
+    {"RequestTimeTooSkewed", G4_ANSWER_CLOCK}, {"RequestExpired", G4_ANSWER_CLOCK},
 };
 
 struct http_row {
@@ -50,35 +65,39 @@ static const struct http_row http_rows[] = {
 };
 
 static enum kvt_err
-judge(const struct g4_request *request, const char *code, bool *again)
+judge(const struct g4_request *request, const char *code, struct g4_answer *answer)
 {
     for (size_t i = 0; i < sizeof(code_rows) / sizeof(code_rows[0]); i++)
         if (strcmp(code, code_rows[i].code) == 0) {
-            *again = code_rows[i].again;
+            answer->again = code_rows[i].again;
             return code_rows[i].status;
         }
     if (request->http == 412 && request->condition == G4_IF_ABSENT)
         return KVT_EXISTS;
     for (size_t i = 0; i < sizeof(http_rows) / sizeof(http_rows[0]); i++)
         if (request->http == http_rows[i].http) {
-            *again = http_rows[i].again;
+            answer->again = http_rows[i].again;
             return http_rows[i].status;
         }
     return request->http >= 300 && request->http < 500 ? KVT_INVALID : KVT_IO;
 }
 
 enum kvt_err
-g4_answer_status(struct g4_request *request, const char *body, size_t size, bool *again)
+g4_answer_status(struct g4_request *request, const char *body, size_t size,
+                 struct g4_answer *answer)
 {
     char message[G4_LISTING_MESSAGE_MAX];
     char code[G4_LISTING_CODE_MAX];
     enum kvt_err rc;
 
-    *again = false;
+    *answer = (struct g4_answer){.cause = G4_ANSWER_OTHER};
     if (request->http >= 200 && request->http <= 299)
         return KVT_OK;
     g4_listing_trouble(body, size, code, message);
-    rc = judge(request, code, again);
+    for (size_t i = 0; i < sizeof(cause_rows) / sizeof(cause_rows[0]); i++)
+        if (strcmp(code, cause_rows[i].code) == 0)
+            answer->cause = cause_rows[i].cause;
+    rc = judge(request, code, answer);
     return kvt_error_set(&request->error, rc, "%.80s: HTTP %d%s%s%s%s", request->key, request->http,
                          code[0] == '\0' ? "" : " ", code, message[0] == '\0' ? "" : ": ", message);
 }

@@ -53,6 +53,7 @@ struct transfer {
     struct g4_client *client;
     uint64_t began_ms;
     CURL *easy;
+    struct g4_endpoint_signed prepared;
     struct g4_batch batch;
     char path[PATH_MAX_SIZE];
     char trouble[TROUBLE_MAX];
@@ -168,6 +169,7 @@ static enum kvt_err
 judge(struct transfer *transfer, CURLcode code, bool *again, struct kvt_error *err)
 {
     struct g4_request request = {.verb = G4_PUT, .key = transfer->path};
+    struct g4_answer answer;
     enum kvt_err rc;
     long http = 0;
 
@@ -182,8 +184,11 @@ judge(struct transfer *transfer, CURLcode code, bool *again, struct kvt_error *e
     }
     (void)curl_easy_getinfo(transfer->easy, CURLINFO_RESPONSE_CODE, &http);
     request.http = (int)http;
-    rc = g4_answer_status(&request, transfer->trouble, transfer->trouble_size, again);
+    rc = g4_answer_status(&request, transfer->trouble, transfer->trouble_size, &answer);
+    *again = answer.again;
     if (rc != KVT_OK) {
+        *again |= g4_endpoint_refused(transfer->client->endpoint, transfer->easy,
+                                      &transfer->prepared, (int)http, answer.cause);
         if (err != NULL)
             *err = request.error;
         return rc;
@@ -203,7 +208,6 @@ attempt(struct g4_client *client, enum g4_batch_verb verb, struct g4_batch_entry
 {
     const struct g4_sigv4_header type = {"Content-Type", "application/octet-stream"};
     struct transfer transfer = {.client = client, .began_ms = kvt_clock_mono_ms()};
-    struct curl_slist *headers;
     enum kvt_err rc;
 
     *again = false;
@@ -218,12 +222,12 @@ attempt(struct g4_client *client, enum g4_batch_verb verb, struct g4_batch_entry
                                                         .query = "",
                                                         .headers = &type,
                                                         .header_count = 1},
-                             client->timeout_ms, &headers, err);
+                             client->timeout_ms, &transfer.prepared, err);
     if (rc == KVT_OK && !set_body_options(&transfer))
         rc = kvt_error_set(err, KVT_NOMEM, "%s", transfer.path);
     if (rc == KVT_OK)
         rc = judge(&transfer, curl_easy_perform(transfer.easy), again, err);
-    curl_slist_free_all(headers);
+    curl_slist_free_all(transfer.prepared.headers);
     give_handle(client, transfer.easy);
     atomic_fetch_add(&client->corrupt, transfer.batch.corrupt);
     return rc;

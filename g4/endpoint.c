@@ -1,13 +1,19 @@
 #include "g4/endpoint.h"
 
 #include <assert.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "g4/credentials.h"
 
 enum { CONNECT_MS = 2000, LINE_MAX_SIZE = 8192 };
+
+/* A server that says that the clock is wrong is believed from here on.  One that only says "403",
+ * as to a HEAD, is believed near the 15 minutes that S3 allows. */
+enum { SKEW_TOLD_MS = 10 * 1000, SKEW_GUESSED_MS = 4 * 60 * 1000 };
 
 /* 64 KiB up and down: larger buffers only miss the cache. */
 enum { TRANSFER_BUFFER = 64 * 1024 };
@@ -17,20 +23,11 @@ struct g4_endpoint {
     char *host; /* the Host header */
     char *bucket;
     char *region;
-    char *access_key;
-    char *secret_key;
-    char *session_token;
     char *ca_file;
+    struct g4_credentials *credentials;
+    atomic_int_fast64_t skew_ms; /* of the server's clock against ours */
     bool path_style;
 };
-
-static void
-free_secret(char *text)
-{
-    if (text != NULL)
-        explicit_bzero(text, strlen(text));
-    kvt_free(text);
-}
 
 void
 g4_endpoint_free(struct g4_endpoint *endpoint)
@@ -41,10 +38,8 @@ g4_endpoint_free(struct g4_endpoint *endpoint)
     kvt_free(endpoint->host);
     kvt_free(endpoint->bucket);
     kvt_free(endpoint->region);
-    kvt_free(endpoint->access_key);
     kvt_free(endpoint->ca_file);
-    free_secret(endpoint->secret_key);
-    free_secret(endpoint->session_token);
+    g4_credentials_close(endpoint->credentials);
     kvt_free(endpoint);
 }
 
@@ -107,11 +102,9 @@ check_options(const struct g4_endpoint_options *options, struct kvt_error *err)
         return kvt_error_set(err, KVT_INVALID,
                              "bucket \"%s\" is not a bucket name: 3 to 63 of a-z 0-9 . -",
                              options->bucket);
-    if (!text_safe(options->access_key) || !text_safe(options->secret_key) ||
-        !text_safe(or_else(options->session_token, "")) || !text_safe(or_else(options->region, "")))
-        return kvt_error_set(err, KVT_INVALID,
-                             "credentials or region hold spaces or control characters");
-    if (options->access_key[0] == '\0' || options->secret_key[0] == '\0')
+    if (!text_safe(or_else(options->region, "")))
+        return kvt_error_set(err, KVT_INVALID, "the region holds spaces or control characters");
+    if (or_else(options->access_key, "")[0] == '\0' && !options->find_credentials)
         return kvt_error_set(err, KVT_INVALID, "access key and secret key are needed");
     return KVT_OK;
 }
@@ -140,15 +133,21 @@ g4_endpoint_new(struct g4_endpoint **out, const struct g4_endpoint_options *opti
     endpoint->host = join("", 0, prefix, options->url + start, size);
     endpoint->bucket = kvt_strdup(options->bucket);
     endpoint->region = kvt_strdup(or_else(options->region, "us-east-1"));
-    endpoint->access_key = kvt_strdup(options->access_key);
-    endpoint->secret_key = kvt_strdup(options->secret_key);
-    endpoint->session_token = kvt_strdup(or_else(options->session_token, ""));
     endpoint->ca_file = kvt_strdup(or_else(options->ca_file, ""));
     if (endpoint->base == NULL || endpoint->host == NULL || endpoint->bucket == NULL ||
-        endpoint->region == NULL || endpoint->access_key == NULL || endpoint->secret_key == NULL ||
-        endpoint->session_token == NULL || endpoint->ca_file == NULL) {
+        endpoint->region == NULL || endpoint->ca_file == NULL)
+        rc = kvt_error_set(err, KVT_NOMEM, "endpoint %s", options->url);
+    if (rc == KVT_OK)
+        rc = g4_credentials_open(
+            &endpoint->credentials,
+            &(struct g4_credentials_options){.access_key = options->access_key,
+                                             .secret_key = options->secret_key,
+                                             .session_token = options->session_token,
+                                             .region = options->region},
+            err);
+    if (rc != KVT_OK) {
         g4_endpoint_free(endpoint);
-        return kvt_error_set(err, KVT_NOMEM, "endpoint %s", options->url);
+        return rc;
     }
     *out = endpoint;
     return KVT_OK;
@@ -164,6 +163,12 @@ const char *
 g4_endpoint_region(const struct g4_endpoint *endpoint)
 {
     return endpoint->region;
+}
+
+struct g4_credentials *
+g4_endpoint_credentials(const struct g4_endpoint *endpoint)
+{
+    return endpoint->credentials;
 }
 
 /* The path as it is signed: with the bucket in front when it is not in the host. */
@@ -208,7 +213,7 @@ add_line(struct curl_slist **list, const char *line)
 
 /* The header lines of a signed request, and its Authorization. */
 static enum kvt_err
-make_headers(const struct g4_endpoint *endpoint, const struct g4_sigv4_request *request,
+make_headers(const struct g4_keys *keys, const struct g4_sigv4_request *request,
              struct curl_slist **list)
 {
     struct kvt_buffer line;
@@ -226,7 +231,7 @@ make_headers(const struct g4_endpoint *endpoint, const struct g4_sigv4_request *
     kvt_buffer_clear(&line);
     kvt_buffer_printf(&line, "Authorization: ");
     if (rc == KVT_OK)
-        rc = g4_sigv4_authorization(request, endpoint->access_key, endpoint->secret_key, &line);
+        rc = g4_sigv4_authorization(request, keys->access_key, keys->secret_key, &line);
     if (rc == KVT_OK && !add_line(list, kvt_buffer_text(&line)))
         rc = KVT_NOMEM;
     /* A server that does not answer "100 Continue" would cost a second each PUT. */
@@ -261,28 +266,41 @@ set_options(const struct g4_endpoint *endpoint, CURL *easy, uint64_t timeout_ms)
     return ok ? KVT_OK : KVT_NOMEM;
 }
 
+/* What every request carries, then the caller's. */
+static size_t
+collect(const struct g4_endpoint *endpoint, const struct g4_endpoint_call *call,
+        const struct g4_keys *keys, const char *date, struct g4_sigv4_header *all)
+{
+    size_t count = 0;
+
+    assert(call->header_count <= G4_ENDPOINT_HEADERS_MAX);
+    all[count++] = (struct g4_sigv4_header){"Host", endpoint->host};
+    all[count++] = (struct g4_sigv4_header){"x-amz-content-sha256", G4_SIGV4_UNSIGNED};
+    all[count++] = (struct g4_sigv4_header){"x-amz-date", date};
+    if (keys->session_token[0] != '\0')
+        all[count++] = (struct g4_sigv4_header){"x-amz-security-token", keys->session_token};
+    for (size_t i = 0; i < call->header_count; i++)
+        all[count++] = call->headers[i];
+    return count;
+}
+
 enum kvt_err
 g4_endpoint_prepare(const struct g4_endpoint *endpoint, CURL *easy,
                     const struct g4_endpoint_call *call, uint64_t timeout_ms,
-                    struct curl_slist **headers, struct kvt_error *err)
+                    struct g4_endpoint_signed *prepared, struct kvt_error *err)
 {
     struct g4_sigv4_header all[G4_ENDPOINT_HEADERS_MAX + 4];
     char date[KVT_CLOCK_BASIC_MAX];
     struct kvt_buffer path;
-    size_t count = 0;
+    struct g4_keys keys;
     enum kvt_err rc;
 
-    *headers = NULL;
-    assert(call->header_count <= G4_ENDPOINT_HEADERS_MAX);
-    kvt_clock_format_basic(kvt_clock_unix_ms(), date);
-    all[count++] = (struct g4_sigv4_header){"Host", endpoint->host};
-    all[count++] = (struct g4_sigv4_header){"x-amz-content-sha256", G4_SIGV4_UNSIGNED};
-    all[count++] = (struct g4_sigv4_header){"x-amz-date", date};
-    if (endpoint->session_token[0] != '\0')
-        all[count++] = (struct g4_sigv4_header){"x-amz-security-token", endpoint->session_token};
-    for (size_t i = 0; i < call->header_count; i++)
-        all[count++] = call->headers[i];
-
+    *prepared = (struct g4_endpoint_signed){.moment_ms = kvt_clock_unix_ms() +
+                                                         (uint64_t)atomic_load(&endpoint->skew_ms)};
+    rc = g4_credentials_take(endpoint->credentials, &keys, &prepared->keys, err);
+    if (rc != KVT_OK)
+        return rc;
+    kvt_clock_format_basic(prepared->moment_ms, date);
     kvt_buffer_init(&path, G4_ENDPOINT_URL_MAX);
     append_path(endpoint, call, &path);
     (void)kvt_buffer_text(&path);
@@ -291,8 +309,10 @@ g4_endpoint_prepare(const struct g4_endpoint *endpoint, CURL *easy,
         rc = set_url(endpoint, easy, kvt_buffer_text(&path), call->query);
     if (rc == KVT_OK)
         rc = set_options(endpoint, easy, timeout_ms);
-    if (rc == KVT_OK)
-        rc = make_headers(endpoint,
+    if (rc == KVT_OK) {
+        const size_t count = collect(endpoint, call, &keys, date, all);
+
+        rc = make_headers(&keys,
                           &(struct g4_sigv4_request){.method = call->method,
                                                      .path = kvt_buffer_text(&path),
                                                      .query = call->query,
@@ -302,16 +322,55 @@ g4_endpoint_prepare(const struct g4_endpoint *endpoint, CURL *easy,
                                                      .date = date,
                                                      .region = endpoint->region,
                                                      .service = "s3"},
-                          headers);
-    if (rc == KVT_OK && curl_easy_setopt(easy, CURLOPT_HTTPHEADER, *headers) != CURLE_OK)
+                          &prepared->headers);
+    }
+    if (rc == KVT_OK && curl_easy_setopt(easy, CURLOPT_HTTPHEADER, prepared->headers) != CURLE_OK)
         rc = KVT_NOMEM;
+    explicit_bzero(&keys, sizeof(keys));
     kvt_buffer_release(&path);
     if (rc == KVT_OK)
         return KVT_OK;
-    curl_slist_free_all(*headers);
-    *headers = NULL;
+    curl_slist_free_all(prepared->headers);
+    prepared->headers = NULL;
     return kvt_error_set(err, rc, "request to %s could not be made: %s", endpoint->base,
                          kvt_err_text(rc));
+}
+
+int64_t
+g4_endpoint_skew_ms(const struct g4_endpoint *endpoint)
+{
+    return atomic_load(&endpoint->skew_ms);
+}
+
+/* The Date of an answer, Unix; 0 where there is none. */
+static uint64_t
+date_of(CURL *easy)
+{
+    struct curl_header *header;
+    time_t seconds;
+
+    if (curl_easy_header(easy, "Date", 0, CURLH_HEADER, -1, &header) != CURLHE_OK)
+        return 0;
+    seconds = curl_getdate(header->value, NULL);
+    return seconds < 0 ? 0 : (uint64_t)seconds * 1000;
+}
+
+bool
+g4_endpoint_refused(struct g4_endpoint *endpoint, CURL *easy,
+                    const struct g4_endpoint_signed *prepared, int http, enum g4_answer_cause cause)
+{
+    const uint64_t date_ms = date_of(easy);
+    const int64_t off_ms = (int64_t)(date_ms - prepared->moment_ms);
+    const int64_t far_ms = cause == G4_ANSWER_CLOCK ? SKEW_TOLD_MS : SKEW_GUESSED_MS;
+
+    if (cause == G4_ANSWER_KEYS)
+        return g4_credentials_reject(endpoint->credentials, prepared->keys);
+    if (date_ms == 0 || (off_ms < far_ms && off_ms > -far_ms) ||
+        (cause != G4_ANSWER_CLOCK && http != 403 && http != 401))
+        return false;
+    /* From our clock as it is: requests that were refused together must not add up. */
+    atomic_store(&endpoint->skew_ms, (int64_t)(date_ms - kvt_clock_unix_ms()));
+    return true;
 }
 
 enum kvt_err

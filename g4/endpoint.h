@@ -6,7 +6,7 @@
  *
  * Ownership: options are copied; g4_endpoint_free() wipes the secrets.  Header lists go to the
  *            caller (curl_slist_free_all()).
- * Threads:   any once made; it does not change.
+ * Threads:   any once made.
  * Limits:    G4_ENDPOINT_HEADERS_MAX headers of the caller's.
  */
 #ifndef G4_ENDPOINT_H
@@ -18,6 +18,7 @@
 #include <stdint.h>
 
 #include "base/buffer.h"
+#include "g4/answer.h"
 #include "g4/sigv4.h"
 #include "kvtier/error.h"
 
@@ -31,10 +32,12 @@ struct g4_endpoint_options {
     const char *access_key;
     const char *secret_key;
     const char *session_token; /* "" or NULL = none */
+    bool find_credentials;     /* without an access key: g4/credentials.h */
     const char *ca_file;       /* "" or NULL = the system's */
     bool path_style;
 };
 
+struct g4_credentials;
 struct g4_endpoint;
 
 KVT_NODISCARD enum kvt_err g4_endpoint_new(struct g4_endpoint **out,
@@ -44,6 +47,14 @@ void g4_endpoint_free(struct g4_endpoint *endpoint);
 
 const char *g4_endpoint_bucket(const struct g4_endpoint *endpoint);
 const char *g4_endpoint_region(const struct g4_endpoint *endpoint);
+struct g4_credentials *g4_endpoint_credentials(const struct g4_endpoint *endpoint);
+
+/* A request that is signed. */
+struct g4_endpoint_signed {
+    struct curl_slist *headers; /* the list the handle uses; free it after the transfer */
+    uint64_t keys;              /* which keys signed it */
+    uint64_t moment_ms;         /* Unix, as the signature has it */
+};
 
 struct g4_endpoint_call {
     const char *method;
@@ -58,12 +69,28 @@ struct g4_endpoint_call {
  * Set the handle up for a call: URL, signed headers, timeouts, TLS.  The caller adds what is done
  * with the bodies.
  *
- * @param[out] headers  the list the handle uses; free it after the transfer
+ * @return KVT_OK, KVT_DENIED (no keys, for the time being), KVT_RANGE or KVT_NOMEM
  */
 KVT_NODISCARD enum kvt_err g4_endpoint_prepare(const struct g4_endpoint *endpoint, CURL *easy,
                                                const struct g4_endpoint_call *call,
-                                               uint64_t timeout_ms, struct curl_slist **headers,
+                                               uint64_t timeout_ms,
+                                               struct g4_endpoint_signed *prepared,
                                                struct kvt_error *err);
+
+/**
+ * The server refused what was signed: look for other keys, or take its clock for ours, where that
+ * is why.
+ *
+ * @param easy  the handle of the transfer, with its answer
+ * @param http  its status
+ * @return true when the request, signed anew, may end better
+ */
+bool g4_endpoint_refused(struct g4_endpoint *endpoint, CURL *easy,
+                         const struct g4_endpoint_signed *prepared, int http,
+                         enum g4_answer_cause cause);
+
+/** How far the servers' clock is believed to be ahead of ours, in milliseconds. */
+int64_t g4_endpoint_skew_ms(const struct g4_endpoint *endpoint);
 
 /** What a transfer that libcurl gave up means.  `again`: another attempt may do better. */
 enum kvt_err g4_endpoint_failure(CURLcode code, bool *again);

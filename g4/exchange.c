@@ -24,8 +24,8 @@ g4_exchange_init(struct g4_exchange *exchange)
 static void
 forget(struct g4_exchange *exchange)
 {
-    curl_slist_free_all(exchange->headers);
-    exchange->headers = NULL;
+    curl_slist_free_all(exchange->prepared.headers);
+    exchange->prepared.headers = NULL;
     g4_listing_free(exchange->listing);
     exchange->listing = NULL;
 }
@@ -426,7 +426,7 @@ method_of(enum g4_verb verb)
 
 /* URL, headers and signature for the request's verb. */
 static enum kvt_err
-prepare(struct g4_exchange *exchange, const struct g4_endpoint *endpoint, uint64_t timeout_ms)
+prepare(struct g4_exchange *exchange, uint64_t timeout_ms)
 {
     struct g4_request *request = exchange->request;
     const bool list = request->verb == G4_LIST;
@@ -449,20 +449,20 @@ prepare(struct g4_exchange *exchange, const struct g4_endpoint *endpoint, uint64
     if (!kvt_buffer_ok(&query))
         rc = kvt_error_set(&request->error, KVT_NOMEM, "list %s", request->key);
     else
-        rc = g4_endpoint_prepare(endpoint, exchange->easy,
+        rc = g4_endpoint_prepare(exchange->endpoint, exchange->easy,
                                  &(struct g4_endpoint_call){.method = method_of(request->verb),
                                                             .path = path,
                                                             .query = kvt_buffer_text(&query),
                                                             .in_bucket = true,
                                                             .headers = lines.headers,
                                                             .header_count = lines.count},
-                                 timeout_ms, &exchange->headers, &request->error);
+                                 timeout_ms, &exchange->prepared, &request->error);
     kvt_buffer_release(&query);
     return rc;
 }
 
 enum kvt_err
-g4_exchange_begin(struct g4_exchange *exchange, const struct g4_endpoint *endpoint,
+g4_exchange_begin(struct g4_exchange *exchange, struct g4_endpoint *endpoint,
                   struct g4_request *request, uint64_t timeout_ms)
 {
     CURL *easy = exchange->easy;
@@ -471,6 +471,7 @@ g4_exchange_begin(struct g4_exchange *exchange, const struct g4_endpoint *endpoi
     forget(exchange);
     memset(exchange, 0, sizeof(*exchange));
     exchange->easy = easy;
+    exchange->endpoint = endpoint;
     exchange->request = request;
     exchange->own_buffer = request->verb == G4_GET && request->buffer == NULL;
     request->buffer_size = 0;
@@ -487,7 +488,7 @@ g4_exchange_begin(struct g4_exchange *exchange, const struct g4_endpoint *endpoi
         return kvt_error_set(&request->error, KVT_CORRUPT, "%s: the body to put fails its check",
                              request->key);
     curl_easy_reset(easy);
-    rc = prepare(exchange, endpoint, timeout_ms);
+    rc = prepare(exchange, timeout_ms);
     if (rc == KVT_OK && !set_body_options(exchange))
         rc = kvt_error_set(&request->error, KVT_NOMEM, "%s", request->key);
     if (rc == KVT_OK && request->verb == G4_LIST) {
@@ -503,14 +504,15 @@ static bool
 finish_answer(struct g4_exchange *exchange)
 {
     struct g4_request *request = exchange->request;
-    bool again = false;
+    struct g4_answer answer;
     long http = 0;
 
     (void)curl_easy_getinfo(exchange->easy, CURLINFO_RESPONSE_CODE, &http);
     request->http = (int)http;
-    request->status = g4_answer_status(request, exchange->trouble, exchange->trouble_size, &again);
+    request->status = g4_answer_status(request, exchange->trouble, exchange->trouble_size, &answer);
     if (request->status != KVT_OK)
-        return again;
+        return answer.again || g4_endpoint_refused(exchange->endpoint, exchange->easy,
+                                                   &exchange->prepared, (int)http, answer.cause);
     if (request->verb == G4_LIST)
         request->status = g4_listing_end(exchange->listing, &request->error);
     if (request->verb == G4_GET || request->verb == G4_HEAD) {

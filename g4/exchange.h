@@ -26,8 +26,9 @@
 
 struct g4_exchange {
     CURL *easy;
+    struct g4_endpoint *endpoint;
     struct g4_request *request;
-    struct curl_slist *headers;
+    struct g4_endpoint_signed prepared;
     struct g4_listing *listing;
     size_t sent;       /* PUT: bytes of body handed out */
     bool own_buffer;   /* GET: the caller gave none */
@@ -47,7 +48,7 @@ void g4_exchange_release(struct g4_exchange *exchange);
 /** Ready for one attempt at `request`, which may take `timeout_ms`.  An empty key means the bucket
  *  itself. */
 KVT_NODISCARD enum kvt_err g4_exchange_begin(struct g4_exchange *exchange,
-                                             const struct g4_endpoint *endpoint,
+                                             struct g4_endpoint *endpoint,
                                              struct g4_request *request, uint64_t timeout_ms);
 
 /**

@@ -49,7 +49,7 @@ struct slot {
 struct io_thread {
     pthread_t thread;
     bool running;
-    const struct g4_endpoint *endpoint;
+    struct g4_endpoint *endpoint;
     struct s3_settings settings;
     struct kvt_queue *queue; /* of struct g4_request */
     CURLM *multi;
@@ -322,16 +322,18 @@ io_start(struct io_thread *io, const struct g4_s3_options *options, unsigned thr
 static enum kvt_err
 endpoint_of(struct g4_endpoint **out, const struct g4_s3_options *options, struct kvt_error *err)
 {
-    return g4_endpoint_new(out,
-                           &(struct g4_endpoint_options){.url = options->endpoint,
-                                                         .bucket = options->bucket,
-                                                         .region = options->region,
-                                                         .access_key = options->access_key,
-                                                         .secret_key = options->secret_key,
-                                                         .session_token = options->session_token,
-                                                         .ca_file = options->ca_file,
-                                                         .path_style = options->path_style},
-                           err);
+    return g4_endpoint_new(
+        out,
+        &(struct g4_endpoint_options){.url = options->endpoint,
+                                      .bucket = options->bucket,
+                                      .region = options->region,
+                                      .access_key = options->access_key,
+                                      .secret_key = options->secret_key,
+                                      .session_token = options->session_token,
+                                      .find_credentials = options->find_credentials,
+                                      .ca_file = options->ca_file,
+                                      .path_style = options->path_style},
+        err);
 }
 
 enum kvt_err
@@ -371,6 +373,14 @@ g4_s3_open(struct g4_store **out, const struct g4_s3_options *options, struct kv
 fail:
     s3_close(s3);
     return rc;
+}
+
+struct g4_credentials *
+g4_s3_credentials(const struct g4_store *store)
+{
+    const struct s3 *s3 = g4_store_self(store, &s3_driver);
+
+    return s3 == NULL ? NULL : g4_endpoint_credentials(s3->endpoint);
 }
 
 enum kvt_err

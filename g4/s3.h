@@ -12,10 +12,13 @@
 #ifndef G4_S3_H
 #define G4_S3_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "g4/store.h"
 #include "kvtier/error.h"
+
+struct g4_credentials;
 
 struct g4_s3_options {
     const char *endpoint; /* http(s)://host[:port] */
@@ -24,6 +27,7 @@ struct g4_s3_options {
     const char *access_key;
     const char *secret_key;
     const char *session_token; /* "" = none */
+    bool find_credentials;     /* without an access key: g4/credentials.h */
     const char *ca_file;       /* "" = the system's */
     bool path_style;
     unsigned threads;         /* 0 = 1 */
@@ -40,6 +44,9 @@ KVT_NODISCARD enum kvt_err g4_s3_open(struct g4_store **out, const struct g4_s3_
  *  `skew_ms`: server clock minus ours, from the Date header; may be NULL. */
 KVT_NODISCARD enum kvt_err g4_s3_probe(struct g4_store *store, int64_t *skew_ms,
                                        struct kvt_error *err);
+
+/** Where its keys come from; NULL when it is not an S3 store. */
+struct g4_credentials *g4_s3_credentials(const struct g4_store *store);
 
 /** Create the bucket (KVT_EXISTS when it is there and ours). */
 KVT_NODISCARD enum kvt_err g4_s3_create_bucket(const struct g4_s3_options *options,

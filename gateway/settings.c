@@ -1,7 +1,6 @@
 #include "gateway/settings.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -114,37 +113,35 @@ split_at_colon(char *text)
     return colon + 1;
 }
 
-/* "access:secret[:token]" from the file, or what AWS tools look at. */
+/* "access:secret[:token]" from the file; without one the store looks where AWS tools do. */
 static enum kvt_err
 load_s3_credentials(struct gateway_settings *settings, const struct kvt_config *config,
                     struct kvt_error *err)
 {
-    const char *access = getenv("AWS_ACCESS_KEY_ID");
-    char *key = getenv("AWS_SECRET_ACCESS_KEY");
-    const char *token = getenv("AWS_SESSION_TOKEN");
     char text[GATEWAY_SECRET_MAX];
+    char *token = NULL;
+    char *key;
     enum kvt_err rc;
 
     rc = secret(config, GATEWAY_SETTING_S3_CREDENTIALS_FILE, text, sizeof(text), err);
-    if (rc != KVT_OK)
+    if (rc != KVT_OK || text[0] == '\0')
         return rc;
-    if (text[0] != '\0') {
-        access = text;
-        key = split_at_colon(text);
-        token = key == NULL ? NULL : split_at_colon(key);
+    key = split_at_colon(text);
+    if (key != NULL)
+        token = split_at_colon(key);
+    if (key == NULL || text[0] == '\0' || key[0] == '\0' ||
+        strlen(text) >= sizeof(settings->s3_access) || strlen(key) >= sizeof(settings->s3_secret))
+        rc = kvt_error_set(err, KVT_INVALID,
+                           "s3.credentials_file: this is not "
+                           "access:secret[:token]");
+    if (rc == KVT_OK) {
+        memcpy(settings->s3_access, text, strlen(text) + 1);
+        memcpy(settings->s3_secret, key, strlen(key) + 1);
+        if (token != NULL)
+            memcpy(settings->s3_token, token, strlen(token) + 1);
     }
-    if (access == NULL || key == NULL || strlen(access) >= sizeof(settings->s3_access) ||
-        strlen(key) >= sizeof(settings->s3_secret) ||
-        (token != NULL && strlen(token) >= sizeof(settings->s3_token)))
-        return kvt_error_set(err, KVT_INVALID,
-                             "no S3 credentials: set s3.credentials_file (access:secret[:token]) "
-                             "or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY");
-    memcpy(settings->s3_access, access, strlen(access) + 1);
-    memcpy(settings->s3_secret, key, strlen(key) + 1);
-    if (token != NULL)
-        memcpy(settings->s3_token, token, strlen(token) + 1);
     explicit_bzero(text, sizeof(text));
-    return KVT_OK;
+    return rc;
 }
 
 static enum kvt_err
@@ -173,6 +170,7 @@ load_cold(struct gateway_settings *settings, const struct kvt_config *config, st
         .access_key = settings->s3_access,
         .secret_key = settings->s3_secret,
         .session_token = settings->s3_token,
+        .find_credentials = settings->s3_access[0] == '\0',
         .ca_file = kvt_config_string(config, GATEWAY_SETTING_S3_CA_FILE),
         .path_style = kvt_config_bool(config, GATEWAY_SETTING_S3_PATH_STYLE),
         .connections_max = (unsigned)kvt_config_u64(config, GATEWAY_SETTING_S3_CONNECTIONS),

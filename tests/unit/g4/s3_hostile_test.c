@@ -306,6 +306,45 @@ a_put_says_what_formats_promise(void **state)
     kvt_free(f);
 }
 
+#define WRONG_CLOCK                                                                                \
+    "HTTP/1.1 403 Forbidden\r\nDate: Sun, 01 Feb 2026 00:00:00 GMT\r\nConnection: close\r\n\r\n"   \
+    "<Error><Code>RequestTimeTooSkewed</Code></Error>"
+#define CLOCKLESS_REFUSAL                                                                          \
+    "HTTP/1.1 403 Forbidden\r\nDate: Sun, 01 Feb 2026 00:00:00 GMT\r\nContent-Length: 0\r\n"       \
+    "Connection: close\r\n\r\n"
+
+/* The server's clock stands in February 2026: what is signed next has its time.  Told so, or only
+ * "403" without a body, as a HEAD is. */
+static void
+a_wrong_clock_is_corrected_by_the_servers(void **state)
+{
+    static const char *const told[] = {WRONG_CLOCK, OK_HELLO};
+    static const char *const guessed[] = {CLOCKLESS_REFUSAL, OK_HELLO};
+    static const char *const stubborn[] = {WRONG_CLOCK};
+    struct fixture *f = start(told, 2, 5000);
+
+    (void)state;
+    assert_int_equal(get(f->store, "k", &f->fetched), KVT_OK);
+    assert_int_equal(get(f->store, "k", &f->fetched), KVT_OK); /* right from the first attempt */
+    stop(f);
+    assert_int_equal(f->script.seen, 3);
+    assert_non_null(strstr(f->script.head, "x-amz-date: 20260201T0000"));
+    kvt_free(f);
+
+    f = start(guessed, 2, 5000);
+    assert_int_equal(head(f->store, "k", &f->fetched), KVT_OK);
+    stop(f);
+    assert_int_equal(f->script.seen, 2);
+    assert_non_null(strstr(f->script.head, "x-amz-date: 20260201T0000"));
+    kvt_free(f);
+
+    f = start(stubborn, 1, 5000);
+    assert_int_equal(get(f->store, "k", &f->fetched), KVT_DENIED);
+    stop(f);
+    assert_int_equal(f->script.seen, 2); /* signed with its time, and still refused */
+    kvt_free(f);
+}
+
 static void
 header_lines_cannot_be_injected(void **state)
 {
@@ -404,6 +443,7 @@ main(void)
         cmocka_unit_test(lengths_are_not_believed),
         cmocka_unit_test(metadata_is_believed_only_when_it_is_whole),
         cmocka_unit_test(a_put_says_what_formats_promise),
+        cmocka_unit_test(a_wrong_clock_is_corrected_by_the_servers),
         cmocka_unit_test(header_lines_cannot_be_injected),
         cmocka_unit_test(options_are_checked),
         cmocka_unit_test(opening_survives_every_allocation_failure),
