@@ -12,7 +12,7 @@
 #include "g4/answer.h"
 #include "g4/check.h"
 
-enum { HEADERS_MAX = 10 + G4_ATTRIBUTE_LINES, VALUE_MAX = 128, ALIGNMENT = 4096, QUERY_MAX = 8192 };
+enum { HEADERS_MAX = 11 + G4_ATTRIBUTE_LINES, VALUE_MAX = 128, ALIGNMENT = 4096, QUERY_MAX = 8192 };
 
 enum kvt_err
 g4_exchange_init(struct g4_exchange *exchange)
@@ -106,6 +106,14 @@ parse_date(const char *value)
     return seconds < 0 ? 0 : (uint64_t)seconds * 1000;
 }
 
+/* What a block says of its key.  Copied to another key with all that is beside it, its bytes would
+ * pass every other check. */
+static uint32_t
+mark_of(const char *key)
+{
+    return g4_check_crc32c(key, strlen(key));
+}
+
 /* True: the line is one of our own. */
 static bool
 take_meta(struct g4_exchange *exchange, const char *line, size_t size)
@@ -121,6 +129,9 @@ take_meta(struct g4_exchange *exchange, const char *line, size_t size)
         meta->crc32c = exchange->meta_crc ? (uint32_t)number : 0;
     } else if (header_is(line, size, "x-amz-meta-kvt-fingerprint", value)) {
         meta->fingerprint = parse_number(value, 16, &number) ? number : 0;
+    } else if (header_is(line, size, "x-amz-meta-kvt-key", value)) {
+        exchange->other_key =
+            !parse_number(value, 16, &number) || number != mark_of(exchange->request->key);
     } else if (header_is(line, size, "x-amz-meta-kvt-writer", value)) {
         (void)snprintf(meta->writer, sizeof(meta->writer), "%.*s", KVT_NAME_MAX - 1, value);
     } else {
@@ -305,6 +316,7 @@ struct lines {
     char length[24];
     char crc[9];
     char fingerprint[17];
+    char key[9];
     char attributes[G4_ATTRIBUTES_MAX];
 };
 
@@ -356,6 +368,11 @@ add_put_lines(struct lines *lines, const struct g4_request *request)
     add(lines, "x-amz-meta-kvt-fingerprint", lines->fingerprint);
     if (meta->writer[0] != '\0')
         add(lines, "x-amz-meta-kvt-writer", meta->writer);
+    /* What clients keep beside an object is theirs to copy, with it and by any tool. */
+    if (request->attributes != NULL)
+        return;
+    (void)snprintf(lines->key, sizeof(lines->key), "%08" PRIx32, mark_of(request->key));
+    add(lines, "x-amz-meta-kvt-key", lines->key);
 }
 
 /* What goes into a header line as it is. */
@@ -522,6 +539,9 @@ finish_answer(struct g4_exchange *exchange)
             request->buffer_size = exchange->length;
         if (!request->meta.present)
             request->meta.length = request->buffer_size;
+        if (exchange->other_key)
+            request->status = kvt_error_set(&request->error, KVT_CORRUPT,
+                                            "%s: an object of another key", request->key);
     }
     /* An object of no bytes has no first byte to make room at. */
     if (request->verb == G4_GET && request->buffer == NULL) {

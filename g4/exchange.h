@@ -35,6 +35,7 @@ struct g4_exchange {
     bool length_known; /* Content-Length was there */
     bool meta_length;  /* x-amz-meta-kvt-length and -crc32c were */
     bool meta_crc;
+    bool other_key; /* x-amz-meta-kvt-key is that of another one */
     uint64_t length;
     enum kvt_err refused; /* why the write callback stopped the transfer */
     char trouble[G4_EXCHANGE_ERROR_MAX];

@@ -281,6 +281,28 @@ metadata_is_believed_only_when_it_is_whole(void **state)
     kvt_free(f);
 }
 
+/* Copied within the bucket with all that is beside it, it fits its own length and crc. */
+static void
+an_object_of_another_key_is_damage(void **state)
+{
+    static const char *const replies[] = {
+        "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nx-amz-meta-kvt-length: 5\r\n"
+        "x-amz-meta-kvt-crc32c: 9a71bb4c\r\nx-amz-meta-kvt-key: aa326b08\r\n"
+        "Connection: close\r\n\r\nhello",
+        "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nx-amz-meta-kvt-length: 5\r\n"
+        "x-amz-meta-kvt-crc32c: 9a71bb4c\r\nx-amz-meta-kvt-key: 7ef80fe3\r\n"
+        "ETag: \"e\"\r\nConnection: close\r\n\r\nhello",
+    };
+    struct fixture *f = start(replies, 2, 5000);
+
+    (void)state;
+    assert_int_equal(get(f->store, "k", &f->fetched), KVT_OK);
+    assert_int_equal(get(f->store, "k", &f->fetched), KVT_CORRUPT);
+    assert_string_equal(f->fetched.etag, "e"); /* to be replaced only as it is */
+    stop(f);
+    kvt_free(f);
+}
+
 static void
 a_put_says_what_formats_promise(void **state)
 {
@@ -292,6 +314,7 @@ a_put_says_what_formats_promise(void **state)
                                         "x-amz-meta-kvt-crc32c: 9a71bb4c",
                                         "x-amz-meta-kvt-fingerprint: 1122334455667788",
                                         "x-amz-meta-kvt-writer: tester",
+                                        "x-amz-meta-kvt-key: 7043ef27",
                                         "x-amz-checksum-crc32c: mnG7TA==",
                                         "Content-Length: 5",
                                         "Authorization: AWS4-HMAC-SHA256 "};
@@ -442,6 +465,7 @@ main(void)
         cmocka_unit_test(nobody_there_is_unavailable),
         cmocka_unit_test(lengths_are_not_believed),
         cmocka_unit_test(metadata_is_believed_only_when_it_is_whole),
+        cmocka_unit_test(an_object_of_another_key_is_damage),
         cmocka_unit_test(a_put_says_what_formats_promise),
         cmocka_unit_test(a_wrong_clock_is_corrected_by_the_servers),
         cmocka_unit_test(header_lines_cannot_be_injected),
