@@ -29,14 +29,20 @@ compare_namespace(void *arg, uint32_t number, const char *name)
 }
 
 enum kvt_err
-advisor_find_namespace(const struct advisor_txn *txn, const char *name, uint32_t *ns)
+advisor_find_begin(struct advisor_store *store, const char *name, struct advisor_txn *txn,
+                   uint32_t *ns)
 {
     struct wanted wanted = {.name = name};
-    const enum kvt_err rc = advisor_store_namespaces(txn, compare_namespace, &wanted);
+    enum kvt_err rc = advisor_store_read(store, txn, NULL);
 
+    *ns = 0;
+    if (rc != KVT_OK)
+        return rc;
+    rc = advisor_store_namespaces(txn, compare_namespace, &wanted);
     *ns = wanted.ns;
     if (wanted.found)
         return KVT_OK;
+    advisor_store_end(txn);
     return rc == KVT_OK ? KVT_NOTFOUND : rc;
 }
 

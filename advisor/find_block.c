@@ -97,19 +97,16 @@ add_stored(const struct advisor_finder *finder, const char *namespace_, uint64_t
     struct advisor_store_block row = {0};
     struct advisor_txn txn;
     uint32_t ns;
-    enum kvt_err rc = advisor_store_read(finder->store, &txn, NULL);
+    enum kvt_err rc = advisor_find_begin(finder->store, namespace_, &txn, &ns);
 
     if (rc != KVT_OK)
-        return rc;
-    rc = advisor_find_namespace(&txn, namespace_, &ns);
-    if (rc == KVT_OK) {
-        rc = logged ? advisor_lookup(&txn, ns, &hash, 1, &row)
-                    : advisor_store_get_block(&txn, ns, hash, &row);
-        if (rc == KVT_OK || rc == KVT_NOTFOUND)
-            rc = advisor_cold_get(&txn, ns, hash, &row);
-        if ((rc == KVT_OK || rc == KVT_NOTFOUND) && row.place_count > 0)
-            rc = add_row(&txn, &row, block);
-    }
+        return rc == KVT_NOTFOUND ? KVT_OK : rc;
+    rc = logged ? advisor_lookup(&txn, ns, &hash, 1, &row)
+                : advisor_store_get_block(&txn, ns, hash, &row);
+    if (rc == KVT_OK || rc == KVT_NOTFOUND)
+        rc = advisor_cold_get(&txn, ns, hash, &row);
+    if ((rc == KVT_OK || rc == KVT_NOTFOUND) && row.place_count > 0)
+        rc = add_row(&txn, &row, block);
     advisor_store_end(&txn);
     advisor_store_block_release(&row);
     return rc == KVT_NOTFOUND ? KVT_OK : rc;

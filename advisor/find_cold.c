@@ -21,13 +21,10 @@ static enum kvt_err
 number_of(struct advisor_store *store, const char *namespace_, uint32_t *ns)
 {
     struct advisor_txn txn;
-    enum kvt_err rc = advisor_store_read(store, &txn, NULL);
+    const enum kvt_err rc = advisor_find_begin(store, namespace_, &txn, ns);
 
-    *ns = 0;
-    if (rc != KVT_OK)
-        return rc;
-    rc = advisor_find_namespace(&txn, namespace_, ns);
-    advisor_store_end(&txn);
+    if (rc == KVT_OK)
+        advisor_store_end(&txn);
     return rc;
 }
 

@@ -14,9 +14,10 @@
 /** May RAM answer? */
 bool advisor_find_from_ram(const struct advisor_finder *finder);
 
-/** The store's number; KVT_NOTFOUND: nobody ever named it. */
-KVT_NODISCARD enum kvt_err advisor_find_namespace(const struct advisor_txn *txn, const char *name,
-                                                  uint32_t *ns);
+/** Begin to read the store about a namespace, `ns` gets its number.  KVT_NOTFOUND: nobody ever named
+ *  it.  The transaction is there only with KVT_OK. */
+KVT_NODISCARD enum kvt_err advisor_find_begin(struct advisor_store *store, const char *name,
+                                              struct advisor_txn *txn, uint32_t *ns);
 
 /** Longest first, of equal ones by number. */
 void advisor_find_sort(struct index_match *matches, size_t count);

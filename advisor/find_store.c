@@ -95,18 +95,12 @@ advisor_find_stored(const struct advisor_finder *finder, const struct wire_query
     struct advisor_txn txn;
     size_t found = 0;
     uint32_t ns;
-    enum kvt_err rc = advisor_store_read(finder->store, &txn, NULL);
+    enum kvt_err rc = advisor_find_begin(finder->store, query->namespace_, &txn, &ns);
 
     *count = 0;
     if (rc != KVT_OK)
-        return rc;
-    rc = advisor_find_namespace(&txn, query->namespace_, &ns);
-    if (rc == KVT_NOTFOUND) {
-        advisor_store_end(&txn);
-        return KVT_OK;
-    }
-    if (rc == KVT_OK)
-        rc = look_up(&txn, ns, query->hashes, query->hash_count, &blocks);
+        return rc == KVT_NOTFOUND ? KVT_OK : rc;
+    rc = look_up(&txn, ns, query->hashes, query->hash_count, &blocks);
     if (rc == KVT_OK)
         rc = prefixes(blocks, query->hash_count, &matches, &found);
     if (found > capacity)
@@ -144,17 +138,11 @@ advisor_find_stored_masks(const struct advisor_finder *finder, const char *names
     struct advisor_store_block *blocks = NULL;
     struct advisor_txn txn;
     uint32_t ns;
-    enum kvt_err rc = advisor_store_read(finder->store, &txn, NULL);
+    enum kvt_err rc = advisor_find_begin(finder->store, namespace_, &txn, &ns);
 
     if (rc != KVT_OK)
-        return rc;
-    rc = advisor_find_namespace(&txn, namespace_, &ns);
-    if (rc == KVT_NOTFOUND) {
-        advisor_store_end(&txn);
-        return KVT_OK;
-    }
-    if (rc == KVT_OK)
-        rc = look_up(&txn, ns, hashes, hash_count, &blocks);
+        return rc == KVT_NOTFOUND ? KVT_OK : rc;
+    rc = look_up(&txn, ns, hashes, hash_count, &blocks);
     for (size_t i = 0; i < hash_count && rc == KVT_OK; i++)
         rc = mask(&txn, &blocks[i], &masks[i]);
     advisor_store_end(&txn);
