@@ -115,7 +115,7 @@ load_index(struct advisor_engine *engine, struct kvt_error *err)
     else
         rc = kvt_error_set(err, rc, "load what is cold: %s", kvt_err_text(rc));
     if (rc == KVT_OK && engine->options.planner != NULL) {
-        rc = advisor_planner_load_blocks(engine->options.planner, &txn);
+        rc = advisor_planner_load_blocks(engine->options.planner, &txn, &engine->progress.cancel);
         if (rc != KVT_OK)
             rc = kvt_error_set(err, rc, "load the order of blocks: %s", kvt_err_text(rc));
     }

@@ -1,6 +1,7 @@
 #include "advisor/planner.h"
 
 #include <assert.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -9,7 +10,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 
-enum { LOAD_PAGE = 65536 };
+enum { LOAD_PAGE = 65536 }; /* rows between two looks at `cancel` */
 
 static const char *const mode_names[] = {"off", "observe", "enforce"};
 
@@ -331,7 +332,8 @@ load_block(void *arg, const struct advisor_store_block *row)
 }
 
 enum kvt_err
-advisor_planner_load_blocks(struct advisor_planner *planner, const struct advisor_txn *txn)
+advisor_planner_load_blocks(struct advisor_planner *planner, const struct advisor_txn *txn,
+                            const _Atomic bool *cancel)
 {
     enum kvt_err rc = KVT_OK;
 
@@ -340,7 +342,9 @@ advisor_planner_load_blocks(struct advisor_planner *planner, const struct adviso
         uint64_t next = 0;
 
         do
-            rc = advisor_store_blocks(txn, next, LOAD_PAGE, &next, load_block, planner);
+            rc = atomic_load_explicit(cancel, memory_order_relaxed)
+                     ? KVT_CANCELLED
+                     : advisor_store_blocks(txn, next, LOAD_PAGE, &next, load_block, planner);
         while (rc == KVT_OK && next != 0);
     }
     return rc;

@@ -59,9 +59,11 @@ void advisor_planner_free(struct advisor_planner *planner);
 KVT_NODISCARD enum kvt_err advisor_planner_load(struct advisor_planner *planner,
                                                 const struct advisor_txn *txn,
                                                 const struct advisor_names *names, uint64_t now_ms);
-/** Then the blocks of the G4 tiers, which takes a while where there are many. */
+/** Then the blocks of the G4 tiers, which takes a while where there are many.  `cancel` may be set
+ *  by anybody meanwhile: then KVT_CANCELLED, and the planner is of no use. */
 KVT_NODISCARD enum kvt_err advisor_planner_load_blocks(struct advisor_planner *planner,
-                                                       const struct advisor_txn *txn);
+                                                       const struct advisor_txn *txn,
+                                                       const _Atomic bool *cancel);
 bool advisor_planner_dirty(struct advisor_planner *planner);
 KVT_NODISCARD enum kvt_err advisor_planner_save(struct advisor_planner *planner,
                                                 const struct advisor_txn *txn);

@@ -2,6 +2,7 @@
  * What is tested: advisor/planner.h: watermarks, promotion, and an order's way to its result.
  * How: an engine without network is given events and reports; a model of a gateway obeys, or not.
  */
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -511,6 +512,25 @@ restart_forgets_nothing(void **state)
     gateway_free(gateway);
 }
 
+/* Reading the order of many blocks takes a while: a start that is stopped does not wait for it. */
+static void
+reading_can_be_cancelled(void **state)
+{
+    struct gateway *gateway = gateway_new(ADVISOR_MODE_OFF);
+    _Atomic bool cancel = true;
+    struct advisor_txn txn;
+
+    (void)state;
+    publish(gateway, 0, 0, 1000, true);
+    assert_int_equal(advisor_store_read(gateway->rig.store, &txn, NULL), KVT_OK);
+    assert_int_equal(advisor_planner_load_blocks(gateway->rig.planner, &txn, &cancel),
+                     KVT_CANCELLED);
+    atomic_store(&cancel, false);
+    assert_int_equal(advisor_planner_load_blocks(gateway->rig.planner, &txn, &cancel), KVT_OK);
+    advisor_store_end(&txn);
+    gateway_free(gateway);
+}
+
 int
 main(void)
 {
@@ -526,6 +546,7 @@ main(void)
         cmocka_unit_test(nothing_is_planned_on_old_news),
         cmocka_unit_test(unsent_orders_are_sent_again),
         cmocka_unit_test(restart_forgets_nothing),
+        cmocka_unit_test(reading_can_be_cancelled),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
