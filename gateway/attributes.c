@@ -71,24 +71,21 @@ gateway_attributes_add_checksums(char text[G4_ATTRIBUTES_MAX],
     return true;
 }
 
-/* aws-chunked is how the body came, not what it is. */
-static void
-unchunk(const char *value, char *out, size_t size)
+/* aws-chunked is how the body came, not what it is.  False: what is left does not fit. */
+static bool
+unchunk(const char *list, char *out, size_t size)
 {
+    static const char ours[] = "aws-chunked";
+    const char *item;
     size_t used = 0;
+    size_t length;
 
     out[0] = '\0';
-    while (*value != '\0') {
-        const size_t word = strcspn(value, ",");
-        const size_t blanks = strspn(value, " \t");
-
-        if (blanks < word && strncasecmp(value + blanks, "aws-chunked", 11) != 0)
+    while (used < size && (item = gateway_request_item(&list, &length)) != NULL)
+        if (length > 0 && (length != sizeof(ours) - 1 || strncasecmp(item, ours, length) != 0))
             used += (size_t)snprintf(out + used, size - used, "%s%.*s", used == 0 ? "" : ",",
-                                     (int)(word - blanks), value + blanks);
-        value += word + (value[word] == ',' ? 1 : 0);
-        if (used >= size)
-            return;
-    }
+                                     (int)length, item);
+    return used < size;
 }
 
 enum gateway_fault
@@ -113,7 +110,8 @@ gateway_attributes_take(const struct gateway_request *request, char text[G4_ATTR
         else if (!is_plain(name))
             continue;
         if (strcmp(name, "content-encoding") == 0) {
-            unchunk(value, coding, sizeof(coding));
+            if (!unchunk(value, coding, sizeof(coding)))
+                return GATEWAY_FAULT_META_LARGE;
             if (coding[0] == '\0')
                 continue;
             value = coding;

@@ -9,17 +9,10 @@
 bool
 gateway_condition_lists(const char *list, const char *etag)
 {
-    while (*list != '\0') {
-        const size_t item = strcspn(list, ",");
-        const char *at = list;
-        size_t size = item;
+    const char *at;
+    size_t size;
 
-        while (size > 0 && (*at == ' ' || *at == '\t')) {
-            at++;
-            size--;
-        }
-        while (size > 0 && (at[size - 1] == ' ' || at[size - 1] == '\t'))
-            size--;
+    while ((at = gateway_request_item(&list, &size)) != NULL) {
         if (size > 2 && at[0] == 'W' && at[1] == '/') {
             at += 2;
             size -= 2;
@@ -30,7 +23,6 @@ gateway_condition_lists(const char *list, const char *etag)
         }
         if ((size == 1 && *at == '*') || (size == strlen(etag) && memcmp(at, etag, size) == 0))
             return true;
-        list += item + (list[item] == ',' ? 1 : 0);
     }
     return false;
 }

@@ -4,7 +4,6 @@
 #include <openssl/evp.h>
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
 #include "base/parse.h"
 
@@ -52,40 +51,6 @@ plain_length(const struct gateway_request *request, uint64_t *length)
     if (!has_body(request) && gateway_request_header(request, "content-length") == NULL)
         return GATEWAY_FAULT_NONE;
     return header_length(request, "content-length", length);
-}
-
-/* Drop "aws-chunked" from a list of encodings, which is cut up where it is. */
-static void
-strip_encoding(struct gateway_request *request)
-{
-    static const char ours[] = "aws-chunked";
-    const char *found = gateway_request_header(request, "content-encoding");
-    char *out;
-    char *start;
-
-    if (found == NULL)
-        return;
-    start = out = request->header_text + (found - request->header_text);
-    for (const char *at = found; *at != '\0';) {
-        const size_t size = strcspn(at, ",");
-        const size_t blank = strspn(at, " \t");
-        size_t end = size;
-
-        while (end > blank && (at[end - 1] == ' ' || at[end - 1] == '\t'))
-            end--;
-        if (end > blank &&
-            (end - blank != sizeof(ours) - 1 || strncasecmp(at + blank, ours, end - blank) != 0)) {
-            if (out != start)
-                *out++ = ',';
-            memmove(out, at + blank, end - blank);
-            out += end - blank;
-        }
-        at += size + (at[size] == ',' ? 1 : 0);
-    }
-    *out = '\0';
-    for (size_t i = 0; i < request->header_count; i++)
-        if (request->headers[i].value == found && *start == '\0')
-            request->headers[i].name = ""; /* as if it had not come */
 }
 
 static enum gateway_fault
@@ -170,7 +135,6 @@ gateway_payload_begin(struct gateway_request *request, uint64_t *length)
         fault = read_announced(request, &kinds[i]);
         if (fault != GATEWAY_FAULT_NONE)
             return fault;
-        strip_encoding(request);
         return begin_chunked(request, &kinds[i], length);
     }
     return GATEWAY_FAULT_NOT_IMPLEMENTED;

@@ -17,7 +17,7 @@
 #include "gateway/request.h"
 
 /** Before the body: its length without framing, and what there is to say against it.  The request
- * is signed (gateway_auth_check()).  Content-Encoding loses its "aws-chunked". */
+ * is signed (gateway_auth_check()). */
 enum gateway_fault gateway_payload_begin(struct gateway_request *request, uint64_t *length);
 
 /** The next bytes of the body, at most `length` of payload in all. */

@@ -54,6 +54,28 @@ gateway_request_header(const struct gateway_request *request, const char *name)
     return NULL;
 }
 
+static bool
+is_blank(char c)
+{
+    return c == ' ' || c == '\t';
+}
+
+const char *
+gateway_request_item(const char **list, size_t *size)
+{
+    const char *item = *list;
+
+    *size = strcspn(item, ",");
+    if (*item == '\0')
+        return NULL;
+    *list += *size + (item[*size] == ',' ? 1 : 0);
+    for (; *size > 0 && is_blank(*item); --*size)
+        item++;
+    while (*size > 0 && is_blank(item[*size - 1]))
+        --*size;
+    return item;
+}
+
 void
 gateway_request_field(struct gateway_request *request, const char *name, const char *format, ...)
 {

@@ -133,6 +133,10 @@ KVT_NODISCARD enum kvt_err gateway_request_header_add(struct gateway_request *re
 /** The first header of that name (any case), or NULL. */
 const char *gateway_request_header(const struct gateway_request *request, const char *name);
 
+/** The next item of a header's list, "a, b", without the blanks around it; `*list` moves behind it.
+ *  NULL: there is none. */
+const char *gateway_request_item(const char **list, size_t *size);
+
 /** Add a field to the answer; too many are dropped, which an assertion finds. */
 void gateway_request_field(struct gateway_request *request, const char *name, const char *format,
                            ...) KVT_PRINTF(3, 4);

@@ -213,46 +213,6 @@ trailing_checksum_is_told(void **state)
     release(request);
 }
 
-struct encoding {
-    const char *came;
-    const char *stays; /* NULL: as if there had been none */
-};
-
-static void
-encodings(void **state)
-{
-    static const struct encoding cases[] = {
-        {"aws-chunked", NULL},
-        {"gzip, aws-chunked", "gzip"},
-        {"aws-chunked,gzip", "gzip"},
-        {" AWS-Chunked , gzip,br ", "gzip,br"},
-        {"aws-chunkedx", "aws-chunkedx"},
-        {"", NULL},
-    };
-
-    (void)state;
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        const struct row row = {"PUT",
-                                {"x-amz-content-sha256", UNSIGNED_TRAILER,
-                                 "x-amz-decoded-content-length", "0", "Content-Encoding",
-                                 cases[i].came},
-                                "",
-                                GATEWAY_FAULT_NONE,
-                                GATEWAY_FAULT_NONE};
-        struct gateway_request *request = open_row(&row);
-        const char *left;
-        uint64_t length;
-
-        assert_int_equal(gateway_payload_begin(request, &length), GATEWAY_FAULT_NONE);
-        left = gateway_request_header(request, "content-encoding");
-        if (cases[i].stays == NULL)
-            assert_null(left);
-        else
-            assert_string_equal(left, cases[i].stays);
-        release(request);
-    }
-}
-
 /* The checksum of a completed upload is the object's, not that of the XML which completes it. */
 static void
 completion(void **state)
@@ -280,7 +240,6 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bodies),
         cmocka_unit_test(trailing_checksum_is_told),
-        cmocka_unit_test(encodings),
         cmocka_unit_test(completion),
     };
 

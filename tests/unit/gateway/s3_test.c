@@ -174,6 +174,38 @@ opaque_objects(void **state)
     test_scene_done(s, request);
 }
 
+/* aws-chunked is how a body came: whatever else it is encoded with is kept with the object. */
+static void
+encodings(void **state)
+{
+    static const struct {
+        const char *came;
+        const char *stays; /* "": as if there had been none */
+    } rows[] = {
+        {"aws-chunked", ""},
+        {"gzip, aws-chunked", "gzip"},
+        {"aws-chunked,gzip", "gzip"},
+        {" AWS-Chunked , gzip,br ", "gzip,br"},
+        {"aws-chunkedx", "aws-chunkedx"},
+        {"", ""},
+    };
+    struct test_scene *s = *state;
+    char text[300];
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct gateway_request *request;
+
+        assert_int_equal(
+            test_scene_status(s, "PUT", "/kvtier/e", "x", "Content-Encoding", rows[i].came), 200);
+        request = test_scene_ask(s, "HEAD", "/kvtier/e", NULL, 0, NULL, NULL);
+        assert_string_equal(line(request, "content-encoding", text, sizeof(text)), rows[i].stays);
+        test_scene_done(s, request);
+    }
+    memset(text, 'x', sizeof(text)); /* none is kept in part */
+    text[sizeof(text) - 1] = '\0';
+    assert_int_equal(test_scene_status(s, "PUT", "/kvtier/e", "x", "Content-Encoding", text), 400);
+}
+
 static void
 conditions(void **state)
 {
@@ -637,6 +669,7 @@ main(void)
         TEST(objects),
         TEST(what_is_not_offered),
         TEST(opaque_objects),
+        TEST(encodings),
         TEST(conditions),
         TEST(copies),
         TEST(many_are_deleted_at_once),
