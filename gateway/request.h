@@ -160,6 +160,7 @@ const char *gateway_request_code(enum gateway_fault fault);
 /** What a KVTier code means to an S3 client. */
 enum gateway_fault gateway_request_fault_of(enum kvt_err code);
 
+/** Give back what it took from the budget, which may be NULL where that is nothing. */
 void gateway_request_release(struct gateway_request *request, struct gateway_budget *budget);
 
 #endif /* GATEWAY_REQUEST_H */

@@ -62,14 +62,6 @@ signed_request(const struct signing *signing)
     return request;
 }
 
-static void
-release(struct gateway_request *request)
-{
-    struct gateway_budget budget = {.max = 1};
-
-    gateway_request_release(request, &budget);
-}
-
 static struct gateway_auth *
 one_pair(void)
 {
@@ -94,34 +86,34 @@ signatures(void **state)
     assert_int_equal(gateway_auth_check(auth, request, NOW_MS), GATEWAY_FAULT_NONE);
     memcpy(request->method, "PUT", 4);
     assert_int_equal(gateway_auth_check(auth, request, NOW_MS), GATEWAY_FAULT_SIGNATURE);
-    release(request);
+    gateway_request_release(request, NULL);
 
     request = signed_request(&plain);
     request->target.path[strlen(request->target.path) - 1] ^= 1;
     assert_int_equal(gateway_auth_check(auth, request, NOW_MS), GATEWAY_FAULT_SIGNATURE);
-    release(request);
+    gateway_request_release(request, NULL);
 
     request = signed_request(&plain);
     request->target.query = "prefix=z";
     assert_int_equal(gateway_auth_check(auth, request, NOW_MS), GATEWAY_FAULT_SIGNATURE);
-    release(request);
+    gateway_request_release(request, NULL);
 
     request = signed_request(&plain);
     request->headers[0].value = "elsewhere";
     assert_int_equal(gateway_auth_check(auth, request, NOW_MS), GATEWAY_FAULT_SIGNATURE);
-    release(request);
+    gateway_request_release(request, NULL);
 
     other = plain;
     other.secret = "guess";
     request = signed_request(&other);
     assert_int_equal(gateway_auth_check(auth, request, NOW_MS), GATEWAY_FAULT_SIGNATURE);
-    release(request);
+    gateway_request_release(request, NULL);
 
     other = plain;
     other.access = "nobody";
     request = signed_request(&other);
     assert_int_equal(gateway_auth_check(auth, request, NOW_MS), GATEWAY_FAULT_UNKNOWN_KEY_ID);
-    release(request);
+    gateway_request_release(request, NULL);
     gateway_auth_free(auth);
 }
 
@@ -134,15 +126,15 @@ unsigned_requests(void **state)
     (void)state;
     request->header_count = 3; /* without Authorization */
     assert_int_equal(gateway_auth_check(auth, request, NOW_MS), GATEWAY_FAULT_ACCESS_DENIED);
-    release(request);
+    gateway_request_release(request, NULL);
     request = signed_request(&plain);
     request->headers[3].value = "AWS access:signature";
     assert_int_equal(gateway_auth_check(auth, request, NOW_MS), GATEWAY_FAULT_SIGV2);
-    release(request);
+    gateway_request_release(request, NULL);
     request = signed_request(&plain);
     request->headers[2].name = "x-other"; /* no date */
     assert_int_equal(gateway_auth_check(auth, request, NOW_MS), GATEWAY_FAULT_ACCESS_DENIED);
-    release(request);
+    gateway_request_release(request, NULL);
     gateway_auth_free(auth);
 }
 
@@ -168,7 +160,7 @@ headers_nobody_signed(void **state)
         if (gateway_auth_check(auth, request, NOW_MS) != rows[i].fault)
             fail_msg("%s", rows[i].name);
         assert_int_equal(request->principal != NULL, rows[i].fault == GATEWAY_FAULT_NONE);
-        release(request);
+        gateway_request_release(request, NULL);
     }
     gateway_auth_free(auth);
 }
@@ -186,7 +178,7 @@ clocks(void **state)
                      GATEWAY_FAULT_SKEWED);
     assert_int_equal(gateway_auth_check(auth, request, NOW_MS - GATEWAY_AUTH_SKEW_MS - 1),
                      GATEWAY_FAULT_SKEWED);
-    release(request);
+    gateway_request_release(request, NULL);
     gateway_auth_free(auth);
 }
 
@@ -210,7 +202,7 @@ bodies(void **state)
     assert_int_equal(gateway_payload_check(request), GATEWAY_FAULT_NONE);
     request->headers[request->header_count - 1].value = "kAFQmDzST7DWlj99KOF/cQ==";
     assert_int_equal(gateway_payload_check(request), GATEWAY_FAULT_BAD_DIGEST);
-    release(request);
+    gateway_request_release(request, NULL);
 }
 
 static void
@@ -310,11 +302,11 @@ reload(void **state)
     gateway_auth_replace(auth, table);
     /* The request that began before keeps who it was. */
     assert_string_equal(request->principal->access, ACCESS);
-    release(request);
+    gateway_request_release(request, NULL);
     request = signed_request(&plain);
     assert_int_equal(gateway_auth_check(auth, request, NOW_MS), GATEWAY_FAULT_UNKNOWN_KEY_ID);
     assert_null(request->principal);
-    release(request);
+    gateway_request_release(request, NULL);
     gateway_auth_free(auth);
 }
 
