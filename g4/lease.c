@@ -367,9 +367,8 @@ g4_lease_renew(struct g4_lease *lease, uint64_t now_ms, uint64_t unix_ms)
 }
 
 void
-g4_lease_release(struct g4_lease *lease, uint64_t now_ms, uint64_t unix_ms)
+g4_lease_release(struct g4_lease *lease, uint64_t now_ms)
 {
-    (void)unix_ms;
     begin(lease, G4_LEASE_TO_RELEASE);
     lease->held = false;
     lease->wanted = lease->body;

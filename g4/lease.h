@@ -111,7 +111,7 @@ KVT_NODISCARD enum kvt_err g4_lease_init(struct g4_lease *lease,
  *          itself.  `held` is false in any case. */
 void g4_lease_acquire(struct g4_lease *lease, uint64_t now_ms, uint64_t unix_ms, uint64_t nonce);
 void g4_lease_renew(struct g4_lease *lease, uint64_t now_ms, uint64_t unix_ms);
-void g4_lease_release(struct g4_lease *lease, uint64_t now_ms, uint64_t unix_ms);
+void g4_lease_release(struct g4_lease *lease, uint64_t now_ms);
 
 /** The request to perform, or NULL: done.  Between two calls the request was performed, and its
  *  status, ETag and times are those of the store. */

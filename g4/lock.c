@@ -163,7 +163,7 @@ g4_lock_release(struct g4_lock *lock, struct kvt_error *err)
     if (lock == NULL)
         return KVT_OK;
     atomic_store(&lock->stop_ms, 0);
-    g4_lease_release(&lock->lease, now_ms(lock), unix_ms(lock));
+    g4_lease_release(&lock->lease, now_ms(lock));
     rc = run(lock, err);
     kvt_free(lock);
     return rc;

@@ -342,10 +342,10 @@ work(struct world *world, unsigned index)
             be_born(world, index);
             return;
         }
-        g4_lease_release(&client->lease, world->now_ms, unix_of(world, client));
+        g4_lease_release(&client->lease, world->now_ms);
         go_on(world, index);
     } else if (world->now_ms >= client->work_until_ms) {
-        g4_lease_release(&client->lease, world->now_ms, unix_of(world, client));
+        g4_lease_release(&client->lease, world->now_ms);
         go_on(world, index);
     } else if (world->now_ms >= g4_lease_renew_ms(&client->lease)) {
         g4_lease_renew(&client->lease, world->now_ms, unix_of(world, client));
