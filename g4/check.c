@@ -23,6 +23,44 @@ g4_check_crc32c(const void *bytes, size_t size)
     return ~crc;
 }
 
+/* Polynomials over GF(2) modulo Castagnoli's, the lowest power in the highest bit. */
+#define CASTAGNOLI UINT32_C(0x82f63b78)
+#define POWER_0    UINT32_C(0x80000000)
+#define POWER_8    UINT32_C(0x00800000)
+
+static uint32_t
+multiply(uint32_t a, uint32_t b)
+{
+    uint32_t product = 0;
+
+    for (uint32_t bit = POWER_0; bit != 0; bit >>= 1) {
+        if ((a & bit) != 0)
+            product ^= b;
+        b = (b & 1) != 0 ? b >> 1 ^ CASTAGNOLI : b >> 1;
+    }
+    return product;
+}
+
+uint32_t
+g4_check_crc32c_shift(uint64_t size)
+{
+    uint32_t shift = POWER_0;
+    uint32_t square = POWER_8; /* x^(8 * 2^i) */
+
+    for (; size > 0; size >>= 1) {
+        if ((size & 1) != 0)
+            shift = multiply(shift, square);
+        square = multiply(square, square);
+    }
+    return shift;
+}
+
+uint32_t
+g4_check_crc32c_join(uint32_t first, uint32_t second, uint32_t shift)
+{
+    return multiply(first, shift) ^ second;
+}
+
 static enum kvt_err
 check_length(uint64_t size, uint64_t wanted, struct kvt_error *err)
 {

@@ -117,3 +117,15 @@ fail:
     directory_close(directory);
     return rc;
 }
+
+enum kvt_err
+g4_directory_body(struct g4_store *store, const char *key, struct g4_body *body,
+                  struct kvt_error *err)
+{
+    struct directory *directory = g4_store_self(store, &directory_driver);
+
+    body->fd = -1;
+    if (directory == NULL)
+        return kvt_error_set(err, KVT_UNSUPPORTED, "a %s store", g4_store_name(store));
+    return g4_volume_body(directory->volume, key, body, err);
+}

@@ -14,6 +14,7 @@
 
 #include <stdint.h>
 
+#include "g4/body.h"
 #include "g4/store.h"
 #include "kvtier/error.h"
 
@@ -27,5 +28,14 @@ struct g4_directory_options {
 KVT_NODISCARD enum kvt_err g4_directory_open(struct g4_store **out,
                                              const struct g4_directory_options *options,
                                              struct kvt_error *err);
+
+/**
+ * Open an object's body on the calling thread, to be read in pieces.
+ *
+ * @param body  the caller's to close when KVT_OK
+ * @return as a GET, and KVT_UNSUPPORTED: the store is another one, or the object without pieces
+ */
+KVT_NODISCARD enum kvt_err g4_directory_body(struct g4_store *store, const char *key,
+                                             struct g4_body *body, struct kvt_error *err);
 
 #endif /* G4_DIRECTORY_H */

@@ -26,6 +26,8 @@ enum {
     AT_KEY = 192,
     AT_ATTRIBUTES = 704,
     AT_ATTRIBUTES_CRC = 708,
+    AT_PIECES_SHIFT = 712,
+    AT_PIECES = 716,
 };
 
 static const char magic[8] = {'K', 'V', 'T', 'O', 'B', 'J', '\r', '\n'};
@@ -46,6 +48,7 @@ put_text(uint8_t *at, const char *text, size_t room)
 void
 g4_object_encode(const struct g4_object *object, uint8_t header[G4_OBJECT_HEADER_SIZE])
 {
+    _Static_assert(AT_PIECES + 4 * G4_PIECES_MAX <= G4_OBJECT_HEADER_SIZE, "pieces fit");
     memset(header, 0, G4_OBJECT_HEADER_SIZE);
     memcpy(header, magic, sizeof(magic));
     g4_number_put(header + AT_VERSION, VERSION, 4);
@@ -59,6 +62,9 @@ g4_object_encode(const struct g4_object *object, uint8_t header[G4_OBJECT_HEADER
     put_text(header + AT_KEY, object->key, sizeof(object->key));
     g4_number_put(header + AT_ATTRIBUTES, object->attributes_size, 4);
     g4_number_put(header + AT_ATTRIBUTES_CRC, object->attributes_crc32c, 4);
+    g4_number_put(header + AT_PIECES_SHIFT, object->pieces.shift, 4);
+    for (size_t i = 0; i < G4_PIECES_MAX; i++)
+        g4_number_put(header + AT_PIECES + 4 * i, object->pieces.crc32c[i], 4);
     g4_number_put(header + AT_CRC, header_crc(header), 4);
 }
 
@@ -98,6 +104,9 @@ g4_object_decode(const uint8_t header[G4_OBJECT_HEADER_SIZE], struct g4_object *
     object->modified_ms = g4_number_get(header + AT_MODIFIED, 8);
     object->attributes_size = (uint32_t)g4_number_get(header + AT_ATTRIBUTES, 4);
     object->attributes_crc32c = (uint32_t)g4_number_get(header + AT_ATTRIBUTES_CRC, 4);
+    object->pieces.shift = (uint32_t)g4_number_get(header + AT_PIECES_SHIFT, 4);
+    for (size_t i = 0; i < G4_PIECES_MAX; i++)
+        object->pieces.crc32c[i] = (uint32_t)g4_number_get(header + AT_PIECES + 4 * i, 4);
     return KVT_OK;
 }
 

@@ -9,7 +9,9 @@
  *   0 "KVTOBJ\r\n"   8 version u32   12 crc32c u32 of bytes 16..1023   16 body length u64
  *   24 body crc32c u32   28 flags u32 (1: metadata present)   32 fingerprint u64
  *   40 modified u64, Unix ms   48 writer, 64 bytes   112 etag, 80 bytes   192 key, 512 bytes
- *   704 attributes' length u32   708 their crc32c u32   712 zeros   1024 attributes, zeros
+ *   704 attributes' length u32   708 their crc32c u32
+ *   712 log2 of the size of the body's pieces u32, 0: none   716 crc32c u32 of each, zeros
+ *   1024 attributes, zeros
  *
  * Ownership: plain values.
  * Threads:   any.
@@ -21,6 +23,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "g4/pieces.h"
 #include "g4/store.h"
 #include "kvtier/error.h"
 
@@ -35,6 +38,7 @@ struct g4_object {
     uint64_t modified_ms;
     uint32_t attributes_size; /* of the text behind the header */
     uint32_t attributes_crc32c;
+    struct g4_pieces pieces; /* as the header says: g4_pieces_fit() before they are used */
 };
 
 void g4_object_encode(const struct g4_object *object, uint8_t header[G4_OBJECT_HEADER_SIZE]);

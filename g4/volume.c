@@ -223,6 +223,34 @@ do_get(struct g4_volume *volume, struct g4_request *request)
     return rc;
 }
 
+enum kvt_err
+g4_volume_body(struct g4_volume *volume, const char *key, struct g4_body *body,
+               struct kvt_error *err)
+{
+    struct g4_request request = {.verb = G4_GET, .key = key};
+    struct g4_object *object = &body->object;
+    struct found found;
+    enum kvt_err rc;
+
+    memset(body, 0, sizeof(*body));
+    rc = look_up(volume, &request, &found);
+    body->fd = found.file;
+    found.file = -1;
+    found_release(&found);
+    if (rc == KVT_OK)
+        rc = g4_object_read(body->fd, key, object, &request.error);
+    if (rc == KVT_OK && object->pieces.shift == 0)
+        rc = kvt_error_set(&request.error, KVT_UNSUPPORTED, "%s is not in pieces", key);
+    else if (rc == KVT_OK &&
+             !g4_pieces_fit(&object->pieces, object->meta.length, object->body_crc32c))
+        rc = kvt_error_set(&request.error, KVT_CORRUPT, "%s: its pieces are of another body", key);
+    if (rc != KVT_OK) {
+        g4_body_close(body);
+        *err = request.error;
+    }
+    return rc;
+}
+
 /* Count `size` bytes as there before they are; KVT_FULL when they would be too many. */
 static enum kvt_err
 reserve(struct g4_volume *volume, struct g4_request *request, uint64_t size)
@@ -346,7 +374,7 @@ describe(struct g4_request *request, struct g4_object *object)
     uint64_t nonce;
 
     memset(object, 0, sizeof(*object));
-    object->body_crc32c = g4_check_crc32c(request->body, request->body_size);
+    object->body_crc32c = g4_pieces_describe(&object->pieces, request->body, request->body_size);
     if (request->meta.present &&
         (request->meta.length != request->body_size || request->meta.crc32c != object->body_crc32c))
         return kvt_error_set(&request->error, KVT_CORRUPT, "%s: the body to put fails its check",

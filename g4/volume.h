@@ -15,6 +15,7 @@
 
 #include <stdint.h>
 
+#include "g4/body.h"
 #include "g4/store.h"
 #include "kvtier/error.h"
 
@@ -23,6 +24,11 @@ struct g4_volume;
 KVT_NODISCARD enum kvt_err g4_volume_open(struct g4_volume **out, const char *path,
                                           uint64_t bytes_max, struct kvt_error *err);
 void g4_volume_close(struct g4_volume *volume);
+
+/** Open an object's body, to be read in pieces.  As a GET, and KVT_UNSUPPORTED: it was written
+ *  without them.  `body` is the caller's to close when KVT_OK. */
+KVT_NODISCARD enum kvt_err g4_volume_body(struct g4_volume *volume, const char *key,
+                                          struct g4_body *body, struct kvt_error *err);
 
 /** Do it; the result is in the request. */
 void g4_volume_perform(struct g4_volume *volume, struct g4_request *request);
