@@ -16,6 +16,7 @@
 #include "base/queue.h"
 #include "base/random.h"
 #include "gateway/payload.h"
+#include "gateway/reader.h"
 
 enum {
     STALL_S = 30,
@@ -31,6 +32,7 @@ enum phase {
     PHASE_REFUSED, /* the answer is an error; what still comes is thrown away */
     PHASE_PARKED,  /* with an I/O thread */
     PHASE_READY,   /* answered */
+    PHASE_WAITING, /* answered in part; an I/O thread fetches what comes next */
 };
 
 struct call {
@@ -38,7 +40,9 @@ struct call {
     struct MHD_Connection *connection;
     struct gateway_request *request; /* NULL: no memory for it */
     enum phase phase;
-    bool close; /* end the connection after the answer */
+    bool close;    /* end the connection after the answer */
+    bool failed;   /* no more of the body */
+    uint64_t next; /* of the body: what is waited for */
     size_t discarded;
 };
 
@@ -56,7 +60,7 @@ struct gateway_front {
 /* ---- I/O threads ---- */
 
 static void
-serve(struct call *call)
+handle(struct call *call)
 {
     struct gateway_request *request = call->request;
     const enum gateway_fault fault = gateway_payload_check(request);
@@ -65,6 +69,15 @@ serve(struct call *call)
         (void)gateway_request_fail(request, fault);
     else
         gateway_s3_handle(call->front->options.s3, request);
+}
+
+static void
+serve(struct call *call)
+{
+    if (call->phase == PHASE_WAITING)
+        (void)!gateway_reader_fetch(call->request->reader, call->next); /* it tells again */
+    else
+        handle(call);
     call->phase = PHASE_READY;
     MHD_resume_connection(call->connection); /* from here on the call is the HTTP thread's */
 }
@@ -108,6 +121,7 @@ on_target(void *arg, const char *target, struct MHD_Connection *connection)
     request->target = (struct gateway_target){.path = "/", .key = "", .query = ""};
     request->content_type = "application/xml";
     request->status = 200;
+    request->takes_reader = true;
     request->raw = strlen(target) < TARGET_MAX ? kvt_strdup(target) : NULL;
     call->request = request;
     return call;
@@ -201,16 +215,57 @@ no_bytes(void *arg, uint64_t at, char *buffer, size_t size)
     return MHD_CONTENT_READER_END_WITH_ERROR; /* not called: HEAD answers carry no body */
 }
 
-static struct MHD_Response *
-make_response(struct gateway_request *request)
+/* Hand the call to the I/O threads; the connection sleeps until one of them is done with it. */
+static bool
+suspend(struct call *call, enum phase phase)
 {
+    call->phase = phase;
+    MHD_suspend_connection(call->connection);
+    if (kvt_queue_put(call->front->queue, call) == KVT_OK)
+        return true;
+    call->phase = PHASE_READY;
+    MHD_resume_connection(call->connection);
+    return false;
+}
+
+/* The bytes of a body that is read while it is sent. */
+static ssize_t
+on_bytes(void *arg, uint64_t at, char *buffer, size_t size)
+{
+    struct call *call = arg;
+    size_t got;
+    enum kvt_err rc;
+
+    if (call->failed)
+        return MHD_CONTENT_READER_END_WITH_ERROR;
+    call->next = call->request->body_from + at;
+    rc = gateway_reader_read(call->request->reader, call->next, buffer, size, &got);
+    if (rc == KVT_AGAIN)
+        call->failed = !suspend(call, PHASE_WAITING); /* or: we are closing */
+    else if (rc != KVT_OK)
+        return MHD_CONTENT_READER_END_WITH_ERROR;
+    return (ssize_t)got;
+}
+
+static struct MHD_Response *
+make_response(struct call *call)
+{
+    struct gateway_request *request = call->request;
+    const void *bytes = NULL;
+
     if (request->head_only)
         return MHD_create_response_from_callback(request->length, 4096, no_bytes, NULL, NULL);
+    if (request->reader != NULL && request->body_size > 0) {
+        bytes = gateway_reader_held(request->reader, request->body_from, request->body_size);
+        if (bytes == NULL)
+            return MHD_create_response_from_callback(
+                request->body_size, gateway_reader_piece(request->reader), on_bytes, call, NULL);
+    } else if (request->body_size > 0) {
+        bytes = request->answer.data + request->body_from;
+    }
     /* The bytes are the request's, which outlives the answer's sending. */
-    return MHD_create_response_from_buffer(
-        request->body_size,
-        request->body_size == 0 ? NULL : request->answer.data + request->body_from,
-        MHD_RESPMEM_PERSISTENT);
+    return MHD_create_response_from_buffer(request->body_size, (void *)(uintptr_t)bytes,
+                                           MHD_RESPMEM_PERSISTENT);
 }
 
 /* "name: value" lines, cut up where they are. */
@@ -236,7 +291,7 @@ static enum MHD_Result
 answer(struct call *call)
 {
     struct gateway_request *request = call->request;
-    struct MHD_Response *response = make_response(request);
+    struct MHD_Response *response = make_response(call);
     enum MHD_Result queued;
 
     if (response == NULL)
@@ -301,13 +356,8 @@ take_bytes(struct call *call, const char *bytes, size_t *size)
 static enum MHD_Result
 park(struct call *call)
 {
-    call->phase = PHASE_PARKED;
-    MHD_suspend_connection(call->connection);
-    if (kvt_queue_put(call->front->queue, call) != KVT_OK) {
+    if (!suspend(call, PHASE_PARKED))
         (void)gateway_request_fail(call->request, GATEWAY_FAULT_SLOW_DOWN);
-        call->phase = PHASE_READY;
-        MHD_resume_connection(call->connection);
-    }
     return MHD_YES;
 }
 
@@ -327,7 +377,8 @@ on_request(void *arg, struct MHD_Connection *connection, const char *url, const 
     case PHASE_NEW: return begin(call, method);
     case PHASE_BODY: return *size > 0 ? take_bytes(call, bytes, size) : park(call);
     case PHASE_REFUSED: return *size > 0 ? take_bytes(call, bytes, size) : answer(call);
-    case PHASE_PARKED: return MHD_YES;
+    case PHASE_PARKED:
+    case PHASE_WAITING: return MHD_YES;
     case PHASE_READY: return answer(call);
     }
     return MHD_NO;

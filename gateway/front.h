@@ -3,6 +3,7 @@
  *
  * Why: HTTP threads only move bytes.  A request whose body is whole is parked (suspended) and goes
  * to the I/O threads, which may wait for disk and bucket; its answer wakes the connection again.
+ * A hot block is read while it is sent (gateway/reader.h).
  *
  * Ownership: owns its threads, connections and requests.
  * Threads:   libmicrohttpd's epoll threads and `io_threads` of its own.

@@ -107,8 +107,8 @@ gateway_get_find(struct gateway_vault *vault, struct gateway_item *items, size_t
     gateway_flight_free(flight);
 }
 
-static void
-count_hit(struct gateway_vault *vault, const struct gateway_item *item)
+void
+gateway_get_count(struct gateway_vault *vault, const struct gateway_item *item)
 {
     struct kvt_key key;
 
@@ -312,7 +312,7 @@ gateway_get_bodies(struct gateway_vault *vault, struct gateway_item *items, size
     kvt_free(strangers.holds);
     for (size_t i = 0; i < count; i++) {
         if (items[i].status == KVT_OK)
-            count_hit(vault, &items[i]);
+            gateway_get_count(vault, &items[i]);
         else if (items[i].status == KVT_NOTFOUND)
             gateway_stats_add(vault->stats, GATEWAY_STAT_MISSES, 1);
         if (items[i].suspect)

@@ -37,4 +37,7 @@ void gateway_get_find(struct gateway_vault *vault, struct gateway_item *items, s
  *  Objects the catalog did not know are remembered. */
 void gateway_get_bodies(struct gateway_vault *vault, struct gateway_item *items, size_t count);
 
+/** Count a read that was answered: from which tier, and how many bytes. */
+void gateway_get_count(struct gateway_vault *vault, const struct gateway_item *item);
+
 #endif /* GATEWAY_GET_H */

@@ -14,6 +14,7 @@
 #include "gateway/condition.h"
 #include "gateway/get.h"
 #include "gateway/listing.h"
+#include "gateway/reader.h"
 #include "gateway/remove.h"
 
 static bool
@@ -142,7 +143,7 @@ answer_body(struct gateway_request *request, uint64_t length, const char *etag,
     request->head_only = is_head(request);
     request->length = length;
     if (!request->head_only) {
-        request->answer.size = (size_t)length;
+        request->answer.size = request->reader == NULL ? (size_t)length : 0;
         request->body_size = (size_t)length;
     }
     if (range_stands(request, etag, modified_ms))
@@ -165,6 +166,32 @@ fetch_block(struct gateway_s3 *s3, struct gateway_request *request, struct kvt_b
     return gateway_request_fault_of(item->status);
 }
 
+/* The body piece by piece, where that can be; else whole. */
+static enum gateway_fault
+stream_block(struct gateway_s3 *s3, struct gateway_request *request, struct gateway_item *item)
+{
+    enum kvt_err rc = KVT_UNSUPPORTED;
+
+    if (request->takes_reader)
+        rc = gateway_reader_open(&request->reader, s3->vault, item, s3->budget);
+    item->size = (size_t)item->record.length;
+    return rc == KVT_UNSUPPORTED ? fetch_block(s3, request, &request->answer, item)
+                                 : gateway_request_fault_of(rc);
+}
+
+/* What is wrong with the first piece can still be said in the answer's first line. */
+static void
+begin_stream(struct gateway_request *request)
+{
+    enum kvt_err rc;
+
+    if (request->reader == NULL || request->body_size == 0)
+        return;
+    rc = gateway_reader_fetch(request->reader, request->body_from);
+    if (rc != KVT_OK)
+        (void)gateway_request_fail(request, gateway_request_fault_of(rc));
+}
+
 static void
 read_block(struct gateway_s3 *s3, struct gateway_request *request)
 {
@@ -179,7 +206,7 @@ read_block(struct gateway_s3 *s3, struct gateway_request *request)
             describe_block(request, &item.record);
     }
     if (fault == GATEWAY_FAULT_NONE && !is_head(request))
-        fault = fetch_block(s3, request, &request->answer, &item);
+        fault = stream_block(s3, request, &item);
     if (fault != GATEWAY_FAULT_NONE) {
         (void)gateway_request_fail(request, fault);
         return;
@@ -187,6 +214,7 @@ read_block(struct gateway_s3 *s3, struct gateway_request *request)
     describe_block(request, &item.record);
     answer_body(request, is_head(request) ? item.record.length : item.size, item.record.etag,
                 item.record.modified_ms);
+    begin_stream(request);
 }
 
 /* One GET into `room`. */

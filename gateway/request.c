@@ -7,6 +7,7 @@
 #include <strings.h>
 
 #include "base/alloc.h"
+#include "gateway/reader.h"
 #include "gateway/xml.h"
 
 struct fault_row {
@@ -126,6 +127,8 @@ gateway_request_fail(struct gateway_request *request, enum gateway_fault fault)
     request->head_only = false;
     request->content_type = "application/xml";
     kvt_buffer_clear(&request->answer);
+    gateway_reader_close(request->reader);
+    request->reader = NULL;
     request->body_from = 0;
     request->body_size = 0;
     if (fault == GATEWAY_FAULT_NOT_MODIFIED)
@@ -182,6 +185,7 @@ gateway_request_release(struct gateway_request *request, struct gateway_budget *
         gateway_budget_give(budget, request->taken);
     gateway_credentials_drop(request->credentials);
     gateway_chunked_free(request->chunked);
+    gateway_reader_close(request->reader);
     kvt_buffer_release(&request->body);
     kvt_buffer_release(&request->answer);
     kvt_buffer_release(&request->lines);

@@ -23,6 +23,8 @@
 #include "gateway/credentials.h"
 #include "gateway/target.h"
 
+struct gateway_reader;
+
 #define GATEWAY_HEADERS_MAX  64
 #define GATEWAY_HEADER_BYTES 16384
 #define GATEWAY_FIELDS_MAX   24
@@ -120,6 +122,8 @@ struct gateway_request {
     size_t body_from; /* the answer is answer.data[body_from, body_from + body_size) */
     size_t body_size;
     const char *content_type;
+    bool takes_reader;             /* the asker can take a stream in the place of `answer` */
+    struct gateway_reader *reader; /* NULL, or where the body comes from */
     struct kvt_buffer answer;
     struct gateway_field fields[GATEWAY_FIELDS_MAX];
     size_t field_count;

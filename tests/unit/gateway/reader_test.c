@@ -1,0 +1,246 @@
+/*
+ * What is tested: gateway/reader.h: a block comes from the hot volume in pieces, from any byte on;
+ * what is flipped, cut or removed there while it is read never reaches the reader: the rest comes
+ * from the bucket, or the reader fails; the budget is given back whatever happens.
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/random.h"
+#include "g4/name.h"
+#include "g4/object.h"
+#include "gateway/reader.h"
+
+#include "tests/unit/gateway/scene.h"
+
+enum { PIECE = 1 << G4_PIECES_SHIFT_MIN, SIZE = 4 * PIECE + 321, NUMBER = 1 };
+
+struct fixture {
+    struct test_gateway gateway;
+    struct gateway_budget budget;
+    struct gateway_item item;
+    char key[KVT_KEY_MAX];
+    char file[512]; /* of the hot copy */
+    uint8_t *wanted;
+    uint8_t *found;
+};
+
+static int
+set_up(void **state)
+{
+    struct fixture *f = kvt_calloc(1, sizeof(*f));
+    char name[G4_NAME_MAX];
+
+    test_gateway_open(&f->gateway, 8u << 20, 0);
+    f->budget.max = 2 * SIZE;
+    f->wanted = kvt_calloc(1, SIZE);
+    f->found = kvt_calloc(1, SIZE);
+    test_gateway_fill(f->wanted, SIZE, NUMBER);
+    assert_int_equal(test_gateway_put(&f->gateway, NUMBER, SIZE), KVT_OK);
+    f->item.key = test_gateway_key(f->key, NUMBER);
+    gateway_get_find(f->gateway.vault, &f->item, 1);
+    assert_int_equal(f->item.status, KVT_OK);
+    g4_name_format(f->key, name);
+    (void)snprintf(f->file, sizeof(f->file), "%s/objects/%s", f->gateway.hot, name);
+    *state = f;
+    return 0;
+}
+
+static int
+tear_down(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_int_equal(atomic_load(&f->budget.used), 0);
+    kvt_free(f->wanted);
+    kvt_free(f->found);
+    test_gateway_close(&f->gateway);
+    kvt_free(f);
+    return 0;
+}
+
+static struct gateway_reader *
+open_reader(struct fixture *f)
+{
+    struct gateway_reader *reader;
+
+    assert_int_equal(gateway_reader_open(&reader, f->gateway.vault, &f->item, &f->budget), KVT_OK);
+    assert_int_equal(gateway_reader_piece(reader), PIECE);
+    return reader;
+}
+
+/* Read [from, to) with `room` bytes at a time, as the S3 port does; how far it came. */
+static uint64_t
+read_range(struct fixture *f, struct gateway_reader *reader, uint64_t from, uint64_t to,
+           size_t room)
+{
+    uint64_t at = from;
+
+    while (at < to) {
+        const size_t most = room < to - at ? room : (size_t)(to - at);
+        size_t got;
+        enum kvt_err rc = gateway_reader_read(reader, at, f->found, most, &got);
+
+        if (rc == KVT_AGAIN && gateway_reader_fetch(reader, at) == KVT_OK)
+            continue;
+        if (rc != KVT_OK) {
+            assert_int_equal(got, 0);
+            return at;
+        }
+        assert_in_range(got, 1, most);
+        assert_memory_equal(f->found, f->wanted + at, got);
+        at += got;
+    }
+    return at;
+}
+
+static uint64_t
+stat_of(struct fixture *f, enum gateway_stat stat)
+{
+    return gateway_stats_get(&f->gateway.stats, stat);
+}
+
+static void
+any_range_in_any_portions(void **state)
+{
+    struct fixture *f = *state;
+    uint64_t random = test_seed();
+
+    for (unsigned i = 0; i < 60; i++) {
+        const uint64_t from = i < 2 ? 0 : kvt_random_below(&random, SIZE);
+        const uint64_t to = i < 2 ? SIZE : from + 1 + kvt_random_below(&random, SIZE - from);
+        const size_t room = i % 2 == 0 ? PIECE : 1000 + kvt_random_below(&random, 2 * PIECE);
+        struct gateway_reader *reader = open_reader(f);
+        const void *held;
+
+        assert_int_equal(gateway_reader_fetch(reader, from), KVT_OK);
+        held = gateway_reader_held(reader, from, 1);
+        assert_memory_equal(held, f->wanted + from, 1);
+        if (from / PIECE != (to - 1) / PIECE)
+            assert_null(gateway_reader_held(reader, from, to - from));
+        assert_int_equal(read_range(f, reader, from, to, room), to);
+        gateway_reader_close(reader);
+    }
+    assert_int_equal(stat_of(f, GATEWAY_STAT_HITS_HOT), 60);
+    assert_int_equal(stat_of(f, GATEWAY_STAT_HITS_COLD), 0);
+}
+
+static void
+flip(const struct fixture *f, const char *path, size_t at)
+{
+    const uint8_t byte = f->wanted[at] ^ 1;
+    const int fd = open(path, O_WRONLY | O_CLOEXEC);
+
+    assert_true(fd >= 0);
+    assert_int_equal(pwrite(fd, &byte, 1, (off_t)(G4_OBJECT_BODY_AT + at)), 1);
+    (void)close(fd);
+}
+
+/* Damage at a random place and moment: before the reader comes there it is never seen. */
+static void
+damage_while_it_is_read(void **state)
+{
+    struct fixture *f = *state;
+    uint64_t random = test_seed();
+    const uint64_t read = kvt_random_below(&random, SIZE);
+    const uint64_t bad = kvt_random_below(&random, SIZE);
+    struct gateway_reader *reader = open_reader(f);
+
+    assert_int_equal(read_range(f, reader, 0, read, PIECE), read);
+    if (kvt_random_below(&random, 2) == 0)
+        flip(f, f->file, bad);
+    else
+        assert_int_equal(truncate(f->file, (off_t)(G4_OBJECT_BODY_AT + bad)), 0);
+    assert_int_equal(read_range(f, reader, read, SIZE, PIECE), SIZE);
+    gateway_reader_close(reader);
+    /* And afterwards it is found, if it was not on the way. */
+    assert_int_equal(test_gateway_get(&f->gateway, NUMBER, SIZE, NULL), KVT_OK);
+    assert_int_equal(test_gateway_tiers(&f->gateway, NUMBER, NULL), GATEWAY_COLD);
+    assert_int_equal(stat_of(f, GATEWAY_STAT_CORRUPT_HOT), 1);
+}
+
+static void
+the_bucket_is_bad_too(void **state)
+{
+    struct fixture *f = *state;
+    struct gateway_reader *reader = open_reader(f);
+    size_t got;
+
+    assert_int_equal(read_range(f, reader, 0, PIECE, PIECE), PIECE);
+    flip(f, f->file, 2 * PIECE + 5);
+    test_gateway_fault(&f->gateway, G4_GET, G4_FAULT_FLIP, KVT_OK, 1);
+    assert_int_equal(read_range(f, reader, PIECE, SIZE, PIECE), 2 * PIECE);
+    assert_int_not_equal(gateway_reader_fetch(reader, 0), KVT_OK);
+    assert_int_not_equal(gateway_reader_read(reader, 0, f->found, PIECE, &got), KVT_OK);
+    assert_null(gateway_reader_held(reader, 0, 1));
+    gateway_reader_close(reader);
+}
+
+static void
+removed_while_it_is_read(void **state)
+{
+    struct fixture *f = *state;
+    struct gateway_reader *reader = open_reader(f);
+
+    assert_int_equal(read_range(f, reader, 0, PIECE, PIECE), PIECE);
+    assert_int_equal(unlink(f->file), 0);
+    assert_int_equal(read_range(f, reader, PIECE, SIZE, PIECE), SIZE);
+    gateway_reader_close(reader);
+    assert_int_equal(gateway_reader_open(&reader, f->gateway.vault, &f->item, &f->budget),
+                     KVT_UNSUPPORTED); /* which reads it whole, and finds it gone */
+    assert_null(reader);
+}
+
+static void
+no_room(void **state)
+{
+    struct fixture *f = *state;
+    struct gateway_reader *reader;
+
+    f->budget.max = PIECE - 1;
+    assert_int_equal(gateway_reader_open(&reader, f->gateway.vault, &f->item, &f->budget),
+                     KVT_AGAIN);
+    f->budget.max = PIECE; /* for pieces, but not for the whole when it comes to that */
+    reader = open_reader(f);
+    flip(f, f->file, PIECE + 5);
+    assert_int_equal(read_range(f, reader, 0, SIZE, PIECE), PIECE);
+    assert_int_equal(gateway_reader_fetch(reader, PIECE), KVT_AGAIN);
+    gateway_reader_close(reader);
+}
+
+static bool
+open_once(void *arg)
+{
+    struct fixture *f = arg;
+    struct gateway_reader *reader;
+    const enum kvt_err rc = gateway_reader_open(&reader, f->gateway.vault, &f->item, &f->budget);
+
+    assert_true(rc == KVT_OK || rc == KVT_NOMEM);
+    assert_true((reader != NULL) == (rc == KVT_OK));
+    gateway_reader_close(reader);
+    return rc == KVT_OK;
+}
+
+static void
+every_allocation_may_fail(void **state)
+{
+    assert_true(test_sweep_allocations(open_once, *state) >= 2);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(any_range_in_any_portions, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(damage_while_it_is_read, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_bucket_is_bad_too, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(removed_while_it_is_read, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(no_room, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(every_allocation_may_fail, set_up, tear_down),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
