@@ -578,3 +578,10 @@ g4_exchange_finish(struct g4_exchange *exchange, CURLcode code)
     forget(exchange);
     return again;
 }
+
+void
+g4_exchange_abandon(struct g4_exchange *exchange)
+{
+    drop_buffer(exchange);
+    forget(exchange);
+}

@@ -59,4 +59,7 @@ KVT_NODISCARD enum kvt_err g4_exchange_begin(struct g4_exchange *exchange,
  */
 bool g4_exchange_finish(struct g4_exchange *exchange, CURLcode code);
 
+/** Instead of finish: nobody needs the answer.  The transfer is over or was never started. */
+void g4_exchange_abandon(struct g4_exchange *exchange);
+
 #endif /* G4_EXCHANGE_H */

@@ -1,17 +1,14 @@
 #include "g4/s3.h"
 
-#include <assert.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "base/queue.h"
-#include "base/random.h"
 #include "g4/endpoint.h"
 #include "g4/exchange.h"
+#include "g4/s3_loop.h"
 
 enum {
     THREADS_MAX = 16,
@@ -21,250 +18,23 @@ enum {
     ATTEMPTS_DEFAULT = 4,
     TIMEOUT_DEFAULT_MS = 30000,
     PROBE_DEADLINE_MS = 5000,
-    BACKOFF_FIRST_MS = 50,
-    BACKOFF_MAX_MS = 2000,
-    CLOCKS_MS = 20, /* that libcurl's clock and ours may differ by within a deadline */
-    IDLE_MS = 1000,
     BODY_MAX = 512,
-};
-
-struct s3_settings {
-    unsigned attempts_max;
-    uint64_t timeout_ms;
-};
-
-enum slot_state { SLOT_FREE, SLOT_RUNNING, SLOT_WAITING };
-
-/* One connection's worth of work: a request from its first attempt to its last. */
-struct slot {
-    struct g4_exchange exchange;
-    enum slot_state state;
-    unsigned attempts;
-    uint64_t deadline_ms;
-    uint64_t due_ms;        /* WAITING: when the next attempt starts */
-    char etag[G4_ETAG_MAX]; /* what the caller gave: answers overwrite the request's */
-    char token[G4_TOKEN_MAX];
-};
-
-struct io_thread {
-    pthread_t thread;
-    bool running;
-    struct g4_endpoint *endpoint;
-    struct s3_settings settings;
-    struct kvt_queue *queue; /* of struct g4_request */
-    CURLM *multi;
-    struct slot *slots;
-    unsigned slot_count;
-    uint64_t random;
+    HEDGE_SHARE_DEFAULT_PPM = 50000,
 };
 
 struct s3 {
     struct g4_endpoint *endpoint;
-    struct io_thread threads[THREADS_MAX];
-    unsigned thread_count;
+    struct g4_s3_loop *loops[THREADS_MAX];
+    unsigned loop_count;
     atomic_uint next;
 };
-
-static void
-complete(struct slot *slot)
-{
-    struct g4_request *request = slot->exchange.request;
-
-    slot->state = SLOT_FREE;
-    slot->exchange.request = NULL;
-    if (request->status == KVT_OK)
-        memset(&request->error, 0, sizeof(request->error));
-    request->done(request, request->arg);
-}
-
-/* Start the next attempt, or complete the request when it cannot even be made. */
-static void
-start(struct io_thread *io, struct slot *slot)
-{
-    struct g4_request *request = slot->exchange.request;
-    const uint64_t now_ms = kvt_clock_mono_ms();
-    enum kvt_err rc;
-
-    memcpy(request->etag, slot->etag, sizeof(request->etag));
-    if (request->verb == G4_LIST)
-        memcpy(request->token, slot->token, sizeof(request->token));
-    if (now_ms >= slot->deadline_ms)
-        rc = kvt_error_set(&request->error, KVT_TIMEOUT, "%s: waited too long", request->key);
-    else
-        rc = g4_exchange_begin(&slot->exchange, io->endpoint, request, slot->deadline_ms - now_ms);
-    if (rc == KVT_OK && curl_easy_setopt(slot->exchange.easy, CURLOPT_PRIVATE, slot) == CURLE_OK &&
-        curl_multi_add_handle(io->multi, slot->exchange.easy) == CURLM_OK) {
-        slot->state = SLOT_RUNNING;
-        slot->attempts++;
-        return;
-    }
-    if (rc == KVT_OK)
-        rc = kvt_error_set(&request->error, KVT_NOMEM, "%s", request->key);
-    request->status = rc;
-    complete(slot);
-}
-
-static void
-accept_request(struct io_thread *io, struct slot *slot, struct g4_request *request)
-{
-    slot->exchange.request = request;
-    slot->attempts = 0;
-    slot->deadline_ms = request->deadline_ms != 0 ? request->deadline_ms
-                                                  : kvt_clock_mono_ms() + io->settings.timeout_ms;
-    memcpy(slot->etag, request->etag, sizeof(slot->etag));
-    if (request->verb == G4_LIST)
-        memcpy(slot->token, request->token, sizeof(slot->token));
-    start(io, slot);
-}
-
-static void
-accept_all(struct io_thread *io)
-{
-    for (unsigned i = 0; i < io->slot_count; i++) {
-        void *item;
-
-        if (io->slots[i].state != SLOT_FREE)
-            continue;
-        if (kvt_queue_take(io->queue, &item, 1, 0) == 0)
-            return;
-        accept_request(io, &io->slots[i], item);
-    }
-}
-
-/* Full jitter: anything up to a bound that doubles, so that many losers do not come back at once.
- */
-static uint64_t
-backoff_ms(struct io_thread *io, unsigned attempts)
-{
-    const unsigned doublings = attempts < 6 ? attempts - 1 : 5;
-    const uint64_t bound = (uint64_t)BACKOFF_FIRST_MS << doublings;
-
-    return 1 + kvt_random_below(&io->random, bound < BACKOFF_MAX_MS ? bound : BACKOFF_MAX_MS);
-}
-
-static void
-finish(struct io_thread *io, struct slot *slot, CURLcode code)
-{
-    const uint64_t now_ms = kvt_clock_mono_ms();
-    uint64_t wait_ms;
-    bool again;
-
-    (void)curl_multi_remove_handle(io->multi, slot->exchange.easy);
-    again = g4_exchange_finish(&slot->exchange, code);
-    wait_ms = backoff_ms(io, slot->attempts);
-    if (again && slot->attempts < io->settings.attempts_max &&
-        now_ms + wait_ms < slot->deadline_ms && !kvt_queue_closed(io->queue)) {
-        slot->state = SLOT_WAITING;
-        slot->due_ms = now_ms + wait_ms;
-        return;
-    }
-    /* A connection that could not be made in time is an absent peer; only our own deadline is late.
-     */
-    if (slot->exchange.request->status == KVT_TIMEOUT && now_ms + CLOCKS_MS < slot->deadline_ms)
-        slot->exchange.request->status = slot->exchange.request->error.code = KVT_UNAVAILABLE;
-    complete(slot);
-}
-
-static void
-finish_all(struct io_thread *io)
-{
-    struct CURLMsg *message;
-    int left;
-
-    while ((message = curl_multi_info_read(io->multi, &left)) != NULL) {
-        const CURLcode code = message->data.result;
-        CURL *easy = message->easy_handle;
-        struct slot *slot = NULL;
-
-        if (message->msg != CURLMSG_DONE)
-            continue;
-        (void)curl_easy_getinfo(easy, CURLINFO_PRIVATE, (char **)&slot);
-        finish(io, slot, code);
-    }
-}
-
-/* Start what has waited long enough; when closing, at once: its deadline will end it. */
-static void
-start_due(struct io_thread *io)
-{
-    const uint64_t now_ms = kvt_clock_mono_ms();
-
-    for (unsigned i = 0; i < io->slot_count; i++) {
-        struct slot *slot = &io->slots[i];
-
-        if (slot->state == SLOT_WAITING && (slot->due_ms <= now_ms || kvt_queue_closed(io->queue)))
-            start(io, slot);
-    }
-}
-
-/* How long there is nothing to start; `busy`: is anything under way? */
-static uint64_t
-idle_ms(const struct io_thread *io, bool *busy)
-{
-    const uint64_t now_ms = kvt_clock_mono_ms();
-    uint64_t wait_ms = IDLE_MS;
-    bool room = false;
-
-    *busy = false;
-    for (unsigned i = 0; i < io->slot_count; i++) {
-        const struct slot *slot = &io->slots[i];
-        const uint64_t left_ms = slot->due_ms > now_ms ? slot->due_ms - now_ms : 0;
-
-        *busy |= slot->state != SLOT_FREE;
-        room |= slot->state == SLOT_FREE;
-        if (slot->state == SLOT_WAITING && left_ms < wait_ms)
-            wait_ms = left_ms;
-    }
-    return room && kvt_queue_count(io->queue) > 0 ? 0 : wait_ms;
-}
-
-static void *
-run(void *arg)
-{
-    struct io_thread *io = arg;
-
-    for (;;) {
-        uint64_t wait_ms;
-        int running;
-        bool busy;
-
-        accept_all(io);
-        start_due(io);
-        (void)curl_multi_perform(io->multi, &running);
-        finish_all(io);
-        wait_ms = idle_ms(io, &busy);
-        if (!busy && kvt_queue_closed(io->queue) && kvt_queue_count(io->queue) == 0)
-            return NULL;
-        (void)curl_multi_poll(io->multi, NULL, 0, (int)wait_ms, NULL);
-    }
-}
 
 static enum kvt_err
 s3_submit(void *self, struct g4_request *request)
 {
     struct s3 *s3 = self;
-    struct io_thread *io = &s3->threads[atomic_fetch_add(&s3->next, 1) % s3->thread_count];
-    const enum kvt_err rc = kvt_queue_put(io->queue, request);
 
-    if (rc == KVT_OK)
-        (void)curl_multi_wakeup(io->multi);
-    return rc;
-}
-
-static void
-io_release(struct io_thread *io)
-{
-    if (io->running) {
-        kvt_queue_close(io->queue);
-        (void)curl_multi_wakeup(io->multi);
-        (void)pthread_join(io->thread, NULL);
-    }
-    for (unsigned i = 0; i < io->slot_count && io->slots != NULL; i++)
-        g4_exchange_release(&io->slots[i].exchange);
-    if (io->multi != NULL)
-        (void)curl_multi_cleanup(io->multi);
-    kvt_queue_free(io->queue);
-    kvt_free(io->slots);
+    return g4_s3_loop_submit(s3->loops[atomic_fetch_add(&s3->next, 1) % s3->loop_count], request);
 }
 
 static void
@@ -273,7 +43,7 @@ s3_close(void *self)
     struct s3 *s3 = self;
 
     for (unsigned i = 0; i < THREADS_MAX; i++)
-        io_release(&s3->threads[i]);
+        g4_s3_loop_stop(s3->loops[i]);
     g4_endpoint_free(s3->endpoint);
     kvt_free(s3);
     curl_global_cleanup();
@@ -288,35 +58,20 @@ or_default(unsigned value, unsigned otherwise)
     return value == 0 ? otherwise : value;
 }
 
-static enum kvt_err
-io_start(struct io_thread *io, const struct g4_s3_options *options, unsigned threads)
+static struct g4_s3_loop_options
+loop_options(const struct g4_s3_options *options, unsigned threads)
 {
     const unsigned queue_max = or_default(options->queue_max, QUEUE_DEFAULT);
-    enum kvt_err rc;
 
-    io->settings.attempts_max = or_default(options->attempts_max, ATTEMPTS_DEFAULT);
-    io->settings.timeout_ms = options->timeout_ms == 0 ? TIMEOUT_DEFAULT_MS : options->timeout_ms;
-    io->slot_count = or_default(options->connections_max, CONNECTIONS_DEFAULT);
-    kvt_random_system(&io->random, sizeof(io->random));
-    rc = kvt_queue_new(&io->queue, (queue_max + threads - 1) / threads);
-    if (rc != KVT_OK)
-        return rc;
-    io->slots = kvt_calloc(io->slot_count, sizeof(*io->slots));
-    io->multi = curl_multi_init();
-    if (io->slots == NULL || io->multi == NULL)
-        return KVT_NOMEM;
-    /* As many connections as slots, and all kept: an idle one is cheaper than a new one. */
-    if (curl_multi_setopt(io->multi, CURLMOPT_MAX_HOST_CONNECTIONS, (long)io->slot_count) !=
-            CURLM_OK ||
-        curl_multi_setopt(io->multi, CURLMOPT_MAXCONNECTS, (long)io->slot_count) != CURLM_OK)
-        return KVT_NOMEM;
-    for (unsigned i = 0; i < io->slot_count; i++)
-        if (g4_exchange_init(&io->slots[i].exchange) != KVT_OK)
-            return KVT_NOMEM;
-    if (pthread_create(&io->thread, NULL, run, io) != 0)
-        return KVT_NOMEM;
-    io->running = true;
-    return KVT_OK;
+    return (struct g4_s3_loop_options){
+        .connections_max = or_default(options->connections_max, CONNECTIONS_DEFAULT),
+        .queue_max = (queue_max + threads - 1) / threads,
+        .attempts_max = or_default(options->attempts_max, ATTEMPTS_DEFAULT),
+        .timeout_ms = options->timeout_ms == 0 ? TIMEOUT_DEFAULT_MS : options->timeout_ms,
+        .hedge_ms = options->hedge_ms,
+        .hedge_p95 = options->hedge_p95,
+        .hedge_share_ppm = or_default(options->hedge_share_ppm, HEDGE_SHARE_DEFAULT_PPM),
+    };
 }
 
 static enum kvt_err
@@ -340,6 +95,7 @@ enum kvt_err
 g4_s3_open(struct g4_store **out, const struct g4_s3_options *options, struct kvt_error *err)
 {
     const unsigned threads = or_default(options->threads, 1);
+    struct g4_s3_loop_options loop;
     struct s3 *s3;
     enum kvt_err rc;
 
@@ -357,11 +113,10 @@ g4_s3_open(struct g4_store **out, const struct g4_s3_options *options, struct kv
     rc = endpoint_of(&s3->endpoint, options, err);
     if (rc != KVT_OK)
         goto fail;
-    s3->thread_count = threads;
-    for (unsigned i = 0; i < threads && rc == KVT_OK; i++) {
-        s3->threads[i].endpoint = s3->endpoint;
-        rc = io_start(&s3->threads[i], options, threads);
-    }
+    loop = loop_options(options, threads);
+    s3->loop_count = threads;
+    for (unsigned i = 0; i < threads && rc == KVT_OK; i++)
+        rc = g4_s3_loop_start(&s3->loops[i], s3->endpoint, &loop);
     if (rc == KVT_OK)
         rc = g4_store_new(out, &s3_driver, s3);
     if (rc != KVT_OK) {
@@ -373,6 +128,16 @@ g4_s3_open(struct g4_store **out, const struct g4_s3_options *options, struct kv
 fail:
     s3_close(s3);
     return rc;
+}
+
+void
+g4_s3_count(const struct g4_store *store, struct g4_s3_counts *counts)
+{
+    const struct s3 *s3 = g4_store_self(store, &s3_driver);
+
+    memset(counts, 0, sizeof(*counts));
+    for (unsigned i = 0; s3 != NULL && i < s3->loop_count; i++)
+        g4_s3_loop_count(s3->loops[i], counts);
 }
 
 struct g4_credentials *

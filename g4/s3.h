@@ -7,7 +7,8 @@
  *
  * Ownership: options are copied.
  * Threads:   `threads` I/O threads, each with its own multi handle.
- * Limits:    `queue_max` requests waiting, `connections_max` connections a thread.
+ * Limits:    `queue_max` requests waiting, `connections_max` at once a thread; for retries and hedges
+ *            see g4/s3_loop.h.
  */
 #ifndef G4_S3_H
 #define G4_S3_H
@@ -35,6 +36,9 @@ struct g4_s3_options {
     unsigned queue_max;       /* 0 = 4096 */
     unsigned attempts_max;    /* tries of one request: 500, 503, SlowDown, connection lost; 0 = 4 */
     uint64_t timeout_ms;      /* default deadline of a request; 0 = 30 s */
+    uint64_t hedge_ms;        /* ask a second time when a GET takes longer; 0 = never */
+    bool hedge_p95;           /* longer than 19 in 20 do, but at least hedge_ms */
+    uint32_t hedge_share_ppm; /* most GETs that are asked twice; 0 = 5 % */
 };
 
 KVT_NODISCARD enum kvt_err g4_s3_open(struct g4_store **out, const struct g4_s3_options *options,
@@ -44,6 +48,16 @@ KVT_NODISCARD enum kvt_err g4_s3_open(struct g4_store **out, const struct g4_s3_
  *  `skew_ms`: server clock minus ours, from the Date header; may be NULL. */
 KVT_NODISCARD enum kvt_err g4_s3_probe(struct g4_store *store, int64_t *skew_ms,
                                        struct kvt_error *err);
+
+struct g4_s3_counts {
+    uint64_t retries;
+    uint64_t unretried; /* failures that were final for want of budget */
+    uint64_t hedges;
+    uint64_t hedges_won;
+};
+
+/** What happened since it was opened; zeroes when it is not an S3 store. */
+void g4_s3_count(const struct g4_store *store, struct g4_s3_counts *counts);
 
 /** Where its keys come from; NULL when it is not an S3 store. */
 struct g4_credentials *g4_s3_credentials(const struct g4_store *store);

@@ -147,6 +147,7 @@ load_s3_credentials(struct gateway_settings *settings, const struct kvt_config *
 static enum kvt_err
 load_cold(struct gateway_settings *settings, const struct kvt_config *config, struct kvt_error *err)
 {
+    const size_t hedge = kvt_config_enum(config, GATEWAY_SETTING_S3_HEDGE); /* off after p95 */
     struct gateway_cold_options *cold = &settings->vault.cold;
     enum kvt_err rc;
 
@@ -174,6 +175,9 @@ load_cold(struct gateway_settings *settings, const struct kvt_config *config, st
         .ca_file = kvt_config_string(config, GATEWAY_SETTING_S3_CA_FILE),
         .path_style = kvt_config_bool(config, GATEWAY_SETTING_S3_PATH_STYLE),
         .connections_max = (unsigned)kvt_config_u64(config, GATEWAY_SETTING_S3_CONNECTIONS),
+        .hedge_ms = hedge == 0 ? 0 : kvt_config_u64(config, GATEWAY_SETTING_S3_HEDGE_AFTER),
+        .hedge_p95 = hedge == 2,
+        .hedge_share_ppm = kvt_config_ppm(config, GATEWAY_SETTING_S3_HEDGE_SHARE),
     };
     return KVT_OK;
 }

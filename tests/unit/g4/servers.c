@@ -198,7 +198,8 @@ server_stop(struct server *server)
 
 struct hostile {
     int fd;
-    pthread_t thread;
+    pthread_t threads[HOSTILE_THREADS_MAX];
+    unsigned thread_count;
     hostile_handler *handler;
     void *arg;
     char endpoint[64];
@@ -300,7 +301,7 @@ run(void *arg)
 }
 
 struct hostile *
-hostile_start(hostile_handler *handler, void *arg)
+hostile_start_wide(hostile_handler *handler, void *arg, unsigned threads)
 {
     struct hostile *hostile = kvt_calloc(1, sizeof(*hostile));
     uint16_t port;
@@ -309,6 +310,8 @@ hostile_start(hostile_handler *handler, void *arg)
     hostile->handler = handler;
     hostile->arg = arg;
     hostile->fd = listen_on(0, &port);
+    /* Several threads see the same connection come; all but one must not wait for the next. */
+    assert_int_equal(fcntl(hostile->fd, F_SETFL, O_NONBLOCK), 0);
     (void)snprintf(hostile->endpoint, sizeof(hostile->endpoint), "http://127.0.0.1:%u", port);
     hostile->options = (struct g4_s3_options){.endpoint = hostile->endpoint,
                                               .bucket = SERVER_BUCKET,
@@ -316,15 +319,25 @@ hostile_start(hostile_handler *handler, void *arg)
                                               .access_key = "a",
                                               .secret_key = "s",
                                               .path_style = true};
-    assert_int_equal(pthread_create(&hostile->thread, NULL, run, hostile), 0);
+    assert_true(threads <= HOSTILE_THREADS_MAX);
+    for (; hostile->thread_count < threads; hostile->thread_count++)
+        assert_int_equal(
+            pthread_create(&hostile->threads[hostile->thread_count], NULL, run, hostile), 0);
     return hostile;
+}
+
+struct hostile *
+hostile_start(hostile_handler *handler, void *arg)
+{
+    return hostile_start_wide(handler, arg, 1);
 }
 
 void
 hostile_stop(struct hostile *hostile)
 {
     atomic_store(&hostile->stop, true);
-    (void)pthread_join(hostile->thread, NULL);
+    for (unsigned i = 0; i < hostile->thread_count; i++)
+        (void)pthread_join(hostile->threads[i], NULL);
     (void)close(hostile->fd);
     kvt_free(hostile);
 }

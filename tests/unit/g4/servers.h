@@ -44,10 +44,15 @@ void server_restart(struct server *server);
  * enough. */
 struct hostile;
 
+#define HOSTILE_THREADS_MAX 64
+
 typedef void hostile_handler(void *arg, const char *head, const uint8_t *body, size_t size,
                              struct kvt_buffer *reply);
 
 struct hostile *hostile_start(hostile_handler *handler, void *arg);
+/** The same for `threads` connections at once (up to HOSTILE_THREADS_MAX): the handler must allow
+ *  that. */
+struct hostile *hostile_start_wide(hostile_handler *handler, void *arg, unsigned threads);
 void hostile_stop(struct hostile *hostile);
 const struct g4_s3_options *hostile_options(const struct hostile *hostile);
 
