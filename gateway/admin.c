@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "base/parse.h"
 #include "g4/check.h"
+#include "gateway/backlog.h"
 #include "gateway/fault.h"
 #include "kvtier/version.h"
 
@@ -26,6 +27,27 @@ add_reason(struct reasons *reasons, const char *text)
 {
     if (reasons->count < REASONS_MAX)
         (void)snprintf(reasons->text[reasons->count++], KVT_ERROR_TEXT_MAX, "%s", text);
+}
+
+static void
+add_backlog_reasons(const struct gateway_admin *admin, struct reasons *reasons)
+{
+    struct gateway_backlog_state state;
+    char text[KVT_ERROR_TEXT_MAX];
+
+    gateway_backlog_state(admin->backlog, &state);
+    if (state.stuck) {
+        (void)snprintf(text, sizeof(text),
+                       "the backlog is stuck: %" PRIu64 " blocks wait for the bucket, the first "
+                       "for %" PRIu64 " s: %s",
+                       state.blocks, state.oldest_ms / 1000,
+                       state.last == KVT_OK ? "the bucket does not answer"
+                                            : kvt_err_text(state.last));
+        add_reason(reasons, text);
+    }
+    if (gateway_stats_get(admin->vault->stats, GATEWAY_STAT_BACKLOG_LOST) > 0)
+        add_reason(reasons, "acknowledged blocks were lost before they were in the bucket: see the "
+                            "quarantine and the log");
 }
 
 /* Everything that keeps the gateway from doing all it should.  `starting`: it never could yet. */
@@ -49,6 +71,7 @@ judge(const struct gateway_admin *admin, struct reasons *reasons, bool *starting
         add_reason(reasons, "the bucket is at cold.capacity: new blocks are refused");
     if (admin->bus != NULL && !wire_bus_connected(admin->bus))
         add_reason(reasons, "NATS is away: events wait in the outbox");
+    add_backlog_reasons(admin, reasons);
     if (catalog.events_lost > 0)
         add_reason(reasons, "events were given up unsent; the advisor reads a dump instead");
 }
@@ -57,6 +80,7 @@ bool
 gateway_admin_ready(void *arg, struct kvt_buffer *why)
 {
     struct gateway_admin *admin = arg;
+    struct gateway_catalog_stats catalog;
     struct reasons reasons;
     bool starting;
 
@@ -64,14 +88,12 @@ gateway_admin_ready(void *arg, struct kvt_buffer *why)
     for (size_t i = 0; i < reasons.count; i++)
         kvt_buffer_printf(why, "%s\n", reasons.text[i]);
     /* A hot block can be served and an event can wait; what makes a gateway useless is a bucket
-     * that takes nothing, or a catalog that cannot be written. */
-    if (gateway_cold_writable(admin->vault->cold)) {
-        struct gateway_catalog_stats catalog;
-
-        gateway_catalog_stats(admin->vault->catalog, &catalog);
-        return !catalog.failed;
-    }
-    return false;
+     * that takes nothing, once the backlog is full too, or a catalog that cannot be written. */
+    gateway_catalog_stats(admin->vault->catalog, &catalog);
+    return !catalog.failed &&
+           (gateway_cold_writable(admin->vault->cold) ||
+            (admin->vault->write_back && gateway_cold_proven(admin->vault->cold) &&
+             catalog.owed_bytes < admin->vault->backlog_max));
 }
 
 static void
@@ -148,6 +170,28 @@ append_counts(const struct gateway_admin *admin, struct kvt_buffer *out)
 }
 
 static void
+append_backlog(const struct gateway_admin *admin, struct kvt_buffer *out)
+{
+    struct gateway_stats *stats = admin->vault->stats;
+    struct gateway_backlog_state state;
+
+    gateway_backlog_state(admin->backlog, &state);
+    kvt_buffer_printf(out,
+                      "\"backlog\":{\"mode\":\"%s\",\"blocks\":%" PRIu64 ",\"bytes\":%" PRIu64
+                      ",\"max_bytes\":%" PRIu64 ",\"oldest_ms\":%" PRIu64 ",\"stuck\":%s",
+                      admin->vault->write_back ? "back" : "through", state.blocks, state.bytes,
+                      admin->vault->backlog_max, state.oldest_ms, state.stuck ? "true" : "false");
+    kvt_buffer_printf(out,
+                      ",\"added\":%" PRIu64 ",\"uploaded\":%" PRIu64 ",\"failed\":%" PRIu64
+                      ",\"lost\":%" PRIu64 ",\"full\":%" PRIu64 "},",
+                      gateway_stats_get(stats, GATEWAY_STAT_BACKLOG_ADDED),
+                      gateway_stats_get(stats, GATEWAY_STAT_BACKLOG_UPLOADED),
+                      gateway_stats_get(stats, GATEWAY_STAT_BACKLOG_FAILED),
+                      gateway_stats_get(stats, GATEWAY_STAT_BACKLOG_LOST),
+                      gateway_stats_get(stats, GATEWAY_STAT_BACKLOG_FULL));
+}
+
+static void
 append_state(const struct gateway_admin *admin, struct kvt_buffer *out)
 {
     struct reasons reasons;
@@ -189,6 +233,7 @@ get_status(void *arg, const struct kvt_http_request *request, struct kvt_http_re
     kvt_buffer_printf(out, ",");
     append_tiers(admin, &catalog, out);
     append_counts(admin, out);
+    append_backlog(admin, out);
     kvt_buffer_printf(
         out,
         "\"events\":{\"incarnation\":%" PRIu64 ",\"next_seq\":%" PRIu64 ",\"acked_seq\":%" PRIu64

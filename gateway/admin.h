@@ -16,7 +16,7 @@
 #include "gateway/vault.h"
 
 #define GATEWAY_ADMIN_ROWS   1000
-#define GATEWAY_ADMIN_ROUTES 5
+#define GATEWAY_ADMIN_ROUTES 8
 
 struct gateway_admin {
     const struct gateway_settings *settings;
@@ -24,7 +24,8 @@ struct gateway_admin {
     struct gateway_budget *budget;
     struct wire_bus *bus;
     struct gateway_orders *orders; /* NULL: none are taken */
-    uint64_t started_ms;           /* monotonic */
+    struct gateway_backlog *backlog;
+    uint64_t started_ms; /* monotonic */
 };
 
 extern const struct kvt_http_route gateway_admin_routes[GATEWAY_ADMIN_ROUTES];

@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/program.h"
 #include "gateway/admin.h"
+#include "gateway/backlog.h"
 #include "gateway/events.h"
 #include "gateway/front.h"
 #include "gateway/keeper.h"
@@ -30,6 +31,7 @@ struct app {
     struct gateway_vault *vault;
     struct wire_bus *bus;
     struct gateway_keeper *keeper;
+    struct gateway_backlog *backlog;
     struct gateway_events *events;
     struct gateway_report *report;
     struct gateway_orders *orders;
@@ -51,7 +53,10 @@ open_vault(struct app *app, struct kvt_error *err)
     app->budget.max = app->settings.memory_max;
     app->settings.vault.stats = &app->stats;
     app->settings.vault.budget = &app->budget;
-    return gateway_vault_open(&app->vault, &app->settings.vault, err);
+    rc = gateway_vault_open(&app->vault, &app->settings.vault, err);
+    if (rc == KVT_OK)
+        rc = gateway_backlog_new(&app->backlog, app->vault, &app->settings.backlog, err);
+    return rc;
 }
 
 static enum kvt_err
@@ -63,6 +68,8 @@ start_bus(struct app *app, struct kvt_error *err)
         rc = wire_bus_open(&app->bus, &app->settings.bus, err);
     if (rc == KVT_OK)
         rc = gateway_keeper_start(&app->keeper, app->vault, &app->budget, app->bus, err);
+    if (rc == KVT_OK)
+        rc = gateway_backlog_start(app->backlog, err);
     if (rc != KVT_OK || app->bus == NULL)
         return rc;
     rc = gateway_events_start(&app->events, app->vault, app->bus, err);
@@ -91,6 +98,7 @@ start_ports(struct app *app, struct kvt_error *err)
                                         .budget = &app->budget,
                                         .bus = app->bus,
                                         .orders = app->orders,
+                                        .backlog = app->backlog,
                                         .started_ms = kvt_clock_mono_ms()};
     rc = kvt_http_start(&app->http,
                         &(struct kvt_http_options){.bind = app->settings.admin_bind,
@@ -147,6 +155,7 @@ stop(struct app *app)
     gateway_credentials_drop(app->settings.credentials);
     kvt_http_stop(app->http);
     gateway_orders_stop(app->orders);
+    gateway_backlog_stop(app->backlog);
     gateway_keeper_stop(app->keeper);
     gateway_report_stop(app->report);
     gateway_events_stop(app->events, EVENTS_DRAIN_MS);

@@ -341,6 +341,8 @@ gateway_catalog_stats(struct gateway_catalog *catalog, struct gateway_catalog_st
         .pending = counters.pending,
         .used = {counters.used[0], counters.used[1]},
         .blocks = {counters.blocks[0], counters.blocks[1]},
+        .owed_blocks = counters.owed_blocks,
+        .owed_bytes = counters.owed_bytes,
         .bytes = atomic_load(&catalog->bytes),
         .bytes_max = catalog->options.bytes_max,
         .incarnation = counters.incarnation,
@@ -388,6 +390,7 @@ open_databases(struct gateway_catalog *catalog)
         return rc;
     if ((rc = mdb_dbi_open(txn, "objects", MDB_CREATE, &catalog->objects)) != 0 ||
         (rc = mdb_dbi_open(txn, "pending", MDB_CREATE, &catalog->pending)) != 0 ||
+        (rc = mdb_dbi_open(txn, "backlog", MDB_CREATE, &catalog->backlog)) != 0 ||
         (rc = mdb_dbi_open(txn, "outbox", MDB_CREATE, &catalog->outbox)) != 0 ||
         (rc = mdb_dbi_open(txn, "orders", MDB_CREATE, &catalog->finished)) != 0 ||
         (rc = mdb_dbi_open(txn, "meta", MDB_CREATE, &catalog->meta)) != 0)
@@ -446,7 +449,7 @@ gateway_catalog_open(struct gateway_catalog **out, const struct gateway_catalog_
                      struct kvt_error *err)
 {
     const struct kvt_db_options db = {
-        .path = options->path, .map_bytes = map_bytes(options->bytes_max), .databases_max = 5};
+        .path = options->path, .map_bytes = map_bytes(options->bytes_max), .databases_max = 6};
     struct gateway_catalog *catalog;
     enum kvt_err rc;
     int mdb;

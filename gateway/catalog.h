@@ -14,7 +14,8 @@
  *            catalog answers KVT_FULL to changes that reserve, and still takes removals);
  *            GATEWAY_CATALOG_KEEP sent events kept for range(), GATEWAY_CATALOG_BACKLOG unsent
  *            ones: beyond it the oldest are given up and counted.
- *            GATEWAY_CATALOG_ORDERS results of orders, those of the latest ones.
+ *            GATEWAY_CATALOG_ORDERS results of orders, those of the latest ones.  `owed_max` bytes
+ *            of blocks that wait for their upload.
  */
 #ifndef GATEWAY_CATALOG_H
 #define GATEWAY_CATALOG_H
@@ -41,8 +42,9 @@ struct gateway_catalog_options {
     uint64_t hot_capacity;  /* 0: no hot tier */
     uint64_t cold_capacity; /* 0: no cap */
     enum kvt_key_revision revision;
-    uint64_t keep;    /* 0 = GATEWAY_CATALOG_KEEP */
-    uint64_t backlog; /* 0 = GATEWAY_CATALOG_BACKLOG */
+    uint64_t owed_max; /* bytes of blocks owed to the bucket; 0: none may be */
+    uint64_t keep;     /* 0 = GATEWAY_CATALOG_KEEP */
+    uint64_t backlog;  /* 0 = GATEWAY_CATALOG_BACKLOG */
 };
 
 KVT_NODISCARD enum kvt_err gateway_catalog_open(struct gateway_catalog **out,
@@ -56,7 +58,8 @@ struct gateway_change {
     const char *key;
     bool erase;
     /* Count against the caps: beyond the cold one, or with a full catalog, the row is not written
-     * and `status` is KVT_FULL; beyond the hot one GATEWAY_HOT is taken out of record.tiers. */
+     * and `status` is KVT_FULL; beyond the hot one GATEWAY_HOT is taken out of record.tiers, and
+     * with it, or beyond owed_max, record.owed. */
     bool reserve;
     bool only_if_absent; /* an existing row stays as it is: KVT_EXISTS */
     struct gateway_record record;
@@ -99,6 +102,19 @@ KVT_NODISCARD enum kvt_err gateway_catalog_scan(struct gateway_catalog *catalog,
 
 #define GATEWAY_SCAN_VISITS 8192
 
+/* Where a walk through the backlog is. */
+struct gateway_backlog_cursor {
+    uint64_t modified_ms;
+    char key[KVT_KEY_MAX]; /* the row visited last; "" starts with the oldest */
+};
+
+/** Next rows that wait for their upload, oldest first; `count` 0: nothing follows.  KVT_OK, KVT_IO.
+ */
+KVT_NODISCARD enum kvt_err gateway_catalog_backlog(struct gateway_catalog *catalog,
+                                                   struct gateway_backlog_cursor *cursor,
+                                                   struct gateway_row *rows, size_t capacity,
+                                                   size_t *count);
+
 struct gateway_stream {
     char namespace_[KVT_NAMESPACE_MAX];
     uint64_t first_seq; /* oldest event kept */
@@ -136,6 +152,8 @@ struct gateway_catalog_stats {
     uint64_t pending;             /* intents and retiring rows */
     uint64_t used[GATEWAY_TIERS]; /* bytes of blocks, hot and cold, reservations included */
     uint64_t blocks[GATEWAY_TIERS];
+    uint64_t owed_blocks; /* to the bucket, reservations included */
+    uint64_t owed_bytes;
     uint64_t bytes;
     uint64_t bytes_max;
     uint64_t incarnation; /* of all streams */

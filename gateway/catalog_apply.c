@@ -5,7 +5,8 @@
 
 #include "gateway/catalog_private.h"
 
-enum { TRIM_MAX = 2048, STATE_VERSION = 1, STREAM_NAME_MAX = 32 };
+enum { TRIM_MAX = 2048, STATE_VERSION = 2, STREAM_NAME_MAX = 32 };
+enum { OWED_WORDS = 2 }; /* of the counters: not in version 1 */
 
 static int
 read_row(struct gateway_catalog *catalog, MDB_txn *txn, const char *key,
@@ -144,15 +145,20 @@ static void
 count_row(struct gateway_counters *counters, const struct gateway_record *record, bool add)
 {
     const uint64_t one = add ? 1 : UINT64_MAX; /* wraps: subtracts */
+    const uint64_t bytes = add ? record->length : 0 - record->length;
 
     counters->entries += one;
     if (record->state != GATEWAY_STORED)
         counters->pending += one;
     for (unsigned tier = 0; tier < GATEWAY_TIERS; tier++) {
-        if ((record->tiers & (1u << tier)) == 0)
+        if ((gateway_record_counted(record) & (1u << tier)) == 0)
             continue;
         counters->blocks[tier] += one;
-        counters->used[tier] += add ? record->length : 0 - record->length;
+        counters->used[tier] += bytes;
+    }
+    if (record->owed) {
+        counters->owed_blocks += one;
+        counters->owed_bytes += bytes;
     }
 }
 
@@ -174,21 +180,27 @@ reserve(const struct gateway_catalog *catalog, const char *key, struct gateway_r
 {
     const uint64_t hot_cap = catalog->options.hot_capacity;
     const uint64_t cold_cap = catalog->options.cold_capacity;
+    uint64_t owed = catalog->counters.owed_bytes;
     uint64_t used[GATEWAY_TIERS];
 
     if (atomic_load(&catalog->full) || !has_stream(catalog, key))
         return KVT_FULL;
     for (unsigned tier = 0; tier < GATEWAY_TIERS; tier++) {
         used[tier] = catalog->counters.used[tier];
-        if (old != NULL && (old->tiers & (1u << tier)) != 0)
+        if (old != NULL && (gateway_record_counted(old) & (1u << tier)) != 0)
             used[tier] -= old->length;
     }
-    if ((record->tiers & GATEWAY_COLD) != 0 && cold_cap != 0 &&
+    if (old != NULL && old->owed)
+        owed -= old->length;
+    if ((gateway_record_counted(record) & GATEWAY_COLD) != 0 && cold_cap != 0 &&
         (record->length > cold_cap || used[1] > cold_cap - record->length))
         return KVT_FULL;
     if ((record->tiers & GATEWAY_HOT) != 0 &&
         (record->length > hot_cap || used[0] > hot_cap - record->length))
         record->tiers &= ~GATEWAY_HOT;
+    if ((record->tiers & GATEWAY_HOT) == 0 || record->length > catalog->options.owed_max ||
+        owed > catalog->options.owed_max - record->length)
+        record->owed = false;
     return KVT_OK;
 }
 
@@ -251,6 +263,10 @@ gateway_catalog_apply(struct gateway_catalog *catalog, MDB_txn *txn, struct gate
         return 0;
     }
     rc = change->erase ? erase_row(catalog, txn, change->key) : write_row(catalog, txn, change);
+    if (rc == 0 && found)
+        rc = gateway_catalog_enlist(catalog, txn, change->key, &old, false);
+    if (rc == 0 && !change->erase)
+        rc = gateway_catalog_enlist(catalog, txn, change->key, &change->record, true);
     if (rc != 0)
         return rc;
     if (found)
@@ -306,18 +322,20 @@ gateway_catalog_load(struct gateway_catalog *catalog, MDB_txn *txn)
     uint64_t words[1 + sizeof(catalog->counters) / sizeof(uint64_t)];
     MDB_val name = kvt_db_val(state_name, sizeof(state_name) - 1);
     MDB_val value;
+    size_t size = sizeof(words);
     int rc;
 
     _Static_assert(sizeof(catalog->counters) % sizeof(uint64_t) == 0, "counters are words");
     rc = mdb_get(txn, catalog->meta, &name, &value);
     if (rc != 0)
         return rc;
-    if (value.mv_size != sizeof(words))
-        return MDB_VERSION_MISMATCH;
-    memcpy(words, value.mv_data, sizeof(words));
+    memset(words, 0, sizeof(words));
+    memcpy(words, value.mv_data, value.mv_size < size ? value.mv_size : size);
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
         words[i] = le64toh(words[i]);
-    if (words[0] != STATE_VERSION)
+    if (words[0] == 1) /* nothing was owed */
+        size -= OWED_WORDS * sizeof(words[0]);
+    if (words[0] == 0 || words[0] > STATE_VERSION || value.mv_size != size)
         return MDB_VERSION_MISMATCH;
     memcpy(&catalog->counters, &words[1], sizeof(catalog->counters));
     if (catalog->counters.stream_count > GATEWAY_STREAMS_MAX)

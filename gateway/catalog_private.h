@@ -1,9 +1,9 @@
 /*
  * gateway/catalog_private.h -- shared by the catalog's files only: catalog.c (life, groups),
  * catalog_apply.c (one change inside a transaction), catalog_read.c (readers), catalog_orders.c
- * (what became of orders).
+ * (what became of orders), catalog_backlog.c (what waits for its upload).
  *
- * Why: four short files instead of a long one.
+ * Why: five short files instead of a long one.
  * Ownership: as gateway/catalog.h.
  * Threads:   as gateway/catalog.h; `counters` is the writer's alone.
  * Limits:    none of its own.
@@ -35,6 +35,9 @@ struct gateway_counters {
     uint64_t blocks[GATEWAY_TIERS];
     uint64_t stream_count;
     struct gateway_sequence streams[GATEWAY_STREAMS_MAX];
+    /* What follows came with version 2 of the row. */
+    uint64_t owed_blocks;
+    uint64_t owed_bytes;
 };
 
 struct gateway_job {
@@ -52,6 +55,7 @@ struct gateway_catalog {
     MDB_env *env;
     MDB_dbi objects;  /* key -> record */
     MDB_dbi pending;  /* key -> nothing: rows that are not STORED */
+    MDB_dbi backlog;  /* big-endian modified_ms, key -> nothing: rows that wait for their upload */
     MDB_dbi outbox;   /* big-endian stream, seq -> event */
     MDB_dbi finished; /* big-endian epoch, id -> what became of the order */
     MDB_dbi meta;     /* "state" -> counters, "stream NN" -> namespace */
@@ -92,6 +96,10 @@ void gateway_catalog_outbox_key(struct gateway_outbox_key *key, uint32_t stream,
 /** Apply one change; LMDB's answer, 0 = fine (look at change->status). */
 int gateway_catalog_apply(struct gateway_catalog *catalog, MDB_txn *txn,
                           struct gateway_change *change);
+
+/** Put the row into the backlog, or take it out; one that does not wait is left alone. */
+int gateway_catalog_enlist(struct gateway_catalog *catalog, MDB_txn *txn, const char *key,
+                           const struct gateway_record *record, bool add);
 
 /** Write an order's result; the oldest one beyond GATEWAY_CATALOG_ORDERS goes. */
 int gateway_catalog_remember(struct gateway_catalog *catalog, MDB_txn *txn,

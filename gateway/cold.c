@@ -20,6 +20,7 @@ struct gateway_cold {
     bool is_s3;
     _Atomic bool healthy;
     _Atomic bool writable;
+    _Atomic bool proven;
 
     struct {
         pthread_mutex_t lock; /* guards this struct */
@@ -153,8 +154,8 @@ gateway_cold_probe(struct gateway_cold *cold)
     cold->shared.state = state;
     (void)pthread_mutex_unlock(&cold->shared.lock);
     atomic_store(&cold->healthy, state.healthy);
-    atomic_store(&cold->writable,
-                 state.healthy && state.tested && missing_promise(&state.selftest) == NULL);
+    atomic_store(&cold->proven, state.tested && missing_promise(&state.selftest) == NULL);
+    atomic_store(&cold->writable, state.healthy && atomic_load(&cold->proven));
     if (was_healthy && !state.healthy)
         kvt_log_warn("gateway.cold", "bucket_away", "%s", state.reason);
     else if (!was_healthy && state.healthy)
@@ -207,6 +208,12 @@ bool
 gateway_cold_writable(struct gateway_cold *cold)
 {
     return atomic_load(&cold->writable);
+}
+
+bool
+gateway_cold_proven(struct gateway_cold *cold)
+{
+    return atomic_load(&cold->proven);
 }
 
 void

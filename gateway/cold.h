@@ -60,6 +60,10 @@ enum kvt_err gateway_cold_ended(struct gateway_cold *cold, enum kvt_err status);
 /** May blocks be put?  Healthy, and conditions are known to hold. */
 bool gateway_cold_writable(struct gateway_cold *cold);
 
+/** Were its conditions seen to hold, in this life of the gateway?  Blocks may then be owed to it.
+ */
+bool gateway_cold_proven(struct gateway_cold *cold);
+
 struct gateway_cold_state {
     bool healthy;
     bool tested;

@@ -4,8 +4,10 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "g4/check.h"
+#include "gateway/claim.h"
 
 void
 gateway_fault_keep(struct gateway_vault *vault, const char *key, unsigned tier, const void *body,
@@ -41,19 +43,77 @@ gateway_fault_judge_head(const struct g4_request *seen)
     return g4_kind_judge_block(seen);
 }
 
+/* Nothing can bring it back: then at least everybody who looks shall know. */
+static void
+tell_lost(struct gateway_vault *vault, const char *key, const char *why)
+{
+    gateway_stats_add(vault->stats, GATEWAY_STAT_BACKLOG_LOST, 1);
+    kvt_log_error("gateway.fault", "block_lost", "%s was acknowledged and is lost: %s", key, why);
+}
+
+/* The hot copy of a block that the bucket is owed is bad.  It is the only one, unless an upload did
+ * land whose answer was lost.  False: nobody can tell now. */
+static bool
+write_off(struct gateway_vault *vault, struct gateway_change *change)
+{
+    struct gateway_record *record = &change->record;
+    struct g4_request head = {.verb = G4_HEAD,
+                              .key = change->key,
+                              .deadline_ms = kvt_clock_mono_ms() + GATEWAY_COLD_LOOK_MS};
+    enum kvt_err rc;
+
+    if (!gateway_cold_healthy(vault->cold))
+        return false;
+    rc = gateway_cold_ended(vault->cold, g4_store_perform(gateway_cold_store(vault->cold), &head));
+    if (rc == KVT_OK &&
+        gateway_claim_shows(&head, record->length, record->crc32c, record->fingerprint)) {
+        record->tiers = GATEWAY_COLD;
+        record->owed = false;
+        memcpy(record->etag, head.etag, sizeof(record->etag));
+        return true;
+    }
+    change->erase = rc == KVT_OK || rc == KVT_CORRUPT ||
+                    (rc == KVT_NOTFOUND && gateway_cold_absent(vault->cold, change->key));
+    return change->erase;
+}
+
 /* Take `tier` out of the key's row; the caller holds the key. */
 static bool
 drop_tier(struct gateway_vault *vault, const char *key, unsigned tier)
 {
     struct gateway_change change = {.key = key};
+    bool owed;
 
     if (gateway_catalog_get(vault->catalog, key, &change.record) != KVT_OK)
         return true;
     if (change.record.state != GATEWAY_STORED || (change.record.tiers & tier) == 0)
         return true;
-    change.record.tiers &= ~tier;
-    change.erase = change.record.tiers == 0;
-    return gateway_catalog_change(vault->catalog, &change, 1, GATEWAY_DURABLE) == KVT_OK;
+    owed = change.record.owed;
+    if (owed && !write_off(vault, &change))
+        return false;
+    if (!owed) {
+        change.record.tiers &= ~tier;
+        change.erase = change.record.tiers == 0;
+    }
+    if (gateway_catalog_change(vault->catalog, &change, 1, GATEWAY_DURABLE) != KVT_OK)
+        return false;
+    if (owed && change.erase)
+        tell_lost(vault, key, "its hot copy was damaged before it was uploaded");
+    return true;
+}
+
+void
+gateway_fault_second(struct gateway_vault *vault, const char *key, const void *body, size_t size)
+{
+    static const char why[] = "the bucket has other bytes, which were there first";
+    struct gateway_change change = {.key = key, .erase = true};
+    struct g4_request drop = {.verb = G4_DELETE, .key = key};
+
+    gateway_fault_keep(vault, key, 0, body, size, why);
+    if (gateway_catalog_change(vault->catalog, &change, 1, GATEWAY_DURABLE) != KVT_OK)
+        return;
+    tell_lost(vault, key, why);
+    (void)!g4_store_perform(vault->hot, &drop);
 }
 
 /* Is the hot copy, read again, what the catalog expects?  KVT_AGAIN: it was not looked at. */
@@ -61,17 +121,13 @@ static enum kvt_err
 check_hot(struct gateway_vault *vault, const char *key)
 {
     struct gateway_record record;
-    struct g4_meta expected;
     struct g4_request request;
     enum kvt_err rc;
 
     rc = gateway_catalog_get(vault->catalog, key, &record);
     if (rc != KVT_OK)
         return rc;
-    gateway_record_meta(&record, &expected);
-    rc = gateway_vault_read(vault, vault->hot, key, record.length, &request);
-    if (rc == KVT_OK)
-        rc = g4_check_body(&request.meta, &expected, request.buffer, request.buffer_size, NULL);
+    rc = gateway_vault_read_block(vault, vault->hot, key, &record, &request);
     gateway_vault_release(vault, &request);
     return rc;
 }

@@ -18,9 +18,15 @@
 #include "gateway/vault.h"
 
 /** The hot copy failed with `reason`; `body` is what was read (may be NULL), NULL reason = absent.
- *  Looked at once more, then dropped from the catalog and the volume. */
+ *  Looked at once more, then dropped from the catalog and the volume; one that was still to be
+ *  uploaded is told to be lost, unless the bucket has it after all. */
 void gateway_fault_hot(struct gateway_vault *vault, const char *key, const void *body, size_t size,
                        const char *reason);
+
+/** A block that the bucket is owed met other content there, of a sound object: the first writer
+ *  wins, and ours (`body`) is evidence.  The caller holds the key. */
+void gateway_fault_second(struct gateway_vault *vault, const char *key, const void *body,
+                          size_t size);
 
 /** The bucket's object `seen` failed with `reason`.  While it still has that ETag it is replaced by
  * a tombstone (or deleted, where DELETE honours If-Match); an object of others, without our

@@ -151,7 +151,8 @@ on_hot(struct gateway_vault *vault, struct gateway_item *item, const struct g4_r
         item->size = request->buffer_size;
         return;
     }
-    item->fall_back = (item->record.tiers & GATEWAY_COLD) != 0;
+    /* What was owed to the bucket may be there by now, and gone from here. */
+    item->fall_back = (item->record.tiers & GATEWAY_COLD) != 0 || item->record.owed;
     item->status = KVT_NOTFOUND;
     if (is_bad(rc))
         gateway_fault_hot(vault, item->key, request->buffer, request->buffer_size, err.text);

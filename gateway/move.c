@@ -3,54 +3,19 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "g4/check.h"
+#include "gateway/claim.h"
 #include "gateway/fault.h"
-
-struct copy {
-    struct g4_request request;
-    char reason[KVT_ERROR_TEXT_MAX];
-};
-
-/* Read one copy and check it against the row.  OK, CORRUPT (reason set), NOTFOUND, or no answer
- * (KVT_AGAIN: no memory for it now). */
-static enum kvt_err
-read_copy(struct gateway_vault *vault, struct g4_store *store, const char *key,
-          const struct gateway_record *record, struct copy *copy)
-{
-    struct kvt_error err = {.code = KVT_OK};
-    struct g4_meta expected;
-    enum kvt_err rc;
-
-    *copy = (struct copy){0};
-    rc = gateway_vault_read(vault, store, key, record->length, &copy->request);
-    err = copy->request.error;
-    if (rc == KVT_OK) {
-        gateway_record_meta(record, &expected);
-        rc = g4_check_body(&copy->request.meta, &expected, copy->request.buffer,
-                           copy->request.buffer_size, &err);
-    }
-    if (rc == KVT_RANGE)
-        rc = KVT_CORRUPT;
-    memcpy(copy->reason, err.text, sizeof(copy->reason));
-    return rc;
-}
-
-static void
-release_copy(struct gateway_vault *vault, struct copy *copy)
-{
-    gateway_vault_release(vault, &copy->request);
-}
 
 /* Write the checked hot bytes into the bucket: where nothing is, or over exactly the bad object. */
 static enum kvt_err
 write_cold(struct gateway_vault *vault, const char *key, struct gateway_record *record,
-           const struct copy *hot, const char *bad_etag)
+           const struct g4_request *hot, const char *bad_etag)
 {
     struct g4_request request = {.verb = G4_PUT,
                                  .key = key,
                                  .condition = bad_etag == NULL ? G4_IF_ABSENT : G4_IF_MATCH,
-                                 .body = hot->request.buffer,
-                                 .body_size = hot->request.buffer_size};
+                                 .body = hot->buffer,
+                                 .body_size = hot->buffer_size};
     enum kvt_err rc;
 
     gateway_record_meta(record, &request.meta);
@@ -69,32 +34,48 @@ static enum kvt_err
 ensure_cold(struct gateway_vault *vault, const char *key, struct gateway_record *record)
 {
     struct g4_store *store = gateway_cold_store(vault->cold);
-    struct copy cold;
-    struct copy hot;
+    struct g4_request cold;
+    struct g4_request hot;
     enum kvt_err hot_rc;
     enum kvt_err rc;
 
-    rc = read_copy(vault, store, key, record, &cold);
+    rc = gateway_vault_read_block(vault, store, key, record, &cold);
     if (rc == KVT_OK)
-        memcpy(record->etag, cold.request.etag, sizeof(record->etag));
+        memcpy(record->etag, cold.etag, sizeof(record->etag));
     if (rc != KVT_CORRUPT && rc != KVT_NOTFOUND)
         goto done;
-    if (rc == KVT_CORRUPT && !gateway_fault_is_tombstone(&cold.request))
-        gateway_fault_keep(vault, key, 1, cold.request.buffer, cold.request.buffer_size,
-                           cold.reason);
-    hot_rc = read_copy(vault, vault->hot, key, record, &hot);
+    if (rc == KVT_CORRUPT && !gateway_fault_is_tombstone(&cold))
+        gateway_fault_keep(vault, key, 1, cold.buffer, cold.buffer_size, cold.error.text);
+    hot_rc = gateway_vault_read_block(vault, vault->hot, key, record, &hot);
     if (hot_rc == KVT_AGAIN)
         rc = KVT_AGAIN;
     if (hot_rc == KVT_OK) {
-        rc = write_cold(vault, key, record, &hot, rc == KVT_CORRUPT ? cold.request.etag : NULL);
-        release_copy(vault, &cold);
+        rc = write_cold(vault, key, record, &hot, rc == KVT_CORRUPT ? cold.etag : NULL);
+        gateway_vault_release(vault, &cold);
         if (rc == KVT_OK)
-            rc = read_copy(vault, store, key, record, &cold);
+            rc = gateway_vault_read_block(vault, store, key, record, &cold);
     }
-    release_copy(vault, &hot);
+    gateway_vault_release(vault, &hot);
 
 done:
-    release_copy(vault, &cold);
+    gateway_vault_release(vault, &cold);
+    return rc;
+}
+
+/* Into the bucket with what it is owed, as the first writer or not at all. */
+static enum kvt_err
+upload(struct gateway_vault *vault, const char *key, struct gateway_record *record)
+{
+    struct gateway_claim claim;
+    struct g4_request hot;
+    enum kvt_err rc;
+
+    rc = gateway_vault_read_block(vault, vault->hot, key, record, &hot);
+    if (rc == KVT_OK) {
+        gateway_claim_init(&claim, key, record, &hot);
+        rc = gateway_claim_perform(vault, &claim);
+    }
+    gateway_vault_release(vault, &hot);
     return rc;
 }
 
@@ -112,10 +93,14 @@ demote_held(struct gateway_vault *vault, const char *key, uint64_t *bytes)
         return rc;
     if (change.record.state != GATEWAY_STORED || (change.record.tiers & GATEWAY_HOT) == 0)
         return KVT_OK;
-    rc = gateway_cold_ended(vault->cold, ensure_cold(vault, key, &change.record));
+    if (change.record.owed)
+        rc = upload(vault, key, &change.record);
+    if (rc == KVT_OK)
+        rc = gateway_cold_ended(vault->cold, ensure_cold(vault, key, &change.record));
     if (rc != KVT_OK)
         return rc;
     change.record.tiers = GATEWAY_COLD;
+    change.record.owed = false;
     rc = gateway_catalog_change(vault->catalog, &change, 1, GATEWAY_DURABLE);
     if (rc != KVT_OK)
         return rc;
@@ -145,23 +130,21 @@ gateway_move_demote(struct gateway_vault *vault, const char *key, uint64_t *byte
 
 /* Write the hot copy, read it back, and only then say so. */
 static enum kvt_err
-write_hot(struct gateway_vault *vault, const char *key, const struct copy *cold,
+write_hot(struct gateway_vault *vault, const char *key, const struct g4_request *cold,
           struct gateway_change *change)
 {
-    struct g4_request request = {.verb = G4_PUT,
-                                 .key = key,
-                                 .body = cold->request.buffer,
-                                 .body_size = cold->request.buffer_size};
+    struct g4_request request = {
+        .verb = G4_PUT, .key = key, .body = cold->buffer, .body_size = cold->buffer_size};
     struct g4_request drop = {.verb = G4_DELETE, .key = key};
-    struct copy check;
+    struct g4_request check;
     enum kvt_err rc;
 
     gateway_record_meta(&change->record, &request.meta);
     rc = g4_store_perform(vault->hot, &request);
     if (rc != KVT_OK)
         return rc;
-    rc = read_copy(vault, vault->hot, key, &change->record, &check);
-    release_copy(vault, &check);
+    rc = gateway_vault_read_block(vault, vault->hot, key, &change->record, &check);
+    gateway_vault_release(vault, &check);
     if (rc == KVT_OK) {
         change->record.tiers |= GATEWAY_HOT;
         change->reserve = true;
@@ -180,7 +163,7 @@ static enum kvt_err
 promote_held(struct gateway_vault *vault, const char *key, uint64_t *bytes)
 {
     struct gateway_change change = {.key = key};
-    struct copy cold;
+    struct g4_request cold;
     enum kvt_err rc;
 
     rc = gateway_catalog_get(vault->catalog, key, &change.record);
@@ -190,12 +173,13 @@ promote_held(struct gateway_vault *vault, const char *key, uint64_t *bytes)
         return KVT_NOTFOUND;
     if ((change.record.tiers & GATEWAY_HOT) != 0)
         return KVT_OK;
-    rc = read_copy(vault, gateway_cold_store(vault->cold), key, &change.record, &cold);
+    rc = gateway_vault_read_block(vault, gateway_cold_store(vault->cold), key, &change.record,
+                                  &cold);
     if (rc == KVT_OK)
         rc = write_hot(vault, key, &cold, &change);
     else
         (void)gateway_cold_ended(vault->cold, rc);
-    release_copy(vault, &cold);
+    gateway_vault_release(vault, &cold);
     if (rc == KVT_OK) {
         *bytes = change.record.length;
         gateway_stats_add(vault->stats, GATEWAY_STAT_BYTES_MOVED, *bytes);

@@ -11,24 +11,22 @@
 #include "base/random.h"
 #include "g4/check.h"
 #include "gateway/attributes.h"
-#include "gateway/fault.h"
+#include "gateway/claim.h"
 #include "gateway/flight.h"
 
 /* How far one item got. */
 enum step {
-    STEP_REFUSED,  /* status says why; nothing of it is anywhere */
-    STEP_DONE,     /* was there already, by our own catalog */
-    STEP_WRITE,    /* intent is durable; being written */
-    STEP_OCCUPIED, /* the bucket has something under the key */
-    STEP_STORED,   /* the bucket has our bytes */
-    STEP_UNKNOWN,  /* the bucket did not say; the intent stays */
+    STEP_REFUSED, /* status says why; nothing of it is anywhere */
+    STEP_DONE,    /* was there already, by our own catalog */
+    STEP_THROUGH, /* to be acknowledged when the bucket has it: its claim says how far that is */
+    STEP_BACK,    /* to be acknowledged from its hot copy */
 };
 
 struct work {
     enum step step;
-    bool rewrite; /* the row was retiring: what is in the bucket must be written anew */
-    bool hot;     /* a hot copy was written */
-    bool had;     /* there was a row: `before` */
+    bool intended; /* its intent was written */
+    bool hot;      /* a hot copy was written, or is to be */
+    bool had;      /* there was a row: `before` */
     struct gateway_record before;
 };
 
@@ -36,20 +34,10 @@ struct putting {
     struct gateway_vault *vault;
     struct gateway_put_item *items;
     struct work *work;
+    struct gateway_claim *claims;
     struct gateway_change *changes;
     size_t count;
 };
-
-static void
-meta_of(const struct gateway_vault *vault, const struct gateway_put_item *item,
-        struct g4_meta *meta)
-{
-    *meta = (struct g4_meta){.present = true,
-                             .length = item->size,
-                             .crc32c = item->crc32c,
-                             .fingerprint = item->fingerprint};
-    memcpy(meta->writer, vault->name, sizeof(meta->writer));
-}
 
 static void
 record_of(const struct gateway_vault *vault, const struct gateway_put_item *item,
@@ -65,11 +53,10 @@ record_of(const struct gateway_vault *vault, const struct gateway_put_item *item
 }
 
 static bool
-same_content(const struct gateway_put_item *item, uint64_t length, uint32_t crc32c,
-             uint64_t fingerprint)
+same_content(const struct gateway_put_item *item, const struct gateway_record *record)
 {
-    return length == item->size && crc32c == item->crc32c &&
-           (fingerprint == item->fingerprint || item->fingerprint == 0);
+    return record->length == item->size && record->crc32c == item->crc32c &&
+           (record->fingerprint == item->fingerprint || item->fingerprint == 0);
 }
 
 static void
@@ -97,6 +84,16 @@ is_acknowledged(const struct gateway_record *record)
     return record->state == GATEWAY_STORED || (record->state == GATEWAY_INTENT && record->kept);
 }
 
+/* May it be acknowledged from its hot copy?  Only where nothing of the key is in the bucket by us:
+ * what is there may have to be written anew, and only the bucket can say. */
+static bool
+may_owe(const struct gateway_vault *vault, const struct work *work)
+{
+    if (!vault->write_back || vault->hot == NULL || !gateway_cold_proven(vault->cold))
+        return false;
+    return !work->had || (work->before.state == GATEWAY_INTENT && work->before.owed);
+}
+
 /* What the catalog knows decides most repeats without a request. */
 static void
 decide(struct putting *putting, size_t index)
@@ -111,16 +108,23 @@ decide(struct putting *putting, size_t index)
         refuse(putting, index, rc);
         return;
     }
-    work->step = STEP_WRITE;
     work->had = rc == KVT_OK;
-    work->rewrite = work->had && known->state == GATEWAY_RETIRING;
+    work->step = may_owe(putting->vault, work) ? STEP_BACK : STEP_THROUGH;
+    putting->claims[index] =
+        (struct gateway_claim){.key = item->key,
+                               .body = item->body,
+                               .size = item->size,
+                               .crc32c = item->crc32c,
+                               .fingerprint = item->fingerprint,
+                               .writer = putting->vault->name,
+                               .rewrite = work->had && known->state == GATEWAY_RETIRING};
     if (!work->had || !is_acknowledged(known))
         return;
-    if (!same_content(item, known->length, known->crc32c, known->fingerprint)) {
+    if (!same_content(item, known)) {
         refuse(putting, index, KVT_PRECONDITION);
         return;
     }
-    if (known->state != GATEWAY_STORED || (known->tiers & GATEWAY_COLD) == 0)
+    if (known->state != GATEWAY_STORED || (gateway_record_counted(known) & GATEWAY_COLD) == 0)
         return;
     work->step = STEP_DONE;
     item->status = KVT_OK;
@@ -128,9 +132,10 @@ decide(struct putting *putting, size_t index)
     memcpy(item->etag, known->etag, sizeof(item->etag));
 }
 
-/* Make the intents durable, all in one step; what does not fit under a cap is refused here. */
+/* Write the intents of `step`, all in one transaction; what does not fit under a cap is refused
+ * here, and what the backlog has no room for goes to the bucket. */
 static void
-reserve(struct putting *putting)
+reserve(struct putting *putting, enum step step, enum gateway_catalog_wait wait)
 {
     struct gateway_vault *vault = putting->vault;
     size_t used = 0;
@@ -138,10 +143,11 @@ reserve(struct putting *putting)
 
     for (size_t i = 0; i < putting->count; i++) {
         struct gateway_change *change = &putting->changes[used];
+        struct work *work = &putting->work[i];
 
-        if (putting->work[i].step != STEP_WRITE)
+        if (work->step != step)
             continue;
-        if (!gateway_cold_writable(vault->cold)) {
+        if (step == STEP_THROUGH && !gateway_cold_writable(vault->cold)) {
             refuse(putting, i, KVT_UNAVAILABLE);
             continue;
         }
@@ -149,20 +155,29 @@ reserve(struct putting *putting)
         record_of(vault, &putting->items[i], &change->record);
         if (vault->hot != NULL)
             change->record.tiers |= GATEWAY_HOT;
-        change->record.kept = putting->work[i].had && is_acknowledged(&putting->work[i].before);
+        change->record.owed = step == STEP_BACK;
+        change->record.kept = work->had && is_acknowledged(&work->before);
         used++;
     }
-    rc = gateway_catalog_change(vault->catalog, putting->changes, used, GATEWAY_DURABLE);
+    rc = gateway_catalog_change(vault->catalog, putting->changes, used, wait);
     used = 0;
     for (size_t i = 0; i < putting->count; i++) {
         const struct gateway_change *change = &putting->changes[used];
+        struct work *work = &putting->work[i];
 
-        if (putting->work[i].step != STEP_WRITE)
+        if (work->step != step)
             continue;
         used++;
-        putting->work[i].hot = (change->record.tiers & GATEWAY_HOT) != 0;
-        if (rc != KVT_OK || change->status != KVT_OK)
+        work->hot = (change->record.tiers & GATEWAY_HOT) != 0;
+        if (rc != KVT_OK || change->status != KVT_OK) {
             refuse(putting, i, rc != KVT_OK ? rc : change->status);
+            continue;
+        }
+        work->intended = true;
+        if (step == STEP_BACK && !change->record.owed) {
+            work->step = STEP_THROUGH;
+            gateway_stats_add(vault->stats, GATEWAY_STAT_BACKLOG_FULL, 1);
+        }
     }
 }
 
@@ -170,239 +185,131 @@ static void
 on_written(void *arg, struct g4_request *request, size_t index)
 {
     struct putting *putting = arg;
-    struct gateway_put_item *item = &putting->items[index / 2];
     struct work *work = &putting->work[index / 2];
 
-    if (index % 2 == 0) {
-        work->hot = request->status == KVT_OK; /* without one the bucket serves */
+    if (index % 2 == 1) {
+        gateway_claim_landed(putting->vault, &putting->claims[index / 2], request);
         return;
     }
-    switch (request->status) {
-    case KVT_OK:
-        work->step = STEP_STORED;
-        memcpy(item->etag, request->etag, sizeof(item->etag));
-        break;
-    case KVT_EXISTS:
-    case KVT_PRECONDITION: work->step = STEP_OCCUPIED; break;
-    case KVT_FULL:
-    case KVT_DENIED:
-    case KVT_INVALID:
-    case KVT_RANGE:
-    case KVT_UNSUPPORTED: refuse(putting, index / 2, request->status); break;
-    default:
-        work->step = STEP_UNKNOWN;
-        item->status = request->status == KVT_UNAVAILABLE ? KVT_UNAVAILABLE : KVT_AGAIN;
-        (void)gateway_cold_ended(putting->vault->cold, request->status);
-        break;
-    }
+    work->hot = request->status == KVT_OK; /* without one the bucket serves */
+    memcpy(putting->items[index / 2].etag, request->etag, sizeof(request->etag));
 }
 
 static void
-write_copies(struct putting *putting, struct gateway_flight *flight)
+write_hot(struct putting *putting, struct gateway_flight *flight, size_t index)
 {
-    struct gateway_vault *vault = putting->vault;
+    const struct gateway_put_item *item = &putting->items[index];
+    struct g4_request *request = gateway_flight_prepare(flight, 2 * index);
 
+    request->verb = G4_PUT;
+    request->key = item->key;
+    request->body = item->body;
+    request->body_size = item->size;
+    gateway_claim_meta(&putting->claims[index], &request->meta);
+    gateway_flight_submit(flight, putting->vault->hot, request);
+}
+
+/* Write what the intents of `step` speak of: hot copies, and those in the bucket beside them. */
+static void
+write_copies(struct putting *putting, struct gateway_flight *flight, enum step step)
+{
     for (size_t i = 0; i < putting->count; i++) {
-        const struct gateway_put_item *item = &putting->items[i];
-
-        if (putting->work[i].step != STEP_WRITE)
+        if (putting->work[i].step != step)
             continue;
-        for (unsigned tier = putting->work[i].hot ? 0 : 1; tier < GATEWAY_TIERS; tier++) {
-            struct g4_request *request = gateway_flight_prepare(flight, 2 * i + tier);
-
-            request->verb = G4_PUT;
-            request->key = item->key;
-            request->condition = tier == 0 ? G4_ALWAYS : G4_IF_ABSENT;
-            request->body = item->body;
-            request->body_size = item->size;
-            meta_of(vault, item, &request->meta);
-            gateway_flight_submit(flight, tier == 0 ? vault->hot : gateway_cold_store(vault->cold),
-                                  request);
-        }
+        if (putting->work[i].hot)
+            write_hot(putting, flight, i);
+        if (step == STEP_THROUGH)
+            gateway_claim_send(putting->vault, flight, &putting->claims[i], 2 * i + 1);
     }
     gateway_flight_drain(flight);
 }
 
-/* Is what lies there, read whole, a sound object of somebody?  Bad ones leave their evidence.
- * `seen` takes the status and the ETag of the read. */
-static bool
-is_sound(struct putting *putting, size_t index, struct g4_request *seen)
-{
-    struct gateway_vault *vault = putting->vault;
-    struct gateway_put_item *item = &putting->items[index];
-    const uint64_t length = seen->status == KVT_OK ? seen->buffer_size : vault->object_max;
-    struct g4_request request;
-    const char *reason;
-    struct kvt_error err = {.code = KVT_OK};
-    enum kvt_err rc;
-
-    rc = gateway_cold_ended(vault->cold, gateway_vault_read(vault, gateway_cold_store(vault->cold),
-                                                            item->key, length, &request));
-    reason = rc == KVT_OK ? gateway_fault_judge_head(&request) : request.error.text;
-    if (rc == KVT_OK && reason == NULL &&
-        g4_check_body(&request.meta, NULL, request.buffer, request.buffer_size, &err) != KVT_OK)
-        reason = err.text;
-    if (rc == KVT_OK && reason != NULL && !request.meta.present &&
-        request.buffer_size == item->size && memcmp(request.buffer, item->body, item->size) == 0) {
-        /* Written by KVBM itself: our bytes, without our metadata.  The row knows them from now on.
-         */
-        putting->work[index].step = STEP_STORED;
-        memcpy(item->etag, request.etag, sizeof(item->etag));
-    } else if (reason != NULL && (rc == KVT_OK || rc == KVT_CORRUPT || rc == KVT_RANGE) &&
-               !gateway_fault_is_tombstone(&request)) {
-        gateway_fault_keep(vault, item->key, 1, request.buffer, request.buffer_size, reason);
-    }
-    memcpy(seen->etag, request.etag, sizeof(seen->etag));
-    seen->status = rc;
-    gateway_vault_release(vault, &request);
-    return rc == KVT_OK && reason == NULL;
-}
-
-/* Did the read show what lies there?  One that failed half-way tells nothing about the object. */
-static bool
-was_judged(enum kvt_err status)
-{
-    return status == KVT_OK || status == KVT_CORRUPT || status == KVT_RANGE ||
-           status == KVT_NOTFOUND;
-}
-
-/* Write over exactly the object that was looked at. */
+/* Blocks to be acknowledged from their hot copies.  Their intents only keep the room: a crash
+ * leaves at most a hot file without a row.  What the hot volume refuses goes to the bucket. */
 static void
-replace(struct putting *putting, size_t index, const char *etag)
+write_back(struct putting *putting, struct gateway_flight *flight)
 {
-    struct gateway_cold *cold = putting->vault->cold;
-    struct gateway_put_item *item = &putting->items[index];
-    struct g4_request request = {.verb = G4_PUT,
-                                 .key = item->key,
-                                 .condition = etag[0] == '\0' ? G4_IF_ABSENT : G4_IF_MATCH,
-                                 .body = item->body,
-                                 .body_size = item->size};
-
-    memcpy(request.etag, etag, sizeof(request.etag));
-    meta_of(putting->vault, item, &request.meta);
-    if (gateway_cold_ended(cold, g4_store_perform(gateway_cold_store(cold), &request)) == KVT_OK) {
-        putting->work[index].step = STEP_STORED;
-        memcpy(item->etag, request.etag, sizeof(item->etag));
-        gateway_stats_add(putting->vault->stats, GATEWAY_STAT_REPAIRED, 1);
-        return;
-    }
-    putting->work[index].step = STEP_UNKNOWN; /* someone was quicker: the next try will see */
-    item->status = KVT_AGAIN;
+    reserve(putting, STEP_BACK, GATEWAY_APPLIED);
+    write_copies(putting, flight, STEP_BACK);
+    for (size_t i = 0; i < putting->count; i++)
+        if (putting->work[i].step == STEP_BACK && !putting->work[i].hot)
+            putting->work[i].step = STEP_THROUGH;
 }
 
-/* The bucket said "already there": length, crc and fingerprint decide. */
+/* Blocks to be acknowledged when the bucket has them.  Whatever happens, their intents say where to
+ * look: they are durable first. */
 static void
-settle(struct putting *putting, struct g4_request *head, size_t index)
+write_through(struct putting *putting, struct gateway_flight *flight)
 {
-    struct gateway_put_item *item = &putting->items[index];
-    struct work *work = &putting->work[index];
-    const enum kvt_err rc = head->status;
-
-    (void)gateway_cold_ended(putting->vault->cold, rc);
-    if (!gateway_cold_healthy(putting->vault->cold) ||
-        (rc != KVT_OK && rc != KVT_CORRUPT && rc != KVT_NOTFOUND)) {
-        work->step = STEP_UNKNOWN;
-        item->status = KVT_AGAIN;
-        return;
-    }
-    if (rc == KVT_NOTFOUND) {
-        replace(putting, index, "");
-        return;
-    }
-    if (rc == KVT_OK && gateway_fault_judge_head(head) == NULL &&
-        same_content(item, head->meta.length, head->meta.crc32c, head->meta.fingerprint)) {
-        if (work->rewrite) {
-            replace(putting, index, head->etag);
-            return;
-        }
-        work->step = STEP_STORED;
-        item->present = true;
-        memcpy(item->etag, head->etag, sizeof(item->etag));
-        return;
-    }
-    if (is_sound(putting, index, head)) {
-        refuse(putting, index, KVT_PRECONDITION);
-        return;
-    }
-    if (work->step == STEP_STORED)
-        return;
-    if (!was_judged(head->status)) { /* it may well be somebody's acknowledged block */
-        work->step = STEP_UNKNOWN;
-        item->status = KVT_AGAIN;
-        return;
-    }
-    replace(putting, index, head->etag);
-}
-
-static void
-on_occupied(void *arg, struct g4_request *request, size_t index)
-{
-    settle(arg, request, index);
-}
-
-/* Look at everything that was there already; gateways that race meet many at once. */
-static void
-settle_all(struct putting *putting)
-{
-    struct gateway_flight *flight = NULL;
-
+    reserve(putting, STEP_THROUGH, GATEWAY_DURABLE);
+    write_copies(putting, flight, STEP_THROUGH);
+    gateway_claim_settle(putting->vault, putting->claims, putting->count);
     for (size_t i = 0; i < putting->count; i++) {
-        struct g4_request *request;
+        const struct gateway_claim *claim = &putting->claims[i];
 
-        if (putting->work[i].step != STEP_OCCUPIED)
+        if (putting->work[i].step != STEP_THROUGH)
             continue;
-        if (flight == NULL &&
-            gateway_flight_new(&flight, putting->count - i, on_occupied, putting) != KVT_OK) {
-            putting->work[i].step = STEP_UNKNOWN;
-            putting->items[i].status = KVT_AGAIN;
-            continue;
-        }
-        request = gateway_flight_prepare(flight, i);
-        request->verb = G4_HEAD;
-        request->key = putting->items[i].key;
-        gateway_flight_submit(flight, gateway_cold_store(putting->vault->cold), request);
+        putting->items[i].status = claim->status;
+        putting->items[i].present = claim->present;
+        memcpy(putting->items[i].etag, claim->etag, sizeof(claim->etag));
+        if (claim->state == GATEWAY_CLAIM_REFUSED)
+            refuse(putting, i, claim->status);
     }
-    if (flight != NULL)
-        gateway_flight_drain(flight);
-    gateway_flight_free(flight);
 }
 
-/* Rows of what is stored, and no rows of what is not. */
+/* Is it where it is acknowledged from? */
+static bool
+is_written(const struct putting *putting, size_t index)
+{
+    const enum step step = putting->work[index].step;
+
+    return step == STEP_BACK ||
+           (step == STEP_THROUGH && putting->claims[index].state == GATEWAY_CLAIM_STORED);
+}
+
+/* Rows of what is stored, and no rows of what is not.  An owed block's row is all that a restart
+ * knows of it: durable before anybody hears of it. */
 static void
 publish(struct putting *putting)
 {
     struct gateway_vault *vault = putting->vault;
+    enum gateway_catalog_wait wait = GATEWAY_APPLIED;
     size_t used = 0;
     enum kvt_err rc;
 
     for (size_t i = 0; i < putting->count; i++) {
         struct gateway_change *change = &putting->changes[used];
         const struct gateway_put_item *item = &putting->items[i];
+        const bool owed = putting->work[i].step == STEP_BACK;
 
-        if (putting->work[i].step != STEP_STORED)
+        if (!is_written(putting, i))
             continue;
         *change = (struct gateway_change){.key = item->key};
         record_of(vault, item, &change->record);
         change->record.state = GATEWAY_STORED;
-        change->record.tiers |= putting->work[i].hot ? GATEWAY_HOT : 0;
+        change->record.owed = owed;
+        change->record.tiers =
+            (owed ? 0u : GATEWAY_COLD) | (putting->work[i].hot ? GATEWAY_HOT : 0u);
         memcpy(change->record.etag, item->etag, sizeof(item->etag));
+        wait = owed ? GATEWAY_DURABLE : wait;
         used++;
     }
-    rc = gateway_catalog_change(vault->catalog, putting->changes, used, GATEWAY_APPLIED);
+    rc = gateway_catalog_change(vault->catalog, putting->changes, used, wait);
     for (size_t i = 0; i < putting->count; i++) {
-        if (putting->work[i].step == STEP_STORED) {
-            /* Without its row the block is not acknowledged; the intent finds it again. */
-            putting->items[i].status = rc == KVT_OK ? KVT_OK : KVT_AGAIN;
-            if (rc == KVT_OK)
-                putting->work[i].step = STEP_DONE;
-        }
+        if (!is_written(putting, i))
+            continue;
+        /* Without its row the block is not acknowledged; the intent finds it again. */
+        putting->items[i].status = rc == KVT_OK ? KVT_OK : KVT_AGAIN;
+        if (rc == KVT_OK && putting->work[i].step == STEP_BACK)
+            gateway_stats_add(vault->stats, GATEWAY_STAT_BACKLOG_ADDED, 1);
+        putting->work[i].step = STEP_DONE;
     }
 }
 
 /* A refusal after the intent leaves things as they were before it: no row and no hot copy, or the
  * row that was there, with the copy it speaks of. */
 static void
-withdraw(struct putting *putting, const bool *intended)
+withdraw(struct putting *putting)
 {
     struct gateway_vault *vault = putting->vault;
     size_t used = 0;
@@ -411,7 +318,7 @@ withdraw(struct putting *putting, const bool *intended)
         struct g4_request request = {.verb = G4_DELETE, .key = putting->items[i].key};
         const struct work *work = &putting->work[i];
 
-        if (!intended[i] || work->step != STEP_REFUSED)
+        if (!work->intended || work->step != STEP_REFUSED)
             continue;
         if (work->hot && !(work->had && is_acknowledged(&work->before)))
             (void)!g4_store_perform(vault->hot, &request);
@@ -443,18 +350,15 @@ count_outcomes(struct putting *putting)
 
 /* With all valid keys held: everything but counting. */
 static void
-put_held(struct putting *putting, struct gateway_flight *flight, bool *intended)
+put_held(struct putting *putting, struct gateway_flight *flight)
 {
     for (size_t i = 0; i < putting->count; i++)
         if (putting->work[i].step != STEP_REFUSED)
             decide(putting, i);
-    reserve(putting);
-    for (size_t i = 0; i < putting->count; i++)
-        intended[i] = putting->work[i].step == STEP_WRITE;
-    write_copies(putting, flight);
-    settle_all(putting);
+    write_back(putting, flight);
+    write_through(putting, flight);
     publish(putting);
-    withdraw(putting, intended);
+    withdraw(putting);
 }
 
 struct mention {
@@ -522,7 +426,6 @@ gateway_put_blocks(struct gateway_vault *vault, struct gateway_put_item *items, 
     struct putting putting = {.vault = vault, .items = items, .count = count};
     struct gateway_flight *flight = NULL;
     struct gateway_hold *holds = NULL;
-    bool *intended = NULL;
     size_t held = 0;
 
     assert(count <= GATEWAY_BATCH_KEYS_MAX);
@@ -530,32 +433,32 @@ gateway_put_blocks(struct gateway_vault *vault, struct gateway_put_item *items, 
         return;
     putting.work = kvt_calloc(count, sizeof(*putting.work));
     putting.changes = kvt_calloc(count, sizeof(*putting.changes));
-    intended = kvt_calloc(count, sizeof(*intended));
+    putting.claims = kvt_calloc(count, sizeof(*putting.claims));
     for (size_t i = 0; i < count; i++) {
         items[i].status = KVT_NOMEM;
         items[i].present = false;
         items[i].etag[0] = '\0';
     }
-    if (putting.work == NULL || putting.changes == NULL || intended == NULL ||
+    if (putting.work == NULL || putting.changes == NULL || putting.claims == NULL ||
         gateway_flight_new(&flight, 2 * count, on_written, &putting) != KVT_OK)
         goto done;
     for (size_t i = 0; i < count; i++) {
         const enum kvt_err rc = validate(vault, &items[i]);
 
-        putting.work[i].step = STEP_WRITE;
+        putting.work[i].step = STEP_THROUGH;
         if (rc != KVT_OK)
             refuse(&putting, i, rc);
     }
     if (!refuse_repeats(&putting) || (holds = hold_valid(&putting, &held)) == NULL)
         goto done;
-    put_held(&putting, flight, intended);
+    put_held(&putting, flight);
     gateway_hold_release(vault->holds, holds, held);
 
 done:
     count_outcomes(&putting);
     gateway_flight_free(flight);
     kvt_free(holds);
-    kvt_free(intended);
+    kvt_free(putting.claims);
     kvt_free(putting.changes);
     kvt_free(putting.work);
 }
@@ -584,7 +487,7 @@ look_whose(struct gateway_vault *vault, struct g4_request *put, const char *nonc
     struct g4_request head = {.verb = G4_HEAD, .key = put->key, .attributes = attributes};
     const enum kvt_err rc = g4_store_perform(gateway_cold_store(vault->cold), &head);
 
-    if (!was_judged(rc)) /* it may be ours */
+    if (!gateway_claim_judged(rc)) /* it may be ours */
         return kvt_err_retryable(rc) ? rc : KVT_AGAIN;
     if (rc != KVT_OK ||
         !gateway_attributes_get(attributes, GATEWAY_ATTRIBUTE_PUT, found, sizeof(found)) ||
@@ -623,7 +526,7 @@ put_opaque_held(struct gateway_vault *vault, struct gateway_put_item *item,
         return rc != KVT_OK ? rc : change.status;
     memcpy(request.etag, item->etag, sizeof(request.etag));
     request.attributes = attributes;
-    meta_of(vault, item, &request.meta);
+    gateway_record_meta(&change.record, &request.meta);
     rc = g4_store_perform(gateway_cold_store(vault->cold), &request);
     if (condition != G4_ALWAYS && (rc == KVT_EXISTS || rc == KVT_PRECONDITION))
         rc = look_whose(vault, &request, nonce);

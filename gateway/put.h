@@ -3,7 +3,8 @@
  *
  * Why: a block is acknowledged when it is in the bucket, and a crash at any moment before leaves a
  * durable intent that says where to look.  The first writer wins: a second PUT of the same bytes is
- * success, of other bytes a refusal, and over a bad object a repair.
+ * success, of other bytes a refusal, and over a bad object a repair.  In write-back it is
+ * acknowledged when its hot copy and a row that says what the bucket is owed are durable.
  *
  * Ownership: items and bodies are borrowed for the call.
  * Threads:   any; the keys are held for the call.
@@ -35,7 +36,8 @@ struct gateway_put_item {
     char etag[G4_ETAG_MAX];
 };
 
-/** Store blocks: intents (one durable group), hot and bucket side by side, rows and events. */
+/** Store blocks: intents (one group), hot and bucket side by side, rows and events.  In write-back
+ *  hot alone, as far as the backlog has room and the hot volume takes them; the others as ever. */
 void gateway_put_blocks(struct gateway_vault *vault, struct gateway_put_item *items, size_t count);
 
 /** Store an opaque object in the bucket: plain S3 semantics, `etag` in for G4_IF_MATCH and out.

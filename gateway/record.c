@@ -5,7 +5,7 @@
 #include <string.h>
 
 enum { RECORD_VERSION = 2, EVENT_VERSION = 1 };
-enum { FLAG_OPAQUE = 1, FLAG_KEPT = 2 };
+enum { FLAG_OPAQUE = 1, FLAG_KEPT = 2, FLAG_OWED = 4 };
 
 struct writer {
     uint8_t *at;
@@ -135,8 +135,8 @@ gateway_record_encode(const struct gateway_record *record, uint8_t out[GATEWAY_R
     write_u8(&writer, RECORD_VERSION);
     write_u8(&writer, (uint8_t)record->state);
     write_u8(&writer, (uint8_t)record->tiers);
-    write_u8(&writer,
-             (uint8_t)((record->opaque ? FLAG_OPAQUE : 0) | (record->kept ? FLAG_KEPT : 0)));
+    write_u8(&writer, (uint8_t)((record->opaque ? FLAG_OPAQUE : 0) |
+                                (record->kept ? FLAG_KEPT : 0) | (record->owed ? FLAG_OWED : 0)));
     write_u64(&writer, record->length);
     write_u32(&writer, record->crc32c);
     write_u64(&writer, record->fingerprint);
@@ -163,6 +163,7 @@ gateway_record_decode(const void *bytes, size_t size, struct gateway_record *rec
     flags = read_u8(&reader);
     record->opaque = (flags & FLAG_OPAQUE) != 0;
     record->kept = (flags & FLAG_KEPT) != 0;
+    record->owed = (flags & FLAG_OWED) != 0;
     record->length = read_u64(&reader);
     record->crc32c = read_u32(&reader);
     record->fingerprint = read_u64(&reader);
@@ -173,7 +174,7 @@ gateway_record_decode(const void *bytes, size_t size, struct gateway_record *rec
         read_text(&reader, record->shown, sizeof(record->shown));
     return !reader.failed && record->state >= GATEWAY_INTENT && record->state <= GATEWAY_RETIRING &&
            (record->tiers & ~(GATEWAY_HOT | GATEWAY_COLD)) == 0 &&
-           (flags & ~(unsigned)(FLAG_OPAQUE | FLAG_KEPT)) == 0;
+           (flags & ~(unsigned)(FLAG_OPAQUE | FLAG_KEPT | FLAG_OWED)) == 0;
 }
 
 size_t

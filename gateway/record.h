@@ -37,11 +37,13 @@ struct gateway_record {
     unsigned tiers;
     bool opaque; /* not a block: no events, never hot */
     bool kept;   /* INTENT only: the hot copy is of an acknowledged block, whatever the PUT does */
+    bool owed;   /* STORED: acknowledged from its hot copy, the bucket is still to get one.  INTENT:
+                    it is to become so, and nothing was sent to the bucket */
     uint64_t length;
     uint32_t crc32c;
     uint64_t fingerprint;
     uint64_t modified_ms;      /* Unix */
-    char etag[G4_ETAG_MAX];    /* of the copy in the bucket */
+    char etag[G4_ETAG_MAX];    /* of the copy in the bucket; while that is owed, of the hot one */
     char shown[G4_ETAG_MAX];   /* the ETag that clients see; "" = the same */
     char writer[KVT_NAME_MAX]; /* gateway that wrote it first */
 };
@@ -51,6 +53,20 @@ static inline unsigned
 gateway_record_visible(const struct gateway_record *record)
 {
     return record->state == GATEWAY_STORED ? record->tiers : 0;
+}
+
+/** Tiers whose bytes it takes or has reserved: what is owed to the bucket counts there already. */
+static inline unsigned
+gateway_record_counted(const struct gateway_record *record)
+{
+    return record->tiers | (record->owed ? GATEWAY_COLD : 0u);
+}
+
+/** Is it acknowledged, and still to be uploaded? */
+static inline bool
+gateway_record_waits(const struct gateway_record *record)
+{
+    return record->owed && record->state == GATEWAY_STORED;
 }
 
 /** "intent", "stored", "retiring". */

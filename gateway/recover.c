@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "gateway/attributes.h"
+#include "gateway/claim.h"
 #include "gateway/fault.h"
 #include "gateway/remove.h"
 
@@ -27,7 +28,6 @@ static void
 adopt(struct gateway_vault *vault, const struct g4_request *head, struct gateway_change *change)
 {
     struct gateway_record *record = &change->record;
-    const bool whole = gateway_fault_judge_head(head) == NULL;
 
     if (record->opaque) { /* perhaps another's: all that is told of it is its own */
         if (!gateway_attributes_get(head->attributes, GATEWAY_ATTRIBUTE_ETAG, record->shown,
@@ -35,8 +35,7 @@ adopt(struct gateway_vault *vault, const struct g4_request *head, struct gateway
             record->shown[0] = '\0';
         record->length = head->meta.present ? head->meta.length : head->buffer_size;
         record->crc32c = head->meta.crc32c;
-    } else if (!whole || head->meta.length != record->length ||
-               head->meta.crc32c != record->crc32c) {
+    } else if (!gateway_claim_shows(head, record->length, record->crc32c, record->fingerprint)) {
         change->erase = true;
         return;
     }
@@ -77,8 +76,11 @@ settle_intent_held(struct gateway_vault *vault, const char *key)
 
     if (gateway_catalog_get(vault->catalog, key, &change.record) != KVT_OK ||
         change.record.state != GATEWAY_INTENT)
-        return false; /* its owner was quicker */
-    rc = gateway_cold_ended(vault->cold, g4_store_perform(gateway_cold_store(vault->cold), &head));
+        return false;       /* its owner was quicker */
+    rc = change.record.owed /* then nothing was sent there */
+             ? KVT_CORRUPT
+             : gateway_cold_ended(vault->cold,
+                                  g4_store_perform(gateway_cold_store(vault->cold), &head));
     if (rc == KVT_OK)
         adopt(vault, &head, &change);
     else if (rc == KVT_CORRUPT || (rc == KVT_NOTFOUND && gateway_cold_absent(vault->cold, key)))

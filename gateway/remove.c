@@ -37,6 +37,7 @@ mark_held(struct gateway_vault *vault, const char *const *keys, size_t count)
             continue;
         change->key = keys[i];
         change->record.state = GATEWAY_RETIRING;
+        change->record.owed = false; /* perhaps the bucket has it: it is removed from there too */
         used++;
     }
     rc = gateway_catalog_change(vault->catalog, changes, used, GATEWAY_DURABLE);

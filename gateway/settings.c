@@ -197,6 +197,10 @@ load_vault(struct gateway_settings *settings, const struct kvt_config *config,
     vault->hot_dir = kvt_config_string(config, GATEWAY_SETTING_HOT_DIR);
     vault->hot_capacity = kvt_config_u64(config, GATEWAY_SETTING_HOT_CAPACITY);
     vault->cold_capacity = kvt_config_u64(config, GATEWAY_SETTING_COLD_CAPACITY);
+    vault->write_back = kvt_config_enum(config, GATEWAY_SETTING_WRITE_MODE) == 1;
+    vault->backlog_max = kvt_config_u64(config, GATEWAY_SETTING_WRITE_BACKLOG_MAX);
+    settings->backlog.uploads = (unsigned)kvt_config_u64(config, GATEWAY_SETTING_WRITE_UPLOADS);
+    settings->backlog.stuck_ms = kvt_config_u64(config, GATEWAY_SETTING_WRITE_STUCK_AFTER);
     vault->catalog_max = kvt_config_u64(config, GATEWAY_SETTING_CATALOG_MAX);
     /* Multipart uploads make objects larger than one body, a few at a time in memory. */
     vault->object_max = settings->memory_max / 4 > settings->batch_max ? settings->memory_max / 4

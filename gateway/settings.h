@@ -11,6 +11,7 @@
 #define GATEWAY_SETTINGS_H
 
 #include "base/config.h"
+#include "gateway/backlog.h"
 #include "gateway/credentials.h"
 #include "gateway/vault.h"
 #include "kvtier/error.h"
@@ -36,6 +37,7 @@ struct gateway_settings {
     const char *region;
     const char *cold_endpoint; /* S3 endpoint, or the folder */
     struct gateway_vault_options vault;
+    struct gateway_backlog_options backlog;
     struct gateway_credentials *credentials; /* of the S3 port; whoever uses them takes them */
     char s3_access[128];
     char s3_secret[256];

@@ -48,6 +48,15 @@
     X(REPORTS, COUNTER, "reports_total", "", "Reports acknowledged by the bus.")                   \
     X(ACCESS_LOST, COUNTER, "accesses_dropped_total", "", "Accesses not reported: table full.")    \
     X(RESOLVED, COUNTER, "intents_resolved_total", "", "Unfinished PUTs settled afterwards.")      \
+    X(BACKLOG_ADDED, COUNTER, "backlog_blocks_total", "result=\"added\"",                          \
+      "Blocks acknowledged before they were in the bucket, and what became of them.")              \
+    X(BACKLOG_UPLOADED, COUNTER, "backlog_blocks_total", "result=\"uploaded\"",                    \
+      "Blocks acknowledged before they were in the bucket, and what became of them.")              \
+    X(BACKLOG_LOST, COUNTER, "backlog_blocks_total", "result=\"lost\"",                            \
+      "Blocks acknowledged before they were in the bucket, and what became of them.")              \
+    X(BACKLOG_FAILED, COUNTER, "backlog_failures_total", "", "Uploads that are to be repeated.")   \
+    X(BACKLOG_FULL, COUNTER, "backlog_full_total", "",                                             \
+      "Blocks that went to the bucket first, because the backlog had no room.")                    \
     X(ORPHANS, COUNTER, "orphans_total", "", "Hot files without a catalog row, removed.")          \
     X(HOT_USED, GAUGE, "tier_used_bytes", "tier=\"hot\"", "Bytes of blocks on a tier.")            \
     X(COLD_USED, GAUGE, "tier_used_bytes", "tier=\"cold\"", "Bytes of blocks on a tier.")          \
@@ -59,6 +68,9 @@
     X(CATALOG_BYTES, GAUGE, "catalog_bytes", "", "Bytes of the catalog in use.")                   \
     X(CATALOG_ENTRIES, GAUGE, "catalog_entries", "", "Rows of the catalog.")                       \
     X(INTENTS, GAUGE, "catalog_pending", "", "Rows whose PUT or removal is not finished.")         \
+    X(BACKLOG_BLOCKS, GAUGE, "backlog_blocks", "", "Blocks that wait for their upload.")           \
+    X(BACKLOG_BYTES, GAUGE, "backlog_bytes", "", "Their bytes.")                                   \
+    X(BACKLOG_AGE, GAUGE, "backlog_oldest_seconds", "", "How long the first of them has waited.")  \
     X(EVENTS_PENDING, GAUGE, "events_pending", "", "Events not yet acknowledged by the bus.")      \
     X(MEMORY_USED, GAUGE, "memory_used_bytes", "", "Bodies of requests in flight.")                \
     X(NATS_UP, GAUGE, "nats_connected", "", "1 while connected to NATS.")

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
@@ -9,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "g4/check.h"
 #include "g4/directory.h"
 #include "gateway/uploads.h"
 
@@ -40,6 +42,7 @@ open_state(struct gateway_vault *vault, const struct gateway_vault_options *opti
                                                     .bytes_max = options->catalog_max,
                                                     .hot_capacity = options->hot_capacity,
                                                     .cold_capacity = options->cold_capacity,
+                                                    .owed_max = options->backlog_max,
                                                     .revision = options->revision};
     enum kvt_err rc;
 
@@ -64,6 +67,26 @@ open_state(struct gateway_vault *vault, const struct gateway_vault_options *opti
                                                             .threads = options->io_threads,
                                                             .bytes_max = GATEWAY_UPLOADS_BYTES},
                              err);
+}
+
+/* Blocks that are only on the hot volume must not vanish with a setting. */
+static enum kvt_err
+check_backlog(struct gateway_vault *vault, const struct gateway_vault_options *options,
+              struct kvt_error *err)
+{
+    struct gateway_catalog_stats stats;
+
+    if (options->hot_capacity != 0)
+        return KVT_OK;
+    if (options->write_back)
+        return kvt_error_set(err, KVT_INVALID, "write.mode is back, but hot.capacity is 0");
+    gateway_catalog_stats(vault->catalog, &stats);
+    if (stats.owed_blocks == 0)
+        return KVT_OK;
+    return kvt_error_set(err, KVT_INVALID,
+                         "hot.capacity is 0, but %" PRIu64 " acknowledged blocks are on the hot "
+                         "volume alone: run with it until the backlog is empty",
+                         stats.owed_blocks);
 }
 
 static enum kvt_err
@@ -109,6 +132,8 @@ gateway_vault_open(struct gateway_vault **out, const struct gateway_vault_option
     vault->hot_capacity = options->hot_capacity;
     vault->cold_capacity = options->cold_capacity;
     vault->object_max = options->object_max;
+    vault->write_back = options->write_back;
+    vault->backlog_max = options->backlog_max;
     vault->stats = options->stats;
     vault->budget = options->budget;
     rc = gateway_hold_new(&vault->holds);
@@ -118,6 +143,8 @@ gateway_vault_open(struct gateway_vault **out, const struct gateway_vault_option
         (void)kvt_error_set(err, rc, "gateway");
     if (rc == KVT_OK)
         rc = open_state(vault, options, err);
+    if (rc == KVT_OK)
+        rc = check_backlog(vault, options, err);
     if (rc == KVT_OK)
         rc = open_tiers(vault, options, err);
     if (rc != KVT_OK)
@@ -175,6 +202,21 @@ gateway_vault_read(struct gateway_vault *vault, struct g4_store *store, const ch
         return rc;
     gateway_vault_release(vault, request);
     return read_up_to(vault, store, key, vault->object_max, request);
+}
+
+enum kvt_err
+gateway_vault_read_block(struct gateway_vault *vault, struct g4_store *store, const char *key,
+                         const struct gateway_record *record, struct g4_request *request)
+{
+    struct g4_meta expected;
+    enum kvt_err rc = gateway_vault_read(vault, store, key, record->length, request);
+
+    if (rc == KVT_OK) {
+        gateway_record_meta(record, &expected);
+        rc = g4_check_body(&request->meta, &expected, request->buffer, request->buffer_size,
+                           &request->error);
+    }
+    return rc == KVT_RANGE ? KVT_CORRUPT : rc;
 }
 
 void

@@ -36,7 +36,9 @@ struct gateway_vault {
     enum kvt_key_revision revision;
     uint64_t hot_capacity;
     uint64_t cold_capacity;
-    uint64_t object_max; /* largest body taken or read */
+    uint64_t object_max;  /* largest body taken or read */
+    bool write_back;      /* blocks may be acknowledged from their hot copies */
+    uint64_t backlog_max; /* bytes of those that wait for their upload */
     struct gateway_catalog *catalog;
     struct g4_store *hot;     /* NULL: none */
     struct g4_store *uploads; /* parts that wait: gateway/uploads.h */
@@ -59,6 +61,8 @@ struct gateway_vault_options {
     uint64_t cold_capacity;
     uint64_t catalog_max;
     uint64_t object_max;
+    bool write_back;      /* needs a hot volume */
+    uint64_t backlog_max; /* bytes; of write-back */
     size_t quarantine_max;
     unsigned io_threads; /* of the hot volume */
     enum kvt_key_revision revision;
@@ -85,6 +89,13 @@ KVT_NODISCARD enum kvt_err gateway_vault_read(struct gateway_vault *vault, struc
                                               const char *key, uint64_t length,
                                               struct g4_request *request);
 void gateway_vault_release(struct gateway_vault *vault, struct g4_request *request);
+
+/** The same for a block's copy, checked against its row: KVT_CORRUPT also when it is larger than
+ *  any may be; `request->error` says what is wrong. */
+KVT_NODISCARD enum kvt_err gateway_vault_read_block(struct gateway_vault *vault,
+                                                    struct g4_store *store, const char *key,
+                                                    const struct gateway_record *record,
+                                                    struct g4_request *request);
 
 /** Is this a block's key?  `parsed` may be NULL. */
 bool gateway_vault_is_block(const char *key, struct kvt_key *parsed);

@@ -1,0 +1,254 @@
+#include "gateway/claim.h"
+
+#include <string.h>
+
+#include "g4/check.h"
+#include "gateway/fault.h"
+
+/* What a flight's `finish` is given. */
+struct settling {
+    struct gateway_vault *vault;
+    struct gateway_claim *claims;
+};
+
+void
+gateway_claim_init(struct gateway_claim *claim, const char *key,
+                   const struct gateway_record *record, const struct g4_request *hot)
+{
+    *claim = (struct gateway_claim){.key = key,
+                                    .body = hot->buffer,
+                                    .size = hot->buffer_size,
+                                    .crc32c = record->crc32c,
+                                    .fingerprint = record->fingerprint,
+                                    .writer = record->writer};
+}
+
+void
+gateway_claim_meta(const struct gateway_claim *claim, struct g4_meta *meta)
+{
+    *meta = (struct g4_meta){.present = true,
+                             .length = claim->size,
+                             .crc32c = claim->crc32c,
+                             .fingerprint = claim->fingerprint};
+    memcpy(meta->writer, claim->writer, strnlen(claim->writer, sizeof(meta->writer) - 1));
+}
+
+static void
+set_stored(struct gateway_claim *claim, const char *etag)
+{
+    claim->state = GATEWAY_CLAIM_STORED;
+    claim->status = KVT_OK;
+    memcpy(claim->etag, etag, sizeof(claim->etag));
+}
+
+static void
+set_unknown(struct gateway_claim *claim, enum kvt_err status)
+{
+    claim->state = GATEWAY_CLAIM_UNKNOWN;
+    claim->status = status == KVT_UNAVAILABLE ? KVT_UNAVAILABLE : KVT_AGAIN;
+}
+
+void
+gateway_claim_send(struct gateway_vault *vault, struct gateway_flight *flight,
+                   struct gateway_claim *claim, size_t index)
+{
+    struct g4_request *request = gateway_flight_prepare(flight, index);
+
+    request->verb = G4_PUT;
+    request->key = claim->key;
+    request->condition = G4_IF_ABSENT;
+    request->body = claim->body;
+    request->body_size = claim->size;
+    gateway_claim_meta(claim, &request->meta);
+    gateway_flight_submit(flight, gateway_cold_store(vault->cold), request);
+}
+
+void
+gateway_claim_landed(struct gateway_vault *vault, struct gateway_claim *claim,
+                     const struct g4_request *request)
+{
+    claim->status = request->status;
+    switch (request->status) {
+    case KVT_OK: set_stored(claim, request->etag); break;
+    case KVT_EXISTS:
+    case KVT_PRECONDITION: claim->state = GATEWAY_CLAIM_OCCUPIED; break;
+    case KVT_FULL:
+    case KVT_DENIED:
+    case KVT_INVALID:
+    case KVT_RANGE:
+    case KVT_UNSUPPORTED: claim->state = GATEWAY_CLAIM_REFUSED; break;
+    default:
+        set_unknown(claim, request->status);
+        (void)gateway_cold_ended(vault->cold, request->status);
+        break;
+    }
+}
+
+bool
+gateway_claim_shows(const struct g4_request *seen, uint64_t length, uint32_t crc32c,
+                    uint64_t fingerprint)
+{
+    return gateway_fault_judge_head(seen) == NULL && seen->meta.length == length &&
+           seen->meta.crc32c == crc32c &&
+           (seen->meta.fingerprint == fingerprint || fingerprint == 0);
+}
+
+bool
+gateway_claim_judged(enum kvt_err status)
+{
+    return status == KVT_OK || status == KVT_CORRUPT || status == KVT_RANGE ||
+           status == KVT_NOTFOUND;
+}
+
+/* Is what lies there, read whole, a sound object of somebody?  Bad ones leave their evidence.
+ * `seen` takes the status and the ETag of the read. */
+static bool
+is_sound(struct gateway_vault *vault, struct gateway_claim *claim, struct g4_request *seen)
+{
+    const uint64_t length = seen->status == KVT_OK ? seen->buffer_size : vault->object_max;
+    struct g4_request request;
+    const char *reason;
+    struct kvt_error err = {.code = KVT_OK};
+    enum kvt_err rc;
+
+    rc = gateway_cold_ended(vault->cold, gateway_vault_read(vault, gateway_cold_store(vault->cold),
+                                                            claim->key, length, &request));
+    reason = rc == KVT_OK ? gateway_fault_judge_head(&request) : request.error.text;
+    if (rc == KVT_OK && reason == NULL &&
+        g4_check_body(&request.meta, NULL, request.buffer, request.buffer_size, &err) != KVT_OK)
+        reason = err.text;
+    if (rc == KVT_OK && reason != NULL && !request.meta.present &&
+        request.buffer_size == claim->size &&
+        memcmp(request.buffer, claim->body, claim->size) == 0) {
+        /* Written by KVBM itself: our bytes, without our metadata.  The row knows them from now on.
+         */
+        set_stored(claim, request.etag);
+    } else if (reason != NULL && (rc == KVT_OK || rc == KVT_CORRUPT || rc == KVT_RANGE) &&
+               !gateway_fault_is_tombstone(&request)) {
+        gateway_fault_keep(vault, claim->key, 1, request.buffer, request.buffer_size, reason);
+    }
+    memcpy(seen->etag, request.etag, sizeof(seen->etag));
+    seen->status = rc;
+    gateway_vault_release(vault, &request);
+    return rc == KVT_OK && reason == NULL;
+}
+
+/* Write over exactly the object that was looked at. */
+static void
+replace(struct gateway_vault *vault, struct gateway_claim *claim, const char *etag)
+{
+    struct gateway_cold *cold = vault->cold;
+    struct g4_request request = {.verb = G4_PUT,
+                                 .key = claim->key,
+                                 .condition = etag[0] == '\0' ? G4_IF_ABSENT : G4_IF_MATCH,
+                                 .body = claim->body,
+                                 .body_size = claim->size};
+
+    memcpy(request.etag, etag, sizeof(request.etag));
+    gateway_claim_meta(claim, &request.meta);
+    if (gateway_cold_ended(cold, g4_store_perform(gateway_cold_store(cold), &request)) == KVT_OK) {
+        set_stored(claim, request.etag);
+        gateway_stats_add(vault->stats, GATEWAY_STAT_REPAIRED, 1);
+        return;
+    }
+    set_unknown(claim, KVT_AGAIN); /* someone was quicker: the next try will see */
+}
+
+/* The bucket said "already there": length, crc and fingerprint decide. */
+static void
+settle(struct gateway_vault *vault, struct gateway_claim *claim, struct g4_request *head)
+{
+    const enum kvt_err rc = head->status;
+
+    (void)gateway_cold_ended(vault->cold, rc);
+    if (!gateway_cold_healthy(vault->cold) ||
+        (rc != KVT_OK && rc != KVT_CORRUPT && rc != KVT_NOTFOUND)) {
+        set_unknown(claim, KVT_AGAIN);
+        return;
+    }
+    if (rc == KVT_NOTFOUND) {
+        replace(vault, claim, "");
+        return;
+    }
+    if (rc == KVT_OK && gateway_claim_shows(head, claim->size, claim->crc32c, claim->fingerprint)) {
+        if (claim->rewrite) {
+            replace(vault, claim, head->etag);
+            return;
+        }
+        claim->present = true;
+        set_stored(claim, head->etag);
+        return;
+    }
+    if (is_sound(vault, claim, head)) {
+        claim->state = GATEWAY_CLAIM_REFUSED;
+        claim->status = KVT_PRECONDITION;
+        return;
+    }
+    if (claim->state == GATEWAY_CLAIM_STORED)
+        return;
+    if (!gateway_claim_judged(head->status)) { /* it may well be somebody's acknowledged block */
+        set_unknown(claim, KVT_AGAIN);
+        return;
+    }
+    replace(vault, claim, head->etag);
+}
+
+static void
+on_occupied(void *arg, struct g4_request *request, size_t index)
+{
+    struct settling *settling = arg;
+
+    settle(settling->vault, &settling->claims[index], request);
+}
+
+/* Gateways that race meet many at once. */
+void
+gateway_claim_settle(struct gateway_vault *vault, struct gateway_claim *claims, size_t count)
+{
+    struct settling settling = {.vault = vault, .claims = claims};
+    struct gateway_flight *flight = NULL;
+
+    for (size_t i = 0; i < count; i++) {
+        struct g4_request *request;
+
+        if (claims[i].state != GATEWAY_CLAIM_OCCUPIED)
+            continue;
+        if (flight == NULL &&
+            gateway_flight_new(&flight, count - i, on_occupied, &settling) != KVT_OK) {
+            set_unknown(&claims[i], KVT_AGAIN);
+            continue;
+        }
+        request = gateway_flight_prepare(flight, i);
+        request->verb = G4_HEAD;
+        request->key = claims[i].key;
+        gateway_flight_submit(flight, gateway_cold_store(vault->cold), request);
+    }
+    if (flight != NULL)
+        gateway_flight_drain(flight);
+    gateway_flight_free(flight);
+}
+
+static void
+on_performed(void *arg, struct g4_request *request, size_t index)
+{
+    struct settling *settling = arg;
+
+    gateway_claim_landed(settling->vault, &settling->claims[index], request);
+}
+
+enum kvt_err
+gateway_claim_perform(struct gateway_vault *vault, struct gateway_claim *claim)
+{
+    struct settling settling = {.vault = vault, .claims = claim};
+    struct gateway_flight *flight;
+
+    if (gateway_flight_new(&flight, 1, on_performed, &settling) != KVT_OK) {
+        set_unknown(claim, KVT_AGAIN);
+        return claim->status;
+    }
+    gateway_claim_send(vault, flight, claim, 0);
+    gateway_flight_drain(flight);
+    gateway_flight_free(flight);
+    gateway_claim_settle(vault, claim, 1);
+    return claim->status;
+}
