@@ -7,6 +7,12 @@
 
 enum { FRACTION_MAX = 9 };
 
+#define LAST_MS UINT64_C(253402300799999) /* of the year 9999 */
+
+/* Not strftime()'s: those follow the locale. */
+static const char days_from_1970[] = "ThuFriSatSunMonTueWed";
+static const char months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
+
 static uint64_t
 read_ns(clockid_t clock)
 {
@@ -82,6 +88,21 @@ kvt_clock_format_basic(uint64_t unix_ms, char text[KVT_CLOCK_BASIC_MAX])
     assert(size == KVT_CLOCK_BASIC_MAX - 2);
     text[size++] = 'Z';
     text[size] = '\0';
+}
+
+void
+kvt_clock_format_http(uint64_t unix_ms, char text[KVT_CLOCK_HTTP_MAX])
+{
+    char full[KVT_CLOCK_TEXT_MAX];
+    unsigned month;
+
+    if (unix_ms > LAST_MS)
+        unix_ms = LAST_MS;
+    kvt_clock_format(unix_ms, full);
+    month = (unsigned)(full[5] - '0') * 10 + (unsigned)(full[6] - '0');
+    (void)snprintf(text, KVT_CLOCK_HTTP_MAX, "%.3s, %.2s %.3s %.4s %.8s GMT",
+                   days_from_1970 + 3 * (unix_ms / 86400000 % 7), full + 8,
+                   months + 3 * (size_t)(month - 1), full, full + 11);
 }
 
 /* Exactly `digits` decimal digits; false otherwise. */
@@ -201,4 +222,40 @@ kvt_clock_parse(const char *text, uint64_t *unix_ms)
         return false;
     *unix_ms = (uint64_t)moment;
     return true;
+}
+
+bool
+kvt_clock_parse_basic(const char *text, uint64_t *unix_ms)
+{
+    char full[KVT_CLOCK_TEXT_MAX];
+
+    *unix_ms = 0;
+    if (strlen(text) != KVT_CLOCK_BASIC_MAX - 1 || text[8] != 'T' || text[15] != 'Z')
+        return false;
+    (void)snprintf(full, sizeof(full), "%.4s-%.2s-%.2sT%.2s:%.2s:%.2sZ", text, text + 4, text + 6,
+                   text + 9, text + 11, text + 13);
+    return kvt_clock_parse(full, unix_ms);
+}
+
+bool
+kvt_clock_parse_http(const char *text, uint64_t *unix_ms)
+{
+    char full[KVT_CLOCK_TEXT_MAX];
+    const char *found;
+    char month[4];
+    unsigned day;
+    char year[5];
+    char time[9];
+    int used = 0;
+
+    *unix_ms = 0;
+    if (sscanf(text, "%*3s, %2u %3s %4s %8s GMT%n", &day, month, year, time, &used) != 4 ||
+        used == 0 || strlen(month) != 3)
+        return false;
+    found = strstr(months, month);
+    if (found == NULL || (found - months) % 3 != 0)
+        return false;
+    (void)snprintf(full, sizeof(full), "%s-%02u-%02uT%sZ", year, (unsigned)(found - months) / 3 + 1,
+                   day % 100, time);
+    return kvt_clock_parse(full, unix_ms);
 }

@@ -41,4 +41,15 @@ bool kvt_clock_parse(const char *text, uint64_t *unix_ms);
 /** "20260131T235959Z", as S3's signatures have it. */
 void kvt_clock_format_basic(uint64_t unix_ms, char text[KVT_CLOCK_BASIC_MAX]);
 
+/** And back.  False for anything else, and 0. */
+bool kvt_clock_parse_basic(const char *text, uint64_t *unix_ms);
+
+#define KVT_CLOCK_HTTP_MAX 30
+
+/** "Sat, 31 Jan 2026 23:59:59 GMT", as HTTP's headers have it. */
+void kvt_clock_format_http(uint64_t unix_ms, char text[KVT_CLOCK_HTTP_MAX]);
+
+/** And back, whatever the day of the week.  False for anything else, and 0. */
+bool kvt_clock_parse_http(const char *text, uint64_t *unix_ms);
+
 #endif /* BASE_CLOCK_H */

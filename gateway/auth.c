@@ -6,9 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
-#include <time.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "gateway/presigned.h"
 
 struct gateway_auth {
@@ -79,41 +79,6 @@ gateway_auth_may(const struct gateway_principal *principal, enum gateway_right r
             return true;
     }
     return false;
-}
-
-static bool
-take_digits(const char **at, size_t count, int *out)
-{
-    *out = 0;
-    for (size_t i = 0; i < count; i++, (*at)++) {
-        if (**at < '0' || **at > '9')
-            return false;
-        *out = *out * 10 + (**at - '0');
-    }
-    return true;
-}
-
-/* "20130524T000000Z" as Unix milliseconds. */
-static bool
-parse_date(const char *text, uint64_t *unix_ms)
-{
-    struct tm tm = {0};
-    const char *at = text;
-    time_t seconds;
-
-    *unix_ms = 0;
-    if (!take_digits(&at, 4, &tm.tm_year) || !take_digits(&at, 2, &tm.tm_mon) ||
-        !take_digits(&at, 2, &tm.tm_mday) || *at++ != 'T' || !take_digits(&at, 2, &tm.tm_hour) ||
-        !take_digits(&at, 2, &tm.tm_min) || !take_digits(&at, 2, &tm.tm_sec) || *at++ != 'Z' ||
-        *at != '\0')
-        return false;
-    tm.tm_year -= 1900;
-    tm.tm_mon -= 1;
-    seconds = timegm(&tm);
-    if (seconds < 0)
-        return false;
-    *unix_ms = (uint64_t)seconds * 1000;
-    return true;
 }
 
 /* Gather the headers the client says it signed; each must be there, and Host among them. */
@@ -246,7 +211,7 @@ check_claim(struct gateway_auth *auth, struct gateway_request *request,
     enum gateway_fault fault;
     uint64_t at_ms;
 
-    if (!parse_date(presigned->date, &at_ms))
+    if (!kvt_clock_parse_basic(presigned->date, &at_ms))
         return claim->in_url ? GATEWAY_FAULT_PRESIGNED : GATEWAY_FAULT_ACCESS_DENIED;
     principal = look_up(auth, request, presigned->claim.access_key);
     if (principal == NULL)

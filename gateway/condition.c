@@ -1,9 +1,8 @@
 #include "gateway/condition.h"
 
-#include <stdio.h>
 #include <string.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "g4/store.h"
 
 bool
@@ -27,39 +26,16 @@ gateway_condition_lists(const char *list, const char *etag)
     return false;
 }
 
-/* "Sun, 06 Nov 1994 08:49:37 GMT", the one form that is still sent. */
-bool
-gateway_condition_date(const char *text, int64_t *seconds)
-{
-    static const char months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
-    struct tm tm = {0};
-    char month[4];
-    const char *found;
-
-    *seconds = 0;
-    if (sscanf(text, "%*3s, %2d %3s %4d %2d:%2d:%2d GMT", &tm.tm_mday, month, &tm.tm_year,
-               &tm.tm_hour, &tm.tm_min, &tm.tm_sec) != 6)
-        return false;
-    found = strlen(month) == 3 ? strstr(months, month) : NULL;
-    if (found == NULL || (found - months) % 3 != 0 || tm.tm_year < 1970 || tm.tm_mday < 1 ||
-        tm.tm_mday > 31 || tm.tm_hour > 23 || tm.tm_min > 59 || tm.tm_sec > 60)
-        return false;
-    tm.tm_mon = (int)(found - months) / 3;
-    tm.tm_year -= 1900;
-    *seconds = (int64_t)timegm(&tm);
-    return true;
-}
-
 /* Was it changed after the date?  A header that is not there, or no date, says nothing. */
 static bool
 changed_since(const char *date, uint64_t modified_ms, bool *changed)
 {
-    int64_t seconds;
+    uint64_t date_ms;
 
     *changed = false;
-    if (date == NULL || !gateway_condition_date(date, &seconds))
+    if (date == NULL || !kvt_clock_parse_http(date, &date_ms))
         return false;
-    *changed = (int64_t)(modified_ms / 1000) > seconds;
+    *changed = modified_ms / 1000 > date_ms / 1000;
     return true;
 }
 

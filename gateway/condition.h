@@ -18,9 +18,6 @@
 /** Does a list of ETags, or "*", name this one (unquoted)? */
 bool gateway_condition_lists(const char *list, const char *etag);
 
-/** An HTTP date as Unix seconds; false: it is none. */
-bool gateway_condition_date(const char *text, int64_t *seconds);
-
 /** May what is there (ETag unquoted, Unix milliseconds) be read?  NONE, NOT_MODIFIED or
  *  PRECONDITION. */
 enum gateway_fault gateway_condition_read(const struct gateway_request *request, const char *etag,

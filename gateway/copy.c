@@ -8,7 +8,6 @@
 #include "g4/check.h"
 #include "gateway/attributes.h"
 #include "gateway/auth.h"
-#include "gateway/listing.h"
 #include "gateway/object.h"
 #include "gateway/xml.h"
 
@@ -88,12 +87,9 @@ store(struct gateway_s3 *s3, struct gateway_request *request, const struct gatew
 enum gateway_fault
 gateway_copy_tell(struct gateway_request *request, const char *root, const char *etag)
 {
-    char modified[40];
-
-    gateway_listing_time(kvt_clock_unix_ms(), modified, sizeof(modified), NULL, 0);
     gateway_xml_begin(&request->answer, root);
-    kvt_buffer_printf(&request->answer,
-                      "<LastModified>%s</LastModified><ETag>&quot;%s&quot;</ETag>", modified, etag);
+    gateway_xml_time(&request->answer, "LastModified", kvt_clock_unix_ms());
+    kvt_buffer_printf(&request->answer, "<ETag>&quot;%s&quot;</ETag>", etag);
     gateway_xml_end(&request->answer, root);
     return gateway_request_answer(request, "application/xml");
 }

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/alloc.h"
 #include "base/buffer.h"
@@ -40,26 +39,6 @@ struct listing {
     struct kvt_buffer contents;
     struct kvt_buffer folded;
 };
-
-void
-gateway_listing_time(uint64_t unix_ms, char *iso, size_t iso_size, char *http, size_t http_size)
-{
-    static const char *const days[] = {"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};
-    static const char *const months[] = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
-                                         "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
-    const time_t seconds = (time_t)(unix_ms / 1000);
-    struct tm tm;
-
-    (void)gmtime_r(&seconds, &tm);
-    if (iso != NULL)
-        (void)snprintf(iso, iso_size, "%04d-%02d-%02dT%02d:%02d:%02d.000Z", tm.tm_year + 1900,
-                       tm.tm_mon + 1, tm.tm_mday, tm.tm_hour, tm.tm_min, tm.tm_sec);
-    /* Not strftime(): its names follow the locale. */
-    if (http != NULL)
-        (void)snprintf(http, http_size, "%s, %02d %s %04d %02d:%02d:%02d GMT",
-                       days[(unsigned)tm.tm_wday % 7], tm.tm_mday, months[(unsigned)tm.tm_mon % 12],
-                       tm.tm_year + 1900, tm.tm_hour, tm.tm_min, tm.tm_sec);
-}
 
 static void
 append_text(const struct listing *listing, struct kvt_buffer *out, const char *text)
@@ -190,12 +169,11 @@ give_object(struct listing *listing, const struct g4_listed *object)
 {
     struct kvt_buffer *out = &listing->contents;
     struct gateway_record record;
-    char modified[32];
 
-    gateway_listing_time(object->modified_ms, modified, sizeof(modified), NULL, 0);
     kvt_buffer_printf(out, "<Contents>");
     append_element(listing, out, "Key", object->key);
-    kvt_buffer_printf(out, "<LastModified>%s</LastModified><ETag>&quot;", modified);
+    gateway_xml_time(out, "LastModified", object->modified_ms);
+    kvt_buffer_printf(out, "<ETag>&quot;");
     gateway_xml_text(out, shown_etag(listing, object, &record));
     kvt_buffer_printf(out, "&quot;</ETag><Size>%" PRIu64 "</Size>", object->size);
     if (listing->owner)

@@ -22,8 +22,4 @@ void gateway_listing_answer(struct gateway_s3 *s3, struct gateway_request *reque
 /** Is there nothing that a listing would show? */
 enum gateway_fault gateway_listing_empty(struct gateway_s3 *s3, bool *empty);
 
-/** "2026-01-31T23:59:59.000Z" and "Sat, 31 Jan 2026 23:59:59 GMT". */
-void gateway_listing_time(uint64_t unix_ms, char *iso, size_t iso_size, char *http,
-                          size_t http_size);
-
 #endif /* GATEWAY_LISTING_H */

@@ -12,7 +12,6 @@
 #include "gateway/auth.h"
 #include "gateway/copy.h"
 #include "gateway/form.h"
-#include "gateway/listing.h"
 #include "gateway/object.h"
 #include "gateway/uploads.h"
 #include "gateway/xml.h"
@@ -207,15 +206,14 @@ list_parts(struct gateway_s3 *s3, struct gateway_request *request,
                       count > given ? "true" : "false");
     for (size_t i = 0; i < given; i++) {
         struct gateway_part part = {.number = numbers[i]};
-        char modified[40];
 
         if (gateway_uploads_part(s3->vault, upload->id, &part) != KVT_OK)
             continue; /* gone meanwhile */
-        gateway_listing_time(part.modified_ms, modified, sizeof(modified), NULL, 0);
+        kvt_buffer_printf(&request->answer, "<Part><PartNumber>%u</PartNumber>", part.number);
+        gateway_xml_time(&request->answer, "LastModified", part.modified_ms);
         kvt_buffer_printf(&request->answer,
-                          "<Part><PartNumber>%u</PartNumber><LastModified>%s</LastModified>"
-                          "<ETag>&quot;%s&quot;</ETag><Size>%" PRIu64 "</Size></Part>",
-                          part.number, modified, part.etag, part.size);
+                          "<ETag>&quot;%s&quot;</ETag><Size>%" PRIu64 "</Size></Part>", part.etag,
+                          part.size);
     }
     return finish(request, "ListPartsResult");
 }
@@ -267,13 +265,12 @@ give_uploads(struct gateway_s3 *s3, struct gateway_request *request, const char 
                       "<MaxUploads>%d</MaxUploads><IsTruncated>false</IsTruncated>",
                       GATEWAY_UPLOADS_MAX);
     for (size_t i = 0; i < count; i++) {
-        char created[40];
-
-        gateway_listing_time(uploads[i].created_ms, created, sizeof(created), NULL, 0);
         kvt_buffer_printf(&request->answer, "<Upload>");
         gateway_xml_element(&request->answer, "Key", uploads[i].key);
         gateway_xml_element(&request->answer, "UploadId", uploads[i].id);
-        kvt_buffer_printf(&request->answer, OWNERS "<Initiated>%s</Initiated></Upload>", created);
+        kvt_buffer_printf(&request->answer, OWNERS);
+        gateway_xml_time(&request->answer, "Initiated", uploads[i].created_ms);
+        kvt_buffer_printf(&request->answer, "</Upload>");
     }
     return finish(request, "ListMultipartUploadsResult");
 }

@@ -9,11 +9,11 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/clock.h"
 #include "g4/check.h"
 #include "gateway/attributes.h"
 #include "gateway/condition.h"
 #include "gateway/get.h"
-#include "gateway/listing.h"
 #include "gateway/reader.h"
 #include "gateway/remove.h"
 
@@ -71,12 +71,12 @@ range_stands(const struct gateway_request *request, const char *etag, uint64_t m
 {
     const char *held = gateway_request_header(request, "if-range");
     char quoted[G4_ETAG_MAX + 2];
-    char modified[40];
+    char modified[KVT_CLOCK_HTTP_MAX];
 
     if (held == NULL)
         return true;
     (void)snprintf(quoted, sizeof(quoted), "\"%s\"", etag);
-    gateway_listing_time(modified_ms, NULL, 0, modified, sizeof(modified));
+    kvt_clock_format_http(modified_ms, modified);
     return strcmp(held, quoted) == 0 || strcmp(held, modified) == 0;
 }
 
@@ -106,9 +106,9 @@ apply_range(struct gateway_request *request, uint64_t length)
 static void
 describe_validators(struct gateway_request *request, const char *etag, uint64_t modified_ms)
 {
-    char modified[40];
+    char modified[KVT_CLOCK_HTTP_MAX];
 
-    gateway_listing_time(modified_ms, NULL, 0, modified, sizeof(modified));
+    kvt_clock_format_http(modified_ms, modified);
     gateway_request_field(request, "ETag", "\"%s\"", etag);
     gateway_request_field(request, "Last-Modified", "%s", modified);
     gateway_request_field(request, "Accept-Ranges", "bytes");

@@ -1,5 +1,7 @@
 #include "gateway/xml.h"
 
+#include "base/clock.h"
+
 void
 gateway_xml_begin(struct kvt_buffer *out, const char *root)
 {
@@ -21,6 +23,15 @@ gateway_xml_element(struct kvt_buffer *out, const char *name, const char *text)
     kvt_buffer_printf(out, "<%s>", name);
     gateway_xml_text(out, text);
     kvt_buffer_printf(out, "</%s>", name);
+}
+
+void
+gateway_xml_time(struct kvt_buffer *out, const char *name, uint64_t unix_ms)
+{
+    char text[KVT_CLOCK_TEXT_MAX];
+
+    kvt_clock_format(unix_ms - unix_ms % 1000, text);
+    kvt_buffer_printf(out, "<%s>%s</%s>", name, text, name);
 }
 
 /* Length of the UTF-8 sequence at `at`, 0 when it is none that XML may hold. */

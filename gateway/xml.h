@@ -22,6 +22,9 @@ void gateway_xml_end(struct kvt_buffer *out, const char *root);
 /** <name>text</name>, escaped. */
 void gateway_xml_element(struct kvt_buffer *out, const char *name, const char *text);
 
+/** <name>2026-01-31T23:59:59.000Z</name>: whole seconds, as Last-Modified has them. */
+void gateway_xml_time(struct kvt_buffer *out, const char *name, uint64_t unix_ms);
+
 /** Append `text` escaped for XML; what XML cannot hold becomes '?'. */
 void gateway_xml_text(struct kvt_buffer *out, const char *text);
 

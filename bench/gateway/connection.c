@@ -10,9 +10,9 @@
 #include <strings.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "g4/sigv4.h"
 #include "kvtier/key.h"
 
@@ -23,11 +23,8 @@ connection_head(const struct target *target, const char *method, const char *key
     char date[G4_SIGV4_DATE_MAX];
     char host[32];
     char path[KVT_KEY_MAX + 64];
-    const time_t now = time(NULL);
-    struct tm parts;
 
-    (void)gmtime_r(&now, &parts);
-    (void)strftime(date, sizeof(date), "%Y%m%dT%H%M%SZ", &parts);
+    kvt_clock_format_basic(kvt_clock_unix_ms(), date);
     (void)snprintf(host, sizeof(host), "127.0.0.1:%u", target->port);
     (void)snprintf(path, sizeof(path), "/%s%s%s", target->bucket, key[0] == '\0' ? "" : "/", key);
     const struct g4_sigv4_header headers[] = {

@@ -77,12 +77,70 @@ monotonic_time_moves_with_sleep(void **state)
     assert_true(kvt_clock_unix_ms() > 1700000000000u);
 }
 
+static void
+signatures_dates_come_back(void **state)
+{
+    static const char *const others[] = {"",
+                                         "20000228T235959",
+                                         "20000228T235959ZZ",
+                                         "20000228 235959Z",
+                                         "20000230T000000Z",
+                                         "20000228T2359 5Z",
+                                         "2000-02-28T23:5Z"};
+    uint64_t unix_ms;
+
+    (void)state;
+    assert_true(kvt_clock_parse_basic("20000228T235959Z", &unix_ms));
+    assert_true(unix_ms == 951782399000);
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        assert_false(kvt_clock_parse_basic(others[i], &unix_ms));
+        assert_true(unix_ms == 0);
+    }
+}
+
+static void
+headers_dates_come_back(void **state)
+{
+    static const char *const others[] = {"",
+                                         "Sun, 06 Nov 1994 08:49:37",
+                                         "Sun, 06 Nov 1994 08:49:37 UTC",
+                                         "Sun, 06 ovD 1994 08:49:37 GMT",
+                                         "Sun, 06 No 1994 08:49:37 GMT",
+                                         "Sun, 32 Nov 1994 08:49:37 GMT",
+                                         "Sun, 06 Nov 1969 08:49:37 GMT",
+                                         "Sun, 06 Nov 1994 24:49:37 GMT",
+                                         "1994-11-06T08:49:37Z"};
+    char text[KVT_CLOCK_HTTP_MAX];
+    uint64_t unix_ms;
+
+    (void)state;
+    for (uint64_t day = 0; day < 800; day++) {
+        const uint64_t at_ms = (day * 86400 + day * 100) * 1000;
+
+        kvt_clock_format_http(at_ms + 999, text);
+        assert_true(kvt_clock_parse_http(text, &unix_ms));
+        assert_true(unix_ms == at_ms);
+    }
+    kvt_clock_format_http(784111777000, text);
+    assert_string_equal(text, "Sun, 06 Nov 1994 08:49:37 GMT");
+    kvt_clock_format_http(UINT64_MAX, text);
+    assert_string_equal(text, "Fri, 31 Dec 9999 23:59:59 GMT");
+    assert_true(kvt_clock_parse_http("Sun, 6 Nov 1994 08:49:37 GMT", &unix_ms));
+    assert_true(unix_ms == 784111777000);
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        assert_false(kvt_clock_parse_http(others[i], &unix_ms));
+        assert_true(unix_ms == 0);
+    }
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(formats_utc_with_milliseconds),
         cmocka_unit_test(reads_what_rfc_3339_allows),
+        cmocka_unit_test(signatures_dates_come_back),
+        cmocka_unit_test(headers_dates_come_back),
         cmocka_unit_test(monotonic_time_moves_with_sleep),
     };
 
