@@ -14,8 +14,8 @@
 /** May RAM answer? */
 bool advisor_find_from_ram(const struct advisor_finder *finder);
 
-/** Begin to read the store about a namespace, `ns` gets its number.  KVT_NOTFOUND: nobody ever named
- *  it.  The transaction is there only with KVT_OK. */
+/** Begin to read the store about a namespace, whose number `ns` gets.  KVT_NOTFOUND: nobody ever
+ *  named it.  The transaction is there only with KVT_OK. */
 KVT_NODISCARD enum kvt_err advisor_find_begin(struct advisor_store *store, const char *name,
                                               struct advisor_txn *txn, uint32_t *ns);
 
