@@ -33,6 +33,7 @@ static const struct code_row code_rows[] = {
     {"XMinioStorageFull", KVT_FULL, false},
     {"XMinioAdminBucketQuotaExceeded", KVT_FULL, false},
     {"QuotaExceeded", KVT_FULL, false},
+    {"InvalidRange", KVT_RANGE, false},
     {"NoSuchBucket", KVT_UNAVAILABLE, false}, /* says nothing about the objects in it */
     {"BucketAlreadyOwnedByYou", KVT_EXISTS, false},
     {"BucketAlreadyExists", KVT_DENIED, false},
@@ -56,12 +57,12 @@ struct http_row {
 };
 
 static const struct http_row http_rows[] = {
-    {400, KVT_INVALID, false},     {401, KVT_DENIED, false},      {403, KVT_DENIED, false},
-    {404, KVT_NOTFOUND, false},    {405, KVT_UNSUPPORTED, false}, {408, KVT_IO, true},
-    {409, KVT_BUSY, true},         {411, KVT_INVALID, false},     {412, KVT_PRECONDITION, false},
-    {413, KVT_RANGE, false},       {429, KVT_UNAVAILABLE, true},  {500, KVT_IO, true},
-    {501, KVT_UNSUPPORTED, false}, {502, KVT_UNAVAILABLE, true},  {503, KVT_UNAVAILABLE, true},
-    {504, KVT_UNAVAILABLE, true},  {507, KVT_FULL, false},
+    {400, KVT_INVALID, false},    {401, KVT_DENIED, false},      {403, KVT_DENIED, false},
+    {404, KVT_NOTFOUND, false},   {405, KVT_UNSUPPORTED, false}, {408, KVT_IO, true},
+    {409, KVT_BUSY, true},        {411, KVT_INVALID, false},     {412, KVT_PRECONDITION, false},
+    {413, KVT_RANGE, false},      {416, KVT_RANGE, false},       {429, KVT_UNAVAILABLE, true},
+    {500, KVT_IO, true},          {501, KVT_UNSUPPORTED, false}, {502, KVT_UNAVAILABLE, true},
+    {503, KVT_UNAVAILABLE, true}, {504, KVT_UNAVAILABLE, true},  {507, KVT_FULL, false},
 };
 
 static enum kvt_err

@@ -183,6 +183,20 @@ take_attribute(struct g4_request *request, const char *line, size_t size)
     *out = '\0';
 }
 
+/* "bytes 5-9/100": where the part begins, and how large the whole is. */
+static void
+take_range(struct g4_exchange *exchange, char *value)
+{
+    char *dash = strchr(value, '-');
+    char *slash = strchr(value, '/');
+
+    if (strncmp(value, "bytes ", 6) != 0 || dash == NULL || slash == NULL)
+        return;
+    *dash = '\0';
+    exchange->range_known = parse_number(value + 6, 10, &exchange->range_at) &&
+                            parse_number(slash + 1, 10, &exchange->request->object_size);
+}
+
 /* libcurl's thread is ours: each header line of the answer. */
 static size_t
 on_header(char *line, size_t unit, size_t count, void *arg)
@@ -194,6 +208,8 @@ on_header(char *line, size_t unit, size_t count, void *arg)
 
     if (header_is(line, size, "Content-Length", value))
         exchange->length_known = parse_number(value, 10, &exchange->length);
+    else if (header_is(line, size, "Content-Range", value))
+        take_range(exchange, value);
     else if (header_is(line, size, "Date", value))
         request->server_ms = parse_date(value);
     else if (header_is(line, size, "Last-Modified", value))
@@ -232,6 +248,28 @@ make_room(struct g4_exchange *exchange, size_t more)
     return KVT_OK;
 }
 
+/* A server that sends other bytes than those asked for must not be believed. */
+static enum kvt_err
+check_range(struct g4_exchange *exchange, long http)
+{
+    struct g4_request *request = exchange->request;
+
+    if (request->range_size == 0)
+        return http == 200 ? KVT_OK
+                           : kvt_error_set(&request->error, KVT_IO,
+                                           "%s: HTTP %ld, a part that "
+                                           "nobody asked for",
+                                           request->key, http);
+    if (http != 206 || !exchange->range_known || exchange->range_at != request->range_at)
+        return kvt_error_set(&request->error, KVT_IO,
+                             "%s: the server sent other bytes than those from %" PRIu64 " on",
+                             request->key, request->range_at);
+    if (exchange->length_known && exchange->length > request->range_size)
+        return kvt_error_set(&request->error, KVT_IO, "%s: more than %zu bytes for a part",
+                             request->key, request->range_size);
+    return KVT_OK;
+}
+
 static size_t
 keep_trouble(struct g4_exchange *exchange, const char *bytes, size_t size)
 {
@@ -257,9 +295,11 @@ on_body(char *bytes, size_t unit, size_t count, void *arg)
     if (request->verb == G4_LIST)
         exchange->refused = g4_listing_feed(exchange->listing, bytes, size, &request->error);
     else if (request->verb == G4_GET)
-        exchange->refused = make_room(exchange, size);
+        exchange->refused = check_range(exchange, http);
     else
         return size;
+    if (exchange->refused == KVT_OK && request->verb == G4_GET)
+        exchange->refused = make_room(exchange, size);
     if (exchange->refused != KVT_OK)
         return 0;
     if (request->verb == G4_GET) {
@@ -313,6 +353,7 @@ struct lines {
     struct g4_sigv4_header headers[HEADERS_MAX];
     size_t count;
     char checksum[9];
+    char range[64];
     char length[24];
     char crc[9];
     char fingerprint[17];
@@ -458,6 +499,11 @@ prepare(struct g4_exchange *exchange, uint64_t timeout_ms)
         append_list_query(request, &query);
     if (request->verb == G4_PUT && request->key[0] != '\0')
         add_put_lines(&lines, request);
+    if (request->range_size != 0) {
+        (void)snprintf(lines.range, sizeof(lines.range), "bytes=%" PRIu64 "-%" PRIu64,
+                       request->range_at, request->range_at + request->range_size - 1);
+        add(&lines, "Range", lines.range);
+    }
     if (request->condition == G4_IF_ABSENT)
         add(&lines, "If-None-Match", "*");
     else if (request->condition == G4_IF_MATCH)
@@ -492,6 +538,7 @@ g4_exchange_begin(struct g4_exchange *exchange, struct g4_endpoint *endpoint,
     exchange->request = request;
     exchange->own_buffer = request->verb == G4_GET && request->buffer == NULL;
     request->buffer_size = 0;
+    request->object_size = 0;
     request->http = 0;
     memset(&request->error, 0, sizeof(request->error));
     if (request->verb != G4_PUT)
@@ -537,8 +584,10 @@ finish_answer(struct g4_exchange *exchange)
         /* Of an object that was cut short behind our back only this length is true. */
         if (request->verb == G4_HEAD)
             request->buffer_size = exchange->length;
+        if (request->range_size == 0)
+            request->object_size = request->buffer_size;
         if (!request->meta.present)
-            request->meta.length = request->buffer_size;
+            request->meta.length = request->object_size;
         if (exchange->other_key)
             request->status = kvt_error_set(&request->error, KVT_CORRUPT,
                                             "%s: an object of another key", request->key);

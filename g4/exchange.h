@@ -37,6 +37,8 @@ struct g4_exchange {
     bool meta_crc;
     bool other_key; /* x-amz-meta-kvt-key is that of another one */
     uint64_t length;
+    uint64_t range_at; /* Content-Range, of a part */
+    bool range_known;
     enum kvt_err refused; /* why the write callback stopped the transfer */
     char trouble[G4_EXCHANGE_ERROR_MAX];
     size_t trouble_size;

@@ -7,8 +7,8 @@
  *
  * Ownership: options are copied.
  * Threads:   `threads` I/O threads, each with its own multi handle.
- * Limits:    `queue_max` requests waiting, `connections_max` at once a thread; for retries and hedges
- *            see g4/s3_loop.h.
+ * Limits:    `queue_max` requests waiting, `connections_max` at once a thread; see g4/s3_loop.h for
+ *            retries and hedges.
  */
 #ifndef G4_S3_H
 #define G4_S3_H

@@ -247,6 +247,7 @@ take_over(struct g4_s3_loop *loop, struct slot *slot)
     to->modified_ms = from->modified_ms;
     to->server_ms = from->server_ms;
     to->buffer_size = from->buffer_size;
+    to->object_size = from->object_size;
     memcpy(to->etag, from->etag, sizeof(to->etag));
     if (to->attributes != NULL)
         memcpy(to->attributes, from->attributes, G4_ATTRIBUTES_MAX);

@@ -51,7 +51,7 @@ condition_valid(const struct g4_request *request)
     case G4_ALWAYS: return true;
     case G4_IF_ABSENT: return request->verb == G4_PUT;
     case G4_IF_MATCH:
-        return (request->verb == G4_PUT || request->verb == G4_DELETE) &&
+        return (request->verb == G4_PUT || request->verb == G4_DELETE || request->verb == G4_GET) &&
                request->etag[0] != '\0' &&
                memchr(request->etag, '\0', sizeof(request->etag)) != NULL;
     }
@@ -87,6 +87,9 @@ request_valid(const struct g4_request *request)
     if (request->done == NULL || request->key == NULL || strlen(request->key) >= KVT_KEY_MAX ||
         !condition_valid(request))
         return false;
+    if (request->range_size != 0 &&
+        (request->verb != G4_GET || request->range_at > (uint64_t)INT64_MAX - request->range_size))
+        return false;
     switch (request->verb) {
     case G4_GET:
     case G4_HEAD:
@@ -111,6 +114,8 @@ g4_store_submit(struct g4_store *store, struct g4_request *request)
     request->modified_ms = 0;
     request->server_ms = 0;
     request->buffer_size = 0;
+    request->object_size = 0;
+    request->store_private = NULL;
     request->listed_count = 0;
     memset(&request->error, 0, sizeof(request->error));
     if (request->condition != G4_IF_MATCH)

@@ -37,7 +37,7 @@ enum g4_verb { G4_GET, G4_HEAD, G4_PUT, G4_DELETE, G4_LIST };
 enum g4_condition {
     G4_ALWAYS,
     G4_IF_ABSENT, /* If-None-Match: * */
-    G4_IF_MATCH,  /* If-Match: <etag> */
+    G4_IF_MATCH,  /* If-Match: <etag>; also with GET */
 };
 
 /* What travels beside a block's bytes (x-amz-meta-kvt-*).  `present` is false for objects written
@@ -73,6 +73,13 @@ struct g4_request {
     size_t buffer_capacity; /* GET: most bytes to take; a larger object is KVT_RANGE */
     size_t buffer_size;     /* out: bytes received; HEAD: the object's size */
 
+    /* GET of a part: `range_size` bytes from `range_at` on, fewer where the object ends; one that
+     * begins behind its end is KVT_RANGE.  `meta` is of the whole object, so the bytes are checked
+     * by whoever knows the crc of the part.  0 bytes = the whole. */
+    uint64_t range_at;
+    size_t range_size;
+    uint64_t object_size; /* out, GET and HEAD: of the whole object */
+
     struct g4_listed *listed; /* LIST: room for G4_LIST_KEYS_MAX */
     size_t listed_count;      /* out */
     const char *after;        /* LIST, first page: only keys behind this one; NULL = all */
@@ -91,7 +98,7 @@ struct g4_request {
     uint64_t modified_ms;   /* GET, HEAD: Last-Modified, Unix */
     uint64_t server_ms;     /* Date of the answer, Unix; 0 where there is none */
     struct kvt_error error; /* one line for people when status is not OK */
-    void *store_private;    /* the store's, while it borrows the request */
+    void *store_private;    /* the store's own; callers need not look at it */
 };
 
 struct g4_store;
@@ -116,7 +123,7 @@ const char *g4_store_name(const struct g4_store *store);
 void *g4_store_self(const struct g4_store *store, const struct g4_store_driver *driver);
 
 /** KVT_OK (done will be called) or KVT_AGAIN, KVT_INVALID, KVT_CANCELLED (it will not).  Results
- * are reset first; conditions go with PUT, and G4_IF_MATCH also with DELETE, nowhere else. */
+ * are reset first; conditions go with PUT, and G4_IF_MATCH also with DELETE and GET, nowhere else. */
 KVT_NODISCARD enum kvt_err g4_store_submit(struct g4_store *store, struct g4_request *request);
 
 /** Submit and wait; `done` and `arg` are used by the call.  Returns request->status, or what submit

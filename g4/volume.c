@@ -136,15 +136,16 @@ tell(struct g4_request *request, const struct g4_object *object)
     memcpy(request->etag, object->etag, sizeof(request->etag));
 }
 
-/* Read `size` bytes of body; KVT_IO when the file ends before. */
+/* Read `size` bytes of body from `from` on; KVT_IO when the file ends before. */
 static enum kvt_err
-read_body(struct g4_request *request, int fd, size_t size)
+read_body(struct g4_request *request, int fd, uint64_t from, size_t size)
 {
     uint8_t *at = request->buffer;
     size_t done = 0;
 
     while (done < size) {
-        const ssize_t got = pread(fd, at + done, size - done, (off_t)(G4_OBJECT_BODY_AT + done));
+        const ssize_t got =
+            pread(fd, at + done, size - done, (off_t)(G4_OBJECT_BODY_AT + from + done));
 
         if (got < 0 && errno == EINTR)
             continue;
@@ -157,22 +158,43 @@ read_body(struct g4_request *request, int fd, size_t size)
     return KVT_OK;
 }
 
+/* Which bytes were asked for: all of them, or a part, which nobody here can check. */
+static enum kvt_err
+choose(struct g4_request *request, const struct g4_object *object, uint64_t *from, uint64_t *size)
+{
+    const uint64_t length = object->meta.length;
+
+    *from = request->range_size == 0 ? 0 : request->range_at;
+    *size = length - (*from < length ? *from : length);
+    if (request->range_size != 0 && *size == 0)
+        return kvt_error_set(&request->error, KVT_RANGE, "%s: %" PRIu64 " bytes, none at %" PRIu64,
+                             request->key, length, *from);
+    if (request->range_size != 0 && *size > request->range_size)
+        *size = request->range_size;
+    if (*size > request->buffer_capacity)
+        return kvt_error_set(&request->error, KVT_RANGE, "%s: %" PRIu64 " bytes, room for %zu",
+                             request->key, *size, request->buffer_capacity);
+    return KVT_OK;
+}
+
 static enum kvt_err
 get_body(struct g4_request *request, int fd, const struct g4_object *object)
 {
     const bool own = request->buffer == NULL;
-    const size_t size = (size_t)object->meta.length;
-    enum kvt_err rc;
+    uint64_t chosen;
+    uint64_t from;
+    enum kvt_err rc = choose(request, object, &from, &chosen);
+    const size_t size = (size_t)chosen;
 
-    if (object->meta.length > request->buffer_capacity)
-        return kvt_error_set(&request->error, KVT_RANGE, "%s: %" PRIu64 " bytes, room for %zu",
-                             request->key, object->meta.length, request->buffer_capacity);
+    if (rc != KVT_OK)
+        return rc;
     if (own)
         request->buffer = kvt_aligned(G4_OBJECT_BODY_AT, size);
     if (request->buffer == NULL)
         return say(request, KVT_NOMEM);
-    rc = read_body(request, fd, size);
-    if (rc == KVT_OK && g4_check_crc32c(request->buffer, size) != object->body_crc32c)
+    rc = read_body(request, fd, from, size);
+    if (rc == KVT_OK && request->range_size == 0 &&
+        g4_check_crc32c(request->buffer, size) != object->body_crc32c)
         rc = kvt_error_set(&request->error, KVT_CORRUPT, "%s: body fails its crc", request->key);
     if (rc == KVT_OK || rc == KVT_CORRUPT) {
         request->buffer_size = size;
@@ -192,6 +214,8 @@ get_evidence(struct g4_request *request, int fd, const struct g4_object *object)
     struct g4_object part = *object;
 
     part.body_crc32c = 0;
+    if (request->range_size != 0)
+        return;
     if (part.meta.length > request->buffer_capacity)
         part.meta.length = request->buffer_capacity;
     if (part.meta.length > 0)
@@ -202,15 +226,21 @@ get_evidence(struct g4_request *request, int fd, const struct g4_object *object)
 static enum kvt_err
 do_get(struct g4_volume *volume, struct g4_request *request)
 {
+    char wanted[G4_ETAG_MAX];
     struct g4_object object;
     struct found found;
     enum kvt_err rc;
 
+    memcpy(wanted, request->etag, sizeof(wanted));
     rc = look_up(volume, request, &found);
     if (rc == KVT_OK) {
         rc = g4_object_read(found.file, request->key, &object, &request->error);
         tell(request, &object);
+        request->object_size = object.meta.length;
     }
+    if (rc == KVT_OK && request->condition == G4_IF_MATCH && strcmp(wanted, object.etag) != 0)
+        rc =
+            kvt_error_set(&request->error, KVT_PRECONDITION, "%s is another version", request->key);
     if (rc == KVT_OK && request->attributes != NULL)
         rc = g4_object_attributes(found.file, &object, request->attributes, &request->error);
     if (rc == KVT_CORRUPT && request->verb == G4_GET)

@@ -127,3 +127,67 @@ test_contract_room(struct g4_store *store, const char *prefix)
     assert_memory_equal(request.buffer, body, sizeof(body));
     kvt_free(request.buffer);
 }
+
+void
+test_contract_parts(struct g4_store *store, const char *prefix)
+{
+    enum { SIZE = 10000 };
+    static const struct {
+        uint64_t at;
+        size_t size;
+        size_t got;
+    } rows[] = {{0, 1, 1},          {0, SIZE, SIZE},  {0, SIZE + 1, SIZE}, {1, SIZE, SIZE - 1},
+                {4095, 4098, 4098}, {SIZE - 1, 1, 1}, {SIZE - 1, 99, 1}};
+    struct g4_request request = {.verb = G4_GET, .buffer_capacity = SIZE};
+    char key[KVT_KEY_MAX];
+    char etag[G4_ETAG_MAX];
+    uint8_t body[SIZE];
+    uint8_t room[SIZE];
+
+    request.key = key_of(key, prefix, "parts");
+    fill(body, SIZE, 5);
+    assert_int_equal(put(store, key, body, SIZE, etag), KVT_OK);
+    for (size_t i = 0; i < 2 * sizeof(rows) / sizeof(rows[0]); i++) {
+        const bool own = i % 2 == 1;
+
+        request.buffer = own ? NULL : room;
+        request.range_at = rows[i / 2].at;
+        request.range_size = rows[i / 2].size;
+        assert_int_equal(g4_store_perform(store, &request), KVT_OK);
+        assert_int_equal(request.buffer_size, rows[i / 2].got);
+        assert_memory_equal(request.buffer, body + request.range_at, request.buffer_size);
+        assert_int_equal(request.object_size, SIZE);
+        assert_true(request.meta.present && request.meta.length == SIZE);
+        assert_string_equal(request.etag, etag);
+        if (own)
+            kvt_free(request.buffer);
+    }
+    request.buffer = NULL;
+    request.range_at = SIZE;
+    assert_int_equal(g4_store_perform(store, &request), KVT_RANGE);
+    request.range_at = 0;
+    request.range_size = SIZE;
+    request.buffer_capacity = SIZE - 1;
+    assert_int_equal(g4_store_perform(store, &request), KVT_RANGE);
+    assert_null(request.buffer);
+
+    request.buffer_capacity = SIZE;
+    request.range_size = 10;
+    request.condition = G4_IF_MATCH;
+    assert_int_equal(g4_store_perform(store, &request), KVT_OK); /* the etag of the last answer */
+    kvt_free(request.buffer);
+    request.buffer = NULL;
+    assert_int_equal(put(store, key, body, 9000, NULL), KVT_OK);
+    (void)snprintf(request.etag, sizeof(request.etag), "%s", etag);
+    assert_int_equal(g4_store_perform(store, &request), KVT_PRECONDITION);
+    assert_null(request.buffer);
+    request.range_size = 0; /* nor is the whole of another version given out */
+    (void)snprintf(request.etag, sizeof(request.etag), "%s", etag);
+    assert_int_equal(g4_store_perform(store, &request), KVT_PRECONDITION);
+    request.verb = G4_HEAD;
+    request.condition = G4_ALWAYS;
+    assert_int_equal(g4_store_perform(store, &request), KVT_OK);
+    assert_int_equal(request.object_size, 9000);
+    request.range_size = 1;
+    assert_int_equal(g4_store_perform(store, &request), KVT_INVALID);
+}

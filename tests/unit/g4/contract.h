@@ -23,4 +23,7 @@ void test_contract_conditions(struct g4_store *store, const char *prefix);
 /** A body that has no room is refused, told its size, and given once it has. */
 void test_contract_room(struct g4_store *store, const char *prefix);
 
+/** Parts come with their bytes, end where the object does, and keep to a version when asked to. */
+void test_contract_parts(struct g4_store *store, const char *prefix);
+
 #endif /* TESTS_UNIT_G4_CONTRACT_H */

@@ -98,6 +98,14 @@ what_is_put_comes_back(void **state)
 }
 
 static void
+parts_are_read(void **state)
+{
+    struct fixture *f = *state;
+
+    test_contract_parts(f->store, "");
+}
+
+static void
 attributes_are_kept(void **state)
 {
     struct fixture *f = *state;
@@ -559,6 +567,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         TEST(what_is_put_comes_back),
         TEST(empty_bodies_and_foreign_objects_are_kept),
+        TEST(parts_are_read),
         TEST(attributes_are_kept),
         TEST(conditions_hold),
         TEST(the_same_bytes_again_are_another_version),

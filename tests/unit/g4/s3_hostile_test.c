@@ -249,6 +249,42 @@ lengths_are_not_believed(void **state)
     kvt_free(f);
 }
 
+/* The whole in place of a part, another part, a part too long, and one of an unknown place. */
+static void
+other_bytes_than_those_asked_for_are_refused(void **state)
+{
+    static const char *const replies[] = {
+        OK_HELLO,
+        "HTTP/1.1 206 Part\r\nContent-Length: 5\r\nContent-Range: bytes 0-4/9\r\n"
+        "Connection: close\r\n\r\nhello",
+        "HTTP/1.1 206 Part\r\nContent-Length: 6\r\nContent-Range: bytes 2-7/9\r\n"
+        "Connection: close\r\n\r\nhello!",
+        "HTTP/1.1 206 Part\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello",
+        "HTTP/1.1 206 Part\r\nContent-Length: 5\r\nContent-Range: bytes 2-6/9\r\n"
+        "Connection: close\r\n\r\nhello",
+    };
+    const size_t count = sizeof(replies) / sizeof(replies[0]);
+    struct fixture *f = start(replies, count, 5000);
+    char room[100];
+
+    (void)state;
+    for (size_t i = 0; i < count; i++) {
+        struct g4_request request = {.verb = G4_GET,
+                                     .key = "k",
+                                     .range_at = 2,
+                                     .range_size = 5,
+                                     .buffer = room,
+                                     .buffer_capacity = sizeof(room)};
+
+        assert_int_equal(g4_store_perform(f->store, &request), i + 1 < count ? KVT_IO : KVT_OK);
+        if (i + 1 == count)
+            assert_int_equal(request.object_size, 9);
+    }
+    assert_int_equal(get(f->store, "k", &f->fetched), KVT_IO); /* a part for the whole */
+    stop(f);
+    kvt_free(f);
+}
+
 static void
 metadata_is_believed_only_when_it_is_whole(void **state)
 {
@@ -464,6 +500,7 @@ main(void)
         cmocka_unit_test(silence_is_a_timeout),
         cmocka_unit_test(nobody_there_is_unavailable),
         cmocka_unit_test(lengths_are_not_believed),
+        cmocka_unit_test(other_bytes_than_those_asked_for_are_refused),
         cmocka_unit_test(metadata_is_believed_only_when_it_is_whole),
         cmocka_unit_test(an_object_of_another_key_is_damage),
         cmocka_unit_test(a_put_says_what_formats_promise),

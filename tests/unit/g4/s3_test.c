@@ -105,6 +105,14 @@ what_is_put_comes_back(void **state)
 }
 
 static void
+parts_are_read(void **state)
+{
+    struct fixture *f = *state;
+
+    test_contract_parts(f->store, f->prefix);
+}
+
+static void
 attributes_are_kept(void **state)
 {
     struct fixture *f = *state;
@@ -466,6 +474,7 @@ main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         TEST(what_is_put_comes_back),
         TEST(empty_bodies_and_foreign_objects_are_kept),
+        TEST(parts_are_read),
         TEST(attributes_are_kept),
         TEST(conditions_hold),
         TEST(get_keeps_to_its_room),
