@@ -305,33 +305,77 @@ done:
     return rc;
 }
 
-static void
-mac(const void *key, size_t key_size, const char *text, uint8_t out[SHA256_DIGEST_LENGTH])
+/* SHA-256 of two texts behind each other.  One context serves a whole signature: to look the
+ * algorithm up for each of its dozen hashes takes longer than to compute them. */
+static bool
+hash_both(EVP_MD_CTX *sha, const void *first, size_t first_size, const void *second,
+          size_t second_size, uint8_t out[SHA256_DIGEST_LENGTH])
 {
-    unsigned size = SHA256_DIGEST_LENGTH;
+    return EVP_DigestInit_ex(sha, NULL, NULL) == 1 &&
+           EVP_DigestUpdate(sha, first, first_size) == 1 &&
+           EVP_DigestUpdate(sha, second, second_size) == 1 &&
+           EVP_DigestFinal_ex(sha, out, NULL) == 1;
+}
 
-    (void)HMAC(EVP_sha256(), key, (int)key_size, (const unsigned char *)text, strlen(text), out,
-               &size);
+/* HMAC-SHA256 (RFC 2104). */
+static bool
+mac(EVP_MD_CTX *sha, const void *key, size_t key_size, const char *text,
+    uint8_t out[SHA256_DIGEST_LENGTH])
+{
+    uint8_t inner[SHA256_CBLOCK] = {0};
+    uint8_t outer[SHA256_CBLOCK];
+    uint8_t digest[SHA256_DIGEST_LENGTH];
+    bool ok = true;
+
+    if (key_size > sizeof(inner))
+        ok = hash_both(sha, key, key_size, NULL, 0, inner);
+    else
+        memcpy(inner, key, key_size);
+    for (size_t i = 0; i < sizeof(inner); i++) {
+        outer[i] = inner[i] ^ 0x5c;
+        inner[i] ^= 0x36;
+    }
+    ok = ok && hash_both(sha, inner, sizeof(inner), text, strlen(text), digest) &&
+         hash_both(sha, outer, sizeof(outer), digest, sizeof(digest), out);
+    explicit_bzero(inner, sizeof(inner));
+    explicit_bzero(outer, sizeof(outer));
+    return ok;
+}
+
+/* A context for SHA-256, or NULL. */
+static EVP_MD_CTX *
+new_sha(void)
+{
+    EVP_MD_CTX *sha = EVP_MD_CTX_new();
+
+    if (sha != NULL && EVP_DigestInit_ex(sha, EVP_sha256(), NULL) != 1) {
+        EVP_MD_CTX_free(sha);
+        sha = NULL;
+    }
+    return sha;
 }
 
 /* The chain date, region, service, "aws4_request", begun with "AWS4" and the secret. */
-static void
-signing_key(const char *secret_key, const char *date, const char *region, const char *service,
-            uint8_t key[G4_SIGV4_KEY_BYTES])
+static bool
+signing_key(EVP_MD_CTX *sha, const char *secret_key, const char *date, const char *region,
+            const char *service, uint8_t key[G4_SIGV4_KEY_BYTES])
 {
     char start[4 + SECRET_MAX];
     uint8_t next[SHA256_DIGEST_LENGTH];
     char day[9];
+    bool ok;
 
     (void)snprintf(start, sizeof(start), "AWS4%s", secret_key);
     (void)snprintf(day, sizeof(day), "%.8s", date);
-    mac(start, strlen(start), day, key);
-    mac(key, SHA256_DIGEST_LENGTH, region, next);
-    mac(next, sizeof(next), service, key);
-    mac(key, SHA256_DIGEST_LENGTH, "aws4_request", next);
-    memcpy(key, next, sizeof(next));
+    ok = mac(sha, start, strlen(start), day, key) &&
+         mac(sha, key, SHA256_DIGEST_LENGTH, region, next) &&
+         mac(sha, next, sizeof(next), service, key) &&
+         mac(sha, key, SHA256_DIGEST_LENGTH, "aws4_request", next);
+    if (ok)
+        memcpy(key, next, sizeof(next));
     explicit_bzero(start, sizeof(start));
     explicit_bzero(next, sizeof(next));
+    return ok;
 }
 
 /* Every byte may become three: what passes here fits the canonical text. */
@@ -361,6 +405,7 @@ g4_sigv4_sign(const struct g4_sigv4_request *request, const char *secret_key,
     uint8_t digest[SHA256_DIGEST_LENGTH];
     uint8_t key[SHA256_DIGEST_LENGTH];
     char canonical[G4_SIGV4_SIGNATURE_MAX];
+    EVP_MD_CTX *sha = NULL;
     struct kvt_buffer text;
     enum kvt_err rc;
 
@@ -377,16 +422,18 @@ g4_sigv4_sign(const struct g4_sigv4_request *request, const char *secret_key,
     kvt_buffer_printf(&text, ALGORITHM "\n%s\n%.8s/%s/%s/aws4_request\n%s", request->date,
                       request->date, request->region, request->service, canonical);
     (void)kvt_buffer_text(&text);
-    if (!kvt_buffer_ok(&text)) {
-        kvt_buffer_release(&text);
-        return KVT_NOMEM;
+    rc = KVT_NOMEM;
+    sha = new_sha();
+    if (kvt_buffer_ok(&text) && sha != NULL &&
+        signing_key(sha, secret_key, request->date, request->region, request->service, key) &&
+        mac(sha, key, sizeof(key), kvt_buffer_text(&text), digest)) {
+        hex_format(digest, sizeof(digest), signature);
+        rc = KVT_OK;
     }
-    signing_key(secret_key, request->date, request->region, request->service, key);
-    mac(key, sizeof(key), kvt_buffer_text(&text), digest);
-    hex_format(digest, sizeof(digest), signature);
     explicit_bzero(key, sizeof(key));
+    EVP_MD_CTX_free(sha);
     kvt_buffer_release(&text);
-    return KVT_OK;
+    return rc;
 }
 
 enum kvt_err
@@ -412,6 +459,8 @@ enum kvt_err
 g4_sigv4_signer_init(struct g4_sigv4_signer *signer, const char *secret_key, const char *date,
                      const char *region, const char *service)
 {
+    EVP_MD_CTX *sha;
+    bool ok;
     int size;
 
     *signer = (struct g4_sigv4_signer){.date = ""};
@@ -422,8 +471,10 @@ g4_sigv4_signer_init(struct g4_sigv4_signer *signer, const char *secret_key, con
     if (size < 0 || (size_t)size >= sizeof(signer->scope))
         return KVT_INVALID;
     memcpy(signer->date, date, G4_SIGV4_DATE_MAX);
-    signing_key(secret_key, date, region, service, signer->key);
-    return KVT_OK;
+    sha = new_sha();
+    ok = sha != NULL && signing_key(sha, secret_key, date, region, service, signer->key);
+    EVP_MD_CTX_free(sha);
+    return ok ? KVT_OK : KVT_NOMEM;
 }
 
 static void
@@ -431,12 +482,14 @@ sign_piece(const struct g4_sigv4_signer *signer, const char *kind, const char *p
            const char *hashes, char signature[G4_SIGV4_SIGNATURE_MAX])
 {
     uint8_t digest[SHA256_DIGEST_LENGTH];
+    unsigned digest_size = sizeof(digest);
     char text[512];
     const int size = snprintf(text, sizeof(text), ALGORITHM "-%s\n%s\n%s\n%s\n%s", kind,
                               signer->date, signer->scope, previous, hashes);
 
     assert(size > 0 && (size_t)size < sizeof(text));
-    mac(signer->key, sizeof(signer->key), text, digest);
+    (void)HMAC(EVP_sha256(), signer->key, sizeof(signer->key), (const unsigned char *)text,
+               (size_t)size, digest, &digest_size);
     hex_format(digest, sizeof(digest), signature);
 }
 

@@ -72,7 +72,7 @@ struct g4_sigv4_signer {
     char scope[128]; /* "20130524/us-east-1/s3/aws4_request" */
 };
 
-/** KVT_OK, or KVT_INVALID (a date of another form, a secret or region too long). */
+/** KVT_OK, KVT_INVALID (a date of another form, a secret or region too long) or KVT_NOMEM. */
 KVT_NODISCARD enum kvt_err g4_sigv4_signer_init(struct g4_sigv4_signer *signer,
                                                 const char *secret_key, const char *date,
                                                 const char *region, const char *service);
