@@ -20,7 +20,7 @@
 
 enum {
     STALL_S = 30,
-    CONNECTION_MEMORY = 128 << 10,
+    CONNECTION_MEMORY = 64 << 10, /* the library clears all of it for each request */
     IO_THREADS_MAX = 64,
     TAKE_WAIT_MS = 1000,
     TARGET_MAX = 8192,
