@@ -257,6 +257,7 @@ two_processes_write_each_key_once(void **state)
     int ends[2];
     pid_t child;
     int status;
+    char ready;
 
     g4_store_close(f->store);
     f->store = NULL;
@@ -264,9 +265,13 @@ two_processes_write_each_key_once(void **state)
     child = fork();
     assert_true(child >= 0);
     if (child == 0) {
+        if (write(ends[1], "r", 1) != 1)
+            _exit(1);
         won = race_as(f->path, 'B');
         _exit(write(ends[1], &won, sizeof(won)) == sizeof(won) ? 0 : 1);
     }
+    /* Alone for as long as a process takes to start, one of them would have all of it. */
+    assert_int_equal(read(ends[0], &ready, 1), 1);
     won = race_as(f->path, 'A');
     assert_int_equal(read(ends[0], &child_won, sizeof(child_won)), sizeof(child_won));
     assert_int_equal(waitpid(child, &status, 0), child);
