@@ -12,6 +12,7 @@
 #include "cli/doctor.h"
 #include "cli/events.h"
 #include "cli/g4.h"
+#include "cli/g4_fsck.h"
 #include "cli/g4_usage.h"
 #include "cli/g4_verify.h"
 #include "cli/help.h"
@@ -49,6 +50,8 @@ static const struct kvt_param g4_ls_options[] = {CLI_OPTIONS_G4_LS(KVT_PARAM_ROW
 static const struct kvt_param g4_stat_options[] = {CLI_OPTIONS_G4_STAT(KVT_PARAM_ROW)};
 static const struct kvt_param g4_usage_options[] = {CLI_OPTIONS_G4_USAGE(KVT_PARAM_ROW)};
 static const struct kvt_param g4_verify_options[] = {CLI_OPTIONS_G4_VERIFY(KVT_PARAM_ROW)};
+static const struct kvt_param g4_fsck_options[] = {CLI_OPTIONS_G4_FSCK(KVT_PARAM_ROW)};
+static const struct kvt_param g4_gc_options[] = {CLI_OPTIONS_G4_GC(KVT_PARAM_ROW)};
 static const struct kvt_param g4_locks_options[] = {CLI_OPTIONS_G4_LOCKS(KVT_PARAM_ROW)};
 static const struct kvt_param orders_ls_options[] = {CLI_OPTIONS_ORDERS_LS(KVT_PARAM_ROW)};
 static const struct kvt_param doctor_options[] = {CLI_OPTIONS_DOCTOR(KVT_PARAM_ROW)};
@@ -292,6 +295,30 @@ const struct cli_command cli_commands[] = {
      .words = "",
      OPTIONS(g4_usage_options),
      .run = cli_g4_usage},
+    {.path = "g4 fsck",
+     .arguments = "",
+     .summary = "Compare catalog, bucket and hot volume",
+     .details =
+         "Lists all three through the gateway, side by side, and asks about each key that does not "
+         "fit: rows without object, objects without row, damage, foreign keys, hot files, locks "
+         "past their lease, commit records of KVBM without data and data without them. Nothing is "
+         "changed without --repair, which needs the admin token; no whole block is ever removed. "
+         "Exit status 8 when a reader could meet what was found, 4 when a repair failed. "
+         "docs/operations.md tells the findings one by one.",
+     .example = "g4 fsck",
+     .words = "",
+     OPTIONS(g4_fsck_options),
+     .run = cli_g4_fsck},
+    {.path = "g4 gc",
+     .arguments = "",
+     .summary = "Remove tombstones, free locks whose lease is over",
+     .details =
+         "Says what it would do; --yes does it, and needs the admin token. A lock is freed by its "
+         "own protocol: the object stays, so that epochs go on. Never removes a block.",
+     .example = "g4 gc --older-than 7d",
+     .words = "",
+     OPTIONS(g4_gc_options),
+     .run = cli_g4_gc},
     {.path = "g4 locks",
      .arguments = "[ls|show|break] [KEY]",
      .argument_max = 2,

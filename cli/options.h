@@ -171,6 +171,21 @@
 
 #define CLI_OPTIONS_G4_USAGE(X) CLI_OPTIONS_BUCKET(X, CLI_G4_USAGE, CLI_BUCKET_INSTEAD)
 
+#define CLI_OPTIONS_G4_FSCK(X)                                                                     \
+    X(CLI_FSCK_REPAIR, "repair", BOOL, "false", "", "", "",                                        \
+      "Do what is safe about each finding, instead of only saying it.")                            \
+    CLI_OPTION_AFTER(X, CLI_FSCK_AFTER)                                                            \
+    X(CLI_FSCK_STATE, "state", PATH, "", "", "", "",                                               \
+      "Keep in this file how far it came, and go on from there when it is run again.")
+
+#define CLI_OPTIONS_G4_GC(X)                                                                       \
+    X(CLI_GC_YES, "yes", BOOL, "false", "", "", "", "Do it, instead of only saying what.")         \
+    X(CLI_GC_OLDER_THAN, "older.than", DURATION, "24h", "0s", "", "",                              \
+      "Leave tombstones that are younger.")                                                        \
+    X(CLI_GC_ALONE, "alone", BOOL, "false", "", "", "",                                            \
+      "No other gateway writes to the bucket: delete tombstones also where the store's DELETE "    \
+      "ignores If-Match, as MinIO's does.")
+
 #define CLI_OPTIONS_G4_LOCKS(X)                                                                    \
     CLI_OPTIONS_BUCKET(X, CLI_LOCKS, "Address of the S3 store.")                                   \
     X(CLI_LOCKS_LIMIT, "limit", INT, "1000", "", "", "", "Stop after this many; 0 is all.")        \
@@ -267,6 +282,8 @@ enum cli_g4_ls_option { CLI_OPTIONS_G4_LS(CLI_OPTION_ID) CLI_G4_LS_COUNT };
 enum cli_g4_stat_option { CLI_OPTIONS_G4_STAT(CLI_OPTION_ID) CLI_G4_STAT_COUNT };
 enum cli_g4_usage_option { CLI_OPTIONS_G4_USAGE(CLI_OPTION_ID) CLI_G4_USAGE_COUNT };
 enum cli_g4_verify_option { CLI_OPTIONS_G4_VERIFY(CLI_OPTION_ID) CLI_G4_VERIFY_COUNT };
+enum cli_g4_fsck_option { CLI_OPTIONS_G4_FSCK(CLI_OPTION_ID) CLI_FSCK_COUNT };
+enum cli_g4_gc_option { CLI_OPTIONS_G4_GC(CLI_OPTION_ID) CLI_GC_COUNT };
 enum cli_g4_locks_option { CLI_OPTIONS_G4_LOCKS(CLI_OPTION_ID) CLI_LOCKS_COUNT };
 enum cli_orders_ls_option { CLI_OPTIONS_ORDERS_LS(CLI_OPTION_ID) CLI_ORDERS_LS_COUNT };
 enum cli_doctor_option { CLI_OPTIONS_DOCTOR(CLI_OPTION_ID) CLI_DOCTOR_COUNT };

@@ -12,7 +12,7 @@
 #include "cli/json.h"
 #include "cli/settings.h"
 
-enum { TOKEN_MAX = 256, URL_MAX = 4096, CURSOR_MAX = 1024, MESSAGE_MAX = 160 };
+enum { TOKEN_MAX = 256, URL_MAX = 4096, MESSAGE_MAX = 160 };
 
 const char *
 cli_server_name(enum cli_server server)
@@ -200,7 +200,7 @@ cli_server_escape(struct kvt_buffer *path, const char *text, bool slash)
 /* One page: its lines to `each`, its last to `cursor` ("" = that was all). */
 static enum kvt_err
 walk_page(char *text, const char *what, bool (*each)(void *arg, struct json_object *line),
-          void *arg, char cursor[CURSOR_MAX], struct kvt_error *err)
+          void *arg, char cursor[CLI_SERVER_CURSOR_MAX], struct kvt_error *err)
 {
     bool more = true;
 
@@ -216,7 +216,7 @@ walk_page(char *text, const char *what, bool (*each)(void *arg, struct json_obje
             if (rc != KVT_OK)
                 return rc;
             if (json_object_object_get_ex(line, "next_cursor", &next))
-                (void)snprintf(cursor, CURSOR_MAX, "%s", json_object_get_string(next));
+                (void)snprintf(cursor, CLI_SERVER_CURSOR_MAX, "%s", json_object_get_string(next));
             else
                 more = each(arg, line);
             (void)json_object_put(line);
@@ -230,39 +230,44 @@ walk_page(char *text, const char *what, bool (*each)(void *arg, struct json_obje
 }
 
 enum kvt_err
-cli_server_walk(const struct cli_context *context, enum cli_server server, const char *path,
+cli_server_page(const struct cli_context *context, enum cli_server server, const char *path,
+                char cursor[CLI_SERVER_CURSOR_MAX],
                 bool (*each)(void *arg, struct json_object *line), void *arg, struct kvt_error *err)
 {
-    char cursor[CURSOR_MAX] = "";
     struct kvt_buffer answer;
     struct kvt_buffer full;
-    enum kvt_err rc = KVT_OK;
+    enum kvt_err rc;
 
     kvt_buffer_init(&answer, CLI_SERVER_ANSWER_MAX);
     kvt_buffer_init(&full, CLI_SERVER_PATH_MAX);
-    do {
-        kvt_buffer_clear(&answer);
-        kvt_buffer_clear(&full);
-        kvt_buffer_printf(&full, "%s", path);
-        if (cursor[0] != '\0') {
-            kvt_buffer_printf(&full, "%ccursor=", strchr(path, '?') == NULL ? '?' : '&');
-            cli_server_escape(&full, cursor, false);
-        }
-        if (!kvt_buffer_ok(&full)) {
-            rc = kvt_error_set(err, KVT_RANGE, "cursor too long");
-            break;
-        }
+    kvt_buffer_printf(&full, "%s", path);
+    if (cursor[0] != '\0') {
+        kvt_buffer_printf(&full, "%ccursor=", strchr(path, '?') == NULL ? '?' : '&');
+        cli_server_escape(&full, cursor, false);
+    }
+    cursor[0] = '\0';
+    if (!kvt_buffer_ok(&full))
+        rc = kvt_error_set(err, KVT_RANGE, "cursor too long");
+    else
         rc = fetch(context, server, kvt_buffer_text(&full), NULL, false, &answer, err);
-        if (rc != KVT_OK)
-            break;
-        (void)kvt_buffer_text(&answer); /* terminates it */
-        rc = answer.size == 0 ? KVT_OK
-                              : walk_page((char *)answer.data, cli_server_url(context, server),
-                                          each, arg, cursor, err);
-        if (answer.size == 0)
-            cursor[0] = '\0';
-    } while (rc == KVT_OK && cursor[0] != '\0');
+    (void)kvt_buffer_text(&answer); /* terminates it */
+    if (rc == KVT_OK && answer.size > 0)
+        rc =
+            walk_page((char *)answer.data, cli_server_url(context, server), each, arg, cursor, err);
     kvt_buffer_release(&full);
     kvt_buffer_release(&answer);
+    return rc;
+}
+
+enum kvt_err
+cli_server_walk(const struct cli_context *context, enum cli_server server, const char *path,
+                bool (*each)(void *arg, struct json_object *line), void *arg, struct kvt_error *err)
+{
+    char cursor[CLI_SERVER_CURSOR_MAX] = "";
+    enum kvt_err rc;
+
+    do
+        rc = cli_server_page(context, server, path, cursor, each, arg, err);
+    while (rc == KVT_OK && cursor[0] != '\0');
     return rc;
 }

@@ -19,7 +19,8 @@
 #include "kvtier/error.h"
 
 #define CLI_SERVER_ANSWER_MAX (64u << 20)
-#define CLI_SERVER_PATH_MAX   2048
+#define CLI_SERVER_PATH_MAX   4096
+#define CLI_SERVER_CURSOR_MAX 1024
 
 enum cli_server { CLI_SERVER_ADVISOR, CLI_SERVER_GATEWAY };
 
@@ -63,6 +64,14 @@ void cli_server_escape(struct kvt_buffer *path, const char *text, bool slash);
  */
 KVT_NODISCARD enum kvt_err cli_server_walk(const struct cli_context *context,
                                            enum cli_server server, const char *path,
+                                           bool (*each)(void *arg, struct json_object *line),
+                                           void *arg, struct kvt_error *err);
+
+/** One page of such a walk.  `cursor` is where it begins ("" = at the first), then where the next
+ *  one does ("" = there is none). */
+KVT_NODISCARD enum kvt_err cli_server_page(const struct cli_context *context,
+                                           enum cli_server server, const char *path,
+                                           char cursor[CLI_SERVER_CURSOR_MAX],
                                            bool (*each)(void *arg, struct json_object *line),
                                            void *arg, struct kvt_error *err);
 

@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "base/parse.h"
 #include "g4/check.h"
+#include "gateway/admin_store.h"
 #include "gateway/backlog.h"
 #include "gateway/fault.h"
 #include "kvtier/version.h"
@@ -429,4 +430,7 @@ const struct kvt_http_route gateway_admin_routes[GATEWAY_ADMIN_ROUTES] = {
     {"GET", "/v1/status", false, get_status},    {"GET", "/v1/objects", false, list_objects},
     {"GET", "/v1/objects/*", false, get_object}, {"GET", "/v1/quarantine", false, get_quarantine},
     {"POST", "/v1/verify", true, post_verify},
+    {"GET", "/v1/store", false, gateway_admin_store_list},
+    {"GET", "/v1/inspect/*", false, gateway_admin_store_inspect},
+    {"POST", "/v1/repair", true, gateway_admin_store_repair},
 };

@@ -16,7 +16,7 @@
 #include "gateway/vault.h"
 
 #define GATEWAY_ADMIN_ROWS   1000
-#define GATEWAY_ADMIN_ROUTES 5
+#define GATEWAY_ADMIN_ROUTES 8
 
 struct gateway_admin {
     const struct gateway_settings *settings;

@@ -177,10 +177,51 @@ assert s["advisor"]["events"]["applied"] == 12345 and s["gateway"]["hot"]["block
   output_has "5 objects, 5 copies read, 1 bad"
 }
 
+@test "g4 fsck: findings, and nothing changed" {
+  run --separate-stderr $KVTIER_CONFIGURED g4 fsck
+  status_is 8
+  golden g4-fsck
+  [[ $stderr == "7 keys: 1 damaged, 1 row-without-object, 1 lock-over, 1 foreign-key; nothing was changed"* ]]
+  run --separate-stderr $KVTIER_CONFIGURED g4 fsck -o jsonl
+  status_is 8
+  [ "$(echo "$output" | wc -l)" -eq 5 ]
+  run $KVTIER_CONFIGURED g4 fsck --gateway-url http://127.0.0.1:1
+  status_is 5
+  output_has "kvtier dev"
+}
+
+@test "g4 fsck --repair says what came of it" {
+  run --separate-stderr $KVTIER_CONFIGURED g4 fsck --repair
+  status_is 4
+  golden g4-fsck-repair
+  [[ $stderr == *"; 1 done, 1 failed" ]]
+  run $KVTIER_CONFIGURED g4 fsck --repair --admin-token-file /dev/null
+  [ "$status" -ne 0 ]
+}
+
+@test "g4 fsck goes on where it was" {
+  run --separate-stderr $KVTIER_CONFIGURED g4 fsck --after 0/3:k3
+  [[ $stderr == "going on behind 0/3:k3"*"foreign-key"* ]]
+  [[ $output != *"0/1:k1"* ]]
+  run --separate-stderr $KVTIER_CONFIGURED g4 fsck --state "$BATS_TEST_TMPDIR/state"
+  status_is 8
+  grep -q '"finished":true' "$BATS_TEST_TMPDIR/state"
+}
+
+@test "g4 gc says what it would do; --yes does it" {
+  run --separate-stderr $KVTIER_CONFIGURED g4 gc
+  status_is 0
+  golden g4-gc
+  [[ $stderr == *"nothing was changed: --yes does it" ]]
+  run --separate-stderr $KVTIER_CONFIGURED g4 gc --yes
+  status_is 0
+  [[ $stderr == *"1 done, 0 failed" ]]
+}
+
 @test "YAML says what JSON says, whatever the command" {
   for command in "status" "block show 0xdeadbeef" "index stats" "index dump" "g4 ls" "g4 stat 0/1:k1" \
     "index match 00000000deadbeef 00000000000000aa" "sources ls" "sources show dyn" "orders ls" \
-    "policy show" "g4 verify --all" "config show --origin" "doctor" "block show deadbeef00000000"; do
+    "policy show" "g4 verify --all" "g4 usage" "g4 fsck" "g4 gc" "config show --origin" "doctor" "block show deadbeef00000000"; do
     $KVTIER_CONFIGURED $command -o json >"$BATS_TEST_TMPDIR/json" 2>/dev/null || true
     $KVTIER_CONFIGURED $command -o yaml >"$BATS_TEST_TMPDIR/yaml" 2>"$BATS_TEST_TMPDIR/err" || true
     python3 - "$BATS_TEST_TMPDIR/json" "$BATS_TEST_TMPDIR/yaml" "$command" <<'PYTHON'

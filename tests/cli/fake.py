@@ -51,8 +51,24 @@ ORDERS = {"orders": [{"epoch": 1, "id": 2, "gateway": "gw0", "namespace": "", "v
                       "state": "done", "done": 9, "failed": 1, "bytes_moved": 0, "text": "one was read"}]}
 POLICY = {"mode": "enforce", "ordering": "lru", "hot": {"start_ppm": 850000, "stop_ppm": 700000},
           "cold": {"start_ppm": 950000, "stop_ppm": 900000}, "promote_after_cold_hits": 2, "source": "file"}
-OBJECTS = [{"key": f"0/{i}:k{i}", "length": 1024, "crc32c": "01020304", "tier": "cold", "state": "stored"}
+OBJECTS = [{"key": f"0/{i}:k{i}", "length": 1024, "crc32c": "01020304", "tier": "cold", "state": "stored", "etag": "e"}
            for i in range(5)]
+# What g4 fsck compares: k1 has other bytes in the bucket, k2 is gone, x was never stored here.
+STORE = [{"key": key, "length": length, "modified_ms": 0, "etag": "e"}
+         for key, length in (("0/0:k0", 1024), ("0/1:k1", 1000), ("0/3:k3", 1024), ("0/4:k4", 1024), ("gc.lock", 9),
+                             ("x", 5))]
+SEEN = {"0/1:k1": ("damaged", "length differs from its metadata", "quarantine"),
+        "0/2:k2": ("row-without-object", "the catalog says the bucket has it, the bucket says no", "forget"),
+        "gc.lock": ("lock-over", "its lease is over, written 63 s ago by gw1", "free"),
+        "x": ("foreign-key", "no block, and not put through this gateway", "")}
+
+
+def seen(key):
+    finding, text, remedy = SEEN.get(key, ("none", "", ""))
+    return {"schema_version": 1, "key": key, "finding": finding, "tier": "cold", "age_ms": 1000, "text": text,
+            "remedy": remedy}
+
+
 PLACES = [{"namespace": "", "hash": f"{i:016x}", "parent": "0" * 16, "position": i, "size": 64,
            "holder": "w0", "dp_rank": 0, "tier": "G2", "ranks": 1} for i in range(5)]
 SOURCE = {"name": "kvtier", "kind": "kvtier-jetstream", "namespace": "", "state": "running", "detail": "",
@@ -92,7 +108,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def parts(self):
         path, _, query = self.path.partition("?")
-        return urllib.parse.unquote(path), dict(part.partition("=")[::2] for part in query.split("&") if part)
+        return urllib.parse.unquote(path), dict(urllib.parse.parse_qsl(query))
 
     def do_GET(self):
         path, query = self.parts()
@@ -112,15 +128,21 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.answer(fixed[path])
         elif path == "/a/v1/index/dump":
             self.answer(pages(PLACES, query.get("cursor"), 2, 0))
+        elif path == "/g/v1/store":
+            rows = [row for row in STORE if query["tier"] == "cold" and row["key"] > query.get("after", "")]
+            self.answer(pages(rows, query.get("cursor"), 2, ""))
+        elif path.startswith("/g/v1/inspect/"):
+            self.answer(seen(path.removeprefix("/g/v1/inspect/")))
         elif path == "/g/v1/objects":
-            self.answer(pages(OBJECTS, query.get("cursor"), 2, ""))
+            rows = [row for row in OBJECTS if row["key"] > query.get("after", "")]
+            self.answer(pages(rows, query.get("cursor"), 2, ""))
         else:
             self.refuse(404, "NOTFOUND", "no such thing: " + path)
 
     def do_POST(self):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         path, _ = self.parts()
-        if path in ("/a/v1/policy/mode", "/g/v1/verify"):
+        if path in ("/a/v1/policy/mode", "/g/v1/verify", "/g/v1/repair"):
             if self.headers.get("Authorization") != "Bearer secret-token":
                 self.refuse(401, "DENIED", "wrong token")
                 return
@@ -130,6 +152,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
             bad = body["key"] == "0/3:k3"
             self.answer({"key": body["key"], "copies": [
                 {"tier": "cold", "ok": not bad, "reason": "length 5, expected 6" if bad else ""}]})
+        elif path == "/g/v1/repair":
+            done = body["key"] != "0/1:k1"
+            self.answer({**seen(body["key"]), "done": done, "code": "OK" if done else "BUSY",
+                         "why_not": "" if done else "the key is in use"})
         elif path == "/a/v1/match":
             self.answer({"blocks": [{"hash": h, "tiers": ["G2", "G4"] if i == 0 else []}
                                     for i, h in enumerate(body["hashes"])]})

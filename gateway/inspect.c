@@ -1,0 +1,441 @@
+#include "gateway/inspect.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "g4/check.h"
+#include "g4/kind.h"
+#include "g4/lock.h"
+#include "gateway/fault.h"
+#include "gateway/get.h"
+
+const char *
+gateway_finding_word(enum gateway_finding finding)
+{
+    static const char *const words[] = {
+#define X(name, word, remedy) word,
+        GATEWAY_FINDING_MAP(X)
+#undef X
+    };
+
+    return words[finding];
+}
+
+const char *
+gateway_finding_remedy(enum gateway_finding finding)
+{
+    static const char *const remedies[] = {
+#define X(name, word, remedy) remedy,
+        GATEWAY_FINDING_MAP(X)
+#undef X
+    };
+
+    return remedies[finding];
+}
+
+/* What there is of a key, everywhere. */
+struct scene {
+    struct gateway_vault *vault;
+    const char *key;
+    enum g4_kind kind;
+    bool known; /* a row is there */
+    struct gateway_record record;
+    struct g4_request hot; /* status NOTFOUND where there is no volume */
+    struct g4_request cold;
+};
+
+static void
+find(struct gateway_inspection *seen, enum gateway_finding finding, unsigned tier, const char *text)
+{
+    seen->finding = finding;
+    seen->tier = tier;
+    (void)snprintf(seen->text, sizeof(seen->text), "%s", text);
+}
+
+static bool
+was_answered(enum kvt_err status)
+{
+    return status == KVT_OK || status == KVT_NOTFOUND || status == KVT_CORRUPT;
+}
+
+/* Row first: what came after it is seen in the copies, what went before it in the row. */
+static enum kvt_err
+look(struct scene *scene, struct kvt_error *err)
+{
+    struct gateway_vault *vault = scene->vault;
+    enum kvt_err rc = gateway_catalog_get(vault->catalog, scene->key, &scene->record);
+
+    if (rc != KVT_OK && rc != KVT_NOTFOUND)
+        return kvt_error_set(err, rc, "the catalog could not be read");
+    scene->known = rc == KVT_OK;
+    scene->hot = (struct g4_request){.verb = G4_HEAD, .key = scene->key, .status = KVT_NOTFOUND};
+    scene->cold = (struct g4_request){.verb = G4_HEAD,
+                                      .key = scene->key,
+                                      .deadline_ms = kvt_clock_mono_ms() + GATEWAY_COLD_LOOK_MS};
+    rc = gateway_cold_ended(vault->cold,
+                            g4_store_perform(gateway_cold_store(vault->cold), &scene->cold));
+    if (was_answered(rc) && vault->hot != NULL && scene->kind == G4_KIND_BLOCK) {
+        rc = g4_store_perform(vault->hot, &scene->hot);
+        return was_answered(rc) ? KVT_OK : kvt_error_set(err, rc, "%.200s", scene->hot.error.text);
+    }
+    return was_answered(rc) ? KVT_OK : kvt_error_set(err, rc, "%.200s", scene->cold.error.text);
+}
+
+/* The same head, and another ETag than when the row was written: another gateway may have written
+ * the same block again, or somebody other bytes under the same words.  Only the bytes tell. */
+static enum kvt_err
+judge_rewritten(const struct scene *scene, struct gateway_inspection *seen, struct kvt_error *err)
+{
+    struct gateway_vault *vault = scene->vault;
+    struct kvt_error cause = {.code = KVT_OK};
+    struct g4_meta expected;
+    struct g4_request request;
+    enum kvt_err rc;
+
+    gateway_record_meta(&scene->record, &expected);
+    rc = gateway_vault_read(vault, gateway_cold_store(vault->cold), scene->key,
+                            scene->record.length, &request);
+    cause = request.error;
+    if (rc == KVT_OK)
+        rc = g4_check_body(&request.meta, &expected, request.buffer, request.buffer_size, &cause);
+    gateway_vault_release(vault, &request);
+    if (rc == KVT_CORRUPT || rc == KVT_RANGE)
+        find(seen, GATEWAY_FINDING_DAMAGED, 1, cause.text);
+    else if (rc != KVT_OK && rc != KVT_NOTFOUND)
+        return kvt_error_set(err, rc, "%.200s",
+                             rc == KVT_AGAIN ? "memory.max is taken" : cause.text);
+    return KVT_OK;
+}
+
+static enum kvt_err
+judge_known_cold(const struct scene *scene, struct gateway_inspection *seen, struct kvt_error *err)
+{
+    const struct gateway_record *record = &scene->record;
+    const struct g4_request *cold = &scene->cold;
+    const char *wrong = NULL;
+
+    if (cold->status == KVT_NOTFOUND)
+        find(seen, GATEWAY_FINDING_ROW_WITHOUT_OBJECT, 1,
+             "the catalog says the bucket has it, the bucket says no");
+    else if (cold->status == KVT_CORRUPT)
+        find(seen, GATEWAY_FINDING_DAMAGED, 1, cold->error.text);
+    else if (!record->opaque && g4_kind_of_object(cold) == G4_KIND_TOMBSTONE)
+        find(seen, GATEWAY_FINDING_ROW_WITHOUT_OBJECT, 1,
+             "the catalog says the bucket has it, a tombstone is there");
+    else if (!record->opaque)
+        wrong = g4_kind_judge_block(cold);
+    if (wrong != NULL)
+        find(seen, GATEWAY_FINDING_DAMAGED, 1, wrong);
+    if (record->opaque || seen->finding != GATEWAY_FINDING_NONE)
+        return KVT_OK; /* others may write an opaque one */
+    if (cold->meta.length != record->length || cold->meta.crc32c != record->crc32c ||
+        cold->meta.fingerprint != record->fingerprint)
+        find(seen, GATEWAY_FINDING_SWAPPED, 1,
+             "the bucket has another block's bytes or fingerprint under this key");
+    else if (record->etag[0] != '\0' && strcmp(cold->etag, record->etag) != 0)
+        return judge_rewritten(scene, seen, err);
+    return KVT_OK;
+}
+
+static void
+judge_unknown_cold(const struct scene *scene, struct gateway_inspection *seen)
+{
+    const struct g4_request *cold = &scene->cold;
+    const char *wrong;
+
+    if (cold->status == KVT_NOTFOUND)
+        return;
+    if (scene->kind != G4_KIND_BLOCK) {
+        find(seen, GATEWAY_FINDING_FOREIGN_KEY, 1, "no block, and not put through this gateway");
+        return;
+    }
+    if (cold->status == KVT_CORRUPT) {
+        find(seen, GATEWAY_FINDING_DAMAGED, 1, cold->error.text);
+        return;
+    }
+    if (g4_kind_of_object(cold) == G4_KIND_TOMBSTONE) {
+        find(seen, GATEWAY_FINDING_TOMBSTONE, 1, "an empty object in the place of a bad block");
+        return;
+    }
+    wrong = g4_kind_judge_block(cold);
+    if (wrong == NULL)
+        find(seen, GATEWAY_FINDING_OBJECT_WITHOUT_ROW, 1,
+             "a whole block that this gateway does not count: another gateway's, or its row is "
+             "lost");
+    else if (!cold->meta.present && cold->buffer_size > 0)
+        find(seen, GATEWAY_FINDING_FOREIGN_BLOCK, 1,
+             "a block's key without KVTier's metadata: KVBM's, or somebody else's");
+    else
+        find(seen, GATEWAY_FINDING_DAMAGED, 1, wrong);
+}
+
+static void
+judge_hot(const struct scene *scene, struct gateway_inspection *seen)
+{
+    const bool listed = scene->known && (scene->record.tiers & GATEWAY_HOT) != 0;
+    const struct g4_request *hot = &scene->hot;
+
+    if (listed && hot->status == KVT_NOTFOUND)
+        find(seen, GATEWAY_FINDING_ROW_WITHOUT_FILE, 0,
+             "the catalog says the hot volume has it, the volume says no");
+    else if (!listed && hot->status != KVT_NOTFOUND)
+        find(seen, GATEWAY_FINDING_FILE_WITHOUT_ROW, 0,
+             "a file on the hot volume that no row knows: the gateway drops it by itself");
+    else if (hot->status == KVT_CORRUPT)
+        find(seen, GATEWAY_FINDING_FILE_DAMAGED, 0, hot->error.text);
+    else if (listed &&
+             (hot->meta.length != scene->record.length || hot->meta.crc32c != scene->record.crc32c))
+        find(seen, GATEWAY_FINDING_FILE_DAMAGED, 0, "the hot volume has another block's file");
+}
+
+static enum kvt_err
+judge_lock(const struct scene *scene, struct g4_lease_seen *lock, struct gateway_inspection *seen,
+           struct kvt_error *err)
+{
+    const enum kvt_err rc =
+        g4_lock_look(gateway_cold_store(scene->vault->cold), scene->key, lock, err);
+
+    if (rc == KVT_NOTFOUND)
+        return KVT_OK;
+    if (rc != KVT_OK)
+        return rc;
+    seen->age_ms = lock->age_ms;
+    if (lock->malformed) {
+        find(seen, GATEWAY_FINDING_LOCK_UNREADABLE, 1, "a lock's name, and no lock in it");
+    } else if (lock->expired && !lock->body.released) {
+        find(seen, GATEWAY_FINDING_LOCK_OVER, 1, "");
+        (void)snprintf(seen->text, sizeof(seen->text),
+                       "its lease is over, written %" PRIu64 " s ago by %.60s", lock->age_ms / 1000,
+                       lock->body.instance);
+    }
+    return KVT_OK;
+}
+
+/* A reader that finds the record and no data never stores the block again. */
+static enum kvt_err
+judge_meta(const struct scene *scene, struct gateway_inspection *seen, struct kvt_error *err)
+{
+    char block[KVT_KEY_MAX];
+    struct g4_request head = {
+        .verb = G4_HEAD, .key = block, .deadline_ms = kvt_clock_mono_ms() + GATEWAY_COLD_LOOK_MS};
+    enum kvt_err rc;
+
+    if (scene->cold.status == KVT_NOTFOUND || !g4_kind_meta_block(scene->key, block))
+        return KVT_OK;
+    rc = g4_store_perform(gateway_cold_store(scene->vault->cold), &head);
+    if (rc == KVT_NOTFOUND || (rc == KVT_OK && g4_kind_of_object(&head) == G4_KIND_TOMBSTONE))
+        find(seen, GATEWAY_FINDING_META_WITHOUT_DATA, 1,
+             "a commit record of KVBM whose block is gone: the block would never be stored again");
+    return was_answered(rc) ? KVT_OK : kvt_error_set(err, rc, "%.200s", head.error.text);
+}
+
+static enum kvt_err
+judge(struct scene *scene, struct g4_lease_seen *lock, struct gateway_inspection *seen,
+      struct kvt_error *err)
+{
+    enum kvt_err rc = KVT_OK;
+    uint64_t now_ms;
+
+    *seen = (struct gateway_inspection){.finding = GATEWAY_FINDING_NONE, .tier = 1};
+    /* A directory's clock is ours. */
+    now_ms = scene->cold.server_ms != 0 ? scene->cold.server_ms : kvt_clock_unix_ms();
+    if (now_ms > scene->cold.modified_ms && scene->cold.modified_ms != 0)
+        seen->age_ms = now_ms - scene->cold.modified_ms;
+    if (scene->kind == G4_KIND_LOCK)
+        return judge_lock(scene, lock, seen, err);
+    if (scene->kind == G4_KIND_META)
+        return judge_meta(scene, seen, err);
+    if (scene->kind == G4_KIND_OWN)
+        return KVT_OK;
+    if (scene->known && scene->record.state != GATEWAY_STORED) {
+        find(seen, GATEWAY_FINDING_UNSETTLED, 1,
+             "a PUT or a removal is under way, or was left by a crash: the gateway settles it");
+        return KVT_OK;
+    }
+    if (scene->known && (scene->record.tiers & GATEWAY_COLD) != 0)
+        rc = judge_known_cold(scene, seen, err);
+    else if (!scene->known)
+        judge_unknown_cold(scene, seen);
+    if (rc == KVT_OK && seen->finding == GATEWAY_FINDING_NONE)
+        judge_hot(scene, seen);
+    return rc;
+}
+
+static enum kvt_err
+inspect(struct scene *scene, struct gateway_vault *vault, const char *key,
+        struct g4_lease_seen *lock, struct gateway_inspection *seen, struct kvt_error *err)
+{
+    enum kvt_err rc;
+
+    *scene = (struct scene){.vault = vault, .key = key, .kind = g4_kind_of_key(key, NULL)};
+    *seen = (struct gateway_inspection){.finding = GATEWAY_FINDING_NONE, .tier = 1};
+    rc = look(scene, err);
+    return rc == KVT_OK ? judge(scene, lock, seen, err) : rc;
+}
+
+enum kvt_err
+gateway_inspect(struct gateway_vault *vault, const char *key, struct gateway_inspection *seen,
+                struct kvt_error *err)
+{
+    struct g4_lease_seen lock;
+    struct scene scene;
+
+    return inspect(&scene, vault, key, &lock, seen, err);
+}
+
+/* ---- repair ---- */
+
+/* A row from what the bucket's HEAD tells; every read checks the body against it. */
+static enum kvt_err
+adopt(struct gateway_vault *vault, const char *key, struct kvt_error *err)
+{
+    struct gateway_item item = {.key = key};
+    struct gateway_change change = {.key = key, .only_if_absent = true};
+    struct gateway_hold hold;
+    enum kvt_err rc;
+
+    gateway_hold_init(&hold, key);
+    if (!gateway_hold_try(vault->holds, &hold, 1))
+        return kvt_error_set(err, KVT_BUSY, "the key is in use");
+    gateway_get_find(vault, &item, 1);
+    rc = item.status;
+    if (rc == KVT_OK && !item.known) {
+        change.record = item.record;
+        rc = gateway_catalog_change(vault->catalog, &change, 1, GATEWAY_APPLIED);
+    }
+    gateway_hold_release(vault->holds, &hold, 1);
+    return rc == KVT_OK ? KVT_OK : kvt_error_set(err, rc, "it could not be taken up");
+}
+
+/* Delete what was seen.  Where DELETE ignores If-Match, what was put since would go with it. */
+static enum kvt_err
+remove_seen(const struct scene *scene, const struct gateway_remedy *remedy, struct kvt_error *err)
+{
+    struct gateway_vault *vault = scene->vault;
+    struct g4_request request = {.verb = G4_DELETE,
+                                 .key = scene->key,
+                                 .deadline_ms = kvt_clock_mono_ms() + GATEWAY_COLD_LOOK_MS};
+    struct gateway_cold_state state;
+    enum kvt_err rc;
+
+    gateway_cold_state(vault->cold, &state);
+    if (state.tested && state.selftest.delete_if_match) {
+        request.condition = G4_IF_MATCH;
+        memcpy(request.etag, scene->cold.etag, sizeof(request.etag));
+    } else if (!remedy->alone && scene->kind != G4_KIND_META) { /* at worst a block is put again */
+        return kvt_error_set(err, KVT_UNSUPPORTED,
+                             "this store deletes whatever is there by then, also a block put "
+                             "meanwhile: only with --alone, while no other gateway writes");
+    }
+    rc = gateway_cold_ended(vault->cold,
+                            g4_store_perform(gateway_cold_store(vault->cold), &request));
+    return rc == KVT_OK || rc == KVT_NOTFOUND
+               ? KVT_OK
+               : kvt_error_set(err, rc, "%.200s", request.error.text);
+}
+
+/* Looked at again while nobody else here can change the key. */
+static enum kvt_err
+collect(struct gateway_vault *vault, const char *key, enum gateway_finding wanted,
+        const struct gateway_remedy *remedy, struct kvt_error *err)
+{
+    struct gateway_inspection seen;
+    struct g4_lease_seen lock;
+    struct gateway_hold hold;
+    struct scene scene;
+    enum kvt_err rc;
+
+    gateway_hold_init(&hold, key);
+    if (!gateway_hold_try(vault->holds, &hold, 1))
+        return kvt_error_set(err, KVT_BUSY, "the key is in use");
+    rc = inspect(&scene, vault, key, &lock, &seen, err);
+    if (rc == KVT_OK && seen.finding == wanted && seen.age_ms < remedy->older_ms)
+        rc = kvt_error_set(err, KVT_BUSY, "it is %" PRIu64 " s old, too young", seen.age_ms / 1000);
+    else if (rc == KVT_OK && seen.finding == wanted)
+        rc = remove_seen(&scene, remedy, err);
+    gateway_hold_release(vault->holds, &hold, 1);
+    return rc;
+}
+
+/* Read the copy and deal with it as if a client had read it. */
+static void
+quarantine(struct gateway_vault *vault, const struct scene *scene, unsigned tier)
+{
+    struct kvt_error err = {.code = KVT_OK};
+    struct g4_meta expected;
+    struct g4_request request;
+    enum kvt_err rc;
+
+    if (!scene->known) {
+        gateway_fault_inspect(vault, scene->key);
+        return;
+    }
+    gateway_record_meta(&scene->record, &expected);
+    rc = gateway_vault_read(vault, tier == 0 ? vault->hot : gateway_cold_store(vault->cold),
+                            scene->key, scene->record.length, &request);
+    err = request.error;
+    if (rc == KVT_OK)
+        rc = g4_check_body(&request.meta, &expected, request.buffer, request.buffer_size, &err);
+    if (rc == KVT_CORRUPT || rc == KVT_RANGE) {
+        if (tier == 0)
+            gateway_fault_hot(vault, scene->key, request.buffer, request.buffer_size, err.text);
+        else
+            gateway_fault_cold(vault, scene->key, &request, request.buffer, request.buffer_size,
+                               err.text);
+    }
+    gateway_vault_release(vault, &request);
+}
+
+static enum kvt_err
+free_lock(struct gateway_vault *vault, const char *key, const struct g4_lease_seen *lock,
+          struct kvt_error *err)
+{
+    char name[KVT_NAME_MAX];
+
+    (void)snprintf(name, sizeof(name), "freed by %.48s", vault->name);
+    return g4_lock_break(gateway_cold_store(vault->cold), key, lock, name, err);
+}
+
+enum kvt_err
+gateway_inspect_repair(struct gateway_vault *vault, const char *key,
+                       const struct gateway_remedy *remedy, struct gateway_inspection *seen,
+                       struct kvt_error *err)
+{
+    struct gateway_inspection after;
+    struct g4_lease_seen lock;
+    struct scene scene;
+    enum kvt_err rc = inspect(&scene, vault, key, &lock, seen, err);
+
+    if (rc != KVT_OK)
+        return rc;
+    switch (seen->finding) {
+    case GATEWAY_FINDING_NONE: return KVT_OK;
+    case GATEWAY_FINDING_ROW_WITHOUT_OBJECT:
+        if (scene.cold.status == KVT_NOTFOUND)
+            gateway_fault_gone(vault, key);
+        else
+            quarantine(vault, &scene, 1); /* a tombstone: it cannot be the block */
+        break;
+    case GATEWAY_FINDING_ROW_WITHOUT_FILE: gateway_fault_hot(vault, key, NULL, 0, NULL); break;
+    case GATEWAY_FINDING_OBJECT_WITHOUT_ROW: return adopt(vault, key, err);
+    case GATEWAY_FINDING_DAMAGED:
+    case GATEWAY_FINDING_SWAPPED:
+    case GATEWAY_FINDING_FILE_DAMAGED: quarantine(vault, &scene, seen->tier); break;
+    case GATEWAY_FINDING_LOCK_OVER: return free_lock(vault, key, &lock, err);
+    case GATEWAY_FINDING_TOMBSTONE:
+    case GATEWAY_FINDING_META_WITHOUT_DATA: return collect(vault, key, seen->finding, remedy, err);
+    case GATEWAY_FINDING_UNSETTLED:
+    case GATEWAY_FINDING_FOREIGN_BLOCK:
+    case GATEWAY_FINDING_FOREIGN_KEY:
+    case GATEWAY_FINDING_FILE_WITHOUT_ROW:
+    case GATEWAY_FINDING_LOCK_UNREADABLE:
+        return kvt_error_set(err, KVT_UNSUPPORTED, "nothing is safe to do about it");
+    }
+    /* Those look once more before they act, and do not say what came of it. */
+    rc = inspect(&scene, vault, key, &lock, &after, err);
+    if (rc == KVT_OK && after.finding == seen->finding)
+        return kvt_error_set(err, KVT_BUSY, "the key is in use, or was changed meanwhile");
+    return rc;
+}
