@@ -179,43 +179,29 @@ take_out(struct advisor_aliases *aliases, struct node *node)
 
 /* ---- what is to be written ---- */
 
-static enum kvt_err
-reserve(void **array, size_t *capacity, size_t count, size_t size)
-{
-    const size_t wanted = *capacity == 0 ? NODES_MIN : *capacity * 2;
-    void *more;
-
-    if (count < *capacity)
-        return KVT_OK;
-    more = kvt_realloc(*array, wanted, size);
-    if (more == NULL)
-        return KVT_NOMEM;
-    *array = more;
-    *capacity = wanted;
-    return KVT_OK;
-}
-
 /* Room to tell of one more change; asked for before the change. */
 static enum kvt_err
 reserve_changed(struct advisor_aliases *aliases)
 {
-    void *array = aliases->changed;
-    const enum kvt_err rc = reserve(&array, &aliases->changed_capacity, aliases->changed_count,
-                                    sizeof(*aliases->changed));
+    void *more = kvt_grow(aliases->changed, &aliases->changed_capacity, aliases->changed_count + 1,
+                          sizeof(*aliases->changed));
 
-    aliases->changed = array;
-    return rc;
+    if (more == NULL)
+        return KVT_NOMEM;
+    aliases->changed = more;
+    return KVT_OK;
 }
 
 static enum kvt_err
 reserve_gone(struct advisor_aliases *aliases)
 {
-    void *array = aliases->gone;
-    const enum kvt_err rc =
-        reserve(&array, &aliases->gone_capacity, aliases->gone_count, sizeof(*aliases->gone));
+    void *more = kvt_grow(aliases->gone, &aliases->gone_capacity, aliases->gone_count + 1,
+                          sizeof(*aliases->gone));
 
-    aliases->gone = array;
-    return rc;
+    if (more == NULL)
+        return KVT_NOMEM;
+    aliases->gone = more;
+    return KVT_OK;
 }
 
 static void

@@ -7,7 +7,6 @@
 
 enum {
     LOAD_ROWS = 65536, /* between two looks at `cancel` */
-    PILE_MIN = 256,
 };
 
 enum kvt_err
@@ -56,18 +55,10 @@ advisor_cold_free(struct advisor_cold *cold)
 void *
 advisor_cold_pile_reserve(struct advisor_cold_pile *pile, size_t more, size_t size)
 {
-    size_t capacity = pile->capacity == 0 ? PILE_MIN : pile->capacity;
-    void *rows;
+    void *rows = kvt_grow(pile->rows, &pile->capacity, pile->count + more, size);
 
-    if (pile->count + more <= pile->capacity)
-        return pile->rows;
-    while (capacity < pile->count + more)
-        capacity *= 2;
-    rows = kvt_realloc(pile->rows, capacity, size);
-    if (rows == NULL)
-        return NULL;
-    pile->rows = rows;
-    pile->capacity = capacity;
+    if (rows != NULL)
+        pile->rows = rows;
     return rows;
 }
 

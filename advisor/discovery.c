@@ -115,19 +115,16 @@ static struct entry *
 add_entry(struct advisor_discovery *discovery, enum advisor_discovery_bucket bucket,
           const char *key, size_t key_size)
 {
+    struct entry **entries;
     struct entry *entry;
 
     if (discovery->count == ADVISOR_DISCOVERY_RECORDS_MAX)
         return NULL;
-    if (discovery->count == discovery->capacity) {
-        const size_t capacity = discovery->capacity == 0 ? 64 : discovery->capacity * 2;
-        struct entry **entries = kvt_realloc(discovery->entries, capacity, sizeof(struct entry *));
-
-        if (entries == NULL)
-            return NULL;
-        discovery->entries = entries;
-        discovery->capacity = capacity;
-    }
+    entries = kvt_grow(discovery->entries, &discovery->capacity, discovery->count + 1,
+                       sizeof(struct entry *));
+    if (entries == NULL)
+        return NULL;
+    discovery->entries = entries;
     entry = kvt_calloc(1, sizeof(*entry) + key_size + 1);
     if (entry == NULL)
         return NULL;

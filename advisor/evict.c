@@ -8,8 +8,7 @@
 #include "base/log.h"
 
 enum {
-    CALLS_MAX = 16, /* of the index, for one group */
-    WORDS_MIN = 4096,
+    CALLS_MAX = 16,   /* of the index, for one group */
     BLOCK_BYTES = 16, /* of RAM that a block leaves, at least */
 };
 
@@ -64,40 +63,22 @@ advisor_evict_free(struct advisor_evict *evict)
 /* ---- what the index gives ---- */
 
 static bool
-reserve(void **rows, size_t *capacity, size_t count, size_t size)
-{
-    size_t wanted = *capacity == 0 ? WORDS_MIN : *capacity;
-    void *more;
-
-    if (count <= *capacity)
-        return true;
-    while (wanted < count)
-        wanted *= 2;
-    more = kvt_realloc(*rows, wanted, size);
-    if (more == NULL)
-        return false;
-    *rows = more;
-    *capacity = wanted;
-    return true;
-}
-
-static bool
 reserve_piece(struct advisor_evict *evict, const struct index_run_view *run)
 {
-    void *pieces = evict->pieces;
-    void *words = evict->words;
-    void *held = evict->held;
-    bool done =
-        reserve(&pieces, &evict->piece_capacity, evict->piece_count + 1, sizeof(*evict->pieces));
+    void *pieces = kvt_grow(evict->pieces, &evict->piece_capacity, evict->piece_count + 1,
+                            sizeof(*evict->pieces));
+    void *words = kvt_grow(evict->words, &evict->word_capacity,
+                           evict->word_count + 2 * (size_t)run->count, sizeof(*evict->words));
+    void *held = kvt_grow(evict->held, &evict->held_capacity, evict->held_count + run->held_count,
+                          sizeof(*evict->held));
 
-    evict->pieces = pieces;
-    done = done && reserve(&words, &evict->word_capacity, evict->word_count + 2 * run->count,
-                           sizeof(*evict->words));
-    evict->words = words;
-    done = done && reserve(&held, &evict->held_capacity, evict->held_count + run->held_count,
-                           sizeof(*evict->held));
-    evict->held = held;
-    return done;
+    if (pieces != NULL)
+        evict->pieces = pieces;
+    if (words != NULL)
+        evict->words = words;
+    if (held != NULL)
+        evict->held = held;
+    return pieces != NULL && words != NULL && held != NULL;
 }
 
 /* What does not fit stays where it is: a piece is evicted for itself. */

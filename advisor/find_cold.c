@@ -183,15 +183,12 @@ by_key(const struct descent *descent, const struct index_holder *key)
 static enum kvt_err
 add(struct descent *descent, const struct index_holder *key, uint32_t number)
 {
-    if (descent->count == descent->capacity) {
-        const size_t capacity = descent->capacity == 0 ? 64 : descent->capacity * 2;
-        void *more = kvt_realloc(descent->candidates, capacity, sizeof(*descent->candidates));
+    void *more = kvt_grow(descent->candidates, &descent->capacity, descent->count + 1,
+                          sizeof(*descent->candidates));
 
-        if (more == NULL)
-            return KVT_NOMEM;
-        descent->candidates = more;
-        descent->capacity = capacity;
-    }
+    if (more == NULL)
+        return KVT_NOMEM;
+    descent->candidates = more;
     descent->candidates[descent->count++] = (struct candidate){.key = *key, .number = number};
     return KVT_OK;
 }

@@ -12,7 +12,6 @@ enum {
     PLACE = sizeof(struct advisor_log_place),
     HOLD = sizeof(struct advisor_log_hold),
     WORD = sizeof(uint64_t),
-    ROWS_MIN = 8,
 };
 
 /* The operation that may still grow; it lies behind what is closed.  Its token hashes come behind
@@ -95,18 +94,12 @@ advisor_log_swap(struct advisor_log *a, struct advisor_log *b)
 static enum kvt_err
 reserve(struct advisor_log *log, size_t more)
 {
-    size_t capacity = log->row_capacity == 0 ? ROWS_MIN : log->row_capacity;
-    uint8_t *rows;
+    uint8_t *rows =
+        kvt_grow(log->rows, &log->row_capacity, log->row_count + more, ADVISOR_LOG_ROW_MAX);
 
-    if (log->row_count + more <= log->row_capacity)
-        return KVT_OK;
-    while (capacity < log->row_count + more)
-        capacity *= 2;
-    rows = kvt_realloc(log->rows, capacity, ADVISOR_LOG_ROW_MAX);
     if (rows == NULL)
         return KVT_NOMEM;
     log->rows = rows;
-    log->row_capacity = capacity;
     if (log->row_count > 0)
         log->row = rows + (log->row_count - 1) * ADVISOR_LOG_ROW_MAX;
     return KVT_OK;

@@ -21,7 +21,7 @@ struct space {
 /* Our numbers by the index's. */
 struct inverse {
     uint32_t *numbers;
-    uint32_t capacity;
+    size_t capacity;
 };
 
 struct advisor_names {
@@ -32,7 +32,7 @@ struct advisor_names {
     struct inverse holders_by_index;
     struct inverse spaces_by_index;
     uint32_t holder_count;
-    uint32_t holder_capacity;
+    size_t holder_capacity;
     uint32_t holder_saved;
     uint32_t holders_max;
     uint32_t spare_count;
@@ -40,7 +40,7 @@ struct advisor_names {
     uint32_t spares[ADVISOR_NAMES_SPARES_MAX];
     uint32_t renamed[ADVISOR_NAMES_SPARES_MAX]; /* since the last save */
     uint32_t space_count;
-    uint32_t space_capacity;
+    size_t space_capacity;
     uint32_t space_saved;
 };
 
@@ -107,38 +107,17 @@ holder_key(const struct index_holder *holder)
     return key;
 }
 
-/* Room for one more row. */
-static enum kvt_err
-grow(void **rows, uint32_t count, uint32_t *capacity, size_t size)
-{
-    const uint32_t wanted = *capacity == 0 ? 16 : *capacity * 2;
-    void *more;
-
-    if (count < *capacity)
-        return KVT_OK;
-    more = kvt_realloc(*rows, wanted, size);
-    if (more == NULL)
-        return KVT_NOMEM;
-    *rows = more;
-    *capacity = wanted;
-    return KVT_OK;
-}
-
 /* Room for one more of the index's numbers. */
 static enum kvt_err
 widen(struct inverse *inverse, uint32_t number)
 {
-    uint32_t capacity = inverse->capacity == 0 ? 16 : inverse->capacity;
-    uint32_t *more;
+    size_t capacity = inverse->capacity;
+    uint32_t *more =
+        kvt_grow(inverse->numbers, &capacity, (size_t)number + 1, sizeof(*inverse->numbers));
 
-    if (number < inverse->capacity)
-        return KVT_OK;
-    while (capacity <= number)
-        capacity *= 2;
-    more = kvt_realloc(inverse->numbers, capacity, sizeof(*more));
     if (more == NULL)
         return KVT_NOMEM;
-    for (uint32_t i = inverse->capacity; i < capacity; i++)
+    for (size_t i = inverse->capacity; i < capacity; i++)
         more[i] = ADVISOR_NAMES_NOBODY;
     inverse->numbers = more;
     inverse->capacity = capacity;
@@ -149,19 +128,21 @@ enum kvt_err
 advisor_names_namespace(struct advisor_names *names, const char *name, uint32_t *ns)
 {
     const struct key key = space_key(name);
-    void *rows = names->spaces;
     struct space space = {0};
     enum kvt_err rc;
+    void *rows;
 
     if (advisor_map_get(names->by_name, key.bytes, key.size, ns))
         return KVT_OK;
     if (names->space_count >= INDEX_NAMESPACES_MAX)
         return KVT_FULL;
-    rc = grow(&rows, names->space_count, &names->space_capacity, sizeof(*names->spaces));
+    rows = kvt_grow(names->spaces, &names->space_capacity, (size_t)names->space_count + 1,
+                    sizeof(*names->spaces));
+    if (rows == NULL)
+        return KVT_NOMEM;
     names->spaces = rows;
     (void)snprintf(space.name, sizeof(space.name), "%s", name);
-    if (rc == KVT_OK)
-        rc = index_namespace(names->index, name, &space.index_number);
+    rc = index_namespace(names->index, name, &space.index_number);
     if (rc == KVT_OK)
         rc = widen(&names->spaces_by_index, space.index_number);
     if (rc == KVT_OK)
@@ -221,9 +202,9 @@ advisor_names_holder(struct advisor_names *names, const struct index_holder *wan
                      uint32_t *number)
 {
     struct holder holder = {0};
-    void *rows = names->holders;
     struct key key;
     enum kvt_err rc;
+    void *rows;
 
     /* Copied member by member: the row goes to disk as it lies in memory, padding and all. */
     memcpy(holder.key.name, wanted->name, strlen(wanted->name));
@@ -236,10 +217,12 @@ advisor_names_holder(struct advisor_names *names, const struct index_holder *wan
     }
     if (names->holder_count >= names->holders_max)
         return reuse(names, &holder.key, &key, number);
-    rc = grow(&rows, names->holder_count, &names->holder_capacity, sizeof(*names->holders));
+    rows = kvt_grow(names->holders, &names->holder_capacity, (size_t)names->holder_count + 1,
+                    sizeof(*names->holders));
+    if (rows == NULL)
+        return KVT_NOMEM;
     names->holders = rows;
-    if (rc == KVT_OK)
-        rc = index_holder(names->index, &holder.key, &holder.index_number);
+    rc = index_holder(names->index, &holder.key, &holder.index_number);
     if (rc == KVT_FULL) /* others have numbers of the index too */
         return reuse(names, &holder.key, &key, number);
     if (rc == KVT_OK)

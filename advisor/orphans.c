@@ -7,7 +7,7 @@
 #include "base/alloc.h"
 #include "base/buffer.h"
 
-enum { BUCKETS = 4096, GONE_MIN = 64, BLOCK_BUCKETS_MIN = 1024 };
+enum { BUCKETS = 4096, BLOCK_BUCKETS_MIN = 1024 };
 
 #define ROW_MAX (16u << 20) /* a message is smaller */
 
@@ -293,19 +293,12 @@ copy(const struct wire_raw_batch *batch, const struct wire_raw_event *event)
 static enum kvt_err
 reserve_gone(struct advisor_orphans *orphans)
 {
-    const size_t wanted = orphans->gone_count + orphans->count + 1;
-    size_t capacity = orphans->gone_capacity == 0 ? GONE_MIN : orphans->gone_capacity;
-    void *more;
+    void *more = kvt_grow(orphans->gone, &orphans->gone_capacity,
+                          orphans->gone_count + orphans->count + 1, sizeof(*orphans->gone));
 
-    if (wanted <= orphans->gone_capacity)
-        return KVT_OK;
-    while (capacity < wanted)
-        capacity *= 2;
-    more = kvt_realloc(orphans->gone, capacity, sizeof(*orphans->gone));
     if (more == NULL)
         return KVT_NOMEM;
     orphans->gone = more;
-    orphans->gone_capacity = capacity;
     return KVT_OK;
 }
 

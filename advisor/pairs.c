@@ -7,17 +7,13 @@ add_pair(void *arg, uint32_t ns, uint32_t holder, const struct index_block *bloc
 {
     struct advisor_pairs *pairs = arg;
 
-    if (pairs->count == pairs->capacity) {
-        const size_t capacity = pairs->capacity == 0 ? 1024 : pairs->capacity * 2;
-        void *more = kvt_realloc(pairs->rows, capacity, sizeof(*pairs->rows));
+    void *more = kvt_grow(pairs->rows, &pairs->capacity, pairs->count + 1, sizeof(*pairs->rows));
 
-        if (more == NULL) {
-            pairs->failed = true;
-            return;
-        }
-        pairs->rows = more;
-        pairs->capacity = capacity;
+    if (more == NULL) {
+        pairs->failed = true;
+        return;
     }
+    pairs->rows = more;
     pairs->rows[pairs->count++] = (struct advisor_pair){*block, ns, holder};
 }
 

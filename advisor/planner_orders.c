@@ -53,25 +53,16 @@ count_pending(const struct advisor_planner *planner)
 static enum kvt_err
 reserve(struct advisor_planner *planner)
 {
-    if (planner->order_count == planner->order_capacity) {
-        const size_t capacity = planner->order_capacity == 0 ? 64 : planner->order_capacity * 2;
-        void *more = kvt_realloc(planner->orders, capacity, sizeof(*planner->orders));
+    void *orders = kvt_grow(planner->orders, &planner->order_capacity, planner->order_count + 1,
+                            sizeof(*planner->orders));
+    void *kept = kvt_grow(planner->kept, &planner->kept_capacity, planner->kept_count + 1,
+                          sizeof(*planner->kept));
 
-        if (more == NULL)
-            return KVT_NOMEM;
-        planner->orders = more;
-        planner->order_capacity = capacity;
-    }
-    if (planner->kept_count == planner->kept_capacity) {
-        const size_t capacity = planner->kept_capacity == 0 ? 256 : planner->kept_capacity * 2;
-        void *more = kvt_realloc(planner->kept, capacity, sizeof(*planner->kept));
-
-        if (more == NULL)
-            return KVT_NOMEM;
-        planner->kept = more;
-        planner->kept_capacity = capacity;
-    }
-    return KVT_OK;
+    if (orders != NULL)
+        planner->orders = orders;
+    if (kept != NULL)
+        planner->kept = kept;
+    return orders != NULL && kept != NULL ? KVT_OK : KVT_NOMEM;
 }
 
 /* What an order counts towards, up or down. */

@@ -21,15 +21,12 @@ load_foreign(void *arg, const struct advisor_foreign_row *row)
 {
     struct load *load = arg;
 
-    if (load->foreign_count == load->foreign_capacity) {
-        const size_t capacity = load->foreign_capacity == 0 ? 64 : load->foreign_capacity * 2;
-        void *more = kvt_realloc(load->foreign, capacity, sizeof(*load->foreign));
+    void *more = kvt_grow(load->foreign, &load->foreign_capacity, load->foreign_count + 1,
+                          sizeof(*load->foreign));
 
-        if (more == NULL)
-            return KVT_NOMEM;
-        load->foreign = more;
-        load->foreign_capacity = capacity;
-    }
+    if (more == NULL)
+        return KVT_NOMEM;
+    load->foreign = more;
     load->foreign[load->foreign_count++] = *row;
     return KVT_OK;
 }

@@ -222,7 +222,7 @@ struct advisor_store_block {
     uint32_t cold_hits;
     uint32_t cold_recent; /* cold hits since it was last stored in a hot volume */
     uint32_t place_count;
-    uint32_t place_capacity;
+    size_t place_capacity;
     struct advisor_store_place *places;
 };
 

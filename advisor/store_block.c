@@ -41,22 +41,16 @@ struct held_value {
 /* ---- rows of blocks, in G4 or evicted ---- */
 
 enum kvt_err
-advisor_store_reserve_places(void **places, uint32_t *capacity, uint32_t count, size_t size)
+advisor_store_reserve_places(void **places, size_t *capacity, uint32_t count, size_t size)
 {
-    uint32_t wanted = *capacity == 0 ? 4 : *capacity;
     void *more;
 
     if (count > ADVISOR_STORE_PLACES_MAX)
         return KVT_FULL;
-    if (count <= *capacity)
-        return KVT_OK;
-    while (wanted < count)
-        wanted *= 2;
-    more = kvt_realloc(*places, wanted, size);
+    more = kvt_grow(*places, capacity, count, size);
     if (more == NULL)
         return KVT_NOMEM;
     *places = more;
-    *capacity = wanted;
     return KVT_OK;
 }
 
@@ -189,7 +183,7 @@ static void
 clear(struct advisor_store_block *block, uint32_t ns, uint64_t hash)
 {
     struct advisor_store_place *places = block->places;
-    const uint32_t capacity = block->place_capacity;
+    const size_t capacity = block->place_capacity;
 
     *block = (struct advisor_store_block){
         .hash = hash, .ns = ns, .places = places, .place_capacity = capacity};

@@ -30,7 +30,7 @@ struct advisor_cold_row {
     uint32_t ns;
     uint32_t position;
     uint32_t place_count;
-    uint32_t place_capacity;
+    size_t place_capacity;
     struct advisor_cold_place *places;
 };
 

@@ -65,7 +65,7 @@ advisor_val(void *bytes, size_t size)
 
 /** Room for `count` places of `size` bytes; KVT_OK, KVT_NOMEM or KVT_FULL
  *  (ADVISOR_STORE_PLACES_MAX). */
-KVT_NODISCARD enum kvt_err advisor_store_reserve_places(void **places, uint32_t *capacity,
+KVT_NODISCARD enum kvt_err advisor_store_reserve_places(void **places, size_t *capacity,
                                                         uint32_t count, size_t size);
 /** KVT_OK, or what the store says (KVT_NOTFOUND: there is none). */
 KVT_NODISCARD enum kvt_err advisor_store_get_row(const struct advisor_txn *txn,

@@ -40,6 +40,8 @@ advisor_sweeper_free(struct advisor_sweeper *sweeper)
 enum kvt_err
 advisor_sweeper_add(struct advisor_sweeper *sweeper, const struct advisor_sweep_row *row)
 {
+    void *more;
+
     for (size_t i = 0; i < sweeper->count; i++) {
         struct sweep *sweep = &sweeper->sweeps[i];
 
@@ -50,15 +52,11 @@ advisor_sweeper_add(struct advisor_sweeper *sweeper, const struct advisor_sweep_
             (struct sweep){.row = *row, .from = sweep->from, .until = sweep->from, .dirty = true};
         return KVT_OK;
     }
-    if (sweeper->count == sweeper->capacity) {
-        const size_t capacity = sweeper->capacity == 0 ? 16 : sweeper->capacity * 2;
-        void *more = kvt_realloc(sweeper->sweeps, capacity, sizeof(*sweeper->sweeps));
-
-        if (more == NULL)
-            return KVT_NOMEM;
-        sweeper->sweeps = more;
-        sweeper->capacity = capacity;
-    }
+    more =
+        kvt_grow(sweeper->sweeps, &sweeper->capacity, sweeper->count + 1, sizeof(*sweeper->sweeps));
+    if (more == NULL)
+        return KVT_NOMEM;
+    sweeper->sweeps = more;
     sweeper->sweeps[sweeper->count++] = (struct sweep){.row = *row, .dirty = true};
     return KVT_OK;
 }

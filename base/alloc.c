@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { GROW_FIRST = 16 };
+
 /* Two counters for the tests; relaxed, because nothing else is ordered by them. */
 static _Atomic size_t live_count;
 static _Atomic size_t budget_count = SIZE_MAX; /* SIZE_MAX: never fail */
@@ -67,6 +69,22 @@ kvt_realloc(void *memory, size_t count, size_t size)
         return NULL;
     grown = realloc(memory, bytes);
     return memory == NULL ? counted(grown) : grown;
+}
+
+void *
+kvt_grow(void *array, size_t *capacity, size_t wanted, size_t size)
+{
+    size_t room = *capacity == 0 ? GROW_FIRST : *capacity;
+    void *grown;
+
+    if (array != NULL && wanted <= *capacity)
+        return array;
+    while (room < wanted)
+        room = room > SIZE_MAX / 2 ? wanted : 2 * room;
+    grown = kvt_realloc(array, room, size);
+    if (grown != NULL)
+        *capacity = room;
+    return grown;
 }
 
 void *

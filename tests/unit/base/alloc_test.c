@@ -84,12 +84,62 @@ fails_after_the_given_count(void **state)
     kvt_free(kept);
 }
 
+/* Every element stays; how often the array moves grows with the logarithm of its length. */
+static void
+arrays_grow_by_doubling(void **state)
+{
+    size_t capacity = 0;
+    uint32_t *array = NULL;
+    unsigned grown = 0;
+    uint32_t *same;
+
+    (void)state;
+    for (uint32_t i = 0; i < 10000; i++) {
+        const size_t before = capacity;
+
+        array = kvt_grow(array, &capacity, (size_t)i + 1, sizeof(*array));
+        assert_non_null(array);
+        assert_true(capacity > i);
+        grown += capacity != before;
+        array[i] = i;
+    }
+    assert_true(grown < 20);
+    same = kvt_grow(array, &capacity, 0, sizeof(*array));
+    assert_ptr_equal(same, array);
+    same = kvt_grow(array, &capacity, 3 * capacity, sizeof(*array));
+    assert_non_null(same);
+    array = same;
+    for (uint32_t i = 0; i < 10000; i++)
+        assert_int_equal(array[i], i);
+    kvt_free(array);
+}
+
+static void
+an_array_that_cannot_grow_stays(void **state)
+{
+    size_t capacity = 0;
+    uint32_t *array = kvt_grow(NULL, &capacity, 0, sizeof(*array));
+    const size_t before = capacity;
+
+    (void)state;
+    assert_non_null(array); /* NULL is for no memory only */
+    assert_null(kvt_grow(array, &capacity, SIZE_MAX, sizeof(*array)));
+    kvt_alloc_fail_after(0);
+    assert_null(kvt_grow(array, &capacity, before + 1, sizeof(*array)));
+    kvt_alloc_fail_after(SIZE_MAX);
+    assert_int_equal(capacity, before);
+    array[before - 1] = 1;
+    kvt_free(array);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(counts_what_is_alive),
         cmocka_unit_test(zeroes_and_never_gives_null_for_nothing),
+        cmocka_unit_test(arrays_grow_by_doubling),
+        cmocka_unit_test(an_array_that_cannot_grow_stays),
         cmocka_unit_test(refuses_products_that_overflow),
         cmocka_unit_test(fails_after_the_given_count),
     };
