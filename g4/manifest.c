@@ -206,6 +206,7 @@ read_block(const uint8_t *row, struct g4_manifest *manifest, struct g4_manifest_
     at = &manifest->segments[segment];
     at->live_blocks++;
     at->live_bytes += block->entry.length;
+    at->pending += block->state == G4_MANIFEST_PENDING;
     return (uint64_t)block->entry.offset + block->entry.length <= bodies_end(at) &&
            at->live_blocks <= at->blocks;
 }
@@ -343,10 +344,15 @@ static enum kvt_err
 merge_segments(struct g4_manifest *out, struct mover *movers, uint32_t *rows, size_t total)
 {
     for (size_t i = 0; i < out->block_count; i++) {
-        if (out->blocks[i].segment >= total)
+        const struct g4_manifest_block *block = &out->blocks[i];
+        struct g4_manifest_segment *segment;
+
+        if (block->segment >= total)
             return KVT_INVALID;
-        movers[out->blocks[i].segment].segment.live_blocks++;
-        movers[out->blocks[i].segment].segment.live_bytes += out->blocks[i].entry.length;
+        segment = &movers[block->segment].segment;
+        segment->live_blocks++;
+        segment->live_bytes += block->entry.length;
+        segment->pending += block->state == G4_MANIFEST_PENDING;
     }
     qsort(movers, total, sizeof(*movers), compare_movers);
     for (size_t i = 0; i < total; i++) {
@@ -391,6 +397,7 @@ g4_manifest_merge(struct g4_manifest *out, const struct g4_manifest *base,
         movers[i] = (struct mover){.segment = *from, .row = (uint32_t)i};
         movers[i].segment.live_blocks = 0;
         movers[i].segment.live_bytes = 0;
+        movers[i].segment.pending = 0;
     }
     rc = merge_blocks(out, base, changes, count);
     if (rc == KVT_OK)

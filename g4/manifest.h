@@ -2,12 +2,12 @@
  * g4/manifest.h -- which block of a packed namespace lies in which segment.
  *
  * Why: segments never change, so all that moves when blocks are packed, moved or deleted is this
- * map.  It never changes either: each change is the next number, created with If-None-Match, and the
- * one who creates it has decided.  A manifest is complete: it needs none before it.
+ * map.  It never changes either: each change is the next number, created with If-None-Match, and
+ * the one who creates it has decided.  A manifest is complete: it needs none before it.
  *
  * A block is *pending* at first: its segment is written, but the object with its own key still
- * counts and is what readers get.  It is *packed* once that object was seen after the manifest which
- * made it pending: from then on it is read from the segment alone (g4/DESIGN.md says why).
+ * counts and is what readers get.  It is *packed* once that object was seen after the manifest
+ * which made it pending: from then on it is read from the segment (g4/DESIGN.md says why).
  *
  * Format (docs/formats.md): header, rows of segments by name, rows of blocks by block.
  *
@@ -50,6 +50,7 @@ struct g4_manifest_segment {
     uint32_t blocks; /* in it, dead ones too */
     /* What the manifest still needs of it; counted, not stored. */
     uint32_t live_blocks;
+    uint32_t pending; /* of these */
     uint64_t live_bytes;
 };
 

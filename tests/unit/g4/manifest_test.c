@@ -47,6 +47,7 @@ static void
 compare_with_model(const struct g4_manifest *manifest, const struct model *model)
 {
     size_t blocks = 0;
+    size_t pending = 0;
     uint64_t live = 0;
 
     for (unsigned i = 0; i < BLOCKS; i++) {
@@ -57,6 +58,7 @@ compare_with_model(const struct g4_manifest *manifest, const struct model *model
         if (found == NULL)
             continue;
         blocks++;
+        pending += found->state == G4_MANIFEST_PENDING;
         assert_true(found->segment < manifest->segment_count);
         assert_int_equal(manifest->segments[found->segment].name.nonce, model->segment[i]);
         assert_int_equal(found->state, model->blocks[i].state);
@@ -68,7 +70,9 @@ compare_with_model(const struct g4_manifest *manifest, const struct model *model
         assert_int_equal(manifest->segments[i].live_bytes,
                          (uint64_t)manifest->segments[i].live_blocks * BODY);
         live += manifest->segments[i].live_blocks;
+        pending -= manifest->segments[i].pending;
     }
+    assert_int_equal(pending, 0);
     assert_int_equal(live, blocks);
 }
 

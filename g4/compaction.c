@@ -1,0 +1,379 @@
+#include "g4/compaction.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "g4/compaction_run.h"
+#include "g4/rows.h"
+
+enum { RETIRE_TRIES = 4, ROOM_MIN = 64 };
+
+enum kvt_err
+g4_compaction_lock_name(char out[KVT_KEY_MAX], const char *namespace_)
+{
+    int size;
+
+    out[0] = '\0';
+    if (namespace_[0] == '\0')
+        return KVT_INVALID;
+    size = snprintf(out, KVT_KEY_MAX, "%s" G4_SEGMENT_FOLDER "compaction", namespace_);
+    if (size >= 0 && (size_t)size + strlen(G4_LOCK_SUFFIX) < KVT_KEY_MAX)
+        return KVT_OK;
+    out[0] = '\0';
+    return KVT_RANGE;
+}
+
+/* ---- what the parts of a run share ---- */
+
+static uint64_t
+mono_ms(const struct g4_compaction_options *options)
+{
+    return options->clock == NULL ? kvt_clock_mono_ms()
+                                  : options->clock->mono_ms(options->clock->arg);
+}
+
+enum kvt_err
+g4_compaction_guard(struct g4_compaction_run *run, struct kvt_error *err)
+{
+    const struct g4_compaction_options *options = run->options;
+
+    if (options->stop != NULL && atomic_load(options->stop))
+        return kvt_error_set(err, KVT_CANCELLED, "packing %.80s was stopped", options->namespace_);
+    if (options->lock == NULL)
+        return KVT_OK;
+    /* One that cannot be renewed now lasts a while; g4_lock_lost() decides. */
+    if (mono_ms(options) >= g4_lock_renew_ms(options->lock) &&
+        g4_lock_renew(options->lock, err) == KVT_PRECONDITION)
+        return KVT_PRECONDITION;
+    if (g4_lock_lost(options->lock))
+        return kvt_error_set(err, KVT_PRECONDITION, "the lock to pack %.80s was lost",
+                             options->namespace_);
+    return KVT_OK;
+}
+
+enum kvt_err
+g4_compaction_ask(struct g4_compaction_run *run, struct g4_request *request, struct kvt_error *err)
+{
+    enum kvt_err rc;
+
+    request->deadline_ms = kvt_clock_mono_ms() + run->log.request_ms;
+    rc = g4_store_perform(run->options->store, request);
+    if (rc != KVT_OK && err != NULL)
+        *err = request->error;
+    return rc;
+}
+
+enum kvt_err
+g4_compaction_room(void **items, size_t *room, size_t count, size_t size, struct kvt_error *err)
+{
+    const size_t wanted = *room * 2 + ROOM_MIN;
+    void *grown;
+
+    if (count < *room)
+        return KVT_OK;
+    grown = kvt_realloc(*items, wanted, size);
+    if (grown == NULL)
+        return kvt_error_set(err, KVT_NOMEM, "no memory to pack %zu blocks", wanted);
+    *items = grown;
+    *room = wanted;
+    return KVT_OK;
+}
+
+enum kvt_err
+g4_compaction_change(struct g4_compaction_run *run, const struct g4_manifest_change *change,
+                     struct kvt_error *err)
+{
+    const enum kvt_err rc = g4_compaction_room((void **)&run->changes, &run->change_room,
+                                               run->change_count, sizeof(*run->changes), err);
+
+    if (rc == KVT_OK)
+        run->changes[run->change_count++] = *change;
+    return rc;
+}
+
+/* ---- the manifest ---- */
+
+/* Load the newest, and see that nobody with a later lock was here. */
+static enum kvt_err
+load(struct g4_compaction_run *run, struct kvt_error *err)
+{
+    const struct g4_compaction_options *options = run->options;
+    enum kvt_err rc = g4_compaction_guard(run, err);
+
+    if (rc == KVT_OK)
+        rc = g4_manifest_log_load(&run->log, &run->manifest, err);
+    if (rc != KVT_OK)
+        return rc;
+    run->report->manifest = run->manifest.number;
+    if (run->epoch == 0)
+        run->epoch = options->lock != NULL ? g4_lock_epoch(options->lock) : run->manifest.epoch + 1;
+    if (run->manifest.epoch > run->epoch)
+        return kvt_error_set(err, KVT_PRECONDITION,
+                             "%.80s was packed under epoch %" PRIu64 ", and this one is %" PRIu64,
+                             options->namespace_, run->manifest.epoch, run->epoch);
+    return KVT_OK;
+}
+
+/* Make the changes the next manifest.  One without any only takes the number. */
+static enum kvt_err
+commit(struct g4_compaction_run *run, struct kvt_error *err)
+{
+    struct g4_manifest next;
+    enum kvt_err rc;
+
+    if (run->change_count > 0)
+        qsort(run->changes, run->change_count, sizeof(*run->changes), g4_manifest_change_compare);
+    rc = g4_manifest_merge(&next, &run->manifest, run->changes, run->change_count, run->added,
+                           run->added_count);
+    if (rc != KVT_OK)
+        return kvt_error_set(err, rc, "manifest %" PRIu64 " of %.80s: %s", run->manifest.number + 1,
+                             run->options->namespace_, kvt_err_text(rc));
+    next.epoch = run->epoch;
+    rc = g4_compaction_guard(run, err);
+    if (rc == KVT_OK)
+        rc = g4_manifest_log_commit(&run->log, &next, err);
+    if (rc != KVT_OK) {
+        g4_manifest_release(&next);
+        return rc == KVT_EXISTS ? KVT_BUSY : rc;
+    }
+    g4_manifest_release(&run->manifest);
+    run->manifest = next;
+    run->report->manifest = next.number;
+    run->committed = true;
+    run->change_count = 0;
+    run->added_count = 0;
+    return KVT_OK;
+}
+
+/* Nothing is deleted before this run has added a manifest: whatever a holder of an older epoch, or
+ * an earlier run whose answer was lost, may still add to what there was, comes too late then. */
+static enum kvt_err
+before_delete(struct g4_compaction_run *run, struct kvt_error *err)
+{
+    if (!run->committed) {
+        const enum kvt_err rc = commit(run, err);
+
+        if (rc != KVT_OK)
+            return rc;
+    }
+    return g4_compaction_guard(run, err);
+}
+
+/* ---- deleting ---- */
+
+static enum kvt_err
+remove_doubles(struct g4_compaction_run *run, struct kvt_error *err)
+{
+    const struct g4_compaction_options *options = run->options;
+
+    for (size_t i = 0; i < run->double_count; i++) {
+        const struct g4_compaction_double *one = &run->doubles[i];
+        char key[KVT_KEY_MAX];
+        struct g4_request request = {.verb = G4_DELETE, .key = key};
+        enum kvt_err rc = g4_segment_entry_key(key, options->namespace_, &one->block);
+
+        if (options->delete_if_match && one->etag[0] != '\0') {
+            request.condition = G4_IF_MATCH;
+            memcpy(request.etag, one->etag, sizeof(request.etag));
+        }
+        if (rc == KVT_OK)
+            rc = before_delete(run, err);
+        if (rc == KVT_OK)
+            rc = g4_compaction_ask(run, &request, err);
+        if (rc != KVT_OK && rc != KVT_NOTFOUND && rc != KVT_PRECONDITION)
+            return rc;
+        if (rc == KVT_PRECONDITION && request.status != KVT_PRECONDITION)
+            return rc; /* the lock's, not the object's */
+        run->report->removed += rc == KVT_OK;
+    }
+    return KVT_OK;
+}
+
+static bool
+is_needed(const struct g4_manifest *manifest, const struct g4_segment_name *name)
+{
+    size_t low = 0;
+    size_t high = manifest->segment_count;
+
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        const int order = g4_segment_name_compare(&manifest->segments[middle].name, name);
+
+        if (order == 0)
+            return true;
+        if (order < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return false;
+}
+
+/* Segments of later epochs belong to whoever has the lock now. */
+static enum kvt_err
+on_segment(void *arg, const struct g4_listed *row, struct kvt_error *err)
+{
+    struct g4_compaction_run *run = arg;
+    struct g4_request request = {.verb = G4_DELETE, .key = row->key};
+    struct g4_segment_name name;
+    enum kvt_err rc;
+
+    if (g4_segment_key_parse(row->key, run->options->namespace_, &name) != KVT_OK ||
+        name.epoch > run->epoch || is_needed(&run->manifest, &name))
+        return KVT_OK;
+    rc = before_delete(run, err);
+    if (rc == KVT_OK)
+        rc = g4_compaction_ask(run, &request, err);
+    run->report->segments_deleted += rc == KVT_OK;
+    return rc == KVT_NOTFOUND ? KVT_OK : rc;
+}
+
+static enum kvt_err
+remove_segments(struct g4_compaction_run *run, struct kvt_error *err)
+{
+    const struct g4_segment_name none = {.epoch = 0};
+    char prefix[KVT_KEY_MAX];
+    enum kvt_err rc = g4_segment_key(prefix, run->options->namespace_, &none);
+
+    if (rc != KVT_OK)
+        return kvt_error_set(err, rc, "\"%.80s\" cannot be packed", run->options->namespace_);
+    strrchr(prefix, '/')[1] = '\0';
+    return g4_rows_walk(run->options->store, prefix, NULL, run->log.request_ms, on_segment, run,
+                        err);
+}
+
+/* ---- runs ---- */
+
+static void
+end_pass(struct g4_compaction_run *run)
+{
+    kvt_free(run->seen);
+    run->seen = NULL;
+    run->pick_count = 0;
+    run->pick_bytes = 0;
+    run->eligible_blocks = 0;
+    run->eligible_bytes = 0;
+    run->double_count = 0;
+    run->change_count = 0;
+    run->added_count = 0;
+    run->more = false;
+}
+
+/* Look at everything once, and do what can be done with that. */
+static enum kvt_err
+pass(struct g4_compaction_run *run, bool *idle, struct kvt_error *err)
+{
+    uint64_t deleted = 0;
+    bool worth = false;
+    enum kvt_err rc = load(run, err);
+
+    *idle = false;
+    if (rc == KVT_OK)
+        rc = g4_compaction_survey(run, err);
+    /* Blocks whose place is about to change wait for the next pass. */
+    if (rc == KVT_OK && run->change_count == 0)
+        rc = g4_compaction_forward(run, err);
+    worth =
+        g4_compaction_plan_pack(&run->options->settings, run->eligible_blocks, run->eligible_bytes);
+    if (rc == KVT_OK && worth)
+        rc = g4_compaction_pack(run, err);
+    if (rc != KVT_OK)
+        return rc;
+    *idle = run->change_count == 0 && run->double_count == 0;
+    run->report->more = !*idle || (run->more && worth);
+    if (run->change_count > 0)
+        rc = commit(run, err);
+    if (rc == KVT_OK)
+        rc = remove_doubles(run, err);
+    if (rc == KVT_OK)
+        rc = remove_segments(run, err);
+    if (rc == KVT_OK)
+        rc = g4_manifest_log_prune(&run->log, run->manifest.number, &deleted, err);
+    run->report->manifests_deleted += deleted;
+    return rc;
+}
+
+static void
+begin_run(struct g4_compaction_run *run, const struct g4_compaction_options *options,
+          struct g4_compaction_report *report)
+{
+    memset(report, 0, sizeof(*report));
+    *run = (struct g4_compaction_run){
+        .options = options,
+        .report = report,
+        .budget = options->settings.bytes_max,
+        .log = {.store = options->store,
+                .namespace_ = options->namespace_,
+                .request_ms =
+                    options->request_ms == 0 ? G4_COMPACTION_REQUEST_MS : options->request_ms},
+    };
+}
+
+static void
+end_run(struct g4_compaction_run *run)
+{
+    end_pass(run);
+    for (size_t i = 0; i < run->manifest.segment_count; i++) {
+        run->report->segment_bytes += run->manifest.segments[i].size;
+        run->report->live_bytes += run->manifest.segments[i].live_bytes;
+    }
+    g4_manifest_release(&run->manifest);
+    g4_segment_builder_free(run->builder);
+    kvt_free(run->body);
+    kvt_free(run->segment);
+    kvt_free(run->changes);
+    kvt_free(run->added);
+    kvt_free(run->picks);
+    kvt_free(run->doubles);
+}
+
+enum kvt_err
+g4_compaction_run(const struct g4_compaction_options *options, struct g4_compaction_report *report,
+                  struct kvt_error *err)
+{
+    struct g4_compaction_run run;
+    bool idle = false;
+    enum kvt_err rc;
+
+    begin_run(&run, options, report);
+    report->more = true;
+    rc = g4_compaction_settings_check(&options->settings, err);
+    if (rc == KVT_OK && options->namespace_[0] == '\0')
+        rc = kvt_error_set(err, KVT_RANGE, "the namespace without a name cannot be packed");
+    for (unsigned i = 0; i < G4_COMPACTION_PASSES_MAX && rc == KVT_OK && !idle; i++) {
+        rc = pass(&run, &idle, err);
+        end_pass(&run);
+    }
+    end_run(&run);
+    return rc;
+}
+
+enum kvt_err
+g4_compaction_retire(const struct g4_compaction_options *options,
+                     const struct g4_segment_entry *blocks, size_t count, struct kvt_error *err)
+{
+    struct g4_compaction_report report;
+    struct g4_compaction_run run;
+    enum kvt_err rc = KVT_BUSY;
+
+    begin_run(&run, options, &report);
+    for (int i = 0; i < RETIRE_TRIES && rc == KVT_BUSY; i++) {
+        rc = load(&run, err);
+        for (size_t at = 0; at < count && rc == KVT_OK; at++) {
+            struct g4_manifest_change change = {.drop = true};
+
+            change.block.entry = blocks[at];
+            if (g4_manifest_find(&run.manifest, &blocks[at]) != NULL)
+                rc = g4_compaction_change(&run, &change, err);
+        }
+        if (rc == KVT_OK && run.change_count > 0)
+            rc = commit(&run, err);
+        run.change_count = 0;
+    }
+    end_run(&run);
+    return rc;
+}

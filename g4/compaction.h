@@ -1,0 +1,96 @@
+/*
+ * g4/compaction.h -- pack the small, cold blocks of a namespace into segments, and keep those tidy.
+ *
+ * Why: see g4/DESIGN.md, "Packed namespaces", for the protocol and what may happen between any two
+ * of its steps.  In short: write a segment, read it back, name its blocks in the next manifest as
+ * pending, see that their own objects are still there, name them as packed, delete those objects.
+ * Nothing of that remembers where it was: a run looks at bucket and manifest and does what is
+ * missing, so one that is killed is finished by the next.
+ *
+ * Ownership: options are borrowed for the call; a report is the caller's.
+ * Threads:   one run of a namespace at a time, which the lock sees to; calls block.
+ * Limits:    memory for three segments, one block, a manifest twice, and G4_COMPACTION_BLOCKS_MAX
+ *            names of blocks; settings.bytes_max of bodies copied in a run.
+ */
+#ifndef G4_COMPACTION_H
+#define G4_COMPACTION_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "g4/compaction_plan.h"
+#include "g4/lock.h"
+#include "g4/manifest_log.h"
+#include "g4/segment.h"
+#include "g4/store.h"
+#include "kvtier/error.h"
+
+#define G4_COMPACTION_BLOCKS_MAX 65536u /* packed, or deleted after it, in one pass over a bucket */
+#define G4_COMPACTION_PASSES_MAX 16u
+#define G4_COMPACTION_REQUEST_MS                                                                   \
+    15000u /* less than is left of a lease of 60 s when it is renewed */
+
+struct g4_compaction_options {
+    struct g4_store *store;
+    const char *namespace_; /* not the empty one */
+    /* Held, and renewed here.  NULL: the caller knows that nobody else packs this namespace, as in
+     * a folder of one process. */
+    struct g4_lock *lock;
+    const struct g4_lock_clock *clock; /* the lock's; NULL = base/clock.h */
+    struct g4_compaction_settings settings;
+    const char *writer;      /* of segments, for people */
+    bool delete_if_match;    /* the store honours it (g4/selftest.h) */
+    uint64_t request_ms;     /* 0 = G4_COMPACTION_REQUEST_MS; at most a third of the lease */
+    const atomic_bool *stop; /* set: end soon with KVT_CANCELLED; may be NULL */
+};
+
+struct g4_compaction_report {
+    uint64_t manifest;     /* number of the newest */
+    uint64_t plain_blocks; /* objects of blocks when last looked at, packed ones' leftovers too */
+    uint64_t plain_bytes;
+    uint64_t live_bytes;    /* of packed blocks */
+    uint64_t segment_bytes; /* of the segments they are in */
+    uint64_t packed;        /* blocks written into segments from their own objects */
+    uint64_t forwarded;     /* and from other segments */
+    uint64_t copied_bytes;  /* of both */
+    uint64_t settled;       /* pending blocks that became packed */
+    uint64_t dropped;       /* entries whose object had gone or changed */
+    uint64_t removed;       /* objects of packed blocks */
+    uint64_t segments_written;
+    uint64_t segments_deleted;
+    uint64_t manifests_deleted;
+    uint64_t bad; /* blocks that failed their check and were left where they are */
+    bool full;    /* the manifest has no room for more blocks */
+    bool more;    /* there is more to do: run again */
+};
+
+/** The name of a namespace's lock, for g4_lock_acquire(); its epoch_min is the newest manifest's
+ *  epoch.  KVT_OK, KVT_INVALID or KVT_RANGE. */
+KVT_NODISCARD enum kvt_err g4_compaction_lock_name(char out[KVT_KEY_MAX], const char *namespace_);
+
+/**
+ * Do what is to be done.
+ *
+ * @param[out] report  also on failure: what was done until then
+ * @return KVT_OK; KVT_PRECONDITION: the lock was lost, or a later holder was here; KVT_BUSY: so it
+ *         seems, for the manifest or a segment was not as left; KVT_CANCELLED; KVT_RANGE: the
+ *         settings; or why the store could not be asked.  After any of them another run goes on.
+ */
+KVT_NODISCARD enum kvt_err g4_compaction_run(const struct g4_compaction_options *options,
+                                             struct g4_compaction_report *report,
+                                             struct kvt_error *err);
+
+/**
+ * Take blocks out of the manifest: the second half of a deletion.  Before it, the caller deletes
+ * their own objects and then loads the newest manifest: only a block that is in that one must be
+ * retired, pending or packed, before its deletion is acknowledged.
+ *
+ * @param blocks  any order; those that are not in the manifest are passed over
+ * @return as g4_compaction_run(); KVT_NOMEM
+ */
+KVT_NODISCARD enum kvt_err g4_compaction_retire(const struct g4_compaction_options *options,
+                                                const struct g4_segment_entry *blocks, size_t count,
+                                                struct kvt_error *err);
+
+#endif /* G4_COMPACTION_H */

@@ -1,0 +1,141 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "g4/compaction_run.h"
+#include "g4/rows.h"
+
+static uint64_t
+unix_ms(const struct g4_compaction_run *run)
+{
+    const struct g4_lock_clock *clock = run->options->clock;
+
+    return clock == NULL ? kvt_clock_unix_ms() : clock->unix_ms(clock->arg);
+}
+
+static enum kvt_err
+drop(struct g4_compaction_run *run, const struct g4_manifest_block *block, struct kvt_error *err)
+{
+    const struct g4_manifest_change change = {.block = *block, .drop = true};
+
+    run->report->dropped++;
+    return g4_compaction_change(run, &change, err);
+}
+
+/* An object that the manifest does not know. */
+static enum kvt_err
+pick(struct g4_compaction_run *run, struct g4_segment_entry *block, const struct g4_listed *row,
+     struct kvt_error *err)
+{
+    const struct g4_compaction_settings *settings = &run->options->settings;
+    const uint64_t now_ms = unix_ms(run);
+    enum kvt_err rc;
+
+    if (row->size == 0 || row->size > settings->block_max || now_ms < row->modified_ms ||
+        now_ms - row->modified_ms < settings->age_ms)
+        return KVT_OK;
+    run->eligible_blocks++;
+    run->eligible_bytes += row->size;
+    if (run->manifest.block_count + run->pick_count >= G4_MANIFEST_BLOCKS_MAX) {
+        run->report->full = true;
+        return KVT_OK;
+    }
+    if (run->pick_count == G4_COMPACTION_BLOCKS_MAX || run->pick_bytes + row->size > run->budget) {
+        run->more = true;
+        return KVT_OK;
+    }
+    block->length = (uint32_t)row->size;
+    run->pick_bytes += row->size;
+    rc = g4_compaction_room((void **)&run->picks, &run->pick_room, run->pick_count,
+                            sizeof(*run->picks), err);
+    if (rc == KVT_OK)
+        run->picks[run->pick_count++] = *block;
+    return rc;
+}
+
+/* An object of a block that the manifest has: is it the same block still?  Then it can go, after
+ * this pass has made the block packed if it was not. */
+static enum kvt_err
+meet(struct g4_compaction_run *run, const struct g4_manifest_block *block, const char *key,
+     struct kvt_error *err)
+{
+    struct g4_request request = {.verb = G4_HEAD, .key = key};
+    struct g4_manifest_change change = {.block = *block};
+    enum kvt_err rc;
+
+    if (run->double_count == G4_COMPACTION_BLOCKS_MAX) {
+        run->more = true;
+        return KVT_OK;
+    }
+    rc = g4_compaction_guard(run, err);
+    if (rc == KVT_OK)
+        rc = g4_compaction_ask(run, &request, err);
+    if (rc == KVT_NOTFOUND) /* deleted since it was listed */
+        return block->state == G4_MANIFEST_PENDING ? drop(run, block, err) : KVT_OK;
+    if (rc != KVT_OK)
+        return rc;
+    if (!request.meta.present || request.buffer_size != block->entry.length ||
+        request.meta.crc32c != block->entry.crc32c ||
+        request.meta.fingerprint != block->entry.fingerprint)
+        return drop(run, block, err); /* put again, with other bytes: those count */
+    rc = g4_compaction_room((void **)&run->doubles, &run->double_room, run->double_count,
+                            sizeof(*run->doubles), err);
+    if (rc != KVT_OK)
+        return rc;
+    run->doubles[run->double_count].block = block->entry;
+    memcpy(run->doubles[run->double_count].etag, request.etag, sizeof(request.etag));
+    run->double_count++;
+    if (block->state == G4_MANIFEST_PACKED)
+        return KVT_OK;
+    change.block.state = G4_MANIFEST_PACKED;
+    run->report->settled++;
+    return g4_compaction_change(run, &change, err);
+}
+
+static enum kvt_err
+on_row(void *arg, const struct g4_listed *row, struct kvt_error *err)
+{
+    struct g4_compaction_run *run = arg;
+    const struct g4_manifest_block *block;
+    struct g4_segment_entry wanted;
+    struct kvt_key key;
+
+    /* What is no block of this very namespace stays as it is. */
+    if (kvt_key_parse(row->key, &key) != KVT_OK ||
+        strcmp(key.namespace_, run->options->namespace_) != 0)
+        return KVT_OK;
+    run->report->plain_blocks++;
+    run->report->plain_bytes += row->size;
+    wanted = g4_segment_entry_of(&key);
+    block = g4_manifest_find(&run->manifest, &wanted);
+    if (block == NULL)
+        return pick(run, &wanted, row, err);
+    run->seen[block - run->manifest.blocks] = true;
+    return meet(run, block, row->key, err);
+}
+
+enum kvt_err
+g4_compaction_survey(struct g4_compaction_run *run, struct kvt_error *err)
+{
+    char prefix[KVT_KEY_MAX];
+    char after[KVT_KEY_MAX];
+    enum kvt_err rc;
+
+    run->report->plain_blocks = 0;
+    run->report->plain_bytes = 0;
+    (void)snprintf(prefix, sizeof(prefix), "%s/", run->options->namespace_);
+    /* Behind everything in our own folder: '0' is what follows '/'. */
+    (void)snprintf(after, sizeof(after), "%s%.*s0", run->options->namespace_,
+                   (int)strlen(G4_SEGMENT_FOLDER) - 1, G4_SEGMENT_FOLDER);
+    run->seen = kvt_calloc(run->manifest.block_count + 1, sizeof(*run->seen));
+    if (run->seen == NULL)
+        return kvt_error_set(err, KVT_NOMEM, "no memory to pack %.80s", run->options->namespace_);
+    rc = g4_rows_walk(run->options->store, prefix, after, run->log.request_ms, on_row, run, err);
+    /* The listing began after the manifest was there: a pending block without an object of its own
+     * was deleted, and stays so. */
+    for (size_t i = 0; i < run->manifest.block_count && rc == KVT_OK; i++)
+        if (run->manifest.blocks[i].state == G4_MANIFEST_PENDING && !run->seen[i])
+            rc = drop(run, &run->manifest.blocks[i], err);
+    return rc;
+}

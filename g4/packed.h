@@ -1,0 +1,59 @@
+/*
+ * g4/packed.h -- read blocks of a packed namespace.
+ *
+ * Why: where a block is changes under its readers: it is packed, moved to another segment, deleted
+ * and put again, by any gateway.  What was loaded of the manifests stays good for as long as the
+ * segments it names are there; one that is gone says that there is a newer one.
+ *
+ * The whole rule for a reader: g4_packed_get(); NOTFOUND or CORRUPT: the object with the block's
+ * own key; when that is not there either: g4_packed_refresh(), and g4_packed_get() once more.
+ *
+ * Ownership: the store is borrowed for the life of it.
+ * Threads:   any; the store is never waited for under the lock.
+ * Limits:    memory of two manifests while one takes the place of the other.
+ */
+#ifndef G4_PACKED_H
+#define G4_PACKED_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "g4/manifest_log.h"
+#include "g4/store.h"
+#include "kvtier/error.h"
+
+#define G4_PACKED_TRIES 4 /* manifests that may come while one block is read */
+
+struct g4_packed;
+
+/** Nothing is loaded yet.  KVT_OK, KVT_NOMEM, or KVT_INVALID: a namespace that cannot be packed. */
+KVT_NODISCARD enum kvt_err g4_packed_new(struct g4_packed **out, struct g4_store *store,
+                                         const char *namespace_, uint64_t request_ms);
+void g4_packed_free(struct g4_packed *packed);
+
+/** Load the newest manifest when it is not loaded: one LIST, and a GET when there is one. */
+KVT_NODISCARD enum kvt_err g4_packed_refresh(struct g4_packed *packed, struct kvt_error *err);
+
+/** Number of the manifest that is loaded; 0: none. */
+uint64_t g4_packed_number(struct g4_packed *packed);
+
+/** What a block must be, by the manifest that is loaded.  False: it is not packed there. */
+bool g4_packed_has(struct g4_packed *packed, const struct kvt_key *key, struct g4_meta *meta);
+
+/** Is it in the manifest that is loaded at all, packed or pending?  A deletion asks that. */
+bool g4_packed_knows(struct g4_packed *packed, const struct kvt_key *key);
+
+/**
+ * Read a packed block; when its segment is gone, load the newest manifest and try there.
+ *
+ * @param capacity   of `buffer`; a larger block is KVT_RANGE
+ * @param[out] meta  length, crc and fingerprint; zero on failure
+ * @return KVT_OK; KVT_NOTFOUND: not packed; KVT_CORRUPT: it is not what was packed, or its segment
+ *         is lost; KVT_NOMEM; or why the store could not be asked
+ */
+KVT_NODISCARD enum kvt_err g4_packed_get(struct g4_packed *packed, const struct kvt_key *key,
+                                         void *buffer, size_t capacity, struct g4_meta *meta,
+                                         struct kvt_error *err);
+
+#endif /* G4_PACKED_H */
