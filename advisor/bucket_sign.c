@@ -5,6 +5,7 @@
 #include <strings.h>
 
 #include "advisor/bucket.h"
+#include "base/hex.h"
 
 /* AWS Signature Version 4 of the one request there is: GET of a page, with an empty body. */
 
@@ -77,13 +78,6 @@ advisor_bucket_check(const struct advisor_bucket *bucket, struct kvt_error *err)
     return KVT_OK;
 }
 
-static void
-hex(const uint8_t hash[HASH_SIZE], char text[HEX_SIZE])
-{
-    for (size_t i = 0; i < HASH_SIZE; i++)
-        (void)snprintf(text + 2 * i, 3, "%02x", hash[i]);
-}
-
 static bool
 hmac(const void *key, size_t key_size, const char *text, uint8_t out[HASH_SIZE])
 {
@@ -139,14 +133,14 @@ sign(const char *secret, const char *scope, const char *region, const char *date
     char digest[HEX_SIZE];
     bool ok = EVP_Digest(canonical, strlen(canonical), hash, NULL, EVP_sha256(), NULL) == 1;
 
-    hex(hash, digest);
+    kvt_hex_format(hash, HASH_SIZE, digest);
     (void)snprintf(day, sizeof(day), "%.8s", date);
     ok = snprintf(text, sizeof(text), "AWS4%s", secret) < (int)sizeof(text) && ok;
     ok = ok && hmac(text, strlen(text), day, hash) && hmac(hash, sizeof(hash), region, hash) &&
          hmac(hash, sizeof(hash), "s3", hash) && hmac(hash, sizeof(hash), "aws4_request", hash);
     (void)snprintf(text, sizeof(text), "AWS4-HMAC-SHA256\n%s\n%s\n%s", date, scope, digest);
     ok = ok && hmac(hash, sizeof(hash), text, hash);
-    hex(hash, signature);
+    kvt_hex_format(hash, HASH_SIZE, signature);
     explicit_bzero(text, sizeof(text));
     explicit_bzero(hash, sizeof(hash));
     return ok;

@@ -3,6 +3,7 @@
 
 #include "advisor/export_private.h"
 #include "advisor/store_foreign.h"
+#include "base/hex.h"
 
 /* Publishers of other systems: what they have beside their rows, their names of blocks, and stores
  * that wait for a parent.  Or who they are, to leave them out. */
@@ -149,7 +150,6 @@ add_alias(void *arg, const struct advisor_alias_row *row)
 static enum kvt_err
 add_waiting(void *arg, uint32_t publisher, uint64_t serial, const void *bytes, size_t size)
 {
-    static const char digits[] = "0123456789abcdef";
     const struct advisor_export *export = arg;
     struct kvt_buffer *out = export->out;
     const uint8_t *at = bytes;
@@ -159,9 +159,10 @@ add_waiting(void *arg, uint32_t publisher, uint64_t serial, const void *bytes, s
     advisor_export_number(out, "serial", serial);
     kvt_buffer_printf(out, ",\"store\":\"");
     for (size_t i = 0; i < size; i++) {
-        const char two[2] = {digits[at[i] >> 4], digits[at[i] & 15]};
+        char two[3];
 
-        kvt_buffer_append(out, two, sizeof(two));
+        kvt_hex_format(&at[i], 1, two);
+        kvt_buffer_append(out, two, 2);
     }
     kvt_buffer_printf(out, "\"}\n");
     return advisor_export_flush(export, false);

@@ -3,6 +3,7 @@
 #include "advisor/import_private.h"
 #include "advisor/store_foreign.h"
 #include "base/alloc.h"
+#include "base/hex.h"
 
 /* Rows of other systems' publishers: advisor/export_foreign.c writes them. */
 
@@ -80,21 +81,12 @@ take_alias(struct advisor_import *import, struct json_object *row)
     return advisor_store_put_alias(&import->txn, &to);
 }
 
-static int
-digit(char c)
-{
-    static const char digits[] = "0123456789abcdef";
-    const char *at = c == '\0' ? NULL : strchr(digits, c);
-
-    return at == NULL ? -1 : (int)(at - digits);
-}
-
 static enum kvt_err
 take_waiting(struct advisor_import *import, struct json_object *row)
 {
     const char *text = kvt_json_string(row, "store");
     const size_t size = text == NULL ? 0 : strlen(text) / 2;
-    enum kvt_err rc = KVT_OK;
+    enum kvt_err rc;
     uint32_t publisher;
     uint64_t serial;
     uint8_t *bytes;
@@ -105,17 +97,9 @@ take_waiting(struct advisor_import *import, struct json_object *row)
     bytes = kvt_calloc(size + 1, 1);
     if (bytes == NULL)
         return KVT_NOMEM;
-    for (size_t i = 0; i < size && rc == KVT_OK; i++) {
-        const int high = digit(text[2 * i]);
-        const int low = digit(text[2 * i + 1]);
-
-        if (high < 0 || low < 0)
-            rc = KVT_INVALID;
-        else
-            bytes[i] = (uint8_t)(high << 4 | low);
-    }
-    if (rc == KVT_OK)
-        rc = advisor_store_put_orphan(&import->txn, publisher, serial, bytes, size);
+    rc = kvt_hex_parse(text, size, bytes)
+             ? advisor_store_put_orphan(&import->txn, publisher, serial, bytes, size)
+             : KVT_INVALID;
     kvt_free(bytes);
     return rc;
 }

@@ -12,6 +12,7 @@
 #include "advisor/source_dynamo.h"
 #include "advisor/source_dynamo_door.h"
 #include "base/clock.h"
+#include "base/hex.h"
 #include "base/parse.h"
 #include "base/random.h"
 #include "wire/bus.h"
@@ -61,8 +62,7 @@ random_id(char text[ID_SIZE])
     uint8_t bytes[(ID_SIZE - 1) / 2];
 
     kvt_random_system(bytes, sizeof(bytes));
-    for (size_t i = 0; i < sizeof(bytes); i++)
-        (void)snprintf(text + 2 * i, 3, "%02x", bytes[i]);
+    kvt_hex_format(bytes, sizeof(bytes), text);
 }
 
 /* Milliseconds to wait at most; 0: the deadline has passed. */

@@ -3,6 +3,8 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/hex.h"
+
 void
 kvt_json_pull_init(struct kvt_json_pull *pull, const char *text, size_t size)
 {
@@ -169,15 +171,6 @@ number(struct kvt_json_pull *pull, uint64_t *value)
 
 /* ---- strings ---- */
 
-static int
-hex_digit(char c)
-{
-    if (is_digit(c))
-        return c - '0';
-    c = (char)(c | 0x20);
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /* The four digits of a \u escape at `text`, or -1. */
 static int32_t
 hex4(const char *text, size_t size)
@@ -187,7 +180,7 @@ hex4(const char *text, size_t size)
     if (size < 4)
         return -1;
     for (size_t i = 0; i < 4; i++) {
-        const int digit = hex_digit(text[i]);
+        const int digit = kvt_hex_digit(text[i]);
 
         if (digit < 0)
             return -1;

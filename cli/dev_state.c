@@ -13,6 +13,7 @@
 #include "base/alloc.h"
 #include "base/buffer.h"
 #include "base/file.h"
+#include "base/hex.h"
 #include "base/random.h"
 
 enum { SECRET_BYTES = 32, FILE_MAX = 65536, PID_TEXT_MAX = 32 };
@@ -89,8 +90,8 @@ make_secret(const struct cli_dev_state *state, const char *name, const char *pre
         return KVT_OK;
     kvt_random_system(bytes, sizeof(bytes));
     size = snprintf(text, sizeof(text), "%s", prefix);
-    for (size_t i = 0; i < SECRET_BYTES; i++)
-        size += snprintf(text + size, sizeof(text) - (size_t)size, "%02x", bytes[i]);
+    kvt_hex_format(bytes, SECRET_BYTES, text + size);
+    size += 2 * SECRET_BYTES;
     text[size++] = '\n';
     rc = kvt_file_write(path, text, (size_t)size, 0600, err);
     explicit_bzero(text, sizeof(text));

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/hex.h"
 
 #define ALGORITHM       "AWS4-HMAC-SHA256"
 #define HASH_OF_NOTHING "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
@@ -20,25 +21,13 @@ enum {
     SECRET_MAX = 256,
 };
 
-static void
-hex_format(const uint8_t *bytes, size_t size, char *out)
-{
-    static const char digits[] = "0123456789abcdef";
-
-    for (size_t i = 0; i < size; i++) {
-        out[2 * i] = digits[bytes[i] >> 4];
-        out[2 * i + 1] = digits[bytes[i] & 15];
-    }
-    out[2 * size] = '\0';
-}
-
 void
 g4_sigv4_hash(const void *bytes, size_t size, char hex[G4_SIGV4_SIGNATURE_MAX])
 {
     uint8_t digest[SHA256_DIGEST_LENGTH];
 
     (void)SHA256(bytes, size, digest);
-    hex_format(digest, sizeof(digest), hex);
+    kvt_hex_format(digest, sizeof(digest), hex);
 }
 
 static bool
@@ -72,18 +61,6 @@ g4_sigv4_encode(struct kvt_buffer *out, const char *text, bool keep_slash)
     encode_bytes(out, text, strlen(text), keep_slash);
 }
 
-static int
-hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F')
-        return c - 'A' + 10;
-    return -1;
-}
-
 /* Decode a raw query part and append it encoded the one canonical way.  '+' is a space there, as
  * the servers read it; a '%' without two digits stands for itself. */
 static void
@@ -94,9 +71,9 @@ recode(struct kvt_buffer *out, const char *text, size_t size)
 
         if (c == '+') {
             c = ' ';
-        } else if (c == '%' && i + 2 < size && hex_digit(text[i + 1]) >= 0 &&
-                   hex_digit(text[i + 2]) >= 0) {
-            c = (char)(hex_digit(text[i + 1]) * 16 + hex_digit(text[i + 2]));
+        } else if (c == '%' && i + 2 < size && kvt_hex_digit(text[i + 1]) >= 0 &&
+                   kvt_hex_digit(text[i + 2]) >= 0) {
+            c = (char)(kvt_hex_digit(text[i + 1]) * 16 + kvt_hex_digit(text[i + 2]));
             i += 2;
         }
         encode_bytes(out, &c, 1, false);
@@ -427,7 +404,7 @@ g4_sigv4_sign(const struct g4_sigv4_request *request, const char *secret_key,
     if (kvt_buffer_ok(&text) && sha != NULL &&
         signing_key(sha, secret_key, request->date, request->region, request->service, key) &&
         mac(sha, key, sizeof(key), kvt_buffer_text(&text), digest)) {
-        hex_format(digest, sizeof(digest), signature);
+        kvt_hex_format(digest, sizeof(digest), signature);
         rc = KVT_OK;
     }
     explicit_bzero(key, sizeof(key));
@@ -490,7 +467,7 @@ sign_piece(const struct g4_sigv4_signer *signer, const char *kind, const char *p
     assert(size > 0 && (size_t)size < sizeof(text));
     (void)HMAC(EVP_sha256(), signer->key, sizeof(signer->key), (const unsigned char *)text,
                (size_t)size, digest, &digest_size);
-    hex_format(digest, sizeof(digest), signature);
+    kvt_hex_format(digest, sizeof(digest), signature);
 }
 
 void
@@ -554,7 +531,7 @@ parse_signature(const char *text, size_t size, struct g4_sigv4_claim *claim)
     if (size != G4_SIGV4_SIGNATURE_MAX - 1)
         return false;
     for (size_t i = 0; i < size; i++)
-        if (hex_digit(text[i]) < 0 || (text[i] >= 'A' && text[i] <= 'F'))
+        if (kvt_hex_digit(text[i]) < 0 || (text[i] >= 'A' && text[i] <= 'F'))
             return false;
     return take(claim->signature, sizeof(claim->signature), text, size);
 }

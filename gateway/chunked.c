@@ -7,6 +7,7 @@
 #include <strings.h>
 
 #include "base/alloc.h"
+#include "base/hex.h"
 
 #define SIGNATURE_EXTENSION "chunk-signature="
 #define SIGNATURE_TRAILER   "x-amz-trailer-signature"
@@ -112,11 +113,8 @@ parse_size(const char *line, uint64_t *size, const char **rest)
     *rest = line + digits;
     if (digits == 0 || digits > SIZE_DIGITS_MAX || (**rest != '\0' && **rest != ';'))
         return false;
-    for (const char *at = line; at < *rest; at++) {
-        const int digit = *at <= '9' ? *at - '0' : (*at | 0x20) - 'a' + 10;
-
-        *size = *size << 4 | (uint64_t)digit;
-    }
+    for (const char *at = line; at < *rest; at++)
+        *size = *size << 4 | (uint64_t)kvt_hex_digit(*at);
     return true;
 }
 
@@ -143,18 +141,6 @@ begin_chunk(struct gateway_chunked *chunked)
     return KVT_OK;
 }
 
-static void
-hex_of(const uint8_t *digest, char hex[G4_SIGV4_SIGNATURE_MAX])
-{
-    static const char digits[] = "0123456789abcdef";
-
-    for (size_t i = 0; i < G4_SIGV4_KEY_BYTES; i++) {
-        hex[2 * i] = digits[digest[i] >> 4];
-        hex[2 * i + 1] = digits[digest[i] & 15];
-    }
-    hex[G4_SIGV4_SIGNATURE_MAX - 1] = '\0';
-}
-
 /* The chunk's bytes are there: were they signed? */
 static enum kvt_err
 check_chunk(struct gateway_chunked *chunked)
@@ -167,7 +153,7 @@ check_chunk(struct gateway_chunked *chunked)
         return KVT_OK;
     if (EVP_DigestFinal_ex(chunked->hash, digest, NULL) != 1)
         return KVT_NOMEM;
-    hex_of(digest, hash);
+    kvt_hex_format(digest, G4_SIGV4_KEY_BYTES, hash);
     g4_sigv4_sign_chunk(&chunked->options.signer, chunked->previous, hash, signature);
     if (CRYPTO_memcmp(signature, chunked->claimed, sizeof(signature) - 1) != 0)
         return KVT_DENIED;

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/buffer.h"
+#include "base/hex.h"
 #include "base/parse.h"
 #include "gateway/auth.h"
 #include "gateway/xml.h"
@@ -65,22 +66,19 @@ read_token(struct listing *listing, const char *hex)
     const size_t size = strlen(hex) / 2;
 
     if (strlen(hex) % 2 != 0 || size >= sizeof(listing->after) ||
-        strspn(hex, "0123456789abcdef") != strlen(hex))
+        !kvt_hex_parse(hex, size, listing->after))
         return false;
-    for (size_t i = 0; i < size; i++) {
-        const char pair[3] = {hex[2 * i], hex[2 * i + 1], '\0'};
-
-        listing->after[i] = (char)strtoul(pair, NULL, 16);
-    }
     listing->after[size] = '\0';
     return true;
 }
 
 static void
-write_token(const struct listing *listing, struct kvt_buffer *out)
+append_token(const struct listing *listing, struct kvt_buffer *out)
 {
-    for (const char *at = listing->after; *at != '\0'; at++)
-        kvt_buffer_printf(out, "%02x", (unsigned)(unsigned char)*at);
+    char token[HEX_MAX];
+
+    kvt_hex_format(listing->after, strlen(listing->after), token);
+    gateway_xml_element(out, "NextContinuationToken", token);
 }
 
 static enum gateway_fault
@@ -292,13 +290,10 @@ write_answer(const struct listing *listing, struct gateway_request *request)
         kvt_buffer_printf(out, "<KeyCount>%zu</KeyCount>", listing->given);
     kvt_buffer_printf(out, "<MaxKeys>%zu</MaxKeys><IsTruncated>%s</IsTruncated>", listing->max_keys,
                       listing->truncated ? "true" : "false");
-    if (listing->truncated && listing->v2) {
-        kvt_buffer_printf(out, "<NextContinuationToken>");
-        write_token(listing, out);
-        kvt_buffer_printf(out, "</NextContinuationToken>");
-    } else if (listing->truncated) {
+    if (listing->truncated && listing->v2)
+        append_token(listing, out);
+    else if (listing->truncated)
         append_element(listing, out, "NextMarker", listing->after);
-    }
     kvt_buffer_append(out, listing->contents.data, listing->contents.size);
     kvt_buffer_append(out, listing->folded.data, listing->folded.size);
     gateway_xml_end(out, "ListBucketResult");

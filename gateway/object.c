@@ -10,6 +10,7 @@
 #include <strings.h>
 
 #include "base/clock.h"
+#include "base/hex.h"
 #include "g4/check.h"
 #include "gateway/attributes.h"
 #include "gateway/condition.h"
@@ -441,8 +442,7 @@ gateway_object_md5_bytes(const void *bytes, size_t size, uint8_t digest[GATEWAY_
 
     memset(digest, 0, GATEWAY_MD5_SIZE);
     (void)EVP_Digest(bytes, size, digest, &length, EVP_md5(), NULL);
-    for (unsigned i = 0; i < GATEWAY_MD5_SIZE; i++)
-        (void)snprintf(text + (size_t)2 * i, 3, "%02x", (unsigned)digest[i]);
+    kvt_hex_format(digest, GATEWAY_MD5_SIZE, text);
 }
 
 void

@@ -4,17 +4,7 @@
 #include <string.h>
 #include <strings.h>
 
-static int
-hex_digit(char digit)
-{
-    if (digit >= '0' && digit <= '9')
-        return digit - '0';
-    if (digit >= 'a' && digit <= 'f')
-        return digit - 'a' + 10;
-    if (digit >= 'A' && digit <= 'F')
-        return digit - 'A' + 10;
-    return -1;
-}
+#include "base/hex.h"
 
 /* Decode up to `end`; %00 would end the text early and is refused. */
 static enum kvt_err
@@ -28,8 +18,8 @@ decode(const char *at, const char *end, bool plus_is_blank, char *out, size_t si
         if (used + 1 >= size)
             return KVT_RANGE;
         if (byte == '%') {
-            const int high = end - at > 2 ? hex_digit(at[1]) : -1;
-            const int low = end - at > 2 ? hex_digit(at[2]) : -1;
+            const int high = end - at > 2 ? kvt_hex_digit(at[1]) : -1;
+            const int low = end - at > 2 ? kvt_hex_digit(at[2]) : -1;
 
             if (high < 0 || low < 0 || (high == 0 && low == 0))
                 return KVT_INVALID;

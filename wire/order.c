@@ -6,6 +6,7 @@
 #include <openssl/hmac.h>
 #include <string.h>
 
+#include "base/hex.h"
 #include "wire/msgpack.h"
 
 enum {
@@ -183,32 +184,23 @@ wire_order_decode(const void *bytes, size_t size, const struct wire_order_key *k
     return rc;
 }
 
-static uint8_t
-digit_of(char hex)
-{
-    const int letter = hex | 0x20; /* lower case */
-
-    return (uint8_t)(hex <= '9' ? hex - '0' : letter - 'a' + 10);
-}
-
 enum kvt_err
 wire_order_key_parse(struct wire_order_key *key, const char *text, struct kvt_error *err)
 {
     const size_t size = strlen(text);
-    const bool hex = size >= (size_t)2 * WIRE_ORDER_KEY_MIN &&
-                     size <= (size_t)2 * WIRE_ORDER_KEY_MAX && size % 2 == 0 &&
-                     strspn(text, "0123456789abcdefABCDEF") == size;
 
     *key = (struct wire_order_key){.size = 0};
-    if (!hex && (size < WIRE_ORDER_KEY_MIN || size > WIRE_ORDER_KEY_MAX))
+    if (size >= (size_t)2 * WIRE_ORDER_KEY_MIN && size <= (size_t)2 * WIRE_ORDER_KEY_MAX &&
+        size % 2 == 0 && kvt_hex_parse(text, size / 2, key->bytes)) {
+        key->size = size / 2;
+        return KVT_OK;
+    }
+    *key = (struct wire_order_key){.size = 0};
+    if (size < WIRE_ORDER_KEY_MIN || size > WIRE_ORDER_KEY_MAX)
         return kvt_error_set(
             err, KVT_INVALID, "orders.key_file: want %d to %d bytes, or %d to %d hex digits",
             WIRE_ORDER_KEY_MIN, WIRE_ORDER_KEY_MAX, 2 * WIRE_ORDER_KEY_MIN, 2 * WIRE_ORDER_KEY_MAX);
-    key->size = hex ? size / 2 : size;
-    for (size_t i = 0; i < key->size; i++) {
-        const int byte = hex ? digit_of(text[2 * i]) << 4 | digit_of(text[2 * i + 1]) : text[i];
-
-        key->bytes[i] = (uint8_t)byte;
-    }
+    memcpy(key->bytes, text, size);
+    key->size = size;
     return KVT_OK;
 }

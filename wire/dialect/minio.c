@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/hex.h"
 #include "base/json_pull.h"
 #include "kvtier/key.h"
 #include "wire/dialect/build.h"
@@ -47,15 +48,6 @@ starts_with(const char **text, const char *prefix)
     return true;
 }
 
-static int
-hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c = (char)(c | 0x20);
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 bool
 wire_minio_unescape(char *text)
 {
@@ -65,8 +57,8 @@ wire_minio_unescape(char *text)
         if (*in == '+') {
             *out++ = ' ';
         } else if (*in == '%') {
-            const int high = hex_digit(in[1]);
-            const int low = high < 0 ? -1 : hex_digit(in[2]);
+            const int high = kvt_hex_digit(in[1]);
+            const int low = high < 0 ? -1 : kvt_hex_digit(in[2]);
 
             if (low < 0 || (high == 0 && low == 0))
                 return false;
@@ -156,7 +148,7 @@ parse_sequencer(const char *text)
     size_t digits = 0;
 
     for (; *text != '\0'; text++, digits++) {
-        const int digit = hex_digit(*text);
+        const int digit = kvt_hex_digit(*text);
 
         if (digit < 0 || digits == SEQUENCER_DIGITS)
             return 0;
