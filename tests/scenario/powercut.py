@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Power cuts: what gateway and advisor had synced must be all they need (see tests/powercut/).
 
-One recording is a short run with clients that PUT, overwrite and DELETE while orders move blocks.  Each
-cut rebuilds the folders as a power cut would have left them, starts both daemons on them, and asks:
-is everything acknowledged there, is anything torn, do catalog, volumes and index agree?"""
+One recording is a short run with clients that PUT, overwrite and DELETE while orders move blocks, in one
+of the two write modes.  Each cut rebuilds the folders as a power cut would have left them, starts both
+daemons on them, and asks: is everything acknowledged there, is anything torn, do catalog, volumes and
+index agree, does the bucket get what it was owed?"""
 
 import json
 import os
@@ -12,112 +13,24 @@ import sys
 import threading
 import time
 
-import blocks
 import bus
 from harness import ROOT, Failure, expect, expect_same, main, wait_until
 from system import MIB, compare_tiers, volume
+from writers import Writer
 
 sys.path.insert(0, os.path.join(ROOT, "tests", "powercut"))
 from rebuild import Recording  # noqa: E402
 from record import Recorder    # noqa: E402
 
 CUTS_PER_RECORDING = 50
+MODES = ("through", "back")
 IGNORED = ("lock.mdb", "usage")  # written through shared mappings, rebuilt by whoever opens first
 
 
 def options(parser):
     parser.add_argument("--cuts", type=int, default=24)
+    parser.add_argument("--mode", choices=MODES, help="only this write mode")
     parser.add_argument("--json", action="store_true", help="one JSON object a cut")
-
-
-class Write:
-    """One PUT or DELETE of a key: what it wrote (None: removed), and when it began and was answered."""
-
-    def __init__(self, body, began):
-        self.body, self.began, self.acked, self.refused = body, began, None, False
-
-
-class Client(threading.Thread):
-    """Keeps writing until told to stop; `history` has every write of every key of its own."""
-
-    def __init__(self, run, gateway, recorder, number, seed_rng):
-        super().__init__(daemon=True)
-        self.client, self.recorder, self.number = run.client(gateway), recorder, number
-        self.rng = seed_rng
-        self.history, self.error, self.stopping = {}, None, threading.Event()
-
-    def run(self):
-        try:
-            while not self.stopping.is_set():
-                self.rng.choices((self.put_batch, self.put_one, self.put_opaque, self.delete, self.read),
-                                 (6, 3, 1, 1, 3))[0]()
-        except Exception as error:  # noqa: B902 - reported by the case
-            self.error = error
-
-    def begin(self, key, body):
-        write = Write(body, self.recorder.now())
-        self.history.setdefault(key, []).append(write)
-        return write
-
-    def new_block(self):
-        hash_ = self.rng.getrandbits(64)
-        position = self.rng.choice([0, 1, 300])
-        key = blocks.key(hash_, position, self.rng.getrandbits(64), namespace=f"cut/{self.number}")
-        return key, self.rng.randbytes(self.rng.choice([100, 4096, 5000, 20000]))
-
-    def put_batch(self):
-        items = [self.new_block() for _ in range(self.rng.randrange(1, 12))]
-        writes = [self.begin(key, body) for key, body in items]
-        for write, status in zip(writes, self.client.batch_put(items)):
-            self.end(write, status == "OK")
-
-    def put_one(self):
-        key, body = self.new_block()
-        write = self.begin(key, body)
-        self.end(write, self.client.put(key, body, {"if-none-match": "*"}).status == 200)
-
-    def put_opaque(self):
-        """A name that is no block's: the last writer wins."""
-        key = f"notes/{self.number}/{self.rng.randrange(4)}"
-        body = self.rng.randbytes(3000)
-        write = self.begin(key, body)
-        self.end(write, self.client.put(key, body).status == 200)
-
-    def delete(self):
-        if self.history:
-            key = self.rng.choice(list(self.history))
-            write = self.begin(key, None)
-            self.end(write, self.client.delete(key).status in (200, 204, 404))
-
-    def read(self):
-        keys = self.rng.sample(list(self.history), min(8, len(self.history)))
-        for key, (status, _crc, body) in zip(keys, self.client.batch_get(keys) if keys else ()):
-            self.check(key, status, body, None)
-
-    def end(self, write, accepted):
-        if accepted:
-            write.acked = self.recorder.now()
-        else:
-            write.refused = True
-
-    def check(self, key, status, body, cut):
-        """Is this answer one that a cut (None: no cut, now) allows?"""
-        last, allowed = None, []
-        for write in self.history[key]:
-            if cut is not None and write.began >= cut:
-                break
-            if write.acked is not None and (cut is None or write.acked <= cut):
-                last, allowed = write, []  # it holds: what was before cannot come back
-            else:
-                allowed.append(write.body)  # under way: it may hold or not
-        allowed.append(last.body if last else None)
-        got = body if status == "OK" else None
-        if got in allowed:
-            return
-        before = [write.body for write in self.history[key]]
-        what = ("is lost" if got is None else
-                "is an older content again" if got in before else f"has {len(got)} bytes nobody wrote")
-        raise Failure(f"{key} {what} (status {status}, written {len(self.history[key])} times)")
 
 
 class Events(threading.Thread):
@@ -139,9 +52,9 @@ class Events(threading.Thread):
         self.bus.close()
 
 
-def settings(root):
-    gateway = {"state.dir": f"{root}/gateway", "hot.dir": f"{root}/hot", "cold.dir": f"{root}/cold",
-               "hot.capacity": MIB, "report.interval": "100ms"}
+def settings(root, mode):
+    gateway = {"write.mode": mode, "write.uploads": 1,
+               "state.dir": f"{root}/gateway", "hot.dir": f"{root}/hot", "cold.dir": f"{root}/cold", "hot.capacity": MIB, "report.interval": "100ms"}
     advisor = {"state.dir": f"{root}/advisor", "policy.mode": "enforce", "policy.interval": "100ms",
                "policy.promote_after": 1}
     return gateway, advisor
@@ -150,11 +63,12 @@ def settings(root):
 class Taken:
     """A finished recording."""
 
-    def __init__(self, run, number, seconds):
+    def __init__(self, run, number, mode, seconds):
+        self.mode = mode
         work = os.path.join(run.folder, f"recording{number}")
         os.makedirs(work)
         recorder = Recorder(os.path.join(run.build, "tests", "powercut", "powercut_recorder.so"), work)
-        gateway_settings, advisor_settings = settings(recorder.root)
+        gateway_settings, advisor_settings = settings(recorder.root, mode)
         nats = run.nats(f"nats-r{number}").start()
         env = recorder.environment()
         gateway = run.gateway(nats, "gw0", env=env, **gateway_settings)
@@ -163,7 +77,7 @@ class Taken:
         advisor.start()
         self.started = recorder.now()
         seeds = [run.rng.getrandbits(64) for _ in range(3)]
-        self.clients = [Client(run, gateway, recorder, i, type(run.rng)(seeds[i])) for i in (0, 1)]
+        self.clients = [Writer(run, gateway, recorder.now, i, type(run.rng)(seeds[i])) for i in (0, 1)]
         self.events = Events(nats, type(run.rng)(seeds[2]))
         for thread in (*self.clients, self.events):
             thread.start()
@@ -175,7 +89,8 @@ class Taken:
             thread.join(30)
         for client in self.clients:
             expect(client.error is None, f"a client failed while recording: {client.error!r}")
-        orders = gateway.status()["orders"]["executed"]
+        status = gateway.status()
+        orders, added = status["orders"]["executed"], status["backlog"]["added"]
         gateway.kill()
         advisor.kill()
         nats.kill()
@@ -184,14 +99,15 @@ class Taken:
         expect(not missed, f"the recorder missed {len(missed)} things: {missed[:5]}")
         writes = sum(len(h) for c in self.clients for h in c.history.values())
         run.note(f"recording {number}: {len(self.recording.records)} operations, {writes} writes, "
-                 f"{orders} orders executed")
+                 f"{orders} orders executed, {added} blocks acknowledged before their upload")
         expect(orders > 0, "no order moved anything while recording")
+        expect((added > 0) == (mode == "back"), f"{added} blocks were acknowledged before their upload")
 
 
 def check_cut(run, taken, cut, torn, target):
     """Start both daemons on what the cut left; a Failure says what is not as promised."""
     taken.recording.rebuild(target, cut, torn)
-    gateway_settings, advisor_settings = settings(target)
+    gateway_settings, advisor_settings = settings(target, taken.mode)
     nats = run.nats(f"nats-{os.path.basename(target)}").start()
     gateway = run.gateway(nats, "gw0", **gateway_settings)
     advisor = run.advisor(nats, "advisor", **{**advisor_settings, "policy.mode": "off"})
@@ -201,7 +117,8 @@ def check_cut(run, taken, cut, torn, target):
         gateway.start()
         advisor.wait_ready()
         check_index(advisor, taken)
-        check_reads(run.client(gateway), taken, cut)
+        for client in taken.clients:
+            client.read_back(run.client(gateway), cut)
         check_agreement(run, gateway, advisor)
         for daemon in (gateway, advisor):
             expect(daemon.stop() == 0, f"{daemon.name} does not stop with 0: {daemon.tail()}")
@@ -211,15 +128,6 @@ def check_cut(run, taken, cut, torn, target):
         for process in (gateway, advisor, nats):
             process.kill()
             run.processes.remove(process)
-
-
-def check_reads(client, taken, cut):
-    for one in taken.clients:
-        keys = [key for key, history in one.history.items() if history[0].began < cut]
-        for at in range(0, len(keys), 200):
-            part = keys[at:at + 200]
-            for key, (status, _crc, body) in zip(part, client.batch_get(part)):
-                one.check(key, status, body, cut)
 
 
 def check_index(advisor, taken):
@@ -239,6 +147,8 @@ def check_agreement(run, gateway, advisor):
                           set(volume(gateway.settings["cold.dir"])))
             status = gateway.status()
             expect(status["catalog"]["intents"] == 0, f"{status['catalog']['intents']} open intents")
+            expect(status["backlog"]["blocks"] == 0, f"{status['backlog']['blocks']} blocks wait for their upload")
+            expect(status["backlog"]["lost"] == 0, f"{status['backlog']['lost']} blocks are said to be lost")
             rows = gateway.pages("/v1/objects?tier=cold")
             expect(status["cold"]["used_bytes"] == sum(row["length"] for row in rows),
                    "the cold tier's bytes are not the sum of its objects")
@@ -253,17 +163,20 @@ def scenario(run):
     if run.sanitized:
         run.note("the recorder and the sanitizers cannot be preloaded together: nothing to do")
         return
+    modes = (run.args.mode,) if run.args.mode else MODES
     left, number = run.args.cuts, 0
+    each = min(CUTS_PER_RECORDING, -(-left // len(modes)))
     while left > 0:
-        with run.case(f"recording {number} is complete"):
+        mode = modes[number % len(modes)]
+        with run.case(f"recording {number}, write-{mode}, is complete"):
             taken = None
-            taken = Taken(run, number, 6)
+            taken = Taken(run, number, mode, 6)
         if taken is None:
             return
-        for index in range(min(left, CUTS_PER_RECORDING)):
+        for index in range(min(left, each)):
             cut = run.rng.randint(taken.started, taken.recording.last())
             torn = run.rng.getrandbits(32) if index % 2 else None
-            name = f"recording {number}, cut {index} at {cut}, " + (f"torn {torn}" if torn else "strict")
+            name = f"recording {number}, write-{mode}, cut {index} at {cut}, " + (f"torn {torn}" if torn else "strict")
             target = os.path.join(run.folder, f"cut{number}-{index}")
             failed = len(run.failed)
             with run.case(name):
@@ -272,7 +185,7 @@ def scenario(run):
                 shutil.rmtree(target, ignore_errors=True)
             if run.args.json:
                 print(json.dumps({"cut": name, "ok": len(run.failed) == failed}), flush=True)
-        left -= CUTS_PER_RECORDING
+        left -= each
         number += 1
 
 

@@ -40,7 +40,9 @@ demote(struct test_waiting *w, uint64_t number)
     return gateway_move_demote(w->gateway.vault, test_gateway_key(key, number), &bytes);
 }
 
-static enum kvt_err delete (struct test_waiting *w, uint64_t number) {
+static enum kvt_err
+removed(struct test_waiting *w, uint64_t number)
+{
     char key[KVT_KEY_MAX];
 
     return gateway_remove(w->gateway.vault, test_gateway_key(key, number));
@@ -261,13 +263,17 @@ deleted_before_its_upload(void **state)
     struct test_waiting w;
     struct g4_request head;
     char key[KVT_KEY_MAX];
+    const char *name = test_gateway_key(key, 1);
     char text[128];
 
     (void)state;
     test_waiting_open(&w, ROOM);
     assert_int_equal(test_gateway_put(&w.gateway, 1, SIZE), KVT_OK);
-    assert_int_equal(delete (&w, 1), KVT_OK);
-    assert_int_equal(test_waiting_blocks(&w), 0);
+    assert_int_equal(gateway_remove_mark(w.gateway.vault, &name, 1), KVT_OK);
+    assert_int_equal(test_waiting_blocks(&w), 0); /* its room is free */
+    assert_int_equal(test_gateway_has(&w.gateway, 1), KVT_NOTFOUND);
+    assert_int_equal(removed(&w, 1), KVT_OK);
+    assert_int_equal(test_gateway_tiers(&w.gateway, 1, NULL), 0);
     assert_int_equal(test_waiting_round(&w), 0);
     assert_int_equal(test_gateway_has(&w.gateway, 1), KVT_NOTFOUND);
     assert_int_equal(test_gateway_store_head(w.gateway.bucket, test_gateway_key(key, 1), &head),
@@ -311,7 +317,7 @@ deleted_during_its_upload(void **state)
     }
     assert_int_equal(hit, 1); /* it is in the air */
     assert_int_equal(test_gateway_get(&w.gateway, 1, SIZE, NULL), KVT_OK);
-    assert_int_equal(delete (&w, 1), KVT_OK);
+    assert_int_equal(removed(&w, 1), KVT_OK);
     assert_int_equal(pthread_join(thread, NULL), 0);
     assert_int_equal(test_gateway_has(&w.gateway, 1), KVT_NOTFOUND);
     assert_int_equal(test_gateway_store_head(w.gateway.bucket, test_gateway_key(key, 1), &head),
@@ -493,6 +499,10 @@ damage_while_the_bucket_is_away(void **state)
     test_gateway_fault(&w.gateway, G4_GET, G4_FAULT_FAIL, KVT_UNAVAILABLE, 1);
     gateway_cold_suspect(w.gateway.vault->cold);
     assert_int_equal(test_gateway_get(&w.gateway, 1, SIZE, NULL), KVT_UNAVAILABLE);
+    assert_int_equal(count_of(&w, GATEWAY_STAT_BACKLOG_LOST), 0);
+    gateway_cold_probe(w.gateway.vault->cold);
+    test_gateway_fault(&w.gateway, G4_HEAD, G4_FAULT_FAIL, KVT_IO, 1); /* it stutters */
+    assert_int_equal(test_gateway_get(&w.gateway, 1, SIZE, NULL), KVT_NOTFOUND);
     assert_int_equal(count_of(&w, GATEWAY_STAT_BACKLOG_LOST), 0);
     assert_int_equal(test_waiting_blocks(&w), 1);
     test_waiting_drain(&w);
