@@ -111,3 +111,16 @@ g4_check_body(const struct g4_meta *stored, const struct g4_meta *expected, cons
         return KVT_OK;
     return fits_crc(stored, expected, g4_check_crc32c(body, size), err) ? KVT_OK : KVT_CORRUPT;
 }
+
+void
+g4_check_crc32c_text(uint32_t crc, char text[G4_CHECK_CRC32C_TEXT_MAX])
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+    /* 32 bits are five digits and two bits: six digits, padded to eight. */
+    for (int i = 0; i < 5; i++)
+        text[i] = digits[crc >> (26 - 6 * i) & 63];
+    text[5] = digits[crc << 4 & 63];
+    text[6] = text[7] = '=';
+    text[8] = '\0';
+}

@@ -27,6 +27,11 @@ uint32_t g4_check_crc32c_shift(uint64_t size);
 /** The crc of two texts behind each other; `shift` is the second's size's. */
 uint32_t g4_check_crc32c_join(uint32_t first, uint32_t second, uint32_t shift);
 
+#define G4_CHECK_CRC32C_TEXT_MAX 9
+
+/** The crc as x-amz-checksum-crc32c has it: base64 of its bytes, most significant first. */
+void g4_check_crc32c_text(uint32_t crc, char text[G4_CHECK_CRC32C_TEXT_MAX]);
+
 /**
  * @param expected  what the key is supposed to hold; zero members are not compared
  * @return KVT_OK or KVT_CORRUPT with the reason in `err` ("length 512, expected 1024")

@@ -260,6 +260,9 @@ check_range(struct g4_exchange *exchange, long http)
                                            "%s: HTTP %ld, a part that "
                                            "nobody asked for",
                                            request->key, http);
+    if (http == 200 && request->range_at == 0 && exchange->length_known &&
+        exchange->length <= request->range_size)
+        return KVT_OK; /* the whole is no more than the part */
     if (http != 206 || !exchange->range_known || exchange->range_at != request->range_at)
         return kvt_error_set(&request->error, KVT_IO,
                              "%s: the server sent other bytes than those from %" PRIu64 " on",
@@ -281,6 +284,18 @@ keep_trouble(struct g4_exchange *exchange, const char *bytes, size_t size)
     return size;
 }
 
+/* Only steps of uploads are answered with more than headers; 0 stops the transfer. */
+static size_t
+keep_answer(const struct g4_request *request, const char *bytes, size_t size)
+{
+    const struct g4_exchange_step *step = request->store_private;
+
+    if (step == NULL || step->answer == NULL)
+        return size;
+    kvt_buffer_append(step->answer, bytes, size);
+    return kvt_buffer_ok(step->answer) ? size : 0;
+}
+
 static size_t
 on_body(char *bytes, size_t unit, size_t count, void *arg)
 {
@@ -297,7 +312,7 @@ on_body(char *bytes, size_t unit, size_t count, void *arg)
     else if (request->verb == G4_GET)
         exchange->refused = check_range(exchange, http);
     else
-        return size;
+        return keep_answer(request, bytes, size);
     if (exchange->refused == KVT_OK && request->verb == G4_GET)
         exchange->refused = make_room(exchange, size);
     if (exchange->refused != KVT_OK)
@@ -335,24 +350,11 @@ on_seek(void *arg, curl_off_t offset, int origin)
     return CURL_SEEKFUNC_OK;
 }
 
-static void
-base64_of_crc(uint32_t crc, char out[9])
-{
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-
-    /* 32 bits are five digits and two bits: six digits, padded to eight. */
-    for (int i = 0; i < 5; i++)
-        out[i] = digits[crc >> (26 - 6 * i) & 63];
-    out[5] = digits[crc << 4 & 63];
-    out[6] = out[7] = '=';
-    out[8] = '\0';
-}
-
 /* Header lines of our own making; the values live here until the call is signed. */
 struct lines {
     struct g4_sigv4_header headers[HEADERS_MAX];
     size_t count;
-    char checksum[9];
+    char checksum[G4_CHECK_CRC32C_TEXT_MAX];
     char range[64];
     char length[24];
     char crc[9];
@@ -386,16 +388,10 @@ add_attributes(struct lines *lines, const char *text)
 }
 
 static void
-add_put_lines(struct lines *lines, const struct g4_request *request)
+add_meta_lines(struct lines *lines, const struct g4_request *request)
 {
     const struct g4_meta *meta = &request->meta;
-    uint32_t crc = meta->crc32c;
 
-    if (!meta->present)
-        crc = g4_check_crc32c(request->body, request->body_size);
-    base64_of_crc(crc, lines->checksum);
-    add(lines, "x-amz-checksum-crc32c", lines->checksum);
-    add(lines, "x-amz-sdk-checksum-algorithm", "CRC32C");
     if (request->attributes != NULL)
         add_attributes(lines, request->attributes);
     if (!meta->present)
@@ -416,6 +412,35 @@ add_put_lines(struct lines *lines, const struct g4_request *request)
     add(lines, "x-amz-meta-kvt-key", lines->key);
 }
 
+static void
+add_put_lines(struct lines *lines, const struct g4_request *request)
+{
+    const struct g4_meta *meta = &request->meta;
+    uint32_t crc = meta->crc32c;
+
+    if (!meta->present)
+        crc = g4_check_crc32c(request->body, request->body_size);
+    g4_check_crc32c_text(crc, lines->checksum);
+    add(lines, "x-amz-checksum-crc32c", lines->checksum);
+    add(lines, "x-amz-sdk-checksum-algorithm", "CRC32C");
+    add_meta_lines(lines, request);
+}
+
+/* The step that begins an upload says what the object will be; its parts say what they are. */
+static void
+add_step_lines(struct lines *lines, const struct g4_exchange_step *step,
+               const struct g4_request *request)
+{
+    if (step->bare)
+        return;
+    if (!step->creates) {
+        add_put_lines(lines, request);
+        return;
+    }
+    add(lines, "x-amz-checksum-algorithm", "CRC32C");
+    add_meta_lines(lines, request);
+}
+
 /* What goes into a header line as it is. */
 static bool
 line_safe(const char *text)
@@ -424,6 +449,23 @@ line_safe(const char *text)
         if ((unsigned char)*text < 0x20 || (unsigned char)*text >= 0x7f)
             return false;
     return true;
+}
+
+static const char *
+method_of(const struct g4_request *request)
+{
+    const struct g4_exchange_step *step = request->store_private;
+
+    if (step != NULL)
+        return step->method;
+    switch (request->verb) {
+    case G4_HEAD: return "HEAD";
+    case G4_PUT: return "PUT";
+    case G4_DELETE: return "DELETE";
+    case G4_GET:
+    case G4_LIST: return "GET";
+    }
+    return "GET";
 }
 
 static bool
@@ -439,8 +481,8 @@ set_body_options(struct g4_exchange *exchange)
     ok &= curl_easy_setopt(easy, CURLOPT_WRITEDATA, exchange) == CURLE_OK;
     if (request->verb == G4_HEAD)
         ok &= curl_easy_setopt(easy, CURLOPT_NOBODY, 1L) == CURLE_OK;
-    if (request->verb == G4_DELETE)
-        ok &= curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, "DELETE") == CURLE_OK;
+    if (request->verb == G4_DELETE || request->store_private != NULL)
+        ok &= curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, method_of(request)) == CURLE_OK;
     if (request->verb == G4_PUT) {
         ok &= curl_easy_setopt(easy, CURLOPT_UPLOAD, 1L) == CURLE_OK;
         ok &= curl_easy_setopt(easy, CURLOPT_READFUNCTION, on_read) == CURLE_OK;
@@ -469,24 +511,12 @@ append_list_query(const struct g4_request *request, struct kvt_buffer *query)
     }
 }
 
-static const char *
-method_of(enum g4_verb verb)
-{
-    switch (verb) {
-    case G4_HEAD: return "HEAD";
-    case G4_PUT: return "PUT";
-    case G4_DELETE: return "DELETE";
-    case G4_GET:
-    case G4_LIST: return "GET";
-    }
-    return "GET";
-}
-
 /* URL, headers and signature for the request's verb. */
 static enum kvt_err
 prepare(struct g4_exchange *exchange, uint64_t timeout_ms)
 {
     struct g4_request *request = exchange->request;
+    const struct g4_exchange_step *step = request->store_private;
     const bool list = request->verb == G4_LIST;
     struct lines lines = {.count = 0};
     char path[KVT_KEY_MAX + 1];
@@ -495,9 +525,13 @@ prepare(struct g4_exchange *exchange, uint64_t timeout_ms)
 
     (void)snprintf(path, sizeof(path), "/%s", list ? "" : request->key);
     kvt_buffer_init(&query, QUERY_MAX);
-    if (list)
+    if (step != NULL)
+        kvt_buffer_printf(&query, "%s", step->query);
+    else if (list)
         append_list_query(request, &query);
-    if (request->verb == G4_PUT && request->key[0] != '\0')
+    if (step != NULL && request->verb == G4_PUT)
+        add_step_lines(&lines, step, request);
+    else if (request->verb == G4_PUT && request->key[0] != '\0')
         add_put_lines(&lines, request);
     if (request->range_size != 0) {
         (void)snprintf(lines.range, sizeof(lines.range), "bytes=%" PRIu64 "-%" PRIu64,
@@ -513,7 +547,7 @@ prepare(struct g4_exchange *exchange, uint64_t timeout_ms)
         rc = kvt_error_set(&request->error, KVT_NOMEM, "list %s", request->key);
     else
         rc = g4_endpoint_prepare(exchange->endpoint, exchange->easy,
-                                 &(struct g4_endpoint_call){.method = method_of(request->verb),
+                                 &(struct g4_endpoint_call){.method = method_of(request),
                                                             .path = path,
                                                             .query = kvt_buffer_text(&query),
                                                             .in_bucket = true,
@@ -528,6 +562,7 @@ enum kvt_err
 g4_exchange_begin(struct g4_exchange *exchange, struct g4_endpoint *endpoint,
                   struct g4_request *request, uint64_t timeout_ms)
 {
+    const struct g4_exchange_step *step = request->store_private;
     CURL *easy = exchange->easy;
     enum kvt_err rc;
 
@@ -548,7 +583,9 @@ g4_exchange_begin(struct g4_exchange *exchange, struct g4_endpoint *endpoint,
     if (!line_safe(request->meta.writer) || !line_safe(request->etag))
         return kvt_error_set(&request->error, KVT_INVALID, "%s: writer or etag is not plain text",
                              request->key);
-    if (request->meta.present && request->meta.length != request->body_size)
+    if (step != NULL && step->answer != NULL)
+        kvt_buffer_clear(step->answer);
+    if (step == NULL && request->meta.present && request->meta.length != request->body_size)
         return kvt_error_set(&request->error, KVT_CORRUPT, "%s: the body to put fails its check",
                              request->key);
     curl_easy_reset(easy);
@@ -584,7 +621,7 @@ finish_answer(struct g4_exchange *exchange)
         /* Of an object that was cut short behind our back only this length is true. */
         if (request->verb == G4_HEAD)
             request->buffer_size = exchange->length;
-        if (request->range_size == 0)
+        if (!exchange->range_known)
             request->object_size = request->buffer_size;
         if (!request->meta.present)
             request->meta.length = request->object_size;
@@ -605,9 +642,12 @@ bool
 g4_exchange_finish(struct g4_exchange *exchange, CURLcode code)
 {
     struct g4_request *request = exchange->request;
+    long http = 0;
     bool again;
 
     if (exchange->refused != KVT_OK) {
+        (void)curl_easy_getinfo(exchange->easy, CURLINFO_RESPONSE_CODE, &http);
+        request->http = (int)http;
         request->status = exchange->refused;
         if (request->error.text[0] == '\0')
             (void)kvt_error_set(&request->error, exchange->refused, "%s: %s", request->key,
@@ -617,7 +657,7 @@ g4_exchange_finish(struct g4_exchange *exchange, CURLcode code)
         again = finish_answer(exchange);
     } else {
         request->status = g4_endpoint_failure(code, &again);
-        (void)kvt_error_set(&request->error, request->status, "%s %s: %s", method_of(request->verb),
+        (void)kvt_error_set(&request->error, request->status, "%s %s: %s", method_of(request),
                             request->key, curl_easy_strerror(code));
     }
     if (request->verb == G4_GET && request->status != KVT_OK)

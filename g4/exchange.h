@@ -17,12 +17,23 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/buffer.h"
 #include "g4/endpoint.h"
 #include "g4/listing.h"
 #include "g4/store.h"
 #include "kvtier/error.h"
 
 #define G4_EXCHANGE_ERROR_MAX 4096
+
+/* A request that is a step of an upload: what g4_request has no words for.  It hangs on
+ * request->store_private. */
+struct g4_exchange_step {
+    const char *method;
+    const char *query;         /* raw */
+    bool creates;              /* metadata and attributes, but no body */
+    bool bare;                 /* the body is no object's: no checksum */
+    struct kvt_buffer *answer; /* NULL = not wanted */
+};
 
 struct g4_exchange {
     CURL *easy;

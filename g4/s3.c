@@ -9,6 +9,7 @@
 #include "g4/endpoint.h"
 #include "g4/exchange.h"
 #include "g4/s3_loop.h"
+#include "g4/s3_parts.h"
 
 enum {
     THREADS_MAX = 16,
@@ -19,22 +20,33 @@ enum {
     TIMEOUT_DEFAULT_MS = 30000,
     PROBE_DEADLINE_MS = 5000,
     BODY_MAX = 512,
+    PART_DEFAULT = 16 << 20,
     HEDGE_SHARE_DEFAULT_PPM = 50000,
 };
 
 struct s3 {
     struct g4_endpoint *endpoint;
+    struct g4_s3_parts parts;
     struct g4_s3_loop *loops[THREADS_MAX];
     unsigned loop_count;
     atomic_uint next;
 };
 
 static enum kvt_err
-s3_submit(void *self, struct g4_request *request)
+submit_one(void *self, struct g4_request *request)
 {
     struct s3 *s3 = self;
 
     return g4_s3_loop_submit(s3->loops[atomic_fetch_add(&s3->next, 1) % s3->loop_count], request);
+}
+
+static enum kvt_err
+s3_submit(void *self, struct g4_request *request)
+{
+    struct s3 *s3 = self;
+
+    return g4_s3_parts_wanted(&s3->parts, request) ? g4_s3_parts_start(&s3->parts, request)
+                                                   : submit_one(s3, request);
 }
 
 static void
@@ -114,6 +126,11 @@ g4_s3_open(struct g4_store **out, const struct g4_s3_options *options, struct kv
     if (rc != KVT_OK)
         goto fail;
     loop = loop_options(options, threads);
+    s3->parts = (struct g4_s3_parts){.part_size = options->part_size == 0 ? PART_DEFAULT
+                                                                          : options->part_size,
+                                     .timeout_ms = loop.timeout_ms,
+                                     .submit = submit_one,
+                                     .arg = s3};
     s3->loop_count = threads;
     for (unsigned i = 0; i < threads && rc == KVT_OK; i++)
         rc = g4_s3_loop_start(&s3->loops[i], s3->endpoint, &loop);

@@ -36,6 +36,7 @@ struct g4_s3_options {
     unsigned queue_max;       /* 0 = 4096 */
     unsigned attempts_max;    /* tries of one request: 500, 503, SlowDown, connection lost; 0 = 4 */
     uint64_t timeout_ms;      /* default deadline of a request; 0 = 30 s */
+    uint64_t part_size;       /* larger objects travel in parts (g4/s3_parts.h); 0 = 16 MiB */
     uint64_t hedge_ms;        /* ask a second time when a GET takes longer; 0 = never */
     bool hedge_p95;           /* longer than 19 in 20 do, but at least hedge_ms */
     uint32_t hedge_share_ppm; /* most GETs that are asked twice; 0 = 5 % */

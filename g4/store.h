@@ -122,8 +122,9 @@ const char *g4_store_name(const struct g4_store *store);
  *  driver. */
 void *g4_store_self(const struct g4_store *store, const struct g4_store_driver *driver);
 
-/** KVT_OK (done will be called) or KVT_AGAIN, KVT_INVALID, KVT_CANCELLED (it will not).  Results
- * are reset first; conditions go with PUT, and G4_IF_MATCH also with DELETE and GET, nowhere else. */
+/** KVT_OK (done will be called) or KVT_AGAIN, KVT_INVALID, KVT_CANCELLED, KVT_NOMEM (it will not).
+ *  Results are reset first; conditions go with PUT, and G4_IF_MATCH also with DELETE and GET,
+ *  nowhere else. */
 KVT_NODISCARD enum kvt_err g4_store_submit(struct g4_store *store, struct g4_request *request);
 
 /** Submit and wait; `done` and `arg` are used by the call.  Returns request->status, or what submit

@@ -175,6 +175,7 @@ load_cold(struct gateway_settings *settings, const struct kvt_config *config, st
         .ca_file = kvt_config_string(config, GATEWAY_SETTING_S3_CA_FILE),
         .path_style = kvt_config_bool(config, GATEWAY_SETTING_S3_PATH_STYLE),
         .connections_max = (unsigned)kvt_config_u64(config, GATEWAY_SETTING_S3_CONNECTIONS),
+        .part_size = kvt_config_u64(config, GATEWAY_SETTING_S3_PART_SIZE),
         .hedge_ms = hedge == 0 ? 0 : kvt_config_u64(config, GATEWAY_SETTING_S3_HEDGE_AFTER),
         .hedge_p95 = hedge == 2,
         .hedge_share_ppm = kvt_config_ppm(config, GATEWAY_SETTING_S3_HEDGE_SHARE),
