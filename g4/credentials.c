@@ -176,14 +176,16 @@ g4_credentials_open(struct g4_credentials **out, const struct g4_credentials_opt
         *out = credentials;
         return KVT_OK;
     }
-    /* Metadata is asked where nothing is set up: silence then means that there is nothing. */
+    /* Metadata is asked where nothing is set up: silence or a refusal then means that there is
+     * nothing. */
     if (credentials->plan.link == G4_CREDENTIALS_METADATA && credentials->shared.generation == 0) {
         const enum kvt_err code = credentials->shared.error.code;
 
-        if (code == KVT_UNAVAILABLE || code == KVT_TIMEOUT) {
+        if (code == KVT_UNAVAILABLE || code == KVT_TIMEOUT || code == KVT_DENIED) {
             rc = kvt_error_set(err, KVT_NOTFOUND,
-                               "no S3 credentials: none given, in the environment (AWS_*), in a "
-                               "profile or a container, and no instance metadata: %.96s",
+                               "no S3 credentials: set AWS_ACCESS_KEY_ID and "
+                               "AWS_SECRET_ACCESS_KEY; there is no profile, no web identity and no "
+                               "container, and instance metadata: %.96s",
                                credentials->shared.error.text);
             goto fail;
         }

@@ -305,9 +305,11 @@ g4_credentials_plan_make(struct g4_credentials_plan *plan,
         try_profile(plan, region, &rc, err) || try_identity(plan, region, &rc, err) ||
         try_container(plan, &rc, err) || try_metadata(plan, &rc, err))
         return rc;
-    return kvt_error_set(err, KVT_NOTFOUND,
-                         "no S3 credentials: none given, none in the environment (AWS_*), in a "
-                         "profile or a container, and instance metadata is switched off");
+    return kvt_error_set(
+        err, KVT_NOTFOUND,
+        "no S3 credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; there "
+        "is no profile, no web identity and no container, and instance metadata "
+        "is switched off");
 }
 
 bool

@@ -10,6 +10,7 @@ clean_environment() {
       KVTIER_* | NATS_* | AWS_*) unset "$name" ;;
     esac
   done < <(env)
+  export AWS_EC2_METADATA_DISABLED=true # a cloud's own service would be asked, and may answer
 }
 
 # golden NAME: $output must be what the file says.

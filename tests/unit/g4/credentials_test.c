@@ -392,7 +392,10 @@ metadata_is_asked_in_its_second_version(void **state)
     assert_non_null(strstr(world->service.head, "X-aws-ec2-metadata-token: session-7"));
     hostile_stop(world->service.hostile);
     world->service.hostile = NULL;
-    expect_refused(KVT_NOTFOUND, "no instance metadata");
+    expect_refused(KVT_NOTFOUND, "instance metadata: ");
+    serve(world, METADATA, 3600000);
+    answer_with(&world->service, "HTTP/1.1 403 No\r\nConnection: close\r\n\r\n", 3600000);
+    expect_refused(KVT_NOTFOUND, "HTTP 403");
 }
 
 /* What services say when they have no keys, or are not what they should be. */
@@ -426,7 +429,7 @@ bad_answers_are_a_state_not_keys(void **state)
          "\"Expiration\":\"2020-01-01T00:00:00Z\"}",
          "over already"},
         {CONTAINER, "HTTP/1.1 500 No\r\nConnection: close\r\n\r\n", "HTTP 500"},
-        {METADATA, "HTTP/1.1 404 No\r\nConnection: close\r\n\r\n", "HTTP 404"},
+        {METADATA, "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n", "answer of 0 bytes"},
     };
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
