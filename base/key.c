@@ -96,6 +96,9 @@ kvt_key_base58_parse(const char *text, size_t size, uint64_t *value)
     return KVT_OK;
 }
 
+/* What begins like this in a bucket is KVTier's own, whatever follows. */
+#define RESERVED ".kvtier-"
+
 /* Segments must be there and must not be "." or "..": they end up in URLs and folders. */
 static bool
 namespace_valid(const char *text, size_t size)
@@ -106,6 +109,8 @@ namespace_valid(const char *text, size_t size)
         return false;
     if (size == 0)
         return true;
+    if (size >= strlen(RESERVED) && memcmp(text, RESERVED, strlen(RESERVED)) == 0)
+        return false;
     for (size_t i = 0; i <= size; i++) {
         size_t length;
 

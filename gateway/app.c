@@ -35,6 +35,7 @@ struct app {
     struct gateway_events *events;
     struct gateway_report *report;
     struct gateway_orders *orders;
+    struct gateway_buckets *buckets;
     struct gateway_s3 s3;
     struct gateway_auth *auth;
     struct gateway_front *front;
@@ -86,10 +87,17 @@ start_bus(struct app *app, struct kvt_error *err)
 static enum kvt_err
 start_ports(struct app *app, struct kvt_error *err)
 {
+    struct gateway_catalog_stats stats;
     enum kvt_err rc;
 
+    gateway_catalog_stats(app->vault->catalog, &stats);
+    rc = gateway_buckets_new(&app->buckets, app->settings.bucket, "kvtier", stats.incarnation,
+                             app->settings.front_buckets_max);
+    if (rc != KVT_OK)
+        return kvt_error_set(err, rc, "buckets of the S3 port");
     app->s3 = (struct gateway_s3){.vault = app->vault,
                                   .budget = &app->budget,
+                                  .buckets = app->buckets,
                                   .bucket = app->settings.bucket,
                                   .region = app->settings.region,
                                   .batch_max = app->settings.batch_max};
@@ -151,6 +159,7 @@ stop(struct app *app)
     if (app->vault != NULL)
         atomic_store(&app->vault->stopping, true);
     gateway_front_stop(app->front);
+    gateway_buckets_free(app->buckets);
     gateway_auth_free(app->auth);
     gateway_credentials_drop(app->settings.credentials);
     kvt_http_stop(app->http);

@@ -68,16 +68,45 @@ look_up(struct gateway_auth *auth, struct gateway_request *request, const char *
     return gateway_credentials_find(request->credentials, access);
 }
 
+static bool
+is_of(const struct gateway_grant *grant, const struct gateway_bucket *bucket)
+{
+    if (grant->bucket[0] == '\0')
+        return bucket == NULL || gateway_bucket_configured(bucket);
+    return bucket != NULL && gateway_credentials_match(grant->bucket, bucket->name);
+}
+
+bool
+gateway_auth_owns(const struct gateway_principal *principal, const struct gateway_bucket *bucket)
+{
+    return principal != NULL && bucket != NULL && !gateway_bucket_configured(bucket) &&
+           strcmp(principal->owner, bucket->owner) == 0;
+}
+
 bool
 gateway_auth_may(const struct gateway_principal *principal, enum gateway_right right,
-                 const char *key)
+                 const struct gateway_bucket *bucket, const char *key)
 {
+    if (gateway_auth_owns(principal, bucket))
+        return true;
     for (size_t i = 0; principal != NULL && i < principal->grant_count; i++) {
         const struct gateway_grant *grant = &principal->grants[i];
 
-        if ((grant->rights & right) != 0 && strncmp(key, grant->prefix, strlen(grant->prefix)) == 0)
+        if ((grant->rights & right) != 0 && is_of(grant, bucket) &&
+            strncmp(key, grant->prefix, strlen(grant->prefix)) == 0)
             return true;
     }
+    return false;
+}
+
+bool
+gateway_auth_sees(const struct gateway_principal *principal, const struct gateway_bucket *bucket)
+{
+    if (gateway_auth_owns(principal, bucket))
+        return true;
+    for (size_t i = 0; principal != NULL && i < principal->grant_count; i++)
+        if (is_of(&principal->grants[i], bucket))
+            return true;
     return false;
 }
 
@@ -263,24 +292,24 @@ may_bucket(const struct gateway_request *request)
         return true;
     if (gateway_request_is(request, "POST") && gateway_target_has(&request->target, "delete"))
         return true; /* each key it names is asked for by itself */
+    if (gateway_request_is(request, "PUT") && request->target.query[0] == '\0')
+        return request->principal != NULL; /* it is told that the bucket is there */
     if (!gateway_request_is(request, "GET"))
-        return gateway_auth_may(request->principal, right_of(request), "");
+        return gateway_auth_may(request->principal, right_of(request), NULL, "");
     /* What cannot be decoded is of no prefix: the right to everything, as without one. */
     if (gateway_target_query(&request->target, "prefix", prefix, sizeof(prefix)) != KVT_OK)
         prefix[0] = '\0';
-    return gateway_auth_may(request->principal, GATEWAY_LIST, prefix);
+    return gateway_auth_may(request->principal, GATEWAY_LIST, NULL, prefix);
 }
 
 bool
-gateway_auth_permits(const struct gateway_request *request)
+gateway_auth_permits(const struct gateway_request *request, const char *configured)
 {
     const struct gateway_target *target = &request->target;
 
-    if (target->bucket[0] == '\0')
+    if (strcmp(target->bucket, configured) != 0)
         return request->principal != NULL;
     if (target->key[0] == '\0')
         return may_bucket(request);
-    if (strcmp(target->bucket, "_kvtier") == 0)
-        return request->principal != NULL; /* each key of a batch is asked for by itself */
-    return gateway_auth_may(request->principal, right_of(request), target->key);
+    return gateway_auth_may(request->principal, right_of(request), NULL, target->key);
 }

@@ -14,6 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "gateway/bucket.h"
 #include "gateway/credentials.h"
 #include "gateway/request.h"
 #include "kvtier/error.h"
@@ -36,12 +37,27 @@ void gateway_auth_replace(struct gateway_auth *auth, struct gateway_credentials 
 enum gateway_fault gateway_auth_check(struct gateway_auth *auth, struct gateway_request *request,
                                       uint64_t now_ms);
 
-/** May who signed it do what its method and target ask for?  Keys in a body or in
- * x-amz-copy-source are for its handler to judge. */
-bool gateway_auth_permits(const struct gateway_request *request);
+/** May who signed it do what its method and target ask for, as far as that can be told without
+ * asking the store: in the configured bucket.  The rest, keys in a body and x-amz-copy-source are
+ * for the handler to judge. */
+bool gateway_auth_permits(const struct gateway_request *request, const char *configured);
 
-/** May it?  For LIST, `key` is the prefix that is listed.  No principal (NULL) may nothing. */
+/**
+ * May it?  Whose a bucket is may do all in it, others what a grant says.
+ *
+ * @param principal  NULL: nobody, who may nothing
+ * @param bucket     NULL: the configured one
+ * @param key        for LIST the prefix that is listed
+ */
 bool gateway_auth_may(const struct gateway_principal *principal, enum gateway_right right,
-                      const char *key);
+                      const struct gateway_bucket *bucket, const char *key);
+
+/** May it know of the bucket: is it its own, or does any grant say something of it? */
+bool gateway_auth_sees(const struct gateway_principal *principal,
+                       const struct gateway_bucket *bucket);
+
+/** Is it its own? */
+bool gateway_auth_owns(const struct gateway_principal *principal,
+                       const struct gateway_bucket *bucket);
 
 #endif /* GATEWAY_AUTH_H */

@@ -9,15 +9,16 @@
 #include "gateway/attributes.h"
 #include "gateway/auth.h"
 #include "gateway/object.h"
+#include "gateway/service.h"
 #include "gateway/xml.h"
 
 enum gateway_fault
-gateway_copy_source(const struct gateway_s3 *s3, const struct gateway_request *request,
+gateway_copy_source(struct gateway_s3 *s3, const struct gateway_request *request,
                     char key[KVT_KEY_MAX])
 {
     const char *text = gateway_request_header(request, "x-amz-copy-source");
-    const size_t bucket = strlen(s3->bucket);
     struct gateway_target *target;
+    struct gateway_bucket bucket;
     char raw[GATEWAY_PATH_MAX * 2];
     enum gateway_fault fault = GATEWAY_FAULT_INVALID_ARGUMENT;
 
@@ -28,20 +29,16 @@ gateway_copy_source(const struct gateway_s3 *s3, const struct gateway_request *r
     if (target == NULL)
         return GATEWAY_FAULT_SLOW_DOWN;
     (void)snprintf(raw, sizeof(raw), "%s%s", text[0] == '/' ? "" : "/", text);
-    if (gateway_target_parse(raw, target, NULL) != KVT_OK || target->key[0] == '\0')
-        fault = GATEWAY_FAULT_INVALID_ARGUMENT;
-    else if (strlen(target->bucket) != bucket || memcmp(target->bucket, s3->bucket, bucket) != 0)
-        fault = GATEWAY_FAULT_NO_SUCH_BUCKET;
-    else if (target->query[0] != '\0')
+    if (gateway_target_parse(raw, target, NULL) == KVT_OK && target->key[0] != '\0')
+        fault = gateway_service_find(s3, target->bucket, &bucket);
+    if (fault == GATEWAY_FAULT_NONE && target->query[0] != '\0' &&
+        strcmp(target->query, "versionId=null") != 0)
         fault = GATEWAY_FAULT_NOT_IMPLEMENTED;
-    else if (!gateway_auth_may(request->principal, GATEWAY_READ, target->key))
+    if (fault == GATEWAY_FAULT_NONE &&
+        !gateway_auth_may(request->principal, GATEWAY_READ, &bucket, target->key))
         fault = GATEWAY_FAULT_FORBIDDEN;
-    else if (strlen(target->key) >= KVT_KEY_MAX)
+    if (fault == GATEWAY_FAULT_NONE && gateway_bucket_key(&bucket, target->key, key) != KVT_OK)
         fault = GATEWAY_FAULT_NO_SUCH_KEY;
-    else
-        fault = GATEWAY_FAULT_NONE;
-    if (fault == GATEWAY_FAULT_NONE)
-        (void)snprintf(key, KVT_KEY_MAX, "%s", target->key);
     kvt_free(target);
     return fault;
 }
@@ -99,13 +96,12 @@ gateway_copy_answer(struct gateway_s3 *s3, struct gateway_request *request)
 {
     char key[KVT_KEY_MAX];
     struct gateway_opaque source = {.key = key};
-    struct gateway_put_item item = {.key = request->target.key};
+    struct gateway_put_item item = {.key = request->stored};
     struct kvt_buffer body;
     enum gateway_fault fault;
 
     kvt_buffer_init(&body, (size_t)s3->vault->object_max + 1);
-    fault = strlen(item.key) >= KVT_KEY_MAX ? GATEWAY_FAULT_KEY_TOO_LONG
-                                            : gateway_copy_source(s3, request, key);
+    fault = gateway_copy_source(s3, request, key);
     if (fault == GATEWAY_FAULT_NONE)
         fault = gateway_object_fetch(s3, request, &body, &source);
     if (fault == GATEWAY_FAULT_NONE) {

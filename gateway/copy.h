@@ -15,10 +15,9 @@
 
 void gateway_copy_answer(struct gateway_s3 *s3, struct gateway_request *request);
 
-/** The key x-amz-copy-source names: NONE; NO_SUCH_BUCKET for another bucket, NOT_IMPLEMENTED for a
- *  version, ACCESS_DENIED without the right to read it. */
-enum gateway_fault gateway_copy_source(const struct gateway_s3 *s3,
-                                       const struct gateway_request *request,
+/** Where what x-amz-copy-source names is in the store: NONE; NO_SUCH_BUCKET, NOT_IMPLEMENTED for a
+ *  version, FORBIDDEN without the right to read it. */
+enum gateway_fault gateway_copy_source(struct gateway_s3 *s3, const struct gateway_request *request,
                                        char key[KVT_KEY_MAX]);
 
 /** Answer that a copy was made: of an object, or as a part; `root` says which. */

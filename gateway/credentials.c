@@ -78,6 +78,8 @@ parse_line(struct gateway_credentials *table, const char *line, size_t size, uns
     principal = &table->principals[table->count];
     memcpy(principal->access, line, access);
     memcpy(principal->secret, colon + 1, size - access - 1);
+    memcpy(principal->owner, line, access);
+    memcpy(principal->creates, "*", 2);
     principal->grants[0].rights = GATEWAY_RIGHTS_ALL;
     principal->grant_count = 1;
     if (gateway_credentials_find(table, principal->access) != NULL)
@@ -139,6 +141,22 @@ parse_rights(const char *text, unsigned *rights)
     return *rights != 0;
 }
 
+static bool
+pattern_valid(const char *pattern)
+{
+    const size_t plain = strcspn(pattern, "*");
+
+    return pattern[plain] == '\0' || pattern[plain + 1] == '\0';
+}
+
+bool
+gateway_credentials_match(const char *pattern, const char *name)
+{
+    const size_t plain = strcspn(pattern, "*");
+
+    return strncmp(pattern, name, plain) == 0 && (pattern[plain] == '*' || name[plain] == '\0');
+}
+
 static enum kvt_err
 read_grant(struct gateway_grant *grant, struct kvt_yaml_value section, struct kvt_error *err)
 {
@@ -154,11 +172,17 @@ read_grant(struct gateway_grant *grant, struct kvt_yaml_value section, struct kv
          .target = rights,
          .size = sizeof(rights),
          .required = true},
+        {.key = "bucket",
+         .type = KVT_YAML_STRING,
+         .target = grant->bucket,
+         .size = sizeof(grant->bucket)},
     };
-    const enum kvt_err rc = kvt_yaml_read(section, fields, 2, err);
+    const enum kvt_err rc = kvt_yaml_read(section, fields, 3, err);
 
     if (rc != KVT_OK)
         return rc;
+    if (!pattern_valid(grant->bucket))
+        return kvt_yaml_refuse(section, err, "only the last byte of a bucket's name may be '*'");
     if (!parse_rights(rights, &grant->rights))
         return kvt_yaml_refuse(section, err, "rights are of read, write, delete and list");
     return KVT_OK;
@@ -188,10 +212,24 @@ read_credential(struct gateway_credentials *table, struct kvt_yaml_value section
              .target = principal->secret,
              .size = sizeof(principal->secret),
              .required = true},
+            {.key = "owner",
+             .type = KVT_YAML_STRING,
+             .target = principal->owner,
+             .size = sizeof(principal->owner)},
+            {.key = "creates",
+             .type = KVT_YAML_STRING,
+             .target = principal->creates,
+             .size = sizeof(principal->creates)},
             {.key = "grants", .type = KVT_YAML_LIST, .target = &grants, .required = true}},
-        3, err);
+        5, err);
     if (rc != KVT_OK)
         return rc;
+    if (!pattern_valid(principal->creates))
+        return kvt_yaml_refuse(section, err, "only the last byte of creates may be '*'");
+    if (principal->owner[0] == '\0')
+        memcpy(principal->owner, principal->access, sizeof(principal->access));
+    if (strpbrk(principal->owner, "\r\n") != NULL)
+        return kvt_yaml_refuse(section, err, "an owner is one line");
     if (principal->access[0] == '\0' || principal->secret[0] == '\0')
         return kvt_yaml_refuse(section, err, "access and secret must not be empty");
     if (gateway_credentials_find(table, principal->access) != NULL)

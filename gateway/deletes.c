@@ -56,17 +56,18 @@ static const char *
 remove_one(struct gateway_s3 *s3, const struct gateway_request *request, const char *key,
            bool particular)
 {
+    char stored[KVT_KEY_MAX];
     enum gateway_fault fault;
 
-    if (!gateway_auth_may(request->principal, GATEWAY_DELETE, key))
+    if (!gateway_auth_may(request->principal, GATEWAY_DELETE, &request->bucket, key))
         return gateway_request_code(GATEWAY_FAULT_FORBIDDEN);
     if (particular)
         return gateway_request_code(GATEWAY_FAULT_NOT_IMPLEMENTED);
     /* What cannot be a key here is not there, which is what was asked for. */
-    if (!gateway_vault_key_ok(key))
+    if (gateway_bucket_key(&request->bucket, key, stored) != KVT_OK)
         return NULL;
     gateway_stats_add(s3->vault->stats, GATEWAY_STAT_DELETE, 1);
-    fault = gateway_request_fault_of(gateway_remove(s3->vault, key));
+    fault = gateway_request_fault_of(gateway_remove(s3->vault, stored));
     return fault == GATEWAY_FAULT_NONE || fault == GATEWAY_FAULT_NO_SUCH_KEY
                ? NULL
                : gateway_request_code(fault);

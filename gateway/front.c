@@ -172,7 +172,7 @@ understand(struct call *call, const char *method)
     host = gateway_request_header(request, "host");
     if (host != NULL)
         gateway_target_host(&request->target, host, front->options.domains);
-    if (fault == GATEWAY_FAULT_NONE && !gateway_auth_permits(request))
+    if (fault == GATEWAY_FAULT_NONE && !gateway_auth_permits(request, front->options.s3->bucket))
         fault = GATEWAY_FAULT_FORBIDDEN;
     if (fault != GATEWAY_FAULT_NONE)
         gateway_stats_add(stats, GATEWAY_STAT_AUTH_FAILED, 1);

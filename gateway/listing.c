@@ -20,10 +20,18 @@ enum { ROWS_MAX = 1000, HEX_MAX = 2 * KVT_KEY_MAX + 1 };
 static const char *const known_arguments[] = {
     "list-type",   "prefix",      "delimiter",          "max-keys", "encoding-type",
     "start-after", "fetch-owner", "continuation-token", "marker"};
+static const char *const known_of_versions[] = {"versions",      "prefix",     "delimiter",
+                                                "max-keys",      "key-marker", "version-id-marker",
+                                                "encoding-type", "list-type"};
+
+enum { START_MAX = GATEWAY_BUCKET_KEY + KVT_KEY_MAX + sizeof(LAST) };
 
 /* One listing while it is being made. */
 struct listing {
     struct gateway_s3 *s3;
+    const struct gateway_bucket *bucket;
+    char root[GATEWAY_BUCKET_KEY]; /* in front of all its keys in the store */
+    bool versions;                 /* ListObjectVersions: each object is the only one of its key */
     bool v2;
     bool encode; /* encoding-type=url */
     char prefix[KVT_KEY_MAX];
@@ -88,10 +96,16 @@ read_arguments(struct listing *listing, const struct gateway_request *request)
     char text[HEX_MAX];
     enum kvt_err rc;
 
-    if (gateway_s3_strange(request, known_arguments,
-                           sizeof(known_arguments) / sizeof(known_arguments[0])))
+    listing->versions =
+        gateway_target_query(target, "versions", text, sizeof(text)) != KVT_NOTFOUND;
+    if (listing->versions
+            ? gateway_s3_strange(request, known_of_versions,
+                                 sizeof(known_of_versions) / sizeof(known_of_versions[0]))
+            : gateway_s3_strange(request, known_arguments,
+                                 sizeof(known_arguments) / sizeof(known_arguments[0])))
         return GATEWAY_FAULT_NOT_IMPLEMENTED;
-    listing->v2 = gateway_target_query(target, "list-type", text, sizeof(text)) == KVT_OK &&
+    listing->v2 = !listing->versions &&
+                  gateway_target_query(target, "list-type", text, sizeof(text)) == KVT_OK &&
                   strcmp(text, "2") == 0;
     listing->encode = gateway_target_query(target, "encoding-type", text, sizeof(text)) == KVT_OK;
     if (listing->encode && strcmp(text, "url") != 0)
@@ -101,8 +115,11 @@ read_arguments(struct listing *listing, const struct gateway_request *request)
         rc = gateway_target_query(target, "delimiter", listing->delimiter,
                                   sizeof(listing->delimiter));
     if (rc == KVT_OK || rc == KVT_NOTFOUND)
-        rc = gateway_target_query(target, listing->v2 ? "start-after" : "marker", listing->start,
-                                  sizeof(listing->start));
+        rc = gateway_target_query(target,
+                                  listing->v2         ? "start-after"
+                                  : listing->versions ? "key-marker"
+                                                      : "marker",
+                                  listing->start, sizeof(listing->start));
     if (rc != KVT_OK && rc != KVT_NOTFOUND)
         return GATEWAY_FAULT_INVALID_ARGUMENT;
     memcpy(listing->after, listing->start, sizeof(listing->after));
@@ -163,32 +180,51 @@ shown_etag(const struct listing *listing, const struct g4_listed *object,
 }
 
 static void
-give_object(struct listing *listing, const struct g4_listed *object)
+give_object(struct listing *listing, const char *key, const struct g4_listed *object)
 {
+    const char *row = listing->versions ? "Version" : "Contents";
     struct kvt_buffer *out = &listing->contents;
     struct gateway_record record;
 
-    kvt_buffer_printf(out, "<Contents>");
-    append_element(listing, out, "Key", object->key);
+    kvt_buffer_printf(out, "<%s>", row);
+    append_element(listing, out, "Key", key);
+    if (listing->versions)
+        kvt_buffer_printf(out, "<VersionId>null</VersionId><IsLatest>true</IsLatest>");
     gateway_xml_time(out, "LastModified", object->modified_ms);
     kvt_buffer_printf(out, "<ETag>&quot;");
     gateway_xml_text(out, shown_etag(listing, object, &record));
     kvt_buffer_printf(out, "&quot;</ETag><Size>%" PRIu64 "</Size>", object->size);
     if (listing->owner)
-        kvt_buffer_printf(out, "<Owner>" GATEWAY_XML_OWNER "</Owner>");
-    kvt_buffer_printf(out, "<StorageClass>STANDARD</StorageClass></Contents>");
+        gateway_xml_owner(out, "Owner", listing->bucket->owner);
+    kvt_buffer_printf(out, "<StorageClass>STANDARD</StorageClass></%s>", row);
+}
+
+/* All keys up to here are done with, given or not. */
+static void
+pass_over(struct listing *listing, const char *key)
+{
+    if (strcmp(key, listing->after) > 0)
+        (void)snprintf(listing->after, sizeof(listing->after), "%s", key);
+}
+
+/* The gateway's own things among the configured bucket's keys, and what cannot be a key. */
+static bool
+is_reserved(const struct listing *listing, const char *key)
+{
+    return gateway_bucket_configured(listing->bucket) && !gateway_vault_key_ok(key);
 }
 
 /* False when the answer is full. */
 static bool
 give(struct listing *listing, const struct g4_listed *object)
 {
+    const char *key = gateway_bucket_shown(listing->bucket, object->key);
     char fold[KVT_KEY_MAX];
     bool folds;
 
-    if (strcmp(object->key, listing->after) <= 0 || !gateway_vault_key_ok(object->key))
+    if (strcmp(key, listing->after) <= 0 || is_reserved(listing, key))
         return true;
-    folds = fold_of(listing, object->key, fold);
+    folds = fold_of(listing, key, fold);
     /* A prefix that was given as marker, or just now, covers all its keys. */
     if (folds && (strcmp(fold, listing->fold) == 0 || strcmp(fold, listing->after) <= 0)) {
         memcpy(listing->fold, fold, sizeof(fold));
@@ -207,36 +243,52 @@ give(struct listing *listing, const struct g4_listed *object)
         memcpy(listing->fold, fold, sizeof(fold));
         memcpy(listing->after, fold, sizeof(fold));
     } else {
-        give_object(listing, object);
-        memcpy(listing->after, object->key, sizeof(object->key));
+        give_object(listing, key, object);
+        pass_over(listing, key);
     }
     return true;
 }
 
 /* Where the next page of the store begins: a prefix that was given is passed over whole. */
 static void
-set_start(const struct listing *listing, char start[KVT_KEY_MAX + sizeof(LAST)])
+set_start(const struct listing *listing, char start[START_MAX])
 {
     const bool fold = listing->delimiter[0] != '\0' && fold_ends(listing, listing->after);
 
-    (void)snprintf(start, KVT_KEY_MAX + sizeof(LAST), "%s%s", listing->after, fold ? LAST : "");
+    start[0] = '\0';
+    if (listing->after[0] != '\0')
+        (void)snprintf(start, START_MAX, "%s%s%s", listing->root, listing->after, fold ? LAST : "");
 }
 
-/* All keys up to here are done with, given or not. */
-static void
-pass_over(struct listing *listing, const char *key)
+/* Where to go on behind this page, when that is not where it ends; false: there. */
+static bool
+leap(const struct listing *listing, const char *last, char start[START_MAX])
 {
-    if (strcmp(key, listing->after) > 0)
-        (void)snprintf(listing->after, sizeof(listing->after), "%s", key);
+    const char *from = NULL;
+
+    /* The rest of a prefix that was given need not be listed, and nothing that is hidden. */
+    if (listing->fold[0] != '\0' && strncmp(last, listing->fold, strlen(listing->fold)) == 0)
+        from = listing->fold;
+    else if (gateway_bucket_configured(listing->bucket) &&
+             strncmp(last, GATEWAY_BUCKET_RESERVED, strlen(GATEWAY_BUCKET_RESERVED)) == 0)
+        from = GATEWAY_BUCKET_RESERVED;
+    if (from != NULL)
+        (void)snprintf(start, START_MAX, "%s%s" LAST, listing->root, from);
+    return from != NULL;
 }
 
 static enum kvt_err
 collect(struct listing *listing, struct g4_listed *room)
 {
-    char start[KVT_KEY_MAX + sizeof(LAST)];
+    char prefix[KVT_KEY_MAX];
+    char start[START_MAX];
     char last[KVT_KEY_MAX] = ""; /* that the store told of */
-    struct g4_request request = {.verb = G4_LIST, .key = listing->prefix, .listed = room};
+    struct g4_request request = {.verb = G4_LIST, .key = prefix, .listed = room};
 
+    if (strlen(listing->root) + strlen(listing->prefix) >= sizeof(prefix))
+        return KVT_OK; /* longer than any key */
+    memcpy(prefix, listing->root, strlen(listing->root));
+    memcpy(prefix + strlen(listing->root), listing->prefix, strlen(listing->prefix) + 1);
     set_start(listing, start);
     for (unsigned pages = 0; listing->max_keys > 0; pages++) {
         enum kvt_err rc;
@@ -260,27 +312,36 @@ collect(struct listing *listing, struct g4_listed *room)
         if (request.token[0] == '\0')
             return KVT_OK;
         if (request.listed_count > 0)
-            (void)snprintf(last, sizeof(last), "%s", room[request.listed_count - 1].key);
-        /* The rest of a prefix that was given need not be listed. */
-        if (listing->fold[0] != '\0' && strncmp(last, listing->fold, strlen(listing->fold)) == 0) {
-            (void)snprintf(start, sizeof(start), "%s" LAST, listing->fold);
+            (void)snprintf(
+                last, sizeof(last), "%s",
+                gateway_bucket_shown(listing->bucket, room[request.listed_count - 1].key));
+        if (leap(listing, last, start))
             request.token[0] = '\0';
-        }
     }
     return KVT_OK;
+}
+
+static void
+set_bucket(struct listing *listing, const struct gateway_bucket *bucket)
+{
+    listing->bucket = bucket;
+    gateway_bucket_prefix(bucket, listing->root);
 }
 
 static enum gateway_fault
 write_answer(const struct listing *listing, struct gateway_request *request)
 {
+    const char *root = listing->versions ? "ListVersionsResult" : "ListBucketResult";
     struct kvt_buffer *out = &request->answer;
 
-    gateway_xml_begin(out, "ListBucketResult");
-    append_element(listing, out, "Name", listing->s3->bucket);
+    gateway_xml_begin(out, root);
+    append_element(listing, out, "Name", listing->bucket->name);
     append_element(listing, out, "Prefix", listing->prefix);
     if (listing->delimiter[0] != '\0')
         append_element(listing, out, "Delimiter", listing->delimiter);
-    if (!listing->v2 || listing->start[0] != '\0')
+    if (listing->versions)
+        append_element(listing, out, "KeyMarker", listing->start);
+    else if (!listing->v2 || listing->start[0] != '\0')
         append_element(listing, out, listing->v2 ? "StartAfter" : "Marker", listing->start);
     if (listing->has_token)
         kvt_buffer_printf(out, "<ContinuationToken>%s</ContinuationToken>", listing->given_token);
@@ -293,10 +354,13 @@ write_answer(const struct listing *listing, struct gateway_request *request)
     if (listing->truncated && listing->v2)
         append_token(listing, out);
     else if (listing->truncated)
-        append_element(listing, out, "NextMarker", listing->after);
+        append_element(listing, out, listing->versions ? "NextKeyMarker" : "NextMarker",
+                       listing->after);
+    if (listing->truncated && listing->versions)
+        kvt_buffer_printf(out, "<NextVersionIdMarker>null</NextVersionIdMarker>");
     kvt_buffer_append(out, listing->contents.data, listing->contents.size);
     kvt_buffer_append(out, listing->folded.data, listing->folded.size);
-    gateway_xml_end(out, "ListBucketResult");
+    gateway_xml_end(out, root);
     return gateway_request_answer(request, "application/xml");
 }
 
@@ -311,11 +375,12 @@ gateway_listing_answer(struct gateway_s3 *s3, struct gateway_request *request)
     gateway_stats_add(s3->vault->stats, GATEWAY_STAT_LIST, 1);
     if (listing != NULL) {
         listing->s3 = s3;
+        set_bucket(listing, &request->bucket);
         kvt_buffer_init(&listing->contents, 4u << 20);
         kvt_buffer_init(&listing->folded, 2u << 20);
         fault = room == NULL ? GATEWAY_FAULT_SLOW_DOWN : read_arguments(listing, request);
         if (fault == GATEWAY_FAULT_NONE &&
-            !gateway_auth_may(request->principal, GATEWAY_LIST, listing->prefix))
+            !gateway_auth_may(request->principal, GATEWAY_LIST, &request->bucket, listing->prefix))
             fault = GATEWAY_FAULT_FORBIDDEN;
     }
     if (fault == GATEWAY_FAULT_NONE) {
@@ -338,7 +403,7 @@ gateway_listing_answer(struct gateway_s3 *s3, struct gateway_request *request)
 }
 
 enum gateway_fault
-gateway_listing_empty(struct gateway_s3 *s3, bool *empty)
+gateway_listing_empty(struct gateway_s3 *s3, const struct gateway_bucket *bucket, bool *empty)
 {
     struct listing *listing = kvt_calloc(1, sizeof(*listing));
     struct g4_listed *room = kvt_calloc(G4_LIST_KEYS_MAX, sizeof(*room));
@@ -347,6 +412,7 @@ gateway_listing_empty(struct gateway_s3 *s3, bool *empty)
     *empty = false;
     if (listing != NULL && room != NULL) {
         listing->s3 = s3;
+        set_bucket(listing, bucket);
         listing->max_keys = 1;
         kvt_buffer_init(&listing->contents, 1u << 16);
         rc = collect(listing, room);

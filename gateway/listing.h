@@ -20,6 +20,7 @@
 void gateway_listing_answer(struct gateway_s3 *s3, struct gateway_request *request);
 
 /** Is there nothing that a listing would show? */
-enum gateway_fault gateway_listing_empty(struct gateway_s3 *s3, bool *empty);
+enum gateway_fault gateway_listing_empty(struct gateway_s3 *s3, const struct gateway_bucket *bucket,
+                                         bool *empty);
 
 #endif /* GATEWAY_LISTING_H */

@@ -9,7 +9,6 @@
 #include "base/parse.h"
 #include "g4/check.h"
 #include "gateway/attributes.h"
-#include "gateway/auth.h"
 #include "gateway/copy.h"
 #include "gateway/form.h"
 #include "gateway/object.h"
@@ -17,17 +16,6 @@
 #include "gateway/xml.h"
 
 enum { PART_MIN = 5 << 20, PAGE_MAX = 1000 };
-
-/* Of an upload, who began it and who has it: there are no others here. */
-#define OWNERS                                                                                     \
-    "<Initiator>" GATEWAY_XML_OWNER "</Initiator><Owner>" GATEWAY_XML_OWNER "</Owner>"             \
-    "<StorageClass>STANDARD</StorageClass>"
-
-static bool
-may(const struct gateway_request *request, enum gateway_right right)
-{
-    return gateway_auth_may(request->principal, right, request->target.key);
-}
 
 static enum gateway_fault
 fault_of(enum kvt_err rc)
@@ -60,20 +48,16 @@ create(struct gateway_s3 *s3, struct gateway_request *request, struct gateway_up
 {
     enum gateway_fault fault;
 
-    if (strlen(request->target.key) >= KVT_KEY_MAX)
-        return GATEWAY_FAULT_KEY_TOO_LONG;
-    if (!gateway_vault_key_ok(request->target.key))
-        return GATEWAY_FAULT_INVALID_ARGUMENT;
     fault = gateway_attributes_take(request, upload->attributes);
     if (fault != GATEWAY_FAULT_NONE)
         return fault;
-    (void)snprintf(upload->key, sizeof(upload->key), "%s", request->target.key);
+    memcpy(upload->key, request->stored, sizeof(upload->key));
     fault = gateway_request_fault_of(gateway_uploads_create(s3->vault, upload));
     if (fault != GATEWAY_FAULT_NONE)
         return fault;
     gateway_xml_begin(&request->answer, "InitiateMultipartUploadResult");
-    gateway_xml_element(&request->answer, "Bucket", s3->bucket);
-    gateway_xml_element(&request->answer, "Key", upload->key);
+    gateway_xml_element(&request->answer, "Bucket", request->bucket.name);
+    gateway_xml_element(&request->answer, "Key", request->target.key);
     gateway_xml_element(&request->answer, "UploadId", upload->id);
     return finish(request, "InitiateMultipartUploadResult");
 }
@@ -195,13 +179,15 @@ list_parts(struct gateway_s3 *s3, struct gateway_request *request,
         return fault_of(rc);
     given = count < max ? count : (size_t)max;
     gateway_xml_begin(&request->answer, "ListPartsResult");
-    gateway_xml_element(&request->answer, "Bucket", s3->bucket);
-    gateway_xml_element(&request->answer, "Key", upload->key);
+    gateway_xml_element(&request->answer, "Bucket", request->bucket.name);
+    gateway_xml_element(&request->answer, "Key", request->target.key);
     gateway_xml_element(&request->answer, "UploadId", upload->id);
+    gateway_xml_owner(&request->answer, "Initiator", request->bucket.owner);
+    gateway_xml_owner(&request->answer, "Owner", request->bucket.owner);
     kvt_buffer_printf(&request->answer,
-                      OWNERS "<PartNumberMarker>%" PRIu64
-                             "</PartNumberMarker><NextPartNumberMarker>%u</NextPartNumberMarker>"
-                             "<MaxParts>%" PRIu64 "</MaxParts><IsTruncated>%s</IsTruncated>",
+                      "<StorageClass>STANDARD</StorageClass><PartNumberMarker>%" PRIu64
+                      "</PartNumberMarker><NextPartNumberMarker>%u</NextPartNumberMarker>"
+                      "<MaxParts>%" PRIu64 "</MaxParts><IsTruncated>%s</IsTruncated>",
                       marker, given == 0 ? 0 : numbers[given - 1], max,
                       count > given ? "true" : "false");
     for (size_t i = 0; i < given; i++) {
@@ -216,91 +202,6 @@ list_parts(struct gateway_s3 *s3, struct gateway_request *request,
                           part.size);
     }
     return finish(request, "ListPartsResult");
-}
-
-static int
-compare_uploads(const void *left, const void *right)
-{
-    const struct gateway_upload *a = left;
-    const struct gateway_upload *b = right;
-    const int order = strcmp(a->key, b->key);
-
-    if (order != 0)
-        return order;
-    if (a->created_ms != b->created_ms)
-        return a->created_ms < b->created_ms ? -1 : 1;
-    return strcmp(a->id, b->id);
-}
-
-/* All uploads of keys with the prefix, in order; `found` has room for GATEWAY_UPLOADS_MAX. */
-static enum kvt_err
-find_uploads(struct gateway_s3 *s3, const char *prefix, struct gateway_upload *found, size_t *count)
-{
-    char(*ids)[GATEWAY_UPLOAD_ID] = kvt_calloc(GATEWAY_UPLOADS_MAX, sizeof(*ids));
-    size_t all = 0;
-    enum kvt_err rc = KVT_NOMEM;
-
-    *count = 0;
-    if (ids != NULL)
-        rc = gateway_uploads_list(s3->vault, ids, &all);
-    for (size_t i = 0; rc == KVT_OK && i < all; i++)
-        if (gateway_uploads_find(s3->vault, ids[i], NULL, &found[*count]) == KVT_OK &&
-            strncmp(found[*count].key, prefix, strlen(prefix)) == 0)
-            (*count)++;
-    kvt_free(ids);
-    if (rc == KVT_OK)
-        qsort(found, *count, sizeof(*found), compare_uploads);
-    return rc;
-}
-
-static enum gateway_fault
-give_uploads(struct gateway_s3 *s3, struct gateway_request *request, const char *prefix,
-             const struct gateway_upload *uploads, size_t count)
-{
-    gateway_xml_begin(&request->answer, "ListMultipartUploadsResult");
-    gateway_xml_element(&request->answer, "Bucket", s3->bucket);
-    kvt_buffer_printf(&request->answer, "<KeyMarker/><UploadIdMarker/>");
-    gateway_xml_element(&request->answer, "Prefix", prefix);
-    kvt_buffer_printf(&request->answer,
-                      "<MaxUploads>%d</MaxUploads><IsTruncated>false</IsTruncated>",
-                      GATEWAY_UPLOADS_MAX);
-    for (size_t i = 0; i < count; i++) {
-        kvt_buffer_printf(&request->answer, "<Upload>");
-        gateway_xml_element(&request->answer, "Key", uploads[i].key);
-        gateway_xml_element(&request->answer, "UploadId", uploads[i].id);
-        kvt_buffer_printf(&request->answer, OWNERS);
-        gateway_xml_time(&request->answer, "Initiated", uploads[i].created_ms);
-        kvt_buffer_printf(&request->answer, "</Upload>");
-    }
-    return finish(request, "ListMultipartUploadsResult");
-}
-
-void
-gateway_multipart_uploads(struct gateway_s3 *s3, struct gateway_request *request)
-{
-    static const char *const known[] = {"uploads", "prefix", "max-uploads"};
-    struct gateway_upload *found = kvt_calloc(GATEWAY_UPLOADS_MAX, sizeof(*found));
-    char prefix[KVT_KEY_MAX] = "";
-    enum gateway_fault fault = GATEWAY_FAULT_NONE;
-    enum kvt_err rc;
-    size_t count;
-
-    rc = gateway_target_query(&request->target, "prefix", prefix, sizeof(prefix));
-    if (found == NULL)
-        fault = GATEWAY_FAULT_SLOW_DOWN;
-    else if (gateway_s3_strange(request, known, sizeof(known) / sizeof(known[0])))
-        fault = GATEWAY_FAULT_NOT_IMPLEMENTED;
-    else if (rc != KVT_OK && rc != KVT_NOTFOUND)
-        fault = GATEWAY_FAULT_INVALID_ARGUMENT;
-    else if (!gateway_auth_may(request->principal, GATEWAY_LIST, prefix))
-        fault = GATEWAY_FAULT_FORBIDDEN;
-    if (fault == GATEWAY_FAULT_NONE)
-        fault = gateway_request_fault_of(find_uploads(s3, prefix, found, &count));
-    if (fault == GATEWAY_FAULT_NONE)
-        fault = give_uploads(s3, request, prefix, found, count);
-    if (fault != GATEWAY_FAULT_NONE)
-        (void)gateway_request_fail(request, fault);
-    kvt_free(found);
 }
 
 /* ---- completion ---- */
@@ -437,14 +338,13 @@ store(struct gateway_s3 *s3, const struct gateway_request *request, struct gatew
 }
 
 static enum gateway_fault
-give_completed(struct gateway_s3 *s3, struct gateway_request *request, const char *key,
-               const char *etag)
+give_completed(struct gateway_request *request, const char *key, const char *etag)
 {
     gateway_xml_begin(&request->answer, "CompleteMultipartUploadResult");
-    kvt_buffer_printf(&request->answer, "<Location>/%s/", s3->bucket);
+    kvt_buffer_printf(&request->answer, "<Location>/%s/", request->bucket.name);
     gateway_xml_text(&request->answer, key);
     kvt_buffer_printf(&request->answer, "</Location>");
-    gateway_xml_element(&request->answer, "Bucket", s3->bucket);
+    gateway_xml_element(&request->answer, "Bucket", request->bucket.name);
     gateway_xml_element(&request->answer, "Key", key);
     kvt_buffer_printf(&request->answer, "<ETag>&quot;%s&quot;</ETag>", etag);
     return finish(request, "CompleteMultipartUploadResult");
@@ -486,7 +386,7 @@ complete_held(struct gateway_s3 *s3, struct gateway_request *request, struct gat
         return fault;
     /* What is left when this fails is expired later. */
     (void)!gateway_uploads_drop(s3->vault, upload->id);
-    return give_completed(s3, request, upload->key, item.etag);
+    return give_completed(request, request->target.key, item.etag);
 }
 
 static enum gateway_fault
@@ -508,18 +408,14 @@ on_upload(struct gateway_s3 *s3, struct gateway_request *request, struct gateway
 {
     static const char *const known[] = {"uploadId", "partNumber", "max-parts",
                                         "part-number-marker"};
-    const enum gateway_right right =
-        gateway_request_is(request, "GET") ? GATEWAY_READ : GATEWAY_WRITE;
     char id[GATEWAY_UPLOAD_ID] = "";
     enum gateway_fault fault;
 
-    if (!may(request, right))
-        return GATEWAY_FAULT_FORBIDDEN;
     if (gateway_s3_strange(request, known, sizeof(known) / sizeof(known[0])))
         return GATEWAY_FAULT_NOT_IMPLEMENTED;
     if (gateway_target_query(&request->target, "uploadId", id, sizeof(id)) != KVT_OK)
         return GATEWAY_FAULT_UPLOAD;
-    fault = fault_of(gateway_uploads_find(s3->vault, id, request->target.key, upload));
+    fault = fault_of(gateway_uploads_find(s3->vault, id, request->stored, upload));
     if (fault != GATEWAY_FAULT_NONE)
         return fault;
     if (gateway_request_is(request, "PUT"))
@@ -545,8 +441,6 @@ gateway_multipart_answer(struct gateway_s3 *s3, struct gateway_request *request)
         fault = on_upload(s3, request, upload);
     else if (!gateway_request_is(request, "POST") || gateway_s3_strange(request, creates, 1))
         fault = GATEWAY_FAULT_NOT_IMPLEMENTED;
-    else if (!may(request, GATEWAY_WRITE))
-        fault = GATEWAY_FAULT_FORBIDDEN;
     else
         fault = create(s3, request, upload);
     kvt_free(upload);

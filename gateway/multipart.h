@@ -18,7 +18,4 @@
 /** A request on a key with ?uploads or ?uploadId. */
 void gateway_multipart_answer(struct gateway_s3 *s3, struct gateway_request *request);
 
-/** GET on the bucket with ?uploads. */
-void gateway_multipart_uploads(struct gateway_s3 *s3, struct gateway_request *request);
-
 #endif /* GATEWAY_MULTIPART_H */

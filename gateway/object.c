@@ -196,7 +196,7 @@ begin_stream(struct gateway_request *request)
 static void
 read_block(struct gateway_s3 *s3, struct gateway_request *request)
 {
-    struct gateway_item item = {.key = request->target.key};
+    struct gateway_item item = {.key = request->stored};
     enum gateway_fault fault;
 
     gateway_get_find(s3->vault, &item, 1);
@@ -262,16 +262,21 @@ describe_opaque(struct gateway_request *request, const struct gateway_opaque *ob
                               whole && mode != NULL && strcasecmp(mode, "enabled") == 0);
 }
 
-const char *const gateway_object_overrides[6] = {
-    "response-content-type",     "response-content-encoding", "response-content-disposition",
-    "response-content-language", "response-cache-control",    "response-expires"};
+const char *const gateway_object_arguments[GATEWAY_OBJECT_ARGUMENTS] = {
+    "versionId",
+    "response-content-type",
+    "response-content-encoding",
+    "response-content-disposition",
+    "response-content-language",
+    "response-cache-control",
+    "response-expires"};
 
 /* What the client wants the answer to say instead. */
 static enum gateway_fault
 override_attributes(const struct gateway_request *request, char text[G4_ATTRIBUTES_MAX])
 {
-    for (size_t i = 0; i < 6; i++) {
-        const char *argument = gateway_object_overrides[i];
+    for (size_t i = 1; i < GATEWAY_OBJECT_ARGUMENTS; i++) {
+        const char *argument = gateway_object_arguments[i];
         char value[1024];
 
         if (gateway_target_query(&request->target, argument, value, sizeof(value)) != KVT_OK)
@@ -306,7 +311,7 @@ look_and_fetch(struct gateway_s3 *s3, struct gateway_request *request,
 static void
 read_opaque(struct gateway_s3 *s3, struct gateway_request *request)
 {
-    struct gateway_opaque object = {.key = request->target.key};
+    struct gateway_opaque object = {.key = request->stored};
     enum gateway_fault fault = GATEWAY_FAULT_NONE;
     bool hinted;
 
@@ -331,7 +336,7 @@ void
 gateway_object_read(struct gateway_s3 *s3, struct gateway_request *request)
 {
     gateway_stats_add(s3->vault->stats, is_head(request) ? GATEWAY_STAT_HAS : GATEWAY_STAT_GET, 1);
-    if (gateway_vault_is_block(request->target.key, NULL))
+    if (gateway_vault_is_block(request->stored, NULL))
         read_block(s3, request);
     else
         read_opaque(s3, request);
@@ -368,6 +373,18 @@ gateway_object_fetch(struct gateway_s3 *s3, struct gateway_request *request,
     memcpy(object->etag, item.record.etag, sizeof(object->etag));
     gateway_record_meta(&item.record, &object->meta);
     return fault;
+}
+
+enum gateway_fault
+gateway_object_there(struct gateway_s3 *s3, const struct gateway_request *request)
+{
+    struct gateway_opaque object = {.key = request->stored};
+    struct gateway_item item = {.key = request->stored};
+
+    if (!gateway_vault_is_block(request->stored, NULL))
+        return gateway_request_fault_of(gateway_opaque_find(s3->vault, &object));
+    gateway_get_find(s3->vault, &item, 1);
+    return gateway_request_fault_of(item.status);
 }
 
 /* ---- writing ---- */
@@ -512,8 +529,6 @@ gateway_object_store(struct gateway_s3 *s3, const struct gateway_request *reques
     enum g4_condition condition;
     enum gateway_fault fault;
 
-    if (!gateway_vault_key_ok(item->key))
-        return GATEWAY_FAULT_INVALID_ARGUMENT;
     fault = read_condition(s3, request, item, &condition);
     return fault == GATEWAY_FAULT_NONE ? store_under(s3, item, attributes, etag, condition) : fault;
 }
@@ -562,16 +577,11 @@ gateway_object_checksums(struct gateway_request *request)
 void
 gateway_object_write(struct gateway_s3 *s3, struct gateway_request *request)
 {
-    struct gateway_put_item item = {.key = request->target.key,
-                                    .body = gateway_request_bytes(request),
-                                    .size = request->body.size};
+    struct gateway_put_item item = {
+        .key = request->stored, .body = gateway_request_bytes(request), .size = request->body.size};
     enum gateway_fault fault;
 
     gateway_stats_add(s3->vault->stats, GATEWAY_STAT_PUT, 1);
-    if (strlen(item.key) >= KVT_KEY_MAX) {
-        (void)gateway_request_fail(request, GATEWAY_FAULT_KEY_TOO_LONG);
-        return;
-    }
     fault = read_meta(request, &item);
     if (fault == GATEWAY_FAULT_NONE)
         fault = gateway_vault_is_block(item.key, NULL)
@@ -589,13 +599,11 @@ gateway_object_write(struct gateway_s3 *s3, struct gateway_request *request)
 void
 gateway_object_delete(struct gateway_s3 *s3, struct gateway_request *request)
 {
-    enum gateway_fault fault = GATEWAY_FAULT_INVALID_ARGUMENT;
+    enum gateway_fault fault = GATEWAY_FAULT_NOT_IMPLEMENTED;
 
     gateway_stats_add(s3->vault->stats, GATEWAY_STAT_DELETE, 1);
-    if (gateway_request_header(request, "if-match") != NULL)
-        fault = GATEWAY_FAULT_NOT_IMPLEMENTED;
-    else if (gateway_vault_key_ok(request->target.key))
-        fault = gateway_request_fault_of(gateway_remove(s3->vault, request->target.key));
+    if (gateway_request_header(request, "if-match") == NULL)
+        fault = gateway_request_fault_of(gateway_remove(s3->vault, request->stored));
     if (fault != GATEWAY_FAULT_NONE)
         (void)gateway_request_fail(request, fault);
     else

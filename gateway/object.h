@@ -16,12 +16,17 @@
 #include "gateway/request.h"
 #include "gateway/s3.h"
 
-/* Arguments of a GET that say what its answer is to be called: six. */
-extern const char *const gateway_object_overrides[6];
+/* Arguments that are known: the first of every method, the others of GET and HEAD. */
+#define GATEWAY_OBJECT_ARGUMENTS 7
+extern const char *const gateway_object_arguments[GATEWAY_OBJECT_ARGUMENTS];
 
 void gateway_object_read(struct gateway_s3 *s3, struct gateway_request *request);
 void gateway_object_write(struct gateway_s3 *s3, struct gateway_request *request);
 void gateway_object_delete(struct gateway_s3 *s3, struct gateway_request *request);
+
+/** Is there an object at request->stored?  GATEWAY_FAULT_NO_SUCH_KEY. */
+enum gateway_fault gateway_object_there(struct gateway_s3 *s3,
+                                        const struct gateway_request *request);
 
 #define GATEWAY_MD5_SIZE 16
 #define GATEWAY_MD5_TEXT (2 * GATEWAY_MD5_SIZE + 1)

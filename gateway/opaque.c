@@ -25,7 +25,7 @@ gateway_opaque_find(struct gateway_vault *vault, struct gateway_opaque *object)
     struct g4_request request = {
         .verb = G4_HEAD, .key = object->key, .attributes = object->attributes};
 
-    if (!gateway_vault_key_ok(object->key))
+    if (!gateway_vault_stored_ok(object->key))
         return KVT_NOTFOUND;
     if (!gateway_cold_healthy(vault->cold))
         return KVT_UNAVAILABLE;

@@ -555,7 +555,7 @@ gateway_put_opaque(struct gateway_vault *vault, struct gateway_put_item *item,
 
     item->present = false;
     item->status = KVT_INVALID;
-    if (!gateway_vault_key_ok(item->key))
+    if (!gateway_vault_stored_ok(item->key))
         return item->status;
     item->status = KVT_UNAVAILABLE;
     if (!gateway_cold_writable(vault->cold))

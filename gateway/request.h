@@ -17,6 +17,7 @@
 
 #include "base/buffer.h"
 #include "g4/sigv4.h"
+#include "gateway/bucket.h"
 #include "gateway/budget.h"
 #include "gateway/checksum.h"
 #include "gateway/chunked.h"
@@ -55,6 +56,26 @@ struct gateway_reader;
     X(NO_SUCH_KEY, 404, "NoSuchKey", "There is no such object.")                                   \
     X(NO_SUCH_BUCKET, 404, "NoSuchBucket", "There is no such bucket here.")                        \
     X(BUCKET_OWNED, 409, "BucketAlreadyOwnedByYou", "The bucket is there.")                        \
+    X(BUCKET_TAKEN, 409, "BucketAlreadyExists", "Somebody else has a bucket of this name.")        \
+    X(BUCKET_NAME, 400, "InvalidBucketName", "A bucket cannot be called that.")                    \
+    X(BUCKETS_FULL, 400, "TooManyBuckets", "There are as many buckets as there may be.")           \
+    X(LOCATION, 400, "InvalidLocationConstraint", "This gateway is in another region.")            \
+    X(ABORTED, 409, "OperationAborted", "The bucket is being removed: try again.")                 \
+    X(NO_SUCH_VERSION, 404, "NoSuchVersion", "There are no versions here.")                        \
+    X(NO_POLICY, 404, "NoSuchBucketPolicy", "The bucket has no policy.")                           \
+    X(NO_TAGS, 404, "NoSuchTagSet", "The bucket has no tags.")                                     \
+    X(NO_CORS, 404, "NoSuchCORSConfiguration", "The bucket has no CORS rules.")                    \
+    X(NO_LIFECYCLE, 404, "NoSuchLifecycleConfiguration", "The bucket has no lifecycle rules.")     \
+    X(NO_ENCRYPTION, 404, "ServerSideEncryptionConfigurationNotFoundError",                        \
+      "The bucket has no encryption of its own.")                                                  \
+    X(NO_LOCK, 404, "ObjectLockConfigurationNotFoundError", "The bucket has no object lock.")      \
+    X(NO_OBJECT_LOCK, 404, "NoSuchObjectLockConfiguration", "The object is not locked.")           \
+    X(NO_WEBSITE, 404, "NoSuchWebsiteConfiguration", "The bucket is no website.")                  \
+    X(NO_REPLICATION, 404, "ReplicationConfigurationNotFoundError",                                \
+      "The bucket is not replicated.")                                                             \
+    X(NO_ACCESS_BLOCK, 404, "NoSuchPublicAccessBlockConfiguration",                                \
+      "Nothing is public here to be blocked.")                                                     \
+    X(STORAGE_CLASS, 400, "InvalidStorageClass", "There is only STANDARD here.")                   \
     X(METHOD, 405, "MethodNotAllowed", "This method is not for this resource.")                    \
     X(NOT_IMPLEMENTED, 501, "NotImplemented", "This part of S3 is not offered here.")              \
     X(INVALID_REQUEST, 400, "InvalidRequest", "The request makes no sense.")                       \
@@ -100,6 +121,8 @@ struct gateway_request {
     char method[8];
     char *raw; /* target as it came */
     struct gateway_target target;
+    struct gateway_bucket bucket; /* the target's, once that is known */
+    char stored[KVT_KEY_MAX];     /* where the target's key is in the store; "" while unknown */
     struct g4_sigv4_header headers[GATEWAY_HEADERS_MAX];
     size_t header_count;
     char *header_text; /* GATEWAY_HEADER_BYTES the headers point into */

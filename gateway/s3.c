@@ -14,7 +14,10 @@
 #include "gateway/listing.h"
 #include "gateway/multipart.h"
 #include "gateway/object.h"
-#include "gateway/xml.h"
+#include "gateway/remove.h"
+#include "gateway/service.h"
+#include "gateway/subresource.h"
+#include "gateway/upload_listing.h"
 
 #define BATCH_PATH "/_kvtier/v1/"
 
@@ -25,30 +28,6 @@ static bool
 is_batch(const struct gateway_request *request)
 {
     return strncmp(request->target.path, BATCH_PATH, strlen(BATCH_PATH)) == 0;
-}
-
-/* ---- the bucket, and the batch API ---- */
-
-static void
-finish(struct gateway_request *request, const char *root)
-{
-    enum gateway_fault fault;
-
-    gateway_xml_end(&request->answer, root);
-    fault = gateway_request_answer(request, "application/xml");
-    if (fault != GATEWAY_FAULT_NONE)
-        (void)gateway_request_fail(request, fault);
-}
-
-static void
-list_buckets(struct gateway_s3 *s3, struct gateway_request *request)
-{
-    gateway_xml_begin(&request->answer, "ListAllMyBucketsResult");
-    kvt_buffer_printf(&request->answer, "<Owner>" GATEWAY_XML_OWNER "</Owner><Buckets><Bucket>");
-    gateway_xml_element(&request->answer, "Name", s3->bucket);
-    kvt_buffer_printf(&request->answer,
-                      "<CreationDate>1970-01-01T00:00:00.000Z</CreationDate></Bucket></Buckets>");
-    finish(request, "ListAllMyBucketsResult");
 }
 
 bool
@@ -68,47 +47,7 @@ gateway_s3_strange(const struct gateway_request *request, const char *const *kno
     return gateway_target_unknown(&request->target, all, count + more, name, sizeof(name));
 }
 
-static bool
-may(struct gateway_request *request, enum gateway_right right)
-{
-    if (gateway_auth_may(request->principal, right, request->target.key))
-        return true;
-    (void)gateway_request_fail(request, GATEWAY_FAULT_FORBIDDEN);
-    return false;
-}
-
-static void
-answer_location(struct gateway_s3 *s3, struct gateway_request *request)
-{
-    gateway_xml_begin(&request->answer, "LocationConstraint");
-    if (strcmp(s3->region, "us-east-1") != 0)
-        gateway_xml_text(&request->answer, s3->region);
-    finish(request, "LocationConstraint");
-}
-
-/* The one bucket is there: us-east-1 takes a second creation for the first. */
-static void
-create_bucket(struct gateway_s3 *s3, struct gateway_request *request)
-{
-    if (strcmp(s3->region, "us-east-1") != 0) {
-        (void)gateway_request_fail(request, GATEWAY_FAULT_BUCKET_OWNED);
-        return;
-    }
-    request->status = 200;
-    gateway_request_field(request, "Location", "/%s", s3->bucket);
-}
-
-/* Buckets come and go in the configuration; but a client that asks is told the nearer reason. */
-static void
-delete_bucket(struct gateway_s3 *s3, struct gateway_request *request)
-{
-    bool empty;
-    enum gateway_fault fault = gateway_listing_empty(s3, &empty);
-
-    if (fault == GATEWAY_FAULT_NONE)
-        fault = empty ? GATEWAY_FAULT_NOT_IMPLEMENTED : GATEWAY_FAULT_BUCKET_FULL;
-    (void)gateway_request_fail(request, fault);
-}
+/* ---- the bucket ---- */
 
 static void
 handle_bucket(struct gateway_s3 *s3, struct gateway_request *request)
@@ -117,71 +56,148 @@ handle_bucket(struct gateway_s3 *s3, struct gateway_request *request)
     static const char *const deletes[] = {"delete"};
     const bool plain = !gateway_s3_strange(request, NULL, 0);
 
-    if (gateway_request_is(request, "HEAD") && plain) {
-        request->status = 200;
-        gateway_request_field(request, "x-amz-bucket-region", "%s", s3->region);
-    } else if (gateway_request_is(request, "PUT") && plain) {
-        create_bucket(s3, request);
-    } else if (gateway_request_is(request, "DELETE") && plain) {
-        delete_bucket(s3, request);
-    } else if (gateway_request_is(request, "POST") &&
-               gateway_target_has(&request->target, "delete") &&
-               !gateway_s3_strange(request, deletes, 1)) {
+    if (gateway_request_is(request, "HEAD") && plain)
+        gateway_service_head(s3, request);
+    else if (gateway_request_is(request, "DELETE") && plain)
+        gateway_service_remove(s3, request);
+    else if (gateway_request_is(request, "POST") &&
+             gateway_target_has(&request->target, "delete") &&
+             !gateway_s3_strange(request, deletes, 1))
         gateway_deletes_answer(s3, request);
-    } else if (gateway_request_is(request, "GET") &&
-               gateway_target_has(&request->target, "location") &&
-               !gateway_s3_strange(request, location, 1)) {
-        answer_location(s3, request);
-    } else if (gateway_request_is(request, "GET") &&
-               gateway_target_has(&request->target, "uploads")) {
-        gateway_multipart_uploads(s3, request);
-    } else if (gateway_request_is(request, "GET")) {
+    else if (gateway_request_is(request, "GET") &&
+             gateway_target_has(&request->target, "location") &&
+             !gateway_s3_strange(request, location, 1))
+        gateway_service_location(s3, request);
+    else if (gateway_request_is(request, "GET") && gateway_target_has(&request->target, "uploads"))
+        gateway_upload_listing_answer(s3, request);
+    else if (gateway_subresource_answer(s3, request))
+        return;
+    else if (gateway_request_is(request, "GET"))
         gateway_listing_answer(s3, request);
-    } else {
+    else
         (void)gateway_request_fail(request, GATEWAY_FAULT_NOT_IMPLEMENTED);
-    }
 }
 
+/* ---- objects ---- */
+
 /* Headers with which what is written would be another thing than what is written here. */
-static bool
-wants_more(const struct gateway_request *request)
+static enum gateway_fault
+check_wishes(const struct gateway_request *request)
 {
-    static const char *const starts[] = {
-        "x-amz-write-offset-bytes", "x-amz-server-side-encryption-customer-", "x-amz-object-lock-"};
+    static const char *const starts[] = {"x-amz-write-offset-bytes",
+                                         "x-amz-server-side-encryption",
+                                         "x-amz-object-lock-",
+                                         "x-amz-bucket-object-lock-",
+                                         "x-amz-grant-",
+                                         "x-amz-website-"};
+    const char *class = gateway_request_header(request, "x-amz-storage-class");
 
     for (size_t i = 0; i < request->header_count; i++)
         for (size_t j = 0; j < sizeof(starts) / sizeof(starts[0]); j++)
             if (strncasecmp(request->headers[i].name, starts[j], strlen(starts[j])) == 0)
-                return true;
-    return gateway_request_header(request, "x-amz-tagging") != NULL;
+                return GATEWAY_FAULT_NOT_IMPLEMENTED;
+    if (gateway_request_header(request, "x-amz-tagging") != NULL)
+        return GATEWAY_FAULT_NOT_IMPLEMENTED;
+    return class == NULL || strcmp(class, "STANDARD") == 0 ? GATEWAY_FAULT_NONE
+                                                           : GATEWAY_FAULT_STORAGE_CLASS;
+}
+
+static enum gateway_right
+right_of(const struct gateway_request *request)
+{
+    if (gateway_target_has(&request->target, "uploadId") ||
+        gateway_target_has(&request->target, "uploads"))
+        return GATEWAY_WRITE; /* whoever writes an upload may look at it and abort it */
+    if (gateway_request_is(request, "GET") || gateway_request_is(request, "HEAD"))
+        return GATEWAY_READ;
+    return gateway_request_is(request, "DELETE") ? GATEWAY_DELETE : GATEWAY_WRITE;
+}
+
+/* Where the object is, or would be. */
+static enum gateway_fault
+place(struct gateway_request *request)
+{
+    const bool get = gateway_request_is(request, "GET") || gateway_request_is(request, "HEAD");
+
+    switch (gateway_bucket_key(&request->bucket, request->target.key, request->stored)) {
+    case KVT_OK: return GATEWAY_FAULT_NONE;
+    case KVT_RANGE: return get ? GATEWAY_FAULT_NO_SUCH_KEY : GATEWAY_FAULT_KEY_TOO_LONG;
+    default: return get ? GATEWAY_FAULT_NO_SUCH_KEY : GATEWAY_FAULT_INVALID_ARGUMENT;
+    }
+}
+
+/* Without versions there is one, whose name is "null". */
+static bool
+names_version(const struct gateway_request *request)
+{
+    char id[8];
+    const enum kvt_err rc = gateway_target_query(&request->target, "versionId", id, sizeof(id));
+
+    return rc != KVT_NOTFOUND && (rc != KVT_OK || (id[0] != '\0' && strcmp(id, "null") != 0));
+}
+
+/* What was written into a bucket that somebody removed meanwhile is not written. */
+static void
+settle(struct gateway_s3 *s3, struct gateway_request *request)
+{
+    const enum kvt_err rc = gateway_buckets_settle(s3->buckets, s3->vault, &request->bucket);
+
+    if (rc == KVT_OK)
+        return;
+    if (rc == KVT_NOTFOUND)
+        (void)!gateway_remove(s3->vault, request->stored);
+    (void)gateway_request_fail(request, rc == KVT_NOTFOUND ? GATEWAY_FAULT_NO_SUCH_BUCKET
+                                        : rc == KVT_AGAIN  ? GATEWAY_FAULT_ABORTED
+                                                           : gateway_request_fault_of(rc));
 }
 
 /* PUT k?acl is not a PUT of k: whatever is not known is not done at all. */
 static void
-handle_object(struct gateway_s3 *s3, struct gateway_request *request)
+answer_object(struct gateway_s3 *s3, struct gateway_request *request)
 {
     const bool get = gateway_request_is(request, "GET") || gateway_request_is(request, "HEAD");
-    const bool put = gateway_request_is(request, "PUT");
-    const bool drop = gateway_request_is(request, "DELETE");
+    const bool upload = gateway_target_has(&request->target, "uploadId") ||
+                        gateway_target_has(&request->target, "uploads");
 
-    if ((put || gateway_request_is(request, "POST")) && wants_more(request))
-        (void)gateway_request_fail(request, GATEWAY_FAULT_NOT_IMPLEMENTED);
-    else if (gateway_target_has(&request->target, "uploadId") ||
-             gateway_target_has(&request->target, "uploads"))
+    if (upload)
         gateway_multipart_answer(s3, request);
-    else if (gateway_s3_strange(request, gateway_object_overrides, get ? 6 : 0))
+    else if (!gateway_s3_strange(request, gateway_object_arguments,
+                                 get ? GATEWAY_OBJECT_ARGUMENTS : 1)) {
+        if (get)
+            gateway_object_read(s3, request);
+        else if (gateway_request_is(request, "DELETE"))
+            gateway_object_delete(s3, request);
+        else if (!gateway_request_is(request, "PUT"))
+            (void)gateway_request_fail(request, GATEWAY_FAULT_METHOD);
+        else if (gateway_request_header(request, "x-amz-copy-source") != NULL)
+            gateway_copy_answer(s3, request);
+        else
+            gateway_object_write(s3, request);
+    } else if (!gateway_subresource_answer(s3, request)) {
         (void)gateway_request_fail(request, GATEWAY_FAULT_NOT_IMPLEMENTED);
-    else if (get && may(request, GATEWAY_READ))
-        gateway_object_read(s3, request);
-    else if (put && may(request, GATEWAY_WRITE) &&
-             gateway_request_header(request, "x-amz-copy-source") != NULL)
-        gateway_copy_answer(s3, request);
-    else if (put && request->fault == GATEWAY_FAULT_NONE)
-        gateway_object_write(s3, request);
-    else if (drop && may(request, GATEWAY_DELETE))
-        gateway_object_delete(s3, request);
-    else if (!get && !put && !drop)
-        (void)gateway_request_fail(request, GATEWAY_FAULT_METHOD);
+    }
+    if (request->fault == GATEWAY_FAULT_NONE && !get && !gateway_request_is(request, "DELETE"))
+        settle(s3, request);
+}
+
+static void
+handle_object(struct gateway_s3 *s3, struct gateway_request *request)
+{
+    enum gateway_fault fault = GATEWAY_FAULT_NONE;
+
+    if (!gateway_auth_may(request->principal, right_of(request), &request->bucket,
+                          request->target.key))
+        fault = GATEWAY_FAULT_FORBIDDEN;
+    else if (gateway_request_is(request, "PUT") || gateway_request_is(request, "POST"))
+        fault = check_wishes(request);
+    if (fault == GATEWAY_FAULT_NONE)
+        fault = place(request);
+    if (fault == GATEWAY_FAULT_NONE && names_version(request))
+        fault = GATEWAY_FAULT_NO_SUCH_VERSION;
+    if (fault == GATEWAY_FAULT_NONE)
+        answer_object(s3, request);
+    else
+        (void)gateway_request_fail(request, fault);
 }
 
 /* Rights to everything are the rule; else each key is asked for, and one refusal refuses all. */
@@ -193,12 +209,12 @@ may_batch(const struct gateway_request *request, enum gateway_batch_verb verb)
     struct kvt_error err;
     bool may = true;
 
-    if (gateway_auth_may(request->principal, right, ""))
+    if (gateway_auth_may(request->principal, right, NULL, ""))
         return true;
     if (gateway_batch_parse(&batch, verb, request->body.data, request->body.size, &err) != KVT_OK)
         return request->principal != NULL; /* running it says what is wrong */
     for (size_t i = 0; may && i < batch.count; i++)
-        may = gateway_auth_may(request->principal, right,
+        may = gateway_auth_may(request->principal, right, NULL,
                                verb == GATEWAY_BATCH_PUT ? batch.puts[i].key : batch.items[i].key);
     gateway_batch_release(&batch);
     return may;
@@ -265,24 +281,60 @@ gateway_s3_admit(const struct gateway_s3 *s3, const struct gateway_request *requ
     return length > s3->batch_max ? GATEWAY_FAULT_TOO_LARGE : GATEWAY_FAULT_NONE;
 }
 
-void
-gateway_s3_handle(struct gateway_s3 *s3, struct gateway_request *request)
+/* Who says whose the bucket is means no other. */
+static bool
+expects_another(const struct gateway_request *request)
 {
-    if (is_batch(request))
-        handle_batch(s3, request);
-    else if (request->target.bucket[0] == '\0' && gateway_request_is(request, "GET"))
-        list_buckets(s3, request);
-    else if (request->target.bucket[0] == '\0')
-        (void)gateway_request_fail(request, GATEWAY_FAULT_METHOD);
-    else if (strcmp(request->target.bucket, s3->bucket) != 0)
-        (void)gateway_request_fail(request, gateway_request_is(request, "PUT") &&
-                                                    request->target.key[0] == '\0'
-                                                ? GATEWAY_FAULT_NOT_IMPLEMENTED
-                                                : GATEWAY_FAULT_NO_SUCH_BUCKET);
+    const char *owner = gateway_request_header(request, "x-amz-expected-bucket-owner");
+
+    return owner != NULL && strcmp(owner, request->bucket.owner) != 0;
+}
+
+static void
+handle_known(struct gateway_s3 *s3, struct gateway_request *request)
+{
+    enum gateway_fault fault = GATEWAY_FAULT_NO_SUCH_BUCKET;
+
+    if (!request->target.bucket_long)
+        fault = gateway_service_find(s3, request->target.bucket, &request->bucket);
+    if (fault == GATEWAY_FAULT_NONE && expects_another(request))
+        fault = GATEWAY_FAULT_FORBIDDEN;
+    if (fault != GATEWAY_FAULT_NONE)
+        (void)gateway_request_fail(request, fault);
     else if (request->target.key[0] == '\0')
         handle_bucket(s3, request);
     else
         handle_object(s3, request);
+}
+
+static bool
+is_creation(const struct gateway_request *request)
+{
+    return request->target.key[0] == '\0' && gateway_request_is(request, "PUT") &&
+           !gateway_s3_strange(request, NULL, 0);
+}
+
+void
+gateway_s3_handle(struct gateway_s3 *s3, struct gateway_request *request)
+{
+    enum gateway_fault fault;
+
+    if (is_batch(request)) {
+        handle_batch(s3, request);
+    } else if (request->target.bucket[0] == '\0') {
+        if (gateway_request_is(request, "GET"))
+            gateway_service_list(s3, request);
+        else
+            (void)gateway_request_fail(request, GATEWAY_FAULT_METHOD);
+    } else if (!is_creation(request)) {
+        handle_known(s3, request);
+    } else {
+        fault = check_wishes(request);
+        if (fault == GATEWAY_FAULT_NONE)
+            gateway_service_create(s3, request);
+        else
+            (void)gateway_request_fail(request, fault);
+    }
     if (request->fault == GATEWAY_FAULT_SLOW_DOWN)
         gateway_stats_add(s3->vault->stats, GATEWAY_STAT_SLOW_DOWN, 1);
 }

@@ -11,13 +11,15 @@
 #ifndef GATEWAY_S3_H
 #define GATEWAY_S3_H
 
+#include "gateway/buckets.h"
 #include "gateway/request.h"
 #include "gateway/vault.h"
 
 struct gateway_s3 {
     struct gateway_vault *vault;
     struct gateway_budget *budget;
-    const char *bucket;
+    struct gateway_buckets *buckets;
+    const char *bucket; /* the configured one */
     const char *region;
     uint64_t batch_max; /* bytes of one body or batch answer */
 };

@@ -87,6 +87,7 @@ load_front(struct gateway_settings *settings, const struct kvt_config *config,
 
     settings->front_bind = kvt_config_string(config, GATEWAY_SETTING_FRONT_BIND);
     settings->front_domains = kvt_config_string(config, GATEWAY_SETTING_FRONT_DOMAINS);
+    settings->front_buckets_max = (size_t)kvt_config_u64(config, GATEWAY_SETTING_FRONT_BUCKETS_MAX);
     settings->front_port = (uint16_t)kvt_config_u64(config, GATEWAY_SETTING_FRONT_PORT);
     settings->front_threads = (unsigned)kvt_config_u64(config, GATEWAY_SETTING_FRONT_THREADS);
     settings->front_connections =

@@ -45,6 +45,7 @@ struct gateway_settings {
 
     const char *front_bind;
     const char *front_domains;
+    size_t front_buckets_max;
     char front_tls_key[GATEWAY_TLS_KEY_MAX]; /* "": no TLS */
     char front_tls_certificate[GATEWAY_CERTIFICATE_MAX];
     uint16_t front_port;

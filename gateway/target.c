@@ -65,8 +65,9 @@ gateway_target_parse(const char *raw, struct gateway_target *target, struct kvt_
         return kvt_error_set(err, rc, "the path has a bad percent escape");
     slash = strchr(target->path + 1, '/');
     size = slash == NULL ? strlen(target->path + 1) : (size_t)(slash - target->path - 1);
-    if (size >= sizeof(target->bucket))
-        return kvt_error_set(err, KVT_INVALID, "a bucket's name has at most 63 bytes");
+    target->bucket_long = size >= sizeof(target->bucket);
+    if (target->bucket_long)
+        size = sizeof(target->bucket) - 1;
     memcpy(target->bucket, target->path + 1, size);
     target->key = slash == NULL ? "" : slash + 1;
     return KVT_OK;

@@ -15,11 +15,12 @@
 
 #include "kvtier/error.h"
 
-#define GATEWAY_PATH_MAX 2048
+#define GATEWAY_PATH_MAX 4096
 
 struct gateway_target {
     char path[GATEWAY_PATH_MAX]; /* decoded, starting with '/' */
-    char bucket[64];             /* first segment; "" for "/" */
+    char bucket[64];             /* first segment, cut where it is longer; "" for "/" */
+    bool bucket_long;            /* it was: no bucket can be called that */
     const char *key;             /* what follows it, inside `path`; "" for the bucket itself */
     const char *query;           /* raw, without '?'; "" */
 };

@@ -81,9 +81,11 @@ gateway_uploads_create(struct gateway_vault *vault, struct gateway_upload *uploa
     if (rc != KVT_OK || count == GATEWAY_UPLOADS_MAX)
         return rc != KVT_OK ? rc : KVT_FULL;
     kvt_random_system(random, sizeof(random));
-    (void)snprintf(upload->id, sizeof(upload->id), "%016" PRIx64 "%016" PRIx64, random[0],
-                   random[1]);
     upload->created_ms = kvt_clock_unix_ms();
+    /* The time first: listings show the older one first. */
+    (void)snprintf(upload->id, sizeof(upload->id), "%012" PRIx64 "%04x%016" PRIx64,
+                   upload->created_ms & UINT64_C(0xffffffffffff), (unsigned)(random[0] & 0xffff),
+                   random[1]);
     name_of_upload(upload->id, name);
     return put(vault, name, upload->key, strlen(upload->key), upload->attributes);
 }
@@ -220,6 +222,22 @@ gateway_uploads_drop(struct gateway_vault *vault, const char *id)
     } while (rc == KVT_OK && request.listed_count == G4_LIST_KEYS_MAX);
     kvt_free(request.listed);
     return rc;
+}
+
+void
+gateway_uploads_drop_all(struct gateway_vault *vault, const char *prefix)
+{
+    char(*ids)[GATEWAY_UPLOAD_ID] = kvt_calloc(GATEWAY_UPLOADS_MAX, sizeof(*ids));
+    struct gateway_upload *upload = kvt_calloc(1, sizeof(*upload));
+    size_t count = 0;
+
+    if (ids != NULL && upload != NULL && gateway_uploads_list(vault, ids, &count) == KVT_OK)
+        for (size_t i = 0; i < count; i++)
+            if (gateway_uploads_find(vault, ids[i], NULL, upload) == KVT_OK &&
+                strncmp(upload->key, prefix, strlen(prefix)) == 0)
+                (void)!gateway_uploads_drop(vault, ids[i]);
+    kvt_free(upload);
+    kvt_free(ids);
 }
 
 /* Is the upload this name belongs to gone, or too old? */

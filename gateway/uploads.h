@@ -75,6 +75,9 @@ KVT_NODISCARD enum kvt_err gateway_uploads_list(struct gateway_vault *vault,
 /** Forget it and its parts.  KVT_OK also when there is none. */
 KVT_NODISCARD enum kvt_err gateway_uploads_drop(struct gateway_vault *vault, const char *id);
 
+/** Forget all of keys that begin with `prefix`; what cannot be is dropped by age. */
+void gateway_uploads_drop_all(struct gateway_vault *vault, const char *prefix);
+
 /** Drop what is too old, and parts that belong to nothing. */
 void gateway_uploads_expire(struct gateway_vault *vault, uint64_t now_ms);
 

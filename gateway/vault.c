@@ -12,6 +12,7 @@
 #include "base/file.h"
 #include "g4/check.h"
 #include "g4/directory.h"
+#include "gateway/bucket.h"
 #include "gateway/uploads.h"
 
 enum { PATH_BYTES = 4096 };
@@ -237,17 +238,33 @@ gateway_vault_is_block(const char *key, struct kvt_key *parsed)
     return kvt_key_parse(key, parsed == NULL ? &local : parsed) == KVT_OK;
 }
 
-bool
-gateway_vault_key_ok(const char *key)
+static bool
+bytes_ok(const char *key)
 {
     const size_t size = strlen(key);
 
-    if (size == 0 || size >= KVT_KEY_MAX || strncmp(key, ".kvtier-", 8) == 0)
+    if (size == 0 || size >= KVT_KEY_MAX)
         return false;
     for (const char *at = key; *at != '\0'; at++)
         if ((unsigned char)*at < 0x20 || (unsigned char)*at == 0x7f)
             return false;
     return true;
+}
+
+bool
+gateway_vault_key_ok(const char *key)
+{
+    return strncmp(key, GATEWAY_BUCKET_RESERVED, strlen(GATEWAY_BUCKET_RESERVED)) != 0 &&
+           bytes_ok(key);
+}
+
+bool
+gateway_vault_stored_ok(const char *key)
+{
+    const size_t prefix = strlen(GATEWAY_BUCKET_OBJECTS);
+
+    return gateway_vault_key_ok(key) ||
+           (strncmp(key, GATEWAY_BUCKET_OBJECTS, prefix) == 0 && bytes_ok(key));
 }
 
 const char *

@@ -100,8 +100,12 @@ KVT_NODISCARD enum kvt_err gateway_vault_read_block(struct gateway_vault *vault,
 /** Is this a block's key?  `parsed` may be NULL. */
 bool gateway_vault_is_block(const char *key, struct kvt_key *parsed);
 
-/** May clients use this key?  Not "", too long, ours for probes, or with control bytes. */
+/** May clients use this key of the configured bucket?  Not "", too long, reserved, or with control
+ * bytes. */
 bool gateway_vault_key_ok(const char *key);
+
+/** Is it such a key, or where an object of another bucket is (gateway/bucket.h)? */
+bool gateway_vault_stored_ok(const char *key);
 
 /** "hot", "cold". */
 const char *gateway_vault_tier_name(unsigned tier);

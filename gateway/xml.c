@@ -34,6 +34,15 @@ gateway_xml_time(struct kvt_buffer *out, const char *name, uint64_t unix_ms)
     kvt_buffer_printf(out, "<%s>%s</%s>", name, text, name);
 }
 
+void
+gateway_xml_owner(struct kvt_buffer *out, const char *name, const char *owner)
+{
+    kvt_buffer_printf(out, "<%s>", name);
+    gateway_xml_element(out, "ID", owner);
+    gateway_xml_element(out, "DisplayName", owner);
+    kvt_buffer_printf(out, "</%s>", name);
+}
+
 /* Length of the UTF-8 sequence at `at`, 0 when it is none that XML may hold. */
 static size_t
 utf8_length(const unsigned char *at)

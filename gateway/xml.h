@@ -12,9 +12,6 @@
 
 #include "base/buffer.h"
 
-/* Whose everything here is, as S3 names owners. */
-#define GATEWAY_XML_OWNER "<ID>kvtier</ID><DisplayName>kvtier</DisplayName>"
-
 /** The declaration, and the root with S3's name space. */
 void gateway_xml_begin(struct kvt_buffer *out, const char *root);
 void gateway_xml_end(struct kvt_buffer *out, const char *root);
@@ -24,6 +21,9 @@ void gateway_xml_element(struct kvt_buffer *out, const char *name, const char *t
 
 /** <name>2026-01-31T23:59:59.000Z</name>: whole seconds, as Last-Modified has them. */
 void gateway_xml_time(struct kvt_buffer *out, const char *name, uint64_t unix_ms);
+
+/** Whose something is: <name><ID>owner</ID><DisplayName>owner</DisplayName></name>. */
+void gateway_xml_owner(struct kvt_buffer *out, const char *name, const char *owner);
 
 /** Append `text` escaped for XML; what XML cannot hold becomes '?'. */
 void gateway_xml_text(struct kvt_buffer *out, const char *text);

@@ -259,6 +259,9 @@ credentials_with_rights(void **state)
         TENANT "  - {prefix: t/, rights: []}\n",
         TENANT "  - {prefix: t/, rights: [read, own]}\n",
         TENANT "  - {prefix: t/, rights: read, more: 1}\n",
+        TENANT "  - {prefix: t/, rights: read, bucket: 'a*b'}\n",
+        TENANT "  - {prefix: t/, rights: read}\n  creates: 'a*b'\n",
+        TENANT "  - {prefix: t/, rights: read}\n  owner: \"a\\nb\"\n",
         TENANT "  - {prefix: t/, rights: read}\n- access: a\n  secret: t\n  grants:\n"
                "  - {prefix: t/, rights: read}\n",
     };
@@ -270,16 +273,24 @@ credentials_with_rights(void **state)
     assert_int_equal(load_yaml(&table,
                                TENANT "  - {prefix: t/, rights: [read, write, delete, list]}\n"
                                       "  - {prefix: '', rights: list}\n- access: b\n  secret: s2\n"
-                                      "  grants:\n  - {prefix: '', rights: read}\n",
+                                      "  owner: team\n  creates: team-*\n"
+                                      "  grants:\n  - {prefix: '', rights: read}\n"
+                                      "  - {bucket: x, prefix: '', rights: read}\n",
                                &err),
                      KVT_OK);
     assert_int_equal(gateway_credentials_count(table), 2);
     tenant = gateway_credentials_find(table, "a");
     assert_string_equal(tenant->secret, "s:1");
-    assert_true(gateway_auth_may(tenant, GATEWAY_DELETE, "t/k"));
-    assert_false(gateway_auth_may(tenant, GATEWAY_READ, "u/k"));
-    assert_true(gateway_auth_may(tenant, GATEWAY_LIST, ""));
-    assert_false(gateway_auth_may(gateway_credentials_find(table, "b"), GATEWAY_WRITE, "t/k"));
+    assert_true(gateway_auth_may(tenant, GATEWAY_DELETE, NULL, "t/k"));
+    assert_false(gateway_auth_may(tenant, GATEWAY_READ, NULL, "u/k"));
+    assert_true(gateway_auth_may(tenant, GATEWAY_LIST, NULL, ""));
+    assert_false(
+        gateway_auth_may(gateway_credentials_find(table, "b"), GATEWAY_WRITE, NULL, "t/k"));
+    assert_string_equal(tenant->owner, "a");
+    assert_string_equal(tenant->creates, "");
+    assert_string_equal(gateway_credentials_find(table, "b")->owner, "team");
+    assert_string_equal(gateway_credentials_find(table, "b")->creates, "team-*");
+    assert_string_equal(gateway_credentials_find(table, "b")->grants[1].bucket, "x");
     gateway_credentials_drop(table);
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         if (load_yaml(&table, wrong[i], &err) != KVT_INVALID)
@@ -310,6 +321,42 @@ reload(void **state)
     gateway_auth_free(auth);
 }
 
+/* Whose a bucket is, and of which buckets a grant is. */
+static void
+rights_in_buckets(void **state)
+{
+    const struct gateway_principal who = {.owner = "team",
+                                          .grants = {{"t/", GATEWAY_RIGHTS_ALL, ""},
+                                                     {"", GATEWAY_READ, "shared-*"},
+                                                     {"", GATEWAY_LIST, "kvtier"}},
+                                          .grant_count = 3};
+    const struct gateway_bucket configured = {.name = "kvtier", .owner = "team"};
+    const struct gateway_bucket own = {.name = "mine", .owner = "team", .id = "1"};
+    const struct gateway_bucket shared = {.name = "shared-x", .owner = "other", .id = "2"};
+    const struct gateway_bucket foreign = {.name = "shared", .owner = "teams", .id = "3"};
+
+    (void)state;
+    assert_true(gateway_auth_may(&who, GATEWAY_WRITE, &configured, "t/k"));
+    assert_true(gateway_auth_may(&who, GATEWAY_LIST, &configured, "u/"));
+    assert_false(gateway_auth_may(&who, GATEWAY_WRITE, &configured, "u/k"));
+    assert_false(gateway_auth_owns(&who, &configured));
+    assert_true(gateway_auth_may(&who, GATEWAY_DELETE, &own, "u/k"));
+    assert_true(gateway_auth_may(&who, GATEWAY_READ, &shared, "u/k"));
+    assert_false(gateway_auth_may(&who, GATEWAY_WRITE, &shared, "t/k"));
+    assert_false(gateway_auth_may(&who, GATEWAY_READ, &foreign, "t/k"));
+    assert_true(gateway_auth_sees(&who, &configured));
+    assert_true(gateway_auth_sees(&who, &own));
+    assert_true(gateway_auth_sees(&who, &shared));
+    assert_false(gateway_auth_sees(&who, &foreign));
+    assert_false(gateway_auth_sees(NULL, &own));
+    assert_false(gateway_auth_may(NULL, GATEWAY_READ, &own, "k"));
+    assert_true(gateway_credentials_match("*", "a"));
+    assert_true(gateway_credentials_match("a*", "a"));
+    assert_true(gateway_credentials_match("a", "a"));
+    assert_false(gateway_credentials_match("a", "ab"));
+    assert_false(gateway_credentials_match("", "a"));
+}
+
 static void
 rights(void **state)
 {
@@ -318,14 +365,14 @@ rights(void **state)
         .grant_count = 2};
 
     (void)state;
-    assert_true(gateway_auth_may(&tenant, GATEWAY_DELETE, "tenant/a"));
-    assert_false(gateway_auth_may(&tenant, GATEWAY_READ, "tenant2/a"));
-    assert_false(gateway_auth_may(&tenant, GATEWAY_READ, "tenant"));
-    assert_true(gateway_auth_may(&tenant, GATEWAY_READ, "shared/a"));
-    assert_false(gateway_auth_may(&tenant, GATEWAY_WRITE, "shared/a"));
-    assert_false(gateway_auth_may(&tenant, GATEWAY_LIST, ""));
-    assert_true(gateway_auth_may(&tenant, GATEWAY_LIST, "shared/x"));
-    assert_false(gateway_auth_may(NULL, GATEWAY_READ, "tenant/a"));
+    assert_true(gateway_auth_may(&tenant, GATEWAY_DELETE, NULL, "tenant/a"));
+    assert_false(gateway_auth_may(&tenant, GATEWAY_READ, NULL, "tenant2/a"));
+    assert_false(gateway_auth_may(&tenant, GATEWAY_READ, NULL, "tenant"));
+    assert_true(gateway_auth_may(&tenant, GATEWAY_READ, NULL, "shared/a"));
+    assert_false(gateway_auth_may(&tenant, GATEWAY_WRITE, NULL, "shared/a"));
+    assert_false(gateway_auth_may(&tenant, GATEWAY_LIST, NULL, ""));
+    assert_true(gateway_auth_may(&tenant, GATEWAY_LIST, NULL, "shared/x"));
+    assert_false(gateway_auth_may(NULL, GATEWAY_READ, NULL, "tenant/a"));
 }
 
 struct permit {
@@ -350,7 +397,9 @@ permits(void **state)
         {"GET", "/b?prefix=shared/x", true},
         {"GET", "/b?prefix=shared/%zz", false},
         {"GET", "/b?uploads&prefix=other/", false},
-        {"PUT", "/b", false},
+        {"PUT", "/b", true},
+        {"PUT", "/b?acl", false},
+        {"DELETE", "/other/u/k", true},
         {"DELETE", "/b", false},
         {"GET", "/b/t/k", true},
         {"PUT", "/b/t/k", true},
@@ -369,11 +418,11 @@ permits(void **state)
 
         (void)snprintf(request.method, sizeof(request.method), "%s", rows[i].method);
         assert_int_equal(gateway_target_parse(rows[i].raw, &request.target, NULL), KVT_OK);
-        if (gateway_auth_permits(&request) != rows[i].permitted)
+        if (gateway_auth_permits(&request, "b") != rows[i].permitted)
             fail_msg("%s %s", rows[i].method, rows[i].raw);
         request.principal = NULL;
         if (request.target.key[0] != '\0')
-            assert_false(gateway_auth_permits(&request));
+            assert_false(gateway_auth_permits(&request, "b"));
     }
 }
 
@@ -389,6 +438,7 @@ main(void)
         cmocka_unit_test(credential_files),
         cmocka_unit_test(reload),
         cmocka_unit_test(rights),
+        cmocka_unit_test(rights_in_buckets),
         cmocka_unit_test(permits),
         cmocka_unit_test(credentials_with_rights),
     };

@@ -6,7 +6,11 @@
 #include "base/alloc.h"
 
 const struct gateway_principal test_scene_owner = {
-    .access = "all", .grants = {{.prefix = "", .rights = GATEWAY_RIGHTS_ALL}}, .grant_count = 1};
+    .access = "all",
+    .owner = "all",
+    .creates = "*",
+    .grants = {{.prefix = "", .rights = GATEWAY_RIGHTS_ALL}},
+    .grant_count = 1};
 
 void
 test_scene_open(struct test_scene *scene, uint64_t hot_capacity)
@@ -14,8 +18,10 @@ test_scene_open(struct test_scene *scene, uint64_t hot_capacity)
     test_gateway_open(&scene->gateway, hot_capacity, 0);
     atomic_init(&scene->budget.used, 0);
     scene->budget.max = 1u << 20;
+    assert_int_equal(gateway_buckets_new(&scene->buckets, "kvtier", "kvtier", 0, 8), KVT_OK);
     scene->s3 = (struct gateway_s3){.vault = scene->gateway.vault,
                                     .budget = &scene->budget,
+                                    .buckets = scene->buckets,
                                     .bucket = "kvtier",
                                     .region = "eu-1",
                                     .batch_max = 1u << 20};
@@ -27,6 +33,7 @@ void
 test_scene_close(struct test_scene *scene)
 {
     assert_int_equal(atomic_load(&scene->budget.used), 0);
+    gateway_buckets_free(scene->buckets);
     test_gateway_close(&scene->gateway);
 }
 

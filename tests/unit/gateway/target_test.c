@@ -39,8 +39,6 @@ targets(void **state)
         {"/b/%2", KVT_INVALID, "", "", ""},
         {"/b/%zz", KVT_INVALID, "", "", ""},
         {"/b/%00", KVT_INVALID, "", "", ""},
-        {"/0123456789012345678901234567890123456789012345678901234567890123456789", KVT_INVALID, "",
-         "", ""},
     };
 
     (void)state;
@@ -55,6 +53,24 @@ targets(void **state)
         assert_string_equal(target.key, rows[i].key);
         assert_string_equal(target.query, rows[i].query);
     }
+}
+
+/* The target stands, so that its signature can be checked; the bucket is nobody's. */
+static void
+long_buckets_are_cut(void **state)
+{
+    char raw[] = "/0123456789012345678901234567890123456789012345678901234567890123/k";
+    struct gateway_target target;
+
+    (void)state;
+    assert_int_equal(gateway_target_parse(raw, &target, NULL), KVT_OK);
+    assert_true(target.bucket_long);
+    assert_int_equal(strlen(target.bucket), sizeof(target.bucket) - 1);
+    assert_string_equal(target.key, "k");
+    memmove(raw + 1, raw + 2, strlen(raw + 2) + 1);
+    assert_int_equal(gateway_target_parse(raw, &target, NULL), KVT_OK);
+    assert_false(target.bucket_long);
+    assert_string_equal(target.key, "k");
 }
 
 static void
@@ -137,6 +153,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(hosts),
         cmocka_unit_test(targets),
+        cmocka_unit_test(long_buckets_are_cut),
         cmocka_unit_test(long_paths_are_refused),
         cmocka_unit_test(arguments),
     };
