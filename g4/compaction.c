@@ -10,7 +10,7 @@
 #include "g4/compaction_run.h"
 #include "g4/rows.h"
 
-enum { RETIRE_TRIES = 4, ROOM_MIN = 64 };
+enum { RETIRE_TRIES = 4 };
 
 enum kvt_err
 g4_compaction_lock_name(char out[KVT_KEY_MAX], const char *namespace_)
@@ -28,6 +28,12 @@ g4_compaction_lock_name(char out[KVT_KEY_MAX], const char *namespace_)
 }
 
 /* ---- what the parts of a run share ---- */
+
+enum kvt_err
+g4_compaction_no_memory(struct kvt_error *err)
+{
+    return kvt_error_set(err, KVT_NOMEM, "no memory to pack blocks");
+}
 
 static uint64_t
 mono_ms(const struct g4_compaction_options *options)
@@ -68,31 +74,17 @@ g4_compaction_ask(struct g4_compaction_run *run, struct g4_request *request, str
 }
 
 enum kvt_err
-g4_compaction_room(void **items, size_t *room, size_t count, size_t size, struct kvt_error *err)
-{
-    const size_t wanted = *room * 2 + ROOM_MIN;
-    void *grown;
-
-    if (count < *room)
-        return KVT_OK;
-    grown = kvt_realloc(*items, wanted, size);
-    if (grown == NULL)
-        return kvt_error_set(err, KVT_NOMEM, "no memory to pack %zu blocks", wanted);
-    *items = grown;
-    *room = wanted;
-    return KVT_OK;
-}
-
-enum kvt_err
 g4_compaction_change(struct g4_compaction_run *run, const struct g4_manifest_change *change,
                      struct kvt_error *err)
 {
-    const enum kvt_err rc = g4_compaction_room((void **)&run->changes, &run->change_room,
-                                               run->change_count, sizeof(*run->changes), err);
+    struct g4_manifest_change *changes =
+        kvt_grow(run->changes, &run->change_room, run->change_count + 1, sizeof(*changes));
 
-    if (rc == KVT_OK)
-        run->changes[run->change_count++] = *change;
-    return rc;
+    if (changes == NULL)
+        return g4_compaction_no_memory(err);
+    run->changes = changes;
+    run->changes[run->change_count++] = *change;
+    return KVT_OK;
 }
 
 /* ---- the manifest ---- */

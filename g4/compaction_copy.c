@@ -16,12 +16,6 @@ struct filling {
 };
 
 static enum kvt_err
-no_memory(struct kvt_error *err)
-{
-    return kvt_error_set(err, KVT_NOMEM, "no memory to pack blocks");
-}
-
-static enum kvt_err
 make_room(struct g4_compaction_run *run, struct kvt_error *err)
 {
     const struct g4_compaction_settings *settings = &run->options->settings;
@@ -29,11 +23,11 @@ make_room(struct g4_compaction_run *run, struct kvt_error *err)
     if (run->builder == NULL &&
         g4_segment_builder_new(&run->builder, (size_t)settings->segment_bytes,
                                settings->segment_blocks) != KVT_OK)
-        return no_memory(err);
+        return g4_compaction_no_memory(err);
     if (run->body == NULL)
         run->body = kvt_calloc((size_t)settings->block_max, 1);
     if (run->body == NULL)
-        return no_memory(err);
+        return g4_compaction_no_memory(err);
     g4_segment_builder_clear(run->builder);
     return KVT_OK;
 }
@@ -126,9 +120,12 @@ note_segment(struct filling *filling, const struct g4_segment_name *name, size_t
     struct g4_manifest_change change = {
         .block = {.segment = (uint32_t)(run->manifest.segment_count + run->added_count),
                   .state = filling->state}};
-    enum kvt_err rc = g4_compaction_room((void **)&run->added, &run->added_room, run->added_count,
-                                         sizeof(*run->added), err);
+    struct g4_manifest_segment *added =
+        kvt_grow(run->added, &run->added_room, run->added_count + 1, sizeof(*added));
+    enum kvt_err rc = added == NULL ? g4_compaction_no_memory(err) : KVT_OK;
 
+    if (added != NULL)
+        run->added = added;
     for (size_t i = 0; i < count && rc == KVT_OK; i++) {
         change.block.entry = entries[i];
         rc = g4_compaction_change(run, &change, err);
@@ -193,7 +190,7 @@ add(struct filling *filling, const struct g4_segment_entry *block, const void *b
         rc = g4_segment_builder_add(builder, block, body, size, NULL);
     }
     if (rc == KVT_NOMEM)
-        return no_memory(err);
+        return g4_compaction_no_memory(err);
     if (rc == KVT_OK)
         filling->bytes += size;
     else
@@ -339,11 +336,11 @@ g4_compaction_forward(struct g4_compaction_run *run, struct kvt_error *err)
     enum kvt_err rc = KVT_OK;
 
     if (chosen == NULL)
-        return no_memory(err);
+        return g4_compaction_no_memory(err);
     if (g4_compaction_plan_forward(&run->options->settings, &run->manifest, run->budget, chosen) >
         0) {
         blocks = live_blocks(&run->manifest, chosen, &count);
-        rc = blocks == NULL ? no_memory(err) : make_room(run, err);
+        rc = blocks == NULL ? g4_compaction_no_memory(err) : make_room(run, err);
     }
     for (size_t i = 0; i < count && rc == KVT_OK; i++)
         rc = forward_one(&filling, blocks[i], err);

@@ -61,9 +61,8 @@ KVT_NODISCARD enum kvt_err g4_compaction_guard(struct g4_compaction_run *run,
 KVT_NODISCARD enum kvt_err g4_compaction_ask(struct g4_compaction_run *run,
                                              struct g4_request *request, struct kvt_error *err);
 
-/** Make room for one more item.  KVT_OK or KVT_NOMEM. */
-KVT_NODISCARD enum kvt_err g4_compaction_room(void **items, size_t *room, size_t count, size_t size,
-                                              struct kvt_error *err);
+/** KVT_NOMEM, and says so. */
+enum kvt_err g4_compaction_no_memory(struct kvt_error *err);
 
 /** Append one change, of any order. */
 KVT_NODISCARD enum kvt_err g4_compaction_change(struct g4_compaction_run *run,

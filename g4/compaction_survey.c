@@ -30,7 +30,7 @@ pick(struct g4_compaction_run *run, struct g4_segment_entry *block, const struct
 {
     const struct g4_compaction_settings *settings = &run->options->settings;
     const uint64_t now_ms = unix_ms(run);
-    enum kvt_err rc;
+    struct g4_segment_entry *picks;
 
     if (row->size == 0 || row->size > settings->block_max || now_ms < row->modified_ms ||
         now_ms - row->modified_ms < settings->age_ms)
@@ -47,11 +47,12 @@ pick(struct g4_compaction_run *run, struct g4_segment_entry *block, const struct
     }
     block->length = (uint32_t)row->size;
     run->pick_bytes += row->size;
-    rc = g4_compaction_room((void **)&run->picks, &run->pick_room, run->pick_count,
-                            sizeof(*run->picks), err);
-    if (rc == KVT_OK)
-        run->picks[run->pick_count++] = *block;
-    return rc;
+    picks = kvt_grow(run->picks, &run->pick_room, run->pick_count + 1, sizeof(*picks));
+    if (picks == NULL)
+        return g4_compaction_no_memory(err);
+    run->picks = picks;
+    run->picks[run->pick_count++] = *block;
+    return KVT_OK;
 }
 
 /* An object of a block that the manifest has: is it the same block still?  Then it can go, after
@@ -62,6 +63,7 @@ meet(struct g4_compaction_run *run, const struct g4_manifest_block *block, const
 {
     struct g4_request request = {.verb = G4_HEAD, .key = key};
     struct g4_manifest_change change = {.block = *block};
+    struct g4_compaction_double *doubles;
     enum kvt_err rc;
 
     if (run->double_count == G4_COMPACTION_BLOCKS_MAX) {
@@ -79,10 +81,10 @@ meet(struct g4_compaction_run *run, const struct g4_manifest_block *block, const
         request.meta.crc32c != block->entry.crc32c ||
         request.meta.fingerprint != block->entry.fingerprint)
         return drop(run, block, err); /* put again, with other bytes: those count */
-    rc = g4_compaction_room((void **)&run->doubles, &run->double_room, run->double_count,
-                            sizeof(*run->doubles), err);
-    if (rc != KVT_OK)
-        return rc;
+    doubles = kvt_grow(run->doubles, &run->double_room, run->double_count + 1, sizeof(*doubles));
+    if (doubles == NULL)
+        return g4_compaction_no_memory(err);
+    run->doubles = doubles;
     run->doubles[run->double_count].block = block->entry;
     memcpy(run->doubles[run->double_count].etag, request.etag, sizeof(request.etag));
     run->double_count++;
@@ -130,7 +132,7 @@ g4_compaction_survey(struct g4_compaction_run *run, struct kvt_error *err)
                    (int)strlen(G4_SEGMENT_FOLDER) - 1, G4_SEGMENT_FOLDER);
     run->seen = kvt_calloc(run->manifest.block_count + 1, sizeof(*run->seen));
     if (run->seen == NULL)
-        return kvt_error_set(err, KVT_NOMEM, "no memory to pack %.80s", run->options->namespace_);
+        return g4_compaction_no_memory(err);
     rc = g4_rows_walk(run->options->store, prefix, after, run->log.request_ms, on_row, run, err);
     /* The listing began after the manifest was there: a pending block without an object of its own
      * was deleted, and stays so. */

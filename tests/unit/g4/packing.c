@@ -130,9 +130,8 @@ packing_put(struct packing *packing, unsigned block)
     kvt_free(found);
 }
 
-static enum kvt_err
-lock(struct packing *packing, struct g4_store *store, const struct g4_lock_clock *clock,
-     struct g4_lock **out)
+enum kvt_err
+packing_lock(struct g4_store *store, const struct g4_lock_clock *clock, struct g4_lock **out)
 {
     const struct g4_manifest_log log = {.store = store, .namespace_ = PACKING_NAMESPACE};
     struct g4_manifest manifest = {.number = 0};
@@ -141,7 +140,6 @@ lock(struct packing *packing, struct g4_store *store, const struct g4_lock_clock
         .store = store, .proved = &proved, .name = name, .instance = "packer", .clock = clock};
     enum kvt_err rc;
 
-    (void)packing;
     *out = NULL;
     assert_int_equal(g4_compaction_lock_name(name, PACKING_NAMESPACE), KVT_OK);
     rc = g4_manifest_log_load(&log, &manifest, NULL);
@@ -150,9 +148,9 @@ lock(struct packing *packing, struct g4_store *store, const struct g4_lock_clock
     return rc == KVT_OK ? g4_lock_acquire(out, &options, NULL) : rc;
 }
 
-static struct g4_compaction_options
-options_of(const struct packing *packing, struct g4_store *store, struct g4_lock *held,
-           const struct g4_lock_clock *clock)
+struct g4_compaction_options
+packing_options(const struct packing *packing, struct g4_store *store, struct g4_lock *held,
+                const struct g4_lock_clock *clock)
 {
     return (struct g4_compaction_options){.store = store,
                                           .namespace_ = PACKING_NAMESPACE,
@@ -179,10 +177,10 @@ packing_delete(struct packing *packing, unsigned block)
     packing->truth[block] = PACKING_UNKNOWN;
     assert_int_equal(g4_packed_refresh(packing->stale, NULL), KVT_OK);
     if (g4_packed_knows(packing->stale, &id)) {
-        rc = lock(packing, packing->store, &clock, &held);
+        rc = packing_lock(packing->store, &clock, &held);
         if (rc == KVT_OK) {
             const struct g4_compaction_options options =
-                options_of(packing, packing->store, held, &clock);
+                packing_options(packing, packing->store, held, &clock);
 
             rc = g4_compaction_retire(&options, &entry, 1, NULL);
             (void)g4_lock_release(held, NULL);
@@ -295,12 +293,12 @@ packing_compact(struct packing *packing, struct shelf_client *client,
     const struct g4_lock_clock clock = shelf_clock(&packing->shelf);
     struct g4_store *store = shelf_open(client);
     struct g4_lock *held;
-    enum kvt_err rc = lock(packing, store, &clock, &held);
+    enum kvt_err rc = packing_lock(store, &clock, &held);
 
     memset(report, 0, sizeof(*report));
     report->more = true;
     if (rc == KVT_OK) {
-        const struct g4_compaction_options options = options_of(packing, store, held, &clock);
+        const struct g4_compaction_options options = packing_options(packing, store, held, &clock);
 
         rc = g4_compaction_run(&options, report, NULL);
         (void)g4_lock_release(held, NULL);

@@ -56,7 +56,14 @@ void packing_check_tidy(struct packing *packing);
 enum kvt_err packing_compact(struct packing *packing, struct shelf_client *client,
                              struct g4_compaction_report *report);
 
-/** The same with a client of its own that lives, until there is nothing more to do. */
+/** The parts of that: the namespace's lock, and what a run is told. */
+enum kvt_err packing_lock(struct g4_store *store, const struct g4_lock_clock *clock,
+                          struct g4_lock **out);
+struct g4_compaction_options packing_options(const struct packing *packing, struct g4_store *store,
+                                             struct g4_lock *held,
+                                             const struct g4_lock_clock *clock);
+
+/** A compactor with a client of its own that lives, until there is nothing more to do. */
 void packing_settle(struct packing *packing);
 
 /** Let every lease run out. */

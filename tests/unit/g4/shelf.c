@@ -62,11 +62,14 @@ shelf_clear(struct shelf *shelf)
         take_away(shelf, &shelf->objects[shelf->count - 1]);
 }
 
-static void
+static enum kvt_err
 put(struct shelf *shelf, struct g4_request *request)
 {
     struct shelf_object *object = shelf_find(shelf, request->key);
+    uint8_t *body = kvt_calloc(request->body_size + 1, 1);
 
+    if (body == NULL)
+        return KVT_NOMEM;
     if (object == NULL) {
         const size_t at = place_of(shelf, request->key);
 
@@ -78,8 +81,7 @@ put(struct shelf *shelf, struct g4_request *request)
         shelf->count++;
     }
     kvt_free(object->body);
-    object->body = kvt_calloc(request->body_size + 1, 1);
-    assert_non_null(object->body);
+    object->body = body;
     memcpy(object->body, request->body, request->body_size);
     object->size = request->body_size;
     object->meta = request->meta;
@@ -87,6 +89,7 @@ put(struct shelf *shelf, struct g4_request *request)
     (void)snprintf(object->etag, sizeof(object->etag), "%08x-%zu",
                    g4_check_crc32c(request->body, request->body_size), request->body_size);
     memcpy(request->etag, object->etag, sizeof(object->etag));
+    return KVT_OK;
 }
 
 static enum kvt_err
@@ -154,7 +157,7 @@ serve(struct shelf *shelf, struct g4_request *request)
     switch (request->verb) {
     case G4_GET:
     case G4_HEAD: return get(object, request);
-    case G4_PUT: put(shelf, request); return KVT_OK;
+    case G4_PUT: return put(shelf, request);
     case G4_LIST: list(shelf, request); return KVT_OK;
     case G4_DELETE:
         if (object == NULL)

@@ -1,0 +1,440 @@
+/*
+ * What is tested: what g4/compaction.h, g4/manifest_log.h and g4/packed.h do at single edges: each
+ * guard against others alone, lost answers, triggers, damage, and memory that runs out.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/random.h"
+#include "g4/compaction.h"
+
+#include "tests/support/seed.h"
+#include "tests/unit/g4/helpers.h"
+#include "tests/unit/g4/packing.h"
+
+enum { REQUESTS_MAX = 2000, ALLOCATIONS_MAX = 4000 };
+
+#define SEGMENTS  PACKING_NAMESPACE "/.kvt/segment/"
+#define MANIFESTS PACKING_NAMESPACE "/.kvt/manifest/"
+
+static void
+put_orphan(struct packing *packing, uint64_t epoch, char key[KVT_KEY_MAX])
+{
+    const struct g4_segment_name name = {.epoch = epoch, .nonce = 1};
+
+    assert_int_equal(g4_segment_key(key, PACKING_NAMESPACE, &name), KVT_OK);
+    assert_int_equal(put_absent(packing->store, key, "x", 1, NULL), KVT_OK);
+}
+
+static void
+segments_of_a_later_epoch_are_not_touched(void **state)
+{
+    struct packing *packing = packing_new(test_seed());
+    char older[KVT_KEY_MAX];
+    char later[KVT_KEY_MAX];
+
+    (void)state;
+    put_orphan(packing, 1, older);
+    put_orphan(packing, 1000, later);
+    assert_int_equal(put_absent(packing->store, SEGMENTS "else", "x", 1, NULL), KVT_OK);
+    packing_settle(packing);
+    assert_null(shelf_find(&packing->shelf, older));
+    assert_non_null(shelf_find(&packing->shelf, later));
+    assert_non_null(shelf_find(&packing->shelf, SEGMENTS "else"));
+    packing_free(packing);
+}
+
+/* The request that a client is about to make. */
+struct about {
+    enum g4_verb verb;
+    char key[KVT_KEY_MAX];
+};
+
+static void
+note(void *arg, const struct g4_request *request)
+{
+    struct about *about = arg;
+
+    about->verb = request->verb;
+    (void)snprintf(about->key, sizeof(about->key), "%s", request->key);
+}
+
+static bool
+is_commit(const struct about *about)
+{
+    return about->verb == G4_PUT && strncmp(about->key, MANIFESTS, strlen(MANIFESTS)) == 0;
+}
+
+/* A commit that is still on its way when the next run deletes what it speaks of finds its number
+ * taken, also when that run has nothing to say. */
+static void
+a_late_commit_finds_its_number_taken(void **state)
+{
+    const uint64_t seed = test_seed();
+    bool through = false;
+    unsigned commits = 0;
+
+    (void)state;
+    for (uint64_t n = 1; n < REQUESTS_MAX && !through; n++) {
+        struct packing *packing = packing_new(seed);
+        struct about about = {.verb = G4_GET};
+        struct shelf_client client = {.shelf = &packing->shelf,
+                                      .at = n,
+                                      .death = SHELF_DIES_BEFORE,
+                                      .between = note,
+                                      .arg = &about};
+        struct g4_compaction_report report;
+        size_t segments;
+
+        packing_prepare(packing);
+        (void)packing_compact(packing, &client, &report);
+        through = client.calls < n;
+        segments = shelf_count(&packing->shelf, SEGMENTS);
+        packing->settings.bytes_min = 1 << 20;
+        packing->settings.live_min_ppm = 0;
+        packing->settings.segment_bytes = 500; /* few are small */
+        packing_sleep(packing);
+        packing_settle(packing);
+        if (is_commit(&about) && shelf_count(&packing->shelf, SEGMENTS) < segments) {
+            assert_non_null(shelf_find(&packing->shelf, about.key));
+            commits++;
+        }
+        packing_check(packing);
+        packing_free(packing);
+    }
+    assert_true(through && commits > 0);
+}
+
+static void
+a_commit_whose_answer_was_lost_is_found(void **state)
+{
+    const uint64_t seed = test_seed();
+    bool through = false;
+    unsigned commits = 0;
+
+    (void)state;
+    for (uint64_t n = 1; n < REQUESTS_MAX && !through; n++) {
+        struct packing *packing = packing_new(seed);
+        struct about about = {.verb = G4_GET};
+        struct shelf_client client = {.shelf = &packing->shelf,
+                                      .at = n,
+                                      .death = SHELF_STUMBLES,
+                                      .between = note,
+                                      .arg = &about};
+        struct g4_compaction_report report;
+        enum kvt_err rc;
+
+        packing_prepare(packing);
+        rc = packing_compact(packing, &client, &report);
+        through = client.calls < n;
+        if (is_commit(&about)) {
+            assert_int_equal(rc, KVT_OK);
+            commits++;
+        }
+        packing_free(packing);
+    }
+    assert_true(through && commits >= 2);
+}
+
+static void
+an_older_epoch_stops(void **state)
+{
+    struct packing *packing = packing_new(test_seed());
+    struct shelf_client client = {.shelf = &packing->shelf};
+    struct g4_store *store = shelf_open(&client);
+    const struct g4_lock_clock clock = shelf_clock(&packing->shelf);
+    struct g4_compaction_options options;
+    struct g4_compaction_report report;
+    struct g4_manifest manifest = {.number = 0};
+    const struct g4_manifest_log log = {.store = store, .namespace_ = PACKING_NAMESPACE};
+    struct g4_lock *held;
+    uint64_t number;
+
+    (void)state;
+    packing_prepare(packing);
+    assert_int_equal(packing_lock(store, &clock, &held), KVT_OK);
+    options = packing_options(packing, store, held, &clock);
+    packing_sleep(packing); /* ours is over, and another packs */
+    packing_settle(packing);
+    assert_int_equal(g4_manifest_log_load(&log, &manifest, NULL), KVT_OK);
+    number = manifest.number;
+    assert_int_equal(g4_compaction_run(&options, &report, NULL), KVT_PRECONDITION);
+    assert_true(report.more);
+    (void)g4_lock_release(held, NULL);
+
+    /* With a lock that somebody deleted, epochs begin anew: the manifest knows better. */
+    assert_int_equal(del(packing->store, PACKING_NAMESPACE "/.kvt/compaction.lock"), KVT_OK);
+    assert_int_equal(packing_lock(store, &clock, &held), KVT_OK);
+    assert_true(g4_lock_epoch(held) > manifest.epoch);
+    (void)g4_lock_release(held, NULL);
+    g4_manifest_release(&manifest);
+    manifest.number = number - 1;
+    assert_int_equal(g4_manifest_log_load(&log, &manifest, NULL), KVT_OK);
+    assert_int_equal(manifest.number, number);
+    g4_manifest_release(&manifest);
+    g4_store_close(store);
+    packing_free(packing);
+}
+
+/* As above, where only the manifest can tell: the lock itself is fine. */
+static void
+an_older_epoch_with_a_good_lock_stops(void **state)
+{
+    struct packing *packing = packing_new(test_seed());
+    struct shelf_client client = {.shelf = &packing->shelf};
+    struct g4_store *store = shelf_open(&client);
+    const struct g4_lock_clock clock = shelf_clock(&packing->shelf);
+    const struct g4_manifest_log log = {.store = store, .namespace_ = PACKING_NAMESPACE};
+    struct g4_manifest next = {.number = 1, .epoch = 1000};
+    struct g4_compaction_options options;
+    struct g4_compaction_report report;
+    struct g4_lock *held;
+
+    (void)state;
+    for (unsigned i = 0; i < PACKING_BLOCKS; i++)
+        packing_put(packing, i);
+    assert_int_equal(packing_lock(store, &clock, &held), KVT_OK);
+    options = packing_options(packing, store, held, &clock);
+    assert_int_equal(g4_manifest_log_commit(&log, &next, NULL), KVT_OK);
+    assert_int_equal(g4_compaction_run(&options, &report, NULL), KVT_PRECONDITION);
+    assert_int_equal(shelf_count(&packing->shelf, SEGMENTS), 0);
+    (void)g4_lock_release(held, NULL);
+    g4_store_close(store);
+    packing_free(packing);
+}
+
+/* A lock that can neither be renewed nor asked about ends by its clock. */
+static void
+a_lock_out_of_reach_ends_in_time(void **state)
+{
+    struct packing *packing = packing_new(test_seed());
+    struct shelf_client far = {.shelf = &packing->shelf};
+    struct g4_store *lock_store = shelf_open(&far);
+    const struct g4_lock_clock clock = shelf_clock(&packing->shelf);
+    struct g4_compaction_options options;
+    struct g4_compaction_report report;
+    struct g4_lock *held;
+
+    (void)state;
+    packing_prepare(packing);
+    assert_int_equal(packing_lock(lock_store, &clock, &held), KVT_OK);
+    far.dead = true;
+    options = packing_options(packing, packing->store, held, &clock);
+    packing->shelf.now_ms += G4_LOCK_TTL_DEFAULT_MS / 2;
+    assert_int_equal(g4_compaction_run(&options, &report, NULL), KVT_OK); /* still ours */
+    packing_sleep(packing);
+    assert_int_equal(g4_compaction_run(&options, &report, NULL), KVT_PRECONDITION);
+    (void)g4_lock_release(held, NULL);
+    g4_store_close(lock_store);
+    packing_free(packing);
+}
+
+/* A writer that slept until its number had been deleted creates it once more, and learns that. */
+static void
+a_number_that_is_free_again_is_no_commit(void **state)
+{
+    struct packing *packing = packing_new(test_seed());
+    const struct g4_manifest_log log = {.store = packing->store, .namespace_ = PACKING_NAMESPACE};
+    struct g4_manifest stale = {.number = 3, .epoch = 1};
+    struct g4_manifest newest = {.number = 0};
+    uint64_t deleted;
+
+    (void)state;
+    for (uint64_t i = 1; i <= 3 + G4_MANIFEST_KEEP; i++) {
+        struct g4_manifest next = {.number = i, .epoch = 1};
+
+        assert_int_equal(g4_manifest_log_commit(&log, &next, NULL), KVT_OK);
+        assert_int_equal(g4_manifest_log_prune(&log, i, &deleted, NULL), KVT_OK);
+        assert_int_equal(deleted, i > G4_MANIFEST_KEEP);
+        assert_int_equal(g4_manifest_log_commit(&log, &next, NULL), KVT_EXISTS);
+    }
+    assert_int_equal(g4_manifest_log_commit(&log, &stale, NULL), KVT_UNAVAILABLE);
+    stale.number = 4;
+    assert_int_equal(g4_manifest_log_commit(&log, &stale, NULL), KVT_EXISTS);
+    assert_int_equal(g4_manifest_log_load(&log, &newest, NULL), KVT_OK);
+    assert_int_equal(newest.number, 3 + G4_MANIFEST_KEEP);
+    assert_int_equal(g4_manifest_log_prune(&log, newest.number, &deleted, NULL), KVT_OK);
+    assert_int_equal(deleted, 1);
+    assert_int_equal(shelf_count(&packing->shelf, MANIFESTS), G4_MANIFEST_KEEP);
+    g4_manifest_release(&newest);
+    packing_free(packing);
+}
+
+static void
+triggers_decide_what_is_packed(void **state)
+{
+    struct packing *packing = packing_new(test_seed());
+    struct shelf_client client = {.shelf = &packing->shelf};
+    const struct g4_compaction_settings usual = packing->settings;
+    struct g4_compaction_report report;
+
+    (void)state;
+    for (unsigned i = 0; i < PACKING_BLOCKS; i++)
+        packing_put(packing, i);
+    packing->settings.age_ms = 3600000;
+    assert_int_equal(packing_compact(packing, &client, &report), KVT_OK);
+    assert_int_equal(report.packed, 0);
+    assert_int_equal(report.plain_blocks, PACKING_BLOCKS);
+    packing->settings = usual;
+    packing->settings.mean_max = 100;
+    assert_int_equal(packing_compact(packing, &client, &report), KVT_OK);
+    assert_int_equal(report.packed, 0);
+    packing->settings = usual;
+    packing->settings.bytes_max = 1000; /* a run at a time */
+    assert_int_equal(packing_compact(packing, &client, &report), KVT_OK);
+    assert_in_range(report.copied_bytes, 400, 1000);
+    assert_true(report.more);
+    packing->settings = usual;
+    packing->settings.block_max = 200;
+    packing_settle(packing);
+    for (size_t i = 0; i < packing->shelf.count; i++) /* what is larger is as it was */
+        if (packing_block(packing->shelf.objects[i].key) < PACKING_BLOCKS)
+            assert_in_range(packing->shelf.objects[i].size, 201, PACKING_BODY_MAX);
+    packing_check(packing);
+    packing->settings.segment_bytes = 1;
+    assert_int_equal(packing_compact(packing, &client, &report), KVT_RANGE);
+    packing_free(packing);
+}
+
+/* One flipped byte in a segment costs one block, and nothing that reads ever sees it. */
+static void
+a_damaged_block_is_a_miss(void **state)
+{
+    struct packing *packing = packing_new(test_seed());
+    struct shelf_client client = {.shelf = &packing->shelf};
+    struct g4_compaction_report report;
+    struct g4_packed *reader;
+    unsigned corrupt = 0;
+
+    (void)state;
+    for (unsigned i = 0; i < PACKING_BLOCKS; i++)
+        packing_put(packing, i);
+    packing_settle(packing);
+    for (size_t i = 0; i < packing->shelf.count; i++)
+        if (strncmp(packing->shelf.objects[i].key, SEGMENTS, strlen(SEGMENTS)) == 0) {
+            packing->shelf.objects[i].body[G4_SEGMENT_HEADER_SIZE + 5] ^= 4;
+            break;
+        }
+    assert_int_equal(g4_packed_new(&reader, packing->store, PACKING_NAMESPACE, 0), KVT_OK);
+    assert_int_equal(g4_packed_refresh(reader, NULL), KVT_OK);
+    for (unsigned i = 0; i < PACKING_BLOCKS; i++) {
+        uint8_t body[PACKING_BODY_MAX];
+        char text[KVT_KEY_MAX];
+        struct kvt_key key;
+        struct g4_meta meta;
+        enum kvt_err rc;
+
+        packing_key(i, text);
+        assert_int_equal(kvt_key_parse(text, &key), KVT_OK);
+        rc = g4_packed_get(reader, &key, body, sizeof(body), &meta, NULL);
+        assert_true(rc == KVT_OK || (rc == KVT_CORRUPT && meta.length == 0));
+        corrupt += rc == KVT_CORRUPT;
+        assert_int_equal(g4_packed_get(reader, &key, body, 1, &meta, NULL), KVT_RANGE);
+    }
+    assert_int_equal(corrupt, 1);
+    g4_packed_free(reader);
+
+    /* Copying forward leaves it where it is, and the others go. */
+    packing->settings.live_min_ppm = 1000000;
+    for (unsigned i = 0; i < PACKING_BLOCKS; i++)
+        if (i % 4 == 1 || i % 4 == 2) /* of either rank, and so of every segment */
+            assert_int_equal(packing_delete(packing, i), KVT_OK);
+    assert_int_equal(packing_compact(packing, &client, &report), KVT_OK);
+    assert_true(report.forwarded > 0);
+    packing_free(packing);
+}
+
+/* Its segments went away under it: it finds out by itself, and what is lost for good is no miss. */
+static void
+a_reader_left_behind_catches_up(void **state)
+{
+    struct packing *packing = packing_new(test_seed());
+    uint8_t body[PACKING_BODY_MAX];
+    char text[KVT_KEY_MAX];
+    struct kvt_key key;
+    struct g4_meta meta;
+    uint64_t before;
+
+    (void)state;
+    for (unsigned i = 0; i < PACKING_BLOCKS; i++)
+        packing_put(packing, i);
+    packing_settle(packing);
+    assert_int_equal(g4_packed_refresh(packing->stale, NULL), KVT_OK);
+    before = g4_packed_number(packing->stale);
+    packing->settings.segment_bytes *= 4; /* all are small */
+    packing_settle(packing);
+    assert_int_equal(g4_packed_number(packing->stale), before);
+    packing_key(7, text);
+    assert_int_equal(kvt_key_parse(text, &key), KVT_OK);
+    assert_int_equal(g4_packed_get(packing->stale, &key, body, sizeof(body), &meta, NULL), KVT_OK);
+    assert_true(g4_packed_number(packing->stale) > before);
+    assert_true(g4_packed_knows(packing->stale, &key));
+    assert_true(g4_packed_has(packing->stale, &key, &meta) && meta.present);
+
+    for (size_t i = packing->shelf.count; i > 0; i--) {
+        memcpy(text, packing->shelf.objects[i - 1].key, sizeof(text));
+        if (strncmp(text, SEGMENTS, strlen(SEGMENTS)) == 0)
+            assert_int_equal(del(packing->store, text), KVT_OK);
+    }
+    assert_int_equal(g4_packed_get(packing->stale, &key, body, sizeof(body), &meta, NULL),
+                     KVT_CORRUPT);
+    key.hash++;
+    assert_int_equal(g4_packed_get(packing->stale, &key, body, sizeof(body), &meta, NULL),
+                     KVT_NOTFOUND);
+    packing_free(packing);
+}
+
+static void
+memory_may_run_out_anywhere(void **state)
+{
+    const uint64_t seed = test_seed();
+    bool through = false;
+
+    (void)state;
+    for (size_t n = 0; n < ALLOCATIONS_MAX && !through; n += 1 + n / 64) {
+        const size_t live = kvt_alloc_live();
+        struct packing *packing = packing_new(seed);
+        const struct g4_lock_clock clock = shelf_clock(&packing->shelf);
+        struct g4_compaction_options options;
+        struct g4_compaction_report report;
+        struct g4_lock *held;
+        enum kvt_err rc;
+
+        packing_prepare(packing);
+        assert_int_equal(packing_lock(packing->store, &clock, &held), KVT_OK);
+        options = packing_options(packing, packing->store, held, &clock);
+        kvt_alloc_fail_after(n);
+        rc = g4_compaction_run(&options, &report, NULL);
+        kvt_alloc_fail_after(SIZE_MAX);
+        through = rc == KVT_OK;
+        (void)g4_lock_release(held, NULL);
+        packing_check(packing);
+        packing_settle(packing);
+        packing_check(packing);
+        packing_check_tidy(packing);
+        packing_free(packing);
+        assert_int_equal(kvt_alloc_live(), live);
+    }
+    assert_true(through);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(segments_of_a_later_epoch_are_not_touched),
+        cmocka_unit_test(a_late_commit_finds_its_number_taken),
+        cmocka_unit_test(a_commit_whose_answer_was_lost_is_found),
+        cmocka_unit_test(an_older_epoch_stops),
+        cmocka_unit_test(an_older_epoch_with_a_good_lock_stops),
+        cmocka_unit_test(a_lock_out_of_reach_ends_in_time),
+        cmocka_unit_test(a_number_that_is_free_again_is_no_commit),
+        cmocka_unit_test(triggers_decide_what_is_packed),
+        cmocka_unit_test(a_damaged_block_is_a_miss),
+        cmocka_unit_test(a_reader_left_behind_catches_up),
+        cmocka_unit_test(memory_may_run_out_anywhere),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
