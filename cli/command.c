@@ -314,7 +314,8 @@ const struct cli_command cli_commands[] = {
      .summary = "Remove tombstones, free locks whose lease is over",
      .details =
          "Says what it would do; --yes does it, and needs the admin token. A lock is freed by its "
-         "own protocol: the object stays, so that epochs go on. Never removes a block.",
+         "own protocol: the object stays, so that epochs go on. With --s3 also gives up uploads "
+         "that nobody completed. Never removes a block.",
      .example = "g4 gc --older-than 7d",
      .words = "",
      OPTIONS(g4_gc_options),

@@ -5,6 +5,7 @@
 
 #include "cli/bucket.h"
 #include "cli/credentials.h"
+#include "cli/doctor_bucket.h"
 #include "cli/options.h"
 #include "cli/settings.h"
 #include "g4/s3.h"
@@ -95,8 +96,8 @@ add_selftest(struct cli_checks *checks, struct g4_store *store)
     add_locks(checks, &result);
 }
 
-/* Reach the bucket; then, when `deep`, its clock and conditions. */
-static void
+/* Reach the bucket; then, when `deep`, its clock and conditions.  False: it cannot be reached. */
+static bool
 probe(struct cli_checks *checks, const char *name, const struct g4_s3_options *options, bool deep)
 {
     struct g4_store *store = NULL;
@@ -119,6 +120,7 @@ probe(struct cli_checks *checks, const char *name, const struct g4_s3_options *o
         }
     }
     g4_store_close(store);
+    return rc == KVT_OK;
 }
 
 void
@@ -142,20 +144,20 @@ cli_doctor_store_front(const struct cli_context *context, struct cli_checks *che
                       "%s", err.text);
         return;
     }
-    probe(checks, "gateway s3",
-          &(struct g4_s3_options){
-              .endpoint = kvt_config_string(context->settings, CLI_SETTING_GATEWAY_DATA_URL),
-              .bucket = kvt_config_string(context->settings, CLI_SETTING_BUCKET),
-              .region = "",
-              .access_key = credentials.access_key,
-              .secret_key = credentials.secret_key,
-              .session_token = "",
-              .ca_file = "",
-              .path_style = true,
-              .attempts_max = 1,
-              .timeout_ms = kvt_config_u64(context->settings, CLI_SETTING_TIMEOUT),
-          },
-          false);
+    (void)probe(checks, "gateway s3",
+                &(struct g4_s3_options){
+                    .endpoint = kvt_config_string(context->settings, CLI_SETTING_GATEWAY_DATA_URL),
+                    .bucket = kvt_config_string(context->settings, CLI_SETTING_BUCKET),
+                    .region = "",
+                    .access_key = credentials.access_key,
+                    .secret_key = credentials.secret_key,
+                    .session_token = "",
+                    .ca_file = "",
+                    .path_style = true,
+                    .attempts_max = 1,
+                    .timeout_ms = kvt_config_u64(context->settings, CLI_SETTING_TIMEOUT),
+                },
+                false);
     explicit_bzero(&credentials, sizeof(credentials));
 }
 
@@ -164,6 +166,7 @@ cli_doctor_store_direct(const struct cli_context *context, struct cli_checks *ch
 {
     struct cli_credentials credentials;
     struct kvt_error err = {0};
+    bool reached;
 
     if (!kvt_config_is_set(context->options, CLI_DOCTOR_S3))
         return;
@@ -174,19 +177,21 @@ cli_doctor_store_direct(const struct cli_context *context, struct cli_checks *ch
         return;
     }
     cli_check_add(checks, CLI_CHECK_OK, "s3 credentials", "", "from %s", credentials.where);
-    probe(checks, "s3",
-          &(struct g4_s3_options){
-              .endpoint = kvt_config_string(context->options, CLI_DOCTOR_S3),
-              .bucket = kvt_config_string(context->settings, CLI_SETTING_BUCKET),
-              .region = cli_bucket_option(context, CLI_DOCTOR_S3, CLI_BUCKET_REGION),
-              .access_key = credentials.access_key,
-              .secret_key = credentials.secret_key,
-              .session_token = credentials.session_token,
-              .ca_file = cli_bucket_option(context, CLI_DOCTOR_S3, CLI_BUCKET_CA),
-              .path_style = true,
-              .attempts_max = 1,
-              .timeout_ms = kvt_config_u64(context->settings, CLI_SETTING_TIMEOUT),
-          },
-          true);
+    reached = probe(checks, "s3",
+                    &(struct g4_s3_options){
+                        .endpoint = kvt_config_string(context->options, CLI_DOCTOR_S3),
+                        .bucket = kvt_config_string(context->settings, CLI_SETTING_BUCKET),
+                        .region = cli_bucket_option(context, CLI_DOCTOR_S3, CLI_BUCKET_REGION),
+                        .access_key = credentials.access_key,
+                        .secret_key = credentials.secret_key,
+                        .session_token = credentials.session_token,
+                        .ca_file = cli_bucket_option(context, CLI_DOCTOR_S3, CLI_BUCKET_CA),
+                        .path_style = true,
+                        .attempts_max = 1,
+                        .timeout_ms = kvt_config_u64(context->settings, CLI_SETTING_TIMEOUT),
+                    },
+                    true);
     explicit_bzero(&credentials, sizeof(credentials));
+    if (reached)
+        cli_doctor_bucket(context, checks);
 }

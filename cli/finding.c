@@ -154,9 +154,10 @@ cli_finding_ask(struct cli_findings *findings, const char *key, struct kvt_error
 }
 
 void
-cli_finding_show(struct cli_findings *findings, const char *finding, const char *key,
-                 const char *text)
+cli_finding_tell(struct cli_findings *findings, const char *finding, const char *key,
+                 const char *text, const char *remedy, const char *why_not)
 {
+    const bool done = why_not != NULL && why_not[0] == '\0';
     struct json_object *seen = json_object_new_object();
 
     (void)json_object_object_add(seen, "schema_version", json_object_new_int(1));
@@ -164,11 +165,27 @@ cli_finding_show(struct cli_findings *findings, const char *finding, const char 
     (void)json_object_object_add(seen, "finding", json_object_new_string(finding));
     (void)json_object_object_add(seen, "tier", json_object_new_string("cold"));
     (void)json_object_object_add(seen, "text", json_object_new_string(text));
-    (void)json_object_object_add(seen, "remedy", json_object_new_string(""));
+    (void)json_object_object_add(seen, "remedy", json_object_new_string(remedy));
+    if (why_not != NULL) {
+        (void)json_object_object_add(seen, "done", json_object_new_boolean(done));
+        (void)json_object_object_add(seen, "why_not", json_object_new_string(why_not));
+        findings->repaired += done;
+        findings->failed += !done;
+    }
     tally(findings, finding);
-    findings->integrity += is_integrity(finding);
-    print(findings, seen, "-", "");
+    findings->integrity += !done && is_integrity(finding);
+    if (why_not != NULL)
+        print(findings, seen, done ? "done" : "FAILED", why_not);
+    else
+        print(findings, seen, remedy[0] == '\0' ? "-" : remedy, "");
     (void)json_object_put(seen);
+}
+
+void
+cli_finding_show(struct cli_findings *findings, const char *finding, const char *key,
+                 const char *text)
+{
+    cli_finding_tell(findings, finding, key, text, "", NULL);
 }
 
 static void

@@ -6,11 +6,13 @@
 
 #include "base/alloc.h"
 #include "base/buffer.h"
+#include "cli/bucket.h"
 #include "cli/finding.h"
 #include "cli/options.h"
 #include "cli/resume.h"
 #include "cli/server.h"
 #include "cli/side.h"
+#include "cli/uploads.h"
 #include "g4/kind.h"
 
 enum { SIDES = 3, PATH_MAX_BYTES = 3 * CLI_SERVER_CURSOR_MAX, PROGRESS_EVERY = 5000 };
@@ -240,7 +242,7 @@ cli_g4_fsck(const struct cli_context *context)
     check->findings = (struct cli_findings){
         .context = context,
         .act = kvt_config_bool(context->options, CLI_FSCK_REPAIR),
-        .only = "|forget|adopt|quarantine|remove|",
+        .only = "|forget|adopt|quarantine|remove|", /* the rest is g4 gc's */
     };
     rc = begin(check, &err);
     if (rc != KVT_OK) {
@@ -248,6 +250,11 @@ cli_g4_fsck(const struct cli_context *context)
         return cli_context_fail(context, &err);
     }
     rc = walk(check, &err);
+    if (rc == KVT_OK && cli_bucket_given(context, CLI_FSCK_S3) &&
+        cli_uploads_find(context, CLI_FSCK_S3, &check->findings, &err) != KVT_OK) {
+        kvt_free(check);
+        return cli_bucket_fail(context, CLI_FSCK_S3, &err);
+    }
     if (rc == KVT_OK)
         rc = cli_resume_end(&check->resume, ferror(context->out) == 0, &err);
     else
@@ -289,7 +296,7 @@ cli_g4_gc(const struct cli_context *context)
     struct cli_findings findings = {
         .context = context,
         .act = kvt_config_bool(context->options, CLI_GC_YES),
-        .only = "|collect|free|",
+        .only = "|collect|free|abort|",
         .older_ms = kvt_config_u64(context->options, CLI_GC_OLDER_THAN),
         .alone = kvt_config_bool(context->options, CLI_GC_ALONE),
     };
@@ -304,6 +311,9 @@ cli_g4_gc(const struct cli_context *context)
     cli_side_close(&bucket);
     if (rc != KVT_OK)
         return cli_server_fail(context, CLI_SERVER_GATEWAY, &err);
+    if (cli_bucket_given(context, CLI_GC_S3) &&
+        cli_uploads_find(context, CLI_GC_S3, &findings, &err) != KVT_OK)
+        return cli_bucket_fail(context, CLI_GC_S3, &err);
     cli_finding_summary(&findings, keys, "--yes does it");
     return findings.failed > 0 ? CLI_EXIT_PARTIAL : CLI_EXIT_DONE;
 }

@@ -171,7 +171,11 @@
 
 #define CLI_OPTIONS_G4_USAGE(X) CLI_OPTIONS_BUCKET(X, CLI_G4_USAGE, CLI_BUCKET_INSTEAD)
 
+#define CLI_BUCKET_UPLOADS                                                                         \
+    "Also ask the bucket of --bucket at this S3 address for uploads that nobody completed."
+
 #define CLI_OPTIONS_G4_FSCK(X)                                                                     \
+    CLI_OPTIONS_BUCKET(X, CLI_FSCK, CLI_BUCKET_UPLOADS)                                            \
     X(CLI_FSCK_REPAIR, "repair", BOOL, "false", "", "", "",                                        \
       "Do what is safe about each finding, instead of only saying it.")                            \
     CLI_OPTION_AFTER(X, CLI_FSCK_AFTER)                                                            \
@@ -179,9 +183,10 @@
       "Keep in this file how far it came, and go on from there when it is run again.")
 
 #define CLI_OPTIONS_G4_GC(X)                                                                       \
+    CLI_OPTIONS_BUCKET(X, CLI_GC, CLI_BUCKET_UPLOADS)                                              \
     X(CLI_GC_YES, "yes", BOOL, "false", "", "", "", "Do it, instead of only saying what.")         \
     X(CLI_GC_OLDER_THAN, "older.than", DURATION, "24h", "0s", "", "",                              \
-      "Leave tombstones that are younger.")                                                        \
+      "Leave tombstones and uploads that are younger.")                                            \
     X(CLI_GC_ALONE, "alone", BOOL, "false", "", "", "",                                            \
       "No other gateway writes to the bucket: delete tombstones also where the store's DELETE "    \
       "ignores If-Match, as MinIO's does.")

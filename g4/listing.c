@@ -113,9 +113,8 @@ digit_of(char c)
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* Undo encoding-type=url; false when the key does not fit or holds a NUL. */
-static bool
-decode_key(const char *text, char key[KVT_KEY_MAX])
+bool
+g4_listing_key(const char *text, char key[KVT_KEY_MAX])
 {
     size_t size = 0;
 
@@ -211,7 +210,7 @@ place_keys(struct g4_listing *listing)
         bool fits;
 
         if (listing->url_encoded)
-            fits = decode_key(at, key);
+            fits = g4_listing_key(at, key);
         else
             fits = at[0] != '\0' && strlen(at) < sizeof(key);
         if (fits) {

@@ -34,6 +34,9 @@ KVT_NODISCARD enum kvt_err g4_listing_end(struct g4_listing *listing, struct kvt
  *  does not fit `room` or does not end. */
 bool g4_listing_element(const char *body, size_t size, const char *open, char *out, size_t room);
 
+/** Undo encoding-type=url; false when the key is empty, does not fit or holds a NUL. */
+bool g4_listing_key(const char *text, char key[KVT_KEY_MAX]);
+
 #define G4_LISTING_CODE_MAX    64
 #define G4_LISTING_MESSAGE_MAX 160
 

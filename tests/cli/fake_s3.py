@@ -61,6 +61,17 @@ OBJECTS = {
 }
 
 
+# Answers about the bucket; UPLOADS: key -> id.
+SETTINGS = {
+    "versioning": "<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>",
+    "object-lock": "<ObjectLockConfiguration><ObjectLockEnabled>Enabled</ObjectLockEnabled></ObjectLockConfiguration>",
+    "lifecycle": "<LifecycleConfiguration><Rule><ID>old</ID><Status>Enabled</Status><Filter><Prefix>0/</Prefix></Filter>"
+                 "<Expiration><Days>7</Days></Expiration></Rule><Rule><ID>off</ID><Status>Disabled</Status>"
+                 "<Expiration><Days>1</Days></Expiration></Rule></LifecycleConfiguration>",
+}
+UPLOADS = {"notes/large one": "u1", "notes/other": "u2"}
+
+
 class Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
@@ -91,7 +102,14 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if not (self.path + "/").startswith(("/kvtier/", "/kvtier?")):
             self.refuse(404, "NoSuchBucket")
         elif key == "":
-            query = dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(self.path).query))
+            query = dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(self.path).query, True))
+            asked = [name for name in SETTINGS if name in query]
+            if asked:
+                self.answer(200, SETTINGS[asked[0]].encode())
+                return
+            if "uploads" in query:
+                self.uploads(query.get("key-marker", ""))
+                return
             self.list(query.get("prefix", ""),
                       query.get("continuation-token", "") or query.get("start-after", ""))
         elif key not in OBJECTS:
@@ -103,6 +121,24 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def do_HEAD(self):
         self.do_GET()
+
+    def uploads(self, after):
+        """Pages of one."""
+        keys = [key for key in sorted(UPLOADS) if key > after]
+        rows = "".join(f"<Upload><Key>{urllib.parse.quote(key)}</Key><UploadId>{UPLOADS[key]}</UploadId>"
+                       "<Initiated>2026-01-01T00:00:00.000Z</Initiated></Upload>" for key in keys[:1])
+        more = (f"<NextKeyMarker>{urllib.parse.quote(keys[0])}</NextKeyMarker><NextUploadIdMarker>{UPLOADS[keys[0]]}"
+                "</NextUploadIdMarker><IsTruncated>true</IsTruncated>" if len(keys) > 1 else
+                "<IsTruncated>false</IsTruncated>")
+        self.answer(200, f"<ListMultipartUploadsResult>{more}{rows}</ListMultipartUploadsResult>".encode())
+
+    def do_DELETE(self):
+        query = dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(self.path).query))
+        if UPLOADS.get(self.key()) != query.get("uploadId"):
+            self.refuse(404, "NoSuchUpload")
+            return
+        del UPLOADS[self.key()]
+        self.answer(204)
 
     def list(self, prefix, after):
         """Pages of two."""

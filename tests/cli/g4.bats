@@ -114,6 +114,37 @@ assert answer["source"] == "bucket" and answer["objects"] == 15 == sum(row["obje
 assert [row["objects"] for row in answer["usage"] if row["namespace"] == "t"] == [1]'
 }
 
+@test "doctor says what the settings of a bucket do to a cap" {
+  run "$KVTIER" doctor "${BUCKET[@]}"
+  output_has "warn  s3 versions"
+  output_has "warn  s3 object lock"
+  output_has "rule old deletes \"0/\" after 7 days, but not the .meta"
+  [[ $output != *"rule off"* ]]
+}
+
+@test "uploads that nobody completed are told, and given up by gc --yes" {
+  python3 "$KVTIER_SOURCE/tests/cli/fake.py" "$S3" >"$S3/fake.log" 2>&1 3>&- &
+  fake=$!
+  wait_for 20 test -f "$S3/port"
+  echo secret-token >"$S3/token"
+  chmod 600 "$S3/token"
+  gateway=(--gateway-url "http://127.0.0.1:$(cat "$S3/port")/g" --admin-token-file "$S3/token")
+  run --separate-stderr "$KVTIER" g4 gc "${BUCKET[@]}" "${gateway[@]}" -o json
+  status_is 0
+  echo "$output" | grep -q '"key":"notes\\\?/large one","finding":"upload-left".*"remedy":"abort"}'
+  run --separate-stderr "$KVTIER" g4 gc "${BUCKET[@]}" "${gateway[@]}" --older-than 10000d
+  [[ $stderr == *"2 too young"* ]]
+  run "$KVTIER" g4 fsck "${BUCKET[@]}" "${gateway[@]}"
+  status_is 8
+  output_has "upload-left"
+  run --separate-stderr "$KVTIER" g4 gc "${BUCKET[@]}" "${gateway[@]}" --yes
+  status_is 0
+  [[ $stderr == *"3 done, 0 failed" ]]
+  run --separate-stderr "$KVTIER" g4 gc "${BUCKET[@]}" "${gateway[@]}"
+  [[ $output != *"upload-left"* ]]
+  kill $fake
+}
+
 @test "no bucket, no server, no address: exit status, reason and the next command" {
   for command in "g4 ls" "g4 stat x" "g4 verify --all" "g4 usage" "g4 locks ls" "g4 locks show x"; do
     run "$KVTIER" $command "${BUCKET[@]}" --bucket nobody
