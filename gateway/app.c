@@ -131,6 +131,7 @@ start_ports(struct app *app, struct kvt_error *err)
                                         .http_threads = app->settings.front_threads,
                                         .io_threads = app->settings.io_threads,
                                         .connections_max = app->settings.front_connections,
+                                        .patience_ms = app->settings.front_patience_ms,
                                         .domains = app->settings.front_domains,
                                         .tls_certificate = app->settings.front_tls_certificate,
                                         .tls_key = app->settings.front_tls_key,

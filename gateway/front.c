@@ -15,6 +15,7 @@
 #include "base/listen.h"
 #include "base/queue.h"
 #include "base/random.h"
+#include "gateway/callers.h"
 #include "gateway/payload.h"
 #include "gateway/reader.h"
 
@@ -23,6 +24,7 @@ enum {
     CONNECTION_MEMORY = 64 << 10, /* the library clears all of it for each request */
     IO_THREADS_MAX = 64,
     TAKE_WAIT_MS = 1000,
+    CUT_EVERY_MS = 1000,
     TARGET_MAX = 8192,
 };
 
@@ -51,6 +53,8 @@ struct gateway_front {
     struct kvt_http_life life;
     uint16_t port;
     struct kvt_queue *queue; /* of struct call */
+    struct gateway_callers *callers;
+    _Atomic uint64_t cut_ms; /* when the callers are looked at next; monotonic */
     pthread_t threads[IO_THREADS_MAX];
     unsigned thread_count;
     _Atomic uint64_t next_id;
@@ -82,6 +86,19 @@ serve(struct call *call)
     MHD_resume_connection(call->connection); /* from here on the call is the HTTP thread's */
 }
 
+/* Whoever comes by when it is time does it. */
+static void
+cut_callers(struct gateway_front *front)
+{
+    const uint64_t now_ms = kvt_clock_mono_ms();
+    uint64_t due_ms = atomic_load(&front->cut_ms);
+
+    if (now_ms >= due_ms &&
+        atomic_compare_exchange_strong(&front->cut_ms, &due_ms, now_ms + CUT_EVERY_MS))
+        gateway_stats_add(front->options.s3->vault->stats, GATEWAY_STAT_CUT,
+                          gateway_callers_cut(front->callers, now_ms));
+}
+
 static void *
 io_main(void *arg)
 {
@@ -89,6 +106,7 @@ io_main(void *arg)
     void *call;
 
     for (;;) {
+        cut_callers(front);
         if (kvt_queue_take(front->queue, &call, 1, TAKE_WAIT_MS) > 0)
             serve(call);
         else if (kvt_queue_closed(front->queue))
@@ -97,6 +115,32 @@ io_main(void *arg)
 }
 
 /* ---- HTTP threads ---- */
+
+static struct gateway_caller *
+caller_of(struct MHD_Connection *connection)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+
+    return info == NULL ? NULL : info->socket_context;
+}
+
+static void
+on_connection(void *arg, struct MHD_Connection *connection, void **context,
+              enum MHD_ConnectionNotificationCode what)
+{
+    struct gateway_front *front = arg;
+    const union MHD_ConnectionInfo *info;
+
+    if (what == MHD_CONNECTION_NOTIFY_CLOSED) {
+        gateway_callers_leave(front->callers, *context);
+        *context = NULL;
+        return;
+    }
+    info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    if (info != NULL)
+        *context = gateway_callers_enter(front->callers, info->connect_fd, kvt_clock_mono_ms());
+}
 
 /* First word of a request: its raw target.  What is returned comes back as the request's state. */
 static void *
@@ -109,6 +153,7 @@ on_target(void *arg, const char *target, struct MHD_Connection *connection)
     if (call == NULL)
         return NULL;
     atomic_fetch_add(&front->life.call_count, 1);
+    gateway_callers_begin(front->callers, caller_of(connection), kvt_clock_mono_ms());
     call->front = front;
     call->connection = connection;
     request = kvt_calloc(1, sizeof(*request));
@@ -391,8 +436,8 @@ on_completed(void *arg, struct MHD_Connection *connection, void **state,
     struct gateway_front *front = arg;
     struct call *call = *state;
 
-    (void)connection;
     (void)why;
+    gateway_callers_begin(front->callers, caller_of(connection), kvt_clock_mono_ms());
     if (call == NULL)
         return;
     *state = NULL;
@@ -426,8 +471,8 @@ start_http(struct gateway_front *front, struct kvt_error *err)
         MHD_OPTION_CONNECTION_LIMIT, front->options.connections_max, MHD_OPTION_CONNECTION_TIMEOUT,
         (unsigned)STALL_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY,
         MHD_OPTION_URI_LOG_CALLBACK, on_target, front, MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes,
-        NULL, MHD_OPTION_NOTIFY_COMPLETED, on_completed, front, MHD_OPTION_ARRAY,
-        tls ? with_tls : without, MHD_OPTION_END);
+        NULL, MHD_OPTION_NOTIFY_COMPLETED, on_completed, front, MHD_OPTION_NOTIFY_CONNECTION,
+        on_connection, front, MHD_OPTION_ARRAY, tls ? with_tls : without, MHD_OPTION_END);
     if (front->life.daemon == NULL)
         return kvt_error_set(err, KVT_IO, "start the S3 port on %s:%u%s", front->options.bind,
                              (unsigned)front->port,
@@ -452,7 +497,9 @@ gateway_front_start(struct gateway_front **out, const struct gateway_front_optio
     front->life.fd = -1;
     kvt_random_system(&id, sizeof(id));
     atomic_store(&front->next_id, id);
-    rc = kvt_queue_new(&front->queue, options->connections_max);
+    rc = gateway_callers_new(&front->callers, options->patience_ms);
+    if (rc == KVT_OK)
+        rc = kvt_queue_new(&front->queue, options->connections_max);
     if (rc != KVT_OK) {
         (void)kvt_error_set(err, rc, "S3 port");
         goto fail;
@@ -501,5 +548,6 @@ gateway_front_stop(struct gateway_front *front)
         (void)pthread_join(front->threads[i], NULL);
     kvt_http_life_end(&front->life);
     kvt_queue_free(front->queue);
+    gateway_callers_free(front->callers);
     kvt_free(front);
 }

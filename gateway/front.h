@@ -8,8 +8,8 @@
  * Ownership: owns its threads, connections and requests.
  * Threads:   libmicrohttpd's epoll threads and `io_threads` of its own.
  * Limits:    `connections_max`; bodies of `s3->batch_max`; all bodies together within the budget:
- *            beyond it 503 SlowDown before the body is read; a request that stalls is cut after 30
- * s.
+ *            beyond it 503 SlowDown before the body is read; a request that stalls is cut after
+ *            30 s, one that goes on for longer than `patience_ms` within two seconds.
  */
 #ifndef GATEWAY_FRONT_H
 #define GATEWAY_FRONT_H
@@ -28,6 +28,7 @@ struct gateway_front_options {
     unsigned http_threads;
     unsigned io_threads;
     unsigned connections_max;
+    uint64_t patience_ms;        /* for one request; then its connection is cut */
     const char *domains;         /* under which buckets are host names: "a,b"; "" for none */
     const char *tls_certificate; /* PEM; with tls_key: TLS only; NULL or "": none */
     const char *tls_key;

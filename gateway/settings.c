@@ -92,6 +92,7 @@ load_front(struct gateway_settings *settings, const struct kvt_config *config,
     settings->front_threads = (unsigned)kvt_config_u64(config, GATEWAY_SETTING_FRONT_THREADS);
     settings->front_connections =
         (unsigned)kvt_config_u64(config, GATEWAY_SETTING_FRONT_CONNECTIONS);
+    settings->front_patience_ms = kvt_config_u64(config, GATEWAY_SETTING_FRONT_PATIENCE);
     settings->io_threads = (unsigned)kvt_config_u64(config, GATEWAY_SETTING_IO_THREADS);
     settings->batch_max = kvt_config_u64(config, GATEWAY_SETTING_FRONT_BATCH_MAX);
     settings->memory_max = kvt_config_u64(config, GATEWAY_SETTING_MEMORY_MAX);

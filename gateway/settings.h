@@ -51,6 +51,7 @@ struct gateway_settings {
     uint16_t front_port;
     unsigned front_threads;
     unsigned front_connections;
+    uint64_t front_patience_ms;
     unsigned io_threads;
     uint64_t batch_max;
     uint64_t memory_max;

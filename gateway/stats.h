@@ -36,6 +36,8 @@
     X(SLOW_DOWN, COUNTER, "slow_down_total", "",                                                   \
       "Requests turned away for want of memory or room.")                                          \
     X(AUTH_FAILED, COUNTER, "auth_failed_total", "", "Requests whose signature was refused.")      \
+    X(CUT, COUNTER, "connections_cut_total", "",                                                   \
+      "Connections cut because a request took too long.")                                          \
     X(HTTP_BAD, COUNTER, "http_bad_total", "", "Requests that could not be understood.")           \
     X(ORDERS_DONE, COUNTER, "orders_total", "result=\"executed\"", "Orders by outcome.")           \
     X(ORDERS_REFUSED, COUNTER, "orders_total", "result=\"refused\"", "Orders by outcome.")         \
