@@ -54,6 +54,16 @@ advisor_store_reserve_places(void **places, size_t *capacity, uint32_t count, si
     return KVT_OK;
 }
 
+uint64_t
+advisor_store_row_count(const struct advisor_txn *txn, enum advisor_table table)
+{
+    MDB_stat stat;
+
+    if (mdb_stat(txn->handle, txn->store->tables[table], &stat) != 0)
+        return 0; /* a file without the table */
+    return stat.ms_entries;
+}
+
 enum kvt_err
 advisor_store_get_row(const struct advisor_txn *txn, enum advisor_table table, uint32_t ns,
                       uint64_t hash, MDB_val *value)
@@ -223,11 +233,7 @@ advisor_store_put_block(const struct advisor_txn *txn, const struct advisor_stor
 uint64_t
 advisor_store_block_count(const struct advisor_txn *txn)
 {
-    MDB_stat stat;
-
-    if (mdb_stat(txn->handle, txn->store->tables[ADVISOR_TABLE_BLOCKS], &stat) != 0)
-        return 0;
-    return stat.ms_entries;
+    return advisor_store_row_count(txn, ADVISOR_TABLE_BLOCKS);
 }
 
 struct walk {

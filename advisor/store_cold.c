@@ -97,20 +97,10 @@ advisor_store_put_cold(const struct advisor_txn *txn, const struct advisor_cold_
                                  advisor_val(row->places, row->place_count * sizeof(*row->places)));
 }
 
-static uint64_t
-entries(const struct advisor_txn *txn, enum advisor_table table)
-{
-    MDB_stat stat;
-
-    if (mdb_stat(txn->handle, txn->store->tables[table], &stat) != 0)
-        return 0; /* a file without the table */
-    return stat.ms_entries;
-}
-
 uint64_t
 advisor_store_cold_count(const struct advisor_txn *txn)
 {
-    return entries(txn, ADVISOR_TABLE_COLD);
+    return advisor_store_row_count(txn, ADVISOR_TABLE_COLD);
 }
 
 struct walk {
@@ -161,7 +151,7 @@ advisor_store_put_cold_drop(const struct advisor_txn *txn, uint32_t holder, uint
 uint64_t
 advisor_store_cold_drop_count(const struct advisor_txn *txn)
 {
-    return entries(txn, ADVISOR_TABLE_COLD_DROPS);
+    return advisor_store_row_count(txn, ADVISOR_TABLE_COLD_DROPS);
 }
 
 enum kvt_err

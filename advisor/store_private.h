@@ -67,6 +67,8 @@ advisor_val(void *bytes, size_t size)
  *  (ADVISOR_STORE_PLACES_MAX). */
 KVT_NODISCARD enum kvt_err advisor_store_reserve_places(void **places, size_t *capacity,
                                                         uint32_t count, size_t size);
+/** Rows of any table; 0 where the file has no such table. */
+uint64_t advisor_store_row_count(const struct advisor_txn *txn, enum advisor_table table);
 /** KVT_OK, or what the store says (KVT_NOTFOUND: there is none). */
 KVT_NODISCARD enum kvt_err advisor_store_get_row(const struct advisor_txn *txn,
                                                  enum advisor_table table, uint32_t ns,
