@@ -182,14 +182,18 @@ g4_packed_knows(struct g4_packed *packed, const struct kvt_key *key)
 
 /* ---- reading ---- */
 
-/* Bytes of a segment; NOTFOUND: it is gone.  Stores have no ranges: the whole of it is read. */
+/* A block's bytes in its segment, checked by nobody yet; NOTFOUND: the segment is gone. */
 static enum kvt_err
 read_range(struct g4_packed *packed, const struct place *place, void *buffer, struct kvt_error *err)
 {
     const struct g4_segment_entry *entry = &place->block.entry;
     char key[KVT_KEY_MAX];
-    struct g4_request request = {
-        .verb = G4_GET, .key = key, .buffer_capacity = G4_SEGMENT_BYTES_MAX};
+    struct g4_request request = {.verb = G4_GET,
+                                 .key = key,
+                                 .buffer = buffer,
+                                 .buffer_capacity = entry->length,
+                                 .range_at = entry->offset,
+                                 .range_size = entry->length};
     enum kvt_err rc = g4_segment_key(key, packed->namespace_, &place->segment);
 
     if (packed->log.request_ms != 0)
@@ -198,14 +202,8 @@ read_range(struct g4_packed *packed, const struct place *place, void *buffer, st
         rc = g4_store_perform(packed->log.store, &request);
     if (rc != KVT_OK && err != NULL)
         *err = request.error;
-    if (rc == KVT_CORRUPT && request.buffer != NULL) /* perhaps another block of it */
-        rc = KVT_OK;
-    if (rc == KVT_OK && (uint64_t)entry->offset + entry->length > request.buffer_size)
-        rc = kvt_error_set(err, KVT_CORRUPT, "a segment of %zu bytes is too short",
-                           request.buffer_size);
-    if (rc == KVT_OK)
-        memcpy(buffer, (const uint8_t *)request.buffer + entry->offset, entry->length);
-    kvt_free(request.buffer);
+    if (rc == KVT_RANGE || (rc == KVT_OK && request.buffer_size != entry->length))
+        rc = kvt_error_set(err, KVT_CORRUPT, "a segment ends within a block");
     return rc;
 }
 

@@ -95,21 +95,32 @@ put(struct shelf *shelf, struct g4_request *request)
 static enum kvt_err
 get(const struct shelf_object *object, struct g4_request *request)
 {
+    const bool part = request->range_size > 0;
+    size_t size;
+
     if (object == NULL)
         return KVT_NOTFOUND;
     memcpy(request->etag, object->etag, sizeof(object->etag));
     request->meta = object->meta;
     request->modified_ms = object->modified_ms / 1000 * 1000;
+    request->object_size = object->size;
     request->buffer_size = object->size;
     if (request->verb == G4_HEAD)
         return KVT_OK;
-    if (object->size > request->buffer_capacity)
+    request->buffer_size = 0;
+    if (part && request->range_at >= object->size)
+        return KVT_RANGE;
+    size = object->size - (part ? (size_t)request->range_at : 0);
+    if (part && size > request->range_size)
+        size = request->range_size;
+    if (size > request->buffer_capacity)
         return KVT_RANGE;
     if (request->buffer == NULL)
-        request->buffer = kvt_calloc(object->size + 1, 1);
+        request->buffer = kvt_calloc(size + 1, 1);
     if (request->buffer == NULL)
         return KVT_NOMEM;
-    memcpy(request->buffer, object->body, object->size);
+    memcpy(request->buffer, object->body + (part ? request->range_at : 0), size);
+    request->buffer_size = size;
     return KVT_OK;
 }
 

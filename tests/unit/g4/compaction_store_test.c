@@ -1,0 +1,208 @@
+/*
+ * What is tested: g4/compaction.h and g4/packed.h on stores that are not a model: a directory
+ * without a lock, and a real MinIO or versitygw (argument 1) with one: packed, deleted, copied
+ * forward, and read after each.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "g4/check.h"
+#include "g4/compaction.h"
+#include "g4/directory.h"
+#include "g4/packed.h"
+
+#include "tests/support/seed.h"
+#include "tests/unit/g4/helpers.h"
+#include "tests/unit/g4/servers.h"
+
+enum { BLOCKS = 40, BODY_MAX = 5000 };
+
+static const char ns[] = "tenant/model-é";
+
+struct scene {
+    struct g4_store *store;
+    struct g4_packed *reader;
+    struct g4_selftest proved;
+    bool locks;
+    bool there[BLOCKS];
+    struct fetched fetched;
+};
+
+static size_t
+body_of(unsigned block, uint8_t body[BODY_MAX])
+{
+    const size_t size = 1 + block * 997 % BODY_MAX;
+
+    fill(body, size, block + 1);
+    return size;
+}
+
+static struct kvt_key
+key_of(unsigned block, char text[KVT_KEY_MAX])
+{
+    const struct kvt_block_id id = {.hash = ~(uint64_t)block, .parent = block, .position = block};
+    struct kvt_key key;
+
+    assert_int_equal(
+        kvt_key_format(text, KVT_KEY_MAX, KVT_KEY_KVBM_B, ns, block % KVT_RANKS_MAX, &id), KVT_OK);
+    assert_int_equal(kvt_key_parse(text, &key), KVT_OK);
+    return key;
+}
+
+/* One run, or with `blocks` a retirement, under a lock of its own where there are locks. */
+static void
+compact(struct scene *scene, struct g4_compaction_report *report,
+        const struct g4_segment_entry *blocks, size_t count)
+{
+    struct g4_compaction_options options = {.store = scene->store,
+                                            .namespace_ = ns,
+                                            .settings = g4_compaction_defaults(),
+                                            .writer = "tester",
+                                            .delete_if_match = scene->proved.delete_if_match};
+    struct kvt_error err = {.code = KVT_OK};
+    char name[KVT_KEY_MAX];
+
+    options.settings.age_ms = 0;
+    options.settings.bytes_min = 1;
+    options.settings.block_max = BODY_MAX;
+    options.settings.segment_bytes = (size_t)BODY_MAX * BLOCKS / 8;
+    if (scene->locks) {
+        struct g4_lock_options lock = {
+            .store = scene->store, .proved = &scene->proved, .name = name, .instance = "tester"};
+
+        assert_int_equal(g4_compaction_lock_name(name, ns), KVT_OK);
+        assert_int_equal(g4_lock_acquire(&options.lock, &lock, &err), KVT_OK);
+    }
+    if (blocks != NULL)
+        assert_int_equal(g4_compaction_retire(&options, blocks, count, &err), KVT_OK);
+    else if (g4_compaction_run(&options, report, &err) != KVT_OK)
+        fail_msg("%s", err.text);
+    assert_int_equal(g4_lock_release(options.lock, NULL), KVT_OK);
+}
+
+/* Each block is there with its bytes, or is not, by the rule for readers. */
+static void
+check(struct scene *scene)
+{
+    for (unsigned i = 0; i < BLOCKS; i++) {
+        struct fetched *found = &scene->fetched;
+        uint8_t body[BODY_MAX];
+        const size_t size = body_of(i, body);
+        char text[KVT_KEY_MAX];
+        const struct kvt_key key = key_of(i, text);
+        enum kvt_err rc = KVT_NOTFOUND;
+
+        for (int turn = 0; turn < 2 && rc == KVT_NOTFOUND; turn++) {
+            if (turn > 0)
+                assert_int_equal(g4_packed_refresh(scene->reader, NULL), KVT_OK);
+            rc = g4_packed_get(scene->reader, &key, found->body, BODY_MAX, &found->meta, NULL);
+            if (rc == KVT_NOTFOUND && turn == 0)
+                rc = get(scene->store, text, found);
+        }
+        assert_int_equal(rc, scene->there[i] ? KVT_OK : KVT_NOTFOUND);
+        if (rc != KVT_OK)
+            continue;
+        assert_int_equal(found->meta.length, size);
+        assert_memory_equal(found->body, body, size);
+    }
+}
+
+static void
+life_of_a_namespace(struct scene *scene)
+{
+    struct g4_compaction_report report;
+    struct g4_segment_entry gone[BLOCKS];
+    struct fetched *found = &scene->fetched;
+    size_t count = 0;
+
+    assert_int_equal(g4_packed_new(&scene->reader, scene->store, ns, 0), KVT_OK);
+    for (unsigned i = 0; i < BLOCKS; i++) {
+        uint8_t body[BODY_MAX];
+        const size_t size = body_of(i, body);
+        char text[KVT_KEY_MAX];
+
+        (void)key_of(i, text);
+        assert_int_equal(put_absent(scene->store, text, body, size, NULL), KVT_OK);
+        scene->there[i] = true;
+    }
+    /* What has no metadata of ours stays as it is, and so does what is no block. */
+    assert_int_equal(put_plain(scene->store, "tenant/model-é/0/99:1", "x", 1), KVT_OK);
+    assert_int_equal(put_plain(scene->store, "tenant/model-é/opaque", "x", 1), KVT_OK);
+    check(scene);
+    compact(scene, &report, NULL, 0);
+    assert_int_equal(report.packed, BLOCKS);
+    assert_int_equal(report.removed, BLOCKS);
+    assert_int_equal(report.bad, 0);
+    check(scene);
+    for (unsigned i = 0; i < BLOCKS; i++) {
+        char text[KVT_KEY_MAX];
+        const struct kvt_key key = key_of(i, text);
+
+        assert_int_equal(head(scene->store, text, found), KVT_NOTFOUND);
+        if (i % 3 == 0)
+            continue;
+        gone[count++] = g4_segment_entry_of(&key);
+        scene->there[i] = false;
+    }
+    compact(scene, NULL, gone, count);
+    assert_int_equal(g4_packed_refresh(scene->reader, NULL), KVT_OK);
+    check(scene);
+    compact(scene, &report, NULL, 0);
+    assert_true(report.forwarded > 0 && report.segments_deleted > 0);
+    assert_int_equal(report.bad, 0);
+    assert_true(report.segment_bytes * 10 <= report.live_bytes * 13);
+    check(scene);
+    assert_int_equal(get(scene->store, "tenant/model-é/opaque", found), KVT_OK);
+    g4_packed_free(scene->reader);
+}
+
+static void
+on_a_directory(void **state)
+{
+    struct scene *scene = kvt_calloc(1, sizeof(*scene));
+    struct g4_directory_options options = {.threads = 1};
+    char path[128];
+
+    (void)state;
+    options.path = test_folder_make(path, sizeof(path));
+    assert_int_equal(g4_directory_open(&scene->store, &options, NULL), KVT_OK);
+    assert_int_equal(g4_selftest(scene->store, &scene->proved, NULL), KVT_OK);
+    life_of_a_namespace(scene);
+    g4_store_close(scene->store);
+    test_folder_remove(path);
+    kvt_free(scene);
+}
+
+static void
+on_a_server(void **state)
+{
+    struct scene *scene = kvt_calloc(1, sizeof(*scene));
+    const enum server_kind *kind = *state;
+    struct server *server = server_start(*kind);
+
+    if (server == NULL) {
+        kvt_free(scene);
+        skip();
+    }
+    assert_int_equal(g4_s3_open(&scene->store, server_options(server), NULL), KVT_OK);
+    assert_int_equal(g4_selftest_locks(scene->store, &scene->proved, NULL), KVT_OK);
+    scene->locks = true;
+    life_of_a_namespace(scene);
+    g4_store_close(scene->store);
+    server_stop(server);
+    kvt_free(scene);
+}
+
+int
+main(int argc, char **argv)
+{
+    enum server_kind kind =
+        argc > 1 && strcmp(argv[1], "versitygw") == 0 ? SERVER_VERSITYGW : SERVER_MINIO;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(on_a_directory),
+        cmocka_unit_test_prestate(on_a_server, &kind),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
