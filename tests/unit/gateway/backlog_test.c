@@ -2,12 +2,15 @@
  * What is tested: gateway/backlog.h, and what a block is to everybody between its acknowledgement
  * and its upload.
  */
+#include <endian.h>
+#include <lmdb.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/db.h"
 #include "g4/check.h"
 #include "g4/directory.h"
 #include "gateway/move.h"
@@ -597,6 +600,66 @@ stuck_is_told(void **state)
     test_waiting_close(&w);
 }
 
+/* Make the catalog one of a gateway that knew no backlog: its counters end two words earlier. */
+static void
+make_older(const char *state_dir)
+{
+    char path[256];
+    const struct kvt_db_options options = {
+        .path = path, .map_bytes = UINT64_C(80) << 20, .databases_max = 6};
+    MDB_val name = kvt_db_val("state", 5);
+    uint64_t words[1024];
+    struct kvt_error err;
+    MDB_val value;
+    MDB_env *env;
+    MDB_txn *txn;
+    MDB_dbi meta;
+
+    (void)snprintf(path, sizeof(path), "%s/catalog", state_dir);
+    assert_int_equal(kvt_db_open(&env, &options, &err), KVT_OK);
+    assert_int_equal(mdb_txn_begin(env, NULL, 0, &txn), 0);
+    assert_int_equal(mdb_dbi_open(txn, "meta", 0, &meta), 0);
+    assert_int_equal(mdb_get(txn, meta, &name, &value), 0);
+    assert_in_range(value.mv_size, 3 * sizeof(words[0]), sizeof(words));
+    memcpy(words, value.mv_data, value.mv_size);
+    assert_int_equal(le64toh(words[0]), 2);
+    words[0] = htole64(1);
+    value = kvt_db_val(words, value.mv_size - 2 * sizeof(words[0]));
+    assert_int_equal(mdb_put(txn, meta, &name, &value, 0), 0);
+    assert_int_equal(mdb_txn_commit(txn), 0);
+    mdb_env_close(env);
+}
+
+static void
+older_catalog_is_read(void **state)
+{
+    struct gateway_catalog_stats before;
+    struct gateway_catalog_stats after;
+    struct test_waiting w;
+
+    (void)state;
+    test_waiting_open(&w, ROOM);
+    assert_int_equal(test_gateway_put(&w.gateway, 1, SIZE), KVT_OK);
+    test_waiting_drain(&w);
+    gateway_catalog_stats(w.gateway.vault->catalog, &before);
+    gateway_backlog_stop(w.backlog);
+    w.backlog = NULL;
+    gateway_vault_close(w.gateway.vault);
+    w.gateway.vault = NULL;
+    make_older(w.gateway.state);
+    test_waiting_reopen(&w);
+    gateway_catalog_stats(w.gateway.vault->catalog, &after);
+    assert_int_equal(after.entries, before.entries);
+    assert_int_equal(after.used[0], before.used[0]);
+    assert_int_equal(after.incarnation, before.incarnation);
+    assert_int_equal(after.owed_blocks, 0);
+    assert_int_equal(test_gateway_get(&w.gateway, 1, SIZE, NULL), KVT_OK);
+    assert_int_equal(test_gateway_put(&w.gateway, 2, SIZE), KVT_OK);
+    assert_int_equal(test_waiting_blocks(&w), 1);
+    test_waiting_drain(&w);
+    test_waiting_close(&w);
+}
+
 static bool
 make(void *arg)
 {
@@ -644,6 +707,7 @@ main(void)
         cmocka_unit_test(hot_volume_is_not_taken_away),
         cmocka_unit_test(thread_uploads_all),
         cmocka_unit_test(stuck_is_told),
+        cmocka_unit_test(older_catalog_is_read),
         cmocka_unit_test(survives_failing_allocations),
     };
 
