@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/buffer.h"
 #include "base/clock.h"
+#include "base/hex.h"
 
 enum { DEPTH_MAX = 16, TEXT_MAX = 4096 };
 
@@ -103,16 +104,6 @@ on_text(void *arg, const char *text, int size)
     listing->text_size += more;
 }
 
-static int
-digit_of(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'A' && c <= 'F')
-        return c - 'A' + 10;
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 bool
 g4_listing_key(const char *text, char key[KVT_KEY_MAX])
 {
@@ -123,8 +114,8 @@ g4_listing_key(const char *text, char key[KVT_KEY_MAX])
 
         if (c == '+') {
             c = ' ';
-        } else if (c == '%' && digit_of(text[1]) >= 0 && digit_of(text[2]) >= 0) {
-            c = (char)(digit_of(text[1]) * 16 + digit_of(text[2]));
+        } else if (c == '%' && kvt_hex_digit(text[1]) >= 0 && kvt_hex_digit(text[2]) >= 0) {
+            c = (char)(kvt_hex_digit(text[1]) * 16 + kvt_hex_digit(text[2]));
             text += 2;
         }
         if (c == '\0' || size + 1 >= KVT_KEY_MAX)
