@@ -42,8 +42,8 @@ void gateway_object_checksums(struct gateway_request *request);
 /**
  * Read an object of either kind whole, its memory taken from the budget for this request.
  *
- * @param[out] body    its bytes, in a buffer of `request`'s; valid until the next use of it
- * @param[out] object  what it is; a block's attributes are ""
+ * @param room    gets its bytes
+ * @param object  its key, in; out: what it is, where a block's attributes are ""
  */
 enum gateway_fault gateway_object_fetch(struct gateway_s3 *s3, struct gateway_request *request,
                                         struct kvt_buffer *room, struct gateway_opaque *object);

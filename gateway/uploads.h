@@ -55,7 +55,7 @@ KVT_NODISCARD enum kvt_err gateway_uploads_put(struct gateway_vault *vault, cons
                                                const char *etag,
                                                char attributes[G4_ATTRIBUTES_MAX]);
 
-/** What part->number is; KVT_NOTFOUND.  `attributes` may be NULL. */
+/** What part->number is; KVT_NOTFOUND. */
 KVT_NODISCARD enum kvt_err gateway_uploads_part(struct gateway_vault *vault, const char *id,
                                                 struct gateway_part *part);
 
