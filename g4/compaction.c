@@ -13,18 +13,24 @@
 enum { RETIRE_TRIES = 4 };
 
 enum kvt_err
-g4_compaction_lock_name(char out[KVT_KEY_MAX], const char *namespace_)
+g4_compaction_lock(struct g4_lock **out, const struct g4_lock_options *options,
+                   const char *namespace_, struct kvt_error *err)
 {
-    int size;
+    const struct g4_manifest_log log = {.store = options->store, .namespace_ = namespace_};
+    struct g4_lock_options own = *options;
+    struct g4_manifest newest = {.number = 0};
+    char name[KVT_KEY_MAX];
+    enum kvt_err rc = g4_manifest_log_load(&log, &newest, err);
 
-    out[0] = '\0';
-    if (namespace_[0] == '\0')
-        return KVT_INVALID;
-    size = snprintf(out, KVT_KEY_MAX, "%s" G4_SEGMENT_FOLDER "compaction", namespace_);
-    if (size >= 0 && (size_t)size + strlen(G4_LOCK_SUFFIX) < KVT_KEY_MAX)
-        return KVT_OK;
-    out[0] = '\0';
-    return KVT_RANGE;
+    *out = NULL;
+    if (rc != KVT_OK)
+        return rc;
+    /* Shorter than the name of a manifest, which was long enough. */
+    (void)snprintf(name, sizeof(name), "%s" G4_SEGMENT_FOLDER "compaction", namespace_);
+    own.name = name;
+    own.epoch_min = newest.epoch;
+    g4_manifest_release(&newest);
+    return g4_lock_acquire(out, &own, err);
 }
 
 /* ---- what the parts of a run share ---- */

@@ -65,9 +65,15 @@ struct g4_compaction_report {
     bool more;    /* there is more to do: run again */
 };
 
-/** The name of a namespace's lock, for g4_lock_acquire(); its epoch_min is the newest manifest's
- *  epoch.  KVT_OK, KVT_INVALID or KVT_RANGE. */
-KVT_NODISCARD enum kvt_err g4_compaction_lock_name(char out[KVT_KEY_MAX], const char *namespace_);
+/**
+ * Take the lock of a namespace, with an epoch that is larger than what its manifests have seen.
+ *
+ * @param options  as g4_lock_acquire(); `name` and `epoch_min` are set here
+ * @return as g4_lock_acquire(); KVT_INVALID, KVT_RANGE: a namespace that cannot be packed
+ */
+KVT_NODISCARD enum kvt_err g4_compaction_lock(struct g4_lock **out,
+                                              const struct g4_lock_options *options,
+                                              const char *namespace_, struct kvt_error *err);
 
 /**
  * Do what is to be done.

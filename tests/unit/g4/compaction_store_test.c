@@ -1,9 +1,10 @@
 /*
  * What is tested: g4/compaction.h and g4/packed.h on stores that are not a model: a directory
  * without a lock, and a real MinIO or versitygw (argument 1) with one: packed, deleted, copied
- * forward, and read after each.
+ * forward, and read after each; and on the directory by many threads all the while.
  */
-#include <stdio.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -16,7 +17,7 @@
 #include "tests/unit/g4/helpers.h"
 #include "tests/unit/g4/servers.h"
 
-enum { BLOCKS = 40, BODY_MAX = 5000 };
+enum { BLOCKS = 40, BODY_MAX = 5000, KEPT = 3, READERS = 3 };
 
 static const char ns[] = "tenant/model-é";
 
@@ -61,18 +62,16 @@ compact(struct scene *scene, struct g4_compaction_report *report,
                                             .writer = "tester",
                                             .delete_if_match = scene->proved.delete_if_match};
     struct kvt_error err = {.code = KVT_OK};
-    char name[KVT_KEY_MAX];
 
     options.settings.age_ms = 0;
     options.settings.bytes_min = 1;
     options.settings.block_max = BODY_MAX;
     options.settings.segment_bytes = (size_t)BODY_MAX * BLOCKS / 8;
     if (scene->locks) {
-        struct g4_lock_options lock = {
-            .store = scene->store, .proved = &scene->proved, .name = name, .instance = "tester"};
+        const struct g4_lock_options lock = {
+            .store = scene->store, .proved = &scene->proved, .instance = "tester"};
 
-        assert_int_equal(g4_compaction_lock_name(name, ns), KVT_OK);
-        assert_int_equal(g4_lock_acquire(&options.lock, &lock, &err), KVT_OK);
+        assert_int_equal(g4_compaction_lock(&options.lock, &lock, ns, &err), KVT_OK);
     }
     if (blocks != NULL)
         assert_int_equal(g4_compaction_retire(&options, blocks, count, &err), KVT_OK);
@@ -81,30 +80,73 @@ compact(struct scene *scene, struct g4_compaction_report *report,
     assert_int_equal(g4_lock_release(options.lock, NULL), KVT_OK);
 }
 
-/* Each block is there with its bytes, or is not, by the rule for readers. */
+/* By the rule for readers; OK means with its bytes. */
+static enum kvt_err
+read_one(struct scene *scene, unsigned block, struct fetched *found)
+{
+    uint8_t body[BODY_MAX];
+    const size_t size = body_of(block, body);
+    char text[KVT_KEY_MAX];
+    const struct kvt_key key = key_of(block, text);
+    enum kvt_err rc = KVT_NOTFOUND;
+
+    for (int turn = 0; turn < 2 && rc == KVT_NOTFOUND; turn++) {
+        if (turn > 0)
+            rc = g4_packed_refresh(scene->reader, NULL);
+        if (turn == 0 || rc == KVT_OK)
+            rc = g4_packed_get(scene->reader, &key, found->body, BODY_MAX, &found->meta, NULL);
+        if (rc == KVT_NOTFOUND && turn == 0)
+            rc = get(scene->store, text, found);
+    }
+    if (rc == KVT_OK && (found->meta.length != size || memcmp(found->body, body, size) != 0))
+        return KVT_CORRUPT;
+    return rc;
+}
+
 static void
 check(struct scene *scene)
 {
+    for (unsigned i = 0; i < BLOCKS; i++)
+        assert_int_equal(read_one(scene, i, &scene->fetched),
+                         scene->there[i] ? KVT_OK : KVT_NOTFOUND);
+}
+
+/* A thread that reads what is never deleted. */
+struct reading {
+    struct scene *scene;
+    atomic_bool stop;
+    atomic_uint reads;
+    atomic_int failed; /* the first error, or KVT_OK */
+};
+
+static void *
+read_all_the_while(void *arg)
+{
+    struct reading *reading = arg;
+    struct fetched *found = kvt_calloc(1, sizeof(*found));
+
+    for (unsigned i = 0; !atomic_load(&reading->stop); i = (i + KEPT) % (BLOCKS / KEPT * KEPT)) {
+        const enum kvt_err rc = read_one(reading->scene, i, found);
+
+        if (rc != KVT_OK)
+            atomic_store(&reading->failed, (int)rc);
+        atomic_fetch_add(&reading->reads, 1);
+    }
+    kvt_free(found);
+    return NULL;
+}
+
+static void
+put_all(struct scene *scene)
+{
     for (unsigned i = 0; i < BLOCKS; i++) {
-        struct fetched *found = &scene->fetched;
         uint8_t body[BODY_MAX];
         const size_t size = body_of(i, body);
         char text[KVT_KEY_MAX];
-        const struct kvt_key key = key_of(i, text);
-        enum kvt_err rc = KVT_NOTFOUND;
 
-        for (int turn = 0; turn < 2 && rc == KVT_NOTFOUND; turn++) {
-            if (turn > 0)
-                assert_int_equal(g4_packed_refresh(scene->reader, NULL), KVT_OK);
-            rc = g4_packed_get(scene->reader, &key, found->body, BODY_MAX, &found->meta, NULL);
-            if (rc == KVT_NOTFOUND && turn == 0)
-                rc = get(scene->store, text, found);
-        }
-        assert_int_equal(rc, scene->there[i] ? KVT_OK : KVT_NOTFOUND);
-        if (rc != KVT_OK)
-            continue;
-        assert_int_equal(found->meta.length, size);
-        assert_memory_equal(found->body, body, size);
+        (void)key_of(i, text);
+        assert_int_equal(put_absent(scene->store, text, body, size, NULL), KVT_OK);
+        scene->there[i] = true;
     }
 }
 
@@ -116,16 +158,6 @@ life_of_a_namespace(struct scene *scene)
     struct fetched *found = &scene->fetched;
     size_t count = 0;
 
-    assert_int_equal(g4_packed_new(&scene->reader, scene->store, ns, 0), KVT_OK);
-    for (unsigned i = 0; i < BLOCKS; i++) {
-        uint8_t body[BODY_MAX];
-        const size_t size = body_of(i, body);
-        char text[KVT_KEY_MAX];
-
-        (void)key_of(i, text);
-        assert_int_equal(put_absent(scene->store, text, body, size, NULL), KVT_OK);
-        scene->there[i] = true;
-    }
     /* What has no metadata of ours stays as it is, and so does what is no block. */
     assert_int_equal(put_plain(scene->store, "tenant/model-é/0/99:1", "x", 1), KVT_OK);
     assert_int_equal(put_plain(scene->store, "tenant/model-é/opaque", "x", 1), KVT_OK);
@@ -140,7 +172,7 @@ life_of_a_namespace(struct scene *scene)
         const struct kvt_key key = key_of(i, text);
 
         assert_int_equal(head(scene->store, text, found), KVT_NOTFOUND);
-        if (i % 3 == 0)
+        if (i % KEPT == 0)
             continue;
         gone[count++] = g4_segment_entry_of(&key);
         scene->there[i] = false;
@@ -154,21 +186,32 @@ life_of_a_namespace(struct scene *scene)
     assert_true(report.segment_bytes * 10 <= report.live_bytes * 13);
     check(scene);
     assert_int_equal(get(scene->store, "tenant/model-é/opaque", found), KVT_OK);
-    g4_packed_free(scene->reader);
 }
 
 static void
 on_a_directory(void **state)
 {
     struct scene *scene = kvt_calloc(1, sizeof(*scene));
-    struct g4_directory_options options = {.threads = 1};
+    struct g4_directory_options options = {.threads = 2};
+    struct reading reading = {.scene = scene};
+    pthread_t threads[READERS];
     char path[128];
 
     (void)state;
     options.path = test_folder_make(path, sizeof(path));
     assert_int_equal(g4_directory_open(&scene->store, &options, NULL), KVT_OK);
     assert_int_equal(g4_selftest(scene->store, &scene->proved, NULL), KVT_OK);
+    assert_int_equal(g4_packed_new(&scene->reader, scene->store, ns, 0), KVT_OK);
+    put_all(scene);
+    for (size_t i = 0; i < READERS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, read_all_the_while, &reading), 0);
     life_of_a_namespace(scene);
+    atomic_store(&reading.stop, true);
+    for (size_t i = 0; i < READERS; i++)
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    assert_int_equal(atomic_load(&reading.failed), KVT_OK);
+    assert_true(atomic_load(&reading.reads) > 0);
+    g4_packed_free(scene->reader);
     g4_store_close(scene->store);
     test_folder_remove(path);
     kvt_free(scene);
@@ -188,7 +231,10 @@ on_a_server(void **state)
     assert_int_equal(g4_s3_open(&scene->store, server_options(server), NULL), KVT_OK);
     assert_int_equal(g4_selftest_locks(scene->store, &scene->proved, NULL), KVT_OK);
     scene->locks = true;
+    assert_int_equal(g4_packed_new(&scene->reader, scene->store, ns, 0), KVT_OK);
+    put_all(scene);
     life_of_a_namespace(scene);
+    g4_packed_free(scene->reader);
     g4_store_close(scene->store);
     server_stop(server);
     kvt_free(scene);

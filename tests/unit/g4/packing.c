@@ -133,19 +133,10 @@ packing_put(struct packing *packing, unsigned block)
 enum kvt_err
 packing_lock(struct g4_store *store, const struct g4_lock_clock *clock, struct g4_lock **out)
 {
-    const struct g4_manifest_log log = {.store = store, .namespace_ = PACKING_NAMESPACE};
-    struct g4_manifest manifest = {.number = 0};
-    char name[KVT_KEY_MAX];
-    struct g4_lock_options options = {
-        .store = store, .proved = &proved, .name = name, .instance = "packer", .clock = clock};
-    enum kvt_err rc;
+    const struct g4_lock_options options = {
+        .store = store, .proved = &proved, .instance = "packer", .clock = clock};
 
-    *out = NULL;
-    assert_int_equal(g4_compaction_lock_name(name, PACKING_NAMESPACE), KVT_OK);
-    rc = g4_manifest_log_load(&log, &manifest, NULL);
-    options.epoch_min = manifest.epoch;
-    g4_manifest_release(&manifest);
-    return rc == KVT_OK ? g4_lock_acquire(out, &options, NULL) : rc;
+    return g4_compaction_lock(out, &options, PACKING_NAMESPACE, NULL);
 }
 
 struct g4_compaction_options
