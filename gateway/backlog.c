@@ -186,17 +186,18 @@ gateway_backlog_round(struct gateway_backlog *backlog, struct gateway_backlog_ro
 {
     struct gateway_vault *vault = backlog->vault;
     struct gateway_flight *flight;
-    size_t count;
+    size_t count = 0;
 
     *round = (struct gateway_backlog_round){0};
     if (vault->hot == NULL || !gateway_cold_writable(vault->cold) ||
-        gateway_flight_new(&flight, backlog->options.uploads, on_landed, backlog) != KVT_OK)
-        return;
-    if (gateway_catalog_backlog(vault->catalog, &backlog->cursor, backlog->rows,
+        gateway_catalog_backlog(vault->catalog, &backlog->cursor, backlog->rows,
                                 GATEWAY_BACKLOG_PAGE, &count) != KVT_OK)
-        count = 0;
+        return;
     if (count == 0)
         backlog->cursor = (struct gateway_backlog_cursor){0};
+    if (count == 0 ||
+        gateway_flight_new(&flight, backlog->options.uploads, on_landed, backlog) != KVT_OK)
+        return;
     for (size_t i = 0; i < count && !atomic_load(&vault->stopping); i++, round->seen++)
         send(backlog, flight, i);
     gateway_flight_drain(flight);

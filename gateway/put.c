@@ -126,6 +126,11 @@ decide(struct putting *putting, size_t index)
     }
     if (known->state != GATEWAY_STORED || (gateway_record_counted(known) & GATEWAY_COLD) == 0)
         return;
+    /* Its only copy is gone: the next upload finds that out, and then these bytes are welcome. */
+    if (known->owed && !gateway_vault_hot_shows(putting->vault, item->key, known)) {
+        refuse(putting, index, KVT_AGAIN);
+        return;
+    }
     work->step = STEP_DONE;
     item->status = KVT_OK;
     item->present = true;

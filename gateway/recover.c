@@ -11,18 +11,6 @@
 
 enum { PAGE = 64 };
 
-/* Is the hot copy the one the intent speaks of?  Its header says so; reads check the body anyway.
- */
-static bool
-hot_matches(struct gateway_vault *vault, const char *key, const struct gateway_record *record)
-{
-    struct g4_request request = {.verb = G4_HEAD, .key = key};
-
-    return vault->hot != NULL && g4_store_perform(vault->hot, &request) == KVT_OK &&
-           request.meta.present && request.meta.length == record->length &&
-           request.meta.crc32c == record->crc32c;
-}
-
 /* The bucket has something under an intent's key: ours?  Then the PUT did happen. */
 static void
 adopt(struct gateway_vault *vault, const struct g4_request *head, struct gateway_change *change)
@@ -42,7 +30,7 @@ adopt(struct gateway_vault *vault, const struct g4_request *head, struct gateway
     record->state = GATEWAY_STORED;
     record->kept = false;
     record->tiers = GATEWAY_COLD;
-    if (!record->opaque && hot_matches(vault, change->key, record))
+    if (!record->opaque && gateway_vault_hot_shows(vault, change->key, record))
         record->tiers |= GATEWAY_HOT;
     memcpy(record->etag, head->etag, sizeof(record->etag));
 }
@@ -53,7 +41,7 @@ keep_hot(struct gateway_vault *vault, struct gateway_change *change)
 {
     struct gateway_record *record = &change->record;
 
-    if (!change->erase || !record->kept || !hot_matches(vault, change->key, record))
+    if (!change->erase || !record->kept || !gateway_vault_hot_shows(vault, change->key, record))
         return;
     change->erase = false;
     record->state = GATEWAY_STORED;

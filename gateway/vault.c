@@ -231,6 +231,17 @@ gateway_vault_release(struct gateway_vault *vault, struct g4_request *request)
 }
 
 bool
+gateway_vault_hot_shows(struct gateway_vault *vault, const char *key,
+                        const struct gateway_record *record)
+{
+    struct g4_request request = {.verb = G4_HEAD, .key = key};
+
+    return vault->hot != NULL && g4_store_perform(vault->hot, &request) == KVT_OK &&
+           request.meta.present && request.meta.length == record->length &&
+           request.meta.crc32c == record->crc32c;
+}
+
+bool
 gateway_vault_is_block(const char *key, struct kvt_key *parsed)
 {
     struct kvt_key local;

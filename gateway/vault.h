@@ -97,6 +97,10 @@ KVT_NODISCARD enum kvt_err gateway_vault_read_block(struct gateway_vault *vault,
                                                     const struct gateway_record *record,
                                                     struct g4_request *request);
 
+/** Does the hot volume have the block of this row?  The file's header says so, no body is read. */
+bool gateway_vault_hot_shows(struct gateway_vault *vault, const char *key,
+                             const struct gateway_record *record);
+
 /** Is this a block's key?  `parsed` may be NULL. */
 bool gateway_vault_is_block(const char *key, struct kvt_key *parsed);
 
