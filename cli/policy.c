@@ -14,8 +14,14 @@ enum { PPM_PERCENT = 10000 };
 static void
 print_policy(FILE *out, struct json_object *policy)
 {
-    (void)fprintf(out, "mode           %s\nordering       %s\n", cli_json_text(policy, "mode"),
-                  cli_json_text(policy, "ordering"));
+    const char *mode = cli_json_text(policy, "mode");
+    const char *configured = cli_json_text(policy, "configured_mode");
+
+    (void)fprintf(out, "mode           %s", mode);
+    /* What was set at run time stays over restarts, whatever the file says. */
+    if (configured[0] != '\0' && strcmp(configured, mode) != 0)
+        (void)fprintf(out, ", by kvtier policy mode; the settings say %s", configured);
+    (void)fprintf(out, "\nordering       %s\n", cli_json_text(policy, "ordering"));
     (void)fprintf(out,
                   "hot            demote from %" PRIu64 "%% down to %" PRIu64
                   "%%\ncold           delete from %" PRIu64 "%% down to %" PRIu64 "%% of its cap\n",

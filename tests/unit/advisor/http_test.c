@@ -254,6 +254,8 @@ mode_needs_the_token(void **state)
     (void)ask(&scene, "/v1/policy/mode", "{\"mode\":\"off\"}", TOKEN);
     assert_int_equal(scene.status, 200);
     assert_non_null(strstr(ask(&scene, "/v1/policy", NULL, NULL), "\"mode\":\"off\""));
+    assert_non_null(
+        strstr(ask(&scene, "/v1/policy", NULL, NULL), "\"configured_mode\":\"observe\""));
     end(&scene);
 }
 
