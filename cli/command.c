@@ -13,6 +13,7 @@
 #include "cli/events.h"
 #include "cli/g4.h"
 #include "cli/g4_fsck.h"
+#include "cli/g4_quarantine.h"
 #include "cli/g4_usage.h"
 #include "cli/g4_verify.h"
 #include "cli/help.h"
@@ -52,6 +53,7 @@ static const struct kvt_param g4_usage_options[] = {CLI_OPTIONS_G4_USAGE(KVT_PAR
 static const struct kvt_param g4_verify_options[] = {CLI_OPTIONS_G4_VERIFY(KVT_PARAM_ROW)};
 static const struct kvt_param g4_fsck_options[] = {CLI_OPTIONS_G4_FSCK(KVT_PARAM_ROW)};
 static const struct kvt_param g4_gc_options[] = {CLI_OPTIONS_G4_GC(KVT_PARAM_ROW)};
+static const struct kvt_param g4_quarantine_options[] = {CLI_OPTIONS_G4_QUARANTINE(KVT_PARAM_ROW)};
 static const struct kvt_param g4_locks_options[] = {CLI_OPTIONS_G4_LOCKS(KVT_PARAM_ROW)};
 static const struct kvt_param orders_ls_options[] = {CLI_OPTIONS_ORDERS_LS(KVT_PARAM_ROW)};
 static const struct kvt_param doctor_options[] = {CLI_OPTIONS_DOCTOR(KVT_PARAM_ROW)};
@@ -320,6 +322,18 @@ const struct cli_command cli_commands[] = {
      .words = "",
      OPTIONS(g4_gc_options),
      .run = cli_g4_gc},
+    {.path = "g4 quarantine",
+     .arguments = "[ls|show] [ID|KEY]",
+     .argument_max = 2,
+     .summary = "What the gateway found damaged, and why",
+     .details =
+         "Newest first. The bytes lie in quarantine/ of the gateway's state.dir, in the file that "
+         "show names, until newer damage needs the room. Exit status 3 when there is no such "
+         "entry.",
+     .example = "g4 quarantine ls",
+     .words = "ls|show",
+     OPTIONS(g4_quarantine_options),
+     .run = cli_g4_quarantine},
     {.path = "g4 locks",
      .arguments = "[ls|show|break] [KEY]",
      .argument_max = 2,

@@ -191,6 +191,10 @@
       "No other gateway writes to the bucket: delete tombstones also where the store's DELETE "    \
       "ignores If-Match, as MinIO's does.")
 
+#define CLI_OPTIONS_G4_QUARANTINE(X)                                                               \
+    X(CLI_QUARANTINE_LIMIT, "limit", INT, "100", "1", "2000", "",                                  \
+      "At most this many, newest first.")
+
 #define CLI_OPTIONS_G4_LOCKS(X)                                                                    \
     CLI_OPTIONS_BUCKET(X, CLI_LOCKS, "Address of the S3 store.")                                   \
     X(CLI_LOCKS_LIMIT, "limit", INT, "1000", "", "", "", "Stop after this many; 0 is all.")        \
@@ -289,6 +293,7 @@ enum cli_g4_usage_option { CLI_OPTIONS_G4_USAGE(CLI_OPTION_ID) CLI_G4_USAGE_COUN
 enum cli_g4_verify_option { CLI_OPTIONS_G4_VERIFY(CLI_OPTION_ID) CLI_G4_VERIFY_COUNT };
 enum cli_g4_fsck_option { CLI_OPTIONS_G4_FSCK(CLI_OPTION_ID) CLI_FSCK_COUNT };
 enum cli_g4_gc_option { CLI_OPTIONS_G4_GC(CLI_OPTION_ID) CLI_GC_COUNT };
+enum cli_g4_quarantine_option { CLI_OPTIONS_G4_QUARANTINE(CLI_OPTION_ID) CLI_QUARANTINE_COUNT };
 enum cli_g4_locks_option { CLI_OPTIONS_G4_LOCKS(CLI_OPTION_ID) CLI_LOCKS_COUNT };
 enum cli_orders_ls_option { CLI_OPTIONS_ORDERS_LS(CLI_OPTION_ID) CLI_ORDERS_LS_COUNT };
 enum cli_doctor_option { CLI_OPTIONS_DOCTOR(CLI_OPTION_ID) CLI_DOCTOR_COUNT };

@@ -216,12 +216,29 @@ g4_bucket_settings(const struct g4_endpoint *endpoint, uint64_t timeout_ms,
 
 /* ---- uploads ---- */
 
+/* A key as it came: encoded where the server says so, which not all do that are asked to.  What has
+ * an XML entity in it is left out: it would be another key. */
+static bool
+take_key(const char *body, size_t size, const char *open, bool encoded, char key[KVT_KEY_MAX])
+{
+    char text[3 * KVT_KEY_MAX];
+
+    if (!g4_listing_element(body, size, open, text, sizeof(text)))
+        return false;
+    if (encoded)
+        return g4_listing_key(text, key);
+    if (text[0] == '\0' || strlen(text) >= KVT_KEY_MAX || strchr(text, '&') != NULL)
+        return false;
+    (void)snprintf(key, KVT_KEY_MAX, "%s", text);
+    return true;
+}
+
 void
 g4_bucket_parse_uploads(const char *body, size_t size, struct g4_bucket_uploads *page)
 {
     const char *left = body;
     size_t left_size = size;
-    char key[3 * KVT_KEY_MAX];
+    const bool encoded = has(body, size, "<EncodingType>url<");
     char time[TIME_MAX];
     const char *row;
     size_t row_size;
@@ -232,8 +249,7 @@ g4_bucket_parse_uploads(const char *body, size_t size, struct g4_bucket_uploads 
         struct g4_bucket_upload *upload = &page->rows[page->count];
 
         *upload = (struct g4_bucket_upload){.begun_ms = 0};
-        if (!g4_listing_element(row, row_size, "<Key>", key, sizeof(key)) ||
-            !g4_listing_key(key, upload->key) ||
+        if (!take_key(row, row_size, "<Key>", encoded, upload->key) ||
             !g4_listing_element(row, row_size, "<UploadId>", upload->id, sizeof(upload->id)))
             continue; /* not one of ours */
         if (g4_listing_element(row, row_size, "<Initiated>", time, sizeof(time)) &&
@@ -242,8 +258,7 @@ g4_bucket_parse_uploads(const char *body, size_t size, struct g4_bucket_uploads 
         page->count++;
     }
     if (!has(body, size, "<IsTruncated>true<") ||
-        !g4_listing_element(body, size, "<NextKeyMarker>", key, sizeof(key)) ||
-        !g4_listing_key(key, page->key_marker) ||
+        !take_key(body, size, "<NextKeyMarker>", encoded, page->key_marker) ||
         !g4_listing_element(body, size, "<NextUploadIdMarker>", page->id_marker,
                             sizeof(page->id_marker)))
         page->key_marker[0] = page->id_marker[0] = '\0';

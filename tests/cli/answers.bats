@@ -132,7 +132,7 @@ assert s["advisor"]["events"]["applied"] == 12345 and s["gateway"]["hot"]["block
 @test "policy mode sends the token" {
   run $KVTIER_CONFIGURED policy mode observe
   status_is 0
-  output_has "mode           observe"
+  output_has "mode           observe, by kvtier policy mode; the settings say enforce"
   echo other >"$BATS_TEST_TMPDIR/other"
   chmod 600 "$BATS_TEST_TMPDIR/other"
   run $KVTIER_CONFIGURED policy mode observe --admin-token-file "$BATS_TEST_TMPDIR/other"
@@ -175,6 +175,24 @@ assert s["advisor"]["events"]["applied"] == 12345 and s["gateway"]["hot"]["block
   run $KVTIER_CONFIGURED g4 verify --all
   status_is 8
   output_has "5 objects, 5 copies read, 1 bad"
+}
+
+@test "g4 quarantine: by list, id and key" {
+  run $KVTIER_CONFIGURED g4 quarantine
+  status_is 0
+  golden g4-quarantine
+  run $KVTIER_CONFIGURED g4 quarantine show 00060a24181e4000
+  status_is 0
+  golden g4-quarantine-show
+  run $KVTIER_CONFIGURED g4 quarantine show 0/3:k3 -o json
+  status_is 0
+  output_has '"schema_version":1'
+  run $KVTIER_CONFIGURED g4 quarantine show nobody
+  status_is 3
+  run $KVTIER_CONFIGURED g4 quarantine show
+  status_is 2
+  run $KVTIER_CONFIGURED g4 quarantine drop
+  status_is 2
 }
 
 @test "g4 fsck: findings, and nothing changed" {
@@ -221,7 +239,7 @@ assert s["advisor"]["events"]["applied"] == 12345 and s["gateway"]["hot"]["block
 @test "YAML says what JSON says, whatever the command" {
   for command in "status" "block show 0xdeadbeef" "index stats" "index dump" "g4 ls" "g4 stat 0/1:k1" \
     "index match 00000000deadbeef 00000000000000aa" "sources ls" "sources show dyn" "orders ls" \
-    "policy show" "g4 verify --all" "g4 usage" "g4 fsck" "g4 gc" "config show --origin" "doctor" "block show deadbeef00000000"; do
+    "policy show" "g4 verify --all" "g4 usage" "g4 fsck" "g4 gc" "g4 quarantine" "config show --origin" "doctor" "block show deadbeef00000000"; do
     $KVTIER_CONFIGURED $command -o json >"$BATS_TEST_TMPDIR/json" 2>/dev/null || true
     $KVTIER_CONFIGURED $command -o yaml >"$BATS_TEST_TMPDIR/yaml" 2>"$BATS_TEST_TMPDIR/err" || true
     python3 - "$BATS_TEST_TMPDIR/json" "$BATS_TEST_TMPDIR/yaml" "$command" <<'PYTHON'

@@ -50,13 +50,16 @@ ORDERS = {"orders": [{"epoch": 1, "id": 2, "gateway": "gw0", "namespace": "", "v
                       "reason": "hot_start", "items": 10, "issued_ms": 1700000000000, "expires_ms": 0,
                       "state": "done", "done": 9, "failed": 1, "bytes_moved": 0, "text": "one was read"}]}
 POLICY = {"mode": "enforce", "ordering": "lru", "hot": {"start_ppm": 850000, "stop_ppm": 700000},
-          "cold": {"start_ppm": 950000, "stop_ppm": 900000}, "promote_after_cold_hits": 2, "source": "file"}
+          "cold": {"start_ppm": 950000, "stop_ppm": 900000}, "promote_after_cold_hits": 2, "source": "file",
+          "configured_mode": "enforce"}
 OBJECTS = [{"key": f"0/{i}:k{i}", "length": 1024, "crc32c": "01020304", "tier": "cold", "state": "stored", "etag": "e"}
            for i in range(5)]
 # What g4 fsck compares: k1 has other bytes in the bucket, k2 is gone, x was never stored here.
 STORE = [{"key": key, "length": length, "modified_ms": 0, "etag": "e"}
          for key, length in (("0/0:k0", 1024), ("0/1:k1", 1000), ("0/3:k3", 1024), ("0/4:k4", 1024), ("gc.lock", 9),
                              ("x", 5))]
+QUARANTINE = [{"key": "0/3:k3", "tier": "cold", "reason": "length 5, expected 6", "size": 5, "time_ms": 1700000000000,
+               "file": "00060a24181e4000.body"}]
 SEEN = {"0/1:k1": ("damaged", "length differs from its metadata", "quarantine"),
         "0/2:k2": ("row-without-object", "the catalog says the bucket has it, the bucket says no", "forget"),
         "gc.lock": ("lock-over", "its lease is over, written 63 s ago by gw1", "free"),
@@ -112,7 +115,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def do_GET(self):
         path, query = self.parts()
-        fixed = {"/a/v1/status": ADVISOR, "/g/v1/status": GATEWAY, f"/a/v1/blocks/{HASH}": BLOCK,
+        fixed = {"/g/v1/quarantine": {"schema_version": 1, "entries": QUARANTINE},
+                 "/a/v1/status": ADVISOR, "/g/v1/status": GATEWAY, f"/a/v1/blocks/{HASH}": BLOCK,
                  "/a/v1/orders": ORDERS, "/a/v1/policy": POLICY, "/bad/v1/status": "<html>no</html>",
                  "/a/v1/sources": {"sources": [SOURCE, BROKEN]},
                  "/a/v1/sources/kvtier": {**SOURCE, "publisher_list": PUBLISHERS},

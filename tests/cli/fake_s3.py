@@ -130,7 +130,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         more = (f"<NextKeyMarker>{urllib.parse.quote(keys[0])}</NextKeyMarker><NextUploadIdMarker>{UPLOADS[keys[0]]}"
                 "</NextUploadIdMarker><IsTruncated>true</IsTruncated>" if len(keys) > 1 else
                 "<IsTruncated>false</IsTruncated>")
-        self.answer(200, f"<ListMultipartUploadsResult>{more}{rows}</ListMultipartUploadsResult>".encode())
+        self.answer(200, f"<ListMultipartUploadsResult><EncodingType>url</EncodingType>{more}{rows}</ListMultipartUploadsResult>".encode())
 
     def do_DELETE(self):
         query = dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(self.path).query))

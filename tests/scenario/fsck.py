@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """`kvtier g4 fsck` and `g4 gc`: damage of every kind is found, what is safe is repaired, blocks stay."""
 
+import base64
+import hashlib
 import json
 import os
 import subprocess
@@ -131,6 +133,50 @@ def collect(run, where, cli, bucket, stored, keys):
             expect(left.get(key, 0) > 0, f"gc took the block {key}")
 
 
+def uploads_of(bucket):
+    answer = bucket.request("GET", f"/{bucket.bucket}", query={"uploads": "", "prefix": "notes/large"})
+    return answer.body.count(b"<UploadId>")
+
+
+def left_overs(run, where, server, cli, bucket):
+    """Uploads of others in the bucket, which MinIO tells only of when it is asked for their key."""
+    credentials = run.file("bucket.credentials", f"{bucket.access}:{bucket.secret}")
+    store = ("--s3", server.url, "--s3-credentials-file", credentials, "--bucket", bucket.bucket)
+    with run.case(f"{where}: uploads left in the bucket are told, given up when they are old, and only then"):
+        for name in ("notes/large one", "notes/large+two"):
+            answer = bucket.request("POST", f"/{bucket.bucket}/{name}", query={"uploads": ""})
+            expect(answer.status == 200, f"begin an upload: {answer.status} {answer.body}")
+        _found, summary = cli.findings("g4", "gc", "--yes", *store)
+        listed = summary["young"]
+        expect(listed == (2 if where == "versitygw" else listed), f"{listed} uploads listed")
+        time.sleep(1.1)
+        found, summary = cli.findings("g4", "gc", "--yes", "--older-than", "1s", *store, status=(0, 4))
+        given_up = sum(finding == "upload-left" for _key, finding in found)
+        expect(given_up == listed, f"{given_up} of {listed} given up")
+        if listed == 2:
+            expect(uploads_of(bucket) == 0, "an upload is left")
+    with run.case(f"{where}: doctor tells what the bucket's settings do to a cap"):
+        done = subprocess.run([*cli.argv, "doctor", *store], capture_output=True, text=True, timeout=120, check=False)
+        rows = {row["check"]: row for row in json.loads(done.stdout)["checks"]}
+        for name in ("s3 versions", "s3 object lock", "s3 lifecycle"):
+            expect(rows[name]["state"] == "ok", f"{name}: {rows[name]}")
+        if where == "minio":
+            body = b"<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>"
+            expect(bucket.request("PUT", f"/{bucket.bucket}", {"versioning": ""}, body=body).status == 200, "versions")
+            body = (b"<LifecycleConfiguration><Rule><ID>parts</ID><Status>Enabled</Status><Filter><Prefix>0/</Prefix>"
+                    b"</Filter><Expiration><Days>7</Days></Expiration></Rule></LifecycleConfiguration>")
+            md5 = base64.b64encode(hashlib.md5(body).digest()).decode()
+            expect(bucket.request("PUT", f"/{bucket.bucket}", {"lifecycle": ""}, {"content-md5": md5}, body).status == 200,
+                   "lifecycle")
+            done = subprocess.run([*cli.argv, "doctor", *store], capture_output=True, text=True, timeout=120, check=False)
+            rows = {row["check"]: row for row in json.loads(done.stdout)["checks"]}
+            expect(rows["s3 versions"]["state"] == "warn", rows["s3 versions"])
+            expect("but not the .meta" in rows["s3 lifecycle"]["text"], rows["s3 lifecycle"])
+    with run.case(f"{where}: damage is listed, with its reason"):
+        entries = cli.lines("g4", "quarantine", "ls", "--limit", "2000")[0]["entries"]
+        expect(len(entries) >= 3 * COUNT and all(entry["reason"] for entry in entries), f"{len(entries)} entries")
+
+
 def check(run, nats, server):
     where = server.name
     bucket = run.client(server)
@@ -156,6 +202,7 @@ def check(run, nats, server):
     with run.case(f"{where}: good blocks are served, damaged ones can be stored again"):
         poison.read_every_way(client, stored.good, [], also_good=True)
         poison.rewritten(client, [block for kind in kept for block in kept[kind]])
+    left_overs(run, where, server, cli, bucket)
     client.close()
     expect(gateway.stop() == 0, f"{gateway.name}: {gateway.tail()}")
 

@@ -89,7 +89,7 @@ versions_and_locks_are_read(void **state)
 }
 
 static const char uploads_text[] =
-    "<ListMultipartUploadsResult><IsTruncated>true</IsTruncated>"
+    "<ListMultipartUploadsResult><EncodingType>url</EncodingType><IsTruncated>true</IsTruncated>"
     "<NextKeyMarker>b%2Fc+d</NextKeyMarker><NextUploadIdMarker>u2</NextUploadIdMarker>"
     "<Upload><Key>a</Key><UploadId>u1</UploadId><Initiated>2026-01-01T00:00:00.000Z</Initiated>"
     "</Upload><Upload><Key>b%2Fc+d</Key><UploadId>u2</UploadId><Initiated>soon</Initiated></Upload>"
@@ -100,6 +100,8 @@ uploads_are_read_page_by_page(void **state)
 {
     static struct g4_bucket_uploads page;
     static const char last[] = "<ListMultipartUploadsResult/>";
+    static const char raw[] = "<Upload><Key>a+b%2F</Key><UploadId>u</UploadId></Upload>"
+                              "<Upload><Key>a&amp;b</Key><UploadId>u</UploadId></Upload>";
 
     (void)state;
     g4_bucket_parse_uploads(uploads_text, sizeof(uploads_text) - 1, &page);
@@ -111,6 +113,9 @@ uploads_are_read_page_by_page(void **state)
     assert_int_equal(page.rows[1].begun_ms, 0);
     assert_string_equal(page.key_marker, "b/c d");
     assert_string_equal(page.id_marker, "u2");
+    g4_bucket_parse_uploads(raw, sizeof(raw) - 1, &page);
+    assert_int_equal(page.count, 1);
+    assert_string_equal(page.rows[0].key, "a+b%2F");
     g4_bucket_parse_uploads(last, sizeof(last) - 1, &page);
     assert_int_equal(page.count, 0);
     assert_string_equal(page.key_marker, "");

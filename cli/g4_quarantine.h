@@ -1,0 +1,16 @@
+/*
+ * cli/g4_quarantine.h -- `kvtier g4 quarantine`: what the gateway found damaged, and why.
+ *
+ * Why: a block that is a miss because it was bad must be told from one that was never there.
+ * Ownership: none.
+ * Threads:   the main thread.
+ * Limits:    --limit entries, of as many as the gateway keeps (quarantine.max).
+ */
+#ifndef CLI_G4_QUARANTINE_H
+#define CLI_G4_QUARANTINE_H
+
+#include "cli/context.h"
+
+enum cli_exit cli_g4_quarantine(const struct cli_context *context);
+
+#endif /* CLI_G4_QUARANTINE_H */
