@@ -131,6 +131,20 @@ check(const struct gateway_item *item, const struct g4_request *request, struct 
                          request->buffer_size, err);
 }
 
+/* As check().  The hot volume compares each body with its file's header: where that says what the
+ * row says, the bytes need no second look. */
+static enum kvt_err
+check_hot(const struct gateway_item *item, const struct g4_request *request, struct kvt_error *err)
+{
+    const struct gateway_record *record = &item->record;
+    const struct g4_meta *meta = &request->meta;
+
+    if (meta->present && meta->length == record->length && request->buffer_size == meta->length &&
+        meta->crc32c == record->crc32c && meta->fingerprint == record->fingerprint)
+        return KVT_OK;
+    return check(item, request, err);
+}
+
 static bool
 is_bad(enum kvt_err status)
 {
@@ -144,7 +158,7 @@ on_hot(struct gateway_vault *vault, struct gateway_item *item, const struct g4_r
     enum kvt_err rc = request->status;
 
     if (rc == KVT_OK)
-        rc = check(item, request, &err);
+        rc = check_hot(item, request, &err);
     if (rc == KVT_OK) {
         item->status = KVT_OK;
         item->tier = 0;
