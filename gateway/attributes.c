@@ -39,16 +39,23 @@ count_lines(const char *text)
     return lines;
 }
 
+static bool
+is_printable(const char *value)
+{
+    for (; *value != '\0'; value++)
+        if ((unsigned char)*value < 0x20 || *value == 0x7f)
+            return false;
+    return true;
+}
+
 bool
 gateway_attributes_add(char text[G4_ATTRIBUTES_MAX], const char *name, const char *value)
 {
     const size_t used = strlen(text);
     const size_t room = G4_ATTRIBUTES_MAX - used;
 
-    for (const char *at = value; *at != '\0'; at++)
-        if ((unsigned char)*at < 0x20 || *at == 0x7f)
-            return false;
-    if (strlen(name) + strlen(value) + 4 > room || count_lines(text) == G4_ATTRIBUTE_LINES)
+    if (!is_printable(value) || strlen(name) + strlen(value) + 4 > room ||
+        count_lines(text) == G4_ATTRIBUTE_LINES)
         return false;
     (void)snprintf(text + used, room, "%s: %s\n", name, value);
     return true;
@@ -119,8 +126,7 @@ gateway_attributes_take(const struct gateway_request *request, char text[G4_ATTR
         if (user > GATEWAY_ATTRIBUTES_USER)
             return GATEWAY_FAULT_META_LARGE;
         if (!gateway_attributes_add(text, name, value))
-            return strpbrk(value, "\r\n\t\x7f") != NULL ? GATEWAY_FAULT_INVALID_ARGUMENT
-                                                        : GATEWAY_FAULT_META_LARGE;
+            return is_printable(value) ? GATEWAY_FAULT_META_LARGE : GATEWAY_FAULT_INVALID_ARGUMENT;
     }
     return GATEWAY_FAULT_NONE;
 }

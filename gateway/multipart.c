@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/hex.h"
 #include "base/parse.h"
 #include "g4/check.h"
 #include "gateway/attributes.h"
@@ -298,13 +299,21 @@ check_parts(struct gateway_s3 *s3, const char *id, struct completion *completion
     return *total > s3->vault->object_max ? GATEWAY_FAULT_TOO_LARGE : GATEWAY_FAULT_NONE;
 }
 
+static void
+etag_of_parts(const uint8_t *digests, size_t count, char etag[G4_ETAG_MAX])
+{
+    char whole[GATEWAY_MD5_TEXT];
+
+    gateway_object_md5(digests, count * GATEWAY_MD5_SIZE, whole);
+    (void)snprintf(etag, G4_ETAG_MAX, "%s-%zu", whole, count);
+}
+
 /* All parts one behind the other, and the ETag that S3 gives such an object. */
 static enum gateway_fault
 assemble(struct gateway_s3 *s3, const char *id, const struct completion *completion, uint8_t *out,
          char etag[G4_ETAG_MAX])
 {
     uint8_t *digests = kvt_calloc(completion->count, GATEWAY_MD5_SIZE);
-    char whole[GATEWAY_MD5_TEXT];
     enum kvt_err rc = digests == NULL ? KVT_NOMEM : KVT_OK;
 
     for (size_t i = 0; rc == KVT_OK && i < completion->count; i++) {
@@ -319,8 +328,7 @@ assemble(struct gateway_s3 *s3, const char *id, const struct completion *complet
         out += part->size;
     }
     if (rc == KVT_OK) {
-        gateway_object_md5(digests, completion->count * GATEWAY_MD5_SIZE, whole);
-        (void)snprintf(etag, G4_ETAG_MAX, "%s-%zu", whole, completion->count);
+        etag_of_parts(digests, completion->count, etag);
     }
     kvt_free(digests);
     return fault_of(rc);
@@ -401,6 +409,41 @@ complete(struct gateway_s3 *s3, struct gateway_request *request, struct gateway_
     return fault;
 }
 
+/* The ETag an object of exactly these parts has; false: they are named by something else. */
+static bool
+etag_of_named(const struct completion *completion, char etag[G4_ETAG_MAX])
+{
+    uint8_t *digests = kvt_calloc(completion->count, GATEWAY_MD5_SIZE);
+    bool fine = digests != NULL;
+
+    for (size_t i = 0; fine && i < completion->count; i++)
+        fine = strlen(completion->parts[i].etag) == GATEWAY_MD5_TEXT - 1 &&
+               kvt_hex_parse(completion->parts[i].etag, GATEWAY_MD5_SIZE,
+                             digests + i * GATEWAY_MD5_SIZE);
+    if (fine)
+        etag_of_parts(digests, completion->count, etag);
+    kvt_free(digests);
+    return fine;
+}
+
+/* A client whose answer was lost asks again: what it asks for may be there. */
+static enum gateway_fault
+complete_again(struct gateway_s3 *s3, struct gateway_request *request)
+{
+    struct gateway_opaque object = {.key = request->stored};
+    struct completion completion = {.parts = NULL};
+    enum gateway_fault fault = read_list(request, &completion);
+    char etag[G4_ETAG_MAX];
+
+    if (fault == GATEWAY_FAULT_NONE &&
+        (!etag_of_named(&completion, etag) || gateway_opaque_find(s3->vault, &object) != KVT_OK ||
+         strcmp(object.etag, etag) != 0))
+        fault = GATEWAY_FAULT_UPLOAD;
+    kvt_free(completion.parts);
+    return fault == GATEWAY_FAULT_NONE ? give_completed(request, request->target.key, etag)
+                                       : GATEWAY_FAULT_UPLOAD;
+}
+
 /* ---- dispatch ---- */
 
 static enum gateway_fault
@@ -416,6 +459,8 @@ on_upload(struct gateway_s3 *s3, struct gateway_request *request, struct gateway
     if (gateway_target_query(&request->target, "uploadId", id, sizeof(id)) != KVT_OK)
         return GATEWAY_FAULT_UPLOAD;
     fault = fault_of(gateway_uploads_find(s3->vault, id, request->stored, upload));
+    if (fault == GATEWAY_FAULT_UPLOAD && gateway_request_is(request, "POST"))
+        return complete_again(s3, request);
     if (fault != GATEWAY_FAULT_NONE)
         return fault;
     if (gateway_request_is(request, "PUT"))

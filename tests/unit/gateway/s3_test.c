@@ -171,6 +171,9 @@ opaque_objects(void **state)
         assert_int_equal(gateway_attributes_take(request, attributes), GATEWAY_FAULT_META_LARGE);
     }
     test_scene_done(s, request);
+    request = test_scene_ask(s, "PUT", "/kvtier/k", "x", 1, "x-amz-meta-n", "a\x04");
+    assert_int_equal(request->fault, GATEWAY_FAULT_INVALID_ARGUMENT);
+    test_scene_done(s, request);
 }
 
 /* aws-chunked is how a body came: whatever else it is encoded with is kept with the object. */
@@ -609,7 +612,20 @@ uploads_are_completed(void **state)
     assert_non_null(
         strstr(kvt_buffer_text(&request->answer), "1a1761a0c87a46829d8a65122ae36c1a-2"));
     test_scene_done(s, request);
+    /* Asked once more for what is there, it is; for anything else the upload is gone. */
+    request = complete_upload(s, id, PART("3", "5f363e0e58a95f06cbe9bbc662c5dfb6") PART("7", HELLO),
+                              NULL, NULL);
+    assert_int_equal(request->status, 200);
+    assert_non_null(
+        strstr(kvt_buffer_text(&request->answer), "1a1761a0c87a46829d8a65122ae36c1a-2"));
+    test_scene_done(s, request);
     assert_int_equal(complete_status(s, id, PART("3", HELLO), "NoSuchUpload"), 404);
+    assert_int_equal(complete_status(s, id, PART("3", "no"), "NoSuchUpload"), 404);
+    assert_int_equal(test_scene_status(s, "PUT", "/kvtier/big", "new", NULL, NULL), 200);
+    assert_int_equal(complete_status(s, id,
+                                     PART("3", "5f363e0e58a95f06cbe9bbc662c5dfb6") PART("7", HELLO),
+                                     "NoSuchUpload"),
+                     404);
     kvt_free(body);
 }
 
