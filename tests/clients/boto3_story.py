@@ -8,6 +8,7 @@ import hashlib
 import io
 import os
 import sys
+import time
 import urllib.request
 
 import boto3
@@ -155,6 +156,37 @@ def buckets(client, bucket, prefix):
     same(code_of(client.head_bucket, Bucket="no-such-bucket-here")[0], 404, "HEAD of no bucket")
     same(code_of(client.get_object, Bucket="no-such-bucket-here", Key="k"), (404, "NoSuchBucket"),
          "GET in no bucket")
+    own = "own-" + hashlib.sha256(f"{bucket} {prefix}".encode()).hexdigest()[:20]
+    client.create_bucket(Bucket=own)
+    client.create_bucket(Bucket=own)  # once more in us-east-1: as the first time
+    made = {item["Name"]: item["CreationDate"] for item in client.list_buckets()["Buckets"]}
+    same(abs(made[own].timestamp() - time.time()) < 600, True, "creation date")
+    for name in ("ab", "192.168.5.123", "foo_bar", "foo-", "foo..bar", "foo.-bar"):
+        same(code_of(client.create_bucket, Bucket=name), (400, "InvalidBucketName"), f"bucket {name}")
+    keys = ["0/0:11111112", "a b", "dir/k", "ü"]
+    for key in keys:
+        client.put_object(Bucket=own, Key=key, Body=key.encode())
+        client.copy_object(Bucket=bucket, Key=f"{prefix}/b/{key}", CopySource={"Bucket": own, "Key": key})
+        copied = client.get_object(Bucket=bucket, Key=f"{prefix}/b/{key}")
+        same(copied["Body"].read(), key.encode(), "a copy from another bucket")
+    same([item["Key"] for item in client.list_objects_v2(Bucket=own)["Contents"]], keys, "its keys")
+    folded = client.list_objects(Bucket=own, Delimiter="/")
+    same([item["Prefix"] for item in folded["CommonPrefixes"]], ["0/", "dir/"], "its prefixes")
+    same([(item["Key"], item["VersionId"]) for item in client.list_object_versions(Bucket=own)["Versions"]],
+         [(key, "null") for key in keys], "its versions")
+    same("Status" in client.get_bucket_versioning(Bucket=own), False, "versioning")
+    same(client.get_bucket_acl(Bucket=own)["Grants"][0]["Permission"], "FULL_CONTROL", "its ACL")
+    same(code_of(client.get_bucket_policy, Bucket=own), (404, "NoSuchBucketPolicy"), "its policy")
+    same(code_of(client.put_bucket_acl, Bucket=own, ACL="public-read"), (501, "NotImplemented"), "public")
+    upload = client.create_multipart_upload(Bucket=own, Key="big")["UploadId"]
+    same([item["UploadId"] for item in client.list_multipart_uploads(Bucket=own)["Uploads"]], [upload],
+         "its uploads")
+    same(code_of(client.delete_bucket, Bucket=own), (409, "BucketNotEmpty"), "DELETE of a full bucket")
+    for key in keys:
+        client.delete_object(Bucket=own, Key=key, VersionId="null")
+    client.delete_bucket(Bucket=own)
+    same(code_of(client.delete_bucket, Bucket=own), (404, "NoSuchBucket"), "DELETE of no bucket")
+    same(code_of(client.put_object, Bucket=own, Key="k"), (404, "NoSuchBucket"), "PUT in no bucket")
 
 
 STORIES = {name: story for name, story in list(globals().items())

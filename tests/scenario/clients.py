@@ -22,6 +22,7 @@ ODD = ("a:b", "a=b", "a+b", "a@b", "a%b", "a%2Fb", "a b", "ü-ß", "日本")
 CLIENTS = os.path.join(harness.ROOT, "tests", "clients")
 MIB = 1 << 20
 SECONDS = 120
+BOB, BOBS_SECRET = "bob", "secret of bob"
 
 
 class Shop:
@@ -286,6 +287,88 @@ def s3cmd_multipart(shop):
     expect_same_file(source, source + ".back")
 
 
+# ---- buckets of their own ------------------------------------------------------------------------
+
+def own_bucket(shop):
+    shop.count += 1
+    return f"own-{shop.run.seed:x}-{shop.label}-{shop.count}"
+
+
+def aws_bucket(shop):
+    name = own_bucket(shop)
+    shop.aws("s3", "mb", f"s3://{name}")
+    shop.aws("s3", "sync", shop.tree(), f"s3://{name}/")
+    shop.aws("s3", "rb", "--force", f"s3://{name}")
+    expect(name not in shop.aws("s3", "ls"), "aws s3 rb left the bucket")
+
+
+def mc_bucket(shop):
+    name, source, target = own_bucket(shop), shop.tree(), shop.folder()
+    shop.mc("alias", "set", "kv", shop.endpoint, ACCESS, SECRET)
+    shop.mc("mb", f"kv/{name}")
+    shop.mc("mirror", "--quiet", source, f"kv/{name}")
+    shop.mc("mirror", "--quiet", f"kv/{name}", target)
+    expect_same_tree(source, target)
+    shop.mc("rb", "--force", f"kv/{name}")
+    expect(name not in shop.mc("ls", "kv"), "mc rb left the bucket")
+
+
+def rclone_bucket(shop):
+    name, source = own_bucket(shop), shop.tree()
+    shop.rclone("mkdir", f"kv:{name}")
+    shop.rclone("copy", source, f"kv:{name}")
+    shop.rclone("check", source, f"kv:{name}")
+    shop.rclone("purge", f"kv:{name}")
+    expect(name not in shop.rclone("lsd", "kv:"), "rclone purge left the bucket")
+
+
+def s3cmd_bucket(shop):
+    name, source, target = own_bucket(shop), shop.tree(), shop.folder()
+    shop.s3cmd("mb", f"s3://{name}")
+    shop.s3cmd("put", "--recursive", source + "/", f"s3://{name}/")
+    shop.s3cmd("get", "--recursive", f"s3://{name}/", target + "/")
+    expect_same_tree(source, target)
+    shop.s3cmd("rb", "--recursive", "--force", f"s3://{name}")
+    expect(name not in shop.s3cmd("ls"), "s3cmd rb left the bucket")
+
+
+def told(client, method, path, body=b""):
+    """(status, code) of one request."""
+    answer = client.request(method, path, body=body)
+    return answer.status, answer.code() if answer.status >= 400 and method != "HEAD" else ""
+
+
+def buckets_of_two(run, nats, label, store, first):
+    """Two gateways on one store, two tenants: one namespace of names, nothing of the other's shows."""
+    folder = {} if store else {"cold_dir": f"{run.folder}/gw-{label}-cold"}
+    second = run.gateway(nats, f"gw-{label}-2", s3_server=store, hot_capacity=1 << 20, **folder).start()
+    one, two = run.client(first), run.client(second)
+    bob = run.client(second, access=BOB, secret=BOBS_SECRET)
+    names = [f"pair-{run.seed:x}-{label}-{number}" for number in range(4)]
+    for name in names:
+        expect(told(one, "PUT", f"/{name}") == (200, ""), "no bucket")
+        expect(told(bob, "PUT", f"/{name}") == (409, "BucketAlreadyExists"), "two own one name")
+        expect(told(one, "PUT", f"/{name}/k", name.encode()) == (200, ""), "no object")
+        expect(two.request("GET", f"/{name}/k").body == name.encode(), "the other gateway has other bytes")
+        expect(told(two, "DELETE", f"/{name}") == (409, "BucketNotEmpty"), "a full bucket is removed")
+        for method, path in (("GET", "/k"), ("GET", "/none"), ("GET", ""), ("PUT", "/k"), ("DELETE", "/k"),
+                             ("DELETE", ""), ("HEAD", "")):
+            expect(told(bob, method, f"/{name}{path}")[0] == 403, f"bob may {method} {path}")
+    listed = two.request("GET", "/").body.decode()
+    expect(all(f"<Name>{name}</Name>" in listed for name in names), f"listed: {listed}")
+    expect("pair-" not in bob.request("GET", "/").body.decode(), "bob sees buckets of others")
+    expect(".kvtier" not in one.request("GET", "/kvtier", {"list-type": "2"}).body.decode(),
+           "the gateway's own keys show")
+    for name in names:
+        expect(told(two, "DELETE", f"/{name}/k") == (204, ""), "DELETE of the object")
+        expect(told(two, "DELETE", f"/{name}") == (204, ""), "DELETE of the bucket")
+        expect(told(one, "PUT", f"/{name}/late", b"late") == (404, "NoSuchBucket"), "a late write is taken")
+        expect(told(bob, "PUT", f"/{name}") == (200, ""), "a free name is not")
+        expect("<Contents>" not in bob.request("GET", f"/{name}").body.decode(), "a late write shows")
+        expect(told(bob, "DELETE", f"/{name}") == (204, ""), "DELETE of bob's")
+    second.stop()
+
+
 # ---- signatures ----------------------------------------------------------------------------------
 
 def ask(shop, method, key, body=b"", tamper=None, client=None, now=None, sent=None):
@@ -383,12 +466,15 @@ CASES = [*((f"boto3: {name}", lambda shop, name=name: shop.story("boto3_story.py
          ("s3cmd: 50 MiB in parts", s3cmd_multipart),
          *((f"nixl: {mode}", lambda shop, mode=mode: shop.story("nixl_obj.py", mode))
            for mode in ("standard", "required", "crt")),
+         ("aws: a bucket of its own", aws_bucket), ("mc: a bucket of its own", mc_bucket),
+         ("rclone: a bucket of its own", rclone_bucket), ("s3cmd: a bucket of its own", s3cmd_bucket),
          ("wrong signatures", signatures), ("presigned links, right and wrong", links)]
 
 
 def scenario(run):
     nats, minio = run.nats().start(), run.minio().start()
     run.client(minio).create_bucket()
+    run.file("front.cred", f"{ACCESS}:{SECRET}\n{BOB}:{BOBS_SECRET}")
     for label, store in (("directory", None), ("minio", minio)):
         gateway = run.gateway(nats, f"gw-{label}", s3_server=store, hot_capacity=1 << 30).start()
         shop = Shop(run, gateway, label)
@@ -397,6 +483,9 @@ def scenario(run):
                 continue
             with run.case(f"{name}, on {label}"):
                 case(shop)
+        if not run.args.only or run.args.only in "two gateways, two tenants":
+            with run.case(f"two gateways, two tenants, on {label}"):
+                buckets_of_two(run, nats, label, store, gateway)
         expect(gateway.alive(), lambda: f"the gateway ended: {gateway.tail()}")
         shutil.rmtree(shop.home, ignore_errors=True)
 
