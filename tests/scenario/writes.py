@@ -118,7 +118,7 @@ class Rig:
             try:
                 compare_tiers(self.advisor, {self.gateway: set(volume(self.gateway.settings["hot.dir"]))},
                               self.expected_cold())
-            except Failure as failure:
+            except (Failure, FileNotFoundError) as failure:  # a file may be swept while it is looked at
                 return str(failure)
             return None
 

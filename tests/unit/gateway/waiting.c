@@ -1,5 +1,6 @@
 #include "tests/unit/gateway/waiting.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -100,4 +101,42 @@ test_waiting_arrived(struct test_waiting *waiting, uint64_t number, size_t size)
     kvt_free(request.buffer);
     kvt_free(expected);
     return same;
+}
+
+enum kvt_err
+test_waiting_plant(struct g4_store *store, uint64_t number, uint64_t content)
+{
+    struct g4_meta meta = {
+        .present = true, .length = TEST_WAITING_SIZE, .fingerprint = 7, .writer = "gw1"};
+    uint8_t body[TEST_WAITING_SIZE];
+    char key[KVT_KEY_MAX];
+
+    test_gateway_fill(body, TEST_WAITING_SIZE, content);
+    meta.crc32c = g4_check_crc32c(body, TEST_WAITING_SIZE);
+    return test_gateway_store_put(store, test_gateway_key(key, number), body, TEST_WAITING_SIZE,
+                                  &meta);
+}
+
+uint64_t
+test_waiting_count(struct test_waiting *waiting, enum gateway_stat stat)
+{
+    return gateway_stats_get(&waiting->gateway.stats, stat);
+}
+
+const char *
+test_waiting_events(struct test_waiting *waiting, char text[TEST_WAITING_EVENTS])
+{
+    struct gateway_event *found = kvt_calloc(16, sizeof(*found));
+    size_t count;
+
+    assert_int_equal(
+        gateway_catalog_events(waiting->gateway.vault->catalog, 0, 1, found, 16, &count), KVT_OK);
+    text[0] = '\0';
+    for (size_t i = 0, used = 0; i < count; i++)
+        used +=
+            (size_t)snprintf(text + used, TEST_WAITING_EVENTS - used, "%s%s%s", i > 0 ? " " : "",
+                             found[i].event.type == KVT_EVENT_STORE ? "+" : "-",
+                             gateway_vault_tier_name(found[i].event.location));
+    kvt_free(found);
+    return text;
 }

@@ -14,7 +14,9 @@
 
 #include "tests/unit/gateway/support.h"
 
-#define TEST_WAITING_HOT (1u << 20) /* bytes of the hot volume */
+#define TEST_WAITING_HOT    (1u << 20) /* bytes of the hot volume */
+#define TEST_WAITING_SIZE   5000       /* of what is planted */
+#define TEST_WAITING_EVENTS 128        /* bytes of test_waiting_events() */
 
 struct test_waiting {
     struct test_gateway gateway;
@@ -41,5 +43,13 @@ uint64_t test_waiting_blocks(struct test_waiting *waiting);
 
 /** Does the bucket have exactly the bytes that follow from `number`, with their metadata? */
 bool test_waiting_arrived(struct test_waiting *waiting, uint64_t number, size_t size);
+
+/** Put a block of another gateway, "gw1", with the bytes of `content` under the key of `number`. */
+enum kvt_err test_waiting_plant(struct g4_store *store, uint64_t number, uint64_t content);
+
+uint64_t test_waiting_count(struct test_waiting *waiting, enum gateway_stat stat);
+
+/** The events of the first stream: "+hot +cold -hot". */
+const char *test_waiting_events(struct test_waiting *waiting, char text[TEST_WAITING_EVENTS]);
 
 #endif /* TESTS_UNIT_GATEWAY_WAITING_H */
