@@ -6,7 +6,7 @@ import subprocess
 import types
 
 import harness
-from rows.row import Bench, Row, program, say
+from rows.row import Bench, Row, program
 
 KIB, MIB = 1 << 10, 1 << 20
 SIZES = (64 * KIB, 512 * KIB, 2 * MIB, 8 * MIB)
@@ -166,13 +166,6 @@ def put_pairs(sides, size, gateway, anchor):
     return sides.interleaved(lambda: put(gateway.front, gateway.name), lambda: put(anchor, "direct"))
 
 
-def has_write_back(run):
-    """Does the gateway have the mode?"""
-    done = subprocess.run([run.program("kvtier-gateway"), "--help"], stdout=subprocess.PIPE, text=True,
-                          check=False)
-    return "write-back" in done.stdout
-
-
 def measure_put(args):
     with Sides(args, "gateway-put") as sides:
         nats, minio = sides.servers()
@@ -180,11 +173,8 @@ def measure_put(args):
         splice = sides.floor("splice", port(minio))
         for size, row in PUT_ROWS.items():
             yield row.line("gateway-put", put_pairs(sides, size, through, splice))
-        if not has_write_back(sides.run):
-            say("this gateway has no write-back mode: its rows are left out")
-            return
         back = sides.run.gateway(nats, "back", s3_server=minio, hot_capacity=8 << 30,
-                                 write_mode="write-back").start()
+                                 write_mode="back").start()
         for size, row in BACK_ROWS.items():
             yield row.line("gateway-put", put_pairs(sides, size, back, port(minio)))
 
