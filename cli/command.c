@@ -12,6 +12,7 @@
 #include "cli/doctor.h"
 #include "cli/events.h"
 #include "cli/g4.h"
+#include "cli/g4_copy.h"
 #include "cli/g4_fsck.h"
 #include "cli/g4_quarantine.h"
 #include "cli/g4_usage.h"
@@ -51,6 +52,8 @@ static const struct kvt_param g4_ls_options[] = {CLI_OPTIONS_G4_LS(KVT_PARAM_ROW
 static const struct kvt_param g4_stat_options[] = {CLI_OPTIONS_G4_STAT(KVT_PARAM_ROW)};
 static const struct kvt_param g4_usage_options[] = {CLI_OPTIONS_G4_USAGE(KVT_PARAM_ROW)};
 static const struct kvt_param g4_verify_options[] = {CLI_OPTIONS_G4_VERIFY(KVT_PARAM_ROW)};
+static const struct kvt_param g4_get_options[] = {CLI_OPTIONS_G4_GET(KVT_PARAM_ROW)};
+static const struct kvt_param g4_put_options[] = {CLI_OPTIONS_G4_PUT(KVT_PARAM_ROW)};
 static const struct kvt_param g4_fsck_options[] = {CLI_OPTIONS_G4_FSCK(KVT_PARAM_ROW)};
 static const struct kvt_param g4_gc_options[] = {CLI_OPTIONS_G4_GC(KVT_PARAM_ROW)};
 static const struct kvt_param g4_quarantine_options[] = {CLI_OPTIONS_G4_QUARANTINE(KVT_PARAM_ROW)};
@@ -272,6 +275,30 @@ const struct cli_command cli_commands[] = {
      .words = "",
      OPTIONS(g4_stat_options),
      .run = cli_g4_stat},
+    {.path = "g4 get",
+     .arguments = "KEY [FILE]",
+     .argument_min = 1,
+     .argument_max = 2,
+     .summary = "Read one object and check it",
+     .details =
+         "FILE may be - for standard output, which is also without FILE. What fails its check is "
+         "not written: exit status 8; 3 when there is none, or a tombstone.",
+     .example = "g4 get 0/0:11Fu2GZ /tmp/block --s3 http://127.0.0.1:9000",
+     .words = "",
+     OPTIONS(g4_get_options),
+     .run = cli_g4_get},
+    {.path = "g4 put",
+     .arguments = "KEY FILE",
+     .argument_min = 2,
+     .argument_max = 2,
+     .summary = "Store a file under a key, with its checksum",
+     .details =
+         "A key that reads as a block's is written only when there is nothing: exit status 6 "
+         "otherwise. At a store past its gateway, g4 fsck --repair makes the gateway count it.",
+     .example = "g4 put notes/a.txt /tmp/a.txt --s3 http://127.0.0.1:9480",
+     .words = "",
+     OPTIONS(g4_put_options),
+     .run = cli_g4_put},
     {.path = "g4 verify",
      .arguments = "[PREFIX]",
      .argument_max = 1,

@@ -191,6 +191,14 @@
       "No other gateway writes to the bucket: delete tombstones also where the store's DELETE "    \
       "ignores If-Match, as MinIO's does.")
 
+#define CLI_OPTIONS_G4_GET(X)                                                                      \
+    CLI_OPTIONS_BUCKET(X, CLI_G4_GET, "Address of the S3 store, or of a gateway's S3 port.")
+
+#define CLI_OPTIONS_G4_PUT(X)                                                                      \
+    CLI_OPTIONS_BUCKET(X, CLI_G4_PUT, "Address of the S3 store, or of a gateway's S3 port.")       \
+    X(CLI_G4_PUT_FINGERPRINT, "fingerprint", STRING, "0000000000000000", "", "", "",               \
+      "Of a block's layout, as g4 stat shows it.")
+
 #define CLI_OPTIONS_G4_QUARANTINE(X)                                                               \
     X(CLI_QUARANTINE_LIMIT, "limit", INT, "100", "1", "2000", "",                                  \
       "At most this many, newest first.")
@@ -293,6 +301,8 @@ enum cli_g4_usage_option { CLI_OPTIONS_G4_USAGE(CLI_OPTION_ID) CLI_G4_USAGE_COUN
 enum cli_g4_verify_option { CLI_OPTIONS_G4_VERIFY(CLI_OPTION_ID) CLI_G4_VERIFY_COUNT };
 enum cli_g4_fsck_option { CLI_OPTIONS_G4_FSCK(CLI_OPTION_ID) CLI_FSCK_COUNT };
 enum cli_g4_gc_option { CLI_OPTIONS_G4_GC(CLI_OPTION_ID) CLI_GC_COUNT };
+enum cli_g4_get_option { CLI_OPTIONS_G4_GET(CLI_OPTION_ID) CLI_G4_GET_COUNT };
+enum cli_g4_put_option { CLI_OPTIONS_G4_PUT(CLI_OPTION_ID) CLI_G4_PUT_COUNT };
 enum cli_g4_quarantine_option { CLI_OPTIONS_G4_QUARANTINE(CLI_OPTION_ID) CLI_QUARANTINE_COUNT };
 enum cli_g4_locks_option { CLI_OPTIONS_G4_LOCKS(CLI_OPTION_ID) CLI_LOCKS_COUNT };
 enum cli_orders_ls_option { CLI_OPTIONS_ORDERS_LS(CLI_OPTION_ID) CLI_ORDERS_LS_COUNT };

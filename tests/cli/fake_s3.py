@@ -154,10 +154,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def do_PUT(self):
         key = self.key()
         body = self.rfile.read(int(self.headers["Content-Length"])).decode()
-        if self.headers.get("If-Match", "").strip('"') != etag(key).strip('"'):
+        wanted = self.headers.get("If-Match", "").strip('"')
+        there = etag(key).strip('"') if key in OBJECTS else ""
+        if (wanted and wanted != there) or (there and self.headers.get("If-None-Match") == "*"):
             self.refuse(412, "PreconditionFailed")
             return
-        OBJECTS[key] = [body, 0]
+        OBJECTS[key] = [body, 0, {name: value for name, value in self.headers.items() if name.startswith("x-amz-meta-")}]
         self.answer(200, ETag=etag(key))
 
 

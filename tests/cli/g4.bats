@@ -101,6 +101,41 @@ JSON
   output_has "state of another walk"
 }
 
+@test "get gives what passes its check, put stores it with one" {
+  run --separate-stderr "$KVTIER" g4 get 0/0:11111113 "${BUCKET[@]}"
+  status_is 0
+  [ "$output" = "a good block" ]
+  run "$KVTIER" g4 get 0/0:11111115 "$S3/bad" "${BUCKET[@]}"
+  status_is 8
+  [ ! -e "$S3/bad" ]
+  run "$KVTIER" g4 get 0/0:11111116 "${BUCKET[@]}"
+  status_is 3
+  output_has "a tombstone"
+  run "$KVTIER" g4 get nobody "${BUCKET[@]}"
+  status_is 3
+  printf 'new bytes' >"$S3/new"
+  run "$KVTIER" g4 put 0/0:11111118 "$S3/new" --fingerprint 00000000000000f1 "${BUCKET[@]}"
+  status_is 0
+  output_has "0/0:11111118: 9 bytes, etag"
+  run "$KVTIER" g4 put 0/0:11111118 "$S3/new" "${BUCKET[@]}"
+  status_is 6
+  output_has "a block never changes"
+  run "$KVTIER" g4 stat 0/0:11111118 "${BUCKET[@]}" -o json
+  status_is 0
+  output_has '"fingerprint":"00000000000000f1"'
+  run "$KVTIER" g4 get 0/0:11111118 "$S3/back" "${BUCKET[@]}"
+  status_is 0
+  cmp "$S3/new" "$S3/back"
+  for _ in 1 2; do
+    run "$KVTIER" g4 put notes/b "$S3/new" "${BUCKET[@]}" -o json
+    status_is 0
+  done
+  run "$KVTIER" g4 put notes/b "$S3/absent" "${BUCKET[@]}"
+  status_is 3
+  run "$KVTIER" g4 put notes/b "$S3/new" --fingerprint x "${BUCKET[@]}"
+  status_is 2
+}
+
 @test "usage" {
   run --separate-stderr "$KVTIER" g4 usage "${BUCKET[@]}"
   status_is 0
@@ -146,7 +181,7 @@ assert [row["objects"] for row in answer["usage"] if row["namespace"] == "t"] ==
 }
 
 @test "no bucket, no server, no address: exit status, reason and the next command" {
-  for command in "g4 ls" "g4 stat x" "g4 verify --all" "g4 usage" "g4 locks ls" "g4 locks show x"; do
+  for command in "g4 ls" "g4 stat x" "g4 verify --all" "g4 usage" "g4 get x" "g4 locks ls" "g4 locks show x"; do
     run "$KVTIER" $command "${BUCKET[@]}" --bucket nobody
     status_is 3
     output_has "bucket nobody at $URL: "
@@ -178,7 +213,22 @@ assert [row["objects"] for row in answer["usage"] if row["namespace"] == "t"] ==
   AWS_CA_BUNDLE=$S3/cert.pem run "$KVTIER" g4 ls --s3 "$secure" --s3-credentials-file "$S3/cred"
   status_is 0
   kill $tls
-  run "$KVTIER" g4 ls --s3 "${URL/http:/https:}" --s3-credentials-file "$S3/cred"
+  python3 - "$S3" <<'PYTHON' 3>&- &
+import os, socket, sys
+server = socket.create_server(("127.0.0.1", 0))
+with open(sys.argv[1] + "/part", "w") as file:
+    file.write(str(server.getsockname()[1]))
+os.rename(sys.argv[1] + "/part", sys.argv[1] + "/plainport")
+while True:
+    client = server.accept()[0]
+    client.recv(65536)
+    client.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+    client.close()
+PYTHON
+  plain=$!
+  wait_for 20 test -f "$S3/plainport"
+  run "$KVTIER" g4 ls --s3 "https://127.0.0.1:$(cat "$S3/plainport")" --s3-credentials-file "$S3/cred"
+  kill $plain
   [ "$status" -ne 0 ]
   output_has "does not speak TLS"
 }
