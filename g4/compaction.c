@@ -164,31 +164,43 @@ before_delete(struct g4_compaction_run *run, struct kvt_error *err)
 /* ---- deleting ---- */
 
 static enum kvt_err
-remove_doubles(struct g4_compaction_run *run, struct kvt_error *err)
+fill_removal(struct g4_compaction_run *run, const struct g4_compaction_double *one,
+             struct kvt_error *err)
 {
     const struct g4_compaction_options *options = run->options;
+    struct g4_compaction_slot *slot = g4_compaction_slot(run, G4_DELETE);
 
-    for (size_t i = 0; i < run->double_count; i++) {
-        const struct g4_compaction_double *one = &run->doubles[i];
-        char key[KVT_KEY_MAX];
-        struct g4_request request = {.verb = G4_DELETE, .key = key};
-        enum kvt_err rc = g4_segment_entry_key(key, options->namespace_, &one->block);
+    if (slot == NULL)
+        return g4_compaction_no_memory(err);
+    if (options->delete_if_match && one->etag[0] != '\0') {
+        slot->request.condition = G4_IF_MATCH;
+        memcpy(slot->request.etag, one->etag, sizeof(one->etag));
+    }
+    return g4_segment_entry_key(slot->key, options->namespace_, &one->block);
+}
 
-        if (options->delete_if_match && one->etag[0] != '\0') {
-            request.condition = G4_IF_MATCH;
-            memcpy(request.etag, one->etag, sizeof(request.etag));
-        }
+static enum kvt_err
+remove_doubles(struct g4_compaction_run *run, struct kvt_error *err)
+{
+    enum kvt_err rc = KVT_OK;
+
+    for (size_t i = 0; i < run->double_count && rc == KVT_OK;) {
+        run->slot_count = 0;
+        while (i < run->double_count && run->slot_count < G4_COMPACTION_VOLLEY && rc == KVT_OK)
+            rc = fill_removal(run, &run->doubles[i++], err);
         if (rc == KVT_OK)
             rc = before_delete(run, err);
         if (rc == KVT_OK)
-            rc = g4_compaction_ask(run, &request, err);
-        if (rc != KVT_OK && rc != KVT_NOTFOUND && rc != KVT_PRECONDITION)
-            return rc;
-        if (rc == KVT_PRECONDITION && request.status != KVT_PRECONDITION)
-            return rc; /* the lock's, not the object's */
-        run->report->removed += rc == KVT_OK;
+            rc = g4_compaction_volley(run, err);
+        for (size_t at = 0; at < run->slot_count && rc == KVT_OK; at++) {
+            rc = g4_compaction_answer(&run->slots[at].request, err);
+            run->report->removed += rc == KVT_OK;
+            if (rc == KVT_NOTFOUND || rc == KVT_PRECONDITION) /* gone, or put anew */
+                rc = KVT_OK;
+        }
     }
-    return KVT_OK;
+    run->slot_count = 0;
+    return rc;
 }
 
 static bool
@@ -256,6 +268,7 @@ end_pass(struct g4_compaction_run *run)
     run->eligible_blocks = 0;
     run->eligible_bytes = 0;
     run->double_count = 0;
+    run->slot_count = 0;
     run->change_count = 0;
     run->added_count = 0;
     run->more = false;
@@ -321,7 +334,8 @@ end_run(struct g4_compaction_run *run)
     }
     g4_manifest_release(&run->manifest);
     g4_segment_builder_free(run->builder);
-    kvt_free(run->body);
+    kvt_free(run->bodies);
+    kvt_free(run->slots);
     kvt_free(run->segment);
     kvt_free(run->changes);
     kvt_free(run->added);

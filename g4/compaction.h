@@ -9,8 +9,8 @@
  *
  * Ownership: options are borrowed for the call; a report is the caller's.
  * Threads:   one run of a namespace at a time, which the lock sees to; calls block.
- * Limits:    memory for three segments, one block, a manifest twice, and G4_COMPACTION_BLOCKS_MAX
- *            names of blocks; settings.bytes_max of bodies copied in a run.
+ * Limits:    memory for three segments, 16 MiB of bodies or one block, a manifest twice, and names
+ *            of G4_COMPACTION_BLOCKS_MAX blocks; settings.bytes_max of bodies copied in a run.
  */
 #ifndef G4_COMPACTION_H
 #define G4_COMPACTION_H

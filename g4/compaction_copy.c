@@ -7,6 +7,8 @@
 #include "g4/check.h"
 #include "g4/compaction_run.h"
 
+enum { BODIES_MAX = 16 << 20 }; /* bytes in the air at once, if blocks are not larger */
+
 /* A segment that is being filled, and what becomes of its blocks. */
 struct filling {
     struct g4_compaction_run *run;
@@ -23,10 +25,6 @@ make_room(struct g4_compaction_run *run, struct kvt_error *err)
     if (run->builder == NULL &&
         g4_segment_builder_new(&run->builder, (size_t)settings->segment_bytes,
                                settings->segment_blocks) != KVT_OK)
-        return g4_compaction_no_memory(err);
-    if (run->body == NULL)
-        run->body = kvt_calloc((size_t)settings->block_max, 1);
-    if (run->body == NULL)
         return g4_compaction_no_memory(err);
     g4_segment_builder_clear(run->builder);
     return KVT_OK;
@@ -216,38 +214,61 @@ has_metadata_of_clients(const char *attributes)
     return false;
 }
 
+/* Room for the bodies of a volley: sixteen, or fewer when blocks are large. */
+static enum kvt_err
+make_room_for_bodies(struct g4_compaction_run *run, struct kvt_error *err)
+{
+    const size_t block_max = (size_t)run->options->settings.block_max;
+
+    if (run->bodies != NULL)
+        return KVT_OK;
+    run->width = BODIES_MAX / block_max;
+    if (run->width > G4_COMPACTION_VOLLEY)
+        run->width = G4_COMPACTION_VOLLEY;
+    if (run->width == 0)
+        run->width = 1;
+    run->bodies = kvt_calloc(run->width, block_max);
+    return run->bodies == NULL ? g4_compaction_no_memory(err) : KVT_OK;
+}
+
+static enum kvt_err
+fill_pick(struct g4_compaction_run *run, const struct g4_segment_entry *block,
+          struct kvt_error *err)
+{
+    const size_t block_max = (size_t)run->options->settings.block_max;
+    uint8_t *body = run->bodies + run->slot_count * block_max;
+    struct g4_compaction_slot *slot = g4_compaction_slot(run, G4_GET);
+
+    if (slot == NULL)
+        return g4_compaction_no_memory(err);
+    slot->request.attributes = slot->attributes;
+    slot->request.buffer = body;
+    slot->request.buffer_capacity = block_max;
+    return g4_segment_entry_key(slot->key, run->options->namespace_, block);
+}
+
 /* KVT_OK also when it is passed over. */
 static enum kvt_err
-pack_one(struct filling *filling, struct g4_segment_entry block, struct kvt_error *err)
+pack_one(struct filling *filling, struct g4_segment_entry block,
+         const struct g4_compaction_slot *slot, struct kvt_error *err)
 {
-    struct g4_compaction_run *run = filling->run;
-    char attributes[G4_ATTRIBUTES_MAX];
-    char key[KVT_KEY_MAX];
-    struct g4_request request = {.verb = G4_GET,
-                                 .key = key,
-                                 .attributes = attributes,
-                                 .buffer = run->body,
-                                 .buffer_capacity = (size_t)run->options->settings.block_max};
-    enum kvt_err rc = g4_segment_entry_key(key, run->options->namespace_, &block);
+    const struct g4_request *request = &slot->request;
+    const enum kvt_err rc = g4_compaction_answer(request, err);
 
-    if (rc == KVT_OK)
-        rc = g4_compaction_guard(run, err);
-    if (rc == KVT_OK)
-        rc = g4_compaction_ask(run, &request, err);
     if (rc == KVT_NOTFOUND || rc == KVT_RANGE) /* it changed since it was listed */
         return KVT_OK;
-    if (rc == KVT_OK && (!request.meta.present || has_metadata_of_clients(attributes)))
-        return KVT_OK;
     if (rc == KVT_CORRUPT) {
-        run->report->bad++;
+        filling->run->report->bad++;
         return KVT_OK;
     }
     if (rc != KVT_OK)
         return rc;
-    block.length = (uint32_t)request.meta.length;
-    block.crc32c = request.meta.crc32c;
-    block.fingerprint = request.meta.fingerprint;
-    return add(filling, &block, request.buffer, request.buffer_size, err);
+    if (!request->meta.present || has_metadata_of_clients(slot->attributes))
+        return KVT_OK;
+    block.length = (uint32_t)request->meta.length;
+    block.crc32c = request->meta.crc32c;
+    block.fingerprint = request->meta.fingerprint;
+    return add(filling, &block, request->buffer, request->buffer_size, err);
 }
 
 enum kvt_err
@@ -256,12 +277,25 @@ g4_compaction_pack(struct g4_compaction_run *run, struct kvt_error *err)
     struct filling filling = {.run = run, .state = G4_MANIFEST_PENDING};
     enum kvt_err rc = make_room(run, err);
 
-    for (size_t i = 0; i < run->pick_count && rc == KVT_OK; i++)
-        rc = pack_one(&filling, run->picks[i], err);
+    if (rc == KVT_OK)
+        rc = make_room_for_bodies(run, err);
+    for (size_t i = 0; i < run->pick_count && rc == KVT_OK;) {
+        const struct g4_segment_entry *first = &run->picks[i];
+
+        run->slot_count = 0;
+        while (i < run->pick_count && run->slot_count < run->width && rc == KVT_OK)
+            rc = fill_pick(run, &run->picks[i++], err);
+        if (rc == KVT_OK)
+            rc = g4_compaction_volley(run, err);
+        for (size_t at = 0; at < run->slot_count && rc == KVT_OK; at++)
+            rc = pack_one(&filling, first[at], &run->slots[at], err);
+    }
+    run->slot_count = 0;
     /* A small rest waits for more; what is little altogether was not begun. */
     if (rc == KVT_OK && (filling.written == 0 || filling.bytes >= run->options->settings.bytes_min))
         rc = flush(&filling, err);
-    g4_segment_builder_clear(run->builder);
+    if (run->builder != NULL)
+        g4_segment_builder_clear(run->builder);
     return rc;
 }
 

@@ -1,7 +1,8 @@
 /*
  * g4/compaction_run.h -- what the parts of one run of g4/compaction.h share.
  *
- * Why: looking at the bucket, copying bodies and changing the map are three files and one state.
+ * Why: looking at the bucket, copying bodies, changing the map and asking for many objects at once
+ *      are four files and one state.
  * Ownership: as said in place.
  * Threads:   one.
  * Limits:    as g4/compaction.h.
@@ -16,6 +17,16 @@ struct g4_compaction_double {
     struct g4_segment_entry block;
     char etag[G4_ETAG_MAX];
 };
+
+/* One of a volley's requests. */
+struct g4_compaction_slot {
+    struct g4_request request;
+    char key[KVT_KEY_MAX];
+    char attributes[G4_ATTRIBUTES_MAX];
+    const struct g4_manifest_block *block; /* for whoever made it */
+};
+
+#define G4_COMPACTION_VOLLEY 16u /* requests at once */
 
 struct g4_compaction_run {
     const struct g4_compaction_options *options;
@@ -45,9 +56,13 @@ struct g4_compaction_run {
     size_t added_room;
     bool more;
 
+    struct g4_compaction_slot *slots; /* G4_COMPACTION_VOLLEY of them, made when first needed */
+    size_t slot_count;
+
     /* Memory for copying; made when first needed. */
     struct g4_segment_builder *builder;
-    void *body;    /* settings.block_max bytes */
+    uint8_t *bodies; /* `width` times settings.block_max bytes */
+    size_t width;
     void *segment; /* all bytes of the segment `segment_name`, or NULL */
     size_t segment_size;
     struct g4_segment_name segment_name;
@@ -63,6 +78,19 @@ KVT_NODISCARD enum kvt_err g4_compaction_ask(struct g4_compaction_run *run,
 
 /** KVT_NOMEM, and says so. */
 enum kvt_err g4_compaction_no_memory(struct kvt_error *err);
+
+/** The next slot, with its own key to be filled; NULL: no memory.  There is room while slot_count
+ *  is below G4_COMPACTION_VOLLEY. */
+struct g4_compaction_slot *g4_compaction_slot(struct g4_compaction_run *run, enum g4_verb verb);
+
+/** Perform the requests of all slots, as many as g4_compaction_guard() lets pass, and wait for
+ *  them.  KVT_OK: look at the answers.  Set slot_count to 0 afterwards. */
+KVT_NODISCARD enum kvt_err g4_compaction_volley(struct g4_compaction_run *run,
+                                                struct kvt_error *err);
+
+/** The status of a request of a volley that was OK; copies its error. */
+KVT_NODISCARD enum kvt_err g4_compaction_answer(const struct g4_request *request,
+                                                struct kvt_error *err);
 
 /** Append one change, of any order. */
 KVT_NODISCARD enum kvt_err g4_compaction_change(struct g4_compaction_run *run,

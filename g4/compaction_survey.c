@@ -55,44 +55,66 @@ pick(struct g4_compaction_run *run, struct g4_segment_entry *block, const struct
     return KVT_OK;
 }
 
-/* An object of a block that the manifest has: is it the same block still?  Then it can go, after
- * this pass has made the block packed if it was not. */
+/* Can it go, after this pass has made the block packed if it was not? */
 static enum kvt_err
-meet(struct g4_compaction_run *run, const struct g4_manifest_block *block, const char *key,
-     struct kvt_error *err)
+judge(struct g4_compaction_run *run, const struct g4_compaction_slot *slot, struct kvt_error *err)
 {
-    struct g4_request request = {.verb = G4_HEAD, .key = key};
+    const struct g4_request *request = &slot->request;
+    const struct g4_manifest_block *block = slot->block;
     struct g4_manifest_change change = {.block = *block};
     struct g4_compaction_double *doubles;
-    enum kvt_err rc;
+    const enum kvt_err rc = g4_compaction_answer(request, err);
 
-    if (run->double_count == G4_COMPACTION_BLOCKS_MAX) {
-        run->more = true;
-        return KVT_OK;
-    }
-    rc = g4_compaction_guard(run, err);
-    if (rc == KVT_OK)
-        rc = g4_compaction_ask(run, &request, err);
     if (rc == KVT_NOTFOUND) /* deleted since it was listed */
         return block->state == G4_MANIFEST_PENDING ? drop(run, block, err) : KVT_OK;
     if (rc != KVT_OK)
         return rc;
-    if (!request.meta.present || request.buffer_size != block->entry.length ||
-        request.meta.crc32c != block->entry.crc32c ||
-        request.meta.fingerprint != block->entry.fingerprint)
+    if (!request->meta.present || request->buffer_size != block->entry.length ||
+        request->meta.crc32c != block->entry.crc32c ||
+        request->meta.fingerprint != block->entry.fingerprint)
         return drop(run, block, err); /* put again, with other bytes: those count */
     doubles = kvt_grow(run->doubles, &run->double_room, run->double_count + 1, sizeof(*doubles));
     if (doubles == NULL)
         return g4_compaction_no_memory(err);
     run->doubles = doubles;
     run->doubles[run->double_count].block = block->entry;
-    memcpy(run->doubles[run->double_count].etag, request.etag, sizeof(request.etag));
+    memcpy(run->doubles[run->double_count].etag, request->etag, sizeof(request->etag));
     run->double_count++;
     if (block->state == G4_MANIFEST_PACKED)
         return KVT_OK;
     change.block.state = G4_MANIFEST_PACKED;
     run->report->settled++;
     return g4_compaction_change(run, &change, err);
+}
+
+static enum kvt_err
+judge_all(struct g4_compaction_run *run, struct kvt_error *err)
+{
+    enum kvt_err rc = g4_compaction_volley(run, err);
+
+    for (size_t i = 0; i < run->slot_count && rc == KVT_OK; i++)
+        rc = judge(run, &run->slots[i], err);
+    run->slot_count = 0;
+    return rc;
+}
+
+/* An object of a block that the manifest has: is it the same block still? */
+static enum kvt_err
+meet(struct g4_compaction_run *run, const struct g4_manifest_block *block, const char *key,
+     struct kvt_error *err)
+{
+    struct g4_compaction_slot *slot;
+
+    if (run->double_count + run->slot_count >= G4_COMPACTION_BLOCKS_MAX) {
+        run->more = true;
+        return KVT_OK;
+    }
+    slot = g4_compaction_slot(run, G4_HEAD);
+    if (slot == NULL)
+        return g4_compaction_no_memory(err);
+    slot->block = block;
+    memcpy(slot->key, key, strlen(key) + 1);
+    return run->slot_count == G4_COMPACTION_VOLLEY ? judge_all(run, err) : KVT_OK;
 }
 
 static enum kvt_err
@@ -134,6 +156,8 @@ g4_compaction_survey(struct g4_compaction_run *run, struct kvt_error *err)
     if (run->seen == NULL)
         return g4_compaction_no_memory(err);
     rc = g4_rows_walk(run->options->store, prefix, after, run->log.request_ms, on_row, run, err);
+    if (rc == KVT_OK)
+        rc = judge_all(run, err);
     /* The listing began after the manifest was there: a pending block without an object of its own
      * was deleted, and stays so. */
     for (size_t i = 0; i < run->manifest.block_count && rc == KVT_OK; i++)
