@@ -181,8 +181,10 @@ read_claim(struct gateway_request *request, struct signed_claim *claim)
     if (strncmp(authorization, "AWS ", 4) == 0)
         return GATEWAY_FAULT_SIGV2;
     if (g4_sigv4_parse(authorization, &out->claim, NULL) != KVT_OK || date == NULL ||
-        hash == NULL || strlen(date) >= sizeof(out->date))
+        strlen(date) >= sizeof(out->date))
         return GATEWAY_FAULT_ACCESS_DENIED;
+    if (hash == NULL)
+        return GATEWAY_FAULT_NO_HASH;
     if (gateway_request_header(request, "x-amz-security-token") != NULL)
         return GATEWAY_FAULT_TOKEN;
     memcpy(out->date, date, strlen(date) + 1);

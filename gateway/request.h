@@ -40,6 +40,8 @@ struct gateway_reader;
     X(SIGV2, 400, "InvalidRequest",                                                                \
       "Signature Version 2 is not offered: sign with Version 4 (signature_version=s3v4).")         \
     X(TOKEN, 400, "InvalidToken", "Session tokens are not known here: use a key without one.")     \
+    X(NO_HASH, 400, "InvalidRequest",                                                              \
+      "Missing required header for this request: x-amz-content-sha256")                            \
     X(PRESIGNED, 400, "AuthorizationQueryParametersError",                                         \
       "The signature's arguments are incomplete; URLs are good for at most 7 days.")               \
     X(UNKNOWN_KEY_ID, 403, "InvalidAccessKeyId", "This access key is not known here.")             \

@@ -98,6 +98,8 @@ check_wishes(const struct gateway_request *request)
                 return GATEWAY_FAULT_NOT_IMPLEMENTED;
     if (gateway_request_header(request, "x-amz-tagging") != NULL)
         return GATEWAY_FAULT_NOT_IMPLEMENTED;
+    if (!gateway_subresource_canned(gateway_request_header(request, "x-amz-acl")))
+        return GATEWAY_FAULT_INVALID_ARGUMENT;
     return class == NULL || strcmp(class, "STANDARD") == 0 ? GATEWAY_FAULT_NONE
                                                            : GATEWAY_FAULT_STORAGE_CLASS;
 }

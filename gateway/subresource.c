@@ -77,6 +77,19 @@ give(struct gateway_s3 *s3, struct gateway_request *request, const struct row *r
     return gateway_request_answer(request, "application/xml");
 }
 
+bool
+gateway_subresource_canned(const char *name)
+{
+    static const char *const canned[] = {
+        "private",           "public-read",   "public-read-write",         "authenticated-read",
+        "bucket-owner-read", "aws-exec-read", "bucket-owner-full-control", "log-delivery-write"};
+    bool found = name == NULL;
+
+    for (size_t i = 0; i < sizeof(canned) / sizeof(canned[0]) && !found; i++)
+        found = strcmp(name, canned[i]) == 0;
+    return found;
+}
+
 /* What is so already may be set: private. */
 static enum gateway_fault
 set_acl(struct gateway_s3 *s3, struct gateway_request *request, bool of_object)
@@ -87,6 +100,8 @@ set_acl(struct gateway_s3 *s3, struct gateway_request *request, bool of_object)
     if (!gateway_auth_may(request->principal, GATEWAY_WRITE, &request->bucket,
                           of_object ? request->target.key : ""))
         return GATEWAY_FAULT_FORBIDDEN;
+    if (!gateway_subresource_canned(canned))
+        return GATEWAY_FAULT_INVALID_ARGUMENT;
     if (canned == NULL || strcmp(canned, "private") != 0 || request->body.size > 0)
         return GATEWAY_FAULT_NOT_IMPLEMENTED;
     if (of_object)

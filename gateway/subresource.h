@@ -18,4 +18,7 @@
  * False: it is for none that is known here. */
 bool gateway_subresource_answer(struct gateway_s3 *s3, struct gateway_request *request);
 
+/** Is this one of S3's canned ACLs, or NULL for none? */
+bool gateway_subresource_canned(const char *name);
+
 #endif /* GATEWAY_SUBRESOURCE_H */

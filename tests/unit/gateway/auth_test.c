@@ -132,6 +132,10 @@ unsigned_requests(void **state)
     assert_int_equal(gateway_auth_check(auth, request, NOW_MS), GATEWAY_FAULT_SIGV2);
     gateway_request_release(request, NULL);
     request = signed_request(&plain);
+    request->headers[1].name = "x-other"; /* no hash of the body */
+    assert_int_equal(gateway_auth_check(auth, request, NOW_MS), GATEWAY_FAULT_NO_HASH);
+    gateway_request_release(request, NULL);
+    request = signed_request(&plain);
     request->headers[2].name = "x-other"; /* no date */
     assert_int_equal(gateway_auth_check(auth, request, NOW_MS), GATEWAY_FAULT_ACCESS_DENIED);
     gateway_request_release(request, NULL);

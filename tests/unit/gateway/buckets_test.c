@@ -233,6 +233,18 @@ answers_are_apart(void **state)
     expect_text(s, &test_scene_owner, "/kvtier?delimiter=/", "<Key>main</Key>", ".kvtier-");
     expect_text(s, ann, "/a-one?acl", "<Owner><ID>ann</ID>", "bob");
     expect_text(s, ann, "/a-one/k?acl", "FULL_CONTROL", "bob");
+    s->who = ann;
+    assert_int_equal(test_scene_status(s, "PUT", "/a-one?acl", "", "x-amz-acl", "private"), 200);
+    assert_int_equal(test_scene_status(s, "PUT", "/a-one?acl", "", "x-amz-acl", "public-read"),
+                     501);
+    assert_int_equal(test_scene_status(s, "PUT", "/a-one?acl", "", "x-amz-acl", "public"), 400);
+    assert_int_equal(test_scene_status(s, "PUT", "/a-one/k?acl", "", "x-amz-acl", "private"), 200);
+    assert_int_equal(test_scene_status(s, "PUT", "/a-one/x?acl", "", "x-amz-acl", "private"), 404);
+    assert_int_equal(test_scene_status(s, "PUT", "/a-one/x", "", "x-amz-acl", "public"), 400);
+    assert_int_equal(test_scene_status(s, "PUT", "/a-one/x", "", "x-amz-storage-class", "COLD"),
+                     400);
+    assert_int_equal(
+        test_scene_status(s, "PUT", "/a-one/x", "", "x-amz-server-side-encryption", "AES256"), 501);
     expect_code(s, ann, "GET", "/a-one/none?acl", "NoSuchKey");
     expect_code(s, ann, "GET", "/a-one/k?versionId=5", "NoSuchVersion");
 
