@@ -222,14 +222,16 @@ static bool
 take_key(const char *body, size_t size, const char *open, bool encoded, char key[KVT_KEY_MAX])
 {
     char text[3 * KVT_KEY_MAX];
+    size_t text_size;
 
     if (!g4_listing_element(body, size, open, text, sizeof(text)))
         return false;
     if (encoded)
         return g4_listing_key(text, key);
-    if (text[0] == '\0' || strlen(text) >= KVT_KEY_MAX || strchr(text, '&') != NULL)
+    text_size = strlen(text);
+    if (text_size == 0 || text_size >= KVT_KEY_MAX || strchr(text, '&') != NULL)
         return false;
-    (void)snprintf(key, KVT_KEY_MAX, "%s", text);
+    memcpy(key, text, text_size + 1);
     return true;
 }
 
