@@ -34,6 +34,8 @@ struct g4_client {
     uint64_t timeout_ms;
     uint64_t retry_ms;
     size_t batch_bytes_max;
+    bool (*progress)(void *arg, size_t done, size_t count);
+    void *progress_arg;
     CURL **handles;
     unsigned handle_count;
     atomic_uint_fast64_t corrupt;
@@ -356,8 +358,11 @@ call(struct g4_client *client, enum g4_batch_verb verb, struct g4_client_item *i
 
         rc = ask(client, verb, entries + done, share, until_ms, err);
         done += share;
+        if (rc == KVT_OK && client->progress != NULL &&
+            !client->progress(client->progress_arg, done, count) && done < count)
+            rc = kvt_error_set(err, KVT_CANCELLED, "%zu of %zu keys were asked for", done, count);
         if (rc != KVT_OK) {
-            /* Whoever did not answer now will not answer the rest either. */
+            /* Whoever did not answer just now will not answer the rest either. */
             set_all(entries + done, count - done, rc);
             break;
         }
@@ -444,6 +449,8 @@ g4_client_open(struct g4_client **out, const struct g4_client_options *options,
     (void)pthread_cond_init(&client->shared.changed, NULL);
     client->timeout_ms = options->timeout_ms == 0 ? TIMEOUT_DEFAULT_MS : options->timeout_ms;
     client->retry_ms = options->retry_ms;
+    client->progress = options->progress;
+    client->progress_arg = options->progress_arg;
     client->batch_bytes_max =
         options->batch_bytes_max == 0 ? BYTES_DEFAULT : options->batch_bytes_max;
     rc = g4_endpoint_new(&client->endpoint,

@@ -12,6 +12,7 @@
 #ifndef G4_CLIENT_H
 #define G4_CLIENT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -31,6 +32,10 @@ struct g4_client_options {
     uint64_t timeout_ms;      /* of one request; 0 = 30 s */
     uint64_t retry_ms;      /* keep retrying an absent or busy gateway this long; 0 = not at all */
     size_t batch_bytes_max; /* bodies in one request; 0 = 16 MiB */
+    /* After each request of a call, in the thread that called: `done` of `count` items have their
+     * status.  False: the others are not asked, and carry KVT_CANCELLED.  NULL: nobody asks. */
+    bool (*progress)(void *arg, size_t done, size_t count);
+    void *progress_arg;
 };
 
 struct g4_client_item {
@@ -57,7 +62,8 @@ uint64_t g4_client_corrupt(struct g4_client *client);
 
 /* Each sets every item's status; an item that the gateway is too busy for is asked again until
  * `retry_ms` have passed, then carries KVT_AGAIN.  KVT_OK: the batch was answered (items may
- * differ); otherwise the first request that failed, whose items carry the same code. */
+ * differ); otherwise the first request that failed, or KVT_CANCELLED; the items that were not asked
+ * carry the same code. */
 KVT_NODISCARD enum kvt_err g4_client_has(struct g4_client *client, struct g4_client_item *items,
                                          size_t count, struct kvt_error *err);
 KVT_NODISCARD enum kvt_err g4_client_get(struct g4_client *client, struct g4_client_item *items,

@@ -356,6 +356,59 @@ large_calls_are_split(void **state)
     assert_int_equal(f->gateway->requests, BLOCKS / 2); /* room, not size, is what counts */
 }
 
+struct watch {
+    size_t seen[BLOCKS]; /* `done` of each call */
+    size_t count;
+    size_t stop_at;
+};
+
+static bool
+watch(void *arg, size_t done, size_t count)
+{
+    struct watch *watch = arg;
+
+    assert_true(done <= count && watch->count < BLOCKS);
+    watch->seen[watch->count++] = done;
+    return done < watch->stop_at;
+}
+
+/* Told after each request; what is not asked any more is not touched, and says why. */
+static void
+progress_is_told_and_may_cancel(void **state)
+{
+    struct fixture *f = *state;
+    struct watch seen = {.stop_at = 4};
+    const struct g4_client_options options = {.endpoint = hostile_options(f->server)->endpoint,
+                                              .bucket = SERVER_BUCKET,
+                                              .access_key = "a",
+                                              .secret_key = "s",
+                                              .batch_bytes_max = 2 * BLOCK_MAX,
+                                              .progress = watch,
+                                              .progress_arg = &seen};
+    struct g4_client *client;
+    struct kvt_error err;
+
+    put_blocks(f, 10);
+    assert_int_equal(g4_client_open(&client, &options, NULL), KVT_OK);
+    make_items(f, 10, false);
+    assert_int_equal(g4_client_get(client, f->items, 10, &err), KVT_CANCELLED);
+    assert_int_equal(seen.count, 2); /* two rooms a request: 2, then 4 */
+    assert_int_equal(seen.seen[1], 4);
+    for (size_t i = 0; i < 10; i++)
+        assert_int_equal(f->items[i].status, i < 4 ? KVT_OK : KVT_CANCELLED);
+    assert_int_equal(f->items[9].size, 0);
+
+    seen = (struct watch){.stop_at = SIZE_MAX};
+    make_items(f, 10, false);
+    assert_int_equal(g4_client_get(client, f->items, 10, &err), KVT_OK);
+    assert_int_equal(seen.count, 5);
+    assert_int_equal(seen.seen[4], 10);
+    seen = (struct watch){.stop_at = 10}; /* all was asked: nothing is left to cancel */
+    make_items(f, 10, false);
+    assert_int_equal(g4_client_get(client, f->items, 10, &err), KVT_OK);
+    g4_client_close(client);
+}
+
 static void
 a_flipped_body_is_a_miss_and_counted(void **state)
 {
@@ -637,6 +690,7 @@ main(void)
         TEST(other_content_is_told_by_its_item),
         TEST(a_block_beyond_its_room_is_range),
         TEST(large_calls_are_split),
+        TEST(progress_is_told_and_may_cancel),
         TEST(a_flipped_body_is_a_miss_and_counted),
         TEST(failures_of_a_request_are_in_every_item),
         TEST(a_status_nobody_knows_is_a_failure_of_the_item),
