@@ -176,6 +176,49 @@ neutralise(struct gateway_vault *vault, const char *key, const char *etag)
         kvt_log_warn("gateway.fault", "bad_object_stays", "%s: %s", key, request.error.text);
 }
 
+/* Does what was bad come again?  Byte for byte, or again more than `expected` bytes. */
+static bool
+comes_again(struct gateway_vault *vault, const char *key, const struct g4_request *seen,
+            const void *body, size_t size, uint64_t expected)
+{
+    struct g4_store *store = gateway_cold_store(vault->cold);
+    const bool larger = seen->status == KVT_RANGE;
+    struct g4_request again;
+    const enum kvt_err rc =
+        gateway_vault_read(vault, store, key, larger ? vault->object_max : size, &again);
+    bool same = strcmp(again.etag, seen->etag) == 0;
+
+    if (larger)
+        same = same && (rc == KVT_RANGE || (rc == KVT_OK && again.buffer_size > expected));
+    else if (rc == KVT_OK)
+        same = same && seen->status == KVT_OK && again.buffer_size == size &&
+               (size == 0 || memcmp(again.buffer, body, size) == 0);
+    else
+        same = same && rc == seen->status;
+    gateway_vault_release(vault, &again);
+    return same;
+}
+
+/*
+ * Is it the object that is bad?  An answer that was cut short or flipped on its way says nothing of
+ * it, and replacing a good object would lose it for all.  The store's own word of its length must
+ * fit what came; and where the ETag is that of what this gateway wrote, or nobody here knows what
+ * was written, it must come twice.
+ */
+static bool
+is_proven(struct gateway_vault *vault, const char *key, const struct g4_request *seen,
+          const void *body, size_t size, const struct g4_request *head)
+{
+    struct gateway_record record;
+    const bool known = gateway_catalog_get(vault->catalog, key, &record) == KVT_OK;
+
+    if (seen->status == KVT_OK && head->status == KVT_OK && head->buffer_size != size)
+        return false;
+    if (known && record.etag[0] != '\0' && strcmp(record.etag, seen->etag) != 0)
+        return true;
+    return comes_again(vault, key, seen, body, size, known ? record.length : vault->object_max);
+}
+
 void
 gateway_fault_cold(struct gateway_vault *vault, const char *key, const struct g4_request *seen,
                    const void *body, size_t size, const char *reason)
@@ -195,7 +238,8 @@ gateway_fault_cold(struct gateway_vault *vault, const char *key, const struct g4
     if (rc == KVT_NOTFOUND) {
         if (gateway_cold_absent(vault->cold, key))
             (void)drop_tier(vault, key, GATEWAY_COLD);
-    } else if ((rc == KVT_OK || rc == KVT_CORRUPT) && strcmp(request.etag, seen->etag) == 0) {
+    } else if ((rc == KVT_OK || rc == KVT_CORRUPT) && strcmp(request.etag, seen->etag) == 0 &&
+               is_proven(vault, key, seen, body, size, &request)) {
         if (drop_tier(vault, key, GATEWAY_COLD) && !foreign && request.etag[0] != '\0')
             neutralise(vault, key, request.etag);
     }
