@@ -268,11 +268,11 @@ on_first(struct job *job, struct g4_request *first)
         begin_whole(job);
         return;
     }
+    take_head(parent, first); /* of a bad object too: it is replaced by its ETag */
     if (first->status != KVT_OK) {
         fail(job, first->status, &first->error, first->http);
         return;
     }
-    take_head(parent, first);
     if (parent->object_size <= first->buffer_size) {
         parent->buffer = first->buffer;
         return;
@@ -579,12 +579,11 @@ on_leg(struct g4_request *request, void *arg)
     switch (job->phase) {
     case FIRST: on_first(job, request); break;
     case WHOLE:
-        if (request->status == KVT_OK) {
-            take_head(job->parent, request);
+        take_head(job->parent, request);
+        if (request->status == KVT_OK)
             job->parent->buffer = request->buffer;
-        } else {
+        else
             fail(job, request->status, &request->error, request->http);
-        }
         break;
     case REST: on_part(job, leg); break;
     case CREATE: on_created(job, request); break;
