@@ -441,7 +441,7 @@ advisor_discovery_scan(struct advisor_discovery *discovery, uint64_t now_ms, str
         }
     }
     if (rc == KVT_OK && missing == ADVISOR_DISCOVERY_BUCKETS)
-        rc = kvt_error_set(err, KVT_NOTFOUND, "%s holds no records", discovery->folder);
+        rc = kvt_error_set(err, KVT_NOTFOUND, "no records in %s", discovery->folder);
     if (rc != KVT_OK)
         return rc;
     age(discovery, whole, now_ms);

@@ -248,7 +248,7 @@ publishers_come_and_go(void **state)
     (void)test_folder_make(folder, sizeof(folder));
     options = options_of("", folder);
     source = open_source(&options);
-    test_zmq_source_wait_detail(source, "holds no records");
+    test_zmq_source_wait_detail(source, "no records in /");
     put(folder, "event_channels", "garbage", "{\"topic\":");
     test_zmq_source_wait_detail(source, "no publisher is known");
     for (size_t i = 0; i < 3; i++) {
