@@ -73,7 +73,9 @@ is_of(const struct gateway_grant *grant, const struct gateway_bucket *bucket)
 {
     if (grant->bucket[0] == '\0')
         return bucket == NULL || gateway_bucket_configured(bucket);
-    return bucket != NULL && gateway_credentials_match(grant->bucket, bucket->name);
+    /* "*" is all that clients made: whoever has it must not have every tenant's blocks. */
+    return bucket != NULL && !gateway_bucket_configured(bucket) &&
+           gateway_credentials_match(grant->bucket, bucket->name);
 }
 
 bool

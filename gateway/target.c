@@ -86,6 +86,7 @@ gateway_target_host(struct gateway_target *target, const char *host, const char 
             strncasecmp(host + label + 1, at, size) == 0) {
             memcpy(target->bucket, host, label);
             target->bucket[label] = '\0';
+            target->bucket_long = false; /* what looked like one is the key's beginning */
             target->key = target->path + 1;
             return;
         }

@@ -332,16 +332,18 @@ rights_in_buckets(void **state)
     const struct gateway_principal who = {.owner = "team",
                                           .grants = {{"t/", GATEWAY_RIGHTS_ALL, ""},
                                                      {"", GATEWAY_READ, "shared-*"},
-                                                     {"", GATEWAY_LIST, "kvtier"}},
+                                                     {"", GATEWAY_LIST, "kvtier*"}},
                                           .grant_count = 3};
     const struct gateway_bucket configured = {.name = "kvtier", .owner = "team"};
     const struct gateway_bucket own = {.name = "mine", .owner = "team", .id = "1"};
     const struct gateway_bucket shared = {.name = "shared-x", .owner = "other", .id = "2"};
     const struct gateway_bucket foreign = {.name = "shared", .owner = "teams", .id = "3"};
+    const struct gateway_bucket namesake = {.name = "kvtier-2", .owner = "teams", .id = "4"};
 
     (void)state;
     assert_true(gateway_auth_may(&who, GATEWAY_WRITE, &configured, "t/k"));
-    assert_true(gateway_auth_may(&who, GATEWAY_LIST, &configured, "u/"));
+    assert_false(gateway_auth_may(&who, GATEWAY_LIST, &configured, "u/"));
+    assert_true(gateway_auth_may(&who, GATEWAY_LIST, &namesake, "u/"));
     assert_false(gateway_auth_may(&who, GATEWAY_WRITE, &configured, "u/k"));
     assert_false(gateway_auth_owns(&who, &configured));
     assert_true(gateway_auth_may(&who, GATEWAY_DELETE, &own, "u/k"));

@@ -147,11 +147,28 @@ hosts(void **state)
     }
 }
 
+/* A digest of 64 digits is no bucket's name, and the beginning of many a key. */
+static void
+a_long_key_of_a_host(void **state)
+{
+    static const char raw[] = "/0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef/k";
+    struct gateway_target target;
+
+    (void)state;
+    assert_int_equal(gateway_target_parse(raw, &target, NULL), KVT_OK);
+    assert_true(target.bucket_long);
+    gateway_target_host(&target, "mine.s3.local", "s3.local");
+    assert_false(target.bucket_long);
+    assert_string_equal(target.bucket, "mine");
+    assert_string_equal(target.key, raw + 1);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(hosts),
+        cmocka_unit_test(a_long_key_of_a_host),
         cmocka_unit_test(targets),
         cmocka_unit_test(long_buckets_are_cut),
         cmocka_unit_test(long_paths_are_refused),
