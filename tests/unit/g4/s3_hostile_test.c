@@ -222,6 +222,29 @@ nobody_there_is_unavailable(void **state)
     kvt_free(f);
 }
 
+/* A name that cannot be resolved now may be later: the same handles must go on. */
+static void
+a_name_that_is_not_known_is_unavailable(void **state)
+{
+    const struct g4_s3_options options = {.endpoint = "http://no-such-host.invalid:9",
+                                          .bucket = "bucket",
+                                          .access_key = "a",
+                                          .secret_key = "s",
+                                          .timeout_ms = 1000};
+    struct fixture *f = kvt_calloc(1, sizeof(*f));
+
+    (void)state;
+    assert_non_null(f);
+    assert_int_equal(g4_s3_open(&f->store, &options, NULL), KVT_OK);
+    for (int i = 0; i < 3; i++) {
+        const enum kvt_err rc = get(f->store, "k", &f->fetched);
+
+        assert_true(rc == KVT_UNAVAILABLE || rc == KVT_TIMEOUT);
+    }
+    g4_store_close(f->store);
+    kvt_free(f);
+}
+
 /* An answer of 100 bytes into a buffer of ten; one that says 5 and sends more; one of no length. */
 static void
 lengths_are_not_believed(void **state)
@@ -499,6 +522,7 @@ main(void)
         cmocka_unit_test(statuses_become_codes),
         cmocka_unit_test(silence_is_a_timeout),
         cmocka_unit_test(nobody_there_is_unavailable),
+        cmocka_unit_test(a_name_that_is_not_known_is_unavailable),
         cmocka_unit_test(lengths_are_not_believed),
         cmocka_unit_test(other_bytes_than_those_asked_for_are_refused),
         cmocka_unit_test(metadata_is_believed_only_when_it_is_whole),
