@@ -130,10 +130,12 @@ gateway_cold_probe(struct gateway_cold *cold)
     const bool was_healthy = atomic_load(&cold->healthy);
     const uint64_t start_ms = kvt_clock_mono_ms();
     struct gateway_cold_state state;
+    struct gateway_cold_state before;
     struct kvt_error err = {.code = KVT_OK};
     enum kvt_err rc;
 
     gateway_cold_state(cold, &state);
+    before = state;
     rc = ask(cold, &state.skew_ms, &err);
     state.latency_ms = kvt_clock_mono_ms() - start_ms;
     state.healthy = rc == KVT_OK;
@@ -156,7 +158,8 @@ gateway_cold_probe(struct gateway_cold *cold)
     atomic_store(&cold->healthy, state.healthy);
     atomic_store(&cold->proven, state.tested && missing_promise(&state.selftest) == NULL);
     atomic_store(&cold->writable, state.healthy && atomic_load(&cold->proven));
-    if (was_healthy && !state.healthy)
+    /* Also the first time, and when it is for another reason. */
+    if (!state.healthy && (was_healthy || strcmp(state.reason, before.reason) != 0))
         kvt_log_warn("gateway.cold", "bucket_away", "%s", state.reason);
     else if (!was_healthy && state.healthy)
         kvt_log_info("gateway.cold", "bucket_back", "the bucket answers in %llu ms%s%s",
