@@ -29,6 +29,17 @@ cli_bucket_option(const struct cli_context *context, size_t first, enum cli_buck
     return text;
 }
 
+/* That there are no credentials, or no such file of them, must not look like a missing bucket. */
+static enum kvt_err
+none_is_wrong(enum kvt_err rc, struct kvt_error *err)
+{
+    struct kvt_error cause = *err;
+
+    if (rc != KVT_NOTFOUND)
+        return rc;
+    return kvt_error_set(err, KVT_INVALID, "%.180s (or --s3-credentials-file FILE)", cause.text);
+}
+
 static enum kvt_err
 load_credentials(const struct cli_context *context, size_t first,
                  struct cli_credentials *credentials, struct kvt_error *err)
@@ -37,8 +48,9 @@ load_credentials(const struct cli_context *context, size_t first,
         return kvt_error_set(err, KVT_INVALID,
                              "%s asks the bucket itself: say where it is with --s3",
                              context->command->path);
-    return cli_credentials_load(context->options, first + CLI_BUCKET_CREDENTIALS, true, credentials,
-                                err);
+    return none_is_wrong(cli_credentials_load(context->options, first + CLI_BUCKET_CREDENTIALS,
+                                              true, credentials, err),
+                         err);
 }
 
 enum kvt_err
@@ -64,7 +76,7 @@ cli_bucket_open(const struct cli_context *context, size_t first, struct g4_store
                         },
                         err);
     explicit_bzero(&credentials, sizeof(credentials));
-    return rc;
+    return none_is_wrong(rc, err);
 }
 
 enum kvt_err
@@ -89,7 +101,7 @@ cli_bucket_endpoint(const struct cli_context *context, size_t first, struct g4_e
                              },
                              err);
     explicit_bzero(&credentials, sizeof(credentials));
-    return rc;
+    return none_is_wrong(rc, err);
 }
 
 enum kvt_err
@@ -164,7 +176,7 @@ cli_bucket_fail(const struct cli_context *context, size_t first, const struct kv
     struct kvt_error full = *err;
     enum cli_exit status;
 
-    if (asked)
+    if (asked && err->code != KVT_INVALID)
         (void)kvt_error_set(&full, no_bucket ? KVT_NOTFOUND : err->code,
                             "bucket %.60s at %.60s: %.110s",
                             kvt_config_string(context->settings, CLI_SETTING_BUCKET),
