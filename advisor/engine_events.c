@@ -324,8 +324,10 @@ start_over(struct advisor_engine *engine, struct advisor_intake *intake,
 {
     const size_t count = advisor_publishers_count(engine->publishers);
     const uint64_t now_ms = kvt_clock_mono_ms();
+    const bool first = item->kind == ADVISOR_ITEM_START && item->stream_seq == 0 &&
+                       intake->taken.seq == 0 && intake->taken.created_ms == 0;
 
-    intake->counts.gaps++;
+    intake->counts.gaps += first ? 0 : 1; /* a stream that begins with us lacks nothing */
     if (item->kind == ADVISOR_ITEM_START) {
         intake->taken =
             (struct advisor_position){.seq = item->stream_seq, .created_ms = item->created_ms};
