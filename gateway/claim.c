@@ -100,39 +100,6 @@ gateway_claim_judged(enum kvt_err status)
            status == KVT_NOTFOUND;
 }
 
-/* Is what lies there, read whole, a sound object of somebody?  Bad ones leave their evidence.
- * `seen` takes the status and the ETag of the read. */
-static bool
-is_sound(struct gateway_vault *vault, struct gateway_claim *claim, struct g4_request *seen)
-{
-    const uint64_t length = seen->status == KVT_OK ? seen->buffer_size : vault->object_max;
-    struct g4_request request;
-    const char *reason;
-    struct kvt_error err = {.code = KVT_OK};
-    enum kvt_err rc;
-
-    rc = gateway_cold_ended(vault->cold, gateway_vault_read(vault, gateway_cold_store(vault->cold),
-                                                            claim->key, length, &request));
-    reason = rc == KVT_OK ? gateway_fault_judge_head(&request) : request.error.text;
-    if (rc == KVT_OK && reason == NULL &&
-        g4_check_body(&request.meta, NULL, request.buffer, request.buffer_size, &err) != KVT_OK)
-        reason = err.text;
-    if (rc == KVT_OK && reason != NULL && !request.meta.present &&
-        request.buffer_size == claim->size &&
-        memcmp(request.buffer, claim->body, claim->size) == 0) {
-        /* Written by KVBM itself: our bytes, without our metadata.  The row knows them from now on.
-         */
-        set_stored(claim, request.etag);
-    } else if (reason != NULL && (rc == KVT_OK || rc == KVT_CORRUPT || rc == KVT_RANGE) &&
-               !gateway_fault_is_tombstone(&request)) {
-        gateway_fault_keep(vault, claim->key, 1, request.buffer, request.buffer_size, reason);
-    }
-    memcpy(seen->etag, request.etag, sizeof(seen->etag));
-    seen->status = rc;
-    gateway_vault_release(vault, &request);
-    return rc == KVT_OK && reason == NULL;
-}
-
 /* Write over exactly the object that was looked at. */
 static void
 replace(struct gateway_vault *vault, struct gateway_claim *claim, const char *etag)
@@ -154,43 +121,96 @@ replace(struct gateway_vault *vault, struct gateway_claim *claim, const char *et
     set_unknown(claim, KVT_AGAIN); /* someone was quicker: the next try will see */
 }
 
+/* This very block is there, whole. */
+static void
+take_present(struct gateway_vault *vault, struct gateway_claim *claim, const char *etag)
+{
+    if (claim->rewrite) {
+        replace(vault, claim, etag);
+        return;
+    }
+    claim->present = true;
+    set_stored(claim, etag);
+}
+
+/* Written by KVBM itself: our bytes, without our metadata? */
+static bool
+is_bare(const struct gateway_claim *claim, const struct g4_request *seen)
+{
+    return !seen->meta.present && seen->buffer_size == claim->size &&
+           memcmp(seen->buffer, claim->body, claim->size) == 0;
+}
+
+/* A bad object leaves its evidence.  It is written over when it is bad again: an answer that was
+ * cut short or flipped on its way may be of somebody's acknowledged block. */
+static void
+replace_bad(struct gateway_vault *vault, struct gateway_claim *claim, const struct g4_request *head,
+            const struct g4_request *seen, const char *reason)
+{
+    const uint64_t length = head->status == KVT_OK ? head->buffer_size : vault->object_max;
+    const bool cut =
+        head->status == KVT_OK && seen->status == KVT_OK && seen->buffer_size != length;
+
+    gateway_fault_keep(vault, claim->key, 1, seen->buffer, seen->buffer_size, reason);
+    if (!cut &&
+        gateway_fault_comes_again(vault, claim->key, seen, seen->buffer, seen->buffer_size, length))
+        replace(vault, claim, seen->etag);
+    else
+        set_unknown(claim, KVT_AGAIN);
+}
+
+/* HEAD did not show this block: what lies there is read whole. */
+static void
+settle_by_body(struct gateway_vault *vault, struct gateway_claim *claim,
+               const struct g4_request *head)
+{
+    const uint64_t length = head->status == KVT_OK ? head->buffer_size : vault->object_max;
+    struct g4_request seen;
+    const char *reason;
+    struct kvt_error err = {.code = KVT_OK};
+    enum kvt_err rc;
+
+    rc = gateway_cold_ended(vault->cold, gateway_vault_read(vault, gateway_cold_store(vault->cold),
+                                                            claim->key, length, &seen));
+    reason = rc == KVT_OK ? gateway_fault_judge_head(&seen) : seen.error.text;
+    if (rc == KVT_OK && reason == NULL &&
+        g4_check_body(&seen.meta, NULL, seen.buffer, seen.buffer_size, &err) != KVT_OK)
+        reason = err.text;
+    if (rc == KVT_OK && reason == NULL &&
+        gateway_claim_shows(&seen, claim->size, claim->crc32c, claim->fingerprint)) {
+        take_present(vault, claim, seen.etag); /* somebody was quicker than our second look */
+    } else if (rc == KVT_OK && reason == NULL) {
+        claim->state = GATEWAY_CLAIM_REFUSED;
+        claim->status = KVT_PRECONDITION;
+    } else if (rc == KVT_OK && is_bare(claim, &seen)) {
+        set_stored(claim, seen.etag); /* the row knows what it is */
+    } else if (rc == KVT_NOTFOUND || (rc == KVT_OK && gateway_fault_is_tombstone(&seen))) {
+        replace(vault, claim, seen.etag);
+    } else if (gateway_claim_judged(rc)) {
+        replace_bad(vault, claim, head, &seen, reason);
+    } else {
+        set_unknown(claim, KVT_AGAIN); /* it may well be somebody's acknowledged block */
+    }
+    gateway_vault_release(vault, &seen);
+}
+
 /* The bucket said "already there": length, crc and fingerprint decide. */
 static void
-settle(struct gateway_vault *vault, struct gateway_claim *claim, struct g4_request *head)
+settle(struct gateway_vault *vault, struct gateway_claim *claim, const struct g4_request *head)
 {
     const enum kvt_err rc = head->status;
 
     (void)gateway_cold_ended(vault->cold, rc);
     if (!gateway_cold_healthy(vault->cold) ||
-        (rc != KVT_OK && rc != KVT_CORRUPT && rc != KVT_NOTFOUND)) {
+        (rc != KVT_OK && rc != KVT_CORRUPT && rc != KVT_NOTFOUND))
         set_unknown(claim, KVT_AGAIN);
-        return;
-    }
-    if (rc == KVT_NOTFOUND) {
+    else if (rc == KVT_NOTFOUND)
         replace(vault, claim, "");
-        return;
-    }
-    if (rc == KVT_OK && gateway_claim_shows(head, claim->size, claim->crc32c, claim->fingerprint)) {
-        if (claim->rewrite) {
-            replace(vault, claim, head->etag);
-            return;
-        }
-        claim->present = true;
-        set_stored(claim, head->etag);
-        return;
-    }
-    if (is_sound(vault, claim, head)) {
-        claim->state = GATEWAY_CLAIM_REFUSED;
-        claim->status = KVT_PRECONDITION;
-        return;
-    }
-    if (claim->state == GATEWAY_CLAIM_STORED)
-        return;
-    if (!gateway_claim_judged(head->status)) { /* it may well be somebody's acknowledged block */
-        set_unknown(claim, KVT_AGAIN);
-        return;
-    }
-    replace(vault, claim, head->etag);
+    else if (rc == KVT_OK &&
+             gateway_claim_shows(head, claim->size, claim->crc32c, claim->fingerprint))
+        take_present(vault, claim, head->etag);
+    else
+        settle_by_body(vault, claim, head);
 }
 
 static void

@@ -82,10 +82,11 @@ static bool
 drop_tier(struct gateway_vault *vault, const char *key, unsigned tier)
 {
     struct gateway_change change = {.key = key};
+    const enum kvt_err rc = gateway_catalog_get(vault->catalog, key, &change.record);
     bool owed;
 
-    if (gateway_catalog_get(vault->catalog, key, &change.record) != KVT_OK)
-        return true;
+    if (rc != KVT_OK)
+        return rc == KVT_NOTFOUND;
     if (change.record.state != GATEWAY_STORED || (change.record.tiers & tier) == 0)
         return true;
     owed = change.record.owed;
@@ -116,7 +117,8 @@ gateway_fault_second(struct gateway_vault *vault, const char *key, const void *b
     (void)!g4_store_perform(vault->hot, &drop);
 }
 
-/* Is the hot copy, read again, what the catalog expects?  KVT_AGAIN: it was not looked at. */
+/* Is the hot copy, read again, what the catalog expects?  KVT_CORRUPT or KVT_NOTFOUND: no.  All
+ * other errors say nothing of it. */
 static enum kvt_err
 check_hot(struct gateway_vault *vault, const char *key)
 {
@@ -146,7 +148,7 @@ gateway_fault_hot(struct gateway_vault *vault, const char *key, const void *body
     if (vault->hot == NULL || !gateway_hold_try(vault->holds, &hold, 1))
         return;
     rc = check_hot(vault, key);
-    if (rc != KVT_OK && rc != KVT_AGAIN && drop_tier(vault, key, GATEWAY_HOT))
+    if ((rc == KVT_CORRUPT || rc == KVT_NOTFOUND) && drop_tier(vault, key, GATEWAY_HOT))
         (void)!g4_store_perform(vault->hot, &request);
     gateway_hold_release(vault->holds, &hold, 1);
 }
@@ -176,10 +178,10 @@ neutralise(struct gateway_vault *vault, const char *key, const char *etag)
         kvt_log_warn("gateway.fault", "bad_object_stays", "%s: %s", key, request.error.text);
 }
 
-/* Does what was bad come again?  Byte for byte, or again more than `expected` bytes. */
-static bool
-comes_again(struct gateway_vault *vault, const char *key, const struct g4_request *seen,
-            const void *body, size_t size, uint64_t expected)
+bool
+gateway_fault_comes_again(struct gateway_vault *vault, const char *key,
+                          const struct g4_request *seen, const void *body, size_t size,
+                          uint64_t expected)
 {
     struct g4_store *store = gateway_cold_store(vault->cold);
     const bool larger = seen->status == KVT_RANGE;
@@ -199,6 +201,14 @@ comes_again(struct gateway_vault *vault, const char *key, const struct g4_reques
     return same;
 }
 
+/* The row of a copy that this gateway knows to be in the bucket.  One that the bucket is owed knows
+ * nothing of what lies there, and its ETag is the hot file's. */
+static bool
+is_kept_there(const struct gateway_record *record)
+{
+    return record->state == GATEWAY_STORED && !record->owed && (record->tiers & GATEWAY_COLD) != 0;
+}
+
 /*
  * Is it the object that is bad?  An answer that was cut short or flipped on its way says nothing of
  * it, and replacing a good object would lose it for all.  The store's own word of its length must
@@ -214,9 +224,48 @@ is_proven(struct gateway_vault *vault, const char *key, const struct g4_request 
 
     if (seen->status == KVT_OK && head->status == KVT_OK && head->buffer_size != size)
         return false;
-    if (known && record.etag[0] != '\0' && strcmp(record.etag, seen->etag) != 0)
+    if (known && is_kept_there(&record) && record.etag[0] != '\0' &&
+        strcmp(record.etag, seen->etag) != 0)
         return true;
-    return comes_again(vault, key, seen, body, size, known ? record.length : vault->object_max);
+    return gateway_fault_comes_again(vault, key, seen, body, size,
+                                     known ? record.length : vault->object_max);
+}
+
+static bool
+is_sound(const struct g4_request *seen, const void *body, size_t size)
+{
+    struct kvt_error err;
+
+    return seen->status == KVT_OK && gateway_fault_judge_head(seen) == NULL &&
+           g4_check_body(&seen->meta, NULL, body, size, &err) == KVT_OK;
+}
+
+/*
+ * Is it sound by its own word?  Then somebody acknowledged it, and it is the row here that is
+ * behind.  What names this gateway as its writer must be what the row says all the same: nobody
+ * else writes in its name.
+ */
+static bool
+is_anothers(struct gateway_vault *vault, const char *key, const struct g4_request *seen,
+            const void *body, size_t size)
+{
+    struct gateway_record record;
+    struct g4_request whole;
+    enum kvt_err rc;
+    bool sound;
+
+    if (seen->status == KVT_RANGE) { /* no more was read than the row speaks of */
+        rc = gateway_vault_read(vault, gateway_cold_store(vault->cold), key, vault->object_max,
+                                &whole);
+        sound = (rc != KVT_OK && rc != KVT_RANGE && rc != KVT_CORRUPT) ||
+                is_sound(&whole, whole.buffer, whole.buffer_size);
+        gateway_vault_release(vault, &whole);
+        return sound;
+    }
+    if (!is_sound(seen, body, size))
+        return false;
+    return strcmp(seen->meta.writer, vault->name) != 0 ||
+           gateway_catalog_get(vault->catalog, key, &record) != KVT_OK || !is_kept_there(&record);
 }
 
 void
@@ -227,6 +276,7 @@ gateway_fault_cold(struct gateway_vault *vault, const char *key, const struct g4
     const bool foreign = seen->status == KVT_OK && !seen->meta.present && size > 0;
     struct gateway_hold hold;
     enum kvt_err rc;
+    bool stays;
 
     if (foreign)
         gateway_stats_add(vault->stats, GATEWAY_STAT_FOREIGN, 1);
@@ -240,7 +290,8 @@ gateway_fault_cold(struct gateway_vault *vault, const char *key, const struct g4
             (void)drop_tier(vault, key, GATEWAY_COLD);
     } else if ((rc == KVT_OK || rc == KVT_CORRUPT) && strcmp(request.etag, seen->etag) == 0 &&
                is_proven(vault, key, seen, body, size, &request)) {
-        if (drop_tier(vault, key, GATEWAY_COLD) && !foreign && request.etag[0] != '\0')
+        stays = foreign || is_anothers(vault, key, seen, body, size);
+        if (drop_tier(vault, key, GATEWAY_COLD) && !stays && request.etag[0] != '\0')
             neutralise(vault, key, request.etag);
     }
     gateway_hold_release(vault->holds, &hold, 1);

@@ -29,10 +29,16 @@ void gateway_fault_second(struct gateway_vault *vault, const char *key, const vo
                           size_t size);
 
 /** The bucket's object `seen` failed with `reason`.  While it still has that ETag it is replaced by
- * a tombstone (or deleted, where DELETE honours If-Match); an object of others, without our
- * metadata, stays in place. */
+ * a tombstone (or deleted, where DELETE honours If-Match).  An object of others stays in place: one
+ * without our metadata, or one that is sound by its own; only the row that knew another goes. */
 void gateway_fault_cold(struct gateway_vault *vault, const char *key, const struct g4_request *seen,
                         const void *body, size_t size, const char *reason);
+
+/** Does what was bad come again?  Byte for byte, under the same ETag; or, where `seen` was too large
+ *  to be read, again more than `expected` bytes. */
+bool gateway_fault_comes_again(struct gateway_vault *vault, const char *key,
+                               const struct g4_request *seen, const void *body, size_t size,
+                               uint64_t expected);
 
 /** The catalog says the bucket has it, and the bucket says no. */
 void gateway_fault_gone(struct gateway_vault *vault, const char *key);

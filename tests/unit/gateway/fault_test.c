@@ -1,0 +1,223 @@
+/*
+ * What is tested: gateway/fault.h and claim.h where what was read speaks against a copy that is
+ * good.  An answer that was damaged on its way, a disk that errs, and a row that is behind take no
+ * good copy away.
+ */
+#include <string.h>
+
+#include "g4/check.h"
+#include "gateway/fault.h"
+
+#include "tests/unit/gateway/waiting.h"
+
+enum { SIZE = TEST_WAITING_SIZE, ROOM = 1 << 20 };
+
+/* Who wrote the object in the bucket; "" where there is none. */
+static const char *
+writer_of(struct test_gateway *g, uint64_t number, struct g4_request *head)
+{
+    char key[KVT_KEY_MAX];
+
+    if (test_gateway_store_head(g->bucket, test_gateway_key(key, number), head) != KVT_OK)
+        return "";
+    return head->meta.writer;
+}
+
+static void
+write_object(struct g4_store *store, uint64_t number, size_t size, uint64_t fingerprint,
+             const char *writer)
+{
+    struct g4_meta meta = {.present = true, .length = size, .fingerprint = fingerprint};
+    uint8_t body[2 * SIZE];
+    char key[KVT_KEY_MAX];
+
+    memcpy(meta.writer, writer, strlen(writer) + 1);
+    test_gateway_fill(body, size, number);
+    meta.crc32c = g4_check_crc32c(body, size);
+    assert_int_equal(
+        test_gateway_store_put(store, test_gateway_key(key, number), body, size, &meta), KVT_OK);
+}
+
+/* Make the hot volume of the gateway one that misbehaves on demand. */
+static void
+spoil_hot(struct test_gateway *g)
+{
+    struct g4_store *faulty;
+
+    assert_int_equal(g4_faulty_open(&faulty, g->vault->hot), KVT_OK);
+    g->vault->hot = faulty;
+}
+
+/* Another gateway removed the block and stored other content: it is this row that is behind. */
+static void
+renewed_by_another(void **state)
+{
+    static const size_t sizes[] = {SIZE, 2 * SIZE};
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        struct test_gateway g;
+        struct g4_request head;
+
+        test_gateway_open(&g, 0, 0);
+        assert_int_equal(test_gateway_put(&g, 1, SIZE), KVT_OK);
+        write_object(g.bucket, 1, sizes[i], 8, "gw1");
+        assert_int_equal(test_gateway_get(&g, 1, SIZE, NULL), KVT_NOTFOUND);
+        assert_int_equal(test_gateway_tiers(&g, 1, NULL), 0);
+        assert_string_equal(writer_of(&g, 1, &head), "gw1");
+        assert_int_equal(test_gateway_get(&g, 1, sizes[i], NULL), KVT_OK); /* as its writer's */
+        test_gateway_close(&g);
+    }
+}
+
+/* But nobody writes in this gateway's name: then it is the object's metadata that is wrong. */
+static void
+altered_in_our_name(void **state)
+{
+    struct test_gateway g;
+
+    (void)state;
+    test_gateway_open(&g, 0, 0);
+    assert_int_equal(test_gateway_put(&g, 1, SIZE), KVT_OK);
+    write_object(g.bucket, 1, SIZE, 8, g.options.name);
+    for (int again = 0; again < 2; again++)
+        assert_int_equal(test_gateway_get(&g, 1, SIZE, NULL), KVT_NOTFOUND);
+    assert_int_equal(test_gateway_put(&g, 1, SIZE), KVT_OK);
+    assert_int_equal(test_gateway_get(&g, 1, SIZE, NULL), KVT_OK);
+    test_gateway_close(&g);
+}
+
+/* What an owed row says is not of the object in the bucket: that one is looked at twice. */
+static void
+flipped_beside_an_owed_row(void **state)
+{
+    struct test_waiting w;
+    struct g4_request head;
+    char key[KVT_KEY_MAX];
+
+    (void)state;
+    test_waiting_open(&w, ROOM);
+    assert_int_equal(test_gateway_put(&w.gateway, 1, SIZE), KVT_OK);
+    assert_int_equal(test_waiting_plant(w.gateway.bucket, 1, 99), KVT_OK);
+    test_gateway_fault(&w.gateway, G4_GET, G4_FAULT_FLIP, KVT_OK, 1);
+    gateway_fault_inspect(w.gateway.vault, test_gateway_key(key, 1));
+    assert_string_equal(writer_of(&w.gateway, 1, &head), "gw1");
+    assert_int_equal(test_waiting_blocks(&w), 1);
+    test_waiting_close(&w);
+}
+
+/* A PUT meets another's block, and the answer that would show it is damaged on its way. */
+static void
+flipped_before_a_put(void **state)
+{
+    static const struct {
+        enum g4_fault fault;
+        uint64_t count;
+    } lies[] = {{G4_FAULT_FLIP, 1}, {G4_FAULT_TRUNCATE, 2}};
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        struct test_gateway g;
+        struct g4_request head;
+
+        test_gateway_open(&g, 0, 0);
+        assert_int_equal(test_waiting_plant(g.bucket, 1, 99), KVT_OK);
+        test_gateway_fault(&g, G4_GET, lies[i].fault, KVT_OK, lies[i].count);
+        assert_int_equal(test_gateway_put(&g, 1, SIZE), KVT_AGAIN);
+        assert_string_equal(writer_of(&g, 1, &head), "gw1");
+        test_gateway_fault(&g, G4_GET, G4_FAULT_NONE, KVT_OK, 0);
+        assert_int_equal(test_gateway_put(&g, 1, SIZE), KVT_PRECONDITION);
+        assert_string_equal(writer_of(&g, 1, &head), "gw1");
+        test_gateway_close(&g);
+    }
+}
+
+/* A bucket in which another gateway stores block 1 just before the next GET. */
+struct rival {
+    struct g4_store *inner;
+    bool armed;
+};
+
+static enum kvt_err
+rival_submit(void *self, struct g4_request *request)
+{
+    struct rival *rival = self;
+
+    if (rival->armed && request->verb == G4_GET) {
+        rival->armed = false;
+        assert_int_equal(test_waiting_plant(rival->inner, 1, 1), KVT_OK);
+    }
+    return g4_store_submit(rival->inner, request);
+}
+
+static void
+rival_close(void *self)
+{
+    struct rival *rival = self;
+
+    g4_store_close(rival->inner);
+}
+
+static const struct g4_store_driver rival_driver = {
+    .name = "rival", .submit = rival_submit, .close = rival_close};
+
+/* Two gateways meet one tombstone with the same bytes: who comes second finds its own block. */
+static void
+two_over_a_tombstone(void **state)
+{
+    const struct g4_meta tombstone = {
+        .present = true, .crc32c = g4_check_crc32c("", 0), .writer = GATEWAY_TOMBSTONE};
+    struct rival rival = {0};
+    struct test_gateway g;
+    struct g4_request head;
+    char key[KVT_KEY_MAX];
+
+    (void)state;
+    test_gateway_open(&g, 0, 0);
+    test_gateway_interpose(&g, &rival_driver, &rival, &rival.inner);
+    assert_int_equal(
+        test_gateway_store_put(rival.inner, test_gateway_key(key, 1), "", 0, &tombstone), KVT_OK);
+    rival.armed = true;
+    assert_int_equal(test_gateway_put(&g, 1, SIZE), KVT_OK);
+    assert_false(rival.armed);
+    assert_int_equal(gateway_stats_get(&g.stats, GATEWAY_STAT_PRESENT), 1);
+    assert_string_equal(writer_of(&g, 1, &head), "gw1");
+    assert_int_equal(test_gateway_get(&g, 1, SIZE, NULL), KVT_OK);
+    test_gateway_close(&g);
+}
+
+/* The second look at a bad hot copy fails: that says nothing of it. */
+static void
+disk_errs_at_the_second_look(void **state)
+{
+    const struct g4_fault_rule second = {
+        .verb = G4_GET, .fault = G4_FAULT_FAIL, .after = 1, .count = 1, .status = KVT_IO};
+    struct test_gateway g;
+    unsigned tier;
+
+    (void)state;
+    test_gateway_open(&g, ROOM, 0);
+    spoil_hot(&g);
+    assert_int_equal(test_gateway_put(&g, 1, SIZE), KVT_OK);
+    assert_int_equal(test_waiting_plant(g.vault->hot, 1, 99), KVT_OK);
+    g4_faulty_set(g.vault->hot, &second);
+    assert_int_equal(test_gateway_get(&g, 1, SIZE, &tier), KVT_OK);
+    assert_int_equal(tier, 1);
+    assert_int_equal(test_gateway_tiers(&g, 1, NULL), GATEWAY_HOT | GATEWAY_COLD);
+    test_gateway_close(&g);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(renewed_by_another),
+        cmocka_unit_test(altered_in_our_name),
+        cmocka_unit_test(flipped_beside_an_owed_row),
+        cmocka_unit_test(flipped_before_a_put),
+        cmocka_unit_test(two_over_a_tombstone),
+        cmocka_unit_test(disk_errs_at_the_second_look),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
