@@ -172,8 +172,8 @@ on_hot(struct gateway_vault *vault, struct gateway_item *item, const struct g4_r
         gateway_fault_hot(vault, item->key, request->buffer, request->buffer_size, err.text);
     else if (rc == KVT_NOTFOUND)
         gateway_fault_hot(vault, item->key, NULL, 0, NULL);
-    else if (!item->fall_back)
-        item->status = rc; /* it may well be there: the disk did not say */
+    else
+        item->hot = rc; /* it may well be there: the disk did not say */
 }
 
 static void
@@ -237,6 +237,7 @@ read_all(struct reading *reading, struct gateway_flight *flight)
         struct gateway_item *item = &reading->items[i];
 
         item->fall_back = false;
+        item->hot = KVT_OK;
         assert(item->status != KVT_OK || item->capacity >= item->record.length);
         if (item->status == KVT_OK)
             start_read(reading, flight, i,
@@ -247,6 +248,9 @@ read_all(struct reading *reading, struct gateway_flight *flight)
         if (reading->items[i].fall_back)
             start_read(reading, flight, i, false);
     gateway_flight_drain(flight);
+    for (size_t i = 0; i < reading->count; i++)
+        if (reading->items[i].status == KVT_NOTFOUND && reading->items[i].hot != KVT_OK)
+            reading->items[i].status = reading->items[i].hot;
 }
 
 /* Objects other gateways wrote, read and checked: rows of ours from now on.  The keys are held, so

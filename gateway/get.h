@@ -24,9 +24,10 @@ struct gateway_item {
     enum kvt_err status;          /* OK, NOTFOUND, or why it could not be told */
     void *buffer;                 /* bodies: the caller's room, at least record.length bytes */
     size_t capacity;
-    bool fall_back; /* bodies: the hot copy did not do, the bucket is asked */
-    size_t size;    /* bodies: bytes read */
-    unsigned tier;  /* bodies: which served it, 0 hot, 1 cold */
+    bool fall_back;   /* bodies: the hot copy did not do, the bucket is asked */
+    enum kvt_err hot; /* bodies: why nobody can tell whether the hot copy is there, or OK */
+    size_t size;      /* bodies: bytes read */
+    unsigned tier;    /* bodies: which served it, 0 hot, 1 cold */
 };
 
 /** Where and what is each key?  Catalog first, then HEAD on the bucket for what it does not know

@@ -12,6 +12,7 @@
 #include "g4/check.h"
 #include "gateway/attributes.h"
 #include "gateway/claim.h"
+#include "gateway/fault.h"
 #include "gateway/flight.h"
 
 /* How far one item got. */
@@ -94,6 +95,29 @@ may_owe(const struct gateway_vault *vault, const struct work *work)
     return !work->had || (work->before.state == GATEWAY_INTENT && work->before.owed);
 }
 
+/* Does the only copy of this owed block do?  It is what the acknowledgement of a repeat stands on,
+ * so it is read; where it is bad, the client's bytes, which are the same, take its place. */
+static enum kvt_err
+ensure_hot(struct putting *putting, size_t index)
+{
+    const struct gateway_put_item *item = &putting->items[index];
+    const struct gateway_record *known = &putting->work[index].before;
+    struct gateway_vault *vault = putting->vault;
+    struct g4_request write = {
+        .verb = G4_PUT, .key = item->key, .body = item->body, .body_size = item->size};
+    struct g4_request read;
+    enum kvt_err rc;
+
+    rc = gateway_vault_read_block(vault, vault->hot, item->key, known, &read);
+    if (rc == KVT_CORRUPT)
+        gateway_fault_keep(vault, item->key, 0, read.buffer, read.buffer_size, read.error.text);
+    gateway_vault_release(vault, &read);
+    if (rc != KVT_CORRUPT && rc != KVT_NOTFOUND)
+        return rc;
+    gateway_record_meta(known, &write.meta);
+    return g4_store_perform(vault->hot, &write);
+}
+
 /* What the catalog knows decides most repeats without a request. */
 static void
 decide(struct putting *putting, size_t index)
@@ -126,8 +150,7 @@ decide(struct putting *putting, size_t index)
     }
     if (known->state != GATEWAY_STORED || (gateway_record_counted(known) & GATEWAY_COLD) == 0)
         return;
-    /* Its only copy is gone: the next upload finds that out, and then these bytes are welcome. */
-    if (known->owed && !gateway_vault_hot_shows(putting->vault, item->key, known)) {
+    if (known->owed && ensure_hot(putting, index) != KVT_OK) {
         refuse(putting, index, KVT_AGAIN);
         return;
     }

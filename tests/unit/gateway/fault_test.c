@@ -207,6 +207,64 @@ disk_errs_at_the_second_look(void **state)
     test_gateway_close(&g);
 }
 
+/* The disk errs, and the bucket that is owed the block does not have it: that is no miss. */
+static void
+disk_errs_before_the_upload(void **state)
+{
+    const struct g4_fault_rule once = {
+        .verb = G4_GET, .fault = G4_FAULT_FAIL, .count = 1, .status = KVT_IO};
+    struct test_waiting w;
+
+    (void)state;
+    test_waiting_open(&w, ROOM);
+    spoil_hot(&w.gateway);
+    assert_int_equal(test_gateway_put(&w.gateway, 1, SIZE), KVT_OK);
+    g4_faulty_set(w.gateway.vault->hot, &once);
+    assert_int_equal(test_gateway_get(&w.gateway, 1, SIZE, NULL), KVT_IO);
+    g4_faulty_set(w.gateway.vault->hot, &once);
+    assert_int_equal(test_gateway_put(&w.gateway, 1, SIZE), KVT_AGAIN);
+    assert_int_equal(test_gateway_get(&w.gateway, 1, SIZE, NULL), KVT_OK);
+    assert_int_equal(gateway_stats_get(&w.gateway.stats, GATEWAY_STAT_MISSES), 0);
+    test_waiting_drain(&w);
+    assert_true(test_waiting_arrived(&w, 1, SIZE));
+    test_waiting_close(&w);
+}
+
+/* The block is put again before anybody sees the damage: then it is whole again. */
+static void
+repeat_heals(void **state)
+{
+    const struct g4_fault_rule flip = {.verb = G4_GET, .fault = G4_FAULT_FLIP, .count = 1};
+    struct test_waiting w;
+
+    (void)state;
+    for (unsigned way = 0; way < 3; way++) {
+        char key[KVT_KEY_MAX];
+        struct g4_request drop = {.verb = G4_DELETE, .key = test_gateway_key(key, 1)};
+        unsigned tier;
+
+        test_waiting_open(&w, ROOM);
+        spoil_hot(&w.gateway);
+        assert_int_equal(test_gateway_put(&w.gateway, 1, SIZE), KVT_OK);
+        if (way == 0)
+            assert_int_equal(g4_store_perform(w.gateway.vault->hot, &drop), KVT_OK);
+        else if (way == 1)
+            assert_int_equal(test_waiting_plant(w.gateway.vault->hot, 1, 99), KVT_OK);
+        else
+            g4_faulty_set(w.gateway.vault->hot, &flip); /* its header is right */
+        assert_int_equal(test_gateway_put(&w.gateway, 1, SIZE), KVT_OK);
+        assert_int_equal(test_waiting_count(&w, GATEWAY_STAT_PRESENT), 1);
+        assert_int_equal(gateway_quarantine_count(w.gateway.vault->quarantine), way > 0);
+        assert_int_equal(test_waiting_blocks(&w), 1);
+        assert_int_equal(test_gateway_get(&w.gateway, 1, SIZE, &tier), KVT_OK);
+        assert_int_equal(tier, 0);
+        test_waiting_drain(&w);
+        assert_true(test_waiting_arrived(&w, 1, SIZE));
+        assert_int_equal(test_waiting_count(&w, GATEWAY_STAT_BACKLOG_LOST), 0);
+        test_waiting_close(&w);
+    }
+}
+
 int
 main(void)
 {
@@ -217,6 +275,8 @@ main(void)
         cmocka_unit_test(flipped_before_a_put),
         cmocka_unit_test(two_over_a_tombstone),
         cmocka_unit_test(disk_errs_at_the_second_look),
+        cmocka_unit_test(disk_errs_before_the_upload),
+        cmocka_unit_test(repeat_heals),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
