@@ -4,10 +4,11 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "g4/check.h"
 #include "gateway/recover.h"
 
-enum { ROUNDS_MAX = 200 };
+enum { ROUNDS_MAX = 200, DURABLE_MS = 30000 };
 
 static void
 open_backlog(struct test_waiting *waiting)
@@ -126,9 +127,16 @@ test_waiting_count(struct test_waiting *waiting, enum gateway_stat stat)
 const char *
 test_waiting_events(struct test_waiting *waiting, char text[TEST_WAITING_EVENTS])
 {
+    const uint64_t end_ms = kvt_clock_mono_ms() + DURABLE_MS;
     struct gateway_event *found = kvt_calloc(16, sizeof(*found));
+    struct gateway_stream stream;
     size_t count;
 
+    assert_true(gateway_catalog_stream(waiting->gateway.vault->catalog, 0, &stream));
+    while (stream.durable_seq + 1 < stream.next_seq && kvt_clock_mono_ms() < end_ms) {
+        kvt_clock_sleep_ms(1);
+        assert_true(gateway_catalog_stream(waiting->gateway.vault->catalog, 0, &stream));
+    }
     assert_int_equal(
         gateway_catalog_events(waiting->gateway.vault->catalog, 0, 1, found, 16, &count), KVT_OK);
     text[0] = '\0';

@@ -49,7 +49,7 @@ enum kvt_err test_waiting_plant(struct g4_store *store, uint64_t number, uint64_
 
 uint64_t test_waiting_count(struct test_waiting *waiting, enum gateway_stat stat);
 
-/** The events of the first stream: "+hot +cold -hot". */
+/** The events of the first stream, when all are durable: "+hot +cold -hot". */
 const char *test_waiting_events(struct test_waiting *waiting, char text[TEST_WAITING_EVENTS]);
 
 #endif /* TESTS_UNIT_GATEWAY_WAITING_H */
