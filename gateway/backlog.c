@@ -13,6 +13,7 @@
 
 enum {
     IDLE_MS = 20,
+    ROUND_MS = 10000, /* a round begins no upload after this: it holds the keys of all it began */
     SHOW_MS = 200,
     BACKOFF_MIN_MS = 100,
     BACKOFF_MAX_MS = 10000,
@@ -31,6 +32,7 @@ struct gateway_backlog {
     struct gateway_vault *vault;
     struct gateway_backlog_options options;
     struct gateway_backlog_cursor cursor;
+    uint64_t left; /* rows that this pass through the backlog is yet to see */
     struct gateway_row rows[GATEWAY_BACKLOG_PAGE];
     struct load loads[GATEWAY_BACKLOG_PAGE];
     struct gateway_claim claims[GATEWAY_BACKLOG_PAGE];
@@ -111,6 +113,7 @@ send(struct gateway_backlog *backlog, struct gateway_flight *flight, size_t inde
     if (load->read != KVT_OK)
         return;
     gateway_claim_init(&backlog->claims[index], key, &load->record, &load->hot);
+    gateway_flight_renew(flight); /* it is no batch that somebody waits for */
     gateway_claim_send(vault, flight, &backlog->claims[index], index);
     if (is_busy(backlog))
         gateway_flight_drain(flight);
@@ -181,25 +184,60 @@ let_go(struct gateway_backlog *backlog, size_t index)
     gateway_vault_release(vault, &load->hot);
 }
 
+/* The next rows, as many as there are.  A pass is over what waits when it begins: what comes
+ * meanwhile is for the next one, or what failed would have no turn while there is load. */
+static size_t
+next_page(struct gateway_backlog *backlog)
+{
+    struct gateway_catalog *catalog = backlog->vault->catalog;
+    struct gateway_catalog_stats stats;
+    size_t count = 0;
+
+    if (backlog->left == 0) {
+        gateway_catalog_stats(catalog, &stats);
+        backlog->left = stats.owed_blocks;
+        backlog->cursor = (struct gateway_backlog_cursor){0};
+    }
+    if (gateway_catalog_backlog(catalog, &backlog->cursor, backlog->rows, GATEWAY_BACKLOG_PAGE,
+                                &count) != KVT_OK)
+        return 0;
+    return count;
+}
+
+/* The next page begins behind those that were seen; where none were, a pass begins. */
+static void
+turn_page(struct gateway_backlog *backlog, size_t seen)
+{
+    if (seen == 0 || seen >= backlog->left) {
+        backlog->left = 0;
+        return;
+    }
+    backlog->left -= seen;
+    backlog->cursor.modified_ms = backlog->rows[seen - 1].record.modified_ms;
+    memcpy(backlog->cursor.key, backlog->rows[seen - 1].key, sizeof(backlog->cursor.key));
+}
+
 void
 gateway_backlog_round(struct gateway_backlog *backlog, struct gateway_backlog_round *round)
 {
+    const uint64_t end_ms = kvt_clock_mono_ms() + ROUND_MS;
     struct gateway_vault *vault = backlog->vault;
-    struct gateway_flight *flight;
+    struct gateway_flight *flight = NULL;
     size_t count = 0;
 
     *round = (struct gateway_backlog_round){0};
-    if (vault->hot == NULL || !gateway_cold_writable(vault->cold) ||
-        gateway_catalog_backlog(vault->catalog, &backlog->cursor, backlog->rows,
-                                GATEWAY_BACKLOG_PAGE, &count) != KVT_OK)
-        return;
-    if (count == 0)
-        backlog->cursor = (struct gateway_backlog_cursor){0};
-    if (count == 0 ||
+    if (vault->hot != NULL && gateway_cold_writable(vault->cold))
+        count = next_page(backlog);
+    if (count > 0 &&
         gateway_flight_new(&flight, backlog->options.uploads, on_landed, backlog) != KVT_OK)
+        count = 0;
+    while (round->seen < count && !atomic_load(&vault->stopping) && kvt_clock_mono_ms() < end_ms)
+        send(backlog, flight, round->seen++);
+    turn_page(backlog, round->seen);
+    if (round->seen == 0) {
+        gateway_flight_free(flight);
         return;
-    for (size_t i = 0; i < count && !atomic_load(&vault->stopping); i++, round->seen++)
-        send(backlog, flight, i);
+    }
     gateway_flight_drain(flight);
     gateway_flight_free(flight);
     gateway_claim_settle(vault, backlog->claims, round->seen);

@@ -10,7 +10,7 @@
  *            block waits for the upload to end, a read does not.
  * Limits:    GATEWAY_BACKLOG_PAGE blocks in memory, `uploads` of them in the air: one at a time
  *            while requests come, unless the backlog is more than half full.  Their bodies come out
- *            of the budget of all bodies.
+ *            of the budget of all bodies.  An upload has 30 s, and a round begins none after 10 s.
  */
 #ifndef GATEWAY_BACKLOG_H
 #define GATEWAY_BACKLOG_H
@@ -43,7 +43,7 @@ void gateway_backlog_stop(struct gateway_backlog *backlog);
 
 /* What one round did. */
 struct gateway_backlog_round {
-    size_t seen;     /* rows it looked at; 0: it came to the end, and begins anew */
+    size_t seen;     /* rows it looked at; 0: none wait, or the bucket is away */
     size_t uploaded; /* blocks the bucket has by now */
     size_t failed;   /* to be tried again */
 };

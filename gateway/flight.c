@@ -21,7 +21,7 @@ struct gateway_flight {
     struct slot *slots;
     struct slot *idle; /* the owner's */
     size_t airborne;   /* the owner's: submitted and not yet finished */
-    uint64_t end_ms;   /* deadline of all its requests; 0 before the first */
+    uint64_t end_ms;   /* deadline of its requests; 0 before the first since it was renewed */
 
     struct {
         pthread_mutex_t lock; /* guards this struct */
@@ -135,6 +135,12 @@ gateway_flight_prepare(struct gateway_flight *flight, size_t index)
     slot->flight = flight;
     slot->index = index;
     return &slot->request;
+}
+
+void
+gateway_flight_renew(struct gateway_flight *flight)
+{
+    flight->end_ms = 0;
 }
 
 void

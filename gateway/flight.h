@@ -8,7 +8,8 @@
  * Threads:   one thread owns the flight and gets every `finish`; stores complete from theirs.
  * Limits:    `window` requests in the air; preparing another waits for one to land.  The whole
  *            flight has GATEWAY_FLIGHT_DEADLINE_MS from its first request on, however many follow:
- *            a store that hangs, or whose queue stays full, costs that once.
+ *            a store that hangs, or whose queue stays full, costs that once, unless the flight is
+ *            renewed.
  */
 #ifndef GATEWAY_FLIGHT_H
 #define GATEWAY_FLIGHT_H
@@ -33,6 +34,9 @@ void gateway_flight_free(struct gateway_flight *flight);
 
 /** An empty request to fill; it must be submitted next. */
 struct g4_request *gateway_flight_prepare(struct gateway_flight *flight, size_t index);
+
+/** What is prepared from here on has the whole time again. */
+void gateway_flight_renew(struct gateway_flight *flight);
 
 /** Send the prepared request; a refusal also reaches `finish`, as its status. */
 void gateway_flight_submit(struct gateway_flight *flight, struct g4_store *store,

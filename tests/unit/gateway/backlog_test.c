@@ -336,7 +336,6 @@ already_in_the_bucket(void **state)
     /* A lost answer: the next upload finds what this one brought. */
     assert_int_equal(test_gateway_put(&w.gateway, 2, SIZE), KVT_OK);
     test_gateway_fault(&w.gateway, G4_PUT, G4_FAULT_LOSE, KVT_IO, 1);
-    assert_int_equal(test_waiting_round(&w), 0); /* the end of the walk */
     assert_int_equal(test_waiting_round(&w), 0);
     g4_faulty_count(w.gateway.bucket, G4_PUT, &seen, &hit);
     assert_int_equal(hit, 1);
@@ -423,6 +422,87 @@ thread_uploads_all(void **state)
         assert_true(test_waiting_arrived(&w, i, 1000));
     assert_int_equal(test_waiting_count(&w, GATEWAY_STAT_BACKLOG_UPLOADED), BLOCKS);
     assert_int_equal(test_waiting_count(&w, GATEWAY_STAT_BACKLOG_FAILED), 2);
+    test_waiting_close(&w);
+}
+
+/* What failed has its turn again when all others had theirs, though more comes all the time. */
+static void
+failures_have_their_turn(void **state)
+{
+    struct test_waiting w;
+
+    (void)state;
+    test_waiting_open(&w, ROOM);
+    test_gateway_fault(&w.gateway, G4_PUT, G4_FAULT_FAIL, KVT_FULL, 1);
+    assert_int_equal(test_gateway_put(&w.gateway, 1, SIZE), KVT_OK);
+    assert_int_equal(test_waiting_round(&w), 0);
+    assert_int_equal(test_gateway_put(&w.gateway, 2, SIZE), KVT_OK);
+    assert_int_equal(test_waiting_round(&w), 2);
+
+    /* A bucket that was away has all of it before it, from the oldest on. */
+    for (uint64_t i = 0; i < GATEWAY_BACKLOG_PAGE + 1; i++)
+        assert_int_equal(test_gateway_put(&w.gateway, 10 + i, SIZE), KVT_OK);
+    test_gateway_fault(&w.gateway, G4_PUT, G4_FAULT_FAIL, KVT_FULL, GATEWAY_BACKLOG_PAGE);
+    assert_int_equal(test_waiting_round(&w), 0);
+    gateway_cold_suspect(w.gateway.vault->cold);
+    assert_int_equal(test_waiting_round(&w), 0);
+    gateway_cold_probe(w.gateway.vault->cold);
+    assert_int_equal(test_waiting_round(&w), GATEWAY_BACKLOG_PAGE);
+    assert_int_equal(test_waiting_blocks(&w), 1);
+    test_waiting_close(&w);
+}
+
+/* A bucket that takes its time with every PUT. */
+struct slow {
+    struct g4_store *inner;
+    uint64_t end_ms[GATEWAY_BACKLOG_PAGE]; /* deadlines it was given */
+    size_t count;
+};
+
+static enum kvt_err
+slow_submit(void *self, struct g4_request *request)
+{
+    struct slow *slow = self;
+
+    if (request->verb == G4_PUT && slow->count < GATEWAY_BACKLOG_PAGE) {
+        slow->end_ms[slow->count++] = request->deadline_ms;
+        kvt_clock_sleep_ms(3);
+    }
+    return g4_store_submit(slow->inner, request);
+}
+
+static void
+slow_close(void *self)
+{
+    struct slow *slow = self;
+
+    g4_store_close(slow->inner);
+}
+
+static const struct g4_store_driver slow_driver = {
+    .name = "slow", .submit = slow_submit, .close = slow_close};
+
+/* Each upload has its own time, however long those before it took. */
+static void
+uploads_have_their_own_time(void **state)
+{
+    const struct gateway_backlog_options options = {.uploads = 1, .stuck_ms = 60000};
+    struct slow slow = {0};
+    struct test_waiting w;
+    struct kvt_error err;
+
+    (void)state;
+    test_waiting_open(&w, ROOM);
+    gateway_backlog_stop(w.backlog);
+    test_gateway_interpose(&w.gateway, &slow_driver, &slow, &slow.inner);
+    assert_int_equal(gateway_backlog_new(&w.backlog, w.gateway.vault, &options, &err), KVT_OK);
+    for (uint64_t i = 0; i < 4; i++)
+        assert_int_equal(test_gateway_put(&w.gateway, i, SIZE), KVT_OK);
+    slow.count = 0; /* the self-test put, too */
+    assert_int_equal(test_waiting_round(&w), 4);
+    assert_int_equal(slow.count, 4);
+    for (size_t i = 1; i < slow.count; i++)
+        assert_true(slow.end_ms[i] >= slow.end_ms[i - 1] + 3);
     test_waiting_close(&w);
 }
 
@@ -556,6 +636,8 @@ main(void)
         cmocka_unit_test(bad_object_is_replaced),
         cmocka_unit_test(hot_volume_is_not_taken_away),
         cmocka_unit_test(thread_uploads_all),
+        cmocka_unit_test(failures_have_their_turn),
+        cmocka_unit_test(uploads_have_their_own_time),
         cmocka_unit_test(stuck_is_told),
         cmocka_unit_test(older_catalog_is_read),
         cmocka_unit_test(survives_failing_allocations),
