@@ -91,6 +91,17 @@ repair(struct cli_findings *findings, const char *key, struct json_object **answ
     return rc;
 }
 
+/* A repair that could not look again did not find that all is well: what was seen before counts. */
+static void
+keep_seen(struct json_object *answer, struct json_object *seen)
+{
+    static const char *const names[] = {"finding", "tier", "text", "remedy"};
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        (void)json_object_object_add(answer, names[i],
+                                     json_object_new_string(cli_json_text(seen, names[i])));
+}
+
 /* Count what was seen, act when that is wanted, and show what came of it. */
 static enum kvt_err
 handle(struct cli_findings *findings, const char *key, struct json_object *seen,
@@ -118,8 +129,10 @@ handle(struct cli_findings *findings, const char *key, struct json_object *seen,
     rc = repair(findings, key, &answer, err);
     if (rc != KVT_OK)
         return rc;
-    finding = cli_json_text(answer, "finding");
     done = cli_json_bool(answer, "done");
+    if (strcmp(cli_json_text(answer, "finding"), "none") == 0 && !done)
+        keep_seen(answer, seen);
+    finding = cli_json_text(answer, "finding");
     if (strcmp(finding, "none") != 0) { /* it may have gone by itself */
         tally(findings, finding);
         findings->repaired += done;

@@ -199,10 +199,10 @@ assert s["advisor"]["events"]["applied"] == 12345 and s["gateway"]["hot"]["block
   run --separate-stderr $KVTIER_CONFIGURED g4 fsck
   status_is 8
   golden g4-fsck
-  [[ $stderr == "7 keys: 1 damaged, 1 row-without-object, 1 lock-over, 1 foreign-key; nothing was changed"* ]]
+  [[ $stderr == "7 keys: 1 damaged, 1 row-without-object, 1 swapped, 1 lock-over, 1 foreign-key; nothing was changed"* ]]
   run --separate-stderr $KVTIER_CONFIGURED g4 fsck -o jsonl
   status_is 8
-  [ "$(echo "$output" | wc -l)" -eq 5 ]
+  [ "$(echo "$output" | wc -l)" -eq 6 ]
   run $KVTIER_CONFIGURED g4 fsck --gateway-url http://127.0.0.1:1
   status_is 5
   output_has "kvtier dev"
@@ -212,7 +212,7 @@ assert s["advisor"]["events"]["applied"] == 12345 and s["gateway"]["hot"]["block
   run --separate-stderr $KVTIER_CONFIGURED g4 fsck --repair
   status_is 4
   golden g4-fsck-repair
-  [[ $stderr == *"; 1 done, 1 failed" ]]
+  [[ $stderr == *"; 1 done, 2 failed" ]]
   run $KVTIER_CONFIGURED g4 fsck --repair --admin-token-file /dev/null
   [ "$status" -ne 0 ]
 }

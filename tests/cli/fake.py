@@ -54,16 +54,20 @@ POLICY = {"mode": "enforce", "ordering": "lru", "hot": {"start_ppm": 850000, "st
           "configured_mode": "enforce"}
 OBJECTS = [{"key": f"0/{i}:k{i}", "length": 1024, "crc32c": "01020304", "tier": "cold", "state": "stored", "etag": "e"}
            for i in range(5)]
-# What g4 fsck compares: k1 has other bytes in the bucket, k2 is gone, x was never stored here.
+# What g4 fsck compares: k1 and k4 have other bytes in the bucket, k2 is gone, x was never stored here.
 STORE = [{"key": key, "length": length, "modified_ms": 0, "etag": "e"}
-         for key, length in (("0/0:k0", 1024), ("0/1:k1", 1000), ("0/3:k3", 1024), ("0/4:k4", 1024), ("gc.lock", 9),
+         for key, length in (("0/0:k0", 1024), ("0/1:k1", 1000), ("0/3:k3", 1024), ("0/4:k4", 1000), ("gc.lock", 9),
                              ("x", 5))]
 QUARANTINE = [{"key": "0/3:k3", "tier": "cold", "reason": "length 5, expected 6", "size": 5, "time_ms": 1700000000000,
                "file": "00060a24181e4000.body"}]
 SEEN = {"0/1:k1": ("damaged", "length differs from its metadata", "quarantine"),
         "0/2:k2": ("row-without-object", "the catalog says the bucket has it, the bucket says no", "forget"),
+        "0/4:k4": ("swapped", "the bucket has another block's bytes or fingerprint under this key", "quarantine"),
         "gc.lock": ("lock-over", "its lease is over, written 63 s ago by gw1", "free"),
         "x": ("foreign-key", "no block, and not put through this gateway", "")}
+# The second look, of a repair, may not come through.
+UNSEEN = {"0/4:k4": {"finding": "none", "text": "", "remedy": "", "done": False, "code": "UNAVAILABLE",
+                     "why_not": "the bucket is away"}}
 
 
 def seen(key):
@@ -159,7 +163,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         elif path == "/g/v1/repair":
             done = body["key"] != "0/1:k1"
             self.answer({**seen(body["key"]), "done": done, "code": "OK" if done else "BUSY",
-                         "why_not": "" if done else "the key is in use"})
+                         "why_not": "" if done else "the key is in use", **UNSEEN.get(body["key"], {})})
         elif path == "/a/v1/match":
             self.answer({"blocks": [{"hash": h, "tiers": ["G2", "G4"] if i == 0 else []}
                                     for i, h in enumerate(body["hashes"])]})
