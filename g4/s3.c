@@ -54,8 +54,11 @@ s3_close(void *self)
 {
     struct s3 *s3 = self;
 
+    /* What ends on one loop may go on on another: a part, or the abort of an upload. */
     for (unsigned i = 0; i < THREADS_MAX; i++)
         g4_s3_loop_stop(s3->loops[i]);
+    for (unsigned i = 0; i < THREADS_MAX; i++)
+        g4_s3_loop_free(s3->loops[i]);
     g4_endpoint_free(s3->endpoint);
     kvt_free(s3);
     curl_global_cleanup();

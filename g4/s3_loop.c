@@ -440,7 +440,16 @@ g4_s3_loop_stop(struct g4_s3_loop *loop)
         kvt_queue_close(loop->queue);
         (void)curl_multi_wakeup(loop->multi);
         (void)pthread_join(loop->thread, NULL);
+        loop->running = false;
     }
+}
+
+void
+g4_s3_loop_free(struct g4_s3_loop *loop)
+{
+    if (loop == NULL)
+        return;
+    g4_s3_loop_stop(loop);
     for (unsigned i = 0; i < loop->slot_count && loop->slots != NULL; i++) {
         g4_exchange_release(&loop->slots[i].attempt.exchange);
         if (loop->slots[i].hedge != NULL)
@@ -499,6 +508,6 @@ g4_s3_loop_start(struct g4_s3_loop **out, struct g4_endpoint *endpoint,
     return KVT_OK;
 
 fail:
-    g4_s3_loop_stop(loop);
+    g4_s3_loop_free(loop);
     return rc;
 }

@@ -43,8 +43,12 @@ struct g4_s3_loop;
 KVT_NODISCARD enum kvt_err g4_s3_loop_start(struct g4_s3_loop **out, struct g4_endpoint *endpoint,
                                             const struct g4_s3_loop_options *options);
 
-/** Answers what is in flight, then ends.  NULL is allowed. */
+/** Answers what is in flight, then ends: it takes no more (KVT_CANCELLED).  NULL is allowed. */
 void g4_s3_loop_stop(struct g4_s3_loop *loop);
+
+/** Stops it as well.  What ends on one loop may be followed by requests to others: stop all of them
+ *  before the first is freed.  NULL is allowed. */
+void g4_s3_loop_free(struct g4_s3_loop *loop);
 
 /** KVT_OK, KVT_AGAIN (full) or KVT_CANCELLED (stopping). */
 KVT_NODISCARD enum kvt_err g4_s3_loop_submit(struct g4_s3_loop *loop, struct g4_request *request);
