@@ -479,6 +479,8 @@ set_body_options(struct g4_exchange *exchange)
     ok &= curl_easy_setopt(easy, CURLOPT_HEADERDATA, exchange) == CURLE_OK;
     ok &= curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_body) == CURLE_OK;
     ok &= curl_easy_setopt(easy, CURLOPT_WRITEDATA, exchange) == CURLE_OK;
+    if (request->once) /* libcurl sends it again when a connection it kept turns out to be dead */
+        ok &= curl_easy_setopt(easy, CURLOPT_FRESH_CONNECT, 1L) == CURLE_OK;
     if (request->verb == G4_HEAD)
         ok &= curl_easy_setopt(easy, CURLOPT_NOBODY, 1L) == CURLE_OK;
     if (request->verb == G4_DELETE || request->store_private != NULL)

@@ -278,8 +278,8 @@ backoff_ms(struct g4_s3_loop *loop, unsigned attempts)
 static bool
 may_retry(struct g4_s3_loop *loop, const struct slot *slot, uint64_t due_ms)
 {
-    if (slot->attempts >= loop->options.attempts_max || due_ms >= slot->deadline_ms ||
-        kvt_queue_closed(loop->queue))
+    if (slot->request->once || slot->attempts >= loop->options.attempts_max ||
+        due_ms >= slot->deadline_ms || kvt_queue_closed(loop->queue))
         return false;
     if (loop->retry_purse < RETRY_COST) {
         atomic_fetch_add(&loop->unretried, 1);

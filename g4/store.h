@@ -65,6 +65,7 @@ struct g4_request {
     struct g4_meta meta;    /* in: PUT; out: GET, HEAD */
     char *attributes;       /* in: PUT, NULL = none; out: GET, HEAD: G4_ATTRIBUTES_MAX, NULL = no */
     uint64_t deadline_ms;   /* monotonic; 0 = the store's default per-request timeout */
+    bool once; /* one attempt: a second one, sent late, could meet what was put since the first */
 
     const void *body; /* PUT */
     size_t body_size;
