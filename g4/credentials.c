@@ -243,6 +243,17 @@ g4_credentials_take(struct g4_credentials *credentials, struct g4_keys *keys, ui
     return rc;
 }
 
+uint64_t
+g4_credentials_generation(struct g4_credentials *credentials)
+{
+    uint64_t generation;
+
+    (void)pthread_mutex_lock(&credentials->shared.lock);
+    generation = credentials->shared.generation;
+    (void)pthread_mutex_unlock(&credentials->shared.lock);
+    return generation;
+}
+
 bool
 g4_credentials_reject(struct g4_credentials *credentials, uint64_t generation)
 {

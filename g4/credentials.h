@@ -73,6 +73,9 @@ KVT_NODISCARD enum kvt_err g4_credentials_take(struct g4_credentials *credential
                                                struct g4_keys *keys, uint64_t *generation,
                                                struct kvt_error *err);
 
+/** Which keys g4_credentials_take() gives right now. */
+uint64_t g4_credentials_generation(struct g4_credentials *credentials);
+
 /** The service would not have these: renew them at once.  True: others may come. */
 bool g4_credentials_reject(struct g4_credentials *credentials, uint64_t generation);
 

@@ -338,6 +338,12 @@ g4_endpoint_prepare(const struct g4_endpoint *endpoint, CURL *easy,
                          kvt_err_text(rc));
 }
 
+uint64_t
+g4_endpoint_keys(const struct g4_endpoint *endpoint)
+{
+    return g4_credentials_generation(endpoint->credentials);
+}
+
 int64_t
 g4_endpoint_skew_ms(const struct g4_endpoint *endpoint)
 {

@@ -89,6 +89,9 @@ bool g4_endpoint_refused(struct g4_endpoint *endpoint, CURL *easy,
                          const struct g4_endpoint_signed *prepared, int http,
                          enum g4_answer_cause cause);
 
+/** The keys that the next request is signed with, as `keys` of what is signed says them. */
+uint64_t g4_endpoint_keys(const struct g4_endpoint *endpoint);
+
 /** How far the servers' clock is believed to be ahead of ours, in milliseconds. */
 int64_t g4_endpoint_skew_ms(const struct g4_endpoint *endpoint);
 

@@ -613,9 +613,11 @@ finish_answer(struct g4_exchange *exchange)
     (void)curl_easy_getinfo(exchange->easy, CURLINFO_RESPONSE_CODE, &http);
     request->http = (int)http;
     request->status = g4_answer_status(request, exchange->trouble, exchange->trouble_size, &answer);
-    if (request->status != KVT_OK)
+    if (request->status != KVT_OK) {
+        exchange->keys_refused = answer.cause == G4_ANSWER_KEYS;
         return answer.again || g4_endpoint_refused(exchange->endpoint, exchange->easy,
                                                    &exchange->prepared, (int)http, answer.cause);
+    }
     if (request->verb == G4_LIST)
         request->status = g4_listing_end(exchange->listing, &request->error);
     if (request->verb == G4_GET || request->verb == G4_HEAD) {

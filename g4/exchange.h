@@ -46,7 +46,8 @@ struct g4_exchange {
     bool length_known; /* Content-Length was there */
     bool meta_length;  /* x-amz-meta-kvt-length and -crc32c were */
     bool meta_crc;
-    bool other_key; /* x-amz-meta-kvt-key is that of another one */
+    bool other_key;    /* x-amz-meta-kvt-key is that of another one */
+    bool keys_refused; /* another attempt needs other credentials than `prepared` has */
     uint64_t length;
     uint64_t range_at; /* Content-Range, of a part */
     bool range_known;

@@ -15,7 +15,9 @@
 enum {
     BACKOFF_FIRST_MS = 50,
     BACKOFF_MAX_MS = 2000,
-    CLOCKS_MS = 20, /* that libcurl's clock and ours may differ by within a deadline */
+    KEYS_LOOK_MS = 20,   /* between two looks for keys in the place of refused ones, */
+    KEYS_WAIT_MS = 5000, /* ... in all: a request that waits keeps others from its slot */
+    CLOCKS_MS = 20,      /* that libcurl's clock and ours may differ by within a deadline */
     IDLE_MS = 1000,
     RETRY_COST = 5, /* in units of what an answered request gives back */
     RETRY_PURSE = G4_S3_RETRY_BUDGET * RETRY_COST,
@@ -50,6 +52,8 @@ struct slot {
     uint64_t deadline_ms;
     uint64_t began_ms;      /* of the attempt */
     uint64_t due_ms;        /* WAITING: when the next attempt starts */
+    uint64_t keys;          /* WAITING: not with these, which were refused; */
+    uint64_t keys_until_ms; /* ... no longer than this; 0 = with any */
     uint64_t hedge_ms;      /* RUNNING: when a hedge is due; UINT64_MAX = never */
     char etag[G4_ETAG_MAX]; /* what the caller gave: answers overwrite the request's */
     char token[G4_TOKEN_MAX];
@@ -320,6 +324,8 @@ finish(struct g4_s3_loop *loop, struct attempt *attempt, CURLcode code)
         if (may_retry(loop, slot, due_ms)) {
             slot->state = SLOT_WAITING;
             slot->due_ms = due_ms;
+            slot->keys = attempt->exchange.prepared.keys;
+            slot->keys_until_ms = attempt->exchange.keys_refused ? now_ms + KEYS_WAIT_MS : 0;
             return;
         }
     }
@@ -348,6 +354,22 @@ finish_all(struct g4_s3_loop *loop)
     }
 }
 
+/* The next attempt of a slot that has waited long enough.  With keys that were refused it would
+ * only be refused again: it waits for others, and ends as it was refused when none come. */
+static void
+start_again(struct g4_s3_loop *loop, struct slot *slot, uint64_t now_ms)
+{
+    const uint64_t until_ms =
+        slot->keys_until_ms < slot->deadline_ms ? slot->keys_until_ms : slot->deadline_ms;
+
+    if (slot->keys_until_ms == 0 || slot->keys != g4_endpoint_keys(loop->endpoint))
+        start(loop, slot);
+    else if (now_ms + KEYS_LOOK_MS < until_ms && !kvt_queue_closed(loop->queue))
+        slot->due_ms = now_ms + KEYS_LOOK_MS;
+    else
+        complete(slot);
+}
+
 /* Start what has waited long enough; when closing, at once: its deadline will end it. */
 static void
 start_due(struct g4_s3_loop *loop)
@@ -359,7 +381,7 @@ start_due(struct g4_s3_loop *loop)
 
         if (slot->state == SLOT_WAITING &&
             (slot->due_ms <= now_ms || kvt_queue_closed(loop->queue)))
-            start(loop, slot);
+            start_again(loop, slot, now_ms);
         else if (slot->state == SLOT_RUNNING && slot->hedge_ms <= now_ms)
             start_hedge(loop, slot, now_ms);
     }
