@@ -245,6 +245,24 @@ may_be_plain(const char *url)
     return false;
 }
 
+/* Scheme and host of a URL, for people: the rest may be as good as a key. */
+static int
+origin_size(const char *url)
+{
+    const char *host = strstr(url, "://");
+    const char *at = host == NULL ? url : host + 3;
+
+    return (int)((size_t)(at - url) + strcspn(at, "/?#"));
+}
+
+/* "http://127.0.0.1@elsewhere/": the host is what follows the '@', whatever a look at its front
+ * says. */
+static bool
+has_user(const char *url)
+{
+    return memchr(url, '@', (size_t)origin_size(url)) != NULL;
+}
+
 static bool
 try_container(struct g4_credentials_plan *plan, enum kvt_err *rc, struct kvt_error *err)
 {
@@ -258,7 +276,6 @@ try_container(struct g4_credentials_plan *plan, enum kvt_err *rc, struct kvt_err
     size = relative[0] != '\0'
                ? snprintf(plan->url, sizeof(plan->url), CONTAINER_HOST "%s", relative)
                : snprintf(plan->url, sizeof(plan->url), "%s", full);
-    (void)snprintf(plan->where, sizeof(plan->where), "container (%.120s)", plan->url);
     *rc = keep(plan->token_file, sizeof(plan->token_file),
                env("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"),
                "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", err);
@@ -267,6 +284,12 @@ try_container(struct g4_credentials_plan *plan, enum kvt_err *rc, struct kvt_err
                    "AWS_CONTAINER_AUTHORIZATION_TOKEN", err);
     if (*rc == KVT_OK && (size_t)size >= sizeof(plan->url))
         *rc = kvt_error_set(err, KVT_INVALID, "the container's URI is too long");
+    if (*rc == KVT_OK && has_user(plan->url))
+        *rc = kvt_error_set(err, KVT_INVALID,
+                            "the container's URI has an '@' in front of its path: give the host "
+                            "alone");
+    (void)snprintf(plan->where, sizeof(plan->where), "container (%.*s)",
+                   origin_size(plan->url) < 120 ? origin_size(plan->url) : 120, plan->url);
     if (*rc == KVT_OK && !may_be_plain(plan->url))
         *rc = kvt_error_set(err, KVT_INVALID,
                             "AWS_CONTAINER_CREDENTIALS_FULL_URI: neither https nor loopback nor a "
@@ -286,6 +309,10 @@ try_metadata(struct g4_credentials_plan *plan, enum kvt_err *rc, struct kvt_erro
     plan->link = G4_CREDENTIALS_METADATA;
     *rc = keep(plan->url, sizeof(plan->url), or_else(given, ipv6 ? METADATA_IPV6 : METADATA_IPV4),
                "AWS_EC2_METADATA_SERVICE_ENDPOINT", err);
+    if (*rc == KVT_OK && has_user(plan->url))
+        *rc = kvt_error_set(err, KVT_INVALID,
+                            "AWS_EC2_METADATA_SERVICE_ENDPOINT has an '@' in front of its path: "
+                            "give the host alone");
     size = strlen(plan->url);
     if (size > 0 && plan->url[size - 1] == '/')
         plan->url[size - 1] = '\0';

@@ -325,6 +325,32 @@ half_a_link_is_a_mistake_not_a_reason_to_go_on(void **state)
     expect_refused(KVT_INVALID, "in the clear");
     set("AWS_CONTAINER_CREDENTIALS_FULL_URI", "http://127.0.0.1.example.com/keys");
     expect_refused(KVT_INVALID, "in the clear");
+    set("AWS_CONTAINER_CREDENTIALS_FULL_URI", "http://localhost:80@example.com/keys");
+    expect_refused(KVT_INVALID, "'@'");
+    assert_int_equal(unsetenv("AWS_CONTAINER_CREDENTIALS_FULL_URI"), 0);
+    set("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "@example.com/keys");
+    expect_refused(KVT_INVALID, "'@'");
+    assert_int_equal(unsetenv("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"), 0);
+    set("AWS_EC2_METADATA_SERVICE_ENDPOINT", "http://127.0.0.1@example.com");
+    set("AWS_EC2_METADATA_DISABLED", "false");
+    expect_refused(KVT_INVALID, "'@'");
+}
+
+/* The path of a task's URI holds the id that its keys are handed out for. */
+static void
+a_container_is_told_of_without_its_path(void **state)
+{
+    struct world *world = *state;
+    struct g4_credentials *credentials;
+    struct g4_credentials_state now;
+    struct kvt_error err = {0};
+
+    serve(world, CONTAINER, 3600000);
+    assert_int_equal(open_chain(&credentials, &err), KVT_OK);
+    g4_credentials_state(credentials, &now);
+    assert_non_null(strstr(now.where, "container (http://127.0.0.1:"));
+    assert_null(strchr(strstr(now.where, "://") + 3, '/'));
+    g4_credentials_close(credentials);
 }
 
 static void
@@ -504,9 +530,9 @@ keys_are_renewed_before_their_end_and_used_up_to_it(void **state)
     uint64_t generation;
     uint64_t end_ms;
 
-    serve(world, CONTAINER, 600);
+    serve(world, CONTAINER, 3000);
     world->service.good = 1;
-    answer_with(&world->service, "HTTP/1.1 500 No\r\nConnection: close\r\n\r\n", 600);
+    answer_with(&world->service, "HTTP/1.1 500 No\r\nConnection: close\r\n\r\n", 3000);
     assert_int_equal(open_chain(&credentials, &err), KVT_OK);
     g4_credentials_state(credentials, &now);
     end_ms = now.expires_ms;
@@ -574,7 +600,8 @@ rejected_keys_are_replaced_once(void **state)
     g4_credentials_close(credentials);
 }
 
-/* A bucket that has enough of the first keys, as one does when they are revoked. */
+/* A bucket that has enough of the first keys, as one does when they are revoked: none of the few
+ * attempts may be spent before there are others. */
 static void
 bucket(void *arg, const char *head, const uint8_t *body, size_t size, struct kvt_buffer *reply)
 {
@@ -602,11 +629,34 @@ a_request_in_flight_survives_the_end_of_its_keys(void **state)
     serve(world, CONTAINER, 3600000);
     options.access_key = options.secret_key = "";
     options.find_credentials = true;
-    options.attempts_max = 100;
     assert_int_equal(g4_s3_open(&store, &options, NULL), KVT_OK);
     assert_int_equal(get(store, "k", fetched), KVT_OK);
     assert_int_equal(fetched->size, 5);
     assert_int_equal(asked(&world->service), 2);
+    g4_store_close(store);
+    hostile_stop(hostile);
+    kvt_free(fetched);
+}
+
+/* No others come: it ends as it was refused, not as late. */
+static void
+a_request_waits_for_keys_within_its_deadline(void **state)
+{
+    struct world *world = *state;
+    struct hostile *hostile = hostile_start(bucket, NULL);
+    struct g4_s3_options options = *hostile_options(hostile);
+    struct fetched *fetched = kvt_calloc(1, sizeof(*fetched));
+    struct g4_store *store;
+
+    assert_non_null(fetched);
+    serve(world, CONTAINER, 3600000);
+    world->service.good = 1;
+    answer_with(&world->service, "HTTP/1.1 500 No\r\nConnection: close\r\n\r\n", 3600000);
+    options.access_key = options.secret_key = "";
+    options.find_credentials = true;
+    options.timeout_ms = 2000;
+    assert_int_equal(g4_s3_open(&store, &options, NULL), KVT_OK);
+    assert_int_equal(get(store, "k", fetched), KVT_DENIED);
     g4_store_close(store);
     hostile_stop(hostile);
     kvt_free(fetched);
@@ -657,8 +707,10 @@ main(void)
         IN_WORLD(a_link_that_fails_is_asked_again_until_it_answers),
         IN_WORLD(keys_are_renewed_before_their_end_and_used_up_to_it),
         IN_WORLD(renewal_stops_nobody),
+        IN_WORLD(a_container_is_told_of_without_its_path),
         IN_WORLD(rejected_keys_are_replaced_once),
         IN_WORLD(a_request_in_flight_survives_the_end_of_its_keys),
+        IN_WORLD(a_request_waits_for_keys_within_its_deadline),
         IN_WORLD(opening_survives_every_allocation_failure),
     };
 
