@@ -106,8 +106,8 @@ parse_date(const char *value)
     return seconds < 0 ? 0 : (uint64_t)seconds * 1000;
 }
 
-/* What a block says of its key.  Copied to another key with all that is beside it, its bytes would
- * pass every other check. */
+/* What a block says of its key.  Copied to another block's key with all that is beside it, its
+ * bytes would pass every other check; under a key that is no block's a copy is somebody's own. */
 static uint32_t
 mark_of(const char *key)
 {
@@ -120,6 +120,7 @@ take_meta(struct g4_exchange *exchange, const char *line, size_t size)
 {
     struct g4_meta *meta = &exchange->request->meta;
     char value[VALUE_MAX];
+    struct kvt_key parsed;
     uint64_t number;
 
     if (header_is(line, size, "x-amz-meta-kvt-length", value)) {
@@ -131,7 +132,8 @@ take_meta(struct g4_exchange *exchange, const char *line, size_t size)
         meta->fingerprint = parse_number(value, 16, &number) ? number : 0;
     } else if (header_is(line, size, "x-amz-meta-kvt-key", value)) {
         exchange->other_key =
-            !parse_number(value, 16, &number) || number != mark_of(exchange->request->key);
+            kvt_key_parse(exchange->request->key, &parsed) == KVT_OK &&
+            (!parse_number(value, 16, &number) || number != mark_of(exchange->request->key));
     } else if (header_is(line, size, "x-amz-meta-kvt-writer", value)) {
         (void)snprintf(meta->writer, sizeof(meta->writer), "%.*s", KVT_NAME_MAX - 1, value);
     } else {

@@ -346,7 +346,7 @@ an_object_of_another_key_is_damage(void **state)
 {
     static const char *const replies[] = {
         "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nx-amz-meta-kvt-length: 5\r\n"
-        "x-amz-meta-kvt-crc32c: 9a71bb4c\r\nx-amz-meta-kvt-key: aa326b08\r\n"
+        "x-amz-meta-kvt-crc32c: 9a71bb4c\r\nx-amz-meta-kvt-key: fe251467\r\n"
         "Connection: close\r\n\r\nhello",
         "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nx-amz-meta-kvt-length: 5\r\n"
         "x-amz-meta-kvt-crc32c: 9a71bb4c\r\nx-amz-meta-kvt-key: 7ef80fe3\r\n"
@@ -355,9 +355,10 @@ an_object_of_another_key_is_damage(void **state)
     struct fixture *f = start(replies, 2, 5000);
 
     (void)state;
-    assert_int_equal(get(f->store, "k", &f->fetched), KVT_OK);
-    assert_int_equal(get(f->store, "k", &f->fetched), KVT_CORRUPT);
+    assert_int_equal(get(f->store, "0/0:11111112", &f->fetched), KVT_OK);
+    assert_int_equal(get(f->store, "0/0:11111112", &f->fetched), KVT_CORRUPT);
     assert_string_equal(f->fetched.etag, "e"); /* to be replaced only as it is */
+    assert_int_equal(get(f->store, "backup/block", &f->fetched), KVT_OK); /* somebody's own copy */
     stop(f);
     kvt_free(f);
 }
