@@ -277,14 +277,14 @@ on_first(struct job *job, struct g4_request *first)
         parent->buffer = first->buffer;
         return;
     }
-    memcpy(job->etag, first->etag, sizeof(job->etag));
-    if (first->buffer_size != job->part_size || job->etag[0] == '\0') {
+    if (first->buffer_size != job->part_size || first->etag[0] == '\0') {
         begin_whole(job); /* parts that cannot be told from another version's; ends `first` */
     } else if (make_room(job, first) != KVT_OK) {
         cause = job->error;
         fail(job, cause.code, &cause, first->http);
     } else {
         job->phase = REST;
+        memcpy(job->etag, first->etag, sizeof(job->etag));
         job->count = (parent->object_size + job->part_size - 1) / job->part_size;
     }
     if (job->own_buffer)
@@ -320,8 +320,13 @@ static bool
 read_again(struct job *job)
 {
     if (job->phase != REST || job->status != KVT_PRECONDITION ||
-        job->parent->condition == G4_IF_MATCH || job->restarts >= RESTARTS_MAX)
+        job->parent->condition == G4_IF_MATCH)
         return false;
+    if (job->restarts >= RESTARTS_MAX) { /* nobody asked for a version */
+        job->status = kvt_error_set(&job->error, KVT_BUSY, "%s: changed %u times while it was read",
+                                    job->key, job->restarts + 1);
+        return false;
+    }
     job->restarts++;
     job->status = KVT_OK;
     memset(job->etag, 0, sizeof(job->etag));
@@ -492,9 +497,14 @@ on_made(struct job *job, struct g4_request *request)
             fail_in_body(job, request);
         else
             job->upload_id[0] = '\0'; /* nothing is left to abort */
-    } else if (request->status == KVT_NOTFOUND && job->parent->condition != G4_IF_MATCH) {
-        /* An answer was lost: the first time made the object, or somebody aborted us. */
-        fail(job, parent->condition == G4_IF_ABSENT ? KVT_EXISTS : KVT_IO, error, request->http);
+    } else if (request->status == KVT_NOTFOUND) {
+        /* An answer was lost: the first time made the object, or somebody aborted us.  Whoever set
+         * a condition reads back whose object is there. */
+        fail(job,
+             parent->condition == G4_IF_ABSENT  ? KVT_EXISTS
+             : parent->condition == G4_IF_MATCH ? KVT_PRECONDITION
+                                                : KVT_IO,
+             error, request->http);
     } else {
         fail(job, request->status, error, request->http);
     }

@@ -136,7 +136,7 @@ versions_are_never_mixed(void **state)
         struct g4_request request;
         const enum kvt_err rc = get_large(store, "changing", &request);
 
-        if (rc != KVT_OK && rc != KVT_PRECONDITION)
+        if (rc != KVT_OK && rc != KVT_BUSY)
             fail_msg("%s", request.error.text);
         if (rc != KVT_OK)
             continue;
@@ -164,15 +164,17 @@ versions_are_never_mixed(void **state)
 
 enum trouble {
     NONE,
-    CHANGES,      /* another version from the third request on */
-    CHANGES_EVER, /* another version with each request */
-    NO_MATCH,     /* as CHANGES, and If-Match is ignored */
-    NO_RANGES,    /* Range is ignored */
+    CHANGES,        /* another version from the third request on */
+    CHANGES_EVER,   /* another version with each request */
+    CHANGES_UNSEEN, /* another version from the second request on, and no ETags */
+    NO_MATCH,       /* as CHANGES, and If-Match is ignored */
+    NO_RANGES,      /* Range is ignored */
     NO_ETAGS,
     CREATE_FAILS,
     PART_FAILS, /* the third one */
     MAKE_FAILS, /* "200", and an error in the body */
     MAKE_LATE,  /* the condition of the last step does not hold */
+    MAKE_LOST,  /* the last step finds the upload gone: its first answer was lost */
 };
 
 struct bucket {
@@ -206,6 +208,7 @@ reply_part(struct bucket *bucket, const char *head, struct kvt_buffer *reply)
     char *end;
 
     if (bucket->trouble == CHANGES_EVER ||
+        (bucket->trouble == CHANGES_UNSEEN && bucket->seen == 2) ||
         ((bucket->trouble == CHANGES || bucket->trouble == NO_MATCH) && bucket->seen == 3))
         bucket->version++;
     if (match != NULL && bucket->trouble != NO_MATCH &&
@@ -224,7 +227,7 @@ reply_part(struct bucket *bucket, const char *head, struct kvt_buffer *reply)
     } else {
         kvt_buffer_printf(reply, "HTTP/1.1 200 OK\r\n");
     }
-    if (bucket->trouble != NO_ETAGS)
+    if (bucket->trouble != NO_ETAGS && bucket->trouble != CHANGES_UNSEEN)
         kvt_buffer_printf(reply, "ETag: \"v%u\"\r\n", bucket->version);
     kvt_buffer_printf(reply, "Content-Length: %" PRIu64 "\r\nConnection: close\r\n\r\n",
                       to + 1 - from);
@@ -273,10 +276,12 @@ reply_step(struct bucket *bucket, const char *head, const uint8_t *body, size_t 
             reply_with(reply, "200 OK", etag, "");
     } else {
         (void)snprintf(bucket->make, sizeof(bucket->make), "%.*s", (int)size, (const char *)body);
-        assert_non_null(strstr(head, "If-None-Match: *"));
+        assert_non_null(strstr(head, bucket->trouble == MAKE_LOST ? "If-" : "If-None-Match: *"));
         assert_null(strstr(head, "x-amz-checksum"));
         if (bucket->trouble == MAKE_FAILS) {
             reply_with(reply, "200 OK", "", "<Error><Code>InternalError</Code></Error>");
+        } else if (bucket->trouble == MAKE_LOST) {
+            reply_with(reply, "404 No", "", "<Error><Code>NoSuchUpload</Code></Error>");
         } else if (bucket->trouble == MAKE_LATE) {
             reply_with(reply, "412 No", "", "");
         } else {
@@ -341,7 +346,7 @@ an_object_is_read_whole_or_not_at_all(void **state)
         enum kvt_err code;
         unsigned version;
     } rows[] = {
-        {NONE, KVT_OK, 0},     {CHANGES, KVT_OK, 1},   {CHANGES_EVER, KVT_PRECONDITION, 0},
+        {NONE, KVT_OK, 0},     {CHANGES, KVT_OK, 1},   {CHANGES_EVER, KVT_BUSY, 0},
         {NO_MATCH, KVT_OK, 1}, {NO_RANGES, KVT_OK, 0}, {NO_ETAGS, KVT_OK, 0},
     };
 
@@ -364,6 +369,89 @@ an_object_is_read_whole_or_not_at_all(void **state)
         }
         if (own)
             kvt_free(request.buffer);
+        bucket_end(bucket);
+        bucket_free(bucket);
+    }
+}
+
+/* The version that was asked for goes with every request of a GET, whatever the answers lack. */
+static void
+a_version_that_is_asked_for_is_kept_to(void **state)
+{
+    static const enum trouble rows[] = {CHANGES, CHANGES_EVER, CHANGES_UNSEEN};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct bucket *bucket = bucket_new(rows[i]);
+        struct g4_request request = {
+            .verb = G4_GET, .key = "k", .buffer_capacity = SMALL, .condition = G4_IF_MATCH};
+
+        (void)snprintf(request.etag, sizeof(request.etag), "v0");
+        assert_int_equal(g4_store_perform(bucket->store, &request), KVT_PRECONDITION);
+        assert_null(request.buffer);
+        bucket_end(bucket);
+        bucket_free(bucket);
+    }
+}
+
+static void
+on_ended(struct g4_request *request, void *arg)
+{
+    (void)request;
+    atomic_fetch_add((atomic_int *)arg, 1);
+}
+
+/* Parts end on one thread while another one is gone. */
+static void
+closing_waits_for_parts_on_all_threads(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 16; i++) {
+        struct bucket *bucket = bucket_new(i % 2 == 0 ? NONE : PART_FAILS);
+        uint8_t body[SMALL];
+        uint8_t room[SMALL];
+        atomic_int ended = 0;
+        struct g4_request requests[2] = {
+            {.verb = G4_GET, .key = "k", .buffer = room, .buffer_capacity = SMALL},
+            {.verb = G4_PUT,
+             .key = "k",
+             .body = body,
+             .body_size = SMALL,
+             .condition = G4_IF_ABSENT}};
+
+        fill(body, sizeof(body), 9);
+        for (int n = 0; n < 2; n++) {
+            requests[n].done = on_ended;
+            requests[n].arg = &ended;
+            assert_int_equal(g4_store_submit(bucket->store, &requests[n]), KVT_OK);
+        }
+        kvt_clock_sleep_ms((uint64_t)i / 4);
+        bucket_end(bucket);
+        assert_int_equal(atomic_load(&ended), 2);
+        bucket_free(bucket);
+    }
+}
+
+/* Whose object is there then, only a look at it tells. */
+static void
+a_lost_answer_says_nothing_of_whose_object_it_is(void **state)
+{
+    static const struct {
+        enum g4_condition condition;
+        enum kvt_err code;
+    } rows[] = {{G4_IF_ABSENT, KVT_EXISTS}, {G4_IF_MATCH, KVT_PRECONDITION}};
+    uint8_t body[SMALL];
+
+    (void)state;
+    fill(body, sizeof(body), 9);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct bucket *bucket = bucket_new(MAKE_LOST);
+        char etag[G4_ETAG_MAX] = "v0";
+        const enum kvt_err rc = rows[i].condition == G4_IF_ABSENT
+                                    ? put_absent(bucket->store, "k", body, SMALL, etag)
+                                    : put_match(bucket->store, "k", body, SMALL, etag);
+
+        assert_int_equal(rc, rows[i].code);
         bucket_end(bucket);
         bucket_free(bucket);
     }
@@ -394,6 +482,7 @@ wait_for_abort(struct bucket *bucket)
         (void)pthread_mutex_lock(&bucket->lock);
         aborts = bucket->aborts;
         (void)pthread_mutex_unlock(&bucket->lock);
+        kvt_clock_sleep_ms(1);
     } while (aborts == 0 && kvt_clock_mono_ms() < until_ms);
     assert_int_equal(aborts, 1);
 }
@@ -445,6 +534,9 @@ main(int argc, char **argv)
 {
     const struct CMUnitTest hostile_tests[] = {
         cmocka_unit_test(an_object_is_read_whole_or_not_at_all),
+        cmocka_unit_test(a_version_that_is_asked_for_is_kept_to),
+        cmocka_unit_test(closing_waits_for_parts_on_all_threads),
+        cmocka_unit_test(a_lost_answer_says_nothing_of_whose_object_it_is),
         cmocka_unit_test(a_larger_object_than_there_is_room_for_is_refused),
         cmocka_unit_test(an_upload_becomes_an_object_or_is_aborted),
     };
