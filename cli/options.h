@@ -188,8 +188,7 @@
     X(CLI_GC_OLDER_THAN, "older.than", DURATION, "24h", "0s", "", "",                              \
       "Leave tombstones and uploads that are younger.")                                            \
     X(CLI_GC_ALONE, "alone", BOOL, "false", "", "", "",                                            \
-      "No other gateway writes to the bucket: delete tombstones also where the store's DELETE "    \
-      "ignores If-Match, as MinIO's does.")
+      "No other gateway writes to the bucket: delete tombstones.")
 
 #define CLI_OPTIONS_G4_GET(X)                                                                      \
     CLI_OPTIONS_BUCKET(X, CLI_G4_GET, "Address of the S3 store, or of a gateway's S3 port.")

@@ -213,17 +213,22 @@ judge_lock(const struct scene *scene, struct g4_lease_seen *lock, struct gateway
     return KVT_OK;
 }
 
-/* A reader that finds the record and no data never stores the block again. */
+/* A reader that finds the record and no data never stores the block again.  A block in the catalog
+ * is served, or settled, whether the bucket has it yet, still, or not at all. */
 static enum kvt_err
 judge_meta(const struct scene *scene, struct gateway_inspection *seen, struct kvt_error *err)
 {
     char block[KVT_KEY_MAX];
     struct g4_request head = {
         .verb = G4_HEAD, .key = block, .deadline_ms = kvt_clock_mono_ms() + GATEWAY_COLD_LOOK_MS};
+    struct gateway_record record;
     enum kvt_err rc;
 
     if (scene->cold.status == KVT_NOTFOUND || !g4_kind_meta_block(scene->key, block))
         return KVT_OK;
+    rc = gateway_catalog_get(scene->vault->catalog, block, &record);
+    if (rc != KVT_NOTFOUND)
+        return rc == KVT_OK ? KVT_OK : kvt_error_set(err, rc, "the catalog could not be read");
     rc = g4_store_perform(gateway_cold_store(scene->vault->cold), &head);
     if (rc == KVT_NOTFOUND || (rc == KVT_OK && g4_kind_of_object(&head) == G4_KIND_TOMBSTONE))
         find(seen, GATEWAY_FINDING_META_WITHOUT_DATA, 1,
@@ -309,31 +314,36 @@ adopt(struct gateway_vault *vault, const char *key, struct kvt_error *err)
     return rc == KVT_OK ? KVT_OK : kvt_error_set(err, rc, "it could not be taken up");
 }
 
-/* Delete what was seen.  Where DELETE ignores If-Match, what was put since would go with it. */
+/* Delete what was seen.  What is put meanwhile may go with it: there are stores whose DELETE
+ * ignores If-Match, and such as let it and a PUT of the same ETag both win.  So it is sent once,
+ * and an answer that was lost counts as not done. */
 static enum kvt_err
 remove_seen(const struct scene *scene, const struct gateway_remedy *remedy, struct kvt_error *err)
 {
     struct gateway_vault *vault = scene->vault;
     struct g4_request request = {.verb = G4_DELETE,
                                  .key = scene->key,
+                                 .once = true,
                                  .deadline_ms = kvt_clock_mono_ms() + GATEWAY_COLD_LOOK_MS};
+    struct gateway_change row = {.key = scene->key, .erase = true};
     struct gateway_cold_state state;
     enum kvt_err rc;
 
+    if (!remedy->alone && scene->kind != G4_KIND_META) /* at worst a block is put again */
+        return kvt_error_set(err, KVT_UNSUPPORTED,
+                             "it could take a block along that is put meanwhile: only with "
+                             "--alone, while no other gateway writes");
     gateway_cold_state(vault->cold, &state);
     if (state.tested && state.selftest.delete_if_match) {
         request.condition = G4_IF_MATCH;
         memcpy(request.etag, scene->cold.etag, sizeof(request.etag));
-    } else if (!remedy->alone && scene->kind != G4_KIND_META) { /* at worst a block is put again */
-        return kvt_error_set(err, KVT_UNSUPPORTED,
-                             "this store deletes whatever is there by then, also a block put "
-                             "meanwhile: only with --alone, while no other gateway writes");
     }
     rc = gateway_cold_ended(vault->cold,
                             g4_store_perform(gateway_cold_store(vault->cold), &request));
-    return rc == KVT_OK || rc == KVT_NOTFOUND
-               ? KVT_OK
-               : kvt_error_set(err, rc, "%.200s", request.error.text);
+    if (rc != KVT_OK && rc != KVT_NOTFOUND)
+        return kvt_error_set(err, rc, "%.200s", request.error.text);
+    rc = scene->known ? gateway_catalog_change(vault->catalog, &row, 1, GATEWAY_DURABLE) : KVT_OK;
+    return rc == KVT_OK ? KVT_OK : kvt_error_set(err, rc, "its row could not be erased");
 }
 
 /* Looked at again while nobody else here can change the key. */

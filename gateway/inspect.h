@@ -62,7 +62,7 @@ KVT_NODISCARD enum kvt_err gateway_inspect(struct gateway_vault *vault, const ch
 
 struct gateway_remedy {
     uint64_t older_ms; /* tombstones and commit records only when they are at least this old */
-    bool alone;        /* nobody else writes to the bucket: its DELETE need not heed If-Match */
+    bool alone;        /* nobody else writes to the bucket: a DELETE cannot take what they put */
 };
 
 /**
