@@ -100,6 +100,8 @@ drop_tier(struct gateway_vault *vault, const char *key, unsigned tier)
         return false;
     if (owed && change.erase)
         tell_lost(vault, key, "its hot copy was damaged before it was uploaded");
+    else if (owed) /* by an upload whose answer was lost */
+        gateway_stats_add(vault->stats, GATEWAY_STAT_BACKLOG_UPLOADED, 1);
     return true;
 }
 

@@ -85,6 +85,7 @@ demote_held(struct gateway_vault *vault, const char *key, uint64_t *bytes)
     struct gateway_change change = {.key = key};
     struct g4_request request = {.verb = G4_DELETE, .key = key};
     enum kvt_err rc;
+    bool owed;
 
     rc = gateway_catalog_get(vault->catalog, key, &change.record);
     if (rc == KVT_NOTFOUND)
@@ -93,7 +94,8 @@ demote_held(struct gateway_vault *vault, const char *key, uint64_t *bytes)
         return rc;
     if (change.record.state != GATEWAY_STORED || (change.record.tiers & GATEWAY_HOT) == 0)
         return KVT_OK;
-    if (change.record.owed)
+    owed = change.record.owed;
+    if (owed)
         rc = upload(vault, key, &change.record);
     if (rc == KVT_OK)
         rc = gateway_cold_ended(vault->cold, ensure_cold(vault, key, &change.record));
@@ -104,6 +106,8 @@ demote_held(struct gateway_vault *vault, const char *key, uint64_t *bytes)
     rc = gateway_catalog_change(vault->catalog, &change, 1, GATEWAY_DURABLE);
     if (rc != KVT_OK)
         return rc;
+    if (owed)
+        gateway_stats_add(vault->stats, GATEWAY_STAT_BACKLOG_UPLOADED, 1);
     /* A file that stays because this fails is an orphan; the keeper sweeps those. */
     if (g4_store_perform(vault->hot, &request) == KVT_OK)
         *bytes = change.record.length;

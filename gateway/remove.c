@@ -25,6 +25,7 @@ mark_held(struct gateway_vault *vault, const char *const *keys, size_t count)
 {
     struct gateway_change *changes = kvt_calloc(count, sizeof(*changes));
     size_t used = 0;
+    size_t waiting = 0;
     enum kvt_err rc;
 
     if (changes == NULL)
@@ -36,11 +37,14 @@ mark_held(struct gateway_vault *vault, const char *const *keys, size_t count)
             change->record.state == GATEWAY_RETIRING)
             continue;
         change->key = keys[i];
+        waiting += gateway_record_waits(&change->record) ? 1 : 0;
         change->record.state = GATEWAY_RETIRING;
         change->record.owed = false; /* perhaps the bucket has it: it is removed from there too */
         used++;
     }
     rc = gateway_catalog_change(vault->catalog, changes, used, GATEWAY_DURABLE);
+    if (rc == KVT_OK)
+        gateway_stats_add(vault->stats, GATEWAY_STAT_BACKLOG_REMOVED, waiting);
     kvt_free(changes);
     return rc;
 }

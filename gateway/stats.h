@@ -56,6 +56,8 @@
       "Blocks acknowledged before they were in the bucket, and what became of them.")              \
     X(BACKLOG_LOST, COUNTER, "backlog_blocks_total", "result=\"lost\"",                            \
       "Blocks acknowledged before they were in the bucket, and what became of them.")              \
+    X(BACKLOG_REMOVED, COUNTER, "backlog_blocks_total", "result=\"removed\"",                      \
+      "Blocks acknowledged before they were in the bucket, and what became of them.")              \
     X(BACKLOG_FAILED, COUNTER, "backlog_failures_total", "", "Uploads that are to be repeated.")   \
     X(BACKLOG_FULL, COUNTER, "backlog_full_total", "",                                             \
       "Blocks that went to the bucket first, because the backlog had no room.")                    \

@@ -88,6 +88,7 @@ damage_after_an_upload_nobody_knows_of(void **state)
             assert_int_equal(test_gateway_get(&w.gateway, 1, SIZE, NULL), KVT_OK);
         assert_int_equal(test_gateway_tiers(&w.gateway, 1, NULL), GATEWAY_COLD);
         assert_int_equal(test_waiting_count(&w, GATEWAY_STAT_BACKLOG_LOST), 0);
+        assert_int_equal(test_waiting_count(&w, GATEWAY_STAT_BACKLOG_UPLOADED), 1);
         assert_int_equal(test_gateway_get(&w.gateway, 1, SIZE, NULL), KVT_OK);
         test_waiting_close(&w);
     }

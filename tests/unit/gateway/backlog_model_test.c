@@ -215,6 +215,10 @@ random_steps(void **state)
         gateway_catalog_stats(m.w.gateway.vault->catalog, &stats);
         assert_true(stats.owed_bytes <= KEYS / 2 * SIZE);
         assert_int_equal(stats.owed_bytes, stats.owed_blocks * SIZE);
+        assert_int_equal(stats.owed_blocks,
+                         test_waiting_count(&m.w, GATEWAY_STAT_BACKLOG_ADDED) -
+                             test_waiting_count(&m.w, GATEWAY_STAT_BACKLOG_UPLOADED) -
+                             test_waiting_count(&m.w, GATEWAY_STAT_BACKLOG_REMOVED));
     }
     m.w.gateway.options.write_back = true;
     test_waiting_reopen(&m.w);
