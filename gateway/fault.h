@@ -34,8 +34,8 @@ void gateway_fault_second(struct gateway_vault *vault, const char *key, const vo
 void gateway_fault_cold(struct gateway_vault *vault, const char *key, const struct g4_request *seen,
                         const void *body, size_t size, const char *reason);
 
-/** Does what was bad come again?  Byte for byte, under the same ETag; or, where `seen` was too large
- *  to be read, again more than `expected` bytes. */
+/** Does what was bad come again?  Byte for byte, under the same ETag; or, where `seen` was too
+ *  large to be read, again more than `expected` bytes. */
 bool gateway_fault_comes_again(struct gateway_vault *vault, const char *key,
                                const struct g4_request *seen, const void *body, size_t size,
                                uint64_t expected);

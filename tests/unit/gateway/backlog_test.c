@@ -237,6 +237,7 @@ deleted_before_its_upload(void **state)
     assert_int_equal(test_gateway_put(&w.gateway, 1, SIZE), KVT_OK);
     assert_int_equal(gateway_remove_mark(w.gateway.vault, &name, 1), KVT_OK);
     assert_int_equal(test_waiting_blocks(&w), 0); /* its room is free */
+    assert_int_equal(test_waiting_count(&w, GATEWAY_STAT_BACKLOG_REMOVED), 1);
     assert_int_equal(test_gateway_has(&w.gateway, 1), KVT_NOTFOUND);
     assert_int_equal(removed(&w, 1), KVT_OK);
     assert_int_equal(test_gateway_tiers(&w.gateway, 1, NULL), 0);
@@ -308,6 +309,7 @@ demoted_before_its_upload(void **state)
     assert_int_equal(test_gateway_tiers(&w.gateway, 1, NULL), GATEWAY_HOT);
     assert_int_equal(test_waiting_blocks(&w), 1);
     assert_int_equal(demote(&w, 1), KVT_OK);
+    assert_int_equal(test_waiting_count(&w, GATEWAY_STAT_BACKLOG_UPLOADED), 1);
     assert_int_equal(test_gateway_tiers(&w.gateway, 1, NULL), GATEWAY_COLD);
     assert_int_equal(test_waiting_blocks(&w), 0);
     assert_int_equal(test_gateway_get(&w.gateway, 1, SIZE, &tier), KVT_OK);
