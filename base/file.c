@@ -141,6 +141,34 @@ fill_temporary(int fd, const char *bytes, size_t size, unsigned mode)
     return 0;
 }
 
+/* A device or a pipe is written to: in its place a file would be of no use to whoever reads it. */
+static bool
+is_special(const char *path)
+{
+    struct stat about;
+
+    return stat(path, &about) == 0 && !S_ISREG(about.st_mode) && !S_ISDIR(about.st_mode);
+}
+
+static enum kvt_err
+write_special(const char *path, const char *bytes, size_t size, struct kvt_error *err)
+{
+    const int fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
+    int sys = fd < 0 ? errno : 0;
+
+    for (size_t at = 0; sys == 0 && at < size;) {
+        const ssize_t done = write(fd, bytes + at, size - at);
+
+        if (done >= 0)
+            at += (size_t)done;
+        else if (errno != EINTR)
+            sys = errno;
+    }
+    if (fd >= 0 && close(fd) != 0 && sys == 0)
+        sys = errno;
+    return sys == 0 ? KVT_OK : kvt_error_sys(err, sys, "write %s", path);
+}
+
 enum kvt_err
 kvt_file_write(const char *path, const void *bytes, size_t size, unsigned mode,
                struct kvt_error *err)
@@ -151,6 +179,8 @@ kvt_file_write(const char *path, const void *bytes, size_t size, unsigned mode,
 
     if (snprintf(temporary, sizeof(temporary), "%s.XXXXXX", path) >= (int)sizeof(temporary))
         return kvt_error_sys(err, ENAMETOOLONG, "write %s", path);
+    if (is_special(path))
+        return write_special(path, bytes, size, err);
     fd = mkostemp(temporary, O_CLOEXEC);
     if (fd < 0)
         return kvt_error_sys(err, errno, "create %s", temporary);

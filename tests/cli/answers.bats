@@ -213,7 +213,8 @@ assert s["advisor"]["events"]["applied"] == 12345 and s["gateway"]["hot"]["block
   status_is 4
   golden g4-fsck-repair
   [[ $stderr == *"; 1 done, 2 failed" ]]
-  run $KVTIER_CONFIGURED g4 fsck --repair --admin-token-file /dev/null
+  : >"$BATS_TEST_TMPDIR/no-token"
+  run $KVTIER_CONFIGURED g4 fsck --repair --admin-token-file "$BATS_TEST_TMPDIR/no-token"
   [ "$status" -ne 0 ]
 }
 

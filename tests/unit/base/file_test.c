@@ -183,6 +183,27 @@ read_often(void *arg)
     return NULL;
 }
 
+/* Never in place of a device: as root, /dev/null would be a file from then on. */
+static void
+a_pipe_is_written_to(void **state)
+{
+    char path[PATH_SIZE];
+    struct stat about;
+    char back[4] = "";
+    int fd;
+
+    (void)state;
+    assert_int_equal(mkfifo(path_of(path, "fifo"), 0600), 0);
+    fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    assert_true(fd >= 0);
+    assert_int_equal(kvt_file_write(path, "abc", 3, 0600, NULL), KVT_OK);
+    assert_int_equal(read(fd, back, sizeof(back)), 3);
+    assert_string_equal(back, "abc");
+    (void)close(fd);
+    assert_int_equal(lstat(path, &about), 0);
+    assert_true(S_ISFIFO(about.st_mode));
+}
+
 static void
 a_reader_never_sees_half_a_write(void **state)
 {
@@ -237,6 +258,7 @@ main(void)
         TEST(reading_is_bounded_and_says_why_it_failed),
         TEST(reading_survives_every_allocation_failure),
         TEST(a_failed_write_leaves_the_old_file_and_nothing_else),
+        TEST(a_pipe_is_written_to),
         TEST(a_reader_never_sees_half_a_write),
         TEST(folders_are_made_with_their_parents),
     };
