@@ -13,6 +13,7 @@
 
 #include "base/alloc.h"
 #include "g4/check.h"
+#include "g4/directory.h"
 #include "gateway/move.h"
 #include "gateway/recover.h"
 #include "gateway/remove.h"
@@ -96,6 +97,34 @@ caps_hold(void **state)
     assert_int_equal(test_gateway_tiers(&g, 3, NULL), 0);
     assert_int_equal(test_gateway_get(&g, 2, SIZE, &tier), KVT_OK);
     assert_int_equal(tier, 1);
+    test_gateway_close(&g);
+}
+
+/* A condition whose answer was lost looks like one that is not kept: not for good. */
+static void
+a_disturbed_self_test_is_repeated(void **state)
+{
+    const struct g4_fault_rule lost = {
+        .verb = G4_PUT, .fault = G4_FAULT_FAIL, .after = 2, .count = 1, .status = KVT_PRECONDITION};
+    struct g4_directory_options cold = {.threads = 2};
+    struct g4_store *inner;
+    struct test_gateway g;
+    struct kvt_error err;
+
+    (void)state;
+    opened(&g, HOT, 0);
+    gateway_vault_close(g.vault);
+    cold.path = g.cold;
+    assert_int_equal(g4_directory_open(&inner, &cold, &err), KVT_OK);
+    assert_int_equal(g4_faulty_open(&g.bucket, inner), KVT_OK);
+    g.options.cold_store = g.bucket;
+    assert_int_equal(gateway_vault_open(&g.vault, &g.options, &err), KVT_OK);
+    g4_faulty_set(g.bucket, &lost);
+    gateway_cold_probe(g.vault->cold);
+    assert_false(gateway_cold_writable(g.vault->cold));
+    gateway_cold_probe(g.vault->cold);
+    assert_true(gateway_cold_writable(g.vault->cold));
+    assert_int_equal(test_gateway_put(&g, 1, SIZE), KVT_OK);
     test_gateway_close(&g);
 }
 
@@ -609,6 +638,7 @@ main(void)
         cmocka_unit_test(stores_and_serves),
         cmocka_unit_test(one_gateway_a_state_folder),
         cmocka_unit_test(caps_hold),
+        cmocka_unit_test(a_disturbed_self_test_is_repeated),
         cmocka_unit_test(lost_answer_is_settled),
         cmocka_unit_test(refusal_leaves_nothing),
         cmocka_unit_test(hanging_bucket),
