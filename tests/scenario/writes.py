@@ -107,7 +107,7 @@ class Rig:
         """Everything acknowledged is in the bucket itself, and nothing that was never written."""
         there = block_keys(self.bucket)
         for writer in self.writers:
-            for key in writer.history:
+            for key in list(writer.history):
                 if blocks.parse_key(key):
                     answer = self.bucket.get(key) if key in there else None
                     writer.check(key, "NOTFOUND" if answer is None else "OK",
@@ -126,7 +126,7 @@ class Rig:
 
     def expected_cold(self):
         """What is in the bucket; an object that landed after its writer had been killed has no row."""
-        late = {key for writer in self.writers for key, history in writer.history.items()
+        late = {key for writer in self.writers for key, history in list(writer.history.items())
                 if history[-1].acked is None} - catalog_keys(self.gateway, "cold")
         return block_keys(self.bucket) - late
 
