@@ -24,8 +24,8 @@
 KVT_NODISCARD enum kvt_err kvt_file_read(char **out, size_t *size, const char *path, size_t limit,
                                          struct kvt_error *err);
 
-/** Write `path` atomically and durably (temporary file, fsync, rename, fsync of the folder); what is
- *  no regular file, as a device or a pipe, is written to as it is. */
+/** Write `path` atomically and durably (temporary file, fsync, rename, fsync of the folder); what
+ *  is no regular file, as a device or a pipe, is written to as it is. */
 KVT_NODISCARD enum kvt_err kvt_file_write(const char *path, const void *bytes, size_t size,
                                           unsigned mode, struct kvt_error *err);
 
