@@ -413,27 +413,6 @@ test_crowd_tick(void)
 }
 
 enum kvt_err
-advisor_letter_new(struct advisor_letter **out, enum advisor_letter_kind kind)
-{
-    *out = kvt_calloc(1, sizeof(**out));
-    assert_non_null(*out);
-    (*out)->kind = kind;
-    kvt_buffer_init(&(*out)->bytes, WIRE_BUS_MESSAGE_MAX);
-    kvt_buffer_init(&(*out)->answer, WIRE_BUS_MESSAGE_MAX);
-    return KVT_OK;
-}
-
-void
-advisor_letter_free(struct advisor_letter *letter)
-{
-    if (letter == NULL)
-        return;
-    kvt_buffer_release(&letter->bytes);
-    kvt_buffer_release(&letter->answer);
-    kvt_free(letter);
-}
-
-enum kvt_err
 advisor_courier_new(struct advisor_courier **out, struct wire_bus *bus)
 {
     (void)bus;
