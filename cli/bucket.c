@@ -7,7 +7,6 @@
 #include "cli/command.h"
 #include "cli/credentials.h"
 #include "cli/settings.h"
-#include "g4/s3.h"
 
 bool
 cli_bucket_given(const struct cli_context *context, size_t first)
@@ -48,9 +47,25 @@ load_credentials(const struct cli_context *context, size_t first,
         return kvt_error_set(err, KVT_INVALID,
                              "%s asks the bucket itself: say where it is with --s3",
                              context->command->path);
-    return none_is_wrong(cli_credentials_load(context->options, first + CLI_BUCKET_CREDENTIALS,
-                                              true, credentials, err),
-                         err);
+    return cli_credentials_load(context->options, first + CLI_BUCKET_CREDENTIALS, true, credentials,
+                                err);
+}
+
+struct g4_s3_options
+cli_bucket_s3(const struct cli_context *context, size_t first,
+              const struct cli_credentials *credentials)
+{
+    return (struct g4_s3_options){
+        .endpoint = cli_bucket_option(context, first, CLI_BUCKET_S3),
+        .bucket = kvt_config_string(context->settings, CLI_SETTING_BUCKET),
+        .region = cli_bucket_option(context, first, CLI_BUCKET_REGION),
+        .access_key = credentials->access_key,
+        .secret_key = credentials->secret_key,
+        .session_token = credentials->session_token,
+        .ca_file = cli_bucket_option(context, first, CLI_BUCKET_CA),
+        .path_style = true,
+        .timeout_ms = kvt_config_u64(context->settings, CLI_SETTING_TIMEOUT),
+    };
 }
 
 enum kvt_err
@@ -61,20 +76,11 @@ cli_bucket_open(const struct cli_context *context, size_t first, struct g4_store
     enum kvt_err rc = load_credentials(context, first, &credentials, err);
 
     *store = NULL;
-    if (rc == KVT_OK)
-        rc = g4_s3_open(store,
-                        &(struct g4_s3_options){
-                            .endpoint = cli_bucket_option(context, first, CLI_BUCKET_S3),
-                            .bucket = kvt_config_string(context->settings, CLI_SETTING_BUCKET),
-                            .region = cli_bucket_option(context, first, CLI_BUCKET_REGION),
-                            .access_key = credentials.access_key,
-                            .secret_key = credentials.secret_key,
-                            .session_token = credentials.session_token,
-                            .ca_file = cli_bucket_option(context, first, CLI_BUCKET_CA),
-                            .path_style = true,
-                            .timeout_ms = kvt_config_u64(context->settings, CLI_SETTING_TIMEOUT),
-                        },
-                        err);
+    if (rc == KVT_OK) {
+        const struct g4_s3_options options = cli_bucket_s3(context, first, &credentials);
+
+        rc = g4_s3_open(store, &options, err);
+    }
     explicit_bzero(&credentials, sizeof(credentials));
     return none_is_wrong(rc, err);
 }
@@ -87,19 +93,19 @@ cli_bucket_endpoint(const struct cli_context *context, size_t first, struct g4_e
     enum kvt_err rc = load_credentials(context, first, &credentials, err);
 
     *endpoint = NULL;
-    if (rc == KVT_OK)
-        rc = g4_endpoint_new(endpoint,
-                             &(struct g4_endpoint_options){
-                                 .url = cli_bucket_option(context, first, CLI_BUCKET_S3),
-                                 .bucket = kvt_config_string(context->settings, CLI_SETTING_BUCKET),
-                                 .region = cli_bucket_option(context, first, CLI_BUCKET_REGION),
-                                 .access_key = credentials.access_key,
-                                 .secret_key = credentials.secret_key,
-                                 .session_token = credentials.session_token,
-                                 .ca_file = cli_bucket_option(context, first, CLI_BUCKET_CA),
-                                 .path_style = true,
-                             },
-                             err);
+    if (rc == KVT_OK) {
+        const struct g4_s3_options s3 = cli_bucket_s3(context, first, &credentials);
+        const struct g4_endpoint_options options = {.url = s3.endpoint,
+                                                    .bucket = s3.bucket,
+                                                    .region = s3.region,
+                                                    .access_key = s3.access_key,
+                                                    .secret_key = s3.secret_key,
+                                                    .session_token = s3.session_token,
+                                                    .ca_file = s3.ca_file,
+                                                    .path_style = s3.path_style};
+
+        rc = g4_endpoint_new(endpoint, &options, err);
+    }
     explicit_bzero(&credentials, sizeof(credentials));
     return none_is_wrong(rc, err);
 }

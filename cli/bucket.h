@@ -16,8 +16,11 @@
 
 #include "cli/context.h"
 #include "g4/endpoint.h"
+#include "g4/s3.h"
 #include "g4/store.h"
 #include "kvtier/error.h"
+
+struct cli_credentials;
 
 /* The rows of CLI_OPTIONS_BUCKET (cli/options.h), counted from the command's first one. */
 enum cli_bucket_option {
@@ -34,6 +37,10 @@ bool cli_bucket_given(const struct cli_context *context, size_t first);
 /** Text of one of the rows; of an unset region or CA file, what the AWS_* variables say. */
 const char *cli_bucket_option(const struct cli_context *context, size_t first,
                               enum cli_bucket_option which);
+
+/** The bucket of --bucket at --s3; the texts stay those of options, settings and credentials. */
+struct g4_s3_options cli_bucket_s3(const struct cli_context *context, size_t first,
+                                   const struct cli_credentials *credentials);
 
 /**
  * Open the bucket of --bucket at --s3; nothing is asked yet.

@@ -165,6 +165,7 @@ void
 cli_doctor_store_direct(const struct cli_context *context, struct cli_checks *checks)
 {
     struct cli_credentials credentials;
+    struct g4_s3_options options;
     struct kvt_error err = {0};
     bool reached;
 
@@ -177,20 +178,9 @@ cli_doctor_store_direct(const struct cli_context *context, struct cli_checks *ch
         return;
     }
     cli_check_add(checks, CLI_CHECK_OK, "s3 credentials", "", "from %s", credentials.where);
-    reached = probe(checks, "s3",
-                    &(struct g4_s3_options){
-                        .endpoint = kvt_config_string(context->options, CLI_DOCTOR_S3),
-                        .bucket = kvt_config_string(context->settings, CLI_SETTING_BUCKET),
-                        .region = cli_bucket_option(context, CLI_DOCTOR_S3, CLI_BUCKET_REGION),
-                        .access_key = credentials.access_key,
-                        .secret_key = credentials.secret_key,
-                        .session_token = credentials.session_token,
-                        .ca_file = cli_bucket_option(context, CLI_DOCTOR_S3, CLI_BUCKET_CA),
-                        .path_style = true,
-                        .attempts_max = 1,
-                        .timeout_ms = kvt_config_u64(context->settings, CLI_SETTING_TIMEOUT),
-                    },
-                    true);
+    options = cli_bucket_s3(context, CLI_DOCTOR_S3, &credentials);
+    options.attempts_max = 1;
+    reached = probe(checks, "s3", &options, true);
     explicit_bzero(&credentials, sizeof(credentials));
     if (reached)
         cli_doctor_bucket(context, checks);
