@@ -15,22 +15,15 @@ import sys
 import urllib.parse
 from xml.sax.saxutils import escape
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "scenario"))
+from blocks import crc32c  # noqa: E402 - the one the scenarios check with
+
 NOW = 1800000000
 
 
 def lock(holder, seconds, **more):
     return json.dumps({"instance_id": holder, "acquired_at": "2026-01-31T23:59:59.123Z",
                        "deadline": f"2026-02-01T00:{seconds // 60:02}:{seconds % 60:02}.123Z", **more})
-
-
-def crc32c(data):
-    """CRC-32C, bit by bit."""
-    crc = 0xFFFFFFFF
-    for byte in data:
-        crc ^= byte
-        for _ in range(8):
-            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
-    return crc ^ 0xFFFFFFFF
 
 
 def written(text, writer="gw0"):
