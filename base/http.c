@@ -459,11 +459,12 @@ start_daemon(struct kvt_http *http, struct kvt_error *err)
     const unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_ITC | MHD_USE_ERROR_LOG;
 
     http->life.daemon = MHD_start_daemon(
-        flags, http->port, NULL, NULL, on_request, http, MHD_OPTION_EXTERNAL_LOGGER,
-        kvt_http_life_log, "base.http", MHD_OPTION_LISTEN_SOCKET, http->life.fd,
-        MHD_OPTION_THREAD_POOL_SIZE, (unsigned)POOL_THREADS, MHD_OPTION_CONNECTION_LIMIT,
-        (unsigned)KVT_HTTP_CONNECTIONS_MAX, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)STALL_S,
-        MHD_OPTION_NOTIFY_COMPLETED, on_completed, http, MHD_OPTION_END);
+        flags, http->port, kvt_http_life_accept, &http->life, on_request, http,
+        MHD_OPTION_EXTERNAL_LOGGER, kvt_http_life_log, "base.http", MHD_OPTION_LISTEN_SOCKET,
+        http->life.fd, MHD_OPTION_THREAD_POOL_SIZE, (unsigned)POOL_THREADS,
+        MHD_OPTION_CONNECTION_LIMIT, (unsigned)KVT_HTTP_CONNECTIONS_MAX,
+        MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)STALL_S, MHD_OPTION_NOTIFY_COMPLETED, on_completed,
+        http, MHD_OPTION_END);
     if (http->life.daemon == NULL)
         return kvt_error_set(err, KVT_IO, "start the HTTP server on %s port %u", http->bind,
                              (unsigned)http->port);

@@ -1,10 +1,8 @@
 #include "base/http_life.h"
 
-#include <microhttpd.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -23,6 +21,14 @@ kvt_http_life_log(void *area, const char *format, va_list args)
     kvt_log_debug(area, "library", "%s", text);
 }
 
+enum MHD_Result
+kvt_http_life_accept(void *life, const struct sockaddr *address, socklen_t size)
+{
+    (void)address;
+    (void)size;
+    return atomic_load(&((struct kvt_http_life *)life)->drains) ? MHD_NO : MHD_YES;
+}
+
 void
 kvt_http_life_drain(struct kvt_http_life *life)
 {
@@ -30,10 +36,7 @@ kvt_http_life_drain(struct kvt_http_life *life)
 
     if (life->daemon == NULL)
         return;
-    /* Shutting the socket down makes clients go elsewhere at once. */
-    life->fd = MHD_quiesce_daemon(life->daemon);
-    if (life->fd >= 0)
-        (void)shutdown(life->fd, SHUT_RDWR);
+    atomic_store(&life->drains, true);
     while (atomic_load(&life->call_count) > 0 && kvt_clock_mono_ms() < deadline_ms)
         kvt_clock_sleep_ms(DRAIN_STEP_MS);
 }

@@ -464,9 +464,9 @@ start_http(struct gateway_front *front, struct kvt_error *err)
 
     /* A pool of one thread is no pool. */
     front->life.daemon = MHD_start_daemon(
-        flags, front->port, NULL, NULL, on_request, front, MHD_OPTION_EXTERNAL_LOGGER,
-        kvt_http_life_log, "gateway.front", MHD_OPTION_LISTEN_SOCKET, front->life.fd,
-        MHD_OPTION_THREAD_POOL_SIZE,
+        flags, front->port, kvt_http_life_accept, &front->life, on_request, front,
+        MHD_OPTION_EXTERNAL_LOGGER, kvt_http_life_log, "gateway.front", MHD_OPTION_LISTEN_SOCKET,
+        front->life.fd, MHD_OPTION_THREAD_POOL_SIZE,
         front->options.http_threads < 2 ? 0u : front->options.http_threads,
         MHD_OPTION_CONNECTION_LIMIT, front->options.connections_max, MHD_OPTION_CONNECTION_TIMEOUT,
         (unsigned)STALL_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY,
