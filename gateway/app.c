@@ -76,10 +76,10 @@ start_bus(struct app *app, struct kvt_error *err)
     rc = gateway_events_start(&app->events, app->vault, app->bus, err);
     if (rc == KVT_OK)
         rc = gateway_report_start(&app->report, app->vault, app->bus, app->settings.report_ms, err);
-    if (rc == KVT_OK && app->settings.orders_key.size > 0)
+    if (rc == KVT_OK && app->settings.orders.key.size > 0)
         rc = gateway_orders_start(&app->orders, app->vault, app->bus, app->report,
-                                  &app->settings.orders_key, err);
-    if (app->settings.orders_key.size == 0)
+                                  &app->settings.orders, err);
+    if (app->settings.orders.key.size == 0)
         kvt_log_info("gateway", "no_orders", "orders.key_file is not set: no orders are taken");
     return rc;
 }

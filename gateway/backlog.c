@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/random.h"
 #include "gateway/claim.h"
+#include "gateway/courtesy.h"
 #include "gateway/fault.h"
 
 enum {
@@ -37,7 +38,7 @@ struct gateway_backlog {
     struct load loads[GATEWAY_BACKLOG_PAGE];
     struct gateway_claim claims[GATEWAY_BACKLOG_PAGE];
     struct gateway_change changes[GATEWAY_BACKLOG_PAGE];
-    uint64_t requests; /* that had come when it was looked last */
+    struct gateway_courtesy courtesy;
     uint64_t random;
     uint64_t backoff_ms;
     uint64_t shown_ms;
@@ -59,6 +60,7 @@ gateway_backlog_new(struct gateway_backlog **out, struct gateway_vault *vault,
         return kvt_error_set(err, KVT_NOMEM, "backlog");
     backlog->vault = vault;
     backlog->options = *options;
+    backlog->courtesy.stats = vault->stats;
     backlog->random = kvt_clock_mono_ns();
     atomic_store(&backlog->moved_ms, kvt_clock_mono_ms());
     return KVT_OK;
@@ -69,18 +71,11 @@ gateway_backlog_new(struct gateway_backlog **out, struct gateway_vault *vault,
 static bool
 is_busy(struct gateway_backlog *backlog)
 {
-    static const enum gateway_stat asked[] = {GATEWAY_STAT_GET, GATEWAY_STAT_PUT, GATEWAY_STAT_HAS,
-                                              GATEWAY_STAT_DELETE, GATEWAY_STAT_LIST};
+    const bool asked = gateway_courtesy_asked(&backlog->courtesy);
     struct gateway_catalog_stats stats;
-    uint64_t requests = 0;
-    bool busy;
 
-    for (size_t i = 0; i < sizeof(asked) / sizeof(asked[0]); i++)
-        requests += gateway_stats_get(backlog->vault->stats, asked[i]);
-    busy = requests != backlog->requests;
-    backlog->requests = requests;
     gateway_catalog_stats(backlog->vault->catalog, &stats);
-    return busy && stats.owed_bytes <= backlog->vault->backlog_max / 2;
+    return asked && stats.owed_bytes <= backlog->vault->backlog_max / 2;
 }
 
 static void

@@ -28,6 +28,7 @@ struct gateway_orders {
     struct wire_bus *bus;
     struct gateway_report *report;
     struct wire_order_key key;
+    struct gateway_mover *mover;
     struct wire_stream *stream;
     struct kvt_order_item *items; /* KVT_ORDER_ITEMS_MAX */
     struct wire_message *messages[GATEWAY_ORDERS_FETCH];
@@ -87,15 +88,26 @@ find_key(struct gateway_vault *vault, const char *namespace_, const struct kvt_b
 struct execution {
     struct gateway_vault *vault;
     const struct kvt_order *order;
-    struct kvt_order_result *result;
     void (*working)(void *arg);
     void *arg;
     uint64_t told_ms;
+    struct {
+        pthread_mutex_t lock;            /* guards what is behind it */
+        struct kvt_order_result *result; /* its counts and its text */
+    } shared;
+};
+
+/* What became of one item. */
+struct outcome {
+    enum kvt_err worst;
+    uint64_t bytes;
+    char text[sizeof(((struct kvt_order_result *)NULL)->text)]; /* of the first failure */
 };
 
 static void
-tell(struct execution *execution)
+tell(void *arg)
 {
+    struct execution *execution = arg;
     const uint64_t now_ms = kvt_clock_mono_ms();
 
     if (execution->working == NULL || now_ms - execution->told_ms < WORKING_MS)
@@ -105,62 +117,75 @@ tell(struct execution *execution)
 }
 
 static void
-note(struct execution *execution, const char *what, enum kvt_err rc)
+note(char text[], size_t size, const char *what, enum kvt_err rc)
 {
-    if (execution->result->text[0] == '\0')
-        (void)snprintf(execution->result->text, sizeof(execution->result->text), "%.90s: %s", what,
-                       kvt_err_text(rc));
+    if (text[0] == '\0')
+        (void)snprintf(text, size, "%.90s: %s", what, kvt_err_text(rc));
 }
 
 static enum kvt_err
-move_one(struct execution *execution, const char *key)
+move_one(const struct execution *execution, const char *key, uint64_t *bytes)
 {
-    uint64_t bytes = 0;
-    enum kvt_err rc = KVT_INVALID;
-
+    *bytes = 0;
     switch (execution->order->verb) {
-    case KVT_ORDER_DEMOTE: rc = gateway_move_demote(execution->vault, key, &bytes); break;
-    case KVT_ORDER_PROMOTE: rc = gateway_move_promote(execution->vault, key, &bytes); break;
-    case KVT_ORDER_DELETE: rc = gateway_remove_finish(execution->vault, key, &bytes); break;
+    case KVT_ORDER_DEMOTE: return gateway_move_demote(execution->vault, key, bytes);
+    case KVT_ORDER_PROMOTE: return gateway_move_promote(execution->vault, key, bytes);
+    case KVT_ORDER_DELETE: return gateway_remove_finish(execution->vault, key, bytes);
     case KVT_ORDER_NONE: break;
     }
-    execution->result->bytes_moved += bytes;
-    return rc;
+    return KVT_INVALID;
+}
+
+static void
+count_outcome(struct execution *execution, const struct outcome *outcome)
+{
+    struct kvt_order_result *result = execution->shared.result;
+
+    (void)pthread_mutex_lock(&execution->shared.lock);
+    if (outcome->worst == KVT_OK)
+        result->done++;
+    else
+        result->failed++;
+    result->bytes_moved += outcome->bytes;
+    if (outcome->worst != KVT_OK && result->text[0] == '\0')
+        memcpy(result->text, outcome->text, sizeof(result->text));
+    (void)pthread_mutex_unlock(&execution->shared.lock);
 }
 
 /* All shards of one block.  What is not there is already gone: done for demote and delete. */
-static void
-execute_item(struct execution *execution, const struct kvt_order_item *item)
+static uint64_t
+execute_item(void *arg, size_t index)
 {
+    struct execution *execution = arg;
+    const struct kvt_order_item *item = &execution->order->items[index];
     const bool absence_is_done = execution->order->verb != KVT_ORDER_PROMOTE;
-    enum kvt_err worst = KVT_OK;
+    struct outcome outcome = {.worst = KVT_OK};
 
     for (uint32_t rank = 0; rank < KVT_RANKS_MAX; rank++) {
         char key[KVT_KEY_MAX];
+        uint64_t bytes = 0;
         enum kvt_err rc;
 
         if ((item->ranks & (UINT32_C(1) << rank)) == 0)
             continue;
-        tell(execution);
         rc = find_key(execution->vault, execution->order->namespace_, &item->block, rank, key);
         if (rc == KVT_OK)
-            rc = move_one(execution, key);
+            rc = move_one(execution, key, &bytes);
         else
             kvt_hash_format(item->block.hash, key);
+        outcome.bytes += bytes;
         if (rc == KVT_OK || (rc == KVT_NOTFOUND && absence_is_done))
             continue;
-        worst = rc;
-        note(execution, key, rc);
+        outcome.worst = rc;
+        note(outcome.text, sizeof(outcome.text), key, rc);
     }
-    if (worst == KVT_OK)
-        execution->result->done++;
-    else
-        execution->result->failed++;
+    count_outcome(execution, &outcome);
+    return outcome.bytes;
 }
 
 /* A deletion is two-phase: all its rows are marked in one durable step before any copy goes. */
 static enum kvt_err
-mark_all(struct execution *execution)
+mark_all(const struct execution *execution)
 {
     const struct kvt_order *order = execution->order;
     char(*keys)[KVT_KEY_MAX] = kvt_calloc(KEYS_MAX, KVT_KEY_MAX);
@@ -189,15 +214,18 @@ mark_all(struct execution *execution)
 }
 
 bool
-gateway_orders_execute(struct gateway_vault *vault, const struct kvt_order *order,
-                       struct kvt_order_result *result, void (*working)(void *arg), void *arg)
+gateway_orders_execute(struct gateway_vault *vault, struct gateway_mover *mover,
+                       const struct kvt_order *order, struct kvt_order_result *result,
+                       void (*working)(void *arg), void *arg)
 {
     struct execution execution = {.vault = vault,
                                   .order = order,
-                                  .result = result,
                                   .working = working,
                                   .arg = arg,
-                                  .told_ms = kvt_clock_mono_ms()};
+                                  .told_ms = kvt_clock_mono_ms(),
+                                  .shared = {PTHREAD_MUTEX_INITIALIZER, result}};
+    const struct gateway_mover_work work = {
+        .count = order->item_count, .perform = execute_item, .working = tell, .arg = &execution};
 
     *result = (struct kvt_order_result){
         .epoch = order->epoch, .id = order->id, .verb = order->verb, .code = KVT_OK};
@@ -205,15 +233,12 @@ gateway_orders_execute(struct gateway_vault *vault, const struct kvt_order *orde
         result->code = mark_all(&execution);
         if (result->code != KVT_OK) {
             result->failed = order->item_count;
-            note(&execution, "mark", result->code);
+            note(result->text, sizeof(result->text), "mark", result->code);
             return true;
         }
     }
-    for (uint32_t i = 0; i < order->item_count; i++) {
-        if (atomic_load(&vault->stopping))
-            return false;
-        execute_item(&execution, &order->items[i]);
-    }
+    if (!gateway_mover_run(mover, vault, &work))
+        return false;
     gateway_stats_add(vault->stats, GATEWAY_STAT_ITEMS_DONE, result->done);
     gateway_stats_add(vault->stats, GATEWAY_STAT_ITEMS_FAILED, result->failed);
     return true;
@@ -337,7 +362,8 @@ handle(struct gateway_orders *orders, struct wire_message *message)
                       err.text);
         return; /* comes again */
     }
-    if (!gateway_orders_execute(orders->vault, &order, &result, still_working, orders))
+    if (!gateway_orders_execute(orders->vault, orders->mover, &order, &result, still_working,
+                                orders))
         return; /* we are stopping: it comes again */
     gateway_stats_add(orders->vault->stats,
                       result.failed == 0 ? GATEWAY_STAT_ORDERS_DONE : GATEWAY_STAT_ORDERS_FAILED,
@@ -383,7 +409,7 @@ orders_main(void *arg)
 
 enum kvt_err
 gateway_orders_start(struct gateway_orders **out, struct gateway_vault *vault, struct wire_bus *bus,
-                     struct gateway_report *report, const struct wire_order_key *key,
+                     struct gateway_report *report, const struct gateway_orders_options *settings,
                      struct kvt_error *err)
 {
     struct gateway_orders *orders = kvt_calloc(1, sizeof(*orders));
@@ -399,7 +425,7 @@ gateway_orders_start(struct gateway_orders **out, struct gateway_vault *vault, s
     orders->vault = vault;
     orders->bus = bus;
     orders->report = report;
-    orders->key = *key;
+    orders->key = settings->key;
     orders->items = kvt_calloc(KVT_ORDER_ITEMS_MAX, sizeof(*orders->items));
     rc = orders->items == NULL ? KVT_NOMEM
                                : wire_subject_orders(subject, sizeof(subject), vault->name);
@@ -411,13 +437,15 @@ gateway_orders_start(struct gateway_orders **out, struct gateway_vault *vault, s
     options.durable = durable;
     if (rc == KVT_OK)
         rc = wire_stream_open(&orders->stream, bus, &options);
+    if (rc == KVT_OK)
+        rc = gateway_mover_new(&orders->mover, vault, &settings->mover, err);
     if (rc != KVT_OK) {
         (void)kvt_error_set(err, rc, "orders");
         goto fail;
     }
     sys = pthread_create(&orders->thread, NULL, orders_main, orders);
     if (sys != 0) {
-        rc = kvt_error_sys(err, sys, "start the mover");
+        rc = kvt_error_sys(err, sys, "take orders");
         goto fail;
     }
     orders->started = true;
@@ -437,6 +465,7 @@ gateway_orders_stop(struct gateway_orders *orders)
     atomic_store(&orders->stop, true);
     if (orders->started)
         (void)pthread_join(orders->thread, NULL);
+    gateway_mover_free(orders->mover);
     wire_stream_close(orders->stream);
     kvt_free(orders->items);
     kvt_free(orders);

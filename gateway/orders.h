@@ -7,8 +7,9 @@
  * comes again is answered with the result kept, because a second deletion could meet a newer block.
  *
  * Ownership: borrows vault, bus and reporter.
- * Threads:   one of its own.
- * Limits:    one order at a time, of KVT_ORDER_ITEMS_MAX blocks; GATEWAY_ORDERS_FETCH waiting here.
+ * Threads:   one of its own, and the mover's.
+ * Limits:    one order at a time, of KVT_ORDER_ITEMS_MAX blocks, as fast as gateway/mover.h lets
+ *            it; GATEWAY_ORDERS_FETCH waiting here.
  */
 #ifndef GATEWAY_ORDERS_H
 #define GATEWAY_ORDERS_H
@@ -16,6 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "gateway/mover.h"
 #include "gateway/report.h"
 #include "gateway/vault.h"
 #include "kvtier/error.h"
@@ -27,10 +29,15 @@
 
 struct gateway_orders;
 
+struct gateway_orders_options {
+    struct wire_order_key key;
+    struct gateway_mover_options mover;
+};
+
 KVT_NODISCARD enum kvt_err gateway_orders_start(struct gateway_orders **out,
                                                 struct gateway_vault *vault, struct wire_bus *bus,
                                                 struct gateway_report *report,
-                                                const struct wire_order_key *key,
+                                                const struct gateway_orders_options *options,
                                                 struct kvt_error *err);
 void gateway_orders_stop(struct gateway_orders *orders);
 
@@ -51,9 +58,15 @@ KVT_NODISCARD enum kvt_err gateway_orders_accept(struct gateway_vault *vault,
 bool gateway_orders_recall(struct gateway_vault *vault, const struct kvt_order *order,
                            struct kvt_order_result *result);
 
-/** Execute an accepted order.  `working` (may be NULL) is called between items.  False: left half
- *  done because the vault is stopping; it is to be executed again. */
-bool gateway_orders_execute(struct gateway_vault *vault, const struct kvt_order *order,
-                            struct kvt_order_result *result, void (*working)(void *arg), void *arg);
+/**
+ * Execute an accepted order.
+ *
+ * @param mover    NULL: block after block, in this thread
+ * @param working  called now and then in this thread; may be NULL
+ * @return false: left half done because the vault is stopping; it is to be executed again
+ */
+bool gateway_orders_execute(struct gateway_vault *vault, struct gateway_mover *mover,
+                            const struct kvt_order *order, struct kvt_order_result *result,
+                            void (*working)(void *arg), void *arg);
 
 #endif /* GATEWAY_ORDERS_H */

@@ -221,10 +221,13 @@ load_orders(struct gateway_settings *settings, const struct kvt_config *config,
     char text[GATEWAY_SECRET_MAX];
     enum kvt_err rc;
 
+    settings->orders.mover.at_once =
+        (unsigned)kvt_config_u64(config, GATEWAY_SETTING_ORDERS_AT_ONCE);
+    settings->orders.mover.rate = kvt_config_u64(config, GATEWAY_SETTING_ORDERS_RATE);
     rc = secret(config, GATEWAY_SETTING_ORDERS_KEY_FILE, text, sizeof(text), err);
     if (rc != KVT_OK || text[0] == '\0')
         return rc;
-    rc = wire_order_key_parse(&settings->orders_key, text, err);
+    rc = wire_order_key_parse(&settings->orders.key, text, err);
     explicit_bzero(text, sizeof(text));
     return rc;
 }

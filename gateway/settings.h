@@ -13,6 +13,7 @@
 #include "base/config.h"
 #include "gateway/backlog.h"
 #include "gateway/credentials.h"
+#include "gateway/orders.h"
 #include "gateway/vault.h"
 #include "kvtier/error.h"
 #include "wire/bus.h"
@@ -62,7 +63,7 @@ struct gateway_settings {
     const char *ports_file;
 
     struct wire_bus_options bus;
-    struct wire_order_key orders_key; /* size 0: take no orders */
+    struct gateway_orders_options orders; /* key of size 0: take no orders */
     uint64_t report_ms;
 };
 

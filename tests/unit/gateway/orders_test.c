@@ -109,7 +109,7 @@ execute(struct test_gateway *g, enum kvt_order_verb verb, struct kvt_order_item 
     order.verb = verb;
     order.items = items;
     order.item_count = count;
-    gateway_orders_execute(g->vault, &order, &result, NULL, NULL);
+    gateway_orders_execute(g->vault, NULL, &order, &result, NULL, NULL);
     assert_int_equal(result.code, KVT_OK);
     assert_int_equal(result.done + result.failed, count);
     return result;
