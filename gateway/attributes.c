@@ -78,20 +78,26 @@ gateway_attributes_add_checksums(char text[G4_ATTRIBUTES_MAX],
     return true;
 }
 
-/* aws-chunked is how the body came, not what it is.  False: what is left does not fit. */
+/* aws-chunked is how the body came, not what it is; the rest stays as the client wrote it.
+ * False: that does not fit. */
 static bool
 unchunk(const char *list, char *out, size_t size)
 {
     static const char ours[] = "aws-chunked";
+    const char *end = list; /* of the item before */
     const char *item;
     size_t used = 0;
     size_t length;
 
     out[0] = '\0';
-    while (used < size && (item = gateway_request_item(&list, &length)) != NULL)
+    while (used < size && (item = gateway_request_item(&list, &length)) != NULL) {
+        const char *from = used == 0 ? item : end;
+
         if (length > 0 && (length != sizeof(ours) - 1 || strncasecmp(item, ours, length) != 0))
-            used += (size_t)snprintf(out + used, size - used, "%s%.*s", used == 0 ? "" : ",",
-                                     (int)length, item);
+            used += (size_t)snprintf(out + used, size - used, "%.*s", (int)(item + length - from),
+                                     from);
+        end = item + length;
+    }
     return used < size;
 }
 

@@ -166,11 +166,30 @@ struct signed_claim {
     bool in_url;
 };
 
+/* A client that sends no x-amz-date signed the time in its Date. */
+static bool
+read_date(const struct gateway_request *request, char out[G4_SIGV4_DATE_MAX])
+{
+    const char *date = gateway_request_header(request, "x-amz-date");
+    uint64_t at_ms;
+
+    if (date == NULL) {
+        date = gateway_request_header(request, "date");
+        if (date != NULL && kvt_clock_parse_http(date, &at_ms)) {
+            kvt_clock_format_basic(at_ms, out);
+            return true;
+        }
+    }
+    if (date == NULL || strlen(date) >= G4_SIGV4_DATE_MAX)
+        return false;
+    memcpy(out, date, strlen(date) + 1);
+    return true;
+}
+
 static enum gateway_fault
 read_claim(struct gateway_request *request, struct signed_claim *claim)
 {
     const char *authorization = gateway_request_header(request, "authorization");
-    const char *date = gateway_request_header(request, "x-amz-date");
     const char *hash = gateway_request_header(request, "x-amz-content-sha256");
     struct gateway_presigned *out = &claim->presigned;
 
@@ -182,14 +201,13 @@ read_claim(struct gateway_request *request, struct signed_claim *claim)
         return GATEWAY_FAULT_ACCESS_DENIED;
     if (strncmp(authorization, "AWS ", 4) == 0)
         return GATEWAY_FAULT_SIGV2;
-    if (g4_sigv4_parse(authorization, &out->claim, NULL) != KVT_OK || date == NULL ||
-        strlen(date) >= sizeof(out->date))
+    if (g4_sigv4_parse(authorization, &out->claim, NULL) != KVT_OK ||
+        !read_date(request, out->date))
         return GATEWAY_FAULT_ACCESS_DENIED;
     if (hash == NULL)
         return GATEWAY_FAULT_NO_HASH;
     if (gateway_request_header(request, "x-amz-security-token") != NULL)
         return GATEWAY_FAULT_TOKEN;
-    memcpy(out->date, date, strlen(date) + 1);
     return GATEWAY_FAULT_NONE;
 }
 

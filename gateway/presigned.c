@@ -79,8 +79,7 @@ read_times(const struct gateway_target *target, struct gateway_presigned *presig
 
     if (!read_text(target, "X-Amz-Date", presigned->date, sizeof(presigned->date)) ||
         !read_text(target, "X-Amz-Expires", text, sizeof(text)) ||
-        kvt_parse_u64(text, &seconds) != KVT_OK || seconds == 0 ||
-        seconds > GATEWAY_PRESIGNED_EXPIRES_MAX_S)
+        kvt_parse_u64(text, &seconds) != KVT_OK || seconds > GATEWAY_PRESIGNED_EXPIRES_MAX_S)
         return GATEWAY_FAULT_PRESIGNED;
     presigned->expires_s = (uint32_t)seconds;
     return GATEWAY_FAULT_NONE;

@@ -24,10 +24,11 @@ struct signing {
     const char *secret;
     const char *date;
     const char *hash;
+    const char *http_date; /* sent as Date, in the place of x-amz-date; NULL: not */
 };
 
 static const struct signing plain = {"GET", "/b/a/0/3%3Ax?prefix=y", ACCESS, SECRET,
-                                     DATE,  G4_SIGV4_UNSIGNED};
+                                     DATE,  G4_SIGV4_UNSIGNED,       NULL};
 
 static struct gateway_request *
 signed_request(const struct signing *signing)
@@ -44,6 +45,8 @@ signed_request(const struct signing *signing)
                                        .service = "s3"};
     struct kvt_buffer authorization;
 
+    if (signing->http_date != NULL)
+        headers[2] = (struct g4_sigv4_header){"Date", signing->http_date};
     (void)snprintf(request->method, sizeof(request->method), "%s", signing->method);
     request->raw = kvt_strdup(signing->raw);
     assert_int_equal(gateway_target_parse(request->raw, &request->target, NULL), KVT_OK);
@@ -183,6 +186,36 @@ clocks(void **state)
     assert_int_equal(gateway_auth_check(auth, request, NOW_MS - GATEWAY_AUTH_SKEW_MS - 1),
                      GATEWAY_FAULT_SKEWED);
     gateway_request_release(request, NULL);
+    gateway_auth_free(auth);
+}
+
+/* A client may send the time it signed as HTTP's Date; in another form it is none. */
+static void
+dates_of_http(void **state)
+{
+    static const struct {
+        const char *date;
+        enum gateway_fault fault;
+    } rows[] = {
+        {"Fri, 24 May 2013 00:00:00 GMT", GATEWAY_FAULT_NONE},
+        {"Fri, 24 May 2013 00:00:01 GMT", GATEWAY_FAULT_SIGNATURE},
+        {DATE, GATEWAY_FAULT_NONE},
+        {"soon", GATEWAY_FAULT_ACCESS_DENIED},
+        {"", GATEWAY_FAULT_ACCESS_DENIED},
+    };
+    struct gateway_auth *auth = one_pair();
+    struct signing signing = plain;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct gateway_request *request;
+
+        signing.http_date = rows[i].date;
+        request = signed_request(&signing);
+        if (gateway_auth_check(auth, request, NOW_MS) != rows[i].fault)
+            fail_msg("%s", rows[i].date);
+        gateway_request_release(request, NULL);
+    }
     gateway_auth_free(auth);
 }
 
@@ -440,6 +473,7 @@ main(void)
         cmocka_unit_test(unsigned_requests),
         cmocka_unit_test(headers_nobody_signed),
         cmocka_unit_test(clocks),
+        cmocka_unit_test(dates_of_http),
         cmocka_unit_test(bodies),
         cmocka_unit_test(credential_files),
         cmocka_unit_test(reload),

@@ -77,7 +77,7 @@ urls(void **state)
         {"GET", "/test.txt?" HEAD "X-Amz-Expires=604801&" SIGNED SIGNATURE, START_MS,
          GATEWAY_FAULT_PRESIGNED},
         {"GET", "/test.txt?" HEAD "X-Amz-Expires=0&" SIGNED SIGNATURE, START_MS,
-         GATEWAY_FAULT_PRESIGNED},
+         GATEWAY_FAULT_SIGNATURE},
         {"GET", "/test.txt?" HEAD "X-Amz-Expires=-1&" SIGNED SIGNATURE, START_MS,
          GATEWAY_FAULT_PRESIGNED},
         {"GET", "/test.txt?" HEAD SIGNED SIGNATURE, START_MS, GATEWAY_FAULT_PRESIGNED},
@@ -98,6 +98,37 @@ urls(void **state)
         assert_int_equal(request->principal != NULL, rows[i].fault == GATEWAY_FAULT_NONE);
         gateway_request_release(request, NULL);
     }
+    gateway_auth_free(auth);
+}
+
+/* Its time is over as soon as it begins; who made it is told that, and no other reason. */
+static void
+good_for_no_time(void **state)
+{
+    static const char query[] = HEAD "X-Amz-Expires=0&" SIGNED;
+    const struct g4_sigv4_header host = {"host", "examplebucket.s3.amazonaws.com"};
+    const struct g4_sigv4_request to_sign = {.method = "GET",
+                                             .path = "/test.txt",
+                                             .query = query,
+                                             .headers = &host,
+                                             .header_count = 1,
+                                             .payload_hash = G4_SIGV4_UNSIGNED,
+                                             .date = "20130524T000000Z",
+                                             .region = "us-east-1",
+                                             .service = "s3"};
+    struct gateway_auth *auth = open_auth();
+    char signature[G4_SIGV4_SIGNATURE_MAX];
+    struct gateway_request *request;
+    char raw[512];
+
+    (void)state;
+    assert_int_equal(g4_sigv4_sign(&to_sign, "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", signature),
+                     KVT_OK);
+    (void)snprintf(raw, sizeof(raw), "/test.txt?%s&X-Amz-Signature=%s", query, signature);
+    request = open_request("GET", raw);
+    assert_int_equal(gateway_auth_check(auth, request, START_MS + 1), GATEWAY_FAULT_EXPIRED);
+    assert_null(request->principal);
+    gateway_request_release(request, NULL);
     gateway_auth_free(auth);
 }
 
@@ -154,6 +185,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(urls),
+        cmocka_unit_test(good_for_no_time),
         cmocka_unit_test(added_headers),
         cmocka_unit_test(what_is_left),
     };

@@ -188,6 +188,8 @@ encodings(void **state)
         {"gzip, aws-chunked", "gzip"},
         {"aws-chunked,gzip", "gzip"},
         {" AWS-Chunked , gzip,br ", "gzip,br"},
+        {"deflate, gzip", "deflate, gzip"},
+        {"gzip, aws-chunked, br", "gzip, br"},
         {"aws-chunkedx", "aws-chunkedx"},
         {"", ""},
     };
