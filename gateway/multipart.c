@@ -13,6 +13,7 @@
 #include "gateway/copy.h"
 #include "gateway/form.h"
 #include "gateway/object.h"
+#include "gateway/range.h"
 #include "gateway/uploads.h"
 #include "gateway/xml.h"
 
@@ -67,20 +68,19 @@ create(struct gateway_s3 *s3, struct gateway_request *request, struct gateway_up
 static enum gateway_fault
 copied_range(const struct gateway_request *request, size_t length, size_t *from, size_t *size)
 {
-    const char *range = gateway_request_header(request, "x-amz-copy-source-range");
+    const char *text = gateway_request_header(request, "x-amz-copy-source-range");
     uint64_t first;
     uint64_t last;
-    int used = 0;
 
     *from = 0;
     *size = length;
-    if (range == NULL)
+    if (text == NULL)
         return GATEWAY_FAULT_NONE;
-    if (sscanf(range, "bytes=%" SCNu64 "-%" SCNu64 "%n", &first, &last, &used) != 2 ||
-        range[used] != '\0' || first > last)
-        return GATEWAY_FAULT_INVALID_ARGUMENT;
-    if (last >= length)
-        return GATEWAY_FAULT_RANGE;
+    switch (gateway_range_exact(text, length, &first, &last)) {
+    case GATEWAY_RANGE_NONE: return GATEWAY_FAULT_INVALID_ARGUMENT;
+    case GATEWAY_RANGE_OUTSIDE: return GATEWAY_FAULT_RANGE;
+    case GATEWAY_RANGE_PART: break;
+    }
     *from = (size_t)first;
     *size = (size_t)(last - first + 1);
     return GATEWAY_FAULT_NONE;

@@ -15,6 +15,7 @@
 #include "gateway/attributes.h"
 #include "gateway/condition.h"
 #include "gateway/get.h"
+#include "gateway/range.h"
 #include "gateway/reader.h"
 #include "gateway/remove.h"
 
@@ -38,34 +39,6 @@ take_memory(struct gateway_s3 *s3, struct gateway_request *request, uint64_t siz
 
 /* ---- reading ---- */
 
-/* "bytes=a-b", "bytes=a-", "bytes=-n"; anything else is ignored, as HTTP wants it. */
-static bool
-parse_range(const char *text, uint64_t length, uint64_t *from, uint64_t *to, bool *satisfiable)
-{
-    uint64_t first;
-    uint64_t last;
-    int used = 0;
-
-    *satisfiable = true;
-    if (sscanf(text, "bytes=%" SCNu64 "-%" SCNu64 "%n", &first, &last, &used) == 2 &&
-        text[used] == '\0' && last >= first) {
-        *from = first;
-        *to = last < length ? last : length - 1;
-    } else if (sscanf(text, "bytes=%" SCNu64 "-%n", &first, &used) == 1 && used > 0 &&
-               text[used] == '\0' && text[used - 1] == '-') {
-        *from = first;
-        *to = length - 1;
-    } else if (sscanf(text, "bytes=-%" SCNu64 "%n", &last, &used) == 1 && text[used] == '\0') {
-        *from = last < length ? length - last : 0;
-        *to = length - 1;
-        *satisfiable = last > 0;
-    } else {
-        return false;
-    }
-    *satisfiable = *satisfiable && length > 0 && *from < length;
-    return true;
-}
-
 /* If-Range: the client has a part of exactly this object; of another it wants all. */
 static bool
 range_stands(const struct gateway_request *request, const char *etag, uint64_t modified_ms)
@@ -84,14 +57,16 @@ range_stands(const struct gateway_request *request, const char *etag, uint64_t m
 static void
 apply_range(struct gateway_request *request, uint64_t length)
 {
-    const char *range = gateway_request_header(request, "range");
-    bool satisfiable;
+    const char *text = gateway_request_header(request, "range");
+    enum gateway_range range = GATEWAY_RANGE_NONE;
     uint64_t from;
     uint64_t to;
 
-    if (range == NULL || !parse_range(range, length, &from, &to, &satisfiable))
+    if (text != NULL)
+        range = gateway_range_parse(text, length, &from, &to);
+    if (range == GATEWAY_RANGE_NONE)
         return;
-    if (!satisfiable) {
+    if (range == GATEWAY_RANGE_OUTSIDE) {
         (void)gateway_request_fail(request, GATEWAY_FAULT_RANGE);
         gateway_request_field(request, "Content-Range", "bytes */%" PRIu64, length);
         return;
