@@ -48,13 +48,20 @@ is_printable(const char *value)
     return true;
 }
 
+/* Nor is a name with a blank one. */
+static bool
+is_name(const char *name)
+{
+    return name[0] != '\0' && is_printable(name) && strchr(name, ' ') == NULL;
+}
+
 bool
 gateway_attributes_add(char text[G4_ATTRIBUTES_MAX], const char *name, const char *value)
 {
     const size_t used = strlen(text);
     const size_t room = G4_ATTRIBUTES_MAX - used;
 
-    if (!is_printable(value) || strlen(name) + strlen(value) + 4 > room ||
+    if (!is_name(name) || !is_printable(value) || strlen(name) + strlen(value) + 4 > room ||
         count_lines(text) == G4_ATTRIBUTE_LINES)
         return false;
     (void)snprintf(text + used, room, "%s: %s\n", name, value);
@@ -132,7 +139,8 @@ gateway_attributes_take(const struct gateway_request *request, char text[G4_ATTR
         if (user > GATEWAY_ATTRIBUTES_USER)
             return GATEWAY_FAULT_META_LARGE;
         if (!gateway_attributes_add(text, name, value))
-            return is_printable(value) ? GATEWAY_FAULT_META_LARGE : GATEWAY_FAULT_INVALID_ARGUMENT;
+            return is_name(name) && is_printable(value) ? GATEWAY_FAULT_META_LARGE
+                                                        : GATEWAY_FAULT_INVALID_ARGUMENT;
     }
     return GATEWAY_FAULT_NONE;
 }

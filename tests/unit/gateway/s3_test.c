@@ -171,7 +171,9 @@ opaque_objects(void **state)
         assert_int_equal(gateway_attributes_take(request, attributes), GATEWAY_FAULT_META_LARGE);
     }
     test_scene_done(s, request);
-    request = test_scene_ask(s, "PUT", "/kvtier/k", "x", 1, "x-amz-meta-n", "a\x04");
+    assert_int_equal(test_scene_status(s, "PUT", "/kvtier/k", "x", "x-amz-meta-n", "a\x04"), 400);
+    assert_int_equal(test_scene_status(s, "PUT", "/kvtier/k", "x", "x-amz-meta-\x04", "a"), 400);
+    request = test_scene_ask(s, "PUT", "/kvtier/k", "x", 1, "x-amz-meta-n", "a\x7f");
     assert_int_equal(request->fault, GATEWAY_FAULT_INVALID_ARGUMENT);
     test_scene_done(s, request);
 }
