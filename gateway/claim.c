@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "g4/check.h"
+#include "gateway/commit.h"
 #include "gateway/fault.h"
 
 /* What a flight's `finish` is given. */
@@ -41,8 +42,8 @@ set_stored(struct gateway_claim *claim, const char *etag)
     memcpy(claim->etag, etag, sizeof(claim->etag));
 }
 
-static void
-set_unknown(struct gateway_claim *claim, enum kvt_err status)
+void
+gateway_claim_doubt(struct gateway_claim *claim, enum kvt_err status)
 {
     claim->state = GATEWAY_CLAIM_UNKNOWN;
     claim->status = status == KVT_UNAVAILABLE ? KVT_UNAVAILABLE : KVT_AGAIN;
@@ -78,7 +79,7 @@ gateway_claim_landed(struct gateway_vault *vault, struct gateway_claim *claim,
     case KVT_RANGE:
     case KVT_UNSUPPORTED: claim->state = GATEWAY_CLAIM_REFUSED; break;
     default:
-        set_unknown(claim, request->status);
+        gateway_claim_doubt(claim, request->status);
         (void)gateway_cold_ended(vault->cold, request->status);
         break;
     }
@@ -118,7 +119,7 @@ replace(struct gateway_vault *vault, struct gateway_claim *claim, const char *et
         gateway_stats_add(vault->stats, GATEWAY_STAT_REPAIRED, 1);
         return;
     }
-    set_unknown(claim, KVT_AGAIN); /* someone was quicker: the next try will see */
+    gateway_claim_doubt(claim, KVT_AGAIN); /* someone was quicker: the next try will see */
 }
 
 /* This very block is there, whole. */
@@ -156,7 +157,7 @@ replace_bad(struct gateway_vault *vault, struct gateway_claim *claim, const stru
         gateway_fault_comes_again(vault, claim->key, seen, seen->buffer, seen->buffer_size, length))
         replace(vault, claim, seen->etag);
     else
-        set_unknown(claim, KVT_AGAIN);
+        gateway_claim_doubt(claim, KVT_AGAIN);
 }
 
 /* HEAD did not show this block: what lies there is read whole. */
@@ -189,7 +190,7 @@ settle_by_body(struct gateway_vault *vault, struct gateway_claim *claim,
     } else if (gateway_claim_judged(rc)) {
         replace_bad(vault, claim, head, &seen, reason);
     } else {
-        set_unknown(claim, KVT_AGAIN); /* it may well be somebody's acknowledged block */
+        gateway_claim_doubt(claim, KVT_AGAIN); /* it may well be somebody's acknowledged block */
     }
     gateway_vault_release(vault, &seen);
 }
@@ -203,7 +204,7 @@ settle(struct gateway_vault *vault, struct gateway_claim *claim, const struct g4
     (void)gateway_cold_ended(vault->cold, rc);
     if (!gateway_cold_healthy(vault->cold) ||
         (rc != KVT_OK && rc != KVT_CORRUPT && rc != KVT_NOTFOUND))
-        set_unknown(claim, KVT_AGAIN);
+        gateway_claim_doubt(claim, KVT_AGAIN);
     else if (rc == KVT_NOTFOUND)
         replace(vault, claim, "");
     else if (rc == KVT_OK &&
@@ -235,7 +236,7 @@ gateway_claim_settle(struct gateway_vault *vault, struct gateway_claim *claims, 
             continue;
         if (flight == NULL &&
             gateway_flight_new(&flight, count - i, on_occupied, &settling) != KVT_OK) {
-            set_unknown(&claims[i], KVT_AGAIN);
+            gateway_claim_doubt(&claims[i], KVT_AGAIN);
             continue;
         }
         request = gateway_flight_prepare(flight, i);
@@ -246,6 +247,7 @@ gateway_claim_settle(struct gateway_vault *vault, struct gateway_claim *claims, 
     if (flight != NULL)
         gateway_flight_drain(flight);
     gateway_flight_free(flight);
+    gateway_commit_claims(vault, claims, count);
 }
 
 static void
@@ -263,7 +265,7 @@ gateway_claim_perform(struct gateway_vault *vault, struct gateway_claim *claim)
     struct gateway_flight *flight;
 
     if (gateway_flight_new(&flight, 1, on_performed, &settling) != KVT_OK) {
-        set_unknown(claim, KVT_AGAIN);
+        gateway_claim_doubt(claim, KVT_AGAIN);
         return claim->status;
     }
     gateway_claim_send(vault, flight, claim, 0);

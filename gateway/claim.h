@@ -57,7 +57,11 @@ void gateway_claim_send(struct gateway_vault *vault, struct gateway_flight *flig
 void gateway_claim_landed(struct gateway_vault *vault, struct gateway_claim *claim,
                           const struct g4_request *request);
 
-/** Look at everything that was there already; afterwards no claim is OCCUPIED. */
+/** The bucket has it, and something that belongs to it could not be done: UNKNOWN. */
+void gateway_claim_doubt(struct gateway_claim *claim, enum kvt_err status);
+
+/** Look at everything that was there already; afterwards no claim is OCCUPIED, and what is STORED
+ *  has the record it needs (gateway/commit.h). */
 void gateway_claim_settle(struct gateway_vault *vault, struct gateway_claim *claims, size_t count);
 
 /** Send one and settle it; its `status`. */

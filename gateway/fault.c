@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "g4/check.h"
 #include "gateway/claim.h"
+#include "gateway/remove.h"
 
 void
 gateway_fault_keep(struct gateway_vault *vault, const char *key, unsigned tier, const void *body,
@@ -270,6 +271,17 @@ is_anothers(struct gateway_vault *vault, const char *key, const struct g4_reques
            gateway_catalog_get(vault->catalog, key, &record) != KVT_OK || !is_kept_there(&record);
 }
 
+/* The bucket says no.  Where nothing else is left of the block, its record must not stay. */
+static void
+drop_gone(struct gateway_vault *vault, const char *key)
+{
+    struct gateway_record record;
+
+    if (gateway_cold_absent(vault->cold, key) && drop_tier(vault, key, GATEWAY_COLD) &&
+        gateway_catalog_get(vault->catalog, key, &record) == KVT_NOTFOUND)
+        (void)!gateway_remove_record(vault, key); /* a check of the bucket finds it otherwise */
+}
+
 void
 gateway_fault_cold(struct gateway_vault *vault, const char *key, const struct g4_request *seen,
                    const void *body, size_t size, const char *reason)
@@ -288,12 +300,12 @@ gateway_fault_cold(struct gateway_vault *vault, const char *key, const struct g4
         return;
     rc = g4_store_perform(gateway_cold_store(vault->cold), &request);
     if (rc == KVT_NOTFOUND) {
-        if (gateway_cold_absent(vault->cold, key))
-            (void)drop_tier(vault, key, GATEWAY_COLD);
+        drop_gone(vault, key);
     } else if ((rc == KVT_OK || rc == KVT_CORRUPT) && strcmp(request.etag, seen->etag) == 0 &&
                is_proven(vault, key, seen, body, size, &request)) {
         stays = foreign || is_anothers(vault, key, seen, body, size);
-        if (drop_tier(vault, key, GATEWAY_COLD) && !stays && request.etag[0] != '\0')
+        if (drop_tier(vault, key, GATEWAY_COLD) && !stays && request.etag[0] != '\0' &&
+            gateway_remove_record(vault, key) == KVT_OK)
             neutralise(vault, key, request.etag);
     }
     gateway_hold_release(vault->holds, &hold, 1);
@@ -307,8 +319,7 @@ gateway_fault_gone(struct gateway_vault *vault, const char *key)
     gateway_hold_init(&hold, key);
     if (!gateway_hold_try(vault->holds, &hold, 1))
         return;
-    if (gateway_cold_absent(vault->cold, key))
-        (void)drop_tier(vault, key, GATEWAY_COLD);
+    drop_gone(vault, key);
     gateway_hold_release(vault->holds, &hold, 1);
 }
 

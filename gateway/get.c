@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "g4/check.h"
+#include "gateway/commit.h"
 #include "gateway/fault.h"
 #include "gateway/flight.h"
 
@@ -60,6 +61,7 @@ find_known(struct gateway_vault *vault, struct gateway_item *item)
 {
     item->known = false;
     item->suspect = false;
+    item->uncommitted = false;
     item->size = 0;
     item->tier = 1;
     if (!gateway_vault_key_ok(item->key)) {
@@ -77,6 +79,65 @@ find_known(struct gateway_vault *vault, struct gateway_item *item)
     if (!item->known)
         item->status = KVT_NOTFOUND; /* not acknowledged yet, or on its way out */
     return true;
+}
+
+static void
+on_record(void *arg, struct g4_request *request, size_t index)
+{
+    struct reading *reading = arg;
+    struct gateway_item *item = &reading->items[index];
+
+    if (request->status == KVT_OK || request->status == KVT_CORRUPT)
+        return;
+    item->status = gateway_cold_ended(reading->vault->cold, request->status);
+    item->uncommitted = item->status == KVT_NOTFOUND;
+}
+
+static bool
+needs_record(const struct gateway_vault *vault, const struct gateway_item *item,
+             char record[KVT_KEY_MAX])
+{
+    return item->status == KVT_OK && !item->known &&
+           gateway_commit_needed(vault, item->key, record);
+}
+
+/* A block that only the bucket knows counts as KVBM counts it: with its record.  One that another
+ * gateway removes loses that first. */
+static void
+find_records(struct reading *reading)
+{
+    char(*keys)[KVT_KEY_MAX] = NULL;
+    struct gateway_flight *flight = NULL;
+    char key[KVT_KEY_MAX];
+    size_t used = 0;
+    enum kvt_err rc = KVT_OK;
+
+    for (size_t i = 0; i < reading->count; i++)
+        used += needs_record(reading->vault, &reading->items[i], key) ? 1 : 0;
+    if (used == 0)
+        return;
+    keys = kvt_calloc(used, sizeof(*keys));
+    rc = keys == NULL ? KVT_NOMEM : gateway_flight_new(&flight, used, on_record, reading);
+    used = 0;
+    for (size_t i = 0; i < reading->count; i++) {
+        struct g4_request *request;
+
+        if (!needs_record(reading->vault, &reading->items[i], key))
+            continue;
+        if (rc != KVT_OK) {
+            reading->items[i].status = rc;
+            continue;
+        }
+        memcpy(keys[used], key, sizeof(key));
+        request = gateway_flight_prepare(flight, i);
+        request->verb = G4_HEAD;
+        request->key = keys[used++];
+        gateway_flight_submit(flight, gateway_cold_store(reading->vault->cold), request);
+    }
+    if (flight != NULL)
+        gateway_flight_drain(flight);
+    gateway_flight_free(flight);
+    kvt_free(keys);
 }
 
 void
@@ -105,6 +166,7 @@ gateway_get_find(struct gateway_vault *vault, struct gateway_item *items, size_t
     if (flight != NULL)
         gateway_flight_drain(flight);
     gateway_flight_free(flight);
+    find_records(&reading);
 }
 
 void

@@ -21,6 +21,7 @@ struct gateway_item {
     struct gateway_record record; /* what it is; from the catalog or the bucket */
     bool known;                   /* the catalog has it */
     bool suspect;                 /* something is there that is not a whole block */
+    bool uncommitted;             /* NOTFOUND: a whole block is there, without its record */
     enum kvt_err status;          /* OK, NOTFOUND, or why it could not be told */
     void *buffer;                 /* bodies: the caller's room, at least record.length bytes */
     size_t capacity;

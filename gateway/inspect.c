@@ -6,8 +6,10 @@
 
 #include "base/clock.h"
 #include "g4/check.h"
+#include "g4/commit.h"
 #include "g4/kind.h"
 #include "g4/lock.h"
+#include "gateway/commit.h"
 #include "gateway/fault.h"
 #include "gateway/get.h"
 
@@ -213,27 +215,56 @@ judge_lock(const struct scene *scene, struct g4_lease_seen *lock, struct gateway
     return KVT_OK;
 }
 
-/* A reader that finds the record and no data never stores the block again.  A block in the catalog
- * is served, or settled, whether the bucket has it yet, still, or not at all. */
+/* Is the rank `block` of a block there, as its record says?  `said` is NULL where it says nothing.
+ * A rank in the catalog is served, or settled, whether the bucket has it yet, still, or not at all.
+ */
 static enum kvt_err
-judge_meta(const struct scene *scene, struct gateway_inspection *seen, struct kvt_error *err)
+judge_rank(const struct scene *scene, const char *block, const struct g4_commit_rank *said,
+           struct gateway_inspection *seen, struct kvt_error *err)
 {
-    char block[KVT_KEY_MAX];
     struct g4_request head = {
         .verb = G4_HEAD, .key = block, .deadline_ms = kvt_clock_mono_ms() + GATEWAY_COLD_LOOK_MS};
     struct gateway_record record;
-    enum kvt_err rc;
+    enum kvt_err rc = gateway_catalog_get(scene->vault->catalog, block, &record);
 
-    if (scene->cold.status == KVT_NOTFOUND || !g4_kind_meta_block(scene->key, block))
-        return KVT_OK;
-    rc = gateway_catalog_get(scene->vault->catalog, block, &record);
     if (rc != KVT_NOTFOUND)
         return rc == KVT_OK ? KVT_OK : kvt_error_set(err, rc, "the catalog could not be read");
     rc = g4_store_perform(gateway_cold_store(scene->vault->cold), &head);
     if (rc == KVT_NOTFOUND || (rc == KVT_OK && g4_kind_of_object(&head) == G4_KIND_TOMBSTONE))
         find(seen, GATEWAY_FINDING_META_WITHOUT_DATA, 1,
              "a commit record of KVBM whose block is gone: the block would never be stored again");
+    else if (rc == KVT_OK && said != NULL && head.buffer_size != said->length)
+        find(seen, GATEWAY_FINDING_META_WITHOUT_DATA, 1,
+             "a commit record of another block than the one that is there");
     return was_answered(rc) ? KVT_OK : kvt_error_set(err, rc, "%.200s", head.error.text);
+}
+
+/* A reader that finds the record and no data never stores the block again. */
+static enum kvt_err
+judge_meta(const struct scene *scene, struct gateway_inspection *seen, struct kvt_error *err)
+{
+    struct g4_commit record = {.ranks = 0};
+    char block[KVT_KEY_MAX];
+    char etag[G4_ETAG_MAX];
+    enum kvt_err rc;
+
+    if (scene->cold.status == KVT_NOTFOUND || !g4_kind_meta_block(scene->key, block))
+        return KVT_OK;
+    if (strchr(scene->key, '/') == NULL && scene->cold.buffer_size > 0) {
+        rc = g4_commit_read(gateway_cold_store(scene->vault->cold), scene->key, &record, etag, err);
+        if (rc != KVT_OK && rc != KVT_NOTFOUND && rc != KVT_CORRUPT)
+            return rc;
+    }
+    if (record.ranks == 0) /* of KVBM: it does not say how many there are */
+        return judge_rank(scene, block, NULL, seen, err);
+    rc = KVT_OK;
+    for (uint32_t i = 0; i < record.ranks && rc == KVT_OK; i++) {
+        g4_commit_rank_key(scene->key, i, block);
+        rc = judge_rank(scene, block, &record.rank[i], seen, err);
+        if (seen->finding != GATEWAY_FINDING_NONE)
+            break;
+    }
+    return rc;
 }
 
 static enum kvt_err
@@ -305,8 +336,9 @@ adopt(struct gateway_vault *vault, const char *key, struct kvt_error *err)
     if (!gateway_hold_try(vault->holds, &hold, 1))
         return kvt_error_set(err, KVT_BUSY, "the key is in use");
     gateway_get_find(vault, &item, 1);
-    rc = item.status;
+    rc = item.uncommitted ? KVT_OK : item.status;
     if (rc == KVT_OK && !item.known) {
+        (void)!gateway_commit_found(vault, key, &item.record); /* it counts, complete or not */
         change.record = item.record;
         rc = gateway_catalog_change(vault->catalog, &change, 1, GATEWAY_APPLIED);
     }

@@ -7,8 +7,9 @@
  *
  * Ownership: borrows the vault for the call.
  * Threads:   any.
- * Limits:    a row, two HEADs and at most one GET a key; nothing is repaired on a key
- *            that another operation holds.
+ * Limits:    a row, two HEADs and at most one GET a key, a row and a HEAD more for each rank that a
+ *            commit record names; nothing is repaired on a key that another operation
+ *            holds.
  */
 #ifndef GATEWAY_INSPECT_H
 #define GATEWAY_INSPECT_H

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "gateway/attributes.h"
 #include "gateway/claim.h"
+#include "gateway/commit.h"
 #include "gateway/fault.h"
 #include "gateway/remove.h"
 
@@ -74,6 +75,9 @@ settle_intent_held(struct gateway_vault *vault, const char *key)
     else if (rc == KVT_CORRUPT || (rc == KVT_NOTFOUND && gateway_cold_absent(vault->cold, key)))
         change.erase = true;
     else
+        return false;
+    if (!change.erase && !change.record.opaque &&
+        gateway_commit_found(vault, key, &change.record) != KVT_OK)
         return false;
     keep_hot(vault, &change);
     if (change.erase && vault->hot != NULL && !change.record.opaque) {

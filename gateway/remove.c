@@ -1,6 +1,7 @@
 #include "gateway/remove.h"
 
 #include "base/alloc.h"
+#include "g4/commit.h"
 
 /* KVT_OK also when nothing was there. */
 static enum kvt_err
@@ -79,7 +80,9 @@ finish_held(struct gateway_vault *vault, const char *key, uint64_t *bytes)
     rc = gateway_catalog_get(vault->catalog, key, &record);
     if (rc != KVT_OK || record.state != GATEWAY_RETIRING)
         return rc == KVT_NOTFOUND ? KVT_OK : rc;
-    rc = delete_cold(vault, key);
+    rc = gateway_remove_record(vault, key);
+    if (rc == KVT_OK)
+        rc = delete_cold(vault, key);
     if (rc != KVT_OK)
         return rc;
     if (vault->hot != NULL && !record.opaque)
@@ -120,7 +123,9 @@ gateway_remove(struct gateway_vault *vault, const char *key)
     gateway_hold_acquire(vault->holds, &hold, 1);
     rc = gateway_catalog_get(vault->catalog, key, &record);
     if (rc == KVT_NOTFOUND) {
-        rc = delete_cold(vault, key);
+        rc = gateway_remove_record(vault, key);
+        if (rc == KVT_OK)
+            rc = delete_cold(vault, key);
     } else if (rc == KVT_OK) {
         rc = mark_held(vault, &key, 1);
         if (rc == KVT_OK)
@@ -128,4 +133,14 @@ gateway_remove(struct gateway_vault *vault, const char *key)
     }
     gateway_hold_release(vault->holds, &hold, 1);
     return rc;
+}
+
+/* Whoever writes a record holds its key while he looks at the ranks; the caller's is marked, or
+ * held.  So a record is written before it is removed here, or not at all. */
+enum kvt_err
+gateway_remove_record(struct gateway_vault *vault, const char *key)
+{
+    char record[KVT_KEY_MAX];
+
+    return g4_commit_key(key, record) ? gateway_remove(vault, record) : KVT_OK;
 }

@@ -200,6 +200,7 @@ load_vault(struct gateway_settings *settings, const struct kvt_config *config,
     vault->hot_dir = kvt_config_string(config, GATEWAY_SETTING_HOT_DIR);
     vault->hot_capacity = kvt_config_u64(config, GATEWAY_SETTING_HOT_CAPACITY);
     vault->cold_capacity = kvt_config_u64(config, GATEWAY_SETTING_COLD_CAPACITY);
+    vault->commit_ranks = (uint32_t)kvt_config_u64(config, GATEWAY_SETTING_COMMIT_RANKS);
     vault->write_back = kvt_config_enum(config, GATEWAY_SETTING_WRITE_MODE) == 1;
     vault->backlog_max = kvt_config_u64(config, GATEWAY_SETTING_WRITE_BACKLOG_MAX);
     settings->backlog.uploads = (unsigned)kvt_config_u64(config, GATEWAY_SETTING_WRITE_UPLOADS);

@@ -133,6 +133,7 @@ gateway_vault_open(struct gateway_vault **out, const struct gateway_vault_option
     vault->hot_capacity = options->hot_capacity;
     vault->cold_capacity = options->cold_capacity;
     vault->object_max = options->object_max;
+    vault->commit_ranks = options->commit_ranks;
     vault->write_back = options->write_back;
     vault->backlog_max = options->backlog_max;
     vault->stats = options->stats;

@@ -36,9 +36,10 @@ struct gateway_vault {
     enum kvt_key_revision revision;
     uint64_t hot_capacity;
     uint64_t cold_capacity;
-    uint64_t object_max;  /* largest body taken or read */
-    bool write_back;      /* blocks may be acknowledged from their hot copies */
-    uint64_t backlog_max; /* bytes of those that wait for their upload */
+    uint64_t object_max;   /* largest body taken or read */
+    uint32_t commit_ranks; /* of each block of the namespace without a name; 0: no records of it */
+    bool write_back;       /* blocks may be acknowledged from their hot copies */
+    uint64_t backlog_max;  /* bytes of those that wait for their upload */
     struct gateway_catalog *catalog;
     struct g4_store *hot;     /* NULL: none */
     struct g4_store *uploads; /* parts that wait: gateway/uploads.h */
@@ -61,8 +62,9 @@ struct gateway_vault_options {
     uint64_t cold_capacity;
     uint64_t catalog_max;
     uint64_t object_max;
-    bool write_back;      /* needs a hot volume */
-    uint64_t backlog_max; /* bytes; of write-back */
+    uint32_t commit_ranks; /* up to KVT_RANKS_MAX */
+    bool write_back;       /* needs a hot volume */
+    uint64_t backlog_max;  /* bytes; of write-back */
     size_t quarantine_max;
     unsigned io_threads; /* of the hot volume */
     enum kvt_key_revision revision;
