@@ -27,6 +27,7 @@ struct g4_endpoint {
     struct g4_credentials *credentials;
     atomic_int_fast64_t skew_ms; /* of the server's clock against ours */
     bool path_style;
+    const struct g4_placement *placement;
 };
 
 void
@@ -129,6 +130,7 @@ g4_endpoint_new(struct g4_endpoint **out, const struct g4_endpoint_options *opti
     if (endpoint == NULL)
         return kvt_error_set(err, KVT_NOMEM, "endpoint %s", options->url);
     endpoint->path_style = options->path_style;
+    endpoint->placement = options->placement;
     endpoint->base = join(options->url, start, prefix, options->url + start, size);
     endpoint->host = join("", 0, prefix, options->url + start, size);
     endpoint->bucket = kvt_strdup(options->bucket);
@@ -169,6 +171,12 @@ struct g4_credentials *
 g4_endpoint_credentials(const struct g4_endpoint *endpoint)
 {
     return endpoint->credentials;
+}
+
+const struct g4_placement *
+g4_endpoint_placement(const struct g4_endpoint *endpoint)
+{
+    return endpoint->placement;
 }
 
 /* The path as it is signed: with the bucket in front when it is not in the host. */

@@ -35,9 +35,11 @@ struct g4_endpoint_options {
     bool find_credentials;     /* without an access key: g4/credentials.h */
     const char *ca_file;       /* "" or NULL = the system's */
     bool path_style;
+    const struct g4_placement *placement; /* outlives the endpoint; NULL = none */
 };
 
 struct g4_credentials;
+struct g4_placement;
 struct g4_endpoint;
 
 KVT_NODISCARD enum kvt_err g4_endpoint_new(struct g4_endpoint **out,
@@ -48,6 +50,7 @@ void g4_endpoint_free(struct g4_endpoint *endpoint);
 const char *g4_endpoint_bucket(const struct g4_endpoint *endpoint);
 const char *g4_endpoint_region(const struct g4_endpoint *endpoint);
 struct g4_credentials *g4_endpoint_credentials(const struct g4_endpoint *endpoint);
+const struct g4_placement *g4_endpoint_placement(const struct g4_endpoint *endpoint);
 
 /* A request that is signed. */
 struct g4_endpoint_signed {

@@ -11,8 +11,10 @@
 #include "base/alloc.h"
 #include "g4/answer.h"
 #include "g4/check.h"
+#include "g4/placement.h"
 
-enum { HEADERS_MAX = 11 + G4_ATTRIBUTE_LINES, VALUE_MAX = 128, ALIGNMENT = 4096, QUERY_MAX = 8192 };
+enum { HEADERS_MAX = 11 + G4_PLACEMENT_HEADERS_MAX + G4_ATTRIBUTE_LINES };
+enum { VALUE_MAX = 128, ALIGNMENT = 4096, QUERY_MAX = 8192 };
 
 enum kvt_err
 g4_exchange_init(struct g4_exchange *exchange)
@@ -443,6 +445,22 @@ add_step_lines(struct lines *lines, const struct g4_exchange_step *step,
     add_meta_lines(lines, request);
 }
 
+/* Only what makes an object says how it is kept: not the parts of one, nor their assembly. */
+static void
+add_placement(struct lines *lines, const struct g4_exchange *exchange)
+{
+    const struct g4_exchange_step *step = exchange->request->store_private;
+    struct g4_sigv4_header headers[G4_PLACEMENT_HEADERS_MAX];
+    size_t count;
+
+    if (step != NULL && !step->creates)
+        return;
+    count = g4_placement_headers(g4_endpoint_placement(exchange->endpoint), exchange->request->key,
+                                 headers);
+    for (size_t i = 0; i < count; i++)
+        add(lines, headers[i].name, headers[i].value);
+}
+
 /* What goes into a header line as it is. */
 static bool
 line_safe(const char *text)
@@ -537,6 +555,8 @@ prepare(struct g4_exchange *exchange, uint64_t timeout_ms)
         add_step_lines(&lines, step, request);
     else if (request->verb == G4_PUT && request->key[0] != '\0')
         add_put_lines(&lines, request);
+    if (request->verb == G4_PUT && request->key[0] != '\0')
+        add_placement(&lines, exchange);
     if (request->range_size != 0) {
         (void)snprintf(lines.range, sizeof(lines.range), "bytes=%" PRIu64 "-%" PRIu64,
                        request->range_at, request->range_at + request->range_size - 1);

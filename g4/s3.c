@@ -102,7 +102,8 @@ endpoint_of(struct g4_endpoint **out, const struct g4_s3_options *options, struc
                                       .session_token = options->session_token,
                                       .find_credentials = options->find_credentials,
                                       .ca_file = options->ca_file,
-                                      .path_style = options->path_style},
+                                      .path_style = options->path_style,
+                                      .placement = options->placement},
         err);
 }
 

@@ -5,7 +5,7 @@
  * differently (AWS "Signature Version 4", Create a signed request).  ETags go unquoted in
  * conditions.
  *
- * Ownership: options are copied.
+ * Ownership: options are copied; `placement` is borrowed while the store is open.
  * Threads:   `threads` I/O threads, each with its own multi handle.
  * Limits:    `queue_max` requests waiting, `connections_max` at once a thread; see g4/s3_loop.h for
  *            retries and hedges.
@@ -20,6 +20,7 @@
 #include "kvtier/error.h"
 
 struct g4_credentials;
+struct g4_placement;
 
 struct g4_s3_options {
     const char *endpoint; /* http(s)://host[:port] */
@@ -40,6 +41,8 @@ struct g4_s3_options {
     uint64_t hedge_ms;        /* ask a second time when a GET takes longer; 0 = never */
     bool hedge_p95;           /* longer than 19 in 20 do, but at least hedge_ms */
     uint32_t hedge_share_ppm; /* most GETs that are asked twice; 0 = 5 % */
+    const struct g4_placement
+        *placement; /* how objects are kept there; NULL = as the bucket says */
 };
 
 KVT_NODISCARD enum kvt_err g4_s3_open(struct g4_store **out, const struct g4_s3_options *options,

@@ -12,6 +12,7 @@
 #include "base/http.h"
 #include "base/log.h"
 #include "base/program.h"
+#include "g4/placement.h"
 #include "gateway/admin.h"
 #include "gateway/backlog.h"
 #include "gateway/events.h"
@@ -163,6 +164,7 @@ stop(struct app *app)
     gateway_buckets_free(app->buckets);
     gateway_auth_free(app->auth);
     gateway_credentials_drop(app->settings.credentials);
+    g4_placement_free(app->settings.placement);
     kvt_http_stop(app->http);
     gateway_orders_stop(app->orders);
     gateway_backlog_stop(app->backlog);

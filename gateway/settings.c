@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "g4/placement.h"
 
 enum { CREDENTIALS_TEXT_MAX = 128 * 1024 };
 
@@ -147,6 +148,21 @@ load_s3_credentials(struct gateway_settings *settings, const struct kvt_config *
 }
 
 static enum kvt_err
+load_placement(struct gateway_settings *settings, const struct kvt_config *config,
+               struct kvt_error *err)
+{
+    const char *path = kvt_config_string(config, GATEWAY_SETTING_S3_PLACEMENT_FILE);
+
+    if (path[0] == '\0')
+        return KVT_OK;
+    if (!settings->vault.cold.is_s3)
+        return kvt_error_set(err, KVT_INVALID,
+                             "s3.placement_file is set, but cold.kind is directory: a folder "
+                             "encrypts nothing and has no storage classes");
+    return g4_placement_load(&settings->placement, path, err);
+}
+
+static enum kvt_err
 load_cold(struct gateway_settings *settings, const struct kvt_config *config, struct kvt_error *err)
 {
     const size_t hedge = kvt_config_enum(config, GATEWAY_SETTING_S3_HEDGE); /* off after p95 */
@@ -158,8 +174,9 @@ load_cold(struct gateway_settings *settings, const struct kvt_config *config, st
     cold->folder = kvt_config_string(config, GATEWAY_SETTING_COLD_DIR);
     cold->threads = settings->io_threads;
     settings->cold_endpoint = cold->folder;
-    if (!cold->is_s3)
-        return KVT_OK;
+    rc = load_placement(settings, config, err);
+    if (rc != KVT_OK || !cold->is_s3)
+        return rc;
     settings->cold_endpoint = kvt_config_string(config, GATEWAY_SETTING_S3_ENDPOINT);
     if (settings->cold_endpoint[0] == '\0')
         return kvt_error_set(err, KVT_INVALID, "cold.kind is s3, but s3.endpoint is not set");
@@ -181,6 +198,7 @@ load_cold(struct gateway_settings *settings, const struct kvt_config *config, st
         .hedge_ms = hedge == 0 ? 0 : kvt_config_u64(config, GATEWAY_SETTING_S3_HEDGE_AFTER),
         .hedge_p95 = hedge == 2,
         .hedge_share_ppm = kvt_config_ppm(config, GATEWAY_SETTING_S3_HEDGE_SHARE),
+        .placement = settings->placement,
     };
     return KVT_OK;
 }

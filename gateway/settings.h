@@ -33,10 +33,13 @@ extern const struct kvt_param gateway_settings_table[GATEWAY_SETTING_COUNT];
 #define GATEWAY_TLS_KEY_MAX     (16 * 1024)
 #define GATEWAY_CERTIFICATE_MAX (64 * 1024)
 
+struct g4_placement;
+
 struct gateway_settings {
     const char *bucket;
     const char *region;
-    const char *cold_endpoint; /* S3 endpoint, or the folder */
+    const char *cold_endpoint;      /* S3 endpoint, or the folder */
+    struct g4_placement *placement; /* NULL = none; whoever loaded it frees it */
     struct gateway_vault_options vault;
     struct gateway_backlog_options backlog;
     struct gateway_credentials *credentials; /* of the S3 port; whoever uses them takes them */
