@@ -35,6 +35,11 @@ extern const struct kvt_param gateway_settings_table[GATEWAY_SETTING_COUNT];
 
 struct g4_placement;
 
+struct gateway_tls {
+    char key[GATEWAY_TLS_KEY_MAX]; /* "": no TLS */
+    char certificate[GATEWAY_CERTIFICATE_MAX];
+};
+
 struct gateway_settings {
     const char *bucket;
     const char *region;
@@ -50,8 +55,7 @@ struct gateway_settings {
     const char *front_bind;
     const char *front_domains;
     size_t front_buckets_max;
-    char front_tls_key[GATEWAY_TLS_KEY_MAX]; /* "": no TLS */
-    char front_tls_certificate[GATEWAY_CERTIFICATE_MAX];
+    struct gateway_tls front_tls;
     uint16_t front_port;
     unsigned front_threads;
     unsigned front_connections;
@@ -75,6 +79,11 @@ struct gateway_settings {
 KVT_NODISCARD enum kvt_err gateway_settings_credentials(struct gateway_credentials **out,
                                                         const struct kvt_config *config,
                                                         struct kvt_error *err);
+
+/** Read the S3 port's certificate and its key, as they stand in their files. */
+KVT_NODISCARD enum kvt_err gateway_settings_tls(struct gateway_tls *tls,
+                                                const struct kvt_config *config,
+                                                struct kvt_error *err);
 
 /** Read and check everything.  KVT_INVALID with one clear line. */
 KVT_NODISCARD enum kvt_err gateway_settings_load(struct gateway_settings *settings,
