@@ -10,7 +10,20 @@
 #include "g4/compaction_run.h"
 #include "g4/rows.h"
 
+#define LOCK_NAME G4_SEGMENT_FOLDER "compaction"
+
 enum { RETIRE_TRIES = 4 };
+
+enum kvt_err
+g4_compaction_lock_key(char out[KVT_KEY_MAX], const char *namespace_)
+{
+    const int size = snprintf(out, KVT_KEY_MAX, "%s" LOCK_NAME G4_LOCK_SUFFIX, namespace_);
+
+    if (namespace_[0] != '\0' && size > 0 && size < KVT_KEY_MAX)
+        return KVT_OK;
+    out[0] = '\0';
+    return namespace_[0] == '\0' ? KVT_INVALID : KVT_RANGE;
+}
 
 enum kvt_err
 g4_compaction_lock(struct g4_lock **out, const struct g4_lock_options *options,
@@ -26,7 +39,7 @@ g4_compaction_lock(struct g4_lock **out, const struct g4_lock_options *options,
     if (rc != KVT_OK)
         return rc;
     /* Shorter than the name of a manifest, which was long enough. */
-    (void)snprintf(name, sizeof(name), "%s" G4_SEGMENT_FOLDER "compaction", namespace_);
+    (void)snprintf(name, sizeof(name), "%s" LOCK_NAME, namespace_);
     own.name = name;
     own.epoch_min = newest.epoch;
     g4_manifest_release(&newest);
@@ -67,12 +80,29 @@ g4_compaction_guard(struct g4_compaction_run *run, struct kvt_error *err)
     return KVT_OK;
 }
 
+uint64_t
+g4_compaction_deadline_ms(const struct g4_compaction_run *run)
+{
+    const struct g4_compaction_options *options = run->options;
+    uint64_t rest_ms = run->log.request_ms;
+
+    if (options->lock != NULL) {
+        const uint64_t stop_ms = g4_lock_stop_ms(options->lock);
+        const uint64_t now_ms = mono_ms(options);
+        const uint64_t lease_ms = stop_ms > now_ms ? stop_ms - now_ms : 1;
+
+        if (lease_ms < rest_ms)
+            rest_ms = lease_ms;
+    }
+    return kvt_clock_mono_ms() + rest_ms;
+}
+
 enum kvt_err
 g4_compaction_ask(struct g4_compaction_run *run, struct g4_request *request, struct kvt_error *err)
 {
     enum kvt_err rc;
 
-    request->deadline_ms = kvt_clock_mono_ms() + run->log.request_ms;
+    request->deadline_ms = g4_compaction_deadline_ms(run);
     rc = g4_store_perform(run->options->store, request);
     if (rc != KVT_OK && err != NULL)
         *err = request->error;

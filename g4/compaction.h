@@ -65,6 +65,9 @@ struct g4_compaction_report {
     bool more;    /* there is more to do: run again */
 };
 
+/** The object of a namespace's lock.  KVT_OK, KVT_INVALID or KVT_RANGE. */
+KVT_NODISCARD enum kvt_err g4_compaction_lock_key(char out[KVT_KEY_MAX], const char *namespace_);
+
 /**
  * Take the lock of a namespace, with an epoch that is larger than what its manifests have seen.
  *

@@ -263,8 +263,12 @@ pack_one(struct filling *filling, struct g4_segment_entry block,
     }
     if (rc != KVT_OK)
         return rc;
-    if (!request->meta.present || has_metadata_of_clients(slot->attributes))
+    if (!request->meta.present || has_metadata_of_clients(slot->attributes) ||
+        !g4_segment_entry_set_etag(&block, request->etag))
         return KVT_OK;
+    /* A listing tells the same time more exactly. */
+    if (block.modified_ms / 1000 != request->modified_ms / 1000)
+        block.modified_ms = request->modified_ms;
     block.length = (uint32_t)request->meta.length;
     block.crc32c = request->meta.crc32c;
     block.fingerprint = request->meta.fingerprint;

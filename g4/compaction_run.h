@@ -72,6 +72,11 @@ struct g4_compaction_run {
 KVT_NODISCARD enum kvt_err g4_compaction_guard(struct g4_compaction_run *run,
                                                struct kvt_error *err);
 
+/** When a request that is sent now must have ended (monotonic): within the run's own patience, and
+ *  never behind the time at which the lease is over for its holder, so that no deletion is sent, or
+ *  sent again, while somebody else may hold the lock. */
+uint64_t g4_compaction_deadline_ms(const struct g4_compaction_run *run);
+
 /** Perform a request with the run's deadline. */
 KVT_NODISCARD enum kvt_err g4_compaction_ask(struct g4_compaction_run *run,
                                              struct g4_request *request, struct kvt_error *err);

@@ -46,6 +46,7 @@ pick(struct g4_compaction_run *run, struct g4_segment_entry *block, const struct
         return KVT_OK;
     }
     block->length = (uint32_t)row->size;
+    block->modified_ms = row->modified_ms;
     run->pick_bytes += row->size;
     picks = kvt_grow(run->picks, &run->pick_room, run->pick_count + 1, sizeof(*picks));
     if (picks == NULL)

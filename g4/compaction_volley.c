@@ -2,7 +2,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/clock.h"
 #include "g4/compaction_run.h"
 
 /* Requests on their way. */
@@ -30,7 +29,7 @@ send(struct g4_compaction_run *run, struct volley *volley, struct g4_request *re
 {
     enum kvt_err rc;
 
-    request->deadline_ms = kvt_clock_mono_ms() + run->log.request_ms;
+    request->deadline_ms = g4_compaction_deadline_ms(run);
     request->done = on_done;
     request->arg = volley;
     pthread_mutex_lock(&volley->lock);

@@ -143,6 +143,12 @@ g4_lock_renew_ms(const struct g4_lock *lock)
     return g4_lease_renew_ms(&lock->lease);
 }
 
+uint64_t
+g4_lock_stop_ms(const struct g4_lock *lock)
+{
+    return atomic_load(&lock->stop_ms);
+}
+
 bool
 g4_lock_lost(const struct g4_lock *lock)
 {

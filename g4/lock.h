@@ -65,6 +65,9 @@ KVT_NODISCARD enum kvt_err g4_lock_renew(struct g4_lock *lock, struct kvt_error 
 /** Monotonic time of the next renewal; 0 when lost. */
 uint64_t g4_lock_renew_ms(const struct g4_lock *lock);
 
+/** Monotonic time at which work must have stopped; 0 when lost. */
+uint64_t g4_lock_stop_ms(const struct g4_lock *lock);
+
 /** Must work stop?  Ask before each effect. */
 bool g4_lock_lost(const struct g4_lock *lock);
 

@@ -36,7 +36,8 @@ enum {
     ROW_CRC = 28,
     ROW_OFFSET = 32,
     ROW_LENGTH = 36,
-    ROW_REST = 40,
+    ROW_MODIFIED = 48,
+    ROW_ETAG = 56,
 
     NAME_DIGITS = 16,
 };
@@ -150,6 +151,20 @@ g4_segment_entry_put(uint8_t row[G4_SEGMENT_ENTRY_SIZE], const struct g4_segment
     g4_number_put(row + ROW_CRC, entry->crc32c, 4);
     g4_number_put(row + ROW_OFFSET, entry->offset, 4);
     g4_number_put(row + ROW_LENGTH, entry->length, 4);
+    g4_number_put(row + ROW_MODIFIED, entry->modified_ms, 8);
+    memcpy(row + ROW_ETAG, entry->etag, G4_SEGMENT_ETAG);
+}
+
+/* Printable, with nothing behind its end. */
+static bool
+etag_valid(const char etag[G4_SEGMENT_ETAG])
+{
+    const size_t size = strnlen(etag, G4_SEGMENT_ETAG);
+
+    for (size_t i = 0; i < G4_SEGMENT_ETAG; i++)
+        if (i < size ? etag[i] <= ' ' || etag[i] > '~' : etag[i] != '\0')
+            return false;
+    return true;
 }
 
 bool
@@ -166,11 +181,13 @@ g4_segment_entry_get(const uint8_t row[G4_SEGMENT_ENTRY_SIZE], struct g4_segment
         .crc32c = (uint32_t)g4_number_get(row + ROW_CRC, 4),
         .offset = (uint32_t)g4_number_get(row + ROW_OFFSET, 4),
         .length = (uint32_t)g4_number_get(row + ROW_LENGTH, 4),
+        .modified_ms = g4_number_get(row + ROW_MODIFIED, 8),
     };
+    memcpy(entry->etag, row + ROW_ETAG, G4_SEGMENT_ETAG);
     if (entry->rank < KVT_RANKS_MAX && entry->length > 0 &&
         entry->offset >= G4_SEGMENT_HEADER_SIZE && entry->offset < G4_SEGMENT_BYTES_MAX &&
         entry->length <= G4_SEGMENT_BYTES_MAX - entry->offset &&
-        (entry->position > 0 || entry->parent == 0))
+        (entry->position > 0 || entry->parent == 0) && etag_valid(entry->etag))
         return true;
     memset(entry, 0, sizeof(*entry));
     return false;
@@ -183,6 +200,25 @@ g4_segment_entry_meta(const struct g4_segment_entry *entry)
                             .length = entry->length,
                             .crc32c = entry->crc32c,
                             .fingerprint = entry->fingerprint};
+}
+
+bool
+g4_segment_entry_set_etag(struct g4_segment_entry *entry, const char *etag)
+{
+    const size_t size = strlen(etag);
+
+    memset(entry->etag, 0, sizeof(entry->etag));
+    if (size > sizeof(entry->etag))
+        return false;
+    memcpy(entry->etag, etag, size);
+    return true;
+}
+
+void
+g4_segment_entry_etag(const struct g4_segment_entry *entry, char out[G4_ETAG_MAX])
+{
+    memset(out, 0, G4_ETAG_MAX);
+    memcpy(out, entry->etag, sizeof(entry->etag));
 }
 
 /* ---- writing ---- */
@@ -349,7 +385,7 @@ g4_segment_builder_finish(struct g4_segment_builder *builder, const struct g4_se
     }
     for (size_t i = 0; i < builder->count; i++, row += G4_SEGMENT_ENTRY_SIZE) {
         g4_segment_entry_put(row, &builder->entries[i]);
-        memset(row + ROW_REST, 0, G4_SEGMENT_ENTRY_SIZE - ROW_REST);
+        g4_number_put(row + G4_SEGMENT_ENTRY_FREE, 0, 8);
     }
     write_trailer(row, name, index, builder->count);
     write_header(builder->bytes.data, name);
@@ -416,7 +452,8 @@ read_index(struct g4_segment *segment, const uint8_t *row, struct kvt_error *err
 
         if (!g4_segment_entry_get(row, entry) ||
             (uint64_t)entry->offset + entry->length > segment->bodies_end ||
-            (i > 0 && compare(entry - 1, entry) >= 0) || g4_number_get(row + ROW_REST, 8) != 0)
+            (i > 0 && compare(entry - 1, entry) >= 0) ||
+            g4_number_get(row + G4_SEGMENT_ENTRY_FREE, 8) != 0)
             return kvt_error_set(err, KVT_CORRUPT, "row %zu of the segment's index cannot be so",
                                  i);
         bodies += entry->length;

@@ -26,9 +26,11 @@
 #define G4_SEGMENT_BYTES_MAX    (UINT64_C(256) << 20)
 #define G4_SEGMENT_BLOCKS_MAX   16384
 #define G4_SEGMENT_HEADER_SIZE  32
-#define G4_SEGMENT_ENTRY_SIZE   48
+#define G4_SEGMENT_ENTRY_SIZE   88
+#define G4_SEGMENT_ENTRY_FREE   40 /* of a row: 8 bytes that index and manifest use apart */
+#define G4_SEGMENT_ETAG         32 /* bytes of an ETag; an object with a longer one is not packed */
 #define G4_SEGMENT_TRAILER_SIZE 64
-#define G4_SEGMENT_TAIL         65536 /* read first: trailer, and index of up to 1,364 blocks */
+#define G4_SEGMENT_TAIL         65536 /* read first: trailer, and index of up to 744 blocks */
 
 /* Below it lies what belongs to the packing of a namespace; no block's key begins like that. */
 #define G4_SEGMENT_FOLDER "/.kvt/"
@@ -40,16 +42,19 @@ struct g4_segment_name {
     uint64_t nonce;
 };
 
-/* One block, and where its bytes lie in its segment. */
+/* One block, and where its bytes lie in its segment.  Its object's ETag and time come along: what
+ * clients are told of a block does not change because it is packed. */
 struct g4_segment_entry {
     uint64_t hash;   /* as it stands in the key */
     uint64_t parent; /* the fragment in the key; 0 at position 0 */
     uint32_t rank;
     uint32_t position;
     uint64_t fingerprint;
+    uint64_t modified_ms; /* Unix */
     uint32_t crc32c;
     uint32_t offset;
     uint32_t length;
+    char etag[G4_SEGMENT_ETAG]; /* padded with NULs, and not ended by one when it fills it */
 };
 
 /** "<namespace>/.kvt/segment/<epoch>-<nonce>", and back (KVT_INVALID: not a segment of it).
@@ -72,7 +77,7 @@ int g4_segment_entry_compare(const struct g4_segment_entry *a, const struct g4_s
 KVT_NODISCARD enum kvt_err g4_segment_entry_key(char out[KVT_KEY_MAX], const char *namespace_,
                                                 const struct g4_segment_entry *entry);
 
-/** The first 40 bytes of a row of index or manifest; the 8 behind are the caller's. */
+/** A row of index or manifest, but for the 8 bytes at G4_SEGMENT_ENTRY_FREE: the caller's. */
 void g4_segment_entry_put(uint8_t row[G4_SEGMENT_ENTRY_SIZE], const struct g4_segment_entry *entry);
 
 /** False when no block can be so; `entry` is then zero. */
@@ -81,6 +86,12 @@ KVT_NODISCARD bool g4_segment_entry_get(const uint8_t row[G4_SEGMENT_ENTRY_SIZE]
 
 /** What a body of this block must be. */
 struct g4_meta g4_segment_entry_meta(const struct g4_segment_entry *entry);
+
+/** Take over the ETag of an object.  False, and `entry` has none: it is too long. */
+KVT_NODISCARD bool g4_segment_entry_set_etag(struct g4_segment_entry *entry, const char *etag);
+
+/** The ETag as text. */
+void g4_segment_entry_etag(const struct g4_segment_entry *entry, char out[G4_ETAG_MAX]);
 
 /* ---- writing ---- */
 
