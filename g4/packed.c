@@ -2,16 +2,35 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "g4/check.h"
 
+/* One packed block of a manifest, by what follows its namespace in its key. */
+struct name {
+    char text[G4_PACKED_NAME - sizeof(uint32_t)];
+    uint32_t block; /* which one of the manifest */
+};
+
+_Static_assert(sizeof(struct name) == G4_PACKED_NAME, "a name has no holes");
+_Static_assert(sizeof("31/16777215:") + 2 * (KVT_KEY_BASE58_MAX - 1) + 1 <=
+                   G4_PACKED_NAME - sizeof(uint32_t),
+               "every name fits");
+
 /* A manifest that is read by whoever holds it, and freed by the last. */
 struct loaded {
     struct g4_manifest manifest;
     atomic_uint holders;
+
+    struct {
+        pthread_mutex_t lock; /* guards the making of `names` */
+        struct name *names;   /* of packed blocks, sorted; made when first listed */
+        size_t count;
+    } listing;
 };
 
 struct g4_packed {
@@ -19,8 +38,11 @@ struct g4_packed {
     char namespace_[KVT_NAMESPACE_MAX];
 
     struct {
-        pthread_mutex_t lock; /* guards `loaded`, the pointer */
+        pthread_mutex_t lock; /* guards this struct, of `loaded` the pointer */
         struct loaded *loaded;
+        uint64_t doubts;    /* how often the manifest was known to be old */
+        uint64_t looked_at; /* `doubts` when the last look that succeeded began */
+        uint64_t looked_ms; /* and the time, monotonic; 0: there was none */
     } shared;
 };
 
@@ -30,6 +52,8 @@ loaded_drop(struct loaded *loaded)
     if (loaded == NULL || atomic_fetch_sub(&loaded->holders, 1) != 1)
         return;
     g4_manifest_release(&loaded->manifest);
+    (void)pthread_mutex_destroy(&loaded->listing.lock);
+    kvt_free(loaded->listing.names);
     kvt_free(loaded);
 }
 
@@ -65,8 +89,10 @@ loaded_new(void)
 {
     struct loaded *loaded = kvt_calloc(1, sizeof(*loaded));
 
-    if (loaded != NULL)
-        atomic_init(&loaded->holders, 1);
+    if (loaded == NULL)
+        return NULL;
+    atomic_init(&loaded->holders, 1);
+    (void)pthread_mutex_init(&loaded->listing.lock, NULL);
     return loaded;
 }
 
@@ -109,18 +135,70 @@ enum kvt_err
 g4_packed_refresh(struct g4_packed *packed, struct kvt_error *err)
 {
     const uint64_t known = g4_packed_number(packed);
+    const uint64_t began_ms = kvt_clock_mono_ms();
     struct loaded *next = loaded_new();
+    uint64_t doubts;
     enum kvt_err rc;
 
     if (next == NULL)
         return kvt_error_set(err, KVT_NOMEM, "no memory for a manifest");
+    pthread_mutex_lock(&packed->shared.lock);
+    doubts = packed->shared.doubts;
+    pthread_mutex_unlock(&packed->shared.lock);
     next->manifest.number = known; /* only a newer one is read */
     rc = g4_manifest_log_load(&packed->log, &next->manifest, err);
     if (rc == KVT_OK && next->manifest.number > known)
         loaded_replace(packed, next);
     else
         loaded_drop(next);
-    return rc;
+    if (rc != KVT_OK)
+        return rc;
+    pthread_mutex_lock(&packed->shared.lock);
+    if (began_ms >= packed->shared.looked_ms) {
+        packed->shared.looked_ms = began_ms;
+        packed->shared.looked_at = doubts;
+    }
+    pthread_mutex_unlock(&packed->shared.lock);
+    return KVT_OK;
+}
+
+uint64_t
+g4_packed_age_ms(struct g4_packed *packed)
+{
+    const uint64_t now_ms = kvt_clock_mono_ms();
+    uint64_t age_ms = UINT64_MAX;
+
+    pthread_mutex_lock(&packed->shared.lock);
+    if (packed->shared.looked_ms != 0 && packed->shared.looked_at == packed->shared.doubts)
+        age_ms = now_ms > packed->shared.looked_ms ? now_ms - packed->shared.looked_ms : 0;
+    pthread_mutex_unlock(&packed->shared.lock);
+    return age_ms;
+}
+
+void
+g4_packed_doubt(struct g4_packed *packed)
+{
+    pthread_mutex_lock(&packed->shared.lock);
+    packed->shared.doubts++;
+    pthread_mutex_unlock(&packed->shared.lock);
+}
+
+void
+g4_packed_totals(struct g4_packed *packed, struct g4_packed_totals *totals)
+{
+    struct loaded *loaded = loaded_hold(packed);
+    const struct g4_manifest *manifest = &loaded->manifest;
+
+    *totals = (struct g4_packed_totals){.number = manifest->number,
+                                        .time_ms = manifest->time_ms,
+                                        .blocks = manifest->block_count,
+                                        .segments = manifest->segment_count};
+    for (size_t i = 0; i < manifest->segment_count; i++) {
+        totals->pending += manifest->segments[i].pending;
+        totals->live_bytes += manifest->segments[i].live_bytes;
+        totals->segment_bytes += manifest->segments[i].size;
+    }
+    loaded_drop(loaded);
 }
 
 uint64_t
@@ -135,14 +213,8 @@ g4_packed_number(struct g4_packed *packed)
 
 /* ---- finding ---- */
 
-struct place {
-    struct g4_manifest_block block;
-    struct g4_segment_name segment;
-    uint64_t number; /* of the manifest that says so */
-};
-
-static bool
-find(struct g4_packed *packed, const struct kvt_key *key, struct place *place)
+bool
+g4_packed_find(struct g4_packed *packed, const struct kvt_key *key, struct g4_packed_place *place)
 {
     const struct g4_segment_entry wanted = g4_segment_entry_of(key);
     struct loaded *loaded = loaded_hold(packed);
@@ -163,10 +235,10 @@ find(struct g4_packed *packed, const struct kvt_key *key, struct place *place)
 bool
 g4_packed_has(struct g4_packed *packed, const struct kvt_key *key, struct g4_meta *meta)
 {
-    struct place place;
+    struct g4_packed_place place;
 
     memset(meta, 0, sizeof(*meta));
-    if (!find(packed, key, &place) || place.block.state != G4_MANIFEST_PACKED)
+    if (!g4_packed_find(packed, key, &place) || place.block.state != G4_MANIFEST_PACKED)
         return false;
     *meta = g4_segment_entry_meta(&place.block.entry);
     return true;
@@ -175,16 +247,110 @@ g4_packed_has(struct g4_packed *packed, const struct kvt_key *key, struct g4_met
 bool
 g4_packed_knows(struct g4_packed *packed, const struct kvt_key *key)
 {
-    struct place place;
+    struct g4_packed_place place;
 
-    return find(packed, key, &place);
+    return g4_packed_find(packed, key, &place);
+}
+
+/* ---- listing ---- */
+
+static int
+compare_names(const void *a, const void *b)
+{
+    return strcmp(((const struct name *)a)->text, ((const struct name *)b)->text);
+}
+
+/* Pending blocks have objects: those are in the bucket's own listing. */
+static enum kvt_err
+make_names(struct g4_packed *packed, struct loaded *loaded)
+{
+    const struct g4_manifest *manifest = &loaded->manifest;
+    const size_t before = strlen(packed->namespace_) + 1;
+    struct name *names = kvt_calloc(manifest->block_count + 1, sizeof(*names));
+    char key[KVT_KEY_MAX];
+    size_t count = 0;
+
+    if (names == NULL)
+        return KVT_NOMEM;
+    for (size_t i = 0; i < manifest->block_count; i++) {
+        const struct g4_manifest_block *block = &manifest->blocks[i];
+
+        if (block->state != G4_MANIFEST_PACKED ||
+            g4_segment_entry_key(key, packed->namespace_, &block->entry) != KVT_OK)
+            continue;
+        names[count].block = (uint32_t)i;
+        memcpy(names[count++].text, key + before, strlen(key + before) + 1);
+    }
+    qsort(names, count, sizeof(*names), compare_names);
+    loaded->listing.names = names;
+    loaded->listing.count = count;
+    return KVT_OK;
+}
+
+static void
+key_of(const struct g4_packed *packed, const struct name *name, char key[KVT_KEY_MAX])
+{
+    (void)snprintf(key, KVT_KEY_MAX, "%s/%s", packed->namespace_, name->text);
+}
+
+/* The first name whose key is behind `after`, and not before `prefix`. */
+static size_t
+first_name(const struct g4_packed *packed, const struct loaded *loaded, const char *prefix,
+           const char *after)
+{
+    size_t low = 0;
+    size_t high = loaded->listing.count;
+
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        char key[KVT_KEY_MAX];
+
+        key_of(packed, &loaded->listing.names[middle], key);
+        if (strcmp(key, after) <= 0 || strcmp(key, prefix) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+enum kvt_err
+g4_packed_list(struct g4_packed *packed, const char *prefix, const char *after, const char *until,
+               struct g4_listed *rows, size_t capacity, size_t *count)
+{
+    struct loaded *loaded = loaded_hold(packed);
+    enum kvt_err rc = KVT_OK;
+
+    *count = 0;
+    pthread_mutex_lock(&loaded->listing.lock);
+    if (loaded->listing.names == NULL)
+        rc = make_names(packed, loaded);
+    pthread_mutex_unlock(&loaded->listing.lock);
+    for (size_t i = rc == KVT_OK ? first_name(packed, loaded, prefix, after) : SIZE_MAX;
+         i < loaded->listing.count && *count < capacity; i++) {
+        const struct name *name = &loaded->listing.names[i];
+        const struct g4_segment_entry *entry = &loaded->manifest.blocks[name->block].entry;
+        struct g4_listed *row = &rows[*count];
+
+        key_of(packed, name, row->key);
+        if (strncmp(row->key, prefix, strlen(prefix)) != 0 ||
+            (until != NULL && strcmp(row->key, until) > 0))
+            break;
+        row->size = entry->length;
+        row->modified_ms = entry->modified_ms;
+        g4_segment_entry_etag(entry, row->etag);
+        (*count)++;
+    }
+    loaded_drop(loaded);
+    return rc;
 }
 
 /* ---- reading ---- */
 
 /* A block's bytes in its segment, checked by nobody yet; NOTFOUND: the segment is gone. */
 static enum kvt_err
-read_range(struct g4_packed *packed, const struct place *place, void *buffer, struct kvt_error *err)
+read_range(struct g4_packed *packed, const struct g4_packed_place *place, void *buffer,
+           struct kvt_error *err)
 {
     const struct g4_segment_entry *entry = &place->block.entry;
     char key[KVT_KEY_MAX];
@@ -208,8 +374,8 @@ read_range(struct g4_packed *packed, const struct place *place, void *buffer, st
 }
 
 static enum kvt_err
-read_block(struct g4_packed *packed, const struct place *place, void *buffer, size_t capacity,
-           struct g4_meta *meta, struct kvt_error *err)
+read_block(struct g4_packed *packed, const struct g4_packed_place *place, void *buffer,
+           size_t capacity, struct g4_meta *meta, struct kvt_error *err)
 {
     const struct g4_meta stored = g4_segment_entry_meta(&place->block.entry);
     enum kvt_err rc;
@@ -231,10 +397,10 @@ g4_packed_get(struct g4_packed *packed, const struct kvt_key *key, void *buffer,
 {
     memset(meta, 0, sizeof(*meta));
     for (int i = 0; i < G4_PACKED_TRIES; i++) {
-        struct place place;
+        struct g4_packed_place place;
         enum kvt_err rc;
 
-        if (!find(packed, key, &place) || place.block.state != G4_MANIFEST_PACKED)
+        if (!g4_packed_find(packed, key, &place) || place.block.state != G4_MANIFEST_PACKED)
             return kvt_error_set(err, KVT_NOTFOUND, "not packed");
         rc = read_block(packed, &place, buffer, capacity, meta, err);
         if (rc != KVT_NOTFOUND)

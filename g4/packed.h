@@ -9,8 +9,9 @@
  * own key; when that is not there either: g4_packed_refresh(), and g4_packed_get() once more.
  *
  * Ownership: the store is borrowed for the life of it.
- * Threads:   any; the store is never waited for under the lock.
- * Limits:    memory of two manifests while one takes the place of the other.
+ * Threads:   any; the store is never waited for under a lock.
+ * Limits:    memory of two manifests while one takes the place of the other; G4_PACKED_NAME bytes a
+ *            packed block more once a manifest is listed.
  */
 #ifndef G4_PACKED_H
 #define G4_PACKED_H
@@ -23,9 +24,28 @@
 #include "g4/store.h"
 #include "kvtier/error.h"
 
-#define G4_PACKED_TRIES 4 /* manifests that may come while one block is read */
+#define G4_PACKED_TRIES 4  /* manifests that may come while one block is read */
+#define G4_PACKED_NAME  40 /* "31/16777215:<base58>:<base58>", and which block that is */
 
 struct g4_packed;
+
+/* Where a block is, as one manifest has it. */
+struct g4_packed_place {
+    struct g4_manifest_block block;
+    struct g4_segment_name segment;
+    uint64_t number; /* of the manifest that says so */
+};
+
+/* What the manifest that is loaded says of all blocks together. */
+struct g4_packed_totals {
+    uint64_t number;  /* 0: there is none */
+    uint64_t time_ms; /* Unix, when it was made */
+    uint64_t blocks;  /* pending ones too */
+    uint64_t pending;
+    uint64_t segments;
+    uint64_t live_bytes;
+    uint64_t segment_bytes;
+};
 
 /** Nothing is loaded yet.  KVT_OK, KVT_NOMEM, or KVT_INVALID: a namespace that cannot be packed. */
 KVT_NODISCARD enum kvt_err g4_packed_new(struct g4_packed **out, struct g4_store *store,
@@ -37,6 +57,33 @@ KVT_NODISCARD enum kvt_err g4_packed_refresh(struct g4_packed *packed, struct kv
 
 /** Number of the manifest that is loaded; 0: none. */
 uint64_t g4_packed_number(struct g4_packed *packed);
+
+/** Milliseconds since the last look for a newer manifest began; UINT64_MAX: there was none, or
+ *  g4_packed_doubt() came after it began. */
+uint64_t g4_packed_age_ms(struct g4_packed *packed);
+
+/** There is a newer manifest: somebody here made it. */
+void g4_packed_doubt(struct g4_packed *packed);
+
+/** The block in the manifest that is loaded, packed or pending.  False: it is not there. */
+bool g4_packed_find(struct g4_packed *packed, const struct kvt_key *key,
+                    struct g4_packed_place *place);
+
+void g4_packed_totals(struct g4_packed *packed, struct g4_packed_totals *totals);
+
+/**
+ * Packed blocks by key, as a listing shows objects.
+ *
+ * @param prefix      of the keys
+ * @param after       only keys behind it; "" = all
+ * @param until       only keys up to it; NULL = all
+ * @param[out] rows   room for `capacity`
+ * @param[out] count  rows given; fewer than `capacity`: nothing follows
+ * @return KVT_OK or KVT_NOMEM
+ */
+KVT_NODISCARD enum kvt_err g4_packed_list(struct g4_packed *packed, const char *prefix,
+                                          const char *after, const char *until,
+                                          struct g4_listed *rows, size_t capacity, size_t *count);
 
 /** What a block must be, by the manifest that is loaded.  False: it is not packed there. */
 bool g4_packed_has(struct g4_packed *packed, const struct kvt_key *key, struct g4_meta *meta);
