@@ -12,6 +12,7 @@
 #include "cli/doctor.h"
 #include "cli/events.h"
 #include "cli/g4.h"
+#include "cli/g4_adopt.h"
 #include "cli/g4_copy.h"
 #include "cli/g4_fsck.h"
 #include "cli/g4_quarantine.h"
@@ -55,6 +56,7 @@ static const struct kvt_param g4_verify_options[] = {CLI_OPTIONS_G4_VERIFY(KVT_P
 static const struct kvt_param g4_get_options[] = {CLI_OPTIONS_G4_GET(KVT_PARAM_ROW)};
 static const struct kvt_param g4_put_options[] = {CLI_OPTIONS_G4_PUT(KVT_PARAM_ROW)};
 static const struct kvt_param g4_fsck_options[] = {CLI_OPTIONS_G4_FSCK(KVT_PARAM_ROW)};
+static const struct kvt_param g4_adopt_options[] = {CLI_OPTIONS_G4_ADOPT(KVT_PARAM_ROW)};
 static const struct kvt_param g4_gc_options[] = {CLI_OPTIONS_G4_GC(KVT_PARAM_ROW)};
 static const struct kvt_param g4_quarantine_options[] = {CLI_OPTIONS_G4_QUARANTINE(KVT_PARAM_ROW)};
 static const struct kvt_param g4_locks_options[] = {CLI_OPTIONS_G4_LOCKS(KVT_PARAM_ROW)};
@@ -338,6 +340,21 @@ const struct cli_command cli_commands[] = {
      .words = "",
      OPTIONS(g4_fsck_options),
      .run = cli_g4_fsck},
+    {.path = "g4 adopt",
+     .arguments = "",
+     .summary = "Count what others put into the bucket, and watch it",
+     .details =
+         "The gateway walks its bucket and gives each object that it does not count a row: blocks "
+         "of other gateways, blocks without checksum (KVBM's), which are counted and not served, "
+         "and all other keys. Until such a walk came to its end once, cold.capacity of a bucket "
+         "that was not empty is not kept. The walk goes on in the gateway, over restarts of it, "
+         "from the last key; Ctrl-C only ends the watching, --stop the walk. Nothing in the bucket "
+         "is changed. Needs the admin token. Exit status 4 when some objects could not be counted, "
+         "7 when the catalog is full, 10 when it goes on or was stopped.",
+     .example = "g4 adopt --rate 500",
+     .words = "",
+     OPTIONS(g4_adopt_options),
+     .run = cli_g4_adopt},
     {.path = "g4 gc",
      .arguments = "",
      .summary = "Remove tombstones, free locks whose lease is over",

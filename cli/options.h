@@ -182,6 +182,13 @@
     X(CLI_FSCK_STATE, "state", PATH, "", "", "", "",                                               \
       "Keep in this file how far it came, and go on from there when it is run again.")
 
+#define CLI_OPTIONS_G4_ADOPT(X)                                                                    \
+    X(CLI_ADOPT_RATE, "rate", INT, "1000", "1", "1000000", "",                                     \
+      "Objects a second that the gateway looks at.")                                               \
+    X(CLI_ADOPT_DETACH, "detach", BOOL, "false", "", "", "", "Start it and do not wait.")          \
+    X(CLI_ADOPT_STOP, "stop", BOOL, "false", "", "", "", "Stop it; the next run goes on there.")   \
+    X(CLI_ADOPT_SHOW, "show", BOOL, "false", "", "", "", "Only say how far it is.")
+
 #define CLI_OPTIONS_G4_GC(X)                                                                       \
     CLI_OPTIONS_BUCKET(X, CLI_GC, CLI_BUCKET_UPLOADS)                                              \
     X(CLI_GC_YES, "yes", BOOL, "false", "", "", "", "Do it, instead of only saying what.")         \
@@ -299,6 +306,7 @@ enum cli_g4_stat_option { CLI_OPTIONS_G4_STAT(CLI_OPTION_ID) CLI_G4_STAT_COUNT }
 enum cli_g4_usage_option { CLI_OPTIONS_G4_USAGE(CLI_OPTION_ID) CLI_G4_USAGE_COUNT };
 enum cli_g4_verify_option { CLI_OPTIONS_G4_VERIFY(CLI_OPTION_ID) CLI_G4_VERIFY_COUNT };
 enum cli_g4_fsck_option { CLI_OPTIONS_G4_FSCK(CLI_OPTION_ID) CLI_FSCK_COUNT };
+enum cli_g4_adopt_option { CLI_OPTIONS_G4_ADOPT(CLI_OPTION_ID) CLI_ADOPT_COUNT };
 enum cli_g4_gc_option { CLI_OPTIONS_G4_GC(CLI_OPTION_ID) CLI_GC_COUNT };
 enum cli_g4_get_option { CLI_OPTIONS_G4_GET(CLI_OPTION_ID) CLI_G4_GET_COUNT };
 enum cli_g4_put_option { CLI_OPTIONS_G4_PUT(CLI_OPTION_ID) CLI_G4_PUT_COUNT };

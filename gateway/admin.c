@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "base/parse.h"
 #include "g4/check.h"
+#include "gateway/admin_adoption.h"
 #include "gateway/admin_store.h"
 #include "gateway/backlog.h"
 #include "gateway/fault.h"
@@ -57,6 +58,7 @@ judge(const struct gateway_admin *admin, struct reasons *reasons, bool *starting
 {
     struct gateway_catalog_stats catalog;
     struct gateway_cold_state cold;
+    char text[KVT_ERROR_TEXT_MAX];
 
     reasons->count = 0;
     gateway_cold_state(admin->vault->cold, &cold);
@@ -68,7 +70,9 @@ judge(const struct gateway_admin *admin, struct reasons *reasons, bool *starting
         add_reason(reasons, "the catalog is full: new blocks are refused (catalog.max)");
     if (catalog.failed)
         add_reason(reasons, "the catalog cannot be written: is the disk full?");
-    if (admin->vault->cold_capacity != 0 && catalog.used[1] >= admin->vault->cold_capacity)
+    if (gateway_admin_adoption_reason(admin, text, sizeof(text)))
+        add_reason(reasons, text);
+    else if (admin->vault->cold_capacity != 0 && catalog.used[1] >= admin->vault->cold_capacity)
         add_reason(reasons, "the bucket is at cold.capacity: new blocks are refused");
     if (admin->bus != NULL && !wire_bus_connected(admin->bus))
         add_reason(reasons, "NATS is away: events wait in the outbox");
@@ -235,9 +239,11 @@ get_status(void *arg, const struct kvt_http_request *request, struct kvt_http_re
     append_tiers(admin, &catalog, out);
     append_counts(admin, out);
     append_backlog(admin, out);
+    kvt_buffer_printf(out, "\"adoption\":");
+    gateway_admin_adoption_append(admin, out);
     kvt_buffer_printf(
         out,
-        "\"events\":{\"incarnation\":%" PRIu64 ",\"next_seq\":%" PRIu64 ",\"acked_seq\":%" PRIu64
+        ",\"events\":{\"incarnation\":%" PRIu64 ",\"next_seq\":%" PRIu64 ",\"acked_seq\":%" PRIu64
         ",\"pending\":%" PRIu64 ",\"lost\":%" PRIu64 "},\"catalog\":{\"entries\":%" PRIu64
         ",\"bytes\":%" PRIu64 ",\"max_bytes\":%" PRIu64 ",\"intents\":%" PRIu64
         "},\"memory\":{\"used_bytes\":%" PRIu64 ",\"max_bytes\":%" PRIu64 "},\"nats\":{\"url\":",
@@ -273,7 +279,8 @@ append_row(struct kvt_buffer *out, const struct gateway_row *row, unsigned tier)
                       row->record.length, row->record.crc32c, gateway_vault_tier_name(tier),
                       gateway_record_state_name(row->record.state));
     kvt_buffer_json_string(out, row->record.etag);
-    kvt_buffer_printf(out, "}\n");
+    kvt_buffer_printf(out, ",\"kind\":\"%s\",\"modified_ms\":%" PRIu64 "}\n",
+                      gateway_record_kind_name(&row->record), row->record.modified_ms);
 }
 
 static void
@@ -342,7 +349,8 @@ get_object(void *arg, const struct kvt_http_request *request, struct kvt_http_re
                       (record.tiers & GATEWAY_COLD) != 0 ? "\"cold\"" : "",
                       gateway_record_state_name(record.state));
     kvt_buffer_json_string(out, record.writer);
-    kvt_buffer_printf(out, "}\n");
+    kvt_buffer_printf(out, ",\"kind\":\"%s\",\"modified_ms\":%" PRIu64 "}\n",
+                      gateway_record_kind_name(&record), record.modified_ms);
 }
 
 static void
@@ -427,10 +435,14 @@ post_verify(void *arg, const struct kvt_http_request *request, struct kvt_http_r
 }
 
 const struct kvt_http_route gateway_admin_routes[GATEWAY_ADMIN_ROUTES] = {
-    {"GET", "/v1/status", false, get_status},    {"GET", "/v1/objects", false, list_objects},
-    {"GET", "/v1/objects/*", false, get_object}, {"GET", "/v1/quarantine", false, get_quarantine},
+    {"GET", "/v1/status", false, get_status},
+    {"GET", "/v1/objects", false, list_objects},
+    {"GET", "/v1/objects/*", false, get_object},
+    {"GET", "/v1/quarantine", false, get_quarantine},
     {"POST", "/v1/verify", true, post_verify},
     {"GET", "/v1/store", false, gateway_admin_store_list},
     {"GET", "/v1/inspect/*", false, gateway_admin_store_inspect},
     {"POST", "/v1/repair", true, gateway_admin_store_repair},
+    {"GET", "/v1/adoption", false, gateway_admin_adoption_get},
+    {"POST", "/v1/adoption", true, gateway_admin_adoption_post},
 };

@@ -10,13 +10,14 @@
 #define GATEWAY_ADMIN_H
 
 #include "base/http.h"
+#include "gateway/adoption.h"
 #include "gateway/budget.h"
 #include "gateway/orders.h"
 #include "gateway/settings.h"
 #include "gateway/vault.h"
 
 #define GATEWAY_ADMIN_ROWS   1000
-#define GATEWAY_ADMIN_ROUTES 8
+#define GATEWAY_ADMIN_ROUTES 10
 
 struct gateway_admin {
     const struct gateway_settings *settings;
@@ -25,6 +26,7 @@ struct gateway_admin {
     struct wire_bus *bus;
     struct gateway_orders *orders; /* NULL: none are taken */
     struct gateway_backlog *backlog;
+    struct gateway_adoption *adoption;
     uint64_t started_ms; /* monotonic */
 };
 

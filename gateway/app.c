@@ -14,6 +14,7 @@
 #include "base/program.h"
 #include "g4/placement.h"
 #include "gateway/admin.h"
+#include "gateway/adoption.h"
 #include "gateway/backlog.h"
 #include "gateway/events.h"
 #include "gateway/front.h"
@@ -33,6 +34,7 @@ struct app {
     struct wire_bus *bus;
     struct gateway_keeper *keeper;
     struct gateway_backlog *backlog;
+    struct gateway_adoption *adoption;
     struct gateway_events *events;
     struct gateway_report *report;
     struct gateway_orders *orders;
@@ -73,6 +75,8 @@ start_bus(struct app *app, struct kvt_error *err)
         rc = gateway_keeper_start(&app->keeper, app->vault, &app->budget, app->bus, err);
     if (rc == KVT_OK)
         rc = gateway_backlog_start(app->backlog, err);
+    if (rc == KVT_OK)
+        rc = gateway_adoption_open(&app->adoption, app->vault, err);
     if (rc != KVT_OK || app->bus == NULL)
         return rc;
     rc = gateway_events_start(&app->events, app->vault, app->bus, err);
@@ -109,6 +113,7 @@ start_ports(struct app *app, struct kvt_error *err)
                                         .bus = app->bus,
                                         .orders = app->orders,
                                         .backlog = app->backlog,
+                                        .adoption = app->adoption,
                                         .started_ms = kvt_clock_mono_ms()};
     rc = kvt_http_start(&app->http,
                         &(struct kvt_http_options){.bind = app->settings.admin_bind,
@@ -168,6 +173,7 @@ stop(struct app *app)
     g4_placement_free(app->settings.placement);
     kvt_http_stop(app->http);
     gateway_orders_stop(app->orders);
+    gateway_adoption_close(app->adoption);
     gateway_backlog_stop(app->backlog);
     gateway_keeper_stop(app->keeper);
     gateway_report_stop(app->report);

@@ -96,6 +96,12 @@ apply_job(struct gateway_catalog *catalog, MDB_txn *txn, struct gateway_job *job
         if (rc != 0)
             return rc;
     }
+    if (job->mark != NULL) {
+        const int rc = gateway_catalog_mark(catalog, txn, job);
+
+        if (rc != 0)
+            return rc;
+    }
     return job->result == NULL ? 0 : gateway_catalog_remember(catalog, txn, job->result);
 }
 
@@ -121,6 +127,7 @@ static int
 commit_jobs(struct gateway_catalog *catalog, struct gateway_job *first, bool single)
 {
     const struct gateway_counters before = catalog->counters;
+    const struct gateway_adoption_mark marked = catalog->adoption;
     MDB_txn *txn = NULL;
     int rc;
 
@@ -139,8 +146,10 @@ commit_jobs(struct gateway_catalog *catalog, struct gateway_job *first, bool sin
         rc = mdb_txn_commit(txn);
     else
         mdb_txn_abort(txn);
-    if (rc != 0)
+    if (rc != 0) {
         catalog->counters = before;
+        catalog->adoption = marked;
+    }
     return rc;
 }
 
@@ -165,6 +174,7 @@ finish_jobs(struct gateway_catalog *catalog, struct gateway_job *jobs, bool dura
 
     (void)pthread_mutex_lock(&catalog->shared.lock);
     catalog->shared.counters = catalog->counters;
+    catalog->shared.adoption = catalog->adoption;
     memcpy(catalog->shared.names, catalog->names, sizeof(catalog->names));
     if (synced)
         for (uint32_t i = 0; i < catalog->counters.stream_count; i++)
@@ -294,6 +304,15 @@ gateway_catalog_change(struct gateway_catalog *catalog, struct gateway_change *c
 }
 
 enum kvt_err
+gateway_catalog_adopt(struct gateway_catalog *catalog, struct gateway_change *changes, size_t count,
+                      const struct gateway_adoption_mark *mark, enum gateway_catalog_wait wait)
+{
+    struct gateway_job job = {.changes = changes, .count = count, .mark = mark, .wait = wait};
+
+    return submit(catalog, &job);
+}
+
+enum kvt_err
 gateway_catalog_epoch(struct gateway_catalog *catalog, uint64_t epoch)
 {
     struct gateway_job job = {.epoch = epoch, .wait = GATEWAY_DURABLE};
@@ -400,6 +419,10 @@ open_databases(struct gateway_catalog *catalog)
         /* A new catalog is a new life of the publisher: later than any before it. */
         catalog->counters = (struct gateway_counters){.incarnation = kvt_clock_unix_ms()};
         rc = gateway_catalog_store(catalog, txn);
+        if (rc == 0)
+            rc = gateway_catalog_store_mark(catalog, txn, &(struct gateway_adoption_mark){0});
+    } else if (rc == 0) {
+        rc = gateway_catalog_load_mark(catalog, txn);
     }
     if (rc != 0)
         goto fail;
@@ -420,6 +443,7 @@ start(struct gateway_catalog *catalog, struct kvt_error *err)
         return rc;
     measure(catalog);
     catalog->shared.counters = catalog->counters;
+    catalog->shared.adoption = catalog->adoption;
     memcpy(catalog->shared.names, catalog->names, sizeof(catalog->names));
     for (uint32_t i = 0; i < catalog->counters.stream_count; i++) {
         catalog->shared.durable[i] = catalog->counters.streams[i].next - 1;

@@ -15,7 +15,8 @@
  *            GATEWAY_CATALOG_KEEP sent events kept for range(), GATEWAY_CATALOG_BACKLOG unsent
  *            ones: beyond it the oldest are given up and counted.
  *            GATEWAY_CATALOG_ORDERS results of orders, those of the latest ones.  `owed_max` bytes
- *            of blocks that wait for their upload.
+ *            of blocks that wait for their upload.  The cap of the bucket holds once all that the
+ *            bucket has is counted (gateway_adoption_capped()).
  */
 #ifndef GATEWAY_CATALOG_H
 #define GATEWAY_CATALOG_H
@@ -24,6 +25,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "gateway/adoption_mark.h"
 #include "gateway/record.h"
 #include "kvtier/error.h"
 #include "kvtier/key.h"
@@ -61,7 +63,8 @@ struct gateway_change {
      * and `status` is KVT_FULL; beyond the hot one GATEWAY_HOT is taken out of record.tiers, and
      * with it, or beyond owed_max, record.owed. */
     bool reserve;
-    bool only_if_absent; /* an existing row stays as it is: KVT_EXISTS */
+    bool only_if_absent; /* an existing row stays as it is: KVT_EXISTS; but a foreign one yields to
+                            one that is not */
     struct gateway_record record;
     enum kvt_err status; /* out */
 };
@@ -146,6 +149,21 @@ KVT_NODISCARD enum kvt_err gateway_catalog_finished(struct gateway_catalog *cata
 /** What became of it: KVT_OK, KVT_NOTFOUND (not finished, or long ago) or KVT_IO. */
 KVT_NODISCARD enum kvt_err gateway_catalog_recall(struct gateway_catalog *catalog, uint64_t epoch,
                                                   uint64_t id, struct kvt_order_result *result);
+
+/**
+ * Write rows of what the bucket has, those that are there already left alone, and how far the walk
+ * came, as one transaction.  What became of the rows is added to the mark: adopted, known, refused.
+ *
+ * @param changes  with `only_if_absent`; may be none
+ * @return KVT_OK: gateway_catalog_adoption() tells the new mark; otherwise nothing was written
+ */
+KVT_NODISCARD enum kvt_err gateway_catalog_adopt(struct gateway_catalog *catalog,
+                                                 struct gateway_change *changes, size_t count,
+                                                 const struct gateway_adoption_mark *mark,
+                                                 enum gateway_catalog_wait wait);
+
+/** How far the rows cover what the bucket has.  A catalog of an older gateway counts as whole. */
+void gateway_catalog_adoption(struct gateway_catalog *catalog, struct gateway_adoption_mark *mark);
 
 struct gateway_catalog_stats {
     uint64_t entries;

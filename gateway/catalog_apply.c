@@ -193,6 +193,7 @@ reserve(const struct gateway_catalog *catalog, const char *key, struct gateway_r
     if (old != NULL && old->owed)
         owed -= old->length;
     if ((gateway_record_counted(record) & GATEWAY_COLD) != 0 && cold_cap != 0 &&
+        gateway_adoption_capped(&catalog->adoption) &&
         (record->length > cold_cap || used[1] > cold_cap - record->length))
         return KVT_FULL;
     if ((record->tiers & GATEWAY_HOT) != 0 &&
@@ -250,7 +251,8 @@ gateway_catalog_apply(struct gateway_catalog *catalog, MDB_txn *txn, struct gate
         return rc;
     if (change->erase && !found)
         return 0;
-    if (change->only_if_absent && found) {
+    /* That a block is served says more than that something is there. */
+    if (change->only_if_absent && found && (!old.foreign || change->record.foreign)) {
         change->status = KVT_EXISTS;
         return 0;
     }

@@ -1,9 +1,10 @@
 /*
  * gateway/catalog_private.h -- shared by the catalog's files only: catalog.c (life, groups),
  * catalog_apply.c (one change inside a transaction), catalog_read.c (readers), catalog_orders.c
- * (what became of orders), catalog_backlog.c (what waits for its upload).
+ * (what became of orders), catalog_backlog.c (what waits for its upload), catalog_adoption.c (how
+ * far the rows cover the bucket).
  *
- * Why: five short files instead of a long one.
+ * Why: six short files instead of a long one.
  * Ownership: as gateway/catalog.h.
  * Threads:   as gateway/catalog.h; `counters` is the writer's alone.
  * Limits:    none of its own.
@@ -43,8 +44,9 @@ struct gateway_counters {
 struct gateway_job {
     struct gateway_change *changes;
     size_t count;
-    uint64_t epoch;                        /* not 0: raise to this */
-    const struct kvt_order_result *result; /* not NULL: keep it */
+    uint64_t epoch;                           /* not 0: raise to this */
+    const struct kvt_order_result *result;    /* not NULL: keep it */
+    const struct gateway_adoption_mark *mark; /* not NULL: keep it, with what became of changes */
     enum gateway_catalog_wait wait;
     enum kvt_err status;
     bool finished;
@@ -61,6 +63,7 @@ struct gateway_catalog {
     MDB_dbi meta;     /* "state" -> counters, "stream NN" -> namespace */
     struct gateway_catalog_options options;
     struct gateway_counters counters;                   /* the writer's */
+    struct gateway_adoption_mark adoption;              /* the writer's */
     char names[GATEWAY_STREAMS_MAX][KVT_NAMESPACE_MAX]; /* the writer's, below stream_count */
     size_t measured_page;
     uint64_t measured_ms; /* the writer's: when `bytes` was last measured */
@@ -77,7 +80,8 @@ struct gateway_catalog {
         pthread_cond_t done;
         struct gateway_job *first;
         struct gateway_job *last;
-        struct gateway_counters counters; /* as of the last commit */
+        struct gateway_counters counters;      /* as of the last commit */
+        struct gateway_adoption_mark adoption; /* the same */
         char names[GATEWAY_STREAMS_MAX][KVT_NAMESPACE_MAX];
         uint64_t durable[GATEWAY_STREAMS_MAX];
         uint64_t acked_wanted[GATEWAY_STREAMS_MAX];
@@ -104,6 +108,13 @@ int gateway_catalog_enlist(struct gateway_catalog *catalog, MDB_txn *txn, const 
 /** Write an order's result; the oldest one beyond GATEWAY_CATALOG_ORDERS goes. */
 int gateway_catalog_remember(struct gateway_catalog *catalog, MDB_txn *txn,
                              const struct kvt_order_result *result);
+
+/** Keep the mark of an adoption with what became of the job's changes counted in. */
+int gateway_catalog_mark(struct gateway_catalog *catalog, MDB_txn *txn,
+                         const struct gateway_job *job);
+int gateway_catalog_store_mark(struct gateway_catalog *catalog, MDB_txn *txn,
+                               const struct gateway_adoption_mark *mark);
+int gateway_catalog_load_mark(struct gateway_catalog *catalog, MDB_txn *txn);
 
 /** Drop events that need not be kept, a bounded number a call. */
 int gateway_catalog_trim(struct gateway_catalog *catalog, MDB_txn *txn);

@@ -17,27 +17,12 @@ struct reading {
 };
 
 static void
-record_of_head(const struct g4_request *request, bool opaque, struct gateway_record *record)
-{
-    *record = (struct gateway_record){.state = GATEWAY_STORED,
-                                      .tiers = GATEWAY_COLD,
-                                      .opaque = opaque,
-                                      .length = request->meta.length,
-                                      .crc32c = request->meta.crc32c,
-                                      .fingerprint = request->meta.fingerprint,
-                                      .modified_ms = request->modified_ms};
-    memcpy(record->etag, request->etag, sizeof(record->etag));
-    memcpy(record->writer, request->meta.writer, sizeof(record->writer));
-    if (!request->meta.present && request->buffer_size != 0)
-        record->length = request->buffer_size;
-}
-
-static void
 on_head(void *arg, struct g4_request *request, size_t index)
 {
     struct reading *reading = arg;
     struct gateway_item *item = &reading->items[index];
     const bool opaque = !gateway_vault_is_block(item->key, NULL);
+    const bool bare = item->record.foreign && strcmp(item->record.etag, request->etag) == 0;
 
     item->status = request->status;
     if (request->status == KVT_CORRUPT) {
@@ -49,9 +34,9 @@ on_head(void *arg, struct g4_request *request, size_t index)
         item->status = KVT_NOTFOUND;
     } else if (!opaque && gateway_fault_judge_head(request) != NULL) {
         item->status = KVT_NOTFOUND;
-        item->suspect = true;
+        item->suspect = !bare; /* counted as what it is */
     } else {
-        record_of_head(request, opaque, &item->record);
+        gateway_record_of_head(request, opaque, &item->record);
     }
 }
 
@@ -73,8 +58,8 @@ find_known(struct gateway_vault *vault, struct gateway_item *item)
         return false;
     if (item->status != KVT_OK)
         return true;
-    if (item->record.opaque)
-        return false; /* mutable, and others may have written it */
+    if (item->record.opaque || (item->record.foreign && item->record.state == GATEWAY_STORED))
+        return false; /* others may have written it since */
     item->known = item->record.state == GATEWAY_STORED;
     if (!item->known)
         item->status = KVT_NOTFOUND; /* not acknowledged yet, or on its way out */

@@ -126,12 +126,12 @@ judge_known_cold(const struct scene *scene, struct gateway_inspection *seen, str
     else if (!record->opaque && g4_kind_of_object(cold) == G4_KIND_TOMBSTONE)
         find(seen, GATEWAY_FINDING_ROW_WITHOUT_OBJECT, 1,
              "the catalog says the bucket has it, a tombstone is there");
-    else if (!record->opaque)
+    else if (!record->opaque && !record->foreign)
         wrong = g4_kind_judge_block(cold);
     if (wrong != NULL)
         find(seen, GATEWAY_FINDING_DAMAGED, 1, wrong);
-    if (record->opaque || seen->finding != GATEWAY_FINDING_NONE)
-        return KVT_OK; /* others may write an opaque one */
+    if (record->opaque || record->foreign || seen->finding != GATEWAY_FINDING_NONE)
+        return KVT_OK; /* others may write such a one */
     if (cold->meta.length != record->length || cold->meta.crc32c != record->crc32c ||
         cold->meta.fingerprint != record->fingerprint)
         find(seen, GATEWAY_FINDING_SWAPPED, 1,

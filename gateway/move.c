@@ -175,6 +175,8 @@ promote_held(struct gateway_vault *vault, const char *key, uint64_t *bytes)
         return rc;
     if (change.record.state != GATEWAY_STORED)
         return KVT_NOTFOUND;
+    if (change.record.foreign)
+        return KVT_UNSUPPORTED; /* it could not be checked */
     if ((change.record.tiers & GATEWAY_HOT) != 0)
         return KVT_OK;
     rc = gateway_vault_read_block(vault, gateway_cold_store(vault->cold), key, &change.record,

@@ -82,6 +82,8 @@ validate(const struct gateway_vault *vault, const struct gateway_put_item *item)
 static bool
 is_acknowledged(const struct gateway_record *record)
 {
+    if (record->foreign) /* not by us, and nobody here can tell it from what is put */
+        return false;
     return record->state == GATEWAY_STORED || (record->state == GATEWAY_INTENT && record->kept);
 }
 

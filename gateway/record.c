@@ -5,7 +5,7 @@
 #include <string.h>
 
 enum { RECORD_VERSION = 2, EVENT_VERSION = 1 };
-enum { FLAG_OPAQUE = 1, FLAG_KEPT = 2, FLAG_OWED = 4 };
+enum { FLAG_OPAQUE = 1, FLAG_KEPT = 2, FLAG_OWED = 4, FLAG_FOREIGN = 8 };
 
 struct writer {
     uint8_t *at;
@@ -116,6 +116,30 @@ gateway_record_state_name(enum gateway_state state)
 }
 
 void
+gateway_record_of_head(const struct g4_request *head, bool opaque, struct gateway_record *record)
+{
+    *record = (struct gateway_record){.state = GATEWAY_STORED,
+                                      .tiers = GATEWAY_COLD,
+                                      .opaque = opaque,
+                                      .length = head->meta.length,
+                                      .crc32c = head->meta.crc32c,
+                                      .fingerprint = head->meta.fingerprint,
+                                      .modified_ms = head->modified_ms};
+    memcpy(record->etag, head->etag, sizeof(record->etag));
+    memcpy(record->writer, head->meta.writer, sizeof(record->writer));
+    if (!head->meta.present && head->buffer_size != 0)
+        record->length = head->buffer_size;
+}
+
+const char *
+gateway_record_kind_name(const struct gateway_record *record)
+{
+    if (record->opaque)
+        return "opaque";
+    return record->foreign ? "foreign" : "block";
+}
+
+void
 gateway_record_meta(const struct gateway_record *record, struct g4_meta *meta)
 {
     *meta = (struct g4_meta){.present = true,
@@ -135,8 +159,9 @@ gateway_record_encode(const struct gateway_record *record, uint8_t out[GATEWAY_R
     write_u8(&writer, RECORD_VERSION);
     write_u8(&writer, (uint8_t)record->state);
     write_u8(&writer, (uint8_t)record->tiers);
-    write_u8(&writer, (uint8_t)((record->opaque ? FLAG_OPAQUE : 0) |
-                                (record->kept ? FLAG_KEPT : 0) | (record->owed ? FLAG_OWED : 0)));
+    write_u8(&writer,
+             (uint8_t)((record->opaque ? FLAG_OPAQUE : 0) | (record->kept ? FLAG_KEPT : 0) |
+                       (record->owed ? FLAG_OWED : 0) | (record->foreign ? FLAG_FOREIGN : 0)));
     write_u64(&writer, record->length);
     write_u32(&writer, record->crc32c);
     write_u64(&writer, record->fingerprint);
@@ -164,6 +189,7 @@ gateway_record_decode(const void *bytes, size_t size, struct gateway_record *rec
     record->opaque = (flags & FLAG_OPAQUE) != 0;
     record->kept = (flags & FLAG_KEPT) != 0;
     record->owed = (flags & FLAG_OWED) != 0;
+    record->foreign = (flags & FLAG_FOREIGN) != 0;
     record->length = read_u64(&reader);
     record->crc32c = read_u32(&reader);
     record->fingerprint = read_u64(&reader);
@@ -174,7 +200,7 @@ gateway_record_decode(const void *bytes, size_t size, struct gateway_record *rec
         read_text(&reader, record->shown, sizeof(record->shown));
     return !reader.failed && record->state >= GATEWAY_INTENT && record->state <= GATEWAY_RETIRING &&
            (record->tiers & ~(GATEWAY_HOT | GATEWAY_COLD)) == 0 &&
-           (flags & ~(unsigned)(FLAG_OPAQUE | FLAG_KEPT | FLAG_OWED)) == 0;
+           (flags & ~(unsigned)(FLAG_OPAQUE | FLAG_KEPT | FLAG_OWED | FLAG_FOREIGN)) == 0;
 }
 
 size_t

@@ -35,9 +35,11 @@ enum gateway_state {
 struct gateway_record {
     enum gateway_state state;
     unsigned tiers;
-    bool opaque; /* not a block: no events, never hot */
-    bool kept;   /* INTENT only: the hot copy is of an acknowledged block, whatever the PUT does */
-    bool owed;   /* STORED: acknowledged from its hot copy, the bucket is still to get one.  INTENT:
+    bool opaque;  /* not a block: no events, never hot */
+    bool foreign; /* a block's key, written by others without our metadata: it counts and has its
+                     events, and as nobody knows its checksum it is a miss for every reader */
+    bool kept;    /* INTENT only: the hot copy is of an acknowledged block, whatever the PUT does */
+    bool owed; /* STORED: acknowledged from its hot copy, the bucket is still to get one.  INTENT:
                     it is to become so, and nothing was sent to the bucket */
     uint64_t length;
     uint32_t crc32c;
@@ -71,6 +73,13 @@ gateway_record_waits(const struct gateway_record *record)
 
 /** "intent", "stored", "retiring". */
 const char *gateway_record_state_name(enum gateway_state state);
+
+/** "block", "foreign", "opaque". */
+const char *gateway_record_kind_name(const struct gateway_record *record);
+
+/** STORED in the bucket alone, as a HEAD or GET that was answered tells it. */
+void gateway_record_of_head(const struct g4_request *head, bool opaque,
+                            struct gateway_record *record);
 
 /** The object as a g4 expectation. */
 void gateway_record_meta(const struct gateway_record *record, struct g4_meta *meta);

@@ -32,6 +32,7 @@ static void
 fill(struct gateway_report *report, struct kvt_report *out)
 {
     struct gateway_vault *vault = report->vault;
+    struct gateway_adoption_mark adoption;
     struct gateway_catalog_stats stats;
 
     gateway_catalog_stats(vault->catalog, &stats);
@@ -49,6 +50,10 @@ fill(struct gateway_report *report, struct kvt_report *out)
         row->capacity_bytes = tier == 0 ? vault->hot_capacity : vault->cold_capacity;
         row->blocks = stats.blocks[tier];
     }
+    /* What is not counted would be spared, and what is would go in its place. */
+    gateway_catalog_adoption(vault->catalog, &adoption);
+    if (!gateway_adoption_capped(&adoption))
+        out->tiers[1].capacity_bytes = 0;
 }
 
 static enum kvt_err

@@ -166,6 +166,32 @@ assert s["advisor"]["events"]["applied"] == 12345 and s["gateway"]["hot"]["block
   output_has "kvtier block show 00000000deadbeef"
 }
 
+@test "g4 adopt starts a walk, watches it and says what it came to" {
+  run $KVTIER_CONFIGURED g4 adopt --show
+  status_is 0
+  output_has "adoption  needed"
+  output_has "not kept until all of the bucket is counted"
+  run --separate-stderr $KVTIER_CONFIGURED g4 adopt
+  status_is 4
+  golden g4-adopt
+  [[ $stderr == *"what is left: kvtier g4 fsck"* ]]
+  run --separate-stderr $KVTIER_CONFIGURED g4 adopt --rate 5 --json --detach
+  status_is 0
+  echo "$output" | python3 -c '
+import json, sys
+adoption = json.load(sys.stdin)["adoption"]
+assert (adoption["state"], adoption["rate"]) == ("running", 5), adoption'
+  run --separate-stderr $KVTIER_CONFIGURED g4 adopt --stop
+  status_is 0
+  [[ $stderr == *"it was stopped; go on with it: kvtier g4 adopt"* ]]
+  for flags in "--stop --show" "--rate 0" "now"; do
+    run $KVTIER_CONFIGURED g4 adopt $flags
+    status_is 2
+  done
+  run "$KVTIER" --gateway-url http://127.0.0.1:1 g4 adopt --show
+  status_is 5
+}
+
 @test "g4 verify: good is 0, bad is 8, all counts" {
   run $KVTIER_CONFIGURED g4 verify 0/1:k1
   status_is 0

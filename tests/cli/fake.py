@@ -70,6 +70,18 @@ UNSEEN = {"0/4:k4": {"finding": "none", "text": "", "remedy": "", "done": False,
                      "why_not": "the bucket is away"}}
 
 
+# A walk that is over at the second look.
+ADOPTION = {"state": "needed", "capped": False, "waiting": False, "why": "", "rate": 0, "began_ms": 0, "ended_ms": 0,
+            "listed": 0, "known": 0, "adopted": 0, "adopted_bytes": 0, "adopted_foreign": 0, "adopted_opaque": 0,
+            "passed": 0, "damaged": 0, "refused": 0, "after": ""}
+ADOPTED = {"state": "done", "capped": True, "listed": 1000, "known": 10, "adopted": 970, "adopted_bytes": 970 << 20,
+           "adopted_foreign": 300, "adopted_opaque": 200, "passed": 17, "damaged": 3}
+
+
+def adoption():
+    return {"schema_version": 1, "adoption": dict(ADOPTION)}
+
+
 def seen(key):
     finding, text, remedy = SEEN.get(key, ("none", "", ""))
     return {"schema_version": 1, "key": key, "finding": finding, "tier": "cold", "age_ms": 1000, "text": text,
@@ -134,6 +146,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
                                           "state": "stored", "writer": "gw0"}}
         if path in fixed:
             self.answer(fixed[path])
+        elif path == "/g/v1/adoption":
+            self.answer(adoption())
+            if ADOPTION["state"] == "running":
+                ADOPTION.update(ADOPTED)
         elif path == "/a/v1/index/dump":
             self.answer(pages(PLACES, query.get("cursor"), 2, 0))
         elif path == "/g/v1/store":
@@ -150,7 +166,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def do_POST(self):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         path, _ = self.parts()
-        if path in ("/a/v1/policy/mode", "/g/v1/verify", "/g/v1/repair"):
+        if path in ("/a/v1/policy/mode", "/g/v1/verify", "/g/v1/repair", "/g/v1/adoption"):
             if self.headers.get("Authorization") != "Bearer secret-token":
                 self.refuse(401, "DENIED", "wrong token")
                 return
@@ -160,6 +176,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
             bad = body["key"] == "0/3:k3"
             self.answer({"key": body["key"], "copies": [
                 {"tier": "cold", "ok": not bad, "reason": "length 5, expected 6" if bad else ""}]})
+        elif path == "/g/v1/adoption":
+            ADOPTION.update({"state": "running", "rate": body["rate"]} if body["action"] == "start"
+                            else {"state": "stopped", "why": "CANCELLED"})
+            self.answer(adoption())
         elif path == "/g/v1/repair":
             done = body["key"] != "0/1:k1"
             self.answer({**seen(body["key"]), "done": done, "code": "OK" if done else "BUSY",

@@ -11,6 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/db.h"
 #include "base/random.h"
 #include "gateway/catalog.h"
 
@@ -557,16 +558,126 @@ opening_survives_every_failing_allocation(void **state)
     assert_true(test_sweep_allocations(attempt_open, f->folder) > 0);
 }
 
+/* ---- how far the rows cover the bucket ---- */
+
+static struct gateway_change
+found(const char *key, enum gateway_state state, bool foreign)
+{
+    return (struct gateway_change){
+        .key = key,
+        .only_if_absent = true,
+        .record = {.state = state, .tiers = GATEWAY_COLD, .foreign = foreign, .length = 10}};
+}
+
+/* The mark and the rows it speaks of are one: what became of them is in it. */
+static void
+a_mark_comes_back_with_its_counts(void **state)
+{
+    struct fixture *f = *state;
+    struct gateway_adoption_mark mark = {.state = GATEWAY_ADOPTION_RUNNING,
+                                         .rate = 7,
+                                         .began_ms = 1234567890123,
+                                         .listed = 3,
+                                         .damaged = 1,
+                                         .after = "0/9:k"};
+    struct gateway_change changes[3];
+    struct gateway_adoption_mark back;
+    struct gateway_record record;
+    char keys[2][KVT_KEY_MAX];
+
+    gateway_catalog_adoption(f->catalog, &back);
+    assert_int_equal(back.state, GATEWAY_ADOPTION_UNSEEN);
+    assert_true(gateway_adoption_capped(&back));
+    changes[0] = found(key_of(keys[0], 0), GATEWAY_INTENT, false);
+    assert_int_equal(gateway_catalog_change(f->catalog, changes, 1, GATEWAY_APPLIED), KVT_OK);
+    changes[0] = found(keys[0], GATEWAY_STORED, false); /* a PUT is under way: its row stays */
+    changes[1] = found(key_of(keys[1], 1), GATEWAY_STORED, true);
+    changes[2] = found("note", GATEWAY_STORED, false);
+    changes[2].record.opaque = true;
+    assert_int_equal(gateway_catalog_adopt(f->catalog, changes, 3, &mark, GATEWAY_APPLIED), KVT_OK);
+    gateway_catalog_close(f->catalog);
+    f->catalog = open_catalog(f->folder);
+    gateway_catalog_adoption(f->catalog, &back);
+    assert_int_equal(back.state, GATEWAY_ADOPTION_RUNNING);
+    assert_false(gateway_adoption_capped(&back));
+    assert_int_equal(back.rate, 7);
+    assert_int_equal(back.began_ms, mark.began_ms);
+    assert_int_equal(back.listed, 3);
+    assert_int_equal(back.damaged, 1);
+    assert_int_equal(back.known, 1);
+    assert_int_equal(back.adopted, 2);
+    assert_int_equal(back.adopted_bytes, 20);
+    assert_int_equal(back.adopted_foreign, 1);
+    assert_int_equal(back.adopted_opaque, 1);
+    assert_string_equal(back.after, mark.after);
+    assert_int_equal(gateway_catalog_get(f->catalog, keys[0], &record), KVT_OK);
+    assert_int_equal(record.state, GATEWAY_INTENT);
+}
+
+/* That something is there says less than that it is served. */
+static void
+a_foreign_row_yields_to_a_block(void **state)
+{
+    struct fixture *f = *state;
+    struct gateway_record record;
+    struct gateway_change change;
+    char key[KVT_KEY_MAX];
+
+    for (unsigned i = 0; i < 3; i++) {
+        change = found(key_of(key, 0), GATEWAY_STORED, i != 1);
+        assert_int_equal(gateway_catalog_change(f->catalog, &change, 1, GATEWAY_APPLIED), KVT_OK);
+        assert_int_equal(change.status, i == 2 ? KVT_EXISTS : KVT_OK);
+        assert_int_equal(gateway_catalog_get(f->catalog, key, &record), KVT_OK);
+        assert_int_equal(record.foreign, i == 0);
+    }
+}
+
+/* It kept its cap over what it had, and an upgrade takes nothing from that. */
+static void
+a_catalog_without_a_mark_is_whole(void **state)
+{
+    const struct kvt_db_options options = {.map_bytes = 128u << 20, .databases_max = 6};
+    struct fixture *f = *state;
+    struct kvt_db_options at = options;
+    struct gateway_adoption_mark mark;
+    MDB_val name = kvt_db_val("adoption", 8);
+    struct kvt_error err;
+    MDB_env *env;
+    MDB_txn *txn;
+    MDB_dbi meta;
+
+    gateway_catalog_close(f->catalog);
+    at.path = f->folder;
+    assert_int_equal(kvt_db_open(&env, &at, &err), KVT_OK);
+    assert_int_equal(mdb_txn_begin(env, NULL, 0, &txn), 0);
+    assert_int_equal(mdb_dbi_open(txn, "meta", 0, &meta), 0);
+    assert_int_equal(mdb_del(txn, meta, &name, NULL), 0);
+    assert_int_equal(mdb_txn_commit(txn), 0);
+    mdb_env_close(env);
+    f->catalog = open_catalog(f->folder);
+    gateway_catalog_adoption(f->catalog, &mark);
+    assert_int_equal(mark.state, GATEWAY_ADOPTION_DONE);
+    assert_true(mark.whole);
+}
+
 int
 main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(random_run_against_model),    TEST(death_in_the_middle),
-        TEST(life_and_numbers_go_on),      TEST(epochs_only_rise),
-        TEST(caps_count_what_is_reserved), TEST(backlog_gives_up_the_oldest),
-        TEST(full_map_is_a_state),         TEST(namespaces_are_bounded),
-        TEST(scans_page_through),          TEST(opening_survives_every_failing_allocation),
+        TEST(random_run_against_model),
+        TEST(death_in_the_middle),
+        TEST(life_and_numbers_go_on),
+        TEST(epochs_only_rise),
+        TEST(caps_count_what_is_reserved),
+        TEST(backlog_gives_up_the_oldest),
+        TEST(full_map_is_a_state),
+        TEST(namespaces_are_bounded),
+        TEST(scans_page_through),
+        TEST(opening_survives_every_failing_allocation),
+        TEST(a_foreign_row_yields_to_a_block),
+        TEST(a_catalog_without_a_mark_is_whole),
+        TEST(a_mark_comes_back_with_its_counts),
     };
 #undef TEST
 

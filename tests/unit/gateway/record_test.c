@@ -42,6 +42,27 @@ records_come_back(void **state)
     assert_false(gateway_record_decode(bytes, size, &back));
 }
 
+/* Its bytes count and its events go out, so it is visible; which does not mean that it is served.
+ */
+static void
+a_foreign_row_is_told_from_others(void **state)
+{
+    const struct gateway_record foreign = {
+        .state = GATEWAY_STORED, .tiers = GATEWAY_COLD, .foreign = true, .length = 5};
+    uint8_t bytes[GATEWAY_RECORD_MAX];
+    struct gateway_record back;
+
+    (void)state;
+    assert_true(gateway_record_decode(bytes, gateway_record_encode(&foreign, bytes), &back));
+    assert_true(back.foreign && !back.opaque);
+    assert_int_equal(gateway_record_visible(&back), GATEWAY_COLD);
+    assert_string_equal(gateway_record_kind_name(&back), "foreign");
+    back.foreign = false;
+    assert_string_equal(gateway_record_kind_name(&back), "block");
+    back.opaque = true;
+    assert_string_equal(gateway_record_kind_name(&back), "opaque");
+}
+
 static void
 nonsense_is_refused(void **state)
 {
@@ -89,6 +110,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(records_come_back),
+        cmocka_unit_test(a_foreign_row_is_told_from_others),
         cmocka_unit_test(nonsense_is_refused),
         cmocka_unit_test(events_come_back),
     };
