@@ -237,6 +237,26 @@ print_advisor(FILE *out, struct json_object *advisor)
 }
 
 static void
+print_packing(FILE *out, struct json_object *space)
+{
+    const uint64_t live = cli_json_u64(space, "live_bytes");
+    const uint64_t bytes = cli_json_u64(space, "segment_bytes");
+    const char *error = cli_json_text(space, "last.error");
+    char size[KVT_SIZE_TEXT_MAX];
+
+    kvt_size_format(bytes, size);
+    (void)fprintf(out, "packed   %s: %" PRIu64 " blocks in %" PRIu64 " segments, %s, %.1f%% live",
+                  cli_json_text(space, "namespace"), cli_json_u64(space, "blocks"),
+                  cli_json_u64(space, "segments"), size,
+                  bytes == 0 ? 100.0 : 100.0 * (double)live / (double)bytes);
+    if (cli_json_u64(space, "runs") > 0)
+        (void)fprintf(out, "; last run (%s) packed %" PRIu64 ", forwarded %" PRIu64 "%s%s",
+                      cli_json_text(space, "last.reason"), cli_json_u64(space, "last.packed"),
+                      cli_json_u64(space, "last.forwarded"), error[0] == '\0' ? "" : ": ", error);
+    (void)fputc('\n', out);
+}
+
+static void
 print_gateway(FILE *out, struct json_object *gateway)
 {
     struct json_object *cold = cli_json_at(gateway, "cold");
@@ -261,6 +281,8 @@ print_gateway(FILE *out, struct json_object *gateway)
     (void)fprintf(out, "checks   %" PRIu64 " corrupt copies found, %" PRIu64 " in quarantine\n",
                   cli_json_u64(gateway, "integrity.corrupt"),
                   cli_json_u64(gateway, "integrity.quarantined"));
+    for (size_t i = 0; i < cli_json_count(gateway, "packing"); i++)
+        print_packing(out, cli_json_item(gateway, "packing", i));
 }
 
 static void

@@ -10,6 +10,7 @@
 #include "base/parse.h"
 #include "g4/check.h"
 #include "gateway/admin_adoption.h"
+#include "gateway/admin_packing.h"
 #include "gateway/admin_store.h"
 #include "gateway/backlog.h"
 #include "gateway/fault.h"
@@ -239,6 +240,7 @@ get_status(void *arg, const struct kvt_http_request *request, struct kvt_http_re
     append_tiers(admin, &catalog, out);
     append_counts(admin, out);
     append_backlog(admin, out);
+    gateway_admin_packing_status(admin->vault->packer, out);
     kvt_buffer_printf(out, "\"adoption\":");
     gateway_admin_adoption_append(admin, out);
     kvt_buffer_printf(
@@ -445,4 +447,5 @@ const struct kvt_http_route gateway_admin_routes[GATEWAY_ADMIN_ROUTES] = {
     {"POST", "/v1/repair", true, gateway_admin_store_repair},
     {"GET", "/v1/adoption", false, gateway_admin_adoption_get},
     {"POST", "/v1/adoption", true, gateway_admin_adoption_post},
+    {"POST", "/v1/compact", true, gateway_admin_packing_ask},
 };

@@ -17,7 +17,7 @@
 #include "gateway/vault.h"
 
 #define GATEWAY_ADMIN_ROWS   1000
-#define GATEWAY_ADMIN_ROUTES 10
+#define GATEWAY_ADMIN_ROUTES 11
 
 struct gateway_admin {
     const struct gateway_settings *settings;

@@ -77,6 +77,8 @@ start_bus(struct app *app, struct kvt_error *err)
         rc = gateway_backlog_start(app->backlog, err);
     if (rc == KVT_OK)
         rc = gateway_adoption_open(&app->adoption, app->vault, err);
+    if (rc == KVT_OK && app->vault->packer != NULL)
+        rc = gateway_packer_start(app->vault->packer, err);
     if (rc != KVT_OK || app->bus == NULL)
         return rc;
     rc = gateway_events_start(&app->events, app->vault, app->bus, err);
@@ -172,6 +174,8 @@ stop(struct app *app)
     gateway_credentials_drop(app->settings.credentials);
     g4_placement_free(app->settings.placement);
     kvt_http_stop(app->http);
+    if (app->vault != NULL)
+        gateway_packer_stop(app->vault->packer);
     gateway_orders_stop(app->orders);
     gateway_adoption_close(app->adoption);
     gateway_backlog_stop(app->backlog);

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "g4/directory.h"
+#include "g4/packed_store.h"
 
 enum { PROBE_DEADLINE_MS = 5000, SKEW_MAX_MS = 5 * 60 * 1000 };
 
@@ -17,6 +18,8 @@ static const char probe_key[] = ".kvtier-probe";
 
 struct gateway_cold {
     struct g4_store *store;
+    struct g4_store *bucket; /* below `store` where that packs, else the same */
+    bool packs;
     bool is_s3;
     _Atomic bool healthy;
     _Atomic bool writable;
@@ -43,6 +46,7 @@ gateway_cold_adopt(struct gateway_cold **out, struct g4_store *store)
     (void)snprintf(cold->shared.state.reason, sizeof(cold->shared.state.reason),
                    "the bucket has not been probed yet");
     cold->store = store;
+    cold->bucket = store;
     *out = cold;
     return KVT_OK;
 }
@@ -80,6 +84,21 @@ gateway_cold_close(struct gateway_cold *cold)
     kvt_free(cold);
 }
 
+enum kvt_err
+gateway_cold_pack(struct gateway_cold *cold, const char *namespaces, const char *instance,
+                  struct kvt_error *err)
+{
+    /* A folder has no clock of its own to judge locks by: one gateway has it for itself. */
+    const struct g4_packed_store_options options = {
+        .namespaces = namespaces, .instance = instance, .alone = !cold->is_s3};
+    const enum kvt_err rc = g4_packed_store_open(&cold->store, cold->bucket, &options, err);
+
+    if (rc != KVT_OK)
+        cold->store = cold->bucket;
+    cold->packs = rc == KVT_OK;
+    return rc;
+}
+
 struct g4_store *
 gateway_cold_store(struct gateway_cold *cold)
 {
@@ -95,8 +114,8 @@ ask(struct gateway_cold *cold, int64_t *skew_ms, struct kvt_error *err)
 
     *skew_ms = 0;
     if (cold->is_s3)
-        return g4_s3_probe(cold->store, skew_ms, err);
-    rc = g4_store_perform(cold->store, &request);
+        return g4_s3_probe(cold->bucket, skew_ms, err);
+    rc = g4_store_perform(cold->bucket, &request);
     if (rc == KVT_NOTFOUND)
         return KVT_OK;
     if (rc != KVT_OK)
@@ -116,6 +135,26 @@ missing_promise(const struct g4_selftest *selftest)
     if (!selftest->meta_kept)
         return "the bucket drops object metadata: blocks could not be checked";
     return NULL;
+}
+
+/* What the bucket does with conditions.  Who packs needs locks, which need more of a proof. */
+static bool
+test(struct gateway_cold *cold, struct g4_selftest *selftest, struct kvt_error *err)
+{
+    if (!cold->packs)
+        return g4_selftest(cold->bucket, selftest, err) == KVT_OK;
+    if ((cold->is_s3 ? g4_selftest_locks(cold->bucket, selftest, err)
+                     : g4_selftest(cold->bucket, selftest, err)) != KVT_OK)
+        return false;
+    g4_packed_store_prove(cold->store, selftest);
+    return true;
+}
+
+/* Why namespaces that are marked for it are not packed; NULL: they are. */
+static const char *
+missing_lock(const struct gateway_cold *cold, const struct g4_selftest *selftest)
+{
+    return cold->packs && cold->is_s3 ? g4_selftest_unsafe(selftest) : NULL;
 }
 
 static void
@@ -141,7 +180,7 @@ gateway_cold_probe(struct gateway_cold *cold)
     state.healthy = rc == KVT_OK;
     /* A promise that was not kept may be an answer that was lost: it is asked for again. */
     if (rc == KVT_OK && (!state.tested || missing_promise(&state.selftest) != NULL)) {
-        state.tested = g4_selftest(cold->store, &state.selftest, &err) == KVT_OK;
+        state.tested = test(cold, &state.selftest, &err);
         if (!state.tested)
             set_reason(&state, err.text);
     }
@@ -152,6 +191,8 @@ gateway_cold_probe(struct gateway_cold *cold)
     if (state.reason[0] == '\0' &&
         (state.skew_ms > SKEW_MAX_MS || state.skew_ms < -(int64_t)SKEW_MAX_MS))
         set_reason(&state, "clock differs from the bucket's by more than 5 minutes");
+    if (state.reason[0] == '\0' && state.tested)
+        set_reason(&state, missing_lock(cold, &state.selftest));
 
     (void)pthread_mutex_lock(&cold->shared.lock);
     cold->shared.state = state;

@@ -39,6 +39,11 @@ void gateway_cold_close(struct gateway_cold *cold);
 /** Tests: take over a store made elsewhere; it counts as healthy after the first probe. */
 KVT_NODISCARD enum kvt_err gateway_cold_adopt(struct gateway_cold **out, struct g4_store *store);
 
+/** Pack these namespaces ("a,b/c"): from now on the store is a g4/packed_store.h on top of the
+ *  bucket's own.  Before anybody uses it.  `instance` goes into locks and segments. */
+KVT_NODISCARD enum kvt_err gateway_cold_pack(struct gateway_cold *cold, const char *namespaces,
+                                             const char *instance, struct kvt_error *err);
+
 struct g4_store *gateway_cold_store(struct gateway_cold *cold);
 
 /** Ask the store how it is; the first time it answers, also run the self-test of conditions. */

@@ -131,6 +131,7 @@ move_one(const struct execution *execution, const char *key, uint64_t *bytes)
     case KVT_ORDER_DEMOTE: return gateway_move_demote(execution->vault, key, bytes);
     case KVT_ORDER_PROMOTE: return gateway_move_promote(execution->vault, key, bytes);
     case KVT_ORDER_DELETE: return gateway_remove_finish(execution->vault, key, bytes);
+    case KVT_ORDER_COMPACT: /* is of no block */
     case KVT_ORDER_NONE: break;
     }
     return KVT_INVALID;
@@ -213,6 +214,28 @@ mark_all(const struct execution *execution)
     return rc;
 }
 
+/* A whole namespace is one item, done or not. */
+static bool
+compact(struct execution *execution)
+{
+    const struct gateway_packer_asker asker = {.working = tell, .arg = execution};
+    struct kvt_order_result *result = execution->shared.result;
+    struct gateway_vault *vault = execution->vault;
+    struct g4_compaction_report total;
+    struct kvt_error err;
+    const enum kvt_err rc = gateway_packer_run(vault->packer, execution->order->namespace_, "order",
+                                               &asker, &total, &err);
+
+    if (rc == KVT_CANCELLED && atomic_load(&vault->stopping))
+        return false;
+    result->done = rc == KVT_OK;
+    result->failed = rc != KVT_OK;
+    result->bytes_moved = total.copied_bytes;
+    if (rc != KVT_OK)
+        note(result->text, sizeof(result->text), err.text, rc);
+    return true;
+}
+
 bool
 gateway_orders_execute(struct gateway_vault *vault, struct gateway_mover *mover,
                        const struct kvt_order *order, struct kvt_order_result *result,
@@ -229,6 +252,8 @@ gateway_orders_execute(struct gateway_vault *vault, struct gateway_mover *mover,
 
     *result = (struct kvt_order_result){
         .epoch = order->epoch, .id = order->id, .verb = order->verb, .code = KVT_OK};
+    if (order->verb == KVT_ORDER_COMPACT)
+        return compact(&execution);
     if (order->verb == KVT_ORDER_DELETE) {
         result->code = mark_all(&execution);
         if (result->code != KVT_OK) {
@@ -255,7 +280,7 @@ gateway_orders_accept(struct gateway_vault *vault, const struct kvt_order *order
     if (strcmp(order->gateway, vault->name) != 0)
         return kvt_error_set(err, KVT_DENIED, "addressed to %s", order->gateway);
     if (order->verb != KVT_ORDER_DEMOTE && order->verb != KVT_ORDER_PROMOTE &&
-        order->verb != KVT_ORDER_DELETE)
+        order->verb != KVT_ORDER_DELETE && order->verb != KVT_ORDER_COMPACT)
         return kvt_error_set(err, KVT_INVALID, "verb %u", (unsigned)order->verb);
     if (now_ms >= order->expires_ms)
         return kvt_error_set(err, KVT_TIMEOUT, "expired %" PRIu64 " ms ago",

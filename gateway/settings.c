@@ -205,6 +205,22 @@ load_cold(struct gateway_settings *settings, const struct kvt_config *config, st
     return KVT_OK;
 }
 
+static void
+load_packing(struct gateway_vault_options *vault, const struct kvt_config *config)
+{
+    struct g4_compaction_settings *settings = &vault->packer.settings;
+
+    vault->packed = kvt_config_string(config, GATEWAY_SETTING_PACKED_NAMESPACES);
+    vault->packer.interval_ms = kvt_config_u64(config, GATEWAY_SETTING_PACKED_INTERVAL);
+    *settings = g4_compaction_defaults();
+    settings->block_max = kvt_config_u64(config, GATEWAY_SETTING_PACKED_BLOCK_MAX);
+    settings->mean_max = kvt_config_u64(config, GATEWAY_SETTING_PACKED_MEAN_MAX);
+    settings->age_ms = kvt_config_u64(config, GATEWAY_SETTING_PACKED_AGE);
+    settings->segment_bytes = kvt_config_u64(config, GATEWAY_SETTING_PACKED_SEGMENT_SIZE);
+    settings->bytes_min = settings->segment_bytes / 4;
+    settings->live_min_ppm = kvt_config_ppm(config, GATEWAY_SETTING_PACKED_LIVE_MIN);
+}
+
 static enum kvt_err
 load_vault(struct gateway_settings *settings, const struct kvt_config *config,
            struct kvt_error *err)
@@ -229,6 +245,7 @@ load_vault(struct gateway_settings *settings, const struct kvt_config *config,
     /* Multipart uploads make objects larger than one body, a few at a time in memory. */
     vault->object_max = settings->memory_max / 4 > settings->batch_max ? settings->memory_max / 4
                                                                        : settings->batch_max;
+    load_packing(vault, config);
     vault->quarantine_max = (size_t)kvt_config_u64(config, GATEWAY_SETTING_QUARANTINE_MAX);
     vault->io_threads = settings->io_threads;
     vault->revision = (enum kvt_key_revision)kvt_config_enum(config, GATEWAY_SETTING_KEY_REVISION);

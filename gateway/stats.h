@@ -61,6 +61,13 @@
     X(BACKLOG_FAILED, COUNTER, "backlog_failures_total", "", "Uploads that are to be repeated.")   \
     X(BACKLOG_FULL, COUNTER, "backlog_full_total", "",                                             \
       "Blocks that went to the bucket first, because the backlog had no room.")                    \
+    X(PACKER_DONE, COUNTER, "packer_runs_total", "result=\"done\"", "Runs of packing.")            \
+    X(PACKER_FAILED, COUNTER, "packer_runs_total", "result=\"failed\"", "Runs of packing.")        \
+    X(PACKER_PACKED, COUNTER, "packer_blocks_total", "result=\"packed\"",                          \
+      "Blocks written into segments: from objects of their own, or from other segments.")          \
+    X(PACKER_FORWARDED, COUNTER, "packer_blocks_total", "result=\"forwarded\"",                    \
+      "Blocks written into segments: from objects of their own, or from other segments.")          \
+    X(PACKER_BYTES, COUNTER, "packer_bytes_total", "", "Their bytes.")                             \
     X(ORPHANS, COUNTER, "orphans_total", "", "Hot files without a catalog row, removed.")          \
     X(HOT_USED, GAUGE, "tier_used_bytes", "tier=\"hot\"", "Bytes of blocks on a tier.")            \
     X(COLD_USED, GAUGE, "tier_used_bytes", "tier=\"cold\"", "Bytes of blocks on a tier.")          \
@@ -75,6 +82,10 @@
     X(BACKLOG_BLOCKS, GAUGE, "backlog_blocks", "", "Blocks that wait for their upload.")           \
     X(BACKLOG_BYTES, GAUGE, "backlog_bytes", "", "Their bytes.")                                   \
     X(BACKLOG_AGE, GAUGE, "backlog_oldest_seconds", "", "How long the first of them has waited.")  \
+    X(PACKED_SEGMENTS, GAUGE, "packed_segments", "", "Segments of packed namespaces.")             \
+    X(PACKED_BLOCKS, GAUGE, "packed_blocks", "", "Blocks in them that live.")                      \
+    X(PACKED_LIVE, GAUGE, "packed_live_bytes", "", "Their bytes.")                                 \
+    X(PACKED_SEGMENT_BYTES, GAUGE, "packed_segment_bytes", "", "Bytes of the segments.")           \
     X(EVENTS_PENDING, GAUGE, "events_pending", "", "Events not yet acknowledged by the bus.")      \
     X(MEMORY_USED, GAUGE, "memory_used_bytes", "", "Bodies of requests in flight.")                \
     X(NATS_UP, GAUGE, "nats_connected", "", "1 while connected to NATS.")

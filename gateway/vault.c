@@ -110,6 +110,20 @@ open_tiers(struct gateway_vault *vault, const struct gateway_vault_options *opti
     return rc == KVT_OK ? rc : kvt_error_set(err, rc, "bucket");
 }
 
+static enum kvt_err
+open_packer(struct gateway_vault *vault, const struct gateway_vault_options *options,
+            struct kvt_error *err)
+{
+    enum kvt_err rc;
+
+    if (options->packed == NULL || options->packed[0] == '\0')
+        return KVT_OK;
+    rc = gateway_cold_pack(vault->cold, options->packed, vault->name, err);
+    if (rc == KVT_OK)
+        rc = gateway_packer_new(&vault->packer, vault->cold, vault->stats, &options->packer, err);
+    return rc;
+}
+
 enum kvt_err
 gateway_vault_open(struct gateway_vault **out, const struct gateway_vault_options *options,
                    struct kvt_error *err)
@@ -149,6 +163,8 @@ gateway_vault_open(struct gateway_vault **out, const struct gateway_vault_option
         rc = check_backlog(vault, options, err);
     if (rc == KVT_OK)
         rc = open_tiers(vault, options, err);
+    if (rc == KVT_OK)
+        rc = open_packer(vault, options, err);
     if (rc != KVT_OK)
         goto fail;
     *out = vault;
@@ -164,6 +180,7 @@ gateway_vault_close(struct gateway_vault *vault)
 {
     if (vault == NULL)
         return;
+    gateway_packer_free(vault->packer);
     gateway_cold_close(vault->cold);
     g4_store_close(vault->hot);
     g4_store_close(vault->uploads);

@@ -22,6 +22,7 @@
 #include "gateway/catalog.h"
 #include "gateway/cold.h"
 #include "gateway/hold.h"
+#include "gateway/packer.h"
 #include "gateway/quarantine.h"
 #include "gateway/stats.h"
 #include "kvtier/error.h"
@@ -44,6 +45,7 @@ struct gateway_vault {
     struct g4_store *hot;     /* NULL: none */
     struct g4_store *uploads; /* parts that wait: gateway/uploads.h */
     struct gateway_cold *cold;
+    struct gateway_packer *packer; /* NULL: nothing is packed */
     struct gateway_quarantine *quarantine;
     struct gateway_holds *holds;
     struct gateway_access *access;
@@ -68,6 +70,8 @@ struct gateway_vault_options {
     size_t quarantine_max;
     unsigned io_threads; /* of the hot volume */
     enum kvt_key_revision revision;
+    const char *packed; /* namespaces, "a,b/c"; NULL or "": none */
+    struct gateway_packer_options packer;
     struct gateway_cold_options cold;
     struct g4_store *cold_store; /* tests: used instead of `cold`, and taken over on success */
     struct gateway_stats *stats;

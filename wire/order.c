@@ -132,9 +132,9 @@ decode_payload(const void *bytes, size_t size, struct kvt_order *order, size_t c
     order->expires_ms = wire_msgpack_u64(&reader, "an expiry in ms");
     offset = reader.at;
     order->verb =
-        (enum kvt_order_verb)wire_msgpack_uint(&reader, KVT_ORDER_DELETE, "a verb from 1 to 3");
+        (enum kvt_order_verb)wire_msgpack_uint(&reader, KVT_ORDER_COMPACT, "a verb from 1 to 4");
     if (order->verb == KVT_ORDER_NONE)
-        wire_msgpack_fail(&reader, offset, KVT_INVALID, "a verb from 1 to 3");
+        wire_msgpack_fail(&reader, offset, KVT_INVALID, "a verb from 1 to 4");
     wire_msgpack_str(&reader, order->reason, sizeof(order->reason), "a reason of at most 63 bytes");
     read_items(&reader, order, capacity);
     wire_msgpack_rest(&reader, members, PAYLOAD_MEMBERS);

@@ -27,7 +27,8 @@ extern "C" {
 #define KVT_ORDER_VERBS(X)                                                                         \
     X(DEMOTE, "demote")   /* hot -> cold: verify or make the cold copy, then drop the hot one */   \
     X(PROMOTE, "promote") /* cold -> hot: copy, verify, keep the cold one */                       \
-    X(DELETE, "delete")   /* two-phase removal from hot and cold */
+    X(DELETE, "delete")   /* two-phase removal from hot and cold */                                \
+    X(COMPACT, "compact") /* pack the namespace's small blocks; without items */
 
 enum kvt_order_verb {
     KVT_ORDER_NONE = 0,
@@ -65,7 +66,7 @@ struct kvt_order_result {
     char text[128]; /* first failure, for people */
 };
 
-/** "demote", "promote", "delete"; "none" otherwise. */
+/** "demote", "promote", "delete", "compact"; "none" otherwise. */
 const char *kvt_order_verb_name(enum kvt_order_verb verb);
 
 #ifdef __cplusplus

@@ -1,0 +1,367 @@
+#include "gateway/packer.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "g4/packed_store.h"
+#include "gateway/courtesy.h"
+
+enum {
+    TICK_MS = 200,
+    PAUSE_MS = 100, /* between two runs: who waits for the lock has a chance */
+    PAUSE_MAX_MS = 10000,
+    PPM = 1000000,
+};
+
+/* What is known of one namespace. */
+struct space {
+    struct gateway_packer_state state; /* without totals */
+    uint64_t ran_ms;                   /* monotonic end of the last run of its own, or the start */
+    bool asked;                        /* to be packed soon */
+};
+
+struct gateway_packer {
+    struct gateway_cold *cold;
+    struct g4_store *store;
+    struct gateway_stats *stats;
+    struct gateway_packer_options options;
+    size_t count;
+    _Atomic bool stop;
+    pthread_t thread;
+    bool started;
+
+    struct {
+        pthread_mutex_t lock; /* guards `spaces` */
+        struct space spaces[G4_PACKED_STORE_SPACES];
+    } shared;
+};
+
+enum kvt_err
+gateway_packer_new(struct gateway_packer **out, struct gateway_cold *cold,
+                   struct gateway_stats *stats, const struct gateway_packer_options *options,
+                   struct kvt_error *err)
+{
+    enum kvt_err rc = g4_compaction_settings_check(&options->settings, err);
+    struct gateway_packer *packer;
+
+    *out = NULL;
+    if (rc != KVT_OK)
+        return rc;
+    packer = kvt_calloc(1, sizeof(*packer));
+    if (packer == NULL)
+        return kvt_error_set(err, KVT_NOMEM, "packer");
+    (void)pthread_mutex_init(&packer->shared.lock, NULL);
+    packer->cold = cold;
+    packer->store = gateway_cold_store(cold);
+    packer->stats = stats;
+    packer->options = *options;
+    packer->options.settings.bytes_max = GATEWAY_PACKER_BYTES;
+    packer->count = g4_packed_store_count(packer->store);
+    for (size_t i = 0; i < packer->count; i++)
+        packer->shared.spaces[i].state = (struct gateway_packer_state){
+            .namespace_ = g4_packed_store_name(packer->store, i), .last_reason = ""};
+    *out = packer;
+    return KVT_OK;
+}
+
+void
+gateway_packer_stop(struct gateway_packer *packer)
+{
+    if (packer == NULL)
+        return;
+    atomic_store(&packer->stop, true);
+    g4_packed_store_stop(packer->store);
+    if (packer->started)
+        (void)pthread_join(packer->thread, NULL);
+    packer->started = false;
+}
+
+void
+gateway_packer_free(struct gateway_packer *packer)
+{
+    if (packer == NULL)
+        return;
+    gateway_packer_stop(packer);
+    (void)pthread_mutex_destroy(&packer->shared.lock);
+    kvt_free(packer);
+}
+
+/* ---- one run after another ---- */
+
+static void
+add_report(struct g4_compaction_report *total, const struct g4_compaction_report *one)
+{
+    const struct g4_compaction_report before = *total;
+
+    *total = *one; /* the newest word on what there is */
+    total->packed += before.packed;
+    total->forwarded += before.forwarded;
+    total->copied_bytes += before.copied_bytes;
+    total->settled += before.settled;
+    total->dropped += before.dropped;
+    total->removed += before.removed;
+    total->segments_written += before.segments_written;
+    total->segments_deleted += before.segments_deleted;
+    total->manifests_deleted += before.manifests_deleted;
+    total->bad += before.bad;
+}
+
+/* While requests come the bucket is theirs for as long as it was the packer's. */
+static void
+pause_after(struct gateway_packer *packer, struct gateway_courtesy *courtesy, uint64_t took_ms)
+{
+    uint64_t wait_ms = gateway_courtesy_asked(courtesy) ? took_ms + PAUSE_MS : PAUSE_MS;
+
+    if (wait_ms > PAUSE_MAX_MS)
+        wait_ms = PAUSE_MAX_MS;
+    for (const uint64_t end_ms = kvt_clock_mono_ms() + wait_ms;
+         kvt_clock_mono_ms() < end_ms && !atomic_load(&packer->stop);)
+        kvt_clock_sleep_ms(PAUSE_MS);
+}
+
+static enum kvt_err
+run_all(struct gateway_packer *packer, size_t index, const struct gateway_packer_asker *asker,
+        struct g4_compaction_report *total, struct kvt_error *err)
+{
+    struct gateway_courtesy courtesy = {.stats = packer->stats};
+    enum kvt_err rc = KVT_OK;
+
+    (void)gateway_courtesy_asked(&courtesy); /* from here on */
+    *total = (struct g4_compaction_report){.more = true};
+    for (unsigned i = 0; i < GATEWAY_PACKER_RUNS && total->more; i++) {
+        const uint64_t began_ms = kvt_clock_mono_ms();
+        struct g4_compaction_report report;
+
+        rc = g4_packed_store_compact(packer->store, index, &packer->options.settings, &report, err);
+        add_report(total, &report);
+        if (atomic_load(&packer->stop))
+            return KVT_CANCELLED;
+        if (rc != KVT_OK && rc != KVT_CANCELLED) /* that one: a deletion had waited */
+            break;
+        if (asker != NULL)
+            asker->working(asker->arg);
+        if (total->more)
+            pause_after(packer, &courtesy, kvt_clock_mono_ms() - began_ms);
+    }
+    return rc == KVT_BUSY || rc == KVT_PRECONDITION ? KVT_AGAIN : rc;
+}
+
+static void
+note(struct gateway_packer *packer, size_t index, const char *reason, uint64_t took_ms,
+     enum kvt_err rc, const struct g4_compaction_report *total, const struct kvt_error *err)
+{
+    struct gateway_packer_state *state = &packer->shared.spaces[index].state;
+
+    pthread_mutex_lock(&packer->shared.lock);
+    state->runs++;
+    state->last_ms = kvt_clock_unix_ms();
+    state->last_took_ms = took_ms;
+    state->last_reason = reason;
+    state->last = *total;
+    memset(state->last_error, 0, sizeof(state->last_error));
+    if (rc != KVT_OK)
+        memcpy(state->last_error, err->text, strnlen(err->text, sizeof(state->last_error) - 1));
+    pthread_mutex_unlock(&packer->shared.lock);
+    gateway_stats_add(packer->stats,
+                      rc == KVT_OK ? GATEWAY_STAT_PACKER_DONE : GATEWAY_STAT_PACKER_FAILED, 1);
+    gateway_stats_add(packer->stats, GATEWAY_STAT_PACKER_PACKED, total->packed);
+    gateway_stats_add(packer->stats, GATEWAY_STAT_PACKER_FORWARDED, total->forwarded);
+    gateway_stats_add(packer->stats, GATEWAY_STAT_PACKER_BYTES, total->copied_bytes);
+}
+
+static enum kvt_err
+run_index(struct gateway_packer *packer, size_t index, const char *reason,
+          const struct gateway_packer_asker *asker, struct g4_compaction_report *total,
+          struct kvt_error *err)
+{
+    const char *name = g4_packed_store_name(packer->store, index);
+    const uint64_t began_ms = kvt_clock_mono_ms();
+    enum kvt_err rc;
+
+    err->text[0] = '\0';
+    if (!gateway_cold_writable(packer->cold)) {
+        *total = (struct g4_compaction_report){.more = true};
+        rc = kvt_error_set(err, KVT_AGAIN, "the bucket takes nothing at the moment");
+    } else {
+        rc = gateway_cold_ended(packer->cold, run_all(packer, index, asker, total, err));
+    }
+    note(packer, index, reason, kvt_clock_mono_ms() - began_ms, rc, total, err);
+    if (rc == KVT_OK && total->packed + total->forwarded + total->dropped + total->removed > 0)
+        kvt_log_info("gateway.packer", "packed",
+                     "%s (%s): %" PRIu64 " blocks packed, %" PRIu64 " forwarded, %" PRIu64
+                     " bytes copied, manifest %" PRIu64,
+                     name, reason, total->packed, total->forwarded, total->copied_bytes,
+                     total->manifest);
+    else if (rc != KVT_OK && rc != KVT_AGAIN && rc != KVT_CANCELLED)
+        kvt_log_warn("gateway.packer", "not_packed", "%s (%s): %s", name, reason, err->text);
+    return rc;
+}
+
+static size_t
+index_of(const struct gateway_packer *packer, const char *namespace_)
+{
+    size_t i = 0;
+
+    while (i < packer->count && strcmp(g4_packed_store_name(packer->store, i), namespace_) != 0)
+        i++;
+    return i;
+}
+
+enum kvt_err
+gateway_packer_run(struct gateway_packer *packer, const char *namespace_, const char *reason,
+                   const struct gateway_packer_asker *asker, struct g4_compaction_report *total,
+                   struct kvt_error *err)
+{
+    const size_t index = packer == NULL ? 0 : index_of(packer, namespace_);
+
+    *total = (struct g4_compaction_report){0};
+    if (packer == NULL || index == packer->count)
+        return kvt_error_set(err, KVT_NOTFOUND, "%.80s is not among packed.namespaces", namespace_);
+    return run_index(packer, index, reason, asker, total, err);
+}
+
+enum kvt_err
+gateway_packer_ask(struct gateway_packer *packer, const char *namespace_)
+{
+    const size_t index = packer == NULL ? 0 : index_of(packer, namespace_);
+
+    if (packer == NULL || index == packer->count)
+        return KVT_NOTFOUND;
+    pthread_mutex_lock(&packer->shared.lock);
+    packer->shared.spaces[index].asked = true;
+    pthread_mutex_unlock(&packer->shared.lock);
+    return KVT_OK;
+}
+
+/* ---- deciding ---- */
+
+/* Why should it be packed now?  NULL: it need not. */
+static const char *
+reason_to_run(struct gateway_packer *packer, size_t index, uint64_t now_ms)
+{
+    struct g4_packed_totals totals;
+    struct kvt_error err;
+    uint64_t ran_ms;
+
+    bool asked;
+
+    pthread_mutex_lock(&packer->shared.lock);
+    ran_ms = packer->shared.spaces[index].ran_ms;
+    asked = packer->shared.spaces[index].asked;
+    packer->shared.spaces[index].asked = false;
+    pthread_mutex_unlock(&packer->shared.lock);
+    if (asked)
+        return "asked";
+    if (now_ms - ran_ms >= packer->options.interval_ms)
+        return "interval";
+    /* A run that could not mend it is not repeated at once. */
+    if (now_ms - ran_ms < packer->options.interval_ms / 4 ||
+        g4_packed_store_totals(packer->store, index, &totals, &err) != KVT_OK ||
+        totals.segment_bytes == 0)
+        return NULL;
+    return totals.live_bytes * PPM / totals.segment_bytes < packer->options.settings.live_min_ppm
+               ? "live share"
+               : NULL;
+}
+
+static void
+show(struct gateway_packer *packer)
+{
+    struct g4_packed_totals sum = {0};
+
+    for (size_t i = 0; i < packer->count; i++) {
+        struct g4_packed_totals totals;
+        struct kvt_error err;
+
+        if (g4_packed_store_totals(packer->store, i, &totals, &err) != KVT_OK)
+            continue;
+        sum.segments += totals.segments;
+        sum.blocks += totals.blocks;
+        sum.live_bytes += totals.live_bytes;
+        sum.segment_bytes += totals.segment_bytes;
+    }
+    gateway_stats_set(packer->stats, GATEWAY_STAT_PACKED_SEGMENTS, sum.segments);
+    gateway_stats_set(packer->stats, GATEWAY_STAT_PACKED_BLOCKS, sum.blocks);
+    gateway_stats_set(packer->stats, GATEWAY_STAT_PACKED_LIVE, sum.live_bytes);
+    gateway_stats_set(packer->stats, GATEWAY_STAT_PACKED_SEGMENT_BYTES, sum.segment_bytes);
+}
+
+static void
+look(struct gateway_packer *packer)
+{
+    for (size_t i = 0; i < packer->count && !atomic_load(&packer->stop); i++) {
+        const char *reason = reason_to_run(packer, i, kvt_clock_mono_ms());
+        struct g4_compaction_report total;
+        struct kvt_error err;
+
+        if (reason == NULL)
+            continue;
+        (void)!run_index(packer, i, reason, NULL, &total, &err);
+        pthread_mutex_lock(&packer->shared.lock);
+        packer->shared.spaces[i].ran_ms = kvt_clock_mono_ms();
+        pthread_mutex_unlock(&packer->shared.lock);
+    }
+}
+
+static void *
+packer_main(void *arg)
+{
+    struct gateway_packer *packer = arg;
+    uint64_t shown_ms = 0;
+
+    while (!atomic_load(&packer->stop)) {
+        const uint64_t now_ms = kvt_clock_mono_ms();
+
+        if (gateway_cold_writable(packer->cold)) {
+            look(packer);
+            if (now_ms - shown_ms >= GATEWAY_PACKER_SHOW_MS) {
+                show(packer);
+                shown_ms = now_ms;
+            }
+        }
+        kvt_clock_sleep_ms(TICK_MS);
+    }
+    return NULL;
+}
+
+enum kvt_err
+gateway_packer_start(struct gateway_packer *packer, struct kvt_error *err)
+{
+    int sys;
+
+    for (size_t i = 0; i < packer->count; i++) /* the first runs are an interval away */
+        packer->shared.spaces[i].ran_ms = kvt_clock_mono_ms();
+    sys = pthread_create(&packer->thread, NULL, packer_main, packer);
+    if (sys != 0)
+        return kvt_error_sys(err, sys, "start the packer");
+    packer->started = true;
+    return KVT_OK;
+}
+
+/* ---- what is told ---- */
+
+size_t
+gateway_packer_count(const struct gateway_packer *packer)
+{
+    return packer == NULL ? 0 : packer->count;
+}
+
+void
+gateway_packer_state(struct gateway_packer *packer, size_t index,
+                     struct gateway_packer_state *state)
+{
+    struct g4_packed_totals totals;
+    struct kvt_error err;
+
+    /* Without an answer these are of the manifest that was loaded last. */
+    (void)!g4_packed_store_totals(packer->store, index, &totals, &err);
+    pthread_mutex_lock(&packer->shared.lock);
+    *state = packer->shared.spaces[index].state;
+    pthread_mutex_unlock(&packer->shared.lock);
+    state->totals = totals;
+}

@@ -1,0 +1,352 @@
+/*
+ * What is tested: a gateway with a packed namespace, on a folder: what clients are told of a block
+ * is the same before and after it is packed, by this gateway and by one that has never seen it;
+ * promotion, removal one by one, many at once and by order, and PUTs after that; caps; the order
+ * that packs, and what is refused.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "gateway/move.h"
+#include "gateway/orders.h"
+#include "gateway/packer.h"
+#include "gateway/remove.h"
+
+#include "tests/unit/gateway/scene.h"
+
+enum { BLOCKS = 24, SIZE = 3000 };
+
+static void
+open_packed(struct test_scene *scene)
+{
+    struct gateway_vault_options *options = &scene->gateway.options;
+
+    test_scene_open(scene, 1u << 20);
+    options->packed = TEST_NAMESPACE;
+    options->packer.settings = g4_compaction_defaults();
+    options->packer.settings.age_ms = 0;
+    options->packer.settings.bytes_min = 1;
+    options->packer.settings.segment_bytes = 20000;
+    options->packer.settings.block_max = 2 * SIZE;
+    options->packer.interval_ms = 600000;
+    test_gateway_reopen(&scene->gateway);
+}
+
+static void
+pack(struct test_scene *scene, uint64_t packed)
+{
+    struct g4_compaction_report total;
+    struct kvt_error err;
+
+    if (gateway_packer_run(scene->gateway.vault->packer, TEST_NAMESPACE, "test", NULL, &total,
+                           &err) != KVT_OK)
+        fail_msg("%s", err.text);
+    assert_int_equal(total.packed, packed);
+    assert_false(total.more);
+}
+
+/* Blocks whose only copy is in the bucket, packed. */
+static void
+put_and_pack(struct test_scene *scene)
+{
+    for (uint64_t i = 0; i < BLOCKS; i++) {
+        char key[KVT_KEY_MAX];
+        uint64_t bytes;
+
+        assert_int_equal(test_gateway_put(&scene->gateway, i, SIZE), KVT_OK);
+        assert_int_equal(
+            gateway_move_demote(scene->gateway.vault, test_gateway_key(key, i), &bytes), KVT_OK);
+    }
+    pack(scene, BLOCKS);
+}
+
+/* As another gateway: with a catalog that knows nothing. */
+static void
+reopen_as_another(struct test_scene *scene, char state[192])
+{
+    (void)snprintf(state, 192, "%s/another", scene->gateway.folder);
+    scene->gateway.options.state_dir = state;
+    scene->gateway.options.hot_capacity = 0;
+    test_gateway_reopen(&scene->gateway);
+}
+
+static void
+url_of(char out[KVT_KEY_MAX + 16], uint64_t number)
+{
+    char key[KVT_KEY_MAX];
+
+    (void)snprintf(out, KVT_KEY_MAX + 16, "/kvtier/%s", test_gateway_key(key, number));
+}
+
+/* What HEAD tells: everything but the writer, whom a packed block has forgotten. */
+struct told {
+    char etag[128];
+    char modified[64];
+    char length[32];
+    char crc[32];
+};
+
+static void
+ask_head(struct test_scene *scene, uint64_t number, struct told *told)
+{
+    char url[KVT_KEY_MAX + 16];
+    struct gateway_request *request;
+
+    url_of(url, number);
+    request = test_scene_ask(scene, "HEAD", url, NULL, 0, NULL, NULL);
+    assert_int_equal(request->status, 200);
+    (void)snprintf(told->etag, sizeof(told->etag), "%s", test_scene_field(request, "ETag"));
+    (void)snprintf(told->modified, sizeof(told->modified), "%s",
+                   test_scene_field(request, "Last-Modified"));
+    (void)snprintf(told->length, sizeof(told->length), "%llu", (unsigned long long)request->length);
+    (void)snprintf(told->crc, sizeof(told->crc), "%s",
+                   test_scene_field(request, "x-amz-meta-kvt-crc32c"));
+    test_scene_done(scene, request);
+}
+
+/* Every block is listed once, with the size and the ETag that HEAD tells. */
+static void
+check_listing(struct test_scene *scene, size_t expected)
+{
+    struct gateway_request *request =
+        test_scene_ask(scene, "GET", "/kvtier?list-type=2", NULL, 0, NULL, NULL);
+    const char *at = (const char *)request->answer.data;
+    char last[KVT_KEY_MAX] = "";
+    char key[KVT_KEY_MAX];
+    char text[128];
+    size_t count = 0;
+
+    assert_int_equal(request->status, 200);
+    while (test_scene_element(&at, "<Key>", key, sizeof(key))) {
+        assert_true(strcmp(last, key) < 0);
+        (void)snprintf(last, sizeof(last), "%s", key);
+        assert_null(strstr(key, ".kvt"));
+        assert_true(test_scene_element(&at, "<Size>", text, sizeof(text)));
+        assert_string_equal(text, "3000");
+        count++;
+    }
+    assert_int_equal(count, expected);
+    test_scene_done(scene, request);
+}
+
+static void
+told_the_same(void **state)
+{
+    struct told before[BLOCKS];
+    struct test_scene scene;
+    char folder[192];
+
+    (void)state;
+    open_packed(&scene);
+    for (uint64_t i = 0; i < BLOCKS; i++)
+        assert_int_equal(test_gateway_put(&scene.gateway, i, SIZE), KVT_OK);
+    for (uint64_t i = 0; i < BLOCKS; i++)
+        ask_head(&scene, i, &before[i]);
+    check_listing(&scene, BLOCKS);
+    pack(&scene, BLOCKS);
+    check_listing(&scene, BLOCKS);
+    for (int turn = 0; turn < 2; turn++) {
+        for (uint64_t i = 0; i < BLOCKS; i++) {
+            char url[KVT_KEY_MAX + 16];
+            uint8_t body[SIZE];
+            struct gateway_request *request;
+            struct told after;
+
+            ask_head(&scene, i, &after);
+            assert_string_equal(after.etag, before[i].etag);
+            assert_string_equal(after.length, before[i].length);
+            assert_string_equal(after.crc, before[i].crc);
+            url_of(url, i);
+            test_gateway_fill(body, SIZE, i);
+            request = test_scene_ask(&scene, "GET", url, NULL, 0, "range", "bytes=100-1099");
+            assert_int_equal(request->status, 206);
+            assert_int_equal(request->body_size, 1000);
+            assert_memory_equal(request->answer.data + request->body_from, body + 100, 1000);
+            test_scene_done(&scene, request);
+            assert_int_equal(test_gateway_get(&scene.gateway, i, SIZE, NULL), KVT_OK);
+        }
+        if (turn == 0)
+            reopen_as_another(&scene, folder);
+        check_listing(&scene, BLOCKS);
+    }
+    test_scene_close(&scene);
+}
+
+static void
+promoted_from_a_segment(void **state)
+{
+    struct test_scene scene;
+    char key[KVT_KEY_MAX];
+    uint64_t bytes = 0;
+    unsigned tier = 9;
+
+    (void)state;
+    open_packed(&scene);
+    put_and_pack(&scene);
+    assert_int_equal(test_gateway_get(&scene.gateway, 5, SIZE, &tier), KVT_OK);
+    assert_int_equal(tier, 1);
+    assert_int_equal(gateway_move_promote(scene.gateway.vault, test_gateway_key(key, 5), &bytes),
+                     KVT_OK);
+    assert_int_equal(bytes, SIZE);
+    assert_int_equal(test_gateway_get(&scene.gateway, 5, SIZE, &tier), KVT_OK);
+    assert_int_equal(tier, 0);
+    assert_int_equal(gateway_move_demote(scene.gateway.vault, key, &bytes), KVT_OK);
+    assert_int_equal(test_gateway_get(&scene.gateway, 5, SIZE, &tier), KVT_OK);
+    assert_int_equal(tier, 1);
+    test_scene_close(&scene);
+}
+
+static void
+removed_and_put_again(void **state)
+{
+    struct gateway_catalog_stats stats;
+    struct test_scene scene;
+    struct kvt_buffer form;
+    char url[KVT_KEY_MAX + 16];
+    char key[KVT_KEY_MAX];
+
+    (void)state;
+    open_packed(&scene);
+    put_and_pack(&scene);
+    gateway_catalog_stats(scene.gateway.vault->catalog, &stats);
+    assert_int_equal(stats.used[1], BLOCKS * SIZE); /* packed or not */
+    url_of(url, 0);
+    assert_int_equal(test_scene_status(&scene, "DELETE", url, "", NULL, NULL), 204);
+    kvt_buffer_init(&form, 1u << 16);
+    kvt_buffer_printf(&form, "<Delete>");
+    for (uint64_t i = 1; i < 5; i++)
+        kvt_buffer_printf(&form, "<Object><Key>%s</Key></Object>", test_gateway_key(key, i));
+    kvt_buffer_printf(&form, "</Delete>");
+    assert_int_equal(
+        test_scene_status(&scene, "POST", "/kvtier?delete", (const char *)form.data, NULL, NULL),
+        200);
+    kvt_buffer_release(&form);
+    for (uint64_t i = 0; i < BLOCKS; i++)
+        assert_int_equal(test_gateway_get(&scene.gateway, i, SIZE, NULL),
+                         i < 5 ? KVT_NOTFOUND : KVT_OK);
+    check_listing(&scene, BLOCKS - 5);
+    gateway_catalog_stats(scene.gateway.vault->catalog, &stats);
+    assert_int_equal(stats.used[1], (BLOCKS - 5) * SIZE);
+    for (uint64_t i = 0; i < 3; i++) {
+        assert_int_equal(test_gateway_put(&scene.gateway, i, SIZE), KVT_OK);
+        assert_int_equal(test_gateway_get(&scene.gateway, i, SIZE, NULL), KVT_OK);
+    }
+    check_listing(&scene, BLOCKS - 2);
+    test_scene_close(&scene);
+}
+
+/* A gateway that does not know a packed block meets it with a PUT. */
+static void
+met_by_a_put(void **state)
+{
+    struct test_scene scene;
+    char folder[192];
+    char url[KVT_KEY_MAX + 16];
+    struct told before;
+    struct told after;
+
+    (void)state;
+    open_packed(&scene);
+    put_and_pack(&scene);
+    ask_head(&scene, 3, &before);
+    reopen_as_another(&scene, folder);
+    assert_int_equal(test_gateway_put(&scene.gateway, 3, SIZE), KVT_OK);
+    ask_head(&scene, 3, &after);
+    assert_string_equal(after.etag, before.etag);
+    url_of(url, 4); /* other content: the first writer won */
+    assert_int_equal(test_scene_status(&scene, "PUT", url, "other bytes", NULL, NULL), 412);
+    assert_int_equal(test_gateway_get(&scene.gateway, 4, SIZE, NULL), KVT_OK);
+    pack(&scene, 0);
+    test_scene_close(&scene);
+}
+
+static struct kvt_order
+order_of(enum kvt_order_verb verb, struct kvt_order_item *items, uint32_t count)
+{
+    return (struct kvt_order){.gateway = "gw0",
+                              .namespace_ = TEST_NAMESPACE,
+                              .epoch = 1,
+                              .id = 1,
+                              .expires_ms = 2000,
+                              .verb = verb,
+                              .items = items,
+                              .item_count = count};
+}
+
+static void
+by_order(void **state)
+{
+    struct test_scene scene;
+    struct kvt_order_item items[2] = {
+        {.block = {.hash = 0x1000, .position = 3}, .ranks = 1},
+        {.block = {.hash = 0x1001, .position = 3}, .ranks = 1},
+    };
+    struct kvt_order order = order_of(KVT_ORDER_COMPACT, NULL, 0);
+    struct gateway_packer_state packing;
+    struct kvt_order_result result;
+    struct kvt_error err;
+
+    (void)state;
+    open_packed(&scene);
+    for (uint64_t i = 0; i < BLOCKS; i++)
+        assert_int_equal(test_gateway_put(&scene.gateway, i, SIZE), KVT_OK);
+    assert_int_equal(gateway_orders_accept(scene.gateway.vault, &order, 1000, &err), KVT_OK);
+    for (int i = 0; i < 2; i++) { /* twice is as good as once */
+        assert_true(gateway_orders_execute(scene.gateway.vault, NULL, &order, &result, NULL, NULL));
+        assert_int_equal(result.code, KVT_OK);
+        assert_int_equal(result.done, 1);
+        assert_int_equal(result.failed, 0);
+        assert_int_equal(result.bytes_moved, i == 0 ? BLOCKS * SIZE : 0);
+    }
+    gateway_packer_state(scene.gateway.vault->packer, 0, &packing);
+    assert_string_equal(packing.namespace_, TEST_NAMESPACE);
+    assert_string_equal(packing.last_reason, "order");
+    assert_string_equal(packing.last_error, "");
+    assert_int_equal(packing.runs, 2);
+    assert_int_equal(packing.totals.blocks, BLOCKS);
+    assert_int_equal(packing.totals.live_bytes, BLOCKS * SIZE);
+    order = order_of(KVT_ORDER_DELETE, items, 2);
+    assert_true(gateway_orders_execute(scene.gateway.vault, NULL, &order, &result, NULL, NULL));
+    assert_int_equal(result.done, 2);
+    for (uint64_t i = 0; i < BLOCKS; i++)
+        assert_int_equal(test_gateway_get(&scene.gateway, i, SIZE, NULL),
+                         i < 2 ? KVT_NOTFOUND : KVT_OK);
+    order = order_of(KVT_ORDER_COMPACT, NULL, 0);
+    (void)snprintf(order.namespace_, sizeof(order.namespace_), "another");
+    assert_true(gateway_orders_execute(scene.gateway.vault, NULL, &order, &result, NULL, NULL));
+    assert_int_equal(result.failed, 1);
+    assert_non_null(strstr(result.text, "packed.namespaces"));
+    test_scene_close(&scene);
+}
+
+static void
+without_packing(void **state)
+{
+    struct g4_compaction_report total;
+    struct test_gateway gateway;
+    struct kvt_error err;
+
+    (void)state;
+    test_gateway_open(&gateway, 0, 0);
+    assert_null(gateway.vault->packer);
+    assert_int_equal(gateway_packer_count(NULL), 0);
+    assert_int_equal(gateway_packer_ask(NULL, TEST_NAMESPACE), KVT_NOTFOUND);
+    assert_int_equal(gateway_packer_run(NULL, TEST_NAMESPACE, "test", NULL, &total, &err),
+                     KVT_NOTFOUND);
+    test_gateway_close(&gateway);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(told_the_same),
+        cmocka_unit_test(promoted_from_a_segment),
+        cmocka_unit_test(removed_and_put_again),
+        cmocka_unit_test(met_by_a_put),
+        cmocka_unit_test(by_order),
+        cmocka_unit_test(without_packing),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
