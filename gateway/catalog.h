@@ -165,6 +165,17 @@ KVT_NODISCARD enum kvt_err gateway_catalog_adopt(struct gateway_catalog *catalog
 /** How far the rows cover what the bucket has.  A catalog of an older gateway counts as whole. */
 void gateway_catalog_adoption(struct gateway_catalog *catalog, struct gateway_adoption_mark *mark);
 
+#define GATEWAY_VOLUME_ID 17
+
+/** The hot volume whose blocks these rows tell of.  KVT_OK, else "": KVT_NOTFOUND (none was named)
+ *  or KVT_IO. */
+KVT_NODISCARD enum kvt_err gateway_catalog_volume(struct gateway_catalog *catalog,
+                                                  char id[GATEWAY_VOLUME_ID]);
+
+/** Name it, 16 bytes, durably. */
+KVT_NODISCARD enum kvt_err gateway_catalog_name_volume(struct gateway_catalog *catalog,
+                                                       const char *id, struct kvt_error *err);
+
 struct gateway_catalog_stats {
     uint64_t entries;
     uint64_t pending;             /* intents and retiring rows */

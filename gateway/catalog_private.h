@@ -2,9 +2,9 @@
  * gateway/catalog_private.h -- shared by the catalog's files only: catalog.c (life, groups),
  * catalog_apply.c (one change inside a transaction), catalog_read.c (readers), catalog_orders.c
  * (what became of orders), catalog_backlog.c (what waits for its upload), catalog_adoption.c (how
- * far the rows cover the bucket).
+ * far the rows cover the bucket), catalog_volume.c (which hot volume).
  *
- * Why: six short files instead of a long one.
+ * Why: seven short files instead of a long one.
  * Ownership: as gateway/catalog.h.
  * Threads:   as gateway/catalog.h; `counters` is the writer's alone.
  * Limits:    none of its own.
@@ -60,7 +60,7 @@ struct gateway_catalog {
     MDB_dbi backlog;  /* big-endian modified_ms, key -> nothing: rows that wait for their upload */
     MDB_dbi outbox;   /* big-endian stream, seq -> event */
     MDB_dbi finished; /* big-endian epoch, id -> what became of the order */
-    MDB_dbi meta;     /* "state" -> counters, "stream NN" -> namespace */
+    MDB_dbi meta;     /* "state" -> counters, "stream NN" -> namespace, "volume" -> id */
     struct gateway_catalog_options options;
     struct gateway_counters counters;                   /* the writer's */
     struct gateway_adoption_mark adoption;              /* the writer's */

@@ -234,6 +234,7 @@ load_vault(struct gateway_settings *settings, const struct kvt_config *config,
     vault->bucket = settings->bucket;
     vault->state_dir = kvt_config_string(config, GATEWAY_SETTING_STATE_DIR);
     vault->hot_dir = kvt_config_string(config, GATEWAY_SETTING_HOT_DIR);
+    vault->hot_new = kvt_config_bool(config, GATEWAY_SETTING_HOT_NEW);
     vault->hot_capacity = kvt_config_u64(config, GATEWAY_SETTING_HOT_CAPACITY);
     vault->cold_capacity = kvt_config_u64(config, GATEWAY_SETTING_COLD_CAPACITY);
     vault->commit_ranks = (uint32_t)kvt_config_u64(config, GATEWAY_SETTING_COMMIT_RANKS);

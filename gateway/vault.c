@@ -14,6 +14,7 @@
 #include "g4/directory.h"
 #include "gateway/bucket.h"
 #include "gateway/uploads.h"
+#include "gateway/volume.h"
 
 enum { PATH_BYTES = 4096 };
 
@@ -100,7 +101,9 @@ open_tiers(struct gateway_vault *vault, const struct gateway_vault_options *opti
     enum kvt_err rc;
 
     if (options->hot_capacity != 0) {
-        rc = g4_directory_open(&vault->hot, &hot, err);
+        rc = gateway_volume_check(vault->catalog, options->hot_dir, options->hot_new, err);
+        if (rc == KVT_OK)
+            rc = g4_directory_open(&vault->hot, &hot, err);
         if (rc != KVT_OK)
             return rc;
     }

@@ -60,6 +60,7 @@ struct gateway_vault_options {
     const char *bucket;
     const char *state_dir;
     const char *hot_dir;
+    bool hot_new; /* hot_dir is another volume than the catalog's, on purpose */
     uint64_t hot_capacity;
     uint64_t cold_capacity;
     uint64_t catalog_max;
