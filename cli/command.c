@@ -367,15 +367,18 @@ const struct cli_command cli_commands[] = {
      OPTIONS(g4_gc_options),
      .run = cli_g4_gc},
     {.path = "g4 quarantine",
-     .arguments = "[ls|show] [ID|KEY]",
+     .arguments = "[ls|show|restore|drop] [ID|KEY]",
      .argument_max = 2,
      .summary = "What the gateway found damaged, and why",
      .details =
          "Newest first. The bytes lie in quarantine/ of the gateway's state.dir, in the file that "
-         "show names, until newer damage needs the room. Exit status 3 when there is no such "
-         "entry.",
+         "show names, until newer damage needs the room. restore stores a block anew whose bytes "
+         "are what was written under its key, and no other: there is no way to force it. drop "
+         "deletes the evidence. Both take an ID, a KEY (all of its entries) or --all, only say "
+         "what they would do without --yes, and need the admin token. Exit status 3 when there is "
+         "no such entry, 4 when one was left.",
      .example = "g4 quarantine ls",
-     .words = "ls|show",
+     .words = "ls|show|restore|drop",
      OPTIONS(g4_quarantine_options),
      .run = cli_g4_quarantine},
     {.path = "g4 locks",

@@ -1,5 +1,6 @@
 /*
- * cli/g4_quarantine.h -- `kvtier g4 quarantine`: what the gateway found damaged, and why.
+ * cli/g4_quarantine.h -- `kvtier g4 quarantine`: what the gateway found damaged, and why; what is
+ * sound after all is put back, what is of no use dropped.
  *
  * Why: a block that is a miss because it was bad must be told from one that was never there.
  * Ownership: none.

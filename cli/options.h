@@ -207,7 +207,9 @@
 
 #define CLI_OPTIONS_G4_QUARANTINE(X)                                                               \
     X(CLI_QUARANTINE_LIMIT, "limit", INT, "100", "1", "2000", "",                                  \
-      "At most this many, newest first.")
+      "At most this many, newest first.")                                                          \
+    X(CLI_QUARANTINE_ALL, "all", BOOL, "false", "", "", "", "Restore or drop every entry.")        \
+    X(CLI_QUARANTINE_YES, "yes", BOOL, "false", "", "", "", "Do it, instead of only saying what.")
 
 #define CLI_OPTIONS_G4_LOCKS(X)                                                                    \
     CLI_OPTIONS_BUCKET(X, CLI_LOCKS, "Address of the S3 store.")                                   \

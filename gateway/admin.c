@@ -11,12 +11,13 @@
 #include "g4/check.h"
 #include "gateway/admin_adoption.h"
 #include "gateway/admin_packing.h"
+#include "gateway/admin_quarantine.h"
 #include "gateway/admin_store.h"
 #include "gateway/backlog.h"
 #include "gateway/fault.h"
 #include "kvtier/version.h"
 
-enum { REASONS_MAX = 8, QUARANTINE_ROWS = 100 };
+enum { REASONS_MAX = 8 };
 
 /* ---- state ---- */
 
@@ -259,8 +260,8 @@ get_status(void *arg, const struct kvt_http_request *request, struct kvt_http_re
 
 /* ---- objects ---- */
 
-static size_t
-limit_of(const struct kvt_http_request *request, size_t fallback, size_t max)
+size_t
+gateway_admin_limit(const struct kvt_http_request *request, size_t fallback, size_t max)
 {
     const char *text = kvt_http_query(request, "limit");
     uint64_t limit;
@@ -291,7 +292,7 @@ list_objects(void *arg, const struct kvt_http_request *request, struct kvt_http_
     const struct gateway_admin *admin = arg;
     const char *tier = kvt_http_query(request, "tier");
     const char *cursor = kvt_http_query(request, "cursor");
-    struct gateway_scan scan = {.capacity = limit_of(request, 100, GATEWAY_ADMIN_ROWS),
+    struct gateway_scan scan = {.capacity = gateway_admin_limit(request, 100, GATEWAY_ADMIN_ROWS),
                                 .prefix = kvt_http_query(request, "prefix")};
 
     if (cursor == NULL) /* a page's is further on than where the walk began */
@@ -353,19 +354,6 @@ get_object(void *arg, const struct kvt_http_request *request, struct kvt_http_re
     kvt_buffer_json_string(out, record.writer);
     kvt_buffer_printf(out, ",\"kind\":\"%s\",\"modified_ms\":%" PRIu64 "}\n",
                       gateway_record_kind_name(&record), record.modified_ms);
-}
-
-static void
-get_quarantine(void *arg, const struct kvt_http_request *request,
-               struct kvt_http_response *response)
-{
-    const struct gateway_admin *admin = arg;
-
-    kvt_buffer_printf(&response->body, "{\"schema_version\":1,\"entries\":");
-    gateway_quarantine_list(admin->vault->quarantine,
-                            limit_of(request, QUARANTINE_ROWS, GATEWAY_QUARANTINE_ENTRIES_MAX),
-                            &response->body);
-    kvt_buffer_printf(&response->body, "}\n");
 }
 
 /* ---- verify ---- */
@@ -440,11 +428,12 @@ const struct kvt_http_route gateway_admin_routes[GATEWAY_ADMIN_ROUTES] = {
     {"GET", "/v1/status", false, get_status},
     {"GET", "/v1/objects", false, list_objects},
     {"GET", "/v1/objects/*", false, get_object},
-    {"GET", "/v1/quarantine", false, get_quarantine},
+    {"GET", "/v1/quarantine", false, gateway_admin_quarantine_list},
     {"POST", "/v1/verify", true, post_verify},
     {"GET", "/v1/store", false, gateway_admin_store_list},
     {"GET", "/v1/inspect/*", false, gateway_admin_store_inspect},
     {"POST", "/v1/repair", true, gateway_admin_store_repair},
+    {"POST", "/v1/quarantine", true, gateway_admin_quarantine_act},
     {"GET", "/v1/adoption", false, gateway_admin_adoption_get},
     {"POST", "/v1/adoption", true, gateway_admin_adoption_post},
     {"POST", "/v1/compact", true, gateway_admin_packing_ask},

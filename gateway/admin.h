@@ -17,7 +17,7 @@
 #include "gateway/vault.h"
 
 #define GATEWAY_ADMIN_ROWS   1000
-#define GATEWAY_ADMIN_ROUTES 11
+#define GATEWAY_ADMIN_ROUTES 12
 
 struct gateway_admin {
     const struct gateway_settings *settings;
@@ -31,6 +31,9 @@ struct gateway_admin {
 };
 
 extern const struct kvt_http_route gateway_admin_routes[GATEWAY_ADMIN_ROUTES];
+
+/** What the query says after "limit=", at most `max`; `fallback` where it says nothing. */
+size_t gateway_admin_limit(const struct kvt_http_request *request, size_t fallback, size_t max);
 
 /** For kvt_http_options.ready: `arg` is a gateway_admin.  One line a reason. */
 bool gateway_admin_ready(void *arg, struct kvt_buffer *why);

@@ -14,12 +14,21 @@ void
 gateway_fault_keep(struct gateway_vault *vault, const char *key, unsigned tier, const void *body,
                    size_t size, const char *reason)
 {
-    const struct gateway_quarantine_item item = {.key = key,
-                                                 .tier = gateway_vault_tier_name(tier),
-                                                 .reason = reason,
-                                                 .body = body == NULL ? "" : body,
-                                                 .size = body == NULL ? 0 : size};
-    const enum kvt_err rc = gateway_quarantine_add(vault->quarantine, &item);
+    struct gateway_quarantine_item item = {.key = key,
+                                           .tier = gateway_vault_tier_name(tier),
+                                           .reason = reason,
+                                           .body = body == NULL ? "" : body,
+                                           .size = body == NULL ? 0 : size};
+    struct gateway_record record;
+    struct g4_meta expected;
+    enum kvt_err rc;
+
+    if (gateway_catalog_get(vault->catalog, key, &record) == KVT_OK && !record.opaque &&
+        !record.foreign) {
+        gateway_record_meta(&record, &expected);
+        item.expected = &expected;
+    }
+    rc = gateway_quarantine_add(vault->quarantine, &item);
 
     gateway_stats_add(vault->stats,
                       tier == 0 ? GATEWAY_STAT_CORRUPT_HOT : GATEWAY_STAT_CORRUPT_COLD, 1);

@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <dirent.h>
+#include <endian.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
@@ -15,6 +16,8 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/hex.h"
+#include "base/json.h"
 
 enum { PATH_MAX_BYTES = 4096, LINE_MAX_BYTES = 8192, FOUND_MAX = 4096 };
 
@@ -227,6 +230,13 @@ write_files(struct gateway_quarantine *quarantine, const struct gateway_quaranti
     kvt_buffer_json_string(&line, item->tier);
     kvt_buffer_printf(&line, ",\"reason\":");
     kvt_buffer_json_string(&line, item->reason);
+    if (item->expected != NULL) {
+        kvt_buffer_printf(&line,
+                          ",\"expected\":{\"length\":%" PRIu64 ",\"crc32c\":\"%08" PRIx32
+                          "\",\"fingerprint\":\"%016" PRIx64 "\"}",
+                          item->expected->length, item->expected->crc32c,
+                          item->expected->fingerprint);
+    }
     kvt_buffer_printf(&line,
                       ",\"size\":%zu,\"time_ms\":%" PRIu64 ",\"file\":\"%016" PRIx64 ".body\"}",
                       item->size, now_ms, id);
@@ -301,6 +311,83 @@ gateway_quarantine_add(struct gateway_quarantine *quarantine,
     make_room(quarantine); /* others may have found nothing that could be dropped */
     return rc;
 }
+
+/* ---- one entry ---- */
+
+/* What its line says of it. */
+static enum kvt_err
+read_line(const struct gateway_quarantine *quarantine, uint64_t id,
+          struct gateway_quarantine_entry *entry)
+{
+    struct json_object *object = NULL;
+    struct json_object *expected;
+    char path[PATH_MAX_BYTES];
+    char *line = NULL;
+    const char *text;
+    uint32_t crc32c;
+    enum kvt_err rc;
+    size_t size;
+
+    if (!path_of(quarantine, id, "json", path))
+        return KVT_RANGE;
+    rc = kvt_file_read(&line, &size, path, LINE_MAX_BYTES, NULL);
+    if (rc == KVT_OK)
+        rc = kvt_json_parse(&object, line, size, path, NULL);
+    text = rc == KVT_OK ? kvt_json_string(object, "key") : NULL;
+    if (text != NULL && strlen(text) < sizeof(entry->key))
+        memcpy(entry->key, text, strlen(text) + 1);
+    else if (rc == KVT_OK)
+        rc = KVT_CORRUPT;
+    expected = rc == KVT_OK ? kvt_json_member(object, "expected") : NULL;
+    text = expected == NULL ? NULL : kvt_json_string(expected, "crc32c");
+    if (text != NULL && kvt_json_u64(expected, "length", &entry->expected.length) &&
+        kvt_json_hash(expected, "fingerprint", &entry->expected.fingerprint) &&
+        strlen(text) == 2 * sizeof(crc32c) && kvt_hex_parse(text, sizeof(crc32c), &crc32c)) {
+        entry->expected.crc32c = be32toh(crc32c);
+        entry->expected.present = true;
+    }
+    (void)json_object_put(object);
+    kvt_free(line);
+    return rc;
+}
+
+enum kvt_err
+gateway_quarantine_read(struct gateway_quarantine *quarantine, uint64_t id, size_t size_max,
+                        struct gateway_quarantine_entry *entry)
+{
+    char path[PATH_MAX_BYTES];
+    enum kvt_err rc;
+
+    *entry = (struct gateway_quarantine_entry){.body = NULL};
+    rc = read_line(quarantine, id, entry);
+    if (rc == KVT_OK && !path_of(quarantine, id, "body", path))
+        rc = KVT_RANGE;
+    if (rc == KVT_OK)
+        rc = kvt_file_read(&entry->body, &entry->size, path, size_max, NULL);
+    return rc;
+}
+
+enum kvt_err
+gateway_quarantine_drop(struct gateway_quarantine *quarantine, uint64_t id)
+{
+    enum kvt_err rc = KVT_NOTFOUND;
+
+    (void)pthread_mutex_lock(&quarantine->shared.lock);
+    for (size_t i = 0; i < quarantine->shared.count; i++) {
+        if (quarantine->shared.entries[i].id != id)
+            continue;
+        rc = quarantine->shared.entries[i].writing ? KVT_BUSY : KVT_OK;
+        if (rc == KVT_OK)
+            take_out_locked(quarantine, i);
+        break;
+    }
+    (void)pthread_mutex_unlock(&quarantine->shared.lock);
+    if (rc == KVT_OK)
+        remove_files(quarantine, id);
+    return rc;
+}
+
+/* ---- all of them ---- */
 
 /* Newest first, at most `limit`; how many. */
 static size_t

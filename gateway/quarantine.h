@@ -2,7 +2,8 @@
  * gateway/quarantine.h -- bad objects, kept for people.
  *
  * Why: what failed its check must never be served, and must not vanish either: its bytes and why it
- * was bad stay inspectable.  An entry is two files: <id>.body and <id>.json (one line).
+ * was bad stay inspectable, and what they should be is kept beside them.  An entry is two files:
+ * <id>.body and <id>.json (one line).
  *
  * Ownership: adding copies the body to disk.
  * Threads:   any; files are read and written without the lock.
@@ -16,6 +17,7 @@
 #include <stdint.h>
 
 #include "base/buffer.h"
+#include "g4/store.h"
 #include "kvtier/error.h"
 #include "kvtier/key.h"
 
@@ -35,11 +37,29 @@ struct gateway_quarantine_item {
     const char *reason;
     const void *body;
     size_t size;
+    const struct g4_meta *expected; /* what was written there; NULL: nobody knows */
 };
 
 /** KVT_OK, KVT_EXISTS (known already), or why it could not be kept. */
 KVT_NODISCARD enum kvt_err gateway_quarantine_add(struct gateway_quarantine *quarantine,
                                                   const struct gateway_quarantine_item *item);
+
+struct gateway_quarantine_entry {
+    char key[KVT_KEY_MAX];
+    struct g4_meta expected; /* `present`: the bytes should be these */
+    char *body;              /* the caller's: kvt_free() */
+    size_t size;
+};
+
+/** One entry with its bytes, of which there may be `size_max`.  KVT_OK, KVT_NOTFOUND, or why it
+ *  could not be read; then `body` is NULL. */
+KVT_NODISCARD enum kvt_err gateway_quarantine_read(struct gateway_quarantine *quarantine,
+                                                   uint64_t id, size_t size_max,
+                                                   struct gateway_quarantine_entry *entry);
+
+/** Forget one.  KVT_OK, KVT_NOTFOUND, or KVT_BUSY: it is being written. */
+KVT_NODISCARD enum kvt_err gateway_quarantine_drop(struct gateway_quarantine *quarantine,
+                                                   uint64_t id);
 
 /** Append up to `limit` entries as a JSON array, newest first. */
 void gateway_quarantine_list(struct gateway_quarantine *quarantine, size_t limit,

@@ -221,6 +221,29 @@ assert (adoption["state"], adoption["rate"]) == ("running", 5), adoption'
   status_is 2
 }
 
+@test "g4 quarantine restore and drop say what they would do; --yes does it" {
+  run --separate-stderr $KVTIER_CONFIGURED g4 quarantine restore --all
+  status_is 4
+  golden g4-quarantine-restore
+  [[ $stderr == "0 of 1 can be put back" ]]
+  run --separate-stderr $KVTIER_CONFIGURED g4 quarantine drop 0/3:k3
+  status_is 0
+  [[ $output == "drop "* && $stderr == "1 of 1 to be dropped; --yes does it" ]]
+  run --separate-stderr $KVTIER_CONFIGURED g4 quarantine drop 00060a24181e4000 --yes -o json
+  status_is 0
+  output_has '"done":true'
+  output_has '"action":"drop"'
+  run $KVTIER_CONFIGURED g4 quarantine restore nobody
+  status_is 3
+  for words in "restore --all 0/3:k3" "ls --all" "show 0/3:k3 --yes" "restore" "remove 0/3:k3"; do
+    run $KVTIER_CONFIGURED g4 quarantine $words
+    status_is 2
+  done
+  : >"$BATS_TEST_TMPDIR/no-token"
+  run $KVTIER_CONFIGURED g4 quarantine drop --all --admin-token-file "$BATS_TEST_TMPDIR/no-token"
+  status_is 1
+}
+
 @test "g4 fsck: findings, and nothing changed" {
   run --separate-stderr $KVTIER_CONFIGURED g4 fsck
   status_is 8

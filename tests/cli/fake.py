@@ -166,7 +166,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def do_POST(self):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         path, _ = self.parts()
-        if path in ("/a/v1/policy/mode", "/g/v1/verify", "/g/v1/repair", "/g/v1/adoption"):
+        if path in ("/a/v1/policy/mode", "/g/v1/verify", "/g/v1/repair", "/g/v1/adoption", "/g/v1/quarantine"):
             if self.headers.get("Authorization") != "Bearer secret-token":
                 self.refuse(401, "DENIED", "wrong token")
                 return
@@ -176,6 +176,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
             bad = body["key"] == "0/3:k3"
             self.answer({"key": body["key"], "copies": [
                 {"tier": "cold", "ok": not bad, "reason": "length 5, expected 6" if bad else ""}]})
+        elif path == "/g/v1/quarantine":
+            bad = body["action"] == "restore" and body["id"] == "00060a24181e4000"
+            self.answer({"schema_version": 1, "id": body["id"], "done": not bad and not body["dry_run"],
+                         "code": "CORRUPT" if bad else "OK",
+                         "why_not": "it is bad: length 5, expected 6" if bad else ""})
         elif path == "/g/v1/adoption":
             ADOPTION.update({"state": "running", "rate": body["rate"]} if body["action"] == "start"
                             else {"state": "stopped", "why": "CANCELLED"})
