@@ -125,7 +125,7 @@ append_tiers(const struct gateway_admin *admin, const struct gateway_catalog_sta
                       catalog->used[0], vault->hot_capacity, catalog->blocks[0]);
     kvt_buffer_json_string(out, vault->cold_holder);
     kvt_buffer_printf(out, ",\"kind\":\"%s\",\"endpoint\":",
-                      admin->settings->vault.cold.is_s3 ? "s3" : "directory");
+                      gateway_cold_kind_name(admin->settings->vault.cold.kind));
     kvt_buffer_json_string(out, admin->settings->cold_endpoint);
     kvt_buffer_printf(
         out,

@@ -31,6 +31,14 @@ struct gateway_cold {
     } shared;
 };
 
+const char *
+gateway_cold_kind_name(enum gateway_cold_kind kind)
+{
+    static const char *const names[] = {"directory", "s3", "driver"};
+
+    return names[kind];
+}
+
 enum kvt_err
 gateway_cold_adopt(struct gateway_cold **out, struct g4_store *store)
 {
@@ -61,8 +69,12 @@ gateway_cold_open(struct gateway_cold **out, const struct gateway_cold_options *
     enum kvt_err rc;
 
     *out = NULL;
-    rc = options->is_s3 ? g4_s3_open(&store, &options->s3, err)
-                        : g4_directory_open(&store, &directory, err);
+    switch (options->kind) {
+    case GATEWAY_COLD_S3: rc = g4_s3_open(&store, &options->s3, err); break;
+    case GATEWAY_COLD_DRIVER: rc = g4_foreign_open(&store, &options->driver, err); break;
+    case GATEWAY_COLD_DIRECTORY:
+    default: rc = g4_directory_open(&store, &directory, err); break;
+    }
     if (rc != KVT_OK)
         return rc;
     rc = gateway_cold_adopt(out, store);
@@ -70,7 +82,7 @@ gateway_cold_open(struct gateway_cold **out, const struct gateway_cold_options *
         g4_store_close(store);
         return kvt_error_set(err, rc, "bucket");
     }
-    (*out)->is_s3 = options->is_s3;
+    (*out)->is_s3 = options->kind == GATEWAY_COLD_S3;
     return KVT_OK;
 }
 

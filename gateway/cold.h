@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "g4/foreign.h"
 #include "g4/s3.h"
 #include "g4/selftest.h"
 #include "g4/store.h"
@@ -24,12 +25,19 @@
 
 struct gateway_cold;
 
+/* As the setting cold.kind numbers them. */
+enum gateway_cold_kind { GATEWAY_COLD_DIRECTORY, GATEWAY_COLD_S3, GATEWAY_COLD_DRIVER };
+
 struct gateway_cold_options {
-    bool is_s3;
-    const char *folder;      /* directory */
-    struct g4_s3_options s3; /* s3 */
-    unsigned threads;        /* directory */
+    enum gateway_cold_kind kind;
+    const char *folder;                     /* directory */
+    struct g4_s3_options s3;                /* s3 */
+    struct g4_foreign_store_options driver; /* driver */
+    unsigned threads;                       /* directory */
 };
+
+/** "directory", "s3", "driver". */
+const char *gateway_cold_kind_name(enum gateway_cold_kind kind);
 
 KVT_NODISCARD enum kvt_err gateway_cold_open(struct gateway_cold **out,
                                              const struct gateway_cold_options *options,

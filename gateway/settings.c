@@ -157,11 +157,36 @@ load_placement(struct gateway_settings *settings, const struct kvt_config *confi
 
     if (path[0] == '\0')
         return KVT_OK;
-    if (!settings->vault.cold.is_s3)
-        return kvt_error_set(err, KVT_INVALID,
-                             "s3.placement_file is set, but cold.kind is directory: a folder "
-                             "encrypts nothing and has no storage classes");
+    if (settings->vault.cold.kind != GATEWAY_COLD_S3)
+        return kvt_error_set(
+            err, KVT_INVALID,
+            "s3.placement_file is set, but cold.kind is %s, which encrypts nothing "
+            "and knows no storage classes",
+            gateway_cold_kind_name(settings->vault.cold.kind));
     return g4_placement_load(&settings->placement, path, err);
+}
+
+/* A bucket that is reached through a library of others (g4/foreign.h). */
+static enum kvt_err
+load_driver(struct gateway_settings *settings, const struct kvt_config *config,
+            struct kvt_error *err)
+{
+    if (settings->s3_access[0] == '\0' || settings->s3_token[0] != '\0')
+        return kvt_error_set(err, KVT_INVALID,
+                             "cold.kind is driver: s3.credentials_file must have access:secret, "
+                             "which are all that the old signature knows");
+    settings->vault.cold.driver = (struct g4_foreign_store_options){
+        .path = kvt_config_string(config, GATEWAY_SETTING_COLD_DRIVER),
+        .endpoint = settings->cold_endpoint,
+        .bucket = settings->bucket,
+        .access_key = settings->s3_access,
+        .secret_key = settings->s3_secret,
+        .path_style = kvt_config_bool(config, GATEWAY_SETTING_S3_PATH_STYLE),
+        .trusted = kvt_config_bool(config, GATEWAY_SETTING_COLD_TRUSTED),
+        .writer = settings->vault.name,
+        .threads = settings->io_threads < 64 ? settings->io_threads : 64,
+    };
+    return KVT_OK;
 }
 
 static enum kvt_err
@@ -172,17 +197,20 @@ load_cold(struct gateway_settings *settings, const struct kvt_config *config, st
     enum kvt_err rc;
 
     settings->region = kvt_config_string(config, GATEWAY_SETTING_S3_REGION);
-    cold->is_s3 = kvt_config_enum(config, GATEWAY_SETTING_COLD_KIND) == 1;
+    cold->kind = (enum gateway_cold_kind)kvt_config_enum(config, GATEWAY_SETTING_COLD_KIND);
     cold->folder = kvt_config_string(config, GATEWAY_SETTING_COLD_DIR);
     cold->threads = settings->io_threads;
     settings->cold_endpoint = cold->folder;
     rc = load_placement(settings, config, err);
-    if (rc != KVT_OK || !cold->is_s3)
+    if (rc != KVT_OK || cold->kind == GATEWAY_COLD_DIRECTORY)
         return rc;
     settings->cold_endpoint = kvt_config_string(config, GATEWAY_SETTING_S3_ENDPOINT);
     if (settings->cold_endpoint[0] == '\0')
-        return kvt_error_set(err, KVT_INVALID, "cold.kind is s3, but s3.endpoint is not set");
+        return kvt_error_set(err, KVT_INVALID, "cold.kind is %s, but s3.endpoint is not set",
+                             gateway_cold_kind_name(cold->kind));
     rc = load_s3_credentials(settings, config, err);
+    if (rc == KVT_OK && cold->kind == GATEWAY_COLD_DRIVER)
+        return load_driver(settings, config, err);
     if (rc != KVT_OK)
         return rc;
     cold->s3 = (struct g4_s3_options){
