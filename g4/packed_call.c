@@ -103,7 +103,6 @@ read_packed(struct g4_packed_call *call)
                                       .key = call->child_key,
                                       .deadline_ms = request->deadline_ms,
                                       .buffer = request->buffer,
-                                      .buffer_capacity = request->buffer_capacity,
                                       .range_at = entry->offset,
                                       .range_size = entry->length};
     if (request->range_size != 0) {
@@ -117,6 +116,7 @@ read_packed(struct g4_packed_call *call)
         g4_packed_call_end(call, KVT_RANGE, "not so many bytes");
         return;
     }
+    call->child.buffer_capacity = call->child.range_size;
     call->in_segment = true;
     if (g4_segment_key(call->child_key, call->space->name, &call->place.segment) != KVT_OK)
         g4_packed_call_end(call, KVT_CORRUPT, "a segment without a name");
@@ -353,7 +353,9 @@ g4_packed_call_resume(struct g4_packed_call *call)
     case G4_PACKED_DELETE: delete_block(call); break;
     case G4_PACKED_LIST:
         rc = g4_packed_call_merge(call);
-        if (rc == KVT_OK)
+        if (rc == KVT_AGAIN)
+            g4_packed_call_send(call);
+        else if (rc == KVT_OK)
             g4_packed_call_pass(call);
         else
             g4_packed_call_end(call, rc, "no memory for a listing");

@@ -49,6 +49,19 @@ leave_out(const struct g4_packed_store *store, struct page *page)
     page->count = used;
 }
 
+/* Set the child to go on behind the packer's folder in which the page ended: '0' follows '/'. */
+static void
+leap(struct g4_packed_call *call, const char *last)
+{
+    const char *folder = strstr(last, G4_SEGMENT_FOLDER);
+    const int size = (int)(folder - last) + (int)strlen(G4_SEGMENT_FOLDER) - 1;
+
+    (void)snprintf(call->child_key, sizeof(call->child_key), "%.*s0", size, last);
+    call->child = *call->request;
+    call->child.after = call->child_key;
+    call->child.token[0] = '\0';
+}
+
 enum kvt_err
 g4_packed_call_merge(struct g4_packed_call *call)
 {
@@ -77,6 +90,10 @@ g4_packed_call_merge(struct g4_packed_call *call)
         merge(&page, room, count, room + G4_LIST_KEYS_MAX);
     }
     kvt_free(room);
+    if (rc == KVT_OK && more && page.count == 0) {
+        leap(call, last);
+        return KVT_AGAIN;
+    }
     child->listed_count = page.count;
     child->token[0] = '\0';
     if (page.cut)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/random.h"
 #include "g4/compaction.h"
 
@@ -135,6 +136,65 @@ a_commit_whose_answer_was_lost_is_found(void **state)
         packing_free(packing);
     }
     assert_true(through && commits >= 2);
+}
+
+/* A deletion that is about to be sent, and the lock under which it is. */
+struct overseer {
+    const struct g4_lock *held;
+    struct shelf *shelf;
+    unsigned deletions;
+};
+
+static void
+oversee(void *arg, const struct g4_request *request)
+{
+    struct overseer *overseer = arg;
+    const struct g4_lock_clock clock = shelf_clock(overseer->shelf);
+    const uint64_t rest_ms = g4_lock_stop_ms(overseer->held) - clock.mono_ms(clock.arg);
+
+    if (request->verb != G4_DELETE)
+        return;
+    overseer->deletions++;
+    assert_true(request->deadline_ms > 0);
+    assert_true(request->deadline_ms <= kvt_clock_mono_ms() + rest_ms);
+}
+
+/* Whatever a request is given by the settings. */
+static void
+no_deletion_outlives_the_lease(void **state)
+{
+    const uint64_t seed = test_seed();
+    struct overseer overseer = {.deletions = 0};
+    bool through = false;
+
+    (void)state;
+    for (uint64_t n = 1; n < REQUESTS_MAX && !through; n++) {
+        struct packing *packing = packing_new(seed);
+        struct shelf_client client = {
+            .shelf = &packing->shelf, .between = oversee, .arg = &overseer};
+        struct g4_store *store = shelf_open(&client);
+        const struct g4_lock_clock clock = shelf_clock(&packing->shelf);
+        struct g4_compaction_options options;
+        struct g4_compaction_report report;
+        struct g4_lock *held;
+
+        packing_prepare(packing);
+        assert_int_equal(packing_lock(store, &clock, &held), KVT_OK);
+        overseer.held = held;
+        overseer.shelf = &packing->shelf;
+        client.calls = 0; /* those of the lock are not meant */
+        client.at = n;
+        options = packing_options(packing, store, held, &clock);
+        options.request_ms = 10 * G4_LOCK_TTL_DEFAULT_MS;
+        assert_int_equal(g4_compaction_run(&options, &report, NULL), KVT_OK);
+        through = client.calls < n;
+        client.at = 0;
+        assert_int_equal(g4_lock_release(held, NULL), KVT_OK);
+        g4_store_close(store);
+        packing_free(packing);
+    }
+    assert_true(through);
+    assert_true(overseer.deletions > 10);
 }
 
 static void
@@ -426,6 +486,7 @@ main(void)
         cmocka_unit_test(segments_of_a_later_epoch_are_not_touched),
         cmocka_unit_test(a_late_commit_finds_its_number_taken),
         cmocka_unit_test(a_commit_whose_answer_was_lost_is_found),
+        cmocka_unit_test(no_deletion_outlives_the_lease),
         cmocka_unit_test(an_older_epoch_stops),
         cmocka_unit_test(an_older_epoch_with_a_good_lock_stops),
         cmocka_unit_test(a_lock_out_of_reach_ends_in_time),

@@ -420,6 +420,33 @@ what_is_the_packers(void **state)
     scene_free(scene);
 }
 
+/* More than a page of segments: no page of the listing is without rows, or the last word. */
+static void
+past_all_that_is_the_packers(void **state)
+{
+    struct scene *scene = scene_new();
+    struct g4_listed *rows = kvt_calloc(G4_LIST_KEYS_MAX, sizeof(*rows));
+    char token[G4_TOKEN_MAX] = "";
+    char key[KVT_KEY_MAX];
+    size_t count;
+
+    (void)state;
+    for (unsigned i = 0; i < MANY; i++) {
+        (void)snprintf(key, sizeof(key), "b/.kvt/segment/%u", i);
+        assert_int_equal(put(scene->bucket, key, "x", 1, NULL), KVT_OK);
+    }
+    assert_int_equal(list(scene->stores[0], "b/", token, rows, &count), KVT_OK);
+    assert_int_equal(count, 0);
+    assert_string_equal(token, "");
+    assert_int_equal(put(scene->bucket, "b/.kvu", "x", 1, NULL), KVT_OK);
+    assert_int_equal(list(scene->stores[0], "", token, rows, &count), KVT_OK);
+    assert_int_equal(count, 1);
+    assert_string_equal(rows[0].key, "b/.kvu");
+    assert_string_equal(token, "");
+    kvt_free(rows);
+    scene_free(scene);
+}
+
 static void
 nothing_is_packed_unproved(void **state)
 {
@@ -516,6 +543,7 @@ main(void)
         cmocka_unit_test(damage_is_no_data),
         cmocka_unit_test(loss_is_no_absence),
         cmocka_unit_test(what_is_the_packers),
+        cmocka_unit_test(past_all_that_is_the_packers),
         cmocka_unit_test(nothing_is_packed_unproved),
         cmocka_unit_test(which_namespaces),
         cmocka_unit_test(failing_memory),
