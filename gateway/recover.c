@@ -88,14 +88,19 @@ settle_intent_held(struct gateway_vault *vault, const char *key)
     return gateway_catalog_change(vault->catalog, &change, 1, GATEWAY_APPLIED) == KVT_OK;
 }
 
+/* `busy`: whoever packs the namespace let this one wait, and would let the next ones wait too. */
 static bool
-settle(struct gateway_vault *vault, const struct gateway_row *row)
+settle(struct gateway_vault *vault, const struct gateway_row *row, bool *busy)
 {
     struct gateway_hold hold;
+    enum kvt_err rc;
     bool settled;
 
-    if (row->record.state == GATEWAY_RETIRING)
-        return gateway_remove_finish(vault, row->key, NULL) == KVT_OK;
+    if (row->record.state == GATEWAY_RETIRING) {
+        rc = gateway_remove_finish(vault, row->key, NULL);
+        *busy = rc == KVT_AGAIN;
+        return rc == KVT_OK;
+    }
     gateway_hold_init(&hold, row->key);
     if (!gateway_hold_try(vault->holds, &hold, 1))
         return false; /* a PUT is at it right now */
@@ -117,15 +122,16 @@ gateway_recover_pending(struct gateway_vault *vault)
     struct gateway_scan scan = {.pending = true, .rows = rows, .capacity = PAGE};
     size_t settled = 0;
     size_t looked = 0;
+    bool busy = false;
 
     if (rows == NULL)
         return 0;
-    while (!scan.end && looked < GATEWAY_RECOVER_ROUND && may_go_on(vault)) {
+    while (!scan.end && looked < GATEWAY_RECOVER_ROUND && may_go_on(vault) && !busy) {
         if (gateway_catalog_scan(vault->catalog, &scan) != KVT_OK)
             break;
         looked += scan.count;
-        for (size_t i = 0; i < scan.count && may_go_on(vault); i++)
-            settled += settle(vault, &rows[i]) ? 1 : 0;
+        for (size_t i = 0; i < scan.count && may_go_on(vault) && !busy; i++)
+            settled += settle(vault, &rows[i], &busy) ? 1 : 0;
     }
     kvt_free(rows);
     gateway_stats_add(vault->stats, GATEWAY_STAT_RESOLVED, settled);

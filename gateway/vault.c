@@ -124,6 +124,11 @@ open_packer(struct gateway_vault *vault, const struct gateway_vault_options *opt
     rc = gateway_cold_pack(vault->cold, options->packed, vault->name, err);
     if (rc == KVT_OK)
         rc = gateway_packer_new(&vault->packer, vault->cold, vault->stats, &options->packer, err);
+    if (rc == KVT_RANGE) {
+        const struct kvt_error why = *err;
+
+        return kvt_error_set(err, KVT_INVALID, "packed.*: %.200s", why.text);
+    }
     return rc;
 }
 
