@@ -75,7 +75,9 @@ class Rig:
         self.spaces = [space(i) for i in range(WRITERS)]
         self.gateways = [run.gateway(self.nats, f"gw{i}", self.server, **{
             "hot.capacity": "1MiB", "packed.namespaces": ",".join(self.spaces), "packed.age": "0s",
-            "packed.block_max": "128KiB", "packed.segment_size": "512KiB", "packed.interval": "1s"}).start() for i in (0, 1)]
+            "packed.block_max": "128KiB", "packed.segment_size": "512KiB",
+            "packed.interval": "1s"}).start() for i in (0, 1)]
+        self.seen_packed = 0  # blocks, by what a gateway said before it was killed
         count = itertools.count()
         self.writers = [Owner(run, self.gateways[i % 2], lambda: next(count), i,
                               type(run.rng)(run.rng.getrandbits(64)), patient=True)
@@ -89,11 +91,24 @@ class Rig:
         wait_until(lambda: None if self.acked() >= wanted else f"{self.acked()} of {wanted}",
                    120 * self.run.slow, "PUTs are acknowledged", every=0.005)
 
+    def ask_to_pack(self):
+        """Of one gateway or both at once; what they did until now is noted."""
+        for gateway in self.run.rng.choice([self.gateways[:1], self.gateways[1:], self.gateways]):
+            try:
+                packed = sum(row["blocks"] for row in self.packing(gateway).values())
+                self.seen_packed = max(self.seen_packed, packed)
+                for name in self.spaces:
+                    gateway.ask("/v1/compact", {"namespace": name}, token=self.run.token)
+            except OSError:
+                pass  # it is not back yet
+
     def kill_one(self):
         rng = self.run.rng
         if rng.random() < 0.8:  # else in the midst of coming back
             self.wait_acked(rng.randrange(1, 60))
-        time.sleep(rng.random() * 0.5 * self.run.slow)
+        if rng.random() < 0.7:  # so that many die while they pack
+            self.ask_to_pack()
+        time.sleep(rng.random() * 0.6 * self.run.slow)
         victims = rng.choice([self.gateways[:1], self.gateways[1:], self.gateways])
         for victim in victims:
             victim.kill()
@@ -193,9 +208,13 @@ def scenario(run):
         rig.check_listing()
     with run.case(f"the bucket holds at most {AMPLIFICATION} times what lives"):
         rig.check_space()
-    run.note(f"{rig.acked()} PUTs acknowledged")
-    with run.case("it was a load"):
+    removed = sum(write.acked is not None and write.body is None for writer in rig.writers
+                  for history in writer.history.values() for write in history)
+    run.note(f"{rig.acked()} PUTs and {removed} deletions acknowledged")
+    with run.case("it was a load, and there was packing all the while"):
         expect(rig.acked() > 5 * kills, f"only {rig.acked()} PUTs were acknowledged")
+        expect(removed > kills, f"only {removed} deletions were acknowledged")
+        expect(rig.seen_packed > 0, "no gateway had packed anything when it was killed")
     with run.case("both gateways stop with 0"):
         for gateway in rig.gateways:
             expect(gateway.stop() == 0, gateway.tail())
