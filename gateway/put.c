@@ -8,9 +8,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/random.h"
 #include "g4/check.h"
-#include "gateway/attributes.h"
 #include "gateway/claim.h"
 #include "gateway/fault.h"
 #include "gateway/flight.h"
@@ -18,7 +16,8 @@
 /* How far one item got. */
 enum step {
     STEP_REFUSED, /* status says why; nothing of it is anywhere */
-    STEP_DONE,    /* was there already, by our own catalog */
+    STEP_KNOWN,   /* our catalog says that the bucket has it: if it still does, it is done */
+    STEP_DONE,    /* was there already */
     STEP_THROUGH, /* to be acknowledged when the bucket has it: its claim says how far that is */
     STEP_BACK,    /* to be acknowledged from its hot copy */
 };
@@ -40,9 +39,9 @@ struct putting {
     size_t count;
 };
 
-static void
-record_of(const struct gateway_vault *vault, const struct gateway_put_item *item,
-          struct gateway_record *record)
+void
+gateway_put_intent(const struct gateway_vault *vault, const struct gateway_put_item *item,
+                   struct gateway_record *record)
 {
     *record = (struct gateway_record){.state = GATEWAY_INTENT,
                                       .tiers = GATEWAY_COLD,
@@ -120,7 +119,18 @@ ensure_hot(struct putting *putting, size_t index)
     return g4_store_perform(vault->hot, &write);
 }
 
-/* What the catalog knows decides most repeats without a request. */
+static void
+set_present(struct putting *putting, size_t index)
+{
+    struct gateway_put_item *item = &putting->items[index];
+
+    putting->work[index].step = STEP_DONE;
+    item->status = KVT_OK;
+    item->present = true;
+    memcpy(item->etag, putting->work[index].before.etag, sizeof(item->etag));
+}
+
+/* What the catalog knows decides most repeats without sending their bodies. */
 static void
 decide(struct putting *putting, size_t index)
 {
@@ -152,14 +162,59 @@ decide(struct putting *putting, size_t index)
     }
     if (known->state != GATEWAY_STORED || (gateway_record_counted(known) & GATEWAY_COLD) == 0)
         return;
-    if (known->owed && ensure_hot(putting, index) != KVT_OK) {
+    if (!known->owed)
+        work->step = STEP_KNOWN;
+    else if (ensure_hot(putting, index) == KVT_OK)
+        set_present(putting, index);
+    else
         refuse(putting, index, KVT_AGAIN);
-        return;
+}
+
+/* The bucket's word on a block that the catalog says it has.  What is not there, or is not the
+ * block, is put as if nobody had known it: the PUT's own answers decide. */
+static void
+on_confirmed(void *arg, struct g4_request *request, size_t index)
+{
+    struct putting *putting = arg;
+    const struct gateway_record *known = &putting->work[index].before;
+
+    if (request->status == KVT_OK &&
+        gateway_claim_shows(request, known->length, known->crc32c, known->fingerprint))
+        set_present(putting, index);
+    else if (gateway_claim_judged(request->status))
+        putting->work[index].step = STEP_THROUGH;
+    else
+        refuse(putting, index, gateway_cold_ended(putting->vault->cold, request->status));
+}
+
+/* Another gateway, a lifecycle rule or a person may have removed what our rows speak of: nothing is
+ * acknowledged on their word alone. */
+static void
+confirm(struct putting *putting)
+{
+    struct gateway_vault *vault = putting->vault;
+    struct gateway_flight *flight = NULL;
+    enum kvt_err rc = KVT_OK;
+
+    for (size_t i = 0; i < putting->count; i++) {
+        struct g4_request *request;
+
+        if (putting->work[i].step != STEP_KNOWN)
+            continue;
+        if (flight == NULL && rc == KVT_OK)
+            rc = gateway_flight_new(&flight, putting->count - i, on_confirmed, putting);
+        if (rc != KVT_OK || !gateway_cold_healthy(vault->cold)) {
+            refuse(putting, i, rc != KVT_OK ? rc : KVT_UNAVAILABLE);
+            continue;
+        }
+        request = gateway_flight_prepare(flight, i);
+        request->verb = G4_HEAD;
+        request->key = putting->items[i].key;
+        gateway_flight_submit(flight, gateway_cold_store(vault->cold), request);
     }
-    work->step = STEP_DONE;
-    item->status = KVT_OK;
-    item->present = true;
-    memcpy(item->etag, known->etag, sizeof(item->etag));
+    if (flight != NULL)
+        gateway_flight_drain(flight);
+    gateway_flight_free(flight);
 }
 
 /* Write the intents of `step`, all in one transaction; what does not fit under a cap is refused
@@ -182,7 +237,7 @@ reserve(struct putting *putting, enum step step, enum gateway_catalog_wait wait)
             continue;
         }
         *change = (struct gateway_change){.key = putting->items[i].key, .reserve = true};
-        record_of(vault, &putting->items[i], &change->record);
+        gateway_put_intent(vault, &putting->items[i], &change->record);
         if (vault->hot != NULL)
             change->record.tiers |= GATEWAY_HOT;
         change->record.owed = step == STEP_BACK;
@@ -315,7 +370,7 @@ publish(struct putting *putting)
         if (!is_written(putting, i))
             continue;
         *change = (struct gateway_change){.key = item->key};
-        record_of(vault, item, &change->record);
+        gateway_put_intent(vault, item, &change->record);
         change->record.state = GATEWAY_STORED;
         change->record.owed = owed;
         change->record.tiers =
@@ -385,6 +440,7 @@ put_held(struct putting *putting, struct gateway_flight *flight)
     for (size_t i = 0; i < putting->count; i++)
         if (putting->work[i].step != STEP_REFUSED)
             decide(putting, i);
+    confirm(putting);
     write_back(putting, flight);
     write_through(putting, flight);
     publish(putting);
@@ -491,112 +547,4 @@ done:
     kvt_free(putting.claims);
     kvt_free(putting.changes);
     kvt_free(putting.work);
-}
-
-enum { NONCE_BYTES = 16, NONCE_TEXT = 2 * NONCE_BYTES + 1 };
-
-/* What tells this PUT from all others.  False: no room for it beside the client's attributes. */
-static bool
-add_nonce(char attributes[G4_ATTRIBUTES_MAX], char nonce[NONCE_TEXT])
-{
-    uint8_t bytes[NONCE_BYTES];
-
-    kvt_random_system(bytes, sizeof(bytes));
-    for (size_t i = 0; i < sizeof(bytes); i++)
-        (void)snprintf(nonce + 2 * i, 3, "%02x", (unsigned)bytes[i]);
-    return gateway_attributes_add(attributes, GATEWAY_ATTRIBUTE_PUT, nonce);
-}
-
-/* The condition did not hold, perhaps because the PUT did what it says: an answer was lost, the
- * store was asked again and found our own object.  Equal content proves nothing, the nonce does. */
-static enum kvt_err
-look_whose(struct gateway_vault *vault, struct g4_request *put, const char *nonce)
-{
-    char attributes[G4_ATTRIBUTES_MAX];
-    char found[NONCE_TEXT];
-    struct g4_request head = {.verb = G4_HEAD, .key = put->key, .attributes = attributes};
-    const enum kvt_err rc = g4_store_perform(gateway_cold_store(vault->cold), &head);
-
-    if (!gateway_claim_judged(rc)) /* it may be ours */
-        return kvt_err_retryable(rc) ? rc : KVT_AGAIN;
-    if (rc != KVT_OK ||
-        !gateway_attributes_get(attributes, GATEWAY_ATTRIBUTE_PUT, found, sizeof(found)) ||
-        strcmp(found, nonce) != 0)
-        return put->status;
-    memcpy(put->etag, head.etag, sizeof(put->etag));
-    return KVT_OK;
-}
-
-static enum kvt_err
-put_opaque_held(struct gateway_vault *vault, struct gateway_put_item *item,
-                enum g4_condition condition)
-{
-    struct gateway_change change = {.key = item->key, .reserve = true};
-    struct g4_request request = {.verb = G4_PUT,
-                                 .key = item->key,
-                                 .condition = condition,
-                                 .body = item->body,
-                                 .body_size = item->size};
-    struct gateway_record before;
-    const bool had = gateway_catalog_get(vault->catalog, item->key, &before) == KVT_OK;
-    char attributes[G4_ATTRIBUTES_MAX] = "";
-    char nonce[NONCE_TEXT] = "";
-    enum kvt_err rc;
-
-    if (item->attributes != NULL)
-        (void)snprintf(attributes, sizeof(attributes), "%s", item->attributes);
-    if (condition != G4_ALWAYS && !add_nonce(attributes, nonce))
-        return KVT_INVALID;
-    record_of(vault, item, &change.record);
-    change.record.opaque = true;
-    if (item->shown != NULL)
-        (void)snprintf(change.record.shown, sizeof(change.record.shown), "%s", item->shown);
-    rc = gateway_catalog_change(vault->catalog, &change, 1, GATEWAY_DURABLE);
-    if (rc != KVT_OK || change.status != KVT_OK)
-        return rc != KVT_OK ? rc : change.status;
-    memcpy(request.etag, item->etag, sizeof(request.etag));
-    request.attributes = attributes;
-    gateway_record_meta(&change.record, &request.meta);
-    rc = g4_store_perform(gateway_cold_store(vault->cold), &request);
-    if (condition != G4_ALWAYS && (rc == KVT_EXISTS || rc == KVT_PRECONDITION))
-        rc = look_whose(vault, &request, nonce);
-    change.reserve = false;
-    if (rc == KVT_OK) {
-        change.record.state = GATEWAY_STORED;
-        memcpy(change.record.etag, request.etag, sizeof(request.etag));
-        memcpy(item->etag, request.etag, sizeof(item->etag));
-    } else if (kvt_err_retryable(rc)) {
-        return gateway_cold_ended(vault->cold, rc); /* the intent stays until somebody looks */
-    } else if (had) {
-        change.record = before;
-    } else {
-        change.erase = true;
-    }
-    if (gateway_catalog_change(vault->catalog, &change, 1, GATEWAY_APPLIED) != KVT_OK)
-        return rc == KVT_OK ? KVT_AGAIN : rc;
-    return rc;
-}
-
-enum kvt_err
-gateway_put_opaque(struct gateway_vault *vault, struct gateway_put_item *item,
-                   enum g4_condition condition)
-{
-    struct gateway_hold hold;
-
-    item->present = false;
-    item->status = KVT_INVALID;
-    if (!gateway_vault_stored_ok(item->key))
-        return item->status;
-    item->status = KVT_UNAVAILABLE;
-    if (!gateway_cold_writable(vault->cold))
-        return item->status;
-    gateway_hold_init(&hold, item->key);
-    gateway_hold_acquire(vault->holds, &hold, 1);
-    item->status = put_opaque_held(vault, item, condition);
-    gateway_hold_release(vault->holds, &hold, 1);
-    gateway_stats_add(vault->stats,
-                      item->status == KVT_OK ? GATEWAY_STAT_STORED : GATEWAY_STAT_PUT_FAILED, 1);
-    if (item->status == KVT_OK)
-        gateway_stats_add(vault->stats, GATEWAY_STAT_BYTES_IN, item->size);
-    return item->status;
 }

@@ -1,8 +1,8 @@
 /*
  * gateway/put.h -- storing objects so that an acknowledgement means something.
  *
- * Why: a block is acknowledged when it is in the bucket, and a crash at any moment before leaves a
- * durable intent that says where to look.  The first writer wins: a second PUT of the same bytes is
+ * Why: a block is acknowledged when the bucket says that it has it, also one that has a row here,
+ * and a crash at any moment before leaves a durable intent that says where to look.  The first writer wins: a second PUT of the same bytes is
  * success, of other bytes a refusal, and over a bad object a repair.  In write-back it is
  * acknowledged when its hot copy and a row that says what the bucket is owed are durable.
  *
@@ -39,6 +39,10 @@ struct gateway_put_item {
 /** Store blocks: intents (one group), hot and bucket side by side, rows and events.  In write-back
  *  hot alone, as far as the backlog has room and the hot volume takes them; the others as ever. */
 void gateway_put_blocks(struct gateway_vault *vault, struct gateway_put_item *items, size_t count);
+
+/** The row that says that this item is about to be stored. */
+void gateway_put_intent(const struct gateway_vault *vault, const struct gateway_put_item *item,
+                        struct gateway_record *record);
 
 /** Store an opaque object in the bucket: plain S3 semantics, `etag` in for G4_IF_MATCH and out.
  *  KVT_EXISTS, KVT_PRECONDITION: what is there is another's, also when requests were repeated.

@@ -1,24 +1,53 @@
 #include "gateway/remove.h"
 
+#include <string.h>
+
 #include "base/alloc.h"
+#include "base/clock.h"
+#include "base/log.h"
 #include "g4/commit.h"
+#include "gateway/claim.h"
+
+enum {
+    FRESH_MS = 1000,  /* behind an older mark others may have put the block again */
+    MARGIN_MS = 2000, /* what is younger than the mark by so much less is not called older: stores
+                         tell whole seconds, and their clock is known to about one */
+};
+
+/* What the bucket's clock says. */
+static uint64_t
+bucket_ms(struct gateway_vault *vault)
+{
+    struct gateway_cold_state state;
+
+    gateway_cold_state(vault->cold, &state);
+    return (uint64_t)((int64_t)kvt_clock_unix_ms() + state.skew_ms);
+}
 
 /* KVT_OK also when nothing was there. */
 static enum kvt_err
-delete_copy(struct g4_store *store, const char *key)
+delete_copy(struct g4_store *store, struct g4_request *request)
 {
-    struct g4_request request = {.verb = G4_DELETE, .key = key};
-    const enum kvt_err rc = g4_store_perform(store, &request);
+    const enum kvt_err rc = g4_store_perform(store, request);
 
     return rc == KVT_NOTFOUND ? KVT_OK : rc;
 }
 
+/* Once: a repeat that is sent when the first one was done already could meet what was put since. */
 static enum kvt_err
-delete_cold(struct gateway_vault *vault, const char *key)
+delete_cold(struct gateway_vault *vault, const char *key, const char *etag)
 {
+    struct g4_request request = {.verb = G4_DELETE, .key = key, .once = true};
+    struct gateway_cold_state state;
+
     if (!gateway_cold_healthy(vault->cold))
         return KVT_UNAVAILABLE;
-    return gateway_cold_ended(vault->cold, delete_copy(gateway_cold_store(vault->cold), key));
+    gateway_cold_state(vault->cold, &state);
+    if (etag[0] != '\0' && state.tested && state.selftest.delete_if_match) {
+        request.condition = G4_IF_MATCH;
+        memcpy(request.etag, etag, sizeof(request.etag));
+    }
+    return gateway_cold_ended(vault->cold, delete_copy(gateway_cold_store(vault->cold), &request));
 }
 
 static enum kvt_err
@@ -41,6 +70,7 @@ mark_held(struct gateway_vault *vault, const char *const *keys, size_t count)
         waiting += gateway_record_waits(&change->record) ? 1 : 0;
         change->record.state = GATEWAY_RETIRING;
         change->record.owed = false; /* perhaps the bucket has it: it is removed from there too */
+        change->record.modified_ms = bucket_ms(vault); /* of the mark, from here on */
         used++;
     }
     rc = gateway_catalog_change(vault->catalog, changes, used, GATEWAY_DURABLE);
@@ -70,23 +100,74 @@ gateway_remove_mark(struct gateway_vault *vault, const char *const *keys, size_t
     return rc;
 }
 
+/* Did another gateway put the object of a mark that is not fresh after it was marked?  `head` gets
+ * what is there, its ETag "" where nothing is. */
+static enum kvt_err
+look_again(struct gateway_vault *vault, const char *key, const struct gateway_record *marked,
+           struct g4_request *head, bool *renewed)
+{
+    enum kvt_err rc;
+
+    *head = (struct g4_request){
+        .verb = G4_HEAD, .key = key, .deadline_ms = kvt_clock_mono_ms() + GATEWAY_COLD_LOOK_MS};
+    *renewed = false;
+    if (!gateway_cold_healthy(vault->cold))
+        return KVT_UNAVAILABLE;
+    rc = gateway_cold_ended(vault->cold, g4_store_perform(gateway_cold_store(vault->cold), head));
+    if (!gateway_claim_judged(rc))
+        return rc;
+    *renewed = rc == KVT_OK && head->modified_ms + MARGIN_MS > marked->modified_ms;
+    return KVT_OK;
+}
+
+/* What was put since stays.  Ours is a row of it again where it is the same block. */
+static enum kvt_err
+give_up(struct gateway_vault *vault, const char *key, const struct g4_request *head,
+        const struct gateway_record *marked)
+{
+    struct gateway_change change = {.key = key, .record = *marked};
+    struct g4_request drop = {.verb = G4_DELETE, .key = key};
+    enum kvt_err rc = KVT_OK;
+
+    change.erase = !gateway_claim_shows(head, marked->length, marked->crc32c, marked->fingerprint);
+    change.record.state = GATEWAY_STORED;
+    change.record.tiers = GATEWAY_COLD;
+    change.record.modified_ms = head->modified_ms;
+    memcpy(change.record.etag, head->etag, sizeof(change.record.etag));
+    memcpy(change.record.writer, head->meta.writer, sizeof(change.record.writer));
+    if (vault->hot != NULL)
+        rc = delete_copy(vault->hot, &drop);
+    if (rc == KVT_OK)
+        rc = gateway_catalog_change(vault->catalog, &change, 1, GATEWAY_APPLIED);
+    if (rc == KVT_OK)
+        kvt_log_info("gateway.remove", "put_again", "%s stays: it was put again by %s", key,
+                     head->meta.writer);
+    return rc;
+}
+
 static enum kvt_err
 finish_held(struct gateway_vault *vault, const char *key, uint64_t *bytes)
 {
     struct gateway_change change = {.key = key, .erase = true};
+    struct g4_request head = {.etag = ""};
+    struct g4_request drop = {.verb = G4_DELETE, .key = key};
     struct gateway_record record;
+    bool renewed = false;
     enum kvt_err rc;
 
     rc = gateway_catalog_get(vault->catalog, key, &record);
     if (rc != KVT_OK || record.state != GATEWAY_RETIRING)
         return rc == KVT_NOTFOUND ? KVT_OK : rc;
-    rc = gateway_remove_record(vault, key);
+    if (!record.opaque && bucket_ms(vault) > record.modified_ms + FRESH_MS)
+        rc = look_again(vault, key, &record, &head, &renewed);
+    if (rc == KVT_OK && renewed)
+        return give_up(vault, key, &head, &record);
     if (rc == KVT_OK)
-        rc = delete_cold(vault, key);
-    if (rc != KVT_OK)
-        return rc;
-    if (vault->hot != NULL && !record.opaque)
-        rc = delete_copy(vault->hot, key);
+        rc = gateway_remove_record(vault, key);
+    if (rc == KVT_OK)
+        rc = delete_cold(vault, key, head.etag);
+    if (rc == KVT_OK && vault->hot != NULL && !record.opaque)
+        rc = delete_copy(vault->hot, &drop);
     if (rc != KVT_OK)
         return rc;
     rc = gateway_catalog_change(vault->catalog, &change, 1, GATEWAY_APPLIED);
@@ -125,7 +206,7 @@ gateway_remove(struct gateway_vault *vault, const char *key)
     if (rc == KVT_NOTFOUND) {
         rc = gateway_remove_record(vault, key);
         if (rc == KVT_OK)
-            rc = delete_cold(vault, key);
+            rc = delete_cold(vault, key, "");
     } else if (rc == KVT_OK) {
         rc = mark_held(vault, &key, 1);
         if (rc == KVT_OK)
