@@ -76,6 +76,8 @@ start_bus(struct app *app, struct kvt_error *err)
     if (rc == KVT_OK)
         rc = gateway_backlog_start(app->backlog, err);
     if (rc == KVT_OK)
+        rc = gateway_doubts_start(app->vault, err);
+    if (rc == KVT_OK)
         rc = gateway_adoption_open(&app->adoption, app->vault, err);
     if (rc == KVT_OK && app->vault->packer != NULL)
         rc = gateway_packer_start(app->vault->packer, err);
@@ -179,6 +181,8 @@ stop(struct app *app)
     gateway_orders_stop(app->orders);
     gateway_adoption_close(app->adoption);
     gateway_backlog_stop(app->backlog);
+    if (app->vault != NULL)
+        gateway_doubts_stop(app->vault);
     gateway_keeper_stop(app->keeper);
     gateway_report_stop(app->report);
     gateway_events_stop(app->events, EVENTS_DRAIN_MS);

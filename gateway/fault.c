@@ -280,15 +280,23 @@ is_anothers(struct gateway_vault *vault, const char *key, const struct g4_reques
            gateway_catalog_get(vault->catalog, key, &record) != KVT_OK || !is_kept_there(&record);
 }
 
-/* The bucket says no.  Where nothing else is left of the block, its record must not stay. */
+/* The bucket says no: whoever removed it meant the block, so nothing of it stays. */
 static void
 drop_gone(struct gateway_vault *vault, const char *key)
 {
+    struct gateway_change change = {.key = key, .erase = true};
+    struct g4_request drop = {.verb = G4_DELETE, .key = key};
     struct gateway_record record;
 
-    if (gateway_cold_absent(vault->cold, key) && drop_tier(vault, key, GATEWAY_COLD) &&
-        gateway_catalog_get(vault->catalog, key, &record) == KVT_NOTFOUND)
-        (void)!gateway_remove_record(vault, key); /* a check of the bucket finds it otherwise */
+    if (gateway_catalog_get(vault->catalog, key, &record) != KVT_OK || !is_kept_there(&record) ||
+        !gateway_cold_absent(vault->cold, key) ||
+        gateway_catalog_change(vault->catalog, &change, 1, GATEWAY_DURABLE) != KVT_OK)
+        return;
+    gateway_stats_add(vault->stats, GATEWAY_STAT_GONE, 1);
+    /* A file that stays because this fails is an orphan; the keeper sweeps those. */
+    if ((record.tiers & GATEWAY_HOT) != 0 && vault->hot != NULL)
+        (void)!g4_store_perform(vault->hot, &drop);
+    (void)!gateway_remove_record(vault, key); /* a check of the bucket finds it otherwise */
 }
 
 void

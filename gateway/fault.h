@@ -40,7 +40,8 @@ bool gateway_fault_comes_again(struct gateway_vault *vault, const char *key,
                                const struct g4_request *seen, const void *body, size_t size,
                                uint64_t expected);
 
-/** The catalog says the bucket has it, and the bucket says no. */
+/** The catalog says the bucket has it, and the bucket says no: whoever removed it meant the block,
+ *  so the row goes, and the hot copy with it. */
 void gateway_fault_gone(struct gateway_vault *vault, const char *key);
 
 /** The bucket's object looks wrong from outside: read it, and act if it is. */

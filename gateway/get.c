@@ -63,6 +63,8 @@ find_known(struct gateway_vault *vault, struct gateway_item *item)
     item->known = item->record.state == GATEWAY_STORED;
     if (!item->known)
         item->status = KVT_NOTFOUND; /* not acknowledged yet, or on its way out */
+    else if ((item->record.tiers & GATEWAY_COLD) != 0)
+        gateway_doubts_touch(vault->doubts, item->key);
     return true;
 }
 
@@ -235,6 +237,7 @@ on_cold(struct gateway_vault *vault, struct gateway_item *item, const struct g4_
     if (rc == KVT_OK) {
         item->status = KVT_OK;
         item->size = request->buffer_size;
+        gateway_doubts_seen(vault->doubts, item->key);
         return;
     }
     item->status = KVT_NOTFOUND;

@@ -128,6 +128,7 @@ set_present(struct putting *putting, size_t index)
     item->status = KVT_OK;
     item->present = true;
     memcpy(item->etag, putting->work[index].before.etag, sizeof(item->etag));
+    gateway_doubts_seen(putting->vault->doubts, item->key);
 }
 
 /* What the catalog knows decides most repeats without sending their bodies. */
@@ -334,6 +335,8 @@ write_through(struct putting *putting, struct gateway_flight *flight)
 
         if (putting->work[i].step != STEP_THROUGH)
             continue;
+        if (claim->state == GATEWAY_CLAIM_STORED)
+            gateway_doubts_seen(putting->vault->doubts, claim->key);
         putting->items[i].status = claim->status;
         putting->items[i].present = claim->present;
         memcpy(putting->items[i].etag, claim->etag, sizeof(claim->etag));

@@ -145,8 +145,9 @@ give_up(struct gateway_vault *vault, const char *key, const struct g4_request *h
     return rc;
 }
 
+/* `marked`: by this very call, so that nobody can have had an answer since. */
 static enum kvt_err
-finish_held(struct gateway_vault *vault, const char *key, uint64_t *bytes)
+finish_held(struct gateway_vault *vault, const char *key, bool marked, uint64_t *bytes)
 {
     struct gateway_change change = {.key = key, .erase = true};
     struct g4_request head = {.etag = ""};
@@ -158,7 +159,7 @@ finish_held(struct gateway_vault *vault, const char *key, uint64_t *bytes)
     rc = gateway_catalog_get(vault->catalog, key, &record);
     if (rc != KVT_OK || record.state != GATEWAY_RETIRING)
         return rc == KVT_NOTFOUND ? KVT_OK : rc;
-    if (!record.opaque && bucket_ms(vault) > record.modified_ms + FRESH_MS)
+    if (!marked && !record.opaque && bucket_ms(vault) > record.modified_ms + FRESH_MS)
         rc = look_again(vault, key, &record, &head, &renewed);
     if (rc == KVT_OK && renewed)
         return give_up(vault, key, &head, &record);
@@ -186,7 +187,7 @@ gateway_remove_finish(struct gateway_vault *vault, const char *key, uint64_t *by
         *bytes = 0;
     gateway_hold_init(&hold, key);
     gateway_hold_acquire(vault->holds, &hold, 1);
-    rc = finish_held(vault, key, bytes);
+    rc = finish_held(vault, key, false, bytes);
     gateway_hold_release(vault->holds, &hold, 1);
     return rc;
 }
@@ -210,7 +211,7 @@ gateway_remove(struct gateway_vault *vault, const char *key)
     } else if (rc == KVT_OK) {
         rc = mark_held(vault, &key, 1);
         if (rc == KVT_OK)
-            rc = finish_held(vault, key, NULL);
+            rc = finish_held(vault, key, true, NULL);
     }
     gateway_hold_release(vault->holds, &hold, 1);
     return rc;

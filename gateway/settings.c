@@ -270,6 +270,7 @@ load_vault(struct gateway_settings *settings, const struct kvt_config *config,
     vault->backlog_max = kvt_config_u64(config, GATEWAY_SETTING_WRITE_BACKLOG_MAX);
     settings->backlog.uploads = (unsigned)kvt_config_u64(config, GATEWAY_SETTING_WRITE_UPLOADS);
     settings->backlog.stuck_ms = kvt_config_u64(config, GATEWAY_SETTING_WRITE_STUCK_AFTER);
+    vault->recheck_ms = kvt_config_u64(config, GATEWAY_SETTING_COLD_RECHECK);
     vault->catalog_max = kvt_config_u64(config, GATEWAY_SETTING_CATALOG_MAX);
     /* Multipart uploads make objects larger than one body, a few at a time in memory. */
     vault->object_max = settings->memory_max / 4 > settings->batch_max ? settings->memory_max / 4

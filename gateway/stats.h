@@ -32,6 +32,7 @@
     X(CORRUPT_HOT, COUNTER, "corrupt_total", "tier=\"hot\"", "Copies that failed their check.")    \
     X(CORRUPT_COLD, COUNTER, "corrupt_total", "tier=\"cold\"", "Copies that failed their check.")  \
     X(FOREIGN, COUNTER, "foreign_total", "", "Objects under a block's key without our metadata.")  \
+    X(GONE, COUNTER, "gone_total", "", "Blocks that others removed from the bucket.")              \
     X(QUARANTINED, COUNTER, "quarantined_total", "", "Objects copied into the quarantine.")        \
     X(SLOW_DOWN, COUNTER, "slow_down_total", "",                                                   \
       "Requests turned away for want of memory or room.")                                          \

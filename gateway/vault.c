@@ -163,6 +163,8 @@ gateway_vault_open(struct gateway_vault **out, const struct gateway_vault_option
     rc = gateway_hold_new(&vault->holds);
     if (rc == KVT_OK)
         rc = gateway_access_new(&vault->access);
+    if (rc == KVT_OK)
+        rc = gateway_doubts_new(&vault->doubts, options->recheck_ms);
     if (rc != KVT_OK)
         (void)kvt_error_set(err, rc, "gateway");
     if (rc == KVT_OK)
@@ -194,6 +196,7 @@ gateway_vault_close(struct gateway_vault *vault)
     g4_store_close(vault->uploads);
     gateway_catalog_close(vault->catalog);
     gateway_quarantine_close(vault->quarantine);
+    gateway_doubts_free(vault->doubts);
     gateway_access_free(vault->access);
     gateway_hold_free(vault->holds);
     if (vault->lock_fd >= 0)

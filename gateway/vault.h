@@ -21,6 +21,7 @@
 #include "gateway/budget.h"
 #include "gateway/catalog.h"
 #include "gateway/cold.h"
+#include "gateway/doubts.h"
 #include "gateway/hold.h"
 #include "gateway/packer.h"
 #include "gateway/quarantine.h"
@@ -45,6 +46,7 @@ struct gateway_vault {
     struct g4_store *hot;     /* NULL: none */
     struct g4_store *uploads; /* parts that wait: gateway/uploads.h */
     struct gateway_cold *cold;
+    struct gateway_doubts *doubts;
     struct gateway_packer *packer; /* NULL: nothing is packed */
     struct gateway_quarantine *quarantine;
     struct gateway_holds *holds;
@@ -68,6 +70,7 @@ struct gateway_vault_options {
     uint32_t commit_ranks; /* up to KVT_RANKS_MAX */
     bool write_back;       /* needs a hot volume */
     uint64_t backlog_max;  /* bytes; of write-back */
+    uint64_t recheck_ms;   /* gateway/doubts.h */
     size_t quarantine_max;
     unsigned io_threads; /* of the hot volume */
     enum kvt_key_revision revision;

@@ -1,16 +1,18 @@
 /*
- * What is tested: gateway/put.h and gateway/remove.h where somebody else changes the bucket behind
- * our rows: nothing is acknowledged that is not there, and nothing is removed that was put again.
+ * What is tested: gateway/put.h, gateway/remove.h and gateway/doubts.h where somebody else changes
+ * the bucket behind our rows: nothing is acknowledged that is not there, nothing is removed that was
+ * put again, and what is gone is noticed by whoever asks for it again.
  */
 #include <string.h>
 
 #include "base/clock.h"
 #include "g4/check.h"
+#include "gateway/doubts.h"
 #include "gateway/remove.h"
 
 #include "tests/unit/gateway/support.h"
 
-enum { SIZE = 5000, NUMBER = 7, LONG_AGO_MS = 10000 };
+enum { SIZE = 5000, NUMBER = 7, LONG_AGO_MS = 10000, PATIENCE_MS = 30000 };
 
 /* A bucket whose objects look older than they are, and that counts who asks. */
 struct aged {
@@ -239,6 +241,131 @@ a_late_removal_waits_for_the_bucket(void **state)
     assert_int_equal(row, GATEWAY_RETIRING);
 }
 
+/* As a restart, with the bucket's word believed so long. */
+static void
+reopen(struct fixture *f, uint64_t recheck_ms)
+{
+    f->gateway.options.recheck_ms = recheck_ms;
+    test_gateway_reopen(&f->gateway);
+    assert_int_equal(test_gateway_put(&f->gateway, NUMBER, SIZE), KVT_OK);
+}
+
+/* Ask for it, with rounds in between, until the answer is no; false: it stays yes. */
+static bool
+notices(struct fixture *f, bool rounds)
+{
+    const uint64_t end_ms = kvt_clock_mono_ms() + PATIENCE_MS;
+
+    while (kvt_clock_mono_ms() < end_ms) {
+        if (test_gateway_has(&f->gateway, NUMBER) == KVT_NOTFOUND)
+            return true;
+        if (rounds)
+            (void)gateway_doubts_round(f->gateway.vault);
+        kvt_clock_sleep_ms(10);
+    }
+    return false;
+}
+
+static void
+take_from_bucket(struct fixture *f)
+{
+    struct g4_request drop = {.verb = G4_DELETE, .key = f->key};
+
+    assert_int_equal(g4_store_perform(f->gateway.bucket, &drop), KVT_OK);
+}
+
+static void
+what_is_gone_is_noticed(void **state)
+{
+    struct fixture *f = *state;
+    struct g4_request head;
+
+    reopen(f, 100);
+    take_from_bucket(f);
+    assert_true(notices(f, true));
+    assert_int_equal(count(f, GATEWAY_STAT_GONE), 1);
+    assert_int_equal(test_gateway_tiers(&f->gateway, NUMBER, NULL), 0);
+    assert_int_equal(test_gateway_store_head(f->gateway.vault->hot, f->key, &head), KVT_NOTFOUND);
+}
+
+static void
+a_thread_notices_by_itself(void **state)
+{
+    struct fixture *f = *state;
+    struct kvt_error err;
+
+    reopen(f, 100);
+    assert_int_equal(gateway_doubts_start(f->gateway.vault, &err), KVT_OK);
+    take_from_bucket(f);
+    assert_true(notices(f, false));
+    gateway_doubts_stop(f->gateway.vault);
+    gateway_doubts_stop(f->gateway.vault);
+}
+
+static void
+what_was_seen_is_not_doubted(void **state)
+{
+    struct fixture *f = *state;
+
+    reopen(f, 3600000);
+    assert_int_equal(test_gateway_has(&f->gateway, NUMBER), KVT_OK);
+    assert_int_equal(gateway_doubts_round(f->gateway.vault), 0);
+    test_gateway_reopen(&f->gateway); /* nobody has asked in this life */
+    assert_int_equal(test_gateway_has(&f->gateway, NUMBER), KVT_OK);
+    assert_int_equal(test_gateway_has(&f->gateway, NUMBER), KVT_OK);
+    assert_int_equal(gateway_doubts_round(f->gateway.vault), 1);
+    assert_int_equal(test_gateway_has(&f->gateway, NUMBER), KVT_OK);
+    assert_int_equal(gateway_doubts_round(f->gateway.vault), 0);
+}
+
+static void
+without_a_time_nothing_is_doubted(void **state)
+{
+    struct fixture *f = *state;
+
+    reopen(f, 0);
+    test_gateway_reopen(&f->gateway);
+    take_from_bucket(f);
+    assert_int_equal(test_gateway_has(&f->gateway, NUMBER), KVT_OK);
+    assert_int_equal(gateway_doubts_round(f->gateway.vault), 0);
+}
+
+/* HEAD cannot say that it is the whole bucket that is missing. */
+static void
+a_missing_bucket_makes_nobody_forget(void **state)
+{
+    struct fixture *f = *state;
+
+    reopen(f, 3600000);
+    test_gateway_reopen(&f->gateway);
+    test_gateway_fault(&f->gateway, G4_HEAD, G4_FAULT_FAIL, KVT_NOTFOUND, 1);
+    test_gateway_fault(&f->gateway, G4_GET, G4_FAULT_FAIL, KVT_UNAVAILABLE, 1);
+    assert_int_equal(test_gateway_has(&f->gateway, NUMBER), KVT_OK);
+    assert_int_equal(gateway_doubts_round(f->gateway.vault), 1);
+    assert_int_equal(count(f, GATEWAY_STAT_GONE), 0);
+    assert_int_equal(test_gateway_tiers(&f->gateway, NUMBER, NULL), GATEWAY_HOT | GATEWAY_COLD);
+}
+
+static void
+what_finds_no_room_is_doubted_later(void **state)
+{
+    struct fixture *f = *state;
+    struct gateway_vault *vault;
+    char key[KVT_KEY_MAX];
+    size_t asked = 0;
+    size_t round;
+
+    reopen(f, 3600000);
+    vault = f->gateway.vault;
+    for (unsigned i = 0; i < GATEWAY_DOUBTS_MAX + 1; i++)
+        gateway_doubts_touch(vault->doubts, test_gateway_key(key, 1000 + i));
+    while ((round = gateway_doubts_round(vault)) > 0)
+        asked += round;
+    assert_int_equal(asked, GATEWAY_DOUBTS_MAX);
+    gateway_doubts_touch(vault->doubts, key); /* the one that found none */
+    assert_int_equal(gateway_doubts_round(vault), 1);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int
@@ -254,6 +381,12 @@ main(void)
         TEST(a_late_removal_spares_what_was_put_since),
         TEST(a_late_removal_of_what_is_gone_ends),
         TEST(a_late_removal_waits_for_the_bucket),
+        TEST(what_is_gone_is_noticed),
+        TEST(a_thread_notices_by_itself),
+        TEST(what_was_seen_is_not_doubted),
+        TEST(without_a_time_nothing_is_doubted),
+        TEST(a_missing_bucket_makes_nobody_forget),
+        TEST(what_finds_no_room_is_doubted_later),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -101,18 +101,22 @@ missing_bucket_forgets_nothing(void **state)
     test_gateway_close(&g);
 }
 
-/* Store block `number` and take its copy in the bucket away: only the hot one is left. */
+/* Store block `number` and take its copy in the bucket away as if it had been bad: only the hot one
+ * is left. */
 static void
 store_hot_only(struct test_gateway *g, uint64_t number)
 {
     struct g4_request request = {.verb = G4_DELETE};
     char key[KVT_KEY_MAX];
+    struct gateway_change change = {.key = test_gateway_key(key, number)};
 
     assert_int_equal(test_gateway_put(g, number, SIZE), KVT_OK);
-    request.key = test_gateway_key(key, number);
+    request.key = key;
     assert_int_equal(g4_store_perform(g->bucket, &request), KVT_OK);
-    gateway_fault_gone(g->vault, request.key);
-    assert_int_equal(test_gateway_tiers(g, number, NULL), GATEWAY_HOT);
+    assert_int_equal(gateway_catalog_get(g->vault->catalog, key, &change.record), KVT_OK);
+    change.record.tiers = GATEWAY_HOT;
+    assert_int_equal(gateway_catalog_change(g->vault->catalog, &change, 1, GATEWAY_DURABLE),
+                     KVT_OK);
 }
 
 static void
