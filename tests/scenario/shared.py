@@ -19,7 +19,7 @@ def options(parser):
 
 
 def key(hash_):
-    return blocks.key(hash_, namespace="peers")
+    return blocks.key(hash_, namespace="shared")
 
 
 def content(hash_):
@@ -103,7 +103,7 @@ def removals(run, gateways, bucket, hashes):
             expect(status == "OK" and len(body) == SIZE, f"a block that nobody removed is {status}")
 
 
-def peers(run, nats, server):
+def share(run, nats, server):
     name = server.name
     bucket = run.client(server)
     bucket.create_bucket()
@@ -123,9 +123,9 @@ def peers(run, nats, server):
 def scenario(run):
     nats = run.nats().start()
     if run.args.server != "versitygw":
-        peers(run, nats, run.minio().start())
+        share(run, nats, run.minio().start())
     if run.args.server != "minio":
-        peers(run, nats, run.versitygw().start())
+        share(run, nats, run.versitygw().start())
 
 
 if __name__ == "__main__":
