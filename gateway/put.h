@@ -1,10 +1,11 @@
 /*
  * gateway/put.h -- storing objects so that an acknowledgement means something.
  *
- * Why: a block is acknowledged when the bucket says that it has it, also one that has a row here,
- * and a crash at any moment before leaves a durable intent that says where to look.  The first writer wins: a second PUT of the same bytes is
- * success, of other bytes a refusal, and over a bad object a repair.  In write-back it is
- * acknowledged when its hot copy and a row that says what the bucket is owed are durable.
+ * Why: a block is acknowledged when the bucket says that it has it, also one that has a row here;
+ * a crash at any moment before leaves a durable intent that says where to look.  The first writer
+ * wins: a second PUT of the same bytes is success, of other bytes a refusal, and over a bad object
+ * a repair.  In write-back it is acknowledged when its hot copy and a row that says what the bucket
+ * is owed are durable.
  *
  * Ownership: items and bodies are borrowed for the call.
  * Threads:   any; the keys are held for the call.

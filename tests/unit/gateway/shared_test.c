@@ -1,7 +1,7 @@
 /*
  * What is tested: gateway/put.h, gateway/remove.h and gateway/doubts.h where somebody else changes
- * the bucket behind our rows: nothing is acknowledged that is not there, nothing is removed that was
- * put again, and what is gone is noticed by whoever asks for it again.
+ * the bucket behind our rows: nothing is acknowledged that is not there, nothing is removed that
+ * was put again, and what is gone is noticed by whoever asks for it again.
  */
 #include <string.h>
 
