@@ -1,39 +1,22 @@
 #include "g4/foreign_request.h"
 
-#include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "base/alloc.h"
-#include "base/buffer.h"
 #include "base/clock.h"
-#include "base/hex.h"
-#include "base/random.h"
 #include "g4/check.h"
+#include "g4/foreign_meta.h"
 #include "g4/lock.h"
-#include "g4/sigv4.h"
-
-enum { VALUE_MAX = 24, NONCE_MAX = 17, NAME_MAX_SIZE = 128 };
-
-/* Attributes that are no x-amz-meta-*, or whose value the old signature might get wrong, travel as
- * such: percent-encoded, behind a sign that keeps them from being empty. */
-#define META_PREFIX  "x-amz-meta-"
-#define CODED_PREFIX "kvt-h-"
-#define CODED_SIGN   "="
 
 /* What an answer told of an object, and its body as far as it came. */
 struct reading {
     struct g4_request *request;
     bool told;
     int64_t size; /* of what the answer brings; < 0 = not told */
-    bool length_known;
-    bool crc_known;
-    bool other_key;
+    struct g4_foreign_said said;
     bool own_buffer;
     size_t received;
-    char nonce[NONCE_MAX];
     enum kvt_err refused; /* why no more was taken */
 };
 
@@ -42,96 +25,6 @@ fail_with(struct g4_request *request, enum kvt_err status, const char *what)
 {
     request->status = kvt_error_set(&request->error, status, "%.300s: %s", request->key, what);
     return status;
-}
-
-/* ---- what stands beside an object ---- */
-
-static bool
-hex_of(const char *text, uint64_t *value)
-{
-    char *end;
-
-    *value = strtoull(text, &end, 16);
-    return end != text && *end == '\0';
-}
-
-/* A pair of our own; false: of somebody else. */
-static bool
-take_own(struct reading *reading, const char *name, const char *value)
-{
-    struct g4_meta *meta = &reading->request->meta;
-    struct kvt_key parsed;
-    uint64_t number = 0;
-    char *end;
-
-    if (strcasecmp(name, "kvt-length") == 0) {
-        meta->length = strtoull(value, &end, 10);
-        reading->length_known = end != value && *end == '\0';
-    } else if (strcasecmp(name, "kvt-crc32c") == 0) {
-        reading->crc_known = hex_of(value, &number) && number <= UINT32_MAX;
-        meta->crc32c = (uint32_t)number;
-    } else if (strcasecmp(name, "kvt-fingerprint") == 0) {
-        meta->fingerprint = hex_of(value, &number) ? number : 0;
-    } else if (strcasecmp(name, "kvt-key") == 0) {
-        const char *key = reading->request->key;
-
-        reading->other_key =
-            kvt_key_parse(key, &parsed) == KVT_OK &&
-            (!hex_of(value, &number) || number != g4_check_crc32c(key, strlen(key)));
-    } else if (strcasecmp(name, "kvt-writer") == 0) {
-        (void)snprintf(meta->writer, sizeof(meta->writer), "%s", value);
-    } else if (strcasecmp(name, "kvt-nonce") == 0) {
-        (void)snprintf(reading->nonce, sizeof(reading->nonce), "%s", value);
-    } else {
-        return false;
-    }
-    return true;
-}
-
-/* What g4_sigv4_encode() made, in place. */
-static void
-decode(char *text)
-{
-    char *out = text;
-
-    for (const char *at = text; *at != '\0'; at++) {
-        const int high = at[0] == '%' ? kvt_hex_digit(at[1]) : -1;
-        const int low = high >= 0 ? kvt_hex_digit(at[2]) : -1;
-        const int byte = low >= 0 ? high * 16 + low : -1;
-        const bool plain = byte >= 0x20 && byte != 0x7f; /* no end of a line */
-
-        *out++ = plain ? (char)byte : *at;
-        at += plain ? 2 : 0;
-    }
-    *out = '\0';
-}
-
-/* As an attribute, its name in lower case; what does not fit is left out. */
-static void
-take_attribute(struct g4_request *request, const char *name, const char *value)
-{
-    const size_t used = strlen(request->attributes);
-    const bool coded = strncasecmp(name, CODED_PREFIX, strlen(CODED_PREFIX)) == 0 &&
-                       strncmp(value, CODED_SIGN, strlen(CODED_SIGN)) == 0;
-    const size_t room = G4_ATTRIBUTES_MAX - used;
-    char *out = request->attributes + used;
-    int size;
-
-    if (coded)
-        size =
-            snprintf(out, room, "%s: %s", name + strlen(CODED_PREFIX), value + strlen(CODED_SIGN));
-    else
-        size = snprintf(out, room, "%s%s: %s", META_PREFIX, name, value);
-    if (size < 0 || (size_t)size + 1 >= room) {
-        *out = '\0';
-        return;
-    }
-    for (char *at = out; *at != ':'; at++)
-        if (*at >= 'A' && *at <= 'Z')
-            *at = (char)(*at - 'A' + 'a');
-    if (coded)
-        decode(strchr(out, ':'));
-    memcpy(out + strlen(out), "\n", 2);
 }
 
 static void
@@ -145,10 +38,7 @@ on_seen(void *arg, const struct g4_foreign_object *object, const struct g4_forei
     reading->size = object->size;
     (void)snprintf(request->etag, sizeof(request->etag), "%s", object->etag);
     request->modified_ms = object->modified_s > 0 ? (uint64_t)object->modified_s * 1000 : 0;
-    for (size_t i = 0; i < count; i++)
-        if (!take_own(reading, meta[i].name, meta[i].value) && request->attributes != NULL)
-            take_attribute(request, meta[i].name, meta[i].value);
-    request->meta.present = reading->length_known && reading->crc_known;
+    g4_foreign_meta_take(request, meta, count, &reading->said);
 }
 
 static enum kvt_err
@@ -195,7 +85,7 @@ look(struct g4_foreign *foreign, struct g4_request *request, struct reading *rea
     request->object_size = (uint64_t)reading->size;
     if (!request->meta.present)
         request->meta.length = request->object_size;
-    if (reading->other_key)
+    if (reading->said.other_key)
         return fail_with(request, KVT_CORRUPT, "an object of another key");
     return KVT_OK;
 }
@@ -245,8 +135,8 @@ fetch(struct g4_foreign *foreign, struct g4_request *request, uint64_t count,
     request->buffer_size = reading->received;
     if (request->buffer == NULL && (request->buffer = kvt_calloc(1, 1)) == NULL)
         return fail_with(request, KVT_NOMEM, "out of memory");
-    return reading->other_key ? fail_with(request, KVT_CORRUPT, "an object of another key")
-                              : KVT_OK;
+    return reading->said.other_key ? fail_with(request, KVT_CORRUPT, "an object of another key")
+                                   : KVT_OK;
 }
 
 /* A part, or a version: HEAD says how much there is, and the GET must be of what it saw. */
@@ -322,98 +212,6 @@ head(struct g4_foreign *foreign, struct g4_request *request)
 
 /* ---- writes ---- */
 
-/* Pairs to be put; the texts live here. */
-struct pairs {
-    struct g4_foreign_meta meta[G4_FOREIGN_META_MAX];
-    size_t count;
-    char length[VALUE_MAX];
-    char crc[VALUE_MAX];
-    char fingerprint[VALUE_MAX];
-    char key[VALUE_MAX];
-    char nonce[NONCE_MAX];
-    char attributes[G4_ATTRIBUTES_MAX];
-    char names[G4_FOREIGN_META_MAX][NAME_MAX_SIZE];
-    struct kvt_buffer coded[G4_FOREIGN_META_MAX];
-};
-
-static bool
-add(struct pairs *pairs, const char *name, const char *value)
-{
-    if (pairs->count == G4_FOREIGN_META_MAX)
-        return false;
-    pairs->meta[pairs->count++] = (struct g4_foreign_meta){name, value};
-    return true;
-}
-
-/* Does it travel as it is? */
-static bool
-is_simple(const char *name, const char *value)
-{
-    bool simple = strncmp(name, META_PREFIX, strlen(META_PREFIX)) == 0 && value[0] != '\0';
-
-    for (; simple && *value != '\0'; value++)
-        simple = (unsigned char)*value > 0x20 && (unsigned char)*value < 0x7f;
-    return simple;
-}
-
-static bool
-add_attributes(struct pairs *pairs, const char *text)
-{
-    char *at = pairs->attributes;
-    bool fits = true;
-
-    memcpy(at, text, strlen(text) + 1);
-    while (*at != '\0' && fits && pairs->count < G4_FOREIGN_META_MAX) {
-        struct kvt_buffer *coded = &pairs->coded[pairs->count];
-        char *name = pairs->names[pairs->count];
-        char *value = at + strcspn(at, ":");
-        char *end = value + strcspn(value, "\n");
-
-        *value = *end = '\0';
-        value += 2;
-        if (is_simple(at, value)) {
-            fits = add(pairs, at + strlen(META_PREFIX), value);
-        } else {
-            kvt_buffer_printf(coded, CODED_SIGN);
-            g4_sigv4_encode(coded, value, false);
-            fits = snprintf(name, sizeof(pairs->names[0]), CODED_PREFIX "%s", at) <
-                       (int)sizeof(pairs->names[0]) &&
-                   add(pairs, name, kvt_buffer_text(coded)) && kvt_buffer_ok(coded);
-        }
-        at = end + 1;
-    }
-    return fits && *at == '\0';
-}
-
-/* All that stands beside the object, and what tells this PUT from all others. */
-static bool
-make_pairs(struct pairs *pairs, const struct g4_request *request)
-{
-    const struct g4_meta *meta = &request->meta;
-    uint64_t nonce;
-
-    for (size_t i = 0; i < G4_FOREIGN_META_MAX; i++)
-        kvt_buffer_init(&pairs->coded[i], 3 * G4_ATTRIBUTES_MAX);
-    if (request->attributes != NULL && !add_attributes(pairs, request->attributes))
-        return false;
-    kvt_random_system(&nonce, sizeof(nonce));
-    (void)snprintf(pairs->nonce, sizeof(pairs->nonce), "%016" PRIx64, nonce);
-    if (!add(pairs, "kvt-nonce", pairs->nonce))
-        return false;
-    if (!meta->present)
-        return true;
-    (void)snprintf(pairs->length, sizeof(pairs->length), "%" PRIu64, meta->length);
-    (void)snprintf(pairs->crc, sizeof(pairs->crc), "%08" PRIx32, meta->crc32c);
-    (void)snprintf(pairs->fingerprint, sizeof(pairs->fingerprint), "%016" PRIx64,
-                   meta->fingerprint);
-    (void)snprintf(pairs->key, sizeof(pairs->key), "%08" PRIx32,
-                   g4_check_crc32c(request->key, strlen(request->key)));
-    return add(pairs, "kvt-length", pairs->length) && add(pairs, "kvt-crc32c", pairs->crc) &&
-           add(pairs, "kvt-fingerprint", pairs->fingerprint) &&
-           (meta->writer[0] == '\0' || add(pairs, "kvt-writer", meta->writer)) &&
-           (request->attributes != NULL || add(pairs, "kvt-key", pairs->key));
-}
-
 /* Does the object meet the condition?  Nobody else changes it: there is one writer, and here the
  * key's stripe is held. */
 static enum kvt_err
@@ -446,7 +244,7 @@ confirm(struct g4_foreign *foreign, struct g4_request *request, const char *nonc
     struct reading reading;
     const enum kvt_err rc = look(foreign, &seen, &reading);
 
-    if (rc == KVT_OK && strcmp(reading.nonce, nonce) == 0 &&
+    if (rc == KVT_OK && strcmp(reading.said.nonce, nonce) == 0 &&
         seen.object_size == request->body_size) {
         memcpy(request->etag, seen.etag, sizeof(request->etag));
         return KVT_OK;
@@ -461,26 +259,21 @@ confirm(struct g4_foreign *foreign, struct g4_request *request, const char *nonc
 static enum kvt_err
 put_locked(struct g4_foreign *foreign, struct g4_request *request)
 {
-    struct pairs *pairs;
+    struct g4_foreign_pairs *pairs;
     enum kvt_err rc;
     int result;
 
     rc = meet_condition(foreign, request);
     if (rc != KVT_OK)
         return rc;
-    pairs = kvt_calloc(1, sizeof(*pairs));
-    if (pairs == NULL)
-        return fail_with(request, KVT_NOMEM, "out of memory");
-    if (!make_pairs(pairs, request)) {
-        rc = fail_with(request, KVT_INVALID, "more beside it than the driver takes");
-    } else {
-        result = foreign->driver->put(foreign->self, end_of(foreign, request), request->key,
-                                      pairs->meta, pairs->count, request->body, request->body_size);
-        rc = confirm(foreign, request, pairs->nonce, result);
-    }
-    for (size_t i = 0; i < G4_FOREIGN_META_MAX; i++)
-        kvt_buffer_release(&pairs->coded[i]);
-    kvt_free(pairs);
+    rc = g4_foreign_meta_make(&pairs, request);
+    if (rc != KVT_OK)
+        return fail_with(request, rc,
+                         rc == KVT_NOMEM ? "out of memory" : "more beside it than a driver takes");
+    result = foreign->driver->put(foreign->self, end_of(foreign, request), request->key,
+                                  pairs->meta, pairs->count, request->body, request->body_size);
+    rc = confirm(foreign, request, pairs->nonce, result);
+    g4_foreign_meta_free(pairs);
     return rc;
 }
 
