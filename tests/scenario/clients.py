@@ -4,7 +4,6 @@
 import datetime
 import filecmp
 import hashlib
-import hmac
 import json
 import os
 import random
@@ -416,20 +415,8 @@ def signatures(shop):
 
 def link(shop, method, key, seconds=60, now=None, secret=SECRET):
     """A presigned URL, made here."""
-    now = now or stamp(0)
-    scope = f"{now[:8]}/us-east-1/s3/aws4_request"
-    host = shop.endpoint.split("//")[1]
-    query = {"X-Amz-Algorithm": "AWS4-HMAC-SHA256", "X-Amz-Credential": f"{ACCESS}/{scope}",
-             "X-Amz-Date": now, "X-Amz-Expires": str(seconds), "X-Amz-SignedHeaders": "host"}
-    text = "&".join(f"{s3.quote(k)}={s3.quote(v)}" for k, v in sorted(query.items()))
-    path = s3.quote(f"/kvtier/{key}", "/")
-    canonical = "\n".join([method, path, text, f"host:{host}", "", "host", "UNSIGNED-PAYLOAD"])
-    signed = "\n".join(["AWS4-HMAC-SHA256", now, scope, hashlib.sha256(canonical.encode()).hexdigest()])
-    secret_key = ("AWS4" + secret).encode()
-    for part in (now[:8], "us-east-1", "s3", "aws4_request"):
-        secret_key = hmac.new(secret_key, part.encode(), hashlib.sha256).digest()
-    signature = hmac.new(secret_key, signed.encode(), hashlib.sha256).hexdigest()
-    return f"{shop.endpoint}{path}?{text}&X-Amz-Signature={signature}"
+    client = s3.Client(shop.endpoint, ACCESS, secret)
+    return client.presign(method, f"/kvtier/{key}", seconds=seconds, now=now)
 
 
 def links(shop):

@@ -33,6 +33,17 @@ def quote(text, safe=""):
     return urllib.parse.quote(text, safe=safe + "-._~")
 
 
+def signature_of(secret, now, canonical):
+    """Of a canonical request."""
+    day = now[:8]
+    text = "\n".join(["AWS4-HMAC-SHA256", now, f"{day}/us-east-1/s3/aws4_request",
+                      hashlib.sha256(canonical.encode()).hexdigest()])
+    key = ("AWS4" + secret).encode()
+    for part in (day, "us-east-1", "s3", "aws4_request"):
+        key = hmac.new(key, part.encode(), hashlib.sha256).digest()
+    return hmac.new(key, text.encode(), hashlib.sha256).hexdigest()
+
+
 class Client:
     """One connection; not for several threads."""
 
@@ -58,16 +69,24 @@ class Client:
             + [f"{name}:{headers[name].strip()}" for name in sorted(headers)]
             + ["", names, payload_hash])
         scope = f"{day}/us-east-1/s3/aws4_request"
-        text = "\n".join(["AWS4-HMAC-SHA256", now, scope,
-                          hashlib.sha256(canonical.encode()).hexdigest()])
-        key = ("AWS4" + self.secret).encode()
-        for part in (day, "us-east-1", "s3", "aws4_request"):
-            key = hmac.new(key, part.encode(), hashlib.sha256).digest()
-        signature = hmac.new(key, text.encode(), hashlib.sha256).hexdigest()
         headers["authorization"] = (f"AWS4-HMAC-SHA256 Credential={self.access}/{scope}, "
-                                    f"SignedHeaders={names}, Signature={signature}")
+                                    f"SignedHeaders={names}, "
+                                    f"Signature={signature_of(self.secret, now, canonical)}")
         del headers["host"]
         return headers
+
+    def presign(self, method, path, query=None, seconds=60, now=None):
+        """A URL that carries its signature."""
+        now = now or datetime.datetime.now(datetime.timezone.utc).strftime("%Y%m%dT%H%M%SZ")
+        query = {"X-Amz-Algorithm": "AWS4-HMAC-SHA256",
+                 "X-Amz-Credential": f"{self.access}/{now[:8]}/us-east-1/s3/aws4_request",
+                 "X-Amz-Date": now, "X-Amz-Expires": str(seconds), "X-Amz-SignedHeaders": "host",
+                 **(query or {})}
+        text = "&".join(f"{quote(k)}={quote(v)}" for k, v in sorted(query.items()))
+        canonical = "\n".join([method, quote(path, "/"), text, f"host:{self.host}", "", "host",
+                               "UNSIGNED-PAYLOAD"])
+        return (f"http://{self.host}{quote(path, '/')}?{text}"
+                f"&X-Amz-Signature={signature_of(self.secret, now, canonical)}")
 
     def request(self, method, path, query=None, headers=None, body=b"", unsigned=False):
         query = query or {}
