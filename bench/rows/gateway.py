@@ -179,6 +179,39 @@ def measure_put(args):
             yield row.line("gateway-put", put_pairs(sides, size, back, port(minio)))
 
 
+PACKED_ROWS = {size: Row(f"cold GETs of {words(size)} from segments, {STEADY} in flight", "B/s",
+                         "the same of blocks with objects of their own", ">= 0.8")
+               for size in (64 * KIB, 512 * KIB)}
+
+
+def pack(sides, gateway, space, objects):
+    """Nearly all of a namespace: a small rest waits for more."""
+    gateway.ask("/v1/compact", {"namespace": space}, token=sides.run.token)
+
+    def unpacked():
+        row = next(row for row in gateway.status()["packing"] if row["namespace"] == space)
+        return None if row["pending"] == 0 and row["blocks"] >= 0.9 * objects else str(row)
+    harness.wait_until(unpacked, 300, f"{space} is packed")
+
+
+def measure_get_packed(args):
+    with Sides(args, "gateway-get-packed") as sides:
+        nats, minio = sides.servers()
+        spaces = {size: f"packed{size}" for size in PACKED_ROWS}
+        gateway = sides.run.gateway(nats, s3_server=minio, hot_capacity=0, **{
+            "packed.namespaces": ",".join(spaces.values()), "packed.age": "0s",
+            "packed.interval": "1d"}).start()
+        for size, row in PACKED_ROWS.items():
+            for prefix in (spaces[size], f"plain{size}"):
+                sides.load("put", gateway.front, prefix, size)
+            pack(sides, gateway, spaces[size], sides.amounts(size)[0])
+            for prefix in (spaces[size], f"plain{size}"):
+                sides.load("check", gateway.front, prefix, size)
+            yield row.line("gateway-get-packed", sides.interleaved(
+                lambda: sides.load("get", gateway.front, spaces[size], size),
+                lambda: sides.load("get", gateway.front, f"plain{size}", size)))
+
+
 LIST_ROW = Row("LIST of 100,000 keys (20,000 with --quick), pages of 1,000", "keys/s", MINIO, ">= 1")
 
 
@@ -206,5 +239,6 @@ BENCHES = {
     "gateway-get": Bench(list(GET_ROWS.values()), measure_get),
     "gateway-get-minio": Bench([*HOT_ROWS.values(), *COLD_ROWS.values()], measure_get_minio),
     "gateway-put": Bench([*PUT_ROWS.values(), *BACK_ROWS.values()], measure_put),
+    "gateway-get-packed": Bench(list(PACKED_ROWS.values()), measure_get_packed),
     "gateway-list": Bench([LIST_ROW], measure_list),
 }
