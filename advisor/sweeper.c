@@ -3,6 +3,7 @@
 #include <assert.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 
 struct sweep {
     struct advisor_sweep_row row;
@@ -187,6 +188,7 @@ advisor_sweeper_step(struct advisor_sweeper *sweeper, const struct advisor_txn *
         const struct advisor_op op = {
             .kind = ADVISOR_OP_REMOVE,
             .hash = held->hash,
+            .time_ms = kvt_clock_unix_coarse_ms(), /* when it was found out */
             .ns = held->ns,
             .holder = held->holder,
             .ranks = UINT32_MAX,

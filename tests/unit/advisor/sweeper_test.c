@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "advisor/sweeper.h"
+#include "base/clock.h"
 
 #include "tests/support/seed.h"
 
@@ -23,6 +24,7 @@ struct scene {
     struct advisor_sweeper *sweeper;
     struct advisor_group *group;
     uint32_t removed;
+    uint64_t begun_ms;
 };
 
 static void
@@ -32,6 +34,7 @@ begin(struct scene *scene)
     struct kvt_error err;
 
     memset(scene, 0, sizeof(*scene));
+    scene->begun_ms = kvt_clock_unix_coarse_ms();
     options.path = test_folder_make(scene->folder, sizeof(scene->folder));
     assert_int_equal(advisor_store_open(&scene->store, &options, &err), KVT_OK);
     assert_int_equal(advisor_sweeper_new(&scene->sweeper), KVT_OK);
@@ -56,6 +59,18 @@ no_hot(void *arg, uint32_t reporter, uint32_t holder)
     return false;
 }
 
+/* The history says when something went, also of what nobody reported gone. */
+static void
+check_times(struct scene *scene)
+{
+    size_t count;
+    const struct advisor_effect *effects = advisor_group_effects(scene->group, &count);
+
+    for (size_t i = 0; i < count; i++)
+        if (effects[i].op.kind == ADVISOR_OP_REMOVE)
+            assert_true(effects[i].op.time_ms >= scene->begun_ms);
+}
+
 static void
 commit(struct scene *scene)
 {
@@ -63,6 +78,7 @@ commit(struct scene *scene)
 
     assert_int_equal(advisor_store_write(scene->store, &txn, NULL), KVT_OK);
     assert_int_equal(advisor_group_write(scene->group, &txn, NULL, no_hot, NULL), KVT_OK);
+    check_times(scene);
     assert_int_equal(advisor_sweeper_save(scene->sweeper, &txn), KVT_OK);
     assert_int_equal(advisor_store_commit(&txn, NULL), KVT_OK);
     advisor_sweeper_saved(scene->sweeper);
