@@ -238,7 +238,9 @@ wire_bus_open(struct wire_bus **out, const struct wire_bus_options *options, str
         return kvt_error_set(err, KVT_NOMEM, "NATS %s: out of memory", options->url);
     (void)pthread_mutex_init(&bus->shared.lock, NULL);
     (void)pthread_cond_init(&bus->shared.completed, NULL);
-    rc = connect_now(bus, options, err);
+    bus->url = kvt_strdup(options->url);
+    rc = bus->url == NULL ? kvt_error_set(err, KVT_NOMEM, "NATS %s: out of memory", options->url)
+                          : connect_now(bus, options, err);
     if (rc != KVT_OK) {
         wire_bus_close(bus);
         return rc;
@@ -268,6 +270,7 @@ wire_bus_close(struct wire_bus *bus)
     }
     (void)pthread_cond_destroy(&bus->shared.completed);
     (void)pthread_mutex_destroy(&bus->shared.lock);
+    kvt_free(bus->url);
     kvt_free(bus);
 }
 
@@ -288,7 +291,7 @@ wire_bus_tell(struct wire_bus *bus, const char *area, const char *loss, bool *co
     if (there)
         kvt_log_info(area, "nats_back", "NATS answers");
     else
-        kvt_log_warn(area, "nats_away", "no connection to NATS: %s", loss);
+        kvt_log_warn(area, "nats_away", "no connection to NATS at %s: %s", bus->url, loss);
 }
 
 bool

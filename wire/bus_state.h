@@ -24,6 +24,7 @@ struct wire_bus_subscription;
 struct wire_bus {
     natsConnection *nc;
     jsCtx *js;
+    char *url; /* as it was given, for people */
     _Atomic uint64_t reconnects;
 
     struct {
