@@ -9,6 +9,7 @@
 #include "cli/json.h"
 #include "cli/server.h"
 #include "cli/table.h"
+#include "kvtier/key.h"
 
 /* What a reader can meet; the rest is in nobody's way. */
 static bool
@@ -158,7 +159,7 @@ cli_finding_ask(struct cli_findings *findings, const char *key, struct kvt_error
         rc = cli_server_ask(findings->context, CLI_SERVER_GATEWAY, kvt_buffer_text(&path), NULL,
                             false, &seen, err);
     else
-        rc = kvt_error_set(err, KVT_RANGE, "the key is too long");
+        rc = kvt_error_set(err, KVT_RANGE, "a key has at most %d bytes", KVT_KEY_MAX - 1);
     kvt_buffer_release(&path);
     if (rc == KVT_OK)
         rc = handle(findings, key, seen, err);

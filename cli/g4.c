@@ -257,9 +257,10 @@ stat_catalog(const struct cli_context *context)
     kvt_buffer_init(&path, CLI_SERVER_PATH_MAX);
     kvt_buffer_printf(&path, "/v1/objects/");
     cli_server_escape(&path, context->arguments[0], true);
-    rc = kvt_buffer_ok(&path) ? cli_server_ask(context, CLI_SERVER_GATEWAY, kvt_buffer_text(&path),
-                                               NULL, false, &object, &err)
-                              : kvt_error_set(&err, KVT_INVALID, "the key is too long");
+    rc = kvt_buffer_ok(&path)
+             ? cli_server_ask(context, CLI_SERVER_GATEWAY, kvt_buffer_text(&path), NULL, false,
+                              &object, &err)
+             : kvt_error_set(&err, KVT_INVALID, "a key has at most %d bytes", KVT_KEY_MAX - 1);
     kvt_buffer_release(&path);
     if (rc != KVT_OK) {
         const enum cli_exit status = cli_server_fail(context, CLI_SERVER_GATEWAY, &err);

@@ -248,7 +248,8 @@ cli_locks_run(const struct cli_context *context)
         return cli_context_usage(context, "g4 locks %s wants the KEY of a lock", verb);
     size = snprintf(key, sizeof(key), "%s%s", name, is_lock ? "" : G4_LOCK_SUFFIX);
     if (size < 0 || (size_t)size >= sizeof(key))
-        return cli_context_usage(context, "g4 locks: the key is too long");
+        return cli_context_usage(context, "g4 locks: a key has at most %d bytes, with \"%s\"",
+                                 KVT_KEY_MAX - 1, G4_LOCK_SUFFIX);
     rc = cli_bucket_open(context, CLI_LOCKS_S3, &store, &err);
     if (rc == KVT_OK && ls)
         rc = list(context, store, key, &err);

@@ -85,8 +85,10 @@ struct gateway_reader;
     X(INVALID_URI, 400, "InvalidURI", "The request target could not be understood.")               \
     X(HEADERS_LARGE, 400, "RequestHeaderSectionTooLarge",                                          \
       "Headers have at most 64 lines and 16 KiB here.")                                            \
-    X(KEY_TOO_LONG, 400, "KeyTooLongError", "Keys have at most 511 bytes here.")                   \
-    X(TOO_LARGE, 400, "EntityTooLarge", "The body is larger than this gateway takes.")             \
+    X(KEY_TOO_LONG, 400, "KeyTooLongError",                                                        \
+      "Keys have at most 511 bytes in the gateway's own bucket, 479 in others.")                   \
+    X(TOO_LARGE, 400, "EntityTooLarge",                                                            \
+      "A body has at most front.batch_max bytes, an object of parts a quarter of memory.max.")     \
     X(NO_LENGTH, 411, "MissingContentLength", "Send a Content-Length.")                            \
     X(INCOMPLETE, 400, "IncompleteBody", "The body is shorter than its Content-Length.")           \
     X(PRECONDITION, 412, "PreconditionFailed", "The condition does not hold.")                     \
