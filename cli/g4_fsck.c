@@ -220,6 +220,8 @@ fail(const struct check *check, const struct kvt_error *err)
 {
     const enum cli_exit status = cli_server_fail(check->context, CLI_SERVER_GATEWAY, err);
 
+    if (err->code == KVT_AGAIN) /* the gateway is there, and its bucket is not */
+        (void)fprintf(check->context->err, "  what is wrong: kvtier doctor\n");
     if (check->resume.after[0] != '\0')
         (void)fprintf(check->context->err, "  go on from there: kvtier g4 fsck --after %s\n",
                       check->resume.after);

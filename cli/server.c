@@ -59,6 +59,8 @@ refused(enum cli_server server, unsigned status, struct kvt_buffer *answer, stru
         object = NULL;
     message = cli_json_text(object, "error.message");
     rc = code_of(status, cli_json_text(object, "error.code"));
+    if (rc == KVT_UNAVAILABLE || rc == KVT_TIMEOUT)
+        rc = KVT_AGAIN; /* the server is there: what it asked is not */
     (void)kvt_error_set(err, rc, "%s: %.*s (HTTP %u)", cli_server_name(server), MESSAGE_MAX,
                         message[0] == '\0' ? kvt_err_text(rc) : message, status);
     (void)json_object_put(object);

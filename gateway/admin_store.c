@@ -71,7 +71,9 @@ gateway_admin_store_list(void *arg, const struct kvt_http_request *request,
     if (page.listed == NULL)
         kvt_http_fail(response, 503, KVT_NOMEM, "out of memory");
     else if (g4_store_perform(store, &page) != KVT_OK)
-        kvt_http_fail(response, 503, KVT_UNAVAILABLE, "%.200s", page.error.text);
+        kvt_http_fail(response, 503, KVT_UNAVAILABLE, "%s could not be listed%s%.160s",
+                      store == admin->vault->hot ? "the hot volume" : "the bucket",
+                      strncmp(page.error.text, ": ", 2) == 0 ? "" : ": ", page.error.text);
     else
         append_page(response, &page);
     kvt_free(page.listed);
@@ -102,7 +104,8 @@ gateway_admin_store_inspect(void *arg, const struct kvt_http_request *request,
     if (request->tail[0] == '\0' || strlen(request->tail) >= KVT_KEY_MAX) {
         kvt_http_fail(response, 400, KVT_INVALID, "not a key");
     } else if (gateway_inspect(admin->vault, request->tail, &seen, &err) != KVT_OK) {
-        kvt_http_fail(response, 503, KVT_UNAVAILABLE, "%.200s", err.text);
+        kvt_http_fail(response, 503, KVT_UNAVAILABLE, "the key could not be looked at: %.180s",
+                      err.text);
     } else {
         append_seen(&response->body, request->tail, &seen);
         kvt_buffer_printf(&response->body, "}\n");

@@ -257,6 +257,14 @@ assert (adoption["state"], adoption["rate"]) == ("running", 5), adoption'
   output_has "kvtier dev"
 }
 
+@test "g4 fsck tells a bucket that is away from a gateway that is" {
+  run $KVTIER_CONFIGURED g4 fsck --gateway-url "http://127.0.0.1:$(cat "$BATS_FILE_TMPDIR/port")/away"
+  status_is 5
+  output_has "the bucket could not be listed: Couldn't connect to server (HTTP 503)"
+  output_has "what is wrong: kvtier doctor"
+  [[ $output != *"kvtier dev"* && $output != *"no gateway at"* ]]
+}
+
 @test "g4 fsck --repair says what came of it" {
   run --separate-stderr $KVTIER_CONFIGURED g4 fsck --repair
   status_is 4

@@ -146,6 +146,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
                                           "state": "stored", "writer": "gw0"}}
         if path in fixed:
             self.answer(fixed[path])
+        elif path.startswith("/away/v1/"):  # a gateway whose bucket does not answer
+            if path == "/away/v1/store" and query["tier"] == "cold":
+                self.refuse(503, "UNAVAILABLE", "the bucket could not be listed: Couldn't connect to server")
+            else:
+                self.answer(pages([], None, 2, ""))
         elif path == "/g/v1/adoption":
             self.answer(adoption())
             if ADOPTION["state"] == "running":
