@@ -236,6 +236,27 @@ print_advisor(FILE *out, struct json_object *advisor)
                   cli_json_u64(orders, "expired"));
 }
 
+/* What was acknowledged and is not in the bucket yet.  Without write-back there is nothing to say,
+ * unless some of it is left over. */
+static void
+print_backlog(FILE *out, struct json_object *backlog)
+{
+    const uint64_t blocks = cli_json_u64(backlog, "blocks");
+    char waiting[KVT_SIZE_TEXT_MAX];
+    char most[KVT_SIZE_TEXT_MAX];
+
+    if (strcmp(cli_json_text(backlog, "mode"), "back") != 0 && blocks == 0)
+        return;
+    kvt_size_format(cli_json_u64(backlog, "bytes"), waiting);
+    kvt_size_format(cli_json_u64(backlog, "max_bytes"), most);
+    (void)fprintf(out, "backlog  %" PRIu64 " blocks wait for the bucket, %s of %s", blocks, waiting,
+                  most);
+    if (blocks > 0)
+        (void)fprintf(out, ", the oldest for %.1f s",
+                      (double)cli_json_u64(backlog, "oldest_ms") / 1000.0);
+    (void)fprintf(out, "%s\n", cli_json_bool(backlog, "stuck") ? ": STUCK" : "");
+}
+
 static void
 print_packing(FILE *out, struct json_object *space)
 {
@@ -278,6 +299,7 @@ print_gateway(FILE *out, struct json_object *gateway)
                   cli_json_u64(cold, "latency_ms"), cli_json_i64(cold, "clock_skew_ms"),
                   cli_json_bool(cold, "selftest.put_if_absent") ? ", conditional PUT works"
                                                                 : ", conditional PUT NOT PROVEN");
+    print_backlog(out, cli_json_at(gateway, "backlog"));
     (void)fprintf(out, "checks   %" PRIu64 " corrupt copies found, %" PRIu64 " in quarantine\n",
                   cli_json_u64(gateway, "integrity.corrupt"),
                   cli_json_u64(gateway, "integrity.quarantined"));

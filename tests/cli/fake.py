@@ -37,6 +37,7 @@ GATEWAY = {
     "requests": {"get": 10, "put": 20, "has": 30, "delete": 0, "list": 0, "hits_hot": 6, "hits_cold": 3,
                  "misses": 1, "bytes_in": 1 << 20, "bytes_out": 1 << 19},
     "integrity": {"corrupt": 1, "quarantined": 1},
+    "backlog": {"mode": "back", "blocks": 12, "bytes": 24 << 20, "max_bytes": 1 << 30, "oldest_ms": 3210, "stuck": False},
     "catalog": {"entries": 5120, "bytes": 1 << 20, "max_bytes": 1 << 32, "intents": 0},
     "memory": {"used_bytes": 0, "max_bytes": 1 << 29},
     "nats": {"url": "nats://127.0.0.1:4222", "connected": False},
