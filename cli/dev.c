@@ -274,6 +274,8 @@ add_store(struct dev *dev)
         add_pair(dev, "--s3-region", kvt_config_string(options, CLI_DEV_S3_REGION));
     if (kvt_config_is_set(options, CLI_DEV_S3_CREDENTIALS))
         add_pair(dev, "--s3-credentials-file", kvt_config_string(options, CLI_DEV_S3_CREDENTIALS));
+    if (kvt_config_is_set(options, CLI_DEV_S3_CA))
+        add_pair(dev, "--s3-ca-file", kvt_config_string(options, CLI_DEV_S3_CA));
 }
 
 static enum kvt_err
@@ -336,12 +338,22 @@ reach_bucket(const struct g4_s3_options *options, bool create, struct kvt_error 
     return rc == KVT_OK ? KVT_OK : explain_bucket(options, rc, &cause, err);
 }
 
+/* Flags are no environment's: what AWS's own programs look at is asked for here. */
+static const char *
+ca_file_of(const struct kvt_config *options)
+{
+    const char *bundle = getenv("AWS_CA_BUNDLE");
+
+    if (kvt_config_is_set(options, CLI_DEV_S3_CA))
+        return kvt_config_string(options, CLI_DEV_S3_CA);
+    return bundle == NULL ? "" : bundle;
+}
+
 static enum kvt_err
 prepare_bucket(struct dev *dev, struct kvt_error *err)
 {
     const struct kvt_config *options = dev->context->options;
     const bool create = kvt_config_bool(options, CLI_DEV_CREATE_BUCKET);
-    const char *ca_file = getenv("AWS_CA_BUNDLE");
     struct cli_credentials credentials;
     enum kvt_err rc;
 
@@ -357,7 +369,7 @@ prepare_bucket(struct dev *dev, struct kvt_error *err)
                 .access_key = credentials.access_key,
                 .secret_key = credentials.secret_key,
                 .session_token = credentials.session_token,
-                .ca_file = ca_file == NULL ? "" : ca_file,
+                .ca_file = ca_file_of(options),
                 .path_style = true,
                 .attempts_max = 1,
                 .timeout_ms = kvt_config_u64(dev->context->settings, CLI_SETTING_TIMEOUT),

@@ -275,6 +275,8 @@
       "File with access:secret[:token] for --s3; unset: AWS_ACCESS_KEY_ID and so on.")             \
     X(CLI_DEV_S3_REGION, "s3.region", STRING, "", "", "", "AWS_REGION",                            \
       "Region for --s3; unset: us-east-1.")                                                        \
+    X(CLI_DEV_S3_CA, "s3.ca_file", PATH, "", "", "", "AWS_CA_BUNDLE",                              \
+      "Certificates to trust for an https address of --s3; unset: the system's.")                  \
     X(CLI_DEV_HOT_CAPACITY, "hot.capacity", SIZE, "1GiB", "", "", "",                              \
       "Bytes of the hot volume; 0 is none.")                                                       \
     X(CLI_DEV_COLD_CAPACITY, "cold.capacity", SIZE, "0", "", "", "",                               \

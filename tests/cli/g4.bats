@@ -212,6 +212,13 @@ assert [row["objects"] for row in answer["usage"] if row["namespace"] == "t"] ==
   status_is 0
   AWS_CA_BUNDLE=$S3/cert.pem run "$KVTIER" g4 ls --s3 "$secure" --s3-credentials-file "$S3/cred"
   status_is 0
+  dev=(dev --state "$S3/dev" --nats-server "$S3/no-server" --s3 "$secure" --s3-credentials-file "$S3/cred")
+  run "$KVTIER" "${dev[@]}"
+  [ "$status" -ne 0 ]
+  output_has "SSL"
+  run "$KVTIER" "${dev[@]}" --s3-ca-file "$S3/cert.pem"
+  [ "$status" -ne 0 ]
+  output_has "no-server"
   kill $tls
   python3 - "$S3" <<'PYTHON' 3>&- &
 import os, socket, sys
