@@ -256,6 +256,22 @@ run(const struct cli_command *command, struct cli_context *context, enum output 
     return status == CLI_EXIT_DONE ? CLI_EXIT_FAILED : status;
 }
 
+/* A command that can look into a bucket at --s3 asks the gateway without it, which has one bucket:
+ * then --bucket would be passed over. */
+static bool
+is_bucket_nowhere(const struct line *line)
+{
+    const struct cli_command *command = line->command;
+
+    if (command->bucket_alone ||
+        kvt_config_origin(line->settings, CLI_SETTING_BUCKET) != KVT_ORIGIN_FLAG)
+        return false;
+    for (size_t i = 0; i < command->option_count; i++)
+        if (strcmp(command->options[i].key, "s3") == 0)
+            return !kvt_config_is_set(line->options, i);
+    return false;
+}
+
 static enum cli_exit
 dispatch(struct line *line, struct cli_context *context)
 {
@@ -274,6 +290,11 @@ dispatch(struct line *line, struct cli_context *context)
     if (line->argument_count > command->argument_max)
         return cli_context_usage(context, "%s: one argument too many: \"%s\"", command->path,
                                  line->arguments[command->argument_max]);
+    if (is_bucket_nowhere(line))
+        return cli_context_usage(context,
+                                 "%s: --bucket is of the store at --s3; without that the gateway "
+                                 "is asked, about its own bucket",
+                                 command->path);
     return run(command, context, (enum output)kvt_config_enum(line->settings, CLI_SETTING_OUTPUT));
 }
 

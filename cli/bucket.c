@@ -85,6 +85,47 @@ cli_bucket_open(const struct cli_context *context, size_t first, struct g4_store
     return none_is_wrong(rc, err);
 }
 
+/* The credentials of the gateway's S3 port, or which setting says them. */
+static enum kvt_err
+load_front(const struct cli_context *context, struct cli_credentials *credentials,
+           struct kvt_error *err)
+{
+    *credentials = (struct cli_credentials){0};
+    if (!kvt_config_is_set(context->settings, CLI_SETTING_GATEWAY_CREDENTIALS_FILE))
+        return kvt_error_set(err, KVT_INVALID,
+                             "%s asks the gateway's S3 port at %.80s: set "
+                             "gateway.credentials_file, or name a store with --s3",
+                             context->command->path,
+                             kvt_config_string(context->settings, CLI_SETTING_GATEWAY_DATA_URL));
+    return cli_credentials_load(context->settings, CLI_SETTING_GATEWAY_CREDENTIALS_FILE, false,
+                                credentials, err);
+}
+
+enum kvt_err
+cli_bucket_open_any(const struct cli_context *context, size_t first, struct g4_store **store,
+                    struct kvt_error *err)
+{
+    struct cli_credentials credentials;
+    enum kvt_err rc;
+
+    if (cli_bucket_given(context, first))
+        return cli_bucket_open(context, first, store, err);
+    *store = NULL;
+    rc = load_front(context, &credentials, err);
+    if (rc == KVT_OK) {
+        struct g4_s3_options options = cli_bucket_s3(context, first, &credentials);
+
+        options.endpoint = kvt_config_string(context->settings, CLI_SETTING_GATEWAY_DATA_URL);
+        rc = g4_s3_open(store, &options, err);
+    }
+    explicit_bzero(&credentials, sizeof(credentials));
+    if (rc == KVT_NOTFOUND) { /* a file of credentials that is not there is no object */
+        rc = KVT_INVALID;
+        err->code = rc;
+    }
+    return rc;
+}
+
 enum kvt_err
 cli_bucket_endpoint(const struct cli_context *context, size_t first, struct g4_endpoint **endpoint,
                     struct kvt_error *err)
@@ -177,23 +218,26 @@ cli_bucket_fix(const struct kvt_error *err)
 enum cli_exit
 cli_bucket_fail(const struct cli_context *context, size_t first, const struct kvt_error *err)
 {
-    const bool asked = cli_bucket_given(context, first);
+    const bool given = cli_bucket_given(context, first);
+    const bool asked = given || context->command->bucket_alone;
+    const char *address = given
+                              ? cli_bucket_option(context, first, CLI_BUCKET_S3)
+                              : kvt_config_string(context->settings, CLI_SETTING_GATEWAY_DATA_URL);
     const bool no_bucket = strstr(err->text, "NoSuchBucket") != NULL;
     struct kvt_error full = *err;
     enum cli_exit status;
 
     if (asked && err->code != KVT_INVALID)
-        (void)kvt_error_set(&full, no_bucket ? KVT_NOTFOUND : err->code,
-                            "bucket %.60s at %.60s: %.110s",
-                            kvt_config_string(context->settings, CLI_SETTING_BUCKET),
-                            cli_bucket_option(context, first, CLI_BUCKET_S3), err->text);
+        (void)kvt_error_set(
+            &full, no_bucket ? KVT_NOTFOUND : err->code, "bucket %.60s at %.60s: %.110s",
+            kvt_config_string(context->settings, CLI_SETTING_BUCKET), address, err->text);
     status = cli_context_fail(context, &full);
-    if (!asked)
+    if (!given && err->code == KVT_INVALID)
         (void)fprintf(context->err, "  for example: kvtier %s\n", context->command->example);
     else if (full.code == KVT_NOTFOUND || full.code == KVT_DENIED || full.code == KVT_UNAVAILABLE ||
              full.code == KVT_TIMEOUT || is_tls(err))
-        (void)fprintf(context->err, "  %s\n  what is wrong: kvtier doctor --s3 %s --bucket %s\n",
-                      cli_bucket_fix(&full), cli_bucket_option(context, first, CLI_BUCKET_S3),
+        (void)fprintf(context->err, "  %s\n  what is wrong: kvtier doctor%s%s --bucket %s\n",
+                      cli_bucket_fix(&full), given ? " --s3 " : "", given ? address : "",
                       kvt_config_string(context->settings, CLI_SETTING_BUCKET));
     return status;
 }

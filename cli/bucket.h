@@ -50,6 +50,15 @@ struct g4_s3_options cli_bucket_s3(const struct cli_context *context, size_t fir
 KVT_NODISCARD enum kvt_err cli_bucket_open(const struct cli_context *context, size_t first,
                                            struct g4_store **store, struct kvt_error *err);
 
+/**
+ * The same without --s3 too: then it is the gateway's S3 port (gateway.data_url) with
+ * gateway.credentials_file.
+ *
+ * @return as cli_bucket_open(); KVT_INVALID also when those are not set
+ */
+KVT_NODISCARD enum kvt_err cli_bucket_open_any(const struct cli_context *context, size_t first,
+                                               struct g4_store **store, struct kvt_error *err);
+
 /** The same address and keys for questions that are about no object (g4/bucket.h). */
 KVT_NODISCARD enum kvt_err cli_bucket_endpoint(const struct cli_context *context, size_t first,
                                                struct g4_endpoint **endpoint,

@@ -79,6 +79,7 @@ const struct cli_command cli_commands[] = {
          "order key and credentials are made in that folder, readable by you alone. Settings in "
          "STATE/advisor.yaml and STATE/gateway.yaml are honoured. When a child dies, all stop.",
      .example = "dev --state /tmp/kvtier-dev",
+     .bucket_alone = true,
      .words = "",
      OPTIONS(dev_options),
      .run = cli_dev_run},
@@ -100,6 +101,7 @@ const struct cli_command cli_commands[] = {
                 "when one failed. With --s3 the store's conditional writes are tried on the bucket "
                 "of --bucket, under .kvtier-selftest/.",
      .example = "doctor --s3 http://127.0.0.1:9000 --bucket kvtier",
+     .bucket_alone = true,
      .words = "",
      OPTIONS(doctor_options),
      .run = cli_doctor_run},
@@ -286,6 +288,7 @@ const struct cli_command cli_commands[] = {
          "FILE may be - for standard output, which is also without FILE. What fails its check is "
          "not written: exit status 8; 3 when there is none, or a tombstone.",
      .example = "g4 get 0/0:11Fu2GZ /tmp/block --s3 http://127.0.0.1:9000",
+     .bucket_alone = true,
      .words = "",
      OPTIONS(g4_get_options),
      .run = cli_g4_get},
@@ -298,6 +301,7 @@ const struct cli_command cli_commands[] = {
          "A key that reads as a block's is written only when there is nothing: exit status 6 "
          "otherwise. At a store past its gateway, g4 fsck --repair makes the gateway count it.",
      .example = "g4 put notes/a.txt /tmp/a.txt --s3 http://127.0.0.1:9480",
+     .bucket_alone = true,
      .words = "",
      OPTIONS(g4_put_options),
      .run = cli_g4_put},

@@ -25,6 +25,7 @@ struct cli_command {
     const char *details; /* a paragraph for help and manual */
     const char *example; /* a command line that works, without "kvtier " */
     const char *words;   /* "a|b": completions of the first argument; "FILE" = a file name; "" */
+    bool bucket_alone;   /* --bucket means something without --s3 too */
     const char *bare;    /* flag that may come without a value, or NULL */
     const char *bare_as; /* its value then */
     const struct kvt_param *options;

@@ -73,7 +73,7 @@ cli_g4_get(const struct cli_context *context)
     struct g4_store *store = NULL;
     struct kvt_error err = {0};
     enum cli_exit status;
-    enum kvt_err rc = cli_bucket_open(context, CLI_G4_GET_S3, &store, &err);
+    enum kvt_err rc = cli_bucket_open_any(context, CLI_G4_GET_S3, &store, &err);
 
     if (rc == KVT_OK) {
         rc = g4_store_perform(store, &request);
@@ -113,8 +113,10 @@ cli_g4_put(const struct cli_context *context)
     if (!kvt_hash_parse(kvt_config_string(context->options, CLI_G4_PUT_FINGERPRINT), &fingerprint))
         return cli_context_usage(context, "--fingerprint is sixteen hex digits");
     if (strlen(key) >= KVT_KEY_MAX)
-        return cli_context_usage(context, "g4 put: the key is too long");
+        return cli_context_usage(context, "g4 put: a key has at most %d bytes", KVT_KEY_MAX - 1);
     rc = kvt_file_read(&body, &request.body_size, context->arguments[1], CLI_G4_COPY_MAX, &err);
+    if (rc == KVT_NOTFOUND) /* what is not found is an object or a bucket */
+        err.code = KVT_INVALID;
     if (rc != KVT_OK)
         return cli_context_fail(context, &err);
     request.body = body;
@@ -123,7 +125,7 @@ cli_g4_put(const struct cli_context *context)
                                     .crc32c = g4_check_crc32c(body, request.body_size),
                                     .fingerprint = fingerprint};
     (void)snprintf(request.meta.writer, sizeof(request.meta.writer), WRITER);
-    rc = cli_bucket_open(context, CLI_G4_PUT_S3, &store, &err);
+    rc = cli_bucket_open_any(context, CLI_G4_PUT_S3, &store, &err);
     if (rc == KVT_OK) {
         rc = g4_store_perform(store, &request);
         err = request.error;

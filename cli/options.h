@@ -197,11 +197,14 @@
     X(CLI_GC_ALONE, "alone", BOOL, "false", "", "", "",                                            \
       "No other gateway writes to the bucket: delete tombstones.")
 
-#define CLI_OPTIONS_G4_GET(X)                                                                      \
-    CLI_OPTIONS_BUCKET(X, CLI_G4_GET, "Address of the S3 store, or of a gateway's S3 port.")
+#define CLI_BUCKET_ANY                                                                             \
+    "Address of the S3 store; unset: the gateway's S3 port (gateway.data_url, "                    \
+    "gateway.credentials_file)."
+
+#define CLI_OPTIONS_G4_GET(X) CLI_OPTIONS_BUCKET(X, CLI_G4_GET, CLI_BUCKET_ANY)
 
 #define CLI_OPTIONS_G4_PUT(X)                                                                      \
-    CLI_OPTIONS_BUCKET(X, CLI_G4_PUT, "Address of the S3 store, or of a gateway's S3 port.")       \
+    CLI_OPTIONS_BUCKET(X, CLI_G4_PUT, CLI_BUCKET_ANY)                                              \
     X(CLI_G4_PUT_FINGERPRINT, "fingerprint", STRING, "0000000000000000", "", "", "",               \
       "Of a block's layout, as g4 stat shows it.")
 

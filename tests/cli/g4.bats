@@ -131,9 +131,39 @@ JSON
     status_is 0
   done
   run "$KVTIER" g4 put notes/b "$S3/absent" "${BUCKET[@]}"
-  status_is 3
+  status_is 2
+  output_has "$S3/absent"
+  run "$KVTIER" g4 put "$(printf 'k%.0s' {1..512})" "$S3/new" "${BUCKET[@]}"
+  status_is 2
+  output_has "a key has at most 511 bytes"
   run "$KVTIER" g4 put notes/b "$S3/new" --fingerprint x "${BUCKET[@]}"
   status_is 2
+}
+
+@test "get and put go to the gateway's S3 port, as the settings say, without --s3" {
+  printf 'gateway:\n  data_url: %s\n  credentials_file: %s\n' "$URL" "$S3/cred" >"$S3/cli.yaml"
+  printf 'by settings' >"$S3/new"
+  run "$KVTIER" --config "$S3/cli.yaml" g4 put notes/settings "$S3/new"
+  status_is 0
+  run "$KVTIER" --config "$S3/cli.yaml" g4 get notes/settings
+  status_is 0
+  [ "$output" = "by settings" ]
+  run "$KVTIER" --config "$S3/cli.yaml" g4 get notes/settings --bucket nobody
+  status_is 3
+  output_has "bucket nobody at $URL"
+  run "$KVTIER" g4 get notes/settings
+  status_is 2
+  output_has "gateway.credentials_file"
+  run "$KVTIER" --gateway-credentials-file "$S3/nothing" g4 get notes/settings
+  status_is 2
+}
+
+@test "a bucket that would be passed over is an error" {
+  for command in "g4 ls" "g4 stat x" "g4 verify --all" "g4 usage" "g4 fsck" "g4 gc"; do
+    run "$KVTIER" $command --bucket other
+    status_is 2
+    output_has "--bucket is of the store at --s3"
+  done
 }
 
 @test "usage" {
