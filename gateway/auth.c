@@ -248,8 +248,9 @@ check_time(const struct signed_claim *claim, uint64_t at_ms, uint64_t now_ms)
 
     if (at_ms > now_ms + GATEWAY_AUTH_SKEW_MS)
         return GATEWAY_FAULT_SKEWED;
-    if (claim->in_url)
-        return now_ms > at_ms + expires_ms ? GATEWAY_FAULT_EXPIRED : GATEWAY_FAULT_NONE;
+    if (claim->in_url) /* good for no time: not even by a signer's clock that is ahead */
+        return expires_ms == 0 || now_ms > at_ms + expires_ms ? GATEWAY_FAULT_EXPIRED
+                                                              : GATEWAY_FAULT_NONE;
     return now_ms > at_ms + GATEWAY_AUTH_SKEW_MS ? GATEWAY_FAULT_SKEWED : GATEWAY_FAULT_NONE;
 }
 
