@@ -14,6 +14,7 @@ struct unit {
     char key[KVT_KEY_MAX]; /* of its record */
     struct g4_commit record;
     struct kvt_buffer body; /* of the record */
+    uint32_t own;           /* bit r: rank r is of these claims */
     uint32_t known;         /* bit r: rank r is in the bucket, and in `record` */
     uint32_t asked;         /* the rank that was asked for last, and its key */
     char asked_key[KVT_KEY_MAX];
@@ -35,6 +36,7 @@ struct committing {
     struct unit *units;
     struct gateway_hold *holds;
     size_t count; /* of units and holds */
+    bool proving; /* the records are written: now only the bucket's word counts */
 };
 
 bool
@@ -64,7 +66,8 @@ add_known(struct gateway_vault *vault, struct unit *unit, uint32_t rank, const c
         return false;
     if (record.state == GATEWAY_RETIRING)
         unit->complete = false;
-    if (record.state != GATEWAY_STORED || record.owed || (record.tiers & GATEWAY_COLD) == 0)
+    if (record.state != GATEWAY_STORED || record.owed || record.foreign ||
+        (record.tiers & GATEWAY_COLD) == 0)
         return false;
     add_rank(unit, rank, record.length, record.crc32c, record.fingerprint);
     return true;
@@ -94,14 +97,23 @@ on_written(struct committing *work, const struct g4_request *request, struct uni
 }
 
 static void
+on_removed(struct committing *work, const struct g4_request *request, struct unit *unit)
+{
+    if (request->status != KVT_OK && request->status != KVT_NOTFOUND)
+        unit->status = gateway_cold_ended(work->vault->cold, request->status);
+}
+
+static void
 on_landed(void *arg, struct g4_request *request, size_t index)
 {
     struct committing *work = arg;
 
     if (request->verb == G4_HEAD)
         on_head(work, request, &work->units[index]);
-    else
+    else if (request->verb == G4_PUT)
         on_written(work, request, &work->units[index]);
+    else
+        on_removed(work, request, &work->units[index]);
 }
 
 /* Ask for the next rank that is not known; those behind a known one first, for ranks mostly come in
@@ -118,7 +130,8 @@ ask_next(struct committing *work, struct gateway_flight *flight, size_t index)
         unit->asked = (first + i) % ranks;
         g4_commit_rank_key(unit->key, unit->asked, unit->asked_key);
         if ((unit->known >> unit->asked & 1) != 0 ||
-            add_known(work->vault, unit, unit->asked, unit->asked_key) || !unit->complete)
+            (!work->proving && add_known(work->vault, unit, unit->asked, unit->asked_key)) ||
+            !unit->complete)
             continue;
         request = gateway_flight_prepare(flight, index);
         request->verb = G4_HEAD;
@@ -174,6 +187,34 @@ write_records(struct committing *work, struct gateway_flight *flight)
                 g4_commit_settle(store, work->units[i].key, &work->units[i].record, NULL));
 }
 
+/* Another gateway may have removed a rank meanwhile: it removes the record before and after that,
+ * so either it met this one, or the rank is seen to be gone here. */
+static void
+prove_records(struct committing *work, struct gateway_flight *flight)
+{
+    for (size_t i = 0; i < work->count; i++) {
+        struct unit *unit = &work->units[i];
+
+        unit->complete = unit->complete && unit->status == KVT_OK;
+        unit->present = unit->complete; /* from here on: it was written */
+        unit->known = unit->own;
+    }
+    work->proving = true;
+    gather(work, flight);
+    for (size_t i = 0; i < work->count; i++) {
+        const struct unit *unit = &work->units[i];
+        struct g4_request *request;
+
+        if (!unit->present || unit->complete || unit->status != KVT_OK)
+            continue;
+        request = gateway_flight_prepare(flight, i);
+        request->verb = G4_DELETE;
+        request->key = unit->key;
+        gateway_flight_submit(flight, gateway_cold_store(work->vault->cold), request);
+    }
+    gateway_flight_drain(flight);
+}
+
 static int
 compare_members(const void *left, const void *right)
 {
@@ -217,6 +258,7 @@ enter_member(struct committing *work, size_t index)
         return;
     }
     unit->asked = parsed.rank;
+    unit->own |= UINT32_C(1) << parsed.rank;
     add_rank(unit, parsed.rank, claim->size, claim->crc32c, claim->fingerprint);
 }
 
@@ -234,6 +276,7 @@ commit_members(struct committing *work)
     gateway_hold_acquire(work->vault->holds, work->holds, work->count);
     gather(work, flight);
     write_records(work, flight);
+    prove_records(work, flight);
     gateway_hold_release(work->vault->holds, work->holds, work->count);
     gateway_flight_free(flight);
     for (size_t i = 0; i < work->member_count; i++) {

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "g4/commit.h"
 #include "gateway/claim.h"
+#include "gateway/commit.h"
 
 enum {
     FRESH_MS = 1000,  /* behind an older mark others may have put the block again */
@@ -137,6 +138,8 @@ give_up(struct gateway_vault *vault, const char *key, const struct g4_request *h
     memcpy(change.record.writer, head->meta.writer, sizeof(change.record.writer));
     if (vault->hot != NULL)
         rc = delete_copy(vault->hot, &drop);
+    if (rc == KVT_OK && !change.erase) /* its record may have gone already */
+        rc = gateway_commit_found(vault, key, &change.record);
     if (rc == KVT_OK)
         rc = gateway_catalog_change(vault->catalog, &change, 1, GATEWAY_APPLIED);
     if (rc == KVT_OK)
@@ -167,6 +170,8 @@ finish_held(struct gateway_vault *vault, const char *key, bool marked, uint64_t 
         rc = gateway_remove_record(vault, key);
     if (rc == KVT_OK)
         rc = delete_cold(vault, key, head.etag);
+    if (rc == KVT_OK) /* another gateway may have written it, which saw the rank until now */
+        rc = gateway_remove_record(vault, key);
     if (rc == KVT_OK && vault->hot != NULL && !record.opaque)
         rc = delete_copy(vault->hot, &drop);
     if (rc != KVT_OK)
@@ -208,6 +213,8 @@ gateway_remove(struct gateway_vault *vault, const char *key)
         rc = gateway_remove_record(vault, key);
         if (rc == KVT_OK)
             rc = delete_cold(vault, key, "");
+        if (rc == KVT_OK)
+            rc = gateway_remove_record(vault, key);
     } else if (rc == KVT_OK) {
         rc = mark_held(vault, &key, 1);
         if (rc == KVT_OK)

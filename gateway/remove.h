@@ -29,8 +29,9 @@ KVT_NODISCARD enum kvt_err gateway_remove_finish(struct gateway_vault *vault, co
 /** Both steps for one key, also one the catalog does not know. */
 KVT_NODISCARD enum kvt_err gateway_remove(struct gateway_vault *vault, const char *key);
 
-/** Remove the commit record of the block that `key` is a rank of, before that one goes: without its
- *  data it would keep KVBM from ever storing the block again.  The caller holds `key`. */
+/** Remove the commit record of the block that `key` is a rank of: before that one goes, and once
+ *  more behind it.  Without its data it would keep KVBM from ever storing the block again.  The
+ *  caller holds `key`. */
 KVT_NODISCARD enum kvt_err gateway_remove_record(struct gateway_vault *vault, const char *key);
 
 #endif /* GATEWAY_REMOVE_H */

@@ -229,9 +229,9 @@ the_last_rank_writes_the_record(void **state)
     doom(world, 0, SHELF_LIVES);
     assert_int_equal(put_one(world, 0, 0), KVT_OK);
     expect_whole(world, 0);
-    assert_int_equal(world->client.calls, 2); /* the block, its record: the catalog knows rank 1 */
+    assert_int_equal(world->client.calls, 3); /* the block, its record, a look at rank 1 */
     assert_int_equal(put_one(world, 0, 0), KVT_OK);
-    assert_int_equal(world->client.calls, 3); /* a repeat only asks whether the block is there */
+    assert_int_equal(world->client.calls, 4); /* a repeat only asks whether the block is there */
     close_world(world);
 
     world = open_world(false, 0); /* the leader of the engines writes them */
@@ -388,6 +388,78 @@ a_record_of_kvbm_goes_first_too(void **state)
     assert_int_equal(gateway_catalog_get(world->waiting.gateway.vault->catalog, key, &row),
                      KVT_NOTFOUND);
     close_world(world);
+}
+
+/* ---- beside another gateway ---- */
+
+/* Between two requests the other one does the next of its own. */
+struct other {
+    struct world *world;
+    const char *drop; /* NULL: it writes the record of block 0 */
+};
+
+static void
+take_turn(void *arg, const struct g4_request *request)
+{
+    const struct other *other = arg;
+    struct shelf_client client = {.shelf = &other->world->shelf};
+    struct g4_store *store = shelf_open(&client);
+    char key[KVT_KEY_MAX];
+    struct g4_request turn = {.verb = G4_DELETE, .key = other->drop, .body = ""};
+
+    (void)request;
+    if (other->drop == NULL) {
+        turn.verb = G4_PUT;
+        turn.key = record_of(key, other->world->base);
+    }
+    assert_int_equal(g4_store_perform(store, &turn), KVT_OK);
+    g4_store_close(store);
+}
+
+static void
+let_take_turn(struct world *world, struct other *other, uint64_t at)
+{
+    doom(world, at, SHELF_LIVES);
+    world->client.between = take_turn;
+    world->client.arg = other;
+}
+
+/* It removed the record, which was not there yet, and now removes a rank that has a row here:
+ * before the record is written, or behind it. */
+static void
+another_removes_what_is_committed(void **state)
+{
+    (void)state;
+    for (uint64_t at = 1; at <= 3; at++) {
+        struct world *world = open_world(false, RANKS);
+        char key[KVT_KEY_MAX];
+        struct other other = {.world = world, .drop = key_of(key, 0, 1)};
+
+        assert_int_equal(put_one(world, 0, 1), KVT_OK);
+        let_take_turn(world, &other, at);
+        assert_int_equal(put_one(world, 0, 0), KVT_OK);
+        assert_true(world->client.calls >= at);
+        assert_false(has_record(world, 0));
+        close_world(world);
+    }
+}
+
+/* It saw the rank that is removed here, and writes the record. */
+static void
+another_commits_what_is_removed(void **state)
+{
+    (void)state;
+    for (uint64_t at = 1; at <= 2; at++) { /* before the record goes, before the rank does */
+        struct world *world = open_world(false, RANKS);
+        struct other other = {.world = world};
+
+        (void)put_all(world, true);
+        let_take_turn(world, &other, at);
+        assert_int_equal(remove_one(world, 0, 1), KVT_OK);
+        assert_int_equal(world->client.calls, 3);
+        assert_false(has_record(world, 0));
+        close_world(world);
+    }
 }
 
 /* ---- damage ---- */
@@ -585,6 +657,8 @@ main(void)
         cmocka_unit_test(an_upload_may_die_anywhere),
         cmocka_unit_test(a_removal_may_die_anywhere),
         cmocka_unit_test(a_record_of_kvbm_goes_first_too),
+        cmocka_unit_test(another_removes_what_is_committed),
+        cmocka_unit_test(another_commits_what_is_removed),
         cmocka_unit_test(what_is_damaged_or_gone_has_no_record),
         cmocka_unit_test(a_block_of_others_without_record_is_a_miss),
         cmocka_unit_test(a_check_looks_at_every_rank),
