@@ -21,6 +21,7 @@ ENOUGH = 300      # blocks that live at the end: of fewer, manifests are a large
 
 def options(parser):
     parser.add_argument("--kills", type=int, help="how many (default 12; 4 under sanitizers)")
+    parser.add_argument("--server", choices=("minio", "versitygw"), default="minio")
 
 
 def space(number):
@@ -69,7 +70,7 @@ class Rig:
     def __init__(self, run):
         self.run = run
         self.nats = run.nats().start()
-        self.server = run.minio().start()
+        self.server = getattr(run, run.args.server)().start()
         self.bucket = run.client(self.server)
         self.bucket.create_bucket()
         self.spaces = [space(i) for i in range(WRITERS)]
