@@ -20,7 +20,13 @@
 
 #include "tests/unit/gateway/support.h"
 
-enum { SIZE = 500, WAIT_MS = 30000, STEP_MS = 2, MANY = 5 * GATEWAY_ADOPTION_BATCH / 2 };
+enum {
+    SIZE = 500,
+    WAIT_MS = 30000,
+    STEP_MS = 2,
+    REMOVE_MS = 200,
+    MANY = 5 * GATEWAY_ADOPTION_BATCH / 2
+};
 
 struct fixture {
     struct test_gateway g;
@@ -400,6 +406,79 @@ what_changes_behind_the_listing_leaves_no_false_row(void **state)
     assert_true(row_of(f, "c", &record));
     assert_int_equal(record.length, 18);
     assert_int_equal(compare_rows(f), 3);
+    restart(f); /* without the vandal, whose end this function is */
+}
+
+/* A client of the gateway that removes the key between the answer to its HEAD and its row. */
+struct remover {
+    struct g4_store *inner;
+    struct test_gateway *g;
+    const char *key;
+    pthread_t thread;
+    bool started;
+    _Atomic bool removed;
+};
+
+static void *
+remover_main(void *arg)
+{
+    struct remover *remover = arg;
+
+    assert_int_equal(gateway_remove(remover->g->vault, remover->key), KVT_OK);
+    atomic_store(&remover->removed, true);
+    return NULL;
+}
+
+static enum kvt_err
+remover_submit(void *self, struct g4_request *request)
+{
+    struct remover *remover = self;
+    const uint64_t until_ms = kvt_clock_mono_ms() + REMOVE_MS;
+    struct g4_request own = *request;
+
+    if (request->verb != G4_HEAD || remover->started || strcmp(request->key, remover->key) != 0)
+        return g4_store_submit(remover->inner, request);
+    remover->started = true;
+    (void)!g4_store_perform(remover->inner, &own);
+    assert_int_equal(pthread_create(&remover->thread, NULL, remover_main, remover), 0);
+    /* It cannot get through while the key is held; where it can, it soon does. */
+    while (!atomic_load(&remover->removed) && kvt_clock_mono_ms() < until_ms)
+        kvt_clock_sleep_ms(STEP_MS);
+    own.done = request->done;
+    own.arg = request->arg;
+    *request = own;
+    request->done(request, request->arg);
+    return KVT_OK;
+}
+
+static void
+remover_close(void *self)
+{
+    struct remover *remover = self;
+
+    g4_store_close(remover->inner);
+}
+
+static void
+a_removal_behind_the_look_leaves_no_row(void **state)
+{
+    static const struct g4_store_driver driver = {
+        .name = "remover", .submit = remover_submit, .close = remover_close};
+    struct fixture *f = *state;
+    struct remover remover = {.g = &f->g, .key = "b"};
+    struct gateway_record record;
+
+    test_gateway_interpose(&f->g, &driver, &remover, &remover.inner);
+    for (const char *key = "a\0b\0c\0"; *key != '\0'; key += 2)
+        plant_opaque(f, key, 5);
+    open_adoption(f);
+    gateway_adoption_start(f->adoption, GATEWAY_ADOPTION_RATE_MAX);
+    (void)wait_for(f, GATEWAY_ADOPTION_DONE);
+    assert_true(remover.started);
+    assert_int_equal(pthread_join(remover.thread, NULL), 0);
+    assert_false(row_of(f, "b", &record));
+    assert_int_equal(compare_rows(f), 2);
+    restart(f);
 }
 
 /* Clients of the gateway, at the same keys, all the while. */
@@ -544,6 +623,7 @@ main(void)
         TEST(the_cap_holds_from_the_end_on),
         TEST(goes_on_behind_the_last_key),
         TEST(what_changes_behind_the_listing_leaves_no_false_row),
+        TEST(a_removal_behind_the_look_leaves_no_row),
         TEST(clients_at_the_same_keys_leave_no_false_row),
         TEST(a_bucket_that_is_away_is_waited_for),
         TEST(what_cannot_be_told_is_left),
