@@ -174,7 +174,6 @@ stop(struct app *app)
     gateway_buckets_free(app->buckets);
     gateway_auth_free(app->auth);
     gateway_credentials_drop(app->settings.credentials);
-    g4_placement_free(app->settings.placement);
     kvt_http_stop(app->http);
     if (app->vault != NULL)
         gateway_packer_stop(app->vault->packer);
@@ -188,6 +187,7 @@ stop(struct app *app)
     gateway_events_stop(app->events, EVENTS_DRAIN_MS);
     wire_bus_close(app->bus);
     gateway_vault_close(app->vault);
+    g4_placement_free(app->settings.placement); /* the bucket's store asks it for every PUT */
     kvt_metrics_free(app->metrics);
     explicit_bzero(&app->settings, sizeof(app->settings));
     kvt_free(app);
