@@ -63,8 +63,8 @@ struct gateway_change {
      * and `status` is KVT_FULL; beyond the hot one GATEWAY_HOT is taken out of record.tiers, and
      * with it, or beyond owed_max, record.owed. */
     bool reserve;
-    bool only_if_absent; /* an existing row stays as it is: KVT_EXISTS; but a foreign one yields to
-                            one that is not */
+    bool only_if_absent; /* an existing row stays as it is: KVT_EXISTS; but a foreign one that is
+                            STORED yields to one that is not foreign */
     struct gateway_record record;
     enum kvt_err status; /* out */
 };

@@ -234,6 +234,14 @@ erase_row(struct gateway_catalog *catalog, MDB_txn *txn, const char *key)
     return rc == MDB_NOTFOUND ? 0 : rc;
 }
 
+/* That a block is served says more than that something is there; but that it is on its way out, or
+ * comes in, says more still. */
+static bool
+yields(const struct gateway_record *old, const struct gateway_record *new)
+{
+    return old->foreign && old->state == GATEWAY_STORED && !new->foreign;
+}
+
 int
 gateway_catalog_apply(struct gateway_catalog *catalog, MDB_txn *txn, struct gateway_change *change)
 {
@@ -251,8 +259,7 @@ gateway_catalog_apply(struct gateway_catalog *catalog, MDB_txn *txn, struct gate
         return rc;
     if (change->erase && !found)
         return 0;
-    /* That a block is served says more than that something is there. */
-    if (change->only_if_absent && found && (!old.foreign || change->record.foreign)) {
+    if (change->only_if_absent && found && !yields(&old, &change->record)) {
         change->status = KVT_EXISTS;
         return 0;
     }

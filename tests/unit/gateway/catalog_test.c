@@ -632,6 +632,27 @@ a_foreign_row_yields_to_a_block(void **state)
     }
 }
 
+/* Whoever read the object before it was marked must not take the mark away. */
+static void
+a_foreign_row_that_is_removed_yields_to_none(void **state)
+{
+    struct fixture *f = *state;
+    struct gateway_record record;
+    struct gateway_change change;
+    char key[KVT_KEY_MAX];
+
+    change = found(key_of(key, 0), GATEWAY_STORED, true);
+    assert_int_equal(change_one(f->catalog, &change), KVT_OK);
+    change.only_if_absent = false;
+    change.record.state = GATEWAY_RETIRING;
+    assert_int_equal(change_one(f->catalog, &change), KVT_OK);
+    change = found(key, GATEWAY_STORED, false);
+    assert_int_equal(change_one(f->catalog, &change), KVT_EXISTS);
+    assert_int_equal(gateway_catalog_get(f->catalog, key, &record), KVT_OK);
+    assert_int_equal(record.state, GATEWAY_RETIRING);
+    assert_true(record.foreign);
+}
+
 /* It kept its cap over what it had, and an upgrade takes nothing from that. */
 static void
 a_catalog_without_a_mark_is_whole(void **state)
@@ -676,6 +697,7 @@ main(void)
         TEST(scans_page_through),
         TEST(opening_survives_every_failing_allocation),
         TEST(a_foreign_row_yields_to_a_block),
+        TEST(a_foreign_row_that_is_removed_yields_to_none),
         TEST(a_catalog_without_a_mark_is_whole),
         TEST(a_mark_comes_back_with_its_counts),
     };
