@@ -25,6 +25,7 @@ on_head(void *arg, struct g4_request *request, size_t index)
     const bool bare = item->record.foreign && strcmp(item->record.etag, request->etag) == 0;
 
     item->status = request->status;
+    item->gone = item->gone && request->status == KVT_NOTFOUND;
     if (request->status == KVT_CORRUPT) {
         item->status = KVT_NOTFOUND;
         item->suspect = !opaque;
@@ -47,6 +48,7 @@ find_known(struct gateway_vault *vault, struct gateway_item *item)
     item->known = false;
     item->suspect = false;
     item->uncommitted = false;
+    item->gone = false;
     item->size = 0;
     item->tier = 1;
     if (!gateway_vault_key_ok(item->key)) {
@@ -58,8 +60,10 @@ find_known(struct gateway_vault *vault, struct gateway_item *item)
         return false;
     if (item->status != KVT_OK)
         return true;
-    if (item->record.opaque || (item->record.foreign && item->record.state == GATEWAY_STORED))
-        return false; /* others may have written it since */
+    if (item->record.opaque || (item->record.foreign && item->record.state == GATEWAY_STORED)) {
+        item->gone = true; /* unless the bucket says otherwise */
+        return false;      /* others may have written it since */
+    }
     item->known = item->record.state == GATEWAY_STORED;
     if (!item->known)
         item->status = KVT_NOTFOUND; /* not acknowledged yet, or on its way out */
@@ -142,6 +146,7 @@ gateway_get_find(struct gateway_vault *vault, struct gateway_item *items, size_t
         if (flight == NULL && rc == KVT_OK)
             rc = gateway_flight_new(&flight, count - i, on_head, &reading);
         if (rc != KVT_OK || !gateway_cold_healthy(vault->cold)) {
+            items[i].gone = false;
             items[i].status = rc != KVT_OK ? rc : KVT_UNAVAILABLE;
             continue;
         }
@@ -153,6 +158,9 @@ gateway_get_find(struct gateway_vault *vault, struct gateway_item *items, size_t
     if (flight != NULL)
         gateway_flight_drain(flight);
     gateway_flight_free(flight);
+    for (size_t i = 0; i < count; i++)
+        if (items[i].gone)
+            gateway_fault_gone(vault, items[i].key);
     find_records(&reading);
 }
 

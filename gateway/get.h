@@ -22,6 +22,7 @@ struct gateway_item {
     bool known;                   /* the catalog has it */
     bool suspect;                 /* something is there that is not a whole block */
     bool uncommitted;             /* NOTFOUND: a whole block is there, without its record */
+    bool gone;                    /* NOTFOUND: the catalog has a row, and nothing is there */
     enum kvt_err status;          /* OK, NOTFOUND, or why it could not be told */
     void *buffer;                 /* bodies: the caller's room, at least record.length bytes */
     size_t capacity;

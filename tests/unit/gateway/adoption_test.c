@@ -271,6 +271,52 @@ a_foreign_block_counts_and_is_a_miss(void **state)
     assert_int_equal(compare_rows(f), 2);
 }
 
+static void
+take_from_bucket(struct fixture *f, const char *key)
+{
+    struct g4_request drop = {.verb = G4_DELETE, .key = key};
+
+    assert_int_equal(g4_store_perform(f->g.bucket, &drop), KVT_OK);
+}
+
+/* Nobody serves it, so a miss alone would leave it counted for ever. */
+static void
+what_is_gone_behind_its_row_is_forgotten(void **state)
+{
+    struct fixture *f = *state;
+    char key[KVT_KEY_MAX];
+    struct gateway_item items[] = {{.key = test_gateway_key(key, 1)}, {.key = "a"}, {.key = "b"}};
+    struct gateway_stream stream;
+    struct gateway_event events[3];
+    struct gateway_record record;
+    size_t count;
+
+    plant_block(f, 1, true);
+    plant_opaque(f, "a", 5);
+    plant_opaque(f, "b", 5);
+    open_adoption(f);
+    gateway_adoption_start(f->adoption, GATEWAY_ADOPTION_RATE_MAX);
+    assert_int_equal(wait_for(f, GATEWAY_ADOPTION_DONE).adopted, 3);
+    take_from_bucket(f, key);
+    take_from_bucket(f, "a");
+    test_gateway_fault(&f->g, G4_HEAD, G4_FAULT_FAIL, KVT_DENIED, 3); /* which says nothing */
+    gateway_get_find(f->g.vault, items, 3);
+    assert_int_equal(stats_of(f).entries, 3);
+    gateway_get_find(f->g.vault, items, 3);
+    assert_int_equal(items[0].status, KVT_NOTFOUND);
+    assert_int_equal(items[1].status, KVT_NOTFOUND);
+    assert_int_equal(items[2].status, KVT_OK);
+    assert_false(row_of(f, key, &record) || row_of(f, "a", &record));
+    assert_int_equal(compare_rows(f), 1); /* and no bytes more than its own */
+    assert_int_equal(gateway_stats_get(&f->g.stats, GATEWAY_STAT_GONE), 2);
+    assert_true(gateway_catalog_stream(f->g.vault->catalog, 0, &stream));
+    assert_string_equal(stream.namespace_, TEST_NAMESPACE);
+    assert_int_equal(gateway_catalog_events(f->g.vault->catalog, 0, 1, events, 3, &count), KVT_OK);
+    assert_int_equal(count, 2);
+    assert_int_equal(events[1].event.type, KVT_EVENT_REMOVE);
+    assert_int_equal(events[1].event.sequence_hash, events[0].event.sequence_hash);
+}
+
 /* KVBM would not store a block again whose commit record is left. */
 static void
 the_commit_record_of_a_foreign_block_goes_with_it(void **state)
@@ -619,6 +665,7 @@ main(void)
         TEST(an_empty_bucket_is_whole),
         TEST(each_kind_gets_its_row),
         TEST(a_foreign_block_counts_and_is_a_miss),
+        TEST(what_is_gone_behind_its_row_is_forgotten),
         TEST(the_commit_record_of_a_foreign_block_goes_with_it),
         TEST(the_cap_holds_from_the_end_on),
         TEST(goes_on_behind_the_last_key),
