@@ -263,32 +263,28 @@ landed_write(struct g4_packed_call *call)
     g4_packed_call_pass(call);
 }
 
+/* Its object is gone, or there was none.  A pending block is not there without its object; of one
+ * that is packed the condition is judged by what is packed. */
 static void
 delete_block(struct g4_packed_call *call)
 {
     const bool found = g4_packed_find(call->space->packed, &call->key, &call->place);
-    const bool conditional = call->request->condition == G4_IF_MATCH;
 
-    if (found && (!conditional ||
-                  (call->place.block.state == G4_MANIFEST_PACKED && is_meant(call, &call->place))))
+    if (found && (call->request->condition != G4_IF_MATCH || is_meant(call, &call->place)))
         retire(call);
-    else if (call->own_done)
-        g4_packed_call_pass(call);
+    else if (found && call->place.block.state == G4_MANIFEST_PACKED)
+        g4_packed_call_end(call, KVT_PRECONDITION, "packed, with another ETag");
     else
-        g4_packed_call_send(call);
+        g4_packed_call_pass(call);
 }
 
 static void
 landed_delete(struct g4_packed_call *call)
 {
-    const enum kvt_err rc = call->child.status;
-
-    if (call->request->condition == G4_IF_MATCH || (rc != KVT_OK && rc != KVT_NOTFOUND)) {
+    if (call->child.status == KVT_OK || call->child.status == KVT_NOTFOUND)
+        g4_packed_call_wait(call); /* the manifest is looked for after the object is gone */
+    else
         g4_packed_call_pass(call);
-        return;
-    }
-    call->own_done = true;
-    g4_packed_call_wait(call); /* the manifest is looked for after the object is gone */
 }
 
 void

@@ -193,7 +193,7 @@ submit_block(struct g4_packed_store *store, struct g4_packed_space *space,
     call->key = *key;
     if (reads && fresh)
         g4_packed_call_read(call);
-    else if (request->verb == G4_DELETE && request->condition == G4_ALWAYS)
+    else if (request->verb == G4_DELETE)
         g4_packed_call_send(call);
     else
         g4_packed_call_wait(call);

@@ -77,7 +77,6 @@ struct g4_packed_call {
     bool in_segment;
     unsigned tries;
     bool own_missing; /* READ: there was no object with the block's own key */
-    bool own_done;    /* DELETE: the object with its own key is gone */
     bool retired;     /* the block was taken out of the manifest */
     bool has_bad;     /* READ: the block is lost or damaged in this segment: */
     struct g4_segment_name bad;

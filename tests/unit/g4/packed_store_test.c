@@ -235,10 +235,20 @@ write_one(struct scene *scene, struct g4_store *store, struct model *model)
 }
 
 static void
-remove_one(struct g4_store *store, struct model *model)
+remove_one(struct scene *scene, struct g4_store *store, struct model *model)
 {
-    const enum kvt_err rc = del(store, model->key);
+    enum kvt_err rc;
 
+    switch (kvt_random_below(&scene->random, 3)) {
+    case 0: /* exactly what is there */
+        rc = del_match(store, model->key, model->there ? model->etag : "none");
+        break;
+    case 1: /* another */
+        rc = del_match(store, model->key, "none");
+        assert_int_equal(rc, model->there ? KVT_PRECONDITION : KVT_NOTFOUND);
+        return;
+    default: rc = del(store, model->key); break;
+    }
     assert_true(rc == KVT_OK || (rc == KVT_NOTFOUND && !model->there));
     model->there = false;
 }
@@ -286,7 +296,7 @@ like_a_store_that_packs_nothing(void **state)
         struct model *model = &scene->models[kvt_random_below(&scene->random, KEYS)];
 
         switch (kvt_random_below(&scene->random, 12)) {
-        case 0: remove_one(store, model); break;
+        case 0: remove_one(scene, store, model); break;
         case 1: pack(scene, kvt_random_below(&scene->random, 2)); break;
         case 2: check_list(scene, store); break;
         case 3:

@@ -1,0 +1,218 @@
+/*
+ * What is tested: g4/packed_store.h while somebody else packs, who dies at every request in turn,
+ * either before a block is changed or in the midst of that: what was acknowledged is what is read.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "g4/packed_store.h"
+
+#include "tests/support/seed.h"
+#include "tests/unit/g4/helpers.h"
+#include "tests/unit/g4/shelf.h"
+
+#define SPACE    "b"
+#define YEARS_MS (UINT64_C(10) * 365 * 24 * 3600 * 1000)
+
+enum { REQUESTS_MAX = 200, FRESH_MS = 1 };
+
+struct scene {
+    struct shelf shelf;
+    struct shelf_client user;
+    struct shelf_client packer;
+    struct g4_store *store;  /* the user's */
+    struct g4_store *packed; /* the packer's */
+    uint64_t step;           /* the packer's request that it dies of */
+    char key[KVT_KEY_MAX];
+    char etag[G4_ETAG_MAX];
+    struct fetched fetched;
+};
+
+static struct g4_store *
+open_packed(struct g4_store *inner, const char *name)
+{
+    const struct g4_packed_store_options options = {
+        .namespaces = SPACE, .instance = name, .alone = true, .fresh_ms = FRESH_MS};
+    const struct g4_selftest proved = {.put_if_absent = true};
+    struct g4_store *store;
+
+    assert_int_equal(g4_packed_store_open(&store, inner, &options, NULL), KVT_OK);
+    g4_packed_store_prove(store, &proved);
+    return store;
+}
+
+/* One block, "right", that the user's store knows as not packed. */
+static struct scene *
+scene_new(void)
+{
+    const struct kvt_block_id id = {.hash = 7, .parent = 6, .position = 100};
+    struct scene *scene = kvt_calloc(1, sizeof(*scene));
+
+    scene->shelf.now_ms -= YEARS_MS; /* what is on it is old by the clock of those who pack */
+    scene->user.shelf = scene->packer.shelf = &scene->shelf;
+    scene->store = open_packed(shelf_open(&scene->user), "gw0");
+    scene->packed = open_packed(shelf_open(&scene->packer), "gw1");
+    assert_int_equal(kvt_key_format(scene->key, KVT_KEY_MAX, KVT_KEY_KVBM_B, SPACE, 1, &id),
+                     KVT_OK);
+    assert_int_equal(put_absent(scene->store, scene->key, "right", 5, scene->etag), KVT_OK);
+    assert_int_equal(get(scene->store, scene->key, &scene->fetched), KVT_OK);
+    scene->user.calls = 0;
+    return scene;
+}
+
+static void
+scene_free(struct scene *scene)
+{
+    g4_store_close(scene->store);
+    g4_store_close(scene->packed);
+    shelf_clear(&scene->shelf);
+    kvt_free(scene);
+}
+
+/* Pack, unless the packer dies of it. */
+static void
+pack(struct scene *scene)
+{
+    struct g4_compaction_settings settings = g4_compaction_defaults();
+    struct g4_compaction_report report;
+
+    settings.age_ms = 0;
+    settings.bytes_min = 1;
+    do {
+        if (g4_packed_store_compact(scene->packed, 0, &settings, &report, NULL) != KVT_OK)
+            return;
+    } while (report.more);
+}
+
+/* The packer dies behind its request `at`, of this life; 0: it lives. */
+static void
+pack_until(struct scene *scene, uint64_t at)
+{
+    scene->packer.calls = 0;
+    scene->packer.at = at;
+    scene->packer.death = SHELF_DIES_AFTER;
+    pack(scene);
+    scene->packer.at = 0;
+}
+
+/* It lives again, and finishes what there is. */
+static void
+settle(struct scene *scene)
+{
+    scene->packer.dead = false;
+    pack_until(scene, 0);
+}
+
+static void
+pack_between(void *arg, const struct g4_request *request)
+{
+    struct scene *scene = arg;
+
+    (void)request;
+    pack_until(scene, scene->step);
+}
+
+/* The block as both see it once they look again: `body`, or NULL for none. */
+static void
+expect_block(struct scene *scene, const char *body)
+{
+    struct g4_store *const stores[] = {scene->store, scene->packed};
+
+    kvt_clock_sleep_ms(2 * FRESH_MS);
+    for (size_t i = 0; i < 2; i++) {
+        const enum kvt_err rc = get(stores[i], scene->key, &scene->fetched);
+
+        assert_int_equal(rc, body == NULL ? KVT_NOTFOUND : KVT_OK);
+        if (body != NULL) {
+            assert_int_equal(scene->fetched.size, strlen(body));
+            assert_memory_equal(scene->fetched.body, body, strlen(body));
+        }
+    }
+}
+
+/*
+ * Change the block at every step of packing.
+ *
+ * @param between  the packer works before the first request that the change makes, else before
+ *                 all of it
+ * @param body     what there is afterwards
+ */
+static void
+at_every_step(bool between, void (*change)(struct scene *), const char *body)
+{
+    bool died = true;
+    uint64_t at;
+
+    for (at = 1; died; at++) {
+        struct scene *scene = scene_new();
+
+        assert_true(at < REQUESTS_MAX);
+        scene->step = at;
+        if (between) {
+            scene->user.at = 1;
+            scene->user.between = pack_between;
+            scene->user.arg = scene;
+        } else {
+            pack_until(scene, scene->step);
+        }
+        change(scene);
+        died = scene->packer.dead;
+        scene->packer.dead = false;
+        expect_block(scene, body);
+        settle(scene);
+        expect_block(scene, body);
+        scene_free(scene);
+    }
+    assert_true(at > 8); /* there was something to die of */
+}
+
+/* ---- deletions ---- */
+
+static void
+remove_it(struct scene *scene)
+{
+    assert_int_equal(del(scene->store, scene->key), KVT_OK);
+}
+
+static void
+remove_what_matches(struct scene *scene)
+{
+    assert_int_equal(del_match(scene->store, scene->key, scene->etag), KVT_OK);
+}
+
+static void
+remove_another(struct scene *scene)
+{
+    assert_int_equal(del_match(scene->store, scene->key, "another"), KVT_PRECONDITION);
+}
+
+static void
+a_deletion_meets_what_was_packed(void **state)
+{
+    (void)state;
+    at_every_step(false, remove_it, NULL);
+    at_every_step(false, remove_what_matches, NULL);
+    at_every_step(false, remove_another, "right");
+}
+
+static void
+a_deletion_meets_a_packer(void **state)
+{
+    (void)state;
+    at_every_step(true, remove_it, NULL);
+    at_every_step(true, remove_what_matches, NULL);
+    at_every_step(true, remove_another, "right");
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_deletion_meets_what_was_packed),
+        cmocka_unit_test(a_deletion_meets_a_packer),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
