@@ -69,11 +69,14 @@ g4_packed_call_merge(struct g4_packed_call *call)
     struct g4_request *child = &call->child;
     struct page page = {.rows = child->listed, .count = child->listed_count};
     const char *after = child->after == NULL ? "" : child->after;
-    const bool more = child->token[0] != '\0' && page.count > 0;
-    struct g4_listed *room = kvt_calloc(2 * (size_t)G4_LIST_KEYS_MAX, sizeof(*room));
+    const bool more = child->token[0] != '\0';
+    struct g4_listed *room;
     char last[KVT_KEY_MAX] = "";
     enum kvt_err rc = KVT_OK;
 
+    if (more && page.count == 0)
+        return KVT_AGAIN; /* all its keys were too long: behind its token there may be others */
+    room = kvt_calloc(2 * (size_t)G4_LIST_KEYS_MAX, sizeof(*room));
     if (room == NULL)
         return KVT_NOMEM;
     if (more)

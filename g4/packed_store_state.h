@@ -112,7 +112,8 @@ void g4_packed_call_pass(struct g4_packed_call *call);
 void g4_packed_call_end(struct g4_packed_call *call, enum kvt_err status, const char *text);
 
 /** Put packed blocks into the page that the child listed.  KVT_OK; KVT_NOMEM; KVT_AGAIN: the page
- *  had only what is the packer's, and the child is set to list what is behind all of that. */
+ *  had nothing to tell of, or only what is the packer's, and the child is set to list what is
+ *  behind that. */
 KVT_NODISCARD enum kvt_err g4_packed_call_merge(struct g4_packed_call *call);
 
 /** The thread that takes blocks out of manifests; `arg` is the store. */

@@ -1,6 +1,7 @@
 /*
  * What is tested: g4/packed_store.h while somebody else packs, who dies at every request in turn,
  * either before a block is changed or in the midst of that: what was acknowledged is what is read.
+ * And a bucket whose pages of a listing have no rows.
  */
 #include <stdio.h>
 #include <string.h>
@@ -206,12 +207,78 @@ a_deletion_meets_a_packer(void **state)
     at_every_step(true, remove_another, "right");
 }
 
+/* ---- listings ---- */
+
+#define BLANK "blank"
+
+enum { BLANKS = 3 };
+
+/* A bucket that begins each listing with pages of keys which nobody may be told of. */
+struct blank {
+    struct g4_store *inner;
+    unsigned left;
+};
+
+static enum kvt_err
+submit_blank(void *self, struct g4_request *request)
+{
+    struct blank *blank = self;
+
+    if (request->verb != G4_LIST || strcmp(request->key, SPACE "/") != 0)
+        return g4_store_submit(blank->inner, request);
+    if (request->token[0] == '\0')
+        blank->left = BLANKS;
+    else if (strcmp(request->token, BLANK) == 0)
+        request->token[0] = '\0';
+    if (blank->left == 0)
+        return g4_store_submit(blank->inner, request);
+    blank->left--;
+    (void)snprintf(request->token, sizeof(request->token), BLANK);
+    request->done(request, request->arg);
+    return KVT_OK;
+}
+
+static void
+close_blank(void *self)
+{
+    g4_store_close(((struct blank *)self)->inner);
+}
+
+static void
+a_page_without_rows_is_not_the_last(void **state)
+{
+    static const struct g4_store_driver driver = {
+        .name = "blank", .submit = submit_blank, .close = close_blank};
+    struct scene *scene = scene_new();
+    struct g4_listed *rows = kvt_calloc(G4_LIST_KEYS_MAX, sizeof(*rows));
+    struct blank blank = {.inner = shelf_open(&scene->user)};
+    struct g4_store *inner;
+    struct g4_store *store;
+    char token[G4_TOKEN_MAX] = "";
+    size_t count;
+
+    (void)state;
+    assert_int_equal(g4_store_new(&inner, &driver, &blank), KVT_OK);
+    store = open_packed(inner, "gw2");
+    for (unsigned packed = 0; packed < 2; packed++) {
+        assert_int_equal(list(store, SPACE "/", token, rows, &count), KVT_OK);
+        assert_int_equal(count, 1);
+        assert_string_equal(rows[0].key, scene->key);
+        assert_string_equal(token, "");
+        settle(scene);
+    }
+    kvt_free(rows);
+    g4_store_close(store);
+    scene_free(scene);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_deletion_meets_what_was_packed),
         cmocka_unit_test(a_deletion_meets_a_packer),
+        cmocka_unit_test(a_page_without_rows_is_not_the_last),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
