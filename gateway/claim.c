@@ -184,7 +184,10 @@ settle_by_body(struct gateway_vault *vault, struct gateway_claim *claim,
         claim->state = GATEWAY_CLAIM_REFUSED;
         claim->status = KVT_PRECONDITION;
     } else if (rc == KVT_OK && is_bare(claim, &seen)) {
-        set_stored(claim, seen.etag); /* the row knows what it is */
+        if (claim->rewrite)
+            replace(vault, claim, seen.etag);
+        else
+            set_stored(claim, seen.etag); /* the row knows what it is */
     } else if (rc == KVT_NOTFOUND || (rc == KVT_OK && gateway_fault_is_tombstone(&seen))) {
         replace(vault, claim, seen.etag);
     } else if (gateway_claim_judged(rc)) {

@@ -93,6 +93,13 @@ gateway_doubts_seen(struct gateway_doubts *doubts, const char *key)
         atomic_store_explicit(slot_of(doubts, hash), mark_of(hash), memory_order_relaxed);
 }
 
+/* It is doubted again when it is touched again. */
+static void
+set_unseen(struct gateway_doubts *doubts, const char *key)
+{
+    atomic_store_explicit(slot_of(doubts, XXH3_64bits(key, strlen(key))), 0, memory_order_relaxed);
+}
+
 static bool
 push(struct gateway_doubts *doubts, const char *key)
 {
@@ -127,15 +134,22 @@ gateway_doubts_touch(struct gateway_doubts *doubts, const char *key)
     if (atomic_compare_exchange_strong_explicit(slot, &seen, mark, memory_order_relaxed,
                                                 memory_order_relaxed) &&
         !push(doubts, key))
-        atomic_store_explicit(slot, 0, memory_order_relaxed);
+        set_unseen(doubts, key);
 }
 
 /* ---- asking ---- */
 
+enum answer {
+    ANSWER_NONE, /* it was not asked, or did not say */
+    ANSWER_THERE,
+    ANSWER_GONE,
+    ANSWER_OTHER, /* not the block of the row */
+};
+
 struct round {
     struct gateway_vault *vault;
     char keys[ROUND_MAX][KVT_KEY_MAX];
-    bool gone[ROUND_MAX];
+    enum answer answers[ROUND_MAX];
     size_t count;
 };
 
@@ -143,12 +157,27 @@ static void
 on_head(void *arg, struct g4_request *request, size_t index)
 {
     struct round *round = arg;
+    struct gateway_record record;
 
-    round->gone[index] = request->status == KVT_NOTFOUND;
-    if (request->status == KVT_OK)
-        gateway_doubts_seen(round->vault->doubts, request->key);
-    else
-        (void)gateway_cold_ended(round->vault->cold, request->status);
+    if (request->status == KVT_NOTFOUND)
+        round->answers[index] = ANSWER_GONE;
+    else if (gateway_cold_ended(round->vault->cold, request->status) == KVT_OK)
+        round->answers[index] =
+            gateway_catalog_get(round->vault->catalog, request->key, &record) == KVT_OK &&
+                    gateway_fault_is_other(&record, request)
+                ? ANSWER_OTHER
+                : ANSWER_THERE;
+}
+
+static void
+act(struct gateway_vault *vault, const char *key, enum answer answer)
+{
+    switch (answer) {
+    case ANSWER_THERE: gateway_doubts_seen(vault->doubts, key); break;
+    case ANSWER_GONE: gateway_fault_gone(vault, key); break;
+    case ANSWER_OTHER: gateway_fault_other(vault, key); break;
+    case ANSWER_NONE: set_unseen(vault->doubts, key); break;
+    }
 }
 
 static void
@@ -173,7 +202,6 @@ gateway_doubts_round(struct gateway_vault *vault)
     if (round == NULL)
         return 0;
     round->vault = vault;
-    /* What cannot be asked now is doubted again when it is touched again. */
     take(vault->doubts, round);
     if (round->count > 0 && gateway_cold_healthy(vault->cold) &&
         gateway_flight_new(&flight, round->count, on_head, round) == KVT_OK) {
@@ -187,9 +215,8 @@ gateway_doubts_round(struct gateway_vault *vault)
         gateway_flight_drain(flight);
     }
     gateway_flight_free(flight);
-    for (size_t i = 0; i < count; i++)
-        if (round->gone[i])
-            gateway_fault_gone(vault, round->keys[i]);
+    for (size_t i = 0; i < round->count; i++)
+        act(vault, round->keys[i], round->answers[i]);
     kvt_free(round);
     return count;
 }
@@ -216,7 +243,8 @@ doubts_main(void *arg)
     struct gateway_vault *vault = arg;
 
     while (wait_for_some(vault->doubts, WAIT_MS))
-        kvt_clock_sleep_ms(gateway_doubts_round(vault) * 1000 / GATEWAY_DOUBTS_RATE);
+        /* A round that asked nothing had no memory, or the bucket is away. */
+        kvt_clock_sleep_ms(1 + gateway_doubts_round(vault) * 1000 / GATEWAY_DOUBTS_RATE);
     return NULL;
 }
 

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "g4/check.h"
 #include "gateway/claim.h"
+#include "gateway/commit.h"
 #include "gateway/remove.h"
 
 void
@@ -280,23 +281,71 @@ is_anothers(struct gateway_vault *vault, const char *key, const struct g4_reques
            gateway_catalog_get(vault->catalog, key, &record) != KVT_OK || !is_kept_there(&record);
 }
 
-/* The bucket says no: whoever removed it meant the block, so nothing of it stays. */
+/* Forget the row, and the hot copy it speaks of; the caller holds the key. */
 static void
-drop_gone(struct gateway_vault *vault, const char *key)
+forget(struct gateway_vault *vault, const char *key, const struct gateway_record *record)
 {
     struct gateway_change change = {.key = key, .erase = true};
     struct g4_request drop = {.verb = G4_DELETE, .key = key};
-    struct gateway_record record;
 
-    if (gateway_catalog_get(vault->catalog, key, &record) != KVT_OK || !is_kept_there(&record) ||
-        !gateway_cold_absent(vault->cold, key) ||
-        gateway_catalog_change(vault->catalog, &change, 1, GATEWAY_DURABLE) != KVT_OK)
+    if (gateway_catalog_change(vault->catalog, &change, 1, GATEWAY_DURABLE) != KVT_OK)
         return;
     gateway_stats_add(vault->stats, GATEWAY_STAT_GONE, 1);
     /* A file that stays because this fails is an orphan; the keeper sweeps those. */
-    if ((record.tiers & GATEWAY_HOT) != 0 && vault->hot != NULL)
+    if ((record->tiers & GATEWAY_HOT) != 0 && vault->hot != NULL)
         (void)!g4_store_perform(vault->hot, &drop);
-    (void)!gateway_remove_record(vault, key); /* a check of the bucket finds it otherwise */
+}
+
+/* Its commit record goes first.  Who puts the block meanwhile writes another one, or finds it
+ * there; so it is looked once more, and made again where that was this one. */
+static bool
+drop_record(struct gateway_vault *vault, const char *key, const struct gateway_record *record)
+{
+    char commit[KVT_KEY_MAX];
+
+    if (!gateway_commit_needed(vault, key, commit))
+        return true;
+    if (gateway_remove_record(vault, key) != KVT_OK)
+        return false;
+    if (gateway_cold_absent(vault->cold, key))
+        return true;
+    (void)!gateway_commit_found(vault, key, record);
+    return false;
+}
+
+void
+gateway_fault_gone_held(struct gateway_vault *vault, const char *key)
+{
+    struct gateway_record record;
+
+    if (gateway_catalog_get(vault->catalog, key, &record) == KVT_OK && is_kept_there(&record) &&
+        gateway_cold_absent(vault->cold, key) && drop_record(vault, key, &record))
+        forget(vault, key, &record);
+}
+
+bool
+gateway_fault_is_other(const struct gateway_record *record, const struct g4_request *seen)
+{
+    return is_kept_there(record) && seen->meta.present &&
+           !gateway_claim_shows(seen, record->length, record->crc32c, record->fingerprint);
+}
+
+void
+gateway_fault_other(struct gateway_vault *vault, const char *key)
+{
+    struct g4_request head = {.verb = G4_HEAD, .key = key};
+    struct gateway_record record;
+    struct gateway_hold hold;
+
+    gateway_hold_init(&hold, key);
+    if (!gateway_hold_try(vault->holds, &hold, 1))
+        return;
+    if (gateway_catalog_get(vault->catalog, key, &record) == KVT_OK &&
+        gateway_cold_ended(vault->cold, g4_store_perform(gateway_cold_store(vault->cold), &head)) ==
+            KVT_OK &&
+        gateway_fault_is_other(&record, &head))
+        forget(vault, key, &record);
+    gateway_hold_release(vault->holds, &hold, 1);
 }
 
 void
@@ -317,7 +366,7 @@ gateway_fault_cold(struct gateway_vault *vault, const char *key, const struct g4
         return;
     rc = g4_store_perform(gateway_cold_store(vault->cold), &request);
     if (rc == KVT_NOTFOUND) {
-        drop_gone(vault, key);
+        gateway_fault_gone_held(vault, key);
     } else if ((rc == KVT_OK || rc == KVT_CORRUPT) && strcmp(request.etag, seen->etag) == 0 &&
                is_proven(vault, key, seen, body, size, &request)) {
         stays = foreign || is_anothers(vault, key, seen, body, size);
@@ -336,7 +385,7 @@ gateway_fault_gone(struct gateway_vault *vault, const char *key)
     gateway_hold_init(&hold, key);
     if (!gateway_hold_try(vault->holds, &hold, 1))
         return;
-    drop_gone(vault, key);
+    gateway_fault_gone_held(vault, key);
     gateway_hold_release(vault->holds, &hold, 1);
 }
 

@@ -11,6 +11,7 @@
 #ifndef GATEWAY_FAULT_H
 #define GATEWAY_FAULT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "g4/kind.h"
@@ -43,6 +44,17 @@ bool gateway_fault_comes_again(struct gateway_vault *vault, const char *key,
 /** The catalog says the bucket has it, and the bucket says no: whoever removed it meant the block,
  *  so the row goes, and the hot copy with it. */
 void gateway_fault_gone(struct gateway_vault *vault, const char *key);
+
+/** The same for a caller who holds the key. */
+void gateway_fault_gone_held(struct gateway_vault *vault, const char *key);
+
+/** Is what HEAD or GET showed not the block of this row, whose cold copy is in the bucket?  Objects
+ *  without our metadata cannot tell. */
+bool gateway_fault_is_other(const struct gateway_record *record, const struct g4_request *seen);
+
+/** The bucket has another block, or a tombstone, where the catalog has this one: it is asked once
+ *  more, and then the row goes, and the hot copy with it. */
+void gateway_fault_other(struct gateway_vault *vault, const char *key);
 
 /** The bucket's object looks wrong from outside: read it, and act if it is. */
 void gateway_fault_inspect(struct gateway_vault *vault, const char *key);

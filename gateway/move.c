@@ -29,7 +29,8 @@ write_cold(struct gateway_vault *vault, const char *key, struct gateway_record *
     return rc == KVT_EXISTS || rc == KVT_PRECONDITION ? KVT_AGAIN : rc;
 }
 
-/* The bucket's copy, verified by reading it; made from the hot one when it is bad or absent. */
+/* The bucket's copy, verified by reading it; made from the hot one when it is bad, or where none is
+ * known.  KVT_NOTFOUND: it is gone. */
 static enum kvt_err
 ensure_cold(struct gateway_vault *vault, const char *key, struct gateway_record *record)
 {
@@ -44,6 +45,8 @@ ensure_cold(struct gateway_vault *vault, const char *key, struct gateway_record 
         memcpy(record->etag, cold.etag, sizeof(record->etag));
     if (rc != KVT_CORRUPT && rc != KVT_NOTFOUND)
         goto done;
+    if (rc == KVT_NOTFOUND && (record->tiers & GATEWAY_COLD) != 0)
+        goto done; /* whoever removed it meant the block: it is not made anew */
     if (rc == KVT_CORRUPT && !gateway_fault_is_tombstone(&cold))
         gateway_fault_keep(vault, key, 1, cold.buffer, cold.buffer_size, cold.error.text);
     hot_rc = gateway_vault_read_block(vault, vault->hot, key, record, &hot);
@@ -99,6 +102,11 @@ demote_held(struct gateway_vault *vault, const char *key, uint64_t *bytes)
         rc = upload(vault, key, &change.record);
     if (rc == KVT_OK)
         rc = gateway_cold_ended(vault->cold, ensure_cold(vault, key, &change.record));
+    if (rc == KVT_NOTFOUND) {
+        gateway_fault_gone_held(vault, key);
+        rc = gateway_catalog_get(vault->catalog, key, &change.record);
+        return rc == KVT_NOTFOUND ? KVT_OK : KVT_UNAVAILABLE;
+    }
     if (rc != KVT_OK)
         return rc;
     change.record.tiers = GATEWAY_COLD;

@@ -128,7 +128,15 @@ set_present(struct putting *putting, size_t index)
     item->status = KVT_OK;
     item->present = true;
     memcpy(item->etag, putting->work[index].before.etag, sizeof(item->etag));
-    gateway_doubts_seen(putting->vault->doubts, item->key);
+}
+
+static void
+present_owed(struct putting *putting, size_t index)
+{
+    if (ensure_hot(putting, index) == KVT_OK)
+        set_present(putting, index);
+    else
+        refuse(putting, index, KVT_AGAIN);
 }
 
 /* What the catalog knows decides most repeats without sending their bodies. */
@@ -157,18 +165,12 @@ decide(struct putting *putting, size_t index)
                                .rewrite = work->had && known->state == GATEWAY_RETIRING};
     if (!work->had || !is_acknowledged(known))
         return;
-    if (!same_content(item, known)) {
-        refuse(putting, index, KVT_PRECONDITION);
-        return;
-    }
-    if (known->state != GATEWAY_STORED || (gateway_record_counted(known) & GATEWAY_COLD) == 0)
-        return;
-    if (!known->owed)
+    if (known->state == GATEWAY_STORED && !known->owed && (known->tiers & GATEWAY_COLD) != 0)
         work->step = STEP_KNOWN;
-    else if (ensure_hot(putting, index) == KVT_OK)
-        set_present(putting, index);
-    else
-        refuse(putting, index, KVT_AGAIN);
+    else if (!same_content(item, known))
+        refuse(putting, index, KVT_PRECONDITION);
+    else if (known->state == GATEWAY_STORED && known->owed)
+        present_owed(putting, index);
 }
 
 /* The bucket's word on a block that the catalog says it has.  What is not there, or is not the
@@ -177,15 +179,23 @@ static void
 on_confirmed(void *arg, struct g4_request *request, size_t index)
 {
     struct putting *putting = arg;
-    const struct gateway_record *known = &putting->work[index].before;
+    struct work *work = &putting->work[index];
+    const struct gateway_record *known = &work->before;
+    const bool same = same_content(&putting->items[index], known);
 
     if (request->status == KVT_OK &&
-        gateway_claim_shows(request, known->length, known->crc32c, known->fingerprint))
-        set_present(putting, index);
-    else if (gateway_claim_judged(request->status))
-        putting->work[index].step = STEP_THROUGH;
-    else
+        gateway_claim_shows(request, known->length, known->crc32c, known->fingerprint)) {
+        gateway_doubts_seen(putting->vault->doubts, putting->items[index].key);
+        if (same)
+            set_present(putting, index);
+        else
+            refuse(putting, index, KVT_PRECONDITION);
+    } else if (gateway_claim_judged(request->status)) {
+        work->step = STEP_THROUGH;
+        work->had = same; /* a row of other bytes than these speaks of nothing any more */
+    } else {
         refuse(putting, index, gateway_cold_ended(putting->vault->cold, request->status));
+    }
 }
 
 /* Another gateway, a lifecycle rule or a person may have removed what our rows speak of: nothing is
@@ -383,12 +393,16 @@ publish(struct putting *putting)
         used++;
     }
     rc = gateway_catalog_change(vault->catalog, putting->changes, used, wait);
+    used = 0;
     for (size_t i = 0; i < putting->count; i++) {
+        bool known;
+
         if (!is_written(putting, i))
             continue;
         /* Without its row the block is not acknowledged; the intent finds it again. */
-        putting->items[i].status = rc == KVT_OK ? KVT_OK : KVT_AGAIN;
-        if (rc == KVT_OK && putting->work[i].step == STEP_BACK)
+        known = rc == KVT_OK && putting->changes[used++].status == KVT_OK;
+        putting->items[i].status = known ? KVT_OK : KVT_AGAIN;
+        if (known && putting->work[i].step == STEP_BACK)
             gateway_stats_add(vault->stats, GATEWAY_STAT_BACKLOG_ADDED, 1);
         putting->work[i].step = STEP_DONE;
     }

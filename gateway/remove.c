@@ -13,6 +13,14 @@ enum {
     FRESH_MS = 1000,  /* behind an older mark others may have put the block again */
     MARGIN_MS = 2000, /* what is younger than the mark by so much less is not called older: stores
                          tell whole seconds, and their clock is known to about one */
+    MARK_MS = 60000,  /* an older mark is no order any more: nobody was told that it was done */
+};
+
+/* What lies in the bucket behind a mark that is not fresh. */
+struct look {
+    struct g4_request head;
+    bool renewed; /* it is to stay */
+    bool gone;    /* nothing is there */
 };
 
 /* What the bucket's clock says. */
@@ -101,27 +109,30 @@ gateway_remove_mark(struct gateway_vault *vault, const char *const *keys, size_t
     return rc;
 }
 
-/* Did another gateway put the object of a mark that is not fresh after it was marked?  `head` gets
- * what is there, its ETag "" where nothing is. */
+/* Did another gateway put the object of a mark that is not fresh after it was marked?  Or may one
+ * have told its client since that it is there? */
 static enum kvt_err
 look_again(struct gateway_vault *vault, const char *key, const struct gateway_record *marked,
-           struct g4_request *head, bool *renewed)
+           struct look *look)
 {
     enum kvt_err rc;
 
-    *head = (struct g4_request){
+    look->head = (struct g4_request){
         .verb = G4_HEAD, .key = key, .deadline_ms = kvt_clock_mono_ms() + GATEWAY_COLD_LOOK_MS};
-    *renewed = false;
     if (!gateway_cold_healthy(vault->cold))
         return KVT_UNAVAILABLE;
-    rc = gateway_cold_ended(vault->cold, g4_store_perform(gateway_cold_store(vault->cold), head));
+    rc = gateway_cold_ended(vault->cold,
+                            g4_store_perform(gateway_cold_store(vault->cold), &look->head));
     if (!gateway_claim_judged(rc))
         return rc;
-    *renewed = rc == KVT_OK && head->modified_ms + MARGIN_MS > marked->modified_ms;
-    return KVT_OK;
+    look->renewed = rc == KVT_OK && (look->head.modified_ms + MARGIN_MS > marked->modified_ms ||
+                                     bucket_ms(vault) > marked->modified_ms + MARK_MS);
+    look->gone = rc == KVT_NOTFOUND && gateway_cold_absent(vault->cold, key);
+    return rc == KVT_NOTFOUND && !look->gone ? KVT_UNAVAILABLE : KVT_OK;
 }
 
-/* What was put since stays.  Ours is a row of it again where it is the same block. */
+/* What was put since stays.  Ours is a row of it again where it is the same block.  KVT_EXISTS when
+ * that is done: nothing was removed. */
 static enum kvt_err
 give_up(struct gateway_vault *vault, const char *key, const struct g4_request *head,
         const struct gateway_record *marked)
@@ -142,10 +153,11 @@ give_up(struct gateway_vault *vault, const char *key, const struct g4_request *h
         rc = gateway_commit_found(vault, key, &change.record);
     if (rc == KVT_OK)
         rc = gateway_catalog_change(vault->catalog, &change, 1, GATEWAY_APPLIED);
-    if (rc == KVT_OK)
-        kvt_log_info("gateway.remove", "put_again", "%s stays: it was put again by %s", key,
-                     head->meta.writer);
-    return rc;
+    if (rc != KVT_OK)
+        return rc;
+    kvt_log_info("gateway.remove", "put_again", "%s stays: it is there by %s again", key,
+                 head->meta.writer);
+    return KVT_EXISTS;
 }
 
 /* `marked`: by this very call, so that nobody can have had an answer since. */
@@ -153,23 +165,22 @@ static enum kvt_err
 finish_held(struct gateway_vault *vault, const char *key, bool marked, uint64_t *bytes)
 {
     struct gateway_change change = {.key = key, .erase = true};
-    struct g4_request head = {.etag = ""};
     struct g4_request drop = {.verb = G4_DELETE, .key = key};
+    struct look look = {.renewed = false};
     struct gateway_record record;
-    bool renewed = false;
     enum kvt_err rc;
 
     rc = gateway_catalog_get(vault->catalog, key, &record);
     if (rc != KVT_OK || record.state != GATEWAY_RETIRING)
         return rc == KVT_NOTFOUND ? KVT_OK : rc;
     if (!marked && !record.opaque && bucket_ms(vault) > record.modified_ms + FRESH_MS)
-        rc = look_again(vault, key, &record, &head, &renewed);
-    if (rc == KVT_OK && renewed)
-        return give_up(vault, key, &head, &record);
+        rc = look_again(vault, key, &record, &look);
+    if (rc == KVT_OK && look.renewed)
+        return give_up(vault, key, &look.head, &record);
     if (rc == KVT_OK)
         rc = gateway_remove_record(vault, key);
-    if (rc == KVT_OK)
-        rc = delete_cold(vault, key, head.etag);
+    if (rc == KVT_OK && !look.gone) /* else a DELETE could only meet what was put since */
+        rc = delete_cold(vault, key, look.head.etag);
     if (rc == KVT_OK) /* another gateway may have written it, which saw the rank until now */
         rc = gateway_remove_record(vault, key);
     if (rc == KVT_OK && vault->hot != NULL && !record.opaque)

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "g4/check.h"
 #include "gateway/doubts.h"
+#include "gateway/move.h"
 #include "gateway/remove.h"
 
 #include "tests/unit/gateway/support.h"
@@ -204,13 +205,42 @@ a_late_removal_spares_what_was_put_since(void **state)
     unsigned tier;
 
     mark(f, LONG_AGO_MS);
-    assert_int_equal(gateway_remove_finish(f->gateway.vault, f->key, &bytes), KVT_OK);
+    assert_int_equal(gateway_remove_finish(f->gateway.vault, f->key, &bytes), KVT_EXISTS);
     assert_int_equal(bytes, 0);
     assert_int_equal(look(f), KVT_OK);
     assert_int_equal(test_gateway_tiers(&f->gateway, NUMBER, &row), GATEWAY_COLD);
     assert_int_equal(row, GATEWAY_STORED);
     assert_int_equal(test_gateway_get(&f->gateway, NUMBER, SIZE, &tier), KVT_OK);
     assert_int_equal(tier, 1);
+}
+
+/* Somebody may have been told for a minute that it is there. */
+static void
+an_old_mark_is_no_order(void **state)
+{
+    struct fixture *f = *state;
+    enum gateway_state row;
+    uint64_t bytes;
+
+    f->aged.by_ms = 100 * LONG_AGO_MS;
+    mark(f, 7 * LONG_AGO_MS);
+    assert_int_equal(gateway_remove_finish(f->gateway.vault, f->key, &bytes), KVT_EXISTS);
+    assert_int_equal(look(f), KVT_OK);
+    (void)test_gateway_tiers(&f->gateway, NUMBER, &row);
+    assert_int_equal(row, GATEWAY_STORED);
+}
+
+static void
+a_demotion_makes_nothing_anew(void **state)
+{
+    struct fixture *f = *state;
+    uint64_t bytes;
+
+    take_away(f);
+    assert_int_equal(gateway_move_demote(f->gateway.vault, f->key, &bytes), KVT_OK);
+    assert_int_equal(look(f), KVT_NOTFOUND);
+    assert_int_equal(test_gateway_tiers(&f->gateway, NUMBER, NULL), 0);
+    assert_int_equal(count(f, GATEWAY_STAT_GONE), 1);
 }
 
 static void
@@ -221,7 +251,9 @@ a_late_removal_of_what_is_gone_ends(void **state)
 
     take_away(f);
     mark(f, LONG_AGO_MS);
+    f->aged.deletes = 0;
     assert_int_equal(gateway_remove_finish(f->gateway.vault, f->key, &bytes), KVT_OK);
+    assert_int_equal(f->aged.deletes, 0);
     assert_int_equal(test_gateway_tiers(&f->gateway, NUMBER, NULL), 0);
 }
 
@@ -302,6 +334,64 @@ a_thread_notices_by_itself(void **state)
     gateway_doubts_stop(f->gateway.vault);
 }
 
+/* Another gateway removed it, and put another block of the name. */
+static void
+plant_other(struct fixture *f)
+{
+    struct g4_meta meta = {.present = true, .length = SIZE, .writer = "gw1"};
+    uint8_t body[SIZE];
+
+    test_gateway_fill(body, SIZE, NUMBER + 1);
+    meta.crc32c = g4_check_crc32c(body, SIZE);
+    take_from_bucket(f);
+    assert_int_equal(test_gateway_store_put(f->gateway.bucket, f->key, body, SIZE, &meta), KVT_OK);
+}
+
+static void
+another_block_is_noticed(void **state)
+{
+    struct fixture *f = *state;
+    struct g4_request head;
+
+    reopen(f, 3600000);
+    test_gateway_reopen(&f->gateway);
+    plant_other(f);
+    assert_int_equal(test_gateway_has(&f->gateway, NUMBER), KVT_OK);
+    assert_int_equal(gateway_doubts_round(f->gateway.vault), 1);
+    assert_int_equal(test_gateway_tiers(&f->gateway, NUMBER, NULL), 0);
+    assert_int_equal(test_gateway_store_head(f->gateway.vault->hot, f->key, &head), KVT_NOTFOUND);
+    assert_int_equal(test_gateway_put(&f->gateway, NUMBER, SIZE), KVT_PRECONDITION);
+}
+
+static void
+a_put_of_other_bytes_asks_too(void **state)
+{
+    struct fixture *f = *state;
+
+    reopen(f, 0);
+    assert_int_equal(test_gateway_put(&f->gateway, NUMBER, SIZE - 1), KVT_PRECONDITION);
+    assert_int_equal(test_gateway_get(&f->gateway, NUMBER, SIZE, NULL), KVT_OK);
+    take_from_bucket(f);
+    assert_int_equal(test_gateway_put(&f->gateway, NUMBER, SIZE - 1), KVT_OK);
+    assert_int_equal(test_gateway_get(&f->gateway, NUMBER, SIZE - 1, NULL), KVT_OK);
+}
+
+static void
+what_was_not_answered_is_asked_again(void **state)
+{
+    struct fixture *f = *state;
+
+    reopen(f, 3600000);
+    test_gateway_reopen(&f->gateway);
+    test_gateway_fault(&f->gateway, G4_HEAD, G4_FAULT_FAIL, KVT_IO, 1);
+    for (int times = 0; times < 2; times++) {
+        assert_int_equal(test_gateway_has(&f->gateway, NUMBER), KVT_OK);
+        assert_int_equal(gateway_doubts_round(f->gateway.vault), 1);
+    }
+    assert_int_equal(test_gateway_has(&f->gateway, NUMBER), KVT_OK);
+    assert_int_equal(gateway_doubts_round(f->gateway.vault), 0);
+}
+
 static void
 what_was_seen_is_not_doubted(void **state)
 {
@@ -379,7 +469,12 @@ main(void)
         TEST(a_removal_at_once_asks_nothing),
         TEST(a_late_removal_removes_what_is_older),
         TEST(a_late_removal_spares_what_was_put_since),
+        TEST(an_old_mark_is_no_order),
+        TEST(a_demotion_makes_nothing_anew),
         TEST(a_late_removal_of_what_is_gone_ends),
+        TEST(another_block_is_noticed),
+        TEST(a_put_of_other_bytes_asks_too),
+        TEST(what_was_not_answered_is_asked_again),
         TEST(a_late_removal_waits_for_the_bucket),
         TEST(what_is_gone_is_noticed),
         TEST(a_thread_notices_by_itself),
