@@ -22,8 +22,9 @@ KVT_NODISCARD enum kvt_err gateway_remove_mark(struct gateway_vault *vault, cons
                                                size_t count);
 
 /** Remove the copies of a retiring row, then the row.  KVT_OK also when the mark was cancelled or
- *  nothing was there; `bytes` (may be NULL) gets what was freed.  KVT_EXISTS: the block was put again
- *  by another gateway, or the mark is a minute old, and it stays.  Otherwise the mark stays. */
+ *  nothing was there; `bytes` (may be NULL) gets what was freed.  KVT_EXISTS: the block was put
+ *  again by another gateway, or the mark is a minute old, and it stays.  Otherwise the mark stays.
+ */
 KVT_NODISCARD enum kvt_err gateway_remove_finish(struct gateway_vault *vault, const char *key,
                                                  uint64_t *bytes);
 
