@@ -234,30 +234,37 @@ is_meant(const struct g4_packed_call *call, const struct g4_packed_place *place)
     return strcmp(etag, call->request->etag) == 0;
 }
 
-/* What is to be overwritten leaves the manifest first: its segment would be read in its place. */
+/* What is to be overwritten leaves the manifest first: its segment would be read in its place, or,
+ * where it is pending, once whoever packs takes the next step. */
 static void
 write_block(struct g4_packed_call *call)
 {
     const enum g4_condition condition = call->request->condition;
-    const bool packed = is_packed(call, &call->place);
+    const bool found = g4_packed_find(call->space->packed, &call->key, &call->place);
 
     call->child = *call->request;
-    if (packed && condition == G4_IF_ABSENT)
+    if (found && condition == G4_IF_ABSENT && call->place.block.state == G4_MANIFEST_PACKED)
         g4_packed_call_end(call, KVT_EXISTS, "packed");
-    else if (packed && (condition == G4_ALWAYS || is_meant(call, &call->place)))
+    else if (found &&
+             (condition == G4_ALWAYS || (condition == G4_IF_MATCH && is_meant(call, &call->place))))
         retire(call);
     else
         g4_packed_call_send(call);
 }
 
 /* What is packed and is not the object that was meant is another one, with or without one of its
- * own; and who was quicker behind a retired block put another one, too. */
+ * own.  Behind a retired block there may be an object: its own, or that of who was quicker. */
 static void
 landed_write(struct g4_packed_call *call)
 {
     struct g4_request *child = &call->child;
 
-    if ((call->retired && child->status == KVT_EXISTS) ||
+    if (call->retired && child->status == KVT_EXISTS) {
+        *child = *call->request;
+        g4_packed_call_send(call);
+        return;
+    }
+    if ((call->retired && child->status == KVT_NOTFOUND) ||
         (child->status == KVT_NOTFOUND && is_packed(call, &call->place)))
         child->status = KVT_PRECONDITION;
     g4_packed_call_pass(call);
@@ -301,7 +308,7 @@ g4_packed_call_retired(struct g4_packed_call *call, enum kvt_err rc, const struc
         return;
     }
     call->child = *call->request;
-    if (call->child.condition == G4_IF_MATCH)
+    if (call->child.condition == G4_IF_MATCH && call->place.block.state == G4_MANIFEST_PACKED)
         call->child.condition = G4_IF_ABSENT;
     g4_packed_call_send(call);
 }

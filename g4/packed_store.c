@@ -181,8 +181,8 @@ submit_block(struct g4_packed_store *store, struct g4_packed_space *space,
     const bool fresh = g4_packed_age_ms(space->packed) < store->fresh_ms;
     struct g4_packed_call *call;
 
-    /* Whatever is packed from now on, a PUT of what was not does no harm. */
-    if (request->verb == G4_PUT && fresh && !g4_packed_knows(space->packed, key))
+    /* Whatever is packed from here on, a PUT over nothing does no harm. */
+    if (request->condition == G4_IF_ABSENT && fresh && !g4_packed_knows(space->packed, key))
         return g4_store_submit(store->inner, request);
     call = call_new(store, space, request,
                     reads                     ? G4_PACKED_READ

@@ -207,6 +207,46 @@ a_deletion_meets_a_packer(void **state)
     at_every_step(true, remove_another, "right");
 }
 
+/* ---- overwriting ---- */
+
+static void
+write_over_it(struct scene *scene)
+{
+    assert_int_equal(put(scene->store, scene->key, "left", 4, NULL), KVT_OK);
+}
+
+static void
+write_over_what_matches(struct scene *scene)
+{
+    assert_int_equal(put_match(scene->store, scene->key, "left", 4, scene->etag), KVT_OK);
+}
+
+static void
+write_over_another(struct scene *scene)
+{
+    char etag[G4_ETAG_MAX] = "another";
+
+    assert_int_equal(put_match(scene->store, scene->key, "left", 4, etag), KVT_PRECONDITION);
+}
+
+static void
+a_change_meets_what_was_packed(void **state)
+{
+    (void)state;
+    at_every_step(false, write_over_it, "left");
+    at_every_step(false, write_over_what_matches, "left");
+    at_every_step(false, write_over_another, "right");
+}
+
+static void
+a_change_meets_a_packer(void **state)
+{
+    (void)state;
+    at_every_step(true, write_over_it, "left");
+    at_every_step(true, write_over_what_matches, "left");
+    at_every_step(true, write_over_another, "right");
+}
+
 /* ---- listings ---- */
 
 #define BLANK "blank"
@@ -278,6 +318,8 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_deletion_meets_what_was_packed),
         cmocka_unit_test(a_deletion_meets_a_packer),
+        cmocka_unit_test(a_change_meets_what_was_packed),
+        cmocka_unit_test(a_change_meets_a_packer),
         cmocka_unit_test(a_page_without_rows_is_not_the_last),
     };
 
