@@ -15,14 +15,16 @@ enum {
     TICK_MS = 200,
     PAUSE_MS = 100, /* between two runs: who waits for the lock has a chance */
     PAUSE_MAX_MS = 10000,
+    AGAIN_MS = 1000, /* after somebody else was found packing what was asked for */
     PPM = 1000000,
 };
 
 /* What is known of one namespace. */
 struct space {
-    struct gateway_packer_state state; /* without totals */
-    uint64_t ran_ms;                   /* monotonic end of the last run of its own, or the start */
-    bool asked;                        /* to be packed soon */
+    struct gateway_packer_state state;
+    uint64_t ran_ms; /* monotonic end of the last run of its own, or the start */
+    bool asked;      /* to be packed soon, */
+    uint64_t due_ms; /* but not before this monotonic time */
 };
 
 struct gateway_packer {
@@ -174,6 +176,21 @@ note(struct gateway_packer *packer, size_t index, const char *reason, uint64_t t
     gateway_stats_add(packer->stats, GATEWAY_STAT_PACKER_BYTES, total->copied_bytes);
 }
 
+/* Ask the bucket, which may take its time; without an answer what was kept stays. */
+static enum kvt_err
+see_totals(struct gateway_packer *packer, size_t index, struct g4_packed_totals *totals)
+{
+    struct kvt_error err;
+    const enum kvt_err rc = g4_packed_store_totals(packer->store, index, totals, &err);
+
+    if (rc != KVT_OK)
+        return rc;
+    pthread_mutex_lock(&packer->shared.lock);
+    packer->shared.spaces[index].state.totals = *totals;
+    pthread_mutex_unlock(&packer->shared.lock);
+    return KVT_OK;
+}
+
 static enum kvt_err
 run_index(struct gateway_packer *packer, size_t index, const char *reason,
           const struct gateway_packer_asker *asker, struct g4_compaction_report *total,
@@ -181,6 +198,7 @@ run_index(struct gateway_packer *packer, size_t index, const char *reason,
 {
     const char *name = g4_packed_store_name(packer->store, index);
     const uint64_t began_ms = kvt_clock_mono_ms();
+    struct g4_packed_totals totals;
     enum kvt_err rc;
 
     err->text[0] = '\0';
@@ -189,6 +207,7 @@ run_index(struct gateway_packer *packer, size_t index, const char *reason,
         rc = kvt_error_set(err, KVT_AGAIN, "the bucket takes nothing at the moment");
     } else {
         rc = gateway_cold_ended(packer->cold, run_all(packer, index, asker, total, err));
+        (void)!see_totals(packer, index, &totals);
     }
     note(packer, index, reason, kvt_clock_mono_ms() - began_ms, rc, total, err);
     if (rc == KVT_OK && total->packed + total->forwarded + total->dropped + total->removed > 0)
@@ -244,16 +263,15 @@ gateway_packer_ask(struct gateway_packer *packer, const char *namespace_)
 static const char *
 reason_to_run(struct gateway_packer *packer, size_t index, uint64_t now_ms)
 {
+    struct space *space = &packer->shared.spaces[index];
     struct g4_packed_totals totals;
-    struct kvt_error err;
     uint64_t ran_ms;
-
     bool asked;
 
     pthread_mutex_lock(&packer->shared.lock);
-    ran_ms = packer->shared.spaces[index].ran_ms;
-    asked = packer->shared.spaces[index].asked;
-    packer->shared.spaces[index].asked = false;
+    ran_ms = space->ran_ms;
+    asked = space->asked && now_ms >= space->due_ms;
+    space->asked = space->asked && !asked;
     pthread_mutex_unlock(&packer->shared.lock);
     if (asked)
         return "asked";
@@ -261,8 +279,7 @@ reason_to_run(struct gateway_packer *packer, size_t index, uint64_t now_ms)
         return "interval";
     /* A run that could not mend it is not repeated at once. */
     if (now_ms - ran_ms < packer->options.interval_ms / 4 ||
-        g4_packed_store_totals(packer->store, index, &totals, &err) != KVT_OK ||
-        totals.segment_bytes == 0)
+        see_totals(packer, index, &totals) != KVT_OK || totals.segment_bytes == 0)
         return NULL;
     return totals.live_bytes * PPM / totals.segment_bytes < packer->options.settings.live_min_ppm
                ? "live share"
@@ -276,9 +293,8 @@ show(struct gateway_packer *packer)
 
     for (size_t i = 0; i < packer->count; i++) {
         struct g4_packed_totals totals;
-        struct kvt_error err;
 
-        if (g4_packed_store_totals(packer->store, i, &totals, &err) != KVT_OK)
+        if (see_totals(packer, i, &totals) != KVT_OK)
             continue;
         sum.segments += totals.segments;
         sum.blocks += totals.blocks;
@@ -291,6 +307,19 @@ show(struct gateway_packer *packer)
     gateway_stats_set(packer->stats, GATEWAY_STAT_PACKED_SEGMENT_BYTES, sum.segment_bytes);
 }
 
+/* What was asked for is owed until somebody packed, whoever that was. */
+static void
+note_ran(struct gateway_packer *packer, struct space *space, bool asked, enum kvt_err rc)
+{
+    pthread_mutex_lock(&packer->shared.lock);
+    space->ran_ms = kvt_clock_mono_ms();
+    if (asked && rc == KVT_AGAIN) {
+        space->asked = true;
+        space->due_ms = space->ran_ms + AGAIN_MS;
+    }
+    pthread_mutex_unlock(&packer->shared.lock);
+}
+
 static void
 look(struct gateway_packer *packer)
 {
@@ -298,13 +327,12 @@ look(struct gateway_packer *packer)
         const char *reason = reason_to_run(packer, i, kvt_clock_mono_ms());
         struct g4_compaction_report total;
         struct kvt_error err;
+        enum kvt_err rc;
 
         if (reason == NULL)
             continue;
-        (void)!run_index(packer, i, reason, NULL, &total, &err);
-        pthread_mutex_lock(&packer->shared.lock);
-        packer->shared.spaces[i].ran_ms = kvt_clock_mono_ms();
-        pthread_mutex_unlock(&packer->shared.lock);
+        rc = run_index(packer, i, reason, NULL, &total, &err);
+        note_ran(packer, &packer->shared.spaces[i], strcmp(reason, "asked") == 0, rc);
     }
 }
 
@@ -355,13 +383,7 @@ void
 gateway_packer_state(struct gateway_packer *packer, size_t index,
                      struct gateway_packer_state *state)
 {
-    struct g4_packed_totals totals;
-    struct kvt_error err;
-
-    /* Without an answer these are of the manifest that was loaded last. */
-    (void)!g4_packed_store_totals(packer->store, index, &totals, &err);
     pthread_mutex_lock(&packer->shared.lock);
     *state = packer->shared.spaces[index].state;
     pthread_mutex_unlock(&packer->shared.lock);
-    state->totals = totals;
 }

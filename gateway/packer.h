@@ -74,14 +74,15 @@ KVT_NODISCARD enum kvt_err gateway_packer_run(struct gateway_packer *packer, con
                                               struct g4_compaction_report *total,
                                               struct kvt_error *err);
 
-/** Have it packed soon, by the thread that decides by itself.  KVT_OK, or KVT_NOTFOUND. */
+/** Have it packed soon, by the thread that decides by itself; while somebody else packs it, it is
+ *  tried again.  KVT_OK, or KVT_NOTFOUND. */
 KVT_NODISCARD enum kvt_err gateway_packer_ask(struct gateway_packer *packer,
                                               const char *namespace_);
 
 /* One packed namespace, for people. */
 struct gateway_packer_state {
     const char *namespace_;
-    struct g4_packed_totals totals;
+    struct g4_packed_totals totals; /* as last seen: after a run, or GATEWAY_PACKER_SHOW_MS ago */
     uint64_t runs;
     uint64_t last_ms; /* Unix, when the last run ended; 0: there was none */
     uint64_t last_took_ms;
@@ -91,6 +92,8 @@ struct gateway_packer_state {
 };
 
 size_t gateway_packer_count(const struct gateway_packer *packer);
+
+/** Asks nobody, so it waits for nobody. */
 void gateway_packer_state(struct gateway_packer *packer, size_t index,
                           struct gateway_packer_state *state);
 

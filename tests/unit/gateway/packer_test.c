@@ -2,11 +2,13 @@
  * What is tested: a gateway with a packed namespace, on a folder: what clients are told of a block
  * is the same before and after it is packed, by this gateway and by one that has never seen it;
  * promotion, removal one by one, many at once and by order, and PUTs after that; caps; the order
- * that packs, and what is refused.
+ * that packs, and what is refused; what is told, and that what was asked for is done.
  */
 #include <stdio.h>
 #include <string.h>
 
+#include "base/alloc.h"
+#include "base/clock.h"
 #include "gateway/move.h"
 #include "gateway/orders.h"
 #include "gateway/packer.h"
@@ -14,7 +16,7 @@
 
 #include "tests/unit/gateway/scene.h"
 
-enum { BLOCKS = 24, SIZE = 3000 };
+enum { BLOCKS = 24, SIZE = 3000, PATIENCE_MS = 30000 };
 
 static void
 open_packed(struct test_scene *scene)
@@ -87,12 +89,12 @@ struct told {
 };
 
 static void
-ask_head(struct test_scene *scene, uint64_t number, struct told *told)
+ask_key(struct test_scene *scene, const char *key, struct told *told)
 {
     char url[KVT_KEY_MAX + 16];
     struct gateway_request *request;
 
-    url_of(url, number);
+    (void)snprintf(url, sizeof(url), "/kvtier/%s", key);
     request = test_scene_ask(scene, "HEAD", url, NULL, 0, NULL, NULL);
     assert_int_equal(request->status, 200);
     (void)snprintf(told->etag, sizeof(told->etag), "%s", test_scene_field(request, "ETag"));
@@ -102,6 +104,14 @@ ask_head(struct test_scene *scene, uint64_t number, struct told *told)
     (void)snprintf(told->crc, sizeof(told->crc), "%s",
                    test_scene_field(request, "x-amz-meta-kvt-crc32c"));
     test_scene_done(scene, request);
+}
+
+static void
+ask_head(struct test_scene *scene, uint64_t number, struct told *told)
+{
+    char key[KVT_KEY_MAX];
+
+    ask_key(scene, test_gateway_key(key, number), told);
 }
 
 /* Every block is listed once, with the size and the ETag that HEAD tells. */
@@ -114,6 +124,8 @@ check_listing(struct test_scene *scene, size_t expected)
     char last[KVT_KEY_MAX] = "";
     char key[KVT_KEY_MAX];
     char text[128];
+    char quoted[132];
+    struct told told;
     size_t count = 0;
 
     assert_int_equal(request->status, 200);
@@ -121,8 +133,12 @@ check_listing(struct test_scene *scene, size_t expected)
         assert_true(strcmp(last, key) < 0);
         (void)snprintf(last, sizeof(last), "%s", key);
         assert_null(strstr(key, ".kvt"));
+        ask_key(scene, key, &told);
+        assert_true(test_scene_element(&at, "<ETag>&quot;", text, sizeof(text)));
+        (void)snprintf(quoted, sizeof(quoted), "\"%.*s\"", (int)strcspn(text, "&"), text);
+        assert_string_equal(quoted, told.etag);
         assert_true(test_scene_element(&at, "<Size>", text, sizeof(text)));
-        assert_string_equal(text, "3000");
+        assert_string_equal(text, told.length);
         count++;
     }
     assert_int_equal(count, expected);
@@ -154,6 +170,7 @@ told_the_same(void **state)
 
             ask_head(&scene, i, &after);
             assert_string_equal(after.etag, before[i].etag);
+            assert_string_equal(after.modified, before[i].modified);
             assert_string_equal(after.length, before[i].length);
             assert_string_equal(after.crc, before[i].crc);
             url_of(url, i);
@@ -319,6 +336,58 @@ by_order(void **state)
     test_scene_close(&scene);
 }
 
+/* What people are told must not wait for a bucket that is slow. */
+static void
+told_without_asking(void **state)
+{
+    struct g4_request page = {.verb = G4_LIST, .key = ""};
+    struct gateway_packer_state packing;
+    struct test_scene scene;
+    char folder[192];
+
+    (void)state;
+    open_packed(&scene);
+    put_and_pack(&scene);
+    reopen_as_another(&scene, folder);
+    page.listed = kvt_calloc(G4_LIST_KEYS_MAX, sizeof(*page.listed));
+    assert_non_null(page.listed);
+    test_gateway_fault(&scene.gateway, G4_LIST, G4_FAULT_FAIL, KVT_IO, 1);
+    gateway_packer_state(scene.gateway.vault->packer, 0, &packing);
+    assert_int_equal(packing.totals.blocks, 0);
+    assert_int_equal(g4_store_perform(scene.gateway.bucket, &page), KVT_IO); /* the first one */
+    kvt_free(page.listed);
+    test_scene_close(&scene);
+}
+
+/* Somebody else was at it: what was asked for is not forgotten. */
+static void
+asked_until_it_is_done(void **state)
+{
+    const uint64_t end_ms = kvt_clock_mono_ms() + PATIENCE_MS;
+    struct gateway_packer_state packing;
+    struct gateway_packer *packer;
+    struct test_scene scene;
+    struct kvt_error err;
+
+    (void)state;
+    open_packed(&scene);
+    packer = scene.gateway.vault->packer;
+    for (uint64_t i = 0; i < BLOCKS; i++)
+        assert_int_equal(test_gateway_put(&scene.gateway, i, SIZE), KVT_OK);
+    test_gateway_fault(&scene.gateway, G4_PUT, G4_FAULT_FAIL, KVT_PRECONDITION, 1);
+    assert_int_equal(gateway_packer_ask(packer, TEST_NAMESPACE), KVT_OK);
+    assert_int_equal(gateway_packer_start(packer, &err), KVT_OK);
+    do {
+        assert_true(kvt_clock_mono_ms() < end_ms);
+        kvt_clock_sleep_ms(10);
+        gateway_packer_state(packer, 0, &packing);
+    } while (packing.totals.blocks < BLOCKS || packing.runs < 2);
+    assert_int_equal(packing.runs, 2);
+    assert_string_equal(packing.last_reason, "asked");
+    assert_string_equal(packing.last_error, "");
+    test_scene_close(&scene);
+}
+
 static void
 without_packing(void **state)
 {
@@ -345,6 +414,8 @@ main(void)
         cmocka_unit_test(removed_and_put_again),
         cmocka_unit_test(met_by_a_put),
         cmocka_unit_test(by_order),
+        cmocka_unit_test(told_without_asking),
+        cmocka_unit_test(asked_until_it_is_done),
         cmocka_unit_test(without_packing),
     };
 
