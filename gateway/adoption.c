@@ -37,7 +37,8 @@ struct gateway_adoption {
     struct gateway_change changes[GATEWAY_ADOPTION_BATCH];
     struct gateway_adoption_mark mark; /* the walk's; what is written after each batch */
     char surveyed[KVT_KEY_MAX];        /* UNSEEN: all up to here have rows */
-    unsigned tries;                    /* of the batch at hand, in vain */
+    unsigned tries;                    /* of the batch at hand, in vain, */
+    enum kvt_err failed;               /* and why the last one was */
     _Atomic bool waiting;
     pthread_t thread;
     bool started;
@@ -249,7 +250,7 @@ look(struct gateway_adoption *adoption, size_t count)
 }
 
 /* Rows of what was seen, into the changes and the mark.  KVT_AGAIN: not all was answered, and it
- * may be yet. */
+ * may be yet; `failed` says why not. */
 static enum kvt_err
 judge(struct gateway_adoption *adoption, size_t count, size_t *changes)
 {
@@ -267,7 +268,8 @@ judge(struct gateway_adoption *adoption, size_t count, size_t *changes)
         case KVT_EXISTS: mark->passed++; break; /* a tombstone */
         case KVT_NOTFOUND: break;
         default:
-            if (kvt_err_retryable(stranger->status) && adoption->tries < TRIES)
+            adoption->failed = stranger->status;
+            if (kvt_err_retryable(stranger->status))
                 return KVT_AGAIN;
             mark->damaged++;
             break;
@@ -296,7 +298,7 @@ sort_out(struct gateway_adoption *adoption, const struct g4_listed *rows, size_t
 }
 
 /* Rows for the objects of a part of a page.  False: nothing was written, and it is to be tried
- * again. */
+ * again; after TRIES not before somebody asks for it, for what is passed over is never counted. */
 static bool
 adopt(struct gateway_adoption *adoption, const struct g4_listed *rows, size_t count)
 {
@@ -322,6 +324,10 @@ adopt(struct gateway_adoption *adoption, const struct g4_listed *rows, size_t co
         adoption->mark = before;
     }
     gateway_hold_release(vault->holds, adoption->holds, strangers);
+    if (adoption->tries == TRIES) {
+        adoption->tries = 0;
+        finish(adoption, GATEWAY_ADOPTION_STOPPED, adoption->failed);
+    }
     return rc == KVT_OK;
 }
 

@@ -29,7 +29,8 @@ enum gateway_adoption_state {
 struct gateway_adoption_mark {
     enum gateway_adoption_state state;
     bool whole;       /* a walk came to its end once, or there was nothing to take up */
-    enum kvt_err why; /* STOPPED: CANCELLED by somebody, FULL: the catalog is */
+    enum kvt_err why; /* STOPPED: CANCELLED by somebody, FULL: the catalog is, else why
+                         objects could not be asked for */
     uint64_t rate;    /* objects a second */
     uint64_t began_ms;
     uint64_t ended_ms; /* both Unix; 0 = never */

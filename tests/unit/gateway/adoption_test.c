@@ -613,6 +613,31 @@ a_bucket_that_is_away_is_waited_for(void **state)
     assert_int_equal(mark.damaged, 0);
 }
 
+/* Behind what is passed over the cap would be kept over a part of the objects. */
+static void
+what_may_be_told_later_stops_the_walk(void **state)
+{
+    struct fixture *f = *state;
+    struct gateway_adoption_mark mark;
+
+    for (uint64_t i = 0; i < 4; i++)
+        plant_block(f, i, false);
+    open_adoption(f);
+    (void)wait_for(f, GATEWAY_ADOPTION_NEEDED);
+    test_gateway_fault(&f->g, G4_HEAD, G4_FAULT_FAIL, KVT_AGAIN, UINT64_MAX);
+    gateway_adoption_start(f->adoption, GATEWAY_ADOPTION_RATE_MAX);
+    mark = wait_for(f, GATEWAY_ADOPTION_STOPPED);
+    assert_int_equal(mark.why, KVT_AGAIN);
+    assert_false(mark.whole);
+    assert_int_equal(mark.listed + mark.damaged, 0);
+    assert_int_equal(stats_of(f).entries, 0);
+    test_gateway_fault(&f->g, G4_HEAD, G4_FAULT_NONE, KVT_OK, 0);
+    gateway_adoption_start(f->adoption, GATEWAY_ADOPTION_RATE_MAX);
+    mark = wait_for(f, GATEWAY_ADOPTION_DONE);
+    assert_int_equal(mark.adopted, 4);
+    assert_int_equal(mark.damaged, 0);
+}
+
 static void
 what_cannot_be_told_is_left(void **state)
 {
@@ -673,6 +698,7 @@ main(void)
         TEST(a_removal_behind_the_look_leaves_no_row),
         TEST(clients_at_the_same_keys_leave_no_false_row),
         TEST(a_bucket_that_is_away_is_waited_for),
+        TEST(what_may_be_told_later_stops_the_walk),
         TEST(what_cannot_be_told_is_left),
         TEST(survives_failing_allocations),
     };
