@@ -211,7 +211,7 @@ g4_commit_read(struct g4_store *store, const char *key, struct g4_commit *record
         rc = g4_commit_parse(record, text, request.buffer_size, &cause);
     if (rc == KVT_OK)
         return KVT_OK;
-    if (rc == KVT_RANGE || rc == KVT_INVALID || rc == KVT_UNSUPPORTED)
+    if (rc == KVT_RANGE || rc == KVT_INVALID)
         rc = KVT_CORRUPT;
     return kvt_error_set(err, rc, "%.200s", cause.text);
 }
@@ -264,6 +264,8 @@ g4_commit_settle(struct g4_store *store, const char *key, const struct g4_commit
     const enum kvt_err rc = g4_commit_read(store, key, &there, etag, err);
 
     if (rc == KVT_OK && (there.ranks == 0 || g4_commit_same(&there, record)))
+        return KVT_OK;
+    if (rc == KVT_UNSUPPORTED) /* of a later release, which knows more than this one */
         return KVT_OK;
     if (rc == KVT_NOTFOUND)
         return kvt_error_set(err, KVT_AGAIN, "%.200s was removed meanwhile", key);

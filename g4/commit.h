@@ -65,7 +65,8 @@ KVT_NODISCARD enum kvt_err g4_commit_parse(struct g4_commit *record, const char 
  * @param[out] record  zero on failure
  * @param[out] etag    of the object, also where it is unreadable; "" where there is none
  * @return KVT_OK; KVT_NOTFOUND: the block is not complete; KVT_CORRUPT: something is there that is
- *         no record; or why the store could not be asked
+ *         no record; KVT_UNSUPPORTED: a record of a later version; or why the store could not be
+ *         asked
  */
 KVT_NODISCARD enum kvt_err g4_commit_read(struct g4_store *store, const char *key,
                                           struct g4_commit *record, char etag[G4_ETAG_MAX],
@@ -76,8 +77,8 @@ void g4_commit_request(const struct g4_commit *record, const char *key, struct k
                        struct g4_request *request);
 
 /**
- * After KVT_EXISTS: is what is there as good?  KVBM's is, and one that says the same; any other is
- * replaced, if nobody was quicker.
+ * After KVT_EXISTS: is what is there as good?  KVBM's is, one of a later version, and one that says
+ * the same; any other is replaced, if nobody was quicker.
  *
  * @return KVT_OK; KVT_AGAIN: somebody was; or why the store could not be asked
  */

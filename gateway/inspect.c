@@ -252,10 +252,10 @@ judge_meta(const struct scene *scene, struct gateway_inspection *seen, struct kv
         return KVT_OK;
     if (strchr(scene->key, '/') == NULL && scene->cold.buffer_size > 0) {
         rc = g4_commit_read(gateway_cold_store(scene->vault->cold), scene->key, &record, etag, err);
-        if (rc != KVT_OK && rc != KVT_NOTFOUND && rc != KVT_CORRUPT)
+        if (rc != KVT_OK && rc != KVT_NOTFOUND && rc != KVT_CORRUPT && rc != KVT_UNSUPPORTED)
             return rc;
     }
-    if (record.ranks == 0) /* of KVBM: it does not say how many there are */
+    if (record.ranks == 0) /* of KVBM, or a later version: how many there are is not said */
         return judge_rank(scene, block, NULL, seen, err);
     rc = KVT_OK;
     for (uint32_t i = 0; i < record.ranks && rc == KVT_OK; i++) {

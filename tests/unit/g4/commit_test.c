@@ -209,6 +209,7 @@ static void
 a_record_is_written_once(void **state)
 {
     static const struct g4_commit kvbms = {.ranks = 0};
+    static const char later[] = "{\"version\":2,\"signed\":true}";
     struct scene *scene = open_scene();
     struct g4_commit record;
     char etag[G4_ETAG_MAX];
@@ -230,6 +231,10 @@ a_record_is_written_once(void **state)
     plant(scene->rivals, "");
     assert_int_equal(write_record(scene->store, &scene->mine), KVT_OK);
     expect_record(scene, &kvbms);
+    plant(scene->rivals, later);
+    assert_int_equal(g4_commit_read(scene->store, KEY, &record, etag, NULL), KVT_UNSUPPORTED);
+    assert_int_equal(write_record(scene->store, &scene->mine), KVT_OK);
+    assert_int_equal(shelf_find(&scene->shelf, KEY)->size, strlen(later)); /* as it was */
     close_scene(scene);
 }
 
