@@ -124,8 +124,9 @@ read_packed(struct g4_packed_call *call)
         g4_packed_call_send(call);
 }
 
+/* By its own key, as if nothing was packed. */
 static void
-read_own(struct g4_packed_call *call)
+send_own(struct g4_packed_call *call)
 {
     call->in_segment = false;
     call->child = *call->request;
@@ -144,7 +145,7 @@ g4_packed_call_read(struct g4_packed_call *call)
         else
             read_packed(call);
     } else if (!call->own_missing) {
-        read_own(call);
+        send_own(call);
     } else if (packed) {
         describe(call->request, &call->place.block.entry);
         g4_packed_call_end(call, KVT_CORRUPT, "lost or damaged in its segment");
@@ -205,6 +206,8 @@ landed_read(struct g4_packed_call *call)
 {
     if (call->in_segment) {
         landed_in_segment(call);
+    } else if (call->child.status == KVT_NOTFOUND && call->unseen.code != KVT_OK) {
+        g4_packed_call_end(call, call->unseen.code, call->unseen.text);
     } else if (call->child.status == KVT_NOTFOUND) {
         call->own_missing = true; /* packed since the manifest was looked for? */
         g4_packed_call_wait(call);
@@ -343,6 +346,20 @@ g4_packed_call_send(struct g4_packed_call *call)
     rc = g4_store_submit(call->store->inner, &call->child);
     if (rc != KVT_OK)
         g4_packed_call_end(call, rc, "the store below takes no request");
+}
+
+void
+g4_packed_call_unseen(struct g4_packed_call *call, enum kvt_err rc, const struct kvt_error *err)
+{
+    const bool reads = call->step == G4_PACKED_READ && !call->own_missing;
+    const bool adds = call->step == G4_PACKED_WRITE && call->request->condition == G4_IF_ABSENT;
+
+    if (!reads && !adds) {
+        g4_packed_call_end(call, rc, err->text);
+        return;
+    }
+    (void)kvt_error_set(&call->unseen, rc, "%.200s", err->text);
+    send_own(call);
 }
 
 void

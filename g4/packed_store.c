@@ -114,7 +114,7 @@ look_and_resume(struct g4_packed_call *call)
     if (failed == NULL)
         g4_packed_call_resume(call);
     else
-        g4_packed_call_end(call, failed->outcome, failed->error.text);
+        g4_packed_call_unseen(call, failed->outcome, &failed->error);
 }
 
 static void *

@@ -76,9 +76,10 @@ struct g4_packed_call {
     struct g4_packed_place place; /* READ: where the child reads, if `in_segment` */
     bool in_segment;
     unsigned tries;
-    bool own_missing; /* READ: there was no object with the block's own key */
-    bool retired;     /* the block was taken out of the manifest */
-    bool has_bad;     /* READ: the block is lost or damaged in this segment: */
+    bool own_missing;        /* READ: there was no object with the block's own key */
+    bool retired;            /* the block was taken out of the manifest */
+    struct kvt_error unseen; /* why the newest manifest is not known; KVT_OK: it is, so far */
+    bool has_bad;            /* READ: the block is lost or damaged in this segment: */
     struct g4_segment_name bad;
 };
 
@@ -102,6 +103,11 @@ void g4_packed_call_read(struct g4_packed_call *call);
 
 /** Go on: the manifest is loaded. */
 void g4_packed_call_resume(struct g4_packed_call *call);
+
+/** Go on: the manifest could not be loaded.  What needs none of it is done all the same: to read an
+ *  object that has its own key, or to put one where none is. */
+void g4_packed_call_unseen(struct g4_packed_call *call, enum kvt_err rc,
+                           const struct kvt_error *err);
 
 /** Go on with a PUT or DELETE whose block was taken out of the manifest, or why it was not. */
 void g4_packed_call_retired(struct g4_packed_call *call, enum kvt_err rc,

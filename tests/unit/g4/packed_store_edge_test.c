@@ -247,6 +247,41 @@ a_change_meets_a_packer(void **state)
     at_every_step(true, write_over_another, "right");
 }
 
+/* ---- a manifest that nobody can read ---- */
+
+static void
+plain_blocks_need_no_manifest(void **state)
+{
+    struct scene *scene = scene_new();
+    struct fetched *found = &scene->fetched;
+    const struct kvt_block_id id = {.hash = 9, .parent = 8, .position = 100};
+    struct g4_store *bucket = shelf_open(&scene->user);
+    char manifest[KVT_KEY_MAX];
+    char plain[KVT_KEY_MAX];
+    char etag[G4_ETAG_MAX];
+
+    (void)state;
+    settle(scene); /* the one block is packed */
+    assert_int_equal(kvt_key_format(plain, KVT_KEY_MAX, KVT_KEY_KVBM_B, SPACE, 1, &id), KVT_OK);
+    assert_int_equal(g4_manifest_key(manifest, SPACE, 1000), KVT_OK);
+    assert_int_equal(put(bucket, manifest, "garbage", 7, NULL), KVT_OK);
+    kvt_clock_sleep_ms(2 * FRESH_MS);
+    assert_int_equal(get(scene->store, plain, found), KVT_IO); /* it may be packed */
+    assert_int_equal(put_absent(scene->store, plain, "plain", 5, etag), KVT_OK);
+    assert_int_equal(get(scene->store, plain, found), KVT_OK);
+    assert_memory_equal(found->body, "plain", 5);
+    assert_int_equal(head(scene->store, plain, found), KVT_OK);
+    assert_int_equal(put_absent(scene->store, plain, "more", 4, NULL), KVT_EXISTS);
+    assert_int_equal(get(scene->store, scene->key, found), KVT_IO);
+    assert_int_equal(put_match(scene->store, plain, "more", 4, etag), KVT_IO);
+    assert_int_equal(del(scene->store, plain), KVT_IO);
+    assert_int_equal(del(bucket, manifest), KVT_OK);
+    assert_int_equal(get(scene->store, plain, found), KVT_NOTFOUND);
+    assert_int_equal(get(scene->store, scene->key, found), KVT_OK);
+    g4_store_close(bucket);
+    scene_free(scene);
+}
+
 /* ---- listings ---- */
 
 #define BLANK "blank"
@@ -320,6 +355,7 @@ main(void)
         cmocka_unit_test(a_deletion_meets_a_packer),
         cmocka_unit_test(a_change_meets_what_was_packed),
         cmocka_unit_test(a_change_meets_a_packer),
+        cmocka_unit_test(plain_blocks_need_no_manifest),
         cmocka_unit_test(a_page_without_rows_is_not_the_last),
     };
 
