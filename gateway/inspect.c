@@ -323,6 +323,19 @@ gateway_inspect(struct gateway_vault *vault, const char *key, struct gateway_ins
 
 /* ---- repair ---- */
 
+/* Write the record of a block that lacks it.  False: it still does, perhaps with one of its ranks,
+ * and counts without being served. */
+static bool
+complete(struct gateway_vault *vault, const char *key, const struct gateway_record *record)
+{
+    struct gateway_item item = {.key = key};
+
+    if (gateway_commit_found(vault, key, record) != KVT_OK)
+        return false;
+    gateway_get_find(vault, &item, 1);
+    return item.status == KVT_OK;
+}
+
 /* A row from what the bucket's HEAD tells; every read checks the body against it. */
 static enum kvt_err
 adopt(struct gateway_vault *vault, const char *key, struct kvt_error *err)
@@ -338,8 +351,8 @@ adopt(struct gateway_vault *vault, const char *key, struct kvt_error *err)
     gateway_get_find(vault, &item, 1);
     rc = item.uncommitted ? KVT_OK : item.status;
     if (rc == KVT_OK && !item.known) {
-        (void)!gateway_commit_found(vault, key, &item.record); /* it counts, complete or not */
         change.record = item.record;
+        change.record.foreign = item.uncommitted && !complete(vault, key, &item.record);
         rc = gateway_catalog_change(vault->catalog, &change, 1, GATEWAY_APPLIED);
     }
     gateway_hold_release(vault->holds, &hold, 1);

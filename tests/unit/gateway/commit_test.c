@@ -536,6 +536,42 @@ a_block_of_others_without_record_is_a_miss(void **state)
     close_world(world);
 }
 
+/* It may never be whole: then it counts, and is served to nobody. */
+static void
+a_block_of_others_that_lacks_a_rank_is_taken_up_as_foreign(void **state)
+{
+    struct world *world = open_world(false, RANKS);
+    char key[KVT_KEY_MAX];
+    struct gateway_change forget = {.key = key_of(key, 0, 0), .erase = true};
+    struct gateway_vault *vault;
+    struct gateway_inspection seen;
+    struct gateway_record record;
+    struct kvt_error err;
+
+    (void)state;
+    assert_int_equal(put_one(world, 0, 0), KVT_OK);
+    vault = world->waiting.gateway.vault;
+    assert_int_equal(gateway_catalog_change(vault->catalog, &forget, 1, GATEWAY_DURABLE), KVT_OK);
+    world->waiting.gateway.options.hot_capacity = 0;
+    start(world);
+    vault = world->waiting.gateway.vault;
+    for (int i = 0; i < 2; i++) { /* the second check finds nothing to mend */
+        assert_int_equal(gateway_inspect_repair(vault, key, &(struct gateway_remedy){.alone = true},
+                                                &seen, &err),
+                         KVT_OK);
+        assert_int_equal(seen.finding,
+                         i == 0 ? GATEWAY_FINDING_OBJECT_WITHOUT_ROW : GATEWAY_FINDING_NONE);
+        assert_int_equal(gateway_catalog_get(vault->catalog, key, &record), KVT_OK);
+        assert_true(record.foreign);
+    }
+    assert_false(has_record(world, 0));
+    assert_int_equal(get_one(world, 0, 0), KVT_NOTFOUND);
+    assert_int_equal(put_one(world, 0, 1), KVT_OK); /* somebody puts the other one */
+    expect_whole(world, 0);
+    assert_int_equal(get_one(world, 0, 0), KVT_OK);
+    close_world(world);
+}
+
 /* ---- a check ---- */
 
 static enum gateway_finding
@@ -661,6 +697,7 @@ main(void)
         cmocka_unit_test(another_commits_what_is_removed),
         cmocka_unit_test(what_is_damaged_or_gone_has_no_record),
         cmocka_unit_test(a_block_of_others_without_record_is_a_miss),
+        cmocka_unit_test(a_block_of_others_that_lacks_a_rank_is_taken_up_as_foreign),
         cmocka_unit_test(a_check_looks_at_every_rank),
         cmocka_unit_test(ranks_come_and_go_at_once),
     };
