@@ -462,12 +462,13 @@ gateway_orders_start(struct gateway_orders **out, struct gateway_vault *vault, s
     options.durable = durable;
     if (rc == KVT_OK)
         rc = wire_stream_open(&orders->stream, bus, &options);
-    if (rc == KVT_OK)
-        rc = gateway_mover_new(&orders->mover, vault, &settings->mover, err);
     if (rc != KVT_OK) {
         (void)kvt_error_set(err, rc, "orders");
         goto fail;
     }
+    rc = gateway_mover_new(&orders->mover, vault, &settings->mover, err);
+    if (rc != KVT_OK)
+        goto fail;
     sys = pthread_create(&orders->thread, NULL, orders_main, orders);
     if (sys != 0) {
         rc = kvt_error_sys(err, sys, "take orders");
