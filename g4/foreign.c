@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/queue.h"
 #include "g4/foreign_abi.h"
@@ -52,7 +53,12 @@ run(void *arg)
 static enum kvt_err
 foreign_submit(void *self, struct g4_request *request)
 {
-    return kvt_queue_put(((struct store *)self)->queue, request);
+    struct store *store = self;
+
+    /* What it waits for a thread counts. */
+    if (request->deadline_ms == 0)
+        request->deadline_ms = kvt_clock_mono_ms() + store->foreign.timeout_ms;
+    return kvt_queue_put(store->queue, request);
 }
 
 static void

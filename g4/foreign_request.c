@@ -192,13 +192,14 @@ get(struct g4_foreign *foreign, struct g4_request *request)
     }
     if (request->status == KVT_OK && whole &&
         g4_check_body(&request->meta, NULL, request->buffer, request->buffer_size, &err) != KVT_OK)
-        (void)fail_with(request, KVT_CORRUPT, err.text); /* its bytes are evidence */
-    else if (request->status != KVT_OK && reading.own_buffer) {
+        (void)fail_with(request, KVT_CORRUPT, err.text);
+    if (request->status == KVT_OK || request->status == KVT_CORRUPT)
+        return; /* bad bytes are evidence */
+    if (reading.own_buffer) {
         kvt_free(request->buffer);
         request->buffer = NULL;
     }
-    if (request->status != KVT_OK && request->status != KVT_CORRUPT)
-        request->buffer_size = 0;
+    request->buffer_size = 0;
 }
 
 static void

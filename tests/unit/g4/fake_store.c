@@ -2,9 +2,11 @@
  * FAKE_STORE_PARTIAL one that lacks something. */
 #include "tests/unit/g4/fake_store.h"
 
+#include <sched.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "g4/foreign_abi.h"
 #include "kvtier/key.h"
@@ -51,7 +53,11 @@ tell(const struct object *object, int64_t size, g4_foreign_seen_fn *seen, void *
 
     (void)snprintf(told.etag, sizeof(told.etag), "v%u", object->version);
     for (size_t i = 0; i < object->pair_count; i++)
-        meta[i] = (struct g4_foreign_meta){object->pairs[i].name, object->pairs[i].value};
+        meta[i] = (struct g4_foreign_meta){object->pairs[i].name,
+                                           fake_store_controls.lie == FAKE_STORE_OTHER_KEY &&
+                                                   strcasecmp(object->pairs[i].name, "kvt-key") == 0
+                                               ? "0/0:11111113"
+                                               : object->pairs[i].value};
     seen(arg, &told, meta, object->pair_count);
 }
 
@@ -63,6 +69,8 @@ do_head(void *self, uint64_t deadline_ms, const char *key, g4_foreign_seen_fn *s
 
     (void)self;
     (void)deadline_ms;
+    while (atomic_load(&controls->shut))
+        (void)sched_yield();
     if (controls->lie == FAKE_STORE_HEAD_AWAY && controls->heads > 0)
         return G4_FOREIGN_UNAVAILABLE;
     controls->heads++;

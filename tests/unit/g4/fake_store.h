@@ -3,11 +3,13 @@
  *
  * Why: what is made of a driver that is not believed must be seen with one that is not to be.
  * Ownership: one bucket for the whole process; the test finds the controls under FAKE_STORE_SYMBOL.
- * Threads:   one request at a time.
+ * Threads:   one request at a time; `shut` any.
  * Limits:    FAKE_STORE_OBJECTS_MAX objects of FAKE_STORE_BODY_MAX bytes.
  */
 #ifndef TESTS_UNIT_G4_FAKE_STORE_H
 #define TESTS_UNIT_G4_FAKE_STORE_H
+
+#include <stdatomic.h>
 
 enum {
     FAKE_STORE_OBJECTS_MAX = 32,
@@ -27,15 +29,17 @@ enum fake_store_lie {
     FAKE_STORE_GET_FLIPPED, /* one bit */
     FAKE_STORE_HEAD_AWAY,   /* nobody there, to each HEAD but the first */
     FAKE_STORE_HEAD_LENGTHLESS,
-    FAKE_STORE_CHANGES, /* the object is written anew between HEAD and GET */
+    FAKE_STORE_OTHER_KEY, /* says that what is there belongs to another key */
+    FAKE_STORE_CHANGES,   /* the object is written anew between HEAD and GET */
 };
 
 struct fake_store_controls {
     enum fake_store_lie lie;
     unsigned heads; /* since the lie was set */
     unsigned puts;
-    unsigned opened; /* stores that are open */
-    unsigned writes; /* in all: what ETags are made of */
+    unsigned opened;  /* stores that are open */
+    unsigned writes;  /* in all: what ETags are made of */
+    atomic_bool shut; /* a HEAD waits until it is open */
     void (*empty)(void);
 };
 

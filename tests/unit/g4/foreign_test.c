@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/file.h"
 #include "g4/foreign.h"
 
@@ -238,6 +239,52 @@ what_cannot_be_kept_is_refused(void **state)
     assert_int_equal(get(f->store, "a b", &f->fetched), KVT_UNSUPPORTED);
 }
 
+/* ---- deadlines ---- */
+
+enum { PATIENCE_MS = 20 };
+
+struct head {
+    struct g4_request request;
+    atomic_bool done;
+};
+
+static void
+on_head(struct g4_request *request, void *arg)
+{
+    (void)request;
+    atomic_store((atomic_bool *)arg, true);
+}
+
+static void
+waiting_for_a_thread_counts(void **state)
+{
+    struct fixture *f = *state;
+    struct g4_foreign_store_options options = options_of(FAKE_STORE_PATH);
+    struct head heads[2] = {0};
+    struct g4_store *store;
+
+    assert_int_equal(put(f->store, KEY, "hello", 5, NULL), KVT_OK);
+    options.threads = 1;
+    options.timeout_ms = PATIENCE_MS;
+    assert_int_equal(g4_foreign_open(&store, &options, NULL), KVT_OK);
+    lie(f, FAKE_STORE_HONEST);
+    atomic_store(&f->controls->shut, true);
+    for (size_t i = 0; i < 2; i++) {
+        heads[i].request = (struct g4_request){
+            .verb = G4_HEAD, .key = KEY, .done = on_head, .arg = &heads[i].done};
+        /* The first is given all the time there is. */
+        heads[i].request.deadline_ms = i == 0 ? kvt_clock_mono_ms() + 60000 : 0;
+        assert_int_equal(g4_store_submit(store, &heads[i].request), KVT_OK);
+    }
+    kvt_clock_sleep_ms(2 * PATIENCE_MS); /* the second one's time is over by then */
+    atomic_store(&f->controls->shut, false);
+    g4_store_close(store);
+    assert_true(atomic_load(&heads[0].done) && atomic_load(&heads[1].done));
+    assert_int_equal(heads[0].request.status, KVT_OK);
+    assert_int_equal(heads[1].request.status, KVT_TIMEOUT);
+    assert_int_equal(f->controls->heads, 1);
+}
+
 /* ---- a driver that lies ---- */
 
 static void
@@ -285,10 +332,9 @@ bytes_are_given_out_whole_or_not_at_all(void **state)
         enum kvt_err whole;
         enum kvt_err part;
     } rows[] = {
-        {FAKE_STORE_GET_SHORT, KVT_IO, KVT_IO},
-        {FAKE_STORE_GET_LONG, KVT_IO, KVT_IO},
+        {FAKE_STORE_GET_SHORT, KVT_IO, KVT_IO},           {FAKE_STORE_GET_LONG, KVT_IO, KVT_IO},
         {FAKE_STORE_GET_FLIPPED, KVT_CORRUPT, KVT_OK}, /* whoever knows the part's crc sees it */
-        {FAKE_STORE_CHANGES, KVT_OK, KVT_BUSY},
+        {FAKE_STORE_OTHER_KEY, KVT_CORRUPT, KVT_CORRUPT}, {FAKE_STORE_CHANGES, KVT_OK, KVT_BUSY},
     };
     struct fixture *f = *state;
     char body[5000];
@@ -301,12 +347,17 @@ bytes_are_given_out_whole_or_not_at_all(void **state)
                                   .buffer_capacity = 2000,
                                   .range_at = 100,
                                   .range_size = 2000};
+        struct g4_request whole = {.verb = G4_GET, .key = KEY, .buffer_capacity = sizeof(body)};
         enum kvt_err rc;
 
         lie(f, rows[i].lie);
         rc = get(f->store, KEY, &f->fetched);
         if (rc != rows[i].whole)
             fail_msg("lie %d: %s", (int)rows[i].lie, kvt_err_text(rc));
+        assert_int_equal(g4_store_perform(f->store, &whole), rc);
+        assert_int_equal(whole.buffer != NULL, rc == KVT_OK || rc == KVT_CORRUPT);
+        assert_int_equal(whole.buffer_size, whole.buffer == NULL ? 0 : sizeof(body));
+        kvt_free(whole.buffer);
         rc = g4_store_perform(f->store, &part);
         if (rc != rows[i].part)
             fail_msg("lie %d: %s", (int)rows[i].lie, kvt_err_text(rc));
@@ -329,6 +380,7 @@ main(void)
         cmocka_unit_test_setup_teardown(it_is_a_store, set_up, tear_down),
         cmocka_unit_test_setup_teardown(its_keys_are_listed, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_cannot_be_kept_is_refused, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(waiting_for_a_thread_counts, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_put_is_what_a_look_shows, set_up, tear_down),
         cmocka_unit_test_setup_teardown(bytes_are_given_out_whole_or_not_at_all, set_up, tear_down),
     };
