@@ -85,8 +85,8 @@ show(struct gateway_keeper *keeper)
     gateway_catalog_stats(vault->catalog, &stats);
     gateway_stats_set(vault->stats, GATEWAY_STAT_HOT_USED, stats.used[0]);
     gateway_stats_set(vault->stats, GATEWAY_STAT_COLD_USED, stats.used[1]);
-    gateway_stats_set(vault->stats, GATEWAY_STAT_HOT_CAPACITY, vault->hot_capacity);
-    gateway_stats_set(vault->stats, GATEWAY_STAT_COLD_CAPACITY, vault->cold_capacity);
+    gateway_stats_set(vault->stats, GATEWAY_STAT_HOT_CAPACITY, gateway_vault_capacity(vault, 0));
+    gateway_stats_set(vault->stats, GATEWAY_STAT_COLD_CAPACITY, gateway_vault_capacity(vault, 1));
     gateway_stats_set(vault->stats, GATEWAY_STAT_HOT_BLOCKS, stats.blocks[0]);
     gateway_stats_set(vault->stats, GATEWAY_STAT_COLD_BLOCKS, stats.blocks[1]);
     gateway_stats_set(vault->stats, GATEWAY_STAT_COLD_HEALTHY,

@@ -32,7 +32,6 @@ static void
 fill(struct gateway_report *report, struct kvt_report *out)
 {
     struct gateway_vault *vault = report->vault;
-    struct gateway_adoption_mark adoption;
     struct gateway_catalog_stats stats;
 
     gateway_catalog_stats(vault->catalog, &stats);
@@ -47,13 +46,10 @@ fill(struct gateway_report *report, struct kvt_report *out)
 
         memcpy(row->name, tier == 0 ? vault->hot_holder : vault->cold_holder, sizeof(row->name));
         row->used_bytes = stats.used[tier];
-        row->capacity_bytes = tier == 0 ? vault->hot_capacity : vault->cold_capacity;
+        /* What is not counted would be spared, and what is would go in its place. */
+        row->capacity_bytes = gateway_vault_capacity(vault, tier);
         row->blocks = stats.blocks[tier];
     }
-    /* What is not counted would be spared, and what is would go in its place. */
-    gateway_catalog_adoption(vault->catalog, &adoption);
-    if (!gateway_adoption_capped(&adoption))
-        out->tiers[1].capacity_bytes = 0;
 }
 
 static enum kvt_err

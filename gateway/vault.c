@@ -307,6 +307,17 @@ gateway_vault_stored_ok(const char *key)
            (strncmp(key, GATEWAY_BUCKET_OBJECTS, prefix) == 0 && bytes_ok(key));
 }
 
+uint64_t
+gateway_vault_capacity(struct gateway_vault *vault, unsigned tier)
+{
+    struct gateway_adoption_mark adoption;
+
+    if (tier == 0)
+        return vault->hot_capacity;
+    gateway_catalog_adoption(vault->catalog, &adoption);
+    return gateway_adoption_capped(&adoption) ? vault->cold_capacity : 0;
+}
+
 const char *
 gateway_vault_tier_name(unsigned tier)
 {

@@ -121,6 +121,9 @@ bool gateway_vault_key_ok(const char *key);
 /** Is it such a key, or where an object of another bucket is (gateway/bucket.h)? */
 bool gateway_vault_stored_ok(const char *key);
 
+/** The cap that is kept of a tier, in bytes; 0: none, as of a bucket that is not counted yet. */
+uint64_t gateway_vault_capacity(struct gateway_vault *vault, unsigned tier);
+
 /** "hot", "cold". */
 const char *gateway_vault_tier_name(unsigned tier);
 
