@@ -10,7 +10,10 @@
 #include "gateway/fault.h"
 #include "gateway/remove.h"
 
-enum { PAGE = 64 };
+enum {
+    PAGE = 64,
+    BUSY_MAX = 2, /* namespaces that are packed by somebody, in a round */
+};
 
 /* The bucket has something under an intent's key: ours?  Then the PUT did happen. */
 static void
@@ -88,31 +91,62 @@ settle_intent_held(struct gateway_vault *vault, const char *key)
     return gateway_catalog_change(vault->catalog, &change, 1, GATEWAY_APPLIED) == KVT_OK;
 }
 
-/* `busy`: whoever packs the namespace let this one wait, and would let the next ones wait too. */
+/* One call of gateway_recover_pending(). */
+struct round {
+    struct gateway_vault *vault;
+    char busy[BUSY_MAX][KVT_NAMESPACE_MAX];
+    unsigned busy_count;
+    bool over; /* one more wait is too long for whatever else the caller does */
+};
+
 static bool
-settle(struct gateway_vault *vault, const struct gateway_row *row, bool *busy)
+is_busy(const struct round *round, const char *namespace_)
+{
+    for (unsigned i = 0; i < round->busy_count; i++)
+        if (strcmp(round->busy[i], namespace_) == 0)
+            return true;
+    return false;
+}
+
+/* Whoever packs a namespace lets the first removal wait, and would let the next ones wait too. */
+static bool
+settle_retiring(struct round *round, const char *key)
+{
+    struct kvt_key parsed;
+    const bool block = gateway_vault_is_block(key, &parsed);
+    enum kvt_err rc;
+
+    if (block && is_busy(round, parsed.namespace_))
+        return false;
+    rc = gateway_remove_finish(round->vault, key, NULL);
+    if (rc == KVT_AGAIN && block && round->busy_count < BUSY_MAX)
+        memcpy(round->busy[round->busy_count++], parsed.namespace_, KVT_NAMESPACE_MAX);
+    else if (rc == KVT_AGAIN)
+        round->over = true;
+    return rc == KVT_OK;
+}
+
+static bool
+settle(struct round *round, const struct gateway_row *row)
 {
     struct gateway_hold hold;
-    enum kvt_err rc;
     bool settled;
 
-    if (row->record.state == GATEWAY_RETIRING) {
-        rc = gateway_remove_finish(vault, row->key, NULL);
-        *busy = rc == KVT_AGAIN;
-        return rc == KVT_OK;
-    }
+    if (row->record.state == GATEWAY_RETIRING)
+        return settle_retiring(round, row->key);
     gateway_hold_init(&hold, row->key);
-    if (!gateway_hold_try(vault->holds, &hold, 1))
+    if (!gateway_hold_try(round->vault->holds, &hold, 1))
         return false; /* a PUT is at it right now */
-    settled = settle_intent_held(vault, row->key);
-    gateway_hold_release(vault->holds, &hold, 1);
+    settled = settle_intent_held(round->vault, row->key);
+    gateway_hold_release(round->vault->holds, &hold, 1);
     return settled;
 }
 
 static bool
-may_go_on(struct gateway_vault *vault)
+may_go_on(const struct round *round)
 {
-    return gateway_cold_healthy(vault->cold) && !atomic_load(&vault->stopping);
+    return !round->over && gateway_cold_healthy(round->vault->cold) &&
+           !atomic_load(&round->vault->stopping);
 }
 
 size_t
@@ -120,18 +154,18 @@ gateway_recover_pending(struct gateway_vault *vault)
 {
     struct gateway_row *rows = kvt_calloc(PAGE, sizeof(*rows));
     struct gateway_scan scan = {.pending = true, .rows = rows, .capacity = PAGE};
+    struct round round = {.vault = vault};
     size_t settled = 0;
     size_t looked = 0;
-    bool busy = false;
 
     if (rows == NULL)
         return 0;
-    while (!scan.end && looked < GATEWAY_RECOVER_ROUND && may_go_on(vault) && !busy) {
+    while (!scan.end && looked < GATEWAY_RECOVER_ROUND && may_go_on(&round)) {
         if (gateway_catalog_scan(vault->catalog, &scan) != KVT_OK)
             break;
         looked += scan.count;
-        for (size_t i = 0; i < scan.count && may_go_on(vault) && !busy; i++)
-            settled += settle(vault, &rows[i], &busy) ? 1 : 0;
+        for (size_t i = 0; i < scan.count && may_go_on(&round); i++)
+            settled += settle(&round, &rows[i]) ? 1 : 0;
     }
     kvt_free(rows);
     gateway_stats_add(vault->stats, GATEWAY_STAT_RESOLVED, settled);

@@ -480,6 +480,31 @@ removal_is_two_phase(void **state)
     test_gateway_close(&g);
 }
 
+/* Somebody packs a namespace: its removals wait, and what is behind them does not. */
+static void
+a_busy_namespace_stops_no_other(void **state)
+{
+    struct gateway_put_item item = {.key = "zz", .body = "note", .size = 4};
+    char keys[2][KVT_KEY_MAX];
+    const char *const names[] = {test_gateway_key(keys[0], 1), test_gateway_key(keys[1], 2), "zz"};
+    struct gateway_record record;
+    struct test_gateway g;
+
+    (void)state;
+    opened(&g, HOT, 0);
+    item.crc32c = g4_check_crc32c("note", 4);
+    assert_int_equal(test_gateway_put(&g, 1, SIZE), KVT_OK);
+    assert_int_equal(test_gateway_put(&g, 2, SIZE), KVT_OK);
+    assert_int_equal(gateway_put_opaque(g.vault, &item, G4_ALWAYS), KVT_OK);
+    assert_int_equal(gateway_remove_mark(g.vault, names, 3), KVT_OK);
+    test_gateway_fault(&g, G4_DELETE, G4_FAULT_FAIL, KVT_AGAIN, 1);
+    assert_int_equal(gateway_recover_pending(g.vault), 1); /* the second was not even tried */
+    assert_int_equal(gateway_catalog_get(g.vault->catalog, "zz", &record), KVT_NOTFOUND);
+    assert_int_equal(gateway_recover_pending(g.vault), 2);
+    assert_int_equal(test_gateway_tiers(&g, 1, NULL) + test_gateway_tiers(&g, 2, NULL), 0);
+    test_gateway_close(&g);
+}
+
 /* ---- moves ---- */
 
 static void
@@ -649,6 +674,7 @@ main(void)
         cmocka_unit_test(damaged_bucket_objects),
         cmocka_unit_test(lying_bucket),
         cmocka_unit_test(removal_is_two_phase),
+        cmocka_unit_test(a_busy_namespace_stops_no_other),
         cmocka_unit_test(moves_keep_a_copy),
         cmocka_unit_test(copies_wait_for_memory),
         cmocka_unit_test(promotion_respects_the_cap),
