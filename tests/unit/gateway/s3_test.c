@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "gateway/attributes.h"
+#include "gateway/deletes.h"
 #include "gateway/uploads.h"
 
 #include "tests/unit/gateway/scene.h"
@@ -356,6 +357,34 @@ many_are_deleted_at_once(void **state)
     kvt_buffer_release(&body);
 }
 
+/* Each may have waited for as long as anybody does: a thousand in a row would take hours. */
+static void
+many_do_not_wait_one_by_one(void **state)
+{
+    static const char text[] = "<Delete><Object><Key>a</Key></Object><Object><Key>b</Key></Object>"
+                               "<Object><Key>c</Key></Object></Delete>";
+    struct test_scene *s = *state;
+    struct gateway_request *request;
+    const char *at;
+    char code[32];
+
+    for (const char *url = "/kvtier/a\0/kvtier/b\0/kvtier/c\0"; *url != '\0'; url += 10)
+        assert_int_equal(test_scene_status(s, "PUT", url, "x", NULL, NULL), 200);
+    test_gateway_fault(&s->gateway, G4_DELETE, G4_FAULT_FAIL, KVT_AGAIN, GATEWAY_DELETES_WAITS);
+    request = test_scene_ask(s, "POST", "/kvtier?delete", text, strlen(text), NULL, NULL);
+    at = kvt_buffer_text(&request->answer);
+    for (int i = 0; i < 3; i++) {
+        assert_true(test_scene_element(&at, "<Code>", code, sizeof(code)));
+        assert_string_equal(code, "SlowDown");
+    }
+    test_scene_done(s, request);
+    assert_int_equal(test_scene_status(s, "GET", "/kvtier/c", "", NULL, NULL), 200);
+    request = test_scene_ask(s, "POST", "/kvtier?delete", text, strlen(text), NULL, NULL);
+    assert_null(strstr(kvt_buffer_text(&request->answer), "<Error>"));
+    test_scene_done(s, request);
+    assert_int_equal(test_scene_status(s, "GET", "/kvtier/c", "", NULL, NULL), 404);
+}
+
 /* What a tenant may not touch is refused whether it is there or not. */
 static void
 rights_are_kept(void **state)
@@ -692,6 +721,7 @@ main(void)
         TEST(conditions),
         TEST(copies),
         TEST(many_are_deleted_at_once),
+        TEST(many_do_not_wait_one_by_one),
         TEST(rights_are_kept),
         TEST(memory_is_asked_for_first),
         TEST(listings),
