@@ -121,6 +121,10 @@ open_packer(struct gateway_vault *vault, const struct gateway_vault_options *opt
 
     if (options->packed == NULL || options->packed[0] == '\0')
         return KVT_OK;
+    if (options->cold.kind == GATEWAY_COLD_DRIVER)
+        return kvt_error_set(err, KVT_INVALID,
+                             "packed.namespaces: a loaded store keeps no promise that packing "
+                             "needs: leave it empty with cold.kind driver");
     rc = gateway_cold_pack(vault->cold, options->packed, vault->name, err);
     if (rc == KVT_OK)
         rc = gateway_packer_new(&vault->packer, vault->cold, vault->stats, &options->packer, err);
