@@ -42,7 +42,6 @@ struct app {
     struct gateway_s3 s3;
     struct gateway_auth *auth;
     struct gateway_front *front;
-    bool certificate_due; /* SIGHUP came, and the files were not looked at since */
     struct gateway_admin admin;
     struct kvt_http *http;
 };
@@ -144,8 +143,8 @@ start_ports(struct app *app, struct kvt_error *err)
                                         .connections_max = app->settings.front_connections,
                                         .patience_ms = app->settings.front_patience_ms,
                                         .domains = app->settings.front_domains,
-                                        .tls_certificate = app->settings.front_tls.certificate,
-                                        .tls_key = app->settings.front_tls.key,
+                                        .tls_certificate = app->settings.front_tls_certificate,
+                                        .tls_key = app->settings.front_tls_key,
                                         .auth = app->auth,
                                         .s3 = &app->s3},
         err);
@@ -202,72 +201,22 @@ hangup_signal(sigset_t *set)
 
 /* What runs ends with the credentials it began with; a file that is wrong changes nothing. */
 static void
-reload_credentials(struct app *app, const struct kvt_config *config)
+reload_when_asked(struct app *app, const struct kvt_config *config)
 {
+    const struct timespec at_once = {0};
     struct gateway_credentials *credentials;
     struct kvt_error err;
+    sigset_t set;
 
+    hangup_signal(&set);
+    if (sigtimedwait(&set, NULL, &at_once) != SIGHUP)
+        return;
     if (gateway_settings_credentials(&credentials, config, &err) != KVT_OK) {
         kvt_log_error("gateway", "reload_failed", "credentials stay as they were: %s", err.text);
         return;
     }
     kvt_log_info("gateway", "reloaded", "%zu credentials", gateway_credentials_count(credentials));
     gateway_auth_replace(app->auth, credentials);
-}
-
-/* KVT_AGAIN: it waits for clients of the one before the last. */
-static enum kvt_err
-show_certificate(struct app *app, const struct gateway_tls *tls, struct kvt_error *err)
-{
-    enum kvt_err rc;
-
-    if (strcmp(tls->key, app->settings.front_tls.key) == 0 &&
-        strcmp(tls->certificate, app->settings.front_tls.certificate) == 0)
-        return KVT_OK;
-    rc = gateway_front_certify(app->front, tls->certificate, tls->key, err);
-    if (rc != KVT_OK)
-        return rc;
-    memcpy(&app->settings.front_tls, tls, sizeof(*tls));
-    kvt_log_info("gateway", "reloaded", "the S3 port's certificate");
-    return KVT_OK;
-}
-
-/* The same of the certificate: who is connected is served to the end of its request. */
-static void
-reload_certificate(struct app *app, const struct kvt_config *config)
-{
-    struct gateway_tls *tls = kvt_calloc(1, sizeof(*tls));
-    struct kvt_error err;
-    enum kvt_err rc;
-
-    if (tls == NULL)
-        rc = kvt_error_set(&err, KVT_NOMEM, "certificate of the S3 port");
-    else
-        rc = gateway_settings_tls(tls, config, &err);
-    if (rc == KVT_OK)
-        rc = show_certificate(app, tls, &err);
-    app->certificate_due = rc == KVT_AGAIN;
-    if (rc != KVT_OK && rc != KVT_AGAIN)
-        kvt_log_error("gateway", "reload_failed", "the certificate stays as it was: %s", err.text);
-    if (tls != NULL)
-        explicit_bzero(tls, sizeof(*tls));
-    kvt_free(tls);
-}
-
-static void
-reload_when_asked(struct app *app, const struct kvt_config *config)
-{
-    const struct timespec at_once = {0};
-    sigset_t set;
-
-    gateway_front_tidy(app->front);
-    hangup_signal(&set);
-    if (sigtimedwait(&set, NULL, &at_once) == SIGHUP) {
-        reload_credentials(app, config);
-        app->certificate_due = true;
-    }
-    if (app->certificate_due)
-        reload_certificate(app, config);
 }
 
 enum kvt_err

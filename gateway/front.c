@@ -1,35 +1,30 @@
 #include "gateway/front.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <inttypes.h>
 #include <microhttpd.h>
-#include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/http_life.h"
 #include "base/listen.h"
 #include "base/queue.h"
 #include "base/random.h"
 #include "gateway/callers.h"
-#include "gateway/door.h"
 #include "gateway/payload.h"
 #include "gateway/reader.h"
 
 enum {
     STALL_S = 30,
+    CONNECTION_MEMORY = 64 << 10, /* the library clears all of it for each request */
     IO_THREADS_MAX = 64,
     TAKE_WAIT_MS = 1000,
     CUT_EVERY_MS = 1000,
-    ACCEPT_AGAIN_MS = 20,
     TARGET_MAX = 8192,
 };
 
@@ -44,7 +39,6 @@ enum phase {
 
 struct call {
     struct gateway_front *front;
-    struct gateway_door *door;
     struct MHD_Connection *connection;
     struct gateway_request *request; /* NULL: no memory for it */
     enum phase phase;
@@ -56,17 +50,8 @@ struct call {
 
 struct gateway_front {
     struct gateway_front_options options;
-    int fd;      /* listening */
-    int wake_fd; /* tells the thread that accepts to stop */
+    struct kvt_http_life life;
     uint16_t port;
-    pthread_t accepting;
-    bool accepts;                /* that thread runs */
-    struct gateway_door *former; /* serves what connected before the certificate changed; or NULL */
-
-    struct {
-        pthread_mutex_t lock; /* guards this struct */
-        struct gateway_door *door;
-    } shared;
     struct kvt_queue *queue; /* of struct call */
     struct gateway_callers *callers;
     _Atomic uint64_t cut_ms; /* when the callers are looked at next; monotonic */
@@ -144,8 +129,7 @@ static void
 on_connection(void *arg, struct MHD_Connection *connection, void **context,
               enum MHD_ConnectionNotificationCode what)
 {
-    const struct gateway_door *door = arg;
-    struct gateway_front *front = door->arg;
+    struct gateway_front *front = arg;
     const union MHD_ConnectionInfo *info;
 
     if (what == MHD_CONNECTION_NOTIFY_CLOSED) {
@@ -162,17 +146,15 @@ on_connection(void *arg, struct MHD_Connection *connection, void **context,
 static void *
 on_target(void *arg, const char *target, struct MHD_Connection *connection)
 {
-    struct gateway_door *door = arg;
-    struct gateway_front *front = door->arg;
+    struct gateway_front *front = arg;
     struct call *call = kvt_calloc(1, sizeof(*call));
     struct gateway_request *request;
 
     if (call == NULL)
         return NULL;
-    atomic_fetch_add(&door->life.call_count, 1);
+    atomic_fetch_add(&front->life.call_count, 1);
     gateway_callers_begin(front->callers, caller_of(connection), kvt_clock_mono_ms());
     call->front = front;
-    call->door = door;
     call->connection = connection;
     request = kvt_calloc(1, sizeof(*request));
     if (request == NULL)
@@ -188,6 +170,14 @@ on_target(void *arg, const char *target, struct MHD_Connection *connection)
     request->raw = strlen(target) < TARGET_MAX ? kvt_strdup(target) : NULL;
     call->request = request;
     return call;
+}
+
+static size_t
+keep_escapes(void *arg, struct MHD_Connection *connection, char *text)
+{
+    (void)arg;
+    (void)connection;
+    return strlen(text); /* targets are decoded by gateway/target.h, once */
 }
 
 static enum MHD_Result
@@ -360,7 +350,7 @@ answer(struct call *call)
     (void)MHD_add_response_header(response, "x-amz-request-id", request->id);
     if (request->fault == GATEWAY_FAULT_SLOW_DOWN || request->fault == GATEWAY_FAULT_UNAVAILABLE)
         (void)MHD_add_response_header(response, "Retry-After", "1");
-    if (call->close || atomic_load(&call->front->stopping) || atomic_load(&call->door->closing))
+    if (call->close || atomic_load(&call->front->stopping))
         (void)MHD_add_response_header(response, "Connection", "close");
     queued = MHD_queue_response(call->connection, request->status, response);
     MHD_destroy_response(response);
@@ -443,8 +433,7 @@ static void
 on_completed(void *arg, struct MHD_Connection *connection, void **state,
              enum MHD_RequestTerminationCode why)
 {
-    struct gateway_door *door = arg;
-    struct gateway_front *front = door->arg;
+    struct gateway_front *front = arg;
     struct call *call = *state;
 
     (void)why;
@@ -454,95 +443,42 @@ on_completed(void *arg, struct MHD_Connection *connection, void **state,
     *state = NULL;
     gateway_request_release(call->request, front->options.s3->budget);
     kvt_free(call);
-    atomic_fetch_sub(&door->life.call_count, 1);
+    atomic_fetch_sub(&front->life.call_count, 1);
 }
 
 /* ---- life ---- */
 
-/* What is wrong with one connection is not the others' affair; without descriptors or memory for
- * another one, those that wait do so a little longer. */
-static void
-accept_one(struct gateway_front *front)
-{
-    struct sockaddr_storage address;
-    socklen_t size = sizeof(address);
-    const int fd =
-        accept4(front->fd, (struct sockaddr *)&address, &size, SOCK_NONBLOCK | SOCK_CLOEXEC);
-
-    if (fd < 0) {
-        if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
-            kvt_clock_sleep_ms(ACCEPT_AGAIN_MS);
-        return;
-    }
-    (void)pthread_mutex_lock(&front->shared.lock);
-    gateway_door_enter(front->shared.door, fd, (const struct sockaddr *)&address, size);
-    (void)pthread_mutex_unlock(&front->shared.lock);
-}
-
-static void *
-accept_main(void *arg)
-{
-    struct gateway_front *front = arg;
-    struct pollfd watched[] = {{.fd = front->fd, .events = POLLIN},
-                               {.fd = front->wake_fd, .events = POLLIN}};
-
-    for (;;) {
-        if (poll(watched, 2, -1) < 0 && errno != EINTR)
-            kvt_clock_sleep_ms(ACCEPT_AGAIN_MS);
-        if (atomic_load(&front->stopping))
-            return NULL;
-        if ((watched[0].revents & POLLIN) != 0)
-            accept_one(front);
-    }
-}
-
 static enum kvt_err
-start_accepting(struct gateway_front *front, struct kvt_error *err)
+start_http(struct gateway_front *front, struct kvt_error *err)
 {
-    int sys;
+    const struct gateway_front_options *options = &front->options;
+    const bool tls = options->tls_key != NULL && options->tls_key[0] != '\0';
+    const unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_ITC | MHD_USE_ERROR_LOG |
+                           MHD_ALLOW_SUSPEND_RESUME | (tls ? MHD_USE_TLS : 0u);
+    /* The library takes pointers that may be written to, and writes to none of these. */
+    const struct MHD_OptionItem with_tls[] = {
+        {MHD_OPTION_HTTPS_MEM_CERT, 0, (void *)(uintptr_t)options->tls_certificate},
+        {MHD_OPTION_HTTPS_MEM_KEY, 0, (void *)(uintptr_t)options->tls_key},
+        {MHD_OPTION_END, 0, NULL}};
+    const struct MHD_OptionItem without[] = {{MHD_OPTION_END, 0, NULL}};
 
-    front->wake_fd = eventfd(0, EFD_CLOEXEC);
-    if (front->wake_fd < 0)
-        return kvt_error_sys(err, errno, "S3 port");
-    sys = pthread_create(&front->accepting, NULL, accept_main, front);
-    front->accepts = sys == 0;
-    return sys == 0 ? KVT_OK : kvt_error_sys(err, sys, "start the thread of the S3 port");
-}
-
-/* New clients go elsewhere at once. */
-static void
-stop_accepting(struct gateway_front *front)
-{
-    const uint64_t one = 1;
-
-    if (front->accepts) {
-        (void)!write(front->wake_fd, &one, sizeof(one));
-        (void)pthread_join(front->accepting, NULL);
-    }
-    if (front->fd >= 0)
-        (void)close(front->fd);
-    if (front->wake_fd >= 0)
-        (void)close(front->wake_fd);
-    front->fd = front->wake_fd = -1;
-}
-
-static enum kvt_err
-open_door(struct gateway_front *front, const char *certificate, const char *key,
-          struct gateway_door **door, struct kvt_error *err)
-{
-    static const struct gateway_door_calls calls = {.on_target = on_target,
-                                                    .on_request = on_request,
-                                                    .on_completed = on_completed,
-                                                    .on_connection = on_connection};
-    const struct gateway_door_options options = {.threads = front->options.http_threads,
-                                                 .connections_max = front->options.connections_max,
-                                                 .stall_s = STALL_S,
-                                                 .certificate = certificate,
-                                                 .key = key,
-                                                 .calls = &calls,
-                                                 .arg = front};
-
-    return gateway_door_open(door, &options, err);
+    /* A pool of one thread is no pool. */
+    front->life.daemon = MHD_start_daemon(
+        flags, front->port, kvt_http_life_accept, &front->life, on_request, front,
+        MHD_OPTION_EXTERNAL_LOGGER, kvt_http_life_log, "gateway.front", MHD_OPTION_LISTEN_SOCKET,
+        front->life.fd, MHD_OPTION_THREAD_POOL_SIZE,
+        front->options.http_threads < 2 ? 0u : front->options.http_threads,
+        MHD_OPTION_CONNECTION_LIMIT, front->options.connections_max, MHD_OPTION_CONNECTION_TIMEOUT,
+        (unsigned)STALL_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY,
+        MHD_OPTION_URI_LOG_CALLBACK, on_target, front, MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes,
+        NULL, MHD_OPTION_NOTIFY_COMPLETED, on_completed, front, MHD_OPTION_NOTIFY_CONNECTION,
+        on_connection, front, MHD_OPTION_ARRAY, tls ? with_tls : without, MHD_OPTION_END);
+    if (front->life.daemon == NULL)
+        return kvt_error_set(err, KVT_IO, "start the S3 port on %s:%u%s", front->options.bind,
+                             (unsigned)front->port,
+                             tls ? ": is front.tls_key_file the key of the certificate?" : "");
+    front->life.fd = -1; /* the daemon's now */
+    return KVT_OK;
 }
 
 enum kvt_err
@@ -555,12 +491,10 @@ gateway_front_start(struct gateway_front **out, const struct gateway_front_optio
 
     *out = NULL;
     front = kvt_calloc(1, sizeof(*front));
-    if (front == NULL || pthread_mutex_init(&front->shared.lock, NULL) != 0) {
-        kvt_free(front);
+    if (front == NULL)
         return kvt_error_set(err, KVT_NOMEM, "S3 port");
-    }
     front->options = *options;
-    front->fd = front->wake_fd = -1;
+    front->life.fd = -1;
     kvt_random_system(&id, sizeof(id));
     atomic_store(&front->next_id, id);
     rc = gateway_callers_new(&front->callers, options->patience_ms);
@@ -570,7 +504,7 @@ gateway_front_start(struct gateway_front **out, const struct gateway_front_optio
         (void)kvt_error_set(err, rc, "S3 port");
         goto fail;
     }
-    rc = kvt_listen(&front->fd, &front->port, options->bind, options->port, err);
+    rc = kvt_listen(&front->life.fd, &front->port, options->bind, options->port, err);
     if (rc != KVT_OK)
         goto fail;
     while (front->thread_count < options->io_threads && front->thread_count < IO_THREADS_MAX) {
@@ -582,9 +516,7 @@ gateway_front_start(struct gateway_front **out, const struct gateway_front_optio
         }
         front->thread_count++;
     }
-    rc = open_door(front, options->tls_certificate, options->tls_key, &front->shared.door, err);
-    if (rc == KVT_OK)
-        rc = start_accepting(front, err);
+    rc = start_http(front, err);
     if (rc != KVT_OK)
         goto fail;
     *out = front;
@@ -602,62 +534,19 @@ gateway_front_port(const struct gateway_front *front)
 }
 
 void
-gateway_front_tidy(struct gateway_front *front)
-{
-    if (front->former == NULL || !gateway_door_idle(front->former))
-        return;
-    gateway_door_close(front->former);
-    front->former = NULL;
-}
-
-enum kvt_err
-gateway_front_certify(struct gateway_front *front, const char *certificate, const char *key,
-                      struct kvt_error *err)
-{
-    struct gateway_door *door;
-    enum kvt_err rc;
-
-    gateway_front_tidy(front);
-    if (front->former != NULL)
-        return kvt_error_set(err, KVT_AGAIN,
-                             "clients are still served with the certificate before this one");
-    rc = open_door(front, certificate, key, &door, err);
-    if (rc != KVT_OK)
-        return rc;
-    (void)pthread_mutex_lock(&front->shared.lock);
-    front->former = front->shared.door;
-    front->shared.door = door;
-    (void)pthread_mutex_unlock(&front->shared.lock);
-    gateway_door_retire(front->former);
-    return KVT_OK;
-}
-
-/* Who is inside is given time. */
-static void
-drain(struct gateway_door *door)
-{
-    if (door != NULL)
-        kvt_http_life_drain(&door->life);
-}
-
-void
 gateway_front_stop(struct gateway_front *front)
 {
     if (front == NULL)
         return;
     atomic_store(&front->stopping, true);
-    stop_accepting(front);
-    drain(front->shared.door);
-    drain(front->former);
+    kvt_http_life_drain(&front->life);
     /* What is parked is answered, whatever it takes: stores have deadlines.  Only then may the
      * daemon go, which must not have suspended connections. */
     if (front->queue != NULL)
         kvt_queue_close(front->queue);
     for (unsigned i = 0; i < front->thread_count; i++)
         (void)pthread_join(front->threads[i], NULL);
-    gateway_door_close(front->shared.door);
-    gateway_door_close(front->former);
-    (void)pthread_mutex_destroy(&front->shared.lock);
+    kvt_http_life_end(&front->life);
     kvt_queue_free(front->queue);
     gateway_callers_free(front->callers);
     kvt_free(front);

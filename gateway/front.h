@@ -42,20 +42,6 @@ KVT_NODISCARD enum kvt_err gateway_front_start(struct gateway_front **out,
 
 uint16_t gateway_front_port(const struct gateway_front *front);
 
-/**
- * Show this certificate to whoever connects from now on.  Who is connected stays so until its
- * request is answered.  From one thread, as the two below.
- *
- * @return as gateway_door_open(), and KVT_AGAIN: clients of the certificate before the last are
- *         still here, for `patience_ms` at most.  What was shown is shown until KVT_OK.
- */
-KVT_NODISCARD enum kvt_err gateway_front_certify(struct gateway_front *front,
-                                                 const char *certificate, const char *key,
-                                                 struct kvt_error *err);
-
-/** Let go of what former certificates needed, once nobody does. */
-void gateway_front_tidy(struct gateway_front *front);
-
 /** Stop accepting, finish what runs, free.  NULL is allowed. */
 void gateway_front_stop(struct gateway_front *front);
 

@@ -58,16 +58,14 @@ gateway_settings_credentials(struct gateway_credentials **out, const struct kvt_
     return rc;
 }
 
-enum kvt_err
-gateway_settings_tls(struct gateway_tls *tls, const struct kvt_config *config,
-                     struct kvt_error *err)
+static enum kvt_err
+load_tls(struct gateway_settings *settings, const struct kvt_config *config, struct kvt_error *err)
 {
     const char *path = kvt_config_string(config, GATEWAY_SETTING_FRONT_TLS_CERTIFICATE_FILE);
     char *text;
     size_t size;
     enum kvt_err rc;
 
-    *tls = (struct gateway_tls){.key = ""};
     if ((path[0] != '\0') != kvt_config_is_set(config, GATEWAY_SETTING_FRONT_TLS_KEY_FILE))
         return kvt_error_set(err, KVT_INVALID,
                              "front.tls_certificate_file and front.tls_key_file go together");
@@ -76,10 +74,10 @@ gateway_settings_tls(struct gateway_tls *tls, const struct kvt_config *config,
     rc = kvt_file_read(&text, &size, path, GATEWAY_CERTIFICATE_MAX - 1, err);
     if (rc != KVT_OK)
         return rc;
-    memcpy(tls->certificate, text, size + 1);
+    memcpy(settings->front_tls_certificate, text, size + 1);
     kvt_free(text);
-    return kvt_config_secret_lines(config, GATEWAY_SETTING_FRONT_TLS_KEY_FILE, tls->key,
-                                   sizeof(tls->key), err);
+    return kvt_config_secret_lines(config, GATEWAY_SETTING_FRONT_TLS_KEY_FILE,
+                                   settings->front_tls_key, GATEWAY_TLS_KEY_MAX, err);
 }
 
 static enum kvt_err
@@ -102,7 +100,7 @@ load_front(struct gateway_settings *settings, const struct kvt_config *config,
     if (settings->memory_max < settings->batch_max)
         return kvt_error_set(err, KVT_INVALID,
                              "memory.max must be at least front.batch_max: one request must fit");
-    rc = gateway_settings_tls(&settings->front_tls, config, err);
+    rc = load_tls(settings, config, err);
     return rc == KVT_OK ? gateway_settings_credentials(&settings->credentials, config, err) : rc;
 }
 

@@ -35,11 +35,6 @@ extern const struct kvt_param gateway_settings_table[GATEWAY_SETTING_COUNT];
 
 struct g4_placement;
 
-struct gateway_tls {
-    char key[GATEWAY_TLS_KEY_MAX]; /* "": no TLS */
-    char certificate[GATEWAY_CERTIFICATE_MAX];
-};
-
 struct gateway_settings {
     const char *bucket;
     const char *region;
@@ -55,7 +50,8 @@ struct gateway_settings {
     const char *front_bind;
     const char *front_domains;
     size_t front_buckets_max;
-    struct gateway_tls front_tls;
+    char front_tls_key[GATEWAY_TLS_KEY_MAX]; /* "": no TLS */
+    char front_tls_certificate[GATEWAY_CERTIFICATE_MAX];
     uint16_t front_port;
     unsigned front_threads;
     unsigned front_connections;
@@ -79,11 +75,6 @@ struct gateway_settings {
 KVT_NODISCARD enum kvt_err gateway_settings_credentials(struct gateway_credentials **out,
                                                         const struct kvt_config *config,
                                                         struct kvt_error *err);
-
-/** Read the S3 port's certificate and its key, as they stand in their files. */
-KVT_NODISCARD enum kvt_err gateway_settings_tls(struct gateway_tls *tls,
-                                                const struct kvt_config *config,
-                                                struct kvt_error *err);
 
 /** Read and check everything.  KVT_INVALID with one clear line. */
 KVT_NODISCARD enum kvt_err gateway_settings_load(struct gateway_settings *settings,
