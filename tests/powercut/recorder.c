@@ -318,6 +318,37 @@ creat(const char *path, mode_t mode)
     return open_any(AT_FDCWD, path, O_CREAT | O_WRONLY | O_TRUNC, mode);
 }
 
+/* The C library opens these itself, past every name above. */
+EXPORT int
+mkostemp(char *path, int flags)
+{
+    REAL(mkostemp, int, char *, int);
+    char full[RECORDER_PATH_SIZE];
+    const char *name;
+    struct stat info;
+    int fd;
+
+    if (!recording())
+        return real_mkostemp(path, flags);
+    (void)pthread_mutex_lock(&lock);
+    fd = real_mkostemp(path, flags);
+    name = fd < 0 ? NULL : inside(AT_FDCWD, path, full);
+    if (name != NULL && fstat(fd, &info) == 0) {
+        struct record record = {.op = OP_CREATE, .ino = info.st_ino, .offset = info.st_mode};
+
+        track(fd, &info, flags);
+        put_record(&record, name, NULL, NULL, 0);
+    }
+    (void)pthread_mutex_unlock(&lock);
+    return fd;
+}
+
+EXPORT int
+mkstemp(char *path)
+{
+    return mkostemp(path, 0);
+}
+
 EXPORT int
 close(int fd)
 {
