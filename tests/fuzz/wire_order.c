@@ -28,7 +28,7 @@ decode(const void *bytes, size_t size)
         return;
     }
     assert(order.item_count <= KVT_ORDER_ITEMS_MAX);
-    assert(order.verb >= KVT_ORDER_DEMOTE && order.verb <= KVT_ORDER_DELETE);
+    assert(order.verb >= KVT_ORDER_DEMOTE && order.verb <= KVT_ORDER_COMPACT);
     for (uint32_t i = 0; i < order.item_count; i++)
         assert(items[i].block.position <= KVT_POSITION_MAX);
 }

@@ -217,7 +217,7 @@ random_run_against_model(void **state)
         step(f, &seed);
         if (i % 100 != 99)
             continue;
-        if (kvt_random_below(&seed, 2) == 0) {
+        if (i == STEPS - 1 || kvt_random_below(&seed, 2) == 0) {
             gateway_catalog_close(f->catalog);
             f->catalog = open_catalog(f->folder);
             reopened++;
