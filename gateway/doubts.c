@@ -164,7 +164,7 @@ on_head(void *arg, struct g4_request *request, size_t index)
     else if (gateway_cold_ended(round->vault->cold, request->status) == KVT_OK)
         round->answers[index] =
             gateway_catalog_get(round->vault->catalog, request->key, &record) == KVT_OK &&
-                    gateway_fault_is_other(&record, request)
+                    gateway_fault_is_other(round->vault, &record, request)
                 ? ANSWER_OTHER
                 : ANSWER_THERE;
 }

@@ -324,9 +324,11 @@ gateway_fault_gone_held(struct gateway_vault *vault, const char *key)
 }
 
 bool
-gateway_fault_is_other(const struct gateway_record *record, const struct g4_request *seen)
+gateway_fault_is_other(const struct gateway_vault *vault, const struct gateway_record *record,
+                       const struct g4_request *seen)
 {
     return is_kept_there(record) && seen->meta.present &&
+           strcmp(seen->meta.writer, vault->name) != 0 &&
            !gateway_claim_shows(seen, record->length, record->crc32c, record->fingerprint);
 }
 
@@ -343,7 +345,7 @@ gateway_fault_other(struct gateway_vault *vault, const char *key)
     if (gateway_catalog_get(vault->catalog, key, &record) == KVT_OK &&
         gateway_cold_ended(vault->cold, g4_store_perform(gateway_cold_store(vault->cold), &head)) ==
             KVT_OK &&
-        gateway_fault_is_other(&record, &head))
+        gateway_fault_is_other(vault, &record, &head))
         forget(vault, key, &record);
     gateway_hold_release(vault->holds, &hold, 1);
 }

@@ -48,9 +48,11 @@ void gateway_fault_gone(struct gateway_vault *vault, const char *key);
 /** The same for a caller who holds the key. */
 void gateway_fault_gone_held(struct gateway_vault *vault, const char *key);
 
-/** Is what HEAD or GET showed not the block of this row, whose cold copy is in the bucket?  Objects
+/** Is what HEAD or GET showed another gateway's object, and not the block of this row, whose cold
+ *  copy is in the bucket?  What names this gateway as its writer and differs is damage; objects
  *  without our metadata cannot tell. */
-bool gateway_fault_is_other(const struct gateway_record *record, const struct g4_request *seen);
+bool gateway_fault_is_other(const struct gateway_vault *vault, const struct gateway_record *record,
+                            const struct g4_request *seen);
 
 /** The bucket has another block, or a tombstone, where the catalog has this one: it is asked once
  *  more, and then the row goes, and the hot copy with it. */

@@ -16,7 +16,7 @@ def refused(run, nats, minio, name, text, **settings):
 
 
 def scenario(run):
-    path = os.path.join(run.args.build, "g4", "libs3", "g4-store-libs3.so")
+    path = os.path.abspath(os.path.join(run.args.build, "g4", "libs3", "g4-store-libs3.so"))
     if not os.path.exists(path):
         run.skip("a gateway on libs3", "g4-store-libs3.so is not built: libs3-dev is missing")
         return

@@ -363,6 +363,27 @@ another_block_is_noticed(void **state)
     assert_int_equal(test_gateway_put(&f->gateway, NUMBER, SIZE), KVT_PRECONDITION);
 }
 
+/* It names us as its writer, and we wrote something else: damage, which the next read must meet. */
+static void
+damage_is_not_another_block(void **state)
+{
+    struct g4_meta meta = {.present = true, .length = SIZE, .writer = "gw0"};
+    struct fixture *f = *state;
+    uint8_t body[SIZE];
+
+    f->gateway.options.hot_capacity = 0;
+    reopen(f, 3600000);
+    test_gateway_reopen(&f->gateway);
+    test_gateway_fill(body, SIZE, NUMBER + 1);
+    meta.crc32c = g4_check_crc32c(body, SIZE);
+    take_from_bucket(f);
+    assert_int_equal(test_gateway_store_put(f->gateway.bucket, f->key, body, SIZE, &meta), KVT_OK);
+    assert_int_equal(test_gateway_has(&f->gateway, NUMBER), KVT_OK);
+    assert_int_equal(gateway_doubts_round(f->gateway.vault), 1);
+    assert_int_equal(test_gateway_get(&f->gateway, NUMBER, SIZE, NULL), KVT_NOTFOUND);
+    assert_int_equal(gateway_quarantine_count(f->gateway.vault->quarantine), 1);
+}
+
 static void
 a_put_of_other_bytes_asks_too(void **state)
 {
@@ -473,6 +494,7 @@ main(void)
         TEST(a_demotion_makes_nothing_anew),
         TEST(a_late_removal_of_what_is_gone_ends),
         TEST(another_block_is_noticed),
+        TEST(damage_is_not_another_block),
         TEST(a_put_of_other_bytes_asks_too),
         TEST(what_was_not_answered_is_asked_again),
         TEST(a_late_removal_waits_for_the_bucket),
