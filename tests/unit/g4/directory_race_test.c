@@ -219,8 +219,19 @@ readers_see_whole_bodies_only(void **state)
 }
 
 /* A child process races for every key; its wins are its exit message through the pipe. */
+/* Both have written one: from here on they run side by side. */
+static void
+meet(int to, int from)
+{
+    char byte = 'r';
+
+    if (write(to, &byte, 1) != 1 || read(from, &byte, 1) != 1)
+        abort();
+}
+
+/* `first`: the key to begin with, which the other begins behind or before. */
 static uint64_t
-race_as(const char *path, char mark)
+race_as(const char *path, char mark, int first, int to, int from)
 {
     struct g4_store *store = open_store(path);
     char body[BODY];
@@ -228,15 +239,18 @@ race_as(const char *path, char mark)
 
     memset(body, mark, sizeof(body));
     for (int i = 0; i < PROCESS_KEYS; i++) {
+        const int number = (first + i) % PROCESS_KEYS;
         char key[64];
         enum kvt_err rc;
 
-        (void)snprintf(key, sizeof(key), "ns/model/0/%d:%x", i % 7, i);
+        (void)snprintf(key, sizeof(key), "ns/model/0/%d:%x", number % 7, number);
         rc = put_absent(store, key, body, sizeof(body), NULL);
         if (rc == KVT_OK)
             won++;
         else if (rc != KVT_EXISTS)
             abort();
+        if (i == 0)
+            meet(to, from);
     }
     g4_store_close(store);
     return won;
@@ -254,30 +268,29 @@ two_processes_write_each_key_once(void **state)
     uint64_t child_won = 0;
     uint64_t won;
     size_t seen = 0;
-    int ends[2];
+    int ends[2]; /* from the child */
+    int back[2];
     pid_t child;
     int status;
-    char ready;
 
     g4_store_close(f->store);
     f->store = NULL;
     assert_int_equal(pipe(ends), 0);
+    assert_int_equal(pipe(back), 0);
     child = fork();
     assert_true(child >= 0);
     if (child == 0) {
-        if (write(ends[1], "r", 1) != 1)
-            _exit(1);
-        won = race_as(f->path, 'B');
+        won = race_as(f->path, 'B', 1, ends[1], back[0]);
         _exit(write(ends[1], &won, sizeof(won)) == sizeof(won) ? 0 : 1);
     }
-    /* Alone for as long as a process takes to start, one of them would have all of it. */
-    assert_int_equal(read(ends[0], &ready, 1), 1);
-    won = race_as(f->path, 'A');
+    won = race_as(f->path, 'A', 0, back[1], ends[0]);
     assert_int_equal(read(ends[0], &child_won, sizeof(child_won)), sizeof(child_won));
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
-    (void)close(ends[0]);
-    (void)close(ends[1]);
+    for (int i = 0; i < 2; i++) {
+        (void)close(ends[i]);
+        (void)close(back[i]);
+    }
     assert_int_equal(won + child_won, PROCESS_KEYS);
     assert_true(won > 0 && child_won > 0);
 
