@@ -233,8 +233,6 @@ gateway_claim_settle(struct gateway_vault *vault, struct gateway_claim *claims, 
     struct gateway_flight *flight = NULL;
 
     for (size_t i = 0; i < count; i++) {
-        struct g4_request *request;
-
         if (claims[i].state != GATEWAY_CLAIM_OCCUPIED)
             continue;
         if (flight == NULL &&
@@ -242,10 +240,7 @@ gateway_claim_settle(struct gateway_vault *vault, struct gateway_claim *claims, 
             gateway_claim_doubt(&claims[i], KVT_AGAIN);
             continue;
         }
-        request = gateway_flight_prepare(flight, i);
-        request->verb = G4_HEAD;
-        request->key = claims[i].key;
-        gateway_flight_submit(flight, gateway_cold_store(vault->cold), request);
+        gateway_flight_head(flight, gateway_cold_store(vault->cold), claims[i].key, i);
     }
     if (flight != NULL)
         gateway_flight_drain(flight);

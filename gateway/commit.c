@@ -124,7 +124,6 @@ ask_next(struct committing *work, struct gateway_flight *flight, size_t index)
     struct unit *unit = &work->units[index];
     const uint32_t ranks = work->vault->commit_ranks;
     const uint32_t first = unit->asked;
-    struct g4_request *request;
 
     for (uint32_t i = 1; i <= ranks && unit->complete; i++) {
         unit->asked = (first + i) % ranks;
@@ -133,10 +132,7 @@ ask_next(struct committing *work, struct gateway_flight *flight, size_t index)
             (!work->proving && add_known(work->vault, unit, unit->asked, unit->asked_key)) ||
             !unit->complete)
             continue;
-        request = gateway_flight_prepare(flight, index);
-        request->verb = G4_HEAD;
-        request->key = unit->asked_key;
-        gateway_flight_submit(flight, gateway_cold_store(work->vault->cold), request);
+        gateway_flight_head(flight, gateway_cold_store(work->vault->cold), unit->asked_key, index);
         return true;
     }
     return false;

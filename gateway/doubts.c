@@ -205,13 +205,8 @@ gateway_doubts_round(struct gateway_vault *vault)
     take(vault->doubts, round);
     if (round->count > 0 && gateway_cold_healthy(vault->cold) &&
         gateway_flight_new(&flight, round->count, on_head, round) == KVT_OK) {
-        for (count = 0; count < round->count; count++) {
-            struct g4_request *request = gateway_flight_prepare(flight, count);
-
-            request->verb = G4_HEAD;
-            request->key = round->keys[count];
-            gateway_flight_submit(flight, gateway_cold_store(vault->cold), request);
-        }
+        for (count = 0; count < round->count; count++)
+            gateway_flight_head(flight, gateway_cold_store(vault->cold), round->keys[count], count);
         gateway_flight_drain(flight);
     }
     gateway_flight_free(flight);

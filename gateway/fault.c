@@ -214,14 +214,6 @@ gateway_fault_comes_again(struct gateway_vault *vault, const char *key,
     return same;
 }
 
-/* The row of a copy that this gateway knows to be in the bucket.  One that the bucket is owed knows
- * nothing of what lies there, and its ETag is the hot file's. */
-static bool
-is_kept_there(const struct gateway_record *record)
-{
-    return record->state == GATEWAY_STORED && !record->owed && (record->tiers & GATEWAY_COLD) != 0;
-}
-
 /*
  * Is it the object that is bad?  An answer that was cut short or flipped on its way says nothing of
  * it, and replacing a good object would lose it for all.  The store's own word of its length must
@@ -237,7 +229,7 @@ is_proven(struct gateway_vault *vault, const char *key, const struct g4_request 
 
     if (seen->status == KVT_OK && head->status == KVT_OK && head->buffer_size != size)
         return false;
-    if (known && is_kept_there(&record) && record.etag[0] != '\0' &&
+    if (known && gateway_record_in_bucket(&record) && record.etag[0] != '\0' &&
         strcmp(record.etag, seen->etag) != 0)
         return true;
     return gateway_fault_comes_again(vault, key, seen, body, size,
@@ -278,7 +270,8 @@ is_anothers(struct gateway_vault *vault, const char *key, const struct g4_reques
     if (!is_sound(seen, body, size))
         return false;
     return strcmp(seen->meta.writer, vault->name) != 0 ||
-           gateway_catalog_get(vault->catalog, key, &record) != KVT_OK || !is_kept_there(&record);
+           gateway_catalog_get(vault->catalog, key, &record) != KVT_OK ||
+           !gateway_record_in_bucket(&record);
 }
 
 /* Forget the row, and the hot copy it speaks of; the caller holds the key. */
@@ -318,8 +311,9 @@ gateway_fault_gone_held(struct gateway_vault *vault, const char *key)
 {
     struct gateway_record record;
 
-    if (gateway_catalog_get(vault->catalog, key, &record) == KVT_OK && is_kept_there(&record) &&
-        gateway_cold_absent(vault->cold, key) && drop_record(vault, key, &record))
+    if (gateway_catalog_get(vault->catalog, key, &record) == KVT_OK &&
+        gateway_record_in_bucket(&record) && gateway_cold_absent(vault->cold, key) &&
+        drop_record(vault, key, &record))
         forget(vault, key, &record);
 }
 
@@ -327,7 +321,7 @@ bool
 gateway_fault_is_other(const struct gateway_vault *vault, const struct gateway_record *record,
                        const struct g4_request *seen)
 {
-    return is_kept_there(record) && seen->meta.present &&
+    return gateway_record_in_bucket(record) && seen->meta.present &&
            strcmp(seen->meta.writer, vault->name) != 0 &&
            !gateway_claim_shows(seen, record->length, record->crc32c, record->fingerprint);
 }

@@ -170,6 +170,17 @@ gateway_flight_submit(struct gateway_flight *flight, struct g4_store *store,
 }
 
 void
+gateway_flight_head(struct gateway_flight *flight, struct g4_store *store, const char *key,
+                    size_t index)
+{
+    struct g4_request *request = gateway_flight_prepare(flight, index);
+
+    request->verb = G4_HEAD;
+    request->key = key;
+    gateway_flight_submit(flight, store, request);
+}
+
+void
 gateway_flight_drain(struct gateway_flight *flight)
 {
     while (flight->airborne > 0)

@@ -42,6 +42,10 @@ void gateway_flight_renew(struct gateway_flight *flight);
 void gateway_flight_submit(struct gateway_flight *flight, struct g4_store *store,
                            struct g4_request *request);
 
+/** Prepare and send the HEAD of a key, which is borrowed until that has landed. */
+void gateway_flight_head(struct gateway_flight *flight, struct g4_store *store, const char *key,
+                         size_t index);
+
 /** Wait until all have landed and been finished. */
 void gateway_flight_drain(struct gateway_flight *flight);
 

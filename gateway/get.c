@@ -111,8 +111,6 @@ find_records(struct reading *reading)
     rc = keys == NULL ? KVT_NOMEM : gateway_flight_new(&flight, used, on_record, reading);
     used = 0;
     for (size_t i = 0; i < reading->count; i++) {
-        struct g4_request *request;
-
         if (!needs_record(reading->vault, &reading->items[i], key))
             continue;
         if (rc != KVT_OK) {
@@ -120,10 +118,7 @@ find_records(struct reading *reading)
             continue;
         }
         memcpy(keys[used], key, sizeof(key));
-        request = gateway_flight_prepare(flight, i);
-        request->verb = G4_HEAD;
-        request->key = keys[used++];
-        gateway_flight_submit(flight, gateway_cold_store(reading->vault->cold), request);
+        gateway_flight_head(flight, gateway_cold_store(reading->vault->cold), keys[used++], i);
     }
     if (flight != NULL)
         gateway_flight_drain(flight);
@@ -139,8 +134,6 @@ gateway_get_find(struct gateway_vault *vault, struct gateway_item *items, size_t
     enum kvt_err rc = KVT_OK;
 
     for (size_t i = 0; i < count; i++) {
-        struct g4_request *request;
-
         if (find_known(vault, &items[i]))
             continue;
         if (flight == NULL && rc == KVT_OK)
@@ -150,10 +143,7 @@ gateway_get_find(struct gateway_vault *vault, struct gateway_item *items, size_t
             items[i].status = rc != KVT_OK ? rc : KVT_UNAVAILABLE;
             continue;
         }
-        request = gateway_flight_prepare(flight, i);
-        request->verb = G4_HEAD;
-        request->key = items[i].key;
-        gateway_flight_submit(flight, gateway_cold_store(vault->cold), request);
+        gateway_flight_head(flight, gateway_cold_store(vault->cold), items[i].key, i);
     }
     if (flight != NULL)
         gateway_flight_drain(flight);

@@ -165,11 +165,11 @@ decide(struct putting *putting, size_t index)
                                .rewrite = work->had && known->state == GATEWAY_RETIRING};
     if (!work->had || !is_acknowledged(known))
         return;
-    if (known->state == GATEWAY_STORED && !known->owed && (known->tiers & GATEWAY_COLD) != 0)
+    if (gateway_record_in_bucket(known))
         work->step = STEP_KNOWN;
     else if (!same_content(item, known))
         refuse(putting, index, KVT_PRECONDITION);
-    else if (known->state == GATEWAY_STORED && known->owed)
+    else if (gateway_record_waits(known))
         present_owed(putting, index);
 }
 
@@ -208,8 +208,6 @@ confirm(struct putting *putting)
     enum kvt_err rc = KVT_OK;
 
     for (size_t i = 0; i < putting->count; i++) {
-        struct g4_request *request;
-
         if (putting->work[i].step != STEP_KNOWN)
             continue;
         if (flight == NULL && rc == KVT_OK)
@@ -218,10 +216,7 @@ confirm(struct putting *putting)
             refuse(putting, i, rc != KVT_OK ? rc : KVT_UNAVAILABLE);
             continue;
         }
-        request = gateway_flight_prepare(flight, i);
-        request->verb = G4_HEAD;
-        request->key = putting->items[i].key;
-        gateway_flight_submit(flight, gateway_cold_store(vault->cold), request);
+        gateway_flight_head(flight, gateway_cold_store(vault->cold), putting->items[i].key, i);
     }
     if (flight != NULL)
         gateway_flight_drain(flight);

@@ -71,6 +71,14 @@ gateway_record_waits(const struct gateway_record *record)
     return record->owed && record->state == GATEWAY_STORED;
 }
 
+/** Does it speak of a copy that this gateway knows to be in the bucket?  One that the bucket is
+ *  owed knows nothing of what lies there, and its ETag is the hot file's. */
+static inline bool
+gateway_record_in_bucket(const struct gateway_record *record)
+{
+    return record->state == GATEWAY_STORED && !record->owed && (record->tiers & GATEWAY_COLD) != 0;
+}
+
 /** "intent", "stored", "retiring". */
 const char *gateway_record_state_name(enum gateway_state state);
 
