@@ -71,6 +71,21 @@ g4_manifest_key_parse(const char *key, const char *namespace_, uint64_t *number)
     return KVT_INVALID;
 }
 
+bool
+g4_manifest_key_like(const char *key)
+{
+    const size_t tail = strlen(KEY_MIDDLE) + NAME_DIGITS;
+    const size_t size = strlen(key);
+    char namespace_[KVT_KEY_MAX];
+    uint64_t number;
+
+    if (size <= tail || size >= sizeof(namespace_))
+        return false;
+    memcpy(namespace_, key, size - tail);
+    namespace_[size - tail] = '\0';
+    return g4_manifest_key_parse(key, namespace_, &number) == KVT_OK;
+}
+
 /* ---- rows ---- */
 
 void

@@ -71,6 +71,9 @@ KVT_NODISCARD enum kvt_err g4_manifest_key(char out[KVT_KEY_MAX], const char *na
 KVT_NODISCARD enum kvt_err g4_manifest_key_parse(const char *key, const char *namespace_,
                                                  uint64_t *number);
 
+/** Is it a manifest of whatever namespace, by its key alone? */
+bool g4_manifest_key_like(const char *key);
+
 void g4_manifest_release(struct g4_manifest *manifest);
 
 /** NULL: not in it.  What is asked for is the block of `entry`, and nothing else of it. */

@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/yaml.h"
 #include "g4/kind.h"
+#include "g4/manifest.h"
 #include "kvtier/key.h"
 
 enum { WORD_MAX = 64, KMS_KEY_MAX = 512 };
@@ -152,7 +153,7 @@ has_class(const char *key)
 {
     const enum g4_kind kind = g4_kind_of_key(key, NULL);
 
-    return kind == G4_KIND_BLOCK || kind == G4_KIND_OPAQUE;
+    return kind == G4_KIND_BLOCK || (kind == G4_KIND_OPAQUE && !g4_manifest_key_like(key));
 }
 
 size_t

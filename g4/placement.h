@@ -36,8 +36,9 @@ void g4_placement_free(struct g4_placement *placement);
 
 /**
  * Headers for the PUT of `key`, by the rule with the longest prefix that fits.  Locks, commit
- * records and the like are encrypted as the rest and stay in the bucket's own class: they are tiny,
- * and some classes charge for each object as for a large one.
+ * records, manifests of packed blocks and the like are encrypted as the rest and stay in the
+ * bucket's own class: they are small or short-lived, and some classes charge for each object as for
+ * a large one that is kept for a month.  Segments have the class of the blocks in them.
  *
  * @param placement  NULL: none
  * @param[out] headers  their texts are the table's

@@ -74,6 +74,11 @@ the_longest_prefix_counts_alone(void **state)
         {"acme/notes.txt", {"aws:kms", KMS, "STANDARD_IA"}},
         {"acme/0:11111112.meta", {"aws:kms", KMS, NULL}}, /* tiny */
         {"acme/gc.lock", {"aws:kms", KMS, NULL}},
+        {"acme/.kvt/manifest/0000000000000012", {"aws:kms", KMS, NULL}},
+        {"acme/open/.kvt/manifest/00000000000000ff", {NULL, NULL, NULL}},
+        {"acme/.kvt/compaction.lock", {"aws:kms", KMS, NULL}},
+        {"acme/.kvt/segment/0000000000000001-0000000000000002", {"aws:kms", KMS, "STANDARD_IA"}},
+        {"acme/.kvt/manifest/notes.txt", {"aws:kms", KMS, "STANDARD_IA"}}, /* a client's */
         {".kvtier-selftest/1", {"AES256", NULL, NULL}},
     };
     static const char *const names[] = {"x-amz-server-side-encryption",
