@@ -22,8 +22,9 @@ call_free(struct g4_packed_call *call)
     pthread_mutex_unlock(&store->shared.lock);
 }
 
-void
-g4_packed_call_pass(struct g4_packed_call *call)
+/* Nobody has heard of it yet. */
+static void
+take_answer(struct g4_packed_call *call)
 {
     const struct g4_request *child = &call->child;
     struct g4_request *request = call->request;
@@ -40,6 +41,12 @@ g4_packed_call_pass(struct g4_packed_call *call)
     request->modified_ms = child->modified_ms;
     request->server_ms = child->server_ms;
     request->error = child->error;
+}
+
+void
+g4_packed_call_pass(struct g4_packed_call *call)
+{
+    take_answer(call);
     call_free(call);
 }
 
@@ -237,14 +244,40 @@ is_meant(const struct g4_packed_call *call, const struct g4_packed_place *place)
     return strcmp(etag, call->request->etag) == 0;
 }
 
+/* It was put over something, or met nothing: and between the look before it and the PUT somebody
+ * may have packed what was there.  What is in the manifest is read in place of the object, and who
+ * packs may have removed the object for what was in its place, so the block is taken out and put
+ * again.  Whoever packs after this look sees the object that was put. */
+static void
+look_behind(struct g4_packed_call *call)
+{
+    const bool found = g4_packed_find(call->space->packed, &call->key, &call->place);
+    const bool meant = found && is_meant(call, &call->place); /* stored: what this PUT made */
+    const bool packed = found && call->place.block.state == G4_MANIFEST_PACKED;
+
+    if (call->stored ? !found || meant : !packed)
+        g4_packed_call_end(call, call->stored ? KVT_OK : KVT_NOTFOUND, "not there");
+    else if (!call->stored && !meant)
+        g4_packed_call_end(call, KVT_PRECONDITION, "packed, with another ETag");
+    else if (call->tries++ == G4_PACKED_TRIES)
+        g4_packed_call_end(call, KVT_AGAIN, "packed as often as it is written");
+    else
+        retire(call);
+}
+
 /* What is to be overwritten leaves the manifest first: its segment would be read in its place, or,
  * where it is pending, once whoever packs takes the next step. */
 static void
 write_block(struct g4_packed_call *call)
 {
     const enum g4_condition condition = call->request->condition;
-    const bool found = g4_packed_find(call->space->packed, &call->key, &call->place);
+    bool found;
 
+    if (call->stored || call->own_missing) {
+        look_behind(call);
+        return;
+    }
+    found = g4_packed_find(call->space->packed, &call->key, &call->place);
     call->child = *call->request;
     if (found && condition == G4_IF_ABSENT && call->place.block.state == G4_MANIFEST_PACKED)
         g4_packed_call_end(call, KVT_EXISTS, "packed");
@@ -255,22 +288,32 @@ write_block(struct g4_packed_call *call)
         g4_packed_call_send(call);
 }
 
-/* What is packed and is not the object that was meant is another one, with or without one of its
- * own.  Behind a retired block there may be an object: its own, or that of who was quicker. */
+/* Behind a retired block there may be an object: its own, or that of who was quicker. */
 static void
 landed_write(struct g4_packed_call *call)
 {
     struct g4_request *child = &call->child;
+    const bool overwrites = call->request->condition != G4_IF_ABSENT;
 
-    if (call->retired && child->status == KVT_EXISTS) {
+    if (call->stored && child->status == KVT_EXISTS) {
+        g4_packed_call_end(call, KVT_OK,
+                           ""); /* it outlived the packing, or another was put since */
+    } else if (call->retired && child->status == KVT_EXISTS) {
         *child = *call->request;
         g4_packed_call_send(call);
-        return;
-    }
-    if ((call->retired && child->status == KVT_NOTFOUND) ||
-        (child->status == KVT_NOTFOUND && is_packed(call, &call->place)))
+    } else if (call->retired && child->status == KVT_NOTFOUND) {
         child->status = KVT_PRECONDITION;
-    g4_packed_call_pass(call);
+        g4_packed_call_pass(call);
+    } else if (overwrites && child->status == KVT_OK) {
+        take_answer(call);
+        call->stored = true;
+        g4_packed_call_wait(call);
+    } else if (overwrites && child->status == KVT_NOTFOUND) {
+        call->own_missing = true;
+        g4_packed_call_wait(call);
+    } else {
+        g4_packed_call_pass(call);
+    }
 }
 
 /* Its object is gone, or there was none.  A pending block is not there without its object; of one
@@ -300,9 +343,10 @@ landed_delete(struct g4_packed_call *call)
 void
 g4_packed_call_retired(struct g4_packed_call *call, enum kvt_err rc, const struct kvt_error *err)
 {
+    if (rc == KVT_BUSY || rc == KVT_PRECONDITION || rc == KVT_CANCELLED)
+        rc = KVT_AGAIN;
     if (rc != KVT_OK) {
-        g4_packed_call_end(call, rc == KVT_BUSY || rc == KVT_PRECONDITION ? KVT_AGAIN : rc,
-                           err->text);
+        g4_packed_call_end(call, rc, err->text);
         return;
     }
     call->retired = true;
@@ -311,7 +355,8 @@ g4_packed_call_retired(struct g4_packed_call *call, enum kvt_err rc, const struc
         return;
     }
     call->child = *call->request;
-    if (call->child.condition == G4_IF_MATCH && call->place.block.state == G4_MANIFEST_PACKED)
+    if (call->stored ||
+        (call->child.condition == G4_IF_MATCH && call->place.block.state == G4_MANIFEST_PACKED))
         call->child.condition = G4_IF_ABSENT;
     g4_packed_call_send(call);
 }

@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/random.h"
 #include "g4/packed_store_state.h"
 
 enum { BATCH = 256, IDLE_MS = 1000 };
@@ -351,6 +352,7 @@ g4_packed_store_open(struct g4_store **out, struct g4_store *inner,
     store->patience_ms =
         options->patience_ms == 0 ? G4_PACKED_STORE_PATIENCE_MS : options->patience_ms;
     store->opened_ms = kvt_clock_mono_ms();
+    kvt_random_system(&store->random, sizeof(store->random));
     rc = kvt_queue_new(&store->waiting, G4_PACKED_STORE_CALLS);
     if (rc == KVT_OK)
         rc = kvt_queue_new(&store->retiring, G4_PACKED_STORE_CALLS);

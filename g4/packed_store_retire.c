@@ -3,13 +3,15 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/random.h"
 #include "g4/packed_store_state.h"
 
 enum {
     BATCH = 1024,
     IDLE_MS = 1000,
     TOTALS_AGE_MS = 5000,  /* of the manifest they are told of */
-    POLL_MS = 20,          /* while somebody else has the lock */
+    PAUSE_MIN_MS = 20,     /* while somebody else has the lock, doubled each time up to */
+    PAUSE_MAX_MS = 100,    /* who packs gives it back for so long now and then (gateway/packer.c) */
     HURRY_AFTER_MS = 5000, /* who packs here has so long before a deletion makes it stop */
     SETTLE_MS = 2000,      /* what a former life had sent is answered, or cut off, by then */
 };
@@ -123,67 +125,136 @@ g4_packed_store_compact(struct g4_store *store_, size_t index,
 
 /* ---- taking blocks out ---- */
 
+/* Answer those whose time is over, or all of them. */
 static void
-end_overdue(struct g4_packed_call **calls, size_t *count, enum kvt_err rc,
-            const struct kvt_error *err, bool all)
+end_waits(struct g4_packed_space *space, enum kvt_err rc, const struct kvt_error *err, bool all)
 {
     const uint64_t now_ms = kvt_clock_mono_ms();
-    size_t left = 0;
+    struct g4_packed_call **link = &space->waits.first;
 
-    for (size_t i = 0; i < *count; i++) {
-        if (all || calls[i]->deadline_ms <= now_ms)
-            g4_packed_call_retired(calls[i], rc, err);
-        else
-            calls[left++] = calls[i];
+    while (*link != NULL) {
+        struct g4_packed_call *call = *link;
+
+        if (!all && call->deadline_ms > now_ms) {
+            link = &call->next;
+            continue;
+        }
+        *link = call->next;
+        space->waits.count--;
+        g4_packed_call_retired(call, rc, err);
     }
-    *count = left;
 }
 
-/* Wait for the lock as long as anybody does.  Whoever packs in this process is asked to hurry. */
-static enum kvt_err
-take_for(struct g4_packed_space *space, struct g4_packed_call **calls, size_t *count,
-         struct g4_compaction_options *options, struct kvt_error *err)
+static void
+add_wait(struct g4_packed_space *space, struct g4_packed_call *call)
 {
-    struct g4_packed_store *store = calls[0]->store;
-    const uint64_t hurry_ms = kvt_clock_mono_ms() + HURRY_AFTER_MS;
-    enum kvt_err rc = take(store, space, options, err);
-
-    while (rc == KVT_BUSY || rc == KVT_AGAIN) {
-        if (kvt_clock_mono_ms() >= hurry_ms)
-            atomic_store(&space->hurry, true);
-        end_overdue(calls, count, KVT_BUSY, err, atomic_load(&store->stopping));
-        if (*count == 0)
-            break;
-        kvt_clock_sleep_ms(POLL_MS);
-        rc = take(store, space, options, err);
+    if (space->waits.first == NULL) {
+        space->waits.hurry_ms = kvt_clock_mono_ms() + HURRY_AFTER_MS;
+        space->waits.try_ms = 0;
+        space->waits.pause_ms = 0;
+        (void)kvt_error_set(&space->waits.why, KVT_BUSY, "%.80s is being packed", space->name);
     }
-    if (!atomic_load(&store->stopping))
-        atomic_store(&space->hurry, false);
+    call->next = space->waits.first;
+    space->waits.first = call;
+    space->waits.count++;
+}
+
+/* Ask for the lock again later: no two gateways at the same times for long. */
+static void
+put_off(struct g4_packed_store *store, struct g4_packed_space *space)
+{
+    uint64_t pause_ms = space->waits.pause_ms == 0 ? PAUSE_MIN_MS : 2 * space->waits.pause_ms;
+
+    if (pause_ms > PAUSE_MAX_MS)
+        pause_ms = PAUSE_MAX_MS;
+    space->waits.pause_ms = pause_ms;
+    space->waits.try_ms =
+        kvt_clock_mono_ms() + pause_ms / 2 + kvt_random_below(&store->random, pause_ms / 2 + 1);
+}
+
+/* Is the lock somebody else's, as far as one look tells?  It spares the manifest, which whoever
+ * takes the lock has to read. */
+static bool
+is_locked(struct g4_packed_store *store, struct g4_packed_space *space)
+{
+    struct g4_lease_seen seen;
+    char key[KVT_KEY_MAX];
+
+    return !store->alone && !atomic_load(&space->taken) &&
+           g4_compaction_lock_key(key, space->name) == KVT_OK &&
+           g4_lock_look(store->inner, key, &seen, NULL) == KVT_OK && !seen.expired &&
+           !seen.body.released;
+}
+
+static enum kvt_err
+retire_all(struct g4_packed_space *space, struct g4_compaction_options *options,
+           struct kvt_error *err)
+{
+    struct g4_segment_entry *blocks = kvt_calloc(space->waits.count, sizeof(*blocks));
+    size_t count = 0;
+    enum kvt_err rc = KVT_NOMEM;
+
+    for (struct g4_packed_call *call = space->waits.first; call != NULL && blocks != NULL;
+         call = call->next)
+        blocks[count++] = g4_segment_entry_of(&call->key);
+    if (blocks != NULL)
+        rc = g4_compaction_retire(options, blocks, count, err);
+    else
+        (void)kvt_error_set(err, rc, "no memory for deletions");
+    kvt_free(blocks);
     return rc;
 }
 
+/* One step for those who wait for this namespace; none waits here for whoever packs it. */
 static void
-retire(struct g4_packed_space *space, struct g4_packed_call **calls, size_t count)
+attend(struct g4_packed_store *store, struct g4_packed_space *space)
 {
-    struct g4_segment_entry *blocks = kvt_calloc(count, sizeof(*blocks));
+    const bool stopping = atomic_load(&store->stopping);
     struct g4_compaction_options options;
-    struct kvt_error err = {.code = KVT_OK};
-    enum kvt_err rc = KVT_NOMEM;
+    struct kvt_error *why = &space->waits.why;
+    enum kvt_err rc;
 
-    if (blocks != NULL) {
-        rc = take_for(space, calls, &count, &options, &err);
-        if (count == 0 && rc != KVT_OK)
-            goto done;
+    end_waits(space, KVT_BUSY, why, stopping);
+    if (space->waits.first == NULL)
+        goto done;
+    if (kvt_clock_mono_ms() >= space->waits.hurry_ms)
+        atomic_store(&space->hurry, true);
+    if (kvt_clock_mono_ms() < space->waits.try_ms)
+        return;
+    if (space->waits.pause_ms > 0 && is_locked(store, space)) {
+        put_off(store, space);
+        return;
+    }
+    rc = take(store, space, &options, why);
+    if (rc == KVT_BUSY || rc == KVT_AGAIN) {
+        put_off(store, space);
+        return;
     }
     if (rc == KVT_OK) {
-        for (size_t i = 0; i < count; i++)
-            blocks[i] = g4_segment_entry_of(&calls[i]->key);
-        rc = g4_compaction_retire(&options, blocks, count, &err);
+        rc = retire_all(space, &options, why);
         give_back(space, &options);
     }
-    end_overdue(calls, &count, rc, &err, true);
+    end_waits(space, rc, why, true);
 done:
-    kvt_free(blocks);
+    if (!stopping)
+        atomic_store(&space->hurry, false);
+}
+
+/* How long nothing needs to be done, unless more calls come. */
+static uint64_t
+rest_ms(const struct g4_packed_store *store)
+{
+    const uint64_t now_ms = kvt_clock_mono_ms();
+    uint64_t rest = IDLE_MS;
+
+    for (size_t i = 0; i < store->space_count; i++) {
+        const struct g4_packed_space *space = &store->spaces[i];
+        const uint64_t next = space->waits.try_ms > now_ms ? space->waits.try_ms - now_ms : 0;
+
+        if (space->waits.first != NULL && next < rest)
+            rest = next;
+    }
+    return rest;
 }
 
 void *
@@ -193,25 +264,18 @@ g4_packed_store_retire(void *arg)
     void *items[BATCH];
 
     for (;;) {
-        const size_t taken = kvt_queue_take(store->retiring, items, BATCH, IDLE_MS);
+        const size_t taken = kvt_queue_take(store->retiring, items, BATCH, rest_ms(store));
 
         if (taken == 0 && kvt_queue_closed(store->retiring))
             return NULL;
-        for (size_t at = 0; at < store->space_count; at++) {
-            struct g4_packed_call *calls[BATCH];
-            size_t count = 0;
+        for (size_t i = 0; i < taken; i++) {
+            struct g4_packed_call *call = items[i];
 
-            for (size_t i = 0; i < taken; i++) {
-                struct g4_packed_call *call = items[i];
-
-                if (call != NULL && call->space == &store->spaces[at]) {
-                    calls[count++] = call;
-                    items[i] = NULL;
-                }
-            }
-            if (count > 0)
-                retire(&store->spaces[at], calls, count);
+            add_wait(call->space, call);
         }
+        for (size_t i = 0; i < store->space_count; i++)
+            if (store->spaces[i].waits.first != NULL)
+                attend(store, &store->spaces[i]);
     }
 }
 

@@ -27,6 +27,16 @@ struct g4_packed_space {
     bool looked; /* for the calls it has in hand */
     enum kvt_err outcome;
     struct kvt_error error;
+
+    /* Of the thread that takes blocks out of manifests: calls that wait for the lock. */
+    struct {
+        struct g4_packed_call *first;
+        size_t count;
+        uint64_t hurry_ms; /* monotonic; from then on who packs here is asked to stop */
+        uint64_t try_ms;   /* monotonic; the lock is asked for again */
+        uint64_t pause_ms; /* until then; 0: it was not asked for yet */
+        struct kvt_error why;
+    } waits;
 };
 
 struct g4_packed_store {
@@ -40,6 +50,7 @@ struct g4_packed_store {
     uint64_t opened_ms;
     struct kvt_queue *waiting;  /* calls that wait for the newest manifest */
     struct kvt_queue *retiring; /* calls whose block is to be taken out of it */
+    uint64_t random;            /* of the thread that does that */
     pthread_t looker;
     pthread_t retirer;
     unsigned threads; /* of these two, that run */
@@ -76,10 +87,12 @@ struct g4_packed_call {
     struct g4_packed_place place; /* READ: where the child reads, if `in_segment` */
     bool in_segment;
     unsigned tries;
-    bool own_missing;        /* READ: there was no object with the block's own key */
-    bool retired;            /* the block was taken out of the manifest */
-    struct kvt_error unseen; /* why the newest manifest is not known; KVT_OK: it is, so far */
-    bool has_bad;            /* READ: the block is lost or damaged in this segment: */
+    bool own_missing;            /* there was no object with the block's own key */
+    bool stored;                 /* WRITE: it was put, and the request has the answer */
+    bool retired;                /* the block was taken out of the manifest */
+    struct g4_packed_call *next; /* that waits for the same lock */
+    struct kvt_error unseen;     /* why the newest manifest is not known; KVT_OK: it is, so far */
+    bool has_bad;                /* READ: the block is lost or damaged in this segment: */
     struct g4_segment_name bad;
 };
 

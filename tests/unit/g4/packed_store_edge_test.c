@@ -1,6 +1,7 @@
 /*
  * What is tested: g4/packed_store.h while somebody else packs, who dies at every request in turn,
- * either before a block is changed or in the midst of that: what was acknowledged is what is read.
+ * either before a block is changed or between any two requests of that: what was acknowledged is
+ * what is read.
  * And a bucket whose pages of a listing have no rows.
  */
 #include <stdio.h>
@@ -18,6 +19,10 @@
 #define YEARS_MS (UINT64_C(10) * 365 * 24 * 3600 * 1000)
 
 enum { REQUESTS_MAX = 200, FRESH_MS = 1 };
+
+/* The requests of a change of what is not packed, in their order. */
+enum { DELETE_OBJECT = 1 };
+enum { WRITE_LOOK = 1, WRITE_OBJECT, WRITE_LOOK_BEHIND };
 
 struct scene {
     struct shelf shelf;
@@ -136,12 +141,11 @@ expect_block(struct scene *scene, const char *body)
 /*
  * Change the block at every step of packing.
  *
- * @param between  the packer works before the first request that the change makes, else before
- *                 all of it
- * @param body     what there is afterwards
+ * @param before  the packer works before this request that the change makes; 0: before all of it
+ * @param body    what there is afterwards
  */
 static void
-at_every_step(bool between, void (*change)(struct scene *), const char *body)
+at_every_step(unsigned before, void (*change)(struct scene *), const char *body)
 {
     bool died = true;
     uint64_t at;
@@ -151,8 +155,8 @@ at_every_step(bool between, void (*change)(struct scene *), const char *body)
 
         assert_true(at < REQUESTS_MAX);
         scene->step = at;
-        if (between) {
-            scene->user.at = 1;
+        if (before > 0) {
+            scene->user.at = before;
             scene->user.between = pack_between;
             scene->user.arg = scene;
         } else {
@@ -193,18 +197,18 @@ static void
 a_deletion_meets_what_was_packed(void **state)
 {
     (void)state;
-    at_every_step(false, remove_it, NULL);
-    at_every_step(false, remove_what_matches, NULL);
-    at_every_step(false, remove_another, "right");
+    at_every_step(0, remove_it, NULL);
+    at_every_step(0, remove_what_matches, NULL);
+    at_every_step(0, remove_another, "right");
 }
 
 static void
 a_deletion_meets_a_packer(void **state)
 {
     (void)state;
-    at_every_step(true, remove_it, NULL);
-    at_every_step(true, remove_what_matches, NULL);
-    at_every_step(true, remove_another, "right");
+    at_every_step(DELETE_OBJECT, remove_it, NULL);
+    at_every_step(DELETE_OBJECT, remove_what_matches, NULL);
+    at_every_step(DELETE_OBJECT, remove_another, "right");
 }
 
 /* ---- overwriting ---- */
@@ -233,18 +237,21 @@ static void
 a_change_meets_what_was_packed(void **state)
 {
     (void)state;
-    at_every_step(false, write_over_it, "left");
-    at_every_step(false, write_over_what_matches, "left");
-    at_every_step(false, write_over_another, "right");
+    at_every_step(0, write_over_it, "left");
+    at_every_step(0, write_over_what_matches, "left");
+    at_every_step(0, write_over_another, "right");
 }
 
 static void
 a_change_meets_a_packer(void **state)
 {
     (void)state;
-    at_every_step(true, write_over_it, "left");
-    at_every_step(true, write_over_what_matches, "left");
-    at_every_step(true, write_over_another, "right");
+    for (unsigned before = WRITE_LOOK; before <= WRITE_LOOK_BEHIND; before++) {
+        at_every_step(before, write_over_it, "left");
+        at_every_step(before, write_over_what_matches, "left");
+        if (before < WRITE_LOOK_BEHIND) /* nothing was written */
+            at_every_step(before, write_over_another, "right");
+    }
 }
 
 /* ---- a manifest that nobody can read ---- */

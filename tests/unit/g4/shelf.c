@@ -179,32 +179,44 @@ serve(struct shelf *shelf, struct g4_request *request)
     return KVT_INVALID;
 }
 
+/* Its answer is lost, whatever was done. */
+static void
+lose_answer(struct g4_request *request, bool own_buffer)
+{
+    if (own_buffer) {
+        kvt_free(request->buffer);
+        request->buffer = NULL;
+    }
+    request->buffer_size = 0;
+    request->listed_count = 0;
+}
+
 static enum kvt_err
 submit(void *self, struct g4_request *request)
 {
     struct shelf_client *client = self;
-    const bool hit = ++client->calls == client->at;
+    struct shelf *shelf = client->shelf;
     const bool own_buffer = request->buffer == NULL;
-    enum kvt_err status;
+    bool hit;
 
+    pthread_mutex_lock(&shelf->lock);
+    hit = ++client->calls == client->at;
+    pthread_mutex_unlock(&shelf->lock);
     if (hit && client->between != NULL)
         client->between(client->arg, request);
-    client->shelf->now_ms++;
+    pthread_mutex_lock(&shelf->lock);
+    shelf->now_ms++;
     client->dead = client->dead || (hit && client->death == SHELF_DIES_BEFORE);
-    status = client->dead ? KVT_UNAVAILABLE : serve(client->shelf, request);
+    request->status = client->dead ? KVT_UNAVAILABLE : serve(shelf, request);
     if (hit && (client->death == SHELF_DIES_AFTER || client->death == SHELF_STUMBLES)) {
         client->dead = client->death == SHELF_DIES_AFTER;
-        status = KVT_TIMEOUT;
-        if (own_buffer) {
-            kvt_free(request->buffer);
-            request->buffer = NULL;
-        }
-        request->buffer_size = 0;
-        request->listed_count = 0;
+        request->status = KVT_TIMEOUT;
+        lose_answer(request, own_buffer);
     }
-    request->status = status;
-    if (status != KVT_OK)
-        (void)kvt_error_set(&request->error, status, "the shelf says %s", kvt_err_text(status));
+    pthread_mutex_unlock(&shelf->lock);
+    if (request->status != KVT_OK)
+        (void)kvt_error_set(&request->error, request->status, "the shelf says %s",
+                            kvt_err_text(request->status));
     request->done(request, request->arg);
     return KVT_OK;
 }

@@ -5,11 +5,13 @@
  * answers in microseconds, that counts, and that lets others act between any two requests makes
  * that a matter of seconds.
  * Ownership: the test owns shelf and clients; a client's store is closed with g4_store_close().
- * Threads:   one.
+ * Threads:   any for requests; everything else while no request is on its way.
  * Limits:    SHELF_OBJECTS_MAX objects; pages of SHELF_PAGE rows.
  */
 #ifndef TESTS_UNIT_G4_SHELF_H
 #define TESTS_UNIT_G4_SHELF_H
+
+#include <pthread.h>
 
 #include "g4/lock.h"
 #include "g4/store.h"
@@ -25,11 +27,12 @@ struct shelf_object {
     uint64_t modified_ms;
 };
 
-/* All zero is an empty one. */
+/* All zero is an empty one: so is a lock that nobody has. */
 struct shelf {
     struct shelf_object objects[SHELF_OBJECTS_MAX]; /* sorted by key */
     size_t count;
-    uint64_t now_ms; /* everybody's time; a request takes a millisecond */
+    uint64_t now_ms;      /* everybody's time; a request takes a millisecond */
+    pthread_mutex_t lock; /* guards all of it, and the clients, while requests are served */
 };
 
 enum shelf_death {
