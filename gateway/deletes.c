@@ -52,52 +52,92 @@ on_row(void *arg)
     return kvt_buffer_ok(&deletes->keys);
 }
 
-static const char *
-remove_one(struct gateway_s3 *s3, const struct gateway_request *request, const char *key,
-           bool particular)
-{
-    char stored[KVT_KEY_MAX];
-    enum gateway_fault fault;
+/* Keys that go together, and what becomes of each. */
+struct together {
+    const char *codes[GATEWAY_REMOVE_TOGETHER]; /* NULL: deleted */
+    char stored[GATEWAY_REMOVE_TOGETHER][KVT_KEY_MAX];
+    const char *keys[GATEWAY_REMOVE_TOGETHER]; /* of those that may be removed */
+    size_t places[GATEWAY_REMOVE_TOGETHER];
+    enum kvt_err statuses[GATEWAY_REMOVE_TOGETHER];
+    size_t count; /* of them */
+};
 
+/* Is there anything to do for it?  Else its code is known. */
+static bool
+may_go(const struct gateway_request *request, const char *key, bool particular,
+       char stored[KVT_KEY_MAX], const char **code)
+{
+    *code = NULL;
     if (!gateway_auth_may(request->principal, GATEWAY_DELETE, &request->bucket, key))
-        return gateway_request_code(GATEWAY_FAULT_FORBIDDEN);
-    if (particular)
-        return gateway_request_code(GATEWAY_FAULT_NOT_IMPLEMENTED);
+        *code = gateway_request_code(GATEWAY_FAULT_FORBIDDEN);
+    else if (particular)
+        *code = gateway_request_code(GATEWAY_FAULT_NOT_IMPLEMENTED);
     /* What cannot be a key here is not there, which is what was asked for. */
-    if (gateway_bucket_key(&request->bucket, key, stored) != KVT_OK)
-        return NULL;
-    gateway_stats_add(s3->vault->stats, GATEWAY_STAT_DELETE, 1);
-    fault = gateway_request_fault_of(gateway_remove(s3->vault, stored));
-    return fault == GATEWAY_FAULT_NONE || fault == GATEWAY_FAULT_NO_SUCH_KEY
-               ? NULL
-               : gateway_request_code(fault);
+    return *code == NULL && gateway_bucket_key(&request->bucket, key, stored) == KVT_OK;
+}
+
+/* False: one has to be asked for again. */
+static bool
+remove_together(struct gateway_s3 *s3, const struct gateway_request *request, const char *key,
+                const bool *particulars, size_t count, struct together *together)
+{
+    bool all = true;
+
+    together->count = 0;
+    for (size_t i = 0; i < count; i++, key += strlen(key) + 1)
+        if (may_go(request, key, particulars[i], together->stored[i], &together->codes[i])) {
+            together->keys[together->count] = together->stored[i];
+            together->places[together->count++] = i;
+        }
+    gateway_stats_add(s3->vault->stats, GATEWAY_STAT_DELETE, together->count);
+    gateway_remove_all(s3->vault, together->keys, together->count, together->statuses);
+    for (size_t i = 0; i < together->count; i++) {
+        const enum gateway_fault fault = gateway_request_fault_of(together->statuses[i]);
+
+        if (fault != GATEWAY_FAULT_NONE && fault != GATEWAY_FAULT_NO_SUCH_KEY)
+            together->codes[together->places[i]] = gateway_request_code(fault);
+        all = all && fault != GATEWAY_FAULT_SLOW_DOWN;
+    }
+    return all;
+}
+
+static void
+tell(struct kvt_buffer *out, const struct deletes *deletes, const char *key, const char *code)
+{
+    if (code == NULL && deletes->quiet)
+        return;
+    kvt_buffer_printf(out, code == NULL ? "<Deleted>" : "<Error>");
+    gateway_xml_element(out, "Key", key);
+    if (code == NULL)
+        kvt_buffer_printf(out, "</Deleted>");
+    else
+        kvt_buffer_printf(out, "<Code>%s</Code><Message>%s</Message></Error>", code, code);
 }
 
 static enum gateway_fault
 remove_all(struct gateway_s3 *s3, struct gateway_request *request, const struct deletes *deletes)
 {
+    struct together *together = kvt_calloc(1, sizeof(*together));
     struct kvt_buffer *out = &request->answer;
-    const char *const slow_down = gateway_request_code(GATEWAY_FAULT_SLOW_DOWN);
     const char *key = (const char *)deletes->keys.data;
-    unsigned waits = 0; /* keys in a row that whoever packs let wait, in vain */
+    bool tries = true;
 
+    if (together == NULL)
+        return GATEWAY_FAULT_SLOW_DOWN;
     gateway_xml_begin(out, "DeleteResult");
-    for (size_t i = 0; i < deletes->count; i++, key += strlen(key) + 1) {
-        const char *code = slow_down;
+    for (size_t at = 0; at < deletes->count; at += GATEWAY_REMOVE_TOGETHER) {
+        const size_t rest = deletes->count - at;
+        const size_t count = rest < GATEWAY_REMOVE_TOGETHER ? rest : GATEWAY_REMOVE_TOGETHER;
 
-        if (waits < GATEWAY_DELETES_WAITS)
-            code = remove_one(s3, request, key, deletes->particulars[i]);
-        waits = code != NULL && strcmp(code, slow_down) == 0 ? waits + 1 : 0;
-        if (code == NULL && deletes->quiet)
-            continue;
-        kvt_buffer_printf(out, code == NULL ? "<Deleted>" : "<Error>");
-        gateway_xml_element(out, "Key", key);
-        if (code == NULL)
-            kvt_buffer_printf(out, "</Deleted>");
-        else
-            kvt_buffer_printf(out, "<Code>%s</Code><Message>%s</Message></Error>", code, code);
+        for (size_t i = 0; i < count; i++)
+            together->codes[i] = gateway_request_code(GATEWAY_FAULT_SLOW_DOWN);
+        if (tries)
+            tries = remove_together(s3, request, key, deletes->particulars + at, count, together);
+        for (size_t i = 0; i < count; i++, key += strlen(key) + 1)
+            tell(out, deletes, key, together->codes[i]);
     }
     gateway_xml_end(out, "DeleteResult");
+    kvt_free(together);
     /* Without room: what is deleted is deleted, and asked again, it is said in full. */
     return gateway_request_answer(request, "application/xml");
 }

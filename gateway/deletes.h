@@ -5,8 +5,9 @@
  *
  * Ownership: borrows all of it.
  * Threads:   any number, one request each.
- * Limits:    GATEWAY_DELETES_MAX keys a request; behind GATEWAY_DELETES_WAITS in a row that are
- *            refused for the moment, each perhaps after its whole patience, no more are tried.
+ * Limits:    GATEWAY_DELETES_MAX keys a request, GATEWAY_REMOVE_TOGETHER of them at once; behind
+ *            those of which one is refused for the moment, perhaps after its whole patience, no
+ *            more are tried.
  */
 #ifndef GATEWAY_DELETES_H
 #define GATEWAY_DELETES_H
@@ -14,8 +15,7 @@
 #include "gateway/request.h"
 #include "gateway/s3.h"
 
-#define GATEWAY_DELETES_MAX   1000
-#define GATEWAY_DELETES_WAITS 2
+#define GATEWAY_DELETES_MAX 1000
 
 void gateway_deletes_answer(struct gateway_s3 *s3, struct gateway_request *request);
 

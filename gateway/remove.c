@@ -1,5 +1,6 @@
 #include "gateway/remove.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -243,4 +244,139 @@ gateway_remove_record(struct gateway_vault *vault, const char *key)
     char record[KVT_KEY_MAX];
 
     return g4_commit_key(key, record) ? gateway_remove(vault, record) : KVT_OK;
+}
+
+/* ---- many at once ---- */
+
+struct removal {
+    struct gateway_vault *vault;
+    const char *const *keys;
+    size_t count;
+    enum kvt_err *statuses;
+    bool grouped[GATEWAY_REMOVE_TOGETHER]; /* it goes with the others */
+};
+
+/* Which keys go together: not those with a commit record, which has to go first, and none twice. */
+static size_t
+group(struct removal *removal)
+{
+    size_t grouped = 0;
+
+    for (size_t i = 0; i < removal->count; i++) {
+        char record[KVT_KEY_MAX];
+
+        removal->grouped[i] = !g4_commit_key(removal->keys[i], record);
+        for (size_t before = 0; before < i && removal->grouped[i]; before++)
+            removal->grouped[i] = strcmp(removal->keys[before], removal->keys[i]) != 0;
+        grouped += removal->grouped[i];
+    }
+    return grouped;
+}
+
+static void
+cold_copy_gone(void *arg, struct g4_request *request, size_t index)
+{
+    struct removal *removal = arg;
+    const enum kvt_err rc = gateway_cold_ended(removal->vault->cold, request->status);
+
+    removal->statuses[index] = rc == KVT_NOTFOUND ? KVT_OK : rc;
+}
+
+/* Each once, as delete_cold() does it. */
+static enum kvt_err
+delete_cold_all(struct removal *removal, size_t grouped)
+{
+    struct gateway_flight *flight;
+    const enum kvt_err rc = gateway_flight_new(&flight, grouped, cold_copy_gone, removal);
+
+    for (size_t i = 0; i < removal->count && rc == KVT_OK; i++) {
+        struct g4_request *request;
+
+        if (!removal->grouped[i])
+            continue;
+        request = gateway_flight_prepare(flight, i);
+        request->verb = G4_DELETE;
+        request->key = removal->keys[i];
+        request->once = true;
+        gateway_flight_submit(flight, gateway_cold_store(removal->vault->cold), request);
+    }
+    if (rc != KVT_OK)
+        return rc;
+    gateway_flight_drain(flight);
+    gateway_flight_free(flight);
+    return KVT_OK;
+}
+
+/* The hot copies, and then the rows, of those that are gone from the bucket. */
+static enum kvt_err
+finish_all(struct removal *removal, struct gateway_change *changes)
+{
+    struct gateway_vault *vault = removal->vault;
+    size_t used = 0;
+
+    for (size_t i = 0; i < removal->count; i++) {
+        struct gateway_change *change = &changes[used];
+        struct g4_request drop = {.verb = G4_DELETE, .key = removal->keys[i]};
+
+        if (!removal->grouped[i] || removal->statuses[i] != KVT_OK ||
+            gateway_catalog_get(vault->catalog, removal->keys[i], &change->record) != KVT_OK)
+            continue;
+        if (vault->hot != NULL && !change->record.opaque)
+            removal->statuses[i] = delete_copy(vault->hot, &drop);
+        if (removal->statuses[i] != KVT_OK)
+            continue;
+        change->key = removal->keys[i];
+        change->erase = true;
+        used++;
+    }
+    return gateway_catalog_change(vault->catalog, changes, used, GATEWAY_APPLIED);
+}
+
+static enum kvt_err
+remove_group(struct removal *removal, size_t grouped)
+{
+    struct gateway_change *changes = kvt_calloc(grouped, sizeof(*changes));
+    const char *keys[GATEWAY_REMOVE_TOGETHER];
+    struct gateway_hold holds[GATEWAY_REMOVE_TOGETHER];
+    size_t held = 0;
+    enum kvt_err rc;
+
+    if (changes == NULL)
+        return KVT_NOMEM;
+    for (size_t i = 0; i < removal->count; i++) {
+        if (!removal->grouped[i])
+            continue;
+        keys[held] = removal->keys[i];
+        gateway_hold_init(&holds[held++], removal->keys[i]);
+    }
+    gateway_hold_acquire(removal->vault->holds, holds, held);
+    rc = mark_held(removal->vault, keys, held);
+    if (rc == KVT_OK)
+        rc = delete_cold_all(removal, grouped);
+    if (rc == KVT_OK)
+        rc = finish_all(removal, changes);
+    gateway_hold_release(removal->vault->holds, holds, held);
+    kvt_free(changes);
+    return rc;
+}
+
+void
+gateway_remove_all(struct gateway_vault *vault, const char *const *keys, size_t count,
+                   enum kvt_err *statuses)
+{
+    struct removal removal = {.vault = vault, .keys = keys, .count = count, .statuses = statuses};
+    const bool healthy = gateway_cold_healthy(vault->cold);
+    const size_t grouped = healthy ? group(&removal) : 0;
+    enum kvt_err rc = KVT_UNAVAILABLE;
+
+    assert(count <= GATEWAY_REMOVE_TOGETHER);
+    for (size_t i = 0; i < count; i++)
+        statuses[i] = KVT_UNAVAILABLE;
+    if (grouped > 0)
+        rc = remove_group(&removal, grouped);
+    for (size_t i = 0; i < count && healthy; i++)
+        if (!removal.grouped[i])
+            statuses[i] = gateway_remove(vault, keys[i]);
+        else if (rc != KVT_OK)
+            statuses[i] = rc;
 }

@@ -7,14 +7,18 @@
  *
  * Ownership: borrowed for the call.
  * Threads:   any; "held" calls need the key held by the caller (gateway/hold.h).
- * Limits:    GATEWAY_BATCH_KEYS_MAX keys a call.
+ * Limits:    GATEWAY_BATCH_KEYS_MAX keys to be marked in a call, GATEWAY_REMOVE_TOGETHER to be
+ *            removed.
  */
 #ifndef GATEWAY_REMOVE_H
 #define GATEWAY_REMOVE_H
 
 #include <stddef.h>
 
+#include "gateway/flight.h"
 #include "gateway/vault.h"
+
+#define GATEWAY_REMOVE_TOGETHER GATEWAY_FLIGHT_WINDOW_MAX
 
 /** Mark all of these rows retiring, in one durable step.  Keys without a row are passed over.  A
  * PUT may cancel a mark at any time before gateway_remove_finish(). */
@@ -30,6 +34,14 @@ KVT_NODISCARD enum kvt_err gateway_remove_finish(struct gateway_vault *vault, co
 
 /** Both steps for one key, also one the catalog does not know. */
 KVT_NODISCARD enum kvt_err gateway_remove(struct gateway_vault *vault, const char *key);
+
+/** The same for many keys: their copies in the bucket go at once, so that a packed namespace takes
+ *  them out of its manifest together.  A key may stand there twice.
+ *
+ *  @param count  at most GATEWAY_REMOVE_TOGETHER
+ *  @param[out] statuses  of each key, as gateway_remove() */
+void gateway_remove_all(struct gateway_vault *vault, const char *const *keys, size_t count,
+                        enum kvt_err *statuses);
 
 /** Remove the commit record of the block that `key` is a rank of: before that one goes, and once
  *  more behind it.  Without its data it would keep KVBM from ever storing the block again.  The

@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "g4/packed_store.h"
 #include "gateway/move.h"
 #include "gateway/orders.h"
 #include "gateway/packer.h"
@@ -359,6 +360,41 @@ told_without_asking(void **state)
     test_scene_close(&scene);
 }
 
+/* Many deletions of one request leave the manifest together. */
+static void
+removed_together(void **state)
+{
+    struct gateway_packer_state packing;
+    struct test_scene scene;
+    struct g4_packed_totals totals;
+    enum kvt_err statuses[BLOCKS];
+    const char *keys[BLOCKS];
+    char texts[BLOCKS][KVT_KEY_MAX];
+    struct kvt_error err;
+    uint64_t number;
+
+    (void)state;
+    open_packed(&scene);
+    put_and_pack(&scene);
+    for (uint64_t i = 0; i < BLOCKS; i++)
+        keys[i] = test_gateway_key(texts[i], i / 2 * 2); /* each of them twice */
+    gateway_packer_state(scene.gateway.vault->packer, 0, &packing);
+    number = packing.totals.number;
+    gateway_remove_all(scene.gateway.vault, keys, BLOCKS, statuses);
+    for (uint64_t i = 0; i < BLOCKS; i++) {
+        assert_int_equal(statuses[i], KVT_OK);
+        assert_int_equal(test_gateway_get(&scene.gateway, i, SIZE, NULL),
+                         i % 2 == 0 ? KVT_NOTFOUND : KVT_OK);
+    }
+    assert_int_equal(
+        g4_packed_store_totals(gateway_cold_store(scene.gateway.vault->cold), 0, &totals, &err),
+        KVT_OK);
+    assert_int_equal(totals.blocks, BLOCKS / 2);
+    /* What comes while a manifest is written waits for the next one. */
+    assert_in_range(totals.number - number, 1, BLOCKS / 2 - 1);
+    test_scene_close(&scene);
+}
+
 /* Somebody else was at it: what was asked for is not forgotten. */
 static void
 asked_until_it_is_done(void **state)
@@ -415,6 +451,7 @@ main(void)
         cmocka_unit_test(met_by_a_put),
         cmocka_unit_test(by_order),
         cmocka_unit_test(told_without_asking),
+        cmocka_unit_test(removed_together),
         cmocka_unit_test(asked_until_it_is_done),
         cmocka_unit_test(without_packing),
     };
