@@ -167,8 +167,10 @@ write_ports(const struct app *app, struct kvt_error *err)
 static void
 stop(struct app *app)
 {
-    if (app->vault != NULL)
+    if (app->vault != NULL) {
         atomic_store(&app->vault->stopping, true);
+        gateway_packer_cancel(app->vault->packer); /* clients may wait for what it does */
+    }
     gateway_front_stop(app->front);
     gateway_buckets_free(app->buckets);
     gateway_auth_free(app->auth);

@@ -15,7 +15,8 @@ enum {
     TICK_MS = 200,
     PAUSE_MS = 100, /* between two runs: who waits for the lock has a chance */
     PAUSE_MAX_MS = 10000,
-    AGAIN_MS = 1000, /* after somebody else was found packing what was asked for */
+    SHOW_AGAIN_MS = 1000, /* after a look that failed */
+    AGAIN_MS = 1000,      /* after somebody else was found packing what was asked for */
     PPM = 1000000,
 };
 
@@ -72,12 +73,20 @@ gateway_packer_new(struct gateway_packer **out, struct gateway_cold *cold,
 }
 
 void
-gateway_packer_stop(struct gateway_packer *packer)
+gateway_packer_cancel(struct gateway_packer *packer)
 {
     if (packer == NULL)
         return;
     atomic_store(&packer->stop, true);
     g4_packed_store_stop(packer->store);
+}
+
+void
+gateway_packer_stop(struct gateway_packer *packer)
+{
+    if (packer == NULL)
+        return;
+    gateway_packer_cancel(packer);
     if (packer->started)
         (void)pthread_join(packer->thread, NULL);
     packer->started = false;
@@ -286,16 +295,17 @@ reason_to_run(struct gateway_packer *packer, size_t index, uint64_t now_ms)
                : NULL;
 }
 
-static void
+/* False: of some namespaces nothing is known at the moment. */
+static bool
 show(struct gateway_packer *packer)
 {
     struct g4_packed_totals sum = {0};
+    bool all = true;
 
-    for (size_t i = 0; i < packer->count; i++) {
+    for (size_t i = 0; i < packer->count && !atomic_load(&packer->stop); i++) {
         struct g4_packed_totals totals;
 
-        if (see_totals(packer, i, &totals) != KVT_OK)
-            continue;
+        all &= see_totals(packer, i, &totals) == KVT_OK; /* else they are as they were */
         sum.segments += totals.segments;
         sum.blocks += totals.blocks;
         sum.live_bytes += totals.live_bytes;
@@ -305,6 +315,7 @@ show(struct gateway_packer *packer)
     gateway_stats_set(packer->stats, GATEWAY_STAT_PACKED_BLOCKS, sum.blocks);
     gateway_stats_set(packer->stats, GATEWAY_STAT_PACKED_LIVE, sum.live_bytes);
     gateway_stats_set(packer->stats, GATEWAY_STAT_PACKED_SEGMENT_BYTES, sum.segment_bytes);
+    return all;
 }
 
 /* What was asked for is owed until somebody packed, whoever that was. */
@@ -340,18 +351,16 @@ static void *
 packer_main(void *arg)
 {
     struct gateway_packer *packer = arg;
-    uint64_t shown_ms = 0;
+    uint64_t show_ms = 0;
 
     while (!atomic_load(&packer->stop)) {
         const uint64_t now_ms = kvt_clock_mono_ms();
 
-        if (gateway_cold_writable(packer->cold)) {
+        /* First, and whether or not anything may be packed: a run may take its time. */
+        if (gateway_cold_healthy(packer->cold) && now_ms >= show_ms)
+            show_ms = now_ms + (show(packer) ? GATEWAY_PACKER_SHOW_MS : SHOW_AGAIN_MS);
+        if (gateway_cold_writable(packer->cold))
             look(packer);
-            if (now_ms - shown_ms >= GATEWAY_PACKER_SHOW_MS) {
-                show(packer);
-                shown_ms = now_ms;
-            }
-        }
         kvt_clock_sleep_ms(TICK_MS);
     }
     return NULL;

@@ -42,7 +42,11 @@ KVT_NODISCARD enum kvt_err gateway_packer_new(struct gateway_packer **out,
                                               const struct gateway_packer_options *options,
                                               struct kvt_error *err);
 
-/** End what runs at its next step, and begin nothing.  NULL is allowed. */
+/** Begin nothing more, and end what runs at its next step; whoever waits for a packer hears
+ *  KVT_AGAIN.  Waits for nobody.  NULL is allowed. */
+void gateway_packer_cancel(struct gateway_packer *packer);
+
+/** The same, and wait for its thread.  NULL is allowed. */
 void gateway_packer_stop(struct gateway_packer *packer);
 
 /** Stops it.  NULL is allowed. */

@@ -2,8 +2,11 @@
  * What is tested: a gateway with a packed namespace, on a folder: what clients are told of a block
  * is the same before and after it is packed, by this gateway and by one that has never seen it;
  * promotion, removal one by one, many at once and by order, and PUTs after that; caps; the order
- * that packs, and what is refused; what is told, and that what was asked for is done.
+ * that packs, and what is refused; what is told, from the start on, and that what was asked for is
+ * done; that nobody waits for a packer when the gateway ends.
  */
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -360,6 +363,125 @@ told_without_asking(void **state)
     test_scene_close(&scene);
 }
 
+static void
+known_at_the_start(void **state)
+{
+    const uint64_t end_ms = kvt_clock_mono_ms() + PATIENCE_MS;
+    struct gateway_packer_state packing;
+    struct test_scene scene;
+    struct kvt_error err;
+    char folder[192];
+
+    (void)state;
+    open_packed(&scene);
+    put_and_pack(&scene);
+    reopen_as_another(&scene, folder);
+    assert_int_equal(gateway_packer_start(scene.gateway.vault->packer, &err), KVT_OK);
+    do {
+        assert_true(kvt_clock_mono_ms() < end_ms);
+        kvt_clock_sleep_ms(10);
+        gateway_packer_state(scene.gateway.vault->packer, 0, &packing);
+    } while (packing.totals.blocks != BLOCKS);
+    assert_int_equal(packing.totals.live_bytes, BLOCKS * SIZE);
+    assert_true(packing.totals.segments > 0);
+    assert_int_equal(packing.runs, 0);
+    test_scene_close(&scene);
+}
+
+/* A bucket that takes no segment while it is shut. */
+struct shut {
+    struct g4_store *inner;
+    atomic_bool shut;
+    atomic_bool met; /* a segment was brought */
+};
+
+static bool
+wait_until(const atomic_bool *flag, bool value)
+{
+    const uint64_t end_ms = kvt_clock_mono_ms() + PATIENCE_MS;
+
+    while (atomic_load(flag) != value && kvt_clock_mono_ms() < end_ms)
+        kvt_clock_sleep_ms(1);
+    return atomic_load(flag) == value;
+}
+
+static enum kvt_err
+submit_shut(void *self, struct g4_request *request)
+{
+    struct shut *shut = self;
+
+    if (request->verb == G4_PUT && strstr(request->key, "/.kvt/segment/") != NULL &&
+        atomic_load(&shut->shut)) {
+        atomic_store(&shut->met, true);
+        (void)!wait_until(&shut->shut, false);
+    }
+    return g4_store_submit(shut->inner, request);
+}
+
+static void
+close_shut(void *self)
+{
+    g4_store_close(((struct shut *)self)->inner);
+}
+
+struct run {
+    struct test_scene *scene;
+    enum kvt_err rc;
+};
+
+static void *
+pack_meanwhile(void *arg)
+{
+    struct run *run = arg;
+    struct g4_compaction_report total;
+    struct kvt_error err;
+
+    run->rc = gateway_packer_run(run->scene->gateway.vault->packer, TEST_NAMESPACE, "test", NULL,
+                                 &total, &err);
+    return NULL;
+}
+
+static void *
+remove_meanwhile(void *arg)
+{
+    struct run *run = arg;
+    char key[KVT_KEY_MAX];
+
+    run->rc = gateway_remove(run->scene->gateway.vault, test_gateway_key(key, 0));
+    return NULL;
+}
+
+/* Who waits for a packer that hangs is told so when the gateway ends, not after his patience. */
+static void
+a_stop_waits_for_no_packer(void **state)
+{
+    static const struct g4_store_driver driver = {
+        .name = "shut", .submit = submit_shut, .close = close_shut};
+    struct shut shut = {.shut = false};
+    struct test_scene scene;
+    struct run packing = {.scene = &scene};
+    struct run removal = {.scene = &scene};
+    pthread_t threads[2];
+
+    (void)state;
+    open_packed(&scene);
+    test_gateway_interpose(&scene.gateway, &driver, &shut, &shut.inner);
+    put_and_pack(&scene);
+    for (uint64_t i = BLOCKS; i < 2 * BLOCKS; i++)
+        assert_int_equal(test_gateway_put(&scene.gateway, i, SIZE), KVT_OK);
+    atomic_store(&shut.shut, true);
+    assert_int_equal(pthread_create(&threads[0], NULL, pack_meanwhile, &packing), 0);
+    assert_true(wait_until(&shut.met, true));
+    assert_int_equal(pthread_create(&threads[1], NULL, remove_meanwhile, &removal), 0);
+    gateway_packer_cancel(scene.gateway.vault->packer);
+    (void)pthread_join(threads[1], NULL); /* while the packer hangs */
+    assert_int_equal(removal.rc, KVT_AGAIN);
+    atomic_store(&shut.shut, false);
+    (void)pthread_join(threads[0], NULL);
+    assert_int_equal(packing.rc, KVT_CANCELLED);
+    test_scene_close(&scene);
+}
+
 /* Many deletions of one request leave the manifest together. */
 static void
 removed_together(void **state)
@@ -451,6 +573,8 @@ main(void)
         cmocka_unit_test(met_by_a_put),
         cmocka_unit_test(by_order),
         cmocka_unit_test(told_without_asking),
+        cmocka_unit_test(known_at_the_start),
+        cmocka_unit_test(a_stop_waits_for_no_packer),
         cmocka_unit_test(removed_together),
         cmocka_unit_test(asked_until_it_is_done),
         cmocka_unit_test(without_packing),
