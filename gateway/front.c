@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -292,6 +293,18 @@ on_bytes(void *arg, uint64_t at, char *buffer, size_t size)
     return (ssize_t)got;
 }
 
+/* From sealed memory: the kernel sends it as it is.  The response closes the descriptor. */
+static struct MHD_Response *
+respond_sealed(const struct gateway_request *request, int fd)
+{
+    struct MHD_Response *response =
+        MHD_create_response_from_fd_at_offset64(request->body_size, fd, request->body_from);
+
+    if (response == NULL)
+        (void)close(fd);
+    return response;
+}
+
 static struct MHD_Response *
 make_response(struct call *call)
 {
@@ -301,6 +314,10 @@ make_response(struct call *call)
     if (request->head_only)
         return MHD_create_response_from_callback(request->length, 4096, no_bytes, NULL, NULL);
     if (request->reader != NULL && request->body_size > 0) {
+        const int sealed = gateway_reader_take_sealed(request->reader);
+
+        if (sealed >= 0)
+            return respond_sealed(request, sealed);
         bytes = gateway_reader_held(request->reader, request->body_from, request->body_size);
         if (bytes == NULL)
             return MHD_create_response_from_callback(

@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "g4/check.h"
@@ -14,6 +15,7 @@ struct gateway_reader {
     struct gateway_budget *budget;
     struct gateway_item item;
     struct g4_body body;
+    int sealed;         /* all of the body in memory; -1: it is not */
     uint8_t *memory;    /* of the piece, or of all of it once the hot copy was given up */
     uint64_t taken;     /* bytes of the budget */
     uint64_t held_from; /* what `memory` has: checked bytes of the body */
@@ -71,10 +73,13 @@ gateway_reader_open(struct gateway_reader **out, struct gateway_vault *vault,
     reader->vault = vault;
     reader->budget = budget;
     reader->item = *item;
+    reader->sealed = -1;
     rc = g4_directory_body(vault->hot, item->key, &reader->body, &err);
     if (rc == KVT_OK && is_block(&reader->body.object, &item->record)) {
+        reader->sealed = gateway_sealed_body(vault->sealed, &reader->body);
         piece = gateway_reader_piece(reader);
-        rc = take_memory(reader, item->record.length < piece ? item->record.length : piece);
+        if (reader->sealed < 0)
+            rc = take_memory(reader, item->record.length < piece ? item->record.length : piece);
     } else {
         rc = KVT_UNSUPPORTED;
     }
@@ -93,6 +98,8 @@ gateway_reader_close(struct gateway_reader *reader)
 {
     if (reader == NULL)
         return;
+    if (reader->sealed >= 0)
+        (void)close(reader->sealed);
     g4_body_close(&reader->body);
     give_memory(reader);
     kvt_free(reader);
@@ -140,7 +147,7 @@ gateway_reader_read(struct gateway_reader *reader, uint64_t at, void *buffer, si
     *got = 0;
     if (reader->failed != KVT_OK)
         return reader->failed;
-    assert(at < object->meta.length && size > 0);
+    assert(at < object->meta.length && size > 0 && reader->sealed < 0);
     if (!holds(reader, at) && at == number << object->pieces.shift && size >= length) {
         /* A piece that fails its crc is looked at again by who can do something about it. */
         if (g4_body_read(&reader->body, number, buffer, false, &err) != KVT_OK)
@@ -186,12 +193,24 @@ gateway_reader_fetch(struct gateway_reader *reader, uint64_t at)
     assert(at < reader->body.object.meta.length);
     if (reader->failed != KVT_OK || holds(reader, at))
         return reader->failed;
-    if (hold_piece(reader, at >> reader->body.object.pieces.shift, true) != KVT_OK)
+    if (reader->sealed < 0 &&
+        hold_piece(reader, at >> reader->body.object.pieces.shift, true) != KVT_OK)
         reader->failed = hold_all(reader);
     else if (!reader->counted)
         gateway_get_count(reader->vault, &reader->item);
     reader->counted = true;
     return reader->failed;
+}
+
+int
+gateway_reader_take_sealed(struct gateway_reader *reader)
+{
+    const int fd = reader->sealed;
+
+    reader->sealed = -1;
+    if (fd >= 0)
+        gateway_stats_add(reader->vault->stats, GATEWAY_STAT_HITS_SEALED, 1);
+    return fd;
 }
 
 const void *

@@ -56,6 +56,13 @@ KVT_NODISCARD enum kvt_err gateway_reader_read(struct gateway_reader *stream, ui
  *  KVT_OK: the stream has failed. */
 KVT_NODISCARD enum kvt_err gateway_reader_fetch(struct gateway_reader *stream, uint64_t at);
 
+/**
+ * All of the body in sealed memory (gateway/sealed.h), to be sent from there.
+ *
+ * @return a descriptor, the caller's to close from now on, or -1: it comes in pieces
+ */
+int gateway_reader_take_sealed(struct gateway_reader *stream);
+
 /** These bytes, if all of them are in memory and checked; else NULL.  Valid until the next call. */
 const void *gateway_reader_held(const struct gateway_reader *stream, uint64_t at, uint64_t size);
 

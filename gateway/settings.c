@@ -262,6 +262,7 @@ load_vault(struct gateway_settings *settings, const struct kvt_config *config,
     vault->hot_dir = kvt_config_string(config, GATEWAY_SETTING_HOT_DIR);
     vault->hot_new = kvt_config_bool(config, GATEWAY_SETTING_HOT_NEW);
     vault->hot_capacity = kvt_config_u64(config, GATEWAY_SETTING_HOT_CAPACITY);
+    vault->hot_memory = kvt_config_u64(config, GATEWAY_SETTING_HOT_MEMORY);
     vault->cold_capacity = kvt_config_u64(config, GATEWAY_SETTING_COLD_CAPACITY);
     vault->commit_ranks = (uint32_t)kvt_config_u64(config, GATEWAY_SETTING_COMMIT_RANKS);
     vault->write_back = kvt_config_enum(config, GATEWAY_SETTING_WRITE_MODE) == 1;

@@ -20,6 +20,8 @@
     X(LIST, COUNTER, "requests_total", "verb=\"list\"", "Objects asked for, by verb.")             \
     X(HITS_HOT, COUNTER, "reads_total", "result=\"hot\"", "Reads by where they were answered.")    \
     X(HITS_COLD, COUNTER, "reads_total", "result=\"cold\"", "Reads by where they were answered.")  \
+    X(HITS_SEALED, COUNTER, "sealed_reads_total", "",                                              \
+      "Hot reads that were answered from memory (hot.memory).")                                    \
     X(MISSES, COUNTER, "reads_total", "result=\"miss\"", "Reads by where they were answered.")     \
     X(BYTES_IN, COUNTER, "bytes_in_total", "", "Bytes of object bodies accepted.")                 \
     X(BYTES_OUT, COUNTER, "bytes_out_total", "", "Bytes of object bodies served.")                 \

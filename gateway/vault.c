@@ -104,6 +104,11 @@ open_tiers(struct gateway_vault *vault, const struct gateway_vault_options *opti
         rc = gateway_volume_check(vault->catalog, options->hot_dir, options->hot_new, err);
         if (rc == KVT_OK)
             rc = g4_directory_open(&vault->hot, &hot, err);
+        if (rc == KVT_OK && options->hot_memory != 0) {
+            rc = gateway_sealed_new(&vault->sealed, options->hot_memory);
+            if (rc != KVT_OK)
+                (void)kvt_error_set(err, rc, "hot.memory");
+        }
         if (rc != KVT_OK)
             return rc;
     }
@@ -197,6 +202,7 @@ gateway_vault_close(struct gateway_vault *vault)
     gateway_packer_free(vault->packer);
     gateway_cold_close(vault->cold);
     g4_store_close(vault->hot);
+    gateway_sealed_free(vault->sealed);
     g4_store_close(vault->uploads);
     gateway_catalog_close(vault->catalog);
     gateway_quarantine_close(vault->quarantine);

@@ -25,6 +25,7 @@
 #include "gateway/hold.h"
 #include "gateway/packer.h"
 #include "gateway/quarantine.h"
+#include "gateway/sealed.h"
 #include "gateway/stats.h"
 #include "kvtier/error.h"
 #include "kvtier/key.h"
@@ -43,8 +44,9 @@ struct gateway_vault {
     bool write_back;       /* blocks may be acknowledged from their hot copies */
     uint64_t backlog_max;  /* bytes of those that wait for their upload */
     struct gateway_catalog *catalog;
-    struct g4_store *hot;     /* NULL: none */
-    struct g4_store *uploads; /* parts that wait: gateway/uploads.h */
+    struct g4_store *hot;          /* NULL: none */
+    struct gateway_sealed *sealed; /* what of it is kept in memory; NULL: nothing */
+    struct g4_store *uploads;      /* parts that wait: gateway/uploads.h */
     struct gateway_cold *cold;
     struct gateway_doubts *doubts;
     struct gateway_packer *packer; /* NULL: nothing is packed */
@@ -64,6 +66,7 @@ struct gateway_vault_options {
     const char *hot_dir;
     bool hot_new; /* hot_dir is another volume than the catalog's, on purpose */
     uint64_t hot_capacity;
+    uint64_t hot_memory; /* gateway/sealed.h; 0: none */
     uint64_t cold_capacity;
     uint64_t catalog_max;
     uint64_t object_max;

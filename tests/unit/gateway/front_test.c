@@ -247,6 +247,29 @@ whole_and_in_part(void **state)
     (void)close(fd);
 }
 
+/* What was asked for before comes out of memory, and only as long as the file is what it was. */
+static void
+again_out_of_memory(void **state)
+{
+    struct fixture *f = *state;
+    struct gateway_stats *stats = &f->scene.gateway.stats;
+    struct gateway_vault *vault = f->scene.gateway.vault;
+    const int fd = connect_front(f, 0);
+    size_t length;
+
+    assert_int_equal(gateway_sealed_new(&vault->sealed, 4 * (uint64_t)SIZE), KVT_OK);
+    whole_and_in_part(state);
+    assert_int_equal(gateway_stats_get(stats, GATEWAY_STAT_HITS_SEALED), 22);
+    assert_int_equal(gateway_stats_get(stats, GATEWAY_STAT_HITS_HOT), 23);
+    flip(f, SIZE / 2);
+    ask(f, fd, NULL);
+    assert_int_equal(read_head(fd, &length), 200);
+    assert_int_equal(read_body(f, fd, 0, SIZE), SIZE);
+    assert_int_equal(gateway_stats_get(stats, GATEWAY_STAT_HITS_SEALED), 22);
+    assert_int_equal(gateway_stats_get(stats, GATEWAY_STAT_CORRUPT_HOT), 1);
+    (void)close(fd);
+}
+
 static void
 damaged_while_it_is_sent(void **state)
 {
@@ -387,6 +410,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(whole_and_in_part, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(again_out_of_memory, set_up, tear_down),
         cmocka_unit_test_setup_teardown(damaged_while_it_is_sent, set_up, tear_down),
         cmocka_unit_test_setup_teardown(cut_short_where_nothing_is_right, set_up, tear_down),
         cmocka_unit_test_setup_teardown(bad_from_the_first_piece_on, set_up, tear_down),

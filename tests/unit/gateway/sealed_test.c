@@ -1,0 +1,286 @@
+/*
+ * What is tested: gateway/sealed.h: a body that is asked for again comes out of memory that nobody
+ * can write to; a file that was changed since is read; what does not fit its crc is never taken in;
+ * memory and descriptors stay within their bounds, and all is given back.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/random.h"
+#include "g4/directory.h"
+#include "g4/name.h"
+#include "g4/object.h"
+#include "gateway/sealed.h"
+
+#include "tests/unit/gateway/support.h"
+
+enum { SIZE = GATEWAY_SEALED_MIN + 321, ROOM = 4, FILES = 8 };
+
+struct fixture {
+    struct test_gateway gateway;
+    struct gateway_sealed *sealed;
+    uint8_t *wanted;
+    uint8_t *found;
+};
+
+static int
+set_up(void **state)
+{
+    struct fixture *f = kvt_calloc(1, sizeof(*f));
+
+    test_gateway_open(&f->gateway, 64u << 20, 0);
+    assert_int_equal(gateway_sealed_new(&f->sealed, ROOM * (uint64_t)SIZE), KVT_OK);
+    f->wanted = kvt_calloc(1, SIZE);
+    f->found = kvt_calloc(1, SIZE);
+    *state = f;
+    return 0;
+}
+
+static int
+tear_down(void **state)
+{
+    struct fixture *f = *state;
+
+    gateway_sealed_free(f->sealed);
+    kvt_free(f->wanted);
+    kvt_free(f->found);
+    test_gateway_close(&f->gateway);
+    kvt_free(f);
+    return 0;
+}
+
+static void
+put(struct fixture *f, uint64_t number, size_t size)
+{
+    assert_int_equal(test_gateway_put(&f->gateway, number, size), KVT_OK);
+}
+
+/* Ask once, as a reader does: what comes is the body; is it from memory? */
+static bool
+ask(struct fixture *f, uint64_t number, size_t size)
+{
+    char key[KVT_KEY_MAX];
+    struct kvt_error err;
+    struct g4_body body;
+    int fd;
+
+    assert_int_equal(
+        g4_directory_body(f->gateway.vault->hot, test_gateway_key(key, number), &body, &err),
+        KVT_OK);
+    fd = gateway_sealed_body(f->sealed, &body);
+    g4_body_close(&body);
+    if (fd < 0)
+        return false;
+    test_gateway_fill(f->wanted, size, number);
+    assert_int_equal(pread(fd, f->found, size, 0), size);
+    assert_memory_equal(f->found, f->wanted, size);
+    assert_int_equal(lseek(fd, 0, SEEK_END), size);
+    (void)close(fd);
+    return true;
+}
+
+static int
+open_file(const struct fixture *f, uint64_t number)
+{
+    char name[G4_NAME_MAX];
+    char key[KVT_KEY_MAX];
+    char path[512];
+    int fd;
+
+    g4_name_format(test_gateway_key(key, number), name);
+    (void)snprintf(path, sizeof(path), "%s/objects/%s", f->gateway.hot, name);
+    fd = open(path, O_RDWR | O_CLOEXEC);
+    assert_true(fd >= 0);
+    return fd;
+}
+
+static void
+flip(const struct fixture *f, uint64_t number, off_t at)
+{
+    const int fd = open_file(f, number);
+    uint8_t byte;
+
+    assert_int_equal(pread(fd, &byte, 1, G4_OBJECT_BODY_AT + at), 1);
+    byte ^= 1;
+    assert_int_equal(pwrite(fd, &byte, 1, G4_OBJECT_BODY_AT + at), 1);
+    (void)close(fd);
+}
+
+static unsigned
+count_descriptors(void)
+{
+    DIR *folder = opendir("/proc/self/fd");
+    unsigned count = 0;
+
+    assert_non_null(folder);
+    while (readdir(folder) != NULL)
+        count++;
+    (void)closedir(folder);
+    return count;
+}
+
+static void
+comes_from_memory_when_asked_again(void **state)
+{
+    struct fixture *f = *state;
+
+    put(f, 1, SIZE);
+    assert_false(ask(f, 1, SIZE));
+    for (int i = 0; i < 3; i++)
+        assert_true(ask(f, 1, SIZE));
+}
+
+static void
+small_ones_and_none(void **state)
+{
+    struct fixture *f = *state;
+    struct gateway_sealed *sealed = f->sealed;
+
+    put(f, 1, GATEWAY_SEALED_MIN - 1);
+    put(f, 2, SIZE);
+    for (int i = 0; i < 3; i++)
+        assert_false(ask(f, 1, GATEWAY_SEALED_MIN - 1));
+    f->sealed = NULL;
+    for (int i = 0; i < 3; i++)
+        assert_false(ask(f, 2, SIZE));
+    assert_int_equal(gateway_sealed_new(&f->sealed, SIZE), KVT_OK); /* a quarter is less */
+    for (int i = 0; i < 3; i++)
+        assert_false(ask(f, 2, SIZE));
+    gateway_sealed_free(f->sealed);
+    f->sealed = sealed;
+}
+
+static void
+nobody_can_write_to_it(void **state)
+{
+    struct fixture *f = *state;
+    char key[KVT_KEY_MAX];
+    struct kvt_error err;
+    struct g4_body body;
+    int fd;
+
+    put(f, 1, SIZE);
+    assert_false(ask(f, 1, SIZE));
+    assert_int_equal(
+        g4_directory_body(f->gateway.vault->hot, test_gateway_key(key, 1), &body, &err), KVT_OK);
+    fd = gateway_sealed_body(f->sealed, &body);
+    g4_body_close(&body);
+    assert_true(fd >= 0);
+    assert_int_equal(pwrite(fd, "x", 1, 5), -1);
+    assert_int_equal(errno, EPERM);
+    assert_int_equal(ftruncate(fd, 0), -1);
+    assert_int_equal(fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4096), -1);
+    assert_true(mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) == MAP_FAILED);
+    assert_int_equal(fcntl(fd, F_ADD_SEALS, 0), -1);
+    (void)close(fd);
+    assert_true(ask(f, 1, SIZE));
+}
+
+/* Whatever was done to the file, it is looked at again. */
+static void
+a_changed_file_is_another_one(void **state)
+{
+    struct fixture *f = *state;
+    uint64_t random = test_seed();
+    const off_t at = (off_t)kvt_random_below(&random, SIZE);
+
+    put(f, 1, SIZE);
+    assert_false(ask(f, 1, SIZE));
+    assert_true(ask(f, 1, SIZE));
+    flip(f, 1, at);
+    for (int i = 0; i < 3; i++)
+        assert_false(ask(f, 1, SIZE)); /* nor is the damaged one ever taken in */
+    flip(f, 1, at);
+    assert_false(ask(f, 1, SIZE));
+    assert_true(ask(f, 1, SIZE));
+}
+
+static void
+a_file_cut_short(void **state)
+{
+    struct fixture *f = *state;
+    char key[KVT_KEY_MAX];
+    struct kvt_error err;
+    struct g4_body body;
+    int fd;
+
+    put(f, 1, SIZE);
+    assert_false(ask(f, 1, SIZE));
+    assert_int_equal(
+        g4_directory_body(f->gateway.vault->hot, test_gateway_key(key, 1), &body, &err), KVT_OK);
+    fd = open_file(f, 1);
+    assert_int_equal(ftruncate(fd, G4_OBJECT_BODY_AT + SIZE / 2), 0);
+    (void)close(fd);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(gateway_sealed_body(f->sealed, &body), -1);
+    g4_body_close(&body);
+}
+
+/* More bodies than there is room for, in random order: never more than fit, all right, and some of
+ * those asked for most are there. */
+static void
+keeps_within_its_bounds(void **state)
+{
+    struct fixture *f = *state;
+    const unsigned before = count_descriptors();
+    uint64_t random = test_seed();
+    unsigned hits = 0;
+    unsigned most = 0;
+
+    for (uint64_t i = 0; i < FILES; i++)
+        put(f, i, SIZE);
+    for (unsigned i = 0; i < 120; i++) {
+        const bool favourite = kvt_random_below(&random, 2) == 0;
+        const unsigned there = count_descriptors();
+
+        hits += ask(f, favourite ? 0 : kvt_random_below(&random, FILES), SIZE) ? 1 : 0;
+        most = there > most ? there : most;
+    }
+    assert_in_range(most, before + 1, before + ROOM);
+    assert_in_range(hits, 30, 120);
+    gateway_sealed_free(f->sealed);
+    f->sealed = NULL;
+    assert_int_equal(count_descriptors(), before);
+}
+
+static bool
+make_once(void *arg)
+{
+    struct gateway_sealed *sealed;
+    const enum kvt_err rc = gateway_sealed_new(&sealed, 1u << 30);
+
+    (void)arg;
+    assert_true(rc == KVT_OK || rc == KVT_NOMEM);
+    assert_true((sealed != NULL) == (rc == KVT_OK));
+    gateway_sealed_free(sealed);
+    return rc == KVT_OK;
+}
+
+static void
+every_allocation_may_fail(void **state)
+{
+    (void)state;
+    assert_true(test_sweep_allocations(make_once, NULL) >= 1);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(comes_from_memory_when_asked_again, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(small_ones_and_none, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(nobody_can_write_to_it, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_changed_file_is_another_one, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_file_cut_short, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(keeps_within_its_bounds, set_up, tear_down),
+        cmocka_unit_test(every_allocation_may_fail),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
