@@ -54,6 +54,17 @@ add_backlog_reasons(const struct gateway_admin *admin, struct reasons *reasons)
                             "quarantine and the log");
 }
 
+static void
+add_reload_reasons(const struct gateway_admin *admin, struct reasons *reasons)
+{
+    char text[KVT_ERROR_TEXT_MAX];
+
+    for (unsigned part = 0; part < GATEWAY_RELOAD_PARTS; part++)
+        if (gateway_reload_reason(admin->reload, (enum gateway_reload_part)part,
+                                  kvt_clock_unix_ms(), text))
+            add_reason(reasons, text);
+}
+
 /* Everything that keeps the gateway from doing all it should.  `starting`: it never could yet. */
 static void
 judge(const struct gateway_admin *admin, struct reasons *reasons, bool *starting)
@@ -79,6 +90,7 @@ judge(const struct gateway_admin *admin, struct reasons *reasons, bool *starting
     if (admin->bus != NULL && !wire_bus_connected(admin->bus))
         add_reason(reasons, "NATS is away: events wait in the outbox");
     add_backlog_reasons(admin, reasons);
+    add_reload_reasons(admin, reasons);
     if (catalog.events_lost > 0)
         add_reason(reasons, "events were given up unsent; the advisor reads a dump instead");
 }

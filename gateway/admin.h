@@ -13,6 +13,7 @@
 #include "gateway/adoption.h"
 #include "gateway/budget.h"
 #include "gateway/orders.h"
+#include "gateway/reload.h"
 #include "gateway/settings.h"
 #include "gateway/vault.h"
 
@@ -27,6 +28,7 @@ struct gateway_admin {
     struct gateway_orders *orders; /* NULL: none are taken */
     struct gateway_backlog *backlog;
     struct gateway_adoption *adoption;
+    struct gateway_reload *reload;
     uint64_t started_ms; /* monotonic */
 };
 

@@ -20,6 +20,7 @@
 #include "gateway/front.h"
 #include "gateway/keeper.h"
 #include "gateway/orders.h"
+#include "gateway/reload.h"
 #include "gateway/report.h"
 #include "gateway/settings.h"
 
@@ -41,6 +42,7 @@ struct app {
     struct gateway_buckets *buckets;
     struct gateway_s3 s3;
     struct gateway_auth *auth;
+    struct gateway_reload *reload;
     struct gateway_front *front;
     struct gateway_admin admin;
     struct kvt_http *http;
@@ -94,7 +96,48 @@ start_bus(struct app *app, struct kvt_error *err)
 }
 
 static enum kvt_err
-start_ports(struct app *app, struct kvt_error *err)
+start_admin(struct app *app, struct kvt_error *err)
+{
+    app->admin = (struct gateway_admin){.settings = &app->settings,
+                                        .vault = app->vault,
+                                        .budget = &app->budget,
+                                        .bus = app->bus,
+                                        .orders = app->orders,
+                                        .backlog = app->backlog,
+                                        .adoption = app->adoption,
+                                        .reload = app->reload,
+                                        .started_ms = kvt_clock_mono_ms()};
+    return kvt_http_start(&app->http,
+                          &(struct kvt_http_options){.bind = app->settings.admin_bind,
+                                                     .port = app->settings.admin_port,
+                                                     .token = app->settings.admin_token,
+                                                     .routes = gateway_admin_routes,
+                                                     .route_count = GATEWAY_ADMIN_ROUTES,
+                                                     .arg = &app->admin,
+                                                     .ready = gateway_admin_ready,
+                                                     .metrics = app->metrics},
+                          err);
+}
+
+/* Who may come, and what they are shown. */
+static enum kvt_err
+let_in(struct app *app, const struct kvt_config *config, struct kvt_error *err)
+{
+    enum kvt_err rc = gateway_auth_new(&app->auth, app->settings.credentials, err);
+
+    app->settings.credentials = NULL;
+    if (rc != KVT_OK)
+        return rc;
+    rc = gateway_reload_new(&app->reload,
+                            &(struct gateway_reload_options){.config = config,
+                                                             .auth = app->auth,
+                                                             .tls = app->settings.front_tls,
+                                                             .stats = &app->stats});
+    return rc == KVT_OK ? KVT_OK : kvt_error_set(err, rc, "credentials of the S3 port");
+}
+
+static enum kvt_err
+start_ports(struct app *app, const struct kvt_config *config, struct kvt_error *err)
 {
     struct gateway_catalog_stats stats;
     enum kvt_err rc;
@@ -110,28 +153,9 @@ start_ports(struct app *app, struct kvt_error *err)
                                   .bucket = app->settings.bucket,
                                   .region = app->settings.region,
                                   .batch_max = app->settings.batch_max};
-    app->admin = (struct gateway_admin){.settings = &app->settings,
-                                        .vault = app->vault,
-                                        .budget = &app->budget,
-                                        .bus = app->bus,
-                                        .orders = app->orders,
-                                        .backlog = app->backlog,
-                                        .adoption = app->adoption,
-                                        .started_ms = kvt_clock_mono_ms()};
-    rc = kvt_http_start(&app->http,
-                        &(struct kvt_http_options){.bind = app->settings.admin_bind,
-                                                   .port = app->settings.admin_port,
-                                                   .token = app->settings.admin_token,
-                                                   .routes = gateway_admin_routes,
-                                                   .route_count = GATEWAY_ADMIN_ROUTES,
-                                                   .arg = &app->admin,
-                                                   .ready = gateway_admin_ready,
-                                                   .metrics = app->metrics},
-                        err);
-    if (rc != KVT_OK)
-        return rc;
-    rc = gateway_auth_new(&app->auth, app->settings.credentials, err);
-    app->settings.credentials = NULL;
+    rc = let_in(app, config, err);
+    if (rc == KVT_OK)
+        rc = start_admin(app, err);
     if (rc != KVT_OK)
         return rc;
     return gateway_front_start(
@@ -143,8 +167,7 @@ start_ports(struct app *app, struct kvt_error *err)
                                         .connections_max = app->settings.front_connections,
                                         .patience_ms = app->settings.front_patience_ms,
                                         .domains = app->settings.front_domains,
-                                        .tls_certificate = app->settings.front_tls_certificate,
-                                        .tls_key = app->settings.front_tls_key,
+                                        .tls = app->settings.front_tls,
                                         .auth = app->auth,
                                         .s3 = &app->s3},
         err);
@@ -173,9 +196,11 @@ stop(struct app *app)
     }
     gateway_front_stop(app->front);
     gateway_buckets_free(app->buckets);
+    kvt_http_stop(app->http);
+    gateway_reload_free(app->reload);
     gateway_auth_free(app->auth);
     gateway_credentials_drop(app->settings.credentials);
-    kvt_http_stop(app->http);
+    kvt_tls_free(app->settings.front_tls);
     if (app->vault != NULL)
         gateway_packer_stop(app->vault->packer);
     gateway_orders_stop(app->orders);
@@ -201,24 +226,15 @@ hangup_signal(sigset_t *set)
     (void)sigaddset(set, SIGHUP);
 }
 
-/* What runs ends with the credentials it began with; a file that is wrong changes nothing. */
 static void
-reload_when_asked(struct app *app, const struct kvt_config *config)
+reload_when_asked(struct app *app)
 {
     const struct timespec at_once = {0};
-    struct gateway_credentials *credentials;
-    struct kvt_error err;
     sigset_t set;
 
     hangup_signal(&set);
-    if (sigtimedwait(&set, NULL, &at_once) != SIGHUP)
-        return;
-    if (gateway_settings_credentials(&credentials, config, &err) != KVT_OK) {
-        kvt_log_error("gateway", "reload_failed", "credentials stay as they were: %s", err.text);
-        return;
-    }
-    kvt_log_info("gateway", "reloaded", "%zu credentials", gateway_credentials_count(credentials));
-    gateway_auth_replace(app->auth, credentials);
+    if (sigtimedwait(&set, NULL, &at_once) == SIGHUP)
+        gateway_reload_run(app->reload);
 }
 
 enum kvt_err
@@ -239,7 +255,7 @@ gateway_app_run(const struct kvt_config *config, struct kvt_error *err)
     if (rc == KVT_OK)
         rc = start_bus(app, err);
     if (rc == KVT_OK)
-        rc = start_ports(app, err);
+        rc = start_ports(app, config, err);
     if (rc == KVT_OK)
         rc = write_ports(app, err);
     if (rc == KVT_OK) {
@@ -250,7 +266,7 @@ gateway_app_run(const struct kvt_config *config, struct kvt_error *err)
         while (!kvt_program_wait(TICK_MS)) {
             wire_bus_tell(app->bus, "gateway", "events wait in the outbox, no orders come",
                           &connected);
-            reload_when_asked(app, config);
+            reload_when_asked(app);
         }
         kvt_log_info("gateway", "stopping", "draining");
     }

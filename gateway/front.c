@@ -49,6 +49,12 @@ struct call {
     size_t discarded;
 };
 
+/* What a connection has from its beginning to its end. */
+struct guest {
+    struct gateway_caller *caller;
+    struct kvt_tls_pair *pair; /* what it was shown; NULL: plain HTTP */
+};
+
 struct gateway_front {
     struct gateway_front_options options;
     struct kvt_http_life life;
@@ -123,7 +129,36 @@ caller_of(struct MHD_Connection *connection)
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
 
-    return info == NULL ? NULL : info->socket_context;
+    const struct guest *guest = info == NULL ? NULL : info->socket_context;
+
+    return guest == NULL ? NULL : guest->caller;
+}
+
+static struct guest *
+welcome(struct gateway_front *front, struct MHD_Connection *connection)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    struct guest *guest = kvt_calloc(1, sizeof(*guest));
+
+    if (guest == NULL)
+        return NULL; /* nobody watches it; over TLS it has no certificate, and ends there */
+    if (info != NULL)
+        guest->caller =
+            gateway_callers_enter(front->callers, info->connect_fd, kvt_clock_mono_ms());
+    if (front->options.tls != NULL)
+        guest->pair = kvt_tls_greet(front->options.tls, connection);
+    return guest;
+}
+
+static void
+part(struct gateway_front *front, struct guest *guest)
+{
+    if (guest == NULL)
+        return;
+    gateway_callers_leave(front->callers, guest->caller);
+    kvt_tls_drop(guest->pair);
+    kvt_free(guest);
 }
 
 static void
@@ -131,16 +166,13 @@ on_connection(void *arg, struct MHD_Connection *connection, void **context,
               enum MHD_ConnectionNotificationCode what)
 {
     struct gateway_front *front = arg;
-    const union MHD_ConnectionInfo *info;
 
-    if (what == MHD_CONNECTION_NOTIFY_CLOSED) {
-        gateway_callers_leave(front->callers, *context);
+    if (what == MHD_CONNECTION_NOTIFY_STARTED) {
+        *context = welcome(front, connection);
+    } else {
+        part(front, *context);
         *context = NULL;
-        return;
     }
-    info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-    if (info != NULL)
-        *context = gateway_callers_enter(front->callers, info->connect_fd, kvt_clock_mono_ms());
 }
 
 /* First word of a request: its raw target.  What is returned comes back as the request's state. */
@@ -469,15 +501,11 @@ static enum kvt_err
 start_http(struct gateway_front *front, struct kvt_error *err)
 {
     const struct gateway_front_options *options = &front->options;
-    const bool tls = options->tls_key != NULL && options->tls_key[0] != '\0';
+    const bool tls = options->tls != NULL;
     const unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_ITC | MHD_USE_ERROR_LOG |
                            MHD_ALLOW_SUSPEND_RESUME | (tls ? MHD_USE_TLS : 0u);
-    /* The library takes pointers that may be written to, and writes to none of these. */
-    const struct MHD_OptionItem with_tls[] = {
-        {MHD_OPTION_HTTPS_MEM_CERT, 0, (void *)(uintptr_t)options->tls_certificate},
-        {MHD_OPTION_HTTPS_MEM_KEY, 0, (void *)(uintptr_t)options->tls_key},
-        {MHD_OPTION_END, 0, NULL}};
-    const struct MHD_OptionItem without[] = {{MHD_OPTION_END, 0, NULL}};
+    const struct MHD_OptionItem end = {MHD_OPTION_END, 0, NULL};
+    const struct MHD_OptionItem rest[] = {tls ? kvt_tls_option() : end, end};
 
     /* A pool of one thread is no pool. */
     front->life.daemon = MHD_start_daemon(
@@ -489,11 +517,10 @@ start_http(struct gateway_front *front, struct kvt_error *err)
         (unsigned)STALL_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY,
         MHD_OPTION_URI_LOG_CALLBACK, on_target, front, MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes,
         NULL, MHD_OPTION_NOTIFY_COMPLETED, on_completed, front, MHD_OPTION_NOTIFY_CONNECTION,
-        on_connection, front, MHD_OPTION_ARRAY, tls ? with_tls : without, MHD_OPTION_END);
+        on_connection, front, MHD_OPTION_ARRAY, rest, MHD_OPTION_END);
     if (front->life.daemon == NULL)
-        return kvt_error_set(err, KVT_IO, "start the S3 port on %s:%u%s", front->options.bind,
-                             (unsigned)front->port,
-                             tls ? ": is front.tls_key_file the key of the certificate?" : "");
+        return kvt_error_set(err, KVT_IO, "start the S3 port on %s:%u", front->options.bind,
+                             (unsigned)front->port);
     front->life.fd = -1; /* the daemon's now */
     return KVT_OK;
 }

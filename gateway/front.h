@@ -3,7 +3,8 @@
  *
  * Why: HTTP threads only move bytes.  A request whose body is whole is parked (suspended) and goes
  * to the I/O threads, which may wait for disk and bucket; its answer wakes the connection again.
- * A hot block is read while it is sent (gateway/reader.h).
+ * A hot block is read while it is sent (gateway/reader.h).  A connection keeps the certificate that
+ * it was shown (base/tls.h).
  *
  * Ownership: owns its threads, connections and requests.
  * Threads:   libmicrohttpd's epoll threads and `io_threads` of its own.
@@ -16,6 +17,7 @@
 
 #include <stdint.h>
 
+#include "base/tls.h"
 #include "gateway/auth.h"
 #include "gateway/s3.h"
 #include "kvtier/error.h"
@@ -28,10 +30,9 @@ struct gateway_front_options {
     unsigned http_threads;
     unsigned io_threads;
     unsigned connections_max;
-    uint64_t patience_ms;        /* for one request; then its connection is cut */
-    const char *domains;         /* under which buckets are host names: "a,b"; "" for none */
-    const char *tls_certificate; /* PEM; with tls_key: TLS only; NULL or "": none */
-    const char *tls_key;
+    uint64_t patience_ms; /* for one request; then its connection is cut */
+    const char *domains;  /* under which buckets are host names: "a,b"; "" for none */
+    struct kvt_tls *tls;  /* borrowed; NULL: plain HTTP, else TLS only */
     struct gateway_auth *auth;
     struct gateway_s3 *s3;
 };

@@ -58,26 +58,44 @@ gateway_settings_credentials(struct gateway_credentials **out, const struct kvt_
     return rc;
 }
 
-static enum kvt_err
-load_tls(struct gateway_settings *settings, const struct kvt_config *config, struct kvt_error *err)
+enum kvt_err
+gateway_settings_certificate(struct kvt_tls *tls, const struct kvt_config *config,
+                             struct kvt_error *err)
 {
     const char *path = kvt_config_string(config, GATEWAY_SETTING_FRONT_TLS_CERTIFICATE_FILE);
-    char *text;
+    char *certificate = NULL;
+    char *key = kvt_calloc(1, GATEWAY_TLS_KEY_MAX);
     size_t size;
     enum kvt_err rc;
 
-    if ((path[0] != '\0') != kvt_config_is_set(config, GATEWAY_SETTING_FRONT_TLS_KEY_FILE))
+    if (key == NULL)
+        return kvt_error_set(err, KVT_NOMEM, "certificate of the S3 port");
+    rc = kvt_config_secret_lines(config, GATEWAY_SETTING_FRONT_TLS_KEY_FILE, key,
+                                 GATEWAY_TLS_KEY_MAX, err);
+    if (rc == KVT_OK)
+        rc = kvt_file_read(&certificate, &size, path, GATEWAY_CERTIFICATE_MAX, err);
+    if (rc == KVT_OK)
+        rc = kvt_tls_load(tls, certificate, key, err);
+    kvt_free(certificate);
+    explicit_bzero(key, GATEWAY_TLS_KEY_MAX);
+    kvt_free(key);
+    return rc;
+}
+
+static enum kvt_err
+load_tls(struct gateway_settings *settings, const struct kvt_config *config, struct kvt_error *err)
+{
+    const bool wanted = kvt_config_is_set(config, GATEWAY_SETTING_FRONT_TLS_KEY_FILE);
+    const char *path = kvt_config_string(config, GATEWAY_SETTING_FRONT_TLS_CERTIFICATE_FILE);
+
+    if ((path[0] != '\0') != wanted)
         return kvt_error_set(err, KVT_INVALID,
                              "front.tls_certificate_file and front.tls_key_file go together");
-    if (path[0] == '\0')
+    if (!wanted)
         return KVT_OK;
-    rc = kvt_file_read(&text, &size, path, GATEWAY_CERTIFICATE_MAX - 1, err);
-    if (rc != KVT_OK)
-        return rc;
-    memcpy(settings->front_tls_certificate, text, size + 1);
-    kvt_free(text);
-    return kvt_config_secret_lines(config, GATEWAY_SETTING_FRONT_TLS_KEY_FILE,
-                                   settings->front_tls_key, GATEWAY_TLS_KEY_MAX, err);
+    if (kvt_tls_new(&settings->front_tls) != KVT_OK)
+        return kvt_error_set(err, KVT_NOMEM, "certificate of the S3 port");
+    return gateway_settings_certificate(settings->front_tls, config, err);
 }
 
 static enum kvt_err

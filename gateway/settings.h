@@ -11,6 +11,7 @@
 #define GATEWAY_SETTINGS_H
 
 #include "base/config.h"
+#include "base/tls.h"
 #include "gateway/backlog.h"
 #include "gateway/credentials.h"
 #include "gateway/orders.h"
@@ -50,8 +51,7 @@ struct gateway_settings {
     const char *front_bind;
     const char *front_domains;
     size_t front_buckets_max;
-    char front_tls_key[GATEWAY_TLS_KEY_MAX]; /* "": no TLS */
-    char front_tls_certificate[GATEWAY_CERTIFICATE_MAX];
+    struct kvt_tls *front_tls; /* NULL: plain HTTP; whoever loaded it frees it */
     uint16_t front_port;
     unsigned front_threads;
     unsigned front_connections;
@@ -73,6 +73,11 @@ struct gateway_settings {
 /** Read the credentials of the S3 port, from lines or, where the file's name ends in ".yaml", with
  * rights per prefix. */
 KVT_NODISCARD enum kvt_err gateway_settings_credentials(struct gateway_credentials **out,
+                                                        const struct kvt_config *config,
+                                                        struct kvt_error *err);
+
+/** Read the S3 port's certificate and its key, and put them in force. */
+KVT_NODISCARD enum kvt_err gateway_settings_certificate(struct kvt_tls *tls,
                                                         const struct kvt_config *config,
                                                         struct kvt_error *err);
 

@@ -90,6 +90,8 @@
     X(PACKED_LIVE, GAUGE, "packed_live_bytes", "", "Their bytes.")                                 \
     X(PACKED_SEGMENT_BYTES, GAUGE, "packed_segment_bytes", "", "Bytes of the segments.")           \
     X(EVENTS_PENDING, GAUGE, "events_pending", "", "Events not yet acknowledged by the bus.")      \
+    X(CERTIFICATE_END, GAUGE, "certificate_end_timestamp_seconds", "",                             \
+      "When the S3 port's certificate ends, in seconds since 1970; 0: plain HTTP.")                \
     X(MEMORY_USED, GAUGE, "memory_used_bytes", "", "Bodies of requests in flight.")                \
     X(NATS_UP, GAUGE, "nats_connected", "", "1 while connected to NATS.")
 
