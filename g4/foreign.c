@@ -146,11 +146,14 @@ open_driver(struct store *store, const struct g4_foreign_store_options *options,
     if (size <= 0 || size >= (int)sizeof(host) || strpbrk(host, "/?#@ ") != NULL)
         return kvt_error_set(err, KVT_INVALID, "endpoint \"%s\": expected http(s)://host[:port]",
                              options->endpoint);
-    if (!tls && !options->trusted && !is_loopback(host))
+    if (!options->trusted && !is_loopback(host))
         return kvt_error_set(err, KVT_INVALID,
-                             "%s is plain HTTP to another machine: anybody between can read and "
-                             "change keys and blocks; say that the network is trusted, or use TLS",
-                             options->endpoint);
+                             "%s is another machine, %s; say that the network is trusted",
+                             options->endpoint,
+                             tls ? "and drivers do not check who answers over TLS: anybody between "
+                                   "can pretend to be it"
+                                 : "over plain HTTP: anybody between can read and change keys and "
+                                   "blocks");
     asked.host = host;
     if (store->foreign.driver->open(&store->foreign.self, &asked, why, sizeof(why)) ==
         G4_FOREIGN_OK)

@@ -31,7 +31,7 @@ struct g4_foreign_store_options {
     const char *secret_key;
     const char *writer; /* who alone writes to the bucket; 1 to KVT_NAME_MAX - 1 bytes */
     bool path_style;
-    bool trusted;        /* the network is: plain HTTP also beyond loopback */
+    bool trusted;        /* the network is: beyond loopback nobody checks who answers */
     unsigned threads;    /* 0 = 8 */
     unsigned queue_max;  /* 0 = 4096 */
     uint64_t timeout_ms; /* default deadline of a request; 0 = 30 s */

@@ -126,10 +126,6 @@ open_packer(struct gateway_vault *vault, const struct gateway_vault_options *opt
 
     if (options->packed == NULL || options->packed[0] == '\0')
         return KVT_OK;
-    if (options->cold.kind == GATEWAY_COLD_DRIVER)
-        return kvt_error_set(err, KVT_INVALID,
-                             "packed.namespaces: a loaded store keeps no promise that packing "
-                             "needs: leave it empty with cold.kind driver");
     rc = gateway_cold_pack(vault->cold, options->packed, vault->name, err);
     if (rc == KVT_OK)
         rc = gateway_packer_new(&vault->packer, vault->cold, vault->stats, &options->packer, err);
@@ -141,6 +137,22 @@ open_packer(struct gateway_vault *vault, const struct gateway_vault_options *opt
     return rc;
 }
 
+/* What can be told before anything is opened: a loaded store leaves a mark in its bucket. */
+static enum kvt_err
+check_options(const struct gateway_vault_options *options, struct kvt_error *err)
+{
+    if (strlen(options->name) == 0 || strlen(options->name) > KVT_NAME_MAX - sizeof("hot@") ||
+        strlen(options->bucket) == 0 || strlen(options->bucket) > KVT_NAME_MAX - sizeof("cold@"))
+        return kvt_error_set(err, KVT_INVALID, "name and bucket must be 1 to %zu bytes long",
+                             KVT_NAME_MAX - sizeof("cold@"));
+    if (options->cold.kind == GATEWAY_COLD_DRIVER && options->packed != NULL &&
+        options->packed[0] != '\0')
+        return kvt_error_set(err, KVT_INVALID,
+                             "packed.namespaces: a loaded store keeps no promise that packing "
+                             "needs: leave it empty with cold.kind driver");
+    return KVT_OK;
+}
+
 enum kvt_err
 gateway_vault_open(struct gateway_vault **out, const struct gateway_vault_options *options,
                    struct kvt_error *err)
@@ -149,10 +161,9 @@ gateway_vault_open(struct gateway_vault **out, const struct gateway_vault_option
     enum kvt_err rc;
 
     *out = NULL;
-    if (strlen(options->name) == 0 || strlen(options->name) > KVT_NAME_MAX - sizeof("hot@") ||
-        strlen(options->bucket) == 0 || strlen(options->bucket) > KVT_NAME_MAX - sizeof("cold@"))
-        return kvt_error_set(err, KVT_INVALID, "name and bucket must be 1 to %zu bytes long",
-                             KVT_NAME_MAX - sizeof("cold@"));
+    rc = check_options(options, err);
+    if (rc != KVT_OK)
+        return rc;
     vault = kvt_calloc(1, sizeof(*vault));
     if (vault == NULL)
         return kvt_error_set(err, KVT_NOMEM, "gateway");

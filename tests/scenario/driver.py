@@ -59,8 +59,11 @@ def scenario(run):
     with run.case("what could lose or leak blocks is refused at the start"):
         refused(run, nats, minio, "gw1", "is written by gw0", **settings)
         refused(run, nats, minio, "gw2", "is not there", cold_driver="/nowhere/g4-store-libs3.so")
-        refused(run, nats, minio, "gw3", "plain HTTP to another machine", cold_driver=path,
-                **{"s3.endpoint": "http://appliance.example"})
+        for name, scheme, text in (("gw3", "http", "over plain HTTP"), ("gw4", "https", "do not check who answers")):
+            refused(run, nats, minio, name, text, cold_driver=path,
+                    **{"s3.endpoint": f"{scheme}://appliance.example"})
+        refused(run, nats, minio, "gw5", "no promise that packing needs", cold_driver=path,
+                **{"packed.namespaces": "acme"})
     gateway.stop()
 
 

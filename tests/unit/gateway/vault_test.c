@@ -57,6 +57,28 @@ stores_and_serves(void **state)
     test_gateway_close(&g);
 }
 
+/* Before anything of the bucket is touched: the driver is not even looked for. */
+static void
+a_loaded_store_is_not_packed(void **state)
+{
+    struct gateway_vault_options options;
+    struct gateway_vault *vault;
+    struct kvt_error err;
+    struct test_gateway g;
+
+    (void)state;
+    opened(&g, 0, 0);
+    options = g.options;
+    options.cold_store = NULL;
+    options.cold = (struct gateway_cold_options){.kind = GATEWAY_COLD_DRIVER,
+                                                 .driver = {.path = "/nowhere/driver.so"}};
+    options.packed = TEST_NAMESPACE;
+    assert_int_equal(gateway_vault_open(&vault, &options, &err), KVT_INVALID);
+    assert_null(vault);
+    assert_non_null(strstr(err.text, "packed.namespaces"));
+    test_gateway_close(&g);
+}
+
 /* A second gateway on one state folder would number events and count bytes a second time. */
 static void
 one_gateway_a_state_folder(void **state)
@@ -663,6 +685,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(stores_and_serves),
         cmocka_unit_test(one_gateway_a_state_folder),
+        cmocka_unit_test(a_loaded_store_is_not_packed),
         cmocka_unit_test(caps_hold),
         cmocka_unit_test(a_disturbed_self_test_is_repeated),
         cmocka_unit_test(lost_answer_is_settled),
