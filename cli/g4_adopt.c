@@ -91,7 +91,7 @@ print_answer(const struct cli_context *context, struct json_object *answer)
 
 /* What a walk that is not under way came to, and what to do next. */
 static enum cli_exit
-conclude(const struct cli_context *context, struct json_object *answer)
+conclude(const struct cli_context *context, bool stopping, struct json_object *answer)
 {
     struct json_object *adoption = cli_json_at(answer, "adoption");
     const bool full = strcmp(cli_json_text(adoption, "why"), "FULL") == 0;
@@ -100,7 +100,7 @@ conclude(const struct cli_context *context, struct json_object *answer)
     if (strcmp(state_of(answer), "done") != 0) {
         (void)fprintf(context->err, "%s; go on with it: kvtier g4 adopt\n",
                       full ? "the gateway's catalog is full: raise catalog.max" : "it was stopped");
-        return full ? CLI_EXIT_LIMIT : CLI_EXIT_PENDING;
+        return full ? CLI_EXIT_LIMIT : stopping ? CLI_EXIT_DONE : CLI_EXIT_PENDING;
     }
     if (cli_json_u64(adoption, "damaged") + cli_json_u64(adoption, "refused") == 0)
         return CLI_EXIT_DONE;
@@ -110,9 +110,10 @@ conclude(const struct cli_context *context, struct json_object *answer)
 
 /* ---- the command ---- */
 
-/* Until the walk is over, or somebody has seen enough. */
+/* Until the walk is over, or somebody has seen enough.  `stopping`: it was told to stop, and
+ * finishes what is in the air. */
 static enum cli_exit
-watch(const struct cli_context *context)
+watch(const struct cli_context *context, bool stopping)
 {
     struct json_object *answer = NULL;
     struct kvt_error err = {0};
@@ -121,7 +122,9 @@ watch(const struct cli_context *context)
     for (;;) {
         if (ask(context, NULL, &answer, &err) != KVT_OK) {
             status = cli_server_fail(context, CLI_SERVER_GATEWAY, &err);
-            (void)fprintf(context->err, "  it goes on by itself when the gateway runs again\n");
+            (void)fprintf(context->err,
+                          stopping ? "  whether it stopped: kvtier g4 adopt --show\n"
+                                   : "  it goes on by itself when the gateway runs again\n");
             return status;
         }
         if (strcmp(state_of(answer), "running") != 0)
@@ -130,14 +133,18 @@ watch(const struct cli_context *context)
         if (cli_watch_wait(LOOK_MS)) {
             print_answer(context, answer);
             (void)json_object_put(answer);
-            (void)fprintf(context->err, "it goes on in the gateway\n"
-                                        "  look at it again: kvtier g4 adopt\n"
-                                        "  stop it:          kvtier g4 adopt --stop\n");
+            (void)fprintf(context->err,
+                          stopping ? "it was told to stop, and finishes what is in the air\n"
+                                     "  look at it again: kvtier g4 adopt --show\n"
+                                     "  go on with it:    kvtier g4 adopt\n"
+                                   : "it goes on in the gateway\n"
+                                     "  look at it again: kvtier g4 adopt\n"
+                                     "  stop it:          kvtier g4 adopt --stop\n");
             return CLI_EXIT_PENDING;
         }
         (void)json_object_put(answer);
     }
-    status = conclude(context, answer);
+    status = conclude(context, stopping, answer);
     (void)json_object_put(answer);
     return status;
 }
@@ -162,12 +169,15 @@ cli_g4_adopt(const struct cli_context *context)
     const bool detach = kvt_config_bool(context->options, CLI_ADOPT_DETACH);
     const bool stop = kvt_config_bool(context->options, CLI_ADOPT_STOP);
     const bool show = kvt_config_bool(context->options, CLI_ADOPT_SHOW);
+    const bool rated = kvt_config_origin(context->options, CLI_ADOPT_RATE) == KVT_ORIGIN_FLAG;
     struct json_object *answer = NULL;
     struct kvt_error err = {0};
-    enum cli_exit status;
 
     if ((int)detach + (int)stop + (int)show > 1)
         return cli_context_usage(context, "g4 adopt: one of --detach, --stop and --show");
+    if (rated && (stop || show))
+        return cli_context_usage(context, "g4 adopt: --rate is of a walk that begins or goes on, "
+                                          "not of --stop and --show");
     if (show)
         return once(context, NULL);
     if (detach)
@@ -176,9 +186,5 @@ cli_g4_adopt(const struct cli_context *context)
     if (ask(context, stop ? "stop" : "start", &answer, &err) != KVT_OK)
         return cli_server_fail(context, CLI_SERVER_GATEWAY, &err);
     (void)json_object_put(answer);
-    if (!stop)
-        return watch(context);
-    /* What is in the air is finished first. */
-    status = watch(context);
-    return status == CLI_EXIT_PENDING ? CLI_EXIT_DONE : status;
+    return watch(context, stop);
 }

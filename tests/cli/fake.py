@@ -156,6 +156,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.answer(adoption())
             if ADOPTION["state"] == "running":
                 ADOPTION.update(ADOPTED)
+        elif path == "/slow/v1/adoption":  # a walk that takes its time, also to stop
+            with open(os.path.join(sys.argv[1], "looked"), "w", encoding="utf-8"):
+                pass
+            self.answer({"adoption": {**ADOPTION, "state": "running"}})
         elif path == "/a/v1/index/dump":
             self.answer(pages(PLACES, query.get("cursor"), 2, 0))
         elif path == "/g/v1/store":
@@ -191,6 +195,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             ADOPTION.update({"state": "running", "rate": body["rate"]} if body["action"] == "start"
                             else {"state": "stopped", "why": "CANCELLED"})
             self.answer(adoption())
+        elif path == "/slow/v1/adoption":
+            self.answer({"adoption": {**ADOPTION, "state": "running"}})
         elif path == "/g/v1/repair":
             done = body["key"] != "0/1:k1"
             self.answer({**seen(body["key"]), "done": done, "code": "OK" if done else "BUSY",
