@@ -13,6 +13,7 @@
 #include "cli/events.h"
 #include "cli/g4.h"
 #include "cli/g4_adopt.h"
+#include "cli/g4_compact.h"
 #include "cli/g4_copy.h"
 #include "cli/g4_fsck.h"
 #include "cli/g4_quarantine.h"
@@ -57,6 +58,7 @@ static const struct kvt_param g4_get_options[] = {CLI_OPTIONS_G4_GET(KVT_PARAM_R
 static const struct kvt_param g4_put_options[] = {CLI_OPTIONS_G4_PUT(KVT_PARAM_ROW)};
 static const struct kvt_param g4_fsck_options[] = {CLI_OPTIONS_G4_FSCK(KVT_PARAM_ROW)};
 static const struct kvt_param g4_adopt_options[] = {CLI_OPTIONS_G4_ADOPT(KVT_PARAM_ROW)};
+static const struct kvt_param g4_compact_options[] = {CLI_OPTIONS_G4_COMPACT(KVT_PARAM_ROW)};
 static const struct kvt_param g4_gc_options[] = {CLI_OPTIONS_G4_GC(KVT_PARAM_ROW)};
 static const struct kvt_param g4_quarantine_options[] = {CLI_OPTIONS_G4_QUARANTINE(KVT_PARAM_ROW)};
 static const struct kvt_param g4_locks_options[] = {CLI_OPTIONS_G4_LOCKS(KVT_PARAM_ROW)};
@@ -359,6 +361,25 @@ const struct cli_command cli_commands[] = {
      .words = "",
      OPTIONS(g4_adopt_options),
      .run = cli_g4_adopt},
+    {.path = "g4 compact",
+     .arguments = "NAMESPACE",
+     .argument_min = 1,
+     .argument_max = 1,
+     .summary = "Have the gateway pack a namespace's small objects",
+     .details =
+         "The gateway packs the small, cold blocks of a namespace in packed.namespaces into "
+         "segment "
+         "objects, and copies forward what lives of segments of which too little does; it does so "
+         "by itself, too. --dry-run lists the namespace and says how many objects and bytes that "
+         "would be, and how much of the segments lives, and changes nothing. While somebody else "
+         "packs the namespace it is tried again; Ctrl-C ends the watching only. Needs the admin "
+         "token. Exit status 3 when the namespace is not among packed.namespaces, 4 when it "
+         "failed, "
+         "10 when it goes on.",
+     .example = "g4 compact acme/llama --dry-run",
+     .words = "",
+     OPTIONS(g4_compact_options),
+     .run = cli_g4_compact},
     {.path = "g4 gc",
      .arguments = "",
      .summary = "Remove tombstones, free locks whose lease is over",

@@ -189,6 +189,9 @@
     X(CLI_ADOPT_STOP, "stop", BOOL, "false", "", "", "", "Stop it; the next run goes on there.")   \
     X(CLI_ADOPT_SHOW, "show", BOOL, "false", "", "", "", "Only say how far it is.")
 
+#define CLI_OPTIONS_G4_COMPACT(X)                                                                  \
+    X(CLI_COMPACT_DRY_RUN, "dry.run", BOOL, "false", "", "", "", "Only say what would be packed.")
+
 #define CLI_OPTIONS_G4_GC(X)                                                                       \
     CLI_OPTIONS_BUCKET(X, CLI_GC, CLI_BUCKET_UPLOADS)                                              \
     X(CLI_GC_YES, "yes", BOOL, "false", "", "", "", "Do it, instead of only saying what.")         \
@@ -314,6 +317,7 @@ enum cli_g4_usage_option { CLI_OPTIONS_G4_USAGE(CLI_OPTION_ID) CLI_G4_USAGE_COUN
 enum cli_g4_verify_option { CLI_OPTIONS_G4_VERIFY(CLI_OPTION_ID) CLI_G4_VERIFY_COUNT };
 enum cli_g4_fsck_option { CLI_OPTIONS_G4_FSCK(CLI_OPTION_ID) CLI_FSCK_COUNT };
 enum cli_g4_adopt_option { CLI_OPTIONS_G4_ADOPT(CLI_OPTION_ID) CLI_ADOPT_COUNT };
+enum cli_g4_compact_option { CLI_OPTIONS_G4_COMPACT(CLI_OPTION_ID) CLI_COMPACT_COUNT };
 enum cli_g4_gc_option { CLI_OPTIONS_G4_GC(CLI_OPTION_ID) CLI_GC_COUNT };
 enum cli_g4_get_option { CLI_OPTIONS_G4_GET(CLI_OPTION_ID) CLI_G4_GET_COUNT };
 enum cli_g4_put_option { CLI_OPTIONS_G4_PUT(CLI_OPTION_ID) CLI_G4_PUT_COUNT };

@@ -373,19 +373,71 @@ end_run(struct g4_compaction_run *run)
     kvt_free(run->doubles);
 }
 
+static enum kvt_err
+check_options(const struct g4_compaction_options *options, struct kvt_error *err)
+{
+    if (options->namespace_[0] == '\0')
+        return kvt_error_set(err, KVT_RANGE, "the namespace without a name cannot be packed");
+    return g4_compaction_settings_check(&options->settings, err);
+}
+
+/* Which segments a run would copy forward: all that are worth it, however many runs that takes. */
+static enum kvt_err
+look_forward(struct g4_compaction_run *run, struct g4_compaction_outlook *outlook,
+             struct kvt_error *err)
+{
+    const struct g4_manifest *manifest = &run->manifest;
+    bool *chosen = kvt_calloc(manifest->segment_count + 1, sizeof(*chosen));
+
+    if (chosen == NULL)
+        return g4_compaction_no_memory(err);
+    outlook->forward_segments =
+        g4_compaction_plan_forward(&run->options->settings, manifest, UINT64_MAX, chosen);
+    for (size_t i = 0; i < manifest->segment_count; i++)
+        outlook->forward_bytes += chosen[i] ? manifest->segments[i].live_bytes : 0;
+    kvt_free(chosen);
+    return KVT_OK;
+}
+
+enum kvt_err
+g4_compaction_look(const struct g4_compaction_options *options,
+                   struct g4_compaction_outlook *outlook, struct kvt_error *err)
+{
+    struct g4_compaction_outlook found = {0};
+    struct g4_compaction_report report;
+    struct g4_compaction_run run;
+    enum kvt_err rc = check_options(options, err);
+
+    *outlook = found;
+    begin_run(&run, options, &report);
+    if (rc == KVT_OK)
+        rc = load(&run, err);
+    if (rc == KVT_OK)
+        rc = g4_compaction_survey(&run, err);
+    if (rc == KVT_OK)
+        rc = look_forward(&run, &found, err);
+    if (g4_compaction_plan_pack(&options->settings, run.eligible_blocks, run.eligible_bytes)) {
+        found.pack_blocks = run.eligible_blocks;
+        found.pack_bytes = run.eligible_bytes;
+    }
+    end_run(&run);
+    found.plain_blocks = report.plain_blocks;
+    found.plain_bytes = report.plain_bytes;
+    if (rc == KVT_OK)
+        *outlook = found;
+    return rc;
+}
+
 enum kvt_err
 g4_compaction_run(const struct g4_compaction_options *options, struct g4_compaction_report *report,
                   struct kvt_error *err)
 {
     struct g4_compaction_run run;
     bool idle = false;
-    enum kvt_err rc;
+    enum kvt_err rc = check_options(options, err);
 
     begin_run(&run, options, report);
     report->more = true;
-    rc = g4_compaction_settings_check(&options->settings, err);
-    if (rc == KVT_OK && options->namespace_[0] == '\0')
-        rc = kvt_error_set(err, KVT_RANGE, "the namespace without a name cannot be packed");
     for (unsigned i = 0; i < G4_COMPACTION_PASSES_MAX && rc == KVT_OK && !idle; i++) {
         rc = pass(&run, &idle, err);
         end_pass(&run);

@@ -65,6 +65,16 @@ struct g4_compaction_report {
     bool more;    /* there is more to do: run again */
 };
 
+/* What a run would do at this moment, as far as the bucket's listing tells. */
+struct g4_compaction_outlook {
+    uint64_t plain_blocks; /* objects of blocks */
+    uint64_t plain_bytes;
+    uint64_t pack_blocks; /* of them, to be packed */
+    uint64_t pack_bytes;
+    uint64_t forward_segments; /* to be copied forward, for too little of them lives */
+    uint64_t forward_bytes;    /* of their blocks */
+};
+
 /** The object of a namespace's lock.  KVT_OK, KVT_INVALID or KVT_RANGE. */
 KVT_NODISCARD enum kvt_err g4_compaction_lock_key(char out[KVT_KEY_MAX], const char *namespace_);
 
@@ -89,6 +99,16 @@ KVT_NODISCARD enum kvt_err g4_compaction_lock(struct g4_lock **out,
 KVT_NODISCARD enum kvt_err g4_compaction_run(const struct g4_compaction_options *options,
                                              struct g4_compaction_report *report,
                                              struct kvt_error *err);
+
+/**
+ * Look at everything as a run does, and change nothing; it needs no lock.
+ *
+ * @param[out] outlook  zero unless it is KVT_OK
+ * @return KVT_OK, KVT_CANCELLED, KVT_RANGE, KVT_NOMEM; or why the store could not be asked
+ */
+KVT_NODISCARD enum kvt_err g4_compaction_look(const struct g4_compaction_options *options,
+                                              struct g4_compaction_outlook *outlook,
+                                              struct kvt_error *err);
 
 /**
  * Take blocks out of the manifest: the second half of a deletion.  Before it, the caller deletes

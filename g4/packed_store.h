@@ -76,6 +76,12 @@ KVT_NODISCARD enum kvt_err g4_packed_store_compact(struct g4_store *store, size_
                                                    struct g4_compaction_report *report,
                                                    struct kvt_error *err);
 
+/** What g4_packed_store_compact() would do: g4_compaction_look(), without a lock. */
+KVT_NODISCARD enum kvt_err g4_packed_store_look(struct g4_store *store, size_t index,
+                                                const struct g4_compaction_settings *settings,
+                                                struct g4_compaction_outlook *outlook,
+                                                struct kvt_error *err);
+
 /** End what packs at its next step; nothing is packed any more. */
 void g4_packed_store_stop(struct g4_store *store);
 

@@ -123,6 +123,20 @@ g4_packed_store_compact(struct g4_store *store_, size_t index,
     return rc;
 }
 
+enum kvt_err
+g4_packed_store_look(struct g4_store *store_, size_t index,
+                     const struct g4_compaction_settings *settings,
+                     struct g4_compaction_outlook *outlook, struct kvt_error *err)
+{
+    struct g4_packed_store *store = g4_packed_store_of(store_);
+    const struct g4_compaction_options options = {.store = store->inner,
+                                                  .namespace_ = store->spaces[index].name,
+                                                  .settings = *settings,
+                                                  .stop = &store->stopping};
+
+    return g4_compaction_look(&options, outlook, err);
+}
+
 /* ---- taking blocks out ---- */
 
 /* Answer those whose time is over, or all of them. */

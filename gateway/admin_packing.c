@@ -27,6 +27,22 @@ append_last(struct kvt_buffer *out, const struct gateway_packer_state *state)
 }
 
 static void
+append_outlook(struct kvt_buffer *out, const struct gateway_packer_state *state)
+{
+    const struct g4_compaction_outlook *outlook = &state->outlook;
+
+    kvt_buffer_printf(
+        out,
+        ",\"answered\":%" PRIu64 ",\"outlook\":{\"plain_blocks\":%" PRIu64
+        ",\"plain_bytes\":%" PRIu64 ",\"pack_blocks\":%" PRIu64 ",\"pack_bytes\":%" PRIu64
+        ",\"forward_segments\":%" PRIu64 ",\"forward_bytes\":%" PRIu64 ",\"error\":",
+        state->answered, outlook->plain_blocks, outlook->plain_bytes, outlook->pack_blocks,
+        outlook->pack_bytes, outlook->forward_segments, outlook->forward_bytes);
+    kvt_buffer_json_string(out, state->outlook_error);
+    kvt_buffer_printf(out, "}");
+}
+
+static void
 append_space(struct kvt_buffer *out, const struct gateway_packer_state *state)
 {
     kvt_buffer_printf(out, "{\"namespace\":");
@@ -38,6 +54,7 @@ append_space(struct kvt_buffer *out, const struct gateway_packer_state *state)
                       state->totals.number, state->totals.segments, state->totals.blocks,
                       state->totals.pending, state->totals.live_bytes, state->totals.segment_bytes,
                       state->runs);
+    append_outlook(out, state);
     append_last(out, state);
 }
 
@@ -63,18 +80,22 @@ gateway_admin_packing_ask(void *arg, const struct kvt_http_request *request,
     struct json_object *question = NULL;
     struct kvt_error err = {0};
     const char *name = NULL;
+    bool only_look = false;
+    uint64_t ticket;
 
     if (kvt_json_parse(&question, (const char *)request->body, request->body_size, "body", &err) ==
-        KVT_OK)
+        KVT_OK) {
         name = kvt_json_string(question, "namespace");
+        (void)kvt_json_bool(question, "dry_run", &only_look);
+    }
     if (name == NULL) {
         kvt_http_fail(response, 400, KVT_INVALID, "send {\"namespace\": \"...\"}");
-    } else if (gateway_packer_ask(admin->vault->packer, name) != KVT_OK) {
+    } else if (gateway_packer_ask(admin->vault->packer, name, only_look, &ticket) != KVT_OK) {
         kvt_http_fail(response, 404, KVT_NOTFOUND, "it is not among packed.namespaces");
     } else {
         kvt_buffer_printf(&response->body, "{\"schema_version\":1,\"asked\":true,\"namespace\":");
         kvt_buffer_json_string(&response->body, name);
-        kvt_buffer_printf(&response->body, "}\n");
+        kvt_buffer_printf(&response->body, ",\"ticket\":%" PRIu64 "}\n", ticket);
     }
     (void)json_object_put(question);
 }

@@ -16,7 +16,7 @@
 /** `"packing":[{...}, ...],` of /v1/status; an empty list where nothing is packed. */
 void gateway_admin_packing_status(struct gateway_packer *packer, struct kvt_buffer *out);
 
-/** POST /v1/compact {"namespace": "..."}: `arg` is a gateway_admin. */
+/** POST /v1/compact {"namespace": "...", "dry_run": false}: `arg` is a gateway_admin. */
 void gateway_admin_packing_ask(void *arg, const struct kvt_http_request *request,
                                struct kvt_http_response *response);
 

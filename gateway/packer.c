@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -26,6 +27,9 @@ struct space {
     uint64_t ran_ms; /* monotonic end of the last run of its own, or the start */
     bool asked;      /* to be packed soon, */
     uint64_t due_ms; /* but not before this monotonic time */
+    bool look;       /* to be looked at */
+    uint64_t ticket; /* of the last who asked for one of the two */
+    uint64_t serves; /* the last ticket that is seen to at the moment */
 };
 
 struct gateway_packer {
@@ -254,14 +258,22 @@ gateway_packer_run(struct gateway_packer *packer, const char *namespace_, const 
 }
 
 enum kvt_err
-gateway_packer_ask(struct gateway_packer *packer, const char *namespace_)
+gateway_packer_ask(struct gateway_packer *packer, const char *namespace_, bool only_look,
+                   uint64_t *ticket)
 {
     const size_t index = packer == NULL ? 0 : index_of(packer, namespace_);
+    struct space *space;
 
+    *ticket = 0;
     if (packer == NULL || index == packer->count)
         return KVT_NOTFOUND;
+    space = &packer->shared.spaces[index];
     pthread_mutex_lock(&packer->shared.lock);
-    packer->shared.spaces[index].asked = true;
+    if (only_look)
+        space->look = true;
+    else
+        space->asked = true;
+    *ticket = ++space->ticket;
     pthread_mutex_unlock(&packer->shared.lock);
     return KVT_OK;
 }
@@ -281,6 +293,8 @@ reason_to_run(struct gateway_packer *packer, size_t index, uint64_t now_ms)
     ran_ms = space->ran_ms;
     asked = space->asked && now_ms >= space->due_ms;
     space->asked = space->asked && !asked;
+    if (asked)
+        space->serves = space->ticket;
     pthread_mutex_unlock(&packer->shared.lock);
     if (asked)
         return "asked";
@@ -327,7 +341,39 @@ note_ran(struct gateway_packer *packer, struct space *space, bool asked, enum kv
     if (asked && rc == KVT_AGAIN) {
         space->asked = true;
         space->due_ms = space->ran_ms + AGAIN_MS;
+    } else if (asked && !space->look) {
+        space->state.answered = space->serves;
     }
+    pthread_mutex_unlock(&packer->shared.lock);
+}
+
+/* Say what packing would do, to who asked for that. */
+static void
+look_ahead(struct gateway_packer *packer, size_t index)
+{
+    struct space *space = &packer->shared.spaces[index];
+    struct g4_compaction_outlook outlook;
+    struct kvt_error err;
+    enum kvt_err rc;
+    uint64_t ticket;
+    bool wanted;
+
+    pthread_mutex_lock(&packer->shared.lock);
+    wanted = space->look;
+    space->look = false;
+    ticket = space->ticket;
+    pthread_mutex_unlock(&packer->shared.lock);
+    if (!wanted)
+        return;
+    rc = gateway_cold_ended(
+        packer->cold,
+        g4_packed_store_look(packer->store, index, &packer->options.settings, &outlook, &err));
+    pthread_mutex_lock(&packer->shared.lock);
+    space->state.outlook = outlook;
+    (void)snprintf(space->state.outlook_error, sizeof(space->state.outlook_error), "%s",
+                   rc == KVT_OK ? "" : err.text);
+    if (!space->asked) /* who asked for a run waits for that */
+        space->state.answered = ticket;
     pthread_mutex_unlock(&packer->shared.lock);
 }
 
@@ -357,6 +403,8 @@ packer_main(void *arg)
         const uint64_t now_ms = kvt_clock_mono_ms();
 
         /* First, and whether or not anything may be packed: a run may take its time. */
+        for (size_t i = 0; i < packer->count && !atomic_load(&packer->stop); i++)
+            look_ahead(packer, i);
         if (gateway_cold_healthy(packer->cold) && now_ms >= show_ms)
             show_ms = now_ms + (show(packer) ? GATEWAY_PACKER_SHOW_MS : SHOW_AGAIN_MS);
         if (gateway_cold_writable(packer->cold))

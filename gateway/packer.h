@@ -78,10 +78,16 @@ KVT_NODISCARD enum kvt_err gateway_packer_run(struct gateway_packer *packer, con
                                               struct g4_compaction_report *total,
                                               struct kvt_error *err);
 
-/** Have it packed soon, by the thread that decides by itself; while somebody else packs it, it is
- *  tried again.  KVT_OK, or KVT_NOTFOUND. */
-KVT_NODISCARD enum kvt_err gateway_packer_ask(struct gateway_packer *packer,
-                                              const char *namespace_);
+/**
+ * Have it packed soon, by the thread that decides by itself; while somebody else packs it, it is
+ * tried again.
+ *
+ * @param only_look    only find out what packing would do
+ * @param[out] ticket  it is done when `answered` of the state is not smaller
+ * @return KVT_OK, or KVT_NOTFOUND: not a packed namespace
+ */
+KVT_NODISCARD enum kvt_err gateway_packer_ask(struct gateway_packer *packer, const char *namespace_,
+                                              bool only_look, uint64_t *ticket);
 
 /* One packed namespace, for people. */
 struct gateway_packer_state {
@@ -93,6 +99,9 @@ struct gateway_packer_state {
     const char *last_reason;             /* "" */
     char last_error[KVT_ERROR_TEXT_MAX]; /* "": it ended well */
     struct g4_compaction_report last;
+    uint64_t answered;                    /* tickets up to this one */
+    struct g4_compaction_outlook outlook; /* when it was last asked for */
+    char outlook_error[KVT_ERROR_TEXT_MAX];
 };
 
 size_t gateway_packer_count(const struct gateway_packer *packer);

@@ -214,6 +214,32 @@ for flags, says, never in (([], "it goes on in the gateway", "told to stop"),
 PY
 }
 
+@test "g4 compact has a namespace packed, or says what that would do" {
+  packs="$KVTIER_CONFIGURED --gateway-url http://127.0.0.1:$(cat "$BATS_FILE_TMPDIR/port")/packs"
+  run --separate-stderr $packs g4 compact acme/llama --dry-run
+  status_is 0
+  golden g4-compact-dry
+  run --separate-stderr $packs g4 compact acme/llama
+  status_is 0
+  golden g4-compact
+  run --separate-stderr $packs g4 compact acme/llama --dry-run --json
+  status_is 0
+  echo "$output" | python3 -c '
+import json, sys
+row = json.load(sys.stdin)
+assert (row["namespace"], row["outlook"]["pack_blocks"]) == ("acme/llama", 240), row'
+  run --separate-stderr $packs g4 compact acme/llama
+  status_is 4
+  [[ $stderr == *"the gateway could not do it: the bucket is away"* ]]
+  run $packs g4 compact another
+  status_is 3
+  output_has "not among packed.namespaces"
+  run $packs g4 compact
+  status_is 2
+  run $KVTIER_CONFIGURED --gateway-url http://127.0.0.1:1 g4 compact acme/llama
+  status_is 5
+}
+
 @test "g4 verify: good is 0, bad is 8, all counts" {
   run $KVTIER_CONFIGURED g4 verify 0/1:k1
   status_is 0

@@ -79,6 +79,17 @@ ADOPTED = {"state": "done", "capped": True, "listed": 1000, "known": 10, "adopte
            "adopted_foreign": 300, "adopted_opaque": 200, "passed": 17, "damaged": 3}
 
 
+# What was asked for is done at the second look.
+PACKING = {"namespace": "acme/llama", "manifest": 7, "segments": 4, "blocks": 1000, "pending": 0, "live_bytes": 60 << 20,
+           "segment_bytes": 64 << 20, "runs": 3, "answered": 0,
+           "outlook": {"plain_blocks": 300, "plain_bytes": 40 << 20, "pack_blocks": 240, "pack_bytes": 15 << 20,
+                       "forward_segments": 1, "forward_bytes": 3 << 20, "error": ""},
+           "last": {"ended_ms": 0, "took_ms": 1200, "reason": "asked", "error": "", "packed": 240, "forwarded": 48,
+                    "dropped": 0, "removed": 240, "copied_bytes": 18 << 20, "bad": 0, "plain_blocks": 60,
+                    "plain_bytes": 25 << 20, "full": False, "more": False}}
+ASKED = {"ticket": 0}
+
+
 def adoption():
     return {"schema_version": 1, "adoption": dict(ADOPTION)}
 
@@ -152,6 +163,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 self.refuse(503, "UNAVAILABLE", "the bucket could not be listed: Couldn't connect to server")
             else:
                 self.answer(pages([], None, 2, ""))
+        elif path == "/packs/v1/status":
+            self.answer({"schema_version": 1, "packing": [dict(PACKING)]})
+            PACKING["answered"] = ASKED["ticket"]
         elif path == "/g/v1/adoption":
             self.answer(adoption())
             if ADOPTION["state"] == "running":
@@ -176,7 +190,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def do_POST(self):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         path, _ = self.parts()
-        if path in ("/a/v1/policy/mode", "/g/v1/verify", "/g/v1/repair", "/g/v1/adoption", "/g/v1/quarantine"):
+        if path in ("/packs/v1/compact", "/a/v1/policy/mode", "/g/v1/verify", "/g/v1/repair", "/g/v1/adoption", "/g/v1/quarantine"):
             if self.headers.get("Authorization") != "Bearer secret-token":
                 self.refuse(401, "DENIED", "wrong token")
                 return
@@ -191,6 +205,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.answer({"schema_version": 1, "id": body["id"], "done": not bad and not body["dry_run"],
                          "code": "CORRUPT" if bad else "OK",
                          "why_not": "it is bad: length 5, expected 6" if bad else ""})
+        elif path == "/packs/v1/compact" and body["namespace"] != PACKING["namespace"]:
+            self.refuse(404, "NOTFOUND", "it is not among packed.namespaces")
+        elif path == "/packs/v1/compact":
+            ASKED["ticket"] += 1
+            PACKING["last"]["error"] = "" if body["dry_run"] or ASKED["ticket"] < 4 else "the bucket is away"
+            self.answer({"schema_version": 1, "asked": True, "namespace": body["namespace"],
+                         "ticket": ASKED["ticket"]})
         elif path == "/g/v1/adoption":
             ADOPTION.update({"state": "running", "rate": body["rate"]} if body["action"] == "start"
                             else {"state": "stopped", "why": "CANCELLED"})

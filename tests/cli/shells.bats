@@ -17,7 +17,7 @@ echo "${COMPREPLY[@]}"' bash "$@"
 @test "bash takes the script and completes commands, verbs, flags and values" {
   "$KVTIER" completion bash | bash -n
   [ "$(bash_offers bl)" = block ]
-  [ "$(bash_offers g4 '')" = "ls stat get put verify usage fsck adopt gc quarantine locks" ]
+  [ "$(bash_offers g4 '')" = "ls stat get put verify usage fsck adopt compact gc quarantine locks" ]
   [ "$(bash_offers status --wa)" = --watch ]
   [ "$(bash_offers status --advisor-u)" = --advisor-url ]
   [ "$(bash_offers policy mode '')" = "off observe enforce" ]

@@ -526,6 +526,7 @@ asked_until_it_is_done(void **state)
     struct gateway_packer *packer;
     struct test_scene scene;
     struct kvt_error err;
+    uint64_t ticket;
 
     (void)state;
     open_packed(&scene);
@@ -533,7 +534,7 @@ asked_until_it_is_done(void **state)
     for (uint64_t i = 0; i < BLOCKS; i++)
         assert_int_equal(test_gateway_put(&scene.gateway, i, SIZE), KVT_OK);
     test_gateway_fault(&scene.gateway, G4_PUT, G4_FAULT_FAIL, KVT_PRECONDITION, 1);
-    assert_int_equal(gateway_packer_ask(packer, TEST_NAMESPACE), KVT_OK);
+    assert_int_equal(gateway_packer_ask(packer, TEST_NAMESPACE, false, &ticket), KVT_OK);
     assert_int_equal(gateway_packer_start(packer, &err), KVT_OK);
     do {
         assert_true(kvt_clock_mono_ms() < end_ms);
@@ -547,17 +548,71 @@ asked_until_it_is_done(void **state)
 }
 
 static void
+wait_answered(struct gateway_packer *packer, uint64_t ticket, struct gateway_packer_state *packing)
+{
+    const uint64_t end_ms = kvt_clock_mono_ms() + PATIENCE_MS;
+
+    do {
+        assert_true(kvt_clock_mono_ms() < end_ms);
+        kvt_clock_sleep_ms(10);
+        gateway_packer_state(packer, 0, packing);
+    } while (packing->answered < ticket);
+}
+
+/* What packing would do is told, and not done; then it is done, and answered. */
+static void
+asked_what_it_would_do(void **state)
+{
+    struct gateway_packer_state packing;
+    struct gateway_packer *packer;
+    struct test_scene scene;
+    struct kvt_error err;
+    uint64_t ticket;
+
+    (void)state;
+    open_packed(&scene);
+    packer = scene.gateway.vault->packer;
+    for (uint64_t i = 0; i < BLOCKS; i++)
+        assert_int_equal(test_gateway_put(&scene.gateway, i, SIZE), KVT_OK);
+    assert_int_equal(gateway_packer_start(packer, &err), KVT_OK);
+    for (int turn = 0; turn < 3; turn++) {
+        const uint64_t left = turn < 2 ? BLOCKS : 0;
+
+        assert_int_equal(gateway_packer_ask(packer, TEST_NAMESPACE, turn != 1, &ticket), KVT_OK);
+        assert_int_equal(ticket, turn + 1);
+        wait_answered(packer, ticket, &packing);
+        assert_string_equal(packing.outlook_error, "");
+        assert_int_equal(packing.outlook.pack_blocks, left);
+        assert_int_equal(packing.outlook.pack_bytes, left * SIZE);
+        assert_int_equal(packing.outlook.plain_blocks, left);
+        assert_int_equal(packing.runs, turn == 0 ? 0 : 1);
+        assert_int_equal(packing.outlook.forward_segments, 0);
+    }
+    for (uint64_t i = 0; i < BLOCKS - 2; i++) { /* too little of the segments lives */
+        char key[KVT_KEY_MAX];
+
+        assert_int_equal(gateway_remove(scene.gateway.vault, test_gateway_key(key, i)), KVT_OK);
+    }
+    assert_int_equal(gateway_packer_ask(packer, TEST_NAMESPACE, true, &ticket), KVT_OK);
+    wait_answered(packer, ticket, &packing);
+    assert_true(packing.outlook.forward_segments > 0);
+    assert_int_equal(packing.outlook.forward_bytes, 2 * SIZE);
+    test_scene_close(&scene);
+}
+
+static void
 without_packing(void **state)
 {
     struct g4_compaction_report total;
     struct test_gateway gateway;
     struct kvt_error err;
+    uint64_t ticket;
 
     (void)state;
     test_gateway_open(&gateway, 0, 0);
     assert_null(gateway.vault->packer);
     assert_int_equal(gateway_packer_count(NULL), 0);
-    assert_int_equal(gateway_packer_ask(NULL, TEST_NAMESPACE), KVT_NOTFOUND);
+    assert_int_equal(gateway_packer_ask(NULL, TEST_NAMESPACE, false, &ticket), KVT_NOTFOUND);
     assert_int_equal(gateway_packer_run(NULL, TEST_NAMESPACE, "test", NULL, &total, &err),
                      KVT_NOTFOUND);
     test_gateway_close(&gateway);
@@ -577,6 +632,7 @@ main(void)
         cmocka_unit_test(a_stop_waits_for_no_packer),
         cmocka_unit_test(removed_together),
         cmocka_unit_test(asked_until_it_is_done),
+        cmocka_unit_test(asked_what_it_would_do),
         cmocka_unit_test(without_packing),
     };
 
