@@ -4,11 +4,15 @@
 #include <string.h>
 #include <strings.h>
 
+#include "gateway/xml.h"
+
 #define USER         "x-amz-meta-"
 #define OURS         "x-amz-meta-kvt-"
 #define OUR_CHECKSUM "x-amz-meta-kvt-checksum-"
+#define OUR_TYPE     OUR_CHECKSUM "type"
 
-enum { NAME_MAX_SIZE = 256 };
+/* CHECKSUM_VALUE: base64 of 32 bytes, and the number of parts behind it. */
+enum { NAME_MAX_SIZE = 256, CHECKSUM_NAME = 64, CHECKSUM_VALUE = 64 };
 
 static bool
 starts_with(const char *text, const char *start)
@@ -68,21 +72,78 @@ gateway_attributes_add(char text[G4_ATTRIBUTES_MAX], const char *name, const cha
     return true;
 }
 
+/* The line of such a checksum. */
+static void
+name_of_checksum(enum gateway_checksum checksum, char name[CHECKSUM_NAME])
+{
+    (void)snprintf(name, CHECKSUM_NAME, OURS "%s",
+                   gateway_checksum_header(checksum) + strlen("x-amz-"));
+}
+
+bool
+gateway_attributes_add_checksum(char text[G4_ATTRIBUTES_MAX], enum gateway_checksum checksum,
+                                const char *value, const char *type)
+{
+    char name[CHECKSUM_NAME];
+
+    name_of_checksum(checksum, name);
+    return gateway_attributes_add(text, name, value) &&
+           gateway_attributes_add(text, OUR_TYPE, type);
+}
+
 bool
 gateway_attributes_add_checksums(char text[G4_ATTRIBUTES_MAX],
                                  const struct gateway_checksums *checksums)
 {
     for (unsigned i = 0; i < GATEWAY_CHECKSUM_COUNT; i++) {
-        const char *header = gateway_checksum_header((enum gateway_checksum)i);
-        char name[64];
+        char name[CHECKSUM_NAME];
 
-        if (checksums->text[i][0] == '\0')
-            continue;
-        (void)snprintf(name, sizeof(name), OURS "%s", header + strlen("x-amz-"));
-        if (!gateway_attributes_add(text, name, checksums->text[i]))
+        name_of_checksum((enum gateway_checksum)i, name);
+        if (checksums->text[i][0] != '\0' &&
+            !gateway_attributes_add(text, name, checksums->text[i]))
             return false;
     }
     return true;
+}
+
+bool
+gateway_attributes_checksum(const char *text, enum gateway_checksum checksum, char *value,
+                            size_t size)
+{
+    char name[CHECKSUM_NAME];
+
+    name_of_checksum(checksum, name);
+    return gateway_attributes_get(text, name, value, size);
+}
+
+const char *
+gateway_attributes_checksum_type(const char *text)
+{
+    char type[16];
+
+    return gateway_attributes_get(text, OUR_TYPE, type, sizeof(type)) &&
+                   strcmp(type, GATEWAY_CHECKSUM_COMPOSITE) == 0
+               ? GATEWAY_CHECKSUM_COMPOSITE
+               : GATEWAY_CHECKSUM_WHOLE;
+}
+
+void
+gateway_attributes_tell_checksums(const char *text, bool bare, struct kvt_buffer *out)
+{
+    bool told = false;
+
+    for (unsigned i = 0; i < GATEWAY_CHECKSUM_COUNT; i++) {
+        char value[CHECKSUM_VALUE];
+
+        if (!gateway_attributes_checksum(text, (enum gateway_checksum)i, value, sizeof(value)))
+            continue;
+        if (bare)
+            value[strcspn(value, "-")] = '\0'; /* which is no character of base64 */
+        gateway_xml_checksum(out, (enum gateway_checksum)i, value);
+        told = true;
+    }
+    if (told)
+        gateway_xml_element(out, "ChecksumType", gateway_attributes_checksum_type(text));
 }
 
 /* aws-chunked is how the body came, not what it is; the rest stays as the client wrote it.
@@ -204,6 +265,8 @@ void
 gateway_attributes_answer(struct gateway_request *request, const char *text, bool checksums)
 {
     struct kvt_buffer *lines = &request->lines;
+    const char *const all = text;
+    bool told = false;
 
     if (lines->limit == 0)
         kvt_buffer_init(lines, (size_t)2 * G4_ATTRIBUTES_MAX);
@@ -215,8 +278,13 @@ gateway_attributes_answer(struct gateway_request *request, const char *text, boo
             request->content_type = NULL; /* among the lines */
         if (!starts_with(text, OURS))
             kvt_buffer_append(lines, text, line);
-        else if (starts_with(text, OUR_CHECKSUM) && checksums)
+        else if (starts_with(text, OUR_CHECKSUM) && !starts_with(text, OUR_TYPE) && checksums) {
             kvt_buffer_printf(lines, "x-amz-%.*s", (int)(line - strlen(OURS)), text + strlen(OURS));
+            told = true;
+        }
         text += line;
     }
+    if (told)
+        kvt_buffer_printf(lines, "x-amz-checksum-type: %s\n",
+                          gateway_attributes_checksum_type(all));
 }

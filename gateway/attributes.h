@@ -24,6 +24,10 @@
 #define GATEWAY_ATTRIBUTE_ETAG   "x-amz-meta-kvt-etag"
 /* Which conditional PUT wrote it: a number that no other one has. */
 #define GATEWAY_ATTRIBUTE_PUT    "x-amz-meta-kvt-put"
+/* Which checksum an upload that is under way is to have ("SHA256 COMPOSITE"). */
+#define GATEWAY_ATTRIBUTE_UPLOAD "x-amz-meta-kvt-upload-checksum"
+/* Where the parts of a completed upload end: gateway/parts.h. */
+#define GATEWAY_ATTRIBUTE_PARTS  "x-amz-meta-kvt-parts"
 /* The client sent x-amz-meta-kvt-* of its own, and gets them back. */
 #define GATEWAY_ATTRIBUTE_CLIENT "x-amz-meta-kvt-client"
 
@@ -37,6 +41,21 @@ bool gateway_attributes_add(char text[G4_ATTRIBUTES_MAX], const char *name, cons
 /** Add those of the request's checksums that came, to be given back. */
 bool gateway_attributes_add_checksums(char text[G4_ATTRIBUTES_MAX],
                                       const struct gateway_checksums *checksums);
+
+/** Add one, and its type: GATEWAY_CHECKSUM_WHOLE or GATEWAY_CHECKSUM_COMPOSITE. */
+bool gateway_attributes_add_checksum(char text[G4_ATTRIBUTES_MAX], enum gateway_checksum checksum,
+                                     const char *value, const char *type);
+
+/** The object's checksum of this kind, as it is told; false: it has none. */
+bool gateway_attributes_checksum(const char *text, enum gateway_checksum checksum, char *value,
+                                 size_t size);
+
+/** What its checksums are of: GATEWAY_CHECKSUM_WHOLE, unless a line says that it is
+ *  GATEWAY_CHECKSUM_COMPOSITE. */
+const char *gateway_attributes_checksum_type(const char *text);
+
+/** All of them as elements of XML; `bare`: of composite ones without the number of parts. */
+void gateway_attributes_tell_checksums(const char *text, bool bare, struct kvt_buffer *out);
 
 /** Its value; false: no such line, or too long for `value`. */
 bool gateway_attributes_get(const char *text, const char *name, char *value, size_t size);

@@ -147,8 +147,15 @@ big_endian(uint64_t value, size_t size, uint8_t *out)
         out[i] = (uint8_t)(value >> (8 * (size - 1 - i)));
 }
 
-static void
-compute(enum gateway_checksum checksum, const void *bytes, size_t size, uint8_t *out)
+size_t
+gateway_checksum_size(enum gateway_checksum checksum)
+{
+    return checksum_rows[checksum].bytes;
+}
+
+void
+gateway_checksum_bytes(enum gateway_checksum checksum, const void *bytes, size_t size,
+                       uint8_t out[GATEWAY_CHECKSUM_BYTES])
 {
     const size_t width = checksum_rows[checksum].bytes;
     const EVP_MD *hash = checksum == GATEWAY_CHECKSUM_SHA1 ? EVP_sha1() : EVP_sha256();
@@ -175,7 +182,7 @@ gateway_checksum_text(enum gateway_checksum checksum, const void *bytes, size_t 
 {
     uint8_t digest[GATEWAY_CHECKSUM_BYTES];
 
-    compute(checksum, size == 0 ? "" : bytes, size, digest);
+    gateway_checksum_bytes(checksum, size == 0 ? "" : bytes, size, digest);
     (void)EVP_EncodeBlock((unsigned char *)text, digest, (int)checksum_rows[checksum].bytes);
 }
 

@@ -20,6 +20,10 @@
 #define GATEWAY_CHECKSUM_TEXT  45 /* base64 of 32 bytes, and NUL */
 #define GATEWAY_CHECKSUM_BYTES 32
 
+/* What a checksum is of, as x-amz-checksum-type says it. */
+#define GATEWAY_CHECKSUM_WHOLE     "FULL_OBJECT" /* all bytes */
+#define GATEWAY_CHECKSUM_COMPOSITE "COMPOSITE"   /* the checksums of an upload's parts */
+
 /* X(NAME, header, bytes, name in XML and x-amz-checksum-algorithm) */
 #define GATEWAY_CHECKSUM_MAP(X)                                                                    \
     X(CRC32, "x-amz-checksum-crc32", 4, "CRC32")                                                   \
@@ -51,6 +55,13 @@ enum gateway_checksum gateway_checksum_of_header(const char *name);
 
 /** By word ("crc32", any case), GATEWAY_CHECKSUM_COUNT when it is none. */
 enum gateway_checksum gateway_checksum_of_word(const char *word);
+
+/** How many bytes such a checksum has. */
+size_t gateway_checksum_size(enum gateway_checksum checksum);
+
+/** The checksum of these bytes, as it is concatenated: gateway_checksum_size() bytes. */
+void gateway_checksum_bytes(enum gateway_checksum checksum, const void *bytes, size_t size,
+                            uint8_t out[GATEWAY_CHECKSUM_BYTES]);
 
 /** Base64 of the checksum of these bytes. */
 void gateway_checksum_text(enum gateway_checksum checksum, const void *bytes, size_t size,

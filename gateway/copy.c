@@ -82,11 +82,14 @@ store(struct gateway_s3 *s3, struct gateway_request *request, const struct gatew
 }
 
 enum gateway_fault
-gateway_copy_tell(struct gateway_request *request, const char *root, const char *etag)
+gateway_copy_tell(struct gateway_request *request, const char *root, const char *etag,
+                  const struct gateway_checksums *checksums)
 {
     gateway_xml_begin(&request->answer, root);
     gateway_xml_time(&request->answer, "LastModified", kvt_clock_unix_ms());
     kvt_buffer_printf(&request->answer, "<ETag>&quot;%s&quot;</ETag>", etag);
+    for (unsigned i = 0; checksums != NULL && i < GATEWAY_CHECKSUM_COUNT; i++)
+        gateway_xml_checksum(&request->answer, (enum gateway_checksum)i, checksums->text[i]);
     gateway_xml_end(&request->answer, root);
     return gateway_request_answer(request, "application/xml");
 }
@@ -112,7 +115,7 @@ gateway_copy_answer(struct gateway_s3 *s3, struct gateway_request *request)
     }
     kvt_buffer_release(&body);
     if (fault == GATEWAY_FAULT_NONE)
-        fault = gateway_copy_tell(request, "CopyObjectResult", item.etag);
+        fault = gateway_copy_tell(request, "CopyObjectResult", item.etag, NULL);
     if (fault != GATEWAY_FAULT_NONE)
         (void)gateway_request_fail(request, fault);
 }

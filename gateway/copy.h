@@ -20,8 +20,9 @@ void gateway_copy_answer(struct gateway_s3 *s3, struct gateway_request *request)
 enum gateway_fault gateway_copy_source(struct gateway_s3 *s3, const struct gateway_request *request,
                                        char key[KVT_KEY_MAX]);
 
-/** Answer that a copy was made: of an object, or as a part; `root` says which. */
+/** Answer that a copy was made: of an object, or as a part; `root` says which.  `checksums` are
+ *  told, NULL = none. */
 enum gateway_fault gateway_copy_tell(struct gateway_request *request, const char *root,
-                                     const char *etag);
+                                     const char *etag, const struct gateway_checksums *checksums);
 
 #endif /* GATEWAY_COPY_H */

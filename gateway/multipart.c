@@ -13,7 +13,9 @@
 #include "gateway/copy.h"
 #include "gateway/form.h"
 #include "gateway/object.h"
+#include "gateway/parts.h"
 #include "gateway/range.h"
+#include "gateway/upload_checksum.h"
 #include "gateway/uploads.h"
 #include "gateway/xml.h"
 
@@ -48,15 +50,26 @@ number_argument(const struct gateway_request *request, const char *name, uint64_
 static enum gateway_fault
 create(struct gateway_s3 *s3, struct gateway_request *request, struct gateway_upload *upload)
 {
+    struct gateway_upload_checksum wanted;
     enum gateway_fault fault;
 
-    fault = gateway_attributes_take(request, upload->attributes);
+    fault = gateway_upload_checksum_take(request, &wanted);
+    if (fault == GATEWAY_FAULT_NONE)
+        fault = gateway_attributes_take(request, upload->attributes);
+    if (fault == GATEWAY_FAULT_NONE && !gateway_upload_checksum_keep(&wanted, upload->attributes))
+        fault = GATEWAY_FAULT_META_LARGE;
     if (fault != GATEWAY_FAULT_NONE)
         return fault;
     memcpy(upload->key, request->stored, sizeof(upload->key));
     fault = gateway_request_fault_of(gateway_uploads_create(s3->vault, upload));
     if (fault != GATEWAY_FAULT_NONE)
         return fault;
+    if (wanted.algorithm != GATEWAY_CHECKSUM_COUNT) {
+        gateway_request_field(request, "x-amz-checksum-algorithm", "%s",
+                              gateway_checksum_word(wanted.algorithm));
+        gateway_request_field(request, "x-amz-checksum-type", "%s",
+                              gateway_upload_checksum_type(&wanted));
+    }
     gateway_xml_begin(&request->answer, "InitiateMultipartUploadResult");
     gateway_xml_element(&request->answer, "Bucket", request->bucket.name);
     gateway_xml_element(&request->answer, "Key", request->target.key);
@@ -86,24 +99,34 @@ copied_range(const struct gateway_request *request, size_t length, size_t *from,
     return GATEWAY_FAULT_NONE;
 }
 
+/* With the upload's checksum among `checksums`, of which those that came were checked. */
 static enum gateway_fault
-keep_part(struct gateway_s3 *s3, const char *id, unsigned number, const void *body, size_t size,
-          const struct gateway_checksums *checksums, char etag[GATEWAY_MD5_TEXT])
+keep_part(struct gateway_s3 *s3, const struct gateway_upload *upload, unsigned number,
+          const void *body, size_t size, struct gateway_checksums *checksums,
+          char etag[GATEWAY_MD5_TEXT])
 {
     char attributes[G4_ATTRIBUTES_MAX] = "";
+    struct gateway_upload_checksum wanted;
+    enum gateway_fault fault;
 
+    gateway_upload_checksum_read(upload->attributes, &wanted);
+    fault = gateway_upload_checksum_of_part(&wanted, body, size, checksums);
+    if (fault != GATEWAY_FAULT_NONE)
+        return fault;
     gateway_object_md5(body, size, etag);
-    if (checksums != NULL && !gateway_attributes_add_checksums(attributes, checksums))
+    if (!gateway_attributes_add_checksums(attributes, checksums))
         return GATEWAY_FAULT_META_LARGE;
     return gateway_request_fault_of(
-        gateway_uploads_put(s3->vault, id, number, body, size, etag, attributes));
+        gateway_uploads_put(s3->vault, upload->id, number, body, size, etag, attributes));
 }
 
 static enum gateway_fault
-copy_part(struct gateway_s3 *s3, struct gateway_request *request, const char *id, unsigned number)
+copy_part(struct gateway_s3 *s3, struct gateway_request *request,
+          const struct gateway_upload *upload, unsigned number)
 {
     char key[KVT_KEY_MAX];
     struct gateway_opaque source = {.key = key};
+    struct gateway_checksums checksums = {.text = {""}};
     char etag[GATEWAY_MD5_TEXT];
     struct kvt_buffer body;
     enum gateway_fault fault;
@@ -117,15 +140,16 @@ copy_part(struct gateway_s3 *s3, struct gateway_request *request, const char *id
     if (fault == GATEWAY_FAULT_NONE)
         fault = copied_range(request, body.size, &from, &size);
     if (fault == GATEWAY_FAULT_NONE)
-        fault = keep_part(s3, id, number, body.data + from, size, NULL, etag);
+        fault = keep_part(s3, upload, number, body.data + from, size, &checksums, etag);
     kvt_buffer_release(&body);
     if (fault != GATEWAY_FAULT_NONE)
         return fault;
-    return gateway_copy_tell(request, "CopyPartResult", etag);
+    return gateway_copy_tell(request, "CopyPartResult", etag, &checksums);
 }
 
 static enum gateway_fault
-upload_part(struct gateway_s3 *s3, struct gateway_request *request, const char *id)
+upload_part(struct gateway_s3 *s3, struct gateway_request *request,
+            const struct gateway_upload *upload)
 {
     const void *body = gateway_request_bytes(request);
     char etag[GATEWAY_MD5_TEXT];
@@ -136,9 +160,9 @@ upload_part(struct gateway_s3 *s3, struct gateway_request *request, const char *
         number > GATEWAY_PARTS_MAX)
         return GATEWAY_FAULT_INVALID_ARGUMENT;
     if (gateway_request_header(request, "x-amz-copy-source") != NULL)
-        return copy_part(s3, request, id, (unsigned)number);
-    fault =
-        keep_part(s3, id, (unsigned)number, body, request->body.size, &request->checksums, etag);
+        return copy_part(s3, request, upload, (unsigned)number);
+    fault = keep_part(s3, upload, (unsigned)number, body, request->body.size, &request->checksums,
+                      etag);
     if (fault != GATEWAY_FAULT_NONE)
         return fault;
     request->status = 200;
@@ -164,6 +188,7 @@ list_parts(struct gateway_s3 *s3, struct gateway_request *request,
            const struct gateway_upload *upload)
 {
     unsigned numbers[PAGE_MAX + 1];
+    struct gateway_upload_checksum wanted;
     uint64_t marker = 0;
     uint64_t max = PAGE_MAX;
     size_t count = 0;
@@ -191,16 +216,24 @@ list_parts(struct gateway_s3 *s3, struct gateway_request *request,
                       "<MaxParts>%" PRIu64 "</MaxParts><IsTruncated>%s</IsTruncated>",
                       marker, given == 0 ? 0 : numbers[given - 1], max,
                       count > given ? "true" : "false");
+    gateway_upload_checksum_read(upload->attributes, &wanted);
+    if (wanted.algorithm != GATEWAY_CHECKSUM_COUNT)
+        kvt_buffer_printf(&request->answer,
+                          "<ChecksumAlgorithm>%s</ChecksumAlgorithm>"
+                          "<ChecksumType>%s</ChecksumType>",
+                          gateway_checksum_word(wanted.algorithm),
+                          gateway_upload_checksum_type(&wanted));
     for (size_t i = 0; i < given; i++) {
-        struct gateway_part part = {.number = numbers[i]};
+        struct gateway_part part = {.number = numbers[i], .algorithm = wanted.algorithm};
 
         if (gateway_uploads_part(s3->vault, upload->id, &part) != KVT_OK)
             continue; /* gone meanwhile */
         kvt_buffer_printf(&request->answer, "<Part><PartNumber>%u</PartNumber>", part.number);
         gateway_xml_time(&request->answer, "LastModified", part.modified_ms);
-        kvt_buffer_printf(&request->answer,
-                          "<ETag>&quot;%s&quot;</ETag><Size>%" PRIu64 "</Size></Part>", part.etag,
-                          part.size);
+        kvt_buffer_printf(&request->answer, "<ETag>&quot;%s&quot;</ETag><Size>%" PRIu64 "</Size>",
+                          part.etag, part.size);
+        gateway_xml_checksum(&request->answer, part.algorithm, part.checksum);
+        kvt_buffer_printf(&request->answer, "</Part>");
     }
     return finish(request, "ListPartsResult");
 }
@@ -211,7 +244,8 @@ struct completion {
     struct gateway_part *parts;
     size_t count;
     bool ordered;
-    struct gateway_part next; /* the row that is being read */
+    struct gateway_upload_checksum wanted; /* the upload's */
+    struct gateway_part next;              /* the row that is being read */
 };
 
 static bool
@@ -236,6 +270,12 @@ on_text(void *arg, bool in_row, const char *name, const char *text)
             return false;
         memcpy(completion->next.etag, text, size);
         completion->next.etag[size] = '\0';
+    } else if (completion->wanted.algorithm != GATEWAY_CHECKSUM_COUNT &&
+               strncmp(name, "Checksum", strlen("Checksum")) == 0 &&
+               strcmp(name + strlen("Checksum"),
+                      gateway_checksum_word(completion->wanted.algorithm)) == 0) {
+        /* One that is cut off fits no part. */
+        (void)snprintf(completion->next.checksum, sizeof(completion->next.checksum), "%s", text);
     }
     return true;
 }
@@ -283,12 +323,14 @@ check_parts(struct gateway_s3 *s3, const char *id, struct completion *completion
     *total = 0;
     for (size_t i = 0; i < completion->count; i++) {
         struct gateway_part *named = &completion->parts[i];
-        struct gateway_part there = {.number = named->number};
+        struct gateway_part there = {.number = named->number,
+                                     .algorithm = completion->wanted.algorithm};
         const enum kvt_err rc = gateway_uploads_part(s3->vault, id, &there);
 
         if (rc != KVT_OK && rc != KVT_NOTFOUND)
             return gateway_request_fault_of(rc);
-        if (rc == KVT_NOTFOUND || strcmp(there.etag, named->etag) != 0)
+        if (rc == KVT_NOTFOUND || strcmp(there.etag, named->etag) != 0 ||
+            (named->checksum[0] != '\0' && strcmp(there.checksum, named->checksum) != 0))
             return GATEWAY_FAULT_PART;
         small = small || (there.size < PART_MIN && i + 1 < completion->count);
         *named = there;
@@ -345,8 +387,38 @@ store(struct gateway_s3 *s3, const struct gateway_request *request, struct gatew
     return gateway_object_store_block(s3, request, item);
 }
 
+/* The object's checksum, which must be what the client says it is, and where its parts are. */
 static enum gateway_fault
-give_completed(struct gateway_request *request, const char *key, const char *etag)
+seal(const struct gateway_request *request, const struct completion *completion,
+     const uint8_t *body, char attributes[G4_ATTRIBUTES_MAX])
+{
+    struct gateway_upload_checksum wanted = completion->wanted;
+    char text[GATEWAY_UPLOAD_CHECKSUM_TEXT];
+    char parts[GATEWAY_PARTS_TEXT];
+    enum gateway_fault fault;
+
+    gateway_attributes_drop(attributes, GATEWAY_ATTRIBUTE_UPLOAD);
+    gateway_upload_checksum_claim(request, &wanted);
+    if (wanted.algorithm != GATEWAY_CHECKSUM_COUNT) {
+        if (!gateway_upload_checksum_compute(&wanted, body, completion->parts, completion->count,
+                                             text))
+            return GATEWAY_FAULT_SLOW_DOWN;
+        fault = gateway_upload_checksum_judge(&wanted, request, text);
+        if (fault != GATEWAY_FAULT_NONE)
+            return fault;
+        if (!gateway_attributes_add_checksum(attributes, wanted.algorithm, text,
+                                             gateway_upload_checksum_type(&wanted)))
+            return GATEWAY_FAULT_META_LARGE;
+    }
+    /* Without the line nobody can ask for a part: no reason to refuse the object. */
+    if (gateway_parts_format(completion->parts, completion->count, parts))
+        (void)gateway_attributes_add(attributes, GATEWAY_ATTRIBUTE_PARTS, parts);
+    return GATEWAY_FAULT_NONE;
+}
+
+static enum gateway_fault
+give_completed(struct gateway_request *request, const char *key, const char *etag,
+               const char *attributes)
 {
     gateway_xml_begin(&request->answer, "CompleteMultipartUploadResult");
     kvt_buffer_printf(&request->answer, "<Location>/%s/", request->bucket.name);
@@ -355,6 +427,7 @@ give_completed(struct gateway_request *request, const char *key, const char *eta
     gateway_xml_element(&request->answer, "Bucket", request->bucket.name);
     gateway_xml_element(&request->answer, "Key", key);
     kvt_buffer_printf(&request->answer, "<ETag>&quot;%s&quot;</ETag>", etag);
+    gateway_attributes_tell_checksums(attributes, false, &request->answer);
     return finish(request, "CompleteMultipartUploadResult");
 }
 
@@ -384,6 +457,8 @@ complete_held(struct gateway_s3 *s3, struct gateway_request *request, struct gat
     if (body == NULL)
         return GATEWAY_FAULT_SLOW_DOWN;
     fault = assemble(s3, upload->id, completion, body, etag);
+    if (fault == GATEWAY_FAULT_NONE)
+        fault = seal(request, completion, body, upload->attributes);
     if (fault == GATEWAY_FAULT_NONE) {
         item.body = body;
         item.size = (size_t)total;
@@ -394,15 +469,17 @@ complete_held(struct gateway_s3 *s3, struct gateway_request *request, struct gat
         return fault;
     /* What is left when this fails is expired later. */
     (void)!gateway_uploads_drop(s3->vault, upload->id);
-    return give_completed(request, request->target.key, item.etag);
+    return give_completed(request, request->target.key, item.etag, upload->attributes);
 }
 
 static enum gateway_fault
 complete(struct gateway_s3 *s3, struct gateway_request *request, struct gateway_upload *upload)
 {
     struct completion completion = {.parts = NULL};
-    enum gateway_fault fault = read_list(request, &completion);
+    enum gateway_fault fault;
 
+    gateway_upload_checksum_read(upload->attributes, &completion.wanted);
+    fault = read_list(request, &completion);
     if (fault == GATEWAY_FAULT_NONE)
         fault = complete_held(s3, request, upload, &completion);
     kvt_free(completion.parts);
@@ -431,7 +508,7 @@ static enum gateway_fault
 complete_again(struct gateway_s3 *s3, struct gateway_request *request)
 {
     struct gateway_opaque object = {.key = request->stored};
-    struct completion completion = {.parts = NULL};
+    struct completion completion = {.wanted = {.algorithm = GATEWAY_CHECKSUM_COUNT}};
     enum gateway_fault fault = read_list(request, &completion);
     char etag[G4_ETAG_MAX];
 
@@ -440,8 +517,9 @@ complete_again(struct gateway_s3 *s3, struct gateway_request *request)
          strcmp(object.etag, etag) != 0))
         fault = GATEWAY_FAULT_UPLOAD;
     kvt_free(completion.parts);
-    return fault == GATEWAY_FAULT_NONE ? give_completed(request, request->target.key, etag)
-                                       : GATEWAY_FAULT_UPLOAD;
+    return fault == GATEWAY_FAULT_NONE
+               ? give_completed(request, request->target.key, etag, object.attributes)
+               : GATEWAY_FAULT_UPLOAD;
 }
 
 /* ---- dispatch ---- */
@@ -464,7 +542,7 @@ on_upload(struct gateway_s3 *s3, struct gateway_request *request, struct gateway
     if (fault != GATEWAY_FAULT_NONE)
         return fault;
     if (gateway_request_is(request, "PUT"))
-        return upload_part(s3, request, id);
+        return upload_part(s3, request, upload);
     if (gateway_request_is(request, "POST"))
         return complete(s3, request, upload);
     if (gateway_request_is(request, "DELETE"))

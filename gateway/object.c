@@ -15,6 +15,7 @@
 #include "gateway/attributes.h"
 #include "gateway/condition.h"
 #include "gateway/get.h"
+#include "gateway/parts.h"
 #include "gateway/range.h"
 #include "gateway/reader.h"
 #include "gateway/remove.h"
@@ -55,6 +56,17 @@ range_stands(const struct gateway_request *request, const char *etag, uint64_t m
 }
 
 static void
+give_range(struct gateway_request *request, uint64_t from, uint64_t to, uint64_t length)
+{
+    request->status = 206;
+    request->length = to - from + 1;
+    request->body_from = (size_t)from;
+    request->body_size = (size_t)(to - from + 1);
+    gateway_request_field(request, "Content-Range", "bytes %" PRIu64 "-%" PRIu64 "/%" PRIu64, from,
+                          to, length);
+}
+
+static void
 apply_range(struct gateway_request *request, uint64_t length)
 {
     const char *text = gateway_request_header(request, "range");
@@ -71,12 +83,35 @@ apply_range(struct gateway_request *request, uint64_t length)
         gateway_request_field(request, "Content-Range", "bytes */%" PRIu64, length);
         return;
     }
-    request->status = 206;
-    request->length = to - from + 1;
-    request->body_from = (size_t)from;
-    request->body_size = (size_t)(to - from + 1);
-    gateway_request_field(request, "Content-Range", "bytes %" PRIu64 "-%" PRIu64 "/%" PRIu64, from,
-                          to, length);
+    give_range(request, from, to, length);
+}
+
+static bool
+asks_part(const struct gateway_request *request)
+{
+    return gateway_target_has(&request->target, "partNumber");
+}
+
+/* The part that is asked for. */
+static void
+apply_part(struct gateway_request *request, const char *attributes, const char *etag,
+           uint64_t length)
+{
+    struct gateway_piece piece;
+    unsigned count;
+    const enum gateway_fault fault =
+        gateway_parts_asked(request, attributes, etag, length, &piece, &count);
+
+    if (fault != GATEWAY_FAULT_NONE) {
+        (void)gateway_request_fail(request, fault);
+        return;
+    }
+    if (count > 0)
+        gateway_request_field(request, "x-amz-mp-parts-count", "%u", count);
+    if (piece.size > 0)
+        give_range(request, piece.from, piece.from + piece.size - 1, length);
+    else
+        request->length = request->body_size = 0;
 }
 
 static void
@@ -110,10 +145,10 @@ describe_block(struct gateway_request *request, const struct gateway_record *rec
     request->content_type = "application/octet-stream";
 }
 
-/* The body, or for a HEAD its length, with the range that was asked for. */
+/* The body, or for a HEAD its length, with the range or part that was asked for. */
 static void
-answer_body(struct gateway_request *request, uint64_t length, const char *etag,
-            uint64_t modified_ms)
+answer_body(struct gateway_request *request, const char *attributes, uint64_t length,
+            const char *etag, uint64_t modified_ms)
 {
     request->status = 200;
     request->head_only = is_head(request);
@@ -122,7 +157,9 @@ answer_body(struct gateway_request *request, uint64_t length, const char *etag,
         request->answer.size = request->reader == NULL ? (size_t)length : 0;
         request->body_size = (size_t)length;
     }
-    if (range_stands(request, etag, modified_ms))
+    if (asks_part(request))
+        apply_part(request, attributes, etag, length);
+    else if (range_stands(request, etag, modified_ms))
         apply_range(request, length);
 }
 
@@ -188,7 +225,7 @@ read_block(struct gateway_s3 *s3, struct gateway_request *request)
         return;
     }
     describe_block(request, &item.record);
-    answer_body(request, is_head(request) ? item.record.length : item.size, item.record.etag,
+    answer_body(request, "", is_head(request) ? item.record.length : item.size, item.record.etag,
                 item.record.modified_ms);
     begin_stream(request);
 }
@@ -224,17 +261,43 @@ has_conditions(const struct gateway_request *request)
     return false;
 }
 
+/* Of each kind the object has, the checksum of the part that is given: computed, as only those of
+ * the object are kept.  A HEAD has nothing to compute it from. */
+static void
+describe_part(struct gateway_request *request, const struct gateway_opaque *object)
+{
+    const uint8_t *bytes = request->answer.data + request->body_from;
+    bool told = false;
+
+    for (unsigned i = 0; i < GATEWAY_CHECKSUM_COUNT && !is_head(request); i++) {
+        const enum gateway_checksum checksum = (enum gateway_checksum)i;
+        char text[GATEWAY_CHECKSUM_TEXT];
+        char kept[2 * GATEWAY_CHECKSUM_TEXT];
+
+        if (!gateway_attributes_checksum(object->attributes, checksum, kept, sizeof(kept)))
+            continue;
+        gateway_checksum_text(checksum, bytes, request->body_size, text);
+        gateway_request_field(request, gateway_checksum_header(checksum), "%s", text);
+        told = true;
+    }
+    if (told)
+        gateway_request_field(request, "x-amz-checksum-type", "%s",
+                              gateway_attributes_checksum_type(object->attributes));
+}
+
 static void
 describe_opaque(struct gateway_request *request, const struct gateway_opaque *object, bool whole)
 {
     const char *mode = gateway_request_header(request, "x-amz-checksum-mode");
+    const bool checksums = mode != NULL && strcasecmp(mode, "enabled") == 0;
     char own[8];
 
     describe_validators(request, object->etag, object->modified_ms);
     if (gateway_attributes_get(object->attributes, GATEWAY_ATTRIBUTE_CLIENT, own, sizeof(own)))
         describe_meta(request, &object->meta);
-    gateway_attributes_answer(request, object->attributes,
-                              whole && mode != NULL && strcasecmp(mode, "enabled") == 0);
+    gateway_attributes_answer(request, object->attributes, whole && checksums);
+    if (request->status == 206 && checksums && asks_part(request))
+        describe_part(request, object);
 }
 
 const char *const gateway_object_arguments[GATEWAY_OBJECT_ARGUMENTS] = {
@@ -244,7 +307,8 @@ const char *const gateway_object_arguments[GATEWAY_OBJECT_ARGUMENTS] = {
     "response-content-disposition",
     "response-content-language",
     "response-cache-control",
-    "response-expires"};
+    "response-expires",
+    "partNumber"};
 
 /* What the client wants the answer to say instead. */
 static enum gateway_fault
@@ -254,7 +318,8 @@ override_attributes(const struct gateway_request *request, char text[G4_ATTRIBUT
         const char *argument = gateway_object_arguments[i];
         char value[1024];
 
-        if (gateway_target_query(&request->target, argument, value, sizeof(value)) != KVT_OK)
+        if (strncmp(argument, "response-", strlen("response-")) != 0 ||
+            gateway_target_query(&request->target, argument, value, sizeof(value)) != KVT_OK)
             continue;
         gateway_attributes_drop(text, argument + strlen("response-"));
         if (!gateway_attributes_add(text, argument + strlen("response-"), value))
@@ -302,7 +367,7 @@ read_opaque(struct gateway_s3 *s3, struct gateway_request *request)
         (void)gateway_request_fail(request, fault);
         return;
     }
-    answer_body(request, object.length, object.etag, object.modified_ms);
+    answer_body(request, object.attributes, object.length, object.etag, object.modified_ms);
     if (request->fault == GATEWAY_FAULT_NONE)
         describe_opaque(request, &object, request->status == 200);
 }
@@ -315,6 +380,17 @@ gateway_object_read(struct gateway_s3 *s3, struct gateway_request *request)
         read_block(s3, request);
     else
         read_opaque(s3, request);
+}
+
+/* A block has no attributes. */
+static void
+tell_block(const struct gateway_record *record, struct gateway_opaque *object)
+{
+    object->attributes[0] = '\0';
+    object->length = record->length;
+    object->modified_ms = record->modified_ms;
+    memcpy(object->etag, record->etag, sizeof(object->etag));
+    gateway_record_meta(record, &object->meta);
 }
 
 enum gateway_fault
@@ -342,23 +418,22 @@ gateway_object_fetch(struct gateway_s3 *s3, struct gateway_request *request,
     if (fault == GATEWAY_FAULT_NONE)
         fault = fetch_block(s3, request, room, &item);
     room->size = fault == GATEWAY_FAULT_NONE ? item.size : 0;
-    object->attributes[0] = '\0';
+    tell_block(&item.record, object);
     object->length = item.size;
-    object->modified_ms = item.record.modified_ms;
-    memcpy(object->etag, item.record.etag, sizeof(object->etag));
-    gateway_record_meta(&item.record, &object->meta);
     return fault;
 }
 
 enum gateway_fault
-gateway_object_there(struct gateway_s3 *s3, const struct gateway_request *request)
+gateway_object_there(struct gateway_s3 *s3, const struct gateway_request *request,
+                     struct gateway_opaque *object)
 {
-    struct gateway_opaque object = {.key = request->stored};
     struct gateway_item item = {.key = request->stored};
 
+    *object = (struct gateway_opaque){.key = request->stored};
     if (!gateway_vault_is_block(request->stored, NULL))
-        return gateway_request_fault_of(gateway_opaque_find(s3->vault, &object));
+        return gateway_request_fault_of(gateway_opaque_find(s3->vault, object));
     gateway_get_find(s3->vault, &item, 1);
+    tell_block(&item.record, object);
     return gateway_request_fault_of(item.status);
 }
 

@@ -17,16 +17,17 @@
 #include "gateway/s3.h"
 
 /* Arguments that are known: the first of every method, the others of GET and HEAD. */
-#define GATEWAY_OBJECT_ARGUMENTS 7
+#define GATEWAY_OBJECT_ARGUMENTS 8
 extern const char *const gateway_object_arguments[GATEWAY_OBJECT_ARGUMENTS];
 
 void gateway_object_read(struct gateway_s3 *s3, struct gateway_request *request);
 void gateway_object_write(struct gateway_s3 *s3, struct gateway_request *request);
 void gateway_object_delete(struct gateway_s3 *s3, struct gateway_request *request);
 
-/** Is there an object at request->stored?  GATEWAY_FAULT_NO_SUCH_KEY. */
+/** Which object is at request->stored?  GATEWAY_FAULT_NO_SUCH_KEY.  A block's attributes are "". */
 enum gateway_fault gateway_object_there(struct gateway_s3 *s3,
-                                        const struct gateway_request *request);
+                                        const struct gateway_request *request,
+                                        struct gateway_opaque *object);
 
 #define GATEWAY_MD5_SIZE 16
 #define GATEWAY_MD5_TEXT (2 * GATEWAY_MD5_SIZE + 1)

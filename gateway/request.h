@@ -96,6 +96,7 @@ struct gateway_reader;
     X(BUCKET_FULL, 409, "BucketNotEmpty", "There are objects in the bucket.")                      \
     X(UPLOAD, 404, "NoSuchUpload", "There is no such upload.")                                     \
     X(PART, 400, "InvalidPart", "A part is missing or another.")                                   \
+    X(PART_NUMBER, 416, "InvalidPartNumber", "The object has no part of this number.")             \
     X(PART_ORDER, 400, "InvalidPartOrder", "The parts are not in ascending order.")                \
     X(TOO_SMALL, 400, "EntityTooSmall", "Only the last part may have less than 5 MiB.")            \
     X(META_LARGE, 400, "MetadataTooLarge", "Metadata has at most 2 KiB here.")                     \

@@ -14,6 +14,7 @@
 #include "gateway/listing.h"
 #include "gateway/multipart.h"
 #include "gateway/object.h"
+#include "gateway/object_attributes.h"
 #include "gateway/remove.h"
 #include "gateway/service.h"
 #include "gateway/subresource.h"
@@ -163,6 +164,8 @@ answer_object(struct gateway_s3 *s3, struct gateway_request *request)
 
     if (upload)
         gateway_multipart_answer(s3, request);
+    else if (gateway_object_attributes_is(request))
+        gateway_object_attributes_answer(s3, request);
     else if (!gateway_s3_strange(request, gateway_object_arguments,
                                  get ? GATEWAY_OBJECT_ARGUMENTS : 1)) {
         if (get)

@@ -58,11 +58,12 @@ static enum gateway_fault
 give(struct gateway_s3 *s3, struct gateway_request *request, const struct row *row, bool of_object)
 {
     enum gateway_fault fault = GATEWAY_FAULT_FORBIDDEN;
+    struct gateway_opaque object;
 
     if (of_object) {
         if (gateway_auth_may(request->principal, GATEWAY_READ, &request->bucket,
                              request->target.key))
-            fault = gateway_object_there(s3, request);
+            fault = gateway_object_there(s3, request, &object);
     } else if (gateway_auth_may(request->principal, GATEWAY_LIST, &request->bucket, "")) {
         fault = GATEWAY_FAULT_NONE;
     }
@@ -96,6 +97,7 @@ set_acl(struct gateway_s3 *s3, struct gateway_request *request, bool of_object)
 {
     const char *canned = gateway_request_header(request, "x-amz-acl");
     enum gateway_fault fault = GATEWAY_FAULT_NONE;
+    struct gateway_opaque object;
 
     if (!gateway_auth_may(request->principal, GATEWAY_WRITE, &request->bucket,
                           of_object ? request->target.key : ""))
@@ -105,7 +107,7 @@ set_acl(struct gateway_s3 *s3, struct gateway_request *request, bool of_object)
     if (canned == NULL || strcmp(canned, "private") != 0 || request->body.size > 0)
         return GATEWAY_FAULT_NOT_IMPLEMENTED;
     if (of_object)
-        fault = gateway_object_there(s3, request);
+        fault = gateway_object_there(s3, request, &object);
     if (fault == GATEWAY_FAULT_NONE)
         request->status = 200;
     return fault;

@@ -138,6 +138,11 @@ gateway_uploads_part(struct gateway_vault *vault, const char *id, struct gateway
     rc = g4_store_perform(vault->uploads, &request);
     part->size = request.buffer_size;
     part->modified_ms = request.modified_ms;
+    part->checksum[0] = '\0';
+    if (rc == KVT_OK && part->algorithm != GATEWAY_CHECKSUM_COUNT &&
+        !gateway_attributes_checksum(attributes, part->algorithm, part->checksum,
+                                     sizeof(part->checksum)))
+        part->checksum[0] = '\0';
     if (rc == KVT_OK &&
         !gateway_attributes_get(attributes, GATEWAY_ATTRIBUTE_ETAG, part->etag, sizeof(part->etag)))
         rc = KVT_CORRUPT;

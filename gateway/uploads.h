@@ -19,6 +19,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "gateway/checksum.h"
 #include "gateway/vault.h"
 
 #define GATEWAY_UPLOADS_MAX    1000
@@ -38,7 +39,9 @@ struct gateway_part {
     unsigned number;
     uint64_t size;
     uint64_t modified_ms;
-    char etag[G4_ETAG_MAX]; /* the MD5 of its bytes */
+    char etag[G4_ETAG_MAX];               /* the MD5 of its bytes */
+    enum gateway_checksum algorithm;      /* in: the upload's; GATEWAY_CHECKSUM_COUNT = none */
+    char checksum[GATEWAY_CHECKSUM_TEXT]; /* of that algorithm; "" = none is known */
 };
 
 /** Begin one for upload->key with upload->attributes; its id and time are filled in. */
@@ -55,7 +58,7 @@ KVT_NODISCARD enum kvt_err gateway_uploads_put(struct gateway_vault *vault, cons
                                                const char *etag,
                                                char attributes[G4_ATTRIBUTES_MAX]);
 
-/** What part->number is; KVT_NOTFOUND. */
+/** What part->number is, with its checksum of part->algorithm; KVT_NOTFOUND. */
 KVT_NODISCARD enum kvt_err gateway_uploads_part(struct gateway_vault *vault, const char *id,
                                                 struct gateway_part *part);
 

@@ -11,6 +11,7 @@
 #define GATEWAY_XML_H
 
 #include "base/buffer.h"
+#include "gateway/checksum.h"
 
 /** The declaration, and the root with S3's name space. */
 void gateway_xml_begin(struct kvt_buffer *out, const char *root);
@@ -24,6 +25,10 @@ void gateway_xml_time(struct kvt_buffer *out, const char *name, uint64_t unix_ms
 
 /** Whose something is: <name><ID>owner</ID><DisplayName>owner</DisplayName></name>. */
 void gateway_xml_owner(struct kvt_buffer *out, const char *name, const char *owner);
+
+/** <ChecksumCRC32>value</ChecksumCRC32>; nothing where the value is "". */
+void gateway_xml_checksum(struct kvt_buffer *out, enum gateway_checksum checksum,
+                          const char *value);
 
 /** Append `text` escaped for XML; what XML cannot hold becomes '?'. */
 void gateway_xml_text(struct kvt_buffer *out, const char *text);

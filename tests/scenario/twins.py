@@ -20,9 +20,11 @@ from harness import expect, wait_until
 
 FIELDS = ("etag", "content-type", "content-length", "content-range", "cache-control", "content-encoding",
           "content-disposition", "content-language", "expires", "x-amz-meta-one", "x-amz-meta-two",
-          "x-amz-checksum-sha256", "x-amz-checksum-crc32")
+          "x-amz-checksum-sha256", "x-amz-checksum-crc32", "x-amz-checksum-crc64nvme", "x-amz-checksum-type",
+          "x-amz-mp-parts-count")
 # What an answer in XML says, beside its root: these, in their order.
-ELEMENTS = ("Key", "Prefix", "Delimiter", "ETag", "Size", "PartNumber", "Code")
+ELEMENTS = ("Key", "Prefix", "Delimiter", "ETag", "Size", "PartNumber", "Code", "ChecksumAlgorithm",
+            "ChecksumType", "ChecksumCRC32", "ChecksumSHA256", "ChecksumCRC64NVME", "PartsCount", "ObjectSize")
 PART = 5 << 20
 KEYS = ("asdf", "boo/bar", "boo/baz/xyzzy", "cquux/thud", "cquux/bla", "_under/bar", "foo+1/bar",
         "quux ab/thud", "b%ar", "ü/ß", "a\"b<c>&d", "z")
@@ -52,6 +54,16 @@ DIFFERENCES = [
     ("multipart: complete with (nothing|no parts|another root)", "the code is S3's"),
     ("multipart: (complete with a (part twice|small part)|complete|(get|head) completed|a range of it)",
      "MinIO takes a part twice, and the upload is over"),
+    ("sums: create with .*", "the codes are S3's, and it has no CRC-64 of parts"),
+    ("sums: .*: (part of another kind|complete with another( type)?)", "the codes are S3's"),
+    ("sums: .*: (complete|GET part [12] with sums)", "MinIO does not tell the type"),
+    ("sums: .*: HEAD part [12] with sums", "here sums of parts are computed from their bytes, and a HEAD reads none"),
+    ("sums: .*: (GET|HEAD) part [0x]( with sums)?", "that is no number: S3's code"),
+    ("pieces: .*: (GET|HEAD) part [0x]( with sums)?", "that is no number: S3's code"),
+    ("pieces: (plain|with a sum|empty): (attributes (ETag,Checksum.*|ObjectParts)|parts .*)", "S3 tells of no parts then"),
+    ("pieces: empty: ((GET|HEAD) part 1( with sums)?|attributes ObjectSize)", "MinIO has a range of nothing, and no size"),
+    ("pieces: gaps: (GET|HEAD) part 5( with sums)?", "two parts are counted from 1, as clients do that ask for each"),
+    ("pieces: with a sum: GET part 1 with sums", "the only part is all of it"),
     ("copies: part of bytes=0-21", "the code is S3's"),
     ("presigned: (ahead|without X-Amz-Credential)", "the codes are S3's"),
     ("strangers: (authorization: .*|no date|no hash)", "who is not known is denied"),
@@ -136,7 +148,8 @@ def sense(answer):
     in_url = any(bare(node.tag) == "EncodingType" for node in tree)
     told = [(bare(node.tag), urllib.parse.unquote_plus(node.text) if in_url else node.text)
             for node in tree.iter() if bare(node.tag) in ELEMENTS and node.text]
-    return [bare(tree.tag), sorted(told)]
+    # MinIO begins the name of one root small.
+    return [bare(tree.tag).lower(), sorted(told)]
 
 
 def bare(tag):
@@ -218,6 +231,7 @@ def objects(side):
     for label, body, headers in (
             ("plain", b"bar", {}), ("empty", b"", {}),
             ("of a type", b"bar", {"content-type": "text/plain; charset=x"}),
+            ("of an empty type", b"bar", {"content-type": ""}),
             ("with all", b"bar", {"cache-control": "public, max-age=14400", "content-disposition": "inline",
                                   "content-language": "de", "expires": "Thu, 01 Dec 2044 16:00:00 GMT",
                                   "x-amz-meta-one": "1", "x-amz-meta-two": "a  b"}),
@@ -413,7 +427,8 @@ def deletes(side):
 # ---- multipart -----------------------------------------------------------------------------------
 
 def complete_form(parts):
-    rows = "".join(f"<Part><PartNumber>{number}</PartNumber><ETag>{tag}</ETag></Part>" for number, tag in parts)
+    rows = "".join(f"<Part><PartNumber>{number}</PartNumber><ETag>{tag}</ETag>{''.join(more)}</Part>"
+                   for number, tag, *more in parts)
     return f"<CompleteMultipartUpload>{rows}</CompleteMultipartUpload>".encode()
 
 
@@ -474,6 +489,80 @@ def multipart(side):
         upload = begin_upload(side, path)
         put_part(side, path, upload, 1, two)
         side.see(f"complete {headers}", complete(side, path, upload, [(1, etag(two))], headers))
+
+
+def sums(side):
+    """What becomes of the checksums of uploads."""
+    path, one, two = f"/{side.bucket}/k", b"1" * PART, b"22"
+    for label, headers in (("one", {"x-amz-checksum-algorithm": "MD4"}),
+                           ("SHA256 of all", {"x-amz-checksum-algorithm": "SHA256",
+                                              "x-amz-checksum-type": "FULL_OBJECT"}),
+                           ("CRC64NVME of parts", {"x-amz-checksum-algorithm": "CRC64NVME",
+                                                   "x-amz-checksum-type": "COMPOSITE"})):
+        side.see(f"create with {label}", side.ask("POST", path, {"uploads": ""}, headers), body=False)
+    crc = [base64_of(zlib.crc32(body).to_bytes(4, "big")) for body in (one, two)]
+    sha = [base64_of(hashlib.sha256(body).digest()) for body in (one, two)]
+    for word, kind, values in (("CRC32", "COMPOSITE", crc), ("CRC32", "FULL_OBJECT", crc), ("SHA256", "COMPOSITE", sha),
+                               ("CRC64NVME", "FULL_OBJECT", ("imfHCZc6Evg=", "1Eyv0SeiVZ4="))):
+        name, what = f"x-amz-checksum-{word.lower()}", f"{word} {kind}"
+        side.ask("DELETE", path)
+        upload = begin_upload(side, path, {"x-amz-checksum-algorithm": word, "x-amz-checksum-type": kind})
+        parts = []
+        for number, body in ((1, one), (2, two)):
+            put = side.ask("PUT", path, {"uploadId": upload, "partNumber": str(number)}, {name: values[number - 1]}, body)
+            side.see(f"{what}: part {number}", put)
+            expect(put.headers[name] == values[number - 1], "the sum is given back")
+            parts.append((number, etag(body), f"<Checksum{word}>{values[number - 1]}</Checksum{word}>"))
+        side.see(f"{what}: parts", side.ask("GET", path, {"uploadId": upload}))
+        side.see(f"{what}: part of another kind", side.ask(
+            "PUT", path, {"uploadId": upload, "partNumber": "3"},
+            {"x-amz-checksum-sha1": base64_of(hashlib.sha1(two).digest())}, two))
+        swapped = [(1, etag(one), parts[1][2]), parts[1]]
+        side.see(f"{what}: complete with another type",
+                 complete(side, path, upload, parts, {name: values[0], "x-amz-checksum-type": "OTHER"}))
+        side.see(f"{what}: complete with another part's", complete(side, path, upload, swapped))
+        side.see(f"{what}: complete with another", complete(side, path, upload, parts, {name: "AAAAAA=="}))
+        side.see(f"{what}: complete", complete(side, path, upload, parts))
+        look(side, what, path, 2)
+
+
+def look(side, what, path, count):
+    """An object of parts from all sides."""
+    on = {"x-amz-checksum-mode": "ENABLED"}
+    for method in ("HEAD", "GET"):
+        side.see(f"{what}: {method}", side.ask(method, path))
+        side.see(f"{what}: {method} with sums", side.ask(method, path, headers=on))
+        for number in (*range(1, count + 1), count + 1, "0", "x"):
+            side.see(f"{what}: {method} part {number}", side.ask(method, path, {"partNumber": str(number)}))
+            side.see(f"{what}: {method} part {number} with sums",
+                     side.ask(method, path, {"partNumber": str(number)}, on))
+    side.see(f"{what}: a range with sums", side.ask("GET", path, headers={"range": "bytes=0-1", **on}))
+    side.see(f"{what}: a part's range", side.ask("GET", path, {"partNumber": "1"}, {"range": "bytes=0-1"}))
+    side.see(f"{what}: part, on a condition", side.ask("GET", path, {"partNumber": "1"}, {"if-match": '"x"'}))
+    for asked in ("ETag", "Checksum", "ObjectParts", "StorageClass", "ObjectSize", "What", "ETag,What", "",
+                  "ETag,Checksum,ObjectParts,StorageClass,ObjectSize"):
+        side.see(f"{what}: attributes {asked}",
+                 side.ask("GET", path, {"attributes": ""}, {"x-amz-object-attributes": asked}))
+    for pages in ({"x-amz-max-parts": "1"}, {"x-amz-max-parts": "1", "x-amz-part-number-marker": "1"},
+                  {"x-amz-part-number-marker": "9"}, {"x-amz-max-parts": "x"}):
+        side.see(f"{what}: parts {pages}", side.ask("GET", path, {"attributes": ""}, {
+            "x-amz-object-attributes": "ObjectParts", **pages}))
+
+
+def pieces(side):
+    """Parts of objects that were put whole, or without checksums."""
+    path, sha = f"/{side.bucket}/k", base64_of(hashlib.sha256(b"bar").digest())
+    for label, headers, body in (("plain", {}, b"bar"), ("with a sum", {"x-amz-checksum-sha256": sha}, b"bar"),
+                                 ("empty", {}, b"")):
+        side.ask("PUT", path, headers=headers, body=body)
+        look(side, label, path, 1)
+    upload = begin_upload(side, path)
+    for number, body in ((2, b"1" * PART), (5, b"22")):
+        put_part(side, path, upload, number, body)
+    complete(side, path, upload, [(2, etag(b"1" * PART)), (5, etag(b"22"))])
+    look(side, "gaps", path, 5)
+    side.see("attributes of nothing", side.ask("GET", path + "0", {"attributes": ""},
+                                               {"x-amz-object-attributes": "ETag"}))
 
 
 def uploads(side):
@@ -607,7 +696,7 @@ def lines(side):
 
 
 CASES = [names, buckets, objects, digests, chunks, ranges, read_conditions, write_conditions, listings, pages,
-         deletes, multipart, uploads, copies, presigned, strangers, lines]
+         deletes, multipart, sums, pieces, uploads, copies, presigned, strangers, lines]
 
 
 def compare(name, ours, theirs):

@@ -6,11 +6,9 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/clock.h"
 #include "gateway/attributes.h"
 #include "gateway/deletes.h"
 #include "gateway/remove.h"
-#include "gateway/uploads.h"
 
 #include "tests/unit/gateway/scene.h"
 
@@ -104,16 +102,6 @@ what_is_not_offered(void **state)
     test_scene_done(s, request);
 }
 
-static const char *
-line(const struct gateway_request *request, const char *name, char *out, size_t size)
-{
-    char text[1024];
-
-    (void)snprintf(text, sizeof(text), "%.*s", (int)request->lines.size,
-                   request->lines.data == NULL ? "" : (const char *)request->lines.data);
-    return gateway_attributes_get(text, name, out, size) ? out : "";
-}
-
 /* Opaque objects are what was put last, with all that came beside it. */
 static void
 opaque_objects(void **state)
@@ -140,23 +128,27 @@ opaque_objects(void **state)
         assert_int_equal(request->status, 200);
         assert_string_equal(test_scene_field(request, "ETag"),
                             "\"5d41402abc4b2a76b9719d911017c592\"");
-        assert_string_equal(line(request, "content-type", text, sizeof(text)), "text/plain");
-        assert_string_equal(line(request, "content-encoding", text, sizeof(text)), "gzip");
-        assert_string_equal(line(request, "x-amz-meta-color", text, sizeof(text)), "red");
-        assert_string_equal(line(request, "x-amz-meta-kvt-etag", text, sizeof(text)), "");
+        assert_string_equal(test_scene_line(request, "content-type", text, sizeof(text)),
+                            "text/plain");
+        assert_string_equal(test_scene_line(request, "content-encoding", text, sizeof(text)),
+                            "gzip");
+        assert_string_equal(test_scene_line(request, "x-amz-meta-color", text, sizeof(text)),
+                            "red");
+        assert_string_equal(test_scene_line(request, "x-amz-meta-kvt-etag", text, sizeof(text)),
+                            "");
         assert_string_equal(test_scene_field(request, "x-amz-meta-kvt-length"), "");
         assert_int_equal(i == 0 ? request->body_size : request->length, 5);
         test_scene_done(s, request);
     }
     request =
         test_scene_ask(s, "GET", "/kvtier/note?response-content-type=a%2Fb", NULL, 0, NULL, NULL);
-    assert_string_equal(line(request, "content-type", text, sizeof(text)), "a/b");
+    assert_string_equal(test_scene_line(request, "content-type", text, sizeof(text)), "a/b");
     test_scene_done(s, request);
 
     assert_int_equal(test_scene_status(s, "PUT", "/kvtier/note", "other!", NULL, NULL), 200);
     request = test_scene_ask(s, "GET", "/kvtier/note", NULL, 0, NULL, NULL);
     assert_int_equal(request->body_size, 6);
-    assert_string_equal(line(request, "x-amz-meta-color", text, sizeof(text)), "");
+    assert_string_equal(test_scene_line(request, "x-amz-meta-color", text, sizeof(text)), "");
     test_scene_done(s, request);
     memset(text, 'x', sizeof(text));
     text[sizeof(text) - 1] = '\0';
@@ -206,7 +198,8 @@ encodings(void **state)
         assert_int_equal(
             test_scene_status(s, "PUT", "/kvtier/e", "x", "Content-Encoding", rows[i].came), 200);
         request = test_scene_ask(s, "HEAD", "/kvtier/e", NULL, 0, NULL, NULL);
-        assert_string_equal(line(request, "content-encoding", text, sizeof(text)), rows[i].stays);
+        assert_string_equal(test_scene_line(request, "content-encoding", text, sizeof(text)),
+                            rows[i].stays);
         test_scene_done(s, request);
     }
     memset(text, 'x', sizeof(text)); /* none is kept in part */
@@ -283,7 +276,7 @@ copies(void **state)
     test_scene_done(s, request);
     request = test_scene_ask(s, "GET", "/kvtier/c", NULL, 0, NULL, NULL);
     assert_int_equal(request->body_size, 5);
-    assert_string_equal(line(request, "x-amz-meta-old", text, sizeof(text)), "1");
+    assert_string_equal(test_scene_line(request, "x-amz-meta-old", text, sizeof(text)), "1");
     test_scene_done(s, request);
 
     assert_int_equal(test_scene_status(s, "PUT", "/kvtier/c", "", "x-amz-copy-source", "/kvtier/c"),
@@ -298,8 +291,8 @@ copies(void **state)
     assert_int_equal(request->status, 200);
     test_scene_done(s, request);
     request = test_scene_ask(s, "HEAD", "/kvtier/a%20b", NULL, 0, NULL, NULL);
-    assert_string_equal(line(request, "x-amz-meta-new", text, sizeof(text)), "1");
-    assert_string_equal(line(request, "x-amz-meta-old", text, sizeof(text)), "");
+    assert_string_equal(test_scene_line(request, "x-amz-meta-new", text, sizeof(text)), "1");
+    assert_string_equal(test_scene_line(request, "x-amz-meta-old", text, sizeof(text)), "");
     assert_int_equal(request->length, 5);
     test_scene_done(s, request);
     {
@@ -540,187 +533,6 @@ listings_fold(void **state)
                      200);
 }
 
-/* Begin an upload of /kvtier/big; its id. */
-static void
-begin_upload(struct test_scene *s, char id[64])
-{
-    struct gateway_request *request =
-        test_scene_ask(s, "POST", "/kvtier/big?uploads", NULL, 0, "x-amz-meta-color", "red");
-    const char *at = kvt_buffer_text(&request->answer);
-
-    assert_int_equal(request->status, 200);
-    assert_true(test_scene_element(&at, "<UploadId>", id, 64));
-    test_scene_done(s, request);
-}
-
-static unsigned
-put_part(struct test_scene *s, const char *id, unsigned number, const void *body, size_t size)
-{
-    struct gateway_request *request;
-    unsigned result;
-    char raw[200];
-
-    (void)snprintf(raw, sizeof(raw), "/kvtier/big?partNumber=%u&uploadId=%s", number, id);
-    request = test_scene_ask(s, "PUT", raw, body, size, NULL, NULL);
-    result = request->status;
-    test_scene_done(s, request);
-    return result;
-}
-
-/* Complete with these parts; the answer is the caller's to release. */
-static struct gateway_request *
-complete_upload(struct test_scene *s, const char *id, const char *parts, const char *header,
-                const char *value)
-{
-    char raw[200];
-    char body[2000];
-
-    (void)snprintf(raw, sizeof(raw), "/kvtier/big?uploadId=%s", id);
-    (void)snprintf(body, sizeof(body), "<CompleteMultipartUpload>%s</CompleteMultipartUpload>",
-                   parts);
-    return test_scene_ask(s, "POST", raw, body, strlen(body), header, value);
-}
-
-static unsigned
-complete_status(struct test_scene *s, const char *id, const char *parts, const char *code)
-{
-    struct gateway_request *request = complete_upload(s, id, parts, NULL, NULL);
-    const unsigned result = request->status;
-
-    assert_non_null(strstr(kvt_buffer_text(&request->answer), code));
-    test_scene_done(s, request);
-    return result;
-}
-
-#define HELLO "5d41402abc4b2a76b9719d911017c592"
-#define PART(number, etag)                                                                         \
-    "<Part><PartNumber>" number "</PartNumber><ETag>&quot;" etag "&quot;</ETag></Part>"
-
-static void
-uploads_are_completed(void **state)
-{
-    struct test_scene *s = *state;
-    const size_t big = 5u << 20;
-    struct gateway_request *request;
-    uint8_t *body = kvt_calloc(1, big);
-    char text[100];
-    char id[64];
-
-    s->budget.max = 64u << 20;
-    s->gateway.vault->object_max = 8u << 20;
-    begin_upload(s, id);
-    assert_int_equal(put_part(s, id, 0, "x", 1), 400);
-    assert_int_equal(put_part(s, id, 10001, "x", 1), 400);
-    assert_int_equal(put_part(s, "0123456789abcdef0123456789abcdef", 1, "x", 1), 404);
-    assert_int_equal(put_part(s, "../../x", 1, "x", 1), 404);
-    assert_int_equal(put_part(s, id, 3, "other", 5), 200);
-    assert_int_equal(put_part(s, id, 3, "hello", 5), 200); /* the last one counts */
-    assert_int_equal(test_scene_status(s, "GET", "/kvtier/big", "", NULL, NULL), 404);
-    test_gateway_reopen(&s->gateway);
-    s->gateway.vault->object_max = 8u << 20;
-    assert_int_equal(put_part(s, id, 7, "hello", 5), 200);
-    (void)snprintf(text, sizeof(text), "/kvtier/big?uploadId=%s&max-parts=1", id);
-    request = test_scene_ask(s, "GET", text, NULL, 0, NULL, NULL);
-    assert_non_null(strstr(kvt_buffer_text(&request->answer), "<PartNumber>3</PartNumber>"));
-    assert_non_null(strstr(kvt_buffer_text(&request->answer), "<IsTruncated>true</IsTruncated>"));
-    assert_non_null(strstr(kvt_buffer_text(&request->answer), HELLO));
-    test_scene_done(s, request);
-    request = test_scene_ask(s, "GET", "/kvtier?uploads&prefix=bi", NULL, 0, NULL, NULL);
-    assert_non_null(strstr(kvt_buffer_text(&request->answer), id));
-    test_scene_done(s, request);
-
-    /* The order is judged before the sizes, both before anything is stored. */
-    assert_int_equal(complete_status(s, id, PART("7", HELLO) PART("3", HELLO), "InvalidPartOrder"),
-                     400);
-    assert_int_equal(complete_status(s, id, PART("3", HELLO) PART("7", HELLO), "EntityTooSmall"),
-                     400);
-    assert_int_equal(complete_status(s, id, PART("3", "no"), "InvalidPart"), 400);
-    assert_int_equal(complete_status(s, id, PART("4", HELLO), "InvalidPart"), 400);
-    assert_int_equal(complete_status(s, id, "", "MalformedXML"), 400);
-    assert_int_equal(put_part(s, id, 3, body, big), 200);
-    request = complete_upload(s, id, PART("3", "5f363e0e58a95f06cbe9bbc662c5dfb6") PART("7", HELLO),
-                              NULL, NULL);
-    assert_int_equal(request->status, 200);
-    test_scene_done(s, request);
-    request = test_scene_ask(s, "GET", "/kvtier/big", NULL, 0, NULL, NULL);
-    assert_int_equal(request->status, 200);
-    assert_int_equal(request->body_size, big + 5);
-    assert_memory_equal(request->answer.data, body, big);
-    assert_memory_equal(request->answer.data + big, "hello", 5);
-    /* md5(unhex(md5 of part 3) + unhex(md5 of part 7)) */
-    assert_string_equal(test_scene_field(request, "ETag"),
-                        "\"1a1761a0c87a46829d8a65122ae36c1a-2\"");
-    assert_string_equal(line(request, "x-amz-meta-color", text, sizeof(text)), "red");
-    test_scene_done(s, request);
-    request =
-        test_scene_ask(s, "GET", "/kvtier?list-type=2", NULL, 0, NULL, NULL); /* as HEAD shows it */
-    assert_non_null(
-        strstr(kvt_buffer_text(&request->answer), "1a1761a0c87a46829d8a65122ae36c1a-2"));
-    test_scene_done(s, request);
-    /* Asked once more for what is there, it is; for anything else the upload is gone. */
-    request = complete_upload(s, id, PART("3", "5f363e0e58a95f06cbe9bbc662c5dfb6") PART("7", HELLO),
-                              NULL, NULL);
-    assert_int_equal(request->status, 200);
-    assert_non_null(
-        strstr(kvt_buffer_text(&request->answer), "1a1761a0c87a46829d8a65122ae36c1a-2"));
-    test_scene_done(s, request);
-    assert_int_equal(complete_status(s, id, PART("3", HELLO), "NoSuchUpload"), 404);
-    assert_int_equal(complete_status(s, id, PART("3", "no"), "NoSuchUpload"), 404);
-    assert_int_equal(test_scene_status(s, "PUT", "/kvtier/big", "new", NULL, NULL), 200);
-    assert_int_equal(complete_status(s, id,
-                                     PART("3", "5f363e0e58a95f06cbe9bbc662c5dfb6") PART("7", HELLO),
-                                     "NoSuchUpload"),
-                     404);
-    kvt_free(body);
-}
-
-static void
-uploads_heed_conditions_and_end(void **state)
-{
-    static const char *const copy[] = {"x-amz-copy-source", "kvtier/src", "x-amz-copy-source-range",
-                                       "bytes=1-5", NULL};
-    struct test_scene *s = *state;
-    struct gateway_request *request;
-    char raw[200];
-    char id[64];
-
-    assert_int_equal(test_scene_status(s, "PUT", "/kvtier/src", ".hello.", NULL, NULL), 200);
-    assert_int_equal(test_scene_status(s, "PUT", "/kvtier/big", "old", NULL, NULL), 200);
-    begin_upload(s, id);
-    (void)snprintf(raw, sizeof(raw), "/kvtier/big?partNumber=1&uploadId=%s", id);
-    request = test_scene_ask_all(s, "PUT", raw, NULL, 0, copy);
-    assert_int_equal(request->status, 200);
-    assert_non_null(strstr(kvt_buffer_text(&request->answer), HELLO));
-    test_scene_done(s, request);
-    request = complete_upload(s, id, PART("1", HELLO), "If-None-Match", "*");
-    assert_int_equal(request->status, 412);
-    test_scene_done(s, request);
-    request = complete_upload(s, id, PART("1", HELLO), "x-amz-mp-object-size", "6");
-    assert_int_equal(request->status, 400);
-    test_scene_done(s, request);
-    s->who = &tenant;
-    request = complete_upload(s, id, PART("1", HELLO), NULL, NULL);
-    assert_int_equal(request->status, 403);
-    test_scene_done(s, request);
-    assert_int_equal(test_scene_status(s, "POST", "/kvtier/big?uploads", "", NULL, NULL), 403);
-    assert_int_equal(test_scene_status(s, "GET", "/kvtier?uploads", "", NULL, NULL), 403);
-    s->who = &test_scene_owner;
-    (void)snprintf(raw, sizeof(raw), "/kvtier/other?uploadId=%s", id);
-    assert_int_equal(test_scene_status(s, "DELETE", raw, "", NULL, NULL), 404); /* of another key */
-    gateway_uploads_expire(s->gateway.vault, kvt_clock_unix_ms());
-    request = complete_upload(s, id, PART("1", HELLO), NULL, NULL);
-    assert_int_equal(request->status, 200);
-    test_scene_done(s, request);
-    begin_upload(s, id);
-    (void)snprintf(raw, sizeof(raw), "/kvtier/big?uploadId=%s", id);
-    assert_int_equal(test_scene_status(s, "DELETE", raw, "", NULL, NULL), 204);
-    assert_int_equal(test_scene_status(s, "DELETE", raw, "", NULL, NULL), 404);
-    begin_upload(s, id);
-    assert_int_equal(put_part(s, id, 1, "x", 1), 200);
-    gateway_uploads_expire(s->gateway.vault, kvt_clock_unix_ms() + GATEWAY_UPLOADS_AGE_MS + 1);
-    assert_int_equal(put_part(s, id, 2, "x", 1), 404);
-}
-
 int
 main(void)
 {
@@ -738,8 +550,6 @@ main(void)
         TEST(memory_is_asked_for_first),
         TEST(listings),
         TEST(listings_fold),
-        TEST(uploads_are_completed),
-        TEST(uploads_heed_conditions_and_end),
     };
 #undef TEST
 

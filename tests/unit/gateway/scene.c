@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "gateway/attributes.h"
 
 const struct gateway_principal test_scene_owner = {
     .access = "all",
@@ -112,6 +113,16 @@ test_scene_field(const struct gateway_request *request, const char *name)
         if (strcmp(request->fields[i].name, name) == 0)
             return request->fields[i].value;
     return "";
+}
+
+const char *
+test_scene_line(const struct gateway_request *request, const char *name, char *out, size_t size)
+{
+    char text[1024];
+
+    (void)snprintf(text, sizeof(text), "%.*s", (int)request->lines.size,
+                   request->lines.data == NULL ? "" : (const char *)request->lines.data);
+    return gateway_attributes_get(text, name, out, size) ? out : "";
 }
 
 bool

@@ -54,6 +54,10 @@ void test_scene_done(struct test_scene *scene, struct gateway_request *request);
 /** A field of the answer; "" when there is none. */
 const char *test_scene_field(const struct gateway_request *request, const char *name);
 
+/** A line of what is kept with an object, in `out`; "" when there is none. */
+const char *test_scene_line(const struct gateway_request *request, const char *name, char *out,
+                            size_t size);
+
 /**
  * The text behind the tag `open`, the first from `*at` on, and moves `*at` there.  false: there is
  * none, `out` is "".

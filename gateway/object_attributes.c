@@ -1,0 +1,215 @@
+#include "gateway/object_attributes.h"
+
+#include <inttypes.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/clock.h"
+#include "base/parse.h"
+#include "gateway/attributes.h"
+#include "gateway/object.h"
+#include "gateway/parts.h"
+#include "gateway/xml.h"
+
+#define ROOT "GetObjectAttributesResponse"
+
+/* X(NAME, as clients name it) */
+#define WISH_MAP(X)                                                                                \
+    X(ETAG, "ETag")                                                                                \
+    X(CHECKSUM, "Checksum")                                                                        \
+    X(PARTS, "ObjectParts")                                                                        \
+    X(CLASS, "StorageClass")                                                                       \
+    X(SIZE, "ObjectSize")
+
+enum wish {
+#define X(name, text) WISH_##name,
+    WISH_MAP(X)
+#undef X
+        WISH_COUNT
+};
+
+struct wishes {
+    bool of[WISH_COUNT];
+    uint64_t max; /* parts */
+    uint64_t marker;
+};
+
+bool
+gateway_object_attributes_is(const struct gateway_request *request)
+{
+    static const char *const known[] = {"attributes", "versionId"};
+
+    return gateway_request_is(request, "GET") &&
+           gateway_target_has(&request->target, "attributes") &&
+           !gateway_s3_strange(request, known, sizeof(known) / sizeof(known[0]));
+}
+
+static bool
+add_wish(struct wishes *wishes, const char *item, size_t size)
+{
+    static const char *const texts[] = {
+#define X(name, text) text,
+        WISH_MAP(X)
+#undef X
+    };
+
+    for (size_t i = 0; i < WISH_COUNT; i++) {
+        if (strlen(texts[i]) == size && memcmp(texts[i], item, size) == 0) {
+            wishes->of[i] = true;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool
+number_header(const struct gateway_request *request, const char *name, uint64_t *value)
+{
+    const char *text = gateway_request_header(request, name);
+
+    return text == NULL || kvt_parse_u64(text, value) == KVT_OK;
+}
+
+static enum gateway_fault
+read_wishes(const struct gateway_request *request, struct wishes *wishes)
+{
+    bool any = false;
+
+    *wishes = (struct wishes){.max = GATEWAY_OBJECT_PARTS};
+    for (size_t i = 0; i < request->header_count; i++) {
+        const char *list = request->headers[i].value;
+        const char *item;
+        size_t size;
+
+        if (strcasecmp(request->headers[i].name, "x-amz-object-attributes") != 0)
+            continue;
+        while ((item = gateway_request_item(&list, &size)) != NULL) {
+            if (!add_wish(wishes, item, size))
+                return GATEWAY_FAULT_INVALID_ARGUMENT;
+            any = true;
+        }
+    }
+    if (!any || !number_header(request, "x-amz-max-parts", &wishes->max) ||
+        !number_header(request, "x-amz-part-number-marker", &wishes->marker))
+        return GATEWAY_FAULT_INVALID_ARGUMENT;
+    if (wishes->max > GATEWAY_OBJECT_PARTS)
+        wishes->max = GATEWAY_OBJECT_PARTS;
+    return GATEWAY_FAULT_NONE;
+}
+
+static bool
+has_checksum(const char *attributes)
+{
+    char value[2 * GATEWAY_CHECKSUM_TEXT];
+
+    for (unsigned i = 0; i < GATEWAY_CHECKSUM_COUNT; i++)
+        if (gateway_attributes_checksum(attributes, (enum gateway_checksum)i, value, sizeof(value)))
+            return true;
+    return false;
+}
+
+/* A part, with a checksum of each kind that the object has; `body` NULL: it has none. */
+static void
+give_part(struct kvt_buffer *out, const struct gateway_piece *piece, const char *attributes,
+          const uint8_t *body)
+{
+    kvt_buffer_printf(out, "<Part><PartNumber>%u</PartNumber><Size>%" PRIu64 "</Size>",
+                      piece->number, piece->size);
+    for (unsigned i = 0; body != NULL && i < GATEWAY_CHECKSUM_COUNT; i++) {
+        const enum gateway_checksum checksum = (enum gateway_checksum)i;
+        char text[GATEWAY_CHECKSUM_TEXT];
+        char kept[2 * GATEWAY_CHECKSUM_TEXT];
+
+        if (!gateway_attributes_checksum(attributes, checksum, kept, sizeof(kept)))
+            continue;
+        gateway_checksum_text(checksum, body + piece->from, (size_t)piece->size, text);
+        gateway_xml_checksum(out, checksum, text);
+    }
+    kvt_buffer_printf(out, "</Part>");
+}
+
+static void
+give_parts(struct kvt_buffer *out, const struct wishes *wishes, const struct gateway_opaque *object,
+           const uint8_t *body)
+{
+    char text[GATEWAY_PARTS_TEXT];
+    const unsigned count = gateway_parts_count(object->attributes, object->length, text);
+    struct gateway_piece piece;
+    uint64_t given = 0;
+    unsigned last = 0;
+    bool more = false;
+
+    if (count == 0)
+        return;
+    kvt_buffer_printf(out,
+                      "<ObjectParts><PartsCount>%u</PartsCount><PartNumberMarker>%" PRIu64
+                      "</PartNumberMarker><MaxParts>%" PRIu64 "</MaxParts>",
+                      count, wishes->marker, wishes->max);
+    gateway_parts_begin(&piece, text);
+    while (gateway_parts_next(&piece) && !more) {
+        if (piece.number <= wishes->marker)
+            continue;
+        more = given == wishes->max;
+        if (more)
+            continue;
+        give_part(out, &piece, object->attributes, body);
+        last = piece.number;
+        given++;
+    }
+    kvt_buffer_printf(out,
+                      "<NextPartNumberMarker>%u</NextPartNumberMarker>"
+                      "<IsTruncated>%s</IsTruncated></ObjectParts>",
+                      last, more ? "true" : "false");
+}
+
+static enum gateway_fault
+give(struct gateway_request *request, const struct wishes *wishes,
+     const struct gateway_opaque *object, const uint8_t *body)
+{
+    struct kvt_buffer *out = &request->answer;
+    char modified[KVT_CLOCK_HTTP_MAX];
+
+    kvt_clock_format_http(object->modified_ms, modified);
+    gateway_request_field(request, "Last-Modified", "%s", modified);
+    gateway_xml_begin(out, ROOT);
+    if (wishes->of[WISH_ETAG])
+        gateway_xml_element(out, "ETag", object->etag);
+    if (wishes->of[WISH_CHECKSUM] && has_checksum(object->attributes)) {
+        kvt_buffer_printf(out, "<Checksum>");
+        gateway_attributes_tell_checksums(object->attributes, true, out);
+        kvt_buffer_printf(out, "</Checksum>");
+    }
+    if (wishes->of[WISH_PARTS])
+        give_parts(out, wishes, object, body);
+    if (wishes->of[WISH_CLASS])
+        gateway_xml_element(out, "StorageClass", "STANDARD");
+    if (wishes->of[WISH_SIZE])
+        kvt_buffer_printf(out, "<ObjectSize>%" PRIu64 "</ObjectSize>", object->length);
+    gateway_xml_end(out, ROOT);
+    return gateway_request_answer(request, "application/xml");
+}
+
+void
+gateway_object_attributes_answer(struct gateway_s3 *s3, struct gateway_request *request)
+{
+    struct gateway_opaque object;
+    char text[GATEWAY_PARTS_TEXT];
+    struct wishes wishes;
+    struct kvt_buffer body;
+    enum gateway_fault fault = read_wishes(request, &wishes);
+    bool whole = false; /* its bytes are needed */
+
+    kvt_buffer_init(&body, (size_t)s3->vault->object_max + 1);
+    if (fault == GATEWAY_FAULT_NONE)
+        fault = gateway_object_there(s3, request, &object);
+    if (fault == GATEWAY_FAULT_NONE)
+        whole = wishes.of[WISH_PARTS] && has_checksum(object.attributes) &&
+                gateway_parts_count(object.attributes, object.length, text) > 0;
+    if (whole)
+        fault = gateway_object_fetch(s3, request, &body, &object);
+    if (fault == GATEWAY_FAULT_NONE)
+        fault = give(request, &wishes, &object, whole ? body.data : NULL);
+    kvt_buffer_release(&body);
+    if (fault != GATEWAY_FAULT_NONE)
+        (void)gateway_request_fail(request, fault);
+}

@@ -1,0 +1,611 @@
+/*
+ * What is tested: gateway/multipart.h: uploads in parts, their checksums, and what is told of the
+ * parts afterwards.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "gateway/uploads.h"
+
+#include "tests/unit/gateway/scene.h"
+
+static const struct gateway_principal tenant = {
+    .access = "tenant",
+    .grants = {{.prefix = "t/", .rights = GATEWAY_RIGHTS_ALL}},
+    .grant_count = 1};
+
+/* Begin an upload of /kvtier/big with these headers; its id. */
+static void
+begin_upload_with(struct test_scene *s, const char *const *headers, char id[64])
+{
+    struct gateway_request *request =
+        test_scene_ask_all(s, "POST", "/kvtier/big?uploads", NULL, 0, headers);
+    const char *at = kvt_buffer_text(&request->answer);
+
+    assert_int_equal(request->status, 200);
+    assert_true(test_scene_element(&at, "<UploadId>", id, 64));
+    test_scene_done(s, request);
+}
+
+static void
+begin_upload(struct test_scene *s, char id[64])
+{
+    static const char *const headers[] = {"x-amz-meta-color", "red", NULL};
+
+    begin_upload_with(s, headers, id);
+}
+
+static unsigned
+put_part(struct test_scene *s, const char *id, unsigned number, const void *body, size_t size)
+{
+    struct gateway_request *request;
+    unsigned result;
+    char raw[200];
+
+    (void)snprintf(raw, sizeof(raw), "/kvtier/big?partNumber=%u&uploadId=%s", number, id);
+    request = test_scene_ask(s, "PUT", raw, body, size, NULL, NULL);
+    result = request->status;
+    test_scene_done(s, request);
+    return result;
+}
+
+/* Complete with these parts; the answer is the caller's to release. */
+static struct gateway_request *
+complete_upload(struct test_scene *s, const char *id, const char *parts, const char *header,
+                const char *value)
+{
+    char raw[200];
+    char body[2000];
+
+    (void)snprintf(raw, sizeof(raw), "/kvtier/big?uploadId=%s", id);
+    (void)snprintf(body, sizeof(body), "<CompleteMultipartUpload>%s</CompleteMultipartUpload>",
+                   parts);
+    return test_scene_ask(s, "POST", raw, body, strlen(body), header, value);
+}
+
+static unsigned
+complete_status(struct test_scene *s, const char *id, const char *parts, const char *code)
+{
+    struct gateway_request *request = complete_upload(s, id, parts, NULL, NULL);
+    const unsigned result = request->status;
+
+    assert_non_null(strstr(kvt_buffer_text(&request->answer), code));
+    test_scene_done(s, request);
+    return result;
+}
+
+#define HELLO "5d41402abc4b2a76b9719d911017c592"
+#define PART(number, etag)                                                                         \
+    "<Part><PartNumber>" number "</PartNumber><ETag>&quot;" etag "&quot;</ETag></Part>"
+
+static void
+uploads_are_completed(void **state)
+{
+    struct test_scene *s = *state;
+    const size_t big = 5u << 20;
+    struct gateway_request *request;
+    uint8_t *body = kvt_calloc(1, big);
+    char text[100];
+    char id[64];
+
+    s->budget.max = 64u << 20;
+    s->gateway.vault->object_max = 8u << 20;
+    begin_upload(s, id);
+    assert_int_equal(put_part(s, id, 0, "x", 1), 400);
+    assert_int_equal(put_part(s, id, 10001, "x", 1), 400);
+    assert_int_equal(put_part(s, "0123456789abcdef0123456789abcdef", 1, "x", 1), 404);
+    assert_int_equal(put_part(s, "../../x", 1, "x", 1), 404);
+    assert_int_equal(put_part(s, id, 3, "other", 5), 200);
+    assert_int_equal(put_part(s, id, 3, "hello", 5), 200); /* the last one counts */
+    assert_int_equal(test_scene_status(s, "GET", "/kvtier/big", "", NULL, NULL), 404);
+    test_gateway_reopen(&s->gateway);
+    s->gateway.vault->object_max = 8u << 20;
+    assert_int_equal(put_part(s, id, 7, "hello", 5), 200);
+    (void)snprintf(text, sizeof(text), "/kvtier/big?uploadId=%s&max-parts=1", id);
+    request = test_scene_ask(s, "GET", text, NULL, 0, NULL, NULL);
+    assert_non_null(strstr(kvt_buffer_text(&request->answer), "<PartNumber>3</PartNumber>"));
+    assert_non_null(strstr(kvt_buffer_text(&request->answer), "<IsTruncated>true</IsTruncated>"));
+    assert_non_null(strstr(kvt_buffer_text(&request->answer), HELLO));
+    test_scene_done(s, request);
+    request = test_scene_ask(s, "GET", "/kvtier?uploads&prefix=bi", NULL, 0, NULL, NULL);
+    assert_non_null(strstr(kvt_buffer_text(&request->answer), id));
+    test_scene_done(s, request);
+
+    /* The order is judged before the sizes, both before anything is stored. */
+    assert_int_equal(complete_status(s, id, PART("7", HELLO) PART("3", HELLO), "InvalidPartOrder"),
+                     400);
+    assert_int_equal(complete_status(s, id, PART("3", HELLO) PART("7", HELLO), "EntityTooSmall"),
+                     400);
+    assert_int_equal(complete_status(s, id, PART("3", "no"), "InvalidPart"), 400);
+    assert_int_equal(complete_status(s, id, PART("4", HELLO), "InvalidPart"), 400);
+    assert_int_equal(complete_status(s, id, "", "MalformedXML"), 400);
+    assert_int_equal(put_part(s, id, 3, body, big), 200);
+    request = complete_upload(s, id, PART("3", "5f363e0e58a95f06cbe9bbc662c5dfb6") PART("7", HELLO),
+                              NULL, NULL);
+    assert_int_equal(request->status, 200);
+    test_scene_done(s, request);
+    request = test_scene_ask(s, "GET", "/kvtier/big", NULL, 0, NULL, NULL);
+    assert_int_equal(request->status, 200);
+    assert_int_equal(request->body_size, big + 5);
+    assert_memory_equal(request->answer.data, body, big);
+    assert_memory_equal(request->answer.data + big, "hello", 5);
+    /* md5(unhex(md5 of part 3) + unhex(md5 of part 7)) */
+    assert_string_equal(test_scene_field(request, "ETag"),
+                        "\"1a1761a0c87a46829d8a65122ae36c1a-2\"");
+    assert_string_equal(test_scene_line(request, "x-amz-meta-color", text, sizeof(text)), "red");
+    test_scene_done(s, request);
+    request =
+        test_scene_ask(s, "GET", "/kvtier?list-type=2", NULL, 0, NULL, NULL); /* as HEAD shows it */
+    assert_non_null(
+        strstr(kvt_buffer_text(&request->answer), "1a1761a0c87a46829d8a65122ae36c1a-2"));
+    test_scene_done(s, request);
+    /* Asked once more for what is there, it is; for anything else the upload is gone. */
+    request = complete_upload(s, id, PART("3", "5f363e0e58a95f06cbe9bbc662c5dfb6") PART("7", HELLO),
+                              NULL, NULL);
+    assert_int_equal(request->status, 200);
+    assert_non_null(
+        strstr(kvt_buffer_text(&request->answer), "1a1761a0c87a46829d8a65122ae36c1a-2"));
+    test_scene_done(s, request);
+    assert_int_equal(complete_status(s, id, PART("3", HELLO), "NoSuchUpload"), 404);
+    assert_int_equal(complete_status(s, id, PART("3", "no"), "NoSuchUpload"), 404);
+    assert_int_equal(test_scene_status(s, "PUT", "/kvtier/big", "new", NULL, NULL), 200);
+    assert_int_equal(complete_status(s, id,
+                                     PART("3", "5f363e0e58a95f06cbe9bbc662c5dfb6") PART("7", HELLO),
+                                     "NoSuchUpload"),
+                     404);
+    kvt_free(body);
+}
+
+static void
+uploads_heed_conditions_and_end(void **state)
+{
+    static const char *const copy[] = {"x-amz-copy-source", "kvtier/src", "x-amz-copy-source-range",
+                                       "bytes=1-5", NULL};
+    struct test_scene *s = *state;
+    struct gateway_request *request;
+    char raw[200];
+    char id[64];
+
+    assert_int_equal(test_scene_status(s, "PUT", "/kvtier/src", ".hello.", NULL, NULL), 200);
+    assert_int_equal(test_scene_status(s, "PUT", "/kvtier/big", "old", NULL, NULL), 200);
+    begin_upload(s, id);
+    (void)snprintf(raw, sizeof(raw), "/kvtier/big?partNumber=1&uploadId=%s", id);
+    request = test_scene_ask_all(s, "PUT", raw, NULL, 0, copy);
+    assert_int_equal(request->status, 200);
+    assert_non_null(strstr(kvt_buffer_text(&request->answer), HELLO));
+    test_scene_done(s, request);
+    request = complete_upload(s, id, PART("1", HELLO), "If-None-Match", "*");
+    assert_int_equal(request->status, 412);
+    test_scene_done(s, request);
+    request = complete_upload(s, id, PART("1", HELLO), "x-amz-mp-object-size", "6");
+    assert_int_equal(request->status, 400);
+    test_scene_done(s, request);
+    s->who = &tenant;
+    request = complete_upload(s, id, PART("1", HELLO), NULL, NULL);
+    assert_int_equal(request->status, 403);
+    test_scene_done(s, request);
+    assert_int_equal(test_scene_status(s, "POST", "/kvtier/big?uploads", "", NULL, NULL), 403);
+    assert_int_equal(test_scene_status(s, "GET", "/kvtier?uploads", "", NULL, NULL), 403);
+    s->who = &test_scene_owner;
+    (void)snprintf(raw, sizeof(raw), "/kvtier/other?uploadId=%s", id);
+    assert_int_equal(test_scene_status(s, "DELETE", raw, "", NULL, NULL), 404); /* of another key */
+    gateway_uploads_expire(s->gateway.vault, kvt_clock_unix_ms());
+    request = complete_upload(s, id, PART("1", HELLO), NULL, NULL);
+    assert_int_equal(request->status, 200);
+    test_scene_done(s, request);
+    begin_upload(s, id);
+    (void)snprintf(raw, sizeof(raw), "/kvtier/big?uploadId=%s", id);
+    assert_int_equal(test_scene_status(s, "DELETE", raw, "", NULL, NULL), 204);
+    assert_int_equal(test_scene_status(s, "DELETE", raw, "", NULL, NULL), 404);
+    begin_upload(s, id);
+    assert_int_equal(put_part(s, id, 1, "x", 1), 200);
+    gateway_uploads_expire(s->gateway.vault, kvt_clock_unix_ms() + GATEWAY_UPLOADS_AGE_MS + 1);
+    assert_int_equal(put_part(s, id, 2, "x", 1), 404);
+}
+
+/* ---- checksums ---- */
+
+#define BIG "5f363e0e58a95f06cbe9bbc662c5dfb6" /* the MD5 of 5 MiB of zeros */
+
+static void
+checksums_are_asked_for(void **state)
+{
+    static const struct {
+        const char *headers[5];
+        unsigned status;
+        const char *type;
+    } rows[] = {
+        {{"x-amz-checksum-algorithm", "CRC32"}, 200, "COMPOSITE"},
+        {{"x-amz-checksum-algorithm", "crc32c"}, 200, "COMPOSITE"},
+        {{"x-amz-checksum-algorithm", "SHA1"}, 200, "COMPOSITE"},
+        {{"x-amz-checksum-algorithm", "SHA256"}, 200, "COMPOSITE"},
+        {{"x-amz-checksum-algorithm", "CRC64NVME"}, 200, "FULL_OBJECT"},
+        {{"x-amz-checksum-algorithm", "CRC32", "x-amz-checksum-type", "FULL_OBJECT"},
+         200,
+         "FULL_OBJECT"},
+        {{"x-amz-checksum-algorithm", "SHA256", "x-amz-checksum-type", "COMPOSITE"},
+         200,
+         "COMPOSITE"},
+        {{"x-amz-checksum-algorithm", "SHA256", "x-amz-checksum-type", "FULL_OBJECT"}, 400, ""},
+        {{"x-amz-checksum-algorithm", "SHA1", "x-amz-checksum-type", "FULL_OBJECT"}, 400, ""},
+        {{"x-amz-checksum-algorithm", "CRC64NVME", "x-amz-checksum-type", "COMPOSITE"}, 400, ""},
+        {{"x-amz-checksum-algorithm", "CRC32", "x-amz-checksum-type", "OTHER"}, 400, ""},
+        {{"x-amz-checksum-algorithm", "MD4"}, 400, ""},
+        {{"x-amz-checksum-type", "COMPOSITE"}, 400, ""},
+        {{"x-amz-meta-color", "red"}, 200, ""},
+    };
+    struct test_scene *s = *state;
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct gateway_request *request =
+            test_scene_ask_all(s, "POST", "/kvtier/big?uploads", NULL, 0, rows[i].headers);
+
+        if (request->status != rows[i].status ||
+            strcmp(test_scene_field(request, "x-amz-checksum-type"), rows[i].type) != 0)
+            fail_msg("row %zu: %u", i, request->status);
+        test_scene_done(s, request);
+    }
+}
+
+/* An upload of 5 MiB of zeros and of "hello": all that is known of its checksum. */
+struct sum {
+    const char *const headers[5]; /* of its beginning */
+    const char *header;
+    const char *word;
+    const char *parts[2];
+    const char *whole; /* as it is told */
+    const char *bare;  /* the same without the number of parts */
+    const char *type;
+};
+
+static const struct sum sums[] = {
+    {{"x-amz-checksum-algorithm", "CRC32"},
+     "x-amz-checksum-crc32",
+     "CRC32",
+     {"yTuzdQ==", "NhCmhg=="},
+     "MiNFzg==-2",
+     "MiNFzg==",
+     "COMPOSITE"},
+    {{"x-amz-checksum-algorithm", "CRC32", "x-amz-checksum-type", "FULL_OBJECT"},
+     "x-amz-checksum-crc32",
+     "CRC32",
+     {"yTuzdQ==", "NhCmhg=="},
+     "OuNOOw==",
+     "OuNOOw==",
+     "FULL_OBJECT"},
+    {{"x-amz-checksum-algorithm", "SHA256"},
+     "x-amz-checksum-sha256",
+     "SHA256",
+     {"wDbLt1U6kJ+LiHfURhkkMH8n7LZs/5KO7q/VacOIfik=",
+      "LPJNul+wow4m6DsqxbninhsWHlwfp0JecwQzYpOLmCQ="},
+     "BvAbbg5MurpCMrVFaBO55WUNjpKOV++D3zl8x/rcQxE=-2",
+     "BvAbbg5MurpCMrVFaBO55WUNjpKOV++D3zl8x/rcQxE=",
+     "COMPOSITE"},
+    {{"x-amz-checksum-algorithm", "CRC64NVME"},
+     "x-amz-checksum-crc64nvme",
+     "CRC64NVME",
+     {NULL, "M3eFcAZSQlc="},
+     "o665DA2GSdk=",
+     "o665DA2GSdk=",
+     "FULL_OBJECT"},
+};
+
+/* The checksum as an element, between these two. */
+static void
+expect_checksum(const struct gateway_request *request, const char *before, const struct sum *sum,
+                const char *value, const char *behind)
+{
+    char text[200];
+
+    (void)snprintf(text, sizeof(text), "%s<Checksum%s>%s</Checksum%s>%s", before, sum->word, value,
+                   sum->word, behind);
+    if (strstr((const char *)request->answer.data, text) == NULL)
+        fail_msg("no %s", text);
+}
+
+static void
+expect_listed(struct test_scene *s, const struct sum *sum, const char *id)
+{
+    struct gateway_request *request;
+    char raw[200];
+
+    (void)snprintf(raw, sizeof(raw), "/kvtier/big?uploadId=%s", id);
+    request = test_scene_ask(s, "GET", raw, NULL, 0, NULL, NULL);
+    assert_int_equal(request->status, 200);
+    (void)snprintf(raw, sizeof(raw),
+                   "<ChecksumAlgorithm>%s</ChecksumAlgorithm><ChecksumType>%s</ChecksumType>",
+                   sum->word, sum->type);
+    assert_non_null(strstr(kvt_buffer_text(&request->answer), raw));
+    expect_checksum(request, "</Size>", sum, sum->parts[1], "</Part>");
+    test_scene_done(s, request);
+}
+
+/* What is said of the object that came of it, whole and in parts. */
+static void
+expect_told(struct test_scene *s, const struct sum *sum, const char *method)
+{
+    struct gateway_request *request = test_scene_ask(s, method, "/kvtier/big", NULL, 0, NULL, NULL);
+    char text[100];
+
+    assert_string_equal(test_scene_line(request, sum->header, text, sizeof(text)), "");
+    test_scene_done(s, request);
+    request = test_scene_ask(s, method, "/kvtier/big", NULL, 0, "x-amz-checksum-mode", "ENABLED");
+    assert_string_equal(test_scene_line(request, sum->header, text, sizeof(text)), sum->whole);
+    assert_string_equal(test_scene_line(request, "x-amz-checksum-type", text, sizeof(text)),
+                        sum->type);
+    test_scene_done(s, request);
+    request = test_scene_ask(s, method, "/kvtier/big?partNumber=2", NULL, 0, "x-amz-checksum-mode",
+                             "ENABLED");
+    assert_int_equal(request->status, 206);
+    assert_int_equal(request->length, 5);
+    assert_string_equal(test_scene_field(request, "x-amz-mp-parts-count"), "2");
+    assert_string_equal(test_scene_field(request, "Content-Range"),
+                        "bytes 5242880-5242884/5242885");
+    assert_string_equal(test_scene_line(request, sum->header, text, sizeof(text)), "");
+    if (strcmp(method, "GET") == 0) {
+        assert_memory_equal(request->answer.data + request->body_from, "hello", 5);
+        assert_string_equal(test_scene_field(request, sum->header), sum->parts[1]);
+        assert_string_equal(test_scene_field(request, "x-amz-checksum-type"), sum->type);
+    }
+    test_scene_done(s, request);
+    request = test_scene_ask(s, method, "/kvtier/big", NULL, 0, "Range", "bytes=0-4");
+    assert_string_equal(test_scene_line(request, sum->header, text, sizeof(text)), "");
+    test_scene_done(s, request);
+}
+
+static void
+expect_attributes(struct test_scene *s, const struct sum *sum)
+{
+    struct gateway_request *request =
+        test_scene_ask(s, "GET", "/kvtier/big?attributes", NULL, 0, "x-amz-object-attributes",
+                       "ETag, Checksum,ObjectParts,StorageClass,ObjectSize");
+
+    assert_int_equal(request->status, 200);
+    assert_non_null(strstr(kvt_buffer_text(&request->answer),
+                           "<ETag>1a1761a0c87a46829d8a65122ae36c1a-2</ETag>"));
+    assert_non_null(strstr(kvt_buffer_text(&request->answer),
+                           "<StorageClass>STANDARD</StorageClass>"
+                           "<ObjectSize>5242885</ObjectSize>"));
+    assert_non_null(strstr(kvt_buffer_text(&request->answer), "<PartsCount>2</PartsCount>"));
+    expect_checksum(request, "<Checksum>", sum, sum->bare, "<ChecksumType>");
+    expect_checksum(request, "<PartNumber>7</PartNumber><Size>5</Size>", sum, sum->parts[1], "");
+    test_scene_done(s, request);
+}
+
+static void
+checksums_are_kept(void **state)
+{
+    struct test_scene *s = *state;
+    const size_t big = 5u << 20;
+    uint8_t *body = kvt_calloc(1, big);
+    struct gateway_request *request;
+    char id[64];
+
+    s->budget.max = 64u << 20;
+    s->gateway.vault->object_max = 8u << 20;
+    for (size_t i = 0; i < sizeof(sums) / sizeof(sums[0]); i++) {
+        const struct sum *sum = &sums[i];
+        char named[500];
+
+        begin_upload_with(s, sum->headers, id);
+        assert_int_equal(put_part(s, id, 3, body, big), 200);
+        assert_int_equal(put_part(s, id, 7, "hello", 5), 200);
+        expect_listed(s, sum, id);
+        (void)snprintf(named, sizeof(named),
+                       "<Part><PartNumber>3</PartNumber><ETag>" BIG "</ETag></Part>"
+                       "<Part><PartNumber>7</PartNumber><ETag>" HELLO "</ETag>"
+                       "<Checksum%s>%s</Checksum%s></Part>",
+                       sum->word, sum->parts[0] == NULL ? "AAAAAAAAAAA=" : sum->parts[0],
+                       sum->word);
+        assert_int_equal(complete_status(s, id, named, "InvalidPart"), 400);
+        (void)snprintf(named, sizeof(named),
+                       "<Part><PartNumber>3</PartNumber><ETag>" BIG "</ETag></Part>"
+                       "<Part><PartNumber>7</PartNumber><ETag>" HELLO "</ETag>"
+                       "<Checksum%s>%s</Checksum%s></Part>",
+                       sum->word, sum->parts[1], sum->word);
+        request = complete_upload(s, id, named, sum->header, "bad");
+        assert_int_equal(request->fault, GATEWAY_FAULT_BAD_DIGEST);
+        test_scene_done(s, request);
+        request = complete_upload(s, id, named, sum->header, sum->parts[1]);
+        assert_int_equal(request->fault, GATEWAY_FAULT_BAD_DIGEST);
+        test_scene_done(s, request);
+        request = complete_upload(s, id, named, "x-amz-checksum-sha1", sum->bare);
+        assert_int_equal(request->fault, GATEWAY_FAULT_INVALID_REQUEST);
+        test_scene_done(s, request);
+        request = complete_upload(s, id, named, "x-amz-checksum-type",
+                                  sum->type[0] == 'C' ? "FULL_OBJECT" : "COMPOSITE");
+        assert_int_equal(request->fault, GATEWAY_FAULT_BAD_DIGEST);
+        test_scene_done(s, request);
+        request = complete_upload(s, id, named, sum->header, i % 2 == 0 ? sum->whole : sum->bare);
+        assert_int_equal(request->status, 200);
+        expect_checksum(request, "</ETag>", sum, sum->whole, "<ChecksumType>");
+        test_scene_done(s, request);
+        request = complete_upload(s, id, named, NULL, NULL); /* its answer was lost */
+        assert_int_equal(request->status, 200);
+        expect_checksum(request, "</ETag>", sum, sum->whole, "<ChecksumType>");
+        test_scene_done(s, request);
+        expect_told(s, sum, "HEAD");
+        expect_told(s, sum, "GET");
+        expect_attributes(s, sum);
+    }
+    kvt_free(body);
+}
+
+/* What a client claims of an upload without any is not believed, unless it says what it is of. */
+static void
+checksums_that_were_not_agreed(void **state)
+{
+    static const char *const none[] = {"x-amz-meta-color", "red", NULL};
+    static const char *const claim[] = {"x-amz-checksum-crc32", "NhCmhg==", "x-amz-checksum-type",
+                                        "FULL_OBJECT", NULL};
+    static const char *const wrong[] = {"x-amz-checksum-crc32", "AAAAAA==", "x-amz-checksum-type",
+                                        "FULL_OBJECT", NULL};
+    static const char body[] =
+        "<CompleteMultipartUpload>" PART("1", HELLO) "</CompleteMultipartUpload>";
+    struct test_scene *s = *state;
+    struct gateway_request *request;
+    char raw[200];
+    char text[100];
+    char id[64];
+
+    begin_upload_with(s, none, id);
+    assert_int_equal(put_part(s, id, 1, "hello", 5), 200);
+    request = complete_upload(s, id, PART("1", HELLO), "x-amz-checksum-crc32", "AAAAAA==");
+    assert_int_equal(request->status, 200);
+    test_scene_done(s, request);
+    request = test_scene_ask(s, "HEAD", "/kvtier/big", NULL, 0, "x-amz-checksum-mode", "ENABLED");
+    assert_string_equal(test_scene_line(request, "x-amz-checksum-crc32", text, sizeof(text)), "");
+    assert_string_equal(test_scene_line(request, "x-amz-checksum-type", text, sizeof(text)), "");
+    test_scene_done(s, request);
+    begin_upload_with(s, none, id);
+    assert_int_equal(put_part(s, id, 1, "hello", 5), 200);
+    (void)snprintf(raw, sizeof(raw), "/kvtier/big?uploadId=%s", id);
+    request = test_scene_ask_all(s, "POST", raw, body, strlen(body), wrong);
+    assert_int_equal(request->fault, GATEWAY_FAULT_BAD_DIGEST);
+    test_scene_done(s, request);
+    request = test_scene_ask_all(s, "POST", raw, body, strlen(body), claim);
+    assert_int_equal(request->status, 200);
+    test_scene_done(s, request);
+    request = test_scene_ask(s, "HEAD", "/kvtier/big", NULL, 0, "x-amz-checksum-mode", "ENABLED");
+    assert_string_equal(test_scene_line(request, "x-amz-checksum-crc32", text, sizeof(text)),
+                        "NhCmhg==");
+    test_scene_done(s, request);
+}
+
+/* ---- parts of what is there ---- */
+
+static void
+parts_are_asked_for(void **state)
+{
+    static const struct {
+        const char *number;
+        unsigned status;
+        const char *code;
+    } rows[] = {
+        {"1", 206, ""},
+        {"2", 416, "InvalidPartNumber"},
+        {"0", 400, "InvalidArgument"},
+        {"x", 400, "InvalidArgument"},
+        {"", 400, "InvalidArgument"},
+        {"10001", 416, "InvalidPartNumber"},
+    };
+    struct test_scene *s = *state;
+    struct gateway_request *request;
+    char id[64];
+
+    assert_int_equal(test_scene_status(s, "PUT", "/kvtier/plain", "hello", NULL, NULL), 200);
+    assert_int_equal(test_scene_status(s, "PUT", "/kvtier/empty", "", NULL, NULL), 200);
+    begin_upload(s, id);
+    assert_int_equal(put_part(s, id, 1, "hello", 5), 200);
+    assert_int_equal(complete_status(s, id, PART("1", HELLO), "Result"), 200);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        static const char *const keys[] = {"plain", "big"};
+
+        for (size_t j = 0; j < 2; j++) {
+            char raw[100];
+
+            (void)snprintf(raw, sizeof(raw), "/kvtier/%s?partNumber=%s", keys[j], rows[i].number);
+            request = test_scene_ask(s, "GET", raw, NULL, 0, NULL, NULL);
+            if (request->status != rows[i].status ||
+                strcmp(gateway_request_code(request->fault), rows[i].code) != 0)
+                fail_msg("%s: %u", raw, request->status);
+            if (request->status == 206) {
+                assert_int_equal(request->body_size, 5);
+                assert_string_equal(test_scene_field(request, "x-amz-mp-parts-count"),
+                                    j == 0 ? "" : "1");
+            }
+            test_scene_done(s, request);
+        }
+    }
+    assert_int_equal(test_scene_status(s, "GET", "/kvtier/empty?partNumber=1", "", NULL, NULL),
+                     200);
+    assert_int_equal(test_scene_status(s, "GET", "/kvtier/none?partNumber=1", "", NULL, NULL), 404);
+    assert_int_equal(
+        test_scene_status(s, "GET", "/kvtier/big?partNumber=1", "", "Range", "bytes=0-1"), 400);
+    assert_int_equal(test_scene_status(s, "PUT", "/kvtier/big?partNumber=1", "x", NULL, NULL), 501);
+}
+
+/* Of what has no parts, and in pages. */
+static void
+attributes_are_told(void **state)
+{
+    static const char *const second[] = {"x-amz-object-attributes",
+                                         "ObjectParts",
+                                         "x-amz-max-parts",
+                                         "1",
+                                         "x-amz-part-number-marker",
+                                         "3",
+                                         NULL};
+    static const char *const first[] = {"x-amz-object-attributes", "ObjectParts", "x-amz-max-parts",
+                                        "1", NULL};
+    struct test_scene *s = *state;
+    const size_t big = 5u << 20;
+    struct gateway_request *request;
+    uint8_t *body = kvt_calloc(1, big);
+    const char *text;
+    char id[64];
+
+    s->budget.max = 64u << 20;
+    s->gateway.vault->object_max = 8u << 20;
+    assert_int_equal(test_scene_status(s, "PUT", "/kvtier/plain", "hello", NULL, NULL), 200);
+    request = test_scene_ask(s, "GET", "/kvtier/plain?attributes", NULL, 0,
+                             "x-amz-object-attributes", "ObjectParts,ObjectSize,Checksum");
+    text = kvt_buffer_text(&request->answer);
+    assert_int_equal(request->status, 200);
+    assert_true(test_scene_field(request, "Last-Modified")[0] != '\0');
+    assert_null(strstr(text, "<ObjectParts>"));
+    assert_null(strstr(text, "<Checksum>"));
+    assert_null(strstr(text, "<ETag>"));
+    assert_non_null(strstr(text, "<ObjectSize>5</ObjectSize>"));
+    test_scene_done(s, request);
+    begin_upload(s, id);
+    assert_int_equal(put_part(s, id, 3, body, big), 200);
+    assert_int_equal(put_part(s, id, 7, "hello", 5), 200);
+    assert_int_equal(complete_status(s, id, PART("3", BIG) PART("7", HELLO), "Result"), 200);
+    request = test_scene_ask_all(s, "GET", "/kvtier/big?attributes", NULL, 0, first);
+    text = kvt_buffer_text(&request->answer);
+    assert_non_null(strstr(text, "<Part><PartNumber>3</PartNumber><Size>5242880</Size></Part>"
+                                 "<NextPartNumberMarker>3</NextPartNumberMarker>"
+                                 "<IsTruncated>true</IsTruncated>"));
+    assert_null(strstr(text, "<PartNumber>7<"));
+    test_scene_done(s, request);
+    request = test_scene_ask_all(s, "GET", "/kvtier/big?attributes", NULL, 0, second);
+    text = kvt_buffer_text(&request->answer);
+    assert_non_null(strstr(text, "<PartNumberMarker>3</PartNumberMarker><MaxParts>1</MaxParts>"
+                                 "<Part><PartNumber>7</PartNumber><Size>5</Size></Part>"));
+    assert_non_null(strstr(text, "<IsTruncated>false</IsTruncated>"));
+    test_scene_done(s, request);
+    assert_int_equal(test_scene_status(s, "GET", "/kvtier/big?attributes", "", NULL, NULL), 400);
+    assert_int_equal(test_scene_status(s, "GET", "/kvtier/big?attributes", "",
+                                       "x-amz-object-attributes", "ETag,Color"),
+                     400);
+    assert_int_equal(test_scene_status(s, "GET", "/kvtier/none?attributes", "",
+                                       "x-amz-object-attributes", "ETag"),
+                     404);
+    assert_int_equal(test_scene_status(s, "PUT", "/kvtier/big?attributes", "", NULL, NULL), 501);
+    s->who = &tenant;
+    assert_int_equal(test_scene_status(s, "GET", "/kvtier/big?attributes", "",
+                                       "x-amz-object-attributes", "ETag"),
+                     403);
+    s->who = &test_scene_owner;
+    kvt_free(body);
+}
+
+int
+main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, test_scene_set_up, test_scene_tear_down)
+    const struct CMUnitTest tests[] = {
+        TEST(uploads_are_completed),
+        TEST(uploads_heed_conditions_and_end),
+        TEST(checksums_are_asked_for),
+        TEST(checksums_are_kept),
+        TEST(checksums_that_were_not_agreed),
+        TEST(parts_are_asked_for),
+        TEST(attributes_are_told),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
