@@ -6,10 +6,13 @@
  *
  * usage: careless FOLDER MODE < one line "next" per file > one line "done N" per file
  */
+#include <dirent.h>
 #include <fcntl.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 enum { BODY_SIZE = 5000, PATH_SIZE = 512 };
@@ -19,6 +22,26 @@ struct care {
     bool folder_sync; /* fsync of the folder after it got it */
     bool late_write;  /* writes once more behind the sync */
 };
+
+/* Look into the folder, and then write to something that is no file and has the number of the
+ * descriptor that the C library closed. */
+static bool
+look(const char *folder)
+{
+    const int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *names = fd < 0 ? NULL : fdopendir(fd);
+    const uint64_t one = 1;
+    int event;
+    bool ok;
+
+    if (names == NULL || closedir(names) != 0)
+        return false; /* and the program ends */
+    event = eventfd(0, EFD_CLOEXEC);
+    ok = event >= 0 && write(event, &one, sizeof(one)) == sizeof(one);
+    if (event >= 0)
+        (void)close(event);
+    return ok;
+}
 
 static int
 store(const char *folder, int number, const struct care *care)
@@ -30,6 +53,8 @@ store(const char *folder, int number, const struct care *care)
     int dir = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     bool ok;
 
+    if (dir < 0 || !look(folder))
+        return 1;
     memset(body, 'a' + number % 26, sizeof(body));
     (void)snprintf(name, sizeof(name), "%s/%d", folder, number);
     file = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);

@@ -19,6 +19,7 @@
  *            seen; rebuild.py compares its idea of the final tree with the real one, which finds
  * them. Copies inside the kernel (copy_file_range, sendfile, splice) into the folder are refused.
  */
+#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -355,6 +356,23 @@ close(int fd)
     REAL(close, int, int);
     forget(fd); /* first: another thread may get the number the moment it is free */
     return real_close(fd);
+}
+
+/* These close a descriptor inside the C library, where close() above does not see it. */
+EXPORT int
+closedir(DIR *folder)
+{
+    REAL(closedir, int, DIR *);
+    forget(dirfd(folder));
+    return real_closedir(folder);
+}
+
+EXPORT int
+fclose(FILE *file)
+{
+    REAL(fclose, int, FILE *);
+    forget(fileno(file));
+    return real_fclose(file);
 }
 
 EXPORT int
