@@ -520,12 +520,16 @@ set_body_options(struct g4_exchange *exchange)
 static void
 append_list_query(const struct g4_request *request, struct kvt_buffer *query)
 {
+    const size_t wanted = request->listed_wanted == 0 || request->listed_wanted > G4_LIST_KEYS_MAX
+                              ? G4_LIST_KEYS_MAX
+                              : request->listed_wanted;
+
     if (request->token[0] != '\0') {
         kvt_buffer_printf(query, "continuation-token=");
         g4_sigv4_encode(query, request->token, false);
         kvt_buffer_printf(query, "&");
     }
-    kvt_buffer_printf(query, "encoding-type=url&list-type=2&max-keys=%d&prefix=", G4_LIST_KEYS_MAX);
+    kvt_buffer_printf(query, "encoding-type=url&list-type=2&max-keys=%zu&prefix=", wanted);
     g4_sigv4_encode(query, request->key, false);
     if (request->token[0] == '\0' && request->after != NULL) {
         kvt_buffer_printf(query, "&start-after=");

@@ -81,7 +81,8 @@ struct g4_request {
     size_t range_size;
     uint64_t object_size; /* out, GET and HEAD: of the whole object */
 
-    struct g4_listed *listed; /* LIST: room for G4_LIST_KEYS_MAX */
+    struct g4_listed *listed; /* LIST: room for G4_LIST_KEYS_MAX, */
+    size_t listed_wanted;     /* of which so many are wanted; more may come; 0 = all there are */
     size_t listed_count;      /* out */
     const char *after;        /* LIST, first page: only keys behind this one; NULL = all */
     char token[G4_TOKEN_MAX]; /* LIST: in "" = first page, out "" = that was the last */

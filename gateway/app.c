@@ -15,6 +15,7 @@
 #include "g4/placement.h"
 #include "gateway/admin.h"
 #include "gateway/adoption.h"
+#include "gateway/ahead.h"
 #include "gateway/backlog.h"
 #include "gateway/events.h"
 #include "gateway/front.h"
@@ -40,6 +41,7 @@ struct app {
     struct gateway_report *report;
     struct gateway_orders *orders;
     struct gateway_buckets *buckets;
+    struct gateway_ahead *ahead;
     struct gateway_s3 s3;
     struct gateway_auth *auth;
     struct gateway_reload *reload;
@@ -147,9 +149,13 @@ start_ports(struct app *app, const struct kvt_config *config, struct kvt_error *
                              app->settings.front_buckets_max);
     if (rc != KVT_OK)
         return kvt_error_set(err, rc, "buckets of the S3 port");
+    rc = gateway_ahead_new(&app->ahead);
+    if (rc != KVT_OK)
+        return kvt_error_set(err, rc, "listings of the S3 port");
     app->s3 = (struct gateway_s3){.vault = app->vault,
                                   .budget = &app->budget,
                                   .buckets = app->buckets,
+                                  .ahead = app->ahead,
                                   .bucket = app->settings.bucket,
                                   .region = app->settings.region,
                                   .batch_max = app->settings.batch_max};
@@ -195,6 +201,7 @@ stop(struct app *app)
         gateway_packer_cancel(app->vault->packer); /* clients may wait for what it does */
     }
     gateway_front_stop(app->front);
+    gateway_ahead_free(app->ahead);
     gateway_buckets_free(app->buckets);
     kvt_http_stop(app->http);
     gateway_reload_free(app->reload);

@@ -9,10 +9,11 @@
 #include "base/buffer.h"
 #include "base/hex.h"
 #include "base/parse.h"
+#include "gateway/ahead.h"
 #include "gateway/auth.h"
 #include "gateway/xml.h"
 
-enum { ROWS_MAX = 1000, HEX_MAX = 2 * KVT_KEY_MAX + 1 };
+enum { ROWS_MAX = 1000, TOKEN_MAX = KVT_KEY_MAX + G4_TOKEN_MAX, HEX_MAX = 2 * TOKEN_MAX + 1 };
 
 /* Behind every key that goes on from here: the last character there is. */
 #define LAST "\xf4\x8f\xbf\xbf"
@@ -37,6 +38,7 @@ struct listing {
     char prefix[KVT_KEY_MAX];
     char delimiter[KVT_KEY_MAX];
     char after[KVT_KEY_MAX];   /* keys up to here are done with */
+    char page[G4_TOKEN_MAX];   /* the store's token of the page that goes on behind them, or "" */
     char start[KVT_KEY_MAX];   /* start-after or marker, as asked */
     char given_token[HEX_MAX]; /* continuation-token, as asked */
     bool has_token;
@@ -67,26 +69,41 @@ append_element(const struct listing *listing, struct kvt_buffer *out, const char
     kvt_buffer_printf(out, "</%s>", name);
 }
 
-/* A continuation token is how far we were, in hex: opaque to clients, and good on any gateway. */
+/* A continuation token is how far we were, and then, behind a NUL, how far the store was: MinIO
+ * lists a folder from its beginning for whoever only names a key.  In hex: opaque to clients, and
+ * good on any gateway. */
 static bool
 read_token(struct listing *listing, const char *hex)
 {
     const size_t size = strlen(hex) / 2;
+    char token[TOKEN_MAX + 1];
+    size_t key_size;
 
-    if (strlen(hex) % 2 != 0 || size >= sizeof(listing->after) ||
-        !kvt_hex_parse(hex, size, listing->after))
+    if (strlen(hex) % 2 != 0 || size >= TOKEN_MAX || !kvt_hex_parse(hex, size, token))
         return false;
-    listing->after[size] = '\0';
+    token[size] = '\0';
+    key_size = strlen(token);
+    if (key_size >= sizeof(listing->after) || size - key_size > sizeof(listing->page) ||
+        (size > key_size && strlen(token + key_size + 1) != size - key_size - 1))
+        return false;
+    memcpy(listing->after, token, key_size + 1);
+    if (size > key_size)
+        memcpy(listing->page, token + key_size + 1, size - key_size);
     return true;
 }
 
 static void
 append_token(const struct listing *listing, struct kvt_buffer *out)
 {
-    char token[HEX_MAX];
+    const size_t key_size = strlen(listing->after);
+    const size_t page_size = strlen(listing->page);
+    char token[TOKEN_MAX];
+    char hex[HEX_MAX];
 
-    kvt_hex_format(listing->after, strlen(listing->after), token);
-    gateway_xml_element(out, "NextContinuationToken", token);
+    memcpy(token, listing->after, key_size + 1);
+    memcpy(token + key_size + 1, listing->page, page_size);
+    kvt_hex_format(token, key_size + (page_size == 0 ? 0 : 1 + page_size), hex);
+    gateway_xml_element(out, "NextContinuationToken", hex);
 }
 
 static enum gateway_fault
@@ -277,6 +294,35 @@ leap(const struct listing *listing, const char *last, char start[START_MAX])
     return from != NULL;
 }
 
+/* The store's next page.  A token that it does not know any more is none of the client's business:
+ * the page is asked for by the key it begins behind. */
+static enum kvt_err
+fetch(struct listing *listing, struct g4_request *request, const char *start)
+{
+    struct g4_store *store = gateway_cold_store(listing->s3->vault->cold);
+    struct gateway_ahead *ahead = listing->s3->ahead;
+    enum kvt_err rc;
+
+    memcpy(listing->page, request->token, sizeof(listing->page));
+    if (ahead != NULL && request->token[0] != '\0' && gateway_ahead_take(ahead, request))
+        return KVT_OK;
+    request->after = start[0] == '\0' ? NULL : start;
+    rc = g4_store_perform(store, request);
+    if (rc == KVT_OK || kvt_err_retryable(rc) || listing->page[0] == '\0' || request->http != 400)
+        return rc;
+    listing->page[0] = '\0';
+    request->token[0] = '\0';
+    return g4_store_perform(store, request);
+}
+
+/* The answer is full, the store's page done with, and nothing of what follows can be part of what
+ * was given. */
+static bool
+is_full(const struct listing *listing)
+{
+    return listing->given == listing->max_keys && listing->delimiter[0] == '\0';
+}
+
 static enum kvt_err
 collect(struct listing *listing, struct g4_listed *room)
 {
@@ -290,17 +336,20 @@ collect(struct listing *listing, struct g4_listed *room)
     memcpy(prefix, listing->root, strlen(listing->root));
     memcpy(prefix + strlen(listing->root), listing->prefix, strlen(listing->prefix) + 1);
     set_start(listing, start);
+    memcpy(request.token, listing->page, sizeof(request.token));
     for (unsigned pages = 0; listing->max_keys > 0; pages++) {
         enum kvt_err rc;
 
         if (pages == GATEWAY_LISTING_PAGES) {
             /* Perhaps none of these keys was given: the next request must not see them again. */
             pass_over(listing, last);
+            memcpy(listing->page, request.token, sizeof(listing->page));
             listing->truncated = true;
             return KVT_OK;
         }
-        request.after = start[0] == '\0' ? NULL : start;
-        rc = g4_store_perform(gateway_cold_store(listing->s3->vault->cold), &request);
+        /* No more than is asked for, so that the next request begins with a page of the store. */
+        request.listed_wanted = pages == 0 && listing->delimiter[0] == '\0' ? listing->max_keys : 0;
+        rc = fetch(listing, &request, start);
         if (rc != KVT_OK)
             return rc;
         for (size_t i = 0; i < request.listed_count; i++) {
@@ -311,6 +360,15 @@ collect(struct listing *listing, struct g4_listed *room)
         }
         if (request.token[0] == '\0')
             return KVT_OK;
+        if (is_full(listing)) {
+            memcpy(listing->page, request.token, sizeof(listing->page));
+            if (listing->s3->ahead != NULL && listing->has_token && listing->max_keys == ROWS_MAX)
+                gateway_ahead_fetch(listing->s3->ahead,
+                                    gateway_cold_store(listing->s3->vault->cold), prefix,
+                                    request.token);
+            listing->truncated = true;
+            return KVT_OK;
+        }
         if (request.listed_count > 0)
             (void)snprintf(
                 last, sizeof(last), "%s",

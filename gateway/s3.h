@@ -15,11 +15,14 @@
 #include "gateway/request.h"
 #include "gateway/vault.h"
 
+struct gateway_ahead;
+
 struct gateway_s3 {
     struct gateway_vault *vault;
     struct gateway_budget *budget;
     struct gateway_buckets *buckets;
-    const char *bucket; /* the configured one */
+    struct gateway_ahead *ahead; /* NULL: nothing is listed before it is asked for */
+    const char *bucket;          /* the configured one */
     const char *region;
     uint64_t batch_max; /* bytes of one body or batch answer */
 };

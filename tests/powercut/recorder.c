@@ -358,21 +358,13 @@ close(int fd)
     return real_close(fd);
 }
 
-/* These close a descriptor inside the C library, where close() above does not see it. */
+/* It closes a descriptor inside the C library, where close() above does not see it. */
 EXPORT int
 closedir(DIR *folder)
 {
     REAL(closedir, int, DIR *);
     forget(dirfd(folder));
     return real_closedir(folder);
-}
-
-EXPORT int
-fclose(FILE *file)
-{
-    REAL(fclose, int, FILE *);
-    forget(fileno(file));
-    return real_fclose(file);
 }
 
 EXPORT int

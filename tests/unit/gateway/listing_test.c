@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "gateway/listing.h"
 
 #include "tests/unit/gateway/scene.h"
@@ -20,6 +21,8 @@ struct forged {
     void (*make)(struct g4_listed *listed, unsigned number, unsigned count);
     unsigned count; /* of keys; 0: the inner store lists */
     unsigned page;
+    bool strict; /* it knows none of its tokens any more */
+    unsigned asked;
 };
 
 static void
@@ -48,7 +51,13 @@ forged_submit(void *self, struct g4_request *request)
 
     if (request->verb != G4_LIST || forged->count == 0)
         return g4_store_submit(forged->inner, request);
-    list(forged, request);
+    forged->asked++;
+    if (forged->strict && request->token[0] != '\0') {
+        request->status = KVT_INVALID;
+        request->http = 400;
+    } else {
+        list(forged, request);
+    }
     request->done(request, request->arg);
     return KVT_OK;
 }
@@ -113,6 +122,13 @@ make_tombstone(struct g4_listed *listed, unsigned number, unsigned count)
         listed->size = 0;
 }
 
+static void
+make_plain(struct g4_listed *listed, unsigned number, unsigned count)
+{
+    (void)count;
+    (void)snprintf(listed->key, sizeof(listed->key), "%05u", number);
+}
+
 /* Keys that no client could have put, but for the last. */
 static void
 make_strange(struct g4_listed *listed, unsigned number, unsigned count)
@@ -159,6 +175,143 @@ listings_pass_over_what_is_not_shown(void **state)
         } while (next[0] != '\0');
         assert_int_equal(requests, 3);
         assert_int_equal(found, 1);
+    }
+}
+
+/* A page of ours goes on with the store's page behind it; with a token that the store does not
+ * know, behind the last key. */
+static void
+pages_follow_the_pages_of_the_store(void **state)
+{
+    struct fixture *f = *state;
+    char next[2 * KVT_KEY_MAX] = "";
+    char raw[4 * KVT_KEY_MAX];
+    unsigned requests = 0;
+    unsigned found = 0;
+
+    f->forged.make = make_plain;
+    f->forged.page = 100;
+    f->forged.count = 1050;
+    for (unsigned i = 0; i < 2; i++) {
+        f->forged.strict = i == 1;
+        do {
+            struct gateway_request *request;
+            const char *text;
+
+            (void)snprintf(raw, sizeof(raw), "/kvtier?list-type=2&max-keys=100%s%s",
+                           next[0] == '\0' ? "" : "&continuation-token=", next);
+            request = test_scene_ask(&f->scene, "GET", raw, NULL, 0, NULL, NULL);
+            assert_int_equal(request->status, 200);
+            text = kvt_buffer_text(&request->answer);
+            found += count_of(text, "<Contents>");
+            if (!test_scene_element(&text, "<NextContinuationToken>", next, sizeof(next)))
+                next[0] = '\0';
+            test_scene_done(&f->scene, request);
+            requests++;
+        } while (next[0] != '\0');
+        assert_int_equal(requests, 11);
+        assert_int_equal(found, 1050);
+        /* Each page of ours was one of the store, and one more where the token was refused. */
+        assert_int_equal(f->forged.asked, i == 0 ? 11 : 21);
+        requests = found = f->forged.asked = 0;
+    }
+}
+
+/* Who goes through a whole bucket has each page fetched once, from the third on before it is asked
+ * for. */
+static void
+pages_are_fetched_ahead(void **state)
+{
+    struct fixture *f = *state;
+    char next[2 * KVT_KEY_MAX] = "";
+    char raw[4 * KVT_KEY_MAX];
+    unsigned found = 0;
+
+    f->forged.make = make_plain;
+    f->forged.page = G4_LIST_KEYS_MAX;
+    f->forged.count = 4 * G4_LIST_KEYS_MAX + 7;
+    for (unsigned i = 0; i < 5; i++) {
+        struct gateway_request *request;
+        const char *text;
+        char first[32];
+
+        (void)snprintf(raw, sizeof(raw), "/kvtier?list-type=2%s%s",
+                       next[0] == '\0' ? "" : "&continuation-token=", next);
+        request = test_scene_ask(&f->scene, "GET", raw, NULL, 0, NULL, NULL);
+        assert_int_equal(request->status, 200);
+        text = kvt_buffer_text(&request->answer);
+        found += count_of(text, "<Contents>");
+        (void)snprintf(first, sizeof(first), "<Contents><Key>%05u</Key>", i * G4_LIST_KEYS_MAX);
+        assert_non_null(strstr(text, first));
+        assert_int_equal(test_scene_element(&text, "<NextContinuationToken>", next, sizeof(next)),
+                         i < 4);
+        test_scene_done(&f->scene, request);
+        assert_int_equal(f->forged.asked, i == 0 ? 1 : i < 4 ? i + 2 : 5);
+    }
+    assert_int_equal(found, f->forged.count);
+}
+
+static bool
+take(struct gateway_ahead *ahead, struct g4_listed *room, unsigned page)
+{
+    struct g4_request request = {.verb = G4_LIST, .key = "", .listed = room};
+
+    (void)snprintf(request.token, sizeof(request.token), "%u", page);
+    return gateway_ahead_take(ahead, &request) && request.listed_count == 1 &&
+           strtoul(room[0].key, NULL, 10) == page;
+}
+
+/* A page is given once, and not when it is old or could not be fetched; so many, and no more. */
+static void
+pages_ahead_are_bounded_in_number_and_time(void **state)
+{
+    struct fixture *f = *state;
+    struct gateway_ahead *ahead = f->scene.ahead;
+    struct g4_store *store = gateway_cold_store(f->scene.gateway.vault->cold);
+    struct g4_listed *room = kvt_calloc(G4_LIST_KEYS_MAX, sizeof(*room));
+    char token[16];
+
+    assert_non_null(room);
+    f->forged.make = make_plain;
+    f->forged.page = 1;
+    f->forged.count = 1000;
+    for (unsigned i = 0; i < GATEWAY_AHEAD_MAX + 1; i++) {
+        (void)snprintf(token, sizeof(token), "%u", i);
+        gateway_ahead_fetch(ahead, store, "", token);
+    }
+    assert_int_equal(f->forged.asked, GATEWAY_AHEAD_MAX);
+    assert_true(take(ahead, room, 3));
+    assert_false(take(ahead, room, 3));
+    assert_false(take(ahead, room, GATEWAY_AHEAD_MAX));
+    f->forged.strict = true;
+    gateway_ahead_fetch(ahead, store, "", "100");
+    assert_false(take(ahead, room, 100));
+    f->forged.strict = false;
+    kvt_clock_sleep_ms(GATEWAY_AHEAD_MS + 10);
+    assert_false(take(ahead, room, 5));
+    gateway_ahead_fetch(ahead, store, "", "7"); /* in the room of one that is too old */
+    assert_true(take(ahead, room, 7));
+    kvt_free(room);
+}
+
+/* What is no token of ours is refused, wherever it was cut or grew. */
+static void
+tokens_are_read_strictly(void **state)
+{
+    static const char *const tokens[] = {"6", "6g", "610062", "61006200", "61006200630064"};
+    static const int statuses[] = {400, 400, 200, 400, 400};
+    struct fixture *f = *state;
+
+    f->forged.make = make_plain;
+    f->forged.page = f->forged.count = 10;
+    for (unsigned i = 0; i < sizeof(tokens) / sizeof(tokens[0]); i++) {
+        char raw[200];
+        struct gateway_request *request;
+
+        (void)snprintf(raw, sizeof(raw), "/kvtier?list-type=2&continuation-token=%s", tokens[i]);
+        request = test_scene_ask(&f->scene, "GET", raw, NULL, 0, NULL, NULL);
+        assert_int_equal(request->status, statuses[i]);
+        test_scene_done(&f->scene, request);
     }
 }
 
@@ -226,6 +379,10 @@ main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         TEST(listings_pass_over_what_is_not_shown),
+        TEST(pages_follow_the_pages_of_the_store),
+        TEST(pages_are_fetched_ahead),
+        TEST(pages_ahead_are_bounded_in_number_and_time),
+        TEST(tokens_are_read_strictly),
         TEST(listings_are_told_in_full),
         TEST(deletes_are_told_in_full),
     };

@@ -9,6 +9,7 @@
 #ifndef TESTS_UNIT_GATEWAY_SCENE_H
 #define TESTS_UNIT_GATEWAY_SCENE_H
 
+#include "gateway/ahead.h"
 #include "gateway/s3.h"
 
 #include "tests/unit/gateway/support.h"
@@ -17,6 +18,7 @@ struct test_scene {
     struct test_gateway gateway;
     struct gateway_budget budget;
     struct gateway_buckets *buckets; /* of at most eight that are made */
+    struct gateway_ahead *ahead;
     struct gateway_s3 s3;
     const struct gateway_principal *who; /* test_scene_owner, unless a test says otherwise */
     size_t answer_max;                   /* bytes; as the front gives, unless a test says so */

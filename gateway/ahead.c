@@ -1,0 +1,161 @@
+#include "gateway/ahead.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+
+enum state { FREE, FLYING, READY };
+
+struct page {
+    struct gateway_ahead *ahead;
+    enum state state;
+    bool wanted; /* somebody waits for it */
+    uint64_t ready_ms;
+    char prefix[KVT_KEY_MAX];
+    char token[G4_TOKEN_MAX];
+    struct g4_request request;
+};
+
+struct gateway_ahead {
+    pthread_mutex_t lock; /* guards the pages; of one that flies the request is the store's */
+    pthread_cond_t changed;
+    struct page pages[GATEWAY_AHEAD_MAX];
+};
+
+enum kvt_err
+gateway_ahead_new(struct gateway_ahead **out)
+{
+    struct gateway_ahead *ahead = kvt_calloc(1, sizeof(*ahead));
+
+    *out = ahead;
+    if (ahead == NULL)
+        return KVT_NOMEM;
+    (void)pthread_mutex_init(&ahead->lock, NULL);
+    (void)pthread_cond_init(&ahead->changed, NULL);
+    for (int i = 0; i < GATEWAY_AHEAD_MAX; i++)
+        ahead->pages[i].ahead = ahead;
+    return KVT_OK;
+}
+
+void
+gateway_ahead_free(struct gateway_ahead *ahead)
+{
+    if (ahead == NULL)
+        return;
+    (void)pthread_mutex_lock(&ahead->lock);
+    for (int i = 0; i < GATEWAY_AHEAD_MAX; i++)
+        while (ahead->pages[i].state == FLYING)
+            (void)pthread_cond_wait(&ahead->changed, &ahead->lock);
+    (void)pthread_mutex_unlock(&ahead->lock);
+    for (int i = 0; i < GATEWAY_AHEAD_MAX; i++)
+        kvt_free(ahead->pages[i].request.listed);
+    (void)pthread_cond_destroy(&ahead->changed);
+    (void)pthread_mutex_destroy(&ahead->lock);
+    kvt_free(ahead);
+}
+
+static void
+on_done(struct g4_request *request, void *arg)
+{
+    struct page *page = arg;
+
+    (void)request;
+    (void)pthread_mutex_lock(&page->ahead->lock);
+    page->state = READY;
+    page->ready_ms = kvt_clock_mono_ms();
+    /* Inside the lock: whoever frees it may be waiting. */
+    (void)pthread_cond_broadcast(&page->ahead->changed);
+    (void)pthread_mutex_unlock(&page->ahead->lock);
+}
+
+static bool
+is_stale(const struct page *page)
+{
+    return kvt_clock_mono_ms() - page->ready_ms > GATEWAY_AHEAD_MS;
+}
+
+/* A page of memory that nobody needs; NULL: none. */
+static struct page *
+find_room(struct gateway_ahead *ahead)
+{
+    for (int i = 0; i < GATEWAY_AHEAD_MAX; i++) {
+        struct page *page = &ahead->pages[i];
+
+        if (page->state == FREE || (page->state == READY && !page->wanted && is_stale(page)))
+            return page;
+    }
+    return NULL;
+}
+
+void
+gateway_ahead_fetch(struct gateway_ahead *ahead, struct g4_store *store, const char *prefix,
+                    const char *token)
+{
+    struct page *page;
+    struct g4_listed *rows;
+
+    (void)pthread_mutex_lock(&ahead->lock);
+    page = find_room(ahead);
+    if (page != NULL && page->request.listed == NULL)
+        page->request.listed = kvt_calloc(G4_LIST_KEYS_MAX, sizeof(*rows));
+    if (page != NULL && page->request.listed == NULL)
+        page = NULL;
+    if (page != NULL) {
+        page->state = FLYING;
+        rows = page->request.listed;
+        (void)snprintf(page->prefix, sizeof(page->prefix), "%s", prefix);
+        (void)snprintf(page->token, sizeof(page->token), "%s", token);
+        page->request = (struct g4_request){
+            .verb = G4_LIST, .key = page->prefix, .listed = rows, .done = on_done, .arg = page};
+        memcpy(page->request.token, page->token, sizeof(page->token));
+    }
+    (void)pthread_mutex_unlock(&ahead->lock);
+    if (page == NULL || g4_store_submit(store, &page->request) == KVT_OK)
+        return;
+    (void)pthread_mutex_lock(&ahead->lock);
+    page->state = FREE;
+    (void)pthread_cond_broadcast(&ahead->changed);
+    (void)pthread_mutex_unlock(&ahead->lock);
+}
+
+static struct page *
+find(struct gateway_ahead *ahead, const struct g4_request *request)
+{
+    for (int i = 0; i < GATEWAY_AHEAD_MAX; i++) {
+        struct page *page = &ahead->pages[i];
+
+        if (page->state != FREE && !page->wanted && strcmp(page->prefix, request->key) == 0 &&
+            strcmp(page->token, request->token) == 0)
+            return page;
+    }
+    return NULL;
+}
+
+bool
+gateway_ahead_take(struct gateway_ahead *ahead, struct g4_request *request)
+{
+    struct page *page;
+    bool good = false;
+
+    (void)pthread_mutex_lock(&ahead->lock);
+    page = find(ahead, request);
+    if (page != NULL) {
+        page->wanted = true;
+        while (page->state == FLYING)
+            (void)pthread_cond_wait(&ahead->changed, &ahead->lock);
+        good = page->state == READY && !is_stale(page) && page->request.status == KVT_OK;
+        if (good) {
+            memcpy(request->listed, page->request.listed,
+                   page->request.listed_count * sizeof(*request->listed));
+            request->listed_count = page->request.listed_count;
+            memcpy(request->token, page->request.token, sizeof(request->token));
+        }
+        page->wanted = false;
+        page->state = FREE;
+    }
+    (void)pthread_mutex_unlock(&ahead->lock);
+    return good;
+}
