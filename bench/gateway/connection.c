@@ -54,6 +54,14 @@ connection_head(const struct target *target, const char *method, const char *key
 }
 
 enum kvt_err
+connection_range(struct kvt_buffer *out, size_t at, size_t size)
+{
+    out->size -= strlen("\r\n"); /* the empty line, which ends a head */
+    kvt_buffer_printf(out, "Range: bytes=%zu-%zu\r\n\r\n", at, at + size - 1);
+    return kvt_buffer_ok(out) ? KVT_OK : KVT_NOMEM;
+}
+
+enum kvt_err
 connection_open(struct connection *connection, uint16_t port)
 {
     const struct sockaddr_in address = {
@@ -168,7 +176,8 @@ connection_answer(struct connection *connection, uint8_t *room, size_t capacity,
     rc = receive_head(connection, &end, &extra);
     if (rc != KVT_OK)
         return rc;
-    if (strncmp(connection->head, "HTTP/1.1 200", 12) != 0)
+    if (strncmp(connection->head, "HTTP/1.1 200", 12) != 0 &&
+        strncmp(connection->head, "HTTP/1.1 206", 12) != 0)
         return kvt_error_set(&connection->error, KVT_IO, "the server says %.*s",
                              (int)strcspn(connection->head, "\r\n"), connection->head);
     field = strcasestr(connection->head, "\r\nContent-Length:");

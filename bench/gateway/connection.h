@@ -45,6 +45,9 @@ KVT_NODISCARD enum kvt_err connection_head(const struct target *target, const ch
                                            const char *key, const char *query, size_t length,
                                            struct kvt_buffer *out);
 
+/** Ask in the head that was appended last for `size` bytes from `at` on. */
+KVT_NODISCARD enum kvt_err connection_range(struct kvt_buffer *out, size_t at, size_t size);
+
 KVT_NODISCARD enum kvt_err connection_open(struct connection *connection, uint16_t port);
 void connection_close(struct connection *connection);
 
@@ -56,7 +59,7 @@ KVT_NODISCARD enum kvt_err connection_send(struct connection *connection, const 
 KVT_NODISCARD enum kvt_err connection_receive(struct connection *connection, uint8_t *room,
                                               size_t size);
 
-/** Receive an answer, which must be 200 and fit; `size` is the length of its body. */
+/** Receive an answer, which must be 200 or 206 and fit; `size` is the length of its body. */
 KVT_NODISCARD enum kvt_err connection_answer(struct connection *connection, uint8_t *room,
                                              size_t capacity, size_t *size);
 

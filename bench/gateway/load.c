@@ -55,11 +55,41 @@ load_fill(uint8_t *body, size_t size, unsigned object)
     stamp(body, size, object);
 }
 
+/* Where part `number` of all objects' parts is. */
+static size_t
+part_of(const struct load_options *options, unsigned number, unsigned *object)
+{
+    const size_t parts = (options->whole - options->offset) / options->body_size;
+
+    *object = (unsigned)(number / parts);
+    return options->offset + number % parts * options->body_size;
+}
+
+static bool
+is_part(const struct worker *worker, unsigned number)
+{
+    const struct load_options *options = worker->load->options;
+    unsigned object;
+    const size_t begin = part_of(options, number, &object);
+    const size_t end = begin + options->body_size;
+
+    for (size_t at = (begin + LOAD_PAGE - 1) / LOAD_PAGE * LOAD_PAGE; at + sizeof(uint64_t) <= end;
+         at += LOAD_PAGE) {
+        const uint64_t mark = mark_of(object, at / LOAD_PAGE);
+
+        if (memcmp(worker->body + at - begin, &mark, sizeof(mark)) != 0)
+            return false;
+    }
+    return true;
+}
+
 static bool
 is_object(const struct worker *worker, unsigned object)
 {
     const size_t size = worker->load->options->body_size;
 
+    if (worker->load->options->whole > 0)
+        return is_part(worker, object);
     if (worker->load->options->thorough) {
         stamp(worker->wanted, size, object);
         return memcmp(worker->body, worker->wanted, size) == 0;
@@ -129,7 +159,9 @@ make_heads(struct load *load, struct kvt_error *err)
     const bool put = options->kind == LOAD_PUT;
 
     for (unsigned i = 0; i < options->objects; i++) {
-        const struct kvt_block_id block = {.hash = i * UINT64_C(0xd1342543de82ef95) + 7};
+        unsigned object = i;
+        const size_t at = options->whole > 0 ? part_of(options, i, &object) : 0;
+        const struct kvt_block_id block = {.hash = object * UINT64_C(0xd1342543de82ef95) + 7};
         char key[KVT_KEY_MAX] = "";
         enum kvt_err rc = KVT_OK;
 
@@ -139,6 +171,8 @@ make_heads(struct load *load, struct kvt_error *err)
         if (rc == KVT_OK && options->kind != LOAD_RAW)
             rc = connection_head(&options->target, put ? "PUT" : "GET", key, "",
                                  put ? options->body_size : 0, &load->heads);
+        if (rc == KVT_OK && options->whole > 0)
+            rc = connection_range(&load->heads, at, options->body_size);
         if (rc != KVT_OK)
             return kvt_error_set(err, rc, "cannot make a request of prefix %s", options->prefix);
     }

@@ -33,6 +33,10 @@ struct load_options {
     const char *prefix; /* of every key */
     unsigned connections;
     size_t body_size; /* of one object */
+    /* GETs of parts instead: objects of `whole` bytes have parts of body_size bytes, one behind the
+     * other from `offset` on, and `objects` counts parts.  0: no parts. */
+    size_t whole;
+    size_t offset;
     unsigned objects;
     unsigned requests; /* more than `objects`: some again */
     bool thorough;     /* compare every byte */

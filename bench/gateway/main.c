@@ -5,6 +5,8 @@
  *   bench_gateway splice PORT                   bench/gateway/splice.h, until killed
  *   bench_gateway put|get|check|raw-get PORT BUCKET ACCESS SECRET PREFIX SIZE OBJECTS REQUESTS
  *                 CONNECTIONS                   prints "rate <B/s> <p50 us> <p99 us>"
+ *   bench_gateway get-part ... WHOLE OFFSET     as get, of parts of objects of WHOLE bytes, which
+ *                                               begin at OFFSET; OBJECTS counts parts
  *   bench_gateway list PORT BUCKET ACCESS SECRET PREFIX
  *                                               prints "list <keys> <sum> <keys/s>"
  *
@@ -53,11 +55,13 @@ finish(enum kvt_err rc, const struct kvt_error *err)
 }
 
 static int
-run_load(const char *verb, char **argv)
+run_load(const char *verb, char **argv, bool parts)
 {
     struct load_options options = {.prefix = argv[4], .thorough = strcmp(verb, "check") == 0};
     struct kvt_error err = {0};
     struct load_result result;
+    uint64_t offset = 0;
+    unsigned whole = 0;
     unsigned size;
     enum kvt_err rc;
 
@@ -69,7 +73,12 @@ run_load(const char *verb, char **argv)
         !number(argv[7], UINT32_MAX, &options.requests) ||
         !number(argv[8], LOAD_CONNECTIONS_MAX, &options.connections))
         return WRONG_USE;
+    if (parts && (!number(argv[9], LOAD_BODY_MAX, &whole) ||
+                  kvt_parse_u64(argv[10], &offset) != KVT_OK || offset + size > whole))
+        return WRONG_USE;
     options.body_size = size;
+    options.whole = whole;
+    options.offset = (size_t)offset;
     rc = load_run(&options, &result, &err);
     if (rc == KVT_OK)
         (void)printf("rate %.0f %.1f %.1f\n", result.bytes_per_s, result.p50_us, result.p99_us);
@@ -131,7 +140,9 @@ main(int argc, char **argv)
     else if ((strcmp(verb, "put") == 0 || strcmp(verb, "get") == 0 || strcmp(verb, "check") == 0 ||
               strcmp(verb, "raw-get") == 0) &&
              argc == 11)
-        code = run_load(verb, argv + 2);
+        code = run_load(verb, argv + 2, false);
+    else if (strcmp(verb, "get-part") == 0 && argc == 13)
+        code = run_load(verb, argv + 2, true);
     if (code == WRONG_USE)
         (void)fprintf(stderr, "usage: see bench/gateway/main.c\n");
     return code;

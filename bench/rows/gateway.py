@@ -62,13 +62,13 @@ class Sides:
         return (max(STEADY, min(LEVEL // size, COUNT_MAX // 2) // part),
                 max(IN_FLIGHT[-1], min(MOVED // size, COUNT_MAX) // part))
 
-    def load(self, verb, port, prefix, size, in_flight=STEADY, bucket="kvtier"):
+    def load(self, verb, port, prefix, size, in_flight=STEADY, bucket="kvtier", more=()):
         """Bytes a second; put and check take each object once."""
         objects, requests = self.amounts(size)
         if verb in ("put", "check"):
             requests = objects
         line = self.ask(verb, port, bucket, harness.ACCESS, harness.SECRET, prefix, size, objects,
-                        requests, in_flight)
+                        requests, in_flight, *more)
         return float(line[1])
 
     def ask(self, *argv):
@@ -179,6 +179,7 @@ def measure_put(args):
             yield row.line("gateway-put", put_pairs(sides, size, back, port(minio)))
 
 
+SEGMENT = 16 * MIB   # packed.segment_size
 PACKED_ROWS = {size: Row(f"cold GETs of {words(size)} from segments, {STEADY} in flight", "B/s",
                          "the same of blocks with objects of their own", ">= 0.8")
                for size in (64 * KIB, 512 * KIB)}
@@ -194,6 +195,15 @@ def pack(sides, gateway, space, objects):
     harness.wait_until(unpacked, 300, f"{space} is packed")
 
 
+def packed_floor(sides, store, size):
+    """What the store alone makes of it: parts of objects as large as segments ÷ objects of that size."""
+    sides.load("put", store, "whole", SEGMENT)
+    sides.load("put", store, f"direct{size}", size)
+    return statistics.median(ours / plain for ours, plain in sides.interleaved(
+        lambda: sides.load("get-part", store, "whole", size, more=(SEGMENT, 0)),
+        lambda: sides.load("get", store, f"direct{size}", size)))
+
+
 def measure_get_packed(args):
     with Sides(args, "gateway-get-packed") as sides:
         nats, minio = sides.servers()
@@ -207,9 +217,11 @@ def measure_get_packed(args):
             pack(sides, gateway, spaces[size], sides.amounts(size)[0])
             for prefix in (spaces[size], f"plain{size}"):
                 sides.load("check", gateway.front, prefix, size)
-            yield row.line("gateway-get-packed", sides.interleaved(
+            pairs = sides.interleaved(
                 lambda: sides.load("get", gateway.front, spaces[size], size),
-                lambda: sides.load("get", gateway.front, f"plain{size}", size)))
+                lambda: sides.load("get", gateway.front, f"plain{size}", size))
+            yield row.line("gateway-get-packed", pairs,
+                           store_ratio=round(packed_floor(sides, port(minio), size), 4))
 
 
 LIST_ROW = Row("LIST of 100,000 keys (20,000 with --quick), pages of 1,000", "keys/s", MINIO, ">= 1")
