@@ -15,8 +15,9 @@ enum { CONNECT_MS = 2000, LINE_MAX_SIZE = 8192 };
  * as to a HEAD, is believed near the 15 minutes that S3 allows. */
 enum { SKEW_TOLD_MS = 10 * 1000, SKEW_GUESSED_MS = 4 * 60 * 1000 };
 
-/* 64 KiB up and down: larger buffers only miss the cache. */
-enum { TRANSFER_BUFFER = 64 * 1024 };
+/* libcurl reads once between two polls: a small buffer costs a poll for every 64 KiB.  It sends as
+ * long as the socket takes: there a larger one only misses the cache. */
+enum { RECEIVE_BUFFER = 256 * 1024, SEND_BUFFER = 64 * 1024 };
 
 struct g4_endpoint {
     char *base; /* scheme://host, with the bucket in the host if it belongs there */
@@ -267,8 +268,8 @@ set_options(const struct g4_endpoint *endpoint, CURL *easy, uint64_t timeout_ms)
           CURLE_OK;
     /* A wish: a handle whose last host could not be resolved keeps its buffer, and libcurl refuses
      * another size for it. */
-    (void)curl_easy_setopt(easy, CURLOPT_BUFFERSIZE, (long)TRANSFER_BUFFER);
-    ok &= curl_easy_setopt(easy, CURLOPT_UPLOAD_BUFFERSIZE, (long)TRANSFER_BUFFER) == CURLE_OK;
+    (void)curl_easy_setopt(easy, CURLOPT_BUFFERSIZE, (long)RECEIVE_BUFFER);
+    ok &= curl_easy_setopt(easy, CURLOPT_UPLOAD_BUFFERSIZE, (long)SEND_BUFFER) == CURLE_OK;
     ok &= curl_easy_setopt(easy, CURLOPT_SSL_VERIFYPEER, 1L) == CURLE_OK;
     ok &= curl_easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, 2L) == CURLE_OK;
     if (endpoint->ca_file[0] != '\0')
