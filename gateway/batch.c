@@ -216,6 +216,8 @@ run_get(struct gateway_vault *vault, struct gateway_batch *batch, struct gateway
     size_t total;
 
     gateway_stats_add(vault->stats, GATEWAY_STAT_GET, batch->count);
+    for (size_t i = 0; i < batch->count; i++)
+        batch->items[i].for_body = true;
     gateway_get_find(vault, batch->items, batch->count);
     total = place_bodies(batch, budget, answer->limit - answer->size, taken);
     start = kvt_buffer_reserve(answer, total);

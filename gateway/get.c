@@ -41,6 +41,13 @@ on_head(void *arg, struct g4_request *request, size_t index)
     }
 }
 
+/* Is the bucket asked all the same, by reading the body there? */
+static bool
+is_read_cold(const struct gateway_vault *vault, const struct gateway_item *item)
+{
+    return item->for_body && ((item->record.tiers & GATEWAY_HOT) == 0 || vault->hot == NULL);
+}
+
 /* True when the catalog answers for the key. */
 static bool
 find_known(struct gateway_vault *vault, struct gateway_item *item)
@@ -67,7 +74,7 @@ find_known(struct gateway_vault *vault, struct gateway_item *item)
     item->known = item->record.state == GATEWAY_STORED;
     if (!item->known)
         item->status = KVT_NOTFOUND; /* not acknowledged yet, or on its way out */
-    else if ((item->record.tiers & GATEWAY_COLD) != 0)
+    else if ((item->record.tiers & GATEWAY_COLD) != 0 && !is_read_cold(vault, item))
         gateway_doubts_touch(vault->doubts, item->key);
     return true;
 }

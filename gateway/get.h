@@ -18,6 +18,7 @@
 
 struct gateway_item {
     const char *key;
+    bool for_body;                /* finding: its body is read next, whatever its row says */
     struct gateway_record record; /* what it is; from the catalog or the bucket */
     bool known;                   /* the catalog has it */
     bool suspect;                 /* something is there that is not a whole block */

@@ -205,10 +205,20 @@ begin_stream(struct gateway_request *request)
         (void)gateway_request_fail(request, gateway_request_fault_of(rc));
 }
 
+static bool
+has_conditions(const struct gateway_request *request)
+{
+    for (size_t i = 0; i < request->header_count; i++)
+        if (strncasecmp(request->headers[i].name, "if-", 3) == 0)
+            return true;
+    return false;
+}
+
 static void
 read_block(struct gateway_s3 *s3, struct gateway_request *request)
 {
-    struct gateway_item item = {.key = request->stored};
+    struct gateway_item item = {.key = request->stored,
+                                .for_body = !is_head(request) && !has_conditions(request)};
     enum gateway_fault fault;
 
     gateway_get_find(s3->vault, &item, 1);
@@ -250,15 +260,6 @@ fetch_opaque(struct gateway_s3 *s3, struct gateway_request *request, struct kvt_
     rc = gateway_opaque_read(s3->vault, object, bytes, (size_t)length);
     /* It grew since it was looked at: the client's next try sees the larger one. */
     return rc == KVT_RANGE ? GATEWAY_FAULT_SLOW_DOWN : gateway_request_fault_of(rc);
-}
-
-static bool
-has_conditions(const struct gateway_request *request)
-{
-    for (size_t i = 0; i < request->header_count; i++)
-        if (strncasecmp(request->headers[i].name, "if-", 3) == 0)
-            return true;
-    return false;
 }
 
 /* Of each kind the object has, the checksum of the part that is given: computed, as only those of

@@ -429,6 +429,35 @@ what_was_seen_is_not_doubted(void **state)
     assert_int_equal(gateway_doubts_round(f->gateway.vault), 0);
 }
 
+/* Who reads the body from the bucket has asked it; who is answered from the row, or from the hot
+ * copy, has not. */
+static void
+what_is_read_there_is_not_doubted(void **state)
+{
+    struct fixture *f = *state;
+    uint8_t body[SIZE];
+    struct gateway_item item = {
+        .key = f->key, .for_body = true, .buffer = body, .capacity = sizeof(body)};
+
+    reopen(f, 3600000);
+    test_gateway_reopen(&f->gateway);
+    gateway_get_find(f->gateway.vault, &item, 1);
+    assert_int_equal(gateway_doubts_round(f->gateway.vault), 1);
+    f->gateway.options.hot_capacity = 0;
+    test_gateway_reopen(&f->gateway);
+    gateway_get_find(f->gateway.vault, &item, 1);
+    assert_int_equal(item.status, KVT_OK);
+    assert_int_equal(gateway_doubts_round(f->gateway.vault), 0);
+    gateway_get_bodies(f->gateway.vault, &item, 1);
+    assert_int_equal(item.status, KVT_OK);
+    item.for_body = false;
+    gateway_get_find(f->gateway.vault, &item, 1);
+    assert_int_equal(gateway_doubts_round(f->gateway.vault), 0);
+    test_gateway_reopen(&f->gateway);
+    gateway_get_find(f->gateway.vault, &item, 1);
+    assert_int_equal(gateway_doubts_round(f->gateway.vault), 1);
+}
+
 static void
 without_a_time_nothing_is_doubted(void **state)
 {
@@ -501,6 +530,7 @@ main(void)
         TEST(what_is_gone_is_noticed),
         TEST(a_thread_notices_by_itself),
         TEST(what_was_seen_is_not_doubted),
+        TEST(what_is_read_there_is_not_doubted),
         TEST(without_a_time_nothing_is_doubted),
         TEST(a_missing_bucket_makes_nobody_forget),
         TEST(what_finds_no_room_is_doubted_later),
