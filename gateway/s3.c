@@ -81,6 +81,14 @@ handle_bucket(struct gateway_s3 *s3, struct gateway_request *request)
 
 /* ---- objects ---- */
 
+/* Who declines what is not offered wishes for nothing: rclone says so of each bucket it makes. */
+static bool
+is_declined(const struct g4_sigv4_header *header)
+{
+    return strcasecmp(header->name, "x-amz-bucket-object-lock-enabled") == 0 &&
+           strcasecmp(header->value, "false") == 0;
+}
+
 /* Headers with which what is written would be another thing than what is written here. */
 static enum gateway_fault
 check_wishes(const struct gateway_request *request)
@@ -95,7 +103,8 @@ check_wishes(const struct gateway_request *request)
 
     for (size_t i = 0; i < request->header_count; i++)
         for (size_t j = 0; j < sizeof(starts) / sizeof(starts[0]); j++)
-            if (strncasecmp(request->headers[i].name, starts[j], strlen(starts[j])) == 0)
+            if (strncasecmp(request->headers[i].name, starts[j], strlen(starts[j])) == 0 &&
+                !is_declined(&request->headers[i]))
                 return GATEWAY_FAULT_NOT_IMPLEMENTED;
     if (gateway_request_header(request, "x-amz-tagging") != NULL)
         return GATEWAY_FAULT_NOT_IMPLEMENTED;

@@ -245,6 +245,11 @@ answers_are_apart(void **state)
                      400);
     assert_int_equal(
         test_scene_status(s, "PUT", "/a-one/x", "", "x-amz-server-side-encryption", "AES256"), 501);
+    assert_int_equal(
+        test_scene_status(s, "PUT", "/a-one", "", "x-amz-bucket-object-lock-enabled", "true"), 501);
+    assert_int_equal(
+        test_scene_status(s, "PUT", "/a-one", "", "x-amz-bucket-object-lock-enabled", "false"),
+        409); /* it is there; the header asks for nothing */
     expect_code(s, ann, "GET", "/a-one/none?acl", "NoSuchKey");
     expect_code(s, ann, "GET", "/a-one/k?versionId=5", "NoSuchVersion");
 
