@@ -46,13 +46,11 @@ gateway_xml_owner(struct kvt_buffer *out, const char *name, const char *owner)
 void
 gateway_xml_checksum(struct kvt_buffer *out, enum gateway_checksum checksum, const char *value)
 {
-    const char *word = gateway_checksum_word(checksum);
-
     if (value[0] == '\0')
         return;
-    kvt_buffer_printf(out, "<Checksum%s>", word);
+    kvt_buffer_printf(out, "<Checksum%s>", gateway_checksum_word(checksum));
     gateway_xml_text(out, value);
-    kvt_buffer_printf(out, "</Checksum%s>", word);
+    kvt_buffer_printf(out, "</Checksum%s>", gateway_checksum_word(checksum));
 }
 
 /* Length of the UTF-8 sequence at `at`, 0 when it is none that XML may hold. */
