@@ -166,6 +166,21 @@ struct signed_claim {
     bool in_url;
 };
 
+/* As HTTP has it, or with "-0000" for GMT, as botocore writes it. */
+static bool
+parse_date(const char *date, uint64_t *at_ms)
+{
+    static const char zone[] = " -0000";
+    const size_t size = strlen(date);
+    const size_t before = size < strlen(zone) ? 0 : size - strlen(zone);
+    char text[KVT_CLOCK_HTTP_MAX];
+
+    if (strcmp(date + before, zone) != 0 || before + sizeof(" GMT") > sizeof(text))
+        return kvt_clock_parse_http(date, at_ms);
+    (void)snprintf(text, sizeof(text), "%.*s GMT", (int)before, date);
+    return kvt_clock_parse_http(text, at_ms);
+}
+
 /* A client that sends no x-amz-date signed the time in its Date. */
 static bool
 read_date(const struct gateway_request *request, char out[G4_SIGV4_DATE_MAX])
@@ -175,7 +190,7 @@ read_date(const struct gateway_request *request, char out[G4_SIGV4_DATE_MAX])
 
     if (date == NULL) {
         date = gateway_request_header(request, "date");
-        if (date != NULL && kvt_clock_parse_http(date, &at_ms)) {
+        if (date != NULL && parse_date(date, &at_ms)) {
             kvt_clock_format_basic(at_ms, out);
             return true;
         }

@@ -199,6 +199,11 @@ dates_of_http(void **state)
     } rows[] = {
         {"Fri, 24 May 2013 00:00:00 GMT", GATEWAY_FAULT_NONE},
         {"Fri, 24 May 2013 00:00:01 GMT", GATEWAY_FAULT_SIGNATURE},
+        {"Fri, 24 May 2013 00:00:00 -0000", GATEWAY_FAULT_NONE},
+        {"Fri, 24 May 2013 00:00:01 -0000", GATEWAY_FAULT_SIGNATURE},
+        {"Fri, 24 May 2013 00:00:00 -0100", GATEWAY_FAULT_ACCESS_DENIED},
+        {"Fri, 24 May 2013 00:00:00 and more -0000", GATEWAY_FAULT_ACCESS_DENIED},
+        {" -0000", GATEWAY_FAULT_ACCESS_DENIED},
         {DATE, GATEWAY_FAULT_NONE},
         {"soon", GATEWAY_FAULT_ACCESS_DENIED},
         {"", GATEWAY_FAULT_ACCESS_DENIED},
