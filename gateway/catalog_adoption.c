@@ -6,24 +6,30 @@
 
 enum { MARK_VERSION = 1 };
 
+/* Numbers of a mark that are kept as they are, in the row's order. */
+#define NUMBERS(X)                                                                                 \
+    X(rate)                                                                                        \
+    X(began_ms)                                                                                    \
+    X(ended_ms)                                                                                    \
+    X(listed)                                                                                      \
+    X(known)                                                                                       \
+    X(adopted)                                                                                     \
+    X(adopted_bytes)                                                                               \
+    X(adopted_foreign)                                                                             \
+    X(adopted_opaque)                                                                              \
+    X(passed)                                                                                      \
+    X(damaged)                                                                                     \
+    X(refused)
+
 /* Little-endian; the key follows, without its NUL. */
 struct mark_value {
     uint64_t version;
     uint64_t state;
     uint64_t whole;
     uint64_t why;
-    uint64_t rate;
-    uint64_t began_ms;
-    uint64_t ended_ms;
-    uint64_t listed;
-    uint64_t known;
-    uint64_t adopted;
-    uint64_t adopted_bytes;
-    uint64_t adopted_foreign;
-    uint64_t adopted_opaque;
-    uint64_t passed;
-    uint64_t damaged;
-    uint64_t refused;
+#define X(name) uint64_t name;
+    NUMBERS(X)
+#undef X
 };
 
 #define WORDS (sizeof(struct mark_value) / sizeof(uint64_t))
@@ -51,18 +57,10 @@ gateway_catalog_store_mark(struct gateway_catalog *catalog, MDB_txn *txn,
                                .state = mark->state,
                                .whole = mark->whole,
                                .why = mark->why,
-                               .rate = mark->rate,
-                               .began_ms = mark->began_ms,
-                               .ended_ms = mark->ended_ms,
-                               .listed = mark->listed,
-                               .known = mark->known,
-                               .adopted = mark->adopted,
-                               .adopted_bytes = mark->adopted_bytes,
-                               .adopted_foreign = mark->adopted_foreign,
-                               .adopted_opaque = mark->adopted_opaque,
-                               .passed = mark->passed,
-                               .damaged = mark->damaged,
-                               .refused = mark->refused};
+#define X(name) .name = mark->name,
+                               NUMBERS(X)
+#undef X
+    };
     uint8_t bytes[sizeof(value) + KVT_KEY_MAX];
     MDB_val name = kvt_db_val(mark_name, sizeof(mark_name) - 1);
     MDB_val row = kvt_db_val(bytes, sizeof(value) + size);
@@ -100,18 +98,10 @@ gateway_catalog_load_mark(struct gateway_catalog *catalog, MDB_txn *txn)
     *mark = (struct gateway_adoption_mark){.state = (enum gateway_adoption_state)value.state,
                                            .whole = value.whole != 0,
                                            .why = (enum kvt_err)value.why,
-                                           .rate = value.rate,
-                                           .began_ms = value.began_ms,
-                                           .ended_ms = value.ended_ms,
-                                           .listed = value.listed,
-                                           .known = value.known,
-                                           .adopted = value.adopted,
-                                           .adopted_bytes = value.adopted_bytes,
-                                           .adopted_foreign = value.adopted_foreign,
-                                           .adopted_opaque = value.adopted_opaque,
-                                           .passed = value.passed,
-                                           .damaged = value.damaged,
-                                           .refused = value.refused};
+#define X(name) .name = value.name,
+                                           NUMBERS(X)
+#undef X
+    };
     memcpy(mark->after, (const uint8_t *)row.mv_data + sizeof(value), row.mv_size - sizeof(value));
     return 0;
 }
