@@ -56,7 +56,7 @@ class Owner(Writer):
     def alive(self):
         """{key: body} of what must be there; and keys of which nobody can tell."""
         sure, unknown = {}, set()
-        for key, history in self.history.items():
+        for key, history in list(self.history.items()):  # it may be writing
             acked = [i for i, write in enumerate(history) if write.acked is not None]
             open_end = history[acked[-1] + 1:] if acked else history
             if open_end:
