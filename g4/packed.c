@@ -8,7 +8,6 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "g4/check.h"
 
 /* One packed block of a manifest, by what follows its namespace in its key. */
 struct name {
@@ -233,18 +232,6 @@ g4_packed_find(struct g4_packed *packed, const struct kvt_key *key, struct g4_pa
 }
 
 bool
-g4_packed_has(struct g4_packed *packed, const struct kvt_key *key, struct g4_meta *meta)
-{
-    struct g4_packed_place place;
-
-    memset(meta, 0, sizeof(*meta));
-    if (!g4_packed_find(packed, key, &place) || place.block.state != G4_MANIFEST_PACKED)
-        return false;
-    *meta = g4_segment_entry_meta(&place.block.entry);
-    return true;
-}
-
-bool
 g4_packed_knows(struct g4_packed *packed, const struct kvt_key *key)
 {
     struct g4_packed_place place;
@@ -343,74 +330,4 @@ g4_packed_list(struct g4_packed *packed, const char *prefix, const char *after, 
     }
     loaded_drop(loaded);
     return rc;
-}
-
-/* ---- reading ---- */
-
-/* A block's bytes in its segment, checked by nobody yet; NOTFOUND: the segment is gone. */
-static enum kvt_err
-read_range(struct g4_packed *packed, const struct g4_packed_place *place, void *buffer,
-           struct kvt_error *err)
-{
-    const struct g4_segment_entry *entry = &place->block.entry;
-    char key[KVT_KEY_MAX];
-    struct g4_request request = {.verb = G4_GET,
-                                 .key = key,
-                                 .buffer = buffer,
-                                 .buffer_capacity = entry->length,
-                                 .range_at = entry->offset,
-                                 .range_size = entry->length};
-    enum kvt_err rc = g4_segment_key(key, packed->namespace_, &place->segment);
-
-    if (packed->log.request_ms != 0)
-        request.deadline_ms = kvt_clock_mono_ms() + packed->log.request_ms;
-    if (rc == KVT_OK)
-        rc = g4_store_perform(packed->log.store, &request);
-    if (rc != KVT_OK && err != NULL)
-        *err = request.error;
-    if (rc == KVT_RANGE || (rc == KVT_OK && request.buffer_size != entry->length))
-        rc = kvt_error_set(err, KVT_CORRUPT, "a segment ends within a block");
-    return rc;
-}
-
-static enum kvt_err
-read_block(struct g4_packed *packed, const struct g4_packed_place *place, void *buffer,
-           size_t capacity, struct g4_meta *meta, struct kvt_error *err)
-{
-    const struct g4_meta stored = g4_segment_entry_meta(&place->block.entry);
-    enum kvt_err rc;
-
-    if (stored.length > capacity)
-        return kvt_error_set(err, KVT_RANGE, "a block of %zu bytes, room for %zu",
-                             (size_t)stored.length, capacity);
-    rc = read_range(packed, place, buffer, err);
-    if (rc == KVT_OK)
-        rc = g4_check_body(&stored, NULL, buffer, (size_t)stored.length, err);
-    if (rc == KVT_OK)
-        *meta = stored;
-    return rc;
-}
-
-enum kvt_err
-g4_packed_get(struct g4_packed *packed, const struct kvt_key *key, void *buffer, size_t capacity,
-              struct g4_meta *meta, struct kvt_error *err)
-{
-    memset(meta, 0, sizeof(*meta));
-    for (int i = 0; i < G4_PACKED_TRIES; i++) {
-        struct g4_packed_place place;
-        enum kvt_err rc;
-
-        if (!g4_packed_find(packed, key, &place) || place.block.state != G4_MANIFEST_PACKED)
-            return kvt_error_set(err, KVT_NOTFOUND, "not packed");
-        rc = read_block(packed, &place, buffer, capacity, meta, err);
-        if (rc != KVT_NOTFOUND)
-            return rc;
-        rc = g4_packed_refresh(packed, err);
-        if (rc != KVT_OK)
-            return rc;
-        if (g4_packed_number(packed) == place.number)
-            return kvt_error_set(err, KVT_CORRUPT, "the segment of a packed block is lost");
-    }
-    return kvt_error_set(err, KVT_UNAVAILABLE, "segments of %.80s go faster than they can be read",
-                         packed->namespace_);
 }

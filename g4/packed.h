@@ -1,12 +1,11 @@
 /*
- * g4/packed.h -- read blocks of a packed namespace.
+ * g4/packed.h -- where the blocks of a packed namespace are.
  *
  * Why: where a block is changes under its readers: it is packed, moved to another segment, deleted
  * and put again, by any gateway.  What was loaded of the manifests stays good for as long as the
  * segments it names are there; one that is gone says that there is a newer one.
  *
- * The whole rule for a reader: g4_packed_get(); NOTFOUND or CORRUPT: the object with the block's
- * own key; when that is not there either: g4_packed_refresh(), and g4_packed_get() once more.
+ * The rule for readers is that of g4/packed_store.h, the one who uses it.
  *
  * Ownership: the store is borrowed for the life of it.
  * Threads:   any; the store is never waited for under a lock.
@@ -85,22 +84,7 @@ KVT_NODISCARD enum kvt_err g4_packed_list(struct g4_packed *packed, const char *
                                           const char *after, const char *until,
                                           struct g4_listed *rows, size_t capacity, size_t *count);
 
-/** What a block must be, by the manifest that is loaded.  False: it is not packed there. */
-bool g4_packed_has(struct g4_packed *packed, const struct kvt_key *key, struct g4_meta *meta);
-
 /** Is it in the manifest that is loaded at all, packed or pending?  A deletion asks that. */
 bool g4_packed_knows(struct g4_packed *packed, const struct kvt_key *key);
-
-/**
- * Read a packed block; when its segment is gone, load the newest manifest and try there.
- *
- * @param capacity   of `buffer`; a larger block is KVT_RANGE
- * @param[out] meta  length, crc and fingerprint; zero on failure
- * @return KVT_OK; KVT_NOTFOUND: not packed; KVT_CORRUPT: it is not what was packed, or its segment
- *         is lost; KVT_NOMEM; or why the store could not be asked
- */
-KVT_NODISCARD enum kvt_err g4_packed_get(struct g4_packed *packed, const struct kvt_key *key,
-                                         void *buffer, size_t capacity, struct g4_meta *meta,
-                                         struct kvt_error *err);
 
 #endif /* G4_PACKED_H */

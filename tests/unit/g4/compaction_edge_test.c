@@ -364,7 +364,8 @@ a_damaged_block_is_a_miss(void **state)
     struct packing *packing = packing_new(test_seed());
     struct shelf_client client = {.shelf = &packing->shelf};
     struct g4_compaction_report report;
-    struct g4_packed *reader;
+    struct fetched *found = kvt_calloc(1, sizeof(*found));
+    struct g4_store *reader = packing_reader(packing);
     unsigned corrupt = 0;
 
     (void)state;
@@ -376,24 +377,18 @@ a_damaged_block_is_a_miss(void **state)
             packing->shelf.objects[i].body[G4_SEGMENT_HEADER_SIZE + 5] ^= 4;
             break;
         }
-    assert_int_equal(g4_packed_new(&reader, packing->store, PACKING_NAMESPACE, 0), KVT_OK);
-    assert_int_equal(g4_packed_refresh(reader, NULL), KVT_OK);
     for (unsigned i = 0; i < PACKING_BLOCKS; i++) {
-        uint8_t body[PACKING_BODY_MAX];
-        char text[KVT_KEY_MAX];
-        struct kvt_key key;
-        struct g4_meta meta;
+        char key[KVT_KEY_MAX];
         enum kvt_err rc;
 
-        packing_key(i, text);
-        assert_int_equal(kvt_key_parse(text, &key), KVT_OK);
-        rc = g4_packed_get(reader, &key, body, sizeof(body), &meta, NULL);
-        assert_true(rc == KVT_OK || (rc == KVT_CORRUPT && meta.length == 0));
+        packing_key(i, key);
+        rc = get(reader, key, found);
+        assert_true(rc == KVT_OK || rc == KVT_CORRUPT);
         corrupt += rc == KVT_CORRUPT;
-        assert_int_equal(g4_packed_get(reader, &key, body, 1, &meta, NULL), KVT_RANGE);
     }
     assert_int_equal(corrupt, 1);
-    g4_packed_free(reader);
+    g4_store_close(reader);
+    kvt_free(found);
 
     /* Copying forward leaves it where it is, and the others go. */
     packing->settings.live_min_ppm = 1000000;
@@ -410,38 +405,35 @@ static void
 a_reader_left_behind_catches_up(void **state)
 {
     struct packing *packing = packing_new(test_seed());
-    uint8_t body[PACKING_BODY_MAX];
-    char text[KVT_KEY_MAX];
-    struct kvt_key key;
-    struct g4_meta meta;
-    uint64_t before;
+    struct fetched *found = kvt_calloc(1, sizeof(*found));
+    char segment[KVT_KEY_MAX];
+    char key[KVT_KEY_MAX];
+    uint64_t calls;
 
     (void)state;
     for (unsigned i = 0; i < PACKING_BLOCKS; i++)
         packing_put(packing, i);
     packing_settle(packing);
-    assert_int_equal(g4_packed_refresh(packing->stale, NULL), KVT_OK);
-    before = g4_packed_number(packing->stale);
-    packing->settings.segment_bytes *= 4; /* all are small */
+    packing_key(7, key);
+    assert_int_equal(get(packing->stale, key, found), KVT_OK);
+    calls = packing->user.calls;
+    assert_int_equal(get(packing->stale, key, found), KVT_OK);
+    assert_int_equal(packing->user.calls, calls + 1); /* the segment, and nothing else */
+    packing->settings.segment_bytes *= 4;             /* all are small */
     packing_settle(packing);
-    assert_int_equal(g4_packed_number(packing->stale), before);
-    packing_key(7, text);
-    assert_int_equal(kvt_key_parse(text, &key), KVT_OK);
-    assert_int_equal(g4_packed_get(packing->stale, &key, body, sizeof(body), &meta, NULL), KVT_OK);
-    assert_true(g4_packed_number(packing->stale) > before);
-    assert_true(g4_packed_knows(packing->stale, &key));
-    assert_true(g4_packed_has(packing->stale, &key, &meta) && meta.present);
+    calls = packing->user.calls;
+    assert_int_equal(get(packing->stale, key, found), KVT_OK);
+    assert_true(packing->user.calls > calls + 1);
 
     for (size_t i = packing->shelf.count; i > 0; i--) {
-        memcpy(text, packing->shelf.objects[i - 1].key, sizeof(text));
-        if (strncmp(text, SEGMENTS, strlen(SEGMENTS)) == 0)
-            assert_int_equal(del(packing->store, text), KVT_OK);
+        memcpy(segment, packing->shelf.objects[i - 1].key, sizeof(segment));
+        if (strncmp(segment, SEGMENTS, strlen(SEGMENTS)) == 0)
+            assert_int_equal(del(packing->store, segment), KVT_OK);
     }
-    assert_int_equal(g4_packed_get(packing->stale, &key, body, sizeof(body), &meta, NULL),
-                     KVT_CORRUPT);
-    key.hash++;
-    assert_int_equal(g4_packed_get(packing->stale, &key, body, sizeof(body), &meta, NULL),
-                     KVT_NOTFOUND);
+    assert_int_equal(get(packing->stale, key, found), KVT_CORRUPT);
+    assert_int_equal(packing_delete(packing, 7), KVT_OK);
+    assert_int_equal(get(packing->stale, key, found), KVT_NOTFOUND);
+    kvt_free(found);
     packing_free(packing);
 }
 

@@ -1,5 +1,5 @@
 /*
- * What is tested: g4/compaction.h and g4/packed.h on stores that are not a model: a directory
+ * What is tested: g4/compaction.h and g4/packed_store.h on stores that are no model: a directory
  * without a lock, and a real MinIO or versitygw (argument 1) with one: packed, deleted, copied
  * forward, and read after each; and on the directory by many threads all the while.
  */
@@ -8,22 +8,23 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "g4/check.h"
 #include "g4/compaction.h"
 #include "g4/directory.h"
-#include "g4/packed.h"
+#include "g4/packed_store.h"
 
 #include "tests/support/seed.h"
 #include "tests/unit/g4/helpers.h"
 #include "tests/unit/g4/servers.h"
 
-enum { BLOCKS = 40, BODY_MAX = 5000, KEPT = 3, READERS = 3 };
+enum { BLOCKS = 40, BODY_MAX = 5000, KEPT = 3, READERS = 3, FRESH_MS = 1 };
 
 static const char ns[] = "tenant/model-é";
 
 struct scene {
     struct g4_store *store;
-    struct g4_packed *reader;
+    struct g4_store *reader; /* the same bucket, as gateways read it */
     struct g4_selftest proved;
     bool locks;
     bool there[BLOCKS];
@@ -80,25 +81,27 @@ compact(struct scene *scene, struct g4_compaction_report *report,
     assert_int_equal(g4_lock_release(options.lock, NULL), KVT_OK);
 }
 
-/* By the rule for readers; OK means with its bytes. */
+static void
+open_reader(struct scene *scene, struct g4_store *inner)
+{
+    const struct g4_packed_store_options options = {
+        .namespaces = ns, .instance = "reader", .alone = true, .fresh_ms = FRESH_MS};
+
+    assert_int_equal(g4_packed_store_open(&scene->reader, inner, &options, NULL), KVT_OK);
+}
+
+/* OK means with its bytes. */
 static enum kvt_err
 read_one(struct scene *scene, unsigned block, struct fetched *found)
 {
     uint8_t body[BODY_MAX];
     const size_t size = body_of(block, body);
     char text[KVT_KEY_MAX];
-    const struct kvt_key key = key_of(block, text);
-    enum kvt_err rc = KVT_NOTFOUND;
+    enum kvt_err rc;
 
-    for (int turn = 0; turn < 2 && rc == KVT_NOTFOUND; turn++) {
-        if (turn > 0)
-            rc = g4_packed_refresh(scene->reader, NULL);
-        if (turn == 0 || rc == KVT_OK)
-            rc = g4_packed_get(scene->reader, &key, found->body, BODY_MAX, &found->meta, NULL);
-        if (rc == KVT_NOTFOUND && turn == 0)
-            rc = get(scene->store, text, found);
-    }
-    if (rc == KVT_OK && (found->meta.length != size || memcmp(found->body, body, size) != 0))
+    (void)key_of(block, text);
+    rc = get(scene->reader, text, found);
+    if (rc == KVT_OK && (found->size != size || memcmp(found->body, body, size) != 0))
         return KVT_CORRUPT;
     return rc;
 }
@@ -178,7 +181,7 @@ life_of_a_namespace(struct scene *scene)
         scene->there[i] = false;
     }
     compact(scene, NULL, gone, count);
-    assert_int_equal(g4_packed_refresh(scene->reader, NULL), KVT_OK);
+    kvt_clock_sleep_ms(2 * FRESH_MS);
     check(scene);
     compact(scene, &report, NULL, 0);
     assert_true(report.forwarded > 0 && report.segments_deleted > 0);
@@ -195,13 +198,15 @@ on_a_directory(void **state)
     struct g4_directory_options options = {.threads = 2};
     struct reading reading = {.scene = scene};
     pthread_t threads[READERS];
+    struct g4_store *inner;
     char path[128];
 
     (void)state;
     options.path = test_folder_make(path, sizeof(path));
     assert_int_equal(g4_directory_open(&scene->store, &options, NULL), KVT_OK);
     assert_int_equal(g4_selftest(scene->store, &scene->proved, NULL), KVT_OK);
-    assert_int_equal(g4_packed_new(&scene->reader, scene->store, ns, 0), KVT_OK);
+    assert_int_equal(g4_directory_open(&inner, &options, NULL), KVT_OK);
+    open_reader(scene, inner);
     put_all(scene);
     for (size_t i = 0; i < READERS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, read_all_the_while, &reading), 0);
@@ -211,7 +216,7 @@ on_a_directory(void **state)
         assert_int_equal(pthread_join(threads[i], NULL), 0);
     assert_int_equal(atomic_load(&reading.failed), KVT_OK);
     assert_true(atomic_load(&reading.reads) > 0);
-    g4_packed_free(scene->reader);
+    g4_store_close(scene->reader);
     g4_store_close(scene->store);
     test_folder_remove(path);
     kvt_free(scene);
@@ -223,6 +228,7 @@ on_a_server(void **state)
     struct scene *scene = kvt_calloc(1, sizeof(*scene));
     const enum server_kind *kind = *state;
     struct server *server = server_start(*kind);
+    struct g4_store *inner;
 
     if (server == NULL) {
         kvt_free(scene);
@@ -231,10 +237,11 @@ on_a_server(void **state)
     assert_int_equal(g4_s3_open(&scene->store, server_options(server), NULL), KVT_OK);
     assert_int_equal(g4_selftest_locks(scene->store, &scene->proved, NULL), KVT_OK);
     scene->locks = true;
-    assert_int_equal(g4_packed_new(&scene->reader, scene->store, ns, 0), KVT_OK);
+    assert_int_equal(g4_s3_open(&inner, server_options(server), NULL), KVT_OK);
+    open_reader(scene, inner);
     put_all(scene);
     life_of_a_namespace(scene);
-    g4_packed_free(scene->reader);
+    g4_store_close(scene->reader);
     g4_store_close(scene->store);
     server_stop(server);
     kvt_free(scene);

@@ -9,6 +9,8 @@
 #include "tests/support/seed.h"
 #include "tests/unit/g4/helpers.h"
 
+enum { HOUR_MS = 3600000 };
+
 static const struct g4_selftest proved = {
     .put_if_absent = true,
     .put_if_match = true,
@@ -70,6 +72,18 @@ parsed(unsigned block)
 
 /* ---- users ---- */
 
+struct g4_store *
+packing_reader(struct packing *packing)
+{
+    const struct g4_packed_store_options options = {
+        .namespaces = PACKING_NAMESPACE, .instance = "reader", .alone = true, .fresh_ms = HOUR_MS};
+    struct g4_store *reader;
+
+    assert_int_equal(g4_packed_store_open(&reader, shelf_open(&packing->user), &options, NULL),
+                     KVT_OK);
+    return reader;
+}
+
 struct packing *
 packing_new(uint64_t seed)
 {
@@ -80,7 +94,11 @@ packing_new(uint64_t seed)
     packing->shelf.now_ms = 5000;
     packing->user.shelf = &packing->shelf;
     packing->store = shelf_open(&packing->user);
-    assert_int_equal(g4_packed_new(&packing->stale, packing->store, PACKING_NAMESPACE, 0), KVT_OK);
+    assert_int_equal(g4_packed_new(&packing->newest, packing->store, PACKING_NAMESPACE, 0), KVT_OK);
+    packing->stale = packing_reader(packing);
+    packing->fresh = packing_reader(packing);
+    packing->rows = kvt_calloc(G4_LIST_KEYS_MAX, sizeof(*packing->rows));
+    assert_non_null(packing->rows);
     packing->settings = (struct g4_compaction_settings){
         .block_max = PACKING_BODY_MAX,
         .mean_max = PACKING_BODY_MAX,
@@ -96,7 +114,10 @@ packing_new(uint64_t seed)
 void
 packing_free(struct packing *packing)
 {
-    g4_packed_free(packing->stale);
+    g4_packed_free(packing->newest);
+    g4_store_close(packing->stale);
+    g4_store_close(packing->fresh);
+    kvt_free(packing->rows);
     g4_store_close(packing->store);
     shelf_clear(&packing->shelf);
     kvt_free(packing);
@@ -110,14 +131,15 @@ packing_put(struct packing *packing, unsigned block)
     const size_t size = body_of(block, body);
     struct fetched *found = kvt_calloc(1, sizeof(*found));
     char key[KVT_KEY_MAX];
-    struct g4_meta meta;
+    struct g4_packed_place place;
     enum kvt_err rc = KVT_NOTFOUND;
 
     packing_key(block, key);
     for (int i = 0; i < 3 && rc != KVT_OK; i++) {
-        assert_int_equal(g4_packed_refresh(packing->stale, NULL), KVT_OK);
-        if (g4_packed_has(packing->stale, &id, &meta)) {
-            assert_int_equal(meta.crc32c, g4_check_crc32c(body, size));
+        assert_int_equal(g4_packed_refresh(packing->newest, NULL), KVT_OK);
+        if (g4_packed_find(packing->newest, &id, &place) &&
+            place.block.state == G4_MANIFEST_PACKED) {
+            assert_int_equal(place.block.entry.crc32c, g4_check_crc32c(body, size));
             rc = KVT_OK;
             break;
         }
@@ -166,8 +188,8 @@ packing_delete(struct packing *packing, unsigned block)
     rc = del(packing->store, key);
     assert_true(rc == KVT_OK || rc == KVT_NOTFOUND);
     packing->truth[block] = PACKING_UNKNOWN;
-    assert_int_equal(g4_packed_refresh(packing->stale, NULL), KVT_OK);
-    if (g4_packed_knows(packing->stale, &id)) {
+    assert_int_equal(g4_packed_refresh(packing->newest, NULL), KVT_OK);
+    if (g4_packed_knows(packing->newest, &id)) {
         rc = packing_lock(packing->store, &clock, &held);
         if (rc == KVT_OK) {
             const struct g4_compaction_options options =
@@ -186,32 +208,16 @@ packing_delete(struct packing *packing, unsigned block)
 
 /* ---- what can be read ---- */
 
-static enum kvt_err
-read_by(struct packing *packing, struct g4_packed *reader, unsigned block, struct fetched *found)
-{
-    const struct kvt_key id = parsed(block);
-    char key[KVT_KEY_MAX];
-    enum kvt_err rc = KVT_NOTFOUND;
-
-    packing_key(block, key);
-    for (int i = 0; i < 2 && rc == KVT_NOTFOUND; i++) {
-        if (i > 0)
-            assert_int_equal(g4_packed_refresh(reader, NULL), KVT_OK);
-        rc = g4_packed_get(reader, &id, found->body, sizeof(found->body), &found->meta, NULL);
-        found->size = (size_t)found->meta.length;
-        if (rc == KVT_NOTFOUND && i == 0)
-            rc = get(packing->store, key, found);
-    }
-    return rc;
-}
-
 static void
-check_one(struct packing *packing, struct g4_packed *reader, unsigned block, struct fetched *found)
+check_one(struct packing *packing, struct g4_store *reader, unsigned block, struct fetched *found)
 {
-    const enum kvt_err rc = read_by(packing, reader, block, found);
     uint8_t body[PACKING_BODY_MAX];
     const size_t size = body_of(block, body);
+    char key[KVT_KEY_MAX];
+    enum kvt_err rc;
 
+    packing_key(block, key);
+    rc = get(reader, key, found);
     if (packing->truth[block] == PACKING_STORED)
         assert_int_equal(rc, KVT_OK);
     else if (packing->truth[block] == PACKING_ABSENT)
@@ -227,16 +233,18 @@ void
 packing_check(struct packing *packing)
 {
     struct fetched *found = kvt_calloc(1, sizeof(*found));
-    struct g4_packed *fresh;
+    char token[G4_TOKEN_MAX] = "";
+    size_t count;
 
-    assert_int_equal(g4_packed_new(&fresh, packing->store, PACKING_NAMESPACE, 0), KVT_OK);
+    /* Nothing is listed by an old manifest. */
+    assert_int_equal(list(packing->fresh, PACKING_NAMESPACE "/z", token, packing->rows, &count),
+                     KVT_OK);
     for (unsigned i = 0; i < PACKING_BLOCKS; i++) {
         /* A reader left behind may still find what was deleted since. */
         if (packing->truth[i] == PACKING_STORED)
             check_one(packing, packing->stale, i, found);
-        check_one(packing, fresh, i, found);
+        check_one(packing, packing->fresh, i, found);
     }
-    g4_packed_free(fresh);
     kvt_free(found);
 }
 

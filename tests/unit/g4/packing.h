@@ -13,6 +13,7 @@
 
 #include "g4/compaction.h"
 #include "g4/packed.h"
+#include "g4/packed_store.h"
 
 #include "tests/unit/g4/shelf.h"
 
@@ -29,8 +30,11 @@ enum packing_truth {
 struct packing {
     struct shelf shelf;
     struct shelf_client user;
-    struct g4_store *store;  /* the user's */
-    struct g4_packed *stale; /* a reader that looks for newer manifests only when it has to */
+    struct g4_store *store;   /* the user's */
+    struct g4_packed *newest; /* what users know before they change something */
+    struct g4_store *stale;   /* a reader that looks for newer manifests only when it has to */
+    struct g4_store *fresh;   /* one that is made to look */
+    struct g4_listed *rows;   /* of a page */
     enum packing_truth truth[PACKING_BLOCKS];
     struct g4_compaction_settings settings;
     bool delete_if_match;
@@ -39,6 +43,9 @@ struct packing {
 
 struct packing *packing_new(uint64_t seed);
 void packing_free(struct packing *packing);
+
+/** Who reads as gateways do and knows no manifest yet; with the first it sees it is left behind. */
+struct g4_store *packing_reader(struct packing *packing);
 
 /** As a gateway does it (g4/DESIGN.md); acknowledged, or the test fails. */
 void packing_put(struct packing *packing, unsigned block);
