@@ -12,8 +12,9 @@ enum state { FREE, FLYING, READY };
 struct page {
     struct gateway_ahead *ahead;
     enum state state;
-    bool wanted; /* somebody waits for it */
-    uint64_t ready_ms;
+    bool wanted;       /* somebody waits for it, so it is nobody else's */
+    uint64_t asked_ms; /* when the store was, */
+    uint64_t changes;  /* and behind how many of them */
     char prefix[KVT_KEY_MAX];
     char token[G4_TOKEN_MAX];
     struct g4_request request;
@@ -21,7 +22,8 @@ struct page {
 
 struct gateway_ahead {
     pthread_mutex_t lock; /* guards the pages; of one that flies the request is the store's */
-    pthread_cond_t changed;
+    pthread_cond_t landed;
+    uint64_t changes;
     struct page pages[GATEWAY_AHEAD_MAX];
 };
 
@@ -30,13 +32,19 @@ gateway_ahead_new(struct gateway_ahead **out)
 {
     struct gateway_ahead *ahead = kvt_calloc(1, sizeof(*ahead));
 
-    *out = ahead;
-    if (ahead == NULL)
+    *out = NULL;
+    if (ahead == NULL || pthread_mutex_init(&ahead->lock, NULL) != 0) {
+        kvt_free(ahead);
         return KVT_NOMEM;
-    (void)pthread_mutex_init(&ahead->lock, NULL);
-    (void)pthread_cond_init(&ahead->changed, NULL);
+    }
+    if (pthread_cond_init(&ahead->landed, NULL) != 0) {
+        (void)pthread_mutex_destroy(&ahead->lock);
+        kvt_free(ahead);
+        return KVT_NOMEM;
+    }
     for (int i = 0; i < GATEWAY_AHEAD_MAX; i++)
         ahead->pages[i].ahead = ahead;
+    *out = ahead;
     return KVT_OK;
 }
 
@@ -48,11 +56,11 @@ gateway_ahead_free(struct gateway_ahead *ahead)
     (void)pthread_mutex_lock(&ahead->lock);
     for (int i = 0; i < GATEWAY_AHEAD_MAX; i++)
         while (ahead->pages[i].state == FLYING)
-            (void)pthread_cond_wait(&ahead->changed, &ahead->lock);
+            (void)pthread_cond_wait(&ahead->landed, &ahead->lock);
     (void)pthread_mutex_unlock(&ahead->lock);
     for (int i = 0; i < GATEWAY_AHEAD_MAX; i++)
         kvt_free(ahead->pages[i].request.listed);
-    (void)pthread_cond_destroy(&ahead->changed);
+    (void)pthread_cond_destroy(&ahead->landed);
     (void)pthread_mutex_destroy(&ahead->lock);
     kvt_free(ahead);
 }
@@ -65,16 +73,16 @@ on_done(struct g4_request *request, void *arg)
     (void)request;
     (void)pthread_mutex_lock(&page->ahead->lock);
     page->state = READY;
-    page->ready_ms = kvt_clock_mono_ms();
     /* Inside the lock: whoever frees it may be waiting. */
-    (void)pthread_cond_broadcast(&page->ahead->changed);
+    (void)pthread_cond_broadcast(&page->ahead->landed);
     (void)pthread_mutex_unlock(&page->ahead->lock);
 }
 
 static bool
 is_stale(const struct page *page)
 {
-    return kvt_clock_mono_ms() - page->ready_ms > GATEWAY_AHEAD_MS;
+    return kvt_clock_mono_ms() - page->asked_ms > GATEWAY_AHEAD_MS ||
+           page->changes != page->ahead->changes;
 }
 
 /* A page of memory that nobody needs; NULL: none. */
@@ -84,7 +92,7 @@ find_room(struct gateway_ahead *ahead)
     for (int i = 0; i < GATEWAY_AHEAD_MAX; i++) {
         struct page *page = &ahead->pages[i];
 
-        if (page->state == FREE || (page->state == READY && !page->wanted && is_stale(page)))
+        if (!page->wanted && (page->state == FREE || (page->state == READY && is_stale(page))))
             return page;
     }
     return NULL;
@@ -105,11 +113,18 @@ gateway_ahead_fetch(struct gateway_ahead *ahead, struct g4_store *store, const c
         page = NULL;
     if (page != NULL) {
         page->state = FLYING;
+        page->asked_ms = kvt_clock_mono_ms();
+        page->changes = ahead->changes;
         rows = page->request.listed;
         (void)snprintf(page->prefix, sizeof(page->prefix), "%s", prefix);
         (void)snprintf(page->token, sizeof(page->token), "%s", token);
-        page->request = (struct g4_request){
-            .verb = G4_LIST, .key = page->prefix, .listed = rows, .done = on_done, .arg = page};
+        page->request =
+            (struct g4_request){.verb = G4_LIST,
+                                .key = page->prefix,
+                                .listed = rows,
+                                .deadline_ms = page->asked_ms + GATEWAY_AHEAD_PATIENCE_MS,
+                                .done = on_done,
+                                .arg = page};
         memcpy(page->request.token, page->token, sizeof(page->token));
     }
     (void)pthread_mutex_unlock(&ahead->lock);
@@ -117,7 +132,15 @@ gateway_ahead_fetch(struct gateway_ahead *ahead, struct g4_store *store, const c
         return;
     (void)pthread_mutex_lock(&ahead->lock);
     page->state = FREE;
-    (void)pthread_cond_broadcast(&ahead->changed);
+    (void)pthread_cond_broadcast(&ahead->landed);
+    (void)pthread_mutex_unlock(&ahead->lock);
+}
+
+void
+gateway_ahead_change(struct gateway_ahead *ahead)
+{
+    (void)pthread_mutex_lock(&ahead->lock);
+    ahead->changes++;
     (void)pthread_mutex_unlock(&ahead->lock);
 }
 
@@ -145,7 +168,7 @@ gateway_ahead_take(struct gateway_ahead *ahead, struct g4_request *request)
     if (page != NULL) {
         page->wanted = true;
         while (page->state == FLYING)
-            (void)pthread_cond_wait(&ahead->changed, &ahead->lock);
+            (void)pthread_cond_wait(&ahead->landed, &ahead->lock);
         good = page->state == READY && !is_stale(page) && page->request.status == KVT_OK;
         if (good) {
             memcpy(request->listed, page->request.listed,

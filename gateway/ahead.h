@@ -7,16 +7,17 @@
  *
  * Ownership: pages are copied out; gateway_ahead_free() waits for what is in the air.
  * Threads:   any.
- * Limits:    GATEWAY_AHEAD_MAX pages; one that nobody asked for in GATEWAY_AHEAD_MS is not given
- *            any more, since keys may have come meanwhile.
+ * Limits:    GATEWAY_AHEAD_MAX pages; one is given for GATEWAY_AHEAD_MS from when the store was
+ *            asked, since keys may come from elsewhere, and not behind a change.
  */
 #ifndef GATEWAY_AHEAD_H
 #define GATEWAY_AHEAD_H
 
 #include "g4/store.h"
 
-#define GATEWAY_AHEAD_MAX 8
-#define GATEWAY_AHEAD_MS  1000
+#define GATEWAY_AHEAD_MAX         8
+#define GATEWAY_AHEAD_MS          1000
+#define GATEWAY_AHEAD_PATIENCE_MS 5000 /* for the store */
 
 struct gateway_ahead;
 
@@ -28,6 +29,9 @@ void gateway_ahead_free(struct gateway_ahead *ahead);
 /** Fetch the page of `prefix` that `token` leads to, if there is room for it. */
 void gateway_ahead_fetch(struct gateway_ahead *ahead, struct g4_store *store, const char *prefix,
                          const char *token);
+
+/** Keys came or went: nothing that was fetched before is given any more. */
+void gateway_ahead_change(struct gateway_ahead *ahead);
 
 /**
  * The page that the request asks for, if it was fetched; waits where it is on its way.

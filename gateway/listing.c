@@ -13,7 +13,12 @@
 #include "gateway/auth.h"
 #include "gateway/xml.h"
 
-enum { ROWS_MAX = 1000, TOKEN_MAX = KVT_KEY_MAX + G4_TOKEN_MAX, HEX_MAX = 2 * TOKEN_MAX + 1 };
+enum {
+    ROWS_MAX = 1000,
+    KIND_MAX = 32,
+    TOKEN_MAX = KVT_KEY_MAX + KIND_MAX + G4_TOKEN_MAX,
+    HEX_MAX = 2 * TOKEN_MAX + 1
+};
 
 /* Behind every key that goes on from here: the last character there is. */
 #define LAST "\xf4\x8f\xbf\xbf"
@@ -39,6 +44,7 @@ struct listing {
     char delimiter[KVT_KEY_MAX];
     char after[KVT_KEY_MAX];   /* keys up to here are done with */
     char page[G4_TOKEN_MAX];   /* the store's token of the page that goes on behind them, or "" */
+    const char *kind;          /* of store: a token of one is a key of another */
     char start[KVT_KEY_MAX];   /* start-after or marker, as asked */
     char given_token[HEX_MAX]; /* continuation-token, as asked */
     bool has_token;
@@ -69,26 +75,34 @@ append_element(const struct listing *listing, struct kvt_buffer *out, const char
     kvt_buffer_printf(out, "</%s>", name);
 }
 
-/* A continuation token is how far we were, and then, behind a NUL, how far the store was: MinIO
- * lists a folder from its beginning for whoever only names a key.  In hex: opaque to clients, and
- * good on any gateway. */
+/* A continuation token is how far we were, and then, each behind a NUL, the kind of the store and
+ * how far that was: MinIO lists a folder from its beginning for whoever only names a key.  In hex:
+ * opaque to clients, and good on any gateway. */
 static bool
 read_token(struct listing *listing, const char *hex)
 {
     const size_t size = strlen(hex) / 2;
     char token[TOKEN_MAX + 1];
+    const char *kind;
+    const char *page;
     size_t key_size;
 
     if (strlen(hex) % 2 != 0 || size >= TOKEN_MAX || !kvt_hex_parse(hex, size, token))
         return false;
     token[size] = '\0';
     key_size = strlen(token);
-    if (key_size >= sizeof(listing->after) || size - key_size > sizeof(listing->page) ||
-        (size > key_size && strlen(token + key_size + 1) != size - key_size - 1))
+    if (key_size >= sizeof(listing->after))
         return false;
     memcpy(listing->after, token, key_size + 1);
-    if (size > key_size)
-        memcpy(listing->page, token + key_size + 1, size - key_size);
+    if (size == key_size)
+        return true;
+    kind = token + key_size + 1;
+    page = kind + strlen(kind) + 1;
+    if (page >= token + size || page + strlen(page) != token + size ||
+        strlen(page) >= sizeof(listing->page))
+        return false;
+    if (strcmp(kind, listing->kind) == 0)
+        memcpy(listing->page, page, strlen(page) + 1);
     return true;
 }
 
@@ -96,13 +110,15 @@ static void
 append_token(const struct listing *listing, struct kvt_buffer *out)
 {
     const size_t key_size = strlen(listing->after);
-    const size_t page_size = strlen(listing->page);
     char token[TOKEN_MAX];
     char hex[HEX_MAX];
+    int more = 0;
 
     memcpy(token, listing->after, key_size + 1);
-    memcpy(token + key_size + 1, listing->page, page_size);
-    kvt_hex_format(token, key_size + (page_size == 0 ? 0 : 1 + page_size), hex);
+    if (listing->page[0] != '\0')
+        more = snprintf(token + key_size + 1, sizeof(token) - key_size - 1, "%s%c%s", listing->kind,
+                        '\0', listing->page);
+    kvt_hex_format(token, more > 0 ? key_size + 1 + (size_t)more : key_size, hex);
     gateway_xml_element(out, "NextContinuationToken", hex);
 }
 
@@ -304,15 +320,27 @@ fetch(struct listing *listing, struct g4_request *request, const char *start)
     enum kvt_err rc;
 
     memcpy(listing->page, request->token, sizeof(listing->page));
-    if (ahead != NULL && request->token[0] != '\0' && gateway_ahead_take(ahead, request))
+    if (ahead != NULL && listing->has_token && request->token[0] != '\0' &&
+        gateway_ahead_take(ahead, request))
         return KVT_OK;
     request->after = start[0] == '\0' ? NULL : start;
     rc = g4_store_perform(store, request);
-    if (rc == KVT_OK || kvt_err_retryable(rc) || listing->page[0] == '\0' || request->http != 400)
+    if (listing->page[0] == '\0' || (rc != KVT_INVALID && request->http != 400))
         return rc;
     listing->page[0] = '\0';
     request->token[0] = '\0';
     return g4_store_perform(store, request);
+}
+
+/* Who asks for one full page after the other has the next one fetched while this one is told. */
+static void
+look_ahead(const struct listing *listing, const struct g4_request *request)
+{
+    if (listing->s3->ahead != NULL && listing->has_token && listing->delimiter[0] == '\0' &&
+        listing->given == 0 && listing->max_keys == ROWS_MAX && request->listed_count == ROWS_MAX &&
+        request->token[0] != '\0')
+        gateway_ahead_fetch(listing->s3->ahead, gateway_cold_store(listing->s3->vault->cold),
+                            request->key, request->token);
 }
 
 /* The answer is full, the store's page done with, and nothing of what follows can be part of what
@@ -338,6 +366,7 @@ collect(struct listing *listing, struct g4_listed *room)
     set_start(listing, start);
     memcpy(request.token, listing->page, sizeof(request.token));
     for (unsigned pages = 0; listing->max_keys > 0; pages++) {
+        const struct g4_listed *told = NULL;
         enum kvt_err rc;
 
         if (pages == GATEWAY_LISTING_PAGES) {
@@ -352,27 +381,27 @@ collect(struct listing *listing, struct g4_listed *room)
         rc = fetch(listing, &request, start);
         if (rc != KVT_OK)
             return rc;
+        look_ahead(listing, &request);
         for (size_t i = 0; i < request.listed_count; i++) {
+            /* What no store should tell of, also not for a token that somebody made up. */
+            if (strncmp(room[i].key, prefix, strlen(prefix)) != 0)
+                continue;
             if (!give(listing, &room[i])) {
                 listing->truncated = true;
                 return KVT_OK;
             }
+            told = &room[i];
         }
+        if (told != NULL)
+            (void)snprintf(last, sizeof(last), "%s",
+                           gateway_bucket_shown(listing->bucket, told->key));
         if (request.token[0] == '\0')
             return KVT_OK;
         if (is_full(listing)) {
             memcpy(listing->page, request.token, sizeof(listing->page));
-            if (listing->s3->ahead != NULL && listing->has_token && listing->max_keys == ROWS_MAX)
-                gateway_ahead_fetch(listing->s3->ahead,
-                                    gateway_cold_store(listing->s3->vault->cold), prefix,
-                                    request.token);
             listing->truncated = true;
             return KVT_OK;
         }
-        if (request.listed_count > 0)
-            (void)snprintf(
-                last, sizeof(last), "%s",
-                gateway_bucket_shown(listing->bucket, room[request.listed_count - 1].key));
         if (leap(listing, last, start))
             request.token[0] = '\0';
     }
@@ -433,6 +462,7 @@ gateway_listing_answer(struct gateway_s3 *s3, struct gateway_request *request)
     gateway_stats_add(s3->vault->stats, GATEWAY_STAT_LIST, 1);
     if (listing != NULL) {
         listing->s3 = s3;
+        listing->kind = g4_store_name(gateway_cold_store(s3->vault->cold));
         set_bucket(listing, &request->bucket);
         kvt_buffer_init(&listing->contents, 4u << 20);
         kvt_buffer_init(&listing->folded, 2u << 20);

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "gateway/ahead.h"
 #include "gateway/auth.h"
 #include "gateway/batch.h"
 #include "gateway/copy.h"
@@ -328,8 +329,8 @@ is_creation(const struct gateway_request *request)
            !gateway_s3_strange(request, NULL, 0);
 }
 
-void
-gateway_s3_handle(struct gateway_s3 *s3, struct gateway_request *request)
+static void
+handle(struct gateway_s3 *s3, struct gateway_request *request)
 {
     enum gateway_fault fault;
 
@@ -351,4 +352,14 @@ gateway_s3_handle(struct gateway_s3 *s3, struct gateway_request *request)
     }
     if (request->fault == GATEWAY_FAULT_SLOW_DOWN)
         gateway_stats_add(s3->vault->stats, GATEWAY_STAT_SLOW_DOWN, 1);
+}
+
+void
+gateway_s3_handle(struct gateway_s3 *s3, struct gateway_request *request)
+{
+    handle(s3, request);
+    /* Before anybody is told that it is done. */
+    if (s3->ahead != NULL && !gateway_request_is(request, "GET") &&
+        !gateway_request_is(request, "HEAD"))
+        gateway_ahead_change(s3->ahead);
 }

@@ -283,10 +283,15 @@ pages_ahead_are_bounded_in_number_and_time(void **state)
     assert_true(take(ahead, room, 3));
     assert_false(take(ahead, room, 3));
     assert_false(take(ahead, room, GATEWAY_AHEAD_MAX));
+    gateway_ahead_fetch(ahead, store, "", "50");
+    test_scene_done(&f->scene,
+                    test_scene_ask(&f->scene, "PUT", "/kvtier/new", "new", 3, NULL, NULL));
+    assert_false(take(ahead, room, 50));
     f->forged.strict = true;
     gateway_ahead_fetch(ahead, store, "", "100");
     assert_false(take(ahead, room, 100));
     f->forged.strict = false;
+    gateway_ahead_fetch(ahead, store, "", "5");
     kvt_clock_sleep_ms(GATEWAY_AHEAD_MS + 10);
     assert_false(take(ahead, room, 5));
     gateway_ahead_fetch(ahead, store, "", "7"); /* in the room of one that is too old */
@@ -294,12 +299,52 @@ pages_ahead_are_bounded_in_number_and_time(void **state)
     kvt_free(room);
 }
 
+/* The token of another kind of store is none of this one, which goes on behind the key; and what
+ * lies outside of the prefix is nobody's business, whatever a store tells. */
+static void
+tokens_lead_nowhere_else(void **state)
+{
+    static const struct {
+        const char *target;
+        unsigned found;
+    } cases[] = {
+        {"?list-type=2&continuation-token=303030303400666f726765640038", 2}, /* 00004, forged, 8 */
+        {"?list-type=2&continuation-token=30303030340073330038", 5},         /* 00004, s3, 8 */
+        {"?list-type=2&prefix=00007", 1},
+        {"?list-type=2&prefix=1&continuation-token=30303030340066", 0},
+    };
+    struct fixture *f = *state;
+
+    f->forged.make = make_plain;
+    f->forged.page = f->forged.count = 10;
+    for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char raw[200];
+        struct gateway_request *request;
+
+        (void)snprintf(raw, sizeof(raw), "/kvtier%s", cases[i].target);
+        request = test_scene_ask(&f->scene, "GET", raw, NULL, 0, NULL, NULL);
+        assert_int_equal(count_of(kvt_buffer_text(&request->answer), "<Contents>"), cases[i].found);
+        test_scene_done(&f->scene, request);
+    }
+}
+
 /* What is no token of ours is refused, wherever it was cut or grew. */
 static void
 tokens_are_read_strictly(void **state)
 {
-    static const char *const tokens[] = {"6", "6g", "610062", "61006200", "61006200630064"};
-    static const int statuses[] = {400, 400, 200, 400, 400};
+    /* Behind a key and a NUL comes the kind of store, here "forged", and behind another its
+     * token. */
+    static const char *const tokens[] = {"6",
+                                         "6g",
+                                         "61",
+                                         "6100",
+                                         "610062",
+                                         "6100666f7267656400",
+                                         "6100666f726765640035",
+                                         "6100666f72676564003500",
+                                         "6100666f7267656400350036",
+                                         "610073330035"};
+    static const int statuses[] = {400, 400, 200, 400, 400, 400, 200, 400, 400, 200};
     struct fixture *f = *state;
 
     f->forged.make = make_plain;
@@ -382,6 +427,7 @@ main(void)
         TEST(pages_follow_the_pages_of_the_store),
         TEST(pages_are_fetched_ahead),
         TEST(pages_ahead_are_bounded_in_number_and_time),
+        TEST(tokens_lead_nowhere_else),
         TEST(tokens_are_read_strictly),
         TEST(listings_are_told_in_full),
         TEST(deletes_are_told_in_full),
