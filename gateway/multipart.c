@@ -47,6 +47,24 @@ number_argument(const struct gateway_request *request, const char *name, uint64_
 
 /* ---- create, parts, abort ---- */
 
+/* Whatever its completion adds beside the object, under conditions, too, finds room: what would not
+ * is refused before any part comes. */
+static bool
+has_room_to_complete(const struct gateway_upload_checksum *wanted, const char *attributes)
+{
+    char filled[G4_ATTRIBUTES_MAX];
+    char value[GATEWAY_UPLOAD_CHECKSUM_TEXT]; /* neither an ETag nor a PUT's number is longer */
+
+    memset(value, '0', sizeof(value) - 1);
+    value[sizeof(value) - 1] = '\0';
+    (void)snprintf(filled, sizeof(filled), "%s", attributes);
+    return (wanted->algorithm == GATEWAY_CHECKSUM_COUNT ||
+            gateway_attributes_add_checksum(filled, wanted->algorithm, value,
+                                            gateway_upload_checksum_type(wanted))) &&
+           gateway_attributes_add(filled, GATEWAY_ATTRIBUTE_ETAG, value) &&
+           gateway_attributes_add(filled, GATEWAY_ATTRIBUTE_PUT, value);
+}
+
 static enum gateway_fault
 create(struct gateway_s3 *s3, struct gateway_request *request, struct gateway_upload *upload)
 {
@@ -56,7 +74,8 @@ create(struct gateway_s3 *s3, struct gateway_request *request, struct gateway_up
     fault = gateway_upload_checksum_take(request, &wanted);
     if (fault == GATEWAY_FAULT_NONE)
         fault = gateway_attributes_take(request, upload->attributes);
-    if (fault == GATEWAY_FAULT_NONE && !gateway_upload_checksum_keep(&wanted, upload->attributes))
+    if (fault == GATEWAY_FAULT_NONE && (!has_room_to_complete(&wanted, upload->attributes) ||
+                                        !gateway_upload_checksum_keep(&wanted, upload->attributes)))
         fault = GATEWAY_FAULT_META_LARGE;
     if (fault != GATEWAY_FAULT_NONE)
         return fault;
@@ -387,33 +406,32 @@ store(struct gateway_s3 *s3, const struct gateway_request *request, struct gatew
     return gateway_object_store_block(s3, request, item);
 }
 
-/* The object's checksum, which must be what the client says it is, and where its parts are. */
+/* The object's checksum, which must be what the client says it is. */
 static enum gateway_fault
 seal(const struct gateway_request *request, const struct completion *completion,
      const uint8_t *body, char attributes[G4_ATTRIBUTES_MAX])
 {
     struct gateway_upload_checksum wanted = completion->wanted;
     char text[GATEWAY_UPLOAD_CHECKSUM_TEXT];
-    char parts[GATEWAY_PARTS_TEXT];
     enum gateway_fault fault;
 
     gateway_attributes_drop(attributes, GATEWAY_ATTRIBUTE_UPLOAD);
     gateway_upload_checksum_claim(request, &wanted);
-    if (wanted.algorithm != GATEWAY_CHECKSUM_COUNT) {
-        if (!gateway_upload_checksum_compute(&wanted, body, completion->parts, completion->count,
-                                             text))
-            return GATEWAY_FAULT_SLOW_DOWN;
-        fault = gateway_upload_checksum_judge(&wanted, request, text);
-        if (fault != GATEWAY_FAULT_NONE)
-            return fault;
-        if (!gateway_attributes_add_checksum(attributes, wanted.algorithm, text,
-                                             gateway_upload_checksum_type(&wanted)))
-            return GATEWAY_FAULT_META_LARGE;
-    }
-    /* Without the line nobody can ask for a part: no reason to refuse the object. */
-    if (gateway_parts_format(completion->parts, completion->count, parts))
-        (void)gateway_attributes_add(attributes, GATEWAY_ATTRIBUTE_PARTS, parts);
-    return GATEWAY_FAULT_NONE;
+    if (wanted.algorithm == GATEWAY_CHECKSUM_COUNT)
+        return GATEWAY_FAULT_NONE;
+    if (!gateway_upload_checksum_compute(&wanted, body, completion->parts, completion->count, text))
+        return GATEWAY_FAULT_SLOW_DOWN;
+    fault = gateway_upload_checksum_judge(&wanted, request, text);
+    if (fault != GATEWAY_FAULT_NONE)
+        return fault;
+    /* No room was kept for one that is named only now: it was right, and is not told again. */
+    if (completion->wanted.algorithm == GATEWAY_CHECKSUM_COUNT &&
+        !has_room_to_complete(&wanted, attributes))
+        return GATEWAY_FAULT_NONE;
+    return gateway_attributes_add_checksum(attributes, wanted.algorithm, text,
+                                           gateway_upload_checksum_type(&wanted))
+               ? GATEWAY_FAULT_NONE
+               : GATEWAY_FAULT_META_LARGE;
 }
 
 static enum gateway_fault
@@ -436,6 +454,7 @@ complete_held(struct gateway_s3 *s3, struct gateway_request *request, struct gat
               struct completion *completion)
 {
     struct gateway_put_item item = {.key = upload->key};
+    char parts[GATEWAY_PARTS_TEXT];
     char etag[G4_ETAG_MAX];
     enum gateway_fault fault;
     uint8_t *body = NULL;
@@ -462,6 +481,8 @@ complete_held(struct gateway_s3 *s3, struct gateway_request *request, struct gat
     if (fault == GATEWAY_FAULT_NONE) {
         item.body = body;
         item.size = (size_t)total;
+        if (gateway_parts_format(completion->parts, completion->count, parts))
+            item.parts = parts;
         fault = store(s3, request, upload, &item, etag);
     }
     kvt_free(body);

@@ -28,6 +28,7 @@ struct gateway_put_item {
     uint64_t fingerprint;
     char *attributes;  /* opaque objects: kept beside it; NULL = none */
     const char *shown; /* opaque objects: the ETag that clients see; NULL = the store's */
+    const char *parts; /* opaque objects: the line of gateway/parts.h; NULL = none, or not known */
     /* OK; CORRUPT (the body does not fit its crc), INVALID (not a block's key, empty), RANGE, FULL,
      * AGAIN (the outcome is not known yet, no room, or an earlier item of the call has the key),
      * UNAVAILABLE, PRECONDITION (other content)

@@ -61,6 +61,9 @@ put_opaque_held(struct gateway_vault *vault, struct gateway_put_item *item,
         (void)snprintf(attributes, sizeof(attributes), "%s", item->attributes);
     if (condition != G4_ALWAYS && !add_nonce(attributes, nonce))
         return KVT_INVALID;
+    /* Last: without the line nobody can ask for a part, which is no reason to refuse the object. */
+    if (item->parts != NULL)
+        (void)gateway_attributes_add(attributes, GATEWAY_ATTRIBUTE_PARTS, item->parts);
     gateway_put_intent(vault, item, &change.record);
     change.record.opaque = true;
     if (item->shown != NULL)

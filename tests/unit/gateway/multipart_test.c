@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "gateway/attributes.h"
 #include "gateway/uploads.h"
 
 #include "tests/unit/gateway/scene.h"
@@ -203,6 +204,103 @@ uploads_heed_conditions_and_end(void **state)
     assert_int_equal(put_part(s, id, 1, "x", 1), 200);
     gateway_uploads_expire(s->gateway.vault, kvt_clock_unix_ms() + GATEWAY_UPLOADS_AGE_MS + 1);
     assert_int_equal(put_part(s, id, 2, "x", 1), 404);
+}
+
+/* ---- attributes ---- */
+
+/* Begin an upload, complete it under a condition where it was begun; was it begun? */
+static bool
+begun_is_completed(struct test_scene *s, const char *const *headers)
+{
+    struct gateway_request *request =
+        test_scene_ask_all(s, "POST", "/kvtier/big?uploads", NULL, 0, headers);
+    const char *at = kvt_buffer_text(&request->answer);
+    const unsigned status = request->status;
+    char id[64];
+
+    (void)test_scene_element(&at, "<UploadId>", id, sizeof(id));
+    test_scene_done(s, request);
+    if (status != 200) {
+        assert_int_equal(status, 400);
+        return false;
+    }
+    assert_int_equal(put_part(s, id, 1, "hello", 5), 200);
+    request = complete_upload(s, id, PART("1", HELLO), "If-None-Match", "*");
+    if (request->status != 200)
+        fail_msg("%s", kvt_buffer_text(&request->answer));
+    test_scene_done(s, request);
+    assert_int_equal(test_scene_status(s, "DELETE", "/kvtier/big", "", NULL, NULL), 204);
+    return true;
+}
+
+/* As many attributes as are taken leave room for what completion adds. */
+static void
+attributes_leave_room(void **state)
+{
+    enum { LINES = G4_ATTRIBUTE_LINES };
+    static const char *const algorithm[] = {"x-amz-checksum-algorithm", "SHA256"};
+    struct test_scene *s = *state;
+    const char *headers[2 * LINES + 4] = {NULL};
+    char names[LINES][16];
+    char value[G4_ATTRIBUTES_MAX + 1];
+    unsigned begun = 0;
+
+    for (size_t lines = LINES - 5; lines <= LINES; lines++) {
+        for (size_t i = 0; i < lines; i++) {
+            (void)snprintf(names[i], sizeof(names[i]), "x-amz-meta-%zu", i);
+            headers[2 * i] = names[i];
+            headers[2 * i + 1] = "x";
+        }
+        memset(headers + 2 * lines, 0, 4 * sizeof(headers[0]));
+        assert_int_equal(begun_is_completed(s, headers), lines <= LINES - 2);
+        memcpy(headers + 2 * lines, algorithm, sizeof(algorithm));
+        assert_int_equal(begun_is_completed(s, headers), lines <= LINES - 4);
+    }
+    memset(headers, 0, sizeof(headers));
+    memset(value, 'x', sizeof(value));
+    for (size_t size = G4_ATTRIBUTES_MAX - 400; size < G4_ATTRIBUTES_MAX; size += 12) {
+        value[size] = '\0';
+        headers[0] = "content-disposition";
+        headers[1] = value;
+        headers[2] = NULL;
+        begun += begun_is_completed(s, headers) ? 1 : 0;
+        memcpy(headers + 2, algorithm, sizeof(algorithm));
+        begun += begun_is_completed(s, headers) ? 1 : 0;
+        value[size] = 'x';
+    }
+    assert_in_range(begun, 1, 2 * 33); /* both happen */
+}
+
+/* One that was begun where nothing was kept free, and a claim that finds no room, either. */
+static void
+attributes_that_fill_all(void **state)
+{
+    static const char *const claim[] = {"x-amz-checksum-crc32", "NhCmhg==", "x-amz-checksum-type",
+                                        "FULL_OBJECT", NULL};
+    static const char body[] =
+        "<CompleteMultipartUpload>" PART("1", HELLO) "</CompleteMultipartUpload>";
+    struct test_scene *s = *state;
+    struct gateway_upload upload = {.key = "big"};
+    struct gateway_request *request;
+    char raw[200];
+    char text[100];
+
+    for (unsigned i = 0; i + 1 < G4_ATTRIBUTE_LINES; i++) {
+        (void)snprintf(raw, sizeof(raw), "x-amz-meta-%u", i);
+        assert_true(gateway_attributes_add(upload.attributes, raw, "x"));
+    }
+    assert_int_equal(gateway_uploads_create(s->gateway.vault, &upload), KVT_OK);
+    assert_int_equal(put_part(s, upload.id, 1, "hello", 5), 200);
+    (void)snprintf(raw, sizeof(raw), "/kvtier/big?uploadId=%s", upload.id);
+    request = test_scene_ask_all(s, "POST", raw, body, strlen(body), claim);
+    assert_int_equal(request->status, 200);
+    test_scene_done(s, request);
+    request = test_scene_ask(s, "GET", "/kvtier/big", NULL, 0, "x-amz-checksum-mode", "ENABLED");
+    assert_int_equal(request->body_size, 5);
+    assert_string_equal(test_scene_line(request, "x-amz-meta-38", text, sizeof(text)), "x");
+    assert_string_equal(test_scene_line(request, "x-amz-checksum-crc32", text, sizeof(text)), "");
+    test_scene_done(s, request);
+    assert_int_equal(test_scene_status(s, "GET", "/kvtier/big?partNumber=1", "", NULL, NULL), 501);
 }
 
 /* ---- checksums ---- */
@@ -600,6 +698,8 @@ main(void)
     const struct CMUnitTest tests[] = {
         TEST(uploads_are_completed),
         TEST(uploads_heed_conditions_and_end),
+        TEST(attributes_leave_room),
+        TEST(attributes_that_fill_all),
         TEST(checksums_are_asked_for),
         TEST(checksums_are_kept),
         TEST(checksums_that_were_not_agreed),
