@@ -267,10 +267,13 @@ fetch_opaque(struct gateway_s3 *s3, struct gateway_request *request, struct kvt_
 static void
 describe_part(struct gateway_request *request, const struct gateway_opaque *object)
 {
-    const uint8_t *bytes = request->answer.data + request->body_from;
+    const uint8_t *bytes;
     bool told = false;
 
-    for (unsigned i = 0; i < GATEWAY_CHECKSUM_COUNT && !is_head(request); i++) {
+    if (is_head(request))
+        return;
+    bytes = request->answer.data + request->body_from;
+    for (unsigned i = 0; i < GATEWAY_CHECKSUM_COUNT; i++) {
         const enum gateway_checksum checksum = (enum gateway_checksum)i;
         char text[GATEWAY_CHECKSUM_TEXT];
         char kept[2 * GATEWAY_CHECKSUM_TEXT];
@@ -286,18 +289,20 @@ describe_part(struct gateway_request *request, const struct gateway_opaque *obje
                               gateway_attributes_checksum_type(object->attributes));
 }
 
+/* `given`: the object, or what was asked for of it; its checksums are those of what is given. */
 static void
-describe_opaque(struct gateway_request *request, const struct gateway_opaque *object, bool whole)
+describe_opaque(struct gateway_request *request, const struct gateway_opaque *object, bool given)
 {
     const char *mode = gateway_request_header(request, "x-amz-checksum-mode");
-    const bool checksums = mode != NULL && strcasecmp(mode, "enabled") == 0;
+    const bool checksums = given && mode != NULL && strcasecmp(mode, "enabled") == 0;
+    const bool whole = request->status == 200 && !asks_part(request);
     char own[8];
 
     describe_validators(request, object->etag, object->modified_ms);
     if (gateway_attributes_get(object->attributes, GATEWAY_ATTRIBUTE_CLIENT, own, sizeof(own)))
         describe_meta(request, &object->meta);
     gateway_attributes_answer(request, object->attributes, whole && checksums);
-    if (request->status == 206 && checksums && asks_part(request))
+    if (checksums && asks_part(request))
         describe_part(request, object);
 }
 
@@ -370,7 +375,7 @@ read_opaque(struct gateway_s3 *s3, struct gateway_request *request)
     }
     answer_body(request, object.attributes, object.length, object.etag, object.modified_ms);
     if (request->fault == GATEWAY_FAULT_NONE)
-        describe_opaque(request, &object, request->status == 200);
+        describe_opaque(request, &object, true);
 }
 
 void

@@ -305,7 +305,8 @@ attributes_that_fill_all(void **state)
 
 /* ---- checksums ---- */
 
-#define BIG "5f363e0e58a95f06cbe9bbc662c5dfb6" /* the MD5 of 5 MiB of zeros */
+#define BIG   "5f363e0e58a95f06cbe9bbc662c5dfb6" /* the MD5 of 5 MiB of zeros */
+#define EMPTY "d41d8cd98f00b204e9800998ecf8427e"
 
 static void
 checksums_are_asked_for(void **state)
@@ -531,6 +532,41 @@ checksums_are_kept(void **state)
     kvt_free(body);
 }
 
+/* The checksums told with a part are the part's, also where it has no bytes. */
+static void
+parts_without_bytes(void **state)
+{
+    static const char *const headers[] = {"x-amz-checksum-algorithm", "CRC32", NULL};
+    struct test_scene *s = *state;
+    const size_t big = 5u << 20;
+    struct gateway_request *request;
+    uint8_t *body = kvt_calloc(1, big);
+    char text[100];
+    char id[64];
+
+    s->budget.max = 64u << 20;
+    s->gateway.vault->object_max = 8u << 20;
+    begin_upload_with(s, headers, id);
+    assert_int_equal(put_part(s, id, 1, body, big), 200);
+    assert_int_equal(put_part(s, id, 2, "", 0), 200);
+    assert_int_equal(complete_status(s, id, PART("1", BIG) PART("2", EMPTY), "<ETag>"), 200);
+    request = test_scene_ask(s, "GET", "/kvtier/big?partNumber=2", NULL, 0, "x-amz-checksum-mode",
+                             "ENABLED");
+    assert_int_equal(request->status, 200);
+    assert_int_equal(request->body_size, 0);
+    assert_string_equal(test_scene_line(request, "x-amz-checksum-crc32", text, sizeof(text)), "");
+    assert_string_equal(test_scene_field(request, "x-amz-checksum-crc32"), "AAAAAA==");
+    assert_string_equal(test_scene_field(request, "x-amz-checksum-type"), "COMPOSITE");
+    test_scene_done(s, request);
+    request = test_scene_ask(s, "HEAD", "/kvtier/big?partNumber=2", NULL, 0, "x-amz-checksum-mode",
+                             "ENABLED");
+    assert_int_equal(request->status, 200);
+    assert_string_equal(test_scene_line(request, "x-amz-checksum-crc32", text, sizeof(text)), "");
+    assert_string_equal(test_scene_field(request, "x-amz-checksum-crc32"), "");
+    test_scene_done(s, request);
+    kvt_free(body);
+}
+
 /* What a client claims of an upload without any is not believed, unless it says what it is of. */
 static void
 checksums_that_were_not_agreed(void **state)
@@ -696,15 +732,11 @@ main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, test_scene_set_up, test_scene_tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(uploads_are_completed),
-        TEST(uploads_heed_conditions_and_end),
-        TEST(attributes_leave_room),
-        TEST(attributes_that_fill_all),
-        TEST(checksums_are_asked_for),
-        TEST(checksums_are_kept),
-        TEST(checksums_that_were_not_agreed),
-        TEST(parts_are_asked_for),
-        TEST(attributes_are_told),
+        TEST(uploads_are_completed),   TEST(uploads_heed_conditions_and_end),
+        TEST(attributes_leave_room),   TEST(attributes_that_fill_all),
+        TEST(checksums_are_asked_for), TEST(checksums_are_kept),
+        TEST(parts_without_bytes),     TEST(checksums_that_were_not_agreed),
+        TEST(parts_are_asked_for),     TEST(attributes_are_told),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
