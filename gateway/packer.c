@@ -163,7 +163,7 @@ run_all(struct gateway_packer *packer, size_t index, const struct gateway_packer
         if (total->more)
             pause_after(packer, &courtesy, kvt_clock_mono_ms() - began_ms);
     }
-    return rc == KVT_BUSY || rc == KVT_PRECONDITION ? KVT_AGAIN : rc;
+    return rc == KVT_BUSY || rc == KVT_PRECONDITION || rc == KVT_CANCELLED ? KVT_AGAIN : rc;
 }
 
 static void
