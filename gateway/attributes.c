@@ -11,8 +11,7 @@
 #define OUR_CHECKSUM "x-amz-meta-kvt-checksum-"
 #define OUR_TYPE     OUR_CHECKSUM "type"
 
-/* CHECKSUM_VALUE: base64 of 32 bytes, and the number of parts behind it. */
-enum { NAME_MAX_SIZE = 256, CHECKSUM_NAME = 64, CHECKSUM_VALUE = 64 };
+enum { NAME_MAX_SIZE = 256, CHECKSUM_NAME = 64 };
 
 static bool
 starts_with(const char *text, const char *start)
@@ -116,6 +115,17 @@ gateway_attributes_checksum(const char *text, enum gateway_checksum checksum, ch
     return gateway_attributes_get(text, name, value, size);
 }
 
+enum gateway_checksum
+gateway_attributes_next_checksum(const char *text, unsigned from,
+                                 char value[GATEWAY_ATTRIBUTES_CHECKSUM])
+{
+    while (from < GATEWAY_CHECKSUM_COUNT &&
+           !gateway_attributes_checksum(text, (enum gateway_checksum)from, value,
+                                        GATEWAY_ATTRIBUTES_CHECKSUM))
+        from++;
+    return (enum gateway_checksum)from;
+}
+
 const char *
 gateway_attributes_checksum_type(const char *text)
 {
@@ -130,17 +140,15 @@ gateway_attributes_checksum_type(const char *text)
 void
 gateway_attributes_tell_checksums(const char *text, bool bare, struct kvt_buffer *out)
 {
-    bool told = false;
+    char value[GATEWAY_ATTRIBUTES_CHECKSUM];
+    enum gateway_checksum kind = gateway_attributes_next_checksum(text, 0, value);
+    const bool told = kind != GATEWAY_CHECKSUM_COUNT;
 
-    for (unsigned i = 0; i < GATEWAY_CHECKSUM_COUNT; i++) {
-        char value[CHECKSUM_VALUE];
-
-        if (!gateway_attributes_checksum(text, (enum gateway_checksum)i, value, sizeof(value)))
-            continue;
+    for (; kind != GATEWAY_CHECKSUM_COUNT;
+         kind = gateway_attributes_next_checksum(text, kind + 1u, value)) {
         if (bare)
             value[strcspn(value, "-")] = '\0'; /* which is no character of base64 */
-        gateway_xml_checksum(out, (enum gateway_checksum)i, value);
-        told = true;
+        gateway_xml_checksum(out, kind, value);
     }
     if (told)
         gateway_xml_element(out, "ChecksumType", gateway_attributes_checksum_type(text));

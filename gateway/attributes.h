@@ -18,7 +18,10 @@
 #include "g4/store.h"
 #include "gateway/request.h"
 
-#define GATEWAY_ATTRIBUTES_USER 2048 /* names and values of x-amz-meta-* together, as S3 has it */
+/* Names and values of x-amz-meta-* together, as S3 has it. */
+#define GATEWAY_ATTRIBUTES_USER     2048
+/* A checksum as it is told: base64, and perhaps "-", the number of parts. */
+#define GATEWAY_ATTRIBUTES_CHECKSUM (GATEWAY_CHECKSUM_TEXT + 6)
 
 /* The ETag clients see, where the store has another one. */
 #define GATEWAY_ATTRIBUTE_ETAG   "x-amz-meta-kvt-etag"
@@ -49,6 +52,11 @@ bool gateway_attributes_add_checksum(char text[G4_ATTRIBUTES_MAX], enum gateway_
 /** The object's checksum of this kind, as it is told; false: it has none. */
 bool gateway_attributes_checksum(const char *text, enum gateway_checksum checksum, char *value,
                                  size_t size);
+
+/** The first of the kinds from `from` on that the object has a checksum of, told in `value`;
+ *  GATEWAY_CHECKSUM_COUNT: it has none. */
+enum gateway_checksum gateway_attributes_next_checksum(const char *text, unsigned from,
+                                                       char value[GATEWAY_ATTRIBUTES_CHECKSUM]);
 
 /** What its checksums are of: GATEWAY_CHECKSUM_WHOLE, unless a line says that it is
  *  GATEWAY_CHECKSUM_COMPOSITE. */

@@ -153,7 +153,7 @@ gateway_checksum_size(enum gateway_checksum checksum)
     return checksum_rows[checksum].bytes;
 }
 
-void
+bool
 gateway_checksum_bytes(enum gateway_checksum checksum, const void *bytes, size_t size,
                        uint8_t out[GATEWAY_CHECKSUM_BYTES])
 {
@@ -161,29 +161,34 @@ gateway_checksum_bytes(enum gateway_checksum checksum, const void *bytes, size_t
     const EVP_MD *hash = checksum == GATEWAY_CHECKSUM_SHA1 ? EVP_sha1() : EVP_sha256();
 
     switch (checksum) {
-    case GATEWAY_CHECKSUM_CRC32: big_endian(crc32_gzip_refl(0, bytes, size), width, out); return;
-    case GATEWAY_CHECKSUM_CRC32C: big_endian(g4_check_crc32c(bytes, size), width, out); return;
+    case GATEWAY_CHECKSUM_CRC32:
+        big_endian(crc32_gzip_refl(0, bytes, size), width, out);
+        return true;
+    case GATEWAY_CHECKSUM_CRC32C: big_endian(g4_check_crc32c(bytes, size), width, out); return true;
     case GATEWAY_CHECKSUM_CRC64NVME:
         big_endian(gateway_checksum_crc64nvme(0, bytes, size), width, out);
-        return;
+        return true;
     case GATEWAY_CHECKSUM_SHA1:
     case GATEWAY_CHECKSUM_SHA256:
-        if (EVP_Digest(bytes, size, out, NULL, hash, NULL) != 1)
-            memset(out, 0, width); /* fits no body: refused, which is right without memory */
-        return;
+        memset(out, 0, width);
+        return EVP_Digest(bytes, size, out, NULL, hash, NULL) == 1;
     case GATEWAY_CHECKSUM_COUNT: break;
     }
     assert(false);
+    return false;
 }
 
-void
+bool
 gateway_checksum_text(enum gateway_checksum checksum, const void *bytes, size_t size,
                       char text[GATEWAY_CHECKSUM_TEXT])
 {
     uint8_t digest[GATEWAY_CHECKSUM_BYTES];
 
-    gateway_checksum_bytes(checksum, size == 0 ? "" : bytes, size, digest);
+    text[0] = '\0';
+    if (!gateway_checksum_bytes(checksum, size == 0 ? "" : bytes, size, digest))
+        return false;
     (void)EVP_EncodeBlock((unsigned char *)text, digest, (int)checksum_rows[checksum].bytes);
+    return true;
 }
 
 bool

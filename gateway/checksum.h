@@ -59,13 +59,14 @@ enum gateway_checksum gateway_checksum_of_word(const char *word);
 /** How many bytes such a checksum has. */
 size_t gateway_checksum_size(enum gateway_checksum checksum);
 
-/** The checksum of these bytes, as it is concatenated: gateway_checksum_size() bytes. */
-void gateway_checksum_bytes(enum gateway_checksum checksum, const void *bytes, size_t size,
-                            uint8_t out[GATEWAY_CHECKSUM_BYTES]);
+/** The checksum of these bytes, as it is concatenated: gateway_checksum_size() bytes.  false: it
+ *  could not be computed (OpenSSL has no memory), `out` is zeros. */
+KVT_NODISCARD bool gateway_checksum_bytes(enum gateway_checksum checksum, const void *bytes,
+                                          size_t size, uint8_t out[GATEWAY_CHECKSUM_BYTES]);
 
-/** Base64 of the checksum of these bytes. */
-void gateway_checksum_text(enum gateway_checksum checksum, const void *bytes, size_t size,
-                           char text[GATEWAY_CHECKSUM_TEXT]);
+/** Base64 of the checksum of these bytes.  false: it could not be computed, `text` is "". */
+KVT_NODISCARD bool gateway_checksum_text(enum gateway_checksum checksum, const void *bytes,
+                                         size_t size, char text[GATEWAY_CHECKSUM_TEXT]);
 
 /** Does `text` have the shape of such a checksum: base64 of just as many bytes? */
 bool gateway_checksum_valid(enum gateway_checksum checksum, const char *text);

@@ -53,7 +53,7 @@ static bool
 has_room_to_complete(const struct gateway_upload_checksum *wanted, const char *attributes)
 {
     char filled[G4_ATTRIBUTES_MAX];
-    char value[GATEWAY_UPLOAD_CHECKSUM_TEXT]; /* neither an ETag nor a PUT's number is longer */
+    char value[GATEWAY_ATTRIBUTES_CHECKSUM]; /* neither an ETag nor a PUT's number is longer */
 
     memset(value, '0', sizeof(value) - 1);
     value[sizeof(value) - 1] = '\0';
@@ -412,7 +412,7 @@ seal(const struct gateway_request *request, const struct completion *completion,
      const uint8_t *body, char attributes[G4_ATTRIBUTES_MAX])
 {
     struct gateway_upload_checksum wanted = completion->wanted;
-    char text[GATEWAY_UPLOAD_CHECKSUM_TEXT];
+    char text[GATEWAY_ATTRIBUTES_CHECKSUM];
     enum gateway_fault fault;
 
     gateway_attributes_drop(attributes, GATEWAY_ATTRIBUTE_UPLOAD);

@@ -267,21 +267,21 @@ fetch_opaque(struct gateway_s3 *s3, struct gateway_request *request, struct kvt_
 static void
 describe_part(struct gateway_request *request, const struct gateway_opaque *object)
 {
-    const uint8_t *bytes;
+    const char *attributes = object->attributes;
+    char kept[GATEWAY_ATTRIBUTES_CHECKSUM];
+    enum gateway_checksum kind = GATEWAY_CHECKSUM_COUNT;
     bool told = false;
 
-    if (is_head(request))
-        return;
-    bytes = request->answer.data + request->body_from;
-    for (unsigned i = 0; i < GATEWAY_CHECKSUM_COUNT; i++) {
-        const enum gateway_checksum checksum = (enum gateway_checksum)i;
+    if (!is_head(request))
+        kind = gateway_attributes_next_checksum(attributes, 0, kept);
+    for (; kind != GATEWAY_CHECKSUM_COUNT;
+         kind = gateway_attributes_next_checksum(attributes, kind + 1u, kept)) {
         char text[GATEWAY_CHECKSUM_TEXT];
-        char kept[2 * GATEWAY_CHECKSUM_TEXT];
 
-        if (!gateway_attributes_checksum(object->attributes, checksum, kept, sizeof(kept)))
-            continue;
-        gateway_checksum_text(checksum, bytes, request->body_size, text);
-        gateway_request_field(request, gateway_checksum_header(checksum), "%s", text);
+        if (!gateway_checksum_text(kind, request->answer.data + request->body_from,
+                                   request->body_size, text))
+            continue; /* none is told rather than a wrong one */
+        gateway_request_field(request, gateway_checksum_header(kind), "%s", text);
         told = true;
     }
     if (told)

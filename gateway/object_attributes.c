@@ -100,12 +100,9 @@ read_wishes(const struct gateway_request *request, struct wishes *wishes)
 static bool
 has_checksum(const char *attributes)
 {
-    char value[2 * GATEWAY_CHECKSUM_TEXT];
+    char value[GATEWAY_ATTRIBUTES_CHECKSUM];
 
-    for (unsigned i = 0; i < GATEWAY_CHECKSUM_COUNT; i++)
-        if (gateway_attributes_checksum(attributes, (enum gateway_checksum)i, value, sizeof(value)))
-            return true;
-    return false;
+    return gateway_attributes_next_checksum(attributes, 0, value) != GATEWAY_CHECKSUM_COUNT;
 }
 
 /* A part, with a checksum of each kind that the object has; `body` NULL: it has none. */
@@ -113,17 +110,19 @@ static void
 give_part(struct kvt_buffer *out, const struct gateway_piece *piece, const char *attributes,
           const uint8_t *body)
 {
+    char kept[GATEWAY_ATTRIBUTES_CHECKSUM];
+    enum gateway_checksum kind = GATEWAY_CHECKSUM_COUNT;
+
     kvt_buffer_printf(out, "<Part><PartNumber>%u</PartNumber><Size>%" PRIu64 "</Size>",
                       piece->number, piece->size);
-    for (unsigned i = 0; body != NULL && i < GATEWAY_CHECKSUM_COUNT; i++) {
-        const enum gateway_checksum checksum = (enum gateway_checksum)i;
+    if (body != NULL)
+        kind = gateway_attributes_next_checksum(attributes, 0, kept);
+    for (; kind != GATEWAY_CHECKSUM_COUNT;
+         kind = gateway_attributes_next_checksum(attributes, kind + 1u, kept)) {
         char text[GATEWAY_CHECKSUM_TEXT];
-        char kept[2 * GATEWAY_CHECKSUM_TEXT];
 
-        if (!gateway_attributes_checksum(attributes, checksum, kept, sizeof(kept)))
-            continue;
-        gateway_checksum_text(checksum, body + piece->from, (size_t)piece->size, text);
-        gateway_xml_checksum(out, checksum, text);
+        if (gateway_checksum_text(kind, body + piece->from, (size_t)piece->size, text))
+            gateway_xml_checksum(out, kind, text); /* none rather than a wrong one */
     }
     kvt_buffer_printf(out, "</Part>");
 }

@@ -223,9 +223,10 @@ gateway_payload_check(struct gateway_request *request)
     for (int i = 0; i < GATEWAY_CHECKSUM_COUNT && fault == GATEWAY_FAULT_NONE; i++) {
         if (request->checksums.text[i][0] == '\0' || !checks_body(request))
             continue;
-        gateway_checksum_text((enum gateway_checksum)i, gateway_request_bytes(request),
-                              request->body.size, text);
-        if (strcmp(text, request->checksums.text[i]) != 0)
+        if (!gateway_checksum_text((enum gateway_checksum)i, gateway_request_bytes(request),
+                                   request->body.size, text))
+            fault = GATEWAY_FAULT_SLOW_DOWN;
+        else if (strcmp(text, request->checksums.text[i]) != 0)
             fault = GATEWAY_FAULT_BAD_DIGEST;
     }
     return fault;

@@ -88,8 +88,9 @@ gateway_upload_checksum_of_part(const struct gateway_upload_checksum *wanted, co
     for (unsigned i = 0; i < GATEWAY_CHECKSUM_COUNT; i++)
         if (checksums->text[i][0] != '\0')
             return GATEWAY_FAULT_INVALID_REQUEST;
-    gateway_checksum_text(wanted->algorithm, body, size, checksums->text[wanted->algorithm]);
-    return GATEWAY_FAULT_NONE;
+    return gateway_checksum_text(wanted->algorithm, body, size, checksums->text[wanted->algorithm])
+               ? GATEWAY_FAULT_NONE
+               : GATEWAY_FAULT_SLOW_DOWN;
 }
 
 void
@@ -113,28 +114,27 @@ gateway_upload_checksum_claim(const struct gateway_request *request,
 bool
 gateway_upload_checksum_compute(const struct gateway_upload_checksum *wanted, const uint8_t *body,
                                 const struct gateway_part *parts, size_t count,
-                                char text[GATEWAY_UPLOAD_CHECKSUM_TEXT])
+                                char text[GATEWAY_ATTRIBUTES_CHECKSUM])
 {
     const size_t width = gateway_checksum_size(wanted->algorithm);
     uint8_t *digests = kvt_calloc(count + 1, GATEWAY_CHECKSUM_BYTES);
+    bool fine = digests != NULL;
     size_t size = 0;
 
     text[0] = '\0';
-    if (digests == NULL)
-        return false;
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count && fine; i++) {
         if (!wanted->whole)
-            gateway_checksum_bytes(wanted->algorithm, body + size, (size_t)parts[i].size,
-                                   digests + i * width);
+            fine = gateway_checksum_bytes(wanted->algorithm, body + size, (size_t)parts[i].size,
+                                          digests + i * width);
         size += (size_t)parts[i].size;
     }
-    gateway_checksum_text(wanted->algorithm, wanted->whole ? body : digests,
-                          wanted->whole ? size : count * width, text);
-    if (!wanted->whole)
-        (void)snprintf(text + strlen(text), GATEWAY_UPLOAD_CHECKSUM_TEXT - strlen(text), "-%zu",
+    fine = fine && gateway_checksum_text(wanted->algorithm, wanted->whole ? body : digests,
+                                         wanted->whole ? size : count * width, text);
+    if (fine && !wanted->whole)
+        (void)snprintf(text + strlen(text), GATEWAY_ATTRIBUTES_CHECKSUM - strlen(text), "-%zu",
                        count);
     kvt_free(digests);
-    return true;
+    return fine;
 }
 
 enum gateway_fault

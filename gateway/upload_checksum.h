@@ -7,16 +7,14 @@
  *
  * Ownership: the caller owns all of it.
  * Threads:   any; pure functions.
- * Limits:    texts of GATEWAY_UPLOAD_CHECKSUM_TEXT - 1 characters.
+ * Limits:    texts of GATEWAY_ATTRIBUTES_CHECKSUM - 1 characters.
  */
 #ifndef GATEWAY_UPLOAD_CHECKSUM_H
 #define GATEWAY_UPLOAD_CHECKSUM_H
 
+#include "gateway/attributes.h"
 #include "gateway/request.h"
 #include "gateway/uploads.h"
-
-/* Base64, "-", the number of parts, and NUL. */
-#define GATEWAY_UPLOAD_CHECKSUM_TEXT (GATEWAY_CHECKSUM_TEXT + 6)
 
 struct gateway_upload_checksum {
     enum gateway_checksum algorithm; /* GATEWAY_CHECKSUM_COUNT: none is wanted */
@@ -39,7 +37,7 @@ bool gateway_upload_checksum_keep(const struct gateway_upload_checksum *wanted,
 void gateway_upload_checksum_read(const char *attributes, struct gateway_upload_checksum *wanted);
 
 /** Make sure that a part that came has the upload's checksum: that is computed where none came.
- *  INVALID_REQUEST: only others came. */
+ *  INVALID_REQUEST: only others came.  SLOW_DOWN: it could not be computed. */
 enum gateway_fault gateway_upload_checksum_of_part(const struct gateway_upload_checksum *wanted,
                                                    const void *body, size_t size,
                                                    struct gateway_checksums *checksums);
@@ -51,7 +49,7 @@ void gateway_upload_checksum_claim(const struct gateway_request *request,
 /** The checksum of an object that was put together from these parts.  false: there is no memory. */
 bool gateway_upload_checksum_compute(const struct gateway_upload_checksum *wanted,
                                      const uint8_t *body, const struct gateway_part *parts,
-                                     size_t count, char text[GATEWAY_UPLOAD_CHECKSUM_TEXT]);
+                                     size_t count, char text[GATEWAY_ATTRIBUTES_CHECKSUM]);
 
 /** Is `text` what the completing request says, if it says anything?  NONE, BAD_DIGEST, or
  *  INVALID_REQUEST: it speaks of another algorithm. */

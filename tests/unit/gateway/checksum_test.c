@@ -1,13 +1,32 @@
 /*
  * What is tested: gateway/checksum.h.  Published check values, CRC-64/NVME against one bit at a
- * time for every length around the folded ones, and the shape of texts.
+ * time for every length around the folded ones, the shape of texts, and that none is made up where
+ * OpenSSL cannot compute it.
  */
+#include <openssl/evp.h>
 #include <string.h>
 
 #include "base/random.h"
 #include "gateway/checksum.h"
+#include "gateway/upload_checksum.h"
 
 #include "tests/support/seed.h"
+
+static bool digests_fail;
+
+/* In the place of OpenSSL's, which fails where it gets no memory. */
+int
+EVP_Digest(const void *bytes, size_t size, unsigned char *digest, unsigned *digest_size,
+           const EVP_MD *type, ENGINE *engine)
+{
+    EVP_MD_CTX *context = digests_fail ? NULL : EVP_MD_CTX_new();
+    int fine = context != NULL && EVP_DigestInit_ex(context, type, engine) == 1 &&
+               EVP_DigestUpdate(context, bytes, size) == 1 &&
+               EVP_DigestFinal_ex(context, digest, digest_size) == 1;
+
+    EVP_MD_CTX_free(context);
+    return fine;
+}
 
 static void
 check_values(void **state)
@@ -30,10 +49,10 @@ check_values(void **state)
 
     (void)state;
     for (int i = 0; i < GATEWAY_CHECKSUM_COUNT; i++) {
-        gateway_checksum_text((enum gateway_checksum)i, "123456789", 9, text);
+        assert_true(gateway_checksum_text((enum gateway_checksum)i, "123456789", 9, text));
         assert_string_equal(text, nine[i]);
         assert_true(gateway_checksum_valid((enum gateway_checksum)i, text));
-        gateway_checksum_text((enum gateway_checksum)i, NULL, 0, text);
+        assert_true(gateway_checksum_text((enum gateway_checksum)i, NULL, 0, text));
         assert_string_equal(text, nothing[i]);
     }
 }
@@ -86,6 +105,38 @@ shapes(void **state)
     assert_false(gateway_checksum_valid(GATEWAY_CHECKSUM_CRC64NVME, "y/Q5Jg=="));
 }
 
+/* What cannot be computed is not zeros, which would be kept and told. */
+static void
+digests_that_fail(void **state)
+{
+    const struct gateway_upload_checksum sha = {.algorithm = GATEWAY_CHECKSUM_SHA256};
+    const struct gateway_upload_checksum crc = {.algorithm = GATEWAY_CHECKSUM_CRC32};
+    const struct gateway_part part = {.number = 1, .size = 4};
+    const uint8_t body[] = {1, 2, 3, 4};
+    struct gateway_checksums checksums = {.text = {""}};
+    char told[GATEWAY_ATTRIBUTES_CHECKSUM] = "x";
+    char text[GATEWAY_CHECKSUM_TEXT] = "x";
+    uint8_t digest[GATEWAY_CHECKSUM_BYTES];
+
+    (void)state;
+    digests_fail = true;
+    assert_false(gateway_checksum_bytes(GATEWAY_CHECKSUM_SHA1, body, 4, digest));
+    assert_false(gateway_checksum_text(GATEWAY_CHECKSUM_SHA256, body, 4, text));
+    assert_string_equal(text, "");
+    assert_false(gateway_upload_checksum_compute(&sha, body, &part, 1, told));
+    assert_string_equal(told, "");
+    assert_int_equal(gateway_upload_checksum_of_part(&sha, body, 4, &checksums),
+                     GATEWAY_FAULT_SLOW_DOWN);
+    assert_string_equal(checksums.text[GATEWAY_CHECKSUM_SHA256], "");
+    assert_true(gateway_upload_checksum_compute(&crc, body, &part, 1, told));
+    digests_fail = false;
+    assert_true(gateway_upload_checksum_compute(&sha, body, &part, 1, told));
+    assert_int_equal(gateway_upload_checksum_of_part(&sha, body, 4, &checksums),
+                     GATEWAY_FAULT_NONE);
+    assert_true(
+        gateway_checksum_valid(GATEWAY_CHECKSUM_SHA256, checksums.text[GATEWAY_CHECKSUM_SHA256]));
+}
+
 static void
 names(void **state)
 {
@@ -103,9 +154,8 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(check_values),
-        cmocka_unit_test(crc64_lengths),
-        cmocka_unit_test(shapes),
+        cmocka_unit_test(check_values), cmocka_unit_test(crc64_lengths),
+        cmocka_unit_test(shapes),       cmocka_unit_test(digests_that_fail),
         cmocka_unit_test(names),
     };
 
