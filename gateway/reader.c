@@ -1,6 +1,7 @@
 #include "gateway/reader.h"
 
 #include <assert.h>
+#include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -15,7 +16,8 @@ struct gateway_reader {
     struct gateway_budget *budget;
     struct gateway_item item;
     struct g4_body body;
-    int sealed;         /* all of the body in memory; -1: it is not */
+    struct gateway_sealed_body *sealed; /* all of the body in memory; NULL: it comes in pieces */
+    int sealed_fd;                      /* of our own; -1: none, or it was taken */
     uint8_t *memory;    /* of the piece, or of all of it once the hot copy was given up */
     uint64_t taken;     /* bytes of the budget */
     uint64_t held_from; /* what `memory` has: checked bytes of the body */
@@ -32,6 +34,22 @@ is_block(const struct g4_object *object, const struct gateway_record *record)
            object->body_crc32c == record->crc32c &&
            object->meta.fingerprint == record->fingerprint &&
            g4_pieces_size(&object->pieces) <= GATEWAY_READER_PIECE_MAX;
+}
+
+/* From sealed memory, where it is there; else there is nothing to it. */
+static void
+take_sealed(struct gateway_reader *reader)
+{
+    struct gateway_sealed *sealed = reader->vault->sealed;
+
+    reader->sealed = gateway_sealed_take(sealed, &reader->body);
+    if (reader->sealed == NULL)
+        return;
+    reader->sealed_fd = fcntl(gateway_sealed_fd(reader->sealed), F_DUPFD_CLOEXEC, 0);
+    if (reader->sealed_fd >= 0)
+        return;
+    gateway_sealed_give(sealed, reader->sealed);
+    reader->sealed = NULL;
 }
 
 static enum kvt_err
@@ -73,12 +91,12 @@ gateway_reader_open(struct gateway_reader **out, struct gateway_vault *vault,
     reader->vault = vault;
     reader->budget = budget;
     reader->item = *item;
-    reader->sealed = -1;
+    reader->sealed_fd = -1;
     rc = g4_directory_body(vault->hot, item->key, &reader->body, &err);
     if (rc == KVT_OK && is_block(&reader->body.object, &item->record)) {
-        reader->sealed = gateway_sealed_body(vault->sealed, &reader->body);
+        take_sealed(reader);
         piece = gateway_reader_piece(reader);
-        if (reader->sealed < 0)
+        if (reader->sealed == NULL)
             rc = take_memory(reader, item->record.length < piece ? item->record.length : piece);
     } else {
         rc = KVT_UNSUPPORTED;
@@ -98,8 +116,10 @@ gateway_reader_close(struct gateway_reader *reader)
 {
     if (reader == NULL)
         return;
-    if (reader->sealed >= 0)
-        (void)close(reader->sealed);
+    if (reader->sealed_fd >= 0)
+        (void)close(reader->sealed_fd);
+    if (reader->sealed != NULL)
+        gateway_sealed_give(reader->vault->sealed, reader->sealed);
     g4_body_close(&reader->body);
     give_memory(reader);
     kvt_free(reader);
@@ -147,7 +167,7 @@ gateway_reader_read(struct gateway_reader *reader, uint64_t at, void *buffer, si
     *got = 0;
     if (reader->failed != KVT_OK)
         return reader->failed;
-    assert(at < object->meta.length && size > 0 && reader->sealed < 0);
+    assert(at < object->meta.length && size > 0 && reader->sealed == NULL);
     if (!holds(reader, at) && at == number << object->pieces.shift && size >= length) {
         /* A piece that fails its crc is looked at again by who can do something about it. */
         if (g4_body_read(&reader->body, number, buffer, false, &err) != KVT_OK)
@@ -193,7 +213,7 @@ gateway_reader_fetch(struct gateway_reader *reader, uint64_t at)
     assert(at < reader->body.object.meta.length);
     if (reader->failed != KVT_OK || holds(reader, at))
         return reader->failed;
-    if (reader->sealed < 0 &&
+    if (reader->sealed == NULL &&
         hold_piece(reader, at >> reader->body.object.pieces.shift, true) != KVT_OK)
         reader->failed = hold_all(reader);
     else if (!reader->counted)
@@ -205,9 +225,9 @@ gateway_reader_fetch(struct gateway_reader *reader, uint64_t at)
 int
 gateway_reader_take_sealed(struct gateway_reader *reader)
 {
-    const int fd = reader->sealed;
+    const int fd = reader->sealed_fd;
 
-    reader->sealed = -1;
+    reader->sealed_fd = -1;
     if (fd >= 0)
         gateway_stats_add(reader->vault->stats, GATEWAY_STAT_HITS_SEALED, 1);
     return fd;

@@ -10,7 +10,8 @@
  * Ownership: owns its file and memory; the vault and the key outlive it.
  * Threads:   one at a time; only gateway_reader_open() and gateway_reader_fetch() wait for disk and
  *            bucket.
- * Limits:    pieces of GATEWAY_READER_PIECE_MAX; memory beyond a piece is the budget's.
+ * Limits:    pieces of GATEWAY_READER_PIECE_MAX; memory beyond a piece is the budget's, or the
+ *            bound of gateway/sealed.h.
  */
 #ifndef GATEWAY_READER_H
 #define GATEWAY_READER_H
@@ -57,7 +58,8 @@ KVT_NODISCARD enum kvt_err gateway_reader_read(struct gateway_reader *stream, ui
 KVT_NODISCARD enum kvt_err gateway_reader_fetch(struct gateway_reader *stream, uint64_t at);
 
 /**
- * All of the body in sealed memory (gateway/sealed.h), to be sent from there.
+ * All of the body in sealed memory (gateway/sealed.h), to be sent from there before the reader is
+ * closed.
  *
  * @return a descriptor, the caller's to close from now on, or -1: it comes in pieces
  */

@@ -1,5 +1,6 @@
 #include "gateway/sealed.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -13,6 +14,7 @@
 #include <xxhash.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "g4/check.h"
 
 enum {
@@ -31,11 +33,18 @@ struct identity {
     char etag[G4_ETAG_MAX];
 };
 
-struct body {
+struct gateway_sealed_body {
     struct identity file;
-    int fd; /* -1: a free place */
-    uint64_t size;
-    uint64_t used; /* when it was last asked for, by `asked` */
+    uint64_t size; /* 0: a free place */
+    int fd;        /* -1: it is being copied */
+    unsigned users;
+    uint64_t used_ms; /* when it was last taken or given back; monotonic */
+};
+
+/* What lost its place and is to be closed, which frees its memory, when the lock is given up. */
+struct dropped {
+    int fds[GATEWAY_SEALED_COUNT];
+    unsigned count;
 };
 
 struct gateway_sealed {
@@ -43,12 +52,11 @@ struct gateway_sealed {
     unsigned count_max;
     struct {
         pthread_mutex_t lock; /* guards this struct */
-        uint64_t asked;
-        uint64_t waiting; /* that would take a place */
-        uint64_t bytes;
+        uint64_t waiting;     /* that would take a place */
+        uint64_t bytes;       /* of all bodies, used or not */
         unsigned count;
         uint64_t seen[SEEN]; /* hashes of files */
-        struct body bodies[GATEWAY_SEALED_COUNT];
+        struct gateway_sealed_body bodies[GATEWAY_SEALED_COUNT];
     } shared;
 };
 
@@ -70,8 +78,6 @@ gateway_sealed_new(struct gateway_sealed **out, uint64_t bytes_max)
     if (getrlimit(RLIMIT_NOFILE, &files) == 0 &&
         files.rlim_cur / FILES_SHARE < GATEWAY_SEALED_COUNT)
         sealed->count_max = (unsigned)(files.rlim_cur / FILES_SHARE);
-    for (unsigned i = 0; i < GATEWAY_SEALED_COUNT; i++)
-        sealed->shared.bodies[i].fd = -1;
     *out = sealed;
     return KVT_OK;
 }
@@ -81,9 +87,13 @@ gateway_sealed_free(struct gateway_sealed *sealed)
 {
     if (sealed == NULL)
         return;
-    for (unsigned i = 0; i < GATEWAY_SEALED_COUNT; i++)
-        if (sealed->shared.bodies[i].fd >= 0)
-            (void)close(sealed->shared.bodies[i].fd);
+    for (unsigned i = 0; i < GATEWAY_SEALED_COUNT; i++) {
+        const struct gateway_sealed_body *body = &sealed->shared.bodies[i];
+
+        assert(body->users == 0);
+        if (body->size > 0)
+            (void)close(body->fd);
+    }
     (void)pthread_mutex_destroy(&sealed->shared.lock);
     kvt_free(sealed);
 }
@@ -103,13 +113,14 @@ identify(const struct g4_body *body, struct identity *file)
     return true;
 }
 
-static struct body *
+/* It may be copied still. */
+static struct gateway_sealed_body *
 find_locked(struct gateway_sealed *sealed, const struct identity *file)
 {
     for (unsigned i = 0; i < GATEWAY_SEALED_COUNT; i++) {
-        struct body *body = &sealed->shared.bodies[i];
+        struct gateway_sealed_body *body = &sealed->shared.bodies[i];
 
-        if (body->fd >= 0 && memcmp(&body->file, file, sizeof(*file)) == 0)
+        if (body->size > 0 && memcmp(&body->file, file, sizeof(*file)) == 0)
             return body;
     }
     return NULL;
@@ -122,6 +133,21 @@ is_full_locked(const struct gateway_sealed *sealed, uint64_t size)
            sealed->shared.bytes > sealed->bytes_max - size;
 }
 
+/* Would there be room if all went that nobody uses? */
+static bool
+may_fit_locked(const struct gateway_sealed *sealed, uint64_t size)
+{
+    uint64_t bytes = 0;
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < GATEWAY_SEALED_COUNT; i++)
+        if (sealed->shared.bodies[i].users > 0) {
+            bytes += sealed->shared.bodies[i].size;
+            count++;
+        }
+    return count < sealed->count_max && bytes <= sealed->bytes_max - size;
+}
+
 /* Is it worth a place?  It was asked for before, and others wait for theirs as well. */
 static bool
 is_wanted_locked(struct gateway_sealed *sealed, const struct identity *file, uint64_t size)
@@ -129,81 +155,71 @@ is_wanted_locked(struct gateway_sealed *sealed, const struct identity *file, uin
     const uint64_t hash = XXH3_64bits(file, sizeof(*file));
     uint64_t *seen = &sealed->shared.seen[hash % SEEN];
 
-    if (sealed->count_max == 0 || size < GATEWAY_SEALED_MIN ||
-        size > sealed->bytes_max / BODY_SHARE)
+    if (size > sealed->bytes_max / BODY_SHARE)
         return false;
     if (*seen != hash) {
         *seen = hash;
         return false;
     }
-    return !is_full_locked(sealed, size) || ++sealed->shared.waiting % FULL_TAKES == 0;
+    if (!is_full_locked(sealed, size))
+        return true;
+    return ++sealed->shared.waiting % FULL_TAKES == 0 && may_fit_locked(sealed, size);
 }
 
-/* The descriptor of the body, or -1; then: shall it be taken in? */
-static int
-look_up(struct gateway_sealed *sealed, const struct identity *file, uint64_t size, bool *wanted)
+static void
+free_place_locked(struct gateway_sealed *sealed, struct gateway_sealed_body *body)
 {
-    struct body *body;
-    int fd = -1;
-
-    (void)pthread_mutex_lock(&sealed->shared.lock);
-    body = find_locked(sealed, file);
-    *wanted = body == NULL && is_wanted_locked(sealed, file, size);
-    if (body != NULL) {
-        body->used = ++sealed->shared.asked;
-        fd = fcntl(body->fd, F_DUPFD_CLOEXEC, 0);
-    }
-    (void)pthread_mutex_unlock(&sealed->shared.lock);
-    return fd;
+    sealed->shared.bytes -= body->size;
+    sealed->shared.count--;
+    *body = (struct gateway_sealed_body){0};
 }
 
-/* Least recently asked for. */
-static struct body *
+static void
+drop_locked(struct gateway_sealed *sealed, struct gateway_sealed_body *body,
+            struct dropped *dropped)
+{
+    dropped->fds[dropped->count++] = body->fd;
+    free_place_locked(sealed, body);
+}
+
+static void
+close_dropped(const struct dropped *dropped)
+{
+    for (unsigned i = 0; i < dropped->count; i++)
+        (void)close(dropped->fds[i]);
+}
+
+/* Of those that nobody uses, the one whose last use is longest ago. */
+static struct gateway_sealed_body *
 oldest_locked(struct gateway_sealed *sealed)
 {
-    struct body *oldest = NULL;
+    struct gateway_sealed_body *oldest = NULL;
 
     for (unsigned i = 0; i < GATEWAY_SEALED_COUNT; i++) {
-        struct body *body = &sealed->shared.bodies[i];
+        struct gateway_sealed_body *body = &sealed->shared.bodies[i];
 
-        if (body->fd >= 0 && (oldest == NULL || body->used < oldest->used))
+        if (body->size > 0 && body->users == 0 &&
+            (oldest == NULL || body->used_ms < oldest->used_ms))
             oldest = body;
     }
     return oldest;
 }
 
-static void
-drop_locked(struct gateway_sealed *sealed, struct body *body)
+/* The place and the bytes of a body that is copied next; it may fit. */
+static struct gateway_sealed_body *
+reserve_locked(struct gateway_sealed *sealed, const struct identity *file, uint64_t size,
+               struct dropped *dropped)
 {
-    (void)close(body->fd);
-    body->fd = -1;
-    sealed->shared.bytes -= body->size;
-    sealed->shared.count--;
-}
+    struct gateway_sealed_body *place = sealed->shared.bodies;
 
-/* Keep a descriptor of the memory for those who ask next. */
-static void
-keep(struct gateway_sealed *sealed, const struct identity *file, int fd, uint64_t size)
-{
-    const int kept = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-    struct body *place = sealed->shared.bodies;
-
-    if (kept < 0)
-        return;
-    (void)pthread_mutex_lock(&sealed->shared.lock);
-    if (find_locked(sealed, file) != NULL) { /* two took it in at once */
-        (void)pthread_mutex_unlock(&sealed->shared.lock);
-        (void)close(kept);
-        return;
-    }
     while (is_full_locked(sealed, size))
-        drop_locked(sealed, oldest_locked(sealed));
-    while (place->fd >= 0)
+        drop_locked(sealed, oldest_locked(sealed), dropped);
+    while (place->size > 0)
         place++;
-    *place = (struct body){.file = *file, .fd = kept, .size = size, .used = ++sealed->shared.asked};
+    *place = (struct gateway_sealed_body){.file = *file, .size = size, .fd = -1, .users = 1};
     sealed->shared.bytes += size;
     sealed->shared.count++;
-    (void)pthread_mutex_unlock(&sealed->shared.lock);
+    return place;
 }
 
 static bool
@@ -252,21 +268,60 @@ seal(const struct g4_body *body)
     return -1;
 }
 
-int
-gateway_sealed_body(struct gateway_sealed *sealed, const struct g4_body *body)
+/* Fill a place that is reserved, or free it. */
+static struct gateway_sealed_body *
+fill(struct gateway_sealed *sealed, struct gateway_sealed_body *place, const struct g4_body *from)
 {
-    const uint64_t size = body->object.meta.length;
-    struct identity file;
-    bool wanted;
-    int fd;
+    const int fd = seal(from);
 
-    if (sealed == NULL || size < GATEWAY_SEALED_MIN || !identify(body, &file))
-        return -1;
-    fd = look_up(sealed, &file, size, &wanted);
-    if (fd >= 0 || !wanted)
-        return fd;
-    fd = seal(body);
-    if (fd >= 0)
-        keep(sealed, &file, fd, size);
-    return fd;
+    (void)pthread_mutex_lock(&sealed->shared.lock);
+    place->fd = fd;
+    place->used_ms = kvt_clock_mono_ms();
+    if (fd < 0)
+        free_place_locked(sealed, place);
+    (void)pthread_mutex_unlock(&sealed->shared.lock);
+    return fd < 0 ? NULL : place;
+}
+
+struct gateway_sealed_body *
+gateway_sealed_take(struct gateway_sealed *sealed, const struct g4_body *from)
+{
+    const uint64_t size = from->object.meta.length;
+    struct dropped dropped = {.count = 0};
+    struct gateway_sealed_body *place = NULL;
+    struct gateway_sealed_body *body;
+    struct identity file;
+
+    if (sealed == NULL || size < GATEWAY_SEALED_MIN || !identify(from, &file))
+        return NULL;
+    (void)pthread_mutex_lock(&sealed->shared.lock);
+    body = find_locked(sealed, &file);
+    if (body == NULL) {
+        if (is_wanted_locked(sealed, &file, size))
+            place = reserve_locked(sealed, &file, size, &dropped);
+    } else if (body->fd < 0) {
+        body = NULL; /* somebody copies it: the file is there sooner */
+    } else {
+        body->users++;
+        body->used_ms = kvt_clock_mono_ms();
+    }
+    (void)pthread_mutex_unlock(&sealed->shared.lock);
+    close_dropped(&dropped);
+    return place != NULL ? fill(sealed, place, from) : body;
+}
+
+void
+gateway_sealed_give(struct gateway_sealed *sealed, struct gateway_sealed_body *body)
+{
+    (void)pthread_mutex_lock(&sealed->shared.lock);
+    assert(body->users > 0);
+    body->users--;
+    body->used_ms = kvt_clock_mono_ms();
+    (void)pthread_mutex_unlock(&sealed->shared.lock);
+}
+
+int
+gateway_sealed_fd(const struct gateway_sealed_body *body)
+{
+    return body->fd;
 }

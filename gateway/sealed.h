@@ -6,11 +6,11 @@
  * kernel seals: nobody can write to it from there on, this process included.  It is checked behind
  * the seal, and the kernel sends that memory itself, without a copy.
  *
- * Ownership: a descriptor that was given out is the caller's to close; its memory lives as long.
- * Threads:   any.
- * Limits:    `bytes_max` of bodies of GATEWAY_SEALED_MIN bytes and more, none larger than a quarter
- *            of it; GATEWAY_SEALED_COUNT of them, fewer where the process may open few files.  What
- *            is still being sent when its place is taken comes on top.
+ * Ownership: all bodies are its own; a body that was taken stays until it is given back.
+ * Threads:   any; gateway_sealed_take() waits for the disk where it copies.
+ * Limits:    `bytes_max` of bodies of GATEWAY_SEALED_MIN bytes and more, those that are being sent
+ *            or copied among them, none larger than a quarter of it; GATEWAY_SEALED_COUNT of them,
+ *            fewer where the process may open few files.
  */
 #ifndef GATEWAY_SEALED_H
 #define GATEWAY_SEALED_H
@@ -24,18 +24,27 @@
 #define GATEWAY_SEALED_COUNT 256
 
 struct gateway_sealed;
+struct gateway_sealed_body;
 
 /** @param bytes_max  more than 0 */
 KVT_NODISCARD enum kvt_err gateway_sealed_new(struct gateway_sealed **out, uint64_t bytes_max);
+
+/** All that was taken was given back. */
 void gateway_sealed_free(struct gateway_sealed *sealed);
 
 /**
- * The body of an open object file: all its bytes, checked, from offset 0 on.  A file that was asked
- * for of late is taken in, which waits for the disk; one that was changed since is another file.
+ * The body of an open object file.  A file that was asked for of late is taken in, which waits for
+ * the disk; one that was changed since is another file.  What somebody is taking in is nobody
+ * else's yet.
  *
  * @param sealed  NULL: there is none
- * @return a descriptor, the caller's to close, or -1: it is not in memory; read the file
+ * @return a body to be given back, or NULL: it is not in memory; read the file
  */
-int gateway_sealed_body(struct gateway_sealed *sealed, const struct g4_body *body);
+struct gateway_sealed_body *gateway_sealed_take(struct gateway_sealed *sealed,
+                                                const struct g4_body *from);
+void gateway_sealed_give(struct gateway_sealed *sealed, struct gateway_sealed_body *body);
+
+/** All bytes of a body that was taken, checked, from offset 0 on: a descriptor that is borrowed. */
+int gateway_sealed_fd(const struct gateway_sealed_body *body);
 
 #endif /* GATEWAY_SEALED_H */

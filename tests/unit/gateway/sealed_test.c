@@ -1,11 +1,13 @@
 /*
  * What is tested: gateway/sealed.h: a body that is asked for again comes out of memory that nobody
  * can write to; a file that was changed since is read; what does not fit its crc is never taken in;
- * memory and descriptors stay within their bounds, and all is given back.
+ * memory and descriptors stay within their bounds, whoever sends what for how long; many who want
+ * the same body share one; all is given back.
  */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -20,7 +22,7 @@
 
 #include "tests/unit/gateway/support.h"
 
-enum { SIZE = GATEWAY_SEALED_MIN + 321, ROOM = 4, FILES = 8 };
+enum { SIZE = GATEWAY_SEALED_MIN + 321, ROOM = 4, FILES = 8, TAKERS = 8, LONG = 8 << 20 };
 
 struct fixture {
     struct test_gateway gateway;
@@ -36,8 +38,8 @@ set_up(void **state)
 
     test_gateway_open(&f->gateway, 64u << 20, 0);
     assert_int_equal(gateway_sealed_new(&f->sealed, ROOM * (uint64_t)SIZE), KVT_OK);
-    f->wanted = kvt_calloc(1, SIZE);
-    f->found = kvt_calloc(1, SIZE);
+    f->wanted = kvt_calloc(1, LONG);
+    f->found = kvt_calloc(1, LONG);
     *state = f;
     return 0;
 }
@@ -61,27 +63,52 @@ put(struct fixture *f, uint64_t number, size_t size)
     assert_int_equal(test_gateway_put(&f->gateway, number, size), KVT_OK);
 }
 
-/* Ask once, as a reader does: what comes is the body; is it from memory? */
-static bool
-ask(struct fixture *f, uint64_t number, size_t size)
+static void
+open_body(struct fixture *f, uint64_t number, struct g4_body *body)
 {
     char key[KVT_KEY_MAX];
     struct kvt_error err;
-    struct g4_body body;
-    int fd;
 
     assert_int_equal(
-        g4_directory_body(f->gateway.vault->hot, test_gateway_key(key, number), &body, &err),
+        g4_directory_body(f->gateway.vault->hot, test_gateway_key(key, number), body, &err),
         KVT_OK);
-    fd = gateway_sealed_body(f->sealed, &body);
+}
+
+/* Ask as a reader does; what comes is to be given back. */
+static struct gateway_sealed_body *
+take(struct fixture *f, uint64_t number)
+{
+    struct gateway_sealed_body *taken;
+    struct g4_body body;
+
+    open_body(f, number, &body);
+    taken = gateway_sealed_take(f->sealed, &body);
     g4_body_close(&body);
-    if (fd < 0)
-        return false;
+    return taken;
+}
+
+/* It is the block's body. */
+static void
+look_at(struct fixture *f, const struct gateway_sealed_body *body, uint64_t number, size_t size)
+{
+    const int fd = gateway_sealed_fd(body);
+
     test_gateway_fill(f->wanted, size, number);
     assert_int_equal(pread(fd, f->found, size, 0), size);
     assert_memory_equal(f->found, f->wanted, size);
     assert_int_equal(lseek(fd, 0, SEEK_END), size);
-    (void)close(fd);
+}
+
+/* Ask once: what comes is the body; is it from memory? */
+static bool
+ask(struct fixture *f, uint64_t number, size_t size)
+{
+    struct gateway_sealed_body *body = take(f, number);
+
+    if (body == NULL)
+        return false;
+    look_at(f, body, number, size);
+    gateway_sealed_give(f->sealed, body);
     return true;
 }
 
@@ -160,25 +187,21 @@ static void
 nobody_can_write_to_it(void **state)
 {
     struct fixture *f = *state;
-    char key[KVT_KEY_MAX];
-    struct kvt_error err;
-    struct g4_body body;
+    struct gateway_sealed_body *body;
     int fd;
 
     put(f, 1, SIZE);
     assert_false(ask(f, 1, SIZE));
-    assert_int_equal(
-        g4_directory_body(f->gateway.vault->hot, test_gateway_key(key, 1), &body, &err), KVT_OK);
-    fd = gateway_sealed_body(f->sealed, &body);
-    g4_body_close(&body);
-    assert_true(fd >= 0);
+    body = take(f, 1);
+    assert_non_null(body);
+    fd = gateway_sealed_fd(body);
     assert_int_equal(pwrite(fd, "x", 1, 5), -1);
     assert_int_equal(errno, EPERM);
     assert_int_equal(ftruncate(fd, 0), -1);
     assert_int_equal(fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4096), -1);
     assert_true(mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) == MAP_FAILED);
     assert_int_equal(fcntl(fd, F_ADD_SEALS, 0), -1);
-    (void)close(fd);
+    gateway_sealed_give(f->sealed, body);
     assert_true(ask(f, 1, SIZE));
 }
 
@@ -205,20 +228,17 @@ static void
 a_file_cut_short(void **state)
 {
     struct fixture *f = *state;
-    char key[KVT_KEY_MAX];
-    struct kvt_error err;
     struct g4_body body;
     int fd;
 
     put(f, 1, SIZE);
     assert_false(ask(f, 1, SIZE));
-    assert_int_equal(
-        g4_directory_body(f->gateway.vault->hot, test_gateway_key(key, 1), &body, &err), KVT_OK);
+    open_body(f, 1, &body);
     fd = open_file(f, 1);
     assert_int_equal(ftruncate(fd, G4_OBJECT_BODY_AT + SIZE / 2), 0);
     (void)close(fd);
     for (int i = 0; i < 3; i++)
-        assert_int_equal(gateway_sealed_body(f->sealed, &body), -1);
+        assert_null(gateway_sealed_take(f->sealed, &body));
     g4_body_close(&body);
 }
 
@@ -247,6 +267,95 @@ keeps_within_its_bounds(void **state)
     gateway_sealed_free(f->sealed);
     f->sealed = NULL;
     assert_int_equal(count_descriptors(), before);
+}
+
+/* Clients that take their time with as many bodies as there is room for: others read files, until
+ * one is done. */
+static void
+what_is_sent_keeps_its_place(void **state)
+{
+    struct fixture *f = *state;
+    const unsigned before = count_descriptors();
+    struct gateway_sealed_body *taken[ROOM];
+    unsigned hits = 0;
+
+    for (uint64_t i = 0; i < FILES; i++)
+        put(f, i, SIZE);
+    for (uint64_t i = 0; i < ROOM; i++) {
+        assert_null(take(f, i));
+        taken[i] = take(f, i);
+        assert_non_null(taken[i]);
+    }
+    for (unsigned i = 0; i < 20 * FILES; i++) {
+        assert_int_equal(ask(f, i % FILES, SIZE), i % FILES < ROOM);
+        assert_int_equal(count_descriptors(), before + ROOM);
+    }
+    for (uint64_t i = 0; i < ROOM; i++)
+        look_at(f, taken[i], i, SIZE);
+    gateway_sealed_give(f->sealed, taken[1]);
+    for (unsigned i = 0; i < 20; i++)
+        hits += ask(f, ROOM, SIZE) ? 1 : 0;
+    assert_in_range(hits, 1, 20);
+    assert_int_equal(count_descriptors(), before + ROOM);
+    for (uint64_t i = 0; i < ROOM; i++)
+        if (i != 1) {
+            look_at(f, taken[i], i, SIZE);
+            gateway_sealed_give(f->sealed, taken[i]);
+        }
+}
+
+struct taker {
+    struct fixture *fixture;
+    uint64_t number;
+    pthread_barrier_t *begin;
+    struct gateway_sealed_body *taken;
+};
+
+static void *
+take_at_once(void *arg)
+{
+    struct taker *taker = arg;
+
+    (void)pthread_barrier_wait(taker->begin);
+    taker->taken = take(taker->fixture, taker->number);
+    return NULL;
+}
+
+/* Who comes while a body is copied, which takes long, reads the file; nobody copies it again. */
+static void
+many_who_want_the_same(void **state)
+{
+    struct fixture *f = *state;
+    struct taker takers[TAKERS];
+    pthread_t threads[TAKERS];
+    pthread_barrier_t begin;
+
+    gateway_sealed_free(f->sealed);
+    assert_int_equal(gateway_sealed_new(&f->sealed, ROOM * (uint64_t)LONG), KVT_OK);
+    f->gateway.vault->object_max = LONG;
+    assert_int_equal(pthread_barrier_init(&begin, NULL, TAKERS), 0);
+    for (uint64_t number = 0; number < 3; number++) {
+        struct gateway_sealed_body *one = NULL;
+
+        put(f, number, LONG);
+        assert_null(take(f, number));
+        for (int i = 0; i < TAKERS; i++) {
+            takers[i] = (struct taker){f, number, &begin, NULL};
+            assert_int_equal(pthread_create(&threads[i], NULL, take_at_once, &takers[i]), 0);
+        }
+        for (int i = 0; i < TAKERS; i++)
+            assert_int_equal(pthread_join(threads[i], NULL), 0);
+        for (int i = 0; i < TAKERS; i++) {
+            if (takers[i].taken == NULL)
+                continue;
+            assert_true(one == NULL || takers[i].taken == one);
+            one = takers[i].taken;
+            gateway_sealed_give(f->sealed, one);
+        }
+        assert_non_null(one);
+        assert_true(ask(f, number, LONG));
+    }
+    (void)pthread_barrier_destroy(&begin);
 }
 
 static bool
@@ -279,6 +388,8 @@ main(void)
         cmocka_unit_test_setup_teardown(a_changed_file_is_another_one, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_file_cut_short, set_up, tear_down),
         cmocka_unit_test_setup_teardown(keeps_within_its_bounds, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_is_sent_keeps_its_place, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(many_who_want_the_same, set_up, tear_down),
         cmocka_unit_test(every_allocation_may_fail),
     };
 
