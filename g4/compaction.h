@@ -75,6 +75,19 @@ struct g4_compaction_outlook {
     uint64_t forward_bytes;    /* of their blocks */
 };
 
+/* A block that is to leave the manifest. */
+struct g4_compaction_retirement {
+    struct g4_segment_entry block;
+    bool
+        only_this; /* not another of the same name: `block` is what the manifest was seen to have */
+    /* A PUT that is done first, where the block has no object of its own, so that it is never
+     * without both; its status tells whether it was.  NULL: none, or it is done. */
+    struct g4_request *put;
+    /* Set by the call.  KVT_OK: it is not in the manifest; KVT_PRECONDITION: another is, and stays;
+     * or why `put` could not be done: the block stays. */
+    enum kvt_err outcome;
+};
+
 /** The object of a namespace's lock.  KVT_OK, KVT_INVALID or KVT_RANGE. */
 KVT_NODISCARD enum kvt_err g4_compaction_lock_key(char out[KVT_KEY_MAX], const char *namespace_);
 
@@ -115,11 +128,11 @@ KVT_NODISCARD enum kvt_err g4_compaction_look(const struct g4_compaction_options
  * their own objects and then loads the newest manifest: only a block that is in that one must be
  * retired, pending or packed, before its deletion is acknowledged.
  *
- * @param blocks  any order; those that are not in the manifest are passed over
- * @return as g4_compaction_run(); KVT_NOMEM
+ * @param blocks  any order, a block more than once, too
+ * @return as g4_compaction_run(); KVT_NOMEM.  KVT_OK: see each outcome
  */
 KVT_NODISCARD enum kvt_err g4_compaction_retire(const struct g4_compaction_options *options,
-                                                const struct g4_segment_entry *blocks, size_t count,
-                                                struct kvt_error *err);
+                                                struct g4_compaction_retirement *blocks,
+                                                size_t count, struct kvt_error *err);
 
 #endif /* G4_COMPACTION_H */

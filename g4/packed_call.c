@@ -244,72 +244,81 @@ is_meant(const struct g4_packed_call *call, const struct g4_packed_place *place)
     return strcmp(etag, call->request->etag) == 0;
 }
 
-/* It was put over something, or met nothing: and between the look before it and the PUT somebody
- * may have packed what was there.  What is in the manifest is read in place of the object, and who
- * packs may have removed the object for what was in its place, so the block is taken out and put
- * again.  Whoever packs after this look sees the object that was put. */
+/* Is this what was put?  An ETag alone is not enough: it need not be of the bytes.  What clients
+ * say of a block is in no segment. */
+static bool
+is_what_was_put(const struct g4_packed_call *call, const struct g4_packed_place *place)
+{
+    const struct g4_segment_entry *entry = &place->block.entry;
+    const struct g4_request *request = call->request;
+
+    return is_meant(call, place) && request->meta.present && request->body_size == entry->length &&
+           request->meta.crc32c == entry->crc32c &&
+           request->meta.fingerprint == entry->fingerprint &&
+           (request->attributes == NULL || request->attributes[0] == '\0');
+}
+
+/* It was put where the manifest has the block, or may have it since.  What is in the manifest is
+ * read in place of the object, or will be; and who packs may remove the object for what was in its
+ * place.  So the block is taken out, and put again if need be.  Whoever packs after this look sees
+ * the object that was put. */
 static void
 look_behind(struct g4_packed_call *call)
 {
-    const bool found = g4_packed_find(call->space->packed, &call->key, &call->place);
-    const bool meant = found && is_meant(call, &call->place); /* stored: what this PUT made */
-    const bool packed = found && call->place.block.state == G4_MANIFEST_PACKED;
-
-    if (call->stored ? !found || meant : !packed)
-        g4_packed_call_end(call, call->stored ? KVT_OK : KVT_NOTFOUND, "not there");
-    else if (!call->stored && !meant)
-        g4_packed_call_end(call, KVT_PRECONDITION, "packed, with another ETag");
-    else if (call->tries++ == G4_PACKED_TRIES)
-        g4_packed_call_end(call, KVT_AGAIN, "packed as often as it is written");
+    if (!g4_packed_find(call->space->packed, &call->key, &call->place) ||
+        is_what_was_put(call, &call->place))
+        g4_packed_call_end(call, KVT_OK, "");
     else
         retire(call);
 }
 
-/* What is to be overwritten leaves the manifest first: its segment would be read in its place, or,
- * where it is pending, once whoever packs takes the next step. */
+/* What is packed stays until what takes its place is there.  If-Match would meet nothing where the
+ * block is packed: its condition is judged by what is packed, and what is put meets no object. */
 static void
 write_block(struct g4_packed_call *call)
 {
     const enum g4_condition condition = call->request->condition;
-    bool found;
+    bool packed;
 
-    if (call->stored || call->own_missing) {
+    if (call->stored) {
         look_behind(call);
         return;
     }
-    found = g4_packed_find(call->space->packed, &call->key, &call->place);
+    call->met = g4_packed_find(call->space->packed, &call->key, &call->place);
+    packed = call->met && call->place.block.state == G4_MANIFEST_PACKED;
     call->child = *call->request;
-    if (found && condition == G4_IF_ABSENT && call->place.block.state == G4_MANIFEST_PACKED)
+    if (packed && condition == G4_IF_ABSENT) {
         g4_packed_call_end(call, KVT_EXISTS, "packed");
-    else if (found &&
-             (condition == G4_ALWAYS || (condition == G4_IF_MATCH && is_meant(call, &call->place))))
-        retire(call);
-    else
+    } else if (packed && condition == G4_IF_MATCH && is_meant(call, &call->place)) {
+        call->child.condition = G4_IF_ABSENT;
+        if (call->tries++ == G4_PACKED_TRIES)
+            g4_packed_call_end(call, KVT_AGAIN, "packed as often as it is written");
+        else
+            g4_packed_call_send(call);
+    } else if (packed && call->own_missing) {
+        g4_packed_call_end(call, KVT_PRECONDITION, "packed, with another ETag");
+    } else if (call->own_missing) {
+        g4_packed_call_end(call, KVT_NOTFOUND, "not there");
+    } else {
         g4_packed_call_send(call);
+    }
 }
 
-/* Behind a retired block there may be an object: its own, or that of who was quicker. */
 static void
 landed_write(struct g4_packed_call *call)
 {
+    const enum g4_condition condition = call->request->condition;
     struct g4_request *child = &call->child;
-    const bool overwrites = call->request->condition != G4_IF_ABSENT;
 
-    if (call->stored && child->status == KVT_EXISTS) {
-        g4_packed_call_end(call, KVT_OK,
-                           ""); /* it outlived the packing, or another was put since */
-    } else if (call->retired && child->status == KVT_EXISTS) {
-        *child = *call->request;
-        g4_packed_call_send(call);
-    } else if (call->retired && child->status == KVT_NOTFOUND) {
-        child->status = KVT_PRECONDITION;
-        g4_packed_call_pass(call);
-    } else if (overwrites && child->status == KVT_OK) {
+    if (child->status == KVT_OK && (condition != G4_IF_ABSENT || call->met)) {
         take_answer(call);
         call->stored = true;
         g4_packed_call_wait(call);
-    } else if (overwrites && child->status == KVT_NOTFOUND) {
-        call->own_missing = true;
+    } else if (child->status == KVT_EXISTS && condition == G4_IF_MATCH) {
+        *child = *call->request; /* packed, and its object is there still, or another's */
+        g4_packed_call_send(call);
+    } else if (child->status == KVT_NOTFOUND && condition == G4_IF_MATCH) {
+        call->own_missing = true; /* packed since the manifest was looked for? */
         g4_packed_call_wait(call);
     } else {
         g4_packed_call_pass(call);
@@ -340,25 +349,39 @@ landed_delete(struct g4_packed_call *call)
         g4_packed_call_pass(call);
 }
 
+struct g4_compaction_retirement
+g4_packed_call_retirement(struct g4_packed_call *call)
+{
+    struct g4_compaction_retirement one = {.block = call->place.block.entry,
+                                           .only_this = call->step == G4_PACKED_WRITE ||
+                                                        call->request->condition == G4_IF_MATCH};
+
+    if (call->step == G4_PACKED_WRITE) {
+        call->child = *call->request;
+        call->child.status = KVT_EXISTS; /* until it is found to be missing */
+        one.put = &call->child;
+    }
+    return one;
+}
+
 void
 g4_packed_call_retired(struct g4_packed_call *call, enum kvt_err rc, const struct kvt_error *err)
 {
+    const bool writes = call->step == G4_PACKED_WRITE;
+
     if (rc == KVT_BUSY || rc == KVT_PRECONDITION || rc == KVT_CANCELLED)
         rc = KVT_AGAIN;
     if (rc != KVT_OK) {
         g4_packed_call_end(call, rc, err->text);
-        return;
-    }
-    call->retired = true;
-    if (call->step == G4_PACKED_DELETE) {
+    } else if (call->outcome == KVT_PRECONDITION) { /* another was put since */
+        g4_packed_call_end(call, writes ? KVT_OK : KVT_PRECONDITION, "packed, with another ETag");
+    } else if (call->outcome != KVT_OK) {
+        g4_packed_call_end(call, call->outcome, call->child.error.text);
+    } else {
+        if (writes && call->child.status == KVT_OK)
+            take_answer(call);
         g4_packed_call_end(call, KVT_OK, "");
-        return;
     }
-    call->child = *call->request;
-    if (call->stored ||
-        (call->child.condition == G4_IF_MATCH && call->place.block.state == G4_MANIFEST_PACKED))
-        call->child.condition = G4_IF_ABSENT;
-    g4_packed_call_send(call);
 }
 
 /* ---- going on ---- */
@@ -397,7 +420,8 @@ void
 g4_packed_call_unseen(struct g4_packed_call *call, enum kvt_err rc, const struct kvt_error *err)
 {
     const bool reads = call->step == G4_PACKED_READ && !call->own_missing;
-    const bool adds = call->step == G4_PACKED_WRITE && call->request->condition == G4_IF_ABSENT;
+    const bool adds =
+        call->step == G4_PACKED_WRITE && !call->stored && call->request->condition == G4_IF_ABSENT;
 
     if (!reads && !adds) {
         g4_packed_call_end(call, rc, err->text);

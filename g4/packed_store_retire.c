@@ -204,17 +204,19 @@ static enum kvt_err
 retire_all(struct g4_packed_space *space, struct g4_compaction_options *options,
            struct kvt_error *err)
 {
-    struct g4_segment_entry *blocks = kvt_calloc(space->waits.count, sizeof(*blocks));
+    struct g4_compaction_retirement *blocks = kvt_calloc(space->waits.count, sizeof(*blocks));
+    struct g4_packed_call *call;
     size_t count = 0;
-    enum kvt_err rc = KVT_NOMEM;
+    enum kvt_err rc;
 
-    for (struct g4_packed_call *call = space->waits.first; call != NULL && blocks != NULL;
-         call = call->next)
-        blocks[count++] = g4_segment_entry_of(&call->key);
-    if (blocks != NULL)
-        rc = g4_compaction_retire(options, blocks, count, err);
-    else
-        (void)kvt_error_set(err, rc, "no memory for deletions");
+    if (blocks == NULL)
+        return kvt_error_set(err, KVT_NOMEM, "no memory for deletions");
+    for (call = space->waits.first; call != NULL; call = call->next)
+        blocks[count++] = g4_packed_call_retirement(call);
+    rc = g4_compaction_retire(options, blocks, count, err);
+    count = 0;
+    for (call = space->waits.first; call != NULL; call = call->next)
+        call->outcome = blocks[count++].outcome;
     kvt_free(blocks);
     return rc;
 }

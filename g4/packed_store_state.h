@@ -88,9 +88,10 @@ struct g4_packed_call {
     bool in_segment;
     unsigned tries;
     bool own_missing;            /* there was no object with the block's own key */
+    bool met;                    /* WRITE: the manifest had the block */
     bool stored;                 /* WRITE: it was put, and the request has the answer */
-    bool retired;                /* the block was taken out of the manifest */
     struct g4_packed_call *next; /* that waits for the same lock */
+    enum kvt_err outcome;        /* what became of its retirement */
     struct kvt_error unseen;     /* why the newest manifest is not known; KVT_OK: it is, so far */
     bool has_bad;                /* READ: the block is lost or damaged in this segment: */
     struct g4_segment_name bad;
@@ -122,7 +123,10 @@ void g4_packed_call_resume(struct g4_packed_call *call);
 void g4_packed_call_unseen(struct g4_packed_call *call, enum kvt_err rc,
                            const struct kvt_error *err);
 
-/** Go on with a PUT or DELETE whose block was taken out of the manifest, or why it was not. */
+/** What is to leave the manifest for a PUT or DELETE; its PUT is the call's child. */
+struct g4_compaction_retirement g4_packed_call_retirement(struct g4_packed_call *call);
+
+/** End a PUT or DELETE whose retirement was done, with its `outcome`, or say why it was not. */
 void g4_packed_call_retired(struct g4_packed_call *call, enum kvt_err rc,
                             const struct kvt_error *err);
 

@@ -221,6 +221,14 @@ g4_segment_entry_etag(const struct g4_segment_entry *entry, char out[G4_ETAG_MAX
     memcpy(out, entry->etag, sizeof(entry->etag));
 }
 
+bool
+g4_segment_entry_same(const struct g4_segment_entry *a, const struct g4_segment_entry *b)
+{
+    return g4_segment_entry_compare(a, b) == 0 && a->length == b->length &&
+           a->crc32c == b->crc32c && a->fingerprint == b->fingerprint &&
+           memcmp(a->etag, b->etag, sizeof(a->etag)) == 0;
+}
+
 /* ---- writing ---- */
 
 struct g4_segment_builder {

@@ -73,6 +73,9 @@ struct g4_segment_entry g4_segment_entry_of(const struct kvt_key *key);
 /** By block alone (hash, parent, rank, position): below 0, 0 or above 0. */
 int g4_segment_entry_compare(const struct g4_segment_entry *a, const struct g4_segment_entry *b);
 
+/** The same block with the same ETag and the same bytes, as far as length and sums tell? */
+bool g4_segment_entry_same(const struct g4_segment_entry *a, const struct g4_segment_entry *b);
+
 /** The object key of a block.  KVT_OK, KVT_INVALID or KVT_RANGE. */
 KVT_NODISCARD enum kvt_err g4_segment_entry_key(char out[KVT_KEY_MAX], const char *namespace_,
                                                 const struct g4_segment_entry *entry);

@@ -55,7 +55,7 @@ key_of(unsigned block, char text[KVT_KEY_MAX])
 /* One run, or with `blocks` a retirement, under a lock of its own where there are locks. */
 static void
 compact(struct scene *scene, struct g4_compaction_report *report,
-        const struct g4_segment_entry *blocks, size_t count)
+        struct g4_compaction_retirement *blocks, size_t count)
 {
     struct g4_compaction_options options = {.store = scene->store,
                                             .namespace_ = ns,
@@ -157,7 +157,7 @@ static void
 life_of_a_namespace(struct scene *scene)
 {
     struct g4_compaction_report report;
-    struct g4_segment_entry gone[BLOCKS];
+    struct g4_compaction_retirement gone[BLOCKS];
     struct fetched *found = &scene->fetched;
     size_t count = 0;
 
@@ -177,7 +177,7 @@ life_of_a_namespace(struct scene *scene)
         assert_int_equal(head(scene->store, text, found), KVT_NOTFOUND);
         if (i % KEPT == 0)
             continue;
-        gone[count++] = g4_segment_entry_of(&key);
+        gone[count++] = (struct g4_compaction_retirement){.block = g4_segment_entry_of(&key)};
         scene->there[i] = false;
     }
     compact(scene, NULL, gone, count);

@@ -1,7 +1,8 @@
 /*
  * What is tested: g4/packed_store.h while somebody else packs, who dies at every request in turn,
  * either before a block is changed or between any two requests of that: what was acknowledged is
- * what is read.
+ * what is read.  The same where the packer comes back between any two requests of a change that
+ * found it at any of its own, and where it is the change that dies.
  * And a bucket whose pages of a listing have no rows.
  */
 #include <stdio.h>
@@ -9,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "g4/check.h"
 #include "g4/packed_store.h"
 
 #include "tests/support/seed.h"
@@ -86,6 +88,8 @@ pack(struct scene *scene)
 
     settings.age_ms = 0;
     settings.bytes_min = 1;
+    settings.block_max = 4096; /* whose memory is quickly had */
+    settings.segment_bytes = 65536;
     do {
         if (g4_packed_store_compact(scene->packed, 0, &settings, &report, NULL) != KVT_OK)
             return;
@@ -254,6 +258,184 @@ a_change_meets_a_packer(void **state)
     }
 }
 
+/* ---- changes of what is half packed ---- */
+
+/* The requests of a change that come before it has the lock, and more than all of them. */
+enum { REQUESTS_UNLOCKED = 5, REQUESTS_OF_A_CHANGE = 24 };
+
+static void
+settle_between(void *arg, const struct g4_request *request)
+{
+    (void)request;
+    settle(arg);
+}
+
+/* The first of the packer's requests behind which the manifest has the block. */
+static uint64_t
+first_named(void)
+{
+    bool named = false;
+    uint64_t step;
+
+    for (step = 0; !named; step++) {
+        struct scene *scene = scene_new();
+
+        assert_true(step < REQUESTS_MAX);
+        pack_until(scene, step + 1);
+        named = shelf_count(&scene->shelf, SPACE "/.kvt/manifest/") > 0;
+        scene_free(scene);
+    }
+    return step;
+}
+
+/* The packer has died behind its request `step`. */
+static struct scene *
+half_packed(uint64_t step, bool *died)
+{
+    struct scene *scene = scene_new();
+
+    pack_until(scene, step);
+    *died = scene->packer.dead;
+    scene->packer.dead = false;
+    scene->user.arg = scene;
+    kvt_clock_sleep_ms(2 * FRESH_MS);
+    return scene;
+}
+
+/* Somebody finishes the packing before the request `before` of the change. */
+static void
+finished_before_each_request(void (*change)(struct scene *))
+{
+    bool died = true;
+
+    for (uint64_t step = first_named(); died; step++)
+        for (uint64_t before = 1; before <= REQUESTS_UNLOCKED; before++) {
+            struct scene *scene = half_packed(step, &died);
+
+            scene->user.calls = 0;
+            scene->user.at = before;
+            scene->user.between = settle_between;
+            change(scene);
+            expect_block(scene, "left");
+            settle(scene);
+            expect_block(scene, "left");
+            scene_free(scene);
+        }
+}
+
+static void
+a_change_meets_the_rest_of_packing(void **state)
+{
+    (void)state;
+    finished_before_each_request(write_over_it);
+    finished_before_each_request(write_over_what_matches);
+}
+
+/* Is the block there, as it was or as it was to be? */
+static void
+expect_either(struct scene *scene)
+{
+    kvt_clock_sleep_ms(2 * FRESH_MS);
+    assert_int_equal(get(scene->packed, scene->key, &scene->fetched), KVT_OK);
+    assert_true(scene->fetched.size == 5 || scene->fetched.size == 4);
+    assert_memory_equal(scene->fetched.body, scene->fetched.size == 5 ? "right" : "left",
+                        scene->fetched.size);
+}
+
+/* Who changes a block dies at his request `at`. */
+static void
+dies_at_each_request(bool matches)
+{
+    bool died = true;
+
+    for (uint64_t step = first_named(); died; step++) {
+        bool changed = false;
+
+        for (uint64_t at = 1; !changed; at++) {
+            struct scene *scene = half_packed(step, &died);
+            char etag[G4_ETAG_MAX];
+
+            assert_true(at < REQUESTS_OF_A_CHANGE);
+            memcpy(etag, scene->etag, sizeof(etag));
+            scene->user.calls = 0;
+            scene->user.at = at;
+            scene->user.death = SHELF_DIES_AFTER;
+            changed = (matches ? put_match(scene->store, scene->key, "left", 4, etag)
+                               : put(scene->store, scene->key, "left", 4, NULL)) == KVT_OK &&
+                      !scene->user.dead;
+            expect_either(scene);
+            settle(scene);
+            expect_either(scene);
+            scene_free(scene);
+        }
+    }
+}
+
+static void
+a_change_that_dies_loses_nothing(void **state)
+{
+    (void)state;
+    dies_at_each_request(false);
+    dies_at_each_request(true);
+}
+
+/* Whoever is first is read, whatever happens to the object that a PUT over nothing saw. */
+static void
+an_addition_meets_the_rest_of_packing(void **state)
+{
+    bool died = true;
+    unsigned added = 0;
+
+    (void)state;
+    for (uint64_t step = first_named(); died; step++)
+        for (uint64_t before = 1; before <= REQUESTS_UNLOCKED; before++) {
+            struct scene *scene = half_packed(step, &died);
+
+            enum kvt_err rc;
+
+            scene->user.calls = 0;
+            scene->user.at = before;
+            scene->user.between = settle_between;
+            rc = put_absent(scene->store, scene->key, "left", 4, NULL);
+            assert_true(rc == KVT_OK || rc == KVT_EXISTS);
+            added += rc == KVT_OK;
+            expect_block(scene, rc == KVT_OK ? "left" : "right");
+            settle(scene);
+            expect_block(scene, rc == KVT_OK ? "left" : "right");
+            scene_free(scene);
+        }
+    assert_true(added > 0);
+}
+
+/* What clients say of a block is in no segment: equal bytes are not the same block then. */
+static void
+what_clients_say_is_not_packed(void **state)
+{
+    char attributes[] = "x-amz-meta-note: mine\n";
+    struct scene *scene = scene_new();
+    struct g4_packed_totals totals;
+    struct g4_request request = {.verb = G4_PUT,
+                                 .key = scene->key,
+                                 .attributes = attributes,
+                                 .body = "right",
+                                 .body_size = 5,
+                                 .meta = {.present = true, .length = 5}};
+
+    (void)state;
+    request.meta.crc32c = g4_check_crc32c("right", 5);
+    kvt_clock_sleep_ms(2 * FRESH_MS);
+    scene->user.at = WRITE_OBJECT;
+    scene->user.between = settle_between;
+    scene->user.arg = scene;
+    assert_int_equal(g4_store_perform(scene->store, &request), KVT_OK);
+    assert_non_null(shelf_find(&scene->shelf, scene->key));
+    kvt_clock_sleep_ms(2 * FRESH_MS);
+    expect_block(scene, "right");
+    assert_int_equal(g4_packed_store_totals(scene->store, 0, &totals, NULL), KVT_OK);
+    assert_int_equal(totals.blocks, 0);
+    scene_free(scene);
+}
+
 /* ---- a manifest that nobody can read ---- */
 
 static void
@@ -362,6 +544,10 @@ main(void)
         cmocka_unit_test(a_deletion_meets_a_packer),
         cmocka_unit_test(a_change_meets_what_was_packed),
         cmocka_unit_test(a_change_meets_a_packer),
+        cmocka_unit_test(a_change_meets_the_rest_of_packing),
+        cmocka_unit_test(a_change_that_dies_loses_nothing),
+        cmocka_unit_test(an_addition_meets_the_rest_of_packing),
+        cmocka_unit_test(what_clients_say_is_not_packed),
         cmocka_unit_test(plain_blocks_need_no_manifest),
         cmocka_unit_test(a_page_without_rows_is_not_the_last),
     };

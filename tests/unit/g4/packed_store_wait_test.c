@@ -1,8 +1,8 @@
 /*
  * What is tested: g4/packed_store.h where two are at one namespace and the lock decides: a block
  * that is written over between any two steps of packing, whose object the packer then removes;
- * deletions that wait for a lock hold up no other namespace, ask the bucket little, and end at once
- * when the store is to be closed.
+ * deletions that wait for a lock hold up no other namespace, ask the bucket little, take out no
+ * other block than they name, each once for all who ask, and end at once when the store is closed.
  */
 #include <stdatomic.h>
 #include <stdio.h>
@@ -51,6 +51,7 @@ struct meeting {
     atomic_bool answered;  /* whoever wrote knows */
     atomic_bool meets;     /* a PUT is waited for */
     atomic_uint manifests; /* asked for, in "a" */
+    atomic_bool locking;   /* so was the lock of "a" */
     struct fetched fetched;
 };
 
@@ -75,6 +76,8 @@ submit_meeting(void *self, struct g4_request *request)
 
     if (strncmp(request->key, "a/.kvt/manifest/", 16) == 0)
         atomic_fetch_add(&meeting->manifests, 1);
+    if (strncmp(request->key, "a/.kvt/compaction", 17) == 0)
+        atomic_store(&meeting->locking, true);
     if (!atomic_load(&meeting->meets))
         return g4_store_submit(meeting->inner, request);
     if (packs && ++meeting->steps == meeting->step) {
@@ -284,6 +287,86 @@ nobody_waits_for_others(void **state)
     meeting_free(meeting);
 }
 
+/* Two wait for the deletion of one block; both are answered. */
+static void
+a_block_is_deleted_twice(void **state)
+{
+    struct meeting *meeting = meeting_new(false, 0);
+    const struct g4_lock_clock clock = shelf_clock(&meeting->shelf);
+    atomic_bool also_answered = false;
+    struct g4_request requests[2];
+    struct g4_lock *held;
+
+    (void)state;
+    pack(meeting, 0);
+    held = lock_by_another(meeting, &clock);
+    begin_delete(meeting, &requests[0]);
+    requests[1] = (struct g4_request){
+        .verb = G4_DELETE, .key = meeting->key, .done = on_answer, .arg = &also_answered};
+    assert_int_equal(g4_store_submit(meeting->store, &requests[1]), KVT_OK);
+    kvt_clock_sleep_ms(2 * FRESH_MS);
+    assert_int_equal(g4_lock_release(held, NULL), KVT_OK);
+    assert_true(wait_for(&meeting->answered));
+    assert_true(wait_for(&also_answered));
+    assert_int_equal(requests[0].status, KVT_OK);
+    assert_int_equal(requests[1].status, KVT_OK);
+    assert_int_equal(get(meeting->store, meeting->key, &meeting->fetched), KVT_NOTFOUND);
+    meeting_free(meeting);
+}
+
+/* Who has the lock puts another in place of the block. */
+static void
+replace(struct meeting *meeting, struct g4_lock *held, const struct g4_lock_clock *clock)
+{
+    struct g4_compaction_options options = {.store = meeting->inner,
+                                            .namespace_ = "a",
+                                            .lock = held,
+                                            .clock = clock,
+                                            .settings = g4_compaction_defaults(),
+                                            .writer = "gw1"};
+    struct g4_compaction_retirement one = {.only_this = false};
+    struct g4_compaction_report report;
+    struct kvt_key key;
+
+    options.settings.age_ms = 0;
+    options.settings.bytes_min = 1;
+    assert_int_equal(kvt_key_parse(meeting->key, &key), KVT_OK);
+    one.block = g4_segment_entry_of(&key);
+    assert_int_equal(g4_compaction_retire(&options, &one, 1, NULL), KVT_OK);
+    assert_int_equal(one.outcome, KVT_OK);
+    assert_int_equal(put_absent(meeting->inner, meeting->key, "left", 4, NULL), KVT_OK);
+    assert_int_equal(g4_compaction_run(&options, &report, NULL), KVT_OK);
+    assert_int_equal(report.packed, 1);
+}
+
+/* The block that a conditional deletion names is not the one that it finds when it has the lock. */
+static void
+what_was_put_since_is_not_deleted(void **state)
+{
+    struct meeting *meeting = meeting_new(false, 0);
+    const struct g4_lock_clock clock = shelf_clock(&meeting->shelf);
+    struct g4_request request = {.verb = G4_DELETE,
+                                 .key = meeting->key,
+                                 .condition = G4_IF_MATCH,
+                                 .done = on_answer,
+                                 .arg = &meeting->answered};
+    struct g4_lock *held;
+
+    (void)state;
+    pack(meeting, 0);
+    held = lock_by_another(meeting, &clock);
+    atomic_store(&meeting->locking, false);
+    memcpy(request.etag, meeting->etag, sizeof(request.etag));
+    assert_int_equal(g4_store_submit(meeting->store, &request), KVT_OK);
+    assert_true(wait_for(&meeting->locking));
+    replace(meeting, held, &clock);
+    assert_int_equal(g4_lock_release(held, NULL), KVT_OK);
+    assert_true(wait_for(&meeting->answered));
+    assert_int_equal(request.status, KVT_PRECONDITION);
+    expect_body(meeting, meeting->key, "left");
+    meeting_free(meeting);
+}
+
 static void
 a_stop_ends_the_waiting(void **state)
 {
@@ -310,6 +393,8 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(written_over_while_it_is_packed),
         cmocka_unit_test(nobody_waits_for_others),
+        cmocka_unit_test(a_block_is_deleted_twice),
+        cmocka_unit_test(what_was_put_since_is_not_deleted),
         cmocka_unit_test(a_stop_ends_the_waiting),
     };
 

@@ -179,7 +179,7 @@ packing_delete(struct packing *packing, unsigned block)
 {
     const struct g4_lock_clock clock = shelf_clock(&packing->shelf);
     const struct kvt_key id = parsed(block);
-    const struct g4_segment_entry entry = g4_segment_entry_of(&id);
+    struct g4_compaction_retirement one = {.block = g4_segment_entry_of(&id)};
     struct g4_lock *held = NULL;
     char key[KVT_KEY_MAX];
     enum kvt_err rc;
@@ -195,7 +195,7 @@ packing_delete(struct packing *packing, unsigned block)
             const struct g4_compaction_options options =
                 packing_options(packing, packing->store, held, &clock);
 
-            rc = g4_compaction_retire(&options, &entry, 1, NULL);
+            rc = g4_compaction_retire(&options, &one, 1, NULL);
             (void)g4_lock_release(held, NULL);
         }
         assert_true(rc == KVT_OK || rc == KVT_BUSY);
