@@ -260,8 +260,10 @@ on_segment(void *arg, const struct g4_listed *row, struct kvt_error *err)
     struct g4_compaction_run *run = arg;
     struct g4_request request = {.verb = G4_DELETE, .key = row->key};
     struct g4_segment_name name;
-    enum kvt_err rc;
+    enum kvt_err rc = g4_compaction_guard(run, err);
 
+    if (rc != KVT_OK)
+        return rc;
     if (g4_segment_key_parse(row->key, run->options->namespace_, &name) != KVT_OK ||
         name.epoch > run->epoch || is_needed(&run->manifest, &name))
         return KVT_OK;
@@ -338,6 +340,12 @@ pass(struct g4_compaction_run *run, bool *idle, struct kvt_error *err)
     return rc;
 }
 
+static enum kvt_err
+guard_log(void *arg, struct kvt_error *err)
+{
+    return g4_compaction_guard(arg, err);
+}
+
 static void
 begin_run(struct g4_compaction_run *run, const struct g4_compaction_options *options,
           struct g4_compaction_report *report)
@@ -349,6 +357,8 @@ begin_run(struct g4_compaction_run *run, const struct g4_compaction_options *opt
         .budget = options->settings.bytes_max,
         .log = {.store = options->store,
                 .namespace_ = options->namespace_,
+                .guard = guard_log,
+                .guard_arg = run,
                 .request_ms =
                     options->request_ms == 0 ? G4_COMPACTION_REQUEST_MS : options->request_ms},
     };
@@ -508,6 +518,7 @@ g4_compaction_retire(const struct g4_compaction_options *options,
 {
     struct g4_compaction_report report;
     struct g4_compaction_run run;
+    uint64_t deleted;
     enum kvt_err rc = KVT_BUSY;
 
     begin_run(&run, options, &report);
@@ -520,6 +531,9 @@ g4_compaction_retire(const struct g4_compaction_options *options,
         if (rc == KVT_OK && run.change_count > 0)
             rc = commit(&run, err);
     }
+    /* Where nothing is packed any more, nobody else would.  The blocks are out in any case. */
+    if (rc == KVT_OK && run.committed && run.manifest.number % G4_MANIFEST_KEEP == 0)
+        (void)!g4_manifest_log_prune(&run.log, run.manifest.number, &deleted, NULL);
     end_run(&run);
     return rc;
 }

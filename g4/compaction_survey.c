@@ -122,10 +122,13 @@ static enum kvt_err
 on_row(void *arg, const struct g4_listed *row, struct kvt_error *err)
 {
     struct g4_compaction_run *run = arg;
+    const enum kvt_err rc = g4_compaction_guard(run, err); /* a listing may outlast a lease */
     const struct g4_manifest_block *block;
     struct g4_segment_entry wanted;
     struct kvt_key key;
 
+    if (rc != KVT_OK)
+        return rc;
     /* What is no block of this very namespace stays as it is. */
     if (kvt_key_parse(row->key, &key) != KVT_OK ||
         strcmp(key.namespace_, run->options->namespace_) != 0)

@@ -36,17 +36,22 @@ static enum kvt_err
 on_row(void *arg, const struct g4_listed *row, struct kvt_error *err)
 {
     struct numbers *numbers = arg;
+    const struct g4_manifest_log *log = numbers->log;
     struct g4_request request = {.verb = G4_DELETE, .key = row->key};
     uint64_t number;
-    enum kvt_err rc;
+    enum kvt_err rc = KVT_OK;
 
-    if (g4_manifest_key_parse(row->key, numbers->log->namespace_, &number) != KVT_OK)
+    if (g4_manifest_key_parse(row->key, log->namespace_, &number) != KVT_OK)
         return KVT_OK; /* whatever it is, it is not ours */
     if (number > numbers->newest)
         numbers->newest = number;
     if (number > numbers->dead)
         return KVT_OK;
-    rc = perform(numbers->log, &request, err);
+    if (log->guard != NULL)
+        rc = log->guard(log->guard_arg, err);
+    if (rc != KVT_OK)
+        return rc;
+    rc = perform(log, &request, err);
     if (rc == KVT_NOTFOUND)
         return KVT_OK;
     numbers->deleted += rc == KVT_OK;

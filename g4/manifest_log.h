@@ -25,6 +25,9 @@ struct g4_manifest_log {
     struct g4_store *store;
     const char *namespace_;
     uint64_t request_ms; /* of one request; 0 = the store's default */
+    /* May the next one be deleted?  Anything but KVT_OK ends the pruning; NULL: always. */
+    enum kvt_err (*guard)(void *arg, struct kvt_error *err);
+    void *guard_arg;
 };
 
 /**
@@ -48,7 +51,8 @@ KVT_NODISCARD enum kvt_err g4_manifest_log_load(const struct g4_manifest_log *lo
 KVT_NODISCARD enum kvt_err g4_manifest_log_commit(const struct g4_manifest_log *log,
                                                   struct g4_manifest *next, struct kvt_error *err);
 
-/** Delete all but the newest G4_MANIFEST_KEEP up to `newest`, which was committed or loaded. */
+/** Delete all but the newest G4_MANIFEST_KEEP up to `newest`, which was committed or loaded.
+ *  KVT_OK, what the guard said, or why the store could not be asked. */
 KVT_NODISCARD enum kvt_err g4_manifest_log_prune(const struct g4_manifest_log *log, uint64_t newest,
                                                  uint64_t *deleted, struct kvt_error *err);
 

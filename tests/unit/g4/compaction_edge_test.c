@@ -290,6 +290,90 @@ a_lock_out_of_reach_ends_in_time(void **state)
     packing_free(packing);
 }
 
+/* Reading a listing takes longer than a lease: its renewals keep the lock. */
+static void
+a_long_listing_keeps_the_lock(void **state)
+{
+    struct packing *packing = packing_new(test_seed());
+    struct shelf_client slow = {.shelf = &packing->shelf,
+                                .slow_ms = G4_LOCK_TTL_DEFAULT_MS * SHELF_PAGE / PACKING_BLOCKS};
+    struct g4_compaction_report report;
+
+    (void)state;
+    for (unsigned i = 0; i < PACKING_BLOCKS; i++)
+        packing_put(packing, i);
+    packing->settings.age_ms = UINT64_C(3600000);
+    assert_int_equal(packing_compact(packing, &slow, &report), KVT_OK); /* nothing is old enough */
+    assert_int_equal(report.plain_blocks, PACKING_BLOCKS);
+    packing->settings.age_ms = 0;
+    assert_int_equal(packing_compact(packing, &slow, &report), KVT_OK);
+    assert_true(report.packed > 0);
+    packing_settle(packing);
+    packing_check(packing);
+    packing_free(packing);
+}
+
+static void
+stop_it(void *arg, const struct g4_request *request)
+{
+    (void)request;
+    atomic_store((atomic_bool *)arg, true);
+}
+
+/* Who packs hears of a stop while he reads a page, of whatever listing that is. */
+static void
+a_stop_ends_a_listing(void **state)
+{
+    bool through = false;
+    unsigned listings = 0;
+
+    (void)state;
+    for (uint64_t n = 1; n < REQUESTS_MAX && !through; n++) {
+        struct packing *packing = packing_new(test_seed());
+        atomic_bool stop = false;
+        struct shelf_client client = {.shelf = &packing->shelf, .between = stop_it, .arg = &stop};
+        struct g4_store *store = shelf_open(&client);
+        struct g4_compaction_options options = packing_options(packing, store, NULL, NULL);
+        struct g4_compaction_report report;
+        enum kvt_err rc;
+
+        for (unsigned i = 0; i < PACKING_BLOCKS; i++)
+            packing_put(packing, i);
+        options.settings.age_ms = UINT64_C(3600000);
+        options.stop = &stop;
+        client.at = n;
+        rc = g4_compaction_run(&options, &report, NULL);
+        through = client.calls < n;
+        if (n > 1 && report.plain_blocks < PACKING_BLOCKS) {
+            assert_int_equal(rc, KVT_CANCELLED);
+            assert_int_equal(client.calls, n); /* not one page more */
+            listings++;
+        }
+        g4_store_close(store);
+        packing_free(packing);
+    }
+    assert_true(through);
+    assert_in_range(listings, PACKING_BLOCKS / SHELF_PAGE - 1, PACKING_BLOCKS / SHELF_PAGE + 1);
+}
+
+/* Deletions alone leave no more manifests than packing does. */
+static void
+deletions_prune_manifests(void **state)
+{
+    struct packing *packing = packing_new(test_seed());
+
+    (void)state;
+    for (unsigned i = 0; i < PACKING_BLOCKS; i++)
+        packing_put(packing, i);
+    packing_settle(packing);
+    for (unsigned i = 0; i < PACKING_BLOCKS; i++) {
+        assert_int_equal(packing_delete(packing, i), KVT_OK);
+        assert_in_range(shelf_count(&packing->shelf, MANIFESTS), 1, 2 * G4_MANIFEST_KEEP - 1);
+    }
+    packing_check(packing);
+    packing_free(packing);
+}
+
 /* A writer that slept until its number had been deleted creates it once more, and learns that. */
 static void
 a_number_that_is_free_again_is_no_commit(void **state)
@@ -482,6 +566,9 @@ main(void)
         cmocka_unit_test(an_older_epoch_stops),
         cmocka_unit_test(an_older_epoch_with_a_good_lock_stops),
         cmocka_unit_test(a_lock_out_of_reach_ends_in_time),
+        cmocka_unit_test(a_long_listing_keeps_the_lock),
+        cmocka_unit_test(a_stop_ends_a_listing),
+        cmocka_unit_test(deletions_prune_manifests),
         cmocka_unit_test(a_number_that_is_free_again_is_no_commit),
         cmocka_unit_test(triggers_decide_what_is_packed),
         cmocka_unit_test(a_damaged_block_is_a_miss),

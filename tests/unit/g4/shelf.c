@@ -205,7 +205,7 @@ submit(void *self, struct g4_request *request)
     if (hit && client->between != NULL)
         client->between(client->arg, request);
     pthread_mutex_lock(&shelf->lock);
-    shelf->now_ms++;
+    shelf->now_ms += 1 + client->slow_ms;
     client->dead = client->dead || (hit && client->death == SHELF_DIES_BEFORE);
     request->status = client->dead ? KVT_UNAVAILABLE : serve(shelf, request);
     if (hit && (client->death == SHELF_DIES_AFTER || client->death == SHELF_STUMBLES)) {

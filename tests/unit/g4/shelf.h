@@ -50,6 +50,7 @@ struct shelf_client {
     void (*between)(void *arg, const struct g4_request *request); /* before it; may be NULL */
     void *arg;
     bool dead;
+    uint64_t slow_ms; /* of the shelf's time that a request takes more */
 };
 
 /** A store that is this client's view of its shelf. */
