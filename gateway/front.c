@@ -200,6 +200,7 @@ on_target(void *arg, const char *target, struct MHD_Connection *connection)
     request->content_type = "application/xml";
     request->status = 200;
     request->takes_reader = true;
+    request->takes_sealed = front->options.tls == NULL;
     request->raw = strlen(target) < TARGET_MAX ? kvt_strdup(target) : NULL;
     call->request = request;
     return call;

@@ -192,14 +192,17 @@ stream_block(struct gateway_s3 *s3, struct gateway_request *request, struct gate
                                  : gateway_request_fault_of(rc);
 }
 
-/* What is wrong with the first piece can still be said in the answer's first line. */
+/* What is wrong with the first piece can still be said in the answer's first line.  A small part of
+ * the body is no reason to take in all of it. */
 static void
-begin_stream(struct gateway_request *request)
+begin_stream(struct gateway_request *request, uint64_t length)
 {
     enum kvt_err rc;
 
     if (request->reader == NULL || request->body_size == 0)
         return;
+    if (request->takes_sealed && request->body_size >= length / 2)
+        gateway_reader_seal(request->reader);
     rc = gateway_reader_fetch(request->reader, request->body_from);
     if (rc != KVT_OK)
         (void)gateway_request_fail(request, gateway_request_fault_of(rc));
@@ -237,7 +240,7 @@ read_block(struct gateway_s3 *s3, struct gateway_request *request)
     describe_block(request, &item.record);
     answer_body(request, "", is_head(request) ? item.record.length : item.size, item.record.etag,
                 item.record.modified_ms);
-    begin_stream(request);
+    begin_stream(request, item.size);
 }
 
 /* One GET into `room`. */

@@ -36,22 +36,6 @@ is_block(const struct g4_object *object, const struct gateway_record *record)
            g4_pieces_size(&object->pieces) <= GATEWAY_READER_PIECE_MAX;
 }
 
-/* From sealed memory, where it is there; else there is nothing to it. */
-static void
-take_sealed(struct gateway_reader *reader)
-{
-    struct gateway_sealed *sealed = reader->vault->sealed;
-
-    reader->sealed = gateway_sealed_take(sealed, &reader->body);
-    if (reader->sealed == NULL)
-        return;
-    reader->sealed_fd = fcntl(gateway_sealed_fd(reader->sealed), F_DUPFD_CLOEXEC, 0);
-    if (reader->sealed_fd >= 0)
-        return;
-    gateway_sealed_give(sealed, reader->sealed);
-    reader->sealed = NULL;
-}
-
 static enum kvt_err
 take_memory(struct gateway_reader *reader, uint64_t size)
 {
@@ -94,10 +78,8 @@ gateway_reader_open(struct gateway_reader **out, struct gateway_vault *vault,
     reader->sealed_fd = -1;
     rc = g4_directory_body(vault->hot, item->key, &reader->body, &err);
     if (rc == KVT_OK && is_block(&reader->body.object, &item->record)) {
-        take_sealed(reader);
         piece = gateway_reader_piece(reader);
-        if (reader->sealed == NULL)
-            rc = take_memory(reader, item->record.length < piece ? item->record.length : piece);
+        rc = take_memory(reader, item->record.length < piece ? item->record.length : piece);
     } else {
         rc = KVT_UNSUPPORTED;
     }
@@ -220,6 +202,24 @@ gateway_reader_fetch(struct gateway_reader *reader, uint64_t at)
         gateway_get_count(reader->vault, &reader->item);
     reader->counted = true;
     return reader->failed;
+}
+
+void
+gateway_reader_seal(struct gateway_reader *reader)
+{
+    struct gateway_sealed *sealed = reader->vault->sealed;
+    struct gateway_sealed_body *body = gateway_sealed_take(sealed, &reader->body);
+
+    if (body == NULL)
+        return;
+    reader->sealed_fd = fcntl(gateway_sealed_fd(body), F_DUPFD_CLOEXEC, 0);
+    if (reader->sealed_fd < 0) {
+        gateway_sealed_give(sealed, body);
+        return;
+    }
+    reader->sealed = body;
+    give_memory(reader);
+    g4_body_close(&reader->body);
 }
 
 int

@@ -8,8 +8,8 @@
  * stream fails, and the client sees that its answer is cut short.
  *
  * Ownership: owns its file and memory; the vault and the key outlive it.
- * Threads:   one at a time; only gateway_reader_open() and gateway_reader_fetch() wait for disk and
- *            bucket.
+ * Threads:   one at a time; only gateway_reader_open(), gateway_reader_seal() and
+ *            gateway_reader_fetch() wait for disk and bucket.
  * Limits:    pieces of GATEWAY_READER_PIECE_MAX; memory beyond a piece is the budget's, or the
  *            bound of gateway/sealed.h.
  */
@@ -58,8 +58,14 @@ KVT_NODISCARD enum kvt_err gateway_reader_read(struct gateway_reader *stream, ui
 KVT_NODISCARD enum kvt_err gateway_reader_fetch(struct gateway_reader *stream, uint64_t at);
 
 /**
- * All of the body in sealed memory (gateway/sealed.h), to be sent from there before the reader is
- * closed.
+ * Before anything is read: let the body come out of sealed memory (gateway/sealed.h), if it is
+ * there or may be; else it comes in pieces.  Right where most of it is asked for, and the kernel
+ * can send it as it is.
+ */
+void gateway_reader_seal(struct gateway_reader *stream);
+
+/**
+ * All of the body in sealed memory, to be sent from there before the reader is closed.
  *
  * @return a descriptor, the caller's to close from now on, or -1: it comes in pieces
  */

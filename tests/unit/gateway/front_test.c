@@ -1,7 +1,8 @@
 /*
  * What is tested: gateway/front.h over real sockets, where blocks are read while they are sent: all
- * of a block and parts of it, also what is not in memory; the hot copy damaged or removed in the
- * middle of an answer; clients that take their time, and thousands that say nothing.
+ * of a block and parts of it, also what is not in memory; what comes out of sealed memory, and what
+ * does not; the hot copy damaged or removed in the middle of an answer; clients that take their
+ * time, and thousands that say nothing.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -17,11 +18,14 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/random.h"
 #include "g4/name.h"
 #include "g4/object.h"
+#include "g4/s3.h"
 #include "gateway/front.h"
 
+#include "tests/support/certificate.h"
 #include "tests/unit/gateway/scene.h"
 
 /* SIZE is more than a socket's buffers take on their way to a client that does not read. */
@@ -32,6 +36,8 @@ struct fixture {
     struct gateway_auth *auth;
     struct gateway_front *front;
     uint16_t port;
+    struct kvt_tls *tls; /* NULL: plain HTTP */
+    unsigned mostly;     /* answers that were most of the block */
     char key[KVT_KEY_MAX];
     char file[512]; /* of the hot copy */
     uint8_t *wanted;
@@ -47,6 +53,7 @@ start_front(struct fixture *f, uint64_t patience_ms)
                                                   .connections_max = IDLE + 100,
                                                   .patience_ms = patience_ms,
                                                   .domains = "",
+                                                  .tls = f->tls,
                                                   .auth = f->auth,
                                                   .s3 = &f->scene.s3};
     struct kvt_error err;
@@ -87,6 +94,7 @@ tear_down(void **state)
 
     gateway_front_stop(f->front);
     gateway_auth_free(f->auth);
+    kvt_tls_free(f->tls);
     kvt_free(f->wanted);
     kvt_free(f->found);
     test_scene_close(&f->scene);
@@ -231,6 +239,7 @@ whole_and_in_part(void **state)
         assert_int_equal(read_head(fd, &length), 200);
         assert_int_equal(length, SIZE);
         assert_int_equal(read_body(f, fd, 0, SIZE), SIZE);
+        f->mostly++;
     }
     for (int i = 0; i < 20; i++) {
         const uint64_t from = kvt_random_below(&random, SIZE);
@@ -243,6 +252,7 @@ whole_and_in_part(void **state)
         assert_int_equal(read_head(fd, &length), 206);
         assert_int_equal(length, size);
         assert_int_equal(read_body(f, fd, from, size), size);
+        f->mostly += size >= SIZE / 2 ? 1 : 0;
     }
     (void)close(fd);
 }
@@ -259,15 +269,75 @@ again_out_of_memory(void **state)
 
     assert_int_equal(gateway_sealed_new(&vault->sealed, 4 * (uint64_t)SIZE), KVT_OK);
     whole_and_in_part(state);
-    assert_int_equal(gateway_stats_get(stats, GATEWAY_STAT_HITS_SEALED), 22);
+    assert_int_equal(gateway_stats_get(stats, GATEWAY_STAT_HITS_SEALED), f->mostly - 1);
     assert_int_equal(gateway_stats_get(stats, GATEWAY_STAT_HITS_HOT), 23);
     flip(f, SIZE / 2);
     ask(f, fd, NULL);
     assert_int_equal(read_head(fd, &length), 200);
     assert_int_equal(read_body(f, fd, 0, SIZE), SIZE);
-    assert_int_equal(gateway_stats_get(stats, GATEWAY_STAT_HITS_SEALED), 22);
+    assert_int_equal(gateway_stats_get(stats, GATEWAY_STAT_HITS_SEALED), f->mostly - 1);
     assert_int_equal(gateway_stats_get(stats, GATEWAY_STAT_CORRUPT_HOT), 1);
     (void)close(fd);
+}
+
+/* A byte of it, again and again, does not bring all of it into memory. */
+static void
+a_small_part_is_read(void **state)
+{
+    struct fixture *f = *state;
+    struct gateway_vault *vault = f->scene.gateway.vault;
+    const int fd = connect_front(f, 0);
+    size_t length;
+
+    assert_int_equal(gateway_sealed_new(&vault->sealed, 4 * (uint64_t)SIZE), KVT_OK);
+    for (int i = 0; i < 5; i++) {
+        ask(f, fd, "bytes=5-5");
+        assert_int_equal(read_head(fd, &length), 206);
+        assert_int_equal(read_body(f, fd, 5, 1), 1);
+    }
+    assert_int_equal(gateway_stats_get(&f->scene.gateway.stats, GATEWAY_STAT_HITS_SEALED), 0);
+    (void)close(fd);
+}
+
+/* What TLS sends is copied in any case. */
+static void
+over_tls_it_is_read(void **state)
+{
+    struct fixture *f = *state;
+    struct gateway_vault *vault = f->scene.gateway.vault;
+    const uint64_t now_ms = kvt_clock_unix_ms();
+    struct g4_s3_options options = {
+        .bucket = "kvtier", .access_key = "access", .secret_key = "secret", .path_style = true};
+    struct test_certificate pair;
+    struct g4_store *client;
+    struct kvt_error err;
+    char endpoint[64];
+    char path[256];
+
+    test_certificate_make(&pair, "gateway", now_ms - 3600000, now_ms + 3600000);
+    (void)snprintf(path, sizeof(path), "%s/front.pem", f->scene.gateway.folder);
+    assert_int_equal(kvt_file_write(path, pair.text, strlen(pair.text), 0600, NULL), KVT_OK);
+    assert_int_equal(kvt_tls_new(&f->tls), KVT_OK);
+    assert_int_equal(kvt_tls_load(f->tls, pair.text, pair.key, &err), KVT_OK);
+    gateway_front_stop(f->front);
+    start_front(f, WAIT_S * 1000);
+    assert_int_equal(gateway_sealed_new(&vault->sealed, 4 * (uint64_t)SIZE), KVT_OK);
+    (void)snprintf(endpoint, sizeof(endpoint), "https://localhost:%u", (unsigned)f->port);
+    options.endpoint = endpoint;
+    options.ca_file = path;
+    assert_int_equal(g4_s3_open(&client, &options, &err), KVT_OK);
+    for (int i = 0; i < 3; i++) {
+        struct g4_request request = {.verb = G4_GET, .key = f->key, .buffer_capacity = SIZE};
+
+        if (g4_store_perform(client, &request) != KVT_OK)
+            fail_msg("%s", request.error.text);
+        assert_int_equal(request.buffer_size, SIZE);
+        assert_memory_equal(request.buffer, f->wanted, SIZE);
+        kvt_free(request.buffer);
+    }
+    g4_store_close(client);
+    assert_int_equal(gateway_stats_get(&f->scene.gateway.stats, GATEWAY_STAT_HITS_HOT), 3);
+    assert_int_equal(gateway_stats_get(&f->scene.gateway.stats, GATEWAY_STAT_HITS_SEALED), 0);
 }
 
 static void
@@ -411,6 +481,8 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(whole_and_in_part, set_up, tear_down),
         cmocka_unit_test_setup_teardown(again_out_of_memory, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_small_part_is_read, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(over_tls_it_is_read, set_up, tear_down),
         cmocka_unit_test_setup_teardown(damaged_while_it_is_sent, set_up, tear_down),
         cmocka_unit_test_setup_teardown(cut_short_where_nothing_is_right, set_up, tear_down),
         cmocka_unit_test_setup_teardown(bad_from_the_first_piece_on, set_up, tear_down),

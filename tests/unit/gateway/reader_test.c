@@ -1,7 +1,8 @@
 /*
  * What is tested: gateway/reader.h: a block comes from the hot volume in pieces, from any byte on;
  * what is flipped, cut or removed there while it is read never reaches the reader: the rest comes
- * from the bucket, or the reader fails; the budget is given back whatever happens.
+ * from the bucket, or the reader fails; what is sealed keeps its place until the reader is closed;
+ * the budget is given back whatever happens.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -10,6 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/random.h"
+#include "g4/directory.h"
 #include "g4/name.h"
 #include "g4/object.h"
 #include "gateway/reader.h"
@@ -211,6 +213,46 @@ no_room(void **state)
     gateway_reader_close(reader);
 }
 
+/* A block that is asked for again costs memory once, however many send it, and the budget
+ * nothing. */
+static void
+out_of_sealed_memory(void **state)
+{
+    struct fixture *f = *state;
+    struct gateway_vault *vault = f->gateway.vault;
+    struct gateway_reader *readers[3];
+    struct gateway_sealed_body *body;
+    struct g4_body file;
+    struct kvt_error err;
+    int fd;
+
+    assert_true(SIZE >= GATEWAY_SEALED_MIN);
+    assert_int_equal(gateway_sealed_new(&vault->sealed, 4 * (uint64_t)SIZE), KVT_OK);
+    for (unsigned i = 0; i < 3; i++) {
+        readers[i] = open_reader(f);
+        gateway_reader_seal(readers[i]);
+        assert_int_equal(gateway_reader_fetch(readers[i], 0), KVT_OK);
+    }
+    assert_int_equal(atomic_load(&f->budget.used), PIECE); /* the first one's */
+    assert_int_equal(gateway_reader_take_sealed(readers[0]), -1);
+    assert_int_equal(read_range(f, readers[0], 0, SIZE, PIECE), SIZE);
+    fd = gateway_reader_take_sealed(readers[1]);
+    assert_true(fd >= 0);
+    assert_int_equal(gateway_reader_take_sealed(readers[1]), -1);
+    assert_int_equal(pread(fd, f->found, SIZE, 0), SIZE);
+    assert_memory_equal(f->found, f->wanted, SIZE);
+    (void)close(fd);
+    assert_int_equal(stat_of(f, GATEWAY_STAT_HITS_HOT), 3);
+    assert_int_equal(stat_of(f, GATEWAY_STAT_HITS_SEALED), 1);
+    for (unsigned i = 0; i < 3; i++)
+        gateway_reader_close(readers[i]);
+    assert_int_equal(g4_directory_body(vault->hot, f->key, &file, &err), KVT_OK);
+    body = gateway_sealed_take(vault->sealed, &file);
+    assert_non_null(body);
+    gateway_sealed_give(vault->sealed, body);
+    g4_body_close(&file);
+}
+
 static bool
 open_once(void *arg)
 {
@@ -239,6 +281,7 @@ main(void)
         cmocka_unit_test_setup_teardown(the_bucket_is_bad_too, set_up, tear_down),
         cmocka_unit_test_setup_teardown(removed_while_it_is_read, set_up, tear_down),
         cmocka_unit_test_setup_teardown(no_room, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(out_of_sealed_memory, set_up, tear_down),
         cmocka_unit_test_setup_teardown(every_allocation_may_fail, set_up, tear_down),
     };
 
