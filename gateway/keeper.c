@@ -109,6 +109,7 @@ keeper_main(void *arg)
         probe(keeper);
         recover(keeper);
         keep_streams(keeper);
+        gateway_sealed_expire(keeper->vault->sealed, kvt_clock_mono_ms());
         show(keeper);
         kvt_clock_sleep_ms(TICK_MS);
     }

@@ -325,3 +325,21 @@ gateway_sealed_fd(const struct gateway_sealed_body *body)
 {
     return body->fd;
 }
+
+void
+gateway_sealed_expire(struct gateway_sealed *sealed, uint64_t now_ms)
+{
+    struct dropped dropped = {.count = 0};
+
+    if (sealed == NULL)
+        return;
+    (void)pthread_mutex_lock(&sealed->shared.lock);
+    for (unsigned i = 0; i < GATEWAY_SEALED_COUNT; i++) {
+        struct gateway_sealed_body *body = &sealed->shared.bodies[i];
+
+        if (body->size > 0 && body->users == 0 && body->used_ms + GATEWAY_SEALED_IDLE_MS <= now_ms)
+            drop_locked(sealed, body, &dropped);
+    }
+    (void)pthread_mutex_unlock(&sealed->shared.lock);
+    close_dropped(&dropped);
+}

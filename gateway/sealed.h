@@ -10,7 +10,7 @@
  * Threads:   any; gateway_sealed_take() waits for the disk where it copies.
  * Limits:    `bytes_max` of bodies of GATEWAY_SEALED_MIN bytes and more, those that are being sent
  *            or copied among them, none larger than a quarter of it; GATEWAY_SEALED_COUNT of them,
- *            fewer where the process may open few files.
+ *            fewer where the process may open few files; GATEWAY_SEALED_IDLE_MS without use.
  */
 #ifndef GATEWAY_SEALED_H
 #define GATEWAY_SEALED_H
@@ -20,8 +20,9 @@
 #include "g4/body.h"
 #include "kvtier/error.h"
 
-#define GATEWAY_SEALED_MIN   (512u << 10) /* what is smaller costs more to ask for than to copy */
-#define GATEWAY_SEALED_COUNT 256
+#define GATEWAY_SEALED_MIN     (512u << 10) /* what is smaller costs more to ask for than to copy */
+#define GATEWAY_SEALED_COUNT   256
+#define GATEWAY_SEALED_IDLE_MS 60000
 
 struct gateway_sealed;
 struct gateway_sealed_body;
@@ -46,5 +47,13 @@ void gateway_sealed_give(struct gateway_sealed *sealed, struct gateway_sealed_bo
 
 /** All bytes of a body that was taken, checked, from offset 0 on: a descriptor that is borrowed. */
 int gateway_sealed_fd(const struct gateway_sealed_body *body);
+
+/**
+ * Drop what nobody used for GATEWAY_SEALED_IDLE_MS, such as blocks that were removed.
+ *
+ * @param sealed  NULL: there is none
+ * @param now_ms  monotonic
+ */
+void gateway_sealed_expire(struct gateway_sealed *sealed, uint64_t now_ms);
 
 #endif /* GATEWAY_SEALED_H */

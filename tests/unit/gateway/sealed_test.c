@@ -2,7 +2,7 @@
  * What is tested: gateway/sealed.h: a body that is asked for again comes out of memory that nobody
  * can write to; a file that was changed since is read; what does not fit its crc is never taken in;
  * memory and descriptors stay within their bounds, whoever sends what for how long; many who want
- * the same body share one; all is given back.
+ * the same body share one; what nobody uses goes; all is given back.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/random.h"
 #include "g4/directory.h"
 #include "g4/name.h"
@@ -304,6 +305,31 @@ what_is_sent_keeps_its_place(void **state)
         }
 }
 
+static void
+what_nobody_uses_goes(void **state)
+{
+    struct fixture *f = *state;
+    const unsigned before = count_descriptors();
+    struct gateway_sealed_body *taken;
+
+    for (uint64_t i = 0; i < 2; i++) {
+        put(f, i, SIZE);
+        assert_false(ask(f, i, SIZE));
+        assert_true(ask(f, i, SIZE));
+    }
+    taken = take(f, 0);
+    gateway_sealed_expire(f->sealed, kvt_clock_mono_ms());
+    gateway_sealed_expire(NULL, 0);
+    assert_int_equal(count_descriptors(), before + 2);
+    gateway_sealed_expire(f->sealed, kvt_clock_mono_ms() + GATEWAY_SEALED_IDLE_MS);
+    assert_int_equal(count_descriptors(), before + 1);
+    look_at(f, taken, 0, SIZE);
+    gateway_sealed_give(f->sealed, taken);
+    gateway_sealed_expire(f->sealed, kvt_clock_mono_ms() + GATEWAY_SEALED_IDLE_MS);
+    assert_int_equal(count_descriptors(), before);
+    assert_true(ask(f, 1, SIZE));
+}
+
 struct taker {
     struct fixture *fixture;
     uint64_t number;
@@ -389,6 +415,7 @@ main(void)
         cmocka_unit_test_setup_teardown(a_file_cut_short, set_up, tear_down),
         cmocka_unit_test_setup_teardown(keeps_within_its_bounds, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_is_sent_keeps_its_place, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_nobody_uses_goes, set_up, tear_down),
         cmocka_unit_test_setup_teardown(many_who_want_the_same, set_up, tear_down),
         cmocka_unit_test(every_allocation_may_fail),
     };
