@@ -416,9 +416,9 @@ seal(const struct gateway_request *request, const struct completion *completion,
     enum gateway_fault fault;
 
     gateway_attributes_drop(attributes, GATEWAY_ATTRIBUTE_UPLOAD);
-    gateway_upload_checksum_claim(request, &wanted);
-    if (wanted.algorithm == GATEWAY_CHECKSUM_COUNT)
-        return GATEWAY_FAULT_NONE;
+    fault = gateway_upload_checksum_claim(request, &wanted);
+    if (fault != GATEWAY_FAULT_NONE || wanted.algorithm == GATEWAY_CHECKSUM_COUNT)
+        return fault;
     if (!gateway_upload_checksum_compute(&wanted, body, completion->parts, completion->count, text))
         return GATEWAY_FAULT_SLOW_DOWN;
     fault = gateway_upload_checksum_judge(&wanted, request, text);

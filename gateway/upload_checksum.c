@@ -93,22 +93,25 @@ gateway_upload_checksum_of_part(const struct gateway_upload_checksum *wanted, co
                : GATEWAY_FAULT_SLOW_DOWN;
 }
 
-void
+enum gateway_fault
 gateway_upload_checksum_claim(const struct gateway_request *request,
                               struct gateway_upload_checksum *wanted)
 {
     const char *type = gateway_request_header(request, "x-amz-checksum-type");
 
-    if (wanted->algorithm != GATEWAY_CHECKSUM_COUNT || type == NULL ||
-        strcasecmp(type, GATEWAY_CHECKSUM_WHOLE) != 0)
-        return;
+    if (wanted->algorithm != GATEWAY_CHECKSUM_COUNT)
+        return GATEWAY_FAULT_NONE;
     for (unsigned i = 0; i < GATEWAY_CHECKSUM_COUNT; i++) {
         const enum gateway_checksum checksum = (enum gateway_checksum)i;
 
-        if (can_be_whole(checksum) &&
-            gateway_request_header(request, gateway_checksum_header(checksum)) != NULL)
-            *wanted = (struct gateway_upload_checksum){.algorithm = checksum, .whole = true};
+        if (gateway_request_header(request, gateway_checksum_header(checksum)) == NULL)
+            continue;
+        if (!can_be_whole(checksum) ||
+            (type != NULL && strcasecmp(type, GATEWAY_CHECKSUM_WHOLE) != 0))
+            return GATEWAY_FAULT_INVALID_REQUEST;
+        *wanted = (struct gateway_upload_checksum){.algorithm = checksum, .whole = true};
     }
+    return GATEWAY_FAULT_NONE;
 }
 
 bool

@@ -42,9 +42,10 @@ enum gateway_fault gateway_upload_checksum_of_part(const struct gateway_upload_c
                                                    const void *body, size_t size,
                                                    struct gateway_checksums *checksums);
 
-/** A client that wants one only now, when it completes the upload, of all bytes: it can be had. */
-void gateway_upload_checksum_claim(const struct gateway_request *request,
-                                   struct gateway_upload_checksum *wanted);
+/** A client that names one only now, when it completes the upload: it is of all bytes.
+ *  INVALID_REQUEST: it cannot be, and what else it is of was not agreed. */
+enum gateway_fault gateway_upload_checksum_claim(const struct gateway_request *request,
+                                                 struct gateway_upload_checksum *wanted);
 
 /** The checksum of an object that was put together from these parts.  false: there is no memory. */
 bool gateway_upload_checksum_compute(const struct gateway_upload_checksum *wanted,

@@ -59,6 +59,7 @@ DIFFERENCES = [
     ("sums: .*: (complete|GET part [12] with sums)", "MinIO does not tell the type"),
     ("sums: .*: HEAD part [12] with sums", "here sums of parts are computed from their bytes, and a HEAD reads none"),
     ("sums: .*: (GET|HEAD) part [0x]( with sums)?", "that is no number: S3's code"),
+    ("claims: (a|another) .*", "MinIO compares what was not agreed with the checksum of no bytes"),
     ("pieces: .*: (GET|HEAD) part [0x]( with sums)?", "that is no number: S3's code"),
     ("pieces: (plain|with a sum|empty): (attributes (ETag,Checksum.*|ObjectParts)|parts .*)", "S3 tells of no parts then"),
     ("pieces: empty: ((GET|HEAD) part 1( with sums)?|attributes ObjectSize)", "MinIO has a range of nothing, and no size"),
@@ -526,6 +527,23 @@ def sums(side):
         look(side, what, path, 2)
 
 
+def claims(side):
+    """Checksums that are named only when an upload is completed."""
+    path, body = f"/{side.bucket}/k", b"hello"
+    crc, sha = (base64_of(value) for value in (zlib.crc32(body).to_bytes(4, "big"), hashlib.sha256(body).digest()))
+    for label, headers in (("a CRC32", {"x-amz-checksum-crc32": crc}),
+                           ("another CRC32", {"x-amz-checksum-crc32": "AAAAAA=="}),
+                           ("a CRC32 of all", {"x-amz-checksum-crc32": crc, "x-amz-checksum-type": "FULL_OBJECT"}),
+                           ("another CRC32 of all", {"x-amz-checksum-crc32": "AAAAAA==", "x-amz-checksum-type": "FULL_OBJECT"}),
+                           ("a SHA256", {"x-amz-checksum-sha256": sha}),
+                           ("another SHA256", {"x-amz-checksum-sha256": base64_of(bytes(32))})):
+        upload = begin_upload(side, path)
+        put_part(side, path, upload, 1, body)
+        side.see(label, complete(side, path, upload, [(1, etag(body))], headers), body=False)
+        side.see(f"{label}: read", side.ask("GET", path))
+        side.ask("DELETE", path)
+
+
 def look(side, what, path, count):
     """An object of parts from all sides."""
     on = {"x-amz-checksum-mode": "ENABLED"}
@@ -696,7 +714,7 @@ def lines(side):
 
 
 CASES = [names, buckets, objects, digests, chunks, ranges, read_conditions, write_conditions, listings, pages,
-         deletes, multipart, sums, pieces, uploads, copies, presigned, strangers, lines]
+         deletes, multipart, sums, claims, pieces, uploads, copies, presigned, strangers, lines]
 
 
 def compare(name, ours, theirs):
