@@ -433,6 +433,26 @@ gateway_object_fetch(struct gateway_s3 *s3, struct gateway_request *request,
 }
 
 enum gateway_fault
+gateway_object_fetch_span(struct gateway_s3 *s3, struct gateway_request *request,
+                          struct kvt_buffer *room, const struct gateway_opaque *object,
+                          uint64_t from, uint64_t size)
+{
+    enum gateway_fault fault = take_memory(s3, request, size);
+    uint8_t *bytes;
+
+    if (fault != GATEWAY_FAULT_NONE)
+        return fault;
+    bytes = kvt_buffer_reserve(room, (size_t)size + 1);
+    if (bytes == NULL)
+        return GATEWAY_FAULT_SLOW_DOWN;
+    if (size > 0)
+        fault = gateway_request_fault_of(
+            gateway_opaque_read_span(s3->vault, object, from, bytes, (size_t)size));
+    room->size = fault == GATEWAY_FAULT_NONE ? (size_t)size : 0;
+    return fault == GATEWAY_FAULT_PRECONDITION ? GATEWAY_FAULT_SLOW_DOWN : fault;
+}
+
+enum gateway_fault
 gateway_object_there(struct gateway_s3 *s3, const struct gateway_request *request,
                      struct gateway_opaque *object)
 {

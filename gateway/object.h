@@ -49,6 +49,19 @@ void gateway_object_checksums(struct gateway_request *request);
 enum gateway_fault gateway_object_fetch(struct gateway_s3 *s3, struct gateway_request *request,
                                         struct kvt_buffer *room, struct gateway_opaque *object);
 
+/**
+ * Read bytes of an opaque object that was looked at, their memory taken from the budget for this
+ * request.  They are not checked: only the whole object's checksum is known.
+ *
+ * @param room    gets them
+ * @param object  what gateway_object_there() told
+ * @return SLOW_DOWN also when another was put meanwhile
+ */
+enum gateway_fault gateway_object_fetch_span(struct gateway_s3 *s3, struct gateway_request *request,
+                                             struct kvt_buffer *room,
+                                             const struct gateway_opaque *object, uint64_t from,
+                                             uint64_t size);
+
 /** Store a block under the request's conditions. */
 enum gateway_fault gateway_object_store_block(struct gateway_s3 *s3,
                                               const struct gateway_request *request,

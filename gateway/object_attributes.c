@@ -105,23 +105,53 @@ has_checksum(const char *attributes)
     return gateway_attributes_next_checksum(attributes, 0, value) != GATEWAY_CHECKSUM_COUNT;
 }
 
-/* A part, with a checksum of each kind that the object has; `body` NULL: it has none. */
+/* Bytes of the object: those of the parts that are given. */
+struct span {
+    uint64_t from;
+    uint64_t size;
+    const uint8_t *bytes; /* NULL: no checksum of theirs is told */
+};
+
+/* Where they are; false: no part is given. */
+static bool
+find_span(const struct wishes *wishes, const struct gateway_opaque *object, struct span *span)
+{
+    char text[GATEWAY_PARTS_TEXT];
+    struct gateway_piece piece;
+    uint64_t given = 0;
+
+    *span = (struct span){.bytes = NULL};
+    if (gateway_parts_count(object->attributes, object->length, text) == 0)
+        return false;
+    gateway_parts_begin(&piece, text);
+    while (given < wishes->max && gateway_parts_next(&piece)) {
+        if (piece.number <= wishes->marker)
+            continue;
+        if (given++ == 0)
+            span->from = piece.from;
+        span->size = piece.from + piece.size - span->from;
+    }
+    return given > 0;
+}
+
+/* A part, with a checksum of each kind that the object has. */
 static void
 give_part(struct kvt_buffer *out, const struct gateway_piece *piece, const char *attributes,
-          const uint8_t *body)
+          const struct span *span)
 {
     char kept[GATEWAY_ATTRIBUTES_CHECKSUM];
     enum gateway_checksum kind = GATEWAY_CHECKSUM_COUNT;
 
     kvt_buffer_printf(out, "<Part><PartNumber>%u</PartNumber><Size>%" PRIu64 "</Size>",
                       piece->number, piece->size);
-    if (body != NULL)
+    if (span->bytes != NULL)
         kind = gateway_attributes_next_checksum(attributes, 0, kept);
     for (; kind != GATEWAY_CHECKSUM_COUNT;
          kind = gateway_attributes_next_checksum(attributes, kind + 1u, kept)) {
         char text[GATEWAY_CHECKSUM_TEXT];
 
-        if (gateway_checksum_text(kind, body + piece->from, (size_t)piece->size, text))
+        if (gateway_checksum_text(kind, span->bytes + (piece->from - span->from),
+                                  (size_t)piece->size, text))
             gateway_xml_checksum(out, kind, text); /* none rather than a wrong one */
     }
     kvt_buffer_printf(out, "</Part>");
@@ -129,7 +159,7 @@ give_part(struct kvt_buffer *out, const struct gateway_piece *piece, const char 
 
 static void
 give_parts(struct kvt_buffer *out, const struct wishes *wishes, const struct gateway_opaque *object,
-           const uint8_t *body)
+           const struct span *span)
 {
     char text[GATEWAY_PARTS_TEXT];
     const unsigned count = gateway_parts_count(object->attributes, object->length, text);
@@ -151,7 +181,7 @@ give_parts(struct kvt_buffer *out, const struct wishes *wishes, const struct gat
         more = given == wishes->max;
         if (more)
             continue;
-        give_part(out, &piece, object->attributes, body);
+        give_part(out, &piece, object->attributes, span);
         last = piece.number;
         given++;
     }
@@ -163,7 +193,7 @@ give_parts(struct kvt_buffer *out, const struct wishes *wishes, const struct gat
 
 static enum gateway_fault
 give(struct gateway_request *request, const struct wishes *wishes,
-     const struct gateway_opaque *object, const uint8_t *body)
+     const struct gateway_opaque *object, const struct span *span)
 {
     struct kvt_buffer *out = &request->answer;
     char modified[KVT_CLOCK_HTTP_MAX];
@@ -179,7 +209,7 @@ give(struct gateway_request *request, const struct wishes *wishes,
         kvt_buffer_printf(out, "</Checksum>");
     }
     if (wishes->of[WISH_PARTS])
-        give_parts(out, wishes, object, body);
+        give_parts(out, wishes, object, span);
     if (wishes->of[WISH_CLASS])
         gateway_xml_element(out, "StorageClass", "STANDARD");
     if (wishes->of[WISH_SIZE])
@@ -192,22 +222,21 @@ void
 gateway_object_attributes_answer(struct gateway_s3 *s3, struct gateway_request *request)
 {
     struct gateway_opaque object;
-    char text[GATEWAY_PARTS_TEXT];
+    struct span span = {.bytes = NULL};
     struct wishes wishes;
     struct kvt_buffer body;
     enum gateway_fault fault = read_wishes(request, &wishes);
-    bool whole = false; /* its bytes are needed */
 
     kvt_buffer_init(&body, (size_t)s3->vault->object_max + 1);
     if (fault == GATEWAY_FAULT_NONE)
         fault = gateway_object_there(s3, request, &object);
+    if (fault == GATEWAY_FAULT_NONE && wishes.of[WISH_PARTS] && has_checksum(object.attributes) &&
+        find_span(&wishes, &object, &span)) {
+        fault = gateway_object_fetch_span(s3, request, &body, &object, span.from, span.size);
+        span.bytes = body.data;
+    }
     if (fault == GATEWAY_FAULT_NONE)
-        whole = wishes.of[WISH_PARTS] && has_checksum(object.attributes) &&
-                gateway_parts_count(object.attributes, object.length, text) > 0;
-    if (whole)
-        fault = gateway_object_fetch(s3, request, &body, &object);
-    if (fault == GATEWAY_FAULT_NONE)
-        fault = give(request, &wishes, &object, whole ? body.data : NULL);
+        fault = give(request, &wishes, &object, &span);
     kvt_buffer_release(&body);
     if (fault != GATEWAY_FAULT_NONE)
         (void)gateway_request_fail(request, fault);

@@ -76,3 +76,22 @@ gateway_opaque_read(struct gateway_vault *vault, struct gateway_opaque *object, 
     }
     return rc;
 }
+
+enum kvt_err
+gateway_opaque_read_span(struct gateway_vault *vault, const struct gateway_opaque *object,
+                         uint64_t from, void *buffer, size_t size)
+{
+    struct g4_request request = {.verb = G4_GET,
+                                 .key = object->key,
+                                 .condition = G4_IF_MATCH,
+                                 .range_at = from,
+                                 .range_size = size,
+                                 .buffer = buffer,
+                                 .buffer_capacity = size};
+    enum kvt_err rc;
+
+    memcpy(request.etag, object->store_etag, sizeof(request.etag));
+    rc = gateway_cold_ended(vault->cold,
+                            g4_store_perform(gateway_cold_store(vault->cold), &request));
+    return rc == KVT_OK && request.buffer_size != size ? KVT_IO : rc;
+}

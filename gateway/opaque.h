@@ -40,4 +40,10 @@ KVT_NODISCARD enum kvt_err gateway_opaque_read(struct gateway_vault *vault,
                                                struct gateway_opaque *object, void *buffer,
                                                size_t capacity);
 
+/** GET of `size` bytes (not 0) from `from` on, of exactly the object that was looked at.
+ *  KVT_PRECONDITION: there is another by now. */
+KVT_NODISCARD enum kvt_err gateway_opaque_read_span(struct gateway_vault *vault,
+                                                    const struct gateway_opaque *object,
+                                                    uint64_t from, void *buffer, size_t size);
+
 #endif /* GATEWAY_OPAQUE_H */

@@ -744,6 +744,54 @@ attributes_are_told(void **state)
     kvt_free(body);
 }
 
+/* With the checksums of parts, of which only those that are told are read. */
+static void
+attributes_in_pages(void **state)
+{
+    static const char *const headers[] = {"x-amz-checksum-algorithm", "CRC32", NULL};
+    static const struct {
+        const char *max;
+        const char *marker;
+        unsigned status;
+        unsigned parts;
+    } rows[] = {
+        {"1", "3", 200, 1}, {"9", "3", 200, 1}, {"0", "0", 200, 0},
+        {"9", "7", 200, 0}, {"1", "0", 503, 0}, {"9", "0", 503, 0},
+    };
+    struct test_scene *s = *state;
+    const size_t big = 5u << 20;
+    uint8_t *body = kvt_calloc(1, big);
+    char id[64];
+
+    s->budget.max = 64u << 20;
+    s->gateway.vault->object_max = 8u << 20;
+    begin_upload_with(s, headers, id);
+    assert_int_equal(put_part(s, id, 3, body, big), 200);
+    assert_int_equal(put_part(s, id, 7, "hello", 5), 200);
+    assert_int_equal(complete_status(s, id, PART("3", BIG) PART("7", HELLO), "Result"), 200);
+    s->budget.max = 5;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        const char *const page[] = {"x-amz-object-attributes",
+                                    "ObjectParts",
+                                    "x-amz-max-parts",
+                                    rows[i].max,
+                                    "x-amz-part-number-marker",
+                                    rows[i].marker,
+                                    NULL};
+        struct gateway_request *request =
+            test_scene_ask_all(s, "GET", "/kvtier/big?attributes", NULL, 0, page);
+        const char *text = kvt_buffer_text(&request->answer);
+
+        if (request->status != rows[i].status)
+            fail_msg("row %zu: %u", i, request->status);
+        assert_int_equal(strstr(text, "<PartNumber>7</PartNumber><Size>5</Size>"
+                                      "<ChecksumCRC32>NhCmhg==</ChecksumCRC32>") != NULL,
+                         rows[i].parts == 1);
+        test_scene_done(s, request);
+    }
+    kvt_free(body);
+}
+
 int
 main(void)
 {
@@ -754,6 +802,7 @@ main(void)
         TEST(checksums_are_asked_for), TEST(checksums_are_kept),
         TEST(parts_without_bytes),     TEST(checksums_that_were_not_agreed),
         TEST(parts_are_asked_for),     TEST(attributes_are_told),
+        TEST(attributes_in_pages),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
