@@ -235,6 +235,9 @@ run_get(struct gateway_vault *vault, struct gateway_batch *batch, struct gateway
         at += item->capacity;
     }
     assert(at == start + total);
+    for (size_t i = 0; i < batch->count; i++)
+        if (batch->items[i].status == KVT_RANGE || batch->items[i].status == KVT_AGAIN)
+            gateway_get_unread(vault, &batch->items[i]); /* there is no room for it */
     gateway_get_bodies(vault, batch->items, batch->count);
     /* Close the gaps of bodies that did not come. */
     at = start;

@@ -48,6 +48,21 @@ is_read_cold(const struct gateway_vault *vault, const struct gateway_item *item)
     return item->for_body && ((item->record.tiers & GATEWAY_HOT) == 0 || vault->hot == NULL);
 }
 
+/* The row answers; what it says of the bucket, the bucket did not say. */
+static void
+doubt(struct gateway_vault *vault, const struct gateway_item *item)
+{
+    if (item->known && (item->record.tiers & GATEWAY_COLD) != 0)
+        gateway_doubts_touch(vault->doubts, item->key);
+}
+
+void
+gateway_get_unread(struct gateway_vault *vault, const struct gateway_item *item)
+{
+    if (is_read_cold(vault, item)) /* else it has been doubted */
+        doubt(vault, item);
+}
+
 /* True when the catalog answers for the key. */
 static bool
 find_known(struct gateway_vault *vault, struct gateway_item *item)
@@ -74,8 +89,8 @@ find_known(struct gateway_vault *vault, struct gateway_item *item)
     item->known = item->record.state == GATEWAY_STORED;
     if (!item->known)
         item->status = KVT_NOTFOUND; /* not acknowledged yet, or on its way out */
-    else if ((item->record.tiers & GATEWAY_COLD) != 0 && !is_read_cold(vault, item))
-        gateway_doubts_touch(vault->doubts, item->key);
+    else if (!is_read_cold(vault, item))
+        doubt(vault, item);
     return true;
 }
 

@@ -37,6 +37,10 @@ struct gateway_item {
  * and for opaque keys. */
 void gateway_get_find(struct gateway_vault *vault, struct gateway_item *items, size_t count);
 
+/** The body of an item that was found with `for_body` is not read after all: the row alone answers,
+ *  and is doubted as such. */
+void gateway_get_unread(struct gateway_vault *vault, const struct gateway_item *item);
+
 /** Read the bodies of all items whose status is KVT_OK; what turns out bad or gone is NOTFOUND.
  *  Objects the catalog did not know are remembered. */
 void gateway_get_bodies(struct gateway_vault *vault, struct gateway_item *items, size_t count);

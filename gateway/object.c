@@ -169,12 +169,15 @@ fetch_block(struct gateway_s3 *s3, struct gateway_request *request, struct kvt_b
 {
     enum gateway_fault fault = take_memory(s3, request, item->record.length);
 
-    if (fault != GATEWAY_FAULT_NONE)
+    if (fault == GATEWAY_FAULT_NONE) {
+        item->buffer = kvt_buffer_reserve(room, (size_t)item->record.length + 1);
+        item->capacity = (size_t)item->record.length;
+        fault = item->buffer == NULL ? GATEWAY_FAULT_SLOW_DOWN : GATEWAY_FAULT_NONE;
+    }
+    if (fault != GATEWAY_FAULT_NONE) {
+        gateway_get_unread(s3->vault, item);
         return fault;
-    item->buffer = kvt_buffer_reserve(room, (size_t)item->record.length + 1);
-    item->capacity = (size_t)item->record.length;
-    if (item->buffer == NULL)
-        return GATEWAY_FAULT_SLOW_DOWN;
+    }
     gateway_get_bodies(s3->vault, item, 1);
     return gateway_request_fault_of(item->status);
 }
@@ -208,13 +211,26 @@ begin_stream(struct gateway_request *request, uint64_t length)
         (void)gateway_request_fail(request, gateway_request_fault_of(rc));
 }
 
+/* Does the name of any header begin like this? */
+static bool
+has_headers(const struct gateway_request *request, const char *start)
+{
+    for (size_t i = 0; i < request->header_count; i++)
+        if (strncasecmp(request->headers[i].name, start, strlen(start)) == 0)
+            return true;
+    return false;
+}
+
 static bool
 has_conditions(const struct gateway_request *request)
 {
-    for (size_t i = 0; i < request->header_count; i++)
-        if (strncasecmp(request->headers[i].name, "if-", 3) == 0)
-            return true;
-    return false;
+    return has_headers(request, "if-");
+}
+
+static bool
+has_copy_conditions(const struct gateway_request *request)
+{
+    return has_headers(request, "x-amz-copy-source-if-");
 }
 
 static void
@@ -406,7 +422,7 @@ enum gateway_fault
 gateway_object_fetch(struct gateway_s3 *s3, struct gateway_request *request,
                      struct kvt_buffer *room, struct gateway_opaque *object)
 {
-    struct gateway_item item = {.key = object->key};
+    struct gateway_item item = {.key = object->key, .for_body = !has_copy_conditions(request)};
     enum gateway_fault fault;
 
     if (!gateway_vault_is_block(object->key, NULL)) {

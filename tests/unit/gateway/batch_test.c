@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "g4/check.h"
 #include "gateway/batch.h"
+#include "gateway/doubts.h"
 
 #include "tests/unit/gateway/support.h"
 
@@ -219,6 +220,37 @@ results_in_order(void **state)
     test_gateway_close(&gateway);
 }
 
+/* Rows of what finds no room are doubted, as the bucket is not asked for the body; what is read
+ * there is not asked about once more. */
+static void
+what_is_not_read_is_doubted(void **state)
+{
+    struct gateway_budget budget = {.max = 1u << 20};
+    struct test_gateway gateway;
+    struct kvt_buffer bytes;
+    struct kvt_buffer answer;
+    char key[KVT_KEY_MAX];
+    const char *name = test_gateway_key(key, 1);
+
+    (void)state;
+    test_gateway_open(&gateway, 0, 0);
+    assert_int_equal(test_gateway_put(&gateway, 1, SIZE), KVT_OK);
+    gateway.options.recheck_ms = 3600000;
+    ask(&bytes, &name, 1);
+    for (unsigned i = 0; i < 3; i++) {
+        test_gateway_reopen(&gateway); /* and nothing was seen yet */
+        budget.max = i == 1 ? SIZE - 1 : 1u << 20;
+        run(&gateway, GATEWAY_BATCH_GET, &bytes, &budget, i == 0 ? SIZE : 1u << 20, &answer);
+        assert_int_equal(number_at(&answer, 0, 4), i == 0   ? KVT_RANGE
+                                                   : i == 1 ? KVT_AGAIN
+                                                            : KVT_OK);
+        assert_int_equal(gateway_doubts_round(gateway.vault), i < 2 ? 1 : 0);
+        kvt_buffer_release(&answer);
+    }
+    kvt_buffer_release(&bytes);
+    test_gateway_close(&gateway);
+}
+
 /* A bucket that is away is "again", not an error the client gives up on. */
 static void
 away_is_again(void **state)
@@ -250,9 +282,8 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(truncations),
-        cmocka_unit_test(nonsense),
-        cmocka_unit_test(results_in_order),
+        cmocka_unit_test(truncations),      cmocka_unit_test(nonsense),
+        cmocka_unit_test(results_in_order), cmocka_unit_test(what_is_not_read_is_doubted),
         cmocka_unit_test(away_is_again),
     };
 
