@@ -15,6 +15,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "g4/check.h"
 
 enum {
@@ -23,7 +24,12 @@ enum {
                         * for would else be copied in for nothing, again and again */
     FILES_SHARE = 4, /* at most this part of the descriptors a process may have */
     BODY_SHARE = 4,  /* of bytes_max, the largest body */
+    SEALS = F_SEAL_FUTURE_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL,
 };
+
+#ifndef MFD_NOEXEC_SEAL /* Linux 6.3 */
+#define MFD_NOEXEC_SEAL 0x0008U
+#endif
 
 /* Which file, as it was last changed: every write to it, whoever's, makes it another one. */
 struct identity {
@@ -60,6 +66,33 @@ struct gateway_sealed {
     } shared;
 };
 
+/* Some kernels refuse files that could be executed, older ones do not know the word for it. */
+static int
+make_file(void)
+{
+    const unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
+    const int fd = memfd_create("kvtier-hot", flags | MFD_NOEXEC_SEAL);
+
+    return fd < 0 && errno == EINVAL ? memfd_create("kvtier-hot", flags) : fd;
+}
+
+/* What is asked for once, at the start, need not be said with each block. */
+static bool
+can_seal(void)
+{
+    const int fd = make_file();
+    const bool can = fd >= 0 && fcntl(fd, F_ADD_SEALS, SEALS) == 0;
+
+    if (!can)
+        kvt_log_warn("gateway.sealed", "unsealed",
+                     "hot.memory is not used, hot blocks are checked at each GET: this system "
+                     "seals no memory (memfd_create, F_SEAL_FUTURE_WRITE): %s",
+                     strerror(errno));
+    if (fd >= 0)
+        (void)close(fd);
+    return can;
+}
+
 enum kvt_err
 gateway_sealed_new(struct gateway_sealed **out, uint64_t bytes_max)
 {
@@ -74,6 +107,10 @@ gateway_sealed_new(struct gateway_sealed **out, uint64_t bytes_max)
         return KVT_NOMEM;
     }
     sealed->bytes_max = bytes_max;
+    if (!can_seal()) {
+        *out = sealed; /* which has no place for anything */
+        return KVT_OK;
+    }
     sealed->count_max = GATEWAY_SEALED_COUNT;
     if (getrlimit(RLIMIT_NOFILE, &files) == 0 &&
         files.rlim_cur / FILES_SHARE < GATEWAY_SEALED_COUNT)
@@ -253,16 +290,18 @@ is_body(int fd, const struct g4_object *object)
     return same;
 }
 
-/* Whatever goes wrong, who reads the file finds out and tells. */
+/* Whatever goes wrong with the body, who reads the file finds out and tells. */
 static int
 seal(const struct g4_body *body)
 {
-    const int seals = F_SEAL_FUTURE_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
-    const int fd = memfd_create("kvtier-hot", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    const int fd = make_file();
 
-    if (fd < 0)
+    if (fd < 0) {
+        kvt_log_warn("gateway.sealed", "no_file", "hot blocks are checked at each GET: %s",
+                     strerror(errno));
         return -1;
-    if (copy(fd, body) && fcntl(fd, F_ADD_SEALS, seals) == 0 && is_body(fd, &body->object))
+    }
+    if (copy(fd, body) && fcntl(fd, F_ADD_SEALS, SEALS) == 0 && is_body(fd, &body->object))
         return fd;
     (void)close(fd);
     return -1;

@@ -27,7 +27,11 @@
 struct gateway_sealed;
 struct gateway_sealed_body;
 
-/** @param bytes_max  more than 0 */
+/**
+ * Where the system cannot seal memory, that is said once, and every body is read from its file.
+ *
+ * @param bytes_max  more than 0; below four times GATEWAY_SEALED_MIN nothing fits
+ */
 KVT_NODISCARD enum kvt_err gateway_sealed_new(struct gateway_sealed **out, uint64_t bytes_max);
 
 /** All that was taken was given back. */

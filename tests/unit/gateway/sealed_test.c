@@ -11,6 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -189,6 +191,7 @@ nobody_can_write_to_it(void **state)
 {
     struct fixture *f = *state;
     struct gateway_sealed_body *body;
+    int noexec;
     int fd;
 
     put(f, 1, SIZE);
@@ -202,6 +205,11 @@ nobody_can_write_to_it(void **state)
     assert_int_equal(fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4096), -1);
     assert_true(mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) == MAP_FAILED);
     assert_int_equal(fcntl(fd, F_ADD_SEALS, 0), -1);
+    /* Where the kernel knows the word, nobody can make a program of it either. */
+    noexec = memfd_create("test", MFD_CLOEXEC | 0x0008U);
+    if (noexec >= 0)
+        assert_int_equal(fchmod(fd, 0700), -1);
+    (void)close(noexec);
     gateway_sealed_give(f->sealed, body);
     assert_true(ask(f, 1, SIZE));
 }
@@ -384,6 +392,26 @@ many_who_want_the_same(void **state)
     (void)pthread_barrier_destroy(&begin);
 }
 
+/* Where no such file can be made, blocks are read, as if there were no room for any. */
+static void
+a_system_that_seals_nothing(void **state)
+{
+    struct fixture *f = *state;
+    const int next = dup(STDERR_FILENO);
+    struct rlimit before;
+
+    put(f, 1, SIZE);
+    gateway_sealed_free(f->sealed);
+    assert_true(next >= 0);
+    (void)close(next);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &(struct rlimit){(rlim_t)next, before.rlim_max}), 0);
+    assert_int_equal(gateway_sealed_new(&f->sealed, ROOM * (uint64_t)SIZE), KVT_OK);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    for (int i = 0; i < 20; i++)
+        assert_false(ask(f, 1, SIZE));
+}
+
 static bool
 make_once(void *arg)
 {
@@ -417,6 +445,7 @@ main(void)
         cmocka_unit_test_setup_teardown(what_is_sent_keeps_its_place, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_nobody_uses_goes, set_up, tear_down),
         cmocka_unit_test_setup_teardown(many_who_want_the_same, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_system_that_seals_nothing, set_up, tear_down),
         cmocka_unit_test(every_allocation_may_fail),
     };
 
