@@ -82,12 +82,13 @@ can_seal(void)
 {
     const int fd = make_file();
     const bool can = fd >= 0 && fcntl(fd, F_ADD_SEALS, SEALS) == 0;
+    struct kvt_error err;
 
-    if (!can)
+    if (!can) {
+        (void)kvt_error_sys(&err, errno, "this system seals no memory");
         kvt_log_warn("gateway.sealed", "unsealed",
-                     "hot.memory is not used, hot blocks are checked at each GET: this system "
-                     "seals no memory (memfd_create, F_SEAL_FUTURE_WRITE): %s",
-                     strerror(errno));
+                     "hot.memory is not used, hot blocks are checked at each GET: %s", err.text);
+    }
     if (fd >= 0)
         (void)close(fd);
     return can;
@@ -295,10 +296,11 @@ static int
 seal(const struct g4_body *body)
 {
     const int fd = make_file();
+    struct kvt_error err;
 
     if (fd < 0) {
-        kvt_log_warn("gateway.sealed", "no_file", "hot blocks are checked at each GET: %s",
-                     strerror(errno));
+        (void)kvt_error_sys(&err, errno, "memory for a hot block");
+        kvt_log_warn("gateway.sealed", "no_file", "it is checked at each GET: %s", err.text);
         return -1;
     }
     if (copy(fd, body) && fcntl(fd, F_ADD_SEALS, SEALS) == 0 && is_body(fd, &body->object))
