@@ -165,7 +165,8 @@ receive_head(struct connection *connection, const char **end, size_t *extra)
 }
 
 enum kvt_err
-connection_answer(struct connection *connection, uint8_t *room, size_t capacity, size_t *size)
+connection_answer(struct connection *connection, bool part, uint8_t *room, size_t capacity,
+                  size_t *size)
 {
     const char *field;
     const char *end;
@@ -176,8 +177,7 @@ connection_answer(struct connection *connection, uint8_t *room, size_t capacity,
     rc = receive_head(connection, &end, &extra);
     if (rc != KVT_OK)
         return rc;
-    if (strncmp(connection->head, "HTTP/1.1 200", 12) != 0 &&
-        strncmp(connection->head, "HTTP/1.1 206", 12) != 0)
+    if (strncmp(connection->head, part ? "HTTP/1.1 206" : "HTTP/1.1 200", 12) != 0)
         return kvt_error_set(&connection->error, KVT_IO, "the server says %.*s",
                              (int)strcspn(connection->head, "\r\n"), connection->head);
     field = strcasestr(connection->head, "\r\nContent-Length:");

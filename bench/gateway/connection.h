@@ -59,8 +59,9 @@ KVT_NODISCARD enum kvt_err connection_send(struct connection *connection, const 
 KVT_NODISCARD enum kvt_err connection_receive(struct connection *connection, uint8_t *room,
                                               size_t size);
 
-/** Receive an answer, which must be 200 or 206 and fit; `size` is the length of its body. */
-KVT_NODISCARD enum kvt_err connection_answer(struct connection *connection, uint8_t *room,
-                                             size_t capacity, size_t *size);
+/** Receive an answer, which must be 200, or 206 where a `part` was asked for, and fit; `size` is
+ *  the length of its body. */
+KVT_NODISCARD enum kvt_err connection_answer(struct connection *connection, bool part,
+                                             uint8_t *room, size_t capacity, size_t *size);
 
 #endif /* BENCH_GATEWAY_CONNECTION_H */

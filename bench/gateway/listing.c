@@ -65,7 +65,7 @@ ask_page(struct connection *connection, const struct target *target, const char 
     else
         (void)kvt_error_set(&connection->error, rc, "cannot make a request");
     if (rc == KVT_OK)
-        rc = connection_answer(connection, page, LISTING_PAGE_MAX, &size);
+        rc = connection_answer(connection, false, page, LISTING_PAGE_MAX, &size);
     page[size] = '\0';
     kvt_buffer_release(&query);
     kvt_buffer_release(&head);

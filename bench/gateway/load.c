@@ -72,6 +72,7 @@ is_part(const struct worker *worker, unsigned number)
     unsigned object;
     const size_t begin = part_of(options, number, &object);
     const size_t end = begin + options->body_size;
+    bool marked = false; /* what has no mark cannot be told from anything */
 
     for (size_t at = (begin + LOAD_PAGE - 1) / LOAD_PAGE * LOAD_PAGE; at + sizeof(uint64_t) <= end;
          at += LOAD_PAGE) {
@@ -79,8 +80,9 @@ is_part(const struct worker *worker, unsigned number)
 
         if (memcmp(worker->body + at - begin, &mark, sizeof(mark)) != 0)
             return false;
+        marked = true;
     }
-    return true;
+    return marked;
 }
 
 static bool
@@ -126,7 +128,8 @@ one_request(struct worker *worker, unsigned object)
     if (rc == KVT_OK && options->kind == LOAD_RAW)
         rc = connection_receive(connection, worker->body, size);
     else if (rc == KVT_OK)
-        rc = connection_answer(connection, worker->body, options->body_size, &size);
+        rc = connection_answer(connection, options->whole > 0, worker->body, options->body_size,
+                               &size);
     if (rc == KVT_OK && !put && (size != options->body_size || !is_object(worker, object)))
         rc = kvt_error_set(&connection->error, KVT_CORRUPT, "object %u came back as something else",
                            object);

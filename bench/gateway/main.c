@@ -73,8 +73,9 @@ run_load(const char *verb, char **argv, bool parts)
         !number(argv[7], UINT32_MAX, &options.requests) ||
         !number(argv[8], LOAD_CONNECTIONS_MAX, &options.connections))
         return WRONG_USE;
-    if (parts && (!number(argv[9], LOAD_BODY_MAX, &whole) ||
-                  kvt_parse_u64(argv[10], &offset) != KVT_OK || offset + size > whole))
+    if (parts &&
+        (!number(argv[9], LOAD_BODY_MAX, &whole) || kvt_parse_u64(argv[10], &offset) != KVT_OK ||
+         size > whole || offset > whole - size))
         return WRONG_USE;
     options.body_size = size;
     options.whole = whole;
