@@ -15,7 +15,7 @@ def scenario(run):
     minutes = run.args.minutes or (2 if run.sanitized else 10)
     kills = run.args.kills or (8 if run.sanitized else 24)
     system = System(run, minutes)
-    # Each kind of program is killed equally often, in a random order.
+    # Each kind of program is killed equally often, give or take one, in a random order.
     kinds = [system.advisor, system.gateway, "worker", system.nats, system.minio]
     victims = [kinds[i % len(kinds)] for i in range(kills)]
     run.rng.shuffle(victims)
