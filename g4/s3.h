@@ -7,8 +7,8 @@
  *
  * Ownership: options are copied; `placement` is borrowed while the store is open.
  * Threads:   `threads` I/O threads, each with its own multi handle.
- * Limits:    `queue_max` requests waiting, `connections_max` at once a thread; see g4/s3_loop.h for
- *            retries and hedges.
+ * Limits:    `queue_max` requests waiting, `connections_max` at once a thread, each with up to
+ *            320 KiB of buffers beside its body; see g4/s3_loop.h for retries and hedges.
  */
 #ifndef G4_S3_H
 #define G4_S3_H
