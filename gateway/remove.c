@@ -66,15 +66,17 @@ mark_held(struct gateway_vault *vault, const char *const *keys, size_t count)
     struct gateway_change *changes = kvt_calloc(count, sizeof(*changes));
     size_t used = 0;
     size_t waiting = 0;
-    enum kvt_err rc;
+    enum kvt_err rc = KVT_OK;
 
     if (changes == NULL)
         return KVT_NOMEM;
     for (size_t i = 0; i < count; i++) {
         struct gateway_change *change = &changes[used];
 
-        if (gateway_catalog_get(vault->catalog, keys[i], &change->record) != KVT_OK ||
-            change->record.state == GATEWAY_RETIRING)
+        rc = gateway_catalog_get(vault->catalog, keys[i], &change->record);
+        if (rc != KVT_OK && rc != KVT_NOTFOUND) /* without its mark no copy may go */
+            goto fail;
+        if (rc == KVT_NOTFOUND || change->record.state == GATEWAY_RETIRING)
             continue;
         change->key = keys[i];
         waiting += gateway_record_waits(&change->record) ? 1 : 0;
@@ -86,6 +88,7 @@ mark_held(struct gateway_vault *vault, const char *const *keys, size_t count)
     rc = gateway_catalog_change(vault->catalog, changes, used, GATEWAY_DURABLE);
     if (rc == KVT_OK)
         gateway_stats_add(vault->stats, GATEWAY_STAT_BACKLOG_REMOVED, waiting);
+fail:
     kvt_free(changes);
     return rc;
 }
@@ -317,10 +320,15 @@ finish_all(struct removal *removal, struct gateway_change *changes)
     for (size_t i = 0; i < removal->count; i++) {
         struct gateway_change *change = &changes[used];
         struct g4_request drop = {.verb = G4_DELETE, .key = removal->keys[i]};
+        enum kvt_err rc;
 
-        if (!removal->grouped[i] || removal->statuses[i] != KVT_OK ||
-            gateway_catalog_get(vault->catalog, removal->keys[i], &change->record) != KVT_OK)
+        if (!removal->grouped[i] || removal->statuses[i] != KVT_OK)
             continue;
+        rc = gateway_catalog_get(vault->catalog, removal->keys[i], &change->record);
+        if (rc != KVT_OK) {
+            removal->statuses[i] = rc == KVT_NOTFOUND ? KVT_OK : rc;
+            continue;
+        }
         if (vault->hot != NULL && !change->record.opaque)
             removal->statuses[i] = delete_copy(vault->hot, &drop);
         if (removal->statuses[i] != KVT_OK)

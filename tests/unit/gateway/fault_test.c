@@ -1,12 +1,14 @@
 /*
  * What is tested: gateway/fault.h and claim.h where what was read speaks against a copy that is
- * good.  An answer that was damaged on its way, a disk that errs, and a row that is behind take no
- * good copy away.
+ * good.  An answer that was damaged on its way, a disk that errs, a row that is behind, and one
+ * that cannot be read take no good copy away.
  */
 #include <string.h>
 
 #include "g4/check.h"
+#include "gateway/catalog_private.h"
 #include "gateway/fault.h"
+#include "gateway/remove.h"
 
 #include "tests/unit/gateway/waiting.h"
 
@@ -265,6 +267,33 @@ repeat_heals(void **state)
     }
 }
 
+/* A deletion of many leaves the copy in the bucket where it could not mark the row. */
+static void
+a_row_that_cannot_be_read(void **state)
+{
+    struct test_gateway g;
+    struct g4_request head;
+    enum kvt_err statuses[2];
+    char texts[2][KVT_KEY_MAX];
+    const char *const keys[2] = {test_gateway_key(texts[0], 0), test_gateway_key(texts[1], 1)};
+    MDB_val name = {.mv_size = strlen(keys[1]), .mv_data = texts[1]};
+    char bytes[] = "garbage";
+    MDB_val garbage = {.mv_size = sizeof(bytes), .mv_data = bytes};
+    MDB_txn *txn;
+
+    (void)state;
+    test_gateway_open(&g, ROOM, 0);
+    for (uint64_t i = 0; i < 2; i++)
+        assert_int_equal(test_gateway_put(&g, i, SIZE), KVT_OK);
+    assert_int_equal(mdb_txn_begin(g.vault->catalog->env, NULL, 0, &txn), 0);
+    assert_int_equal(mdb_put(txn, g.vault->catalog->objects, &name, &garbage, 0), 0);
+    assert_int_equal(mdb_txn_commit(txn), 0);
+    gateway_remove_all(g.vault, keys, 2, statuses);
+    assert_int_equal(statuses[1], KVT_IO);
+    assert_int_equal(test_gateway_store_head(g.bucket, keys[1], &head), KVT_OK);
+    test_gateway_close(&g);
+}
+
 int
 main(void)
 {
@@ -277,6 +306,7 @@ main(void)
         cmocka_unit_test(disk_errs_at_the_second_look),
         cmocka_unit_test(disk_errs_before_the_upload),
         cmocka_unit_test(repeat_heals),
+        cmocka_unit_test(a_row_that_cannot_be_read),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
