@@ -119,7 +119,7 @@ list_page(struct listing *listing, const struct g4_request *page, struct kvt_err
             continue;
         if (listing->limit != 0 && listing->count >= listing->limit)
             return KVT_FULL;
-        rc = g4_lock_look(listing->store, key, &seen, err);
+        rc = g4_lock_look(listing->store, key, 0, &seen, err);
         if (rc == KVT_OK)
             add_lock(listing, key, &seen);
         else if (rc != KVT_NOTFOUND)
@@ -196,7 +196,7 @@ break_lock(const struct cli_context *context, struct g4_store *store, const char
     const bool force = kvt_config_bool(context->options, CLI_LOCKS_FORCE);
     struct g4_lease_seen seen;
     char name[KVT_NAME_MAX];
-    enum kvt_err rc = g4_lock_look(store, key, &seen, err);
+    enum kvt_err rc = g4_lock_look(store, key, 0, &seen, err);
 
     if (rc != KVT_OK)
         return rc;
@@ -209,7 +209,7 @@ break_lock(const struct cli_context *context, struct g4_store *store, const char
     breaker_name(name);
     rc = g4_lock_break(store, key, &seen, name, err);
     if (rc == KVT_OK)
-        rc = g4_lock_look(store, key, &seen, err);
+        rc = g4_lock_look(store, key, 0, &seen, err);
     if (rc == KVT_OK)
         print_lock(context, key, &seen);
     return rc;
@@ -222,7 +222,7 @@ show(const struct cli_context *context, struct g4_store *store, const char *key,
      struct kvt_error *err)
 {
     struct g4_lease_seen seen;
-    const enum kvt_err rc = g4_lock_look(store, key, &seen, err);
+    const enum kvt_err rc = g4_lock_look(store, key, 0, &seen, err);
 
     if (rc == KVT_OK)
         print_lock(context, key, &seen);

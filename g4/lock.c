@@ -176,12 +176,15 @@ g4_lock_release(struct g4_lock *lock, struct kvt_error *err)
 }
 
 enum kvt_err
-g4_lock_look(struct g4_store *store, const char *key, struct g4_lease_seen *seen,
-             struct kvt_error *err)
+g4_lock_look(struct g4_store *store, const char *key, uint64_t deadline_ms,
+             struct g4_lease_seen *seen, struct kvt_error *err)
 {
     char body[G4_LOCK_BODY_MAX];
-    struct g4_request request = {
-        .verb = G4_GET, .key = key, .buffer = body, .buffer_capacity = sizeof(body)};
+    struct g4_request request = {.verb = G4_GET,
+                                 .key = key,
+                                 .deadline_ms = deadline_ms,
+                                 .buffer = body,
+                                 .buffer_capacity = sizeof(body)};
     const enum kvt_err rc = g4_store_perform(store, &request);
 
     memset(seen, 0, sizeof(*seen));

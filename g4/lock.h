@@ -78,9 +78,11 @@ uint64_t g4_lock_epoch(const struct g4_lock *lock);
  *  KVT_OK, KVT_PRECONDITION (it was lost), or why it is not known: then the lease runs out. */
 enum kvt_err g4_lock_release(struct g4_lock *lock, struct kvt_error *err);
 
-/** What the lock object `key` (with ".lock") says.  KVT_OK, also when it is malformed. */
+/** What the lock object `key` (with ".lock") says, by `deadline_ms` (monotonic; 0 = the store's
+ *  default).  KVT_OK, also when it is malformed. */
 KVT_NODISCARD enum kvt_err g4_lock_look(struct g4_store *store, const char *key,
-                                        struct g4_lease_seen *seen, struct kvt_error *err);
+                                        uint64_t deadline_ms, struct g4_lease_seen *seen,
+                                        struct kvt_error *err);
 
 /** Put a tombstone in place of what was seen, whoever holds it: its holder's next renewal fails.
  *  KVT_OK, KVT_PRECONDITION (it changed since it was seen), or why it could not be done. */

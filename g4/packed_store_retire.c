@@ -13,6 +13,7 @@ enum {
     PAUSE_MIN_MS = 20,     /* while somebody else has the lock, doubled each time up to */
     PAUSE_MAX_MS = 100,    /* who packs gives it back for so long now and then (gateway/packer.c) */
     HURRY_AFTER_MS = 5000, /* who packs here has so long before a deletion makes it stop */
+    LOOK_MS = 2000,        /* of one look at a lock: others wait for this thread meanwhile */
     SETTLE_MS = 2000,      /* what a former life had sent is answered, or cut off, by then */
 };
 
@@ -44,7 +45,7 @@ settle(struct g4_packed_store *store, struct g4_packed_space *space, struct kvt_
         return KVT_OK;
     rc = g4_compaction_lock_key(key, space->name);
     if (rc == KVT_OK)
-        rc = g4_lock_look(store->inner, key, &seen, err);
+        rc = g4_lock_look(store->inner, key, kvt_clock_mono_ms() + LOOK_MS, &seen, err);
     if (rc == KVT_OK && !seen.malformed && !seen.expired && !seen.body.released &&
         strcmp(seen.body.instance, store->instance) == 0) {
         if (kvt_clock_mono_ms() - store->opened_ms < SETTLE_MS)
@@ -196,8 +197,8 @@ is_locked(struct g4_packed_store *store, struct g4_packed_space *space)
 
     return !store->alone && !atomic_load(&space->taken) &&
            g4_compaction_lock_key(key, space->name) == KVT_OK &&
-           g4_lock_look(store->inner, key, &seen, NULL) == KVT_OK && !seen.expired &&
-           !seen.body.released;
+           g4_lock_look(store->inner, key, kvt_clock_mono_ms() + LOOK_MS, &seen, NULL) == KVT_OK &&
+           !seen.expired && !seen.body.released;
 }
 
 static enum kvt_err
@@ -252,8 +253,9 @@ attend(struct g4_packed_store *store, struct g4_packed_space *space)
     }
     end_waits(space, rc, why, true);
 done:
-    if (!stopping)
-        atomic_store(&space->hurry, false);
+    atomic_store(&space->hurry, false);
+    if (atomic_load(&store->stopping)) /* whoever said so since set it, too, perhaps before */
+        atomic_store(&space->hurry, true);
 }
 
 /* How long nothing needs to be done, unless more calls come. */

@@ -197,7 +197,7 @@ judge_lock(const struct scene *scene, struct g4_lease_seen *lock, struct gateway
            struct kvt_error *err)
 {
     const enum kvt_err rc =
-        g4_lock_look(gateway_cold_store(scene->vault->cold), scene->key, lock, err);
+        g4_lock_look(gateway_cold_store(scene->vault->cold), scene->key, 0, lock, err);
 
     if (rc == KVT_NOTFOUND)
         return KVT_OK;

@@ -646,13 +646,13 @@ a_broken_lock_is_lost_to_its_holder(void **state)
     char text[G4_LOCK_BODY_MAX];
     size_t size;
 
-    assert_int_equal(g4_lock_look(scene->options.store, "gc.lock", &seen, &err), KVT_NOTFOUND);
+    assert_int_equal(g4_lock_look(scene->options.store, "gc.lock", 0, &seen, &err), KVT_NOTFOUND);
     assert_int_equal(g4_lock_acquire(&lock, &scene->options, NULL), KVT_OK);
-    assert_int_equal(g4_lock_look(scene->options.store, "gc.lock", &old, NULL), KVT_OK);
+    assert_int_equal(g4_lock_look(scene->options.store, "gc.lock", 0, &old, NULL), KVT_OK);
     assert_int_equal(g4_lock_renew(lock, NULL), KVT_OK);
     assert_int_equal(g4_lock_break(scene->options.store, "gc.lock", &old, "me", &err),
                      KVT_PRECONDITION);
-    assert_int_equal(g4_lock_look(scene->options.store, "gc.lock", &seen, NULL), KVT_OK);
+    assert_int_equal(g4_lock_look(scene->options.store, "gc.lock", 0, &seen, NULL), KVT_OK);
     assert_string_equal(seen.body.instance, "gw0");
     assert_false(seen.expired || seen.malformed);
 
