@@ -5,13 +5,17 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/parse.h"
 #include "cli/json.h"
 #include "cli/options.h"
 #include "cli/server.h"
 #include "cli/watch.h"
 
-enum { LOOK_MS = 250 };
+enum {
+    LOOK_MS = 250,
+    GIVE_UP_MS = 10000, /* of tries that failed: it is the gateway's from then on */
+};
 
 /* ---- asking ---- */
 
@@ -84,6 +88,8 @@ print_outlook(FILE *out, struct json_object *row)
     print_amount(out, "would copy", cli_json_u64(outlook, "forward_segments"),
                  "segments of which too little lives", cli_json_u64(outlook, "forward_bytes"));
     (void)fputc('\n', out);
+    if (cli_json_bool(outlook, "full"))
+        (void)fprintf(out, "full       the manifest has no room for more blocks than that\n");
     print_segments(out, row);
 }
 
@@ -117,12 +123,14 @@ conclude(const struct cli_context *context, struct json_object *row, bool dry)
 
     if (cli_context_interactive(context))
         (void)fputc('\n', context->err);
-    if (context->json)
+    if (context->json) {
+        (void)json_object_object_add(row, "schema_version", json_object_new_int(1));
         cli_json_print(context->out, row);
-    else if (dry)
-        print_outlook(context->out, row);
-    else
+    } else if (!dry) {
         print_run(context->out, row);
+    } else if (error[0] == '\0') { /* else nothing is known */
+        print_outlook(context->out, row);
+    }
     if (error[0] == '\0')
         return CLI_EXIT_DONE;
     (void)fprintf(context->err, "the gateway could not do it: %s\n", error);
@@ -131,16 +139,31 @@ conclude(const struct cli_context *context, struct json_object *row, bool dry)
 
 /* ---- the command ---- */
 
+/* Has every try failed for so long?  `since_ms` is when the first of them was seen; 0: none was. */
+static bool
+is_given_up(struct json_object *row, bool dry, uint64_t *since_ms)
+{
+    const uint64_t now_ms = kvt_clock_mono_ms();
+
+    if (dry || cli_json_text(row, "last.error")[0] == '\0')
+        *since_ms = 0;
+    else if (*since_ms == 0)
+        *since_ms = now_ms;
+    return *since_ms != 0 && now_ms - *since_ms >= GIVE_UP_MS;
+}
+
 static enum cli_exit
 watch(const struct cli_context *context, uint64_t ticket, bool dry)
 {
     enum cli_exit status = CLI_EXIT_PENDING;
+    uint64_t since_ms = 0;
     bool waits = true;
 
     while (waits) {
         struct json_object *answer = NULL;
         struct json_object *row;
         struct kvt_error err = {0};
+        bool ends = false;
 
         if (cli_server_ask(context, CLI_SERVER_GATEWAY, "/v1/status", NULL, false, &answer, &err) !=
             KVT_OK)
@@ -151,12 +174,15 @@ watch(const struct cli_context *context, uint64_t ticket, bool dry)
             waits = false;
         } else if (row != NULL) {
             print_progress(context, row);
+            ends = is_given_up(row, dry, &since_ms);
         }
-        (void)json_object_put(answer);
-        if (waits && (row == NULL || cli_watch_wait(LOOK_MS))) {
+        if (ends)
+            (void)fprintf(context->err, "not done yet: %s\n", cli_json_text(row, "last.error"));
+        if (waits && (row == NULL || ends || cli_watch_wait(LOOK_MS))) {
             (void)fprintf(context->err, "it goes on in the gateway: kvtier status\n");
             waits = false;
         }
+        (void)json_object_put(answer);
     }
     return status;
 }

@@ -433,6 +433,7 @@ g4_compaction_look(const struct g4_compaction_options *options,
     end_run(&run);
     found.plain_blocks = report.plain_blocks;
     found.plain_bytes = report.plain_bytes;
+    found.full = report.full;
     if (rc == KVT_OK)
         *outlook = found;
     return rc;

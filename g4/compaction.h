@@ -73,6 +73,7 @@ struct g4_compaction_outlook {
     uint64_t pack_bytes;
     uint64_t forward_segments; /* to be copied forward, for too little of them lives */
     uint64_t forward_bytes;    /* of their blocks */
+    bool full;                 /* the manifest has no room for more blocks than that */
 };
 
 /* A block that is to leave the manifest. */

@@ -35,12 +35,12 @@ pick(struct g4_compaction_run *run, struct g4_segment_entry *block, const struct
     if (row->size == 0 || row->size > settings->block_max || now_ms < row->modified_ms ||
         now_ms - row->modified_ms < settings->age_ms)
         return KVT_OK;
-    run->eligible_blocks++;
-    run->eligible_bytes += row->size;
-    if (run->manifest.block_count + run->pick_count >= G4_MANIFEST_BLOCKS_MAX) {
+    if (run->manifest.block_count + run->eligible_blocks >= G4_MANIFEST_BLOCKS_MAX) {
         run->report->full = true;
         return KVT_OK;
     }
+    run->eligible_blocks++;
+    run->eligible_bytes += row->size;
     if (run->pick_count == G4_COMPACTION_BLOCKS_MAX || run->pick_bytes + row->size > run->budget) {
         run->more = true;
         return KVT_OK;

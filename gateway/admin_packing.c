@@ -31,13 +31,14 @@ append_outlook(struct kvt_buffer *out, const struct gateway_packer_state *state)
 {
     const struct g4_compaction_outlook *outlook = &state->outlook;
 
-    kvt_buffer_printf(
-        out,
-        ",\"answered\":%" PRIu64 ",\"outlook\":{\"plain_blocks\":%" PRIu64
-        ",\"plain_bytes\":%" PRIu64 ",\"pack_blocks\":%" PRIu64 ",\"pack_bytes\":%" PRIu64
-        ",\"forward_segments\":%" PRIu64 ",\"forward_bytes\":%" PRIu64 ",\"error\":",
-        state->answered, outlook->plain_blocks, outlook->plain_bytes, outlook->pack_blocks,
-        outlook->pack_bytes, outlook->forward_segments, outlook->forward_bytes);
+    kvt_buffer_printf(out,
+                      ",\"answered\":%" PRIu64 ",\"outlook\":{\"plain_blocks\":%" PRIu64
+                      ",\"plain_bytes\":%" PRIu64 ",\"pack_blocks\":%" PRIu64
+                      ",\"pack_bytes\":%" PRIu64 ",\"forward_segments\":%" PRIu64
+                      ",\"forward_bytes\":%" PRIu64 ",\"full\":%s,\"error\":",
+                      state->answered, outlook->plain_blocks, outlook->plain_bytes,
+                      outlook->pack_blocks, outlook->pack_bytes, outlook->forward_segments,
+                      outlook->forward_bytes, outlook->full ? "true" : "false");
     kvt_buffer_json_string(out, state->outlook_error);
     kvt_buffer_printf(out, "}");
 }

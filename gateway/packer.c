@@ -282,7 +282,7 @@ gateway_packer_ask(struct gateway_packer *packer, const char *namespace_, bool o
 
 /* Why should it be packed now?  NULL: it need not. */
 static const char *
-reason_to_run(struct gateway_packer *packer, size_t index, uint64_t now_ms)
+reason_to_run(struct gateway_packer *packer, size_t index, uint64_t now_ms, bool writable)
 {
     struct space *space = &packer->shared.spaces[index];
     struct g4_packed_totals totals;
@@ -296,8 +296,10 @@ reason_to_run(struct gateway_packer *packer, size_t index, uint64_t now_ms)
     if (asked)
         space->serves = space->ticket;
     pthread_mutex_unlock(&packer->shared.lock);
-    if (asked)
+    if (asked) /* who asked hears also that nothing can be written */
         return "asked";
+    if (!writable)
+        return NULL;
     if (now_ms - ran_ms >= packer->options.interval_ms)
         return "interval";
     /* A run that could not mend it is not repeated at once. */
@@ -381,7 +383,8 @@ static void
 look(struct gateway_packer *packer)
 {
     for (size_t i = 0; i < packer->count && !atomic_load(&packer->stop); i++) {
-        const char *reason = reason_to_run(packer, i, kvt_clock_mono_ms());
+        const char *reason =
+            reason_to_run(packer, i, kvt_clock_mono_ms(), gateway_cold_writable(packer->cold));
         struct g4_compaction_report total;
         struct kvt_error err;
         enum kvt_err rc;
@@ -407,8 +410,7 @@ packer_main(void *arg)
             look_ahead(packer, i);
         if (gateway_cold_healthy(packer->cold) && now_ms >= show_ms)
             show_ms = now_ms + (show(packer) ? GATEWAY_PACKER_SHOW_MS : SHOW_AGAIN_MS);
-        if (gateway_cold_writable(packer->cold))
-            look(packer);
+        look(packer);
         kvt_clock_sleep_ms(TICK_MS);
     }
     return NULL;

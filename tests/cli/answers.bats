@@ -227,10 +227,13 @@ PY
   echo "$output" | python3 -c '
 import json, sys
 row = json.load(sys.stdin)
-assert (row["namespace"], row["outlook"]["pack_blocks"]) == ("acme/llama", 240), row'
+assert (row["schema_version"], row["namespace"], row["outlook"]["pack_blocks"]) == (1, "acme/llama", 240), row'
   run --separate-stderr $packs g4 compact acme/llama
   status_is 4
   [[ $stderr == *"the gateway could not do it: the bucket is away"* ]]
+  run --separate-stderr timeout 60 $KVTIER_CONFIGURED --gateway-url "http://127.0.0.1:$(cat "$BATS_FILE_TMPDIR/port")/shut" g4 compact acme/llama
+  status_is 10
+  [[ $stderr == *"not done yet: the bucket takes nothing"* ]]
   run $packs g4 compact another
   status_is 3
   output_has "not among packed.namespaces"

@@ -83,7 +83,7 @@ ADOPTED = {"state": "done", "capped": True, "listed": 1000, "known": 10, "adopte
 PACKING = {"namespace": "acme/llama", "manifest": 7, "segments": 4, "blocks": 1000, "pending": 0, "live_bytes": 60 << 20,
            "segment_bytes": 64 << 20, "runs": 3, "answered": 0,
            "outlook": {"plain_blocks": 300, "plain_bytes": 40 << 20, "pack_blocks": 240, "pack_bytes": 15 << 20,
-                       "forward_segments": 1, "forward_bytes": 3 << 20, "error": ""},
+                       "forward_segments": 1, "forward_bytes": 3 << 20, "full": False, "error": ""},
            "last": {"ended_ms": 0, "took_ms": 1200, "reason": "asked", "error": "", "packed": 240, "forwarded": 48,
                     "dropped": 0, "removed": 240, "copied_bytes": 18 << 20, "bad": 0, "plain_blocks": 60,
                     "plain_bytes": 25 << 20, "full": False, "more": False}}
@@ -166,6 +166,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         elif path == "/packs/v1/status":
             self.answer({"schema_version": 1, "packing": [dict(PACKING)]})
             PACKING["answered"] = ASKED["ticket"]
+        elif path == "/shut/v1/status":  # nothing can be written
+            self.answer({"schema_version": 1, "packing": [
+                {**PACKING, "answered": 0, "last": {**PACKING["last"], "error": "the bucket takes nothing"}}]})
         elif path == "/g/v1/adoption":
             self.answer(adoption())
             if ADOPTION["state"] == "running":
@@ -205,6 +208,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.answer({"schema_version": 1, "id": body["id"], "done": not bad and not body["dry_run"],
                          "code": "CORRUPT" if bad else "OK",
                          "why_not": "it is bad: length 5, expected 6" if bad else ""})
+        elif path == "/shut/v1/compact":
+            self.answer({"schema_version": 1, "asked": True, "namespace": body["namespace"], "ticket": 1})
         elif path == "/packs/v1/compact" and body["namespace"] != PACKING["namespace"]:
             self.refuse(404, "NOTFOUND", "it is not among packed.namespaces")
         elif path == "/packs/v1/compact":

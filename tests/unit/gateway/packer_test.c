@@ -153,6 +153,7 @@ static void
 told_the_same(void **state)
 {
     struct told before[BLOCKS];
+    char by_another[BLOCKS][KVT_CLOCK_HTTP_MAX]; /* Last-Modified: the object's, not the row's */
     struct test_scene scene;
     char folder[192];
 
@@ -160,8 +161,15 @@ told_the_same(void **state)
     open_packed(&scene);
     for (uint64_t i = 0; i < BLOCKS; i++)
         assert_int_equal(test_gateway_put(&scene.gateway, i, SIZE), KVT_OK);
-    for (uint64_t i = 0; i < BLOCKS; i++)
+    for (uint64_t i = 0; i < BLOCKS; i++) {
+        struct g4_request head;
+        char key[KVT_KEY_MAX];
+
         ask_head(&scene, i, &before[i]);
+        assert_int_equal(
+            test_gateway_store_head(scene.gateway.bucket, test_gateway_key(key, i), &head), KVT_OK);
+        kvt_clock_format_http(head.modified_ms, by_another[i]);
+    }
     check_listing(&scene, BLOCKS);
     pack(&scene, BLOCKS);
     check_listing(&scene, BLOCKS);
@@ -174,7 +182,7 @@ told_the_same(void **state)
 
             ask_head(&scene, i, &after);
             assert_string_equal(after.etag, before[i].etag);
-            assert_string_equal(after.modified, before[i].modified);
+            assert_string_equal(after.modified, turn == 0 ? before[i].modified : by_another[i]);
             assert_string_equal(after.length, before[i].length);
             assert_string_equal(after.crc, before[i].crc);
             url_of(url, i);
@@ -462,6 +470,7 @@ a_stop_waits_for_no_packer(void **state)
     struct run packing = {.scene = &scene};
     struct run removal = {.scene = &scene};
     pthread_t threads[2];
+    uint64_t began_ms;
 
     (void)state;
     open_packed(&scene);
@@ -473,8 +482,10 @@ a_stop_waits_for_no_packer(void **state)
     assert_int_equal(pthread_create(&threads[0], NULL, pack_meanwhile, &packing), 0);
     assert_true(wait_until(&shut.met, true));
     assert_int_equal(pthread_create(&threads[1], NULL, remove_meanwhile, &removal), 0);
+    began_ms = kvt_clock_mono_ms();
     gateway_packer_cancel(scene.gateway.vault->packer);
     (void)pthread_join(threads[1], NULL); /* while the packer hangs */
+    assert_true(kvt_clock_mono_ms() - began_ms < G4_PACKED_STORE_PATIENCE_MS / 2);
     assert_int_equal(removal.rc, KVT_AGAIN);
     atomic_store(&shut.shut, false);
     (void)pthread_join(threads[0], NULL);
@@ -559,6 +570,39 @@ wait_answered(struct gateway_packer *packer, uint64_t ticket, struct gateway_pac
     } while (packing->answered < ticket);
 }
 
+/* Who asks while nothing can be written hears of that, and is served when it can. */
+static void
+asked_while_nothing_is_written(void **state)
+{
+    const uint64_t end_ms = kvt_clock_mono_ms() + PATIENCE_MS;
+    struct gateway_packer_state packing;
+    struct gateway_packer *packer;
+    struct test_scene scene;
+    struct kvt_error err;
+    uint64_t ticket;
+
+    (void)state;
+    open_packed(&scene);
+    packer = scene.gateway.vault->packer;
+    for (uint64_t i = 0; i < BLOCKS; i++)
+        assert_int_equal(test_gateway_put(&scene.gateway, i, SIZE), KVT_OK);
+    gateway_cold_suspect(scene.gateway.vault->cold);
+    assert_int_equal(gateway_packer_ask(packer, TEST_NAMESPACE, false, &ticket), KVT_OK);
+    assert_int_equal(gateway_packer_start(packer, &err), KVT_OK);
+    do {
+        assert_true(kvt_clock_mono_ms() < end_ms);
+        kvt_clock_sleep_ms(10);
+        gateway_packer_state(packer, 0, &packing);
+    } while (packing.last_error[0] == '\0');
+    assert_non_null(strstr(packing.last_error, "takes nothing"));
+    assert_true(packing.answered < ticket);
+    gateway_cold_probe(scene.gateway.vault->cold);
+    wait_answered(packer, ticket, &packing);
+    assert_string_equal(packing.last_error, "");
+    assert_int_equal(packing.last.packed, BLOCKS);
+    test_scene_close(&scene);
+}
+
 /* What packing would do is told, and not done; then it is done, and answered. */
 static void
 asked_what_it_would_do(void **state)
@@ -632,6 +676,7 @@ main(void)
         cmocka_unit_test(a_stop_waits_for_no_packer),
         cmocka_unit_test(removed_together),
         cmocka_unit_test(asked_until_it_is_done),
+        cmocka_unit_test(asked_while_nothing_is_written),
         cmocka_unit_test(asked_what_it_would_do),
         cmocka_unit_test(without_packing),
     };
