@@ -465,9 +465,7 @@ complete_held(struct gateway_s3 *s3, struct gateway_request *request, struct gat
     if (fault != GATEWAY_FAULT_NONE)
         return fault;
     size = total;
-    if (gateway_request_header(request, "x-amz-mp-object-size") != NULL &&
-        (kvt_parse_u64(gateway_request_header(request, "x-amz-mp-object-size"), &size) != KVT_OK ||
-         size != total))
+    if (!gateway_request_number(request, "x-amz-mp-object-size", &size) || size != total)
         return GATEWAY_FAULT_INVALID_REQUEST;
     if (!gateway_budget_take(s3->budget, total))
         return GATEWAY_FAULT_SLOW_DOWN;

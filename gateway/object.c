@@ -484,8 +484,9 @@ gateway_object_there(struct gateway_s3 *s3, const struct gateway_request *reques
 
 /* ---- writing ---- */
 
+/* A header of hexadecimal digits; 0 where there is none of that name. */
 static bool
-header_u64(const struct gateway_request *request, const char *name, int base, uint64_t *value)
+header_hex(const struct gateway_request *request, const char *name, uint64_t *value)
 {
     const char *text = gateway_request_header(request, name);
     char *end = NULL;
@@ -494,7 +495,7 @@ header_u64(const struct gateway_request *request, const char *name, int base, ui
     if (text == NULL)
         return true;
     errno = 0;
-    *value = strtoull(text, &end, base);
+    *value = strtoull(text, &end, 16);
     return errno == 0 && isxdigit((unsigned char)text[0]) && *end == '\0';
 }
 
@@ -503,13 +504,13 @@ static enum gateway_fault
 read_meta(const struct gateway_request *request, struct gateway_put_item *item)
 {
     const char *crc_text = gateway_request_header(request, "x-amz-meta-kvt-crc32c");
-    uint64_t length;
+    uint64_t length = 0;
     uint64_t crc32c;
 
     item->crc32c = g4_check_crc32c(item->body, item->size);
-    if (!header_u64(request, "x-amz-meta-kvt-length", 10, &length) ||
-        !header_u64(request, "x-amz-meta-kvt-crc32c", 16, &crc32c) ||
-        !header_u64(request, "x-amz-meta-kvt-fingerprint", 16, &item->fingerprint))
+    if (!gateway_request_number(request, "x-amz-meta-kvt-length", &length) ||
+        !header_hex(request, "x-amz-meta-kvt-crc32c", &crc32c) ||
+        !header_hex(request, "x-amz-meta-kvt-fingerprint", &item->fingerprint))
         return GATEWAY_FAULT_INVALID_ARGUMENT;
     if (length != 0 && length != item->size)
         return GATEWAY_FAULT_INCOMPLETE;

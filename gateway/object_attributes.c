@@ -5,7 +5,6 @@
 #include <strings.h>
 
 #include "base/clock.h"
-#include "base/parse.h"
 #include "gateway/attributes.h"
 #include "gateway/object.h"
 #include "gateway/parts.h"
@@ -62,14 +61,6 @@ add_wish(struct wishes *wishes, const char *item, size_t size)
     return false;
 }
 
-static bool
-number_header(const struct gateway_request *request, const char *name, uint64_t *value)
-{
-    const char *text = gateway_request_header(request, name);
-
-    return text == NULL || kvt_parse_u64(text, value) == KVT_OK;
-}
-
 static enum gateway_fault
 read_wishes(const struct gateway_request *request, struct wishes *wishes)
 {
@@ -89,8 +80,8 @@ read_wishes(const struct gateway_request *request, struct wishes *wishes)
             any = true;
         }
     }
-    if (!any || !number_header(request, "x-amz-max-parts", &wishes->max) ||
-        !number_header(request, "x-amz-part-number-marker", &wishes->marker))
+    if (!any || !gateway_request_number(request, "x-amz-max-parts", &wishes->max) ||
+        !gateway_request_number(request, "x-amz-part-number-marker", &wishes->marker))
         return GATEWAY_FAULT_INVALID_ARGUMENT;
     if (wishes->max > GATEWAY_OBJECT_PARTS)
         wishes->max = GATEWAY_OBJECT_PARTS;

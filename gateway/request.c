@@ -7,6 +7,7 @@
 #include <strings.h>
 
 #include "base/alloc.h"
+#include "base/parse.h"
 #include "gateway/reader.h"
 #include "gateway/xml.h"
 
@@ -53,6 +54,14 @@ gateway_request_header(const struct gateway_request *request, const char *name)
         if (strcasecmp(request->headers[i].name, name) == 0)
             return request->headers[i].value;
     return NULL;
+}
+
+bool
+gateway_request_number(const struct gateway_request *request, const char *name, uint64_t *value)
+{
+    const char *text = gateway_request_header(request, name);
+
+    return text == NULL || kvt_parse_u64(text, value) == KVT_OK;
 }
 
 static bool

@@ -166,6 +166,11 @@ KVT_NODISCARD enum kvt_err gateway_request_header_add(struct gateway_request *re
 /** The first header of that name (any case), or NULL. */
 const char *gateway_request_header(const struct gateway_request *request, const char *name);
 
+/** A header that is a decimal number; `*value` stays where there is none of that name.  false: it
+ *  is no number. */
+bool gateway_request_number(const struct gateway_request *request, const char *name,
+                            uint64_t *value);
+
 /** The next item of a header's list, "a, b", without the blanks around it; `*list` moves behind it.
  *  NULL: there is none. */
 const char *gateway_request_item(const char **list, size_t *size);

@@ -97,6 +97,31 @@ headers_are_bounded(void **state)
 }
 
 static void
+numbers_are_decimal(void **state)
+{
+    static const char *const wrong[] = {
+        "", " 5", "5 ", "-1", "+1", "0x5", "a", "1.0", "18446744073709551616"};
+    uint64_t value = 7;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        struct gateway_request *request = new_request("GET");
+
+        assert_true(gateway_request_number(request, "X-Size", &value));
+        assert_int_equal(value, 7); /* there is none */
+        assert_int_equal(gateway_request_header_add(request, "x-size", wrong[i]), KVT_OK);
+        if (gateway_request_number(request, "X-Size", &value))
+            fail_msg("'%s'", wrong[i]);
+        assert_int_equal(gateway_request_header_add(request, "x-max", "18446744073709551615"),
+                         KVT_OK);
+        assert_true(gateway_request_number(request, "X-Max", &value));
+        assert_true(value == UINT64_MAX);
+        value = 7;
+        gateway_request_release(request, NULL);
+    }
+}
+
+static void
 fields_are_one_line(void **state)
 {
     struct gateway_request *request = new_request("GET");
@@ -137,11 +162,9 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(xml_is_escaped),
-        cmocka_unit_test(errors_carry_code_and_resource),
-        cmocka_unit_test(headers_are_bounded),
-        cmocka_unit_test(fields_are_one_line),
-        cmocka_unit_test(every_code_has_an_answer),
+        cmocka_unit_test(xml_is_escaped),      cmocka_unit_test(errors_carry_code_and_resource),
+        cmocka_unit_test(headers_are_bounded), cmocka_unit_test(numbers_are_decimal),
+        cmocka_unit_test(fields_are_one_line), cmocka_unit_test(every_code_has_an_answer),
         cmocka_unit_test(budget_is_exact),
     };
 
