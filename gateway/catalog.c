@@ -102,6 +102,12 @@ apply_job(struct gateway_catalog *catalog, MDB_txn *txn, struct gateway_job *job
         if (rc != 0)
             return rc;
     }
+    if (job->pinning != NULL) {
+        const int rc = gateway_catalog_apply_pinning(catalog, txn, job);
+
+        if (rc != 0)
+            return rc;
+    }
     return job->result == NULL ? 0 : gateway_catalog_remember(catalog, txn, job->result);
 }
 
@@ -128,6 +134,7 @@ commit_jobs(struct gateway_catalog *catalog, struct gateway_job *first, bool sin
 {
     const struct gateway_counters before = catalog->counters;
     const struct gateway_adoption_mark marked = catalog->adoption;
+    const struct gateway_pins pinned = catalog->pinned;
     MDB_txn *txn = NULL;
     int rc;
 
@@ -149,6 +156,7 @@ commit_jobs(struct gateway_catalog *catalog, struct gateway_job *first, bool sin
     if (rc != 0) {
         catalog->counters = before;
         catalog->adoption = marked;
+        catalog->pinned = pinned;
     }
     return rc;
 }
@@ -175,6 +183,7 @@ finish_jobs(struct gateway_catalog *catalog, struct gateway_job *jobs, bool dura
     (void)pthread_mutex_lock(&catalog->shared.lock);
     catalog->shared.counters = catalog->counters;
     catalog->shared.adoption = catalog->adoption;
+    catalog->shared.pinned = catalog->pinned;
     memcpy(catalog->shared.names, catalog->names, sizeof(catalog->names));
     if (synced)
         for (uint32_t i = 0; i < catalog->counters.stream_count; i++)
@@ -275,8 +284,8 @@ writer_main(void *arg)
     return NULL;
 }
 
-static enum kvt_err
-submit(struct gateway_catalog *catalog, struct gateway_job *job)
+enum kvt_err
+gateway_catalog_submit(struct gateway_catalog *catalog, struct gateway_job *job)
 {
     (void)pthread_mutex_lock(&catalog->shared.lock);
     assert(!catalog->shared.stop);
@@ -300,7 +309,7 @@ gateway_catalog_change(struct gateway_catalog *catalog, struct gateway_change *c
 
     if (count == 0)
         return KVT_OK;
-    return submit(catalog, &job);
+    return gateway_catalog_submit(catalog, &job);
 }
 
 enum kvt_err
@@ -309,7 +318,7 @@ gateway_catalog_adopt(struct gateway_catalog *catalog, struct gateway_change *ch
 {
     struct gateway_job job = {.changes = changes, .count = count, .mark = mark, .wait = wait};
 
-    return submit(catalog, &job);
+    return gateway_catalog_submit(catalog, &job);
 }
 
 enum kvt_err
@@ -323,7 +332,7 @@ gateway_catalog_epoch(struct gateway_catalog *catalog, uint64_t epoch)
     (void)pthread_mutex_unlock(&catalog->shared.lock);
     if (epoch == known)
         return KVT_OK;
-    return epoch < known ? KVT_DENIED : submit(catalog, &job);
+    return epoch < known ? KVT_DENIED : gateway_catalog_submit(catalog, &job);
 }
 
 enum kvt_err
@@ -331,7 +340,7 @@ gateway_catalog_finished(struct gateway_catalog *catalog, const struct kvt_order
 {
     struct gateway_job job = {.result = result, .wait = GATEWAY_DURABLE};
 
-    return submit(catalog, &job);
+    return gateway_catalog_submit(catalog, &job);
 }
 
 void
@@ -351,9 +360,11 @@ void
 gateway_catalog_stats(struct gateway_catalog *catalog, struct gateway_catalog_stats *stats)
 {
     struct gateway_counters counters;
+    struct gateway_pins pinned;
 
     (void)pthread_mutex_lock(&catalog->shared.lock);
     counters = catalog->shared.counters;
+    pinned = catalog->shared.pinned;
     (void)pthread_mutex_unlock(&catalog->shared.lock);
     *stats = (struct gateway_catalog_stats){
         .entries = counters.entries,
@@ -362,6 +373,10 @@ gateway_catalog_stats(struct gateway_catalog *catalog, struct gateway_catalog_st
         .blocks = {counters.blocks[0], counters.blocks[1]},
         .owed_blocks = counters.owed_blocks,
         .owed_bytes = counters.owed_bytes,
+        .pinned_blocks = pinned.blocks,
+        .pinned_bytes = pinned.bytes,
+        .pinned_max = catalog->options.hot_capacity / GATEWAY_PIN_SHARE,
+        .pin_end_ms = pinned.end_ms,
         .bytes = atomic_load(&catalog->bytes),
         .bytes_max = catalog->options.bytes_max,
         .incarnation = counters.incarnation,
@@ -412,6 +427,7 @@ open_databases(struct gateway_catalog *catalog)
         (rc = mdb_dbi_open(txn, "backlog", MDB_CREATE, &catalog->backlog)) != 0 ||
         (rc = mdb_dbi_open(txn, "outbox", MDB_CREATE, &catalog->outbox)) != 0 ||
         (rc = mdb_dbi_open(txn, "orders", MDB_CREATE, &catalog->finished)) != 0 ||
+        (rc = mdb_dbi_open(txn, "pins", MDB_CREATE, &catalog->pins)) != 0 ||
         (rc = mdb_dbi_open(txn, "meta", MDB_CREATE, &catalog->meta)) != 0)
         goto fail;
     rc = gateway_catalog_load(catalog, txn);
@@ -424,6 +440,8 @@ open_databases(struct gateway_catalog *catalog)
     } else if (rc == 0) {
         rc = gateway_catalog_load_mark(catalog, txn);
     }
+    if (rc == 0)
+        rc = gateway_catalog_count_pins(catalog, txn, kvt_clock_unix_ms());
     if (rc != 0)
         goto fail;
     return mdb_txn_commit(txn);
@@ -444,6 +462,7 @@ start(struct gateway_catalog *catalog, struct kvt_error *err)
     measure(catalog);
     catalog->shared.counters = catalog->counters;
     catalog->shared.adoption = catalog->adoption;
+    catalog->shared.pinned = catalog->pinned;
     memcpy(catalog->shared.names, catalog->names, sizeof(catalog->names));
     for (uint32_t i = 0; i < catalog->counters.stream_count; i++) {
         catalog->shared.durable[i] = catalog->counters.streams[i].next - 1;
@@ -473,7 +492,7 @@ gateway_catalog_open(struct gateway_catalog **out, const struct gateway_catalog_
                      struct kvt_error *err)
 {
     const struct kvt_db_options db = {
-        .path = options->path, .map_bytes = map_bytes(options->bytes_max), .databases_max = 6};
+        .path = options->path, .map_bytes = map_bytes(options->bytes_max), .databases_max = 7};
     struct gateway_catalog *catalog;
     enum kvt_err rc;
     int mdb;

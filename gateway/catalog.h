@@ -16,7 +16,8 @@
  *            ones: beyond it the oldest are given up and counted.
  *            GATEWAY_CATALOG_ORDERS results of orders, those of the latest ones.  `owed_max` bytes
  *            of blocks that wait for their upload.  The cap of the bucket holds once all that the
- *            bucket has is counted (gateway_adoption_capped()).
+ *            bucket has is counted (gateway_adoption_capped()).  Pinned bytes: the hot capacity by
+ *            GATEWAY_PIN_SHARE.
  */
 #ifndef GATEWAY_CATALOG_H
 #define GATEWAY_CATALOG_H
@@ -165,6 +166,30 @@ KVT_NODISCARD enum kvt_err gateway_catalog_adopt(struct gateway_catalog *catalog
 /** How far the rows cover what the bucket has.  A catalog of an older gateway counts as whole. */
 void gateway_catalog_adoption(struct gateway_catalog *catalog, struct gateway_adoption_mark *mark);
 
+/* Of the hot capacity one part in so many may be pinned: the rest is for what comes and goes. */
+#define GATEWAY_PIN_SHARE 2
+
+/**
+ * Keep a block from orders, durably.  A pin that is there already ends when this one says.
+ *
+ * @param until_ms  Unix; 0: gateway_catalog_unpin() ends it, or the row's removal
+ * @return KVT_OK; KVT_NOTFOUND: no such row, or one that is not STORED; KVT_FULL: one more than may
+ *         be pinned, or a full catalog; KVT_IO
+ */
+KVT_NODISCARD enum kvt_err gateway_catalog_pin(struct gateway_catalog *catalog, const char *key,
+                                               uint64_t until_ms);
+
+/** KVT_OK also when it was not pinned. */
+KVT_NODISCARD enum kvt_err gateway_catalog_unpin(struct gateway_catalog *catalog, const char *key);
+
+/** Is it pinned at this time?  KVT_OK; KVT_NOTFOUND; KVT_IO.  `until_ms`: 0 for one without end. */
+KVT_NODISCARD enum kvt_err gateway_catalog_pinned(struct gateway_catalog *catalog, const char *key,
+                                                  uint64_t now_ms, uint64_t *until_ms);
+
+/** Forget pins that ended by then, a bounded number a call. */
+KVT_NODISCARD enum kvt_err gateway_catalog_expire_pins(struct gateway_catalog *catalog,
+                                                       uint64_t now_ms);
+
 #define GATEWAY_VOLUME_ID 17
 
 /** The hot volume whose blocks these rows tell of.  KVT_OK, else "": KVT_NOTFOUND (none was named)
@@ -183,6 +208,10 @@ struct gateway_catalog_stats {
     uint64_t blocks[GATEWAY_TIERS];
     uint64_t owed_blocks; /* to the bucket, reservations included */
     uint64_t owed_bytes;
+    uint64_t pinned_blocks;
+    uint64_t pinned_bytes;
+    uint64_t pinned_max; /* bytes */
+    uint64_t pin_end_ms; /* Unix: no pin ends sooner; 0: none does by itself */
     uint64_t bytes;
     uint64_t bytes_max;
     uint64_t incarnation; /* of all streams */

@@ -8,9 +8,9 @@
 enum { TRIM_MAX = 2048, STATE_VERSION = 2, STREAM_NAME_MAX = 32 };
 enum { OWED_WORDS = 2 }; /* of the counters: not in version 1 */
 
-static int
-read_row(struct gateway_catalog *catalog, MDB_txn *txn, const char *key,
-         struct gateway_record *record, bool *found)
+int
+gateway_catalog_read_row(struct gateway_catalog *catalog, MDB_txn *txn, const char *key,
+                         struct gateway_record *record, bool *found)
 {
     MDB_val name = kvt_db_val(key, strlen(key));
     MDB_val value;
@@ -254,7 +254,7 @@ gateway_catalog_apply(struct gateway_catalog *catalog, MDB_txn *txn, struct gate
         change->status = KVT_INVALID;
         return 0;
     }
-    rc = read_row(catalog, txn, change->key, &old, &found);
+    rc = gateway_catalog_read_row(catalog, txn, change->key, &old, &found);
     if (rc != 0)
         return rc;
     if (change->erase && !found)
@@ -276,6 +276,8 @@ gateway_catalog_apply(struct gateway_catalog *catalog, MDB_txn *txn, struct gate
         rc = gateway_catalog_enlist(catalog, txn, change->key, &old, false);
     if (rc == 0 && !change->erase)
         rc = gateway_catalog_enlist(catalog, txn, change->key, &change->record, true);
+    if (rc == 0 && (change->erase || change->record.state == GATEWAY_RETIRING))
+        rc = gateway_catalog_forget_pin(catalog, txn, change->key);
     if (rc != 0)
         return rc;
     if (found)

@@ -2,9 +2,10 @@
  * gateway/catalog_private.h -- shared by the catalog's files only: catalog.c (life, groups),
  * catalog_apply.c (one change inside a transaction), catalog_read.c (readers), catalog_orders.c
  * (what became of orders), catalog_backlog.c (what waits for its upload), catalog_adoption.c (how
- * far the rows cover the bucket), catalog_volume.c (which hot volume).
+ * far the rows cover the bucket), catalog_pins.c (what orders leave alone), catalog_volume.c (which
+ * hot volume).
  *
- * Why: seven short files instead of a long one.
+ * Why: eight short files instead of a long one.
  * Ownership: as gateway/catalog.h.
  * Threads:   as gateway/catalog.h; `counters` is the writer's alone.
  * Limits:    none of its own.
@@ -41,12 +42,26 @@ struct gateway_counters {
     uint64_t owed_bytes;
 };
 
+/* Not kept, but counted when the catalog is opened. */
+struct gateway_pins {
+    uint64_t blocks;
+    uint64_t bytes;
+    uint64_t end_ms; /* none ends sooner; 0: none does by itself */
+};
+
+struct gateway_pinning {
+    const char *key; /* NULL: forget those that ended by `until_ms` */
+    bool off;
+    uint64_t until_ms;
+};
+
 struct gateway_job {
     struct gateway_change *changes;
     size_t count;
     uint64_t epoch;                           /* not 0: raise to this */
     const struct kvt_order_result *result;    /* not NULL: keep it */
     const struct gateway_adoption_mark *mark; /* not NULL: keep it, with what became of changes */
+    const struct gateway_pinning *pinning;    /* not NULL: do it */
     enum gateway_catalog_wait wait;
     enum kvt_err status;
     bool finished;
@@ -60,10 +75,12 @@ struct gateway_catalog {
     MDB_dbi backlog;  /* big-endian modified_ms, key -> nothing: rows that wait for their upload */
     MDB_dbi outbox;   /* big-endian stream, seq -> event */
     MDB_dbi finished; /* big-endian epoch, id -> what became of the order */
+    MDB_dbi pins;     /* key -> when it ends, and the block's length */
     MDB_dbi meta;     /* "state" -> counters, "stream NN" -> namespace, "volume" -> id */
     struct gateway_catalog_options options;
     struct gateway_counters counters;                   /* the writer's */
     struct gateway_adoption_mark adoption;              /* the writer's */
+    struct gateway_pins pinned;                         /* the writer's */
     char names[GATEWAY_STREAMS_MAX][KVT_NAMESPACE_MAX]; /* the writer's, below stream_count */
     size_t measured_page;
     uint64_t measured_ms; /* the writer's: when `bytes` was last measured */
@@ -82,6 +99,7 @@ struct gateway_catalog {
         struct gateway_job *last;
         struct gateway_counters counters;      /* as of the last commit */
         struct gateway_adoption_mark adoption; /* the same */
+        struct gateway_pins pinned;            /* the same */
         char names[GATEWAY_STREAMS_MAX][KVT_NAMESPACE_MAX];
         uint64_t durable[GATEWAY_STREAMS_MAX];
         uint64_t acked_wanted[GATEWAY_STREAMS_MAX];
@@ -97,6 +115,13 @@ struct gateway_outbox_key {
 
 void gateway_catalog_outbox_key(struct gateway_outbox_key *key, uint32_t stream, uint64_t seq);
 
+/** Hand the writer a job, and wait for it; its status. */
+enum kvt_err gateway_catalog_submit(struct gateway_catalog *catalog, struct gateway_job *job);
+
+/** The row of a key; LMDB's answer, 0 also when there is none. */
+int gateway_catalog_read_row(struct gateway_catalog *catalog, MDB_txn *txn, const char *key,
+                             struct gateway_record *record, bool *found);
+
 /** Apply one change; LMDB's answer, 0 = fine (look at change->status). */
 int gateway_catalog_apply(struct gateway_catalog *catalog, MDB_txn *txn,
                           struct gateway_change *change);
@@ -108,6 +133,17 @@ int gateway_catalog_enlist(struct gateway_catalog *catalog, MDB_txn *txn, const 
 /** Write an order's result; the oldest one beyond GATEWAY_CATALOG_ORDERS goes. */
 int gateway_catalog_remember(struct gateway_catalog *catalog, MDB_txn *txn,
                              const struct kvt_order_result *result);
+
+/** Do what the job says about pins, and set its status. */
+int gateway_catalog_apply_pinning(struct gateway_catalog *catalog, MDB_txn *txn,
+                                  struct gateway_job *job);
+
+/** The pin of a row that goes. */
+int gateway_catalog_forget_pin(struct gateway_catalog *catalog, MDB_txn *txn, const char *key);
+
+/** Count all pins anew; those that ended by `now_ms`, or have no row, go, a bounded number a call.
+ */
+int gateway_catalog_count_pins(struct gateway_catalog *catalog, MDB_txn *txn, uint64_t now_ms);
 
 /** Keep the mark of an adoption with what became of the job's changes counted in. */
 int gateway_catalog_mark(struct gateway_catalog *catalog, MDB_txn *txn,
