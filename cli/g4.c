@@ -244,6 +244,13 @@ print_object(FILE *out, struct json_object *object)
     for (size_t i = 0; i < cli_json_count(object, "tiers"); i++)
         (void)fprintf(out, " %s", json_object_get_string(cli_json_item(object, "tiers", i)));
     (void)fputc('\n', out);
+    if (json_object_object_get_ex(object, "pinned_until_ms", NULL)) {
+        const uint64_t until_ms = cli_json_u64(object, "pinned_until_ms");
+        char until[KVT_CLOCK_TEXT_MAX];
+
+        kvt_clock_format(until_ms, until);
+        (void)fprintf(out, "pinned       %s\n", until_ms == 0 ? "until an unpin" : until);
+    }
 }
 
 static enum cli_exit

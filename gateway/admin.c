@@ -211,6 +211,17 @@ append_backlog(const struct gateway_admin *admin, struct kvt_buffer *out)
 }
 
 static void
+append_pins(const struct gateway_admin *admin, const struct gateway_catalog_stats *catalog,
+            struct kvt_buffer *out)
+{
+    kvt_buffer_printf(out,
+                      "\"pins\":{\"blocks\":%" PRIu64 ",\"bytes\":%" PRIu64
+                      ",\"max_bytes\":%" PRIu64 ",\"refused\":%" PRIu64 "},",
+                      catalog->pinned_blocks, catalog->pinned_bytes, catalog->pinned_max,
+                      gateway_stats_get(admin->vault->stats, GATEWAY_STAT_ITEMS_PINNED));
+}
+
+static void
 append_state(const struct gateway_admin *admin, struct kvt_buffer *out)
 {
     struct reasons reasons;
@@ -252,6 +263,7 @@ get_status(void *arg, const struct kvt_http_request *request, struct kvt_http_re
     kvt_buffer_printf(out, ",");
     append_tiers(admin, &catalog, out);
     append_counts(admin, out);
+    append_pins(admin, &catalog, out);
     append_backlog(admin, out);
     gateway_admin_packing_status(admin->vault->packer, out);
     kvt_buffer_printf(out, "\"adoption\":");
@@ -346,6 +358,7 @@ get_object(void *arg, const struct kvt_http_request *request, struct kvt_http_re
     const struct gateway_admin *admin = arg;
     struct kvt_buffer *out = &response->body;
     struct gateway_record record;
+    uint64_t until_ms;
 
     if (gateway_catalog_get(admin->vault->catalog, request->tail, &record) != KVT_OK) {
         kvt_http_fail(response, 404, KVT_NOTFOUND, "the catalog does not know this key");
@@ -364,8 +377,12 @@ get_object(void *arg, const struct kvt_http_request *request, struct kvt_http_re
                       (record.tiers & GATEWAY_COLD) != 0 ? "\"cold\"" : "",
                       gateway_record_state_name(record.state));
     kvt_buffer_json_string(out, record.writer);
-    kvt_buffer_printf(out, ",\"kind\":\"%s\",\"modified_ms\":%" PRIu64 "}\n",
+    kvt_buffer_printf(out, ",\"kind\":\"%s\",\"modified_ms\":%" PRIu64,
                       gateway_record_kind_name(&record), record.modified_ms);
+    if (gateway_catalog_pinned(admin->vault->catalog, request->tail, kvt_clock_unix_ms(),
+                               &until_ms) == KVT_OK)
+        kvt_buffer_printf(out, ",\"pinned_until_ms\":%" PRIu64, until_ms);
+    kvt_buffer_printf(out, "}\n");
 }
 
 /* ---- verify ---- */

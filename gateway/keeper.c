@@ -48,6 +48,8 @@ recover(struct gateway_keeper *keeper)
     gateway_catalog_stats(keeper->vault->catalog, &stats);
     if (stats.pending > 0)
         (void)gateway_recover_pending(keeper->vault);
+    if (stats.pin_end_ms != 0 && stats.pin_end_ms <= kvt_clock_unix_ms())
+        (void)!gateway_catalog_expire_pins(keeper->vault->catalog, kvt_clock_unix_ms());
     if (keeper->swept_ms != 0 && kvt_clock_mono_ms() - keeper->swept_ms < SWEEP_MS)
         return;
     rc = gateway_recover_orphans(keeper->vault, keeper->sweep_token);
@@ -94,6 +96,8 @@ show(struct gateway_keeper *keeper)
     gateway_stats_set(vault->stats, GATEWAY_STAT_CATALOG_BYTES, stats.bytes);
     gateway_stats_set(vault->stats, GATEWAY_STAT_CATALOG_ENTRIES, stats.entries);
     gateway_stats_set(vault->stats, GATEWAY_STAT_INTENTS, stats.pending);
+    gateway_stats_set(vault->stats, GATEWAY_STAT_PINNED_BLOCKS, stats.pinned_blocks);
+    gateway_stats_set(vault->stats, GATEWAY_STAT_PINNED_BYTES, stats.pinned_bytes);
     gateway_stats_set(vault->stats, GATEWAY_STAT_EVENTS_PENDING, stats.events - stats.events_acked);
     gateway_stats_set(vault->stats, GATEWAY_STAT_MEMORY_USED, atomic_load(&keeper->budget->used));
     gateway_stats_set(vault->stats, GATEWAY_STAT_NATS_UP,

@@ -91,6 +91,7 @@ struct execution {
     void (*working)(void *arg);
     void *arg;
     uint64_t told_ms;
+    uint32_t pinned[KVT_ORDER_ITEMS_MAX]; /* of each item the shards that stay as they are */
     struct {
         pthread_mutex_t lock;            /* guards what is behind it */
         struct kvt_order_result *result; /* its counts and its text */
@@ -117,10 +118,10 @@ tell(void *arg)
 }
 
 static void
-note(char text[], size_t size, const char *what, enum kvt_err rc)
+note(char text[], size_t size, const char *what, const char *why)
 {
     if (text[0] == '\0')
-        (void)snprintf(text, size, "%.90s: %s", what, kvt_err_text(rc));
+        (void)snprintf(text, size, "%.90s: %s", what, why);
 }
 
 static enum kvt_err
@@ -129,8 +130,12 @@ move_one(const struct execution *execution, const char *key, uint64_t *bytes)
     *bytes = 0;
     switch (execution->order->verb) {
     case KVT_ORDER_DEMOTE: return gateway_move_demote(execution->vault, key, bytes);
-    case KVT_ORDER_PROMOTE: return gateway_move_promote(execution->vault, key, bytes);
+    case KVT_ORDER_PROMOTE:
+    case KVT_ORDER_WARM: return gateway_move_promote(execution->vault, key, bytes);
     case KVT_ORDER_DELETE: return gateway_remove_finish(execution->vault, key, bytes);
+    case KVT_ORDER_PIN:
+        return gateway_catalog_pin(execution->vault->catalog, key, execution->order->until_ms);
+    case KVT_ORDER_UNPIN: return gateway_catalog_unpin(execution->vault->catalog, key);
     case KVT_ORDER_COMPACT: /* is of no block */
     case KVT_ORDER_NONE: break;
     }
@@ -153,35 +158,79 @@ count_outcome(struct execution *execution, const struct outcome *outcome)
     (void)pthread_mutex_unlock(&execution->shared.lock);
 }
 
-/* All shards of one block.  What is not there is already gone: done for demote and delete. */
+/* What is not there needs nothing done by these. */
+static bool
+absence_is_done(enum kvt_order_verb verb)
+{
+    return verb == KVT_ORDER_DEMOTE || verb == KVT_ORDER_DELETE || verb == KVT_ORDER_UNPIN;
+}
+
+/* All shards of one block. */
 static uint64_t
 execute_item(void *arg, size_t index)
 {
     struct execution *execution = arg;
     const struct kvt_order_item *item = &execution->order->items[index];
-    const bool absence_is_done = execution->order->verb != KVT_ORDER_PROMOTE;
     struct outcome outcome = {.worst = KVT_OK};
 
     for (uint32_t rank = 0; rank < KVT_RANKS_MAX; rank++) {
+        const uint32_t bit = UINT32_C(1) << rank;
         char key[KVT_KEY_MAX];
         uint64_t bytes = 0;
         enum kvt_err rc;
 
-        if ((item->ranks & (UINT32_C(1) << rank)) == 0)
+        if ((item->ranks & bit) == 0)
             continue;
         rc = find_key(execution->vault, execution->order->namespace_, &item->block, rank, key);
-        if (rc == KVT_OK)
+        if (rc == KVT_OK && (execution->pinned[index] & bit) != 0)
+            rc = KVT_DENIED;
+        else if (rc == KVT_OK)
             rc = move_one(execution, key, &bytes);
         else
             kvt_hash_format(item->block.hash, key);
         outcome.bytes += bytes;
-        if (rc == KVT_OK || (rc == KVT_NOTFOUND && absence_is_done))
+        if (rc == KVT_OK || (rc == KVT_NOTFOUND && absence_is_done(execution->order->verb)))
             continue;
         outcome.worst = rc;
-        note(outcome.text, sizeof(outcome.text), key, rc);
+        note(outcome.text, sizeof(outcome.text), key,
+             (execution->pinned[index] & bit) != 0 ? "pinned" : kvt_err_text(rc));
     }
+    if (execution->pinned[index] != 0)
+        gateway_stats_add(execution->vault->stats, GATEWAY_STAT_ITEMS_PINNED, 1);
     count_outcome(execution, &outcome);
     return outcome.bytes;
+}
+
+/* Which shards stay as they are.  Looked up before anything is done: one whose pin ends in the
+ * middle is not marked for its removal, and must not be called removed either. */
+static enum kvt_err
+find_pinned(struct execution *execution)
+{
+    const struct kvt_order *order = execution->order;
+    struct gateway_catalog *catalog = execution->vault->catalog;
+    const uint64_t now_ms = kvt_clock_unix_ms();
+    struct gateway_catalog_stats stats;
+
+    gateway_catalog_stats(catalog, &stats);
+    for (uint32_t i = 0; i < order->item_count && stats.pinned_blocks > 0; i++) {
+        for (uint32_t rank = 0; rank < KVT_RANKS_MAX; rank++) {
+            const uint32_t bit = UINT32_C(1) << rank;
+            char key[KVT_KEY_MAX];
+            uint64_t until_ms;
+            enum kvt_err rc;
+
+            if ((order->items[i].ranks & bit) == 0 ||
+                find_key(execution->vault, order->namespace_, &order->items[i].block, rank, key) !=
+                    KVT_OK)
+                continue;
+            rc = gateway_catalog_pinned(catalog, key, now_ms, &until_ms);
+            if (rc == KVT_OK)
+                execution->pinned[i] |= bit;
+            else if (rc != KVT_NOTFOUND)
+                return rc;
+        }
+    }
+    return KVT_OK;
 }
 
 /* A deletion is two-phase: all its rows are marked in one durable step before any copy goes. */
@@ -196,7 +245,9 @@ mark_all(const struct execution *execution)
 
     for (uint32_t i = 0; rc == KVT_OK && i < order->item_count; i++) {
         for (uint32_t rank = 0; rc == KVT_OK && rank < KVT_RANKS_MAX; rank++) {
-            if ((order->items[i].ranks & (UINT32_C(1) << rank)) == 0 ||
+            const uint32_t wanted = order->items[i].ranks & ~execution->pinned[i];
+
+            if ((wanted & (UINT32_C(1) << rank)) == 0 ||
                 find_key(execution->vault, order->namespace_, &order->items[i].block, rank,
                          keys[count]) != KVT_OK)
                 continue;
@@ -232,7 +283,7 @@ compact(struct execution *execution)
     result->failed = rc != KVT_OK;
     result->bytes_moved = total.copied_bytes;
     if (rc != KVT_OK)
-        note(result->text, sizeof(result->text), err.text, rc);
+        note(result->text, sizeof(result->text), err.text, kvt_err_text(rc));
     return true;
 }
 
@@ -254,13 +305,14 @@ gateway_orders_execute(struct gateway_vault *vault, struct gateway_mover *mover,
         .epoch = order->epoch, .id = order->id, .verb = order->verb, .code = KVT_OK};
     if (order->verb == KVT_ORDER_COMPACT)
         return compact(&execution);
-    if (order->verb == KVT_ORDER_DELETE) {
+    if (order->verb == KVT_ORDER_DEMOTE || order->verb == KVT_ORDER_DELETE)
+        result->code = find_pinned(&execution);
+    if (result->code == KVT_OK && order->verb == KVT_ORDER_DELETE)
         result->code = mark_all(&execution);
-        if (result->code != KVT_OK) {
-            result->failed = order->item_count;
-            note(result->text, sizeof(result->text), "mark", result->code);
-            return true;
-        }
+    if (result->code != KVT_OK) {
+        result->failed = order->item_count;
+        note(result->text, sizeof(result->text), "begin", kvt_err_text(result->code));
+        return true;
     }
     if (!gateway_mover_run(mover, vault, &work))
         return false;
@@ -279,12 +331,14 @@ gateway_orders_accept(struct gateway_vault *vault, const struct kvt_order *order
 
     if (strcmp(order->gateway, vault->name) != 0)
         return kvt_error_set(err, KVT_DENIED, "addressed to %s", order->gateway);
-    if (order->verb != KVT_ORDER_DEMOTE && order->verb != KVT_ORDER_PROMOTE &&
-        order->verb != KVT_ORDER_DELETE && order->verb != KVT_ORDER_COMPACT)
+    if (order->verb == KVT_ORDER_NONE || order->verb > KVT_ORDER_VERB_LAST)
         return kvt_error_set(err, KVT_INVALID, "verb %u", (unsigned)order->verb);
     if (now_ms >= order->expires_ms)
         return kvt_error_set(err, KVT_TIMEOUT, "expired %" PRIu64 " ms ago",
                              now_ms - order->expires_ms);
+    if (order->verb == KVT_ORDER_PIN && order->until_ms != 0 && now_ms >= order->until_ms)
+        return kvt_error_set(err, KVT_TIMEOUT, "the pin ended %" PRIu64 " ms ago",
+                             now_ms - order->until_ms);
     if (order->epoch == 0)
         return kvt_error_set(err, KVT_INVALID, "epoch 0");
     rc = gateway_catalog_epoch(vault->catalog, order->epoch);

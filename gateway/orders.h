@@ -48,7 +48,8 @@ size_t gateway_orders_queued(const struct gateway_orders *orders);
  * May this order be executed?  Raises the highest epoch seen, durably.
  *
  * @return KVT_OK; KVT_INVALID (not a verb), KVT_DENIED (other gateway, older epoch), KVT_TIMEOUT
- *         (expired): never to be executed; KVT_IO, KVT_FULL ...: the epoch could not be kept
+ *         (expired, or its pin ended): never to be executed; KVT_IO, KVT_FULL ...: the epoch could
+ *         not be kept
  */
 KVT_NODISCARD enum kvt_err gateway_orders_accept(struct gateway_vault *vault,
                                                  const struct kvt_order *order, uint64_t now_ms,

@@ -48,6 +48,8 @@
     X(ITEMS_DONE, COUNTER, "order_items_total", "result=\"done\"", "Blocks of orders by outcome.") \
     X(ITEMS_FAILED, COUNTER, "order_items_total", "result=\"failed\"",                             \
       "Blocks of orders by outcome.")                                                              \
+    X(ITEMS_PINNED, COUNTER, "order_items_pinned_total", "",                                       \
+      "Blocks that an order was to demote or delete, and that stay because they are pinned.")      \
     X(BYTES_MOVED, COUNTER, "bytes_moved_total", "", "Bytes copied between tiers.")                \
     X(BATCHES, COUNTER, "event_batches_total", "", "Event batches acknowledged by the bus.")       \
     X(REPORTS, COUNTER, "reports_total", "", "Reports acknowledged by the bus.")                   \
@@ -89,6 +91,8 @@
     X(PACKED_BLOCKS, GAUGE, "packed_blocks", "", "Blocks in them that live.")                      \
     X(PACKED_LIVE, GAUGE, "packed_live_bytes", "", "Their bytes.")                                 \
     X(PACKED_SEGMENT_BYTES, GAUGE, "packed_segment_bytes", "", "Bytes of the segments.")           \
+    X(PINNED_BLOCKS, GAUGE, "pinned_blocks", "", "Blocks that orders neither demote nor delete.")  \
+    X(PINNED_BYTES, GAUGE, "pinned_bytes", "", "Their bytes.")                                     \
     X(EVENTS_PENDING, GAUGE, "events_pending", "", "Events not yet acknowledged by the bus.")      \
     X(CERTIFICATE_END, GAUGE, "certificate_end_timestamp_seconds", "",                             \
       "When the S3 port's certificate ends, in seconds since 1970; 0: plain HTTP.")                \

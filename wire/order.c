@@ -13,6 +13,7 @@ enum {
     VERSION = 1,
     OUTER_MEMBERS = 2,
     PAYLOAD_MEMBERS = 10,
+    PIN_MEMBERS = 11, /* of a pin: when it ends, behind the items */
     ITEM_MEMBERS = 4,
     MAC_SIZE = 32,
     ENVELOPE_SIZE = 64, /* more than the outer array, the two heads and the MAC take */
@@ -37,7 +38,7 @@ encode_payload(const struct kvt_order *order, struct kvt_buffer *out)
     struct wire_msgpack_writer writer;
 
     wire_msgpack_write(&writer, out, WIRE_ORDER_MAX - ENVELOPE_SIZE);
-    wire_msgpack_put_array(&writer, PAYLOAD_MEMBERS);
+    wire_msgpack_put_array(&writer, order->verb == KVT_ORDER_PIN ? PIN_MEMBERS : PAYLOAD_MEMBERS);
     wire_msgpack_put_uint(&writer, VERSION);
     wire_msgpack_put_str(&writer, order->gateway);
     wire_msgpack_put_str(&writer, order->namespace_);
@@ -57,6 +58,8 @@ encode_payload(const struct kvt_order *order, struct kvt_buffer *out)
         wire_msgpack_put_uint(&writer, item->block.position);
         wire_msgpack_put_uint(&writer, item->ranks);
     }
+    if (order->verb == KVT_ORDER_PIN)
+        wire_msgpack_put_uint(&writer, order->until_ms);
     return wire_msgpack_done(&writer);
 }
 
@@ -132,12 +135,17 @@ decode_payload(const void *bytes, size_t size, struct kvt_order *order, size_t c
     order->expires_ms = wire_msgpack_u64(&reader, "an expiry in ms");
     offset = reader.at;
     order->verb =
-        (enum kvt_order_verb)wire_msgpack_uint(&reader, KVT_ORDER_COMPACT, "a verb from 1 to 4");
+        (enum kvt_order_verb)wire_msgpack_uint(&reader, KVT_ORDER_VERB_LAST, "a verb from 1 to 7");
     if (order->verb == KVT_ORDER_NONE)
-        wire_msgpack_fail(&reader, offset, KVT_INVALID, "a verb from 1 to 4");
+        wire_msgpack_fail(&reader, offset, KVT_INVALID, "a verb from 1 to 7");
     wire_msgpack_str(&reader, order->reason, sizeof(order->reason), "a reason of at most 63 bytes");
     read_items(&reader, order, capacity);
-    wire_msgpack_rest(&reader, members, PAYLOAD_MEMBERS);
+    if (order->verb == KVT_ORDER_PIN && members >= PIN_MEMBERS) {
+        order->until_ms = wire_msgpack_u64(&reader, "the end of a pin in ms");
+        wire_msgpack_rest(&reader, members, PIN_MEMBERS);
+    } else {
+        wire_msgpack_rest(&reader, members, PAYLOAD_MEMBERS);
+    }
     return wire_msgpack_end(&reader, "order", err);
 }
 

@@ -132,7 +132,7 @@ read_results(struct wire_msgpack_reader *reader, struct kvt_report *report)
         result->id = wire_msgpack_u64(reader, "an order id");
         /* Verbs and codes of a later version keep a meaning: something we did not ask for. */
         verb = wire_msgpack_u64(reader, "a verb");
-        result->verb = verb <= KVT_ORDER_COMPACT ? (enum kvt_order_verb)verb : KVT_ORDER_NONE;
+        result->verb = verb <= KVT_ORDER_VERB_LAST ? (enum kvt_order_verb)verb : KVT_ORDER_NONE;
         code = wire_msgpack_u64(reader, "an error code");
         result->code = code < KVT_ERR_COUNT ? (enum kvt_err)code : KVT_UNSUPPORTED;
         result->done = wire_msgpack_u32(reader, "a number of items done");

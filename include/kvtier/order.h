@@ -28,7 +28,12 @@ extern "C" {
     X(DEMOTE, "demote")   /* hot -> cold: verify or make the cold copy, then drop the hot one */   \
     X(PROMOTE, "promote") /* cold -> hot: copy, verify, keep the cold one */                       \
     X(DELETE, "delete")   /* two-phase removal from hot and cold */                                \
-    X(COMPACT, "compact") /* pack the namespace's small blocks; without items */
+    X(COMPACT, "compact") /* pack the namespace's small blocks; without items */                   \
+    X(PIN, "pin")         /* no order demotes or deletes it, until `until_ms` or an unpin */       \
+    X(UNPIN, "unpin")     /* take the pin off */                                                   \
+    X(WARM, "warm")       /* promote ahead of use, where there is room */
+
+#define KVT_ORDER_VERB_LAST KVT_ORDER_WARM
 
 enum kvt_order_verb {
     KVT_ORDER_NONE = 0,
@@ -51,6 +56,7 @@ struct kvt_order {
     uint64_t expires_ms;
     enum kvt_order_verb verb;
     char reason[KVT_NAME_MAX]; /* the rule that asked, for people */
+    uint64_t until_ms;         /* PIN only: Unix milliseconds when it ends; 0: with an unpin */
     struct kvt_order_item *items;
     uint32_t item_count;
 };
@@ -66,7 +72,7 @@ struct kvt_order_result {
     char text[128]; /* first failure, for people */
 };
 
-/** "demote", "promote", "delete", "compact"; "none" otherwise. */
+/** The text of its row above, as "demote"; "none" otherwise. */
 const char *kvt_order_verb_name(enum kvt_order_verb verb);
 
 #ifdef __cplusplus

@@ -27,7 +27,7 @@ LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     for (uint32_t i = 0; i < report.access_count; i++)
         assert(accesses[i].tier_index < report.tier_count);
     for (uint32_t i = 0; i < report.result_count; i++)
-        assert(results[i].code < KVT_ERR_COUNT && results[i].verb <= KVT_ORDER_COMPACT);
+        assert(results[i].code < KVT_ERR_COUNT && results[i].verb <= KVT_ORDER_VERB_LAST);
     kvt_buffer_init(&out, WIRE_REPORT_MAX);
     rc = wire_report_encode(&report, &out);
     assert(rc == KVT_OK);

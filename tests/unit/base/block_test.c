@@ -89,6 +89,9 @@ verbs_have_names(void **state)
     assert_string_equal(kvt_order_verb_name(KVT_ORDER_DEMOTE), "demote");
     assert_string_equal(kvt_order_verb_name(KVT_ORDER_PROMOTE), "promote");
     assert_string_equal(kvt_order_verb_name(KVT_ORDER_DELETE), "delete");
+    assert_string_equal(kvt_order_verb_name(KVT_ORDER_PIN), "pin");
+    assert_string_equal(kvt_order_verb_name(KVT_ORDER_UNPIN), "unpin");
+    assert_string_equal(kvt_order_verb_name(KVT_ORDER_WARM), "warm");
     assert_string_equal(kvt_order_verb_name(KVT_ORDER_NONE), "none");
     assert_string_equal(kvt_order_verb_name((enum kvt_order_verb)99), "none");
 }

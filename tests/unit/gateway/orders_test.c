@@ -1,12 +1,14 @@
 /*
  * What is tested: gateway/orders.h without a bus: what is refused, what an order does to blocks of
- * several shards, that it may come twice and is then answered with the result kept.
+ * several shards, that it may come twice and is then answered with the result kept; pins
+ * and warming.
  */
 #include <stdio.h>
 #include <string.h>
 
 #include "g4/check.h"
 #include "gateway/orders.h"
+#include "gateway/remove.h"
 #include "gateway/settings.h"
 
 #include "tests/unit/gateway/support.h"
@@ -39,6 +41,15 @@ refusals(void **state)
     order = plain;
     order.verb = KVT_ORDER_NONE;
     assert_int_equal(gateway_orders_accept(g.vault, &order, 1500, &err), KVT_INVALID);
+    order = plain;
+    order.verb = (enum kvt_order_verb)(KVT_ORDER_VERB_LAST + 1);
+    assert_int_equal(gateway_orders_accept(g.vault, &order, 1500, &err), KVT_INVALID);
+    order = plain;
+    order.verb = KVT_ORDER_PIN;
+    assert_int_equal(gateway_orders_accept(g.vault, &order, 1500, &err), KVT_OK);
+    order.until_ms = 1501;
+    assert_int_equal(gateway_orders_accept(g.vault, &order, 1500, &err), KVT_OK);
+    assert_int_equal(gateway_orders_accept(g.vault, &order, 1501, &err), KVT_TIMEOUT);
     order = plain;
     order.epoch = 0;
     assert_int_equal(gateway_orders_accept(g.vault, &order, 1500, &err), KVT_INVALID);
@@ -100,19 +111,27 @@ tiers_of(struct test_gateway *g, uint32_t number, uint32_t rank)
 }
 
 static struct kvt_order_result
-execute(struct test_gateway *g, enum kvt_order_verb verb, struct kvt_order_item *items,
-        uint32_t count)
+execute_until(struct test_gateway *g, enum kvt_order_verb verb, uint64_t until_ms,
+              struct kvt_order_item *items, uint32_t count)
 {
     struct kvt_order order = plain;
     struct kvt_order_result result;
 
     order.verb = verb;
+    order.until_ms = until_ms;
     order.items = items;
     order.item_count = count;
     gateway_orders_execute(g->vault, NULL, &order, &result, NULL, NULL);
     assert_int_equal(result.code, KVT_OK);
     assert_int_equal(result.done + result.failed, count);
     return result;
+}
+
+static struct kvt_order_result
+execute(struct test_gateway *g, enum kvt_order_verb verb, struct kvt_order_item *items,
+        uint32_t count)
+{
+    return execute_until(g, verb, 0, items, count);
 }
 
 static void
@@ -169,6 +188,156 @@ identity_is_respected(void **state)
     assert_int_equal(tiers_of(&g, 1, 0), GATEWAY_HOT | GATEWAY_COLD);
     assert_int_equal(tiers_of(&g, 0, 0), 0);
     assert_int_equal(tiers_of(&g, 0, 1), GATEWAY_HOT | GATEWAY_COLD);
+    test_gateway_close(&g);
+}
+
+static void
+expect_pins(struct test_gateway *g, unsigned blocks)
+{
+    struct gateway_catalog_stats stats;
+
+    gateway_catalog_stats(g->vault->catalog, &stats);
+    assert_int_equal(stats.pinned_blocks, blocks);
+    assert_int_equal(stats.pinned_bytes, blocks * SIZE);
+}
+
+static void
+what_is_pinned_stays(void **state)
+{
+    struct kvt_order_item items[2] = {{.block = block_of(1), .ranks = 3},
+                                      {.block = block_of(2), .ranks = 1}};
+    struct kvt_order_item one = {.block = block_of(1), .ranks = 1};
+    struct kvt_order_result result;
+    struct test_gateway g;
+
+    (void)state;
+    test_gateway_open(&g, 1u << 20, 0);
+    store_all(&g);
+    for (int again = 0; again < 2; again++) {
+        result = execute(&g, KVT_ORDER_PIN, &one, 1);
+        assert_int_equal(result.done, 1);
+        expect_pins(&g, 1);
+    }
+    for (int again = 0; again < 2; again++) {
+        result = execute(&g, KVT_ORDER_DEMOTE, items, 2);
+        assert_int_equal(result.done, 1);
+        assert_non_null(strstr(result.text, ": pinned"));
+        assert_int_equal(tiers_of(&g, 1, 0), GATEWAY_HOT | GATEWAY_COLD);
+        assert_int_equal(tiers_of(&g, 1, 1), GATEWAY_COLD); /* the other shard is not */
+        assert_int_equal(tiers_of(&g, 2, 0), GATEWAY_COLD);
+        test_gateway_reopen(&g); /* and again after a restart */
+        expect_pins(&g, 1);
+    }
+    result = execute(&g, KVT_ORDER_DELETE, items, 2);
+    assert_int_equal(result.done, 1);
+    assert_non_null(strstr(result.text, ": pinned"));
+    assert_int_equal(tiers_of(&g, 1, 0), GATEWAY_HOT | GATEWAY_COLD);
+    assert_int_equal(tiers_of(&g, 1, 1), 0);
+    assert_int_equal(tiers_of(&g, 2, 0), 0);
+    assert_int_equal(gateway_stats_get(&g.stats, GATEWAY_STAT_ITEMS_PINNED), 3);
+    for (int again = 0; again < 2; again++) {
+        result = execute(&g, KVT_ORDER_UNPIN, items, 2); /* also of what is gone */
+        assert_int_equal(result.done, 2);
+        expect_pins(&g, 0);
+    }
+    result = execute(&g, KVT_ORDER_DELETE, items, 2);
+    assert_int_equal(result.done, 2);
+    assert_int_equal(tiers_of(&g, 1, 0), 0);
+    result = execute(&g, KVT_ORDER_PIN, items, 1); /* it is gone */
+    assert_int_equal(result.failed, 1);
+    assert_non_null(strstr(result.text, kvt_err_text(KVT_NOTFOUND)));
+    expect_pins(&g, 0);
+    test_gateway_close(&g);
+}
+
+static void
+pins_end(void **state)
+{
+    struct kvt_order_item item = {.block = block_of(1), .ranks = 1};
+    struct test_gateway g;
+    char key[KVT_KEY_MAX];
+
+    (void)state;
+    test_gateway_open(&g, 1u << 20, 0);
+    store_all(&g);
+    (void)execute_until(&g, KVT_ORDER_PIN, UINT64_MAX, &item, 1);
+    assert_int_equal(execute(&g, KVT_ORDER_DEMOTE, &item, 1).failed, 1);
+    /* The later order counts, and an end that was is no pin, swept or not. */
+    (void)execute_until(&g, KVT_ORDER_PIN, 1, &item, 1);
+    expect_pins(&g, 1);
+    assert_int_equal(execute(&g, KVT_ORDER_DEMOTE, &item, 1).done, 1);
+    assert_int_equal(tiers_of(&g, 1, 0), GATEWAY_COLD);
+    assert_int_equal(gateway_catalog_expire_pins(g.vault->catalog, 2), KVT_OK);
+    expect_pins(&g, 0);
+    /* Clients remove what they like, and the pin with it. */
+    (void)execute(&g, KVT_ORDER_PIN, &item, 1);
+    expect_pins(&g, 1);
+    assert_int_equal(gateway_remove(g.vault, key_of(key, 1, 0)), KVT_OK);
+    expect_pins(&g, 0);
+    store_all(&g);
+    assert_int_equal(execute(&g, KVT_ORDER_DEMOTE, &item, 1).done, 1);
+    assert_int_equal(tiers_of(&g, 1, 0), GATEWAY_COLD);
+    test_gateway_close(&g);
+}
+
+static void
+pins_are_bounded(void **state)
+{
+    struct kvt_order_item items[2] = {{.block = block_of(1), .ranks = 1},
+                                      {.block = block_of(2), .ranks = 1}};
+    struct kvt_order_result result;
+    struct test_gateway g;
+
+    (void)state;
+    test_gateway_open(&g, (uint64_t)GATEWAY_PIN_SHARE * SIZE, 0);
+    store_all(&g);
+    for (int again = 0; again < 2; again++) {
+        result = execute(&g, KVT_ORDER_PIN, items, 2);
+        assert_int_equal(result.done, 1);
+        assert_non_null(strstr(result.text, kvt_err_text(KVT_FULL)));
+        expect_pins(&g, 1);
+    }
+    (void)execute(&g, KVT_ORDER_UNPIN, items, 1);
+    assert_int_equal(execute(&g, KVT_ORDER_PIN, items + 1, 1).done, 1);
+    test_gateway_close(&g);
+    test_gateway_open(&g, 0, 0); /* without a hot volume */
+    store_all(&g);
+    assert_int_equal(execute(&g, KVT_ORDER_PIN, items, 1).failed, 1);
+    test_gateway_close(&g);
+}
+
+static void
+warming_takes_the_room_there_is(void **state)
+{
+    struct kvt_order_item items[2] = {{.block = block_of(1), .ranks = 3},
+                                      {.block = block_of(2), .ranks = 1}};
+    struct kvt_order_result result;
+    struct test_gateway g;
+
+    (void)state;
+    test_gateway_open(&g, (uint64_t)BLOCKS * RANKS * SIZE, 0);
+    store_all(&g);
+    (void)execute(&g, KVT_ORDER_DEMOTE, items, 2);
+    for (int again = 0; again < 2; again++) {
+        result = execute(&g, KVT_ORDER_WARM, items, 2);
+        assert_int_equal(result.done, 2);
+        assert_int_equal(result.bytes_moved, again == 0 ? 3 * SIZE : 0);
+        assert_int_equal(tiers_of(&g, 1, 0), GATEWAY_HOT | GATEWAY_COLD);
+        assert_int_equal(tiers_of(&g, 1, 1), GATEWAY_HOT | GATEWAY_COLD);
+        assert_int_equal(tiers_of(&g, 2, 0), GATEWAY_HOT | GATEWAY_COLD);
+    }
+    (void)execute(&g, KVT_ORDER_DEMOTE, items + 1, 1);
+    assert_int_equal(test_gateway_put(&g, 1, SIZE), KVT_OK); /* takes its place */
+    result = execute(&g, KVT_ORDER_WARM, items, 2);
+    assert_int_equal(result.done, 1);
+    assert_non_null(strstr(result.text, kvt_err_text(KVT_FULL)));
+    assert_int_equal(tiers_of(&g, 2, 0), GATEWAY_COLD);
+    assert_int_equal(test_gateway_tiers(&g, 1, NULL), GATEWAY_HOT | GATEWAY_COLD);
+    for (uint32_t i = 0; i < BLOCKS * RANKS; i++)
+        if (i != 2 * RANKS)
+            assert_int_equal(tiers_of(&g, i / RANKS, i % RANKS), GATEWAY_HOT | GATEWAY_COLD);
+    (void)execute(&g, KVT_ORDER_DELETE, items, 1);
+    assert_int_equal(execute(&g, KVT_ORDER_WARM, items, 1).failed, 1);
     test_gateway_close(&g);
 }
 
@@ -250,6 +419,10 @@ main(void)
         cmocka_unit_test(refusals),
         cmocka_unit_test(orders_change_what_they_name),
         cmocka_unit_test(identity_is_respected),
+        cmocka_unit_test(what_is_pinned_stays),
+        cmocka_unit_test(pins_end),
+        cmocka_unit_test(pins_are_bounded),
+        cmocka_unit_test(warming_takes_the_room_there_is),
         cmocka_unit_test(finished_orders_are_remembered),
         cmocka_unit_test(the_oldest_results_are_forgotten),
     };
