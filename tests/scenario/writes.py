@@ -140,6 +140,7 @@ def kills(run, server, mode, count):
         for _ in range(count):
             rig.kill_one()
         rig.wait_healthy()
+        rig.wait_acked(5 * count + 1)  # few kills may by chance have come one upon the other
         rig.stop_writers()
     with run.case(f"{name}: nothing acknowledged is lost, no byte is wrong"):
         for writer in rig.writers:
