@@ -31,8 +31,8 @@ struct shelf_object {
 struct shelf {
     struct shelf_object objects[SHELF_OBJECTS_MAX]; /* sorted by key */
     size_t count;
-    uint64_t now_ms;      /* everybody's time; a request takes a millisecond */
-    pthread_mutex_t lock; /* guards all of it, and the clients, while requests are served */
+    _Atomic uint64_t now_ms; /* everybody's time; a request takes a millisecond */
+    pthread_mutex_t lock;    /* guards all of it, and the clients, while requests are served */
 };
 
 enum shelf_death {
