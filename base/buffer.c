@@ -75,26 +75,33 @@ kvt_buffer_append(struct kvt_buffer *buffer, const void *bytes, size_t size)
 }
 
 void
+kvt_buffer_puts(struct kvt_buffer *buffer, const char *text)
+{
+    kvt_buffer_append(buffer, text, strlen(text));
+}
+
+void
 kvt_buffer_printf(struct kvt_buffer *buffer, const char *format, ...)
 {
+    /* Into the room there is, and the final NUL into the byte that is never counted. */
+    const size_t free = buffer->data == NULL ? 0 : buffer->capacity - buffer->size + 1;
     va_list again;
     va_list args;
-    uint8_t *room;
     int size;
 
     va_start(args, format);
     va_copy(again, args);
-    size = vsnprintf(NULL, 0, format, args);
+    size = vsnprintf(free == 0 ? NULL : (char *)buffer->data + buffer->size, free, format, args);
     va_end(args);
     if (size < 0) {
         buffer->failed = true;
     } else {
-        room = kvt_buffer_reserve(buffer, (size_t)size);
-        if (room != NULL) {
-            /* The final NUL lands in the byte that is never counted. */
+        uint8_t *room = kvt_buffer_reserve(buffer, (size_t)size);
+
+        if (room != NULL && (size_t)size >= free) /* it did not fit */
             (void)vsnprintf((char *)room, (size_t)size + 1, format, again);
+        if (room != NULL)
             buffer->size += (size_t)size;
-        }
     }
     va_end(again);
 }

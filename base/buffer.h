@@ -32,6 +32,8 @@ void kvt_buffer_release(struct kvt_buffer *buffer);
 void kvt_buffer_clear(struct kvt_buffer *buffer);
 
 void kvt_buffer_append(struct kvt_buffer *buffer, const void *bytes, size_t size);
+/** The same of a text, without its NUL. */
+void kvt_buffer_puts(struct kvt_buffer *buffer, const char *text);
 void kvt_buffer_printf(struct kvt_buffer *buffer, const char *format, ...) KVT_PRINTF(2, 3);
 
 /** Room for `size` more bytes at the end (not counted yet), or NULL; then add to `size` yourself.

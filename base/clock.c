@@ -58,21 +58,33 @@ kvt_clock_sleep_ms(uint64_t wait_ms)
     (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &wait, NULL);
 }
 
+/* Its decimal digits, with zeros in front. */
+static void
+put_number(char *at, unsigned digits, unsigned number)
+{
+    for (; digits > 0; number /= 10)
+        at[--digits] = (char)('0' + number % 10);
+}
+
 void
 kvt_clock_format(uint64_t unix_ms, char text[KVT_CLOCK_TEXT_MAX])
 {
     const time_t seconds = (time_t)(unix_ms / 1000);
     struct tm parts;
-    int size;
 
     /* A year that does not fit an int comes from a broken peer, not from a clock. */
     if (gmtime_r(&seconds, &parts) == NULL || parts.tm_year > 9999 - 1900) {
         (void)snprintf(text, KVT_CLOCK_TEXT_MAX, "9999-12-31T23:59:59.999Z");
         return;
     }
-    size = (int)strftime(text, KVT_CLOCK_TEXT_MAX, "%Y-%m-%dT%H:%M:%S", &parts);
-    (void)snprintf(text + size, (size_t)(KVT_CLOCK_TEXT_MAX - size), ".%03uZ",
-                   (unsigned)(unix_ms % 1000));
+    memcpy(text, "0000-00-00T00:00:00.000Z", sizeof("0000-00-00T00:00:00.000Z"));
+    put_number(text, 4, (unsigned)(parts.tm_year + 1900));
+    put_number(text + 5, 2, (unsigned)(parts.tm_mon + 1));
+    put_number(text + 8, 2, (unsigned)parts.tm_mday);
+    put_number(text + 11, 2, (unsigned)parts.tm_hour);
+    put_number(text + 14, 2, (unsigned)parts.tm_min);
+    put_number(text + 17, 2, (unsigned)parts.tm_sec);
+    put_number(text + 20, 3, (unsigned)(unix_ms % 1000));
 }
 
 void

@@ -126,6 +126,14 @@ kvt_parse_ratio(const char *text, uint32_t *ppm)
 }
 
 enum kvt_err
+kvt_parse_nano(const char *text, uint64_t *nano)
+{
+    static const struct unit units[] = {{"", NANO}};
+
+    return parse_with_unit(text, units, sizeof(units) / sizeof(units[0]), nano);
+}
+
+enum kvt_err
 kvt_parse_u64(const char *text, uint64_t *value)
 {
     struct decimal number;

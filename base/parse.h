@@ -30,6 +30,9 @@ KVT_NODISCARD enum kvt_err kvt_parse_duration(const char *text, uint64_t *ms);
 /** "85%" or "0.85", in parts per million. */
 KVT_NODISCARD enum kvt_err kvt_parse_ratio(const char *text, uint32_t *ppm);
 
+/** "0.0004", in billionths. */
+KVT_NODISCARD enum kvt_err kvt_parse_nano(const char *text, uint64_t *nano);
+
 /** Decimal digits only. */
 KVT_NODISCARD enum kvt_err kvt_parse_u64(const char *text, uint64_t *value);
 

@@ -17,6 +17,8 @@ enum {
 struct kvt_yaml {
     yaml_document_t document;
     bool loaded;
+    char *source;
+    size_t source_size;
     char path[]; /* as given */
 };
 
@@ -38,12 +40,21 @@ kvt_yaml_node(struct kvt_yaml_value value)
     return value.node == 0 ? NULL : yaml_document_get_node(&value.file->document, value.node);
 }
 
+const char *
+kvt_yaml_source(struct kvt_yaml_value value, size_t *size)
+{
+    *size = value.file->source_size;
+    return value.file->source;
+}
+
 bool
 kvt_yaml_is_null(struct kvt_yaml_value value)
 {
     const yaml_node_t *node = kvt_yaml_node(value);
     const char *text;
 
+    if (node == NULL)
+        return true;
     if (node->type != YAML_SCALAR_NODE || node->data.scalar.style != YAML_PLAIN_SCALAR_STYLE)
         return false;
     text = (const char *)node->data.scalar.value;
@@ -76,8 +87,8 @@ kvt_yaml_refuse(struct kvt_yaml_value value, struct kvt_error *err, const char *
 /* ---- loading ---- */
 
 static enum kvt_err
-syntax_error(const struct kvt_yaml *file, const yaml_parser_t *parser, const char *bytes,
-             size_t size, struct kvt_error *err)
+syntax_error(const struct kvt_yaml *file, const yaml_parser_t *parser, struct kvt_yaml_mark *place,
+             struct kvt_error *err)
 {
     yaml_mark_t mark = parser->problem_mark;
     char where[KVT_YAML_WHERE_MAX];
@@ -87,11 +98,12 @@ syntax_error(const struct kvt_yaml *file, const yaml_parser_t *parser, const cha
     if (parser->error == YAML_READER_ERROR) {
         /* The reader knows only how many bytes it had passed. */
         mark = (yaml_mark_t){0};
-        for (size_t i = 0; i < size && i < parser->problem_offset; i++) {
-            mark.column = bytes[i] == '\n' ? 0 : mark.column + 1;
-            mark.line += bytes[i] == '\n' ? 1 : 0;
+        for (size_t i = 0; i < file->source_size && i < parser->problem_offset; i++) {
+            mark.column = file->source[i] == '\n' ? 0 : mark.column + 1;
+            mark.line += file->source[i] == '\n' ? 1 : 0;
         }
     }
+    *place = (struct kvt_yaml_mark){mark.line + 1, mark.column + 1};
     format_where(file, &mark, where);
     return kvt_error_set(err, KVT_INVALID, "%s: %s", where,
                          parser->problem == NULL ? "not YAML" : parser->problem);
@@ -99,7 +111,7 @@ syntax_error(const struct kvt_yaml *file, const yaml_parser_t *parser, const cha
 
 /* One document, and nothing behind it. */
 static enum kvt_err
-load_document(struct kvt_yaml *file, yaml_parser_t *parser, const char *bytes, size_t size,
+load_document(struct kvt_yaml *file, yaml_parser_t *parser, struct kvt_yaml_mark *place,
               struct kvt_error *err)
 {
     yaml_document_t second;
@@ -108,14 +120,15 @@ load_document(struct kvt_yaml *file, yaml_parser_t *parser, const char *bytes, s
     enum kvt_err rc = KVT_OK;
 
     if (!yaml_parser_load(parser, &file->document))
-        return syntax_error(file, parser, bytes, size, err);
+        return syntax_error(file, parser, place, err);
     file->loaded = true;
     if (yaml_document_get_root_node(&file->document) == NULL)
         return KVT_OK;
     if (!yaml_parser_load(parser, &second))
-        return syntax_error(file, parser, bytes, size, err);
+        return syntax_error(file, parser, place, err);
     root = yaml_document_get_root_node(&second);
     if (root != NULL) {
+        *place = (struct kvt_yaml_mark){root->start_mark.line + 1, root->start_mark.column + 1};
         format_where(file, &root->start_mark, where);
         rc = kvt_error_set(err, KVT_INVALID, "%s: a second document", where);
     }
@@ -123,35 +136,32 @@ load_document(struct kvt_yaml *file, yaml_parser_t *parser, const char *bytes, s
     return rc;
 }
 
-enum kvt_err
-kvt_yaml_load(struct kvt_yaml **out, const char *path, struct kvt_yaml_value *root,
-              struct kvt_error *err)
+/* `source` is taken over, whatever comes of it. */
+static enum kvt_err
+parse_source(struct kvt_yaml **out, const char *name, char *source, size_t size,
+             struct kvt_yaml_value *root, struct kvt_yaml_mark *place, struct kvt_error *err)
 {
-    const size_t path_size = strlen(path) + 1;
-    struct kvt_yaml *file = kvt_calloc(1, sizeof(*file) + path_size);
+    const size_t name_size = strlen(name) + 1;
+    struct kvt_yaml *file = kvt_calloc(1, sizeof(*file) + name_size);
     yaml_parser_t parser;
-    char *bytes = NULL;
     enum kvt_err rc;
-    size_t size;
 
-    *out = NULL;
-    *root = (struct kvt_yaml_value){NULL, 0};
-    if (file == NULL)
-        return kvt_error_set(err, KVT_NOMEM, "%s: out of memory", path);
-    memcpy(file->path, path, path_size);
-    rc = kvt_file_read(&bytes, &size, path, KVT_YAML_FILE_MAX, err);
-    if (rc != KVT_OK)
-        goto fail;
+    if (file == NULL) {
+        kvt_free(source);
+        return kvt_error_set(err, KVT_NOMEM, "%s: out of memory", name);
+    }
+    memcpy(file->path, name, name_size);
+    file->source = source;
+    file->source_size = size;
     if (!yaml_parser_initialize(&parser)) {
-        rc = kvt_error_set(err, KVT_NOMEM, "%s: out of memory", path);
+        rc = kvt_error_set(err, KVT_NOMEM, "%s: out of memory", name);
         goto fail;
     }
-    yaml_parser_set_input_string(&parser, (const unsigned char *)bytes, size);
-    rc = load_document(file, &parser, bytes, size, err);
+    yaml_parser_set_input_string(&parser, (const unsigned char *)source, size);
+    rc = load_document(file, &parser, place, err);
     yaml_parser_delete(&parser);
     if (rc != KVT_OK)
         goto fail;
-    kvt_free(bytes);
     /* The library numbers nodes from 1, the root first. */
     *root = (struct kvt_yaml_value){file, 0};
     if (yaml_document_get_root_node(&file->document) != NULL)
@@ -160,8 +170,65 @@ kvt_yaml_load(struct kvt_yaml **out, const char *path, struct kvt_yaml_value *ro
     return KVT_OK;
 
 fail:
-    kvt_free(bytes);
     kvt_yaml_free(file);
+    return rc;
+}
+
+enum kvt_err
+kvt_yaml_parse(struct kvt_yaml **out, const char *name, const char *text, size_t size,
+               struct kvt_yaml_value *root, struct kvt_yaml_mark *mark, struct kvt_error *err)
+{
+    struct kvt_yaml_mark unused;
+    char *source;
+
+    if (mark == NULL)
+        mark = &unused;
+    *out = NULL;
+    *root = (struct kvt_yaml_value){NULL, 0};
+    *mark = (struct kvt_yaml_mark){0, 0};
+    if (size > KVT_YAML_FILE_MAX)
+        return kvt_error_set(err, KVT_RANGE, "%s: larger than %u bytes", name, KVT_YAML_FILE_MAX);
+    source = kvt_calloc(1, size + 1);
+    if (source == NULL)
+        return kvt_error_set(err, KVT_NOMEM, "%s: out of memory", name);
+    memcpy(source, text, size);
+    return parse_source(out, name, source, size, root, mark, err);
+}
+
+enum kvt_err
+kvt_yaml_load(struct kvt_yaml **out, const char *path, struct kvt_yaml_value *root,
+              struct kvt_error *err)
+{
+    struct kvt_yaml_mark place;
+    char *source;
+    enum kvt_err rc;
+    size_t size;
+
+    *out = NULL;
+    *root = (struct kvt_yaml_value){NULL, 0};
+    rc = kvt_file_read(&source, &size, path, KVT_YAML_FILE_MAX, err);
+    if (rc != KVT_OK)
+        return rc;
+    return parse_source(out, path, source, size, root, &place, err);
+}
+
+enum kvt_err
+kvt_yaml_load_list(struct kvt_yaml **out, const char *path, const char *key,
+                   struct kvt_yaml_value *list, struct kvt_error *err)
+{
+    const struct kvt_yaml_field field = {
+        .key = key, .type = KVT_YAML_LIST, .target = list, .required = true};
+    struct kvt_yaml_value root;
+    enum kvt_err rc = kvt_yaml_load(out, path, &root, err);
+
+    *list = (struct kvt_yaml_value){NULL, 0};
+    if (rc == KVT_OK)
+        rc = kvt_yaml_read(root, &field, 1, err);
+    if (rc == KVT_OK)
+        return rc;
+    *list = (struct kvt_yaml_value){NULL, 0};
+    kvt_yaml_free(*out);
+    *out = NULL;
     return rc;
 }
 
@@ -172,6 +239,7 @@ kvt_yaml_free(struct kvt_yaml *file)
         return;
     if (file->loaded)
         yaml_document_delete(&file->document);
+    kvt_free(file->source);
     kvt_free(file);
 }
 

@@ -29,6 +29,12 @@ struct kvt_yaml_value {
     int node; /* 0: none */
 };
 
+/* A place in the text; both count from 1. */
+struct kvt_yaml_mark {
+    size_t line;
+    size_t column; /* characters */
+};
+
 /**
  * Read the file's one document.
  *
@@ -36,6 +42,17 @@ struct kvt_yaml_value {
  */
 KVT_NODISCARD enum kvt_err kvt_yaml_load(struct kvt_yaml **out, const char *path,
                                          struct kvt_yaml_value *root, struct kvt_error *err);
+/** The same of a file that is one list under `key`, which it must have.
+ *
+ * @param[out] list  its elements; none unless KVT_OK */
+KVT_NODISCARD enum kvt_err kvt_yaml_load_list(struct kvt_yaml **out, const char *path,
+                                              const char *key, struct kvt_yaml_value *list,
+                                              struct kvt_error *err);
+/** The same of text at hand; `name` is what messages call it.  `mark` (NULL is allowed) receives
+ *  the place of what is no YAML, and 0:0 otherwise. */
+KVT_NODISCARD enum kvt_err kvt_yaml_parse(struct kvt_yaml **out, const char *name, const char *text,
+                                          size_t size, struct kvt_yaml_value *root,
+                                          struct kvt_yaml_mark *mark, struct kvt_error *err);
 /** NULL is allowed. */
 void kvt_yaml_free(struct kvt_yaml *file);
 
@@ -73,6 +90,27 @@ KVT_NODISCARD enum kvt_err kvt_yaml_read(struct kvt_yaml_value section,
 /** Elements of a list; 0 for none. */
 size_t kvt_yaml_count(struct kvt_yaml_value list);
 struct kvt_yaml_value kvt_yaml_at(struct kvt_yaml_value list, size_t at);
+
+/* ---- values one by one, for readers that tables of fields do not serve ---- */
+
+enum kvt_yaml_kind { KVT_YAML_NONE, KVT_YAML_SCALAR, KVT_YAML_SEQUENCE, KVT_YAML_MAPPING };
+
+enum kvt_yaml_kind kvt_yaml_kind(struct kvt_yaml_value value);
+
+/** Nothing at all, "~" or "null", without quotes. */
+bool kvt_yaml_is_null(struct kvt_yaml_value value);
+
+/** The text of a scalar; NULL for everything else, and for text with a NUL byte in it. */
+const char *kvt_yaml_text(struct kvt_yaml_value value);
+
+/** Line number `at` of a section; false behind the last. */
+bool kvt_yaml_pair(struct kvt_yaml_value section, size_t at, struct kvt_yaml_value *key,
+                   struct kvt_yaml_value *value);
+
+/** Where a value begins; where byte `offset` of a scalar's text stands, as exactly as quoting and
+ *  folding let it be told. */
+struct kvt_yaml_mark kvt_yaml_mark(struct kvt_yaml_value value);
+struct kvt_yaml_mark kvt_yaml_mark_at(struct kvt_yaml_value value, size_t offset);
 
 /** "file:line:column: ..." about a value.  Always KVT_INVALID. */
 enum kvt_err kvt_yaml_refuse(struct kvt_yaml_value value, struct kvt_error *err, const char *format,

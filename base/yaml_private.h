@@ -19,8 +19,8 @@
 /** NULL for none. */
 const yaml_node_t *kvt_yaml_node(struct kvt_yaml_value value);
 
-/** Nothing, "~" or "null", without quotes. */
-bool kvt_yaml_is_null(struct kvt_yaml_value value);
+/** The whole text of the document. */
+const char *kvt_yaml_source(struct kvt_yaml_value value, size_t *size);
 
 /** "file:line:column". */
 void kvt_yaml_where(struct kvt_yaml_value value, char where[KVT_YAML_WHERE_MAX]);

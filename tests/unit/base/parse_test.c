@@ -79,6 +79,23 @@ durations(void **state)
     CHECK(rows, kvt_parse_duration);
 }
 
+static void
+nanos(void **state)
+{
+    static const struct row rows[] = {
+        {"0", KVT_OK, 0},
+        {"0.0004", KVT_OK, 400000},
+        {"12", KVT_OK, 12000000000u},
+        {"-1", KVT_INVALID, 0},
+        {"0.0000000001", KVT_INVALID, 0},
+        {"1 EUR", KVT_INVALID, 0},
+        {"99999999999", KVT_RANGE, 0},
+    };
+
+    (void)state;
+    CHECK(rows, kvt_parse_nano);
+}
+
 static enum kvt_err
 parse_ratio(const char *text, uint64_t *value)
 {
@@ -187,11 +204,9 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sizes),
-        cmocka_unit_test(durations),
-        cmocka_unit_test(ratios),
-        cmocka_unit_test(whole_numbers),
-        cmocka_unit_test(sizes_for_people),
+        cmocka_unit_test(sizes),         cmocka_unit_test(durations),
+        cmocka_unit_test(nanos),         cmocka_unit_test(ratios),
+        cmocka_unit_test(whole_numbers), cmocka_unit_test(sizes_for_people),
         cmocka_unit_test(suggestions),
     };
 

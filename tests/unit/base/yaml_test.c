@@ -158,6 +158,47 @@ file_that_is_not_there(void **state)
     assert_int_equal(root.node, 0);
 }
 
+/* A file that is one list: KVT_OK, and how many elements it has. */
+static enum kvt_err
+load_list(const char *text, size_t *count, struct kvt_error *err)
+{
+    struct kvt_yaml *file;
+    struct kvt_yaml_value list;
+    char folder[256];
+    char path[300];
+    enum kvt_err rc;
+
+    (void)test_folder_make(folder, sizeof(folder));
+    (void)snprintf(path, sizeof(path), "%s/f", folder);
+    assert_int_equal(kvt_file_write(path, text, strlen(text), 0600, err), KVT_OK);
+    rc = kvt_yaml_load_list(&file, path, "rules", &list, err);
+    *count = kvt_yaml_count(list);
+    if (rc != KVT_OK) {
+        assert_null(file);
+        assert_int_equal(list.node, 0);
+    }
+    kvt_yaml_free(file);
+    test_folder_remove(folder);
+    return rc;
+}
+
+static void
+files_of_one_list(void **state)
+{
+    struct kvt_error err;
+    size_t count;
+
+    (void)state;
+    assert_int_equal(load_list("rules: [1, 2, 3]\n", &count, &err), KVT_OK);
+    assert_int_equal(count, 3);
+    assert_int_equal(load_list("rules: []\n", &count, &err), KVT_OK);
+    assert_int_equal(count, 0);
+    assert_int_equal(load_list("rules: 5\n", &count, &err), KVT_INVALID);
+    assert_int_equal(load_list("", &count, &err), KVT_INVALID);
+    assert_int_equal(load_list("rules: []\nroles: []\n", &count, &err), KVT_INVALID);
+    assert_non_null(strstr(err.text, ":2:1: "));
+}
+
 static bool
 attempt(void *arg)
 {
@@ -185,6 +226,65 @@ every_allocation_may_fail(void **state)
     test_folder_remove(folder);
 }
 
+/* Where byte `offset` of the first value stands. */
+static void
+assert_mark(const char *text, size_t offset, size_t line, size_t column)
+{
+    struct kvt_yaml_value root;
+    struct kvt_yaml_value key;
+    struct kvt_yaml_value value;
+    struct kvt_yaml_mark mark;
+    struct kvt_yaml *file;
+    struct kvt_error err;
+
+    assert_int_equal(kvt_yaml_parse(&file, "f", text, strlen(text), &root, NULL, &err), KVT_OK);
+    assert_int_equal(kvt_yaml_kind(root), KVT_YAML_MAPPING);
+    assert_true(kvt_yaml_pair(root, 0, &key, &value));
+    mark = kvt_yaml_mark_at(value, offset);
+    assert_int_equal(mark.line, line);
+    assert_int_equal(mark.column, column);
+    assert_false(kvt_yaml_pair(root, 1, &key, &value));
+    kvt_yaml_free(file);
+}
+
+static void
+places_within_a_text(void **state)
+{
+    (void)state;
+    assert_mark("a: one two\n", 0, 1, 4);
+    assert_mark("a: one two\n", 4, 1, 8);
+    assert_mark("a: one two\n", 7, 1, 11);
+    assert_mark("a: 'one two'\n", 4, 1, 9);
+    assert_mark("a: one\n   two\n", 4, 2, 4);
+    assert_mark("a: |\n  one\n  two\n", 0, 2, 3);
+    assert_mark("a: |\n  one\n  two\n", 4, 3, 3);
+    assert_mark("a: >- # folded\n\n    one\n    two\n", 5, 4, 5);
+    assert_mark("a: \xc3\xa4 two\n", 3, 1, 6);
+    assert_mark("a: one\n", 99, 1, 4);
+}
+
+static void
+text_at_hand(void **state)
+{
+    struct kvt_yaml_value root;
+    struct kvt_yaml_mark mark;
+    struct kvt_yaml *file;
+    struct kvt_error err;
+    char where[64];
+
+    (void)state;
+    assert_int_equal(kvt_yaml_parse(&file, "f", "a: b\nc: [", 9, &root, &mark, &err), KVT_INVALID);
+    assert_null(file);
+    (void)snprintf(where, sizeof(where), "f:%zu:%zu: ", mark.line, mark.column);
+    assert_true(mark.line > 1);
+    assert_memory_equal(err.text, where, strlen(where));
+    assert_int_equal(kvt_yaml_parse(&file, "f", "", 0, &root, &mark, &err), KVT_OK);
+    assert_int_equal(kvt_yaml_kind(root), KVT_YAML_NONE);
+    assert_true(kvt_yaml_is_null(root));
+    assert_int_equal(mark.line, 0);
+    kvt_yaml_free(file);
+}
+
 int
 main(void)
 {
@@ -192,7 +292,10 @@ main(void)
         cmocka_unit_test(good_values),
         cmocka_unit_test(mistakes_are_told),
         cmocka_unit_test(file_that_is_not_there),
+        cmocka_unit_test(files_of_one_list),
         cmocka_unit_test(every_allocation_may_fail),
+        cmocka_unit_test(places_within_a_text),
+        cmocka_unit_test(text_at_hand),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -15,7 +15,7 @@
 #include "tests/unit/index/model.h"
 
 enum {
-    BATCHES = 6000,
+    BATCHES = 6000 / TEST_ALONE_SHARE,
     CHECK_EVERY = 250,
     CHANGES_MAX = 12,
     PIECE_MAX = 64,

@@ -13,7 +13,7 @@
 
 #include "tests/support/seed.h"
 
-enum { BLOCKS = 16, NAMES = 48, HANDLES = 24, STEPS = 200000 };
+enum { BLOCKS = 16, NAMES = 48, HANDLES = 24, STEPS = 200000 / TEST_ALONE_SHARE };
 
 struct held {
     struct kvbm_handle handle;
