@@ -7,12 +7,12 @@
 enum { STEP_MAX = 1 << 30 }; /* isa-l counts in int */
 
 uint32_t
-g4_check_crc32c(const void *bytes, size_t size)
+g4_check_crc32c_more(uint32_t crc, const void *bytes, size_t size)
 {
     /* isa-l reads only, but says so only in its prose. */
     unsigned char *at = (unsigned char *)(uintptr_t)bytes;
-    uint32_t crc = UINT32_MAX;
 
+    crc = ~crc;
     while (size > 0) {
         const size_t step = size < STEP_MAX ? size : STEP_MAX;
 
@@ -21,6 +21,12 @@ g4_check_crc32c(const void *bytes, size_t size)
         size -= step;
     }
     return ~crc;
+}
+
+uint32_t
+g4_check_crc32c(const void *bytes, size_t size)
+{
+    return g4_check_crc32c_more(0, bytes, size);
 }
 
 /* Polynomials over GF(2) modulo Castagnoli's, the lowest power in the highest bit. */
@@ -88,13 +94,14 @@ fits_crc(const struct g4_meta *stored, const struct g4_meta *expected, uint32_t 
            check_crc(crc, expected->crc32c, err) == KVT_OK;
 }
 
-enum kvt_err
-g4_check_body(const struct g4_meta *stored, const struct g4_meta *expected, const void *body,
-              size_t size, struct kvt_error *err)
+/* All but the crc.  `*summed`: that is to be compared, too. */
+static enum kvt_err
+check_words(const struct g4_meta *stored, const struct g4_meta *expected, size_t size, bool *summed,
+            struct kvt_error *err)
 {
     const bool known = stored != NULL && stored->present;
 
-    assert(body != NULL || size == 0);
+    *summed = known || (expected != NULL && expected->crc32c != 0);
     if (stored != NULL && (known || stored->length != 0) &&
         check_length(size, stored->length, err) != KVT_OK)
         return KVT_CORRUPT;
@@ -105,11 +112,37 @@ g4_check_body(const struct g4_meta *stored, const struct g4_meta *expected, cons
         stored->fingerprint != expected->fingerprint)
         return kvt_error_set(err, KVT_CORRUPT, "fingerprint %016" PRIx64 ", expected %016" PRIx64,
                              stored->fingerprint, expected->fingerprint);
+    return KVT_OK;
+}
 
+enum kvt_err
+g4_check_body(const struct g4_meta *stored, const struct g4_meta *expected, const void *body,
+              size_t size, struct kvt_error *err)
+{
+    bool summed;
+    enum kvt_err rc;
+
+    assert(body != NULL || size == 0);
+    rc = check_words(stored, expected, size, &summed, err);
     /* The one expensive look, and only where there is something to compare with. */
-    if (!known && (expected == NULL || expected->crc32c == 0))
-        return KVT_OK;
+    if (rc != KVT_OK || !summed)
+        return rc;
     return fits_crc(stored, expected, g4_check_crc32c(body, size), err) ? KVT_OK : KVT_CORRUPT;
+}
+
+enum kvt_err
+g4_check_answer(const struct g4_request *request, const struct g4_meta *expected,
+                struct kvt_error *err)
+{
+    bool summed;
+    enum kvt_err rc;
+
+    if (!request->summed)
+        return g4_check_body(&request->meta, expected, request->buffer, request->buffer_size, err);
+    rc = check_words(&request->meta, expected, request->buffer_size, &summed, err);
+    if (rc != KVT_OK || !summed)
+        return rc;
+    return fits_crc(&request->meta, expected, request->body_crc32c, err) ? KVT_OK : KVT_CORRUPT;
 }
 
 void

@@ -20,6 +20,9 @@
 /** CRC-32C (Castagnoli, RFC 3720 appendix B.4) of `size` bytes. */
 uint32_t g4_check_crc32c(const void *bytes, size_t size);
 
+/** The crc of some bytes and `size` more behind them; that of none is 0. */
+uint32_t g4_check_crc32c_more(uint32_t crc, const void *bytes, size_t size);
+
 /** How the crc of some bytes changes the crc of what comes in front of them, for `size` bytes
  *  behind; takes microseconds, and is the same for all pieces of one size. */
 uint32_t g4_check_crc32c_shift(uint64_t size);
@@ -39,5 +42,9 @@ void g4_check_crc32c_text(uint32_t crc, char text[G4_CHECK_CRC32C_TEXT_MAX]);
 KVT_NODISCARD enum kvt_err g4_check_body(const struct g4_meta *stored,
                                          const struct g4_meta *expected, const void *body,
                                          size_t size, struct kvt_error *err);
+
+/** The same of the body a GET has brought; it is not read again where its crc came with it. */
+KVT_NODISCARD enum kvt_err g4_check_answer(const struct g4_request *request,
+                                           const struct g4_meta *expected, struct kvt_error *err);
 
 #endif /* G4_CHECK_H */

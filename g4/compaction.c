@@ -12,8 +12,6 @@
 
 #define LOCK_NAME G4_SEGMENT_FOLDER "compaction"
 
-enum { RETIRE_TRIES = 4 };
-
 enum kvt_err
 g4_compaction_lock_key(char out[KVT_KEY_MAX], const char *namespace_)
 {
@@ -125,9 +123,8 @@ g4_compaction_change(struct g4_compaction_run *run, const struct g4_manifest_cha
 
 /* ---- the manifest ---- */
 
-/* Load the newest, and see that nobody with a later lock was here. */
-static enum kvt_err
-load(struct g4_compaction_run *run, struct kvt_error *err)
+enum kvt_err
+g4_compaction_load(struct g4_compaction_run *run, struct kvt_error *err)
 {
     const struct g4_compaction_options *options = run->options;
     enum kvt_err rc = g4_compaction_guard(run, err);
@@ -146,9 +143,8 @@ load(struct g4_compaction_run *run, struct kvt_error *err)
     return KVT_OK;
 }
 
-/* Make the changes the next manifest.  One without any only takes the number. */
-static enum kvt_err
-commit(struct g4_compaction_run *run, struct kvt_error *err)
+enum kvt_err
+g4_compaction_commit(struct g4_compaction_run *run, struct kvt_error *err)
 {
     struct g4_manifest next;
     enum kvt_err rc;
@@ -183,7 +179,7 @@ static enum kvt_err
 before_delete(struct g4_compaction_run *run, struct kvt_error *err)
 {
     if (!run->committed) {
-        const enum kvt_err rc = commit(run, err);
+        const enum kvt_err rc = g4_compaction_commit(run, err);
 
         if (rc != KVT_OK)
             return rc;
@@ -312,7 +308,7 @@ pass(struct g4_compaction_run *run, bool *idle, struct kvt_error *err)
 {
     uint64_t deleted = 0;
     bool worth = false;
-    enum kvt_err rc = load(run, err);
+    enum kvt_err rc = g4_compaction_load(run, err);
 
     *idle = false;
     if (rc == KVT_OK)
@@ -329,7 +325,7 @@ pass(struct g4_compaction_run *run, bool *idle, struct kvt_error *err)
     *idle = run->change_count == 0 && run->double_count == 0;
     run->report->more = !*idle || (run->more && worth);
     if (run->change_count > 0)
-        rc = commit(run, err);
+        rc = g4_compaction_commit(run, err);
     if (rc == KVT_OK)
         rc = remove_doubles(run, err);
     if (rc == KVT_OK)
@@ -346,9 +342,9 @@ guard_log(void *arg, struct kvt_error *err)
     return g4_compaction_guard(arg, err);
 }
 
-static void
-begin_run(struct g4_compaction_run *run, const struct g4_compaction_options *options,
-          struct g4_compaction_report *report)
+void
+g4_compaction_begin(struct g4_compaction_run *run, const struct g4_compaction_options *options,
+                    struct g4_compaction_report *report)
 {
     memset(report, 0, sizeof(*report));
     *run = (struct g4_compaction_run){
@@ -364,8 +360,8 @@ begin_run(struct g4_compaction_run *run, const struct g4_compaction_options *opt
     };
 }
 
-static void
-end_run(struct g4_compaction_run *run)
+void
+g4_compaction_end(struct g4_compaction_run *run)
 {
     end_pass(run);
     for (size_t i = 0; i < run->manifest.segment_count; i++) {
@@ -419,9 +415,9 @@ g4_compaction_look(const struct g4_compaction_options *options,
     enum kvt_err rc = check_options(options, err);
 
     *outlook = found;
-    begin_run(&run, options, &report);
+    g4_compaction_begin(&run, options, &report);
     if (rc == KVT_OK)
-        rc = load(&run, err);
+        rc = g4_compaction_load(&run, err);
     if (rc == KVT_OK)
         rc = g4_compaction_survey(&run, err);
     if (rc == KVT_OK)
@@ -430,7 +426,7 @@ g4_compaction_look(const struct g4_compaction_options *options,
         found.pack_blocks = run.eligible_blocks;
         found.pack_bytes = run.eligible_bytes;
     }
-    end_run(&run);
+    g4_compaction_end(&run);
     found.plain_blocks = report.plain_blocks;
     found.plain_bytes = report.plain_bytes;
     found.full = report.full;
@@ -447,94 +443,12 @@ g4_compaction_run(const struct g4_compaction_options *options, struct g4_compact
     bool idle = false;
     enum kvt_err rc = check_options(options, err);
 
-    begin_run(&run, options, report);
+    g4_compaction_begin(&run, options, report);
     report->more = true;
     for (unsigned i = 0; i < G4_COMPACTION_PASSES_MAX && rc == KVT_OK && !idle; i++) {
         rc = pass(&run, &idle, err);
         end_pass(&run);
     }
-    end_run(&run);
-    return rc;
-}
-
-/* ---- taking blocks out ---- */
-
-/* Bring what is to be there in place of the block.  While the lock is held nobody packs, so nobody
- * removes it for what was there before. */
-static enum kvt_err
-put_first(struct g4_compaction_run *run, struct g4_compaction_retirement *one,
-          struct kvt_error *err)
-{
-    const enum kvt_err rc = g4_compaction_guard(run, err);
-
-    one->put->condition = G4_IF_ABSENT;
-    if (rc != KVT_OK)
-        return rc;
-    one->outcome = g4_compaction_ask(run, one->put, err);
-    if (one->outcome == KVT_EXISTS) /* it outlived the packing, or another was put since */
-        one->outcome = KVT_OK;
-    if (one->outcome == KVT_OK) /* once, also when the manifest has to be changed again */
-        one->put = NULL;
-    return KVT_OK;
-}
-
-static enum kvt_err
-retire_one(struct g4_compaction_run *run, struct g4_compaction_retirement *one,
-           struct kvt_error *err)
-{
-    const struct g4_manifest_block *block = g4_manifest_find(&run->manifest, &one->block);
-    struct g4_manifest_change change = {.drop = true};
-    enum kvt_err rc = KVT_OK;
-
-    one->outcome = KVT_OK;
-    if (block == NULL)
-        return KVT_OK;
-    if (one->only_this && !g4_segment_entry_same(&block->entry, &one->block)) {
-        one->outcome = KVT_PRECONDITION;
-        return KVT_OK;
-    }
-    if (one->put != NULL)
-        rc = put_first(run, one, err);
-    change.block.entry = one->block;
-    return rc == KVT_OK && one->outcome == KVT_OK ? g4_compaction_change(run, &change, err) : rc;
-}
-
-/* Two may have asked for the same block. */
-static void
-drop_equal_changes(struct g4_compaction_run *run)
-{
-    size_t kept = 0;
-
-    if (run->change_count > 0)
-        qsort(run->changes, run->change_count, sizeof(*run->changes), g4_manifest_change_compare);
-    for (size_t i = 0; i < run->change_count; i++)
-        if (kept == 0 || g4_manifest_change_compare(&run->changes[kept - 1], &run->changes[i]) != 0)
-            run->changes[kept++] = run->changes[i];
-    run->change_count = kept;
-}
-
-enum kvt_err
-g4_compaction_retire(const struct g4_compaction_options *options,
-                     struct g4_compaction_retirement *blocks, size_t count, struct kvt_error *err)
-{
-    struct g4_compaction_report report;
-    struct g4_compaction_run run;
-    uint64_t deleted;
-    enum kvt_err rc = KVT_BUSY;
-
-    begin_run(&run, options, &report);
-    for (int i = 0; i < RETIRE_TRIES && rc == KVT_BUSY; i++) {
-        run.change_count = 0;
-        rc = load(&run, err);
-        for (size_t at = 0; at < count && rc == KVT_OK; at++)
-            rc = retire_one(&run, &blocks[at], err);
-        drop_equal_changes(&run);
-        if (rc == KVT_OK && run.change_count > 0)
-            rc = commit(&run, err);
-    }
-    /* Where nothing is packed any more, nobody else would.  The blocks are out in any case. */
-    if (rc == KVT_OK && run.committed && run.manifest.number % G4_MANIFEST_KEEP == 0)
-        (void)!g4_manifest_log_prune(&run.log, run.manifest.number, &deleted, NULL);
-    end_run(&run);
+    g4_compaction_end(&run);
     return rc;
 }

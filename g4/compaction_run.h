@@ -1,8 +1,8 @@
 /*
  * g4/compaction_run.h -- what the parts of one run of g4/compaction.h share.
  *
- * Why: looking at the bucket, copying bodies, changing the map and asking for many objects at once
- *      are four files and one state.
+ * Why: looking at the bucket, copying bodies, changing the map, taking blocks out and asking for
+ *      many objects at once are five files and one state.
  * Ownership: as said in place.
  * Threads:   one.
  * Limits:    as g4/compaction.h.
@@ -67,6 +67,19 @@ struct g4_compaction_run {
     size_t segment_size;
     struct g4_segment_name segment_name;
 };
+
+/** A run without anything loaded; `report` is zeroed.  End it in every case. */
+void g4_compaction_begin(struct g4_compaction_run *run, const struct g4_compaction_options *options,
+                         struct g4_compaction_report *report);
+void g4_compaction_end(struct g4_compaction_run *run);
+
+/** Load the newest manifest, and see that nobody with a later lock was here. */
+KVT_NODISCARD enum kvt_err g4_compaction_load(struct g4_compaction_run *run, struct kvt_error *err);
+
+/** Make the changes the next manifest; one without any only takes the number.  KVT_BUSY: another
+ *  took it. */
+KVT_NODISCARD enum kvt_err g4_compaction_commit(struct g4_compaction_run *run,
+                                                struct kvt_error *err);
 
 /** May the next effect be made?  Renews the lock when that is due. */
 KVT_NODISCARD enum kvt_err g4_compaction_guard(struct g4_compaction_run *run,

@@ -1,6 +1,7 @@
 #include "g4/directory.h"
 
 #include <pthread.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -128,4 +129,16 @@ g4_directory_body(struct g4_store *store, const char *key, struct g4_body *body,
     if (directory == NULL)
         return kvt_error_set(err, KVT_UNSUPPORTED, "a %s store", g4_store_name(store));
     return g4_volume_body(directory->volume, key, body, err);
+}
+
+enum kvt_err
+g4_directory_sync(struct g4_store *store, const char *const *keys, size_t count, bool *refused,
+                  struct kvt_error *err)
+{
+    struct directory *directory = g4_store_self(store, &directory_driver);
+
+    memset(refused, 0, count * sizeof(*refused));
+    if (directory == NULL)
+        return kvt_error_set(err, KVT_UNSUPPORTED, "a %s store", g4_store_name(store));
+    return g4_volume_sync(directory->volume, keys, count, refused, err);
 }

@@ -12,6 +12,7 @@
 #ifndef G4_DIRECTORY_H
 #define G4_DIRECTORY_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "g4/body.h"
@@ -37,5 +38,18 @@ KVT_NODISCARD enum kvt_err g4_directory_open(struct g4_store **out,
  */
 KVT_NODISCARD enum kvt_err g4_directory_body(struct g4_store *store, const char *key,
                                              struct g4_body *body, struct kvt_error *err);
+
+#define G4_SYNC_KEYS_MAX 64
+
+/**
+ * Make objects that were put `unsynced` durable, on the calling thread.
+ *
+ * @param count    at most G4_SYNC_KEYS_MAX
+ * @param refused  `count` of them: the disk failed to write this one.  It says so once: to sync the
+ *                 same file again tells nothing, it has to be written anew or to go.
+ * @return KVT_OK: a power cut takes none of those that are there; another one: it may
+ */
+KVT_NODISCARD enum kvt_err g4_directory_sync(struct g4_store *store, const char *const *keys,
+                                             size_t count, bool *refused, struct kvt_error *err);
 
 #endif /* G4_DIRECTORY_H */

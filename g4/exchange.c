@@ -300,6 +300,18 @@ keep_answer(const struct g4_request *request, const char *bytes, size_t size)
     return kvt_buffer_ok(step->answer) ? size : 0;
 }
 
+/* What is summed is what was copied, not what it was copied from. */
+static void
+take_bytes(struct g4_request *request, const char *bytes, size_t size)
+{
+    uint8_t *to = (uint8_t *)request->buffer + request->buffer_size;
+
+    memcpy(to, bytes, size);
+    if (request->sum)
+        request->body_crc32c = g4_check_crc32c_more(request->body_crc32c, to, size);
+    request->buffer_size += size;
+}
+
 static size_t
 on_body(char *bytes, size_t unit, size_t count, void *arg)
 {
@@ -321,10 +333,8 @@ on_body(char *bytes, size_t unit, size_t count, void *arg)
         exchange->refused = make_room(exchange, size);
     if (exchange->refused != KVT_OK)
         return 0;
-    if (request->verb == G4_GET) {
-        memcpy((uint8_t *)request->buffer + request->buffer_size, bytes, size);
-        request->buffer_size += size;
-    }
+    if (request->verb == G4_GET)
+        take_bytes(request, bytes, size);
     return size;
 }
 
@@ -602,6 +612,8 @@ g4_exchange_begin(struct g4_exchange *exchange, struct g4_endpoint *endpoint,
     exchange->own_buffer = request->verb == G4_GET && request->buffer == NULL;
     request->buffer_size = 0;
     request->object_size = 0;
+    request->body_crc32c = 0;
+    request->summed = false;
     request->http = 0;
     memset(&request->error, 0, sizeof(request->error));
     if (request->verb != G4_PUT)
@@ -659,6 +671,7 @@ finish_answer(struct g4_exchange *exchange)
             request->status = kvt_error_set(&request->error, KVT_CORRUPT,
                                             "%s: an object of another key", request->key);
     }
+    request->summed = request->verb == G4_GET && request->sum;
     /* An object of no bytes has no first byte to make room at. */
     if (request->verb == G4_GET && request->buffer == NULL) {
         request->buffer = kvt_aligned(ALIGNMENT, 0);

@@ -47,6 +47,7 @@ drop_body(struct g4_request *request, bool own_buffer)
         request->buffer = NULL;
     }
     request->buffer_size = 0;
+    request->summed = false;
     request->listed_count = 0;
 }
 
@@ -68,8 +69,10 @@ on_done(struct g4_request *request, void *arg)
         set_failure(request, call->rule.status);
     } else if (call->rule.fault == G4_FAULT_TRUNCATE && body) {
         request->buffer_size /= 2;
+        request->summed = false;
     } else if (call->rule.fault == G4_FAULT_FLIP && body && request->buffer_size > 0) {
         ((uint8_t *)request->buffer)[request->buffer_size / 2] ^= 0x10;
+        request->summed = false;
     }
     request->done = call->done;
     request->arg = call->arg;

@@ -18,7 +18,11 @@ enum element { OTHER, KEY, SIZE, ETAG, MODIFIED, TRUNCATED, TOKEN, ENCODING };
 struct g4_listing {
     XML_Parser parser;
     struct g4_request *request;
-    struct g4_listed row;
+    struct {
+        uint64_t size;
+        uint64_t modified_ms;
+        char etag[G4_ETAG_MAX];
+    } row;
     char key[3 * KVT_KEY_MAX]; /* of the row, as it came; "" when it is too long for one of ours */
     struct kvt_buffer keys;    /* of all rows, one after the other */
     bool url_encoded;
@@ -175,6 +179,7 @@ static void
 finish_row(struct g4_listing *listing)
 {
     struct g4_request *request = listing->request;
+    struct g4_listed *row;
 
     listing->in_contents = false;
     if (request->listed_count == G4_LIST_KEYS_MAX) {
@@ -184,8 +189,13 @@ finish_row(struct g4_listing *listing)
     kvt_buffer_append(&listing->keys, listing->key, strlen(listing->key) + 1);
     if (!kvt_buffer_ok(&listing->keys))
         fail(listing, "out of memory");
-    else
-        request->listed[request->listed_count++] = listing->row;
+    if (listing->failed)
+        return;
+    row = &request->listed[request->listed_count++];
+    row->key[0] = '\0';
+    row->size = listing->row.size;
+    row->modified_ms = listing->row.modified_ms;
+    memcpy(row->etag, listing->row.etag, sizeof(row->etag));
 }
 
 /* Give the rows their keys; rows whose key cannot be one of ours are left out. */
@@ -197,19 +207,20 @@ place_keys(struct g4_listing *listing)
     size_t kept = 0;
 
     for (size_t i = 0; i < request->listed_count; i++) {
-        char key[KVT_KEY_MAX];
-        bool fits;
+        struct g4_listed *row = &request->listed[kept];
+        const size_t size = strlen(at);
+        bool fits = size > 0;
 
+        if (kept < i)
+            *row = request->listed[i];
         if (listing->url_encoded)
-            fits = g4_listing_key(at, key);
+            fits = g4_listing_key(at, row->key);
+        else if (size < sizeof(row->key))
+            memcpy(row->key, at, size + 1);
         else
-            fits = at[0] != '\0' && strlen(at) < sizeof(key);
-        if (fits) {
-            request->listed[kept] = request->listed[i];
-            (void)snprintf(request->listed[kept++].key, sizeof(key), "%s",
-                           listing->url_encoded ? key : at);
-        }
-        at += strlen(at) + 1;
+            fits = false;
+        kept += fits ? 1 : 0;
+        at += size + 1;
     }
     request->listed_count = kept;
 }

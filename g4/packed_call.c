@@ -34,6 +34,8 @@ take_answer(struct g4_packed_call *call)
     request->buffer = child->buffer;
     request->buffer_size = child->buffer_size;
     request->object_size = child->object_size;
+    request->summed = child->summed;
+    request->body_crc32c = child->body_crc32c;
     request->listed_count = child->listed_count;
     memcpy(request->token, child->token, sizeof(request->token));
     request->status = child->status;
@@ -110,6 +112,7 @@ read_packed(struct g4_packed_call *call)
                                       .key = call->child_key,
                                       .deadline_ms = request->deadline_ms,
                                       .buffer = request->buffer,
+                                      .sum = request->range_size == 0,
                                       .range_at = entry->offset,
                                       .range_size = entry->length};
     if (request->range_size != 0) {
@@ -163,16 +166,16 @@ g4_packed_call_read(struct g4_packed_call *call)
 
 /* The bytes of a part are checked by whoever knows the crc of the part. */
 static enum kvt_err
-check_bytes(const struct g4_packed_call *call, struct kvt_error *err)
+check_bytes(struct g4_packed_call *call, struct kvt_error *err)
 {
-    const struct g4_request *child = &call->child;
-    const struct g4_meta meta = g4_segment_entry_meta(&call->place.block.entry);
+    struct g4_request *child = &call->child;
 
+    child->meta = g4_segment_entry_meta(&call->place.block.entry); /* not the segment's */
     if (child->buffer_size != child->range_size)
         return kvt_error_set(err, KVT_CORRUPT, "a segment ends within a block");
     if (call->request->range_size != 0)
         return KVT_OK;
-    return g4_check_body(&meta, NULL, child->buffer, child->buffer_size, err);
+    return g4_check_answer(child, NULL, err);
 }
 
 static void
@@ -188,6 +191,8 @@ landed_in_segment(struct g4_packed_call *call)
     if (rc == KVT_OK) {
         request->buffer = child->buffer;
         request->buffer_size = child->buffer_size;
+        request->summed = child->summed;
+        request->body_crc32c = child->body_crc32c;
         request->http = child->http;
         request->server_ms = child->server_ms;
         g4_packed_call_end(call, KVT_OK, "");

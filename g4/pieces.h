@@ -28,6 +28,21 @@ struct g4_pieces {
 /** Take a body to pieces; its crc32c. */
 uint32_t g4_pieces_describe(struct g4_pieces *pieces, const void *body, size_t size);
 
+/* The same while the body comes, and is in the processor's cache. */
+struct g4_pieces_feed {
+    struct g4_pieces pieces;
+    uint64_t size; /* to come in all */
+    uint64_t done;
+};
+
+void g4_pieces_begin(struct g4_pieces_feed *feed, uint64_t size);
+
+/** The next bytes; of a feed that was not begun, nothing. */
+void g4_pieces_take(struct g4_pieces_feed *feed, const void *bytes, size_t size);
+
+/** True: all of a body of `size` bytes came, no more, and this is its crc32c. */
+bool g4_pieces_end(const struct g4_pieces_feed *feed, uint64_t size, uint32_t *crc32c);
+
 /** Do these pieces make a body of that size and crc? */
 bool g4_pieces_fit(const struct g4_pieces *pieces, uint64_t size, uint32_t crc32c);
 

@@ -99,21 +99,14 @@ read_rule(struct g4_placement *placement, struct kvt_yaml_value section, struct 
 enum kvt_err
 g4_placement_load(struct g4_placement **out, const char *path, struct kvt_error *err)
 {
-    struct kvt_yaml_value root;
-    struct kvt_yaml_value list = {0};
+    struct kvt_yaml_value list;
     struct kvt_yaml *file = NULL;
     enum kvt_err rc;
 
     *out = kvt_calloc(1, sizeof(**out));
     if (*out == NULL)
         return kvt_error_set(err, KVT_NOMEM, "table of placements");
-    rc = kvt_yaml_load(&file, path, &root, err);
-    if (rc == KVT_OK)
-        rc = kvt_yaml_read(
-            root,
-            &(const struct kvt_yaml_field){
-                .key = "placement", .type = KVT_YAML_LIST, .target = &list, .required = true},
-            1, err);
+    rc = kvt_yaml_load_list(&file, path, "placement", &list, err);
     if (rc == KVT_OK && kvt_yaml_count(list) > G4_PLACEMENT_RULES_MAX)
         rc = kvt_yaml_refuse(list, err, "more than %d rules", G4_PLACEMENT_RULES_MAX);
     for (size_t i = 0; rc == KVT_OK && i < kvt_yaml_count(list); i++)

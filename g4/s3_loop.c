@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/queue.h"
 #include "base/random.h"
+#include "g4/check.h"
 #include "g4/exchange.h"
 #include "g4/latency.h"
 
@@ -252,6 +253,8 @@ take_over(struct g4_s3_loop *loop, struct slot *slot)
     to->server_ms = from->server_ms;
     to->buffer_size = from->buffer_size;
     to->object_size = from->object_size;
+    to->summed = from->summed;
+    to->body_crc32c = from->body_crc32c;
     memcpy(to->etag, from->etag, sizeof(to->etag));
     if (to->attributes != NULL)
         memcpy(to->attributes, from->attributes, G4_ATTRIBUTES_MAX);
@@ -261,6 +264,8 @@ take_over(struct g4_s3_loop *loop, struct slot *slot)
         if (from->buffer_size > 0)
             memcpy(to->buffer, from->buffer, from->buffer_size);
         kvt_free(from->buffer);
+        if (to->summed) /* it speaks of these bytes, not of those they were copied from */
+            to->body_crc32c = g4_check_crc32c(to->buffer, to->buffer_size);
     }
     atomic_fetch_add(&loop->hedges_won, 1);
 }

@@ -17,6 +17,7 @@
 
 enum {
     CANONICAL_MAX = 64 * 1024, /* no peer makes us build more than this */
+    CANONICAL_USUAL = 1024,    /* nor copy it while it grows */
     QUERY_PAIRS_MAX = 128,
     SECRET_MAX = 256,
 };
@@ -42,16 +43,16 @@ encode_bytes(struct kvt_buffer *out, const char *text, size_t size, bool keep_sl
 {
     static const char digits[] = "0123456789ABCDEF";
 
-    for (size_t i = 0; i < size; i++) {
-        const unsigned char c = (unsigned char)text[i];
+    for (size_t from = 0, at = 0; at <= size; at++) {
+        const unsigned char c = at < size ? (unsigned char)text[at] : '\0';
+        const char escaped[3] = {'%', digits[c >> 4], digits[c & 15]};
 
-        if (unreserved(c) || (c == '/' && keep_slash)) {
-            kvt_buffer_append(out, &c, 1);
-        } else {
-            const char escaped[3] = {'%', digits[c >> 4], digits[c & 15]};
-
+        if (at < size && (unreserved(c) || (c == '/' && keep_slash)))
+            continue;
+        kvt_buffer_append(out, text + from, at - from); /* what stands for itself */
+        if (at < size)
             kvt_buffer_append(out, escaped, sizeof(escaped));
-        }
+        from = at + 1;
     }
 }
 
@@ -189,30 +190,29 @@ sort_headers(const struct g4_sigv4_request *request, size_t order[G4_SIGV4_HEADE
 static void
 append_name(struct kvt_buffer *out, const char *name)
 {
-    for (; *name != '\0'; name++) {
-        const char c = lower(*name);
+    const size_t size = strlen(name);
+    uint8_t *at = kvt_buffer_reserve(out, size);
 
-        kvt_buffer_append(out, &c, 1);
-    }
+    for (size_t i = 0; at != NULL && i < size; i++)
+        at[i] = (uint8_t)lower(name[i]);
+    out->size += at == NULL ? 0 : size;
 }
 
 /* Without spaces at the ends, and one where there were several. */
 static void
 append_value(struct kvt_buffer *out, const char *value)
 {
-    bool space = false;
-    bool first = true;
+    static const char blanks[] = " \t";
 
-    for (; *value != '\0'; value++) {
-        if (*value == ' ' || *value == '\t') {
-            space = !first;
-            continue;
-        }
-        if (space)
+    value += strspn(value, blanks);
+    while (*value != '\0') {
+        const size_t word = strcspn(value, blanks);
+
+        kvt_buffer_append(out, value, word);
+        value += word;
+        value += strspn(value, blanks);
+        if (*value != '\0')
             kvt_buffer_append(out, " ", 1);
-        kvt_buffer_append(out, value, 1);
-        space = false;
-        first = false;
     }
 }
 
@@ -260,6 +260,7 @@ hash_canonical(const struct g4_sigv4_request *request, char hex[G4_SIGV4_SIGNATU
 
     sort_headers(request, order);
     kvt_buffer_init(&text, CANONICAL_MAX);
+    (void)kvt_buffer_reserve(&text, CANONICAL_USUAL);
     kvt_buffer_printf(&text, "%s\n", request->method);
     g4_sigv4_encode(&text, request->path, true);
     kvt_buffer_append(&text, "\n", 1);

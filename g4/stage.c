@@ -71,8 +71,12 @@ g4_stage_write(struct g4_stage *stage, int tmp, const uint8_t *header, const cha
     memcpy(page, header, G4_OBJECT_HEADER_SIZE);
     if (attributes != NULL)
         memcpy(page + G4_OBJECT_HEADER_SIZE, attributes, strnlen(attributes, G4_ATTRIBUTES_MAX));
-    if (write_all(stage->fd, page, sizeof(page)) != 0 || write_all(stage->fd, body, size) != 0)
-        return -1;
+    return write_all(stage->fd, page, sizeof(page)) == 0 ? write_all(stage->fd, body, size) : -1;
+}
+
+int
+g4_stage_sync(const struct g4_stage *stage)
+{
     return fsync(stage->fd);
 }
 

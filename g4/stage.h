@@ -20,9 +20,11 @@ struct g4_stage {
     char name[G4_STAGE_NAME_MAX]; /* in `tmp`; "" = nameless */
 };
 
-/** Write header, attributes (NULL: none; padded to where the body starts) and body, and sync. */
+/** Write header, attributes (NULL: none; padded to where the body starts) and body. */
 int g4_stage_write(struct g4_stage *stage, int tmp, const uint8_t *header, const char *attributes,
                    const void *body, size_t size);
+
+int g4_stage_sync(const struct g4_stage *stage);
 
 /** Give it a name that must be free (EEXIST). */
 int g4_stage_link(struct g4_stage *stage, int folder, const char *name);

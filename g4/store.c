@@ -1,7 +1,7 @@
 #include "g4/store.h"
 
 #include <assert.h>
-#include <pthread.h>
+#include <semaphore.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -115,6 +115,8 @@ g4_store_submit(struct g4_store *store, struct g4_request *request)
     request->server_ms = 0;
     request->buffer_size = 0;
     request->object_size = 0;
+    request->summed = false;
+    request->body_crc32c = 0;
     request->store_private = NULL;
     request->listed_count = 0;
     memset(&request->error, 0, sizeof(request->error));
@@ -127,49 +129,32 @@ g4_store_submit(struct g4_store *store, struct g4_request *request)
     return store->driver->submit(store->self, request);
 }
 
-/* Somebody waits for one request. */
-struct waiter {
-    pthread_mutex_t lock; /* guards `done` */
-    pthread_cond_t changed;
-    bool done;
-};
-
 static void
 on_done(struct g4_request *request, void *arg)
 {
-    struct waiter *waiter = arg;
-
     (void)request;
-    pthread_mutex_lock(&waiter->lock);
-    waiter->done = true;
-    /* Inside the lock: the waiter's frame is gone as soon as it sees `done`. */
-    pthread_cond_signal(&waiter->changed);
-    pthread_mutex_unlock(&waiter->lock);
+    (void)sem_post(arg); /* whose frame is gone as soon as it was waited for, which POSIX allows */
 }
 
 enum kvt_err
 g4_store_perform(struct g4_store *store, struct g4_request *request)
 {
-    struct waiter waiter = {.done = false};
+    sem_t done;
     enum kvt_err rc;
 
-    (void)pthread_mutex_init(&waiter.lock, NULL);
-    (void)pthread_cond_init(&waiter.changed, NULL);
+    (void)sem_init(&done, 0, 0);
     request->done = on_done;
-    request->arg = &waiter;
+    request->arg = &done;
     rc = g4_store_submit(store, request);
     if (rc == KVT_OK) {
-        pthread_mutex_lock(&waiter.lock);
-        while (!waiter.done)
-            pthread_cond_wait(&waiter.changed, &waiter.lock);
-        pthread_mutex_unlock(&waiter.lock);
+        while (sem_wait(&done) != 0) /* a signal */
+            ;
         rc = request->status;
     } else {
         request->status = rc;
         (void)kvt_error_set(&request->error, rc, "%s store: %s", store->driver->name,
                             kvt_err_text(rc));
     }
-    (void)pthread_cond_destroy(&waiter.changed);
-    (void)pthread_mutex_destroy(&waiter.lock);
+    (void)sem_destroy(&done);
     return rc;
 }

@@ -57,6 +57,8 @@ struct g4_listed {
     char etag[G4_ETAG_MAX];
 };
 
+struct g4_pieces;
+
 struct g4_request {
     enum g4_verb verb;
     const char *key; /* decoded; LIST: the prefix */
@@ -66,9 +68,14 @@ struct g4_request {
     char *attributes;       /* in: PUT, NULL = none; out: GET, HEAD: G4_ATTRIBUTES_MAX, NULL = no */
     uint64_t deadline_ms;   /* monotonic; 0 = the store's default per-request timeout */
     bool once; /* one attempt: a second one, sent late, could meet what was put since the first */
+    /* PUT into a directory store: until g4_directory_sync() a power cut may leave nothing of it, or
+     * a file that fails its checks.  Other stores take no notice. */
+    bool unsynced;
 
     const void *body; /* PUT */
     size_t body_size;
+    const struct g4_pieces
+        *pieces; /* PUT: what g4/pieces.h says of the body; NULL = not known yet */
 
     void *buffer;           /* GET: the caller's memory, or NULL = the store allocates */
     size_t buffer_capacity; /* GET: most bytes to take; a larger object is KVT_RANGE */
@@ -80,6 +87,12 @@ struct g4_request {
     uint64_t range_at;
     size_t range_size;
     uint64_t object_size; /* out, GET and HEAD: of the whole object */
+
+    /* GET: the crc of the bytes is wanted.  A store that can take it while they come, and are in
+     * the processor's cache, says so; from others nothing is expected (g4_check_answer()). */
+    bool sum;
+    bool summed;          /* out: `body_crc32c` is of the bytes in `buffer`, */
+    uint32_t body_crc32c; /* out: all `buffer_size` of them */
 
     struct g4_listed *listed; /* LIST: room for G4_LIST_KEYS_MAX, */
     size_t listed_wanted;     /* of which so many are wanted; more may come; 0 = all there are */

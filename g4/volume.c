@@ -1,5 +1,6 @@
 #include "g4/volume.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -12,6 +13,7 @@
 #include "base/clock.h"
 #include "base/random.h"
 #include "g4/check.h"
+#include "g4/directory.h"
 #include "g4/name.h"
 #include "g4/object.h"
 #include "g4/split.h"
@@ -253,6 +255,57 @@ do_get(struct g4_volume *volume, struct g4_request *request)
     return rc;
 }
 
+/* Write-back of all files begins before the first is waited for: the file system then commits once
+ * for many of them. */
+static enum kvt_err
+begin_sync(struct g4_volume *volume, const char *key, struct found *found, struct kvt_error *err)
+{
+    struct g4_request request = {.key = key};
+    const enum kvt_err rc = look_up(volume, &request, found);
+
+    if (rc == KVT_OK)
+        (void)sync_file_range(found->file, 0, 0, SYNC_FILE_RANGE_WRITE);
+    else if (rc != KVT_NOTFOUND)
+        *err = request.error;
+    return rc == KVT_NOTFOUND ? KVT_OK : rc;
+}
+
+static enum kvt_err
+end_sync(const char *key, const struct found *found, struct kvt_error *err)
+{
+    struct g4_request request = {.key = key};
+    enum kvt_err rc = KVT_OK;
+
+    if (found->file >= 0 && (fsync(found->file) != 0 || fsync(found->folder) != 0)) {
+        rc = fail_sys(&request, errno, "sync");
+        *err = request.error;
+    }
+    return rc;
+}
+
+/* One that fails does not keep the others: all that could be opened are synced. */
+enum kvt_err
+g4_volume_sync(struct g4_volume *volume, const char *const *keys, size_t count, bool *refused,
+               struct kvt_error *err)
+{
+    struct found found[G4_SYNC_KEYS_MAX];
+    enum kvt_err result = KVT_OK;
+    enum kvt_err rc;
+
+    assert(count <= G4_SYNC_KEYS_MAX);
+    for (size_t i = 0; i < count; i++) {
+        rc = begin_sync(volume, keys[i], &found[i], err);
+        result = rc != KVT_OK ? rc : result;
+    }
+    for (size_t i = 0; i < count; i++) {
+        rc = end_sync(keys[i], &found[i], err);
+        refused[i] = rc != KVT_OK;
+        result = rc != KVT_OK ? rc : result;
+        found_release(&found[i]);
+    }
+    return result;
+}
+
 enum kvt_err
 g4_volume_body(struct g4_volume *volume, const char *key, struct g4_body *body,
                struct kvt_error *err)
@@ -369,7 +422,7 @@ link_new(struct g4_volume *volume, struct g4_request *request, struct g4_stage *
         if (rc == KVT_OK && g4_stage_link(stage, found.folder, found.name) != 0)
             rc =
                 errno == EEXIST ? already_there(request, &found) : fail_sys(request, errno, "link");
-        else if (rc == KVT_OK && fsync(found.folder) != 0)
+        else if (rc == KVT_OK && !request->unsynced && fsync(found.folder) != 0)
             rc = fail_sys(request, errno, "sync the folder of");
         found_release(&found);
         if (lock >= 0)
@@ -391,7 +444,7 @@ rename_over(struct g4_volume *volume, struct g4_request *request, struct g4_stag
     rc = find(volume, request, &found);
     if (rc == KVT_OK && g4_stage_rename(stage, found.folder, found.name) != 0)
         rc = fail_sys(request, errno, "rename");
-    else if (rc == KVT_OK && fsync(found.folder) != 0)
+    else if (rc == KVT_OK && !request->unsynced && fsync(found.folder) != 0)
         rc = fail_sys(request, errno, "sync the folder of");
     found_release(&found);
     (void)close(lock);
@@ -404,7 +457,14 @@ describe(struct g4_request *request, struct g4_object *object)
     uint64_t nonce;
 
     memset(object, 0, sizeof(*object));
-    object->body_crc32c = g4_pieces_describe(&object->pieces, request->body, request->body_size);
+    if (request->pieces != NULL && request->meta.present &&
+        g4_pieces_fit(request->pieces, request->body_size, request->meta.crc32c)) {
+        object->pieces = *request->pieces;
+        object->body_crc32c = request->meta.crc32c;
+    } else {
+        object->body_crc32c =
+            g4_pieces_describe(&object->pieces, request->body, request->body_size);
+    }
     if (request->meta.present &&
         (request->meta.length != request->body_size || request->meta.crc32c != object->body_crc32c))
         return kvt_error_set(&request->error, KVT_CORRUPT, "%s: the body to put fails its check",
@@ -434,6 +494,8 @@ stage_body(struct g4_volume *volume, struct g4_request *request, const struct g4
     if (g4_stage_write(stage, g4_tree_tmp(volume->tree), header, request->attributes, request->body,
                        request->body_size) != 0)
         return fail_sys(request, errno, "write");
+    if (!request->unsynced && g4_stage_sync(stage) != 0)
+        return fail_sys(request, errno, "sync");
     return KVT_OK;
 }
 

@@ -5,6 +5,7 @@
  * its name (that name taken = "already there"); a replacement is renamed over the old one while its
  * key's stripe is locked; a deletion is synced too.  What was acknowledged is there after a power
  * cut, and nothing is ever there in part.
+ * Only who says so waits for g4_volume_sync() instead.
  * Ownership: g4_volume_close() frees; requests are borrowed for the call.
  * Threads:   any number of threads and processes.
  * Limits:    `bytes_max` of bodies, 0 = none; counted before they are written, so it is never
@@ -29,6 +30,10 @@ void g4_volume_close(struct g4_volume *volume);
  *  without them.  `body` is the caller's to close when KVT_OK. */
 KVT_NODISCARD enum kvt_err g4_volume_body(struct g4_volume *volume, const char *key,
                                           struct g4_body *body, struct kvt_error *err);
+
+/** As g4_directory_sync(). */
+KVT_NODISCARD enum kvt_err g4_volume_sync(struct g4_volume *volume, const char *const *keys,
+                                          size_t count, bool *refused, struct kvt_error *err);
 
 /** Do it; the result is in the request. */
 void g4_volume_perform(struct g4_volume *volume, struct g4_request *request);

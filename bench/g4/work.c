@@ -1,19 +1,17 @@
 #include "bench/g4/work.h"
 
 #include <assert.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/queue.h"
 #include "g4/check.h"
 #include "g4/s3.h"
+
+#include "bench/g4/file.h"
 
 enum { TIMEOUT_MS = 120000 };
 
@@ -52,16 +50,6 @@ open_store(const struct work_options *options, struct g4_store **store, struct k
     return g4_s3_open(store, &s3, err);
 }
 
-static double
-cpu_seconds(void)
-{
-    struct rusage used = {0};
-
-    (void)getrusage(RUSAGE_SELF, &used);
-    return (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
-           (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec) / 1e6;
-}
-
 static void
 on_done(struct g4_request *request, void *arg)
 {
@@ -71,42 +59,6 @@ on_done(struct g4_request *request, void *arg)
     (void)request;
     assert(rc == KVT_OK); /* as many places as slots */
     (void)rc;
-}
-
-/* ---- files ---- */
-
-static enum kvt_err
-read_file(struct slot *slot, size_t *size, struct kvt_error *err)
-{
-    const int fd = open(slot->path, O_RDONLY | O_CLOEXEC);
-    ssize_t got = 1;
-
-    *size = 0;
-    if (fd < 0)
-        return kvt_error_sys(err, errno, "open %s", slot->path);
-    while (got > 0 && *size < WORK_BODY_MAX) {
-        got = read(fd, slot->body + *size, WORK_BODY_MAX - *size);
-        *size += got > 0 ? (size_t)got : 0;
-    }
-    (void)close(fd);
-    return got < 0 ? kvt_error_sys(err, errno, "read %s", slot->path) : KVT_OK;
-}
-
-static enum kvt_err
-write_file(const struct slot *slot, size_t size, struct kvt_error *err)
-{
-    const int fd = open(slot->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    size_t done = 0;
-    ssize_t put = 0;
-
-    if (fd < 0)
-        return kvt_error_sys(err, errno, "open %s", slot->path);
-    while (put >= 0 && done < size) {
-        put = write(fd, slot->body + done, size - done);
-        done += put > 0 ? (size_t)put : 0;
-    }
-    (void)close(fd);
-    return put < 0 ? kvt_error_sys(err, errno, "write %s", slot->path) : KVT_OK;
 }
 
 /* ---- one object ---- */
@@ -125,7 +77,7 @@ start(struct work *work, struct slot *slot, unsigned number, struct kvt_error *e
                                    .done = on_done,
                                    .arg = slot};
     if (work->options->up) {
-        rc = read_file(slot, &size, err);
+        rc = work_read_file(slot->path, slot->body, &size, err);
         request->condition = G4_IF_ABSENT;
         request->body = slot->body;
         request->body_size = size;
@@ -160,7 +112,7 @@ finish(struct work *work, struct slot *slot, struct kvt_error *err)
     if (!request->meta.present)
         return kvt_error_set(err, KVT_CORRUPT, "%s came without its crc32c", slot->key);
     rc = g4_check_body(&request->meta, NULL, slot->body, request->buffer_size, err);
-    return rc == KVT_OK ? write_file(slot, request->buffer_size, err) : rc;
+    return rc == KVT_OK ? work_write_file(slot->path, slot->body, request->buffer_size, err) : rc;
 }
 
 static enum kvt_err
@@ -221,9 +173,9 @@ work_run(const struct work_options *options, struct work_result *result, struct 
         rc = open_store(options, &work.store, err);
     if (rc != KVT_OK)
         goto fail;
-    before = cpu_seconds();
+    before = work_cpu_s();
     rc = run_all(&work, err);
-    *result = (struct work_result){.bytes = work.bytes, .cpu_s = cpu_seconds() - before};
+    *result = (struct work_result){.bytes = work.bytes, .cpu_s = work_cpu_s() - before};
 
 fail:
     g4_store_close(work.store); /* waits for what is in the air */

@@ -7,6 +7,7 @@ import random
 import resource
 import shutil
 import socket
+import statistics
 import subprocess
 import threading
 
@@ -78,8 +79,10 @@ class Clients:
             return max(spent, 1e-6) / (count * os.path.getsize(os.path.join(folder, "000000"))) * 1e9
         argv = [verb, self.minio.url, "kvtier", harness.ACCESS, harness.SECRET, folder, prefix,
                 str(count), str(STEADY)]
+        if client == "bare":
+            argv[:2], argv[-1] = [f"bare-{verb}", str(port(self.minio))], "1"
         script = os.path.join(harness.ROOT, "bench", "g4", "boto3_crt.py")
-        head = [self.g4] if client == "libg4" else [self.python, script]
+        head = [self.python, script] if client.startswith("boto3") else [self.g4]
         done = subprocess.run([*head, *argv], stdout=subprocess.PIPE, text=True, check=False)
         if done.returncode != 0:
             raise SystemExit(f"bench: {client} {verb} failed")
@@ -112,10 +115,17 @@ def measure_cpu(args):
                 clients.work("libg4", "up", source, f"{size}-from", count)
                 for verb in VERBS:
                     for client in CLIENTS:
+                        bare = []
+
+                        def ours():
+                            bare.append(clients.one("bare", verb, size, source, count))
+                            return clients.one("libg4", verb, size, source, count)
                         pairs = sides.interleaved(
-                            lambda: clients.one("libg4", verb, size, source, count),
-                            lambda: clients.one(client, verb, size, source, count))
-                        yield CPU_ROWS[size, verb, client].line("g4-cpu", pairs)
+                            ours, lambda: clients.one(client, verb, size, source, count))
+                        least = [floor / theirs for floor, (_, theirs) in zip(bare, pairs)]
+                        yield CPU_ROWS[size, verb, client].line(
+                            "g4-cpu", pairs, bare=statistics.median(bare),
+                            bare_ratio=round(statistics.median(least), 4))
                 shutil.rmtree(source)
         finally:
             clients.close()

@@ -1,13 +1,10 @@
 """What orders cost clients: hot GETs beside a gateway that moves blocks as fast as it may."""
 
-import hashlib
-import hmac
-import os
 import threading
 import time
 
-import bus
 import harness
+from issuer import Issuer
 from rows.gateway import KIB, MIB, STEADY, Sides, words
 from rows.row import Bench, Row
 
@@ -16,7 +13,6 @@ REQUESTS = {64 * KIB: 80000, 2 * MIB: 6000}
 MOVED_SIZE = 2 * MIB
 MOVED_OBJECTS = 64  # demoted and promoted in turns
 ORDER_OBJECTS = 8   # in one order
-VERBS = {name: number for number, name in bus.VERBS.items()}
 KEYS = (harness.ACCESS, harness.SECRET)
 ROWS = {size: Row(f"p99 of hot GETs of {words(size)}, {STEADY} in flight, beside orders", "us",
                   "the same without orders", "<= 2") for size in SIZES}
@@ -33,20 +29,14 @@ class Orders(threading.Thread):
 
     def __init__(self, sides, nats, gateway, prefix, first_id):
         super().__init__(daemon=True)
-        with open(os.path.join(sides.run.folder, "orders.key"), encoding="utf-8") as file:
-            self.key = bytes.fromhex(file.read().strip())
-        self.bus, self.gateway, self.prefix = bus.Nats(nats.url), gateway, prefix
-        self.id, self.stopping, self.error = first_id, threading.Event(), None
+        self.issuer = Issuer(sides.run, nats, gateway, prefix, first_id)
+        self.gateway, self.stopping, self.error = gateway, threading.Event(), None
 
     def send(self):
-        now, verb = int(time.time() * 1000), ("demote", "promote")[self.id % 2]
-        first = self.id // 2 * ORDER_OBJECTS % MOVED_OBJECTS
-        items = [[block_hash(n), 0, 0, 1] for n in range(first, first + ORDER_OBJECTS)]
-        payload = bus.pack([1, self.gateway.name, self.prefix, 1, self.id, now, now + 600000,
-                            VERBS[verb], "bench", items])
-        mac = hmac.new(self.key, payload, hashlib.sha256).digest()
-        self.bus.publish(f"kvtier.v1.orders.{self.gateway.name}", bus.pack([payload, mac]))
-        self.id += 1
+        number = self.issuer.next_id
+        first = number // 2 * ORDER_OBJECTS % MOVED_OBJECTS
+        self.issuer.send(("demote", "promote")[number % 2],
+                         [[block_hash(n), 0, 0, 1] for n in range(first, first + ORDER_OBJECTS)])
 
     def state(self):
         orders = self.gateway.status()["orders"]
@@ -68,14 +58,14 @@ class Orders(threading.Thread):
                 done = self.state()
         except (Exception, SystemExit) as error:  # the bench's thread says it
             self.error = error
-        self.bus.close()
+        self.issuer.close()
 
     def end(self):
         self.stopping.set()
         self.join()
         if self.error is not None:
             raise SystemExit(f"bench: {self.error}")
-        return self.id
+        return self.issuer.next_id
 
 
 def p99(sides, gateway, prefix, size):

@@ -57,6 +57,31 @@ tear_down(void **state)
     return 0;
 }
 
+/* A body that comes bit by bit makes the same pieces; one that ends early, or goes on, none. */
+static void
+comes_in_steps(const uint8_t *body, size_t size, const struct g4_pieces *whole, uint64_t *random)
+{
+    struct g4_pieces_feed feed;
+    uint32_t crc;
+
+    g4_pieces_begin(&feed, size);
+    for (size_t at = 0; at < size;) {
+        const size_t step = 1 + kvt_random_below(random, size - at < PIECE ? size - at : 3 * PIECE);
+        const size_t left = size - at < step ? size - at : step;
+
+        assert_false(g4_pieces_end(&feed, size, &crc));
+        g4_pieces_take(&feed, body + at, left);
+        at += left;
+    }
+    assert_true(g4_pieces_end(&feed, size, &crc));
+    assert_int_equal(crc, g4_check_crc32c(body, size));
+    assert_memory_equal(&feed.pieces, whole, sizeof(*whole));
+    assert_false(g4_pieces_end(&feed, size + 1, &crc));
+    g4_pieces_take(&feed, "more", 4);
+    assert_false(g4_pieces_end(&feed, size, &crc));
+    assert_false(g4_pieces_end(&feed, size + 4, &crc));
+}
+
 static void
 pieces_make_the_whole(void **state)
 {
@@ -84,6 +109,7 @@ pieces_make_the_whole(void **state)
         assert_int_equal(crc, g4_check_crc32c(body, size));
         assert_true(g4_pieces_fit(&pieces, size, crc));
         assert_false(g4_pieces_fit(&pieces, size, crc ^ 1));
+        comes_in_steps(body, size, &pieces, &random);
         for (uint64_t number = 0; number <= G4_PIECES_MAX; number++)
             total += g4_pieces_length(&pieces, size, number);
         assert_int_equal(total, size);

@@ -96,6 +96,57 @@ objects_of_others_are_checked_by_their_length_only(void **state)
     assert_int_equal(g4_check_body(&foreign, NULL, "abc", 3, NULL), KVT_CORRUPT);
 }
 
+static void
+a_crc_may_be_taken_as_the_bytes_come(void **state)
+{
+    const char *text = "123456789";
+
+    (void)state;
+    for (size_t first = 0; first <= 9; first++) {
+        uint32_t crc = g4_check_crc32c_more(0, text, first);
+
+        crc = g4_check_crc32c_more(crc, "", 0);
+        assert_int_equal(g4_check_crc32c_more(crc, text + first, 9 - first), 0xe3069283);
+    }
+}
+
+/* With its crc the bytes are not looked at again, and everything else is as without. */
+static void
+an_answer_is_judged_by_the_crc_that_came_with_it(void **state)
+{
+    struct g4_meta other = good;
+    char body[] = "123456789";
+    struct g4_request answer = {.meta = good, .buffer = body, .buffer_size = 9};
+    struct kvt_error err;
+
+    (void)state;
+    assert_int_equal(g4_check_answer(&answer, NULL, &err), KVT_OK);
+    body[8] = '8';
+    assert_int_equal(g4_check_answer(&answer, NULL, &err), KVT_CORRUPT);
+    answer.body_crc32c = 0xe3069283; /* which nobody vouches for */
+    assert_int_equal(g4_check_answer(&answer, NULL, &err), KVT_CORRUPT);
+    answer.summed = true;
+    assert_int_equal(g4_check_answer(&answer, &good, &err), KVT_OK);
+    answer.body_crc32c ^= 1;
+    assert_int_equal(g4_check_answer(&answer, NULL, &err), KVT_CORRUPT);
+    assert_string_equal(err.text, "crc32c e3069282, expected e3069283");
+    answer.meta.present = false;
+    answer.meta.length = 0;
+    assert_int_equal(g4_check_answer(&answer, NULL, &err), KVT_OK); /* nothing to compare with */
+    assert_int_equal(g4_check_answer(&answer, &good, &err), KVT_CORRUPT);
+    answer.body_crc32c ^= 1;
+    assert_int_equal(g4_check_answer(&answer, &good, &err), KVT_OK);
+    other.length = 10;
+    assert_int_equal(g4_check_answer(&answer, &other, &err), KVT_CORRUPT);
+    answer.meta = good;
+    other = good;
+    other.fingerprint = 6;
+    assert_int_equal(g4_check_answer(&answer, &other, &err), KVT_CORRUPT);
+    answer.buffer_size = 8;
+    assert_int_equal(g4_check_answer(&answer, NULL, &err), KVT_CORRUPT);
+    assert_string_equal(err.text, "length 8, expected 9");
+}
+
 int
 main(void)
 {
@@ -104,6 +155,8 @@ main(void)
         cmocka_unit_test(a_body_that_fits_is_accepted),
         cmocka_unit_test(a_body_that_does_not_fit_is_corrupt_and_says_why),
         cmocka_unit_test(zero_is_compared_where_it_is_stored),
+        cmocka_unit_test(a_crc_may_be_taken_as_the_bytes_come),
+        cmocka_unit_test(an_answer_is_judged_by_the_crc_that_came_with_it),
         cmocka_unit_test(objects_of_others_are_checked_by_their_length_only),
     };
 

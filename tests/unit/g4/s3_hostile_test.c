@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "g4/check.h"
 #include "g4/s3.h"
 
 #include "tests/support/seed.h"
@@ -121,6 +122,34 @@ a_second_attempt_may_succeed(void **state)
         assert_int_equal(f->script.seen, rows[i].count);
         kvt_free(f);
     }
+}
+
+/* The crc is of the bytes that were given, not of an attempt before nor of what was cut short. */
+static void
+the_crc_is_of_what_is_given(void **state)
+{
+    static const char *const replies[] = {CUT_HELLO, OK_HELLO};
+    struct fixture *f = start(replies, 2, 5000);
+    char room[16];
+    struct g4_request request = {
+        .verb = G4_GET, .key = "k", .buffer = room, .buffer_capacity = sizeof(room), .sum = true};
+
+    (void)state;
+    assert_int_equal(g4_store_perform(f->store, &request), KVT_OK);
+    assert_true(request.summed);
+    assert_int_equal(request.body_crc32c, g4_check_crc32c("hello", 5));
+    request.sum = false;
+    assert_int_equal(g4_store_perform(f->store, &request), KVT_OK);
+    assert_false(request.summed);
+    assert_int_equal(request.body_crc32c, 0);
+    stop(f);
+    kvt_free(f);
+    f = start(replies, 1, 5000);
+    request.sum = true;
+    assert_int_equal(g4_store_perform(f->store, &request), KVT_IO);
+    assert_false(request.summed);
+    stop(f);
+    kvt_free(f);
 }
 
 /* The first attempt stored it and its answer was lost: the second finds it there.  Whose it is, the
@@ -518,6 +547,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_body_cut_short_is_an_error_never_data),
         cmocka_unit_test(a_second_attempt_may_succeed),
+        cmocka_unit_test(the_crc_is_of_what_is_given),
         cmocka_unit_test(a_lost_answer_of_put_if_absent_ends_as_exists),
         cmocka_unit_test(a_conflict_is_tried_again),
         cmocka_unit_test(statuses_become_codes),

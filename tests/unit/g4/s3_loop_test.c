@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/cond.h"
 #include "base/random.h"
+#include "g4/check.h"
 #include "g4/latency.h"
 #include "g4/s3_loop.h"
 
@@ -270,7 +271,8 @@ a_hedge_brings_what_the_first_attempt_does_not(void **state)
     (void)state;
     for (int own = 0; own < 2; own++) {
         struct peer *peer = peer_new(HELLO, 2);
-        struct g4_request request = {.verb = G4_GET, .key = "k", .buffer_capacity = 100};
+        struct g4_request request = {
+            .verb = G4_GET, .key = "k", .buffer_capacity = 100, .sum = true};
         struct g4_s3_counts counts;
         char room[100];
 
@@ -281,6 +283,8 @@ a_hedge_brings_what_the_first_attempt_does_not(void **state)
         assert_int_equal(g4_store_perform(peer->store, &request), KVT_OK);
         assert_int_equal(request.buffer_size, 5);
         assert_memory_equal(request.buffer, "hello", 5);
+        assert_true(request.summed);
+        assert_int_equal(request.body_crc32c, g4_check_crc32c("hello", 5));
         assert_string_equal(request.etag, "tag");
         if (own)
             kvt_free(request.buffer);
