@@ -85,17 +85,37 @@ is_stale(const struct page *page)
            page->changes != page->ahead->changes;
 }
 
-/* A page of memory that nobody needs; NULL: none. */
+/* A page that nobody needs, with its memory; NULL: none. */
 static struct page *
 find_room(struct gateway_ahead *ahead)
 {
     for (int i = 0; i < GATEWAY_AHEAD_MAX; i++) {
         struct page *page = &ahead->pages[i];
 
-        if (!page->wanted && (page->state == FREE || (page->state == READY && is_stale(page))))
-            return page;
+        if (page->wanted || (page->state != FREE && (page->state != READY || !is_stale(page))))
+            continue;
+        if (page->request.listed == NULL)
+            page->request.listed = kvt_calloc(G4_LIST_KEYS_MAX, sizeof(*page->request.listed));
+        return page->request.listed == NULL ? NULL : page;
     }
     return NULL;
+}
+
+static void
+begin(struct page *page, const char *prefix, const char *token)
+{
+    page->state = FLYING;
+    page->asked_ms = kvt_clock_mono_ms();
+    page->changes = page->ahead->changes;
+    (void)snprintf(page->prefix, sizeof(page->prefix), "%s", prefix);
+    (void)snprintf(page->token, sizeof(page->token), "%s", token);
+    page->request = (struct g4_request){.verb = G4_LIST,
+                                        .key = page->prefix,
+                                        .listed = page->request.listed,
+                                        .deadline_ms = page->asked_ms + GATEWAY_AHEAD_PATIENCE_MS,
+                                        .done = on_done,
+                                        .arg = page};
+    memcpy(page->request.token, page->token, sizeof(page->token));
 }
 
 void
@@ -103,30 +123,11 @@ gateway_ahead_fetch(struct gateway_ahead *ahead, struct g4_store *store, const c
                     const char *token)
 {
     struct page *page;
-    struct g4_listed *rows;
 
     (void)pthread_mutex_lock(&ahead->lock);
     page = find_room(ahead);
-    if (page != NULL && page->request.listed == NULL)
-        page->request.listed = kvt_calloc(G4_LIST_KEYS_MAX, sizeof(*rows));
-    if (page != NULL && page->request.listed == NULL)
-        page = NULL;
-    if (page != NULL) {
-        page->state = FLYING;
-        page->asked_ms = kvt_clock_mono_ms();
-        page->changes = ahead->changes;
-        rows = page->request.listed;
-        (void)snprintf(page->prefix, sizeof(page->prefix), "%s", prefix);
-        (void)snprintf(page->token, sizeof(page->token), "%s", token);
-        page->request =
-            (struct g4_request){.verb = G4_LIST,
-                                .key = page->prefix,
-                                .listed = rows,
-                                .deadline_ms = page->asked_ms + GATEWAY_AHEAD_PATIENCE_MS,
-                                .done = on_done,
-                                .arg = page};
-        memcpy(page->request.token, page->token, sizeof(page->token));
-    }
+    if (page != NULL)
+        begin(page, prefix, token);
     (void)pthread_mutex_unlock(&ahead->lock);
     if (page == NULL || g4_store_submit(store, &page->request) == KVT_OK)
         return;

@@ -24,8 +24,10 @@
 #include "gateway/reload.h"
 #include "gateway/report.h"
 #include "gateway/settings.h"
+#include "gateway/shelf.h"
 
 enum { TICK_MS = 500, EVENTS_DRAIN_MS = 2000 };
+enum { SHELF_SHARE = 8 }; /* of memory.max is kept for bodies to come */
 
 struct app {
     struct gateway_settings settings;
@@ -59,6 +61,9 @@ open_vault(struct app *app, struct kvt_error *err)
         return kvt_error_set(err, rc, "metrics");
     gateway_stats_init(&app->stats, app->metrics);
     app->budget.max = app->settings.memory_max;
+    rc = gateway_shelf_new(&app->budget.shelf, (size_t)(app->budget.max / SHELF_SHARE));
+    if (rc != KVT_OK)
+        return kvt_error_set(err, rc, "memory of bodies");
     app->settings.vault.stats = &app->stats;
     app->settings.vault.budget = &app->budget;
     rc = gateway_vault_open(&app->vault, &app->settings.vault, err);
@@ -221,6 +226,7 @@ stop(struct app *app)
     wire_bus_close(app->bus);
     gateway_vault_close(app->vault);
     g4_placement_free(app->settings.placement); /* the bucket's store asks it for every PUT */
+    gateway_shelf_free(app->budget.shelf);
     kvt_metrics_free(app->metrics);
     explicit_bzero(&app->settings, sizeof(app->settings));
     kvt_free(app);

@@ -3,9 +3,11 @@
 #include <assert.h>
 #include <errno.h>
 #include <string.h>
+#include <sys/statvfs.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/cond.h"
 #include "base/db.h"
 #include "base/log.h"
 #include "gateway/catalog_private.h"
@@ -13,7 +15,9 @@
 enum {
     GROUP_CHANGES_MAX = 16384, /* of many jobs in one transaction */
     MEASURE_MS = 200,
+    SYNC_LAG_MS = 10, /* at most, of what nobody waits for to be durable */
     RETRY_MS = 100,
+    NO_ROOM_BYTES = 1 << 20,
 };
 
 /* Room beyond bytes_max, so that removals and event bookkeeping go on when new rows are refused. */
@@ -108,6 +112,12 @@ apply_job(struct gateway_catalog *catalog, MDB_txn *txn, struct gateway_job *job
         if (rc != 0)
             return rc;
     }
+    if (job->synced_count > 0) {
+        const int rc = gateway_catalog_apply_synced(catalog, txn, job);
+
+        if (rc != 0)
+            return rc;
+    }
     return job->result == NULL ? 0 : gateway_catalog_remember(catalog, txn, job->result);
 }
 
@@ -135,6 +145,7 @@ commit_jobs(struct gateway_catalog *catalog, struct gateway_job *first, bool sin
     const struct gateway_counters before = catalog->counters;
     const struct gateway_adoption_mark marked = catalog->adoption;
     const struct gateway_pins pinned = catalog->pinned;
+    const struct gateway_unsynced unsynced = catalog->unsynced_now;
     MDB_txn *txn = NULL;
     int rc;
 
@@ -157,6 +168,7 @@ commit_jobs(struct gateway_catalog *catalog, struct gateway_job *first, bool sin
         catalog->counters = before;
         catalog->adoption = marked;
         catalog->pinned = pinned;
+        catalog->unsynced_now = unsynced;
     }
     return rc;
 }
@@ -172,76 +184,168 @@ fail_job(struct gateway_job *job, int rc)
     kvt_log_error("gateway.catalog", "write_failed", "%s", err.text);
 }
 
-/* Tell the waiters of `wait` (and all whose job failed) and unlink them.  From here on those jobs
- * are no longer ours. */
-static struct gateway_job *
-finish_jobs(struct gateway_catalog *catalog, struct gateway_job *jobs, bool durable, bool synced)
+/* Tell who waits for no more than this (and all whose job failed) and unlink them: from here on
+ * those jobs are no longer ours.  The others are late until they are durable. */
+static void
+tell_applied(struct gateway_catalog *catalog, struct gateway_job *jobs)
 {
-    struct gateway_job *kept = NULL;
-    struct gateway_job **tail = &kept;
-
     (void)pthread_mutex_lock(&catalog->shared.lock);
     catalog->shared.counters = catalog->counters;
     catalog->shared.adoption = catalog->adoption;
     catalog->shared.pinned = catalog->pinned;
+    catalog->shared.unsynced = catalog->unsynced_now;
     memcpy(catalog->shared.names, catalog->names, sizeof(catalog->names));
-    if (synced)
-        for (uint32_t i = 0; i < catalog->counters.stream_count; i++)
-            catalog->shared.durable[i] = catalog->counters.streams[i].next - 1;
     while (jobs != NULL) {
         struct gateway_job *job = jobs;
 
         jobs = job->next;
-        if (durable || job->wait == GATEWAY_APPLIED || job->status != KVT_OK) {
+        if (job->wait == GATEWAY_APPLIED || job->status != KVT_OK) {
             job->finished = true;
         } else {
-            job->next = NULL;
-            *tail = job;
-            tail = &job->next;
+            job->next = catalog->late;
+            catalog->late = job;
         }
     }
     (void)pthread_cond_broadcast(&catalog->shared.done);
     (void)pthread_mutex_unlock(&catalog->shared.lock);
-    return kept;
+}
+
+/* Everything up to the last commit is durable; or that it is cannot be said. */
+static void
+tell_durable(struct gateway_catalog *catalog, enum kvt_err status)
+{
+    if (catalog->lost)
+        status = KVT_IO;
+    (void)pthread_mutex_lock(&catalog->shared.lock);
+    if (status == KVT_OK)
+        memcpy(catalog->shared.durable, catalog->committed, sizeof(catalog->committed));
+    while (catalog->late != NULL) {
+        struct gateway_job *job = catalog->late;
+
+        catalog->late = job->next;
+        job->status = status;
+        job->finished = true;
+    }
+    catalog->lags = false;
+    (void)pthread_cond_broadcast(&catalog->shared.done);
+    (void)pthread_mutex_unlock(&catalog->shared.lock);
+}
+
+/* No room is another matter than a disk that failed: then nothing was taken.  LMDB calls a write
+ * that was cut short for it EIO too. */
+static bool
+is_no_room(struct gateway_catalog *catalog, int rc)
+{
+    struct statvfs system;
+    int fd;
+
+    if (rc == ENOSPC || rc == EDQUOT || rc == ENOMEM)
+        return true;
+    return rc == EIO && mdb_env_get_fd(catalog->env, &fd) == 0 && fstatvfs(fd, &system) == 0 &&
+           system.f_bavail * (uint64_t)system.f_frsize < NO_ROOM_BYTES;
+}
+
+/* The kernel tells of a failed write once, and the next sync says OK without the pages: what was
+ * built on them is not durable either, for the rest of this life. */
+static void
+lose(struct gateway_catalog *catalog)
+{
+    if (!catalog->lost)
+        kvt_log_error("gateway.catalog", "lost",
+                      "the disk did not take a write of the catalog: nothing is acknowledged from "
+                      "now on; see to the disk, then restart the gateway");
+    catalog->lost = true;
+    atomic_store(&catalog->failed, true);
+}
+
+/* LMDB syncs the pages of a commit before it writes the root that shows them, and with them the
+ * root of the commit before: that one needs no sync of its own when another follows at once.  A
+ * system's error may be of any page; LMDB's own come before it writes. */
+static int
+commit_next(struct gateway_catalog *catalog, struct gateway_job *first, bool single)
+{
+    const int rc = commit_jobs(catalog, first, single);
+
+    if (rc > 0 && !is_no_room(catalog, rc))
+        lose(catalog);
+    if (rc == 0 && catalog->lags)
+        tell_durable(catalog, KVT_OK);
+    else if (rc > 0)
+        tell_durable(catalog, KVT_IO);
+    if (rc != 0)
+        return rc;
+    for (uint32_t i = 0; i < catalog->counters.stream_count; i++)
+        catalog->committed[i] = catalog->counters.streams[i].next - 1;
+    catalog->lags = true;
+    return 0;
+}
+
+/* A job that does not fit must not fail its neighbours: each on its own, and each told before the
+ * next one, whose sync is its own. */
+static void
+run_singly(struct gateway_catalog *catalog, struct gateway_job *job)
+{
+    bool failed = false;
+
+    kvt_db_forget_dead(catalog->env); /* a full map may be full of what nobody reads */
+    do {
+        struct gateway_job *next = job == NULL ? NULL : job->next;
+        const int rc = commit_next(catalog, job, true);
+
+        failed = failed || rc != 0;
+        atomic_store(&catalog->failed, failed || catalog->lost);
+        if (job != NULL && rc == MDB_MAP_FULL)
+            atomic_store(&catalog->full, true); /* until the next measurement */
+        if (job != NULL && rc != 0)
+            fail_job(job, rc);
+        if (job != NULL)
+            job->next = NULL;
+        else if (rc != 0)
+            kvt_clock_sleep_ms(RETRY_MS); /* only bookkeeping: do not spin on a full disk */
+        tell_applied(catalog, job);
+        job = next;
+    } while (job != NULL);
 }
 
 static void
 run_group(struct gateway_catalog *catalog, struct gateway_job *jobs)
 {
+    if (commit_next(catalog, jobs, false) != 0) {
+        run_singly(catalog, jobs);
+        return;
+    }
+    atomic_store(&catalog->failed, catalog->lost);
+    tell_applied(catalog, jobs);
+}
+
+static void
+sync_now(struct gateway_catalog *catalog)
+{
     struct kvt_error err;
-    bool failed = false;
-    enum kvt_err synced;
+    const enum kvt_err rc = kvt_db_sync(catalog->env, &err);
 
-    if (commit_jobs(catalog, jobs, false) != 0) {
-        /* One job that does not fit must not fail its neighbours: each on its own. */
-        struct gateway_job *job = jobs;
-
-        kvt_db_forget_dead(catalog->env); /* a full map may be full of what nobody reads */
-        do {
-            const int rc = commit_jobs(catalog, job, true);
-
-            failed = failed || rc != 0;
-            if (job == NULL)
-                break;
-            if (rc == MDB_MAP_FULL)
-                atomic_store(&catalog->full, true); /* until the next measurement */
-            if (rc != 0)
-                fail_job(job, rc);
-            job = job->next;
-        } while (job != NULL);
-    }
-    atomic_store(&catalog->failed, failed);
-    if (failed && jobs == NULL)
-        kvt_clock_sleep_ms(RETRY_MS); /* only bookkeeping is waiting: do not spin on a full disk */
-    jobs = finish_jobs(catalog, jobs, false, false);
-    synced = kvt_db_sync(catalog->env, &err);
-    if (synced != KVT_OK) {
+    if (rc != KVT_OK) {
         kvt_log_error("gateway.catalog", "sync_failed", "%s", err.text);
-        atomic_store(&catalog->failed, true);
-        for (struct gateway_job *job = jobs; job != NULL; job = job->next)
-            job->status = synced;
+        lose(catalog);
     }
-    (void)finish_jobs(catalog, jobs, true, synced == KVT_OK);
+    tell_durable(catalog, rc);
+}
+
+/* Wait for something to commit.  False: a sync is due instead. */
+static bool
+wait_for_work(struct gateway_catalog *catalog)
+{
+    const struct timespec due = kvt_cond_deadline(SYNC_LAG_MS);
+
+    while (catalog->shared.first == NULL && !catalog->shared.stop && !catalog->shared.acked_news) {
+        if (catalog->late != NULL)
+            return false;
+        if (!catalog->lags)
+            (void)pthread_cond_wait(&catalog->shared.work, &catalog->shared.lock);
+        else if (!kvt_cond_wait(&catalog->shared.work, &catalog->shared.lock, &due))
+            return catalog->shared.first != NULL;
+    }
+    return true;
 }
 
 /* The next group: jobs up to GROUP_CHANGES_MAX changes.  False when there is nothing and never will
@@ -254,8 +358,11 @@ take_group(struct gateway_catalog *catalog, struct gateway_job **jobs)
     bool more;
 
     (void)pthread_mutex_lock(&catalog->shared.lock);
-    while (catalog->shared.first == NULL && !catalog->shared.stop && !catalog->shared.acked_news)
-        (void)pthread_cond_wait(&catalog->shared.work, &catalog->shared.lock);
+    while (!wait_for_work(catalog)) {
+        (void)pthread_mutex_unlock(&catalog->shared.lock);
+        sync_now(catalog);
+        (void)pthread_mutex_lock(&catalog->shared.lock);
+    }
     *jobs = last = catalog->shared.first;
     more = last != NULL || !catalog->shared.stop;
     if (last != NULL) {
@@ -281,6 +388,8 @@ writer_main(void *arg)
 
     while (take_group(catalog, &jobs))
         run_group(catalog, jobs);
+    if (catalog->lags)
+        sync_now(catalog);
     return NULL;
 }
 
@@ -360,11 +469,13 @@ void
 gateway_catalog_stats(struct gateway_catalog *catalog, struct gateway_catalog_stats *stats)
 {
     struct gateway_counters counters;
+    struct gateway_unsynced unsynced;
     struct gateway_pins pinned;
 
     (void)pthread_mutex_lock(&catalog->shared.lock);
     counters = catalog->shared.counters;
     pinned = catalog->shared.pinned;
+    unsynced = catalog->shared.unsynced;
     (void)pthread_mutex_unlock(&catalog->shared.lock);
     *stats = (struct gateway_catalog_stats){
         .entries = counters.entries,
@@ -377,6 +488,8 @@ gateway_catalog_stats(struct gateway_catalog *catalog, struct gateway_catalog_st
         .pinned_bytes = pinned.bytes,
         .pinned_max = catalog->options.hot_capacity / GATEWAY_PIN_SHARE,
         .pin_end_ms = pinned.end_ms,
+        .unsynced_blocks = unsynced.blocks,
+        .unsynced_bytes = unsynced.bytes,
         .bytes = atomic_load(&catalog->bytes),
         .bytes_max = catalog->options.bytes_max,
         .incarnation = counters.incarnation,
@@ -428,6 +541,7 @@ open_databases(struct gateway_catalog *catalog)
         (rc = mdb_dbi_open(txn, "outbox", MDB_CREATE, &catalog->outbox)) != 0 ||
         (rc = mdb_dbi_open(txn, "orders", MDB_CREATE, &catalog->finished)) != 0 ||
         (rc = mdb_dbi_open(txn, "pins", MDB_CREATE, &catalog->pins)) != 0 ||
+        (rc = mdb_dbi_open(txn, "unsynced", MDB_CREATE, &catalog->unsynced)) != 0 ||
         (rc = mdb_dbi_open(txn, "meta", MDB_CREATE, &catalog->meta)) != 0)
         goto fail;
     rc = gateway_catalog_load(catalog, txn);
@@ -442,6 +556,8 @@ open_databases(struct gateway_catalog *catalog)
     }
     if (rc == 0)
         rc = gateway_catalog_count_pins(catalog, txn, kvt_clock_unix_ms());
+    if (rc == 0)
+        rc = gateway_catalog_count_unsynced(catalog, txn);
     if (rc != 0)
         goto fail;
     return mdb_txn_commit(txn);
@@ -463,14 +579,16 @@ start(struct gateway_catalog *catalog, struct kvt_error *err)
     catalog->shared.counters = catalog->counters;
     catalog->shared.adoption = catalog->adoption;
     catalog->shared.pinned = catalog->pinned;
+    catalog->shared.unsynced = catalog->unsynced_now;
     memcpy(catalog->shared.names, catalog->names, sizeof(catalog->names));
     for (uint32_t i = 0; i < catalog->counters.stream_count; i++) {
-        catalog->shared.durable[i] = catalog->counters.streams[i].next - 1;
+        catalog->committed[i] = catalog->counters.streams[i].next - 1;
+        catalog->shared.durable[i] = catalog->committed[i];
         catalog->shared.acked_wanted[i] = catalog->counters.streams[i].acked;
     }
     if (pthread_mutex_init(&catalog->shared.lock, NULL) != 0)
         return kvt_error_set(err, KVT_NOMEM, "catalog lock");
-    if (pthread_cond_init(&catalog->shared.work, NULL) != 0) {
+    if (!kvt_cond_init(&catalog->shared.work)) {
         (void)pthread_mutex_destroy(&catalog->shared.lock);
         return kvt_error_set(err, KVT_NOMEM, "catalog lock");
     }
@@ -492,7 +610,7 @@ gateway_catalog_open(struct gateway_catalog **out, const struct gateway_catalog_
                      struct kvt_error *err)
 {
     const struct kvt_db_options db = {
-        .path = options->path, .map_bytes = map_bytes(options->bytes_max), .databases_max = 7};
+        .path = options->path, .map_bytes = map_bytes(options->bytes_max), .databases_max = 8};
     struct gateway_catalog *catalog;
     enum kvt_err rc;
     int mdb;

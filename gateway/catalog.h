@@ -66,6 +66,7 @@ struct gateway_change {
     bool reserve;
     bool only_if_absent; /* an existing row stays as it is: KVT_EXISTS; but a foreign one that is
                             STORED yields to one that is not foreign */
+    bool unsynced;       /* with the row goes a note that its hot copy is not synced yet */
     struct gateway_record record;
     enum kvt_err status; /* out */
 };
@@ -190,6 +191,24 @@ KVT_NODISCARD enum kvt_err gateway_catalog_pinned(struct gateway_catalog *catalo
 KVT_NODISCARD enum kvt_err gateway_catalog_expire_pins(struct gateway_catalog *catalog,
                                                        uint64_t now_ms);
 
+/* A hot copy that a power cut may take, or leave in part. */
+struct gateway_unsynced_row {
+    char key[KVT_KEY_MAX];
+    uint64_t writing; /* tells it from one that is written later */
+    uint64_t length;
+};
+
+/** Next ones behind the key `after` ("" = first); `count` 0: nothing follows.  KVT_OK, KVT_IO. */
+KVT_NODISCARD enum kvt_err gateway_catalog_unsynced(struct gateway_catalog *catalog,
+                                                    const char *after,
+                                                    struct gateway_unsynced_row *rows,
+                                                    size_t capacity, size_t *count);
+
+/** These are synced, or gone. */
+KVT_NODISCARD enum kvt_err gateway_catalog_synced(struct gateway_catalog *catalog,
+                                                  const struct gateway_unsynced_row *rows,
+                                                  size_t count);
+
 #define GATEWAY_VOLUME_ID 17
 
 /** The hot volume whose blocks these rows tell of.  KVT_OK, else "": KVT_NOTFOUND (none was named)
@@ -212,6 +231,8 @@ struct gateway_catalog_stats {
     uint64_t pinned_bytes;
     uint64_t pinned_max; /* bytes */
     uint64_t pin_end_ms; /* Unix: no pin ends sooner; 0: none does by itself */
+    uint64_t unsynced_blocks;
+    uint64_t unsynced_bytes;
     uint64_t bytes;
     uint64_t bytes_max;
     uint64_t incarnation; /* of all streams */

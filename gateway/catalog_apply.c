@@ -278,6 +278,8 @@ gateway_catalog_apply(struct gateway_catalog *catalog, MDB_txn *txn, struct gate
         rc = gateway_catalog_enlist(catalog, txn, change->key, &change->record, true);
     if (rc == 0 && (change->erase || change->record.state == GATEWAY_RETIRING))
         rc = gateway_catalog_forget_pin(catalog, txn, change->key);
+    if (rc == 0 && !change->erase && change->unsynced)
+        rc = gateway_catalog_note_unsynced(catalog, txn, change->key, change->record.length);
     if (rc != 0)
         return rc;
     if (found)

@@ -2,10 +2,10 @@
  * gateway/catalog_private.h -- shared by the catalog's files only: catalog.c (life, groups),
  * catalog_apply.c (one change inside a transaction), catalog_read.c (readers), catalog_orders.c
  * (what became of orders), catalog_backlog.c (what waits for its upload), catalog_adoption.c (how
- * far the rows cover the bucket), catalog_pins.c (what orders leave alone), catalog_volume.c (which
- * hot volume).
+ * far the rows cover the bucket), catalog_pins.c (what orders leave alone), catalog_unsynced.c (hot
+ * copies a power cut may take), catalog_volume.c (which hot volume).
  *
- * Why: eight short files instead of a long one.
+ * Why: nine short files instead of a long one.
  * Ownership: as gateway/catalog.h.
  * Threads:   as gateway/catalog.h; `counters` is the writer's alone.
  * Limits:    none of its own.
@@ -49,6 +49,12 @@ struct gateway_pins {
     uint64_t end_ms; /* none ends sooner; 0: none does by itself */
 };
 
+/* Not kept either. */
+struct gateway_unsynced {
+    uint64_t blocks;
+    uint64_t bytes;
+};
+
 struct gateway_pinning {
     const char *key; /* NULL: forget those that ended by `until_ms` */
     bool off;
@@ -58,10 +64,12 @@ struct gateway_pinning {
 struct gateway_job {
     struct gateway_change *changes;
     size_t count;
-    uint64_t epoch;                           /* not 0: raise to this */
-    const struct kvt_order_result *result;    /* not NULL: keep it */
-    const struct gateway_adoption_mark *mark; /* not NULL: keep it, with what became of changes */
-    const struct gateway_pinning *pinning;    /* not NULL: do it */
+    uint64_t epoch;                            /* not 0: raise to this */
+    const struct kvt_order_result *result;     /* not NULL: keep it */
+    const struct gateway_adoption_mark *mark;  /* not NULL: keep it, with what became of changes */
+    const struct gateway_pinning *pinning;     /* not NULL: do it */
+    const struct gateway_unsynced_row *synced; /* so many of them are no longer unsynced */
+    size_t synced_count;
     enum gateway_catalog_wait wait;
     enum kvt_err status;
     bool finished;
@@ -76,11 +84,17 @@ struct gateway_catalog {
     MDB_dbi outbox;   /* big-endian stream, seq -> event */
     MDB_dbi finished; /* big-endian epoch, id -> what became of the order */
     MDB_dbi pins;     /* key -> when it ends, and the block's length */
+    MDB_dbi unsynced; /* key -> which writing of the hot copy, and the block's length */
     MDB_dbi meta;     /* "state" -> counters, "stream NN" -> namespace, "volume" -> id */
     struct gateway_catalog_options options;
-    struct gateway_counters counters;                   /* the writer's */
-    struct gateway_adoption_mark adoption;              /* the writer's */
-    struct gateway_pins pinned;                         /* the writer's */
+    struct gateway_counters counters;        /* the writer's */
+    struct gateway_adoption_mark adoption;   /* the writer's */
+    struct gateway_pins pinned;              /* the writer's */
+    uint64_t committed[GATEWAY_STREAMS_MAX]; /* the writer's: last events of the last commit */
+    struct gateway_job *late;                /* the writer's: committed, and to be durable */
+    bool lost;                               /* the writer's: a sync failed in this life */
+    bool lags;                            /* the writer's: the last commit may not be durable yet */
+    struct gateway_unsynced unsynced_now; /* the writer's */
     char names[GATEWAY_STREAMS_MAX][KVT_NAMESPACE_MAX]; /* the writer's, below stream_count */
     size_t measured_page;
     uint64_t measured_ms; /* the writer's: when `bytes` was last measured */
@@ -100,6 +114,7 @@ struct gateway_catalog {
         struct gateway_counters counters;      /* as of the last commit */
         struct gateway_adoption_mark adoption; /* the same */
         struct gateway_pins pinned;            /* the same */
+        struct gateway_unsynced unsynced;      /* the same */
         char names[GATEWAY_STREAMS_MAX][KVT_NAMESPACE_MAX];
         uint64_t durable[GATEWAY_STREAMS_MAX];
         uint64_t acked_wanted[GATEWAY_STREAMS_MAX];
@@ -144,6 +159,17 @@ int gateway_catalog_forget_pin(struct gateway_catalog *catalog, MDB_txn *txn, co
 /** Count all pins anew; those that ended by `now_ms`, or have no row, go, a bounded number a call.
  */
 int gateway_catalog_count_pins(struct gateway_catalog *catalog, MDB_txn *txn, uint64_t now_ms);
+
+/** The hot copy of this row is not synced yet. */
+int gateway_catalog_note_unsynced(struct gateway_catalog *catalog, MDB_txn *txn, const char *key,
+                                  uint64_t length);
+
+/** Forget what the job says is synced, but for what was written again since. */
+int gateway_catalog_apply_synced(struct gateway_catalog *catalog, MDB_txn *txn,
+                                 const struct gateway_job *job);
+
+/** Count all anew. */
+int gateway_catalog_count_unsynced(struct gateway_catalog *catalog, MDB_txn *txn);
 
 /** Keep the mark of an adoption with what became of the job's changes counted in. */
 int gateway_catalog_mark(struct gateway_catalog *catalog, MDB_txn *txn,

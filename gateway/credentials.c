@@ -248,19 +248,12 @@ read_credential(struct gateway_credentials *table, struct kvt_yaml_value section
 enum kvt_err
 gateway_credentials_load(struct gateway_credentials **out, const char *path, struct kvt_error *err)
 {
-    struct kvt_yaml_value root;
     struct kvt_yaml_value list = {0};
     struct kvt_yaml *file = NULL;
     enum kvt_err rc = make_table(out, err);
 
     if (rc == KVT_OK)
-        rc = kvt_yaml_load(&file, path, &root, err);
-    if (rc == KVT_OK)
-        rc = kvt_yaml_read(
-            root,
-            &(const struct kvt_yaml_field){
-                .key = "credentials", .type = KVT_YAML_LIST, .target = &list, .required = true},
-            1, err);
+        rc = kvt_yaml_load_list(&file, path, "credentials", &list, err);
     for (size_t i = 0; rc == KVT_OK && i < kvt_yaml_count(list); i++)
         rc = read_credential(*out, kvt_yaml_at(list, i), err);
     if (rc == KVT_OK && (*out)->count == 0)

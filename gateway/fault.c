@@ -10,6 +10,7 @@
 #include "gateway/claim.h"
 #include "gateway/commit.h"
 #include "gateway/remove.h"
+#include "gateway/unsynced.h"
 
 void
 gateway_fault_keep(struct gateway_vault *vault, const char *key, unsigned tier, const void *body,
@@ -94,6 +95,7 @@ drop_tier(struct gateway_vault *vault, const char *key, unsigned tier)
 {
     struct gateway_change change = {.key = key};
     const enum kvt_err rc = gateway_catalog_get(vault->catalog, key, &change.record);
+    enum kvt_err left;
     bool owed;
 
     if (rc != KVT_OK)
@@ -103,6 +105,12 @@ drop_tier(struct gateway_vault *vault, const char *key, unsigned tier)
     owed = change.record.owed;
     if (owed && !write_off(vault, &change))
         return false;
+    /* What is left has to stay.  A bad one is left to its readers. */
+    if (tier == GATEWAY_COLD && (change.record.tiers & GATEWAY_HOT) != 0) {
+        left = gateway_unsynced_renew(vault, key, &change.record);
+        if (left != KVT_OK && left != KVT_CORRUPT && left != KVT_NOTFOUND)
+            return false;
+    }
     if (!owed) {
         change.record.tiers &= ~tier;
         change.erase = change.record.tiers == 0;

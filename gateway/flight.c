@@ -1,7 +1,8 @@
 #include "gateway/flight.h"
 
 #include <assert.h>
-#include <pthread.h>
+#include <semaphore.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 
 #include "base/alloc.h"
@@ -23,11 +24,9 @@ struct gateway_flight {
     size_t airborne;   /* the owner's: submitted and not yet finished */
     uint64_t end_ms;   /* deadline of its requests; 0 before the first since it was renewed */
 
-    struct {
-        pthread_mutex_t lock; /* guards this struct */
-        pthread_cond_t landing;
-        struct slot *landed;
-    } shared;
+    /* Stores hand over by these alone: who signals under a lock wakes its owner to wait for it. */
+    _Atomic(struct slot *) landed;
+    sem_t landings; /* one for each slot that has landed and was not collected */
 };
 
 enum kvt_err
@@ -47,25 +46,17 @@ gateway_flight_new(struct gateway_flight **out, size_t window, gateway_flight_fi
     flight->finish = finish;
     flight->arg = arg;
     flight->slots = kvt_calloc(window, sizeof(*flight->slots));
-    if (flight->slots == NULL)
-        goto fail_slots;
-    if (pthread_mutex_init(&flight->shared.lock, NULL) != 0)
-        goto fail_slots;
-    if (pthread_cond_init(&flight->shared.landing, NULL) != 0)
-        goto fail_lock;
+    if (flight->slots == NULL || sem_init(&flight->landings, 0, 0) != 0) {
+        kvt_free(flight->slots);
+        kvt_free(flight);
+        return KVT_NOMEM;
+    }
     for (size_t i = 0; i < window; i++) {
         flight->slots[i].next = flight->idle;
         flight->idle = &flight->slots[i];
     }
     *out = flight;
     return KVT_OK;
-
-fail_lock:
-    (void)pthread_mutex_destroy(&flight->shared.lock);
-fail_slots:
-    kvt_free(flight->slots);
-    kvt_free(flight);
-    return KVT_NOMEM;
 }
 
 void
@@ -74,14 +65,12 @@ gateway_flight_free(struct gateway_flight *flight)
     if (flight == NULL)
         return;
     assert(flight->airborne == 0);
-    (void)pthread_cond_destroy(&flight->shared.landing);
-    (void)pthread_mutex_destroy(&flight->shared.lock);
+    (void)sem_destroy(&flight->landings);
     kvt_free(flight->slots);
     kvt_free(flight);
 }
 
-/* A store's thread: hand over and leave.  The signal is given under the lock because the owner may
- * free the flight as soon as it has seen the last landing. */
+/* A store's thread: hand over and leave.  The owner may free the flight as soon as it was woken. */
 static void
 on_done(struct g4_request *request, void *arg)
 {
@@ -89,11 +78,19 @@ on_done(struct g4_request *request, void *arg)
     struct gateway_flight *flight = slot->flight;
 
     assert(&slot->request == request);
-    (void)pthread_mutex_lock(&flight->shared.lock);
-    slot->next = flight->shared.landed;
-    flight->shared.landed = slot;
-    (void)pthread_cond_signal(&flight->shared.landing);
-    (void)pthread_mutex_unlock(&flight->shared.lock);
+    slot->next = atomic_load_explicit(&flight->landed, memory_order_relaxed);
+    while (!atomic_compare_exchange_weak_explicit(&flight->landed, &slot->next, slot,
+                                                  memory_order_release, memory_order_relaxed))
+        ;
+    (void)sem_post(&flight->landings);
+}
+
+/* Its store is done with it, down to the last word. */
+static void
+wait_for_landing(struct gateway_flight *flight)
+{
+    while (sem_wait(&flight->landings) != 0) /* a signal */
+        ;
 }
 
 /* Finish what has landed, waiting for the first. */
@@ -103,12 +100,12 @@ collect(struct gateway_flight *flight)
     struct slot *landed;
 
     assert(flight->airborne > 0);
-    (void)pthread_mutex_lock(&flight->shared.lock);
-    while (flight->shared.landed == NULL)
-        (void)pthread_cond_wait(&flight->shared.landing, &flight->shared.lock);
-    landed = flight->shared.landed;
-    flight->shared.landed = NULL;
-    (void)pthread_mutex_unlock(&flight->shared.lock);
+    wait_for_landing(flight);
+    landed = atomic_exchange_explicit(&flight->landed, NULL, memory_order_acquire);
+    assert(landed != NULL);
+    /* Each of them is announced, or is just about to be. */
+    for (const struct slot *slot = landed->next; slot != NULL; slot = slot->next)
+        wait_for_landing(flight);
     while (landed != NULL) {
         struct slot *slot = landed;
 

@@ -19,6 +19,7 @@
 #include "gateway/callers.h"
 #include "gateway/payload.h"
 #include "gateway/reader.h"
+#include "gateway/shelf.h"
 
 enum {
     STALL_S = 30,
@@ -279,8 +280,10 @@ admit(struct call *call, const char *method)
         return GATEWAY_FAULT_SLOW_DOWN;
     }
     request->taken += length;
-    if (length > 0 && kvt_buffer_reserve(&request->body, (size_t)length) == NULL)
+    if (length > 0 &&
+        gateway_shelf_reserve(s3->budget->shelf, &request->body, (size_t)length) == NULL)
         return GATEWAY_FAULT_SLOW_DOWN;
+    g4_pieces_begin(&request->pieces, length);
     return GATEWAY_FAULT_NONE;
 }
 

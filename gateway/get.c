@@ -196,8 +196,7 @@ check(const struct gateway_item *item, const struct g4_request *request, struct 
     struct g4_meta expected;
 
     gateway_record_meta(&item->record, &expected);
-    return g4_check_body(&request->meta, item->record.opaque ? NULL : &expected, request->buffer,
-                         request->buffer_size, err);
+    return g4_check_answer(request, item->record.opaque ? NULL : &expected, err);
 }
 
 /* As check().  The hot volume compares each body with its file's header: where that says what the
@@ -296,6 +295,7 @@ start_read(struct reading *reading, struct gateway_flight *flight, size_t index,
     request->key = item->key;
     request->buffer = item->buffer;
     request->buffer_capacity = item->capacity;
+    request->sum = true;
     gateway_flight_submit(
         flight, hot ? reading->vault->hot : gateway_cold_store(reading->vault->cold), request);
 }

@@ -7,12 +7,17 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "gateway/recover.h"
+#include "gateway/shelf.h"
+#include "gateway/unsynced.h"
 #include "gateway/uploads.h"
 
 enum {
     TICK_MS = 200,
     SWEEP_MS = 10 * 60 * 1000, /* from one sweep of the hot volume to the next */
     PROBE_MS = 2000,           /* while the bucket answers; each tick while it does not */
+    SYNC_MS = 5000,            /* from one sync of hot copies to the next, unless many wait */
+    SYNC_PATIENCE_MS = 1000,   /* of one, so that the rest of a tick is not kept waiting */
+    SYNC_LAST_MS = 5000,
 };
 
 struct gateway_keeper {
@@ -20,6 +25,8 @@ struct gateway_keeper {
     struct gateway_budget *budget;
     struct wire_bus *bus;
     uint64_t probed_ms;
+    uint64_t synced_ms;
+    char synced_key[KVT_KEY_MAX]; /* where the last sync ended */
     uint64_t streams_at; /* reconnects + 1 when the streams were last made sure of; 0: never */
     uint64_t swept_ms;   /* end of the last whole sweep; 0: under way */
     char sweep_token[G4_TOKEN_MAX];
@@ -58,6 +65,21 @@ recover(struct gateway_keeper *keeper)
     keeper->swept_ms = rc == KVT_OK && keeper->sweep_token[0] == '\0' ? kvt_clock_mono_ms() : 0;
     if (keeper->swept_ms != 0)
         gateway_uploads_expire(keeper->vault, kvt_clock_unix_ms());
+}
+
+/* Many at a time, so that the file system commits once for all of them. */
+static void
+sync_hot(struct gateway_keeper *keeper)
+{
+    const uint64_t now_ms = kvt_clock_mono_ms();
+    struct gateway_catalog_stats stats;
+
+    gateway_catalog_stats(keeper->vault->catalog, &stats);
+    if (stats.unsynced_blocks == 0 ||
+        (now_ms - keeper->synced_ms < SYNC_MS && !gateway_unsynced_many(&stats)))
+        return;
+    (void)!gateway_unsynced_sync(keeper->vault, keeper->synced_key, SYNC_PATIENCE_MS);
+    keeper->synced_ms = now_ms;
 }
 
 /* The streams may be gone after NATS came back, and then JetStream takes nothing. */
@@ -112,11 +134,15 @@ keeper_main(void *arg)
     while (!atomic_load(&keeper->stop)) {
         probe(keeper);
         recover(keeper);
+        sync_hot(keeper);
         keep_streams(keeper);
         gateway_sealed_expire(keeper->vault->sealed, kvt_clock_mono_ms());
+        gateway_shelf_expire(keeper->budget->shelf, kvt_clock_mono_ms());
         show(keeper);
         kvt_clock_sleep_ms(TICK_MS);
     }
+    /* The next life has then nothing to look at; what this leaves, it looks at. */
+    (void)!gateway_unsynced_sync(keeper->vault, keeper->synced_key, SYNC_LAST_MS);
     return NULL;
 }
 

@@ -8,7 +8,6 @@
 #include "base/alloc.h"
 #include "base/buffer.h"
 #include "base/hex.h"
-#include "base/parse.h"
 #include "gateway/ahead.h"
 #include "gateway/auth.h"
 #include "gateway/xml.h"
@@ -70,9 +69,9 @@ static void
 append_element(const struct listing *listing, struct kvt_buffer *out, const char *name,
                const char *text)
 {
-    kvt_buffer_printf(out, "<%s>", name);
+    gateway_xml_open(out, name);
     append_text(listing, out, text);
-    kvt_buffer_printf(out, "</%s>", name);
+    gateway_xml_close(out, name);
 }
 
 /* A continuation token is how far we were, and then, each behind a NUL, the kind of the store and
@@ -126,6 +125,7 @@ static enum gateway_fault
 read_arguments(struct listing *listing, const struct gateway_request *request)
 {
     const struct gateway_target *target = &request->target;
+    uint64_t wanted = ROWS_MAX;
     char text[HEX_MAX];
     enum kvt_err rc;
 
@@ -165,14 +165,9 @@ read_arguments(struct listing *listing, const struct gateway_request *request)
     if (listing->has_token && (rc != KVT_OK || (listing->given_token[0] != '\0' &&
                                                 !read_token(listing, listing->given_token))))
         return GATEWAY_FAULT_INVALID_ARGUMENT;
-    listing->max_keys = ROWS_MAX;
-    if (gateway_target_query(target, "max-keys", text, sizeof(text)) == KVT_OK) {
-        uint64_t wanted;
-
-        if (kvt_parse_u64(text, &wanted) != KVT_OK)
-            return GATEWAY_FAULT_INVALID_ARGUMENT;
-        listing->max_keys = wanted < ROWS_MAX ? (size_t)wanted : ROWS_MAX;
-    }
+    if (!gateway_target_number(target, "max-keys", &wanted))
+        return GATEWAY_FAULT_INVALID_ARGUMENT;
+    listing->max_keys = wanted < ROWS_MAX ? (size_t)wanted : ROWS_MAX;
     return GATEWAY_FAULT_NONE;
 }
 
@@ -219,17 +214,18 @@ give_object(struct listing *listing, const char *key, const struct g4_listed *ob
     struct kvt_buffer *out = &listing->contents;
     struct gateway_record record;
 
-    kvt_buffer_printf(out, "<%s>", row);
+    gateway_xml_open(out, row);
     append_element(listing, out, "Key", key);
     if (listing->versions)
-        kvt_buffer_printf(out, "<VersionId>null</VersionId><IsLatest>true</IsLatest>");
+        kvt_buffer_puts(out, "<VersionId>null</VersionId><IsLatest>true</IsLatest>");
     gateway_xml_time(out, "LastModified", object->modified_ms);
-    kvt_buffer_printf(out, "<ETag>&quot;");
+    kvt_buffer_puts(out, "<ETag>&quot;");
     gateway_xml_text(out, shown_etag(listing, object, &record));
     kvt_buffer_printf(out, "&quot;</ETag><Size>%" PRIu64 "</Size>", object->size);
     if (listing->owner)
         gateway_xml_owner(out, "Owner", listing->bucket->owner);
-    kvt_buffer_printf(out, "<StorageClass>STANDARD</StorageClass></%s>", row);
+    kvt_buffer_puts(out, "<StorageClass>STANDARD</StorageClass>");
+    gateway_xml_close(out, row);
 }
 
 /* All keys up to here are done with, given or not. */
@@ -270,9 +266,9 @@ give(struct listing *listing, const struct g4_listed *object)
         return false;
     listing->given++;
     if (folds) {
-        kvt_buffer_printf(&listing->folded, "<CommonPrefixes>");
+        gateway_xml_open(&listing->folded, "CommonPrefixes");
         append_element(listing, &listing->folded, "Prefix", fold);
-        kvt_buffer_printf(&listing->folded, "</CommonPrefixes>");
+        gateway_xml_close(&listing->folded, "CommonPrefixes");
         memcpy(listing->fold, fold, sizeof(fold));
         memcpy(listing->after, fold, sizeof(fold));
     } else {

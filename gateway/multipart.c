@@ -35,16 +35,6 @@ finish(struct gateway_request *request, const char *root)
     return gateway_request_answer(request, "application/xml");
 }
 
-/* An argument that is a number; `value` stays when it is not there. */
-static bool
-number_argument(const struct gateway_request *request, const char *name, uint64_t *value)
-{
-    char text[32];
-    const enum kvt_err rc = gateway_target_query(&request->target, name, text, sizeof(text));
-
-    return rc == KVT_NOTFOUND || (rc == KVT_OK && kvt_parse_u64(text, value) == KVT_OK);
-}
-
 /* ---- create, parts, abort ---- */
 
 /* Whatever its completion adds beside the object, under conditions, too, finds room: what would not
@@ -175,7 +165,7 @@ upload_part(struct gateway_s3 *s3, struct gateway_request *request,
     enum gateway_fault fault;
     uint64_t number = 0;
 
-    if (!number_argument(request, "partNumber", &number) || number < 1 ||
+    if (!gateway_target_number(&request->target, "partNumber", &number) || number < 1 ||
         number > GATEWAY_PARTS_MAX)
         return GATEWAY_FAULT_INVALID_ARGUMENT;
     if (gateway_request_header(request, "x-amz-copy-source") != NULL)
@@ -214,8 +204,8 @@ list_parts(struct gateway_s3 *s3, struct gateway_request *request,
     size_t given;
     enum kvt_err rc;
 
-    if (!number_argument(request, "part-number-marker", &marker) ||
-        !number_argument(request, "max-parts", &max) || marker > GATEWAY_PARTS_MAX)
+    if (!gateway_target_number(&request->target, "part-number-marker", &marker) ||
+        !gateway_target_number(&request->target, "max-parts", &max) || marker > GATEWAY_PARTS_MAX)
         return GATEWAY_FAULT_INVALID_ARGUMENT;
     max = max < PAGE_MAX ? max : PAGE_MAX;
     rc = gateway_uploads_numbers(s3->vault, upload->id, (unsigned)marker, numbers, (size_t)max + 1,

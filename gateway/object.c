@@ -19,6 +19,7 @@
 #include "gateway/range.h"
 #include "gateway/reader.h"
 #include "gateway/remove.h"
+#include "gateway/shelf.h"
 
 static bool
 is_head(const struct gateway_request *request)
@@ -36,6 +37,13 @@ take_memory(struct gateway_s3 *s3, struct gateway_request *request, uint64_t siz
         return GATEWAY_FAULT_SLOW_DOWN;
     request->taken += size;
     return GATEWAY_FAULT_NONE;
+}
+
+/* Room for a body; never none, also for one of no bytes. */
+static uint8_t *
+make_room(struct gateway_s3 *s3, struct kvt_buffer *room, uint64_t length)
+{
+    return gateway_shelf_reserve(s3->budget->shelf, room, length == 0 ? 1 : (size_t)length);
 }
 
 /* ---- reading ---- */
@@ -170,7 +178,7 @@ fetch_block(struct gateway_s3 *s3, struct gateway_request *request, struct kvt_b
     enum gateway_fault fault = take_memory(s3, request, item->record.length);
 
     if (fault == GATEWAY_FAULT_NONE) {
-        item->buffer = kvt_buffer_reserve(room, (size_t)item->record.length + 1);
+        item->buffer = make_room(s3, room, item->record.length);
         item->capacity = (size_t)item->record.length;
         fault = item->buffer == NULL ? GATEWAY_FAULT_SLOW_DOWN : GATEWAY_FAULT_NONE;
     }
@@ -273,7 +281,7 @@ fetch_opaque(struct gateway_s3 *s3, struct gateway_request *request, struct kvt_
         return fault;
     if (room->limit <= length) /* the budget is the bound */
         room->limit = (size_t)length + 1;
-    bytes = kvt_buffer_reserve(room, (size_t)length + 1);
+    bytes = make_room(s3, room, length);
     if (bytes == NULL)
         return GATEWAY_FAULT_SLOW_DOWN;
     rc = gateway_opaque_read(s3->vault, object, bytes, (size_t)length);
@@ -458,7 +466,7 @@ gateway_object_fetch_span(struct gateway_s3 *s3, struct gateway_request *request
 
     if (fault != GATEWAY_FAULT_NONE)
         return fault;
-    bytes = kvt_buffer_reserve(room, (size_t)size + 1);
+    bytes = make_room(s3, room, size);
     if (bytes == NULL)
         return GATEWAY_FAULT_SLOW_DOWN;
     if (size > 0)
@@ -507,7 +515,10 @@ read_meta(const struct gateway_request *request, struct gateway_put_item *item)
     uint64_t length = 0;
     uint64_t crc32c;
 
-    item->crc32c = g4_check_crc32c(item->body, item->size);
+    if (g4_pieces_end(&request->pieces, item->size, &item->crc32c))
+        item->pieces = &request->pieces.pieces;
+    else
+        item->crc32c = g4_check_crc32c(item->body, item->size);
     if (!gateway_request_number(request, "x-amz-meta-kvt-length", &length) ||
         !header_hex(request, "x-amz-meta-kvt-crc32c", &crc32c) ||
         !header_hex(request, "x-amz-meta-kvt-fingerprint", &item->fingerprint))

@@ -56,14 +56,15 @@ gateway_opaque_read(struct gateway_vault *vault, struct gateway_opaque *object, 
                                  .key = object->key,
                                  .attributes = object->attributes,
                                  .buffer = buffer,
-                                 .buffer_capacity = capacity};
+                                 .buffer_capacity = capacity,
+                                 .sum = true};
     enum kvt_err rc;
 
     rc = gateway_cold_ended(vault->cold,
                             g4_store_perform(gateway_cold_store(vault->cold), &request));
     tell(object, &request);
     if (rc == KVT_OK)
-        rc = g4_check_body(&request.meta, NULL, buffer, request.buffer_size, &request.error);
+        rc = g4_check_answer(&request, NULL, &request.error);
     if (rc == KVT_CORRUPT) {
         kvt_log_warn("gateway.opaque", "corrupt", "%s: %s", object->key, request.error.text);
         rc = KVT_IO;

@@ -165,6 +165,17 @@ absence_is_done(enum kvt_order_verb verb)
     return verb == KVT_ORDER_DEMOTE || verb == KVT_ORDER_DELETE || verb == KVT_ORDER_UNPIN;
 }
 
+/* Of an item that failed with `rc`, for people. */
+static const char *
+why(const struct execution *execution, bool pinned, enum kvt_err rc)
+{
+    if (pinned)
+        return "pinned";
+    if (rc == KVT_FULL && execution->order->verb == KVT_ORDER_PIN)
+        return "over half of the hot capacity";
+    return kvt_err_text(rc);
+}
+
 /* All shards of one block. */
 static uint64_t
 execute_item(void *arg, size_t index)
@@ -193,7 +204,7 @@ execute_item(void *arg, size_t index)
             continue;
         outcome.worst = rc;
         note(outcome.text, sizeof(outcome.text), key,
-             (execution->pinned[index] & bit) != 0 ? "pinned" : kvt_err_text(rc));
+             why(execution, (execution->pinned[index] & bit) != 0, rc));
     }
     if (execution->pinned[index] != 0)
         gateway_stats_add(execution->vault->stats, GATEWAY_STAT_ITEMS_PINNED, 1);

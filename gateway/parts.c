@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/parse.h"
 #include "gateway/attributes.h"
 
 bool
@@ -105,13 +104,11 @@ gateway_parts_asked(const struct gateway_request *request, const char *attribute
                     uint64_t length, struct gateway_piece *piece, unsigned *count)
 {
     char text[GATEWAY_PARTS_TEXT];
-    char value[32];
-    uint64_t number;
+    uint64_t number = 0;
 
     *count = gateway_parts_count(attributes, length, text);
     *piece = (struct gateway_piece){.number = 1, .size = length};
-    if (gateway_target_query(&request->target, "partNumber", value, sizeof(value)) != KVT_OK ||
-        kvt_parse_u64(value, &number) != KVT_OK || number == 0)
+    if (!gateway_target_number(&request->target, "partNumber", &number) || number == 0)
         return GATEWAY_FAULT_INVALID_ARGUMENT;
     if (gateway_request_header(request, "range") != NULL)
         return GATEWAY_FAULT_INVALID_REQUEST;

@@ -155,10 +155,19 @@ fault_of_chunks(enum kvt_err rc)
 enum gateway_fault
 gateway_payload_take(struct gateway_request *request, const void *bytes, size_t size)
 {
+    const size_t before = request->body.size;
+    enum gateway_fault fault = GATEWAY_FAULT_NONE;
+
     if (request->chunked != NULL)
-        return fault_of_chunks(gateway_chunked_take(request->chunked, bytes, size, &request->body));
-    kvt_buffer_append(&request->body, bytes, size);
-    return kvt_buffer_ok(&request->body) ? GATEWAY_FAULT_NONE : GATEWAY_FAULT_TOO_LARGE;
+        fault =
+            fault_of_chunks(gateway_chunked_take(request->chunked, bytes, size, &request->body));
+    else
+        kvt_buffer_append(&request->body, bytes, size);
+    if (fault == GATEWAY_FAULT_NONE && !kvt_buffer_ok(&request->body))
+        fault = GATEWAY_FAULT_TOO_LARGE;
+    if (fault == GATEWAY_FAULT_NONE && request->body.size > before)
+        g4_pieces_take(&request->pieces, request->body.data + before, request->body.size - before);
+    return fault;
 }
 
 static enum gateway_fault

@@ -9,9 +9,11 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "g4/check.h"
+#include "g4/pieces.h"
 #include "gateway/claim.h"
 #include "gateway/fault.h"
 #include "gateway/flight.h"
+#include "gateway/unsynced.h"
 
 /* How far one item got. */
 enum step {
@@ -26,6 +28,7 @@ struct work {
     enum step step;
     bool intended; /* its intent was written */
     bool hot;      /* a hot copy was written, or is to be */
+    bool unsynced; /* ... and is not synced: the bucket's copy is what counts */
     bool had;      /* there was a row: `before` */
     struct gateway_record before;
 };
@@ -74,6 +77,8 @@ validate(const struct gateway_vault *vault, const struct gateway_put_item *item)
         return KVT_INVALID;
     if (item->size > vault->object_max)
         return KVT_RANGE;
+    if (item->pieces != NULL)
+        return g4_pieces_fit(item->pieces, item->size, item->crc32c) ? KVT_OK : KVT_CORRUPT;
     return g4_check_crc32c(item->body, item->size) == item->crc32c ? KVT_OK : KVT_CORRUPT;
 }
 
@@ -229,6 +234,9 @@ static void
 reserve(struct putting *putting, enum step step, enum gateway_catalog_wait wait)
 {
     struct gateway_vault *vault = putting->vault;
+    struct gateway_catalog_stats stats;
+    uint64_t unsynced_bytes = 0;
+    uint64_t unsynced = 0;
     size_t used = 0;
     enum kvt_err rc;
 
@@ -251,6 +259,7 @@ reserve(struct putting *putting, enum step step, enum gateway_catalog_wait wait)
         used++;
     }
     rc = gateway_catalog_change(vault->catalog, putting->changes, used, wait);
+    gateway_catalog_stats(vault->catalog, &stats);
     used = 0;
     for (size_t i = 0; i < putting->count; i++) {
         const struct gateway_change *change = &putting->changes[used];
@@ -265,6 +274,12 @@ reserve(struct putting *putting, enum step step, enum gateway_catalog_wait wait)
             continue;
         }
         work->intended = true;
+        /* A kept copy may be all there is of the block: what takes its place is synced. */
+        work->unsynced =
+            step == STEP_THROUGH && work->hot && !change->record.kept &&
+            gateway_unsynced_room(&stats, unsynced + 1, unsynced_bytes + putting->items[i].size);
+        unsynced += work->unsynced ? 1 : 0;
+        unsynced_bytes += work->unsynced ? putting->items[i].size : 0;
         if (step == STEP_BACK && !change->record.owed) {
             work->step = STEP_THROUGH;
             gateway_stats_add(vault->stats, GATEWAY_STAT_BACKLOG_FULL, 1);
@@ -296,6 +311,8 @@ write_hot(struct putting *putting, struct gateway_flight *flight, size_t index)
     request->key = item->key;
     request->body = item->body;
     request->body_size = item->size;
+    request->pieces = item->pieces;
+    request->unsynced = putting->work[index].unsynced;
     gateway_claim_meta(&putting->claims[index], &request->meta);
     gateway_flight_submit(flight, putting->vault->hot, request);
 }
@@ -384,6 +401,7 @@ publish(struct putting *putting)
         change->record.tiers =
             (owed ? 0u : GATEWAY_COLD) | (putting->work[i].hot ? GATEWAY_HOT : 0u);
         memcpy(change->record.etag, item->etag, sizeof(item->etag));
+        change->unsynced = putting->work[i].hot && putting->work[i].unsynced;
         wait = owed ? GATEWAY_DURABLE : wait;
         used++;
     }

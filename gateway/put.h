@@ -24,7 +24,9 @@ struct gateway_put_item {
     const char *key;
     const void *body;
     size_t size;
-    uint32_t crc32c; /* the client's: checked against the body first */
+    uint32_t crc32c;                /* the client's: checked against the body first */
+    const struct g4_pieces *pieces; /* computed from the body, which then is not read for its crc;
+                                       NULL = they were not */
     uint64_t fingerprint;
     char *attributes;  /* opaque objects: kept beside it; NULL = none */
     const char *shown; /* opaque objects: the ETag that clients see; NULL = the store's */

@@ -9,6 +9,7 @@
 #include "gateway/commit.h"
 #include "gateway/fault.h"
 #include "gateway/remove.h"
+#include "gateway/unsynced.h"
 
 enum {
     PAGE = 64,
@@ -17,7 +18,7 @@ enum {
 
 /* The bucket has something under an intent's key: ours?  Then the PUT did happen. */
 static void
-adopt(struct gateway_vault *vault, const struct g4_request *head, struct gateway_change *change)
+adopt(const struct g4_request *head, struct gateway_change *change)
 {
     struct gateway_record *record = &change->record;
 
@@ -34,24 +35,39 @@ adopt(struct gateway_vault *vault, const struct g4_request *head, struct gateway
     record->state = GATEWAY_STORED;
     record->kept = false;
     record->tiers = GATEWAY_COLD;
-    if (!record->opaque && gateway_vault_hot_shows(vault, change->key, record))
-        record->tiers |= GATEWAY_HOT;
     memcpy(record->etag, head->etag, sizeof(record->etag));
 }
 
-/* The PUT did not happen, but it began over an acknowledged hot copy: that one is still good. */
-static void
-keep_hot(struct gateway_vault *vault, struct gateway_change *change)
+/* The hot copy of the intent: its PUT came to no end, so perhaps nobody synced it.  Where the PUT
+ * did not happen, a sound one is kept only if it began over an acknowledged one.  False: nobody can
+ * tell now, or it did not go. */
+static bool
+settle_hot(struct gateway_vault *vault, struct gateway_change *change)
 {
     struct gateway_record *record = &change->record;
+    struct g4_request drop = {.verb = G4_DELETE, .key = change->key};
+    enum kvt_err rc = KVT_NOTFOUND;
 
-    if (!change->erase || !record->kept || !gateway_vault_hot_shows(vault, change->key, record))
-        return;
-    change->erase = false;
-    record->state = GATEWAY_STORED;
-    record->kept = false;
-    record->tiers = GATEWAY_HOT;
-    record->etag[0] = '\0';
+    if (record->opaque || vault->hot == NULL)
+        return true;
+    if (!change->erase || record->kept)
+        rc = gateway_unsynced_renew(vault, change->key, record);
+    if (rc == KVT_OK && change->erase) {
+        change->erase = false;
+        record->state = GATEWAY_STORED;
+        record->kept = false;
+        record->tiers = 0;
+        record->etag[0] = '\0';
+    }
+    if (rc == KVT_OK) {
+        record->tiers |= GATEWAY_HOT;
+        return true;
+    }
+    if (rc != KVT_CORRUPT && rc != KVT_NOTFOUND)
+        return false;
+    rc = g4_store_perform(vault->hot,
+                          &drop); /* by its name: a sweep may not learn a torn one's key */
+    return rc == KVT_OK || rc == KVT_NOTFOUND;
 }
 
 static bool
@@ -62,7 +78,6 @@ settle_intent_held(struct gateway_vault *vault, const char *key)
                               .key = key,
                               .attributes = attributes,
                               .deadline_ms = kvt_clock_mono_ms() + GATEWAY_COLD_LOOK_MS};
-    struct g4_request drop = {.verb = G4_DELETE, .key = key};
     struct gateway_change change = {.key = key};
     enum kvt_err rc;
 
@@ -74,7 +89,7 @@ settle_intent_held(struct gateway_vault *vault, const char *key)
              : gateway_cold_ended(vault->cold,
                                   g4_store_perform(gateway_cold_store(vault->cold), &head));
     if (rc == KVT_OK)
-        adopt(vault, &head, &change);
+        adopt(&head, &change);
     else if (rc == KVT_CORRUPT || (rc == KVT_NOTFOUND && gateway_cold_absent(vault->cold, key)))
         change.erase = true;
     else
@@ -82,12 +97,8 @@ settle_intent_held(struct gateway_vault *vault, const char *key)
     if (!change.erase && !change.record.opaque &&
         gateway_commit_found(vault, key, &change.record) != KVT_OK)
         return false;
-    keep_hot(vault, &change);
-    if (change.erase && vault->hot != NULL && !change.record.opaque) {
-        rc = g4_store_perform(vault->hot, &drop);
-        if (rc != KVT_OK && rc != KVT_NOTFOUND)
-            return false;
-    }
+    if (!settle_hot(vault, &change))
+        return false;
     return gateway_catalog_change(vault->catalog, &change, 1, GATEWAY_APPLIED) == KVT_OK;
 }
 

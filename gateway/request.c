@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/parse.h"
 #include "gateway/reader.h"
+#include "gateway/shelf.h"
 #include "gateway/xml.h"
 
 struct fault_row {
@@ -188,6 +189,8 @@ gateway_request_fault_of(enum kvt_err code)
 void
 gateway_request_release(struct gateway_request *request, struct gateway_budget *budget)
 {
+    struct gateway_shelf *shelf = budget == NULL ? NULL : budget->shelf;
+
     if (request == NULL)
         return;
     if (request->taken > 0)
@@ -195,8 +198,8 @@ gateway_request_release(struct gateway_request *request, struct gateway_budget *
     gateway_credentials_drop(request->credentials);
     gateway_chunked_free(request->chunked);
     gateway_reader_close(request->reader);
-    kvt_buffer_release(&request->body);
-    kvt_buffer_release(&request->answer);
+    gateway_shelf_release(shelf, &request->body);
+    gateway_shelf_release(shelf, &request->answer);
     kvt_buffer_release(&request->lines);
     kvt_free(request->header_text);
     kvt_free(request->raw);

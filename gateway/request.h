@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "base/buffer.h"
+#include "g4/pieces.h"
 #include "g4/sigv4.h"
 #include "gateway/bucket.h"
 #include "gateway/budget.h"
@@ -82,6 +83,8 @@ struct gateway_reader;
     X(NOT_IMPLEMENTED, 501, "NotImplemented", "This part of S3 is not offered here.")              \
     X(INVALID_REQUEST, 400, "InvalidRequest", "The request makes no sense.")                       \
     X(INVALID_ARGUMENT, 400, "InvalidArgument", "An argument is not valid.")                       \
+    X(RESERVED, 400, "InvalidArgument",                                                            \
+      "Keys that begin with .kvtier- are the KVTier gateway's own.")                               \
     X(INVALID_URI, 400, "InvalidURI", "The request target could not be understood.")               \
     X(HEADERS_LARGE, 400, "RequestHeaderSectionTooLarge",                                          \
       "Headers have at most 64 lines and 16 KiB here.")                                            \
@@ -139,7 +142,8 @@ struct gateway_request {
     char signature[G4_SIGV4_SIGNATURE_MAX];
     struct gateway_chunked *chunked; /* NULL: the body comes without framing */
     enum gateway_checksum trailer;   /* announced behind the body; COUNT: none */
-    struct kvt_buffer body; /* the payload, without aws-chunked framing; fits `checksums` */
+    struct kvt_buffer body;       /* the payload, without aws-chunked framing; fits `checksums` */
+    struct g4_pieces_feed pieces; /* of the body, as far as it came */
     struct gateway_checksums checksums; /* sent in a header or behind the body */
     uint64_t taken;                     /* bytes of the memory budget this request holds */
 

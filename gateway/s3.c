@@ -135,8 +135,12 @@ place(struct gateway_request *request)
     switch (gateway_bucket_key(&request->bucket, request->target.key, request->stored)) {
     case KVT_OK: return GATEWAY_FAULT_NONE;
     case KVT_RANGE: return get ? GATEWAY_FAULT_NO_SUCH_KEY : GATEWAY_FAULT_KEY_TOO_LONG;
-    default: return get ? GATEWAY_FAULT_NO_SUCH_KEY : GATEWAY_FAULT_INVALID_ARGUMENT;
+    default: break;
     }
+    if (get)
+        return GATEWAY_FAULT_NO_SUCH_KEY;
+    return gateway_vault_key_reserved(request->target.key) ? GATEWAY_FAULT_RESERVED
+                                                           : GATEWAY_FAULT_INVALID_ARGUMENT;
 }
 
 /* Without versions there is one, whose name is "null". */

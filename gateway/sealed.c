@@ -94,11 +94,22 @@ can_seal(void)
     return can;
 }
 
+/* Bodies at once, each of which is an open file. */
+static unsigned
+places(void)
+{
+    struct rlimit files;
+
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0 &&
+        files.rlim_cur / FILES_SHARE < GATEWAY_SEALED_COUNT)
+        return (unsigned)(files.rlim_cur / FILES_SHARE);
+    return GATEWAY_SEALED_COUNT;
+}
+
 enum kvt_err
 gateway_sealed_new(struct gateway_sealed **out, uint64_t bytes_max)
 {
     struct gateway_sealed *sealed = kvt_calloc(1, sizeof(*sealed));
-    struct rlimit files;
 
     *out = NULL;
     if (sealed == NULL)
@@ -108,14 +119,7 @@ gateway_sealed_new(struct gateway_sealed **out, uint64_t bytes_max)
         return KVT_NOMEM;
     }
     sealed->bytes_max = bytes_max;
-    if (!can_seal()) {
-        *out = sealed; /* which has no place for anything */
-        return KVT_OK;
-    }
-    sealed->count_max = GATEWAY_SEALED_COUNT;
-    if (getrlimit(RLIMIT_NOFILE, &files) == 0 &&
-        files.rlim_cur / FILES_SHARE < GATEWAY_SEALED_COUNT)
-        sealed->count_max = (unsigned)(files.rlim_cur / FILES_SHARE);
+    sealed->count_max = can_seal() ? places() : 0;
     *out = sealed;
     return KVT_OK;
 }

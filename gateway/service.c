@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/parse.h"
 #include "gateway/auth.h"
 #include "gateway/form.h"
 #include "gateway/listing.h"
@@ -49,8 +48,7 @@ static bool
 read_page(const struct gateway_request *request, struct page *page)
 {
     const struct gateway_target *target = &request->target;
-    char text[32];
-    uint64_t max;
+    uint64_t max = 0;
     enum kvt_err rc;
 
     *page = (struct page){.max = GATEWAY_BUCKETS_MAX + 1};
@@ -59,10 +57,9 @@ read_page(const struct gateway_request *request, struct page *page)
         rc = gateway_target_query(target, "continuation-token", page->after, sizeof(page->after));
     if (rc != KVT_OK && rc != KVT_NOTFOUND)
         return false;
-    rc = gateway_target_query(target, "max-buckets", text, sizeof(text));
-    if (rc == KVT_NOTFOUND)
+    if (!gateway_target_has(target, "max-buckets"))
         return true;
-    if (rc != KVT_OK || kvt_parse_u64(text, &max) != KVT_OK || max == 0 || max > 10000)
+    if (!gateway_target_number(target, "max-buckets", &max) || max == 0 || max > 10000)
         return false;
     page->paged = true;
     page->max = max < page->max ? (size_t)max : page->max;

@@ -5,6 +5,7 @@
 #include <strings.h>
 
 #include "base/hex.h"
+#include "base/parse.h"
 
 /* Decode up to `end`; %00 would end the text early and is refused. */
 static enum kvt_err
@@ -128,6 +129,15 @@ gateway_target_query(const struct gateway_target *target, const char *name, char
         if (found_size == strlen(name) && memcmp(found, name, found_size) == 0)
             return decode(text, end, true, value, size);
     return KVT_NOTFOUND;
+}
+
+bool
+gateway_target_number(const struct gateway_target *target, const char *name, uint64_t *value)
+{
+    char text[32];
+    const enum kvt_err rc = gateway_target_query(target, name, text, sizeof(text));
+
+    return rc == KVT_NOTFOUND || (rc == KVT_OK && kvt_parse_u64(text, value) == KVT_OK);
 }
 
 bool

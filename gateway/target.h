@@ -12,6 +12,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "kvtier/error.h"
 
@@ -32,6 +33,10 @@ KVT_NODISCARD enum kvt_err gateway_target_parse(const char *raw, struct gateway_
 /** Virtual-hosted addressing: where `host` is "<bucket>.<one of the domains>[:port]", the bucket is
  * taken from there and the whole path is the key.  `domains`: "s3.local,other", "" for none. */
 void gateway_target_host(struct gateway_target *target, const char *host, const char *domains);
+
+/** A query argument that is a decimal number; `*value` stays where there is none of that name.
+ *  false: it is no number. */
+bool gateway_target_number(const struct gateway_target *target, const char *name, uint64_t *value);
 
 /** The decoded value of a query argument.  KVT_NOTFOUND, KVT_RANGE (longer than `size`), INVALID.
  */

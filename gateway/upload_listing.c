@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/parse.h"
 #include "gateway/auth.h"
 #include "gateway/uploads.h"
 #include "gateway/xml.h"
@@ -44,7 +43,7 @@ read_page(const struct gateway_request *request, struct page *page)
                                         "max-uploads",   "key-marker", "upload-id-marker",
                                         "encoding-type", "list-type"};
     char text[32];
-    uint64_t max;
+    uint64_t max = ROWS_MAX;
 
     if (gateway_s3_strange(request, known, sizeof(known) / sizeof(known[0])))
         return GATEWAY_FAULT_NOT_IMPLEMENTED;
@@ -57,12 +56,9 @@ read_page(const struct gateway_request *request, struct page *page)
     page->encode = text[0] != '\0';
     if (page->encode && strcmp(text, "url") != 0)
         return GATEWAY_FAULT_INVALID_ARGUMENT;
-    page->max = ROWS_MAX;
-    if (gateway_target_query(&request->target, "max-uploads", text, sizeof(text)) == KVT_OK) {
-        if (kvt_parse_u64(text, &max) != KVT_OK)
-            return GATEWAY_FAULT_INVALID_ARGUMENT;
-        page->max = max < ROWS_MAX ? (size_t)max : ROWS_MAX;
-    }
+    if (!gateway_target_number(&request->target, "max-uploads", &max))
+        return GATEWAY_FAULT_INVALID_ARGUMENT;
+    page->max = max < ROWS_MAX ? (size_t)max : ROWS_MAX;
     return GATEWAY_FAULT_NONE;
 }
 

@@ -13,6 +13,7 @@
 #include "g4/check.h"
 #include "g4/directory.h"
 #include "gateway/bucket.h"
+#include "gateway/unsynced.h"
 #include "gateway/uploads.h"
 #include "gateway/volume.h"
 
@@ -137,6 +138,18 @@ open_packer(struct gateway_vault *vault, const struct gateway_vault_options *opt
     return rc;
 }
 
+/* What a power cut left of hot copies. */
+static enum kvt_err
+check_unsynced(struct gateway_vault *vault, struct kvt_error *err)
+{
+    uint64_t dropped;
+    const enum kvt_err rc = gateway_unsynced_check(vault, &dropped);
+
+    return rc == KVT_OK ? rc
+                        : kvt_error_set(err, rc, "the hot volume could not be checked: %s",
+                                        kvt_err_text(rc));
+}
+
 /* What can be told before anything is opened: a loaded store leaves a mark in its bucket. */
 static enum kvt_err
 check_options(const struct gateway_vault_options *options, struct kvt_error *err)
@@ -195,6 +208,8 @@ gateway_vault_open(struct gateway_vault **out, const struct gateway_vault_option
         rc = open_tiers(vault, options, err);
     if (rc == KVT_OK)
         rc = open_packer(vault, options, err);
+    if (rc == KVT_OK)
+        rc = check_unsynced(vault, err);
     if (rc != KVT_OK)
         goto fail;
     *out = vault;
@@ -280,15 +295,20 @@ gateway_vault_release(struct gateway_vault *vault, struct g4_request *request)
     request->buffer_capacity = 0;
 }
 
-bool
+enum kvt_err
 gateway_vault_hot_shows(struct gateway_vault *vault, const char *key,
                         const struct gateway_record *record)
 {
     struct g4_request request = {.verb = G4_HEAD, .key = key};
+    const enum kvt_err rc =
+        vault->hot == NULL ? KVT_NOTFOUND : g4_store_perform(vault->hot, &request);
 
-    return vault->hot != NULL && g4_store_perform(vault->hot, &request) == KVT_OK &&
-           request.meta.present && request.meta.length == record->length &&
-           request.meta.crc32c == record->crc32c;
+    if (rc != KVT_OK)
+        return rc;
+    return request.meta.present && request.meta.length == record->length &&
+                   request.meta.crc32c == record->crc32c
+               ? KVT_OK
+               : KVT_CORRUPT;
 }
 
 bool
@@ -313,10 +333,15 @@ bytes_ok(const char *key)
 }
 
 bool
+gateway_vault_key_reserved(const char *key)
+{
+    return strncmp(key, GATEWAY_BUCKET_RESERVED, strlen(GATEWAY_BUCKET_RESERVED)) == 0;
+}
+
+bool
 gateway_vault_key_ok(const char *key)
 {
-    return strncmp(key, GATEWAY_BUCKET_RESERVED, strlen(GATEWAY_BUCKET_RESERVED)) != 0 &&
-           bytes_ok(key);
+    return !gateway_vault_key_reserved(key) && bytes_ok(key);
 }
 
 bool

@@ -110,12 +110,19 @@ KVT_NODISCARD enum kvt_err gateway_vault_read_block(struct gateway_vault *vault,
                                                     const struct gateway_record *record,
                                                     struct g4_request *request);
 
-/** Does the hot volume have the block of this row?  The file's header says so, no body is read. */
-bool gateway_vault_hot_shows(struct gateway_vault *vault, const char *key,
-                             const struct gateway_record *record);
+/**
+ * Does the hot volume have the block of this row?  The file's header says so, no body is read.
+ *
+ * @return KVT_CORRUPT, KVT_NOTFOUND: no.  All other errors say nothing of it.
+ */
+KVT_NODISCARD enum kvt_err gateway_vault_hot_shows(struct gateway_vault *vault, const char *key,
+                                                   const struct gateway_record *record);
 
 /** Is this a block's key?  `parsed` may be NULL. */
 bool gateway_vault_is_block(const char *key, struct kvt_key *parsed);
+
+/** Does it begin as the gateway's own keys do? */
+bool gateway_vault_key_reserved(const char *key);
 
 /** May clients use this key of the configured bucket?  Not "", too long, reserved, or with control
  * bytes. */

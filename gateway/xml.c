@@ -14,15 +14,33 @@ gateway_xml_begin(struct kvt_buffer *out, const char *root)
 void
 gateway_xml_end(struct kvt_buffer *out, const char *root)
 {
-    kvt_buffer_printf(out, "</%s>\n", root);
+    gateway_xml_close(out, root);
+    kvt_buffer_puts(out, "\n");
+}
+
+/* Rows of listings are made of these, a thousand at a time: they go without printf. */
+void
+gateway_xml_open(struct kvt_buffer *out, const char *name)
+{
+    kvt_buffer_puts(out, "<");
+    kvt_buffer_puts(out, name);
+    kvt_buffer_puts(out, ">");
+}
+
+void
+gateway_xml_close(struct kvt_buffer *out, const char *name)
+{
+    kvt_buffer_puts(out, "</");
+    kvt_buffer_puts(out, name);
+    kvt_buffer_puts(out, ">");
 }
 
 void
 gateway_xml_element(struct kvt_buffer *out, const char *name, const char *text)
 {
-    kvt_buffer_printf(out, "<%s>", name);
+    gateway_xml_open(out, name);
     gateway_xml_text(out, text);
-    kvt_buffer_printf(out, "</%s>", name);
+    gateway_xml_close(out, name);
 }
 
 void
@@ -31,16 +49,18 @@ gateway_xml_time(struct kvt_buffer *out, const char *name, uint64_t unix_ms)
     char text[KVT_CLOCK_TEXT_MAX];
 
     kvt_clock_format(unix_ms - unix_ms % 1000, text);
-    kvt_buffer_printf(out, "<%s>%s</%s>", name, text, name);
+    gateway_xml_open(out, name);
+    kvt_buffer_puts(out, text);
+    gateway_xml_close(out, name);
 }
 
 void
 gateway_xml_owner(struct kvt_buffer *out, const char *name, const char *owner)
 {
-    kvt_buffer_printf(out, "<%s>", name);
+    gateway_xml_open(out, name);
     gateway_xml_element(out, "ID", owner);
     gateway_xml_element(out, "DisplayName", owner);
-    kvt_buffer_printf(out, "</%s>", name);
+    gateway_xml_close(out, name);
 }
 
 void
@@ -77,13 +97,32 @@ utf8_length(const unsigned char *at)
     return size;
 }
 
+/* How much of it is ASCII that stands for itself: all of most keys. */
+static size_t
+plain_length(const unsigned char *at)
+{
+    size_t size = 0;
+
+    while (at[size] >= 0x20 && at[size] < 0x80 && at[size] != '&' && at[size] != '<' &&
+           at[size] != '>' && at[size] != '"' && at[size] != '\'')
+        size++;
+    return size;
+}
+
 void
 gateway_xml_text(struct kvt_buffer *out, const char *text)
 {
     const unsigned char *at = (const unsigned char *)text;
 
-    while (*at != '\0') {
-        const size_t size = utf8_length(at);
+    for (;;) {
+        const size_t plain = plain_length(at);
+        size_t size;
+
+        kvt_buffer_append(out, at, plain);
+        at += plain;
+        if (*at == '\0')
+            return;
+        size = utf8_length(at);
 
         switch (size == 1 ? *at : 0) {
         case '&': kvt_buffer_append(out, "&amp;", 5); break;

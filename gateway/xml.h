@@ -17,6 +17,9 @@
 void gateway_xml_begin(struct kvt_buffer *out, const char *root);
 void gateway_xml_end(struct kvt_buffer *out, const char *root);
 
+/** "<name>", "</name>". */
+void gateway_xml_open(struct kvt_buffer *out, const char *name);
+void gateway_xml_close(struct kvt_buffer *out, const char *name);
 /** <name>text</name>, escaped. */
 void gateway_xml_element(struct kvt_buffer *out, const char *name, const char *text);
 

@@ -221,14 +221,14 @@ def _array(data, at, count):
     return items, at
 
 
-VERBS = {1: "demote", 2: "promote", 3: "delete"}
+VERBS = {1: "demote", 2: "promote", 3: "delete", 4: "compact", 5: "pin", 6: "unpin", 7: "warm"}
 
 
 def order(data):
     """An order's payload as a dict (the signature is the gateway's business)."""
     fields = unpack(unpack(data)[0])
     names = ("version", "gateway", "namespace", "epoch", "id", "issued_ms", "expires_ms", "verb",
-             "reason", "items")
+             "reason", "items", "until_ms")
     found = dict(zip(names, fields))
     found["verb"] = VERBS.get(found["verb"], found["verb"])
     return found

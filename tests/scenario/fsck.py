@@ -199,6 +199,15 @@ def left_overs(run, where, server, cli, bucket):
         expect(len(entries) >= 3 * COUNT and all(entry["reason"] for entry in entries), f"{len(entries)} entries")
 
 
+def gateway_is_told(run, where, cli, gateway):
+    with run.case(f"{where}: doctor tells a gateway from a bucket"):
+        done = subprocess.run([*cli.argv, "doctor", "--s3", f"http://127.0.0.1:{gateway.front}",
+                               "--s3-credentials-file", f"{run.folder}/s3.cred"],
+                              capture_output=True, text=True, timeout=120, check=False)
+        row = {row["check"]: row for row in json.loads(done.stdout)["checks"]}["s3 conditions"]
+        expect(row["state"] == "warn" and "a KVTier gateway answers there" in row["text"], row)
+
+
 def check(run, nats, server):
     where = server.name
     bucket = run.client(server)
@@ -226,6 +235,7 @@ def check(run, nats, server):
         poison.read_every_way(client, stored.good, [], also_good=True)
         poison.rewritten(client, [block for kind in kept for block in kept[kind]])
     left_overs(run, where, server, cli, bucket)
+    gateway_is_told(run, where, cli, gateway)
     client.close()
     expect(gateway.stop() == 0, f"{gateway.name}: {gateway.tail()}")
 

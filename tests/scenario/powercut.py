@@ -82,6 +82,8 @@ class Taken:
         for thread in (*self.clients, self.events):
             thread.start()
         time.sleep(seconds)
+        # On a busy machine it takes longer until there was something to cut.
+        wait_until(lambda: self.lacks(gateway.status()), 60 * run.slow, "what is to be recorded")
         self.events.stopping.set()
         for client in self.clients:
             client.stopping.set()
@@ -101,8 +103,14 @@ class Taken:
         writes = sum(len(h) for c in self.clients for h in c.history.values())
         run.note(f"recording {number}: {len(self.recording.records)} operations, {writes} writes, "
                  f"{orders} orders executed, {added} blocks acknowledged before their upload")
-        expect(orders > 0, "no order moved anything while recording")
         expect((added > 0) == (mode == "back"), f"{added} blocks were acknowledged before their upload")
+
+    def lacks(self, status):
+        if status["orders"]["executed"] == 0:
+            return "no order moved anything"
+        if self.mode == "back" and status["backlog"]["added"] == 0:
+            return "nothing was acknowledged before its upload"
+        return None
 
 
 def check_cut(run, taken, cut, torn, target):

@@ -3,9 +3,12 @@
  * rows): rows, counters, and the state that replaying the outbox gives, also over reopening and
  * over the death of a process in the middle; caps, epochs, backlog and a full map by hand.
  */
+#include <errno.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -681,6 +684,64 @@ a_catalog_without_a_mark_is_whole(void **state)
     assert_true(mark.whole);
 }
 
+/* ---- a disk that fails ---- */
+
+static _Atomic int sync_fails; /* errno of the next sync, once; 0: it does what it should */
+
+/* LMDB's, found before libc's. */
+int
+fdatasync(int fd)
+{
+    const int fails = atomic_exchange(&sync_fails, 0);
+
+    if (fails == 0)
+        return (int)syscall(SYS_fdatasync, fd);
+    errno = fails;
+    return -1;
+}
+
+/* The kernel says so once: to believe the next sync would be to acknowledge what is not there. */
+static void
+nothing_is_durable_behind_a_sync_that_failed(void **state)
+{
+    struct fixture *f = *state;
+    struct gateway_catalog_stats stats;
+    struct gateway_change change;
+    char key[KVT_KEY_MAX];
+
+    change = found(key_of(key, 0), GATEWAY_STORED, false);
+    assert_int_equal(change_one(f->catalog, &change), KVT_OK);
+    atomic_store(&sync_fails, EIO);
+    change = found(key_of(key, 1), GATEWAY_STORED, false);
+    assert_int_equal(change_one(f->catalog, &change), KVT_IO);
+    change = found(key_of(key, 2), GATEWAY_STORED, false);
+    assert_int_equal(change_one(f->catalog, &change), KVT_IO);
+    assert_int_equal(atomic_load(&sync_fails), 0);
+    gateway_catalog_stats(f->catalog, &stats);
+    assert_true(stats.failed);
+    gateway_catalog_close(f->catalog);
+    f->catalog = open_catalog(f->folder);
+    change = found(key_of(key, 3), GATEWAY_STORED, false);
+    assert_int_equal(change_one(f->catalog, &change), KVT_OK);
+}
+
+static void
+no_room_is_over_when_there_is_room(void **state)
+{
+    struct fixture *f = *state;
+    struct gateway_change change;
+    char key[KVT_KEY_MAX];
+
+    change = found(key_of(key, 0), GATEWAY_STORED, false);
+    assert_int_equal(change_one(f->catalog, &change), KVT_OK);
+    atomic_store(&sync_fails, ENOSPC);
+    change = found(key_of(key, 1), GATEWAY_STORED, false);
+    (void)change_one(f->catalog, &change); /* that commit is tried again at once, by itself */
+    assert_int_equal(atomic_load(&sync_fails), 0);
+    change = found(key_of(key, 2), GATEWAY_STORED, false);
+    assert_int_equal(change_one(f->catalog, &change), KVT_OK);
+}
+
 int
 main(void)
 {
@@ -700,6 +761,8 @@ main(void)
         TEST(a_foreign_row_that_is_removed_yields_to_none),
         TEST(a_catalog_without_a_mark_is_whole),
         TEST(a_mark_comes_back_with_its_counts),
+        TEST(nothing_is_durable_behind_a_sync_that_failed),
+        TEST(no_room_is_over_when_there_is_room),
     };
 #undef TEST
 

@@ -325,14 +325,14 @@ static const struct sum sums[] = {
 
 /* The checksum as an element, between these two. */
 static void
-expect_checksum(const struct gateway_request *request, const char *before, const struct sum *sum,
+expect_checksum(struct gateway_request *request, const char *before, const struct sum *sum,
                 const char *value, const char *behind)
 {
     char text[200];
 
     (void)snprintf(text, sizeof(text), "%s<Checksum%s>%s</Checksum%s>%s", before, sum->word, value,
                    sum->word, behind);
-    if (strstr((const char *)request->answer.data, text) == NULL)
+    if (strstr(kvt_buffer_text(&request->answer), text) == NULL)
         fail_msg("no %s", text);
 }
 

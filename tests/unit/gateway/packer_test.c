@@ -289,6 +289,38 @@ met_by_a_put(void **state)
     test_scene_close(&scene);
 }
 
+/* Another gateway packs right after this one looked for manifests: other bytes of a block that has
+ * a row here are refused all the same. */
+static void
+other_bytes_of_what_was_just_packed(void **state)
+{
+    struct g4_compaction_options another = {.namespace_ = TEST_NAMESPACE, .writer = "another"};
+    struct g4_compaction_report report;
+    struct test_scene scene;
+    struct kvt_error err;
+    char url[KVT_KEY_MAX + 16];
+    char key[KVT_KEY_MAX];
+    uint64_t bytes;
+
+    (void)state;
+    open_packed(&scene);
+    for (uint64_t i = 0; i < BLOCKS; i++) {
+        assert_int_equal(test_gateway_put(&scene.gateway, i, SIZE), KVT_OK);
+        assert_int_equal(gateway_move_demote(scene.gateway.vault, test_gateway_key(key, i), &bytes),
+                         KVT_OK);
+    }
+    another.store = scene.gateway.bucket;
+    another.settings = scene.gateway.options.packer.settings;
+    assert_int_equal(g4_compaction_run(&another, &report, &err), KVT_OK);
+    assert_int_equal(report.packed, BLOCKS);
+    for (uint64_t i = 0; i < BLOCKS; i++) {
+        url_of(url, i);
+        assert_int_equal(test_scene_status(&scene, "PUT", url, "other bytes", NULL, NULL), 412);
+        assert_int_equal(test_gateway_get(&scene.gateway, i, SIZE, NULL), KVT_OK);
+    }
+    test_scene_close(&scene);
+}
+
 static struct kvt_order
 order_of(enum kvt_order_verb verb, struct kvt_order_item *items, uint32_t count)
 {
@@ -670,6 +702,7 @@ main(void)
         cmocka_unit_test(promoted_from_a_segment),
         cmocka_unit_test(removed_and_put_again),
         cmocka_unit_test(met_by_a_put),
+        cmocka_unit_test(other_bytes_of_what_was_just_packed),
         cmocka_unit_test(by_order),
         cmocka_unit_test(told_without_asking),
         cmocka_unit_test(known_at_the_start),

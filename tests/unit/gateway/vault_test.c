@@ -398,7 +398,7 @@ evidence_is_kept(struct test_gateway *g, enum damage kind)
     gateway_quarantine_list(g->vault->quarantine, 1, &list);
     kvt_buffer_append(&list, "", 1);
     (void)snprintf(size, sizeof(size), "\"size\":%zu,", left[kind]);
-    assert_non_null(strstr((const char *)list.data, size));
+    assert_non_null(strstr(kvt_buffer_text(&list), size));
     kvt_buffer_release(&list);
 }
 
