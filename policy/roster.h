@@ -1,0 +1,122 @@
+/*
+ * policy/roster.h -- the blocks of one tier by name, and the ordering over them.
+ *
+ * Why: an ordering knows numbers (kvtier/ordering.h); whoever follows a tier knows hashes, hears of
+ * uses in no particular order, and of the end of a chain when its beginning was read elsewhere.
+ * This gives each block a number and tells the ordering of uses as it wants them: tick after tick,
+ * in each the deepest block first, and with a block all that come before it in its chain, for a
+ * block is of no use without them.
+ *
+ * A block that left the tier stays known while there is memory: what an ordering learns about is
+ * also what it let go.  When memory is short, the one that was cold for longest is forgotten.
+ *
+ * What is told is only noted; policy_roster_settle() passes it on, and policy_roster_victim() asks
+ * for that first.
+ *
+ * Ownership: policy_roster_new() makes it, policy_roster_free() ends it; blocks are copied.
+ * Threads:   none; one owner.
+ * Limits:    `bytes_max` of memory, the ordering's included; KVT_ORDERING_BLOCKS_MAX blocks.
+ */
+#ifndef POLICY_ROSTER_H
+#define POLICY_ROSTER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kvtier/ordering.h"
+
+struct policy_roster;
+
+struct policy_roster_options {
+    const struct kvt_ordering *ordering;
+    struct kvt_ordering_options ordering_options;
+    uint64_t bytes_max;
+};
+
+/** A block as its tier has it. */
+struct policy_block {
+    uint64_t hash;
+    uint64_t parent; /* 0: unknown, or the first of its chain */
+    uint32_t ns;
+    uint32_t position;
+    uint32_t ranks; /* bitmap of the shards in the tier; 0: only known from elsewhere */
+    uint32_t size;  /* of one shard */
+};
+
+struct policy_roster_counts {
+    uint32_t in_tier; /* with those taken out */
+    uint32_t taken;
+    uint32_t known; /* in the tier or cold */
+    uint64_t bytes; /* of memory */
+};
+
+/** KVT_OK, KVT_INVALID (the ordering refuses its options) or KVT_NOMEM. */
+KVT_NODISCARD enum kvt_err policy_roster_new(struct policy_roster **out,
+                                             const struct policy_roster_options *options);
+/** NULL is allowed. */
+void policy_roster_free(struct policy_roster *roster);
+
+/**
+ * The block is in the tier, with these shards.  Of a block that is new this is its first use; one
+ * that was cold comes back, which is none.
+ *
+ * @return KVT_OK, or KVT_FULL or KVT_NOMEM: an unknown block is then not considered
+ */
+KVT_NODISCARD enum kvt_err policy_roster_store(struct policy_roster *roster,
+                                               const struct policy_block *block, uint64_t tick);
+
+/** The block was used, wherever it was read from.  Several uses in a tick are one.  As
+ *  policy_roster_store(); one that the tier does not have becomes known as cold. */
+KVT_NODISCARD enum kvt_err policy_roster_use(struct policy_roster *roster,
+                                             const struct policy_block *block, uint64_t tick);
+
+/** What a former life knew: the block is in the tier (or was, without shards), was used `uses`
+ *  times and last at `tick`.  A known block is left as it is; otherwise only before anything else
+ *  is told. */
+KVT_NODISCARD enum kvt_err policy_roster_restore(struct policy_roster *roster,
+                                                 const struct policy_block *block, uint32_t uses,
+                                                 uint64_t tick);
+
+/** It left the tier.  An unknown block is none. */
+void policy_roster_leave(struct policy_roster *roster, uint32_t ns, uint64_t hash);
+/** It is nowhere any more. */
+void policy_roster_forget(struct policy_roster *roster, uint32_t ns, uint64_t hash);
+
+/** Pass on what was told. */
+void policy_roster_settle(struct policy_roster *roster);
+
+/** Take out the block that should leave first; false = none.  It stays in the tier, and is not
+ *  given again, until give_back(), leave() or forget(). */
+bool policy_roster_victim(struct policy_roster *roster, uint64_t tick, struct policy_block *block);
+/** The same for one that should leave although there is room. */
+bool policy_roster_due(struct policy_roster *roster, uint64_t tick, struct policy_block *block);
+void policy_roster_give_back(struct policy_roster *roster, uint32_t ns, uint64_t hash);
+/** All that are taken out. */
+void policy_roster_give_back_all(struct policy_roster *roster);
+/** Is it in the tier, and taken out? */
+bool policy_roster_is_taken(const struct policy_roster *roster, uint32_t ns, uint64_t hash);
+
+struct policy_standing {
+    struct policy_block block;
+    bool in_tier;
+    bool taken;
+    uint32_t uses;
+    uint64_t tick; /* of the last use */
+    double value;  /* the ordering's: the lowest leaves first */
+    double chance; /* of a use within `window` ticks; negative: the ordering does not say */
+};
+
+/** How a block stands; KVT_NOTFOUND for an unknown one.  Settles first. */
+KVT_NODISCARD enum kvt_err policy_roster_standing(struct policy_roster *roster, uint32_t ns,
+                                                  uint64_t hash, uint64_t tick, uint64_t window,
+                                                  struct policy_standing *standing);
+
+void policy_roster_counts(const struct policy_roster *roster, struct policy_roster_counts *counts);
+
+/** What the ordering learned, as kvt_ordering.save and .load. */
+size_t policy_roster_save(const struct policy_roster *roster, void *bytes, size_t room);
+KVT_NODISCARD enum kvt_err policy_roster_load(struct policy_roster *roster, const void *bytes,
+                                              size_t size);
+
+#endif /* POLICY_ROSTER_H */

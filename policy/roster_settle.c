@@ -1,0 +1,280 @@
+#include <assert.h>
+#include <stdlib.h>
+
+#include "base/alloc.h"
+
+#include "policy/roster_private.h"
+
+/* What the ordering hears: in the order it wants, whatever the order in which it was told. */
+
+static struct kvt_ordering_use
+use_of(const struct policy_roster *roster, const struct policy_told *told, uint32_t flags)
+{
+    const uint32_t ranks = told->ranks != 0 ? told->ranks : 1;
+
+    return (struct kvt_ordering_use){
+        .block = told->seat,
+        .uses = told->uses,
+        .position = told->position,
+        .flags = flags,
+        .bytes = roster->seats[told->seat].block.size * (uint64_t)__builtin_popcount(ranks),
+        .now = roster->now,
+    };
+}
+
+/* In the tier and out of it; a cold one takes its place among the cold. */
+static void
+follow(struct policy_roster *roster, const struct policy_told *told)
+{
+    struct policy_seat *seat = &roster->seats[told->seat];
+    const bool in_tier = (seat->flags & POLICY_ROSTER_IN) != 0;
+
+    if (roster->queues.queue_of[told->seat] == POLICY_ROSTER_COLD)
+        policy_queues_remove(&roster->queues, told->seat);
+    if (told->ranks != 0 && !in_tier) {
+        const struct kvt_ordering_use use = use_of(roster, told, 0);
+
+        roster->ordering->enter(roster->state, &use);
+        seat->flags |= POLICY_ROSTER_IN;
+    } else if (told->ranks == 0 && in_tier) {
+        roster->ordering->leave(roster->state, told->seat);
+        roster->taken -= (seat->flags & POLICY_ROSTER_TAKEN) != 0 ? 1 : 0;
+        seat->flags &= (uint8_t) ~(POLICY_ROSTER_IN | POLICY_ROSTER_TAKEN);
+    }
+    if (told->ranks == 0)
+        policy_queues_add(&roster->queues, POLICY_ROSTER_COLD, told->seat);
+}
+
+static void
+pass_on(struct policy_roster *roster, const struct policy_told *told, uint32_t flags)
+{
+    struct policy_seat *seat = &roster->seats[told->seat];
+
+    if (told->tick > roster->now)
+        roster->now = told->tick;
+    if (told->uses > 0) {
+        const uint32_t hot = (seat->flags & POLICY_ROSTER_IN) != 0 ? KVT_ORDERING_HOT : 0;
+        const struct kvt_ordering_use use = use_of(roster, told, flags | hot);
+
+        roster->ordering->touch(roster->state, &use);
+        seat->flags |= POLICY_ROSTER_KNOWN;
+    }
+    follow(roster, told);
+}
+
+/* ---- a former life ---- */
+
+/* Who was used after its parent was used with it. */
+static void
+raise_ancestors(struct policy_roster *roster, uint32_t at)
+{
+    const uint32_t newest = (uint32_t)roster->newest;
+    const uint32_t age = newest - roster->seats[at].stamp;
+
+    while (at != POLICY_NONE && roster->seats[at].block.parent != 0) {
+        const struct policy_seat *child = &roster->seats[at];
+
+        at = policy_roster_find(roster, child->block.ns, child->block.parent);
+        if (at == POLICY_NONE || newest - roster->seats[at].stamp <= age)
+            return;
+        roster->seats[at].stamp = newest - age;
+    }
+}
+
+static int
+older_first(const void *left, const void *right, void *arg)
+{
+    const struct policy_roster *roster = arg;
+    const struct policy_seat *a = &roster->seats[*(const uint32_t *)left];
+    const struct policy_seat *b = &roster->seats[*(const uint32_t *)right];
+    const uint32_t a_age = (uint32_t)roster->newest - a->stamp;
+    const uint32_t b_age = (uint32_t)roster->newest - b->stamp;
+
+    if (a_age != b_age)
+        return a_age > b_age ? -1 : 1;
+    if (a->block.position != b->block.position)
+        return a->block.position > b->block.position ? -1 : 1;
+    if (a->block.hash != b->block.hash)
+        return a->block.hash < b->block.hash ? -1 : 1;
+    return (a->block.ns > b->block.ns) - (a->block.ns < b->block.ns);
+}
+
+static void
+restore(struct policy_roster *roster)
+{
+    uint32_t *order = kvt_calloc(roster->known, sizeof(*order));
+    uint32_t count = 0;
+
+    roster->restoring = false;
+    for (uint32_t at = 0; at < roster->seats_max; at++)
+        if (roster->queues.queue_of[at] != POLICY_ROSTER_FREE)
+            raise_ancestors(roster, at);
+    for (uint32_t at = 0; at < roster->seats_max && order != NULL; at++)
+        if (roster->queues.queue_of[at] != POLICY_ROSTER_FREE)
+            order[count++] = at;
+    if (order != NULL)
+        qsort_r(order, count, sizeof(*order), older_first, roster);
+    /* Without memory for an order: by number, all as of now, and time will mend it. */
+    for (uint32_t i = 0; i < (order != NULL ? count : roster->seats_max); i++) {
+        const uint32_t at = order != NULL ? order[i] : i;
+        const struct policy_seat *seat = &roster->seats[at];
+        const uint32_t age = order != NULL ? (uint32_t)roster->newest - seat->stamp : 0;
+        const struct policy_told told = {.tick = roster->newest - age,
+                                         .seat = at,
+                                         .position = seat->block.position,
+                                         .uses = seat->uses,
+                                         .ranks = seat->block.ranks};
+
+        if (roster->queues.queue_of[at] != POLICY_ROSTER_FREE)
+            pass_on(roster, &told, KVT_ORDERING_RESTORED);
+    }
+    roster->now = roster->newest;
+    kvt_free(order);
+}
+
+/* ---- news ---- */
+
+static int
+by_tick(const void *left, const void *right)
+{
+    const struct policy_told *a = left;
+    const struct policy_told *b = right;
+
+    if (a->tick != b->tick)
+        return a->tick < b->tick ? -1 : 1;
+    if (a->position != b->position)
+        return a->position > b->position ? -1 : 1;
+    return a->number < b->number ? -1 : 1;
+}
+
+void
+policy_roster_settle(struct policy_roster *roster)
+{
+    if (roster->restoring)
+        restore(roster);
+    if (roster->told_count == 0)
+        return;
+    qsort(roster->told, roster->told_count, sizeof(*roster->told), by_tick);
+    for (size_t i = 0; i < roster->told_count; i++)
+        pass_on(roster, &roster->told[i], 0);
+    roster->told_count = 0;
+}
+
+/* ---- victims ---- */
+
+static bool
+take(struct policy_roster *roster, uint64_t tick, struct policy_block *block,
+     bool (*choose)(void *state, uint64_t now, uint32_t *block))
+{
+    uint32_t at;
+
+    *block = (struct policy_block){.hash = 0};
+    if (choose == NULL)
+        return false;
+    policy_roster_settle(roster);
+    if (tick > roster->newest)
+        roster->newest = tick;
+    if (tick > roster->now)
+        roster->now = tick;
+    if (!choose(roster->state, roster->now, &at))
+        return false;
+    assert(at < roster->seats_max && (roster->seats[at].flags & POLICY_ROSTER_IN) != 0 &&
+           (roster->seats[at].flags & POLICY_ROSTER_TAKEN) == 0);
+    roster->seats[at].flags |= POLICY_ROSTER_TAKEN;
+    roster->taken++;
+    *block = roster->seats[at].block;
+    return true;
+}
+
+bool
+policy_roster_victim(struct policy_roster *roster, uint64_t tick, struct policy_block *block)
+{
+    return take(roster, tick, block, roster->ordering->victim);
+}
+
+bool
+policy_roster_due(struct policy_roster *roster, uint64_t tick, struct policy_block *block)
+{
+    return take(roster, tick, block, roster->ordering->due);
+}
+
+static void
+give_back(struct policy_roster *roster, uint32_t at)
+{
+    if ((roster->seats[at].flags & POLICY_ROSTER_TAKEN) == 0)
+        return;
+    roster->seats[at].flags &= (uint8_t)~POLICY_ROSTER_TAKEN;
+    roster->taken--;
+    roster->ordering->give_back(roster->state, at);
+}
+
+void
+policy_roster_give_back(struct policy_roster *roster, uint32_t ns, uint64_t hash)
+{
+    const uint32_t at = policy_roster_find(roster, ns, hash);
+
+    policy_roster_settle(roster);
+    if (at != POLICY_NONE)
+        give_back(roster, at);
+}
+
+void
+policy_roster_give_back_all(struct policy_roster *roster)
+{
+    policy_roster_settle(roster);
+    for (uint32_t at = 0; at < roster->seats_max && roster->taken > 0; at++)
+        give_back(roster, at);
+}
+
+bool
+policy_roster_is_taken(const struct policy_roster *roster, uint32_t ns, uint64_t hash)
+{
+    const uint32_t at = policy_roster_find(roster, ns, hash);
+
+    return at != POLICY_NONE && roster->seats[at].block.ranks != 0 &&
+           (roster->seats[at].flags & POLICY_ROSTER_TAKEN) != 0;
+}
+
+enum kvt_err
+policy_roster_standing(struct policy_roster *roster, uint32_t ns, uint64_t hash, uint64_t tick,
+                       uint64_t window, struct policy_standing *standing)
+{
+    const uint32_t at = policy_roster_find(roster, ns, hash);
+    const struct policy_seat *seat;
+    uint64_t now;
+
+    *standing = (struct policy_standing){.chance = -1};
+    if (at == POLICY_NONE)
+        return KVT_NOTFOUND;
+    policy_roster_settle(roster);
+    seat = &roster->seats[at];
+    now = tick > roster->now ? tick : roster->now;
+    *standing = (struct policy_standing){
+        .block = seat->block,
+        .in_tier = seat->block.ranks != 0,
+        .taken = (seat->flags & POLICY_ROSTER_TAKEN) != 0,
+        .uses = seat->uses,
+        .tick = now - (uint32_t)((uint32_t)now - seat->stamp),
+        .value = roster->ordering->value(roster->state, at, now),
+        .chance = roster->ordering->chance == NULL
+                      ? -1
+                      : roster->ordering->chance(roster->state, at, now, window),
+    };
+    return KVT_OK;
+}
+
+/* ---- what was learned ---- */
+
+size_t
+policy_roster_save(const struct policy_roster *roster, void *bytes, size_t room)
+{
+    return roster->ordering->save == NULL ? 0 : roster->ordering->save(roster->state, bytes, room);
+}
+
+enum kvt_err
+policy_roster_load(struct policy_roster *roster, const void *bytes, size_t size)
+{
+    assert(roster->now == 0 && !roster->restoring && roster->known == 0);
+    return roster->ordering->load == NULL ? KVT_OK
+                                          : roster->ordering->load(roster->state, bytes, size);
+}
