@@ -18,6 +18,8 @@
 #include "base/log.h"
 #include "wire/subject.h"
 
+#include "policy/ordering.h"
+
 enum {
     STEP_WAIT_MS = 20,
     SETTLE_MS = 1000, /* the first connection may take this long before its absence is news */
@@ -75,7 +77,9 @@ open_tables(struct advisor_daemon *daemon, const struct advisor_settings *settin
     const struct advisor_store_options store = {.path = settings->state_dir,
                                                 .map_bytes = settings->db_max};
     const struct advisor_planner_options planner = {
-        .ordering = advisor_policy_find(settings->ordering),
+        .ordering = policy_ordering_find(settings->ordering),
+        .ordering_options = {.prices = {.hot_read = 1, .cold_read = 10, .move = 1},
+                             .idle_ticks = settings->idle_after_ms / ADVISOR_TICK_MS},
         .counters = &daemon->counters,
         .mode = settings->mode,
         .can_enforce = daemon->order_key.size > 0,

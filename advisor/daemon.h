@@ -33,6 +33,7 @@ struct advisor_settings {
     uint64_t give_up_after_ms; /* foreign publishers; 0: at once */
     enum advisor_mode mode;
     const char *ordering;
+    uint64_t idle_after_ms;
     uint32_t hot_start_ppm;
     uint32_t hot_stop_ppm;
     uint32_t cold_start_ppm;

@@ -9,6 +9,22 @@
 #include "kvtier/version.h"
 #include "wire/bus.h"
 
+static void
+add_stuck_tiers(struct advisor_http *http, struct kvt_buffer *why)
+{
+    struct advisor_tier_view *tiers = kvt_calloc(ADVISOR_TIERS_MAX, sizeof(*tiers));
+    const size_t count =
+        tiers == NULL ? 0 : advisor_planner_tiers(http->planner, tiers, ADVISOR_TIERS_MAX);
+
+    for (size_t i = 0; i < count; i++)
+        if (tiers[i].stuck)
+            kvt_buffer_printf(why,
+                              "policy: %s is too full, and its gateway let none of the %" PRIu64
+                              " blocks go that are left\n",
+                              tiers[i].tier.name, tiers[i].refused_blocks);
+    kvt_free(tiers);
+}
+
 /* Lines of readiness become a JSON array; what does not stop readiness is added here. */
 static size_t
 add_reasons(struct advisor_http *http, struct kvt_buffer *out, bool *ready)
@@ -39,6 +55,7 @@ add_reasons(struct advisor_http *http, struct kvt_buffer *out, bool *ready)
     if (advisor_planner_mode(http->planner) == ADVISOR_MODE_ENFORCE &&
         !advisor_planner_settings(http->planner)->can_enforce)
         kvt_buffer_printf(&why, "policy: enforce without orders.key_file orders nothing\n");
+    add_stuck_tiers(http, &why);
     rest = kvt_strdup(kvt_buffer_text(&why));
     for (char *line = rest; line != NULL && *line != '\0';) {
         char *end = strchr(line, '\n');
@@ -87,9 +104,11 @@ add_tiers(const struct advisor_http *http, struct kvt_buffer *out)
         advisor_http_text(out, "name", tiers[i].tier.name);
         kvt_buffer_printf(out,
                           ",\"used_bytes\":%" PRIu64 ",\"capacity_bytes\":%" PRIu64
-                          ",\"blocks\":%" PRIu64 ",\"start_ppm\":%u,\"stop_ppm\":%u}",
+                          ",\"blocks\":%" PRIu64 ",\"start_ppm\":%u,\"stop_ppm\":%u"
+                          ",\"refused_blocks\":%" PRIu64 ",\"stuck\":%s}",
                           tiers[i].tier.used_bytes, tiers[i].tier.capacity_bytes,
-                          tiers[i].tier.blocks, tiers[i].start_ppm, tiers[i].stop_ppm);
+                          tiers[i].tier.blocks, tiers[i].start_ppm, tiers[i].stop_ppm,
+                          tiers[i].refused_blocks, tiers[i].stuck ? "true" : "false");
     }
     kvt_buffer_printf(out, "]");
     kvt_free(tiers);

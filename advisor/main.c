@@ -68,6 +68,7 @@ read_settings(const struct kvt_config *config, struct advisor_settings *settings
         .gone_after_ms = kvt_config_u64(config, ADVISOR_PUBLISHERS_GONE_AFTER),
         .give_up_after_ms = kvt_config_u64(config, ADVISOR_PUBLISHERS_GIVE_UP_AFTER),
         .ordering = kvt_config_string(config, ADVISOR_POLICY_ORDERING),
+        .idle_after_ms = kvt_config_u64(config, ADVISOR_POLICY_IDLE_AFTER),
         .hot_start_ppm = kvt_config_ppm(config, ADVISOR_POLICY_HOT_START),
         .hot_stop_ppm = kvt_config_ppm(config, ADVISOR_POLICY_HOT_STOP),
         .cold_start_ppm = kvt_config_ppm(config, ADVISOR_POLICY_COLD_START),

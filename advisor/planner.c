@@ -10,8 +10,6 @@
 #include "base/clock.h"
 #include "base/log.h"
 
-enum { LOAD_PAGE = 65536 }; /* rows between two looks at `cancel` */
-
 static const char *const mode_names[] = {"off", "observe", "enforce"};
 
 const char *
@@ -43,7 +41,9 @@ advisor_planner_new(struct advisor_planner **out, const struct advisor_planner_o
     planner->options = *options;
     planner->counters = *options->counters;
     planner->shared.mode = options->mode;
-    if (pthread_mutex_init(&planner->shared.lock, NULL) != 0) {
+    if (advisor_refusals_new(&planner->refusals) != KVT_OK ||
+        pthread_mutex_init(&planner->shared.lock, NULL) != 0) {
+        advisor_refusals_free(planner->refusals);
         kvt_free(planner);
         return KVT_NOMEM;
     }
@@ -57,10 +57,11 @@ advisor_planner_free(struct advisor_planner *planner)
     if (planner == NULL)
         return;
     for (uint32_t i = 0; i < planner->tier_count; i++)
-        planner->options.ordering->free(planner->tiers[i].state);
+        policy_roster_free(planner->tiers[i].roster);
     for (uint32_t i = 0; i < planner->gateway_count; i++)
         kvt_free(planner->gateways[i].candidates);
     advisor_planner_free_orders(planner);
+    advisor_refusals_free(planner->refusals);
     kvt_free(planner->tier_of);
     (void)pthread_mutex_destroy(&planner->shared.lock);
     kvt_free(planner);
@@ -71,6 +72,10 @@ advisor_planner_free(struct advisor_planner *planner)
 uint32_t
 advisor_planner_tier(struct advisor_planner *planner, const char *name)
 {
+    const struct policy_roster_options roster = {.ordering = planner->options.ordering,
+                                                 .ordering_options =
+                                                     planner->options.ordering_options,
+                                                 .bytes_max = planner->options.bytes_max};
     struct index_holder key = {.tier = KVT_TIER_G4};
     struct advisor_tier *tier;
 
@@ -88,14 +93,14 @@ advisor_planner_tier(struct advisor_planner *planner, const char *name)
     tier = &planner->tiers[planner->tier_count];
     *tier = (struct advisor_tier){.hot = advisor_holder_is_hot(&key), .gateway = ADVISOR_NONE};
     memcpy(tier->name, key.name, sizeof(tier->name));
-    if (planner->options.ordering->init(&tier->state, planner->options.bytes_max) != KVT_OK)
+    if (policy_roster_new(&tier->roster, &roster) != KVT_OK)
         return ADVISOR_NONE;
     return planner->tier_count++;
 }
 
 /* The tier behind a holder's number, remembered: every committed event asks. */
-static uint32_t
-tier_of(struct advisor_planner *planner, uint32_t holder)
+uint32_t
+advisor_planner_tier_of(struct advisor_planner *planner, uint32_t holder)
 {
     const struct index_holder *key = advisor_names_holder_key(planner->names, holder);
 
@@ -217,81 +222,6 @@ advisor_planner_report(struct advisor_planner *planner, const struct kvt_report 
     return true;
 }
 
-/* ---- blocks ---- */
-
-static void
-touch(struct advisor_planner *planner, uint32_t number, const struct advisor_policy_block *block)
-{
-    struct advisor_tier *tier = &planner->tiers[number];
-    const enum kvt_err rc = planner->options.ordering->touch(tier->state, block);
-
-    if (rc == KVT_OK || tier->truncated)
-        return;
-    tier->truncated = true;
-    kvt_log_warn("advisor.planner", "truncated",
-                 "%s has more blocks than the ordering has memory for: some are not considered; "
-                 "raise index.max",
-                 tier->name);
-}
-
-static void
-add_candidate(struct advisor_planner *planner, const struct advisor_effect *effect)
-{
-    struct advisor_gateway *gateway;
-    const struct advisor_policy_block block = {
-        .hash = effect->op.hash,
-        .parent = effect->parent,
-        .bytes = effect->op.size * (uint64_t)__builtin_popcount(effect->ranks),
-        .touched_ms = effect->touched_ms,
-        .ns = effect->op.ns,
-        .position = effect->position,
-        .ranks = effect->ranks,
-    };
-
-    if (effect->op.reporter >= planner->gateway_count || effect->in_hot || effect->ranks == 0)
-        return;
-    gateway = &planner->gateways[effect->op.reporter];
-    for (uint32_t i = 0; i < gateway->candidate_count; i++)
-        if (gateway->candidates[i].block.hash == block.hash &&
-            gateway->candidates[i].block.ns == block.ns)
-            return;
-    /* Full: whoever is read again will come again. */
-    if (gateway->candidate_count < ADVISOR_CANDIDATES_MAX)
-        gateway->candidates[gateway->candidate_count++].block = block;
-}
-
-void
-advisor_planner_apply(struct advisor_planner *planner, const struct advisor_effect *effects,
-                      size_t count)
-{
-    const struct advisor_policy_ops *ordering = planner->options.ordering;
-
-    for (size_t i = 0; i < count; i++) {
-        const struct advisor_effect *effect = &effects[i];
-        const uint32_t tier = tier_of(planner, effect->op.holder);
-        struct advisor_policy_block block = {
-            .hash = effect->op.hash,
-            .parent = effect->parent,
-            .touched_ms = effect->touched_ms,
-            .ns = effect->op.ns,
-            .position = effect->position,
-            .ranks = effect->ranks,
-        };
-
-        if (tier == ADVISOR_NONE)
-            continue;
-        block.bytes = effect->op.size * (uint64_t)__builtin_popcount(effect->ranks);
-        if (effect->ranks == 0)
-            ordering->drop(planner->tiers[tier].state, block.ns, block.hash);
-        else if (effect->op.kind != ADVISOR_OP_REMOVE)
-            touch(planner, tier, &block);
-        if (effect->op.kind == ADVISOR_OP_ACCESS && effect->op.cold &&
-            planner->options.promote_after > 0 &&
-            effect->cold_recent >= planner->options.promote_after)
-            add_candidate(planner, effect);
-    }
-}
-
 /* ---- durable ---- */
 
 static enum kvt_err
@@ -308,48 +238,6 @@ load_gateway(void *arg, const struct advisor_gateway_row *row)
     return KVT_OK;
 }
 
-static enum kvt_err
-load_block(void *arg, const struct advisor_store_block *row)
-{
-    struct advisor_planner *planner = arg;
-
-    for (uint32_t i = 0; i < row->place_count; i++) {
-        const uint32_t tier = tier_of(planner, row->places[i].holder);
-        const struct advisor_policy_block block = {
-            .hash = row->hash,
-            .parent = row->parent,
-            .bytes = row->size * (uint64_t)__builtin_popcount(row->places[i].ranks),
-            .touched_ms = row->touched_ms,
-            .ns = row->ns,
-            .position = row->position,
-            .ranks = row->places[i].ranks,
-        };
-
-        if (tier != ADVISOR_NONE)
-            touch(planner, tier, &block);
-    }
-    return KVT_OK;
-}
-
-enum kvt_err
-advisor_planner_load_blocks(struct advisor_planner *planner, const struct advisor_txn *txn,
-                            const _Atomic bool *cancel)
-{
-    enum kvt_err rc = KVT_OK;
-
-    /* Twice: the second time every parent is there to take over its children's age. */
-    for (int i = 0; i < 2 && rc == KVT_OK; i++) {
-        uint64_t next = 0;
-
-        do
-            rc = atomic_load_explicit(cancel, memory_order_relaxed)
-                     ? KVT_CANCELLED
-                     : advisor_store_blocks(txn, next, LOAD_PAGE, &next, load_block, planner);
-        while (rc == KVT_OK && next != 0);
-    }
-    return rc;
-}
-
 enum kvt_err
 advisor_planner_load(struct advisor_planner *planner, const struct advisor_txn *txn,
                      const struct advisor_names *names, uint64_t now_ms)
@@ -362,6 +250,8 @@ advisor_planner_load(struct advisor_planner *planner, const struct advisor_txn *
     rc = advisor_store_gateways(txn, load_gateway, planner);
     if (rc == KVT_OK)
         rc = advisor_planner_load_orders(planner, txn);
+    if (rc == KVT_OK)
+        rc = advisor_planner_load_learned(planner, txn);
     if (rc == KVT_OK)
         rc = advisor_store_number(txn, ADVISOR_META_MODE, &mode);
     if (rc == KVT_OK)
@@ -384,7 +274,7 @@ advisor_planner_dirty(struct advisor_planner *planner)
     (void)pthread_mutex_lock(&planner->shared.lock);
     mode_dirty = planner->shared.mode_dirty;
     (void)pthread_mutex_unlock(&planner->shared.lock);
-    if (mode_dirty || planner->epoch_dirty || planner->forget_count > 0)
+    if (mode_dirty || planner->epoch_dirty || planner->learned_dirty || planner->forget_count > 0)
         return true;
     for (size_t i = 0; i < planner->order_count; i++)
         if (planner->orders[i]->dirty)
@@ -404,6 +294,8 @@ advisor_planner_save(struct advisor_planner *planner, const struct advisor_txn *
     for (uint32_t i = 0; i < planner->gateway_count && rc == KVT_OK; i++)
         if (planner->gateways[i].dirty)
             rc = advisor_store_put_gateway(txn, &planner->gateways[i].row);
+    if (rc == KVT_OK)
+        rc = advisor_planner_save_learned(planner, txn);
     if (rc == KVT_OK && planner->epoch_dirty)
         rc = advisor_store_put_number(txn, ADVISOR_META_EPOCH, planner->epoch);
     (void)pthread_mutex_lock(&planner->shared.lock);
@@ -422,14 +314,19 @@ advisor_planner_saved(struct advisor_planner *planner)
 
     advisor_planner_saved_orders(planner);
     planner->epoch_dirty = false;
+    planner->learned_dirty = false;
     (void)pthread_mutex_lock(&planner->shared.lock);
     if (planner->shared.mode == planner->written_mode) /* else it changed again meanwhile */
         planner->shared.mode_dirty = false;
     (void)pthread_mutex_unlock(&planner->shared.lock);
     for (uint32_t i = 0; i < planner->gateway_count; i++)
         planner->gateways[i].dirty = false;
-    for (uint32_t i = 0; i < planner->tier_count; i++)
-        bytes += planner->options.ordering->bytes(planner->tiers[i].state);
+    for (uint32_t i = 0; i < planner->tier_count; i++) {
+        struct policy_roster_counts counts;
+
+        policy_roster_counts(planner->tiers[i].roster, &counts);
+        bytes += counts.bytes;
+    }
     kvt_metric_set(planner->counters.policy_bytes, (int64_t)bytes);
 }
 
@@ -454,6 +351,8 @@ advisor_planner_show(struct advisor_planner *planner)
         view->stop_ppm = tier->hot ? options->hot_stop_ppm : options->cold_stop_ppm;
         if (tier->report.capacity_bytes == 0)
             view->start_ppm = view->stop_ppm = 0;
+        view->refused_blocks = advisor_refusals_count(planner->refusals, i);
+        view->stuck = tier->stuck;
     }
     planner->shared.tier_count = count;
     for (uint32_t i = 0; i < planner->gateway_count; i++) {

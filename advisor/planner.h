@@ -4,7 +4,8 @@
  * Why: the policy orders blocks, the gateways say how full they are; the planner turns both into
  * orders and follows each to its result.  A hot volume is drained from its start watermark down to
  * its stop watermark, a capped bucket likewise; a block read from the bucket often enough goes to
- * the hot volume of the gateway that read it.
+ * the hot volume of the gateway that read it.  What a gateway refused to let go (it is pinned, or
+ * could not be moved) is not chosen again before a pause that grows.
  *
  * Ownership: the planner owns its tiers, orders and gateways; names are borrowed.
  * Threads:   the engine's thread, except where it says any.
@@ -22,21 +23,23 @@
 #include "advisor/counters.h"
 #include "advisor/group.h"
 #include "advisor/names.h"
-#include "advisor/policy.h"
 #include "advisor/store.h"
 #include "kvtier/order.h"
+#include "kvtier/ordering.h"
 #include "kvtier/report.h"
 
 #define ADVISOR_TIERS_MAX    256
 #define ADVISOR_GATEWAYS_MAX 128
 #define ADVISOR_ORDERS_KEPT  1000
+#define ADVISOR_TICK_MS      100 /* of the orderings */
 
 enum advisor_mode { ADVISOR_MODE_OFF, ADVISOR_MODE_OBSERVE, ADVISOR_MODE_ENFORCE };
 
 struct advisor_planner;
 
 struct advisor_planner_options {
-    const struct advisor_policy_ops *ordering;
+    const struct kvt_ordering *ordering;
+    struct kvt_ordering_options ordering_options; /* in ticks of ADVISOR_TICK_MS */
     const struct advisor_counters *counters;
     enum advisor_mode mode;
     bool can_enforce; /* there is a key to sign orders with */
@@ -46,7 +49,7 @@ struct advisor_planner_options {
     uint32_t cold_stop_ppm;
     uint64_t promote_after; /* cold hits; 0 = never */
     uint64_t expiry_ms;
-    uint64_t bytes_max; /* memory of the policy's orders of blocks */
+    uint64_t bytes_max; /* memory of each tier's roster */
 };
 
 KVT_NODISCARD enum kvt_err advisor_planner_new(struct advisor_planner **out,
@@ -103,6 +106,8 @@ struct advisor_tier_view {
     struct kvt_report_tier tier;
     uint32_t start_ppm; /* 0: this tier is not drained */
     uint32_t stop_ppm;
+    uint64_t refused_blocks; /* not chosen now: its gateway did not let them go */
+    bool stuck;              /* it has to be drained, and they are all that is left */
 };
 
 struct advisor_gateway_view {

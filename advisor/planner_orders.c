@@ -122,16 +122,74 @@ finish(struct advisor_planner *planner, struct advisor_order *order, enum adviso
     count_pending(planner);
 }
 
-/* What it did not move may be chosen again. */
+/* ---- refusals ---- */
+
+/* It was left where it is.  What cannot be remembered stays out too, and comes back with all others
+ * of its tier. */
 static void
-release(struct advisor_planner *planner, const struct advisor_order *order)
+refuse(struct advisor_planner *planner, const struct advisor_refused *block, uint64_t now_ms)
 {
+    struct advisor_tier *tier = &planner->tiers[block->tier];
+
+    if (advisor_refusals_add(planner->refusals, block, now_ms) != KVT_OK && tier->return_ms == 0)
+        tier->return_ms = now_ms + ADVISOR_REFUSAL_LAST_MS;
+}
+
+void
+advisor_planner_end_pauses(struct advisor_planner *planner, uint64_t now_ms)
+{
+    struct advisor_refused block;
+
+    while (advisor_refusals_next(planner->refusals, &block, now_ms))
+        policy_roster_give_back(planner->tiers[block.tier].roster, block.ns, block.hash);
+    for (uint32_t i = 0; i < planner->tier_count; i++) {
+        struct advisor_tier *tier = &planner->tiers[i];
+
+        if (tier->return_ms == 0 || now_ms < tier->return_ms)
+            continue;
+        tier->return_ms = 0;
+        policy_roster_give_back_all(tier->roster);
+    }
+}
+
+void
+advisor_planner_forgive(struct advisor_planner *planner, const char *gateway)
+{
+    const uint32_t number = advisor_planner_gateway(planner, gateway);
+
+    for (uint32_t i = 0; i < planner->tier_count; i++) {
+        struct advisor_tier *tier = &planner->tiers[i];
+
+        if (number == ADVISOR_NONE || tier->gateway != number)
+            continue;
+        advisor_refusals_end(planner->refusals, i);
+        if (tier->return_ms != 0)
+            tier->return_ms = 1; /* long ago */
+    }
+}
+
+/* What it did not move may be chosen again: soon, or after a pause where the gateway did not let it
+ * go. */
+static void
+release(struct advisor_planner *planner, const struct advisor_order *order, uint64_t now_ms)
+{
+    const bool refused = order->row.state == ADVISOR_ORDER_DONE && order->row.failed > 0;
+
     if (order->tier == ADVISOR_NONE || order->row.verb == KVT_ORDER_PROMOTE)
         return;
-    for (uint32_t i = 0; i < order->row.items; i++)
-        planner->options.ordering->give_back(planner->tiers[order->tier].state, order->ns,
-                                             order->items[i].block.hash);
+    for (uint32_t i = 0; i < order->row.items; i++) {
+        const struct advisor_refused block = {
+            .hash = order->items[i].block.hash, .ns = order->ns, .tier = order->tier};
+        struct policy_roster *roster = planner->tiers[order->tier].roster;
+
+        if (refused && policy_roster_is_taken(roster, block.ns, block.hash))
+            refuse(planner, &block, now_ms);
+        else
+            policy_roster_give_back(roster, block.ns, block.hash);
+    }
 }
+
+/* ---- results ---- */
 
 static struct advisor_order *
 find(struct advisor_planner *planner, uint64_t epoch, uint64_t id)
@@ -150,6 +208,8 @@ advisor_planner_take_results(struct advisor_planner *planner, const struct kvt_r
         const struct kvt_order_result *result = &report->results[i];
         struct advisor_order *order = find(planner, result->epoch, result->id);
 
+        if (result->verb == KVT_ORDER_UNPIN) /* whoever gave that order */
+            advisor_planner_forgive(planner, report->gateway);
         /* A result after the expiry still tells what was done. */
         if (order == NULL || strcmp(order->row.gateway, report->gateway) != 0 ||
             (order->finished && order->row.state != ADVISOR_ORDER_EXPIRED))
@@ -196,7 +256,7 @@ advisor_planner_expire(struct advisor_planner *planner, uint64_t now_ms)
             finish(planner, order, ADVISOR_ORDER_EXPIRED, now_ms);
         }
         if (order->finished && !order->dirty && now_ms >= order->release_at_ms) {
-            release(planner, order);
+            release(planner, order, now_ms);
             free_order(order);
             continue;
         }

@@ -3,6 +3,7 @@
 
 #include "advisor/planner_private.h"
 #include "base/alloc.h"
+#include "base/log.h"
 
 /* From how full the tiers are to orders. */
 
@@ -14,7 +15,7 @@ part(uint64_t capacity, uint32_t ppm)
 
 /* Blocks chosen together; those of one namespace become one order. */
 struct set {
-    struct advisor_policy_block blocks[KVT_ORDER_ITEMS_MAX];
+    struct policy_block blocks[KVT_ORDER_ITEMS_MAX];
     uint32_t count;
     uint64_t bytes;
 };
@@ -40,7 +41,7 @@ order_namespace(const struct plan *plan, const struct advisor_order *model, uint
     (void)snprintf(order.row.namespace_, sizeof(order.row.namespace_), "%s",
                    advisor_names_namespace_text(plan->planner->names, ns));
     for (uint32_t i = 0; i < plan->set->count; i++) {
-        const struct advisor_policy_block *block = &plan->set->blocks[i];
+        const struct policy_block *block = &plan->set->blocks[i];
 
         if (block->ns != ns)
             continue;
@@ -48,7 +49,7 @@ order_namespace(const struct plan *plan, const struct advisor_order *model, uint
             .block = {.hash = block->hash, .parent = block->parent, .position = block->position},
             .ranks = block->ranks,
         };
-        order.row.bytes += block->bytes;
+        order.row.bytes += advisor_planner_bytes(block);
     }
     return advisor_planner_add_order(plan->planner, &order);
 }
@@ -79,47 +80,82 @@ order_set(const struct plan *plan, struct advisor_order *model)
 
 /* Choose blocks of the tier until `wanted` bytes are together. */
 static void
-choose(const struct plan *plan, struct advisor_tier *tier, uint64_t wanted)
+choose(const struct plan *plan, struct advisor_tier *tier, uint64_t wanted,
+       bool (*next)(struct policy_roster *roster, uint64_t tick, struct policy_block *block))
 {
     struct set *set = plan->set;
 
     set->count = 0;
     set->bytes = 0;
     while (set->count < KVT_ORDER_ITEMS_MAX && set->bytes < wanted &&
-           plan->planner->options.ordering->victim(tier->state, &set->blocks[set->count]))
-        set->bytes += set->blocks[set->count++].bytes;
+           next(tier->roster, plan->now_ms / ADVISOR_TICK_MS, &set->blocks[set->count]))
+        set->bytes += advisor_planner_bytes(&set->blocks[set->count++]);
+}
+
+/* Is there nothing to choose but what was refused?  Said once each time. */
+static void
+see_stuck(const struct plan *plan, uint32_t number)
+{
+    struct advisor_tier *tier = &plan->planner->tiers[number];
+    const size_t refused = advisor_refusals_count(plan->planner->refusals, number);
+    const bool stuck = plan->set->count == 0 && (refused > 0 || tier->return_ms != 0);
+
+    if (stuck && !tier->stuck)
+        kvt_log_warn("advisor.planner", "refused",
+                     "%s is to be drained, and its gateway let none of the %zu blocks go that are "
+                     "left: are they pinned?",
+                     tier->name, refused);
+    tier->stuck = stuck;
+}
+
+/* Order what was chosen to leave, or put it back. */
+static void
+order_leaving(const struct plan *plan, uint32_t number, const char *reason)
+{
+    const struct advisor_tier *tier = &plan->planner->tiers[number];
+    struct advisor_order model = {.tier = number};
+
+    memcpy(model.row.gateway, plan->planner->gateways[tier->gateway].row.name,
+           sizeof(model.row.gateway));
+    model.row.verb = tier->hot ? KVT_ORDER_DEMOTE : KVT_ORDER_DELETE;
+    (void)snprintf(model.row.reason, sizeof(model.row.reason), "%s", reason);
+    if (order_set(plan, &model) == KVT_OK)
+        return;
+    for (uint32_t i = 0; i < plan->set->count; i++)
+        policy_roster_give_back(tier->roster, plan->set->blocks[i].ns, plan->set->blocks[i].hash);
 }
 
 static void
 drain(const struct plan *plan, uint32_t number)
 {
-    struct advisor_planner *planner = plan->planner;
-    const struct advisor_planner_options *options = &planner->options;
-    struct advisor_tier *tier = &planner->tiers[number];
+    const struct advisor_planner_options *options = &plan->planner->options;
+    struct advisor_tier *tier = &plan->planner->tiers[number];
     const uint32_t start_ppm = tier->hot ? options->hot_start_ppm : options->cold_start_ppm;
     const uint32_t stop_ppm = tier->hot ? options->hot_stop_ppm : options->cold_stop_ppm;
     const uint64_t stop = part(tier->report.capacity_bytes, stop_ppm);
-    const struct advisor_gateway *gateway = &planner->gateways[tier->gateway];
-    struct advisor_order model = {.tier = number};
+    char reason[KVT_NAME_MAX];
 
     if (tier->report.used_bytes >= part(tier->report.capacity_bytes, start_ppm) &&
         tier->report.used_bytes > stop)
         tier->draining = true;
     if (tier->report.used_bytes <= stop)
         tier->draining = false;
+    if (!tier->draining)
+        tier->stuck = false;
     /* One set at a time, and nothing while the bucket is away: its copies could not be checked. */
-    if (!tier->draining || tier->leaving > 0 || !gateway->healthy)
+    if (tier->leaving > 0 || !plan->planner->gateways[tier->gateway].healthy)
         return;
-    choose(plan, tier, tier->report.used_bytes - stop);
-    memcpy(model.row.gateway, gateway->row.name, sizeof(model.row.gateway));
-    model.row.verb = tier->hot ? KVT_ORDER_DEMOTE : KVT_ORDER_DELETE;
-    (void)snprintf(model.row.reason, sizeof(model.row.reason), "%s over %u%%, down to %u%%",
-                   tier->hot ? "hot" : "cold", start_ppm / 10000, stop_ppm / 10000);
-    if (order_set(plan, &model) == KVT_OK)
-        return;
-    for (uint32_t i = 0; i < plan->set->count; i++)
-        options->ordering->give_back(tier->state, plan->set->blocks[i].ns,
-                                     plan->set->blocks[i].hash);
+    if (tier->draining) {
+        choose(plan, tier, tier->report.used_bytes - stop, policy_roster_victim);
+        see_stuck(plan, number);
+        (void)snprintf(reason, sizeof(reason), "%s over %u%%, down to %u%%",
+                       tier->hot ? "hot" : "cold", start_ppm / 10000, stop_ppm / 10000);
+        order_leaving(plan, number, reason);
+    } else if (tier->hot) { /* a bucket is no place that anything leaves for being idle */
+        choose(plan, tier, UINT64_MAX, policy_roster_due);
+        (void)snprintf(reason, sizeof(reason), "%s", options->ordering->name);
+        order_leaving(plan, number, reason);
+    }
 }
 
 static void
@@ -145,12 +181,13 @@ promote(const struct plan *plan, struct advisor_gateway *gateway)
     set->count = 0;
     set->bytes = 0;
     for (uint32_t i = 0; i < gateway->candidate_count; i++) {
-        const struct advisor_policy_block *block = &gateway->candidates[i].block;
+        const struct policy_block *block = &gateway->candidates[i];
+        const uint64_t bytes = advisor_planner_bytes(block);
 
-        if (tier->report.used_bytes + set->bytes + block->bytes > limit)
+        if (tier->report.used_bytes + set->bytes + bytes > limit)
             break;
         set->blocks[set->count++] = *block;
-        set->bytes += block->bytes;
+        set->bytes += bytes;
     }
     gateway->candidate_count = 0;
     memcpy(model.row.gateway, gateway->row.name, sizeof(model.row.gateway));
@@ -176,6 +213,8 @@ advisor_planner_tick(struct advisor_planner *planner, uint64_t now_ms)
         .planner = planner, .now_ms = now_ms, .observed = mode == ADVISOR_MODE_OBSERVE};
 
     advisor_planner_expire(planner, now_ms);
+    advisor_planner_end_pauses(planner, now_ms);
+    advisor_planner_age_learned(planner, now_ms);
     advisor_planner_show(planner);
     if (mode == ADVISOR_MODE_OFF || (mode == ADVISOR_MODE_ENFORCE && !planner->options.can_enforce))
         return;

@@ -12,6 +12,9 @@
 #include <pthread.h>
 
 #include "advisor/planner.h"
+#include "advisor/refusals.h"
+
+#include "policy/roster.h"
 
 #define ADVISOR_CANDIDATES_MAX KVT_ORDER_ITEMS_MAX
 #define ADVISOR_NONE           UINT32_MAX
@@ -27,17 +30,15 @@ struct advisor_tier {
     char name[KVT_NAME_MAX];
     bool hot;
     bool draining;
-    bool truncated; /* some of its blocks did not fit into the ordering */
-    void *state;    /* of the ordering */
+    bool truncated; /* some of its blocks did not fit into the roster */
+    struct policy_roster *roster;
     struct kvt_report_tier report;
     uint64_t report_ms; /* 0: never */
     uint32_t gateway;   /* who reported it last */
     uint32_t leaving;   /* demote or delete orders outstanding */
     uint32_t coming;    /* promote orders outstanding */
-};
-
-struct advisor_candidate {
-    struct advisor_policy_block block;
+    bool stuck;         /* it drains, and what is left to be chosen was refused */
+    uint64_t return_ms; /* 0: all refusals are remembered; else all blocks come back then */
 };
 
 struct advisor_gateway {
@@ -48,7 +49,7 @@ struct advisor_gateway {
     uint64_t heard_ms;  /* our clock */
     uint32_t hot;       /* tiers, or ADVISOR_NONE */
     uint32_t cold;
-    struct advisor_candidate *candidates; /* ADVISOR_CANDIDATES_MAX */
+    struct policy_block *candidates; /* ADVISOR_CANDIDATES_MAX */
     uint32_t candidate_count;
 };
 
@@ -73,6 +74,7 @@ struct advisor_planner {
     struct advisor_planner_options options;
     struct advisor_counters counters;
     const struct advisor_names *names;
+    struct advisor_refusals *refusals;
     struct advisor_tier tiers[ADVISOR_TIERS_MAX];
     uint32_t tier_count;
     uint32_t *tier_of; /* by holder number */
@@ -90,6 +92,8 @@ struct advisor_planner {
     uint64_t epoch;
     uint64_t next_id;
     bool epoch_dirty;
+    bool learned_dirty;
+    uint64_t learned_ms;            /* when it became so last */
     enum advisor_mode written_mode; /* with the last save */
 
     struct {
@@ -103,10 +107,27 @@ struct advisor_planner {
     } shared;
 };
 
+/** Bytes of the shards that are in its tier. */
+static inline uint64_t
+advisor_planner_bytes(const struct policy_block *block)
+{
+    return block->size * (uint64_t)__builtin_popcount(block->ranks);
+}
+
 /* planner.c */
 /** The tier of that name, made on first use; ADVISOR_NONE when it is none or there are too many. */
 uint32_t advisor_planner_tier(struct advisor_planner *planner, const char *name);
+/** The tier behind a holder's number; ADVISOR_NONE as above. */
+uint32_t advisor_planner_tier_of(struct advisor_planner *planner, uint32_t holder);
 void advisor_planner_show(struct advisor_planner *planner);
+
+/* planner_learned.c */
+KVT_NODISCARD enum kvt_err advisor_planner_load_learned(struct advisor_planner *planner,
+                                                        const struct advisor_txn *txn);
+KVT_NODISCARD enum kvt_err advisor_planner_save_learned(const struct advisor_planner *planner,
+                                                        const struct advisor_txn *txn);
+/** It is to be saved when that is long ago. */
+void advisor_planner_age_learned(struct advisor_planner *planner, uint64_t now_ms);
 
 /* planner_orders.c */
 /** A new order; takes over `items` in every case.  KVT_OK or KVT_NOMEM. */
@@ -114,6 +135,10 @@ KVT_NODISCARD enum kvt_err advisor_planner_add_order(struct advisor_planner *pla
                                                      const struct advisor_order *model);
 void advisor_planner_take_results(struct advisor_planner *planner, const struct kvt_report *report,
                                   uint64_t now_ms);
+/** What it holds may be free again: its refusals are forgotten. */
+void advisor_planner_forgive(struct advisor_planner *planner, const char *gateway);
+/** Blocks that were refused long enough ago may be chosen again. */
+void advisor_planner_end_pauses(struct advisor_planner *planner, uint64_t now_ms);
 void advisor_planner_expire(struct advisor_planner *planner, uint64_t now_ms);
 KVT_NODISCARD enum kvt_err advisor_planner_load_orders(struct advisor_planner *planner,
                                                        const struct advisor_txn *txn);

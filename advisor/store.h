@@ -249,6 +249,19 @@ KVT_NODISCARD enum kvt_err advisor_store_blocks(const struct advisor_txn *txn, u
                                                 size_t max, uint64_t *next,
                                                 advisor_store_block_fn *callback, void *arg);
 
+/* ---- learned: what an ordering knows of a tier's traffic, in its own bytes ---- */
+
+KVT_NODISCARD enum kvt_err advisor_store_put_learned(const struct advisor_txn *txn,
+                                                     const char *tier, const char *ordering,
+                                                     const void *bytes, size_t size);
+
+/** Borrowed for the call. */
+typedef enum kvt_err advisor_store_learned_fn(void *arg, const char *tier, const char *ordering,
+                                              const void *bytes, size_t size);
+
+KVT_NODISCARD enum kvt_err advisor_store_learned(const struct advisor_txn *txn,
+                                                 advisor_store_learned_fn *callback, void *arg);
+
 /* ---- held: the same places by holder, with who said so ---- */
 
 struct advisor_held {

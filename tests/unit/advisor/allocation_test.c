@@ -16,6 +16,7 @@
 #include "base/random.h"
 #include "kvtier/report.h"
 
+#include "policy/orderings.h"
 #include "tests/support/seed.h"
 
 enum { KEYS = 300, STEPS = 20000 };
@@ -116,7 +117,7 @@ report_to_planner(void *arg)
 {
     const struct advisor_counters *counters = arg;
     const struct advisor_planner_options options = {
-        .ordering = &advisor_policy_lru, .counters = counters, .bytes_max = 1u << 20};
+        .ordering = &policy_lru, .counters = counters, .bytes_max = 1u << 20};
     const struct kvt_report report = {
         .gateway = "gw0", .seq = 1, .tier_count = 1, .tiers = {{.name = "hot@gw0"}}};
     struct advisor_planner *planner;

@@ -9,6 +9,8 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 
+#include "policy/ordering.h"
+#include "policy/orderings.h"
 #include "tests/support/seed.h"
 #include "tests/unit/advisor/rig.h"
 
@@ -19,6 +21,8 @@ struct gateway {
     struct test_rig rig;
     char folder[256];
     uint64_t now_ms;
+    bool by_hand; /* reports are given to the planner with `now_ms`, not to the engine, which has
+                     a clock of its own */
     uint64_t event_seq;
     uint64_t stream_seq;
     uint64_t report_seq;
@@ -122,7 +126,10 @@ report(struct gateway *gateway, struct kvt_report *more)
         report->tiers[i].used_bytes = used(gateway, i);
         report->tiers[i].capacity_bytes = gateway->capacity[i];
     }
-    test_rig_report(&gateway->rig, gateway->report_seq, report);
+    if (gateway->by_hand)
+        assert_true(advisor_planner_report(gateway->rig.planner, report, gateway->now_ms));
+    else
+        test_rig_report(&gateway->rig, gateway->report_seq, report);
     test_rig_run(&gateway->rig);
 }
 
@@ -141,32 +148,45 @@ plan(struct gateway *gateway)
 }
 
 static void
-answer(struct gateway *gateway, enum kvt_err code)
+answer_with(struct gateway *gateway, enum kvt_err code, uint32_t failed)
 {
     struct kvt_order_result result = {.epoch = gateway->order.epoch,
                                       .id = gateway->order.id,
                                       .verb = gateway->order.verb,
                                       .code = code,
-                                      .done = code == KVT_OK ? gateway->order.item_count : 0,
+                                      .done =
+                                          code == KVT_OK ? gateway->order.item_count - failed : 0,
+                                      .failed = failed,
                                       .text = "as told"};
     struct kvt_report with = {.healthy = true, .results = &result, .result_count = 1};
 
     report(gateway, &with);
 }
 
-/* Do what the order says, and report it. */
 static void
-obey(struct gateway *gateway)
+answer(struct gateway *gateway, enum kvt_err code)
+{
+    answer_with(gateway, code, 0);
+}
+
+/* Do what the order says, but for what is pinned, and report it. */
+static void
+obey_but(struct gateway *gateway, const bool *pinned)
 {
     /* Copied: the items are the planner's until its next call. */
     struct kvt_order_item *items = kvt_calloc(gateway->order.item_count, sizeof(*items));
     const uint32_t count = gateway->order.item_count;
+    uint32_t failed = 0;
 
     assert_non_null(items);
     memcpy(items, gateway->order.items, count * sizeof(*items));
     for (uint32_t i = 0; i < count; i++) {
         const size_t block = items[i].block.hash - 1;
 
+        if (pinned != NULL && pinned[block]) {
+            failed++;
+            continue;
+        }
         if (gateway->order.verb == KVT_ORDER_PROMOTE) {
             publish(gateway, 0, block, block + 1, true);
             continue;
@@ -177,7 +197,13 @@ obey(struct gateway *gateway)
             publish(gateway, 1, block, block + 1, false);
     }
     kvt_free(items);
-    answer(gateway, KVT_OK);
+    answer_with(gateway, KVT_OK, failed);
+}
+
+static void
+obey(struct gateway *gateway)
+{
+    obey_but(gateway, NULL);
 }
 
 struct states {
@@ -442,6 +468,103 @@ failed_and_expired_are_planned_anew(void **state)
     gateway_free(gateway);
 }
 
+/* Let what was ordered settle, and see whether something is ordered then. */
+static bool
+plan_after(struct gateway *gateway, uint64_t ms)
+{
+    gateway->now_ms += ms;
+    report(gateway, NULL);
+    return plan(gateway);
+}
+
+static struct advisor_tier_view
+hot_view(struct gateway *gateway)
+{
+    struct advisor_tier_view views[ADVISOR_TIERS_MAX];
+    const size_t count = advisor_planner_tiers(gateway->rig.planner, views, ADVISOR_TIERS_MAX);
+
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(views[i].tier.name, "hot@gw0") == 0)
+            return views[i];
+    fail();
+    return views[0];
+}
+
+/* Blocks [0, PINNED) are stored and pinned, and the oldest there are. */
+enum { PINNED = 500 };
+
+static bool *
+pin_oldest(struct gateway *gateway)
+{
+    bool *pinned = kvt_calloc(BLOCKS, sizeof(*pinned));
+
+    assert_non_null(pinned);
+    memset(pinned, 1, PINNED * sizeof(*pinned));
+    gateway->by_hand = true;
+    publish(gateway, 0, 0, PINNED, true);
+    gateway->now_ms += 1000;
+    return pinned;
+}
+
+static void
+refused_blocks_make_place_for_others(void **state)
+{
+    struct gateway *gateway = gateway_new(ADVISOR_MODE_ENFORCE);
+    bool *pinned = pin_oldest(gateway);
+
+    (void)state;
+    publish(gateway, 0, PINNED, 2600, true);
+    report(gateway, NULL);
+    assert_true(plan(gateway)); /* 500 above the stop: those that are pinned */
+    assert_int_equal(gateway->order.item_count, PINNED);
+    obey_but(gateway, pinned);
+    while (used(gateway, 0) > (uint64_t)2100 * SIZE) {
+        assert_true(plan_after(gateway, 1000));
+        for (uint32_t i = 0; i < gateway->order.item_count; i++)
+            assert_false(pinned[gateway->order.items[i].block.hash - 1]);
+        obey_but(gateway, pinned);
+    }
+    assert_false(plan_after(gateway, 4000));
+    assert_int_equal(hot_view(gateway).refused_blocks, PINNED);
+    assert_false(hot_view(gateway).stuck);
+    kvt_free(pinned);
+    gateway_free(gateway);
+}
+
+/* For hours: each is offered again after a pause that grows; an unpin ends all pauses. */
+static void
+a_tier_of_refused_blocks_is_stuck(void **state)
+{
+    struct gateway *gateway = gateway_new(ADVISOR_MODE_ENFORCE);
+    bool *pinned = pin_oldest(gateway);
+    struct kvt_order_result unpinned = {.epoch = 99, .id = 1, .verb = KVT_ORDER_UNPIN, .done = 1};
+    struct kvt_report with = {.healthy = true, .results = &unpinned, .result_count = 1};
+    uint32_t offers[PINNED] = {0};
+    int steps_stuck = 0;
+    int steps = 0;
+
+    (void)state;
+    gateway->capacity[0] = (uint64_t)PINNED * SIZE;
+    for (uint64_t ms = 0; ms < 7200000; ms += 5000, steps++) {
+        if (plan_after(gateway, 5000)) {
+            for (uint32_t i = 0; i < gateway->order.item_count; i++)
+                offers[gateway->order.items[i].block.hash - 1]++;
+            obey_but(gateway, pinned);
+        }
+        steps_stuck += hot_view(gateway).stuck ? 1 : 0;
+    }
+    for (size_t i = 0; i < PINNED; i++)
+        assert_in_range(offers[i], 8, 12); /* after 10 s, 20 s ... 1280 s, and 1800 s each */
+    assert_true(steps_stuck > steps * 8 / 10);
+    report(gateway, &with);
+    while (plan_after(gateway, 5000))
+        obey(gateway);
+    assert_int_equal(used(gateway, 0), (uint64_t)PINNED * SIZE * 7 / 10);
+    assert_false(hot_view(gateway).stuck);
+    kvt_free(pinned);
+    gateway_free(gateway);
+}
+
 static void
 nothing_is_planned_on_old_news(void **state)
 {
@@ -512,6 +635,124 @@ restart_forgets_nothing(void **state)
     gateway_free(gateway);
 }
 
+/* ---- an ordering that learns: how many uses there were ---- */
+
+static uint64_t learned; /* by the one tier of the test */
+
+static void
+learner_touch(void *state, const struct kvt_ordering_use *use)
+{
+    policy_lru.touch(state, use);
+    learned += (use->flags & KVT_ORDERING_RESTORED) == 0;
+}
+
+static size_t
+learner_save(const void *state, void *bytes, size_t room)
+{
+    (void)state;
+    if (room >= sizeof(learned))
+        memcpy(bytes, &learned, sizeof(learned));
+    return sizeof(learned);
+}
+
+static enum kvt_err
+learner_load(void *state, const void *bytes, size_t size)
+{
+    (void)state;
+    if (size != sizeof(learned))
+        return KVT_CORRUPT;
+    memcpy(&learned, bytes, size);
+    return KVT_OK;
+}
+
+static void
+what_was_learned_survives_a_restart(void **state)
+{
+    struct kvt_ordering learner = policy_lru;
+    struct gateway *gateway = gateway_new(ADVISOR_MODE_OFF);
+    const struct test_rig_options options = {
+        .path = gateway->folder, .mode = ADVISOR_MODE_OFF, .ordering = &learner};
+    uint64_t before;
+
+    (void)state;
+    learner.name = "learner";
+    learner.touch = learner_touch;
+    learner.save = learner_save;
+    learner.load = learner_load;
+    learned = 0;
+    test_rig_close(&gateway->rig);
+    test_rig_open(&gateway->rig, &options);
+    publish(gateway, 0, 0, 1000, true);
+    before = learned;
+    assert_int_equal(before, 1000);
+    for (int i = 0; i < 2; i++) { /* the first look starts the clock */
+        advisor_planner_tick(gateway->rig.planner, gateway->now_ms);
+        gateway->now_ms += 60000;
+    }
+    publish(gateway, 0, 1000, 1001, true); /* a round with a transaction */
+    learned = 7;
+    test_rig_close(&gateway->rig);
+    test_rig_open(&gateway->rig, &options);
+    assert_int_equal(learned, before); /* a transaction is written before RAM follows it */
+    gateway_free(gateway);
+}
+
+static void
+what_is_due_leaves_although_there_is_room(void **state)
+{
+    struct gateway *gateway = gateway_new(ADVISOR_MODE_ENFORCE);
+    const struct test_rig_options options = {.path = gateway->folder,
+                                             .mode = ADVISOR_MODE_ENFORCE,
+                                             .ordering = &policy_idle,
+                                             .idle_ticks = 50};
+
+    (void)state;
+    test_rig_close(&gateway->rig);
+    test_rig_open(&gateway->rig, &options);
+    publish(gateway, 0, 0, 100, true);
+    gateway->now_ms += 4000;
+    publish(gateway, 0, 100, 200, true);
+    report(gateway, NULL);
+    assert_false(plan(gateway));
+    gateway->now_ms += 2000;
+    report(gateway, NULL);
+    assert_true(plan(gateway));
+    assert_int_equal(gateway->order.verb, KVT_ORDER_DEMOTE);
+    assert_int_equal(gateway->order.item_count, 100);
+    for (uint32_t i = 0; i < gateway->order.item_count; i++)
+        assert_true(gateway->order.items[i].block.hash <= 100);
+    gateway_free(gateway);
+}
+
+static void
+every_ordering_can_be_chosen(void **state)
+{
+    static const struct {
+        const char *key;
+        const char *fallback;
+        const char *words;
+    } params[] = {
+#define PARAM(id, key, type, fallback, least, most, env, help) {key, fallback, most},
+#include "config/advisor.def"
+#undef PARAM
+    };
+    const struct kvt_ordering *const *all;
+    size_t count;
+    size_t at = 0;
+    size_t words = 1;
+
+    (void)state;
+    while (strcmp(params[at].key, "policy.ordering") != 0)
+        at++;
+    assert_string_equal(params[at].fallback, POLICY_ORDERING_DEFAULT);
+    all = policy_ordering_all(&count);
+    for (size_t i = 0; i < count; i++)
+        assert_non_null(strstr(params[at].words, all[i]->name));
+    for (const char *c = params[at].words; *c != '\0'; c++)
+        words += *c == '|';
+    assert_int_equal(words, count);
+}
+
 /* Reading the order of many blocks takes a while: a start that is stopped does not wait for it. */
 static void
 reading_can_be_cancelled(void **state)
@@ -543,9 +784,14 @@ main(void)
         cmocka_unit_test(a_lower_life_reports),
         cmocka_unit_test(observing_publishes_nothing),
         cmocka_unit_test(failed_and_expired_are_planned_anew),
+        cmocka_unit_test(refused_blocks_make_place_for_others),
+        cmocka_unit_test(a_tier_of_refused_blocks_is_stuck),
         cmocka_unit_test(nothing_is_planned_on_old_news),
         cmocka_unit_test(unsent_orders_are_sent_again),
         cmocka_unit_test(restart_forgets_nothing),
+        cmocka_unit_test(what_was_learned_survives_a_restart),
+        cmocka_unit_test(what_is_due_leaves_although_there_is_room),
+        cmocka_unit_test(every_ordering_can_be_chosen),
         cmocka_unit_test(reading_can_be_cancelled),
     };
 

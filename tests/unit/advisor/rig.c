@@ -10,6 +10,7 @@
 #include "wire/event.h"
 #include "wire/report.h"
 
+#include "policy/orderings.h"
 #include "tests/support/seed.h"
 
 enum { ROUNDS = 4 };
@@ -63,17 +64,19 @@ test_rig_open(struct test_rig *rig, const struct test_rig_options *options)
     struct advisor_source_options ours = {.name = "rig", .stream = "rig"};
     struct advisor_position events_at;
     struct advisor_position reports_at;
-    struct advisor_planner_options planner = {.ordering = &advisor_policy_lru,
-                                              .counters = &rig->counters,
-                                              .mode = options->mode,
-                                              .can_enforce = true,
-                                              .hot_start_ppm = 850000,
-                                              .hot_stop_ppm = 700000,
-                                              .cold_start_ppm = 950000,
-                                              .cold_stop_ppm = 900000,
-                                              .promote_after = options->promote_after,
-                                              .expiry_ms = 60000,
-                                              .bytes_max = 8u << 20};
+    struct advisor_planner_options planner = {
+        .ordering = options->ordering == NULL ? &policy_lru : options->ordering,
+        .ordering_options = {.idle_ticks = options->idle_ticks},
+        .counters = &rig->counters,
+        .mode = options->mode,
+        .can_enforce = true,
+        .hot_start_ppm = 850000,
+        .hot_stop_ppm = 700000,
+        .cold_start_ppm = 950000,
+        .cold_stop_ppm = 900000,
+        .promote_after = options->promote_after,
+        .expiry_ms = 60000,
+        .bytes_max = 8u << 20};
     struct advisor_engine_options engine = {.counters = &rig->counters,
                                             .commit_max_wait_ms = 200,
                                             .silent_after_ms = 10000,

@@ -38,6 +38,8 @@ struct test_rig_options {
     uint64_t index_bytes; /* 0: 64 MiB */
     uint64_t cold_bytes;  /* 0: nothing is evicted */
     enum advisor_mode mode;
+    const struct kvt_ordering *ordering; /* NULL: lru */
+    uint64_t idle_ticks;                 /* of it */
     uint64_t promote_after;
     uint32_t holders_max;                       /* 0: as many as the index takes */
     uint32_t aliases_max;                       /* 0: as many as there may be */

@@ -1,0 +1,176 @@
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "advisor/planner_private.h"
+#include "base/alloc.h"
+#include "base/log.h"
+
+/* What the tiers' rosters hear: what was committed, and at a start what the store has. */
+
+enum { LOAD_PAGE = 65536 }; /* rows between two looks at `cancel` */
+
+static uint64_t
+tick_of(uint64_t time_ms)
+{
+    return time_ms / ADVISOR_TICK_MS;
+}
+
+static uint32_t
+size_of(uint64_t size)
+{
+    return size < UINT32_MAX ? (uint32_t)size : UINT32_MAX;
+}
+
+static void
+say_truncated(struct advisor_tier *tier)
+{
+    if (tier->truncated)
+        return;
+    tier->truncated = true;
+    kvt_log_warn("advisor.planner", "truncated",
+                 "%s has more blocks than the ordering has memory for: some are not considered; "
+                 "raise index.max",
+                 tier->name);
+}
+
+static void
+add_candidate(struct advisor_planner *planner, const struct advisor_effect *effect,
+              const struct policy_block *block)
+{
+    struct advisor_gateway *gateway;
+
+    if (effect->op.reporter >= planner->gateway_count || effect->in_hot || effect->ranks == 0)
+        return;
+    gateway = &planner->gateways[effect->op.reporter];
+    for (uint32_t i = 0; i < gateway->candidate_count; i++)
+        if (gateway->candidates[i].hash == block->hash && gateway->candidates[i].ns == block->ns)
+            return;
+    /* Full: whoever is read again will come again. */
+    if (gateway->candidate_count < ADVISOR_CANDIDATES_MAX)
+        gateway->candidates[gateway->candidate_count++] = *block;
+}
+
+/* Read by a gateway: a use for the tier that served it and for both of the gateway's.  What is read
+ * hot is used in the bucket too, and what is read from the bucket is what the hot volume lacked. */
+static void
+use(struct advisor_planner *planner, const struct advisor_effect *effect,
+    const struct policy_block *block)
+{
+    const uint32_t reporter = effect->op.reporter;
+    const bool known = reporter < planner->gateway_count;
+    const uint32_t tiers[] = {advisor_planner_tier_of(planner, effect->op.holder),
+                              known ? planner->gateways[reporter].hot : ADVISOR_NONE,
+                              known ? planner->gateways[reporter].cold : ADVISOR_NONE};
+
+    for (size_t i = 0; i < sizeof(tiers) / sizeof(tiers[0]); i++)
+        if (tiers[i] != ADVISOR_NONE && (i == 0 || tiers[i] != tiers[0]) &&
+            policy_roster_use(planner->tiers[tiers[i]].roster, block,
+                              tick_of(effect->op.time_ms)) != KVT_OK)
+            say_truncated(&planner->tiers[tiers[i]]);
+}
+
+static void
+follow(struct advisor_planner *planner, const struct advisor_effect *effect)
+{
+    const struct advisor_planner_options *options = &planner->options;
+    const uint32_t tier = advisor_planner_tier_of(planner, effect->op.holder);
+    const struct policy_block block = {.hash = effect->op.hash,
+                                       .parent = effect->parent,
+                                       .ns = effect->op.ns,
+                                       .position = effect->position,
+                                       .ranks = effect->ranks,
+                                       .size = size_of(effect->op.size)};
+
+    if (tier == ADVISOR_NONE)
+        return;
+    if (effect->op.kind == ADVISOR_OP_ACCESS)
+        use(planner, effect, &block);
+    else if (effect->ranks == 0)
+        policy_roster_leave(planner->tiers[tier].roster, block.ns, block.hash);
+    else if (policy_roster_store(planner->tiers[tier].roster, &block,
+                                 tick_of(effect->op.time_ms)) != KVT_OK)
+        say_truncated(&planner->tiers[tier]);
+    if (effect->op.kind == ADVISOR_OP_ACCESS && effect->op.cold && options->promote_after > 0 &&
+        effect->cold_recent >= options->promote_after)
+        add_candidate(planner, effect, &block);
+}
+
+static int
+by_time(const void *left, const void *right)
+{
+    const struct advisor_effect *a = *(const struct advisor_effect *const *)left;
+    const struct advisor_effect *b = *(const struct advisor_effect *const *)right;
+
+    if (tick_of(a->op.time_ms) != tick_of(b->op.time_ms))
+        return tick_of(a->op.time_ms) < tick_of(b->op.time_ms) ? -1 : 1;
+    return a < b ? -1 : 1; /* of one block in their order */
+}
+
+static bool
+is_in_time(const struct advisor_effect *effects, size_t count)
+{
+    for (size_t i = 1; i < count; i++)
+        if (tick_of(effects[i].op.time_ms) < tick_of(effects[i - 1].op.time_ms))
+            return false;
+    return true;
+}
+
+void
+advisor_planner_apply(struct advisor_planner *planner, const struct advisor_effect *effects,
+                      size_t count)
+{
+    /* Most groups are of one tick. */
+    const struct advisor_effect **sorted =
+        is_in_time(effects, count) ? NULL : kvt_calloc(count, sizeof(*sorted));
+
+    for (size_t i = 0; i < count && sorted != NULL; i++)
+        sorted[i] = &effects[i];
+    if (sorted != NULL)
+        qsort(sorted, count, sizeof(*sorted), by_time);
+    /* Without memory in their own order, which is that of blocks: late uses count as new ones. */
+    for (size_t i = 0; i < count; i++)
+        follow(planner, sorted != NULL ? sorted[i] : &effects[i]);
+    for (uint32_t i = 0; i < planner->tier_count; i++)
+        policy_roster_settle(planner->tiers[i].roster);
+    kvt_free(sorted);
+}
+
+static enum kvt_err
+load_block(void *arg, const struct advisor_store_block *row)
+{
+    struct advisor_planner *planner = arg;
+
+    for (uint32_t i = 0; i < row->place_count; i++) {
+        const uint32_t tier = advisor_planner_tier_of(planner, row->places[i].holder);
+        const struct policy_block block = {.hash = row->hash,
+                                           .parent = row->parent,
+                                           .ns = row->ns,
+                                           .position = row->position,
+                                           .ranks = row->places[i].ranks,
+                                           .size = size_of(row->size)};
+
+        if (tier != ADVISOR_NONE && block.ranks != 0 &&
+            policy_roster_restore(planner->tiers[tier].roster, &block,
+                                  row->hits < UINT32_MAX ? row->hits + 1 : UINT32_MAX,
+                                  tick_of(row->touched_ms)) != KVT_OK)
+            say_truncated(&planner->tiers[tier]);
+    }
+    return KVT_OK;
+}
+
+enum kvt_err
+advisor_planner_load_blocks(struct advisor_planner *planner, const struct advisor_txn *txn,
+                            const _Atomic bool *cancel)
+{
+    enum kvt_err rc = KVT_OK;
+    uint64_t next = 0;
+
+    do
+        rc = atomic_load_explicit(cancel, memory_order_relaxed)
+                 ? KVT_CANCELLED
+                 : advisor_store_blocks(txn, next, LOAD_PAGE, &next, load_block, planner);
+    while (rc == KVT_OK && next != 0);
+    for (uint32_t i = 0; i < planner->tier_count && rc == KVT_OK; i++)
+        policy_roster_settle(planner->tiers[i].roster);
+    return rc;
+}
