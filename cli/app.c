@@ -13,13 +13,15 @@
 #include "base/log.h"
 #include "base/parse.h"
 #include "cli/command.h"
+#include "cli/csv.h"
 #include "cli/help.h"
 #include "cli/settings.h"
 #include "cli/yaml.h"
 
 enum { FLAG_MAX = 64, SUGGEST_MAX = 128 };
 
-enum output { OUTPUT_TABLE, OUTPUT_JSON, OUTPUT_JSONL, OUTPUT_YAML }; /* as in config/cli.def */
+/* As in config/cli.def. */
+enum output { OUTPUT_TABLE, OUTPUT_WIDE, OUTPUT_JSON, OUTPUT_JSONL, OUTPUT_YAML, OUTPUT_CSV };
 
 /* What the command line said, before anything is done about it. */
 struct line {
@@ -236,9 +238,12 @@ run(const struct cli_command *command, struct cli_context *context, enum output 
     enum cli_exit status;
     bool whole = true;
 
-    context->json = output != OUTPUT_TABLE;
+    context->json = output != OUTPUT_TABLE && output != OUTPUT_WIDE;
+    context->wide = output == OUTPUT_WIDE;
     if (output == OUTPUT_YAML)
         context->out = cli_yaml_open(context->raw);
+    else if (output == OUTPUT_CSV)
+        context->out = cli_csv_open(context->raw);
     if (context->out == NULL) {
         (void)fprintf(context->err, "kvtier: out of memory\n");
         return CLI_EXIT_FAILED;

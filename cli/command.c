@@ -29,9 +29,12 @@
 #include "cli/options.h"
 #include "cli/orders.h"
 #include "cli/policy.h"
+#include "cli/policy_file.h"
+#include "cli/policy_test.h"
 #include "cli/record.h"
 #include "cli/replay.h"
 #include "cli/settings.h"
+#include "cli/simulate.h"
 #include "cli/sources.h"
 #include "cli/status.h"
 #include "cli/workload.h"
@@ -64,8 +67,11 @@ static const struct kvt_param g4_quarantine_options[] = {CLI_OPTIONS_G4_QUARANTI
 static const struct kvt_param g4_locks_options[] = {CLI_OPTIONS_G4_LOCKS(KVT_PARAM_ROW)};
 static const struct kvt_param orders_ls_options[] = {CLI_OPTIONS_ORDERS_LS(KVT_PARAM_ROW)};
 static const struct kvt_param doctor_options[] = {CLI_OPTIONS_DOCTOR(KVT_PARAM_ROW)};
+static const struct kvt_param simulate_options[] = {CLI_OPTIONS_SIMULATE(KVT_PARAM_ROW)};
 static const struct kvt_param generate_options[] = {CLI_OPTIONS_GENERATE(KVT_PARAM_ROW)};
 static const struct kvt_param dev_options[] = {CLI_OPTIONS_DEV(KVT_PARAM_ROW)};
+static const struct kvt_param policy_diff_options[] = {CLI_OPTIONS_POLICY_DIFF(KVT_PARAM_ROW)};
+static const struct kvt_param policy_schema_options[] = {CLI_OPTIONS_POLICY_SCHEMA(KVT_PARAM_ROW)};
 static const struct kvt_param config_show_options[] = {CLI_OPTIONS_CONFIG_SHOW(KVT_PARAM_ROW)};
 
 #define OPTIONS(rows) .options = (rows), .option_count = sizeof(rows) / sizeof((rows)[0])
@@ -431,11 +437,13 @@ const struct cli_command cli_commands[] = {
      OPTIONS(orders_ls_options),
      .run = cli_orders_ls},
     {.path = "policy show",
-     .arguments = "",
-     .summary = "The policy in force",
-     .details = "As the advisor reads it: mode, ordering, watermarks.",
-     .example = "policy show",
-     .words = "",
+     .arguments = "[FILE]",
+     .argument_max = 1,
+     .summary = "The policy in force, or what a policy file comes out as",
+     .details = "Without FILE as the advisor reads it: mode, ordering, watermarks. With FILE every "
+                "value, in one spelling, with the defaults and where each comes from.",
+     .example = "policy show policy.yaml",
+     .words = "FILE",
      .run = cli_policy_show},
     {.path = "policy validate",
      .arguments = "FILE",
@@ -443,11 +451,43 @@ const struct cli_command cli_commands[] = {
      .argument_max = 1,
      .summary = "Check a policy before the advisor sees it",
      .details =
-         "FILE is YAML with the advisor's settings (its policy: section counts). Errors name "
-         "file, line and column. Nothing is sent anywhere.",
-     .example = "policy validate /etc/kvtier/advisor.yaml",
+         "FILE is a policy (docs/policies.md), or YAML with the advisor's settings (its policy: "
+         "section counts). All mistakes of a policy are told at once, with line, column and the "
+         "nearest word that is known. Nothing is sent anywhere. Exit status 1 when there is a "
+         "mistake, 3 without the file.",
+     .example = "policy validate policy.yaml",
      .words = "FILE",
      .run = cli_policy_validate},
+    {.path = "policy test",
+     .arguments = "FILE",
+     .argument_min = 1,
+     .argument_max = 1,
+     .summary = "Run a policy's own tests",
+     .details = "Of a test that fails: what was expected, which rule won, and every rule that was "
+                "asked with each clause's truth and what would have made it true. Exit status 1 "
+                "when one fails.",
+     .example = "policy test policy.yaml",
+     .words = "FILE",
+     .run = cli_policy_test},
+    {.path = "policy diff",
+     .arguments = "OLD NEW",
+     .argument_min = 2,
+     .argument_max = 2,
+     .summary = "What two policies do differently",
+     .details = "Values that mean the same do not differ, however they are written, and neither "
+                "does the order of keys; the order of rules does.",
+     .example = "policy diff old.yaml new.yaml --detailed-exitcode",
+     .words = "FILE",
+     OPTIONS(policy_diff_options),
+     .run = cli_policy_file_diff},
+    {.path = "policy schema",
+     .arguments = "",
+     .summary = "The JSON Schema of a policy",
+     .details = "Draft 2020-12. Editors complete keys by it and underline mistakes.",
+     .example = "policy schema",
+     .words = "",
+     OPTIONS(policy_schema_options),
+     .run = cli_policy_file_schema},
     {.path = "policy mode",
      .arguments = "MODE",
      .argument_min = 1,
@@ -458,6 +498,19 @@ const struct cli_command cli_commands[] = {
      .example = "policy mode observe",
      .words = "off|observe|enforce",
      .run = cli_policy_mode},
+    {.path = "policy simulate",
+     .arguments = "[FILE]",
+     .argument_max = 1,
+     .summary = "What orderings and sizes of a hot tier make of a workload",
+     .details =
+         "FILE is a trace as workload generate writes it, - is standard input; without it one is "
+         "generated. Every ordering is run at every size, beside the best there could be (Belady) "
+         "and with what moves, requests and storage cost; at the end it says which ordering and "
+         "size it would pick, and why. Nothing is asked of any daemon.",
+     .example = "policy simulate --requests 2000 --orderings rhi,lru --sizes 2%,10%",
+     .words = "FILE",
+     OPTIONS(simulate_options),
+     .run = cli_policy_simulate},
     {.path = "workload generate",
      .arguments = "",
      .summary = "Write a seeded multi-turn workload",

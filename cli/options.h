@@ -270,6 +270,43 @@
       "How many times longer a long pause is.")                                                    \
     X(CLI_GENERATE_OUT, "out", PATH, "-", "", "", "", "File to write; - is standard output.")
 
+#define CLI_OPTIONS_SIMULATE(X)                                                                    \
+    X(CLI_SIMULATE_ORDERINGS, "orderings", STRING, "all", "", "", "",                              \
+      "Orderings side by side, as rhi,lru; all is every one there is.")                            \
+    X(CLI_SIMULATE_PLUGIN, "plugin", PATH, "", "", "", "",                                         \
+      "One more ordering, out of this shared object (kvtier/ordering.h).")                         \
+    X(CLI_SIMULATE_SIZES, "sizes", STRING, "1%,2%,5%,10%,20%,30%,50%", "", "", "",                 \
+      "Sizes of the hot tier: shares of the different blocks (5%), sizes (2TiB), or numbers of "   \
+      "blocks.")                                                                                   \
+    X(CLI_SIMULATE_BLOCK_SIZE, "block.size", SIZE, "160MiB", "1", "", "",                          \
+      "Bytes of a block; 160 MiB are 512 tokens of a model that takes 320 KiB a token.")           \
+    X(CLI_SIMULATE_PROMOTION, "promotion", ENUM, "price", "", "always|never|second-read|price",    \
+      "",                                                                                          \
+      "When a block that was read cold comes back: at once, never, at the second cold read, "      \
+      "or when what it is expected to save exceeds two moves.")                                    \
+    X(CLI_SIMULATE_SECOND, "second.requests", INT, "1000", "1", "", "",                            \
+      "For second-read: requests between two cold reads at most.")                                 \
+    X(CLI_SIMULATE_IDLE, "idle.requests", INT, "100", "1", "", "",                                 \
+      "For the ordering idle: requests after which a block leaves.")                               \
+    X(CLI_SIMULATE_COLD_COST, "cold.read.cost", STRING, "10", "", "", "",                          \
+      "What a cold read costs, in hot reads (in time, usually).")                                  \
+    X(CLI_SIMULATE_MOVE_COST, "move.cost", STRING, "1", "", "", "",                                \
+      "What moving a block up or down costs, in hot reads.")                                       \
+    X(CLI_SIMULATE_PRICE_PUT, "price.put", STRING, "0.005", "", "", "",                            \
+      "Money for 1,000 PUTs of the bucket.")                                                       \
+    X(CLI_SIMULATE_PRICE_GET, "price.get", STRING, "0.0004", "", "", "", "Money for 1,000 GETs.")  \
+    X(CLI_SIMULATE_PRICE_HOT, "price.hot", STRING, "0.08", "", "", "",                             \
+      "Money for a GiB in the hot tier for a month.")                                              \
+    X(CLI_SIMULATE_PRICE_COLD, "price.cold", STRING, "0.023", "", "", "",                          \
+      "Money for a GiB in the bucket for a month.")                                                \
+    X(CLI_SIMULATE_PRICE_TRANSFER, "price.transfer", STRING, "0", "", "", "",                      \
+      "Money for a GiB read out of the bucket.")                                                   \
+    X(CLI_SIMULATE_SEED, "seed", INT, "1", "", "", "", "Without FILE: of the generated workload.") \
+    X(CLI_SIMULATE_REQUESTS, "requests", INT, "10000", "1", "10000000", "",                        \
+      "Without FILE: requests of the generated workload.")                                         \
+    X(CLI_SIMULATE_REPORT, "report", PATH, "", "", "", "",                                         \
+      "Also write a page (.html) or a picture (.svg) that needs nothing else.")
+
 #define CLI_OPTIONS_DEV(X)                                                                         \
     X(CLI_DEV_STATE, "state", PATH, "", "", "", "",                                                \
       "Folder for everything; unset: kvtier/dev in $XDG_STATE_HOME or ~/.local/state.")            \
@@ -293,6 +330,14 @@
       "The nats-server program.")                                                                  \
     X(CLI_DEV_READY_WAIT, "ready.wait", DURATION, "60s", "1s", "10m", "",                          \
       "How long the children may take to become ready.")
+
+#define CLI_OPTIONS_POLICY_DIFF(X)                                                                 \
+    X(CLI_POLICY_DIFF_DETAILED, "detailed_exitcode", BOOL, "false", "", "", "",                    \
+      "Exit status 10 when there is a difference.")
+
+#define CLI_OPTIONS_POLICY_SCHEMA(X)                                                               \
+    X(CLI_POLICY_SCHEMA_AS, "as", ENUM, "json-schema", "", "json-schema|markdown", "",             \
+      "JSON Schema for editors, or the reference of the manual.")
 
 #define CLI_OPTIONS_CONFIG_SHOW(X)                                                                 \
     X(CLI_CONFIG_ORIGIN, "origin", BOOL, "false", "", "", "", "Say where each value comes from.")
@@ -326,7 +371,10 @@ enum cli_g4_locks_option { CLI_OPTIONS_G4_LOCKS(CLI_OPTION_ID) CLI_LOCKS_COUNT }
 enum cli_orders_ls_option { CLI_OPTIONS_ORDERS_LS(CLI_OPTION_ID) CLI_ORDERS_LS_COUNT };
 enum cli_doctor_option { CLI_OPTIONS_DOCTOR(CLI_OPTION_ID) CLI_DOCTOR_COUNT };
 enum cli_generate_option { CLI_OPTIONS_GENERATE(CLI_OPTION_ID) CLI_GENERATE_COUNT };
+enum cli_simulate_option { CLI_OPTIONS_SIMULATE(CLI_OPTION_ID) CLI_SIMULATE_COUNT };
 enum cli_dev_option { CLI_OPTIONS_DEV(CLI_OPTION_ID) CLI_DEV_COUNT };
+enum cli_policy_diff_option { CLI_OPTIONS_POLICY_DIFF(CLI_OPTION_ID) CLI_POLICY_DIFF_COUNT };
+enum cli_policy_schema_option { CLI_OPTIONS_POLICY_SCHEMA(CLI_OPTION_ID) CLI_POLICY_SCHEMA_COUNT };
 enum cli_config_show_option { CLI_OPTIONS_CONFIG_SHOW(CLI_OPTION_ID) CLI_CONFIG_SHOW_COUNT };
 
 #endif /* CLI_OPTIONS_H */

@@ -7,6 +7,7 @@
 #include "base/config.h"
 #include "cli/daemons.h"
 #include "cli/json.h"
+#include "cli/policy_file.h"
 #include "cli/server.h"
 
 enum { PPM_PERCENT = 10000 };
@@ -53,6 +54,8 @@ show(const struct cli_context *context, struct json_object *body)
 enum cli_exit
 cli_policy_show(const struct cli_context *context)
 {
+    if (context->argument_count > 0)
+        return cli_policy_file_show(context);
     return show(context, NULL);
 }
 
@@ -108,6 +111,8 @@ cli_policy_validate(const struct cli_context *context)
     struct kvt_error err = {0};
     enum kvt_err rc;
 
+    if (cli_policy_file_is(context->arguments[0]))
+        return cli_policy_file_validate(context);
     rc = cli_daemons_advisor(context->arguments[0], &config, &err);
     if (rc == KVT_OK)
         print_valid(context, config);

@@ -12,6 +12,7 @@ struct slot {
     uint64_t id;
     uint64_t time_ms;
     uint64_t uses; /* 0 = empty */
+    bool last;     /* the last use ended its request */
 };
 
 /* Open addressing, at most three quarters full. */
@@ -22,6 +23,7 @@ struct cli_reuse {
     uint64_t accesses;
     uint64_t gaps;
     uint64_t gap_counts[BUCKETS];
+    struct cli_reuse_share after[2]; /* other uses, and those that ended a request */
 };
 
 enum kvt_err
@@ -90,7 +92,7 @@ grow(struct cli_reuse *reuse)
 }
 
 enum kvt_err
-cli_reuse_add(struct cli_reuse *reuse, uint64_t id, uint64_t time_ms, bool *seen)
+cli_reuse_add(struct cli_reuse *reuse, uint64_t id, uint64_t time_ms, bool last, bool *seen)
 {
     struct slot *slot;
     uint64_t gap;
@@ -100,12 +102,15 @@ cli_reuse_add(struct cli_reuse *reuse, uint64_t id, uint64_t time_ms, bool *seen
         return KVT_NOMEM;
     slot = find(reuse->slots, reuse->capacity, id);
     reuse->accesses++;
+    reuse->after[last].whole++;
     if (slot->uses == 0) {
-        *slot = (struct slot){id, time_ms, 1};
+        *slot = (struct slot){id, time_ms, 1, last};
         reuse->count++;
         return KVT_OK;
     }
     *seen = true;
+    reuse->after[slot->last].part++;
+    slot->last = last;
     gap = time_ms > slot->time_ms ? time_ms - slot->time_ms : 0;
     slot->time_ms = time_ms;
     slot->uses++;
@@ -130,17 +135,37 @@ quantile(const struct cli_reuse *reuse, double share)
     return 0;
 }
 
+/* A block that was used n times was used again after each use but the last. */
+static void
+add_again(struct cli_reuse_stats *stats, uint64_t uses)
+{
+    for (uint64_t i = 0; i < CLI_REUSE_AGAIN - 1 && i < uses; i++) {
+        stats->again[i].whole++;
+        stats->again[i].part += i + 1 < uses;
+    }
+    if (uses >= CLI_REUSE_AGAIN) {
+        stats->again[CLI_REUSE_AGAIN - 1].whole += uses - (CLI_REUSE_AGAIN - 1);
+        stats->again[CLI_REUSE_AGAIN - 1].part += uses - CLI_REUSE_AGAIN;
+    }
+}
+
 void
 cli_reuse_stats(const struct cli_reuse *reuse, struct cli_reuse_stats *stats)
 {
     *stats = (struct cli_reuse_stats){.accesses = reuse->accesses, .blocks = reuse->count};
     for (size_t i = 0; i < reuse->capacity; i++) {
         stats->used_once += reuse->slots[i].uses == 1;
+        add_again(stats, reuse->slots[i].uses);
         if (reuse->slots[i].uses > stats->used_most)
             stats->used_most = reuse->slots[i].uses;
     }
+    stats->again_last = reuse->after[true];
+    stats->again_other = reuse->after[false];
+    stats->gap_p25_ms = quantile(reuse, 0.25);
     stats->gap_p50_ms = quantile(reuse, 0.50);
+    stats->gap_p75_ms = quantile(reuse, 0.75);
     stats->gap_p90_ms = quantile(reuse, 0.90);
+    stats->gap_p95_ms = quantile(reuse, 0.95);
     stats->gap_p99_ms = quantile(reuse, 0.99);
     assert(stats->used_once <= stats->blocks && stats->blocks <= stats->accesses);
 }

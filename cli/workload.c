@@ -45,6 +45,20 @@ read_options(const struct kvt_config *options, struct cli_generator_options *out
     return zipf[0] != '\0' && *end == '\0';
 }
 
+enum kvt_err
+cli_workload_usual(struct cli_generator_options *options, struct kvt_error *err)
+{
+    static const struct kvt_param rows[] = {CLI_OPTIONS_GENERATE(KVT_PARAM_ROW)};
+    struct kvt_config *config;
+    const enum kvt_err rc = kvt_config_new(&config, rows, CLI_GENERATE_COUNT, err);
+
+    *options = (struct cli_generator_options){0};
+    if (rc == KVT_OK)
+        (void)read_options(config, options);
+    kvt_config_free(config);
+    return rc;
+}
+
 static enum kvt_err
 write_all(struct cli_generator *generator, FILE *out, struct kvt_error *err)
 {
@@ -122,7 +136,8 @@ measure_request(struct measured *measured, struct cli_reuse *reuse,
     for (uint32_t i = 0; i < request->hash_count; i++) {
         bool seen;
 
-        if (cli_reuse_add(reuse, request->hash_ids[i], request->timestamp_ms, &seen) != KVT_OK)
+        if (cli_reuse_add(reuse, request->hash_ids[i], request->timestamp_ms,
+                          i + 1 == request->hash_count, &seen) != KVT_OK)
             return KVT_NOMEM;
         prefix = prefix && seen;
         measured->prefix_hits += prefix;
@@ -169,6 +184,12 @@ share(uint64_t part, uint64_t whole)
     return whole == 0 ? 0.0 : (double)part / (double)whole;
 }
 
+static double
+percent(struct cli_reuse_share reused)
+{
+    return 100.0 * share(reused.part, reused.whole);
+}
+
 static void
 print_stats(FILE *out, const struct measured *m)
 {
@@ -187,10 +208,20 @@ print_stats(FILE *out, const struct measured *m)
         100.0 * share(m->prefix_hits, m->reuse.accesses));
     (void)fprintf(out, "used once       %.1f%% of blocks; the busiest is used %" PRIu64 " times\n",
                   100.0 * share(m->reuse.used_once, m->reuse.blocks), m->reuse.used_most);
-    (void)fprintf(out,
-                  "time to reuse   half within %.1f s, 90%% within %.1f s, 99%% within %.1f s\n",
-                  (double)m->reuse.gap_p50_ms / 1000.0, (double)m->reuse.gap_p90_ms / 1000.0,
-                  (double)m->reuse.gap_p99_ms / 1000.0);
+    (void)fprintf(out, "used again      after the first use %.1f%%, then",
+                  percent(m->reuse.again[0]));
+    for (size_t i = 1; i < CLI_REUSE_AGAIN; i++)
+        (void)fprintf(out, " %.1f%%%s", percent(m->reuse.again[i]),
+                      i + 1 < CLI_REUSE_AGAIN ? "," : " and more\n");
+    (void)fprintf(out, "ends            %.1f%% of last blocks are used again, %.1f%% of others\n",
+                  percent(m->reuse.again_last), percent(m->reuse.again_other));
+    (void)fprintf(
+        out,
+        "time to reuse   25%% within %.1f s, half within %.1f s, 75%% within %.1f s, 90%% "
+        "within %.1f s, 95%% within %.1f s, 99%% within %.1f s\n",
+        (double)m->reuse.gap_p25_ms / 1000.0, (double)m->reuse.gap_p50_ms / 1000.0,
+        (double)m->reuse.gap_p75_ms / 1000.0, (double)m->reuse.gap_p90_ms / 1000.0,
+        (double)m->reuse.gap_p95_ms / 1000.0, (double)m->reuse.gap_p99_ms / 1000.0);
 }
 
 static void
@@ -199,10 +230,21 @@ add(struct json_object *object, const char *name, uint64_t value)
     (void)json_object_object_add(object, name, json_object_new_uint64(value));
 }
 
+static struct json_object *
+share_json(struct cli_reuse_share reused)
+{
+    struct json_object *object = json_object_new_object();
+
+    add(object, "part", reused.part);
+    add(object, "of", reused.whole);
+    return object;
+}
+
 static void
 print_stats_json(FILE *out, const struct measured *m)
 {
     struct json_object *object = json_object_new_object();
+    struct json_object *again = json_object_new_array();
 
     add(object, "schema_version", 1);
     add(object, "requests", m->requests);
@@ -216,8 +258,16 @@ print_stats_json(FILE *out, const struct measured *m)
     add(object, "blocks_in_request_max", m->blocks_most);
     add(object, "prefix_hits", m->prefix_hits);
     add(object, "uses_of_one_block_max", m->reuse.used_most);
+    for (size_t i = 0; i < CLI_REUSE_AGAIN; i++)
+        (void)json_object_array_add(again, share_json(m->reuse.again[i]));
+    (void)json_object_object_add(object, "used_again", again);
+    (void)json_object_object_add(object, "used_again_last", share_json(m->reuse.again_last));
+    (void)json_object_object_add(object, "used_again_other", share_json(m->reuse.again_other));
+    add(object, "reuse_gap_p25_ms", m->reuse.gap_p25_ms);
     add(object, "reuse_gap_p50_ms", m->reuse.gap_p50_ms);
+    add(object, "reuse_gap_p75_ms", m->reuse.gap_p75_ms);
     add(object, "reuse_gap_p90_ms", m->reuse.gap_p90_ms);
+    add(object, "reuse_gap_p95_ms", m->reuse.gap_p95_ms);
     add(object, "reuse_gap_p99_ms", m->reuse.gap_p99_ms);
     cli_json_print(out, object);
     (void)json_object_put(object);

@@ -1,7 +1,6 @@
 #include "cli/yaml.h"
 
 #include <ctype.h>
-#include <errno.h>
 #include <json-c/json.h>
 #include <math.h>
 #include <stdbool.h>
@@ -11,14 +10,12 @@
 #include <strings.h>
 
 #include "base/alloc.h"
+#include "cli/objects.h"
 
 enum { INDENT = 2, DIGITS_MIN = 15, DIGITS_MAX = 17, DOUBLE_MAX = 40 };
 
 struct yaml {
-    FILE *to;
-    struct json_tokener *tokener;
-    size_t taken; /* bytes of the object that is under way */
-    bool begun;   /* there is a document already */
+    bool begun; /* there is a document already */
 };
 
 /* ---- text ---- */
@@ -214,89 +211,26 @@ put_members(FILE *out, struct json_object *object, int depth, bool here)
 }
 
 static void
-put_document(struct yaml *yaml, struct json_object *value)
+put_document(void *arg, FILE *to, struct json_object *value)
 {
+    struct yaml *yaml = arg;
+
     if (yaml->begun)
-        (void)fputs("---\n", yaml->to);
+        (void)fputs("---\n", to);
     yaml->begun = true;
-    if (put_scalar(yaml->to, value))
-        (void)fputc('\n', yaml->to);
+    if (put_scalar(to, value))
+        (void)fputc('\n', to);
     else if (json_object_is_type(value, json_type_array))
-        put_items(yaml->to, value, 0, false);
+        put_items(to, value, 0, false);
     else
-        put_members(yaml->to, value, 0, false);
-}
-
-/* ---- the stream ---- */
-
-/* Take JSON up to the end of an object.  Returns bytes used; 0: it is no JSON, or too much. */
-static size_t
-take(struct yaml *yaml, const char *text, size_t size)
-{
-    struct json_object *value = json_tokener_parse_ex(yaml->tokener, text, (int)size);
-    const enum json_tokener_error error = json_tokener_get_error(yaml->tokener);
-    const size_t used =
-        error == json_tokener_continue ? size : (size_t)json_tokener_get_parse_end(yaml->tokener);
-
-    yaml->taken += used;
-    if (error == json_tokener_success) {
-        put_document(yaml, value);
-        (void)json_object_put(value);
-        json_tokener_reset(yaml->tokener);
-        yaml->taken = 0;
-        return used;
-    }
-    return error == json_tokener_continue && yaml->taken <= CLI_YAML_OBJECT_MAX ? used : 0;
-}
-
-static ssize_t
-on_write(void *cookie, const char *text, size_t size)
-{
-    struct yaml *yaml = cookie;
-
-    for (size_t at = 0; at < size;) {
-        const bool blank = yaml->taken == 0 && isspace((unsigned char)text[at]);
-        const size_t used = blank ? 1 : take(yaml, text + at, size - at);
-
-        if (used == 0) {
-            errno = EILSEQ;
-            return 0;
-        }
-        at += used;
-    }
-    return fflush(yaml->to) == 0 ? (ssize_t)size : 0;
-}
-
-static int
-on_close(void *cookie)
-{
-    struct yaml *yaml = cookie;
-    const bool whole = yaml->taken == 0;
-
-    json_tokener_free(yaml->tokener);
-    kvt_free(yaml);
-    if (!whole)
-        errno = EILSEQ;
-    return whole ? 0 : -1;
+        put_members(to, value, 0, false);
 }
 
 FILE *
 cli_yaml_open(FILE *to)
 {
+    static const struct cli_objects_ops ops = {put_document, kvt_free};
     struct yaml *yaml = kvt_calloc(1, sizeof(*yaml));
-    FILE *stream = NULL;
 
-    if (yaml == NULL)
-        return NULL;
-    yaml->to = to;
-    yaml->tokener = json_tokener_new_ex(CLI_YAML_DEPTH_MAX);
-    if (yaml->tokener != NULL)
-        stream =
-            fopencookie(yaml, "w", (cookie_io_functions_t){.write = on_write, .close = on_close});
-    if (stream == NULL) {
-        if (yaml->tokener != NULL)
-            json_tokener_free(yaml->tokener);
-        kvt_free(yaml);
-    }
-    return stream;
+    return yaml == NULL ? NULL : cli_objects_open(to, &ops, yaml);
 }

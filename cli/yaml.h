@@ -10,15 +10,12 @@
  *
  * Ownership: the stream is the caller's; fclose() ends it.  The one below is borrowed.
  * Threads:   one owner.
- * Limits:    CLI_YAML_OBJECT_MAX bytes of JSON an object; CLI_YAML_DEPTH_MAX levels.
+ * Limits:    those of cli/objects.h.
  */
 #ifndef CLI_YAML_H
 #define CLI_YAML_H
 
 #include <stdio.h>
-
-#define CLI_YAML_OBJECT_MAX (128u << 20)
-#define CLI_YAML_DEPTH_MAX  32
 
 /** A stream that takes JSON objects, whitespace between them, and writes each to `to` as a
  *  document, with "---" between two.  What is no JSON is an error of the stream, as is one of `to`.

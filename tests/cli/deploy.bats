@@ -93,6 +93,7 @@ read_unit() {
     share/man/man1/kvtier.1 share/man/man8/kvtier-gateway.8 \
     share/bash-completion/completions/kvtier share/zsh/site-functions/_kvtier \
     share/fish/vendor_completions.d/kvtier.fish share/doc/kvtier/examples/gateway.yaml \
+    share/doc/kvtier/examples/policies/default.yaml share/kvtier/policy.schema.json \
     lib/systemd/system/kvtier-gateway.service include/kvtier/version.h include/kvtier/block.h; do
     [ -s "prefix/$file" ] || { echo "not installed: $file"; return 1; }
   done

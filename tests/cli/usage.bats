@@ -110,7 +110,7 @@ free_port() {
   status_is 2
   run "$KVTIER" status -o xml
   status_is 2
-  output_has "table|json"
+  output_has "table|wide|json"
   run "$KVTIER" orders ls --limit
   status_is 2
   output_has "--limit wants a value"

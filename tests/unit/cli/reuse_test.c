@@ -22,6 +22,7 @@ counts_match_a_model(void **state)
     uint64_t blocks = 0;
     uint64_t once = 0;
     uint64_t most = 0;
+    uint64_t again = 0;
 
     (void)state;
     memset(uses, 0, sizeof(uses));
@@ -32,7 +33,7 @@ counts_match_a_model(void **state)
         const uint64_t id = draw * draw / IDS;
         bool seen;
 
-        assert_int_equal(cli_reuse_add(reuse, id, i, &seen), KVT_OK);
+        assert_int_equal(cli_reuse_add(reuse, id, i, i % 3 == 0, &seen), KVT_OK);
         assert_int_equal(seen, uses[id] > 0);
         uses[id]++;
     }
@@ -46,6 +47,14 @@ counts_match_a_model(void **state)
     assert_int_equal(stats.blocks, blocks);
     assert_int_equal(stats.used_once, once);
     assert_int_equal(stats.used_most, most);
+    assert_int_equal(stats.again[0].whole, blocks);
+    assert_int_equal(stats.again[0].part, blocks - once);
+    assert_int_equal(stats.again_last.whole, (STEPS + 2) / 3);
+    assert_int_equal(stats.again_last.whole + stats.again_other.whole, STEPS);
+    assert_int_equal(stats.again_last.part + stats.again_other.part, STEPS - blocks);
+    for (size_t i = 0; i < CLI_REUSE_AGAIN; i++)
+        again += stats.again[i].part;
+    assert_int_equal(again, STEPS - blocks);             /* every use but each block's first */
     assert_true(blocks > 1024 && once > 0 && most > 10); /* it grew, and saw both ends */
     cli_reuse_free(reuse);
 }
@@ -60,12 +69,12 @@ gaps_are_known_to_a_tenth(void **state)
     (void)state;
     assert_int_equal(cli_reuse_new(&reuse), KVT_OK);
     for (uint64_t i = 0; i < 100; i++)
-        assert_int_equal(cli_reuse_add(reuse, 1, i * 1000, &seen), KVT_OK);
+        assert_int_equal(cli_reuse_add(reuse, 1, i * 1000, false, &seen), KVT_OK);
     cli_reuse_stats(reuse, &stats);
     assert_in_range(stats.gap_p50_ms, 900, 1100);
     assert_in_range(stats.gap_p99_ms, 900, 1100);
     /* Time that runs backwards is a gap of nothing, not of ages. */
-    assert_int_equal(cli_reuse_add(reuse, 1, 0, &seen), KVT_OK);
+    assert_int_equal(cli_reuse_add(reuse, 1, 0, false, &seen), KVT_OK);
     cli_reuse_stats(reuse, &stats);
     assert_in_range(stats.gap_p99_ms, 900, 1100);
     cli_reuse_free(reuse);
@@ -80,7 +89,7 @@ attempt(void *arg)
 
     (void)arg;
     for (uint64_t id = 0; rc == KVT_OK && id < 3000; id++)
-        rc = cli_reuse_add(reuse, id, id, &seen);
+        rc = cli_reuse_add(reuse, id, id, false, &seen);
     assert_true(rc == KVT_OK || rc == KVT_NOMEM);
     cli_reuse_free(reuse);
     return rc == KVT_OK;

@@ -1,0 +1,30 @@
+/*
+ * cli/policy_file.h -- `kvtier policy validate|show|diff|schema` of policy files.
+ *
+ * Why: a policy is written, checked and compared before any daemon hears of it.
+ * Ownership: as said at each call.
+ * Threads:   the main thread.
+ * Limits:    those of policy/file.h.
+ */
+#ifndef CLI_POLICY_FILE_H
+#define CLI_POLICY_FILE_H
+
+#include <stdbool.h>
+
+#include "cli/context.h"
+
+#include "policy/file.h"
+
+/** Has the file a key of a policy?  Then it is one, or was meant to be. */
+bool cli_policy_file_is(const char *path);
+
+/** Read a policy, which belongs to the caller; what is wrong with it is told, and `out` NULL. */
+enum cli_exit cli_policy_file_load(const struct cli_context *context, const char *path,
+                                   struct policy **out);
+
+enum cli_exit cli_policy_file_validate(const struct cli_context *context);
+enum cli_exit cli_policy_file_show(const struct cli_context *context);
+enum cli_exit cli_policy_file_diff(const struct cli_context *context);
+enum cli_exit cli_policy_file_schema(const struct cli_context *context);
+
+#endif /* CLI_POLICY_FILE_H */
