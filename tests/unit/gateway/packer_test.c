@@ -124,7 +124,7 @@ check_listing(struct test_scene *scene, size_t expected)
 {
     struct gateway_request *request =
         test_scene_ask(scene, "GET", "/kvtier?list-type=2", NULL, 0, NULL, NULL);
-    const char *at = (const char *)request->answer.data;
+    const char *at = kvt_buffer_text(&request->answer);
     char last[KVT_KEY_MAX] = "";
     char key[KVT_KEY_MAX];
     char text[128];
