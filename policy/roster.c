@@ -28,6 +28,7 @@ policy_roster_new(struct policy_roster **out, const struct policy_roster_options
         return KVT_NOMEM;
     roster->ordering = options->ordering;
     roster->bytes_max = options->bytes_max;
+    roster->prices = options->ordering_options.prices;
     policy_queues_init(&roster->queues);
     roster->told = kvt_grow(NULL, &roster->told_capacity, TOLD_MIN, sizeof(*roster->told));
     if (roster->told != NULL)
@@ -390,6 +391,7 @@ policy_roster_counts(const struct policy_roster *roster, struct policy_roster_co
     *counts = (struct policy_roster_counts){
         .in_tier = roster->in_tier,
         .taken = roster->taken,
+        .passed = roster->queues.queues[POLICY_ROSTER_PASSED].count,
         .known = roster->known,
         .bytes =
             sizeof(*roster) + roster->told_capacity * sizeof(*roster->told) +

@@ -47,8 +47,9 @@ struct policy_block {
 struct policy_roster_counts {
     uint32_t in_tier; /* with those taken out */
     uint32_t taken;
-    uint32_t known; /* in the tier or cold */
-    uint64_t bytes; /* of memory */
+    uint32_t passed; /* of them: set aside */
+    uint32_t known;  /* in the tier or cold */
+    uint64_t bytes;  /* of memory */
 };
 
 /** KVT_OK, KVT_INVALID (the ordering refuses its options) or KVT_NOMEM. */
@@ -92,6 +93,10 @@ bool policy_roster_victim(struct policy_roster *roster, uint64_t tick, struct po
 /** The same for one that should leave although there is room. */
 bool policy_roster_due(struct policy_roster *roster, uint64_t tick, struct policy_block *block);
 void policy_roster_give_back(struct policy_roster *roster, uint32_t ns, uint64_t hash);
+/** It was taken out and is not to leave: set aside, until policy_roster_resume() or as above. */
+void policy_roster_pass(struct policy_roster *roster, uint32_t ns, uint64_t hash);
+/** Give back up to `max` that were set aside, the longest first; returns how many. */
+uint32_t policy_roster_resume(struct policy_roster *roster, uint32_t max);
 /** All that are taken out. */
 void policy_roster_give_back_all(struct policy_roster *roster);
 /** Is it in the tier, and taken out? */
@@ -111,6 +116,11 @@ struct policy_standing {
 KVT_NODISCARD enum kvt_err policy_roster_standing(struct policy_roster *roster, uint32_t ns,
                                                   uint64_t hash, uint64_t tick, uint64_t window,
                                                   struct policy_standing *standing);
+
+/** Would it pay to move the block into the tier, though another has to leave for it
+ *  (policy/promotion.h)?  Always, under an ordering that knows no chances; never of an unknown
+ *  block. */
+bool policy_roster_pays(struct policy_roster *roster, uint32_t ns, uint64_t hash, uint64_t tick);
 
 void policy_roster_counts(const struct policy_roster *roster, struct policy_roster_counts *counts);
 

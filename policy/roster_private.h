@@ -9,13 +9,14 @@
 #ifndef POLICY_ROSTER_PRIVATE_H
 #define POLICY_ROSTER_PRIVATE_H
 
+#include "policy/promotion.h"
 #include "policy/queue.h"
 #include "policy/roster.h"
 
 #define POLICY_TOLD_MAX 65536 /* before it is passed on, whoever asks */
 
-/* Queues of seats; one in the tier is in none. */
-enum { POLICY_ROSTER_COLD, POLICY_ROSTER_FREE };
+/* Queues of seats; one in the tier is in none, unless it was set aside. */
+enum { POLICY_ROSTER_COLD, POLICY_ROSTER_FREE, POLICY_ROSTER_PASSED };
 
 enum policy_roster_flag {
     POLICY_ROSTER_KNOWN = 1 << 0, /* the ordering heard of it */
@@ -55,7 +56,9 @@ struct policy_roster {
     bool restoring;
     uint64_t newest;             /* tick that was told */
     uint64_t now;                /* tick that was passed on */
-    struct policy_queues queues; /* of cold seats, the longest cold first; of free ones */
+    struct policy_queues queues; /* of cold seats, the longest cold first; of others */
+    struct kvt_ordering_prices prices;
+    struct policy_promotion_price price; /* of a place in the tier */
     struct policy_told *told;
     size_t told_count;
     size_t told_capacity;

@@ -28,8 +28,9 @@ follow(struct policy_roster *roster, const struct policy_told *told)
 {
     struct policy_seat *seat = &roster->seats[told->seat];
     const bool in_tier = (seat->flags & POLICY_ROSTER_IN) != 0;
+    const uint8_t queue = roster->queues.queue_of[told->seat];
 
-    if (roster->queues.queue_of[told->seat] == POLICY_ROSTER_COLD)
+    if (queue == POLICY_ROSTER_COLD || (queue == POLICY_ROSTER_PASSED && told->ranks == 0))
         policy_queues_remove(&roster->queues, told->seat);
     if (told->ranks != 0 && !in_tier) {
         const struct kvt_ordering_use use = use_of(roster, told, 0);
@@ -37,6 +38,9 @@ follow(struct policy_roster *roster, const struct policy_told *told)
         roster->ordering->enter(roster->state, &use);
         seat->flags |= POLICY_ROSTER_IN;
     } else if (told->ranks == 0 && in_tier) {
+        if ((seat->flags & POLICY_ROSTER_TAKEN) != 0)
+            policy_promotion_left(&roster->price,
+                                  roster->ordering->value(roster->state, told->seat, roster->now));
         roster->ordering->leave(roster->state, told->seat);
         roster->taken -= (seat->flags & POLICY_ROSTER_TAKEN) != 0 ? 1 : 0;
         seat->flags &= (uint8_t) ~(POLICY_ROSTER_IN | POLICY_ROSTER_TAKEN);
@@ -203,6 +207,8 @@ give_back(struct policy_roster *roster, uint32_t at)
 {
     if ((roster->seats[at].flags & POLICY_ROSTER_TAKEN) == 0)
         return;
+    if (roster->queues.queue_of[at] == POLICY_ROSTER_PASSED)
+        policy_queues_remove(&roster->queues, at);
     roster->seats[at].flags &= (uint8_t)~POLICY_ROSTER_TAKEN;
     roster->taken--;
     roster->ordering->give_back(roster->state, at);
@@ -216,6 +222,31 @@ policy_roster_give_back(struct policy_roster *roster, uint32_t ns, uint64_t hash
     policy_roster_settle(roster);
     if (at != POLICY_NONE)
         give_back(roster, at);
+}
+
+void
+policy_roster_pass(struct policy_roster *roster, uint32_t ns, uint64_t hash)
+{
+    const uint32_t at = policy_roster_find(roster, ns, hash);
+
+    policy_roster_settle(roster);
+    if (at != POLICY_NONE && (roster->seats[at].flags & POLICY_ROSTER_TAKEN) != 0 &&
+        roster->queues.queue_of[at] == POLICY_QUEUE_NONE)
+        policy_queues_add(&roster->queues, POLICY_ROSTER_PASSED, at);
+}
+
+uint32_t
+policy_roster_resume(struct policy_roster *roster, uint32_t max)
+{
+    const struct policy_queue *passed = &roster->queues.queues[POLICY_ROSTER_PASSED];
+    uint32_t count = 0;
+
+    policy_roster_settle(roster);
+    while (count < max && passed->count > 0) {
+        give_back(roster, passed->oldest);
+        count++;
+    }
+    return count;
 }
 
 void
@@ -261,6 +292,23 @@ policy_roster_standing(struct policy_roster *roster, uint32_t ns, uint64_t hash,
                       : roster->ordering->chance(roster->state, at, now, window),
     };
     return KVT_OK;
+}
+
+bool
+policy_roster_pays(struct policy_roster *roster, uint32_t ns, uint64_t hash, uint64_t tick)
+{
+    const uint32_t at = policy_roster_find(roster, ns, hash);
+
+    if (at == POLICY_NONE)
+        return false;
+    policy_roster_settle(roster);
+    return policy_promotion_pays(&roster->price, &(struct policy_promotion_candidate){
+                                                     .ordering = roster->ordering,
+                                                     .state = roster->state,
+                                                     .prices = roster->prices,
+                                                     .block = at,
+                                                     .now = tick > roster->now ? tick : roster->now,
+                                                 });
 }
 
 /* ---- what was learned ---- */

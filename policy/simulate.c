@@ -5,11 +5,10 @@
 
 #include "base/alloc.h"
 
+#include "policy/promotion.h"
 #include "policy/stamp.h"
 
-enum { BLOCKS_FIRST = 1024, LEAVING_AVERAGE = 256 };
-
-#define STAY_MAX (UINT64_C(1) << 30)
+enum { BLOCKS_FIRST = 1024 };
 
 enum state {
     HOT = 1 << 0,
@@ -24,7 +23,7 @@ struct policy_simulate {
     uint8_t *states;     /* enum state, by number */
     uint32_t known;
     uint64_t hot_count;
-    double leaving; /* the value at which blocks leave, averaged */
+    struct policy_promotion_price price; /* of a place in the hot tier */
     struct policy_simulate_result result;
 };
 
@@ -95,67 +94,24 @@ leave(struct policy_simulate *simulate, uint32_t block)
     assert((simulate->states[block] & HOT) != 0);
     simulate->result.uploads += (simulate->states[block] & STORED) == 0;
     simulate->states[block] = STORED;
-    simulate->leaving +=
-        (ordering->value(simulate->order, block, now) - simulate->leaving) / LEAVING_AVERAGE;
+    policy_promotion_left(&simulate->price, ordering->value(simulate->order, block, now));
     simulate->hot_count--;
     simulate->result.demotions++;
     ordering->leave(simulate->order, block);
 }
 
-/* How long the block would stay without a use: until its value falls to what leaves nowadays. */
-static uint64_t
-stay_of(const struct policy_simulate *simulate, uint32_t block, uint64_t now)
-{
-    const struct kvt_ordering *ordering = simulate->options.ordering;
-    const double leaving = simulate->leaving;
-    uint64_t stay = 0;
-    uint64_t step = 1;
-
-    while (step < STAY_MAX && ordering->value(simulate->order, block, now + step) > leaving)
-        step *= 2;
-    for (; step > 0; step /= 2)
-        if (ordering->value(simulate->order, block, now + stay + step) > leaving)
-            stay += step;
-    return stay;
-}
-
-/* How long it would wait there for its use: what is left waiting, summed up over ever later times,
- * each twice the one before. */
-static double
-wait_of(const struct policy_simulate *simulate, uint32_t block, uint64_t now, uint64_t stay)
-{
-    const struct kvt_ordering *ordering = simulate->options.ordering;
-    double waits_at_end = 1 - ordering->chance(simulate->order, block, now, stay);
-    double ticks = 0;
-
-    for (uint64_t end = stay; end > 0; end /= 2) {
-        const double waits = 1 - ordering->chance(simulate->order, block, now, end / 2);
-
-        ticks += (waits + waits_at_end) / 2 * (double)(end - end / 2);
-        waits_at_end = waits;
-    }
-    return ticks;
-}
-
-/*
- * It comes up, and what makes room for it goes down: two moves.  They must cost less than what is
- * saved when it is read hot instead of cold, times how likely that is, less the uses that its place
- * would have had otherwise: those of what leaves nowadays, for as long as it waits.
- */
 static bool
 is_worth_moving(const struct policy_simulate *simulate, const struct kvt_ordering_use *use)
 {
-    const struct kvt_ordering_prices *prices = &simulate->options.ordering_options.prices;
-    const struct kvt_ordering *ordering = simulate->options.ordering;
-    double uses;
-    uint64_t stay;
-
-    if (ordering->chance == NULL || simulate->hot_count < simulate->options.capacity)
-        return true;
-    stay = stay_of(simulate, use->block, use->now);
-    uses = ordering->chance(simulate->order, use->block, use->now, stay) -
-           simulate->leaving * wait_of(simulate, use->block, use->now, stay);
-    return uses * (prices->cold_read - prices->hot_read) > 2 * prices->move;
+    return simulate->hot_count < simulate->options.capacity ||
+           policy_promotion_pays(&simulate->price,
+                                 &(struct policy_promotion_candidate){
+                                     .ordering = simulate->options.ordering,
+                                     .state = simulate->order,
+                                     .prices = simulate->options.ordering_options.prices,
+                                     .block = use->block,
+                                     .now = use->now,
+                                 });
 }
 
 static bool

@@ -372,8 +372,30 @@ struct model {
     bool in[MODEL_HASHES];
     bool taken[MODEL_HASHES];
     bool known[MODEL_HASHES];
+    uint32_t passed[MODEL_HASHES]; /* when it was set aside; 0: it is not */
+    uint32_t passes;
     uint64_t tick;
 };
+
+static void
+model_resume(struct policy_roster *roster, struct model *model, uint32_t max)
+{
+    uint32_t count = 0;
+
+    for (; count < max; count++) {
+        uint32_t first = MODEL_HASHES;
+
+        for (uint32_t i = 0; i < MODEL_HASHES; i++)
+            if (model->passed[i] != 0 &&
+                (first == MODEL_HASHES || model->passed[i] < model->passed[first]))
+                first = i;
+        if (first == MODEL_HASHES)
+            break;
+        model->passed[first] = 0;
+        model->taken[first] = false;
+    }
+    assert_int_equal(policy_roster_resume(roster, max), count);
+}
 
 static struct policy_block
 model_block(uint32_t number)
@@ -402,10 +424,12 @@ model_step(struct policy_roster *roster, struct model *model, uint32_t verb, uin
     case 4:
         policy_roster_leave(roster, 1, block.hash);
         model->in[number] = model->taken[number] = false;
+        model->passed[number] = 0;
         break;
     case 5:
         policy_roster_forget(roster, 1, block.hash);
         model->in[number] = model->taken[number] = model->known[number] = false;
+        model->passed[number] = 0;
         break;
     case 6:
         if (policy_roster_victim(roster, model->tick, &block)) {
@@ -419,12 +443,23 @@ model_step(struct policy_roster *roster, struct model *model, uint32_t verb, uin
     case 7:
         policy_roster_give_back(roster, 1, block.hash);
         model->taken[number] = false;
+        model->passed[number] = 0;
         break;
     case 8:
         if (number % 10 != 0)
             break;
         policy_roster_give_back_all(roster);
         memset(model->taken, 0, sizeof(model->taken));
+        memset(model->passed, 0, sizeof(model->passed));
+        break;
+    case 9:
+        policy_roster_pass(roster, 1, block.hash);
+        if (model->taken[number] && model->passed[number] == 0)
+            model->passed[number] = ++model->passes;
+        break;
+    case 10:
+        if (number % 10 == 0)
+            model_resume(roster, model, number);
         break;
     default: model->tick++;
     }
@@ -445,8 +480,9 @@ random_lives_are_as_the_model_says(void **state)
         uint32_t in = 0;
         uint32_t taken = 0;
         uint32_t known = 0;
+        uint32_t passed = 0;
 
-        model_step(roster, &model, (uint32_t)kvt_random_below(&random, 10), number);
+        model_step(roster, &model, (uint32_t)kvt_random_below(&random, 13), number);
         if (step % 50 != 0)
             continue;
         policy_roster_settle(roster);
@@ -461,11 +497,13 @@ random_lives_are_as_the_model_says(void **state)
             in += model.in[i];
             taken += model.taken[i];
             known += model.known[i];
+            passed += model.passed[i] != 0;
         }
         policy_roster_counts(roster, &counts);
         assert_int_equal(counts.in_tier, in);
         assert_int_equal(counts.taken, taken);
         assert_int_equal(counts.known, known);
+        assert_int_equal(counts.passed, passed);
     }
     policy_roster_free(roster);
 }
