@@ -353,6 +353,9 @@ advisor_planner_show(struct advisor_planner *planner)
             view->start_ppm = view->stop_ppm = 0;
         view->refused_blocks = advisor_refusals_count(planner->refusals, i);
         view->stuck = tier->stuck;
+        view->draining = tier->draining;
+        memcpy(view->gateway, planner->gateways[tier->gateway].row.name, sizeof(view->gateway));
+        view->last_report_ms = tier->report_ms;
     }
     planner->shared.tier_count = count;
     for (uint32_t i = 0; i < planner->gateway_count; i++) {

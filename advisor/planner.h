@@ -108,6 +108,9 @@ struct advisor_tier_view {
     uint32_t stop_ppm;
     uint64_t refused_blocks; /* not chosen now: its gateway did not let them go */
     bool stuck;              /* it has to be drained, and they are all that is left */
+    bool draining;
+    char gateway[KVT_NAME_MAX]; /* who reported it last */
+    uint64_t last_report_ms;    /* by our clock */
 };
 
 struct advisor_gateway_view {

@@ -37,6 +37,7 @@
 #include "cli/simulate.h"
 #include "cli/sources.h"
 #include "cli/status.h"
+#include "cli/tier.h"
 #include "cli/workload.h"
 
 enum { WORD_MAX = 64, ARGUMENTS_ANY = 65536, NEAR_MAX = 64 };
@@ -428,6 +429,17 @@ const struct cli_command cli_commands[] = {
      .words = "ls|show|break",
      OPTIONS(g4_locks_options),
      .run = cli_locks_run},
+    {.path = "tier ls",
+     .arguments = "",
+     .summary = "Every tier: how full, its watermarks, and its gateway",
+     .details =
+         "As the advisor knows them from the gateways' reports: hot volumes (G3) and buckets (G4). "
+         "STATE is ok, draining, stuck (it is to be drained, and its gateway lets nothing go), "
+         "unhealthy (the bucket does not answer), or silent (no report for 15 s: nothing is "
+         "planned there). -o wide adds the blocks that are not ordered again for now.",
+     .example = "tier ls",
+     .words = "",
+     .run = cli_tier_ls},
     {.path = "orders ls",
      .arguments = "",
      .summary = "Orders the advisor gave, and what came of them",

@@ -120,6 +120,30 @@ assert s["advisor"]["events"]["applied"] == 12345 and s["gateway"]["hot"]["block
   [ "$(echo "$output" | wc -l)" -eq 1 ]
 }
 
+@test "tier ls" {
+  run $KVTIER_CONFIGURED tier ls
+  status_is 0
+  golden tier-ls
+  run $KVTIER_CONFIGURED tier ls -o wide
+  status_is 0
+  output_has "REFUSED"
+  run --separate-stderr $KVTIER_CONFIGURED tier ls -o json
+  status_is 0
+  echo "$output" | python3 -c '
+import json, sys
+tiers = json.load(sys.stdin)["tiers"]
+assert [t["level"] for t in tiers] == ["G3", "G4"], tiers
+assert [t["state"] for t in tiers] == ["silent", "silent"], tiers'
+  run --separate-stderr $KVTIER_CONFIGURED tier ls -o json --advisor-url "http://127.0.0.1:$(cat "$BATS_FILE_TMPDIR/port")/live"
+  status_is 0
+  echo "$output" | python3 -c '
+import json, sys
+states = [t["state"] for t in json.load(sys.stdin)["tiers"]]
+assert states == ["ok", "draining", "stuck", "unhealthy", "silent"], states'
+  run $KVTIER_CONFIGURED tier ls --advisor-url http://127.0.0.1:1
+  status_is 5
+}
+
 @test "orders ls, policy show" {
   run $KVTIER_CONFIGURED orders ls
   status_is 0

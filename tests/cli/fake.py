@@ -7,6 +7,7 @@ import http.server
 import json
 import os
 import sys
+import time
 import urllib.parse
 
 HASH = "00000000deadbeef"
@@ -17,7 +18,8 @@ ADVISOR = {
     "index": {"blocks": 1000, "places": 1500, "holders": 4, "ram_bytes": 1 << 20,
               "ram_max_bytes": 1 << 30, "db_bytes": 1 << 21, "db_max_bytes": 1 << 33, "collisions": 0},
     "tiers": [{"name": "hot@gw0", "used_bytes": 3 << 28, "capacity_bytes": 1 << 30, "blocks": 768,
-               "start_ppm": 850000, "stop_ppm": 700000},
+               "start_ppm": 850000, "stop_ppm": 700000, "refused_blocks": 12, "stuck": False, "draining": True,
+               "gateway": "gw0", "last_report_ms": 0},
               {"name": "cold@kvtier", "used_bytes": 5 << 30, "capacity_bytes": 0, "blocks": 5120,
                "start_ppm": 950000, "stop_ppm": 900000}],
     "events": {"applied": 12345, "skipped": 0, "malformed": 0, "duplicates": 3, "gaps": 1, "resyncs": 1,
@@ -163,6 +165,14 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 self.refuse(503, "UNAVAILABLE", "the bucket could not be listed: Couldn't connect to server")
             else:
                 self.answer(pages([], None, 2, ""))
+        elif path == "/live/v1/status":  # gateways that are heard of: one tier in each state
+            now_ms = int(time.time() * 1000)
+            tier = {"name": "", "gateway": "gw0", "used_bytes": 9, "capacity_bytes": 10, "last_report_ms": now_ms}
+            self.answer({"gateways": [{"name": "gw0", "healthy": True}, {"name": "gw1", "healthy": False}], "tiers": [
+                {**tier, "name": "cold@ok"}, {**tier, "name": "hot@gw0", "draining": True},
+                {**tier, "name": "hot@gw2", "gateway": "gw2", "draining": True, "stuck": True},
+                {**tier, "name": "cold@b", "gateway": "gw1"},
+                {**tier, "name": "cold@c", "last_report_ms": now_ms - 20000}]})
         elif path == "/packs/v1/status":
             self.answer({"schema_version": 1, "packing": [dict(PACKING)]})
             PACKING["answered"] = ASKED["ticket"]

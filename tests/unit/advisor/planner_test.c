@@ -517,6 +517,8 @@ refused_blocks_make_place_for_others(void **state)
     report(gateway, NULL);
     assert_true(plan(gateway)); /* 500 above the stop: those that are pinned */
     assert_int_equal(gateway->order.item_count, PINNED);
+    assert_true(hot_view(gateway).draining);
+    assert_string_equal(hot_view(gateway).gateway, gateway->order.gateway);
     obey_but(gateway, pinned);
     while (used(gateway, 0) > (uint64_t)2100 * SIZE) {
         assert_true(plan_after(gateway, 1000));
