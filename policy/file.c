@@ -48,6 +48,7 @@ read_root(struct policy_reader *reader, struct kvt_yaml_value root, struct polic
         return;
     policy_resolve(policy, root.file, reader->problems);
     policy_check_tiers(policy, reader->problems);
+    policy_check_holders(policy, reader->problems);
     policy_check_rules(policy, reader->problems);
     policy_check_pairs(policy, reader->problems);
     policy_check_quotas(policy, reader->problems);

@@ -122,6 +122,7 @@ struct policy_tier {
     uint64_t capacity;
     struct policy_name next;
     char storage_class[POLICY_NAME_MAX];
+    char holders[POLICY_TEXT_MAX]; /* pattern of their names; "": see policy_tier_of_holder() */
     struct policy_prices prices;
 };
 
@@ -287,6 +288,10 @@ policy_test_at(const struct policy *policy, size_t at)
 
 /** The tier below; -1 for the last. */
 int32_t policy_tier_below(const struct policy *policy, size_t tier);
+
+/** The tier that a volume ("hot@NAME") or bucket ("cold@NAME") is: the one whose pattern matches,
+ *  or the first of its level without a pattern; -1: none. */
+int32_t policy_tier_of_holder(const struct policy *policy, const char *holder);
 
 /** Of a rule's blocks: the tier it looks at, -1 for all. */
 int32_t policy_rule_tier(const struct policy_rule *rule);

@@ -46,6 +46,7 @@ void policy_resolve(struct policy *policy, struct kvt_yaml *file, struct policy_
 
 /* Tell what makes no sense. */
 void policy_check_tiers(const struct policy *policy, struct policy_problems *problems);
+void policy_check_holders(const struct policy *policy, struct policy_problems *problems);
 void policy_check_rules(const struct policy *policy, struct policy_problems *problems);
 void policy_check_pairs(const struct policy *policy, struct policy_problems *problems);
 void policy_check_quotas(const struct policy *policy, struct policy_problems *problems);
