@@ -9,8 +9,8 @@
 #include "advisor/courier.h"
 #include "advisor/engine.h"
 #include "advisor/http.h"
-#include "advisor/jobs.h"
 #include "advisor/responder.h"
+#include "advisor/rulebook.h"
 #include "advisor/sources.h"
 #include "advisor/sources_file.h"
 #include "base/alloc.h"
@@ -31,10 +31,10 @@ struct advisor_daemon {
     struct kvt_metrics *metrics;
     struct advisor_counters counters;
     struct advisor_store *store;
+    struct advisor_rulebook *rulebook;
     struct index *index;
     struct wire_bus *bus;
     struct advisor_planner *planner;
-    struct advisor_jobs *jobs;
     struct advisor_engine *engine;
     struct advisor_source *events; /* of `sources` */
     struct advisor_source *reports;
@@ -73,6 +73,24 @@ run(void *arg)
 }
 
 static enum kvt_err
+open_rulebook(struct advisor_daemon *daemon, const struct advisor_settings *settings,
+              struct kvt_error *err)
+{
+    const struct advisor_rulebook_options options = {
+        .store = daemon->store,
+        .settings = {.ordering = settings->ordering,
+                     .hot_start_ppm = settings->hot_start_ppm,
+                     .hot_stop_ppm = settings->hot_stop_ppm,
+                     .cold_start_ppm = settings->cold_start_ppm,
+                     .cold_stop_ppm = settings->cold_stop_ppm,
+                     .promotes = settings->promote_after > 0},
+        .file = settings->policy_file,
+    };
+
+    return advisor_rulebook_open(&daemon->rulebook, &options, err);
+}
+
+static enum kvt_err
 open_tables(struct advisor_daemon *daemon, const struct advisor_settings *settings,
             struct kvt_error *err)
 {
@@ -102,16 +120,14 @@ open_tables(struct advisor_daemon *daemon, const struct advisor_settings *settin
         return kvt_error_set(err, KVT_INVALID,
                              "a stop watermark may not be above its start watermark");
     rc = advisor_store_open(&daemon->store, &store, err);
+    if (rc == KVT_OK)
+        rc = open_rulebook(daemon, settings, err);
     if (rc != KVT_OK)
         return rc;
     /* A quarter for the orderings: two tiers of an eighth each is the common case. */
     rc = index_new(&daemon->index, settings->index_max / 16 * 11);
     if (rc == KVT_OK)
         rc = advisor_planner_new(&daemon->planner, &planner);
-    if (rc == KVT_OK)
-        rc = advisor_jobs_new(
-            &daemon->jobs,
-            &(struct advisor_jobs_options){.store = daemon->store, .planner = daemon->planner});
     return rc == KVT_OK ? KVT_OK : kvt_error_set(err, rc, "index: %s", kvt_err_text(rc));
 }
 
@@ -123,7 +139,6 @@ open_engine(struct advisor_daemon *daemon, const struct advisor_settings *settin
         .store = daemon->store,
         .index = daemon->index,
         .planner = daemon->planner,
-        .jobs = daemon->jobs,
         .order_key = daemon->order_key.size > 0 ? &daemon->order_key : NULL,
         .counters = &daemon->counters,
         .cold_bytes = settings->index_max / 16,
@@ -262,7 +277,7 @@ open_fronts(struct advisor_daemon *daemon, const struct advisor_settings *settin
     daemon->pages = (struct advisor_http){
         .engine = daemon->engine,
         .planner = daemon->planner,
-        .jobs = daemon->jobs,
+        .rulebook = daemon->rulebook,
         .events = daemon->events,
         .sources = daemon->sources,
         .store = daemon->store,
@@ -360,9 +375,9 @@ advisor_daemon_close(struct advisor_daemon *daemon)
     advisor_sources_file_free(daemon->sources_file);
     wire_bus_close(daemon->bus);
     advisor_engine_free(daemon->engine);
-    advisor_jobs_free(daemon->jobs);
     advisor_planner_free(daemon->planner);
     index_free(daemon->index);
+    advisor_rulebook_free(daemon->rulebook);
     advisor_store_close(daemon->store);
     kvt_metrics_free(daemon->metrics);
     kvt_free(daemon->ports_file);

@@ -39,6 +39,7 @@ struct advisor_settings {
     uint32_t cold_start_ppm;
     uint32_t cold_stop_ppm;
     uint64_t promote_after;
+    const char *policy_file; /* NULL or "": none */
     uint64_t plan_interval_ms;
     uint64_t order_expiry_ms;
     struct wire_order_key order_key; /* size 0: none */

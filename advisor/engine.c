@@ -7,7 +7,6 @@
 
 #include "advisor/courier.h"
 #include "advisor/engine_private.h"
-#include "advisor/jobs.h"
 #include "advisor/planner.h"
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -58,6 +57,8 @@ advisor_engine_new(struct advisor_engine **out, const struct advisor_engine_opti
     }
     rc = advisor_names_new(&engine->names, options->index,
                            options->holders_max == 0 ? INDEX_HOLDERS_MAX : options->holders_max);
+    if (rc == KVT_OK)
+        rc = advisor_errands_new(&engine->errands);
     if (rc == KVT_OK)
         rc = advisor_publishers_new(&engine->publishers);
     if (rc == KVT_OK)
@@ -115,6 +116,7 @@ advisor_engine_free(struct advisor_engine *engine)
     advisor_sweeper_free(engine->sweeper);
     advisor_publishers_free(engine->publishers);
     advisor_names_free(engine->names);
+    advisor_errands_free(engine->errands);
     kvt_free(engine->decoded);
     kvt_free(engine->accesses);
     kvt_free(engine->results);
@@ -271,8 +273,7 @@ has_changes(const struct advisor_engine *engine)
     return advisor_group_count(engine->group) > 0 || advisor_publishers_dirty(engine->publishers) ||
            advisor_sweeper_dirty(engine->sweeper) || advisor_aliases_dirty(engine->aliases) ||
            advisor_orphans_dirty(engine->orphans) ||
-           (engine->options.planner != NULL && advisor_planner_dirty(engine->options.planner)) ||
-           (engine->options.jobs != NULL && advisor_jobs_dirty(engine->options.jobs));
+           (engine->options.planner != NULL && advisor_planner_dirty(engine->options.planner));
 }
 
 /* Work that goes on without events: a snapshot, and what is void by the last one. */
@@ -352,6 +353,7 @@ advisor_engine_step(struct advisor_engine *engine, uint64_t wait_ms)
         return;
     }
     engine->now_ms = kvt_clock_mono_ms();
+    (void)advisor_errands_serve(engine->errands); /* also while the group finds no room */
     if (engine->retry_at_ms != 0) {
         try_again(engine, wait_ms);
         return;
@@ -379,23 +381,24 @@ advisor_engine_step(struct advisor_engine *engine, uint64_t wait_ms)
         advisor_engine_age(engine, now_ms);
     }
     advisor_engine_ask_publishers(engine, now_ms);
-    if (engine->options.jobs != NULL)
-        advisor_jobs_tick(engine->options.jobs, kvt_clock_unix_ms());
     if (engine->options.planner != NULL &&
         now_ms - engine->planned_ms >= engine->options.plan_interval_ms) {
         engine->planned_ms = now_ms;
         advisor_planner_tick(engine->options.planner, kvt_clock_unix_ms());
     }
     finish(engine, taken);
-    if (engine->unsynced_ms == 0 && engine->retry_at_ms == 0) {
-        if (engine->options.jobs != NULL)
-            advisor_jobs_synced(engine->options.jobs);
+    if (engine->unsynced_ms == 0 && engine->retry_at_ms == 0)
         send_orders(engine);
-    }
     show(engine, taken);
 }
 
 /* ---- any thread ---- */
+
+struct advisor_errands *
+advisor_engine_errands(struct advisor_engine *engine)
+{
+    return engine->errands;
+}
 
 struct advisor_memory *
 advisor_engine_memory(struct advisor_engine *engine)

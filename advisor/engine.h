@@ -7,8 +7,7 @@
  * the end of some group, and reading on behind the committed sequence gives what would have been
  * there anyway.
  *
- * Ownership: the engine owns its tables; store, index, sources, courier, planner and jobs are
- *            borrowed.
+ * Ownership: the engine owns its tables; store, index, sources, courier and planner are borrowed.
  * Threads:   advisor_engine_step() on one thread; the readers named below on any.
  * Limits:    a group holds ADVISOR_GROUP_OPS_MAX changes.  When the store is full, the group is
  *            kept and tried again, and nothing more is taken from the sources.
@@ -29,7 +28,7 @@
 
 struct advisor_courier;
 struct advisor_engine;
-struct advisor_jobs;
+struct advisor_errands;
 struct advisor_load_progress;
 struct advisor_planner;
 struct wire_bus;
@@ -39,7 +38,6 @@ struct advisor_engine_options {
     struct advisor_store *store;
     struct index *index;
     struct advisor_planner *planner;        /* NULL: plans nothing */
-    struct advisor_jobs *jobs;              /* NULL: takes no jobs */
     const struct wire_order_key *order_key; /* NULL: no order leaves */
     const struct advisor_counters *counters;
     uint64_t commit_max_wait_ms;
@@ -97,6 +95,8 @@ const struct advisor_load_progress *advisor_engine_progress(const struct advisor
 /** Stop reading it: the program is to end. */
 void advisor_engine_cancel(struct advisor_engine *engine);
 
+/** What is handed over is done in the next round. */
+struct advisor_errands *advisor_engine_errands(struct advisor_engine *engine);
 struct advisor_memory *advisor_engine_memory(struct advisor_engine *engine);
 struct advisor_publishers *advisor_engine_publishers(struct advisor_engine *engine);
 

@@ -14,6 +14,7 @@
 
 #include "advisor/cold.h"
 #include "advisor/engine.h"
+#include "advisor/errands.h"
 #include "advisor/evict.h"
 #include "advisor/group.h"
 #include "advisor/identity.h"
@@ -57,6 +58,7 @@ struct advisor_engine {
     struct advisor_counters counters;
     struct advisor_feeds feeds;
     struct advisor_memory memory;
+    struct advisor_errands *errands;
     struct advisor_names *names;
     struct advisor_cold *cold;   /* NULL: nothing is evicted */
     struct advisor_evict *evict; /* the same */

@@ -241,6 +241,7 @@ add_block(void *arg, const struct advisor_store_block *block)
     advisor_export_number(out, "cold_recent", block->cold_recent);
     advisor_export_number(out, "last_access_ms", block->last_access_ms);
     advisor_export_number(out, "touched_ms", block->touched_ms);
+    advisor_export_number(out, "stored_ms", block->stored_ms);
     kvt_buffer_printf(out, ",\"places\":[");
     for (uint32_t i = 0; i < block->place_count && rc == KVT_OK; i++)
         rc = add_place(export, block, &block->places[i], &added);

@@ -324,6 +324,8 @@ do_store(struct advisor_group *group, const struct advisor_txn *txn, const struc
         block->size = op->size;
     if (op->time_ms > block->touched_ms)
         block->touched_ms = op->time_ms;
+    if (block->place_count == 0)
+        block->stored_ms = op->time_ms;
     if (op->hot)
         block->cold_recent = 0;
     place = find_place(block, op->holder);

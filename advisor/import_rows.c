@@ -6,7 +6,10 @@
 #include "advisor/import_private.h"
 
 /* Version 1 had workers' places in the rows of blocks, and no rows of other systems' publishers. */
-enum { VERSION_MIN = 1 };
+enum {
+    VERSION_MIN = 1,
+    VERSION_AGE = 3, /* blocks say since when they are stored */
+};
 
 #define BUCKETS_MAX UINT32_C(0xFFFFFF) /* as many bits as a row has for them */
 
@@ -250,6 +253,7 @@ take_block(struct advisor_import *import, struct json_object *row)
     enum kvt_err rc;
 
     block->place_count = 0;
+    block->stored_ms = 0; /* exports of before do not say it */
     if (places == NULL || !kvt_json_hash(row, "hash", &block->hash) ||
         !kvt_json_hash(row, "parent", &block->parent) ||
         !kvt_json_hash(row, "tokens_hash", &block->tokens_hash) ||
@@ -259,7 +263,8 @@ take_block(struct advisor_import *import, struct json_object *row)
         !advisor_import_u32(row, "cold_hits", &block->cold_hits) ||
         !advisor_import_u32(row, "cold_recent", &block->cold_recent) ||
         !kvt_json_u64(row, "last_access_ms", &block->last_access_ms) ||
-        !kvt_json_u64(row, "touched_ms", &block->touched_ms))
+        !kvt_json_u64(row, "touched_ms", &block->touched_ms) ||
+        (import->version >= VERSION_AGE && !kvt_json_u64(row, "stored_ms", &block->stored_ms)))
         return KVT_INVALID;
     rc = namespace_number(import, row, &block->ns);
     for (size_t i = 0; i < json_object_array_length(places) && rc == KVT_OK; i++)

@@ -74,6 +74,7 @@ read_settings(const struct kvt_config *config, struct advisor_settings *settings
         .cold_start_ppm = kvt_config_ppm(config, ADVISOR_POLICY_COLD_START),
         .cold_stop_ppm = kvt_config_ppm(config, ADVISOR_POLICY_COLD_STOP),
         .promote_after = kvt_config_u64(config, ADVISOR_POLICY_PROMOTE_AFTER),
+        .policy_file = kvt_config_string(config, ADVISOR_POLICY_FILE),
         .plan_interval_ms = kvt_config_u64(config, ADVISOR_POLICY_INTERVAL),
         .order_expiry_ms = kvt_config_u64(config, ADVISOR_ORDER_EXPIRY),
         .admin_bind = kvt_config_string(config, ADVISOR_ADMIN_BIND),

@@ -19,7 +19,7 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
 static const char *const table_names[ADVISOR_TABLE_COUNT] = {
     "meta",   "namespaces", "holders",   "publishers", "sweeps",  "gateways", "orders",
     "blocks", "held",       "positions", "foreign",    "aliases", "orphans",  "journal",
-    "runs_a", "runs_b",     "cold",      "cold_drops", "learned", "jobs",     "job_moves",
+    "runs_a", "runs_b",     "cold",      "cold_drops", "learned", "policies",
 };
 
 enum kvt_err

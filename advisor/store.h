@@ -25,7 +25,7 @@
 #include "kvtier/error.h"
 #include "kvtier/order.h"
 
-#define ADVISOR_STORE_FORMAT     2
+#define ADVISOR_STORE_FORMAT     3
 #define ADVISOR_STORE_PLACES_MAX INDEX_HOLDERS_MAX
 
 struct MDB_txn;
@@ -79,8 +79,6 @@ enum advisor_meta {
     ADVISOR_META_COLLISIONS,
     ADVISOR_META_COLD_NUMBER, /* the next of advisor/store_cold.h */
     ADVISOR_META_VOLATILE,    /* 1: workers' places were not written, and no log of before counts */
-    ADVISOR_META_PAUSED,      /* 1: no order leaves until somebody says so */
-    ADVISOR_META_JOB_NEXT,    /* numbers of jobs are never used twice */
     ADVISOR_META_COUNT,
 };
 
@@ -218,6 +216,7 @@ struct advisor_store_block {
     uint64_t size;
     uint64_t last_access_ms; /* of a report; 0 = never read since it is known */
     uint64_t touched_ms;     /* last access, or last store in G4 */
+    uint64_t stored_ms;      /* first store in G4 since it is known there; 0 = not known */
     uint32_t ns;
     uint32_t position;
     uint32_t hits;

@@ -13,13 +13,14 @@ struct head {
     uint64_t size;
     uint64_t last_access_ms;
     uint64_t touched_ms;
+    uint64_t stored_ms;
     uint32_t position;
     uint32_t hits;
     uint32_t cold_hits;
     uint32_t cold_recent;
 };
 
-_Static_assert(sizeof(struct head) == 56, "no padding on disk");
+_Static_assert(sizeof(struct head) == 64, "no padding on disk");
 _Static_assert(sizeof(struct advisor_store_place) == 8, "no padding on disk");
 
 struct block_key {
@@ -178,6 +179,7 @@ unpack(const MDB_val *value, struct advisor_store_block *block)
     block->size = head.size;
     block->last_access_ms = head.last_access_ms;
     block->touched_ms = head.touched_ms;
+    block->stored_ms = head.stored_ms;
     block->position = head.position;
     block->hits = head.hits;
     block->cold_hits = head.cold_hits;
@@ -219,6 +221,7 @@ advisor_store_put_block(const struct advisor_txn *txn, const struct advisor_stor
         .size = block->size,
         .last_access_ms = block->last_access_ms,
         .touched_ms = block->touched_ms,
+        .stored_ms = block->stored_ms,
         .position = block->position,
         .hits = block->hits,
         .cold_hits = block->cold_hits,

@@ -146,6 +146,7 @@ put_blocks(const struct advisor_txn *txn, uint64_t *random, uint32_t count)
         block.hits = i;
         block.cold_hits = 2 * i;
         block.cold_recent = 3;
+        block.stored_ms = i + 1;
         block.last_access_ms = i;
         block.touched_ms = kvt_random_next(random);
         block.place_count = 0;
