@@ -268,7 +268,17 @@ kvt_config_free(struct kvt_config *config)
     kvt_free(config);
 }
 
-/* ---- environment and flags ---- */
+/* ---- contexts, environment and flags ---- */
+
+enum kvt_err
+kvt_config_set_context(struct kvt_config *config, const char *key, const char *value,
+                       const char *where, struct kvt_error *err)
+{
+    for (size_t i = 0; i < config->count; i++)
+        if (strcmp(config->params[i].key, key) == 0)
+            return kvt_config_assign(config, i, value, KVT_ORIGIN_CONTEXT, where, err);
+    return kvt_error_set(err, KVT_NOTFOUND, "%s: no setting is called \"%s\"", where, key);
+}
 
 static enum kvt_err
 load_one_env(struct kvt_config *config, size_t index, struct kvt_error *err)

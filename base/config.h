@@ -2,7 +2,8 @@
  * base/config.h -- one table per program says every setting once.
  *
  * Why: the table makes the parser, --help, `config show --origin`, the example file and the man
- * page, so they cannot disagree.  Precedence: flag > KVTIER_* > YAML file > default.
+ * page, so they cannot disagree.  Precedence: flag > KVTIER_* > named context > YAML file >
+ * default.
  *
  *   key "admin.port"  ->  flag --admin-port  ->  KVTIER_ADMIN_PORT  ->  YAML  admin: {port: ...}
  *
@@ -70,6 +71,7 @@ struct kvt_param {
 enum kvt_config_origin {
     KVT_ORIGIN_DEFAULT,
     KVT_ORIGIN_FILE,
+    KVT_ORIGIN_CONTEXT, /* a set of values with a name, as of kvtier context */
     KVT_ORIGIN_ENV,
     KVT_ORIGIN_FLAG,
 };
@@ -87,6 +89,12 @@ KVT_NODISCARD enum kvt_err kvt_config_load_file(struct kvt_config *config, const
 
 /** Apply KVTIER_* and alias variables from the environment. */
 KVT_NODISCARD enum kvt_err kvt_config_load_env(struct kvt_config *config, struct kvt_error *err);
+
+/** Apply one value of a named context; `where` says which.  KVT_NOTFOUND: no such key; else as a
+ *  file's. */
+KVT_NODISCARD enum kvt_err kvt_config_set_context(struct kvt_config *config, const char *key,
+                                                  const char *value, const char *where,
+                                                  struct kvt_error *err);
 
 /** Apply one flag: `name` without dashes ("admin-port").  KVT_NOTFOUND when it is none of ours; the
  *  message then suggests the nearest.  `value` NULL is allowed for BOOL (means true);

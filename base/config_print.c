@@ -218,9 +218,8 @@ static void
 print_origin(FILE *out, const struct kvt_config_value *value, bool json)
 {
     static const char *const names[] = {
-        [KVT_ORIGIN_DEFAULT] = "default",
-        [KVT_ORIGIN_FILE] = "file",
-        [KVT_ORIGIN_ENV] = "environment",
+        [KVT_ORIGIN_DEFAULT] = "default", [KVT_ORIGIN_FILE] = "file",
+        [KVT_ORIGIN_CONTEXT] = "context", [KVT_ORIGIN_ENV] = "environment",
         [KVT_ORIGIN_FLAG] = "flag",
     };
 

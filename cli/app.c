@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/parse.h"
 #include "cli/command.h"
+#include "cli/contexts.h"
 #include "cli/csv.h"
 #include "cli/help.h"
 #include "cli/settings.h"
@@ -216,6 +217,13 @@ parse(struct line *line, int argc, const char *const *argv, struct kvt_error *er
     return rc;
 }
 
+/* These change the file of contexts, or repair it: they must not stumble over what is in it. */
+static bool
+is_about_contexts(const struct cli_command *command)
+{
+    return strncmp(command->path, "context ", strlen("context ")) == 0;
+}
+
 /* The file: the one named must be there, the usual one may be missing. */
 static enum kvt_err
 load(struct line *line, struct kvt_error *err)
@@ -228,6 +236,8 @@ load(struct line *line, struct kvt_error *err)
         rc = kvt_config_load_file(line->settings, CLI_SETTINGS_FILE, err);
     if (rc == KVT_OK)
         rc = kvt_config_load_env(line->settings, err);
+    if (rc == KVT_OK && !is_about_contexts(line->command))
+        rc = cli_contexts_apply(line->settings, err);
     return rc;
 }
 

@@ -8,6 +8,7 @@
 #include "cli/block.h"
 #include "cli/completion.h"
 #include "cli/config.h"
+#include "cli/context_command.h"
 #include "cli/dev.h"
 #include "cli/doctor.h"
 #include "cli/events.h"
@@ -73,6 +74,8 @@ static const struct kvt_param generate_options[] = {CLI_OPTIONS_GENERATE(KVT_PAR
 static const struct kvt_param dev_options[] = {CLI_OPTIONS_DEV(KVT_PARAM_ROW)};
 static const struct kvt_param policy_diff_options[] = {CLI_OPTIONS_POLICY_DIFF(KVT_PARAM_ROW)};
 static const struct kvt_param policy_schema_options[] = {CLI_OPTIONS_POLICY_SCHEMA(KVT_PARAM_ROW)};
+static const struct kvt_param context_add_options[] = {CLI_OPTIONS_CONTEXT_ADD(KVT_PARAM_ROW)};
+static const struct kvt_param context_ls_options[] = {CLI_OPTIONS_CONTEXT_LS(KVT_PARAM_ROW)};
 static const struct kvt_param config_show_options[] = {CLI_OPTIONS_CONFIG_SHOW(KVT_PARAM_ROW)};
 
 #define OPTIONS(rows) .options = (rows), .option_count = sizeof(rows) / sizeof((rows)[0])
@@ -542,10 +545,53 @@ const struct cli_command cli_commands[] = {
      .example = "workload stats /tmp/workload.jsonl",
      .words = "FILE",
      .run = cli_workload_stats},
+    {.path = "context add",
+     .arguments = "NAME",
+     .argument_min = 1,
+     .argument_max = 1,
+     .summary = "Keep addresses and files of an installation under a name",
+     .details =
+         "What is kept are the flags of this command line: addresses of advisor and gateway, the "
+         "bucket, NATS, and the names of files with tokens and credentials; no secret itself. The "
+         "file is kvtier/contexts.yaml in $XDG_CONFIG_HOME or ~/.config. Exit status 6 when there "
+         "is one of that name, without --replace.",
+     .example = "context add prod --advisor-url http://advisor:9471",
+     .bucket_alone = true,
+     .words = "",
+     OPTIONS(context_add_options),
+     .run = cli_context_command_add},
+    {.path = "context use",
+     .arguments = "NAME",
+     .argument_min = 1,
+     .argument_max = 1,
+     .summary = "Ask this installation from now on",
+     .details = "Flags and KVTIER_* still come first, the settings file afterwards. --context NAME "
+                "or KVTIER_CONTEXT choose one for a single call; NAME - is none.",
+     .example = "context use prod",
+     .words = "CONTEXT",
+     .run = cli_context_command_use},
+    {.path = "context ls",
+     .arguments = "",
+     .summary = "Contexts, and which one is in use",
+     .details = "-o wide shows all that they hold.",
+     .example = "context ls",
+     .words = "",
+     OPTIONS(context_ls_options),
+     .run = cli_context_command_ls},
+    {.path = "context rm",
+     .arguments = "NAME",
+     .argument_min = 1,
+     .argument_max = 1,
+     .summary = "Forget a context",
+     .details = "Exit status 3 when there is none of that name.",
+     .example = "context rm prod",
+     .words = "CONTEXT",
+     .run = cli_context_command_rm},
     {.path = "config show",
      .arguments = "",
      .summary = "The settings of this program as they come out",
-     .details = "Flag before KVTIER_* before " CLI_SETTINGS_FILE " before default.",
+     .details = "Flag before KVTIER_* before the context in use before " CLI_SETTINGS_FILE
+                " before default.",
      .example = "config show --origin",
      .words = "",
      OPTIONS(config_show_options),

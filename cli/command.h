@@ -24,7 +24,8 @@ struct cli_command {
     const char *summary; /* one line, no final stop */
     const char *details; /* a paragraph for help and manual */
     const char *example; /* a command line that works, without "kvtier " */
-    const char *words;   /* "a|b": completions of the first argument; "FILE" = a file name; "" */
+    const char *words;   /* "a|b": completions of the first argument; "FILE" = a file name,
+                              "CONTEXT" = the name of a context; "" */
     bool bucket_alone;   /* --bucket means something without --s3 too */
     const char *bare;    /* flag that may come without a value, or NULL */
     const char *bare_as; /* its value then */

@@ -8,6 +8,15 @@
 
 /* ---- what all three need ---- */
 
+/* What prints the names of contexts when they are to be completed. */
+#define NAMES "kvtier context ls --names 2>/dev/null"
+
+static bool
+is_context(const struct kvt_param *param)
+{
+    return strcmp(param->key, "context") == 0;
+}
+
 /* Words of "a|b" separated by blanks. */
 static void
 print_words(FILE *out, const char *words)
@@ -96,7 +105,9 @@ bash_values(FILE *out, const char *path, const struct kvt_param *params, size_t 
             continue;
         cli_help_flag(&params[i], name, value);
         (void)fprintf(out, "        '%s'*' %s') ", path, name);
-        if (params[i].type == KVT_CONFIG_ENUM) {
+        if (is_context(&params[i])) {
+            (void)fputs("words=$(" NAMES ") ;;\n", out);
+        } else if (params[i].type == KVT_CONFIG_ENUM) {
             (void)fputs("words='", out);
             print_words(out, params[i].max);
             (void)fputs("' ;;\n", out);
@@ -111,10 +122,15 @@ bash_values(FILE *out, const char *path, const struct kvt_param *params, size_t 
 static void
 bash_command(FILE *out, const struct cli_command *command)
 {
-    (void)fprintf(out, "        '%s'*) words='", command->path);
-    if (strcmp(command->words, "FILE") != 0)
-        print_words(out, command->words);
-    (void)fputs("' flags='", out);
+    (void)fprintf(out, "        '%s'*) words=", command->path);
+    if (strcmp(command->words, "CONTEXT") == 0) {
+        (void)fputs("$(" NAMES ") flags='", out);
+    } else {
+        (void)fputc('\'', out);
+        if (strcmp(command->words, "FILE") != 0)
+            print_words(out, command->words);
+        (void)fputs("' flags='", out);
+    }
     print_flags(out, command->options, command->option_count);
     (void)fputs("' ;;\n", out);
 }
@@ -181,7 +197,9 @@ zsh_params(FILE *out, const struct kvt_param *params, size_t count, const char *
                       type == KVT_CONFIG_BOOL ? "" : (optional ? "=-" : "="));
         print_quoted(out, params[i].help, "[]:\\");
         (void)fputs("]", out);
-        if (type == KVT_CONFIG_ENUM) {
+        if (is_context(&params[i])) {
+            (void)fputs(":context:{compadd -- $(" NAMES ")}", out);
+        } else if (type == KVT_CONFIG_ENUM) {
             (void)fputs(":value:(", out);
             print_words(out, params[i].max);
             (void)fputc(')', out);
@@ -255,6 +273,8 @@ print_zsh(FILE *out)
         zsh_params(out, command->options, command->option_count, command->bare);
         if (strcmp(command->words, "FILE") == 0) {
             (void)fputs(" '*:file:_files'", out);
+        } else if (strcmp(command->words, "CONTEXT") == 0) {
+            (void)fputs(" '1:context:{compadd -- $(" NAMES ")}'", out);
         } else if (command->words[0] != '\0') {
             (void)fputs(" '1:word:(", out);
             print_words(out, command->words);
@@ -281,7 +301,9 @@ fish_params(FILE *out, const struct kvt_param *params, size_t count, const char 
 
         cli_help_flag(&params[i], name, value);
         (void)fprintf(out, "complete -c kvtier%s -l %s", condition, name + 2);
-        if (type == KVT_CONFIG_ENUM) {
+        if (is_context(&params[i])) {
+            (void)fputs(" -x -a '(" NAMES ")'", out);
+        } else if (type == KVT_CONFIG_ENUM) {
             (void)fputs(" -x -a '", out);
             print_words(out, params[i].max);
             (void)fputc('\'', out);
@@ -339,7 +361,10 @@ fish_command(FILE *out, const struct cli_command *command)
         return;
     }
     (void)fputs(" -f -a '", out);
-    print_words(out, command->words);
+    if (strcmp(command->words, "CONTEXT") == 0)
+        (void)fputs("(" NAMES ")", out);
+    else
+        print_words(out, command->words);
     (void)fputs("'\n", out);
 }
 

@@ -339,6 +339,13 @@
     X(CLI_POLICY_SCHEMA_AS, "as", ENUM, "json-schema", "", "json-schema|markdown", "",             \
       "JSON Schema for editors, or the reference of the manual.")
 
+#define CLI_OPTIONS_CONTEXT_ADD(X)                                                                 \
+    X(CLI_CONTEXT_ADD_REPLACE, "replace", BOOL, "false", "", "", "",                               \
+      "Change the context of that name: flags that are given replace what it holds.")
+
+#define CLI_OPTIONS_CONTEXT_LS(X)                                                                  \
+    X(CLI_CONTEXT_LS_NAMES, "names", BOOL, "false", "", "", "", "Only the names, one a line.")
+
 #define CLI_OPTIONS_CONFIG_SHOW(X)                                                                 \
     X(CLI_CONFIG_ORIGIN, "origin", BOOL, "false", "", "", "", "Say where each value comes from.")
 
@@ -375,6 +382,8 @@ enum cli_simulate_option { CLI_OPTIONS_SIMULATE(CLI_OPTION_ID) CLI_SIMULATE_COUN
 enum cli_dev_option { CLI_OPTIONS_DEV(CLI_OPTION_ID) CLI_DEV_COUNT };
 enum cli_policy_diff_option { CLI_OPTIONS_POLICY_DIFF(CLI_OPTION_ID) CLI_POLICY_DIFF_COUNT };
 enum cli_policy_schema_option { CLI_OPTIONS_POLICY_SCHEMA(CLI_OPTION_ID) CLI_POLICY_SCHEMA_COUNT };
+enum cli_context_add_option { CLI_OPTIONS_CONTEXT_ADD(CLI_OPTION_ID) CLI_CONTEXT_ADD_COUNT };
+enum cli_context_ls_option { CLI_OPTIONS_CONTEXT_LS(CLI_OPTION_ID) CLI_CONTEXT_LS_COUNT };
 enum cli_config_show_option { CLI_OPTIONS_CONFIG_SHOW(CLI_OPTION_ID) CLI_CONFIG_SHOW_COUNT };
 
 #endif /* CLI_OPTIONS_H */

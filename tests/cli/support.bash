@@ -10,6 +10,8 @@ clean_environment() {
       KVTIER_* | NATS_* | AWS_*) unset "$name" ;;
     esac
   done < <(env)
+  # The contexts of whoever runs this, too.
+  export XDG_CONFIG_HOME=${BATS_TEST_TMPDIR:-$BATS_FILE_TMPDIR}/config
   export AWS_EC2_METADATA_DISABLED=true # a cloud's own service would be asked, and may answer
 }
 
