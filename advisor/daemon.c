@@ -9,6 +9,7 @@
 #include "advisor/courier.h"
 #include "advisor/engine.h"
 #include "advisor/http.h"
+#include "advisor/jobs.h"
 #include "advisor/responder.h"
 #include "advisor/rulebook.h"
 #include "advisor/sources.h"
@@ -35,6 +36,7 @@ struct advisor_daemon {
     struct index *index;
     struct wire_bus *bus;
     struct advisor_planner *planner;
+    struct advisor_jobs *jobs;
     struct advisor_engine *engine;
     struct advisor_source *events; /* of `sources` */
     struct advisor_source *reports;
@@ -128,6 +130,10 @@ open_tables(struct advisor_daemon *daemon, const struct advisor_settings *settin
     rc = index_new(&daemon->index, settings->index_max / 16 * 11);
     if (rc == KVT_OK)
         rc = advisor_planner_new(&daemon->planner, &planner);
+    if (rc == KVT_OK)
+        rc = advisor_jobs_new(
+            &daemon->jobs,
+            &(struct advisor_jobs_options){.store = daemon->store, .planner = daemon->planner});
     return rc == KVT_OK ? KVT_OK : kvt_error_set(err, rc, "index: %s", kvt_err_text(rc));
 }
 
@@ -139,6 +145,7 @@ open_engine(struct advisor_daemon *daemon, const struct advisor_settings *settin
         .store = daemon->store,
         .index = daemon->index,
         .planner = daemon->planner,
+        .jobs = daemon->jobs,
         .order_key = daemon->order_key.size > 0 ? &daemon->order_key : NULL,
         .counters = &daemon->counters,
         .cold_bytes = settings->index_max / 16,
@@ -278,6 +285,7 @@ open_fronts(struct advisor_daemon *daemon, const struct advisor_settings *settin
         .engine = daemon->engine,
         .planner = daemon->planner,
         .rulebook = daemon->rulebook,
+        .jobs = daemon->jobs,
         .events = daemon->events,
         .sources = daemon->sources,
         .store = daemon->store,
@@ -375,6 +383,7 @@ advisor_daemon_close(struct advisor_daemon *daemon)
     advisor_sources_file_free(daemon->sources_file);
     wire_bus_close(daemon->bus);
     advisor_engine_free(daemon->engine);
+    advisor_jobs_free(daemon->jobs);
     advisor_planner_free(daemon->planner);
     index_free(daemon->index);
     advisor_rulebook_free(daemon->rulebook);

@@ -7,6 +7,7 @@
 
 #include "advisor/courier.h"
 #include "advisor/engine_private.h"
+#include "advisor/jobs.h"
 #include "advisor/planner.h"
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -273,7 +274,8 @@ has_changes(const struct advisor_engine *engine)
     return advisor_group_count(engine->group) > 0 || advisor_publishers_dirty(engine->publishers) ||
            advisor_sweeper_dirty(engine->sweeper) || advisor_aliases_dirty(engine->aliases) ||
            advisor_orphans_dirty(engine->orphans) ||
-           (engine->options.planner != NULL && advisor_planner_dirty(engine->options.planner));
+           (engine->options.planner != NULL && advisor_planner_dirty(engine->options.planner)) ||
+           (engine->options.jobs != NULL && advisor_jobs_dirty(engine->options.jobs));
 }
 
 /* Work that goes on without events: a snapshot, and what is void by the last one. */
@@ -381,14 +383,19 @@ advisor_engine_step(struct advisor_engine *engine, uint64_t wait_ms)
         advisor_engine_age(engine, now_ms);
     }
     advisor_engine_ask_publishers(engine, now_ms);
+    if (engine->options.jobs != NULL)
+        advisor_jobs_tick(engine->options.jobs, kvt_clock_unix_ms());
     if (engine->options.planner != NULL &&
         now_ms - engine->planned_ms >= engine->options.plan_interval_ms) {
         engine->planned_ms = now_ms;
         advisor_planner_tick(engine->options.planner, kvt_clock_unix_ms());
     }
     finish(engine, taken);
-    if (engine->unsynced_ms == 0 && engine->retry_at_ms == 0)
+    if (engine->unsynced_ms == 0 && engine->retry_at_ms == 0) {
+        if (engine->options.jobs != NULL)
+            advisor_jobs_synced(engine->options.jobs);
         send_orders(engine);
+    }
     show(engine, taken);
 }
 

@@ -7,7 +7,8 @@
  * the end of some group, and reading on behind the committed sequence gives what would have been
  * there anyway.
  *
- * Ownership: the engine owns its tables; store, index, sources, courier and planner are borrowed.
+ * Ownership: the engine owns its tables; store, index, sources, courier, planner and jobs are
+ *            borrowed.
  * Threads:   advisor_engine_step() on one thread; the readers named below on any.
  * Limits:    a group holds ADVISOR_GROUP_OPS_MAX changes.  When the store is full, the group is
  *            kept and tried again, and nothing more is taken from the sources.
@@ -29,6 +30,7 @@
 struct advisor_courier;
 struct advisor_engine;
 struct advisor_errands;
+struct advisor_jobs;
 struct advisor_load_progress;
 struct advisor_planner;
 struct wire_bus;
@@ -38,6 +40,7 @@ struct advisor_engine_options {
     struct advisor_store *store;
     struct index *index;
     struct advisor_planner *planner;        /* NULL: plans nothing */
+    struct advisor_jobs *jobs;              /* NULL: takes no jobs */
     const struct wire_order_key *order_key; /* NULL: no order leaves */
     const struct advisor_counters *counters;
     uint64_t commit_max_wait_ms;

@@ -1,6 +1,7 @@
 #include <stdio.h>
 
 #include "advisor/engine_private.h"
+#include "advisor/jobs.h"
 #include "advisor/planner.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -69,6 +70,8 @@ write_all(struct advisor_engine *engine, const struct advisor_txn *txn,
         rc = advisor_sweeper_save(engine->sweeper, txn);
     if (rc == KVT_OK && planner != NULL)
         rc = advisor_planner_save(planner, txn);
+    if (rc == KVT_OK && engine->options.jobs != NULL)
+        rc = advisor_jobs_save(engine->options.jobs, txn);
     if (rc == KVT_OK)
         rc = advisor_aliases_save(engine->aliases, txn);
     if (rc == KVT_OK)
@@ -162,6 +165,8 @@ follow(struct advisor_engine *engine)
     advisor_sweeper_saved(engine->sweeper);
     if (engine->options.planner != NULL)
         advisor_planner_saved(engine->options.planner);
+    if (engine->options.jobs != NULL)
+        advisor_jobs_saved(engine->options.jobs);
     advisor_snapshot_saved(engine->snapshot);
     if (engine->cold != NULL) {
         advisor_cold_saved(engine->cold);
@@ -254,7 +259,8 @@ advisor_engine_follow(struct advisor_engine *engine)
     if (!engine->options.volatile_places || advisor_group_ops(engine->group) > 0 ||
         advisor_names_dirty(engine->names) || advisor_sweeper_dirty(engine->sweeper) ||
         (engine->cold != NULL && advisor_cold_count(engine->cold) > 0) ||
-        (engine->options.planner != NULL && advisor_planner_dirty(engine->options.planner)))
+        (engine->options.planner != NULL && advisor_planner_dirty(engine->options.planner)) ||
+        (engine->options.jobs != NULL && advisor_jobs_dirty(engine->options.jobs)))
         return false;
     follow_group(engine);
     engine->moved = true;

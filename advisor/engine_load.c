@@ -1,6 +1,7 @@
 #include <inttypes.h>
 
 #include "advisor/engine_private.h"
+#include "advisor/jobs.h"
 #include "advisor/planner.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -37,6 +38,8 @@ load_tables(struct advisor_engine *engine, const struct advisor_txn *txn)
         rc = advisor_store_number(txn, ADVISOR_META_VOLATILE, &was_volatile);
     if (rc == KVT_OK && engine->options.planner != NULL)
         rc = advisor_planner_load(engine->options.planner, txn, engine->names, kvt_clock_unix_ms());
+    if (rc == KVT_OK && engine->options.jobs != NULL)
+        rc = advisor_jobs_load(engine->options.jobs, txn);
     engine->forgotten = engine->options.volatile_places || was_volatile != 0;
     return rc;
 }

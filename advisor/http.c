@@ -23,6 +23,12 @@ const struct kvt_http_route advisor_http_routes[] = {
     {"GET", "/v1/index/candidates", false, advisor_http_candidates},
     {"GET", "/v1/index/history", false, advisor_http_history},
     {"GET", "/v1/orders", false, advisor_http_orders},
+    {"GET", "/v1/jobs", false, advisor_http_jobs},
+    {"GET", "/v1/jobs/*", false, advisor_http_job},
+    {"POST", "/v1/jobs", true, advisor_http_submit},
+    {"POST", "/v1/jobs/*", true, advisor_http_job_command},
+    {"POST", "/v1/planner/pause", true, advisor_http_pause_all},
+    {"POST", "/v1/planner/resume", true, advisor_http_resume_all},
     {"GET", "/v1/policy", false, advisor_http_policy},
     {"POST", "/v1/policy/mode", true, advisor_http_set_mode},
 };

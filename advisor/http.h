@@ -12,6 +12,7 @@
 #include "advisor/counters.h"
 #include "advisor/engine.h"
 #include "advisor/find.h"
+#include "advisor/jobs.h"
 #include "advisor/planner.h"
 #include "advisor/rulebook.h"
 #include "advisor/sources.h"
@@ -23,6 +24,7 @@ struct advisor_http {
     struct advisor_engine *engine;
     struct advisor_planner *planner;
     struct advisor_rulebook *rulebook;
+    struct advisor_jobs *jobs;
     struct advisor_source *events;   /* our own; NULL: not among the sources */
     struct advisor_sources *sources; /* /v1/sources */
     struct advisor_store *store;
@@ -75,6 +77,25 @@ void advisor_http_policy(void *arg, const struct kvt_http_request *request,
                          struct kvt_http_response *response);
 void advisor_http_set_mode(void *arg, const struct kvt_http_request *request,
                            struct kvt_http_response *response);
+
+/* http_jobs.c */
+void advisor_http_jobs(void *arg, const struct kvt_http_request *request,
+                       struct kvt_http_response *response);
+void advisor_http_job(void *arg, const struct kvt_http_request *request,
+                      struct kvt_http_response *response);
+void advisor_http_submit(void *arg, const struct kvt_http_request *request,
+                         struct kvt_http_response *response);
+/** POST /v1/jobs/ID/pause, resume and cancel. */
+void advisor_http_job_command(void *arg, const struct kvt_http_request *request,
+                              struct kvt_http_response *response);
+void advisor_http_pause_all(void *arg, const struct kvt_http_request *request,
+                            struct kvt_http_response *response);
+void advisor_http_resume_all(void *arg, const struct kvt_http_request *request,
+                             struct kvt_http_response *response);
+
+/** Answer with a job that was taken, or why it was not. */
+void advisor_http_taken(struct kvt_http_response *response, enum kvt_err rc,
+                        const struct advisor_job_row *job, const struct kvt_error *err);
 
 /** Query argument `name` as a number from 0 to `max`; false (and answered 400) when it is none. */
 bool advisor_http_number(const struct kvt_http_request *request, struct kvt_http_response *response,

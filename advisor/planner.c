@@ -256,6 +256,8 @@ advisor_planner_load(struct advisor_planner *planner, const struct advisor_txn *
         rc = advisor_store_number(txn, ADVISOR_META_MODE, &mode);
     if (rc == KVT_OK)
         rc = advisor_store_number(txn, ADVISOR_META_EPOCH, &epoch);
+    if (rc == KVT_OK)
+        rc = advisor_planner_load_paused(planner, txn);
     if (rc != KVT_OK)
         return rc;
     if (mode > 0 && mode <= ADVISOR_MODE_ENFORCE + 1)
@@ -274,7 +276,8 @@ advisor_planner_dirty(struct advisor_planner *planner)
     (void)pthread_mutex_lock(&planner->shared.lock);
     mode_dirty = planner->shared.mode_dirty;
     (void)pthread_mutex_unlock(&planner->shared.lock);
-    if (mode_dirty || planner->epoch_dirty || planner->learned_dirty || planner->forget_count > 0)
+    if (mode_dirty || advisor_planner_paused_dirty(planner) || planner->epoch_dirty ||
+        planner->learned_dirty || planner->forget_count > 0)
         return true;
     for (size_t i = 0; i < planner->order_count; i++)
         if (planner->orders[i]->dirty)
@@ -296,6 +299,8 @@ advisor_planner_save(struct advisor_planner *planner, const struct advisor_txn *
             rc = advisor_store_put_gateway(txn, &planner->gateways[i].row);
     if (rc == KVT_OK)
         rc = advisor_planner_save_learned(planner, txn);
+    if (rc == KVT_OK)
+        rc = advisor_planner_save_paused(planner, txn);
     if (rc == KVT_OK && planner->epoch_dirty)
         rc = advisor_store_put_number(txn, ADVISOR_META_EPOCH, planner->epoch);
     (void)pthread_mutex_lock(&planner->shared.lock);
@@ -313,6 +318,7 @@ advisor_planner_saved(struct advisor_planner *planner)
     uint64_t bytes = 0;
 
     advisor_planner_saved_orders(planner);
+    advisor_planner_saved_paused(planner);
     planner->epoch_dirty = false;
     planner->learned_dirty = false;
     (void)pthread_mutex_lock(&planner->shared.lock);

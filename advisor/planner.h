@@ -127,6 +127,9 @@ enum advisor_mode advisor_planner_mode(struct advisor_planner *planner);
 /** KVT_PRECONDITION: enforce without a key. */
 KVT_NODISCARD enum kvt_err advisor_planner_set_mode(struct advisor_planner *planner,
                                                     enum advisor_mode mode);
+/** The stop switch: while it is on, no order leaves, whoever gave it.  Durable, as the mode is. */
+bool advisor_planner_paused(struct advisor_planner *planner);
+void advisor_planner_set_paused(struct advisor_planner *planner, bool paused);
 const struct advisor_planner_options *
 advisor_planner_settings(const struct advisor_planner *planner);
 

@@ -200,6 +200,15 @@ find(struct advisor_planner *planner, uint64_t epoch, uint64_t id)
     return NULL;
 }
 
+const struct advisor_order_row *
+advisor_planner_order_row(const struct advisor_planner *planner, uint64_t id)
+{
+    for (size_t i = 0; i < planner->order_count; i++)
+        if (planner->orders[i]->row.epoch == planner->epoch && planner->orders[i]->row.id == id)
+            return &planner->orders[i]->row;
+    return NULL;
+}
+
 void
 advisor_planner_take_results(struct advisor_planner *planner, const struct kvt_report *report,
                              uint64_t now_ms)
@@ -273,6 +282,8 @@ bool
 advisor_planner_next(struct advisor_planner *planner, struct kvt_order *order, uint64_t now_ms)
 {
     memset(order, 0, sizeof(*order));
+    if (advisor_planner_paused(planner))
+        return false;
     for (size_t i = 0; i < planner->order_count; i++) {
         struct advisor_order *next = planner->orders[i];
 
@@ -287,6 +298,7 @@ advisor_planner_next(struct advisor_planner *planner, struct kvt_order *order, u
         order->issued_ms = next->row.issued_ms;
         order->expires_ms = next->row.expires_ms;
         order->verb = (enum kvt_order_verb)next->row.verb;
+        order->until_ms = next->until_ms;
         order->items = next->items;
         order->item_count = next->row.items;
         next->unsent = false;

@@ -216,7 +216,8 @@ advisor_planner_tick(struct advisor_planner *planner, uint64_t now_ms)
     advisor_planner_end_pauses(planner, now_ms);
     advisor_planner_age_learned(planner, now_ms);
     advisor_planner_show(planner);
-    if (mode == ADVISOR_MODE_OFF || (mode == ADVISOR_MODE_ENFORCE && !planner->options.can_enforce))
+    if (mode == ADVISOR_MODE_OFF || advisor_planner_paused(planner) ||
+        (mode == ADVISOR_MODE_ENFORCE && !planner->options.can_enforce))
         return;
     plan.set = kvt_calloc(1, sizeof(*plan.set));
     if (plan.set == NULL)

@@ -56,6 +56,7 @@ struct advisor_gateway {
 struct advisor_order {
     struct advisor_order_row row;
     struct kvt_order_item *items; /* NULL: of an earlier start */
+    uint64_t until_ms;            /* of a pin */
     uint32_t ns;
     uint32_t tier; /* what it relieves or fills; ADVISOR_NONE: of an earlier start */
     bool dirty;
@@ -95,11 +96,14 @@ struct advisor_planner {
     bool learned_dirty;
     uint64_t learned_ms;            /* when it became so last */
     enum advisor_mode written_mode; /* with the last save */
+    bool written_paused;            /* the same */
 
     struct {
         pthread_mutex_t lock; /* guards this struct, and nothing outside it */
         enum advisor_mode mode;
         bool mode_dirty;
+        bool paused;
+        bool paused_dirty;
         struct advisor_tier_view tiers[ADVISOR_TIERS_MAX];
         size_t tier_count;
         struct advisor_gateway_view gateways[ADVISOR_GATEWAYS_MAX];
@@ -129,7 +133,19 @@ KVT_NODISCARD enum kvt_err advisor_planner_save_learned(const struct advisor_pla
 /** It is to be saved when that is long ago. */
 void advisor_planner_age_learned(struct advisor_planner *planner, uint64_t now_ms);
 
+/* planner_paused.c */
+KVT_NODISCARD enum kvt_err advisor_planner_load_paused(struct advisor_planner *planner,
+                                                       const struct advisor_txn *txn);
+KVT_NODISCARD enum kvt_err advisor_planner_save_paused(struct advisor_planner *planner,
+                                                       const struct advisor_txn *txn);
+void advisor_planner_saved_paused(struct advisor_planner *planner);
+bool advisor_planner_paused_dirty(struct advisor_planner *planner);
+
 /* planner_orders.c */
+/** An order of this start while it is known: at least until some seconds after its end.  NULL: it
+ *  is not. */
+const struct advisor_order_row *advisor_planner_order_row(const struct advisor_planner *planner,
+                                                          uint64_t id);
 /** A new order; takes over `items` in every case.  KVT_OK or KVT_NOMEM. */
 KVT_NODISCARD enum kvt_err advisor_planner_add_order(struct advisor_planner *planner,
                                                      const struct advisor_order *model);

@@ -17,9 +17,9 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
                "values are stored as they lie in memory");
 
 static const char *const table_names[ADVISOR_TABLE_COUNT] = {
-    "meta",   "namespaces", "holders",   "publishers", "sweeps",  "gateways", "orders",
-    "blocks", "held",       "positions", "foreign",    "aliases", "orphans",  "journal",
-    "runs_a", "runs_b",     "cold",      "cold_drops", "learned", "policies",
+    "meta", "namespaces", "holders", "publishers", "sweeps",  "gateways",  "orders", "blocks",
+    "held", "positions",  "foreign", "aliases",    "orphans", "journal",   "runs_a", "runs_b",
+    "cold", "cold_drops", "learned", "policies",   "jobs",    "job_moves",
 };
 
 enum kvt_err

@@ -79,6 +79,8 @@ enum advisor_meta {
     ADVISOR_META_COLLISIONS,
     ADVISOR_META_COLD_NUMBER, /* the next of advisor/store_cold.h */
     ADVISOR_META_VOLATILE,    /* 1: workers' places were not written, and no log of before counts */
+    ADVISOR_META_PAUSED,      /* 1: no order leaves until somebody says so */
+    ADVISOR_META_JOB_NEXT,    /* numbers of jobs are never used twice */
     ADVISOR_META_COUNT,
 };
 

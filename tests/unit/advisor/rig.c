@@ -98,9 +98,14 @@ test_rig_open(struct test_rig *rig, const struct test_rig_options *options)
         index_new(&rig->index, options->index_bytes == 0 ? 64u << 20 : options->index_bytes),
         KVT_OK);
     assert_int_equal(advisor_planner_new(&rig->planner, &planner), KVT_OK);
+    assert_int_equal(
+        advisor_jobs_new(&rig->jobs, &(struct advisor_jobs_options){.store = rig->store,
+                                                                    .planner = rig->planner}),
+        KVT_OK);
     engine.store = rig->store;
     engine.index = rig->index;
     engine.planner = rig->planner;
+    engine.jobs = rig->jobs;
     assert_int_equal(advisor_engine_new(&rig->engine, &engine, &err), KVT_OK);
     advisor_engine_positions(rig->engine, &events_at, &reports_at);
     ours.seq = events_at.seq;
@@ -130,6 +135,7 @@ test_rig_close(struct test_rig *rig)
     advisor_source_close(rig->reports);
     advisor_engine_free(rig->engine);
     advisor_sources_free(rig->sources);
+    advisor_jobs_free(rig->jobs);
     advisor_planner_free(rig->planner);
     index_free(rig->index);
     advisor_store_close(rig->store);

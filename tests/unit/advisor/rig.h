@@ -12,6 +12,7 @@
 #include "advisor/courier.h"
 #include "advisor/engine.h"
 #include "advisor/find.h"
+#include "advisor/jobs.h"
 #include "advisor/planner.h"
 #include "advisor/source.h"
 #include "base/metrics.h"
@@ -23,6 +24,7 @@ struct test_rig {
     struct advisor_store *store;
     struct index *index;
     struct advisor_planner *planner;
+    struct advisor_jobs *jobs;
     struct advisor_engine *engine;
     struct advisor_sources *sources;
     struct advisor_source *events; /* of them */

@@ -1,0 +1,160 @@
+#include "advisor/store_jobs.h"
+
+#include <string.h>
+
+#include "advisor/store_private.h"
+#include "base/alloc.h"
+
+static MDB_dbi
+table(const struct advisor_txn *txn, enum advisor_table which)
+{
+    return txn->store->tables[which];
+}
+
+static struct advisor_key_two
+key_of(uint64_t job, uint64_t n)
+{
+    return (struct advisor_key_two){htobe64(job), htobe64(n)};
+}
+
+/* ---- jobs ---- */
+
+/* Texts of a row end: it may have been written by a machine that failed. */
+static bool
+is_sound(const struct advisor_job_row *row)
+{
+    return row->state <= ADVISOR_JOB_CANCELLED &&
+           memchr(row->kind, '\0', sizeof(row->kind)) != NULL &&
+           memchr(row->title, '\0', sizeof(row->title)) != NULL &&
+           memchr(row->key, '\0', sizeof(row->key)) != NULL &&
+           memchr(row->text, '\0', sizeof(row->text)) != NULL;
+}
+
+enum kvt_err
+advisor_store_put_job(const struct advisor_txn *txn, const struct advisor_job_row *row)
+{
+    struct advisor_key_two number = key_of(row->id, 0);
+    MDB_val key = advisor_val(&number.first_big, sizeof(number.first_big));
+    MDB_val value = {.mv_size = sizeof(*row), .mv_data = NULL};
+    const int rc = mdb_put(txn->handle, table(txn, ADVISOR_TABLE_JOBS), &key, &value, MDB_RESERVE);
+
+    if (rc == 0)
+        memcpy(value.mv_data, row, sizeof(*row));
+    return advisor_store_code(rc);
+}
+
+enum kvt_err
+advisor_store_job(const struct advisor_txn *txn, uint64_t id, struct advisor_job_row *row)
+{
+    struct advisor_key_two number = key_of(id, 0);
+    MDB_val key = advisor_val(&number.first_big, sizeof(number.first_big));
+    MDB_val value;
+    const int rc = mdb_get(txn->handle, table(txn, ADVISOR_TABLE_JOBS), &key, &value);
+
+    memset(row, 0, sizeof(*row));
+    if (rc != 0)
+        return advisor_store_code(rc);
+    if (value.mv_size != sizeof(*row))
+        return KVT_CORRUPT;
+    memcpy(row, value.mv_data, sizeof(*row));
+    return is_sound(row) ? KVT_OK : KVT_CORRUPT;
+}
+
+enum kvt_err
+advisor_store_delete_job(const struct advisor_txn *txn, uint64_t id, uint32_t batches)
+{
+    struct advisor_key_two number = key_of(id, 0);
+    MDB_val key = advisor_val(&number.first_big, sizeof(number.first_big));
+    int rc = mdb_del(txn->handle, table(txn, ADVISOR_TABLE_JOBS), &key, NULL);
+
+    for (uint32_t n = 0; n < batches && (rc == 0 || rc == MDB_NOTFOUND); n++) {
+        struct advisor_key_two batch = key_of(id, n);
+
+        key = advisor_val(&batch, sizeof(batch));
+        rc = mdb_del(txn->handle, table(txn, ADVISOR_TABLE_JOB_MOVES), &key, NULL);
+    }
+    return rc == MDB_NOTFOUND ? KVT_OK : advisor_store_code(rc);
+}
+
+enum kvt_err
+advisor_store_jobs(const struct advisor_txn *txn, advisor_store_job_fn *callback, void *arg)
+{
+    enum kvt_err code = KVT_OK;
+    MDB_cursor *cursor;
+    MDB_val value;
+    MDB_val key;
+    int rc = mdb_cursor_open(txn->handle, table(txn, ADVISOR_TABLE_JOBS), &cursor);
+
+    if (rc != 0)
+        return advisor_store_code(rc);
+    for (rc = mdb_cursor_get(cursor, &key, &value, MDB_FIRST); rc == 0 && code == KVT_OK;
+         rc = mdb_cursor_get(cursor, &key, &value, MDB_NEXT)) {
+        struct advisor_job_row row;
+
+        if (value.mv_size != sizeof(row)) {
+            code = KVT_CORRUPT;
+            break;
+        }
+        memcpy(&row, value.mv_data, sizeof(row));
+        code = is_sound(&row) ? callback(arg, &row) : KVT_CORRUPT;
+    }
+    mdb_cursor_close(cursor);
+    if (code != KVT_OK)
+        return code;
+    return rc == MDB_NOTFOUND ? KVT_OK : advisor_store_code(rc);
+}
+
+/* ---- batches ---- */
+
+enum kvt_err
+advisor_store_put_batch(const struct advisor_txn *txn, uint64_t job, uint32_t n,
+                        const struct advisor_job_batch *batch, const struct kvt_order_item *items)
+{
+    const size_t size = items == NULL ? 0 : batch->items * sizeof(*items);
+    struct advisor_key_two number = key_of(job, n);
+    MDB_val key = advisor_val(&number, sizeof(number));
+    MDB_val value = {.mv_size = sizeof(*batch) + size, .mv_data = NULL};
+    const int rc =
+        mdb_put(txn->handle, table(txn, ADVISOR_TABLE_JOB_MOVES), &key, &value, MDB_RESERVE);
+
+    if (rc != 0)
+        return advisor_store_code(rc);
+    memcpy(value.mv_data, batch, sizeof(*batch));
+    if (size > 0)
+        memcpy((uint8_t *)value.mv_data + sizeof(*batch), items, size);
+    return KVT_OK;
+}
+
+enum kvt_err
+advisor_store_batch(const struct advisor_txn *txn, uint64_t job, uint32_t n,
+                    struct advisor_job_batch *batch, struct kvt_order_item **items)
+{
+    struct advisor_key_two number = key_of(job, n);
+    MDB_val key = advisor_val(&number, sizeof(number));
+    MDB_val value;
+    size_t size;
+    const int rc = mdb_get(txn->handle, table(txn, ADVISOR_TABLE_JOB_MOVES), &key, &value);
+
+    memset(batch, 0, sizeof(*batch));
+    if (items != NULL)
+        *items = NULL;
+    if (rc != 0)
+        return advisor_store_code(rc);
+    if (value.mv_size < sizeof(*batch))
+        return KVT_CORRUPT;
+    memcpy(batch, value.mv_data, sizeof(*batch));
+    size = value.mv_size - sizeof(*batch);
+    if (batch->items > KVT_ORDER_ITEMS_MAX ||
+        (size != 0 && size != batch->items * sizeof(struct kvt_order_item)) ||
+        memchr(batch->gateway, '\0', sizeof(batch->gateway)) == NULL ||
+        memchr(batch->namespace_, '\0', sizeof(batch->namespace_)) == NULL ||
+        memchr(batch->text, '\0', sizeof(batch->text)) == NULL)
+        return KVT_CORRUPT;
+    if (items == NULL || size == 0)
+        return KVT_OK;
+    *items = kvt_calloc(batch->items, sizeof(**items));
+    if (*items == NULL)
+        return KVT_NOMEM;
+    memcpy(*items, (const uint8_t *)value.mv_data + sizeof(*batch), size);
+    return KVT_OK;
+}
