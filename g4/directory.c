@@ -132,6 +132,15 @@ g4_directory_body(struct g4_store *store, const char *key, struct g4_body *body,
 }
 
 enum kvt_err
+g4_directory_peek(struct g4_store *store, const char *key, struct g4_body *body)
+{
+    struct directory *directory = g4_store_self(store, &directory_driver);
+
+    body->fd = -1;
+    return directory == NULL ? KVT_AGAIN : g4_volume_peek(directory->volume, key, body);
+}
+
+enum kvt_err
 g4_directory_sync(struct g4_store *store, const char *const *keys, size_t count, bool *refused,
                   struct kvt_error *err)
 {

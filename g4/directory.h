@@ -39,6 +39,11 @@ KVT_NODISCARD enum kvt_err g4_directory_open(struct g4_store **out,
 KVT_NODISCARD enum kvt_err g4_directory_body(struct g4_store *store, const char *key,
                                              struct g4_body *body, struct kvt_error *err);
 
+/** The same where nothing has to be waited for, no lock and no disk; KVT_AGAIN: g4_directory_body()
+ *  knows more.  What it finds may have been replaced or removed this very moment. */
+KVT_NODISCARD enum kvt_err g4_directory_peek(struct g4_store *store, const char *key,
+                                             struct g4_body *body);
+
 #define G4_SYNC_KEYS_MAX 64
 
 /**

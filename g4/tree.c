@@ -3,12 +3,14 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -279,6 +281,42 @@ open_cut(struct g4_tree *tree, char *path, size_t end)
     fd = openat(tree->objects, path, FOLDER_FLAGS);
     path[end] = kept;
     return fd;
+}
+
+/* The file, if the folder of that depth has it and the system need not look for it on the disk. */
+static int
+peek_at(struct g4_tree *tree, const char *key, const char *name, size_t depth)
+{
+    const struct open_how how = {.flags = O_RDONLY | O_CLOEXEC | O_NOFOLLOW,
+                                 .resolve = RESOLVE_CACHED | RESOLVE_NO_SYMLINKS};
+    size_t ends[G4_DEPTH_MAX + 1];
+    char folder[G4_PATH_MAX];
+    char path[G4_PATH_MAX + G4_NAME_MAX];
+
+    g4_name_path(key, depth, folder, ends);
+    (void)snprintf(path, sizeof(path), "%s/%s", folder, name);
+    return (int)syscall(SYS_openat2, tree->objects, path, &how, sizeof(how));
+}
+
+int
+g4_tree_peek(struct g4_tree *tree, const char *key, const char *name)
+{
+    const size_t length = strlen(key);
+    const size_t most = length < G4_DEPTH_MAX ? length : G4_DEPTH_MAX;
+    const size_t hint = atomic_load_explicit(&tree->hint, memory_order_relaxed);
+    /* Where a tree grows, neighbours are a folder deeper or less deep. */
+    const size_t depths[] = {hint, hint + 1, hint - 1};
+
+    for (size_t i = 0; i < sizeof(depths) / sizeof(depths[0]); i++) {
+        const int fd = depths[i] <= most ? peek_at(tree, key, name, depths[i]) : -1;
+
+        if (fd < 0)
+            continue;
+        if (i > 0)
+            atomic_store_explicit(&tree->hint, depths[i], memory_order_relaxed);
+        return fd;
+    }
+    return -1;
 }
 
 /*

@@ -306,12 +306,41 @@ g4_volume_sync(struct g4_volume *volume, const char *const *keys, size_t count, 
     return result;
 }
 
+/* The header of an open file, when its body comes in pieces. */
+static enum kvt_err
+read_head(struct g4_body *body, const char *key, struct kvt_error *err)
+{
+    struct g4_object *object = &body->object;
+    enum kvt_err rc = g4_object_read(body->fd, key, object, err);
+
+    if (rc == KVT_OK && object->pieces.shift == 0)
+        rc = kvt_error_set(err, KVT_UNSUPPORTED, "%s is not in pieces", key);
+    else if (rc == KVT_OK &&
+             !g4_pieces_fit(&object->pieces, object->meta.length, object->body_crc32c))
+        rc = kvt_error_set(err, KVT_CORRUPT, "%s: its pieces are of another body", key);
+    return rc;
+}
+
+enum kvt_err
+g4_volume_peek(struct g4_volume *volume, const char *key, struct g4_body *body)
+{
+    char name[G4_NAME_MAX];
+    struct kvt_error err;
+
+    memset(body, 0, sizeof(*body));
+    g4_name_format(key, name);
+    body->fd = g4_tree_peek(volume->tree, key, name);
+    if (body->fd >= 0 && g4_body_head_there(body) && read_head(body, key, &err) == KVT_OK)
+        return KVT_OK;
+    g4_body_close(body);
+    return KVT_AGAIN;
+}
+
 enum kvt_err
 g4_volume_body(struct g4_volume *volume, const char *key, struct g4_body *body,
                struct kvt_error *err)
 {
     struct g4_request request = {.verb = G4_GET, .key = key};
-    struct g4_object *object = &body->object;
     struct found found;
     enum kvt_err rc;
 
@@ -321,12 +350,7 @@ g4_volume_body(struct g4_volume *volume, const char *key, struct g4_body *body,
     found.file = -1;
     found_release(&found);
     if (rc == KVT_OK)
-        rc = g4_object_read(body->fd, key, object, &request.error);
-    if (rc == KVT_OK && object->pieces.shift == 0)
-        rc = kvt_error_set(&request.error, KVT_UNSUPPORTED, "%s is not in pieces", key);
-    else if (rc == KVT_OK &&
-             !g4_pieces_fit(&object->pieces, object->meta.length, object->body_crc32c))
-        rc = kvt_error_set(&request.error, KVT_CORRUPT, "%s: its pieces are of another body", key);
+        rc = read_head(body, key, &request.error);
     if (rc != KVT_OK) {
         g4_body_close(body);
         *err = request.error;

@@ -31,6 +31,10 @@ void g4_volume_close(struct g4_volume *volume);
 KVT_NODISCARD enum kvt_err g4_volume_body(struct g4_volume *volume, const char *key,
                                           struct g4_body *body, struct kvt_error *err);
 
+/** The same where nothing has to be waited for; KVT_AGAIN: ask g4_volume_body(). */
+KVT_NODISCARD enum kvt_err g4_volume_peek(struct g4_volume *volume, const char *key,
+                                          struct g4_body *body);
+
 /** As g4_directory_sync(). */
 KVT_NODISCARD enum kvt_err g4_volume_sync(struct g4_volume *volume, const char *const *keys,
                                           size_t count, bool *refused, struct kvt_error *err);

@@ -451,9 +451,24 @@ take_bytes(struct call *call, const char *bytes, size_t *size)
     return call->discarded <= 4 * call->front->options.s3->batch_max ? MHD_YES : MHD_NO;
 }
 
+/* What is in memory need not go from thread to thread. */
+static bool
+is_answered_at_once(struct call *call)
+{
+    struct gateway_request *request = call->request;
+
+    return request->body.size == 0 && request->chunked == NULL &&
+           gateway_payload_check(request) == GATEWAY_FAULT_NONE &&
+           gateway_s3_handle_at_once(call->front->options.s3, request);
+}
+
 static enum MHD_Result
 park(struct call *call)
 {
+    if (is_answered_at_once(call)) {
+        call->phase = PHASE_READY;
+        return answer(call);
+    }
     if (!suspend(call, PHASE_PARKED))
         (void)gateway_request_fail(call->request, GATEWAY_FAULT_SLOW_DOWN);
     return MHD_YES;

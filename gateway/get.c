@@ -94,6 +94,12 @@ find_known(struct gateway_vault *vault, struct gateway_item *item)
     return true;
 }
 
+bool
+gateway_get_known(struct gateway_vault *vault, struct gateway_item *item)
+{
+    return find_known(vault, item) && item->status == KVT_OK;
+}
+
 static void
 on_record(void *arg, struct g4_request *request, size_t index)
 {

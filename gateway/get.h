@@ -37,6 +37,9 @@ struct gateway_item {
  * and for opaque keys. */
 void gateway_get_find(struct gateway_vault *vault, struct gateway_item *items, size_t count);
 
+/** The same where the catalog alone answers; false: gateway_get_find() knows more. */
+bool gateway_get_known(struct gateway_vault *vault, struct gateway_item *item);
+
 /** The body of an item that was found with `for_body` is not read after all: the row alone answers,
  *  and is doubted as such. */
 void gateway_get_unread(struct gateway_vault *vault, const struct gateway_item *item);

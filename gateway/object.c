@@ -415,6 +415,23 @@ gateway_object_read(struct gateway_s3 *s3, struct gateway_request *request)
         read_opaque(s3, request);
 }
 
+bool
+gateway_object_read_at_once(struct gateway_s3 *s3, struct gateway_request *request)
+{
+    struct gateway_item item = {.key = request->stored, .for_body = true};
+
+    if (!request->takes_reader || !gateway_vault_is_block(request->stored, NULL) ||
+        has_conditions(request) || gateway_request_header(request, "range") != NULL ||
+        !gateway_get_known(s3->vault, &item) ||
+        gateway_reader_peek(&request->reader, s3->vault, &item, s3->budget,
+                            request->takes_sealed) != KVT_OK)
+        return false;
+    gateway_stats_add(s3->vault->stats, GATEWAY_STAT_GET, 1);
+    describe_block(request, &item.record);
+    answer_body(request, "", item.record.length, item.record.etag, item.record.modified_ms);
+    return true;
+}
+
 /* A block has no attributes. */
 static void
 tell_block(const struct gateway_record *record, struct gateway_opaque *object)

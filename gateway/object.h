@@ -21,6 +21,8 @@
 extern const char *const gateway_object_arguments[GATEWAY_OBJECT_ARGUMENTS];
 
 void gateway_object_read(struct gateway_s3 *s3, struct gateway_request *request);
+/** A plain GET of all of a hot block that waits for nothing; false: nothing was answered. */
+bool gateway_object_read_at_once(struct gateway_s3 *s3, struct gateway_request *request);
 void gateway_object_write(struct gateway_s3 *s3, struct gateway_request *request);
 void gateway_object_delete(struct gateway_s3 *s3, struct gateway_request *request);
 

@@ -56,9 +56,9 @@ give_memory(struct gateway_reader *reader)
     reader->held_size = 0;
 }
 
-enum kvt_err
-gateway_reader_open(struct gateway_reader **out, struct gateway_vault *vault,
-                    const struct gateway_item *item, struct gateway_budget *budget)
+static enum kvt_err
+open_reader(struct gateway_reader **out, struct gateway_vault *vault,
+            const struct gateway_item *item, struct gateway_budget *budget, bool wait)
 {
     struct gateway_reader *reader;
     struct kvt_error err;
@@ -76,7 +76,8 @@ gateway_reader_open(struct gateway_reader **out, struct gateway_vault *vault,
     reader->budget = budget;
     reader->item = *item;
     reader->sealed_fd = -1;
-    rc = g4_directory_body(vault->hot, item->key, &reader->body, &err);
+    rc = wait ? g4_directory_body(vault->hot, item->key, &reader->body, &err)
+              : g4_directory_peek(vault->hot, item->key, &reader->body);
     if (rc == KVT_OK && is_block(&reader->body.object, &item->record)) {
         piece = gateway_reader_piece(reader);
         rc = take_memory(reader, item->record.length < piece ? item->record.length : piece);
@@ -91,6 +92,13 @@ gateway_reader_open(struct gateway_reader **out, struct gateway_vault *vault,
     reader->item.size = (size_t)item->record.length;
     *out = reader;
     return KVT_OK;
+}
+
+enum kvt_err
+gateway_reader_open(struct gateway_reader **out, struct gateway_vault *vault,
+                    const struct gateway_item *item, struct gateway_budget *budget)
+{
+    return open_reader(out, vault, item, budget, true);
 }
 
 void
@@ -204,22 +212,57 @@ gateway_reader_fetch(struct gateway_reader *reader, uint64_t at)
     return reader->failed;
 }
 
-void
-gateway_reader_seal(struct gateway_reader *reader)
+/* Let the body come from there; NULL: it does not. */
+static void
+use_sealed(struct gateway_reader *reader, struct gateway_sealed_body *body)
 {
-    struct gateway_sealed *sealed = reader->vault->sealed;
-    struct gateway_sealed_body *body = gateway_sealed_take(sealed, &reader->body);
-
     if (body == NULL)
         return;
     reader->sealed_fd = fcntl(gateway_sealed_fd(body), F_DUPFD_CLOEXEC, 0);
     if (reader->sealed_fd < 0) {
-        gateway_sealed_give(sealed, body);
+        gateway_sealed_give(reader->vault->sealed, body);
         return;
     }
     reader->sealed = body;
     give_memory(reader);
     g4_body_close(&reader->body);
+}
+
+void
+gateway_reader_seal(struct gateway_reader *reader)
+{
+    use_sealed(reader, gateway_sealed_take(reader->vault->sealed, &reader->body));
+}
+
+/* Does it take somebody who may wait to find out whether the body is worth sealed memory? */
+static bool
+may_be_sealed(const struct gateway_reader *reader)
+{
+    return reader->vault->sealed != NULL && reader->item.record.length >= GATEWAY_SEALED_MIN;
+}
+
+enum kvt_err
+gateway_reader_peek(struct gateway_reader **out, struct gateway_vault *vault,
+                    const struct gateway_item *item, struct gateway_budget *budget, bool seal)
+{
+    struct gateway_reader *reader;
+    bool there;
+
+    if (open_reader(out, vault, item, budget, false) != KVT_OK)
+        return KVT_AGAIN;
+    reader = *out;
+    if (seal)
+        use_sealed(reader, gateway_sealed_peek(vault->sealed, &reader->body));
+    there = reader->sealed != NULL ||
+            (!(seal && may_be_sealed(reader)) && hold_piece(reader, 0, false) == KVT_OK);
+    if (!there) {
+        gateway_reader_close(reader);
+        *out = NULL;
+        return KVT_AGAIN;
+    }
+    gateway_get_count(vault, &reader->item);
+    reader->counted = true;
+    return KVT_OK;
 }
 
 int

@@ -38,6 +38,17 @@ KVT_NODISCARD enum kvt_err gateway_reader_open(struct gateway_reader **out,
                                                const struct gateway_item *item,
                                                struct gateway_budget *budget);
 
+/**
+ * The same without waiting for anything, and then the first bytes are there: all of the body in
+ * sealed memory if `seal` allows it, else its first piece.
+ *
+ * @return KVT_OK, or KVT_AGAIN: gateway_reader_open() knows more
+ */
+KVT_NODISCARD enum kvt_err gateway_reader_peek(struct gateway_reader **out,
+                                               struct gateway_vault *vault,
+                                               const struct gateway_item *item,
+                                               struct gateway_budget *budget, bool seal);
+
 /** NULL is allowed. */
 void gateway_reader_close(struct gateway_reader *stream);
 

@@ -367,3 +367,17 @@ gateway_s3_handle(struct gateway_s3 *s3, struct gateway_request *request)
         !gateway_request_is(request, "HEAD"))
         gateway_ahead_change(s3->ahead);
 }
+
+bool
+gateway_s3_handle_at_once(struct gateway_s3 *s3, struct gateway_request *request)
+{
+    const struct gateway_target *target = &request->target;
+
+    return gateway_request_is(request, "GET") && target->query[0] == '\0' &&
+           target->key[0] != '\0' && !target->bucket_long &&
+           strcmp(target->bucket, s3->bucket) == 0 && !is_batch(request) &&
+           gateway_service_find(s3, target->bucket, &request->bucket) == GATEWAY_FAULT_NONE &&
+           !expects_another(request) &&
+           gateway_auth_may(request->principal, GATEWAY_READ, &request->bucket, target->key) &&
+           place(request) == GATEWAY_FAULT_NONE && gateway_object_read_at_once(s3, request);
+}

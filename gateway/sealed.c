@@ -328,6 +328,31 @@ fill(struct gateway_sealed *sealed, struct gateway_sealed_body *place, const str
     return fd < 0 ? NULL : place;
 }
 
+/* It is there to be used; NULL: it is not, or is being copied. */
+static struct gateway_sealed_body *
+use_locked(struct gateway_sealed_body *body)
+{
+    if (body == NULL || body->fd < 0)
+        return NULL;
+    body->users++;
+    body->used_ms = kvt_clock_mono_ms();
+    return body;
+}
+
+struct gateway_sealed_body *
+gateway_sealed_peek(struct gateway_sealed *sealed, const struct g4_body *from)
+{
+    struct gateway_sealed_body *body;
+    struct identity file;
+
+    if (sealed == NULL || from->object.meta.length < GATEWAY_SEALED_MIN || !identify(from, &file))
+        return NULL;
+    (void)pthread_mutex_lock(&sealed->shared.lock);
+    body = use_locked(find_locked(sealed, &file));
+    (void)pthread_mutex_unlock(&sealed->shared.lock);
+    return body;
+}
+
 struct gateway_sealed_body *
 gateway_sealed_take(struct gateway_sealed *sealed, const struct g4_body *from)
 {
@@ -341,15 +366,9 @@ gateway_sealed_take(struct gateway_sealed *sealed, const struct g4_body *from)
         return NULL;
     (void)pthread_mutex_lock(&sealed->shared.lock);
     body = find_locked(sealed, &file);
-    if (body == NULL) {
-        if (is_wanted_locked(sealed, &file, size))
-            place = reserve_locked(sealed, &file, size, &dropped);
-    } else if (body->fd < 0) {
-        body = NULL; /* somebody copies it: the file is there sooner */
-    } else {
-        body->users++;
-        body->used_ms = kvt_clock_mono_ms();
-    }
+    if (body == NULL && is_wanted_locked(sealed, &file, size))
+        place = reserve_locked(sealed, &file, size, &dropped);
+    body = use_locked(body); /* what somebody copies: the file is there sooner */
     (void)pthread_mutex_unlock(&sealed->shared.lock);
     close_dropped(&dropped);
     return place != NULL ? fill(sealed, place, from) : body;

@@ -47,6 +47,9 @@ void gateway_sealed_free(struct gateway_sealed *sealed);
  */
 struct gateway_sealed_body *gateway_sealed_take(struct gateway_sealed *sealed,
                                                 const struct g4_body *from);
+/** The same, if it is in memory already. */
+struct gateway_sealed_body *gateway_sealed_peek(struct gateway_sealed *sealed,
+                                                const struct g4_body *from);
 void gateway_sealed_give(struct gateway_sealed *sealed, struct gateway_sealed_body *body);
 
 /** All bytes of a body that was taken, checked, from offset 0 on: a descriptor that is borrowed. */

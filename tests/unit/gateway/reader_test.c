@@ -2,10 +2,12 @@
  * What is tested: gateway/reader.h: a block comes from the hot volume in pieces, from any byte on;
  * what is flipped, cut or removed there while it is read never reaches the reader: the rest comes
  * from the bucket, or the reader fails; what is sealed keeps its place until the reader is closed;
- * the budget is given back whatever happens.
+ * without waiting only what is in memory and sound is given; the budget is given back whatever
+ * happens.
  */
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -253,6 +255,167 @@ out_of_sealed_memory(void **state)
     g4_body_close(&file);
 }
 
+/* ---- without waiting ---- */
+
+static enum kvt_err
+peek(struct fixture *f, bool seal, struct gateway_reader **reader)
+{
+    return gateway_reader_peek(reader, f->gateway.vault, &f->item, &f->budget, seal);
+}
+
+/* Not every file system reads without waiting, and not every sandbox knows the calls. */
+static bool
+can_peek(struct fixture *f)
+{
+    struct g4_body body;
+    const bool can = g4_directory_peek(f->gateway.vault->hot, f->key, &body) == KVT_OK;
+
+    g4_body_close(&body);
+    if (!can)
+        print_message("nothing can be read at once here\n");
+    return can;
+}
+
+static void
+at_once(void **state)
+{
+    struct fixture *f = *state;
+    struct gateway_reader *reader = open_reader(f);
+
+    assert_int_equal(read_range(f, reader, 0, SIZE, PIECE), SIZE); /* and it is in memory */
+    gateway_reader_close(reader);
+    if (!can_peek(f))
+        return;
+    assert_int_equal(peek(f, false, &reader), KVT_OK);
+    assert_non_null(gateway_reader_held(reader, 0, PIECE));
+    assert_int_equal(stat_of(f, GATEWAY_STAT_HITS_HOT), 1); /* without its first fetch */
+    assert_int_equal(read_range(f, reader, 0, SIZE, PIECE), SIZE);
+    gateway_reader_close(reader);
+    assert_int_equal(stat_of(f, GATEWAY_STAT_HITS_HOT), 1);
+    f->budget.max = PIECE - 1;
+    assert_int_equal(peek(f, false, &reader), KVT_AGAIN);
+    assert_null(reader);
+    f->budget.max = PIECE;
+    flip(f, f->file, PIECE - 1);
+    assert_int_equal(peek(f, false, &reader), KVT_AGAIN);
+    assert_null(reader);
+    assert_int_equal(unlink(f->file), 0);
+    assert_int_equal(peek(f, false, &reader), KVT_AGAIN);
+    assert_null(reader);
+    assert_int_equal(stat_of(f, GATEWAY_STAT_HITS_HOT), 1);
+}
+
+static void
+at_once_out_of_sealed_memory(void **state)
+{
+    struct fixture *f = *state;
+    struct gateway_reader *reader;
+
+    assert_int_equal(gateway_sealed_new(&f->gateway.vault->sealed, 4 * (uint64_t)SIZE), KVT_OK);
+    for (unsigned i = 0; i < 2; i++) { /* whether it is worth its place, others find out */
+        assert_int_equal(peek(f, true, &reader), KVT_AGAIN);
+        reader = open_reader(f);
+        gateway_reader_seal(reader);
+        gateway_reader_close(reader);
+    }
+    if (!can_peek(f))
+        return;
+    assert_int_equal(peek(f, true, &reader), KVT_OK);
+    assert_int_equal(atomic_load(&f->budget.used), 0);
+    assert_true(gateway_reader_take_sealed(reader) >= 0);
+    gateway_reader_close(reader);
+}
+
+static struct gateway_request *
+ask_at_once(struct test_scene *scene, const char *method, const char *raw, const char *header,
+            bool *done)
+{
+    struct gateway_request *request = kvt_calloc(1, sizeof(*request));
+
+    kvt_buffer_init(&request->answer, 1u << 20);
+    (void)snprintf(request->method, sizeof(request->method), "%s", method);
+    request->raw = kvt_strdup(raw);
+    request->status = 200;
+    request->takes_reader = true;
+    assert_int_equal(gateway_target_parse(request->raw, &request->target, NULL), KVT_OK);
+    if (header != NULL)
+        assert_int_equal(gateway_request_header_add(request, header, "bytes=0-9"), KVT_OK);
+    request->principal = scene->who;
+    *done = gateway_s3_handle_at_once(&scene->s3, request);
+    return request;
+}
+
+static bool
+is_done_at_once(struct test_scene *scene, const char *method, const char *raw, const char *header)
+{
+    bool done;
+    struct gateway_request *request = ask_at_once(scene, method, raw, header, &done);
+
+    if (!done) { /* it can be asked anew as if nothing had been */
+        assert_null(request->reader);
+        assert_int_equal(request->field_count, 0);
+        assert_int_equal(request->fault, GATEWAY_FAULT_NONE);
+    }
+    test_scene_done(scene, request);
+    return done;
+}
+
+/* Of requests only the plain GET of a block that the asker may read. */
+static void
+requests_at_once(void **state)
+{
+    struct test_scene scene = {0};
+    struct gateway_request *request;
+    const void *held;
+    char url[KVT_KEY_MAX + 32];
+    char key[KVT_KEY_MAX];
+    uint8_t *wanted = kvt_calloc(1, PIECE);
+    struct g4_body body;
+    bool done;
+
+    (void)state;
+    test_scene_open(&scene, 8u << 20);
+    scene.s3.vault = scene.gateway.vault;
+    scene.who = &test_scene_owner;
+    test_gateway_fill(wanted, PIECE, NUMBER);
+    assert_int_equal(test_gateway_put(&scene.gateway, NUMBER, PIECE), KVT_OK);
+    (void)snprintf(url, sizeof(url), "/kvtier/%s", test_gateway_key(key, NUMBER));
+    request = test_scene_ask(&scene, "GET", url, NULL, 0, NULL, NULL);
+    assert_int_equal(request->status, 200);
+    test_scene_done(&scene, request);
+
+    done = g4_directory_peek(scene.gateway.vault->hot, key, &body) == KVT_OK;
+    g4_body_close(&body);
+    if (done) {
+        request = ask_at_once(&scene, "GET", url, NULL, &done);
+        assert_true(done);
+        assert_int_equal(request->status, 200);
+        held = gateway_reader_held(request->reader, request->body_from, request->body_size);
+        assert_int_equal(request->body_size, PIECE);
+        assert_memory_equal(held, wanted, PIECE);
+        assert_string_not_equal(test_scene_field(request, "ETag"), "");
+        test_scene_done(&scene, request);
+    }
+    assert_false(is_done_at_once(&scene, "GET", url, "range"));
+    assert_false(is_done_at_once(&scene, "GET", url, "if-match"));
+    assert_false(is_done_at_once(&scene, "HEAD", url, NULL));
+    assert_false(is_done_at_once(&scene, "PUT", url, NULL));
+    assert_false(is_done_at_once(&scene, "GET", "/kvtier/", NULL));
+    assert_false(is_done_at_once(&scene, "GET", "/", NULL));
+    assert_false(is_done_at_once(&scene, "GET", "/kvtier/some/file", NULL));
+    (void)snprintf(url, sizeof(url), "/another/%s", key);
+    assert_false(is_done_at_once(&scene, "GET", url, NULL));
+    (void)snprintf(url, sizeof(url), "/kvtier/%s?partNumber=1", key);
+    assert_false(is_done_at_once(&scene, "GET", url, NULL));
+    (void)snprintf(url, sizeof(url), "/kvtier/%s", test_gateway_key(key, NUMBER + 1));
+    assert_false(is_done_at_once(&scene, "GET", url, NULL));
+    (void)snprintf(url, sizeof(url), "/kvtier/%s", test_gateway_key(key, NUMBER));
+    scene.who = NULL;
+    assert_false(is_done_at_once(&scene, "GET", url, NULL));
+    kvt_free(wanted);
+    test_scene_close(&scene);
+}
+
 static bool
 open_once(void *arg)
 {
@@ -282,8 +445,12 @@ main(void)
         cmocka_unit_test_setup_teardown(removed_while_it_is_read, set_up, tear_down),
         cmocka_unit_test_setup_teardown(no_room, set_up, tear_down),
         cmocka_unit_test_setup_teardown(out_of_sealed_memory, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(at_once, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(at_once_out_of_sealed_memory, set_up, tear_down),
+        cmocka_unit_test(requests_at_once),
         cmocka_unit_test_setup_teardown(every_allocation_may_fail, set_up, tear_down),
     };
 
+    (void)setenv("TMPDIR", "/var/tmp", 1); /* a tmpfs does not read without waiting */
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
