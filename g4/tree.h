@@ -69,8 +69,9 @@ int g4_tree_lock(struct g4_tree *tree, bool exclusive);
 /** Wait for the lock of the key's stripe: who replaces or deletes holds it. */
 int g4_tree_lock_stripe(struct g4_tree *tree, const char *key);
 
-/** Open file `name` of `key` if nobody has to wait for it: the system knows the way, no lock is held,
- *  and it lies about as deep as what was looked for last.  -1: it may be there all the same. */
+/** Open file `name` of `key` if nothing has to be waited for: the system knows the way, no lock is
+ *  taken, and it lies about as deep as what was looked for last.  -1: it may be there all the same.
+ */
 int g4_tree_peek(struct g4_tree *tree, const char *key, const char *name);
 
 /** Open the deepest folder along `key`; how deep it is in `depth`.  -1 with errno. */

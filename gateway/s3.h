@@ -30,8 +30,8 @@ struct gateway_s3 {
 /** Answer it.  The request is signed and its body whole. */
 void gateway_s3_handle(struct gateway_s3 *s3, struct gateway_request *request);
 
-/** The same for what needs no waiting, for nothing and nobody, as most GETs of hot blocks: any thread
- *  may do it on the way.  False: nothing was done, gateway_s3_handle() it. */
+/** The same for what waits for nothing and nobody, as most GETs of hot blocks: any thread may do it
+ *  on the way.  False: nothing was done, gateway_s3_handle() it. */
 bool gateway_s3_handle_at_once(struct gateway_s3 *s3, struct gateway_request *request);
 
 /** Is there an argument besides these and those of a presigned URL? */
