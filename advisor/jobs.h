@@ -36,7 +36,7 @@
 #define ADVISOR_JOB_ATTEMPTS_MAX    5       /* at a batch */
 #define ADVISOR_JOB_SUSPEND_PPM     100000  /* share of errors that pauses a job, unless it says */
 #define ADVISOR_JOB_SUSPEND_MIN     16      /* errors before a share means something */
-#define ADVISOR_JOB_WAIT_MS         15000 /* for the engine to take a request and make it durable */
+#define ADVISOR_JOB_WAIT_MS         8000 /* for the engine to take a request and make it durable */
 
 struct advisor_jobs;
 

@@ -27,6 +27,7 @@
 #include "cli/inject.h"
 #include "cli/locks.h"
 #include "cli/manual.h"
+#include "cli/migrate.h"
 #include "cli/options.h"
 #include "cli/orders.h"
 #include "cli/policy.h"
@@ -68,6 +69,8 @@ static const struct kvt_param g4_gc_options[] = {CLI_OPTIONS_G4_GC(KVT_PARAM_ROW
 static const struct kvt_param g4_quarantine_options[] = {CLI_OPTIONS_G4_QUARANTINE(KVT_PARAM_ROW)};
 static const struct kvt_param g4_locks_options[] = {CLI_OPTIONS_G4_LOCKS(KVT_PARAM_ROW)};
 static const struct kvt_param orders_ls_options[] = {CLI_OPTIONS_ORDERS_LS(KVT_PARAM_ROW)};
+static const struct kvt_param migrate_status_options[] = {
+    CLI_OPTIONS_MIGRATE_STATUS(KVT_PARAM_ROW)};
 static const struct kvt_param doctor_options[] = {CLI_OPTIONS_DOCTOR(KVT_PARAM_ROW)};
 static const struct kvt_param simulate_options[] = {CLI_OPTIONS_SIMULATE(KVT_PARAM_ROW)};
 static const struct kvt_param generate_options[] = {CLI_OPTIONS_GENERATE(KVT_PARAM_ROW)};
@@ -451,6 +454,49 @@ const struct cli_command cli_commands[] = {
      .words = "",
      OPTIONS(orders_ls_options),
      .run = cli_orders_ls},
+    {.path = "migrate status",
+     .arguments = "[JOB]",
+     .argument_max = 1,
+     .summary = "Jobs of moves: how far they are, and what failed",
+     .details =
+         "A job is what a plan, a purge or a pin of many blocks became: the advisor keeps it "
+         "and goes on with it after a restart. With JOB its times, and each batch of which "
+         "something failed.",
+     .example = "migrate status 12 --watch",
+     .words = "",
+     .bare = "watch",
+     .bare_as = "2s",
+     OPTIONS(migrate_status_options),
+     .run = cli_migrate_status},
+    {.path = "migrate pause",
+     .arguments = "[JOB]",
+     .argument_max = 1,
+     .summary = "Pause a job, or stop all orders",
+     .details = "Without JOB no order leaves any more, of the policy or of a job, until kvtier "
+                "migrate resume; the advisor remembers it over restarts. Orders that gateways have "
+                "already come to their end.",
+     .example = "migrate pause",
+     .words = "",
+     .run = cli_migrate_pause},
+    {.path = "migrate resume",
+     .arguments = "[JOB]",
+     .argument_max = 1,
+     .summary = "Go on with a job, or with all orders",
+     .details =
+         "With JOB that job; one that failed tries again what failed. Without it, the switch "
+         "of kvtier migrate pause is taken off; jobs that are paused themselves stay so.",
+     .example = "migrate resume 12",
+     .words = "",
+     .run = cli_migrate_resume},
+    {.path = "migrate cancel",
+     .arguments = "JOB",
+     .argument_min = 1,
+     .argument_max = 1,
+     .summary = "End a job where it is",
+     .details = "What was done stays done; orders that gateways have already come to their end.",
+     .example = "migrate cancel 12",
+     .words = "",
+     .run = cli_migrate_cancel},
     {.path = "policy show",
      .arguments = "[FILE]",
      .argument_max = 1,

@@ -225,6 +225,10 @@
 #define CLI_OPTIONS_ORDERS_LS(X)                                                                   \
     X(CLI_ORDERS_LIMIT, "limit", INT, "50", "1", "10000", "", "At most this many, newest first.")
 
+#define CLI_OPTIONS_MIGRATE_STATUS(X)                                                              \
+    X(CLI_MIGRATE_WATCH, "watch", DURATION, "", "100ms", "1h", "",                                 \
+      "Show it again and again, each 2s or as given, until the job ends or Ctrl-C.")
+
 #define CLI_OPTIONS_DOCTOR(X)                                                                      \
     CLI_OPTIONS_BUCKET(X, CLI_DOCTOR,                                                              \
                        "Also test the S3 store at this address directly: credentials, bucket, "    \
@@ -376,6 +380,7 @@ enum cli_g4_put_option { CLI_OPTIONS_G4_PUT(CLI_OPTION_ID) CLI_G4_PUT_COUNT };
 enum cli_g4_quarantine_option { CLI_OPTIONS_G4_QUARANTINE(CLI_OPTION_ID) CLI_QUARANTINE_COUNT };
 enum cli_g4_locks_option { CLI_OPTIONS_G4_LOCKS(CLI_OPTION_ID) CLI_LOCKS_COUNT };
 enum cli_orders_ls_option { CLI_OPTIONS_ORDERS_LS(CLI_OPTION_ID) CLI_ORDERS_LS_COUNT };
+enum cli_migrate_option { CLI_OPTIONS_MIGRATE_STATUS(CLI_OPTION_ID) CLI_MIGRATE_COUNT };
 enum cli_doctor_option { CLI_OPTIONS_DOCTOR(CLI_OPTION_ID) CLI_DOCTOR_COUNT };
 enum cli_generate_option { CLI_OPTIONS_GENERATE(CLI_OPTION_ID) CLI_GENERATE_COUNT };
 enum cli_simulate_option { CLI_OPTIONS_SIMULATE(CLI_OPTION_ID) CLI_SIMULATE_COUNT };

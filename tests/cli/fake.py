@@ -52,6 +52,14 @@ BLOCK = {"hash": HASH, "parent": "00000000000000aa", "position": 7, "namespace":
 ORDERS = {"orders": [{"epoch": 1, "id": 2, "gateway": "gw0", "namespace": "", "verb": "demote",
                       "reason": "hot_start", "items": 10, "issued_ms": 1700000000000, "expires_ms": 0,
                       "state": "done", "done": 9, "failed": 1, "bytes_moved": 0, "text": "one was read"}]}
+JOB = {"id": 12, "kind": "tenant", "title": "purge of acme", "key": "", "state": "running", "blocks": 3000, "done": 2000,
+       "failed": 24, "batches": 3, "batches_done": 2, "bytes": 3000 << 20, "bytes_moved": 2000 << 20, "parts": 1,
+       "suspend_ppm": 100000, "policy_version": 3, "created_ms": 1700000000000, "finished_ms": 0, "text": "0/0:k0: pinned"}
+ENDED = {**JOB, "id": 11, "kind": "plan", "title": "4f5e", "state": "done", "done": 3000, "failed": 0,
+         "batches_done": 3, "finished_ms": 1700000060000, "text": ""}
+JOBS = {"paused": True, "mode": "enforce", "jobs": [JOB, ENDED]}
+FAILURES = [{"batch": 1, "verb": "delete", "gateway": "gw0", "namespace": "acme/llama", "blocks": 1024, "done": 1000,
+             "failed": 24, "attempts": 2, "text": "0/0:k0: pinned"}]
 POLICY = {"mode": "enforce", "ordering": "lru", "hot": {"start_ppm": 850000, "stop_ppm": 700000},
           "cold": {"start_ppm": 950000, "stop_ppm": 900000}, "promote_after_cold_hits": 2, "source": "file",
           "configured_mode": "enforce"}
@@ -147,6 +155,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         path, query = self.parts()
         fixed = {"/g/v1/quarantine": {"schema_version": 1, "entries": QUARANTINE},
                  "/a/v1/status": ADVISOR, "/g/v1/status": GATEWAY, f"/a/v1/blocks/{HASH}": BLOCK,
+                 "/a/v1/jobs": JOBS, "/a/v1/jobs/12": {"paused": False, "job": JOB, "failures": FAILURES},
+                 "/a/v1/jobs/11": {"paused": False, "job": ENDED, "failures": []},
                  "/a/v1/orders": ORDERS, "/a/v1/policy": POLICY, "/bad/v1/status": "<html>no</html>",
                  "/a/v1/sources": {"sources": [SOURCE, BROKEN]},
                  "/a/v1/sources/kvtier": {**SOURCE, "publisher_list": PUBLISHERS},
@@ -207,7 +217,17 @@ class Handler(http.server.BaseHTTPRequestHandler):
             if self.headers.get("Authorization") != "Bearer secret-token":
                 self.refuse(401, "DENIED", "wrong token")
                 return
-        if path == "/a/v1/policy/mode":
+        if path.startswith(("/a/v1/jobs/", "/a/v1/planner/")) and self.headers.get("Authorization") != "Bearer secret-token":
+            self.refuse(401, "DENIED", "wrong token")
+            return
+        if path in ("/a/v1/planner/pause", "/a/v1/planner/resume"):
+            self.answer({"schema_version": 1, "paused": path.endswith("pause")})
+        elif path in ("/a/v1/jobs/12/pause", "/a/v1/jobs/12/resume", "/a/v1/jobs/12/cancel"):
+            state = {"pause": "paused", "resume": "queued", "cancel": "cancelled"}[path.rsplit("/", 1)[1]]
+            self.answer({"schema_version": 1, "job": {**JOB, "state": state}})
+        elif path == "/a/v1/jobs/11/cancel":
+            self.refuse(409, "PRECONDITION", "job 11 is done")
+        elif path == "/a/v1/policy/mode":
             self.answer({**POLICY, "mode": body["mode"]})
         elif path == "/g/v1/verify":
             bad = body["key"] == "0/3:k3"
