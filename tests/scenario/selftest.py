@@ -1,6 +1,12 @@
 #!/usr/bin/env python3
-"""The harness's own codecs, against published vectors: a wrong second opinion is worse than none."""
+"""The harness's own codecs, against published vectors: a wrong second opinion is worse than none.
 
+And every scenario is run by scripts/test and known to ctest: one that nobody runs finds nothing.
+"""
+
+import glob
+import os
+import re
 import unittest
 
 import blocks
@@ -11,7 +17,26 @@ CHAIN = [(14643705804678351452, 0, 0), (4945711292740353085, 1, 1464370580467835
          (12583592247330656132, 2, 4945711292740353085)]
 
 
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def text(*path):
+    with open(os.path.join(HERE, *path), encoding="utf-8") as file:
+        return file.read()
+
+
 class Selftest(unittest.TestCase):
+    def test_every_scenario_is_run(self):
+        programs = {os.path.basename(path)[:-3] for path in glob.glob(os.path.join(HERE, "*.py"))
+                    if "__main__" in text(path)} - {"selftest"}
+        self.assertGreater(len(programs), 20)
+        whole = re.sub(r"(?s)then\n +run_scenario release main_job --minutes.*?else", "",
+                       text("..", "..", "scripts", "test"))  # without --quick's shorter list
+        run = set(re.findall(r"run_scenario release ([a-z_]+)", whole))
+        self.assertEqual(programs - run, set())
+        known = set(re.findall(r"[a-z_]+", text("CMakeLists.txt").split(")", 1)[0]))
+        self.assertEqual(programs - {"clients"} - known, set())
+
     def test_keys_are_kvbms(self):
         wanted = ["3/0:azWbh91idkf", "3/1:CUrLYDFnmBa:13A3sGnbCSf", "3/2:WD9tZKnMfx7:12KG5vAW7Me"]
         for (hash_, position, parent), text in zip(CHAIN, wanted):
