@@ -92,17 +92,19 @@ open_rulebook(struct advisor_daemon *daemon, const struct advisor_settings *sett
     return advisor_rulebook_open(&daemon->rulebook, &options, err);
 }
 
+/* The ordering is that of the policy that is in force now: another one takes a start. */
 static enum kvt_err
-open_tables(struct advisor_daemon *daemon, const struct advisor_settings *settings,
-            struct kvt_error *err)
+open_planner(struct advisor_daemon *daemon, const struct advisor_settings *settings)
 {
-    const struct advisor_store_options store = {.path = settings->state_dir,
-                                                .map_bytes = settings->db_max};
-    const struct advisor_planner_options planner = {
-        .ordering = policy_ordering_find(settings->ordering),
+    const struct advisor_rules *rules = advisor_rulebook_take(daemon->rulebook);
+    const char *order_by = rules->policy->defaults.order_by.text;
+    struct advisor_planner_options planner = {
+        .ordering = policy_ordering_find(order_by[0] == '\0' ? POLICY_ORDERING_DEFAULT : order_by),
         .ordering_options = {.prices = {.hot_read = 1, .cold_read = 10, .move = 1},
                              .idle_ticks = settings->idle_after_ms / ADVISOR_TICK_MS},
         .counters = &daemon->counters,
+        .rulebook = daemon->rulebook,
+        .index = daemon->index,
         .mode = settings->mode,
         .can_enforce = daemon->order_key.size > 0,
         .hot_start_ppm = settings->hot_start_ppm,
@@ -113,9 +115,22 @@ open_tables(struct advisor_daemon *daemon, const struct advisor_settings *settin
         .expiry_ms = settings->order_expiry_ms,
         .bytes_max = settings->index_max / 8,
     };
+
+    advisor_rulebook_give(daemon->rulebook, rules);
+    if (planner.ordering == NULL) /* of a plugin, which only simulations load */
+        planner.ordering = policy_ordering_find(settings->ordering);
+    return advisor_planner_new(&daemon->planner, &planner);
+}
+
+static enum kvt_err
+open_tables(struct advisor_daemon *daemon, const struct advisor_settings *settings,
+            struct kvt_error *err)
+{
+    const struct advisor_store_options store = {.path = settings->state_dir,
+                                                .map_bytes = settings->db_max};
     enum kvt_err rc;
 
-    if (planner.ordering == NULL)
+    if (policy_ordering_find(settings->ordering) == NULL)
         return kvt_error_set(err, KVT_INVALID, "no ordering is called %s", settings->ordering);
     if (settings->hot_stop_ppm > settings->hot_start_ppm ||
         settings->cold_stop_ppm > settings->cold_start_ppm)
@@ -129,7 +144,7 @@ open_tables(struct advisor_daemon *daemon, const struct advisor_settings *settin
     /* A quarter for the orderings: two tiers of an eighth each is the common case. */
     rc = index_new(&daemon->index, settings->index_max / 16 * 11);
     if (rc == KVT_OK)
-        rc = advisor_planner_new(&daemon->planner, &planner);
+        rc = open_planner(daemon, settings);
     if (rc == KVT_OK)
         rc = advisor_jobs_new(
             &daemon->jobs,

@@ -20,8 +20,9 @@ add_stuck_tiers(struct advisor_http *http, struct kvt_buffer *why)
         if (tiers[i].stuck)
             kvt_buffer_printf(why,
                               "policy: %s is too full, and its gateway let none of the %" PRIu64
-                              " blocks go that are left\n",
-                              tiers[i].tier.name, tiers[i].refused_blocks);
+                              " blocks go that are left; %" PRIu64 " are of no rule that drains "
+                              "it\n",
+                              tiers[i].tier.name, tiers[i].refused_blocks, tiers[i].passed_blocks);
     kvt_free(tiers);
 }
 
@@ -105,12 +106,14 @@ add_tiers(const struct advisor_http *http, struct kvt_buffer *out)
         kvt_buffer_printf(out,
                           ",\"used_bytes\":%" PRIu64 ",\"capacity_bytes\":%" PRIu64
                           ",\"blocks\":%" PRIu64 ",\"start_ppm\":%u,\"stop_ppm\":%u"
-                          ",\"refused_blocks\":%" PRIu64 ",\"stuck\":%s,\"draining\":%s,"
+                          ",\"refused_blocks\":%" PRIu64 ",\"passed_blocks\":%" PRIu64
+                          ",\"stuck\":%s,\"draining\":%s,"
                           "\"last_report_ms\":%" PRIu64 ",",
                           tiers[i].tier.used_bytes, tiers[i].tier.capacity_bytes,
                           tiers[i].tier.blocks, tiers[i].start_ppm, tiers[i].stop_ppm,
-                          tiers[i].refused_blocks, tiers[i].stuck ? "true" : "false",
-                          tiers[i].draining ? "true" : "false", tiers[i].last_report_ms);
+                          tiers[i].refused_blocks, tiers[i].passed_blocks,
+                          tiers[i].stuck ? "true" : "false", tiers[i].draining ? "true" : "false",
+                          tiers[i].last_report_ms);
         advisor_http_text(out, "gateway", tiers[i].gateway);
         kvt_buffer_printf(out, "}");
     }

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "advisor/planner_choose.h"
 #include "advisor/planner_private.h"
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -40,6 +41,7 @@ advisor_planner_new(struct advisor_planner **out, const struct advisor_planner_o
         return KVT_NOMEM;
     planner->options = *options;
     planner->counters = *options->counters;
+    advisor_planner_adopt(planner);
     planner->shared.mode = options->mode;
     if (advisor_refusals_new(&planner->refusals) != KVT_OK ||
         pthread_mutex_init(&planner->shared.lock, NULL) != 0) {
@@ -61,6 +63,7 @@ advisor_planner_free(struct advisor_planner *planner)
     for (uint32_t i = 0; i < planner->gateway_count; i++)
         kvt_free(planner->gateways[i].candidates);
     advisor_planner_free_orders(planner);
+    advisor_rulebook_give(planner->options.rulebook, planner->rules);
     advisor_refusals_free(planner->refusals);
     kvt_free(planner->tier_of);
     (void)pthread_mutex_destroy(&planner->shared.lock);
@@ -91,7 +94,10 @@ advisor_planner_tier(struct advisor_planner *planner, const char *name)
         return ADVISOR_NONE;
     }
     tier = &planner->tiers[planner->tier_count];
-    *tier = (struct advisor_tier){.hot = advisor_holder_is_hot(&key), .gateway = ADVISOR_NONE};
+    *tier = (struct advisor_tier){
+        .hot = advisor_holder_is_hot(&key),
+        .gateway = ADVISOR_NONE,
+        .place = planner->rules == NULL ? -1 : advisor_rules_tier(planner->rules, name)};
     memcpy(tier->name, key.name, sizeof(tier->name));
     if (policy_roster_new(&tier->roster, &roster) != KVT_OK)
         return ADVISOR_NONE;
@@ -247,6 +253,7 @@ advisor_planner_load(struct advisor_planner *planner, const struct advisor_txn *
     enum kvt_err rc;
 
     planner->names = names;
+    planner->store = txn->store;
     rc = advisor_store_gateways(txn, load_gateway, planner);
     if (rc == KVT_OK)
         rc = advisor_planner_load_orders(planner, txn);
@@ -338,28 +345,42 @@ advisor_planner_saved(struct advisor_planner *planner)
 
 /* ---- any thread ---- */
 
+/* The watermarks that a tier has at last, whichever rules it has besides. */
+static void
+show_marks(const struct advisor_planner *planner, const struct advisor_tier *tier,
+           struct advisor_tier_view *view)
+{
+    const struct policy *policy = planner->rules->policy;
+    const int32_t last = advisor_chooser_last(policy, tier->place);
+
+    view->start_ppm = view->stop_ppm = 0;
+    if (last < 0 || advisor_chooser_capacity(policy, tier->place, tier->report.capacity_bytes) == 0)
+        return;
+    view->start_ppm = (uint32_t)policy_rule_at(policy, (size_t)last)->trigger.start;
+    view->stop_ppm = (uint32_t)policy_rule_at(policy, (size_t)last)->trigger.stop;
+}
+
 void
 advisor_planner_show(struct advisor_planner *planner)
 {
-    const struct advisor_planner_options *options = &planner->options;
     size_t count = 0;
 
     (void)pthread_mutex_lock(&planner->shared.lock);
     for (uint32_t i = 0; i < planner->tier_count; i++) {
         const struct advisor_tier *tier = &planner->tiers[i];
         struct advisor_tier_view *view = &planner->shared.tiers[count];
+        struct policy_roster_counts counts;
 
         if (tier->report_ms == 0)
             continue;
         count++;
         view->tier = tier->report;
-        view->start_ppm = tier->hot ? options->hot_start_ppm : options->cold_start_ppm;
-        view->stop_ppm = tier->hot ? options->hot_stop_ppm : options->cold_stop_ppm;
-        if (tier->report.capacity_bytes == 0)
-            view->start_ppm = view->stop_ppm = 0;
+        show_marks(planner, tier, view);
         view->refused_blocks = advisor_refusals_count(planner->refusals, i);
+        policy_roster_counts(tier->roster, &counts);
+        view->passed_blocks = counts.passed;
         view->stuck = tier->stuck;
-        view->draining = tier->draining;
+        view->draining = advisor_rule_set_any(&tier->draining);
         memcpy(view->gateway, planner->gateways[tier->gateway].row.name, sizeof(view->gateway));
         view->last_report_ms = tier->report_ms;
     }

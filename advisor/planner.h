@@ -36,18 +36,21 @@
 enum advisor_mode { ADVISOR_MODE_OFF, ADVISOR_MODE_OBSERVE, ADVISOR_MODE_ENFORCE };
 
 struct advisor_planner;
+struct advisor_rulebook;
 
 struct advisor_planner_options {
     const struct kvt_ordering *ordering;
     struct kvt_ordering_options ordering_options; /* in ticks of ADVISOR_TICK_MS */
     const struct advisor_counters *counters;
+    struct advisor_rulebook *rulebook; /* whose policy is followed; NULL: none */
+    struct index *index;               /* whose blocks have how many children */
     enum advisor_mode mode;
-    bool can_enforce; /* there is a key to sign orders with */
-    uint32_t hot_start_ppm;
+    bool can_enforce;       /* there is a key to sign orders with */
+    uint32_t hot_start_ppm; /* of the settings, to be shown; the rulebook has them as a policy */
     uint32_t hot_stop_ppm;
     uint32_t cold_start_ppm;
     uint32_t cold_stop_ppm;
-    uint64_t promote_after; /* cold hits; 0 = never */
+    uint64_t promote_after; /* cold hits that count as the second; 0 = none does */
     uint64_t expiry_ms;
     uint64_t bytes_max; /* memory of each tier's roster */
 };
@@ -107,6 +110,7 @@ struct advisor_tier_view {
     uint32_t start_ppm; /* 0: this tier is not drained */
     uint32_t stop_ppm;
     uint64_t refused_blocks; /* not chosen now: its gateway did not let them go */
+    uint64_t passed_blocks;  /* the same: no rule that drains the tier has them */
     bool stuck;              /* it has to be drained, and they are all that is left */
     bool draining;
     char gateway[KVT_NAME_MAX]; /* who reported it last */

@@ -43,11 +43,13 @@ add_candidate(struct advisor_planner *planner, const struct advisor_effect *effe
         return;
     gateway = &planner->gateways[effect->op.reporter];
     for (uint32_t i = 0; i < gateway->candidate_count; i++)
-        if (gateway->candidates[i].hash == block->hash && gateway->candidates[i].ns == block->ns)
+        if (gateway->candidates[i].block.hash == block->hash &&
+            gateway->candidates[i].block.ns == block->ns)
             return;
     /* Full: whoever is read again will come again. */
     if (gateway->candidate_count < ADVISOR_CANDIDATES_MAX)
-        gateway->candidates[gateway->candidate_count++] = *block;
+        gateway->candidates[gateway->candidate_count++] = (struct advisor_candidate){
+            .block = *block, .tier = advisor_planner_tier_of(planner, effect->op.holder)};
 }
 
 /* Read by a gateway: a use for the tier that served it and for both of the gateway's.  What is read

@@ -109,6 +109,16 @@ advisor_planner_add_order(struct advisor_planner *planner, const struct advisor_
     return KVT_OK;
 }
 
+/* The rule that gave the order, if it is still in force; -1: none. */
+static int32_t
+rule_of(const struct advisor_planner *planner, const struct advisor_order *order)
+{
+    return order->rule > 0 && planner->rules != NULL &&
+                   order->rules_version == planner->rules->version
+               ? (int32_t)order->rule - 1
+               : -1;
+}
+
 static void
 finish(struct advisor_planner *planner, struct advisor_order *order, enum advisor_order_state state,
        uint64_t now_ms)
@@ -118,6 +128,11 @@ finish(struct advisor_planner *planner, struct advisor_order *order, enum adviso
     order->unsent = false;
     order->finished = true;
     order->release_at_ms = now_ms + ADVISOR_SETTLE_MS;
+    if (rule_of(planner, order) >= 0 && state == ADVISOR_ORDER_DONE)
+        advisor_planner_learn(planner, rule_of(planner, order), order->row.done, order->row.failed,
+                              now_ms);
+    if (rule_of(planner, order) >= 0 && (state == ADVISOR_ORDER_FAILED))
+        advisor_planner_learn(planner, rule_of(planner, order), 0, order->row.items, now_ms);
     count_on_tier(planner, order, -1);
     count_pending(planner);
 }

@@ -1,49 +1,71 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "advisor/planner_choose.h"
 #include "advisor/planner_private.h"
 #include "base/alloc.h"
 #include "base/log.h"
 
 /* From how full the tiers are to orders. */
 
-static uint64_t
-part(uint64_t capacity, uint32_t ppm)
-{
-    return (uint64_t)((unsigned __int128)capacity * ppm / 1000000);
-}
-
-/* Blocks chosen together; those of one namespace become one order. */
-struct set {
-    struct policy_block blocks[KVT_ORDER_ITEMS_MAX];
-    uint32_t count;
-    uint64_t bytes;
-};
-
 struct plan {
     struct advisor_planner *planner;
-    struct set *set;
+    const struct policy *policy;
+    struct advisor_set *set;
+    struct advisor_asker asker;
     uint64_t now_ms;
     bool observed;
 };
 
-static enum kvt_err
-order_namespace(const struct plan *plan, const struct advisor_order *model, uint32_t ns)
+/* ---- orders ---- */
+
+static bool
+is_first_of_its_kind(const struct advisor_set *set, uint32_t at)
 {
+    for (uint32_t i = 0; i < at; i++)
+        if (set->blocks[i].ns == set->blocks[at].ns && set->rules[i] == set->rules[at])
+            return false;
+    return true;
+}
+
+static uint32_t
+verb_of(const struct policy_rule *rule)
+{
+    switch ((enum policy_verb)rule->verb) {
+    case POLICY_DEMOTE: return KVT_ORDER_DEMOTE;
+    case POLICY_PROMOTE: return KVT_ORDER_PROMOTE;
+    case POLICY_EXPIRE: return KVT_ORDER_DELETE;
+    case POLICY_PIN:
+    case POLICY_COMPACT:
+    case POLICY_EXCLUDE: break;
+    }
+    return KVT_ORDER_NONE;
+}
+
+/* Those of the set with the rule and namespace of block number `first`. */
+static enum kvt_err
+order_kind(const struct plan *plan, const struct advisor_order *model, uint32_t first)
+{
+    const struct advisor_set *set = plan->set;
+    const uint32_t ns = set->blocks[first].ns;
+    const int32_t rule = set->rules[first];
     struct advisor_order order = *model;
 
     order.ns = ns;
-    order.row.bytes = 0;
-    order.row.items = 0;
-    order.items = kvt_calloc(plan->set->count, sizeof(*order.items));
+    order.rule = (uint32_t)rule + 1;
+    order.rules_version = plan->planner->rules->version;
+    order.row.verb = verb_of(policy_rule_at(plan->policy, (size_t)rule));
+    order.items = kvt_calloc(set->count, sizeof(*order.items));
     if (order.items == NULL)
         return KVT_NOMEM;
+    (void)snprintf(order.row.reason, sizeof(order.row.reason), "%s",
+                   policy_rule_at(plan->policy, (size_t)rule)->id);
     (void)snprintf(order.row.namespace_, sizeof(order.row.namespace_), "%s",
                    advisor_names_namespace_text(plan->planner->names, ns));
-    for (uint32_t i = 0; i < plan->set->count; i++) {
-        const struct policy_block *block = &plan->set->blocks[i];
+    for (uint32_t i = first; i < set->count; i++) {
+        const struct policy_block *block = &set->blocks[i];
 
-        if (block->ns != ns)
+        if (block->ns != ns || set->rules[i] != rule)
             continue;
         order.items[order.row.items++] = (struct kvt_order_item){
             .block = {.hash = block->hash, .parent = block->parent, .position = block->position},
@@ -54,118 +76,243 @@ order_namespace(const struct plan *plan, const struct advisor_order *model, uint
     return advisor_planner_add_order(plan->planner, &order);
 }
 
-static bool
-is_first_of_namespace(const struct set *set, uint32_t at)
-{
-    for (uint32_t i = 0; i < at; i++)
-        if (set->blocks[i].ns == set->blocks[at].ns)
-            return false;
-    return true;
-}
-
-/* The set as orders, one for each namespace in it. */
+/* The set as orders, one for each rule and namespace in it. */
 static enum kvt_err
 order_set(const struct plan *plan, struct advisor_order *model)
 {
+    const struct advisor_set *set = plan->set;
     enum kvt_err rc = KVT_OK;
 
     model->row.issued_ms = plan->now_ms;
     model->row.expires_ms = plan->now_ms + plan->planner->options.expiry_ms;
     model->row.state = plan->observed ? ADVISOR_ORDER_OBSERVED : ADVISOR_ORDER_PENDING;
-    for (uint32_t i = 0; i < plan->set->count && rc == KVT_OK; i++)
-        if (is_first_of_namespace(plan->set, i))
-            rc = order_namespace(plan, model, plan->set->blocks[i].ns);
+    for (uint32_t i = 0; i < set->count && rc == KVT_OK; i++)
+        if (is_first_of_its_kind(set, i))
+            rc = order_kind(plan, model, i);
     return rc;
 }
 
-/* Choose blocks of the tier until `wanted` bytes are together. */
 static void
-choose(const struct plan *plan, struct advisor_tier *tier, uint64_t wanted,
-       bool (*next)(struct policy_roster *roster, uint64_t tick, struct policy_block *block))
+add(struct advisor_set *set, const struct policy_block *block, int32_t rule)
 {
-    struct set *set = plan->set;
-
-    set->count = 0;
-    set->bytes = 0;
-    while (set->count < KVT_ORDER_ITEMS_MAX && set->bytes < wanted &&
-           next(tier->roster, plan->now_ms / ADVISOR_TICK_MS, &set->blocks[set->count]))
-        set->bytes += advisor_planner_bytes(&set->blocks[set->count++]);
-}
-
-/* Is there nothing to choose but what was refused?  Said once each time. */
-static void
-see_stuck(const struct plan *plan, uint32_t number)
-{
-    struct advisor_tier *tier = &plan->planner->tiers[number];
-    const size_t refused = advisor_refusals_count(plan->planner->refusals, number);
-    const bool stuck = plan->set->count == 0 && (refused > 0 || tier->return_ms != 0);
-
-    if (stuck && !tier->stuck)
-        kvt_log_warn("advisor.planner", "refused",
-                     "%s is to be drained, and its gateway let none of the %zu blocks go that are "
-                     "left: are they pinned?",
-                     tier->name, refused);
-    tier->stuck = stuck;
+    set->blocks[set->count] = *block;
+    set->rules[set->count++] = rule;
 }
 
 /* Order what was chosen to leave, or put it back. */
 static void
-order_leaving(const struct plan *plan, uint32_t number, const char *reason)
+order_leaving(const struct plan *plan, uint32_t number)
 {
     const struct advisor_tier *tier = &plan->planner->tiers[number];
     struct advisor_order model = {.tier = number};
 
     memcpy(model.row.gateway, plan->planner->gateways[tier->gateway].row.name,
            sizeof(model.row.gateway));
-    model.row.verb = tier->hot ? KVT_ORDER_DEMOTE : KVT_ORDER_DELETE;
-    (void)snprintf(model.row.reason, sizeof(model.row.reason), "%s", reason);
     if (order_set(plan, &model) == KVT_OK)
         return;
     for (uint32_t i = 0; i < plan->set->count; i++)
         policy_roster_give_back(tier->roster, plan->set->blocks[i].ns, plan->set->blocks[i].hash);
 }
 
-static void
-drain(const struct plan *plan, uint32_t number)
-{
-    const struct advisor_planner_options *options = &plan->planner->options;
-    struct advisor_tier *tier = &plan->planner->tiers[number];
-    const uint32_t start_ppm = tier->hot ? options->hot_start_ppm : options->cold_start_ppm;
-    const uint32_t stop_ppm = tier->hot ? options->hot_stop_ppm : options->cold_stop_ppm;
-    const uint64_t stop = part(tier->report.capacity_bytes, stop_ppm);
-    char reason[KVT_NAME_MAX];
+/* ---- draining ---- */
 
-    if (tier->report.used_bytes >= part(tier->report.capacity_bytes, start_ppm) &&
-        tier->report.used_bytes > stop)
-        tier->draining = true;
-    if (tier->report.used_bytes <= stop)
-        tier->draining = false;
-    if (!tier->draining)
-        tier->stuck = false;
-    /* One set at a time, and nothing while the bucket is away: its copies could not be checked. */
-    if (tier->leaving > 0 || !plan->planner->gateways[tier->gateway].healthy)
+/* Is there nothing to choose but what may not leave?  Said once each time. */
+static void
+see_stuck(const struct plan *plan, uint32_t number, bool last)
+{
+    struct advisor_tier *tier = &plan->planner->tiers[number];
+    const size_t refused = advisor_refusals_count(plan->planner->refusals, number);
+    struct policy_roster_counts counts;
+    bool stuck;
+
+    policy_roster_counts(tier->roster, &counts);
+    /* A rule that wants some blocks only may well have had them all. */
+    stuck =
+        last && plan->set->count == 0 &&
+        advisor_rule_set_has(&tier->draining, advisor_chooser_last(plan->policy, tier->place)) &&
+        (refused > 0 || tier->return_ms != 0 || counts.passed > 0);
+    if (stuck && !tier->stuck)
+        kvt_log_warn("advisor.planner", "stuck",
+                     "%s is to be drained, and nothing is left to choose: its gateway let %zu "
+                     "blocks not go (are they pinned?), and %u are of no rule that drains it now",
+                     tier->name, refused, counts.passed);
+    tier->stuck = stuck;
+}
+
+/* What was passed over comes back: when other rules begin, and a while after there was nothing else
+ * to choose. */
+static void
+resume(const struct plan *plan, struct advisor_tier *tier)
+{
+    struct policy_roster_counts counts;
+
+    policy_roster_counts(tier->roster, &counts);
+    if (counts.passed == 0)
+        tier->resuming = false;
+    if (!tier->resuming && (counts.passed == 0 || tier->exhausted_ms == 0 ||
+                            plan->now_ms < tier->exhausted_ms + ADVISOR_PASS_MS))
         return;
-    if (tier->draining) {
-        choose(plan, tier, tier->report.used_bytes - stop, policy_roster_victim);
-        see_stuck(plan, number);
-        (void)snprintf(reason, sizeof(reason), "%s over %u%%, down to %u%%",
-                       tier->hot ? "hot" : "cold", start_ppm / 10000, stop_ppm / 10000);
-        order_leaving(plan, number, reason);
-    } else if (tier->hot) { /* a bucket is no place that anything leaves for being idle */
-        choose(plan, tier, UINT64_MAX, policy_roster_due);
-        (void)snprintf(reason, sizeof(reason), "%s", options->ordering->name);
-        order_leaving(plan, number, reason);
+    tier->resuming = policy_roster_resume(tier->roster, ADVISOR_RESUME_MAX) < counts.passed;
+    tier->exhausted_ms = 0;
+}
+
+static void
+exhausted(const struct plan *plan, struct advisor_tier *tier)
+{
+    if (tier->exhausted_ms == 0)
+        tier->exhausted_ms = plan->now_ms;
+}
+
+static bool
+set_watermarks(const struct plan *plan, struct advisor_tier *tier, uint64_t capacity)
+{
+    const struct advisor_rule_set before = tier->draining;
+
+    advisor_chooser_watermarks(plan->policy, tier->place, tier->report.used_bytes, capacity,
+                               &tier->draining);
+    for (int32_t i = 0; i < (int32_t)plan->policy->rules.count; i++) {
+        const bool now = advisor_rule_set_has(&tier->draining, i);
+
+        if (now == advisor_rule_set_has(&before, i))
+            continue;
+        advisor_planner_end_run(plan->planner, i);
+        tier->resuming = tier->resuming || now;
+    }
+    if (!advisor_rule_set_any(&tier->draining))
+        exhausted(plan, tier); /* what was passed over is not needed until it drains again */
+    return advisor_rule_set_any(&tier->draining);
+}
+
+/* The block leaves by its rule; a rule that is at a limit then takes no more. */
+static void
+take(struct plan *plan, struct advisor_chooser *chooser, const struct policy_block *block,
+     int32_t rule)
+{
+    add(plan->set, block, rule);
+    advisor_planner_did(plan->planner, rule, advisor_planner_bytes(block), plan->now_ms);
+    if (advisor_planner_may(plan->planner, rule, plan->now_ms) != ADVISOR_RULE_ACTS)
+        advisor_rule_set_put(&chooser->acting, rule, false);
+}
+
+/* Take blocks out until each rule is at its stop or at a limit, or a set is full.  True: none is
+ * left. */
+static bool
+choose(struct plan *plan, uint32_t number, uint64_t capacity)
+{
+    struct advisor_planner *planner = plan->planner;
+    struct advisor_tier *tier = &planner->tiers[number];
+    struct advisor_set *set = plan->set;
+    struct advisor_chooser chooser = {.asker = &plan->asker,
+                                      .tier = number,
+                                      .set = tier->draining,
+                                      .acting = tier->draining,
+                                      .capacity = capacity,
+                                      .used = tier->report.used_bytes,
+                                      .tick = plan->now_ms / ADVISOR_TICK_MS,
+                                      .everybody = plan->observed};
+    enum advisor_choice choice = ADVISOR_PASSED;
+
+    for (int32_t i = 0; i < (int32_t)plan->policy->rules.count; i++)
+        if (advisor_rule_set_has(&chooser.set, i) &&
+            advisor_planner_may(planner, i, plan->now_ms) != ADVISOR_RULE_ACTS)
+            advisor_rule_set_put(&chooser.acting, i, false);
+    for (uint32_t looks = 0; looks < ADVISOR_LOOKS_MAX && set->count < KVT_ORDER_ITEMS_MAX &&
+                             choice != ADVISOR_LAST && choice != ADVISOR_ENOUGH;
+         looks++) {
+        struct policy_block block;
+        int32_t rule;
+
+        choice = advisor_chooser_next(&chooser, &block, &rule);
+        if (choice == ADVISOR_CHOSEN)
+            take(plan, &chooser, &block, rule);
+        if (choice == ADVISOR_HELD)
+            set->held[set->held_count++] = block;
+    }
+    if (choice == ADVISOR_LAST)
+        exhausted(plan, tier);
+    for (uint32_t i = 0; i < set->held_count; i++)
+        policy_roster_give_back(tier->roster, set->held[i].ns, set->held[i].hash);
+    return choice == ADVISOR_LAST && set->held_count == 0;
+}
+
+/* Blocks that should leave although there is room. */
+static void
+choose_due(struct plan *plan, uint32_t number)
+{
+    struct advisor_planner *planner = plan->planner;
+    struct policy_roster *roster = planner->tiers[number].roster;
+    const uint64_t tick = plan->now_ms / ADVISOR_TICK_MS;
+    struct policy_block block;
+
+    for (uint32_t looks = 0; looks < ADVISOR_LOOKS_MAX && plan->set->count < KVT_ORDER_ITEMS_MAX;
+         looks++) {
+        int32_t rule;
+
+        if (!policy_roster_due(roster, tick, &block))
+            return;
+        rule = advisor_asker_rule(&plan->asker, number, &block, POLICY_ON_NOTHING);
+        if (rule >= 0 && advisor_rule_drains(policy_rule_at(plan->policy, (size_t)rule)) &&
+            policy_rule_at(plan->policy, (size_t)rule)->verb == POLICY_DEMOTE &&
+            advisor_planner_may(planner, rule, plan->now_ms) == ADVISOR_RULE_ACTS) {
+            add(plan->set, &block, rule);
+            advisor_planner_did(planner, rule, advisor_planner_bytes(&block), plan->now_ms);
+        } else {
+            policy_roster_pass(roster, block.ns, block.hash);
+        }
     }
 }
 
 static void
-promote(const struct plan *plan, struct advisor_gateway *gateway)
+drain(struct plan *plan, uint32_t number)
+{
+    struct advisor_tier *tier = &plan->planner->tiers[number];
+    const uint64_t capacity =
+        advisor_chooser_capacity(plan->policy, tier->place, tier->report.capacity_bytes);
+    const bool draining = capacity > 0 && set_watermarks(plan, tier, capacity);
+
+    if (!draining)
+        tier->stuck = false;
+    /* One set at a time, and nothing while the bucket is away: its copies could not be checked. */
+    if (capacity == 0 || tier->leaving > 0 || !plan->planner->gateways[tier->gateway].healthy)
+        return;
+    resume(plan, tier);
+    if (tier->resuming)
+        return; /* the next to leave may be among them */
+    plan->set->count = plan->set->held_count = 0;
+    if (draining)
+        see_stuck(plan, number, choose(plan, number, capacity));
+    else if (tier->hot) /* a bucket is no place that anything leaves for being idle */
+        choose_due(plan, number);
+    order_leaving(plan, number);
+}
+
+/* ---- promoting ---- */
+
+/* The rule that brings the block up to that tier; -1: none does. */
+static int32_t
+promoter(struct plan *plan, const struct advisor_candidate *candidate, int32_t place)
+{
+    const int32_t rule = advisor_asker_rule(&plan->asker, candidate->tier, &candidate->block,
+                                            POLICY_ON_SECOND_COLD_HIT);
+    const struct policy_rule *row = rule < 0 ? NULL : policy_rule_at(plan->policy, (size_t)rule);
+
+    if (row == NULL || row->verb != POLICY_PROMOTE || row->to.index != place || place < 0 ||
+        !(plan->observed || advisor_planner_in_canary(plan->policy, candidate->block.hash)) ||
+        advisor_planner_may(plan->planner, rule, plan->now_ms) != ADVISOR_RULE_ACTS)
+        return -1;
+    return rule;
+}
+
+static void
+promote(struct plan *plan, struct advisor_gateway *gateway)
 {
     struct advisor_planner *planner = plan->planner;
     struct advisor_order model = {.tier = gateway->hot};
-    struct set *set = plan->set;
+    struct advisor_set *set = plan->set;
     const struct advisor_tier *tier;
     uint64_t limit;
+    uint64_t used;
+    int32_t last;
 
     if (gateway->candidate_count == 0)
         return;
@@ -174,26 +321,31 @@ promote(const struct plan *plan, struct advisor_gateway *gateway)
         return;
     }
     tier = &planner->tiers[gateway->hot];
-    limit = part(tier->report.capacity_bytes, planner->options.hot_start_ppm);
+    limit = advisor_chooser_capacity(plan->policy, tier->place, tier->report.capacity_bytes);
+    last = advisor_chooser_last(plan->policy, tier->place);
+    if (last >= 0)
+        limit =
+            advisor_chooser_mark(limit, policy_rule_at(plan->policy, (size_t)last)->trigger.start);
+    used = tier->report.used_bytes;
     /* While it drains, what came in would push out something used more recently. */
-    if (tier->coming > 0 || tier->draining || tier->report.used_bytes >= limit)
+    if (tier->coming > 0 || advisor_rule_set_has(&tier->draining, last) || used >= limit)
         return;
     set->count = 0;
-    set->bytes = 0;
     for (uint32_t i = 0; i < gateway->candidate_count; i++) {
-        const struct policy_block *block = &gateway->candidates[i];
-        const uint64_t bytes = advisor_planner_bytes(block);
+        const struct advisor_candidate *candidate = &gateway->candidates[i];
+        const uint64_t bytes = advisor_planner_bytes(&candidate->block);
+        const int32_t rule = promoter(plan, candidate, tier->place);
 
-        if (tier->report.used_bytes + set->bytes + bytes > limit)
+        if (used + bytes > limit)
             break;
-        set->blocks[set->count++] = *block;
-        set->bytes += bytes;
+        if (rule < 0)
+            continue;
+        add(set, &candidate->block, rule);
+        advisor_planner_did(planner, rule, bytes, plan->now_ms);
+        used += bytes;
     }
     gateway->candidate_count = 0;
     memcpy(model.row.gateway, gateway->row.name, sizeof(model.row.gateway));
-    model.row.verb = KVT_ORDER_PROMOTE;
-    (void)snprintf(model.row.reason, sizeof(model.row.reason), "read %llu times from the bucket",
-                   (unsigned long long)planner->options.promote_after);
     /* What could not be ordered is read again and comes again. */
     if (order_set(plan, &model) != KVT_OK)
         return;
@@ -208,10 +360,13 @@ is_stale(uint64_t report_ms, uint64_t now_ms)
 void
 advisor_planner_tick(struct advisor_planner *planner, uint64_t now_ms)
 {
-    const enum advisor_mode mode = advisor_planner_mode(planner);
-    struct plan plan = {
-        .planner = planner, .now_ms = now_ms, .observed = mode == ADVISOR_MODE_OBSERVE};
+    struct plan plan = {.planner = planner, .now_ms = now_ms};
+    enum advisor_mode mode;
 
+    advisor_planner_adopt(planner);
+    mode = planner->rules == NULL
+               ? ADVISOR_MODE_OFF
+               : advisor_rules_mode(planner->rules, advisor_planner_mode(planner));
     advisor_planner_expire(planner, now_ms);
     advisor_planner_end_pauses(planner, now_ms);
     advisor_planner_age_learned(planner, now_ms);
@@ -219,17 +374,18 @@ advisor_planner_tick(struct advisor_planner *planner, uint64_t now_ms)
     if (mode == ADVISOR_MODE_OFF || advisor_planner_paused(planner) ||
         (mode == ADVISOR_MODE_ENFORCE && !planner->options.can_enforce))
         return;
+    plan.policy = planner->rules->policy;
+    plan.observed = mode == ADVISOR_MODE_OBSERVE;
     plan.set = kvt_calloc(1, sizeof(*plan.set));
     if (plan.set == NULL)
         return; /* next time */
-    for (uint32_t i = 0; i < planner->tier_count; i++) {
-        const struct advisor_tier *tier = &planner->tiers[i];
-
-        if (tier->report.capacity_bytes > 0 && !is_stale(tier->report_ms, now_ms))
+    advisor_asker_begin(&plan.asker, planner, planner->rules, now_ms);
+    for (uint32_t i = 0; i < planner->tier_count && planner->previews == 0; i++)
+        if (!is_stale(planner->tiers[i].report_ms, now_ms))
             drain(&plan, i);
-    }
     for (uint32_t i = 0; i < planner->gateway_count; i++)
         if (!is_stale(planner->gateways[i].report_ms, now_ms))
             promote(&plan, &planner->gateways[i]);
+    advisor_asker_end(&plan.asker);
     kvt_free(plan.set);
 }

@@ -12,25 +12,33 @@
 #include <pthread.h>
 
 #include "advisor/planner.h"
+#include "advisor/planner_rules.h"
 #include "advisor/refusals.h"
 
 #include "policy/roster.h"
 
 #define ADVISOR_CANDIDATES_MAX KVT_ORDER_ITEMS_MAX
+#define ADVISOR_LOOKS_MAX      8192  /* blocks of a tier that are looked at in a tick */
+#define ADVISOR_RESUME_MAX     65536 /* of a tier that were set aside and come back in a tick */
 #define ADVISOR_NONE           UINT32_MAX
 
 /* Reports older than this say nothing about now. */
 #define ADVISOR_REPORT_STALE_MS  15000
 /* A gateway that did not report for this long no longer keeps a former life out. */
 #define ADVISOR_REPORT_SILENT_MS 5000
+/* What no rule took when nothing else was left to choose is looked at again after this. */
+#define ADVISOR_PASS_MS          60000
 /* Items of a finished order come back into the ordering after this: their events are on the way. */
 #define ADVISOR_SETTLE_MS        3000
 
 struct advisor_tier {
     char name[KVT_NAME_MAX];
     bool hot;
-    bool draining;
-    bool truncated; /* some of its blocks did not fit into the roster */
+    int32_t place;                    /* tier of the policy; -1: none */
+    struct advisor_rule_set draining; /* rules that began to, and are not at their stop */
+    bool resuming;                    /* what was set aside comes back first */
+    uint64_t exhausted_ms;            /* since when nothing else is left to choose; 0: it is */
+    bool truncated;                   /* some of its blocks did not fit into the roster */
     struct policy_roster *roster;
     struct kvt_report_tier report;
     uint64_t report_ms; /* 0: never */
@@ -41,6 +49,21 @@ struct advisor_tier {
     uint64_t return_ms; /* 0: all refusals are remembered; else all blocks come back then */
 };
 
+/* Blocks chosen together; those of one rule and namespace become one order. */
+struct advisor_set {
+    struct policy_block blocks[KVT_ORDER_ITEMS_MAX];
+    int32_t rules[KVT_ORDER_ITEMS_MAX];
+    uint32_t count;
+    struct policy_block held[ADVISOR_LOOKS_MAX]; /* looked at, and to be given back */
+    uint32_t held_count;
+};
+
+/* Read from a bucket often enough to be asked about. */
+struct advisor_candidate {
+    struct policy_block block;
+    uint32_t tier; /* the bucket */
+};
+
 struct advisor_gateway {
     struct advisor_gateway_row row;
     bool dirty;
@@ -49,7 +72,7 @@ struct advisor_gateway {
     uint64_t heard_ms;  /* our clock */
     uint32_t hot;       /* tiers, or ADVISOR_NONE */
     uint32_t cold;
-    struct policy_block *candidates; /* ADVISOR_CANDIDATES_MAX */
+    struct advisor_candidate *candidates; /* ADVISOR_CANDIDATES_MAX */
     uint32_t candidate_count;
 };
 
@@ -59,6 +82,8 @@ struct advisor_order {
     uint64_t until_ms;            /* of a pin */
     uint32_t ns;
     uint32_t tier; /* what it relieves or fills; ADVISOR_NONE: of an earlier start */
+    uint32_t rule; /* that ordered it, plus 1; 0: none did */
+    uint64_t rules_version;
     bool dirty;
     bool unsent;
     bool finished;          /* result or expiry seen */
@@ -76,6 +101,13 @@ struct advisor_planner {
     struct advisor_counters counters;
     const struct advisor_names *names;
     struct advisor_refusals *refusals;
+    struct advisor_store *store;
+    const struct advisor_rules *rules; /* that are followed; taken */
+    bool asks_rows;
+    struct advisor_rule_state rule_states[ADVISOR_RULES_MAX];
+    struct advisor_rule_state former_rules[ADVISOR_RULES_MAX]; /* while a version is taken up */
+    uint32_t rule_count;
+    uint32_t previews; /* that go on: nothing is chosen meanwhile */
     struct advisor_tier tiers[ADVISOR_TIERS_MAX];
     uint32_t tier_count;
     uint32_t *tier_of; /* by holder number */

@@ -10,6 +10,7 @@
 #include "wire/event.h"
 #include "wire/report.h"
 
+#include "policy/ordering.h"
 #include "policy/orderings.h"
 #include "tests/support/seed.h"
 
@@ -52,6 +53,26 @@ open_foreign(struct test_rig *rig, const struct test_rig_options *options)
     foreign.created_ms = position.created_ms;
     assert_int_equal(advisor_source_open(&rig->foreign, options->foreign, &foreign), KVT_OK);
     assert_int_equal(advisor_sources_adopt(rig->sources, rig->foreign, number), KVT_OK);
+}
+
+static void
+open_rulebook(struct test_rig *rig, const struct test_rig_options *options,
+              struct advisor_planner_options *planner)
+{
+    const struct advisor_rulebook_options book = {
+        .store = rig->store,
+        .settings = {.ordering = POLICY_ORDERING_DEFAULT,
+                     .hot_start_ppm = planner->hot_start_ppm,
+                     .hot_stop_ppm = planner->hot_stop_ppm,
+                     .cold_start_ppm = planner->cold_start_ppm,
+                     .cold_stop_ppm = planner->cold_stop_ppm,
+                     .promotes = options->promote_after > 0},
+        .file = options->policy};
+    struct kvt_error err;
+
+    assert_int_equal(advisor_rulebook_open(&rig->rulebook, &book, &err), KVT_OK);
+    planner->rulebook = rig->rulebook;
+    planner->index = rig->index;
 }
 
 void
@@ -97,6 +118,7 @@ test_rig_open(struct test_rig *rig, const struct test_rig_options *options)
     assert_int_equal(
         index_new(&rig->index, options->index_bytes == 0 ? 64u << 20 : options->index_bytes),
         KVT_OK);
+    open_rulebook(rig, options, &planner);
     assert_int_equal(advisor_planner_new(&rig->planner, &planner), KVT_OK);
     assert_int_equal(
         advisor_jobs_new(&rig->jobs, &(struct advisor_jobs_options){.store = rig->store,
@@ -137,6 +159,7 @@ test_rig_close(struct test_rig *rig)
     advisor_sources_free(rig->sources);
     advisor_jobs_free(rig->jobs);
     advisor_planner_free(rig->planner);
+    advisor_rulebook_free(rig->rulebook);
     index_free(rig->index);
     advisor_store_close(rig->store);
     kvt_metrics_free(rig->metrics);

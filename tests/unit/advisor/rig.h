@@ -14,6 +14,7 @@
 #include "advisor/find.h"
 #include "advisor/jobs.h"
 #include "advisor/planner.h"
+#include "advisor/rulebook.h"
 #include "advisor/source.h"
 #include "base/metrics.h"
 #include "kvtier/event.h"
@@ -23,6 +24,7 @@ struct test_rig {
     struct advisor_counters counters;
     struct advisor_store *store;
     struct index *index;
+    struct advisor_rulebook *rulebook;
     struct advisor_planner *planner;
     struct advisor_jobs *jobs;
     struct advisor_engine *engine;
@@ -43,6 +45,7 @@ struct test_rig_options {
     const struct kvt_ordering *ordering; /* NULL: lru */
     uint64_t idle_ticks;                 /* of it */
     uint64_t promote_after;
+    const char *policy;                         /* path of a file; NULL: the usual watermarks */
     uint32_t holders_max;                       /* 0: as many as the index takes */
     uint32_t aliases_max;                       /* 0: as many as there may be */
     const struct advisor_source_ops *foreign;   /* NULL: only our own events */

@@ -1,0 +1,94 @@
+#include "advisor/planner_choose.h"
+
+#include "advisor/planner_private.h"
+
+uint64_t
+advisor_chooser_mark(uint64_t capacity, uint64_t ppm)
+{
+    return (uint64_t)((unsigned __int128)capacity * ppm / 1000000);
+}
+
+uint64_t
+advisor_chooser_capacity(const struct policy *policy, int32_t place, uint64_t reported)
+{
+    const uint64_t own = place < 0 ? 0 : policy_tier_at(policy, (size_t)place)->capacity;
+
+    return own != 0 && (reported == 0 || own < reported) ? own : reported;
+}
+
+void
+advisor_chooser_watermarks(const struct policy *policy, int32_t place, uint64_t used,
+                           uint64_t capacity, struct advisor_rule_set *set)
+{
+    for (size_t i = 0; i < policy->rules.count; i++) {
+        const struct policy_rule *rule = policy_rule_at(policy, i);
+        const uint64_t stop = advisor_chooser_mark(capacity, rule->trigger.stop);
+
+        if (place < 0 || !advisor_rule_drains(rule) || policy_rule_tier(rule) != place ||
+            used <= stop)
+            advisor_rule_set_put(set, (int32_t)i, false);
+        else if (used >= advisor_chooser_mark(capacity, rule->trigger.start))
+            advisor_rule_set_put(set, (int32_t)i, true);
+    }
+}
+
+int32_t
+advisor_chooser_last(const struct policy *policy, int32_t place)
+{
+    int32_t last = -1;
+
+    for (size_t i = 0; i < policy->rules.count; i++) {
+        const struct policy_rule *rule = policy_rule_at(policy, i);
+
+        if (place >= 0 && advisor_rule_drains(rule) && policy_rule_tier(rule) == place &&
+            (last < 0 || rule->trigger.start > policy_rule_at(policy, (size_t)last)->trigger.start))
+            last = (int32_t)i;
+    }
+    return last;
+}
+
+static bool
+wants(const struct advisor_chooser *chooser, int32_t rule)
+{
+    const struct policy *policy = chooser->asker->rules->policy;
+
+    return advisor_rule_set_has(&chooser->acting, rule) &&
+           chooser->used > advisor_chooser_mark(chooser->capacity,
+                                                policy_rule_at(policy, (size_t)rule)->trigger.stop);
+}
+
+static bool
+has_enough(const struct advisor_chooser *chooser)
+{
+    const size_t count = chooser->asker->rules->policy->rules.count;
+
+    for (size_t i = 0; i < count; i++)
+        if (wants(chooser, (int32_t)i))
+            return false;
+    return true;
+}
+
+enum advisor_choice
+advisor_chooser_next(struct advisor_chooser *chooser, struct policy_block *block, int32_t *rule)
+{
+    const struct policy *policy = chooser->asker->rules->policy;
+    struct policy_roster *roster = chooser->asker->planner->tiers[chooser->tier].roster;
+    uint64_t bytes;
+
+    *rule = -1;
+    if (has_enough(chooser))
+        return ADVISOR_ENOUGH;
+    if (!policy_roster_victim(roster, chooser->tick, block))
+        return ADVISOR_LAST;
+    *rule = advisor_asker_rule(chooser->asker, chooser->tier, block, POLICY_ON_NOTHING);
+    if (!advisor_rule_set_has(&chooser->set, *rule) ||
+        !(chooser->everybody || advisor_planner_in_canary(policy, block->hash))) {
+        policy_roster_pass(roster, block->ns, block->hash);
+        return ADVISOR_PASSED;
+    }
+    if (!wants(chooser, *rule))
+        return ADVISOR_HELD;
+    bytes = advisor_planner_bytes(block);
+    chooser->used -= bytes < chooser->used ? bytes : chooser->used;
+    return ADVISOR_CHOSEN;
+}

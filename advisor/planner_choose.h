@@ -1,0 +1,55 @@
+/*
+ * advisor/planner_choose.h -- which blocks leave a tier next, and by which rule.
+ *
+ * Why: what is ordered and what a plan shows must be the same, so both choose here.  A block leaves
+ * when the rule that has it is one that drains its tier; others are set aside for a while
+ * (policy_roster_pass()).
+ *
+ * Ownership: a chooser borrows everything.
+ * Threads:   the engine's.
+ * Limits:    none of its own; each call looks at one block.
+ */
+#ifndef ADVISOR_PLANNER_CHOOSE_H
+#define ADVISOR_PLANNER_CHOOSE_H
+
+#include "advisor/planner_rules.h"
+
+struct advisor_chooser {
+    struct advisor_asker *asker;
+    uint32_t tier;                  /* of the planner's */
+    struct advisor_rule_set set;    /* rules that take blocks out of it */
+    struct advisor_rule_set acting; /* of them, those that are not at a limit */
+    uint64_t capacity;
+    uint64_t used;  /* falls with each block that is chosen */
+    uint64_t tick;  /* of the orderings */
+    bool everybody; /* the canary share does not count */
+};
+
+enum advisor_choice {
+    ADVISOR_CHOSEN,
+    ADVISOR_PASSED, /* it is not to leave: ask again */
+    ADVISOR_HELD,   /* its rule has enough: the caller gives it back, later */
+    ADVISOR_LAST,   /* no block is left that was not taken out */
+    ADVISOR_ENOUGH, /* every rule is at its stop watermark */
+};
+
+/** Look at the next block; of CHOSEN and HELD it is taken out. */
+enum advisor_choice advisor_chooser_next(struct advisor_chooser *chooser,
+                                         struct policy_block *block, int32_t *rule);
+
+/** Rules of `set` that begin, go on and end to drain a tier that is so full: the former ones are
+ *  in, those now are out. */
+void advisor_chooser_watermarks(const struct policy *policy, int32_t place, uint64_t used,
+                                uint64_t capacity, struct advisor_rule_set *set);
+
+/** Bytes that a policy lets a live tier have: what its gateway reports, or less. */
+uint64_t advisor_chooser_capacity(const struct policy *policy, int32_t place, uint64_t reported);
+
+/** The rule that drains the tier from the highest watermark, when all others had their turn; -1:
+ *  none does. */
+int32_t advisor_chooser_last(const struct policy *policy, int32_t place);
+
+/** Bytes at a watermark. */
+uint64_t advisor_chooser_mark(uint64_t capacity, uint64_t ppm);
+
+#endif /* ADVISOR_PLANNER_CHOOSE_H */

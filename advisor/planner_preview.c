@@ -1,0 +1,221 @@
+#include "advisor/planner_preview.h"
+
+#include "advisor/planner_choose.h"
+#include "advisor/planner_private.h"
+#include "base/alloc.h"
+#include "base/clock.h"
+
+enum { LOOKS_A_CLOCK = 256 }; /* blocks between two looks at the clock */
+
+/* A block that is to be given back. */
+struct taken {
+    uint64_t hash;
+    uint32_t ns;
+    uint32_t tier;
+};
+
+struct advisor_preview {
+    struct advisor_planner *planner;
+    const struct advisor_rules *rules;
+    uint64_t now_ms;
+    uint32_t tier; /* that is looked at; those before it are done */
+    bool begun;    /* with it */
+    struct advisor_chooser chooser;
+    struct taken *taken;
+    size_t taken_count;
+    size_t taken_capacity;
+    size_t moves;
+    bool choosing; /* false: only giving back is left */
+    enum kvt_err rc;
+};
+
+enum kvt_err
+advisor_preview_new(struct advisor_preview **out, struct advisor_planner *planner,
+                    const struct advisor_rules *rules, uint64_t now_ms)
+{
+    struct advisor_preview *preview = kvt_calloc(1, sizeof(*preview));
+
+    *out = preview;
+    if (preview == NULL)
+        return KVT_NOMEM;
+    preview->planner = planner;
+    preview->rules = rules;
+    preview->now_ms = now_ms;
+    preview->choosing = true;
+    planner->previews++;
+    /* What one policy passed over another may take; and who comes first must be there. */
+    for (uint32_t i = 0; i < planner->tier_count; i++)
+        planner->tiers[i].resuming = true;
+    return KVT_OK;
+}
+
+bool
+advisor_preview_is_cut(const struct advisor_preview *preview)
+{
+    return preview->moves == ADVISOR_PREVIEW_MOVES_MAX;
+}
+
+/* Set the chooser on the next tier; false: it drains nothing. */
+static bool
+begin_tier(struct advisor_preview *preview, struct advisor_asker *asker)
+{
+    const struct advisor_tier *tier = &preview->planner->tiers[preview->tier];
+    const struct policy *policy = preview->rules->policy;
+    const int32_t place = advisor_rules_tier(preview->rules, tier->name);
+    struct advisor_chooser *chooser = &preview->chooser;
+
+    *chooser = (struct advisor_chooser){.asker = asker,
+                                        .tier = preview->tier,
+                                        .used = tier->report.used_bytes,
+                                        .tick = preview->now_ms / ADVISOR_TICK_MS,
+                                        .everybody = false};
+    if (preview->rules == preview->planner->rules)
+        chooser->set = tier->draining; /* between the watermarks it goes on */
+    chooser->capacity = advisor_chooser_capacity(policy, place, tier->report.capacity_bytes);
+    if (tier->report_ms == 0 || chooser->capacity == 0)
+        return false;
+    advisor_chooser_watermarks(policy, place, chooser->used, chooser->capacity, &chooser->set);
+    chooser->acting = chooser->set;
+    return advisor_rule_set_any(&chooser->set);
+}
+
+/* Remember that the block is out; without memory it goes back at once. */
+static bool
+remember(struct advisor_preview *preview, const struct policy_block *block)
+{
+    struct taken *more =
+        kvt_grow(preview->taken, &preview->taken_capacity, preview->taken_count + 1, sizeof(*more));
+
+    if (more == NULL) {
+        policy_roster_give_back(preview->planner->tiers[preview->tier].roster, block->ns,
+                                block->hash);
+        preview->rc = KVT_NOMEM;
+        return false;
+    }
+    preview->taken = more;
+    preview->taken[preview->taken_count++] =
+        (struct taken){.hash = block->hash, .ns = block->ns, .tier = preview->tier};
+    return true;
+}
+
+static bool
+tell(struct advisor_preview *preview, const struct policy_block *block, int32_t rule,
+     advisor_preview_fn *callback, void *arg)
+{
+    const struct advisor_planner *planner = preview->planner;
+    const struct advisor_tier *tier = &planner->tiers[preview->tier];
+    const struct advisor_preview_move move = {
+        .verb = policy_rule_at(preview->rules->policy, (size_t)rule)->verb == POLICY_EXPIRE
+                    ? KVT_ORDER_DELETE
+                    : KVT_ORDER_DEMOTE,
+        .rule = rule,
+        .gateway = planner->gateways[tier->gateway].row.name,
+        .tier = tier->name,
+        .namespace_ = advisor_names_namespace_text(planner->names, block->ns),
+        .block = *block,
+        .bytes = advisor_planner_bytes(block),
+    };
+
+    preview->moves++;
+    return callback(arg, &move) && preview->moves < ADVISOR_PREVIEW_MOVES_MAX;
+}
+
+/* One block.  False: no more moves are wanted. */
+static bool
+look(struct advisor_preview *preview, advisor_preview_fn *callback, void *arg)
+{
+    struct policy_block block;
+    int32_t rule;
+
+    switch (advisor_chooser_next(&preview->chooser, &block, &rule)) {
+    case ADVISOR_PASSED: return true;
+    case ADVISOR_HELD: return remember(preview, &block);
+    case ADVISOR_CHOSEN:
+        return remember(preview, &block) && tell(preview, &block, rule, callback, arg);
+    case ADVISOR_LAST:
+    case ADVISOR_ENOUGH: break;
+    }
+    preview->begun = false;
+    preview->tier++;
+    return true;
+}
+
+static bool
+is_time(uint64_t began_ms, uint32_t *looks)
+{
+    return ++*looks % LOOKS_A_CLOCK == 0 &&
+           kvt_clock_mono_ms() - began_ms >= ADVISOR_PREVIEW_SLICE_MS;
+}
+
+/* False: the slice is over. */
+static bool
+choose(struct advisor_preview *preview, uint64_t began_ms, advisor_preview_fn *callback, void *arg)
+{
+    struct advisor_planner *planner = preview->planner;
+    struct advisor_asker asker;
+    bool over = false;
+    uint32_t looks = 0;
+
+    advisor_asker_begin(&asker, planner, preview->rules, preview->now_ms);
+    preview->chooser.asker = &asker;
+    while (preview->choosing && !over) {
+        if (preview->tier == planner->tier_count) {
+            preview->choosing = false;
+        } else if (planner->tiers[preview->tier].resuming) {
+            struct policy_roster *roster = planner->tiers[preview->tier].roster;
+
+            planner->tiers[preview->tier].resuming =
+                policy_roster_resume(roster, LOOKS_A_CLOCK) == LOOKS_A_CLOCK;
+        } else if (!preview->begun && !begin_tier(preview, &asker)) {
+            preview->tier++;
+        } else {
+            preview->begun = true;
+            preview->choosing = look(preview, callback, arg);
+        }
+        over = is_time(began_ms, &looks);
+    }
+    advisor_asker_end(&asker);
+    return !over;
+}
+
+/* False: the slice is over. */
+static bool
+give_back(struct advisor_preview *preview, uint64_t began_ms)
+{
+    uint32_t looks = 0;
+
+    while (preview->taken_count > 0) {
+        const struct taken *taken = &preview->taken[--preview->taken_count];
+
+        policy_roster_give_back(preview->planner->tiers[taken->tier].roster, taken->ns,
+                                taken->hash);
+        if (is_time(began_ms, &looks))
+            return false;
+    }
+    return true;
+}
+
+enum kvt_err
+advisor_preview_step(struct advisor_preview *preview, advisor_preview_fn *callback, void *arg)
+{
+    const uint64_t began_ms = kvt_clock_mono_ms();
+
+    if (preview->choosing && !choose(preview, began_ms, callback, arg))
+        return KVT_AGAIN;
+    return give_back(preview, began_ms) ? preview->rc : KVT_AGAIN;
+}
+
+void
+advisor_preview_free(struct advisor_preview *preview)
+{
+    if (preview == NULL)
+        return;
+    while (!give_back(preview, kvt_clock_mono_ms()))
+        continue;
+    /* What was passed over may be of the rules that are followed. */
+    for (uint32_t i = 0; i < preview->planner->tier_count; i++)
+        preview->planner->tiers[i].resuming = true;
+    preview->planner->previews--;
+    kvt_free(preview->taken);
+    kvt_free(preview);
+}

@@ -1,0 +1,58 @@
+/*
+ * advisor/planner_preview.h -- what a policy would order now, without ordering it.
+ *
+ * Why: a plan is shown, approved and applied before the policy may act by itself, so it must name
+ * what the planner would have chosen, in that order: every tier that has reached a start watermark
+ * is drained down to each rule's stop, as if each order were obeyed at once.  Rates and limits of a
+ * run, which stretch that over time, do not count.
+ *
+ * Blocks are taken out of the orderings as the planner takes them, and all given back at the end;
+ * meanwhile the planner itself drains nothing.
+ *
+ * Ownership: planner and rules are borrowed until advisor_preview_free().
+ * Threads:   the engine's.
+ * Limits:    ADVISOR_PREVIEW_MOVES_MAX moves; a call of advisor_preview_step() takes about
+ *            ADVISOR_PREVIEW_SLICE_MS.
+ */
+#ifndef ADVISOR_PLANNER_PREVIEW_H
+#define ADVISOR_PLANNER_PREVIEW_H
+
+#include "advisor/planner.h"
+#include "advisor/rulebook.h"
+
+#include "policy/roster.h"
+
+#define ADVISOR_PREVIEW_MOVES_MAX 4194304
+#define ADVISOR_PREVIEW_SLICE_MS  40
+
+struct advisor_preview;
+
+struct advisor_preview_move {
+    enum kvt_order_verb verb;
+    int32_t rule;        /* of the policy */
+    const char *gateway; /* who would be told */
+    const char *tier;    /* "hot@gw0": where it leaves */
+    const char *namespace_;
+    struct policy_block block; /* with the shards there, and the size of one */
+    uint64_t bytes;            /* that the tier gets back */
+};
+
+/** Each move in its order; false: no more of them are wanted. */
+typedef bool advisor_preview_fn(void *arg, const struct advisor_preview_move *move);
+
+/** Of any version of a policy, in force or not.  KVT_OK or KVT_NOMEM. */
+KVT_NODISCARD enum kvt_err advisor_preview_new(struct advisor_preview **out,
+                                               struct advisor_planner *planner,
+                                               const struct advisor_rules *rules, uint64_t now_ms);
+
+/** Go on for a slice.  KVT_AGAIN: there is more to do; KVT_OK: that was all, and everything is as
+ *  it was; KVT_NOMEM: the same, but moves are missing. */
+KVT_NODISCARD enum kvt_err advisor_preview_step(struct advisor_preview *preview,
+                                                advisor_preview_fn *callback, void *arg);
+/** Did it stop at ADVISOR_PREVIEW_MOVES_MAX? */
+bool advisor_preview_is_cut(const struct advisor_preview *preview);
+
+/** NULL is allowed; what was not given back by steps is now. */
+void advisor_preview_free(struct advisor_preview *preview);
+
+#endif /* ADVISOR_PLANNER_PREVIEW_H */

@@ -1,0 +1,298 @@
+#include "advisor/planner_rules.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "advisor/planner_choose.h"
+#include "advisor/planner_private.h"
+#include "base/log.h"
+
+/* ---- the version in force ---- */
+
+/* Do the rules look at more of a block than where it is? */
+static bool
+ask_rows(const struct policy *policy)
+{
+    for (size_t i = 0; i < policy->rules.count; i++) {
+        const struct policy_rule *rule = policy_rule_at(policy, i);
+
+        if (rule->when != NULL || rule->protect_recent > 0 || rule->verb == POLICY_PIN)
+            return true;
+    }
+    return false;
+}
+
+static void
+take_states(struct advisor_planner *planner, const struct policy *policy)
+{
+    struct advisor_rule_state *former = planner->former_rules;
+
+    memcpy(former, planner->rule_states, sizeof(planner->rule_states));
+    memset(planner->rule_states, 0, sizeof(planner->rule_states));
+    for (size_t i = 0; i < policy->rules.count && i < ADVISOR_RULES_MAX; i++) {
+        const char *id = policy_rule_at(policy, i)->id;
+        struct advisor_rule_state *state = &planner->rule_states[i];
+
+        for (size_t k = 0; k < planner->rule_count; k++)
+            if (strcmp(former[k].id, id) == 0)
+                *state = former[k];
+        (void)snprintf(state->id, sizeof(state->id), "%s", id);
+    }
+    planner->rule_count = (uint32_t)policy->rules.count;
+}
+
+/* Does anything ever ask for what the rule does? */
+static bool
+is_followed(const struct policy_rule *rule)
+{
+    switch ((enum policy_verb)rule->verb) {
+    case POLICY_DEMOTE:
+    case POLICY_EXPIRE: return advisor_rule_drains(rule) && rule->on == 0;
+    case POLICY_PROMOTE: return (rule->on & (uint32_t)POLICY_ON_SECOND_COLD_HIT) != 0;
+    case POLICY_EXCLUDE: return true;
+    case POLICY_PIN:
+    case POLICY_COMPACT: break;
+    }
+    return false;
+}
+
+static void
+say_unfollowed(const struct policy *policy)
+{
+    for (size_t i = 0; i < policy->rules.count; i++)
+        if (!is_followed(policy_rule_at(policy, i)))
+            kvt_log_warn("advisor.planner", "unfollowed",
+                         "rule %s is not acted on: see \"What the advisor acts on\" in "
+                         "docs/policies.md",
+                         policy_rule_at(policy, i)->id);
+    if (policy->quotas.count > 0)
+        kvt_log_warn("advisor.planner", "unfollowed", "quotas are not acted on");
+}
+
+bool
+advisor_planner_adopt(struct advisor_planner *planner)
+{
+    const struct advisor_rules *rules;
+
+    if (planner->options.rulebook == NULL)
+        return false;
+    rules = advisor_rulebook_take(planner->options.rulebook);
+    if (planner->rules == rules) {
+        advisor_rulebook_give(planner->options.rulebook, rules);
+        return false;
+    }
+    advisor_rulebook_give(planner->options.rulebook, planner->rules);
+    planner->rules = rules;
+    planner->asks_rows = ask_rows(rules->policy);
+    take_states(planner, rules->policy);
+    say_unfollowed(rules->policy);
+    for (uint32_t i = 0; i < planner->tier_count; i++) {
+        struct advisor_tier *tier = &planner->tiers[i];
+
+        tier->place = advisor_rules_tier(rules, tier->name);
+        tier->draining = (struct advisor_rule_set){.bits = {0}};
+        tier->resuming = true; /* what one version passed over another may take */
+    }
+    return true;
+}
+
+/* ---- what a rule may do ---- */
+
+static const struct policy_rule *
+rule_at(const struct advisor_planner *planner, int32_t rule)
+{
+    return policy_rule_at(planner->rules->policy, (size_t)rule);
+}
+
+static void
+stop(struct advisor_planner *planner, int32_t rule, enum advisor_rule_stop why, uint64_t until_ms)
+{
+    struct advisor_rule_state *state = &planner->rule_states[rule];
+
+    state->resume_ms = until_ms;
+    if (state->stop != why)
+        kvt_log_info("advisor.planner", "limit", "rule %s stops for a while: %s", state->id,
+                     advisor_rule_stop_text(why));
+    state->stop = why;
+}
+
+const char *
+advisor_rule_stop_text(enum advisor_rule_stop why)
+{
+    switch (why) {
+    case ADVISOR_RULE_ACTS: return "";
+    case ADVISOR_RULE_SUSPENDED: return "too many of its moves failed (limits.suspend_if_errors)";
+    case ADVISOR_RULE_RATE: return "it moved what limits.rate allows";
+    case ADVISOR_RULE_PER_RUN: return "its run moved limits.per_run blocks";
+    case ADVISOR_RULE_MAX_DELETE: return "its run deleted modes.max_delete blocks";
+    }
+    return "";
+}
+
+static void
+refill(struct advisor_rule_state *state, uint64_t rate, uint64_t now_ms)
+{
+    const uint64_t most = rate > INT64_MAX / 2 ? INT64_MAX / 2 : rate;
+    uint64_t passed_ms = now_ms > state->credit_ms ? now_ms - state->credit_ms : 0;
+
+    if (passed_ms > ADVISOR_RULE_BURST_MS)
+        passed_ms = ADVISOR_RULE_BURST_MS;
+    state->credit += (int64_t)(most / 1000 * passed_ms + most % 1000 * passed_ms / 1000);
+    if (state->credit > (int64_t)most)
+        state->credit = (int64_t)most;
+    state->credit_ms = now_ms;
+}
+
+bool
+advisor_planner_rests(const struct advisor_planner *planner, int32_t rule, uint64_t now_ms)
+{
+    return now_ms < planner->rule_states[rule].resume_ms;
+}
+
+enum advisor_rule_stop
+advisor_planner_may(struct advisor_planner *planner, int32_t rule, uint64_t now_ms)
+{
+    const struct policy_rule *row = rule_at(planner, rule);
+    const uint64_t max_delete = planner->rules->policy->modes.max_delete;
+    struct advisor_rule_state *state = &planner->rule_states[rule];
+
+    if (advisor_planner_rests(planner, rule, now_ms))
+        return state->stop;
+    if (state->resume_ms != 0) {
+        state->resume_ms = 0;
+        state->run_blocks = 0;
+    }
+    state->stop = ADVISOR_RULE_ACTS;
+    if (row->limits.per_run > 0 && state->run_blocks >= row->limits.per_run)
+        stop(planner, rule, ADVISOR_RULE_PER_RUN, now_ms + ADVISOR_RULE_REST_MS);
+    else if (row->verb == POLICY_EXPIRE && max_delete > 0 && state->run_blocks >= max_delete)
+        stop(planner, rule, ADVISOR_RULE_MAX_DELETE, now_ms + ADVISOR_RULE_REST_MS);
+    if (state->stop != ADVISOR_RULE_ACTS || row->limits.rate == 0)
+        return state->stop;
+    /* A block larger than what is left is let through, and paid for later. */
+    refill(state, row->limits.rate, now_ms);
+    if (state->credit <= 0)
+        state->stop = ADVISOR_RULE_RATE;
+    return state->stop;
+}
+
+void
+advisor_planner_did(struct advisor_planner *planner, int32_t rule, uint64_t bytes, uint64_t now_ms)
+{
+    struct advisor_rule_state *state = &planner->rule_states[rule];
+
+    state->ordered++;
+    state->run_blocks++;
+    state->bytes += bytes;
+    state->last_ms = now_ms;
+    if (rule_at(planner, rule)->limits.rate > 0)
+        state->credit -= (int64_t)bytes;
+}
+
+void
+advisor_planner_end_run(struct advisor_planner *planner, int32_t rule)
+{
+    planner->rule_states[rule].run_blocks = 0;
+}
+
+void
+advisor_planner_learn(struct advisor_planner *planner, int32_t rule, uint32_t done, uint32_t failed,
+                      uint64_t now_ms)
+{
+    const uint64_t share = rule_at(planner, rule)->limits.suspend_if_errors;
+    struct advisor_rule_state *state = &planner->rule_states[rule];
+    uint64_t all;
+
+    state->moved += done;
+    state->refused += failed;
+    state->window_done += done;
+    state->window_failed += failed;
+    all = state->window_done + state->window_failed;
+    if (share > 0 && share < 1000000 && state->window_failed >= ADVISOR_RULE_ERRORS_MIN &&
+        state->window_failed * 1000000 >= share * all) {
+        state->pause_ms = state->pause_ms == 0 ? ADVISOR_RULE_PAUSE_MS : state->pause_ms * 2;
+        if (state->pause_ms > ADVISOR_RULE_PAUSE_LAST_MS)
+            state->pause_ms = ADVISOR_RULE_PAUSE_LAST_MS;
+        stop(planner, rule, ADVISOR_RULE_SUSPENDED, now_ms + state->pause_ms);
+        state->window_done = state->window_failed = 0;
+    } else if (all >= KVT_ORDER_ITEMS_MAX) {
+        state->pause_ms = 0; /* it went well for a while */
+        state->window_done = state->window_failed = 0;
+    }
+}
+
+bool
+advisor_planner_in_canary(const struct policy *policy, uint64_t hash)
+{
+    /* The upper bits of a product depend on all of the hash. */
+    const uint64_t mixed = hash * UINT64_C(0x9e3779b97f4a7c15) >> 40;
+
+    return mixed * 1000000 >> 24 < policy->modes.canary;
+}
+
+/* ---- asking about blocks ---- */
+
+void
+advisor_asker_begin(struct advisor_asker *asker, struct advisor_planner *planner,
+                    const struct advisor_rules *rules, uint64_t now_ms)
+{
+    *asker = (struct advisor_asker){.planner = planner,
+                                    .rules = rules,
+                                    .now_ms = now_ms,
+                                    .asks_rows = rules == planner->rules ? planner->asks_rows
+                                                                         : ask_rows(rules->policy)};
+}
+
+void
+advisor_asker_end(struct advisor_asker *asker)
+{
+    advisor_store_end(&asker->txn);
+    advisor_store_block_release(&asker->row);
+}
+
+int32_t
+advisor_asker_rule_of_row(struct advisor_asker *asker, uint32_t number,
+                          const struct advisor_store_block *row, uint32_t ranks,
+                          enum policy_event event)
+{
+    const struct advisor_planner *planner = asker->planner;
+    const struct advisor_tier *tier = &planner->tiers[number];
+    const struct policy *policy = asker->rules->policy;
+    const int32_t place = advisor_rules_tier(asker->rules, tier->name);
+    const struct advisor_facts_source source = {
+        .block = row,
+        .rules = asker->rules,
+        .namespace_ = advisor_names_namespace_text(planner->names, row->ns),
+        .tier = place < 0 ? "" : policy_tier_at(policy, (size_t)place)->name,
+        .ranks = ranks,
+        .fill_ppm = advisor_facts_fill(
+            tier->report.used_bytes,
+            advisor_chooser_capacity(policy, place, tier->report.capacity_bytes)),
+        .index = asker->asks_rows ? planner->options.index : NULL,
+        .index_ns = advisor_names_index_namespace(planner->names, row->ns),
+        .now_ms = asker->now_ms,
+    };
+
+    advisor_facts_of(&asker->facts, &source);
+    return policy_match(policy, &asker->facts.facts, event);
+}
+
+int32_t
+advisor_asker_rule(struct advisor_asker *asker, uint32_t tier, const struct policy_block *block,
+                   enum policy_event event)
+{
+    struct advisor_store_block row = {.hash = block->hash,
+                                      .parent = block->parent,
+                                      .ns = block->ns,
+                                      .position = block->position,
+                                      .size = block->size};
+
+    if (!asker->asks_rows)
+        return advisor_asker_rule_of_row(asker, tier, &row, block->ranks, event);
+    if (asker->txn.handle == NULL &&
+        advisor_store_read(asker->planner->store, &asker->txn, NULL) != KVT_OK)
+        return -1;
+    if (advisor_store_get_block(&asker->txn, block->ns, block->hash, &asker->row) != KVT_OK)
+        return -1; /* it went meanwhile */
+    return advisor_asker_rule_of_row(asker, tier, &asker->row, block->ranks, event);
+}

@@ -1,0 +1,143 @@
+/*
+ * advisor/planner_rules.h -- the policy in force, as the planner follows it.
+ *
+ * Why: draining, promoting, sweeping and previewing ask the same questions: which rule has this
+ * block, and may that rule act now?
+ *
+ * What a rule did and may do is remembered by its id, so that a new version of the policy does not
+ * lift a limit.  A *run* of a rule begins when its tier reaches the start watermark, or with a new
+ * pass over the store, and ends at the stop watermark, behind the last row, or at a limit; then it
+ * rests for ADVISOR_RULE_REST_MS.
+ *
+ * Ownership: the planner holds one version of the rules; an asker borrows it and owns its row.
+ * Threads:   the engine's.
+ * Limits:    ADVISOR_RULES_MAX rules, as a policy has at most.
+ */
+#ifndef ADVISOR_PLANNER_RULES_H
+#define ADVISOR_PLANNER_RULES_H
+
+#include "advisor/facts.h"
+#include "advisor/rulebook.h"
+#include "advisor/store.h"
+
+#include "policy/decision.h"
+#include "policy/roster.h"
+
+#define ADVISOR_RULES_MAX          128
+#define ADVISOR_RULE_REST_MS       UINT64_C(60000) /* after a run that a limit ended */
+#define ADVISOR_RULE_BURST_MS      1000            /* of a rate that may be saved up */
+#define ADVISOR_RULE_ERRORS_MIN    16              /* before their share means something */
+#define ADVISOR_RULE_PAUSE_MS      UINT64_C(60000) /* the first time, then twice as long */
+#define ADVISOR_RULE_PAUSE_LAST_MS UINT64_C(3600000)
+
+struct advisor_planner;
+
+/* Rules by number. */
+struct advisor_rule_set {
+    uint64_t bits[ADVISOR_RULES_MAX / 64];
+};
+
+static inline bool
+advisor_rule_set_has(const struct advisor_rule_set *set, int32_t rule)
+{
+    return rule >= 0 && (set->bits[rule / 64] >> (rule % 64) & 1) != 0;
+}
+
+static inline void
+advisor_rule_set_put(struct advisor_rule_set *set, int32_t rule, bool in)
+{
+    const uint64_t bit = UINT64_C(1) << (rule % 64);
+
+    if (in)
+        set->bits[rule / 64] |= bit;
+    else
+        set->bits[rule / 64] &= ~bit;
+}
+
+static inline bool
+advisor_rule_set_any(const struct advisor_rule_set *set)
+{
+    return (set->bits[0] | set->bits[1]) != 0;
+}
+
+/* Why a rule does not act now. */
+enum advisor_rule_stop {
+    ADVISOR_RULE_ACTS,
+    ADVISOR_RULE_SUSPENDED,  /* too many of its moves failed */
+    ADVISOR_RULE_RATE,       /* it moved what it may for this second */
+    ADVISOR_RULE_PER_RUN,    /* its run reached limits.per_run */
+    ADVISOR_RULE_MAX_DELETE, /* its run reached modes.max_delete */
+};
+
+struct advisor_rule_state {
+    char id[POLICY_NAME_MAX];
+    uint64_t ordered; /* blocks, since the program started */
+    uint64_t moved;
+    uint64_t refused;
+    uint64_t bytes;      /* ordered */
+    uint64_t last_ms;    /* when it ordered last; 0: never */
+    uint64_t run_blocks; /* of the run that goes on */
+    int64_t credit;      /* bytes it may move, of its rate; below 0 by a block at most */
+    uint64_t credit_ms;
+    uint64_t window_done; /* items since errors were counted anew */
+    uint64_t window_failed;
+    uint64_t resume_ms; /* stopped until then; 0: it is not */
+    uint64_t pause_ms;  /* the last suspension's */
+    enum advisor_rule_stop stop;
+};
+
+/** Take up the version in force; what a rule of the same name did stays.  True: it is another. */
+bool advisor_planner_adopt(struct advisor_planner *planner);
+
+/** May the rule move one more block now?  Says why not. */
+enum advisor_rule_stop advisor_planner_may(struct advisor_planner *planner, int32_t rule,
+                                           uint64_t now_ms);
+/** For people; "" of one that acts. */
+const char *advisor_rule_stop_text(enum advisor_rule_stop why);
+/** It does. */
+void advisor_planner_did(struct advisor_planner *planner, int32_t rule, uint64_t bytes,
+                         uint64_t now_ms);
+/** What became of blocks that it ordered. */
+void advisor_planner_learn(struct advisor_planner *planner, int32_t rule, uint32_t done,
+                           uint32_t failed, uint64_t now_ms);
+/** Its run is over, or a new one begins. */
+void advisor_planner_end_run(struct advisor_planner *planner, int32_t rule);
+/** Is it stopped until later, for another reason than its rate? */
+bool advisor_planner_rests(const struct advisor_planner *planner, int32_t rule, uint64_t now_ms);
+
+/** Is the block among those for which the policy is enforced? */
+bool advisor_planner_in_canary(const struct policy *policy, uint64_t hash);
+
+/** A rule with watermarks that takes blocks out of a tier. */
+static inline bool
+advisor_rule_drains(const struct policy_rule *rule)
+{
+    return rule->trigger.head.place.line != 0 &&
+           (rule->verb == POLICY_DEMOTE || rule->verb == POLICY_EXPIRE);
+}
+
+/* ---- asking about blocks ---- */
+
+/* One look at the store for many questions. */
+struct advisor_asker {
+    struct advisor_planner *planner;
+    const struct advisor_rules *rules;
+    uint64_t now_ms;
+    bool asks_rows; /* what the roster knows of a block is not enough for these rules */
+    struct advisor_txn txn;
+    struct advisor_store_block row;
+    struct advisor_facts facts; /* of the block that was asked about last */
+};
+
+void advisor_asker_begin(struct advisor_asker *asker, struct advisor_planner *planner,
+                         const struct advisor_rules *rules, uint64_t now_ms);
+void advisor_asker_end(struct advisor_asker *asker);
+/** The rule that has the block in a tier of the planner's; -1: none. */
+int32_t advisor_asker_rule(struct advisor_asker *asker, uint32_t tier,
+                           const struct policy_block *block, enum policy_event event);
+/** The same for a row of the store. */
+int32_t advisor_asker_rule_of_row(struct advisor_asker *asker, uint32_t tier,
+                                  const struct advisor_store_block *row, uint32_t ranks,
+                                  enum policy_event event);
+
+#endif /* ADVISOR_PLANNER_RULES_H */

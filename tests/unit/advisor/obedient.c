@@ -1,0 +1,246 @@
+#include "tests/unit/advisor/obedient.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/file.h"
+
+#include "tests/support/seed.h"
+
+enum { FILE_MODE = 0644, ORDERS_A_STEP = 64 };
+
+#define BEFORE_NOW_MS (UINT64_C(30) * 86400000)
+
+struct obedient *
+obedient_new(const char *policy, const struct kvt_ordering *ordering, uint32_t chain)
+{
+    struct obedient *gateway = kvt_calloc(1, sizeof(*gateway));
+    struct test_rig_options options = {
+        .mode = ADVISOR_MODE_ENFORCE, .promote_after = 2, .ordering = ordering};
+    char file[300];
+    struct kvt_error err;
+
+    assert_non_null(gateway);
+    options.path = test_folder_make(gateway->folder, sizeof(gateway->folder));
+    if (policy != NULL) {
+        (void)snprintf(file, sizeof(file), "%s/policy.yaml", gateway->folder);
+        assert_int_equal(kvt_file_write(file, policy, strlen(policy), FILE_MODE, &err), KVT_OK);
+        options.policy = file;
+    }
+    test_rig_open(&gateway->rig, &options);
+    gateway->now_ms = kvt_clock_unix_ms() - BEFORE_NOW_MS;
+    gateway->event_seq = 1;
+    for (uint32_t i = 0; i < OBEDIENT_BLOCKS; i++) {
+        gateway->depth[i] = i % chain;
+        gateway->parent[i] = i % chain == 0 ? 0 : i;
+    }
+    return gateway;
+}
+
+void
+obedient_free(struct obedient *gateway)
+{
+    test_rig_close(&gateway->rig);
+    test_folder_remove(gateway->folder);
+    kvt_free(gateway);
+}
+
+void
+obedient_install(struct obedient *gateway, const char *policy)
+{
+    const struct advisor_rulebook_change change = {
+        .text = policy, .size = strlen(policy), .source = "test"};
+    struct policy_problems problems;
+    struct kvt_error err;
+    uint64_t version;
+
+    assert_int_equal(
+        advisor_rulebook_install(gateway->rig.rulebook, NULL, &change, &problems, &version, &err),
+        KVT_OK);
+}
+
+void
+obedient_publish(struct obedient *gateway, int tier, const uint32_t *blocks, size_t count,
+                 bool store)
+{
+    struct kvt_event_batch batch = {.incarnation = 1,
+                                    .first_seq = gateway->event_seq,
+                                    .time_ms = gateway->now_ms,
+                                    .worker = "gateway:gw0",
+                                    .namespace_ = "acme/llama",
+                                    .location_count = OBEDIENT_TIERS,
+                                    .events = gateway->events,
+                                    .event_count = (uint32_t)count};
+
+    if (count > KVT_EVENTS_PER_BATCH_MAX) {
+        obedient_publish(gateway, tier, blocks, KVT_EVENTS_PER_BATCH_MAX, store);
+        obedient_publish(gateway, tier, blocks + KVT_EVENTS_PER_BATCH_MAX,
+                         count - KVT_EVENTS_PER_BATCH_MAX, store);
+    }
+    if (count == 0 || count > KVT_EVENTS_PER_BATCH_MAX)
+        return;
+    batch.locations[OBEDIENT_HOT] = (struct kvt_location){.tier = KVT_TIER_G4, .name = "hot@gw0"};
+    batch.locations[OBEDIENT_COLD] = (struct kvt_location){.tier = KVT_TIER_G4, .name = "cold@b"};
+    for (size_t i = 0; i < count; i++) {
+        const uint32_t block = blocks[i];
+
+        gateway->held[tier][block] = store;
+        gateway->events[i] = (struct kvt_event){.type = store ? KVT_EVENT_STORE : KVT_EVENT_REMOVE,
+                                                .sequence_hash = block + 1,
+                                                .parent = gateway->parent[block],
+                                                .position = gateway->depth[block],
+                                                .block_size = OBEDIENT_SIZE,
+                                                .location = (uint16_t)tier,
+                                                .ranks = 1};
+    }
+    gateway->event_seq += count;
+    test_rig_batch(&gateway->rig, ++gateway->stream_seq, &batch);
+    test_rig_run(&gateway->rig);
+}
+
+void
+obedient_store(struct obedient *gateway, int tier, uint32_t from, uint32_t to)
+{
+    uint32_t *blocks = kvt_calloc(to - from, sizeof(*blocks));
+
+    assert_non_null(blocks);
+    for (uint32_t i = from; i < to; i++)
+        blocks[i - from] = i;
+    obedient_publish(gateway, tier, blocks, to - from, true);
+    kvt_free(blocks);
+}
+
+uint64_t
+obedient_used(const struct obedient *gateway, int tier)
+{
+    uint64_t bytes = 0;
+
+    for (size_t i = 0; i < OBEDIENT_BLOCKS; i++)
+        bytes += gateway->held[tier][i] ? OBEDIENT_SIZE : 0;
+    return bytes;
+}
+
+static void
+fill(struct obedient *gateway, struct kvt_report *report)
+{
+    (void)snprintf(report->gateway, sizeof(report->gateway), "gw0");
+    (void)snprintf(report->namespace_, sizeof(report->namespace_), "acme/llama");
+    report->healthy = true;
+    report->incarnation = 1;
+    report->seq = ++gateway->report_seq;
+    report->time_ms = gateway->now_ms;
+    report->tier_count = OBEDIENT_TIERS;
+    for (int i = 0; i < OBEDIENT_TIERS; i++) {
+        (void)snprintf(report->tiers[i].name, KVT_NAME_MAX, "%s",
+                       i == OBEDIENT_HOT ? "hot@gw0" : "cold@b");
+        report->tiers[i].used_bytes = obedient_used(gateway, i);
+        report->tiers[i].capacity_bytes = gateway->capacity[i];
+    }
+}
+
+void
+obedient_read(struct obedient *gateway, int tier, const uint32_t *blocks, size_t count)
+{
+    struct kvt_report report = {.accesses = gateway->accesses, .access_count = (uint32_t)count};
+
+    assert_true(count <= KVT_REPORT_ACCESSES_MAX);
+    fill(gateway, &report);
+    for (size_t i = 0; i < count; i++)
+        gateway->accesses[i] = (struct kvt_report_access){
+            .hash = blocks[i] + 1, .bytes = OBEDIENT_SIZE, .count = 1, .tier_index = (uint8_t)tier};
+    test_rig_report(&gateway->rig, gateway->report_seq, &report);
+    test_rig_run(&gateway->rig);
+}
+
+/* To the planner itself: the engine's clock is not the test's. */
+static void
+report(struct obedient *gateway, struct kvt_order_result *result)
+{
+    struct kvt_report report = {.results = result, .result_count = result == NULL ? 0 : 1};
+
+    fill(gateway, &report);
+    assert_true(advisor_planner_report(gateway->rig.planner, &report, gateway->now_ms));
+    test_rig_run(&gateway->rig);
+}
+
+static void
+obey(struct obedient *gateway, const struct kvt_order *order)
+{
+    struct kvt_order_result result = {.epoch = order->epoch, .id = order->id, .verb = order->verb};
+    uint32_t *gone[OBEDIENT_TIERS];
+    size_t count[OBEDIENT_TIERS] = {0};
+    uint32_t *come[OBEDIENT_TIERS];
+    size_t come_count[OBEDIENT_TIERS] = {0};
+
+    for (int t = 0; t < OBEDIENT_TIERS; t++) {
+        gone[t] = kvt_calloc(order->item_count + 1, sizeof(*gone[t]));
+        come[t] = kvt_calloc(order->item_count + 1, sizeof(*come[t]));
+        assert_true(gone[t] != NULL && come[t] != NULL);
+    }
+    for (uint32_t i = 0; i < order->item_count; i++) {
+        const uint32_t block = (uint32_t)order->items[i].block.hash - 1;
+        const bool leaves = order->verb == KVT_ORDER_DEMOTE || order->verb == KVT_ORDER_DELETE;
+
+        assert_true(block < OBEDIENT_BLOCKS);
+        if (gateway->look != NULL)
+            gateway->look(gateway->arg, order, block);
+        if (leaves && gateway->pinned[block]) {
+            result.failed++;
+            continue;
+        }
+        result.done++;
+        gateway->moved[order->verb]++;
+        if (order->verb == KVT_ORDER_PIN || order->verb == KVT_ORDER_UNPIN)
+            gateway->pinned[block] = order->verb == KVT_ORDER_PIN;
+        if (leaves && gateway->held[OBEDIENT_HOT][block])
+            gone[OBEDIENT_HOT][count[OBEDIENT_HOT]++] = block;
+        if (order->verb == KVT_ORDER_DELETE && gateway->held[OBEDIENT_COLD][block])
+            gone[OBEDIENT_COLD][count[OBEDIENT_COLD]++] = block;
+        if (order->verb == KVT_ORDER_PROMOTE && !gateway->held[OBEDIENT_HOT][block])
+            come[OBEDIENT_HOT][come_count[OBEDIENT_HOT]++] = block;
+        if (order->verb == KVT_ORDER_DEMOTE && !gateway->held[OBEDIENT_COLD][block])
+            come[OBEDIENT_COLD][come_count[OBEDIENT_COLD]++] = block;
+    }
+    gateway->orders++;
+    gateway->refused += result.failed;
+    for (int t = OBEDIENT_TIERS - 1; t >= 0; t--) {
+        obedient_publish(gateway, t, come[t], come_count[t], true);
+        obedient_publish(gateway, t, gone[t], count[t], false);
+        kvt_free(come[t]);
+        kvt_free(gone[t]);
+    }
+    report(gateway, &result);
+}
+
+size_t
+obedient_step(struct obedient *gateway, uint64_t ms)
+{
+    struct kvt_order *orders = kvt_calloc(ORDERS_A_STEP, sizeof(*orders));
+    size_t blocks = 0;
+    size_t count = 0;
+
+    assert_non_null(orders);
+    gateway->now_ms += ms;
+    report(gateway, NULL);
+    advisor_planner_tick(gateway->rig.planner, gateway->now_ms);
+    test_rig_run(&gateway->rig); /* durable first */
+    while (count < ORDERS_A_STEP &&
+           advisor_planner_next(gateway->rig.planner, &orders[count], gateway->now_ms)) {
+        struct kvt_order *order = &orders[count++];
+        /* Copied: the items are the planner's until its next call. */
+        struct kvt_order_item *items = kvt_calloc(order->item_count + 1, sizeof(*items));
+
+        assert_non_null(items);
+        memcpy(items, order->items, order->item_count * sizeof(*items));
+        order->items = items;
+        blocks += order->item_count;
+    }
+    for (size_t i = 0; i < count; i++) {
+        obey(gateway, &orders[i]);
+        kvt_free(orders[i].items);
+    }
+    kvt_free(orders);
+    return blocks;
+}

@@ -1,0 +1,60 @@
+/*
+ * tests/unit/advisor/obedient.h -- a gateway that does at once what it is told, in RAM.
+ *
+ * Why: what the planner decides over a long time is tested in a moment, by a clock of the test's.
+ * Ownership: the test's.
+ * Threads:   one.
+ * Limits:    OBEDIENT_BLOCKS blocks of OBEDIENT_SIZE bytes in one namespace; one hot volume
+ *            ("hot@gw0") and one bucket ("cold@b").  Time stays behind the program's clock.
+ */
+#ifndef TESTS_UNIT_ADVISOR_OBEDIENT_H
+#define TESTS_UNIT_ADVISOR_OBEDIENT_H
+
+#include "tests/unit/advisor/rig.h"
+
+enum { OBEDIENT_BLOCKS = 8192, OBEDIENT_SIZE = 1000 };
+enum { OBEDIENT_HOT, OBEDIENT_COLD, OBEDIENT_TIERS };
+
+struct obedient {
+    struct test_rig rig;
+    char folder[256];
+    uint64_t now_ms;
+    uint64_t event_seq;
+    uint64_t stream_seq;
+    uint64_t report_seq;
+    uint64_t capacity[OBEDIENT_TIERS]; /* bytes */
+    bool held[OBEDIENT_TIERS][OBEDIENT_BLOCKS];
+    bool pinned[OBEDIENT_BLOCKS];     /* is not let go */
+    uint32_t parent[OBEDIENT_BLOCKS]; /* number + 1; 0: none */
+    uint32_t depth[OBEDIENT_BLOCKS];
+    uint64_t orders;    /* that were obeyed */
+    uint64_t moved[16]; /* blocks by verb */
+    uint64_t refused;
+    struct kvt_event events[OBEDIENT_BLOCKS];
+    struct kvt_report_access accesses[KVT_REPORT_ACCESSES_MAX];
+    /* Called for each item before it is done; NULL: nobody. */
+    void (*look)(void *arg, const struct kvt_order *order, size_t block);
+    void *arg;
+};
+
+/** `policy`: its text, NULL: the usual watermarks.  Chains of `chain` blocks. */
+struct obedient *obedient_new(const char *policy, const struct kvt_ordering *ordering,
+                              uint32_t chain);
+void obedient_free(struct obedient *gateway);
+/** Another policy is in force. */
+void obedient_install(struct obedient *gateway, const char *policy);
+
+/** Blocks came to a tier or went from it. */
+void obedient_publish(struct obedient *gateway, int tier, const uint32_t *blocks, size_t count,
+                      bool store);
+void obedient_store(struct obedient *gateway, int tier, uint32_t from, uint32_t to);
+/** They were read from there. */
+void obedient_read(struct obedient *gateway, int tier, const uint32_t *blocks, size_t count);
+
+uint64_t obedient_used(const struct obedient *gateway, int tier);
+
+/** Time passes; the gateway reports, the planner looks, and what it orders is done.  How many
+ *  blocks were meant. */
+size_t obedient_step(struct obedient *gateway, uint64_t ms);
+
+#endif /* TESTS_UNIT_ADVISOR_OBEDIENT_H */

@@ -1,0 +1,396 @@
+/*
+ * What is tested: advisor/planner*.c under policies: the first rule that has a block moves it, and
+ * no other; watermarks a rule; what is passed over; limits; and that a preview is what is ordered.
+ * How: a gateway that does at once what it is told, and a clock of the test's.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "advisor/planner_preview.h"
+#include "base/alloc.h"
+
+#include "tests/support/seed.h"
+#include "tests/unit/advisor/obedient.h"
+
+#define HEAD     "version: 1\ntiers:\n  hot: {level: G3}\n  cold: {level: G4}\n"
+#define ENFORCED "modes: {mode: enforce}\n"
+
+enum { CHAIN = 10, BLOCKS = 1000, SECOND = 1000, MINUTE = 60 * SECOND };
+
+/* A full hot volume of BLOCKS blocks, all of them in the bucket too. */
+static struct obedient *
+full(const char *policy)
+{
+    struct obedient *gateway = obedient_new(policy, NULL, CHAIN);
+
+    gateway->capacity[OBEDIENT_HOT] = (uint64_t)BLOCKS * OBEDIENT_SIZE;
+    obedient_store(gateway, OBEDIENT_COLD, 0, BLOCKS);
+    obedient_store(gateway, OBEDIENT_HOT, 0, BLOCKS);
+    return gateway;
+}
+
+static uint64_t
+percent(const struct obedient *gateway)
+{
+    return obedient_used(gateway, OBEDIENT_HOT) * 100 / gateway->capacity[OBEDIENT_HOT];
+}
+
+static struct advisor_tier_view
+view_of(struct obedient *gateway, const char *name)
+{
+    static struct advisor_tier_view views[ADVISOR_TIERS_MAX];
+    const size_t count = advisor_planner_tiers(gateway->rig.planner, views, ADVISOR_TIERS_MAX);
+
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(views[i].tier.name, name) == 0)
+            return views[i];
+    fail();
+    return views[0];
+}
+
+static void
+run(struct obedient *gateway, int steps)
+{
+    for (int i = 0; i < steps; i++)
+        (void)obedient_step(gateway, SECOND);
+}
+
+/* ---- which blocks ---- */
+
+static void
+what_a_rule_in_front_has_stays(void **state)
+{
+    struct obedient *gateway = full(
+        HEAD "rules:\n"
+             "  - {id: keep-heads, do: exclude, when: depth < 3}\n"
+             "  - {id: drain, from: hot, to: cold, trigger: {start: 85%, stop: 50%}}\n" ENFORCED);
+
+    (void)state;
+    run(gateway, 10);
+    assert_int_equal(percent(gateway), 50);
+    for (size_t i = 0; i < BLOCKS; i++)
+        assert_true(gateway->held[OBEDIENT_HOT][i] || gateway->depth[i] >= 3);
+    assert_false(view_of(gateway, "hot@gw0").stuck);
+    obedient_free(gateway);
+}
+
+/* 30 % are never let go, and the stop is below: it is said, and looked at again later. */
+static void
+a_tier_of_blocks_that_stay_is_stuck(void **state)
+{
+    struct obedient *gateway = full(
+        HEAD "rules:\n"
+             "  - {id: keep-heads, do: exclude, when: depth < 3}\n"
+             "  - {id: drain, from: hot, to: cold, trigger: {start: 85%, stop: 20%}}\n" ENFORCED);
+
+    (void)state;
+    run(gateway, 10);
+    assert_int_equal(percent(gateway), 30);
+    assert_true(view_of(gateway, "hot@gw0").stuck);
+    assert_int_equal(view_of(gateway, "hot@gw0").passed_blocks, BLOCKS * 3 / 10);
+    /* Another policy looks at them anew. */
+    obedient_install(
+        gateway,
+        HEAD "rules:\n"
+             "  - {id: drain, from: hot, to: cold, trigger: {start: 29%, stop: 20%}}\n" ENFORCED);
+    run(gateway, 5);
+    assert_int_equal(percent(gateway), 20);
+    assert_false(view_of(gateway, "hot@gw0").stuck);
+    obedient_free(gateway);
+}
+
+static void
+each_rule_has_its_watermarks(void **state)
+{
+    struct obedient *gateway = obedient_new(
+        HEAD
+        "rules:\n"
+        "  - {id: unread, from: hot, to: cold, when: hits == 0, trigger: {start: 60%, stop: 40%}}\n"
+        "  - {id: drain, from: hot, to: cold, trigger: {start: 90%, stop: 80%}}\n" ENFORCED,
+        NULL, 1);
+    uint32_t read[BLOCKS];
+
+    (void)state;
+    gateway->capacity[OBEDIENT_HOT] = (uint64_t)BLOCKS * OBEDIENT_SIZE;
+    obedient_store(gateway, OBEDIENT_COLD, 0, BLOCKS);
+    obedient_store(gateway, OBEDIENT_HOT, 0, 590);
+    run(gateway, 3);
+    assert_int_equal(gateway->orders, 0); /* below both */
+    for (uint32_t i = 0; i < BLOCKS; i++)
+        read[i] = i;
+    obedient_read(gateway, OBEDIENT_HOT, read, 300);
+    obedient_store(gateway, OBEDIENT_HOT, 590, 600);
+    run(gateway, 5);
+    assert_int_equal(percent(gateway), 40);
+    for (uint32_t i = 0; i < 300; i++)
+        assert_true(gateway->held[OBEDIENT_HOT][i]);
+    /* Of those that were read, none is the first rule's: the other one waits for 90 %. */
+    obedient_store(gateway, OBEDIENT_HOT, 300, 899);
+    obedient_read(gateway, OBEDIENT_HOT, read, 899);
+    gateway->orders = 0;
+    run(gateway, 5);
+    assert_int_equal(gateway->orders, 0);
+    assert_false(view_of(gateway, "hot@gw0").stuck); /* the first rule had all its blocks */
+    obedient_store(gateway, OBEDIENT_HOT, 899, BLOCKS);
+    obedient_read(gateway, OBEDIENT_HOT, read, BLOCKS);
+    run(gateway, 5);
+    assert_int_equal(percent(gateway), 80);
+    obedient_free(gateway);
+}
+
+static void
+what_was_used_lately_is_left_alone(void **state)
+{
+    struct obedient *gateway = full(
+        HEAD "defaults: {protect_recent: 5m}\n"
+             "rules:\n"
+             "  - {id: drain, from: hot, to: cold, trigger: {start: 85%, stop: 50%}}\n" ENFORCED);
+
+    (void)state;
+    run(gateway, 10);
+    assert_int_equal(percent(gateway), 100);
+    for (int i = 0; i < 10; i++)
+        (void)obedient_step(gateway, MINUTE);
+    assert_int_equal(percent(gateway), 50);
+    obedient_free(gateway);
+}
+
+static void
+each_change_of_the_policy_is_followed(void **state)
+{
+    struct obedient *gateway =
+        full(HEAD "rules:\n"
+                  "  - {id: drain, from: hot, to: cold, trigger: {start: 85%, stop: 70%}}\n"
+                  "modes: {mode: observe}\n");
+
+    (void)state;
+    run(gateway, 5);
+    assert_int_equal(gateway->orders, 0); /* the policy's own mode is the lower one */
+    obedient_install(gateway, HEAD "rules:\n"
+                                   "  - {id: gone, in: hot, do: expire, when: depth == 9,\n"
+                                   "     trigger: {start: 85%, stop: 70%}}\n" ENFORCED);
+    gateway->now_ms += 2 * MINUTE; /* what was observed is done with */
+    run(gateway, 10);
+    assert_int_equal(gateway->moved[KVT_ORDER_DELETE], BLOCKS / 10);
+    assert_int_equal(gateway->moved[KVT_ORDER_DEMOTE], 0);
+    assert_int_equal(percent(gateway), 90);
+    obedient_free(gateway);
+}
+
+/* ---- limits ---- */
+
+static void
+a_run_ends_at_its_limit_and_begins_again(void **state)
+{
+    struct obedient *gateway =
+        full(HEAD "rules:\n"
+                  "  - {id: drain, from: hot, to: cold, limits: {per_run: 30},\n"
+                  "     trigger: {start: 85%, stop: 50%}}\n" ENFORCED);
+
+    (void)state;
+    run(gateway, 50);
+    assert_int_equal(gateway->moved[KVT_ORDER_DEMOTE], 30);
+    run(gateway, 30);
+    assert_int_equal(gateway->moved[KVT_ORDER_DEMOTE], 60);
+    obedient_free(gateway);
+}
+
+static void
+a_rate_is_kept(void **state)
+{
+    struct obedient *gateway =
+        full(HEAD "rules:\n"
+                  "  - {id: drain, from: hot, to: cold, limits: {rate: 20KB/s},\n"
+                  "     trigger: {start: 85%, stop: 50%}}\n" ENFORCED);
+
+    (void)state;
+    run(gateway, 10);
+    assert_in_range(gateway->moved[KVT_ORDER_DEMOTE], 150, 220);
+    run(gateway, 20);
+    assert_int_equal(percent(gateway), 50);
+    obedient_free(gateway);
+}
+
+static void
+no_run_deletes_more_than_it_may(void **state)
+{
+    struct obedient *gateway =
+        full(HEAD "rules:\n"
+                  "  - {id: forget, in: cold, do: expire, trigger: {start: 85%, stop: 50%}}\n"
+                  "modes: {mode: enforce, max_delete: 25}\n");
+
+    (void)state;
+    gateway->capacity[OBEDIENT_COLD] = (uint64_t)BLOCKS * OBEDIENT_SIZE;
+    run(gateway, 50);
+    assert_int_equal(gateway->moved[KVT_ORDER_DELETE], 25);
+    obedient_free(gateway);
+}
+
+static void
+a_canary_is_the_same_share_each_time(void **state)
+{
+    static const char policy[] =
+        HEAD "rules:\n"
+             "  - {id: drain, from: hot, to: cold, trigger: {start: 40%, stop: 1%}}\n"
+             "modes: {mode: enforce, canary: 10%}\n";
+    struct obedient *gateway = full(policy);
+    bool *left = kvt_calloc(BLOCKS, sizeof(*left));
+    size_t count = 0;
+
+    (void)state;
+    assert_non_null(left);
+    run(gateway, 10);
+    for (size_t i = 0; i < BLOCKS; i++) {
+        left[i] = !gateway->held[OBEDIENT_HOT][i];
+        count += left[i];
+    }
+    assert_in_range(count, BLOCKS / 20, BLOCKS / 5);
+    obedient_free(gateway);
+    gateway = full(policy);
+    run(gateway, 10);
+    for (size_t i = 0; i < BLOCKS; i++)
+        assert_int_equal(left[i], !gateway->held[OBEDIENT_HOT][i]);
+    kvt_free(left);
+    obedient_free(gateway);
+}
+
+static void
+a_rule_that_fails_is_suspended_for_longer_each_time(void **state)
+{
+    struct obedient *gateway = full(
+        HEAD "rules:\n"
+             "  - {id: drain, from: hot, to: cold, limits: {suspend_if_errors: 5%, per_run: 20},\n"
+             "     trigger: {start: 85%, stop: 50%}}\n" ENFORCED);
+    uint64_t tries[3] = {0};
+
+    (void)state;
+    memset(gateway->pinned, 1, sizeof(gateway->pinned));
+    for (int i = 0; i < 600; i++) { /* after 1, 2 and 4 minutes, and 8 */
+        (void)obedient_step(gateway, SECOND);
+        tries[0] = i == 50 ? gateway->orders : tries[0];
+        tries[1] = i == 170 ? gateway->orders : tries[1];
+        tries[2] = i == 410 ? gateway->orders : tries[2];
+    }
+    assert_int_equal(tries[0], 1);
+    assert_int_equal(tries[1], 2);
+    assert_int_equal(tries[2], 3);
+    obedient_free(gateway);
+}
+
+/* ---- a preview ---- */
+
+struct shown {
+    uint32_t blocks[OBEDIENT_BLOCKS];
+    size_t count;
+    size_t most;
+};
+
+static bool
+show(void *arg, const struct advisor_preview_move *move)
+{
+    struct shown *shown = arg;
+
+    assert_string_equal(move->gateway, "gw0");
+    assert_string_equal(move->namespace_, "acme/llama");
+    shown->blocks[shown->count++] = (uint32_t)move->block.hash - 1;
+    return shown->count < shown->most;
+}
+
+static void
+preview(struct obedient *gateway, struct shown *shown)
+{
+    const struct advisor_rules *rules = advisor_rulebook_take(gateway->rig.rulebook);
+    struct advisor_preview *it;
+    enum kvt_err rc = KVT_AGAIN;
+
+    shown->count = 0;
+    assert_int_equal(advisor_preview_new(&it, gateway->rig.planner, rules, gateway->now_ms),
+                     KVT_OK);
+    while (rc == KVT_AGAIN) {
+        rc = advisor_preview_step(it, show, shown);
+        assert_int_equal(obedient_step(gateway, 0), 0); /* nothing is chosen meanwhile */
+    }
+    assert_int_equal(rc, KVT_OK);
+    advisor_preview_free(it);
+    advisor_rulebook_give(gateway->rig.rulebook, rules);
+}
+
+/* An order is of one rule: blocks of two take turns in the preview only. */
+static void
+expect_shown(void *arg, const struct kvt_order *order, size_t block)
+{
+    struct shown *shown = arg;
+
+    assert_int_equal(order->verb, KVT_ORDER_DEMOTE);
+    for (size_t i = 0; i < shown->count; i++)
+        if (shown->blocks[i] == block) {
+            shown->blocks[i] = shown->blocks[--shown->count];
+            return;
+        }
+    fail_msg("block %zu was not in the preview", block);
+}
+
+static void
+a_preview_is_what_is_ordered(void **state)
+{
+    struct obedient *gateway = obedient_new(
+        HEAD
+        "rules:\n"
+        "  - {id: keep-heads, do: exclude, when: depth < 2}\n"
+        "  - {id: ends, from: hot, to: cold, when: depth >= 7, trigger: {start: 85%, stop: 60%}}\n"
+        "  - {id: drain, from: hot, to: cold, trigger: {start: 85%, stop: 70%}}\n"
+        "modes: {mode: off}\n",
+        NULL, CHAIN);
+    struct shown *shown = kvt_calloc(1, sizeof(*shown));
+    size_t total;
+
+    (void)state;
+    assert_non_null(shown);
+    gateway->capacity[OBEDIENT_HOT] = (uint64_t)OBEDIENT_BLOCKS * OBEDIENT_SIZE;
+    obedient_store(gateway, OBEDIENT_COLD, 0, OBEDIENT_BLOCKS);
+    for (uint32_t i = 0; i < OBEDIENT_BLOCKS; i += 512, gateway->now_ms += SECOND)
+        obedient_store(gateway, OBEDIENT_HOT, i, i + 512);
+    (void)obedient_step(gateway, SECOND);
+    shown->most = 100;
+    preview(gateway, shown);
+    assert_int_equal(shown->count, 100);
+    shown->most = OBEDIENT_BLOCKS;
+    preview(gateway, shown);
+    total = shown->count;
+    assert_in_range(total, 2400, 3300);
+    preview(gateway, shown); /* it changed nothing */
+    assert_int_equal(shown->count, total);
+    gateway->look = expect_shown;
+    gateway->arg = shown;
+    obedient_install(
+        gateway, HEAD
+        "rules:\n"
+        "  - {id: keep-heads, do: exclude, when: depth < 2}\n"
+        "  - {id: ends, from: hot, to: cold, when: depth >= 7, trigger: {start: 85%, stop: 60%}}\n"
+        "  - {id: drain, from: hot, to: cold, trigger: {start: 85%, stop: 70%}}\n" ENFORCED);
+    run(gateway, 20);
+    assert_int_equal(shown->count, 0);
+    assert_int_equal(gateway->moved[KVT_ORDER_DEMOTE], total);
+    kvt_free(shown);
+    obedient_free(gateway);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_a_rule_in_front_has_stays),
+        cmocka_unit_test(a_tier_of_blocks_that_stay_is_stuck),
+        cmocka_unit_test(each_rule_has_its_watermarks),
+        cmocka_unit_test(what_was_used_lately_is_left_alone),
+        cmocka_unit_test(each_change_of_the_policy_is_followed),
+        cmocka_unit_test(a_run_ends_at_its_limit_and_begins_again),
+        cmocka_unit_test(a_rate_is_kept),
+        cmocka_unit_test(no_run_deletes_more_than_it_may),
+        cmocka_unit_test(a_canary_is_the_same_share_each_time),
+        cmocka_unit_test(a_rule_that_fails_is_suspended_for_longer_each_time),
+        cmocka_unit_test(a_preview_is_what_is_ordered),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
