@@ -30,6 +30,9 @@ const struct kvt_http_route advisor_http_routes[] = {
     {"POST", "/v1/planner/pause", true, advisor_http_pause_all},
     {"POST", "/v1/planner/resume", true, advisor_http_resume_all},
     {"GET", "/v1/policy", false, advisor_http_policy},
+    {"PUT", "/v1/policy", true, advisor_http_install},
+    {"GET", "/v1/policy/history", false, advisor_http_policies},
+    {"POST", "/v1/policy/rollback", true, advisor_http_rollback},
     {"POST", "/v1/policy/mode", true, advisor_http_set_mode},
 };
 const size_t advisor_http_route_count =

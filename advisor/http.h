@@ -75,6 +75,12 @@ void advisor_http_orders(void *arg, const struct kvt_http_request *request,
                          struct kvt_http_response *response);
 void advisor_http_policy(void *arg, const struct kvt_http_request *request,
                          struct kvt_http_response *response);
+void advisor_http_install(void *arg, const struct kvt_http_request *request,
+                          struct kvt_http_response *response);
+void advisor_http_policies(void *arg, const struct kvt_http_request *request,
+                           struct kvt_http_response *response);
+void advisor_http_rollback(void *arg, const struct kvt_http_request *request,
+                           struct kvt_http_response *response);
 void advisor_http_set_mode(void *arg, const struct kvt_http_request *request,
                            struct kvt_http_response *response);
 

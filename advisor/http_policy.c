@@ -70,26 +70,6 @@ advisor_http_orders(void *arg, const struct kvt_http_request *request,
 /* ---- policy ---- */
 
 void
-advisor_http_policy(void *arg, const struct kvt_http_request *request,
-                    struct kvt_http_response *response)
-{
-    const struct advisor_http *http = arg;
-    const struct advisor_planner_options *settings = advisor_planner_settings(http->planner);
-    const enum advisor_mode mode = advisor_planner_mode(http->planner);
-
-    (void)request;
-    kvt_buffer_printf(
-        &response->body,
-        "{\"schema_version\":1,\"mode\":\"%s\",\"ordering\":\"%s\",\"hot\":{\"start_ppm\":%u,"
-        "\"stop_ppm\":%u},\"cold\":{\"start_ppm\":%u,\"stop_ppm\":%u},"
-        "\"promote_after_cold_hits\":%" PRIu64
-        ",\"source\":\"settings\",\"configured_mode\":\"%s\"}",
-        advisor_mode_name(mode), settings->ordering->name, settings->hot_start_ppm,
-        settings->hot_stop_ppm, settings->cold_start_ppm, settings->cold_stop_ppm,
-        settings->promote_after, advisor_mode_name(settings->mode));
-}
-
-void
 advisor_http_set_mode(void *arg, const struct kvt_http_request *request,
                       struct kvt_http_response *response)
 {

@@ -66,6 +66,14 @@ kvt_http_query(const struct kvt_http_request *request, const char *name)
     return value == NULL ? "" : value;
 }
 
+const char *
+kvt_http_header(const struct kvt_http_request *request, const char *name)
+{
+    const struct call *call = request->opaque;
+
+    return MHD_lookup_connection_value(call->connection, MHD_HEADER_KIND, name);
+}
+
 void
 kvt_http_fail(struct kvt_http_response *response, unsigned status, enum kvt_err code,
               const char *format, ...)

@@ -52,6 +52,9 @@ struct kvt_http_response {
 /** The value of query argument `name`: "" for a bare `?name`, NULL when it is not there. */
 const char *kvt_http_query(const struct kvt_http_request *request, const char *name);
 
+/** The value of a header, NULL when it is not there. */
+const char *kvt_http_header(const struct kvt_http_request *request, const char *name);
+
 /** Answer `status` with {"error":{"code","message"}}. */
 void kvt_http_fail(struct kvt_http_response *response, unsigned status, enum kvt_err code,
                    const char *format, ...) KVT_PRINTF(4, 5);

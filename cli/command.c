@@ -33,6 +33,7 @@
 #include "cli/policy.h"
 #include "cli/policy_file.h"
 #include "cli/policy_test.h"
+#include "cli/policy_versions.h"
 #include "cli/record.h"
 #include "cli/replay.h"
 #include "cli/settings.h"
@@ -75,6 +76,8 @@ static const struct kvt_param doctor_options[] = {CLI_OPTIONS_DOCTOR(KVT_PARAM_R
 static const struct kvt_param simulate_options[] = {CLI_OPTIONS_SIMULATE(KVT_PARAM_ROW)};
 static const struct kvt_param generate_options[] = {CLI_OPTIONS_GENERATE(KVT_PARAM_ROW)};
 static const struct kvt_param dev_options[] = {CLI_OPTIONS_DEV(KVT_PARAM_ROW)};
+static const struct kvt_param policy_show_options[] = {CLI_OPTIONS_POLICY_SHOW(KVT_PARAM_ROW)};
+static const struct kvt_param policy_change_options[] = {CLI_OPTIONS_POLICY_CHANGE(KVT_PARAM_ROW)};
 static const struct kvt_param policy_diff_options[] = {CLI_OPTIONS_POLICY_DIFF(KVT_PARAM_ROW)};
 static const struct kvt_param policy_schema_options[] = {CLI_OPTIONS_POLICY_SCHEMA(KVT_PARAM_ROW)};
 static const struct kvt_param context_add_options[] = {CLI_OPTIONS_CONTEXT_ADD(KVT_PARAM_ROW)};
@@ -501,11 +504,47 @@ const struct cli_command cli_commands[] = {
      .arguments = "[FILE]",
      .argument_max = 1,
      .summary = "The policy in force, or what a policy file comes out as",
-     .details = "Without FILE as the advisor reads it: mode, ordering, watermarks. With FILE every "
-                "value, in one spelling, with the defaults and where each comes from.",
+     .details =
+         "Without FILE what the advisor follows: version, mode, ordering, watermarks, rules; "
+         "with --text as it was written. With FILE every value, in one spelling, with the "
+         "defaults and where each comes from.",
      .example = "policy show policy.yaml",
      .words = "FILE",
+     OPTIONS(policy_show_options),
      .run = cli_policy_show},
+    {.path = "policy install",
+     .arguments = "FILE",
+     .argument_min = 1,
+     .argument_max = 1,
+     .summary = "Put a policy in force",
+     .details =
+         "Needs the admin token. All mistakes are told as by policy validate, and nothing is sent "
+         "then. The new version is durable when the command ends; the text that already is in "
+         "force changes nothing. It goes as far as its own modes.mode (observe, unless it says "
+         "more) and kvtier policy mode both allow. Exit status 6 when --if-version is not in "
+         "force.",
+     .example = "policy install policy.yaml",
+     .words = "FILE",
+     OPTIONS(policy_change_options),
+     .run = cli_policy_install},
+    {.path = "policy history",
+     .arguments = "",
+     .summary = "Versions of the policy, the newest first",
+     .details = "The first is in force; the last 100 are kept.",
+     .example = "policy history",
+     .words = "",
+     .run = cli_policy_history},
+    {.path = "policy rollback",
+     .arguments = "[VERSION]",
+     .argument_max = 1,
+     .summary = "Put an earlier version of the policy in force again",
+     .details = "Needs the admin token. Without VERSION the one before this. It becomes a new "
+                "version with the old text, so that this can be taken back too. Exit status 3 when "
+                "it is not kept, 6 when --if-version is not in force.",
+     .example = "policy rollback 3",
+     .words = "",
+     OPTIONS(policy_change_options),
+     .run = cli_policy_rollback},
     {.path = "policy validate",
      .arguments = "FILE",
      .argument_min = 1,

@@ -335,6 +335,14 @@
     X(CLI_DEV_READY_WAIT, "ready.wait", DURATION, "60s", "1s", "10m", "",                          \
       "How long the children may take to become ready.")
 
+#define CLI_OPTIONS_POLICY_SHOW(X)                                                                 \
+    X(CLI_POLICY_SHOW_TEXT, "text", BOOL, "false", "", "", "",                                     \
+      "The policy in force as it was written, and nothing else.")
+
+#define CLI_OPTIONS_POLICY_CHANGE(X)                                                               \
+    X(CLI_POLICY_IF_VERSION, "if_version", INT, "0", "0", "9223372036854775807", "",               \
+      "Only while this version is in force; 0: whichever is.")
+
 #define CLI_OPTIONS_POLICY_DIFF(X)                                                                 \
     X(CLI_POLICY_DIFF_DETAILED, "detailed_exitcode", BOOL, "false", "", "", "",                    \
       "Exit status 10 when there is a difference.")
@@ -385,6 +393,8 @@ enum cli_doctor_option { CLI_OPTIONS_DOCTOR(CLI_OPTION_ID) CLI_DOCTOR_COUNT };
 enum cli_generate_option { CLI_OPTIONS_GENERATE(CLI_OPTION_ID) CLI_GENERATE_COUNT };
 enum cli_simulate_option { CLI_OPTIONS_SIMULATE(CLI_OPTION_ID) CLI_SIMULATE_COUNT };
 enum cli_dev_option { CLI_OPTIONS_DEV(CLI_OPTION_ID) CLI_DEV_COUNT };
+enum cli_policy_show_option { CLI_OPTIONS_POLICY_SHOW(CLI_OPTION_ID) CLI_POLICY_SHOW_COUNT };
+enum cli_policy_change_option { CLI_OPTIONS_POLICY_CHANGE(CLI_OPTION_ID) CLI_POLICY_CHANGE_COUNT };
 enum cli_policy_diff_option { CLI_OPTIONS_POLICY_DIFF(CLI_OPTION_ID) CLI_POLICY_DIFF_COUNT };
 enum cli_policy_schema_option { CLI_OPTIONS_POLICY_SCHEMA(CLI_OPTION_ID) CLI_POLICY_SCHEMA_COUNT };
 enum cli_context_add_option { CLI_OPTIONS_CONTEXT_ADD(CLI_OPTION_ID) CLI_CONTEXT_ADD_COUNT };

@@ -7,32 +7,12 @@
 #include "base/config.h"
 #include "cli/daemons.h"
 #include "cli/json.h"
+#include "cli/options.h"
 #include "cli/policy_file.h"
+#include "cli/policy_versions.h"
 #include "cli/server.h"
 
 enum { PPM_PERCENT = 10000 };
-
-static void
-print_policy(FILE *out, struct json_object *policy)
-{
-    const char *mode = cli_json_text(policy, "mode");
-    const char *configured = cli_json_text(policy, "configured_mode");
-
-    (void)fprintf(out, "mode           %s", mode);
-    /* What was set at run time stays over restarts, whatever the file says. */
-    if (configured[0] != '\0' && strcmp(configured, mode) != 0)
-        (void)fprintf(out, ", by kvtier policy mode; the settings say %s", configured);
-    (void)fprintf(out, "\nordering       %s\n", cli_json_text(policy, "ordering"));
-    (void)fprintf(out,
-                  "hot            demote from %" PRIu64 "%% down to %" PRIu64
-                  "%%\ncold           delete from %" PRIu64 "%% down to %" PRIu64 "%% of its cap\n",
-                  cli_json_u64(policy, "hot.start_ppm") / PPM_PERCENT,
-                  cli_json_u64(policy, "hot.stop_ppm") / PPM_PERCENT,
-                  cli_json_u64(policy, "cold.start_ppm") / PPM_PERCENT,
-                  cli_json_u64(policy, "cold.stop_ppm") / PPM_PERCENT);
-    (void)fprintf(out, "promote after  %" PRIu64 " hits in cold\nfrom           %s\n",
-                  cli_json_u64(policy, "promote_after_cold_hits"), cli_json_text(policy, "source"));
-}
 
 static enum cli_exit
 show(const struct cli_context *context, struct json_object *body)
@@ -43,10 +23,22 @@ show(const struct cli_context *context, struct json_object *body)
     if (cli_server_ask(context, CLI_SERVER_ADVISOR, body == NULL ? "/v1/policy" : "/v1/policy/mode",
                        body, body != NULL, &policy, &err) != KVT_OK)
         return cli_server_fail(context, CLI_SERVER_ADVISOR, &err);
-    if (context->json)
-        cli_json_print(context->out, policy);
-    else
-        print_policy(context->out, policy);
+    cli_policy_print(context, policy);
+    (void)json_object_put(policy);
+    return CLI_EXIT_DONE;
+}
+
+/* As it was written, to be changed and installed again. */
+static enum cli_exit
+show_text(const struct cli_context *context)
+{
+    struct json_object *policy;
+    struct kvt_error err = {0};
+
+    if (cli_server_ask(context, CLI_SERVER_ADVISOR, "/v1/policy?text=1", NULL, false, &policy,
+                       &err) != KVT_OK)
+        return cli_server_fail(context, CLI_SERVER_ADVISOR, &err);
+    (void)fputs(cli_json_text(policy, "text"), context->raw);
     (void)json_object_put(policy);
     return CLI_EXIT_DONE;
 }
@@ -54,6 +46,10 @@ show(const struct cli_context *context, struct json_object *body)
 enum cli_exit
 cli_policy_show(const struct cli_context *context)
 {
+    if (kvt_config_bool(context->options, CLI_POLICY_SHOW_TEXT))
+        return context->argument_count > 0
+                   ? cli_context_usage(context, "--text is of the policy in force, without FILE")
+                   : show_text(context);
     if (context->argument_count > 0)
         return cli_policy_file_show(context);
     return show(context, NULL);

@@ -68,10 +68,16 @@ refused(enum cli_server server, unsigned status, struct kvt_buffer *answer, stru
 }
 
 static enum kvt_err
-fetch(const struct cli_context *context, enum cli_server server, const char *path,
-      struct json_object *body, bool token, struct kvt_buffer *answer, struct kvt_error *err)
+fetch(const struct cli_context *context, enum cli_server server,
+      const struct cli_server_request *request, bool token, struct kvt_buffer *answer,
+      struct kvt_error *err)
 {
-    struct kvt_fetch question = {.timeout_ms =
+    struct kvt_fetch question = {.method = request->method,
+                                 .headers = request->headers,
+                                 .body = request->body,
+                                 .body_size = request->body_size,
+                                 .type = request->type,
+                                 .timeout_ms =
                                      kvt_config_u64(context->settings, CLI_SETTING_TIMEOUT)};
     char secret[TOKEN_MAX] = "";
     struct kvt_error cause = {0};
@@ -81,7 +87,7 @@ fetch(const struct cli_context *context, enum cli_server server, const char *pat
     enum kvt_err rc;
     int size;
 
-    size = snprintf(url, sizeof(url), "%s%s", cli_server_url(context, server), path);
+    size = snprintf(url, sizeof(url), "%s%s", cli_server_url(context, server), request->path);
     if (size < 0 || (size_t)size >= sizeof(url))
         return kvt_error_set(err, KVT_RANGE, "the address is too long");
     if (token) {
@@ -96,11 +102,6 @@ fetch(const struct cli_context *context, enum cli_server server, const char *pat
         question.token = secret;
     }
     question.url = url;
-    if (body != NULL) {
-        question.method = "POST";
-        question.body = json_object_to_json_string_ext(body, JSON_C_TO_STRING_PLAIN);
-        question.body_size = strlen(question.body);
-    }
     rc = kvt_fetch(&question, &status, answer, &cause);
     explicit_bzero(secret, sizeof(secret));
     text = strncmp(cause.text, url, strlen(url)) == 0 ? cause.text + strlen(url) : cause.text;
@@ -117,7 +118,27 @@ enum kvt_err
 cli_server_fetch(const struct cli_context *context, enum cli_server server, const char *path,
                  struct kvt_buffer *answer, struct kvt_error *err)
 {
-    return fetch(context, server, path, NULL, false, answer, err);
+    const struct cli_server_request request = {.path = path};
+
+    return fetch(context, server, &request, false, answer, err);
+}
+
+static enum kvt_err
+ask(const struct cli_context *context, enum cli_server server,
+    const struct cli_server_request *request, bool token, struct json_object **answer,
+    struct kvt_error *err)
+{
+    struct kvt_buffer buffer;
+    enum kvt_err rc;
+
+    *answer = NULL;
+    kvt_buffer_init(&buffer, CLI_SERVER_ANSWER_MAX);
+    rc = fetch(context, server, request, token, &buffer, err);
+    if (rc == KVT_OK)
+        rc = kvt_json_parse(answer, kvt_buffer_text(&buffer), buffer.size,
+                            cli_server_url(context, server), err);
+    kvt_buffer_release(&buffer);
+    return rc;
 }
 
 enum kvt_err
@@ -125,17 +146,22 @@ cli_server_ask(const struct cli_context *context, enum cli_server server, const 
                struct json_object *body, bool token, struct json_object **answer,
                struct kvt_error *err)
 {
-    struct kvt_buffer buffer;
-    enum kvt_err rc;
+    struct cli_server_request request = {.path = path};
 
-    *answer = NULL;
-    kvt_buffer_init(&buffer, CLI_SERVER_ANSWER_MAX);
-    rc = fetch(context, server, path, body, token, &buffer, err);
-    if (rc == KVT_OK)
-        rc = kvt_json_parse(answer, kvt_buffer_text(&buffer), buffer.size,
-                            cli_server_url(context, server), err);
-    kvt_buffer_release(&buffer);
-    return rc;
+    if (body != NULL) {
+        request.method = "POST";
+        request.body = json_object_to_json_string_ext(body, JSON_C_TO_STRING_PLAIN);
+        request.body_size = strlen(request.body);
+    }
+    return ask(context, server, &request, token, answer, err);
+}
+
+enum kvt_err
+cli_server_send(const struct cli_context *context, enum cli_server server,
+                const struct cli_server_request *request, struct json_object **answer,
+                struct kvt_error *err)
+{
+    return ask(context, server, request, true, answer, err);
 }
 
 /* Where the command can do without the advisor, say how: that is what one wants to know now. */
@@ -251,7 +277,7 @@ cli_server_page(const struct cli_context *context, enum cli_server server, const
     if (!kvt_buffer_ok(&full))
         rc = kvt_error_set(err, KVT_RANGE, "cursor too long");
     else
-        rc = fetch(context, server, kvt_buffer_text(&full), NULL, false, &answer, err);
+        rc = cli_server_fetch(context, server, kvt_buffer_text(&full), &answer, err);
     (void)kvt_buffer_text(&answer); /* terminates it */
     if (rc == KVT_OK && answer.size > 0)
         rc =

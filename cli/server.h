@@ -40,6 +40,22 @@ KVT_NODISCARD enum kvt_err cli_server_ask(const struct cli_context *context, enu
                                           const char *path, struct json_object *body, bool token,
                                           struct json_object **answer, struct kvt_error *err);
 
+/* A request that is no plain JSON. */
+struct cli_server_request {
+    const char *method;
+    const char *path;
+    const char *type; /* of the body; NULL: JSON */
+    const void *body; /* NULL: none */
+    size_t body_size;
+    const char *const *headers; /* more of them, up to a NULL; or NULL */
+};
+
+/** The same for any request; sends the admin token. */
+KVT_NODISCARD enum kvt_err cli_server_send(const struct cli_context *context,
+                                           enum cli_server server,
+                                           const struct cli_server_request *request,
+                                           struct json_object **answer, struct kvt_error *err);
+
 /** The same for an answer of many lines: the raw bytes. */
 KVT_NODISCARD enum kvt_err cli_server_fetch(const struct cli_context *context,
                                             enum cli_server server, const char *path,

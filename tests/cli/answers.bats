@@ -153,6 +153,44 @@ assert states == ["ok", "draining", "stuck", "unhealthy", "silent"], states'
   golden policy-show
 }
 
+@test "policy history, install, rollback" {
+  cp "$KVTIER_SOURCE/config/policies/default.yaml" "$KVTIER_SOURCE/tests/policies/wrong/tab.yaml" "$BATS_TEST_TMPDIR"
+  cd "$BATS_TEST_TMPDIR"
+  run $KVTIER_CONFIGURED policy history
+  status_is 0
+  golden policy-history
+  run $KVTIER_CONFIGURED policy history -o csv
+  status_is 0
+  output_has "2,1699999880000,200,rollback of 1,"
+  run $KVTIER_CONFIGURED policy show --text
+  status_is 0
+  [ "$output" = "version: 1" ]
+  run $KVTIER_CONFIGURED policy show --text default.yaml
+  status_is 2
+  run $KVTIER_CONFIGURED policy install default.yaml --if-version 3
+  status_is 0
+  golden policy-install
+  output_has "$(wc -c <default.yaml): demote"
+  run $KVTIER_CONFIGURED policy install default.yaml --if-version 2
+  status_is 6
+  output_has "version 3 is in force, not 2"
+  run $KVTIER_CONFIGURED policy install tab.yaml
+  status_is 1
+  output_has "tab.yaml:3:1: a tab"
+  run $KVTIER_CONFIGURED policy install none.yaml
+  status_is 3
+  run $KVTIER_CONFIGURED policy rollback
+  status_is 0
+  output_has "rollback of 2"
+  run $KVTIER_CONFIGURED policy rollback 1 -o json
+  status_is 0
+  output_has '"source":"rollback of 1"'
+  run $KVTIER_CONFIGURED policy rollback 9
+  status_is 3
+  run $KVTIER_CONFIGURED policy rollback zero
+  status_is 2
+}
+
 @test "policy mode sends the token" {
   run $KVTIER_CONFIGURED policy mode observe
   status_is 0

@@ -62,7 +62,12 @@ FAILURES = [{"batch": 1, "verb": "delete", "gateway": "gw0", "namespace": "acme/
              "failed": 24, "attempts": 2, "text": "0/0:k0: pinned"}]
 POLICY = {"mode": "enforce", "ordering": "lru", "hot": {"start_ppm": 850000, "stop_ppm": 700000},
           "cold": {"start_ppm": 950000, "stop_ppm": 900000}, "promote_after_cold_hits": 2, "source": "file",
-          "configured_mode": "enforce"}
+          "configured_mode": "enforce", "policy_mode": "enforce", "effective_mode": "enforce", "version": 3,
+          "since_ms": 1700000000000, "digest": "5f" * 32,
+          "rules": [{"id": "bring-back", "do": "promote"}, {"id": "drain-hot", "do": "demote"}]}
+POLICIES = {"schema_version": 1, "versions": [
+    {"version": number, "since_ms": 1700000000000 - 60000 * number, "size": 100 * number, "source": source,
+     "digest": f"{number}" * 64} for number, source in ((3, "file"), (2, "rollback of 1"), (1, "settings"))]}
 OBJECTS = [{"key": f"0/{i}:k{i}", "length": 1024, "crc32c": "01020304", "tier": "cold", "state": "stored", "etag": "e"}
            for i in range(5)]
 # What g4 fsck compares: k1 and k4 have other bytes in the bucket, k2 is gone, x was never stored here.
@@ -157,7 +162,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
                  "/a/v1/status": ADVISOR, "/g/v1/status": GATEWAY, f"/a/v1/blocks/{HASH}": BLOCK,
                  "/a/v1/jobs": JOBS, "/a/v1/jobs/12": {"paused": False, "job": JOB, "failures": FAILURES},
                  "/a/v1/jobs/11": {"paused": False, "job": ENDED, "failures": []},
-                 "/a/v1/orders": ORDERS, "/a/v1/policy": POLICY, "/bad/v1/status": "<html>no</html>",
+                 "/a/v1/orders": ORDERS, "/a/v1/policy": {**POLICY, "text": "version: 1\n"}, "/a/v1/policy/history": POLICIES, "/bad/v1/status": "<html>no</html>",
                  "/a/v1/sources": {"sources": [SOURCE, BROKEN]},
                  "/a/v1/sources/kvtier": {**SOURCE, "publisher_list": PUBLISHERS},
                  "/a/v1/sources/dyn": {**BROKEN, "publisher_list": []},
@@ -210,10 +215,21 @@ class Handler(http.server.BaseHTTPRequestHandler):
         else:
             self.refuse(404, "NOTFOUND", "no such thing: " + path)
 
+    def do_PUT(self):
+        body = self.rfile.read(int(self.headers["Content-Length"])).decode()
+        path, _ = self.parts()
+        if path != "/a/v1/policy" or self.headers.get("Authorization") != "Bearer secret-token":
+            self.refuse(401, "DENIED", "wrong token")
+        elif self.headers.get("If-Match") not in (None, "3"):
+            self.refuse(412, "PRECONDITION", "version 3 is in force, not " + self.headers["If-Match"])
+        else:
+            self.answer({**POLICY, "version": 4, "source": "api", "policy_mode": "observe", "effective_mode": "observe",
+                         "rules": [{"id": str(len(body)), "do": "demote"}]})
+
     def do_POST(self):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         path, _ = self.parts()
-        if path in ("/packs/v1/compact", "/a/v1/policy/mode", "/g/v1/verify", "/g/v1/repair", "/g/v1/adoption", "/g/v1/quarantine"):
+        if path in ("/packs/v1/compact", "/a/v1/policy/mode", "/a/v1/policy/rollback", "/g/v1/verify", "/g/v1/repair", "/g/v1/adoption", "/g/v1/quarantine"):
             if self.headers.get("Authorization") != "Bearer secret-token":
                 self.refuse(401, "DENIED", "wrong token")
                 return
@@ -227,8 +243,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.answer({"schema_version": 1, "job": {**JOB, "state": state}})
         elif path == "/a/v1/jobs/11/cancel":
             self.refuse(409, "PRECONDITION", "job 11 is done")
+        elif path == "/a/v1/policy/rollback":
+            if body.get("version", 2) > 2:
+                self.refuse(404, "NOTFOUND", "not kept; see kvtier policy history")
+            else:
+                self.answer({**POLICY, "version": 4, "source": f"rollback of {body.get('version', 2)}"})
         elif path == "/a/v1/policy/mode":
-            self.answer({**POLICY, "mode": body["mode"]})
+            self.answer({**POLICY, "mode": body["mode"], "effective_mode": body["mode"]})
         elif path == "/g/v1/verify":
             bad = body["key"] == "0/3:k3"
             self.answer({"key": body["key"], "copies": [

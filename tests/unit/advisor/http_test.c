@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/fetch.h"
 #include "base/json.h"
+#include "base/yaml.h"
 
 #include "tests/support/seed.h"
 
@@ -68,6 +69,30 @@ ask(struct scene *scene, const char *path, const char *body, const char *token)
 
     (void)snprintf(url, sizeof(url), "http://127.0.0.1:%u%s", advisor_daemon_port(scene->daemon),
                    path);
+    kvt_buffer_clear(&scene->answer);
+    assert_int_equal(kvt_fetch(&fetch, &scene->status, &scene->answer, NULL), KVT_OK);
+    return kvt_buffer_text(&scene->answer);
+}
+
+/* The same with a policy. */
+static const char *
+put(struct scene *scene, const char *text, size_t size, const char *expected)
+{
+    char url[256];
+    char line[64];
+    const char *headers[] = {line, NULL};
+    const struct kvt_fetch fetch = {.method = "PUT",
+                                    .url = url,
+                                    .token = TOKEN,
+                                    .headers = headers,
+                                    .type = "application/yaml",
+                                    .body = text,
+                                    .body_size = size};
+
+    (void)snprintf(line, sizeof(line), "%s: %s", expected == NULL ? "X-None" : "If-Match",
+                   expected == NULL ? "1" : expected);
+    (void)snprintf(url, sizeof(url), "http://127.0.0.1:%u/v1/policy",
+                   advisor_daemon_port(scene->daemon));
     kvt_buffer_clear(&scene->answer);
     assert_int_equal(kvt_fetch(&fetch, &scene->status, &scene->answer, NULL), KVT_OK);
     return kvt_buffer_text(&scene->answer);
@@ -309,6 +334,109 @@ wrong_settings_are_errors(void **state)
     end(&scene);
 }
 
+#define POLICY                                                                                     \
+    "version: 1\ntiers: {hot: {level: G3}, cold: {level: G4}}\nrules:\n"                           \
+    "  - {id: down, from: hot, to: cold, trigger: {start: 60%, stop: 50%}}\n"
+
+static void
+assert_has(const char *text, const char *part)
+{
+    if (strstr(text, part) == NULL)
+        fail_msg("no %s in %s", part, text);
+}
+
+static void
+a_policy_is_put_and_taken_back(void **state)
+{
+    const char *text;
+    struct scene scene;
+
+    (void)state;
+    begin(&scene);
+    text = ask(&scene, "/v1/policy", NULL, NULL);
+    assert_has(text, "\"mode\":\"observe\"");
+    assert_has(text, "\"ordering\":\"lru\"");
+    assert_has(text, "\"hot\":{\"start_ppm\":850000,\"stop_ppm\":700000}");
+    assert_has(text, "\"promote_after_cold_hits\":2");
+    assert_has(text, "\"version\":1,");
+    assert_has(text, "\"source\":\"settings\"");
+    assert_null(strstr(text, "\"text\""));
+    text = put(&scene, POLICY, strlen(POLICY), "\"1\"");
+    assert_int_equal(scene.status, 200);
+    assert_has(text, "\"version\":2,");
+    assert_has(text, "\"hot\":{\"start_ppm\":600000,\"stop_ppm\":500000}");
+    assert_has(text, "\"cold\":{\"start_ppm\":0,\"stop_ppm\":0}");
+    assert_has(text, "\"promote_after_cold_hits\":0");
+    assert_has(text, "\"rules\":[{\"id\":\"down\",\"do\":\"demote\"}]");
+    assert_has(ask(&scene, "/v1/policy?text=1", NULL, NULL), "\"text\":\"version: 1\\ntiers");
+    text = ask(&scene, "/v1/policy/rollback", "{}", TOKEN);
+    assert_int_equal(scene.status, 200);
+    assert_has(text, "\"source\":\"rollback of 1\"");
+    text = ask(&scene, "/v1/policy/history", NULL, NULL);
+    assert_has(text, "\"versions\":[{\"version\":3,");
+    assert_has(text, ",{\"version\":2,");
+    assert_json(&scene, "/v1/policy/history");
+    assert_json(&scene, "/v1/policy?text");
+    end(&scene);
+}
+
+static void
+a_policy_goes_no_further_than_both_modes(void **state)
+{
+    static const char enforcing[] = POLICY "modes: {mode: enforce}\n";
+    struct scene scene;
+
+    (void)state;
+    begin(&scene);
+    assert_has(put(&scene, enforcing, strlen(enforcing), NULL), "\"effective_mode\":\"observe\"");
+    assert_has(ask(&scene, "/v1/policy/mode", "{\"mode\":\"off\"}", TOKEN),
+               "\"effective_mode\":\"off\"");
+    assert_has(ask(&scene, "/v1/policy", NULL, NULL), "\"policy_mode\":\"enforce\"");
+    end(&scene);
+}
+
+static void
+a_policy_that_is_refused(void **state)
+{
+    static const char wrong[] = "version: 1\ntires: {}\nrules: [{}]\n";
+    char *huge = kvt_calloc(KVT_YAML_FILE_MAX + 2, 1);
+    const char *text;
+    struct scene scene;
+
+    (void)state;
+    assert_non_null(huge);
+    begin(&scene);
+    text = put(&scene, wrong, strlen(wrong), NULL);
+    assert_int_equal(scene.status, 400);
+    assert_has(text, "\"problems\":[{\"line\":1,\"column\":1,\"text\":\"");
+    assert_has(text, "{\"line\":2,\"column\":1,\"text\":\"unknown key");
+    (void)put(&scene, "", 0, NULL);
+    assert_int_equal(scene.status, 400);
+    (void)put(&scene, POLICY, strlen(POLICY), "nine");
+    assert_int_equal(scene.status, 400);
+    (void)put(&scene, POLICY, strlen(POLICY), "\"");
+    assert_int_equal(scene.status, 400);
+    text = put(&scene, POLICY, strlen(POLICY), "9");
+    assert_int_equal(scene.status, 412);
+    assert_has(text, "version 1 is in force, not 9");
+    memset(huge, '#', KVT_YAML_FILE_MAX + 1);
+    (void)put(&scene, huge, KVT_YAML_FILE_MAX + 1, NULL);
+    assert_int_equal(scene.status, 413);
+    (void)put(&scene, "a: \0b\n", 7, NULL);
+    assert_int_equal(scene.status, 400);
+    (void)ask(&scene, "/v1/policy/rollback", "{\"version\":7}", TOKEN);
+    assert_int_equal(scene.status, 404);
+    (void)ask(&scene, "/v1/policy/rollback", "{\"version\":0}", TOKEN);
+    assert_int_equal(scene.status, 400);
+    (void)ask(&scene, "/v1/policy/rollback", "[", TOKEN);
+    assert_int_equal(scene.status, 400);
+    (void)ask(&scene, "/v1/policy/rollback", "{}", NULL);
+    assert_int_equal(scene.status, 401);
+    assert_has(ask(&scene, "/v1/policy", NULL, NULL), "\"version\":1,");
+    end(&scene);
+    kvt_free(huge);
+}
+
 int
 main(void)
 {
@@ -320,6 +448,9 @@ main(void)
         cmocka_unit_test(mode_needs_the_token),
         cmocka_unit_test(mode_is_remembered),
         cmocka_unit_test(wrong_settings_are_errors),
+        cmocka_unit_test(a_policy_is_put_and_taken_back),
+        cmocka_unit_test(a_policy_goes_no_further_than_both_modes),
+        cmocka_unit_test(a_policy_that_is_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
