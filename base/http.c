@@ -119,6 +119,16 @@ let_go(struct call *call)
 
 /* ---- answers ---- */
 
+/* What a page may load and who may frame it; it is told nobody where a link was followed from. */
+static void
+add_page_headers(struct MHD_Response *answer, const char *policy)
+{
+    (void)MHD_add_response_header(answer, "Content-Security-Policy", policy);
+    (void)MHD_add_response_header(answer, "X-Frame-Options", "DENY");
+    (void)MHD_add_response_header(answer, "Referrer-Policy", "no-referrer");
+    (void)MHD_add_response_header(answer, "Cross-Origin-Opener-Policy", "same-origin");
+}
+
 static enum MHD_Result
 queue_response(struct call *call, unsigned status, const char *content_type,
                struct MHD_Response *answer)
@@ -155,6 +165,18 @@ queue_static(struct call *call, unsigned status, const char *text)
         MHD_create_response_from_buffer_with_free_callback(strlen(copy), copy, kvt_free));
 }
 
+static enum MHD_Result
+queue_stream(struct call *call, struct kvt_http_response *response)
+{
+    struct MHD_Response *answer = kvt_http_stream_join(response->stream, call->connection);
+
+    kvt_buffer_release(&response->body);
+    if (answer == NULL)
+        return queue_static(
+            call, 503, "{\"error\":{\"code\":\"AGAIN\",\"message\":\"too many follow it\"}}\n");
+    return queue_response(call, response->status, "text/event-stream", answer);
+}
+
 /* Hand the response's memory to libmicrohttpd; it is freed when the last byte has left. */
 static enum MHD_Result
 queue_answer(struct call *call, struct kvt_http_response *response)
@@ -162,6 +184,8 @@ queue_answer(struct call *call, struct kvt_http_response *response)
     struct kvt_buffer *body = &response->body;
     struct MHD_Response *answer;
 
+    if (response->stream != NULL)
+        return queue_stream(call, response);
     if (!kvt_buffer_ok(body)) {
         kvt_buffer_release(body);
         return queue_static(
@@ -178,6 +202,8 @@ queue_answer(struct call *call, struct kvt_http_response *response)
         kvt_buffer_release(body);
     else
         *body = (struct kvt_buffer){0};
+    if (answer != NULL && response->page_policy[0] != '\0')
+        add_page_headers(answer, response->page_policy);
     return queue_response(call, response->status, response->content_type, answer);
 }
 
@@ -464,7 +490,8 @@ on_completed(void *arg, struct MHD_Connection *connection, void **state,
 static enum kvt_err
 start_daemon(struct kvt_http *http, struct kvt_error *err)
 {
-    const unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_ITC | MHD_USE_ERROR_LOG;
+    const unsigned flags =
+        MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ITC | MHD_USE_ERROR_LOG;
 
     http->life.daemon = MHD_start_daemon(
         flags, http->port, kvt_http_life_accept, &http->life, on_request, http,

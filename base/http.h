@@ -23,6 +23,7 @@
 #include <stdint.h>
 
 #include "base/buffer.h"
+#include "base/http_stream.h"
 #include "base/metrics.h"
 #include "kvtier/error.h"
 
@@ -31,6 +32,7 @@
 #define KVT_HTTP_CONNECTIONS_MAX 256
 #define KVT_HTTP_TOKEN_MAX       128
 #define KVT_HTTP_MEMORY_MAX      (256u << 20)
+#define KVT_HTTP_PAGE_POLICY_MAX 512
 
 struct kvt_http;
 
@@ -47,6 +49,9 @@ struct kvt_http_response {
     unsigned status;          /* preset to 200 */
     const char *content_type; /* preset to application/json; a static string */
     struct kvt_buffer body;
+    struct kvt_http_stream *stream; /* not NULL: it is followed, and there is no body */
+    /* Of a page for a browser, its Content-Security-Policy; else "". */
+    char page_policy[KVT_HTTP_PAGE_POLICY_MAX];
 };
 
 /** The value of query argument `name`: "" for a bare `?name`, NULL when it is not there. */

@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -90,9 +91,45 @@ refuse:
     return &metrics->overflow;
 }
 
+/* ---- histograms ---- */
+
+/* The series of a family in this order: the buckets, the last without a bound; the sum. */
+void
+kvt_metrics_add_histogram(struct kvt_metrics *metrics, struct kvt_histogram *histogram,
+                          const char *name, const char *help)
+{
+    char label[40];
+
+    assert(histogram->bound_count <= KVT_HISTOGRAM_BOUNDS_MAX);
+    for (size_t i = 0; i < histogram->bound_count; i++) {
+        (void)snprintf(label, sizeof(label), "le=\"%" PRIu64 "\"", histogram->bounds[i]);
+        histogram->buckets[i] = kvt_metrics_add(metrics, KVT_METRIC_HISTOGRAM, name, label, help);
+    }
+    histogram->buckets[histogram->bound_count] =
+        kvt_metrics_add(metrics, KVT_METRIC_HISTOGRAM, name, "le=\"+Inf\"", help);
+    histogram->sum = kvt_metrics_add(metrics, KVT_METRIC_HISTOGRAM, name, "", help);
+}
+
+void
+kvt_histogram_add(struct kvt_histogram *histogram, uint64_t value)
+{
+    size_t bucket = 0;
+
+    while (bucket < histogram->bound_count && value > histogram->bounds[bucket])
+        bucket++;
+    kvt_metric_inc(histogram->buckets[bucket], 1);
+    kvt_metric_inc(histogram->sum, value < INT64_MAX ? (int64_t)value : INT64_MAX);
+}
+
+/* ---- the exposition ---- */
+
 static void
 format_head(struct kvt_buffer *out, const char *name, const char *help, enum kvt_metric_kind kind)
 {
+    static const char *const kinds[] = {[KVT_METRIC_COUNTER] = "counter",
+                                        [KVT_METRIC_GAUGE] = "gauge",
+                                        [KVT_METRIC_HISTOGRAM] = "histogram"};
+
     kvt_buffer_printf(out, "# HELP %s ", name);
     for (; *help != '\0'; help++) {
         if (*help == '\\')
@@ -102,8 +139,31 @@ format_head(struct kvt_buffer *out, const char *name, const char *help, enum kvt
         else
             kvt_buffer_append(out, help, 1);
     }
-    kvt_buffer_printf(out, "\n# TYPE %s %s\n", name,
-                      kind == KVT_METRIC_COUNTER ? "counter" : "gauge");
+    kvt_buffer_printf(out, "\n# TYPE %s %s\n", name, kinds[kind]);
+}
+
+static void
+format_series(struct kvt_buffer *out, struct series *series)
+{
+    const bool bare = series->labels[0] == '\0';
+
+    kvt_buffer_printf(out, "%s%s%s%s %" PRId64 "\n", series->name, bare ? "" : "{", series->labels,
+                      bare ? "" : "}", kvt_metric_get(&series->metric));
+}
+
+/* The format wants each bucket with all below it; so the count is never less than a bucket. */
+static void
+format_histogram(struct kvt_buffer *out, struct series *series, int64_t *below)
+{
+    const int64_t value = kvt_metric_get(&series->metric);
+
+    if (series->labels[0] != '\0') {
+        *below += value;
+        kvt_buffer_printf(out, "%s_bucket{%s} %" PRId64 "\n", series->name, series->labels, *below);
+        return;
+    }
+    kvt_buffer_printf(out, "%s_sum %" PRId64 "\n%s_count %" PRId64 "\n", series->name, value,
+                      series->name, *below);
 }
 
 void
@@ -113,6 +173,7 @@ kvt_metrics_format(struct kvt_metrics *metrics, struct kvt_buffer *out)
 
     for (size_t i = 0; i < count; i++) {
         const struct series *head = &metrics->series[i];
+        int64_t below = 0;
 
         if (head->family != i)
             continue;
@@ -120,11 +181,11 @@ kvt_metrics_format(struct kvt_metrics *metrics, struct kvt_buffer *out)
         /* The format wants every series of a name together, whatever order they came in. */
         for (size_t j = i; j < count; j++) {
             struct series *series = &metrics->series[j];
-            const bool bare = series->labels[0] == '\0';
 
-            if (series->family == i)
-                kvt_buffer_printf(out, "%s%s%s%s %" PRId64 "\n", series->name, bare ? "" : "{",
-                                  series->labels, bare ? "" : "}", kvt_metric_get(&series->metric));
+            if (series->family == i && series->kind == KVT_METRIC_HISTOGRAM)
+                format_histogram(out, series, &below);
+            else if (series->family == i)
+                format_series(out, series);
         }
     }
     format_head(out, "kvtier_metrics_refused_total",

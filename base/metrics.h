@@ -18,10 +18,20 @@
 
 #define KVT_METRICS_MAX 512
 
-enum kvt_metric_kind { KVT_METRIC_COUNTER, KVT_METRIC_GAUGE };
+#define KVT_HISTOGRAM_BOUNDS_MAX 16
+
+enum kvt_metric_kind { KVT_METRIC_COUNTER, KVT_METRIC_GAUGE, KVT_METRIC_HISTOGRAM };
 
 struct kvt_metric {
     _Atomic int64_t value;
+};
+
+/* What was seen up to each of some bounds, beyond the last, and the sum of it. */
+struct kvt_histogram {
+    const uint64_t *bounds; /* rising; borrowed */
+    size_t bound_count;
+    struct kvt_metric *buckets[KVT_HISTOGRAM_BOUNDS_MAX + 1]; /* each without those below it */
+    struct kvt_metric *sum;
 };
 
 struct kvt_metrics;
@@ -37,6 +47,14 @@ void kvt_metrics_free(struct kvt_metrics *metrics);
  */
 struct kvt_metric *kvt_metrics_add(struct kvt_metrics *metrics, enum kvt_metric_kind kind,
                                    const char *name, const char *labels, const char *help);
+
+/** Register a histogram: `name` without "_bucket", its bounds in the unit of the name.  `histogram`
+ *  has `bounds` and `bound_count` set; the rest is filled in. */
+void kvt_metrics_add_histogram(struct kvt_metrics *metrics, struct kvt_histogram *histogram,
+                               const char *name, const char *help);
+
+/** `value` was seen. */
+void kvt_histogram_add(struct kvt_histogram *histogram, uint64_t value);
 
 static inline void
 kvt_metric_inc(struct kvt_metric *metric, int64_t by)

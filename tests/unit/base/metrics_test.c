@@ -50,6 +50,38 @@ the_exposition_groups_by_name(void **state)
 }
 
 static void
+a_histogram_counts_up(void **state)
+{
+    static const uint64_t bounds[] = {1, 60, 3600};
+    struct kvt_histogram ages = {.bounds = bounds, .bound_count = 3};
+    struct kvt_metrics *metrics;
+    struct kvt_buffer text;
+    char expected[1000];
+
+    (void)state;
+    assert_int_equal(kvt_metrics_new(&metrics), KVT_OK);
+    kvt_metrics_add_histogram(metrics, &ages, "x_age_seconds", "Ages.");
+    kvt_histogram_add(&ages, 0);
+    kvt_histogram_add(&ages, 1);
+    kvt_histogram_add(&ages, 2);
+    kvt_histogram_add(&ages, 3600);
+    kvt_histogram_add(&ages, 3601);
+    kvt_buffer_init(&text, 100000);
+    kvt_metrics_format(metrics, &text);
+    (void)snprintf(expected, sizeof(expected),
+                   "# HELP x_age_seconds Ages.\n# TYPE x_age_seconds histogram\n"
+                   "x_age_seconds_bucket{le=\"1\"} 2\nx_age_seconds_bucket{le=\"60\"} 3\n"
+                   "x_age_seconds_bucket{le=\"3600\"} 4\nx_age_seconds_bucket{le=\"+Inf\"} 5\n"
+                   "x_age_seconds_sum 7204\nx_age_seconds_count 5\n"
+                   "%skvtier_metrics_refused_total 0\n",
+                   refused_head);
+    assert_string_equal(kvt_buffer_text(&text), expected);
+    kvt_buffer_release(&text);
+    kvt_metrics_free(metrics);
+    assert_int_equal(kvt_alloc_live(), 0);
+}
+
+static void
 a_full_registry_counts_what_it_refuses(void **state)
 {
     struct kvt_metrics *metrics;
@@ -139,6 +171,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_exposition_groups_by_name),
+        cmocka_unit_test(a_histogram_counts_up),
         cmocka_unit_test(a_full_registry_counts_what_it_refuses),
         cmocka_unit_test(survives_every_allocation_failure),
         cmocka_unit_test(threads_count_exactly),
