@@ -40,6 +40,9 @@ fill(struct gateway_report *report, struct kvt_report *out)
                                .time_ms = kvt_clock_unix_ms(),
                                .healthy = gateway_cold_healthy(vault->cold),
                                .tier_count = GATEWAY_TIERS};
+    out->reads[0] = gateway_stats_get(vault->stats, GATEWAY_STAT_HITS_HOT);
+    out->reads[1] = gateway_stats_get(vault->stats, GATEWAY_STAT_HITS_COLD);
+    out->reads[2] = gateway_stats_get(vault->stats, GATEWAY_STAT_MISSES);
     memcpy(out->gateway, vault->name, sizeof(out->gateway));
     for (unsigned tier = 0; tier < GATEWAY_TIERS; tier++) {
         struct kvt_report_tier *row = &out->tiers[tier];

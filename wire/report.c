@@ -6,7 +6,8 @@
 
 enum {
     VERSION = 1,
-    HEADER_MEMBERS = 10,
+    HEADER_MEMBERS = 11,
+    HEADER_MEMBERS_MIN = 10, /* the first version's, without reads */
     TIER_MEMBERS = 4,
     ACCESS_MEMBERS = 4,
     RESULT_MEMBERS = 8,
@@ -65,6 +66,9 @@ wire_report_encode(const struct kvt_report *report, struct kvt_buffer *out)
     wire_msgpack_put_array(&writer, report->result_count);
     for (uint32_t i = 0; i < report->result_count; i++)
         put_result(&writer, &report->results[i]);
+    wire_msgpack_put_array(&writer, KVT_READ_RESULTS);
+    for (uint32_t i = 0; i < KVT_READ_RESULTS; i++)
+        wire_msgpack_put_uint(&writer, report->reads[i]);
     return wire_msgpack_done(&writer);
 }
 
@@ -144,6 +148,17 @@ read_results(struct wire_msgpack_reader *reader, struct kvt_report *report)
     report->result_count = count;
 }
 
+static void
+read_reads(struct wire_msgpack_reader *reader, struct kvt_report *report)
+{
+    const uint32_t members =
+        wire_msgpack_array(reader, KVT_READ_RESULTS, "reads: [hot, cold, miss]");
+
+    for (uint32_t i = 0; i < KVT_READ_RESULTS; i++)
+        report->reads[i] = wire_msgpack_u64(reader, "a number of reads");
+    wire_msgpack_rest(reader, members, KVT_READ_RESULTS);
+}
+
 enum kvt_err
 wire_report_decode(const void *bytes, size_t size, struct kvt_report *report, struct kvt_error *err)
 {
@@ -163,7 +178,7 @@ wire_report_decode(const void *bytes, size_t size, struct kvt_report *report, st
 
     wire_msgpack_read(&reader, bytes, size);
     members =
-        wire_msgpack_array(&reader, HEADER_MEMBERS, "a report: an array of 10 members or more");
+        wire_msgpack_array(&reader, HEADER_MEMBERS_MIN, "a report: an array of 10 members or more");
     if (wire_msgpack_u64(&reader, "a version") != VERSION)
         wire_msgpack_fail(&reader, reader.at, KVT_INVALID, "version 1 before this byte");
     wire_msgpack_str(&reader, report->gateway, sizeof(report->gateway),
@@ -177,7 +192,10 @@ wire_report_decode(const void *bytes, size_t size, struct kvt_report *report, st
     read_tiers(&reader, report);
     read_accesses(&reader, report);
     read_results(&reader, report);
-    wire_msgpack_rest(&reader, members, HEADER_MEMBERS);
+    if (members >= HEADER_MEMBERS)
+        read_reads(&reader, report);
+    wire_msgpack_rest(&reader, members,
+                      members >= HEADER_MEMBERS ? HEADER_MEMBERS : HEADER_MEMBERS_MIN);
 
     rc = wire_msgpack_end(&reader, "report", err);
     if (rc != KVT_OK)

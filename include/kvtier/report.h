@@ -31,6 +31,8 @@ struct kvt_report_access {
     uint8_t tier_index; /* row of `tiers` that served it */
 };
 
+#define KVT_READ_RESULTS 3 /* hot, cold, miss */
+
 struct kvt_report_tier {
     char name[KVT_NAME_MAX]; /* the holder's name: "hot@<gateway>", "cold@<bucket>" */
     uint64_t used_bytes;
@@ -51,6 +53,9 @@ struct kvt_report {
     uint32_t access_count;
     struct kvt_order_result *results;
     uint32_t result_count;
+    /* Of all namespaces since `incarnation`, by where they were answered.  A gateway of a former
+     * version does not say: all 0. */
+    uint64_t reads[KVT_READ_RESULTS];
 };
 
 #ifdef __cplusplus
