@@ -36,6 +36,7 @@ struct policy_hazard {
     struct table rate;                 /* uses a tick */
     double cumulated[KINDS][AGES + 1]; /* of the rate, up to the beginning of an age */
     uint64_t refreshed;                /* tick */
+    bool resting;                      /* until the next refresh */
     uint32_t ages;                     /* that anything ever reached */
 };
 
@@ -261,8 +262,28 @@ refresh_ticks(const struct policy_hazard *hazard)
 }
 
 void
+policy_hazard_rest(struct policy_hazard *hazard)
+{
+    hazard->resting = true;
+}
+
+/* Who waits by now begins to live. */
+static void
+wake(struct policy_hazard *hazard, uint64_t now)
+{
+    expose(hazard, now, &hazard->lived);
+    hazard->fresh = (struct table){0};
+    hazard->refreshed = now;
+    hazard->resting = false;
+}
+
+void
 policy_hazard_refresh(struct policy_hazard *hazard, uint64_t now)
 {
+    if (hazard->resting) {
+        wake(hazard, now);
+        return;
+    }
     if (now < hazard->refreshed + refresh_ticks(hazard))
         return;
     learn(hazard, now);
@@ -356,6 +377,7 @@ policy_hazard_load(struct policy_hazard *hazard, const void *bytes, size_t size)
                 if (hazard->exposure.cells[kind][age] > 0)
                     hazard->ages = age + 1;
         conclude(hazard);
+        policy_hazard_rest(hazard);
     }
     kvt_free(image);
     return sound ? KVT_OK : KVT_CORRUPT;

@@ -55,6 +55,10 @@ void policy_hazard_wait(struct policy_hazard *hazard, uint32_t kind, uint64_t ti
 void policy_hazard_end(struct policy_hazard *hazard, uint32_t kind, uint64_t since, uint64_t now,
                        bool used);
 
+/** What is told from here to the next refresh is of a former life: nobody lived through it here, so
+ *  nothing is learned from it, and nothing fades. */
+void policy_hazard_rest(struct policy_hazard *hazard);
+
 /** Compute the index anew when that is due. */
 void policy_hazard_refresh(struct policy_hazard *hazard, uint64_t now);
 

@@ -106,7 +106,10 @@ rhi_touch(void *state, const struct kvt_ordering_use *use)
     uint8_t *kind = &rhi->kinds[use->block];
 
     rhi->now = use->now;
-    policy_hazard_refresh(rhi->hazard, use->now);
+    if ((use->flags & KVT_ORDERING_RESTORED) != 0)
+        policy_hazard_rest(rhi->hazard);
+    else
+        policy_hazard_refresh(rhi->hazard, use->now);
     if (*kind != UNKNOWN)
         policy_hazard_end(rhi->hazard, *kind, since(rhi, use->block, use->now), use->now,
                           (use->flags & KVT_ORDERING_RESTORED) == 0);

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/random.h"
 
 #include "policy/hazard.h"
@@ -172,6 +173,40 @@ waits_are_counted_by_age(void **state)
     assert_int_equal(counted, total);
 }
 
+/* A later life counts other ticks, and is told of blocks that have waited since long before it:
+ * neither takes away what was learned. */
+static void
+a_new_life_forgets_nothing(void **state)
+{
+    const uint64_t start = UINT64_C(17000000000);
+    struct policy_hazard *hazard;
+    void *bytes;
+    size_t size;
+
+    (void)state;
+    assert_int_equal(policy_hazard_new(&hazard), KVT_OK);
+    live(hazard, 8, one_in_fifty, TICKS);
+    size = policy_hazard_save(hazard, NULL, 0);
+    bytes = kvt_calloc(1, size);
+    assert_int_equal(policy_hazard_save(hazard, bytes, size), size);
+    policy_hazard_free(hazard);
+    assert_int_equal(policy_hazard_new(&hazard), KVT_OK);
+    assert_int_equal(policy_hazard_load(hazard, bytes, size), KVT_OK);
+    kvt_free(bytes);
+    policy_hazard_rest(hazard);
+    for (uint64_t i = 0; i < POPULATION; i++) {
+        policy_hazard_wait(hazard, 8, start - 1000000 + i);
+        policy_hazard_wait(hazard, 8, start - 50);
+    }
+    for (uint64_t now = start; now < start + 3 * POLICY_HAZARD_REFRESH_TICKS; now++)
+        policy_hazard_refresh(hazard, now);
+    for (uint32_t age = 1; age < 32; age *= 2) {
+        assert_true(policy_hazard_index(hazard, 8, age) > 0.0145);
+        assert_true(policy_hazard_index(hazard, 8, age) < 0.0235);
+    }
+    policy_hazard_free(hazard);
+}
+
 int
 main(void)
 {
@@ -181,6 +216,7 @@ main(void)
         cmocka_unit_test(waiting_blocks_count),
         cmocka_unit_test(more_uses_are_never_worth_less),
         cmocka_unit_test(waits_are_counted_by_age),
+        cmocka_unit_test(a_new_life_forgets_nothing),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
