@@ -14,6 +14,10 @@ BLOCK_BYTES = 32
 READS_PER_S = 1e6
 SEEDS = 3
 RUNS = 9
+KNOWN, KNOWN_QUICK = 20_000_000, 2_000_000
+TIER_GIB = 3  # of memory for each of two tiers
+PLAN_S, LOOK_S, LOAD_S = 10, 0.05, 60
+PLAN_RUNS = 3
 
 HITS = {size: Row(f"conversation, tier of {size} % of its blocks: prefix hits of the default "
                   "ordering", "% of the bound", f"the goal, {goal} %", goal=">= 1",
@@ -30,6 +34,16 @@ CPU = Row("default ordering in the simulator: CPU time a read", "ns", f"the goal
 BYTES = Row("default ordering: memory a known block", "B", f"the goal, {BLOCK_BYTES} B", goal="<= 1")
 SPEED = Row("one ordering, one size: reads simulated a CPU second", "reads/s",
             "the goal, 1 M reads/s", goal=">= 1")
+
+PLAN = {"plan_s": Row("20 M known blocks (2 M with --quick), both tiers full: until all that has to go is "
+                      "ordered", "s", f"the goal, {PLAN_S} s", goal="<= 1"),
+        "longest_look_s": Row("the longest look at all tiers meanwhile", "s",
+                              f"the goal, {LOOK_S} s", goal="<= 1"),
+        "load_s": Row("reading the blocks at a start", "s", f"the goal, {LOAD_S} s", goal="<= 1"),
+        "memory_bytes": Row("memory of the planner with 20 M known blocks", "B",
+                            f"its bound, twice {TIER_GIB} GiB", goal="<= 1")}
+PLAN_ANCHORS = {"plan_s": PLAN_S, "longest_look_s": LOOK_S, "load_s": LOAD_S,
+                "memory_bytes": 2 * TIER_GIB << 30}
 
 
 def trace_of(args):
@@ -95,7 +109,24 @@ def measure_simulate(args):
     yield SPEED.line("simulate", [(round(1e9 / ns), READS_PER_S) for ns, _ in cpu_points(args)])
 
 
+def measure_plan(args):
+    runs = []
+    for _ in range(1 if args.quick else PLAN_RUNS):
+        done = subprocess.run([program(args, "planner"), str(KNOWN_QUICK if args.quick else KNOWN),
+                               f"{TIER_GIB}GiB"], stdout=subprocess.PIPE, text=True, timeout=1800,
+                              check=False)
+        if done.returncode != 0:
+            raise SystemExit("bench: bench_planner failed")
+        runs.append({name: float(value) for name, value in
+                     (line.split() for line in done.stdout.splitlines())})
+    for name, row in PLAN.items():
+        yield row.line("policy-plan", [(run[name], PLAN_ANCHORS[name]) for run in runs],
+                       blocks=int(runs[0]["blocks"]),
+                       ordered=int(runs[0]["hot_ordered"] + runs[0]["cold_ordered"]))
+
+
 BENCHES = {
+    "policy-plan": Bench(list(PLAN.values()), measure_plan),
     "policy-hits": Bench(list(HITS.values()), measure_hits),
     "policy-cost": Bench(list(COST.values()), measure_cost),
     "policy-guard": Bench([GUARD], measure_guard),
