@@ -74,7 +74,9 @@ count_on_tier(struct advisor_planner *planner, const struct advisor_order *order
     if (order->tier == ADVISOR_NONE)
         return;
     tier = &planner->tiers[order->tier];
-    if (order->row.verb == KVT_ORDER_PROMOTE)
+    if (order->swept)
+        planner->sweeping = (uint32_t)((int)planner->sweeping + by);
+    else if (order->row.verb == KVT_ORDER_PROMOTE)
         tier->coming = (uint32_t)((int)tier->coming + by);
     else
         tier->leaving = (uint32_t)((int)tier->leaving + by);

@@ -1,3 +1,5 @@
+#include "advisor/planner_plan.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -8,117 +10,11 @@
 
 /* From how full the tiers are to orders. */
 
-struct plan {
-    struct advisor_planner *planner;
-    const struct policy *policy;
-    struct advisor_set *set;
-    struct advisor_asker asker;
-    uint64_t now_ms;
-    bool observed;
-};
-
-/* ---- orders ---- */
-
-static bool
-is_first_of_its_kind(const struct advisor_set *set, uint32_t at)
-{
-    for (uint32_t i = 0; i < at; i++)
-        if (set->blocks[i].ns == set->blocks[at].ns && set->rules[i] == set->rules[at])
-            return false;
-    return true;
-}
-
-static uint32_t
-verb_of(const struct policy_rule *rule)
-{
-    switch ((enum policy_verb)rule->verb) {
-    case POLICY_DEMOTE: return KVT_ORDER_DEMOTE;
-    case POLICY_PROMOTE: return KVT_ORDER_PROMOTE;
-    case POLICY_EXPIRE: return KVT_ORDER_DELETE;
-    case POLICY_PIN:
-    case POLICY_COMPACT:
-    case POLICY_EXCLUDE: break;
-    }
-    return KVT_ORDER_NONE;
-}
-
-/* Those of the set with the rule and namespace of block number `first`. */
-static enum kvt_err
-order_kind(const struct plan *plan, const struct advisor_order *model, uint32_t first)
-{
-    const struct advisor_set *set = plan->set;
-    const uint32_t ns = set->blocks[first].ns;
-    const int32_t rule = set->rules[first];
-    struct advisor_order order = *model;
-
-    order.ns = ns;
-    order.rule = (uint32_t)rule + 1;
-    order.rules_version = plan->planner->rules->version;
-    order.row.verb = verb_of(policy_rule_at(plan->policy, (size_t)rule));
-    order.items = kvt_calloc(set->count, sizeof(*order.items));
-    if (order.items == NULL)
-        return KVT_NOMEM;
-    (void)snprintf(order.row.reason, sizeof(order.row.reason), "%s",
-                   policy_rule_at(plan->policy, (size_t)rule)->id);
-    (void)snprintf(order.row.namespace_, sizeof(order.row.namespace_), "%s",
-                   advisor_names_namespace_text(plan->planner->names, ns));
-    for (uint32_t i = first; i < set->count; i++) {
-        const struct policy_block *block = &set->blocks[i];
-
-        if (block->ns != ns || set->rules[i] != rule)
-            continue;
-        order.items[order.row.items++] = (struct kvt_order_item){
-            .block = {.hash = block->hash, .parent = block->parent, .position = block->position},
-            .ranks = block->ranks,
-        };
-        order.row.bytes += advisor_planner_bytes(block);
-    }
-    return advisor_planner_add_order(plan->planner, &order);
-}
-
-/* The set as orders, one for each rule and namespace in it. */
-static enum kvt_err
-order_set(const struct plan *plan, struct advisor_order *model)
-{
-    const struct advisor_set *set = plan->set;
-    enum kvt_err rc = KVT_OK;
-
-    model->row.issued_ms = plan->now_ms;
-    model->row.expires_ms = plan->now_ms + plan->planner->options.expiry_ms;
-    model->row.state = plan->observed ? ADVISOR_ORDER_OBSERVED : ADVISOR_ORDER_PENDING;
-    for (uint32_t i = 0; i < set->count && rc == KVT_OK; i++)
-        if (is_first_of_its_kind(set, i))
-            rc = order_kind(plan, model, i);
-    return rc;
-}
-
-static void
-add(struct advisor_set *set, const struct policy_block *block, int32_t rule)
-{
-    set->blocks[set->count] = *block;
-    set->rules[set->count++] = rule;
-}
-
-/* Order what was chosen to leave, or put it back. */
-static void
-order_leaving(const struct plan *plan, uint32_t number)
-{
-    const struct advisor_tier *tier = &plan->planner->tiers[number];
-    struct advisor_order model = {.tier = number};
-
-    memcpy(model.row.gateway, plan->planner->gateways[tier->gateway].row.name,
-           sizeof(model.row.gateway));
-    if (order_set(plan, &model) == KVT_OK)
-        return;
-    for (uint32_t i = 0; i < plan->set->count; i++)
-        policy_roster_give_back(tier->roster, plan->set->blocks[i].ns, plan->set->blocks[i].hash);
-}
-
 /* ---- draining ---- */
 
 /* Is there nothing to choose but what may not leave?  Said once each time. */
 static void
-see_stuck(const struct plan *plan, uint32_t number, bool last)
+see_stuck(const struct advisor_plan *plan, uint32_t number, bool last)
 {
     struct advisor_tier *tier = &plan->planner->tiers[number];
     const size_t refused = advisor_refusals_count(plan->planner->refusals, number);
@@ -142,7 +38,7 @@ see_stuck(const struct plan *plan, uint32_t number, bool last)
 /* What was passed over comes back: when other rules begin, and a while after there was nothing else
  * to choose. */
 static void
-resume(const struct plan *plan, struct advisor_tier *tier)
+resume(const struct advisor_plan *plan, struct advisor_tier *tier)
 {
     struct policy_roster_counts counts;
 
@@ -157,14 +53,14 @@ resume(const struct plan *plan, struct advisor_tier *tier)
 }
 
 static void
-exhausted(const struct plan *plan, struct advisor_tier *tier)
+exhausted(const struct advisor_plan *plan, struct advisor_tier *tier)
 {
     if (tier->exhausted_ms == 0)
         tier->exhausted_ms = plan->now_ms;
 }
 
 static bool
-set_watermarks(const struct plan *plan, struct advisor_tier *tier, uint64_t capacity)
+set_watermarks(const struct advisor_plan *plan, struct advisor_tier *tier, uint64_t capacity)
 {
     const struct advisor_rule_set before = tier->draining;
 
@@ -175,6 +71,13 @@ set_watermarks(const struct plan *plan, struct advisor_tier *tier, uint64_t capa
 
         if (now == advisor_rule_set_has(&before, i))
             continue;
+        if (now && !advisor_rule_is_due(policy_rule_at(plan->policy, (size_t)i),
+                                        plan->planner->rule_states[i].begun_ms, plan->now_ms)) {
+            advisor_rule_set_put(&tier->draining, i, false);
+            continue;
+        }
+        if (now)
+            plan->planner->rule_states[i].begun_ms = plan->now_ms;
         advisor_planner_end_run(plan->planner, i);
         tier->resuming = tier->resuming || now;
     }
@@ -185,11 +88,10 @@ set_watermarks(const struct plan *plan, struct advisor_tier *tier, uint64_t capa
 
 /* The block leaves by its rule; a rule that is at a limit then takes no more. */
 static void
-take(struct plan *plan, struct advisor_chooser *chooser, const struct policy_block *block,
+take(struct advisor_plan *plan, struct advisor_chooser *chooser, const struct policy_block *block,
      int32_t rule)
 {
-    add(plan->set, block, rule);
-    advisor_planner_did(plan->planner, rule, advisor_planner_bytes(block), plan->now_ms);
+    advisor_plan_add(plan, chooser->tier, block, rule);
     if (advisor_planner_may(plan->planner, rule, plan->now_ms) != ADVISOR_RULE_ACTS)
         advisor_rule_set_put(&chooser->acting, rule, false);
 }
@@ -197,7 +99,7 @@ take(struct plan *plan, struct advisor_chooser *chooser, const struct policy_blo
 /* Take blocks out until each rule is at its stop or at a limit, or a set is full.  True: none is
  * left. */
 static bool
-choose(struct plan *plan, uint32_t number, uint64_t capacity)
+choose(struct advisor_plan *plan, uint32_t number, uint64_t capacity)
 {
     struct advisor_planner *planner = plan->planner;
     struct advisor_tier *tier = &planner->tiers[number];
@@ -237,7 +139,7 @@ choose(struct plan *plan, uint32_t number, uint64_t capacity)
 
 /* Blocks that should leave although there is room. */
 static void
-choose_due(struct plan *plan, uint32_t number)
+choose_due(struct advisor_plan *plan, uint32_t number)
 {
     struct advisor_planner *planner = plan->planner;
     struct policy_roster *roster = planner->tiers[number].roster;
@@ -254,8 +156,7 @@ choose_due(struct plan *plan, uint32_t number)
         if (rule >= 0 && advisor_rule_drains(policy_rule_at(plan->policy, (size_t)rule)) &&
             policy_rule_at(plan->policy, (size_t)rule)->verb == POLICY_DEMOTE &&
             advisor_planner_may(planner, rule, plan->now_ms) == ADVISOR_RULE_ACTS) {
-            add(plan->set, &block, rule);
-            advisor_planner_did(planner, rule, advisor_planner_bytes(&block), plan->now_ms);
+            advisor_plan_add(plan, number, &block, rule);
         } else {
             policy_roster_pass(roster, block.ns, block.hash);
         }
@@ -263,7 +164,7 @@ choose_due(struct plan *plan, uint32_t number)
 }
 
 static void
-drain(struct plan *plan, uint32_t number)
+drain(struct advisor_plan *plan, uint32_t number)
 {
     struct advisor_tier *tier = &plan->planner->tiers[number];
     const uint64_t capacity =
@@ -283,14 +184,14 @@ drain(struct plan *plan, uint32_t number)
         see_stuck(plan, number, choose(plan, number, capacity));
     else if (tier->hot) /* a bucket is no place that anything leaves for being idle */
         choose_due(plan, number);
-    order_leaving(plan, number);
+    advisor_plan_order(plan, false);
 }
 
 /* ---- promoting ---- */
 
 /* The rule that brings the block up to that tier; -1: none does. */
 static int32_t
-promoter(struct plan *plan, const struct advisor_candidate *candidate, int32_t place)
+promoter(struct advisor_plan *plan, const struct advisor_candidate *candidate, int32_t place)
 {
     const int32_t rule = advisor_asker_rule(&plan->asker, candidate->tier, &candidate->block,
                                             POLICY_ON_SECOND_COLD_HIT);
@@ -304,11 +205,9 @@ promoter(struct plan *plan, const struct advisor_candidate *candidate, int32_t p
 }
 
 static void
-promote(struct plan *plan, struct advisor_gateway *gateway)
+promote(struct advisor_plan *plan, struct advisor_gateway *gateway)
 {
     struct advisor_planner *planner = plan->planner;
-    struct advisor_order model = {.tier = gateway->hot};
-    struct advisor_set *set = plan->set;
     const struct advisor_tier *tier;
     uint64_t limit;
     uint64_t used;
@@ -330,7 +229,7 @@ promote(struct plan *plan, struct advisor_gateway *gateway)
     /* While it drains, what came in would push out something used more recently. */
     if (tier->coming > 0 || advisor_rule_set_has(&tier->draining, last) || used >= limit)
         return;
-    set->count = 0;
+    plan->set->count = 0;
     for (uint32_t i = 0; i < gateway->candidate_count; i++) {
         const struct advisor_candidate *candidate = &gateway->candidates[i];
         const uint64_t bytes = advisor_planner_bytes(&candidate->block);
@@ -340,27 +239,17 @@ promote(struct plan *plan, struct advisor_gateway *gateway)
             break;
         if (rule < 0)
             continue;
-        add(set, &candidate->block, rule);
-        advisor_planner_did(planner, rule, bytes, plan->now_ms);
+        advisor_plan_add(plan, gateway->hot, &candidate->block, rule);
         used += bytes;
     }
     gateway->candidate_count = 0;
-    memcpy(model.row.gateway, gateway->row.name, sizeof(model.row.gateway));
-    /* What could not be ordered is read again and comes again. */
-    if (order_set(plan, &model) != KVT_OK)
-        return;
-}
-
-static bool
-is_stale(uint64_t report_ms, uint64_t now_ms)
-{
-    return report_ms == 0 || now_ms > report_ms + ADVISOR_REPORT_STALE_MS;
+    advisor_plan_order(plan, false); /* what could not be ordered is read again and comes again */
 }
 
 void
 advisor_planner_tick(struct advisor_planner *planner, uint64_t now_ms)
 {
-    struct plan plan = {.planner = planner, .now_ms = now_ms};
+    struct advisor_plan plan = {.planner = planner, .now_ms = now_ms};
     enum advisor_mode mode;
 
     advisor_planner_adopt(planner);
@@ -381,11 +270,13 @@ advisor_planner_tick(struct advisor_planner *planner, uint64_t now_ms)
         return; /* next time */
     advisor_asker_begin(&plan.asker, planner, planner->rules, now_ms);
     for (uint32_t i = 0; i < planner->tier_count && planner->previews == 0; i++)
-        if (!is_stale(planner->tiers[i].report_ms, now_ms))
+        if (!advisor_planner_is_stale(planner->tiers[i].report_ms, now_ms))
             drain(&plan, i);
     for (uint32_t i = 0; i < planner->gateway_count; i++)
-        if (!is_stale(planner->gateways[i].report_ms, now_ms))
+        if (!advisor_planner_is_stale(planner->gateways[i].report_ms, now_ms))
             promote(&plan, &planner->gateways[i]);
+    if (planner->previews == 0)
+        advisor_planner_sweep(&plan);
     advisor_asker_end(&plan.asker);
     kvt_free(plan.set);
 }

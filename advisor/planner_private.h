@@ -53,9 +53,17 @@ struct advisor_tier {
 struct advisor_set {
     struct policy_block blocks[KVT_ORDER_ITEMS_MAX];
     int32_t rules[KVT_ORDER_ITEMS_MAX];
+    uint32_t tiers[KVT_ORDER_ITEMS_MAX];
     uint32_t count;
     struct policy_block held[ADVISOR_LOOKS_MAX]; /* looked at, and to be given back */
     uint32_t held_count;
+};
+
+/* A pass over the rows of the store, for rules without watermarks. */
+struct advisor_sweep {
+    struct advisor_rule_set rules; /* that act in it; none: there is no pass */
+    uint64_t from;                 /* hash where it goes on */
+    uint64_t looked_ms;
 };
 
 /* Read from a bucket often enough to be asked about. */
@@ -84,6 +92,7 @@ struct advisor_order {
     uint32_t tier; /* what it relieves or fills; ADVISOR_NONE: of an earlier start */
     uint32_t rule; /* that ordered it, plus 1; 0: none did */
     uint64_t rules_version;
+    bool swept; /* by a pass over the rows: its blocks may be another order's too */
     bool dirty;
     bool unsent;
     bool finished;          /* result or expiry seen */
@@ -107,6 +116,8 @@ struct advisor_planner {
     struct advisor_rule_state rule_states[ADVISOR_RULES_MAX];
     struct advisor_rule_state former_rules[ADVISOR_RULES_MAX]; /* while a version is taken up */
     uint32_t rule_count;
+    struct advisor_sweep sweep;
+    uint32_t sweeping; /* its orders that are outstanding */
     uint32_t previews; /* that go on: nothing is chosen meanwhile */
     struct advisor_tier tiers[ADVISOR_TIERS_MAX];
     uint32_t tier_count;
@@ -148,6 +159,12 @@ static inline uint64_t
 advisor_planner_bytes(const struct policy_block *block)
 {
     return block->size * (uint64_t)__builtin_popcount(block->ranks);
+}
+
+static inline bool
+advisor_planner_is_stale(uint64_t report_ms, uint64_t now_ms)
+{
+    return report_ms == 0 || now_ms > report_ms + ADVISOR_REPORT_STALE_MS;
 }
 
 /* planner.c */

@@ -47,8 +47,9 @@ is_followed(const struct policy_rule *rule)
 {
     switch ((enum policy_verb)rule->verb) {
     case POLICY_DEMOTE:
-    case POLICY_EXPIRE: return advisor_rule_drains(rule) && rule->on == 0;
-    case POLICY_PROMOTE: return (rule->on & (uint32_t)POLICY_ON_SECOND_COLD_HIT) != 0;
+    case POLICY_EXPIRE: return rule->on == 0;
+    case POLICY_PROMOTE:
+        return rule->on == 0 || (rule->on & (uint32_t)POLICY_ON_SECOND_COLD_HIT) != 0;
     case POLICY_EXCLUDE: return true;
     case POLICY_PIN:
     case POLICY_COMPACT: break;
@@ -86,6 +87,7 @@ advisor_planner_adopt(struct advisor_planner *planner)
     planner->asks_rows = ask_rows(rules->policy);
     take_states(planner, rules->policy);
     say_unfollowed(rules->policy);
+    planner->sweep = (struct advisor_sweep){.from = 0};
     for (uint32_t i = 0; i < planner->tier_count; i++) {
         struct advisor_tier *tier = &planner->tiers[i];
 

@@ -76,6 +76,7 @@ struct advisor_rule_state {
     uint64_t refused;
     uint64_t bytes;      /* ordered */
     uint64_t last_ms;    /* when it ordered last; 0: never */
+    uint64_t begun_ms;   /* its last run; 0: none yet */
     uint64_t run_blocks; /* of the run that goes on */
     int64_t credit;      /* bytes it may move, of its rate; below 0 by a block at most */
     uint64_t credit_ms;
@@ -104,6 +105,10 @@ void advisor_planner_learn(struct advisor_planner *planner, int32_t rule, uint32
 void advisor_planner_end_run(struct advisor_planner *planner, int32_t rule);
 /** Is it stopped until later, for another reason than its rate? */
 bool advisor_planner_rests(const struct advisor_planner *planner, int32_t rule, uint64_t now_ms);
+
+/** Has the time of its schedule come since its last run (0: none yet)?  `every` counts from then, and
+ *  a rule without a schedule rests for ADVISOR_RULE_REST_MS. */
+bool advisor_rule_is_due(const struct policy_rule *rule, uint64_t begun_ms, uint64_t now_ms);
 
 /** Is the block among those for which the policy is enforced? */
 bool advisor_planner_in_canary(const struct policy *policy, uint64_t hash);

@@ -1,0 +1,32 @@
+/*
+ * advisor/planner_plan.h -- one look at everything: blocks that were chosen become orders.
+ *
+ * Why: draining, promoting and sweeping choose in their own ways and order in one.
+ * Ownership: a plan lives for one tick.
+ * Threads:   the engine's.
+ * Limits:    KVT_ORDER_ITEMS_MAX blocks of a set.
+ */
+#ifndef ADVISOR_PLANNER_PLAN_H
+#define ADVISOR_PLANNER_PLAN_H
+
+#include "advisor/planner_private.h"
+
+struct advisor_plan {
+    struct advisor_planner *planner;
+    const struct policy *policy; /* that is followed */
+    struct advisor_set *set;
+    struct advisor_asker asker;
+    uint64_t now_ms;
+    bool observed;
+};
+
+/** The rule moves the block out of that tier, or promotes it to it.  There must be room. */
+void advisor_plan_add(struct advisor_plan *plan, uint32_t tier, const struct policy_block *block,
+                      int32_t rule);
+/** The set as orders, one for each tier, rule and namespace in it, or back. */
+void advisor_plan_order(const struct advisor_plan *plan, bool swept);
+
+/** Go on asking about the rows of the store, for rules without a watermark. */
+void advisor_planner_sweep(struct advisor_plan *plan);
+
+#endif /* ADVISOR_PLANNER_PLAN_H */

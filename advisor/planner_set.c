@@ -1,0 +1,103 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "advisor/planner_plan.h"
+#include "base/alloc.h"
+
+/* From blocks that were chosen to orders. */
+
+void
+advisor_plan_add(struct advisor_plan *plan, uint32_t tier, const struct policy_block *block,
+                 int32_t rule)
+{
+    struct advisor_set *set = plan->set;
+
+    set->blocks[set->count] = *block;
+    set->tiers[set->count] = tier;
+    set->rules[set->count++] = rule;
+    advisor_planner_did(plan->planner, rule, advisor_planner_bytes(block), plan->now_ms);
+}
+
+static bool
+is_alike(const struct advisor_set *set, uint32_t a, uint32_t b)
+{
+    return set->blocks[a].ns == set->blocks[b].ns && set->rules[a] == set->rules[b] &&
+           set->tiers[a] == set->tiers[b];
+}
+
+static bool
+is_first_of_its_kind(const struct advisor_set *set, uint32_t at)
+{
+    for (uint32_t i = 0; i < at; i++)
+        if (is_alike(set, i, at))
+            return false;
+    return true;
+}
+
+static uint32_t
+verb_of(const struct policy_rule *rule)
+{
+    switch ((enum policy_verb)rule->verb) {
+    case POLICY_DEMOTE: return KVT_ORDER_DEMOTE;
+    case POLICY_PROMOTE: return KVT_ORDER_PROMOTE;
+    case POLICY_EXPIRE: return KVT_ORDER_DELETE;
+    case POLICY_PIN:
+    case POLICY_COMPACT:
+    case POLICY_EXCLUDE: break;
+    }
+    return KVT_ORDER_NONE;
+}
+
+/* Those of the set that are like block number `first`. */
+static enum kvt_err
+order_kind(const struct advisor_plan *plan, uint32_t first, bool swept)
+{
+    const struct advisor_set *set = plan->set;
+    const struct advisor_planner *planner = plan->planner;
+    const struct policy_rule *rule = policy_rule_at(plan->policy, (size_t)set->rules[first]);
+    const uint32_t gateway = planner->tiers[set->tiers[first]].gateway;
+    struct advisor_order order = {
+        .ns = set->blocks[first].ns,
+        .tier = set->tiers[first],
+        .rule = (uint32_t)set->rules[first] + 1,
+        .rules_version = planner->rules->version,
+        .swept = swept,
+        .row = {.verb = verb_of(rule),
+                .issued_ms = plan->now_ms,
+                .expires_ms = plan->now_ms + planner->options.expiry_ms,
+                .state = plan->observed ? ADVISOR_ORDER_OBSERVED : ADVISOR_ORDER_PENDING}};
+
+    order.items = kvt_calloc(set->count, sizeof(*order.items));
+    if (order.items == NULL)
+        return KVT_NOMEM;
+    memcpy(order.row.gateway, planner->gateways[gateway].row.name, sizeof(order.row.gateway));
+    (void)snprintf(order.row.reason, sizeof(order.row.reason), "%s", rule->id);
+    (void)snprintf(order.row.namespace_, sizeof(order.row.namespace_), "%s",
+                   advisor_names_namespace_text(planner->names, order.ns));
+    for (uint32_t i = first; i < set->count; i++) {
+        const struct policy_block *block = &set->blocks[i];
+
+        if (!is_alike(set, first, i))
+            continue;
+        order.items[order.row.items++] = (struct kvt_order_item){
+            .block = {.hash = block->hash, .parent = block->parent, .position = block->position},
+            .ranks = block->ranks,
+        };
+        order.row.bytes += advisor_planner_bytes(block);
+    }
+    return advisor_planner_add_order(plan->planner, &order);
+}
+
+void
+advisor_plan_order(const struct advisor_plan *plan, bool swept)
+{
+    const struct advisor_set *set = plan->set;
+    enum kvt_err rc = KVT_OK;
+
+    for (uint32_t i = 0; i < set->count && rc == KVT_OK; i++)
+        if (is_first_of_its_kind(set, i))
+            rc = order_kind(plan, i, swept);
+    for (uint32_t i = 0; i < set->count && rc != KVT_OK; i++)
+        policy_roster_give_back(plan->planner->tiers[set->tiers[i]].roster, set->blocks[i].ns,
+                                set->blocks[i].hash);
+}

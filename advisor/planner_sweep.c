@@ -1,0 +1,173 @@
+#include <string.h>
+
+#include "advisor/planner_choose.h"
+#include "advisor/planner_plan.h"
+#include "base/clock.h"
+
+/* Rules that wait for no watermark and no event are asked about every row, a part of them a tick. */
+
+enum {
+    ROWS_A_TICK = 16384,
+    ROWS_A_CLOCK = 256,  /* between two looks at the clock */
+    SWEEP_SLICE_MS = 30, /* of a tick */
+};
+
+/* Is it one of those? */
+static bool
+is_swept(const struct policy_rule *rule)
+{
+    return rule->on == 0 && rule->trigger.head.place.line == 0 &&
+           (rule->verb == POLICY_DEMOTE || rule->verb == POLICY_EXPIRE ||
+            rule->verb == POLICY_PROMOTE);
+}
+
+struct pass {
+    struct advisor_plan *plan;
+    uint64_t began_ms;
+    uint32_t looks;
+    uint64_t stopped; /* at this hash, before the end of the page */
+    uint64_t coming;  /* bytes that this set brings to hot volumes */
+};
+
+/* The volume that a block of a bucket would come up to, if there is room; ADVISOR_NONE: none. */
+static uint32_t
+volume_for(const struct pass *pass, const struct policy_rule *rule, uint32_t bucket,
+           const struct advisor_store_block *row, uint64_t bytes)
+{
+    struct advisor_planner *planner = pass->plan->planner;
+    const uint32_t gateway = planner->tiers[bucket].gateway;
+    const uint32_t number = gateway == ADVISOR_NONE ? ADVISOR_NONE : planner->gateways[gateway].hot;
+    const struct advisor_tier *tier;
+    uint64_t limit;
+    int32_t last;
+
+    if (number == ADVISOR_NONE || planner->tiers[number].place != rule->to.index)
+        return ADVISOR_NONE;
+    tier = &planner->tiers[number];
+    limit = advisor_chooser_capacity(pass->plan->policy, tier->place, tier->report.capacity_bytes);
+    last = advisor_chooser_last(pass->plan->policy, tier->place);
+    if (last >= 0) /* not so far that it would be drained for them */
+        limit = advisor_chooser_mark(
+            limit, policy_rule_at(pass->plan->policy, (size_t)last)->trigger.stop);
+    if (tier->report.used_bytes + pass->coming + bytes > limit)
+        return ADVISOR_NONE;
+    for (uint32_t i = 0; i < row->place_count; i++)
+        if (row->places[i].ranks != 0 &&
+            advisor_planner_tier_of(planner, row->places[i].holder) == number)
+            return ADVISOR_NONE; /* it is there */
+    return number;
+}
+
+/* What is ordered of a block in one tier.  False: the rule is at its rate, and the pass waits. */
+static bool
+act(struct pass *pass, int32_t rule, uint32_t tier, const struct policy_block *block,
+    const struct advisor_store_block *row)
+{
+    struct advisor_plan *plan = pass->plan;
+    const struct policy_rule *row_of_rule = policy_rule_at(plan->policy, (size_t)rule);
+    uint32_t target = tier;
+
+    if (!plan->observed && !advisor_planner_in_canary(plan->policy, block->hash))
+        return true;
+    if (row_of_rule->verb == POLICY_PROMOTE)
+        target = volume_for(pass, row_of_rule, tier, row, advisor_planner_bytes(block));
+    if (target == ADVISOR_NONE)
+        return true;
+    switch (advisor_planner_may(plan->planner, rule, plan->now_ms)) {
+    case ADVISOR_RULE_RATE: return false;
+    case ADVISOR_RULE_SUSPENDED:
+    case ADVISOR_RULE_PER_RUN:
+    case ADVISOR_RULE_MAX_DELETE:
+        advisor_rule_set_put(&plan->planner->sweep.rules, rule, false);
+        return true;
+    case ADVISOR_RULE_ACTS: break;
+    }
+    pass->coming += row_of_rule->verb == POLICY_PROMOTE ? advisor_planner_bytes(block) : 0;
+    advisor_plan_add(plan, target, block, rule);
+    return true;
+}
+
+static enum kvt_err
+look_at_row(void *arg, const struct advisor_store_block *row)
+{
+    struct pass *pass = arg;
+    struct advisor_plan *plan = pass->plan;
+    struct advisor_planner *planner = plan->planner;
+
+    pass->stopped = row->hash;
+    if (plan->set->count + row->place_count > KVT_ORDER_ITEMS_MAX ||
+        (++pass->looks % ROWS_A_CLOCK == 0 &&
+         kvt_clock_mono_ms() - pass->began_ms >= SWEEP_SLICE_MS))
+        return KVT_CANCELLED;
+    for (uint32_t i = 0; i < row->place_count; i++) {
+        const uint32_t tier = advisor_planner_tier_of(planner, row->places[i].holder);
+        const struct policy_block block = {.hash = row->hash,
+                                           .parent = row->parent,
+                                           .ns = row->ns,
+                                           .position = row->position,
+                                           .ranks = row->places[i].ranks,
+                                           .size = row->size < UINT32_MAX ? (uint32_t)row->size
+                                                                          : UINT32_MAX};
+        int32_t rule;
+
+        if (tier == ADVISOR_NONE || block.ranks == 0 || planner->tiers[tier].place < 0 ||
+            advisor_planner_is_stale(planner->tiers[tier].report_ms, plan->now_ms) ||
+            !planner->gateways[planner->tiers[tier].gateway].healthy)
+            continue;
+        rule = advisor_asker_rule_of_row(&plan->asker, tier, row, block.ranks, POLICY_ON_NOTHING);
+        if (advisor_rule_set_has(&planner->sweep.rules, rule) &&
+            !act(pass, rule, tier, &block, row))
+            return KVT_CANCELLED;
+    }
+    return KVT_OK;
+}
+
+/* A new pass, for the rules whose time has come. */
+static bool
+begin(struct advisor_plan *plan)
+{
+    struct advisor_planner *planner = plan->planner;
+    struct advisor_sweep *sweep = &planner->sweep;
+
+    *sweep = (struct advisor_sweep){.looked_ms = plan->now_ms};
+    for (int32_t i = 0; i < (int32_t)plan->policy->rules.count; i++) {
+        const struct policy_rule *rule = policy_rule_at(plan->policy, (size_t)i);
+
+        if (!is_swept(rule) || advisor_planner_rests(planner, i, plan->now_ms) ||
+            !advisor_rule_is_due(rule, planner->rule_states[i].begun_ms, plan->now_ms))
+            continue;
+        planner->rule_states[i].begun_ms = plan->now_ms;
+        advisor_planner_end_run(planner, i);
+        advisor_rule_set_put(&sweep->rules, i, true);
+    }
+    return advisor_rule_set_any(&sweep->rules);
+}
+
+void
+advisor_planner_sweep(struct advisor_plan *plan)
+{
+    struct advisor_planner *planner = plan->planner;
+    struct advisor_sweep *sweep = &planner->sweep;
+    struct pass pass = {.plan = plan, .began_ms = kvt_clock_mono_ms()};
+    uint64_t next = 0;
+    enum kvt_err rc;
+
+    if (planner->sweeping > 0 || planner->store == NULL)
+        return; /* one set at a time */
+    if (!advisor_rule_set_any(&sweep->rules) && !begin(plan))
+        return;
+    plan->set->count = 0;
+    if (plan->asker.txn.handle == NULL &&
+        advisor_store_read(planner->store, &plan->asker.txn, NULL) != KVT_OK)
+        return;
+    rc =
+        advisor_store_blocks(&plan->asker.txn, sweep->from, ROWS_A_TICK, &next, look_at_row, &pass);
+    if (rc == KVT_CANCELLED)
+        next = pass.stopped;
+    else if (rc != KVT_OK)
+        next = 0;
+    sweep->from = next;
+    if (next == 0)
+        sweep->rules = (struct advisor_rule_set){.bits = {0}};
+    advisor_plan_order(plan, true);
+}
