@@ -26,11 +26,16 @@ enum {
     STEP_WAIT_MS = 20,
     SETTLE_MS = 1000, /* the first connection may take this long before its absence is news */
     PORTS_FILE_MODE = 0644,
+    STREAM_EVERY_MS = 1000,
+    STREAM_HEARTBEAT_MS = 10000,
+    STREAM_SLOW_MS = 10000,
+    STREAM_SUBSCRIBERS_MAX = 32,
 };
 
 struct advisor_daemon {
     struct kvt_metrics *metrics;
     struct advisor_counters counters;
+    struct advisor_tally *tally;
     struct advisor_store *store;
     struct advisor_rulebook *rulebook;
     struct index *index;
@@ -45,6 +50,7 @@ struct advisor_daemon {
     struct advisor_courier *courier;
     struct advisor_responder *responder;
     struct kvt_http *http;
+    struct kvt_http_stream *stream;
     struct advisor_http pages;
     struct wire_order_key order_key;
     char *ports_file; /* NULL: none written */
@@ -105,6 +111,7 @@ open_planner(struct advisor_daemon *daemon, const struct advisor_settings *setti
         .counters = &daemon->counters,
         .rulebook = daemon->rulebook,
         .index = daemon->index,
+        .tally = daemon->tally,
         .mode = settings->mode,
         .can_enforce = daemon->order_key.size > 0,
         .hot_start_ppm = settings->hot_start_ppm,
@@ -280,6 +287,28 @@ open_feeds(struct advisor_daemon *daemon, bool core, struct kvt_error *err)
     return KVT_OK;
 }
 
+/* What the page follows. */
+static enum kvt_err
+open_stream(struct advisor_daemon *daemon)
+{
+    const struct kvt_http_stream_options options = {
+        .render = advisor_http_render_overview,
+        .arg = &daemon->pages,
+        .every_ms = STREAM_EVERY_MS,
+        .heartbeat_ms = STREAM_HEARTBEAT_MS,
+        .slow_ms = STREAM_SLOW_MS,
+        .subscriber_max = STREAM_SUBSCRIBERS_MAX,
+        .current =
+            kvt_metrics_add(daemon->metrics, KVT_METRIC_GAUGE, "kvtier_advisor_stream_subscribers",
+                            "", "Who follows /v1/stream."),
+        .dropped = kvt_metrics_add(daemon->metrics, KVT_METRIC_COUNTER,
+                                   "kvtier_advisor_stream_dropped_total", "",
+                                   "Followers of /v1/stream that were too slow."),
+    };
+
+    return kvt_http_stream_new(&daemon->stream, &options);
+}
+
 static enum kvt_err
 open_fronts(struct advisor_daemon *daemon, const struct advisor_settings *settings,
             struct kvt_error *err)
@@ -309,11 +338,16 @@ open_fronts(struct advisor_daemon *daemon, const struct advisor_settings *settin
                    .publishers = advisor_engine_publishers(daemon->engine)},
         .bus = daemon->bus,
         .counters = &daemon->counters,
+        .tally = daemon->tally,
         .nats_url = settings->bus.url,
         .started_ms = kvt_clock_mono_ms(),
         .silent_after_ms = settings->silent_after_ms,
         .index_max = settings->index_max,
     };
+    rc = open_stream(daemon);
+    if (rc != KVT_OK)
+        return kvt_error_set(err, rc, "the stream of the page: %s", kvt_err_text(rc));
+    daemon->pages.stream = daemon->stream;
     rc = advisor_responder_start(&daemon->responder, daemon->bus, &daemon->pages.finder,
                                  &daemon->counters, err);
     if (rc == KVT_OK)
@@ -354,6 +388,11 @@ advisor_daemon_open(struct advisor_daemon **out, const struct advisor_settings *
         goto fail;
     }
     advisor_counters_register(&daemon->counters, daemon->metrics);
+    rc = advisor_tally_new(&daemon->tally, daemon->metrics);
+    if (rc != KVT_OK) {
+        rc = kvt_error_set(err, rc, "metrics");
+        goto fail;
+    }
     rc = open_tables(daemon, settings, err);
     if (rc == KVT_OK)
         rc = open_engine(daemon, settings, err);
@@ -384,7 +423,9 @@ advisor_daemon_close(struct advisor_daemon *daemon)
         return;
     if (daemon->ports_file != NULL)
         (void)unlink(daemon->ports_file);
+    kvt_http_stream_close(daemon->stream);
     kvt_http_stop(daemon->http);
+    kvt_http_stream_free(daemon->stream);
     advisor_responder_stop(daemon->responder);
     atomic_store(&daemon->stopping, true);
     if (daemon->engine != NULL)
@@ -400,6 +441,7 @@ advisor_daemon_close(struct advisor_daemon *daemon)
     advisor_engine_free(daemon->engine);
     advisor_jobs_free(daemon->jobs);
     advisor_planner_free(daemon->planner);
+    advisor_tally_free(daemon->tally);
     index_free(daemon->index);
     advisor_rulebook_free(daemon->rulebook);
     advisor_store_close(daemon->store);

@@ -28,6 +28,9 @@ apply_access(struct advisor_engine *engine, const struct kvt_report *report, uin
     op.cold = advisor_holder_is_cold(&key);
     if (advisor_names_holder(engine->names, &key, &op.holder) != KVT_OK)
         return;
+    if (op.hot || op.cold)
+        advisor_tally_bytes(advisor_planner_settings(engine->options.planner)->tally,
+                            op.hot ? 0 : 1, access->bytes, kvt_clock_unix_ms());
     op.reporter = advisor_planner_gateway(engine->options.planner, report->gateway);
     /* Statistics only: one that does not fit is lost without harm. */
     if (advisor_group_add(engine->group, &op) != KVT_OK)

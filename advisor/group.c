@@ -380,6 +380,7 @@ do_access(struct advisor_group *group, const struct advisor_op *op,
 {
     struct advisor_store_block *block = &group->block;
     const struct advisor_store_place *place;
+    const uint64_t age_ms = op->time_ms > block->touched_ms ? op->time_ms - block->touched_ms : 0;
     bool in_hot = false; /* of the gateway that reports it */
 
     if (block->place_count == 0) {
@@ -400,6 +401,7 @@ do_access(struct advisor_group *group, const struct advisor_op *op,
     place = find_place(block, op->holder);
     add_effect(group, op, place == NULL ? 0 : place->ranks, in_hot);
     group->effects[group->effect_count - 1].op.size = block->size;
+    group->effects[group->effect_count - 1].age_ms = age_ms;
 }
 
 /* All ops of one block, from `first` on; `end` is where the next block's begin. */

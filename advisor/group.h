@@ -61,6 +61,7 @@ struct advisor_effect {
     uint64_t touched_ms; /* of the block, after the op */
     uint64_t parent;     /* as stored: an op may not know it */
     uint32_t position;
+    uint64_t age_ms;      /* ACCESS: since it was read or stored before */
     uint32_t ranks;       /* at the holder, after the op; 0 = no longer there */
     uint32_t cold_recent; /* after the op */
     bool in_hot;          /* ACCESS: the reporting gateway's hot volume has it */

@@ -9,6 +9,9 @@
 #include "wire/bus.h"
 
 const struct kvt_http_route advisor_http_routes[] = {
+    {"GET", "/", false, advisor_http_page},
+    {"GET", "/v1/overview", false, advisor_http_overview},
+    {"GET", "/v1/stream", false, advisor_http_stream},
     {"GET", "/v1/status", false, advisor_http_status},
     {"GET", "/v1/publishers", false, advisor_http_publishers},
     {"GET", "/v1/sources", false, advisor_http_sources},

@@ -16,6 +16,7 @@
 #include "advisor/planner.h"
 #include "advisor/rulebook.h"
 #include "advisor/sources.h"
+#include "advisor/tally.h"
 #include "base/http.h"
 
 #define ADVISOR_HTTP_ROWS_MAX 10000
@@ -31,6 +32,8 @@ struct advisor_http {
     struct advisor_finder finder;
     struct wire_bus *bus;
     const struct advisor_counters *counters;
+    struct advisor_tally *tally;
+    struct kvt_http_stream *stream; /* of the overview */
     const char *nats_url;
     uint64_t started_ms; /* monotonic */
     uint64_t silent_after_ms;
@@ -44,7 +47,18 @@ extern const size_t advisor_http_route_count;
 /** For kvt_http_options.ready. */
 bool advisor_http_ready(void *arg, struct kvt_buffer *why);
 
+/** Append a line for all that is not as it should be; false: not ready either. */
+bool advisor_http_reasons(struct advisor_http *http, struct kvt_buffer *why);
+/** For kvt_http_stream_options.render: the document of GET /v1/overview. */
+void advisor_http_render_overview(void *arg, struct kvt_buffer *out);
+
 /* Handlers, in the files http*.c. */
+void advisor_http_page(void *arg, const struct kvt_http_request *request,
+                       struct kvt_http_response *response);
+void advisor_http_overview(void *arg, const struct kvt_http_request *request,
+                           struct kvt_http_response *response);
+void advisor_http_stream(void *arg, const struct kvt_http_request *request,
+                         struct kvt_http_response *response);
 void advisor_http_status(void *arg, const struct kvt_http_request *request,
                          struct kvt_http_response *response);
 void advisor_http_publishers(void *arg, const struct kvt_http_request *request,

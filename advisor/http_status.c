@@ -26,37 +26,46 @@ add_stuck_tiers(struct advisor_http *http, struct kvt_buffer *why)
     kvt_free(tiers);
 }
 
-/* Lines of readiness become a JSON array; what does not stop readiness is added here. */
-static size_t
-add_reasons(struct advisor_http *http, struct kvt_buffer *out, bool *ready)
+/* Lines of readiness; what does not stop readiness is added here. */
+bool
+advisor_http_reasons(struct advisor_http *http, struct kvt_buffer *why)
 {
     const uint64_t now_ms = kvt_clock_unix_ms();
-    struct kvt_buffer why;
+    const bool ready = advisor_http_ready(http, why);
     size_t uncertain;
     size_t silent;
-    size_t count = 0;
     size_t live;
-    char *rest;
     uint64_t event_ms = (uint64_t)kvt_metric_get(http->counters->event_ms);
 
-    kvt_buffer_init(&why, 4096);
-    *ready = advisor_http_ready(http, &why);
     advisor_publishers_doubts(advisor_engine_publishers(http->engine), &live, &uncertain, &silent);
     if (uncertain > 0)
-        kvt_buffer_printf(&why, "publishers: %zu uncertain\n", uncertain);
+        kvt_buffer_printf(why, "publishers: %zu uncertain\n", uncertain);
     if (silent > 0)
-        kvt_buffer_printf(&why, "publishers: no events from %zu\n", silent);
+        kvt_buffer_printf(why, "publishers: no events from %zu\n", silent);
     if (live > 0 && event_ms != 0 && now_ms > event_ms + http->silent_after_ms)
-        kvt_buffer_printf(&why, "events: none since %" PRIu64 " s\n", (now_ms - event_ms) / 1000);
+        kvt_buffer_printf(why, "events: none since %" PRIu64 " s\n", (now_ms - event_ms) / 1000);
     if (atomic_load(&http->finder.memory->spilled))
-        kvt_buffer_printf(&why,
+        kvt_buffer_printf(why,
                           "index: does not fit in memory, answered from disk; its log grows, by "
                           "%" PRId64 " bytes so far\n",
                           kvt_metric_get(http->counters->log_bytes));
     if (advisor_planner_mode(http->planner) == ADVISOR_MODE_ENFORCE &&
         !advisor_planner_settings(http->planner)->can_enforce)
-        kvt_buffer_printf(&why, "policy: enforce without orders.key_file orders nothing\n");
-    add_stuck_tiers(http, &why);
+        kvt_buffer_printf(why, "policy: enforce without orders.key_file orders nothing\n");
+    add_stuck_tiers(http, why);
+    return ready;
+}
+
+/* The same as elements of a JSON array. */
+static size_t
+add_reasons(struct advisor_http *http, struct kvt_buffer *out, bool *ready)
+{
+    struct kvt_buffer why;
+    size_t count = 0;
+    char *rest;
+
+    kvt_buffer_init(&why, 4096);
+    *ready = advisor_http_reasons(http, &why);
     rest = kvt_strdup(kvt_buffer_text(&why));
     for (char *line = rest; line != NULL && *line != '\0';) {
         char *end = strchr(line, '\n');

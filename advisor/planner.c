@@ -168,6 +168,25 @@ advisor_planner_gateway(const struct advisor_planner *planner, const char *name)
     return ADVISOR_NONE;
 }
 
+/* Its totals go up while it lives.  What it counted before we began is not counted again. */
+static void
+take_reads(struct advisor_planner *planner, struct advisor_gateway *gateway,
+           const struct kvt_report *report, uint64_t now_ms)
+{
+    const bool another = report->incarnation != gateway->row.incarnation;
+    uint64_t more[KVT_READ_RESULTS];
+
+    for (unsigned i = 0; i < KVT_READ_RESULTS; i++) {
+        const uint64_t before = another ? 0 : gateway->reads[i];
+
+        more[i] = report->reads[i] > before ? report->reads[i] - before : 0;
+        gateway->reads[i] = report->reads[i];
+    }
+    if (gateway->reads_known)
+        advisor_tally_reads(planner->options.tally, more, now_ms);
+    gateway->reads_known = true;
+}
+
 static void
 take_tiers(struct advisor_planner *planner, struct advisor_gateway *gateway,
            const struct kvt_report *report, uint64_t now_ms)
@@ -217,6 +236,7 @@ advisor_planner_report(struct advisor_planner *planner, const struct kvt_report 
                      "%s reports with an older incarnation than it had: its clock stepped back",
                      report->gateway);
     gateway->heard_ms = now_ms;
+    take_reads(planner, gateway, report, now_ms);
     gateway->row.incarnation = report->incarnation;
     gateway->row.seq = report->seq;
     gateway->dirty = true;

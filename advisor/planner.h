@@ -24,6 +24,7 @@
 #include "advisor/group.h"
 #include "advisor/names.h"
 #include "advisor/store.h"
+#include "advisor/tally.h"
 #include "kvtier/order.h"
 #include "kvtier/ordering.h"
 #include "kvtier/report.h"
@@ -44,6 +45,7 @@ struct advisor_planner_options {
     const struct advisor_counters *counters;
     struct advisor_rulebook *rulebook; /* whose policy is followed; NULL: none */
     struct index *index;               /* whose blocks have how many children */
+    struct advisor_tally *tally;       /* NULL: nobody looks */
     enum advisor_mode mode;
     bool can_enforce;       /* there is a key to sign orders with */
     uint32_t hot_start_ppm; /* of the settings, to be shown; the rulebook has them as a policy */

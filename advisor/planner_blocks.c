@@ -72,6 +72,20 @@ use(struct advisor_planner *planner, const struct advisor_effect *effect,
 }
 
 static void
+count(struct advisor_planner *planner, const struct advisor_effect *effect,
+      const struct policy_block *block)
+{
+    const struct advisor_hot_block hot = {.hash = block->hash,
+                                          .parent = block->parent,
+                                          .reads = effect->op.count,
+                                          .bytes = effect->op.size,
+                                          .ns = block->ns,
+                                          .position = block->position};
+
+    advisor_tally_block(planner->options.tally, &hot, effect->age_ms, effect->op.time_ms);
+}
+
+static void
 follow(struct advisor_planner *planner, const struct advisor_effect *effect)
 {
     const struct advisor_planner_options *options = &planner->options;
@@ -83,6 +97,8 @@ follow(struct advisor_planner *planner, const struct advisor_effect *effect)
                                        .ranks = effect->ranks,
                                        .size = size_of(effect->op.size)};
 
+    if (effect->op.kind == ADVISOR_OP_ACCESS)
+        count(planner, effect, &block);
     if (tier == ADVISOR_NONE)
         return;
     if (effect->op.kind == ADVISOR_OP_ACCESS)

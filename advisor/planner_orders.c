@@ -226,6 +226,18 @@ advisor_planner_order_row(const struct advisor_planner *planner, uint64_t id)
     return NULL;
 }
 
+static void
+count_result(struct advisor_planner *planner, const struct advisor_order_row *row, uint64_t now_ms)
+{
+    const struct advisor_tally_moves moves = {
+        .blocks = row->done,
+        .failed = row->failed,
+        .bytes = row->items == 0 ? 0 : row->bytes / row->items * row->done,
+        .copied = row->bytes_moved};
+
+    advisor_tally_moved(planner->options.tally, (enum kvt_order_verb)row->verb, &moves, now_ms);
+}
+
 void
 advisor_planner_take_results(struct advisor_planner *planner, const struct kvt_report *report,
                              uint64_t now_ms)
@@ -246,6 +258,7 @@ advisor_planner_take_results(struct advisor_planner *planner, const struct kvt_r
         memcpy(order->row.text, result->text, sizeof(order->row.text));
         order->row.text[sizeof(order->row.text) - 1] = '\0';
         order->dirty = true;
+        count_result(planner, &order->row, now_ms);
         if (order->finished) {
             order->row.state = result->code == KVT_OK ? ADVISOR_ORDER_DONE : ADVISOR_ORDER_FAILED;
             continue;

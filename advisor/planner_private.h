@@ -76,9 +76,11 @@ struct advisor_gateway {
     struct advisor_gateway_row row;
     bool dirty;
     bool healthy;
-    uint64_t report_ms; /* its clock */
-    uint64_t heard_ms;  /* our clock */
-    uint32_t hot;       /* tiers, or ADVISOR_NONE */
+    uint64_t report_ms;               /* its clock */
+    uint64_t heard_ms;                /* our clock */
+    uint64_t reads[KVT_READ_RESULTS]; /* as reported last */
+    bool reads_known;                 /* it reported since the start */
+    uint32_t hot;                     /* tiers, or ADVISOR_NONE */
     uint32_t cold;
     struct advisor_candidate *candidates; /* ADVISOR_CANDIDATES_MAX */
     uint32_t candidate_count;

@@ -249,6 +249,8 @@ read_block(struct gateway_s3 *s3, struct gateway_request *request)
     enum gateway_fault fault;
 
     gateway_get_find(s3->vault, &item, 1);
+    if (item.status == KVT_NOTFOUND && !is_head(request)) /* what is found is counted when read */
+        gateway_stats_add(s3->vault->stats, GATEWAY_STAT_MISSES, 1);
     fault = gateway_request_fault_of(item.status);
     if (fault == GATEWAY_FAULT_NONE) {
         fault = gateway_condition_read(request, item.record.etag, item.record.modified_ms);

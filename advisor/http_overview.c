@@ -1,0 +1,280 @@
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "advisor/http.h"
+#include "advisor/http_trouble.h"
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "kvtier/version.h"
+#include "wire/bus.h"
+
+/* One document for the page, `kvtier top` and whoever draws: every member of it is bounded. */
+
+enum { PREFIXES_MAX = 192 };
+
+static void
+add_numbers(struct kvt_buffer *out, const char *key, const uint64_t *numbers, size_t count)
+{
+    kvt_buffer_printf(out, "\"%s\":[", key);
+    for (size_t i = 0; i < count; i++)
+        kvt_buffer_printf(out, "%s%" PRIu64, i > 0 ? "," : "", numbers[i]);
+    kvt_buffer_printf(out, "]");
+}
+
+/* ---- what is read and moved ---- */
+
+static void
+add_reads(struct kvt_buffer *out, const struct advisor_tally_view *view)
+{
+    kvt_buffer_printf(out,
+                      "\"reads\":{\"hot\":%" PRIu64 ",\"cold\":%" PRIu64 ",\"miss\":%" PRIu64
+                      ",\"hot_bytes\":%" PRIu64 ",\"cold_bytes\":%" PRIu64 "},",
+                      view->reads[0], view->reads[1], view->reads[2], view->read_bytes[0],
+                      view->read_bytes[1]);
+}
+
+struct edge {
+    enum kvt_order_verb verb;
+    const char *from;
+    const char *to;
+};
+
+/* Verbs that move blocks, as people think of them. */
+static const struct edge edges[] = {
+    {KVT_ORDER_DEMOTE, "hot", "cold"},
+    {KVT_ORDER_PROMOTE, "cold", "hot"},
+    {KVT_ORDER_WARM, "cold", "hot"},
+    {KVT_ORDER_DELETE, "cold", "gone"},
+};
+
+static void
+add_series(struct kvt_buffer *out, const struct advisor_tally_view *view, enum kvt_order_verb verb)
+{
+    uint64_t bytes[ADVISOR_TALLY_SLOTS];
+    uint64_t blocks[ADVISOR_TALLY_SLOTS];
+
+    for (unsigned i = 0; i < ADVISOR_TALLY_SLOTS; i++) {
+        bytes[i] = view->slots[i].moves[verb].bytes;
+        blocks[i] = view->slots[i].moves[verb].blocks;
+    }
+    add_numbers(out, "bytes_by_minute", bytes, ADVISOR_TALLY_SLOTS);
+    kvt_buffer_printf(out, ",");
+    add_numbers(out, "blocks_by_minute", blocks, ADVISOR_TALLY_SLOTS);
+}
+
+static void
+add_flow(struct kvt_buffer *out, const struct advisor_tally_view *view)
+{
+    kvt_buffer_printf(out, "\"flow\":[");
+    for (size_t i = 0; i < sizeof(edges) / sizeof(edges[0]); i++) {
+        const struct advisor_tally_moves *moves = &view->moves[edges[i].verb];
+
+        kvt_buffer_printf(out,
+                          "%s{\"verb\":\"%s\",\"from\":\"%s\",\"to\":\"%s\",\"blocks\":%" PRIu64
+                          ",\"failed\":%" PRIu64 ",\"bytes\":%" PRIu64 ",\"copied_bytes\":%" PRIu64
+                          ",",
+                          i > 0 ? "," : "", kvt_order_verb_name(edges[i].verb), edges[i].from,
+                          edges[i].to, moves->blocks, moves->failed, moves->bytes, moves->copied);
+        add_series(out, view, edges[i].verb);
+        kvt_buffer_printf(out, "}");
+    }
+    kvt_buffer_printf(out, "],");
+}
+
+static void
+add_history(struct kvt_buffer *out, const struct advisor_tally_view *view)
+{
+    static const char *const keys[KVT_READ_RESULTS] = {"hot", "cold", "miss"};
+
+    kvt_buffer_printf(out, "\"reads_by_minute\":{");
+    for (unsigned result = 0; result < KVT_READ_RESULTS; result++) {
+        uint64_t reads[ADVISOR_TALLY_SLOTS];
+
+        for (unsigned i = 0; i < ADVISOR_TALLY_SLOTS; i++)
+            reads[i] = view->slots[i].reads[result];
+        kvt_buffer_printf(out, "%s", result > 0 ? "," : "");
+        add_numbers(out, keys[result], reads, ADVISOR_TALLY_SLOTS);
+    }
+    kvt_buffer_printf(out, "},");
+}
+
+/* Of the policy, what has an age: a line in the picture of ages. */
+static void
+add_lines(const struct advisor_http *http, struct kvt_buffer *out)
+{
+    const struct advisor_planner_options *settings = advisor_planner_settings(http->planner);
+    const uint64_t idle_s =
+        settings->ordering_options.idle_ticks * ADVISOR_TICK_MS / 1000; /* of `idle` alone */
+
+    kvt_buffer_printf(out, "\"lines\":[");
+    if (strcmp(settings->ordering->name, "idle") == 0)
+        kvt_buffer_printf(out, "{\"seconds\":%" PRIu64 ",\"text\":\"idle: leaves the hot tier\"}",
+                          idle_s);
+    kvt_buffer_printf(out, "]");
+}
+
+static void
+add_ages(const struct advisor_http *http, struct kvt_buffer *out,
+         const struct advisor_tally_view *view)
+{
+    kvt_buffer_printf(out, "\"reuse\":{");
+    add_numbers(out, "up_to_seconds", advisor_tally_bounds, ADVISOR_TALLY_AGES);
+    kvt_buffer_printf(out, ",");
+    add_numbers(out, "reads", view->ages, ADVISOR_TALLY_AGES + 1);
+    kvt_buffer_printf(out, ",");
+    add_lines(http, out);
+    kvt_buffer_printf(out, "},");
+}
+
+/* A gateway may not know what a block continues; workers do. */
+static uint64_t
+parent_of(struct index *index, const struct advisor_hot_block *block)
+{
+    struct index_view view;
+
+    if (block->parent != 0 || block->position == 0 ||
+        index_get(index, block->ns, block->hash, &view) != KVT_OK)
+        return block->parent;
+    return view.block.id.parent;
+}
+
+static void
+add_prefixes(const struct advisor_http *http, struct kvt_buffer *out)
+{
+    struct advisor_hot_block *blocks = kvt_calloc(PREFIXES_MAX, sizeof(*blocks));
+    const size_t count =
+        blocks == NULL ? 0 : advisor_tally_hottest(http->tally, blocks, PREFIXES_MAX);
+
+    kvt_buffer_printf(out, "\"prefixes\":[");
+    for (size_t i = 0; i < count; i++) {
+        char namespace_[KVT_NAMESPACE_MAX];
+
+        index_namespace_name(http->finder.memory->index, blocks[i].ns, namespace_);
+        kvt_buffer_printf(out, "%s{", i > 0 ? "," : "");
+        advisor_http_text(out, "namespace", namespace_);
+        kvt_buffer_printf(out, ",");
+        advisor_http_hash(out, "hash", blocks[i].hash);
+        kvt_buffer_printf(out, ",");
+        advisor_http_hash(out, "parent", parent_of(http->finder.memory->index, &blocks[i]));
+        kvt_buffer_printf(out, ",\"position\":%u,\"reads\":%" PRIu64 ",\"bytes\":%" PRIu64 "}",
+                          blocks[i].position, blocks[i].reads - blocks[i].doubt, blocks[i].bytes);
+    }
+    kvt_buffer_printf(out, "],");
+    kvt_free(blocks);
+}
+
+/* ---- where it stands ---- */
+
+static void
+add_numbers_of_state(const struct advisor_http *http, struct kvt_buffer *out)
+{
+    const struct advisor_counters *counters = http->counters;
+    struct index_stats stats;
+    uint64_t used;
+    uint64_t max;
+
+    index_stats(http->finder.memory->index, &stats);
+    advisor_store_size(http->store, &used, &max);
+    kvt_buffer_printf(
+        out,
+        "\"index\":{\"blocks\":%" PRId64 ",\"places\":%" PRIu64 ",\"ram_bytes\":%" PRIu64
+        ",\"ram_max_bytes\":%" PRIu64 ",\"db_bytes\":%" PRIu64 ",\"db_max_bytes\":%" PRIu64
+        "},\"events\":{\"applied\":%" PRId64 ",\"gaps\":%" PRId64 ",\"publishers\":%" PRId64
+        ",\"uncertain\":%" PRId64 ",\"silent\":%" PRId64 ",\"lag_ms\":%" PRId64
+        "},\"orders\":{\"issued\":%" PRId64 ",\"pending\":%" PRId64 ",\"done\":%" PRId64
+        ",\"failed\":%" PRId64 ",\"expired\":%" PRId64 ",\"observed\":%" PRId64 "},",
+        kvt_metric_get(counters->blocks), stats.places,
+        stats.bytes + (uint64_t)kvt_metric_get(counters->policy_bytes), http->index_max, used, max,
+        kvt_metric_get(counters->applied), kvt_metric_get(counters->gaps),
+        kvt_metric_get(counters->publishers), kvt_metric_get(counters->uncertain),
+        kvt_metric_get(counters->silent), kvt_metric_get(counters->lag_ms),
+        kvt_metric_get(counters->orders_issued), kvt_metric_get(counters->orders_pending),
+        kvt_metric_get(counters->orders_done), kvt_metric_get(counters->orders_failed),
+        kvt_metric_get(counters->orders_expired), kvt_metric_get(counters->orders_observed));
+}
+
+static void
+add_gateways(const struct advisor_http *http, struct kvt_buffer *out)
+{
+    struct advisor_gateway_view *gateways = kvt_calloc(ADVISOR_GATEWAYS_MAX, sizeof(*gateways));
+    const size_t count =
+        gateways == NULL ? 0
+                         : advisor_planner_gateways(http->planner, gateways, ADVISOR_GATEWAYS_MAX);
+
+    kvt_buffer_printf(out, "\"gateways\":[");
+    for (size_t i = 0; i < count; i++) {
+        kvt_buffer_printf(out, "%s{", i > 0 ? "," : "");
+        advisor_http_text(out, "name", gateways[i].name);
+        kvt_buffer_printf(out, ",\"healthy\":%s,\"reports\":%s}",
+                          gateways[i].healthy ? "true" : "false",
+                          advisor_http_reports(&gateways[i]) ? "true" : "false");
+    }
+    kvt_buffer_printf(out, "],");
+    kvt_free(gateways);
+}
+
+/* Without the times of reports: they change when nothing else does. */
+static void
+add_tiers(const struct advisor_http *http, struct kvt_buffer *out)
+{
+    struct advisor_tier_view *tiers = kvt_calloc(ADVISOR_TIERS_MAX, sizeof(*tiers));
+    const size_t count =
+        tiers == NULL ? 0 : advisor_planner_tiers(http->planner, tiers, ADVISOR_TIERS_MAX);
+
+    kvt_buffer_printf(out, "\"tiers\":[");
+    for (size_t i = 0; i < count; i++) {
+        kvt_buffer_printf(out, "%s{", i > 0 ? "," : "");
+        advisor_http_text(out, "name", tiers[i].tier.name);
+        kvt_buffer_printf(out,
+                          ",\"used_bytes\":%" PRIu64 ",\"capacity_bytes\":%" PRIu64
+                          ",\"blocks\":%" PRIu64 ",\"start_ppm\":%u,\"stop_ppm\":%u"
+                          ",\"draining\":%s,\"stuck\":%s}",
+                          tiers[i].tier.used_bytes, tiers[i].tier.capacity_bytes,
+                          tiers[i].tier.blocks, tiers[i].start_ppm, tiers[i].stop_ppm,
+                          tiers[i].draining ? "true" : "false", tiers[i].stuck ? "true" : "false");
+    }
+    kvt_buffer_printf(out, "]");
+    kvt_free(tiers);
+}
+
+void
+advisor_http_render_overview(void *arg, struct kvt_buffer *out)
+{
+    struct advisor_http *http = arg;
+    struct advisor_tally_view *view = kvt_calloc(1, sizeof(*view));
+    const uint64_t now_ms = kvt_clock_unix_ms();
+
+    if (view == NULL)
+        return;
+    advisor_tally_look(http->tally, now_ms, view);
+    /* A stream does not send it again because the first line differs: base/http_stream.h. */
+    kvt_buffer_printf(out,
+                      "{\"schema_version\":1,\"time_ms\":%" PRIu64 ",\"uptime_ms\":%" PRIu64 ",\n",
+                      now_ms, kvt_clock_mono_ms() - http->started_ms);
+    kvt_buffer_printf(out, "\"version\":\"%s\",\"mode\":\"%s\",\"ordering\":\"%s\",", KVT_VERSION,
+                      advisor_mode_name(advisor_planner_mode(http->planner)),
+                      advisor_planner_settings(http->planner)->ordering->name);
+    advisor_http_add_troubles(http, out);
+    kvt_buffer_printf(out, ",");
+    add_numbers_of_state(http, out);
+    add_gateways(http, out);
+    add_reads(out, view);
+    add_history(out, view);
+    add_flow(out, view);
+    add_ages(http, out, view);
+    add_prefixes(http, out);
+    add_tiers(http, out);
+    kvt_buffer_printf(out, "}");
+    kvt_free(view);
+}
+
+void
+advisor_http_overview(void *arg, const struct kvt_http_request *request,
+                      struct kvt_http_response *response)
+{
+    (void)request;
+    advisor_http_render_overview(arg, &response->body);
+    if (response->body.size == 0)
+        kvt_http_fail(response, 503, KVT_NOMEM, "no memory for the overview");
+}

@@ -1,0 +1,24 @@
+/*
+ * advisor/http_trouble.h -- is everything all right, and if not, what is to be typed.
+ *
+ * Why: who looks at a page at night needs a sentence and a command, not a graph.
+ * Ownership: borrows the daemon's parts.
+ * Threads:   any.
+ * Limits:    ADVISOR_TROUBLES_MAX troubles are listed.
+ */
+#ifndef ADVISOR_HTTP_TROUBLE_H
+#define ADVISOR_HTTP_TROUBLE_H
+
+#include <stdbool.h>
+
+#include "advisor/http.h"
+
+#define ADVISOR_TROUBLES_MAX 32
+
+/** Append "state", "verdict" {ok, text, command} and "troubles" [{text, command}]. */
+void advisor_http_add_troubles(struct advisor_http *http, struct kvt_buffer *out);
+
+/** Has it told anything of late? */
+bool advisor_http_reports(const struct advisor_gateway_view *gateway);
+
+#endif /* ADVISOR_HTTP_TROUBLE_H */

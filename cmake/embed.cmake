@@ -1,0 +1,22 @@
+# One HTML page out of its parts, as arrays of C: cmake -DPAGE= -DSTYLE= -DSCRIPT= -DOUT= -P embed.cmake
+# The page says @STYLE@ and @SCRIPT@ where those files go; they are arrays of their own too, since
+# the page's policy names their hashes.
+foreach(part IN ITEMS PAGE STYLE SCRIPT)
+  file(READ ${${part}} hex_${part} HEX)
+endforeach()
+foreach(part IN ITEMS STYLE SCRIPT)
+  string(HEX "@${part}@" mark)
+  string(FIND "${hex_PAGE}" "${mark}" at)
+  if(at EQUAL -1)
+    message(FATAL_ERROR "${PAGE} has no @${part}@")
+  endif()
+  string(REPLACE "${mark}" "${hex_${part}}" hex_PAGE "${hex_PAGE}")
+endforeach()
+set(text "/* Made by cmake/embed.cmake. */\n")
+foreach(part IN ITEMS PAGE STYLE SCRIPT)
+  string(REGEX REPLACE "(................)" "\\1\n" lines "${hex_${part}}")
+  string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${lines}")
+  string(TOLOWER ${part} name)
+  string(APPEND text "static const unsigned char ${name}_bytes[] = {\n${bytes}\n};\n")
+endforeach()
+file(WRITE ${OUT} "${text}")
