@@ -17,6 +17,7 @@ const struct kvt_http_route advisor_http_routes[] = {
     {"GET", "/v1/sources", false, advisor_http_sources},
     {"GET", "/v1/sources/*", false, advisor_http_source},
     {"GET", "/v1/blocks/*", false, advisor_http_block},
+    {"GET", "/v1/explain/*", false, advisor_http_explain},
     {"POST", "/v1/find_matches", false, advisor_http_find},
     {"POST", "/v1/match", false, advisor_http_match},
     {"GET", "/v1/index/stats", false, advisor_http_stats},

@@ -65,6 +65,8 @@ void advisor_http_publishers(void *arg, const struct kvt_http_request *request,
                              struct kvt_http_response *response);
 void advisor_http_block(void *arg, const struct kvt_http_request *request,
                         struct kvt_http_response *response);
+void advisor_http_explain(void *arg, const struct kvt_http_request *request,
+                          struct kvt_http_response *response);
 void advisor_http_find(void *arg, const struct kvt_http_request *request,
                        struct kvt_http_response *response);
 void advisor_http_match(void *arg, const struct kvt_http_request *request,

@@ -12,6 +12,7 @@
 #include "cli/dev.h"
 #include "cli/doctor.h"
 #include "cli/events.h"
+#include "cli/explain.h"
 #include "cli/g4.h"
 #include "cli/g4_adopt.h"
 #include "cli/g4_compact.h"
@@ -47,6 +48,7 @@ enum { WORD_MAX = 64, ARGUMENTS_ANY = 65536, NEAR_MAX = 64 };
 
 static const struct kvt_param status_options[] = {CLI_OPTIONS_STATUS(KVT_PARAM_ROW)};
 static const struct kvt_param block_show_options[] = {CLI_OPTIONS_BLOCK_SHOW(KVT_PARAM_ROW)};
+static const struct kvt_param block_explain_options[] = {CLI_OPTIONS_BLOCK_EXPLAIN(KVT_PARAM_ROW)};
 static const struct kvt_param index_stats_options[] = {CLI_OPTIONS_INDEX_STATS(KVT_PARAM_ROW)};
 static const struct kvt_param index_match_options[] = {CLI_OPTIONS_INDEX_MATCH(KVT_PARAM_ROW)};
 static const struct kvt_param index_dump_options[] = {CLI_OPTIONS_INDEX_DUMP(KVT_PARAM_ROW)};
@@ -135,6 +137,21 @@ const struct cli_command cli_commands[] = {
      .words = "",
      OPTIONS(block_show_options),
      .run = cli_block_show},
+    {.path = "block explain",
+     .arguments = "HASH",
+     .argument_min = 1,
+     .argument_max = 1,
+     .summary = "What the policy makes of a block, and why",
+     .details =
+         "For each volume and bucket that has it: the facts that rules ask for, every rule with "
+         "every clause and whether it is true, the rule that has the block (>), whether that waits "
+         "for its watermark, where the block stands in its tier's ordering, and the nearest "
+         "change of a fact that would make a false clause true. Exit status 3 when it is in no "
+         "volume and no bucket.",
+     .example = "block explain 1f3c9a52b0d7e644 --on second_cold_hit",
+     .words = "",
+     OPTIONS(block_explain_options),
+     .run = cli_block_explain},
     {.path = "index stats",
      .arguments = "",
      .summary = "Blocks and bytes of each holder in the advisor's index",

@@ -335,6 +335,12 @@
     X(CLI_DEV_READY_WAIT, "ready.wait", DURATION, "60s", "1s", "10m", "",                          \
       "How long the children may take to become ready.")
 
+#define CLI_OPTIONS_BLOCK_EXPLAIN(X)                                                               \
+    X(CLI_BLOCK_EXPLAIN_NAMESPACE, "namespace", STRING, "", "", "", "", "Namespace of the block.") \
+    X(CLI_BLOCK_EXPLAIN_ON, "on", ENUM, "nothing", "",                                             \
+      "nothing|stored|last_holder_removed|second_cold_hit|session_end|fragmentation", "",          \
+      "What if this happened to it.")
+
 #define CLI_OPTIONS_POLICY_SHOW(X)                                                                 \
     X(CLI_POLICY_SHOW_TEXT, "text", BOOL, "false", "", "", "",                                     \
       "The policy in force as it was written, and nothing else.")
@@ -393,6 +399,7 @@ enum cli_doctor_option { CLI_OPTIONS_DOCTOR(CLI_OPTION_ID) CLI_DOCTOR_COUNT };
 enum cli_generate_option { CLI_OPTIONS_GENERATE(CLI_OPTION_ID) CLI_GENERATE_COUNT };
 enum cli_simulate_option { CLI_OPTIONS_SIMULATE(CLI_OPTION_ID) CLI_SIMULATE_COUNT };
 enum cli_dev_option { CLI_OPTIONS_DEV(CLI_OPTION_ID) CLI_DEV_COUNT };
+enum cli_block_explain_option { CLI_OPTIONS_BLOCK_EXPLAIN(CLI_OPTION_ID) CLI_BLOCK_EXPLAIN_COUNT };
 enum cli_policy_show_option { CLI_OPTIONS_POLICY_SHOW(CLI_OPTION_ID) CLI_POLICY_SHOW_COUNT };
 enum cli_policy_change_option { CLI_OPTIONS_POLICY_CHANGE(CLI_OPTION_ID) CLI_POLICY_CHANGE_COUNT };
 enum cli_policy_diff_option { CLI_OPTIONS_POLICY_DIFF(CLI_OPTION_ID) CLI_POLICY_DIFF_COUNT };

@@ -153,6 +153,21 @@ assert states == ["ok", "draining", "stuck", "unhealthy", "silent"], states'
   golden policy-show
 }
 
+@test "block explain" {
+  run $KVTIER_CONFIGURED block explain deadbeef00000000 --namespace team/llama
+  status_is 0
+  golden block-explain
+  run $KVTIER_CONFIGURED block explain deadbeef00000000 --on second_cold_hit -o json
+  status_is 0
+  output_has '"source":"second_cold_hit"'
+  run $KVTIER_CONFIGURED block explain 17
+  status_is 3
+  run $KVTIER_CONFIGURED block explain 17 --on tuesday
+  status_is 2
+  run $KVTIER_CONFIGURED block explain deadbeef0000000g
+  status_is 2
+}
+
 @test "policy history, install, rollback" {
   cp "$KVTIER_SOURCE/config/policies/default.yaml" "$KVTIER_SOURCE/tests/policies/wrong/tab.yaml" "$BATS_TEST_TMPDIR"
   cd "$BATS_TEST_TMPDIR"

@@ -68,6 +68,26 @@ POLICY = {"mode": "enforce", "ordering": "lru", "hot": {"start_ppm": 850000, "st
 POLICIES = {"schema_version": 1, "versions": [
     {"version": number, "since_ms": 1700000000000 - 60000 * number, "size": 100 * number, "source": source,
      "digest": f"{number}" * 64} for number, source in ((3, "file"), (2, "rollback of 1"), (1, "settings"))]}
+EXPLAINED = {
+    "schema_version": 1, "hash": "deadbeef00000000", "namespace": "team/llama", "version": 3, "source": "api",
+    "effective_mode": "observe", "place_count": 18, "tiers": [
+        {"holder": "hot@gw0", "tier": "hot", "rule": "drain-hot", "waits": True,
+         "sum": "drain-hot has it: demote to cold, but waits: hot@gw0 is 60% full, and the rule starts at 85%",
+         "facts": {"depth": 3, "fanout": 0, "hits": 5, "last_access": "2h", "fill": "60%", "tenant": "team", "model": "",
+                   "pinned": False},
+         "order": {"by": "rhi", "known": True, "value": 0.0125, "uses": 6, "last_use_ms": 1700000000000, "leaving": False,
+                   "blocks": 812},
+         "rules": [
+             {"id": "keep", "line": 9, "do": "pin", "matches": False, "wins": False, "clauses": [
+                 {"clause": "in any tier", "is": True, "change": ""},
+                 {"clause": "class(shared)", "is": False, "change": ""},
+                 {"clause": "hits >= 9", "is": False, "change": "hits 5 -> 9"}]},
+             {"id": "drain-hot", "line": 12, "do": "demote", "matches": True, "wins": True, "clauses": [
+                 {"clause": "in hot", "is": True, "change": ""}, {"clause": "not pinned", "is": True, "change": ""}]}],
+         "classes": [{"name": "shared", "is": False, "clauses": [
+             {"clause": "fanout >= 4", "is": False, "change": "fanout 0 -> 4"}]}]},
+        {"holder": "cold@b", "tier": "", "rule": "", "waits": False, "sum": "no rule has it: it stays",
+         "facts": {"depth": 3}, "order": {"by": "rhi", "known": False}, "rules": [], "classes": []}]}
 OBJECTS = [{"key": f"0/{i}:k{i}", "length": 1024, "crc32c": "01020304", "tier": "cold", "state": "stored", "etag": "e"}
            for i in range(5)]
 # What g4 fsck compares: k1 and k4 have other bytes in the bucket, k2 is gone, x was never stored here.
@@ -209,6 +229,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.answer(pages(rows, query.get("cursor"), 2, ""))
         elif path.startswith("/g/v1/inspect/"):
             self.answer(seen(path.removeprefix("/g/v1/inspect/")))
+        elif path.startswith("/a/v1/explain/"):
+            if path.endswith("/deadbeef00000000"):
+                self.answer({**EXPLAINED, "namespace": query.get("namespace", ""), "source": query.get("on", "api")})
+            else:
+                self.refuse(404, "NOTFOUND", "it is in no volume and no bucket")
         elif path == "/g/v1/objects":
             rows = [row for row in OBJECTS if row["key"] > query.get("after", "")]
             self.answer(pages(rows, query.get("cursor"), 2, ""))

@@ -1,0 +1,78 @@
+#include "advisor/planner_look.h"
+
+#include <string.h>
+
+#include "advisor/planner_private.h"
+
+static const struct advisor_tier *
+find_tier(const struct advisor_planner *planner, const char *name)
+{
+    for (uint32_t i = 0; i < planner->tier_count; i++)
+        if (strcmp(planner->tiers[i].name, name) == 0)
+            return &planner->tiers[i];
+    return NULL;
+}
+
+static void
+look_at_place(const struct advisor_planner *planner, const struct index_holder *holder,
+              uint64_t now_ms, const struct advisor_store_block *row,
+              struct advisor_look_place *place)
+{
+    const struct advisor_tier *tier = find_tier(planner, holder->name);
+
+    memcpy(place->holder, holder->name, sizeof(place->holder));
+    if (tier == NULL)
+        return;
+    place->used_bytes = tier->report.used_bytes;
+    place->capacity_bytes = tier->report.capacity_bytes;
+    place->draining = advisor_rule_set_any(&tier->draining);
+    place->known = policy_roster_standing(
+                       tier->roster, row->ns, row->hash, now_ms / ADVISOR_TICK_MS,
+                       ADVISOR_LOOK_WINDOW_MS / ADVISOR_TICK_MS, &place->standing) == KVT_OK;
+    place->last_use_ms = place->standing.tick * ADVISOR_TICK_MS;
+    policy_roster_counts(tier->roster, &place->counts);
+}
+
+static uint32_t
+find_namespace(const struct advisor_names *names, const char *name)
+{
+    for (uint32_t ns = 0; ns < advisor_names_namespace_count(names); ns++)
+        if (strcmp(advisor_names_namespace_text(names, ns), name) == 0)
+            return ns;
+    return ADVISOR_NONE;
+}
+
+enum kvt_err
+advisor_planner_look(struct advisor_planner *planner, struct advisor_store *store,
+                     const char *namespace_, uint64_t hash, uint64_t now_ms,
+                     struct advisor_look *look)
+{
+    const uint32_t ns = find_namespace(planner->names, namespace_);
+    struct advisor_txn txn;
+    enum kvt_err rc;
+
+    memset(look, 0, sizeof(*look));
+    if (ns == ADVISOR_NONE)
+        return KVT_NOTFOUND;
+    rc = advisor_store_read(store, &txn, NULL);
+    if (rc != KVT_OK)
+        return rc;
+    rc = advisor_store_get_block(&txn, ns, hash, &look->row);
+    advisor_store_end(&txn);
+    if (rc != KVT_OK)
+        return rc;
+    look->index_ns = advisor_names_index_namespace(planner->names, ns);
+    look->place_count = look->row.place_count;
+    for (size_t i = 0; i < look->place_count && i < ADVISOR_LOOK_PLACES_MAX; i++) {
+        look->places[i].ranks = look->row.places[i].ranks;
+        look_at_place(planner, advisor_names_holder_key(planner->names, look->row.places[i].holder),
+                      now_ms, &look->row, &look->places[i]);
+    }
+    return KVT_OK;
+}
+
+void
+advisor_look_release(struct advisor_look *look)
+{
+    advisor_store_block_release(&look->row);
+}

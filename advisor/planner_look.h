@@ -1,0 +1,48 @@
+/*
+ * advisor/planner_look.h -- one block as the planner has it.
+ *
+ * Why: who explains what the policy makes of a block needs its row, how full its tiers are and
+ * where it stands in their orderings, all of one moment; the planner's thread has them.
+ *
+ * Ownership: the look is the caller's; advisor_look_release() ends it.
+ * Threads:   advisor_planner_look() on the engine's thread (advisor/errands.h).
+ * Limits:    ADVISOR_LOOK_PLACES_MAX places in G4; more are counted.
+ */
+#ifndef ADVISOR_PLANNER_LOOK_H
+#define ADVISOR_PLANNER_LOOK_H
+
+#include "advisor/planner.h"
+#include "advisor/store.h"
+
+#include "policy/roster.h"
+
+#define ADVISOR_LOOK_PLACES_MAX 16
+#define ADVISOR_LOOK_WINDOW_MS  UINT64_C(3600000) /* that a chance of a use is asked for */
+
+struct advisor_look_place {
+    char holder[KVT_NAME_MAX];
+    uint32_t ranks;
+    uint64_t used_bytes;
+    uint64_t capacity_bytes; /* as its gateway reports; 0: no cap, or no report */
+    bool draining;
+    bool known; /* to the tier's ordering; else what follows means nothing */
+    struct policy_standing standing;
+    uint64_t last_use_ms;
+    struct policy_roster_counts counts;
+};
+
+struct advisor_look {
+    struct advisor_store_block row;
+    uint32_t index_ns;
+    size_t place_count; /* may be more than are given */
+    struct advisor_look_place places[ADVISOR_LOOK_PLACES_MAX];
+};
+
+/** KVT_OK, KVT_NOTFOUND (it is in no G4 tier), or what the store says. */
+KVT_NODISCARD enum kvt_err advisor_planner_look(struct advisor_planner *planner,
+                                                struct advisor_store *store, const char *namespace_,
+                                                uint64_t hash, uint64_t now_ms,
+                                                struct advisor_look *look);
+void advisor_look_release(struct advisor_look *look);
+
+#endif /* ADVISOR_PLANNER_LOOK_H */

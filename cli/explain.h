@@ -1,0 +1,16 @@
+/*
+ * cli/explain.h -- `kvtier block explain`: what the policy makes of a block, and why.
+ *
+ * Why: who asks why a block moved, or did not, sees each rule with each clause.
+ * Ownership: none.
+ * Threads:   the main thread.
+ * Limits:    none.
+ */
+#ifndef CLI_EXPLAIN_H
+#define CLI_EXPLAIN_H
+
+#include "cli/context.h"
+
+enum cli_exit cli_block_explain(const struct cli_context *context);
+
+#endif /* CLI_EXPLAIN_H */

@@ -1,0 +1,253 @@
+/*
+ * What is tested: GET /v1/explain: facts, rules, clauses, the winner and where a block stands, as
+ * policy_decide() has them; and what comes of a hash, an event or a block that is none.
+ * How: a gateway in RAM with a policy, a thread that serves as the engine's, a real HTTP server.
+ */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "advisor/errands.h"
+#include "advisor/http.h"
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/fetch.h"
+#include "base/json.h"
+#include "cli/json.h"
+
+#include "tests/support/seed.h"
+#include "tests/unit/advisor/obedient.h"
+
+enum { CHAIN = 10, BLOCKS = 100, FULL_PERCENT = 60, ANSWER_MAX = 1 << 20, PATH_BYTES = 200 };
+
+#define POLICY                                                                                     \
+    "version: 1\n"                                                                                 \
+    "tiers:\n"                                                                                     \
+    "  hot: {level: G3}\n"                                                                         \
+    "  cold: {level: G4}\n"                                                                        \
+    "classes: {deep: depth >= 8}\n"                                                                \
+    "defaults: {order_by: lru}\n"                                                                  \
+    "rules:\n"                                                                                     \
+    "  - {id: keep, do: exclude, in: hot, when: class(deep) or prefix(0000000000000015)}\n"        \
+    "  - {id: back, from: cold, to: hot, on: second_cold_hit, when: hits >= 3}\n"                  \
+    "  - {id: drain, from: hot, to: cold, protect_recent: 365d, when: \"tenant == acme\",\n"       \
+    "     trigger: {start: 90%, stop: 80%}}\n"                                                     \
+    "  - {id: drain-later, from: hot, to: cold, trigger: {start: 95%, stop: 92%}}\n"               \
+    "modes: {mode: enforce}\n"
+
+struct scene {
+    struct obedient *gateway;
+    struct advisor_http pages;
+    struct kvt_http *http;
+    struct kvt_buffer answer;
+    unsigned status;
+    pthread_t thread;
+    atomic_bool stopping;
+};
+
+static void *
+serve(void *arg)
+{
+    struct scene *scene = arg;
+
+    while (!atomic_load(&scene->stopping)) {
+        (void)advisor_errands_serve(advisor_engine_errands(scene->gateway->rig.engine));
+        kvt_clock_sleep_ms(1);
+    }
+    return NULL;
+}
+
+static struct scene *
+begin(void)
+{
+    struct scene *scene = kvt_calloc(1, sizeof(*scene));
+    const struct kvt_http_options http = {.bind = "127.0.0.1",
+                                          .token = "",
+                                          .routes = advisor_http_routes,
+                                          .route_count = advisor_http_route_count,
+                                          .arg = &scene->pages};
+
+    assert_non_null(scene);
+    scene->gateway = obedient_new(POLICY, NULL, CHAIN);
+    scene->gateway->capacity[OBEDIENT_HOT] = (uint64_t)BLOCKS * OBEDIENT_SIZE * 100 / FULL_PERCENT;
+    obedient_store(scene->gateway, OBEDIENT_COLD, 0, BLOCKS + 1);
+    obedient_store(scene->gateway, OBEDIENT_HOT, 0, BLOCKS);
+    (void)obedient_step(scene->gateway, 1000);
+    scene->pages = (struct advisor_http){.engine = scene->gateway->rig.engine,
+                                         .planner = scene->gateway->rig.planner,
+                                         .rulebook = scene->gateway->rig.rulebook,
+                                         .store = scene->gateway->rig.store,
+                                         .finder = scene->gateway->rig.finder,
+                                         .counters = &scene->gateway->rig.counters};
+    assert_int_equal(kvt_http_start(&scene->http, &http, NULL), KVT_OK);
+    kvt_buffer_init(&scene->answer, ANSWER_MAX);
+    assert_int_equal(pthread_create(&scene->thread, NULL, serve, scene), 0);
+    return scene;
+}
+
+static void
+end(struct scene *scene)
+{
+    atomic_store(&scene->stopping, true);
+    assert_int_equal(pthread_join(scene->thread, NULL), 0);
+    kvt_http_stop(scene->http);
+    kvt_buffer_release(&scene->answer);
+    obedient_free(scene->gateway);
+    kvt_free(scene);
+}
+
+/* What is said of a block, by its number. */
+static struct json_object *
+explain(struct scene *scene, const char *hash, const char *query)
+{
+    struct json_object *answer = NULL;
+    char url[PATH_BYTES];
+    const struct kvt_fetch fetch = {.url = url};
+
+    (void)snprintf(url, sizeof(url), "http://127.0.0.1:%u/v1/explain/%s?namespace=acme/llama%s",
+                   kvt_http_port(scene->http), hash, query);
+    kvt_buffer_clear(&scene->answer);
+    assert_int_equal(kvt_fetch(&fetch, &scene->status, &scene->answer, NULL), KVT_OK);
+    assert_int_equal(kvt_json_parse(&answer, kvt_buffer_text(&scene->answer), scene->answer.size,
+                                    "answer", NULL),
+                     KVT_OK);
+    return answer;
+}
+
+static struct json_object *
+tier_of(struct json_object *answer, const char *holder)
+{
+    for (size_t i = 0; i < cli_json_count(answer, "tiers"); i++)
+        if (strcmp(cli_json_text(cli_json_item(answer, "tiers", i), "holder"), holder) == 0)
+            return cli_json_item(answer, "tiers", i);
+    fail_msg("no %s", holder);
+    return NULL;
+}
+
+static struct json_object *
+clause_of(struct json_object *tier, const char *id, const char *text)
+{
+    for (size_t i = 0; i < cli_json_count(tier, "rules"); i++) {
+        struct json_object *rule = cli_json_item(tier, "rules", i);
+
+        for (size_t k = 0;
+             strcmp(cli_json_text(rule, "id"), id) == 0 && k < cli_json_count(rule, "clauses"); k++)
+            if (strcmp(cli_json_text(cli_json_item(rule, "clauses", k), "clause"), text) == 0)
+                return cli_json_item(rule, "clauses", k);
+    }
+    fail_msg("no clause %s of %s", text, id);
+    return NULL;
+}
+
+static void
+a_block_of_a_hot_volume(void **state)
+{
+    struct scene *scene = begin();
+    struct json_object *answer = explain(scene, "000000000000000f", ""); /* number 14, depth 4 */
+    struct json_object *tier;
+
+    (void)state;
+    assert_int_equal(scene->status, 200);
+    assert_int_equal(cli_json_u64(answer, "version"), 1);
+    assert_string_equal(cli_json_text(answer, "effective_mode"), "enforce");
+    assert_int_equal(cli_json_count(answer, "tiers"), 2);
+    tier = tier_of(answer, "hot@gw0");
+    assert_string_equal(cli_json_text(tier, "tier"), "hot");
+    assert_int_equal(cli_json_u64(tier, "facts.depth"), 4);
+    assert_int_equal(cli_json_u64(tier, "facts.fanout"), 1);
+    assert_string_equal(cli_json_text(tier, "facts.tenant"), "acme");
+    assert_string_equal(cli_json_text(tier, "facts.model"), "llama");
+    assert_string_equal(cli_json_text(tier, "facts.fill"), "60%");
+    assert_string_equal(cli_json_text(tier, "facts.size"), "1000B");
+    /* drain would have it but for protect_recent, and the watermark of the other is far. */
+    assert_string_equal(cli_json_text(tier, "rule"), "drain-later");
+    assert_true(cli_json_bool(tier, "waits"));
+    assert_non_null(strstr(cli_json_text(tier, "sum"), "hot@gw0 is 60% full"));
+    assert_true(cli_json_bool(clause_of(tier, "drain", "in hot"), "is"));
+    assert_true(cli_json_bool(clause_of(tier, "drain", "tenant == acme"), "is"));
+    assert_false(cli_json_bool(clause_of(tier, "drain", "protect_recent 365d"), "is"));
+    assert_non_null(strstr(cli_json_text(clause_of(tier, "drain", "protect_recent 365d"), "change"),
+                           "-> 365d"));
+    assert_false(cli_json_bool(clause_of(tier, "keep", "class(deep)"), "is"));
+    assert_false(cli_json_bool(clause_of(tier, "keep", "prefix(0000000000000015)"), "is"));
+    assert_string_equal(cli_json_text(cli_json_item(tier, "classes", 0), "name"), "deep");
+    assert_true(cli_json_bool(tier, "order.known"));
+    assert_string_equal(cli_json_text(tier, "order.by"), "lru");
+    assert_int_equal(cli_json_u64(tier, "order.blocks"), BLOCKS);
+    assert_false(cli_json_bool(tier, "order.leaving"));
+    json_object_put(answer);
+    end(scene);
+}
+
+static void
+what_is_behind_a_prefix_and_what_is_deep(void **state)
+{
+    struct scene *scene = begin();
+    struct json_object *answer = explain(scene, "0000000000000019", ""); /* behind 0x15 */
+    struct json_object *tier = tier_of(answer, "hot@gw0");
+
+    (void)state;
+    assert_string_equal(cli_json_text(tier, "rule"), "keep");
+    assert_true(cli_json_bool(clause_of(tier, "keep", "prefix(0000000000000015)"), "is"));
+    assert_string_equal(cli_json_text(tier, "sum"), "keep has it: it stays");
+    json_object_put(answer);
+    answer = explain(scene, "000000000000000a", ""); /* depth 9 */
+    tier = tier_of(answer, "hot@gw0");
+    assert_string_equal(cli_json_text(tier, "rule"), "keep");
+    assert_true(cli_json_bool(clause_of(tier, "keep", "class(deep)"), "is"));
+    json_object_put(answer);
+    end(scene);
+}
+
+static void
+what_if_something_happened(void **state)
+{
+    struct scene *scene = begin();
+    struct json_object *answer = explain(scene, "000000000000000f", "");
+    struct json_object *tier = tier_of(answer, "cold@b");
+
+    (void)state;
+    assert_string_equal(cli_json_text(tier, "rule"), "");
+    assert_string_equal(cli_json_text(tier, "sum"), "no rule has it: it stays");
+    assert_false(cli_json_bool(clause_of(tier, "back", "on second_cold_hit"), "is"));
+    assert_string_equal(cli_json_text(clause_of(tier, "back", "hits >= 3"), "change"),
+                        "hits 0 -> 3");
+    json_object_put(answer);
+    answer = explain(scene, "000000000000000f", "&on=second_cold_hit");
+    tier = tier_of(answer, "cold@b");
+    assert_true(cli_json_bool(clause_of(tier, "back", "on second_cold_hit"), "is"));
+    assert_string_equal(cli_json_text(tier, "rule"), "");
+    json_object_put(answer);
+    end(scene);
+}
+
+static void
+what_cannot_be_explained(void **state)
+{
+    struct scene *scene = begin();
+
+    (void)state;
+    json_object_put(explain(scene, "none", ""));
+    assert_int_equal(scene->status, 400);
+    json_object_put(explain(scene, "000000000000000f", "&on=tuesday"));
+    assert_int_equal(scene->status, 400);
+    json_object_put(explain(scene, "ffffffffffffffff", ""));
+    assert_int_equal(scene->status, 404);
+    json_object_put(explain(scene, "000000000000000f", "/other"));
+    assert_int_equal(scene->status, 404);
+    end(scene);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_block_of_a_hot_volume),
+        cmocka_unit_test(what_is_behind_a_prefix_and_what_is_deep),
+        cmocka_unit_test(what_if_something_happened),
+        cmocka_unit_test(what_cannot_be_explained),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
