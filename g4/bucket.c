@@ -270,6 +270,38 @@ enum kvt_err
 g4_bucket_uploads(const struct g4_endpoint *endpoint, uint64_t timeout_ms,
                   struct g4_bucket_uploads *page, struct kvt_error *err)
 {
+    return g4_bucket_uploads_of(endpoint, timeout_ms, "", page, err);
+}
+
+enum kvt_err
+g4_bucket_begin(const struct g4_endpoint *endpoint, uint64_t timeout_ms,
+                struct g4_bucket_upload *upload, struct kvt_error *err)
+{
+    char path[KVT_KEY_MAX + 1];
+    struct kvt_buffer answer;
+    long http = 0;
+    enum kvt_err rc;
+
+    (void)snprintf(path, sizeof(path), "/%s", upload->key);
+    upload->id[0] = '\0';
+    kvt_buffer_init(&answer, G4_BUCKET_ANSWER_MAX);
+    rc = ask(endpoint,
+             &(struct g4_endpoint_call){
+                 .method = "POST", .path = path, .query = "uploads=", .in_bucket = true},
+             timeout_ms, &answer, &http, err);
+    if (rc == KVT_OK && (http < 200 || http > 299))
+        rc = refused(http, &answer, upload->key, err);
+    else if (rc == KVT_OK && !g4_listing_element(kvt_buffer_text(&answer), answer.size,
+                                                 "<UploadId>", upload->id, sizeof(upload->id)))
+        rc = kvt_error_set(err, KVT_IO, "%.80s: the answer names no upload", upload->key);
+    kvt_buffer_release(&answer);
+    return rc;
+}
+
+enum kvt_err
+g4_bucket_uploads_of(const struct g4_endpoint *endpoint, uint64_t timeout_ms, const char *prefix,
+                     struct g4_bucket_uploads *page, struct kvt_error *err)
+{
     struct kvt_buffer answer;
     struct kvt_buffer query;
     long http = 0;
@@ -283,6 +315,10 @@ g4_bucket_uploads(const struct g4_endpoint *endpoint, uint64_t timeout_ms,
         g4_sigv4_encode(&query, page->key_marker, false);
     }
     kvt_buffer_printf(&query, "&max-uploads=%d", G4_BUCKET_UPLOADS_MAX);
+    if (prefix[0] != '\0') {
+        kvt_buffer_printf(&query, "&prefix=");
+        g4_sigv4_encode(&query, prefix, false);
+    }
     if (page->key_marker[0] != '\0') {
         kvt_buffer_printf(&query, "&upload-id-marker=");
         g4_sigv4_encode(&query, page->id_marker, false);

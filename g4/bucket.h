@@ -87,6 +87,16 @@ KVT_NODISCARD enum kvt_err g4_bucket_uploads(const struct g4_endpoint *endpoint,
                                              uint64_t timeout_ms, struct g4_bucket_uploads *page,
                                              struct kvt_error *err);
 
+/** The same of keys that begin with `prefix`; there are servers that take it for a whole key. */
+KVT_NODISCARD enum kvt_err g4_bucket_uploads_of(const struct g4_endpoint *endpoint,
+                                                uint64_t timeout_ms, const char *prefix,
+                                                struct g4_bucket_uploads *page,
+                                                struct kvt_error *err);
+
+/** Begin one for upload->key; its id is filled in. */
+KVT_NODISCARD enum kvt_err g4_bucket_begin(const struct g4_endpoint *endpoint, uint64_t timeout_ms,
+                                           struct g4_bucket_upload *upload, struct kvt_error *err);
+
 /** Fill a page from the body of an answer. */
 void g4_bucket_parse_uploads(const char *body, size_t size, struct g4_bucket_uploads *page);
 

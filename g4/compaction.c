@@ -270,8 +270,8 @@ on_segment(void *arg, const struct g4_listed *row, struct kvt_error *err)
     return rc == KVT_NOTFOUND ? KVT_OK : rc;
 }
 
-static enum kvt_err
-remove_segments(struct g4_compaction_run *run, struct kvt_error *err)
+enum kvt_err
+g4_compaction_remove_segments(struct g4_compaction_run *run, struct kvt_error *err)
 {
     const struct g4_segment_name none = {.epoch = 0};
     char prefix[KVT_KEY_MAX];
@@ -329,7 +329,7 @@ pass(struct g4_compaction_run *run, bool *idle, struct kvt_error *err)
     if (rc == KVT_OK)
         rc = remove_doubles(run, err);
     if (rc == KVT_OK)
-        rc = remove_segments(run, err);
+        rc = g4_compaction_remove_segments(run, err);
     if (rc == KVT_OK)
         rc = g4_manifest_log_prune(&run->log, run->manifest.number, &deleted, err);
     run->report->manifests_deleted += deleted;

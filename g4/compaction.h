@@ -136,4 +136,26 @@ KVT_NODISCARD enum kvt_err g4_compaction_retire(const struct g4_compaction_optio
                                                 struct g4_compaction_retirement *blocks,
                                                 size_t count, struct kvt_error *err);
 
+/* What a packed namespace has in the bucket besides the objects of blocks. */
+struct g4_compaction_remains {
+    uint64_t segments;
+    uint64_t segment_bytes;
+    uint64_t manifests; /* that name blocks; ones without any stay for ever */
+};
+
+/** Count it: one walk through the packer's folder, without a lock. */
+KVT_NODISCARD enum kvt_err g4_compaction_remains(struct g4_store *store, const char *namespace_,
+                                                 struct g4_compaction_remains *remains,
+                                                 struct kvt_error *err);
+
+/**
+ * Take every block out of the manifest, and delete all segments and all manifests that named any.
+ * One that is killed is finished by the next.
+ *
+ * @param[out] blocks  that were taken out
+ * @return as g4_compaction_run()
+ */
+KVT_NODISCARD enum kvt_err g4_compaction_clear(const struct g4_compaction_options *options,
+                                               uint64_t *blocks, struct kvt_error *err);
+
 #endif /* G4_COMPACTION_H */

@@ -126,4 +126,8 @@ KVT_NODISCARD enum kvt_err g4_compaction_forward(struct g4_compaction_run *run,
 KVT_NODISCARD enum kvt_err g4_compaction_survey(struct g4_compaction_run *run,
                                                 struct kvt_error *err);
 
+/** Delete the segments that the manifest does not name, of this epoch and older ones. */
+KVT_NODISCARD enum kvt_err g4_compaction_remove_segments(struct g4_compaction_run *run,
+                                                         struct kvt_error *err);
+
 #endif /* G4_COMPACTION_RUN_H */

@@ -82,6 +82,16 @@ KVT_NODISCARD enum kvt_err g4_packed_store_look(struct g4_store *store, size_t i
                                                 struct g4_compaction_outlook *outlook,
                                                 struct kvt_error *err);
 
+/** What the packer's folder of a namespace has: g4_compaction_remains(). */
+KVT_NODISCARD enum kvt_err g4_packed_store_remains(struct g4_store *store, size_t index,
+                                                   struct g4_compaction_remains *remains,
+                                                   struct kvt_error *err);
+
+/** Forget every packed block of a namespace, with segments and manifests: g4_compaction_clear()
+ *  under the namespace's lock.  Errors as g4_packed_store_compact(). */
+KVT_NODISCARD enum kvt_err g4_packed_store_clear(struct g4_store *store, size_t index,
+                                                 uint64_t *blocks, struct kvt_error *err);
+
 /** End what packs at its next step; nothing is packed any more. */
 void g4_packed_store_stop(struct g4_store *store);
 

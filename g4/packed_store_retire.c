@@ -138,6 +138,34 @@ g4_packed_store_look(struct g4_store *store_, size_t index,
     return g4_compaction_look(&options, outlook, err);
 }
 
+enum kvt_err
+g4_packed_store_remains(struct g4_store *store_, size_t index,
+                        struct g4_compaction_remains *remains, struct kvt_error *err)
+{
+    struct g4_packed_store *store = g4_packed_store_of(store_);
+
+    return g4_compaction_remains(store->inner, store->spaces[index].name, remains, err);
+}
+
+enum kvt_err
+g4_packed_store_clear(struct g4_store *store_, size_t index, uint64_t *blocks,
+                      struct kvt_error *err)
+{
+    struct g4_packed_store *store = g4_packed_store_of(store_);
+    struct g4_packed_space *space = &store->spaces[index];
+    struct g4_compaction_options options;
+    enum kvt_err rc;
+
+    *blocks = 0;
+    rc = take(store, space, &options, err);
+    if (rc != KVT_OK)
+        return rc;
+    options.stop = &store->stopping;
+    rc = g4_compaction_clear(&options, blocks, err);
+    give_back(space, &options);
+    return rc;
+}
+
 /* ---- taking blocks out ---- */
 
 /* Answer those whose time is over, or all of them. */

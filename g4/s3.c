@@ -169,6 +169,14 @@ g4_s3_credentials(const struct g4_store *store)
     return s3 == NULL ? NULL : g4_endpoint_credentials(s3->endpoint);
 }
 
+const struct g4_endpoint *
+g4_s3_endpoint(const struct g4_store *store)
+{
+    const struct s3 *s3 = g4_store_self(store, &s3_driver);
+
+    return s3 == NULL ? NULL : s3->endpoint;
+}
+
 enum kvt_err
 g4_s3_probe(struct g4_store *store, int64_t *skew_ms, struct kvt_error *err)
 {

@@ -20,6 +20,7 @@
 #include "kvtier/error.h"
 
 struct g4_credentials;
+struct g4_endpoint;
 struct g4_placement;
 
 struct g4_s3_options {
@@ -65,6 +66,9 @@ void g4_s3_count(const struct g4_store *store, struct g4_s3_counts *counts);
 
 /** Where its keys come from; NULL when it is not an S3 store. */
 struct g4_credentials *g4_s3_credentials(const struct g4_store *store);
+
+/** Where it is, for g4/bucket.h; NULL when it is not an S3 store. */
+const struct g4_endpoint *g4_s3_endpoint(const struct g4_store *store);
 
 /** Create the bucket (KVT_EXISTS when it is there and ours). */
 KVT_NODISCARD enum kvt_err g4_s3_create_bucket(const struct g4_s3_options *options,

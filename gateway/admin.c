@@ -11,6 +11,7 @@
 #include "g4/check.h"
 #include "gateway/admin_adoption.h"
 #include "gateway/admin_packing.h"
+#include "gateway/admin_purge.h"
 #include "gateway/admin_quarantine.h"
 #include "gateway/admin_store.h"
 #include "gateway/backlog.h"
@@ -466,4 +467,5 @@ const struct kvt_http_route gateway_admin_routes[GATEWAY_ADMIN_ROUTES] = {
     {"GET", "/v1/adoption", false, gateway_admin_adoption_get},
     {"POST", "/v1/adoption", true, gateway_admin_adoption_post},
     {"POST", "/v1/compact", true, gateway_admin_packing_ask},
+    {"POST", "/v1/purge", true, gateway_admin_purge},
 };

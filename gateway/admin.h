@@ -18,7 +18,7 @@
 #include "gateway/vault.h"
 
 #define GATEWAY_ADMIN_ROWS   1000
-#define GATEWAY_ADMIN_ROUTES 12
+#define GATEWAY_ADMIN_ROUTES 13
 
 struct gateway_admin {
     const struct gateway_settings *settings;

@@ -117,6 +117,18 @@ gateway_cold_store(struct gateway_cold *cold)
     return cold->store;
 }
 
+bool
+gateway_cold_packs(const struct gateway_cold *cold)
+{
+    return cold->packs;
+}
+
+const struct g4_endpoint *
+gateway_cold_endpoint(const struct gateway_cold *cold)
+{
+    return cold->is_s3 ? g4_s3_endpoint(cold->bucket) : NULL;
+}
+
 static enum kvt_err
 ask(struct gateway_cold *cold, int64_t *skew_ms, struct kvt_error *err)
 {

@@ -54,6 +54,12 @@ KVT_NODISCARD enum kvt_err gateway_cold_pack(struct gateway_cold *cold, const ch
 
 struct g4_store *gateway_cold_store(struct gateway_cold *cold);
 
+/** Is the store a g4/packed_store.h? */
+bool gateway_cold_packs(const struct gateway_cold *cold);
+
+/** Where the bucket is, for g4/bucket.h; NULL when it is not at an S3 server. */
+const struct g4_endpoint *gateway_cold_endpoint(const struct gateway_cold *cold);
+
 /** Ask the store how it is; the first time it answers, also run the self-test of conditions. */
 void gateway_cold_probe(struct gateway_cold *cold);
 

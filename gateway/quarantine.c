@@ -429,6 +429,31 @@ gateway_quarantine_list(struct gateway_quarantine *quarantine, size_t limit, str
     kvt_buffer_printf(out, "]");
 }
 
+enum kvt_err
+gateway_quarantine_find(struct gateway_quarantine *quarantine, const char *prefix, uint64_t *ids,
+                        size_t capacity, size_t *count)
+{
+    uint64_t *all = kvt_calloc(FOUND_MAX, sizeof(*all));
+    struct gateway_quarantine_entry entry;
+    enum kvt_err rc = KVT_OK;
+    size_t found;
+
+    *count = 0;
+    if (all == NULL)
+        return KVT_NOMEM;
+    found = newest(quarantine, all, FOUND_MAX);
+    while (found > 0 && *count < capacity && rc == KVT_OK) {
+        entry = (struct gateway_quarantine_entry){.body = NULL};
+        rc = read_line(quarantine, all[--found], &entry);
+        if (rc == KVT_OK && strncmp(entry.key, prefix, strlen(prefix)) == 0)
+            ids[(*count)++] = all[found];
+        if (rc == KVT_NOTFOUND) /* dropped meanwhile */
+            rc = KVT_OK;
+    }
+    kvt_free(all);
+    return rc;
+}
+
 size_t
 gateway_quarantine_count(struct gateway_quarantine *quarantine)
 {

@@ -65,6 +65,12 @@ KVT_NODISCARD enum kvt_err gateway_quarantine_drop(struct gateway_quarantine *qu
 void gateway_quarantine_list(struct gateway_quarantine *quarantine, size_t limit,
                              struct kvt_buffer *out);
 
+/** Ids of entries whose key begins with `prefix`, oldest first, at most `capacity`.  KVT_OK,
+ *  KVT_NOMEM, or why one could not be read. */
+KVT_NODISCARD enum kvt_err gateway_quarantine_find(struct gateway_quarantine *quarantine,
+                                                   const char *prefix, uint64_t *ids,
+                                                   size_t capacity, size_t *count);
+
 size_t gateway_quarantine_count(struct gateway_quarantine *quarantine);
 
 #endif /* GATEWAY_QUARANTINE_H */

@@ -1,0 +1,183 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "g4/bucket.h"
+#include "gateway/purge_private.h"
+#include "gateway/uploads.h"
+
+#define PROBE "kvtier-purge-probe"
+
+enum { REQUEST_MS = 5000 };
+
+/* ---- the server ---- */
+
+/* Uploads whose keys begin with `prefix`: counted, and given up when that is wanted. */
+static enum kvt_err
+visit(struct gateway_purge *purge, const char *prefix, const char *probe, bool *seen,
+      struct kvt_error *err)
+{
+    const struct g4_endpoint *endpoint = gateway_cold_endpoint(purge->vault->cold);
+    struct g4_bucket_uploads *page = kvt_calloc(1, sizeof(*page));
+    enum kvt_err rc = KVT_OK;
+
+    if (page == NULL)
+        return kvt_error_set(err, KVT_NOMEM, "out of memory");
+    do {
+        rc = g4_bucket_uploads_of(endpoint, REQUEST_MS, prefix, page, err);
+        for (size_t i = 0; rc == KVT_OK && i < page->count; i++) {
+            const struct g4_bucket_upload *upload = &page->rows[i];
+            struct kvt_error why = {0};
+            enum kvt_err given_up;
+
+            if (strcmp(upload->key, probe) == 0) {
+                *seen = true;
+                given_up = g4_bucket_abort(endpoint, REQUEST_MS, upload, &why);
+                if (given_up != KVT_OK)
+                    gateway_purge_fail(purge, upload->key, given_up, why.text);
+                continue;
+            }
+            if (strncmp(upload->key, purge->prefix, strlen(purge->prefix)) != 0)
+                continue;
+            purge->report->bucket_uploads++;
+            if (!purge->act)
+                continue;
+            given_up = g4_bucket_abort(endpoint, REQUEST_MS, upload, &why);
+            if (given_up == KVT_OK)
+                purge->report->removed++;
+            else
+                gateway_purge_fail(purge, upload->key, given_up, why.text);
+        }
+    } while (rc == KVT_OK && page->key_marker[0] != '\0');
+    kvt_free(page);
+    return rc;
+}
+
+/* An upload of our own shows whether a listing by prefix has all there are.  One that a crash left
+ * is found by its key the next time. */
+static enum kvt_err
+probe_listing(struct gateway_purge *purge, struct kvt_error *err)
+{
+    const struct g4_endpoint *endpoint = gateway_cold_endpoint(purge->vault->cold);
+    struct g4_bucket_upload probe = {.begun_ms = 0};
+    bool listed = false;
+    bool found = false;
+    enum kvt_err rc;
+
+    (void)snprintf(probe.key, sizeof(probe.key), "%s" PROBE, purge->prefix);
+    rc = g4_bucket_begin(endpoint, REQUEST_MS, &probe, err);
+    if (rc == KVT_OK)
+        rc = visit(purge, purge->prefix, probe.key, &listed, err);
+    if (rc == KVT_OK && !listed)
+        rc = visit(purge, probe.key, probe.key, &found, err);
+    if (rc == KVT_OK && !found && !listed) /* no listing tells of it */
+        rc = g4_bucket_abort(endpoint, REQUEST_MS, &probe, err);
+    purge->report->bucket_uploads = 0; /* they are counted in their turn */
+    purge->listing = listed ? GATEWAY_PURGE_LISTED : GATEWAY_PURGE_WHOLE;
+    return rc;
+}
+
+enum kvt_err
+gateway_purge_server(struct gateway_purge *purge, struct kvt_error *err)
+{
+    const struct g4_endpoint *endpoint = gateway_cold_endpoint(purge->vault->cold);
+    struct g4_bucket_settings *settings;
+    enum kvt_err rc;
+
+    purge->after[0] = '\0';
+    if (endpoint == NULL)
+        return KVT_OK;
+    settings = kvt_calloc(1, sizeof(*settings));
+    if (settings == NULL)
+        return kvt_error_set(err, KVT_NOMEM, "out of memory");
+    rc = g4_bucket_settings(endpoint, REQUEST_MS, settings, err);
+    if (rc == KVT_OK) {
+        purge->report->versions = settings->versions != G4_BUCKET_OFF;
+        rc = probe_listing(purge, err);
+    }
+    kvt_free(settings);
+    return rc;
+}
+
+void
+gateway_purge_uploads_to(struct gateway_purge *purge, const char *key)
+{
+    struct kvt_error err = {0};
+    bool seen = false;
+    const enum kvt_err rc = visit(purge, key, "", &seen, &err);
+
+    if (rc != KVT_OK)
+        gateway_purge_fail(purge, key, rc, err.text);
+}
+
+enum kvt_err
+gateway_purge_bucket_uploads(struct gateway_purge *purge, struct kvt_error *err)
+{
+    bool seen = false;
+
+    purge->after[0] = '\0';
+    if (gateway_cold_endpoint(purge->vault->cold) == NULL)
+        return KVT_OK;
+    return visit(purge, purge->prefix, "", &seen, err);
+}
+
+/* ---- what this gateway keeps ---- */
+
+enum kvt_err
+gateway_purge_uploads(struct gateway_purge *purge, struct kvt_error *err)
+{
+    char(*ids)[GATEWAY_UPLOAD_ID] = kvt_calloc(GATEWAY_UPLOADS_MAX, sizeof(*ids));
+    struct gateway_upload *upload = kvt_calloc(1, sizeof(*upload));
+    size_t count = 0;
+    enum kvt_err rc = KVT_NOMEM;
+
+    purge->after[0] = '\0';
+    if (ids != NULL && upload != NULL)
+        rc = gateway_uploads_list(purge->vault, ids, &count);
+    if (rc != KVT_OK)
+        (void)kvt_error_set(err, rc, "the uploads here could not be listed: %s", kvt_err_text(rc));
+    for (size_t i = 0; rc == KVT_OK && i < count; i++) {
+        enum kvt_err found = gateway_uploads_find(purge->vault, ids[i], NULL, upload);
+
+        if (found == KVT_NOTFOUND ||
+            (found == KVT_OK && strncmp(upload->key, purge->prefix, strlen(purge->prefix)) != 0))
+            continue;
+        if (found == KVT_OK)
+            purge->report->uploads++;
+        if (found == KVT_OK && purge->act)
+            found = gateway_uploads_drop(purge->vault, ids[i]);
+        if (found != KVT_OK)
+            gateway_purge_fail(purge, ids[i], found, NULL);
+        else if (purge->act)
+            purge->report->removed++;
+    }
+    kvt_free(upload);
+    kvt_free(ids);
+    return rc;
+}
+
+enum kvt_err
+gateway_purge_quarantine(struct gateway_purge *purge, struct kvt_error *err)
+{
+    uint64_t *ids = kvt_calloc(GATEWAY_QUARANTINE_ENTRIES_MAX, sizeof(*ids));
+    size_t count = 0;
+    enum kvt_err rc = KVT_NOMEM;
+
+    purge->after[0] = '\0';
+    if (ids != NULL)
+        rc = gateway_quarantine_find(purge->vault->quarantine, purge->prefix, ids,
+                                     GATEWAY_QUARANTINE_ENTRIES_MAX, &count);
+    if (rc != KVT_OK)
+        (void)kvt_error_set(err, rc, "the quarantine could not be read: %s", kvt_err_text(rc));
+    purge->report->quarantined += count;
+    for (size_t i = 0; rc == KVT_OK && purge->act && i < count; i++) {
+        const enum kvt_err gone = gateway_quarantine_drop(purge->vault->quarantine, ids[i]);
+
+        if (gone == KVT_OK || gone == KVT_NOTFOUND)
+            purge->report->removed++;
+        else
+            gateway_purge_fail(purge, "quarantine", gone, NULL);
+    }
+    kvt_free(ids);
+    return rc;
+}
