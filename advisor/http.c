@@ -26,6 +26,7 @@ const struct kvt_http_route advisor_http_routes[] = {
     {"GET", "/v1/index/subtree", false, advisor_http_subtree},
     {"GET", "/v1/index/candidates", false, advisor_http_candidates},
     {"GET", "/v1/index/history", false, advisor_http_history},
+    {"GET", "/v1/usage", false, advisor_http_usage},
     {"GET", "/v1/orders", false, advisor_http_orders},
     {"GET", "/v1/jobs", false, advisor_http_jobs},
     {"GET", "/v1/jobs/*", false, advisor_http_job},
