@@ -357,6 +357,14 @@
     X(CLI_POLICY_SCHEMA_AS, "as", ENUM, "json-schema", "", "json-schema|markdown", "",             \
       "JSON Schema for editors, or the reference of the manual.")
 
+#define CLI_OPTIONS_TENANT_PURGE(X)                                                                \
+    X(CLI_TENANT_PURGE_MODEL, "model", STRING, "", "", "", "",                                     \
+      "Only this model of the tenant: the namespaces TENANT/MODEL and below.")                     \
+    X(CLI_TENANT_PURGE_YES, "yes", BOOL, "false", "", "", "", "Do not ask.")                       \
+    X(CLI_TENANT_PURGE_DRY_RUN, "dry_run", BOOL, "false", "", "", "", "Only say what there is.")   \
+    X(CLI_TENANT_PURGE_SETTLE, "settle", DURATION, "30s", "0s", "1h", "",                          \
+      "How long the index may take to hear of what was removed.")
+
 #define CLI_OPTIONS_CONTEXT_ADD(X)                                                                 \
     X(CLI_CONTEXT_ADD_REPLACE, "replace", BOOL, "false", "", "", "",                               \
       "Change the context of that name: flags that are given replace what it holds.")
@@ -404,6 +412,7 @@ enum cli_policy_show_option { CLI_OPTIONS_POLICY_SHOW(CLI_OPTION_ID) CLI_POLICY_
 enum cli_policy_change_option { CLI_OPTIONS_POLICY_CHANGE(CLI_OPTION_ID) CLI_POLICY_CHANGE_COUNT };
 enum cli_policy_diff_option { CLI_OPTIONS_POLICY_DIFF(CLI_OPTION_ID) CLI_POLICY_DIFF_COUNT };
 enum cli_policy_schema_option { CLI_OPTIONS_POLICY_SCHEMA(CLI_OPTION_ID) CLI_POLICY_SCHEMA_COUNT };
+enum cli_tenant_purge_option { CLI_OPTIONS_TENANT_PURGE(CLI_OPTION_ID) CLI_TENANT_PURGE_COUNT };
 enum cli_context_add_option { CLI_OPTIONS_CONTEXT_ADD(CLI_OPTION_ID) CLI_CONTEXT_ADD_COUNT };
 enum cli_context_ls_option { CLI_OPTIONS_CONTEXT_LS(CLI_OPTION_ID) CLI_CONTEXT_LS_COUNT };
 enum cli_config_show_option { CLI_OPTIONS_CONFIG_SHOW(CLI_OPTION_ID) CLI_CONFIG_SHOW_COUNT };

@@ -53,7 +53,7 @@ struct gateway_purge_report {
     char text[KVT_ERROR_TEXT_MAX]; /* of the first failure */
 };
 
-/** May this be purged?  Not "", no segment of it empty, all digits (a rank), or the gateway's own. */
+/** May this be purged?  Not "", no part of it empty, all digits (a rank), or the gateway's own. */
 bool gateway_purge_namespace_ok(const char *namespace_);
 
 /**

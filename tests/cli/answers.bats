@@ -144,6 +144,47 @@ assert states == ["ok", "draining", "stuck", "unhealthy", "silent"], states'
   status_is 5
 }
 
+@test "tenant usage" {
+  run $KVTIER_CONFIGURED tenant usage
+  status_is 0
+  golden tenant-usage
+  run $KVTIER_CONFIGURED tenant usage acme
+  status_is 0
+  output_has "acme/qwen"
+  run $KVTIER_CONFIGURED tenant usage gone
+  status_is 3
+  output_has 'knows nothing of "gone"'
+}
+
+@test "tenant purge asks, says what there is, and proves place by place" {
+  run $KVTIER_CONFIGURED tenant purge gone </dev/null
+  status_is 2
+  output_has "--yes"
+  run $KVTIER_CONFIGURED tenant purge a/b --yes
+  status_is 2
+  run $KVTIER_CONFIGURED tenant purge gone --dry-run
+  status_is 10
+  golden tenant-purge-dry
+  run $KVTIER_CONFIGURED tenant purge gone --yes
+  status_is 0
+  golden tenant-purge
+  run $KVTIER_CONFIGURED tenant purge gone --dry-run
+  status_is 9
+  run $KVTIER_CONFIGURED tenant purge gone --yes --gateway-url "http://127.0.0.1:$(cat "$BATS_FILE_TMPDIR/port")/minio"
+  status_is 8
+  output_has "whole key only"
+  output_has "keeps versions"
+  output_has "NOT PROVEN"
+  run $KVTIER_CONFIGURED tenant purge acme --yes --settle 0s
+  status_is 8
+  output_has "still knows of some"
+  echo other >"$BATS_TEST_TMPDIR/other"
+  chmod 600 "$BATS_TEST_TMPDIR/other"
+  run $KVTIER_CONFIGURED tenant purge gone --yes --admin-token-file "$BATS_TEST_TMPDIR/other"
+  status_is 1
+  output_has "run it again"
+}
+
 @test "orders ls, policy show" {
   run $KVTIER_CONFIGURED orders ls
   status_is 0

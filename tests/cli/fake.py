@@ -123,6 +123,7 @@ PACKING = {"namespace": "acme/llama", "manifest": 7, "segments": 4, "blocks": 10
                     "dropped": 0, "removed": 240, "copied_bytes": 18 << 20, "bad": 0, "plain_blocks": 60,
                     "plain_bytes": 25 << 20, "full": False, "more": False}}
 ASKED = {"ticket": 0}
+PURGED = []  # questions of purges
 
 
 def adoption():
@@ -222,6 +223,15 @@ class Handler(http.server.BaseHTTPRequestHandler):
             with open(os.path.join(sys.argv[1], "looked"), "w", encoding="utf-8"):
                 pass
             self.answer({"adoption": {**ADOPTION, "state": "running"}})
+        elif path == "/a/v1/usage":  # in two pages, of which both have one of the tenants
+            rows = [{"namespace": "acme/llama", "hot_places": 2, "hot_bytes": 1 << 20, "cold_places": 3, "cold_bytes": 3 << 20},
+                    {"namespace": "", "g1_places": 4, "g1_bytes": 4096, "g2_places": 1, "g2_bytes": 1024},
+                    {"namespace": "acme/llama", "blocks": 3, "reads": 9, "cold_reads": 4},
+                    {"namespace": "acme/qwen", "blocks": 1, "cold_bytes": 5}]
+            below = query.get("namespace", "")
+            if below == "gone":
+                rows = []
+            self.answer(pages([row for row in rows if row["namespace"].startswith(below)], query.get("cursor"), 2, ""))
         elif path == "/a/v1/index/dump":
             self.answer(pages(PLACES, query.get("cursor"), 2, 0))
         elif path == "/g/v1/store":
@@ -254,7 +264,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def do_POST(self):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         path, _ = self.parts()
-        if path in ("/packs/v1/compact", "/a/v1/policy/mode", "/a/v1/policy/rollback", "/g/v1/verify", "/g/v1/repair", "/g/v1/adoption", "/g/v1/quarantine"):
+        if path in ("/g/v1/purge", "/packs/v1/compact", "/a/v1/policy/mode", "/a/v1/policy/rollback", "/g/v1/verify", "/g/v1/repair", "/g/v1/adoption", "/g/v1/quarantine"):
             if self.headers.get("Authorization") != "Bearer secret-token":
                 self.refuse(401, "DENIED", "wrong token")
                 return
@@ -275,6 +285,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 self.answer({**POLICY, "version": 4, "source": f"rollback of {body.get('version', 2)}"})
         elif path == "/a/v1/policy/mode":
             self.answer({**POLICY, "mode": body["mode"], "effective_mode": body["mode"]})
+        elif path.endswith("/v1/purge"):
+            PURGED.append(body)
+            full = not any(before["act"] and before["cursor"] for before in PURGED[:-1])
+            found = {"rows": 3, "objects": 2, "object_bytes": 10} if full and body["cursor"] else {}
+            self.answer({"gateway": "gw0", "cursor": "" if body["cursor"] else "3l", "found": found, "failed": 0,
+                         "removed": 5 if found and body["act"] else 0, "text": "", "s3": True,
+                         "uploads_listed": path != "/minio/v1/purge", "versions": path == "/minio/v1/purge"})
         elif path == "/g/v1/verify":
             bad = body["key"] == "0/3:k3"
             self.answer({"key": body["key"], "copies": [

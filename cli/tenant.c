@@ -1,0 +1,218 @@
+#include "cli/tenant.h"
+
+#include <inttypes.h>
+#include <json-c/json.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/parse.h"
+#include "cli/json.h"
+#include "cli/server.h"
+#include "cli/table.h"
+#include "kvtier/block.h"
+
+struct row {
+    char name[KVT_NAMESPACE_MAX];
+    struct cli_tenant_sum sum;
+};
+
+struct rows {
+    bool whole; /* namespaces by their whole names; else tenants */
+    struct row *rows;
+    size_t count;
+    size_t capacity;
+    bool full;
+};
+
+/* ---- sums ---- */
+
+static void
+add(struct cli_tenant_sum *sum, struct json_object *line)
+{
+    static const char *const workers[] = {"g1", "g2", "g3"};
+    char name[32];
+
+    sum->blocks += cli_json_u64(line, "blocks");
+    sum->reads += cli_json_u64(line, "reads");
+    sum->cold_reads += cli_json_u64(line, "cold_reads");
+    sum->hot_places += cli_json_u64(line, "hot_places");
+    sum->hot_bytes += cli_json_u64(line, "hot_bytes");
+    sum->cold_places += cli_json_u64(line, "cold_places");
+    sum->cold_bytes += cli_json_u64(line, "cold_bytes");
+    for (size_t i = 0; i < sizeof(workers) / sizeof(workers[0]); i++) {
+        (void)snprintf(name, sizeof(name), "%s_places", workers[i]);
+        sum->worker_places += cli_json_u64(line, name);
+        (void)snprintf(name, sizeof(name), "%s_bytes", workers[i]);
+        sum->worker_bytes += cli_json_u64(line, name);
+    }
+}
+
+static enum kvt_err
+walk(const struct cli_context *context, const char *namespace_,
+     bool (*each)(void *arg, struct json_object *line), void *arg, struct kvt_error *err)
+{
+    struct kvt_buffer path;
+    enum kvt_err rc;
+
+    kvt_buffer_init(&path, CLI_SERVER_PATH_MAX);
+    kvt_buffer_printf(&path, "/v1/usage?");
+    if (namespace_ != NULL) {
+        kvt_buffer_printf(&path, "namespace=");
+        cli_server_escape(&path, namespace_, false);
+        kvt_buffer_printf(&path, "&");
+    }
+    rc = kvt_buffer_ok(&path)
+             ? cli_server_walk(context, CLI_SERVER_ADVISOR, kvt_buffer_text(&path), each, arg, err)
+             : kvt_error_set(err, KVT_RANGE, "the name is too long");
+    kvt_buffer_release(&path);
+    return rc;
+}
+
+static bool
+add_all(void *arg, struct json_object *line)
+{
+    add(arg, line);
+    return true;
+}
+
+enum kvt_err
+cli_tenant_sum(const struct cli_context *context, const char *namespace_,
+               struct cli_tenant_sum *sum, struct kvt_error *err)
+{
+    *sum = (struct cli_tenant_sum){.blocks = 0};
+    return walk(context, namespace_, add_all, sum, err);
+}
+
+/* ---- usage ---- */
+
+static bool
+add_row(void *arg, struct json_object *line)
+{
+    struct rows *rows = arg;
+    const char *name = cli_json_text(line, "namespace");
+    const int size = (int)(rows->whole ? strlen(name) : strcspn(name, "/"));
+    char key[KVT_NAMESPACE_MAX];
+    size_t at = 0;
+
+    (void)snprintf(key, sizeof(key), "%.*s", size, name);
+    while (at < rows->count && strcmp(rows->rows[at].name, key) < 0)
+        at++;
+    if (at == rows->count || strcmp(rows->rows[at].name, key) != 0) {
+        struct row *grown =
+            rows->count == CLI_TENANTS_MAX
+                ? NULL
+                : kvt_grow(rows->rows, &rows->capacity, rows->count + 1, sizeof(*rows->rows));
+
+        rows->full = grown == NULL;
+        if (grown == NULL)
+            return false;
+        rows->rows = grown;
+        memmove(&rows->rows[at + 1], &rows->rows[at], (rows->count - at) * sizeof(*rows->rows));
+        rows->count++;
+        rows->rows[at] = (struct row){.sum = {.blocks = 0}};
+        (void)snprintf(rows->rows[at].name, sizeof(rows->rows[at].name), "%s", key);
+    }
+    add(&rows->rows[at].sum, line);
+    return true;
+}
+
+static void
+print_json(FILE *out, const struct rows *rows)
+{
+    struct json_object *answer = json_object_new_object();
+    struct json_object *list = json_object_new_array();
+
+    for (size_t i = 0; i < rows->count; i++) {
+        const struct cli_tenant_sum *sum = &rows->rows[i].sum;
+        const struct {
+            const char *name;
+            uint64_t value;
+        } members[] = {
+            {"blocks", sum->blocks},
+            {"hot_places", sum->hot_places},
+            {"hot_bytes", sum->hot_bytes},
+            {"cold_places", sum->cold_places},
+            {"cold_bytes", sum->cold_bytes},
+            {"worker_places", sum->worker_places},
+            {"worker_bytes", sum->worker_bytes},
+            {"reads", sum->reads},
+            {"cold_reads", sum->cold_reads},
+        };
+        struct json_object *row = json_object_new_object();
+
+        (void)json_object_object_add(row, rows->whole ? "namespace" : "tenant",
+                                     json_object_new_string(rows->rows[i].name));
+        for (size_t m = 0; m < sizeof(members) / sizeof(members[0]); m++)
+            (void)json_object_object_add(row, members[m].name,
+                                         json_object_new_uint64(members[m].value));
+        (void)json_object_array_add(list, row);
+    }
+    (void)json_object_object_add(answer, "schema_version", json_object_new_int(1));
+    (void)json_object_object_add(answer, rows->whole ? "namespaces" : "tenants", list);
+    cli_json_print(out, answer);
+    (void)json_object_put(answer);
+}
+
+static void
+add_size(struct cli_table *table, uint64_t bytes)
+{
+    char text[KVT_SIZE_TEXT_MAX];
+
+    kvt_size_format(bytes, text);
+    cli_table_add(table, "%s", text);
+}
+
+static void
+print_table(FILE *out, const struct rows *rows)
+{
+    const struct cli_column columns[] = {{rows->whole ? "NAMESPACE" : "TENANT", false},
+                                         {"BLOCKS", true},
+                                         {"HOT", true},
+                                         {"COLD", true},
+                                         {"WORKERS", true},
+                                         {"READS", true},
+                                         {"OF THEM COLD", true}};
+    struct cli_table table;
+
+    cli_table_init(&table, columns, sizeof(columns) / sizeof(columns[0]));
+    for (size_t i = 0; i < rows->count; i++) {
+        const struct cli_tenant_sum *sum = &rows->rows[i].sum;
+
+        cli_table_add(&table, "%s", rows->rows[i].name[0] == '\0' ? "-" : rows->rows[i].name);
+        cli_table_add(&table, "%" PRIu64, sum->blocks);
+        add_size(&table, sum->hot_bytes);
+        add_size(&table, sum->cold_bytes);
+        add_size(&table, sum->worker_bytes);
+        cli_table_add(&table, "%" PRIu64, sum->reads);
+        cli_table_add(&table, "%" PRIu64, sum->cold_reads);
+    }
+    cli_table_print(&table, out);
+    cli_table_release(&table);
+}
+
+enum cli_exit
+cli_tenant_usage(const struct cli_context *context)
+{
+    const char *tenant = context->argument_count > 0 ? context->arguments[0] : NULL;
+    struct rows rows = {.whole = tenant != NULL};
+    enum cli_exit status = CLI_EXIT_DONE;
+    struct kvt_error err = {0};
+    enum kvt_err rc = walk(context, tenant, add_row, &rows, &err);
+
+    if (rc == KVT_OK && rows.full)
+        rc = kvt_error_set(&err, KVT_FULL, "more than %d tenants: ask for one of them",
+                           CLI_TENANTS_MAX);
+    else if (rc == KVT_OK && tenant != NULL && rows.count == 0)
+        rc = kvt_error_set(&err, KVT_NOTFOUND, "the index knows nothing of \"%.80s\"", tenant);
+    if (rc == KVT_FULL || rc == KVT_NOTFOUND)
+        status = cli_context_fail(context, &err);
+    else if (rc != KVT_OK)
+        status = cli_server_fail(context, CLI_SERVER_ADVISOR, &err);
+    else if (context->json)
+        print_json(context->out, &rows);
+    else
+        print_table(context->out, &rows);
+    kvt_free(rows.rows);
+    return status;
+}

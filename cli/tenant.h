@@ -1,0 +1,39 @@
+/*
+ * cli/tenant.h -- kvtier tenant usage, tenant purge.
+ *
+ * Why: tenants pay, and tenants leave.  What is theirs is told by tier; and when it has to go, it
+ * is proven place by place that nothing is left.
+ * Ownership: borrows the context.
+ * Threads:   the main thread.
+ * Limits:    CLI_TENANTS_MAX rows of an answer.
+ */
+#ifndef CLI_TENANT_H
+#define CLI_TENANT_H
+
+#include <stdint.h>
+
+#include "cli/context.h"
+
+#define CLI_TENANTS_MAX 10000
+
+enum cli_exit cli_tenant_usage(const struct cli_context *context);
+enum cli_exit cli_tenant_purge(const struct cli_context *context);
+
+/* Sums over the index. */
+struct cli_tenant_sum {
+    uint64_t blocks; /* in hot volumes and buckets, each once */
+    uint64_t reads;
+    uint64_t cold_reads;
+    uint64_t worker_places; /* G1 to G3 */
+    uint64_t worker_bytes;
+    uint64_t hot_places;
+    uint64_t hot_bytes;
+    uint64_t cold_places;
+    uint64_t cold_bytes;
+};
+
+/** What the index has of `namespace_` and all below it.  As cli_server_walk(). */
+KVT_NODISCARD enum kvt_err cli_tenant_sum(const struct cli_context *context, const char *namespace_,
+                                          struct cli_tenant_sum *sum, struct kvt_error *err);
+
+#endif /* CLI_TENANT_H */

@@ -1,0 +1,299 @@
+#!/usr/bin/env python3
+"""A tenant is purged from a real store, and it is proven that nothing of him is left.
+
+Blocks in hot volume and bucket, packed segments, objects that nobody was told of, tombstones, locks, uploads
+that nobody completed at the gateway and in the bucket, and damaged copies in quarantine; while gateway and
+advisor are killed with -9, and while somebody still writes.  Other tenants' bytes stay as they are."""
+
+import json
+import os
+import subprocess
+import threading
+import time
+
+import blocks
+import harness
+import system
+from harness import expect, wait_until
+
+COUNT = 60        # blocks of each namespace
+SPACES = ("acme/llama", "acme/qwen", "acme/packed", "acme", "acmeco/llama", "other/packed", "other/llama", "")
+PACKED = ("acme/packed", "other/packed")
+EMPTY_MANIFEST = 64
+KILLS = 8
+
+
+class World:
+    def __init__(self, run, where):
+        self.run, self.where = run, where
+        self.nats = run.nats(f"{where}-nats").start()
+        self.server = getattr(run, where)().start()
+        self.bucket = run.client(self.server)
+        self.bucket.create_bucket()
+        self.advisor = run.advisor(self.nats, f"{where}-advisor").start()
+        self.gateway = self.start_gateway("gw0").start()
+        self.front = run.client(self.gateway)
+        self.bodies = {}  # what was put, by key
+
+    def start_gateway(self, name):
+        return self.run.gateway(self.nats, name, self.server, **{
+            "state.dir": f"{self.run.folder}/{self.where}-{name}", "hot.dir": f"{self.run.folder}/{self.where}-{name}-hot",
+            "hot.capacity": "64MiB", "packed.namespaces": ",".join(PACKED), "packed.age": "0s",
+            "packed.block_max": "128KiB", "packed.segment_size": "512KiB", "packed.interval": "1h"})
+
+    def kvtier(self, *words):
+        argv = [self.run.program("kvtier"), "--advisor-url", f"http://127.0.0.1:{self.advisor.admin}",
+                "--gateway-url", f"http://127.0.0.1:{self.gateway.admin}", "-o", "json",
+                "--admin-token-file", f"{self.run.folder}/token", *words]
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=300, check=False, stdin=subprocess.DEVNULL,
+                              env={"XDG_CONFIG_HOME": self.run.folder})
+        answer = json.loads(done.stdout) if done.stdout.startswith("{") else {}
+        return done.returncode, answer, done.stderr
+
+    # What there is ------------------------------------------------------------------------------
+
+    def put(self, space, count=COUNT):
+        rng = self.run.rng
+        items = {}
+        for _ in range(count):
+            key = blocks.key(rng.getrandbits(64), rng.choice((0, 1, 300)), rng.getrandbits(64), space)
+            items[key] = rng.randbytes(rng.choice((4096, 16384, 65536)))
+        for key, body in items.items():
+            expect(self.front.put(key, body).status == 200, f"put {key}")
+        self.bodies.update(items)
+        return list(items)
+
+    def fill(self):
+        keys = {space: self.put(space) for space in SPACES}
+        for space in PACKED:
+            self.pack(space)
+        return keys
+
+    def pack(self, space):
+        self.gateway.ask("/v1/compact", {"namespace": space}, token=self.run.token)
+
+        def packed():
+            row = next(row for row in self.gateway.status()["packing"] if row["namespace"] == space)
+            return None if row["blocks"] >= COUNT // 2 and row["pending"] == 0 else f"{row}"
+        wait_until(packed, 60 * self.run.slow, f"{space} is packed")
+
+    def litter(self, keys):
+        """What no event tells of."""
+        name = keys["acme/llama"]
+        rng = self.run.rng
+        stranger = blocks.key(rng.getrandbits(64), 0, 0, "acme/llama")
+        expect(self.bucket.put(stranger, b"somebody else's").status == 200, "a stranger's block")
+        expect(self.bucket.put(blocks.key(rng.getrandbits(64), 0, 0, "acme/llama"), b"", {
+            "x-amz-meta-kvt-writer": "tombstone"}).status == 200, "a tombstone")
+        expect(self.bucket.put("acme/llama/0/1:2.meta", b"{}").status == 200, "a commit record")
+        expect(self.bucket.put("acme/llama/gone.lock", b"{}").status == 200, "a lock")
+        expect(self.bucket.put("acme/notes.txt", b"private").status == 200, "a note")
+        begun = self.front.request("POST", "/kvtier/acme/notes/large", query={"uploads": ""})
+        expect(begun.status == 200, f"an upload at the gateway: {begun.status}")
+        upload = begun.body.split(b"<UploadId>")[1].split(b"<")[0].decode()
+        part = self.front.request("PUT", "/kvtier/acme/notes/large", query={"uploadId": upload, "partNumber": "1"},
+                                  body=b"part" * 1000)
+        expect(part.status == 200, "a part")
+        for key in (name[0], stranger):
+            begun = self.bucket.request("POST", f"/kvtier/{key}", query={"uploads": ""})
+            expect(begun.status == 200, f"an upload in the bucket: {begun.status}")
+        expect(self.bucket.put(name[1], b"damaged", {"x-amz-meta-kvt-length": "7"}).status == 200, "damage")
+        self.gateway.ask("/v1/verify", {"key": name[1]}, token=self.run.token)
+        expect(self.quarantined("acme/"), "nothing is in quarantine")
+
+    def quarantined(self, prefix):
+        entries = self.gateway.ask("/v1/quarantine?limit=2000")["entries"]
+        return [entry for entry in entries if entry["key"].startswith(prefix)]
+
+    # What is left -------------------------------------------------------------------------------
+
+    def left(self, prefix):
+        """Everything below `prefix`, looked for without the gateway's help where that can be."""
+        found = []
+        for key, size in self.bucket.list(prefix):
+            empty = "/.kvt/manifest/" in key and size == EMPTY_MANIFEST
+            if not empty and not key.endswith("/.kvt/compaction.lock"):
+                found.append(f"bucket {key}")
+        for key in {*self.bodies} | {"acme/notes/large"}:  # MinIO lists uploads by whole key
+            if key.startswith(prefix):
+                answer = self.bucket.request("GET", "/kvtier", query={"uploads": "", "prefix": key})
+                found += [f"upload {key}"] * answer.body.count(b"<UploadId>")
+        found += [f"row {row['key']}" for row in self.gateway.pages(f"/v1/objects?prefix={prefix}")]
+        found += [f"hot {key}" for key in system.volume(self.gateway.settings["hot.dir"]) if key.startswith(prefix)]
+        uploads = self.gateway.settings["state.dir"] + "/uploads"
+        for folder, _, files in os.walk(uploads):
+            for file in files:
+                with open(os.path.join(folder, file), "rb") as content:
+                    if prefix.encode() in content.read():
+                        found.append(f"upload at the gateway {file}")
+        found += [f"quarantine {entry['key']}" for entry in self.quarantined(prefix)]
+        space = prefix.rstrip("/")
+        found += [f"index {row['namespace']} {row['hash']}" for row in self.advisor.pages("/v1/index/dump")
+                  if row["namespace"] == space or row["namespace"].startswith(prefix)]
+        return found
+
+    def check_others(self, gone):
+        """Every block of the others, byte by byte."""
+        for key, body in self.bodies.items():
+            if not key.startswith(gone):
+                answer = self.front.get(key)
+                expect(answer.status == 200 and answer.body == body, f"{key}: {answer.status}")
+
+    def expect_proven(self, status, answer):
+        """A store whose uploads cannot be listed leaves that open, and nothing else."""
+        bad = [check for check in answer.get("checks", ()) if not check["proven"]]
+        if self.where == "minio":
+            expect(len(bad) == 1 and bad[0]["place"] == "gw0: uploads begun in the bucket", f"not proven: {bad}")
+            expect(status == 8, f"exit status {status}")
+        else:
+            expect(status == 0 and not bad, f"exit status {status}, not proven: {bad}")
+
+
+def refusals(world):
+    with world.run.case(f"{world.where}: what cannot be meant is refused, and nothing is changed"):
+        before = world.bucket.list()
+        for words in (("", "--yes"), ("a/b", "--yes"), ("acme",), ("acme", "--model", "", "--dry-run", "more")):
+            status, _answer, text = world.kvtier("tenant", "purge", *words)
+            expect(status == 2, f"{words}: {status} {text}")
+        for words in (("0", "--yes"), ("acme", "--model", "0", "--yes"), (".kvtier-object", "--yes")):
+            status, _answer, text = world.kvtier("tenant", "purge", *words)
+            expect(status not in (0, 8), f"{words}: {status} {text}")
+        status, _body = world.gateway.raw("/v1/purge", b'{"namespace": "acme", "act": true}')
+        expect(status == 401, f"without a token: {status}")
+        status, answer, _text = world.kvtier("tenant", "purge", "acme", "--dry-run")
+        expect(status == 10 and not answer["proven"], f"dry run: {status}")
+        found = {check["place"]: check["left"] for check in answer["checks"]}
+        wanted = ["rows of the catalog", "files on the hot volume", "objects in the bucket", "locks in the bucket",
+                  "packed segments", "manifests that name blocks", "uploads begun at the gateway", "copies in quarantine"]
+        if world.where != "minio":
+            wanted.append("uploads begun in the bucket")
+        for place in wanted:
+            expect(found[place] > 0, f"the dry run sees none: {place}")
+        expect(world.bucket.list() == before, "the dry run changed the bucket")
+        status, answer, _text = world.kvtier("tenant", "purge", "nobody", "--dry-run")
+        expect(status == 9, f"nobody: {status}")
+
+
+def usage(world):
+    with world.run.case(f"{world.where}: usage tells what each tenant has"):
+        def told():
+            _status, answer, _text = world.kvtier("tenant", "usage")
+            rows = {row["tenant"]: row for row in answer["tenants"]}
+            short = {tenant: rows.get(tenant, {}).get("blocks") for tenant, count in
+                     (("", COUNT), ("acmeco", COUNT), ("other", 2 * COUNT)) if rows.get(tenant, {}).get("blocks") != count}
+            return None if not short else str(short)
+        wait_until(told, 30 * world.run.slow, "the index has heard of all")
+        _status, answer, _text = world.kvtier("tenant", "usage", "other")
+        row = {row["namespace"]: row for row in answer["namespaces"]}["other/llama"]
+        size = sum(len(body) for key, body in world.bodies.items() if key.startswith("other/llama/"))
+        expect(row["cold_bytes"] == size, f"{row} instead of {size} bytes")
+        expect(world.kvtier("tenant", "usage", "nobody")[0] == 3, "usage of nobody")
+
+
+def by_model(world):
+    with world.run.case(f"{world.where}: one model goes, the tenant's others stay"):
+        status, answer, _text = world.kvtier("tenant", "purge", "acme", "--model", "qwen", "--yes")
+        world.expect_proven(status, answer)
+        expect(not world.left("acme/qwen/"), f"left: {world.left('acme/qwen/')[:3]}")
+        world.bodies = {key: body for key, body in world.bodies.items() if not key.startswith("acme/qwen/")}
+        kept = [key for key in world.bodies if key.startswith(("acme/packed/", "acme/0/"))]
+        for key in kept:
+            expect(world.front.get(key).body == world.bodies[key], f"{key} is gone")
+        world.check_others("acme/")
+
+
+def kill_while_purging(world, victim):
+    """Begin, kill somewhere in the middle, and say how the command ended."""
+    killer = threading.Timer(world.run.rng.random() * 0.3, victim.kill)
+    killer.start()
+    status, _answer, _text = world.kvtier("tenant", "purge", "acme", "--yes", "--settle", "2s")
+    killer.join()
+    victim.start(wait=False, seconds=60)
+    wait_until(victim.is_alive, 60 * world.run.slow, "it comes back", every=0.05)
+    return status
+
+
+def by_tenant(world):
+    with world.run.case(f"{world.where}: a tenant goes, while gateway and advisor are killed and blocks come back"):
+        broken = 0
+        for i in range(KILLS):
+            victim = world.advisor if i % 4 == 3 else world.gateway
+            status = kill_while_purging(world, victim)
+            broken += status == 5
+            wait_until(world.gateway.is_ready, 60 * world.run.slow, "the gateway is ready")
+            world.put("acme/llama", 20)
+            world.put("acme/packed", COUNT)
+            world.pack("acme/packed")
+        world.run.note(f"{broken} of {KILLS} purges were broken off")
+        expect(broken > 0, "no purge was broken off")
+        wait_until(world.advisor.is_ready, 60 * world.run.slow, "the advisor is ready")
+        status, answer, _text = world.kvtier("tenant", "purge", "acme", "--yes")
+        world.expect_proven(status, answer)
+        left = world.left("acme/")
+        expect(not left, f"{len(left)} left: {left[:3]}")
+        world.check_others("acme/")
+        status, answer, _text = world.kvtier("tenant", "purge", "acme", "--yes")
+        world.expect_proven(status, answer)
+        expect(answer["removed"] == 0, f"again removed {answer['removed']}")
+
+
+def against_writers(world):
+    with world.run.case(f"{world.where}: what is written meanwhile goes, too"):
+        stop = threading.Event()
+        clients = [world.run.client(world.gateway) for _ in range(2)]
+
+        def write(client):
+            rng = type(world.run.rng)(world.run.rng.getrandbits(64))
+            while not stop.is_set():
+                client.put(blocks.key(rng.getrandbits(64), 0, 0, "acme/llama"), rng.randbytes(4096))
+        threads = [threading.Thread(target=write, args=(client,)) for client in clients]
+        for thread in threads:
+            thread.start()
+        timer = threading.Timer(2, stop.set)
+        timer.start()
+        status, answer, _text = world.kvtier("tenant", "purge", "acme", "--yes")
+        stop.set()
+        for thread in threads:
+            thread.join()
+        expect(status in (0, 8) and answer["removed"] > 0, f"status {status}: {answer}")
+        status, answer, _text = world.kvtier("tenant", "purge", "acme", "--yes")
+        world.expect_proven(status, answer)
+        expect(not world.left("acme/"), "something is left")
+
+
+def two_gateways(world):
+    with world.run.case(f"{world.where}: what another gateway has is not called proven"):
+        other = world.start_gateway("gw1").start()
+        client = world.run.client(other)
+        expect(client.put(blocks.key(77, 0, 0, "acme/llama"), b"x" * 4096).status == 200, "put at the other")
+        wait_until(lambda: None if len(world.advisor.status()["gateways"]) == 2 else "one gateway",
+                   30 * world.run.slow, "the advisor hears of it")
+        status, answer, _text = world.kvtier("tenant", "purge", "acme", "--yes", "--settle", "2s")
+        bad = [check["place"] for check in answer["checks"] if not check["proven"]]
+        expect(status == 8 and "gw1: volume, uploads, quarantine" in bad, f"{status} {bad}")
+        first, world.gateway = world.gateway, other
+        status, answer, _text = world.kvtier("tenant", "purge", "acme", "--yes")
+        bad = [check["place"] for check in answer["checks"] if not check["proven"]]
+        expect("gw0: volume, uploads, quarantine" in bad and not any("index" in place for place in bad), f"{bad}")
+        expect(not world.left("acme/"), "something is left")
+        other.stop()
+        world.gateway = first
+
+
+def scenario(run):
+    for where in ("minio", "versitygw"):
+        world = World(run, where)
+        keys = world.fill()
+        world.litter(keys)
+        usage(world)
+        refusals(world)
+        by_model(world)
+        by_tenant(world)
+        against_writers(world)
+        two_gateways(world)
+        for process in (world.gateway, world.advisor, world.server, world.nats):
+            process.stop()
+
+
+if __name__ == "__main__":
+    harness.main(scenario)
