@@ -307,6 +307,7 @@ read_request(struct json_object *json, struct asked *asked, struct advisor_job_r
 {
     uint64_t suspend_ppm = 0;
     uint64_t part = 0;
+    enum kvt_err rc;
 
     *request = (struct advisor_job_request){.kind = kvt_json_string(json, "kind"),
                                             .title = kvt_json_string(json, "title"),
@@ -325,7 +326,10 @@ read_request(struct json_object *json, struct asked *asked, struct advisor_job_r
                              "1000000, policy_version a number");
     request->part = (uint32_t)part;
     request->suspend_ppm = (uint32_t)suspend_ppm;
-    return read_all(kvt_json_array(json, "moves"), asked, err);
+    rc = read_all(kvt_json_array(json, "moves"), asked, err);
+    request->moves = asked->moves;
+    request->move_count = asked->move_count;
+    return rc;
 }
 
 static void
