@@ -40,6 +40,14 @@
     X(ram_bytes, GAUGE, "index_bytes", "Memory of the index.")                                     \
     X(policy_bytes, GAUGE, "policy_bytes", "Memory of the policy's order of blocks.")              \
     X(db_bytes, GAUGE, "db_bytes", "File of the durable index.")                                   \
+    X(ram_max, GAUGE, "index_max_bytes", "Memory that index and policy may have.")                 \
+    X(db_max, GAUGE, "db_max_bytes", "What the file of the durable index may have.")               \
+    X(mode, GAUGE, "policy_mode", "0: off, 1: observe, 2: enforce.")                               \
+    X(gateways, GAUGE, "gateways", "Gateways that ever reported.")                                 \
+    X(unhealthy, GAUGE, "gateways_unhealthy", "Gateways whose bucket does not answer.")            \
+    X(stuck, GAUGE, "tiers_stuck", "Tiers to be drained of which nothing may be taken.")           \
+    X(draining, GAUGE, "tiers_draining", "Tiers that are being drained.")                          \
+    X(refusals, GAUGE, "blocks_refused", "Blocks that gateways did not let go, left out for now.") \
     X(full, GAUGE, "db_full", "1 while the durable index takes nothing more.")                     \
     X(orders_issued, COUNTER, "orders_issued_total", "Orders published.")                          \
     X(orders_observed, COUNTER, "orders_observed_total", "Orders that would have been published.") \

@@ -388,6 +388,8 @@ advisor_daemon_open(struct advisor_daemon **out, const struct advisor_settings *
         goto fail;
     }
     advisor_counters_register(&daemon->counters, daemon->metrics);
+    kvt_metric_set(daemon->counters.ram_max, (int64_t)settings->index_max);
+    kvt_metric_set(daemon->counters.db_max, (int64_t)settings->db_max);
     rc = advisor_tally_new(&daemon->tally, daemon->metrics);
     if (rc != KVT_OK) {
         rc = kvt_error_set(err, rc, "metrics");

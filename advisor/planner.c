@@ -383,6 +383,11 @@ show_marks(const struct advisor_planner *planner, const struct advisor_tier *tie
 void
 advisor_planner_show(struct advisor_planner *planner)
 {
+    const struct advisor_counters *counters = &planner->counters;
+    int64_t draining = 0;
+    int64_t stuck = 0;
+    int64_t refused = 0;
+    int64_t unhealthy = 0;
     size_t count = 0;
 
     (void)pthread_mutex_lock(&planner->shared.lock);
@@ -403,6 +408,9 @@ advisor_planner_show(struct advisor_planner *planner)
         view->draining = advisor_rule_set_any(&tier->draining);
         memcpy(view->gateway, planner->gateways[tier->gateway].row.name, sizeof(view->gateway));
         view->last_report_ms = tier->report_ms;
+        refused += (int64_t)view->refused_blocks;
+        draining += view->draining ? 1 : 0;
+        stuck += view->stuck ? 1 : 0;
     }
     planner->shared.tier_count = count;
     for (uint32_t i = 0; i < planner->gateway_count; i++) {
@@ -412,9 +420,16 @@ advisor_planner_show(struct advisor_planner *planner)
         memcpy(view->name, gateway->row.name, sizeof(view->name));
         view->healthy = gateway->healthy;
         view->last_report_ms = gateway->report_ms;
+        unhealthy += gateway->healthy ? 0 : 1;
     }
     planner->shared.gateway_count = planner->gateway_count;
+    kvt_metric_set(counters->mode, (int64_t)planner->shared.mode);
     (void)pthread_mutex_unlock(&planner->shared.lock);
+    kvt_metric_set(counters->gateways, (int64_t)planner->gateway_count);
+    kvt_metric_set(counters->unhealthy, unhealthy);
+    kvt_metric_set(counters->draining, draining);
+    kvt_metric_set(counters->stuck, stuck);
+    kvt_metric_set(counters->refusals, refused);
 }
 
 size_t

@@ -116,12 +116,16 @@ show(struct gateway_keeper *keeper)
     gateway_stats_set(vault->stats, GATEWAY_STAT_COLD_HEALTHY,
                       gateway_cold_healthy(vault->cold) ? 1 : 0);
     gateway_stats_set(vault->stats, GATEWAY_STAT_CATALOG_BYTES, stats.bytes);
+    gateway_stats_set(vault->stats, GATEWAY_STAT_CATALOG_MAX, stats.bytes_max);
     gateway_stats_set(vault->stats, GATEWAY_STAT_CATALOG_ENTRIES, stats.entries);
     gateway_stats_set(vault->stats, GATEWAY_STAT_INTENTS, stats.pending);
     gateway_stats_set(vault->stats, GATEWAY_STAT_PINNED_BLOCKS, stats.pinned_blocks);
     gateway_stats_set(vault->stats, GATEWAY_STAT_PINNED_BYTES, stats.pinned_bytes);
+    gateway_stats_set(vault->stats, GATEWAY_STAT_PINNED_MAX, stats.pinned_max);
+    gateway_stats_set(vault->stats, GATEWAY_STAT_BACKLOG_MAX, vault->backlog_max);
     gateway_stats_set(vault->stats, GATEWAY_STAT_EVENTS_PENDING, stats.events - stats.events_acked);
     gateway_stats_set(vault->stats, GATEWAY_STAT_MEMORY_USED, atomic_load(&keeper->budget->used));
+    gateway_stats_set(vault->stats, GATEWAY_STAT_MEMORY_MAX, keeper->budget->max);
     gateway_stats_set(vault->stats, GATEWAY_STAT_NATS_UP,
                       keeper->bus != NULL && wire_bus_connected(keeper->bus) ? 1 : 0);
 }

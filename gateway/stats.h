@@ -82,10 +82,12 @@
     X(COLD_BLOCKS, GAUGE, "tier_blocks", "tier=\"cold\"", "Blocks on a tier.")                     \
     X(COLD_HEALTHY, GAUGE, "cold_healthy", "", "1 while the bucket answers.")                      \
     X(CATALOG_BYTES, GAUGE, "catalog_bytes", "", "Bytes of the catalog in use.")                   \
+    X(CATALOG_MAX, GAUGE, "catalog_max_bytes", "", "Bytes the catalog may have.")                  \
     X(CATALOG_ENTRIES, GAUGE, "catalog_entries", "", "Rows of the catalog.")                       \
     X(INTENTS, GAUGE, "catalog_pending", "", "Rows whose PUT or removal is not finished.")         \
     X(BACKLOG_BLOCKS, GAUGE, "backlog_blocks", "", "Blocks that wait for their upload.")           \
     X(BACKLOG_BYTES, GAUGE, "backlog_bytes", "", "Their bytes.")                                   \
+    X(BACKLOG_MAX, GAUGE, "backlog_max_bytes", "", "Bytes that may wait for their upload.")        \
     X(BACKLOG_AGE, GAUGE, "backlog_oldest_seconds", "", "How long the first of them has waited.")  \
     X(PACKED_SEGMENTS, GAUGE, "packed_segments", "", "Segments of packed namespaces.")             \
     X(PACKED_BLOCKS, GAUGE, "packed_blocks", "", "Blocks in them that live.")                      \
@@ -93,10 +95,12 @@
     X(PACKED_SEGMENT_BYTES, GAUGE, "packed_segment_bytes", "", "Bytes of the segments.")           \
     X(PINNED_BLOCKS, GAUGE, "pinned_blocks", "", "Blocks that orders neither demote nor delete.")  \
     X(PINNED_BYTES, GAUGE, "pinned_bytes", "", "Their bytes.")                                     \
+    X(PINNED_MAX, GAUGE, "pinned_max_bytes", "", "Bytes that may be pinned.")                      \
     X(EVENTS_PENDING, GAUGE, "events_pending", "", "Events not yet acknowledged by the bus.")      \
     X(CERTIFICATE_END, GAUGE, "certificate_end_timestamp_seconds", "",                             \
       "When the S3 port's certificate ends, in seconds since 1970; 0: plain HTTP.")                \
     X(MEMORY_USED, GAUGE, "memory_used_bytes", "", "Bodies of requests in flight.")                \
+    X(MEMORY_MAX, GAUGE, "memory_max_bytes", "", "Bytes that bodies in flight may take.")          \
     X(NATS_UP, GAUGE, "nats_connected", "", "1 while connected to NATS.")
 
 enum gateway_stat {
