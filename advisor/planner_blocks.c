@@ -44,12 +44,16 @@ add_candidate(struct advisor_planner *planner, const struct advisor_effect *effe
     gateway = &planner->gateways[effect->op.reporter];
     for (uint32_t i = 0; i < gateway->candidate_count; i++)
         if (gateway->candidates[i].block.hash == block->hash &&
-            gateway->candidates[i].block.ns == block->ns)
+            gateway->candidates[i].block.ns == block->ns) {
+            gateway->candidates[i].reads = effect->cold_recent;
             return;
+        }
     /* Full: whoever is read again will come again. */
     if (gateway->candidate_count < ADVISOR_CANDIDATES_MAX)
-        gateway->candidates[gateway->candidate_count++] = (struct advisor_candidate){
-            .block = *block, .tier = advisor_planner_tier_of(planner, effect->op.holder)};
+        gateway->candidates[gateway->candidate_count++] =
+            (struct advisor_candidate){.block = *block,
+                                       .tier = advisor_planner_tier_of(planner, effect->op.holder),
+                                       .reads = effect->cold_recent};
 }
 
 /* Read by a gateway: a use for the tier that served it and for both of the gateway's.  What is read
@@ -109,7 +113,7 @@ follow(struct advisor_planner *planner, const struct advisor_effect *effect)
                                  tick_of(effect->op.time_ms)) != KVT_OK)
         say_truncated(&planner->tiers[tier]);
     if (effect->op.kind == ADVISOR_OP_ACCESS && effect->op.cold && options->promote_after > 0 &&
-        effect->cold_recent >= options->promote_after)
+        (planner->by_price || effect->cold_recent >= options->promote_after))
         add_candidate(planner, effect, &block);
 }
 

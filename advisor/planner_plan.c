@@ -187,65 +187,6 @@ drain(struct advisor_plan *plan, uint32_t number)
     advisor_plan_order(plan, false);
 }
 
-/* ---- promoting ---- */
-
-/* The rule that brings the block up to that tier; -1: none does. */
-static int32_t
-promoter(struct advisor_plan *plan, const struct advisor_candidate *candidate, int32_t place)
-{
-    const int32_t rule = advisor_asker_rule(&plan->asker, candidate->tier, &candidate->block,
-                                            POLICY_ON_SECOND_COLD_HIT);
-    const struct policy_rule *row = rule < 0 ? NULL : policy_rule_at(plan->policy, (size_t)rule);
-
-    if (row == NULL || row->verb != POLICY_PROMOTE || row->to.index != place || place < 0 ||
-        !(plan->observed || advisor_planner_in_canary(plan->policy, candidate->block.hash)) ||
-        advisor_planner_may(plan->planner, rule, plan->now_ms) != ADVISOR_RULE_ACTS)
-        return -1;
-    return rule;
-}
-
-static void
-promote(struct advisor_plan *plan, struct advisor_gateway *gateway)
-{
-    struct advisor_planner *planner = plan->planner;
-    const struct advisor_tier *tier;
-    uint64_t limit;
-    uint64_t used;
-    int32_t last;
-
-    if (gateway->candidate_count == 0)
-        return;
-    if (gateway->hot == ADVISOR_NONE || !gateway->healthy) {
-        gateway->candidate_count = 0;
-        return;
-    }
-    tier = &planner->tiers[gateway->hot];
-    limit = advisor_chooser_capacity(plan->policy, tier->place, tier->report.capacity_bytes);
-    last = advisor_chooser_last(plan->policy, tier->place);
-    if (last >= 0)
-        limit =
-            advisor_chooser_mark(limit, policy_rule_at(plan->policy, (size_t)last)->trigger.start);
-    used = tier->report.used_bytes;
-    /* While it drains, what came in would push out something used more recently. */
-    if (tier->coming > 0 || advisor_rule_set_has(&tier->draining, last) || used >= limit)
-        return;
-    plan->set->count = 0;
-    for (uint32_t i = 0; i < gateway->candidate_count; i++) {
-        const struct advisor_candidate *candidate = &gateway->candidates[i];
-        const uint64_t bytes = advisor_planner_bytes(&candidate->block);
-        const int32_t rule = promoter(plan, candidate, tier->place);
-
-        if (used + bytes > limit)
-            break;
-        if (rule < 0)
-            continue;
-        advisor_plan_add(plan, gateway->hot, &candidate->block, rule);
-        used += bytes;
-    }
-    gateway->candidate_count = 0;
-    advisor_plan_order(plan, false); /* what could not be ordered is read again and comes again */
-}
-
 void
 advisor_planner_tick(struct advisor_planner *planner, uint64_t now_ms)
 {
@@ -274,7 +215,7 @@ advisor_planner_tick(struct advisor_planner *planner, uint64_t now_ms)
             drain(&plan, i);
     for (uint32_t i = 0; i < planner->gateway_count; i++)
         if (!advisor_planner_is_stale(planner->gateways[i].report_ms, now_ms))
-            promote(&plan, &planner->gateways[i]);
+            advisor_planner_promote(&plan, &planner->gateways[i]);
     if (planner->previews == 0)
         advisor_planner_sweep(&plan);
     advisor_asker_end(&plan.asker);

@@ -26,6 +26,9 @@ void advisor_plan_add(struct advisor_plan *plan, uint32_t tier, const struct pol
 /** The set as orders, one for each tier, rule and namespace in it, or back. */
 void advisor_plan_order(const struct advisor_plan *plan, bool swept);
 
+/** Order what was read from buckets by that gateway, if it is to come to its volume. */
+void advisor_planner_promote(struct advisor_plan *plan, struct advisor_gateway *gateway);
+
 /** Go on asking about the rows of the store, for rules without a watermark. */
 void advisor_planner_sweep(struct advisor_plan *plan);
 

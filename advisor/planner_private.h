@@ -69,7 +69,8 @@ struct advisor_sweep {
 /* Read from a bucket often enough to be asked about. */
 struct advisor_candidate {
     struct policy_block block;
-    uint32_t tier; /* the bucket */
+    uint32_t tier;  /* the bucket */
+    uint32_t reads; /* from it, since the block was last in a hot volume */
 };
 
 struct advisor_gateway {
@@ -115,6 +116,7 @@ struct advisor_planner {
     struct advisor_store *store;
     const struct advisor_rules *rules; /* that are followed; taken */
     bool asks_rows;
+    bool by_price; /* some rule promotes by price: every read from a bucket is asked about */
     struct advisor_rule_state rule_states[ADVISOR_RULES_MAX];
     struct advisor_rule_state former_rules[ADVISOR_RULES_MAX]; /* while a version is taken up */
     uint32_t rule_count;

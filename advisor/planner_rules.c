@@ -22,6 +22,16 @@ ask_rows(const struct policy *policy)
     return false;
 }
 
+static bool
+ask_price(const struct policy *policy)
+{
+    for (size_t i = 0; i < policy->rules.count; i++)
+        if (policy_rule_at(policy, i)->verb == POLICY_PROMOTE &&
+            policy_rule_at(policy, i)->promote_by == POLICY_BY_PRICE)
+            return true;
+    return false;
+}
+
 static void
 take_states(struct advisor_planner *planner, const struct policy *policy)
 {
@@ -85,6 +95,7 @@ advisor_planner_adopt(struct advisor_planner *planner)
     advisor_rulebook_give(planner->options.rulebook, planner->rules);
     planner->rules = rules;
     planner->asks_rows = ask_rows(rules->policy);
+    planner->by_price = ask_price(rules->policy);
     take_states(planner, rules->policy);
     say_unfollowed(rules->policy);
     planner->sweep = (struct advisor_sweep){.from = 0};

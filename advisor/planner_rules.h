@@ -106,8 +106,8 @@ void advisor_planner_end_run(struct advisor_planner *planner, int32_t rule);
 /** Is it stopped until later, for another reason than its rate? */
 bool advisor_planner_rests(const struct advisor_planner *planner, int32_t rule, uint64_t now_ms);
 
-/** Has the time of its schedule come since its last run (0: none yet)?  `every` counts from then, and
- *  a rule without a schedule rests for ADVISOR_RULE_REST_MS. */
+/** Has the time of its schedule come since its last run (0: none yet)?  `every` counts from then,
+ *  and a rule without a schedule rests for ADVISOR_RULE_REST_MS. */
 bool advisor_rule_is_due(const struct policy_rule *rule, uint64_t begun_ms, uint64_t now_ms);
 
 /** Is the block among those for which the policy is enforced? */

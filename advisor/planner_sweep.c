@@ -4,7 +4,7 @@
 #include "advisor/planner_plan.h"
 #include "base/clock.h"
 
-/* Rules that wait for no watermark and no event are asked about every row, a part of them a tick. */
+/* Rules that wait for no watermark and no event: each row is asked about, some of them a tick. */
 
 enum {
     ROWS_A_TICK = 16384,

@@ -117,6 +117,7 @@ check_keys(const struct policy_rule *rule, struct policy_problems *problems)
          NULL},
         {"order_by", 1u << POLICY_DEMOTE | 1u << POLICY_PROMOTE | 1u << POLICY_EXPIRE, NULL},
         {"protect_recent", 1u << POLICY_DEMOTE | 1u << POLICY_EXPIRE, NULL},
+        {"promote_by", 1u << POLICY_PROMOTE, NULL},
     };
 
     for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
@@ -127,6 +128,12 @@ check_keys(const struct policy_rule *rule, struct policy_problems *problems)
                                 table[i].instead == NULL ? "" : " (did you mean \"",
                                 table[i].instead == NULL ? "" : table[i].instead,
                                 table[i].instead == NULL ? "" : "\"?)");
+    if (rule->verb == POLICY_PROMOTE && rule->promote_by == POLICY_BY_PRICE &&
+        !is_broken(rule, "on") && (rule->on & (uint32_t)POLICY_ON_SECOND_COLD_HIT) == 0)
+        policy_problems_add(problems, rule_mark(rule, "promote_by"),
+                            "rule %s: promote_by price is asked at reads: it needs on: "
+                            "second_cold_hit",
+                            rule_name(rule));
 }
 
 static void

@@ -103,6 +103,8 @@ enum policy_event {
     POLICY_ON_FRAGMENTATION = 1 << 4,
 };
 
+enum policy_promote_by { POLICY_BY_READS, POLICY_BY_PRICE };
+
 enum policy_mode { POLICY_MODE_OFF, POLICY_MODE_OBSERVE, POLICY_MODE_ENFORCE };
 
 struct policy_prices {
@@ -182,6 +184,7 @@ struct policy_rule {
     struct policy_limits limits;
     struct policy_name order_by;
     uint64_t protect_recent;
+    uint32_t promote_by; /* enum policy_promote_by */
 };
 
 struct policy_quota {

@@ -110,6 +110,8 @@ is_idle(enum policy_section which, const void *section, const struct policy_key 
     moves = drains || rule->verb == POLICY_PROMOTE;
     if (strcmp(key->key, "protect_recent") == 0)
         return !drains;
+    if (strcmp(key->key, "promote_by") == 0)
+        return rule->verb != POLICY_PROMOTE;
     if (strcmp(key->key, "order_by") == 0)
         return !moves;
     return key->nested == POLICY_SECTION_LIMITS && !moves && rule->verb != POLICY_COMPACT;

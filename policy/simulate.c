@@ -224,6 +224,12 @@ policy_simulate_request(struct policy_simulate *simulate,
     return KVT_OK;
 }
 
+bool
+policy_simulate_has(const struct policy_simulate *simulate, uint32_t block)
+{
+    return block < simulate->known && (simulate->states[block] & HOT) != 0;
+}
+
 struct policy_simulate_result
 policy_simulate_result(const struct policy_simulate *simulate)
 {

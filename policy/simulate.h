@@ -70,6 +70,9 @@ void policy_simulate_free(struct policy_simulate *simulate);
 KVT_NODISCARD enum kvt_err policy_simulate_request(struct policy_simulate *simulate,
                                                    const struct policy_workload_request *request);
 
+/** Is the block in the tier now? */
+bool policy_simulate_has(const struct policy_simulate *simulate, uint32_t block);
+
 struct policy_simulate_result policy_simulate_result(const struct policy_simulate *simulate);
 
 /** All of a workload at once; `*result` is zero where it fails. */

@@ -14,11 +14,12 @@ enum { FILE_MODE = 0644, ORDERS_A_STEP = 64 };
 #define BEFORE_NOW_MS (UINT64_C(30) * 86400000)
 
 struct obedient *
-obedient_new(const char *policy, const struct kvt_ordering *ordering, uint32_t chain)
+obedient_new_with(const char *policy, const struct kvt_ordering *ordering, uint64_t promote_after,
+                  uint32_t chain)
 {
     struct obedient *gateway = kvt_calloc(1, sizeof(*gateway));
     struct test_rig_options options = {
-        .mode = ADVISOR_MODE_ENFORCE, .promote_after = 2, .ordering = ordering};
+        .mode = ADVISOR_MODE_ENFORCE, .promote_after = promote_after, .ordering = ordering};
     char file[300];
     struct kvt_error err;
 
@@ -37,6 +38,12 @@ obedient_new(const char *policy, const struct kvt_ordering *ordering, uint32_t c
         gateway->parent[i] = i % chain == 0 ? 0 : i;
     }
     return gateway;
+}
+
+struct obedient *
+obedient_new(const char *policy, const struct kvt_ordering *ordering, uint32_t chain)
+{
+    return obedient_new_with(policy, ordering, 2, chain);
 }
 
 void

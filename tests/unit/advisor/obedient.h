@@ -40,6 +40,8 @@ struct obedient {
 /** `policy`: its text, NULL: the usual watermarks.  Chains of `chain` blocks. */
 struct obedient *obedient_new(const char *policy, const struct kvt_ordering *ordering,
                               uint32_t chain);
+struct obedient *obedient_new_with(const char *policy, const struct kvt_ordering *ordering,
+                                   uint64_t promote_after, uint32_t chain);
 void obedient_free(struct obedient *gateway);
 /** Another policy is in force. */
 void obedient_install(struct obedient *gateway, const char *policy);

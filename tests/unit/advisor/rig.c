@@ -87,7 +87,8 @@ test_rig_open(struct test_rig *rig, const struct test_rig_options *options)
     struct advisor_position reports_at;
     struct advisor_planner_options planner = {
         .ordering = options->ordering == NULL ? &policy_lru : options->ordering,
-        .ordering_options = {.idle_ticks = options->idle_ticks},
+        .ordering_options = {.prices = {.hot_read = 1, .cold_read = 10, .move = 1},
+                             .idle_ticks = options->idle_ticks},
         .counters = &rig->counters,
         .mode = options->mode,
         .can_enforce = true,
