@@ -198,15 +198,17 @@ add_places(struct kvt_buffer *out, const struct advisor_find_block *block)
     kvt_buffer_printf(out, "],\"place_count\":%u", block->place_count);
 }
 
-/* What the policy thinks of it, in words. */
+/* Where it is, in a word, and who says more. */
 static void
 add_policy(const struct advisor_http *http, struct kvt_buffer *out,
-           const struct advisor_find_block *block)
+           const struct advisor_find_block *block, uint64_t hash)
 {
+    char text[KVT_HASH_TEXT_MAX];
     const struct advisor_planner_options *settings = advisor_planner_settings(http->planner);
     bool hot = false;
     bool cold = false;
 
+    kvt_hash_format(hash, text);
     for (uint32_t i = 0; i < block->place_count && i < ADVISOR_FIND_PLACES_MAX; i++) {
         hot = hot || advisor_holder_is_hot(&block->places[i].holder);
         cold = cold || advisor_holder_is_cold(&block->places[i].holder);
@@ -217,16 +219,8 @@ add_policy(const struct advisor_http *http, struct kvt_buffer *out,
         : cold ? "keep-cold"
                : "not-stored",
         settings->ordering->name, block->touched_ms);
-    if (hot)
-        kvt_buffer_printf(out,
-                          "\"in a hot volume until it is over %u%% full and this is its oldest "
-                          "block\"",
-                          settings->hot_start_ppm / 10000);
-    else if (cold)
-        kvt_buffer_printf(out,
-                          "\"in the bucket; read from there %" PRIu64 " times, promoted after "
-                          "%" PRIu64 "\"",
-                          block->cold_hits, settings->promote_after);
+    if (hot || cold)
+        kvt_buffer_printf(out, "\"which rule has it, and why: kvtier block explain %s\"", text);
     else
         kvt_buffer_printf(out, "\"only workers hold it\"");
     kvt_buffer_printf(out, "]}");
@@ -285,7 +279,7 @@ advisor_http_block(void *arg, const struct kvt_http_request *request,
     }
     kvt_buffer_printf(out, "],\"child_count\":%zu,\"children_whole\":%s,", child_count,
                       advisor_http_whole(http) ? "true" : "false");
-    add_policy(http, out, block);
+    add_policy(http, out, block, hash);
     kvt_buffer_printf(out, "}");
     kvt_free(block);
 }

@@ -171,6 +171,18 @@ add_gateways(const struct advisor_http *http, struct kvt_buffer *out)
     kvt_free(gateways);
 }
 
+/* How far the policy in force goes, beside what the operator allows. */
+static void
+add_rules(const struct advisor_http *http, struct kvt_buffer *out)
+{
+    const struct advisor_rules *rules = advisor_rulebook_take(http->rulebook);
+    const enum advisor_mode mode = advisor_planner_mode(http->planner);
+
+    kvt_buffer_printf(out, "\"effective_mode\":\"%s\",\"policy_version\":%" PRIu64 ",",
+                      advisor_mode_name(advisor_rules_mode(rules, mode)), rules->version);
+    advisor_rulebook_give(http->rulebook, rules);
+}
+
 void
 advisor_http_status(void *arg, const struct kvt_http_request *request,
                     struct kvt_http_response *response)
@@ -194,6 +206,7 @@ advisor_http_status(void *arg, const struct kvt_http_request *request,
                       kvt_buffer_text(&reasons),
                       advisor_mode_name(advisor_planner_mode(http->planner)));
     kvt_buffer_release(&reasons);
+    add_rules(http, out);
     add_index(http, out);
     kvt_buffer_printf(out, ",");
     add_tiers(http, out);

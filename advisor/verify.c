@@ -327,6 +327,8 @@ advisor_verify(struct advisor_store *store, advisor_verify_fn *callback, void *a
         rc = verify_held(&verify, store, holder, rows);
     if (rc == KVT_OK)
         rc = advisor_verify_log(&verify, store);
+    if (rc == KVT_OK)
+        rc = advisor_verify_policies(&verify, store);
     kvt_free(verify.tiers);
     kvt_free(rows);
     return rc;

@@ -35,4 +35,8 @@ enum kvt_tier advisor_verify_tier(const struct advisor_verify *verify, uint32_t 
 KVT_NODISCARD enum kvt_err advisor_verify_log(struct advisor_verify *verify,
                                               struct advisor_store *store);
 
+/** Versions of the policy: verify_policies.c. */
+KVT_NODISCARD enum kvt_err advisor_verify_policies(struct advisor_verify *verify,
+                                                   struct advisor_store *store);
+
 #endif /* ADVISOR_VERIFY_PRIVATE_H */

@@ -83,6 +83,9 @@ print_daemon(FILE *out, const char *name, struct json_object *status, const stru
                   cli_json_text(status, "version"), cli_json_u64(status, "uptime_ms") / 1000);
     if (cli_json_text(status, "mode")[0] != '\0')
         (void)fprintf(out, ", policy %s", cli_json_text(status, "mode"));
+    if (cli_json_text(status, "effective_mode")[0] != '\0' &&
+        strcmp(cli_json_text(status, "effective_mode"), cli_json_text(status, "mode")) != 0)
+        (void)fprintf(out, " (in effect %s)", cli_json_text(status, "effective_mode"));
     if (cli_json_text(status, "name")[0] != '\0')
         (void)fprintf(out, ", %s on bucket %s", cli_json_text(status, "name"),
                       cli_json_text(status, "bucket"));

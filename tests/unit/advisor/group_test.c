@@ -336,6 +336,46 @@ a_collision_refuses_one_block(void **state)
     end(&scene);
 }
 
+/* A block is as old as its first store since it was nowhere in G4. */
+static void
+a_row_says_since_when_it_is_stored(void **state)
+{
+    static const struct {
+        enum advisor_op_kind kind;
+        uint64_t time_ms;
+        uint64_t stored_ms; /* in the row then; 0: there is no row */
+    } table[] = {
+        {ADVISOR_OP_STORE, 100, 100}, {ADVISOR_OP_STORE, 200, 100}, {ADVISOR_OP_ACCESS, 300, 100},
+        {ADVISOR_OP_REMOVE, 400, 0},  {ADVISOR_OP_STORE, 500, 500}, {ADVISOR_OP_STORE, 450, 500},
+    };
+    struct advisor_store_block block = {0};
+    struct advisor_txn txn;
+    struct scene scene;
+
+    (void)state;
+    begin(&scene);
+    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+        const struct advisor_op op = {.kind = table[i].kind,
+                                      .hash = 7,
+                                      .holder = HOT,
+                                      .ns = NS,
+                                      .ranks = 1,
+                                      .count = 1,
+                                      .size = 64,
+                                      .time_ms = table[i].time_ms};
+
+        assert_int_equal(advisor_group_add(scene.group, &op), KVT_OK);
+        commit(&scene);
+        assert_int_equal(advisor_store_read(scene.store, &txn, NULL), KVT_OK);
+        assert_int_equal(advisor_store_get_block(&txn, NS, 7, &block),
+                         table[i].stored_ms == 0 ? KVT_NOTFOUND : KVT_OK);
+        advisor_store_end(&txn);
+        assert_int_equal(block.stored_ms, table[i].stored_ms);
+    }
+    advisor_store_block_release(&block);
+    end(&scene);
+}
+
 int
 main(void)
 {
@@ -345,6 +385,7 @@ main(void)
         cmocka_unit_test(rows_alone),
         cmocka_unit_test(a_group_is_bounded),
         cmocka_unit_test(a_collision_refuses_one_block),
+        cmocka_unit_test(a_row_says_since_when_it_is_stored),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -392,6 +392,10 @@ a_policy_goes_no_further_than_both_modes(void **state)
     assert_has(ask(&scene, "/v1/policy/mode", "{\"mode\":\"off\"}", TOKEN),
                "\"effective_mode\":\"off\"");
     assert_has(ask(&scene, "/v1/policy", NULL, NULL), "\"policy_mode\":\"enforce\"");
+    assert_has(ask(&scene, "/v1/status", NULL, NULL),
+               "\"mode\":\"off\",\"effective_mode\":\"off\",\"policy_version\":2,");
+    (void)put(&scene, POLICY, strlen(POLICY), NULL); /* says nothing of a mode: it observes */
+    assert_has(ask(&scene, "/v1/policy", NULL, NULL), "\"policy_mode\":\"observe\"");
     end(&scene);
 }
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "advisor/image.h"
+#include "advisor/store_policies.h"
 #include "advisor/store_private.h"
 #include "advisor/verify.h"
 
@@ -171,6 +172,45 @@ damage_publisher(const struct advisor_txn *txn)
                                               .worker = "late"};
 
     assert_int_equal(advisor_store_put_publisher(txn, &row), KVT_OK);
+}
+
+/* ---- versions of the policy ---- */
+
+static void
+put_policy(const struct advisor_txn *txn, uint64_t version, const char *digest)
+{
+    struct advisor_policy_row row = {.version = version, .size = 1, .source = "api"};
+
+    (void)snprintf(row.digest, sizeof(row.digest), "%s", digest);
+    assert_int_equal(advisor_store_put_policy(txn, &row, "x"), KVT_OK);
+}
+
+/* sha256 of "x" */
+#define DIGEST_X "2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881"
+
+static void
+damage_policy_digest(const struct advisor_txn *txn)
+{
+    put_policy(txn, 1, DIGEST_X);
+    put_policy(txn, 2, &DIGEST_X[1]);
+}
+
+static void
+damage_policy_hole(const struct advisor_txn *txn)
+{
+    put_policy(txn, 1, DIGEST_X);
+    put_policy(txn, 3, DIGEST_X);
+}
+
+static void
+damage_policy_row(const struct advisor_txn *txn)
+{
+    uint64_t id = htobe64(1);
+    MDB_val key = advisor_val(&id, sizeof(id));
+    MDB_val value = advisor_val(&id, sizeof(id));
+
+    assert_int_equal(
+        mdb_put(txn->handle, txn->store->tables[ADVISOR_TABLE_POLICIES], &key, &value, 0), 0);
 }
 
 /* ---- the log ---- */
@@ -358,6 +398,9 @@ FINDS(a_holder_without_a_name, damage_holder, "no holder has number 12")
 FINDS(a_row_for_a_worker, damage_tier, "holder 0 is a worker's")
 FINDS(a_reporter_to_come, damage_reporter, "whose number was not given yet")
 FINDS(a_publisher_to_come, damage_publisher, "publisher late: number 9")
+FINDS(a_policy_of_another_digest, damage_policy_digest, "version 2: its text has another digest")
+FINDS(a_policy_that_is_missing, damage_policy_hole, "version 2 is missing")
+FINDS(a_policy_that_is_none, damage_policy_row, "cannot be read")
 FINDS(a_logged_holder_without_a_name, damage_log_holder, "no holder has number 7")
 FINDS(a_bucket_in_a_snapshot, damage_snapshot_tier, "holder 4 is of G4")
 FINDS(a_logged_namespace_without_a_name, damage_log_namespace, "no namespace has number 3")
@@ -461,6 +504,9 @@ main(void)
         TEST(a_row_for_a_worker),
         TEST(a_reporter_to_come),
         TEST(a_publisher_to_come),
+        TEST(a_policy_of_another_digest),
+        TEST(a_policy_that_is_missing),
+        TEST(a_policy_that_is_none),
         TEST(a_logged_holder_without_a_name),
         TEST(a_bucket_in_a_snapshot),
         TEST(a_number_that_was_a_workers),
