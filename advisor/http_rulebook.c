@@ -44,18 +44,46 @@ brings_back(const struct policy *policy)
     return false;
 }
 
+/* What the planner did by it, if it took the policy up already. */
 static void
-add_rules(struct kvt_buffer *out, const struct policy *policy)
+add_state(struct kvt_buffer *out, const struct advisor_rule_view *views, size_t count,
+          const char *id)
 {
+    for (size_t i = 0; i < count; i++) {
+        const struct advisor_rule_view *view = &views[i];
+
+        if (strcmp(view->id, id) != 0)
+            continue;
+        kvt_buffer_printf(out,
+                          ",\"running\":%s,\"ordered\":%" PRIu64 ",\"moved\":%" PRIu64
+                          ",\"refused\":%" PRIu64 ",\"bytes\":%" PRIu64 ",\"last_ms\":%" PRIu64 ",",
+                          view->running ? "true" : "false", view->ordered, view->moved,
+                          view->refused, view->bytes, view->last_ms);
+        advisor_http_text(out, "waits", view->why);
+        kvt_buffer_printf(out, ",\"until_ms\":%" PRIu64, view->why[0] == '\0' ? 0 : view->until_ms);
+        return;
+    }
+}
+
+static void
+add_rules(const struct advisor_http *http, struct kvt_buffer *out, const struct policy *policy)
+{
+    struct advisor_rule_view *views = kvt_calloc(policy->rules.count + 1, sizeof(*views));
+    const size_t count =
+        views == NULL ? 0 : advisor_planner_rules(http->planner, views, policy->rules.count);
+
     kvt_buffer_puts(out, ",\"rules\":[");
     for (size_t i = 0; i < policy->rules.count; i++) {
         const struct policy_rule *rule = policy_rule_at(policy, i);
 
         kvt_buffer_puts(out, i == 0 ? "{" : ",{");
         advisor_http_text(out, "id", rule->id);
-        kvt_buffer_printf(out, ",\"do\":\"%s\"}", policy_verb_text((enum policy_verb)rule->verb));
+        kvt_buffer_printf(out, ",\"do\":\"%s\"", policy_verb_text((enum policy_verb)rule->verb));
+        add_state(out, views, count, rule->id);
+        kvt_buffer_puts(out, "}");
     }
     kvt_buffer_puts(out, "]");
+    kvt_free(views);
 }
 
 void
@@ -85,7 +113,7 @@ advisor_http_policy(void *arg, const struct kvt_http_request *request,
     advisor_http_text(out, "source", rules->source);
     kvt_buffer_puts(out, ",");
     advisor_http_text(out, "digest", rules->digest);
-    add_rules(out, rules->policy);
+    add_rules(http, out, rules->policy);
     if (kvt_http_query(request, "text") != NULL) {
         kvt_buffer_puts(out, ",");
         advisor_http_text(out, "text", rules->text);

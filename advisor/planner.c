@@ -422,6 +422,7 @@ advisor_planner_show(struct advisor_planner *planner)
         view->last_report_ms = gateway->report_ms;
         unhealthy += gateway->healthy ? 0 : 1;
     }
+    advisor_planner_show_rules(planner);
     planner->shared.gateway_count = planner->gateway_count;
     kvt_metric_set(counters->mode, (int64_t)planner->shared.mode);
     (void)pthread_mutex_unlock(&planner->shared.lock);

@@ -119,6 +119,19 @@ struct advisor_tier_view {
     uint64_t last_report_ms;    /* by our clock */
 };
 
+/* Of a rule of the policy in force, since the program started. */
+struct advisor_rule_view {
+    char id[64];
+    bool running;      /* it drains a tier, or its pass goes on */
+    const char *why;   /* it does not act now; "" */
+    uint64_t until_ms; /* of that; 0: until the next look */
+    uint64_t ordered;  /* blocks */
+    uint64_t moved;    /* done */
+    uint64_t refused;
+    uint64_t bytes;   /* ordered */
+    uint64_t last_ms; /* when it ordered last; 0: never */
+};
+
 struct advisor_gateway_view {
     char name[KVT_NAME_MAX];
     bool healthy;
@@ -126,6 +139,9 @@ struct advisor_gateway_view {
 };
 
 size_t advisor_planner_tiers(struct advisor_planner *planner, struct advisor_tier_view *views,
+                             size_t capacity);
+/** Of the policy that is followed, in its order. */
+size_t advisor_planner_rules(struct advisor_planner *planner, struct advisor_rule_view *views,
                              size_t capacity);
 size_t advisor_planner_gateways(struct advisor_planner *planner, struct advisor_gateway_view *views,
                                 size_t capacity);

@@ -155,6 +155,8 @@ struct advisor_planner {
         size_t tier_count;
         struct advisor_gateway_view gateways[ADVISOR_GATEWAYS_MAX];
         size_t gateway_count;
+        struct advisor_rule_view rules[ADVISOR_RULES_MAX];
+        size_t rule_count;
     } shared;
 };
 

@@ -98,6 +98,8 @@ const char *advisor_rule_stop_text(enum advisor_rule_stop why);
 /** It does. */
 void advisor_planner_did(struct advisor_planner *planner, int32_t rule, uint64_t bytes,
                          uint64_t now_ms);
+/** For those who look; under the lock of what is shared. */
+void advisor_planner_show_rules(struct advisor_planner *planner);
 /** What became of blocks that it ordered. */
 void advisor_planner_learn(struct advisor_planner *planner, int32_t rule, uint32_t done,
                            uint32_t failed, uint64_t now_ms);

@@ -48,6 +48,21 @@ view_of(struct obedient *gateway, const char *name)
     return views[0];
 }
 
+static struct advisor_rule_view
+rule_of(struct obedient *gateway, const char *id)
+{
+    struct advisor_rule_view views[8];
+    size_t count;
+
+    (void)obedient_step(gateway, 0); /* each look shows what the one before it did */
+    count = advisor_planner_rules(gateway->rig.planner, views, 8);
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(views[i].id, id) == 0)
+            return views[i];
+    fail();
+    return views[0];
+}
+
 static void
 run(struct obedient *gateway, int steps)
 {
@@ -190,6 +205,10 @@ a_run_ends_at_its_limit_and_begins_again(void **state)
     (void)state;
     run(gateway, 50);
     assert_int_equal(gateway->moved[KVT_ORDER_DEMOTE], 30);
+    assert_int_equal(rule_of(gateway, "drain").moved, 30);
+    assert_true(rule_of(gateway, "drain").running);
+    assert_non_null(strstr(rule_of(gateway, "drain").why, "per_run"));
+    assert_true(rule_of(gateway, "drain").until_ms > gateway->now_ms);
     run(gateway, 30);
     assert_int_equal(gateway->moved[KVT_ORDER_DEMOTE], 60);
     obedient_free(gateway);
@@ -271,6 +290,8 @@ a_rule_that_fails_is_suspended_for_longer_each_time(void **state)
         tries[1] = i == 170 ? gateway->orders : tries[1];
         tries[2] = i == 410 ? gateway->orders : tries[2];
     }
+    assert_true(rule_of(gateway, "drain").refused >= 60);
+    assert_int_equal(rule_of(gateway, "drain").moved, 0);
     assert_int_equal(tries[0], 1);
     assert_int_equal(tries[1], 2);
     assert_int_equal(tries[2], 3);
