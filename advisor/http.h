@@ -117,6 +117,12 @@ void advisor_http_pause_all(void *arg, const struct kvt_http_request *request,
 void advisor_http_resume_all(void *arg, const struct kvt_http_request *request,
                              struct kvt_http_response *response);
 
+/* http_plan.c */
+void advisor_http_plan(void *arg, const struct kvt_http_request *request,
+                       struct kvt_http_response *response);
+void advisor_http_plan_check(void *arg, const struct kvt_http_request *request,
+                             struct kvt_http_response *response);
+
 /** Answer with a job that was taken, or why it was not. */
 void advisor_http_taken(struct kvt_http_response *response, enum kvt_err rc,
                         const struct advisor_job_row *job, const struct kvt_error *err);

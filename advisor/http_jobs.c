@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "advisor/http.h"
+#include "advisor/plan.h"
 #include "base/alloc.h"
 #include "base/json.h"
 #include "base/parse.h"
@@ -233,6 +234,14 @@ read_block(struct json_object *json, struct kvt_order_item *item, uint64_t *byte
     uint64_t ranks = 1;
     uint64_t size = 0;
 
+    if (json_object_is_type(json, json_type_string)) {
+        if (!advisor_plan_block_parse(json_object_get_string(json), item, &size))
+            return kvt_error_set(err, KVT_INVALID,
+                                 "block \"%.60s\": want hash parent position ranks size",
+                                 json_object_get_string(json));
+        *bytes += size * (uint64_t)__builtin_popcount(item->ranks);
+        return KVT_OK;
+    }
     if (!kvt_json_hash(json, "hash", &item->block.hash))
         return kvt_error_set(err, KVT_INVALID, "a block without \"hash\"");
     if ((kvt_json_member(json, "parent") != NULL &&

@@ -127,6 +127,23 @@ fail:
 
 /* ---- any thread ---- */
 
+enum kvt_err
+advisor_rules_new(struct advisor_rules **out, const char *text, size_t size,
+                  struct policy_problems *problems, struct kvt_error *err)
+{
+    struct version *version;
+    const enum kvt_err rc = version_new(&version, "policy", text, size, problems, err);
+
+    *out = version == NULL ? NULL : &version->rules;
+    return rc;
+}
+
+void
+advisor_rules_free(struct advisor_rules *rules)
+{
+    version_free((struct version *)rules); /* its first member */
+}
+
 const struct advisor_rules *
 advisor_rulebook_take(struct advisor_rulebook *book)
 {

@@ -68,6 +68,14 @@ KVT_NODISCARD enum kvt_err advisor_rulebook_open(struct advisor_rulebook **out,
 /** NULL is allowed. */
 void advisor_rulebook_free(struct advisor_rulebook *book);
 
+/** A policy that is not in force, as a version without a number: to plan with.  As
+ *  advisor_rulebook_install() in what it refuses. */
+KVT_NODISCARD enum kvt_err advisor_rules_new(struct advisor_rules **out, const char *text,
+                                             size_t size, struct policy_problems *problems,
+                                             struct kvt_error *err);
+/** NULL is allowed. */
+void advisor_rules_free(struct advisor_rules *rules);
+
 /** The version in force; never NULL. */
 const struct advisor_rules *advisor_rulebook_take(struct advisor_rulebook *book);
 /** NULL is allowed. */

@@ -26,6 +26,7 @@
 #include "cli/migrate.h"
 #include "cli/options.h"
 #include "cli/orders.h"
+#include "cli/plan.h"
 #include "cli/policy.h"
 #include "cli/policy_file.h"
 #include "cli/policy_test.h"
@@ -76,6 +77,8 @@ static const struct kvt_param generate_options[] = {CLI_OPTIONS_GENERATE(KVT_PAR
 static const struct kvt_param dev_options[] = {CLI_OPTIONS_DEV(KVT_PARAM_ROW)};
 static const struct kvt_param policy_show_options[] = {CLI_OPTIONS_POLICY_SHOW(KVT_PARAM_ROW)};
 static const struct kvt_param policy_change_options[] = {CLI_OPTIONS_POLICY_CHANGE(KVT_PARAM_ROW)};
+static const struct kvt_param policy_plan_options[] = {CLI_OPTIONS_POLICY_PLAN(KVT_PARAM_ROW)};
+static const struct kvt_param policy_apply_options[] = {CLI_OPTIONS_POLICY_APPLY(KVT_PARAM_ROW)};
 static const struct kvt_param policy_diff_options[] = {CLI_OPTIONS_POLICY_DIFF(KVT_PARAM_ROW)};
 static const struct kvt_param policy_schema_options[] = {CLI_OPTIONS_POLICY_SCHEMA(KVT_PARAM_ROW)};
 static const struct kvt_param tenant_purge_options[] = {CLI_OPTIONS_TENANT_PURGE(KVT_PARAM_ROW)};
@@ -558,6 +561,36 @@ const struct cli_command cli_commands[] = {
      .words = "FILE",
      OPTIONS(policy_show_options),
      .run = cli_policy_show},
+    {.path = "policy plan",
+     .arguments = "[FILE]",
+     .argument_max = 1,
+     .summary = "What a policy would move and delete now",
+     .details =
+         "Of the policy in FILE, or the one in force: each tier that is over a watermark, down "
+         "to where its rules stop, block by block. Nothing is changed. The plan that --out "
+         "saves names every block and is signed by its content; kvtier policy apply does it.",
+     .example = "policy plan policy.yaml --out plan.json",
+     .words = "FILE",
+     OPTIONS(policy_plan_options),
+     .run = cli_plan_make},
+    {.path = "policy apply",
+     .arguments = "PLAN",
+     .argument_min = 1,
+     .argument_max = 1,
+     .summary = "Do what a plan says",
+     .details =
+         "Puts the plan's policy in force and gives its moves to the advisor as one job, then "
+         "waits "
+         "for its end. It can be killed and run again: it goes on where it was, and nothing is "
+         "done "
+         "twice. Exit status 4 when some blocks failed; 6 when the plan is stale (another version "
+         "is in force, it is older than a day, or more than 5% of its blocks moved meanwhile) or "
+         "its job was paused or cancelled; 7 when it deletes more than is allowed; 8 when it was "
+         "changed since it was made; 10 without --yes.",
+     .example = "policy apply plan.json --yes",
+     .words = "FILE",
+     OPTIONS(policy_apply_options),
+     .run = cli_plan_apply},
     {.path = "policy install",
      .arguments = "FILE",
      .argument_min = 1,

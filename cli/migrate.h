@@ -1,5 +1,5 @@
 /*
- * cli/migrate.h -- `kvtier migrate`: jobs of moves, how far they are, and the switch that stops all.
+ * cli/migrate.h -- `kvtier migrate`: how far jobs of moves are, and the switch that stops all.
  *
  * Why: whoever started to move or delete a million blocks wants to see how far it is, and to stop
  * it at once.

@@ -349,6 +349,17 @@
     X(CLI_POLICY_IF_VERSION, "if_version", INT, "0", "0", "9223372036854775807", "",               \
       "Only while this version is in force; 0: whichever is.")
 
+#define CLI_OPTIONS_POLICY_PLAN(X)                                                                 \
+    X(CLI_PLAN_OUT, "out", PATH, "", "", "", "", "Also save the plan here, to be applied.")
+
+#define CLI_OPTIONS_POLICY_APPLY(X)                                                                \
+    X(CLI_APPLY_YES, "yes", BOOL, "false", "", "", "",                                             \
+      "Do it; without it, say what would be done.")                                                \
+    X(CLI_APPLY_MAX_DELETE, "max_delete", INT, "", "0", "9223372036854775807", "",                 \
+      "Blocks it may delete; unset: the policy's modes.max_delete.")                               \
+    X(CLI_APPLY_DETACH, "detach", BOOL, "false", "", "", "",                                       \
+      "End when the advisor has all of it, not when all is done.")
+
 #define CLI_OPTIONS_POLICY_DIFF(X)                                                                 \
     X(CLI_POLICY_DIFF_DETAILED, "detailed_exitcode", BOOL, "false", "", "", "",                    \
       "Exit status 10 when there is a difference.")
@@ -410,6 +421,8 @@ enum cli_dev_option { CLI_OPTIONS_DEV(CLI_OPTION_ID) CLI_DEV_COUNT };
 enum cli_block_explain_option { CLI_OPTIONS_BLOCK_EXPLAIN(CLI_OPTION_ID) CLI_BLOCK_EXPLAIN_COUNT };
 enum cli_policy_show_option { CLI_OPTIONS_POLICY_SHOW(CLI_OPTION_ID) CLI_POLICY_SHOW_COUNT };
 enum cli_policy_change_option { CLI_OPTIONS_POLICY_CHANGE(CLI_OPTION_ID) CLI_POLICY_CHANGE_COUNT };
+enum cli_policy_plan_option { CLI_OPTIONS_POLICY_PLAN(CLI_OPTION_ID) CLI_PLAN_COUNT };
+enum cli_policy_apply_option { CLI_OPTIONS_POLICY_APPLY(CLI_OPTION_ID) CLI_APPLY_COUNT };
 enum cli_policy_diff_option { CLI_OPTIONS_POLICY_DIFF(CLI_OPTION_ID) CLI_POLICY_DIFF_COUNT };
 enum cli_policy_schema_option { CLI_OPTIONS_POLICY_SCHEMA(CLI_OPTION_ID) CLI_POLICY_SCHEMA_COUNT };
 enum cli_tenant_purge_option { CLI_OPTIONS_TENANT_PURGE(CLI_OPTION_ID) CLI_TENANT_PURGE_COUNT };

@@ -3,6 +3,7 @@
 
 usage: fake.py FOLDER   writes FOLDER/port once it listens; ends with SIGTERM.
 """
+import hashlib
 import http.server
 import json
 import os
@@ -60,6 +61,37 @@ ENDED = {**JOB, "id": 11, "kind": "plan", "title": "4f5e", "state": "done", "don
 JOBS = {"paused": True, "mode": "enforce", "jobs": [JOB, ENDED]}
 FAILURES = [{"batch": 1, "verb": "delete", "gateway": "gw0", "namespace": "acme/llama", "blocks": 1024, "done": 1000,
              "failed": 24, "attempts": 2, "text": "0/0:k0: pinned"}]
+PLAN_POLICY = "version: 1\ntiers:\n  hot: {level: G3}\n  cold: {level: G4}\nmodes: {max_delete: 1}\n"
+
+
+def signed(plan):
+    """A plan with its signature, as docs/formats.md says."""
+    texts = ["kvtier-plan 1", str(plan["base_version"]), plan["base_digest"], plan["policy_digest"]]
+    for moves in plan["moves"]:
+        texts += [moves[key] for key in ("verb", "gateway", "tier", "namespace", "rule")] + moves["blocks"]
+    data = b"".join(b"%d:%s\n" % (len(text.encode()), text.encode()) for text in texts)
+    return {**plan, "digest": hashlib.sha256(data).hexdigest()}
+
+
+def plan_of(deletes):
+    moves = [{"verb": "demote", "gateway": "gw0", "tier": "hot@gw0", "namespace": "acme/llama", "rule": "drain-hot",
+              "blocks": [f"{n:016x} {n - 1:016x} {n} 1 1048576" for n in range(1, 4)]}]
+    if deletes:
+        moves.append({"verb": "delete", "gateway": "gw0", "tier": "cold@kvtier", "namespace": "", "rule": "drain-cold",
+                      "blocks": [f"{n:016x} 0000000000000000 0 3 1024" for n in range(90, 90 + deletes)]})
+    return signed({"schema_version": 1, "kind": "kvtier-plan", "created_ms": int(time.time() * 1000),
+                   "base_version": 3, "base_digest": "77" * 32,
+                   "policy_digest": hashlib.sha256(PLAN_POLICY.encode()).hexdigest(), "policy": PLAN_POLICY,
+                   "summary": {"blocks": 3 + deletes, "bytes": 3 << 20, "requests": 3 + 2 * deletes, "eta_s": 90,
+                               "cost": 0.000015, "verbs": {"demote": {"blocks": 3, "bytes": 3 << 20}},
+                               "tiers": [{"name": "hot@gw0", "blocks": 3, "bytes": 3 << 20}],
+                               "rules": [{"name": "drain-hot", "blocks": 3, "bytes": 3 << 20}],
+                               "tenants": [{"name": "acme", "blocks": 3, "bytes": 3 << 20}], "cut": False,
+                               "warnings": [f"{deletes} blocks will be deleted"] if deletes else []},
+                   "moves": moves})
+
+
+GIVEN = {}  # jobs by key
 POLICY = {"mode": "enforce", "ordering": "lru", "hot": {"start_ppm": 850000, "stop_ppm": 700000},
           "cold": {"start_ppm": 950000, "stop_ppm": 900000}, "promote_after_cold_hits": 2, "source": "file",
           "configured_mode": "enforce", "policy_mode": "enforce", "effective_mode": "enforce", "version": 3,
@@ -179,6 +211,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def do_GET(self):
         path, query = self.parts()
+        if path == "/a/v1/jobs" and "key" in query:
+            self.answer({"paused": False, "mode": "observe",
+                         "jobs": [job for key, job in GIVEN.items() if key == query["key"]]})
+            return
+        if path == "/a/v1/jobs/13":
+            self.answer({"paused": False, "job": next(iter(GIVEN.values())), "failures": []})
+            return
         fixed = {"/g/v1/quarantine": {"schema_version": 1, "entries": QUARANTINE},
                  "/a/v1/status": ADVISOR, "/g/v1/status": GATEWAY, f"/a/v1/blocks/{HASH}": BLOCK,
                  "/a/v1/jobs": JOBS, "/a/v1/jobs/12": {"paused": False, "job": JOB, "failures": FAILURES},
@@ -261,6 +300,16 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.answer({**POLICY, "version": 4, "source": "api", "policy_mode": "observe", "effective_mode": "observe",
                          "rules": [{"id": str(len(body)), "do": "demote"}]})
 
+    def give(self, body):
+        """A job in parts, as the advisor takes it."""
+        job = GIVEN.setdefault(body["key"], {**ENDED, "id": 13, "kind": body["kind"], "title": body["title"],
+                                             "parts": 0, "blocks": 0, "state": "filling"})
+        if job["state"] == "filling" and body["part"] == job["parts"]:
+            job["parts"] += 1
+            job["blocks"] += sum(len(moves["blocks"]) for moves in body["moves"])
+            job.update({} if body["more"] else {"state": "done", "done": job["blocks"], "batches": 1, "batches_done": 1})
+        self.answer({"schema_version": 1, "job": job})
+
     def do_POST(self):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         path, _ = self.parts()
@@ -271,7 +320,14 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if path.startswith(("/a/v1/jobs/", "/a/v1/planner/")) and self.headers.get("Authorization") != "Bearer secret-token":
             self.refuse(401, "DENIED", "wrong token")
             return
-        if path in ("/a/v1/planner/pause", "/a/v1/planner/resume"):
+        if path == "/a/v1/plan":
+            self.answer(plan_of(2 if "expire" in body.get("policy", "") else 0))
+        elif path == "/a/v1/plan/check":
+            blocks = sum(len(moves["blocks"]) for moves in body["moves"])
+            self.answer({"schema_version": 1, "blocks": blocks, "moved": blocks - 3})
+        elif path == "/a/v1/jobs" and "key" in body:
+            self.give(body)
+        elif path in ("/a/v1/planner/pause", "/a/v1/planner/resume"):
             self.answer({"schema_version": 1, "paused": path.endswith("pause")})
         elif path in ("/a/v1/jobs/12/pause", "/a/v1/jobs/12/resume", "/a/v1/jobs/12/cancel"):
             state = {"pause": "paused", "resume": "queued", "cancel": "cancelled"}[path.rsplit("/", 1)[1]]

@@ -1,0 +1,127 @@
+#include <inttypes.h>
+#include <openssl/evp.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "advisor/plan.h"
+#include "base/alloc.h"
+#include "base/hex.h"
+#include "base/parse.h"
+
+struct advisor_plan_digest {
+    EVP_MD_CTX *context;
+    bool failed;
+};
+
+struct advisor_plan_digest *
+advisor_plan_digest_new(void)
+{
+    struct advisor_plan_digest *digest = kvt_calloc(1, sizeof(*digest));
+
+    if (digest == NULL)
+        return NULL;
+    digest->context = EVP_MD_CTX_new();
+    if (digest->context == NULL || EVP_DigestInit_ex(digest->context, EVP_sha256(), NULL) != 1) {
+        EVP_MD_CTX_free(digest->context);
+        kvt_free(digest);
+        return NULL;
+    }
+    return digest;
+}
+
+static void
+add(struct advisor_plan_digest *digest, const void *bytes, size_t size)
+{
+    if (EVP_DigestUpdate(digest->context, bytes, size) != 1)
+        digest->failed = true;
+}
+
+void
+advisor_plan_digest_text(struct advisor_plan_digest *digest, const char *text)
+{
+    const size_t size = strlen(text);
+    char head[24];
+
+    add(digest, head, (size_t)snprintf(head, sizeof(head), "%zu:", size));
+    add(digest, text, size);
+    add(digest, "\n", 1);
+}
+
+void
+advisor_plan_digest_number(struct advisor_plan_digest *digest, uint64_t number)
+{
+    char text[24];
+
+    (void)snprintf(text, sizeof(text), "%" PRIu64, number);
+    advisor_plan_digest_text(digest, text);
+}
+
+void
+advisor_plan_digest_end(struct advisor_plan_digest *digest, char hex[ADVISOR_PLAN_DIGEST_MAX])
+{
+    unsigned char bytes[EVP_MAX_MD_SIZE];
+    unsigned size = 0;
+
+    hex[0] = '\0';
+    if (!digest->failed && EVP_DigestFinal_ex(digest->context, bytes, &size) == 1)
+        kvt_hex_format(bytes, size, hex);
+    EVP_MD_CTX_free(digest->context);
+    kvt_free(digest);
+}
+
+/* ---- a block's text ---- */
+
+void
+advisor_plan_block_format(const struct kvt_order_item *item, uint64_t size,
+                          char text[ADVISOR_PLAN_BLOCK_MAX])
+{
+    (void)snprintf(text, ADVISOR_PLAN_BLOCK_MAX, "%016" PRIx64 " %016" PRIx64 " %u %u %" PRIu64,
+                   item->block.hash, item->block.parent, item->block.position, item->ranks, size);
+}
+
+/* Up to the next space, which is passed; false: it is too long, or there is none where one is due.
+ */
+static bool
+word(const char **at, char *to, size_t size, bool last)
+{
+    const size_t length = strcspn(*at, " ");
+
+    if (length == 0 || length >= size || ((*at)[length] == '\0') != last)
+        return false;
+    memcpy(to, *at, length);
+    to[length] = '\0';
+    *at += length + (last ? 0 : 1);
+    return true;
+}
+
+static bool
+number(const char **at, bool last, uint64_t max, uint64_t *value)
+{
+    char text[24];
+
+    return word(at, text, sizeof(text), last) && kvt_parse_u64(text, value) == KVT_OK &&
+           *value <= max;
+}
+
+bool
+advisor_plan_block_parse(const char *text, struct kvt_order_item *item, uint64_t *size)
+{
+    char hash[KVT_HASH_TEXT_MAX];
+    char parent[KVT_HASH_TEXT_MAX];
+    uint64_t position = 0;
+    uint64_t ranks = 0;
+    const char *at = text;
+
+    *item = (struct kvt_order_item){.ranks = 0};
+    *size = 0;
+    if (!word(&at, hash, sizeof(hash), false) || !word(&at, parent, sizeof(parent), false) ||
+        strlen(hash) != KVT_HASH_TEXT_MAX - 1 || strlen(parent) != KVT_HASH_TEXT_MAX - 1 ||
+        !kvt_hash_parse(hash, &item->block.hash) || !kvt_hash_parse(parent, &item->block.parent) ||
+        !number(&at, false, KVT_POSITION_MAX, &position) ||
+        !number(&at, false, UINT32_MAX, &ranks) || ranks == 0 ||
+        !number(&at, true, UINT64_MAX, size))
+        return false;
+    item->block.position = (uint32_t)position;
+    item->ranks = (uint32_t)ranks;
+    return true;
+}

@@ -1,0 +1,103 @@
+#!/usr/bin/env bats
+# What is tested: kvtier policy plan and apply: what they print, which plans they refuse, and their exit status.
+# How: fixed answers of an advisor that is none (fake.py), which signs by what docs/formats.md says.
+bats_require_minimum_version 1.5.0
+load support
+
+setup_file() {
+  FAKE=$BATS_FILE_TMPDIR
+  # Started without the suite's own file descriptors, or bats waits for it.
+  python3 "$KVTIER_SOURCE/tests/cli/fake.py" "$FAKE" >"$FAKE/log" 2>&1 3>&- &
+  echo $! >"$FAKE/pid"
+  for _ in $(seq 200); do
+    [ -f "$FAKE/port" ] && break
+    sleep 0.05
+  done
+  [ -f "$FAKE/port" ]
+  echo secret-token >"$FAKE/token"
+  chmod 600 "$FAKE/token"
+  cat >"$FAKE/cli.yaml" <<YAML
+advisor: {url: "http://127.0.0.1:$(cat "$FAKE/port")/a"}
+gateway: {url: "http://127.0.0.1:$(cat "$FAKE/port")/g"}
+admin: {token_file: "$FAKE/token"}
+YAML
+}
+
+teardown_file() {
+  kill "$(cat "$BATS_FILE_TMPDIR/pid")"
+}
+
+setup() {
+  clean_environment
+  export KVTIER_CONFIGURED="$KVTIER --config $BATS_FILE_TMPDIR/cli.yaml"
+}
+
+expiring() {
+  printf 'version: 1\n# expire\n' >"$BATS_TEST_TMPDIR/policy.yaml"
+}
+
+@test "policy plan says what would be done, and saves it" {
+  run $KVTIER_CONFIGURED policy plan
+  status_is 0
+  golden policy-plan
+  expiring
+  cd "$BATS_TEST_TMPDIR"
+  run $KVTIER_CONFIGURED policy plan policy.yaml --out plan.json
+  status_is 0
+  output_has "warning  2 blocks will be deleted"
+  output_has "saved as plan.json; do it: kvtier policy apply plan.json --yes"
+  run $KVTIER_CONFIGURED policy plan policy.yaml --json
+  status_is 0
+  python3 -c 'import json, sys; assert json.load(sys.stdin)["kind"] == "kvtier-plan"' <<<"$output"
+  run $KVTIER_CONFIGURED policy plan missing.yaml
+  status_is 3
+}
+
+@test "policy apply asks for --yes, and does it once" {
+  cd "$BATS_TEST_TMPDIR"
+  $KVTIER_CONFIGURED policy plan --out plan.json
+  run $KVTIER_CONFIGURED policy apply plan.json
+  status_is 10
+  output_has "nothing was done; --yes does it"
+  run $KVTIER_CONFIGURED policy apply plan.json --yes
+  status_is 0
+  output_has "blocks   3 of 3 done, 0 failed"
+  run $KVTIER_CONFIGURED policy apply plan.json --yes # it is done, and stays so
+  status_is 0
+  output_has "job      13: plan "
+  run $KVTIER_CONFIGURED policy apply plan.json --yes --detach
+  status_is 0
+  output_has "job 13 has it; look at it: kvtier migrate status 13"
+}
+
+@test "policy apply refuses what deletes too much, and what is stale" {
+  cd "$BATS_TEST_TMPDIR"
+  expiring
+  $KVTIER_CONFIGURED policy plan policy.yaml --out plan.json
+  run $KVTIER_CONFIGURED policy apply plan.json --yes # the policy allows one
+  status_is 7
+  output_has "it deletes 2 blocks and 1 are allowed; --max-delete 2 allows it"
+  run $KVTIER_CONFIGURED policy apply plan.json --yes --max-delete 2
+  status_is 6
+  output_has "the plan is stale: 2 of 5 blocks are no longer where it says"
+  python3 - <<'PY'
+import hashlib, json
+plan = json.load(open("plan.json"))
+for name, change in (("old", {"created_ms": 1}), ("cut", {"moves": plan["moves"][:1]}), ("other", {"policy": "x"}),
+                     ("none", {"kind": "x"})):
+    json.dump({**plan, **change}, open(name + ".json", "w"))
+PY
+  run $KVTIER_CONFIGURED policy apply old.json --yes --max-delete 2
+  status_is 6
+  output_has "it is older than a day"
+  run $KVTIER_CONFIGURED policy apply cut.json --yes
+  status_is 8
+  output_has "the plan was changed since it was made"
+  run $KVTIER_CONFIGURED policy apply other.json --yes
+  status_is 8
+  run $KVTIER_CONFIGURED policy apply none.json --yes
+  status_is 2
+  output_has "this is no plan; make one: kvtier policy plan"
+  run $KVTIER_CONFIGURED policy apply missing.json --yes
+  status_is 3
+}
