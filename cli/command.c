@@ -682,8 +682,9 @@ const struct cli_command cli_commands[] = {
      .argument_max = 1,
      .summary = "What orderings and sizes of a hot tier make of a workload",
      .details =
-         "FILE is a trace as workload generate writes it, - is standard input; without it one is "
-         "generated. Every ordering is run at every size, beside the best there could be (Belady) "
+         "FILE is a recording of events record, or a trace as workload generate writes it, which "
+         "may come as - from standard input; without it one is generated. Every ordering is run at "
+         "every size, beside the best there could be (Belady) "
          "and with what moves, requests and storage cost; at the end it says which ordering and "
          "size it would pick, and why. Nothing is asked of any daemon.",
      .example = "policy simulate --requests 2000 --orderings rhi,lru --sizes 2%,10%",

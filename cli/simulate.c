@@ -10,6 +10,7 @@
 #include "base/parse.h"
 #include "cli/generator.h"
 #include "cli/options.h"
+#include "cli/recorded.h"
 #include "cli/simulate_print.h"
 #include "cli/study.h"
 #include "cli/workload.h"
@@ -25,6 +26,7 @@ struct job {
     struct policy_plugin *plugin;
     struct cli_study_options options;
     uint64_t bad_lines;
+    uint64_t bad_messages;
 };
 
 /* ---- the workload ---- */
@@ -61,6 +63,25 @@ read_trace(const struct cli_context *context, struct job *job, struct kvt_error 
     }
     wire_trace_close(trace);
     return rc == KVT_NOTFOUND ? KVT_OK : rc;
+}
+
+/* Whose requests they are is said, for they are not the same. */
+static enum kvt_err
+read_recording(const struct cli_context *context, struct job *job, struct kvt_error *err)
+{
+    struct policy_workload *workload;
+    struct cli_recorded_counts counts;
+    const enum kvt_err rc = cli_recorded_read(&workload, context->arguments[0], &counts, err);
+
+    if (rc != KVT_OK)
+        return rc;
+    policy_workload_free(job->workload);
+    job->workload = workload;
+    job->bad_messages = counts.bad;
+    (void)fprintf(context->err, "kvtier: %zu requests out of %" PRIu64 " messages, %s\n",
+                  policy_workload_requests(workload), counts.messages,
+                  counts.of_gateways ? "as gateways reported reads" : "as workers stored blocks");
+    return KVT_OK;
 }
 
 /* What `workload generate` writes without flags, but for the seed and the number of requests. */
@@ -304,7 +325,8 @@ cli_policy_simulate(const struct cli_context *context)
     if (rc != KVT_OK)
         (void)kvt_error_set(&err, rc, "out of memory");
     if (rc == KVT_OK && context->argument_count > 0)
-        rc = read_trace(context, &job, &err);
+        rc = cli_recorded_is(context->arguments[0]) ? read_recording(context, &job, &err)
+                                                    : read_trace(context, &job, &err);
     else if (rc == KVT_OK)
         rc = generate(context, &job, &err);
     if (rc == KVT_OK) {
@@ -319,8 +341,12 @@ cli_policy_simulate(const struct cli_context *context)
         return cli_context_usage(context, "%s", err.text);
     if (rc != KVT_OK)
         return cli_context_fail(context, &err);
-    if (job.bad_lines == 0)
+    if (job.bad_lines == 0 && job.bad_messages == 0)
         return CLI_EXIT_DONE;
-    (void)fprintf(context->err, "kvtier: %" PRIu64 " lines were no requests\n", job.bad_lines);
+    if (job.bad_messages > 0)
+        (void)fprintf(context->err, "kvtier: %" PRIu64 " messages could not be read\n",
+                      job.bad_messages);
+    else
+        (void)fprintf(context->err, "kvtier: %" PRIu64 " lines were no requests\n", job.bad_lines);
     return CLI_EXIT_PARTIAL;
 }

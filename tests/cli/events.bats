@@ -286,6 +286,12 @@ index_rests() {
   status_is 0
   output_has "messages, compared with the store"
   "$KVTIER" --advisor-url "$(cat "$T/two.url")" index verify --offline "$T/two"
+  # And its requests can be simulated.
+  run --separate-stderr "$KVTIER" policy simulate "$T/all.rec" --orderings lru --sizes 20% -o json
+  status_is 0
+  [[ $stderr == *"as workers stored blocks"* ]]
+  simulated=$(python3 -c 'import json, sys; print(json.load(sys.stdin)["requests"])' <<<"$output")
+  [ "$simulated" -ge 60 ] && [ "$simulated" -le 250 ]
   kill "$(cat "$T/second/pid")"
 }
 
