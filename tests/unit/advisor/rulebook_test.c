@@ -5,6 +5,7 @@
  * against an array of versions; every allocation of an install made to fail in turn.
  */
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -20,7 +21,14 @@
 #include "policy/rows.h"
 #include "tests/support/seed.h"
 
-enum { STEPS = 300, TEXTS = 5, TEXT_MAX_BYTES = 512, FILE_MODE = 0644 };
+enum {
+    STEPS = 300,
+    TEXTS = 5,
+    TEXT_MAX_BYTES = 512,
+    FILE_MODE = 0644,
+    READERS = 3,
+    CHANGES = 60,
+};
 
 struct scene {
     char folder[256];
@@ -450,6 +458,59 @@ random_changes_against_an_array(void **state)
     scene_free(scene);
 }
 
+/* ---- while others look ---- */
+
+struct reader {
+    struct advisor_rulebook *book;
+    atomic_bool *stopping;
+    uint64_t looks;
+};
+
+/* What is taken is of one version, and none is older than the one before. */
+static void *
+read_versions(void *arg)
+{
+    struct reader *reader = arg;
+    char digest[ADVISOR_POLICY_DIGEST_MAX];
+    uint64_t former = 0;
+
+    while (!atomic_load(reader->stopping) || reader->looks == 0) {
+        const struct advisor_rules *rules = advisor_rulebook_take(reader->book);
+
+        assert_true(rules->version >= former);
+        former = rules->version;
+        assert_int_equal(advisor_rulebook_digest(rules->text, rules->size, digest), KVT_OK);
+        assert_string_equal(digest, rules->digest);
+        assert_true(advisor_rules_tier(rules, "hot@gw0") == 0);
+        advisor_rulebook_give(reader->book, rules);
+        reader->looks++;
+    }
+    return NULL;
+}
+
+static void
+versions_change_while_others_look(void **state)
+{
+    struct scene *scene = scene_new();
+    struct reader readers[READERS];
+    pthread_t threads[READERS];
+    atomic_bool stopping = false;
+    char text[TEXT_MAX_BYTES];
+
+    (void)state;
+    for (size_t i = 0; i < READERS; i++) {
+        readers[i] = (struct reader){.book = scene->book, .stopping = &stopping};
+        assert_int_equal(pthread_create(&threads[i], NULL, read_versions, &readers[i]), 0);
+    }
+    for (unsigned i = 0; i < CHANGES; i++)
+        assert_int_equal(install(scene, text_of(i % TEXTS, text), i + 1), KVT_OK);
+    atomic_store(&stopping, true);
+    for (size_t i = 0; i < READERS; i++)
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    assert_in_force(scene, CHANGES + 1, "api", text);
+    scene_free(scene);
+}
+
 /* ---- without memory, without room ---- */
 
 /* A start, with the file or with an install behind it. */
@@ -607,6 +668,7 @@ main(void)
         cmocka_unit_test(a_policy_that_cannot_be_read_any_more),
         cmocka_unit_test(a_rollback_is_a_new_version),
         cmocka_unit_test(random_changes_against_an_array),
+        cmocka_unit_test(versions_change_while_others_look),
         cmocka_unit_test(every_allocation_may_fail),
         cmocka_unit_test(a_full_store_keeps_what_is_in_force),
         cmocka_unit_test(an_errand_is_done_by_who_serves),
