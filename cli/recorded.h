@@ -1,8 +1,9 @@
 /*
  * cli/recorded.h -- requests out of a recording of events, to be simulated.
  *
- * Why: the traffic to judge a policy by is one's own, and what everybody can record of it are events
- * (`kvtier events record`).  They name blocks and not requests, so requests are put together:
+ * Why: the traffic to judge a policy by is one's own, and what everybody can record of it are
+ * events (`kvtier events record`).  They name blocks and not requests, so requests are put
+ * together:
  *
  *   - What a worker stores in its nearest tier it computed or fetched for a request: blocks that
  *     follow each other, and all that come before them in their chain, are one.
@@ -15,8 +16,8 @@
  *
  * Ownership: the workload is the caller's, policy_workload_free().
  * Threads:   none; one owner.
- * Limits:    CLI_RECORDED_CHAIN_MAX blocks of a request, CLI_RECORDED_REPEATS_MAX times of a block in a
- *            report; memory.
+ * Limits:    CLI_RECORDED_CHAIN_MAX blocks of a request, CLI_RECORDED_REPEATS_MAX times of a block
+ *            in a report; memory.
  */
 #ifndef CLI_RECORDED_H
 #define CLI_RECORDED_H
