@@ -123,6 +123,11 @@ void advisor_http_plan(void *arg, const struct kvt_http_request *request,
 void advisor_http_plan_check(void *arg, const struct kvt_http_request *request,
                              struct kvt_http_response *response);
 
+/** Append the batches of a job of which something failed, up to some (http_failures.c). */
+KVT_NODISCARD enum kvt_err advisor_http_failures(struct kvt_buffer *out,
+                                                 const struct advisor_txn *txn,
+                                                 const struct advisor_job_row *job);
+
 /** Answer with a job that was taken, or why it was not. */
 void advisor_http_taken(struct kvt_http_response *response, enum kvt_err rc,
                         const struct advisor_job_row *job, const struct kvt_error *err);

@@ -11,8 +11,7 @@
 /* Jobs: what there is, what is asked for. */
 
 enum {
-    FAILURES_MAX = 256, /* batches of a job that are shown with what failed in them */
-    MOVES_MAX = 4096,   /* rows of "moves" in one request */
+    MOVES_MAX = 4096, /* rows of "moves" in one request */
 };
 
 /* ---- what there is ---- */
@@ -95,58 +94,6 @@ advisor_http_jobs(void *arg, const struct kvt_http_request *request,
     kvt_free(rows);
 }
 
-static void
-add_failure(struct kvt_buffer *out, uint32_t n, const struct advisor_job_batch *batch,
-            const struct kvt_order_item *items)
-{
-    kvt_buffer_printf(out, "{\"batch\":%u,\"verb\":\"%s\",", n,
-                      kvt_order_verb_name((enum kvt_order_verb)batch->verb));
-    advisor_http_text(out, "gateway", batch->gateway);
-    kvt_buffer_printf(out, ",");
-    advisor_http_text(out, "namespace", batch->namespace_);
-    kvt_buffer_printf(out, ",\"blocks\":%u,\"done\":%u,\"failed\":%u,\"attempts\":%u,",
-                      batch->items, batch->done, batch->failed, batch->attempts);
-    advisor_http_text(out, "text", batch->text);
-    /* One that failed alone is known by name; of more the gateway names the first. */
-    if (items != NULL && batch->failed == batch->items) {
-        kvt_buffer_printf(out, ",\"hashes\":[");
-        for (uint32_t i = 0; i < batch->items; i++) {
-            char text[KVT_HASH_TEXT_MAX];
-
-            kvt_hash_format(items[i].block.hash, text);
-            kvt_buffer_printf(out, "%s\"%s\"", i == 0 ? "" : ",", text);
-        }
-        kvt_buffer_printf(out, "]");
-    }
-    kvt_buffer_printf(out, "}");
-}
-
-static enum kvt_err
-add_failures(struct kvt_buffer *out, const struct advisor_txn *txn,
-             const struct advisor_job_row *row)
-{
-    enum kvt_err rc = KVT_OK;
-    unsigned count = 0;
-
-    for (uint32_t n = 0; n < row->batches && count < FAILURES_MAX && row->failed > 0; n++) {
-        struct kvt_order_item *items;
-        struct advisor_job_batch batch;
-
-        rc = advisor_store_batch(txn, row->id, n, &batch, NULL);
-        if (rc != KVT_OK)
-            return rc;
-        if (batch.finished == 0 || batch.failed == 0)
-            continue;
-        rc = advisor_store_batch(txn, row->id, n, &batch, &items);
-        if (rc != KVT_OK)
-            return rc;
-        kvt_buffer_puts(out, count++ == 0 ? "" : ",");
-        add_failure(out, n, &batch, items);
-        kvt_free(items);
-    }
-    return rc;
-}
-
 void
 advisor_http_job(void *arg, const struct kvt_http_request *request,
                  struct kvt_http_response *response)
@@ -169,7 +116,7 @@ advisor_http_job(void *arg, const struct kvt_http_request *request,
                           advisor_planner_paused(http->planner) ? "true" : "false");
         add_job(&response->body, &row);
         kvt_buffer_printf(&response->body, ",\"failures\":[");
-        rc = add_failures(&response->body, &txn, &row);
+        rc = advisor_http_failures(&response->body, &txn, &row);
         kvt_buffer_printf(&response->body, "]}");
     }
     advisor_store_end(&txn);

@@ -71,7 +71,7 @@ void advisor_plan_block_format(const struct kvt_order_item *item, uint64_t size,
                                char text[ADVISOR_PLAN_BLOCK_MAX]);
 bool advisor_plan_block_parse(const char *text, struct kvt_order_item *item, uint64_t *size);
 
-/* ---- the signature (plan_digest.c): each text as its length, a colon, itself and a newline ---- */
+/* ---- the signature: of each text its length, a colon, itself and a newline ---- */
 
 struct advisor_plan_digest;
 

@@ -510,10 +510,8 @@ const struct cli_command cli_commands[] = {
      .arguments = "[JOB]",
      .argument_max = 1,
      .summary = "Jobs of moves: how far they are, and what failed",
-     .details =
-         "A job is what a plan, a purge or a pin of many blocks became: the advisor keeps it "
-         "and goes on with it after a restart. With JOB its times, and each batch of which "
-         "something failed.",
+     .details = "A job is what a plan, a purge or a pin of many blocks became; it goes on after a "
+                "restart. With JOB its times, and each batch of which something failed.",
      .example = "migrate status 12 --watch",
      .words = "",
      .bare = "watch",
@@ -524,9 +522,9 @@ const struct cli_command cli_commands[] = {
      .arguments = "[JOB]",
      .argument_max = 1,
      .summary = "Pause a job, or stop all orders",
-     .details = "Without JOB no order leaves any more, of the policy or of a job, until kvtier "
-                "migrate resume; the advisor remembers it over restarts. Orders that gateways have "
-                "already come to their end.",
+     .details =
+         "Without JOB no order leaves any more, of the policy or of a job, until kvtier migrate "
+         "resume, also over restarts. Orders that gateways have already come to their end.",
      .example = "migrate pause",
      .words = "",
      .run = cli_migrate_pause},
@@ -534,9 +532,8 @@ const struct cli_command cli_commands[] = {
      .arguments = "[JOB]",
      .argument_max = 1,
      .summary = "Go on with a job, or with all orders",
-     .details =
-         "With JOB that job; one that failed tries again what failed. Without it, the switch "
-         "of kvtier migrate pause is taken off; jobs that are paused themselves stay so.",
+     .details = "With JOB that job, and what failed of it is tried again. Without it the stop of "
+                "kvtier migrate pause ends; jobs that are paused themselves stay so.",
      .example = "migrate resume 12",
      .words = "",
      .run = cli_migrate_resume},
@@ -566,9 +563,9 @@ const struct cli_command cli_commands[] = {
      .argument_max = 1,
      .summary = "What a policy would move and delete now",
      .details =
-         "Of the policy in FILE, or the one in force: each tier that is over a watermark, down "
-         "to where its rules stop, block by block. Nothing is changed. The plan that --out "
-         "saves names every block and is signed by its content; kvtier policy apply does it.",
+         "Of the policy in FILE, or the one in force: each tier that is over a watermark, down to "
+         "where its rules stop, block by block. Nothing is changed. What --out saves is signed by "
+         "its content; kvtier policy apply does it.",
      .example = "policy plan policy.yaml --out plan.json",
      .words = "FILE",
      OPTIONS(policy_plan_options),
@@ -579,14 +576,11 @@ const struct cli_command cli_commands[] = {
      .argument_max = 1,
      .summary = "Do what a plan says",
      .details =
-         "Puts the plan's policy in force and gives its moves to the advisor as one job, then "
-         "waits "
-         "for its end. It can be killed and run again: it goes on where it was, and nothing is "
-         "done "
-         "twice. Exit status 4 when some blocks failed; 6 when the plan is stale (another version "
-         "is in force, it is older than a day, or more than 5% of its blocks moved meanwhile) or "
-         "its job was paused or cancelled; 7 when it deletes more than is allowed; 8 when it was "
-         "changed since it was made; 10 without --yes.",
+         "Gives the moves to the advisor as one job, puts the policy in force and waits for the "
+         "end. It can be killed and run again: nothing is done twice. Exit status 4 when some "
+         "blocks failed; 6 when it is stale (another version in force, older than a day, over 5% "
+         "of its blocks moved) or its job was stopped; 7 when it deletes too much; 8 when it was "
+         "changed; 10 without --yes.",
      .example = "policy apply plan.json --yes",
      .words = "FILE",
      OPTIONS(policy_apply_options),

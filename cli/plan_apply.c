@@ -17,7 +17,7 @@
 /* What happens in this order, and can be killed anywhere in it: the moves are given as one job in
  * parts, which does not begin; the policy is put in force if it is another one; the job begins.
  * The job's key is the plan's digest, so whoever runs it again goes on where it was.  The policy
- * comes behind the moves: once it acts by itself, fewer and fewer blocks are where the plan says. */
+ * comes behind the moves: once it acts by itself, fewer blocks are where the plan says. */
 
 enum {
     AGE_MAX_MS = 24 * 3600 * 1000, /* of a plan that is begun */

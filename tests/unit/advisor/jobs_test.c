@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "advisor/http.h"
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/random.h"
@@ -623,6 +624,75 @@ without_a_key_no_job_is_taken(void **state)
     kvt_metrics_free(metrics);
 }
 
+/* ---- what failed ---- */
+
+/* The gateway says how many, and of the first why; the index says which. */
+static void
+failures_are_named(void **state)
+{
+    struct scene *scene = scene_new(ADVISOR_MODE_OBSERVE);
+    struct kvt_event_batch batch = {.incarnation = 1,
+                                    .first_seq = 1,
+                                    .time_ms = kvt_clock_unix_ms(),
+                                    .worker = "gateway:gw0",
+                                    .namespace_ = "ns",
+                                    .location_count = 1};
+    struct kvt_event events[20];
+    struct kvt_order_result result = {.verb = KVT_ORDER_DEMOTE, .text = "0/0:k: pinned"};
+    struct advisor_job_row row;
+    struct kvt_buffer out;
+    struct advisor_txn txn;
+    uint64_t id;
+
+    (void)state;
+    batch.locations[0] = (struct kvt_location){.tier = KVT_TIER_G4, .name = "hot@gw0"};
+    batch.events = events;
+    batch.event_count = 20;
+    for (uint32_t i = 0; i < 20; i++)
+        events[i] = (struct kvt_event){.type = KVT_EVENT_STORE,
+                                       .sequence_hash = i + 1,
+                                       .position = i,
+                                       .parent = i,
+                                       .block_size = 10,
+                                       .ranks = 1};
+    test_rig_batch(&scene->rig, 1, &batch);
+    test_rig_run(&scene->rig);
+    id = submit(scene, 0, 20);
+    test_rig_run(&scene->rig);
+    /* 3 and 7 stay where they are, twice. */
+    for (int attempt = 0; attempt < 2; attempt++) {
+        assert_true(advisor_planner_next(scene->rig.planner, &scene->order, kvt_clock_unix_ms()));
+        result.epoch = scene->order.epoch;
+        result.id = scene->order.id;
+        result.done = 18;
+        result.failed = 2;
+        report(scene, &result);
+        pass_time(scene, 0);
+    }
+    batch.first_seq = 21;
+    batch.event_count = 0;
+    for (uint32_t i = 0; i < 20; i++)
+        if (i + 1 != 3 && i + 1 != 7)
+            events[batch.event_count++] =
+                (struct kvt_event){.type = KVT_EVENT_REMOVE, .sequence_hash = i + 1, .ranks = 1};
+    test_rig_batch(&scene->rig, 2, &batch);
+    test_rig_run(&scene->rig);
+    row = row_of(scene, id);
+    assert_int_equal(row.state, ADVISOR_JOB_FAILED);
+    assert_int_equal(row.failed, 2);
+    kvt_buffer_init(&out, 1u << 16);
+    assert_int_equal(advisor_store_read(scene->rig.store, &txn, NULL), KVT_OK);
+    assert_int_equal(advisor_http_failures(&out, &txn, &row), KVT_OK);
+    advisor_store_end(&txn);
+    assert_string_equal(
+        kvt_buffer_text(&out),
+        "{\"batch\":0,\"verb\":\"demote\",\"gateway\":\"gw0\",\"namespace\":\"ns\",\"blocks\":20,"
+        "\"done\":18,\"failed\":2,\"attempts\":2,\"text\":\"0/0:k: pinned\","
+        "\"hashes\":[\"0000000000000003\",\"0000000000000007\"]}");
+    kvt_buffer_release(&out);
+    scene_free(scene);
+}
+
 /* ---- memory ---- */
 
 static void
@@ -679,6 +749,7 @@ main(void)
         cmocka_unit_test(many_jobs_are_bounded),
         cmocka_unit_test(the_store_keeps_room),
         cmocka_unit_test(without_a_key_no_job_is_taken),
+        cmocka_unit_test(failures_are_named),
         cmocka_unit_test(every_allocation_may_fail),
     };
 
