@@ -42,7 +42,7 @@ promoter(struct advisor_plan *plan, const struct advisor_candidate *candidate, u
     const struct policy_rule *row = rule < 0 ? NULL : policy_rule_at(plan->policy, (size_t)rule);
 
     if (row == NULL || row->verb != POLICY_PROMOTE || row->to.index != tier->place ||
-        tier->place < 0 ||
+        tier->place < 0 || policy_roster_has(tier->roster, block->ns, block->hash) ||
         !(plan->observed || advisor_planner_in_canary(plan->policy, block->hash)))
         return -1;
     if (row->promote_by == POLICY_BY_READS &&

@@ -385,6 +385,14 @@ policy_roster_forget(struct policy_roster *roster, uint32_t ns, uint64_t hash)
         empty_seat(roster, at);
 }
 
+bool
+policy_roster_has(const struct policy_roster *roster, uint32_t ns, uint64_t hash)
+{
+    const uint32_t at = policy_roster_find(roster, ns, hash);
+
+    return at != POLICY_NONE && roster->seats[at].block.ranks != 0;
+}
+
 void
 policy_roster_counts(const struct policy_roster *roster, struct policy_roster_counts *counts)
 {

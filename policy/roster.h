@@ -99,6 +99,8 @@ void policy_roster_pass(struct policy_roster *roster, uint32_t ns, uint64_t hash
 uint32_t policy_roster_resume(struct policy_roster *roster, uint32_t max);
 /** All that are taken out. */
 void policy_roster_give_back_all(struct policy_roster *roster);
+/** Is it in the tier? */
+bool policy_roster_has(const struct policy_roster *roster, uint32_t ns, uint64_t hash);
 /** Is it in the tier, and taken out? */
 bool policy_roster_is_taken(const struct policy_roster *roster, uint32_t ns, uint64_t hash);
 

@@ -245,7 +245,14 @@ obedient_step(struct obedient *gateway, uint64_t ms)
         blocks += order->item_count;
     }
     for (size_t i = 0; i < count; i++) {
+        void (*look)(void *, const struct kvt_order *, size_t) = gateway->look;
+
         obey(gateway, &orders[i]);
+        if (gateway->twice) {
+            gateway->look = NULL;
+            obey(gateway, &orders[i]);
+            gateway->look = look;
+        }
         kvt_free(orders[i].items);
     }
     kvt_free(orders);

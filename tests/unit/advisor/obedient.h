@@ -30,6 +30,7 @@ struct obedient {
     uint64_t orders;    /* that were obeyed */
     uint64_t moved[16]; /* blocks by verb */
     uint64_t refused;
+    bool twice; /* each order is done twice, the second time without being looked at */
     struct kvt_event events[OBEDIENT_BLOCKS];
     struct kvt_report_access accesses[KVT_REPORT_ACCESSES_MAX];
     /* Called for each item before it is done; NULL: nobody. */

@@ -493,6 +493,7 @@ random_lives_are_as_the_model_says(void **state)
             assert_int_equal(rc == KVT_OK, model.known[i]);
             assert_int_equal(standing.in_tier, model.in[i]);
             assert_int_equal(standing.taken, model.taken[i]);
+            assert_int_equal(policy_roster_has(roster, 1, 1 + i), model.in[i]);
             assert_int_equal(policy_roster_is_taken(roster, 1, 1 + i), model.taken[i]);
             in += model.in[i];
             taken += model.taken[i];
