@@ -39,11 +39,13 @@
 #include "cli/status.h"
 #include "cli/tenant.h"
 #include "cli/tier.h"
+#include "cli/top.h"
 #include "cli/workload.h"
 
 enum { ARGUMENTS_ANY = 65536 };
 
 static const struct kvt_param status_options[] = {CLI_OPTIONS_STATUS(KVT_PARAM_ROW)};
+static const struct kvt_param top_options[] = {CLI_OPTIONS_TOP(KVT_PARAM_ROW)};
 static const struct kvt_param block_show_options[] = {CLI_OPTIONS_BLOCK_SHOW(KVT_PARAM_ROW)};
 static const struct kvt_param block_explain_options[] = {CLI_OPTIONS_BLOCK_EXPLAIN(KVT_PARAM_ROW)};
 static const struct kvt_param index_stats_options[] = {CLI_OPTIONS_INDEX_STATS(KVT_PARAM_ROW)};
@@ -114,6 +116,18 @@ const struct cli_command cli_commands[] = {
      .bare_as = "2s",
      OPTIONS(status_options),
      .run = cli_status_run},
+    {.path = "top",
+     .arguments = "",
+     .summary = "What the advisor's page shows, on this terminal",
+     .details =
+         "Verdict and troubles with what to type, tiers, where reads are answered, what orders "
+         "moved, "
+         "ages at reuse and hot prefixes. Keys: q quits, space stops and goes on, arrows and page "
+         "keys scroll, ? explains. Without a terminal, and with --once or -o json, it prints once.",
+     .example = "top --once",
+     .words = "",
+     OPTIONS(top_options),
+     .run = cli_top_run},
     {.path = "doctor",
      .arguments = "",
      .summary = "Check configuration, servers, credentials, clock and disk",

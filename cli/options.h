@@ -17,6 +17,10 @@
     X(CLI_STATUS_WATCH, "watch", DURATION, "", "100ms", "1h", "",                                  \
       "Show it again and again, each 2s or as given (--watch=500ms), until Ctrl-C.")
 
+#define CLI_OPTIONS_TOP(X)                                                                         \
+    X(CLI_TOP_EVERY, "every", DURATION, "1s", "100ms", "1h", "", "Ask again after this long.")     \
+    X(CLI_TOP_ONCE, "once", BOOL, "false", "", "", "", "Print it once, as without a terminal.")
+
 #define CLI_OPTION_OFFLINE(X, id)                                                                  \
     X(id, "offline", PATH, "", "", "", "",                                                         \
       "Read the index in this folder, the advisor's state.dir, instead of asking the advisor.")
@@ -389,6 +393,7 @@
 #define CLI_OPTION_ID(id, key, type, fallback, min, max, env, help) id,
 
 enum cli_status_option { CLI_OPTIONS_STATUS(CLI_OPTION_ID) CLI_STATUS_COUNT };
+enum cli_top_option { CLI_OPTIONS_TOP(CLI_OPTION_ID) CLI_TOP_COUNT };
 enum cli_block_show_option { CLI_OPTIONS_BLOCK_SHOW(CLI_OPTION_ID) CLI_BLOCK_SHOW_COUNT };
 enum cli_index_stats_option { CLI_OPTIONS_INDEX_STATS(CLI_OPTION_ID) CLI_INDEX_STATS_COUNT };
 enum cli_index_match_option { CLI_OPTIONS_INDEX_MATCH(CLI_OPTION_ID) CLI_INDEX_MATCH_COUNT };

@@ -36,6 +36,21 @@ setup() {
   golden status
 }
 
+@test "top prints once without a terminal, and nothing of a name moves the cursor" {
+  run $KVTIER_CONFIGURED top
+  status_is 0
+  golden top
+  run $KVTIER_CONFIGURED top --once -o json
+  status_is 0
+  echo "$output" | python3 -c 'import json, sys; assert json.load(sys.stdin)["reads"]["miss"] == 50'
+}
+
+@test "top without an advisor says what to do" {
+  run $KVTIER_CONFIGURED top --once --advisor-url http://127.0.0.1:1
+  status_is 5
+  output_has "kvtier dev"
+}
+
 @test "status as JSON holds both answers" {
   run --separate-stderr $KVTIER_CONFIGURED status --json
   status_is 0

@@ -30,6 +30,25 @@ ADVISOR = {
     "nats": {"url": "nats://127.0.0.1:4222", "connected": True, "reconnects": 0},
     "gateways": [{"name": "gw0", "healthy": True, "last_report_ms": 0}],
 }
+OVERVIEW = {
+    "schema_version": 1, "time_ms": 1700000000000, "uptime_ms": 61000, "version": "9.9.9", "mode": "enforce", "ordering": "rhi",
+    "state": "degraded", "verdict": {"ok": False, "text": "gateway gw0: its bucket does not answer", "command": "kvtier status"},
+    "troubles": [{"text": "gateway gw0: its bucket does not answer", "command": "kvtier status"},
+                 {"text": "publishers: 1 uncertain, called \u001b[31mred", "command": "kvtier sources ls"}],
+    "tiers": [{"name": "hot@gw0", "used_bytes": 3 << 28, "capacity_bytes": 1 << 30, "blocks": 768, "start_ppm": 850000,
+               "stop_ppm": 700000, "draining": True, "stuck": False},
+              {"name": "cold@kvtier", "used_bytes": 5 << 30, "capacity_bytes": 0, "blocks": 5120, "start_ppm": 0,
+               "stop_ppm": 0, "draining": False, "stuck": False}],
+    "reads": {"hot": 750, "cold": 200, "miss": 50, "hot_bytes": 750 << 20, "cold_bytes": 200 << 20},
+    "reads_by_minute": {"hot": list(range(60)), "cold": [0] * 59 + [200], "miss": [0] * 60},
+    "flow": [{"verb": "demote", "from": "hot", "to": "cold", "blocks": 12, "failed": 1, "bytes": 12 << 20, "copied_bytes": 0,
+              "bytes_by_minute": [0] * 57 + [3 << 20, 1 << 20, 8 << 20], "blocks_by_minute": [0] * 57 + [3, 1, 8]}],
+    "reuse": {"up_to_seconds": [1, 60, 300], "reads": [10, 30, 0, 60], "lines": []},
+    "prefixes": [{"namespace": "acme/llama", "hash": "00000000deadbeef", "parent": "0" * 16, "position": 0, "reads": 40, "bytes": 1 << 18},
+                 {"namespace": "acme/llama", "hash": "00000000deadbef0", "parent": "00000000deadbeef", "position": 1, "reads": 30,
+                  "bytes": 1 << 18}],
+    "orders": {"issued": 7, "pending": 1, "done": 5, "failed": 1, "expired": 1, "observed": 0},
+}
 GATEWAY = {
     "schema_version": 1, "program": "kvtier-gateway", "version": "9.9.9", "uptime_ms": 59000,
     "state": "degraded", "reasons": ["NATS is away"], "name": "gw0", "bucket": "kvtier",
@@ -219,7 +238,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.answer({"paused": False, "job": next(iter(GIVEN.values())), "failures": []})
             return
         fixed = {"/g/v1/quarantine": {"schema_version": 1, "entries": QUARANTINE},
-                 "/a/v1/status": ADVISOR, "/g/v1/status": GATEWAY, f"/a/v1/blocks/{HASH}": BLOCK,
+                 "/a/v1/status": ADVISOR, "/a/v1/overview": OVERVIEW, "/g/v1/status": GATEWAY, f"/a/v1/blocks/{HASH}": BLOCK,
                  "/a/v1/jobs": JOBS, "/a/v1/jobs/12": {"paused": False, "job": JOB, "failures": FAILURES},
                  "/a/v1/jobs/11": {"paused": False, "job": ENDED, "failures": []},
                  "/a/v1/orders": ORDERS, "/a/v1/policy": {**POLICY, "text": "version: 1\n"}, "/a/v1/policy/history": POLICIES, "/bad/v1/status": "<html>no</html>",

@@ -3,8 +3,15 @@
 nothing from elsewhere, and works on a phone, in the dark and by keyboard.  `--pictures FOLDER` keeps what
 it looked like."""
 
+import fcntl
 import json
 import os
+import pty
+import re
+import select
+import struct
+import subprocess
+import termios
 import time
 import urllib.error
 import urllib.request
@@ -46,6 +53,76 @@ def traffic(run, client):
         if turn % 8 == 0:
             client.get(blocks.key(run.rng.randrange(1 << 63, 1 << 64), namespace=NAMESPACES[0]))
     return every
+
+
+class Terminal:
+    """A program on a terminal of its own; `text` is what it wrote, without what only moves or paints."""
+
+    def __init__(self, argv, rows, columns):
+        self.raw = b""
+        self.child, self.terminal = pty.fork()
+        if self.child == 0:
+            os.execve(argv[0], argv, {**os.environ, "TERM": "xterm-256color", "LANG": "C.UTF-8", "LC_ALL": "C.UTF-8"})
+        self.resize(rows, columns)
+
+    def resize(self, rows, columns):
+        fcntl.ioctl(self.terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    def wait(self, wanted, seconds):
+        """Until all of `wanted` was written since the last wait."""
+        deadline, text = time.monotonic() + seconds, ""
+        while not all(word in text for word in wanted):
+            left = deadline - time.monotonic()
+            expect(left > 0, lambda: f"not drawn: {[word for word in wanted if word not in text]} in {text[-2000:]!r}")
+            if select.select([self.terminal], [], [], min(left, 0.2))[0]:
+                try:
+                    self.raw += os.read(self.terminal, 1 << 16)
+                except OSError:  # it ended
+                    time.sleep(0.05)
+            text = re.sub(r"\x1b(\[[0-9;?]*[a-zA-Z]|\([A-Z0-9]|[=>78])", " ", self.raw.decode(errors="replace"))
+        self.raw = b""
+        return text
+
+    def type(self, keys):
+        os.write(self.terminal, keys)
+
+    def end(self):
+        """Its exit status."""
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline:
+            done, status = os.waitpid(self.child, os.WNOHANG)
+            if done:
+                return os.waitstatus_to_exitcode(status)
+            if select.select([self.terminal], [], [], 0.05)[0]:
+                try:
+                    os.read(self.terminal, 1 << 16)
+                except OSError:
+                    pass
+        os.kill(self.child, 9)
+        raise Failure("it does not end")
+
+
+def check_top(run, advisor):
+    """`kvtier top` draws the same, follows its terminal's size, and obeys its keys."""
+    command = [run.program("kvtier"), "top", f"--advisor-url=http://127.0.0.1:{advisor.admin}"]
+    told = json.loads(subprocess.run([*command, "-o", "json"], stdout=subprocess.PIPE, check=True).stdout)
+    expect(set(told) == set(advisor.ask("/v1/overview")), "its JSON is the overview")
+    screen = Terminal([*command, "--every=200ms"], 60, 110)
+    screen.wait(["All is well", "TIERS", "hot@gw0", "cold@kvtier", "demote", "HOT PREFIXES", "q quits"], 20 * run.slow)
+    screen.type(b"?")
+    screen.wait(["KEYS", "space"], 20 * run.slow)
+    screen.type(b"? ")
+    screen.wait(["STOPPED", "TIERS"], 20 * run.slow)
+    screen.resize(8, 70)
+    screen.wait(["TIERS", "STOPPED"], 20 * run.slow)
+    screen.type(b"\x1bOF")  # End
+    screen.wait(["acme/llama-70b"], 20 * run.slow)
+    screen.type(b"q")
+    expect(screen.end() == 0, "q ends it with 0")
+    screen = Terminal(command, 24, 80)
+    screen.wait(["All is well"], 20 * run.slow)
+    screen.type(b"\x03")
+    expect(screen.end() == 0, "and so does Ctrl-C")
 
 
 def settled(advisor):
@@ -218,9 +295,6 @@ def refused(run, page, advisor):
 
 
 def scenario(run):
-    if browser.program() is None:
-        run.skip("the page in a browser", "there is no Chromium; scripts/install-deps --test installs it")
-        return
     pictures = run.args.pictures
     nats, minio = run.nats().start(), run.minio().start(seconds=60)
     run.client(minio).create_bucket()
@@ -234,6 +308,11 @@ def scenario(run):
         wait_until(lambda: attempt(check_overview, advisor, gateway), 20 * run.slow, "the overview agrees")
     with run.case("the stream gives the same document"):
         check_stream(advisor)
+    with run.case("kvtier top draws the same on a terminal"):
+        check_top(run, advisor)
+    if browser.program() is None:
+        run.skip("the page in a browser", "there is no Chromium; scripts/install-deps --test installs it")
+        return
     with run.case("the page's policy lets it load nothing"):
         check_policy(advisor)
     chromium = browser.Browser(run).start(seconds=60)
