@@ -276,11 +276,10 @@ advisor_planner_take_results(struct advisor_planner *planner, const struct kvt_r
     }
 }
 
-void
-advisor_planner_expire(struct advisor_planner *planner, uint64_t now_ms)
+/* Those whose time is over. */
+static void
+end_late(struct advisor_planner *planner, uint64_t now_ms)
 {
-    size_t kept = 0;
-
     for (size_t i = 0; i < planner->order_count; i++) {
         struct advisor_order *order = planner->orders[i];
 
@@ -294,6 +293,18 @@ advisor_planner_expire(struct advisor_planner *planner, uint64_t now_ms)
                          order->row.gateway);
             finish(planner, order, ADVISOR_ORDER_EXPIRED, now_ms);
         }
+    }
+}
+
+void
+advisor_planner_expire(struct advisor_planner *planner, uint64_t now_ms)
+{
+    size_t kept = 0;
+
+    end_late(planner, now_ms); /* apart: it counts all orders, and none may be gone then */
+    for (size_t i = 0; i < planner->order_count; i++) {
+        struct advisor_order *order = planner->orders[i];
+
         if (order->finished && !order->dirty && now_ms >= order->release_at_ms) {
             release(planner, order, now_ms);
             free_order(order);
