@@ -231,6 +231,20 @@ add_order(struct kvt_buffer *out, const struct question *question,
     kvt_buffer_puts(out, "}");
 }
 
+/* Why the rule that has the block does not act now; "": it may. */
+static const char *
+stopped(const struct question *question)
+{
+    const struct policy *policy = question->rules->policy;
+
+    if (question->look.version == question->rules->version &&
+        question->look.stops[question->decision->rule] != ADVISOR_RULE_ACTS)
+        return advisor_rule_stop_text(question->look.stops[question->decision->rule]);
+    return advisor_planner_in_canary(policy, question->hash)
+               ? ""
+               : "the block is not in the share that modes.canary enforces";
+}
+
 /* What it comes to, in a sentence. */
 static void
 add_sum(struct kvt_buffer *out, const struct question *question,
@@ -259,6 +273,8 @@ add_sum(struct kvt_buffer *out, const struct question *question,
         (void)snprintf(text + used, sizeof(text) - used,
                        ", but waits: %s is %s full, and the rule starts at %s", place->holder, fill,
                        start);
+    else if (stopped(question)[0] != '\0')
+        (void)snprintf(text + used, sizeof(text) - used, ", but not now: %s", stopped(question));
     else if (place->known && place->standing.taken)
         (void)snprintf(text + used, sizeof(text) - used, "; it is chosen, or was refused lately");
     else if (rule->trigger.head.place.line != 0)

@@ -33,6 +33,17 @@ look_at_place(const struct advisor_planner *planner, const struct index_holder *
     policy_roster_counts(tier->roster, &place->counts);
 }
 
+static void
+look_at_rules(const struct advisor_planner *planner, uint64_t now_ms, struct advisor_look *look)
+{
+    if (planner->rules == NULL)
+        return;
+    look->version = planner->rules->version;
+    for (uint32_t i = 0; i < planner->rule_count; i++)
+        if (advisor_planner_rests(planner, (int32_t)i, now_ms))
+            look->stops[i] = planner->rule_states[i].stop;
+}
+
 static uint32_t
 find_namespace(const struct advisor_names *names, const char *name)
 {
@@ -61,6 +72,7 @@ advisor_planner_look(struct advisor_planner *planner, struct advisor_store *stor
     advisor_store_end(&txn);
     if (rc != KVT_OK)
         return rc;
+    look_at_rules(planner, now_ms, look);
     look->index_ns = advisor_names_index_namespace(planner->names, ns);
     look->place_count = look->row.place_count;
     for (size_t i = 0; i < look->place_count && i < ADVISOR_LOOK_PLACES_MAX; i++) {

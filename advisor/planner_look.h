@@ -12,6 +12,7 @@
 #define ADVISOR_PLANNER_LOOK_H
 
 #include "advisor/planner.h"
+#include "advisor/planner_rules.h"
 #include "advisor/store.h"
 
 #include "policy/roster.h"
@@ -34,6 +35,8 @@ struct advisor_look_place {
 struct advisor_look {
     struct advisor_store_block row;
     uint32_t index_ns;
+    uint64_t version; /* of the policy that the planner follows; `stops` are its rules' */
+    enum advisor_rule_stop stops[ADVISOR_RULES_MAX];
     size_t place_count; /* may be more than are given */
     struct advisor_look_place places[ADVISOR_LOOK_PLACES_MAX];
 };

@@ -58,6 +58,21 @@ serve(void *arg)
     return NULL;
 }
 
+static void
+go_on(struct scene *scene)
+{
+    atomic_store(&scene->stopping, false);
+    assert_int_equal(pthread_create(&scene->thread, NULL, serve, scene), 0);
+}
+
+/* The engine is the test's again. */
+static void
+stop(struct scene *scene)
+{
+    atomic_store(&scene->stopping, true);
+    assert_int_equal(pthread_join(scene->thread, NULL), 0);
+}
+
 static struct scene *
 begin(void)
 {
@@ -82,15 +97,14 @@ begin(void)
                                          .counters = &scene->gateway->rig.counters};
     assert_int_equal(kvt_http_start(&scene->http, &http, NULL), KVT_OK);
     kvt_buffer_init(&scene->answer, ANSWER_MAX);
-    assert_int_equal(pthread_create(&scene->thread, NULL, serve, scene), 0);
+    go_on(scene);
     return scene;
 }
 
 static void
 end(struct scene *scene)
 {
-    atomic_store(&scene->stopping, true);
-    assert_int_equal(pthread_join(scene->thread, NULL), 0);
+    stop(scene);
     kvt_http_stop(scene->http);
     kvt_buffer_release(&scene->answer);
     obedient_free(scene->gateway);
@@ -222,6 +236,48 @@ what_if_something_happened(void **state)
     end(scene);
 }
 
+/* The other rules may act; this one moved what it may. */
+static void
+a_rule_that_rests(void **state)
+{
+    static const char resting[] = "version: 1\n"
+                                  "tiers: {hot: {level: G3}, cold: {level: G4}}\n"
+                                  "rules:\n"
+                                  "  - {id: drain, from: hot, to: cold, limits: {per_run: 3},\n"
+                                  "     trigger: {start: 40%, stop: 20%}}\n"
+                                  "modes: {mode: enforce}\n";
+    static const char canary[] = "version: 1\n"
+                                 "tiers: {hot: {level: G3}, cold: {level: G4}}\n"
+                                 "rules:\n"
+                                 "  - {id: drain, from: hot, to: cold,\n"
+                                 "     trigger: {start: 40%, stop: 20%}}\n"
+                                 "modes: {mode: enforce, canary: 0%}\n";
+    struct scene *scene = begin();
+    struct json_object *answer;
+
+    (void)state;
+    answer = explain(scene, "000000000000000f", "");
+    assert_null(strstr(cli_json_text(tier_of(answer, "hot@gw0"), "sum"), "but not now"));
+    json_object_put(answer);
+    stop(scene);
+    obedient_install(scene->gateway, resting);
+    scene->gateway->now_ms = kvt_clock_unix_ms() - 10000; /* it rests for a minute from then on */
+    for (int i = 0; i < 3; i++)
+        (void)obedient_step(scene->gateway, 1000);
+    go_on(scene);
+    answer = explain(scene, "000000000000000f", "");
+    assert_non_null(
+        strstr(cli_json_text(tier_of(answer, "hot@gw0"), "sum"), "limits.per_run blocks"));
+    json_object_put(answer);
+    stop(scene);
+    obedient_install(scene->gateway, canary);
+    go_on(scene);
+    answer = explain(scene, "000000000000000f", "");
+    assert_non_null(strstr(cli_json_text(tier_of(answer, "hot@gw0"), "sum"), "modes.canary"));
+    json_object_put(answer);
+    end(scene);
+}
+
 static void
 what_cannot_be_explained(void **state)
 {
@@ -246,6 +302,7 @@ main(void)
         cmocka_unit_test(a_block_of_a_hot_volume),
         cmocka_unit_test(what_is_behind_a_prefix_and_what_is_deep),
         cmocka_unit_test(what_if_something_happened),
+        cmocka_unit_test(a_rule_that_rests),
         cmocka_unit_test(what_cannot_be_explained),
     };
 
