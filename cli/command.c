@@ -160,8 +160,8 @@ const struct cli_command cli_commands[] = {
          "For each volume and bucket that has it: the facts that rules ask for, every rule with "
          "every clause and whether it is true, the rule that has the block (>), whether that waits "
          "for its watermark, where the block stands in its tier's ordering, and the nearest "
-         "change of a fact that would make a false clause true. Exit status 3 when it is in no "
-         "volume and no bucket.",
+         "change of a fact that would make a false clause true. What is pinned only its gateway "
+         "knows. Exit status 3 when it is in no volume and no bucket.",
      .example = "block explain 1f3c9a52b0d7e644 --on second_cold_hit",
      .words = "",
      OPTIONS(block_explain_options),
