@@ -28,13 +28,17 @@ rules:
   - id: drain-hot
     from: hot
     to: cold
-    trigger: {start: 30%%, stop: %d%%}
+    trigger: {start: %d%%, stop: %d%%}
   - id: drain-cold
     in: cold
     do: expire
-    trigger: {start: 95%%, stop: 90%%}
+    trigger: {start: %d%%, stop: %d%%}
 modes: {mode: observe, max_delete: %d}
 """
+
+
+def policy_of(hot_stop, cold_stop=90, max_delete=0):
+    return POLICY % (max(30, hot_stop + 5), hot_stop, cold_stop + 5, cold_stop, max_delete)
 
 
 def options(parser):
@@ -49,7 +53,7 @@ class Rig:
         self.bucket.create_bucket()
         nats = run.nats().start()
         self.advisor = run.advisor(nats, policy_mode="observe", **{"policy.interval": "100ms"}).start()
-        self.gateway = run.gateway(nats, s3_server=minio, hot_capacity=HOT,
+        self.gateway = run.gateway(nats, s3_server=minio, hot_capacity=HOT, cold_capacity=HOT,
                                    **{"report.interval": "100ms"}).start(seconds=60)
         self.keys = {}
         client = run.client(self.gateway)
@@ -87,8 +91,8 @@ class Rig:
         expect(done.returncode == status, lambda: f"{words}: {done.returncode} {done.stdout} {done.stderr}")
         return done.stdout
 
-    def plan(self, stop, max_delete=0):
-        policy = self.run.file("policy.yaml", POLICY % (stop, max_delete))
+    def plan(self, *stops, **more):
+        policy = self.run.file("policy.yaml", policy_of(*stops, **more))
         self.kvtier("policy", "plan", policy, "--out", "plan.json")
         with open(os.path.join(self.run.folder, "plan.json"), encoding="utf-8") as file:
             return json.load(file)
@@ -102,11 +106,12 @@ class Rig:
     def jobs(self, plan):
         return self.advisor.ask(f"/v1/jobs?key=plan:{plan['digest']}")["jobs"]
 
-    def expect_hot(self, gone):
-        left = {key for block, (key, *_) in self.keys.items() if block not in gone}
+    def expect_hot(self, gone, deleted=frozenset()):
+        left = {key for block, (key, *_) in self.keys.items() if block not in gone | deleted}
         expect_same(hot_keys(self.gateway), left, "the hot volume", "what the plan leaves")
         found = {key for space in SPACES for key, _size in self.bucket.list(f"{space}/")}
-        expect_same(found, {key for key, *_ in self.keys.values()}, "the bucket", "all there is")
+        left = {key for block, (key, *_) in self.keys.items() if block not in deleted}
+        expect_same(found, left, "the bucket", "what the plan leaves")
 
     def bring_back(self, gone):
         """All of it into the hot volume again, by a job."""
@@ -134,11 +139,11 @@ def kill_one(rig, command):
     daemon.start(seconds=60)
 
 
-def apply_killed(rig, kills):
+def apply_killed(rig, kills, *flags):
     """Apply until it is through, and kill something again and again on its way; how often."""
     run, killed = rig.run, 0
     while True:
-        child = subprocess.Popen(rig.argv("policy", "apply", "plan.json", "--yes"), cwd=run.folder,
+        child = subprocess.Popen(rig.argv("policy", "apply", "plan.json", "--yes", *flags), cwd=run.folder,
                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         while killed < kills and child.poll() is None:
             time.sleep(run.rng.random() ** 2 * 0.4)
@@ -156,7 +161,7 @@ def scenario(run):
     rig = Rig(run)
     base = rig.version()
     with run.case("the same moment has the same plan, and nothing is changed by planning"):
-        policy = POLICY % (20, 0)
+        policy = policy_of(20)
         now_ms = int(time.time() * 1000)
         first, second = (rig.advisor.ask("/v1/plan", {"policy": policy, "now_ms": now_ms}) for _ in range(2))
         expect(first == second and first["moves"], "two plans differ")
@@ -168,7 +173,7 @@ def scenario(run):
         run.file("changed.json", json.dumps(plan))
         rig.kvtier("policy", "apply", "changed.json", "--yes", status=8)
         rig.kvtier("policy", "apply", "plan.json", status=10)
-        rig.kvtier("policy", "install", run.file("other.yaml", POLICY % (25, 0)))
+        rig.kvtier("policy", "install", run.file("other.yaml", policy_of(25)))
         rig.kvtier("policy", "apply", "plan.json", "--yes", status=6)
         rig.kvtier("policy", "rollback")
         rig.expect_hot(set())
@@ -210,6 +215,15 @@ def scenario(run):
         rig.kvtier("policy", "rollback")
         expect(rig.advisor.ask("/v1/policy")["digest"] == plan["base_digest"], "another policy is in force")
         rig.expect_hot(set(rig.hashes(plan)))
+        rig.bring_back(set(rig.hashes(plan)))
+    with run.case("what a plan deletes is gone, all of it and nothing else, whatever was killed; more is refused"):
+        plan = rig.plan(90, 30, max_delete=10)
+        deleted = set(rig.hashes(plan))
+        expect({moves["verb"] for moves in plan["moves"]} == {"delete"} and len(deleted) > len(rig.keys) // 4, plan["summary"])
+        rig.kvtier("policy", "apply", "plan.json", "--yes", status=7)
+        rig.expect_hot(set())
+        apply_killed(rig, min(8, run.args.kills), f"--max-delete={len(deleted)}")
+        rig.expect_hot(set(), deleted)
 
 
 if __name__ == "__main__":
