@@ -132,6 +132,11 @@ KVT_NODISCARD enum kvt_err advisor_http_failures(struct kvt_buffer *out,
 void advisor_http_taken(struct kvt_http_response *response, enum kvt_err rc,
                         const struct advisor_job_row *job, const struct kvt_error *err);
 
+struct json_object;
+/** Answer a request for a job that names a prefix: {verb, hash, namespace, until_ms, dry_run}. */
+void advisor_http_select(const struct advisor_http *http, struct json_object *json,
+                         struct kvt_http_response *response);
+
 /** Query argument `name` as a number from 0 to `max`; false (and answered 400) when it is none. */
 bool advisor_http_number(const struct kvt_http_request *request, struct kvt_http_response *response,
                          const char *name, uint64_t fallback, uint64_t max, uint64_t *value);

@@ -315,6 +315,11 @@ advisor_http_submit(void *arg, const struct kvt_http_request *request,
     enum kvt_err rc =
         kvt_json_parse(&json, (const char *)request->body, request->body_size, "body", &err);
 
+    if (rc == KVT_OK && kvt_json_member(json, "hash") != NULL) { /* a prefix, not its blocks */
+        advisor_http_select(http, json, response);
+        json_object_put(json);
+        return;
+    }
     if (rc == KVT_OK)
         rc = read_request(json, &asked, &job, &err);
     if (rc == KVT_OK && kvt_json_bool(json, "dry_run", &dry) && dry) {

@@ -1,0 +1,63 @@
+/*
+ * advisor/selection.h -- a block and everything behind it, as moves of the gateways that have it.
+ *
+ * Why: a person names a prefix; orders name blocks, at a gateway.  No client has to fetch a million
+ * hashes to send them back.
+ * Ownership: the caller owns a selection (init by advisor_selection_make(), release).
+ * Threads:   any; the RAM index, read transactions and the planner's views.
+ * Limits:    ADVISOR_SELECTION_BLOCKS_MAX blocks, ADVISOR_GATEWAYS_MAX gateways.
+ */
+#ifndef ADVISOR_SELECTION_H
+#define ADVISOR_SELECTION_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "advisor/find.h"
+#include "advisor/jobs.h"
+#include "advisor/planner.h"
+#include "kvtier/error.h"
+#include "kvtier/order.h"
+
+#define ADVISOR_SELECTION_BLOCKS_MAX 500000
+
+struct advisor_selection_part {
+    char gateway[KVT_NAME_MAX];
+    struct kvt_order_item *items;
+    size_t count;
+    size_t capacity;
+    uint64_t bytes;
+};
+
+struct advisor_selection {
+    struct advisor_selection_part *parts; /* ADVISOR_GATEWAYS_MAX */
+    size_t part_count;
+    uint64_t blocks;    /* of the prefix, wherever they are */
+    uint64_t chosen;    /* that are in the parts, each once */
+    uint64_t bytes;     /* of these */
+    uint64_t elsewhere; /* in no hot volume or bucket that a gateway reports */
+};
+
+struct advisor_selection_options {
+    const struct advisor_finder *finder;
+    struct advisor_planner *planner;
+    const char *namespace_;
+    uint64_t hash;
+    enum kvt_order_verb verb; /* PIN, UNPIN, WARM or DELETE */
+};
+
+/**
+ * Choose.  A pin is of the hot copy where there is one; warm is what is not hot anywhere; unpin and
+ * delete are of every gateway that has a copy.  Parents come before their children, but are deleted
+ * behind them, so that chains lose their ends.
+ *
+ * @return KVT_OK; KVT_NOTFOUND: nobody holds the block; KVT_RANGE: there are more blocks than the
+ *         limit; KVT_AGAIN: the index is being read into memory; KVT_NOMEM.  Release it in any case
+ */
+KVT_NODISCARD enum kvt_err advisor_selection_make(struct advisor_selection *selection,
+                                                  const struct advisor_selection_options *options,
+                                                  struct kvt_error *err);
+
+void advisor_selection_release(struct advisor_selection *selection);
+
+#endif /* ADVISOR_SELECTION_H */
