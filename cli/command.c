@@ -31,6 +31,7 @@
 #include "cli/policy_file.h"
 #include "cli/policy_test.h"
 #include "cli/policy_versions.h"
+#include "cli/prefix.h"
 #include "cli/record.h"
 #include "cli/replay.h"
 #include "cli/settings.h"
@@ -425,49 +426,7 @@ const struct cli_command cli_commands[] = {
      .words = "ls|show|break",
      OPTIONS(g4_locks_options),
      .run = cli_locks_run},
-    {.path = "tenant usage",
-     .arguments = "[TENANT]",
-     .argument_max = 1,
-     .summary = "Blocks, bytes by tier and reads of each tenant",
-     .details =
-         "A tenant is the first part of a namespace (tenant/model); the namespace without a name "
-         "is shown as -. With TENANT each of its namespaces. Workers are G1 to G3 together. Exit "
-         "status 3 when the index knows nothing of TENANT.",
-     .example = "tenant usage",
-     .words = "",
-     .run = cli_tenant_usage},
-    {.path = "tenant purge",
-     .arguments = "TENANT",
-     .argument_min = 1,
-     .argument_max = 1,
-     .summary = "Delete all of a tenant, and prove that nothing is left",
-     .details =
-         "The gateway at --gateway-url removes what it finds under TENANT/, or TENANT/MODEL/ with "
-         "--model, whoever put it there and whatever is pinned: rows, hot files, objects, "
-         "tombstones, commit records, packed segments, uploads that nobody completed, and copies "
-         "in "
-         "quarantine; again and again, until it looks everywhere and finds nothing. It may be "
-         "broken off and run again at any time. Then it is said place by place what is proven. "
-         "Asks before it begins, and wants --yes where nobody can be asked; needs the admin token. "
-         "Exit status 8 when something is left or could not be proven, as what workers hold, other "
-         "gateways' volumes (run it with their --gateway-url, too), old versions in the bucket, or "
-         "uploads that a server does not list. Of --dry-run: 10 when there is something to purge, "
-         "9 when not.",
-     .example = "tenant purge acme --model llama --dry-run",
-     .words = "",
-     OPTIONS(tenant_purge_options),
-     .run = cli_tenant_purge},
-    {.path = "tier ls",
-     .arguments = "",
-     .summary = "Every tier: how full, its watermarks, and its gateway",
-     .details =
-         "As the advisor knows them from the gateways' reports: hot volumes (G3) and buckets (G4). "
-         "STATE is ok, draining, stuck (it is to be drained, and its gateway lets nothing go), "
-         "unhealthy (the bucket does not answer), or silent (no report for 15 s: nothing is "
-         "planned there). -o wide adds the blocks that are not ordered again for now.",
-     .example = "tier ls",
-     .words = "",
-     .run = cli_tier_ls},
+#include "cli/command_stored.def"
     {.path = "orders ls",
      .arguments = "",
      .summary = "Orders the advisor gave, and what came of them",

@@ -372,6 +372,37 @@
     X(CLI_POLICY_SCHEMA_AS, "as", ENUM, "json-schema", "", "json-schema|markdown", "",             \
       "JSON Schema for editors, or the reference of the manual.")
 
+#define CLI_OPTION_NAMESPACE(X, id)                                                                \
+    X(id, "namespace", STRING, "", "", "", "",                                                     \
+      "Namespace of the block; empty is the KVBM-compatible one.")
+
+/* The first three are the same for all that is done with a prefix. */
+#define CLI_OPTIONS_PREFIX_ACT(X, name)                                                            \
+    CLI_OPTION_NAMESPACE(X, CLI_PREFIX_##name##_NAMESPACE)                                         \
+    X(CLI_PREFIX_##name##_DRY_RUN, "dry_run", BOOL, "false", "", "", "", "Only say what it is.")   \
+    X(CLI_PREFIX_##name##_WAIT, "wait", BOOL, "false", "", "", "", "Stay until it is done.")
+
+#define CLI_OPTIONS_PREFIX_TOP(X)                                                                  \
+    X(CLI_PREFIX_TOP_LIMIT, "limit", INT, "20", "1", "64", "", "How many prefixes.")
+
+#define CLI_OPTIONS_PREFIX_TREE(X)                                                                 \
+    CLI_OPTION_NAMESPACE(X, CLI_PREFIX_TREE_NAMESPACE)                                             \
+    X(CLI_PREFIX_TREE_DEPTH, "depth", INT, "3", "0", "32", "", "Levels below the block.")          \
+    X(CLI_PREFIX_TREE_WIDTH, "width", INT, "8", "1", "64", "", "Children of a block.")
+
+#define CLI_OPTIONS_PREFIX_PIN(X)                                                                  \
+    CLI_OPTIONS_PREFIX_ACT(X, PIN)                                                                 \
+    X(CLI_PREFIX_PIN_FOR, "for", DURATION, "", "1s", "36500d", "",                                 \
+      "End it after this time; without it kvtier prefix unpin does.")
+
+#define CLI_OPTIONS_PREFIX_UNPIN(X) CLI_OPTIONS_PREFIX_ACT(X, UNPIN)
+
+#define CLI_OPTIONS_PREFIX_WARM(X) CLI_OPTIONS_PREFIX_ACT(X, WARM)
+
+#define CLI_OPTIONS_PREFIX_PURGE(X)                                                                \
+    CLI_OPTIONS_PREFIX_ACT(X, PURGE)                                                               \
+    X(CLI_PREFIX_PURGE_YES, "yes", BOOL, "false", "", "", "", "Do not ask.")
+
 #define CLI_OPTIONS_TENANT_PURGE(X)                                                                \
     X(CLI_TENANT_PURGE_MODEL, "model", STRING, "", "", "", "",                                     \
       "Only this model of the tenant: the namespaces TENANT/MODEL and below.")                     \
@@ -430,6 +461,12 @@ enum cli_policy_plan_option { CLI_OPTIONS_POLICY_PLAN(CLI_OPTION_ID) CLI_PLAN_CO
 enum cli_policy_apply_option { CLI_OPTIONS_POLICY_APPLY(CLI_OPTION_ID) CLI_APPLY_COUNT };
 enum cli_policy_diff_option { CLI_OPTIONS_POLICY_DIFF(CLI_OPTION_ID) CLI_POLICY_DIFF_COUNT };
 enum cli_policy_schema_option { CLI_OPTIONS_POLICY_SCHEMA(CLI_OPTION_ID) CLI_POLICY_SCHEMA_COUNT };
+enum cli_prefix_top_option { CLI_OPTIONS_PREFIX_TOP(CLI_OPTION_ID) CLI_PREFIX_TOP_COUNT };
+enum cli_prefix_tree_option { CLI_OPTIONS_PREFIX_TREE(CLI_OPTION_ID) CLI_PREFIX_TREE_COUNT };
+enum cli_prefix_pin_option { CLI_OPTIONS_PREFIX_PIN(CLI_OPTION_ID) CLI_PREFIX_PIN_COUNT };
+enum cli_prefix_unpin_option { CLI_OPTIONS_PREFIX_UNPIN(CLI_OPTION_ID) CLI_PREFIX_UNPIN_COUNT };
+enum cli_prefix_warm_option { CLI_OPTIONS_PREFIX_WARM(CLI_OPTION_ID) CLI_PREFIX_WARM_COUNT };
+enum cli_prefix_purge_option { CLI_OPTIONS_PREFIX_PURGE(CLI_OPTION_ID) CLI_PREFIX_PURGE_COUNT };
 enum cli_tenant_purge_option { CLI_OPTIONS_TENANT_PURGE(CLI_OPTION_ID) CLI_TENANT_PURGE_COUNT };
 enum cli_context_add_option { CLI_OPTIONS_CONTEXT_ADD(CLI_OPTION_ID) CLI_CONTEXT_ADD_COUNT };
 enum cli_context_ls_option { CLI_OPTIONS_CONTEXT_LS(CLI_OPTION_ID) CLI_CONTEXT_LS_COUNT };

@@ -159,6 +159,58 @@ assert states == ["ok", "draining", "stuck", "unhealthy", "silent"], states'
   status_is 5
 }
 
+@test "prefix top, prefix tree" {
+  run $KVTIER_CONFIGURED prefix top
+  status_is 0
+  golden prefix-top
+  run $KVTIER_CONFIGURED prefix tree 0xdeadbeef
+  status_is 0
+  golden prefix-tree
+  run $KVTIER_CONFIGURED prefix tree 0xdeadbeef --depth 0
+  status_is 0
+  output_has "1 more children"
+  run --separate-stderr $KVTIER_CONFIGURED prefix tree 0xdeadbeef -o json
+  echo "$output" | python3 -c '
+import json, sys
+root = json.load(sys.stdin)["tree"]
+assert root["children"][0]["left_out"] == 5 and root["subtree"]["blocks"] == 3, root'
+  run $KVTIER_CONFIGURED prefix tree 0x77
+  status_is 3
+  run $KVTIER_CONFIGURED prefix tree nonsense
+  status_is 2
+}
+
+@test "prefix pin, unpin, warm, purge" {
+  run $KVTIER_CONFIGURED prefix pin 0xdeadbeef --dry-run
+  status_is 10
+  golden prefix-pin-dry
+  run $KVTIER_CONFIGURED prefix pin 0xdeadbeef --for 1h
+  status_is 0
+  output_has "kvtier migrate status"
+  python3 -c '
+import json, sys, time
+asked = json.load(open(sys.argv[1]))
+assert asked["verb"] == "pin" and abs(asked["until_ms"] / 1000 - time.time() - 3600) < 60, asked' "$BATS_FILE_TMPDIR/asked"
+  run $KVTIER_CONFIGURED prefix unpin 0xdeadbeef
+  status_is 0
+  run $KVTIER_CONFIGURED prefix warm 0xdeadbeef
+  status_is 9
+  run $KVTIER_CONFIGURED prefix purge 0xdeadbeef </dev/null
+  status_is 2
+  output_has "--yes"
+  run $KVTIER_CONFIGURED prefix purge 0xdeadbeef --yes
+  status_is 0
+  grep -q '"verb": "delete"' "$BATS_FILE_TMPDIR/asked"
+  run $KVTIER_CONFIGURED prefix purge 0x77 --yes
+  status_is 3
+  run $KVTIER_CONFIGURED prefix pin nonsense
+  status_is 2
+  echo other >"$BATS_TEST_TMPDIR/other"
+  chmod 600 "$BATS_TEST_TMPDIR/other"
+  run $KVTIER_CONFIGURED prefix unpin 0xdeadbeef --admin-token-file "$BATS_TEST_TMPDIR/other"
+  status_is 1
+}
+
 @test "tenant usage" {
   run $KVTIER_CONFIGURED tenant usage
   status_is 0

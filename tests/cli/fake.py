@@ -281,6 +281,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
             with open(os.path.join(sys.argv[1], "looked"), "w", encoding="utf-8"):
                 pass
             self.answer({"adoption": {**ADOPTION, "state": "running"}})
+        elif path == "/a/v1/index/subtree":
+            child = query["hash"] != HASH
+            self.answer({"complete": not child, "blocks": 1 if child else 3, "tiers": [
+                {"tier": "G2", "blocks": 1, "bytes": 4096}, {"tier": "G4", "blocks": 3, "bytes": 1 << 20}]})
+        elif path.startswith("/a/v1/blocks/00000000000000bb"):
+            self.answer({**BLOCK, "hash": "00000000000000bb", "position": 8, "children": [], "child_count": 5})
         elif path == "/a/v1/usage":  # in two pages, of which both have one of the tenants
             rows = [{"namespace": "acme/llama", "hot_places": 2, "hot_bytes": 1 << 20, "cold_places": 3, "cold_bytes": 3 << 20},
                     {"namespace": "", "g1_places": 4, "g1_bytes": 4096, "g2_places": 1, "g2_bytes": 1024},
@@ -344,6 +350,19 @@ class Handler(http.server.BaseHTTPRequestHandler):
         elif path == "/a/v1/plan/check":
             blocks = sum(len(moves["blocks"]) for moves in body["moves"])
             self.answer({"schema_version": 1, "blocks": blocks, "moved": blocks - 3})
+        elif path == "/a/v1/jobs" and "hash" in body:
+            with open(os.path.join(sys.argv[1], "asked"), "w", encoding="utf-8") as file:
+                json.dump(body, file)
+            some = 0 if body["verb"] == "warm" else 5
+            if self.headers.get("Authorization") != "Bearer secret-token":
+                self.refuse(401, "DENIED", "wrong token")
+            elif body["hash"] != HASH:
+                self.refuse(404, "NOTFOUND", "nobody holds this block")
+            elif body["dry_run"] or some == 0:
+                self.answer({"dry_run": True, "prefix_blocks": 7, "blocks": some, "bytes": some << 20, "elsewhere": 2,
+                             "gateways": [{"gateway": "gw0", "blocks": some, "bytes": some << 20}]})
+            else:
+                self.answer({"job": {**ENDED, "title": body["verb"]}})
         elif path == "/a/v1/jobs" and "key" in body:
             self.give(body)
         elif path in ("/a/v1/planner/pause", "/a/v1/planner/resume"):
