@@ -136,9 +136,16 @@ add_demands(struct kvt_buffer *out, bool *any, const struct question *question,
     if (drains)
         add_clause(out, any, "not pinned", (refusals & POLICY_REFUSES_PINNED) == 0,
                    (refusals & POLICY_REFUSES_PINNED) == 0 ? "" : "pinned true -> false");
+    policy_value_format(POLICY_TYPE_DURATION, question->facts.facts.last_access_ms, value);
+    if (rule->verb == POLICY_PIN && rule->pin.ttl > 0) {
+        policy_value_format(POLICY_TYPE_DURATION, rule->pin.ttl, limit);
+        (void)snprintf(text, sizeof(text), "pin.ttl %s", limit);
+        if ((refusals & POLICY_REFUSES_TTL) != 0)
+            (void)snprintf(change, sizeof(change), "last_access %s -> %s", value, limit);
+        add_clause(out, any, text, (refusals & POLICY_REFUSES_TTL) == 0, change);
+    }
     if (!drains || rule->protect_recent == 0)
         return;
-    policy_value_format(POLICY_TYPE_DURATION, question->facts.facts.last_access_ms, value);
     policy_value_format(POLICY_TYPE_DURATION, rule->protect_recent, limit);
     (void)snprintf(text, sizeof(text), "protect_recent %s", limit);
     if ((refusals & POLICY_REFUSES_RECENT) != 0)

@@ -68,19 +68,48 @@ has_enough(const struct advisor_chooser *chooser)
     return true;
 }
 
+uint64_t
+advisor_chooser_budget(const struct policy_rule *rule, uint64_t capacity)
+{
+    const struct policy_share *budget = &rule->pin.budget;
+
+    if (!budget->is_ratio)
+        return budget->value;
+    return capacity == 0 ? UINT64_MAX : advisor_chooser_mark(capacity, budget->value);
+}
+
+/* A rule that pinned more than it may lets those go that leave first, by the rules behind it. */
+static int32_t
+rule_of(struct advisor_chooser *chooser, const struct policy_block *block, int32_t *pinned_by)
+{
+    const struct policy *policy = chooser->asker->rules->policy;
+    int32_t rule = advisor_asker_rule(chooser->asker, chooser->tier, block, POLICY_ON_NOTHING);
+
+    *pinned_by = -1;
+    while (rule >= 0 && chooser->kept != NULL &&
+           policy_rule_at(policy, (size_t)rule)->verb == POLICY_PIN &&
+           chooser->kept[rule] >
+               advisor_chooser_budget(policy_rule_at(policy, (size_t)rule), chooser->capacity)) {
+        *pinned_by = rule;
+        rule = policy_match_behind(policy, &chooser->asker->facts.facts, POLICY_ON_NOTHING, rule);
+    }
+    return rule;
+}
+
 enum advisor_choice
 advisor_chooser_next(struct advisor_chooser *chooser, struct policy_block *block, int32_t *rule)
 {
     const struct policy *policy = chooser->asker->rules->policy;
     struct policy_roster *roster = chooser->asker->planner->tiers[chooser->tier].roster;
     uint64_t bytes;
+    int32_t pinned_by;
 
     *rule = -1;
     if (has_enough(chooser))
         return ADVISOR_ENOUGH;
     if (!policy_roster_victim(roster, chooser->tick, block))
         return ADVISOR_LAST;
-    *rule = advisor_asker_rule(chooser->asker, chooser->tier, block, POLICY_ON_NOTHING);
+    *rule = rule_of(chooser, block, &pinned_by);
     if (!advisor_rule_set_has(&chooser->set, *rule) ||
         !(chooser->everybody || advisor_planner_in_canary(policy, block->hash))) {
         policy_roster_pass(roster, block->ns, block->hash);
@@ -90,5 +119,8 @@ advisor_chooser_next(struct advisor_chooser *chooser, struct policy_block *block
         return ADVISOR_HELD;
     bytes = advisor_planner_bytes(block);
     chooser->used -= bytes < chooser->used ? bytes : chooser->used;
+    if (pinned_by >= 0)
+        chooser->kept[pinned_by] -=
+            bytes < chooser->kept[pinned_by] ? bytes : chooser->kept[pinned_by];
     return ADVISOR_CHOSEN;
 }

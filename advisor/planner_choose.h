@@ -22,6 +22,7 @@ struct advisor_chooser {
     uint64_t capacity;
     uint64_t used;  /* falls with each block that is chosen */
     uint64_t tick;  /* of the orderings */
+    uint64_t *kept; /* bytes that each rule pinned there; falls with them.  NULL: not known */
     bool everybody; /* the canary share does not count */
 };
 
@@ -48,6 +49,9 @@ uint64_t advisor_chooser_capacity(const struct policy *policy, int32_t place, ui
 /** The rule that drains the tier from the highest watermark, when all others had their turn; -1:
  *  none does. */
 int32_t advisor_chooser_last(const struct policy *policy, int32_t place);
+
+/** Bytes of a tier that a rule may pin. */
+uint64_t advisor_chooser_budget(const struct policy_rule *rule, uint64_t capacity);
 
 /** Bytes at a watermark. */
 uint64_t advisor_chooser_mark(uint64_t capacity, uint64_t ppm);

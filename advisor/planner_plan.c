@@ -111,6 +111,7 @@ choose(struct advisor_plan *plan, uint32_t number, uint64_t capacity)
                                       .capacity = capacity,
                                       .used = tier->report.used_bytes,
                                       .tick = plan->now_ms / ADVISOR_TICK_MS,
+                                      .kept = tier->kept,
                                       .everybody = plan->observed};
     enum advisor_choice choice = ADVISOR_PASSED;
 

@@ -1,5 +1,7 @@
 #include "advisor/planner_preview.h"
 
+#include <string.h>
+
 #include "advisor/planner_choose.h"
 #include "advisor/planner_private.h"
 #include "base/alloc.h"
@@ -21,6 +23,7 @@ struct advisor_preview {
     uint32_t tier; /* that is looked at; those before it are done */
     bool begun;    /* with it */
     struct advisor_chooser chooser;
+    uint64_t kept[ADVISOR_RULES_MAX]; /* of the tier that is looked at */
     struct taken *taken;
     size_t taken_count;
     size_t taken_capacity;
@@ -69,8 +72,11 @@ begin_tier(struct advisor_preview *preview, struct advisor_asker *asker)
                                         .used = tier->report.used_bytes,
                                         .tick = preview->now_ms / ADVISOR_TICK_MS,
                                         .everybody = false};
-    if (preview->rules == preview->planner->rules)
+    if (preview->rules == preview->planner->rules) {
         chooser->set = tier->draining; /* between the watermarks it goes on */
+        memcpy(preview->kept, tier->kept, sizeof(preview->kept));
+        chooser->kept = preview->kept;
+    }
     chooser->capacity = advisor_chooser_capacity(policy, place, tier->report.capacity_bytes);
     if (tier->report_ms == 0 || chooser->capacity == 0)
         return false;

@@ -34,11 +34,13 @@
 struct advisor_tier {
     char name[KVT_NAME_MAX];
     bool hot;
-    int32_t place;                    /* tier of the policy; -1: none */
-    struct advisor_rule_set draining; /* rules that began to, and are not at their stop */
-    bool resuming;                    /* what was set aside comes back first */
-    uint64_t exhausted_ms;            /* since when nothing else is left to choose; 0: it is */
-    bool truncated;                   /* some of its blocks did not fit into the roster */
+    int32_t place;                        /* tier of the policy; -1: none */
+    struct advisor_rule_set draining;     /* rules that began to, and are not at their stop */
+    bool resuming;                        /* what was set aside comes back first */
+    uint64_t kept[ADVISOR_RULES_MAX];     /* bytes that rules pinned, as of the last pass */
+    uint64_t counting[ADVISOR_RULES_MAX]; /* the same, in the pass that goes on */
+    uint64_t exhausted_ms;                /* since when nothing else is left to choose; 0: it is */
+    bool truncated;                       /* some of its blocks did not fit into the roster */
     struct policy_roster *roster;
     struct kvt_report_tier report;
     uint64_t report_ms; /* 0: never */
@@ -63,7 +65,6 @@ struct advisor_set {
 struct advisor_sweep {
     struct advisor_rule_set rules; /* that act in it; none: there is no pass */
     uint64_t from;                 /* hash where it goes on */
-    uint64_t looked_ms;
 };
 
 /* Read from a bucket often enough to be asked about. */

@@ -60,8 +60,8 @@ is_followed(const struct policy_rule *rule)
     case POLICY_EXPIRE: return rule->on == 0;
     case POLICY_PROMOTE:
         return rule->on == 0 || (rule->on & (uint32_t)POLICY_ON_SECOND_COLD_HIT) != 0;
-    case POLICY_EXCLUDE: return true;
-    case POLICY_PIN:
+    case POLICY_EXCLUDE:
+    case POLICY_PIN: return true;
     case POLICY_COMPACT: break;
     }
     return false;
@@ -103,6 +103,7 @@ advisor_planner_adopt(struct advisor_planner *planner)
         struct advisor_tier *tier = &planner->tiers[i];
 
         tier->place = advisor_rules_tier(rules, tier->name);
+        memset(tier->kept, 0, sizeof(tier->kept));
         tier->draining = (struct advisor_rule_set){.bits = {0}};
         tier->resuming = true; /* what one version passed over another may take */
     }

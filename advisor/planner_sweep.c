@@ -18,7 +18,7 @@ is_swept(const struct policy_rule *rule)
 {
     return rule->on == 0 && rule->trigger.head.place.line == 0 &&
            (rule->verb == POLICY_DEMOTE || rule->verb == POLICY_EXPIRE ||
-            rule->verb == POLICY_PROMOTE);
+            rule->verb == POLICY_PROMOTE || rule->verb == POLICY_PIN);
 }
 
 struct pass {
@@ -87,6 +87,15 @@ act(struct pass *pass, int32_t rule, uint32_t tier, const struct policy_block *b
     return true;
 }
 
+static bool
+can_order(const struct advisor_plan *plan, uint32_t tier)
+{
+    const struct advisor_planner *planner = plan->planner;
+
+    return !advisor_planner_is_stale(planner->tiers[tier].report_ms, plan->now_ms) &&
+           planner->gateways[planner->tiers[tier].gateway].healthy;
+}
+
 static enum kvt_err
 look_at_row(void *arg, const struct advisor_store_block *row)
 {
@@ -110,13 +119,14 @@ look_at_row(void *arg, const struct advisor_store_block *row)
                                                                           : UINT32_MAX};
         int32_t rule;
 
-        if (tier == ADVISOR_NONE || block.ranks == 0 || planner->tiers[tier].place < 0 ||
-            advisor_planner_is_stale(planner->tiers[tier].report_ms, plan->now_ms) ||
-            !planner->gateways[planner->tiers[tier].gateway].healthy)
+        if (tier == ADVISOR_NONE || block.ranks == 0 || planner->tiers[tier].place < 0)
             continue;
         rule = advisor_asker_rule_of_row(&plan->asker, tier, row, block.ranks, POLICY_ON_NOTHING);
-        if (advisor_rule_set_has(&planner->sweep.rules, rule) &&
-            !act(pass, rule, tier, &block, row))
+        if (!advisor_rule_set_has(&planner->sweep.rules, rule))
+            continue;
+        if (policy_rule_at(plan->policy, (size_t)rule)->verb == POLICY_PIN)
+            planner->tiers[tier].counting[rule] += advisor_planner_bytes(&block);
+        else if (can_order(plan, tier) && !act(pass, rule, tier, &block, row))
             return KVT_CANCELLED;
     }
     return KVT_OK;
@@ -129,7 +139,9 @@ begin(struct advisor_plan *plan)
     struct advisor_planner *planner = plan->planner;
     struct advisor_sweep *sweep = &planner->sweep;
 
-    *sweep = (struct advisor_sweep){.looked_ms = plan->now_ms};
+    *sweep = (struct advisor_sweep){.from = 0};
+    for (uint32_t i = 0; i < planner->tier_count; i++)
+        memset(planner->tiers[i].counting, 0, sizeof(planner->tiers[i].counting));
     for (int32_t i = 0; i < (int32_t)plan->policy->rules.count; i++) {
         const struct policy_rule *rule = policy_rule_at(plan->policy, (size_t)i);
 
@@ -141,6 +153,15 @@ begin(struct advisor_plan *plan)
         advisor_rule_set_put(&sweep->rules, i, true);
     }
     return advisor_rule_set_any(&sweep->rules);
+}
+
+/* What was pinned is known now. */
+static void
+end(struct advisor_planner *planner)
+{
+    planner->sweep.rules = (struct advisor_rule_set){.bits = {0}};
+    for (uint32_t i = 0; i < planner->tier_count; i++)
+        memcpy(planner->tiers[i].kept, planner->tiers[i].counting, sizeof(planner->tiers[i].kept));
 }
 
 void
@@ -168,6 +189,6 @@ advisor_planner_sweep(struct advisor_plan *plan)
         next = 0;
     sweep->from = next;
     if (next == 0)
-        sweep->rules = (struct advisor_rule_set){.bits = {0}};
+        end(planner);
     advisor_plan_order(plan, true);
 }

@@ -91,6 +91,8 @@ refusals_of(const struct policy_rule *rule, const struct policy_facts *facts, in
         refusals |= POLICY_REFUSES_PINNED;
     if (drains && facts->last_access_ms < rule->protect_recent)
         refusals |= POLICY_REFUSES_RECENT;
+    if (rule->verb == POLICY_PIN && rule->pin.ttl > 0 && facts->last_access_ms > rule->pin.ttl)
+        refusals |= POLICY_REFUSES_TTL;
     return refusals;
 }
 
@@ -129,11 +131,18 @@ policy_decide(const struct policy *policy, const struct policy_facts *facts,
 int32_t
 policy_match(const struct policy *policy, const struct policy_facts *facts, enum policy_event event)
 {
+    return policy_match_behind(policy, facts, event, -1);
+}
+
+int32_t
+policy_match_behind(const struct policy *policy, const struct policy_facts *facts,
+                    enum policy_event event, int32_t former)
+{
     const int32_t tier = find_tier(policy, facts->tier);
     bool classes[POLICY_CLASSES_MAX];
     bool asked = false;
 
-    for (size_t i = 0; i < policy->rules.count; i++) {
+    for (size_t i = (size_t)(former + 1); i < policy->rules.count; i++) {
         const struct policy_rule *rule = policy_rule_at(policy, i);
 
         if (refusals_of(rule, facts, tier, event) != 0)

@@ -7,7 +7,8 @@
  *
  *   - the block lies in a tier that the rule looks at,
  *   - the rule is for no event, or for the one that happened,
- *   - it does not move or delete a block that is pinned or was used within protect_recent,
+ *   - it does not move or delete a block that is pinned or was used within protect_recent, nor keep
+ *     one that was not used for longer than pin.ttl,
  *   - and its condition is true.
  *
  * A trigger does not choose: a block is its rule's, also while the rule waits for its watermark.
@@ -30,6 +31,7 @@ enum policy_refusal {
     POLICY_REFUSES_PINNED = 1 << 2,
     POLICY_REFUSES_RECENT = 1 << 3,
     POLICY_REFUSES_WHEN = 1 << 4,
+    POLICY_REFUSES_TTL = 1 << 5,
 };
 
 struct policy_verdict {
@@ -59,6 +61,10 @@ void policy_decide(const struct policy *policy, const struct policy_facts *facts
 /** The rule alone, and not asking further: the same as policy_decide()'s. */
 int32_t policy_match(const struct policy *policy, const struct policy_facts *facts,
                      enum policy_event event);
+
+/** The next rule behind `former` (-1: of all) that matches; -1: none. */
+int32_t policy_match_behind(const struct policy *policy, const struct policy_facts *facts,
+                            enum policy_event event, int32_t former);
 
 /** Each rule up to the one that has the block, each clause of its condition with its truth, and the
  *  nearest change of a fact for each clause that stands in the way. */

@@ -107,6 +107,12 @@ explain_refusals(const struct explanation *explanation, const struct policy_rule
     if ((refusals & POLICY_REFUSES_PINNED) != 0)
         kvt_buffer_printf(explanation->out,
                           "    false  not pinned  ; would do: pinned true -> false\n");
+    if ((refusals & POLICY_REFUSES_TTL) != 0) {
+        policy_value_format(POLICY_TYPE_DURATION, explanation->facts->last_access_ms, value);
+        policy_value_format(POLICY_TYPE_DURATION, rule->pin.ttl, limit);
+        kvt_buffer_printf(explanation->out,
+                          "    false  pin.ttl  ; would do: last_access %s -> %s\n", value, limit);
+    }
     if ((refusals & POLICY_REFUSES_RECENT) == 0)
         return;
     policy_value_format(POLICY_TYPE_DURATION, explanation->facts->last_access_ms, value);

@@ -120,6 +120,38 @@ rates_hold_for_passes_too(void **state)
     obedient_free(gateway);
 }
 
+/* Pinned are 1,500 of 3,000 by the rule, and 20 % of the volume at most. */
+static void
+pins_keep_up_to_their_budget(void **state)
+{
+    struct obedient *gateway = obedient_new(
+        HEAD "rules:\n"
+             "  - {id: keep, when: depth < 5, pin: {tiers: hot, ttl: 1h, budget: 20%}}\n"
+             "  - {id: drain, from: hot, to: cold, trigger: {start: 50%, stop: 40%}}\n"
+             "modes: {mode: enforce}\n",
+        NULL, CHAIN);
+    size_t kept = 0;
+
+    (void)state;
+    gateway->capacity[OBEDIENT_HOT] = (uint64_t)BLOCKS * OBEDIENT_SIZE;
+    obedient_store(gateway, OBEDIENT_COLD, 0, BLOCKS);
+    obedient_store(gateway, OBEDIENT_HOT, 0, BLOCKS / 2 - 10);
+    run(gateway, 3, SECOND); /* the pass counts 745 pinned */
+    gateway->now_ms += 2 * (uint64_t)MINUTE;
+    obedient_store(gateway, OBEDIENT_HOT, BLOCKS / 2 - 10, BLOCKS);
+    run(gateway, 10, MINUTE);
+    assert_int_equal(held(gateway, OBEDIENT_HOT), BLOCKS * 4 / 10);
+    for (size_t i = 0; i < BLOCKS; i++)
+        kept += gateway->held[OBEDIENT_HOT][i] && i % CHAIN < 5;
+    assert_true(kept >= BLOCKS / 5);
+    /* Nobody read any of it for longer than pins last. */
+    gateway->now_ms += 61 * (uint64_t)MINUTE;
+    gateway->capacity[OBEDIENT_HOT] = (uint64_t)1000 * OBEDIENT_SIZE;
+    run(gateway, 5, SECOND);
+    assert_int_equal(held(gateway, OBEDIENT_HOT), 400);
+    obedient_free(gateway);
+}
+
 /* ---- schedules ---- */
 
 static bool
@@ -179,6 +211,7 @@ main(void)
         cmocka_unit_test(what_nobody_reads_is_forgotten),
         cmocka_unit_test(a_pass_ends_at_its_limit),
         cmocka_unit_test(idle_blocks_go_down_and_shared_ones_come_up),
+        cmocka_unit_test(pins_keep_up_to_their_budget),
         cmocka_unit_test(rates_hold_for_passes_too),
         cmocka_unit_test(times_are_those_of_the_calendar),
     };

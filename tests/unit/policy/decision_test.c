@@ -27,7 +27,7 @@ static const char text[] = "version: 1\n"
                            "    when: tenant ~ \"lab-*\"\n"
                            "  - id: keep\n"
                            "    when: class(kept)\n"
-                           "    pin: {tiers: hot}\n"
+                           "    pin: {tiers: hot, ttl: 24h}\n"
                            "  - id: bring-back\n"
                            "    from: cold\n"
                            "    to: hot\n"
@@ -102,6 +102,15 @@ reasons_not_to_match(void **state)
     facts = idle;
     facts.tenant = "gold";
     assert_string_equal(rule_of(&scene, facts, POLICY_ON_NOTHING), "keep");
+    facts.last_access_ms = 86400000;
+    assert_string_equal(rule_of(&scene, facts, POLICY_ON_NOTHING), "keep");
+    facts.last_access_ms++; /* not read for longer than pins last */
+    assert_string_equal(rule_of(&scene, facts, POLICY_ON_NOTHING), "idle");
+    assert_int_equal(scene.decision->verdicts[1].refusals, POLICY_REFUSES_TTL);
+    facts = idle;
+    facts.tenant = "gold";
+    assert_int_equal(policy_match_behind(scene.policy, &facts, POLICY_ON_NOTHING, 1), 3);
+    assert_int_equal(policy_match_behind(scene.policy, &facts, POLICY_ON_NOTHING, 3), -1);
     facts.tier = "cold"; /* that pin is of the other tier */
     assert_string_equal(rule_of(&scene, facts, POLICY_ON_NOTHING), "none");
     assert_string_equal(rule_of(&scene, facts, POLICY_ON_STORED), "none");
