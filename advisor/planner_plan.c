@@ -1,10 +1,9 @@
-#include "advisor/planner_plan.h"
-
 #include <stdio.h>
 #include <string.h>
 
 #include "advisor/planner_choose.h"
 #include "advisor/planner_private.h"
+#include "advisor/planner_tick.h"
 #include "base/alloc.h"
 #include "base/log.h"
 
@@ -14,7 +13,7 @@
 
 /* Is there nothing to choose but what may not leave?  Said once each time. */
 static void
-see_stuck(const struct advisor_plan *plan, uint32_t number, bool last)
+see_stuck(const struct advisor_tick *plan, uint32_t number, bool last)
 {
     struct advisor_tier *tier = &plan->planner->tiers[number];
     const size_t refused = advisor_refusals_count(plan->planner->refusals, number);
@@ -38,7 +37,7 @@ see_stuck(const struct advisor_plan *plan, uint32_t number, bool last)
 /* What was passed over comes back: when other rules begin, and a while after there was nothing else
  * to choose. */
 static void
-resume(const struct advisor_plan *plan, struct advisor_tier *tier)
+resume(const struct advisor_tick *plan, struct advisor_tier *tier)
 {
     struct policy_roster_counts counts;
 
@@ -53,14 +52,14 @@ resume(const struct advisor_plan *plan, struct advisor_tier *tier)
 }
 
 static void
-exhausted(const struct advisor_plan *plan, struct advisor_tier *tier)
+exhausted(const struct advisor_tick *plan, struct advisor_tier *tier)
 {
     if (tier->exhausted_ms == 0)
         tier->exhausted_ms = plan->now_ms;
 }
 
 static bool
-set_watermarks(const struct advisor_plan *plan, struct advisor_tier *tier, uint64_t capacity)
+set_watermarks(const struct advisor_tick *plan, struct advisor_tier *tier, uint64_t capacity)
 {
     const struct advisor_rule_set before = tier->draining;
 
@@ -88,10 +87,10 @@ set_watermarks(const struct advisor_plan *plan, struct advisor_tier *tier, uint6
 
 /* The block leaves by its rule; a rule that is at a limit then takes no more. */
 static void
-take(struct advisor_plan *plan, struct advisor_chooser *chooser, const struct policy_block *block,
+take(struct advisor_tick *plan, struct advisor_chooser *chooser, const struct policy_block *block,
      int32_t rule)
 {
-    advisor_plan_add(plan, chooser->tier, block, rule);
+    advisor_tick_add(plan, chooser->tier, block, rule);
     if (advisor_planner_may(plan->planner, rule, plan->now_ms) != ADVISOR_RULE_ACTS)
         advisor_rule_set_put(&chooser->acting, rule, false);
 }
@@ -99,7 +98,7 @@ take(struct advisor_plan *plan, struct advisor_chooser *chooser, const struct po
 /* Take blocks out until each rule is at its stop or at a limit, or a set is full.  True: none is
  * left. */
 static bool
-choose(struct advisor_plan *plan, uint32_t number, uint64_t capacity)
+choose(struct advisor_tick *plan, uint32_t number, uint64_t capacity)
 {
     struct advisor_planner *planner = plan->planner;
     struct advisor_tier *tier = &planner->tiers[number];
@@ -140,7 +139,7 @@ choose(struct advisor_plan *plan, uint32_t number, uint64_t capacity)
 
 /* Blocks that should leave although there is room. */
 static void
-choose_due(struct advisor_plan *plan, uint32_t number)
+choose_due(struct advisor_tick *plan, uint32_t number)
 {
     struct advisor_planner *planner = plan->planner;
     struct policy_roster *roster = planner->tiers[number].roster;
@@ -157,7 +156,7 @@ choose_due(struct advisor_plan *plan, uint32_t number)
         if (rule >= 0 && advisor_rule_drains(policy_rule_at(plan->policy, (size_t)rule)) &&
             policy_rule_at(plan->policy, (size_t)rule)->verb == POLICY_DEMOTE &&
             advisor_planner_may(planner, rule, plan->now_ms) == ADVISOR_RULE_ACTS) {
-            advisor_plan_add(plan, number, &block, rule);
+            advisor_tick_add(plan, number, &block, rule);
         } else {
             policy_roster_pass(roster, block.ns, block.hash);
         }
@@ -165,7 +164,7 @@ choose_due(struct advisor_plan *plan, uint32_t number)
 }
 
 static void
-drain(struct advisor_plan *plan, uint32_t number)
+drain(struct advisor_tick *plan, uint32_t number)
 {
     struct advisor_tier *tier = &plan->planner->tiers[number];
     const uint64_t capacity =
@@ -185,13 +184,13 @@ drain(struct advisor_plan *plan, uint32_t number)
         see_stuck(plan, number, choose(plan, number, capacity));
     else if (tier->hot) /* a bucket is no place that anything leaves for being idle */
         choose_due(plan, number);
-    advisor_plan_order(plan, false);
+    advisor_tick_order(plan, false);
 }
 
 void
 advisor_planner_tick(struct advisor_planner *planner, uint64_t now_ms)
 {
-    struct advisor_plan plan = {.planner = planner, .now_ms = now_ms};
+    struct advisor_tick plan = {.planner = planner, .now_ms = now_ms};
     enum advisor_mode mode;
 
     advisor_planner_adopt(planner);

@@ -1,7 +1,7 @@
 #include <string.h>
 
 #include "advisor/planner_choose.h"
-#include "advisor/planner_plan.h"
+#include "advisor/planner_tick.h"
 
 /* What was read from a bucket comes to the hot volume of the gateway that read it. */
 
@@ -14,7 +14,7 @@ struct room {
 };
 
 static struct room
-room_of(const struct advisor_plan *plan, const struct advisor_tier *tier, int32_t last)
+room_of(const struct advisor_tick *plan, const struct advisor_tier *tier, int32_t last)
 {
     const uint64_t capacity =
         advisor_chooser_capacity(plan->policy, tier->place, tier->report.capacity_bytes);
@@ -32,7 +32,7 @@ room_of(const struct advisor_plan *plan, const struct advisor_tier *tier, int32_
 
 /* The rule that brings the block up to that volume; -1: none does. */
 static int32_t
-promoter(struct advisor_plan *plan, const struct advisor_candidate *candidate, uint32_t volume,
+promoter(struct advisor_tick *plan, const struct advisor_candidate *candidate, uint32_t volume,
          const struct room *room)
 {
     const struct policy_block *block = &candidate->block;
@@ -56,7 +56,7 @@ promoter(struct advisor_plan *plan, const struct advisor_candidate *candidate, u
 }
 
 void
-advisor_planner_promote(struct advisor_plan *plan, struct advisor_gateway *gateway)
+advisor_planner_promote(struct advisor_tick *plan, struct advisor_gateway *gateway)
 {
     const struct advisor_tier *tier;
     uint32_t looked = 0;
@@ -85,12 +85,12 @@ advisor_planner_promote(struct advisor_plan *plan, struct advisor_gateway *gatew
             continue;
         if (room.used >= room.limit || room.used + bytes > room.capacity)
             break;
-        advisor_plan_add(plan, gateway->hot, &candidate->block, rule);
+        advisor_tick_add(plan, gateway->hot, &candidate->block, rule);
         room.used += bytes;
     }
     /* The rest comes when the volume was drained for what came now. */
     gateway->candidate_count -= looked;
     memmove(gateway->candidates, gateway->candidates + looked,
             gateway->candidate_count * sizeof(*gateway->candidates));
-    advisor_plan_order(plan, false); /* what could not be ordered is read again and comes again */
+    advisor_tick_order(plan, false); /* what could not be ordered is read again and comes again */
 }

@@ -1,13 +1,13 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "advisor/planner_plan.h"
+#include "advisor/planner_tick.h"
 #include "base/alloc.h"
 
 /* From blocks that were chosen to orders. */
 
 void
-advisor_plan_add(struct advisor_plan *plan, uint32_t tier, const struct policy_block *block,
+advisor_tick_add(struct advisor_tick *plan, uint32_t tier, const struct policy_block *block,
                  int32_t rule)
 {
     struct advisor_set *set = plan->set;
@@ -50,7 +50,7 @@ verb_of(const struct policy_rule *rule)
 
 /* Those of the set that are like block number `first`. */
 static enum kvt_err
-order_kind(const struct advisor_plan *plan, uint32_t first, bool swept)
+order_kind(const struct advisor_tick *plan, uint32_t first, bool swept)
 {
     const struct advisor_set *set = plan->set;
     const struct advisor_planner *planner = plan->planner;
@@ -89,7 +89,7 @@ order_kind(const struct advisor_plan *plan, uint32_t first, bool swept)
 }
 
 void
-advisor_plan_order(const struct advisor_plan *plan, bool swept)
+advisor_tick_order(const struct advisor_tick *plan, bool swept)
 {
     const struct advisor_set *set = plan->set;
     enum kvt_err rc = KVT_OK;

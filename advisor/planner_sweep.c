@@ -1,7 +1,7 @@
 #include <string.h>
 
 #include "advisor/planner_choose.h"
-#include "advisor/planner_plan.h"
+#include "advisor/planner_tick.h"
 #include "base/clock.h"
 
 /* Rules that wait for no watermark and no event: each row is asked about, some of them a tick. */
@@ -22,7 +22,7 @@ is_swept(const struct policy_rule *rule)
 }
 
 struct pass {
-    struct advisor_plan *plan;
+    struct advisor_tick *plan;
     uint64_t began_ms;
     uint32_t looks;
     uint64_t stopped; /* at this hash, before the end of the page */
@@ -63,7 +63,7 @@ static bool
 act(struct pass *pass, int32_t rule, uint32_t tier, const struct policy_block *block,
     const struct advisor_store_block *row)
 {
-    struct advisor_plan *plan = pass->plan;
+    struct advisor_tick *plan = pass->plan;
     const struct policy_rule *row_of_rule = policy_rule_at(plan->policy, (size_t)rule);
     uint32_t target = tier;
 
@@ -83,12 +83,12 @@ act(struct pass *pass, int32_t rule, uint32_t tier, const struct policy_block *b
     case ADVISOR_RULE_ACTS: break;
     }
     pass->coming += row_of_rule->verb == POLICY_PROMOTE ? advisor_planner_bytes(block) : 0;
-    advisor_plan_add(plan, target, block, rule);
+    advisor_tick_add(plan, target, block, rule);
     return true;
 }
 
 static bool
-can_order(const struct advisor_plan *plan, uint32_t tier)
+can_order(const struct advisor_tick *plan, uint32_t tier)
 {
     const struct advisor_planner *planner = plan->planner;
 
@@ -100,7 +100,7 @@ static enum kvt_err
 look_at_row(void *arg, const struct advisor_store_block *row)
 {
     struct pass *pass = arg;
-    struct advisor_plan *plan = pass->plan;
+    struct advisor_tick *plan = pass->plan;
     struct advisor_planner *planner = plan->planner;
 
     pass->stopped = row->hash;
@@ -134,7 +134,7 @@ look_at_row(void *arg, const struct advisor_store_block *row)
 
 /* A new pass, for the rules whose time has come. */
 static bool
-begin(struct advisor_plan *plan)
+begin(struct advisor_tick *plan)
 {
     struct advisor_planner *planner = plan->planner;
     struct advisor_sweep *sweep = &planner->sweep;
@@ -165,7 +165,7 @@ end(struct advisor_planner *planner)
 }
 
 void
-advisor_planner_sweep(struct advisor_plan *plan)
+advisor_planner_sweep(struct advisor_tick *plan)
 {
     struct advisor_planner *planner = plan->planner;
     struct advisor_sweep *sweep = &planner->sweep;
@@ -190,5 +190,5 @@ advisor_planner_sweep(struct advisor_plan *plan)
     sweep->from = next;
     if (next == 0)
         end(planner);
-    advisor_plan_order(plan, true);
+    advisor_tick_order(plan, true);
 }

@@ -396,6 +396,46 @@ a_preview_is_what_is_ordered(void **state)
     obedient_free(gateway);
 }
 
+/* Whatever it lacked, all is given back: the next one shows the same. */
+static void
+a_preview_without_memory_takes_nothing(void **state)
+{
+    struct obedient *gateway = full(
+        HEAD
+        "rules:\n"
+        "  - {id: drain, from: hot, to: cold, when: depth > 1, trigger: {start: 85%, stop: 60%}}\n"
+        "modes: {mode: off}\n");
+    const struct advisor_rules *rules = advisor_rulebook_take(gateway->rig.rulebook);
+    struct shown *shown = kvt_calloc(1, sizeof(*shown));
+    int failed = 0;
+
+    (void)state;
+    assert_non_null(shown);
+    shown->most = OBEDIENT_BLOCKS;
+    (void)obedient_step(gateway, SECOND);
+    for (size_t fail_after = 0; fail_after < 8; fail_after++) {
+        struct advisor_preview *it;
+        enum kvt_err rc;
+
+        shown->count = 0;
+        kvt_alloc_fail_after(fail_after);
+        rc = advisor_preview_new(&it, gateway->rig.planner, rules, gateway->now_ms);
+        if (rc == KVT_OK)
+            do
+                rc = advisor_preview_step(it, show, shown);
+            while (rc == KVT_AGAIN);
+        kvt_alloc_fail_after(SIZE_MAX);
+        advisor_preview_free(it);
+        failed += rc == KVT_NOMEM;
+    }
+    assert_true(failed > 1);
+    preview(gateway, shown);
+    assert_int_equal(shown->count, BLOCKS * 4 / 10);
+    advisor_rulebook_give(gateway->rig.rulebook, rules);
+    kvt_free(shown);
+    obedient_free(gateway);
+}
+
 int
 main(void)
 {
@@ -411,6 +451,7 @@ main(void)
         cmocka_unit_test(a_canary_is_the_same_share_each_time),
         cmocka_unit_test(a_rule_that_fails_is_suspended_for_longer_each_time),
         cmocka_unit_test(a_preview_is_what_is_ordered),
+        cmocka_unit_test(a_preview_without_memory_takes_nothing),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

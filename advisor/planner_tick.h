@@ -1,17 +1,17 @@
 /*
- * advisor/planner_plan.h -- one look at everything: blocks that were chosen become orders.
+ * advisor/planner_tick.h -- one look at everything: blocks that were chosen become orders.
  *
  * Why: draining, promoting and sweeping choose in their own ways and order in one.
- * Ownership: a plan lives for one tick.
+ * Ownership: what a tick has lives for one tick.
  * Threads:   the engine's.
  * Limits:    KVT_ORDER_ITEMS_MAX blocks of a set.
  */
-#ifndef ADVISOR_PLANNER_PLAN_H
-#define ADVISOR_PLANNER_PLAN_H
+#ifndef ADVISOR_PLANNER_TICK_H
+#define ADVISOR_PLANNER_TICK_H
 
 #include "advisor/planner_private.h"
 
-struct advisor_plan {
+struct advisor_tick {
     struct advisor_planner *planner;
     const struct policy *policy; /* that is followed */
     struct advisor_set *set;
@@ -21,15 +21,15 @@ struct advisor_plan {
 };
 
 /** The rule moves the block out of that tier, or promotes it to it.  There must be room. */
-void advisor_plan_add(struct advisor_plan *plan, uint32_t tier, const struct policy_block *block,
+void advisor_tick_add(struct advisor_tick *plan, uint32_t tier, const struct policy_block *block,
                       int32_t rule);
 /** The set as orders, one for each tier, rule and namespace in it, or back. */
-void advisor_plan_order(const struct advisor_plan *plan, bool swept);
+void advisor_tick_order(const struct advisor_tick *plan, bool swept);
 
 /** Order what was read from buckets by that gateway, if it is to come to its volume. */
-void advisor_planner_promote(struct advisor_plan *plan, struct advisor_gateway *gateway);
+void advisor_planner_promote(struct advisor_tick *plan, struct advisor_gateway *gateway);
 
 /** Go on asking about the rows of the store, for rules without a watermark. */
-void advisor_planner_sweep(struct advisor_plan *plan);
+void advisor_planner_sweep(struct advisor_tick *plan);
 
-#endif /* ADVISOR_PLANNER_PLAN_H */
+#endif /* ADVISOR_PLANNER_TICK_H */
