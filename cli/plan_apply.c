@@ -196,6 +196,7 @@ install(struct applying *applying, struct kvt_error *err)
                                                .body = text,
                                                .body_size = strlen(text),
                                                .headers = headers};
+    struct kvt_error again;
     struct json_object *answer;
     enum kvt_err rc;
 
@@ -207,6 +208,9 @@ install(struct applying *applying, struct kvt_error *err)
     if (rc == KVT_OK)
         applying->version = cli_json_u64(answer, "version");
     (void)json_object_put(answer);
+    /* Another apply of this plan, or one that was killed, may have been quicker. */
+    if (rc == KVT_PRECONDITION && look_at_policy(applying, &again) == KVT_OK && applying->in_force)
+        return KVT_OK;
     return rc;
 }
 
@@ -298,6 +302,7 @@ apply(struct applying *applying)
 {
     const struct cli_context *context = applying->context;
     struct kvt_error err = {0};
+    struct kvt_error again;
     enum kvt_err rc = load(applying, context->arguments[0], &err);
 
     if (rc != KVT_OK)
@@ -310,6 +315,9 @@ apply(struct applying *applying)
         rc = check_limit(applying, &err);
     if (rc == KVT_OK && applying->job == 0)
         rc = check_stale(applying, &err);
+    /* Somebody else may have begun it since: then it is stale because it is being done. */
+    if (rc == KVT_PRECONDITION && look_at_job(applying, &again) == KVT_OK && applying->job != 0)
+        rc = KVT_OK;
     if (rc == KVT_OK && !kvt_config_bool(context->options, CLI_APPLY_YES)) {
         cli_plan_print(context->json ? context->err : context->out, applying->plan);
         (void)fprintf(context->err, "nothing was done; --yes does it\n");

@@ -209,6 +209,22 @@ def scenario(run):
             expect(now["digest"] == plan["policy_digest"], now)
             rig.bring_back(gone)
         run.note(f"{killed} kills in {rounds} plans")
+    with run.case("applied several times at once, it is done once"):
+        for _ in range(5):
+            before = rig.version()
+            plan = rig.plan(14 if before % 2 else 16)
+            gone = set(rig.hashes(plan))
+            commands = [subprocess.Popen(rig.argv("policy", "apply", "plan.json", "--yes"), cwd=run.folder,
+                                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+                        for _ in range(6)]
+            for command in commands:
+                text = command.communicate(timeout=300 * run.slow)[0]
+                expect(command.returncode == 0, f"apply: {command.returncode} {text}")
+            jobs = rig.jobs(plan)
+            expect(len(jobs) == 1 and jobs[0]["done"] == jobs[0]["blocks"] == len(gone), jobs)
+            expect(rig.version() == before + 1, "more than one version")
+            rig.expect_hot(gone)
+            rig.bring_back(gone)
     with run.case("rollback restores the policy of before"):
         plan = rig.plan(12)
         rig.kvtier("policy", "apply", "plan.json", "--yes")
