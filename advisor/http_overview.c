@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "advisor/http.h"
+#include "advisor/http_lines.h"
 #include "advisor/http_trouble.h"
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -99,19 +100,14 @@ add_history(struct kvt_buffer *out, const struct advisor_tally_view *view)
     kvt_buffer_printf(out, "},");
 }
 
-/* Of the policy, what has an age: a line in the picture of ages. */
+/* What the policy in force asks of ages. */
 static void
 add_lines(const struct advisor_http *http, struct kvt_buffer *out)
 {
-    const struct advisor_planner_options *settings = advisor_planner_settings(http->planner);
-    const uint64_t idle_s =
-        settings->ordering_options.idle_ticks * ADVISOR_TICK_MS / 1000; /* of `idle` alone */
+    const struct advisor_rules *rules = advisor_rulebook_take(http->rulebook);
 
-    kvt_buffer_printf(out, "\"lines\":[");
-    if (strcmp(settings->ordering->name, "idle") == 0)
-        kvt_buffer_printf(out, "{\"seconds\":%" PRIu64 ",\"text\":\"idle: leaves the hot tier\"}",
-                          idle_s);
-    kvt_buffer_printf(out, "]");
+    advisor_http_add_lines(out, rules->policy);
+    advisor_rulebook_give(http->rulebook, rules);
 }
 
 static void

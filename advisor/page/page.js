@@ -10,6 +10,8 @@
   let heard = 0; // when the last document came
   let polling = 0;
   let chosen = null; // "namespace\nhash" of the block that is explained
+  let shown = null; // the block that is explained, as the advisor told it
+  let gateways = []; // names
   let drawn = {}; // what each part was drawn from, so that what stays the same is left alone
 
   // ---- words ----
@@ -192,7 +194,7 @@
       const x = (bucket + share) * width;
       const left = x > 210;
       svg.append(draw("line", {class: "policy", x1: x, x2: x, y1: 4, y2: 134}));
-      svg.append(draw("text", {class: "value", x: x + (left ? -4 : 4), y: 12 + 13 * (nth % 5), "text-anchor": left ? "end" : "start"}, line.text + ", " + span(line.seconds)));
+      svg.append(draw("text", {class: "value", x: x + (left ? -4 : 4), y: 12 + 13 * (nth % 5), "text-anchor": left ? "end" : "start"}, /\d/.test(line.text.split(":").pop()) ? line.text : line.text + ", " + span(line.seconds)));
     });
     $("reuse").replaceChildren(svg, ...(total === 0 ? [make("p", {class: "quiet"}, "Nothing was read again yet.")] : []));
   }
@@ -280,6 +282,8 @@
       if (box.node) box.setAttribute("aria-selected", box.node.key === chosen ? "true" : "false");
     $("explain-title").textContent = "Block " + node.hash;
     $("explain-body").replaceChildren(make("p", {class: "quiet"}, "Asking …"));
+    $("pin").hidden = true;
+    $("pin-said").replaceChildren();
     $("explain").hidden = false;
     const answer = await fetch("/v1/blocks/" + node.hash + "?namespace=" + encodeURIComponent(node.namespace)).catch(() => null);
     if (chosen !== node.key) return; // another was chosen meanwhile
@@ -292,8 +296,41 @@
     const facts = make("dl", {}, fact("namespace", block.namespace || "(none)"), fact("position", String(block.position)), fact("size", bytes(block.size)),
       fact("reads", count(block.hits) + ", " + count(block.cold_hits) + " from the bucket"), fact("last read", age),
       fact("children", count(block.child_count)), fact("held by", block.places.map((place) => place.holder + " (" + place.tier + ")").join(", ") || "nobody"));
-    if (block.policy) facts.append(fact("policy", [block.policy.verdict, block.policy.rule].filter(Boolean).join(": ")), fact("why", (block.policy.why || []).join("; ") || "–"));
-    $("explain-body").replaceChildren(facts, make("p", {}, " "), command("kvtier block show " + node.hash + (node.namespace ? " --namespace " + quote(node.namespace) : "")));
+    shown = block;
+    $("pin").hidden = false;
+    $("explain-body").replaceChildren(facts, ...await rulesOf(node), make("p", {}, " "), command("kvtier block show " + node.hash + (node.namespace ? " --namespace " + quote(node.namespace) : "")));
+  }
+  // What each rule makes of it in each tier, and why.
+  async function rulesOf(node) {
+    const answer = await fetch("/v1/explain/" + node.hash + "?namespace=" + encodeURIComponent(node.namespace)).catch(() => null);
+    if (!answer || !answer.ok) return [];
+    const told = await answer.json();
+    return told.tiers.map((tier) => make("div", {},
+      make("h3", {}, "In " + tier.holder + ": " + (tier.rule ? tier.rule + (tier.waits ? ", which waits for its watermark" : "") : "no rule")),
+      make("ul", {class: "rules"}, ...tier.rules.map((rule) => make("li", {},
+        make("b", {}, rule.id), " (" + rule.do + ") " + (rule.wins ? "has it" : rule.matches ? "would have it, another comes first" : "does not"),
+        ...rule.clauses.map((clause) => make("div", {class: clause.is ? "yes" : "no"},
+          (clause.is ? "✓ " : "✗ ") + clause.clause + (clause.change ? " (it would be with " + clause.change + ")" : ""))))))));
+  }
+
+  // A job of one block at each gateway that has it hot, or where none has, at all.
+  async function pin(event) {
+    event.preventDefault();
+    const verb = event.submitter ? event.submitter.value : "pin";
+    const node = chosen;
+    const hours = Number($("pin-hours").value);
+    const block = {hash: shown.hash, parent: shown.parent, position: shown.position, ranks: shown.ranks, size: shown.size};
+    const hot = shown.places.map((place) => place.holder).filter((holder) => holder.startsWith("hot@")).map((holder) => holder.slice(4));
+    const moves = [...new Set(hot.length > 0 ? hot : gateways)].map((gateway) => ({verb, gateway, namespace: shown.namespace, blocks: [block],
+      ...(verb === "pin" && hours > 0 ? {until_ms: Date.now() + Math.round(hours * 3600000)} : {})}));
+    if (moves.length === 0) { $("pin-said").textContent = "There is no gateway to ask."; return; }
+    $("pin-said").textContent = "Asking …";
+    const answer = await fetch("/v1/jobs", {method: "POST", headers: {"Authorization": "Bearer " + $("pin-token").value, "Content-Type": "application/json"},
+      body: JSON.stringify({kind: verb, title: verb + " " + shown.hash, moves})}).catch(() => null);
+    if (chosen !== node) return;
+    const told = answer ? await answer.json().catch(() => ({})) : {};
+    if (answer && answer.ok) $("pin-said").replaceChildren("Job " + told.job.id + " has it. ", command("kvtier migrate status " + told.job.id));
+    else $("pin-said").textContent = told.error ? told.error.message : "The advisor did not answer.";
   }
   const quote = (text) => /^[\w./@:-]+$/.test(text) ? text : "'" + text.replaceAll("'", "'\\''") + "'";
   function closeExplain() {
@@ -316,6 +353,7 @@
   }
   function show(data) {
     heard = Date.now();
+    gateways = data.gateways.map((one) => one.name);
     $("facts").textContent = "advisor " + data.version + " · up " + span(data.uptime_ms / 1000);
     part("verdict", data.verdict, () => showVerdict(data.verdict));
     part("troubles", data.troubles, () => showTroubles(data.troubles));
@@ -394,6 +432,7 @@
   nameTheme();
 
   $("tree").addEventListener("keydown", walkTree);
+  $("pin").addEventListener("submit", pin);
   $("explain-close").addEventListener("click", closeExplain);
   document.addEventListener("keydown", (event) => { if (event.key === "Escape") closeExplain(); });
   follow();

@@ -236,11 +236,43 @@ def keys(page):
     page.press("Enter")
     page.wait("!document.querySelector('#explain').hidden && document.querySelector('#explain-body').textContent.includes('held by')")
     expect(page.run("document.querySelector('#explain-body').textContent.includes('hot@gw0')"), "who holds it")
+    expect(page.run("document.querySelector('#explain-body').textContent.includes('In hot@gw0')"), "what rules make of it")
     page.press("Escape")
     expect(page.run("document.querySelector('#explain').hidden"), "Escape closes it")
     unnamed = page.run("""[...document.querySelectorAll('button, [role=img], [role=tree], section')].filter((one) => one.checkVisibility()
         && !one.getAttribute('aria-label') && !one.getAttribute('aria-labelledby') && !one.textContent.trim()).length""")
     expect(unnamed == 0, f"{unnamed} parts have no name")
+
+
+def pins(run, page, gateway):
+    """With the token, and not without it; the token stays in the page."""
+    page.run("document.querySelector('#tree button').click()")
+    page.wait("!document.querySelector('#pin').hidden")
+    if run.args.pictures:
+        page.picture(os.path.join(run.args.pictures, "explain.png"))
+    for token, said in (("wrong", "Bearer"), (run.token, "has it")):
+        page.run(f"document.querySelector('#pin-token').value = {json.dumps(token)}; document.querySelector('#pin button').click()")
+        page.wait(f"document.querySelector('#pin-said').textContent.includes({json.dumps(said)})")
+    wait_until(lambda: None if gateway.status()["pins"]["blocks"] == 1 else "it is not pinned", 30 * run.slow, "the block is pinned")
+    page.run("document.querySelectorAll('#pin button')[1].click()")
+    wait_until(lambda: None if gateway.status()["pins"]["blocks"] == 0 else "it is pinned", 30 * run.slow, "and unpinned again")
+    expect(page.run("JSON.stringify({...localStorage}) + document.cookie").find(run.token) < 0, "the token is kept nowhere")
+    page.complaints[:] = [text for text in page.complaints if "401" not in text]  # the browser tells of the refusal
+    page.press("Escape")
+
+
+def lines(run, page, advisor):
+    """Ages that the policy asks for stand in the picture of ages."""
+    policy = advisor.ask("/v1/policy?text=1")
+    text = policy["text"].replace("rules:", "classes:\n  cool: last_access > 10m\nrules:", 1)
+    request = urllib.request.Request(advisor.url("/v1/policy"), data=text.encode(), method="PUT",
+                                     headers={"Authorization": f"Bearer {run.token}", "Content-Type": "application/yaml"})
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        expect(answer.status == 200, answer.status)
+    page.wait("document.querySelectorAll('#reuse .policy').length === 1")
+    expect(page.run("document.querySelector('#reuse').textContent.includes('cool: last_access > 10m')"), "with its class")
+    if run.args.pictures:
+        page.picture(os.path.join(run.args.pictures, "lines.png"))
 
 
 def follows(run, page, advisor, client, every):
@@ -321,6 +353,10 @@ def scenario(run):
     looks(run, page, advisor.url("/"), pictures)
     with run.case("it can be used by keyboard"):
         keys(page)
+    with run.case("a block is pinned with the token, and not without"):
+        pins(run, page, gateway)
+    with run.case("ages that the policy asks for are drawn"):
+        lines(run, page, advisor)
     with run.case("it follows what happens"):
         follows(run, page, advisor, client, every)
     with run.case("its console is silent"):
