@@ -218,6 +218,7 @@ advisor_jobs_saved(struct advisor_jobs *jobs)
 void
 advisor_jobs_tick(struct advisor_jobs *jobs, uint64_t now_ms)
 {
+    advisor_jobs_age(jobs, now_ms);
     advisor_jobs_take(jobs, now_ms);
     advisor_jobs_follow(jobs, now_ms);
     advisor_jobs_order(jobs, now_ms);

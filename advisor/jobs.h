@@ -27,15 +27,16 @@
 #include "advisor/store_jobs.h"
 #include "kvtier/order.h"
 
-#define ADVISOR_JOBS_KEPT           256     /* the oldest that ended make room */
-#define ADVISOR_JOBS_OPEN_MAX       64      /* that did not end */
-#define ADVISOR_JOB_BATCHES_MAX     16384   /* of a job */
-#define ADVISOR_JOB_BLOCKS_MAX      4194304 /* of a job */
-#define ADVISOR_JOB_PART_BLOCKS_MAX 1048576 /* that come at once */
-#define ADVISOR_JOB_ORDERS_MAX      4       /* of a job that are outstanding */
-#define ADVISOR_JOB_ATTEMPTS_MAX    5       /* at a batch */
-#define ADVISOR_JOB_SUSPEND_PPM     100000  /* share of errors that pauses a job, unless it says */
-#define ADVISOR_JOB_SUSPEND_MIN     16      /* errors before a share means something */
+#define ADVISOR_JOBS_KEPT           256      /* the oldest that ended make room */
+#define ADVISOR_JOBS_OPEN_MAX       64       /* that did not end */
+#define ADVISOR_JOB_BATCHES_MAX     16384    /* of a job */
+#define ADVISOR_JOB_BLOCKS_MAX      4194304  /* of a job */
+#define ADVISOR_JOB_PART_BLOCKS_MAX 1048576  /* that come at once */
+#define ADVISOR_JOB_ORDERS_MAX      4        /* of a job that are outstanding */
+#define ADVISOR_JOB_ATTEMPTS_MAX    5        /* at a batch */
+#define ADVISOR_JOB_SUSPEND_PPM     100000   /* share of errors that pauses a job, unless it says */
+#define ADVISOR_JOB_SUSPEND_MIN     16       /* errors before a share means something */
+#define ADVISOR_JOB_FILLING_MS      86400000 /* that the rest of a job may take to come */
 #define ADVISOR_JOB_WAIT_MS         8000 /* for the engine to take a request and make it durable */
 
 struct advisor_jobs;

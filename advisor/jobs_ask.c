@@ -522,6 +522,21 @@ advisor_jobs_take(struct advisor_jobs *jobs, uint64_t now_ms)
 }
 
 void
+advisor_jobs_age(struct advisor_jobs *jobs, uint64_t now_ms)
+{
+    for (size_t i = 0; i < jobs->count; i++) {
+        struct advisor_job_row *row = &jobs->list[i]->row;
+
+        if (row->state != ADVISOR_JOB_FILLING || now_ms < row->created_ms + ADVISOR_JOB_FILLING_MS)
+            continue;
+        row->state = ADVISOR_JOB_CANCELLED;
+        row->finished_ms = now_ms;
+        (void)snprintf(row->text, sizeof(row->text), "the rest of it never came");
+        jobs->list[i]->dirty = true;
+    }
+}
+
+void
 advisor_jobs_synced(struct advisor_jobs *jobs)
 {
     struct advisor_job_ask *taken = jobs->taken;

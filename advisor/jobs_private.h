@@ -98,6 +98,8 @@ struct advisor_job *advisor_jobs_find(const struct advisor_jobs *jobs, uint64_t 
 /* jobs_ask.c */
 /** Take what was asked; it is answered when it is durable, or at once where it was refused. */
 void advisor_jobs_take(struct advisor_jobs *jobs, uint64_t now_ms);
+/** Those whose rest does not come any more make room for others. */
+void advisor_jobs_age(struct advisor_jobs *jobs, uint64_t now_ms);
 
 /* jobs_run.c */
 /** Results of orders. */

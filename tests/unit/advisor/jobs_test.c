@@ -502,6 +502,32 @@ a_job_in_parts_begins_when_it_is_whole(void **state)
     scene_free(scene);
 }
 
+/* Whoever was to give the rest is gone for good. */
+static void
+a_job_that_never_becomes_whole_ends(void **state)
+{
+    struct scene *scene = scene_new(ADVISOR_MODE_OBSERVE);
+    const struct advisor_job_moves moves = moves_of(scene, 0, 10);
+    struct asking asking = {.scene = scene,
+                            .request = {.kind = "plan",
+                                        .title = "half",
+                                        .key = "k",
+                                        .more = true,
+                                        .moves = &moves,
+                                        .move_count = 1}};
+    const uint64_t now_ms = kvt_clock_unix_ms();
+
+    (void)state;
+    assert_int_equal(ask(&asking), KVT_OK);
+    advisor_jobs_tick(scene->rig.jobs, now_ms + ADVISOR_JOB_FILLING_MS / 2);
+    test_rig_run(&scene->rig);
+    assert_int_equal(row_of(scene, asking.row.id).state, ADVISOR_JOB_FILLING);
+    advisor_jobs_tick(scene->rig.jobs, now_ms + ADVISOR_JOB_FILLING_MS + 1000);
+    assert_int_equal(serve(scene), 0);
+    assert_int_equal(row_of(scene, asking.row.id).state, ADVISOR_JOB_CANCELLED);
+    scene_free(scene);
+}
+
 static void
 what_makes_no_sense_is_refused(void **state)
 {
@@ -745,6 +771,7 @@ main(void)
         cmocka_unit_test(nothing_leaves_while_all_is_stopped),
         cmocka_unit_test(a_job_waits_while_the_mode_is_off),
         cmocka_unit_test(a_job_in_parts_begins_when_it_is_whole),
+        cmocka_unit_test(a_job_that_never_becomes_whole_ends),
         cmocka_unit_test(what_makes_no_sense_is_refused),
         cmocka_unit_test(many_jobs_are_bounded),
         cmocka_unit_test(the_store_keeps_room),
