@@ -65,6 +65,7 @@ advisor_planner_free(struct advisor_planner *planner)
     advisor_planner_free_orders(planner);
     advisor_rulebook_give(planner->options.rulebook, planner->rules);
     advisor_refusals_free(planner->refusals);
+    kvt_free(planner->news);
     kvt_free(planner->tier_of);
     (void)pthread_mutex_destroy(&planner->shared.lock);
     kvt_free(planner);

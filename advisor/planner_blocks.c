@@ -89,6 +89,19 @@ count(struct advisor_planner *planner, const struct advisor_effect *effect,
     advisor_tally_block(planner->options.tally, &hot, effect->age_ms, effect->op.time_ms);
 }
 
+/* It came to the tier, if it was not there. */
+static void
+hear(struct advisor_planner *planner, uint32_t tier, const struct policy_block *block)
+{
+    if (block->ranks == 0 || policy_roster_has(planner->tiers[tier].roster, block->ns, block->hash))
+        return;
+    if (planner->news == NULL)
+        planner->news = kvt_calloc(ADVISOR_NEWS_MAX, sizeof(*planner->news));
+    if (planner->news != NULL && planner->news_count < ADVISOR_NEWS_MAX)
+        planner->news[planner->news_count++] =
+            (struct advisor_news){.hash = block->hash, .ns = block->ns, .tier = tier};
+}
+
 static void
 follow(struct advisor_planner *planner, const struct advisor_effect *effect)
 {
@@ -105,6 +118,8 @@ follow(struct advisor_planner *planner, const struct advisor_effect *effect)
         count(planner, effect, &block);
     if (tier == ADVISOR_NONE)
         return;
+    if (planner->hears_stored && effect->op.kind == ADVISOR_OP_STORE)
+        hear(planner, tier, &block);
     if (effect->op.kind == ADVISOR_OP_ACCESS)
         use(planner, effect, &block);
     else if (effect->ranks == 0)

@@ -18,7 +18,8 @@
 #include "policy/roster.h"
 
 #define ADVISOR_CANDIDATES_MAX KVT_ORDER_ITEMS_MAX
-#define ADVISOR_LOOKS_MAX      8192  /* blocks of a tier that are looked at in a tick */
+#define ADVISOR_LOOKS_MAX      8192 /* blocks of a tier that are looked at in a tick */
+#define ADVISOR_NEWS_MAX       16384 /* blocks that came and wait for their rules; more are left out */
 #define ADVISOR_RESUME_MAX     65536 /* of a tier that were set aside and come back in a tick */
 #define ADVISOR_NONE           UINT32_MAX
 
@@ -59,6 +60,13 @@ struct advisor_set {
     uint32_t count;
     struct policy_block held[ADVISOR_LOOKS_MAX]; /* looked at, and to be given back */
     uint32_t held_count;
+};
+
+/* A block came to a tier, and rules are to be asked what that means. */
+struct advisor_news {
+    uint64_t hash;
+    uint32_t ns;
+    uint32_t tier;
 };
 
 /* A pass over the rows of the store, for rules without watermarks. */
@@ -122,6 +130,9 @@ struct advisor_planner {
     struct advisor_rule_state former_rules[ADVISOR_RULES_MAX]; /* while a version is taken up */
     uint32_t rule_count;
     struct advisor_sweep sweep;
+    bool hears_stored;         /* some rule is asked when a block is stored */
+    struct advisor_news *news; /* ADVISOR_NEWS_MAX; NULL: none yet */
+    uint32_t news_count;
     uint32_t sweeping; /* its orders that are outstanding */
     uint32_t previews; /* that go on: nothing is chosen meanwhile */
     struct advisor_tier tiers[ADVISOR_TIERS_MAX];

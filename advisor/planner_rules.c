@@ -32,6 +32,15 @@ ask_price(const struct policy *policy)
     return false;
 }
 
+static bool
+ask_stored(const struct policy *policy)
+{
+    for (size_t i = 0; i < policy->rules.count; i++)
+        if ((policy_rule_at(policy, i)->on & (uint32_t)POLICY_ON_STORED) != 0)
+            return true;
+    return false;
+}
+
 static void
 take_states(struct advisor_planner *planner, const struct policy *policy)
 {
@@ -57,9 +66,10 @@ is_followed(const struct policy_rule *rule)
 {
     switch ((enum policy_verb)rule->verb) {
     case POLICY_DEMOTE:
-    case POLICY_EXPIRE: return rule->on == 0;
+    case POLICY_EXPIRE: return rule->on == 0 || (rule->on & (uint32_t)POLICY_ON_STORED) != 0;
     case POLICY_PROMOTE:
-        return rule->on == 0 || (rule->on & (uint32_t)POLICY_ON_SECOND_COLD_HIT) != 0;
+        return rule->on == 0 ||
+               (rule->on & (uint32_t)(POLICY_ON_SECOND_COLD_HIT | POLICY_ON_STORED)) != 0;
     case POLICY_EXCLUDE:
     case POLICY_PIN: return true;
     case POLICY_COMPACT: break;
@@ -96,6 +106,8 @@ advisor_planner_adopt(struct advisor_planner *planner)
     planner->rules = rules;
     planner->asks_rows = ask_rows(rules->policy);
     planner->by_price = ask_price(rules->policy);
+    planner->hears_stored = ask_stored(rules->policy);
+    planner->news_count = 0;
     take_states(planner, rules->policy);
     say_unfollowed(rules->policy);
     planner->sweep = (struct advisor_sweep){.from = 0};

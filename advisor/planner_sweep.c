@@ -4,7 +4,7 @@
 #include "advisor/planner_tick.h"
 #include "base/clock.h"
 
-/* Rules that wait for no watermark and no event: each row is asked about, some of them a tick. */
+/* Rules that wait for no watermark: each row is asked about, some of them a tick; and what came. */
 
 enum {
     ROWS_A_TICK = 16384,
@@ -87,6 +87,25 @@ act(struct pass *pass, int32_t rule, uint32_t tier, const struct policy_block *b
     return true;
 }
 
+/* Looked at often enough, with each look. */
+static bool
+is_over(struct pass *pass)
+{
+    return ++pass->looks % ROWS_A_CLOCK == 0 &&
+           kvt_clock_mono_ms() - pass->began_ms >= SWEEP_SLICE_MS;
+}
+
+static struct policy_block
+block_of(const struct advisor_store_block *row, uint32_t ranks)
+{
+    return (struct policy_block){.hash = row->hash,
+                                 .parent = row->parent,
+                                 .ns = row->ns,
+                                 .position = row->position,
+                                 .ranks = ranks,
+                                 .size = row->size < UINT32_MAX ? (uint32_t)row->size : UINT32_MAX};
+}
+
 static bool
 can_order(const struct advisor_tick *plan, uint32_t tier)
 {
@@ -104,19 +123,11 @@ look_at_row(void *arg, const struct advisor_store_block *row)
     struct advisor_planner *planner = plan->planner;
 
     pass->stopped = row->hash;
-    if (plan->set->count + row->place_count > KVT_ORDER_ITEMS_MAX ||
-        (++pass->looks % ROWS_A_CLOCK == 0 &&
-         kvt_clock_mono_ms() - pass->began_ms >= SWEEP_SLICE_MS))
+    if (plan->set->count + row->place_count > KVT_ORDER_ITEMS_MAX || is_over(pass))
         return KVT_CANCELLED;
     for (uint32_t i = 0; i < row->place_count; i++) {
         const uint32_t tier = advisor_planner_tier_of(planner, row->places[i].holder);
-        const struct policy_block block = {.hash = row->hash,
-                                           .parent = row->parent,
-                                           .ns = row->ns,
-                                           .position = row->position,
-                                           .ranks = row->places[i].ranks,
-                                           .size = row->size < UINT32_MAX ? (uint32_t)row->size
-                                                                          : UINT32_MAX};
+        const struct policy_block block = block_of(row, row->places[i].ranks);
         int32_t rule;
 
         if (tier == ADVISOR_NONE || block.ranks == 0 || planner->tiers[tier].place < 0)
@@ -164,31 +175,83 @@ end(struct advisor_planner *planner)
         memcpy(planner->tiers[i].kept, planner->tiers[i].counting, sizeof(planner->tiers[i].kept));
 }
 
+/* A block that came to a tier.  False: its rule is at its rate, and it waits. */
+static bool
+look_at_news(struct pass *pass, const struct advisor_news *news)
+{
+    struct advisor_tick *plan = pass->plan;
+    struct advisor_store_block *row = &plan->asker.row;
+    struct policy_block block;
+    uint32_t ranks = 0;
+    int32_t rule;
+
+    if (!can_order(plan, news->tier) ||
+        advisor_store_get_block(&plan->asker.txn, news->ns, news->hash, row) != KVT_OK)
+        return true;
+    for (uint32_t i = 0; i < row->place_count; i++)
+        if (advisor_planner_tier_of(plan->planner, row->places[i].holder) == news->tier)
+            ranks = row->places[i].ranks;
+    if (ranks == 0)
+        return true; /* it went again */
+    rule = advisor_asker_rule_of_row(&plan->asker, news->tier, row, ranks, POLICY_ON_STORED);
+    if (rule < 0 ||
+        (policy_rule_at(plan->policy, (size_t)rule)->on & (uint32_t)POLICY_ON_STORED) == 0)
+        return true;
+    block = block_of(row, ranks);
+    return act(pass, rule, news->tier, &block, row);
+}
+
+static void
+look_at_all_news(struct pass *pass)
+{
+    struct advisor_planner *planner = pass->plan->planner;
+    uint32_t looked = 0;
+
+    while (looked < planner->news_count && pass->plan->set->count < KVT_ORDER_ITEMS_MAX &&
+           !is_over(pass) && look_at_news(pass, &planner->news[looked]))
+        looked++;
+    planner->news_count -= looked;
+    if (looked > 0)
+        memmove(planner->news, planner->news + looked,
+                planner->news_count * sizeof(*planner->news));
+}
+
+static void
+look_at_rows(struct pass *pass)
+{
+    struct advisor_tick *plan = pass->plan;
+    struct advisor_sweep *sweep = &plan->planner->sweep;
+    uint64_t next = 0;
+    const enum kvt_err rc =
+        advisor_store_blocks(&plan->asker.txn, sweep->from, ROWS_A_TICK, &next, look_at_row, pass);
+
+    if (rc == KVT_CANCELLED)
+        next = pass->stopped;
+    else if (rc != KVT_OK)
+        next = 0;
+    sweep->from = next;
+    if (next == 0)
+        end(plan->planner);
+}
+
 void
 advisor_planner_sweep(struct advisor_tick *plan)
 {
     struct advisor_planner *planner = plan->planner;
-    struct advisor_sweep *sweep = &planner->sweep;
     struct pass pass = {.plan = plan, .began_ms = kvt_clock_mono_ms()};
-    uint64_t next = 0;
-    enum kvt_err rc;
+    bool sweeps;
 
     if (planner->sweeping > 0 || planner->store == NULL)
         return; /* one set at a time */
-    if (!advisor_rule_set_any(&sweep->rules) && !begin(plan))
+    sweeps = advisor_rule_set_any(&planner->sweep.rules) || begin(plan);
+    if (!sweeps && planner->news_count == 0)
         return;
     plan->set->count = 0;
     if (plan->asker.txn.handle == NULL &&
         advisor_store_read(planner->store, &plan->asker.txn, NULL) != KVT_OK)
         return;
-    rc =
-        advisor_store_blocks(&plan->asker.txn, sweep->from, ROWS_A_TICK, &next, look_at_row, &pass);
-    if (rc == KVT_CANCELLED)
-        next = pass.stopped;
-    else if (rc != KVT_OK)
-        next = 0;
-    sweep->from = next;
-    if (next == 0)
-        end(planner);
+    look_at_all_news(&pass);
+    if (sweeps)
+        look_at_rows(&pass);
     advisor_tick_order(plan, true);
 }

@@ -152,6 +152,32 @@ pins_keep_up_to_their_budget(void **state)
     obedient_free(gateway);
 }
 
+static void
+what_is_stored_is_asked_about_at_once(void **state)
+{
+    struct obedient *gateway =
+        obedient_new(HEAD "rules:\n"
+                          "  - {id: heads, from: cold, to: hot, on: stored, when: depth < 2}\n"
+                          "  - {id: ends, in: cold, do: expire, on: stored, when: depth >= 8}\n"
+                          "modes: {mode: enforce}\n",
+                     NULL, CHAIN);
+
+    (void)state;
+    gateway->capacity[OBEDIENT_HOT] = (uint64_t)BLOCKS * OBEDIENT_SIZE;
+    (void)obedient_step(gateway, SECOND);
+    obedient_store(gateway, OBEDIENT_COLD, 0, BLOCKS);
+    run(gateway, 10, SECOND);
+    for (size_t i = 0; i < BLOCKS; i++) {
+        assert_int_equal(gateway->held[OBEDIENT_HOT][i], i % CHAIN < 2);
+        assert_int_equal(gateway->held[OBEDIENT_COLD][i], i % CHAIN < 8);
+    }
+    gateway->orders = 0; /* said again, it is no news */
+    obedient_store(gateway, OBEDIENT_COLD, 0, 8);
+    run(gateway, 3, SECOND);
+    assert_int_equal(gateway->orders, 0);
+    obedient_free(gateway);
+}
+
 /* ---- schedules ---- */
 
 static bool
@@ -212,6 +238,7 @@ main(void)
         cmocka_unit_test(a_pass_ends_at_its_limit),
         cmocka_unit_test(idle_blocks_go_down_and_shared_ones_come_up),
         cmocka_unit_test(pins_keep_up_to_their_budget),
+        cmocka_unit_test(what_is_stored_is_asked_about_at_once),
         cmocka_unit_test(rates_hold_for_passes_too),
         cmocka_unit_test(times_are_those_of_the_calendar),
     };
