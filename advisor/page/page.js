@@ -339,6 +339,95 @@
     for (const box of $("tree").children) if (box.node) box.setAttribute("aria-selected", "false");
   }
 
+  // ---- the plan ----
+
+  const PART = 32; // of a plan's batches in one request
+  let plan = null;
+
+  const ask = async (path, body, token) => {
+    const headers = {"Content-Type": "application/json", ...(token ? {"Authorization": "Bearer " + token} : {})};
+    const answer = await fetch(path, body === undefined ? {} : {method: "POST", headers, body: JSON.stringify(body)});
+    const told = await answer.json();
+    if (!answer.ok) throw new Error(told.error.message);
+    return told;
+  };
+  // "hash parent position ranks size" weighs its size times the shards of its bitmap.
+  function weight(block) {
+    const [, , , ranks, size] = block.split(" ").map(Number);
+    let shards = 0;
+    for (let bits = ranks >>> 0; bits > 0; bits = (bits & bits - 1) >>> 0) shards++;
+    return shards * size;
+  }
+  function diffOf(moves) {
+    const lines = new Map();
+    for (const move of moves) {
+      const key = [move.verb, move.tier, move.rule].join("\n");
+      const line = lines.get(key) || {...move, count: 0, size: 0};
+      line.count += move.blocks.length;
+      for (const block of move.blocks) line.size += weight(block);
+      lines.set(key, line);
+    }
+    return [...lines.values()].sort((a, b) => b.size - a.size);
+  }
+  function showPlan() {
+    const {summary, moves} = plan;
+    const less = new Set(["demote", "delete"]);
+    const deletes = moves.some((move) => move.verb === "delete");
+    $("plan-said").replaceChildren();
+    $("plan-approve").hidden = moves.length === 0 || deletes;
+    if (moves.length === 0) {
+      $("plan").replaceChildren(make("p", {}, "Nothing would be moved."), ...summary.warnings.map((text) => make("p", {}, text)));
+      return;
+    }
+    $("plan").replaceChildren(
+      make("p", {}, count(summary.blocks) + " blocks, " + bytes(summary.bytes) + ", " + count(summary.requests) + " requests"
+        + (summary.eta_s === null ? "" : ", about " + span(summary.eta_s))),
+      make("ul", {class: "diff"}, ...diffOf(moves).map((line) => make("li", {class: less.has(line.verb) ? "less" : "more"},
+        (less.has(line.verb) ? "− " : "+ ") + line.tier + ": " + count(line.count) + " blocks, " + bytes(line.size) + " (" + line.verb + ", " + line.rule + ")"))),
+      ...summary.warnings.map((text) => make("p", {}, text)),
+      // What deletes is read in full before it is approved.
+      ...(deletes ? [make("p", {}, "It deletes blocks, so it is approved where its safety limits are checked:"),
+        command("kvtier policy plan --out plan.json && kvtier policy apply plan.json")] : []));
+  }
+  async function makePlan() {
+    $("plan-approve").hidden = true;
+    $("plan").replaceChildren(make("p", {class: "quiet"}, "Asking …"));
+    try {
+      plan = await ask("/v1/plan", {});
+      showPlan();
+    } catch (error) {
+      $("plan").replaceChildren(make("p", {}, error.message));
+    }
+  }
+  // As `kvtier policy apply` does it: refused when stale, given in parts under its digest, begun with the last.
+  async function give(token) {
+    const {version} = await ask("/v1/policy");
+    let [blocks, moved] = [0, 0];
+    if (version !== plan.base_version) throw new Error("The plan is stale: the policy has changed. Make another.");
+    for (let at = 0; at < plan.moves.length; at += PART) {
+      const told = await ask("/v1/plan/check", {moves: plan.moves.slice(at, at + PART)});
+      blocks += told.blocks;
+      moved += told.moved;
+    }
+    if (moved * 20 > blocks) throw new Error("The plan is stale: " + moved + " of " + blocks + " blocks have moved. Make another.");
+    const job = {kind: "plan", title: plan.digest.slice(0, 16), key: "plan:" + plan.digest, policy_version: version};
+    const parts = Math.ceil(plan.moves.length / PART);
+    let told = null;
+    for (let part = 0; part <= parts; part++) // the one behind all is empty
+      told = await ask("/v1/jobs", {...job, part, more: part < parts, moves: plan.moves.slice(part * PART, (part + 1) * PART)}, token);
+    return told.job;
+  }
+  async function approve(event) {
+    event.preventDefault();
+    $("plan-said").textContent = "Asking …";
+    try {
+      const job = await give($("plan-token").value);
+      $("plan-said").replaceChildren("Job " + job.id + " has it. ", command("kvtier migrate status " + job.id));
+    } catch (error) {
+      $("plan-said").textContent = error.message;
+    }
+  }
+
   // ---- the rest ----
 
   function showState(data) {
@@ -432,6 +521,8 @@
   nameTheme();
 
   $("tree").addEventListener("keydown", walkTree);
+  $("plan-make").addEventListener("click", makePlan);
+  $("plan-approve").addEventListener("submit", approve);
   $("pin").addEventListener("submit", pin);
   $("explain-close").addEventListener("click", closeExplain);
   document.addEventListener("keydown", (event) => { if (event.key === "Escape") closeExplain(); });

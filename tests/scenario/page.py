@@ -261,18 +261,60 @@ def pins(run, page, gateway):
     page.press("Escape")
 
 
-def lines(run, page, advisor):
-    """Ages that the policy asks for stand in the picture of ages."""
-    policy = advisor.ask("/v1/policy?text=1")
-    text = policy["text"].replace("rules:", "classes:\n  cool: last_access > 10m\nrules:", 1)
+def install(run, advisor, old, new):
+    """The policy in force, with that in its place."""
+    text = advisor.ask("/v1/policy?text=1")["text"]
+    expect(old in text, f"{old} is not in {text}")
+    text = text.replace(old, new, 1)
     request = urllib.request.Request(advisor.url("/v1/policy"), data=text.encode(), method="PUT",
                                      headers={"Authorization": f"Bearer {run.token}", "Content-Type": "application/yaml"})
     with urllib.request.urlopen(request, timeout=30) as answer:
         expect(answer.status == 200, answer.status)
+
+
+def lines(run, page, advisor):
+    """Ages that the policy asks for stand in the picture of ages."""
+    install(run, advisor, "rules:", "classes:\n  cool: last_access > 10m\nrules:")
     page.wait("document.querySelectorAll('#reuse .policy').length === 1")
     expect(page.run("document.querySelector('#reuse').textContent.includes('cool: last_access > 10m')"), "with its class")
     if run.args.pictures:
         page.picture(os.path.join(run.args.pictures, "lines.png"))
+
+
+def plans(run, page, advisor):
+    """A plan moves nothing; approved with the token it is a job that does what it says.  What deletes is not
+    approved here, and a plan of another policy is stale."""
+    def hot():
+        return next(tier["blocks"] for tier in advisor.ask("/v1/overview")["tiers"] if tier["name"] == "hot@gw0")
+
+    advisor.ask("/v1/policy/mode", {"mode": "observe"}, token=run.token)
+    wait_until(lambda: None if advisor.status()["orders"]["pending"] == 0 else "orders are out", 60 * run.slow, "all rests")
+    install(run, advisor, "start: 85%, stop: 70%", "start: 20%, stop: 10%")
+    before = hot()
+    page.run("document.querySelector('#plan-make').click()")
+    page.wait("document.querySelectorAll('#plan .less').length === 1 && !document.querySelector('#plan-approve').hidden")
+    said = page.run("document.querySelector('#plan .diff').textContent")
+    expect("− hot@gw0" in said and "demote" in said and hot() == before, f"{said}; {hot()} of {before} blocks")
+    if run.args.pictures:
+        page.picture(os.path.join(run.args.pictures, "plan.png"))
+    page.run("document.querySelector('#plan-token').value = 'wrong'; document.querySelector('#plan-approve button').click()")
+    page.wait("document.querySelector('#plan-said').textContent.includes('Bearer')")
+    expect(hot() == before, "nothing moves without the token")
+    install(run, advisor, "stop: 10%", "stop: 12%")
+    page.run(f"document.querySelector('#plan-token').value = {json.dumps(run.token)}; document.querySelector('#plan-approve button').click()")
+    page.wait("document.querySelector('#plan-said').textContent.includes('stale')")
+    page.run("document.querySelector('#plan-make').click()")
+    page.wait("document.querySelector('#plan-said').textContent === '' && document.querySelectorAll('#plan .less').length === 1")
+    page.run("document.querySelector('#plan-approve button').click()")
+    page.wait("document.querySelector('#plan-said').textContent.includes('has it')")
+    planned = int(re.search(r"(\d+) blocks", page.run("document.querySelector('#plan .diff').textContent")).group(1))
+    wait_until(lambda: None if hot() == before - planned else f"{hot()} blocks, {before} less {planned} are planned",
+               60 * run.slow, "what was approved has moved")
+    install(run, advisor, "start: 95%, stop: 90%", "start: 5%, stop: 3%")
+    page.run("document.querySelector('#plan-make').click()")
+    page.wait("document.querySelector('#plan').textContent.includes('kvtier policy apply')")
+    expect(page.run("document.querySelector('#plan-approve').hidden"), "what deletes is not approved here")
+    page.complaints[:] = [text for text in page.complaints if "401" not in text]
 
 
 def follows(run, page, advisor, client, every):
@@ -357,6 +399,8 @@ def scenario(run):
         pins(run, page, gateway)
     with run.case("ages that the policy asks for are drawn"):
         lines(run, page, advisor)
+    with run.case("a plan is shown, and approved with the token"):
+        plans(run, page, advisor)
     with run.case("it follows what happens"):
         follows(run, page, advisor, client, every)
     with run.case("its console is silent"):
