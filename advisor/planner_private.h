@@ -18,8 +18,8 @@
 #include "policy/roster.h"
 
 #define ADVISOR_CANDIDATES_MAX KVT_ORDER_ITEMS_MAX
-#define ADVISOR_LOOKS_MAX      8192 /* blocks of a tier that are looked at in a tick */
-#define ADVISOR_NEWS_MAX       16384 /* blocks that came and wait for their rules; more are left out */
+#define ADVISOR_LOOKS_MAX      8192  /* blocks of a tier that are looked at in a tick */
+#define ADVISOR_NEWS_MAX       16384 /* blocks that came, to be asked about; more are left out */
 #define ADVISOR_RESUME_MAX     65536 /* of a tier that were set aside and come back in a tick */
 #define ADVISOR_NONE           UINT32_MAX
 
