@@ -268,7 +268,8 @@ void
 advisor_http_plan(void *arg, const struct kvt_http_request *request,
                   struct kvt_http_response *response)
 {
-    struct planning planning = {.http = arg, .now_ms = kvt_clock_unix_ms()};
+    const uint64_t clock_ms = kvt_clock_unix_ms();
+    struct planning planning = {.http = arg, .now_ms = clock_ms};
     struct json_object *json = NULL;
     const struct advisor_rules *base;
     struct kvt_error err = {.text = ""};
@@ -284,6 +285,9 @@ advisor_http_plan(void *arg, const struct kvt_http_request *request,
     if (rc == KVT_OK && kvt_json_member(json, "now_ms") != NULL &&
         !kvt_json_u64(json, "now_ms", &planning.now_ms))
         rc = kvt_error_set(&err, KVT_INVALID, "now_ms: want Unix milliseconds");
+    if (rc == KVT_OK && planning.now_ms > clock_ms)
+        rc = kvt_error_set(&err, KVT_INVALID, "now_ms: that is in the future; it is %" PRIu64,
+                           clock_ms);
     if (rc != KVT_OK) {
         kvt_http_fail(response, 400, rc, "%s", err.text);
         json_object_put(json);

@@ -193,6 +193,7 @@ advisor_planner_tick(struct advisor_planner *planner, uint64_t now_ms)
     struct advisor_tick plan = {.planner = planner, .now_ms = now_ms};
     enum advisor_mode mode;
 
+    planner->now_ms = now_ms;
     advisor_planner_adopt(planner);
     mode = planner->rules == NULL
                ? ADVISOR_MODE_OFF

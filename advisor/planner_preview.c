@@ -58,6 +58,15 @@ advisor_preview_is_cut(const struct advisor_preview *preview)
     return preview->moves == ADVISOR_PREVIEW_MOVES_MAX;
 }
 
+/* A roster never goes back in time, so the time that a plan is asked for must not lead it. */
+static uint64_t
+tick_of(const struct advisor_preview *preview)
+{
+    const uint64_t clock_ms = preview->planner->now_ms;
+
+    return (preview->now_ms < clock_ms ? preview->now_ms : clock_ms) / ADVISOR_TICK_MS;
+}
+
 /* Set the chooser on the next tier; false: it drains nothing. */
 static bool
 begin_tier(struct advisor_preview *preview, struct advisor_asker *asker)
@@ -70,7 +79,7 @@ begin_tier(struct advisor_preview *preview, struct advisor_asker *asker)
     *chooser = (struct advisor_chooser){.asker = asker,
                                         .tier = preview->tier,
                                         .used = tier->report.used_bytes,
-                                        .tick = preview->now_ms / ADVISOR_TICK_MS,
+                                        .tick = tick_of(preview),
                                         .everybody = false};
     if (preview->rules == preview->planner->rules) {
         chooser->set = tier->draining; /* between the watermarks it goes on */

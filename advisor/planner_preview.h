@@ -40,7 +40,8 @@ struct advisor_preview_move {
 /** Each move in its order; false: no more of them are wanted. */
 typedef bool advisor_preview_fn(void *arg, const struct advisor_preview_move *move);
 
-/** Of any version of a policy, in force or not.  KVT_OK or KVT_NOMEM. */
+/** Of any version of a policy, in force or not.  `now_ms` is what facts are as of; the orderings stay
+ *  at the planner's own time where that is earlier.  KVT_OK or KVT_NOMEM. */
 KVT_NODISCARD enum kvt_err advisor_preview_new(struct advisor_preview **out,
                                                struct advisor_planner *planner,
                                                const struct advisor_rules *rules, uint64_t now_ms);

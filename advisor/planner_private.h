@@ -135,6 +135,7 @@ struct advisor_planner {
     uint32_t news_count;
     uint32_t sweeping; /* its orders that are outstanding */
     uint32_t previews; /* that go on: nothing is chosen meanwhile */
+    uint64_t now_ms;   /* of the last tick */
     struct advisor_tier tiers[ADVISOR_TIERS_MAX];
     uint32_t tier_count;
     uint32_t *tier_of; /* by holder number */

@@ -232,6 +232,23 @@ a_dry_run_keeps_nothing(void **state)
     end(&scene);
 }
 
+static void
+a_plan_is_of_now_or_before(void **state)
+{
+    struct scene scene;
+    char body[64];
+
+    (void)state;
+    begin(&scene);
+    assert_non_null(strstr(ask(&scene, "/v1/plan", "{\"now_ms\":1}", TOKEN), "\"digest\""));
+    assert_int_equal(scene.status, 200);
+    (void)snprintf(body, sizeof(body), "{\"now_ms\":%llu}",
+                   (unsigned long long)kvt_clock_unix_ms() + 60000);
+    assert_non_null(strstr(ask(&scene, "/v1/plan", body, TOKEN), "in the future"));
+    assert_int_equal(scene.status, 400);
+    end(&scene);
+}
+
 int
 main(void)
 {
@@ -241,6 +258,7 @@ main(void)
         cmocka_unit_test(nothing_is_done_without_the_token),
         cmocka_unit_test(bad_bodies_are_answered),
         cmocka_unit_test(a_dry_run_keeps_nothing),
+        cmocka_unit_test(a_plan_is_of_now_or_before),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

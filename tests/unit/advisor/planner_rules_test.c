@@ -9,6 +9,7 @@
 #include "advisor/planner_preview.h"
 #include "base/alloc.h"
 
+#include "policy/orderings.h"
 #include "tests/support/seed.h"
 #include "tests/unit/advisor/obedient.h"
 
@@ -317,6 +318,16 @@ show(void *arg, const struct advisor_preview_move *move)
     return shown->count < shown->most;
 }
 
+/* What was ordered, in its order. */
+static void
+record(void *arg, const struct kvt_order *order, size_t block)
+{
+    struct shown *shown = arg;
+
+    (void)order;
+    shown->blocks[shown->count++] = (uint32_t)block;
+}
+
 static void
 preview(struct obedient *gateway, struct shown *shown)
 {
@@ -436,6 +447,69 @@ a_preview_without_memory_takes_nothing(void **state)
     obedient_free(gateway);
 }
 
+/* The blocks in the order in which they leave, where somebody planned for another day before. */
+static size_t
+leave(struct shown *left, uint64_t plan_ahead_ms)
+{
+    struct obedient *gateway =
+        obedient_new(HEAD "rules:\n"
+                          "  - {id: drain, from: hot, to: cold, trigger: {start: 85%, stop: 30%}}\n"
+                          "modes: {mode: off}\n",
+                     &policy_rhi, 1);
+    const struct advisor_rules *rules;
+    struct advisor_preview *it;
+    struct shown shown = {.most = OBEDIENT_BLOCKS};
+    enum kvt_err rc = KVT_AGAIN;
+
+    gateway->capacity[OBEDIENT_HOT] = (uint64_t)BLOCKS * OBEDIENT_SIZE;
+    obedient_store(gateway, OBEDIENT_COLD, 0, BLOCKS);
+    obedient_store(gateway, OBEDIENT_HOT, 0, BLOCKS);
+    (void)obedient_step(gateway, SECOND);
+    rules = advisor_rulebook_take(gateway->rig.rulebook);
+    assert_int_equal(
+        advisor_preview_new(&it, gateway->rig.planner, rules, gateway->now_ms + plan_ahead_ms),
+        KVT_OK);
+    while (rc == KVT_AGAIN)
+        rc = advisor_preview_step(it, show, &shown);
+    assert_int_equal(rc, KVT_OK);
+    assert_true(shown.count > 0);
+    advisor_preview_free(it);
+    advisor_rulebook_give(gateway->rig.rulebook, rules);
+    /* Each comes again after a time of its own, some for a while only. */
+    for (uint32_t second = 1; second < 200; second++) {
+        uint32_t blocks[BLOCKS];
+        size_t count = 0;
+
+        for (uint32_t i = 0; i < BLOCKS; i++)
+            if (second % (2 + i % 37) == 0 && (i % 3 == 0 || second < 60 + i % 50))
+                blocks[count++] = i;
+        obedient_read(gateway, OBEDIENT_HOT, blocks, count);
+        (void)obedient_step(gateway, SECOND);
+    }
+    gateway->look = record;
+    gateway->arg = left;
+    obedient_install(
+        gateway,
+        HEAD "rules:\n"
+             "  - {id: drain, from: hot, to: cold, trigger: {start: 85%, stop: 30%}}\n" ENFORCED);
+    run(gateway, 20);
+    obedient_free(gateway);
+    return left->count;
+}
+
+static void
+a_plan_for_another_day_changes_no_order(void **state)
+{
+    struct shown *left = kvt_calloc(2, sizeof(*left));
+
+    (void)state;
+    assert_non_null(left);
+    assert_true(leave(&left[0], 0) > BLOCKS / 2);
+    assert_int_equal(leave(&left[1], UINT64_C(3650) * 24 * 60 * MINUTE), left[0].count);
+    assert_memory_equal(left[0].blocks, left[1].blocks, left[0].count * sizeof(left->blocks[0]));
+    kvt_free(left);
+}
+
 int
 main(void)
 {
@@ -452,6 +526,7 @@ main(void)
         cmocka_unit_test(a_rule_that_fails_is_suspended_for_longer_each_time),
         cmocka_unit_test(a_preview_is_what_is_ordered),
         cmocka_unit_test(a_preview_without_memory_takes_nothing),
+        cmocka_unit_test(a_plan_for_another_day_changes_no_order),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
