@@ -222,8 +222,7 @@ write_rows(const struct advisor_txn *txn, const struct advisor_policy_row *row, 
     return rc == KVT_OK && is_file ? advisor_store_put_policy_file(txn, row->digest) : rc;
 }
 
-/* Durable also against a power cut, in a transaction of its own: a policy that has no room must not
- * hold up events. */
+/* In a transaction of its own: a policy that has no room must not hold up events. */
 static enum kvt_err
 write_version(struct advisor_rulebook *book, const struct version *version, struct kvt_error *err)
 {
@@ -242,8 +241,21 @@ write_version(struct advisor_rulebook *book, const struct version *version, stru
         advisor_store_end(&txn);
         return kvt_error_set(err, rc, "write the policy: %s", kvt_err_text(rc));
     }
-    rc = advisor_store_commit(&txn, err);
-    return rc == KVT_OK ? advisor_store_sync(book->store, err) : rc;
+    return advisor_store_commit(&txn, err);
+}
+
+/* Durable also against a power cut; that it is written is true by now in any case. */
+static enum kvt_err
+sync_version(struct advisor_rulebook *book, uint64_t version, struct kvt_error *err)
+{
+    struct kvt_error why = {.text = ""};
+    const enum kvt_err rc = advisor_store_sync(book->store, &why);
+
+    return rc == KVT_OK ? KVT_OK
+                        : kvt_error_set(err, rc,
+                                        "policy version %" PRIu64
+                                        " is in force, not yet proof against a power cut: %.120s",
+                                        version, why.text);
 }
 
 /* The file says what is in force already: that is not to be installed again either. */
@@ -298,7 +310,7 @@ install(void *arg, struct kvt_error *err)
     put_in_force(book, job->version);
     job->version = NULL;
     book->newest = job->in_force = next->version;
-    return KVT_OK;
+    return sync_version(book, next->version, err);
 }
 
 static enum kvt_err

@@ -4,6 +4,9 @@
  * How: a folder that is closed and opened again, against what the header says; random changes
  * against an array of versions; every allocation of an install made to fail in turn.
  */
+#include <dlfcn.h>
+#include <errno.h>
+#include <lmdb.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -95,6 +98,21 @@ scene_free(struct scene *scene)
     advisor_store_close(scene->store);
     test_folder_remove(scene->folder);
     kvt_free(scene);
+}
+
+/* What LMDB says of a sync; 0: what it says by itself. */
+static int sync_code;
+
+int
+mdb_env_sync(MDB_env *env, int force)
+{
+    int (*real)(MDB_env *, int);
+
+    if (sync_code != 0)
+        return sync_code;
+    *(void **)&real = dlsym(RTLD_NEXT, "mdb_env_sync");
+    assert_non_null(real);
+    return real(env, force);
 }
 
 static enum kvt_err
@@ -268,6 +286,28 @@ what_is_held_stays(void **state)
     assert_non_null(strstr(held->text, "bring-back"));
     advisor_rulebook_give(scene->book, held);
     assert_in_force(scene, 3, "api", text);
+    scene_free(scene);
+}
+
+/* What is committed is in force, also where the disk did not say that it has it; what comes next is
+ * another version. */
+static void
+a_failed_sync_hides_no_version(void **state)
+{
+    struct scene *scene = scene_new();
+    char first[TEXT_MAX_BYTES];
+    char second[TEXT_MAX_BYTES];
+
+    (void)state;
+    sync_code = EIO;
+    assert_int_equal(install(scene, text_of(0, first), 0), KVT_IO);
+    sync_code = 0;
+    assert_non_null(strstr(scene->err.text, "version 2 is in force, not yet proof"));
+    assert_in_force(scene, 2, "api", first);
+    assert_int_equal(install(scene, text_of(1, second), 2), KVT_OK);
+    assert_in_force(scene, 3, "api", second);
+    assert_int_equal(reopen(scene), KVT_OK);
+    assert_in_force(scene, 3, "api", second);
     scene_free(scene);
 }
 
@@ -661,6 +701,7 @@ main(void)
         cmocka_unit_test(any_settings_make_a_policy),
         cmocka_unit_test(an_install_lasts_and_settings_no_longer_count),
         cmocka_unit_test(a_wrong_policy_changes_nothing),
+        cmocka_unit_test(a_failed_sync_hides_no_version),
         cmocka_unit_test(the_largest_policy_is_taken),
         cmocka_unit_test(what_is_held_stays),
         cmocka_unit_test(a_file_is_installed_when_it_changes),
