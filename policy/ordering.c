@@ -28,6 +28,12 @@ policy_ordering_all(size_t *count)
     return orderings;
 }
 
+bool
+policy_ordering_moves_used(const struct kvt_ordering *ordering)
+{
+    return ordering != &policy_fifo && ordering != &policy_s3fifo;
+}
+
 static bool
 is_name(const char *name)
 {

@@ -11,6 +11,7 @@
 #ifndef POLICY_ORDERING_H
 #define POLICY_ORDERING_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "kvtier/ordering.h"
@@ -23,6 +24,10 @@ const struct kvt_ordering *policy_ordering_find(const char *name);
 
 /** All of them, in the order in which they are shown. */
 const struct kvt_ordering *const *policy_ordering_all(size_t *count);
+
+/** May a use change which block leaves first?  False of those that only count uses in their place;
+ *  true of any that is not KVTier's own. */
+bool policy_ordering_moves_used(const struct kvt_ordering *ordering);
 
 /** KVT_OK, or KVT_UNSUPPORTED with what is wrong: another ABI number, other sizes, a call that is
  *  missing.  `from` names the object in the message. */

@@ -93,9 +93,11 @@ bool policy_roster_victim(struct policy_roster *roster, uint64_t tick, struct po
 /** The same for one that should leave although there is room. */
 bool policy_roster_due(struct policy_roster *roster, uint64_t tick, struct policy_block *block);
 void policy_roster_give_back(struct policy_roster *roster, uint32_t ns, uint64_t hash);
-/** It was taken out and is not to leave: set aside, until policy_roster_resume() or as above. */
+/** It was taken out and is not to leave: set aside, until policy_roster_resume() or as above, or
+ *  until it is used.  The order in which blocks leave is then what it would have been. */
 void policy_roster_pass(struct policy_roster *roster, uint32_t ns, uint64_t hash);
-/** Give back up to `max` that were set aside, the longest first; returns how many. */
+/** Give back up to `max` that were set aside, the last first: ask until it is fewer
+ *  before the next victim.  Returns how many. */
 uint32_t policy_roster_resume(struct policy_roster *roster, uint32_t max);
 /** All that are taken out. */
 void policy_roster_give_back_all(struct policy_roster *roster);

@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 
+#include "policy/ordering.h"
 #include "policy/roster_private.h"
 
 /* What the ordering hears: in the order it wants, whatever the order in which it was told. */
@@ -50,6 +51,29 @@ follow(struct policy_roster *roster, const struct policy_told *told)
 }
 
 static void
+give_back(struct policy_roster *roster, uint32_t at)
+{
+    if ((roster->seats[at].flags & POLICY_ROSTER_TAKEN) == 0)
+        return;
+    if (roster->queues.queue_of[at] == POLICY_ROSTER_PASSED)
+        policy_queues_remove(&roster->queues, at);
+    roster->seats[at].flags &= (uint8_t)~POLICY_ROSTER_TAKEN;
+    roster->taken--;
+    roster->ordering->give_back(roster->state, at);
+}
+
+/* One that was set aside is back in its place before it is used, as if it had never been out: the
+ * ordering moves only what it has.  Where a use moves nothing the place is kept by those around it,
+ * and it stays where it is. */
+static void
+return_used(struct policy_roster *roster, uint32_t at)
+{
+    if (roster->queues.queue_of[at] == POLICY_ROSTER_PASSED &&
+        policy_ordering_moves_used(roster->ordering))
+        give_back(roster, at);
+}
+
+static void
 pass_on(struct policy_roster *roster, const struct policy_told *told, uint32_t flags)
 {
     struct policy_seat *seat = &roster->seats[told->seat];
@@ -60,6 +84,7 @@ pass_on(struct policy_roster *roster, const struct policy_told *told, uint32_t f
         const uint32_t hot = (seat->flags & POLICY_ROSTER_IN) != 0 ? KVT_ORDERING_HOT : 0;
         const struct kvt_ordering_use use = use_of(roster, told, flags | hot);
 
+        return_used(roster, told->seat);
         roster->ordering->touch(roster->state, &use);
         seat->flags |= POLICY_ROSTER_KNOWN;
     }
@@ -202,18 +227,6 @@ policy_roster_due(struct policy_roster *roster, uint64_t tick, struct policy_blo
     return take(roster, tick, block, roster->ordering->due);
 }
 
-static void
-give_back(struct policy_roster *roster, uint32_t at)
-{
-    if ((roster->seats[at].flags & POLICY_ROSTER_TAKEN) == 0)
-        return;
-    if (roster->queues.queue_of[at] == POLICY_ROSTER_PASSED)
-        policy_queues_remove(&roster->queues, at);
-    roster->seats[at].flags &= (uint8_t)~POLICY_ROSTER_TAKEN;
-    roster->taken--;
-    roster->ordering->give_back(roster->state, at);
-}
-
 void
 policy_roster_give_back(struct policy_roster *roster, uint32_t ns, uint64_t hash)
 {
@@ -243,7 +256,7 @@ policy_roster_resume(struct policy_roster *roster, uint32_t max)
 
     policy_roster_settle(roster);
     while (count < max && passed->count > 0) {
-        give_back(roster, passed->oldest);
+        give_back(roster, passed->newest); /* each in front of those that came after it */
         count++;
     }
     return count;

@@ -373,9 +373,24 @@ struct model {
     bool taken[MODEL_HASHES];
     bool known[MODEL_HASHES];
     uint32_t passed[MODEL_HASHES]; /* when it was set aside; 0: it is not */
+    uint64_t used[MODEL_HASHES];   /* tick of the last use */
     uint32_t passes;
     uint64_t tick;
 };
+
+/* A use is one of all before it, once a tick, and brings back what was set aside. */
+static void
+model_use(struct model *model, uint32_t number)
+{
+    for (uint32_t i = number; model->known[i] && model->used[i] != model->tick; i--) {
+        model->used[i] = model->tick;
+        if (model->passed[i] != 0)
+            model->taken[i] = false;
+        model->passed[i] = 0;
+        if (i % 10 == 0)
+            break;
+    }
+}
 
 static void
 model_resume(struct policy_roster *roster, struct model *model, uint32_t max)
@@ -383,16 +398,16 @@ model_resume(struct policy_roster *roster, struct model *model, uint32_t max)
     uint32_t count = 0;
 
     for (; count < max; count++) {
-        uint32_t first = MODEL_HASHES;
+        uint32_t last = MODEL_HASHES;
 
         for (uint32_t i = 0; i < MODEL_HASHES; i++)
             if (model->passed[i] != 0 &&
-                (first == MODEL_HASHES || model->passed[i] < model->passed[first]))
-                first = i;
-        if (first == MODEL_HASHES)
+                (last == MODEL_HASHES || model->passed[i] > model->passed[last]))
+                last = i;
+        if (last == MODEL_HASHES)
             break;
-        model->passed[first] = 0;
-        model->taken[first] = false;
+        model->passed[last] = 0;
+        model->taken[last] = false;
     }
     assert_int_equal(policy_roster_resume(roster, max), count);
 }
@@ -414,12 +429,17 @@ model_step(struct policy_roster *roster, struct model *model, uint32_t verb, uin
     case 0:
     case 1:
         assert_int_equal(policy_roster_store(roster, &block, model->tick), KVT_OK);
-        model->in[number] = model->known[number] = true;
+        if (!model->known[number]) {
+            model->known[number] = true;
+            model_use(model, number);
+        }
+        model->in[number] = true;
         break;
     case 2:
     case 3:
         assert_int_equal(policy_roster_use(roster, &block, model->tick), KVT_OK);
         model->known[number] = true;
+        model_use(model, number);
         break;
     case 4:
         policy_roster_leave(roster, 1, block.hash);
@@ -430,6 +450,7 @@ model_step(struct policy_roster *roster, struct model *model, uint32_t verb, uin
         policy_roster_forget(roster, 1, block.hash);
         model->in[number] = model->taken[number] = model->known[number] = false;
         model->passed[number] = 0;
+        model->used[number] = 0;
         break;
     case 6:
         if (policy_roster_victim(roster, model->tick, &block)) {
