@@ -15,7 +15,8 @@
 
 enum {
     CURSOR_MAX = 1024,
-    STUCK_MAX = 10, /* passes in a row that removed nothing of what they found */
+    STUCK_MAX = 10,     /* passes in a row that removed nothing of what they found */
+    PASSES_MAX = 10000, /* against somebody who writes for ever */
     PAUSE_MS = 1000,
     CHECKS_MAX = 160,
     LINE_MAX_BYTES = 512,
@@ -129,7 +130,7 @@ run_passes(struct purge *purge, struct pass *last, struct kvt_error *err)
         if (rc != KVT_OK || (last->sum == 0 && last->failed == 0))
             return rc;
         stuck = last->removed > 0 ? 0 : stuck + 1;
-        if (stuck == STUCK_MAX)
+        if (stuck == STUCK_MAX || purge->passes >= PASSES_MAX)
             return KVT_OK;
         if (stuck > 0)
             kvt_clock_sleep_ms(PAUSE_MS);

@@ -124,6 +124,7 @@ clear_space(struct gateway_purge *purge, struct g4_store *store, size_t index)
 {
     const char *name = g4_packed_store_name(store, index);
     struct g4_compaction_remains left;
+    struct g4_compaction_remains still;
     struct kvt_error err = {0};
     uint64_t blocks;
     enum kvt_err rc = g4_packed_store_remains(store, index, &left, &err);
@@ -138,10 +139,17 @@ clear_space(struct gateway_purge *purge, struct g4_store *store, size_t index)
     if (!purge->act || left.segments + left.manifests == 0)
         return;
     rc = g4_packed_store_clear(store, index, &blocks, &err);
-    if (rc != KVT_OK)
+    if (rc == KVT_OK)
+        rc = g4_packed_store_remains(store, index, &still, &err);
+    if (rc != KVT_OK) {
         gateway_purge_fail(purge, name, rc, err.text);
-    else
-        purge->report->removed += left.segments + left.manifests;
+        return;
+    }
+    /* What is not gone does not count as removed, or whoever repeats passes never comes to an end. */
+    if (left.segments + left.manifests > still.segments + still.manifests)
+        purge->report->removed += left.segments + left.manifests - still.segments - still.manifests;
+    if (still.segments + still.manifests > 0)
+        gateway_purge_fail(purge, name, KVT_AGAIN, "packed again, or not deleted");
 }
 
 static enum kvt_err
@@ -222,6 +230,31 @@ next_page(struct gateway_purge *purge, struct g4_store *store, const char *what,
     return KVT_OK;
 }
 
+/* Its row first, should it have one since; then the file, which no row knows. */
+static void
+drop_file(struct gateway_purge *purge, const char *key)
+{
+    struct gateway_vault *vault = purge->vault;
+    struct g4_request drop = {.verb = G4_DELETE, .key = key};
+    const uint64_t removed = purge->report->removed;
+    struct gateway_record record;
+    struct gateway_hold hold;
+    enum kvt_err rc;
+
+    remove_keys(purge, &key, 1);
+    purge->report->removed = removed; /* of the file, not of what else had its key */
+    gateway_hold_init(&hold, key);
+    gateway_hold_acquire(vault->holds, &hold, 1);
+    if (gateway_catalog_get(vault->catalog, key, &record) == KVT_NOTFOUND) {
+        rc = g4_store_perform(vault->hot, &drop);
+        if (rc == KVT_OK || rc == KVT_NOTFOUND)
+            purge->report->removed++;
+        else
+            gateway_purge_fail(purge, key, rc, drop.error.text);
+    }
+    gateway_hold_release(vault->holds, &hold, 1);
+}
+
 /* Files that a row knows went with it; the others are what a crash left. */
 static enum kvt_err
 hot_part(struct gateway_purge *purge, struct kvt_error *err)
@@ -239,20 +272,8 @@ hot_part(struct gateway_purge *purge, struct kvt_error *err)
         const char *key = page.listed[i].key;
 
         purge->report->hot_files++;
-        if (purge->act) /* its row first, should it have one since */
-            remove_keys(purge, &key, 1);
-        if (purge->act && !atomic_load(&purge->vault->stopping)) {
-            struct g4_request drop = {.verb = G4_DELETE, .key = key};
-            struct gateway_record record;
-            struct gateway_hold hold;
-
-            gateway_hold_init(&hold, key);
-            gateway_hold_acquire(purge->vault->holds, &hold, 1);
-            if (gateway_catalog_get(purge->vault->catalog, key, &record) == KVT_NOTFOUND &&
-                g4_store_perform(hot, &drop) != KVT_OK && drop.status != KVT_NOTFOUND)
-                gateway_purge_fail(purge, key, drop.status, drop.error.text);
-            gateway_hold_release(purge->vault->holds, &hold, 1);
-        }
+        if (purge->act && !atomic_load(&purge->vault->stopping))
+            drop_file(purge, key);
     }
     if (rc == KVT_OK)
         kvt_free(page.listed);
