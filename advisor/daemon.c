@@ -425,6 +425,7 @@ advisor_daemon_close(struct advisor_daemon *daemon)
         return;
     if (daemon->ports_file != NULL)
         (void)unlink(daemon->ports_file);
+    atomic_store(&daemon->pages.stopping, true);
     kvt_http_stream_close(daemon->stream);
     kvt_http_stop(daemon->http);
     kvt_http_stream_free(daemon->stream);

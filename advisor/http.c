@@ -28,7 +28,7 @@ const struct kvt_http_route advisor_http_routes[] = {
     {"GET", "/v1/index/history", false, advisor_http_history},
     {"GET", "/v1/usage", false, advisor_http_usage},
     {"GET", "/v1/orders", false, advisor_http_orders},
-    {"POST", "/v1/plan", false, advisor_http_plan},
+    {"POST", "/v1/plan", true, advisor_http_plan},
     {"POST", "/v1/plan/check", false, advisor_http_plan_check},
     {"GET", "/v1/jobs", false, advisor_http_jobs},
     {"GET", "/v1/jobs/*", false, advisor_http_job},

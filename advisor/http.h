@@ -9,6 +9,8 @@
 #ifndef ADVISOR_HTTP_H
 #define ADVISOR_HTTP_H
 
+#include <stdatomic.h>
+
 #include "advisor/counters.h"
 #include "advisor/engine.h"
 #include "advisor/find.h"
@@ -38,6 +40,7 @@ struct advisor_http {
     uint64_t started_ms; /* monotonic */
     uint64_t silent_after_ms;
     uint64_t index_max;
+    atomic_bool stopping; /* who waits for the engine gives up */
 };
 
 /** The routes; handlers take a struct advisor_http. */

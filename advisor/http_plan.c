@@ -77,6 +77,10 @@ plan_slice(void *arg, struct kvt_error *err)
     if (planning->preview == NULL)
         rc = advisor_preview_new(&planning->preview, planning->http->planner, planning->rules,
                                  planning->now_ms);
+    if (rc == KVT_BUSY) {
+        planning->rc = rc;
+        return KVT_OK;
+    }
     if (rc == KVT_OK)
         rc = advisor_preview_step(planning->preview, take_move, planning);
     if (rc != KVT_AGAIN)
@@ -96,6 +100,16 @@ plan_end(void *arg, struct kvt_error *err)
     return KVT_OK;
 }
 
+static const char *
+reason(enum kvt_err rc)
+{
+    switch (rc) {
+    case KVT_BUSY: return "another one is being made; ask again when it is done";
+    case KVT_TIMEOUT: return "it took too long, and was ended";
+    default: return kvt_err_text(rc);
+    }
+}
+
 static enum kvt_err
 preview(struct planning *planning, struct kvt_error *err)
 {
@@ -103,10 +117,12 @@ preview(struct planning *planning, struct kvt_error *err)
     enum kvt_err rc;
 
     do
-        rc = advisor_errands_do(errands, plan_slice, planning, ADVISOR_ERRANDS_WAIT_MS, err);
+        rc = atomic_load(&planning->http->stopping)
+                 ? kvt_error_set(err, KVT_CANCELLED, "plan: the advisor ends")
+                 : advisor_errands_do(errands, plan_slice, planning, ADVISOR_ERRANDS_WAIT_MS, err);
     while (rc == KVT_BUSY);
     if (rc == KVT_OK && planning->rc != KVT_OK)
-        rc = kvt_error_set(err, planning->rc, "plan: %s", kvt_err_text(planning->rc));
+        rc = kvt_error_set(err, planning->rc, "plan: %s", reason(planning->rc));
     for (int i = 0; planning->preview != NULL && i < ENDS_MAX; i++)
         if (advisor_errands_do(errands, plan_end, planning, ADVISOR_ERRANDS_WAIT_MS, NULL) !=
             KVT_OK)

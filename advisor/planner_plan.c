@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "advisor/planner_choose.h"
+#include "advisor/planner_preview.h"
 #include "advisor/planner_private.h"
 #include "advisor/planner_tick.h"
 #include "base/alloc.h"
@@ -194,6 +195,7 @@ advisor_planner_tick(struct advisor_planner *planner, uint64_t now_ms)
     enum advisor_mode mode;
 
     planner->now_ms = now_ms;
+    advisor_planner_end_preview(planner);
     advisor_planner_adopt(planner);
     mode = planner->rules == NULL
                ? ADVISOR_MODE_OFF
@@ -211,13 +213,13 @@ advisor_planner_tick(struct advisor_planner *planner, uint64_t now_ms)
     if (plan.set == NULL)
         return; /* next time */
     advisor_asker_begin(&plan.asker, planner, planner->rules, now_ms);
-    for (uint32_t i = 0; i < planner->tier_count && planner->previews == 0; i++)
+    for (uint32_t i = 0; i < planner->tier_count && planner->preview == NULL; i++)
         if (!advisor_planner_is_stale(planner->tiers[i].report_ms, now_ms))
             drain(&plan, i);
     for (uint32_t i = 0; i < planner->gateway_count; i++)
         if (!advisor_planner_is_stale(planner->gateways[i].report_ms, now_ms))
             advisor_planner_promote(&plan, &planner->gateways[i]);
-    if (planner->previews == 0)
+    if (planner->preview == NULL)
         advisor_planner_sweep(&plan);
     advisor_asker_end(&plan.asker);
     kvt_free(plan.set);

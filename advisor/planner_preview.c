@@ -6,6 +6,7 @@
 #include "advisor/planner_private.h"
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/log.h"
 
 enum { LOOKS_A_CLOCK = 256 }; /* blocks between two looks at the clock */
 
@@ -20,8 +21,9 @@ struct advisor_preview {
     struct advisor_planner *planner;
     const struct advisor_rules *rules;
     uint64_t now_ms;
-    uint32_t tier; /* that is looked at; those before it are done */
-    bool begun;    /* with it */
+    uint64_t begun_ms; /* the planner's clock */
+    uint32_t tier;     /* that is looked at; those before it are done */
+    bool begun;        /* with it */
     struct advisor_chooser chooser;
     uint64_t kept[ADVISOR_RULES_MAX]; /* of the tier that is looked at */
     struct taken *taken;
@@ -29,6 +31,7 @@ struct advisor_preview {
     size_t taken_capacity;
     size_t moves;
     bool choosing; /* false: only giving back is left */
+    bool ended;    /* all is given back, and the planner knows nothing of it any more */
     enum kvt_err rc;
 };
 
@@ -36,16 +39,20 @@ enum kvt_err
 advisor_preview_new(struct advisor_preview **out, struct advisor_planner *planner,
                     const struct advisor_rules *rules, uint64_t now_ms)
 {
-    struct advisor_preview *preview = kvt_calloc(1, sizeof(*preview));
+    struct advisor_preview *preview;
 
-    *out = preview;
+    *out = NULL;
+    if (planner->preview != NULL)
+        return KVT_BUSY;
+    preview = kvt_calloc(1, sizeof(*preview));
     if (preview == NULL)
         return KVT_NOMEM;
+    *out = planner->preview = preview;
     preview->planner = planner;
     preview->rules = rules;
     preview->now_ms = now_ms;
+    preview->begun_ms = planner->now_ms;
     preview->choosing = true;
-    planner->previews++;
     /* What one policy passed over another may take; and who comes first must be there. */
     for (uint32_t i = 0; i < planner->tier_count; i++)
         planner->tiers[i].resuming = true;
@@ -210,14 +217,54 @@ give_back(struct advisor_preview *preview, uint64_t began_ms)
     return true;
 }
 
+/* It chooses no more once it is too old; a clock that stepped back makes it so too. */
+static void
+look_at_age(struct advisor_preview *preview)
+{
+    if (preview->ended || preview->planner->now_ms - preview->begun_ms < ADVISOR_PREVIEW_MS_MAX)
+        return;
+    preview->choosing = false;
+    preview->rc = KVT_TIMEOUT;
+}
+
+/* The planner goes on. */
+static void
+end(struct advisor_preview *preview)
+{
+    struct advisor_planner *planner = preview->planner;
+
+    if (preview->ended)
+        return;
+    /* What was passed over may be of the rules that are followed. */
+    for (uint32_t i = 0; i < planner->tier_count; i++)
+        planner->tiers[i].resuming = true;
+    planner->preview = NULL;
+    preview->ended = true;
+}
+
 enum kvt_err
 advisor_preview_step(struct advisor_preview *preview, advisor_preview_fn *callback, void *arg)
 {
     const uint64_t began_ms = kvt_clock_mono_ms();
 
+    look_at_age(preview);
     if (preview->choosing && !choose(preview, began_ms, callback, arg))
         return KVT_AGAIN;
     return give_back(preview, began_ms) ? preview->rc : KVT_AGAIN;
+}
+
+void
+advisor_planner_end_preview(struct advisor_planner *planner)
+{
+    struct advisor_preview *preview = planner->preview;
+
+    if (preview == NULL)
+        return;
+    look_at_age(preview);
+    if (preview->rc != KVT_TIMEOUT || !give_back(preview, kvt_clock_mono_ms()))
+        return;
+    kvt_log_warn("advisor.planner", "late", "a plan took too long, and was ended");
+    end(preview);
 }
 
 void
@@ -227,10 +274,7 @@ advisor_preview_free(struct advisor_preview *preview)
         return;
     while (!give_back(preview, kvt_clock_mono_ms()))
         continue;
-    /* What was passed over may be of the rules that are followed. */
-    for (uint32_t i = 0; i < preview->planner->tier_count; i++)
-        preview->planner->tiers[i].resuming = true;
-    preview->planner->previews--;
+    end(preview);
     kvt_free(preview->taken);
     kvt_free(preview);
 }

@@ -11,8 +11,9 @@
  *
  * Ownership: planner and rules are borrowed until advisor_preview_free().
  * Threads:   the engine's.
- * Limits:    ADVISOR_PREVIEW_MOVES_MAX moves; a call of advisor_preview_step() takes about
- *            ADVISOR_PREVIEW_SLICE_MS.
+ * Limits:    one at a time; ADVISOR_PREVIEW_MOVES_MAX moves; a call of advisor_preview_step() takes
+ *            about ADVISOR_PREVIEW_SLICE_MS.  One that is ADVISOR_PREVIEW_MS_MAX old is ended,
+ *            whoever still holds it.
  */
 #ifndef ADVISOR_PLANNER_PREVIEW_H
 #define ADVISOR_PLANNER_PREVIEW_H
@@ -24,6 +25,7 @@
 
 #define ADVISOR_PREVIEW_MOVES_MAX 4194304
 #define ADVISOR_PREVIEW_SLICE_MS  40
+#define ADVISOR_PREVIEW_MS_MAX    300000
 
 struct advisor_preview;
 
@@ -41,15 +43,19 @@ struct advisor_preview_move {
 typedef bool advisor_preview_fn(void *arg, const struct advisor_preview_move *move);
 
 /** Of any version of a policy, in force or not.  `now_ms` is what facts are as of; the orderings stay
- *  at the planner's own time where that is earlier.  KVT_OK or KVT_NOMEM. */
+ *  at the planner's own time where that is earlier.  KVT_OK, KVT_NOMEM, or KVT_BUSY: another
+ *  goes on. */
 KVT_NODISCARD enum kvt_err advisor_preview_new(struct advisor_preview **out,
                                                struct advisor_planner *planner,
                                                const struct advisor_rules *rules, uint64_t now_ms);
 
 /** Go on for a slice.  KVT_AGAIN: there is more to do; KVT_OK: that was all, and everything is as
- *  it was; KVT_NOMEM: the same, but moves are missing. */
+ *  it was; KVT_NOMEM, KVT_TIMEOUT (it took too long): the same, but moves are missing. */
 KVT_NODISCARD enum kvt_err advisor_preview_step(struct advisor_preview *preview,
                                                 advisor_preview_fn *callback, void *arg);
+/** At each tick of the planner: end one that is too old, in slices. */
+void advisor_planner_end_preview(struct advisor_planner *planner);
+
 /** Did it stop at ADVISOR_PREVIEW_MOVES_MAX? */
 bool advisor_preview_is_cut(const struct advisor_preview *preview);
 

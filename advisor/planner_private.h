@@ -133,9 +133,9 @@ struct advisor_planner {
     bool hears_stored;         /* some rule is asked when a block is stored */
     struct advisor_news *news; /* ADVISOR_NEWS_MAX; NULL: none yet */
     uint32_t news_count;
-    uint32_t sweeping; /* its orders that are outstanding */
-    uint32_t previews; /* that go on: nothing is chosen meanwhile */
-    uint64_t now_ms;   /* of the last tick */
+    uint32_t sweeping;               /* its orders that are outstanding */
+    struct advisor_preview *preview; /* that goes on: nothing is chosen meanwhile */
+    uint64_t now_ms;                 /* of the last tick */
     struct advisor_tier tiers[ADVISOR_TIERS_MAX];
     uint32_t tier_count;
     uint32_t *tier_of; /* by holder number */

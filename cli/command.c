@@ -494,7 +494,8 @@ const struct cli_command cli_commands[] = {
      .details =
          "Of the policy in FILE, or the one in force: each tier that is over a watermark, down to "
          "where its rules stop, block by block. Nothing is changed. What --out saves is signed by "
-         "its content; kvtier policy apply does it.",
+         "its content; kvtier policy apply does it. Needs the admin token: meanwhile no tier is "
+         "drained.",
      .example = "policy plan policy.yaml --out plan.json",
      .words = "FILE",
      OPTIONS(policy_plan_options),

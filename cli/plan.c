@@ -217,7 +217,7 @@ cli_plan_make(const struct cli_context *context)
 
     if (question_of(policy, &body, &err) != KVT_OK)
         status = cli_context_fail(context, &err);
-    else if (cli_server_ask(context, CLI_SERVER_ADVISOR, "/v1/plan", body, false, &answer, &err) !=
+    else if (cli_server_ask(context, CLI_SERVER_ADVISOR, "/v1/plan", body, true, &answer, &err) !=
              KVT_OK)
         status = cli_server_fail(context, CLI_SERVER_ADVISOR, &err);
     else if (cli_plan_verify(answer, &err) != KVT_OK)

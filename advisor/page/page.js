@@ -389,11 +389,12 @@
       ...(deletes ? [make("p", {}, "It deletes blocks, so it is approved where its safety limits are checked:"),
         command("kvtier policy plan --out plan.json && kvtier policy apply plan.json")] : []));
   }
-  async function makePlan() {
+  async function makePlan(event) {
+    event.preventDefault();
     $("plan-approve").hidden = true;
     $("plan").replaceChildren(make("p", {class: "quiet"}, "Asking …"));
     try {
-      plan = await ask("/v1/plan", {});
+      plan = await ask("/v1/plan", {}, $("plan-token").value);
       showPlan();
     } catch (error) {
       $("plan").replaceChildren(make("p", {}, error.message));
@@ -521,7 +522,7 @@
   nameTheme();
 
   $("tree").addEventListener("keydown", walkTree);
-  $("plan-make").addEventListener("click", makePlan);
+  $("plan-ask").addEventListener("submit", makePlan);
   $("plan-approve").addEventListener("submit", approve);
   $("pin").addEventListener("submit", pin);
   $("explain-close").addEventListener("click", closeExplain);

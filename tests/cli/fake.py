@@ -342,7 +342,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             if self.headers.get("Authorization") != "Bearer secret-token":
                 self.refuse(401, "DENIED", "wrong token")
                 return
-        if path.startswith(("/a/v1/jobs/", "/a/v1/planner/")) and self.headers.get("Authorization") != "Bearer secret-token":
+        if (path == "/a/v1/plan" or path.startswith(("/a/v1/jobs/", "/a/v1/planner/"))) and self.headers.get("Authorization") != "Bearer secret-token":
             self.refuse(401, "DENIED", "wrong token")
             return
         if path == "/a/v1/plan":

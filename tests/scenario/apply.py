@@ -163,7 +163,7 @@ def scenario(run):
     with run.case("the same moment has the same plan, and nothing is changed by planning"):
         policy = policy_of(20)
         now_ms = int(time.time() * 1000)
-        first, second = (rig.advisor.ask("/v1/plan", {"policy": policy, "now_ms": now_ms}) for _ in range(2))
+        first, second = (rig.advisor.ask("/v1/plan", {"policy": policy, "now_ms": now_ms}, rig.run.token) for _ in range(2))
         expect(first == second and first["moves"], "two plans differ")
         rig.expect_hot(set())
         expect(rig.version() == base, "planning changed the policy")

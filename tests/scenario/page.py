@@ -291,7 +291,7 @@ def plans(run, page, advisor):
     wait_until(lambda: None if advisor.status()["orders"]["pending"] == 0 else "orders are out", 60 * run.slow, "all rests")
     install(run, advisor, "start: 85%, stop: 70%", "start: 20%, stop: 10%")
     before = hot()
-    page.run("document.querySelector('#plan-make').click()")
+    page.run(f"document.querySelector('#plan-token').value = {json.dumps(run.token)}; document.querySelector('#plan-make').click()")
     page.wait("document.querySelectorAll('#plan .less').length === 1 && !document.querySelector('#plan-approve').hidden")
     said = page.run("document.querySelector('#plan .diff').textContent")
     expect("− hot@gw0" in said and "demote" in said and hot() == before, f"{said}; {hot()} of {before} blocks")

@@ -156,7 +156,7 @@ static void
 nothing_is_done_without_the_token(void **state)
 {
     static const char *const paths[] = {"/v1/jobs", "/v1/jobs/1/cancel", "/v1/planner/pause",
-                                        "/v1/planner/resume"};
+                                        "/v1/planner/resume", "/v1/plan"};
     struct scene scene;
 
     (void)state;

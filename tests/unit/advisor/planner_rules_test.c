@@ -510,6 +510,45 @@ a_plan_for_another_day_changes_no_order(void **state)
     kvt_free(left);
 }
 
+/* Who asked for it and went away stops nobody from draining, and gets no more of it. */
+static void
+a_plan_that_is_left_ends(void **state)
+{
+    struct obedient *gateway =
+        full(HEAD "rules:\n"
+                  "  - {id: drain, from: hot, to: cold, trigger: {start: 85%, stop: 50%}}\n"
+                  "modes: {mode: off}\n");
+    const struct advisor_rules *rules = advisor_rulebook_take(gateway->rig.rulebook);
+    struct shown shown = {.most = OBEDIENT_BLOCKS};
+    struct advisor_preview *left;
+    struct advisor_preview *other;
+
+    (void)state;
+    (void)obedient_step(gateway, SECOND);
+    assert_int_equal(advisor_preview_new(&left, gateway->rig.planner, rules, gateway->now_ms),
+                     KVT_OK);
+    assert_int_equal(advisor_preview_new(&other, gateway->rig.planner, rules, gateway->now_ms),
+                     KVT_BUSY);
+    assert_null(other);
+    obedient_install(
+        gateway,
+        HEAD "rules:\n"
+             "  - {id: drain, from: hot, to: cold, trigger: {start: 85%, stop: 50%}}\n" ENFORCED);
+    run(gateway, ADVISOR_PREVIEW_MS_MAX / SECOND - 1);
+    assert_int_equal(gateway->orders, 0);
+    run(gateway, 20);
+    assert_int_equal(percent(gateway), 50);
+    assert_int_equal(advisor_preview_new(&other, gateway->rig.planner, rules, gateway->now_ms),
+                     KVT_OK);
+    assert_int_equal(advisor_preview_step(left, show, &shown), KVT_TIMEOUT);
+    assert_int_equal(shown.count, 0);
+    advisor_preview_free(left);
+    assert_int_equal(obedient_step(gateway, 0), 0); /* the other goes on */
+    advisor_preview_free(other);
+    advisor_rulebook_give(gateway->rig.rulebook, rules);
+    obedient_free(gateway);
+}
+
 int
 main(void)
 {
@@ -527,6 +566,7 @@ main(void)
         cmocka_unit_test(a_preview_is_what_is_ordered),
         cmocka_unit_test(a_preview_without_memory_takes_nothing),
         cmocka_unit_test(a_plan_for_another_day_changes_no_order),
+        cmocka_unit_test(a_plan_that_is_left_ends),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
