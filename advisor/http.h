@@ -136,6 +136,9 @@ void advisor_http_taken(struct kvt_http_response *response, enum kvt_err rc,
                         const struct advisor_job_row *job, const struct kvt_error *err);
 
 struct json_object;
+/** "dry_run", false where it is missing; KVT_INVALID: it is something else. */
+KVT_NODISCARD enum kvt_err advisor_http_dry(struct json_object *json, bool *dry,
+                                            struct kvt_error *err);
 /** Answer a request for a job that names a prefix: {verb, hash, namespace, until_ms, dry_run}. */
 void advisor_http_select(const struct advisor_http *http, struct json_object *json,
                          struct kvt_http_response *response);

@@ -268,8 +268,10 @@ read_request(struct json_object *json, struct asked *asked, struct advisor_job_r
     *request = (struct advisor_job_request){.kind = kvt_json_string(json, "kind"),
                                             .title = kvt_json_string(json, "title"),
                                             .key = kvt_json_string(json, "key")};
-    if (request->kind == NULL || request->title == NULL)
-        return kvt_error_set(err, KVT_INVALID, "body: want {kind, title, moves}");
+    if (request->kind == NULL || request->title == NULL ||
+        (kvt_json_has(json, "key") && request->key == NULL))
+        return kvt_error_set(err, KVT_INVALID,
+                             "body: want {kind, title, moves}; kind, title and key are text");
     if ((kvt_json_member(json, "part") != NULL &&
          (!kvt_json_u64(json, "part", &part) || part > UINT32_MAX)) ||
         (kvt_json_member(json, "more") != NULL && !kvt_json_bool(json, "more", &request->more)) ||
@@ -286,6 +288,14 @@ read_request(struct json_object *json, struct asked *asked, struct advisor_job_r
     request->moves = asked->moves;
     request->move_count = asked->move_count;
     return rc;
+}
+
+enum kvt_err
+advisor_http_dry(struct json_object *json, bool *dry, struct kvt_error *err)
+{
+    if (kvt_json_bool(json, "dry_run", dry) || !kvt_json_has(json, "dry_run"))
+        return KVT_OK;
+    return kvt_error_set(err, KVT_INVALID, "dry_run: want true or false; nothing was done");
 }
 
 static void
@@ -321,8 +331,12 @@ advisor_http_submit(void *arg, const struct kvt_http_request *request,
         return;
     }
     if (rc == KVT_OK)
+        rc = advisor_http_dry(json, &dry, &err);
+    if (rc == KVT_OK)
         rc = read_request(json, &asked, &job, &err);
-    if (rc == KVT_OK && kvt_json_bool(json, "dry_run", &dry) && dry) {
+    if (rc == KVT_OK && dry)
+        rc = advisor_jobs_check(http->jobs, &job, &err);
+    if (rc == KVT_OK && dry) {
         answer_dry(response, &asked);
     } else {
         if (rc == KVT_OK)

@@ -45,18 +45,22 @@ answer_dry(struct kvt_http_response *response, const struct advisor_selection *s
     kvt_buffer_printf(out, "]}");
 }
 
+/* The same checks either way. */
 static void
 submit(const struct advisor_http *http, const struct advisor_selection *selection,
-       const struct advisor_selection_options *options, uint64_t until_ms,
+       const struct advisor_selection_options *options, uint64_t until_ms, bool dry,
        struct kvt_http_response *response)
 {
     struct advisor_job_moves *moves = kvt_calloc(selection->part_count + 1, sizeof(*moves));
+    struct advisor_job_request request = {
+        .kind = "prefix", .moves = moves, .move_count = selection->part_count};
     struct advisor_job_row row = {.id = 0};
     struct kvt_error err = {.text = ""};
     char title[TITLE_MAX];
     char hash[KVT_HASH_TEXT_MAX];
-    enum kvt_err rc;
+    enum kvt_err rc = KVT_OK;
 
+    request.title = title;
     kvt_hash_format(options->hash, hash);
     (void)snprintf(title, sizeof(title), "%s %s of \"%.60s\"", kvt_order_verb_name(options->verb),
                    hash, options->namespace_);
@@ -70,14 +74,14 @@ submit(const struct advisor_http *http, const struct advisor_selection *selectio
                                               .count = selection->parts[i].count};
     if (moves == NULL)
         rc = kvt_error_set(&err, KVT_NOMEM, "job");
+    else if (dry)
+        rc = advisor_jobs_check(http->jobs, &request, &err);
     else
-        rc = advisor_jobs_submit(http->jobs,
-                                 &(struct advisor_job_request){.kind = "prefix",
-                                                               .title = title,
-                                                               .moves = moves,
-                                                               .move_count = selection->part_count},
-                                 &row, &err);
-    advisor_http_taken(response, rc, &row, &err);
+        rc = advisor_jobs_submit(http->jobs, &request, &row, &err);
+    if (rc == KVT_OK && dry)
+        answer_dry(response, selection);
+    else
+        advisor_http_taken(response, rc, &row, &err);
     kvt_free(moves);
 }
 
@@ -91,27 +95,37 @@ advisor_http_select(const struct advisor_http *http, struct json_object *json,
     struct advisor_selection selection = {.parts = NULL};
     struct kvt_error err = {.text = ""};
     uint64_t until_ms = 0;
-    bool dry = false;
-    enum kvt_err rc;
+    bool dry;
+    enum kvt_err rc = advisor_http_dry(json, &dry, &err);
 
-    if (options.namespace_ == NULL)
-        options.namespace_ = "";
+    if (rc != KVT_OK) {
+        kvt_http_fail(response, 400, rc, "%s", err.text);
+        return;
+    }
+    if (kvt_json_has(json, "moves") || kvt_json_has(json, "key")) {
+        kvt_http_fail(response, 400, KVT_INVALID,
+                      "\"hash\" names a prefix: want no \"moves\" or \"key\" beside it");
+        return;
+    }
     if (!read_verb(kvt_json_string(json, "verb"), &options.verb) ||
         !kvt_json_hash(json, "hash", &options.hash) ||
+        (kvt_json_has(json, "namespace") && options.namespace_ == NULL) ||
         (kvt_json_member(json, "until_ms") != NULL && !kvt_json_u64(json, "until_ms", &until_ms))) {
         kvt_http_fail(response, 400, KVT_INVALID,
                       "a prefix: want {verb: pin, unpin, warm or delete, hash, namespace}");
         return;
     }
-    (void)kvt_json_bool(json, "dry_run", &dry);
+    if (options.namespace_ == NULL)
+        options.namespace_ = "";
     rc = advisor_selection_make(&selection, &options, &err);
     if (rc == KVT_NOTFOUND)
         kvt_http_fail(response, 404, rc, "%s", err.text);
     else if (rc != KVT_OK)
         kvt_http_fail(response, rc == KVT_RANGE ? 413 : 503, rc, "%s", err.text);
-    else if (dry || selection.chosen == 0)
+    else if (selection.chosen == 0)
         answer_dry(response, &selection);
     else
-        submit(http, &selection, &options, options.verb == KVT_ORDER_PIN ? until_ms : 0, response);
+        submit(http, &selection, &options, options.verb == KVT_ORDER_PIN ? until_ms : 0, dry,
+               response);
     advisor_selection_release(&selection);
 }

@@ -90,6 +90,11 @@ KVT_NODISCARD enum kvt_err advisor_jobs_submit(struct advisor_jobs *jobs,
                                                const struct advisor_job_request *request,
                                                struct advisor_job_row *job, struct kvt_error *err);
 
+/** All that advisor_jobs_submit() refuses before the engine has it; nothing is taken. */
+KVT_NODISCARD enum kvt_err advisor_jobs_check(const struct advisor_jobs *jobs,
+                                              const struct advisor_job_request *request,
+                                              struct kvt_error *err);
+
 enum advisor_job_command { ADVISOR_JOB_PAUSE, ADVISOR_JOB_RESUME, ADVISOR_JOB_CANCEL };
 
 /** Resuming one that failed tries again what failed.  KVT_OK (also: it is so already),

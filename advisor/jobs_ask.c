@@ -189,14 +189,15 @@ copy_text(char *to, size_t size, const char *text)
     return snprintf(to, size, "%s", text == NULL ? "" : text) < (int)size;
 }
 
-enum kvt_err
-advisor_jobs_submit(struct advisor_jobs *jobs, const struct advisor_job_request *request,
-                    struct advisor_job_row *job, struct kvt_error *err)
+/* What is asked for, checked and cut into batches. */
+static enum kvt_err
+make_ask(struct advisor_job_ask **out, const struct advisor_jobs *jobs,
+         const struct advisor_job_request *request, struct kvt_error *err)
 {
     struct advisor_job_ask *ask;
     enum kvt_err rc;
 
-    memset(job, 0, sizeof(*job));
+    *out = NULL;
     if (!jobs->options.planner->options.can_enforce)
         return kvt_error_set(err, KVT_PRECONDITION,
                              "jobs need orders.key_file to sign orders with");
@@ -219,9 +220,32 @@ advisor_jobs_submit(struct advisor_jobs *jobs, const struct advisor_job_request 
     else
         rc = fill(ask, request, err);
     if (rc == KVT_OK)
-        return hand_over(jobs, ask, job, err);
+        *out = ask;
+    else
+        free_ask(ask);
+    return rc;
+}
+
+enum kvt_err
+advisor_jobs_check(const struct advisor_jobs *jobs, const struct advisor_job_request *request,
+                   struct kvt_error *err)
+{
+    struct advisor_job_ask *ask;
+    const enum kvt_err rc = make_ask(&ask, jobs, request, err);
+
     free_ask(ask);
     return rc;
+}
+
+enum kvt_err
+advisor_jobs_submit(struct advisor_jobs *jobs, const struct advisor_job_request *request,
+                    struct advisor_job_row *job, struct kvt_error *err)
+{
+    struct advisor_job_ask *ask;
+    const enum kvt_err rc = make_ask(&ask, jobs, request, err);
+
+    memset(job, 0, sizeof(*job));
+    return rc == KVT_OK ? hand_over(jobs, ask, job, err) : rc;
 }
 
 enum kvt_err

@@ -95,6 +95,13 @@ kvt_json_to_hash(struct json_object *value, uint64_t *hash)
     return kvt_json_to_u64(value, hash);
 }
 
+bool
+kvt_json_has(struct json_object *object, const char *key)
+{
+    return json_object_is_type(object, json_type_object) &&
+           json_object_object_get_ex(object, key, NULL) != 0;
+}
+
 struct json_object *
 kvt_json_member(struct json_object *object, const char *key)
 {

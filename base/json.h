@@ -38,6 +38,8 @@ bool kvt_json_to_u64(struct json_object *value, uint64_t *number);
 /** Text as kvt_hash_parse() reads it, or a whole number. */
 bool kvt_json_to_hash(struct json_object *value, uint64_t *hash);
 
+/** It is there, be it null. */
+bool kvt_json_has(struct json_object *object, const char *key);
 struct json_object *kvt_json_member(struct json_object *object, const char *key);
 bool kvt_json_u64(struct json_object *object, const char *key, uint64_t *number);
 bool kvt_json_hash(struct json_object *object, const char *key, uint64_t *hash);

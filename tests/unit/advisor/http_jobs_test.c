@@ -169,7 +169,8 @@ nothing_is_done_without_the_token(void **state)
     end(&scene);
 }
 
-#define MOVES(text) "{\"kind\":\"t\",\"title\":\"t\",\"moves\":[" text "]}"
+#define PREFIX(text) "{\"verb\":\"delete\",\"hash\":\"00000000000000aa\"," text "}"
+#define MOVES(text)  "{\"kind\":\"t\",\"title\":\"t\",\"moves\":[" text "]}"
 
 static void
 bad_bodies_are_answered(void **state)
@@ -192,6 +193,22 @@ bad_bodies_are_answered(void **state)
         {MOVES("{\"verb\":\"pin\",\"gateway\":\"g\",\"namespace\":\"\",\"until_ms\":\"x\"}"),
          "until_ms"},
         {"{\"kind\":\"t\",\"title\":\"t\",\"more\":true,\"moves\":[]}", "needs a key"},
+        {"{\"kind\":\"t\",\"title\":\"t\",\"key\":7,\"moves\":[]}", "key"},
+        {"{\"kind\":\"t\",\"title\":\"t\",\"key\":null,\"moves\":[]}", "key"},
+        {"{\"kind\":\"t\",\"title\":\"t\",\"dry_run\":\"true\",\"moves\":[]}", "dry_run"},
+        {"{\"kind\":\"t\",\"title\":\"t\",\"dry_run\":1,\"moves\":[]}", "dry_run"},
+        {"{\"kind\":\"t\",\"title\":\"t\",\"dry_run\":null,\"moves\":[]}", "dry_run"},
+        {PREFIX("\"dry_run\":1"), "dry_run"},
+        {PREFIX("\"moves\":[]"), "moves"},
+        {PREFIX("\"key\":\"k\""), "key"},
+        {PREFIX("\"namespace\":7"), "namespace"},
+        /* A dry run looks at the same things. */
+        {"{\"kind\":\"t\",\"title\":\"t\",\"dry_run\":true,\"moves\":[{\"verb\":\"demote\","
+         "\"gateway\":\"g\",\"namespace\":\"\"}]}",
+         "want blocks"},
+        {"{\"kind\":\"a kind that is far too long\",\"title\":\"t\",\"dry_run\":true,"
+         "\"moves\":[]}",
+         "kind"},
         {"{\"kind\":\"t\",\"title\":\"t\",\"suspend_ppm\":2000000,\"moves\":[]}", "suspend_ppm"},
     };
     struct scene scene;

@@ -103,6 +103,10 @@ members_are_read_by_type(void **state)
     assert_false(kvt_json_hash(root, "s", &number));
     assert_false(kvt_json_bool(root, "s", &flag));
     assert_false(flag);
+    assert_true(kvt_json_has(root, "flag"));
+    assert_false(kvt_json_has(root, "nothing"));
+    assert_false(kvt_json_has(kvt_json_array(root, "list"), "flag"));
+    assert_false(kvt_json_has(NULL, "flag"));
     assert_true(kvt_json_bool(root, "flag", &flag));
     assert_true(flag);
     assert_string_equal(kvt_json_string(root, "s"), "x");
