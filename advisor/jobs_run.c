@@ -127,17 +127,37 @@ follow_slot(struct advisor_jobs *jobs, struct advisor_job *job, struct advisor_j
            now_ms);
 }
 
+/* Of a job that somebody stopped nothing more leaves.  What is on its way already comes to its
+ * end. */
+static void
+take_back(struct advisor_jobs *jobs, struct advisor_job *job, uint64_t now_ms)
+{
+    if (job->row.state != ADVISOR_JOB_PAUSED && job->row.state != ADVISOR_JOB_CANCELLED)
+        return;
+    for (size_t at = 0; at < ADVISOR_JOB_ORDERS_MAX; at++) {
+        struct advisor_job_slot *slot = &job->slots[at];
+
+        if (slot->state != ADVISOR_SLOT_ORDERED ||
+            !advisor_planner_withdraw(jobs->options.planner, slot->order, now_ms))
+            continue;
+        slot->state = ADVISOR_SLOT_WAITING;
+        slot->at_ms = now_ms;
+    }
+}
+
 void
 advisor_jobs_follow(struct advisor_jobs *jobs, uint64_t now_ms)
 {
     for (size_t i = 0; i < jobs->count; i++) {
         struct advisor_job *job = jobs->list[i];
 
+        for (size_t at = 0; at < ADVISOR_JOB_ORDERS_MAX; at++)
+            if (job->slots[at].state == ADVISOR_SLOT_ORDERED)
+                follow_slot(jobs, job, &job->slots[at], now_ms);
+        take_back(jobs, job, now_ms);
         for (size_t at = 0; at < ADVISOR_JOB_ORDERS_MAX; at++) {
             struct advisor_job_slot *slot = &job->slots[at];
 
-            if (slot->state == ADVISOR_SLOT_ORDERED)
-                follow_slot(jobs, job, slot, now_ms);
             if (slot->state == ADVISOR_SLOT_WAITING && advisor_job_has_ended(job->row.state))
                 slot->state = ADVISOR_SLOT_FREE;
         }

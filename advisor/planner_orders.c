@@ -226,6 +226,18 @@ advisor_planner_order_row(const struct advisor_planner *planner, uint64_t id)
     return NULL;
 }
 
+bool
+advisor_planner_withdraw(struct advisor_planner *planner, uint64_t id, uint64_t now_ms)
+{
+    struct advisor_order *order = find(planner, planner->epoch, id);
+
+    if (order == NULL || !order->unsent)
+        return false;
+    (void)snprintf(order->row.text, sizeof(order->row.text), "taken back before it left");
+    finish(planner, order, ADVISOR_ORDER_EXPIRED, now_ms);
+    return true;
+}
+
 static void
 count_result(struct advisor_planner *planner, const struct advisor_order_row *row, uint64_t now_ms)
 {

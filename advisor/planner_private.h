@@ -214,6 +214,8 @@ bool advisor_planner_paused_dirty(struct advisor_planner *planner);
  *  is not. */
 const struct advisor_order_row *advisor_planner_order_row(const struct advisor_planner *planner,
                                                           uint64_t id);
+/** End an order that did not leave yet.  False: it left, or is none: its result is to come. */
+bool advisor_planner_withdraw(struct advisor_planner *planner, uint64_t id, uint64_t now_ms);
 /** A new order; takes over `items` in every case.  KVT_OK or KVT_NOMEM. */
 KVT_NODISCARD enum kvt_err advisor_planner_add_order(struct advisor_planner *planner,
                                                      const struct advisor_order *model);

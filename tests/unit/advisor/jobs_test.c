@@ -423,6 +423,37 @@ people_pause_resume_and_cancel(void **state)
     scene_free(scene);
 }
 
+/* Orders that wait for the bus do not leave when somebody stopped the job meanwhile. */
+static void
+what_did_not_leave_is_taken_back(void **state)
+{
+    struct scene *scene = scene_new(ADVISOR_MODE_OBSERVE);
+    uint64_t id;
+
+    (void)state;
+    id = submit(scene, 0, BLOCKS);
+    test_rig_run(&scene->rig);
+    assert_int_equal(command(scene, id, ADVISOR_JOB_CANCEL), KVT_OK);
+    assert_int_equal(serve(scene), 0);
+    assert_int_equal(demoted(scene), 0);
+    assert_int_equal(row_of(scene, id).state, ADVISOR_JOB_CANCELLED);
+
+    id = submit(scene, 0, BLOCKS);
+    test_rig_run(&scene->rig);
+    assert_true(advisor_planner_next(scene->rig.planner, &scene->order, kvt_clock_unix_ms()));
+    assert_int_equal(command(scene, id, ADVISOR_JOB_PAUSE), KVT_OK);
+    obey(scene); /* it had left */
+    assert_int_equal(serve(scene), 0);
+    assert_int_equal(row_of(scene, id).done, KVT_ORDER_ITEMS_MAX);
+    assert_int_equal(demoted(scene), KVT_ORDER_ITEMS_MAX);
+    assert_int_equal(command(scene, id, ADVISOR_JOB_RESUME), KVT_OK);
+    (void)serve(scene);
+    assert_int_equal(row_of(scene, id).state, ADVISOR_JOB_DONE);
+    assert_int_equal(row_of(scene, id).done, BLOCKS);
+    assert_int_equal(demoted(scene), BLOCKS);
+    scene_free(scene);
+}
+
 static void
 nothing_leaves_while_all_is_stopped(void **state)
 {
@@ -768,6 +799,7 @@ main(void)
         cmocka_unit_test(a_silent_gateway_is_asked_again_and_then_given_up),
         cmocka_unit_test(much_that_fails_pauses_a_job),
         cmocka_unit_test(people_pause_resume_and_cancel),
+        cmocka_unit_test(what_did_not_leave_is_taken_back),
         cmocka_unit_test(nothing_leaves_while_all_is_stopped),
         cmocka_unit_test(a_job_waits_while_the_mode_is_off),
         cmocka_unit_test(a_job_in_parts_begins_when_it_is_whole),
