@@ -350,7 +350,6 @@ new_job(struct advisor_jobs *jobs, const struct advisor_job_ask *ask, uint64_t n
     job->row.batches = 0;
     job->row.state = ADVISOR_JOB_FILLING;
     jobs->next_dirty = true;
-    jobs->list[jobs->count++] = job;
     return job;
 }
 
@@ -399,6 +398,7 @@ static enum kvt_err
 take_submit(struct advisor_jobs *jobs, struct advisor_job_ask *ask, uint64_t now_ms)
 {
     struct advisor_job *job = find_key(jobs, ask->row.key);
+    const bool fresh = job == NULL;
     enum kvt_err rc;
 
     /* What came already, in whatever state the job is by now, is not done once more. */
@@ -413,10 +413,15 @@ take_submit(struct advisor_jobs *jobs, struct advisor_job_ask *ask, uint64_t now
         rc = make_room(jobs, &ask->err);
     if (rc != KVT_OK)
         return rc;
-    if (job == NULL)
+    if (fresh)
         job = new_job(jobs, ask, now_ms);
-    if (job == NULL || append(job, ask) != KVT_OK) /* a job without parts waits for them */
+    if (job == NULL || append(job, ask) != KVT_OK) {
+        if (fresh)
+            advisor_job_free(job);
         return kvt_error_set(&ask->err, KVT_NOMEM, "job");
+    }
+    if (fresh)
+        jobs->list[jobs->count++] = job;
     job->dirty = true;
     if (!ask->more) {
         job->row.state = job->row.batches == 0 ? ADVISOR_JOB_DONE : ADVISOR_JOB_QUEUED;

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "advisor/http.h"
+#include "advisor/jobs_private.h"
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/random.h"
@@ -788,6 +789,55 @@ every_allocation_may_fail(void **state)
     scene_free(scene);
 }
 
+static bool
+is_queued(struct advisor_jobs *jobs)
+{
+    bool queued;
+
+    (void)pthread_mutex_lock(&jobs->shared.lock);
+    queued = jobs->shared.first != NULL;
+    (void)pthread_mutex_unlock(&jobs->shared.lock);
+    return queued;
+}
+
+/* A job that could not be taken takes no place. */
+static void
+what_was_not_taken_is_not_there(void **state)
+{
+    struct scene *scene = scene_new(ADVISOR_MODE_OBSERVE);
+    struct advisor_jobs *jobs = scene->rig.jobs;
+    const struct advisor_job_moves moves = moves_of(scene, 0, 10);
+    struct asking asking = {
+        .scene = scene,
+        .request = {.kind = "test", .title = "some", .moves = &moves, .move_count = 1}};
+    size_t n = 0;
+
+    (void)state;
+    do {
+        pthread_t thread;
+
+        assert_true(n < 10);
+        atomic_store(&asking.done, false);
+        assert_int_equal(pthread_create(&thread, NULL, ask_main, &asking), 0);
+        while (!is_queued(jobs))
+            kvt_clock_sleep_ms(1);
+        kvt_alloc_fail_after(n++);
+        advisor_jobs_take(jobs, kvt_clock_unix_ms());
+        kvt_alloc_fail_after(SIZE_MAX);
+        assert_int_equal(jobs->count, jobs->taken == NULL ? 0 : 1);
+        while (!atomic_load(&asking.done)) {
+            advisor_engine_step(scene->rig.engine, 0);
+            kvt_clock_sleep_ms(1);
+        }
+        assert_int_equal(pthread_join(thread, NULL), 0);
+    } while (asking.rc == KVT_NOMEM);
+    assert_int_equal(asking.rc, KVT_OK);
+    assert_true(n > 2);
+    (void)serve(scene);
+    assert_int_equal(row_of(scene, asking.row.id).state, ADVISOR_JOB_DONE);
+    scene_free(scene);
+}
+
 int
 main(void)
 {
@@ -810,6 +860,7 @@ main(void)
         cmocka_unit_test(without_a_key_no_job_is_taken),
         cmocka_unit_test(failures_are_named),
         cmocka_unit_test(every_allocation_may_fail),
+        cmocka_unit_test(what_was_not_taken_is_not_there),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
