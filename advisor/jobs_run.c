@@ -273,10 +273,17 @@ wants_orders(const struct advisor_job *job, uint64_t now_ms)
     return room && job->next < job->row.batches;
 }
 
-/* One whose rows cannot be read is not tried again and again. */
+/* What passes (readers in the way, memory, a disk that fails once) is tried again with the next
+ * tick; rows that are broken or gone are for a person. */
 static void
-break_off(struct advisor_job *job, enum kvt_err rc)
+fail_job(struct advisor_job *job, enum kvt_err rc)
 {
+    if (rc != KVT_CORRUPT && rc != KVT_NOTFOUND) {
+        kvt_log_warn("advisor.jobs", "unread",
+                     "job %" PRIu64 " waits: its moves cannot be read: %s", job->row.id,
+                     kvt_err_text(rc));
+        return;
+    }
     kvt_log_error("advisor.jobs", "unreadable", "job %" PRIu64 " is paused: %s", job->row.id,
                   kvt_err_text(rc));
     job->row.state = ADVISOR_JOB_PAUSED;
@@ -313,8 +320,8 @@ advisor_jobs_order(struct advisor_jobs *jobs, uint64_t now_ms)
             rc = advisor_store_read(jobs->options.store, &txn, NULL);
         if (rc == KVT_OK)
             rc = order_job(jobs, job, &txn, now_ms);
-        if (rc != KVT_OK && rc != KVT_NOMEM) /* else next time */
-            break_off(job, rc);
+        if (rc != KVT_OK)
+            fail_job(job, rc);
     }
     advisor_store_end(&txn);
 }

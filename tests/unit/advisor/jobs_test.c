@@ -789,6 +789,57 @@ every_allocation_may_fail(void **state)
     scene_free(scene);
 }
 
+/* What passes stops no job. */
+static void
+a_job_waits_while_it_cannot_be_read(void **state)
+{
+    enum { READERS_MAX = 4096 };
+    struct scene *scene = scene_new(ADVISOR_MODE_OFF);
+    struct advisor_txn *readers = kvt_calloc(READERS_MAX, sizeof(*readers));
+    const uint64_t id = submit(scene, 0, 10);
+    enum kvt_err rc = KVT_OK;
+    size_t count = 0;
+
+    (void)state;
+    assert_non_null(readers);
+    assert_int_equal(advisor_planner_set_mode(scene->rig.planner, ADVISOR_MODE_OBSERVE), KVT_OK);
+    while (rc == KVT_OK) {
+        assert_true(count < READERS_MAX);
+        rc = advisor_store_read(scene->rig.store, &readers[count], NULL);
+        count += rc == KVT_OK ? 1 : 0;
+    }
+    assert_int_equal(rc, KVT_AGAIN);
+    advisor_jobs_tick(scene->rig.jobs, kvt_clock_unix_ms());
+    for (size_t i = 0; i < count; i++)
+        advisor_store_end(&readers[i]);
+    kvt_free(readers);
+    (void)serve(scene);
+    assert_int_equal(row_of(scene, id).state, ADVISOR_JOB_DONE);
+    scene_free(scene);
+}
+
+/* What is gone does not come back: a person is to look. */
+static void
+a_job_without_its_moves_is_paused(void **state)
+{
+    struct scene *scene = scene_new(ADVISOR_MODE_OFF);
+    const uint64_t id = submit(scene, 0, 10);
+    struct advisor_job_row row = row_of(scene, id);
+    struct advisor_txn txn;
+
+    (void)state;
+    assert_int_equal(advisor_store_write(scene->rig.store, &txn, NULL), KVT_OK);
+    assert_int_equal(advisor_store_delete_job(&txn, id, row.batches), KVT_OK);
+    assert_int_equal(advisor_store_put_job(&txn, &row), KVT_OK);
+    assert_int_equal(advisor_store_commit(&txn, NULL), KVT_OK);
+    assert_int_equal(advisor_planner_set_mode(scene->rig.planner, ADVISOR_MODE_OBSERVE), KVT_OK);
+    assert_int_equal(serve(scene), 0);
+    row = row_of(scene, id);
+    assert_int_equal(row.state, ADVISOR_JOB_PAUSED);
+    assert_non_null(strstr(row.text, "cannot be read"));
+    scene_free(scene);
+}
+
 static bool
 is_queued(struct advisor_jobs *jobs)
 {
@@ -861,6 +912,8 @@ main(void)
         cmocka_unit_test(failures_are_named),
         cmocka_unit_test(every_allocation_may_fail),
         cmocka_unit_test(what_was_not_taken_is_not_there),
+        cmocka_unit_test(a_job_waits_while_it_cannot_be_read),
+        cmocka_unit_test(a_job_without_its_moves_is_paused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
