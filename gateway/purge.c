@@ -145,7 +145,7 @@ clear_space(struct gateway_purge *purge, struct g4_store *store, size_t index)
         gateway_purge_fail(purge, name, rc, err.text);
         return;
     }
-    /* What is not gone does not count as removed, or whoever repeats passes never comes to an end. */
+    /* What is not gone does not count, or whoever repeats passes never comes to an end. */
     if (left.segments + left.manifests > still.segments + still.manifests)
         purge->report->removed += left.segments + left.manifests - still.segments - still.manifests;
     if (still.segments + still.manifests > 0)
