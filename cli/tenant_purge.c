@@ -153,6 +153,18 @@ check(struct purge *purge, const char *place, uint64_t left, const char *why)
     purge->unproven += why != NULL;
 }
 
+/* A count of none says nothing of a place that could not be looked at. */
+static void
+check_looks(struct purge *purge, const struct pass *pass)
+{
+    char place[LINE_MAX_BYTES];
+
+    if (pass->failed == 0)
+        return;
+    (void)snprintf(place, sizeof(place), "%s: what could not be looked at", pass->gateway);
+    check(purge, place, pass->failed, pass->text[0] == '\0' ? "no reason was told" : pass->text);
+}
+
 static void
 check_gateway(struct purge *purge, const struct pass *last)
 {
@@ -171,6 +183,7 @@ check_gateway(struct purge *purge, const struct pass *last)
         (void)snprintf(place, sizeof(place), "%s: %s", last->gateway, places[i].text);
         check(purge, place, last->found[i], why);
     }
+    check_looks(purge, last);
     (void)snprintf(place, sizeof(place), "%s: old versions in the bucket", last->gateway);
     check(purge, place, 0,
           last->versions ? "the bucket keeps versions, or does not say: delete them at the server"
@@ -283,12 +296,19 @@ show(struct purge *purge)
     purge->removed = 0;
     for (size_t i = 0; i < PLACES; i++)
         check(purge, places[i].text, pass.found[i], pass.found[i] == 0 ? NULL : "to be purged");
-    if (purge->context->json)
+    check_looks(purge, &pass);
+    if (purge->context->json) {
         print_json(purge, false);
-    else
+    } else {
         for (size_t i = 0; i < PLACES; i++)
             (void)fprintf(purge->context->out, "%10" PRIu64 "  %s\n", pass.found[i],
                           places[i].text);
+        if (pass.failed > 0)
+            (void)fprintf(purge->context->out, "%10" PRIu64 "  could not be looked at: %s\n",
+                          pass.failed, pass.text);
+    }
+    if (pass.failed > 0)
+        return CLI_EXIT_INTEGRITY;
     return pass.sum == 0 ? CLI_EXIT_NOTHING : CLI_EXIT_PENDING;
 }
 

@@ -53,8 +53,9 @@ visit(struct gateway_purge *purge, const char *prefix, const char *probe, bool *
     return rc;
 }
 
-/* An upload of our own shows whether a listing by prefix has all there are.  One that a crash left
- * is found by its key the next time. */
+/* An upload of our own shows whether a listing by prefix has all there are, also where nothing is
+ * to be changed: it ends here, whatever fails.  One that a crash left is found by its key the next
+ * time. */
 static enum kvt_err
 probe_listing(struct gateway_purge *purge, struct kvt_error *err)
 {
@@ -62,16 +63,23 @@ probe_listing(struct gateway_purge *purge, struct kvt_error *err)
     struct g4_bucket_upload probe = {.begun_ms = 0};
     bool listed = false;
     bool found = false;
+    bool begun;
     enum kvt_err rc;
 
     (void)snprintf(probe.key, sizeof(probe.key), "%s" PROBE, purge->prefix);
     rc = g4_bucket_begin(endpoint, REQUEST_MS, &probe, err);
+    begun = rc == KVT_OK;
     if (rc == KVT_OK)
         rc = visit(purge, purge->prefix, probe.key, &listed, err);
     if (rc == KVT_OK && !listed)
         rc = visit(purge, probe.key, probe.key, &found, err);
-    if (rc == KVT_OK && !found && !listed) /* no listing tells of it */
-        rc = g4_bucket_abort(endpoint, REQUEST_MS, &probe, err);
+    if (begun && !found && !listed) { /* no listing tells of it, or there was none */
+        struct kvt_error why = {0};
+        const enum kvt_err given_up = g4_bucket_abort(endpoint, REQUEST_MS, &probe, &why);
+
+        if (rc == KVT_OK && given_up != KVT_OK)
+            rc = kvt_error_set(err, given_up, "%s", why.text);
+    }
     purge->report->bucket_uploads = 0; /* they are counted in their turn */
     purge->listing = listed ? GATEWAY_PURGE_LISTED : GATEWAY_PURGE_WHOLE;
     return rc;

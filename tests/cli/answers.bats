@@ -242,6 +242,13 @@ assert asked["verb"] == "pin" and abs(asked["until_ms"] / 1000 - time.time() - 3
   output_has "whole key only"
   output_has "keeps versions"
   output_has "NOT PROVEN"
+  run $KVTIER_CONFIGURED tenant purge gone --yes --gateway-url "http://127.0.0.1:$(cat "$BATS_FILE_TMPDIR/port")/dark"
+  status_is 8
+  output_has "gw0: what could not be looked at      1  NO      quarantine: it cannot be read"
+  output_has "NOT PROVEN"
+  run $KVTIER_CONFIGURED tenant purge gone --dry-run --gateway-url "http://127.0.0.1:$(cat "$BATS_FILE_TMPDIR/port")/dark"
+  status_is 8
+  output_has "1  could not be looked at: quarantine: it cannot be read"
   run $KVTIER_CONFIGURED tenant purge acme --yes --settle 0s
   status_is 8
   output_has "still knows of some"

@@ -383,8 +383,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
             PURGED.append(body)
             full = not any(before["act"] and before["cursor"] for before in PURGED[:-1])
             found = {"rows": 3, "objects": 2, "object_bytes": 10} if full and body["cursor"] else {}
-            self.answer({"gateway": "gw0", "cursor": "" if body["cursor"] else "3l", "found": found, "failed": 0,
-                         "removed": 5 if found and body["act"] else 0, "text": "", "s3": True,
+            dark = path == "/dark/v1/purge" and body["cursor"] and not body["act"]
+            self.answer({"gateway": "gw0", "cursor": "" if body["cursor"] else "3l", "found": found,
+                         "failed": 1 if dark else 0,
+                         "removed": 5 if found and body["act"] else 0, "text": "quarantine: it cannot be read" if dark else "", "s3": True,
                          "uploads_listed": path != "/minio/v1/purge", "versions": path == "/minio/v1/purge"})
         elif path == "/g/v1/verify":
             bad = body["key"] == "0/3:k3"
