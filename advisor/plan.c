@@ -371,6 +371,7 @@ advisor_plan_write(const struct advisor_plan *plan, const struct advisor_plan_fr
     kvt_buffer_puts(out, ",");
     rc = write_summary(plan, frame, out);
     advisor_plan_digest_text(digest, "kvtier-plan 1");
+    advisor_plan_digest_number(digest, frame->created_ms);
     advisor_plan_digest_number(digest, frame->base_version);
     advisor_plan_digest_text(digest, frame->base_digest);
     advisor_plan_digest_text(digest, frame->rules->digest);

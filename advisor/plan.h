@@ -3,7 +3,8 @@
  *
  * Why: a policy that moves a million blocks is looked at before it does.  What was looked at must
  * be what is done: the document names every block, and is signed by its content (docs/formats.md,
- * "Plans").  The same moves make the same document, but for the time it was made.
+ * "Plans").  The same moves at the same time make the same document; those of another
+ * time are another plan, with a signature and a job of its own.
  *
  * Ownership: the plan owns its moves and copies all texts.
  * Threads:   one owner.

@@ -158,6 +158,7 @@ cli_plan_verify(struct json_object *plan, struct kvt_error *err)
     if (digest == NULL)
         return kvt_error_set(err, KVT_NOMEM, "plan");
     advisor_plan_digest_text(digest, "kvtier-plan 1");
+    advisor_plan_digest_number(digest, cli_json_u64(plan, "created_ms"));
     advisor_plan_digest_number(digest, cli_json_u64(plan, "base_version"));
     advisor_plan_digest_text(digest, cli_json_text(plan, "base_digest"));
     advisor_plan_digest_text(digest, cli_json_text(plan, "policy_digest"));

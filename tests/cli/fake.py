@@ -85,7 +85,7 @@ PLAN_POLICY = "version: 1\ntiers:\n  hot: {level: G3}\n  cold: {level: G4}\nmode
 
 def signed(plan):
     """A plan with its signature, as docs/formats.md says."""
-    texts = ["kvtier-plan 1", str(plan["base_version"]), plan["base_digest"], plan["policy_digest"]]
+    texts = ["kvtier-plan 1", str(plan["created_ms"]), str(plan["base_version"]), plan["base_digest"], plan["policy_digest"]]
     for moves in plan["moves"]:
         texts += [moves[key] for key in ("verb", "gateway", "tier", "namespace", "rule")] + moves["blocks"]
     data = b"".join(b"%d:%s\n" % (len(text.encode()), text.encode()) for text in texts)

@@ -39,6 +39,7 @@ expiring() {
 @test "policy plan says what would be done, and saves it" {
   run $KVTIER_CONFIGURED policy plan
   status_is 0
+  output=$(sed -E 's/^plan     [0-9a-f]{16}$/plan     DIGEST/' <<<"$output") # another each time
   golden policy-plan
   expiring
   cd "$BATS_TEST_TMPDIR"
@@ -83,13 +84,21 @@ expiring() {
   python3 - <<'PY'
 import hashlib, json
 plan = json.load(open("plan.json"))
-for name, change in (("old", {"created_ms": 1}), ("cut", {"moves": plan["moves"][:1]}), ("other", {"policy": "x"}),
-                     ("none", {"kind": "x"})):
+for name, change in (("young", {"created_ms": plan["created_ms"] + 1}), ("cut", {"moves": plan["moves"][:1]}),
+                     ("other", {"policy": "x"}), ("none", {"kind": "x"})):
     json.dump({**plan, **change}, open(name + ".json", "w"))
+plan["created_ms"] = 1
+texts = ["kvtier-plan 1", "1", str(plan["base_version"]), plan["base_digest"], plan["policy_digest"]]
+for moves in plan["moves"]:
+    texts += [moves[key] for key in ("verb", "gateway", "tier", "namespace", "rule")] + moves["blocks"]
+plan["digest"] = hashlib.sha256(b"".join(b"%d:%s\n" % (len(text), text.encode()) for text in texts)).hexdigest()
+json.dump(plan, open("old.json", "w"))
 PY
   run $KVTIER_CONFIGURED policy apply old.json --yes --max-delete 2
   status_is 6
   output_has "it is older than a day"
+  run $KVTIER_CONFIGURED policy apply young.json --yes
+  status_is 8
   run $KVTIER_CONFIGURED policy apply cut.json --yes
   status_is 8
   output_has "the plan was changed since it was made"
