@@ -194,7 +194,8 @@ release(struct advisor_planner *planner, const struct advisor_order *order, uint
 
     if (order->tier == ADVISOR_NONE || order->row.verb == KVT_ORDER_PROMOTE)
         return;
-    for (uint32_t i = 0; i < order->row.items; i++) {
+    /* The last first: each comes back in front of those that were chosen after it. */
+    for (uint32_t i = order->row.items; i-- > 0;) {
         const struct advisor_refused block = {
             .hash = order->items[i].block.hash, .ns = order->ns, .tier = order->tier};
         struct policy_roster *roster = planner->tiers[order->tier].roster;

@@ -133,7 +133,7 @@ choose(struct advisor_tick *plan, uint32_t number, uint64_t capacity)
     }
     if (choice == ADVISOR_LAST)
         exhausted(plan, tier);
-    for (uint32_t i = 0; i < set->held_count; i++)
+    for (uint32_t i = set->held_count; i-- > 0;) /* each in front of those taken out after it */
         policy_roster_give_back(tier->roster, set->held[i].ns, set->held[i].hash);
     return choice == ADVISOR_LAST && set->held_count == 0;
 }

@@ -10,28 +10,19 @@
 
 enum { LOOKS_A_CLOCK = 256 }; /* blocks between two looks at the clock */
 
-/* A block that is to be given back. */
-struct taken {
-    uint64_t hash;
-    uint32_t ns;
-    uint32_t tier;
-};
-
 struct advisor_preview {
     struct advisor_planner *planner;
     const struct advisor_rules *rules;
     uint64_t now_ms;
     uint64_t begun_ms; /* the planner's clock */
     uint32_t tier;     /* that is looked at; those before it are done */
+    bool resumed;      /* all of it that was set aside before is back */
     bool begun;        /* with it */
     struct advisor_chooser chooser;
     uint64_t kept[ADVISOR_RULES_MAX]; /* of the tier that is looked at */
-    struct taken *taken;
-    size_t taken_count;
-    size_t taken_capacity;
     size_t moves;
-    bool choosing; /* false: only giving back is left */
-    bool ended;    /* all is given back, and the planner knows nothing of it any more */
+    bool choosing;
+    bool ended; /* the planner knows nothing of it any more */
     enum kvt_err rc;
 };
 
@@ -53,9 +44,6 @@ advisor_preview_new(struct advisor_preview **out, struct advisor_planner *planne
     preview->now_ms = now_ms;
     preview->begun_ms = planner->now_ms;
     preview->choosing = true;
-    /* What one policy passed over another may take; and who comes first must be there. */
-    for (uint32_t i = 0; i < planner->tier_count; i++)
-        planner->tiers[i].resuming = true;
     return KVT_OK;
 }
 
@@ -101,23 +89,11 @@ begin_tier(struct advisor_preview *preview, struct advisor_asker *asker)
     return advisor_rule_set_any(&chooser->set);
 }
 
-/* Remember that the block is out; without memory it goes back at once. */
-static bool
-remember(struct advisor_preview *preview, const struct policy_block *block)
+/* All that is looked at is set aside, chosen or not: so it comes back in the order it left. */
+static void
+set_aside(struct advisor_preview *preview, const struct policy_block *block)
 {
-    struct taken *more =
-        kvt_grow(preview->taken, &preview->taken_capacity, preview->taken_count + 1, sizeof(*more));
-
-    if (more == NULL) {
-        policy_roster_give_back(preview->planner->tiers[preview->tier].roster, block->ns,
-                                block->hash);
-        preview->rc = KVT_NOMEM;
-        return false;
-    }
-    preview->taken = more;
-    preview->taken[preview->taken_count++] =
-        (struct taken){.hash = block->hash, .ns = block->ns, .tier = preview->tier};
-    return true;
+    policy_roster_pass(preview->planner->tiers[preview->tier].roster, block->ns, block->hash);
 }
 
 static bool
@@ -142,6 +118,13 @@ tell(struct advisor_preview *preview, const struct policy_block *block, int32_t 
     return callback(arg, &move) && preview->moves < ADVISOR_PREVIEW_MOVES_MAX;
 }
 
+static void
+next_tier(struct advisor_preview *preview)
+{
+    preview->begun = preview->resumed = false;
+    preview->tier++;
+}
+
 /* One block.  False: no more moves are wanted. */
 static bool
 look(struct advisor_preview *preview, advisor_preview_fn *callback, void *arg)
@@ -151,14 +134,14 @@ look(struct advisor_preview *preview, advisor_preview_fn *callback, void *arg)
 
     switch (advisor_chooser_next(&preview->chooser, &block, &rule)) {
     case ADVISOR_PASSED: return true;
-    case ADVISOR_HELD: return remember(preview, &block);
+    case ADVISOR_HELD: set_aside(preview, &block); return true;
     case ADVISOR_CHOSEN:
-        return remember(preview, &block) && tell(preview, &block, rule, callback, arg);
+        set_aside(preview, &block);
+        return tell(preview, &block, rule, callback, arg);
     case ADVISOR_LAST:
     case ADVISOR_ENOUGH: break;
     }
-    preview->begun = false;
-    preview->tier++;
+    next_tier(preview);
     return true;
 }
 
@@ -183,13 +166,12 @@ choose(struct advisor_preview *preview, uint64_t began_ms, advisor_preview_fn *c
     while (preview->choosing && !over) {
         if (preview->tier == planner->tier_count) {
             preview->choosing = false;
-        } else if (planner->tiers[preview->tier].resuming) {
-            struct policy_roster *roster = planner->tiers[preview->tier].roster;
-
-            planner->tiers[preview->tier].resuming =
-                policy_roster_resume(roster, LOOKS_A_CLOCK) == LOOKS_A_CLOCK;
+        } else if (!preview->resumed) {
+            /* What one policy passed over another may take; and who comes first must be there. */
+            preview->resumed = policy_roster_resume(planner->tiers[preview->tier].roster,
+                                                    LOOKS_A_CLOCK) < LOOKS_A_CLOCK;
         } else if (!preview->begun && !begin_tier(preview, &asker)) {
-            preview->tier++;
+            next_tier(preview);
         } else {
             preview->begun = true;
             preview->choosing = look(preview, callback, arg);
@@ -198,23 +180,6 @@ choose(struct advisor_preview *preview, uint64_t began_ms, advisor_preview_fn *c
     }
     advisor_asker_end(&asker);
     return !over;
-}
-
-/* False: the slice is over. */
-static bool
-give_back(struct advisor_preview *preview, uint64_t began_ms)
-{
-    uint32_t looks = 0;
-
-    while (preview->taken_count > 0) {
-        const struct taken *taken = &preview->taken[--preview->taken_count];
-
-        policy_roster_give_back(preview->planner->tiers[taken->tier].roster, taken->ns,
-                                taken->hash);
-        if (is_time(began_ms, &looks))
-            return false;
-    }
-    return true;
 }
 
 /* It chooses no more once it is too old; a clock that stepped back makes it so too. */
@@ -235,7 +200,7 @@ end(struct advisor_preview *preview)
 
     if (preview->ended)
         return;
-    /* What was passed over may be of the rules that are followed. */
+    /* What was set aside comes back before anything leaves. */
     for (uint32_t i = 0; i < planner->tier_count; i++)
         planner->tiers[i].resuming = true;
     planner->preview = NULL;
@@ -250,7 +215,7 @@ advisor_preview_step(struct advisor_preview *preview, advisor_preview_fn *callba
     look_at_age(preview);
     if (preview->choosing && !choose(preview, began_ms, callback, arg))
         return KVT_AGAIN;
-    return give_back(preview, began_ms) ? preview->rc : KVT_AGAIN;
+    return preview->rc;
 }
 
 void
@@ -261,7 +226,7 @@ advisor_planner_end_preview(struct advisor_planner *planner)
     if (preview == NULL)
         return;
     look_at_age(preview);
-    if (preview->rc != KVT_TIMEOUT || !give_back(preview, kvt_clock_mono_ms()))
+    if (preview->rc != KVT_TIMEOUT)
         return;
     kvt_log_warn("advisor.planner", "late", "a plan took too long, and was ended");
     end(preview);
@@ -272,9 +237,6 @@ advisor_preview_free(struct advisor_preview *preview)
 {
     if (preview == NULL)
         return;
-    while (!give_back(preview, kvt_clock_mono_ms()))
-        continue;
     end(preview);
-    kvt_free(preview->taken);
     kvt_free(preview);
 }

@@ -6,8 +6,8 @@
  * is drained down to each rule's stop, as if each order were obeyed at once.  Rates and limits of a
  * run, which stretch that over time, do not count.
  *
- * Blocks are taken out of the orderings as the planner takes them, and all given back at the end;
- * meanwhile the planner itself drains nothing.
+ * Blocks are taken out of the orderings as the planner takes them and set aside; all come back before
+ * the planner drains again, and meanwhile it drains nothing.  One that is read comes back at once.
  *
  * Ownership: planner and rules are borrowed until advisor_preview_free().
  * Threads:   the engine's.
@@ -49,17 +49,17 @@ KVT_NODISCARD enum kvt_err advisor_preview_new(struct advisor_preview **out,
                                                struct advisor_planner *planner,
                                                const struct advisor_rules *rules, uint64_t now_ms);
 
-/** Go on for a slice.  KVT_AGAIN: there is more to do; KVT_OK: that was all, and everything is as
- *  it was; KVT_NOMEM, KVT_TIMEOUT (it took too long): the same, but moves are missing. */
+/** Go on for a slice.  KVT_AGAIN: there is more to do; KVT_OK: that was all; KVT_TIMEOUT: it
+ *  took too long, and moves are missing. */
 KVT_NODISCARD enum kvt_err advisor_preview_step(struct advisor_preview *preview,
                                                 advisor_preview_fn *callback, void *arg);
-/** At each tick of the planner: end one that is too old, in slices. */
+/** At each tick of the planner: end one that is too old. */
 void advisor_planner_end_preview(struct advisor_planner *planner);
 
 /** Did it stop at ADVISOR_PREVIEW_MOVES_MAX? */
 bool advisor_preview_is_cut(const struct advisor_preview *preview);
 
-/** NULL is allowed; what was not given back by steps is now. */
+/** NULL is allowed; what was set aside comes back. */
 void advisor_preview_free(struct advisor_preview *preview);
 
 #endif /* ADVISOR_PLANNER_PREVIEW_H */

@@ -97,7 +97,7 @@ advisor_tick_order(const struct advisor_tick *plan, bool swept)
     for (uint32_t i = 0; i < set->count && rc == KVT_OK; i++)
         if (is_first_of_its_kind(set, i))
             rc = order_kind(plan, i, swept);
-    for (uint32_t i = 0; i < set->count && rc != KVT_OK; i++)
+    for (uint32_t i = set->count; i-- > 0 && rc != KVT_OK;) /* each in front of those behind it */
         policy_roster_give_back(plan->planner->tiers[set->tiers[i]].roster, set->blocks[i].ns,
                                 set->blocks[i].hash);
 }

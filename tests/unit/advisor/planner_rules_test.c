@@ -374,6 +374,7 @@ a_preview_is_what_is_ordered(void **state)
         "modes: {mode: off}\n",
         NULL, CHAIN);
     struct shown *shown = kvt_calloc(1, sizeof(*shown));
+    static uint32_t first[OBEDIENT_BLOCKS];
     size_t total;
 
     (void)state;
@@ -390,8 +391,10 @@ a_preview_is_what_is_ordered(void **state)
     preview(gateway, shown);
     total = shown->count;
     assert_in_range(total, 2400, 3300);
+    memcpy(first, shown->blocks, sizeof(first));
     preview(gateway, shown); /* it changed nothing */
     assert_int_equal(shown->count, total);
+    assert_memory_equal(shown->blocks, first, total * sizeof(first[0]));
     gateway->look = expect_shown;
     gateway->arg = shown;
     obedient_install(
@@ -439,7 +442,7 @@ a_preview_without_memory_takes_nothing(void **state)
         advisor_preview_free(it);
         failed += rc == KVT_NOMEM;
     }
-    assert_true(failed > 1);
+    assert_true(failed > 0);
     preview(gateway, shown);
     assert_int_equal(shown->count, BLOCKS * 4 / 10);
     advisor_rulebook_give(gateway->rig.rulebook, rules);
@@ -549,6 +552,83 @@ a_plan_that_is_left_ends(void **state)
     obedient_free(gateway);
 }
 
+/* The blocks in the order in which they leave by one policy, where perhaps another one, which
+ * takes some of them only, was looked at before. */
+static size_t
+leave_after_preview(struct shown *left, bool previewed)
+{
+    static const char *const drain =
+        HEAD "rules:\n"
+             "  - {id: drain, from: hot, to: cold, trigger: {start: 85%, stop: 30%}}\n" ENFORCED;
+    struct obedient *gateway =
+        obedient_new(HEAD "rules:\n"
+                          "  - {id: keep-ends, do: exclude, when: depth == 9}\n"
+                          "  - {id: drain, from: hot, to: cold, trigger: {start: 85%, stop: 30%}}\n"
+                          "modes: {mode: off}\n",
+                     &policy_lru, CHAIN);
+    struct shown *shown = kvt_calloc(1, sizeof(*shown));
+
+    assert_non_null(shown);
+    shown->most = OBEDIENT_BLOCKS;
+    gateway->capacity[OBEDIENT_HOT] = (uint64_t)BLOCKS * OBEDIENT_SIZE;
+    obedient_store(gateway, OBEDIENT_COLD, 0, BLOCKS);
+    for (uint32_t i = 0; i < BLOCKS; i += 50, gateway->now_ms += SECOND)
+        obedient_store(gateway, OBEDIENT_HOT, i, i + 50);
+    (void)obedient_step(gateway, SECOND);
+    if (previewed)
+        preview(gateway, shown);
+    gateway->look = record;
+    gateway->arg = left;
+    left->count = 0;
+    obedient_install(gateway, drain);
+    run(gateway, 20);
+    kvt_free(shown);
+    obedient_free(gateway);
+    return left->count;
+}
+
+static void
+a_preview_changes_no_order(void **state)
+{
+    struct shown *left = kvt_calloc(2, sizeof(*left));
+
+    (void)state;
+    assert_non_null(left);
+    assert_true(leave_after_preview(&left[0], false) > BLOCKS / 2);
+    assert_int_equal(leave_after_preview(&left[1], true), left[0].count);
+    assert_memory_equal(left[0].blocks, left[1].blocks, left[0].count * sizeof(left->blocks[0]));
+    kvt_free(left);
+}
+
+/* A rule that has enough does not turn round the blocks that it leaves where they are. */
+static void
+what_a_rule_leaves_keeps_its_order(void **state)
+{
+    struct obedient *gateway = full(
+        HEAD
+        "rules:\n"
+        "  - {id: ends, from: hot, to: cold, when: depth >= 5, trigger: {start: 85%, stop: 80%}}\n"
+        "  - {id: heads, from: hot, to: cold, trigger: {start: 85%, stop: 60%}}\n" ENFORCED);
+    struct shown *left = kvt_calloc(1, sizeof(*left));
+
+    (void)state;
+    assert_non_null(left);
+    run(gateway, 1);
+    assert_int_equal(percent(gateway), 60);
+    gateway->look = record;
+    gateway->arg = left;
+    obedient_install(
+        gateway,
+        HEAD "rules:\n"
+             "  - {id: drain, from: hot, to: cold, trigger: {start: 50%, stop: 10%}}\n" ENFORCED);
+    run(gateway, 5);
+    assert_int_equal(left->count, BLOCKS / 2);
+    for (size_t i = 1; i < left->count; i++) /* all came at once: the ends of chains first */
+        assert_true(gateway->depth[left->blocks[i]] <= gateway->depth[left->blocks[i - 1]]);
+    kvt_free(left);
+    obedient_free(gateway);
+}
+
 int
 main(void)
 {
@@ -567,6 +647,8 @@ main(void)
         cmocka_unit_test(a_preview_without_memory_takes_nothing),
         cmocka_unit_test(a_plan_for_another_day_changes_no_order),
         cmocka_unit_test(a_plan_that_is_left_ends),
+        cmocka_unit_test(a_preview_changes_no_order),
+        cmocka_unit_test(what_a_rule_leaves_keeps_its_order),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
