@@ -8,6 +8,28 @@
 #include "base/parse.h"
 #include "wire/bus.h"
 
+enum { RETRY_AFTER_S = 5 };
+
+/* Handlers that hand something to the engine's thread, and wait. */
+#define WAITS(name)                                                                                \
+    static void name##_waiting(void *arg, const struct kvt_http_request *request,                  \
+                               struct kvt_http_response *response)                                 \
+    {                                                                                              \
+        if (!advisor_http_enter(arg, response))                                                    \
+            return;                                                                                \
+        name(arg, request, response);                                                              \
+        advisor_http_leave(arg);                                                                   \
+    }
+
+WAITS(advisor_http_explain)
+WAITS(advisor_http_plan)
+WAITS(advisor_http_submit)
+WAITS(advisor_http_job_command)
+WAITS(advisor_http_pause_all)
+WAITS(advisor_http_resume_all)
+WAITS(advisor_http_install)
+WAITS(advisor_http_rollback)
+
 const struct kvt_http_route advisor_http_routes[] = {
     {"GET", "/", false, advisor_http_page},
     {"GET", "/v1/overview", false, advisor_http_overview},
@@ -17,7 +39,7 @@ const struct kvt_http_route advisor_http_routes[] = {
     {"GET", "/v1/sources", false, advisor_http_sources},
     {"GET", "/v1/sources/*", false, advisor_http_source},
     {"GET", "/v1/blocks/*", false, advisor_http_block},
-    {"GET", "/v1/explain/*", false, advisor_http_explain},
+    {"GET", "/v1/explain/*", false, advisor_http_explain_waiting},
     {"POST", "/v1/find_matches", false, advisor_http_find},
     {"POST", "/v1/match", false, advisor_http_match},
     {"GET", "/v1/index/stats", false, advisor_http_stats},
@@ -28,22 +50,41 @@ const struct kvt_http_route advisor_http_routes[] = {
     {"GET", "/v1/index/history", false, advisor_http_history},
     {"GET", "/v1/usage", false, advisor_http_usage},
     {"GET", "/v1/orders", false, advisor_http_orders},
-    {"POST", "/v1/plan", true, advisor_http_plan},
+    {"POST", "/v1/plan", true, advisor_http_plan_waiting},
     {"POST", "/v1/plan/check", false, advisor_http_plan_check},
     {"GET", "/v1/jobs", false, advisor_http_jobs},
     {"GET", "/v1/jobs/*", false, advisor_http_job},
-    {"POST", "/v1/jobs", true, advisor_http_submit},
-    {"POST", "/v1/jobs/*", true, advisor_http_job_command},
-    {"POST", "/v1/planner/pause", true, advisor_http_pause_all},
-    {"POST", "/v1/planner/resume", true, advisor_http_resume_all},
+    {"POST", "/v1/jobs", true, advisor_http_submit_waiting},
+    {"POST", "/v1/jobs/*", true, advisor_http_job_command_waiting},
+    {"POST", "/v1/planner/pause", true, advisor_http_pause_all_waiting},
+    {"POST", "/v1/planner/resume", true, advisor_http_resume_all_waiting},
     {"GET", "/v1/policy", false, advisor_http_policy},
-    {"PUT", "/v1/policy", true, advisor_http_install},
+    {"PUT", "/v1/policy", true, advisor_http_install_waiting},
     {"GET", "/v1/policy/history", false, advisor_http_policies},
-    {"POST", "/v1/policy/rollback", true, advisor_http_rollback},
+    {"POST", "/v1/policy/rollback", true, advisor_http_rollback_waiting},
     {"POST", "/v1/policy/mode", true, advisor_http_set_mode},
 };
 const size_t advisor_http_route_count =
     sizeof(advisor_http_routes) / sizeof(advisor_http_routes[0]);
+
+bool
+advisor_http_enter(struct advisor_http *http, struct kvt_http_response *response)
+{
+    if (atomic_fetch_add(&http->waiting, 1) < ADVISOR_HTTP_WAIT_MAX)
+        return true;
+    atomic_fetch_sub(&http->waiting, 1);
+    kvt_http_fail(response, 503, KVT_AGAIN,
+                  "%d requests wait for the engine; nothing was done: ask again later",
+                  ADVISOR_HTTP_WAIT_MAX);
+    response->retry_after_s = RETRY_AFTER_S;
+    return false;
+}
+
+void
+advisor_http_leave(struct advisor_http *http)
+{
+    atomic_fetch_sub(&http->waiting, 1);
+}
 
 bool
 advisor_http_number(const struct kvt_http_request *request, struct kvt_http_response *response,

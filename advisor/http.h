@@ -22,6 +22,8 @@
 #include "base/http.h"
 
 #define ADVISOR_HTTP_ROWS_MAX 10000
+/* Handlers that wait for the engine at once; the others answer meanwhile. */
+#define ADVISOR_HTTP_WAIT_MAX (KVT_HTTP_THREADS - 2)
 
 struct advisor_http {
     struct advisor_engine *engine;
@@ -41,6 +43,7 @@ struct advisor_http {
     uint64_t silent_after_ms;
     uint64_t index_max;
     atomic_bool stopping; /* who waits for the engine gives up */
+    atomic_uint waiting;  /* handlers that wait for the engine */
 };
 
 /** The routes; handlers take a struct advisor_http. */
@@ -142,6 +145,11 @@ KVT_NODISCARD enum kvt_err advisor_http_dry(struct json_object *json, bool *dry,
 /** Answer a request for a job that names a prefix: {verb, hash, namespace, until_ms, dry_run}. */
 void advisor_http_select(const struct advisor_http *http, struct json_object *json,
                          struct kvt_http_response *response);
+
+/** Before and after a handler waits for the engine's thread; false (and answered 503): so many wait
+ *  already that others would not be answered either. */
+bool advisor_http_enter(struct advisor_http *http, struct kvt_http_response *response);
+void advisor_http_leave(struct advisor_http *http);
 
 /** Query argument `name` as a number from 0 to `max`; false (and answered 400) when it is none. */
 bool advisor_http_number(const struct kvt_http_request *request, struct kvt_http_response *response,

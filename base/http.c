@@ -14,7 +14,7 @@
 #include "base/listen.h"
 
 enum {
-    POOL_THREADS = 4,
+    RETRY_AFTER_MAX = 16,
     STALL_S = 30,
     STATUS_CLASSES = 6,
     ALLOW_MAX = 64,
@@ -129,6 +129,15 @@ add_page_headers(struct MHD_Response *answer, const char *policy)
     (void)MHD_add_response_header(answer, "Cross-Origin-Opener-Policy", "same-origin");
 }
 
+static void
+add_retry_after(struct MHD_Response *answer, unsigned seconds)
+{
+    char text[RETRY_AFTER_MAX];
+
+    (void)snprintf(text, sizeof(text), "%u", seconds);
+    (void)MHD_add_response_header(answer, MHD_HTTP_HEADER_RETRY_AFTER, text);
+}
+
 static enum MHD_Result
 queue_response(struct call *call, unsigned status, const char *content_type,
                struct MHD_Response *answer)
@@ -202,6 +211,8 @@ queue_answer(struct call *call, struct kvt_http_response *response)
         kvt_buffer_release(body);
     else
         *body = (struct kvt_buffer){0};
+    if (answer != NULL && response->retry_after_s > 0)
+        add_retry_after(answer, response->retry_after_s);
     if (answer != NULL && response->page_policy[0] != '\0')
         add_page_headers(answer, response->page_policy);
     return queue_response(call, response->status, response->content_type, answer);
@@ -496,7 +507,7 @@ start_daemon(struct kvt_http *http, struct kvt_error *err)
     http->life.daemon = MHD_start_daemon(
         flags, http->port, kvt_http_life_accept, &http->life, on_request, http,
         MHD_OPTION_EXTERNAL_LOGGER, kvt_http_life_log, "base.http", MHD_OPTION_LISTEN_SOCKET,
-        http->life.fd, MHD_OPTION_THREAD_POOL_SIZE, (unsigned)POOL_THREADS,
+        http->life.fd, MHD_OPTION_THREAD_POOL_SIZE, (unsigned)KVT_HTTP_THREADS,
         MHD_OPTION_CONNECTION_LIMIT, (unsigned)KVT_HTTP_CONNECTIONS_MAX,
         MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)STALL_S, MHD_OPTION_NOTIFY_COMPLETED, on_completed,
         http, MHD_OPTION_END);

@@ -30,6 +30,7 @@
 #define KVT_HTTP_BODY_MAX        (8u << 20)
 #define KVT_HTTP_RESPONSE_MAX    (64u << 20)
 #define KVT_HTTP_CONNECTIONS_MAX 256
+#define KVT_HTTP_THREADS         8 /* so many handlers run at once */
 #define KVT_HTTP_TOKEN_MAX       128
 #define KVT_HTTP_MEMORY_MAX      (256u << 20)
 #define KVT_HTTP_PAGE_POLICY_MAX 512
@@ -48,6 +49,7 @@ struct kvt_http_request {
 struct kvt_http_response {
     unsigned status;          /* preset to 200 */
     const char *content_type; /* preset to application/json; a static string */
+    unsigned retry_after_s;   /* not 0: a client may ask again after this */
     struct kvt_buffer body;
     struct kvt_http_stream *stream; /* not NULL: it is followed, and there is no body */
     /* Of a page for a browser, its Content-Security-Policy; else "". */

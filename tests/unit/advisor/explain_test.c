@@ -295,6 +295,65 @@ what_cannot_be_explained(void **state)
     end(scene);
 }
 
+struct asking {
+    struct scene *scene;
+    pthread_t thread;
+    unsigned status;
+    atomic_bool done;
+};
+
+static void *
+ask_once(void *arg)
+{
+    struct asking *asking = arg;
+    struct kvt_buffer answer;
+    char url[PATH_BYTES];
+    const struct kvt_fetch fetch = {.url = url, .timeout_ms = 60000};
+
+    kvt_buffer_init(&answer, ANSWER_MAX);
+    (void)snprintf(url, sizeof(url), "http://127.0.0.1:%u/v1/explain/0000000000000003",
+                   kvt_http_port(asking->scene->http));
+    if (kvt_fetch(&fetch, &asking->status, &answer, NULL) != KVT_OK)
+        asking->status = 0;
+    kvt_buffer_release(&answer);
+    atomic_store(&asking->done, true);
+    return NULL;
+}
+
+/* While the engine does something else, who does not need it is answered. */
+static void
+who_waits_for_the_engine_keeps_nobody_else(void **state)
+{
+    struct scene *scene = begin();
+    struct asking asking[KVT_HTTP_THREADS];
+    const size_t count = sizeof(asking) / sizeof(asking[0]);
+    char url[PATH_BYTES];
+    const struct kvt_fetch fetch = {.url = url, .timeout_ms = 3000};
+    size_t refused = 0;
+
+    (void)state;
+    stop(scene);
+    for (size_t i = 0; i < count; i++) { /* one after the other, each on a thread that is free */
+        asking[i] = (struct asking){.scene = scene};
+        assert_int_equal(pthread_create(&asking[i].thread, NULL, ask_once, &asking[i]), 0);
+        while (atomic_load(&scene->pages.waiting) <= i && !atomic_load(&asking[i].done))
+            kvt_clock_sleep_ms(1);
+    }
+    assert_int_equal(atomic_load(&scene->pages.waiting), ADVISOR_HTTP_WAIT_MAX);
+    (void)snprintf(url, sizeof(url), "http://127.0.0.1:%u/livez", kvt_http_port(scene->http));
+    assert_int_equal(kvt_fetch(&fetch, &scene->status, &scene->answer, NULL), KVT_OK);
+    assert_int_equal(scene->status, 200);
+    go_on(scene);
+    for (size_t i = 0; i < count; i++) {
+        assert_int_equal(pthread_join(asking[i].thread, NULL), 0);
+        assert_int_not_equal(asking[i].status, 0);
+        refused += asking[i].status == 503;
+    }
+    assert_int_equal(refused, count - ADVISOR_HTTP_WAIT_MAX);
+    assert_int_equal(atomic_load(&scene->pages.waiting), 0);
+    end(scene);
+}
+
 int
 main(void)
 {
@@ -304,6 +363,7 @@ main(void)
         cmocka_unit_test(what_if_something_happened),
         cmocka_unit_test(a_rule_that_rests),
         cmocka_unit_test(what_cannot_be_explained),
+        cmocka_unit_test(who_waits_for_the_engine_keeps_nobody_else),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -63,6 +63,7 @@ refuse_all(void *arg, const struct kvt_http_request *request, struct kvt_http_re
     (void)arg;
     kvt_buffer_printf(&response->body, "half an ans");
     kvt_http_fail(response, 409, KVT_EXISTS, "\"%s\" is there", request->tail);
+    response->retry_after_s = 7;
 }
 
 static void
@@ -270,6 +271,11 @@ unknown_paths_and_methods_are_refused(void **state)
     assert_int_equal(ask("GET", "/v1/refuse/a\"b", NULL, NULL, &text), 409);
     assert_string_equal(
         text, "{\"error\":{\"code\":\"EXISTS\",\"message\":\"\\\"a\\\"b\\\" is there\"}}\n");
+    assert_int_equal(ask_raw("GET /v1/refuse/it HTTP/1.1\r\nHost: localhost\r\nConnection: "
+                             "close\r\n\r\n",
+                             answer, sizeof(answer)),
+                     409);
+    assert_non_null(strstr(answer, "\r\nRetry-After: 7\r\n"));
 }
 
 static void
