@@ -64,6 +64,9 @@ struct advisor_job_moves {
     size_t count; /* any; batches are made of them */
 };
 
+/** How many batches so many blocks of one gateway, namespace and verb become. */
+size_t advisor_jobs_batches(uint64_t bytes, size_t blocks);
+
 struct advisor_job_request {
     const char *kind;  /* "plan", "prefix", "tenant": for people */
     const char *title; /* for people */

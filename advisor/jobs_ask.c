@@ -37,18 +37,24 @@ check_moves(const struct advisor_job_moves *moves, struct kvt_error *err)
 }
 
 static size_t
-batch_size(const struct advisor_job_moves *moves)
+batch_size(uint64_t bytes, size_t blocks)
 {
-    const uint64_t each = moves->count == 0 ? 0 : moves->bytes / moves->count;
+    const uint64_t each = blocks == 0 ? 0 : bytes / blocks;
     const uint64_t fit = each == 0 ? KVT_ORDER_ITEMS_MAX : BATCH_BYTES_MAX / each;
 
     return fit == 0 ? 1 : (fit < KVT_ORDER_ITEMS_MAX ? (size_t)fit : KVT_ORDER_ITEMS_MAX);
 }
 
+size_t
+advisor_jobs_batches(uint64_t bytes, size_t blocks)
+{
+    return blocks == 0 ? 1 : (blocks - 1) / batch_size(bytes, blocks) + 1;
+}
+
 static enum kvt_err
 cut(struct advisor_job_ask *ask, const struct advisor_job_moves *moves)
 {
-    const size_t size = batch_size(moves);
+    const size_t size = batch_size(moves->bytes, moves->count);
     size_t at = 0;
 
     do {
@@ -87,7 +93,7 @@ fill(struct advisor_job_ask *ask, const struct advisor_job_request *request, str
 
         if (rc != KVT_OK)
             return rc;
-        batches += moves->count == 0 ? 1 : (moves->count - 1) / batch_size(moves) + 1;
+        batches += advisor_jobs_batches(moves->bytes, moves->count);
         blocks += moves->count == 0 ? 1 : moves->count;
         ask->row.bytes += moves->bytes;
     }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "advisor/http.h"
+#include "advisor/jobs.h"
 #include "base/alloc.h"
 
 struct move {
@@ -29,6 +30,9 @@ struct group {
     uint64_t blocks;
     uint64_t shards;
     uint64_t bytes;
+    /* Of its last row of moves. */
+    uint32_t row_blocks;
+    uint64_t row_bytes;
 };
 
 struct advisor_plan {
@@ -38,7 +42,8 @@ struct advisor_plan {
     struct group *groups;
     size_t group_count;
     size_t group_capacity;
-    size_t recent; /* group of the last move */
+    size_t recent;  /* group of the last move */
+    size_t batches; /* of the job that does it */
 };
 
 enum kvt_err
@@ -108,6 +113,37 @@ group_of(struct advisor_plan *plan, const struct advisor_plan_move *move)
     return group;
 }
 
+/* What a job makes of the group's last row. */
+static size_t
+row_batches(const struct group *group)
+{
+    return group->row_blocks == 0 ? 0 : advisor_jobs_batches(group->row_bytes, group->row_blocks);
+}
+
+/* Count a move to its row, as write_batch() cuts them.  False: no job could have so many batches,
+ * and nothing is counted. */
+static bool
+count_batches(struct advisor_plan *plan, struct group *group, uint64_t bytes)
+{
+    const struct group former = *group;
+    size_t batches = plan->batches - row_batches(group);
+
+    if (group->row_blocks == KVT_ORDER_ITEMS_MAX) { /* another row */
+        batches = plan->batches;
+        group->row_blocks = 0;
+        group->row_bytes = 0;
+    }
+    group->row_blocks++;
+    group->row_bytes += bytes;
+    batches += row_batches(group);
+    if (batches > ADVISOR_JOB_BATCHES_MAX) {
+        *group = former;
+        return false;
+    }
+    plan->batches = batches;
+    return true;
+}
+
 enum kvt_err
 advisor_plan_append(struct advisor_plan *plan, const struct advisor_plan_move *move)
 {
@@ -124,8 +160,9 @@ advisor_plan_append(struct advisor_plan *plan, const struct advisor_plan_move *m
     group = group_of(plan, move);
     if (group == NULL)
         return KVT_NOMEM;
-    if (plan->group_count > ADVISOR_PLAN_GROUPS_MAX) {
-        plan->group_count--;
+    if (plan->group_count > ADVISOR_PLAN_GROUPS_MAX ||
+        !count_batches(plan, group, move->size * shards)) {
+        plan->group_count -= group->first == UINT32_MAX ? 1 : 0;
         return KVT_FULL;
     }
     plan->moves[plan->count] =

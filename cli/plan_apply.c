@@ -303,6 +303,7 @@ apply(struct applying *applying)
     const struct cli_context *context = applying->context;
     struct kvt_error err = {0};
     struct kvt_error again;
+    enum cli_exit status;
     enum kvt_err rc = load(applying, context->arguments[0], &err);
 
     if (rc != KVT_OK)
@@ -325,7 +326,16 @@ apply(struct applying *applying)
     }
     if (rc == KVT_OK)
         rc = give(applying, &err);
-    return rc == KVT_OK ? end(applying) : cli_server_fail(context, CLI_SERVER_ADVISOR, &err);
+    if (rc == KVT_OK)
+        return end(applying);
+    status = cli_server_fail(context, CLI_SERVER_ADVISOR, &err);
+    if (applying->job != 0 && applying->filling)
+        (void)fprintf(context->err,
+                      "kvtier: job %" PRIu64
+                      " has a part of the plan and does nothing before it is "
+                      "whole: run this again, or end it: kvtier migrate cancel %" PRIu64 "\n",
+                      applying->job, applying->job);
+    return status;
 }
 
 enum cli_exit

@@ -92,7 +92,7 @@ def signed(plan):
     return {**plan, "digest": hashlib.sha256(data).hexdigest()}
 
 
-def plan_of(deletes):
+def plan_of(deletes, policy):
     moves = [{"verb": "demote", "gateway": "gw0", "tier": "hot@gw0", "namespace": "acme/llama", "rule": "drain-hot",
               "blocks": [f"{n:016x} {n - 1:016x} {n} 1 1048576" for n in range(1, 4)]}]
     if deletes:
@@ -100,7 +100,7 @@ def plan_of(deletes):
                       "blocks": [f"{n:016x} 0000000000000000 0 3 1024" for n in range(90, 90 + deletes)]})
     return signed({"schema_version": 1, "kind": "kvtier-plan", "created_ms": int(time.time() * 1000),
                    "base_version": 3, "base_digest": "77" * 32,
-                   "policy_digest": hashlib.sha256(PLAN_POLICY.encode()).hexdigest(), "policy": PLAN_POLICY,
+                   "policy_digest": hashlib.sha256(policy.encode()).hexdigest(), "policy": policy,
                    "summary": {"blocks": 3 + deletes, "bytes": 3 << 20, "requests": 3 + 2 * deletes, "eta_s": 90,
                                "cost": 0.000015, "verbs": {"demote": {"blocks": 3, "bytes": 3 << 20}},
                                "tiers": [{"name": "hot@gw0", "blocks": 3, "bytes": 3 << 20}],
@@ -319,7 +319,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         path, _ = self.parts()
         if path != "/a/v1/policy" or self.headers.get("Authorization") != "Bearer secret-token":
             self.refuse(401, "DENIED", "wrong token")
-        elif self.headers.get("If-Match") not in (None, "3"):
+        elif self.headers.get("If-Match") not in (None, "3") or "refuse" in body:
             self.refuse(412, "PRECONDITION", "version 3 is in force, not " + self.headers["If-Match"])
         else:
             self.answer({**POLICY, "version": 4, "source": "api", "policy_mode": "observe", "effective_mode": "observe",
@@ -346,7 +346,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.refuse(401, "DENIED", "wrong token")
             return
         if path == "/a/v1/plan":
-            self.answer(plan_of(2 if "expire" in body.get("policy", "") else 0))
+            text = body.get("policy", "")
+            self.answer(plan_of(2 if "expire" in text else 0, text if "refuse" in text else PLAN_POLICY))
         elif path == "/a/v1/plan/check":
             blocks = sum(len(moves["blocks"]) for moves in body["moves"])
             self.answer({"schema_version": 1, "blocks": blocks, "moved": blocks - 3})

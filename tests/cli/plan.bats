@@ -71,6 +71,15 @@ expiring() {
   output_has "job 13 has it; look at it: kvtier migrate status 13"
 }
 
+@test "policy apply that breaks off names the job that waits" {
+  cd "$BATS_TEST_TMPDIR"
+  printf 'version: 1\ntiers:\n  hot: {level: G3}\n  cold: {level: G4}\n# refuse\n' >policy.yaml
+  $KVTIER_CONFIGURED policy plan policy.yaml --out plan.json
+  run $KVTIER_CONFIGURED policy apply plan.json --yes
+  status_is 6
+  output_has "run this again, or end it: kvtier migrate cancel 13"
+}
+
 @test "policy apply refuses what deletes too much, and what is stale" {
   cd "$BATS_TEST_TMPDIR"
   expiring

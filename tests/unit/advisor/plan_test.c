@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "advisor/jobs.h"
 #include "advisor/plan.h"
 #include "base/alloc.h"
 #include "base/json.h"
@@ -243,6 +244,29 @@ a_plan_is_cut_at_its_limits(void **state)
     end(&scene);
 }
 
+/* What is approved can be done: a job has so many batches, and large blocks make many. */
+static void
+a_plan_is_what_one_job_can_do(void **state)
+{
+    struct scene scene;
+    size_t count = 0;
+    struct advisor_plan_move move = move_of(1, false, "n");
+    struct advisor_plan_move other = move_of(2, false, "other");
+
+    (void)state;
+    begin(&scene);
+    move.item.ranks = 1;
+    move.size = UINT64_C(1) << 29; /* two in a batch */
+    while (count <= 4 * (size_t)ADVISOR_JOB_BATCHES_MAX &&
+           advisor_plan_append(scene.plan, &move) == KVT_OK)
+        count++;
+    assert_int_equal(count, 2 * ADVISOR_JOB_BATCHES_MAX);
+    assert_int_equal(advisor_plan_append(scene.plan, &move), KVT_FULL);
+    assert_int_equal(advisor_plan_append(scene.plan, &other), KVT_FULL);
+    assert_int_equal(advisor_plan_append(scene.plan, &other), KVT_FULL);
+    end(&scene);
+}
+
 static void
 every_allocation_may_fail(void **state)
 {
@@ -283,6 +307,7 @@ main(void)
         cmocka_unit_test(texts_are_signed_with_their_lengths),
         cmocka_unit_test(blocks_have_one_spelling),
         cmocka_unit_test(a_plan_is_cut_at_its_limits),
+        cmocka_unit_test(a_plan_is_what_one_job_can_do),
         cmocka_unit_test(every_allocation_may_fail),
     };
 
