@@ -9,7 +9,8 @@
  * Ownership: the plan owns its moves and copies all texts.
  * Threads:   one owner.
  * Limits:    ADVISOR_PLAN_MOVES_MAX moves, ADVISOR_PLAN_GROUPS_MAX kinds of them (gateway, tier,
- *            namespace, rule and verb), and what one job can do (advisor/jobs.h); beyond them the plan is cut, and says so.
+ *            namespace, rule and verb), and what one job can do (advisor/jobs.h); beyond them the
+ *            plan is cut, and says so.
  */
 #ifndef ADVISOR_PLAN_H
 #define ADVISOR_PLAN_H
