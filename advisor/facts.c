@@ -92,7 +92,7 @@ advisor_facts_of(struct advisor_facts *out, const struct advisor_facts_source *s
     };
     take_part(source->namespace_, 0, out->tenant);
     take_part(source->namespace_, 1, out->model);
-    if (source->index != NULL)
+    if (source->index != NULL && !source->no_fanout)
         out->facts.fanout = index_children(source->index, source->index_ns, block->hash, NULL, 0);
     if (source->rules->prefix_count > 0)
         find_prefixes(out, source);

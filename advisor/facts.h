@@ -19,7 +19,7 @@
 
 #include "policy/facts.h"
 
-#define ADVISOR_FACTS_ANCESTORS_MAX 65536
+#define ADVISOR_FACTS_ANCESTORS_MAX 16384
 
 struct advisor_facts {
     struct policy_facts facts;
@@ -38,6 +38,7 @@ struct advisor_facts_source {
     struct index *index; /* NULL: no fanout, and only the block itself for prefix() */
     uint32_t index_ns;
     bool pinned;
+    bool no_fanout;  /* nobody asks for it: it is 0 */
     uint64_t now_ms; /* Unix */
 };
 

@@ -6,6 +6,7 @@
 #include "advisor/planner_private.h"
 #include "advisor/planner_tick.h"
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/log.h"
 
 /* From how full the tiers are to orders. */
@@ -96,8 +97,28 @@ take(struct advisor_tick *plan, struct advisor_chooser *chooser, const struct po
         advisor_rule_set_put(&chooser->acting, rule, false);
 }
 
-/* Take blocks out until each rule is at its stop or at a limit, or a set is full.  True: none is
- * left. */
+bool
+advisor_tick_is_over(struct advisor_tick *plan)
+{
+    return ++plan->looks % ADVISOR_TICK_LOOKS_A_CLOCK == 0 &&
+           kvt_clock_mono_ms() - plan->began_ms >= ADVISOR_TICK_SLICE_MS;
+}
+
+/* What a rule has enough of goes back where it was.  Where time ended before all was looked at it is
+ * set aside: the next tick is to look at others. */
+static void
+let_go(struct advisor_tick *plan, const struct advisor_tier *tier, bool over)
+{
+    const struct advisor_set *set = plan->set;
+
+    for (uint32_t i = 0; i < set->held_count && over; i++)
+        policy_roster_pass(tier->roster, set->held[i].ns, set->held[i].hash);
+    for (uint32_t i = set->held_count; i-- > 0 && !over;) /* in front of those taken out later */
+        policy_roster_give_back(tier->roster, set->held[i].ns, set->held[i].hash);
+}
+
+/* Take blocks out until each rule is at its stop or at a limit, a set is full, or time is over.
+ * True: none is left. */
 static bool
 choose(struct advisor_tick *plan, uint32_t number, uint64_t capacity)
 {
@@ -114,13 +135,14 @@ choose(struct advisor_tick *plan, uint32_t number, uint64_t capacity)
                                       .kept = tier->kept,
                                       .everybody = plan->observed};
     enum advisor_choice choice = ADVISOR_PASSED;
+    bool over = false;
 
     for (int32_t i = 0; i < (int32_t)plan->policy->rules.count; i++)
         if (advisor_rule_set_has(&chooser.set, i) &&
             advisor_planner_may(planner, i, plan->now_ms) != ADVISOR_RULE_ACTS)
             advisor_rule_set_put(&chooser.acting, i, false);
     for (uint32_t looks = 0; looks < ADVISOR_LOOKS_MAX && set->count < KVT_ORDER_ITEMS_MAX &&
-                             choice != ADVISOR_LAST && choice != ADVISOR_ENOUGH;
+                             choice != ADVISOR_LAST && choice != ADVISOR_ENOUGH && !over;
          looks++) {
         struct policy_block block;
         int32_t rule;
@@ -130,11 +152,11 @@ choose(struct advisor_tick *plan, uint32_t number, uint64_t capacity)
             take(plan, &chooser, &block, rule);
         if (choice == ADVISOR_HELD)
             set->held[set->held_count++] = block;
+        over = advisor_tick_is_over(plan);
     }
     if (choice == ADVISOR_LAST)
         exhausted(plan, tier);
-    for (uint32_t i = set->held_count; i-- > 0;) /* each in front of those taken out after it */
-        policy_roster_give_back(tier->roster, set->held[i].ns, set->held[i].hash);
+    let_go(plan, tier, over);
     return choice == ADVISOR_LAST && set->held_count == 0;
 }
 
@@ -147,7 +169,8 @@ choose_due(struct advisor_tick *plan, uint32_t number)
     const uint64_t tick = plan->now_ms / ADVISOR_TICK_MS;
     struct policy_block block;
 
-    for (uint32_t looks = 0; looks < ADVISOR_LOOKS_MAX && plan->set->count < KVT_ORDER_ITEMS_MAX;
+    for (uint32_t looks = 0; looks < ADVISOR_LOOKS_MAX && plan->set->count < KVT_ORDER_ITEMS_MAX &&
+                             !advisor_tick_is_over(plan);
          looks++) {
         int32_t rule;
 
@@ -188,10 +211,30 @@ drain(struct advisor_tick *plan, uint32_t number)
     advisor_tick_order(plan, false);
 }
 
+/* Each in its turn: what there was no time for comes first in the next tick. */
+static void
+drain_all(struct advisor_tick *plan)
+{
+    struct advisor_planner *planner = plan->planner;
+    const uint32_t first = planner->tier_count == 0 ? 0 : planner->turn % planner->tier_count;
+
+    for (uint32_t n = 0; n < planner->tier_count; n++) {
+        const uint32_t number = (first + n) % planner->tier_count;
+
+        if (kvt_clock_mono_ms() - plan->began_ms >= ADVISOR_TICK_SLICE_MS) {
+            planner->turn = number;
+            return;
+        }
+        if (!advisor_planner_is_stale(planner->tiers[number].report_ms, plan->now_ms))
+            drain(plan, number);
+    }
+}
+
 void
 advisor_planner_tick(struct advisor_planner *planner, uint64_t now_ms)
 {
-    struct advisor_tick plan = {.planner = planner, .now_ms = now_ms};
+    struct advisor_tick plan = {
+        .planner = planner, .now_ms = now_ms, .began_ms = kvt_clock_mono_ms()};
     enum advisor_mode mode;
 
     planner->now_ms = now_ms;
@@ -213,9 +256,8 @@ advisor_planner_tick(struct advisor_planner *planner, uint64_t now_ms)
     if (plan.set == NULL)
         return; /* next time */
     advisor_asker_begin(&plan.asker, planner, planner->rules, now_ms);
-    for (uint32_t i = 0; i < planner->tier_count && planner->preview == NULL; i++)
-        if (!advisor_planner_is_stale(planner->tiers[i].report_ms, now_ms))
-            drain(&plan, i);
+    if (planner->preview == NULL)
+        drain_all(&plan);
     for (uint32_t i = 0; i < planner->gateway_count; i++)
         if (!advisor_planner_is_stale(planner->gateways[i].report_ms, now_ms))
             advisor_planner_promote(&plan, &planner->gateways[i]);

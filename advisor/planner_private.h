@@ -125,6 +125,7 @@ struct advisor_planner {
     struct advisor_store *store;
     const struct advisor_rules *rules; /* that are followed; taken */
     bool asks_rows;
+    bool asks_fanout;
     bool by_price; /* some rule promotes by price: every read from a bucket is asked about */
     struct advisor_rule_state rule_states[ADVISOR_RULES_MAX];
     struct advisor_rule_state former_rules[ADVISOR_RULES_MAX]; /* while a version is taken up */
@@ -138,6 +139,7 @@ struct advisor_planner {
     uint64_t now_ms;                 /* of the last tick */
     struct advisor_tier tiers[ADVISOR_TIERS_MAX];
     uint32_t tier_count;
+    uint32_t turn;     /* the tier that a tick begins with */
     uint32_t *tier_of; /* by holder number */
     uint32_t tier_of_count;
     struct advisor_gateway gateways[ADVISOR_GATEWAYS_MAX];

@@ -76,7 +76,7 @@ advisor_planner_promote(struct advisor_tick *plan, struct advisor_gateway *gatew
     if (tier->coming > 0 || advisor_rule_set_has(&tier->draining, last) || room.used >= room.limit)
         return;
     plan->set->count = 0;
-    for (; looked < gateway->candidate_count; looked++) {
+    for (; looked < gateway->candidate_count && !advisor_tick_is_over(plan); looked++) {
         const struct advisor_candidate *candidate = &gateway->candidates[looked];
         const uint64_t bytes = advisor_planner_bytes(&candidate->block);
         const int32_t rule = promoter(plan, candidate, gateway->hot, &room);
@@ -88,7 +88,7 @@ advisor_planner_promote(struct advisor_tick *plan, struct advisor_gateway *gatew
         advisor_tick_add(plan, gateway->hot, &candidate->block, rule);
         room.used += bytes;
     }
-    /* The rest comes when the volume was drained for what came now. */
+    /* The rest comes when there is time, or the volume was drained for what came now. */
     gateway->candidate_count -= looked;
     memmove(gateway->candidates, gateway->candidates + looked,
             gateway->candidate_count * sizeof(*gateway->candidates));

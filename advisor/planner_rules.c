@@ -22,6 +22,21 @@ ask_rows(const struct policy *policy)
     return false;
 }
 
+/* Do they count a block's children?  That looks at each of them. */
+static bool
+ask_fanout(const struct policy *policy)
+{
+    for (size_t i = 0; i < policy->rules.count; i++)
+        if (policy_rule_at(policy, i)->when != NULL &&
+            policy_expression_uses(policy_rule_at(policy, i)->when, POLICY_FACT_FANOUT))
+            return true;
+    for (size_t i = 0; i < policy->classes.count; i++)
+        if (policy_class_at(policy, i)->when != NULL &&
+            policy_expression_uses(policy_class_at(policy, i)->when, POLICY_FACT_FANOUT))
+            return true;
+    return false;
+}
+
 static bool
 ask_price(const struct policy *policy)
 {
@@ -105,6 +120,7 @@ advisor_planner_adopt(struct advisor_planner *planner)
     advisor_rulebook_give(planner->options.rulebook, planner->rules);
     planner->rules = rules;
     planner->asks_rows = ask_rows(rules->policy);
+    planner->asks_fanout = ask_fanout(rules->policy);
     planner->by_price = ask_price(rules->policy);
     planner->hears_stored = ask_stored(rules->policy);
     planner->news_count = 0;
@@ -262,11 +278,12 @@ void
 advisor_asker_begin(struct advisor_asker *asker, struct advisor_planner *planner,
                     const struct advisor_rules *rules, uint64_t now_ms)
 {
-    *asker = (struct advisor_asker){.planner = planner,
-                                    .rules = rules,
-                                    .now_ms = now_ms,
-                                    .asks_rows = rules == planner->rules ? planner->asks_rows
-                                                                         : ask_rows(rules->policy)};
+    *asker = (struct advisor_asker){
+        .planner = planner,
+        .rules = rules,
+        .now_ms = now_ms,
+        .asks_rows = rules == planner->rules ? planner->asks_rows : ask_rows(rules->policy),
+        .asks_fanout = rules == planner->rules ? planner->asks_fanout : ask_fanout(rules->policy)};
 }
 
 void
@@ -296,6 +313,7 @@ advisor_asker_rule_of_row(struct advisor_asker *asker, uint32_t number,
             advisor_chooser_capacity(policy, place, tier->report.capacity_bytes)),
         .index = asker->asks_rows ? planner->options.index : NULL,
         .index_ns = advisor_names_index_namespace(planner->names, row->ns),
+        .no_fanout = !asker->asks_fanout,
         .now_ms = asker->now_ms,
     };
 

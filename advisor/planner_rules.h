@@ -130,7 +130,8 @@ struct advisor_asker {
     struct advisor_planner *planner;
     const struct advisor_rules *rules;
     uint64_t now_ms;
-    bool asks_rows; /* what the roster knows of a block is not enough for these rules */
+    bool asks_rows;   /* what the roster knows of a block is not enough for these rules */
+    bool asks_fanout; /* they count children */
     struct advisor_txn txn;
     struct advisor_store_block row;
     struct advisor_facts facts; /* of the block that was asked about last */

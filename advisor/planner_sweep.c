@@ -8,7 +8,7 @@
 
 enum {
     ROWS_A_TICK = 16384,
-    ROWS_A_CLOCK = 256,  /* between two looks at the clock */
+    ROWS_A_CLOCK = 8,    /* between two looks at the clock: one may be long */
     SWEEP_SLICE_MS = 30, /* of a tick */
 };
 

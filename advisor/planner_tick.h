@@ -4,12 +4,15 @@
  * Why: draining, promoting and sweeping choose in their own ways and order in one.
  * Ownership: what a tick has lives for one tick.
  * Threads:   the engine's.
- * Limits:    KVT_ORDER_ITEMS_MAX blocks of a set.
+ * Limits:    KVT_ORDER_ITEMS_MAX blocks of a set; ADVISOR_TICK_SLICE_MS of draining and promoting.
  */
 #ifndef ADVISOR_PLANNER_TICK_H
 #define ADVISOR_PLANNER_TICK_H
 
 #include "advisor/planner_private.h"
+
+#define ADVISOR_TICK_SLICE_MS      30
+#define ADVISOR_TICK_LOOKS_A_CLOCK 8 /* between two looks at the clock: one may be long */
 
 struct advisor_tick {
     struct advisor_planner *planner;
@@ -18,7 +21,12 @@ struct advisor_tick {
     struct advisor_asker asker;
     uint64_t now_ms;
     bool observed;
+    uint64_t began_ms; /* by the clock that never steps */
+    uint32_t looks;    /* at blocks */
 };
+
+/** Is the time over that draining and promoting have in a tick?  Asked with each look. */
+bool advisor_tick_is_over(struct advisor_tick *plan);
 
 /** The rule moves the block out of that tier, or promotes it to it.  There must be room. */
 void advisor_tick_add(struct advisor_tick *plan, uint32_t tier, const struct policy_block *block,

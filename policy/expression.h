@@ -49,6 +49,9 @@ const char *policy_expression_class(const struct policy_expression *expression, 
 /** Say which number of `classes` (see below) class() number `at` is. */
 void policy_expression_bind(struct policy_expression *expression, size_t at, uint32_t class_);
 
+/** Does it look at the fact?  Of one that is a number or a text. */
+bool policy_expression_uses(const struct policy_expression *expression, enum policy_fact fact);
+
 /** The hash that prefix() number `at` asks for; false behind the last. */
 bool policy_expression_prefix(const struct policy_expression *expression, size_t at,
                               uint64_t *hash);

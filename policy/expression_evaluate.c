@@ -179,6 +179,19 @@ policy_expression_prefix(const struct policy_expression *expression, size_t at, 
     return false;
 }
 
+bool
+policy_expression_uses(const struct policy_expression *expression, enum policy_fact fact)
+{
+    for (size_t i = 0; i < expression->count; i++) {
+        const struct policy_node *node = &expression->nodes[i];
+
+        if ((node->kind == POLICY_NODE_COMPARE || node->kind == POLICY_NODE_IN) &&
+            node->fact == fact)
+            return true;
+    }
+    return false;
+}
+
 const char *
 policy_expression_word(const struct policy_expression *expression, enum policy_fact fact, size_t at,
                        size_t *offset)

@@ -87,6 +87,8 @@ a_block_with_all_there_is(void **state)
     assert_true(is.pinned);
     assert_int_equal(is.prefix_count, 1); /* behind 2; 5 comes behind it */
     assert_int_equal(is.prefixes[0], 2);
+    source.no_fanout = true;
+    assert_int_equal(facts_of(&facts, &source).fanout, 0);
     index_free(source.index);
 }
 

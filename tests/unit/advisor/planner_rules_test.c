@@ -629,6 +629,53 @@ what_a_rule_leaves_keeps_its_order(void **state)
     obedient_free(gateway);
 }
 
+/* Each look goes up a long chain: a tick looks at some blocks only, and the next ones at others. */
+static void
+a_tick_ends_in_time(void **state)
+{
+    struct obedient *gateway = obedient_new(
+        HEAD "rules:\n"
+             "  - {id: keep, do: exclude, when: not prefix(0x7fffffffffff)}\n"
+             "  - {id: drain, from: hot, to: cold, trigger: {start: 85%, stop: 50%}}\n" ENFORCED,
+        NULL, OBEDIENT_BLOCKS);
+    uint32_t passed = 0;
+    int steps = 0;
+
+    (void)state;
+    gateway->capacity[OBEDIENT_HOT] = (uint64_t)OBEDIENT_BLOCKS * OBEDIENT_SIZE;
+    obedient_store(gateway, OBEDIENT_HOT, 0, OBEDIENT_BLOCKS);
+    for (; passed < OBEDIENT_BLOCKS && steps < 2000; steps++) {
+        (void)obedient_step(gateway, 0);
+        passed = view_of(gateway, "hot@gw0").passed_blocks;
+    }
+    assert_int_equal(passed, OBEDIENT_BLOCKS);
+    assert_true(steps > 3); /* one shows what the one before it did */
+    obedient_free(gateway);
+}
+
+static void
+children_are_counted_where_a_rule_asks(void **state)
+{
+    struct obedient *gateway = full(
+        HEAD "rules:\n"
+             "  - {id: keep, do: exclude, when: fanout >= 1}\n"
+             "  - {id: drain, from: hot, to: cold, trigger: {start: 85%, stop: 50%}}\n" ENFORCED);
+
+    (void)state;
+    run(gateway, 3);
+    assert_int_equal(percent(gateway), 100 - 100 / CHAIN);
+    obedient_free(gateway);
+    gateway = full(
+        HEAD "classes:\n"
+             "  shared: fanout >= 1\n"
+             "rules:\n"
+             "  - {id: keep, do: exclude, when: class(shared)}\n"
+             "  - {id: drain, from: hot, to: cold, trigger: {start: 85%, stop: 50%}}\n" ENFORCED);
+    run(gateway, 3);
+    assert_int_equal(percent(gateway), 100 - 100 / CHAIN);
+    obedient_free(gateway);
+}
+
 int
 main(void)
 {
@@ -649,6 +696,8 @@ main(void)
         cmocka_unit_test(a_plan_that_is_left_ends),
         cmocka_unit_test(a_preview_changes_no_order),
         cmocka_unit_test(what_a_rule_leaves_keeps_its_order),
+        cmocka_unit_test(a_tick_ends_in_time),
+        cmocka_unit_test(children_are_counted_where_a_rule_asks),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
