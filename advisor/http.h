@@ -151,6 +151,11 @@ void advisor_http_select(const struct advisor_http *http, struct json_object *js
 bool advisor_http_enter(struct advisor_http *http, struct kvt_http_response *response);
 void advisor_http_leave(struct advisor_http *http);
 
+/** The ordering that the policy asks for where the planner, which keeps the one it started with, has
+ *  another; "" where it has that one. */
+const char *advisor_http_next_ordering(const struct advisor_http *http,
+                                       const struct policy *policy);
+
 /** Query argument `name` as a number from 0 to `max`; false (and answered 400) when it is none. */
 bool advisor_http_number(const struct kvt_http_request *request, struct kvt_http_response *response,
                          const char *name, uint64_t fallback, uint64_t max, uint64_t *value);

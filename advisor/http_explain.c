@@ -225,7 +225,10 @@ add_order(struct kvt_buffer *out, const struct question *question,
     const struct policy_standing *standing = &place->standing;
 
     kvt_buffer_puts(out, ",\"order\":{");
-    advisor_http_text(out, "by", question->rules->policy->defaults.order_by.text);
+    advisor_http_text(out, "by", advisor_planner_settings(question->http->planner)->ordering->name);
+    kvt_buffer_puts(out, ",");
+    advisor_http_text(out, "next",
+                      advisor_http_next_ordering(question->http, question->rules->policy));
     kvt_buffer_printf(out, ",\"known\":%s", place->known ? "true" : "false");
     if (place->known)
         kvt_buffer_printf(out,

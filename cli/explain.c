@@ -39,6 +39,8 @@ print_order(FILE *out, struct json_object *order)
     char time[KVT_CLOCK_TEXT_MAX];
 
     (void)fprintf(out, "  order  by %s", cli_json_text(order, "by"));
+    if (cli_json_text(order, "next")[0] != '\0')
+        (void)fprintf(out, " (after a restart: %s)", cli_json_text(order, "next"));
     if (!cli_json_bool(order, "known")) {
         (void)fputs(", which does not consider it\n", out);
         return;

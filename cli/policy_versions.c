@@ -58,6 +58,7 @@ static void
 print_policy(FILE *out, struct json_object *policy)
 {
     const uint64_t promote = cli_json_u64(policy, "promote_after_cold_hits");
+    const char *next = cli_json_text(policy, "next_ordering");
     char time[KVT_CLOCK_TEXT_MAX];
 
     if (cli_json_u64(policy, "version") > 0) {
@@ -66,7 +67,8 @@ print_policy(FILE *out, struct json_object *policy)
                       cli_json_u64(policy, "version"), time);
     }
     print_mode(out, policy);
-    (void)fprintf(out, "ordering       %s\n", cli_json_text(policy, "ordering"));
+    (void)fprintf(out, "ordering       %s%s%s\n", cli_json_text(policy, "ordering"),
+                  next[0] == '\0' ? "" : ", after a restart: ", next);
     print_drain(out, policy, "hot", "demote", "");
     print_drain(out, policy, "cold", "delete", " of its cap");
     if (promote == 0)

@@ -295,6 +295,38 @@ what_cannot_be_explained(void **state)
     end(scene);
 }
 
+/* Another ordering takes a restart, and both answers say so. */
+static void
+the_ordering_that_is_followed(void **state)
+{
+    struct scene *scene = begin();
+    struct json_object *answer = explain(scene, "0000000000000003", "");
+    struct json_object *order = cli_json_at(tier_of(answer, "hot@gw0"), "order");
+    char url[PATH_BYTES];
+    const struct kvt_fetch fetch = {.url = url};
+
+    (void)state;
+    assert_string_equal(cli_json_text(order, "by"), "lru");
+    assert_string_equal(cli_json_text(order, "next"), "");
+    json_object_put(answer);
+    stop(scene);
+    obedient_install(scene->gateway,
+                     "version: 1\ntiers:\n  hot: {level: G3}\n  cold: {level: G4}\n"
+                     "defaults: {order_by: fifo}\nrules:\n  - {id: keep, do: exclude}\n");
+    go_on(scene);
+    answer = explain(scene, "0000000000000003", "");
+    order = cli_json_at(tier_of(answer, "hot@gw0"), "order");
+    assert_string_equal(cli_json_text(order, "by"), "lru");
+    assert_string_equal(cli_json_text(order, "next"), "fifo");
+    json_object_put(answer);
+    (void)snprintf(url, sizeof(url), "http://127.0.0.1:%u/v1/policy", kvt_http_port(scene->http));
+    kvt_buffer_clear(&scene->answer);
+    assert_int_equal(kvt_fetch(&fetch, &scene->status, &scene->answer, NULL), KVT_OK);
+    assert_non_null(
+        strstr(kvt_buffer_text(&scene->answer), "\"ordering\":\"lru\",\"next_ordering\":\"fifo\""));
+    end(scene);
+}
+
 struct asking {
     struct scene *scene;
     pthread_t thread;
@@ -363,6 +395,7 @@ main(void)
         cmocka_unit_test(what_if_something_happened),
         cmocka_unit_test(a_rule_that_rests),
         cmocka_unit_test(what_cannot_be_explained),
+        cmocka_unit_test(the_ordering_that_is_followed),
         cmocka_unit_test(who_waits_for_the_engine_keeps_nobody_else),
     };
 
