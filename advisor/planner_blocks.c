@@ -3,6 +3,7 @@
 
 #include "advisor/planner_private.h"
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/log.h"
 
 /* What the tiers' rosters hear: what was committed, and at a start what the store has. */
@@ -86,7 +87,8 @@ count(struct advisor_planner *planner, const struct advisor_effect *effect,
                                           .ns = block->ns,
                                           .position = block->position};
 
-    advisor_tally_block(planner->options.tally, &hot, effect->age_ms, effect->op.time_ms);
+    /* By our clock: one gateway's that is far behind would make all others' reads old. */
+    advisor_tally_block(planner->options.tally, &hot, effect->age_ms, kvt_clock_unix_ms());
 }
 
 /* It came to the tier, if it was not there. */

@@ -27,6 +27,7 @@ struct subscriber {
     struct frame *later; /* then this one; a newer takes its place */
     size_t at;           /* sent of `frame` */
     uint64_t begun_ms;   /* since when `frame` is being sent */
+    uint64_t waits_ms;   /* since when `later`, or one before it, waits */
     bool suspended;
     bool dropped;
     bool fresh; /* has not had a document yet */
@@ -219,6 +220,17 @@ kvt_http_stream_join(struct kvt_http_stream *stream, struct MHD_Connection *conn
 
 /* ---- the thread ---- */
 
+/* A frame that went to the library in one piece is on its way as long as it does not ask for the
+ * next, which then waits. */
+static bool
+is_slow(const struct subscriber *subscriber, uint64_t now_ms)
+{
+    const uint64_t slow_ms = subscriber->stream->options.slow_ms;
+
+    return (subscriber->frame != NULL && now_ms - subscriber->begun_ms > slow_ms) ||
+           (subscriber->later != NULL && now_ms - subscriber->waits_ms > slow_ms);
+}
+
 /* Under the lock.  Who is still busy with a frame gets this one next, in the place of any other
  * that waits; who is busy for too long is dropped. */
 static void
@@ -226,12 +238,13 @@ offer(struct subscriber *subscriber, struct frame *frame, uint64_t now_ms)
 {
     struct kvt_http_stream *stream = subscriber->stream;
 
-    if (subscriber->frame != NULL && now_ms - subscriber->begun_ms > stream->options.slow_ms &&
-        !subscriber->dropped) {
+    if (is_slow(subscriber, now_ms) && !subscriber->dropped) {
         subscriber->dropped = true;
         if (stream->options.dropped != NULL)
             kvt_metric_inc(stream->options.dropped, 1);
     }
+    if (subscriber->later == NULL)
+        subscriber->waits_ms = now_ms;
     frame_give(subscriber->later);
     frame->refs++;
     subscriber->later = frame;

@@ -7,6 +7,8 @@
 #include <string.h>
 
 #include "advisor/planner_preview.h"
+#include "advisor/planner_private.h"
+#include "advisor/tally.h"
 #include "base/alloc.h"
 
 #include "policy/orderings.h"
@@ -676,6 +678,36 @@ children_are_counted_where_a_rule_asks(void **state)
     obedient_free(gateway);
 }
 
+/* What is hot cools down by our clock, whatever gateways have for theirs. */
+static void
+clocks_of_gateways_cool_nothing_down(void **state)
+{
+    struct obedient *gateway =
+        full(HEAD "rules:\n  - {id: keep, do: exclude}\nmodes: {mode: off}\n");
+    const uint32_t often = 5;
+    const uint32_t once = 500;
+    struct advisor_hot_block top[2];
+    struct kvt_metrics *metrics;
+    struct advisor_tally *tally;
+
+    (void)state;
+    assert_int_equal(kvt_metrics_new(&metrics), KVT_OK);
+    assert_int_equal(advisor_tally_new(&tally, metrics), KVT_OK);
+    gateway->rig.planner->options.tally = tally;
+    for (int i = 0; i < 8; i++)
+        obedient_read(gateway, OBEDIENT_HOT, &often, 1);
+    gateway->now_ms += 24 * 60 * (uint64_t)MINUTE;
+    obedient_read(gateway, OBEDIENT_HOT, &once, 1);
+    assert_int_equal(advisor_tally_hottest(tally, top, 2), 2);
+    assert_int_equal(top[0].hash, often + 1);
+    assert_int_equal(top[0].reads, 8);
+    assert_int_equal(top[1].hash, once + 1);
+    gateway->rig.planner->options.tally = NULL;
+    obedient_free(gateway);
+    advisor_tally_free(tally);
+    kvt_metrics_free(metrics);
+}
+
 int
 main(void)
 {
@@ -694,6 +726,7 @@ main(void)
         cmocka_unit_test(a_preview_without_memory_takes_nothing),
         cmocka_unit_test(a_plan_for_another_day_changes_no_order),
         cmocka_unit_test(a_plan_that_is_left_ends),
+        cmocka_unit_test(clocks_of_gateways_cool_nothing_down),
         cmocka_unit_test(a_preview_changes_no_order),
         cmocka_unit_test(what_a_rule_leaves_keeps_its_order),
         cmocka_unit_test(a_tick_ends_in_time),

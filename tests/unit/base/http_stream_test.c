@@ -17,7 +17,14 @@
 
 #include "tests/support/seed.h"
 
-enum { EVERY_MS = 20, HEARTBEAT_MS = 300, SLOW_MS = 200, SUBSCRIBERS = 3, LARGE = 900000 };
+enum {
+    EVERY_MS = 20,
+    HEARTBEAT_MS = 300,
+    SLOW_MS = 200,
+    SUBSCRIBERS = 3,
+    LARGE = 900000,
+    SMALL = 12000
+};
 
 struct scene {
     struct kvt_http_stream *stream;
@@ -243,6 +250,24 @@ who_is_too_slow_is_dropped(void **state)
     wait_for_followers(0);
 }
 
+/* Its frames fit into one read of the server's, so none of them is ever half sent. */
+static void
+who_takes_nothing_small_is_dropped(void **state)
+{
+    const int fd = dial("GET", "1.1", "");
+
+    (void)state;
+    atomic_store(&scene.large, SMALL);
+    wait_for_followers(1);
+    for (unsigned i = 0; i < 1500 && kvt_metric_get(&scene.dropped) == 0; i++) {
+        atomic_store(&scene.number, i + 1);
+        kvt_clock_sleep_ms(EVERY_MS / 2);
+    }
+    assert_int_equal(kvt_metric_get(&scene.dropped), 1);
+    (void)close(fd);
+    wait_for_followers(0);
+}
+
 static bool
 make(void *arg)
 {
@@ -275,6 +300,7 @@ main(void)
         cmocka_unit_test_setup_teardown(it_ends_as_other_answers_do, set_up, tear_down),
         cmocka_unit_test_setup_teardown(there_are_not_too_many, set_up, tear_down),
         cmocka_unit_test_setup_teardown(who_is_too_slow_is_dropped, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(who_takes_nothing_small_is_dropped, set_up, tear_down),
         cmocka_unit_test(it_is_made_or_not),
     };
 
