@@ -73,6 +73,9 @@ struct advisor_news {
 struct advisor_sweep {
     struct advisor_rule_set rules; /* that act in it; none: there is no pass */
     uint64_t from;                 /* hash where it goes on */
+    bool within;                   /* in the row of `ns`, at the place of `holder`: */
+    uint32_t ns;
+    uint32_t holder; /* what comes before it there was seen to; ADVISOR_NONE: nothing */
 };
 
 /* Read from a bucket often enough to be asked about. */

@@ -25,8 +25,8 @@ struct pass {
     struct advisor_tick *plan;
     uint64_t began_ms;
     uint32_t looks;
-    uint64_t stopped; /* at this hash, before the end of the page */
-    uint64_t coming;  /* bytes that this set brings to hot volumes */
+    struct advisor_sweep stopped; /* where it goes on, before the end of the page */
+    uint64_t coming;              /* bytes that this set brings to hot volumes */
 };
 
 /* The volume that a block of a bucket would come up to, if there is room; ADVISOR_NONE: none. */
@@ -115,20 +115,41 @@ can_order(const struct advisor_tick *plan, uint32_t tier)
            planner->gateways[planner->tiers[tier].gateway].healthy;
 }
 
+/* Where the pass goes on in the row; its end: it was seen to.  Of one hash there is a row for each
+ * namespace, in their order. */
+static uint32_t
+first_place(const struct advisor_sweep *sweep, const struct advisor_store_block *row)
+{
+    if (!sweep->within || row->hash != sweep->from || row->ns > sweep->ns)
+        return 0;
+    if (row->ns < sweep->ns)
+        return row->place_count;
+    for (uint32_t i = 0; i < row->place_count; i++)
+        if (row->places[i].holder == sweep->holder)
+            return i;
+    return 0;
+}
+
 static enum kvt_err
 look_at_row(void *arg, const struct advisor_store_block *row)
 {
     struct pass *pass = arg;
     struct advisor_tick *plan = pass->plan;
     struct advisor_planner *planner = plan->planner;
+    const uint32_t first = first_place(&planner->sweep, row);
 
-    pass->stopped = row->hash;
+    pass->stopped = (struct advisor_sweep){
+        .from = row->hash, .within = true, .ns = row->ns, .holder = ADVISOR_NONE};
+    if (first < row->place_count)
+        pass->stopped.holder = row->places[first].holder;
     if (plan->set->count + row->place_count > KVT_ORDER_ITEMS_MAX || is_over(pass))
         return KVT_CANCELLED;
-    for (uint32_t i = 0; i < row->place_count; i++) {
+    for (uint32_t i = first; i < row->place_count; i++) {
         const uint32_t tier = advisor_planner_tier_of(planner, row->places[i].holder);
         const struct policy_block block = block_of(row, row->places[i].ranks);
         int32_t rule;
+
+        pass->stopped.holder = row->places[i].holder;
 
         if (tier == ADVISOR_NONE || block.ranks == 0 || planner->tiers[tier].place < 0)
             continue;
@@ -225,12 +246,13 @@ look_at_rows(struct pass *pass)
     const enum kvt_err rc =
         advisor_store_blocks(&plan->asker.txn, sweep->from, ROWS_A_TICK, &next, look_at_row, pass);
 
-    if (rc == KVT_CANCELLED)
-        next = pass->stopped;
-    else if (rc != KVT_OK)
-        next = 0;
-    sweep->from = next;
-    if (next == 0)
+    const struct advisor_rule_set rules = sweep->rules; /* one may have stopped in this page */
+
+    if (rc != KVT_CANCELLED)
+        pass->stopped = (struct advisor_sweep){.from = rc == KVT_OK ? next : 0};
+    *sweep = pass->stopped;
+    sweep->rules = rules;
+    if (sweep->from == 0)
         end(plan->planner);
 }
 

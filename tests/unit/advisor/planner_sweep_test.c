@@ -100,6 +100,29 @@ idle_blocks_go_down_and_shared_ones_come_up(void **state)
     obedient_free(gateway);
 }
 
+/* A pass that stops at a rate between two places of a block goes on at the second one. */
+static void
+a_rate_orders_no_place_twice(void **state)
+{
+    struct obedient *gateway = obedient_new(
+        HEAD "rules:\n"
+             "  - {id: from-hot, in: hot, do: expire, when: age > 1m, schedule: {every: 24h}}\n"
+             "  - {id: from-cold, in: cold, do: expire, when: age > 1m, schedule: {every: 24h},\n"
+             "     limits: {rate: 15KB/s}}\n"
+             "modes: {mode: observe}\n",
+        NULL, CHAIN);
+    struct advisor_rule_view views[2];
+
+    (void)state;
+    obedient_store(gateway, OBEDIENT_HOT, 0, 100);
+    obedient_store(gateway, OBEDIENT_COLD, 0, 100);
+    run(gateway, 30, 2 * MINUTE);
+    assert_int_equal(advisor_planner_rules(gateway->rig.planner, views, 2), 2);
+    assert_int_equal(views[0].ordered, 100);
+    assert_int_equal(views[1].ordered, 100);
+    obedient_free(gateway);
+}
+
 static void
 rates_hold_for_passes_too(void **state)
 {
@@ -239,6 +262,7 @@ main(void)
         cmocka_unit_test(idle_blocks_go_down_and_shared_ones_come_up),
         cmocka_unit_test(pins_keep_up_to_their_budget),
         cmocka_unit_test(what_is_stored_is_asked_about_at_once),
+        cmocka_unit_test(a_rate_orders_no_place_twice),
         cmocka_unit_test(rates_hold_for_passes_too),
         cmocka_unit_test(times_are_those_of_the_calendar),
     };
