@@ -151,8 +151,8 @@ void advisor_http_select(const struct advisor_http *http, struct json_object *js
 bool advisor_http_enter(struct advisor_http *http, struct kvt_http_response *response);
 void advisor_http_leave(struct advisor_http *http);
 
-/** The ordering that the policy asks for where the planner, which keeps the one it started with, has
- *  another; "" where it has that one. */
+/** The ordering that the policy asks for where the planner, which keeps the one it started with,
+ *  has another; "" where it has that one. */
 const char *advisor_http_next_ordering(const struct advisor_http *http,
                                        const struct policy *policy);
 

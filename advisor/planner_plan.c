@@ -104,8 +104,8 @@ advisor_tick_is_over(struct advisor_tick *plan)
            kvt_clock_mono_ms() - plan->began_ms >= ADVISOR_TICK_SLICE_MS;
 }
 
-/* What a rule has enough of goes back where it was.  Where time ended before all was looked at it is
- * set aside: the next tick is to look at others. */
+/* What a rule has enough of goes back where it was.  Where time ended before all was looked at it
+ * is set aside: the next tick is to look at others. */
 static void
 let_go(struct advisor_tick *plan, const struct advisor_tier *tier, bool over)
 {

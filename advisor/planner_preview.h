@@ -6,8 +6,8 @@
  * is drained down to each rule's stop, as if each order were obeyed at once.  Rates and limits of a
  * run, which stretch that over time, do not count.
  *
- * Blocks are taken out of the orderings as the planner takes them and set aside; all come back before
- * the planner drains again, and meanwhile it drains nothing.  One that is read comes back at once.
+ * Blocks are taken out of the orderings as the planner takes them and set aside; all come back
+ * before the planner drains again, and meanwhile it drains nothing.  One that is read comes back at once.
  *
  * Ownership: planner and rules are borrowed until advisor_preview_free().
  * Threads:   the engine's.
@@ -42,8 +42,8 @@ struct advisor_preview_move {
 /** Each move in its order; false: no more of them are wanted. */
 typedef bool advisor_preview_fn(void *arg, const struct advisor_preview_move *move);
 
-/** Of any version of a policy, in force or not.  `now_ms` is what facts are as of; the orderings stay
- *  at the planner's own time where that is earlier.  KVT_OK, KVT_NOMEM, or KVT_BUSY: another
+/** Of any version of a policy, in force or not.  `now_ms` is what facts are as of; the orderings
+ *  stay at the planner's own time where that is earlier.  KVT_OK, KVT_NOMEM, or KVT_BUSY: another
  *  goes on. */
 KVT_NODISCARD enum kvt_err advisor_preview_new(struct advisor_preview **out,
                                                struct advisor_planner *planner,

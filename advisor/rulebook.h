@@ -104,7 +104,7 @@ struct advisor_rulebook_change {
  * @param[out] version    the version in force then
  * @return KVT_OK, KVT_INVALID, KVT_RANGE (too long), KVT_PRECONDITION (another version is in
  *         force), KVT_TIMEOUT or KVT_AGAIN (the engine's thread is busy), or what the store says;
- *         nothing is changed then
+ *         nothing is changed then, but where only its sync failed: it is in force, as `err` says
  */
 KVT_NODISCARD enum kvt_err advisor_rulebook_install(struct advisor_rulebook *book,
                                                     struct advisor_errands *errands,
