@@ -92,9 +92,23 @@ is_followed(const struct policy_rule *rule)
     return false;
 }
 
-static void
-say_unfollowed(const struct policy *policy)
+/* It waits for reads that policy.promote_after says nobody counts. */
+static bool
+waits_for_no_read(const struct advisor_planner *planner, const struct policy_rule *rule)
 {
+    return planner->options.promote_after == 0 && rule->verb == POLICY_PROMOTE &&
+           (rule->on & (uint32_t)POLICY_ON_SECOND_COLD_HIT) != 0;
+}
+
+static void
+say_unfollowed(const struct advisor_planner *planner, const struct policy *policy)
+{
+    for (size_t i = 0; i < policy->rules.count; i++)
+        if (waits_for_no_read(planner, policy_rule_at(policy, i)))
+            kvt_log_warn("advisor.planner", "unfollowed",
+                         "rule %s brings nothing up that is read from a bucket: the setting "
+                         "policy.promote_after is 0; set it to 2 and restart",
+                         policy_rule_at(policy, i)->id);
     for (size_t i = 0; i < policy->rules.count; i++)
         if (!is_followed(policy_rule_at(policy, i)))
             kvt_log_warn("advisor.planner", "unfollowed",
@@ -125,7 +139,7 @@ advisor_planner_adopt(struct advisor_planner *planner)
     planner->hears_stored = ask_stored(rules->policy);
     planner->news_count = 0;
     take_states(planner, rules->policy);
-    say_unfollowed(rules->policy);
+    say_unfollowed(planner, rules->policy);
     planner->sweep = (struct advisor_sweep){.from = 0};
     for (uint32_t i = 0; i < planner->tier_count; i++) {
         struct advisor_tier *tier = &planner->tiers[i];

@@ -5,11 +5,13 @@
  */
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "advisor/planner_preview.h"
 #include "advisor/planner_private.h"
 #include "advisor/tally.h"
 #include "base/alloc.h"
+#include "base/log.h"
 
 #include "policy/orderings.h"
 #include "tests/support/seed.h"
@@ -708,6 +710,44 @@ clocks_of_gateways_cool_nothing_down(void **state)
     kvt_metrics_free(metrics);
 }
 
+/* How often the log names rule "up" while its policy comes into force. */
+static int
+times_named(uint64_t promote_after)
+{
+    FILE *file = tmpfile();
+    const int saved = dup(STDERR_FILENO);
+    struct obedient *gateway;
+    char line[1024];
+    int count = 0;
+
+    assert_non_null(file);
+    kvt_log_flush(true);
+    assert_true(dup2(fileno(file), STDERR_FILENO) >= 0);
+    gateway = obedient_new_with(
+        HEAD "rules:\n"
+             "  - {id: up, from: cold, to: hot, do: promote, on: second_cold_hit}\n" ENFORCED,
+        NULL, promote_after, CHAIN);
+    (void)obedient_step(gateway, SECOND);
+    obedient_free(gateway);
+    kvt_log_flush(true);
+    assert_true(dup2(saved, STDERR_FILENO) >= 0);
+    (void)close(saved);
+    rewind(file);
+    while (fgets(line, sizeof(line), file) != NULL)
+        count += strstr(line, "event=unfollowed") != NULL && strstr(line, "rule up ") != NULL &&
+                 strstr(line, "policy.promote_after") != NULL;
+    (void)fclose(file);
+    return count;
+}
+
+static void
+a_rule_that_no_setting_lets_act_is_named(void **state)
+{
+    (void)state;
+    assert_int_equal(times_named(0), 1);
+    assert_int_equal(times_named(2), 0);
+}
+
 int
 main(void)
 {
@@ -730,6 +770,7 @@ main(void)
         cmocka_unit_test(a_preview_changes_no_order),
         cmocka_unit_test(what_a_rule_leaves_keeps_its_order),
         cmocka_unit_test(a_tick_ends_in_time),
+        cmocka_unit_test(a_rule_that_no_setting_lets_act_is_named),
         cmocka_unit_test(children_are_counted_where_a_rule_asks),
     };
 
