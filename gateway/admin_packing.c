@@ -82,14 +82,18 @@ gateway_admin_packing_ask(void *arg, const struct kvt_http_request *request,
     struct kvt_error err = {0};
     const char *name = NULL;
     bool only_look = false;
+    bool unclear = false;
     uint64_t ticket;
 
     if (kvt_json_parse(&question, (const char *)request->body, request->body_size, "body", &err) ==
         KVT_OK) {
         name = kvt_json_string(question, "namespace");
-        (void)kvt_json_bool(question, "dry_run", &only_look);
+        unclear =
+            !kvt_json_bool(question, "dry_run", &only_look) && kvt_json_has(question, "dry_run");
     }
-    if (name == NULL) {
+    if (unclear) {
+        kvt_http_fail(response, 400, KVT_INVALID, "dry_run: want true or false; nothing was done");
+    } else if (name == NULL) {
         kvt_http_fail(response, 400, KVT_INVALID, "send {\"namespace\": \"...\"}");
     } else if (gateway_packer_ask(admin->vault->packer, name, only_look, &ticket) != KVT_OK) {
         kvt_http_fail(response, 404, KVT_NOTFOUND, "it is not among packed.namespaces");

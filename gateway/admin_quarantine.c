@@ -41,6 +41,7 @@ gateway_admin_quarantine_act(void *arg, const struct kvt_http_request *request,
     const char *name = NULL;
     char key[KVT_KEY_MAX] = "";
     bool dry_run = false;
+    bool unclear = false;
     enum kvt_err rc;
     uint64_t id;
 
@@ -48,10 +49,13 @@ gateway_admin_quarantine_act(void *arg, const struct kvt_http_request *request,
         KVT_OK) {
         action = kvt_json_string(question, "action");
         name = kvt_json_string(question, "id");
-        (void)kvt_json_bool(question, "dry_run", &dry_run);
+        unclear =
+            !kvt_json_bool(question, "dry_run", &dry_run) && kvt_json_has(question, "dry_run");
     }
-    if (action == NULL || (strcmp(action, "restore") != 0 && strcmp(action, "drop") != 0) ||
-        name == NULL || strlen(name) != ID_DIGITS || !kvt_hash_parse(name, &id)) {
+    if (unclear) { /* what was meant to be looked at is not dropped */
+        kvt_http_fail(response, 400, KVT_INVALID, "dry_run: want true or false; nothing was done");
+    } else if (action == NULL || (strcmp(action, "restore") != 0 && strcmp(action, "drop") != 0) ||
+               name == NULL || strlen(name) != ID_DIGITS || !kvt_hash_parse(name, &id)) {
         kvt_http_fail(response, 400, KVT_INVALID,
                       "send {\"action\": \"restore\" or \"drop\", \"id\": sixteen hex digits}");
     } else {

@@ -160,6 +160,13 @@ def refusals(world):
             expect(status not in (0, 8), f"{words}: {status} {text}")
         status, _body = world.gateway.raw("/v1/purge", b'{"namespace": "acme", "act": true}')
         expect(status == 401, f"without a token: {status}")
+        kept = world.quarantined("acme/")
+        entry = os.path.basename(kept[0]["file"]).removesuffix(".body")
+        for path, body in (("/v1/quarantine", {"action": "drop", "id": entry, "dry_run": "true"}),
+                           ("/v1/compact", {"namespace": "acme/qwen", "dry_run": 1})):
+            status, told = world.gateway.raw(path, json.dumps(body).encode(), token=world.run.token)
+            expect(status == 400 and b"dry_run" in told, f"{path} with a dry_run that is neither true nor false: {status}")
+        expect(world.quarantined("acme/") == kept, "something was dropped")
         status, answer, _text = world.kvtier("tenant", "purge", "acme", "--dry-run")
         expect(status == 10 and not answer["proven"], f"dry run: {status}")
         found = {check["place"]: check["left"] for check in answer["checks"]}
