@@ -7,7 +7,8 @@
  * run, which stretch that over time, do not count.
  *
  * Blocks are taken out of the orderings as the planner takes them and set aside; all come back
- * before the planner drains again, and meanwhile it drains nothing.  One that is read comes back at once.
+ * before the planner drains again, and meanwhile it drains nothing.  One that is read comes back at
+ * once.
  *
  * Ownership: planner and rules are borrowed until advisor_preview_free().
  * Threads:   the engine's.
