@@ -18,6 +18,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "advisor/rulebook.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/parse.h"
@@ -52,6 +53,7 @@ struct bench {
     struct advisor_store *store;
     struct index *index;
     struct advisor_names *names;
+    struct advisor_rulebook *rulebook;
     struct advisor_planner *planner;
     struct advisor_counters counters;
     struct kvt_metrics *metrics;
@@ -161,20 +163,33 @@ fill(struct bench *bench)
 /* ---- the planner ---- */
 
 static void
+open_planner(struct bench *bench)
+{
+    const struct advisor_rulebook_options book = {.store = bench->store,
+                                                  .settings = {.ordering = POLICY_ORDERING_DEFAULT,
+                                                               .hot_start_ppm = START_PPM,
+                                                               .hot_stop_ppm = STOP_PPM,
+                                                               .cold_start_ppm = START_PPM,
+                                                               .cold_stop_ppm = STOP_PPM}};
+    struct advisor_planner_options planner = {.ordering =
+                                                  policy_ordering_find(POLICY_ORDERING_DEFAULT),
+                                              .counters = &bench->counters,
+                                              .index = bench->index,
+                                              .mode = ADVISOR_MODE_ENFORCE,
+                                              .can_enforce = true,
+                                              .expiry_ms = 60000,
+                                              .bytes_max = bench->bytes_max};
+    struct kvt_error err;
+
+    need(advisor_rulebook_open(&bench->rulebook, &book, &err), "policy");
+    planner.rulebook = bench->rulebook;
+    need(advisor_planner_new(&bench->planner, &planner), "planner");
+}
+
+static void
 open_all(struct bench *bench, const char *folder)
 {
     const struct advisor_store_options store = {.path = folder, .map_bytes = STORE_MAX};
-    const struct advisor_planner_options planner = {
-        .ordering = policy_ordering_find(POLICY_ORDERING_DEFAULT),
-        .counters = &bench->counters,
-        .mode = ADVISOR_MODE_ENFORCE,
-        .can_enforce = true,
-        .hot_start_ppm = START_PPM,
-        .hot_stop_ppm = STOP_PPM,
-        .cold_start_ppm = START_PPM,
-        .cold_stop_ppm = STOP_PPM,
-        .expiry_ms = 60000,
-        .bytes_max = bench->bytes_max};
     struct index_holder key = {.tier = KVT_TIER_G4};
     struct kvt_error err;
 
@@ -188,13 +203,14 @@ open_all(struct bench *bench, const char *folder)
         (void)snprintf(key.name, sizeof(key.name), "%s", tier_names[i]);
         need(advisor_names_holder(bench->names, &key, &bench->holders[i]), "holder");
     }
-    need(advisor_planner_new(&bench->planner, &planner), "planner");
+    open_planner(bench);
 }
 
 static void
 close_all(struct bench *bench)
 {
     advisor_planner_free(bench->planner);
+    advisor_rulebook_free(bench->rulebook);
     advisor_names_free(bench->names);
     index_free(bench->index);
     advisor_store_close(bench->store);

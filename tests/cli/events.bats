@@ -400,9 +400,9 @@ assert (publisher["dp_rank"], publisher["worker_id"], publisher["namespace"]) ==
   output_has "cut short"
   run bash -c "sed 3d '$T/x.jsonl' | '$KVTIER' index import - --state '$T/two'"
   status_is 8
-  run bash -c "sed 's/\"version\":2/\"version\":3/' '$T/x.jsonl' | '$KVTIER' index import - --state '$T/two'"
+  run bash -c "sed 's/\"version\":[0-9]*/\"version\":99/' '$T/x.jsonl' | '$KVTIER' index import - --state '$T/two'"
   status_is 1
-  output_has "version 3"
+  output_has "version 99"
   run bash -c "sed '3s/position/pos/' '$T/x.jsonl' | '$KVTIER' index import - --state '$T/two'"
   status_is 1
   output_has "line 3"

@@ -17,8 +17,9 @@
 #include "tests/unit/advisor/obedient.h"
 
 enum { REQUESTS = 2000, PROMPTS = 4, PROMPT_BLOCKS = 6, SESSIONS = 40, CHAIN_MAX = 64 };
-enum { GAP = 24 }; /* blocks between the marks of the live tier */
+enum { GAP = 24 };       /* blocks between the marks of the live tier */
 enum { VOLUME = 10000 }; /* blocks: marks are shares of it */
+enum { WORLDS = 4 };
 
 struct session {
     uint32_t blocks[CHAIN_MAX];
@@ -113,9 +114,17 @@ serve(struct world *world, const struct session *session)
     gateway->now_ms += ADVISOR_TICK_MS - gateway->now_ms % ADVISOR_TICK_MS;
 }
 
+/* What both sides made of some worlds. */
+struct figures {
+    uint64_t reads;
+    uint64_t live;
+    uint64_t simulated;
+};
+
 static void
-compare(const struct kvt_ordering *ordering, const char *promote_by,
-        enum policy_promotion promotion, uint32_t capacity)
+compare_one(const struct kvt_ordering *ordering, const char *promote_by,
+            enum policy_promotion promotion, uint32_t capacity, uint64_t seed,
+            struct figures *figures)
 {
     const struct policy_simulate_options options = {
         .ordering = ordering,
@@ -126,8 +135,6 @@ compare(const struct kvt_ordering *ordering, const char *promote_by,
     struct policy_simulate_result result;
     char policy[1024];
     uint32_t both = 0;
-    double live;
-    double simulated;
 
     assert_non_null(world);
     (void)snprintf(policy, sizeof(policy),
@@ -139,7 +146,7 @@ compare(const struct kvt_ordering *ordering, const char *promote_by,
     world->gateway = obedient_new_with(policy, ordering, 1, 1);
     world->gateway->capacity[OBEDIENT_HOT] = (uint64_t)VOLUME * OBEDIENT_SIZE;
     world->gateway->now_ms -= world->gateway->now_ms % ADVISOR_TICK_MS;
-    world->random = test_seed();
+    world->random = seed;
     assert_int_equal(policy_simulate_new(&world->simulate, &options), KVT_OK);
     for (size_t i = 0; i < PROMPTS; i++)
         grow(world, &world->prompts[i], PROMPT_BLOCKS);
@@ -152,21 +159,43 @@ compare(const struct kvt_ordering *ordering, const char *promote_by,
         assert_int_equal(policy_simulate_request(world->simulate, &request), KVT_OK);
     }
     result = policy_simulate_result(world->simulate);
-    live = 100.0 * (double)world->hits / (double)world->reads;
-    simulated = 100.0 * (double)result.prefix_hits / (double)result.reads;
+    assert_int_equal(result.reads, world->reads);
+    figures->reads += world->reads;
+    figures->live += world->hits;
+    figures->simulated += result.prefix_hits;
     for (uint32_t i = 0; i < world->next; i++)
         both += world->gateway->held[OBEDIENT_HOT][i] && policy_simulate_has(world->simulate, i);
-    print_message("%s, by %s: %.2f %% live, %.2f %% simulated; %u blocks, %llu promoted live, "
+    print_message("%s, by %s: %llu hits live, %llu simulated; %u blocks, %llu promoted live, "
                   "%llu simulated; %u of %u are the same\n",
-                  ordering->name, promote_by, live, simulated, world->next,
+                  ordering->name, promote_by, (unsigned long long)world->hits,
+                  (unsigned long long)result.prefix_hits, world->next,
                   (unsigned long long)world->gateway->moved[KVT_ORDER_PROMOTE],
                   (unsigned long long)result.promotions, both, capacity);
     assert_true(world->gateway->moved[KVT_ORDER_PROMOTE] > 0 && result.promotions > 0);
-    assert_true(fabs(live - simulated) <= 1.0);
     assert_true(both >= (capacity - GAP) * 9 / 10);
     policy_simulate_free(world->simulate);
     obedient_free(world->gateway);
     kvt_free(world);
+}
+
+/* One world alone may differ by more than a point, for chance alone: a block that one side promoted
+ * a little sooner changes what follows. */
+static void
+compare(const struct kvt_ordering *ordering, const char *promote_by,
+        enum policy_promotion promotion, uint32_t capacity)
+{
+    uint64_t random = test_seed();
+    struct figures figures = {0};
+    double live;
+    double simulated;
+
+    for (int i = 0; i < WORLDS; i++)
+        compare_one(ordering, promote_by, promotion, capacity, kvt_random_next(&random), &figures);
+    live = 100.0 * (double)figures.live / (double)figures.reads;
+    simulated = 100.0 * (double)figures.simulated / (double)figures.reads;
+    print_message("%s, by %s: %.2f %% live, %.2f %% simulated\n", ordering->name, promote_by, live,
+                  simulated);
+    assert_true(fabs(live - simulated) <= 1.0);
 }
 
 static void

@@ -122,12 +122,17 @@ apply(enum kvt_config_origin source)
 {
     switch (source) {
     case KVT_ORIGIN_FILE: assert_int_equal(load_text("admin:\n  port: 1001\n"), KVT_OK); break;
+    case KVT_ORIGIN_CONTEXT:
+        assert_int_equal(
+            kvt_config_set_context(world.config, "admin.port", "1002", "context c", &world.err),
+            KVT_OK);
+        break;
     case KVT_ORIGIN_ENV:
-        assert_int_equal(setenv("KVTIER_ADMIN_PORT", "1002", 1), 0);
+        assert_int_equal(setenv("KVTIER_ADMIN_PORT", "1003", 1), 0);
         assert_int_equal(kvt_config_load_env(world.config, &world.err), KVT_OK);
         break;
     case KVT_ORIGIN_FLAG:
-        assert_int_equal(kvt_config_set_flag(world.config, "admin-port", "1003", &world.err), 0);
+        assert_int_equal(kvt_config_set_flag(world.config, "admin-port", "1004", &world.err), 0);
         break;
     case KVT_ORIGIN_DEFAULT: break;
     }
@@ -144,6 +149,9 @@ the_higher_source_wins_in_every_order(void **state)
         {KVT_ORIGIN_ENV, KVT_ORIGIN_FILE, KVT_ORIGIN_DEFAULT},
         {KVT_ORIGIN_FILE, KVT_ORIGIN_ENV, KVT_ORIGIN_DEFAULT},
         {KVT_ORIGIN_FILE, KVT_ORIGIN_DEFAULT, KVT_ORIGIN_DEFAULT},
+        {KVT_ORIGIN_CONTEXT, KVT_ORIGIN_FILE, KVT_ORIGIN_DEFAULT},
+        {KVT_ORIGIN_ENV, KVT_ORIGIN_CONTEXT, KVT_ORIGIN_FILE},
+        {KVT_ORIGIN_FILE, KVT_ORIGIN_FLAG, KVT_ORIGIN_CONTEXT},
     };
 
     (void)state;
