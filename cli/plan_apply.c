@@ -34,6 +34,7 @@ struct applying {
     bool in_force;    /* it has the plan's policy */
     uint64_t job;     /* 0: not given yet */
     uint32_t parts;   /* of it that the advisor has */
+    char state[16];   /* of it */
     bool filling;
 };
 
@@ -66,7 +67,8 @@ note_job(struct applying *applying, struct json_object *job)
 {
     applying->job = cli_json_u64(job, "id");
     applying->parts = (uint32_t)cli_json_u64(job, "parts");
-    applying->filling = strcmp(cli_json_text(job, "state"), "filling") == 0;
+    (void)snprintf(applying->state, sizeof(applying->state), "%s", cli_json_text(job, "state"));
+    applying->filling = strcmp(applying->state, "filling") == 0;
 }
 
 static enum kvt_err
@@ -84,6 +86,30 @@ look_at_job(struct applying *applying, struct kvt_error *err)
         note_job(applying, cli_json_item(answer, "jobs", 0));
     (void)json_object_put(answer);
     return KVT_OK;
+}
+
+/* ---- was it done before? ---- */
+
+static bool
+was_given(const struct applying *applying)
+{
+    return applying->job != 0 && !applying->filling;
+}
+
+/* A job begins behind its policy, so under another one now the plan is a thing of the past.  The
+ * policy is asked for once more: whoever began the job may have changed it since we looked. */
+static enum kvt_err
+check_past(struct applying *applying, struct kvt_error *err)
+{
+    const enum kvt_err rc =
+        was_given(applying) && !applying->in_force ? look_at_policy(applying, err) : KVT_OK;
+
+    if (rc != KVT_OK || !was_given(applying) || applying->in_force)
+        return rc;
+    return kvt_error_set(err, KVT_PRECONDITION,
+                         "the plan was given as job %" PRIu64 ", which is %s; version %" PRIu64
+                         " of the policy is in force since; make it anew: kvtier policy plan",
+                         applying->job, applying->state, applying->version);
 }
 
 /* ---- may it be begun? ---- */
@@ -297,6 +323,26 @@ end(const struct applying *applying)
     return CLI_EXIT_DONE;
 }
 
+/* Without --yes: what it would be, and what was done of it before. */
+static enum cli_exit
+show(const struct applying *applying)
+{
+    const struct cli_context *context = applying->context;
+
+    cli_plan_print(context->json ? context->err : context->out, applying->plan);
+    if (was_given(applying))
+        (void)fprintf(context->err,
+                      "it was given as job %" PRIu64
+                      ", which is %s; look at it: kvtier migrate status %" PRIu64 "\n",
+                      applying->job, applying->state, applying->job);
+    else if (applying->job != 0)
+        (void)fprintf(context->err, "nothing was done; --yes goes on with job %" PRIu64 "\n",
+                      applying->job);
+    else
+        (void)fprintf(context->err, "nothing was done; --yes does it\n");
+    return CLI_EXIT_PENDING;
+}
+
 static enum cli_exit
 apply(struct applying *applying)
 {
@@ -319,11 +365,10 @@ apply(struct applying *applying)
     /* Somebody else may have begun it since: then it is stale because it is being done. */
     if (rc == KVT_PRECONDITION && look_at_job(applying, &again) == KVT_OK && applying->job != 0)
         rc = KVT_OK;
-    if (rc == KVT_OK && !kvt_config_bool(context->options, CLI_APPLY_YES)) {
-        cli_plan_print(context->json ? context->err : context->out, applying->plan);
-        (void)fprintf(context->err, "nothing was done; --yes does it\n");
-        return CLI_EXIT_PENDING;
-    }
+    if (rc == KVT_OK)
+        rc = check_past(applying, &err);
+    if (rc == KVT_OK && !kvt_config_bool(context->options, CLI_APPLY_YES))
+        return show(applying);
     if (rc == KVT_OK)
         rc = give(applying, &err);
     if (rc == KVT_OK)

@@ -111,6 +111,7 @@ def plan_of(deletes, policy):
 
 
 GIVEN = {}  # jobs by key
+IN_FORCE = {}  # what applying a plan put in force, until a rollback
 POLICY = {"mode": "enforce", "ordering": "lru", "hot": {"start_ppm": 850000, "stop_ppm": 700000},
           "cold": {"start_ppm": 950000, "stop_ppm": 900000}, "promote_after_cold_hits": 2, "source": "file",
           "configured_mode": "enforce", "policy_mode": "enforce", "effective_mode": "enforce", "version": 3,
@@ -241,7 +242,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
                  "/a/v1/status": ADVISOR, "/a/v1/overview": OVERVIEW, "/g/v1/status": GATEWAY, f"/a/v1/blocks/{HASH}": BLOCK,
                  "/a/v1/jobs": JOBS, "/a/v1/jobs/12": {"paused": False, "job": JOB, "failures": FAILURES},
                  "/a/v1/jobs/11": {"paused": False, "job": ENDED, "failures": []},
-                 "/a/v1/orders": ORDERS, "/a/v1/policy": {**POLICY, "text": "version: 1\n"}, "/a/v1/policy/history": POLICIES, "/bad/v1/status": "<html>no</html>",
+                 "/a/v1/orders": ORDERS, "/a/v1/policy": {**POLICY, "text": "version: 1\n", **IN_FORCE}, "/a/v1/policy/history": POLICIES, "/bad/v1/status": "<html>no</html>",
                  "/a/v1/sources": {"sources": [SOURCE, BROKEN]},
                  "/a/v1/sources/kvtier": {**SOURCE, "publisher_list": PUBLISHERS},
                  "/a/v1/sources/dyn": {**BROKEN, "publisher_list": []},
@@ -322,6 +323,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         elif self.headers.get("If-Match") not in (None, "3") or "refuse" in body:
             self.refuse(412, "PRECONDITION", "version 3 is in force, not " + self.headers["If-Match"])
         else:
+            if body == PLAN_POLICY:
+                IN_FORCE.update(version=4, digest=hashlib.sha256(body.encode()).hexdigest())
             self.answer({**POLICY, "version": 4, "source": "api", "policy_mode": "observe", "effective_mode": "observe",
                          "rules": [{"id": str(len(body)), "do": "demote"}]})
 
@@ -377,6 +380,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             if body.get("version", 2) > 2:
                 self.refuse(404, "NOTFOUND", "not kept; see kvtier policy history")
             else:
+                IN_FORCE.clear()
                 self.answer({**POLICY, "version": 4, "source": f"rollback of {body.get('version', 2)}"})
         elif path == "/a/v1/policy/mode":
             self.answer({**POLICY, "mode": body["mode"], "effective_mode": body["mode"]})

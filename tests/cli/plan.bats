@@ -69,6 +69,24 @@ expiring() {
   run $KVTIER_CONFIGURED policy apply plan.json --yes --detach
   status_is 0
   output_has "job 13 has it; look at it: kvtier migrate status 13"
+  run $KVTIER_CONFIGURED policy apply plan.json
+  status_is 10
+  output_has "it was given as job 13, which is done; look at it: kvtier migrate status 13"
+}
+
+@test "policy apply of a plan whose policy is no longer in force is no success" {
+  cd "$BATS_TEST_TMPDIR"
+  $KVTIER_CONFIGURED policy rollback # what the tests before this one put in force
+  $KVTIER_CONFIGURED policy plan --out plan.json
+  $KVTIER_CONFIGURED policy apply plan.json --yes
+  $KVTIER_CONFIGURED policy rollback
+  for flags in "" --yes "--yes --detach"; do
+    # shellcheck disable=SC2086 # several flags
+    run $KVTIER_CONFIGURED policy apply plan.json $flags
+    status_is 6
+    output_has "the plan was given as job 13, which is done; version 3 of the policy is in force since"
+    output_has "make it anew: kvtier policy plan"
+  done
 }
 
 @test "policy apply that breaks off names the job that waits" {
