@@ -9,6 +9,7 @@
 #include "advisor/http.h"
 #include "advisor/jobs.h"
 #include "base/alloc.h"
+#include "base/json.h"
 
 struct move {
     struct kvt_order_item item;
@@ -326,8 +327,7 @@ write_summary(const struct advisor_plan *plan, const struct advisor_plan_frame *
         billionths += price;
         bytes += plan->groups[i].bytes;
     }
-    kvt_buffer_printf(out,
-                      "\"summary\":{\"blocks\":%zu,\"bytes\":%" PRIu64 ",\"requests\":%" PRIu64,
+    kvt_buffer_printf(out, "{\"blocks\":%zu,\"bytes\":%" PRIu64 ",\"requests\":%" PRIu64,
                       plan->count, bytes, requests);
     if (frame->bytes_per_s == 0)
         kvt_buffer_printf(out, ",\"eta_s\":null");
@@ -351,6 +351,20 @@ write_summary(const struct advisor_plan *plan, const struct advisor_plan_frame *
 }
 
 /* ---- the document ---- */
+
+/* People agree to the summary, so it is signed as whoever applies the plan will read it. */
+static enum kvt_err
+sign_summary(struct advisor_plan_digest *digest, const char *text, size_t size)
+{
+    struct json_object *summary;
+    struct kvt_error err = {0};
+
+    if (kvt_json_parse(&summary, text, size, "summary", &err) != KVT_OK)
+        return KVT_NOMEM;
+    advisor_plan_digest_json(digest, summary);
+    (void)json_object_put(summary);
+    return KVT_OK;
+}
 
 /* A batch: the next moves of a group, as far as an order goes.  Returns where it goes on. */
 static uint32_t
@@ -392,6 +406,7 @@ advisor_plan_write(const struct advisor_plan *plan, const struct advisor_plan_fr
     struct advisor_plan_digest *digest = advisor_plan_digest_new();
     char hex[ADVISOR_PLAN_DIGEST_MAX];
     bool any = false;
+    size_t at_summary;
     enum kvt_err rc;
 
     if (digest == NULL)
@@ -405,13 +420,16 @@ advisor_plan_write(const struct advisor_plan *plan, const struct advisor_plan_fr
     add_text(out, "policy_digest", frame->rules->digest);
     kvt_buffer_puts(out, ",");
     add_text(out, "policy", frame->rules->text);
-    kvt_buffer_puts(out, ",");
+    kvt_buffer_puts(out, ",\"summary\":");
+    at_summary = out->size;
     rc = write_summary(plan, frame, out);
-    advisor_plan_digest_text(digest, "kvtier-plan 1");
+    advisor_plan_digest_text(digest, "kvtier-plan 2");
     advisor_plan_digest_number(digest, frame->created_ms);
     advisor_plan_digest_number(digest, frame->base_version);
     advisor_plan_digest_text(digest, frame->base_digest);
     advisor_plan_digest_text(digest, frame->rules->digest);
+    if (rc == KVT_OK && kvt_buffer_ok(out)) /* else it is told below */
+        rc = sign_summary(digest, kvt_buffer_text(out) + at_summary, out->size - at_summary);
     kvt_buffer_printf(out, ",\"moves\":[");
     for (size_t i = 0; i < plan->group_count; i++)
         for (uint32_t at = plan->groups[i].first; at != UINT32_MAX; any = true) {

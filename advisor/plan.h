@@ -76,11 +76,14 @@ bool advisor_plan_block_parse(const char *text, struct kvt_order_item *item, uin
 /* ---- the signature: of each text its length, a colon, itself and a newline ---- */
 
 struct advisor_plan_digest;
+struct json_object;
 
 /** NULL: no memory. */
 struct advisor_plan_digest *advisor_plan_digest_new(void);
 void advisor_plan_digest_text(struct advisor_plan_digest *digest, const char *text);
 void advisor_plan_digest_number(struct advisor_plan_digest *digest, uint64_t number);
+/** Any value, with all that is in it; what another program wrote differently counts as the same. */
+void advisor_plan_digest_json(struct advisor_plan_digest *digest, struct json_object *value);
 /** Ends it; "" when memory was short. */
 void advisor_plan_digest_end(struct advisor_plan_digest *digest, char hex[ADVISOR_PLAN_DIGEST_MAX]);
 

@@ -1,4 +1,5 @@
 #include <inttypes.h>
+#include <json-c/json.h>
 #include <openssl/evp.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,6 +8,8 @@
 #include "base/alloc.h"
 #include "base/hex.h"
 #include "base/parse.h"
+
+enum { FRACTION_MAX = 352 }; /* bytes of any double with nine decimals */
 
 struct advisor_plan_digest {
     EVP_MD_CTX *context;
@@ -54,6 +57,45 @@ advisor_plan_digest_number(struct advisor_plan_digest *digest, uint64_t number)
 
     (void)snprintf(text, sizeof(text), "%" PRIu64, number);
     advisor_plan_digest_text(digest, text);
+}
+
+/* Programs write 0.25 as 0.250000000 or 2.5e-1, and 2 as 2.0: one spelling is signed. */
+static void
+add_fraction(struct advisor_plan_digest *digest, double value)
+{
+    char text[FRACTION_MAX];
+    size_t size = (size_t)snprintf(text, sizeof(text), "%.9f", value);
+
+    while (size > 0 && text[size - 1] == '0')
+        size--;
+    size -= size > 0 && text[size - 1] == '.' ? 1 : 0;
+    text[size] = '\0';
+    advisor_plan_digest_text(digest, text);
+}
+
+void
+advisor_plan_digest_json(struct advisor_plan_digest *digest, struct json_object *value)
+{
+    switch (json_object_get_type(value)) {
+    case json_type_object:
+        advisor_plan_digest_number(digest, (uint64_t)json_object_object_length(value));
+        json_object_object_foreach(value, key, member)
+        {
+            advisor_plan_digest_text(digest, key);
+            advisor_plan_digest_json(digest, member);
+        }
+        break;
+    case json_type_array:
+        advisor_plan_digest_number(digest, json_object_array_length(value));
+        for (size_t i = 0; i < json_object_array_length(value); i++)
+            advisor_plan_digest_json(digest, json_object_array_get_idx(value, i));
+        break;
+    case json_type_double: add_fraction(digest, json_object_get_double(value)); break;
+    case json_type_null: advisor_plan_digest_text(digest, "null"); break;
+    case json_type_boolean:
+    case json_type_int:
+    case json_type_string: advisor_plan_digest_text(digest, json_object_get_string(value)); break;
+    }
 }
 
 void

@@ -141,6 +141,22 @@ add_moves(struct advisor_plan_digest *digest, struct json_object *moves)
     return true;
 }
 
+/* Whoever signs anew what was changed can still show no other counts than what is done. */
+static bool
+sums_hold(struct json_object *plan)
+{
+    bool hold = cli_json_u64(plan, "summary.blocks") == cli_plan_blocks(plan, NULL);
+
+    for (int verb = 1; verb <= KVT_ORDER_VERB_LAST; verb++) {
+        const char *name = kvt_order_verb_name((enum kvt_order_verb)verb);
+        char path[64];
+
+        (void)snprintf(path, sizeof(path), "summary.verbs.%s.blocks", name);
+        hold = hold && cli_json_u64(plan, path) == cli_plan_blocks(plan, name);
+    }
+    return hold;
+}
+
 enum kvt_err
 cli_plan_verify(struct json_object *plan, struct kvt_error *err)
 {
@@ -157,15 +173,16 @@ cli_plan_verify(struct json_object *plan, struct kvt_error *err)
     digest = advisor_plan_digest_new();
     if (digest == NULL)
         return kvt_error_set(err, KVT_NOMEM, "plan");
-    advisor_plan_digest_text(digest, "kvtier-plan 1");
+    advisor_plan_digest_text(digest, "kvtier-plan 2");
     advisor_plan_digest_number(digest, cli_json_u64(plan, "created_ms"));
     advisor_plan_digest_number(digest, cli_json_u64(plan, "base_version"));
     advisor_plan_digest_text(digest, cli_json_text(plan, "base_digest"));
     advisor_plan_digest_text(digest, cli_json_text(plan, "policy_digest"));
+    advisor_plan_digest_json(digest, cli_json_at(plan, "summary"));
     for (size_t i = 0; i < cli_json_count(plan, "moves") && good; i++)
         good = add_moves(digest, cli_json_item(plan, "moves", i));
     advisor_plan_digest_end(digest, hex);
-    if (good && strcmp(hex, cli_json_text(plan, "digest")) == 0)
+    if (good && strcmp(hex, cli_json_text(plan, "digest")) == 0 && sums_hold(plan))
         return KVT_OK;
     return kvt_error_set(err, KVT_CORRUPT,
                          "the plan was changed since it was made: its content does not fit its "

@@ -11,6 +11,8 @@ import sys
 import time
 import urllib.parse
 
+from plans import signed
+
 HASH = "00000000deadbeef"
 
 ADVISOR = {
@@ -83,15 +85,6 @@ FAILURES = [{"batch": 1, "verb": "delete", "gateway": "gw0", "namespace": "acme/
 PLAN_POLICY = "version: 1\ntiers:\n  hot: {level: G3}\n  cold: {level: G4}\nmodes: {max_delete: 1}\n"
 
 
-def signed(plan):
-    """A plan with its signature, as docs/formats.md says."""
-    texts = ["kvtier-plan 1", str(plan["created_ms"]), str(plan["base_version"]), plan["base_digest"], plan["policy_digest"]]
-    for moves in plan["moves"]:
-        texts += [moves[key] for key in ("verb", "gateway", "tier", "namespace", "rule")] + moves["blocks"]
-    data = b"".join(b"%d:%s\n" % (len(text.encode()), text.encode()) for text in texts)
-    return {**plan, "digest": hashlib.sha256(data).hexdigest()}
-
-
 def plan_of(deletes, policy):
     moves = [{"verb": "demote", "gateway": "gw0", "tier": "hot@gw0", "namespace": "acme/llama", "rule": "drain-hot",
               "blocks": [f"{n:016x} {n - 1:016x} {n} 1 1048576" for n in range(1, 4)]}]
@@ -102,7 +95,9 @@ def plan_of(deletes, policy):
                    "base_version": 3, "base_digest": "77" * 32,
                    "policy_digest": hashlib.sha256(policy.encode()).hexdigest(), "policy": policy,
                    "summary": {"blocks": 3 + deletes, "bytes": 3 << 20, "requests": 3 + 2 * deletes, "eta_s": 90,
-                               "cost": 0.000015, "verbs": {"demote": {"blocks": 3, "bytes": 3 << 20}},
+                               "cost": 0.000015, "verbs": {
+                                   verb: {"blocks": count, "bytes": count << 20}
+                                   for verb, count in (("demote", 3), ("delete", deletes)) if count > 0},
                                "tiers": [{"name": "hot@gw0", "blocks": 3, "bytes": 3 << 20}],
                                "rules": [{"name": "drain-hot", "blocks": 3, "bytes": 3 << 20}],
                                "tenants": [{"name": "acme", "blocks": 3, "bytes": 3 << 20}], "cut": False,

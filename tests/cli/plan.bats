@@ -109,17 +109,19 @@ expiring() {
   status_is 6
   output_has "the plan is stale: 2 of 5 blocks are no longer where it says"
   python3 - <<'PY'
-import hashlib, json
+import copy, hashlib, json, os, sys
+sys.path.insert(0, os.environ["KVTIER_SOURCE"] + "/tests/cli")
+from plans import signed
 plan = json.load(open("plan.json"))
 for name, change in (("young", {"created_ms": plan["created_ms"] + 1}), ("cut", {"moves": plan["moves"][:1]}),
                      ("other", {"policy": "x"}), ("none", {"kind": "x"})):
     json.dump({**plan, **change}, open(name + ".json", "w"))
-plan["created_ms"] = 1
-texts = ["kvtier-plan 1", "1", str(plan["base_version"]), plan["base_digest"], plan["policy_digest"]]
-for moves in plan["moves"]:
-    texts += [moves[key] for key in ("verb", "gateway", "tier", "namespace", "rule")] + moves["blocks"]
-plan["digest"] = hashlib.sha256(b"".join(b"%d:%s\n" % (len(text), text.encode()) for text in texts)).hexdigest()
-json.dump(plan, open("old.json", "w"))
+for name, path, value in (("calm", "warnings", []), ("fewer", "verbs", {}), ("cheap", "cost", 0), ("sums", "tiers", [])):
+    json.dump({**plan, "summary": {**plan["summary"], path: value}}, open(name + ".json", "w"))
+lies = copy.deepcopy(plan)
+lies["summary"]["verbs"]["delete"]["blocks"] = 1
+json.dump(signed(lies), open("lies.json", "w"))
+json.dump(signed({**plan, "created_ms": 1}), open("old.json", "w"), indent=1)
 PY
   run $KVTIER_CONFIGURED policy apply old.json --yes --max-delete 2
   status_is 6
@@ -131,6 +133,10 @@ PY
   output_has "the plan was changed since it was made"
   run $KVTIER_CONFIGURED policy apply other.json --yes
   status_is 8
+  for name in calm fewer cheap sums lies; do # what people agree to is part of the plan
+    run $KVTIER_CONFIGURED policy apply $name.json
+    status_is 8
+  done
   run $KVTIER_CONFIGURED policy apply none.json --yes
   status_is 2
   output_has "this is no plan; make one: kvtier policy plan"

@@ -161,6 +161,83 @@ the_same_moves_are_the_same_plan(void **state)
     end(&scene[1]);
 }
 
+/* One value's own digest. */
+static void
+sign_json(const char *text, char hex[ADVISOR_PLAN_DIGEST_MAX])
+{
+    struct advisor_plan_digest *digest = advisor_plan_digest_new();
+    struct json_object *value = NULL;
+    struct kvt_error err;
+
+    assert_non_null(digest);
+    assert_int_equal(kvt_json_parse(&value, text, strlen(text), "value", &err), KVT_OK);
+    advisor_plan_digest_json(digest, value);
+    advisor_plan_digest_end(digest, hex);
+    (void)json_object_put(value);
+}
+
+static void
+a_value_is_signed_by_what_it_means(void **state)
+{
+    static const char *const same[][2] = {
+        {"[0.250000000, 2.0, 0.000000000]", "[2.5e-1,2,0]"},
+        {"{\"a\":[1.5,null,true]}", "{ \"a\" : [1.50, null, true] }"},
+        {"[\"a/b\"]", "[\"a\\/b\"]"},
+    };
+    static const char *const other[][2] = {
+        {"[\"a\",\"b\"]", "[[\"a\"],\"b\"]"},
+        {"[[],[1]]", "[[1],[]]"},
+        {"{\"a\":1}", "{\"a\":2}"},
+        {"{\"a\":1}", "{\"b\":1}"},
+        {"[0.000000001]", "[0.000000002]"},
+        {"[false]", "[true]"},
+        {"[null]", "[\"\"]"},
+        {"[\"take care\"]", "[]"},
+    };
+    char hex[2][ADVISOR_PLAN_DIGEST_MAX];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(same) / sizeof(same[0]); i++) {
+        sign_json(same[i][0], hex[0]);
+        sign_json(same[i][1], hex[1]);
+        assert_string_equal(hex[0], hex[1]);
+    }
+    for (size_t i = 0; i < sizeof(other) / sizeof(other[0]); i++) {
+        sign_json(other[i][0], hex[0]);
+        sign_json(other[i][1], hex[1]);
+        assert_string_not_equal(hex[0], hex[1]);
+    }
+}
+
+/* What people read and agree to: of two plans that differ in nothing but a warning or how long it
+ * takes, one was not agreed to. */
+static void
+the_summary_is_signed(void **state)
+{
+    static const char *const warnings[] = {"it deletes"};
+    struct scene scene;
+    char hex[3][ADVISOR_PLAN_DIGEST_MAX];
+    const struct advisor_plan_move move = move_of(1, false, "n");
+
+    (void)state;
+    begin(&scene);
+    assert_int_equal(advisor_plan_append(scene.plan, &move), KVT_OK);
+    for (int i = 0; i < 3; i++) {
+        const struct advisor_plan_frame frame = {.rules = scene.rules,
+                                                 .base_digest = "base",
+                                                 .bytes_per_s = i == 1 ? 1000 : 0,
+                                                 .warnings = warnings,
+                                                 .warning_count = i == 2 ? 1 : 0};
+
+        kvt_buffer_clear(&scene.out);
+        assert_int_equal(advisor_plan_write(scene.plan, &frame, &scene.out), KVT_OK);
+        digest_of(kvt_buffer_text(&scene.out), hex[i]);
+    }
+    assert_string_not_equal(hex[0], hex[1]);
+    assert_string_not_equal(hex[0], hex[2]);
+    end(&scene);
+}
+
 /* What is signed cannot be read in two ways. */
 static void
 texts_are_signed_with_their_lengths(void **state)
@@ -304,6 +381,8 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(moves_are_summed_and_put_together),
         cmocka_unit_test(the_same_moves_are_the_same_plan),
+        cmocka_unit_test(a_value_is_signed_by_what_it_means),
+        cmocka_unit_test(the_summary_is_signed),
         cmocka_unit_test(texts_are_signed_with_their_lengths),
         cmocka_unit_test(blocks_have_one_spelling),
         cmocka_unit_test(a_plan_is_cut_at_its_limits),
