@@ -224,7 +224,8 @@ is_about_contexts(const struct cli_command *command)
     return strncmp(command->path, "context ", strlen("context ")) == 0;
 }
 
-/* The file: the one named must be there, the usual one may be missing. */
+/* The file: the one named must be there, the usual one may be missing.  One that is named is the
+ * installation that is meant: the context in use, perhaps of another, stays out of it. */
 static enum kvt_err
 load(struct line *line, struct kvt_error *err)
 {
@@ -237,7 +238,7 @@ load(struct line *line, struct kvt_error *err)
     if (rc == KVT_OK)
         rc = kvt_config_load_env(line->settings, err);
     if (rc == KVT_OK && !is_about_contexts(line->command))
-        rc = cli_contexts_apply(line->settings, err);
+        rc = cli_contexts_apply(line->settings, line->file == NULL, err);
     return rc;
 }
 

@@ -655,7 +655,9 @@ const struct cli_command cli_commands[] = {
      .argument_max = 1,
      .summary = "Ask this installation from now on",
      .details = "Flags and KVTIER_* still come first, the settings file afterwards. --context NAME "
-                "or KVTIER_CONTEXT choose one for a single call; NAME - is none.",
+                "or KVTIER_CONTEXT choose one for a single call; NAME - is none. A call with "
+                "--config FILE asks what FILE says: no context counts then unless it is chosen "
+                "for that call.",
      .example = "context use prod",
      .words = "CONTEXT",
      .run = cli_context_command_use},
@@ -680,7 +682,7 @@ const struct cli_command cli_commands[] = {
      .arguments = "",
      .summary = "The settings of this program as they come out",
      .details = "Flag before KVTIER_* before the context in use before " CLI_SETTINGS_FILE
-                " before default.",
+                " before default. With --config FILE the context in use does not count.",
      .example = "config show --origin",
      .words = "",
      OPTIONS(config_show_options),

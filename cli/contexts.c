@@ -341,14 +341,17 @@ cli_contexts_unknown(struct cli_contexts *contexts, const char *name, struct kvt
 }
 
 enum kvt_err
-cli_contexts_apply(struct kvt_config *settings, struct kvt_error *err)
+cli_contexts_apply(struct kvt_config *settings, bool in_use, struct kvt_error *err)
 {
     const char *wanted = kvt_config_string(settings, CLI_SETTING_CONTEXT);
     struct cli_contexts *contexts;
     struct cli_context_entry *entry = NULL;
     char where[CLI_CONTEXT_NAME_MAX];
-    enum kvt_err rc = cli_contexts_load(&contexts, err);
+    enum kvt_err rc;
 
+    if (!in_use && wanted[0] == '\0')
+        return KVT_OK;
+    rc = cli_contexts_load(&contexts, err);
     if (rc == KVT_NOTFOUND && wanted[0] == '\0')
         return KVT_OK; /* nobody has a place for any */
     if (rc != KVT_OK)

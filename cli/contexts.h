@@ -75,7 +75,9 @@ void cli_contexts_remove(struct cli_contexts *contexts, struct cli_context_entry
 enum kvt_err cli_contexts_unknown(struct cli_contexts *contexts, const char *name,
                                   struct kvt_error *err);
 
-/** Apply the context named by the setting "context", or the one in use, to `settings`. */
-KVT_NODISCARD enum kvt_err cli_contexts_apply(struct kvt_config *settings, struct kvt_error *err);
+/** Apply the context named by the setting "context" to `settings`; without such a name the one in
+ * use, if `in_use`. */
+KVT_NODISCARD enum kvt_err cli_contexts_apply(struct kvt_config *settings, bool in_use,
+                                              struct kvt_error *err);
 
 #endif /* CLI_CONTEXTS_H */

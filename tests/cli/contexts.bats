@@ -46,7 +46,7 @@ assert rows[1]["settings"]["admin.token_file"] == os.getcwd() + "/token", rows'
   "$KVTIER" context add b --advisor-url http://context-b
   [[ $(origin advisor.url --config cli.yaml) == *"http://file  # file"* ]]
   "$KVTIER" context use a
-  [[ $(origin advisor.url --config cli.yaml) == *"http://context-a  # context a"* ]]
+  [[ $(origin advisor.url) == *"http://context-a  # context a"* ]]
   [[ $(origin advisor.url --context b) == *"http://context-b  # context b"* ]]
   [[ $(KVTIER_CONTEXT=b origin advisor.url) == *"http://context-b  # context b"* ]]
   [[ $(KVTIER_CONTEXT=b origin advisor.url --context a) == *"context-a"* ]]
@@ -58,6 +58,21 @@ assert rows[1]["settings"]["admin.token_file"] == os.getcwd() + "/token", rows'
   output_has 'no context is called "nobody"'
   "$KVTIER" context use -
   [[ $(origin advisor.url) == *default* ]]
+}
+
+@test "a file that is named is not mixed with the context in use" {
+  printf 'advisor:\n  url: http://file\n' >cli.yaml
+  "$KVTIER" context add prod --advisor-url http://prod --nats-url nats://prod:1
+  "$KVTIER" context use prod
+  [[ $(origin advisor.url --config cli.yaml) == *"http://file  # file"* ]]
+  [[ $(origin nats.url --config cli.yaml) == *"# default"* ]]
+  [[ $(origin advisor.url --config cli.yaml --context prod) == *"http://prod  # context prod"* ]]
+  [[ $(KVTIER_CONTEXT=prod origin advisor.url --config cli.yaml) == *"http://prod  # context prod"* ]]
+  [[ $(origin advisor.url) == *"http://prod  # context prod"* ]]
+  printf 'current: gone\n' >"$FILE" # nor hindered by it
+  "$KVTIER" --config cli.yaml config show
+  run "$KVTIER" --config cli.yaml --context prod config show
+  status_is 3
 }
 
 @test "the file is the owner's, and nothing secret is in it" {
