@@ -554,8 +554,8 @@ const struct cli_command cli_commands[] = {
      .argument_max = 1,
      .summary = "Check a policy before the advisor sees it",
      .details =
-         "FILE is a policy (docs/policies.md), or YAML with the advisor's settings (its policy: "
-         "section counts). All mistakes of a policy are told at once, with line, column and the "
+         "FILE is a policy (docs/policies.md), or YAML with a policy: section, which is the "
+         "advisor's settings. All mistakes of a policy are told at once, with line, column and the "
          "nearest word that is known. Nothing is sent anywhere. Exit status 1 when there is a "
          "mistake, 3 without the file.",
      .example = "policy validate policy.yaml",

@@ -107,7 +107,7 @@ cli_policy_validate(const struct cli_context *context)
     struct kvt_error err = {0};
     enum kvt_err rc;
 
-    if (cli_policy_file_is(context->arguments[0]))
+    if (!cli_policy_file_is_settings(context->arguments[0]))
         return cli_policy_file_validate(context);
     rc = cli_daemons_advisor(context->arguments[0], &config, &err);
     if (rc == KVT_OK)

@@ -17,22 +17,29 @@
 enum { SHOWN_MAX = 200, ORIGIN_MAX = 48 };
 
 bool
-cli_policy_file_is(const char *path)
+cli_policy_file_is_settings(const char *path)
 {
     struct kvt_yaml_value root;
     struct kvt_yaml_value key;
     struct kvt_yaml_value value;
     struct kvt_yaml *file;
-    bool is = false;
+    bool section = false;
+    bool policy = false;
     size_t at;
 
     if (kvt_yaml_load(&file, path, &root, NULL) != KVT_OK)
         return false;
-    for (size_t i = 0; !is && kvt_yaml_pair(root, i, &key, &value); i++)
-        is = kvt_yaml_text(key) != NULL &&
-             policy_key_find(POLICY_SECTION_FILE, kvt_yaml_text(key), &at) != NULL;
+    for (size_t i = 0; kvt_yaml_pair(root, i, &key, &value); i++) {
+        const char *name = kvt_yaml_text(key);
+
+        if (name == NULL)
+            continue;
+        section = section || (strcmp(name, "policy") == 0 && !kvt_yaml_is_null(value)) ||
+                  strncmp(name, "policy.", strlen("policy.")) == 0;
+        policy = policy || policy_key_find(POLICY_SECTION_FILE, name, &at) != NULL;
+    }
     kvt_yaml_free(file);
-    return is;
+    return section && !policy;
 }
 
 /* ---- what is wrong with one ---- */

@@ -40,7 +40,8 @@ read_root(struct policy_reader *reader, struct kvt_yaml_value root, struct polic
 {
     if (root.node == 0 || kvt_yaml_is_null(root)) {
         policy_problems_add(reader->problems, (struct kvt_yaml_mark){1, 1},
-                            "the file is empty: a policy begins with \"version: 1\"");
+                            "the file is empty: a policy begins with \"version: 1\"; the one "
+                            "in force to begin with: kvtier policy show --text");
         return;
     }
     policy_section_read(reader, root, POLICY_SECTION_FILE, policy);

@@ -51,6 +51,34 @@ setup() {
   output_has 'unknown key "policy" in a policy'
 }
 
+@test "policy validate: a file that was cut short is no settings file" {
+  : >empty.yaml
+  run "$KVTIER" policy validate empty.yaml
+  status_is 1
+  golden policy-validate-empty
+  printf '# hot volumes\n\n' >comments.yaml
+  run "$KVTIER" policy validate comments.yaml
+  status_is 1
+  output_has "the file is empty"
+  printf 'log: {level: info}\n' >log.yaml
+  run "$KVTIER" policy validate log.yaml
+  status_is 1
+  golden policy-validate-log
+  run --separate-stderr "$KVTIER" policy validate log.yaml -o json
+  status_is 1
+  [[ $output == *'"valid":false'* ]]
+  printf 'log: {level: info}\npolicy:\n' >cut.yaml
+  run "$KVTIER" policy validate cut.yaml
+  status_is 1
+  printf 'log: {level: info}\npolicy.hot_start: 80%%\n' >dotted.yaml
+  run "$KVTIER" policy validate dotted.yaml
+  status_is 0
+  printf 'policy:\n  hot_strat: 80%%\n' >mistaken.yaml
+  run "$KVTIER" policy validate mistaken.yaml
+  status_is 1
+  output_has "hot_start"
+}
+
 @test "policy test says which rule won and why" {
   sed 's/fanout: 40/fanout: 4/; s/last_access: 2h, fill: 62%/last_access: 20m, fill: 92%/' small-hot.yaml >changed.yaml
   run "$KVTIER" policy test changed.yaml
