@@ -13,6 +13,7 @@
 #include "cli/plan_private.h"
 #include "cli/server.h"
 #include "cli/table.h"
+#include "cli/tenant.h"
 
 enum { PLAN_MODE = 0644, SHOWN_DIGEST = 16 };
 
@@ -34,7 +35,7 @@ print_sums(FILE *out, struct json_object *plan, const char *path, const char *ti
 
         kvt_size_format(cli_json_u64(sum, "bytes"), bytes);
         cli_table_add(&table, "%s",
-                      cli_json_text(sum, "name")[0] == '\0' ? "(none)"
+                      cli_json_text(sum, "name")[0] == '\0' ? CLI_TENANT_UNNAMED
                                                             : cli_json_text(sum, "name"));
         cli_table_add(&table, "%" PRIu64, cli_json_u64(sum, "blocks"));
         cli_table_add(&table, "%s", bytes);

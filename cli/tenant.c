@@ -18,7 +18,8 @@ struct row {
 };
 
 struct rows {
-    bool whole; /* namespaces by their whole names; else tenants */
+    bool whole;   /* namespaces by their whole names; else tenants */
+    bool unnamed; /* only those of no tenant */
     struct row *rows;
     size_t count;
     size_t capacity;
@@ -95,6 +96,8 @@ add_row(void *arg, struct json_object *line)
     char key[KVT_NAMESPACE_MAX];
     size_t at = 0;
 
+    if (rows->unnamed && name[0] != '\0' && name[0] != '/')
+        return true;
     (void)snprintf(key, sizeof(key), "%.*s", size, name);
     while (at < rows->count && strcmp(rows->rows[at].name, key) < 0)
         at++;
@@ -179,7 +182,8 @@ print_table(FILE *out, const struct rows *rows)
     for (size_t i = 0; i < rows->count; i++) {
         const struct cli_tenant_sum *sum = &rows->rows[i].sum;
 
-        cli_table_add(&table, "%s", rows->rows[i].name[0] == '\0' ? "-" : rows->rows[i].name);
+        cli_table_add(&table, "%s",
+                      rows->rows[i].name[0] == '\0' ? CLI_TENANT_UNNAMED : rows->rows[i].name);
         cli_table_add(&table, "%" PRIu64, sum->blocks);
         add_size(&table, sum->hot_bytes);
         add_size(&table, sum->cold_bytes);
@@ -195,10 +199,12 @@ enum cli_exit
 cli_tenant_usage(const struct cli_context *context)
 {
     const char *tenant = context->argument_count > 0 ? context->arguments[0] : NULL;
-    struct rows rows = {.whole = tenant != NULL};
+    struct rows rows = {.whole = tenant != NULL,
+                        .unnamed = tenant != NULL && strcmp(tenant, CLI_TENANT_UNNAMED) == 0};
     enum cli_exit status = CLI_EXIT_DONE;
     struct kvt_error err = {0};
-    enum kvt_err rc = walk(context, tenant, add_row, &rows, &err);
+    /* The advisor's word for all is the empty name: those of no tenant are picked here. */
+    enum kvt_err rc = walk(context, rows.unnamed ? NULL : tenant, add_row, &rows, &err);
 
     if (rc == KVT_OK && rows.full)
         rc = kvt_error_set(&err, KVT_FULL, "more than %d tenants: ask for one of them",

@@ -299,6 +299,11 @@ show(struct purge *purge)
     check_looks(purge, &pass);
     if (purge->context->json) {
         print_json(purge, false);
+    } else if (pass.sum == 0 && pass.failed == 0) {
+        (void)fprintf(purge->context->out,
+                      "nothing of %s %s was found at %s; who is known: kvtier tenant usage\n",
+                      strchr(purge->namespace_, '/') == NULL ? "tenant" : "namespace",
+                      purge->namespace_, pass.gateway);
     } else {
         for (size_t i = 0; i < PLACES; i++)
             (void)fprintf(purge->context->out, "%10" PRIu64 "  %s\n", pass.found[i],
@@ -367,6 +372,11 @@ cli_tenant_purge(const struct cli_context *context)
     enum cli_exit status;
     int size;
 
+    if (strcmp(tenant, CLI_TENANT_UNNAMED) == 0)
+        return cli_context_usage(context,
+                                 "\"-\" is what belongs to no tenant, and cannot be purged as one; "
+                                 "see it: kvtier tenant usage -; delete it from a block on: kvtier "
+                                 "prefix purge HASH");
     if (tenant[0] == '\0' || strchr(tenant, '/') != NULL)
         return cli_context_usage(context,
                                  "\"%.80s\" is no tenant: the first part of a namespace; "

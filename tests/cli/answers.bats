@@ -221,6 +221,15 @@ assert asked["verb"] == "pin" and abs(asked["until_ms"] / 1000 - time.time() - 3
   run $KVTIER_CONFIGURED tenant usage gone
   status_is 3
   output_has 'knows nothing of "gone"'
+  run $KVTIER_CONFIGURED tenant usage -
+  status_is 0
+  golden tenant-usage-unnamed
+  run $KVTIER_CONFIGURED tenant usage - -o json
+  status_is 0
+  echo "$output" | python3 -c '
+import json, sys
+rows = json.load(sys.stdin)["namespaces"]
+assert [(r["namespace"], r["worker_places"]) for r in rows] == [("", 5)], rows'
 }
 
 @test "tenant purge asks, says what there is, and proves place by place" {
@@ -237,6 +246,15 @@ assert asked["verb"] == "pin" and abs(asked["until_ms"] / 1000 - time.time() - 3
   golden tenant-purge
   run $KVTIER_CONFIGURED tenant purge gone --dry-run
   status_is 9
+  [ "$output" = "nothing of tenant gone was found at gw0; who is known: kvtier tenant usage" ]
+  run $KVTIER_CONFIGURED tenant purge gone --model llama --dry-run
+  status_is 9
+  output_has "nothing of namespace gone/llama was found"
+  for how in --dry-run --yes; do
+    run $KVTIER_CONFIGURED tenant purge - $how
+    status_is 2
+    output_has '"-" is what belongs to no tenant'
+  done
   run $KVTIER_CONFIGURED tenant purge gone --yes --gateway-url "http://127.0.0.1:$(cat "$BATS_FILE_TMPDIR/port")/minio"
   status_is 8
   output_has "whole key only"
