@@ -128,6 +128,17 @@ expected(enum kvt_config_type type)
     return "text";
 }
 
+/* Who forgot the unit is told so: a bare number is milliseconds, which are rarely meant. */
+static const char *
+missing_unit(const struct kvt_param *param, const char *text)
+{
+    const bool bare = text[0] != '\0' && isdigit((unsigned char)text[strlen(text) - 1]);
+
+    return bare && param->type == KVT_CONFIG_DURATION
+               ? "; a number without a unit is milliseconds: add s, m, h or d"
+               : "";
+}
+
 static enum kvt_err
 check_limits(const struct kvt_param *param, const char *text, uint64_t number, const char *where,
              struct kvt_error *err)
@@ -136,12 +147,12 @@ check_limits(const struct kvt_param *param, const char *text, uint64_t number, c
 
     if (param->min[0] != '\0' && convert_number(param->type, param->min, &limit) == KVT_OK &&
         number < limit)
-        return kvt_error_set(err, KVT_INVALID, "%s: %s is below the least, %s", where, text,
-                             param->min);
+        return kvt_error_set(err, KVT_INVALID, "%s: %s is below the least, %s%s", where, text,
+                             param->min, missing_unit(param, text));
     if (param->max[0] != '\0' && convert_number(param->type, param->max, &limit) == KVT_OK &&
         number > limit)
-        return kvt_error_set(err, KVT_INVALID, "%s: %s is above the most, %s", where, text,
-                             param->max);
+        return kvt_error_set(err, KVT_INVALID, "%s: %s is above the most, %s%s", where, text,
+                             param->max, missing_unit(param, text));
     return KVT_OK;
 }
 

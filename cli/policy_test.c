@@ -119,6 +119,12 @@ print_summary(const struct run *run)
 {
     struct json_object *answer;
 
+    if (run->tests == NULL && run->passed + run->failed == 0) {
+        (void)fprintf(run->context->out,
+                      "no tests in %s; they go below tests: (docs/policies.md)\n",
+                      run->context->arguments[0]);
+        return;
+    }
     if (run->tests == NULL) {
         (void)fprintf(run->context->out, "%zu passed, %zu failed\n", run->passed, run->failed);
         return;

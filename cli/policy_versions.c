@@ -119,14 +119,34 @@ expect(uint64_t version, char line[HEADER_MAX], const char *headers[2])
     return headers;
 }
 
+static enum kvt_err
+version_now(const struct cli_context *context, uint64_t *version, struct kvt_error *err)
+{
+    struct json_object *policy = NULL;
+    const enum kvt_err rc =
+        cli_server_ask(context, CLI_SERVER_ADVISOR, "/v1/policy", NULL, false, &policy, err);
+
+    *version = rc == KVT_OK ? cli_json_u64(policy, "version") : 0;
+    if (rc == KVT_OK)
+        (void)json_object_put(policy);
+    return rc;
+}
+
 static enum cli_exit
 send(const struct cli_context *context, const struct cli_server_request *request)
 {
     struct json_object *policy;
     struct kvt_error err = {0};
+    uint64_t before;
 
-    if (cli_server_send(context, CLI_SERVER_ADVISOR, request, &policy, &err) != KVT_OK)
+    if (version_now(context, &before, &err) != KVT_OK ||
+        cli_server_send(context, CLI_SERVER_ADVISOR, request, &policy, &err) != KVT_OK)
         return cli_server_fail(context, CLI_SERVER_ADVISOR, &err);
+    /* Each change has a number above all before it. */
+    if (before > 0 && cli_json_u64(policy, "version") == before)
+        (void)fprintf(context->err,
+                      "kvtier: already in force as version %" PRIu64 ": nothing was changed\n",
+                      before);
     cli_policy_print(context, policy);
     (void)json_object_put(policy);
     return CLI_EXIT_DONE;

@@ -164,7 +164,8 @@ add_left_out(struct tree *tree, struct json_object *block, uint64_t level)
     const size_t shown = shown_of(tree, block, level);
 
     if (count > shown)
-        cli_table_add(&tree->table, "%" PRIu64 " more children", count - shown);
+        cli_table_add(&tree->table, "%" PRIu64 " more %s", count - shown,
+                      count - shown == 1 ? "child" : "children");
     else
         cli_table_add(&tree->table, "%s", "");
 }

@@ -168,7 +168,8 @@ assert states == ["ok", "draining", "stuck", "unhealthy", "silent"], states'
   golden prefix-tree
   run $KVTIER_CONFIGURED prefix tree 0xdeadbeef --depth 0
   status_is 0
-  output_has "1 more children"
+  output_has "1 more child"
+  [[ $output != *children* ]]
   run --separate-stderr $KVTIER_CONFIGURED prefix tree 0xdeadbeef -o json
   echo "$output" | python3 -c '
 import json, sys
@@ -191,6 +192,12 @@ assert root["children"][0]["left_out"] == 5 and root["subtree"]["blocks"] == 3, 
 import json, sys, time
 asked = json.load(open(sys.argv[1]))
 assert asked["verb"] == "pin" and abs(asked["until_ms"] / 1000 - time.time() - 3600) < 60, asked' "$BATS_FILE_TMPDIR/asked"
+  run $KVTIER_CONFIGURED prefix pin 0xdeadbeef --for 2
+  status_is 2
+  output_has "--for: 2 is below the least, 1s; a number without a unit is milliseconds: add s, m, h or d"
+  run $KVTIER_CONFIGURED prefix pin 0xdeadbeef --for 2ms
+  status_is 2
+  [[ $output != *"without a unit"* ]]
   run $KVTIER_CONFIGURED prefix unpin 0xdeadbeef
   status_is 0
   run $KVTIER_CONFIGURED prefix warm 0xdeadbeef
@@ -319,6 +326,14 @@ assert [(r["namespace"], r["worker_places"]) for r in rows] == [("", 5)], rows'
   status_is 0
   golden policy-install
   output_has "$(wc -c <default.yaml): demote"
+  run --separate-stderr $KVTIER_CONFIGURED policy install default.yaml
+  status_is 0
+  [ -z "$stderr" ]
+  echo "# in force already" >>default.yaml
+  run --separate-stderr $KVTIER_CONFIGURED policy install default.yaml
+  status_is 0
+  [ "$stderr" = "kvtier: already in force as version 3: nothing was changed" ]
+  output_has "version        3"
   run $KVTIER_CONFIGURED policy install default.yaml --if-version 2
   status_is 6
   output_has "version 3 is in force, not 2"

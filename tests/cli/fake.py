@@ -317,6 +317,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.refuse(401, "DENIED", "wrong token")
         elif self.headers.get("If-Match") not in (None, "3") or "refuse" in body:
             self.refuse(412, "PRECONDITION", "version 3 is in force, not " + self.headers["If-Match"])
+        elif "in force already" in body:
+            self.answer(POLICY)
         else:
             if body == PLAN_POLICY:
                 IN_FORCE.update(version=4, digest=hashlib.sha256(body.encode()).hexdigest())

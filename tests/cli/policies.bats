@@ -89,6 +89,16 @@ setup() {
   golden policy-test-failed-yaml
 }
 
+@test "policy test says that there is nothing to be tested" {
+  sed '/^tests:/,$d' default.yaml >none-in-it.yaml
+  run "$KVTIER" policy test none-in-it.yaml
+  status_is 0
+  [ "$output" = "no tests in none-in-it.yaml; they go below tests: (docs/policies.md)" ]
+  run "$KVTIER" policy test none-in-it.yaml -o json
+  status_is 0
+  [ "$output" = '{"schema_version":1,"file":"none-in-it.yaml","tests":[],"passed":0,"failed":0}' ]
+}
+
 @test "policy show fills in defaults and says where values are from" {
   run "$KVTIER" policy show default.yaml
   status_is 0
