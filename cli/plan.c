@@ -11,6 +11,7 @@
 #include "cli/json.h"
 #include "cli/options.h"
 #include "cli/plan_private.h"
+#include "cli/policy_file.h"
 #include "cli/server.h"
 #include "cli/table.h"
 #include "cli/tenant.h"
@@ -142,6 +143,13 @@ add_moves(struct advisor_plan_digest *digest, struct json_object *moves)
     return true;
 }
 
+enum kvt_err
+cli_plan_is_none(struct kvt_error *err)
+{
+    return kvt_error_set(err, KVT_INVALID,
+                         "this is no plan; make one: kvtier policy plan FILE --out plan.json");
+}
+
 /* Whoever signs anew what was changed can still show no other counts than what is done. */
 static bool
 sums_hold(struct json_object *plan)
@@ -167,7 +175,7 @@ cli_plan_verify(struct json_object *plan, struct kvt_error *err)
     bool good = true;
 
     if (strcmp(cli_json_text(plan, "kind"), "kvtier-plan") != 0 || policy == NULL)
-        return kvt_error_set(err, KVT_INVALID, "this is no plan; make one: kvtier policy plan");
+        return cli_plan_is_none(err);
     if (advisor_rulebook_digest(policy, strlen(policy), hex) != KVT_OK)
         return kvt_error_set(err, KVT_NOMEM, "plan");
     good = strcmp(hex, cli_json_text(plan, "policy_digest")) == 0;
@@ -191,6 +199,19 @@ cli_plan_verify(struct json_object *plan, struct kvt_error *err)
 }
 
 /* ---- making one ---- */
+
+/* All that is wrong with the policy is told with its line, before anything is sent. */
+static enum cli_exit
+check_first(const struct cli_context *context, const char *path)
+{
+    struct policy *policy = NULL;
+    enum cli_exit status = CLI_EXIT_DONE;
+
+    if (path != NULL)
+        status = cli_policy_file_load(context, path, &policy);
+    policy_free(policy);
+    return status;
+}
 
 static enum kvt_err
 question_of(const char *path, struct json_object **body, struct kvt_error *err)
@@ -232,8 +253,10 @@ cli_plan_make(const struct cli_context *context)
     struct json_object *answer = NULL;
     struct json_object *body;
     struct kvt_error err = {0};
-    enum cli_exit status = CLI_EXIT_DONE;
+    enum cli_exit status = check_first(context, policy);
 
+    if (status != CLI_EXIT_DONE)
+        return status;
     if (question_of(policy, &body, &err) != KVT_OK)
         status = cli_context_fail(context, &err);
     else if (cli_server_ask(context, CLI_SERVER_ADVISOR, "/v1/plan", body, true, &answer, &err) !=

@@ -300,6 +300,9 @@ load(struct applying *applying, const char *path, struct kvt_error *err)
     char *text;
     enum kvt_err rc = kvt_file_read(&text, &size, path, CLI_PLAN_SIZE_MAX, err);
 
+    /* A policy, most likely; of a plan that is cut somewhere the place is told. */
+    if (rc == KVT_OK && text[strspn(text, " \t\r\n")] != '{')
+        rc = cli_plan_is_none(err);
     if (rc == KVT_OK)
         rc = kvt_json_parse(&applying->plan, text, size, path, err);
     kvt_free(text);

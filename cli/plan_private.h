@@ -21,6 +21,9 @@ void cli_plan_print(FILE *out, struct json_object *plan);
 /** Blocks of a verb ("delete"), counted in the moves themselves; NULL: of all. */
 uint64_t cli_plan_blocks(struct json_object *plan, const char *verb);
 
+/** KVT_INVALID: it is something else; says how to make one. */
+enum kvt_err cli_plan_is_none(struct kvt_error *err);
+
 /** Is it a plan, whole and as it was signed?  KVT_OK, KVT_INVALID, KVT_CORRUPT or KVT_NOMEM. */
 KVT_NODISCARD enum kvt_err cli_plan_verify(struct json_object *plan, struct kvt_error *err);
 

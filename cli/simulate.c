@@ -26,6 +26,7 @@ struct job {
     struct policy_plugin *plugin;
     struct cli_study_options options;
     uint64_t bad_lines;
+    struct kvt_error bad[BAD_LINES_SHOWN]; /* the first of them */
     uint64_t bad_messages;
 };
 
@@ -52,8 +53,9 @@ read_trace(const struct cli_context *context, struct job *job, struct kvt_error 
     for (;;) {
         rc = wire_trace_next(trace, &request, err);
         if (rc == KVT_INVALID) {
-            if (job->bad_lines++ < BAD_LINES_SHOWN)
-                (void)fprintf(context->err, "kvtier: %s\n", err->text);
+            if (job->bad_lines < BAD_LINES_SHOWN)
+                job->bad[job->bad_lines] = *err;
+            job->bad_lines++;
             continue;
         }
         if (rc == KVT_OK)
@@ -62,6 +64,13 @@ read_trace(const struct cli_context *context, struct job *job, struct kvt_error 
             break;
     }
     wire_trace_close(trace);
+    if (rc == KVT_NOTFOUND && job->bad_lines > 0 && policy_workload_requests(job->workload) == 0)
+        return kvt_error_set(err, KVT_INVALID,
+                             "%.60s: no trace and no recording; a policy is tested with kvtier "
+                             "policy plan and kvtier policy test",
+                             context->arguments[0]);
+    for (size_t i = 0; i < job->bad_lines && i < BAD_LINES_SHOWN; i++)
+        (void)fprintf(context->err, "kvtier: %s\n", job->bad[i].text);
     return rc == KVT_NOTFOUND ? KVT_OK : rc;
 }
 

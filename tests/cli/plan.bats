@@ -33,7 +33,7 @@ setup() {
 }
 
 expiring() {
-  printf 'version: 1\n# expire\n' >"$BATS_TEST_TMPDIR/policy.yaml"
+  printf 'version: 1\ntiers:\n  hot: {level: G3}\n  cold: {level: G4}\n# expire\n' >"$BATS_TEST_TMPDIR/policy.yaml"
 }
 
 @test "policy plan says what would be done, and saves it" {
@@ -52,6 +52,18 @@ expiring() {
   python3 -c 'import json, sys; assert json.load(sys.stdin)["kind"] == "kvtier-plan"' <<<"$output"
   run $KVTIER_CONFIGURED policy plan missing.yaml
   status_is 3
+}
+
+@test "policy plan tells every mistake of a policy, and sends nothing" {
+  cd "$BATS_TEST_TMPDIR"
+  cp "$KVTIER_SOURCE/tests/policies/wrong/schedule-nonsense.yaml" .
+  run "$KVTIER" policy validate schedule-nonsense.yaml
+  status_is 1
+  [ "$(grep -c '^schedule-nonsense.yaml:' <<<"$output")" -gt 1 ]
+  told=$output
+  run $KVTIER_CONFIGURED policy plan schedule-nonsense.yaml
+  status_is 1
+  [ "$output" = "$told" ]
 }
 
 @test "policy apply asks for --yes, and does it once" {
@@ -139,7 +151,14 @@ PY
   done
   run $KVTIER_CONFIGURED policy apply none.json --yes
   status_is 2
-  output_has "this is no plan; make one: kvtier policy plan"
+  output_has "this is no plan; make one: kvtier policy plan FILE --out plan.json"
+  run $KVTIER_CONFIGURED policy apply policy.yaml --yes
+  status_is 2
+  output_has "this is no plan; make one: kvtier policy plan FILE --out plan.json"
+  head -c 100 plan.json >torn.json
+  run $KVTIER_CONFIGURED policy apply torn.json --yes
+  status_is 2
+  output_has "torn.json:1:"
   run $KVTIER_CONFIGURED policy apply missing.json --yes
   status_is 3
 }

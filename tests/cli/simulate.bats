@@ -92,4 +92,8 @@ PY
   run "$KVTIER" policy simulate partly --sizes 3
   status_is 4
   output_has "partly:6"
+  run "$KVTIER" policy simulate "$KVTIER_SOURCE/config/policies/default.yaml"
+  status_is 2
+  output_has "default.yaml: no trace and no recording; a policy is tested with kvtier policy plan and kvtier policy test"
+  [ "${#lines[@]}" -le 2 ]
 }
