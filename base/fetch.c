@@ -76,14 +76,24 @@ prepare(CURL *easy, const struct kvt_fetch *fetch, struct curl_slist *headers,
     return ok && curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, method) == CURLE_OK;
 }
 
+/* Whoever answered in something that is not HTTP was reached. */
 static enum kvt_err
-code_of(CURLcode result, const struct kvt_buffer *answer)
+code_of_protocol(CURL *easy)
+{
+    char *address = NULL;
+
+    (void)curl_easy_getinfo(easy, CURLINFO_PRIMARY_IP, &address);
+    return address == NULL || address[0] == '\0' ? KVT_INVALID : KVT_IO;
+}
+
+static enum kvt_err
+code_of(CURL *easy, CURLcode result, const struct kvt_buffer *answer)
 {
     switch (result) {
     case CURLE_OK: return KVT_OK;
     case CURLE_OPERATION_TIMEDOUT: return KVT_TIMEOUT;
-    case CURLE_URL_MALFORMAT:
-    case CURLE_UNSUPPORTED_PROTOCOL: return KVT_INVALID;
+    case CURLE_URL_MALFORMAT: return KVT_INVALID;
+    case CURLE_UNSUPPORTED_PROTOCOL: return code_of_protocol(easy);
     case CURLE_OUT_OF_MEMORY: return KVT_NOMEM;
     case CURLE_WRITE_ERROR: return kvt_buffer_ok(answer) ? KVT_IO : KVT_RANGE;
     default: return KVT_UNAVAILABLE;
@@ -150,7 +160,7 @@ kvt_fetch(const struct kvt_fetch *fetch, unsigned *status, struct kvt_buffer *an
     result = curl_easy_perform(easy);
     (void)curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &code);
     *status = (unsigned)code;
-    rc = code_of(result, answer);
+    rc = code_of(easy, result, answer);
     if (rc == KVT_RANGE)
         (void)kvt_error_set(err, rc, "%s: the answer is larger than %zu bytes", fetch->url,
                             answer->limit);

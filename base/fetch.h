@@ -30,7 +30,8 @@ struct kvt_fetch {
 /**
  * Perform it.  Any HTTP status is KVT_OK; look at `status`.
  *
- * @return KVT_OK, KVT_UNAVAILABLE (nobody there), KVT_TIMEOUT, KVT_RANGE, KVT_INVALID or KVT_NOMEM
+ * @return KVT_OK, KVT_UNAVAILABLE (nobody there), KVT_TIMEOUT, KVT_RANGE, KVT_IO (who answered
+ *         speaks no HTTP), KVT_INVALID or KVT_NOMEM
  */
 KVT_NODISCARD enum kvt_err kvt_fetch(const struct kvt_fetch *fetch, unsigned *status,
                                      struct kvt_buffer *answer, struct kvt_error *err);

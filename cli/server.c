@@ -14,6 +14,8 @@
 
 enum { TOKEN_MAX = 256, URL_MAX = 4096, MESSAGE_MAX = 160 };
 
+#define NO_PATH "no such path" /* base/http.c says it */
+
 const char *
 cli_server_name(enum cli_server server)
 {
@@ -47,9 +49,20 @@ code_of(unsigned status, const char *name)
     }
 }
 
-/* A 4xx or 5xx as an error: the server's own code and words when it gave some. */
+/* What listens there is not who was meant. */
 static enum kvt_err
-refused(enum cli_server server, unsigned status, struct kvt_buffer *answer, struct kvt_error *err)
+somebody_else(const struct cli_context *context, enum cli_server server, const char *why,
+              struct kvt_error *err)
+{
+    return kvt_error_set(err, KVT_IO, "%.160s %s: is this %s?", cli_server_url(context, server),
+                         why, server == CLI_SERVER_ADVISOR ? "an advisor" : "a gateway");
+}
+
+/* A 4xx or 5xx as an error: the server's own code and words when it gave some.  A path that is
+ * not there is not what was asked for: somebody else listens. */
+static enum kvt_err
+refused(const struct cli_context *context, enum cli_server server, unsigned status,
+        struct kvt_buffer *answer, struct kvt_error *err)
 {
     struct json_object *object = NULL;
     const char *message;
@@ -58,6 +71,10 @@ refused(enum cli_server server, unsigned status, struct kvt_buffer *answer, stru
     if (kvt_json_parse(&object, kvt_buffer_text(answer), answer->size, "answer", err) != KVT_OK)
         object = NULL;
     message = cli_json_text(object, "error.message");
+    if (status == 404 && (message[0] == '\0' || strcmp(message, NO_PATH) == 0)) {
+        (void)json_object_put(object);
+        return somebody_else(context, server, "has no such path (HTTP 404)", err);
+    }
     rc = code_of(status, cli_json_text(object, "error.code"));
     if (rc == KVT_UNAVAILABLE || rc == KVT_TIMEOUT)
         rc = KVT_AGAIN; /* the server is there: what it asked is not */
@@ -111,7 +128,11 @@ fetch(const struct cli_context *context, enum cli_server server,
                              cli_server_url(context, server), MESSAGE_MAX, text);
     if (rc != KVT_OK)
         return kvt_error_set(err, rc, "%s: %.*s", cli_server_name(server), MESSAGE_MAX, text);
-    return status < 400 ? KVT_OK : refused(server, status, answer, err);
+    if (status == 401 && token)
+        return kvt_error_set(err, KVT_DENIED, "the token in %.160s is not the %s's (HTTP 401)",
+                             kvt_config_string(context->settings, CLI_SETTING_ADMIN_TOKEN_FILE),
+                             cli_server_name(server));
+    return status < 400 ? KVT_OK : refused(context, server, status, answer, err);
 }
 
 enum kvt_err
@@ -134,9 +155,12 @@ ask(const struct cli_context *context, enum cli_server server,
     *answer = NULL;
     kvt_buffer_init(&buffer, CLI_SERVER_ANSWER_MAX);
     rc = fetch(context, server, request, token, &buffer, err);
-    if (rc == KVT_OK)
+    if (rc == KVT_OK) {
         rc = kvt_json_parse(answer, kvt_buffer_text(&buffer), buffer.size,
                             cli_server_url(context, server), err);
+        if (rc == KVT_INVALID)
+            rc = somebody_else(context, server, "answers with no JSON", err);
+    }
     kvt_buffer_release(&buffer);
     return rc;
 }

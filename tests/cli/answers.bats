@@ -86,6 +86,34 @@ assert s["advisor"]["events"]["applied"] == 12345 and s["gateway"]["hot"]["block
   output_has "gateway  away"
 }
 
+@test "whoever is no advisor is told from one that has nothing" {
+  at=http://127.0.0.1:$(cat "$BATS_FILE_TMPDIR/port")
+  for path in site other; do
+    run $KVTIER_CONFIGURED policy show --advisor-url "$at/$path"
+    status_is 1
+    output_has "$at/$path has no such path (HTTP 404): is this an advisor?"
+  done
+  run $KVTIER_CONFIGURED policy show --advisor-url "$at/bad/v1/status?"
+  status_is 1
+  output_has "answers with no JSON: is this an advisor?"
+  python3 - "$BATS_TEST_TMPDIR/port" 3>&- <<'PY' &
+import os, socket, sys
+with socket.create_server(("127.0.0.1", 0)) as server:
+    server.settimeout(60)
+    with open(sys.argv[1] + ".part", "w", encoding="utf-8") as file:
+        file.write(str(server.getsockname()[1]))
+    os.rename(sys.argv[1] + ".part", sys.argv[1])
+    client, _ = server.accept()
+    client.recv(4096)
+    client.sendall(b"SSH-2.0-something\r\n")
+    client.close()
+PY
+  wait_for 20 test -f "$BATS_TEST_TMPDIR/port"
+  run $KVTIER_CONFIGURED policy show --advisor-url "http://127.0.0.1:$(cat "$BATS_TEST_TMPDIR/port")"
+  wait $!
+  status_is 1
+}
+
 @test "block show" {
   run $KVTIER_CONFIGURED block show deadbeef00000000
   status_is 3
@@ -362,7 +390,7 @@ assert [(r["namespace"], r["worker_places"]) for r in rows] == [("", 5)], rows'
   chmod 600 "$BATS_TEST_TMPDIR/other"
   run $KVTIER_CONFIGURED policy mode observe --admin-token-file "$BATS_TEST_TMPDIR/other"
   status_is 1
-  output_has "wrong token"
+  output_has "the token in $BATS_TEST_TMPDIR/other is not the advisor's"
   run $KVTIER_CONFIGURED policy mode nonsense
   status_is 2
 }

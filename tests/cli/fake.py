@@ -230,6 +230,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.answer({"paused": False, "mode": "observe",
                          "jobs": [job for key, job in GIVEN.items() if key == query["key"]]})
             return
+        if path.startswith("/site/"):  # no daemon of ours
+            self.send_error(404)
+            return
+        if path.startswith("/other/"):  # the other daemon of ours
+            self.refuse(404, "NOTFOUND", "no such path")
+            return
         if path == "/a/v1/jobs/13":
             self.answer({"paused": False, "job": next(iter(GIVEN.values())), "failures": []})
             return

@@ -77,5 +77,5 @@ setup() {
   chmod 600 "$BATS_TEST_TMPDIR/other"
   run $KVTIER_CONFIGURED migrate pause --admin-token-file "$BATS_TEST_TMPDIR/other"
   status_is 1
-  output_has "wrong token"
+  output_has "the token in $BATS_TEST_TMPDIR/other is not the advisor's"
 }
