@@ -131,6 +131,8 @@ advisor_jobs_load(struct advisor_jobs *jobs, const struct advisor_txn *txn)
         rc = advisor_store_number(txn, ADVISOR_META_JOB_NEXT, &next);
     if (next > jobs->next_id)
         jobs->next_id = next;
+    if (rc == KVT_OK)
+        advisor_jobs_load_places(jobs, txn);
     return rc;
 }
 
@@ -222,4 +224,5 @@ advisor_jobs_tick(struct advisor_jobs *jobs, uint64_t now_ms)
     advisor_jobs_take(jobs, now_ms);
     advisor_jobs_follow(jobs, now_ms);
     advisor_jobs_order(jobs, now_ms);
+    advisor_jobs_hold(jobs, now_ms);
 }

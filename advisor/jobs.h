@@ -11,6 +11,11 @@
  * and a job is a person's decision.  In the mode off, and while the planner is paused, nothing of
  * it is ordered; it waits.
  *
+ * A plan was made for tiers as they were, and has a limit of deletions: while one is open (from its
+ * first part to the first report after its end) the rules in force leave the tiers of its moves
+ * alone, or both would empty them at once.  A plan without progress for ADVISOR_JOB_HOLD_MS, be it
+ * stuck, paused or never given whole, keeps them out no longer.
+ *
  * Ownership: the jobs own their batches; store and planner are borrowed.  Requests are copied.
  * Threads:   the engine's thread, except where it says any.
  * Limits:    those below.  A job whose rows would not leave a part of the store free is refused.
@@ -37,6 +42,7 @@
 #define ADVISOR_JOB_SUSPEND_PPM     100000   /* share of errors that pauses a job, unless it says */
 #define ADVISOR_JOB_SUSPEND_MIN     16       /* errors before a share means something */
 #define ADVISOR_JOB_FILLING_MS      86400000 /* that the rest of a job may take to come */
+#define ADVISOR_JOB_HOLD_MS         600000   /* without progress: rules act beside an open plan */
 #define ADVISOR_JOB_WAIT_MS         8000 /* for the engine to take a request and make it durable */
 
 struct advisor_jobs;

@@ -421,6 +421,8 @@ take_submit(struct advisor_jobs *jobs, struct advisor_job_ask *ask, uint64_t now
         return rc;
     if (fresh)
         job = new_job(jobs, ask, now_ms);
+    for (size_t i = 0; i < ask->fresh_count && job != NULL; i++)
+        advisor_job_note_places(job, jobs->options.planner, &ask->fresh[i].batch);
     if (job == NULL || append(job, ask) != KVT_OK) {
         if (fresh)
             advisor_job_free(job);
@@ -429,6 +431,7 @@ take_submit(struct advisor_jobs *jobs, struct advisor_job_ask *ask, uint64_t now
     if (fresh)
         jobs->list[jobs->count++] = job;
     job->dirty = true;
+    job->progress_ms = now_ms;
     if (!ask->more) {
         job->row.state = job->row.batches == 0 ? ADVISOR_JOB_DONE : ADVISOR_JOB_QUEUED;
         job->row.finished_ms = job->row.batches == 0 ? now_ms : 0;

@@ -38,11 +38,18 @@ struct advisor_job_slot {
     uint64_t at_ms;
     uint32_t former_done; /* of a round before, which is counted already */
     uint32_t former_failed;
+    uint32_t counted; /* the most of its blocks that were done in an attempt */
     struct advisor_job_batch batch;
 };
 
+#define ADVISOR_JOB_HOT  1U
+#define ADVISOR_JOB_COLD 2U
+
 struct advisor_job {
     struct advisor_job_row row;
+    uint64_t progress_ms;                 /* a part came, it began, or blocks were done */
+    bool everywhere;                      /* moves at gateways that were not known */
+    uint8_t places[ADVISOR_GATEWAYS_MAX]; /* tiers of its moves: ADVISOR_JOB_HOT and _COLD */
     bool dirty;
     bool unwritten;                  /* some of it is not in the store yet */
     uint32_t next;                   /* batches before it were looked at in this round */
@@ -100,6 +107,17 @@ struct advisor_job *advisor_jobs_find(const struct advisor_jobs *jobs, uint64_t 
 void advisor_jobs_take(struct advisor_jobs *jobs, uint64_t now_ms);
 /** Those whose rest does not come any more make room for others. */
 void advisor_jobs_age(struct advisor_jobs *jobs, uint64_t now_ms);
+
+/* jobs_hold.c */
+/** Its moves are of these tiers. */
+void advisor_job_note_places(struct advisor_job *job, const struct advisor_planner *planner,
+                             const struct advisor_job_batch *batch);
+/** The same from the store, of plans that are open. */
+void advisor_jobs_load_places(struct advisor_jobs *jobs, const struct advisor_txn *txn);
+/** The tiers that the order empties or fills. */
+void advisor_jobs_place_order(const struct advisor_planner *planner, struct advisor_order *order);
+/** Tell the planner which tiers it leaves to open plans. */
+void advisor_jobs_hold(struct advisor_jobs *jobs, uint64_t now_ms);
 
 /* jobs_run.c */
 /** Results of orders. */

@@ -113,6 +113,10 @@ follow_slot(struct advisor_jobs *jobs, struct advisor_job *job, struct advisor_j
         /* A gateway counts what it was given; what it does not account for is not done. */
         batch->done = order->done < units(batch) ? order->done : units(batch);
         batch->failed = units(batch) - batch->done;
+        if (batch->done > slot->counted)
+            slot->counted = batch->done;
+        if (batch->done > 0)
+            job->progress_ms = now_ms;
         batch->bytes_moved += order->bytes_moved;
         job->row.bytes_moved += order->bytes_moved;
         job->dirty = true;
@@ -187,11 +191,10 @@ is_under_way(const struct advisor_job *job, uint32_t n)
 
 static enum kvt_err
 order_batch(struct advisor_jobs *jobs, const struct advisor_job *job,
-            const struct advisor_job_batch *batch, struct kvt_order_item *items, uint64_t now_ms,
-            uint64_t *number)
+            const struct advisor_job_batch *batch, struct kvt_order_item *items, uint32_t counted,
+            uint64_t now_ms, uint64_t *number)
 {
-    struct advisor_order model = {
-        .tier = ADVISOR_NONE, .until_ms = batch->until_ms, .items = items};
+    struct advisor_order model = {.counted = counted, .until_ms = batch->until_ms, .items = items};
     enum kvt_err rc;
 
     model.row.verb = batch->verb;
@@ -204,6 +207,7 @@ order_batch(struct advisor_jobs *jobs, const struct advisor_job *job,
     memcpy(model.row.namespace_, batch->namespace_, sizeof(model.row.namespace_));
     (void)snprintf(model.row.reason, sizeof(model.row.reason), "job %" PRIu64 ": %.40s",
                    job->row.id, job->row.title);
+    advisor_jobs_place_order(jobs->options.planner, &model);
     rc = advisor_planner_add_order(jobs->options.planner, &model);
     *number = rc == KVT_OK ? jobs->options.planner->next_id : 0;
     return rc;
@@ -217,6 +221,7 @@ begin_batch(struct advisor_jobs *jobs, struct advisor_job *job, struct advisor_j
     const bool again = slot->state == ADVISOR_SLOT_WAITING;
     const uint32_t attempts = again ? slot->batch.attempts : 0;
     const uint64_t moved = again ? slot->batch.bytes_moved : 0;
+    uint32_t counted = again ? slot->counted : 0;
     struct advisor_job_batch batch;
     struct kvt_order_item *items;
     uint64_t number;
@@ -228,7 +233,9 @@ begin_batch(struct advisor_jobs *jobs, struct advisor_job *job, struct advisor_j
         kvt_free(items);
         return KVT_OK;
     }
-    rc = order_batch(jobs, job, &batch, items, now_ms, &number);
+    if (batch.finished != 0 && batch.done > counted)
+        counted = batch.done;
+    rc = order_batch(jobs, job, &batch, items, counted, now_ms, &number);
     if (rc != KVT_OK)
         return rc;
     *slot = (struct advisor_job_slot){.state = ADVISOR_SLOT_ORDERED,
@@ -236,6 +243,7 @@ begin_batch(struct advisor_jobs *jobs, struct advisor_job *job, struct advisor_j
                                       .order = number,
                                       .former_done = batch.finished != 0 ? batch.done : 0,
                                       .former_failed = batch.finished != 0 ? batch.failed : 0,
+                                      .counted = counted,
                                       .batch = batch};
     slot->batch.attempts = attempts;
     slot->batch.bytes_moved = batch.bytes_moved > moved ? batch.bytes_moved : moved;
@@ -312,6 +320,7 @@ advisor_jobs_order(struct advisor_jobs *jobs, uint64_t now_ms)
         running++;
         if (job->row.state == ADVISOR_JOB_QUEUED) {
             job->row.state = ADVISOR_JOB_RUNNING;
+            job->progress_ms = now_ms;
             job->dirty = true;
         }
         if (!wants_orders(job, now_ms))

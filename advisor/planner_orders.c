@@ -65,12 +65,38 @@ reserve(struct advisor_planner *planner)
     return orders != NULL && kept != NULL ? KVT_OK : KVT_NOMEM;
 }
 
+static bool
+fills(const struct advisor_order *order)
+{
+    return order->row.verb == KVT_ORDER_PROMOTE || order->row.verb == KVT_ORDER_WARM;
+}
+
+static void
+count_of_job(struct advisor_planner *planner, const struct advisor_order *order, int by)
+{
+    const uint32_t tiers[] = {order->tier, order->also};
+
+    for (size_t i = 0; i < sizeof(tiers) / sizeof(tiers[0]); i++) {
+        uint32_t *count;
+
+        if (tiers[i] == ADVISOR_NONE)
+            continue;
+        count =
+            fills(order) ? &planner->tiers[tiers[i]].coming : &planner->tiers[tiers[i]].job_leaving;
+        *count = (uint32_t)((int)*count + by);
+    }
+}
+
 /* What an order counts towards, up or down. */
 static void
 count_on_tier(struct advisor_planner *planner, const struct advisor_order *order, int by)
 {
     struct advisor_tier *tier;
 
+    if (order->of_job) {
+        count_of_job(planner, order, by);
+        return;
+    }
     if (order->tier == ADVISOR_NONE)
         return;
     tier = &planner->tiers[order->tier];
@@ -135,7 +161,8 @@ finish(struct advisor_planner *planner, struct advisor_order *order, enum adviso
                               now_ms);
     if (rule_of(planner, order) >= 0 && (state == ADVISOR_ORDER_FAILED))
         advisor_planner_learn(planner, rule_of(planner, order), 0, order->row.items, now_ms);
-    count_on_tier(planner, order, -1);
+    if (!order->of_job) /* nothing else keeps its blocks from being chosen: until its events came */
+        count_on_tier(planner, order, -1);
     count_pending(planner);
 }
 
@@ -192,6 +219,10 @@ release(struct advisor_planner *planner, const struct advisor_order *order, uint
 {
     const bool refused = order->row.state == ADVISOR_ORDER_DONE && order->row.failed > 0;
 
+    if (order->of_job) {
+        count_on_tier(planner, order, -1);
+        return; /* nothing was taken out */
+    }
     if (order->tier == ADVISOR_NONE || order->row.verb == KVT_ORDER_PROMOTE)
         return;
     /* The last first: each comes back in front of those that were chosen after it. */
@@ -240,12 +271,18 @@ advisor_planner_withdraw(struct advisor_planner *planner, uint64_t id, uint64_t 
 }
 
 static void
-count_result(struct advisor_planner *planner, const struct advisor_order_row *row, uint64_t now_ms)
+count_result(struct advisor_planner *planner, const struct advisor_order *order, uint64_t now_ms)
 {
+    const struct advisor_order_row *row = &order->row;
+    /* What an attempt before did is done again for nothing. */
+    const uint32_t blocks = row->done > order->counted ? row->done - order->counted : 0;
+    /* A demotion mostly lets go of a volume's copy of which the bucket has another, and a pin moves
+     * nothing: of those a gateway tells only what it copied. */
+    const bool told = row->verb == KVT_ORDER_DELETE || fills(order);
     const struct advisor_tally_moves moves = {
-        .blocks = row->done,
+        .blocks = blocks,
         .failed = row->failed,
-        .bytes = row->items == 0 ? 0 : row->bytes / row->items * row->done,
+        .bytes = told ? row->bytes_moved : (row->items == 0 ? 0 : row->bytes / row->items * blocks),
         .copied = row->bytes_moved};
 
     advisor_tally_moved(planner->options.tally, (enum kvt_order_verb)row->verb, &moves, now_ms);
@@ -271,7 +308,7 @@ advisor_planner_take_results(struct advisor_planner *planner, const struct kvt_r
         memcpy(order->row.text, result->text, sizeof(order->row.text));
         order->row.text[sizeof(order->row.text) - 1] = '\0';
         order->dirty = true;
-        count_result(planner, &order->row, now_ms);
+        count_result(planner, order, now_ms);
         if (order->finished) {
             order->row.state = result->code == KVT_OK ? ADVISOR_ORDER_DONE : ADVISOR_ORDER_FAILED;
             continue;
@@ -392,6 +429,7 @@ load_order(void *arg, const struct advisor_order_row *row)
      * meanwhile may name them again, which is harmless. */
     order->row = *row;
     order->tier = ADVISOR_NONE;
+    order->also = ADVISOR_NONE;
     planner->orders[planner->order_count++] = order;
     return KVT_OK;
 }

@@ -187,6 +187,19 @@ choose_due(struct advisor_tick *plan, uint32_t number)
     }
 }
 
+/* An open plan has the tier for itself.  Other jobs have it for a while: they may go on for hours,
+ * and need not free anything here. */
+static bool
+waits_for_jobs(const struct advisor_tick *plan, struct advisor_tier *tier)
+{
+    if (tier->job_leaving == 0)
+        tier->jobs_since_ms = 0;
+    else if (tier->jobs_since_ms == 0)
+        tier->jobs_since_ms = plan->now_ms;
+    return tier->held ||
+           (tier->job_leaving > 0 && plan->now_ms < tier->jobs_since_ms + ADVISOR_JOBS_YIELD_MS);
+}
+
 static void
 drain(struct advisor_tick *plan, uint32_t number)
 {
@@ -194,11 +207,13 @@ drain(struct advisor_tick *plan, uint32_t number)
     const uint64_t capacity =
         advisor_chooser_capacity(plan->policy, tier->place, tier->report.capacity_bytes);
     const bool draining = capacity > 0 && set_watermarks(plan, tier, capacity);
+    const bool waits = waits_for_jobs(plan, tier);
 
     if (!draining)
         tier->stuck = false;
     /* One set at a time, and nothing while the bucket is away: its copies could not be checked. */
-    if (capacity == 0 || tier->leaving > 0 || !plan->planner->gateways[tier->gateway].healthy)
+    if (capacity == 0 || tier->leaving > 0 || waits ||
+        !plan->planner->gateways[tier->gateway].healthy)
         return;
     resume(plan, tier);
     if (tier->resuming)

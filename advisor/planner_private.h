@@ -27,6 +27,8 @@
 #define ADVISOR_REPORT_STALE_MS  15000
 /* A gateway that did not report for this long no longer keeps a former life out. */
 #define ADVISOR_REPORT_SILENT_MS 5000
+/* So long a tier waits for jobs that are no plans; then its rules act beside them. */
+#define ADVISOR_JOBS_YIELD_MS    60000
 /* What no rule took when nothing else was left to choose is looked at again after this. */
 #define ADVISOR_PASS_MS          60000
 /* Items of a finished order come back into the ordering after this: their events are on the way. */
@@ -44,12 +46,15 @@ struct advisor_tier {
     bool truncated;                       /* some of its blocks did not fit into the roster */
     struct policy_roster *roster;
     struct kvt_report_tier report;
-    uint64_t report_ms; /* 0: never */
-    uint32_t gateway;   /* who reported it last */
-    uint32_t leaving;   /* demote or delete orders outstanding */
-    uint32_t coming;    /* promote orders outstanding */
-    bool stuck;         /* it drains, and what is left to be chosen was refused */
-    uint64_t return_ms; /* 0: all refusals are remembered; else all blocks come back then */
+    uint64_t report_ms;     /* 0: never */
+    uint32_t gateway;       /* who reported it last */
+    uint32_t leaving;       /* demote or delete orders outstanding */
+    uint32_t coming;        /* promote orders outstanding */
+    uint32_t job_leaving;   /* orders of jobs that empty it: outstanding, or events on the way */
+    uint64_t jobs_since_ms; /* since when it waits for them; 0: it does not */
+    bool held;              /* an open plan moves its blocks */
+    bool stuck;             /* it drains, and what is left to be chosen was refused */
+    uint64_t return_ms;     /* 0: all refusals are remembered; else all blocks come back then */
 };
 
 /* Blocks chosen together; those of one rule and namespace become one order. */
@@ -105,9 +110,12 @@ struct advisor_order {
     uint64_t until_ms;            /* of a pin */
     uint32_t ns;
     uint32_t tier; /* what it relieves or fills; ADVISOR_NONE: of an earlier start */
+    uint32_t also; /* of_job: a second tier that it empties, or ADVISOR_NONE */
     uint32_t rule; /* that ordered it, plus 1; 0: none did */
     uint64_t rules_version;
-    bool swept; /* by a pass over the rows: its blocks may be another order's too */
+    bool of_job;      /* its blocks are in the rosters as before, and its tiers wait for it */
+    uint32_t counted; /* blocks that an earlier attempt at the same moved */
+    bool swept;       /* by a pass over the rows: its blocks may be another order's too */
     bool dirty;
     bool unsent;
     bool finished;          /* result or expiry seen */

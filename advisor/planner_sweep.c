@@ -256,6 +256,17 @@ look_at_rows(struct pass *pass)
         end(plan->planner);
 }
 
+/* An open plan has tiers for itself.  A pass is over all of them: it waits as a whole, for what it
+ * left out would have to wait for the next. */
+static bool
+is_held(const struct advisor_planner *planner)
+{
+    for (uint32_t i = 0; i < planner->tier_count; i++)
+        if (planner->tiers[i].held)
+            return true;
+    return false;
+}
+
 void
 advisor_planner_sweep(struct advisor_tick *plan)
 {
@@ -263,7 +274,7 @@ advisor_planner_sweep(struct advisor_tick *plan)
     struct pass pass = {.plan = plan, .began_ms = kvt_clock_mono_ms()};
     bool sweeps;
 
-    if (planner->sweeping > 0 || planner->store == NULL)
+    if (planner->sweeping > 0 || planner->store == NULL || is_held(planner))
         return; /* one set at a time */
     sweeps = advisor_rule_set_any(&planner->sweep.rules) || begin(plan);
     if (!sweeps && planner->news_count == 0)

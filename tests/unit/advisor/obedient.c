@@ -199,6 +199,10 @@ obey(struct obedient *gateway, const struct kvt_order *order)
         }
         result.done++;
         gateway->moved[order->verb]++;
+        if ((order->verb == KVT_ORDER_DELETE &&
+             (gateway->held[OBEDIENT_HOT][block] || gateway->held[OBEDIENT_COLD][block])) ||
+            (order->verb == KVT_ORDER_PROMOTE && !gateway->held[OBEDIENT_HOT][block]))
+            result.bytes_moved += OBEDIENT_SIZE;
         if (order->verb == KVT_ORDER_PIN || order->verb == KVT_ORDER_UNPIN)
             gateway->pinned[block] = order->verb == KVT_ORDER_PIN;
         if (leaves && gateway->held[OBEDIENT_HOT][block])
