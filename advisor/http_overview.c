@@ -234,6 +234,19 @@ add_tiers(const struct advisor_http *http, struct kvt_buffer *out)
     kvt_free(tiers);
 }
 
+/* What the operator allows, how far the policy goes with it, and whether all is stopped. */
+static void
+add_mode(const struct advisor_http *http, struct kvt_buffer *out)
+{
+    const struct advisor_rules *rules = advisor_rulebook_take(http->rulebook);
+    const enum advisor_mode mode = advisor_planner_mode(http->planner);
+
+    kvt_buffer_printf(out, "\"mode\":\"%s\",\"effective_mode\":\"%s\",\"paused\":%s,",
+                      advisor_mode_name(mode), advisor_mode_name(advisor_rules_mode(rules, mode)),
+                      advisor_planner_paused(http->planner) ? "true" : "false");
+    advisor_rulebook_give(http->rulebook, rules);
+}
+
 void
 advisor_http_render_overview(void *arg, struct kvt_buffer *out)
 {
@@ -248,9 +261,9 @@ advisor_http_render_overview(void *arg, struct kvt_buffer *out)
     kvt_buffer_printf(out,
                       "{\"schema_version\":1,\"time_ms\":%" PRIu64 ",\"uptime_ms\":%" PRIu64 ",\n",
                       now_ms, kvt_clock_mono_ms() - http->started_ms);
-    kvt_buffer_printf(out, "\"version\":\"%s\",\"mode\":\"%s\",\"ordering\":\"%s\",", KVT_VERSION,
-                      advisor_mode_name(advisor_planner_mode(http->planner)),
+    kvt_buffer_printf(out, "\"version\":\"%s\",\"ordering\":\"%s\",", KVT_VERSION,
                       advisor_planner_settings(http->planner)->ordering->name);
+    add_mode(http, out);
     advisor_http_add_troubles(http, out);
     kvt_buffer_printf(out, ",");
     add_numbers_of_state(http, out);

@@ -37,6 +37,10 @@ advisor_http_reasons(struct advisor_http *http, struct kvt_buffer *why)
     size_t live;
     uint64_t event_ms = (uint64_t)kvt_metric_get(http->counters->event_ms);
 
+    /* Somebody's own doing, and soon forgotten: tiers fill until PUTs are refused. */
+    if (advisor_planner_paused(http->planner))
+        kvt_buffer_printf(why, "orders: all are paused, of the policy and of jobs: tiers fill "
+                               "until kvtier migrate resume\n");
     advisor_publishers_doubts(advisor_engine_publishers(http->engine), &live, &uncertain, &silent);
     if (uncertain > 0)
         kvt_buffer_printf(why, "publishers: %zu uncertain\n", uncertain);
@@ -178,8 +182,10 @@ add_rules(const struct advisor_http *http, struct kvt_buffer *out)
     const struct advisor_rules *rules = advisor_rulebook_take(http->rulebook);
     const enum advisor_mode mode = advisor_planner_mode(http->planner);
 
-    kvt_buffer_printf(out, "\"effective_mode\":\"%s\",\"policy_version\":%" PRIu64 ",",
-                      advisor_mode_name(advisor_rules_mode(rules, mode)), rules->version);
+    kvt_buffer_printf(out,
+                      "\"effective_mode\":\"%s\",\"paused\":%s,\"policy_version\":%" PRIu64 ",",
+                      advisor_mode_name(advisor_rules_mode(rules, mode)),
+                      advisor_planner_paused(http->planner) ? "true" : "false", rules->version);
     advisor_rulebook_give(http->rulebook, rules);
 }
 

@@ -22,6 +22,7 @@ static const struct {
     {"policy: enforce", "kvtier policy show"},
     {"policy:", "kvtier orders ls"},
     {"gateway", "kvtier status"},
+    {"orders: all are paused", "kvtier migrate resume"},
     {"orders:", "kvtier orders ls"},
 };
 

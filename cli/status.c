@@ -232,8 +232,9 @@ print_advisor(FILE *out, struct json_object *advisor)
                   cli_json_u64(events, "uncertain"),
                   cli_json_bool(advisor, "nats.connected") ? "connected" : "AWAY");
     (void)fprintf(out,
-                  "orders   %" PRIu64 " issued, %" PRIu64 " pending, %" PRIu64 " done, %" PRIu64
+                  "orders   %s%" PRIu64 " issued, %" PRIu64 " pending, %" PRIu64 " done, %" PRIu64
                   " failed, %" PRIu64 " expired\n",
+                  cli_json_bool(advisor, "paused") ? "PAUSED (kvtier migrate resume); " : "",
                   cli_json_u64(orders, "issued"), cli_json_u64(orders, "pending"),
                   cli_json_u64(orders, "done"), cli_json_u64(orders, "failed"),
                   cli_json_u64(orders, "expired"));

@@ -83,7 +83,13 @@ add_verdict(struct sheet *sheet, struct json_object *all)
 {
     const bool ok = cli_json_bool(all, "verdict.ok");
     const size_t count = cli_json_count(all, "troubles");
+    const char *mode = cli_json_text(all, "mode");
+    const char *effective = cli_json_text(all, "effective_mode");
+    char less[64] = "";
 
+    /* The policy in force may go less far than it is allowed to. */
+    if (effective[0] != '\0' && strcmp(effective, mode) != 0)
+        (void)snprintf(less, sizeof(less), " (in effect %s)", effective);
     if (ok)
         add_line(sheet, CLI_TOP_GOOD, cli_json_text(all, "verdict.text"));
     for (size_t i = 0; i < count; i++) {
@@ -96,10 +102,11 @@ add_verdict(struct sheet *sheet, struct json_object *all)
         kvt_buffer_puts(sheet->out, "\n");
     }
     kvt_buffer_printf(sheet->out,
-                      " advisor %s, up %" PRIu64 " s, policy %s by %s; orders: %" PRIu64
+                      " advisor %s, up %" PRIu64 " s, policy %s%s by %s; orders: %s%" PRIu64
                       " done, %" PRIu64 " pending, %" PRIu64 " failed\n",
-                      cli_json_text(all, "version"), cli_json_u64(all, "uptime_ms") / 1000,
-                      cli_json_text(all, "mode"), cli_json_text(all, "ordering"),
+                      cli_json_text(all, "version"), cli_json_u64(all, "uptime_ms") / 1000, mode,
+                      less, cli_json_text(all, "ordering"),
+                      cli_json_bool(all, "paused") ? "PAUSED, " : "",
                       cli_json_u64(all, "orders.done"), cli_json_u64(all, "orders.pending"),
                       cli_json_u64(all, "orders.failed") + cli_json_u64(all, "orders.expired"));
 }

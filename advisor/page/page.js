@@ -434,11 +434,11 @@
   function showState(data) {
     const {index, events, orders} = data;
     $("state").replaceChildren(
-      fact("policy", data.mode + ", " + data.ordering), fact("blocks known", count(index.blocks) + " in " + count(index.places) + " places"),
+      fact("policy", data.mode + (data.effective_mode === data.mode ? "" : " (in effect " + data.effective_mode + ")") + ", " + data.ordering), fact("blocks known", count(index.blocks) + " in " + count(index.places) + " places"),
       fact("index in memory", bytes(index.ram_bytes) + " of " + bytes(index.ram_max_bytes)), fact("on disk", bytes(index.db_bytes) + " of " + bytes(index.db_max_bytes)),
       fact("events applied", count(events.applied) + (events.lag_ms > 0 ? ", " + span(events.lag_ms / 1000) + " behind" : "")),
       fact("publishers", count(events.publishers) + (events.uncertain > 0 ? ", " + events.uncertain + " uncertain" : "") + (events.silent > 0 ? ", " + events.silent + " silent" : "")),
-      fact("orders", count(orders.done) + " done, " + orders.pending + " pending, " + count(orders.failed + orders.expired) + " failed" + (orders.observed > 0 ? ", " + count(orders.observed) + " only observed" : "")),
+      fact("orders", (data.paused ? "paused, " : "") + count(orders.done) + " done, " + orders.pending + " pending, " + count(orders.failed + orders.expired) + " failed" + (orders.observed > 0 ? ", " + count(orders.observed) + " only observed" : "")),
       fact("gateways", data.gateways.map((one) => one.name + (one.healthy && one.reports ? "" : " (!)")).join(", ") || "none"));
   }
   function show(data) {
@@ -452,7 +452,7 @@
     part("flow", data.flow, () => showFlow(data.flow));
     part("reuse", data.reuse, () => showReuse(data.reuse));
     part("tree", data.prefixes, () => showTree(data.prefixes));
-    part("state", [data.mode, data.ordering, data.index, data.events, data.orders, data.gateways], () => showState(data));
+    part("state", [data.mode, data.effective_mode, data.paused, data.ordering, data.index, data.events, data.orders, data.gateways], () => showState(data));
     document.body.dataset.drawn = "yes";
   }
   function link(kind, text) {

@@ -17,7 +17,7 @@ HASH = "00000000deadbeef"
 
 ADVISOR = {
     "schema_version": 1, "program": "kvtier-advisor", "version": "9.9.9", "uptime_ms": 61000,
-    "state": "ready", "reasons": [], "mode": "enforce",
+    "state": "ready", "reasons": [], "mode": "enforce", "paused": True,
     "index": {"blocks": 1000, "places": 1500, "holders": 4, "ram_bytes": 1 << 20,
               "ram_max_bytes": 1 << 30, "db_bytes": 1 << 21, "db_max_bytes": 1 << 33, "collisions": 0},
     "tiers": [{"name": "hot@gw0", "used_bytes": 3 << 28, "capacity_bytes": 1 << 30, "blocks": 768,
@@ -33,8 +33,8 @@ ADVISOR = {
     "gateways": [{"name": "gw0", "healthy": True, "last_report_ms": 0}],
 }
 OVERVIEW = {
-    "schema_version": 1, "time_ms": 1700000000000, "uptime_ms": 61000, "version": "9.9.9", "mode": "enforce", "ordering": "rhi",
-    "state": "degraded", "verdict": {"ok": False, "text": "gateway gw0: its bucket does not answer", "command": "kvtier status"},
+    "schema_version": 1, "time_ms": 1700000000000, "uptime_ms": 61000, "version": "9.9.9", "mode": "enforce",
+    "effective_mode": "observe", "paused": True, "ordering": "rhi", "state": "degraded", "verdict": {"ok": False, "text": "gateway gw0: its bucket does not answer", "command": "kvtier status"},
     "troubles": [{"text": "gateway gw0: its bucket does not answer", "command": "kvtier status"},
                  {"text": "publishers: 1 uncertain, called \u001b[31mred", "command": "kvtier sources ls"}],
     "tiers": [{"name": "hot@gw0", "used_bytes": 3 << 28, "capacity_bytes": 1 << 30, "blocks": 768, "start_ppm": 850000,

@@ -328,6 +328,24 @@ def follows(run, page, advisor, client, every):
     page.run("document.querySelector('#theme').click()")
 
 
+def stopped(run, page, advisor):
+    """The stop switch and a policy that goes less far than the mode are seen on the page and in the commands."""
+    top = [run.program("kvtier"), "top", "--once", f"--advisor-url=http://127.0.0.1:{advisor.admin}"]
+    advisor.ask("/v1/policy/mode", {"mode": "enforce"}, token=run.token)
+    install(run, advisor, "mode: enforce", "mode: observe")
+    page.wait("document.querySelector('#state').textContent.includes('enforce (in effect observe)')")
+    expect("policy enforce (in effect observe)" in subprocess.run(top, stdout=subprocess.PIPE, check=True, text=True).stdout, "top")
+    advisor.ask("/v1/planner/pause", {}, token=run.token)
+    page.wait("document.querySelector('#verdict').className === 'bad'")
+    said = page.run("document.querySelector('#verdict').textContent")
+    expect("all are paused" in said and "kvtier migrate resume" in said, said)
+    expect(page.run("document.querySelector('#state').textContent.includes('paused')"), "with the orders")
+    expect("-> kvtier migrate resume" in subprocess.run(top, stdout=subprocess.PIPE, check=True, text=True).stdout, "top")
+    expect(advisor.status()["paused"] and any("paused" in reason for reason in advisor.status()["reasons"]), advisor.status())
+    advisor.ask("/v1/planner/resume", {}, token=run.token)
+    page.wait("document.querySelector('#verdict').className === 'good'")
+
+
 def trouble(run, page, minio):
     """The bucket goes away: the verdict says so, with a command."""
     minio.kill()
@@ -401,6 +419,8 @@ def scenario(run):
         lines(run, page, advisor)
     with run.case("a plan is shown, and approved with the token"):
         plans(run, page, advisor)
+    with run.case("orders that are paused, and a mode that is not in effect, are seen"):
+        stopped(run, page, advisor)
     with run.case("it follows what happens"):
         follows(run, page, advisor, client, every)
     with run.case("its console is silent"):

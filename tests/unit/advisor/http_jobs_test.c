@@ -152,6 +152,33 @@ jobs_and_everything_are_told_to_stop(void **state)
     end(&scene);
 }
 
+/* A stop switch that nobody sees is forgotten, and the tiers fill. */
+static void
+that_all_is_paused_is_seen(void **state)
+{
+    struct scene scene;
+    const char *text;
+
+    (void)state;
+    begin(&scene);
+    text = ask(&scene, "/v1/overview", NULL, NULL);
+    assert_non_null(strstr(text, "\"effective_mode\":\"off\",\"paused\":false,"));
+    assert_null(strstr(text, "kvtier migrate resume"));
+    (void)ask(&scene, "/v1/planner/pause", "", TOKEN);
+    text = ask(&scene, "/v1/overview", NULL, NULL);
+    assert_non_null(strstr(text, "\"paused\":true,"));
+    assert_non_null(strstr(text, "{\"text\":\"orders: all are paused"));
+    assert_non_null(strstr(text, "\"command\":\"kvtier migrate resume\"}"));
+    text = ask(&scene, "/v1/status", NULL, NULL);
+    assert_non_null(strstr(text, "\"orders: all are paused"));
+    assert_non_null(strstr(text, "\"paused\":true,"));
+    (void)ask(&scene, "/v1/planner/resume", "", TOKEN);
+    text = ask(&scene, "/v1/status", NULL, NULL);
+    assert_null(strstr(text, "orders: all are paused"));
+    assert_non_null(strstr(text, "\"paused\":false,"));
+    end(&scene);
+}
+
 static void
 nothing_is_done_without_the_token(void **state)
 {
@@ -272,6 +299,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_given_is_kept),
         cmocka_unit_test(jobs_and_everything_are_told_to_stop),
+        cmocka_unit_test(that_all_is_paused_is_seen),
         cmocka_unit_test(nothing_is_done_without_the_token),
         cmocka_unit_test(bad_bodies_are_answered),
         cmocka_unit_test(a_dry_run_keeps_nothing),

@@ -384,6 +384,7 @@ static void
 a_policy_goes_no_further_than_both_modes(void **state)
 {
     static const char enforcing[] = POLICY "modes: {mode: enforce}\n";
+    static const char off[] = POLICY "modes: {mode: off}\n";
     struct scene scene;
 
     (void)state;
@@ -392,10 +393,17 @@ a_policy_goes_no_further_than_both_modes(void **state)
     assert_has(ask(&scene, "/v1/policy/mode", "{\"mode\":\"off\"}", TOKEN),
                "\"effective_mode\":\"off\"");
     assert_has(ask(&scene, "/v1/policy", NULL, NULL), "\"policy_mode\":\"enforce\"");
-    assert_has(ask(&scene, "/v1/status", NULL, NULL),
-               "\"mode\":\"off\",\"effective_mode\":\"off\",\"policy_version\":2,");
+    assert_has(
+        ask(&scene, "/v1/status", NULL, NULL),
+        "\"mode\":\"off\",\"effective_mode\":\"off\",\"paused\":false,\"policy_version\":2,");
     (void)put(&scene, POLICY, strlen(POLICY), NULL); /* says nothing of a mode: it observes */
     assert_has(ask(&scene, "/v1/policy", NULL, NULL), "\"policy_mode\":\"observe\"");
+    (void)ask(&scene, "/v1/policy/mode", "{\"mode\":\"observe\"}", TOKEN);
+    assert_has(ask(&scene, "/v1/overview", NULL, NULL),
+               "\"mode\":\"observe\",\"effective_mode\":\"observe\",");
+    (void)put(&scene, off, strlen(off), NULL);
+    assert_has(ask(&scene, "/v1/overview", NULL, NULL),
+               "\"mode\":\"observe\",\"effective_mode\":\"off\",");
     end(&scene);
 }
 
