@@ -507,7 +507,8 @@ const struct cli_command cli_commands[] = {
      .summary = "Do what a plan says",
      .details =
          "Gives the moves to the advisor as one job, puts the policy in force and waits for the "
-         "end. It can be killed and run again: nothing is done twice. Exit status 4 when some "
+         "end. The moves are made in the mode observe too, which only keeps rules from acting. It "
+         "can be killed and run again: nothing is done twice. Exit status 4 when some "
          "blocks failed; 6 when it is stale (another version in force, older than a day, over 5% "
          "of its blocks moved) or its job was stopped; 7 when it deletes too much; 8 when it was "
          "changed; 10 without --yes.",
@@ -596,8 +597,10 @@ const struct cli_command cli_commands[] = {
      .argument_min = 1,
      .argument_max = 1,
      .summary = "Switch the advisor to off, observe or enforce",
-     .details = "Needs the admin token. observe decides and reports, and gives no order. The mode "
-                "stays over restarts of the advisor, whatever its file says.",
+     .details =
+         "Needs the admin token. In observe the rules decide and report, and give no order; plans "
+         "and jobs that you give are carried out all the same. In off neither is: jobs "
+         "wait. The mode stays over restarts of the advisor, whatever its file says.",
      .example = "policy mode observe",
      .words = "off|observe|enforce",
      .run = cli_policy_mode},
