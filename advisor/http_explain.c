@@ -5,6 +5,7 @@
 #include "advisor/errands.h"
 #include "advisor/facts.h"
 #include "advisor/http.h"
+#include "advisor/http_hint.h"
 #include "advisor/planner_choose.h"
 #include "advisor/planner_look.h"
 #include "base/alloc.h"
@@ -153,7 +154,8 @@ add_demands(struct kvt_buffer *out, bool *any, const struct question *question,
     add_clause(out, any, text, (refusals & POLICY_REFUSES_RECENT) == 0, change);
 }
 
-/* The clauses of a condition; of one that is false, what would do. */
+/* The clauses of a condition; of one that is false, what would do.  One below a not is told with
+ * it, so that true is good throughout. */
 static void
 add_condition(struct kvt_buffer *out, bool *any, const struct question *question,
               const struct policy_expression *when, const bool *trace, bool is)
@@ -162,14 +164,15 @@ add_condition(struct kvt_buffer *out, bool *any, const struct question *question
 
     for (size_t i = 0; policy_expression_clause(when, i, &clause); i++) {
         const bool helps = trace[clause.node] != clause.negated;
-        char text[POLICY_EXPRESSION_MAX];
+        char text[POLICY_EXPRESSION_MAX + sizeof("not ")];
         char change[CHANGE_MAX] = "";
 
         if (!is && !helps)
             policy_expression_change(when, clause.node, &question->facts.facts, change,
                                      sizeof(change));
-        (void)snprintf(text, sizeof(text), "%.*s", (int)clause.size, clause.text);
-        add_clause(out, any, text, trace[clause.node], change);
+        (void)snprintf(text, sizeof(text), "%s%.*s", clause.negated ? "not " : "", (int)clause.size,
+                       clause.text);
+        add_clause(out, any, text, helps, change);
     }
 }
 
@@ -218,6 +221,13 @@ add_classes(struct kvt_buffer *out, const struct question *question)
 
 /* ---- one tier ---- */
 
+/* Zero has no sign for people. */
+static double
+unsigned_zero(double value)
+{
+    return value == 0 ? 0 : value;
+}
+
 static void
 add_order(struct kvt_buffer *out, const struct question *question,
           const struct advisor_look_place *place)
@@ -234,10 +244,10 @@ add_order(struct kvt_buffer *out, const struct question *question,
         kvt_buffer_printf(out,
                           ",\"value\":%.9g,\"uses\":%u,\"last_use_ms\":%" PRIu64
                           ",\"leaving\":%s,\"blocks\":%u",
-                          standing->value, standing->uses, place->last_use_ms,
+                          unsigned_zero(standing->value), standing->uses, place->last_use_ms,
                           standing->taken ? "true" : "false", place->counts.in_tier);
     if (place->known && standing->chance >= 0)
-        kvt_buffer_printf(out, ",\"chance_1h\":%.6f", standing->chance);
+        kvt_buffer_printf(out, ",\"chance_1h\":%.6f", unsigned_zero(standing->chance));
     kvt_buffer_puts(out, "}");
 }
 
@@ -393,6 +403,7 @@ advisor_http_explain(void *arg, const struct kvt_http_request *request,
     const char *namespace_ = kvt_http_query(request, "namespace");
     struct question *question = kvt_calloc(1, sizeof(*question));
     struct kvt_error err = {.text = "out of memory"};
+    char hint[ADVISOR_HINT_MAX];
     enum kvt_err rc = KVT_NOMEM;
 
     if (question == NULL) {
@@ -401,6 +412,7 @@ advisor_http_explain(void *arg, const struct kvt_http_request *request,
     }
     question->http = http;
     question->namespace_ = namespace_ == NULL ? "" : namespace_;
+    advisor_http_hint(hint, "show", request->tail, question->namespace_);
     question->now_ms = kvt_clock_unix_ms();
     question->rules = advisor_rulebook_take(http->rulebook);
     if (!kvt_hash_parse(request->tail, &question->hash)) {
@@ -418,8 +430,9 @@ advisor_http_explain(void *arg, const struct kvt_http_request *request,
     else if (rc == KVT_NOTFOUND)
         kvt_http_fail(response, 404, rc,
                       "%s in namespace \"%s\" is in no volume and no bucket: policies are about "
-                      "those; who holds it: kvtier block show %s",
-                      request->tail, question->namespace_, request->tail);
+                      "those; who holds it: %s%s",
+                      request->tail, question->namespace_, hint,
+                      advisor_http_hint_unknown(question->namespace_));
     else
         kvt_http_fail(response, 503, rc, "%s", err.text);
 

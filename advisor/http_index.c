@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "advisor/http.h"
+#include "advisor/http_hint.h"
 #include "base/alloc.h"
 #include "base/json.h"
 
@@ -198,31 +199,30 @@ add_places(struct kvt_buffer *out, const struct advisor_find_block *block)
     kvt_buffer_printf(out, "],\"place_count\":%u", block->place_count);
 }
 
-/* Where it is, in a word, and who says more. */
+/* Where it is, in a word, and who says more: what becomes of it depends on the tier. */
 static void
-add_policy(const struct advisor_http *http, struct kvt_buffer *out,
-           const struct advisor_find_block *block, uint64_t hash)
+add_policy(struct kvt_buffer *out, const struct advisor_find_block *block, uint64_t hash,
+           const char *namespace_)
 {
     char text[KVT_HASH_TEXT_MAX];
-    const struct advisor_planner_options *settings = advisor_planner_settings(http->planner);
+    char hint[ADVISOR_HINT_MAX];
+    char why[ADVISOR_HINT_MAX + 64] = "only workers hold it: policies are not about those";
     bool hot = false;
     bool cold = false;
 
-    kvt_hash_format(hash, text);
     for (uint32_t i = 0; i < block->place_count && i < ADVISOR_FIND_PLACES_MAX; i++) {
         hot = hot || advisor_holder_is_hot(&block->places[i].holder);
         cold = cold || advisor_holder_is_cold(&block->places[i].holder);
     }
-    kvt_buffer_printf(
-        out, "\"policy\":{\"verdict\":\"%s\",\"rule\":\"%s\",\"order_value\":%" PRIu64 ",\"why\":[",
-        hot    ? "keep-hot"
-        : cold ? "keep-cold"
-               : "not-stored",
-        settings->ordering->name, block->touched_ms);
+    kvt_hash_format(hash, text);
+    advisor_http_hint(hint, "explain", text, namespace_);
     if (hot || cold)
-        kvt_buffer_printf(out, "\"which rule has it, and why: kvtier block explain %s\"", text);
-    else
-        kvt_buffer_printf(out, "\"only workers hold it\"");
+        (void)snprintf(why, sizeof(why), "which rule has it, and why: %s", hint);
+    kvt_buffer_printf(out, "\"policy\":{\"verdict\":\"%s\",\"why\":[",
+                      hot    ? "hot"
+                      : cold ? "cold"
+                             : "not-stored");
+    kvt_buffer_json_string(out, why);
     kvt_buffer_printf(out, "]}");
 }
 
@@ -249,8 +249,8 @@ advisor_http_block(void *arg, const struct kvt_http_request *request,
     rc = block == NULL ? KVT_NOMEM : advisor_find_block(&http->finder, namespace_, hash, block);
     if (rc != KVT_OK) {
         if (rc == KVT_NOTFOUND)
-            kvt_http_fail(response, 404, rc, "nobody holds %s in namespace \"%s\"", request->tail,
-                          namespace_);
+            kvt_http_fail(response, 404, rc, "nobody holds %s in namespace \"%s\"%s", request->tail,
+                          namespace_, advisor_http_hint_unknown(namespace_));
         else
             fail_find(response, rc);
         kvt_free(block);
@@ -279,7 +279,7 @@ advisor_http_block(void *arg, const struct kvt_http_request *request,
     }
     kvt_buffer_printf(out, "],\"child_count\":%zu,\"children_whole\":%s,", child_count,
                       advisor_http_whole(http) ? "true" : "false");
-    add_policy(http, out, block, hash);
+    add_policy(out, block, hash, namespace_);
     kvt_buffer_printf(out, "}");
     kvt_free(block);
 }

@@ -59,11 +59,9 @@ print_block(FILE *out, struct json_object *block)
     print_places(out, block);
     if (cli_json_at(block, "policy") == NULL)
         return;
-    (void)fprintf(out, "\npolicy     %s%s%s\n", cli_json_text(block, "policy.verdict"),
-                  cli_json_text(block, "policy.rule")[0] == '\0' ? "" : ", by rule ",
-                  cli_json_text(block, "policy.rule"));
+    (void)fprintf(out, "\nstored     %s\n", cli_json_text(block, "policy.verdict"));
     for (size_t i = 0; i < cli_json_count(block, "policy.why"); i++)
-        (void)fprintf(out, "           - %s\n",
+        (void)fprintf(out, "policy     %s\n",
                       json_object_get_string(cli_json_item(block, "policy.why", i)));
 }
 

@@ -13,6 +13,12 @@
 #include "cli/table.h"
 #include "kvtier/block.h"
 
+enum { VALUE_TEXT_MAX = 400 }; /* the longest double in whole digits */
+
+static const double VALUE_LEAST = 1e-6;
+static const double VALUE_WHOLE = 1e6;
+static const double CHANCE_LEAST = 1e-5;
+
 /* "depth 3, fanout 2, ..."; what is empty is left out. */
 static void
 print_facts(FILE *out, struct json_object *facts)
@@ -33,9 +39,36 @@ print_facts(FILE *out, struct json_object *facts)
     (void)fputc('\n', out);
 }
 
+/* What no reader compares is not printed: 1.1669782e-17 is next to nothing. */
+static void
+value_format(char text[VALUE_TEXT_MAX], double value)
+{
+    if (value == 0 || (value < VALUE_LEAST && value > -VALUE_LEAST))
+        (void)snprintf(text, VALUE_TEXT_MAX, "%s", value == 0 ? "0" : "nearly 0");
+    else if (value > VALUE_WHOLE || value < -VALUE_WHOLE)
+        (void)snprintf(text, VALUE_TEXT_MAX, "%.0f", value);
+    else
+        (void)snprintf(text, VALUE_TEXT_MAX, "%.6g", value);
+}
+
+/* "read within an hour: 12%"; an ordering may not know. */
+static void
+print_chance(FILE *out, struct json_object *order)
+{
+    const double chance = json_object_get_double(cli_json_at(order, "chance_1h"));
+
+    if (cli_json_at(order, "chance_1h") == NULL)
+        return;
+    if (chance > 0 && chance < CHANCE_LEAST)
+        (void)fprintf(out, "; chance of a use within an hour under %g%%", 100 * CHANCE_LEAST);
+    else
+        (void)fprintf(out, "; chance of a use within an hour %.3g%%", 100 * chance + 0.0);
+}
+
 static void
 print_order(FILE *out, struct json_object *order)
 {
+    char value[VALUE_TEXT_MAX];
     char time[KVT_CLOCK_TEXT_MAX];
 
     (void)fprintf(out, "  order  by %s", cli_json_text(order, "by"));
@@ -46,11 +79,13 @@ print_order(FILE *out, struct json_object *order)
         return;
     }
     kvt_clock_format(cli_json_u64(order, "last_use_ms"), time);
+    value_format(value, json_object_get_double(cli_json_at(order, "value")));
     (void)fprintf(out,
-                  ": value %s of %" PRIu64 " blocks, the lowest goes first; used %" PRIu64
-                  " times, last %s\n",
-                  cli_json_text(order, "value"), cli_json_u64(order, "blocks"),
-                  cli_json_u64(order, "uses"), time);
+                  ": its value is %s; of %" PRIu64
+                  " blocks the lowest value goes first; used %" PRIu64 " times, last %s",
+                  value, cli_json_u64(order, "blocks"), cli_json_u64(order, "uses"), time);
+    print_chance(out, order);
+    (void)fputc('\n', out);
 }
 
 static void

@@ -276,7 +276,7 @@ stat_catalog(const struct cli_context *context)
         if (rc == KVT_NOTFOUND && kvt_hash_parse(context->arguments[0], &hash))
             (void)fprintf(context->err,
                           "  a KEY is [NAMESPACE/]RANK/POSITION:...: kvtier g4 ls lists them\n"
-                          "  of a hash:  kvtier block show %s\n",
+                          "  of a hash:  kvtier block show %s --namespace NAMESPACE\n",
                           context->arguments[0]);
         return status;
     }

@@ -30,7 +30,8 @@ wanted_of(const struct policy_clause *clause, bool is, enum wanted wanted)
     return good ? WANTED_TRUE : WANTED_FALSE;
 }
 
-/* The clauses of a condition, one a line: its truth, and what would make it help. */
+/* The clauses of a condition, one a line: its truth, and what would make it help.  One below a not
+ * is told with it, so that true is good throughout. */
 static void
 explain_clauses(const struct explanation *explanation, const struct policy_expression *when,
                 const bool *trace, enum wanted wanted, int level)
@@ -46,8 +47,9 @@ explain_clauses(const struct explanation *explanation, const struct policy_expre
         change[0] = '\0';
         if (here != WANTED_AS_IT_IS)
             policy_expression_change(when, clause.node, explanation->facts, change, sizeof(change));
-        kvt_buffer_printf(explanation->out, "%*s%-5s  %.*s%s%s\n", INDENT * level, "",
-                          is ? "true" : "false", (int)clause.size, clause.text,
+        kvt_buffer_printf(explanation->out, "%*s%-5s  %s%.*s%s%s\n", INDENT * level, "",
+                          is != clause.negated ? "true" : "false", clause.negated ? "not " : "",
+                          (int)clause.size, clause.text,
                           change[0] == '\0' ? "" : "  ; would do: ", change);
         if (strncmp(clause.text, "class", 5) == 0) {
             size_t offset;

@@ -70,7 +70,7 @@ BLOCK = {"hash": HASH, "parent": "00000000000000aa", "position": 7, "namespace":
          "size": 262144, "ranks": 1, "hits": 3, "cold_hits": 2, "last_access_ms": 0, "children": ["00000000000000bb"], "child_count": 1,
          "places": [{"holder": "w0", "dp_rank": 0, "tier": "G2", "ranks": 1},
                     {"holder": "cold@kvtier", "dp_rank": 0, "tier": "G4", "ranks": 1}],
-         "policy": {"verdict": "stay", "rule": "promote", "order_value": 1, "why": ["two cold hits: promoted next"]}}
+         "policy": {"verdict": "cold", "why": [f"which rule has it, and why: kvtier block explain {HASH}"]}}
 ORDERS = {"orders": [{"epoch": 1, "id": 2, "gateway": "gw0", "namespace": "", "verb": "demote",
                       "reason": "hot_start", "items": 10, "issued_ms": 1700000000000, "expires_ms": 0,
                       "state": "done", "done": 9, "failed": 1, "bytes_moved": 0, "text": "one was read"}]}
@@ -123,7 +123,7 @@ EXPLAINED = {
          "facts": {"depth": 3, "fanout": 0, "hits": 5, "last_access": "2h", "fill": "60%", "tenant": "team", "model": "",
                    "pinned": False},
          "order": {"by": "rhi", "known": True, "value": 0.0125, "uses": 6, "last_use_ms": 1700000000000, "leaving": False,
-                   "blocks": 812},
+                   "blocks": 812, "chance_1h": 0.125},
          "rules": [
              {"id": "keep", "line": 9, "do": "pin", "matches": False, "wins": False, "clauses": [
                  {"clause": "in any tier", "is": True, "change": ""},

@@ -30,6 +30,7 @@ enum { CHAIN = 10, BLOCKS = 100, FULL_PERCENT = 60, ANSWER_MAX = 1 << 20, PATH_B
     "defaults: {order_by: lru}\n"                                                                  \
     "rules:\n"                                                                                     \
     "  - {id: keep, do: exclude, in: hot, when: class(deep) or prefix(0000000000000015)}\n"        \
+    "  - {id: cool, do: exclude, in: hot, when: not class(deep) and not tenant == acme}\n"         \
     "  - {id: back, from: cold, to: hot, on: second_cold_hit, when: hits >= 3}\n"                  \
     "  - {id: drain, from: hot, to: cold, protect_recent: 365d, when: \"tenant == acme\",\n"       \
     "     trigger: {start: 90%, stop: 80%}}\n"                                                     \
@@ -185,7 +186,11 @@ a_block_of_a_hot_volume(void **state)
                            "-> 365d"));
     assert_false(cli_json_bool(clause_of(tier, "keep", "class(deep)"), "is"));
     assert_false(cli_json_bool(clause_of(tier, "keep", "prefix(0000000000000015)"), "is"));
+    /* A clause below a not is told with it. */
+    assert_true(cli_json_bool(clause_of(tier, "cool", "not class(deep)"), "is"));
+    assert_false(cli_json_bool(clause_of(tier, "cool", "not tenant == acme"), "is"));
     assert_string_equal(cli_json_text(cli_json_item(tier, "classes", 0), "name"), "deep");
+    assert_null(strstr(kvt_buffer_text(&scene->answer), ":-0"));
     assert_true(cli_json_bool(tier, "order.known"));
     assert_string_equal(cli_json_text(tier, "order.by"), "lru");
     assert_int_equal(cli_json_u64(tier, "order.blocks"), BLOCKS);
@@ -290,6 +295,9 @@ what_cannot_be_explained(void **state)
     assert_int_equal(scene->status, 400);
     json_object_put(explain(scene, "ffffffffffffffff", ""));
     assert_int_equal(scene->status, 404);
+    assert_non_null(
+        strstr(kvt_buffer_text(&scene->answer),
+               "kvtier block show ffffffffffffffff --namespace acme/llama; of another"));
     json_object_put(explain(scene, "000000000000000f", "/other"));
     assert_int_equal(scene->status, 404);
     end(scene);

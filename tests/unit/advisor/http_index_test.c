@@ -218,6 +218,8 @@ assert_complete(struct scene *scene)
     text = ask(scene, complete[2].path, complete[2].body);
     assert_int_equal(count(text, "\"place_count\":2"), 1);
     assert_int_equal(count(text, "\"parent\":\"00000000000003e8\""), 1);
+    assert_int_equal(count(text, "kvtier block explain 00000000000003e9 --namespace ns\"]"), 1);
+    assert_int_equal(count(text, "\"rule\":"), 0);
 }
 
 static void

@@ -234,6 +234,7 @@ bad_questions_are_answered(void **state)
         {"/v1/blocks/zz", NULL, 400, "no hash"},
         {"/v1/blocks/", NULL, 400, "no hash"},
         {"/v1/blocks/00000000000000ff?namespace=a", NULL, 404, "NOTFOUND"},
+        {"/v1/blocks/00000000000000ff", NULL, 404, "give --namespace NS"},
         {"/v1/orders?limit=x", NULL, 400, "limit"},
         {"/v1/orders?limit=99999999", NULL, 400, "limit"},
         {"/v1/index/dump?cursor=-1", NULL, 400, "cursor"},

@@ -148,8 +148,8 @@ explanations_have_every_clause(void **state)
         "    false  it is asked when something else happens\n"
         "  rule idle (line 20): matches\n"
         "    true   last_access > 30m\n"
-        "    false  hits >= 3\n"
-        "    false  pinned\n"
+        "    true   not hits >= 3\n"
+        "    true   not pinned\n"
         "  idle has the block: demote to cold\n"
         "  and waits: its tier is 50% full, and it starts at 85%\n";
     const struct policy_facts facts = {
