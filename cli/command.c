@@ -578,8 +578,9 @@ const struct cli_command cli_commands[] = {
      .argument_min = 2,
      .argument_max = 2,
      .summary = "What two policies do differently",
-     .details = "Values that mean the same do not differ, however they are written, and neither "
-                "does the order of keys; the order of rules does.",
+     .details =
+         "Values that mean the same do not differ, however they are written, and neither "
+         "does the order of keys; the order of rules does. Tests are left out without --tests.",
      .example = "policy diff old.yaml new.yaml --detailed-exitcode",
      .words = "FILE",
      OPTIONS(policy_diff_options),

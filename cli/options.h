@@ -366,7 +366,9 @@
 
 #define CLI_OPTIONS_POLICY_DIFF(X)                                                                 \
     X(CLI_POLICY_DIFF_DETAILED, "detailed_exitcode", BOOL, "false", "", "", "",                    \
-      "Exit status 10 when there is a difference.")
+      "Exit status 10 when there is a difference.")                                                \
+    X(CLI_POLICY_DIFF_TESTS, "tests", BOOL, "false", "", "", "",                                   \
+      "The policies' own tests count too.")
 
 #define CLI_OPTIONS_POLICY_SCHEMA(X)                                                               \
     X(CLI_POLICY_SCHEMA_AS, "as", ENUM, "json-schema", "", "json-schema|markdown", "",             \

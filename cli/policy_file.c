@@ -286,12 +286,38 @@ cli_policy_file_show(const struct cli_context *context)
 
 /* ---- diff ---- */
 
+#define TESTS "tests."
+
 struct comparison {
     const struct cli_context *context;
     struct policy_rows before;
     struct policy_rows after;
     size_t count;
+    size_t left_out; /* of tests */
 };
+
+static const char *
+path_of(const struct policy_difference *difference)
+{
+    return difference->before == NULL ? difference->after->path : difference->before->path;
+}
+
+/* The next difference that is to be told.  What a policy's tests expect changes nothing by itself,
+ * and one that is put in front makes all behind it others. */
+static bool
+next_difference(struct comparison *comparison, size_t *cursor, struct policy_difference *difference)
+{
+    const bool tests = kvt_config_bool(comparison->context->options, CLI_POLICY_DIFF_TESTS);
+
+    while (policy_rows_differ(&comparison->before, &comparison->after, cursor, difference)) {
+        if (tests || strncmp(path_of(difference), TESTS, strlen(TESTS)) != 0) {
+            comparison->count++;
+            return true;
+        }
+        comparison->left_out++;
+    }
+    return false;
+}
 
 static const char *
 change_text(const struct policy_difference *difference)
@@ -311,11 +337,9 @@ print_differences(struct comparison *comparison)
     size_t cursor = 0;
 
     cli_table_init(&table, columns, sizeof(columns) / sizeof(columns[0]));
-    while (policy_rows_differ(&comparison->before, &comparison->after, &cursor, &difference)) {
-        comparison->count++;
+    while (next_difference(comparison, &cursor, &difference)) {
         cli_table_add(&table, "%s", change_text(&difference));
-        cli_table_add(&table, "%s",
-                      difference.before == NULL ? difference.after->path : difference.before->path);
+        cli_table_add(&table, "%s", path_of(&difference));
         cli_table_add(&table, "%s", difference.before == NULL ? "-" : difference.before->value);
         cli_table_add(&table, "%s", difference.after == NULL ? "-" : difference.after->value);
     }
@@ -332,13 +356,11 @@ print_differences_json(struct comparison *comparison)
     struct policy_difference difference;
     size_t cursor = 0;
 
-    while (policy_rows_differ(&comparison->before, &comparison->after, &cursor, &difference)) {
+    while (next_difference(comparison, &cursor, &difference)) {
         struct json_object *row = json_object_new_object();
 
-        comparison->count++;
         add_text(row, "change", change_text(&difference));
-        add_text(row, "key",
-                 difference.before == NULL ? difference.after->path : difference.before->path);
+        add_text(row, "key", path_of(&difference));
         if (difference.before != NULL)
             add_text(row, "old", difference.before->value);
         if (difference.after != NULL)
@@ -363,6 +385,8 @@ cli_policy_file_diff(const struct cli_context *context)
         print_differences_json(&comparison);
     else if (status == CLI_EXIT_DONE)
         print_differences(&comparison);
+    if (comparison.left_out > 0)
+        (void)fprintf(context->err, "%zu more in tests; --tests shows them\n", comparison.left_out);
     if (status == CLI_EXIT_DONE && comparison.count > 0 &&
         kvt_config_bool(context->options, CLI_POLICY_DIFF_DETAILED))
         status = CLI_EXIT_PENDING;

@@ -140,6 +140,20 @@ assert rows["modes.canary"] == {"key": "modes.canary", "value": "100%", "origin"
   status_is 1
 }
 
+@test "policy diff: tests count when they are asked for" {
+  sed 's/a full hot volume/an overfull hot volume/' default.yaml >tested.yaml
+  run --separate-stderr "$KVTIER" policy diff default.yaml tested.yaml --detailed-exitcode
+  status_is 0
+  [ -z "$output" ]
+  [ "$stderr" = "1 more in tests; --tests shows them" ]
+  run --separate-stderr "$KVTIER" policy diff default.yaml tested.yaml --detailed-exitcode -o json
+  status_is 0
+  [ "$output" = '{"schema_version":1,"changes":[]}' ]
+  run "$KVTIER" policy diff default.yaml tested.yaml --tests --detailed-exitcode
+  status_is 10
+  golden policy-diff-tests
+}
+
 @test "policy schema is the published one, and the manual has the reference" {
   "$KVTIER" policy schema >schema.json
   cmp schema.json "$KVTIER_SOURCE/config/policy.schema.json"
