@@ -240,6 +240,28 @@ def scenario(run):
         rig.expect_hot(set())
         apply_killed(rig, min(8, run.args.kills), f"--max-delete={len(deleted)}")
         rig.expect_hot(set(), deleted)
+    with run.case("where the new policy acts at once: the plan and no more is deleted, and the bucket ends at its stop"):
+        # From the stop of before to half of it.
+        rig.advisor.kill()  # what was only observed would keep the rule back until it expires
+        rig.advisor.start(seconds=60)
+        rig.known(len(rig.keys) - len(deleted))
+        rig.advisor.ask("/v1/policy/mode", {"mode": "enforce"}, run.token)
+        file = run.file("policy.yaml", policy_of(90, 15).replace("mode: observe", "mode: enforce"))
+        rig.kvtier("policy", "plan", file, "--out", "plan.json")
+        with open(os.path.join(run.folder, "plan.json"), encoding="utf-8") as text:
+            plan = json.load(text)
+        more = set(rig.hashes(plan))
+        expect(len(more) > len(rig.keys) // 4 and not more & deleted, plan["summary"])
+        rig.gateway.kill()  # what it reported last wants the rule to delete, as long as the job's orders wait
+        rig.kvtier("policy", "apply", "plan.json", "--yes", "--detach", f"--max-delete={len(more)}")
+        time.sleep(3)
+        rig.gateway.start(seconds=60)
+        rig.kvtier("policy", "apply", "plan.json", "--yes", f"--max-delete={len(more)}")
+        time.sleep(6)  # reports and rounds of the planner in which the rules may do what they want
+        rig.expect_hot(set(), deleted | more)
+        orders = [order for order in rig.advisor.ask("/v1/orders")["orders"]
+                  if order["reason"] == "drain-cold" and order["state"] != "observed"]
+        expect(not orders, lambda: f"the rule ordered too: {orders[:3]}")
 
 
 if __name__ == "__main__":
