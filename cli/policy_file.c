@@ -23,7 +23,9 @@ cli_policy_file_is_settings(const char *path)
     struct kvt_yaml_value key;
     struct kvt_yaml_value value;
     struct kvt_yaml *file;
-    bool section = false;
+    bool section = false; /* policy: */
+    bool filled = false;  /* and something in it */
+    bool others = false;
     bool policy = false;
     size_t at;
 
@@ -34,12 +36,17 @@ cli_policy_file_is_settings(const char *path)
 
         if (name == NULL)
             continue;
-        section = section || (strcmp(name, "policy") == 0 && !kvt_yaml_is_null(value)) ||
-                  strncmp(name, "policy.", strlen("policy.")) == 0;
+        if (strcmp(name, "policy") == 0) {
+            section = true;
+            filled = filled || !kvt_yaml_is_null(value);
+        } else {
+            others = true;
+            filled = filled || strncmp(name, "policy.", strlen("policy.")) == 0;
+        }
         policy = policy || policy_key_find(POLICY_SECTION_FILE, name, &at) != NULL;
     }
     kvt_yaml_free(file);
-    return section && !policy;
+    return !policy && (filled || (section && others));
 }
 
 /* ---- what is wrong with one ---- */

@@ -15,8 +15,9 @@
 
 #include "policy/file.h"
 
-/** Has the file a policy: section, as the advisor's settings have, and no key of a policy?  All
- *  else is judged as a policy: a file cut short must not pass as settings that leave all out. */
+/** Has the file a policy: section, as the advisor's settings have, and no key of a policy?  An
+ *  empty section counts beside others: all of them are, in an example file.  All else is judged as
+ *  a policy: a file cut short must not pass as settings that leave all out. */
 bool cli_policy_file_is_settings(const char *path);
 
 /** Read a policy, which belongs to the caller; what is wrong with it is told, and `out` NULL. */
