@@ -67,9 +67,12 @@ setup() {
   run --separate-stderr "$KVTIER" policy validate log.yaml -o json
   status_is 1
   [[ $output == *'"valid":false'* ]]
-  printf 'log: {level: info}\npolicy:\n' >cut.yaml
+  printf 'policy:\n' >cut.yaml
   run "$KVTIER" policy validate cut.yaml
   status_is 1
+  printf 'log: {level: info}\npolicy:\n' >settings.yaml # as the example file is, which sets nothing
+  run "$KVTIER" policy validate settings.yaml
+  status_is 0
   printf 'log: {level: info}\npolicy.hot_start: 80%%\n' >dotted.yaml
   run "$KVTIER" policy validate dotted.yaml
   status_is 0
