@@ -498,6 +498,15 @@ on_completed(void *arg, struct MHD_Connection *connection, void **state,
 
 /* ---- life ---- */
 
+/* What comes behind a NUL would be cut off, and "/%00rubbish" be "/": such a text stays as it is. */
+static size_t
+unescape(void *arg, struct MHD_Connection *connection, char *text)
+{
+    (void)arg;
+    (void)connection;
+    return strstr(text, "%00") != NULL ? strlen(text) : MHD_http_unescape(text);
+}
+
 static enum kvt_err
 start_daemon(struct kvt_http *http, struct kvt_error *err)
 {
@@ -509,8 +518,8 @@ start_daemon(struct kvt_http *http, struct kvt_error *err)
         MHD_OPTION_EXTERNAL_LOGGER, kvt_http_life_log, "base.http", MHD_OPTION_LISTEN_SOCKET,
         http->life.fd, MHD_OPTION_THREAD_POOL_SIZE, (unsigned)KVT_HTTP_THREADS,
         MHD_OPTION_CONNECTION_LIMIT, (unsigned)KVT_HTTP_CONNECTIONS_MAX,
-        MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)STALL_S, MHD_OPTION_NOTIFY_COMPLETED, on_completed,
-        http, MHD_OPTION_END);
+        MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)STALL_S, MHD_OPTION_UNESCAPE_CALLBACK, unescape,
+        NULL, MHD_OPTION_NOTIFY_COMPLETED, on_completed, http, MHD_OPTION_END);
     if (http->life.daemon == NULL)
         return kvt_error_set(err, KVT_IO, "start the HTTP server on %s port %u", http->bind,
                              (unsigned)http->port);

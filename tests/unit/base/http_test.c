@@ -261,6 +261,7 @@ unknown_paths_and_methods_are_refused(void **state)
     assert_int_equal(ask("GET", "/v1/echo/x", NULL, NULL, &text), 404);
     assert_string_equal(text, "{\"error\":{\"code\":\"NOTFOUND\",\"message\":\"no such path\"}}\n");
     assert_int_equal(ask("GET", "/", NULL, NULL, NULL), 404);
+    assert_int_equal(ask("GET", "/v1/echo%00/x", NULL, NULL, NULL), 404);
     assert_int_equal(ask("DELETE", "/v1/echo", NULL, NULL, &text), 405);
     assert_int_equal(ask("GET", "/v1/change", NULL, NULL, NULL), 405);
     assert_int_equal(ask_raw("PUT /v1/echo HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
