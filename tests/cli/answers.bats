@@ -3,26 +3,11 @@ bats_require_minimum_version 1.5.0
 load support
 
 setup_file() {
-  FAKE=$BATS_FILE_TMPDIR
-  # Started without the suite's own file descriptors, or bats waits for it.
-  python3 "$KVTIER_SOURCE/tests/cli/fake.py" "$FAKE" >"$FAKE/log" 2>&1 3>&- &
-  echo $! >"$FAKE/pid"
-  for _ in $(seq 200); do
-    [ -f "$FAKE/port" ] && break
-    sleep 0.05
-  done
-  [ -f "$FAKE/port" ]
-  echo secret-token >"$FAKE/token"
-  chmod 600 "$FAKE/token"
-  cat >"$FAKE/cli.yaml" <<YAML
-advisor: {url: "http://127.0.0.1:$(cat "$FAKE/port")/a"}
-gateway: {url: "http://127.0.0.1:$(cat "$FAKE/port")/g"}
-admin: {token_file: "$FAKE/token"}
-YAML
+  start_fake
 }
 
 teardown_file() {
-  kill "$(cat "$BATS_FILE_TMPDIR/pid")"
+  stop_fake
 }
 
 setup() {

@@ -15,6 +15,30 @@ clean_environment() {
   export AWS_EC2_METADATA_DISABLED=true # a cloud's own service would be asked, and may answer
 }
 
+# For setup_file: an advisor and a gateway that are none (fake.py), with settings for them in cli.yaml.
+start_fake() {
+  FAKE=$BATS_FILE_TMPDIR
+  # Started without the suite's own file descriptors, or bats waits for it.
+  python3 "$KVTIER_SOURCE/tests/cli/fake.py" "$FAKE" >"$FAKE/log" 2>&1 3>&- &
+  echo $! >"$FAKE/pid"
+  for _ in $(seq 200); do
+    [ -f "$FAKE/port" ] && break
+    sleep 0.05
+  done
+  [ -f "$FAKE/port" ]
+  echo secret-token >"$FAKE/token"
+  chmod 600 "$FAKE/token"
+  cat >"$FAKE/cli.yaml" <<YAML
+advisor: {url: "http://127.0.0.1:$(cat "$FAKE/port")/a"}
+gateway: {url: "http://127.0.0.1:$(cat "$FAKE/port")/g"}
+admin: {token_file: "$FAKE/token"}
+YAML
+}
+
+stop_fake() {
+  kill "$(cat "$BATS_FILE_TMPDIR/pid")"
+}
+
 # golden NAME: $output must be what the file says.
 golden() {
   local file=$KVTIER_SOURCE/tests/cli/golden/$1.txt
