@@ -15,7 +15,8 @@ clean_environment() {
   export AWS_EC2_METADATA_DISABLED=true # a cloud's own service would be asked, and may answer
 }
 
-# For setup_file: an advisor and a gateway that are none (fake.py), with settings for them in cli.yaml.
+# For setup_file: an advisor and a gateway that are none (fake.py), with settings for them in
+# cli.yaml.
 start_fake() {
   FAKE=$BATS_FILE_TMPDIR
   # Started without the suite's own file descriptors, or bats waits for it.
