@@ -498,7 +498,7 @@ on_completed(void *arg, struct MHD_Connection *connection, void **state,
 
 /* ---- life ---- */
 
-/* What comes behind a NUL would be cut off, and "/%00rubbish" be "/": such a text stays as it is. */
+/* What comes behind a NUL would be cut off, and "/%00rubbish" be "/": it is left as it came. */
 static size_t
 unescape(void *arg, struct MHD_Connection *connection, char *text)
 {
