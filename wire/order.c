@@ -13,7 +13,9 @@ enum {
     VERSION = 1,
     OUTER_MEMBERS = 2,
     PAYLOAD_MEMBERS = 10,
-    PIN_MEMBERS = 11, /* of a pin: when it ends, behind the items */
+    PIN_MEMBERS = 11,  /* of a pin: when it ends, behind the items */
+    EDGE_MEMBERS = 11, /* of a move that names its tiers: they, behind the items */
+    EDGE_PARTS = 3,
     ITEM_MEMBERS = 4,
     MAC_SIZE = 32,
     ENVELOPE_SIZE = 64, /* more than the outer array, the two heads and the MAC take */
@@ -32,13 +34,27 @@ sign(const struct wire_order_key *key, const void *payload, size_t size, uint8_t
     return KVT_OK;
 }
 
+static bool
+has_edge(const struct kvt_order *order)
+{
+    return kvt_order_verb_moves(order->verb) && order->to[0] != '\0';
+}
+
+static uint32_t
+members_of(const struct kvt_order *order)
+{
+    if (has_edge(order))
+        return EDGE_MEMBERS;
+    return order->verb == KVT_ORDER_PIN ? PIN_MEMBERS : PAYLOAD_MEMBERS;
+}
+
 static enum kvt_err
 encode_payload(const struct kvt_order *order, struct kvt_buffer *out)
 {
     struct wire_msgpack_writer writer;
 
     wire_msgpack_write(&writer, out, WIRE_ORDER_MAX - ENVELOPE_SIZE);
-    wire_msgpack_put_array(&writer, order->verb == KVT_ORDER_PIN ? PIN_MEMBERS : PAYLOAD_MEMBERS);
+    wire_msgpack_put_array(&writer, members_of(order));
     wire_msgpack_put_uint(&writer, VERSION);
     wire_msgpack_put_str(&writer, order->gateway);
     wire_msgpack_put_str(&writer, order->namespace_);
@@ -60,6 +76,12 @@ encode_payload(const struct kvt_order *order, struct kvt_buffer *out)
     }
     if (order->verb == KVT_ORDER_PIN)
         wire_msgpack_put_uint(&writer, order->until_ms);
+    if (has_edge(order)) {
+        wire_msgpack_put_array(&writer, EDGE_PARTS);
+        wire_msgpack_put_str(&writer, order->from);
+        wire_msgpack_put_str(&writer, order->to);
+        wire_msgpack_put_bool(&writer, order->keep);
+    }
     return wire_msgpack_done(&writer);
 }
 
@@ -73,6 +95,7 @@ wire_order_encode(const struct kvt_order *order, const struct wire_order_key *ke
     enum kvt_err rc;
 
     assert(order != NULL && key != NULL && out != NULL);
+    assert((order->from[0] == '\0') == (order->to[0] == '\0'));
     if (order->item_count > KVT_ORDER_ITEMS_MAX)
         return KVT_RANGE;
     kvt_buffer_init(&payload, WIRE_ORDER_MAX);
@@ -112,6 +135,21 @@ read_items(struct wire_msgpack_reader *reader, struct kvt_order *order, size_t c
     order->item_count = count;
 }
 
+static void
+read_edge(struct wire_msgpack_reader *reader, struct kvt_order *order)
+{
+    static const char wanted[] = "the edge of a move: [from, to, keep], two names or none";
+    const size_t offset = reader->at;
+    const uint32_t members = wire_msgpack_array(reader, EDGE_PARTS, wanted);
+
+    wire_msgpack_str(reader, order->from, sizeof(order->from), "a holder of at most 63 bytes");
+    wire_msgpack_str(reader, order->to, sizeof(order->to), "a holder of at most 63 bytes");
+    order->keep = wire_msgpack_bool(reader, "does the copy stay?");
+    wire_msgpack_rest(reader, members, EDGE_PARTS);
+    if ((order->from[0] == '\0') != (order->to[0] == '\0'))
+        wire_msgpack_fail(reader, offset, KVT_INVALID, wanted);
+}
+
 static enum kvt_err
 decode_payload(const void *bytes, size_t size, struct kvt_order *order, size_t capacity,
                struct kvt_error *err)
@@ -143,6 +181,9 @@ decode_payload(const void *bytes, size_t size, struct kvt_order *order, size_t c
     if (order->verb == KVT_ORDER_PIN && members >= PIN_MEMBERS) {
         order->until_ms = wire_msgpack_u64(&reader, "the end of a pin in ms");
         wire_msgpack_rest(&reader, members, PIN_MEMBERS);
+    } else if (kvt_order_verb_moves(order->verb) && members >= EDGE_MEMBERS) {
+        read_edge(&reader, order);
+        wire_msgpack_rest(&reader, members, EDGE_MEMBERS);
     } else {
         wire_msgpack_rest(&reader, members, PAYLOAD_MEMBERS);
     }

@@ -12,6 +12,7 @@
 #ifndef KVTIER_ORDER_H
 #define KVTIER_ORDER_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "kvtier/block.h"
@@ -23,10 +24,11 @@ extern "C" {
 
 #define KVT_ORDER_ITEMS_MAX 1024
 
-/* X(name, text): a verb a gateway can execute on its objects. */
+/* X(name, text): a verb a gateway can execute on its objects.  Demotions, promotions and WARM move
+ * the copy that lies in `from` to `to`; without names that is between hot volume and bucket. */
 #define KVT_ORDER_VERBS(X)                                                                         \
-    X(DEMOTE, "demote")   /* hot -> cold: verify or make the cold copy, then drop the hot one */   \
-    X(PROMOTE, "promote") /* cold -> hot: copy, verify, keep the cold one */                       \
+    X(DEMOTE, "demote")   /* down: verify or make the lower copy, then drop the upper one */       \
+    X(PROMOTE, "promote") /* up: copy, verify; from a bucket to a volume the lower one stays */    \
     X(DELETE, "delete")   /* two-phase removal from hot and cold */                                \
     X(COMPACT, "compact") /* pack the namespace's small blocks; without items */                   \
     X(PIN, "pin")         /* no order demotes or deletes it, until `until_ms` or an unpin */       \
@@ -57,6 +59,11 @@ struct kvt_order {
     enum kvt_order_verb verb;
     char reason[KVT_NAME_MAX]; /* the rule that asked, for people */
     uint64_t until_ms;         /* PIN only: Unix milliseconds when it ends; 0: with an unpin */
+    /* Moves only: two holders of that gateway's reports, as "hot@g1" and "warm@g1".  Both "": the
+     * hot volume and the bucket, in the direction of the verb. */
+    char from[KVT_NAME_MAX];
+    char to[KVT_NAME_MAX];
+    bool keep; /* moves only: what lies in `from` stays, as a copy made ahead of a demotion */
     struct kvt_order_item *items;
     uint32_t item_count;
 };
@@ -71,6 +78,13 @@ struct kvt_order_result {
     uint64_t bytes_moved;
     char text[128]; /* first failure, for people */
 };
+
+/** Does it move copies from a tier to another, so that `from` and `to` mean something? */
+static inline bool
+kvt_order_verb_moves(enum kvt_order_verb verb)
+{
+    return verb == KVT_ORDER_DEMOTE || verb == KVT_ORDER_PROMOTE || verb == KVT_ORDER_WARM;
+}
 
 /** The text of its row above, as "demote"; "none" otherwise. */
 const char *kvt_order_verb_name(enum kvt_order_verb verb);

@@ -30,6 +30,8 @@ decode(const void *bytes, size_t size)
     assert(order.item_count <= KVT_ORDER_ITEMS_MAX);
     assert(order.verb >= KVT_ORDER_DEMOTE && order.verb <= KVT_ORDER_VERB_LAST);
     assert(order.until_ms == 0 || order.verb == KVT_ORDER_PIN);
+    assert((order.from[0] == '\0') == (order.to[0] == '\0'));
+    assert(order.to[0] == '\0' || kvt_order_verb_moves(order.verb));
     for (uint32_t i = 0; i < order.item_count; i++)
         assert(items[i].block.position <= KVT_POSITION_MAX);
 }
