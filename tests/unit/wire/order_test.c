@@ -1,5 +1,6 @@
 /*
- * What is tested: wire/order.h: the verbs that came later, and the members that only pins and moves have.
+ * What is tested: wire/order.h: the verbs that came later, and the members that only pins and moves
+ * have.
  * How: known bytes that another implementation of msgpack and HMAC made.
  */
 #include <string.h>
