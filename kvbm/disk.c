@@ -3,13 +3,12 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <isa-l/crc.h>
-#include <limits.h>
 #include <stdatomic.h>
 #include <sys/types.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "kvbm/checksum.h"
 
 struct disk_storage {
     struct kvbm_storage head;
@@ -23,26 +22,6 @@ struct disk_storage {
     _Atomic uint64_t corrupt;
     _Atomic uint64_t failed;
 };
-
-/* isa-l counts in int and wants a pointer to non-const. */
-static uint32_t
-crc32c(const void *bytes, size_t size)
-{
-    union {
-        const void *in;
-        unsigned char *out;
-    } cast = {.in = bytes};
-    uint32_t crc = ~UINT32_C(0);
-
-    while (size > 0) {
-        const size_t part = size < INT_MAX / 2 ? size : INT_MAX / 2;
-
-        crc = crc32_iscsi(cast.out, (int)part, crc);
-        cast.out += part;
-        size -= part;
-    }
-    return ~crc;
-}
 
 static void
 leave_direct(struct disk_storage *disk)
@@ -100,7 +79,7 @@ disk_read(struct kvbm_storage *storage, struct kvbm_storage_io *ios, size_t coun
         if (ios[i].status != KVT_OK)
             continue;
         atomic_fetch_add(&disk->reads, 1);
-        if (crc32c(ios[i].host, storage->block_size) != disk->crcs[block]) {
+        if (kvbm_crc32c(0, ios[i].host, storage->block_size) != disk->crcs[block]) {
             atomic_fetch_add(&disk->corrupt, 1);
             ios[i].status = KVT_CORRUPT;
         }
@@ -116,7 +95,7 @@ disk_write(struct kvbm_storage *storage, struct kvbm_storage_io *ios, size_t cou
         const uint32_t block = ios[i].block;
 
         disk->written[block] = 0; /* a write that fails half-way leaves nothing to trust */
-        disk->crcs[block] = crc32c(ios[i].host, storage->block_size);
+        disk->crcs[block] = kvbm_crc32c(0, ios[i].host, storage->block_size);
         ios[i].status = transfer(disk, block, ios[i].host, true);
         if (ios[i].status != KVT_OK)
             continue;

@@ -34,6 +34,14 @@ enum kvt_block_state {
 enum kvt_layout_kind {
     KVT_LAYOUT_CONTIGUOUS = 1, /* [block][layer][outer][page][inner], one allocation */
     KVT_LAYOUT_LAYERED = 2,    /* one allocation a layer: [block][outer][page][inner] in each */
+    KVT_LAYOUT_UNIVERSAL =
+        3, /* [block][head][layer][outer][page][dim]: heads of a rank are one run */
+};
+
+/* How a page's tokens (N) and heads (H) are nested in one layer and outer part; D is the head's. */
+enum kvt_layout_order {
+    KVT_LAYOUT_NHD = 0, /* [page][head][dim], what most attention kernels write */
+    KVT_LAYOUT_HND = 1, /* [head][page][dim] */
 };
 
 /* The shape of a block's bytes.  Two parties may exchange blocks only when all of it is equal but
@@ -48,6 +56,8 @@ struct kvt_geometry {
     uint32_t alignment;   /* of every block or layer region; a power of two */
     uint32_t tp_size;     /* 1 .. KVT_RANKS_MAX */
     uint32_t tp_rank;     /* below tp_size */
+    uint32_t heads;       /* of this rank, a divisor of inner_dim; 0: heads are not told apart */
+    enum kvt_layout_order order; /* NHD where heads are not told apart, and when universal */
 };
 
 #ifdef __cplusplus

@@ -1,6 +1,6 @@
 /*
- * What is tested: kvbm/layout.h: strides by hand for both kinds, the descriptor's round trip, every
- * damaged byte of it, every differing member, and the limits.
+ * What is tested: kvbm/layout.h: strides by hand for every kind, the descriptor's round trip, one of
+ * version 1, every damaged byte of it, every differing member, and the limits.
  */
 #include <string.h>
 
@@ -53,6 +53,74 @@ layered_strides(void **unused)
     assert_int_equal(kvbm_layout_packed_offset(&layout, 2, 1), 800);
 }
 
+/* Two heads of 3 elements: all of one head lies together, and all of the other behind it. */
+static void
+universal_strides(void **unused)
+{
+    struct kvt_geometry geometry = example;
+    struct kvbm_layout layout;
+
+    (void)unused;
+    geometry.kind = KVT_LAYOUT_UNIVERSAL;
+    geometry.inner_dim = 6;
+    geometry.heads = 2;
+    assert_int_equal(kvbm_layout_make(&layout, &geometry, NULL), KVT_OK);
+    assert_int_equal(layout.row, 6);
+    assert_int_equal(layout.step.token, 6);
+    assert_int_equal(layout.step.outer, 96);
+    assert_int_equal(layout.step.layer, 192);
+    assert_int_equal(layout.step.head, 576);
+    assert_int_equal(layout.block_size, 1152);
+    assert_int_equal(layout.block_stride, 1536);
+    assert_int_equal(kvbm_layout_offset(&layout, 1, 2, 1), 1536 + 2 * 192 + 96);
+    assert_int_equal(kvbm_layout_packed_offset(&layout, 2, 1), 2 * 192 + 96);
+    assert_int_equal(kvbm_layout_parts(&layout), 1);
+}
+
+static void
+orders_nest_tokens_and_heads(void **unused)
+{
+    struct kvt_geometry geometry = example;
+    struct kvbm_layout layout;
+
+    (void)unused;
+    geometry.inner_dim = 6;
+    geometry.heads = 2;
+    assert_int_equal(kvbm_layout_make(&layout, &geometry, NULL), KVT_OK);
+    assert_int_equal(layout.step.token, 12);
+    assert_int_equal(layout.step.head, 6);
+    geometry.order = KVT_LAYOUT_HND;
+    assert_int_equal(kvbm_layout_make(&layout, &geometry, NULL), KVT_OK);
+    assert_int_equal(layout.step.token, 6);
+    assert_int_equal(layout.step.head, 96);
+}
+
+/* As version 1 wrote `example`: it is read, and keeps the fingerprint that objects carry. */
+static void
+version_1_is_still_read(void **unused)
+{
+    static const uint8_t bytes[KVBM_LAYOUT_BYTES_V1] = {
+        0x4b, 0x56, 0x54, 0x4c, 0x01, 0x00, 0x00, 0x00, 0x01, 0x00, 0x00, 0x00, 0x03, 0x00,
+        0x00, 0x00, 0x02, 0x00, 0x00, 0x00, 0x10, 0x00, 0x00, 0x00, 0x05, 0x00, 0x00, 0x00,
+        0x02, 0x00, 0x00, 0x00, 0x00, 0x02, 0x00, 0x00, 0x04, 0x00, 0x00, 0x00, 0x01, 0x00,
+        0x00, 0x00, 0x81, 0xf3, 0xd6, 0x3e, 0x65, 0xcf, 0xc3, 0x1d, 0x0f, 0x94, 0xba, 0x29};
+    uint8_t damaged[KVBM_LAYOUT_BYTES_V1];
+    struct kvbm_layout layout;
+    struct kvt_error err;
+
+    (void)unused;
+    assert_int_equal(kvbm_layout_deserialize(&layout, bytes, sizeof(bytes), &err), KVT_OK);
+    assert_memory_equal(&layout.geometry, &example, sizeof(example));
+    assert_int_equal(layout.fingerprint, UINT64_C(0x1dc3cf653ed6f381));
+    memcpy(damaged, bytes, sizeof(bytes));
+    damaged[20] ^= 1;
+    assert_int_equal(kvbm_layout_deserialize(&layout, damaged, sizeof(damaged), &err), KVT_CORRUPT);
+    memcpy(damaged, bytes, sizeof(bytes));
+    damaged[4] = 3;
+    assert_int_equal(kvbm_layout_deserialize(&layout, damaged, sizeof(damaged), &err), KVT_INVALID);
+    assert_non_null(strstr(err.text, "version 3"));
+}
+
 static void
 round_trip(void **unused)
 {
@@ -92,13 +160,16 @@ every_damaged_bit_is_refused(void **unused)
 static void
 every_mismatch_is_named(void **unused)
 {
-    struct kvt_geometry others[8];
-    static const char *const names[8] = {"kind",      "layers",      "outer",     "page_size",
-                                         "inner_dim", "dtype_bytes", "alignment", "tp_size"};
+    struct kvt_geometry others[9];
+    static const char *const names[9] = {"kind",      "layers",    "outer",
+                                         "page_size", "inner_dim", "dtype_bytes",
+                                         "alignment", "tp_size",   "heads"};
+    struct kvt_geometry headed = example;
+    struct kvbm_layout other_order;
     struct kvbm_layout ours;
 
     (void)unused;
-    for (size_t i = 0; i < 8; i++)
+    for (size_t i = 0; i < 9; i++)
         others[i] = example;
     others[0].kind = KVT_LAYOUT_LAYERED;
     others[1].layers = 4;
@@ -108,8 +179,9 @@ every_mismatch_is_named(void **unused)
     others[5].dtype_bytes = 4;
     others[6].alignment = 256;
     others[7].tp_size = 8;
+    others[8].heads = 5;
     assert_int_equal(kvbm_layout_make(&ours, &example, NULL), KVT_OK);
-    for (size_t i = 0; i < 8; i++) {
+    for (size_t i = 0; i < 9; i++) {
         struct kvbm_layout theirs;
         struct kvt_error err;
 
@@ -118,6 +190,12 @@ every_mismatch_is_named(void **unused)
         assert_int_equal(kvbm_layout_compatible(&ours, &theirs, &err), KVT_PRECONDITION);
         assert_non_null(strstr(err.text, names[i]));
     }
+    headed.heads = 5;
+    assert_int_equal(kvbm_layout_make(&ours, &headed, NULL), KVT_OK);
+    headed.order = KVT_LAYOUT_HND;
+    assert_int_equal(kvbm_layout_make(&other_order, &headed, NULL), KVT_OK);
+    assert_int_not_equal(other_order.fingerprint, ours.fingerprint);
+    assert_int_equal(kvbm_layout_compatible(&ours, &other_order, NULL), KVT_PRECONDITION);
 }
 
 static void
@@ -166,6 +244,19 @@ limits(void **unused)
     geometry = example;
     geometry.kind = (enum kvt_layout_kind)9;
     assert_int_equal(kvbm_layout_make(&layout, &geometry, NULL), KVT_INVALID);
+    geometry.kind = KVT_LAYOUT_UNIVERSAL; /* wants heads */
+    assert_int_equal(kvbm_layout_make(&layout, &geometry, NULL), KVT_INVALID);
+    geometry.kind = KVT_LAYOUT_CONTIGUOUS;
+    geometry.order = KVT_LAYOUT_HND;
+    assert_int_equal(kvbm_layout_make(&layout, &geometry, NULL), KVT_INVALID);
+    geometry.heads = 2; /* 5 elements */
+    assert_int_equal(kvbm_layout_make(&layout, &geometry, NULL), KVT_INVALID);
+    geometry.heads = 5;
+    assert_int_equal(kvbm_layout_make(&layout, &geometry, NULL), KVT_OK);
+    geometry.kind = KVT_LAYOUT_UNIVERSAL; /* has no order */
+    assert_int_equal(kvbm_layout_make(&layout, &geometry, NULL), KVT_INVALID);
+    geometry.order = (enum kvt_layout_order)7;
+    assert_int_equal(kvbm_layout_make(&layout, &geometry, NULL), KVT_INVALID);
     geometry = example;
     geometry.layers = KVT_LAYERS_MAX;
     geometry.page_size = KVT_PAGE_SIZE_MAX;
@@ -179,7 +270,10 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(contiguous_strides),
         cmocka_unit_test(layered_strides),
+        cmocka_unit_test(universal_strides),
+        cmocka_unit_test(orders_nest_tokens_and_heads),
         cmocka_unit_test(round_trip),
+        cmocka_unit_test(version_1_is_still_read),
         cmocka_unit_test(every_damaged_bit_is_refused),
         cmocka_unit_test(every_mismatch_is_named),
         cmocka_unit_test(ranks_of_one_size_are_compatible),
