@@ -5,14 +5,14 @@
  * token) finds, for any two layouts, the longest runs of bytes that lie together on both sides.
  * Host memory copies those runs, a device batches them, and neither knows about layouts.
  *
- * A TP group splits heads evenly by rank: rank r of size n has heads [r * H / n, (r + 1) * H / n) of
- * the model's H.  A rank map says, for one target rank, which heads of which source ranks are its
- * own; every pair of sizes works, in both directions, as long as both divide H.
+ * A TP group splits heads evenly by rank: rank r of size n has heads [r * H / n, (r + 1) * H / n)
+ * of the model's H.  A rank map says, for one target rank, which heads of which source ranks are
+ * its own; every pair of sizes works, in both directions, as long as both divide H.
  *
  * Ownership: memory is borrowed.  Addresses are numbers, since a device's cannot be pointers here.
  * Threads:   no shared state.
- * Limits:    blocks and slices must lie within their layouts (asserted).  Source and target must not
- *            overlap.
+ * Limits:    blocks and slices must lie within their layouts (asserted).  Source and target must
+ *            not overlap.
  */
 #ifndef KVBM_LAYOUT_WALK_H
 #define KVBM_LAYOUT_WALK_H
@@ -77,8 +77,7 @@ struct kvbm_layout_walk {
     bool more;
 };
 
-/* For one target rank: heads [source_head, + heads) of source rank `rank` are its [target_head, ..).
- */
+/* For one target rank: `heads` heads of source rank `rank`, and where they go. */
 struct kvbm_rank_part {
     uint32_t rank;
     uint32_t source_head;

@@ -1,6 +1,6 @@
 /*
- * What is tested: kvbm/layout.h: strides by hand for every kind, the descriptor's round trip, one of
- * version 1, every damaged byte of it, every differing member, and the limits.
+ * What is tested: kvbm/layout.h: strides by hand for every kind, the descriptor's round trip, one
+ * of version 1, every damaged byte of it, every differing member, and the limits.
  */
 #include <string.h>
 
