@@ -6,7 +6,7 @@
 #include "advisor/find_private.h"
 #include "advisor/publishers.h"
 #include "base/alloc.h"
-#include "wire/token.h"
+#include "kvtier/token.h"
 
 /* ---- what the three ways share ---- */
 
@@ -145,7 +145,7 @@ find_by_tokens(const struct advisor_finder *finder, const struct wire_query *que
         return KVT_NOMEM;
     chained.hashes[0] = query->hashes[0];
     for (uint32_t i = 1; i < query->hash_count; i++)
-        chained.hashes[i] = wire_token_chain(chained.hashes[i - 1], query->hashes[i]);
+        chained.hashes[i] = kvt_token_chain(chained.hashes[i - 1], query->hashes[i]);
     rc = find_matches(finder, &chained, holders, capacity, count);
     kvt_free(chained.hashes);
     return rc;

@@ -33,7 +33,7 @@ struct advisor_finder {
  * Longest prefix per holder, longest first; at most `capacity`.
  *
  * @param query        by sequence hashes, or by local token hashes of blocks that are named by
- *                     Dynamo's chain (wire/token.h)
+ *                     Dynamo's chain (kvtier/token.h)
  * @param[out] count  0 also when the namespace is unknown
  */
 KVT_NODISCARD enum kvt_err advisor_find_matches(const struct advisor_finder *finder,

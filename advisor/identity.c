@@ -1,6 +1,6 @@
 #include "advisor/identity.h"
 
-#include "wire/token.h"
+#include "kvtier/token.h"
 
 /* The speaker's row of a block, if it still holds. */
 static const struct advisor_alias_row *
@@ -29,9 +29,9 @@ local_hash(const struct wire_raw_batch *batch, const struct wire_raw_event *even
 
     if (block->tokens_hash != 0)
         return block->tokens_hash;
-    return wire_token_block(batch->token_ids + event->tokens + (size_t)at * wire_raw_window(event),
-                            wire_raw_window(event), batch->media + block->media, block->media_count,
-                            seed);
+    return kvt_token_block(batch->token_ids + event->tokens + (size_t)at * wire_raw_window(event),
+                           wire_raw_window(event), batch->media + block->media, block->media_count,
+                           seed);
 }
 
 static bool
@@ -81,7 +81,7 @@ static bool
 is_own_name(const struct wire_raw_batch *batch, const struct wire_raw_event *event,
             const struct root *root)
 {
-    return wire_token_chain(event->parent, local_hash(batch, event, 0, root->seed)) ==
+    return kvt_token_chain(event->parent, local_hash(batch, event, 0, root->seed)) ==
            batch->blocks[event->first].hash;
 }
 
@@ -160,7 +160,7 @@ first_name(const struct advisor_aliases *aliases, const struct advisor_speaker *
         return local;
     if (root->parent == 0)
         return known(aliases, speaker, batch->blocks[event->first].hash)->chain;
-    return wire_token_chain(root->parent, local);
+    return kvt_token_chain(root->parent, local);
 }
 
 enum kvt_err
@@ -186,7 +186,7 @@ advisor_identity_store(struct advisor_aliases *aliases, const struct advisor_spe
 
         if (root.by_tokens) {
             local = local_hash(batch, event, i, root.seed);
-            name = i > 0 ? wire_token_chain(parent, local)
+            name = i > 0 ? kvt_token_chain(parent, local)
                          : first_name(aliases, speaker, batch, event, &root, local);
         }
         named[i] = (struct advisor_named){

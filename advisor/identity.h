@@ -3,7 +3,7 @@
  *
  * Why: engines name blocks by hashes of their own, which differ from process to process.  A block
  * that comes with its tokens, or with Dynamo's hash of them, is named by Dynamo's chain over them
- * (wire/token.h); what the engine calls it is remembered, for its removes and its children name
+ * (kvtier/token.h); what the engine calls it is remembered, for its removes and its children name
  * blocks so.  Where the engine's hash is that chain already, nothing is remembered.
  *
  * Ownership: nothing of its own; what is remembered goes to the table of aliases.

@@ -295,7 +295,7 @@ void index_found_free(struct index_found *found);
 enum index_key {
     INDEX_BY_SEQUENCE, /* sequence hashes */
     INDEX_BY_TOKENS,   /* local token hashes; finds blocks whose sequence hash is Dynamo's chain
-                        * over them (wire/token.h) and whose token hashes are known */
+                        * over them (kvtier/token.h) and whose token hashes are known */
 };
 
 struct index_question {

@@ -27,7 +27,7 @@ struct wire_query {
     char namespace_[KVT_NAMESPACE_MAX];
     uint64_t *hashes; /* sequence hashes, or local token hashes */
     uint32_t hash_count;
-    bool by_tokens;  /* find: `hashes` are local token hashes (wire/token.h) */
+    bool by_tokens;  /* find: `hashes` are local token hashes (kvtier/token.h) */
     bool early_exit; /* find: stop as soon as one holder is ahead of all others */
 };
 

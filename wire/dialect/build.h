@@ -15,8 +15,8 @@
 #include <stdint.h>
 
 #include "kvtier/error.h"
+#include "kvtier/token.h"
 #include "wire/dialect/raw.h"
-#include "wire/token.h"
 
 /* How full a batch was before an event. */
 struct wire_build_mark {
@@ -52,7 +52,7 @@ wire_build_event(struct wire_raw_batch *batch)
         return NULL;
     event = &batch->events[batch->event_count++];
     *event = (struct wire_raw_event){
-        .seed = WIRE_TOKEN_SEED,
+        .seed = KVT_TOKEN_SEED,
         .first = batch->block_count,
         .tokens = batch->token_count,
         .position = WIRE_RAW_POSITION_UNKNOWN,

@@ -517,8 +517,8 @@ settle_store(struct wire_pack *pack, struct reading *reading)
         read_extra_keys(pack, reading);
     if (pack->code == KVT_OK)
         pack->at = resume;
-    event->seed = wire_token_seed(reading->adapter.bytes, reading->adapter.size,
-                                  reading->salt.bytes, reading->salt.size);
+    event->seed = kvt_token_seed(reading->adapter.bytes, reading->adapter.size, reading->salt.bytes,
+                                 reading->salt.size);
     event->salted = reading->salt.size > 0;
     if (!event->has_parent)
         event->position = 0;

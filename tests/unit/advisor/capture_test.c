@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/json.h"
-#include "wire/token.h"
+#include "kvtier/token.h"
 
 #include "tests/support/seed.h"
 #include "tests/unit/advisor/rig.h"
@@ -133,7 +133,7 @@ add_store(struct capture *capture, struct json_object *event)
         const uint64_t local = json_object_get_uint64(json_object_array_get_idx(locals, i));
 
         assert_true(capture->place_count < BLOCKS_MAX);
-        name = first ? local : wire_token_chain(name, local);
+        name = first ? local : kvt_token_chain(name, local);
         first = false;
         *place = (struct place){
             .name = name,

@@ -11,7 +11,7 @@
 #include "advisor/orphans.h"
 #include "base/alloc.h"
 #include "base/random.h"
-#include "wire/token.h"
+#include "kvtier/token.h"
 
 #include "tests/support/seed.h"
 
@@ -81,9 +81,8 @@ name_of(uint32_t chain, uint32_t depth, uint64_t seed)
 
     for (uint32_t i = 0; i <= depth; i++) {
         tokens_of(chain, i, tokens);
-        name = i == 0
-                   ? wire_token_block(tokens, BLOCK_TOKENS, NULL, 0, seed)
-                   : wire_token_chain(name, wire_token_block(tokens, BLOCK_TOKENS, NULL, 0, seed));
+        name = i == 0 ? kvt_token_block(tokens, BLOCK_TOKENS, NULL, 0, seed)
+                      : kvt_token_chain(name, kvt_token_block(tokens, BLOCK_TOKENS, NULL, 0, seed));
     }
     return name;
 }
@@ -92,7 +91,7 @@ name_of(uint32_t chain, uint32_t depth, uint64_t seed)
 static uint64_t
 called(uint32_t publisher, uint32_t chain, uint32_t depth)
 {
-    const uint64_t name = name_of(chain, depth, WIRE_TOKEN_SEED);
+    const uint64_t name = name_of(chain, depth, KVT_TOKEN_SEED);
 
     return publisher == PUBLISHERS ? name : name * 31 + publisher;
 }
@@ -108,7 +107,7 @@ store_event(struct scene *scene, uint32_t publisher, uint32_t chain, uint32_t de
     wire_raw_batch_clear(batch);
     *event = (struct wire_raw_event){.kind = WIRE_RAW_STORE,
                                      .tier = tier,
-                                     .seed = WIRE_TOKEN_SEED,
+                                     .seed = KVT_TOKEN_SEED,
                                      .count = count,
                                      .block_tokens = BLOCK_TOKENS,
                                      .position = WIRE_RAW_POSITION_UNKNOWN,
@@ -154,13 +153,13 @@ chains_have_names_and_places(void **state)
     begin(&scene, MAX);
     assert_int_equal(store(&scene, 1, 2, 0, 3, KVT_TIER_G1), ADVISOR_NAMED);
     for (uint32_t i = 0; i < 3; i++) {
-        assert_int_equal(scene.named[i].hash, name_of(2, i, WIRE_TOKEN_SEED));
+        assert_int_equal(scene.named[i].hash, name_of(2, i, KVT_TOKEN_SEED));
         assert_int_equal(scene.named[i].position, i);
-        assert_int_equal(scene.named[i].parent, i == 0 ? 0 : name_of(2, i - 1, WIRE_TOKEN_SEED));
+        assert_int_equal(scene.named[i].parent, i == 0 ? 0 : name_of(2, i - 1, KVT_TOKEN_SEED));
     }
     assert_int_equal(store(&scene, 1, 2, 3, 2, KVT_TIER_G1), ADVISOR_NAMED);
     assert_int_equal(scene.named[0].position, 3);
-    assert_int_equal(scene.named[1].hash, name_of(2, 4, WIRE_TOKEN_SEED));
+    assert_int_equal(scene.named[1].hash, name_of(2, 4, KVT_TOKEN_SEED));
     assert_int_equal(advisor_aliases_count(scene.aliases), 5);
     /* Another publisher's hashes are its own. */
     assert_int_equal(store(&scene, 2, 2, 3, 1, KVT_TIER_G1), ADVISOR_ORPHAN);
@@ -169,7 +168,7 @@ chains_have_names_and_places(void **state)
     speaker = speaker_of(&scene, 1);
     assert_int_equal(
         advisor_identity_remove(scene.aliases, &speaker, KVT_TIER_G1, called(1, 2, 4), &known),
-        name_of(2, 4, WIRE_TOKEN_SEED));
+        name_of(2, 4, KVT_TOKEN_SEED));
     assert_true(known);
     assert_int_equal(advisor_aliases_count(scene.aliases), 5);
     (void)advisor_identity_remove(scene.aliases, &speaker, KVT_TIER_G2, called(1, 2, 4), &known);
@@ -191,9 +190,9 @@ own_names_cost_no_row(void **state)
     (void)state;
     begin(&scene, 0);
     assert_int_equal(store(&scene, PUBLISHERS, 1, 0, 5, KVT_TIER_G1), ADVISOR_NAMED);
-    assert_int_equal(scene.named[4].hash, name_of(1, 4, WIRE_TOKEN_SEED));
+    assert_int_equal(scene.named[4].hash, name_of(1, 4, KVT_TOKEN_SEED));
     assert_int_equal(store(&scene, PUBLISHERS, 2, 5, 2, KVT_TIER_G1), ADVISOR_NAMED);
-    assert_int_equal(scene.named[1].hash, name_of(2, 6, WIRE_TOKEN_SEED));
+    assert_int_equal(scene.named[1].hash, name_of(2, 6, KVT_TOKEN_SEED));
     assert_int_equal(scene.nobody, 1);
     /* Nobody knows where it stands, which collides with nothing. */
     assert_int_equal(scene.named[0].parent, 0);
@@ -232,7 +231,7 @@ salt_is_inherited(void **state)
 {
     struct scene scene;
     const struct advisor_speaker speaker = speaker_of(&scene, 1);
-    const uint64_t seed = wire_token_seed("", 0, "tenant-a", 8);
+    const uint64_t seed = kvt_token_seed("", 0, "tenant-a", 8);
     struct wire_raw_event *event;
     enum advisor_naming naming;
 
@@ -250,7 +249,7 @@ salt_is_inherited(void **state)
     assert_int_equal(scene.named[0].hash, name_of(1, 2, seed));
     /* Another salt is a mistake. */
     event = store_event(&scene, 1, 1, 3, 1, KVT_TIER_G1);
-    event->seed = wire_token_seed("", 0, "tenant-b", 8);
+    event->seed = kvt_token_seed("", 0, "tenant-b", 8);
     event->salted = true;
     assert_int_equal(
         advisor_identity_store(scene.aliases, &speaker, scene.batch, event, scene.named, &naming),
@@ -355,7 +354,7 @@ random_store(struct scene *scene, struct model *model, uint32_t publisher)
     assert_true(parent_known);
     for (uint32_t i = 0; i < count; i++) {
         assert_int_equal(scene->named[i].hash,
-                         name_of(chain_of(chain, depth + i), depth + i, WIRE_TOKEN_SEED));
+                         name_of(chain_of(chain, depth + i), depth + i, KVT_TOKEN_SEED));
         model->tiers[publisher][chain_of(chain, depth + i)][depth + i] |=
             (uint8_t)KVT_TIER_MASK(tier);
     }
@@ -376,7 +375,7 @@ random_remove(struct scene *scene, struct model *model, uint32_t publisher)
 
     assert_int_equal(known, publisher != PUBLISHERS && *tiers != 0);
     if (known)
-        assert_int_equal(name, name_of(chain, depth, WIRE_TOKEN_SEED));
+        assert_int_equal(name, name_of(chain, depth, KVT_TOKEN_SEED));
     model->removed += *tiers != 0 ? 1 : 0;
     *tiers &= (uint8_t)~KVT_TIER_MASK(tier);
 }

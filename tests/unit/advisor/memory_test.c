@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/random.h"
-#include "wire/token.h"
+#include "kvtier/token.h"
 
 #include "tests/support/seed.h"
 #include "tests/unit/advisor/rig.h"
@@ -36,7 +36,7 @@ fill(uint32_t chain, uint64_t hashes[CHAIN])
 {
     hashes[0] = token_of(chain, 0);
     for (uint32_t i = 1; i < CHAIN; i++)
-        hashes[i] = wire_token_chain(hashes[i - 1], token_of(chain, i));
+        hashes[i] = kvt_token_chain(hashes[i - 1], token_of(chain, i));
 }
 
 static void

@@ -8,8 +8,8 @@
 
 #include "base/buffer.h"
 #include "base/clock.h"
+#include "kvtier/token.h"
 #include "wire/msgpack.h"
-#include "wire/token.h"
 
 #include "tests/support/seed.h"
 #include "tests/unit/advisor/rig.h"
@@ -35,9 +35,9 @@ name_blocks(uint64_t names[BLOCKS])
     for (uint32_t i = 0; i < BLOCKS; i++) {
         const uint32_t first = 1 + i * BLOCK_TOKENS;
         const uint32_t tokens[WINDOW] = {first, first + 1, first + 2};
-        const uint64_t local = wire_token_block(tokens, WINDOW, NULL, 0, WIRE_TOKEN_SEED);
+        const uint64_t local = kvt_token_block(tokens, WINDOW, NULL, 0, KVT_TOKEN_SEED);
 
-        names[i] = i == 0 ? local : wire_token_chain(names[i - 1], local);
+        names[i] = i == 0 ? local : kvt_token_chain(names[i - 1], local);
     }
 }
 

@@ -2,8 +2,8 @@
 
 #include <inttypes.h>
 
+#include "kvtier/token.h"
 #include "wire/msgpack.h"
-#include "wire/token.h"
 
 uint32_t
 test_router_chain(uint32_t chain, uint32_t depth)
@@ -24,7 +24,7 @@ test_router_local(uint32_t chain, uint32_t depth)
     uint32_t tokens[TEST_ROUTER_TOKENS];
 
     test_router_tokens(chain, depth, tokens);
-    return wire_token_block(tokens, TEST_ROUTER_TOKENS, NULL, 0, WIRE_TOKEN_SEED);
+    return kvt_token_block(tokens, TEST_ROUTER_TOKENS, NULL, 0, KVT_TOKEN_SEED);
 }
 
 uint64_t
@@ -33,7 +33,7 @@ test_router_name(uint32_t chain, uint32_t depth)
     uint64_t name = test_router_local(chain, 0);
 
     for (uint32_t i = 1; i <= depth; i++)
-        name = wire_token_chain(name, test_router_local(chain, i));
+        name = kvt_token_chain(name, test_router_local(chain, i));
     return name;
 }
 

@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "kvtier/token.h"
 #include "wire/dialect/dialect.h"
-#include "wire/token.h"
 
 #include "tests/support/seed.h"
 #include "tests/unit/wire/dialect_bytes.h"
@@ -18,7 +18,7 @@ static struct dialect_bytes message;
 static uint64_t
 seed_of(const char *adapter, const char *salt)
 {
-    return wire_token_seed(adapter, strlen(adapter), salt, strlen(salt));
+    return kvt_token_seed(adapter, strlen(adapter), salt, strlen(salt));
 }
 
 /* Decode `events`, a list of events in JSON, as one batch of rank 3. */

@@ -11,8 +11,8 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "kvtier/token.h"
 #include "wire/dialect/dialect.h"
-#include "wire/token.h"
 
 #include "tests/support/seed.h"
 
@@ -139,7 +139,7 @@ assert_event(const struct wire_raw_batch *batch, const struct wire_raw_event *ev
     assert_number(told, "position", event->position,
                   event->has_parent ? WIRE_RAW_POSITION_UNKNOWN : 0);
     assert_number(told, "size", event->size, 0);
-    assert_number(told, "seed", event->seed, WIRE_TOKEN_SEED);
+    assert_number(told, "seed", event->seed, KVT_TOKEN_SEED);
     (void)kvt_json_bool(told, "salted", &salted);
     assert_int_equal(event->salted, salted);
     assert_tokens(batch, event, told);

@@ -1,19 +1,19 @@
 /*
- * What is tested: wire/token.h, against the published vectors of Dynamo's hashes.
+ * What is tested: kvtier/token.h, against the published vectors of Dynamo's hashes.
  */
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/random.h"
-#include "wire/token.h"
+#include "kvtier/token.h"
 
 #include "tests/support/seed.h"
 
 static uint64_t
 seed_of(const char *adapter, const char *salt)
 {
-    return wire_token_seed(adapter, adapter == NULL ? 0 : strlen(adapter), salt,
-                           salt == NULL ? 0 : strlen(salt));
+    return kvt_token_seed(adapter, adapter == NULL ? 0 : strlen(adapter), salt,
+                          salt == NULL ? 0 : strlen(salt));
 }
 
 static void
@@ -29,10 +29,10 @@ blocks_and_chain(void **state)
 
     (void)state;
     for (size_t i = 0; i < 3; i++) {
-        const uint64_t hash = wire_token_block(tokens + 4 * i, 4, NULL, 0, WIRE_TOKEN_SEED);
+        const uint64_t hash = kvt_token_block(tokens + 4 * i, 4, NULL, 0, KVT_TOKEN_SEED);
 
         assert_int_equal(hash, local[i]);
-        chain = i == 0 ? hash : wire_token_chain(chain, hash);
+        chain = i == 0 ? hash : kvt_token_chain(chain, hash);
         assert_int_equal(chain, sequence[i]);
     }
 }
@@ -62,9 +62,9 @@ adapters_salts_and_objects(void **state)
         const uint64_t seed = seed_of(rows[i].adapter, rows[i].salt);
 
         assert_int_equal(seed, rows[i].seed);
-        assert_int_equal(wire_token_block(tokens, 4, NULL, 0, seed), rows[i].hash);
+        assert_int_equal(kvt_token_block(tokens, 4, NULL, 0, seed), rows[i].hash);
     }
-    assert_int_equal(wire_token_block(tokens, 4, &object, 1, WIRE_TOKEN_SEED),
+    assert_int_equal(kvt_token_block(tokens, 4, &object, 1, KVT_TOKEN_SEED),
                      UINT64_C(18280081842874931122));
 }
 
@@ -90,8 +90,8 @@ large_blocks_are_hashed_as_one_text(void **state)
         for (size_t j = 0; j < media; j++)
             objects[j] = kvt_random_next(&random);
         memcpy(tokens + count, objects, media * sizeof(*objects));
-        assert_int_equal(wire_token_block(tokens, count, objects, media, seed),
-                         wire_token_block(tokens, count + 2 * media, NULL, 0, seed));
+        assert_int_equal(kvt_token_block(tokens, count, objects, media, seed),
+                         kvt_token_block(tokens, count + 2 * media, NULL, 0, seed));
     }
     kvt_free(tokens);
     kvt_free(objects);

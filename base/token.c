@@ -1,4 +1,4 @@
-#include "wire/token.h"
+#include "kvtier/token.h"
 
 #include <string.h>
 /* The hash of a few dozen bytes is less work than a call: take the code in, and with it a state
@@ -12,9 +12,9 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "hashes are of little-
 enum { ADAPTER_SEED = 0, SALT_SEED = 1, JOINED_MAX = 2048 };
 
 uint64_t
-wire_token_seed(const char *adapter, size_t adapter_size, const char *salt, size_t salt_size)
+kvt_token_seed(const char *adapter, size_t adapter_size, const char *salt, size_t salt_size)
 {
-    uint64_t seed = WIRE_TOKEN_SEED;
+    uint64_t seed = KVT_TOKEN_SEED;
 
     if (adapter != NULL && adapter_size > 0)
         seed += XXH3_64bits_withSeed(adapter, adapter_size, ADAPTER_SEED);
@@ -24,8 +24,8 @@ wire_token_seed(const char *adapter, size_t adapter_size, const char *salt, size
 }
 
 uint64_t
-wire_token_block(const uint32_t *tokens, size_t count, const uint64_t *media, size_t media_count,
-                 uint64_t seed)
+kvt_token_block(const uint32_t *tokens, size_t count, const uint64_t *media, size_t media_count,
+                uint64_t seed)
 {
     const size_t tokens_size = count * sizeof(*tokens);
     const size_t media_size = media_count * sizeof(*media);
@@ -47,9 +47,9 @@ wire_token_block(const uint32_t *tokens, size_t count, const uint64_t *media, si
 }
 
 uint64_t
-wire_token_chain(uint64_t parent_sequence, uint64_t local)
+kvt_token_chain(uint64_t parent_sequence, uint64_t local)
 {
     const uint64_t link[2] = {parent_sequence, local};
 
-    return XXH3_64bits_withSeed(link, sizeof(link), WIRE_TOKEN_SEED);
+    return XXH3_64bits_withSeed(link, sizeof(link), KVT_TOKEN_SEED);
 }
