@@ -106,6 +106,7 @@ begin_row(struct advisor_engine *engine, struct advisor_publisher *publisher,
         .reporter = publisher->row.number,
         .gen = publisher->row.gen,
         .hot = advisor_holder_is_hot(key),
+        .warm = advisor_holder_is_warm(key),
         .cold = advisor_holder_is_cold(key),
     };
     /* In a dump everything older is void; its sweep only comes with its end. */

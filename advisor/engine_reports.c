@@ -25,12 +25,13 @@ apply_access(struct advisor_engine *engine, const struct kvt_report *report, uin
         return;
     (void)snprintf(key.name, sizeof(key.name), "%s", report->tiers[access->tier_index].name);
     op.hot = advisor_holder_is_hot(&key);
+    op.warm = advisor_holder_is_warm(&key);
     op.cold = advisor_holder_is_cold(&key);
     if (advisor_names_holder(engine->names, &key, &op.holder) != KVT_OK)
         return;
-    if (op.hot || op.cold)
+    if (op.hot || op.warm || op.cold)
         advisor_tally_bytes(advisor_planner_settings(engine->options.planner)->tally,
-                            op.hot ? 0 : 1, access->bytes, kvt_clock_unix_ms());
+                            op.hot ? 0 : (op.cold ? 1 : 2), access->bytes, kvt_clock_unix_ms());
     op.reporter = advisor_planner_gateway(engine->options.planner, report->gateway);
     /* Statistics only: one that does not fit is lost without harm. */
     if (advisor_group_add(engine->group, &op) != KVT_OK)

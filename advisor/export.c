@@ -176,6 +176,12 @@ add_order(void *arg, const struct advisor_order_row *row)
     advisor_export_text(out, "gateway", row->gateway);
     advisor_export_text(out, "namespace", row->namespace_);
     advisor_export_text(out, "reason", row->reason);
+    if (row->from[0] != '\0') {
+        advisor_export_text(out, "from", row->from);
+        advisor_export_text(out, "to", row->to);
+    }
+    if (row->keep != 0)
+        advisor_export_number(out, "keep", row->keep);
     advisor_export_text(out, "text", row->text);
     kvt_buffer_printf(out, "}\n");
     return KVT_OK;

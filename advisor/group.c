@@ -326,9 +326,9 @@ do_store(struct advisor_group *group, const struct advisor_txn *txn, const struc
         block->touched_ms = op->time_ms;
     if (block->place_count == 0)
         block->stored_ms = op->time_ms;
-    if (op->hot)
-        block->cold_recent = 0;
     place = find_place(block, op->holder);
+    if (op->hot || place == NULL)
+        block->cold_recent = 0; /* reads from further down count from each move on */
     if (place == NULL) {
         rc = advisor_store_block_reserve(block, block->place_count + 1);
         if (rc != KVT_OK)
@@ -388,10 +388,10 @@ do_access(struct advisor_group *group, const struct advisor_op *op,
         return;
     }
     block->hits += op->count;
-    if (op->cold) {
+    if (op->cold)
         block->cold_hits += op->count;
+    if (op->cold || op->warm)
         block->cold_recent += op->count;
-    }
     if (op->time_ms > block->last_access_ms)
         block->last_access_ms = op->time_ms;
     if (op->time_ms > block->touched_ms)

@@ -52,7 +52,8 @@ struct advisor_op {
     uint32_t count;    /* ACCESS */
     enum advisor_op_kind kind;
     bool hot;  /* the holder is a hot volume */
-    bool cold; /* the holder is a bucket */
+    bool warm; /* a second volume */
+    bool cold; /* a bucket */
 };
 
 /* What a written op did, for the RAM side. */

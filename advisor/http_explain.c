@@ -253,10 +253,13 @@ add_order(struct kvt_buffer *out, const struct question *question,
 
 /* Why the rule that has the block does not act now; "": it may. */
 static const char *
-stopped(const struct question *question)
+stopped(const struct question *question, const struct advisor_look_place *place)
 {
     const struct policy *policy = question->rules->policy;
 
+    if (question->look.version == question->rules->version &&
+        advisor_rule_set_has(&place->no_edge, question->decision->rule))
+        return advisor_rule_stop_text(ADVISOR_RULE_NO_EDGE);
     if (question->look.version == question->rules->version &&
         question->look.stops[question->decision->rule] != ADVISOR_RULE_ACTS)
         return advisor_rule_stop_text(question->look.stops[question->decision->rule]);
@@ -293,8 +296,9 @@ add_sum(struct kvt_buffer *out, const struct question *question,
         (void)snprintf(text + used, sizeof(text) - used,
                        ", but waits: %s is %s full, and the rule starts at %s", place->holder, fill,
                        start);
-    else if (stopped(question)[0] != '\0')
-        (void)snprintf(text + used, sizeof(text) - used, ", but not now: %s", stopped(question));
+    else if (stopped(question, place)[0] != '\0')
+        (void)snprintf(text + used, sizeof(text) - used, ", but not now: %s",
+                       stopped(question, place));
     else if (place->known && place->standing.taken)
         (void)snprintf(text + used, sizeof(text) - used, "; it is chosen, or was refused lately");
     else if (rule->trigger.head.place.line != 0)

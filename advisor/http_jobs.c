@@ -222,6 +222,15 @@ read_moves(struct json_object *json, struct asked *asked, struct kvt_error *err)
     if (!read_verb(kvt_json_string(json, "verb"), &moves->verb))
         return kvt_error_set(err, KVT_INVALID,
                              "verb: want demote, promote, delete, compact, pin, unpin or warm");
+    moves->to = kvt_json_string(json, "to");
+    moves->from = kvt_json_string(json, kvt_json_has(json, "from") ? "from" : "tier");
+    if (moves->to == NULL && !kvt_json_has(json, "from"))
+        moves->from = NULL; /* a plan's, between hot volume and bucket */
+    if ((kvt_json_has(json, "from") && moves->from == NULL) ||
+        (kvt_json_has(json, "to") && moves->to == NULL) ||
+        (kvt_json_has(json, "keep") && !kvt_json_bool(json, "keep", &moves->keep)))
+        return kvt_error_set(err, KVT_INVALID,
+                             "moves: from and to are tiers of the gateway, keep true or false");
     if (moves->gateway == NULL || moves->namespace_ == NULL)
         return kvt_error_set(err, KVT_INVALID, "moves: want \"gateway\" and \"namespace\"");
     if (kvt_json_member(json, "until_ms") != NULL &&

@@ -44,6 +44,7 @@ take_move(void *arg, const struct advisor_preview_move *move)
         .verb = move->verb,
         .gateway = move->gateway,
         .tier = move->tier,
+        .goes = move->plain ? "" : move->to,
         .namespace_ = move->namespace_,
         .rule = rule->id,
         .item = {.block = {.hash = move->block.hash,

@@ -27,6 +27,10 @@ add_order(void *arg, const struct advisor_order_row *row)
     advisor_http_text(out, "namespace", row->namespace_);
     kvt_buffer_printf(out, ",\"verb\":\"%s\",",
                       kvt_order_verb_name((enum kvt_order_verb)row->verb));
+    advisor_http_text(out, "from", row->from);
+    kvt_buffer_printf(out, ",");
+    advisor_http_text(out, "to", row->to);
+    kvt_buffer_printf(out, ",\"keep\":%s,", row->keep != 0 ? "true" : "false");
     advisor_http_text(out, "reason", row->reason);
     kvt_buffer_printf(out,
                       ",\"items\":%u,\"bytes\":%" PRIu64 ",\"issued_ms\":%" PRIu64

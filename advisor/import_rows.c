@@ -194,7 +194,11 @@ take_order(struct advisor_import *import, struct json_object *row)
         !advisor_import_name(row, "gateway", to.gateway, sizeof(to.gateway)) ||
         !advisor_import_name(row, "namespace", to.namespace_, sizeof(to.namespace_)) ||
         !advisor_import_name(row, "reason", to.reason, sizeof(to.reason)) ||
-        !advisor_import_name(row, "text", to.text, sizeof(to.text)))
+        !advisor_import_name(row, "text", to.text, sizeof(to.text)) ||
+        (kvt_json_has(row, "from") &&
+         (!advisor_import_name(row, "from", to.from, sizeof(to.from)) ||
+          !advisor_import_name(row, "to", to.to, sizeof(to.to)))) ||
+        (kvt_json_has(row, "keep") && !advisor_import_u32(row, "keep", &to.keep)))
         return KVT_INVALID;
     return advisor_store_put_order(&import->txn, &to);
 }

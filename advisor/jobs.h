@@ -64,6 +64,9 @@ struct advisor_job_moves {
     enum kvt_order_verb verb;
     const char *gateway;
     const char *namespace_;
+    const char *from; /* moves only: as kvt_order's; NULL, both: between hot volume and bucket */
+    const char *to;
+    bool keep;
     uint64_t until_ms; /* PIN; 0: until an unpin */
     uint64_t bytes;
     const struct kvt_order_item *items;

@@ -17,6 +17,29 @@ enum { STORE_SPARE = 8 };
 
 /* ---- asking ---- */
 
+static const char *
+text_of(const char *text)
+{
+    return text == NULL ? "" : text;
+}
+
+/* Two tiers of a gateway's reports, or none. */
+static enum kvt_err
+check_edge(const struct advisor_job_moves *moves, struct kvt_error *err)
+{
+    const size_t from = strlen(text_of(moves->from));
+    const size_t to = strlen(text_of(moves->to));
+
+    if ((from > 0 || to > 0 || moves->keep) && !kvt_order_verb_moves(moves->verb))
+        return kvt_error_set(err, KVT_INVALID, "%s is between no tiers: want no from, to and keep",
+                             kvt_order_verb_name(moves->verb));
+    if ((from > 0) != (to > 0) || from >= KVT_NAME_MAX || to >= KVT_NAME_MAX ||
+        (from > 0 && strcmp(moves->from, moves->to) == 0))
+        return kvt_error_set(err, KVT_INVALID,
+                             "from and to: want two tiers of the gateway, or none of both");
+    return KVT_OK;
+}
+
 static enum kvt_err
 check_moves(const struct advisor_job_moves *moves, struct kvt_error *err)
 {
@@ -33,7 +56,7 @@ check_moves(const struct advisor_job_moves *moves, struct kvt_error *err)
     for (size_t i = 0; i < moves->count; i++)
         if (moves->items[i].ranks == 0)
             return kvt_error_set(err, KVT_INVALID, "a block without ranks");
-    return KVT_OK;
+    return check_edge(moves, err);
 }
 
 static size_t
@@ -70,6 +93,9 @@ cut(struct advisor_job_ask *ask, const struct advisor_job_moves *moves)
             .items = (uint32_t)count};
         (void)snprintf(fresh->batch.gateway, KVT_NAME_MAX, "%s", moves->gateway);
         (void)snprintf(fresh->batch.namespace_, KVT_NAMESPACE_MAX, "%s", moves->namespace_);
+        (void)snprintf(fresh->batch.from, KVT_NAME_MAX, "%s", text_of(moves->from));
+        (void)snprintf(fresh->batch.to, KVT_NAME_MAX, "%s", text_of(moves->to));
+        fresh->batch.flags = moves->keep ? ADVISOR_BATCH_KEEP : 0;
         fresh->items = count == 0 ? NULL : kvt_calloc(count, sizeof(*fresh->items));
         if (count > 0 && fresh->items == NULL)
             return KVT_NOMEM;

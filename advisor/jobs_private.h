@@ -42,14 +42,15 @@ struct advisor_job_slot {
     struct advisor_job_batch batch;
 };
 
-#define ADVISOR_JOB_HOT  1U
-#define ADVISOR_JOB_COLD 2U
+#define ADVISOR_JOB_HOT 1U
+#define ADVISOR_JOB_ALL 2U
 
 struct advisor_job {
     struct advisor_job_row row;
-    uint64_t progress_ms;                 /* a part came, it began, or blocks were done */
-    bool everywhere;                      /* moves at gateways that were not known */
-    uint8_t places[ADVISOR_GATEWAYS_MAX]; /* tiers of its moves: ADVISOR_JOB_HOT and _COLD */
+    uint64_t progress_ms;                   /* a part came, it began, or blocks were done */
+    bool everywhere;                        /* moves at gateways that were not known */
+    uint8_t places[ADVISOR_GATEWAYS_MAX];   /* tiers of its moves: ADVISOR_JOB_HOT and _ALL */
+    uint64_t tiers[ADVISOR_TIERS_MAX / 64]; /* those that its moves name, by their numbers */
     bool dirty;
     bool unwritten;                  /* some of it is not in the store yet */
     uint32_t next;                   /* batches before it were looked at in this round */
@@ -110,12 +111,12 @@ void advisor_jobs_age(struct advisor_jobs *jobs, uint64_t now_ms);
 
 /* jobs_hold.c */
 /** Its moves are of these tiers. */
-void advisor_job_note_places(struct advisor_job *job, const struct advisor_planner *planner,
+void advisor_job_note_places(struct advisor_job *job, struct advisor_planner *planner,
                              const struct advisor_job_batch *batch);
 /** The same from the store, of plans that are open. */
 void advisor_jobs_load_places(struct advisor_jobs *jobs, const struct advisor_txn *txn);
 /** The tiers that the order empties or fills. */
-void advisor_jobs_place_order(const struct advisor_planner *planner, struct advisor_order *order);
+void advisor_jobs_place_order(struct advisor_planner *planner, struct advisor_order *order);
 /** Tell the planner which tiers it leaves to open plans. */
 void advisor_jobs_hold(struct advisor_jobs *jobs, uint64_t now_ms);
 

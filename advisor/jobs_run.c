@@ -205,6 +205,9 @@ order_batch(struct advisor_jobs *jobs, const struct advisor_job *job,
     model.row.state = ADVISOR_ORDER_PENDING;
     memcpy(model.row.gateway, batch->gateway, sizeof(model.row.gateway));
     memcpy(model.row.namespace_, batch->namespace_, sizeof(model.row.namespace_));
+    memcpy(model.row.from, batch->from, sizeof(model.row.from));
+    memcpy(model.row.to, batch->to, sizeof(model.row.to));
+    model.row.keep = (batch->flags & ADVISOR_BATCH_KEEP) != 0 ? 1 : 0;
     (void)snprintf(model.row.reason, sizeof(model.row.reason), "job %" PRIu64 ": %.40s",
                    job->row.id, job->row.title);
     advisor_jobs_place_order(jobs->options.planner, &model);

@@ -395,10 +395,25 @@ advisor_names_store_holder(const struct advisor_names *names, uint32_t number)
     return invert(&names->holders_by_index, number);
 }
 
+uint32_t
+advisor_names_find_namespace(const struct advisor_names *names, const char *text)
+{
+    for (uint32_t ns = 0; ns < advisor_names_namespace_count(names); ns++)
+        if (strcmp(advisor_names_namespace_text(names, ns), text) == 0)
+            return ns;
+    return ADVISOR_NAMES_NOBODY;
+}
+
 bool
 advisor_holder_is_hot(const struct index_holder *key)
 {
     return key->tier == KVT_TIER_G4 && strncmp(key->name, "hot@", 4) == 0;
+}
+
+bool
+advisor_holder_is_warm(const struct index_holder *key)
+{
+    return key->tier == KVT_TIER_G4 && strncmp(key->name, "warm@", 5) == 0;
 }
 
 bool

@@ -48,6 +48,8 @@ bool advisor_names_meet(struct advisor_names *names, uint32_t holder, const char
                         uint32_t dp_rank, enum kvt_tier tier);
 
 const char *advisor_names_namespace_text(const struct advisor_names *names, uint32_t ns);
+/** The number of a namespace that has one; ADVISOR_NAMES_NOBODY. */
+uint32_t advisor_names_find_namespace(const struct advisor_names *names, const char *text);
 const struct index_holder *advisor_names_holder_key(const struct advisor_names *names,
                                                     uint32_t holder);
 uint32_t advisor_names_holder_count(const struct advisor_names *names);
@@ -69,8 +71,9 @@ uint32_t advisor_names_index_holder(const struct advisor_names *names, uint32_t 
 uint32_t advisor_names_store_namespace(const struct advisor_names *names, uint32_t number);
 uint32_t advisor_names_store_holder(const struct advisor_names *names, uint32_t number);
 
-/** "hot@<gateway>" and "cold@<bucket>" in G4. */
+/** "hot@<gateway>", "warm@<gateway>" (its second volume) and "cold@<bucket>" in G4. */
 bool advisor_holder_is_hot(const struct index_holder *key);
+bool advisor_holder_is_warm(const struct index_holder *key);
 bool advisor_holder_is_cold(const struct index_holder *key);
 
 #endif /* ADVISOR_NAMES_H */

@@ -22,6 +22,7 @@ struct group {
     enum kvt_order_verb verb;
     char gateway[KVT_NAME_MAX];
     char tier[KVT_NAME_MAX];
+    char goes[KVT_NAME_MAX];
     char namespace_[KVT_NAMESPACE_MAX];
     char rule[POLICY_NAME_MAX];
     int32_t from;
@@ -77,7 +78,7 @@ static bool
 is_of(const struct group *group, const struct advisor_plan_move *move)
 {
     return group->verb == move->verb && strcmp(group->gateway, move->gateway) == 0 &&
-           strcmp(group->tier, move->tier) == 0 &&
+           strcmp(group->tier, move->tier) == 0 && strcmp(group->goes, move->goes) == 0 &&
            strcmp(group->namespace_, move->namespace_) == 0 && strcmp(group->rule, move->rule) == 0;
 }
 
@@ -109,6 +110,7 @@ group_of(struct advisor_plan *plan, const struct advisor_plan_move *move)
                             .last = UINT32_MAX};
     (void)snprintf(group->gateway, sizeof(group->gateway), "%s", move->gateway);
     (void)snprintf(group->tier, sizeof(group->tier), "%s", move->tier);
+    (void)snprintf(group->goes, sizeof(group->goes), "%s", move->goes);
     (void)snprintf(group->namespace_, sizeof(group->namespace_), "%s", move->namespace_);
     (void)snprintf(group->rule, sizeof(group->rule), "%s", move->rule);
     return group;
@@ -379,6 +381,8 @@ write_batch(const struct advisor_plan *plan, const struct group *group, uint32_t
     advisor_plan_digest_text(digest, group->tier);
     advisor_plan_digest_text(digest, group->namespace_);
     advisor_plan_digest_text(digest, group->rule);
+    if (group->goes[0] != '\0')
+        advisor_plan_digest_text(digest, group->goes);
     kvt_buffer_printf(out, "{\"verb\":\"%s\",", verb);
     add_text(out, "gateway", group->gateway);
     kvt_buffer_puts(out, ",");
@@ -387,6 +391,10 @@ write_batch(const struct advisor_plan *plan, const struct group *group, uint32_t
     add_text(out, "namespace", group->namespace_);
     kvt_buffer_puts(out, ",");
     add_text(out, "rule", group->rule);
+    if (group->goes[0] != '\0') {
+        kvt_buffer_puts(out, ",");
+        add_text(out, "to", group->goes);
+    }
     kvt_buffer_printf(out, ",\"blocks\":[");
     for (; at != UINT32_MAX && count < KVT_ORDER_ITEMS_MAX; at = plan->moves[at].next, count++) {
         char text[ADVISOR_PLAN_BLOCK_MAX];

@@ -35,6 +35,7 @@ struct advisor_plan_move {
     enum kvt_order_verb verb;
     const char *gateway;
     const char *tier; /* holder it is in: "hot@gw0" */
+    const char *goes; /* holder it goes to; "": between hot volume and bucket, or deleted */
     const char *namespace_;
     const char *rule;
     struct kvt_order_item item;

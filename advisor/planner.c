@@ -87,7 +87,8 @@ advisor_planner_tier(struct advisor_planner *planner, const char *name)
         if (strcmp(planner->tiers[i].name, name) == 0)
             return i;
     (void)snprintf(key.name, sizeof(key.name), "%s", name);
-    if (!advisor_holder_is_hot(&key) && !advisor_holder_is_cold(&key))
+    if (!advisor_holder_is_hot(&key) && !advisor_holder_is_warm(&key) &&
+        !advisor_holder_is_cold(&key))
         return ADVISOR_NONE;
     if (planner->tier_count == ADVISOR_TIERS_MAX) {
         kvt_log_warn("advisor.planner", "tiers", "more than %d tiers: %s is not planned for",
@@ -96,7 +97,7 @@ advisor_planner_tier(struct advisor_planner *planner, const char *name)
     }
     tier = &planner->tiers[planner->tier_count];
     *tier = (struct advisor_tier){
-        .hot = advisor_holder_is_hot(&key),
+        .volume = !advisor_holder_is_cold(&key),
         .gateway = ADVISOR_NONE,
         .place = planner->rules == NULL ? -1 : advisor_rules_tier(planner->rules, name)};
     memcpy(tier->name, key.name, sizeof(tier->name));
@@ -188,27 +189,6 @@ take_reads(struct advisor_planner *planner, struct advisor_gateway *gateway,
     gateway->reads_known = true;
 }
 
-static void
-take_tiers(struct advisor_planner *planner, struct advisor_gateway *gateway,
-           const struct kvt_report *report, uint64_t now_ms)
-{
-    for (uint32_t i = 0; i < report->tier_count; i++) {
-        const uint32_t number = advisor_planner_tier(planner, report->tiers[i].name);
-        struct advisor_tier *tier;
-
-        if (number == ADVISOR_NONE)
-            continue;
-        tier = &planner->tiers[number];
-        tier->report = report->tiers[i];
-        tier->report_ms = now_ms;
-        tier->gateway = (uint32_t)(gateway - planner->gateways);
-        if (tier->hot)
-            gateway->hot = number;
-        else
-            gateway->cold = number;
-    }
-}
-
 /* A gateway reports every second: of one that says nothing for long, a former life (its clock
  * stepped back) is the one that lives. */
 static bool
@@ -244,7 +224,7 @@ advisor_planner_report(struct advisor_planner *planner, const struct kvt_report 
     gateway->healthy = report->healthy;
     /* Its own clock: a report that waited in the stream is as old as it is. */
     gateway->report_ms = report->time_ms < now_ms ? report->time_ms : now_ms;
-    take_tiers(planner, gateway, report, gateway->report_ms);
+    advisor_gateway_take_tiers(planner, gateway, report, gateway->report_ms);
     advisor_planner_show(planner);
     return true;
 }
@@ -391,6 +371,7 @@ advisor_planner_show(struct advisor_planner *planner)
     int64_t unhealthy = 0;
     size_t count = 0;
 
+    advisor_planner_find_edges(planner);
     (void)pthread_mutex_lock(&planner->shared.lock);
     for (uint32_t i = 0; i < planner->tier_count; i++) {
         const struct advisor_tier *tier = &planner->tiers[i];

@@ -57,23 +57,29 @@ add_candidate(struct advisor_planner *planner, const struct advisor_effect *effe
                                        .reads = effect->cold_recent};
 }
 
-/* Read by a gateway: a use for the tier that served it and for both of the gateway's.  What is read
- * hot is used in the bucket too, and what is read from the bucket is what the hot volume lacked. */
+static void
+use_in(struct advisor_planner *planner, uint32_t tier, const struct policy_block *block,
+       uint64_t time_ms)
+{
+    if (policy_roster_use(planner->tiers[tier].roster, block, tick_of(time_ms)) != KVT_OK)
+        say_truncated(&planner->tiers[tier]);
+}
+
+/* Read by a gateway: a use for the tier that served it and for all others of the gateway.  What is
+ * read hot is used in the buckets too, and what is read from a bucket is what volumes lacked. */
 static void
 use(struct advisor_planner *planner, const struct advisor_effect *effect,
     const struct policy_block *block)
 {
-    const uint32_t reporter = effect->op.reporter;
-    const bool known = reporter < planner->gateway_count;
-    const uint32_t tiers[] = {advisor_planner_tier_of(planner, effect->op.holder),
-                              known ? planner->gateways[reporter].hot : ADVISOR_NONE,
-                              known ? planner->gateways[reporter].cold : ADVISOR_NONE};
+    const uint32_t served = advisor_planner_tier_of(planner, effect->op.holder);
+    const struct advisor_gateway *gateway = effect->op.reporter < planner->gateway_count
+                                                ? &planner->gateways[effect->op.reporter]
+                                                : NULL;
 
-    for (size_t i = 0; i < sizeof(tiers) / sizeof(tiers[0]); i++)
-        if (tiers[i] != ADVISOR_NONE && (i == 0 || tiers[i] != tiers[0]) &&
-            policy_roster_use(planner->tiers[tiers[i]].roster, block,
-                              tick_of(effect->op.time_ms)) != KVT_OK)
-            say_truncated(&planner->tiers[tiers[i]]);
+    use_in(planner, served, block, effect->op.time_ms);
+    for (uint32_t i = 0; gateway != NULL && i < gateway->tier_count; i++)
+        if (gateway->tiers[i] != served)
+            use_in(planner, gateway->tiers[i], block, effect->op.time_ms);
 }
 
 static void
@@ -129,7 +135,8 @@ follow(struct advisor_planner *planner, const struct advisor_effect *effect)
     else if (policy_roster_store(planner->tiers[tier].roster, &block,
                                  tick_of(effect->op.time_ms)) != KVT_OK)
         say_truncated(&planner->tiers[tier]);
-    if (effect->op.kind == ADVISOR_OP_ACCESS && effect->op.cold && options->promote_after > 0 &&
+    if (effect->op.kind == ADVISOR_OP_ACCESS && (effect->op.cold || effect->op.warm) &&
+        options->promote_after > 0 &&
         (planner->by_price || effect->cold_recent >= options->promote_after))
         add_candidate(planner, effect, &block);
 }

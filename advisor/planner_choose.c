@@ -47,14 +47,21 @@ advisor_chooser_last(const struct policy *policy, int32_t place)
     return last;
 }
 
+/* Down to which fill the rule takes blocks. */
+static uint64_t
+mark_of(const struct advisor_chooser *chooser, int32_t rule)
+{
+    const struct policy_trigger *trigger =
+        &policy_rule_at(chooser->asker->rules->policy, (size_t)rule)->trigger;
+
+    return advisor_chooser_mark(chooser->capacity,
+                                chooser->staging ? trigger->prestage : trigger->stop);
+}
+
 static bool
 wants(const struct advisor_chooser *chooser, int32_t rule)
 {
-    const struct policy *policy = chooser->asker->rules->policy;
-
-    return advisor_rule_set_has(&chooser->acting, rule) &&
-           chooser->used > advisor_chooser_mark(chooser->capacity,
-                                                policy_rule_at(policy, (size_t)rule)->trigger.stop);
+    return advisor_rule_set_has(&chooser->acting, rule) && chooser->used > mark_of(chooser, rule);
 }
 
 static bool
@@ -62,6 +69,8 @@ has_enough(const struct advisor_chooser *chooser)
 {
     const size_t count = chooser->asker->rules->policy->rules.count;
 
+    if (chooser->waiting >= ADVISOR_WAITING_MAX)
+        return true;
     for (size_t i = 0; i < count; i++)
         if (wants(chooser, (int32_t)i))
             return false;
@@ -96,12 +105,57 @@ rule_of(struct advisor_chooser *chooser, const struct policy_block *block, int32
     return rule;
 }
 
+void
+advisor_chooser_begin(struct advisor_chooser *chooser)
+{
+    const struct advisor_rules *rules = chooser->asker->rules;
+
+    for (int32_t i = 0; i < (int32_t)rules->policy->rules.count; i++) {
+        if (!advisor_rule_set_has(&chooser->set, i) ||
+            advisor_edge_of(chooser->asker->planner, rules,
+                            policy_rule_at(rules->policy, (size_t)i), chooser->tier, ADVISOR_NONE,
+                            chooser->asker->planner->now_ms, &chooser->edges[i]))
+            continue;
+        advisor_rule_set_put(&chooser->set, i, false);
+        advisor_rule_set_put(&chooser->acting, i, false);
+    }
+}
+
+static void
+leave(struct advisor_chooser *chooser, uint64_t bytes, int32_t pinned_by)
+{
+    chooser->used -= bytes < chooser->used ? bytes : chooser->used;
+    if (pinned_by >= 0)
+        chooser->kept[pinned_by] -=
+            bytes < chooser->kept[pinned_by] ? bytes : chooser->kept[pinned_by];
+}
+
+/* It goes by a rule that wants it.  What has its copy below already needs no room there. */
+static enum advisor_choice
+go(struct advisor_chooser *chooser, const struct policy_block *block, int32_t rule,
+   int32_t pinned_by)
+{
+    const struct advisor_planner *planner = chooser->asker->planner;
+    const uint32_t to = chooser->edges[rule].to;
+    const uint64_t bytes = advisor_planner_bytes(block);
+    const bool copied =
+        to != ADVISOR_NONE && policy_roster_has(planner->tiers[to].roster, block->ns, block->hash);
+
+    if (to != ADVISOR_NONE && !copied &&
+        !advisor_edge_has_room(planner, chooser->asker->rules, to, chooser->planned[to], bytes)) {
+        advisor_rule_set_put(&chooser->full, rule, true);
+        chooser->waiting++;
+        return ADVISOR_HELD;
+    }
+    leave(chooser, bytes, pinned_by);
+    return chooser->staging && copied ? ADVISOR_HELD : ADVISOR_CHOSEN;
+}
+
 enum advisor_choice
 advisor_chooser_next(struct advisor_chooser *chooser, struct policy_block *block, int32_t *rule)
 {
     const struct policy *policy = chooser->asker->rules->policy;
     struct policy_roster *roster = chooser->asker->planner->tiers[chooser->tier].roster;
-    uint64_t bytes;
     int32_t pinned_by;
 
     *rule = -1;
@@ -115,12 +169,5 @@ advisor_chooser_next(struct advisor_chooser *chooser, struct policy_block *block
         policy_roster_pass(roster, block->ns, block->hash);
         return ADVISOR_PASSED;
     }
-    if (!wants(chooser, *rule))
-        return ADVISOR_HELD;
-    bytes = advisor_planner_bytes(block);
-    chooser->used -= bytes < chooser->used ? bytes : chooser->used;
-    if (pinned_by >= 0)
-        chooser->kept[pinned_by] -=
-            bytes < chooser->kept[pinned_by] ? bytes : chooser->kept[pinned_by];
-    return ADVISOR_CHOSEN;
+    return wants(chooser, *rule) ? go(chooser, block, *rule, pinned_by) : ADVISOR_HELD;
 }

@@ -12,6 +12,7 @@
 #ifndef ADVISOR_PLANNER_CHOOSE_H
 #define ADVISOR_PLANNER_CHOOSE_H
 
+#include "advisor/planner_edge.h"
 #include "advisor/planner_rules.h"
 
 struct advisor_chooser {
@@ -24,15 +25,25 @@ struct advisor_chooser {
     uint64_t tick;  /* of the orderings */
     uint64_t *kept; /* bytes that each rule pinned there; falls with them.  NULL: not known */
     bool everybody; /* the canary share does not count */
+    bool staging;   /* not to leave: copies are made of those that have none below */
+    const uint64_t *planned; /* bytes of each tier of the planner, with what was chosen for it */
+    struct advisor_edge edges[ADVISOR_RULES_MAX]; /* of rules in `set`: advisor_chooser_begin() */
+    struct advisor_rule_set full; /* whose tier below has no room for a block of theirs */
+    uint32_t waiting;             /* such blocks */
 };
 
 enum advisor_choice {
     ADVISOR_CHOSEN,
     ADVISOR_PASSED, /* it is not to leave: ask again */
-    ADVISOR_HELD,   /* its rule has enough: the caller gives it back, later */
+    ADVISOR_HELD,   /* its rule has enough, or the tier below: the caller gives it back, later */
     ADVISOR_LAST,   /* no block is left that was not taken out */
     ADVISOR_ENOUGH, /* every rule is at its stop watermark */
 };
+
+#define ADVISOR_WAITING_MAX 1024 /* blocks without room below: then no further ones are looked at */
+
+/** Find the edges of the rules in `set`: those without one take no part. */
+void advisor_chooser_begin(struct advisor_chooser *chooser);
 
 /** Look at the next block; of CHOSEN and HELD it is taken out. */
 enum advisor_choice advisor_chooser_next(struct advisor_chooser *chooser,

@@ -26,6 +26,14 @@ look_at_place(const struct advisor_planner *planner, const struct index_holder *
     place->used_bytes = tier->report.used_bytes;
     place->capacity_bytes = tier->report.capacity_bytes;
     place->draining = advisor_rule_set_any(&tier->draining);
+    for (uint32_t i = 0; i < planner->rule_count && planner->rules != NULL; i++) {
+        const struct policy_rule *rule = policy_rule_at(planner->rules->policy, (size_t)i);
+
+        if ((rule->verb == POLICY_DEMOTE || rule->verb == POLICY_PROMOTE) &&
+            policy_rule_tier(rule) == tier->place &&
+            !advisor_edge_exists(planner, planner->rules, rule, (uint32_t)(tier - planner->tiers)))
+            advisor_rule_set_put(&place->no_edge, (int32_t)i, true);
+    }
     place->known = policy_roster_standing(
                        tier->roster, row->ns, row->hash, now_ms / ADVISOR_TICK_MS,
                        ADVISOR_LOOK_WINDOW_MS / ADVISOR_TICK_MS, &place->standing) == KVT_OK;
@@ -44,26 +52,17 @@ look_at_rules(const struct advisor_planner *planner, uint64_t now_ms, struct adv
             look->stops[i] = planner->rule_states[i].stop;
 }
 
-static uint32_t
-find_namespace(const struct advisor_names *names, const char *name)
-{
-    for (uint32_t ns = 0; ns < advisor_names_namespace_count(names); ns++)
-        if (strcmp(advisor_names_namespace_text(names, ns), name) == 0)
-            return ns;
-    return ADVISOR_NONE;
-}
-
 enum kvt_err
 advisor_planner_look(struct advisor_planner *planner, struct advisor_store *store,
                      const char *namespace_, uint64_t hash, uint64_t now_ms,
                      struct advisor_look *look)
 {
-    const uint32_t ns = find_namespace(planner->names, namespace_);
+    const uint32_t ns = advisor_names_find_namespace(planner->names, namespace_);
     struct advisor_txn txn;
     enum kvt_err rc;
 
     memset(look, 0, sizeof(*look));
-    if (ns == ADVISOR_NONE)
+    if (ns == ADVISOR_NAMES_NOBODY)
         return KVT_NOTFOUND;
     rc = advisor_store_read(store, &txn, NULL);
     if (rc != KVT_OK)

@@ -26,7 +26,8 @@ struct advisor_look_place {
     uint64_t used_bytes;
     uint64_t capacity_bytes; /* as its gateway reports; 0: no cap, or no report */
     bool draining;
-    bool known; /* to the tier's ordering; else what follows means nothing */
+    struct advisor_rule_set no_edge; /* rules that would move it, and no gateway has both ends */
+    bool known;                      /* to the tier's ordering; else what follows means nothing */
     struct policy_standing standing;
     uint64_t last_use_ms;
     struct policy_roster_counts counts;

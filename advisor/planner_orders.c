@@ -72,40 +72,40 @@ fills(const struct advisor_order *order)
 }
 
 static void
+add_to(uint32_t *count, int by)
+{
+    *count = (uint32_t)((int)*count + by);
+}
+
+static void
 count_of_job(struct advisor_planner *planner, const struct advisor_order *order, int by)
 {
-    const uint32_t tiers[] = {order->tier, order->also};
-
-    for (size_t i = 0; i < sizeof(tiers) / sizeof(tiers[0]); i++) {
-        uint32_t *count;
-
-        if (tiers[i] == ADVISOR_NONE)
-            continue;
-        count =
-            fills(order) ? &planner->tiers[tiers[i]].coming : &planner->tiers[tiers[i]].job_leaving;
-        *count = (uint32_t)((int)*count + by);
-    }
+    if (fills(order) && order->to != ADVISOR_NONE)
+        add_to(&planner->tiers[order->to].coming, by);
+    if (!fills(order) && order->from != ADVISOR_NONE)
+        add_to(&planner->tiers[order->from].job_leaving, by);
+    for (uint32_t i = 0; i < order->also_count; i++)
+        add_to(&planner->tiers[order->also[i]].job_leaving, by);
 }
 
 /* What an order counts towards, up or down. */
 static void
 count_on_tier(struct advisor_planner *planner, const struct advisor_order *order, int by)
 {
-    struct advisor_tier *tier;
-
-    if (order->of_job) {
+    if (order->to != ADVISOR_NONE && by > 0)
+        planner->tiers[order->to].incoming += order->bringing;
+    else if (order->to != ADVISOR_NONE)
+        planner->tiers[order->to].incoming -= order->bringing;
+    if (order->of_job)
         count_of_job(planner, order, by);
+    else if (order->from == ADVISOR_NONE)
         return;
-    }
-    if (order->tier == ADVISOR_NONE)
-        return;
-    tier = &planner->tiers[order->tier];
-    if (order->swept)
-        planner->sweeping = (uint32_t)((int)planner->sweeping + by);
-    else if (order->row.verb == KVT_ORDER_PROMOTE)
-        tier->coming = (uint32_t)((int)tier->coming + by);
+    else if (order->swept)
+        add_to(&planner->sweeping, by);
+    else if (fills(order))
+        add_to(&planner->tiers[order->to].coming, by);
     else
-        tier->leaving = (uint32_t)((int)tier->leaving + by);
+        add_to(&planner->tiers[order->from].leaving, by);
 }
 
 enum kvt_err
@@ -212,6 +212,15 @@ advisor_planner_forgive(struct advisor_planner *planner, const char *gateway)
     }
 }
 
+/* It was to stay, and has its copy below. */
+static bool
+was_copied(const struct advisor_planner *planner, const struct advisor_order *order,
+           const struct advisor_refused *block)
+{
+    return order->row.keep != 0 && order->to != ADVISOR_NONE &&
+           policy_roster_has(planner->tiers[order->to].roster, block->ns, block->hash);
+}
+
 /* What it did not move may be chosen again: soon, or after a pause where the gateway did not let it
  * go. */
 static void
@@ -223,15 +232,16 @@ release(struct advisor_planner *planner, const struct advisor_order *order, uint
         count_on_tier(planner, order, -1);
         return; /* nothing was taken out */
     }
-    if (order->tier == ADVISOR_NONE || order->row.verb == KVT_ORDER_PROMOTE)
-        return;
+    if (order->from == ADVISOR_NONE || fills(order))
+        return; /* the same */
     /* The last first: each comes back in front of those that were chosen after it. */
     for (uint32_t i = order->row.items; i-- > 0;) {
         const struct advisor_refused block = {
-            .hash = order->items[i].block.hash, .ns = order->ns, .tier = order->tier};
-        struct policy_roster *roster = planner->tiers[order->tier].roster;
+            .hash = order->items[i].block.hash, .ns = order->ns, .tier = order->from};
+        struct policy_roster *roster = planner->tiers[order->from].roster;
 
-        if (refused && policy_roster_is_taken(roster, block.ns, block.hash))
+        if (refused && !was_copied(planner, order, &block) &&
+            policy_roster_is_taken(roster, block.ns, block.hash))
             refuse(planner, &block, now_ms);
         else
             policy_roster_give_back(roster, block.ns, block.hash);
@@ -384,6 +394,9 @@ advisor_planner_next(struct advisor_planner *planner, struct kvt_order *order, u
         memcpy(order->gateway, next->row.gateway, sizeof(order->gateway));
         memcpy(order->namespace_, next->row.namespace_, sizeof(order->namespace_));
         memcpy(order->reason, next->row.reason, sizeof(order->reason));
+        memcpy(order->from, next->row.from, sizeof(order->from));
+        memcpy(order->to, next->row.to, sizeof(order->to));
+        order->keep = next->row.keep != 0;
         order->epoch = next->row.epoch;
         order->id = next->row.id;
         order->issued_ms = next->row.issued_ms;
@@ -428,8 +441,7 @@ load_order(void *arg, const struct advisor_order_row *row)
     /* Its blocks are not remembered: it runs to its result or its expiry, and what is planned
      * meanwhile may name them again, which is harmless. */
     order->row = *row;
-    order->tier = ADVISOR_NONE;
-    order->also = ADVISOR_NONE;
+    order->from = order->to = ADVISOR_NONE;
     planner->orders[planner->order_count++] = order;
     return KVT_OK;
 }

@@ -92,7 +92,7 @@ static void
 take(struct advisor_tick *plan, struct advisor_chooser *chooser, const struct policy_block *block,
      int32_t rule)
 {
-    advisor_tick_add(plan, chooser->tier, block, rule);
+    advisor_tick_add(plan, &chooser->edges[rule], block, rule);
     if (advisor_planner_may(plan->planner, rule, plan->now_ms) != ADVISOR_RULE_ACTS)
         advisor_rule_set_put(&chooser->acting, rule, false);
 }
@@ -104,10 +104,8 @@ advisor_tick_is_over(struct advisor_tick *plan)
            kvt_clock_mono_ms() - plan->began_ms >= ADVISOR_TICK_SLICE_MS;
 }
 
-/* What a rule has enough of goes back where it was.  Where time ended before all was looked at it
- * is set aside: the next tick is to look at others. */
-static void
-let_go(struct advisor_tick *plan, const struct advisor_tier *tier, bool over)
+void
+advisor_tick_let_go(const struct advisor_tick *plan, const struct advisor_tier *tier, bool over)
 {
     const struct advisor_set *set = plan->set;
 
@@ -115,6 +113,15 @@ let_go(struct advisor_tick *plan, const struct advisor_tier *tier, bool over)
         policy_roster_pass(tier->roster, set->held[i].ns, set->held[i].hash);
     for (uint32_t i = set->held_count; i-- > 0 && !over;) /* in front of those taken out later */
         policy_roster_give_back(tier->roster, set->held[i].ns, set->held[i].hash);
+}
+
+/* Its tier below is full: said to whoever looks at rules. */
+static void
+see_full(const struct advisor_tick *plan, const struct advisor_chooser *chooser)
+{
+    for (int32_t i = 0; i < (int32_t)plan->policy->rules.count; i++)
+        if (advisor_rule_set_has(&chooser->full, i))
+            plan->planner->rule_states[i].full_ms = plan->now_ms;
 }
 
 /* Take blocks out until each rule is at its stop or at a limit, a set is full, or time is over.
@@ -133,10 +140,12 @@ choose(struct advisor_tick *plan, uint32_t number, uint64_t capacity)
                                       .used = tier->report.used_bytes,
                                       .tick = plan->now_ms / ADVISOR_TICK_MS,
                                       .kept = tier->kept,
-                                      .everybody = plan->observed};
+                                      .everybody = plan->observed,
+                                      .planned = plan->used};
     enum advisor_choice choice = ADVISOR_PASSED;
     bool over = false;
 
+    advisor_chooser_begin(&chooser);
     for (int32_t i = 0; i < (int32_t)plan->policy->rules.count; i++)
         if (advisor_rule_set_has(&chooser.set, i) &&
             advisor_planner_may(planner, i, plan->now_ms) != ADVISOR_RULE_ACTS)
@@ -156,8 +165,26 @@ choose(struct advisor_tick *plan, uint32_t number, uint64_t capacity)
     }
     if (choice == ADVISOR_LAST)
         exhausted(plan, tier);
-    let_go(plan, tier, over);
+    advisor_tick_let_go(plan, tier, over);
+    see_full(plan, &chooser);
     return choice == ADVISOR_LAST && set->held_count == 0;
+}
+
+/* May the rule that has an idle block take it down now? */
+static bool
+is_due(struct advisor_tick *plan, uint32_t number, const struct policy_block *block, int32_t rule,
+       struct advisor_edge *edge)
+{
+    const struct advisor_planner *planner = plan->planner;
+    const struct policy_rule *row = rule < 0 ? NULL : policy_rule_at(plan->policy, (size_t)rule);
+
+    if (row == NULL || !advisor_rule_drains(row) || row->verb != POLICY_DEMOTE ||
+        !advisor_edge_of(planner, planner->rules, row, number, ADVISOR_NONE, plan->now_ms, edge))
+        return false;
+    return (policy_roster_has(planner->tiers[edge->to].roster, block->ns, block->hash) ||
+            advisor_edge_has_room(planner, planner->rules, edge->to, plan->used[edge->to],
+                                  advisor_planner_bytes(block))) &&
+           advisor_planner_may(plan->planner, rule, plan->now_ms) == ADVISOR_RULE_ACTS;
 }
 
 /* Blocks that should leave although there is room. */
@@ -172,18 +199,16 @@ choose_due(struct advisor_tick *plan, uint32_t number)
     for (uint32_t looks = 0; looks < ADVISOR_LOOKS_MAX && plan->set->count < KVT_ORDER_ITEMS_MAX &&
                              !advisor_tick_is_over(plan);
          looks++) {
+        struct advisor_edge edge;
         int32_t rule;
 
         if (!policy_roster_due(roster, tick, &block))
             return;
         rule = advisor_asker_rule(&plan->asker, number, &block, POLICY_ON_NOTHING);
-        if (rule >= 0 && advisor_rule_drains(policy_rule_at(plan->policy, (size_t)rule)) &&
-            policy_rule_at(plan->policy, (size_t)rule)->verb == POLICY_DEMOTE &&
-            advisor_planner_may(planner, rule, plan->now_ms) == ADVISOR_RULE_ACTS) {
-            advisor_tick_add(plan, number, &block, rule);
-        } else {
+        if (is_due(plan, number, &block, rule, &edge))
+            advisor_tick_add(plan, &edge, &block, rule);
+        else
             policy_roster_pass(roster, block.ns, block.hash);
-        }
     }
 }
 
@@ -211,19 +236,21 @@ drain(struct advisor_tick *plan, uint32_t number)
 
     if (!draining)
         tier->stuck = false;
-    /* One set at a time, and nothing while the bucket is away: its copies could not be checked. */
-    if (capacity == 0 || tier->leaving > 0 || waits ||
-        !plan->planner->gateways[tier->gateway].healthy)
+    /* One set at a time; and no edge is there while the bucket is away: its copies could not be
+     * checked. */
+    if (capacity == 0 || tier->leaving > 0 || waits)
         return;
     resume(plan, tier);
     if (tier->resuming)
         return; /* the next to leave may be among them */
-    plan->set->count = plan->set->held_count = 0;
+    advisor_tick_begin_set(plan, false);
     if (draining)
         see_stuck(plan, number, choose(plan, number, capacity));
-    else if (tier->hot) /* a bucket is no place that anything leaves for being idle */
+    else if (tier->volume) /* a bucket is no place that anything leaves for being idle */
         choose_due(plan, number);
     advisor_tick_order(plan, false);
+    if (tier->leaving == 0)
+        advisor_planner_prestage(plan, number, capacity);
 }
 
 /* Each in its turn: what there was no time for comes first in the next tick. */
@@ -267,6 +294,8 @@ advisor_planner_tick(struct advisor_planner *planner, uint64_t now_ms)
         return;
     plan.policy = planner->rules->policy;
     plan.observed = mode == ADVISOR_MODE_OBSERVE;
+    for (uint32_t i = 0; i < planner->tier_count; i++)
+        plan.used[i] = planner->tiers[i].report.used_bytes + planner->tiers[i].incoming;
     plan.set = kvt_calloc(1, sizeof(*plan.set));
     if (plan.set == NULL)
         return; /* next time */

@@ -14,10 +14,14 @@ struct advisor_preview {
     struct advisor_planner *planner;
     const struct advisor_rules *rules;
     uint64_t now_ms;
-    uint64_t begun_ms; /* the planner's clock */
-    uint32_t tier;     /* that is looked at; those before it are done */
-    bool resumed;      /* all of it that was set aside before is back */
-    bool begun;        /* with it */
+    uint64_t begun_ms;                 /* the planner's clock */
+    uint32_t tier;                     /* that is looked at */
+    uint32_t step;                     /* tiers that are done */
+    uint32_t order[ADVISOR_TIERS_MAX]; /* of tiers, the coldest first */
+    uint32_t tier_count;
+    uint64_t used[ADVISOR_TIERS_MAX]; /* bytes, as if all so far were done */
+    bool resumed;                     /* all of it that was set aside before is back */
+    bool begun;                       /* with it */
     struct advisor_chooser chooser;
     uint64_t kept[ADVISOR_RULES_MAX]; /* of the tier that is looked at */
     size_t moves;
@@ -25,6 +29,23 @@ struct advisor_preview {
     bool ended; /* the planner knows nothing of it any more */
     enum kvt_err rc;
 };
+
+/* What one tier lets go another has to take: the last of the policy first.  Of one place of the
+ * policy in the planner's order. */
+static void
+set_order(struct advisor_preview *preview)
+{
+    const struct advisor_planner *planner = preview->planner;
+
+    preview->tier_count = 0;
+    for (int32_t place = (int32_t)preview->rules->policy->tiers.count - 1; place >= -1; place--)
+        for (uint32_t i = 0; i < planner->tier_count; i++)
+            if (advisor_rules_tier(preview->rules, planner->tiers[i].name) == place)
+                preview->order[preview->tier_count++] = i;
+    for (uint32_t i = 0; i < planner->tier_count; i++)
+        preview->used[i] = planner->tiers[i].report.used_bytes + planner->tiers[i].incoming;
+    preview->tier = preview->tier_count == 0 ? 0 : preview->order[0];
+}
 
 enum kvt_err
 advisor_preview_new(struct advisor_preview **out, struct advisor_planner *planner,
@@ -44,6 +65,7 @@ advisor_preview_new(struct advisor_preview **out, struct advisor_planner *planne
     preview->now_ms = now_ms;
     preview->begun_ms = planner->now_ms;
     preview->choosing = true;
+    set_order(preview);
     return KVT_OK;
 }
 
@@ -75,7 +97,8 @@ begin_tier(struct advisor_preview *preview, struct advisor_asker *asker)
                                         .tier = preview->tier,
                                         .used = tier->report.used_bytes,
                                         .tick = tick_of(preview),
-                                        .everybody = false};
+                                        .everybody = false,
+                                        .planned = preview->used};
     if (preview->rules == preview->planner->rules) {
         chooser->set = tier->draining; /* between the watermarks it goes on */
         memcpy(preview->kept, tier->kept, sizeof(preview->kept));
@@ -85,6 +108,7 @@ begin_tier(struct advisor_preview *preview, struct advisor_asker *asker)
     if (tier->report_ms == 0 || chooser->capacity == 0)
         return false;
     advisor_chooser_watermarks(policy, place, chooser->used, chooser->capacity, &chooser->set);
+    advisor_chooser_begin(chooser);
     chooser->acting = chooser->set;
     return advisor_rule_set_any(&chooser->set);
 }
@@ -101,20 +125,27 @@ tell(struct advisor_preview *preview, const struct policy_block *block, int32_t 
      advisor_preview_fn *callback, void *arg)
 {
     const struct advisor_planner *planner = preview->planner;
-    const struct advisor_tier *tier = &planner->tiers[preview->tier];
+    const struct advisor_edge *edge = &preview->chooser.edges[rule];
     const struct advisor_preview_move move = {
         .verb = policy_rule_at(preview->rules->policy, (size_t)rule)->verb == POLICY_EXPIRE
                     ? KVT_ORDER_DELETE
                     : KVT_ORDER_DEMOTE,
         .rule = rule,
-        .gateway = planner->gateways[tier->gateway].row.name,
-        .tier = tier->name,
+        .gateway = planner->gateways[edge->gateway].row.name,
+        .tier = planner->tiers[edge->from].name,
+        .to = edge->to == ADVISOR_NONE ? "" : planner->tiers[edge->to].name,
+        .plain = advisor_edge_is_plain(planner, edge),
         .namespace_ = advisor_names_namespace_text(planner->names, block->ns),
         .block = *block,
         .bytes = advisor_planner_bytes(block),
     };
 
     preview->moves++;
+    preview->used[edge->from] -=
+        move.bytes < preview->used[edge->from] ? move.bytes : preview->used[edge->from];
+    if (edge->to != ADVISOR_NONE &&
+        !policy_roster_has(planner->tiers[edge->to].roster, block->ns, block->hash))
+        preview->used[edge->to] += move.bytes;
     return callback(arg, &move) && preview->moves < ADVISOR_PREVIEW_MOVES_MAX;
 }
 
@@ -122,7 +153,9 @@ static void
 next_tier(struct advisor_preview *preview)
 {
     preview->begun = preview->resumed = false;
-    preview->tier++;
+    preview->step++;
+    if (preview->step < preview->tier_count)
+        preview->tier = preview->order[preview->step];
 }
 
 /* One block.  False: no more moves are wanted. */
@@ -164,7 +197,7 @@ choose(struct advisor_preview *preview, uint64_t began_ms, advisor_preview_fn *c
     advisor_asker_begin(&asker, planner, preview->rules, preview->now_ms);
     preview->chooser.asker = &asker;
     while (preview->choosing && !over) {
-        if (preview->tier == planner->tier_count) {
+        if (preview->step == preview->tier_count) {
             preview->choosing = false;
         } else if (!preview->resumed) {
             /* What one policy passed over another may take; and who comes first must be there. */

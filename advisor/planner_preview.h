@@ -3,8 +3,9 @@
  *
  * Why: a plan is shown, approved and applied before the policy may act by itself, so it must name
  * what the planner would have chosen, in that order: every tier that has reached a start watermark
- * is drained down to each rule's stop, as if each order were obeyed at once.  Rates and limits of a
- * run, which stretch that over time, do not count.
+ * is drained down to each rule's stop, as if each order were obeyed at once.  The coldest tier
+ * comes first: it makes room for those above.  Rates and limits of a run, which stretch that over
+ * time, do not count.
  *
  * Blocks are taken out of the orderings as the planner takes them and set aside; all come back
  * before the planner drains again, and meanwhile it drains nothing.  One that is read comes back at
@@ -35,6 +36,8 @@ struct advisor_preview_move {
     int32_t rule;        /* of the policy */
     const char *gateway; /* who would be told */
     const char *tier;    /* "hot@gw0": where it leaves */
+    const char *to;      /* where it goes; "" of a deletion */
+    bool plain;          /* between hot volume and bucket: orders need not say where */
     const char *namespace_;
     struct policy_block block; /* with the shards there, and the size of one */
     uint64_t bytes;            /* that the tier gets back */

@@ -12,6 +12,7 @@
 #include <pthread.h>
 
 #include "advisor/planner.h"
+#include "advisor/planner_edge.h"
 #include "advisor/planner_rules.h"
 #include "advisor/refusals.h"
 
@@ -36,7 +37,7 @@
 
 struct advisor_tier {
     char name[KVT_NAME_MAX];
-    bool hot;
+    bool volume;                          /* else a bucket */
     int32_t place;                        /* tier of the policy; -1: none */
     struct advisor_rule_set draining;     /* rules that began to, and are not at their stop */
     bool resuming;                        /* what was set aside comes back first */
@@ -50,19 +51,22 @@ struct advisor_tier {
     uint32_t gateway;       /* who reported it last */
     uint32_t leaving;       /* demote or delete orders outstanding */
     uint32_t coming;        /* promote orders outstanding */
+    uint64_t incoming;      /* bytes that all outstanding orders bring to it */
     uint32_t job_leaving;   /* orders of jobs that empty it: outstanding, or events on the way */
     uint64_t jobs_since_ms; /* since when it waits for them; 0: it does not */
     bool held;              /* an open plan moves its blocks */
     bool stuck;             /* it drains, and what is left to be chosen was refused */
+    uint64_t staged_ms;     /* all that should have a copy below had one then */
     uint64_t return_ms;     /* 0: all refusals are remembered; else all blocks come back then */
 };
 
-/* Blocks chosen together; those of one rule and namespace become one order. */
+/* Blocks chosen together; those of one rule, edge and namespace become one order. */
 struct advisor_set {
     struct policy_block blocks[KVT_ORDER_ITEMS_MAX];
     int32_t rules[KVT_ORDER_ITEMS_MAX];
-    uint32_t tiers[KVT_ORDER_ITEMS_MAX];
+    struct advisor_edge edges[KVT_ORDER_ITEMS_MAX];
     uint32_t count;
+    bool keep; /* they are copies made ahead: what lies above stays */
     struct policy_block held[ADVISOR_LOOKS_MAX]; /* looked at, and to be given back */
     uint32_t held_count;
 };
@@ -94,12 +98,14 @@ struct advisor_gateway {
     struct advisor_gateway_row row;
     bool dirty;
     bool healthy;
-    uint64_t report_ms;               /* its clock */
-    uint64_t heard_ms;                /* our clock */
-    uint64_t reads[KVT_READ_RESULTS]; /* as reported last */
-    bool reads_known;                 /* it reported since the start */
-    uint32_t hot;                     /* tiers, or ADVISOR_NONE */
-    uint32_t cold;
+    uint64_t report_ms;                   /* its clock */
+    uint64_t heard_ms;                    /* our clock */
+    uint64_t reads[KVT_READ_RESULTS];     /* as reported last */
+    bool reads_known;                     /* it reported since the start */
+    uint32_t tiers[KVT_REPORT_TIERS_MAX]; /* as it reported them last */
+    uint32_t tier_count;
+    uint32_t hot;  /* the first volume and bucket of them, or ADVISOR_NONE: what an order that */
+    uint32_t cold; /* names no tiers is between */
     struct advisor_candidate *candidates; /* ADVISOR_CANDIDATES_MAX */
     uint32_t candidate_count;
 };
@@ -109,8 +115,11 @@ struct advisor_order {
     struct kvt_order_item *items; /* NULL: of an earlier start */
     uint64_t until_ms;            /* of a pin */
     uint32_t ns;
-    uint32_t tier; /* what it relieves or fills; ADVISOR_NONE: of an earlier start */
-    uint32_t also; /* of_job: a second tier that it empties, or ADVISOR_NONE */
+    uint32_t from;     /* the tier that it relieves; ADVISOR_NONE: none, or of an earlier start */
+    uint32_t to;       /* the tier that it fills; the same */
+    uint64_t bringing; /* bytes that `to` did not have when it was made */
+    uint32_t also[KVT_REPORT_TIERS_MAX]; /* of_job: further tiers that it empties */
+    uint32_t also_count;
     uint32_t rule; /* that ordered it, plus 1; 0: none did */
     uint64_t rules_version;
     bool of_job;      /* its blocks are in the rosters as before, and its tiers wait for it */
@@ -137,7 +146,8 @@ struct advisor_planner {
     const struct advisor_rules *rules; /* that are followed; taken */
     bool asks_rows;
     bool asks_fanout;
-    bool by_price; /* some rule promotes by price: every read from a bucket is asked about */
+    bool edges_changed; /* a gateway has other tiers than it had, or the rules are others */
+    bool by_price;      /* some rule promotes by price: every read from a bucket is asked about */
     struct advisor_rule_state rule_states[ADVISOR_RULES_MAX];
     struct advisor_rule_state former_rules[ADVISOR_RULES_MAX]; /* while a version is taken up */
     uint32_t rule_count;

@@ -138,6 +138,7 @@ advisor_planner_adopt(struct advisor_planner *planner)
     planner->by_price = ask_price(rules->policy);
     planner->hears_stored = ask_stored(rules->policy);
     planner->news_count = 0;
+    planner->edges_changed = true;
     take_states(planner, rules->policy);
     say_unfollowed(planner, rules->policy);
     planner->sweep = (struct advisor_sweep){.from = 0};
@@ -181,6 +182,10 @@ advisor_rule_stop_text(enum advisor_rule_stop why)
     case ADVISOR_RULE_RATE: return "it moved what limits.rate allows";
     case ADVISOR_RULE_PER_RUN: return "its run moved limits.per_run blocks";
     case ADVISOR_RULE_MAX_DELETE: return "its run deleted modes.max_delete blocks";
+    case ADVISOR_RULE_FULL:
+        return "the tier it moves blocks to is full, and is to be drained first";
+    case ADVISOR_RULE_NO_EDGE:
+        return "no gateway has both the tier it moves from and the one it moves to";
     }
     return "";
 }

@@ -67,6 +67,8 @@ enum advisor_rule_stop {
     ADVISOR_RULE_RATE,       /* it moved what it may for this second */
     ADVISOR_RULE_PER_RUN,    /* its run reached limits.per_run */
     ADVISOR_RULE_MAX_DELETE, /* its run reached modes.max_delete */
+    ADVISOR_RULE_FULL,       /* the tier it moves blocks to is to be drained first */
+    ADVISOR_RULE_NO_EDGE,    /* no gateway has both of its tiers */
 };
 
 struct advisor_rule_state {
@@ -84,6 +86,8 @@ struct advisor_rule_state {
     uint64_t window_failed;
     uint64_t resume_ms; /* stopped until then; 0: it is not */
     uint64_t pause_ms;  /* the last suspension's */
+    uint64_t full_ms;   /* the tier below had no room then; 0: it always had */
+    bool no_edge;       /* tiers are its own, and no gateway has both ends */
     enum advisor_rule_stop stop;
 };
 
@@ -98,6 +102,8 @@ const char *advisor_rule_stop_text(enum advisor_rule_stop why);
 /** It does. */
 void advisor_planner_did(struct advisor_planner *planner, int32_t rule, uint64_t bytes,
                          uint64_t now_ms);
+/** Find the rules that no gateway can follow, when gateways or rules are others than before. */
+void advisor_planner_find_edges(struct advisor_planner *planner);
 /** For those who look; under the lock of what is shared. */
 void advisor_planner_show_rules(struct advisor_planner *planner);
 /** What became of blocks that it ordered. */

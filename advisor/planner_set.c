@@ -7,14 +7,25 @@
 /* From blocks that were chosen to orders. */
 
 void
-advisor_tick_add(struct advisor_tick *plan, uint32_t tier, const struct policy_block *block,
-                 int32_t rule)
+advisor_tick_begin_set(struct advisor_tick *plan, bool keep)
 {
+    plan->set->count = plan->set->held_count = 0;
+    plan->set->keep = keep;
+}
+
+void
+advisor_tick_add(struct advisor_tick *plan, const struct advisor_edge *edge,
+                 const struct policy_block *block, int32_t rule)
+{
+    const struct advisor_planner *planner = plan->planner;
     struct advisor_set *set = plan->set;
 
     set->blocks[set->count] = *block;
-    set->tiers[set->count] = tier;
+    set->edges[set->count] = *edge;
     set->rules[set->count++] = rule;
+    if (edge->to != ADVISOR_NONE &&
+        !policy_roster_has(planner->tiers[edge->to].roster, block->ns, block->hash))
+        plan->used[edge->to] += advisor_planner_bytes(block);
     advisor_planner_did(plan->planner, rule, advisor_planner_bytes(block), plan->now_ms);
 }
 
@@ -22,7 +33,8 @@ static bool
 is_alike(const struct advisor_set *set, uint32_t a, uint32_t b)
 {
     return set->blocks[a].ns == set->blocks[b].ns && set->rules[a] == set->rules[b] &&
-           set->tiers[a] == set->tiers[b];
+           set->edges[a].gateway == set->edges[b].gateway &&
+           set->edges[a].from == set->edges[b].from && set->edges[a].to == set->edges[b].to;
 }
 
 static bool
@@ -55,14 +67,16 @@ order_kind(const struct advisor_tick *plan, uint32_t first, bool swept)
     const struct advisor_set *set = plan->set;
     const struct advisor_planner *planner = plan->planner;
     const struct policy_rule *rule = policy_rule_at(plan->policy, (size_t)set->rules[first]);
-    const uint32_t gateway = planner->tiers[set->tiers[first]].gateway;
+    const struct advisor_edge *edge = &set->edges[first];
     struct advisor_order order = {
         .ns = set->blocks[first].ns,
-        .tier = set->tiers[first],
+        .from = edge->from,
+        .to = edge->to,
         .rule = (uint32_t)set->rules[first] + 1,
         .rules_version = planner->rules->version,
         .swept = swept,
         .row = {.verb = verb_of(rule),
+                .keep = set->keep ? 1 : 0,
                 .issued_ms = plan->now_ms,
                 .expires_ms = plan->now_ms + planner->options.expiry_ms,
                 .state = plan->observed ? ADVISOR_ORDER_OBSERVED : ADVISOR_ORDER_PENDING}};
@@ -70,7 +84,11 @@ order_kind(const struct advisor_tick *plan, uint32_t first, bool swept)
     order.items = kvt_calloc(set->count, sizeof(*order.items));
     if (order.items == NULL)
         return KVT_NOMEM;
-    memcpy(order.row.gateway, planner->gateways[gateway].row.name, sizeof(order.row.gateway));
+    memcpy(order.row.gateway, planner->gateways[edge->gateway].row.name, sizeof(order.row.gateway));
+    if (!advisor_edge_is_plain(planner, edge)) { /* older gateways know no other, and no names */
+        memcpy(order.row.from, planner->tiers[edge->from].name, sizeof(order.row.from));
+        memcpy(order.row.to, planner->tiers[edge->to].name, sizeof(order.row.to));
+    }
     (void)snprintf(order.row.reason, sizeof(order.row.reason), "%s", rule->id);
     (void)snprintf(order.row.namespace_, sizeof(order.row.namespace_), "%s",
                    advisor_names_namespace_text(planner->names, order.ns));
@@ -84,6 +102,9 @@ order_kind(const struct advisor_tick *plan, uint32_t first, bool swept)
             .ranks = block->ranks,
         };
         order.row.bytes += advisor_planner_bytes(block);
+        if (edge->to != ADVISOR_NONE &&
+            !policy_roster_has(planner->tiers[edge->to].roster, block->ns, block->hash))
+            order.bringing += advisor_planner_bytes(block);
     }
     return advisor_planner_add_order(plan->planner, &order);
 }
@@ -98,6 +119,6 @@ advisor_tick_order(const struct advisor_tick *plan, bool swept)
         if (is_first_of_its_kind(set, i))
             rc = order_kind(plan, i, swept);
     for (uint32_t i = set->count; i-- > 0 && rc != KVT_OK;) /* each in front of those behind it */
-        policy_roster_give_back(plan->planner->tiers[set->tiers[i]].roster, set->blocks[i].ns,
+        policy_roster_give_back(plan->planner->tiers[set->edges[i].from].roster, set->blocks[i].ns,
                                 set->blocks[i].hash);
 }

@@ -26,52 +26,54 @@ struct pass {
     uint64_t began_ms;
     uint32_t looks;
     struct advisor_sweep stopped; /* where it goes on, before the end of the page */
-    uint64_t coming;              /* bytes that this set brings to hot volumes */
 };
 
-/* The volume that a block of a bucket would come up to, if there is room; ADVISOR_NONE: none. */
-static uint32_t
-volume_for(const struct pass *pass, const struct policy_rule *rule, uint32_t bucket,
-           const struct advisor_store_block *row, uint64_t bytes)
+/* Not so far that the tier would be drained for what comes up. */
+static bool
+has_room_above(const struct advisor_tick *plan, uint32_t number, uint64_t bytes)
 {
-    struct advisor_planner *planner = pass->plan->planner;
-    const uint32_t gateway = planner->tiers[bucket].gateway;
-    const uint32_t number = gateway == ADVISOR_NONE ? ADVISOR_NONE : planner->gateways[gateway].hot;
-    const struct advisor_tier *tier;
-    uint64_t limit;
-    int32_t last;
+    const struct advisor_tier *tier = &plan->planner->tiers[number];
+    const int32_t last = advisor_chooser_last(plan->policy, tier->place);
+    uint64_t limit =
+        advisor_chooser_capacity(plan->policy, tier->place, tier->report.capacity_bytes);
 
-    if (number == ADVISOR_NONE || planner->tiers[number].place != rule->to.index)
-        return ADVISOR_NONE;
-    tier = &planner->tiers[number];
-    limit = advisor_chooser_capacity(pass->plan->policy, tier->place, tier->report.capacity_bytes);
-    last = advisor_chooser_last(pass->plan->policy, tier->place);
-    if (last >= 0) /* not so far that it would be drained for them */
-        limit = advisor_chooser_mark(
-            limit, policy_rule_at(pass->plan->policy, (size_t)last)->trigger.stop);
-    if (tier->report.used_bytes + pass->coming + bytes > limit)
-        return ADVISOR_NONE;
-    for (uint32_t i = 0; i < row->place_count; i++)
-        if (row->places[i].ranks != 0 &&
-            advisor_planner_tier_of(planner, row->places[i].holder) == number)
-            return ADVISOR_NONE; /* it is there */
-    return number;
+    if (limit == 0 && !tier->volume)
+        return true;
+    if (last >= 0)
+        limit =
+            advisor_chooser_mark(limit, policy_rule_at(plan->policy, (size_t)last)->trigger.stop);
+    return plan->used[number] + bytes <= limit;
+}
+
+/* The edge that the rule moves the block along, if there is one now, and room. */
+static bool
+edge_for(const struct advisor_tick *plan, const struct policy_rule *rule, uint32_t tier,
+         const struct policy_block *block, struct advisor_edge *edge)
+{
+    const struct advisor_planner *planner = plan->planner;
+    const uint64_t bytes = advisor_planner_bytes(block);
+    bool there;
+
+    if (!advisor_edge_of(planner, planner->rules, rule, tier, ADVISOR_NONE, plan->now_ms, edge))
+        return false;
+    if (edge->to == ADVISOR_NONE)
+        return true;
+    there = policy_roster_has(planner->tiers[edge->to].roster, block->ns, block->hash);
+    if (rule->verb == POLICY_PROMOTE)
+        return !there && has_room_above(plan, edge->to, bytes);
+    return there ||
+           advisor_edge_has_room(planner, planner->rules, edge->to, plan->used[edge->to], bytes);
 }
 
 /* What is ordered of a block in one tier.  False: the rule is at its rate, and the pass waits. */
 static bool
-act(struct pass *pass, int32_t rule, uint32_t tier, const struct policy_block *block,
-    const struct advisor_store_block *row)
+act(const struct pass *pass, int32_t rule, uint32_t tier, const struct policy_block *block)
 {
     struct advisor_tick *plan = pass->plan;
-    const struct policy_rule *row_of_rule = policy_rule_at(plan->policy, (size_t)rule);
-    uint32_t target = tier;
+    struct advisor_edge edge;
 
-    if (!plan->observed && !advisor_planner_in_canary(plan->policy, block->hash))
-        return true;
-    if (row_of_rule->verb == POLICY_PROMOTE)
-        target = volume_for(pass, row_of_rule, tier, row, advisor_planner_bytes(block));
-    if (target == ADVISOR_NONE)
+    if ((!plan->observed && !advisor_planner_in_canary(plan->policy, block->hash)) ||
+        !edge_for(plan, policy_rule_at(plan->policy, (size_t)rule), tier, block, &edge))
         return true;
     switch (advisor_planner_may(plan->planner, rule, plan->now_ms)) {
     case ADVISOR_RULE_RATE: return false;
@@ -80,10 +82,11 @@ act(struct pass *pass, int32_t rule, uint32_t tier, const struct policy_block *b
     case ADVISOR_RULE_MAX_DELETE:
         advisor_rule_set_put(&plan->planner->sweep.rules, rule, false);
         return true;
+    case ADVISOR_RULE_FULL:
+    case ADVISOR_RULE_NO_EDGE:
     case ADVISOR_RULE_ACTS: break;
     }
-    pass->coming += row_of_rule->verb == POLICY_PROMOTE ? advisor_planner_bytes(block) : 0;
-    advisor_tick_add(plan, target, block, rule);
+    advisor_tick_add(plan, &edge, block, rule);
     return true;
 }
 
@@ -104,15 +107,6 @@ block_of(const struct advisor_store_block *row, uint32_t ranks)
                                  .position = row->position,
                                  .ranks = ranks,
                                  .size = row->size < UINT32_MAX ? (uint32_t)row->size : UINT32_MAX};
-}
-
-static bool
-can_order(const struct advisor_tick *plan, uint32_t tier)
-{
-    const struct advisor_planner *planner = plan->planner;
-
-    return !advisor_planner_is_stale(planner->tiers[tier].report_ms, plan->now_ms) &&
-           planner->gateways[planner->tiers[tier].gateway].healthy;
 }
 
 /* Where the pass goes on in the row; its end: it was seen to.  Of one hash there is a row for each
@@ -158,7 +152,7 @@ look_at_row(void *arg, const struct advisor_store_block *row)
             continue;
         if (policy_rule_at(plan->policy, (size_t)rule)->verb == POLICY_PIN)
             planner->tiers[tier].counting[rule] += advisor_planner_bytes(&block);
-        else if (can_order(plan, tier) && !act(pass, rule, tier, &block, row))
+        else if (!act(pass, rule, tier, &block))
             return KVT_CANCELLED;
     }
     return KVT_OK;
@@ -206,8 +200,7 @@ look_at_news(struct pass *pass, const struct advisor_news *news)
     uint32_t ranks = 0;
     int32_t rule;
 
-    if (!can_order(plan, news->tier) ||
-        advisor_store_get_block(&plan->asker.txn, news->ns, news->hash, row) != KVT_OK)
+    if (advisor_store_get_block(&plan->asker.txn, news->ns, news->hash, row) != KVT_OK)
         return true;
     for (uint32_t i = 0; i < row->place_count; i++)
         if (advisor_planner_tier_of(plan->planner, row->places[i].holder) == news->tier)
@@ -219,7 +212,7 @@ look_at_news(struct pass *pass, const struct advisor_news *news)
         (policy_rule_at(plan->policy, (size_t)rule)->on & (uint32_t)POLICY_ON_STORED) == 0)
         return true;
     block = block_of(row, ranks);
-    return act(pass, rule, news->tier, &block, row);
+    return act(pass, rule, news->tier, &block);
 }
 
 static void
@@ -279,7 +272,7 @@ advisor_planner_sweep(struct advisor_tick *plan)
     sweeps = advisor_rule_set_any(&planner->sweep.rules) || begin(plan);
     if (!sweeps && planner->news_count == 0)
         return;
-    plan->set->count = 0;
+    advisor_tick_begin_set(plan, false);
     if (plan->asker.txn.handle == NULL &&
         advisor_store_read(planner->store, &plan->asker.txn, NULL) != KVT_OK)
         return;

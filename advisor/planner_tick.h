@@ -21,20 +21,31 @@ struct advisor_tick {
     struct advisor_asker asker;
     uint64_t now_ms;
     bool observed;
-    uint64_t began_ms; /* by the clock that never steps */
-    uint32_t looks;    /* at blocks */
+    uint64_t began_ms;                /* by the clock that never steps */
+    uint32_t looks;                   /* at blocks */
+    uint64_t used[ADVISOR_TIERS_MAX]; /* bytes, with what is on its way and what is chosen */
 };
 
 /** Is the time over that draining and promoting have in a tick?  Asked with each look. */
 bool advisor_tick_is_over(struct advisor_tick *plan);
 
-/** The rule moves the block out of that tier, or promotes it to it.  There must be room. */
-void advisor_tick_add(struct advisor_tick *plan, uint32_t tier, const struct policy_block *block,
-                      int32_t rule);
-/** The set as orders, one for each tier, rule and namespace in it, or back. */
+/** A set begins; of copies made ahead, or of moves. */
+void advisor_tick_begin_set(struct advisor_tick *plan, bool keep);
+/** The rule moves the block along that edge.  There must be room in the set. */
+void advisor_tick_add(struct advisor_tick *plan, const struct advisor_edge *edge,
+                      const struct policy_block *block, int32_t rule);
+/** The set as orders, one for each edge, rule and namespace in it, or back. */
 void advisor_tick_order(const struct advisor_tick *plan, bool swept);
 
-/** Order what was read from buckets by that gateway, if it is to come to its volume. */
+/** What a rule has enough of goes back where it was; where time ended before all was looked at it
+ *  is set aside, so that the next tick looks at others. */
+void advisor_tick_let_go(const struct advisor_tick *plan, const struct advisor_tier *tier,
+                         bool over);
+
+/** Copy what leaves the tier next to the tier below, as far as its rules say. */
+void advisor_planner_prestage(struct advisor_tick *plan, uint32_t number, uint64_t capacity);
+
+/** Order what was read from further down by that gateway, if it is to come up. */
 void advisor_planner_promote(struct advisor_tick *plan, struct advisor_gateway *gateway);
 
 /** Go on asking about the rows of the store, for rules without a watermark. */

@@ -156,11 +156,14 @@ struct advisor_order_row {
     uint32_t failed;
     uint32_t verb;  /* enum kvt_order_verb */
     uint32_t state; /* enum advisor_order_state */
-    uint32_t unused;
+    uint32_t keep;  /* 1: what lies in `from` stays */
     char gateway[KVT_NAME_MAX];
     char namespace_[KVT_NAMESPACE_MAX];
     char reason[KVT_NAME_MAX];
     char text[128];
+    /* Of a move between other tiers than hot volume and bucket; rows without them end before. */
+    char from[KVT_NAME_MAX];
+    char to[KVT_NAME_MAX];
 };
 
 KVT_NODISCARD enum kvt_err advisor_store_put_publisher(const struct advisor_txn *txn,
@@ -223,7 +226,8 @@ struct advisor_store_block {
     uint32_t position;
     uint32_t hits;
     uint32_t cold_hits;
-    uint32_t cold_recent; /* cold hits since it was last stored in a hot volume */
+    uint32_t cold_recent; /* reads from below the hot volumes since it came to one, or to where it
+                             was not before */
     uint32_t place_count;
     size_t place_capacity;
     struct advisor_store_place *places;

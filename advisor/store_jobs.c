@@ -1,5 +1,6 @@
 #include "advisor/store_jobs.h"
 
+#include <stddef.h>
 #include <string.h>
 
 #include "advisor/store_private.h"
@@ -106,23 +107,54 @@ advisor_store_jobs(const struct advisor_txn *txn, advisor_store_job_fn *callback
 
 /* ---- batches ---- */
 
+/* Earlier versions know no edge, and read what has none. */
+static size_t
+head_size(bool edge)
+{
+    return edge ? sizeof(struct advisor_job_batch) : offsetof(struct advisor_job_batch, from);
+}
+
 enum kvt_err
 advisor_store_put_batch(const struct advisor_txn *txn, uint64_t job, uint32_t n,
                         const struct advisor_job_batch *batch, const struct kvt_order_item *items)
 {
+    const bool edge = batch->from[0] != '\0';
+    const size_t head = head_size(edge);
     const size_t size = items == NULL ? 0 : batch->items * sizeof(*items);
     struct advisor_key_two number = key_of(job, n);
     MDB_val key = advisor_val(&number, sizeof(number));
-    MDB_val value = {.mv_size = sizeof(*batch) + size, .mv_data = NULL};
+    MDB_val value = {.mv_size = head + size, .mv_data = NULL};
+    struct advisor_job_batch row = *batch;
     const int rc =
         mdb_put(txn->handle, table(txn, ADVISOR_TABLE_JOB_MOVES), &key, &value, MDB_RESERVE);
 
     if (rc != 0)
         return advisor_store_code(rc);
-    memcpy(value.mv_data, batch, sizeof(*batch));
+    row.flags = (row.flags & ~ADVISOR_BATCH_EDGE) | (edge ? ADVISOR_BATCH_EDGE : 0);
+    memcpy(value.mv_data, &row, head);
     if (size > 0)
-        memcpy((uint8_t *)value.mv_data + sizeof(*batch), items, size);
+        memcpy((uint8_t *)value.mv_data + head, items, size);
     return KVT_OK;
+}
+
+/* The head of a row, and how long it is; false: it is none. */
+static bool
+read_head(const MDB_val *value, struct advisor_job_batch *batch, size_t *head)
+{
+    *head = head_size(false);
+    if (value->mv_size < *head)
+        return false;
+    memcpy(batch, value->mv_data, *head);
+    *head = head_size((batch->flags & ADVISOR_BATCH_EDGE) != 0);
+    if (value->mv_size < *head)
+        return false;
+    memcpy(batch, value->mv_data, *head);
+    return batch->items <= KVT_ORDER_ITEMS_MAX &&
+           memchr(batch->gateway, '\0', sizeof(batch->gateway)) != NULL &&
+           memchr(batch->namespace_, '\0', sizeof(batch->namespace_)) != NULL &&
+           memchr(batch->text, '\0', sizeof(batch->text)) != NULL &&
+           memchr(batch->from, '\0', sizeof(batch->from)) != NULL &&
+           memchr(batch->to, '\0', sizeof(batch->to)) != NULL;
 }
 
 enum kvt_err
@@ -132,6 +164,7 @@ advisor_store_batch(const struct advisor_txn *txn, uint64_t job, uint32_t n,
     struct advisor_key_two number = key_of(job, n);
     MDB_val key = advisor_val(&number, sizeof(number));
     MDB_val value;
+    size_t head;
     size_t size;
     const int rc = mdb_get(txn->handle, table(txn, ADVISOR_TABLE_JOB_MOVES), &key, &value);
 
@@ -140,21 +173,16 @@ advisor_store_batch(const struct advisor_txn *txn, uint64_t job, uint32_t n,
         *items = NULL;
     if (rc != 0)
         return advisor_store_code(rc);
-    if (value.mv_size < sizeof(*batch))
+    if (!read_head(&value, batch, &head))
         return KVT_CORRUPT;
-    memcpy(batch, value.mv_data, sizeof(*batch));
-    size = value.mv_size - sizeof(*batch);
-    if (batch->items > KVT_ORDER_ITEMS_MAX ||
-        (size != 0 && size != batch->items * sizeof(struct kvt_order_item)) ||
-        memchr(batch->gateway, '\0', sizeof(batch->gateway)) == NULL ||
-        memchr(batch->namespace_, '\0', sizeof(batch->namespace_)) == NULL ||
-        memchr(batch->text, '\0', sizeof(batch->text)) == NULL)
+    size = value.mv_size - head;
+    if (size != 0 && size != batch->items * sizeof(struct kvt_order_item))
         return KVT_CORRUPT;
     if (items == NULL || size == 0)
         return KVT_OK;
     *items = kvt_calloc(batch->items, sizeof(**items));
     if (*items == NULL)
         return KVT_NOMEM;
-    memcpy(*items, (const uint8_t *)value.mv_data + sizeof(*batch), size);
+    memcpy(*items, (const uint8_t *)value.mv_data + head, size);
     return KVT_OK;
 }

@@ -69,11 +69,17 @@ struct advisor_job_batch {
     uint32_t finished; /* 1: it has its result */
     uint32_t round;    /* of the job, when it got it */
     uint32_t attempts;
-    uint32_t unused;
+    uint32_t flags; /* ADVISOR_BATCH_* */
     char gateway[KVT_NAME_MAX];
     char namespace_[KVT_NAMESPACE_MAX];
     char text[128]; /* the first failure */
+    /* Of moves between other tiers than hot volume and bucket; rows without them end before. */
+    char from[KVT_NAME_MAX];
+    char to[KVT_NAME_MAX];
 };
+
+#define ADVISOR_BATCH_KEEP 1U /* what lies in `from` stays */
+#define ADVISOR_BATCH_EDGE 2U /* the row has `from` and `to`: set with the row */
 
 KVT_NODISCARD enum kvt_err advisor_store_put_job(const struct advisor_txn *txn,
                                                  const struct advisor_job_row *row);

@@ -1,10 +1,14 @@
 #include <assert.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "advisor/store_private.h"
 
 /* The tables that are small: names, publishers, sweeps, gateways, orders. */
+
+/* Of an order between hot volume and bucket, as earlier versions write it. */
+#define ORDER_WITHOUT_EDGE offsetof(struct advisor_order_row, from)
 
 static MDB_dbi
 table(const struct advisor_txn *txn, enum advisor_table which)
@@ -52,7 +56,8 @@ struct walk {
     enum advisor_table table;
     MDB_cursor_op first;
     MDB_cursor_op next;
-    size_t size; /* of a row */
+    size_t size;  /* of a row */
+    size_t least; /* 0, or of a row without its last members */
     enum kvt_err (*emit)(const struct walk *walk, const MDB_val *key, const MDB_val *value);
     void *arg;
     union {
@@ -78,7 +83,9 @@ walk_rows(const struct advisor_txn *txn, const struct walk *walk)
         return advisor_store_code(rc);
     for (rc = mdb_cursor_get(cursor, &key, &value, walk->first); rc == 0 && code == KVT_OK;
          rc = mdb_cursor_get(cursor, &key, &value, walk->next))
-        code = value.mv_size == walk->size ? walk->emit(walk, &key, &value) : KVT_CORRUPT;
+        code = value.mv_size == walk->size || value.mv_size == walk->least
+                   ? walk->emit(walk, &key, &value)
+                   : KVT_CORRUPT;
     mdb_cursor_close(cursor);
     if (code != KVT_OK)
         return code;
@@ -164,9 +171,13 @@ emit_name(const struct walk *walk, const MDB_val *key, const MDB_val *value)
 enum kvt_err
 advisor_store_namespaces(const struct advisor_txn *txn, advisor_store_name_fn *callback, void *arg)
 {
-    const struct walk walk = {ADVISOR_TABLE_NAMESPACES, MDB_FIRST, MDB_NEXT,
-                              KVT_NAMESPACE_MAX,        emit_name, arg,
-                              {.name = callback}};
+    const struct walk walk = {.table = ADVISOR_TABLE_NAMESPACES,
+                              .first = MDB_FIRST,
+                              .next = MDB_NEXT,
+                              .size = KVT_NAMESPACE_MAX,
+                              .emit = emit_name,
+                              .arg = arg,
+                              .to = {.name = callback}};
 
     return walk_rows(txn, &walk);
 }
@@ -183,9 +194,13 @@ emit_holder(const struct walk *walk, const MDB_val *key, const MDB_val *value)
 enum kvt_err
 advisor_store_holders(const struct advisor_txn *txn, advisor_store_holder_fn *callback, void *arg)
 {
-    const struct walk walk = {ADVISOR_TABLE_HOLDERS,       MDB_FIRST,   MDB_NEXT,
-                              sizeof(struct index_holder), emit_holder, arg,
-                              {.holder = callback}};
+    const struct walk walk = {.table = ADVISOR_TABLE_HOLDERS,
+                              .first = MDB_FIRST,
+                              .next = MDB_NEXT,
+                              .size = sizeof(struct index_holder),
+                              .emit = emit_holder,
+                              .arg = arg,
+                              .to = {.holder = callback}};
 
     return walk_rows(txn, &walk);
 }
@@ -244,7 +259,8 @@ advisor_store_put_order(const struct advisor_txn *txn, const struct advisor_orde
 {
     struct advisor_key_two key = two(row->epoch, row->id);
 
-    return put(txn, ADVISOR_TABLE_ORDERS, advisor_val(&key, sizeof(key)), row, sizeof(*row));
+    return put(txn, ADVISOR_TABLE_ORDERS, advisor_val(&key, sizeof(key)), row,
+               row->from[0] == '\0' ? ORDER_WITHOUT_EDGE : sizeof(*row));
 }
 
 enum kvt_err
@@ -331,11 +347,14 @@ advisor_store_gateways(const struct advisor_txn *txn, advisor_store_gateway_fn *
 static enum kvt_err
 emit_order(const struct walk *walk, const MDB_val *key, const MDB_val *value)
 {
-    struct advisor_order_row row;
+    struct advisor_order_row row = {.from = ""};
 
     (void)key;
-    memcpy(&row, value->mv_data, sizeof(row));
-    return walk->to.order(walk->arg, &row);
+    memcpy(&row, value->mv_data, value->mv_size);
+    return memchr(row.from, '\0', sizeof(row.from)) != NULL &&
+                   memchr(row.to, '\0', sizeof(row.to)) != NULL
+               ? walk->to.order(walk->arg, &row)
+               : KVT_CORRUPT;
 }
 
 enum kvt_err
@@ -345,6 +364,7 @@ advisor_store_orders(const struct advisor_txn *txn, advisor_store_order_fn *call
                               .first = MDB_LAST,
                               .next = MDB_PREV,
                               .size = sizeof(struct advisor_order_row),
+                              .least = ORDER_WITHOUT_EDGE,
                               .emit = emit_order,
                               .arg = arg,
                               .to = {.order = callback}};

@@ -12,7 +12,7 @@
 const uint64_t advisor_tally_bounds[ADVISOR_TALLY_AGES] = {
     1, 60, 300, 900, 3600, 14400, 43200, 86400, 172800, 345600, 604800, 1209600, 2592000};
 
-static const char *const tier_names[ADVISOR_TALLY_TIERS] = {"hot", "cold"};
+static const char *const tier_names[ADVISOR_TALLY_TIERS] = {"hot", "cold", "warm"};
 
 struct move_series {
     struct kvt_metric *blocks;

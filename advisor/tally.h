@@ -27,7 +27,7 @@
 #define ADVISOR_TALLY_SLOT_MS 60000
 #define ADVISOR_TALLY_VERBS   (KVT_ORDER_VERB_LAST + 1)
 #define ADVISOR_TALLY_AGES    13
-#define ADVISOR_TALLY_TIERS   2 /* hot, cold */
+#define ADVISOR_TALLY_TIERS   3 /* hot, cold, warm */
 
 struct advisor_tally;
 
@@ -66,7 +66,7 @@ void advisor_tally_free(struct advisor_tally *tally);
 /** A gateway's totals went up by so much. */
 void advisor_tally_reads(struct advisor_tally *tally, const uint64_t reads[KVT_READ_RESULTS],
                          uint64_t now_ms);
-/** Bytes that a gateway read from a tier (0 hot, 1 cold). */
+/** Bytes that a gateway read from a tier (0 hot, 1 cold, 2 warm). */
 void advisor_tally_bytes(struct advisor_tally *tally, unsigned tier, uint64_t bytes,
                          uint64_t now_ms);
 /** A block was read, `age_ms` after its use before. */

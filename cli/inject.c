@@ -166,7 +166,7 @@ read_location(struct inject *inject, struct json_object *line, struct kvt_locati
          snprintf(location->name, sizeof(location->name), "%s", name) >= KVT_NAME_MAX))
         return wrong(inject, "location: want a name below 64 bytes", err);
     if (location->tier == KVT_TIER_G4 && location->name[0] == '\0')
-        return wrong(inject, "G4 wants a location: hot@GATEWAY or cold@BUCKET", err);
+        return wrong(inject, "G4 wants a location: hot@GATEWAY, warm@GATEWAY or cold@BUCKET", err);
     return KVT_OK;
 }
 

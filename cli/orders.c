@@ -22,6 +22,7 @@ print_orders(FILE *out, struct json_object *orders)
     for (size_t i = 0; i < cli_json_count(orders, "orders"); i++) {
         struct json_object *order = cli_json_item(orders, "orders", i);
         const char *text = cli_json_text(order, "text");
+        const char *from = cli_json_text(order, "from");
         char time[KVT_CLOCK_TEXT_MAX];
         char moved[KVT_SIZE_TEXT_MAX];
 
@@ -37,8 +38,9 @@ print_orders(FILE *out, struct json_object *orders)
         cli_table_add(&table, "%" PRIu64, cli_json_u64(order, "done"));
         cli_table_add(&table, "%" PRIu64, cli_json_u64(order, "failed"));
         cli_table_add(&table, "%s", moved);
-        cli_table_add(&table, "%s%s%s", cli_json_text(order, "reason"), text[0] == '\0' ? "" : ": ",
-                      text);
+        cli_table_add(&table, "%s%s%s%s%s%s%s", cli_json_text(order, "reason"),
+                      from[0] == '\0' ? "" : ", ", from, from[0] == '\0' ? "" : " to ",
+                      cli_json_text(order, "to"), text[0] == '\0' ? "" : ": ", text);
     }
     cli_table_print(&table, out);
     cli_table_release(&table);

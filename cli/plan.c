@@ -130,6 +130,8 @@ add_moves(struct advisor_plan_digest *digest, struct json_object *moves)
             return false;
         advisor_plan_digest_text(digest, text);
     }
+    if (kvt_json_has(moves, "to"))
+        advisor_plan_digest_text(digest, cli_json_text(moves, "to"));
     for (size_t i = 0; i < cli_json_count(moves, "blocks"); i++) {
         struct json_object *block = cli_json_item(moves, "blocks", i);
         struct kvt_order_item item;

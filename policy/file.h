@@ -292,7 +292,7 @@ policy_test_at(const struct policy *policy, size_t at)
 /** The tier below; -1 for the last. */
 int32_t policy_tier_below(const struct policy *policy, size_t tier);
 
-/** The tier that a volume ("hot@NAME") or bucket ("cold@NAME") is: the one whose pattern matches,
+/** The tier that a volume ("hot@NAME", "warm@NAME") or bucket ("cold@NAME") is: whose pattern fits,
  *  or the first of its level without a pattern; -1: none. */
 int32_t policy_tier_of_holder(const struct policy *policy, const char *holder);
 

@@ -6,6 +6,7 @@
 /* Which tier of a policy a live volume or bucket is. */
 
 #define HOT  "hot@"
+#define WARM "warm@"
 #define COLD "cold@"
 
 static bool
@@ -14,18 +15,25 @@ begins(const char *text, const char *with)
     return strncmp(text, with, strlen(with)) == 0;
 }
 
+/* A gateway has a hot volume, and may have a second one behind it. */
+static bool
+is_volume(const char *holder)
+{
+    return begins(holder, HOT) || begins(holder, WARM);
+}
+
 int32_t
 policy_tier_of_holder(const struct policy *policy, const char *holder)
 {
-    const bool hot = begins(holder, HOT);
+    const bool volume = is_volume(holder);
     int32_t rest = -1;
 
-    if (!hot && !begins(holder, COLD))
+    if (!volume && !begins(holder, COLD))
         return -1;
     for (size_t i = 0; i < policy->tiers.count; i++) {
         const struct policy_tier *tier = policy_tier_at(policy, i);
 
-        if (tier->level != (hot ? POLICY_G3 : POLICY_G4))
+        if (tier->level != (volume ? POLICY_G3 : POLICY_G4))
             continue;
         if (tier->holders[0] == '\0')
             rest = rest < 0 ? (int32_t)i : rest;
@@ -72,7 +80,7 @@ holders_mark(const struct policy_tier *tier)
 static void
 check_pattern(const struct policy_tier *tier, struct policy_problems *problems)
 {
-    const bool hot = tier->level == POLICY_G3;
+    const bool volume = tier->level == POLICY_G3;
 
     if (!policy_is_written(POLICY_SECTION_TIER, tier, "level"))
         return;
@@ -80,10 +88,10 @@ check_pattern(const struct policy_tier *tier, struct policy_problems *problems)
         policy_problems_add(problems, holders_mark(tier),
                             "tier %s is host memory: only volumes and buckets have holders",
                             tier->name);
-    else if (!begins(tier->holders, hot ? HOT : COLD))
-        policy_problems_add(problems, holders_mark(tier),
-                            "tier %s is a %s: its holders begin with \"%s\"", tier->name,
-                            hot ? "volume" : "bucket", hot ? HOT : COLD);
+    else if (volume ? !is_volume(tier->holders) : !begins(tier->holders, COLD))
+        policy_problems_add(
+            problems, holders_mark(tier), "tier %s is a %s: its holders begin with %s", tier->name,
+            volume ? "volume" : "bucket", volume ? "\"" HOT "\" or \"" WARM "\"" : "\"" COLD "\"");
 }
 
 void

@@ -62,6 +62,7 @@ move_of(uint64_t hash, bool deletes, const char *namespace_)
     return (struct advisor_plan_move){
         .verb = deletes ? KVT_ORDER_DELETE : KVT_ORDER_DEMOTE,
         .gateway = "gw0",
+        .goes = "",
         .tier = deletes ? "cold@b" : "hot@gw0",
         .namespace_ = namespace_,
         .rule = deletes ? "old" : "drain",
