@@ -20,6 +20,7 @@ enum {
     PAUSE_MS = 1000,
     CHECKS_MAX = 160,
     LINE_MAX_BYTES = 512,
+    WORD_MAX = 16,
 };
 
 /* What a pass at the gateway found; the words are gateway/purge.h's, the texts for people. */
@@ -47,8 +48,7 @@ struct pass {
     uint64_t sum; /* of `found` */
     uint64_t removed;
     uint64_t failed;
-    bool s3;
-    bool uploads_listed;
+    char uploads_by[WORD_MAX]; /* gateway/purge.h */
     bool versions;
     char text[LINE_MAX_BYTES]; /* of the first failure */
 };
@@ -79,8 +79,8 @@ take(struct pass *pass, struct json_object *answer)
     pass->bytes += cli_json_u64(found, "object_bytes") + cli_json_u64(found, "segment_bytes");
     pass->removed += cli_json_u64(answer, "removed");
     pass->failed += cli_json_u64(answer, "failed");
-    pass->s3 = pass->s3 || cli_json_bool(answer, "s3");
-    pass->uploads_listed = pass->uploads_listed || cli_json_bool(answer, "uploads_listed");
+    (void)snprintf(pass->uploads_by, sizeof(pass->uploads_by), "%s",
+                   cli_json_text(answer, "uploads_by"));
     pass->versions = pass->versions || cli_json_bool(answer, "versions");
     if (pass->text[0] == '\0')
         (void)snprintf(pass->text, sizeof(pass->text), "%s", cli_json_text(answer, "text"));
@@ -94,7 +94,7 @@ run_pass(struct purge *purge, bool act, struct pass *pass, struct kvt_error *err
     char cursor[CURSOR_MAX] = "";
     enum kvt_err rc = KVT_OK;
 
-    *pass = (struct pass){.s3 = false};
+    *pass = (struct pass){.sum = 0};
     do {
         struct json_object *body = json_object_new_object();
         struct json_object *answer = NULL;
@@ -139,18 +139,26 @@ run_passes(struct purge *purge, struct pass *last, struct kvt_error *err)
 
 /* ---- proof ---- */
 
-/* `why` NULL: nothing is left there.  Else why that is not so, or not known. */
+/* `why` NULL: nothing is left there, as was seen by `how` ("": by looking at all of it).  Else why
+ * that is not so, or not known. */
 static void
-check(struct purge *purge, const char *place, uint64_t left, const char *why)
+check_how(struct purge *purge, const char *place, uint64_t left, const char *why, const char *how)
 {
     struct json_object *row = json_object_new_object();
 
     (void)json_object_object_add(row, "place", json_object_new_string(place));
     (void)json_object_object_add(row, "left", json_object_new_uint64(left));
     (void)json_object_object_add(row, "proven", json_object_new_boolean(why == NULL));
+    (void)json_object_object_add(row, "how", json_object_new_string(why == NULL ? how : ""));
     (void)json_object_object_add(row, "why_not", json_object_new_string(why == NULL ? "" : why));
     (void)json_object_array_add(purge->checks, row);
     purge->unproven += why != NULL;
+}
+
+static void
+check(struct purge *purge, const char *place, uint64_t left, const char *why)
+{
+    check_how(purge, place, left, why, "");
 }
 
 /* A count of none says nothing of a place that could not be looked at. */
@@ -165,23 +173,42 @@ check_looks(struct purge *purge, const struct pass *pass)
     check(purge, place, pass->failed, pass->text[0] == '\0' ? "no reason was told" : pass->text);
 }
 
+/* How a gateway looks for uploads that nobody completed; false: it cannot. */
+static bool
+uploads_how(const char *uploads_by, const char **how)
+{
+    static const struct {
+        const char *by;
+        const char *how;
+    } rows[] = {
+        {"prefix", "by prefix: the server lists them to all keys"},
+        {"key", "by record and by key: those gateways began, and those to keys anybody showed"},
+        {"none", "a folder keeps none"},
+    };
+
+    *how = "";
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        if (strcmp(rows[i].by, uploads_by) == 0)
+            *how = rows[i].how;
+    return (*how)[0] != '\0';
+}
+
 static void
 check_gateway(struct purge *purge, const struct pass *last)
 {
     char place[LINE_MAX_BYTES];
 
     for (size_t i = 0; i < PLACES; i++) {
-        const bool unlisted =
-            strcmp(places[i].name, "bucket_uploads") == 0 && last->s3 && !last->uploads_listed;
+        const bool uploads = strcmp(places[i].name, "bucket_uploads") == 0;
         const char *why = NULL;
+        const char *how = "";
 
         if (last->found[i] > 0)
             why = last->text[0] == '\0' ? "it came back" : last->text;
-        else if (unlisted)
-            why = "the server lists uploads by whole key only; those to keys that were found are "
-                  "given up, others it drops by itself";
+        else if (uploads && !uploads_how(last->uploads_by, &how))
+            why = "nobody can list them with cold.kind driver: look at the server itself";
         (void)snprintf(place, sizeof(place), "%s: %s", last->gateway, places[i].text);
-        check(purge, place, last->found[i], why);
+        check_how(purge, place, last->found[i], why, how);
     }
     check_looks(purge, last);
     (void)snprintf(place, sizeof(place), "%s: old versions in the bucket", last->gateway);
@@ -264,7 +291,7 @@ static void
 print_table(struct purge *purge)
 {
     static const struct cli_column columns[] = {
-        {"PLACE", false}, {"LEFT", true}, {"PROVEN", false}, {"WHY NOT", false}};
+        {"PLACE", false}, {"LEFT", true}, {"PROVEN", false}, {"HOW, OR WHY NOT", false}};
     FILE *out = purge->context->out;
     struct cli_table table;
 
@@ -275,7 +302,7 @@ print_table(struct purge *purge)
         cli_table_add(&table, "%s", cli_json_text(row, "place"));
         cli_table_add(&table, "%" PRIu64, cli_json_u64(row, "left"));
         cli_table_add(&table, "%s", cli_json_bool(row, "proven") ? "yes" : "NO");
-        cli_table_add(&table, "%s", cli_json_text(row, "why_not"));
+        cli_table_add(&table, "%s%s", cli_json_text(row, "how"), cli_json_text(row, "why_not"));
     }
     cli_table_print(&table, out);
     cli_table_release(&table);

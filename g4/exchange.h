@@ -33,6 +33,7 @@ struct g4_exchange_step {
     bool creates;              /* metadata and attributes, but no body */
     bool bare;                 /* the body is no object's: no checksum */
     struct kvt_buffer *answer; /* NULL = not wanted */
+    unsigned attempts;         /* out: how often it was sent */
 };
 
 struct g4_exchange {

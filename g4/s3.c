@@ -54,6 +54,7 @@ s3_close(void *self)
 {
     struct s3 *s3 = self;
 
+    g4_upload_notes_settle(s3->parts.notes); /* uploads begin from there */
     /* What ends on one loop may go on on another: a part, or the abort of an upload. */
     for (unsigned i = 0; i < THREADS_MAX; i++)
         g4_s3_loop_stop(s3->loops[i]);
@@ -134,7 +135,8 @@ g4_s3_open(struct g4_store **out, const struct g4_s3_options *options, struct kv
                                                                           : options->part_size,
                                      .timeout_ms = loop.timeout_ms,
                                      .submit = submit_one,
-                                     .arg = s3};
+                                     .arg = s3,
+                                     .notes = options->notes};
     s3->loop_count = threads;
     for (unsigned i = 0; i < threads && rc == KVT_OK; i++)
         rc = g4_s3_loop_start(&s3->loops[i], s3->endpoint, &loop);

@@ -5,7 +5,8 @@
  * differently (AWS "Signature Version 4", Create a signed request).  ETags go unquoted in
  * conditions.
  *
- * Ownership: options are copied; `placement` is borrowed while the store is open.
+ * Ownership: options are copied; `placement` and `notes` are borrowed while the store is open,
+ *            `notes` a little longer: they are closed behind it.
  * Threads:   `threads` I/O threads, each with its own multi handle.
  * Limits:    `queue_max` requests waiting, `connections_max` at once a thread, each with up to
  *            320 KiB of buffers beside its body; see g4/s3_loop.h for retries and hedges.
@@ -22,6 +23,7 @@
 struct g4_credentials;
 struct g4_endpoint;
 struct g4_placement;
+struct g4_upload_notes;
 
 struct g4_s3_options {
     const char *endpoint; /* http(s)://host[:port] */
@@ -43,7 +45,8 @@ struct g4_s3_options {
     bool hedge_p95;           /* longer than 19 in 20 do, but at least hedge_ms */
     uint32_t hedge_share_ppm; /* most GETs that are asked twice; 0 = 5 % */
     const struct g4_placement
-        *placement; /* how objects are kept there; NULL = as the bucket says */
+        *placement;                /* how objects are kept there; NULL = as the bucket says */
+    struct g4_upload_notes *notes; /* of uploads it begins; NULL = it writes none */
 };
 
 KVT_NODISCARD enum kvt_err g4_s3_open(struct g4_store **out, const struct g4_s3_options *options,

@@ -151,6 +151,8 @@ start(struct g4_s3_loop *loop, struct slot *slot)
     if (rc == KVT_OK && launch(loop, &slot->attempt)) {
         slot->state = SLOT_RUNNING;
         slot->attempts++;
+        if (request->store_private != NULL)
+            ((struct g4_exchange_step *)request->store_private)->attempts = slot->attempts;
         slot->began_ms = now_ms;
         slot->hedge_ms = hedge_due_ms(loop, slot, now_ms);
         return;

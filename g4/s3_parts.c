@@ -24,7 +24,7 @@ enum {
     ROW_MAX = 256, /* of a part in the body of the last step */
 };
 
-enum phase { FIRST, WHOLE, REST, CREATE, SEND, MAKE, ABORT };
+enum phase { FIRST, WHOLE, REST, NOTE, CREATE, SEND, MAKE, ABORT };
 
 /* One transfer of a job. */
 struct leg {
@@ -64,6 +64,9 @@ struct job {
     struct sent *sent;
     struct kvt_buffer answer; /* of CREATE and MAKE */
     struct kvt_buffer body;   /* of MAKE */
+    struct g4_upload_note_call note;
+    bool noted; /* `note` is on the disk */
+    bool lost;  /* the bucket may have an upload of it that nobody can name */
     struct leg legs[G4_S3_PARTS_AT_ONCE];
 };
 
@@ -407,17 +410,22 @@ begin_make(struct job *job)
     (void)send_leg(job, leg);
 }
 
+/* An attempt whose answer nobody has may have begun one, too. */
 static void
-on_created(struct job *job, struct g4_request *request)
+on_created(struct job *job, const struct leg *leg)
 {
+    const struct g4_request *request = &leg->request;
+    const bool refused = request->http >= 400 && request->http < 500;
     struct kvt_error cause;
 
+    job->lost = leg->step.attempts > 1 || (request->status != KVT_OK && !refused);
     if (request->status != KVT_OK) {
         fail(job, request->status, &request->error, request->http);
     } else if (!g4_listing_element((const char *)job->answer.data, job->answer.size, "<UploadId>",
                                    job->upload_id, sizeof(job->upload_id)) ||
                job->upload_id[0] == '\0') {
         job->upload_id[0] = '\0';
+        job->lost = true;
         (void)kvt_error_set(&cause, KVT_IO, "%s: an upload began without a name", job->key);
         fail(job, KVT_IO, &cause, request->http);
     } else {
@@ -550,6 +558,23 @@ advance(struct job *job)
     return job->status == KVT_OK || !read_again(job);
 }
 
+static void
+on_note_gone(enum kvt_err status, void *arg)
+{
+    (void)status; /* one that stays is looked after by who reads them */
+    job_free(arg);
+}
+
+/* The note goes when the bucket has nothing of the upload any more. */
+static void
+forget(struct job *job)
+{
+    if (job->noted && !job->lost && job->upload_id[0] == '\0')
+        g4_upload_notes_end(&job->note, on_note_gone, job);
+    else
+        job_free(job);
+}
+
 /* The parent is answered first: an abort may take longer than it can wait. */
 static void
 end(struct job *job)
@@ -560,7 +585,7 @@ end(struct job *job)
         drop_buffer(job);
     answer_parent(job);
     if (job->upload_id[0] == '\0' || job->phase == ABORT) {
-        job_free(job);
+        forget(job);
         return;
     }
     job->phase = ABORT;
@@ -569,7 +594,7 @@ end(struct job *job)
     set_step(job, leg, "DELETE", "");
     leg->aborts = true;
     if (job->parts.submit(job->parts.arg, &leg->request) != KVT_OK)
-        job_free(job); /* it is listed among the left-overs */
+        forget(job); /* it is listed among the left-overs */
 }
 
 static void
@@ -580,7 +605,9 @@ on_leg(struct g4_request *request, void *arg)
     bool over;
 
     if (leg->aborts) {
-        job_free(job);
+        if (request->status == KVT_OK || request->status == KVT_NOTFOUND)
+            job->upload_id[0] = '\0';
+        forget(job);
         return;
     }
     (void)pthread_mutex_lock(&job->lock);
@@ -596,12 +623,36 @@ on_leg(struct g4_request *request, void *arg)
             fail(job, request->status, &request->error, request->http);
         break;
     case REST: on_part(job, leg); break;
-    case CREATE: on_created(job, request); break;
+    case NOTE: break;
+    case CREATE: on_created(job, leg); break;
     case SEND: on_sent(job, leg); break;
     case MAKE: on_made(job, request); break;
     case ABORT: break;
     }
     over = job->in_flight == 0 || job->status == KVT_OK ? advance(job) : false;
+    (void)pthread_mutex_unlock(&job->lock);
+    if (over)
+        end(job);
+}
+
+/* The key is on the disk: the bucket may hear of it. */
+static void
+on_noted(enum kvt_err status, void *arg)
+{
+    struct job *job = arg;
+    struct kvt_error cause;
+    bool over;
+
+    (void)pthread_mutex_lock(&job->lock);
+    job->noted = status == KVT_OK;
+    if (job->noted) {
+        begin_put(job);
+    } else {
+        (void)kvt_error_set(&cause, status, "%.80s: its upload cannot be written down: %s",
+                            job->key, kvt_err_text(status));
+        fail(job, status, &cause, 0);
+    }
+    over = job->in_flight == 0;
     (void)pthread_mutex_unlock(&job->lock);
     if (over)
         end(job);
@@ -644,6 +695,13 @@ g4_s3_parts_start(const struct g4_s3_parts *parts, struct g4_request *request)
         rc = prepare_put(job);
     if (rc != KVT_OK) {
         job_free(job);
+        return rc;
+    }
+    if (request->verb == G4_PUT && parts->notes != NULL) {
+        job->phase = NOTE;
+        rc = g4_upload_notes_begin(parts->notes, &job->note, job->key, on_noted, job);
+        if (rc != KVT_OK)
+            job_free(job);
         return rc;
     }
     (void)pthread_mutex_lock(&job->lock);

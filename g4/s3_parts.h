@@ -4,7 +4,8 @@
  * Why: one connection carries one stream, and one lost connection loses all of it.  A GET asks for
  * the first part and learns how large the object is and which version; the others are asked for
  * with If-Match, so that no two versions are ever put together.  A PUT is a multipart upload; its
- * condition goes with the last step, which makes the object, and what fails is aborted.
+ * condition goes with the last step, which makes the object, and what fails is aborted.  What
+ * cannot be, or whose name an answer took with it, is left with its note (g4/upload_notes.h).
  *
  * Ownership: as g4/store.h says of requests; a job is its own and ends with its last transfer.
  * Threads:   any thread starts one; the rest happens where requests end.
@@ -19,6 +20,7 @@
 #include <stdint.h>
 
 #include "g4/store.h"
+#include "g4/upload_notes.h"
 #include "kvtier/error.h"
 
 #define G4_S3_PARTS_AT_ONCE 4
@@ -30,6 +32,7 @@ struct g4_s3_parts {
     uint64_t timeout_ms; /* of a request without a deadline */
     enum kvt_err (*submit)(void *arg, struct g4_request *request);
     void *arg;
+    struct g4_upload_notes *notes; /* where uploads are written down first; NULL: nowhere */
 };
 
 /** Is it larger than a part, or may it be? */

@@ -25,8 +25,7 @@ append_report(struct kvt_buffer *out, const char *cursor, const struct gateway_p
                       "},\"removed\":%" PRIu64 ",\"failed\":%" PRIu64 ",\"text\":", report->removed,
                       report->failed);
     kvt_buffer_json_string(out, report->text);
-    kvt_buffer_printf(out, ",\"s3\":%s,\"uploads_listed\":%s,\"versions\":%s}\n",
-                      report->is_s3 ? "true" : "false", report->uploads_listed ? "true" : "false",
+    kvt_buffer_printf(out, ",\"uploads_by\":\"%s\",\"versions\":%s}\n", report->uploads_by,
                       report->versions ? "true" : "false");
 }
 

@@ -21,6 +21,7 @@ struct gateway_cold {
     struct g4_store *bucket; /* below `store` where that packs, else the same */
     bool packs;
     bool is_s3;
+    bool is_driven;
     _Atomic bool healthy;
     _Atomic bool writable;
     _Atomic bool proven;
@@ -83,6 +84,7 @@ gateway_cold_open(struct gateway_cold **out, const struct gateway_cold_options *
         return kvt_error_set(err, rc, "bucket");
     }
     (*out)->is_s3 = options->kind == GATEWAY_COLD_S3;
+    (*out)->is_driven = options->kind == GATEWAY_COLD_DRIVER;
     return KVT_OK;
 }
 
@@ -121,6 +123,12 @@ bool
 gateway_cold_packs(const struct gateway_cold *cold)
 {
     return cold->packs;
+}
+
+bool
+gateway_cold_is_driven(const struct gateway_cold *cold)
+{
+    return cold->is_driven;
 }
 
 const struct g4_endpoint *

@@ -57,6 +57,9 @@ struct g4_store *gateway_cold_store(struct gateway_cold *cold);
 /** Is the store a g4/packed_store.h? */
 bool gateway_cold_packs(const struct gateway_cold *cold);
 
+/** Is it a loaded driver's?  Nobody can ask that for more than objects. */
+bool gateway_cold_is_driven(const struct gateway_cold *cold);
+
 /** Where the bucket is, for g4/bucket.h; NULL when it is not at an S3 server. */
 const struct g4_endpoint *gateway_cold_endpoint(const struct gateway_cold *cold);
 

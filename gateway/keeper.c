@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "gateway/begun.h"
 #include "gateway/recover.h"
 #include "gateway/shelf.h"
 #include "gateway/unsynced.h"
@@ -65,6 +66,8 @@ recover(struct gateway_keeper *keeper)
     keeper->swept_ms = rc == KVT_OK && keeper->sweep_token[0] == '\0' ? kvt_clock_mono_ms() : 0;
     if (keeper->swept_ms != 0)
         gateway_uploads_expire(keeper->vault, kvt_clock_unix_ms());
+    if (keeper->swept_ms != 0 && gateway_cold_healthy(keeper->vault->cold))
+        gateway_begun_settle(keeper->vault, kvt_clock_unix_ms());
 }
 
 /* Many at a time, so that the file system commits once for all of them. */

@@ -13,10 +13,12 @@
 #include "gateway/purge_private.h"
 #include "gateway/remove.h"
 
-/* The places, in the order they are looked at.  Packed namespaces first: what is in no manifest any
- * more is deleted without writing one.  Rows before files and objects, so that readers miss. */
+/* The places, in the order they are looked at.  Uploads to what is listed first, while it is.
+ * Packed namespaces before rows: what is in no manifest any more is deleted without writing one.
+ * Rows before files and objects, so that readers miss. */
 typedef enum kvt_err part_fn(struct gateway_purge *purge, struct kvt_error *err);
 
+static part_fn keys_part;
 static part_fn packed_part;
 static part_fn rows_part;
 static part_fn hot_part;
@@ -24,6 +26,7 @@ static part_fn bucket_part;
 
 static part_fn *const parts[] = {
     gateway_purge_server,
+    keys_part,
     packed_part,
     rows_part,
     hot_part,
@@ -85,28 +88,37 @@ gateway_purge_fail(struct gateway_purge *purge, const char *what, enum kvt_err r
                        why == NULL || why[0] == '\0' ? kvt_err_text(rc) : why);
 }
 
-/* Remove these, and the uploads to their keys where a server tells of no others. */
-static void
+/* Remove these, and the uploads to their keys where a server tells of no others; a key whose
+ * uploads stay is kept.  False: something of them is left. */
+static bool
 remove_keys(struct gateway_purge *purge, const char *const *keys, size_t count)
 {
+    const char *some[GATEWAY_REMOVE_TOGETHER];
     enum kvt_err statuses[GATEWAY_REMOVE_TOGETHER];
+    bool all = true;
 
-    for (size_t at = 0; at < count; at += GATEWAY_REMOVE_TOGETHER) {
-        const size_t some =
-            count - at < GATEWAY_REMOVE_TOGETHER ? count - at : GATEWAY_REMOVE_TOGETHER;
+    for (size_t at = 0; at < count;) {
+        size_t taken = 0;
 
-        for (size_t i = 0; i < some && purge->listing == GATEWAY_PURGE_WHOLE; i++)
-            gateway_purge_uploads_to(purge, keys[at + i]);
-        gateway_remove_all(purge->vault, keys + at, some, statuses);
-        for (size_t i = 0; i < some; i++) {
-            if (statuses[i] == KVT_OK)
-                purge->report->removed++;
-            else
-                gateway_purge_fail(purge, keys[at + i], statuses[i], NULL);
-        }
         if (atomic_load(&purge->vault->stopping))
-            return;
+            return false;
+        for (; at < count && taken < GATEWAY_REMOVE_TOGETHER; at++) {
+            if (purge->listing != GATEWAY_PURGE_WHOLE || gateway_purge_uploads_to(purge, keys[at]))
+                some[taken++] = keys[at];
+            else
+                all = false;
+        }
+        gateway_remove_all(purge->vault, some, taken, statuses);
+        for (size_t i = 0; i < taken; i++) {
+            if (statuses[i] == KVT_OK) {
+                purge->report->removed++;
+            } else {
+                gateway_purge_fail(purge, some[i], statuses[i], NULL);
+                all = false;
+            }
+        }
     }
+    return all;
 }
 
 /* ---- packed namespaces ---- */
@@ -188,7 +200,9 @@ rows_part(struct gateway_purge *purge, struct kvt_error *err)
     for (size_t i = 0; i < scan.count; i++)
         keys[i] = scan.rows[i].key;
     if (purge->act)
-        remove_keys(purge, keys, scan.count);
+        (void)remove_keys(purge, keys, scan.count);
+    for (size_t i = 0; !purge->act && purge->listing == GATEWAY_PURGE_WHOLE && i < scan.count; i++)
+        (void)gateway_purge_uploads_to(purge, keys[i]);
     if (scan.end)
         purge->after[0] = '\0';
     else
@@ -230,6 +244,27 @@ next_page(struct gateway_purge *purge, struct g4_store *store, const char *what,
     return KVT_OK;
 }
 
+/* Where uploads are listed by whole key, those to all that is in the bucket, of whatever kind.
+ * What has a row is looked at with it. */
+static enum kvt_err
+keys_part(struct gateway_purge *purge, struct kvt_error *err)
+{
+    struct g4_request page = {.listed = NULL};
+    struct gateway_record record;
+    enum kvt_err rc;
+
+    if (purge->listing != GATEWAY_PURGE_WHOLE) {
+        purge->after[0] = '\0';
+        return KVT_OK;
+    }
+    rc = next_page(purge, gateway_cold_store(purge->vault->cold), "the bucket", &page, err);
+    for (size_t i = 0; rc == KVT_OK && i < page.listed_count; i++)
+        if (gateway_catalog_get(purge->vault->catalog, page.listed[i].key, &record) == KVT_NOTFOUND)
+            (void)gateway_purge_uploads_to(purge, page.listed[i].key);
+    kvt_free(page.listed);
+    return rc;
+}
+
 /* Its row first, should it have one since; then the file, which no row knows. */
 static void
 drop_file(struct gateway_purge *purge, const char *key)
@@ -241,7 +276,8 @@ drop_file(struct gateway_purge *purge, const char *key)
     struct gateway_hold hold;
     enum kvt_err rc;
 
-    remove_keys(purge, &key, 1);
+    if (!remove_keys(purge, &key, 1))
+        return;
     purge->report->removed = removed; /* of the file, not of what else had its key */
     gateway_hold_init(&hold, key);
     gateway_hold_acquire(vault->holds, &hold, 1);
@@ -342,7 +378,7 @@ bucket_part(struct gateway_purge *purge, struct kvt_error *err)
         }
     }
     if (rc == KVT_OK && purge->act)
-        remove_keys(purge, keys, count);
+        (void)remove_keys(purge, keys, count);
     kvt_free(page.listed);
     kvt_free(keys);
     return rc;
@@ -363,7 +399,9 @@ gateway_purge_step(struct gateway_vault *vault, const char *namespace_, bool act
     const uint64_t end_ms = kvt_clock_mono_ms() + GATEWAY_PURGE_STEP_MS;
     enum kvt_err rc = KVT_OK;
 
-    *report = (struct gateway_purge_report){.is_s3 = gateway_cold_endpoint(vault->cold) != NULL};
+    *report = (struct gateway_purge_report){.uploads_by = gateway_cold_is_driven(vault->cold)
+                                                              ? GATEWAY_PURGE_BY_NOBODY
+                                                              : GATEWAY_PURGE_BY_NOTHING};
     if (!gateway_purge_namespace_ok(namespace_) || !read_cursor(&purge, cursor))
         return kvt_error_set(err, KVT_INVALID, "\"%.80s\" is no tenant, or tenant/model",
                              namespace_);
@@ -377,7 +415,9 @@ gateway_purge_step(struct gateway_vault *vault, const char *namespace_, bool act
         if (rc == KVT_OK && purge.after[0] == '\0')
             purge.part++;
     }
-    report->uploads_listed = purge.listing == GATEWAY_PURGE_LISTED;
+    if (purge.listing != GATEWAY_PURGE_NONE)
+        report->uploads_by =
+            purge.listing == GATEWAY_PURGE_LISTED ? GATEWAY_PURGE_BY_PREFIX : GATEWAY_PURGE_BY_KEY;
     if (act && report->removed > 0)
         kvt_log_info("gateway.purge", "purged", "%s: %" PRIu64 " removed, %" PRIu64 " failed%s%s",
                      namespace_, report->removed, report->failed,

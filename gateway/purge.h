@@ -9,7 +9,8 @@
  * A pass looks at every place once, in steps that end after GATEWAY_PURGE_STEP_MS, and removes what
  * it finds when it is to act.  Nothing of it is remembered: one that is cut short, by kill -9 too,
  * is begun again.  Whoever wants proof repeats passes until one, from beginning to end, found
- * nothing.  Pins are passed over.
+ * nothing.  A key is kept until the uploads to it are given up: without it they could not be found
+ * where uploads are listed by whole key.  Pins are passed over.
  *
  * Ownership: borrows the vault for the call.
  * Threads:   any; several purges meet at the holds of keys.
@@ -23,6 +24,15 @@
 
 #include "gateway/vault.h"
 #include "kvtier/error.h"
+
+/* How uploads that nobody completed were looked for in the bucket. */
+#define GATEWAY_PURGE_BY_PREFIX  "prefix" /* the server lists those to all keys of the namespace */
+/* It lists by whole key alone, as MinIO does: those to each key that a row, a listing of objects or
+ * of the hot volume, an upload at the gateway, a note of one that a gateway began (gateway/begun.h)
+ * or the server's own list of late ones has. */
+#define GATEWAY_PURGE_BY_KEY     "key"
+#define GATEWAY_PURGE_BY_NOTHING "none"   /* a folder keeps none */
+#define GATEWAY_PURGE_BY_NOBODY  "nobody" /* a loaded driver cannot be asked */
 
 #define GATEWAY_PURGE_STEP_MS    3000
 #define GATEWAY_PURGE_CURSOR_MAX (KVT_KEY_MAX + 8)
@@ -47,8 +57,7 @@ struct gateway_purge_report {
 #undef X
     uint64_t removed; /* things, of whatever kind */
     uint64_t failed;
-    bool is_s3;
-    bool uploads_listed;           /* the server lists uploads by a prefix of their keys */
+    const char *uploads_by;        /* how those in the bucket were looked for, as below */
     bool versions;                 /* the bucket keeps old versions, or does not say */
     char text[KVT_ERROR_TEXT_MAX]; /* of the first failure */
 };

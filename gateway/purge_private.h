@@ -34,8 +34,8 @@ void gateway_purge_fail(struct gateway_purge *purge, const char *what, enum kvt_
 /** Find out how the server lists uploads, and whether it keeps versions. */
 KVT_NODISCARD enum kvt_err gateway_purge_server(struct gateway_purge *purge, struct kvt_error *err);
 
-/** Give up the uploads to this very key. */
-void gateway_purge_uploads_to(struct gateway_purge *purge, const char *key);
+/** Give up the uploads to this very key; false: they could not be looked at, or not all. */
+bool gateway_purge_uploads_to(struct gateway_purge *purge, const char *key);
 
 /** Those that clients began at this gateway. */
 KVT_NODISCARD enum kvt_err gateway_purge_uploads(struct gateway_purge *purge,

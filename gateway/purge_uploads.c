@@ -2,13 +2,15 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "g4/bucket.h"
+#include "gateway/begun.h"
 #include "gateway/purge_private.h"
 #include "gateway/uploads.h"
 
 #define PROBE "kvtier-purge-probe"
 
-enum { REQUEST_MS = 5000 };
+enum { REQUEST_MS = 5000, NOTES = 64 };
 
 /* ---- the server ---- */
 
@@ -107,26 +109,121 @@ gateway_purge_server(struct gateway_purge *purge, struct kvt_error *err)
     return rc;
 }
 
-void
+bool
 gateway_purge_uploads_to(struct gateway_purge *purge, const char *key)
 {
+    const uint64_t failed = purge->report->failed;
     struct kvt_error err = {0};
     bool seen = false;
     const enum kvt_err rc = visit(purge, key, "", &seen, &err);
 
     if (rc != KVT_OK)
         gateway_purge_fail(purge, key, rc, err.text);
+    return purge->report->failed == failed;
+}
+
+/* A look counts the uploads to a key once: with its row, with its object, or else here. */
+static bool
+is_looked_at(struct gateway_purge *purge, const char *key)
+{
+    struct gateway_vault *vault = purge->vault;
+    struct g4_request head = {
+        .verb = G4_HEAD, .key = key, .deadline_ms = kvt_clock_mono_ms() + REQUEST_MS};
+    struct gateway_record record;
+
+    return !purge->act &&
+           (gateway_catalog_get(vault->catalog, key, &record) != KVT_NOTFOUND ||
+            g4_store_perform(gateway_cold_store(vault->cold), &head) != KVT_NOTFOUND);
+}
+
+/* One that this gateway began: perhaps it is under way, or the server hears of it yet. */
+static void
+visit_note(struct gateway_purge *purge, const struct g4_upload_note *note)
+{
+    const uint64_t age_ms = kvt_clock_unix_ms() - note->begun_ms; /* huge, if in the future */
+    enum kvt_err gone;
+
+    if (strncmp(note->key, purge->prefix, strlen(purge->prefix)) != 0)
+        return;
+    if (purge->listing == GATEWAY_PURGE_WHOLE && !is_looked_at(purge, note->key) &&
+        !gateway_purge_uploads_to(purge, note->key))
+        return;
+    if (note->ours && age_ms < GATEWAY_BEGUN_LATE_MS) {
+        purge->report->bucket_uploads++;
+        if (purge->act)
+            gateway_purge_fail(purge, note->key, KVT_BUSY,
+                               "its upload began a moment ago: it is being written, or the bucket "
+                               "may hear of it late");
+    } else if (purge->act) {
+        gone = g4_upload_notes_drop(purge->vault->begun, note->id);
+        if (gone != KVT_OK)
+            gateway_purge_fail(purge, note->key, gone, "the note of its upload stays");
+    }
+}
+
+static enum kvt_err
+visit_notes(struct gateway_purge *purge, struct kvt_error *err)
+{
+    struct g4_upload_note *notes = kvt_calloc(NOTES, sizeof(*notes));
+    char after[G4_UPLOAD_NOTE_ID] = "";
+    size_t count = 0;
+    enum kvt_err rc = notes == NULL ? KVT_NOMEM : KVT_OK;
+
+    while (rc == KVT_OK) {
+        rc = g4_upload_notes_list(purge->vault->begun, after, notes, NOTES, &count);
+        for (size_t i = 0; rc == KVT_OK && i < count; i++)
+            visit_note(purge, &notes[i]);
+        if (rc != KVT_OK || count < NOTES)
+            break;
+        memcpy(after, notes[count - 1].id, sizeof(after));
+    }
+    if (rc != KVT_OK)
+        (void)kvt_error_set(err, rc, "the notes of uploads could not be read: %s",
+                            kvt_err_text(rc));
+    kvt_free(notes);
+    return rc;
+}
+
+/* MinIO lists what it heard of since it was started, without a prefix and of all buckets: which
+ * proves nothing, but names keys. */
+static enum kvt_err
+visit_heard_of(struct gateway_purge *purge, struct kvt_error *err)
+{
+    const struct g4_endpoint *endpoint = gateway_cold_endpoint(purge->vault->cold);
+    struct g4_bucket_uploads *page = kvt_calloc(1, sizeof(*page));
+    enum kvt_err rc = KVT_OK;
+
+    if (page == NULL)
+        return kvt_error_set(err, KVT_NOMEM, "out of memory");
+    do {
+        rc = g4_bucket_uploads_of(endpoint, REQUEST_MS, "", page, err);
+        for (size_t i = 0; rc == KVT_OK && i < page->count; i++) {
+            const char *key = page->rows[i].key;
+
+            if (strncmp(key, purge->prefix, strlen(purge->prefix)) == 0 &&
+                !is_looked_at(purge, key))
+                (void)gateway_purge_uploads_to(purge, key);
+        }
+    } while (rc == KVT_OK && page->key_marker[0] != '\0');
+    kvt_free(page);
+    return rc;
 }
 
 enum kvt_err
 gateway_purge_bucket_uploads(struct gateway_purge *purge, struct kvt_error *err)
 {
     bool seen = false;
+    enum kvt_err rc = KVT_OK;
 
     purge->after[0] = '\0';
     if (gateway_cold_endpoint(purge->vault->cold) == NULL)
         return KVT_OK;
-    return visit(purge, purge->prefix, "", &seen, err);
+    if (purge->vault->begun != NULL)
+        rc = visit_notes(purge, err);
+    if (rc == KVT_OK)
+        rc = purge->listing == GATEWAY_PURGE_WHOLE ? visit_heard_of(purge, err)
+                                                   : visit(purge, purge->prefix, "", &seen, err);
+    return rc;
 }
 
 /* ---- what this gateway keeps ---- */
@@ -152,6 +249,9 @@ gateway_purge_uploads(struct gateway_purge *purge, struct kvt_error *err)
             continue;
         if (found == KVT_OK)
             purge->report->uploads++;
+        if (found == KVT_OK && purge->listing == GATEWAY_PURGE_WHOLE &&
+            !is_looked_at(purge, upload->key) && !gateway_purge_uploads_to(purge, upload->key))
+            continue; /* its key is wanted */
         if (found == KVT_OK && purge->act)
             found = gateway_uploads_drop(purge->vault, ids[i]);
         if (found != KVT_OK)

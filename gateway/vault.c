@@ -92,6 +92,22 @@ check_backlog(struct gateway_vault *vault, const struct gateway_vault_options *o
                          stats.owed_blocks);
 }
 
+/* Large objects are uploads there, and what begins is written down first. */
+static enum kvt_err
+open_bucket(struct gateway_vault *vault, const struct gateway_vault_options *options,
+            struct kvt_error *err)
+{
+    struct gateway_cold_options cold = options->cold;
+    char path[PATH_BYTES];
+    enum kvt_err rc = KVT_OK;
+
+    (void)snprintf(path, sizeof(path), "%s/begun", options->state_dir);
+    if (cold.kind == GATEWAY_COLD_S3)
+        rc = g4_upload_notes_open(&vault->begun, path, err);
+    cold.s3.notes = vault->begun;
+    return rc == KVT_OK ? gateway_cold_open(&vault->cold, &cold, err) : rc;
+}
+
 static enum kvt_err
 open_tiers(struct gateway_vault *vault, const struct gateway_vault_options *options,
            struct kvt_error *err)
@@ -114,7 +130,7 @@ open_tiers(struct gateway_vault *vault, const struct gateway_vault_options *opti
             return rc;
     }
     if (options->cold_store == NULL)
-        return gateway_cold_open(&vault->cold, &options->cold, err);
+        return open_bucket(vault, options, err);
     rc = gateway_cold_adopt(&vault->cold, options->cold_store);
     return rc == KVT_OK ? rc : kvt_error_set(err, rc, "bucket");
 }
@@ -227,6 +243,7 @@ gateway_vault_close(struct gateway_vault *vault)
         return;
     gateway_packer_free(vault->packer);
     gateway_cold_close(vault->cold);
+    g4_upload_notes_close(vault->begun);
     g4_store_close(vault->hot);
     gateway_sealed_free(vault->sealed);
     g4_store_close(vault->uploads);

@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #include "g4/store.h"
+#include "g4/upload_notes.h"
 #include "gateway/access.h"
 #include "gateway/budget.h"
 #include "gateway/catalog.h"
@@ -47,6 +48,7 @@ struct gateway_vault {
     struct g4_store *hot;          /* NULL: none */
     struct gateway_sealed *sealed; /* what of it is kept in memory; NULL: nothing */
     struct g4_store *uploads;      /* parts that wait: gateway/uploads.h */
+    struct g4_upload_notes *begun; /* gateway/begun.h; NULL: the bucket is at no S3 server */
     struct gateway_cold *cold;
     struct gateway_doubts *doubts;
     struct gateway_packer *packer; /* NULL: nothing is packed */

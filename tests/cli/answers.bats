@@ -277,12 +277,13 @@ assert [(r["namespace"], r["worker_places"]) for r in rows] == [("", 5)], rows'
   done
   run $KVTIER_CONFIGURED tenant purge gone --yes --gateway-url "http://127.0.0.1:$(cat "$BATS_FILE_TMPDIR/port")/minio"
   status_is 8
-  output_has "whole key only"
+  output_has "by record and by key"
   output_has "keeps versions"
   output_has "NOT PROVEN"
   run $KVTIER_CONFIGURED tenant purge gone --yes --gateway-url "http://127.0.0.1:$(cat "$BATS_FILE_TMPDIR/port")/dark"
   status_is 8
   output_has "gw0: what could not be looked at      1  NO      quarantine: it cannot be read"
+  output_has "nobody can list them with cold.kind driver"
   output_has "NOT PROVEN"
   run $KVTIER_CONFIGURED tenant purge gone --dry-run --gateway-url "http://127.0.0.1:$(cat "$BATS_FILE_TMPDIR/port")/dark"
   status_is 8

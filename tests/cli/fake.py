@@ -394,8 +394,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
             dark = path == "/dark/v1/purge" and body["cursor"] and not body["act"]
             self.answer({"gateway": "gw0", "cursor": "" if body["cursor"] else "3l", "found": found,
                          "failed": 1 if dark else 0,
-                         "removed": 5 if found and body["act"] else 0, "text": "quarantine: it cannot be read" if dark else "", "s3": True,
-                         "uploads_listed": path != "/minio/v1/purge", "versions": path == "/minio/v1/purge"})
+                         "removed": 5 if found and body["act"] else 0, "text": "quarantine: it cannot be read" if dark else "",
+                         "uploads_by": {"/minio/v1/purge": "key", "/dark/v1/purge": "nobody"}.get(path, "prefix"),
+                         "versions": path == "/minio/v1/purge"})
         elif path == "/g/v1/verify":
             bad = body["key"] == "0/3:k3"
             self.answer({"key": body["key"], "copies": [

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -15,6 +16,7 @@
 #include "g4/check.h"
 #include "g4/s3.h"
 #include "g4/s3_parts.h"
+#include "g4/upload_notes.h"
 
 #include "tests/support/seed.h"
 #include "tests/unit/g4/helpers.h"
@@ -171,16 +173,20 @@ enum trouble {
     NO_RANGES,     /* Range is ignored */
     NO_ETAGS,
     CREATE_FAILS,
-    PART_FAILS, /* the third one */
-    MAKE_FAILS, /* "200", and an error in the body */
-    MAKE_LATE,  /* the condition of the last step does not hold */
-    MAKE_LOST,  /* the last step finds the upload gone: its first answer was lost */
+    CREATE_LOST, /* the first step is not answered */
+    ABORT_FAILS, /* as PART_FAILS, and the upload cannot be given up */
+    PART_FAILS,  /* the third one */
+    MAKE_FAILS,  /* "200", and an error in the body */
+    MAKE_LATE,   /* the condition of the last step does not hold */
+    MAKE_LOST,   /* the last step finds the upload gone: its first answer was lost */
 };
 
 struct bucket {
     enum trouble trouble;
     struct hostile *hostile;
     struct g4_store *store;
+    struct g4_upload_notes *notes;
+    char folder[256];     /* of the notes */
     pthread_mutex_t lock; /* guards what follows: a request may be cut off by the next test */
     unsigned seen;
     unsigned version;
@@ -257,12 +263,12 @@ reply_step(struct bucket *bucket, const char *head, const uint8_t *body, size_t 
     if (strncmp(head, "DELETE ", 7) == 0) {
         assert_non_null(strstr(head, "?uploadId=up%2F1 "));
         bucket->aborts++;
-        reply_with(reply, "204 Gone", "", "");
+        reply_with(reply, bucket->trouble == ABORT_FAILS ? "403 No" : "204 Gone", "", "");
     } else if (strstr(head, "?uploads=") != NULL) {
         (void)snprintf(bucket->head, sizeof(bucket->head), "%s", head);
         if (bucket->trouble == CREATE_FAILS)
             reply_with(reply, "403 No", "", "");
-        else
+        else if (bucket->trouble != CREATE_LOST)
             reply_with(reply, "200 OK", "", "<R><Key>k</Key><UploadId>up/1</UploadId></R>");
     } else if (number != NULL) {
         const unsigned long at = strtoul(number + 11, NULL, 10) - 1;
@@ -272,7 +278,7 @@ reply_step(struct bucket *bucket, const char *head, const uint8_t *body, size_t 
         memcpy(bucket->body + at * SMALL_PART, body, size);
         bucket->parts++;
         (void)snprintf(etag, sizeof(etag), "ETag: \"p%lu\"\r\n", at + 1);
-        if (bucket->trouble == PART_FAILS && at == 2)
+        if ((bucket->trouble == PART_FAILS || bucket->trouble == ABORT_FAILS) && at == 2)
             reply_with(reply, "400 Bad", "", "<Error><Code>BadDigest</Code></Error>");
         else
             reply_with(reply, "200 OK", etag, "");
@@ -316,11 +322,14 @@ bucket_new(enum trouble trouble)
     assert_non_null(bucket);
     bucket->trouble = trouble;
     (void)pthread_mutex_init(&bucket->lock, NULL);
+    (void)test_folder_make(bucket->folder, sizeof(bucket->folder));
+    assert_int_equal(g4_upload_notes_open(&bucket->notes, bucket->folder, NULL), KVT_OK);
     bucket->hostile = hostile_start_wide(play, bucket, G4_S3_PARTS_AT_ONCE);
     options = *hostile_options(bucket->hostile);
     options.part_size = SMALL_PART;
     options.attempts_max = 1;
     options.threads = 2;
+    options.notes = bucket->notes;
     assert_int_equal(g4_s3_open(&bucket->store, &options, NULL), KVT_OK);
     return bucket;
 }
@@ -336,6 +345,8 @@ bucket_end(struct bucket *bucket)
 static void
 bucket_free(struct bucket *bucket)
 {
+    g4_upload_notes_close(bucket->notes);
+    test_folder_remove(bucket->folder);
     (void)pthread_mutex_destroy(&bucket->lock);
     kvt_free(bucket);
 }
@@ -537,6 +548,67 @@ an_upload_becomes_an_object_or_is_aborted(void **state)
     }
 }
 
+static size_t
+notes_of(struct bucket *bucket)
+{
+    struct g4_upload_note notes[4];
+    size_t count;
+
+    assert_int_equal(g4_upload_notes_list(bucket->notes, "", notes, 4, &count), KVT_OK);
+    for (size_t i = 0; i < count; i++)
+        assert_string_equal(notes[i].key, "k");
+    return count;
+}
+
+/* Notes are taken away behind the answer. */
+static void
+what_the_bucket_may_still_have_stays_noted(void **state)
+{
+    static const struct {
+        enum trouble trouble;
+        size_t left;
+    } rows[] = {{NONE, 0},      {CREATE_FAILS, 0}, {PART_FAILS, 0},  {MAKE_FAILS, 0},
+                {MAKE_LATE, 0}, {MAKE_LOST, 0},    {CREATE_LOST, 1}, {ABORT_FAILS, 1}};
+    uint8_t body[SMALL];
+
+    (void)state;
+    fill(body, sizeof(body), 9);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct bucket *bucket = bucket_new(rows[i].trouble);
+        const uint64_t until_ms = kvt_clock_mono_ms() + WAIT_MS;
+        char etag[G4_ETAG_MAX];
+        const enum kvt_err rc = put_absent(bucket->store, "k", body, sizeof(body), etag);
+
+        assert_int_equal(rc == KVT_OK, rows[i].trouble == NONE);
+        if (rows[i].trouble != NONE && rows[i].trouble != CREATE_FAILS &&
+            rows[i].trouble != CREATE_LOST)
+            wait_for_abort(bucket);
+        while (notes_of(bucket) != rows[i].left && kvt_clock_mono_ms() < until_ms)
+            kvt_clock_sleep_ms(1);
+        bucket_end(bucket);
+        assert_int_equal(notes_of(bucket), rows[i].left);
+        bucket_free(bucket);
+    }
+}
+
+/* The bucket hears of nothing that could not be written down. */
+static void
+without_a_note_no_upload_begins(void **state)
+{
+    struct bucket *bucket = bucket_new(NONE);
+    uint8_t body[SMALL];
+    char etag[G4_ETAG_MAX];
+
+    (void)state;
+    fill(body, sizeof(body), 9);
+    test_folder_remove(bucket->folder);
+    assert_int_not_equal(put_absent(bucket->store, "k", body, sizeof(body), etag), KVT_OK);
+    bucket_end(bucket);
+    assert_int_equal(bucket->seen, 0);
+    assert_int_equal(mkdir(bucket->folder, 0700), 0);
+    bucket_free(bucket);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -547,6 +619,8 @@ main(int argc, char **argv)
         cmocka_unit_test(a_lost_answer_says_nothing_of_whose_object_it_is),
         cmocka_unit_test(a_larger_object_than_there_is_room_for_is_refused),
         cmocka_unit_test(an_upload_becomes_an_object_or_is_aborted),
+        cmocka_unit_test(what_the_bucket_may_still_have_stays_noted),
+        cmocka_unit_test(without_a_note_no_upload_begins),
     };
     const struct CMUnitTest real_tests[] = {
         cmocka_unit_test(large_objects_come_back),

@@ -1,12 +1,16 @@
 /*
  * What is tested: the upload of its own by which a purge learns how the bucket lists uploads: it is
- * given up on every way out, and what it tells is what the server does.
+ * given up on every way out, and what it tells is what the server does.  Uploads that were noted
+ * are given up before their notes go: by a purge, and by the gateway when they are old.
  * How: the four questions to the bucket are answered here (the linker puts ours in their place).
  */
+#include <semaphore.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "g4/bucket.h"
+#include "gateway/begun.h"
 #include "gateway/cold.h"
 #include "gateway/purge_private.h"
 #include "gateway/vault.h"
@@ -19,6 +23,7 @@ static struct {
     unsigned listings;   /* so far */
     unsigned fail_after; /* listings that are answered */
     bool fail_abort;
+    uint64_t begun_ms; /* what it says of when */
     char key[KVT_KEY_MAX];
 } server;
 
@@ -81,6 +86,7 @@ __wrap_g4_bucket_uploads_of(const struct g4_endpoint *endpoint, uint64_t timeout
                                           : strcmp(server.key, prefix) == 0)) {
         (void)snprintf(page->rows[0].key, sizeof(page->rows[0].key), "%s", server.key);
         (void)snprintf(page->rows[0].id, sizeof(page->rows[0].id), "1");
+        page->rows[0].begun_ms = server.begun_ms;
         page->count = 1;
     }
     return KVT_OK;
@@ -161,12 +167,146 @@ it_stays_nowhere_when_a_listing_fails(void **state)
     assert_string_equal(err.text, "no listing");
 }
 
+static void
+on_noted(enum kvt_err status, void *arg)
+{
+    assert_int_equal(status, KVT_OK);
+    (void)sem_post(arg);
+}
+
+static void
+note(struct g4_upload_notes *notes, const char *key)
+{
+    struct g4_upload_note_call call;
+    sem_t done;
+
+    (void)sem_init(&done, 0, 0);
+    assert_int_equal(g4_upload_notes_begin(notes, &call, key, on_noted, &done), KVT_OK);
+    (void)sem_wait(&done);
+    g4_upload_notes_settle(notes);
+    (void)sem_destroy(&done);
+}
+
+static size_t
+count_of(struct g4_upload_notes *notes)
+{
+    struct g4_upload_note page[8];
+    size_t count;
+
+    assert_int_equal(g4_upload_notes_list(notes, "", page, 8, &count), KVT_OK);
+    return count;
+}
+
+static struct gateway_purge_report
+visit_all(struct g4_upload_notes *notes, bool act)
+{
+    struct gateway_vault vault = {.begun = notes};
+    struct gateway_purge_report report = {.rows = 0};
+    struct gateway_purge purge = {.vault = &vault,
+                                  .namespace_ = "acme",
+                                  .prefix = "acme/",
+                                  .act = act,
+                                  .listing = GATEWAY_PURGE_WHOLE,
+                                  .report = &report};
+    struct kvt_error err;
+
+    assert_int_equal(gateway_purge_bucket_uploads(&purge, &err), KVT_OK);
+    return report;
+}
+
+static void
+an_upload_that_was_noted_is_found_by_its_key(void **state)
+{
+    struct gateway_purge_report report;
+    struct g4_upload_notes *notes;
+    char folder[256];
+
+    (void)state;
+    (void)test_folder_make(folder, sizeof(folder));
+    begin(false, UINT32_MAX);
+    server.begun = true;
+    (void)snprintf(server.key, sizeof(server.key), "acme/0/1:big");
+    assert_int_equal(g4_upload_notes_open(&notes, folder, NULL), KVT_OK);
+    note(notes, server.key);
+    note(notes, "other/0/1:big");
+
+    report = visit_all(notes, true); /* it may be under way: given up, and said to be */
+    assert_false(server.begun);
+    assert_int_equal(report.removed, 1);
+    assert_int_equal(report.failed, 1);
+    assert_int_equal(report.bucket_uploads, 2);
+    assert_int_equal(count_of(notes), 2);
+
+    g4_upload_notes_close(notes); /* the gateway was killed */
+    assert_int_equal(g4_upload_notes_open(&notes, folder, NULL), KVT_OK);
+    server.begun = server.fail_abort = true;
+    report = visit_all(notes, true);
+    assert_int_equal(report.failed, 1);
+    assert_int_equal(count_of(notes), 2); /* its key is wanted still */
+    server.fail_abort = false;
+    report = visit_all(notes, true);
+    assert_false(server.begun);
+    assert_int_equal(report.removed, 1);
+    assert_int_equal(report.failed, 0);
+    assert_int_equal(count_of(notes), 1); /* another tenant's */
+    report = visit_all(notes, true);
+    assert_int_equal(report.bucket_uploads, 0);
+    g4_upload_notes_close(notes);
+    test_folder_remove(folder);
+}
+
+static void
+old_ones_are_given_up_by_the_gateway(void **state)
+{
+    const uint64_t now_ms = kvt_clock_unix_ms();
+    const uint64_t later_ms = now_ms + 2 * GATEWAY_BEGUN_AGE_MS;
+    struct gateway_vault vault = {.cold = NULL};
+    char folder[256];
+
+    (void)state;
+    gateway_begun_settle(&vault, later_ms); /* no notes are kept */
+    (void)test_folder_make(folder, sizeof(folder));
+    begin(false, UINT32_MAX);
+    server.begun = true;
+    server.begun_ms = later_ms - 60 * 1000; /* somebody else's, to the same key */
+    (void)snprintf(server.key, sizeof(server.key), "acme/0/1:big");
+    assert_int_equal(g4_upload_notes_open(&vault.begun, folder, NULL), KVT_OK);
+    note(vault.begun, server.key);
+    gateway_begun_settle(&vault, now_ms);
+    assert_int_equal(server.listings, 0); /* too young to be looked at */
+    gateway_begun_settle(&vault, later_ms);
+    assert_true(server.begun);
+    assert_int_equal(count_of(vault.begun), 1);
+
+    server.begun_ms = now_ms;
+    server.fail_abort = true;
+    gateway_begun_settle(&vault, later_ms);
+    assert_int_equal(count_of(vault.begun), 1);
+    server.fail_abort = false;
+    gateway_begun_settle(&vault, later_ms);
+    assert_false(server.begun);
+    assert_int_equal(count_of(vault.begun), 0);
+
+    for (size_t i = 0; i < 3; i++)
+        note(vault.begun, "acme/0/1:none");
+    vault.stopping = true;
+    gateway_begun_settle(&vault, later_ms);
+    assert_int_equal(count_of(vault.begun), 3);
+    vault.stopping = false;
+    gateway_begun_settle(&vault, later_ms);
+    assert_int_equal(count_of(vault.begun), 0);
+    g4_upload_notes_close(vault.begun);
+    test_folder_remove(folder);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_tells_how_uploads_are_listed),
         cmocka_unit_test(it_stays_nowhere_when_a_listing_fails),
+        cmocka_unit_test(an_upload_that_was_noted_is_found_by_its_key),
+        cmocka_unit_test(old_ones_are_given_up_by_the_gateway),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
