@@ -3,28 +3,86 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <stdatomic.h>
-#include <sys/types.h>
+#include <string.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "kvbm/checksum.h"
+#include "kvbm/disk_internal.h"
 
-struct disk_storage {
-    struct kvbm_storage head;
-    int fd;
-    /* One writer a block at a time (the pool's handles), so plain words; `written` is 0 or 1. */
-    uint32_t *crcs;
-    uint8_t *written;
-    _Atomic bool direct;
-    _Atomic uint64_t reads;
-    _Atomic uint64_t writes;
-    _Atomic uint64_t corrupt;
-    _Atomic uint64_t failed;
+enum { BATCH = 64 /* operations given to the engine in one call */ };
+
+/* One call's operations on their way; the callback finds what each belongs to. */
+struct flight {
+    struct kvbm_disk *disk;
+    struct kvbm_aio_op ops[BATCH];
+    struct kvbm_storage_io *ios[BATCH];
+    bool writing;
 };
 
+static size_t
+io_size(const struct kvbm_disk *disk, const struct kvbm_storage_io *io)
+{
+    return kvbm_storage_io_size(&disk->head, io);
+}
+
+static size_t
+first_part(const struct kvbm_disk *disk, const struct kvbm_storage_io *io)
+{
+    return (size_t)io->block * disk->parts + io->offset / disk->part_size;
+}
+
+bool
+kvbm_disk_whole(const struct kvbm_disk *disk, uint32_t block)
+{
+    const uint8_t *written = disk->written + (size_t)block * disk->parts;
+
+    return memchr(written, 0, disk->parts) == NULL;
+}
+
+/* Only whole parts can be checked; an address that O_DIRECT refuses would end it for all. */
+static enum kvt_err
+check_io(const struct kvbm_disk *disk, const struct kvbm_storage_io *io, bool writing)
+{
+    const size_t size = io_size(disk, io);
+    const size_t first = first_part(disk, io);
+
+    if (io->offset % disk->part_size != 0 || size % disk->part_size != 0 ||
+        (uintptr_t)io->host % KVBM_STORAGE_ALIGN != 0)
+        return KVT_INVALID;
+    if (!writing && memchr(disk->written + first, 0, size / disk->part_size) != NULL)
+        return KVT_NOTFOUND;
+    return KVT_OK;
+}
+
+/* The checksum of an operation that has just landed, while others fly. */
 static void
-leave_direct(struct disk_storage *disk)
+on_landed(void *arg, struct kvbm_aio_op *op)
+{
+    struct flight *flight = arg;
+    struct kvbm_disk *disk = flight->disk;
+    struct kvbm_storage_io *io = flight->ios[op - flight->ops];
+    const size_t first = first_part(disk, io);
+
+    io->status = op->status;
+    if (op->status != KVT_OK)
+        return;
+    for (size_t i = 0; i < op->size / disk->part_size; i++) {
+        const uint8_t *at = (const uint8_t *)op->bytes + i * disk->part_size;
+        const uint32_t crc = kvbm_crc32c(0, at, disk->part_size);
+
+        if (flight->writing) {
+            disk->crcs[first + i] = crc;
+            disk->written[first + i] = 1;
+        } else if (crc != disk->crcs[first + i]) {
+            io->status = KVT_CORRUPT;
+        }
+    }
+}
+
+static void
+leave_direct(struct kvbm_disk *disk)
 {
     const int flags = fcntl(disk->fd, F_GETFL);
 
@@ -33,75 +91,86 @@ leave_direct(struct disk_storage *disk)
     atomic_store(&disk->direct, false);
 }
 
-/* Whole block or an error; some file systems accept O_DIRECT at open and refuse it at I/O. */
-static enum kvt_err
-transfer(struct disk_storage *disk, uint32_t block, void *host, bool writing)
+/* Some file systems accept O_DIRECT at open and refuse it at I/O: once more without it. */
+static void
+fly(struct flight *flight, size_t count)
 {
-    const size_t size = disk->head.block_size;
-    const off_t start = (off_t)block * (off_t)size;
-    size_t done = 0;
+    struct kvbm_disk *disk = flight->disk;
+    const bool direct = atomic_load(&disk->direct);
+    size_t refused = 0;
 
-    while (done < size) {
-        uint8_t *at = (uint8_t *)host + done;
-        const off_t offset = start + (off_t)done;
-        const ssize_t n = writing ? pwrite(disk->fd, at, size - done, offset)
-                                  : pread(disk->fd, at, size - done, offset);
-
-        if (n > 0) {
-            done += (size_t)n;
+    kvbm_aio_run(disk->aio, disk->fd, flight->writing, flight->ops, count, on_landed, flight);
+    for (size_t i = 0; direct && i < count; i++) {
+        if (flight->ops[i].status != KVT_UNSUPPORTED)
             continue;
-        }
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0 && errno == EINVAL && atomic_load(&disk->direct)) {
-            leave_direct(disk);
-            continue;
-        }
-        atomic_fetch_add(&disk->failed, 1);
-        return n < 0 && (errno == ENOSPC || errno == EDQUOT) ? KVT_FULL : KVT_IO;
+        flight->ops[refused] = flight->ops[i];
+        flight->ios[refused++] = flight->ios[i];
     }
-    return KVT_OK;
+    if (refused == 0)
+        return;
+    leave_direct(disk);
+    kvbm_aio_run(disk->aio, disk->fd, flight->writing, flight->ops, refused, on_landed, flight);
+}
+
+static void
+count_results(struct kvbm_disk *disk, const struct kvbm_storage_io *ios, size_t count, bool writing)
+{
+    for (size_t i = 0; i < count; i++) {
+        switch (ios[i].status) {
+        case KVT_CORRUPT: atomic_fetch_add(&disk->corrupt, 1); /* fall through: it was read */
+        case KVT_OK: atomic_fetch_add(writing ? &disk->writes : &disk->reads, 1); break;
+        case KVT_NOTFOUND: break;
+        default: atomic_fetch_add(&disk->failed, 1); break;
+        }
+    }
+}
+
+static void
+transfer(struct kvbm_disk *disk, struct kvbm_storage_io *ios, size_t count, bool writing)
+{
+    struct flight flight = {.disk = disk, .writing = writing};
+    size_t ready = 0;
+
+    for (size_t i = 0; i < count; i++)
+        ios[i].status = check_io(disk, &ios[i], writing);
+    if (writing)
+        kvbm_disk_retire(disk, ios, count);
+    for (size_t i = 0; i < count; i++) {
+        struct kvbm_storage_io *io = &ios[i];
+
+        if (io->status != KVT_OK)
+            continue;
+        /* A write that fails half-way leaves nothing to trust. */
+        if (writing)
+            memset(disk->written + first_part(disk, io), 0, io_size(disk, io) / disk->part_size);
+        flight.ios[ready] = io;
+        flight.ops[ready++] = (struct kvbm_aio_op){
+            .bytes = io->host,
+            .size = io_size(disk, io),
+            .offset = (uint64_t)io->block * disk->head.block_size + io->offset,
+        };
+    }
+    if (ready > 0)
+        fly(&flight, ready);
+    /* To callers the two are one: the disk failed them. */
+    for (size_t i = 0; i < count; i++)
+        if (ios[i].status == KVT_UNSUPPORTED)
+            ios[i].status = KVT_IO;
+    count_results(disk, ios, count, writing);
 }
 
 static void
 disk_read(struct kvbm_storage *storage, struct kvbm_storage_io *ios, size_t count)
 {
-    struct disk_storage *disk = (struct disk_storage *)storage;
-
-    for (size_t i = 0; i < count; i++) {
-        const uint32_t block = ios[i].block;
-
-        if (!disk->written[block]) {
-            ios[i].status = KVT_NOTFOUND;
-            continue;
-        }
-        ios[i].status = transfer(disk, block, ios[i].host, false);
-        if (ios[i].status != KVT_OK)
-            continue;
-        atomic_fetch_add(&disk->reads, 1);
-        if (kvbm_crc32c(0, ios[i].host, storage->block_size) != disk->crcs[block]) {
-            atomic_fetch_add(&disk->corrupt, 1);
-            ios[i].status = KVT_CORRUPT;
-        }
-    }
+    for (size_t at = 0; at < count; at += BATCH)
+        transfer(kvbm_disk_of(storage), ios + at, count - at < BATCH ? count - at : BATCH, false);
 }
 
 static void
 disk_write(struct kvbm_storage *storage, struct kvbm_storage_io *ios, size_t count)
 {
-    struct disk_storage *disk = (struct disk_storage *)storage;
-
-    for (size_t i = 0; i < count; i++) {
-        const uint32_t block = ios[i].block;
-
-        disk->written[block] = 0; /* a write that fails half-way leaves nothing to trust */
-        disk->crcs[block] = kvbm_crc32c(0, ios[i].host, storage->block_size);
-        ios[i].status = transfer(disk, block, ios[i].host, true);
-        if (ios[i].status != KVT_OK)
-            continue;
-        disk->written[block] = 1;
-        atomic_fetch_add(&disk->writes, 1);
-    }
+    for (size_t at = 0; at < count; at += BATCH)
+        transfer(kvbm_disk_of(storage), ios + at, count - at < BATCH ? count - at : BATCH, true);
 }
 
 static void *
@@ -115,10 +184,12 @@ disk_address(struct kvbm_storage *storage, uint32_t block)
 static void
 disk_close(struct kvbm_storage *storage)
 {
-    struct disk_storage *disk = (struct disk_storage *)storage;
+    struct kvbm_disk *disk = (struct kvbm_disk *)storage;
 
+    kvbm_disk_index_close(disk->index);
+    kvbm_aio_close(disk->aio);
     if (disk->fd >= 0)
-        (void)close(disk->fd); /* the content ends here, so there is nothing to sync */
+        (void)close(disk->fd); /* what should last was synced when it was committed */
     kvt_free(disk->written);
     kvt_free(disk->crcs);
     kvt_free(disk);
@@ -131,16 +202,27 @@ static const struct kvbm_storage_ops disk_ops = {
     .close = disk_close,
 };
 
-/* O_EXCL: two managers on one file would hand out the same block twice. */
-static int
-open_file(const char *path, bool direct)
+struct kvbm_disk *
+kvbm_disk_of(struct kvbm_storage *storage)
 {
-    const int flags = O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | (direct ? O_DIRECT : 0);
-    int fd = open(path, flags, 0600);
+    assert(storage->ops == &disk_ops);
+    return (struct kvbm_disk *)storage;
+}
 
-    if (fd < 0 && errno == EINVAL && direct) {
-        (void)unlink(path); /* the kernel may have made it before it refused the flag */
-        fd = open(path, flags & ~O_DIRECT, 0600);
+/* O_EXCL: two managers on one file would hand out the same block twice.  A kept file is there
+ * already, and its index is locked instead. */
+static int
+open_file(const struct kvbm_disk_options *options)
+{
+    const int made = options->keep == NULL ? O_EXCL : 0;
+    const int flags = O_RDWR | O_CREAT | O_CLOEXEC | made | (options->direct ? O_DIRECT : 0);
+    int fd = open(options->path, flags, 0600);
+
+    if (fd < 0 && errno == EINVAL && options->direct) {
+        if (made != 0)
+            (void)unlink(
+                options->path); /* the kernel may have made it before it refused the flag */
+        fd = open(options->path, flags & ~O_DIRECT, 0600);
     }
     return fd;
 }
@@ -163,16 +245,70 @@ claim_space(int fd, const struct kvbm_disk_options *options, struct kvt_error *e
     return KVT_OK;
 }
 
+static enum kvt_err
+check_parts(const struct kvbm_disk_options *options, struct kvt_error *err)
+{
+    const size_t part = options->part_size == 0 ? options->block_size : options->part_size;
+
+    if (part % KVBM_STORAGE_ALIGN != 0 || options->block_size % part != 0)
+        return kvt_error_set(err, KVT_INVALID,
+                             "disk tier: parts of %zu bytes in blocks of %zu: no multiple of %d "
+                             "that divides the block",
+                             part, options->block_size, KVBM_STORAGE_ALIGN);
+    if (options->block_size / part > KVBM_DISK_PARTS_MAX)
+        return kvt_error_set(err, KVT_RANGE, "disk tier: more than %d parts a block",
+                             KVBM_DISK_PARTS_MAX);
+    if (options->depth > KVBM_AIO_DEPTH_MAX)
+        return kvt_error_set(err, KVT_RANGE, "disk tier: depth %u > %d", options->depth,
+                             KVBM_AIO_DEPTH_MAX);
+    return KVT_OK;
+}
+
+static enum kvt_err
+open_parts(struct kvbm_disk *disk, const struct kvbm_disk_options *options, struct kvt_error *err)
+{
+    const struct kvbm_aio_options engine = {
+        .engine = options->engine,
+        .depth = options->depth == 0 ? KVBM_DISK_DEPTH : options->depth,
+        .calls = options->calls,
+    };
+    enum kvt_err rc;
+
+    disk->crcs = kvt_calloc((size_t)options->block_count * disk->parts, sizeof(*disk->crcs));
+    disk->written = kvt_calloc((size_t)options->block_count * disk->parts, sizeof(*disk->written));
+    if (disk->crcs == NULL || disk->written == NULL)
+        return kvt_error_set(err, KVT_NOMEM, "disk tier %s", options->path);
+    rc = kvbm_aio_open(&disk->aio, &engine, err);
+    if (rc != KVT_OK)
+        return rc;
+    disk->fd = open_file(options);
+    if (disk->fd < 0)
+        return kvt_error_sys(err, errno, "create %s", options->path);
+    atomic_store(&disk->direct, (fcntl(disk->fd, F_GETFL) & O_DIRECT) != 0);
+    if (options->keep == NULL && !options->keep_path)
+        (void)unlink(options->path);
+    /* Claim the space now: a full disk must stop the start-up, not a later write. */
+    rc = claim_space(disk->fd, options, err);
+    if (rc != KVT_OK) {
+        if (options->keep == NULL)
+            (void)unlink(options->path);
+        return rc;
+    }
+    return options->keep == NULL ? KVT_OK : kvbm_disk_recover(disk, options, err);
+}
+
 enum kvt_err
 kvbm_disk_open(struct kvbm_storage **out, const struct kvbm_disk_options *options,
                struct kvt_error *err)
 {
-    struct disk_storage *disk;
+    struct kvbm_disk *disk;
     enum kvt_err rc;
 
     assert(out != NULL && options != NULL && options->path != NULL);
     *out = NULL;
     rc = kvbm_storage_check(options->block_count, options->block_size, err);
+    if (rc == KVT_OK)
+        rc = check_parts(options, err);
     if (rc != KVT_OK)
         return rc;
     disk = kvt_calloc(1, sizeof(*disk));
@@ -181,43 +317,28 @@ kvbm_disk_open(struct kvbm_storage **out, const struct kvbm_disk_options *option
     disk->head = (struct kvbm_storage){&disk_ops, KVBM_STORAGE_DISK, options->block_count,
                                        options->block_size};
     disk->fd = -1;
-    disk->crcs = kvt_calloc(options->block_count, sizeof(*disk->crcs));
-    disk->written = kvt_calloc(options->block_count, sizeof(*disk->written));
-    if (disk->crcs == NULL || disk->written == NULL) {
-        rc = kvt_error_set(err, KVT_NOMEM, "disk tier %s", options->path);
-        goto fail;
-    }
-    disk->fd = open_file(options->path, options->direct);
-    if (disk->fd < 0) {
-        rc = kvt_error_sys(err, errno, "create %s", options->path);
-        goto fail;
-    }
-    atomic_store(&disk->direct, (fcntl(disk->fd, F_GETFL) & O_DIRECT) != 0);
-    if (!options->keep_path)
-        (void)unlink(options->path);
-    /* Claim the space now: a full disk must stop the start-up, not a later write. */
-    rc = claim_space(disk->fd, options, err);
+    disk->part_size = options->part_size == 0 ? options->block_size : options->part_size;
+    disk->parts = (uint32_t)(options->block_size / disk->part_size);
+    rc = open_parts(disk, options, err);
     if (rc != KVT_OK) {
-        (void)unlink(options->path);
-        goto fail;
+        disk_close(&disk->head);
+        return rc;
     }
     *out = &disk->head;
     return KVT_OK;
-
-fail:
-    disk_close(&disk->head);
-    return rc;
 }
 
 void
 kvbm_disk_stats(struct kvbm_storage *storage, struct kvbm_disk_stats *stats)
 {
-    struct disk_storage *disk = (struct disk_storage *)storage;
+    struct kvbm_disk *disk = kvbm_disk_of(storage);
 
-    assert(storage->ops == &disk_ops);
     stats->reads = atomic_load(&disk->reads);
     stats->writes = atomic_load(&disk->writes);
     stats->corrupt = atomic_load(&disk->corrupt);
     stats->failed = atomic_load(&disk->failed);
     stats->direct = atomic_load(&disk->direct);
+    stats->uring = kvbm_aio_engine(disk->aio) == KVBM_AIO_URING;
+    stats->found = disk->found;
+    stats->dropped = disk->dropped;
 }

@@ -18,8 +18,18 @@ assert_ios(const struct kvbm_storage *storage, const struct kvbm_storage_io *ios
     for (size_t i = 0; i < count; i++) {
         assert(ios[i].block < storage->block_count);
         assert(ios[i].host != NULL);
-        assert((uintptr_t)ios[i].host % KVBM_STORAGE_ALIGN == 0);
+        if (ios[i].size == 0)
+            assert(ios[i].offset == 0 && (uintptr_t)ios[i].host % KVBM_STORAGE_ALIGN == 0);
+        else
+            assert(ios[i].offset <= storage->block_size &&
+                   ios[i].size <= storage->block_size - ios[i].offset);
     }
+}
+
+size_t
+kvbm_storage_io_size(const struct kvbm_storage *storage, const struct kvbm_storage_io *io)
+{
+    return io->size == 0 ? storage->block_size : io->size;
 }
 
 const char *
@@ -88,7 +98,8 @@ static void
 memory_read(struct kvbm_storage *storage, struct kvbm_storage_io *ios, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        memcpy(ios[i].host, memory_address(storage, ios[i].block), storage->block_size);
+        memcpy(ios[i].host, (uint8_t *)memory_address(storage, ios[i].block) + ios[i].offset,
+               kvbm_storage_io_size(storage, &ios[i]));
         ios[i].status = KVT_OK;
     }
 }
@@ -97,7 +108,8 @@ static void
 memory_write(struct kvbm_storage *storage, struct kvbm_storage_io *ios, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        memcpy(memory_address(storage, ios[i].block), ios[i].host, storage->block_size);
+        memcpy((uint8_t *)memory_address(storage, ios[i].block) + ios[i].offset, ios[i].host,
+               kvbm_storage_io_size(storage, &ios[i]));
         ios[i].status = KVT_OK;
     }
 }

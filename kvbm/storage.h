@@ -1,6 +1,6 @@
 /*
  * kvbm/storage.h -- the memory of one tier: so many blocks of one size, readable and writable
- * whole.
+ * whole or in parts.
  *
  * Why: device memory, host memory and a disk file differ only in how bytes get in and out.  Behind
  * this one table the pool, the transfers and the offloader are written once.
@@ -10,7 +10,8 @@
  * Threads:   any thread may read and write; two threads must not touch the same block at once (the
  *            pool's handles see to that).
  * Limits:    block_size is a multiple of KVBM_STORAGE_ALIGN and at most KVT_BLOCK_SIZE_MAX; host
- *            buffers are aligned to KVBM_STORAGE_ALIGN; KVBM_STORAGE_BLOCKS_MAX blocks.
+ *            buffers of whole blocks are aligned to KVBM_STORAGE_ALIGN; KVBM_STORAGE_BLOCKS_MAX
+ *            blocks.  Memory moves any part of a block, a disk only parts it has checksums of.
  */
 #ifndef KVBM_STORAGE_H
 #define KVBM_STORAGE_H
@@ -32,11 +33,14 @@ enum kvbm_storage_kind {
 
 struct kvbm_storage;
 
-/* One block in or out; every one gets its own answer. */
+/* One block, or a part of one, in or out; every one gets its own answer. */
 struct kvbm_storage_io {
     void *host; /* read: filled; write: read from */
     uint32_t block;
-    enum kvt_err status; /* out: KVT_OK, KVT_IO, KVT_CORRUPT, KVT_NOTFOUND (never written) ... */
+    enum kvt_err status; /* out: KVT_OK, KVT_IO, KVT_CORRUPT, KVT_NOTFOUND (never written),
+                            KVT_INVALID (no part that this storage can move by itself) ... */
+    size_t offset;       /* in the block */
+    size_t size;         /* 0: the whole block */
 };
 
 struct kvbm_storage_ops {
@@ -56,6 +60,9 @@ struct kvbm_storage {
 };
 
 const char *kvbm_storage_kind_name(enum kvbm_storage_kind kind);
+
+/** How many bytes an operation moves. */
+size_t kvbm_storage_io_size(const struct kvbm_storage *storage, const struct kvbm_storage_io *io);
 
 /** KVT_OK, or KVT_RANGE / KVT_INVALID in words. */
 KVT_NODISCARD enum kvt_err kvbm_storage_check(uint32_t block_count, size_t block_size,

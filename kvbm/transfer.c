@@ -131,12 +131,12 @@ copy_slice(const struct kvbm_transfer_request *request, struct kvbm_copy *copies
 
     assert(count <= SLICE);
     for (size_t i = 0; i < count; i++) {
-        if (into_memory)
-            ios[i] = (struct kvbm_storage_io){
-                kvbm_storage_address(request->target, copies[i].target), copies[i].source, KVT_OK};
-        else
-            ios[i] = (struct kvbm_storage_io){
-                kvbm_storage_address(request->source, copies[i].source), copies[i].target, KVT_OK};
+        ios[i] = into_memory ? (struct kvbm_storage_io){.host = kvbm_storage_address(
+                                                            request->target, copies[i].target),
+                                                        .block = copies[i].source}
+                             : (struct kvbm_storage_io){
+                                   .host = kvbm_storage_address(request->source, copies[i].source),
+                                   .block = copies[i].target};
     }
     if (into_memory)
         kvbm_storage_read(request->source, ios, count);

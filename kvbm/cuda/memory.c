@@ -40,13 +40,13 @@ run_lane(struct device_storage *device, struct kvbm_storage_io *ios, size_t coun
 {
     struct lane *lane = writing ? &device->in : &device->out;
     const struct kvbm_cuda *cuda = device->cuda;
-    const size_t size = device->head.block_size;
     bool landed = false;
 
     (void)pthread_mutex_lock(&lane->turn);
     if (kvbm_cuda_enter(cuda) == KVT_OK) {
         for (size_t i = 0; i < count; i++) {
-            const uint64_t at = device_offset(device, ios[i].block);
+            const uint64_t at = device_offset(device, ios[i].block) + ios[i].offset;
+            const size_t size = kvbm_storage_io_size(&device->head, &ios[i]);
             const int rc = writing ? cuda->copy_in(at, ios[i].host, size, lane->stream)
                                    : cuda->copy_out(ios[i].host, at, size, lane->stream);
 
@@ -177,7 +177,8 @@ static void
 pinned_read(struct kvbm_storage *storage, struct kvbm_storage_io *ios, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        memcpy(ios[i].host, pinned_address(storage, ios[i].block), storage->block_size);
+        memcpy(ios[i].host, (uint8_t *)pinned_address(storage, ios[i].block) + ios[i].offset,
+               kvbm_storage_io_size(storage, &ios[i]));
         ios[i].status = KVT_OK;
     }
 }
@@ -186,7 +187,8 @@ static void
 pinned_write(struct kvbm_storage *storage, struct kvbm_storage_io *ios, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        memcpy(pinned_address(storage, ios[i].block), ios[i].host, storage->block_size);
+        memcpy((uint8_t *)pinned_address(storage, ios[i].block) + ios[i].offset, ios[i].host,
+               kvbm_storage_io_size(storage, &ios[i]));
         ios[i].status = KVT_OK;
     }
 }

@@ -150,7 +150,7 @@ failing_copies_are_errors(void **unused)
 {
     struct kvbm_cuda *cuda = open_fake();
     static uint8_t host[SIZE] __attribute__((aligned(KVBM_STORAGE_ALIGN)));
-    struct kvbm_storage_io io = {host, 0, KVT_OK};
+    struct kvbm_storage_io io = {.host = host};
     struct kvbm_storage *device;
     struct kvt_error err;
 

@@ -1,9 +1,12 @@
 /*
  * What is tested: kvbm/disk.h: what is written comes back, a changed byte on disk is a miss and
- * counted, a block never written is not found, nothing stays in the folder, and constructors
- * survive every allocation failure.
+ * counted, a block never written is not found, nothing stays in the folder, parts are checked by
+ * themselves, short, torn and refused operations end in a status, with io_uring and with threads,
+ * and constructors survive every allocation failure.
  */
+#include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -61,7 +64,7 @@ open_disk(bool direct, bool keep_path)
 static enum kvt_err
 write_block(struct kvbm_storage *disk, uint32_t block)
 {
-    struct kvbm_storage_io io = {in, block, KVT_OK};
+    struct kvbm_storage_io io = {.host = in, .block = block};
 
     memset(in, (int)block + 1, SIZE);
     in[block] = 0xEE;
@@ -72,7 +75,7 @@ write_block(struct kvbm_storage *disk, uint32_t block)
 static enum kvt_err
 read_block(struct kvbm_storage *disk, uint32_t block)
 {
-    struct kvbm_storage_io io = {out, block, KVT_OK};
+    struct kvbm_storage_io io = {.host = out, .block = block};
 
     kvbm_storage_read(disk, &io, 1);
     return io.status;
@@ -110,6 +113,177 @@ writes_come_back_without_the_page_cache(void **unused)
 {
     (void)unused;
     round_trip(open_disk(true, false));
+}
+
+static struct kvbm_storage *
+open_with(enum kvbm_aio_engine engine, size_t part_size, const struct kvbm_aio_calls *calls)
+{
+    struct kvbm_storage *disk;
+    struct kvt_error err;
+
+    assert_int_equal(kvbm_disk_open(&disk,
+                                    &(struct kvbm_disk_options){
+                                        .path = path,
+                                        .block_count = BLOCKS,
+                                        .block_size = SIZE,
+                                        .engine = engine,
+                                        .depth = 3,
+                                        .part_size = part_size,
+                                        .calls = calls,
+                                    },
+                                    &err),
+                     KVT_OK);
+    return disk;
+}
+
+static void
+writes_come_back_through_threads(void **unused)
+{
+    struct kvbm_storage *disk = open_with(KVBM_AIO_THREADS, 0, NULL);
+    struct kvbm_disk_stats stats;
+
+    (void)unused;
+    kvbm_disk_stats(disk, &stats);
+    assert_false(stats.uring);
+    round_trip(disk);
+}
+
+/* More operations than fit into the air, each block with its own content, in one call. */
+static void
+many_at_once(void **unused)
+{
+    static uint8_t all[3 * BLOCKS * SIZE] __attribute__((aligned(KVBM_STORAGE_ALIGN)));
+
+    (void)unused;
+    for (int engine = KVBM_AIO_AUTO; engine <= KVBM_AIO_THREADS; engine++) {
+        struct kvbm_storage_io ios[3 * BLOCKS];
+        struct kvbm_storage *disk;
+
+        if (engine == KVBM_AIO_URING)
+            continue; /* AUTO is that where it can be had */
+        disk = open_with((enum kvbm_aio_engine)engine, 0, NULL);
+        for (uint32_t i = 0; i < BLOCKS; i++) {
+            memset(all + (size_t)i * SIZE, (int)i + 7, SIZE);
+            ios[i] = (struct kvbm_storage_io){
+                .host = all + (size_t)i * SIZE, .block = i, .status = KVT_IO};
+        }
+        kvbm_storage_write(disk, ios, BLOCKS);
+        for (uint32_t i = 0; i < BLOCKS; i++)
+            assert_int_equal(ios[i].status, KVT_OK);
+        memset(all, 0, sizeof(all));
+        for (uint32_t i = 0; i < 3 * BLOCKS; i++)
+            ios[i] = (struct kvbm_storage_io){
+                .host = all + (size_t)i * SIZE, .block = i % BLOCKS, .status = KVT_IO};
+        kvbm_storage_read(disk, ios, 3 * BLOCKS);
+        for (uint32_t i = 0; i < 3 * BLOCKS; i++) {
+            assert_int_equal(ios[i].status, KVT_OK);
+            assert_int_equal(all[(size_t)i * SIZE], i % BLOCKS + 7);
+            assert_memory_equal(all + (size_t)i * SIZE, all + (size_t)i * SIZE + 1, SIZE - 1);
+        }
+        kvbm_storage_close(disk);
+    }
+}
+
+/* Half a block by itself: found when it is written, checked by itself, and a whole block is only
+ * there with both. */
+static void
+parts_are_blocks_of_their_own(void **unused)
+{
+    struct kvbm_storage *disk = open_with(KVBM_AIO_AUTO, SIZE / 2, NULL);
+    struct kvbm_storage_io io = {.host = in, .block = 5, .offset = SIZE / 2, .size = SIZE / 2};
+
+    (void)unused;
+    memset(in, 0x5A, SIZE / 2);
+    kvbm_storage_write(disk, &io, 1);
+    assert_int_equal(io.status, KVT_OK);
+    io.host = out;
+    kvbm_storage_read(disk, &io, 1);
+    assert_int_equal(io.status, KVT_OK);
+    assert_memory_equal(in, out, SIZE / 2);
+    assert_int_equal(read_block(disk, 5), KVT_NOTFOUND);
+    io.offset = 0;
+    kvbm_storage_read(disk, &io, 1);
+    assert_int_equal(io.status, KVT_NOTFOUND);
+    io.host = in;
+    kvbm_storage_write(disk, &io, 1);
+    assert_int_equal(read_block(disk, 5), KVT_OK);
+    assert_int_equal(out[0], 0x5A);
+    assert_int_equal(out[SIZE - 1], 0x5A);
+    io.offset = 512; /* no checksum of its own */
+    io.size = 512;
+    kvbm_storage_read(disk, &io, 1);
+    assert_int_equal(io.status, KVT_INVALID);
+    kvbm_storage_close(disk);
+}
+
+/* A disk that moves a few bytes at a time, is interrupted, and at last full or broken. */
+static _Thread_local unsigned mood;
+static _Atomic int refuse; /* errno of every write, or 0 */
+static _Atomic int tear;   /* the next write stops half-way with EIO */
+
+static ssize_t
+moody_read(int fd, void *bytes, size_t size, off_t offset)
+{
+    if (mood++ % 3 == 1) {
+        errno = EINTR;
+        return -1;
+    }
+    return pread(fd, bytes, size > 1000 ? 1000 : size, offset);
+}
+
+static ssize_t
+moody_write(int fd, const void *bytes, size_t size, off_t offset)
+{
+    if (refuse != 0) {
+        errno = refuse;
+        return -1;
+    }
+    if (tear == 1) {
+        tear = 2;
+        return pwrite(fd, bytes, size / 2, offset);
+    }
+    if (tear == 2) {
+        tear = 0;
+        errno = EIO;
+        return -1;
+    }
+    if (mood++ % 3 == 1) {
+        errno = EINTR;
+        return -1;
+    }
+    return pwrite(fd, bytes, size > 1000 ? 1000 : size, offset);
+}
+
+static void
+short_torn_and_refused_operations(void **unused)
+{
+    static const struct kvbm_aio_calls calls = {moody_read, moody_write, fdatasync};
+    struct kvbm_storage *disk = open_with(KVBM_AIO_AUTO, 0, &calls);
+    struct kvbm_disk_stats stats;
+
+    (void)unused;
+    for (uint32_t block = 0; block < BLOCKS; block++) {
+        assert_int_equal(write_block(disk, block), KVT_OK);
+        assert_int_equal(read_block(disk, block), KVT_OK);
+        assert_memory_equal(in, out, SIZE);
+    }
+    refuse = ENOSPC;
+    assert_int_equal(write_block(disk, 1), KVT_FULL);
+    refuse = EIO;
+    assert_int_equal(write_block(disk, 2), KVT_IO);
+    refuse = 0;
+    tear = 1;
+    assert_int_equal(write_block(disk, 3), KVT_IO);
+    /* What was there is gone, and what was to come never came: nothing is found, nothing mixed. */
+    for (uint32_t block = 1; block <= 3; block++)
+        assert_int_equal(read_block(disk, block), KVT_NOTFOUND);
+    assert_int_equal(read_block(disk, 4), KVT_OK);
+    assert_int_equal(write_block(disk, 3), KVT_OK);
+    assert_int_equal(read_block(disk, 3), KVT_OK);
+    kvbm_disk_stats(disk, &stats);
+    assert_int_equal(stats.failed, 3);
+    kvbm_storage_close(disk);
+    assert_int_equal(kvt_alloc_live(), 0);
 }
 
 static void
@@ -197,6 +371,7 @@ impossible_shapes_are_refused(void **unused)
         {BLOCKS, SIZE + 1, KVT_INVALID},
         {BLOCKS, (size_t)2 << 30, KVT_RANGE},
     };
+    static const size_t parts[] = {SIZE / 4, 4097, SIZE * 2, 3 * 4096};
 
     (void)unused;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -209,6 +384,19 @@ impossible_shapes_are_refused(void **unused)
                                                                     .block_size = rows[i].size},
                                         &err),
                          rows[i].rc);
+        assert_null(disk);
+    }
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+        struct kvbm_storage *disk;
+        struct kvt_error err;
+
+        assert_int_equal(kvbm_disk_open(&disk,
+                                        &(struct kvbm_disk_options){.path = path,
+                                                                    .block_count = BLOCKS,
+                                                                    .block_size = SIZE,
+                                                                    .part_size = parts[i]},
+                                        &err),
+                         KVT_INVALID);
         assert_null(disk);
     }
 }
@@ -257,6 +445,10 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(writes_come_back),
         cmocka_unit_test(writes_come_back_without_the_page_cache),
+        cmocka_unit_test(writes_come_back_through_threads),
+        cmocka_unit_test(many_at_once),
+        cmocka_unit_test(parts_are_blocks_of_their_own),
+        cmocka_unit_test(short_torn_and_refused_operations),
         cmocka_unit_test(nothing_stays_in_the_folder),
         cmocka_unit_test(one_file_serves_one_tier),
         cmocka_unit_test(unwritten_blocks_are_not_found),

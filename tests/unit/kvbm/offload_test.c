@@ -246,7 +246,7 @@ blocks_in_flight_are_not_reused(void **unused)
     /* What arrived in G3 is what was there when it left. */
     for (uint64_t hash = 1; hash <= G2; hash++) {
         static uint8_t bytes[SIZE] __attribute__((aligned(KVBM_STORAGE_ALIGN)));
-        struct kvbm_storage_io io = {bytes, 0, KVT_OK};
+        struct kvbm_storage_io io = {.host = bytes};
         struct kvbm_handle handle;
 
         if (kvbm_pool_find(fixture->tiers[2].pool, hash, &handle) != KVT_OK)

@@ -1,0 +1,96 @@
+/*
+ * kvbm/disk_index.h -- which block of the disk tier's file holds what, across restarts.
+ *
+ * Why: a disk tier outlives its process when what lies where is on the disk as well, and when what
+ * is found there can be trusted after a kill or a power cut at any instant.
+ *
+ * On the disk: a header of KVBM_DISK_HEADER_BYTES (shape, fingerprint, nonce, crc), then one record
+ * a block at a fixed place: name, serial, the crcs of the block's parts, the header's nonce, and a
+ * crc over all of it.  A record that is torn fails its own crc; one of an earlier life of the file
+ * has another nonce; either is no record.
+ *
+ * The order that makes it safe, for each block:
+ *   1. kvbm_disk_index_erase(): the old record is zeroed and *synced* before the first byte of new
+ *      data is written, so no record ever speaks of data that is being replaced;
+ *   2. the data is written, and synced;
+ *   3. kvbm_disk_index_put() writes the record, kvbm_disk_index_sync() makes it last.
+ * A valid record thus means whole data.  A crash between 1 and 3 loses the block and nothing else.
+ * Where the same name is found twice (its old block was not erased when a crash came), the higher
+ * serial counts.
+ *
+ * Ownership: the index owns its file and holds a lock on it; close it after the last call.  The
+ *            engine is borrowed.
+ * Threads:   any, as long as no two of them speak of the same block at once.
+ * Limits:    KVBM_DISK_PARTS_MAX parts a block.  After a failed sync nobody knows what is on the
+ *            disk: every later erase and put is KVT_IO.
+ */
+#ifndef KVBM_DISK_INDEX_H
+#define KVBM_DISK_INDEX_H
+
+#include <stdbool.h>
+
+#include "kvbm/aio.h"
+#include "kvtier/block.h"
+
+#define KVBM_DISK_PARTS_MAX    1024
+#define KVBM_DISK_HEADER_BYTES 4096
+
+struct kvbm_disk_index;
+
+/* What a record says but for the crcs. */
+struct kvbm_disk_entry {
+    uint32_t block;
+    struct kvt_block_id id;
+    uint64_t prefix_hash; /* of kvtier/event.h */
+    enum kvt_err status;  /* out, of kvbm_disk_commit() */
+};
+
+struct kvbm_disk_index_options {
+    const char *path;
+    uint32_t block_count;
+    uint64_t block_size;
+    uint32_t parts;
+    uint64_t fingerprint; /* of what the blocks mean; another one finds nothing */
+    struct kvbm_aio *aio;
+};
+
+/**
+ * Open or make the index.  An index of another shape, another fingerprint or a torn header is
+ * emptied.
+ *
+ * @return KVT_OK; KVT_BUSY (another process has it); KVT_NOMEM; what the system said
+ */
+KVT_NODISCARD enum kvt_err kvbm_disk_index_open(struct kvbm_disk_index **out,
+                                                const struct kvbm_disk_index_options *options,
+                                                struct kvt_error *err);
+
+/** NULL is allowed. */
+void kvbm_disk_index_close(struct kvbm_disk_index *index);
+
+/** Is there a record of this block, or might there be?  Then it must be erased before new data. */
+bool kvbm_disk_index_live(const struct kvbm_disk_index *index, uint32_t block);
+
+/** The record of a block found at opening, and its crcs (`parts` of them); false: none. */
+bool kvbm_disk_index_get(const struct kvbm_disk_index *index, uint32_t block,
+                         struct kvbm_disk_entry *entry, uint32_t *crcs);
+
+/** Let go of what opening found and kvbm_disk_index_get() gives. */
+void kvbm_disk_index_forget_found(struct kvbm_disk_index *index);
+
+/** Zero the records of these blocks and sync.  KVT_IO: their data must not be replaced. */
+KVT_NODISCARD enum kvt_err kvbm_disk_index_erase(struct kvbm_disk_index *index,
+                                                 const uint32_t *blocks, size_t count);
+
+/** Write a record; it lasts after kvbm_disk_index_sync(). */
+KVT_NODISCARD enum kvt_err kvbm_disk_index_put(struct kvbm_disk_index *index,
+                                               const struct kvbm_disk_entry *entry,
+                                               const uint32_t *crcs);
+KVT_NODISCARD enum kvt_err kvbm_disk_index_sync(struct kvbm_disk_index *index);
+
+/** The data's sync failed: as after a failed sync of the index. */
+void kvbm_disk_index_distrust(struct kvbm_disk_index *index);
+
+/** Every record is void from here on, durably, in one write. */
+KVT_NODISCARD enum kvt_err kvbm_disk_index_clear(struct kvbm_disk_index *index);
+
+#endif /* KVBM_DISK_INDEX_H */

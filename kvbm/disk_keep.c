@@ -1,0 +1,193 @@
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "kvbm/checksum.h"
+#include "kvbm/disk_internal.h"
+
+enum { BATCH = 64, VERIFY_BYTES = 64 << 20 };
+
+/* The folder must know both files before anything in them counts. */
+static enum kvt_err
+sync_folder(const char *path, struct kvt_error *err)
+{
+    const char *slash = strrchr(path, '/');
+    char folder[PATH_MAX] = ".";
+    int fd;
+    int rc;
+
+    if (slash != NULL && snprintf(folder, sizeof(folder), "%.*s", (int)(slash - path + 1), path) >=
+                             (int)sizeof(folder))
+        return kvt_error_set(err, KVT_RANGE, "%s: too long", path);
+    fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    rc = fd < 0 ? -1 : fsync(fd);
+    if (rc != 0)
+        (void)kvt_error_sys(err, errno, "sync the folder of %s", path);
+    if (fd >= 0)
+        (void)close(fd);
+    return rc == 0 ? KVT_OK : KVT_IO;
+}
+
+static void
+take_over(struct kvbm_disk *disk, uint32_t block)
+{
+    struct kvbm_disk_entry entry;
+
+    if (!kvbm_disk_index_get(disk->index, block, &entry, disk->crcs + (size_t)block * disk->parts))
+        return;
+    memset(disk->written + (size_t)block * disk->parts, 1, disk->parts);
+    disk->found++;
+}
+
+/* Read every block that the index speaks of; one that is not what it says is no block. */
+static enum kvt_err
+verify(struct kvbm_disk *disk, struct kvt_error *err)
+{
+    const size_t size = disk->head.block_size;
+    const size_t room = VERIFY_BYTES / size;
+    const size_t batch = room < 1 ? 1 : room < BATCH ? room : BATCH;
+    struct kvbm_storage_io ios[BATCH];
+    uint8_t *bytes = kvt_aligned(KVBM_STORAGE_ALIGN, batch * size);
+    size_t count = 0;
+
+    if (bytes == NULL)
+        return kvt_error_set(err, KVT_NOMEM, "disk tier: %zu bytes to read with", batch * size);
+    for (uint32_t block = 0; block <= disk->head.block_count; block++) {
+        if (count == batch || (block == disk->head.block_count && count > 0)) {
+            kvbm_storage_read(&disk->head, ios, count);
+            for (size_t i = 0; i < count; i++) {
+                if (ios[i].status == KVT_OK)
+                    continue;
+                memset(disk->written + (size_t)ios[i].block * disk->parts, 0, disk->parts);
+                disk->dropped++;
+            }
+            count = 0;
+        }
+        if (block < disk->head.block_count && kvbm_disk_whole(disk, block)) {
+            ios[count] = (struct kvbm_storage_io){.host = bytes + count * size, .block = block};
+            count++;
+        }
+    }
+    kvt_free(bytes);
+    return KVT_OK;
+}
+
+enum kvt_err
+kvbm_disk_recover(struct kvbm_disk *disk, const struct kvbm_disk_options *options,
+                  struct kvt_error *err)
+{
+    char path[PATH_MAX];
+    enum kvt_err rc;
+
+    if ((size_t)snprintf(path, sizeof(path), "%s.index", options->path) >= sizeof(path))
+        return kvt_error_set(err, KVT_RANGE, "%s: too long", options->path);
+    rc = kvbm_disk_index_open(&disk->index,
+                              &(struct kvbm_disk_index_options){
+                                  .path = path,
+                                  .block_count = disk->head.block_count,
+                                  .block_size = disk->head.block_size,
+                                  .parts = disk->parts,
+                                  .fingerprint = options->keep->fingerprint,
+                                  .aio = disk->aio,
+                              },
+                              err);
+    if (rc == KVT_OK)
+        rc = sync_folder(options->path, err);
+    if (rc != KVT_OK)
+        return rc;
+    for (uint32_t block = 0; block < disk->head.block_count; block++)
+        take_over(disk, block);
+    return options->keep->trust_index ? KVT_OK : verify(disk, err);
+}
+
+void
+kvbm_disk_retire(struct kvbm_disk *disk, struct kvbm_storage_io *ios, size_t count)
+{
+    uint32_t blocks[BATCH];
+    size_t live = 0;
+
+    assert(count <= BATCH);
+    for (size_t i = 0; disk->index != NULL && i < count; i++)
+        if (kvbm_disk_index_live(disk->index, ios[i].block))
+            blocks[live++] = ios[i].block;
+    if (live == 0 || kvbm_disk_index_erase(disk->index, blocks, live) == KVT_OK)
+        return;
+    for (size_t i = 0; i < count; i++)
+        if (kvbm_disk_index_live(disk->index, ios[i].block))
+            ios[i].status = KVT_IO;
+}
+
+enum kvt_err
+kvbm_disk_commit(struct kvbm_storage *storage, struct kvbm_disk_entry *entries, size_t count)
+{
+    struct kvbm_disk *disk = kvbm_disk_of(storage);
+    enum kvt_err result = KVT_OK;
+    enum kvt_err rc = KVT_OK;
+
+    if (disk->index != NULL)
+        rc = kvbm_aio_sync(disk->aio, disk->fd);
+    if (rc != KVT_OK)
+        kvbm_disk_index_distrust(disk->index); /* a second sync would not tell about the first */
+    for (size_t i = 0; i < count; i++) {
+        struct kvbm_disk_entry *entry = &entries[i];
+
+        entry->status = kvbm_disk_whole(disk, entry->block) ? rc : KVT_NOTFOUND;
+        if (entry->status == KVT_OK && disk->index != NULL)
+            entry->status = kvbm_disk_index_put(disk->index, entry,
+                                                disk->crcs + (size_t)entry->block * disk->parts);
+    }
+    if (rc == KVT_OK && disk->index != NULL)
+        rc = kvbm_disk_index_sync(disk->index);
+    for (size_t i = 0; i < count; i++) {
+        if (entries[i].status == KVT_OK)
+            entries[i].status = rc;
+        if (result == KVT_OK)
+            result = entries[i].status;
+    }
+    return result;
+}
+
+enum kvt_err
+kvbm_disk_forget(struct kvbm_storage *storage, const uint32_t *blocks, size_t count)
+{
+    struct kvbm_disk *disk = kvbm_disk_of(storage);
+
+    for (size_t i = 0; i < count; i++) {
+        assert(blocks[i] < storage->block_count);
+        memset(disk->written + (size_t)blocks[i] * disk->parts, 0, disk->parts);
+    }
+    return disk->index == NULL ? KVT_OK : kvbm_disk_index_erase(disk->index, blocks, count);
+}
+
+enum kvt_err
+kvbm_disk_clear(struct kvbm_storage *storage)
+{
+    struct kvbm_disk *disk = kvbm_disk_of(storage);
+
+    memset(disk->written, 0, (size_t)storage->block_count * disk->parts);
+    return disk->index == NULL ? KVT_OK : kvbm_disk_index_clear(disk->index);
+}
+
+size_t
+kvbm_disk_found(struct kvbm_storage *storage, uint32_t *at, struct kvbm_disk_entry *entries,
+                size_t capacity)
+{
+    struct kvbm_disk *disk = kvbm_disk_of(storage);
+    uint32_t crcs[KVBM_DISK_PARTS_MAX];
+    size_t count = 0;
+
+    if (disk->index == NULL)
+        return 0;
+    for (; *at < storage->block_count && count < capacity; (*at)++)
+        if (kvbm_disk_whole(disk, *at) &&
+            kvbm_disk_index_get(disk->index, *at, &entries[count], crcs))
+            count++;
+    if (count < capacity)
+        kvbm_disk_index_forget_found(disk->index);
+    return count;
+}
