@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "advisor/ledger.h"
 #include "advisor/variety.h"
 #include "base/alloc.h"
 
@@ -27,6 +28,7 @@ struct advisor_group {
     struct advisor_variety variety;   /* of all groups so far */
     struct advisor_held *stored;      /* stores of `block` in this group so far */
     size_t stored_count;
+    struct advisor_ledger *sums; /* by how much the last write changed what is where */
     uint32_t collisions;
     uint32_t strays;
     bool sorted;
@@ -42,7 +44,10 @@ advisor_group_new(struct advisor_group **out)
     if (group == NULL)
         return KVT_NOMEM;
     rc = advisor_log_new(&group->log);
+    if (rc == KVT_OK)
+        rc = advisor_ledger_new(&group->sums);
     if (rc != KVT_OK) {
+        advisor_log_free(group->log);
         kvt_free(group);
         return rc;
     }
@@ -56,6 +61,7 @@ advisor_group_free(struct advisor_group *group)
     if (group == NULL)
         return;
     advisor_log_free(group->log);
+    advisor_ledger_free(group->sums);
     advisor_store_block_release(&group->block);
     advisor_variety_release(&group->variety);
     kvt_free(group->ops);
@@ -69,6 +75,7 @@ void
 advisor_group_clear(struct advisor_group *group)
 {
     advisor_log_clear(group->log);
+    advisor_ledger_clear(group->sums);
     group->op_count = 0;
     group->effect_count = 0;
     group->held_count = 0;
@@ -404,12 +411,45 @@ do_access(struct advisor_group *group, const struct advisor_op *op,
     group->effects[group->effect_count - 1].age_ms = age_ms;
 }
 
+/* What the block has where, into the sums or out of them: its size may change with its places. */
+static enum kvt_err
+sum_up(struct advisor_group *group, bool in)
+{
+    const struct advisor_store_block *block = &group->block;
+    enum kvt_err rc = KVT_OK;
+
+    for (uint32_t i = 0; i < block->place_count && rc == KVT_OK; i++) {
+        const int64_t bytes =
+            (int64_t)(block->size * (uint64_t)__builtin_popcount(block->places[i].ranks));
+        size_t at;
+
+        rc = advisor_ledger_add(group->sums, block->ns, block->places[i].holder,
+                                in ? bytes : -bytes, &at);
+    }
+    return rc;
+}
+
+/* Are there others than reads among a block's ops? */
+static bool
+changes_places(const struct advisor_group *group, size_t first)
+{
+    const struct advisor_op *head = &group->ops[first];
+
+    for (size_t at = first;
+         at < group->op_count && group->ops[at].hash == head->hash && group->ops[at].ns == head->ns;
+         at++)
+        if (group->ops[at].kind != ADVISOR_OP_ACCESS)
+            return true;
+    return false;
+}
+
 /* All ops of one block, from `first` on; `end` is where the next block's begin. */
 static enum kvt_err
 write_block(struct advisor_group *group, const struct advisor_txn *txn, size_t first, size_t *end,
             advisor_group_hot_fn *hot_holder, void *arg)
 {
     const struct advisor_op *head = &group->ops[first];
+    const bool changes = changes_places(group, first);
     size_t at = first;
     enum kvt_err rc = advisor_store_get_block(txn, head->ns, head->hash, &group->block);
 
@@ -417,7 +457,7 @@ write_block(struct advisor_group *group, const struct advisor_txn *txn, size_t f
     if (rc != KVT_OK && rc != KVT_NOTFOUND)
         return rc;
     group->stored_count = 0;
-    for (rc = KVT_OK; at < group->op_count && rc == KVT_OK; at++) {
+    for (rc = changes ? sum_up(group, false) : KVT_OK; at < group->op_count && rc == KVT_OK; at++) {
         const struct advisor_op *op = &group->ops[at];
 
         if (op->hash != head->hash || op->ns != head->ns)
@@ -429,6 +469,8 @@ write_block(struct advisor_group *group, const struct advisor_txn *txn, size_t f
         }
     }
     *end = at;
+    if (rc == KVT_OK && changes)
+        rc = sum_up(group, true);
     return rc == KVT_OK ? advisor_store_put_block(txn, &group->block) : rc;
 }
 
@@ -473,6 +515,7 @@ advisor_group_write(struct advisor_group *group, const struct advisor_txn *txn,
 {
     enum kvt_err rc = KVT_OK;
 
+    advisor_ledger_clear(group->sums);
     group->effect_count = 0;
     group->held_count = 0;
     group->collisions = 0;
@@ -489,6 +532,12 @@ advisor_group_effects(const struct advisor_group *group, size_t *count)
 {
     *count = group->effect_count;
     return group->effects;
+}
+
+const struct advisor_ledger_row *
+advisor_group_sums(const struct advisor_group *group, size_t *count)
+{
+    return advisor_ledger_rows(group->sums, count);
 }
 
 uint32_t

@@ -21,6 +21,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "advisor/ledger.h"
 #include "advisor/log.h"
 #include "advisor/store.h"
 #include "advisor/store_log.h"
@@ -119,6 +120,9 @@ KVT_NODISCARD enum kvt_err advisor_group_write(struct advisor_group *group,
 
 const struct advisor_effect *advisor_group_effects(const struct advisor_group *group,
                                                    size_t *count);
+/** By how many bytes the last write changed what namespaces have at holders in G4. */
+const struct advisor_ledger_row *advisor_group_sums(const struct advisor_group *group,
+                                                    size_t *count);
 /** Stores in G4 refused by the last write: same hash, other parent or position. */
 uint32_t advisor_group_collisions(const struct advisor_group *group);
 /** Accesses of blocks nobody holds any more. */

@@ -99,12 +99,22 @@ void policy_roster_pass(struct policy_roster *roster, uint32_t ns, uint64_t hash
 /** Give back up to `max` that were set aside, the last first: ask until it is fewer
  *  before the next victim.  Returns how many. */
 uint32_t policy_roster_resume(struct policy_roster *roster, uint32_t max);
+/** Take out this block, whenever it would leave; false = it is not in the tier, or was taken out and
+ *  not set aside.  Then as after policy_roster_victim(). */
+bool policy_roster_claim(struct policy_roster *roster, uint32_t ns, uint64_t hash);
 /** All that are taken out. */
 void policy_roster_give_back_all(struct policy_roster *roster);
 /** Is it in the tier? */
 bool policy_roster_has(const struct policy_roster *roster, uint32_t ns, uint64_t hash);
 /** Is it in the tier, and taken out? */
 bool policy_roster_is_taken(const struct policy_roster *roster, uint32_t ns, uint64_t hash);
+
+/** Of a block in the tier that is not taken out, or only set aside; `tick` of its last use. */
+typedef void policy_roster_scan_fn(void *arg, const struct policy_block *block, uint64_t tick);
+/** Go on from seat `*at` (0: the first), `max` seats.  False: that was all.  The callback does not
+ *  call the roster; blocks that come meanwhile may be left out. */
+bool policy_roster_scan(const struct policy_roster *roster, uint32_t *at, uint32_t max,
+                        policy_roster_scan_fn *callback, void *arg);
 
 struct policy_standing {
     struct policy_block block;

@@ -19,9 +19,10 @@
 enum { POLICY_ROSTER_COLD, POLICY_ROSTER_FREE, POLICY_ROSTER_PASSED };
 
 enum policy_roster_flag {
-    POLICY_ROSTER_KNOWN = 1 << 0, /* the ordering heard of it */
-    POLICY_ROSTER_IN = 1 << 1,    /* in the tier, as far as the ordering knows */
-    POLICY_ROSTER_TAKEN = 1 << 2, /* as a victim */
+    POLICY_ROSTER_KNOWN = 1 << 0,   /* the ordering heard of it */
+    POLICY_ROSTER_IN = 1 << 1,      /* in the tier, as far as the ordering knows */
+    POLICY_ROSTER_TAKEN = 1 << 2,   /* as a victim */
+    POLICY_ROSTER_CLAIMED = 1 << 3, /* taken out by name, which the ordering does not know yet */
 };
 
 /* One block's number in the ordering is its seat's. */

@@ -8,6 +8,9 @@
 
 /* What the ordering hears: in the order it wants, whatever the order in which it was told. */
 
+/* Taken out, whether or not the ordering knows. */
+enum { OUT = POLICY_ROSTER_TAKEN | POLICY_ROSTER_CLAIMED };
+
 static struct kvt_ordering_use
 use_of(const struct policy_roster *roster, const struct policy_told *told, uint32_t flags)
 {
@@ -43,8 +46,8 @@ follow(struct policy_roster *roster, const struct policy_told *told)
             policy_promotion_left(&roster->price,
                                   roster->ordering->value(roster->state, told->seat, roster->now));
         roster->ordering->leave(roster->state, told->seat);
-        roster->taken -= (seat->flags & POLICY_ROSTER_TAKEN) != 0 ? 1 : 0;
-        seat->flags &= (uint8_t) ~(POLICY_ROSTER_IN | POLICY_ROSTER_TAKEN);
+        roster->taken -= (seat->flags & OUT) != 0 ? 1 : 0;
+        seat->flags &= (uint8_t) ~(POLICY_ROSTER_IN | OUT);
     }
     if (told->ranks == 0)
         policy_queues_add(&roster->queues, POLICY_ROSTER_COLD, told->seat);
@@ -53,13 +56,14 @@ follow(struct policy_roster *roster, const struct policy_told *told)
 static void
 give_back(struct policy_roster *roster, uint32_t at)
 {
-    if ((roster->seats[at].flags & POLICY_ROSTER_TAKEN) == 0)
+    if ((roster->seats[at].flags & OUT) == 0)
         return;
     if (roster->queues.queue_of[at] == POLICY_ROSTER_PASSED)
         policy_queues_remove(&roster->queues, at);
-    roster->seats[at].flags &= (uint8_t)~POLICY_ROSTER_TAKEN;
+    if ((roster->seats[at].flags & POLICY_ROSTER_TAKEN) != 0)
+        roster->ordering->give_back(roster->state, at);
+    roster->seats[at].flags &= (uint8_t)~OUT;
     roster->taken--;
-    roster->ordering->give_back(roster->state, at);
 }
 
 /* One that was set aside is back in its place before it is used, as if it had never been out: the
@@ -205,14 +209,21 @@ take(struct policy_roster *roster, uint64_t tick, struct policy_block *block,
         roster->newest = tick;
     if (tick > roster->now)
         roster->now = tick;
-    if (!choose(roster->state, roster->now, &at))
-        return false;
-    assert(at < roster->seats_max && (roster->seats[at].flags & POLICY_ROSTER_IN) != 0 &&
-           (roster->seats[at].flags & POLICY_ROSTER_TAKEN) == 0);
-    roster->seats[at].flags |= POLICY_ROSTER_TAKEN;
-    roster->taken++;
-    *block = roster->seats[at].block;
-    return true;
+    while (choose(roster->state, roster->now, &at)) {
+        struct policy_seat *seat = &roster->seats[at];
+        const bool claimed = (seat->flags & POLICY_ROSTER_CLAIMED) != 0;
+
+        assert(at < roster->seats_max && (seat->flags & POLICY_ROSTER_IN) != 0 &&
+               (seat->flags & POLICY_ROSTER_TAKEN) == 0);
+        seat->flags |= POLICY_ROSTER_TAKEN;
+        seat->flags &= (uint8_t)~POLICY_ROSTER_CLAIMED;
+        if (claimed)
+            continue; /* now the ordering knows too */
+        roster->taken++;
+        *block = seat->block;
+        return true;
+    }
+    return false;
 }
 
 bool
@@ -225,6 +236,44 @@ bool
 policy_roster_due(struct policy_roster *roster, uint64_t tick, struct policy_block *block)
 {
     return take(roster, tick, block, roster->ordering->due);
+}
+
+bool
+policy_roster_claim(struct policy_roster *roster, uint32_t ns, uint64_t hash)
+{
+    const uint32_t at = policy_roster_find(roster, ns, hash);
+    struct policy_seat *seat;
+
+    if (at == POLICY_NONE)
+        return false;
+    policy_roster_settle(roster);
+    seat = &roster->seats[at];
+    if ((seat->flags & POLICY_ROSTER_IN) == 0)
+        return false;
+    if (roster->queues.queue_of[at] == POLICY_ROSTER_PASSED) {
+        policy_queues_remove(&roster->queues, at); /* it is out as before */
+        return true;
+    }
+    if ((seat->flags & OUT) != 0)
+        return false;
+    seat->flags |= POLICY_ROSTER_CLAIMED;
+    roster->taken++;
+    return true;
+}
+
+bool
+policy_roster_scan(const struct policy_roster *roster, uint32_t *at, uint32_t max,
+                   policy_roster_scan_fn *callback, void *arg)
+{
+    for (; *at < roster->seats_max && max > 0; (*at)++, max--) {
+        const struct policy_seat *seat = &roster->seats[*at];
+
+        if (seat->block.ranks != 0 &&
+            ((seat->flags & OUT) == 0 || roster->queues.queue_of[*at] == POLICY_ROSTER_PASSED))
+            callback(arg, &seat->block,
+                     roster->newest - (uint32_t)((uint32_t)roster->newest - seat->stamp));
+    }
+    return *at < roster->seats_max;
 }
 
 void
@@ -243,7 +292,7 @@ policy_roster_pass(struct policy_roster *roster, uint32_t ns, uint64_t hash)
     const uint32_t at = policy_roster_find(roster, ns, hash);
 
     policy_roster_settle(roster);
-    if (at != POLICY_NONE && (roster->seats[at].flags & POLICY_ROSTER_TAKEN) != 0 &&
+    if (at != POLICY_NONE && (roster->seats[at].flags & OUT) != 0 &&
         roster->queues.queue_of[at] == POLICY_QUEUE_NONE)
         policy_queues_add(&roster->queues, POLICY_ROSTER_PASSED, at);
 }
@@ -276,7 +325,7 @@ policy_roster_is_taken(const struct policy_roster *roster, uint32_t ns, uint64_t
     const uint32_t at = policy_roster_find(roster, ns, hash);
 
     return at != POLICY_NONE && roster->seats[at].block.ranks != 0 &&
-           (roster->seats[at].flags & POLICY_ROSTER_TAKEN) != 0;
+           (roster->seats[at].flags & OUT) != 0;
 }
 
 enum kvt_err
@@ -296,7 +345,7 @@ policy_roster_standing(struct policy_roster *roster, uint32_t ns, uint64_t hash,
     *standing = (struct policy_standing){
         .block = seat->block,
         .in_tier = seat->block.ranks != 0,
-        .taken = (seat->flags & POLICY_ROSTER_TAKEN) != 0,
+        .taken = (seat->flags & OUT) != 0,
         .uses = seat->uses,
         .tick = now - (uint32_t)((uint32_t)now - seat->stamp),
         .value = roster->ordering->value(roster->state, at, now),
