@@ -120,8 +120,13 @@ follow_group(struct advisor_engine *engine)
     const struct advisor_effect *effects = advisor_group_effects(engine->group, &count);
 
     advisor_memory_apply(&engine->memory, advisor_group_log(engine->group), effects, count);
-    if (engine->options.planner != NULL)
+    if (engine->options.planner != NULL) {
+        size_t sum_count;
+        const struct advisor_ledger_row *sums = advisor_group_sums(engine->group, &sum_count);
+
+        advisor_planner_count(engine->options.planner, sums, sum_count);
         advisor_planner_apply(engine->options.planner, effects, count);
+    }
     collisions = atomic_load(&engine->memory.collisions) - collisions;
     refused = atomic_load(&engine->memory.refused) - refused;
     kvt_metric_inc(engine->counters.refused, (int64_t)refused);

@@ -49,6 +49,7 @@ const struct kvt_http_route advisor_http_routes[] = {
     {"GET", "/v1/index/candidates", false, advisor_http_candidates},
     {"GET", "/v1/index/history", false, advisor_http_history},
     {"GET", "/v1/usage", false, advisor_http_usage},
+    {"GET", "/v1/quotas", false, advisor_http_quotas},
     {"GET", "/v1/orders", false, advisor_http_orders},
     {"POST", "/v1/plan", true, advisor_http_plan_waiting},
     {"POST", "/v1/plan/check", false, advisor_http_plan_check},

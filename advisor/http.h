@@ -91,6 +91,8 @@ void advisor_http_history(void *arg, const struct kvt_http_request *request,
                           struct kvt_http_response *response);
 void advisor_http_usage(void *arg, const struct kvt_http_request *request,
                         struct kvt_http_response *response);
+void advisor_http_quotas(void *arg, const struct kvt_http_request *request,
+                         struct kvt_http_response *response);
 void advisor_http_sources(void *arg, const struct kvt_http_request *request,
                           struct kvt_http_response *response);
 void advisor_http_source(void *arg, const struct kvt_http_request *request,

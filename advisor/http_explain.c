@@ -8,6 +8,7 @@
 #include "advisor/http_hint.h"
 #include "advisor/planner_choose.h"
 #include "advisor/planner_look.h"
+#include "advisor/planner_quotas.h"
 #include "base/alloc.h"
 #include "base/clock.h"
 
@@ -268,6 +269,54 @@ stopped(const struct question *question, const struct advisor_look_place *place)
                : "the block is not in the share that modes.canary enforces";
 }
 
+/* What the quota of its tenant makes of it, behind what a rule does. */
+static void
+append_quota(const struct advisor_look_place *place, char *text, size_t size)
+{
+    const struct advisor_quota_view *quota = &place->quota;
+    const bool hard = quota->over == ADVISOR_QUOTA_HARD;
+    const size_t used = strlen(text);
+    char is[POLICY_VALUE_TEXT_MAX];
+    char most[POLICY_VALUE_TEXT_MAX];
+
+    if (!place->has_quota || quota->over == ADVISOR_QUOTA_WITHIN || used >= size)
+        return;
+    policy_value_format(POLICY_TYPE_SIZE, quota->used, is);
+    policy_value_format(POLICY_TYPE_SIZE, hard ? quota->hard : quota->soft, most);
+    (void)snprintf(text + used, size - used,
+                   "; %.64s has %s%s%s and its %s quota is %s: its blocks go first", quota->tenant,
+                   is, quota->tier[0] == '\0' ? "" : " in ", quota->tier, hard ? "hard" : "soft",
+                   most);
+}
+
+/* Does a block that no rule has leave for its quota all the same? */
+static bool
+leaves_for_quota(const struct question *question, const struct advisor_look_place *place)
+{
+    const struct policy *policy = question->rules->policy;
+    const int32_t tier = advisor_rules_tier(question->rules, place->holder);
+
+    if (!place->has_quota || tier < 0 || place->quota.over == ADVISOR_QUOTA_WITHIN)
+        return false;
+    if (policy_tier_below(policy, (size_t)tier) >= 0)
+        return true;
+    return place->quota.over == ADVISOR_QUOTA_HARD && advisor_quota_expirer(policy, tier) >= 0;
+}
+
+static void
+add_quota(struct kvt_buffer *out, const struct advisor_look_place *place)
+{
+    if (!place->has_quota)
+        return;
+    kvt_buffer_puts(out, ",\"quota\":{");
+    advisor_http_text(out, "tier", place->quota.tier);
+    kvt_buffer_printf(out,
+                      ",\"soft_bytes\":%" PRIu64 ",\"hard_bytes\":%" PRIu64
+                      ",\"used_bytes\":%" PRIu64 ",\"above\":\"%s\"}",
+                      place->quota.soft, place->quota.hard, place->quota.used,
+                      advisor_quota_word(place->quota.over));
+}
+
 /* What it comes to, in a sentence. */
 static void
 add_sum(struct kvt_buffer *out, const struct question *question,
@@ -282,8 +331,12 @@ add_sum(struct kvt_buffer *out, const struct question *question,
     size_t used;
 
     if (rule == NULL || rule->verb == POLICY_PIN || rule->verb == POLICY_EXCLUDE) {
-        (void)snprintf(text, sizeof(text), "%s has it: it stays",
-                       rule == NULL ? "no rule" : rule->id);
+        const bool leaves = rule == NULL && leaves_for_quota(question, place);
+
+        (void)snprintf(text, sizeof(text), "%s has it%s", rule == NULL ? "no rule" : rule->id,
+                       leaves ? "" : ": it stays");
+        if (leaves)
+            append_quota(place, text, sizeof(text));
         advisor_http_text(out, "sum", text);
         return;
     }
@@ -305,6 +358,7 @@ add_sum(struct kvt_buffer *out, const struct question *question,
         (void)snprintf(text + used, sizeof(text) - used,
                        " when its turn comes: of the blocks in %s the lowest value first",
                        place->holder);
+    append_quota(place, text, sizeof(text));
     advisor_http_text(out, "sum", text);
 }
 
@@ -341,6 +395,7 @@ add_place(struct kvt_buffer *out, struct question *question, const struct adviso
     kvt_buffer_printf(out, ",\"waits\":%s,", decision->waits ? "true" : "false");
     add_sum(out, question, place);
     add_order(out, question, place);
+    add_quota(out, place);
     kvt_buffer_puts(out, ",\"rules\":[");
     for (size_t i = 0; i < policy->rules.count; i++)
         add_rule(out, question, i);

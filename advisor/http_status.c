@@ -26,6 +26,25 @@ add_stuck_tiers(struct advisor_http *http, struct kvt_buffer *why)
     kvt_free(tiers);
 }
 
+static void
+add_stuck_quotas(struct advisor_http *http, struct kvt_buffer *why)
+{
+    struct advisor_quota_view *quotas = kvt_calloc(ADVISOR_QUOTAS_MAX, sizeof(*quotas));
+    const size_t count =
+        quotas == NULL ? 0 : advisor_planner_quotas(http->planner, quotas, ADVISOR_QUOTAS_MAX);
+    size_t stuck = 0;
+
+    for (size_t i = 0; i < count; i++)
+        stuck += quotas[i].stuck && quotas[i].over == ADVISOR_QUOTA_HARD;
+    if (stuck > 0)
+        kvt_buffer_printf(
+            why,
+            "policy: %zu quotas are exceeded, and nothing of their tenants may leave: "
+            "kvtier tenant usage\n",
+            stuck);
+    kvt_free(quotas);
+}
+
 /* Lines of readiness; what does not stop readiness is added here. */
 bool
 advisor_http_reasons(struct advisor_http *http, struct kvt_buffer *why)
@@ -57,6 +76,7 @@ advisor_http_reasons(struct advisor_http *http, struct kvt_buffer *why)
         !advisor_planner_settings(http->planner)->can_enforce)
         kvt_buffer_printf(why, "policy: enforce without orders.key_file orders nothing\n");
     add_stuck_tiers(http, why);
+    add_stuck_quotas(http, why);
     return ready;
 }
 
@@ -132,6 +152,22 @@ add_tiers(const struct advisor_http *http, struct kvt_buffer *out)
     }
     kvt_buffer_printf(out, "]");
     kvt_free(tiers);
+}
+
+/* How many there are, and how many are exceeded. */
+static void
+add_quotas(const struct advisor_http *http, struct kvt_buffer *out)
+{
+    struct advisor_quota_view *quotas = kvt_calloc(ADVISOR_QUOTAS_MAX, sizeof(*quotas));
+    const size_t count =
+        quotas == NULL ? 0 : advisor_planner_quotas(http->planner, quotas, ADVISOR_QUOTAS_MAX);
+    size_t over[ADVISOR_QUOTA_HARD + 1] = {0};
+
+    for (size_t i = 0; i < count; i++)
+        over[quotas[i].over]++;
+    kvt_buffer_printf(out, "\"quotas\":{\"count\":%zu,\"above_soft\":%zu,\"above_hard\":%zu},",
+                      count, over[ADVISOR_QUOTA_SOFT], over[ADVISOR_QUOTA_HARD]);
+    kvt_free(quotas);
 }
 
 static void
@@ -217,6 +253,7 @@ advisor_http_status(void *arg, const struct kvt_http_request *request,
     kvt_buffer_printf(out, ",");
     add_tiers(http, out);
     kvt_buffer_printf(out, ",");
+    add_quotas(http, out);
     add_events(http, out);
     kvt_buffer_printf(
         out,

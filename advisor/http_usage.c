@@ -3,6 +3,7 @@
 
 #include "advisor/http.h"
 #include "advisor/usage.h"
+#include "base/alloc.h"
 
 /* "p<number>" among places, "b<number>" among rows of blocks. */
 static bool
@@ -65,4 +66,35 @@ advisor_http_usage(void *arg, const struct kvt_http_request *request,
                               cursor.blocks ? 'b' : 'p', cursor.at);
     }
     advisor_usage_release(&usage);
+}
+
+void
+advisor_http_quotas(void *arg, const struct kvt_http_request *request,
+                    struct kvt_http_response *response)
+{
+    const struct advisor_http *http = arg;
+    struct kvt_buffer *out = &response->body;
+    struct advisor_quota_view *quotas = kvt_calloc(ADVISOR_QUOTAS_MAX, sizeof(*quotas));
+    size_t count;
+
+    (void)request;
+    if (quotas == NULL) {
+        kvt_http_fail(response, 503, KVT_NOMEM, "%s", kvt_err_text(KVT_NOMEM));
+        return;
+    }
+    count = advisor_planner_quotas(http->planner, quotas, ADVISOR_QUOTAS_MAX);
+    kvt_buffer_printf(out, "{\"schema_version\":1,\"quotas\":[");
+    for (size_t i = 0; i < count; i++) {
+        kvt_buffer_printf(out, "%s{", i > 0 ? "," : "");
+        advisor_http_text(out, "tenant", quotas[i].tenant);
+        kvt_buffer_printf(out, ",");
+        advisor_http_text(out, "tier", quotas[i].tier);
+        kvt_buffer_printf(out,
+                          ",\"soft_bytes\":%" PRIu64 ",\"hard_bytes\":%" PRIu64
+                          ",\"used_bytes\":%" PRIu64 ",\"above\":\"%s\",\"stuck\":%s}",
+                          quotas[i].soft, quotas[i].hard, quotas[i].used,
+                          advisor_quota_word(quotas[i].over), quotas[i].stuck ? "true" : "false");
+    }
+    kvt_buffer_printf(out, "]}");
+    kvt_free(quotas);
 }

@@ -41,14 +41,16 @@ advisor_planner_new(struct advisor_planner **out, const struct advisor_planner_o
         return KVT_NOMEM;
     planner->options = *options;
     planner->counters = *options->counters;
-    advisor_planner_adopt(planner);
     planner->shared.mode = options->mode;
-    if (advisor_refusals_new(&planner->refusals) != KVT_OK ||
+    if (advisor_planner_quotas_new(&planner->quotas) != KVT_OK ||
+        advisor_refusals_new(&planner->refusals) != KVT_OK ||
         pthread_mutex_init(&planner->shared.lock, NULL) != 0) {
+        advisor_planner_quotas_free(planner->quotas);
         advisor_refusals_free(planner->refusals);
         kvt_free(planner);
         return KVT_NOMEM;
     }
+    advisor_planner_adopt(planner);
     *out = planner;
     return KVT_OK;
 }
@@ -65,6 +67,7 @@ advisor_planner_free(struct advisor_planner *planner)
     advisor_planner_free_orders(planner);
     advisor_rulebook_give(planner->options.rulebook, planner->rules);
     advisor_refusals_free(planner->refusals);
+    advisor_planner_quotas_free(planner->quotas);
     kvt_free(planner->news);
     kvt_free(planner->tier_of);
     (void)pthread_mutex_destroy(&planner->shared.lock);
@@ -405,6 +408,7 @@ advisor_planner_show(struct advisor_planner *planner)
         unhealthy += gateway->healthy ? 0 : 1;
     }
     advisor_planner_show_rules(planner);
+    advisor_planner_show_quotas(planner);
     planner->shared.gateway_count = planner->gateway_count;
     kvt_metric_set(counters->mode, (int64_t)planner->shared.mode);
     (void)pthread_mutex_unlock(&planner->shared.lock);

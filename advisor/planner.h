@@ -33,6 +33,7 @@
 #define ADVISOR_GATEWAYS_MAX 128
 #define ADVISOR_ORDERS_KEPT  1000
 #define ADVISOR_TICK_MS      100 /* of the orderings */
+#define ADVISOR_QUOTAS_MAX   1024
 
 enum advisor_mode { ADVISOR_MODE_OFF, ADVISOR_MODE_OBSERVE, ADVISOR_MODE_ENFORCE };
 
@@ -81,6 +82,10 @@ void advisor_planner_saved(struct advisor_planner *planner);
 
 /** What was committed. */
 void advisor_planner_apply(struct advisor_planner *planner, const struct advisor_effect *effects,
+                           size_t count);
+
+/** By how many bytes that changed what namespaces have at holders. */
+void advisor_planner_count(struct advisor_planner *planner, const struct advisor_ledger_row *sums,
                            size_t count);
 
 /** A report; false when it was seen before (its results count all the same).  Its accesses are the
@@ -132,6 +137,19 @@ struct advisor_rule_view {
     uint64_t last_ms; /* when it ordered last; 0: never */
 };
 
+enum advisor_quota_over { ADVISOR_QUOTA_WITHIN, ADVISOR_QUOTA_SOFT, ADVISOR_QUOTA_HARD };
+
+/* Of a quota of the policy in force. */
+struct advisor_quota_view {
+    char tenant[256];
+    char tier[64]; /* of the policy; "": all together */
+    uint64_t soft; /* bytes beyond which blocks leave */
+    uint64_t hard;
+    uint64_t used;
+    enum advisor_quota_over over;
+    bool stuck; /* nothing of the tenant's may leave */
+};
+
 struct advisor_gateway_view {
     char name[KVT_NAME_MAX];
     bool healthy;
@@ -143,6 +161,8 @@ size_t advisor_planner_tiers(struct advisor_planner *planner, struct advisor_tie
 /** Of the policy that is followed, in its order. */
 size_t advisor_planner_rules(struct advisor_planner *planner, struct advisor_rule_view *views,
                              size_t capacity);
+size_t advisor_planner_quotas(struct advisor_planner *planner, struct advisor_quota_view *views,
+                              size_t capacity);
 size_t advisor_planner_gateways(struct advisor_planner *planner, struct advisor_gateway_view *views,
                                 size_t capacity);
 enum advisor_mode advisor_planner_mode(struct advisor_planner *planner);
@@ -157,6 +177,8 @@ advisor_planner_settings(const struct advisor_planner *planner);
 
 const char *advisor_mode_name(enum advisor_mode mode);
 bool advisor_mode_parse(const char *text, enum advisor_mode *mode);
+/** "within", "soft" or "hard". */
+const char *advisor_quota_word(enum advisor_quota_over over);
 const char *advisor_order_state_name(uint32_t state);
 
 #endif /* ADVISOR_PLANNER_H */

@@ -181,6 +181,18 @@ advisor_planner_apply(struct advisor_planner *planner, const struct advisor_effe
     kvt_free(sorted);
 }
 
+void
+advisor_planner_count(struct advisor_planner *planner, const struct advisor_ledger_row *sums,
+                      size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const uint32_t tier = advisor_planner_tier_of(planner, sums[i].place);
+
+        if (tier != ADVISOR_NONE && sums[i].bytes != 0)
+            advisor_planner_count_bytes(planner, sums[i].ns, tier, sums[i].bytes);
+    }
+}
+
 static enum kvt_err
 load_block(void *arg, const struct advisor_store_block *row)
 {
@@ -195,6 +207,10 @@ load_block(void *arg, const struct advisor_store_block *row)
                                            .ranks = row->places[i].ranks,
                                            .size = size_of(row->size)};
 
+        if (tier != ADVISOR_NONE)
+            advisor_planner_count_bytes(
+                planner, row->ns, tier,
+                (int64_t)(row->size * (uint64_t)__builtin_popcount(block.ranks)));
         if (tier != ADVISOR_NONE && block.ranks != 0 &&
             policy_roster_restore(planner->tiers[tier].roster, &block,
                                   row->hits < UINT32_MAX ? row->hits + 1 : UINT32_MAX,

@@ -31,6 +31,8 @@ struct advisor_look_place {
     struct policy_standing standing;
     uint64_t last_use_ms;
     struct policy_roster_counts counts;
+    bool has_quota;
+    struct advisor_quota_view quota; /* of its tenant */
 };
 
 struct advisor_look {

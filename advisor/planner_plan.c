@@ -214,8 +214,8 @@ choose_due(struct advisor_tick *plan, uint32_t number)
 
 /* An open plan has the tier for itself.  Other jobs have it for a while: they may go on for hours,
  * and need not free anything here. */
-static bool
-waits_for_jobs(const struct advisor_tick *plan, struct advisor_tier *tier)
+bool
+advisor_tick_waits(const struct advisor_tick *plan, struct advisor_tier *tier)
 {
     if (tier->job_leaving == 0)
         tier->jobs_since_ms = 0;
@@ -232,7 +232,7 @@ drain(struct advisor_tick *plan, uint32_t number)
     const uint64_t capacity =
         advisor_chooser_capacity(plan->policy, tier->place, tier->report.capacity_bytes);
     const bool draining = capacity > 0 && set_watermarks(plan, tier, capacity);
-    const bool waits = waits_for_jobs(plan, tier);
+    const bool waits = advisor_tick_waits(plan, tier);
 
     if (!draining)
         tier->stuck = false;
@@ -300,8 +300,11 @@ advisor_planner_tick(struct advisor_planner *planner, uint64_t now_ms)
     if (plan.set == NULL)
         return; /* next time */
     advisor_asker_begin(&plan.asker, planner, planner->rules, now_ms);
-    if (planner->preview == NULL)
+    advisor_planner_expect(planner);
+    if (planner->preview == NULL) {
+        advisor_planner_drain_quotas(&plan);
         drain_all(&plan);
+    }
     for (uint32_t i = 0; i < planner->gateway_count; i++)
         if (!advisor_planner_is_stale(planner->gateways[i].report_ms, now_ms))
             advisor_planner_promote(&plan, &planner->gateways[i]);

@@ -13,6 +13,7 @@
 
 #include "advisor/planner.h"
 #include "advisor/planner_edge.h"
+#include "advisor/planner_quotas.h"
 #include "advisor/planner_rules.h"
 #include "advisor/refusals.h"
 
@@ -66,7 +67,8 @@ struct advisor_set {
     int32_t rules[KVT_ORDER_ITEMS_MAX];
     struct advisor_edge edges[KVT_ORDER_ITEMS_MAX];
     uint32_t count;
-    bool keep; /* they are copies made ahead: what lies above stays */
+    bool keep;      /* they are copies made ahead: what lies above stays */
+    uint32_t quota; /* that they leave for, plus 1; 0: none */
     struct policy_block held[ADVISOR_LOOKS_MAX]; /* looked at, and to be given back */
     uint32_t held_count;
 };
@@ -120,7 +122,8 @@ struct advisor_order {
     uint64_t bringing; /* bytes that `to` did not have when it was made */
     uint32_t also[KVT_REPORT_TIERS_MAX]; /* of_job: further tiers that it empties */
     uint32_t also_count;
-    uint32_t rule; /* that ordered it, plus 1; 0: none did */
+    uint32_t rule;  /* that ordered it, plus 1; 0: none did */
+    uint32_t quota; /* that it was ordered for, plus 1; 0: none */
     uint64_t rules_version;
     bool of_job;      /* its blocks are in the rosters as before, and its tiers wait for it */
     uint32_t counted; /* blocks that an earlier attempt at the same moved */
@@ -151,6 +154,7 @@ struct advisor_planner {
     struct advisor_rule_state rule_states[ADVISOR_RULES_MAX];
     struct advisor_rule_state former_rules[ADVISOR_RULES_MAX]; /* while a version is taken up */
     uint32_t rule_count;
+    struct advisor_planner_quotas *quotas;
     struct advisor_sweep sweep;
     bool hears_stored;         /* some rule is asked when a block is stored */
     struct advisor_news *news; /* ADVISOR_NEWS_MAX; NULL: none yet */
@@ -193,6 +197,8 @@ struct advisor_planner {
         size_t gateway_count;
         struct advisor_rule_view rules[ADVISOR_RULES_MAX];
         size_t rule_count;
+        struct advisor_quota_view quotas[ADVISOR_QUOTAS_MAX];
+        size_t quota_count;
     } shared;
 };
 

@@ -113,6 +113,9 @@ look(struct advisor_tick *plan, const struct advisor_candidate *candidate, uint3
         return false;
     if (room.capacity - room.used < advisor_planner_bytes(&candidate->block))
         return true;
+    if (!advisor_planner_admits(plan->planner, candidate->block.ns, edge.to,
+                                advisor_planner_bytes(&candidate->block)))
+        return false;
     advisor_tick_add(plan, &edge, &candidate->block, rule);
     return false;
 }

@@ -115,8 +115,6 @@ say_unfollowed(const struct advisor_planner *planner, const struct policy *polic
                          "rule %s is not acted on: see \"What the advisor acts on\" in "
                          "docs/policies.md",
                          policy_rule_at(policy, i)->id);
-    if (policy->quotas.count > 0)
-        kvt_log_warn("advisor.planner", "unfollowed", "quotas are not acted on");
 }
 
 bool
@@ -150,6 +148,7 @@ advisor_planner_adopt(struct advisor_planner *planner)
         tier->draining = (struct advisor_rule_set){.bits = {0}};
         tier->resuming = true; /* what one version passed over another may take */
     }
+    advisor_planner_follow_quotas(planner);
     return true;
 }
 

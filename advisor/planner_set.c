@@ -11,6 +11,7 @@ advisor_tick_begin_set(struct advisor_tick *plan, bool keep)
 {
     plan->set->count = plan->set->held_count = 0;
     plan->set->keep = keep;
+    plan->set->quota = 0;
 }
 
 void
@@ -26,7 +27,8 @@ advisor_tick_add(struct advisor_tick *plan, const struct advisor_edge *edge,
     if (edge->to != ADVISOR_NONE &&
         !policy_roster_has(planner->tiers[edge->to].roster, block->ns, block->hash))
         plan->used[edge->to] += advisor_planner_bytes(block);
-    advisor_planner_did(plan->planner, rule, advisor_planner_bytes(block), plan->now_ms);
+    if (rule >= 0)
+        advisor_planner_did(plan->planner, rule, advisor_planner_bytes(block), plan->now_ms);
 }
 
 static bool
@@ -60,22 +62,39 @@ verb_of(const struct policy_rule *rule)
     return KVT_ORDER_NONE;
 }
 
+/* The rule, or the quota and the rule by which it is met. */
+static void
+say_why(const struct advisor_tick *plan, const struct policy_rule *rule, char *text, size_t size)
+{
+    const char *tenant =
+        plan->set->quota == 0 ? "" : policy_quota_at(plan->policy, plan->set->quota - 1)->tenant;
+
+    if (plan->set->quota == 0)
+        (void)snprintf(text, size, "%s", rule->id);
+    else if (rule == NULL)
+        (void)snprintf(text, size, "quota of %.48s", tenant);
+    else
+        (void)snprintf(text, size, "%.24s: quota of %.24s", rule->id, tenant);
+}
+
 /* Those of the set that are like block number `first`. */
 static enum kvt_err
 order_kind(const struct advisor_tick *plan, uint32_t first, bool swept)
 {
     const struct advisor_set *set = plan->set;
     const struct advisor_planner *planner = plan->planner;
-    const struct policy_rule *rule = policy_rule_at(plan->policy, (size_t)set->rules[first]);
+    const struct policy_rule *rule =
+        set->rules[first] < 0 ? NULL : policy_rule_at(plan->policy, (size_t)set->rules[first]);
     const struct advisor_edge *edge = &set->edges[first];
     struct advisor_order order = {
         .ns = set->blocks[first].ns,
         .from = edge->from,
         .to = edge->to,
-        .rule = (uint32_t)set->rules[first] + 1,
+        .rule = (uint32_t)(set->rules[first] + 1),
+        .quota = set->quota,
         .rules_version = planner->rules->version,
         .swept = swept,
-        .row = {.verb = verb_of(rule),
+        .row = {.verb = rule == NULL ? (uint32_t)KVT_ORDER_DEMOTE : verb_of(rule),
                 .keep = set->keep ? 1 : 0,
                 .issued_ms = plan->now_ms,
                 .expires_ms = plan->now_ms + planner->options.expiry_ms,
@@ -89,7 +108,7 @@ order_kind(const struct advisor_tick *plan, uint32_t first, bool swept)
         memcpy(order.row.from, planner->tiers[edge->from].name, sizeof(order.row.from));
         memcpy(order.row.to, planner->tiers[edge->to].name, sizeof(order.row.to));
     }
-    (void)snprintf(order.row.reason, sizeof(order.row.reason), "%s", rule->id);
+    say_why(plan, rule, order.row.reason, sizeof(order.row.reason));
     (void)snprintf(order.row.namespace_, sizeof(order.row.namespace_), "%s",
                    advisor_names_namespace_text(planner->names, order.ns));
     for (uint32_t i = first; i < set->count; i++) {

@@ -86,6 +86,9 @@ act(const struct pass *pass, int32_t rule, uint32_t tier, const struct policy_bl
     case ADVISOR_RULE_NO_EDGE:
     case ADVISOR_RULE_ACTS: break;
     }
+    if (policy_rule_at(plan->policy, (size_t)rule)->verb == POLICY_PROMOTE &&
+        !advisor_planner_admits(plan->planner, block->ns, edge.to, advisor_planner_bytes(block)))
+        return true;
     advisor_tick_add(plan, &edge, block, rule);
     return true;
 }

@@ -29,9 +29,13 @@ struct advisor_tick {
 /** Is the time over that draining and promoting have in a tick?  Asked with each look. */
 bool advisor_tick_is_over(struct advisor_tick *plan);
 
+/** Has an open plan the tier for itself, or other jobs for a while? */
+bool advisor_tick_waits(const struct advisor_tick *plan, struct advisor_tier *tier);
+
 /** A set begins; of copies made ahead, or of moves. */
 void advisor_tick_begin_set(struct advisor_tick *plan, bool keep);
-/** The rule moves the block along that edge.  There must be room in the set. */
+/** The rule (-1: the quota of the set) moves the block along that edge.  There must be room in the
+ *  set. */
 void advisor_tick_add(struct advisor_tick *plan, const struct advisor_edge *edge,
                       const struct policy_block *block, int32_t rule);
 /** The set as orders, one for each edge, rule and namespace in it, or back. */

@@ -17,6 +17,12 @@ struct row {
     struct cli_tenant_sum sum;
 };
 
+/* What the policy lets a tenant have. */
+struct quotas {
+    struct json_object *answer; /* of the advisor */
+    struct json_object *list;   /* NULL: it told none */
+};
+
 struct rows {
     bool whole;   /* namespaces by their whole names; else tenants */
     bool unnamed; /* only those of no tenant */
@@ -120,8 +126,33 @@ add_row(void *arg, struct json_object *line)
     return true;
 }
 
+/* An advisor of a former version has none to tell. */
 static void
-print_json(FILE *out, const struct rows *rows)
+ask_quotas(const struct cli_context *context, struct quotas *quotas)
+{
+    struct kvt_error err;
+
+    *quotas = (struct quotas){.answer = NULL};
+    if (cli_server_ask(context, CLI_SERVER_ADVISOR, "/v1/quotas", NULL, false, &quotas->answer,
+                       &err) == KVT_OK)
+        (void)json_object_object_get_ex(quotas->answer, "quotas", &quotas->list);
+}
+
+/* Number `at` of a tenant's (""; all tenants'); NULL: there are no more. */
+static struct json_object *
+quota_at(const struct quotas *quotas, const char *tenant, size_t at)
+{
+    for (size_t i = 0; quotas->list != NULL && i < json_object_array_length(quotas->list); i++) {
+        struct json_object *quota = json_object_array_get_idx(quotas->list, i);
+
+        if ((tenant[0] == '\0' || strcmp(cli_json_text(quota, "tenant"), tenant) == 0) && at-- == 0)
+            return quota;
+    }
+    return NULL;
+}
+
+static void
+print_json(FILE *out, const struct rows *rows, const struct quotas *quotas, const char *tenant)
 {
     struct json_object *answer = json_object_new_object();
     struct json_object *list = json_object_new_array();
@@ -153,6 +184,10 @@ print_json(FILE *out, const struct rows *rows)
     }
     (void)json_object_object_add(answer, "schema_version", json_object_new_int(1));
     (void)json_object_object_add(answer, rows->whole ? "namespaces" : "tenants", list);
+    list = json_object_new_array();
+    for (size_t i = 0; quota_at(quotas, tenant, i) != NULL; i++)
+        (void)json_object_array_add(list, json_object_get(quota_at(quotas, tenant, i)));
+    (void)json_object_object_add(answer, "quotas", list);
     cli_json_print(out, answer);
     (void)json_object_put(answer);
 }
@@ -195,6 +230,36 @@ print_table(FILE *out, const struct rows *rows)
     cli_table_release(&table);
 }
 
+static void
+print_quotas(FILE *out, const struct quotas *quotas, const char *tenant)
+{
+    static const struct cli_column columns[] = {{"QUOTA OF", false}, {"TIER", false},
+                                                {"USED", true},      {"SOFT", true},
+                                                {"HARD", true},      {"STATE", false}};
+    struct cli_table table;
+    struct json_object *quota;
+
+    if (quota_at(quotas, tenant, 0) == NULL)
+        return;
+    (void)fputc('\n', out);
+    cli_table_init(&table, columns, sizeof(columns) / sizeof(columns[0]));
+    for (size_t i = 0; (quota = quota_at(quotas, tenant, i)) != NULL; i++) {
+        const char *above = cli_json_text(quota, "above");
+
+        cli_table_add(&table, "%s", cli_json_text(quota, "tenant"));
+        cli_table_add(&table, "%s",
+                      cli_json_text(quota, "tier")[0] == '\0' ? "all"
+                                                              : cli_json_text(quota, "tier"));
+        add_size(&table, cli_json_u64(quota, "used_bytes"));
+        add_size(&table, cli_json_u64(quota, "soft_bytes"));
+        add_size(&table, cli_json_u64(quota, "hard_bytes"));
+        cli_table_add(&table, "%s%s%s", strcmp(above, "within") == 0 ? "" : "above ", above,
+                      cli_json_bool(quota, "stuck") ? ", nothing may leave" : "");
+    }
+    cli_table_print(&table, out);
+    cli_table_release(&table);
+}
+
 enum cli_exit
 cli_tenant_usage(const struct cli_context *context)
 {
@@ -202,6 +267,7 @@ cli_tenant_usage(const struct cli_context *context)
     struct rows rows = {.whole = tenant != NULL,
                         .unnamed = tenant != NULL && strcmp(tenant, CLI_TENANT_UNNAMED) == 0};
     enum cli_exit status = CLI_EXIT_DONE;
+    struct quotas quotas = {.answer = NULL};
     struct kvt_error err = {0};
     /* The advisor's word for all is the empty name: those of no tenant are picked here. */
     enum kvt_err rc = walk(context, rows.unnamed ? NULL : tenant, add_row, &rows, &err);
@@ -211,14 +277,19 @@ cli_tenant_usage(const struct cli_context *context)
                            CLI_TENANTS_MAX);
     else if (rc == KVT_OK && tenant != NULL && rows.count == 0)
         rc = kvt_error_set(&err, KVT_NOTFOUND, "the index knows nothing of \"%.80s\"", tenant);
-    if (rc == KVT_FULL || rc == KVT_NOTFOUND)
+    if (rc == KVT_OK)
+        ask_quotas(context, &quotas);
+    if (rc == KVT_FULL || rc == KVT_NOTFOUND) {
         status = cli_context_fail(context, &err);
-    else if (rc != KVT_OK)
+    } else if (rc != KVT_OK) {
         status = cli_server_fail(context, CLI_SERVER_ADVISOR, &err);
-    else if (context->json)
-        print_json(context->out, &rows);
-    else
+    } else if (context->json) {
+        print_json(context->out, &rows, &quotas, tenant == NULL ? "" : tenant);
+    } else {
         print_table(context->out, &rows);
+        print_quotas(context->out, &quotas, tenant == NULL ? "" : tenant);
+    }
+    (void)json_object_put(quotas.answer);
     kvt_free(rows.rows);
     return status;
 }

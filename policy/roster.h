@@ -99,8 +99,8 @@ void policy_roster_pass(struct policy_roster *roster, uint32_t ns, uint64_t hash
 /** Give back up to `max` that were set aside, the last first: ask until it is fewer
  *  before the next victim.  Returns how many. */
 uint32_t policy_roster_resume(struct policy_roster *roster, uint32_t max);
-/** Take out this block, whenever it would leave; false = it is not in the tier, or was taken out and
- *  not set aside.  Then as after policy_roster_victim(). */
+/** Take out this block, whenever it would leave; false = it is not in the tier, or was taken out
+ *  and not set aside.  Then as after policy_roster_victim(). */
 bool policy_roster_claim(struct policy_roster *roster, uint32_t ns, uint64_t hash);
 /** All that are taken out. */
 void policy_roster_give_back_all(struct policy_roster *roster);

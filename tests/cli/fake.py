@@ -298,6 +298,14 @@ class Handler(http.server.BaseHTTPRequestHandler):
             if below == "gone":
                 rows = []
             self.answer(pages([row for row in rows if row["namespace"].startswith(below)], query.get("cursor"), 2, ""))
+        elif path == "/a/v1/quotas":
+            self.answer({"schema_version": 1, "quotas": [
+                {"tenant": "acme", "tier": "hot", "soft_bytes": 1 << 19, "hard_bytes": 1 << 21, "used_bytes": 1 << 20,
+                 "above": "soft", "stuck": False},
+                {"tenant": "acme", "tier": "", "soft_bytes": 1 << 20, "hard_bytes": 1 << 21, "used_bytes": 4 << 20,
+                 "above": "hard", "stuck": True},
+                {"tenant": "zeta", "tier": "cold", "soft_bytes": 5, "hard_bytes": 5, "used_bytes": 0, "above": "within",
+                 "stuck": False}]})
         elif path == "/a/v1/index/dump":
             self.answer(pages(PLACES, query.get("cursor"), 2, 0))
         elif path == "/g/v1/store":

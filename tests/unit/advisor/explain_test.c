@@ -35,6 +35,8 @@ enum { CHAIN = 10, BLOCKS = 100, FULL_PERCENT = 60, ANSWER_MAX = 1 << 20, PATH_B
     "  - {id: drain, from: hot, to: cold, protect_recent: 365d, when: \"tenant == acme\",\n"       \
     "     trigger: {start: 90%, stop: 80%}}\n"                                                     \
     "  - {id: drain-later, from: hot, to: cold, trigger: {start: 95%, stop: 92%}}\n"               \
+    "quotas:\n"                                                                                    \
+    "  - {tenant: acme, tier: cold, soft: 50KB, hard: 1MB}\n"                                      \
     "modes: {mode: enforce}\n"
 
 struct scene {
@@ -284,6 +286,25 @@ a_rule_that_rests(void **state)
 }
 
 static void
+the_quota_of_its_tenant(void **state)
+{
+    struct scene *scene = begin();
+    struct json_object *answer = explain(scene, "000000000000000f", "");
+    struct json_object *tier = tier_of(answer, "cold@b");
+
+    (void)state;
+    assert_string_equal(cli_json_text(tier, "quota.tier"), "cold");
+    assert_string_equal(cli_json_text(tier, "quota.above"), "soft");
+    assert_int_equal(cli_json_u64(tier, "quota.used_bytes"), (BLOCKS + 1) * OBEDIENT_SIZE);
+    assert_int_equal(cli_json_u64(tier, "quota.soft_bytes"), 50000);
+    /* Nothing lies below, and no rule deletes from there. */
+    assert_string_equal(cli_json_text(tier, "sum"), "no rule has it: it stays");
+    assert_int_equal(cli_json_u64(tier_of(answer, "hot@gw0"), "quota.hard_bytes"), 0);
+    json_object_put(answer);
+    end(scene);
+}
+
+static void
 what_cannot_be_explained(void **state)
 {
     struct scene *scene = begin();
@@ -402,6 +423,7 @@ main(void)
         cmocka_unit_test(what_is_behind_a_prefix_and_what_is_deep),
         cmocka_unit_test(what_if_something_happened),
         cmocka_unit_test(a_rule_that_rests),
+        cmocka_unit_test(the_quota_of_its_tenant),
         cmocka_unit_test(what_cannot_be_explained),
         cmocka_unit_test(the_ordering_that_is_followed),
         cmocka_unit_test(who_waits_for_the_engine_keeps_nobody_else),

@@ -199,7 +199,7 @@ pages_are_json(void **state)
 {
     static const char *const paths[] = {
         "/v1/status", "/v1/publishers",     "/v1/index/stats", "/v1/index/dump",
-        "/v1/orders", "/v1/orders?limit=5", "/v1/policy",
+        "/v1/orders", "/v1/orders?limit=5", "/v1/policy", "/v1/quotas",
     };
     struct scene scene;
 

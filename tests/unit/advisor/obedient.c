@@ -13,31 +13,55 @@ enum { FILE_MODE = 0644, ORDERS_A_STEP = 64 };
 
 #define BEFORE_NOW_MS (UINT64_C(30) * 86400000)
 
+const char *const obedient_owners[OBEDIENT_OWNERS] = {"acme/llama", "zeta/llama", "zeta/qwen"};
+
+static void
+open_rig(struct obedient *gateway, const struct kvt_ordering *ordering, uint64_t promote_after)
+{
+    struct test_rig_options options = {.path = gateway->folder,
+                                       .mode = ADVISOR_MODE_ENFORCE,
+                                       .promote_after = promote_after,
+                                       .ordering = ordering};
+    char file[300];
+
+    (void)snprintf(file, sizeof(file), "%s/policy.yaml", gateway->folder);
+    if (gateway->has_policy)
+        options.policy = file;
+    test_rig_open(&gateway->rig, &options);
+}
+
 struct obedient *
 obedient_new_with(const char *policy, const struct kvt_ordering *ordering, uint64_t promote_after,
                   uint32_t chain)
 {
     struct obedient *gateway = kvt_calloc(1, sizeof(*gateway));
-    struct test_rig_options options = {
-        .mode = ADVISOR_MODE_ENFORCE, .promote_after = promote_after, .ordering = ordering};
     char file[300];
     struct kvt_error err;
 
     assert_non_null(gateway);
-    options.path = test_folder_make(gateway->folder, sizeof(gateway->folder));
+    (void)test_folder_make(gateway->folder, sizeof(gateway->folder));
+    gateway->has_policy = policy != NULL;
     if (policy != NULL) {
         (void)snprintf(file, sizeof(file), "%s/policy.yaml", gateway->folder);
         assert_int_equal(kvt_file_write(file, policy, strlen(policy), FILE_MODE, &err), KVT_OK);
-        options.policy = file;
     }
-    test_rig_open(&gateway->rig, &options);
+    open_rig(gateway, ordering, promote_after);
     gateway->now_ms = kvt_clock_unix_ms() - BEFORE_NOW_MS;
-    gateway->event_seq = 1;
+    for (int i = 0; i < OBEDIENT_OWNERS; i++)
+        gateway->event_seq[i] = 1;
     for (uint32_t i = 0; i < OBEDIENT_BLOCKS; i++) {
         gateway->depth[i] = i % chain;
         gateway->parent[i] = i % chain == 0 ? 0 : i;
     }
     return gateway;
+}
+
+void
+obedient_restart(struct obedient *gateway)
+{
+    test_rig_close(&gateway->rig);
+    open_rig(gateway, NULL, 2);
+    test_rig_run(&gateway->rig);
 }
 
 struct obedient *
@@ -68,43 +92,52 @@ obedient_install(struct obedient *gateway, const char *policy)
         KVT_OK);
 }
 
-void
-obedient_publish(struct obedient *gateway, int tier, const uint32_t *blocks, size_t count,
-                 bool store)
+/* Those of one owner, at most a batch's. */
+static void
+publish(struct obedient *gateway, int tier, const uint32_t *blocks, size_t count, bool store,
+        uint8_t owner)
 {
     struct kvt_event_batch batch = {.incarnation = 1,
-                                    .first_seq = gateway->event_seq,
+                                    .first_seq = gateway->event_seq[owner],
                                     .time_ms = gateway->now_ms,
                                     .worker = "gateway:gw0",
-                                    .namespace_ = "acme/llama",
                                     .location_count = OBEDIENT_TIERS,
-                                    .events = gateway->events,
-                                    .event_count = (uint32_t)count};
+                                    .events = gateway->events};
 
-    if (count > KVT_EVENTS_PER_BATCH_MAX) {
-        obedient_publish(gateway, tier, blocks, KVT_EVENTS_PER_BATCH_MAX, store);
-        obedient_publish(gateway, tier, blocks + KVT_EVENTS_PER_BATCH_MAX,
-                         count - KVT_EVENTS_PER_BATCH_MAX, store);
-    }
-    if (count == 0 || count > KVT_EVENTS_PER_BATCH_MAX)
-        return;
+    (void)snprintf(batch.namespace_, sizeof(batch.namespace_), "%s", obedient_owners[owner]);
     batch.locations[OBEDIENT_HOT] = (struct kvt_location){.tier = KVT_TIER_G4, .name = "hot@gw0"};
     batch.locations[OBEDIENT_COLD] = (struct kvt_location){.tier = KVT_TIER_G4, .name = "cold@b"};
     for (size_t i = 0; i < count; i++) {
         const uint32_t block = blocks[i];
 
+        if (gateway->owner[block] != owner)
+            continue;
         gateway->held[tier][block] = store;
-        gateway->events[i] = (struct kvt_event){.type = store ? KVT_EVENT_STORE : KVT_EVENT_REMOVE,
-                                                .sequence_hash = block + 1,
-                                                .parent = gateway->parent[block],
-                                                .position = gateway->depth[block],
-                                                .block_size = OBEDIENT_SIZE,
-                                                .location = (uint16_t)tier,
-                                                .ranks = 1};
+        gateway->events[batch.event_count++] =
+            (struct kvt_event){.type = store ? KVT_EVENT_STORE : KVT_EVENT_REMOVE,
+                               .sequence_hash = block + 1,
+                               .parent = gateway->parent[block],
+                               .position = gateway->depth[block],
+                               .block_size = OBEDIENT_SIZE,
+                               .location = (uint16_t)tier,
+                               .ranks = 1};
     }
-    gateway->event_seq += count;
+    if (batch.event_count == 0)
+        return;
+    gateway->event_seq[owner] += batch.event_count;
     test_rig_batch(&gateway->rig, ++gateway->stream_seq, &batch);
     test_rig_run(&gateway->rig);
+}
+
+void
+obedient_publish(struct obedient *gateway, int tier, const uint32_t *blocks, size_t count,
+                 bool store)
+{
+    for (size_t at = 0; at < count; at += KVT_EVENTS_PER_BATCH_MAX)
+        for (uint8_t owner = 0; owner < OBEDIENT_OWNERS; owner++)
+            publish(gateway, tier, blocks + at,
+                    count - at < KVT_EVENTS_PER_BATCH_MAX ? count - at : KVT_EVENTS_PER_BATCH_MAX,
+                    store, owner);
 }
 
 void
@@ -126,6 +159,16 @@ obedient_used(const struct obedient *gateway, int tier)
 
     for (size_t i = 0; i < OBEDIENT_BLOCKS; i++)
         bytes += gateway->held[tier][i] ? OBEDIENT_SIZE : 0;
+    return bytes;
+}
+
+uint64_t
+obedient_used_by(const struct obedient *gateway, int tier, uint8_t owner)
+{
+    uint64_t bytes = 0;
+
+    for (size_t i = 0; i < OBEDIENT_BLOCKS; i++)
+        bytes += gateway->held[tier][i] && gateway->owner[i] == owner ? OBEDIENT_SIZE : 0;
     return bytes;
 }
 
@@ -154,6 +197,9 @@ obedient_read(struct obedient *gateway, int tier, const uint32_t *blocks, size_t
 
     assert_true(count <= KVT_REPORT_ACCESSES_MAX);
     fill(gateway, &report);
+    if (count > 0)
+        (void)snprintf(report.namespace_, sizeof(report.namespace_), "%s",
+                       obedient_owners[gateway->owner[blocks[0]]]);
     for (size_t i = 0; i < count; i++)
         gateway->accesses[i] = (struct kvt_report_access){
             .hash = blocks[i] + 1, .bytes = OBEDIENT_SIZE, .count = 1, .tier_index = (uint8_t)tier};

@@ -4,7 +4,8 @@
  * Why: what the planner decides over a long time is tested in a moment, by a clock of the test's.
  * Ownership: the test's.
  * Threads:   one.
- * Limits:    OBEDIENT_BLOCKS blocks of OBEDIENT_SIZE bytes in one namespace; one hot volume
+ * Limits:    OBEDIENT_BLOCKS blocks of OBEDIENT_SIZE bytes in OBEDIENT_OWNERS namespaces at most
+ *            (all in the first, unless the test says otherwise before it stores them); one volume
  *            ("hot@gw0") and one bucket ("cold@b").  Time stays behind the program's clock.
  */
 #ifndef TESTS_UNIT_ADVISOR_OBEDIENT_H
@@ -14,12 +15,17 @@
 
 enum { OBEDIENT_BLOCKS = 8192, OBEDIENT_SIZE = 1000 };
 enum { OBEDIENT_HOT, OBEDIENT_COLD, OBEDIENT_TIERS };
+enum { OBEDIENT_OWNERS = 3 };
+
+extern const char *const obedient_owners[OBEDIENT_OWNERS];
 
 struct obedient {
     struct test_rig rig;
     char folder[256];
     uint64_t now_ms;
-    uint64_t event_seq;
+    uint64_t event_seq[OBEDIENT_OWNERS];
+    uint8_t owner[OBEDIENT_BLOCKS]; /* of obedient_owners */
+    bool has_policy;
     uint64_t stream_seq;
     uint64_t report_seq;
     uint64_t capacity[OBEDIENT_TIERS]; /* bytes */
@@ -44,6 +50,8 @@ struct obedient *obedient_new(const char *policy, const struct kvt_ordering *ord
 struct obedient *obedient_new_with(const char *policy, const struct kvt_ordering *ordering,
                                    uint64_t promote_after, uint32_t chain);
 void obedient_free(struct obedient *gateway);
+/** The advisor ends and comes back with what is on disk. */
+void obedient_restart(struct obedient *gateway);
 /** Another policy is in force. */
 void obedient_install(struct obedient *gateway, const char *policy);
 
@@ -51,9 +59,10 @@ void obedient_install(struct obedient *gateway, const char *policy);
 void obedient_publish(struct obedient *gateway, int tier, const uint32_t *blocks, size_t count,
                       bool store);
 void obedient_store(struct obedient *gateway, int tier, uint32_t from, uint32_t to);
-/** They were read from there. */
+/** They, all of one owner, were read from there. */
 void obedient_read(struct obedient *gateway, int tier, const uint32_t *blocks, size_t count);
 
+uint64_t obedient_used_by(const struct obedient *gateway, int tier, uint8_t owner);
 uint64_t obedient_used(const struct obedient *gateway, int tier);
 
 /** Time passes; the gateway reports, the planner looks, and what it orders is done.  How many
