@@ -25,9 +25,10 @@ struct cli_context {
     const struct kvt_config *options;  /* the command's own rows of cli/options.h */
     const char *const *arguments;
     size_t argument_count;
-    bool json; /* or what is made of it */
-    bool wide; /* tables with all their columns */
-    FILE *out; /* the answer */
+    const char *gateway_url; /* in place of the setting; NULL: the setting */
+    bool json;               /* or what is made of it */
+    bool wide;               /* tables with all their columns */
+    FILE *out;               /* the answer */
     FILE *raw; /* standard output for what has a form of its own: help, scripts, files called - */
     FILE *err; /* complaints and progress */
 };

@@ -22,7 +22,7 @@
 #define CLI_CONTEXT_NAME_MAX  64
 #define CLI_CONTEXT_VALUE_MAX 1024
 #define CLI_CONTEXTS_PATH_MAX 4096
-#define CLI_CONTEXT_KEYS      11
+#define CLI_CONTEXT_KEYS      12
 
 /* The settings that a context may hold, as rows of cli/settings.h. */
 extern const size_t cli_context_keys[CLI_CONTEXT_KEYS];

@@ -25,6 +25,8 @@ cli_server_name(enum cli_server server)
 const char *
 cli_server_url(const struct cli_context *context, enum cli_server server)
 {
+    if (server == CLI_SERVER_GATEWAY && context->gateway_url != NULL)
+        return context->gateway_url;
     return kvt_config_string(context->settings, server == CLI_SERVER_ADVISOR
                                                     ? CLI_SETTING_ADVISOR_URL
                                                     : CLI_SETTING_GATEWAY_URL);

@@ -1,100 +1,60 @@
+#include "cli/tenant_purge.h"
+
 #include <inttypes.h>
-#include <json-c/json.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "base/buffer.h"
+#include "base/alloc.h"
 #include "base/clock.h"
 #include "cli/json.h"
 #include "cli/options.h"
 #include "cli/server.h"
-#include "cli/table.h"
+#include "cli/settings.h"
 #include "cli/tenant.h"
-#include "kvtier/block.h"
 
 enum {
     CURSOR_MAX = 1024,
-    STUCK_MAX = 10,     /* passes in a row that removed nothing of what they found */
-    PASSES_MAX = 10000, /* against somebody who writes for ever */
+    STUCK_MAX = 10, /* rounds one after another that removed nothing of what they found */
+    BUSY_MAX = 6,   /* rounds one after another that found something new */
     PAUSE_MS = 1000,
-    CHECKS_MAX = 160,
-    LINE_MAX_BYTES = 512,
-    WORD_MAX = 16,
-};
-
-/* What a pass at the gateway found; the words are gateway/purge.h's, the texts for people. */
-static const struct {
-    const char *name;
-    const char *text;
-} places[] = {
-    {"rows", "rows of the catalog"},
-    {"hot_files", "files on the hot volume"},
-    {"objects", "objects in the bucket"},
-    {"locks", "locks in the bucket"},
-    {"segments", "packed segments"},
-    {"manifests", "manifests that name blocks"},
-    {"uploads", "uploads begun at the gateway"},
-    {"bucket_uploads", "uploads begun in the bucket"},
-    {"quarantined", "copies in quarantine"},
-};
-
-enum { PLACES = sizeof(places) / sizeof(places[0]) };
-
-struct pass {
-    char gateway[KVT_NAME_MAX];
-    uint64_t found[PLACES];
-    uint64_t bytes;
-    uint64_t sum; /* of `found` */
-    uint64_t removed;
-    uint64_t failed;
-    char uploads_by[WORD_MAX]; /* gateway/purge.h */
-    bool versions;
-    char text[LINE_MAX_BYTES]; /* of the first failure */
-};
-
-struct purge {
-    const struct cli_context *context;
-    char namespace_[KVT_NAMESPACE_MAX];
-    uint64_t removed;
-    unsigned passes;
-    struct json_object *checks;
-    size_t unproven;
 };
 
 /* ---- passes ---- */
 
 static void
-take(struct pass *pass, struct json_object *answer)
+take(struct cli_purge_gateway *gateway, struct json_object *answer)
 {
     struct json_object *found = cli_json_at(answer, "found");
+    struct cli_purge_pass *pass = &gateway->last;
 
-    (void)snprintf(pass->gateway, sizeof(pass->gateway), "%s", cli_json_text(answer, "gateway"));
-    for (size_t i = 0; i < PLACES; i++) {
-        const uint64_t count = cli_json_u64(found, places[i].name);
+    (void)snprintf(gateway->name, sizeof(gateway->name), "%s", cli_json_text(answer, "gateway"));
+    for (size_t i = 0; i < CLI_PURGE_PLACES; i++) {
+        const uint64_t count = cli_json_u64(found, cli_purge_places[i].name);
 
         pass->found[i] += count;
         pass->sum += count;
     }
-    pass->bytes += cli_json_u64(found, "object_bytes") + cli_json_u64(found, "segment_bytes");
     pass->removed += cli_json_u64(answer, "removed");
     pass->failed += cli_json_u64(answer, "failed");
+    pass->versions = pass->versions || cli_json_bool(answer, "versions");
     (void)snprintf(pass->uploads_by, sizeof(pass->uploads_by), "%s",
                    cli_json_text(answer, "uploads_by"));
-    pass->versions = pass->versions || cli_json_bool(answer, "versions");
     if (pass->text[0] == '\0')
         (void)snprintf(pass->text, sizeof(pass->text), "%s", cli_json_text(answer, "text"));
 }
 
-/* Everywhere once. */
+/* Everywhere at one gateway once. */
 static enum kvt_err
-run_pass(struct purge *purge, bool act, struct pass *pass, struct kvt_error *err)
+run_pass(struct cli_purge *purge, struct cli_purge_gateway *gateway, bool act,
+         struct kvt_error *err)
 {
-    const struct cli_context *context = purge->context;
+    struct cli_context context = *purge->context;
     char cursor[CURSOR_MAX] = "";
     enum kvt_err rc = KVT_OK;
 
-    *pass = (struct pass){.sum = 0};
+    context.gateway_url = gateway->url;
+    gateway->last = (struct cli_purge_pass){.sum = 0};
     do {
         struct json_object *body = json_object_new_object();
         struct json_object *answer = NULL;
@@ -102,255 +62,150 @@ run_pass(struct purge *purge, bool act, struct pass *pass, struct kvt_error *err
         (void)json_object_object_add(body, "namespace", json_object_new_string(purge->namespace_));
         (void)json_object_object_add(body, "act", json_object_new_boolean(act));
         (void)json_object_object_add(body, "cursor", json_object_new_string(cursor));
-        rc = cli_server_ask(context, CLI_SERVER_GATEWAY, "/v1/purge", body, true, &answer, err);
+        rc = cli_server_ask(&context, CLI_SERVER_GATEWAY, "/v1/purge", body, true, &answer, err);
         (void)json_object_put(body);
         if (rc == KVT_OK) {
-            take(pass, answer);
+            take(gateway, answer);
             (void)snprintf(cursor, sizeof(cursor), "%s", cli_json_text(answer, "cursor"));
         }
         (void)json_object_put(answer);
-        if (rc == KVT_OK && cli_context_interactive(context))
-            (void)fprintf(context->err, "\rpass %u: %" PRIu64 " found, %" PRIu64 " removed  ",
-                          purge->passes + 1, pass->sum, pass->removed);
+        if (rc == KVT_OK && cli_context_interactive(&context))
+            (void)fprintf(context.err, "\r%s, pass %u: %" PRIu64 " found, %" PRIu64 " removed  ",
+                          gateway->name, purge->passes + 1, gateway->last.sum,
+                          gateway->last.removed);
     } while (rc == KVT_OK && cursor[0] != '\0');
-    purge->passes++;
-    purge->removed += pass->removed;
+    purge->removed += gateway->last.removed;
     return rc;
 }
 
-/* Until a pass finds nothing, or nothing can be done about what it finds. */
+/* Was it asked under another address already? */
+static bool
+is_twice(const struct cli_purge *purge, size_t at)
+{
+    for (size_t i = 0; i < at; i++)
+        if (strcmp(purge->gateways[i].name, purge->gateways[at].name) == 0)
+            return true;
+    return false;
+}
+
+struct round {
+    uint64_t found;
+    uint64_t removed;
+    uint64_t failed;
+};
+
+/* A pass at each gateway.  One that does not answer is asked no more, and nothing is proven of it;
+ * the only one there is, or the last that answered, fails the whole. */
 static enum kvt_err
-run_passes(struct purge *purge, struct pass *last, struct kvt_error *err)
+run_round(struct cli_purge *purge, bool act, struct round *round, struct kvt_error *err)
+{
+    size_t asked = 0;
+
+    *round = (struct round){.found = 0};
+    for (size_t i = 0; i < purge->gateway_count;) {
+        struct cli_purge_gateway *gateway = &purge->gateways[i];
+
+        if (gateway->lost.code != KVT_OK) {
+            i++;
+            continue;
+        }
+        if (run_pass(purge, gateway, act, &gateway->lost) == KVT_OK) {
+            if (is_twice(purge, i)) {
+                purge->gateway_count--;
+                memmove(gateway, gateway + 1, (purge->gateway_count - i) * sizeof(*gateway));
+                continue;
+            }
+            asked++;
+            round->found += gateway->last.sum;
+            round->removed += gateway->last.removed;
+            round->failed += gateway->last.failed;
+        }
+        i++;
+    }
+    purge->passes++;
+    if (asked > 0)
+        return KVT_OK;
+    *err = purge->gateways[0].lost;
+    return err->code;
+}
+
+/* Until a round finds nothing, nothing can be done about what it finds, or what it finds is new
+ * each time: who writes faster than this must be stopped. */
+static enum kvt_err
+run_rounds(struct cli_purge *purge, struct kvt_error *err)
 {
     unsigned stuck = 0;
+    unsigned busy = 0;
 
     for (;;) {
-        const enum kvt_err rc = run_pass(purge, true, last, err);
+        struct round round;
+        const enum kvt_err rc = run_round(purge, true, &round, err);
 
-        if (rc != KVT_OK || (last->sum == 0 && last->failed == 0))
+        if (rc != KVT_OK || (round.found == 0 && round.failed == 0))
             return rc;
-        stuck = last->removed > 0 ? 0 : stuck + 1;
-        if (stuck == STUCK_MAX || purge->passes >= PASSES_MAX)
+        stuck = round.removed > 0 ? 0 : stuck + 1;
+        busy = round.removed > 0 ? busy + 1 : 0;
+        purge->came_back = busy == BUSY_MAX;
+        if (stuck == STUCK_MAX || purge->came_back)
             return KVT_OK;
-        if (stuck > 0)
+        if (stuck > 0 || busy > 1)
             kvt_clock_sleep_ms(PAUSE_MS);
     }
 }
 
-/* ---- proof ---- */
-
-/* `why` NULL: nothing is left there, as was seen by `how` ("": by looking at all of it).  Else why
- * that is not so, or not known. */
-static void
-check_how(struct purge *purge, const char *place, uint64_t left, const char *why, const char *how)
-{
-    struct json_object *row = json_object_new_object();
-
-    (void)json_object_object_add(row, "place", json_object_new_string(place));
-    (void)json_object_object_add(row, "left", json_object_new_uint64(left));
-    (void)json_object_object_add(row, "proven", json_object_new_boolean(why == NULL));
-    (void)json_object_object_add(row, "how", json_object_new_string(why == NULL ? how : ""));
-    (void)json_object_object_add(row, "why_not", json_object_new_string(why == NULL ? "" : why));
-    (void)json_object_array_add(purge->checks, row);
-    purge->unproven += why != NULL;
-}
-
-static void
-check(struct purge *purge, const char *place, uint64_t left, const char *why)
-{
-    check_how(purge, place, left, why, "");
-}
-
-/* A count of none says nothing of a place that could not be looked at. */
-static void
-check_looks(struct purge *purge, const struct pass *pass)
-{
-    char place[LINE_MAX_BYTES];
-
-    if (pass->failed == 0)
-        return;
-    (void)snprintf(place, sizeof(place), "%s: what could not be looked at", pass->gateway);
-    check(purge, place, pass->failed, pass->text[0] == '\0' ? "no reason was told" : pass->text);
-}
-
-/* How a gateway looks for uploads that nobody completed; false: it cannot. */
-static bool
-uploads_how(const char *uploads_by, const char **how)
-{
-    static const struct {
-        const char *by;
-        const char *how;
-    } rows[] = {
-        {"prefix", "by prefix: the server lists them to all keys"},
-        {"key", "by record and by key: those gateways began, and those to keys anybody showed"},
-        {"none", "a folder keeps none"},
-    };
-
-    *how = "";
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-        if (strcmp(rows[i].by, uploads_by) == 0)
-            *how = rows[i].how;
-    return (*how)[0] != '\0';
-}
-
-static void
-check_gateway(struct purge *purge, const struct pass *last)
-{
-    char place[LINE_MAX_BYTES];
-
-    for (size_t i = 0; i < PLACES; i++) {
-        const bool uploads = strcmp(places[i].name, "bucket_uploads") == 0;
-        const char *why = NULL;
-        const char *how = "";
-
-        if (last->found[i] > 0)
-            why = last->text[0] == '\0' ? "it came back" : last->text;
-        else if (uploads && !uploads_how(last->uploads_by, &how))
-            why = "nobody can list them with cold.kind driver: look at the server itself";
-        (void)snprintf(place, sizeof(place), "%s: %s", last->gateway, places[i].text);
-        check_how(purge, place, last->found[i], why, how);
-    }
-    check_looks(purge, last);
-    (void)snprintf(place, sizeof(place), "%s: old versions in the bucket", last->gateway);
-    check(purge, place, 0,
-          last->versions ? "the bucket keeps versions, or does not say: delete them at the server"
-                         : NULL);
-}
-
-/* Hot volume, uploads and quarantine of a gateway are seen there alone. */
-static void
-check_others(struct purge *purge, const struct pass *last)
-{
-    struct json_object *status = NULL;
-    struct kvt_error err = {0};
-    char place[LINE_MAX_BYTES];
-
-    if (cli_server_ask(purge->context, CLI_SERVER_ADVISOR, "/v1/status", NULL, false, &status,
-                       &err) != KVT_OK) {
-        check(purge, "other gateways", 0, err.text);
-        return;
-    }
-    for (size_t i = 0; i < cli_json_count(status, "gateways") && i < CHECKS_MAX; i++) {
-        const char *name = cli_json_text(cli_json_item(status, "gateways", i), "name");
-
-        if (strcmp(name, last->gateway) == 0)
-            continue;
-        (void)snprintf(place, sizeof(place), "%s: volume, uploads, quarantine", name);
-        check(purge, place, 0, "not asked: run this with its --gateway-url, too");
-    }
-    (void)json_object_put(status);
-}
-
-static void
-check_index(struct purge *purge)
-{
-    const uint64_t end_ms =
-        kvt_clock_mono_ms() + kvt_config_u64(purge->context->options, CLI_TENANT_PURGE_SETTLE);
-    struct cli_tenant_sum sum;
-    struct kvt_error err = {0};
-    enum kvt_err rc;
-
-    for (;;) {
-        rc = cli_tenant_sum(purge->context, purge->namespace_, &sum, &err);
-        if ((rc == KVT_OK && sum.hot_places + sum.cold_places + sum.blocks == 0) ||
-            kvt_clock_mono_ms() >= end_ms)
-            break;
-        kvt_clock_sleep_ms(PAUSE_MS / 4);
-    }
-    if (rc != KVT_OK) {
-        check(purge, "index: hot volumes and buckets", 0, err.text);
-        check(purge, "index: workers", 0, err.text);
-        return;
-    }
-    check(purge, "index: hot volumes and buckets", sum.hot_places + sum.cold_places,
-          sum.hot_places + sum.cold_places + sum.blocks == 0
-              ? NULL
-              : "the advisor still knows of some: its events are late, or another gateway's");
-    check(purge, "index: workers", sum.worker_places,
-          sum.worker_places == 0 ? NULL : "workers hold it in G1 to G3, and drop it by themselves");
-}
-
-/* ---- showing ---- */
-
-static void
-print_json(struct purge *purge, bool proven)
-{
-    struct json_object *answer = json_object_new_object();
-
-    (void)json_object_object_add(answer, "schema_version", json_object_new_int(1));
-    (void)json_object_object_add(answer, "namespace", json_object_new_string(purge->namespace_));
-    (void)json_object_object_add(answer, "passes", json_object_new_uint64(purge->passes));
-    (void)json_object_object_add(answer, "removed", json_object_new_uint64(purge->removed));
-    (void)json_object_object_add(answer, "proven", json_object_new_boolean(proven));
-    (void)json_object_object_add(answer, "checks", json_object_get(purge->checks));
-    cli_json_print(purge->context->out, answer);
-    (void)json_object_put(answer);
-}
-
-static void
-print_table(struct purge *purge)
-{
-    static const struct cli_column columns[] = {
-        {"PLACE", false}, {"LEFT", true}, {"PROVEN", false}, {"HOW, OR WHY NOT", false}};
-    FILE *out = purge->context->out;
-    struct cli_table table;
-
-    cli_table_init(&table, columns, sizeof(columns) / sizeof(columns[0]));
-    for (size_t i = 0; i < json_object_array_length(purge->checks); i++) {
-        struct json_object *row = json_object_array_get_idx(purge->checks, i);
-
-        cli_table_add(&table, "%s", cli_json_text(row, "place"));
-        cli_table_add(&table, "%" PRIu64, cli_json_u64(row, "left"));
-        cli_table_add(&table, "%s", cli_json_bool(row, "proven") ? "yes" : "NO");
-        cli_table_add(&table, "%s%s", cli_json_text(row, "how"), cli_json_text(row, "why_not"));
-    }
-    cli_table_print(&table, out);
-    cli_table_release(&table);
-    (void)fprintf(out, "\n%s: %" PRIu64 " removed in %u passes; %s\n", purge->namespace_,
-                  purge->removed, purge->passes,
-                  purge->unproven == 0 ? "nothing is left" : "NOT PROVEN that nothing is left");
-}
+/* ---- the command ---- */
 
 /* What there is, and nothing is done about it. */
 static enum cli_exit
-show(struct purge *purge)
+show(struct cli_purge *purge)
 {
-    struct pass pass;
+    FILE *out = purge->context->out;
+    const struct cli_purge_gateway *only = &purge->gateways[0];
     struct kvt_error err = {0};
+    struct round round;
+    bool lost = false;
 
-    if (run_pass(purge, false, &pass, &err) != KVT_OK)
+    if (run_round(purge, false, &round, &err) != KVT_OK)
         return cli_server_fail(purge->context, CLI_SERVER_GATEWAY, &err);
     purge->removed = 0;
-    for (size_t i = 0; i < PLACES; i++)
-        check(purge, places[i].text, pass.found[i], pass.found[i] == 0 ? NULL : "to be purged");
-    check_looks(purge, &pass);
+    for (size_t i = 0; i < purge->gateway_count; i++)
+        lost = lost || purge->gateways[i].lost.code != KVT_OK;
     if (purge->context->json) {
-        print_json(purge, false);
-    } else if (pass.sum == 0 && pass.failed == 0) {
-        (void)fprintf(purge->context->out,
-                      "nothing of %s %s was found at %s; who is known: kvtier tenant usage\n",
+        cli_purge_check_found(purge);
+        cli_purge_print(purge, false);
+    } else if (round.found == 0 && round.failed == 0 && !lost && purge->gateway_count == 1) {
+        (void)fprintf(out, "nothing of %s %s was found at %s; who is known: kvtier tenant usage\n",
                       strchr(purge->namespace_, '/') == NULL ? "tenant" : "namespace",
-                      purge->namespace_, pass.gateway);
+                      purge->namespace_, only->name);
     } else {
-        for (size_t i = 0; i < PLACES; i++)
-            (void)fprintf(purge->context->out, "%10" PRIu64 "  %s\n", pass.found[i],
-                          places[i].text);
-        if (pass.failed > 0)
-            (void)fprintf(purge->context->out, "%10" PRIu64 "  could not be looked at: %s\n",
-                          pass.failed, pass.text);
-    }
-    if (pass.failed > 0)
-        return CLI_EXIT_INTEGRITY;
-    return pass.sum == 0 ? CLI_EXIT_NOTHING : CLI_EXIT_PENDING;
-}
+        for (size_t at = 0; at < purge->gateway_count; at++) {
+            const struct cli_purge_gateway *gateway = &purge->gateways[at];
 
-/* ---- the command ---- */
+            if (purge->gateway_count > 1)
+                (void)fprintf(out, "%s%s\n", at > 0 ? "\n" : "",
+                              gateway->name[0] == '\0' ? gateway->url : gateway->name);
+            if (gateway->lost.code != KVT_OK) {
+                (void)fprintf(out, "            %s\n", gateway->lost.text);
+                continue;
+            }
+            for (size_t i = 0; i < CLI_PURGE_PLACES; i++)
+                (void)fprintf(out, "%10" PRIu64 "  %s\n", gateway->last.found[i],
+                              cli_purge_places[i].text);
+            if (gateway->last.failed > 0)
+                (void)fprintf(out, "%10" PRIu64 "  could not be looked at: %s\n",
+                              gateway->last.failed, gateway->last.text);
+        }
+    }
+    if (round.failed > 0 || lost)
+        return CLI_EXIT_INTEGRITY;
+    return round.found == 0 ? CLI_EXIT_NOTHING : CLI_EXIT_PENDING;
+}
 
 /* True: go on. */
 static bool
-ask_person(const struct purge *purge)
+ask_person(const struct cli_purge *purge)
 {
-    char line[LINE_MAX_BYTES];
+    char line[CLI_PURGE_LINE_MAX];
 
     (void)fprintf(purge->context->err,
                   "Everything of %s is deleted for good, pinned or not. Its name to go on: ",
@@ -362,17 +217,16 @@ ask_person(const struct purge *purge)
 }
 
 static enum cli_exit
-act(struct purge *purge)
+act(struct cli_purge *purge)
 {
-    struct pass last;
     struct kvt_error err = {0};
+    struct round round;
     enum kvt_err rc;
-    bool proven;
 
-    rc = run_passes(purge, &last, &err);
+    rc = run_rounds(purge, &err);
     if (rc == KVT_OK) {
-        check_index(purge);
-        rc = run_pass(purge, false, &last, &err); /* what came while the index settled */
+        cli_purge_check_index(purge);
+        rc = run_round(purge, false, &round, &err); /* what came while the index settled */
     }
     if (cli_context_interactive(purge->context))
         (void)fputc('\n', purge->context->err);
@@ -380,14 +234,48 @@ act(struct purge *purge)
         (void)fprintf(purge->context->err, "kvtier: not finished; run it again\n");
         return cli_server_fail(purge->context, CLI_SERVER_GATEWAY, &err);
     }
-    check_gateway(purge, &last);
-    check_others(purge, &last);
-    proven = purge->unproven == 0;
-    if (purge->context->json)
-        print_json(purge, proven);
-    else
-        print_table(purge);
-    return proven ? CLI_EXIT_DONE : CLI_EXIT_INTEGRITY;
+    cli_purge_check_gateways(purge);
+    cli_purge_print(purge, purge->unproven == 0);
+    return purge->unproven == 0 ? CLI_EXIT_DONE : CLI_EXIT_INTEGRITY;
+}
+
+/* False: an address is too long, or there are too many. */
+static bool
+add_gateways(struct cli_purge *purge, const char *urls)
+{
+    while (*urls != '\0') {
+        const size_t size = strcspn(urls, ",");
+
+        if (size >= CLI_PURGE_URL_MAX || purge->gateway_count == CLI_PURGE_GATEWAYS_MAX)
+            return false;
+        if (size > 0)
+            (void)snprintf(purge->gateways[purge->gateway_count++].url, CLI_PURGE_URL_MAX, "%.*s",
+                           (int)size, urls);
+        urls += size + (urls[size] == ',');
+    }
+    return true;
+}
+
+static enum cli_exit
+run(struct cli_purge *purge)
+{
+    const struct cli_context *context = purge->context;
+
+    if (!add_gateways(purge, cli_server_url(context, CLI_SERVER_GATEWAY)) ||
+        !add_gateways(purge, kvt_config_string(context->settings, CLI_SETTING_GATEWAY_OTHERS)))
+        return cli_context_usage(context, "at most %d gateways, addresses of %d bytes",
+                                 CLI_PURGE_GATEWAYS_MAX, CLI_PURGE_URL_MAX - 1);
+    if (kvt_config_bool(context->options, CLI_TENANT_PURGE_DRY_RUN))
+        return show(purge);
+    if (kvt_config_bool(context->options, CLI_TENANT_PURGE_YES))
+        return act(purge);
+    if (isatty(STDIN_FILENO) != 1)
+        return cli_context_usage(context, "tenant purge wants --yes where nobody can be asked; "
+                                          "--dry-run says what there is");
+    if (ask_person(purge))
+        return act(purge);
+    (void)fprintf(context->err, "kvtier: nothing was changed\n");
+    return CLI_EXIT_FAILED;
 }
 
 enum cli_exit
@@ -395,7 +283,7 @@ cli_tenant_purge(const struct cli_context *context)
 {
     const char *model = kvt_config_string(context->options, CLI_TENANT_PURGE_MODEL);
     const char *tenant = context->arguments[0];
-    struct purge purge = {.context = context};
+    struct cli_purge *purge;
     enum cli_exit status;
     int size;
 
@@ -409,24 +297,18 @@ cli_tenant_purge(const struct cli_context *context)
                                  "\"%.80s\" is no tenant: the first part of a namespace; "
                                  "--model names the rest",
                                  tenant);
-    size = snprintf(purge.namespace_, sizeof(purge.namespace_), "%s%s%s", tenant,
+    purge = kvt_calloc(1, sizeof(*purge));
+    if (purge == NULL)
+        return cli_context_fail(context,
+                                &(struct kvt_error){.code = KVT_NOMEM, .text = "out of memory"});
+    purge->context = context;
+    purge->checks = json_object_new_array();
+    size = snprintf(purge->namespace_, sizeof(purge->namespace_), "%s%s%s", tenant,
                     model[0] == '\0' ? "" : "/", model);
-    if (size < 0 || (size_t)size >= sizeof(purge.namespace_))
-        return cli_context_usage(context, "the name is too long");
-    purge.checks = json_object_new_array();
-    if (kvt_config_bool(context->options, CLI_TENANT_PURGE_DRY_RUN)) {
-        status = show(&purge);
-    } else if (kvt_config_bool(context->options, CLI_TENANT_PURGE_YES)) {
-        status = act(&purge);
-    } else if (isatty(STDIN_FILENO) != 1) {
-        status = cli_context_usage(context, "tenant purge wants --yes where nobody can be asked; "
-                                            "--dry-run says what there is");
-    } else if (ask_person(&purge)) {
-        status = act(&purge);
-    } else {
-        (void)fprintf(context->err, "kvtier: nothing was changed\n");
-        status = CLI_EXIT_FAILED;
-    }
-    (void)json_object_put(purge.checks);
+    status = size < 0 || (size_t)size >= sizeof(purge->namespace_)
+                 ? cli_context_usage(context, "the name is too long")
+                 : run(purge);
+    (void)json_object_put(purge->checks);
+    kvt_free(purge);
     return status;
 }

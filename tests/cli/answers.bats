@@ -288,6 +288,21 @@ assert [(r["namespace"], r["worker_places"]) for r in rows] == [("", 5)], rows'
   run $KVTIER_CONFIGURED tenant purge gone --dry-run --gateway-url "http://127.0.0.1:$(cat "$BATS_FILE_TMPDIR/port")/dark"
   status_is 8
   output_has "1  could not be looked at: quarantine: it cannot be read"
+  here="http://127.0.0.1:$(cat "$BATS_FILE_TMPDIR/port")"
+  run $KVTIER_CONFIGURED tenant purge gone --model m --yes --gateway-others "$here/gw1,http://127.0.0.1:1,$here/g"
+  status_is 8
+  output_has "gw0: copies in quarantine"
+  output_has "gw1: copies in quarantine"
+  output_has "http://127.0.0.1:1: all of it"
+  output_has "when it answers: kvtier tenant purge gone --model m"
+  [ "$(grep -c "gw0: rows of the catalog" <<<"$output")" -eq 1 ]
+  run $KVTIER_CONFIGURED tenant purge gone --dry-run --gateway-others "$here/gw1,http://127.0.0.1:1"
+  status_is 8
+  output_has "no gateway at http://127.0.0.1:1"
+  run $KVTIER_CONFIGURED tenant purge gone --yes --gateway-url "$here/gw1"
+  status_is 8
+  output_has "gw0: volume, uploads, quarantine"
+  output_has "--gateway-others URL,URL"
   run $KVTIER_CONFIGURED tenant purge acme --yes --settle 0s
   status_is 8
   output_has "still knows of some"

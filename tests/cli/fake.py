@@ -400,7 +400,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             full = not any(before["act"] and before["cursor"] for before in PURGED[:-1])
             found = {"rows": 3, "objects": 2, "object_bytes": 10} if full and body["cursor"] else {}
             dark = path == "/dark/v1/purge" and body["cursor"] and not body["act"]
-            self.answer({"gateway": "gw0", "cursor": "" if body["cursor"] else "3l", "found": found,
+            self.answer({"gateway": "gw1" if path.startswith("/gw1/") else "gw0",
+                         "cursor": "" if body["cursor"] else "3l", "found": found,
                          "failed": 1 if dark else 0,
                          "removed": 5 if found and body["act"] else 0, "text": "quarantine: it cannot be read" if dark else "",
                          "uploads_by": {"/minio/v1/purge": "key", "/dark/v1/purge": "nobody"}.get(path, "prefix"),

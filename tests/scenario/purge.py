@@ -8,6 +8,7 @@ Other tenants' bytes stay as they are."""
 
 import json
 import os
+import random
 import subprocess
 import threading
 import time
@@ -35,6 +36,8 @@ class World:
         self.bucket.create_bucket()
         self.advisor = run.advisor(self.nats, f"{where}-advisor").start()
         self.gateway = self.start_gateway("gw0").start()
+        self.gateways = [self.gateway]
+        self.others = ()  # flags: where the other gateways are
         self.front = run.client(self.gateway)
         self.bodies = {}  # what was put, by key
         self.begun = {"acme/notes/large"}  # keys of uploads that nobody completed
@@ -48,7 +51,7 @@ class World:
     def kvtier(self, *words):
         argv = [self.run.program("kvtier"), "--advisor-url", f"http://127.0.0.1:{self.advisor.admin}",
                 "--gateway-url", f"http://127.0.0.1:{self.gateway.admin}", "-o", "json",
-                "--admin-token-file", f"{self.run.folder}/token", *words]
+                "--admin-token-file", f"{self.run.folder}/token", *self.others, *words]
         done = subprocess.run(argv, capture_output=True, text=True, timeout=300, check=False, stdin=subprocess.DEVNULL,
                               env={"XDG_CONFIG_HOME": self.run.folder})
         answer = json.loads(done.stdout) if done.stdout.startswith("{") else {}
@@ -106,8 +109,8 @@ class World:
         self.gateway.ask("/v1/verify", {"key": name[1]}, token=self.run.token)
         expect(self.quarantined("acme/"), "nothing is in quarantine")
 
-    def quarantined(self, prefix):
-        entries = self.gateway.ask("/v1/quarantine?limit=2000")["entries"]
+    def quarantined(self, prefix, gateway=None):
+        entries = (gateway or self.gateway).ask("/v1/quarantine?limit=2000")["entries"]
         return [entry for entry in entries if entry["key"].startswith(prefix)]
 
     # What is left -------------------------------------------------------------------------------
@@ -122,19 +125,23 @@ class World:
         for key in {*self.bodies} | self.begun:  # MinIO lists uploads by whole key
             if key.startswith(prefix):
                 found += [f"upload {key}"] * self.uploads_to(key)
-        found += [f"row {row['key']}" for row in self.gateway.pages(f"/v1/objects?prefix={prefix}")]
-        found += [f"hot {key}" for key in system.volume(self.gateway.settings["hot.dir"]) if key.startswith(prefix)]
-        uploads = self.gateway.settings["state.dir"] + "/uploads"
-        for folder, _, files in os.walk(uploads):
-            for file in files:
-                with open(os.path.join(folder, file), "rb") as content:
-                    if prefix.encode() in content.read():
-                        found.append(f"upload at the gateway {file}")
-        found += [f"quarantine {entry['key']}" for entry in self.quarantined(prefix)]
+        for gateway in self.gateways:
+            found += self.left_at(gateway, prefix)
         space = prefix.rstrip("/")
         found += [f"index {row['namespace']} {row['hash']}" for row in self.advisor.pages("/v1/index/dump")
                   if row["namespace"] == space or row["namespace"].startswith(prefix)]
         return found
+
+    def left_at(self, gateway, prefix):
+        found = [f"row {row['key']}" for row in gateway.pages(f"/v1/objects?prefix={prefix}")]
+        found += [f"hot {key}" for key in system.volume(gateway.settings["hot.dir"]) if key.startswith(prefix)]
+        for name in ("uploads", "begun"):
+            for folder, _, files in os.walk(os.path.join(gateway.settings["state.dir"], name)):
+                for file in files:
+                    with open(os.path.join(folder, file), "rb") as content:
+                        if prefix.encode() in content.read():
+                            found.append(f"{name} {file}")
+        return found + [f"quarantine {entry['key']}" for entry in self.quarantined(prefix, gateway)]
 
     def uploads_to(self, key):
         answer = self.bucket.request("GET", "/kvtier", query={"uploads": "", "prefix": key})
@@ -183,7 +190,7 @@ def refusals(world):
         expect(world.quarantined("acme/") == kept, "something was dropped")
         status, answer, _text = world.kvtier("tenant", "purge", "acme", "--dry-run")
         expect(status == 10 and not answer["proven"], f"dry run: {status}")
-        found = {check["place"]: check["left"] for check in answer["checks"]}
+        found = {check["place"].removeprefix("gw0: "): check["left"] for check in answer["checks"]}
         wanted = ["rows of the catalog", "files on the hot volume", "objects in the bucket", "locks in the bucket",
                   "packed segments", "manifests that name blocks", "uploads begun at the gateway",
                   "uploads begun in the bucket", "copies in quarantine"]
@@ -292,16 +299,18 @@ def by_tenant(world):
         expect(answer["removed"] == 0, f"again removed {answer['removed']}")
 
 
+def write_until(stop, client, seed):
+    rng = random.Random(seed)
+    while not stop.is_set():
+        client.put(blocks.key(rng.getrandbits(64), 0, 0, "acme/llama"), rng.randbytes(4096))
+        time.sleep(0.002)
+
+
 def against_writers(world):
     with world.run.case(f"{world.where}: what is written meanwhile goes, too"):
         stop = threading.Event()
-        clients = [world.run.client(world.gateway) for _ in range(2)]
-
-        def write(client):
-            rng = type(world.run.rng)(world.run.rng.getrandbits(64))
-            while not stop.is_set():
-                client.put(blocks.key(rng.getrandbits(64), 0, 0, "acme/llama"), rng.randbytes(4096))
-        threads = [threading.Thread(target=write, args=(client,)) for client in clients]
+        threads = [threading.Thread(target=write_until, args=(stop, run_client, world.run.rng.getrandbits(64)))
+                   for run_client in (world.run.client(world.gateway), world.run.client(world.gateway))]
         for thread in threads:
             thread.start()
         timer = threading.Timer(2, stop.set)
@@ -317,22 +326,57 @@ def against_writers(world):
 
 
 def two_gateways(world):
-    with world.run.case(f"{world.where}: what another gateway has is not called proven"):
+    run = world.run
+    with run.case(f"{world.where}: what a gateway has that was not asked is not called proven"):
         other = world.start_gateway("gw1").start()
-        client = world.run.client(other)
-        expect(client.put(blocks.key(77, 0, 0, "acme/llama"), b"x" * 4096).status == 200, "put at the other")
+        world.gateways.append(other)
+        client = run.client(other)
+        for number in range(COUNT):
+            expect(client.put(blocks.key(number, 0, 0, "acme/llama"), b"x" * 4096).status == 200, "put at the other")
+        begun = client.request("POST", "/kvtier/acme/notes/other", query={"uploads": ""})
+        expect(begun.status == 200, "an upload at the other")
         wait_until(lambda: None if len(world.advisor.status()["gateways"]) == 2 else "one gateway",
-                   30 * world.run.slow, "the advisor hears of it")
+                   30 * run.slow, "the advisor hears of it")
         status, answer, _text = world.kvtier("tenant", "purge", "acme", "--yes", "--settle", "2s")
-        bad = [check["place"] for check in answer["checks"] if not check["proven"]]
-        expect(status == 8 and "gw1: volume, uploads, quarantine" in bad, f"{status} {bad}")
-        first, world.gateway = world.gateway, other
-        status, answer, _text = world.kvtier("tenant", "purge", "acme", "--yes")
-        bad = [check["place"] for check in answer["checks"] if not check["proven"]]
-        expect("gw0: volume, uploads, quarantine" in bad and not any("index" in place for place in bad), f"{bad}")
-        expect(not world.left("acme/"), "something is left")
+        bad = {check["place"]: check["why_not"] for check in answer["checks"] if not check["proven"]}
+        expect(status == 8 and "--gateway-others" in bad["gw1: volume, uploads, quarantine"], f"{status} {bad}")
+        expect(world.left_at(other, "acme/"), "the other has nothing left")
+    with run.case(f"{world.where}: one that does not answer is named"):
+        world.others = ("--gateway-others", f"http://127.0.0.1:{other.admin}")
         other.stop()
-        world.gateway = first
+        status, answer, _text = world.kvtier("tenant", "purge", "acme", "--yes", "--settle", "2s")
+        bad = {check["place"]: check["why_not"] for check in answer["checks"] if not check["proven"]}
+        expect(status == 8 and "kvtier tenant purge acme" in bad[f"http://127.0.0.1:{other.admin}: all of it"], f"{status} {bad}")
+        status, answer, _text = world.kvtier("tenant", "purge", "acme", "--dry-run")
+        expect(status == 8, f"dry run: {status}")
+        other.start()
+        wait_until(other.is_ready, 60 * run.slow, "the other is back")
+    with run.case(f"{world.where}: one command purges all gateways of a bucket"):
+        status, answer, _text = world.kvtier("tenant", "purge", "acme", "--yes")
+        world.expect_proven(status, answer)
+        places = [check["place"] for check in answer["checks"]]
+        for name in ("gw0", "gw1"):
+            expect(f"{name}: files on the hot volume" in places, f"{places}")
+        expect(not world.left("acme/"), f"left: {world.left('acme/')[:3]}")
+        world.check_others("acme/")
+    with run.case(f"{world.where}: nothing is claimed while somebody writes"):
+        stop = threading.Event()
+        threads = [threading.Thread(target=write_until, args=(stop, run.client(gateway), run.rng.getrandbits(64)))
+                   for gateway in world.gateways]
+        for thread in threads:
+            thread.start()
+        status, answer, _text = world.kvtier("tenant", "purge", "acme", "--yes", "--settle", "1s")
+        stop.set()
+        for thread in threads:
+            thread.join()
+        bad = [check["why_not"] for check in answer["checks"] if not check["proven"]]
+        expect(status == 8 and not answer["proven"], f"status {status}: {answer}")
+        expect(any("somebody still writes" in why for why in bad), f"{bad}")
+        status, answer, _text = world.kvtier("tenant", "purge", "acme", "--yes")
+        world.expect_proven(status, answer)
+        expect(not world.left("acme/"), f"left: {world.left('acme/')[:3]}")
+        expect(not world.uploads_on_disk(), f"the server keeps {world.uploads_on_disk()}")
+        other.stop()
 
 
 def scenario(run):
