@@ -1,5 +1,6 @@
 #include <assert.h>
 
+#include "kvbm/block.h"
 #include "kvbm/offload_internal.h"
 
 /* One block of a batch on its way. */
@@ -60,7 +61,7 @@ register_arrivals(struct kvbm_edge_state *edge, struct passenger *movers,
         enum kvt_err rc = copies[i].status;
 
         if (rc == KVT_OK)
-            rc = kvbm_pool_complete(pool, mover->target, &mover->label, NULL);
+            rc = kvbm_block_complete(pool, mover->target, &mover->label, NULL);
         if (rc == KVT_OK)
             rc = kvbm_pool_register(pool, &mover->target, NULL);
         mover->status = rc;
@@ -110,7 +111,7 @@ move_to_pool(struct kvbm_edge_state *edge, struct passenger *passengers, size_t 
     for (size_t i = 0; i < movers; i++) {
         passengers[i].target = targets[i];
         copies[i] = (struct kvbm_copy){passengers[i].source.block, targets[i].block, KVT_OK};
-        rc = kvbm_pool_begin(edge->target.pool, targets[i], NULL);
+        rc = kvbm_block_begin(edge->target.pool, targets[i], NULL);
         assert(rc == KVT_OK); /* a freshly allocated block is Reset */
     }
     /* Each copy carries its own status; the first failure adds nothing to them. */

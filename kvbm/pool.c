@@ -8,77 +8,143 @@
 #include "kvbm/pool_internal.h"
 #include "kvbm/state.h"
 
+enum { PREFIX_DEPTH = 8 };
+
+/* ---- making and taking down ---- */
+
+/* The critical sections are shorter than a sleep: whoever meets one looks again for a moment. */
+static bool
+make_mutex(pthread_mutex_t *lock)
+{
+    pthread_mutexattr_t attributes;
+    bool ok;
+
+    if (pthread_mutexattr_init(&attributes) != 0)
+        return false;
+    ok = pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_ADAPTIVE_NP) == 0 &&
+         pthread_mutex_init(lock, &attributes) == 0;
+    (void)pthread_mutexattr_destroy(&attributes);
+    return ok;
+}
+
+static bool
+make_locks(struct kvbm_pool *pool)
+{
+    if (!make_mutex(&pool->shared.lock))
+        return false;
+    if (kvt_cond_init(&pool->shared.freed))
+        return true;
+    (void)pthread_mutex_destroy(&pool->shared.lock);
+    return false;
+}
+
+static void
+release(struct kvbm_pool *pool)
+{
+    kvbm_inactive_release(&pool->shared.inactive);
+    kvbm_map_release(&pool->shared.map);
+    kvt_free(pool->tokens);
+    kvt_free(pool->slots);
+    kvt_free(pool);
+}
+
+static enum kvt_err
+make_arrays(struct kvbm_pool *pool, const struct kvbm_pool_options *options)
+{
+    const struct kvbm_inactive_options inactive = {
+        .order = options->order,
+        .block_count = options->block_count,
+        .block_bytes = options->block_bytes,
+        .names = &pool->shared.map,
+        .ordering = options->ordering,
+        .ordering_options = options->ordering_options,
+    };
+
+    pool->slots = kvt_calloc(options->block_count, sizeof(*pool->slots));
+    if (pool->slots == NULL || kvbm_map_init(&pool->shared.map, options->block_count) != KVT_OK)
+        return KVT_NOMEM;
+    if (options->block_tokens > 0) {
+        pool->tokens =
+            kvt_calloc((size_t)options->block_count * options->block_tokens, sizeof(*pool->tokens));
+        if (pool->tokens == NULL)
+            return KVT_NOMEM;
+    }
+    return kvbm_inactive_init(&pool->shared.inactive, &inactive);
+}
+
+enum kvt_err
+kvbm_pool_new(struct kvbm_pool **out, const struct kvbm_pool_options *options)
+{
+    struct kvbm_pool *pool;
+    enum kvt_err rc;
+
+    assert(out != NULL && options != NULL);
+    *out = NULL;
+    if (options->block_count == 0 || options->block_count > KVBM_POOL_BLOCKS_MAX ||
+        options->block_tokens > KVT_BLOCK_TOKENS_MAX)
+        return KVT_INVALID;
+    pool = kvt_calloc(1, sizeof(*pool));
+    if (pool == NULL)
+        return KVT_NOMEM;
+    pool->block_count = options->block_count;
+    pool->block_tokens = options->block_tokens;
+    pool->prefix_depth = options->prefix_depth == 0 ? PREFIX_DEPTH : options->prefix_depth;
+    pool->dedup = options->dedup;
+    pool->on_store = options->on_store;
+    pool->on_remove = options->on_remove;
+    pool->arg = options->arg;
+    rc = make_arrays(pool, options);
+    if (rc == KVT_OK && !make_locks(pool))
+        rc = KVT_NOMEM;
+    if (rc != KVT_OK) {
+        release(pool); /* not kvbm_pool_free(): the locks were not made */
+        return rc;
+    }
+    pool->shared.free_first = KVBM_POOL_NONE;
+    for (uint32_t block = options->block_count; block > 0; block--) {
+        pool->slots[block - 1].generation = 1;
+        pool->slots[block - 1].next = pool->shared.free_first;
+        pool->shared.free_first = block - 1;
+    }
+    pool->shared.free_count = options->block_count;
+    *out = pool;
+    return KVT_OK;
+}
+
+void
+kvbm_pool_free(struct kvbm_pool *pool)
+{
+    if (pool == NULL)
+        return;
+    assert(pool->shared.free_count + pool->shared.inactive.count == pool->block_count);
+    (void)pthread_cond_destroy(&pool->shared.freed);
+    (void)pthread_mutex_destroy(&pool->shared.lock);
+    release(pool);
+}
+
+/* ---- one block ---- */
+
 struct kvbm_slot *
-kvbm_pool_slot_locked(struct kvbm_pool *pool, struct kvbm_handle handle)
+kvbm_pool_slot(struct kvbm_pool *pool, struct kvbm_handle handle)
 {
     struct kvbm_slot *slot;
 
     assert(handle.block < pool->block_count);
-    slot = &pool->shared.slots[handle.block];
+    slot = &pool->slots[handle.block];
     assert(slot->generation == handle.generation);
-    assert(slot->refs > 0);
     return slot;
-}
-
-void
-kvbm_pool_unlink_locked(struct kvbm_pool *pool, uint32_t block)
-{
-    struct kvbm_slot *slot = &pool->shared.slots[block];
-
-    assert(slot->waiting);
-    if (slot->previous == KVBM_POOL_NONE)
-        pool->shared.coldest = slot->next;
-    else
-        pool->shared.slots[slot->previous].next = slot->next;
-    if (slot->next == KVBM_POOL_NONE)
-        pool->shared.warmest = slot->previous;
-    else
-        pool->shared.slots[slot->next].previous = slot->previous;
-    slot->waiting = false;
-    pool->shared.inactive_count--;
-}
-
-static void
-link_warm_locked(struct kvbm_pool *pool, uint32_t block)
-{
-    struct kvbm_slot *slot = &pool->shared.slots[block];
-
-    slot->next = KVBM_POOL_NONE;
-    slot->previous = pool->shared.warmest;
-    if (slot->previous == KVBM_POOL_NONE)
-        pool->shared.coldest = block;
-    else
-        pool->shared.slots[slot->previous].next = block;
-    pool->shared.warmest = block;
-    slot->waiting = true;
-    pool->shared.inactive_count++;
-    (void)pthread_cond_broadcast(&pool->shared.freed);
-}
-
-static void
-link_cold_locked(struct kvbm_pool *pool, uint32_t block)
-{
-    struct kvbm_slot *slot = &pool->shared.slots[block];
-
-    slot->previous = KVBM_POOL_NONE;
-    slot->next = pool->shared.coldest;
-    if (slot->next == KVBM_POOL_NONE)
-        pool->shared.warmest = block;
-    else
-        pool->shared.slots[slot->next].previous = block;
-    pool->shared.coldest = block;
-    slot->waiting = true;
-    pool->shared.inactive_count++;
-    (void)pthread_cond_broadcast(&pool->shared.freed);
 }
 
 struct kvbm_handle
 kvbm_pool_hold_locked(struct kvbm_pool *pool, uint32_t block)
 {
-    struct kvbm_slot *slot = &pool->shared.slots[block];
+    struct kvbm_slot *slot = &pool->slots[block];
 
-    if (slot->waiting)
-        kvbm_pool_unlink_locked(pool, block);
+    if (slot->waiting) {
+        pool->shared.inactive.calls->take(pool->shared.inactive.state, block);
+        pool->shared.inactive.count--;
+        slot->waiting = false;
+    }
     assert(slot->refs < UINT32_MAX);
     slot->refs++;
     return (struct kvbm_handle){block, slot->generation};
@@ -95,15 +161,17 @@ reset_locked(struct kvbm_slot *slot)
         assert(rc == KVT_OK);
     }
     slot->label = (struct kvbm_label){0};
+    slot->priority = 0;
+    slot->by_tokens = false;
     slot->aside = false;
     slot->saved = false;
-    slot->generation++;
+    slot->generation = slot->generation == UINT32_MAX ? 1 : slot->generation + 1;
 }
 
-static void
-free_locked(struct kvbm_pool *pool, uint32_t block)
+void
+kvbm_pool_free_locked(struct kvbm_pool *pool, uint32_t block)
 {
-    struct kvbm_slot *slot = &pool->shared.slots[block];
+    struct kvbm_slot *slot = &pool->slots[block];
 
     assert(slot->refs == 0);
     reset_locked(slot);
@@ -113,9 +181,21 @@ free_locked(struct kvbm_pool *pool, uint32_t block)
     (void)pthread_cond_broadcast(&pool->shared.freed);
 }
 
-/* From here on nobody finds the name, and nobody can register it again until delist_locked(). */
 static void
-hide_locked(struct kvbm_pool *pool, struct kvbm_slot *slot, bool leaving)
+rest_locked(struct kvbm_pool *pool, uint32_t block, enum kvbm_inactive_end end)
+{
+    struct kvbm_inactive *inactive = &pool->shared.inactive;
+
+    inactive->calls->put(inactive->state, block, pool->slots[block].priority, end);
+    inactive->count++;
+    pool->slots[block].waiting = true;
+    (void)pthread_cond_broadcast(&pool->shared.freed);
+}
+
+/* ---- taking names away ---- */
+
+void
+kvbm_pool_hide_locked(struct kvbm_pool *pool, struct kvbm_slot *slot, bool leaving)
 {
     assert(slot->listed && !slot->hooked);
     slot->hooked = true;
@@ -124,96 +204,117 @@ hide_locked(struct kvbm_pool *pool, struct kvbm_slot *slot, bool leaving)
 }
 
 static void
-delist_locked(struct kvbm_pool *pool, struct kvbm_slot *slot)
+delist_locked(struct kvbm_pool *pool, uint32_t block)
 {
+    const struct kvbm_inactive *inactive = &pool->shared.inactive;
+    struct kvbm_slot *slot = &pool->slots[block];
+
     assert(slot->listed && slot->hooked);
     kvbm_map_remove(&pool->shared.map, slot->label.id.hash);
+    if (inactive->calls->delist != NULL)
+        inactive->calls->delist(inactive->state, block);
     slot->listed = false;
     slot->hooked = false;
     slot->leaving = false;
     pool->shared.hidden--;
 }
 
+/* Take away the names of blocks that are held and hidden.  Called with the lock held, which it
+ * gives up for callbacks: nobody else touches such blocks meanwhile. */
 static void
-announce(const struct kvbm_pool *pool, kvbm_pool_event_fn *callback, const struct kvbm_label *label)
+withdraw_locked(struct kvbm_pool *pool, const struct kvbm_handle *handles, size_t count)
 {
-    if (callback != NULL)
-        callback(pool->arg, label);
-}
+    for (size_t first = 0; first < count && pool->on_remove != NULL;) {
+        struct kvbm_label labels[KVBM_POOL_ANNOUNCE_MAX];
+        size_t told = 0;
 
-static bool
-make_locks(struct kvbm_pool *pool)
-{
-    if (pthread_mutex_init(&pool->shared.lock, NULL) != 0)
-        return false;
-    if (kvt_cond_init(&pool->shared.freed))
-        return true;
-    (void)pthread_mutex_destroy(&pool->shared.lock);
-    return false;
-}
-
-enum kvt_err
-kvbm_pool_new(struct kvbm_pool **out, const struct kvbm_pool_options *options)
-{
-    struct kvbm_pool *pool;
-
-    assert(out != NULL && options != NULL);
-    *out = NULL;
-    if (options->block_count == 0 || options->block_count > KVBM_POOL_BLOCKS_MAX)
-        return KVT_INVALID;
-    pool = kvt_calloc(1, sizeof(*pool));
-    if (pool == NULL)
-        return KVT_NOMEM;
-    pool->block_count = options->block_count;
-    pool->dedup = options->dedup;
-    pool->on_store = options->on_store;
-    pool->on_remove = options->on_remove;
-    pool->arg = options->arg;
-    pool->shared.slots = kvt_calloc(options->block_count, sizeof(*pool->shared.slots));
-    if (pool->shared.slots == NULL ||
-        kvbm_map_init(&pool->shared.map, options->block_count) != KVT_OK || !make_locks(pool))
-        goto fail;
-    pool->shared.free_first = KVBM_POOL_NONE;
-    pool->shared.coldest = KVBM_POOL_NONE;
-    pool->shared.warmest = KVBM_POOL_NONE;
-    for (uint32_t block = options->block_count; block > 0; block--) {
-        pool->shared.slots[block - 1].next = pool->shared.free_first;
-        pool->shared.free_first = block - 1;
+        while (first < count && told < KVBM_POOL_ANNOUNCE_MAX)
+            labels[told++] = pool->slots[handles[first++].block].label;
+        (void)pthread_mutex_unlock(&pool->shared.lock);
+        for (size_t i = 0; i < told; i++)
+            pool->on_remove(pool->arg, &labels[i]);
+        (void)pthread_mutex_lock(&pool->shared.lock);
     }
-    pool->shared.free_count = options->block_count;
-    *out = pool;
-    return KVT_OK;
-
-fail: /* not kvbm_pool_free(): the locks were not made */
-    kvbm_map_release(&pool->shared.map);
-    kvt_free(pool->shared.slots);
-    kvt_free(pool);
-    return KVT_NOMEM;
+    for (size_t i = 0; i < count; i++)
+        delist_locked(pool, handles[i].block);
 }
 
-void
-kvbm_pool_free(struct kvbm_pool *pool)
+/* Hold the blocks that go first, hidden, up to `count`; returns how many. */
+static size_t
+take_victims_locked(struct kvbm_pool *pool, struct kvbm_handle *handles, size_t count)
 {
-    if (pool == NULL)
-        return;
-    assert(pool->shared.free_count + pool->shared.inactive_count == pool->block_count);
-    (void)pthread_cond_destroy(&pool->shared.freed);
-    (void)pthread_mutex_destroy(&pool->shared.lock);
-    kvbm_map_release(&pool->shared.map);
-    kvt_free(pool->shared.slots);
-    kvt_free(pool);
+    struct kvbm_inactive *inactive = &pool->shared.inactive;
+    size_t taken = 0;
+
+    for (; taken < count; taken++) {
+        const uint32_t block = inactive->calls->victim(inactive->state, inactive->now);
+
+        if (block == KVBM_INACTIVE_NONE)
+            break;
+        assert(pool->slots[block].waiting);
+        handles[taken].block = block;
+    }
+    return taken;
 }
 
-/* Wait until that many blocks are held by nobody. */
+static void
+put_back_victims_locked(struct kvbm_pool *pool, const struct kvbm_handle *handles, size_t count)
+{
+    const struct kvbm_inactive *inactive = &pool->shared.inactive;
+
+    while (count > 0)
+        inactive->calls->put_back(inactive->state, handles[--count].block);
+}
+
+/* Victims are wanted for good: they become the caller's, and in the end Reset and nameless. */
+static void
+evict_victims_locked(struct kvbm_pool *pool, struct kvbm_handle *handles, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct kvbm_slot *slot = &pool->slots[handles[i].block];
+
+        slot->waiting = false;
+        slot->refs = 1;
+        kvbm_pool_hide_locked(pool, slot, true);
+        pool->shared.evictions_unsaved += !slot->saved;
+    }
+    pool->shared.inactive.count -= (uint32_t)count;
+    pool->shared.evictions += count;
+    withdraw_locked(pool, handles, count);
+    for (size_t i = 0; i < count; i++) {
+        struct kvbm_slot *slot = &pool->slots[handles[i].block];
+
+        reset_locked(slot);
+        handles[i].generation = slot->generation;
+    }
+}
+
+/* ---- taking blocks ---- */
+
+/* All or none: what is free, then what may be evicted. */
 static bool
-wait_idle_locked(struct kvbm_pool *pool, size_t count, uint64_t wait_ms)
+take_locked(struct kvbm_pool *pool, size_t count, struct kvbm_handle *handles)
 {
-    const struct timespec deadline = kvt_cond_deadline(wait_ms);
+    const size_t fresh = count < pool->shared.free_count ? count : pool->shared.free_count;
+    const size_t victims = count - fresh;
+    size_t found;
 
-    while (count > (size_t)pool->shared.free_count + pool->shared.inactive_count)
-        if (wait_ms == 0 || count > pool->block_count ||
-            !kvt_cond_wait(&pool->shared.freed, &pool->shared.lock, &deadline))
-            return false;
+    if (victims > pool->shared.inactive.count)
+        return false;
+    found = take_victims_locked(pool, handles + fresh, victims);
+    if (found < victims) { /* what waits may yet be kept by what is held */
+        put_back_victims_locked(pool, handles + fresh, found);
+        return false;
+    }
+    for (size_t i = 0; i < fresh; i++) {
+        const uint32_t block = pool->shared.free_first;
+
+        pool->shared.free_first = pool->slots[block].next;
+        handles[i] = kvbm_pool_hold_locked(pool, block);
+    }
+    pool->shared.free_count -= (uint32_t)fresh;
+    if (victims > 0)
+        evict_victims_locked(pool, handles + fresh, victims);
     return true;
 }
 
@@ -227,228 +328,128 @@ enum kvt_err
 kvbm_pool_allocate_wait(struct kvbm_pool *pool, size_t count, struct kvbm_handle *handles,
                         uint64_t wait_ms)
 {
-    struct kvbm_label label;
-    size_t taken = 0;
-    size_t victims;
+    bool taken;
 
     (void)pthread_mutex_lock(&pool->shared.lock);
-    if (!wait_idle_locked(pool, count, wait_ms)) {
-        (void)pthread_mutex_unlock(&pool->shared.lock);
-        return KVT_AGAIN;
-    }
-    while (taken < count && pool->shared.free_count > 0) {
-        const uint32_t block = pool->shared.free_first;
+    taken = take_locked(pool, count, handles);
+    if (!taken && wait_ms > 0 && count <= pool->block_count) {
+        const struct timespec deadline = kvt_cond_deadline(wait_ms);
 
-        pool->shared.free_first = pool->shared.slots[block].next;
-        pool->shared.free_count--;
-        handles[taken++] = kvbm_pool_hold_locked(pool, block);
-    }
-    victims = taken;
-    while (taken < count) {
-        const uint32_t block = pool->shared.coldest;
-
-        handles[taken++] = kvbm_pool_hold_locked(pool, block);
-        hide_locked(pool, &pool->shared.slots[block], true);
-        pool->shared.evictions++;
-        if (!pool->shared.slots[block].saved)
-            pool->shared.evictions_unsaved++;
-    }
-    /* The victims are ours alone and hidden: their names are stable without the lock. */
-    for (; victims < count; victims++) {
-        struct kvbm_slot *slot = &pool->shared.slots[handles[victims].block];
-
-        label = slot->label;
-        (void)pthread_mutex_unlock(&pool->shared.lock);
-        announce(pool, pool->on_remove, &label);
-        (void)pthread_mutex_lock(&pool->shared.lock);
-        delist_locked(pool, slot);
-        reset_locked(slot);
-        handles[victims].generation = slot->generation;
+        while (!taken && kvt_cond_wait(&pool->shared.freed, &pool->shared.lock, &deadline))
+            taken = take_locked(pool, count, handles);
     }
     (void)pthread_mutex_unlock(&pool->shared.lock);
-    return KVT_OK;
+    return taken ? KVT_OK : KVT_AGAIN;
 }
 
-/* A move of the one holder of a block that is not shared. */
-static enum kvt_err
-move(struct kvbm_pool *pool, struct kvbm_handle handle, enum kvt_block_state to,
-     const struct kvbm_label *label, struct kvt_error *err)
+size_t
+kvbm_pool_clear(struct kvbm_pool *pool)
 {
-    struct kvbm_slot *slot;
-    enum kvt_err rc;
+    struct kvbm_handle handles[KVBM_POOL_ANNOUNCE_MAX];
+    size_t gone = 0;
+    size_t count;
 
     (void)pthread_mutex_lock(&pool->shared.lock);
-    slot = kvbm_pool_slot_locked(pool, handle);
-    if (to == KVT_BLOCK_RESET && slot->state == KVT_BLOCK_REGISTERED)
-        /* Legal for the pool itself; a holder that may share the block must evict or discard it. */
-        rc = kvt_error_set(err, KVT_INVALID, "a registered block is not reset by a holder");
+    do {
+        count = take_victims_locked(pool, handles, KVBM_POOL_ANNOUNCE_MAX);
+        evict_victims_locked(pool, handles, count);
+        for (size_t i = 0; i < count; i++) {
+            pool->slots[handles[i].block].refs = 0;
+            kvbm_pool_free_locked(pool, handles[i].block);
+        }
+        gone += count;
+    } while (count > 0);
+    (void)pthread_mutex_unlock(&pool->shared.lock);
+    return gone;
+}
+
+/* ---- giving blocks back ---- */
+
+static void
+drop_locked(struct kvbm_pool *pool, struct kvbm_handle handle, enum kvbm_inactive_end end)
+{
+    struct kvbm_slot *slot = kvbm_pool_slot(pool, handle);
+
+    assert(slot->refs > 0);
+    slot->refs--;
+    if (slot->refs > 0)
+        return;
+    assert(!slot->hooked); /* whoever runs a callback about it holds it */
+    if (slot->listed)
+        rest_locked(pool, handle.block, end);
     else
-        rc = kvbm_state_move(&slot->state, to, err);
-    if (rc == KVT_OK)
-        slot->label = label != NULL ? *label : (struct kvbm_label){0};
-    (void)pthread_mutex_unlock(&pool->shared.lock);
-    return rc;
-}
-
-enum kvt_err
-kvbm_pool_begin(struct kvbm_pool *pool, struct kvbm_handle handle, struct kvt_error *err)
-{
-    return move(pool, handle, KVT_BLOCK_PARTIAL, NULL, err);
-}
-
-enum kvt_err
-kvbm_pool_complete(struct kvbm_pool *pool, struct kvbm_handle handle,
-                   const struct kvbm_label *label, struct kvt_error *err)
-{
-    assert(label != NULL);
-    return move(pool, handle, KVT_BLOCK_COMPLETE, label, err);
-}
-
-enum kvt_err
-kvbm_pool_reset(struct kvbm_pool *pool, struct kvbm_handle handle, struct kvt_error *err)
-{
-    return move(pool, handle, KVT_BLOCK_RESET, NULL, err);
-}
-
-/* The name is known already: share its block, or keep ours unlisted beside it. */
-static enum kvt_err
-register_known_locked(struct kvbm_pool *pool, struct kvbm_handle *handle, uint32_t known)
-{
-    struct kvbm_slot *slot = &pool->shared.slots[handle->block];
-
-    pool->shared.duplicates++;
-    if (pool->dedup == KVBM_POOL_DEDUP_ALLOW) {
-        slot->state = KVT_BLOCK_REGISTERED;
-        return KVT_OK;
-    }
-    slot->refs--;
-    free_locked(pool, handle->block);
-    *handle = kvbm_pool_hold_locked(pool, known);
-    return KVT_EXISTS;
-}
-
-static void
-register_new_locked(struct kvbm_pool *pool, struct kvbm_handle handle)
-{
-    struct kvbm_slot *slot = &pool->shared.slots[handle.block];
-    const struct kvbm_label label = slot->label;
-
-    slot->state = KVT_BLOCK_REGISTERED;
-    kvbm_map_put(&pool->shared.map, label.id.hash, handle.block);
-    slot->listed = true;
-    hide_locked(pool, slot, false);
-    pool->shared.registrations++;
-    (void)pthread_mutex_unlock(&pool->shared.lock);
-    announce(pool, pool->on_store, &label);
-    (void)pthread_mutex_lock(&pool->shared.lock);
-    slot->hooked = false;
-    pool->shared.hidden--;
-}
-
-enum kvt_err
-kvbm_pool_register(struct kvbm_pool *pool, struct kvbm_handle *handle, struct kvt_error *err)
-{
-    enum kvt_block_state state;
-    uint32_t known;
-    enum kvt_err rc;
-
-    (void)pthread_mutex_lock(&pool->shared.lock);
-    state = kvbm_pool_slot_locked(pool, *handle)->state;
-    rc = kvbm_state_move(&state, KVT_BLOCK_REGISTERED, err);
-    if (rc == KVT_OK) {
-        const uint64_t hash = pool->shared.slots[handle->block].label.id.hash;
-
-        if (!kvbm_map_get(&pool->shared.map, hash, &known))
-            register_new_locked(pool, *handle);
-        else if (pool->shared.slots[known].hooked)
-            rc = KVT_BUSY;
-        else
-            rc = register_known_locked(pool, handle, known);
-    }
-    (void)pthread_mutex_unlock(&pool->shared.lock);
-    return rc;
-}
-
-static void
-drop(struct kvbm_pool *pool, struct kvbm_handle handle, bool cold)
-{
-    struct kvbm_slot *slot;
-
-    (void)pthread_mutex_lock(&pool->shared.lock);
-    slot = kvbm_pool_slot_locked(pool, handle);
-    slot->refs--;
-    if (slot->refs == 0) {
-        assert(!slot->hooked); /* whoever runs a callback about it holds it */
-        if (!slot->listed)
-            free_locked(pool, handle.block);
-        else if (cold)
-            link_cold_locked(pool, handle.block);
-        else
-            link_warm_locked(pool, handle.block);
-    }
-    (void)pthread_mutex_unlock(&pool->shared.lock);
+        kvbm_pool_free_locked(pool, handle.block);
 }
 
 void
 kvbm_pool_drop(struct kvbm_pool *pool, struct kvbm_handle handle)
 {
-    drop(pool, handle, false);
+    (void)pthread_mutex_lock(&pool->shared.lock);
+    drop_locked(pool, handle, KVBM_INACTIVE_WARM);
+    (void)pthread_mutex_unlock(&pool->shared.lock);
 }
 
 void
 kvbm_pool_drop_cold(struct kvbm_pool *pool, struct kvbm_handle handle)
 {
-    drop(pool, handle, true);
+    (void)pthread_mutex_lock(&pool->shared.lock);
+    drop_locked(pool, handle, KVBM_INACTIVE_COLD);
+    (void)pthread_mutex_unlock(&pool->shared.lock);
 }
 
-/* Take the held, listed and hidden block's name away, then our hold.  Called with the lock held,
- * which it gives up for the callback. */
-static void
-withdraw_locked(struct kvbm_pool *pool, struct kvbm_handle handle)
+void
+kvbm_pool_drop_all(struct kvbm_pool *pool, const struct kvbm_handle *handles, size_t count)
 {
-    struct kvbm_slot *slot = &pool->shared.slots[handle.block];
-    const struct kvbm_label label = slot->label;
-
-    hide_locked(pool, slot, true);
-    (void)pthread_mutex_unlock(&pool->shared.lock);
-    announce(pool, pool->on_remove, &label);
     (void)pthread_mutex_lock(&pool->shared.lock);
-    delist_locked(pool, slot);
+    while (count-- > 0)
+        if (handles[count].generation != 0)
+            drop_locked(pool, handles[count], KVBM_INACTIVE_WARM);
+    (void)pthread_mutex_unlock(&pool->shared.lock);
+}
+
+/* Take the held, listed and visible block's name away, then our hold. */
+static void
+expel_locked(struct kvbm_pool *pool, struct kvbm_handle handle)
+{
+    struct kvbm_slot *slot = &pool->slots[handle.block];
+
+    kvbm_pool_hide_locked(pool, slot, true);
+    withdraw_locked(pool, &handle, 1);
     slot->refs--;
     if (slot->refs == 0)
-        free_locked(pool, handle.block);
+        kvbm_pool_free_locked(pool, handle.block);
 }
 
 enum kvt_err
 kvbm_pool_evict(struct kvbm_pool *pool, struct kvbm_handle handle)
 {
-    struct kvbm_slot *slot;
+    const struct kvbm_slot *slot;
+    enum kvt_err rc = KVT_OK;
 
     (void)pthread_mutex_lock(&pool->shared.lock);
-    slot = kvbm_pool_slot_locked(pool, handle);
-    assert(slot->state == KVT_BLOCK_REGISTERED);
+    slot = kvbm_pool_slot(pool, handle);
+    assert(slot->state == KVT_BLOCK_REGISTERED && slot->refs > 0);
     if (slot->refs > 1 || !slot->listed) {
-        (void)pthread_mutex_unlock(&pool->shared.lock);
-        kvbm_pool_drop(pool, handle);
-        return KVT_BUSY;
+        drop_locked(pool, handle, KVBM_INACTIVE_WARM);
+        rc = KVT_BUSY;
+    } else {
+        expel_locked(pool, handle);
     }
-    withdraw_locked(pool, handle);
     (void)pthread_mutex_unlock(&pool->shared.lock);
-    return KVT_OK;
+    return rc;
 }
 
 void
 kvbm_pool_discard(struct kvbm_pool *pool, struct kvbm_handle handle)
 {
-    struct kvbm_slot *slot;
+    const struct kvbm_slot *slot;
 
     (void)pthread_mutex_lock(&pool->shared.lock);
-    slot = kvbm_pool_slot_locked(pool, handle);
-    if (slot->listed && !slot->hooked) {
-        withdraw_locked(pool, handle);
-        (void)pthread_mutex_unlock(&pool->shared.lock);
-        return;
-    }
+    slot = kvbm_pool_slot(pool, handle);
+    assert(slot->refs > 0);
+    if (slot->listed && !slot->hooked)
+        expel_locked(pool, handle);
+    else /* a duplicate, or another holder is already at it */
+        drop_locked(pool, handle, KVBM_INACTIVE_WARM);
     (void)pthread_mutex_unlock(&pool->shared.lock);
-    kvbm_pool_drop(pool, handle); /* a duplicate, or another holder is already at it */
 }

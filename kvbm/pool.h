@@ -6,7 +6,8 @@
  *
  *   free      Reset, held by nobody
  *   active    held: either being written by its one holder, or registered and shared by several
- *   inactive  registered, held by nobody, least recently used first; evicted when room is needed
+ *   inactive  registered, held by nobody; evicted in the pool's order (kvbm/inactive.h) when room
+ *             is needed
  *
  * A registered block is announced (on_store) before anybody can find it, and taken back (on_remove)
  * after nobody can find it any more and before its name can be registered again: whoever listens
@@ -16,8 +17,9 @@
  *            match, coldest and upgrade give is held by the caller until kvbm_pool_drop() or one of
  *            the calls that say they take it.  A copy of a handle kept past that is a weak handle:
  *            kvbm_pool_upgrade() turns it into a held one if the block still lives.
- * Threads:   any.  The callbacks run on the calling thread with no lock held; they must not call
- *            the pool.
+ * Threads:   any; what only the one holder of a block does before it registers it (kvbm/block.h) is
+ *            one thread's at a time.  The callbacks run on the calling thread with no lock held;
+ *            they must not call the pool.
  * Limits:    1 <= block_count <= KVBM_POOL_BLOCKS_MAX.  A full pool is an ordinary answer
  *            (KVT_AGAIN).  Using a handle that is not held is a bug, and asserted.
  */
@@ -31,20 +33,23 @@
 #include "kvtier/block.h"
 #include "kvtier/error.h"
 #include "kvtier/kvbm.h"
+#include "kvtier/ordering.h"
 
 #define KVBM_POOL_BLOCKS_MAX (UINT32_C(1) << 24)
 
 struct kvbm_pool;
 
+/* All zero: none. */
 struct kvbm_handle {
     uint32_t block;
-    uint32_t generation;
+    uint32_t generation; /* never 0 of a block */
 };
 
 /* What a block is called, and the prefix that routes its events (kvtier/event.h). */
 struct kvbm_label {
     struct kvt_block_id id;
     uint64_t prefix_hash;
+    uint64_t tokens_hash; /* of its own tokens; 0: unknown */
 };
 
 enum kvbm_pool_dedup {
@@ -57,6 +62,12 @@ typedef void kvbm_pool_event_fn(void *arg, const struct kvbm_label *label);
 struct kvbm_pool_options {
     uint32_t block_count;
     enum kvbm_pool_dedup dedup;
+    enum kvt_pool_order order;
+    const struct kvt_ordering *ordering; /* KVT_POOL_ORDER_ORDERING; outlives the pool */
+    struct kvt_ordering_options ordering_options;
+    uint64_t block_bytes;          /* what an ordering is told; 0 = 1 */
+    uint32_t block_tokens;         /* 0: blocks are named by their holders only (kvbm/block.h) */
+    uint32_t prefix_depth;         /* of names made from tokens; 0 = 8 */
     kvbm_pool_event_fn *on_store;  /* may be NULL */
     kvbm_pool_event_fn *on_remove; /* may be NULL */
     void *arg;
@@ -70,10 +81,13 @@ struct kvbm_pool_stats {
     uint32_t registered; /* names that can be found */
     uint64_t registrations;
     uint64_t duplicates;
-    uint64_t evictions;         /* of inactive blocks, to make room */
+    uint64_t sought;            /* names asked for by match, find and scan, ... */
+    uint64_t found;             /* ... and found */
+    uint64_t evictions;         /* of inactive blocks, to make room or by clear */
     uint64_t evictions_unsaved; /* of them, without a copy in the next tier */
 };
 
+/** KVT_OK; KVT_INVALID (a count or an order that cannot be) or KVT_NOMEM with *out NULL. */
 KVT_NODISCARD enum kvt_err kvbm_pool_new(struct kvbm_pool **out,
                                          const struct kvbm_pool_options *options);
 
@@ -94,15 +108,6 @@ KVT_NODISCARD enum kvt_err kvbm_pool_allocate(struct kvbm_pool *pool, size_t cou
 KVT_NODISCARD enum kvt_err kvbm_pool_allocate_wait(struct kvbm_pool *pool, size_t count,
                                                    struct kvbm_handle *handles, uint64_t wait_ms);
 
-/* The moves of a block that its one holder makes; KVT_INVALID refuses an illegal one. */
-KVT_NODISCARD enum kvt_err kvbm_pool_begin(struct kvbm_pool *pool, struct kvbm_handle handle,
-                                           struct kvt_error *err); /* -> Partial */
-KVT_NODISCARD enum kvt_err kvbm_pool_complete(struct kvbm_pool *pool, struct kvbm_handle handle,
-                                              const struct kvbm_label *label,
-                                              struct kvt_error *err); /* -> Complete */
-KVT_NODISCARD enum kvt_err kvbm_pool_reset(struct kvbm_pool *pool, struct kvbm_handle handle,
-                                           struct kvt_error *err); /* Partial, Complete -> Reset */
-
 /**
  * Complete -> Registered: the block can now be found, and may be shared.
  *
@@ -113,12 +118,24 @@ KVT_NODISCARD enum kvt_err kvbm_pool_reset(struct kvbm_pool *pool, struct kvbm_h
 KVT_NODISCARD enum kvt_err kvbm_pool_register(struct kvbm_pool *pool, struct kvbm_handle *handle,
                                               struct kvt_error *err);
 
+/**
+ * The same for several blocks under one lock; `results` has what register would have said of each.
+ * A name that is there twice is KVT_EXISTS or KVT_BUSY the second time.  Returns how many of the
+ * names can be found now (KVT_OK and KVT_EXISTS).
+ */
+size_t kvbm_pool_register_all(struct kvbm_pool *pool, struct kvbm_handle *handles, size_t count,
+                              enum kvt_err *results);
+
 /** Give a handle back.  The last one moves a registered block to the warm end of the inactive part;
  *  any other block becomes free. */
 void kvbm_pool_drop(struct kvbm_pool *pool, struct kvbm_handle handle);
 
 /** As drop, to the cold end: it goes first when room is needed. */
 void kvbm_pool_drop_cold(struct kvbm_pool *pool, struct kvbm_handle handle);
+
+/** As drop, of several, the last first: of a chain, what continues a block is then colder than the
+ *  block.  Handles that are none are left out. */
+void kvbm_pool_drop_all(struct kvbm_pool *pool, const struct kvbm_handle *handles, size_t count);
 
 /** Is the name registered?  Neither holds nor warms the block. */
 bool kvbm_pool_has(struct kvbm_pool *pool, uint64_t hash);
@@ -131,6 +148,10 @@ KVT_NODISCARD enum kvt_err kvbm_pool_find(struct kvbm_pool *pool, uint64_t hash,
 size_t kvbm_pool_match(struct kvbm_pool *pool, const uint64_t *hashes, size_t count,
                        struct kvbm_handle *handles);
 
+/** Hold each of `hashes` that is registered, and say none of the others; returns how many. */
+size_t kvbm_pool_scan(struct kvbm_pool *pool, const uint64_t *hashes, size_t count,
+                      struct kvbm_handle *handles);
+
 /** Hold the block that a handle given back earlier named.  KVT_NOTFOUND: it is gone since. */
 KVT_NODISCARD enum kvt_err kvbm_pool_upgrade(struct kvbm_pool *pool, struct kvbm_handle weak);
 
@@ -139,6 +160,10 @@ void kvbm_pool_share(struct kvbm_pool *pool, struct kvbm_handle handle);
 
 /** Hold up to `max` of the coldest inactive blocks that were not set aside; returns how many. */
 size_t kvbm_pool_coldest(struct kvbm_pool *pool, size_t max, struct kvbm_handle *handles);
+
+/** What KVT_POOL_ORDER_PRIORITY goes by from the held block's next drop on; 0 when it is new.  At
+ *  most KVT_PRIORITY_MAX (asserted). */
+void kvbm_pool_set_priority(struct kvbm_pool *pool, struct kvbm_handle handle, uint32_t priority);
 
 /** Do not offer the held block as coldest again until somebody finds it anew. */
 void kvbm_pool_set_aside(struct kvbm_pool *pool, struct kvbm_handle handle);
@@ -152,6 +177,9 @@ enum kvt_err kvbm_pool_evict(struct kvbm_pool *pool, struct kvbm_handle handle);
 /** Take the handle; the block can no longer be found and becomes free with its last holder.  For
  *  content that proved wrong. */
 void kvbm_pool_discard(struct kvbm_pool *pool, struct kvbm_handle handle);
+
+/** Evict every inactive block that may go; returns how many went. */
+size_t kvbm_pool_clear(struct kvbm_pool *pool);
 
 /** What the held block is called; zero before it is Complete. */
 struct kvbm_label kvbm_pool_label(struct kvbm_pool *pool, struct kvbm_handle handle);

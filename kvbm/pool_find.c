@@ -10,7 +10,7 @@ lookup_locked(struct kvbm_pool *pool, uint64_t hash)
 {
     uint32_t block;
 
-    if (!kvbm_map_get(&pool->shared.map, hash, &block) || pool->shared.slots[block].hooked)
+    if (!kvbm_map_get(&pool->shared.map, hash, &block) || pool->slots[block].hooked)
         return KVBM_POOL_NONE;
     return block;
 }
@@ -26,23 +26,51 @@ kvbm_pool_has(struct kvbm_pool *pool, uint64_t hash)
     return found;
 }
 
+/* Hold what is there under these names.  A hole ends it, or is said as none. */
+static size_t
+seek(struct kvbm_pool *pool, const uint64_t *hashes, size_t count, struct kvbm_handle *handles,
+     bool over_holes)
+{
+    struct kvbm_inactive *inactive = &pool->shared.inactive;
+    size_t found = 0;
+    size_t end = 0;
+
+    (void)pthread_mutex_lock(&pool->shared.lock);
+    inactive->now++;
+    for (; end < count; end++) {
+        const uint32_t block = lookup_locked(pool, hashes[end]);
+
+        if (block == KVBM_POOL_NONE && !over_holes)
+            break;
+        handles[end] = (struct kvbm_handle){0};
+        if (block == KVBM_POOL_NONE)
+            continue;
+        handles[end] = kvbm_pool_hold_locked(pool, block);
+        pool->slots[block].aside = false;
+        found++;
+    }
+    /* From the last to the first, so that a block is never older than what continues it. */
+    for (size_t i = end; i > 0 && inactive->calls->use != NULL; i--)
+        if (handles[i - 1].generation != 0)
+            inactive->calls->use(inactive->state, handles[i - 1].block, inactive->now);
+    pool->shared.sought += count;
+    pool->shared.found += found;
+    (void)pthread_mutex_unlock(&pool->shared.lock);
+    return found;
+}
+
 size_t
 kvbm_pool_match(struct kvbm_pool *pool, const uint64_t *hashes, size_t count,
                 struct kvbm_handle *handles)
 {
-    size_t found = 0;
+    return seek(pool, hashes, count, handles, false);
+}
 
-    (void)pthread_mutex_lock(&pool->shared.lock);
-    for (; found < count; found++) {
-        const uint32_t block = lookup_locked(pool, hashes[found]);
-
-        if (block == KVBM_POOL_NONE)
-            break;
-        handles[found] = kvbm_pool_hold_locked(pool, block);
-        pool->shared.slots[block].aside = false;
-    }
-    (void)pthread_mutex_unlock(&pool->shared.lock);
-    return found;
+size_t
+kvbm_pool_scan(struct kvbm_pool *pool, const uint64_t *hashes, size_t count,
+               struct kvbm_handle *handles)
+{
+    return seek(pool, hashes, count, handles, true);
 }
 
 enum kvt_err
@@ -60,7 +88,7 @@ kvbm_pool_upgrade(struct kvbm_pool *pool, struct kvbm_handle weak)
 
     assert(weak.block < pool->block_count);
     (void)pthread_mutex_lock(&pool->shared.lock);
-    slot = &pool->shared.slots[weak.block];
+    slot = &pool->slots[weak.block];
     if (slot->generation == weak.generation && slot->listed && !slot->hooked) {
         (void)kvbm_pool_hold_locked(pool, weak.block);
         rc = KVT_OK;
@@ -75,36 +103,56 @@ kvbm_pool_share(struct kvbm_pool *pool, struct kvbm_handle handle)
     const struct kvbm_slot *slot;
 
     (void)pthread_mutex_lock(&pool->shared.lock);
-    slot = kvbm_pool_slot_locked(pool, handle);
+    slot = kvbm_pool_slot(pool, handle);
     assert(slot->state == KVT_BLOCK_REGISTERED);
     (void)kvbm_pool_hold_locked(pool, handle.block);
     (void)pthread_mutex_unlock(&pool->shared.lock);
 }
 
+/* Blocks set aside are victims for a moment, in a chain, and then wait as before. */
 size_t
 kvbm_pool_coldest(struct kvbm_pool *pool, size_t max, struct kvbm_handle *handles)
 {
+    struct kvbm_inactive *inactive = &pool->shared.inactive;
+    uint32_t aside = KVBM_POOL_NONE;
     size_t found = 0;
-    uint32_t block;
 
     (void)pthread_mutex_lock(&pool->shared.lock);
-    block = pool->shared.coldest;
-    while (block != KVBM_POOL_NONE && found < max) {
-        const uint32_t next = pool->shared.slots[block].next;
-
-        if (!pool->shared.slots[block].aside)
-            handles[found++] = kvbm_pool_hold_locked(pool, block);
-        block = next;
+    while (found < max) {
+        const uint32_t block = inactive->calls->victim(inactive->state, inactive->now);
+        if (block == KVBM_POOL_NONE)
+            break;
+        if (pool->slots[block].aside) {
+            pool->slots[block].next = aside;
+            aside = block;
+            continue;
+        }
+        pool->slots[block].waiting = false;
+        inactive->count--;
+        handles[found++] = kvbm_pool_hold_locked(pool, block);
     }
+    for (; aside != KVBM_POOL_NONE; aside = pool->slots[aside].next)
+        inactive->calls->put_back(inactive->state, aside);
+    for (size_t i = 0; i < found && inactive->calls->keep != NULL; i++)
+        inactive->calls->keep(inactive->state, handles[i].block);
     (void)pthread_mutex_unlock(&pool->shared.lock);
     return found;
+}
+
+void
+kvbm_pool_set_priority(struct kvbm_pool *pool, struct kvbm_handle handle, uint32_t priority)
+{
+    assert(priority <= KVT_PRIORITY_MAX);
+    (void)pthread_mutex_lock(&pool->shared.lock);
+    kvbm_pool_slot(pool, handle)->priority = (uint8_t)priority;
+    (void)pthread_mutex_unlock(&pool->shared.lock);
 }
 
 void
 kvbm_pool_set_aside(struct kvbm_pool *pool, struct kvbm_handle handle)
 {
     (void)pthread_mutex_lock(&pool->shared.lock);
-    kvbm_pool_slot_locked(pool, handle)->aside = true;
+    kvbm_pool_slot(pool, handle)->aside = true;
     (void)pthread_mutex_unlock(&pool->shared.lock);
 }
 
@@ -112,7 +160,7 @@ void
 kvbm_pool_mark_saved(struct kvbm_pool *pool, struct kvbm_handle handle)
 {
     (void)pthread_mutex_lock(&pool->shared.lock);
-    kvbm_pool_slot_locked(pool, handle)->saved = true;
+    kvbm_pool_slot(pool, handle)->saved = true;
     (void)pthread_mutex_unlock(&pool->shared.lock);
 }
 
@@ -122,7 +170,7 @@ kvbm_pool_label(struct kvbm_pool *pool, struct kvbm_handle handle)
     struct kvbm_label label;
 
     (void)pthread_mutex_lock(&pool->shared.lock);
-    label = kvbm_pool_slot_locked(pool, handle)->label;
+    label = kvbm_pool_slot(pool, handle)->label;
     (void)pthread_mutex_unlock(&pool->shared.lock);
     return label;
 }
@@ -133,7 +181,7 @@ kvbm_pool_state(struct kvbm_pool *pool, struct kvbm_handle handle)
     enum kvt_block_state state;
 
     (void)pthread_mutex_lock(&pool->shared.lock);
-    state = kvbm_pool_slot_locked(pool, handle)->state;
+    state = kvbm_pool_slot(pool, handle)->state;
     (void)pthread_mutex_unlock(&pool->shared.lock);
     return state;
 }
@@ -145,7 +193,7 @@ kvbm_pool_walk(struct kvbm_pool *pool, uint32_t *at, struct kvbm_label *labels, 
 
     (void)pthread_mutex_lock(&pool->shared.lock);
     for (; *at < pool->block_count && found < capacity; (*at)++) {
-        const struct kvbm_slot *slot = &pool->shared.slots[*at];
+        const struct kvbm_slot *slot = &pool->slots[*at];
 
         if (slot->listed && !slot->leaving)
             labels[found++] = slot->label;
@@ -178,11 +226,13 @@ kvbm_pool_stats(struct kvbm_pool *pool)
     stats = (struct kvbm_pool_stats){
         .blocks = pool->block_count,
         .free = pool->shared.free_count,
-        .inactive = pool->shared.inactive_count,
-        .active = pool->block_count - pool->shared.free_count - pool->shared.inactive_count,
+        .inactive = pool->shared.inactive.count,
+        .active = pool->block_count - pool->shared.free_count - pool->shared.inactive.count,
         .registered = pool->shared.map.count - pool->shared.hidden,
         .registrations = pool->shared.registrations,
         .duplicates = pool->shared.duplicates,
+        .sought = pool->shared.sought,
+        .found = pool->shared.found,
         .evictions = pool->shared.evictions,
         .evictions_unsaved = pool->shared.evictions_unsaved,
     };

@@ -1,9 +1,12 @@
 /*
  * kvbm/pool_internal.h -- what the files of the pool share; nobody else includes it.
  *
- * Why: the pool is book-keeping (pool.c) and lookups (pool_find.c) on the same locked state.
+ * Why: the pool is book-keeping (pool.c), registration (pool_register.c), lookups (pool_find.c) and
+ * the moves of a block that is not registered (block.c), on the same state.
  * Ownership: the pool owns all of it.
  * Threads:   everything behind `lock` is touched with it held; functions ending in _locked say so.
+ *            Of a slot, `state`, `filled`, `by_tokens` and `label` are its one holder's until it is
+ *            registered, and constant from then on until it is free again.
  * Limits:    as kvbm/pool.h.
  */
 #ifndef KVBM_POOL_INTERNAL_H
@@ -11,58 +14,70 @@
 
 #include <pthread.h>
 
+#include "kvbm/inactive.h"
 #include "kvbm/map.h"
 #include "kvbm/pool.h"
 
-#define KVBM_POOL_NONE UINT32_MAX
+#define KVBM_POOL_NONE         UINT32_MAX
+#define KVBM_POOL_ANNOUNCE_MAX 32 /* callbacks between two turns of the lock */
 
 struct kvbm_slot {
-    struct kvbm_label label;
-    uint32_t generation; /* changes when the block becomes Reset */
+    struct kvbm_label label; /* while Partial, tokens_hash is the seed of its tokens' hash */
+    uint32_t generation;     /* changes when the block becomes free; never 0 */
     uint32_t refs;
-    uint32_t previous; /* in the inactive list: colder */
-    uint32_t next;     /* in the inactive list: warmer; in the free list: the next free one */
     enum kvt_block_state state;
-    bool listed;  /* the map has it under its name */
-    bool leaving; /* hooked, to take the name back */
-    bool hooked;  /* a callback about it runs: listed, but not to be found */
-    bool aside;   /* not offered as coldest */
-    bool saved;   /* the next tier has a copy */
-    bool waiting; /* in the inactive list */
+    union {
+        uint32_t next;   /* free: the next free one; while the coldest are sought: a chain */
+        uint32_t filled; /* Partial: tokens in it */
+    };
+    uint8_t priority;
+    bool by_tokens; /* its tokens name it */
+    bool listed;    /* the map has it under its name */
+    bool leaving;   /* hooked, to take the name back */
+    bool hooked;    /* a callback about it runs: listed, but not to be found */
+    bool aside;     /* not offered as coldest */
+    bool saved;     /* the next tier has a copy */
+    bool waiting;   /* in the inactive part */
 };
 
 struct kvbm_pool {
     uint32_t block_count;
+    uint32_t block_tokens;
+    uint32_t prefix_depth;
     enum kvbm_pool_dedup dedup;
     kvbm_pool_event_fn *on_store;
     kvbm_pool_event_fn *on_remove;
     void *arg;
+    uint32_t *tokens; /* block_tokens of each block; of its one holder */
+    struct kvbm_slot *slots;
 
     struct {
-        pthread_mutex_t lock; /* guards this struct, and nothing outside it */
+        pthread_mutex_t lock; /* guards this struct and the slots, but for what is said above */
         pthread_cond_t freed; /* or inactive now */
-        struct kvbm_slot *slots;
         struct kvbm_map map;
+        struct kvbm_inactive inactive;
         uint32_t free_first;
         uint32_t free_count;
-        uint32_t coldest; /* ends of the inactive list */
-        uint32_t warmest;
-        uint32_t inactive_count;
         uint32_t hidden; /* listed and hooked */
         uint64_t registrations;
         uint64_t duplicates;
+        uint64_t sought;
+        uint64_t found;
         uint64_t evictions;
         uint64_t evictions_unsaved;
     } shared;
 };
 
-/** The slot of a held handle; a stale or foreign handle is a bug, and asserted. */
-struct kvbm_slot *kvbm_pool_slot_locked(struct kvbm_pool *pool, struct kvbm_handle handle);
-
-/** Take `block` out of the inactive list. */
-void kvbm_pool_unlink_locked(struct kvbm_pool *pool, uint32_t block);
+/** The slot of a block that the caller holds; a stale or foreign handle is a bug, and asserted. */
+struct kvbm_slot *kvbm_pool_slot(struct kvbm_pool *pool, struct kvbm_handle handle);
 
 /** One more holder. */
 struct kvbm_handle kvbm_pool_hold_locked(struct kvbm_pool *pool, uint32_t block);
+
+/** Nobody holds the block any more, and it has no name. */
+void kvbm_pool_free_locked(struct kvbm_pool *pool, uint32_t block);
+
+/** From here on nobody finds the name, and nobody can register it again until it is taken away. */
+void kvbm_pool_hide_locked(struct kvbm_pool *pool, struct kvbm_slot *slot, bool leaving);
 
 #endif /* KVBM_POOL_INTERNAL_H */

@@ -67,7 +67,7 @@ name_blocks(struct kvbm_serve *serve, const uint64_t *hashes, uint32_t count)
             .parent = i > 0 ? hashes[i - 1] : 0,
             .position = i,
         };
-        serve->labels[i] = (struct kvbm_label){serve->ids[i], hashes[prefix]};
+        serve->labels[i] = (struct kvbm_label){serve->ids[i], hashes[prefix], 0};
     }
 }
 

@@ -2,6 +2,7 @@
 #include <inttypes.h>
 
 #include "base/log.h"
+#include "kvbm/block.h"
 #include "kvbm/worker/content.h"
 #include "kvbm/worker/serve_internal.h"
 
@@ -66,7 +67,7 @@ readable(struct kvbm_stack *stack, struct kvbm_handle handle, uint32_t scratch)
 static bool
 enter(struct kvbm_pool *pool, struct kvbm_handle *handle, const struct kvbm_label *label)
 {
-    enum kvt_err rc = kvbm_pool_complete(pool, *handle, label, NULL);
+    enum kvt_err rc = kvbm_block_complete(pool, *handle, label, NULL);
 
     if (rc == KVT_OK)
         rc = kvbm_pool_register(pool, handle, NULL);
@@ -84,7 +85,7 @@ allocate(struct kvbm_stack *stack, struct kvbm_pool *pool, uint32_t count,
         return rc;
     }
     for (uint32_t i = 0; i < count; i++) {
-        rc = kvbm_pool_begin(pool, handles[i], NULL);
+        rc = kvbm_block_begin(pool, handles[i], NULL);
         assert(rc == KVT_OK); /* a freshly allocated block is Reset */
     }
     return KVT_OK;

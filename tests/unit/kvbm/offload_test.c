@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "kvbm/block.h"
 #include "kvbm/offload.h"
 
 #include "tests/support/seed.h"
@@ -125,14 +126,14 @@ close_fixture(struct fixture *fixture)
 static void
 make(struct fixture *fixture, uint64_t hash)
 {
-    const struct kvbm_label label = {{hash, 0, 0}, hash};
+    const struct kvbm_label label = {{hash, 0, 0}, hash, 0};
     struct kvbm_pool *pool = fixture->tiers[0].pool;
     struct kvbm_handle handle;
 
     assert_int_equal(kvbm_pool_allocate_wait(pool, 1, &handle, 10000), KVT_OK);
-    assert_int_equal(kvbm_pool_begin(pool, handle, NULL), KVT_OK);
+    assert_int_equal(kvbm_block_begin(pool, handle, NULL), KVT_OK);
     fill(kvbm_storage_address(fixture->tiers[0].storage, handle.block), hash);
-    assert_int_equal(kvbm_pool_complete(pool, handle, &label, NULL), KVT_OK);
+    assert_int_equal(kvbm_block_complete(pool, handle, &label, NULL), KVT_OK);
     assert_int_equal(kvbm_pool_register(pool, &handle, NULL), KVT_OK);
     assert_int_equal(kvbm_offload_push(fixture->offload, handle, 10000), KVT_OK);
     kvbm_pool_drop(pool, handle);

@@ -4,6 +4,7 @@
  */
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "kvbm/block.h"
 #include "kvbm/pool.h"
 
 #include "tests/support/seed.h"
@@ -51,7 +52,7 @@ new_pool(enum kvbm_pool_dedup dedup)
 static struct kvbm_label
 label_of(uint64_t hash)
 {
-    return (struct kvbm_label){{hash, hash + 1000, (uint32_t)hash}, hash + 2000};
+    return (struct kvbm_label){{hash, hash + 1000, (uint32_t)hash}, hash + 2000, 0};
 }
 
 /* A complete block of that name, held by us alone. */
@@ -62,8 +63,8 @@ make(struct kvbm_pool *pool, uint64_t hash)
     struct kvbm_handle handle;
 
     assert_int_equal(kvbm_pool_allocate(pool, 1, &handle), KVT_OK);
-    assert_int_equal(kvbm_pool_begin(pool, handle, NULL), KVT_OK);
-    assert_int_equal(kvbm_pool_complete(pool, handle, &label, NULL), KVT_OK);
+    assert_int_equal(kvbm_block_begin(pool, handle, NULL), KVT_OK);
+    assert_int_equal(kvbm_block_complete(pool, handle, &label, NULL), KVT_OK);
     return handle;
 }
 
@@ -103,22 +104,22 @@ illegal_moves_are_refused(void **unused)
     (void)unused;
     assert_int_equal(kvbm_pool_allocate(pool, 1, &handle), KVT_OK);
     assert_int_equal(kvbm_pool_state(pool, handle), KVT_BLOCK_RESET);
-    assert_int_equal(kvbm_pool_complete(pool, handle, &label, &err), KVT_INVALID);
+    assert_int_equal(kvbm_block_complete(pool, handle, &label, &err), KVT_INVALID);
     assert_int_equal(kvbm_pool_register(pool, &handle, &err), KVT_INVALID);
-    assert_int_equal(kvbm_pool_reset(pool, handle, &err), KVT_INVALID);
-    assert_int_equal(kvbm_pool_begin(pool, handle, &err), KVT_OK);
-    assert_int_equal(kvbm_pool_begin(pool, handle, &err), KVT_INVALID);
+    assert_int_equal(kvbm_block_reset(pool, handle, &err), KVT_INVALID);
+    assert_int_equal(kvbm_block_begin(pool, handle, &err), KVT_OK);
+    assert_int_equal(kvbm_block_begin(pool, handle, &err), KVT_INVALID);
     assert_int_equal(kvbm_pool_register(pool, &handle, &err), KVT_INVALID);
-    assert_int_equal(kvbm_pool_complete(pool, handle, &label, &err), KVT_OK);
-    assert_int_equal(kvbm_pool_complete(pool, handle, &label, &err), KVT_INVALID);
-    assert_int_equal(kvbm_pool_begin(pool, handle, &err), KVT_INVALID);
+    assert_int_equal(kvbm_block_complete(pool, handle, &label, &err), KVT_OK);
+    assert_int_equal(kvbm_block_complete(pool, handle, &label, &err), KVT_INVALID);
+    assert_int_equal(kvbm_block_begin(pool, handle, &err), KVT_INVALID);
     assert_false(kvbm_pool_has(pool, 1)); /* complete is not yet to be found */
     assert_int_equal(kvbm_pool_register(pool, &handle, &err), KVT_OK);
     assert_true(kvbm_pool_has(pool, 1));
     assert_int_equal(kvbm_pool_register(pool, &handle, &err), KVT_INVALID);
-    assert_int_equal(kvbm_pool_begin(pool, handle, &err), KVT_INVALID);
-    assert_int_equal(kvbm_pool_complete(pool, handle, &label, &err), KVT_INVALID);
-    assert_int_equal(kvbm_pool_reset(pool, handle, &err), KVT_INVALID);
+    assert_int_equal(kvbm_block_begin(pool, handle, &err), KVT_INVALID);
+    assert_int_equal(kvbm_block_complete(pool, handle, &label, &err), KVT_INVALID);
+    assert_int_equal(kvbm_block_reset(pool, handle, &err), KVT_INVALID);
     assert_int_equal(kvbm_pool_state(pool, handle), KVT_BLOCK_REGISTERED);
     assert_int_equal(kvbm_pool_label(pool, handle).prefix_hash, 2001);
     kvbm_pool_drop(pool, handle);
@@ -132,7 +133,7 @@ unregistered_blocks_return_to_reset(void **unused)
     struct kvbm_handle handle = make(pool, 1);
 
     (void)unused;
-    assert_int_equal(kvbm_pool_reset(pool, handle, NULL), KVT_OK);
+    assert_int_equal(kvbm_block_reset(pool, handle, NULL), KVT_OK);
     assert_int_equal(kvbm_pool_label(pool, handle).id.hash, 0);
     kvbm_pool_drop(pool, handle);
     kvbm_pool_drop(pool, make(pool, 2)); /* dropped while complete */
