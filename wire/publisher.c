@@ -1,4 +1,4 @@
-#include "kvtier/publisher.h"
+#include "wire/publisher.h"
 
 #include <assert.h>
 #include <string.h>
@@ -20,7 +20,7 @@ enum {
 };
 
 static enum kvt_err
-check_options(const struct kvt_publisher_options *options, struct kvt_error *err)
+check_options(const struct wire_publisher_options *options, struct kvt_error *err)
 {
     if (strlen(options->namespace_) >= KVT_NAMESPACE_MAX)
         return kvt_error_set(err, KVT_INVALID, "publisher: namespace longer than %d bytes",
@@ -59,7 +59,7 @@ make_incarnation(void)
 }
 
 static void
-copy_options(struct kvt_publisher *publisher, const struct kvt_publisher_options *options)
+copy_options(struct wire_publisher *publisher, const struct wire_publisher_options *options)
 {
     struct kvt_event_batch *batch = &publisher->sender.batch;
 
@@ -87,7 +87,7 @@ copy_options(struct kvt_publisher *publisher, const struct kvt_publisher_options
 }
 
 static bool
-make_locks(struct kvt_publisher *publisher)
+make_locks(struct wire_publisher *publisher)
 {
     if (pthread_mutex_init(&publisher->shared.lock, NULL) != 0)
         return false;
@@ -102,7 +102,7 @@ fail_lock:
 }
 
 static enum kvt_err
-make_state(struct kvt_publisher *publisher)
+make_state(struct wire_publisher *publisher)
 {
     const uint32_t capacity = publisher->ring_events > publisher->buffer_events
                                   ? publisher->ring_events
@@ -128,7 +128,7 @@ make_state(struct kvt_publisher *publisher)
 }
 
 static enum kvt_err
-start(struct kvt_publisher *publisher, struct kvt_error *err)
+start(struct wire_publisher *publisher, struct kvt_error *err)
 {
     enum kvt_err rc;
     int sys;
@@ -148,10 +148,10 @@ start(struct kvt_publisher *publisher, struct kvt_error *err)
 }
 
 enum kvt_err
-kvt_publisher_open(struct kvt_publisher **out, const struct kvt_publisher_options *options,
-                   struct kvt_error *err)
+wire_publisher_open(struct wire_publisher **out, const struct wire_publisher_options *options,
+                    struct kvt_error *err)
 {
-    struct kvt_publisher *publisher;
+    struct wire_publisher *publisher;
     enum kvt_err rc;
 
     assert(out != NULL && options != NULL && options->bus != NULL);
@@ -173,7 +173,7 @@ kvt_publisher_open(struct kvt_publisher **out, const struct kvt_publisher_option
     else
         rc = start(publisher, err);
     if (rc != KVT_OK) {
-        kvt_publisher_close(publisher, false);
+        wire_publisher_close(publisher, false);
         return rc;
     }
     *out = publisher;
@@ -182,7 +182,7 @@ kvt_publisher_open(struct kvt_publisher **out, const struct kvt_publisher_option
 
 /* Give the event its number.  When the buffer is full the oldest unsent one is given up. */
 static void
-append_locked(struct kvt_publisher *publisher, const struct kvt_event *event)
+append_locked(struct wire_publisher *publisher, const struct kvt_event *event)
 {
     uint64_t pending;
 
@@ -201,7 +201,7 @@ append_locked(struct kvt_publisher *publisher, const struct kvt_event *event)
 }
 
 void
-kvt_publisher_event(struct kvt_publisher *publisher, const struct kvt_event *event)
+wire_publisher_event(struct wire_publisher *publisher, const struct kvt_event *event)
 {
     assert(publisher != NULL && event != NULL);
     assert(event->type >= KVT_EVENT_STORE && event->type <= KVT_EVENT_CLEAR);
@@ -212,11 +212,11 @@ kvt_publisher_event(struct kvt_publisher *publisher, const struct kvt_event *eve
 }
 
 void
-kvt_publisher_stats(struct kvt_publisher *publisher, struct kvt_publisher_stats *stats)
+wire_publisher_stats(struct wire_publisher *publisher, struct wire_publisher_stats *stats)
 {
     assert(publisher != NULL && stats != NULL);
     (void)pthread_mutex_lock(&publisher->shared.lock);
-    *stats = (struct kvt_publisher_stats){
+    *stats = (struct wire_publisher_stats){
         .incarnation = publisher->incarnation,
         .next_seq = publisher->shared.next_seq,
         .acked_seq = publisher->shared.acked_seq,
@@ -230,7 +230,7 @@ kvt_publisher_stats(struct kvt_publisher *publisher, struct kvt_publisher_stats 
 }
 
 enum kvt_err
-kvt_publisher_flush(struct kvt_publisher *publisher, uint64_t timeout_ms)
+wire_publisher_flush(struct wire_publisher *publisher, uint64_t timeout_ms)
 {
     const struct timespec until = kvt_cond_deadline(timeout_ms);
     uint64_t target;
@@ -251,7 +251,7 @@ kvt_publisher_flush(struct kvt_publisher *publisher, uint64_t timeout_ms)
 }
 
 void
-kvt_publisher_close(struct kvt_publisher *publisher, bool bye)
+wire_publisher_close(struct wire_publisher *publisher, bool bye)
 {
     const struct kvt_event farewell = {.type = KVT_EVENT_BYE, .ranks = 1};
 

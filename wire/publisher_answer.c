@@ -8,7 +8,7 @@
 
 /* NATS's thread: decode into the queue and leave.  When it is full, the asker's deadline passes. */
 static void
-enqueue(struct kvt_publisher *publisher, const struct wire_publisher_question *question,
+enqueue(struct wire_publisher *publisher, const struct wire_publisher_question *question,
         const char *reply)
 {
     uint32_t at;
@@ -53,7 +53,8 @@ wire_publisher_answer_on_range(void *publisher, const char *subject, const char 
 
 /* sender.page becomes a page of `count` events of sender.answer. */
 static enum kvt_err
-make_page(struct kvt_publisher *publisher, uint64_t first_seq, uint32_t count, uint64_t next_cursor)
+make_page(struct wire_publisher *publisher, uint64_t first_seq, uint32_t count,
+          uint64_t next_cursor)
 {
     struct kvt_event_batch *batch = &publisher->sender.batch;
     enum kvt_err rc;
@@ -75,7 +76,7 @@ make_page(struct kvt_publisher *publisher, uint64_t first_seq, uint32_t count, u
  * event, which is harmless, and nothing that the snapshot misses has a number at or below it.
  */
 static enum kvt_err
-answer_dump(struct kvt_publisher *publisher, const struct wire_query_dump *dump)
+answer_dump(struct wire_publisher *publisher, const struct wire_query_dump *dump)
 {
     size_t limit = dump->limit;
     uint64_t cursor = dump->cursor;
@@ -99,7 +100,7 @@ answer_dump(struct kvt_publisher *publisher, const struct wire_query_dump *dump)
 }
 
 static enum kvt_err
-answer_range(struct kvt_publisher *publisher, const struct wire_query_range *range)
+answer_range(struct wire_publisher *publisher, const struct wire_query_range *range)
 {
     uint64_t oldest;
     uint64_t next;
@@ -123,7 +124,7 @@ answer_range(struct kvt_publisher *publisher, const struct wire_query_range *ran
 }
 
 void
-wire_publisher_answer(struct kvt_publisher *publisher,
+wire_publisher_answer(struct wire_publisher *publisher,
                       const struct wire_publisher_question *question)
 {
     struct kvt_buffer *page = &publisher->sender.page;

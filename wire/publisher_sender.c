@@ -26,7 +26,7 @@ enum work { WORK_WAIT, WORK_ANSWER, WORK_SEND, WORK_HEARTBEAT, WORK_END };
 
 /* What there is to send at `now_ms`; `until_ms` becomes the time at which that may change. */
 static enum work
-choose_send_locked(const struct kvt_publisher *publisher, uint64_t now_ms, uint64_t *until_ms)
+choose_send_locked(const struct wire_publisher *publisher, uint64_t now_ms, uint64_t *until_ms)
 {
     const uint64_t pending = publisher->shared.next_seq - publisher->shared.unsent_seq;
     const bool stop = publisher->shared.stop;
@@ -56,7 +56,7 @@ choose_send_locked(const struct kvt_publisher *publisher, uint64_t now_ms, uint6
 
 /* Answers go first, but not twice in a row while events are due. */
 static enum work
-choose_locked(const struct kvt_publisher *publisher, uint64_t now_ms, uint64_t *until_ms)
+choose_locked(const struct wire_publisher *publisher, uint64_t now_ms, uint64_t *until_ms)
 {
     const enum work work = choose_send_locked(publisher, now_ms, until_ms);
 
@@ -66,7 +66,7 @@ choose_locked(const struct kvt_publisher *publisher, uint64_t now_ms, uint64_t *
 }
 
 static void
-wait_locked(struct kvt_publisher *publisher, uint64_t until_ms)
+wait_locked(struct wire_publisher *publisher, uint64_t until_ms)
 {
     const struct timespec until = {.tv_sec = (time_t)(until_ms / 1000),
                                    .tv_nsec = (long)(until_ms % 1000) * 1000000};
@@ -75,14 +75,14 @@ wait_locked(struct kvt_publisher *publisher, uint64_t until_ms)
 }
 
 static uint32_t
-partition_of(const struct kvt_publisher *publisher, const struct kvt_event *event)
+partition_of(const struct wire_publisher *publisher, const struct kvt_event *event)
 {
     return (uint32_t)(event->prefix_hash % publisher->partitions);
 }
 
 /* Copy the oldest unsent events, as many as go into one batch: one run of one partition. */
 static void
-take_locked(struct kvt_publisher *publisher)
+take_locked(struct wire_publisher *publisher)
 {
     const struct kvt_event *ring = publisher->shared.ring;
     uint64_t seq = publisher->shared.unsent_seq;
@@ -108,7 +108,7 @@ take_locked(struct kvt_publisher *publisher)
 }
 
 static enum kvt_err
-encode(struct kvt_publisher *publisher, struct kvt_event *events, uint32_t count,
+encode(struct wire_publisher *publisher, struct kvt_event *events, uint32_t count,
        uint64_t first_seq)
 {
     struct kvt_event_batch *batch = &publisher->sender.batch;
@@ -122,7 +122,7 @@ encode(struct kvt_publisher *publisher, struct kvt_event *events, uint32_t count
 }
 
 static enum kvt_err
-publish(struct kvt_publisher *publisher, uint32_t partition, bool acked)
+publish(struct wire_publisher *publisher, uint32_t partition, bool acked)
 {
     const struct kvt_buffer *bytes = &publisher->sender.bytes;
     char subject[WIRE_SUBJECT_MAX];
@@ -148,7 +148,7 @@ publish(struct kvt_publisher *publisher, uint32_t partition, bool acked)
 
 /* The first `count` of the piece that was tried are settled. */
 static void
-settle(struct kvt_publisher *publisher, uint32_t count, bool lost)
+settle(struct wire_publisher *publisher, uint32_t count, bool lost)
 {
     publisher->sender.sent += count;
     publisher->sender.backoff_ms = 0;
@@ -168,7 +168,7 @@ settle(struct kvt_publisher *publisher, uint32_t count, bool lost)
 }
 
 static void
-back_off(struct kvt_publisher *publisher)
+back_off(struct wire_publisher *publisher)
 {
     uint64_t wait_ms = publisher->sender.backoff_ms * 2;
 
@@ -184,7 +184,7 @@ back_off(struct kvt_publisher *publisher)
 
 /* Try to send the next piece of what was taken. */
 static void
-send_piece(struct kvt_publisher *publisher)
+send_piece(struct wire_publisher *publisher)
 {
     struct kvt_event *events = publisher->sender.events + publisher->sender.sent;
     uint32_t count = publisher->sender.count - publisher->sender.sent;
@@ -195,7 +195,7 @@ send_piece(struct kvt_publisher *publisher)
     rc = encode(publisher, events, count, publisher->sender.first_seq + publisher->sender.sent);
     if (rc == KVT_OK)
         rc = publish(publisher, partition_of(publisher, events),
-                     publisher->mode == KVT_PUBLISHER_JETSTREAM);
+                     publisher->mode == WIRE_PUBLISHER_JETSTREAM);
     if (rc == KVT_OK)
         settle(publisher, count, false);
     else if (rc == KVT_RANGE && count > 1)
@@ -209,7 +209,7 @@ send_piece(struct kvt_publisher *publisher)
 /* A lost tail is noticed by the next number to come.  Whether it arrives is not asked: another one
  * follows. */
 static void
-send_heartbeat(struct kvt_publisher *publisher, uint64_t next_seq)
+send_heartbeat(struct wire_publisher *publisher, uint64_t next_seq)
 {
     enum kvt_err rc = encode(publisher, NULL, 0, next_seq);
 
@@ -220,7 +220,7 @@ send_heartbeat(struct kvt_publisher *publisher, uint64_t next_seq)
 }
 
 static struct wire_publisher_question
-take_question_locked(struct kvt_publisher *publisher)
+take_question_locked(struct wire_publisher *publisher)
 {
     const uint32_t head = publisher->shared.question_head;
 
@@ -233,7 +233,7 @@ take_question_locked(struct kvt_publisher *publisher)
 void *
 wire_publisher_sender_run(void *arg)
 {
-    struct kvt_publisher *publisher = arg;
+    struct wire_publisher *publisher = arg;
     struct wire_publisher_question question;
     enum work work;
     uint64_t until_ms;

@@ -24,8 +24,8 @@
 #include <pthread.h>
 
 #include "base/buffer.h"
-#include "kvtier/publisher.h"
 #include "wire/bus.h"
+#include "wire/publisher.h"
 #include "wire/query.h"
 #include "wire/subject.h"
 
@@ -43,13 +43,13 @@ struct wire_publisher_question {
     struct kvt_error nonsense;
 };
 
-struct kvt_publisher {
+struct wire_publisher {
     struct wire_bus *bus;
     char namespace_[KVT_NAMESPACE_MAX];
     char worker[KVT_NAME_MAX];
     char dump_subject[WIRE_SUBJECT_MAX];
     char range_subject[WIRE_SUBJECT_MAX];
-    enum kvt_publisher_mode mode;
+    enum wire_publisher_mode mode;
     uint32_t location_count;
     uint32_t partitions;
     uint32_t flush_events;
@@ -57,7 +57,7 @@ struct kvt_publisher {
     uint64_t heartbeat_ms;
     uint32_t ring_events;
     uint32_t buffer_events;
-    kvt_publisher_snapshot_fn *snapshot;
+    wire_publisher_snapshot_fn *snapshot;
     void *snapshot_arg;
     uint64_t incarnation;
     pthread_t thread;
@@ -113,7 +113,7 @@ void wire_publisher_answer_on_range(void *publisher, const char *subject, const 
                                     const void *bytes, size_t size);
 
 /** Answer one question; on the sender thread, without the lock. */
-void wire_publisher_answer(struct kvt_publisher *publisher,
+void wire_publisher_answer(struct wire_publisher *publisher,
                            const struct wire_publisher_question *question);
 
 #endif /* WIRE_PUBLISHER_STATE_H */

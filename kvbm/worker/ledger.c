@@ -78,7 +78,7 @@ publish(struct kvbm_ledger_tier *tier, const struct kvbm_label *label, enum kvt_
     if (!tier->published)
         return;
     event = event_of(tier, label, type);
-    kvt_publisher_event(tier->ledger->publisher, &event);
+    wire_publisher_event(tier->ledger->publisher, &event);
 }
 
 /* Index first, bus second, both ways: a dump that includes sequence n shows no less than n. */
@@ -165,18 +165,18 @@ kvbm_ledger_attach(struct kvbm_ledger *ledger, struct wire_bus *bus,
     }
     if (bus == NULL)
         return KVT_OK;
-    rc = kvt_publisher_open(&ledger->publisher,
-                            &(struct kvt_publisher_options){
-                                .bus = bus,
-                                .namespace_ = ledger->settings->namespace_,
-                                .worker = ledger->worker,
-                                .mode = ledger->settings->transport,
-                                .locations = locations,
-                                .location_count = count,
-                                .snapshot = snapshot,
-                                .snapshot_arg = ledger,
-                            },
-                            err);
+    rc = wire_publisher_open(&ledger->publisher,
+                             &(struct wire_publisher_options){
+                                 .bus = bus,
+                                 .namespace_ = ledger->settings->namespace_,
+                                 .worker = ledger->worker,
+                                 .mode = ledger->settings->transport,
+                                 .locations = locations,
+                                 .location_count = count,
+                                 .snapshot = snapshot,
+                                 .snapshot_arg = ledger,
+                             },
+                             err);
     if (rc != KVT_OK)
         return rc;
     /* Nothing is registered yet, so no event was missed between the two loops. */
@@ -190,7 +190,7 @@ kvbm_ledger_leave(struct kvbm_ledger *ledger)
 {
     for (size_t i = 0; i < KVBM_LEDGER_TIERS; i++)
         ledger->tiers[i].published = false;
-    kvt_publisher_close(ledger->publisher, true);
+    wire_publisher_close(ledger->publisher, true);
     ledger->publisher = NULL;
 }
 

@@ -21,7 +21,7 @@
 #include "kvbm/pool.h"
 #include "kvbm/worker/counters.h"
 #include "kvbm/worker/settings.h"
-#include "kvtier/publisher.h"
+#include "wire/publisher.h"
 
 #define KVBM_LEDGER_TIERS 3 /* G1, G2, G3 */
 
@@ -43,7 +43,7 @@ struct kvbm_ledger {
     char worker[KVT_NAME_MAX];
     struct index *index;
     uint32_t ns;
-    struct kvt_publisher *publisher;
+    struct wire_publisher *publisher;
     struct kvbm_ledger_tier tiers[KVBM_LEDGER_TIERS];
 };
 

@@ -140,11 +140,11 @@ sample_events(const struct kvbm_status *status)
     uint64_t buffered = 0;
 
     for (uint32_t s = 0; s < status->stack_count; s++) {
-        struct kvt_publisher_stats stats;
+        struct wire_publisher_stats stats;
 
         if (status->stacks[s]->ledger.publisher == NULL)
             continue;
-        kvt_publisher_stats(status->stacks[s]->ledger.publisher, &stats);
+        wire_publisher_stats(status->stacks[s]->ledger.publisher, &stats);
         published += stats.next_seq > 0 ? stats.next_seq - 1 : 0;
         lost += stats.lost;
         buffered += stats.buffered;

@@ -229,9 +229,9 @@ settle(struct kvbm_replay *replay)
     for (uint32_t i = 0; i < replay->lane_count; i++)
         drained = drain(replay, &replay->lanes[i]) && drained;
     for (uint32_t i = 0; i < replay->lane_count; i++) {
-        struct kvt_publisher *publisher = replay->lanes[i].stack->ledger.publisher;
+        struct wire_publisher *publisher = replay->lanes[i].stack->ledger.publisher;
 
-        if (publisher != NULL && kvt_publisher_flush(publisher, FLUSH_WAIT) != KVT_OK) {
+        if (publisher != NULL && wire_publisher_flush(publisher, FLUSH_WAIT) != KVT_OK) {
             kvt_log_warn("worker.replay", "events_waiting", "%s: not every event is acknowledged",
                          replay->lanes[i].stack->name);
             drained = false;

@@ -219,7 +219,7 @@ kvbm_settings_load(struct kvbm_settings *settings, const struct kvt_config *conf
     if (settings->namespace_[0] != '\0')
         settings->salt = XXH3_64bits(settings->namespace_, strlen(settings->namespace_));
     settings->workers = (uint32_t)kvt_config_u64(config, ROW(WORKERS));
-    settings->transport = (enum kvt_publisher_mode)kvt_config_enum(config, ROW(EVENTS_TRANSPORT));
+    settings->transport = (enum wire_publisher_mode)kvt_config_enum(config, ROW(EVENTS_TRANSPORT));
     settings->publish_g1 = kvt_config_bool(config, ROW(EVENTS_G1));
     settings->stay = kvt_config_bool(config, ROW(STAY));
     settings->report = kvt_config_string(config, ROW(REPORT));

@@ -18,8 +18,8 @@
 #include "kvtier/block.h"
 #include "kvtier/error.h"
 #include "kvtier/key.h"
-#include "kvtier/publisher.h"
 #include "wire/bus.h"
+#include "wire/publisher.h"
 
 #define KVBM_SETTINGS_BLOCKS_MIN 8
 #define KVBM_SETTINGS_SECRET_MAX 256
@@ -59,7 +59,7 @@ struct kvbm_settings {
     uint32_t low_ppm;
     uint64_t room_wait_ms;
 
-    enum kvt_publisher_mode transport;
+    enum wire_publisher_mode transport;
     bool publish_g1;
     struct wire_bus_options bus;
 

@@ -12,10 +12,10 @@ enum { DUMP_ROWS = 1000, DUMP_ROWS_MAX = 65536 };
 static void
 format_events(struct kvbm_stack *stack, struct kvt_buffer *out)
 {
-    struct kvt_publisher_stats events = {0};
+    struct wire_publisher_stats events = {0};
 
     if (stack->ledger.publisher != NULL)
-        kvt_publisher_stats(stack->ledger.publisher, &events);
+        wire_publisher_stats(stack->ledger.publisher, &events);
     kvt_buffer_printf(out,
                       ",\"events\":{\"incarnation\":%" PRIu64 ",\"next_seq\":%" PRIu64
                       ",\"acked_seq\":%" PRIu64 ",\"lost\":%" PRIu64 ",\"buffered\":%" PRIu64

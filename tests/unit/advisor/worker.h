@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "kvtier/publisher.h"
+#include "wire/publisher.h"
 
 #include "tests/unit/advisor/program.h"
 
@@ -24,9 +24,9 @@ struct test_worker {
     char name[KVT_NAME_MAX];
     char namespace_[KVT_NAMESPACE_MAX];
     struct kvt_location locations[2];
-    enum kvt_publisher_mode mode;
+    enum wire_publisher_mode mode;
     struct wire_bus *bus;
-    struct kvt_publisher *publisher;
+    struct wire_publisher *publisher;
     uint64_t seed;
     pthread_mutex_t lock; /* guards `held` */
     bool held[TEST_WORKER_BLOCKS][2];
