@@ -97,6 +97,16 @@ count(struct advisor_planner *planner, const struct advisor_effect *effect,
     advisor_tally_block(planner->options.tally, &hot, effect->age_ms, kvt_clock_unix_ms());
 }
 
+/* Is it being taken out of another tier?  Then an order of ours brought it. */
+static bool
+is_moved(const struct advisor_planner *planner, uint32_t tier, const struct policy_block *block)
+{
+    for (uint32_t i = 0; i < planner->tier_count; i++)
+        if (i != tier && policy_roster_is_taken(planner->tiers[i].roster, block->ns, block->hash))
+            return true;
+    return false;
+}
+
 /* It came to the tier, if it was not there. */
 static void
 hear(struct advisor_planner *planner, uint32_t tier, const struct policy_block *block)
@@ -107,7 +117,10 @@ hear(struct advisor_planner *planner, uint32_t tier, const struct policy_block *
         planner->news = kvt_calloc(ADVISOR_NEWS_MAX, sizeof(*planner->news));
     if (planner->news != NULL && planner->news_count < ADVISOR_NEWS_MAX)
         planner->news[planner->news_count++] =
-            (struct advisor_news){.hash = block->hash, .ns = block->ns, .tier = tier};
+            (struct advisor_news){.hash = block->hash,
+                                  .ns = block->ns,
+                                  .tier = tier,
+                                  .moved = is_moved(planner, tier, block)};
 }
 
 static void

@@ -78,6 +78,7 @@ struct advisor_news {
     uint64_t hash;
     uint32_t ns;
     uint32_t tier;
+    bool moved; /* an order of ours brought it: it is not to go back for that */
 };
 
 /* A pass over the rows of the store, for rules without watermarks. */

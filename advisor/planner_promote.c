@@ -59,6 +59,17 @@ any_open(const struct advisor_tick *plan, const struct advisor_gateway *gateway)
     return false;
 }
 
+/* While it waited for room the block may have gone from where it was read.  Of a tier that is not
+ * known whole nobody can say. */
+static bool
+is_there(const struct advisor_planner *planner, const struct advisor_candidate *candidate)
+{
+    const struct advisor_tier *tier = &planner->tiers[candidate->tier];
+
+    return tier->truncated ||
+           policy_roster_has(tier->roster, candidate->block.ns, candidate->block.hash);
+}
+
 /* The rule that brings the block up, and where; -1: none does. */
 static int32_t
 promoter(struct advisor_tick *plan, const struct advisor_candidate *candidate, uint32_t gateway,
@@ -70,7 +81,7 @@ promoter(struct advisor_tick *plan, const struct advisor_candidate *candidate, u
         advisor_asker_rule(&plan->asker, candidate->tier, block, POLICY_ON_SECOND_COLD_HIT);
     const struct policy_rule *row = rule < 0 ? NULL : policy_rule_at(plan->policy, (size_t)rule);
 
-    if (row == NULL || row->verb != POLICY_PROMOTE ||
+    if (row == NULL || row->verb != POLICY_PROMOTE || !is_there(planner, candidate) ||
         (row->promote_by == POLICY_BY_READS && candidate->reads < planner->options.promote_after) ||
         !advisor_edge_of(planner, planner->rules, row, candidate->tier, gateway, plan->now_ms,
                          edge))

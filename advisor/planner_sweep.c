@@ -212,7 +212,8 @@ look_at_news(struct pass *pass, const struct advisor_news *news)
         return true; /* it went again */
     rule = advisor_asker_rule_of_row(&plan->asker, news->tier, row, ranks, POLICY_ON_STORED);
     if (rule < 0 ||
-        (policy_rule_at(plan->policy, (size_t)rule)->on & (uint32_t)POLICY_ON_STORED) == 0)
+        (policy_rule_at(plan->policy, (size_t)rule)->on & (uint32_t)POLICY_ON_STORED) == 0 ||
+        (news->moved && policy_rule_at(plan->policy, (size_t)rule)->verb == POLICY_PROMOTE))
         return true;
     block = block_of(row, ranks);
     return act(pass, rule, news->tier, &block);

@@ -13,6 +13,7 @@ enum { FILE_MODE = 0644, ORDERS_A_STEP = 64 };
 
 #define BEFORE_NOW_MS (UINT64_C(30) * 86400000)
 
+static const char *const names[OBEDIENT_TIERS_MAX] = {"hot@gw0", "cold@b", "warm@gw0", "cold@far"};
 const char *const obedient_owners[OBEDIENT_OWNERS] = {"acme/llama", "zeta/llama", "zeta/qwen"};
 
 static void
@@ -49,6 +50,7 @@ obedient_new_with(const char *policy, const struct kvt_ordering *ordering, uint6
     gateway->now_ms = kvt_clock_unix_ms() - BEFORE_NOW_MS;
     for (int i = 0; i < OBEDIENT_OWNERS; i++)
         gateway->event_seq[i] = 1;
+    gateway->tiers = OBEDIENT_TIERS;
     for (uint32_t i = 0; i < OBEDIENT_BLOCKS; i++) {
         gateway->depth[i] = i % chain;
         gateway->parent[i] = i % chain == 0 ? 0 : i;
@@ -101,12 +103,14 @@ publish(struct obedient *gateway, int tier, const uint32_t *blocks, size_t count
                                     .first_seq = gateway->event_seq[owner],
                                     .time_ms = gateway->now_ms,
                                     .worker = "gateway:gw0",
-                                    .location_count = OBEDIENT_TIERS,
+                                    .location_count = (uint32_t)gateway->tiers,
                                     .events = gateway->events};
 
     (void)snprintf(batch.namespace_, sizeof(batch.namespace_), "%s", obedient_owners[owner]);
-    batch.locations[OBEDIENT_HOT] = (struct kvt_location){.tier = KVT_TIER_G4, .name = "hot@gw0"};
-    batch.locations[OBEDIENT_COLD] = (struct kvt_location){.tier = KVT_TIER_G4, .name = "cold@b"};
+    for (int i = 0; i < gateway->tiers; i++) {
+        batch.locations[i].tier = KVT_TIER_G4;
+        (void)snprintf(batch.locations[i].name, sizeof(batch.locations[i].name), "%s", names[i]);
+    }
     for (size_t i = 0; i < count; i++) {
         const uint32_t block = blocks[i];
 
@@ -181,10 +185,9 @@ fill(struct obedient *gateway, struct kvt_report *report)
     report->incarnation = 1;
     report->seq = ++gateway->report_seq;
     report->time_ms = gateway->now_ms;
-    report->tier_count = OBEDIENT_TIERS;
-    for (int i = 0; i < OBEDIENT_TIERS; i++) {
-        (void)snprintf(report->tiers[i].name, KVT_NAME_MAX, "%s",
-                       i == OBEDIENT_HOT ? "hot@gw0" : "cold@b");
+    report->tier_count = (uint32_t)gateway->tiers;
+    for (int i = 0; i < gateway->tiers; i++) {
+        (void)snprintf(report->tiers[i].name, KVT_NAME_MAX, "%s", names[i]);
         report->tiers[i].used_bytes = obedient_used(gateway, i);
         report->tiers[i].capacity_bytes = gateway->capacity[i];
     }
@@ -218,23 +221,116 @@ report(struct obedient *gateway, struct kvt_order_result *result)
     test_rig_run(&gateway->rig);
 }
 
+static int
+tier_of(const char *name)
+{
+    for (int t = 0; t < OBEDIENT_TIERS_MAX; t++)
+        if (strcmp(names[t], name) == 0)
+            return t;
+    fail_msg("no such tier: %s", name);
+    return -1;
+}
+
+bool
+obedient_ends(const struct kvt_order *order, int *from, int *to)
+{
+    const bool up = order->verb != KVT_ORDER_DEMOTE;
+
+    *from = *to = -1;
+    if (!kvt_order_verb_moves(order->verb))
+        return false;
+    *from = up ? OBEDIENT_COLD : OBEDIENT_HOT;
+    *to = up ? OBEDIENT_HOT : OBEDIENT_COLD;
+    if (order->from[0] != '\0') {
+        *from = tier_of(order->from);
+        *to = tier_of(order->to);
+        assert_int_not_equal(*from, *to);
+        /* Between hot volume and bucket nothing is said: older gateways would not know it. */
+        assert_false((*from == OBEDIENT_HOT && *to == OBEDIENT_COLD) ||
+                     (*from == OBEDIENT_COLD && *to == OBEDIENT_HOT));
+    }
+    return true;
+}
+
+static bool
+is_volume(int tier)
+{
+    return tier == OBEDIENT_HOT || tier == OBEDIENT_WARM;
+}
+
+/* Blocks that come to tiers and go from them. */
+struct changes {
+    uint32_t *gone[OBEDIENT_TIERS_MAX];
+    uint32_t *come[OBEDIENT_TIERS_MAX];
+    size_t gone_count[OBEDIENT_TIERS_MAX];
+    size_t come_count[OBEDIENT_TIERS_MAX];
+};
+
+static void
+begin(struct changes *changes, size_t count)
+{
+    *changes = (struct changes){.gone_count = {0}};
+    for (int t = 0; t < OBEDIENT_TIERS_MAX; t++) {
+        changes->gone[t] = kvt_calloc(count + 1, sizeof(uint32_t));
+        changes->come[t] = kvt_calloc(count + 1, sizeof(uint32_t));
+        assert_true(changes->gone[t] != NULL && changes->come[t] != NULL);
+    }
+}
+
+static void
+end(struct obedient *gateway, struct changes *changes)
+{
+    for (int t = OBEDIENT_TIERS_MAX - 1; t >= 0; t--) {
+        obedient_publish(gateway, t, changes->come[t], changes->come_count[t], true);
+        obedient_publish(gateway, t, changes->gone[t], changes->gone_count[t], false);
+        kvt_free(changes->come[t]);
+        kvt_free(changes->gone[t]);
+    }
+}
+
+/* What is done to one block that may go; returns the bytes that this copies or frees. */
+static uint64_t
+move(struct obedient *gateway, const struct kvt_order *order, uint32_t block,
+     struct changes *changes)
+{
+    uint64_t bytes = 0;
+    bool keep = order->keep;
+    int from;
+    int to;
+
+    if (order->verb == KVT_ORDER_PIN || order->verb == KVT_ORDER_UNPIN)
+        gateway->pinned[block] = order->verb == KVT_ORDER_PIN;
+    for (int t = 0; t < OBEDIENT_TIERS_MAX && order->verb == KVT_ORDER_DELETE; t++)
+        if (gateway->held[t][block]) {
+            changes->gone[t][changes->gone_count[t]++] = block;
+            bytes = OBEDIENT_SIZE;
+        }
+    if (!obedient_ends(order, &from, &to) ||
+        (!gateway->held[from][block] && !gateway->held[to][block]))
+        return bytes;
+    keep = keep || (is_volume(to) && !is_volume(from)); /* the bucket's copy stays */
+    gateway->copied += order->keep ? 1 : 0;
+    if (gateway->held[from][block])
+        gateway->edges[from][to] += order->keep ? 0 : 1;
+    if (gateway->held[from][block] && !keep)
+        changes->gone[from][changes->gone_count[from]++] = block;
+    if (gateway->held[to][block])
+        return 0;
+    changes->come[to][changes->come_count[to]++] = block;
+    return OBEDIENT_SIZE;
+}
+
 static void
 obey(struct obedient *gateway, const struct kvt_order *order)
 {
     struct kvt_order_result result = {.epoch = order->epoch, .id = order->id, .verb = order->verb};
-    uint32_t *gone[OBEDIENT_TIERS];
-    size_t count[OBEDIENT_TIERS] = {0};
-    uint32_t *come[OBEDIENT_TIERS];
-    size_t come_count[OBEDIENT_TIERS] = {0};
+    const bool leaves =
+        (order->verb == KVT_ORDER_DEMOTE && !order->keep) || order->verb == KVT_ORDER_DELETE;
+    struct changes changes;
 
-    for (int t = 0; t < OBEDIENT_TIERS; t++) {
-        gone[t] = kvt_calloc(order->item_count + 1, sizeof(*gone[t]));
-        come[t] = kvt_calloc(order->item_count + 1, sizeof(*come[t]));
-        assert_true(gone[t] != NULL && come[t] != NULL);
-    }
+    begin(&changes, order->item_count);
     for (uint32_t i = 0; i < order->item_count; i++) {
         const uint32_t block = (uint32_t)order->items[i].block.hash - 1;
-        const bool leaves = order->verb == KVT_ORDER_DEMOTE || order->verb == KVT_ORDER_DELETE;
 
         assert_true(block < OBEDIENT_BLOCKS);
         if (gateway->look != NULL)
@@ -245,29 +341,11 @@ obey(struct obedient *gateway, const struct kvt_order *order)
         }
         result.done++;
         gateway->moved[order->verb]++;
-        if ((order->verb == KVT_ORDER_DELETE &&
-             (gateway->held[OBEDIENT_HOT][block] || gateway->held[OBEDIENT_COLD][block])) ||
-            (order->verb == KVT_ORDER_PROMOTE && !gateway->held[OBEDIENT_HOT][block]))
-            result.bytes_moved += OBEDIENT_SIZE;
-        if (order->verb == KVT_ORDER_PIN || order->verb == KVT_ORDER_UNPIN)
-            gateway->pinned[block] = order->verb == KVT_ORDER_PIN;
-        if (leaves && gateway->held[OBEDIENT_HOT][block])
-            gone[OBEDIENT_HOT][count[OBEDIENT_HOT]++] = block;
-        if (order->verb == KVT_ORDER_DELETE && gateway->held[OBEDIENT_COLD][block])
-            gone[OBEDIENT_COLD][count[OBEDIENT_COLD]++] = block;
-        if (order->verb == KVT_ORDER_PROMOTE && !gateway->held[OBEDIENT_HOT][block])
-            come[OBEDIENT_HOT][come_count[OBEDIENT_HOT]++] = block;
-        if (order->verb == KVT_ORDER_DEMOTE && !gateway->held[OBEDIENT_COLD][block])
-            come[OBEDIENT_COLD][come_count[OBEDIENT_COLD]++] = block;
+        result.bytes_moved += move(gateway, order, block, &changes);
     }
     gateway->orders++;
     gateway->refused += result.failed;
-    for (int t = OBEDIENT_TIERS - 1; t >= 0; t--) {
-        obedient_publish(gateway, t, come[t], come_count[t], true);
-        obedient_publish(gateway, t, gone[t], count[t], false);
-        kvt_free(come[t]);
-        kvt_free(gone[t]);
-    }
+    end(gateway, &changes);
     report(gateway, &result);
 }
 

@@ -5,8 +5,9 @@
  * Ownership: the test's.
  * Threads:   one.
  * Limits:    OBEDIENT_BLOCKS blocks of OBEDIENT_SIZE bytes in OBEDIENT_OWNERS namespaces at most
- *            (all in the first, unless the test says otherwise before it stores them); one volume
- *            ("hot@gw0") and one bucket ("cold@b").  Time stays behind the program's clock.
+ *            (all in the first, unless the test says otherwise before it stores them); one hot
+ *            volume ("hot@gw0") and one bucket ("cold@b"), or with `tiers` a second of each
+ *            ("warm@gw0", "cold@far").  Time stays behind the program's clock.
  */
 #ifndef TESTS_UNIT_ADVISOR_OBEDIENT_H
 #define TESTS_UNIT_ADVISOR_OBEDIENT_H
@@ -14,7 +15,8 @@
 #include "tests/unit/advisor/rig.h"
 
 enum { OBEDIENT_BLOCKS = 8192, OBEDIENT_SIZE = 1000 };
-enum { OBEDIENT_HOT, OBEDIENT_COLD, OBEDIENT_TIERS };
+enum { OBEDIENT_HOT, OBEDIENT_COLD, OBEDIENT_TIERS, OBEDIENT_WARM = OBEDIENT_TIERS };
+enum { OBEDIENT_FAR = OBEDIENT_WARM + 1, OBEDIENT_TIERS_MAX };
 enum { OBEDIENT_OWNERS = 3 };
 
 extern const char *const obedient_owners[OBEDIENT_OWNERS];
@@ -28,13 +30,16 @@ struct obedient {
     bool has_policy;
     uint64_t stream_seq;
     uint64_t report_seq;
-    uint64_t capacity[OBEDIENT_TIERS]; /* bytes */
-    bool held[OBEDIENT_TIERS][OBEDIENT_BLOCKS];
+    int tiers;                             /* that it has: OBEDIENT_TIERS unless set */
+    uint64_t capacity[OBEDIENT_TIERS_MAX]; /* bytes */
+    bool held[OBEDIENT_TIERS_MAX][OBEDIENT_BLOCKS];
     bool pinned[OBEDIENT_BLOCKS];     /* is not let go */
     uint32_t parent[OBEDIENT_BLOCKS]; /* number + 1; 0: none */
     uint32_t depth[OBEDIENT_BLOCKS];
-    uint64_t orders;    /* that were obeyed */
-    uint64_t moved[16]; /* blocks by verb */
+    uint64_t orders;                                        /* that were obeyed */
+    uint64_t moved[16];                                     /* blocks by verb */
+    uint64_t edges[OBEDIENT_TIERS_MAX][OBEDIENT_TIERS_MAX]; /* blocks that went between them */
+    uint64_t copied; /* blocks of orders to keep what lies above */
     uint64_t refused;
     bool twice; /* each order is done twice, the second time without being looked at */
     struct kvt_event events[OBEDIENT_BLOCKS];
@@ -63,6 +68,9 @@ void obedient_store(struct obedient *gateway, int tier, uint32_t from, uint32_t 
 void obedient_read(struct obedient *gateway, int tier, const uint32_t *blocks, size_t count);
 
 uint64_t obedient_used_by(const struct obedient *gateway, int tier, uint8_t owner);
+/** Where an order moves from and to; false: it deletes, or pins. */
+bool obedient_ends(const struct kvt_order *order, int *from, int *to);
+
 uint64_t obedient_used(const struct obedient *gateway, int tier);
 
 /** Time passes; the gateway reports, the planner looks, and what it orders is done.  How many

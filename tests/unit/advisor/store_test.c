@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "advisor/store.h"
+#include "advisor/store_jobs.h"
 #include "advisor/store_read.h"
 #include "base/alloc.h"
 #include "base/random.h"
@@ -80,6 +81,54 @@ numbers_and_names(void **state)
     assert_int_equal(advisor_store_holder(&scene.txn, 7, &back), KVT_OK);
     assert_memory_equal(&back, &holder, sizeof(back));
     assert_int_equal(advisor_store_holder(&scene.txn, 8, &back), KVT_NOTFOUND);
+    end(&scene);
+}
+
+static enum kvt_err
+take_order(void *arg, const struct advisor_order_row *row)
+{
+    *(struct advisor_order_row *)arg = *row;
+    return KVT_OK;
+}
+
+/* Between other tiers than hot volume and bucket rows are longer; others are as they were. */
+static void
+moves_carry_their_tiers(void **state)
+{
+    struct kvt_order_item items[3] = {{.block.hash = 1, .ranks = 1}, {.block.hash = 2, .ranks = 3}};
+    struct scene scene;
+
+    (void)state;
+    begin(&scene);
+    for (uint32_t n = 0; n < 2; n++) {
+        struct advisor_order_row order = {.epoch = 1, .id = n + 1, .gateway = "g", .keep = n};
+        struct advisor_job_batch batch = {.items = 3, .gateway = "g", .done = n};
+        struct advisor_order_row row;
+        struct advisor_job_batch former;
+        struct kvt_order_item *copy;
+
+        if (n == 1) {
+            memcpy(order.from, "warm@g", sizeof("warm@g"));
+            memcpy(order.to, "cold@far", sizeof("cold@far"));
+            memcpy(batch.from, order.from, sizeof(batch.from));
+            memcpy(batch.to, order.to, sizeof(batch.to));
+        }
+        assert_int_equal(advisor_store_put_order(&scene.txn, &order), KVT_OK);
+        assert_int_equal(advisor_store_orders(&scene.txn, take_order, &row), KVT_OK);
+        assert_int_equal(advisor_store_delete_order(&scene.txn, 1, order.id), KVT_OK);
+        assert_memory_equal(&row, &order, sizeof(row));
+        assert_int_equal(advisor_store_put_batch(&scene.txn, 7, n, &batch, items), KVT_OK);
+        assert_int_equal(advisor_store_batch(&scene.txn, 7, n, &former, &copy), KVT_OK);
+        assert_string_equal(former.from, batch.from);
+        assert_string_equal(former.to, batch.to);
+        assert_int_equal(former.done, n);
+        assert_memory_equal(copy, items, sizeof(items));
+        kvt_free(copy);
+        assert_int_equal(advisor_store_put_batch(&scene.txn, 7, n, &former, NULL), KVT_OK);
+        assert_int_equal(advisor_store_batch(&scene.txn, 7, n, &former, &copy), KVT_OK);
+        assert_string_equal(former.to, batch.to);
+        assert_null(copy);
+    }
     end(&scene);
 }
 
@@ -350,6 +399,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(numbers_and_names),
         cmocka_unit_test(orders_come_newest_first),
+        cmocka_unit_test(moves_carry_their_tiers),
         cmocka_unit_test(pages_of_blocks_miss_none),
         cmocka_unit_test(random_blocks_against_an_array),
         cmocka_unit_test(held_is_paged_by_holder_and_namespace),
