@@ -113,6 +113,7 @@ g4_store_submit(struct g4_store *store, struct g4_request *request)
     request->http = 0;
     request->modified_ms = 0;
     request->server_ms = 0;
+    request->place = 0;
     request->buffer_size = 0;
     request->object_size = 0;
     request->summed = false;

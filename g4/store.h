@@ -112,6 +112,7 @@ struct g4_request {
     int http;               /* S3 status, 0 where there is none */
     uint64_t modified_ms;   /* GET, HEAD: Last-Modified, Unix */
     uint64_t server_ms;     /* Date of the answer, Unix; 0 where there is none */
+    unsigned place;         /* which of several stores answered (g4/ladder.h); 0 elsewhere */
     struct kvt_error error; /* one line for people when status is not OK */
     void *store_private;    /* the store's own; callers need not look at it */
 };
