@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -113,9 +114,14 @@ static bool
 header_fits(struct kvbm_disk_index *index)
 {
     struct header header;
+    struct stat info;
 
+    /* Cut off while it was made: nothing was acknowledged in it. */
+    if (fstat(index->fd, &info) != 0 ||
+        info.st_size < (off_t)record_offset(index, index->block_count))
+        return false;
     if (kvbm_aio_read(index->aio, index->fd, &header, sizeof(header), 0) != KVT_OK)
-        return false; /* also a file that is shorter */
+        return false;
     if (memcmp(header.magic, magic, sizeof(magic)) != 0 || header.version != VERSION ||
         header.crc != kvbm_crc32c(0, &header, offsetof(struct header, crc)))
         return false;

@@ -55,8 +55,8 @@ struct kvbm_disk_index_options {
 };
 
 /**
- * Open or make the index.  An index of another shape, another fingerprint or a torn header is
- * emptied.
+ * Open or make the index.  An index of another shape or fingerprint, or one that is cut short or
+ * has a torn header, is emptied.
  *
  * @return KVT_OK; KVT_BUSY (another process has it); KVT_NOMEM; what the system said
  */

@@ -315,6 +315,23 @@ every_damaged_byte_of_the_index_costs_a_block_at_most(void **unused)
 }
 
 static void
+an_index_cut_short_is_empty(void **unused)
+{
+    struct kvbm_storage *disk = open_kept();
+    uint32_t versions[NAMES] = {0};
+
+    (void)unused;
+    store(disk, 0, 3, 1);
+    kvbm_storage_close(disk);
+    for (off_t size = KVBM_DISK_HEADER_BYTES + 1000; size >= 0; size -= 500) {
+        assert_int_equal(truncate(index_path, size), 0);
+        disk = open_kept();
+        assert_int_equal(found(disk, versions), 0);
+        kvbm_storage_close(disk);
+    }
+}
+
+static void
 damaged_data_is_not_found(void **unused)
 {
     static const off_t offsets[] = {0, SIZE / 2 - 1, SIZE / 2, SIZE - 1};
@@ -482,6 +499,7 @@ main(void)
         cmocka_unit_test_setup_teardown(one_process_at_a_time, set_up, tear_down),
         cmocka_unit_test_setup_teardown(every_damaged_byte_of_the_index_costs_a_block_at_most,
                                         set_up, tear_down),
+        cmocka_unit_test_setup_teardown(an_index_cut_short_is_empty, set_up, tear_down),
         cmocka_unit_test_setup_teardown(damaged_data_is_not_found, set_up, tear_down),
         cmocka_unit_test_setup_teardown(failed_syncs_end_all_trust, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_failed_erase_keeps_the_block, set_up, tear_down),
