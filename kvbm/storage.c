@@ -40,6 +40,7 @@ kvbm_storage_kind_name(enum kvbm_storage_kind kind)
     case KVBM_STORAGE_PINNED: return "pinned";
     case KVBM_STORAGE_SYSTEM: return "system";
     case KVBM_STORAGE_DISK: return "disk";
+    case KVBM_STORAGE_REMOTE: return "remote";
     }
     return "?";
 }
@@ -77,6 +78,20 @@ kvbm_storage_address(struct kvbm_storage *storage, uint32_t block)
 {
     assert(block < storage->block_count);
     return storage->ops->address(storage, block);
+}
+
+bool
+kvbm_storage_move(struct kvbm_storage *target, struct kvbm_storage *source,
+                  struct kvbm_storage_move *moves, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        assert(moves[i].source < source->block_count && moves[i].target < target->block_count);
+        assert(moves[i].source_offset + moves[i].size <= source->block_size);
+        assert(moves[i].target_offset + moves[i].size <= target->block_size);
+    }
+    if (target->ops->move != NULL && target->ops->move(target, source, moves, count))
+        return true;
+    return source->ops->move != NULL && source->ops->move(target, source, moves, count);
 }
 
 void

@@ -16,6 +16,7 @@
 #ifndef KVBM_STORAGE_H
 #define KVBM_STORAGE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -29,6 +30,7 @@ enum kvbm_storage_kind {
     KVBM_STORAGE_PINNED, /* host memory a GPU can reach directly */
     KVBM_STORAGE_SYSTEM, /* host memory */
     KVBM_STORAGE_DISK,   /* a file */
+    KVBM_STORAGE_REMOTE, /* somebody else's memory, or an object store */
 };
 
 struct kvbm_storage;
@@ -43,12 +45,26 @@ struct kvbm_storage_io {
     size_t size;         /* 0: the whole block */
 };
 
+/* A part of a block from one storage to another without host memory between. */
+struct kvbm_storage_move {
+    uint32_t source;
+    uint32_t target;
+    size_t source_offset;
+    size_t target_offset;
+    size_t size;
+    enum kvt_err status; /* out */
+};
+
 struct kvbm_storage_ops {
     void (*read)(struct kvbm_storage *storage, struct kvbm_storage_io *ios, size_t count);
     void (*write)(struct kvbm_storage *storage, struct kvbm_storage_io *ios, size_t count);
     /** Where the block lies in this process's memory, or NULL when it does not. */
     void *(*address)(struct kvbm_storage *storage, uint32_t block);
     void (*close)(struct kvbm_storage *storage);
+    /** May be NULL.  Move parts between two storages one of which is this one; false: not between
+     *  these two, and nothing was done. */
+    bool (*move)(struct kvbm_storage *target, struct kvbm_storage *source,
+                 struct kvbm_storage_move *moves, size_t count);
 };
 
 /* The head of every implementation. */
@@ -77,6 +93,10 @@ KVT_NODISCARD enum kvt_err kvbm_storage_open_memory(struct kvbm_storage **out,
 void kvbm_storage_read(struct kvbm_storage *storage, struct kvbm_storage_io *ios, size_t count);
 void kvbm_storage_write(struct kvbm_storage *storage, struct kvbm_storage_io *ios, size_t count);
 void *kvbm_storage_address(struct kvbm_storage *storage, uint32_t block);
+
+/** Move parts without host memory between; false: these two cannot, and nothing was done. */
+bool kvbm_storage_move(struct kvbm_storage *target, struct kvbm_storage *source,
+                       struct kvbm_storage_move *moves, size_t count);
 
 /** NULL is allowed. */
 void kvbm_storage_close(struct kvbm_storage *storage);

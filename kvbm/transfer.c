@@ -1,46 +1,12 @@
 #include "kvbm/transfer.h"
 
 #include <assert.h>
-#include <pthread.h>
-#include <stdatomic.h>
-#include <stdbool.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "base/cond.h"
-#include "base/queue.h"
-
-enum {
-    SLICE = 64,       /* blocks handed to a storage in one call */
-    IDLE_WAIT = 1000, /* ms a path thread waits for work before it looks again */
-};
-
-enum ticket_state { QUEUED, RUNNING, FINISHED };
-
-struct kvbm_ticket {
-    struct kvbm_transfer_request request;
-
-    struct {
-        pthread_mutex_t lock; /* guards this struct; `request` is read-only while queued */
-        pthread_cond_t finished;
-        enum ticket_state state;
-        enum kvt_err result;
-        unsigned owners; /* the caller, and the queue until the path thread let go of it */
-    } shared;
-};
-
-struct path {
-    struct kvt_queue *queue;
-    pthread_t thread;
-    bool started;
-    _Atomic uint64_t blocks;
-    _Atomic uint64_t bytes;
-    _Atomic uint64_t failed;
-    _Atomic uint64_t cancelled;
-};
-
-struct kvbm_transfer {
-    struct path paths[KVBM_PATH_COUNT];
-};
+#include "kvbm/layout_walk.h"
+#include "kvbm/transfer_internal.h"
 
 const char *
 kvbm_path_name(enum kvbm_path path)
@@ -50,9 +16,26 @@ kvbm_path_name(enum kvbm_path path)
     case KVBM_PATH_H2D: return "h2d";
     case KVBM_PATH_H2DISK: return "h2disk";
     case KVBM_PATH_DISK2H: return "disk2h";
+    case KVBM_PATH_D2D: return "d2d";
+    case KVBM_PATH_DISK2D: return "disk2d";
+    case KVBM_PATH_REMOTE: return "remote";
     case KVBM_PATH_COUNT: break;
     }
     return "?";
+}
+
+enum kvbm_path
+kvbm_path_between(const struct kvbm_storage *source, const struct kvbm_storage *target)
+{
+    if (source->kind == KVBM_STORAGE_REMOTE || target->kind == KVBM_STORAGE_REMOTE)
+        return KVBM_PATH_REMOTE;
+    if (source->kind == KVBM_STORAGE_DISK)
+        return target->kind == KVBM_STORAGE_DEVICE ? KVBM_PATH_DISK2D : KVBM_PATH_DISK2H;
+    if (target->kind == KVBM_STORAGE_DISK)
+        return KVBM_PATH_H2DISK;
+    if (source->kind == KVBM_STORAGE_DEVICE)
+        return target->kind == KVBM_STORAGE_DEVICE ? KVBM_PATH_D2D : KVBM_PATH_D2H;
+    return KVBM_PATH_H2D;
 }
 
 static void
@@ -63,28 +46,16 @@ ticket_free(struct kvbm_ticket *ticket)
     kvt_free(ticket);
 }
 
-/* The last of the two owners frees it. */
-static void
-ticket_let_go(struct kvbm_ticket *ticket)
-{
-    unsigned owners;
-
-    (void)pthread_mutex_lock(&ticket->shared.lock);
-    owners = --ticket->shared.owners;
-    (void)pthread_mutex_unlock(&ticket->shared.lock);
-    if (owners == 0)
-        ticket_free(ticket);
-}
-
 static struct kvbm_ticket *
-ticket_new(const struct kvbm_transfer_request *request)
+ticket_new(const struct kvbm_transfer_request *request, struct kvbm_transfer_path *path)
 {
     struct kvbm_ticket *ticket = kvt_calloc(1, sizeof(*ticket));
 
     if (ticket == NULL)
         return NULL;
     ticket->request = *request;
-    ticket->shared.state = QUEUED;
+    ticket->path = path;
+    ticket->shared.state = KVBM_TICKET_QUEUED;
     ticket->shared.owners = 2;
     if (pthread_mutex_init(&ticket->shared.lock, NULL) != 0)
         goto fail;
@@ -99,66 +70,40 @@ fail:
     return NULL;
 }
 
-static bool
-ticket_begin(struct kvbm_ticket *ticket)
-{
-    bool mine;
-
-    (void)pthread_mutex_lock(&ticket->shared.lock);
-    mine = ticket->shared.state == QUEUED;
-    if (mine)
-        ticket->shared.state = RUNNING;
-    (void)pthread_mutex_unlock(&ticket->shared.lock);
-    return mine;
-}
-
+/* Say how it ended, first to `done` and then to those who wait, and let go of it for the queue:
+ * once a waiter knows, the ticket is its own. */
 static void
 ticket_finish(struct kvbm_ticket *ticket, enum kvt_err result)
 {
+    unsigned owners;
+
+    if (ticket->request.done != NULL)
+        ticket->request.done(ticket->request.arg);
     (void)pthread_mutex_lock(&ticket->shared.lock);
-    ticket->shared.state = FINISHED;
+    ticket->shared.state = KVBM_TICKET_FINISHED;
     ticket->shared.result = result;
+    owners = --ticket->shared.owners;
     (void)pthread_cond_broadcast(&ticket->shared.finished);
+    (void)pthread_mutex_unlock(&ticket->shared.lock);
+    assert(owners == 1); /* it can only be released when it is finished */
+}
+
+static void
+ticket_set_state(struct kvbm_ticket *ticket, enum kvbm_ticket_state state)
+{
+    (void)pthread_mutex_lock(&ticket->shared.lock);
+    ticket->shared.state = state;
     (void)pthread_mutex_unlock(&ticket->shared.lock);
 }
 
-/* One end at least is in host memory: the other end's storage moves the bytes to or from there. */
 static void
-copy_slice(const struct kvbm_transfer_request *request, struct kvbm_copy *copies, size_t count)
-{
-    struct kvbm_storage_io ios[SLICE];
-    const bool into_memory = kvbm_storage_address(request->target, copies[0].target) != NULL;
-
-    assert(count <= SLICE);
-    for (size_t i = 0; i < count; i++) {
-        ios[i] = into_memory ? (struct kvbm_storage_io){.host = kvbm_storage_address(
-                                                            request->target, copies[i].target),
-                                                        .block = copies[i].source}
-                             : (struct kvbm_storage_io){
-                                   .host = kvbm_storage_address(request->source, copies[i].source),
-                                   .block = copies[i].target};
-    }
-    if (into_memory)
-        kvbm_storage_read(request->source, ios, count);
-    else
-        kvbm_storage_write(request->target, ios, count);
-    for (size_t i = 0; i < count; i++)
-        copies[i].status = ios[i].status;
-}
-
-static void
-execute(struct path *path, struct kvbm_ticket *ticket)
+execute(struct kvbm_transfer_path *path, struct kvbm_ticket *ticket)
 {
     const struct kvbm_transfer_request *request = &ticket->request;
-    const size_t block_size = request->source->block_size;
     enum kvt_err result = KVT_OK;
     size_t good = 0;
 
-    for (size_t at = 0; at < request->count; at += SLICE) {
-        const size_t left = request->count - at;
-
-        copy_slice(request, request->copies + at, left < SLICE ? left : SLICE);
-    }
+    kvbm_transfer_execute(path, request, &ticket->unwanted);
     for (size_t i = 0; i < request->count; i++) {
         if (request->copies[i].status == KVT_OK)
             good++;
@@ -166,116 +111,287 @@ execute(struct path *path, struct kvbm_ticket *ticket)
             result = request->copies[i].status;
     }
     atomic_fetch_add(&path->blocks, good);
-    atomic_fetch_add(&path->bytes, good * block_size);
-    atomic_fetch_add(&path->failed, request->count - good);
+    atomic_fetch_add(&path->bytes, good * kvbm_transfer_bytes(request));
+    if (result == KVT_CANCELLED)
+        atomic_fetch_add(&path->cancelled, 1);
+    else
+        atomic_fetch_add(&path->failed, request->count - good);
     ticket_finish(ticket, result);
+}
+
+/* The oldest of the highest priority, or NULL when the path ends. */
+static struct kvbm_ticket *
+path_take(struct kvbm_transfer_path *path)
+{
+    struct kvbm_ticket *ticket = NULL;
+
+    (void)pthread_mutex_lock(&path->shared.lock);
+    while (path->shared.count == 0 && !path->shared.closed)
+        (void)pthread_cond_wait(&path->shared.work, &path->shared.lock);
+    for (int i = KVBM_PRIORITY_COUNT - 1; i >= 0 && ticket == NULL; i--) {
+        ticket = path->shared.first[i];
+        if (ticket == NULL)
+            continue;
+        path->shared.first[i] = ticket->next;
+        if (ticket->next == NULL)
+            path->shared.last[i] = &path->shared.first[i];
+        path->shared.count--;
+        ticket_set_state(ticket, KVBM_TICKET_RUNNING);
+        (void)pthread_cond_signal(&path->shared.room);
+    }
+    (void)pthread_mutex_unlock(&path->shared.lock);
+    return ticket;
 }
 
 static void *
 path_run(void *arg)
 {
-    struct path *path = arg;
+    struct kvbm_transfer_path *path = arg;
+    struct kvbm_ticket *ticket;
 
-    for (;;) {
-        void *item;
-        struct kvbm_ticket *ticket;
+    while ((ticket = path_take(path)) != NULL)
+        execute(path, ticket);
+    return NULL;
+}
 
-        if (kvt_queue_take(path->queue, &item, 1, IDLE_WAIT) == 0) {
-            if (kvt_queue_closed(path->queue) && kvt_queue_count(path->queue) == 0)
-                return NULL;
-            continue;
-        }
-        ticket = item;
-        if (ticket_begin(ticket))
-            execute(path, ticket);
-        else
-            atomic_fetch_add(&path->cancelled, 1);
-        ticket_let_go(ticket);
+static enum kvt_err
+path_put(struct kvbm_transfer_path *path, struct kvbm_ticket *ticket, uint64_t wait_ms)
+{
+    const struct timespec deadline = kvt_cond_deadline(wait_ms);
+    const enum kvbm_priority priority = ticket->request.priority;
+    enum kvt_err rc = KVT_OK;
+
+    (void)pthread_mutex_lock(&path->shared.lock);
+    while (path->shared.count >= path->queue_max && !path->shared.closed)
+        if (wait_ms == 0 || !kvt_cond_wait(&path->shared.room, &path->shared.lock, &deadline))
+            break;
+    if (path->shared.closed) {
+        rc = KVT_CANCELLED;
+    } else if (path->shared.count >= path->queue_max) {
+        rc = KVT_AGAIN;
+    } else {
+        *path->shared.last[priority] = ticket;
+        path->shared.last[priority] = &ticket->next;
+        path->shared.count++;
+        (void)pthread_cond_signal(&path->shared.work);
     }
+    (void)pthread_mutex_unlock(&path->shared.lock);
+    return rc;
+}
+
+/* Out of the queue again; false when its thread has it. */
+static bool
+path_withdraw(struct kvbm_transfer_path *path, struct kvbm_ticket *ticket)
+{
+    const enum kvbm_priority priority = ticket->request.priority;
+    struct kvbm_ticket **at;
+
+    (void)pthread_mutex_lock(&path->shared.lock);
+    at = &path->shared.first[priority];
+    while (*at != NULL && *at != ticket)
+        at = &(*at)->next;
+    if (*at == ticket) {
+        *at = ticket->next;
+        if (path->shared.last[priority] == &ticket->next)
+            path->shared.last[priority] = at;
+        path->shared.count--;
+        ticket_set_state(ticket, KVBM_TICKET_RUNNING); /* nobody else may take it now */
+        (void)pthread_cond_signal(&path->shared.room);
+        (void)pthread_mutex_unlock(&path->shared.lock);
+        return true;
+    }
+    (void)pthread_mutex_unlock(&path->shared.lock);
+    return false;
+}
+
+static enum kvt_err
+path_open(struct kvbm_transfer_path *path, struct kvbm_transfer *transfer, enum kvbm_path which,
+          const struct kvbm_transfer_options *options)
+{
+    path->transfer = transfer;
+    path->which = which;
+    path->queue_max = options->queue_max;
+    for (size_t i = 0; i < KVBM_PRIORITY_COUNT; i++)
+        path->shared.last[i] = &path->shared.first[i];
+    if (pthread_mutex_init(&path->shared.lock, NULL) != 0)
+        return KVT_NOMEM;
+    if (pthread_cond_init(&path->shared.work, NULL) != 0) {
+        (void)pthread_mutex_destroy(&path->shared.lock);
+        return KVT_NOMEM;
+    }
+    if (!kvt_cond_init(&path->shared.room)) {
+        (void)pthread_cond_destroy(&path->shared.work);
+        (void)pthread_mutex_destroy(&path->shared.lock);
+        return KVT_NOMEM;
+    }
+    path->locks_made = true;
+    path->started = pthread_create(&path->thread, NULL, path_run, path) == 0;
+    return path->started ? KVT_OK : KVT_NOMEM;
+}
+
+/* The paths whose two ends may both lie outside host memory. */
+static void
+share_out_bounce(struct kvbm_transfer *transfer, struct kvbm_storage *bounce)
+{
+    static const enum kvbm_path paths[] = {KVBM_PATH_H2DISK, KVBM_PATH_DISK2H, KVBM_PATH_D2D,
+                                           KVBM_PATH_DISK2D, KVBM_PATH_REMOTE};
+    const uint32_t count = sizeof(paths) / sizeof(paths[0]);
+
+    for (uint32_t i = 0; bounce != NULL && i < count; i++)
+        transfer->paths[paths[i]].bounce = (struct kvbm_bounce){
+            .storage = bounce,
+            .first = i * (bounce->block_count / count),
+            .count = bounce->block_count / count,
+        };
+}
+
+enum kvt_err
+kvbm_transfer_open(struct kvbm_transfer **out, const struct kvbm_transfer_options *options,
+                   struct kvt_error *err)
+{
+    struct kvbm_transfer *transfer;
+
+    assert(out != NULL);
+    *out = NULL;
+    if (options->queue_max == 0)
+        return kvt_error_set(err, KVT_INVALID, "transfer manager: queue of 0");
+    if (options->bounce != NULL && (options->bounce->block_count < KVBM_TRANSFER_BOUNCE_MIN ||
+                                    kvbm_storage_address(options->bounce, 0) == NULL))
+        return kvt_error_set(err, KVT_INVALID,
+                             "transfer manager: bounce buffers must be %d blocks of host memory",
+                             KVBM_TRANSFER_BOUNCE_MIN);
+    transfer = kvt_calloc(1, sizeof(*transfer));
+    if (transfer == NULL)
+        return kvt_error_set(err, KVT_NOMEM, "transfer manager");
+    share_out_bounce(transfer, options->bounce);
+    for (size_t i = 0; i < KVBM_PATH_COUNT; i++) {
+        const enum kvt_err rc =
+            path_open(&transfer->paths[i], transfer, (enum kvbm_path)i, options);
+
+        if (rc != KVT_OK) {
+            kvbm_transfer_free(transfer);
+            return kvt_error_set(err, rc, "transfer manager: path %s",
+                                 kvbm_path_name((enum kvbm_path)i));
+        }
+    }
+    *out = transfer;
+    return KVT_OK;
 }
 
 enum kvt_err
 kvbm_transfer_new(struct kvbm_transfer **out, size_t queue_max, struct kvt_error *err)
 {
-    struct kvbm_transfer *transfer;
-    enum kvt_err rc = KVT_NOMEM;
+    return kvbm_transfer_open(out, &(struct kvbm_transfer_options){.queue_max = queue_max}, err);
+}
 
-    assert(out != NULL);
-    *out = NULL;
-    transfer = kvt_calloc(1, sizeof(*transfer));
-    if (transfer == NULL)
-        return kvt_error_set(err, KVT_NOMEM, "transfer manager");
-    for (size_t i = 0; i < KVBM_PATH_COUNT; i++) {
-        struct path *path = &transfer->paths[i];
-        int sys;
-
-        rc = kvt_queue_new(&path->queue, queue_max);
-        if (rc != KVT_OK) {
-            (void)kvt_error_set(err, rc, "transfer manager: queue of %zu", queue_max);
-            goto fail;
-        }
-        sys = pthread_create(&path->thread, NULL, path_run, path);
-        if (sys != 0) {
-            rc = kvt_error_sys(err, sys, "transfer manager: thread");
-            goto fail;
-        }
-        path->started = true;
-    }
-    *out = transfer;
-    return KVT_OK;
-
-fail:
-    kvbm_transfer_free(transfer);
-    return rc;
+/* Paths end in an order in which none is closed that a living one still sends to. */
+static void
+path_end(struct kvbm_transfer_path *path)
+{
+    if (!path->locks_made)
+        return;
+    (void)pthread_mutex_lock(&path->shared.lock);
+    path->shared.closed = true;
+    (void)pthread_cond_broadcast(&path->shared.work);
+    (void)pthread_cond_broadcast(&path->shared.room);
+    (void)pthread_mutex_unlock(&path->shared.lock);
+    if (path->started)
+        (void)pthread_join(path->thread, NULL);
 }
 
 void
 kvbm_transfer_free(struct kvbm_transfer *transfer)
 {
+    static const enum kvbm_path order[KVBM_PATH_COUNT] = {
+        KVBM_PATH_REMOTE, KVBM_PATH_DISK2D, KVBM_PATH_D2D, KVBM_PATH_DISK2H,
+        KVBM_PATH_H2DISK, KVBM_PATH_D2H,    KVBM_PATH_H2D};
+
     if (transfer == NULL)
         return;
     for (size_t i = 0; i < KVBM_PATH_COUNT; i++)
-        if (transfer->paths[i].queue != NULL)
-            kvt_queue_close(transfer->paths[i].queue);
+        path_end(&transfer->paths[order[i]]);
     for (size_t i = 0; i < KVBM_PATH_COUNT; i++) {
-        if (transfer->paths[i].started)
-            (void)pthread_join(transfer->paths[i].thread, NULL);
-        kvt_queue_free(transfer->paths[i].queue);
+        struct kvbm_transfer_path *path = &transfer->paths[i];
+
+        if (!path->locks_made)
+            continue;
+        (void)pthread_cond_destroy(&path->shared.room);
+        (void)pthread_cond_destroy(&path->shared.work);
+        (void)pthread_mutex_destroy(&path->shared.lock);
     }
     kvt_free(transfer);
 }
 
 static enum kvt_err
-check_request(const struct kvbm_transfer_request *request)
+check_layouts(const struct kvbm_transfer_request *request)
 {
-    if (request->count == 0 || request->count > KVBM_TRANSFER_COPIES_MAX ||
-        request->source->block_size != request->target->block_size)
+    const struct kvbm_layout *source = request->source_layout;
+    const struct kvbm_layout *target = request->target_layout;
+
+    if (source == NULL && target == NULL)
+        return request->source->block_size == request->target->block_size ? KVT_OK : KVT_INVALID;
+    if (source == NULL || target == NULL || request->layers == 0 ||
+        source->block_size > request->source->block_size ||
+        target->block_size > request->target->block_size ||
+        request->layer >= target->geometry.layers ||
+        request->layers > target->geometry.layers - request->layer)
         return KVT_INVALID;
-    if (kvbm_storage_address(request->source, 0) == NULL &&
-        kvbm_storage_address(request->target, 0) == NULL)
+    return kvbm_layout_convertible(target, source, NULL);
+}
+
+static enum kvt_err
+check_request(const struct kvbm_transfer *transfer, const struct kvbm_transfer_request *request)
+{
+    const struct kvbm_storage *bounce = transfer->paths[request->path].bounce.storage;
+    enum kvt_err rc;
+
+    if (request->count == 0 || request->count > KVBM_TRANSFER_COPIES_MAX)
+        return KVT_INVALID;
+    rc = check_layouts(request);
+    if (rc != KVT_OK)
+        return rc;
+    if (kvbm_transfer_converts_on_disk(request)) {
+        if (request->source->kind == request->target->kind)
+            return KVT_UNSUPPORTED;
+    } else if (kvbm_storage_address(request->source, 0) != NULL ||
+               kvbm_storage_address(request->target, 0) != NULL) {
+        return KVT_OK;
+    }
+    if (bounce == NULL || bounce->block_size < request->source->block_size ||
+        bounce->block_size < request->target->block_size)
         return KVT_UNSUPPORTED;
     return KVT_OK;
 }
 
-static enum kvt_err
-start(struct kvbm_transfer *transfer, const struct kvbm_transfer_request *request, uint64_t wait_ms,
-      struct kvbm_ticket **out)
+enum kvt_err
+kvbm_transfer_start_wait(struct kvbm_transfer *transfer,
+                         const struct kvbm_transfer_request *request, uint64_t wait_ms,
+                         struct kvbm_ticket **out)
+{
+    enum kvt_err rc;
+
+    assert((unsigned)request->path < KVBM_PATH_COUNT);
+    assert((unsigned)request->priority < KVBM_PRIORITY_COUNT);
+    *out = NULL;
+    rc = check_request(transfer, request);
+    return rc != KVT_OK ? rc : kvbm_transfer_enqueue(transfer, request, wait_ms, out);
+}
+
+enum kvt_err
+kvbm_transfer_enqueue(struct kvbm_transfer *transfer, const struct kvbm_transfer_request *request,
+                      uint64_t wait_ms, struct kvbm_ticket **out)
 {
     struct kvbm_ticket *ticket;
     enum kvt_err rc;
 
-    assert((unsigned)request->path < KVBM_PATH_COUNT);
     *out = NULL;
-    rc = check_request(request);
-    if (rc != KVT_OK)
-        return rc;
-    ticket = ticket_new(request);
+    ticket = ticket_new(request, &transfer->paths[request->path]);
     if (ticket == NULL)
         return KVT_NOMEM;
-    rc = kvt_queue_put_wait(transfer->paths[request->path].queue, ticket, wait_ms);
+    rc = path_put(ticket->path, ticket, wait_ms);
     if (rc != KVT_OK) {
         ticket_free(ticket);
-        return rc == KVT_TIMEOUT ? KVT_AGAIN : rc;
+        return rc;
     }
     *out = ticket;
     return KVT_OK;
@@ -285,7 +401,7 @@ enum kvt_err
 kvbm_transfer_start(struct kvbm_transfer *transfer, const struct kvbm_transfer_request *request,
                     struct kvbm_ticket **ticket)
 {
-    return start(transfer, request, 0, ticket);
+    return kvbm_transfer_start_wait(transfer, request, 0, ticket);
 }
 
 enum kvt_err
@@ -295,10 +411,10 @@ kvbm_transfer_wait(struct kvbm_ticket *ticket, uint64_t wait_ms)
     enum kvt_err rc;
 
     (void)pthread_mutex_lock(&ticket->shared.lock);
-    while (ticket->shared.state != FINISHED &&
+    while (ticket->shared.state != KVBM_TICKET_FINISHED &&
            kvt_cond_wait(&ticket->shared.finished, &ticket->shared.lock, &deadline))
         continue;
-    rc = ticket->shared.state == FINISHED ? ticket->shared.result : KVT_TIMEOUT;
+    rc = ticket->shared.state == KVBM_TICKET_FINISHED ? ticket->shared.result : KVT_TIMEOUT;
     (void)pthread_mutex_unlock(&ticket->shared.lock);
     return rc;
 }
@@ -306,33 +422,36 @@ kvbm_transfer_wait(struct kvbm_ticket *ticket, uint64_t wait_ms)
 enum kvt_err
 kvbm_transfer_cancel(struct kvbm_ticket *ticket)
 {
-    enum kvt_err rc = KVT_BUSY;
+    struct kvbm_transfer_path *path = ticket->path;
+    bool finished;
 
     (void)pthread_mutex_lock(&ticket->shared.lock);
-    if (ticket->shared.state == QUEUED) {
-        for (size_t i = 0; i < ticket->request.count; i++)
-            ticket->request.copies[i].status = KVT_CANCELLED;
-        ticket->shared.state = FINISHED;
-        ticket->shared.result = KVT_CANCELLED;
-        (void)pthread_cond_broadcast(&ticket->shared.finished);
-        rc = KVT_OK;
-    }
+    finished = ticket->shared.state == KVBM_TICKET_FINISHED;
     (void)pthread_mutex_unlock(&ticket->shared.lock);
-    return rc;
+    if (finished || !path_withdraw(path, ticket)) {
+        atomic_store(&ticket->unwanted, true);
+        return KVT_BUSY;
+    }
+    for (size_t i = 0; i < ticket->request.count; i++)
+        ticket->request.copies[i].status = KVT_CANCELLED;
+    atomic_fetch_add(&path->cancelled, 1);
+    ticket_finish(ticket, KVT_CANCELLED);
+    return KVT_OK;
 }
 
 void
 kvbm_transfer_release(struct kvbm_ticket *ticket)
 {
-    bool finished;
+    unsigned owners;
 
     if (ticket == NULL)
         return;
     (void)pthread_mutex_lock(&ticket->shared.lock);
-    finished = ticket->shared.state == FINISHED;
+    assert(ticket->shared.state == KVBM_TICKET_FINISHED);
+    owners = --ticket->shared.owners;
     (void)pthread_mutex_unlock(&ticket->shared.lock);
-    assert(finished);
-    ticket_let_go(ticket);
+    assert(owners == 0);
+    ticket_free(ticket);
 }
 
 enum kvt_err
@@ -341,7 +460,9 @@ kvbm_transfer_run(struct kvbm_transfer *transfer, const struct kvbm_transfer_req
     struct kvbm_ticket *ticket;
     enum kvt_err rc;
 
-    rc = start(transfer, request, UINT64_MAX, &ticket);
+    do
+        rc = kvbm_transfer_start_wait(transfer, request, UINT64_MAX, &ticket);
+    while (rc == KVT_AGAIN);
     if (rc != KVT_OK) {
         for (size_t i = 0; i < request->count; i++)
             request->copies[i].status = rc;
@@ -355,14 +476,48 @@ kvbm_transfer_run(struct kvbm_transfer *transfer, const struct kvbm_transfer_req
     return rc;
 }
 
+enum kvt_err
+kvbm_copy_blocks(struct kvbm_transfer *transfer, struct kvbm_storage *source,
+                 struct kvbm_storage *target, struct kvbm_copy *copies, size_t count)
+{
+    return kvbm_transfer_run(transfer, &(struct kvbm_transfer_request){
+                                           .path = kvbm_path_between(source, target),
+                                           .source = source,
+                                           .target = target,
+                                           .copies = copies,
+                                           .count = count,
+                                       });
+}
+
+enum kvt_err
+kvbm_copy_blocks_by_layer(struct kvbm_transfer *transfer, struct kvbm_storage *source,
+                          struct kvbm_storage *target, const struct kvbm_layout *layout,
+                          uint32_t layer, uint32_t layers, struct kvbm_copy *copies, size_t count)
+{
+    return kvbm_transfer_run(transfer, &(struct kvbm_transfer_request){
+                                           .path = kvbm_path_between(source, target),
+                                           .source = source,
+                                           .target = target,
+                                           .copies = copies,
+                                           .count = count,
+                                           .source_layout = layout,
+                                           .target_layout = layout,
+                                           .layer = layer,
+                                           .layers = layers,
+                                       });
+}
+
 void
 kvbm_transfer_stats(struct kvbm_transfer *transfer, enum kvbm_path path,
                     struct kvbm_transfer_stats *stats)
 {
-    struct path *at = &transfer->paths[path];
+    struct kvbm_transfer_path *at = &transfer->paths[path];
 
     stats->blocks = atomic_load(&at->blocks);
     stats->bytes = atomic_load(&at->bytes);
     stats->failed = atomic_load(&at->failed);
     stats->cancelled = atomic_load(&at->cancelled);
+    (void)pthread_mutex_lock(&at->shared.lock);
+    stats->waiting = at->shared.count;
+    (void)pthread_mutex_unlock(&at->shared.lock);
 }

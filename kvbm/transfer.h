@@ -3,14 +3,25 @@
  *
  * Why: a slow disk must not hold up copies to the device, and whoever asks for a copy must be able
  * to go on, wait, or change its mind.  A device storage runs its copies on its own streams, so the
- * two device paths overlap each other and the disk paths.
+ * device paths overlap each other and the disk paths.
  *
- * Ownership: a request's copy array and storages are borrowed until the ticket is finished; the
- *            caller keeps the blocks held that long.  A ticket belongs to the caller until
- *            kvbm_transfer_release(), which is only legal when it is finished (asserted).
- * Threads:   any thread may start, wait and cancel.  No callbacks.
- * Limits:    `queue_max` tickets wait on one path; more is KVT_AGAIN.  Both ends of a copy must not
- *            lie outside host memory at once: KVT_UNSUPPORTED.
+ * A request moves blocks as they are, or with two layouts, from one to the other, all layers or
+ * some.  Where neither end is host memory the two storages move the bytes themselves when they can
+ * (one device's memory, a device beside a disk), else they go through bounce buffers: while one
+ * half of them is on its second hop, on that hop's own path, the other half is filled.
+ *
+ * Ownership: a request's copy array, storages and layouts are borrowed until the ticket is
+ *            finished; the caller keeps the blocks held that long.  A ticket belongs to the caller
+ *            until kvbm_transfer_release(), which is only legal when it is finished (asserted).
+ * Threads:   any thread may start, wait and cancel.  `done` runs on the path's thread (on the
+ *            canceller's for a ticket that was taken back) with no lock held; it must not wait for
+ *            tickets.
+ * Limits:    `queue_max` tickets wait on one path; more is KVT_AGAIN.  Within a path the higher
+ *            priority goes first, and of one priority the older.  KVBM_TRANSFER_COPIES_MAX blocks a
+ *            request.  Without bounce buffers not both ends may lie outside host memory, and no
+ *            layout may change on the way to or from a disk; between two disks it never may:
+ *            KVT_UNSUPPORTED.  A disk moves whole parts (kvbm/disk.h): some layers of a universal
+ *            block are none, KVT_INVALID.
  */
 #ifndef KVBM_TRANSFER_H
 #define KVBM_TRANSFER_H
@@ -18,17 +29,30 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "kvbm/layout.h"
 #include "kvbm/storage.h"
 #include "kvtier/error.h"
 
 #define KVBM_TRANSFER_COPIES_MAX 4096 /* blocks in one request */
+#define KVBM_TRANSFER_BOUNCE_MIN                                                                   \
+    10 /* blocks of bounce buffers: two for each path that needs them */
 
 enum kvbm_path {
     KVBM_PATH_D2H,    /* device to host */
     KVBM_PATH_H2D,    /* host to device */
-    KVBM_PATH_H2DISK, /* host to disk */
-    KVBM_PATH_DISK2H, /* disk to host */
+    KVBM_PATH_H2DISK, /* host to disk; also device to disk */
+    KVBM_PATH_DISK2H, /* disk to host; also disk to disk */
+    KVBM_PATH_D2D,    /* device to device */
+    KVBM_PATH_DISK2D, /* disk to device */
+    KVBM_PATH_REMOTE, /* from or to another machine */
     KVBM_PATH_COUNT
+};
+
+enum kvbm_priority {
+    KVBM_PRIORITY_NORMAL, /* making room */
+    KVBM_PRIORITY_HIGH,   /* what will be needed */
+    KVBM_PRIORITY_URGENT, /* what a request waits for */
+    KVBM_PRIORITY_COUNT
 };
 
 struct kvbm_transfer;
@@ -40,24 +64,53 @@ struct kvbm_copy {
     enum kvt_err status; /* out */
 };
 
+/** Every copy's status is written; the ticket is finished right after this returns. */
+typedef void kvbm_transfer_done_fn(void *arg);
+
 struct kvbm_transfer_request {
     enum kvbm_path path;
     struct kvbm_storage *source;
-    struct kvbm_storage *target; /* same block size as the source */
+    struct kvbm_storage *target; /* without layouts: same block size as the source */
     struct kvbm_copy *copies;
     size_t count;
+    enum kvbm_priority priority;
+    /* Both or none.  They say what lies where in a storage's block (kvbm_layout_packed_offset());
+     * kvbm_layout_convertible() must hold. */
+    const struct kvbm_layout *source_layout;
+    const struct kvbm_layout *target_layout;
+    uint32_t layer; /* with layouts: layers [layer, layer + layers) */
+    uint32_t layers;
+    kvbm_transfer_done_fn *done; /* may be NULL */
+    void *arg;
 };
 
 struct kvbm_transfer_stats {
-    uint64_t blocks;
+    uint64_t blocks; /* or parts of blocks, where requests were for some layers */
     uint64_t bytes;
     uint64_t failed;    /* blocks */
     uint64_t cancelled; /* tickets */
+    uint64_t waiting;   /* tickets, now */
 };
 
-/** "d2h", "h2d", "h2disk", "disk2h". */
+struct kvbm_transfer_options {
+    size_t queue_max;
+    /* Host memory (pinned where there is a device), at least KVBM_TRANSFER_BOUNCE_MIN blocks as
+     * large as any that bounces; borrowed.  NULL: nothing bounces. */
+    struct kvbm_storage *bounce;
+};
+
+/** "d2h", "h2d", "h2disk", "disk2h", "d2d", "disk2d", "remote". */
 const char *kvbm_path_name(enum kvbm_path path);
 
+/** The path that leads from one storage to another, by their kinds. */
+enum kvbm_path kvbm_path_between(const struct kvbm_storage *source,
+                                 const struct kvbm_storage *target);
+
+KVT_NODISCARD enum kvt_err kvbm_transfer_open(struct kvbm_transfer **out,
+                                              const struct kvbm_transfer_options *options,
+                                              struct kvt_error *err);
+
+/** The same without bounce buffers. */
 KVT_NODISCARD enum kvt_err kvbm_transfer_new(struct kvbm_transfer **out, size_t queue_max,
                                              struct kvt_error *err);
 
@@ -69,18 +122,25 @@ void kvbm_transfer_free(struct kvbm_transfer *transfer);
  *
  * @param[out] ticket  NULL on failure
  * @return KVT_OK, KVT_AGAIN (the path's queue is full), KVT_NOMEM, KVT_INVALID (no copies, too
- *         many, or block sizes differ), KVT_UNSUPPORTED
+ *         many, block sizes differ, layouts that do not fit), KVT_PRECONDITION (layouts of
+ *         different content), KVT_UNSUPPORTED
  */
 KVT_NODISCARD enum kvt_err kvbm_transfer_start(struct kvbm_transfer *transfer,
                                                const struct kvbm_transfer_request *request,
                                                struct kvbm_ticket **ticket);
 
+/** The same, waiting up to `wait_ms` for room in the queue. */
+KVT_NODISCARD enum kvt_err kvbm_transfer_start_wait(struct kvbm_transfer *transfer,
+                                                    const struct kvbm_transfer_request *request,
+                                                    uint64_t wait_ms, struct kvbm_ticket **ticket);
+
 /** Wait until the ticket is finished: KVT_OK (every copy), the status of the first that failed,
  *  KVT_CANCELLED, or KVT_TIMEOUT (it is not finished). */
 KVT_NODISCARD enum kvt_err kvbm_transfer_wait(struct kvbm_ticket *ticket, uint64_t wait_ms);
 
-/** Take back a ticket that no thread has begun.  KVT_OK: it is finished as cancelled, nothing was
- *  copied.  KVT_BUSY: it has begun or is finished; wait for it. */
+/** Take back a ticket.  KVT_OK: no thread had begun it; it is finished as cancelled, nothing was
+ *  copied.  KVT_BUSY: it has begun or is finished; wait for it.  Copies it had not come to are
+ *  KVT_CANCELLED then. */
 enum kvt_err kvbm_transfer_cancel(struct kvbm_ticket *ticket);
 
 /** NULL is allowed. */
@@ -89,6 +149,18 @@ void kvbm_transfer_release(struct kvbm_ticket *ticket);
 /** Start, wait for room in the queue and for the end. */
 KVT_NODISCARD enum kvt_err kvbm_transfer_run(struct kvbm_transfer *transfer,
                                              const struct kvbm_transfer_request *request);
+
+/** Whole blocks as they are, over the path that leads there, to the end. */
+KVT_NODISCARD enum kvt_err kvbm_copy_blocks(struct kvbm_transfer *transfer,
+                                            struct kvbm_storage *source,
+                                            struct kvbm_storage *target, struct kvbm_copy *copies,
+                                            size_t count);
+
+/** Layers [layer, layer + layers) of blocks of one layout, likewise. */
+KVT_NODISCARD enum kvt_err
+kvbm_copy_blocks_by_layer(struct kvbm_transfer *transfer, struct kvbm_storage *source,
+                          struct kvbm_storage *target, const struct kvbm_layout *layout,
+                          uint32_t layer, uint32_t layers, struct kvbm_copy *copies, size_t count);
 
 void kvbm_transfer_stats(struct kvbm_transfer *transfer, enum kvbm_path path,
                          struct kvbm_transfer_stats *stats);

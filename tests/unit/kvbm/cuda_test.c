@@ -87,18 +87,22 @@ bytes_survive_both_directions(void **unused)
         copies[i] = (struct kvbm_copy){i, (i * 7) % BLOCKS, KVT_IO};
     }
     assert_int_equal(
-        kvbm_transfer_run(both.transfer,
-                          &(struct kvbm_transfer_request){KVBM_PATH_H2D, both.pinned, both.device,
-                                                          copies, BLOCKS}),
+        kvbm_transfer_run(both.transfer, &(struct kvbm_transfer_request){.path = KVBM_PATH_H2D,
+                                                                         .source = both.pinned,
+                                                                         .target = both.device,
+                                                                         .copies = copies,
+                                                                         .count = BLOCKS}),
         KVT_OK);
     for (uint32_t i = 0; i < BLOCKS; i++) {
         fill(both.pinned, i, 0xFE);
         copies[i] = (struct kvbm_copy){(i * 7) % BLOCKS, BLOCKS - 1 - i, KVT_IO};
     }
     assert_int_equal(
-        kvbm_transfer_run(both.transfer,
-                          &(struct kvbm_transfer_request){KVBM_PATH_D2H, both.device, both.pinned,
-                                                          copies, BLOCKS}),
+        kvbm_transfer_run(both.transfer, &(struct kvbm_transfer_request){.path = KVBM_PATH_D2H,
+                                                                         .source = both.device,
+                                                                         .target = both.pinned,
+                                                                         .copies = copies,
+                                                                         .count = BLOCKS}),
         KVT_OK);
     for (uint32_t i = 0; i < BLOCKS; i++) {
         const uint8_t *bytes = kvbm_storage_address(both.pinned, BLOCKS - 1 - i);

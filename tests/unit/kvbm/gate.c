@@ -78,7 +78,12 @@ gate_close(struct kvbm_storage *storage)
     kvt_free(gate);
 }
 
-static const struct kvbm_storage_ops gate_ops = {gate_read, gate_write, gate_address, gate_close};
+static const struct kvbm_storage_ops gate_ops = {
+    .read = gate_read,
+    .write = gate_write,
+    .address = gate_address,
+    .close = gate_close,
+};
 
 struct kvbm_storage *
 gate_open(uint32_t block_count, size_t block_size)

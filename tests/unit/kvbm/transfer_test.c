@@ -53,8 +53,11 @@ tear_down(void **state)
 static struct kvbm_transfer_request
 down(struct fixture *fixture, struct kvbm_copy *copies, size_t count)
 {
-    return (struct kvbm_transfer_request){KVBM_PATH_H2D, fixture->host, fixture->device, copies,
-                                          count};
+    return (struct kvbm_transfer_request){.path = KVBM_PATH_H2D,
+                                          .source = fixture->host,
+                                          .target = fixture->device,
+                                          .copies = copies,
+                                          .count = count};
 }
 
 static void
@@ -72,8 +75,11 @@ bytes_go_down_and_come_back(void **state)
         memset(kvbm_storage_address(fixture->host, i), 0xFF, SIZE);
         fixture->copies[i] = (struct kvbm_copy){i, i, KVT_IO};
     }
-    request = (struct kvbm_transfer_request){KVBM_PATH_D2H, fixture->device, fixture->host,
-                                             fixture->copies, BLOCKS};
+    request = (struct kvbm_transfer_request){.path = KVBM_PATH_D2H,
+                                             .source = fixture->device,
+                                             .target = fixture->host,
+                                             .copies = fixture->copies,
+                                             .count = BLOCKS};
     assert_int_equal(kvbm_transfer_run(fixture->transfer, &request), KVT_OK);
     for (uint32_t i = 0; i < BLOCKS; i++) {
         const uint8_t *bytes = kvbm_storage_address(fixture->host, i);
@@ -152,8 +158,11 @@ paths_do_not_wait_for_each_other(void **state)
     struct kvbm_copy stuck = {0, 0, KVT_IO};
     struct kvbm_copy free_copy = {1, 2, KVT_IO};
     const struct kvbm_transfer_request request = down(fixture, &stuck, 1);
-    const struct kvbm_transfer_request other = {KVBM_PATH_DISK2H, fixture->host, fixture->host,
-                                                &free_copy, 1};
+    const struct kvbm_transfer_request other = {.path = KVBM_PATH_DISK2H,
+                                                .source = fixture->host,
+                                                .target = fixture->host,
+                                                .copies = &free_copy,
+                                                .count = 1};
     struct kvbm_ticket *ticket;
 
     gate_shut(fixture->device, true);
@@ -206,7 +215,7 @@ static void
 new_survives_every_allocation_failure(void **unused)
 {
     (void)unused;
-    assert_true(test_sweep_allocations(attempt, NULL) > KVBM_PATH_COUNT);
+    assert_true(test_sweep_allocations(attempt, NULL) > 0);
 }
 
 int

@@ -1,0 +1,55 @@
+/*
+ * kvbm/pipeline.h -- blocks over two hops at once: a layer is on its second hop while the next one
+ * is on its first.
+ *
+ * Why: from disk to device, or the other way, a block goes through host memory.  One hop after the
+ * other takes the sum of both times; layer by layer it takes little more than the slower one, and
+ * an engine can begin with the first layers while the last are still on their way.
+ *
+ * Ownership: everything in a request is borrowed until kvbm_pipeline_run() returns; the caller
+ *            holds the blocks of all three storages that long.
+ * Threads:   any.  The caller's thread waits for the hops; they run on their paths' threads.
+ *            `landed` runs on the caller's thread.
+ * Limits:    as kvbm/transfer.h for each hop.  At most KVBM_PIPELINE_AHEAD steps are on the first
+ *            hop, and as many on the second, at any time.
+ */
+#ifndef KVBM_PIPELINE_H
+#define KVBM_PIPELINE_H
+
+#include "kvbm/transfer.h"
+
+#define KVBM_PIPELINE_AHEAD 4
+
+struct kvbm_relay {
+    uint32_t source;
+    uint32_t middle;
+    uint32_t target;
+    enum kvt_err status; /* out: of the first hop and layer that failed */
+};
+
+/** Layers below `layers` of every block that has not failed are in the target. */
+typedef void kvbm_pipeline_landed_fn(void *arg, uint32_t layers);
+
+struct kvbm_pipeline_request {
+    struct kvbm_transfer *transfer;
+    struct kvbm_storage *source;
+    struct kvbm_storage *middle; /* host memory */
+    struct kvbm_storage *target;
+    struct kvbm_relay *relays;
+    size_t count;
+    const struct kvbm_layout *source_layout; /* of the source and the middle */
+    const struct kvbm_layout *target_layout;
+    uint32_t step; /* layers that go together; 0: one */
+    enum kvbm_priority priority;
+    kvbm_pipeline_landed_fn *landed; /* may be NULL */
+    void *arg;
+};
+
+/**
+ * Move all layers of all blocks.  A block that failed somewhere goes no further.
+ *
+ * @return KVT_OK when every block arrived, else the first failure
+ */
+KVT_NODISCARD enum kvt_err kvbm_pipeline_run(const struct kvbm_pipeline_request *request);
+
+#endif /* KVBM_PIPELINE_H */
