@@ -5,13 +5,6 @@
 
 #include "base/alloc.h"
 
-/* Sequence hashes are well mixed in the field, but a test or a foreign engine may count upwards. */
-static uint32_t
-slot_of(const struct kvbm_map *map, uint64_t hash)
-{
-    return (uint32_t)((hash * UINT64_C(0x9e3779b97f4a7c15)) >> 32) & map->mask;
-}
-
 enum kvt_err
 kvbm_map_init(struct kvbm_map *map, uint32_t capacity)
 {
@@ -40,7 +33,7 @@ kvbm_map_release(struct kvbm_map *map)
 static uint32_t
 find(const struct kvbm_map *map, uint64_t hash)
 {
-    uint32_t at = slot_of(map, hash);
+    uint32_t at = kvbm_map_home(map, hash);
 
     while (map->entries[at].used && map->entries[at].hash != hash)
         at = (at + 1) & map->mask;
@@ -56,15 +49,27 @@ kvbm_map_get(const struct kvbm_map *map, uint64_t hash, uint32_t *block)
     return entry->used;
 }
 
+bool
+kvbm_map_add(struct kvbm_map *map, uint64_t hash, uint32_t block, uint32_t *known)
+{
+    struct kvbm_map_entry *entry = &map->entries[find(map, hash)];
+
+    *known = entry->used ? entry->block : 0;
+    if (entry->used)
+        return false;
+    assert(map->count < map->capacity);
+    *entry = (struct kvbm_map_entry){hash, block, true};
+    map->count++;
+    return true;
+}
+
 void
 kvbm_map_put(struct kvbm_map *map, uint64_t hash, uint32_t block)
 {
-    const uint32_t at = find(map, hash);
+    uint32_t known;
+    const bool added = kvbm_map_add(map, hash, block, &known);
 
-    assert(map->count < map->capacity);
-    assert(!map->entries[at].used);
-    map->entries[at] = (struct kvbm_map_entry){hash, block, true};
-    map->count++;
+    assert(added);
 }
 
 void
@@ -75,7 +80,7 @@ kvbm_map_remove(struct kvbm_map *map, uint64_t hash)
     assert(map->entries[hole].used);
     /* Pull later entries of the same run back over the hole, so that no search stops short. */
     for (uint32_t at = (hole + 1) & map->mask; map->entries[at].used; at = (at + 1) & map->mask) {
-        const uint32_t home = slot_of(map, map->entries[at].hash);
+        const uint32_t home = kvbm_map_home(map, map->entries[at].hash);
 
         if (((at - home) & map->mask) < ((at - hole) & map->mask))
             continue;

@@ -6,7 +6,6 @@
 #include "base/alloc.h"
 #include "base/cond.h"
 #include "kvbm/pool_internal.h"
-#include "kvbm/state.h"
 
 enum { PREFIX_DEPTH = 8 };
 
@@ -60,9 +59,10 @@ make_arrays(struct kvbm_pool *pool, const struct kvbm_pool_options *options)
         .ordering_options = options->ordering_options,
     };
 
-    pool->slots = kvt_calloc(options->block_count, sizeof(*pool->slots));
+    pool->slots = kvt_aligned(sizeof(*pool->slots), options->block_count * sizeof(*pool->slots));
     if (pool->slots == NULL || kvbm_map_init(&pool->shared.map, options->block_count) != KVT_OK)
         return KVT_NOMEM;
+    memset(pool->slots, 0, options->block_count * sizeof(*pool->slots));
     if (options->block_tokens > 0) {
         pool->tokens =
             kvt_calloc((size_t)options->block_count * options->block_tokens, sizeof(*pool->tokens));
@@ -150,16 +150,19 @@ kvbm_pool_hold_locked(struct kvbm_pool *pool, uint32_t block)
     return (struct kvbm_handle){block, slot->generation};
 }
 
+static void
+wake_locked(struct kvbm_pool *pool)
+{
+    if (pool->shared.waiters > 0)
+        (void)pthread_cond_broadcast(&pool->shared.freed);
+}
+
 /* A new life: no name, no flags, and no handle of the old life fits any more. */
 static void
 reset_locked(struct kvbm_slot *slot)
 {
     assert(!slot->listed && !slot->waiting);
-    if (slot->state != KVT_BLOCK_RESET) {
-        const enum kvt_err rc = kvbm_state_move(&slot->state, KVT_BLOCK_RESET, NULL);
-
-        assert(rc == KVT_OK);
-    }
+    slot->state = KVT_BLOCK_RESET; /* legal from every state */
     slot->label = (struct kvbm_label){0};
     slot->priority = 0;
     slot->by_tokens = false;
@@ -178,7 +181,7 @@ kvbm_pool_free_locked(struct kvbm_pool *pool, uint32_t block)
     slot->next = pool->shared.free_first;
     pool->shared.free_first = block;
     pool->shared.free_count++;
-    (void)pthread_cond_broadcast(&pool->shared.freed);
+    wake_locked(pool);
 }
 
 static void
@@ -189,7 +192,7 @@ rest_locked(struct kvbm_pool *pool, uint32_t block, enum kvbm_inactive_end end)
     inactive->calls->put(inactive->state, block, pool->slots[block].priority, end);
     inactive->count++;
     pool->slots[block].waiting = true;
-    (void)pthread_cond_broadcast(&pool->shared.freed);
+    wake_locked(pool);
 }
 
 /* ---- taking names away ---- */
@@ -236,6 +239,8 @@ withdraw_locked(struct kvbm_pool *pool, const struct kvbm_handle *handles, size_
         (void)pthread_mutex_lock(&pool->shared.lock);
     }
     for (size_t i = 0; i < count; i++)
+        kvbm_map_prefetch(&pool->shared.map, pool->slots[handles[i].block].label.id.hash);
+    for (size_t i = 0; i < count; i++)
         delist_locked(pool, handles[i].block);
 }
 
@@ -251,7 +256,7 @@ take_victims_locked(struct kvbm_pool *pool, struct kvbm_handle *handles, size_t 
 
         if (block == KVBM_INACTIVE_NONE)
             break;
-        assert(pool->slots[block].waiting);
+        __builtin_prefetch(&pool->slots[block], 1);
         handles[taken].block = block;
     }
     return taken;
@@ -273,6 +278,7 @@ evict_victims_locked(struct kvbm_pool *pool, struct kvbm_handle *handles, size_t
     for (size_t i = 0; i < count; i++) {
         struct kvbm_slot *slot = &pool->slots[handles[i].block];
 
+        assert(slot->waiting && slot->refs == 0);
         slot->waiting = false;
         slot->refs = 1;
         kvbm_pool_hide_locked(pool, slot, true);
@@ -335,8 +341,10 @@ kvbm_pool_allocate_wait(struct kvbm_pool *pool, size_t count, struct kvbm_handle
     if (!taken && wait_ms > 0 && count <= pool->block_count) {
         const struct timespec deadline = kvt_cond_deadline(wait_ms);
 
+        pool->shared.waiters++;
         while (!taken && kvt_cond_wait(&pool->shared.freed, &pool->shared.lock, &deadline))
             taken = take_locked(pool, count, handles);
+        pool->shared.waiters--;
     }
     (void)pthread_mutex_unlock(&pool->shared.lock);
     return taken ? KVT_OK : KVT_AGAIN;

@@ -35,6 +35,8 @@ seek(struct kvbm_pool *pool, const uint64_t *hashes, size_t count, struct kvbm_h
     size_t found = 0;
     size_t end = 0;
 
+    for (size_t i = 0; i < count; i++)
+        kvbm_map_prefetch(&pool->shared.map, hashes[i]);
     (void)pthread_mutex_lock(&pool->shared.lock);
     inactive->now++;
     for (; end < count; end++) {
@@ -209,9 +211,11 @@ kvbm_pool_wait_free(struct kvbm_pool *pool, uint32_t count, uint64_t wait_ms)
     bool enough;
 
     (void)pthread_mutex_lock(&pool->shared.lock);
+    pool->shared.waiters++;
     while (pool->shared.free_count < count &&
            kvt_cond_wait(&pool->shared.freed, &pool->shared.lock, &deadline))
         continue;
+    pool->shared.waiters--;
     enough = pool->shared.free_count >= count;
     (void)pthread_mutex_unlock(&pool->shared.lock);
     return enough;

@@ -40,6 +40,8 @@ struct kvbm_slot {
     bool waiting;   /* in the inactive part */
 };
 
+_Static_assert(sizeof(struct kvbm_slot) == 64, "a slot is a cache line");
+
 struct kvbm_pool {
     uint32_t block_count;
     uint32_t block_tokens;
@@ -54,6 +56,7 @@ struct kvbm_pool {
     struct {
         pthread_mutex_t lock; /* guards this struct and the slots, but for what is said above */
         pthread_cond_t freed; /* or inactive now */
+        uint32_t waiters;
         struct kvbm_map map;
         struct kvbm_inactive inactive;
         uint32_t free_first;

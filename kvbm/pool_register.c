@@ -24,7 +24,7 @@ register_known_locked(struct kvbm_pool *pool, struct kvbm_handle *handle, uint32
     return KVT_EXISTS;
 }
 
-/* With a callback to come the name stays hidden. */
+/* The map has the name; with a callback to come it stays hidden. */
 static void
 register_new_locked(struct kvbm_pool *pool, struct kvbm_handle handle)
 {
@@ -32,7 +32,6 @@ register_new_locked(struct kvbm_pool *pool, struct kvbm_handle handle)
     struct kvbm_slot *slot = &pool->slots[handle.block];
 
     slot->state = KVT_BLOCK_REGISTERED;
-    kvbm_map_put(&pool->shared.map, slot->label.id.hash, handle.block);
     slot->listed = true;
     if (inactive->calls->list != NULL)
         inactive->calls->list(inactive->state, handle.block, &slot->label.id, inactive->now);
@@ -47,9 +46,9 @@ register_locked(struct kvbm_pool *pool, struct kvbm_handle *handle)
     const struct kvbm_slot *slot = kvbm_pool_slot(pool, *handle);
     uint32_t known;
 
-    if (!kvbm_state_may_move(slot->state, KVT_BLOCK_REGISTERED))
+    if (slot->state != KVT_BLOCK_COMPLETE)
         return KVT_INVALID;
-    if (!kvbm_map_get(&pool->shared.map, slot->label.id.hash, &known)) {
+    if (kvbm_map_add(&pool->shared.map, slot->label.id.hash, handle->block, &known)) {
         register_new_locked(pool, *handle);
         return KVT_OK;
     }
@@ -86,6 +85,9 @@ kvbm_pool_register_all(struct kvbm_pool *pool, struct kvbm_handle *handles, size
 {
     size_t known = 0;
 
+    /* Where the table is and what our blocks are called needs no lock to be read. */
+    for (size_t i = 0; i < count; i++)
+        kvbm_map_prefetch(&pool->shared.map, kvbm_pool_slot(pool, handles[i])->label.id.hash);
     (void)pthread_mutex_lock(&pool->shared.lock);
     pool->shared.inactive.now++;
     for (size_t first = 0; first < count; first += KVBM_POOL_ANNOUNCE_MAX) {

@@ -29,6 +29,8 @@ random_against_array(void **unused)
         assert_int_equal(kvbm_map_get(&map, name, &block), known[name]);
         assert_int_equal(block, known[name] ? blocks[name] : 0);
         if (known[name]) {
+            assert_false(kvbm_map_add(&map, name, 7, &block));
+            assert_int_equal(block, blocks[name]);
             kvbm_map_remove(&map, name);
             known[name] = false;
             count--;
