@@ -70,7 +70,7 @@ add_locked(struct gateway_access *access, uint32_t namespace_, uint64_t hash, un
            uint64_t bytes)
 {
     /* Sequence hashes are uniform already; the multiplier only parts tiers and namespaces. */
-    size_t at = (size_t)((hash ^ (namespace_ * 2u + tier) * UINT64_C(0x9e3779b97f4a7c15)) % SLOTS);
+    size_t at = (size_t)((hash ^ (namespace_ * 4u + tier) * UINT64_C(0x9e3779b97f4a7c15)) % SLOTS);
 
     for (;; at = (at + 1) % SLOTS) {
         struct row *row = &access->shared.rows[at];

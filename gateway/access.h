@@ -25,7 +25,7 @@ struct gateway_access;
 KVT_NODISCARD enum kvt_err gateway_access_new(struct gateway_access **out);
 void gateway_access_free(struct gateway_access *access);
 
-/** Count one read.  False: no room, not counted.  `tier`: 0 hot, 1 cold. */
+/** Count one read.  False: no room, not counted.  `tier`: enum gateway_tier. */
 bool gateway_access_add(struct gateway_access *access, const char *namespace_, uint64_t hash,
                         unsigned tier, uint64_t bytes);
 

@@ -66,12 +66,22 @@ add_reload_reasons(const struct gateway_admin *admin, struct reasons *reasons)
             add_reason(reasons, text);
 }
 
+static bool
+is_at_cap(const struct gateway_admin *admin, const struct gateway_catalog_stats *catalog,
+          enum gateway_tier tier)
+{
+    const uint64_t capacity = admin->vault->capacity[tier];
+
+    return capacity != 0 && catalog->used[tier] >= capacity;
+}
+
 /* Everything that keeps the gateway from doing all it should.  `starting`: it never could yet. */
 static void
 judge(const struct gateway_admin *admin, struct reasons *reasons, bool *starting)
 {
     struct gateway_catalog_stats catalog;
     struct gateway_cold_state cold;
+    struct gateway_cold_state far;
     char text[KVT_ERROR_TEXT_MAX];
 
     reasons->count = 0;
@@ -86,8 +96,12 @@ judge(const struct gateway_admin *admin, struct reasons *reasons, bool *starting
         add_reason(reasons, "the catalog cannot be written: is the disk full?");
     if (gateway_admin_adoption_reason(admin, text, sizeof(text)))
         add_reason(reasons, text);
-    else if (admin->vault->cold_capacity != 0 && catalog.used[1] >= admin->vault->cold_capacity)
+    else if (is_at_cap(admin, &catalog, GATEWAY_TIER_COLD))
         add_reason(reasons, "the bucket is at cold.capacity: new blocks are refused");
+    if (gateway_cold_far_state(admin->vault->cold, &far) && far.reason[0] != '\0')
+        add_reason(reasons, far.reason);
+    else if (is_at_cap(admin, &catalog, GATEWAY_TIER_FAR))
+        add_reason(reasons, "the far bucket is at far.capacity: no block is moved there");
     if (admin->bus != NULL && !wire_bus_connected(admin->bus))
         add_reason(reasons, "NATS is away: events wait in the outbox");
     add_backlog_reasons(admin, reasons);
@@ -122,6 +136,36 @@ append_flag(struct kvt_buffer *out, const char *name, bool value, const char *be
     kvt_buffer_printf(out, "\"%s\":%s%s", name, value ? "true" : "false", behind);
 }
 
+/* Those that not every gateway has. */
+static void
+append_more_tiers(const struct gateway_admin *admin, const struct gateway_catalog_stats *catalog,
+                  struct kvt_buffer *out)
+{
+    static const enum gateway_tier tiers[] = {GATEWAY_TIER_WARM, GATEWAY_TIER_FAR};
+    const struct gateway_vault *vault = admin->vault;
+    struct gateway_cold_state far;
+
+    for (size_t i = 0; i < sizeof(tiers) / sizeof(tiers[0]); i++) {
+        const enum gateway_tier tier = tiers[i];
+
+        if (!gateway_vault_has(vault, tier))
+            continue;
+        kvt_buffer_printf(out, "\"%s\":{\"holder\":", gateway_vault_tier_name(tier));
+        kvt_buffer_json_string(out, vault->holder[tier]);
+        kvt_buffer_printf(
+            out, ",\"used_bytes\":%" PRIu64 ",\"capacity_bytes\":%" PRIu64 ",\"blocks\":%" PRIu64,
+            catalog->used[tier], vault->capacity[tier], catalog->blocks[tier]);
+        if (tier == GATEWAY_TIER_FAR && gateway_cold_far_state(vault->cold, &far)) {
+            kvt_buffer_printf(out, ",\"endpoint\":");
+            kvt_buffer_json_string(out, admin->settings->far_endpoint);
+            kvt_buffer_printf(
+                out, ",\"healthy\":%s,\"latency_ms\":%" PRIu64 ",\"clock_skew_ms\":%" PRId64,
+                far.healthy ? "true" : "false", far.latency_ms, far.skew_ms);
+        }
+        kvt_buffer_printf(out, "},");
+    }
+}
+
 static void
 append_tiers(const struct gateway_admin *admin, const struct gateway_catalog_stats *catalog,
              struct kvt_buffer *out)
@@ -131,12 +175,12 @@ append_tiers(const struct gateway_admin *admin, const struct gateway_catalog_sta
 
     gateway_cold_state(vault->cold, &cold);
     kvt_buffer_printf(out, "\"hot\":{\"holder\":");
-    kvt_buffer_json_string(out, vault->hot_holder);
+    kvt_buffer_json_string(out, vault->holder[GATEWAY_TIER_HOT]);
     kvt_buffer_printf(out,
                       ",\"used_bytes\":%" PRIu64 ",\"capacity_bytes\":%" PRIu64
                       ",\"blocks\":%" PRIu64 "},\"cold\":{\"holder\":",
-                      catalog->used[0], vault->hot_capacity, catalog->blocks[0]);
-    kvt_buffer_json_string(out, vault->cold_holder);
+                      catalog->used[0], vault->capacity[GATEWAY_TIER_HOT], catalog->blocks[0]);
+    kvt_buffer_json_string(out, vault->holder[GATEWAY_TIER_COLD]);
     kvt_buffer_printf(out, ",\"kind\":\"%s\",\"endpoint\":",
                       gateway_cold_kind_name(admin->settings->vault.cold.kind));
     kvt_buffer_json_string(out, admin->settings->cold_endpoint);
@@ -144,7 +188,7 @@ append_tiers(const struct gateway_admin *admin, const struct gateway_catalog_sta
         out,
         ",\"used_bytes\":%" PRIu64 ",\"capacity_bytes\":%" PRIu64 ",\"blocks\":%" PRIu64
         ",\"healthy\":%s,\"latency_ms\":%" PRIu64 ",\"clock_skew_ms\":%" PRId64 ",\"selftest\":{",
-        catalog->used[1], vault->cold_capacity, catalog->blocks[1],
+        catalog->used[1], vault->capacity[GATEWAY_TIER_COLD], catalog->blocks[1],
         gateway_cold_healthy(vault->cold) ? "true" : "false", cold.latency_ms, cold.skew_ms);
     append_flag(out, "put_if_absent", cold.selftest.put_if_absent, ",");
     append_flag(out, "put_if_match", cold.selftest.put_if_match, ",");
@@ -152,6 +196,7 @@ append_tiers(const struct gateway_admin *admin, const struct gateway_catalog_sta
     append_flag(out, "delete_if_match", cold.selftest.delete_if_match, ",");
     append_flag(out, "list_after_write", cold.selftest.list_after_write, ",");
     append_flag(out, "meta_kept", cold.selftest.meta_kept, "}},");
+    append_more_tiers(admin, catalog, out);
 }
 
 static void
@@ -184,7 +229,9 @@ append_counts(const struct gateway_admin *admin, struct kvt_buffer *out)
                       ",\"quarantined\":%zu},",
                       gateway_orders_queued(admin->orders),
                       gateway_stats_get(stats, GATEWAY_STAT_CORRUPT_HOT) +
-                          gateway_stats_get(stats, GATEWAY_STAT_CORRUPT_COLD),
+                          gateway_stats_get(stats, GATEWAY_STAT_CORRUPT_COLD) +
+                          gateway_stats_get(stats, GATEWAY_STAT_CORRUPT_WARM) +
+                          gateway_stats_get(stats, GATEWAY_STAT_CORRUPT_FAR),
                       gateway_stats_get(stats, GATEWAY_STAT_FOREIGN),
                       gateway_quarantine_count(admin->vault->quarantine));
 }
@@ -319,12 +366,16 @@ list_objects(void *arg, const struct kvt_http_request *request, struct kvt_http_
     const char *cursor = kvt_http_query(request, "cursor");
     struct gateway_scan scan = {.capacity = gateway_admin_limit(request, 100, GATEWAY_ADMIN_ROWS),
                                 .prefix = kvt_http_query(request, "prefix")};
+    enum gateway_tier number = GATEWAY_TIER_HOT;
 
     if (cursor == NULL) /* a page's is further on than where the walk began */
         cursor = kvt_http_query(request, "after");
 
-    if (tier != NULL && strcmp(tier, "hot") != 0 && strcmp(tier, "cold") != 0) {
-        kvt_http_fail(response, 400, KVT_INVALID, "tier is hot or cold");
+    if (tier != NULL &&
+        (!gateway_vault_find_tier(tier, &number) || !gateway_vault_has(admin->vault, number))) {
+        kvt_http_fail(response, 400, KVT_INVALID, "tier is hot or cold%s%s",
+                      gateway_vault_has(admin->vault, GATEWAY_TIER_WARM) ? " or warm" : "",
+                      gateway_vault_has(admin->vault, GATEWAY_TIER_FAR) ? " or far" : "");
         return;
     }
     if (cursor != NULL && strlen(cursor) >= sizeof(scan.after)) {
@@ -332,7 +383,7 @@ list_objects(void *arg, const struct kvt_http_request *request, struct kvt_http_
         return;
     }
     (void)snprintf(scan.after, sizeof(scan.after), "%s", cursor == NULL ? "" : cursor);
-    scan.tiers = tier == NULL ? 0 : strcmp(tier, "hot") == 0 ? GATEWAY_HOT : GATEWAY_COLD;
+    scan.tiers = tier == NULL ? 0 : 1u << number;
     scan.rows = kvt_calloc(scan.capacity, sizeof(*scan.rows));
     if (scan.rows == NULL || gateway_catalog_scan(admin->vault->catalog, &scan) != KVT_OK) {
         kvt_http_fail(response, 500, KVT_IO, "the catalog could not be read");
@@ -372,11 +423,13 @@ get_object(void *arg, const struct kvt_http_request *request, struct kvt_http_re
                       "\",\"fingerprint\":\"%016" PRIx64 "\",\"etag\":",
                       record.length, record.crc32c, record.fingerprint);
     kvt_buffer_json_string(out, record.etag);
-    kvt_buffer_printf(out, ",\"tiers\":[%s%s%s],\"state\":\"%s\",\"writer\":",
-                      (record.tiers & GATEWAY_HOT) != 0 ? "\"hot\"" : "",
-                      record.tiers == (GATEWAY_HOT | GATEWAY_COLD) ? "," : "",
-                      (record.tiers & GATEWAY_COLD) != 0 ? "\"cold\"" : "",
-                      gateway_record_state_name(record.state));
+    kvt_buffer_printf(out, ",\"tiers\":[");
+    for (unsigned tier = 0; tier < GATEWAY_TIERS; tier++)
+        if ((record.tiers & (1u << tier)) != 0)
+            kvt_buffer_printf(out, "%s\"%s\"", (record.tiers & ((1u << tier) - 1)) != 0 ? "," : "",
+                              gateway_vault_tier_name(tier));
+    kvt_buffer_printf(out,
+                      "],\"state\":\"%s\",\"writer\":", gateway_record_state_name(record.state));
     kvt_buffer_json_string(out, record.writer);
     kvt_buffer_printf(out, ",\"kind\":\"%s\",\"modified_ms\":%" PRIu64,
                       gateway_record_kind_name(&record), record.modified_ms);
@@ -400,8 +453,9 @@ verify_copy(struct gateway_vault *vault, const char *key, const struct gateway_r
     enum kvt_err rc;
 
     gateway_record_meta(record, &expected);
-    rc = gateway_vault_read(vault, tier == 0 ? vault->hot : gateway_cold_store(vault->cold), key,
-                            record->length, &request);
+    rc = gateway_vault_read(vault, gateway_vault_store(vault, 1u << tier), key, record->length,
+                            &request);
+    request.place = tier == GATEWAY_TIER_FAR ? 1 : 0;
     err = request.error;
     if (rc == KVT_OK)
         rc = g4_check_body(&request.meta, record->opaque ? NULL : &expected, request.buffer,
@@ -411,8 +465,9 @@ verify_copy(struct gateway_vault *vault, const char *key, const struct gateway_r
     kvt_buffer_json_string(out, rc == KVT_OK ? "" : err.text);
     kvt_buffer_printf(out, "}");
     if ((rc == KVT_CORRUPT || rc == KVT_RANGE) && !record->opaque) {
-        if (tier == 0)
-            gateway_fault_hot(vault, key, request.buffer, request.buffer_size, err.text);
+        if (((1u << tier) & GATEWAY_VOLUMES) != 0)
+            gateway_fault_file(vault, key, (enum gateway_tier)tier, request.buffer,
+                               request.buffer_size, err.text);
         else
             gateway_fault_cold(vault, key, &request, request.buffer, request.buffer_size, err.text);
     }
@@ -443,7 +498,8 @@ post_verify(void *arg, const struct kvt_http_request *request, struct kvt_http_r
         kvt_buffer_json_string(&response->body, key);
         kvt_buffer_printf(&response->body, ",\"copies\":[");
         for (unsigned tier = 0; tier < GATEWAY_TIERS; tier++) {
-            if ((record.tiers & (1u << tier)) == 0 || (tier == 0 && admin->vault->hot == NULL))
+            if ((record.tiers & (1u << tier)) == 0 ||
+                gateway_vault_store(admin->vault, 1u << tier) == NULL)
                 continue;
             kvt_buffer_printf(&response->body, "%s", first ? "" : ",");
             first = false;

@@ -39,22 +39,25 @@ gateway_admin_store_list(void *arg, const struct kvt_http_request *request,
                          struct kvt_http_response *response)
 {
     const struct gateway_admin *admin = arg;
+    static const char *const names[GATEWAY_TIERS] = {"the hot volume", "the bucket",
+                                                     "the warm volume", "the far bucket"};
     const char *tier = kvt_http_query(request, "tier");
     const char *cursor = kvt_http_query(request, "cursor");
     const char *prefix = kvt_http_query(request, "prefix");
     struct g4_request page = {.verb = G4_LIST,
                               .key = prefix == NULL ? "" : prefix,
                               .after = kvt_http_query(request, "after")};
-    struct g4_store *store = NULL;
+    enum gateway_tier number = GATEWAY_TIER_HOT;
+    struct g4_store *store;
 
-    if (tier != NULL && strcmp(tier, "cold") == 0)
-        store = gateway_cold_store(admin->vault->cold);
-    else if (tier != NULL && strcmp(tier, "hot") == 0)
-        store = admin->vault->hot;
-    else
-        kvt_http_fail(response, 400, KVT_INVALID, "tier is hot or cold");
-    if (response->status >= 400)
+    if (tier == NULL || !gateway_vault_find_tier(tier, &number) ||
+        !gateway_vault_has(admin->vault, number)) {
+        kvt_http_fail(response, 400, KVT_INVALID, "tier is hot or cold%s%s",
+                      gateway_vault_has(admin->vault, GATEWAY_TIER_WARM) ? " or warm" : "",
+                      gateway_vault_has(admin->vault, GATEWAY_TIER_FAR) ? " or far" : "");
         return;
+    }
+    store = gateway_vault_store(admin->vault, 1u << number);
     if (strlen(page.key) >= KVT_KEY_MAX ||
         (page.after != NULL && strlen(page.after) >= KVT_KEY_MAX) ||
         (cursor != NULL && strlen(cursor) >= G4_TOKEN_MAX)) {
@@ -72,8 +75,8 @@ gateway_admin_store_list(void *arg, const struct kvt_http_request *request,
         kvt_http_fail(response, 503, KVT_NOMEM, "out of memory");
     else if (g4_store_perform(store, &page) != KVT_OK)
         kvt_http_fail(response, 503, KVT_UNAVAILABLE, "%s could not be listed%s%.160s",
-                      store == admin->vault->hot ? "the hot volume" : "the bucket",
-                      strncmp(page.error.text, ": ", 2) == 0 ? "" : ": ", page.error.text);
+                      names[number], strncmp(page.error.text, ": ", 2) == 0 ? "" : ": ",
+                      page.error.text);
     else
         append_page(response, &page);
     kvt_free(page.listed);

@@ -59,7 +59,10 @@ open_vault(struct app *app, struct kvt_error *err)
 
     if (rc != KVT_OK)
         return kvt_error_set(err, rc, "metrics");
-    gateway_stats_init(&app->stats, app->metrics);
+    gateway_stats_init(
+        &app->stats, app->metrics,
+        (struct gateway_stats_tiers){.warm = app->settings.vault.warm_capacity != 0,
+                                     .far = app->settings.vault.far.kind != GATEWAY_FAR_NONE});
     app->budget.max = app->settings.memory_max;
     rc = gateway_shelf_new(&app->budget.shelf, (size_t)(app->budget.max / SHELF_SHARE));
     if (rc != KVT_OK)

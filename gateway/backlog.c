@@ -25,7 +25,8 @@ struct load {
     struct gateway_hold hold;
     bool held;
     struct gateway_record record; /* as it is under the hold */
-    struct g4_request hot;        /* the read of its hot copy */
+    enum gateway_tier tier;       /* of its file */
+    struct g4_request hot;        /* the read of that */
     enum kvt_err read;            /* and how that ended */
 };
 
@@ -104,7 +105,11 @@ send(struct gateway_backlog *backlog, struct gateway_flight *flight, size_t inde
     if (!load->held || gateway_catalog_get(vault->catalog, key, &load->record) != KVT_OK ||
         !gateway_record_waits(&load->record))
         return;
-    load->read = gateway_vault_read_block(vault, vault->hot, key, &load->record, &load->hot);
+    load->tier = gateway_vault_fastest(vault, load->record.tiers & GATEWAY_VOLUMES) == GATEWAY_WARM
+                     ? GATEWAY_TIER_WARM
+                     : GATEWAY_TIER_HOT;
+    load->read = gateway_vault_read_block(vault, gateway_vault_volume(vault, 1u << load->tier), key,
+                                          &load->record, &load->hot);
     if (load->read != KVT_OK)
         return;
     gateway_claim_init(&backlog->claims[index], key, &load->record, &load->hot);
@@ -129,7 +134,7 @@ publish(struct gateway_backlog *backlog, size_t count)
         *change = (struct gateway_change){.key = backlog->rows[i].key,
                                           .record = backlog->loads[i].record};
         change->record.owed = false;
-        change->record.tiers |= GATEWAY_COLD;
+        change->record.tiers |= backlog->claims[i].tier;
         memcpy(change->record.etag, backlog->claims[i].etag, sizeof(change->record.etag));
         used++;
     }
@@ -172,10 +177,10 @@ let_go(struct gateway_backlog *backlog, size_t index)
         gateway_fault_second(vault, claim->key, load->hot.buffer, load->hot.buffer_size);
     gateway_hold_release(vault->holds, &load->hold, 1);
     if (load->read == KVT_CORRUPT)
-        gateway_fault_hot(vault, claim->key, load->hot.buffer, load->hot.buffer_size,
-                          load->hot.error.text);
+        gateway_fault_file(vault, claim->key, load->tier, load->hot.buffer, load->hot.buffer_size,
+                           load->hot.error.text);
     else if (load->read == KVT_NOTFOUND)
-        gateway_fault_hot(vault, claim->key, NULL, 0, NULL);
+        gateway_fault_file(vault, claim->key, load->tier, NULL, 0, NULL);
     gateway_vault_release(vault, &load->hot);
 }
 

@@ -480,13 +480,11 @@ gateway_catalog_stats(struct gateway_catalog *catalog, struct gateway_catalog_st
     *stats = (struct gateway_catalog_stats){
         .entries = counters.entries,
         .pending = counters.pending,
-        .used = {counters.used[0], counters.used[1]},
-        .blocks = {counters.blocks[0], counters.blocks[1]},
         .owed_blocks = counters.owed_blocks,
         .owed_bytes = counters.owed_bytes,
         .pinned_blocks = pinned.blocks,
         .pinned_bytes = pinned.bytes,
-        .pinned_max = catalog->options.hot_capacity / GATEWAY_PIN_SHARE,
+        .pinned_max = catalog->options.capacity[GATEWAY_TIER_HOT] / GATEWAY_PIN_SHARE,
         .pin_end_ms = pinned.end_ms,
         .unsynced_blocks = unsynced.blocks,
         .unsynced_bytes = unsynced.bytes,
@@ -497,6 +495,10 @@ gateway_catalog_stats(struct gateway_catalog *catalog, struct gateway_catalog_st
         .full = atomic_load(&catalog->full),
         .failed = atomic_load(&catalog->failed),
     };
+    for (unsigned tier = 0; tier < GATEWAY_TIERS; tier++) {
+        stats->used[tier] = *gateway_counters_used(&counters, tier);
+        stats->blocks[tier] = *gateway_counters_blocks(&counters, tier);
+    }
     for (uint32_t i = 0; i < counters.stream_count; i++) {
         stats->events += counters.streams[i].next - 1;
         stats->events_acked += counters.streams[i].acked;

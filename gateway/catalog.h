@@ -42,8 +42,7 @@ struct gateway_catalog;
 struct gateway_catalog_options {
     const char *path;
     uint64_t bytes_max;
-    uint64_t hot_capacity;  /* 0: no hot tier */
-    uint64_t cold_capacity; /* 0: no cap */
+    uint64_t capacity[GATEWAY_TIERS]; /* 0: no such volume; of a bucket: no cap */
     enum kvt_key_revision revision;
     uint64_t owed_max; /* bytes of blocks owed to the bucket; 0: none may be */
     uint64_t keep;     /* 0 = GATEWAY_CATALOG_KEEP */
@@ -60,10 +59,12 @@ void gateway_catalog_close(struct gateway_catalog *catalog);
 struct gateway_change {
     const char *key;
     bool erase;
-    /* Count against the caps: beyond the cold one, or with a full catalog, the row is not written
-     * and `status` is KVT_FULL; beyond the hot one GATEWAY_HOT is taken out of record.tiers, and
-     * with it, or beyond owed_max, record.owed. */
+    /* Count against the caps: beyond that of a bucket, or with a full catalog, the row is not
+     * written and `status` is KVT_FULL; beyond that of a volume its bit is taken out of
+     * record.tiers, and with the last of them, or beyond owed_max, record.owed.  What the old row
+     * took of a tier the new one may take. */
     bool reserve;
+    bool firm;           /* with `reserve`: beyond a volume's cap it is KVT_FULL too */
     bool only_if_absent; /* an existing row stays as it is: KVT_EXISTS; but a foreign one that is
                             STORED yields to one that is not foreign */
     bool unsynced;       /* with the row goes a note that its hot copy is not synced yet */
@@ -93,7 +94,7 @@ struct gateway_row {
 struct gateway_scan {
     char after[KVT_KEY_MAX]; /* in: start behind this key ("" = first); out: the last key visited */
     const char *prefix;      /* NULL: all keys */
-    bool pending;            /* only rows that are not STORED */
+    bool pending;            /* only rows that are to be settled */
     unsigned tiers;          /* only rows with one of these tiers; 0 = all */
     struct gateway_row *rows;
     size_t capacity;
@@ -211,19 +212,21 @@ KVT_NODISCARD enum kvt_err gateway_catalog_synced(struct gateway_catalog *catalo
 
 #define GATEWAY_VOLUME_ID 17
 
-/** The hot volume whose blocks these rows tell of.  KVT_OK, else "": KVT_NOTFOUND (none was named)
- *  or KVT_IO. */
+/** The volume, hot or warm, whose blocks these rows tell of.  KVT_OK, else "": KVT_NOTFOUND (none
+ *  was named) or KVT_IO. */
 KVT_NODISCARD enum kvt_err gateway_catalog_volume(struct gateway_catalog *catalog,
+                                                  enum gateway_tier tier,
                                                   char id[GATEWAY_VOLUME_ID]);
 
 /** Name it, 16 bytes, durably. */
 KVT_NODISCARD enum kvt_err gateway_catalog_name_volume(struct gateway_catalog *catalog,
-                                                       const char *id, struct kvt_error *err);
+                                                       enum gateway_tier tier, const char *id,
+                                                       struct kvt_error *err);
 
 struct gateway_catalog_stats {
     uint64_t entries;
-    uint64_t pending;             /* intents and retiring rows */
-    uint64_t used[GATEWAY_TIERS]; /* bytes of blocks, hot and cold, reservations included */
+    uint64_t pending;             /* rows that are to be settled */
+    uint64_t used[GATEWAY_TIERS]; /* bytes of blocks, reservations included */
     uint64_t blocks[GATEWAY_TIERS];
     uint64_t owed_blocks; /* to the bucket, reservations included */
     uint64_t owed_bytes;

@@ -5,8 +5,8 @@
 
 #include "gateway/catalog_private.h"
 
-enum { TRIM_MAX = 2048, STATE_VERSION = 2, STREAM_NAME_MAX = 32 };
-enum { OWED_WORDS = 2 }; /* of the counters: not in version 1 */
+enum { TRIM_MAX = 2048, STATE_VERSION = 3, STREAM_NAME_MAX = 32 };
+enum { OWED_WORDS = 2, MORE_WORDS = 4 }; /* of the counters: since versions 2 and 3 */
 
 int
 gateway_catalog_read_row(struct gateway_catalog *catalog, MDB_txn *txn, const char *key,
@@ -148,13 +148,13 @@ count_row(struct gateway_counters *counters, const struct gateway_record *record
     const uint64_t bytes = add ? record->length : 0 - record->length;
 
     counters->entries += one;
-    if (record->state != GATEWAY_STORED)
+    if (gateway_record_unsettled(record))
         counters->pending += one;
     for (unsigned tier = 0; tier < GATEWAY_TIERS; tier++) {
         if ((gateway_record_counted(record) & (1u << tier)) == 0)
             continue;
-        counters->blocks[tier] += one;
-        counters->used[tier] += bytes;
+        *gateway_counters_blocks(counters, tier) += one;
+        *gateway_counters_used(counters, tier) += bytes;
     }
     if (record->owed) {
         counters->owed_blocks += one;
@@ -173,34 +173,45 @@ has_stream(const struct gateway_catalog *catalog, const char *text)
            stream < GATEWAY_STREAMS_MAX;
 }
 
+/* Would so many bytes more fit? */
+static bool
+fits(uint64_t length, uint64_t used, uint64_t capacity)
+{
+    return length <= capacity && used <= capacity - length;
+}
+
 /* Would the row fit under the caps?  Old bytes of the same key are replaced, not added. */
 static enum kvt_err
-reserve(const struct gateway_catalog *catalog, const char *key, struct gateway_record *record,
+reserve(struct gateway_catalog *catalog, struct gateway_change *change,
         const struct gateway_record *old)
 {
-    const uint64_t hot_cap = catalog->options.hot_capacity;
-    const uint64_t cold_cap = catalog->options.cold_capacity;
+    struct gateway_record *record = &change->record;
+    const bool capped = gateway_adoption_capped(&catalog->adoption);
+    const unsigned counted = gateway_record_counted(record);
     uint64_t owed = catalog->counters.owed_bytes;
-    uint64_t used[GATEWAY_TIERS];
 
-    if (atomic_load(&catalog->full) || !has_stream(catalog, key))
+    if (atomic_load(&catalog->full) || !has_stream(catalog, change->key))
         return KVT_FULL;
     for (unsigned tier = 0; tier < GATEWAY_TIERS; tier++) {
-        used[tier] = catalog->counters.used[tier];
-        if (old != NULL && (gateway_record_counted(old) & (1u << tier)) != 0)
-            used[tier] -= old->length;
+        const unsigned bit = 1u << tier;
+        const bool bucket = (bit & GATEWAY_BUCKETS) != 0;
+        const uint64_t capacity = catalog->options.capacity[tier];
+        const bool had = old != NULL && (gateway_record_counted(old) & bit) != 0;
+        uint64_t used = *gateway_counters_used(&catalog->counters, tier);
+
+        if (had)
+            used -= old->length;
+        if ((counted & bit) == 0 || (had && record->length <= old->length) ||
+            (bucket && (capacity == 0 || !capped)) || fits(record->length, used, capacity))
+            continue;
+        if (bucket || change->firm)
+            return KVT_FULL;
+        record->tiers &= ~bit;
     }
     if (old != NULL && old->owed)
         owed -= old->length;
-    if ((gateway_record_counted(record) & GATEWAY_COLD) != 0 && cold_cap != 0 &&
-        gateway_adoption_capped(&catalog->adoption) &&
-        (record->length > cold_cap || used[1] > cold_cap - record->length))
-        return KVT_FULL;
-    if ((record->tiers & GATEWAY_HOT) != 0 &&
-        (record->length > hot_cap || used[0] > hot_cap - record->length))
-        record->tiers &= ~GATEWAY_HOT;
-    if ((record->tiers & GATEWAY_HOT) == 0 || record->length > catalog->options.owed_max ||
-        owed > catalog->options.owed_max - record->length)
+    if ((record->tiers & GATEWAY_VOLUMES) == 0 ||
+        !fits(record->length, owed, catalog->options.owed_max))
         record->owed = false;
     return KVT_OK;
 }
@@ -217,7 +228,7 @@ write_row(struct gateway_catalog *catalog, MDB_txn *txn, const struct gateway_ch
     rc = mdb_put(txn, catalog->objects, &name, &value, 0);
     if (rc != 0)
         return rc;
-    if (change->record.state != GATEWAY_STORED)
+    if (gateway_record_unsettled(&change->record))
         return mdb_put(txn, catalog->pending, &name, &nothing, 0);
     rc = mdb_del(txn, catalog->pending, &name, NULL);
     return rc == MDB_NOTFOUND ? 0 : rc;
@@ -264,7 +275,7 @@ gateway_catalog_apply(struct gateway_catalog *catalog, MDB_txn *txn, struct gate
         return 0;
     }
     if (change->reserve && !change->erase) {
-        change->status = reserve(catalog, change->key, &change->record, found ? &old : NULL);
+        change->status = reserve(catalog, change, found ? &old : NULL);
         if (change->status != KVT_OK)
             return 0;
     } else if (!change->erase && !has_stream(catalog, change->key)) {
@@ -346,6 +357,8 @@ gateway_catalog_load(struct gateway_catalog *catalog, MDB_txn *txn)
     memcpy(words, value.mv_data, value.mv_size < size ? value.mv_size : size);
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
         words[i] = le64toh(words[i]);
+    if (words[0] <= 2) /* two tiers */
+        size -= MORE_WORDS * sizeof(words[0]);
     if (words[0] == 1) /* nothing was owed */
         size -= OWED_WORDS * sizeof(words[0]);
     if (words[0] == 0 || words[0] > STATE_VERSION || value.mv_size != size)
@@ -371,8 +384,15 @@ gateway_catalog_store(struct gateway_catalog *catalog, MDB_txn *txn)
     uint64_t words[1 + sizeof(catalog->counters) / sizeof(uint64_t)];
     MDB_val name = kvt_db_val(state_name, sizeof(state_name) - 1);
     MDB_val value = kvt_db_val(words, sizeof(words));
+    bool more = false;
 
-    words[0] = STATE_VERSION;
+    for (unsigned tier = 2; tier < GATEWAY_TIERS; tier++)
+        more = more || *gateway_counters_blocks(&catalog->counters, tier) != 0 ||
+               *gateway_counters_used(&catalog->counters, tier) != 0;
+    /* What a gateway of two tiers wrote, one of a former version reads. */
+    words[0] = more ? STATE_VERSION : STATE_VERSION - 1;
+    if (!more)
+        value.mv_size -= MORE_WORDS * sizeof(words[0]);
     memcpy(&words[1], &catalog->counters, sizeof(catalog->counters));
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
         words[i] = htole64(words[i]);

@@ -143,7 +143,7 @@ gateway_catalog_count_pins(struct gateway_catalog *catalog, MDB_txn *txn, uint64
 static bool
 fits(struct gateway_catalog *catalog, uint64_t length)
 {
-    const uint64_t most = catalog->options.hot_capacity / GATEWAY_PIN_SHARE;
+    const uint64_t most = catalog->options.capacity[GATEWAY_TIER_HOT] / GATEWAY_PIN_SHARE;
     const uint64_t used = catalog->pinned.bytes;
 
     return !atomic_load(&catalog->full) && used <= most && length <= most - used;

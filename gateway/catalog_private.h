@@ -33,14 +33,29 @@ struct gateway_counters {
     uint64_t epoch;
     uint64_t entries;
     uint64_t pending;
-    uint64_t used[GATEWAY_TIERS];
-    uint64_t blocks[GATEWAY_TIERS];
+    uint64_t used[2]; /* hot and cold: gateway_counters_used() */
+    uint64_t blocks[2];
     uint64_t stream_count;
     struct gateway_sequence streams[GATEWAY_STREAMS_MAX];
     /* What follows came with version 2 of the row. */
     uint64_t owed_blocks;
     uint64_t owed_bytes;
+    /* With version 3, which is not written while they are 0. */
+    uint64_t used_more[2]; /* warm and far */
+    uint64_t blocks_more[2];
 };
+
+static inline uint64_t *
+gateway_counters_used(struct gateway_counters *counters, unsigned tier)
+{
+    return tier < 2 ? &counters->used[tier] : &counters->used_more[tier - 2];
+}
+
+static inline uint64_t *
+gateway_counters_blocks(struct gateway_counters *counters, unsigned tier)
+{
+    return tier < 2 ? &counters->blocks[tier] : &counters->blocks_more[tier - 2];
+}
 
 /* Not kept, but counted when the catalog is opened. */
 struct gateway_pins {
@@ -79,7 +94,7 @@ struct gateway_job {
 struct gateway_catalog {
     MDB_env *env;
     MDB_dbi objects;  /* key -> record */
-    MDB_dbi pending;  /* key -> nothing: rows that are not STORED */
+    MDB_dbi pending;  /* key -> nothing: rows that are to be settled */
     MDB_dbi backlog;  /* big-endian modified_ms, key -> nothing: rows that wait for their upload */
     MDB_dbi outbox;   /* big-endian stream, seq -> event */
     MDB_dbi finished; /* big-endian epoch, id -> what became of the order */

@@ -3,12 +3,18 @@
 #include "gateway/catalog.h"
 #include "gateway/catalog_private.h"
 
-#define ROW "volume"
+/* The hot one's is older than there was another. */
+static const char *
+row_of(enum gateway_tier tier)
+{
+    return tier == GATEWAY_TIER_HOT ? "volume" : "volume warm";
+}
 
 enum kvt_err
-gateway_catalog_volume(struct gateway_catalog *catalog, char id[GATEWAY_VOLUME_ID])
+gateway_catalog_volume(struct gateway_catalog *catalog, enum gateway_tier tier,
+                       char id[GATEWAY_VOLUME_ID])
 {
-    MDB_val name = kvt_db_val(ROW, strlen(ROW));
+    MDB_val name = kvt_db_val(row_of(tier), strlen(row_of(tier)));
     MDB_txn *txn = NULL;
     MDB_val value;
     int rc = mdb_txn_begin(catalog->env, NULL, MDB_RDONLY, &txn);
@@ -28,9 +34,10 @@ gateway_catalog_volume(struct gateway_catalog *catalog, char id[GATEWAY_VOLUME_I
 }
 
 enum kvt_err
-gateway_catalog_name_volume(struct gateway_catalog *catalog, const char *id, struct kvt_error *err)
+gateway_catalog_name_volume(struct gateway_catalog *catalog, enum gateway_tier tier, const char *id,
+                            struct kvt_error *err)
 {
-    MDB_val name = kvt_db_val(ROW, strlen(ROW));
+    MDB_val name = kvt_db_val(row_of(tier), strlen(row_of(tier)));
     MDB_val value = kvt_db_val(id, GATEWAY_VOLUME_ID - 1);
     MDB_txn *txn = NULL;
     int rc = mdb_txn_begin(catalog->env, NULL, 0, &txn);
@@ -43,6 +50,6 @@ gateway_catalog_name_volume(struct gateway_catalog *catalog, const char *id, str
             mdb_txn_abort(txn);
     }
     if (rc != 0)
-        return kvt_db_error(err, rc, "write the hot volume's id into the catalog");
+        return kvt_db_error(err, rc, "write the volume's id into the catalog");
     return kvt_db_sync(catalog->env, err);
 }

@@ -35,11 +35,12 @@ gateway_claim_meta(const struct gateway_claim *claim, struct g4_meta *meta)
 }
 
 static void
-set_stored(struct gateway_claim *claim, const char *etag)
+set_stored(struct gateway_claim *claim, const struct g4_request *answer)
 {
     claim->state = GATEWAY_CLAIM_STORED;
     claim->status = KVT_OK;
-    memcpy(claim->etag, etag, sizeof(claim->etag));
+    claim->tier = gateway_record_bucket(answer);
+    memcpy(claim->etag, answer->etag, sizeof(claim->etag));
 }
 
 void
@@ -70,7 +71,7 @@ gateway_claim_landed(struct gateway_vault *vault, struct gateway_claim *claim,
 {
     claim->status = request->status;
     switch (request->status) {
-    case KVT_OK: set_stored(claim, request->etag); break;
+    case KVT_OK: set_stored(claim, request); break;
     case KVT_EXISTS:
     case KVT_PRECONDITION: claim->state = GATEWAY_CLAIM_OCCUPIED; break;
     case KVT_FULL:
@@ -115,7 +116,7 @@ replace(struct gateway_vault *vault, struct gateway_claim *claim, const char *et
     memcpy(request.etag, etag, sizeof(request.etag));
     gateway_claim_meta(claim, &request.meta);
     if (gateway_cold_ended(cold, g4_store_perform(gateway_cold_store(cold), &request)) == KVT_OK) {
-        set_stored(claim, request.etag);
+        set_stored(claim, &request);
         gateway_stats_add(vault->stats, GATEWAY_STAT_REPAIRED, 1);
         return;
     }
@@ -124,14 +125,15 @@ replace(struct gateway_vault *vault, struct gateway_claim *claim, const char *et
 
 /* This very block is there, whole. */
 static void
-take_present(struct gateway_vault *vault, struct gateway_claim *claim, const char *etag)
+take_present(struct gateway_vault *vault, struct gateway_claim *claim,
+             const struct g4_request *seen)
 {
     if (claim->rewrite) {
-        replace(vault, claim, etag);
+        replace(vault, claim, seen->etag);
         return;
     }
     claim->present = true;
-    set_stored(claim, etag);
+    set_stored(claim, seen);
 }
 
 /* Written by KVBM itself: our bytes, without our metadata? */
@@ -179,7 +181,7 @@ settle_by_body(struct gateway_vault *vault, struct gateway_claim *claim,
         reason = err.text;
     if (rc == KVT_OK && reason == NULL &&
         gateway_claim_shows(&seen, claim->size, claim->crc32c, claim->fingerprint)) {
-        take_present(vault, claim, seen.etag); /* somebody was quicker than our second look */
+        take_present(vault, claim, &seen); /* somebody was quicker than our second look */
     } else if (rc == KVT_OK && reason == NULL) {
         claim->state = GATEWAY_CLAIM_REFUSED;
         claim->status = KVT_PRECONDITION;
@@ -187,7 +189,7 @@ settle_by_body(struct gateway_vault *vault, struct gateway_claim *claim,
         if (claim->rewrite)
             replace(vault, claim, seen.etag);
         else
-            set_stored(claim, seen.etag); /* the row knows what it is */
+            set_stored(claim, &seen); /* the row knows what it is */
     } else if (rc == KVT_NOTFOUND || (rc == KVT_OK && gateway_fault_is_tombstone(&seen))) {
         replace(vault, claim, seen.etag);
     } else if (gateway_claim_judged(rc)) {
@@ -212,7 +214,7 @@ settle(struct gateway_vault *vault, struct gateway_claim *claim, const struct g4
         replace(vault, claim, "");
     else if (rc == KVT_OK &&
              gateway_claim_shows(head, claim->size, claim->crc32c, claim->fingerprint))
-        take_present(vault, claim, head->etag);
+        take_present(vault, claim, head);
     else
         settle_by_body(vault, claim, head);
 }

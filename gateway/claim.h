@@ -38,7 +38,8 @@ struct gateway_claim {
     bool rewrite; /* equal content is not enough: the object must be written anew */
     enum gateway_claim_state state;
     enum kvt_err status;
-    bool present; /* STORED, and it was there before */
+    bool present;  /* STORED, and it was there before */
+    unsigned tier; /* STORED: GATEWAY_COLD, or GATEWAY_FAR where it was found */
     char etag[G4_ETAG_MAX];
 };
 

@@ -10,7 +10,9 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "g4/directory.h"
+#include "g4/ladder.h"
 #include "g4/packed_store.h"
+#include "gateway/record.h"
 
 enum { PROBE_DEADLINE_MS = 5000, SKEW_MAX_MS = 5 * 60 * 1000 };
 
@@ -19,9 +21,12 @@ static const char probe_key[] = ".kvtier-probe";
 struct gateway_cold {
     struct g4_store *store;
     struct g4_store *bucket; /* below `store` where that packs, else the same */
+    struct g4_store *far;    /* below `store` too; NULL: there is none */
     bool packs;
     bool is_s3;
     bool is_driven;
+    bool far_is_s3;
+    _Atomic bool far_takes;
     _Atomic bool healthy;
     _Atomic bool writable;
     _Atomic bool proven;
@@ -29,6 +34,7 @@ struct gateway_cold {
     struct {
         pthread_mutex_t lock; /* guards this struct */
         struct gateway_cold_state state;
+        struct gateway_cold_state far;
     } shared;
 };
 
@@ -99,6 +105,46 @@ gateway_cold_close(struct gateway_cold *cold)
 }
 
 enum kvt_err
+gateway_cold_extend_by(struct gateway_cold *cold, struct g4_store *far)
+{
+    enum kvt_err rc;
+
+    assert(cold->store == cold->bucket);
+    rc = g4_ladder_open(&cold->store, cold->bucket, far);
+    if (rc != KVT_OK) {
+        cold->store = cold->bucket;
+        return rc;
+    }
+    cold->far = far;
+    /* Nobody waits for it before it answered once. */
+    g4_ladder_tell(cold->store, false);
+    (void)snprintf(cold->shared.far.reason, sizeof(cold->shared.far.reason),
+                   "the far bucket has not been probed yet");
+    return KVT_OK;
+}
+
+enum kvt_err
+gateway_cold_extend(struct gateway_cold *cold, const struct gateway_far_options *options,
+                    struct kvt_error *err)
+{
+    const struct g4_directory_options directory = {.path = options->folder,
+                                                   .threads = options->threads};
+    struct g4_store *store = NULL;
+    enum kvt_err rc = options->kind == GATEWAY_FAR_S3 ? g4_s3_open(&store, &options->s3, err)
+                                                      : g4_directory_open(&store, &directory, err);
+
+    if (rc != KVT_OK)
+        return rc;
+    rc = gateway_cold_extend_by(cold, store);
+    if (rc != KVT_OK) {
+        g4_store_close(store);
+        return kvt_error_set(err, rc, "far bucket");
+    }
+    cold->far_is_s3 = options->kind == GATEWAY_FAR_S3;
+    return KVT_OK;
+}
+
+enum kvt_err
 gateway_cold_pack(struct gateway_cold *cold, const char *namespaces, const char *instance,
                   struct kvt_error *err)
 {
@@ -117,6 +163,14 @@ struct g4_store *
 gateway_cold_store(struct gateway_cold *cold)
 {
     return cold->store;
+}
+
+struct g4_store *
+gateway_cold_bucket(struct gateway_cold *cold, unsigned tier)
+{
+    if (tier == GATEWAY_FAR)
+        return cold->far;
+    return cold->far == NULL ? cold->store : cold->bucket;
 }
 
 bool
@@ -138,16 +192,16 @@ gateway_cold_endpoint(const struct gateway_cold *cold)
 }
 
 static enum kvt_err
-ask(struct gateway_cold *cold, int64_t *skew_ms, struct kvt_error *err)
+ask(struct g4_store *bucket, bool is_s3, int64_t *skew_ms, struct kvt_error *err)
 {
     struct g4_request request = {
         .verb = G4_HEAD, .key = probe_key, .deadline_ms = kvt_clock_mono_ms() + PROBE_DEADLINE_MS};
     enum kvt_err rc;
 
     *skew_ms = 0;
-    if (cold->is_s3)
-        return g4_s3_probe(cold->bucket, skew_ms, err);
-    rc = g4_store_perform(cold->bucket, &request);
+    if (is_s3)
+        return g4_s3_probe(bucket, skew_ms, err);
+    rc = g4_store_perform(bucket, &request);
     if (rc == KVT_NOTFOUND)
         return KVT_OK;
     if (rc != KVT_OK)
@@ -195,6 +249,41 @@ set_reason(struct gateway_cold_state *state, const char *text)
     (void)snprintf(state->reason, sizeof(state->reason), "%s", text == NULL ? "" : text);
 }
 
+/* The far bucket, in the same way.  It has no part in whether blocks can be put. */
+static void
+probe_far(struct gateway_cold *cold)
+{
+    const uint64_t start_ms = kvt_clock_mono_ms();
+    struct gateway_cold_state state;
+    struct kvt_error err = {.code = KVT_OK};
+    bool was_healthy;
+    enum kvt_err rc;
+
+    (void)gateway_cold_far_state(cold, &state);
+    was_healthy = state.healthy;
+    rc = ask(cold->far, cold->far_is_s3, &state.skew_ms, &err);
+    state.latency_ms = kvt_clock_mono_ms() - start_ms;
+    state.healthy = rc == KVT_OK;
+    if (rc == KVT_OK && (!state.tested || missing_promise(&state.selftest) != NULL))
+        state.tested = g4_selftest(cold->far, &state.selftest, &err) == KVT_OK;
+    if (rc != KVT_OK || !state.tested)
+        (void)snprintf(state.reason, sizeof(state.reason), "far bucket: %.200s",
+                       err.text[0] != '\0' ? err.text : kvt_err_text(rc));
+    else if (missing_promise(&state.selftest) != NULL)
+        (void)snprintf(state.reason, sizeof(state.reason), "far bucket: %.200s",
+                       missing_promise(&state.selftest));
+    else
+        state.reason[0] = '\0';
+    (void)pthread_mutex_lock(&cold->shared.lock);
+    cold->shared.far = state;
+    (void)pthread_mutex_unlock(&cold->shared.lock);
+    atomic_store(&cold->far_takes, state.healthy && state.reason[0] == '\0');
+    g4_ladder_tell(cold->store, state.healthy);
+    if (was_healthy != state.healthy)
+        kvt_log_info("gateway.cold", state.healthy ? "far_back" : "far_away", "%s",
+                     state.healthy ? "the far bucket answers" : state.reason);
+}
+
 void
 gateway_cold_probe(struct gateway_cold *cold)
 {
@@ -205,9 +294,13 @@ gateway_cold_probe(struct gateway_cold *cold)
     struct kvt_error err = {.code = KVT_OK};
     enum kvt_err rc;
 
-    gateway_cold_state(cold, &state);
+    if (cold->far != NULL)
+        probe_far(cold);
+    (void)pthread_mutex_lock(&cold->shared.lock);
+    state = cold->shared.state;
+    (void)pthread_mutex_unlock(&cold->shared.lock);
     before = state;
-    rc = ask(cold, &state.skew_ms, &err);
+    rc = ask(cold->bucket, cold->is_s3, &state.skew_ms, &err);
     state.latency_ms = kvt_clock_mono_ms() - start_ms;
     state.healthy = rc == KVT_OK;
     /* A promise that was not kept may be an answer that was lost: it is asked for again. */
@@ -262,6 +355,22 @@ gateway_cold_ended(struct gateway_cold *cold, enum kvt_err status)
     return status;
 }
 
+enum kvt_err
+gateway_cold_far_ended(struct gateway_cold *cold, enum kvt_err status)
+{
+    if (status != KVT_UNAVAILABLE && status != KVT_TIMEOUT)
+        return status;
+    if (atomic_exchange(&cold->far_takes, false))
+        kvt_log_warn("gateway.cold", "far_suspect", "the far bucket did not answer; probing");
+    g4_ladder_tell(cold->store, false);
+    (void)pthread_mutex_lock(&cold->shared.lock);
+    cold->shared.far.healthy = false;
+    (void)snprintf(cold->shared.far.reason, sizeof(cold->shared.far.reason),
+                   "a request to the far bucket was not answered");
+    (void)pthread_mutex_unlock(&cold->shared.lock);
+    return status;
+}
+
 bool
 gateway_cold_absent(struct gateway_cold *cold, const char *key)
 {
@@ -298,5 +407,24 @@ gateway_cold_state(struct gateway_cold *cold, struct gateway_cold_state *state)
 {
     (void)pthread_mutex_lock(&cold->shared.lock);
     *state = cold->shared.state;
+    if (cold->far != NULL)
+        state->selftest.delete_if_match = state->selftest.delete_if_match &&
+                                          cold->shared.far.tested &&
+                                          cold->shared.far.selftest.delete_if_match;
     (void)pthread_mutex_unlock(&cold->shared.lock);
+}
+
+bool
+gateway_cold_far_state(struct gateway_cold *cold, struct gateway_cold_state *state)
+{
+    (void)pthread_mutex_lock(&cold->shared.lock);
+    *state = cold->shared.far;
+    (void)pthread_mutex_unlock(&cold->shared.lock);
+    return cold->far != NULL;
+}
+
+bool
+gateway_cold_takes(struct gateway_cold *cold, unsigned tier)
+{
+    return tier == GATEWAY_FAR ? atomic_load(&cold->far_takes) : gateway_cold_writable(cold);
 }

@@ -67,7 +67,7 @@ add_known(struct gateway_vault *vault, struct unit *unit, uint32_t rank, const c
     if (record.state == GATEWAY_RETIRING)
         unit->complete = false;
     if (record.state != GATEWAY_STORED || record.owed || record.foreign ||
-        (record.tiers & GATEWAY_COLD) == 0)
+        (record.tiers & GATEWAY_BUCKETS) == 0)
         return false;
     add_rank(unit, rank, record.length, record.crc32c, record.fingerprint);
     return true;

@@ -143,7 +143,8 @@ enum answer {
     ANSWER_NONE, /* it was not asked, or did not say */
     ANSWER_THERE,
     ANSWER_GONE,
-    ANSWER_OTHER, /* not the block of the row */
+    ANSWER_OTHER,     /* not the block of the row */
+    ANSWER_ELSEWHERE, /* in the other bucket */
 };
 
 struct round {
@@ -159,14 +160,19 @@ on_head(void *arg, struct g4_request *request, size_t index)
     struct round *round = arg;
     struct gateway_record record;
 
-    if (request->status == KVT_NOTFOUND)
+    if (request->status == KVT_NOTFOUND) {
         round->answers[index] = ANSWER_GONE;
-    else if (gateway_cold_ended(round->vault->cold, request->status) == KVT_OK)
-        round->answers[index] =
-            gateway_catalog_get(round->vault->catalog, request->key, &record) == KVT_OK &&
-                    gateway_fault_is_other(round->vault, &record, request)
-                ? ANSWER_OTHER
-                : ANSWER_THERE;
+        return;
+    }
+    if (gateway_cold_ended(round->vault->cold, request->status) != KVT_OK)
+        return;
+    round->answers[index] = ANSWER_THERE;
+    if (gateway_catalog_get(round->vault->catalog, request->key, &record) != KVT_OK)
+        return;
+    if (gateway_fault_is_other(round->vault, &record, request))
+        round->answers[index] = ANSWER_OTHER;
+    else if (gateway_record_elsewhere(&record, request))
+        round->answers[index] = ANSWER_ELSEWHERE;
 }
 
 static void
@@ -176,6 +182,7 @@ act(struct gateway_vault *vault, const char *key, enum answer answer)
     case ANSWER_THERE: gateway_doubts_seen(vault->doubts, key); break;
     case ANSWER_GONE: gateway_fault_gone(vault, key); break;
     case ANSWER_OTHER: gateway_fault_other(vault, key); break;
+    case ANSWER_ELSEWHERE: gateway_fault_elsewhere(vault, key); break;
     case ANSWER_NONE: set_unseen(vault->doubts, key); break;
     }
 }

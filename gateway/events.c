@@ -92,7 +92,18 @@ gateway_events_publisher(char out[KVT_NAME_MAX], const char *gateway, uint32_t s
     return size > 0 && size < KVT_NAME_MAX ? KVT_OK : KVT_RANGE;
 }
 
-/* A batch with the gateway's two locations and no events yet. */
+/* How many locations there are to name: up to the last tier that there is. */
+static unsigned
+locations(const struct gateway_vault *vault)
+{
+    unsigned count = GATEWAY_TIERS;
+
+    while (!gateway_vault_has(vault, (enum gateway_tier)(count - 1)))
+        count--;
+    return count;
+}
+
+/* A batch with the gateway's locations and no events yet. */
 static void
 batch_init(const struct gateway_vault *vault, uint32_t stream, const struct gateway_stream *state,
            struct kvt_event_batch *batch)
@@ -102,13 +113,15 @@ batch_init(const struct gateway_vault *vault, uint32_t stream, const struct gate
     gateway_catalog_stats(vault->catalog, &stats);
     *batch = (struct kvt_event_batch){.incarnation = stats.incarnation,
                                       .time_ms = kvt_clock_unix_ms(),
-                                      .location_count = GATEWAY_TIERS};
+                                      .location_count = (uint16_t)locations(vault)};
     memcpy(batch->namespace_, state->namespace_, sizeof(batch->namespace_));
     (void)!gateway_events_publisher(batch->worker, vault->name, stream);
-    for (unsigned tier = 0; tier < GATEWAY_TIERS; tier++) {
+    for (unsigned tier = 0; tier < batch->location_count; tier++) {
         batch->locations[tier].tier = KVT_TIER_G4;
-        memcpy(batch->locations[tier].name, tier == 0 ? vault->hot_holder : vault->cold_holder,
-               KVT_NAME_MAX);
+        memcpy(batch->locations[tier].name, vault->holder[tier], KVT_NAME_MAX);
+        if (batch->locations[tier].name[0] == '\0') /* between two that there are */
+            (void)snprintf(batch->locations[tier].name, KVT_NAME_MAX, "%s@%.*s",
+                           gateway_vault_tier_name(tier), KVT_NAME_MAX - 8, vault->name);
     }
 }
 

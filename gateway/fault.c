@@ -21,6 +21,9 @@ gateway_fault_keep(struct gateway_vault *vault, const char *key, unsigned tier, 
                                            .reason = reason,
                                            .body = body == NULL ? "" : body,
                                            .size = body == NULL ? 0 : size};
+    static const enum gateway_stat stats[GATEWAY_TIERS] = {
+        GATEWAY_STAT_CORRUPT_HOT, GATEWAY_STAT_CORRUPT_COLD, GATEWAY_STAT_CORRUPT_WARM,
+        GATEWAY_STAT_CORRUPT_FAR};
     struct gateway_record record;
     struct g4_meta expected;
     enum kvt_err rc;
@@ -32,8 +35,7 @@ gateway_fault_keep(struct gateway_vault *vault, const char *key, unsigned tier, 
     }
     rc = gateway_quarantine_add(vault->quarantine, &item);
 
-    gateway_stats_add(vault->stats,
-                      tier == 0 ? GATEWAY_STAT_CORRUPT_HOT : GATEWAY_STAT_CORRUPT_COLD, 1);
+    gateway_stats_add(vault->stats, stats[tier], 1);
     if (rc == KVT_OK) {
         gateway_stats_add(vault->stats, GATEWAY_STAT_QUARANTINED, 1);
         kvt_log_warn("gateway.fault", "quarantined", "%s copy of %s: %s", item.tier, key, reason);
@@ -79,7 +81,7 @@ write_off(struct gateway_vault *vault, struct gateway_change *change)
     rc = gateway_cold_ended(vault->cold, g4_store_perform(gateway_cold_store(vault->cold), &head));
     if (rc == KVT_OK &&
         gateway_claim_shows(&head, record->length, record->crc32c, record->fingerprint)) {
-        record->tiers = GATEWAY_COLD;
+        record->tiers = gateway_record_bucket(&head);
         record->owed = false;
         memcpy(record->etag, head.etag, sizeof(record->etag));
         return true;
@@ -96,24 +98,27 @@ drop_tier(struct gateway_vault *vault, const char *key, unsigned tier)
     struct gateway_change change = {.key = key};
     const enum kvt_err rc = gateway_catalog_get(vault->catalog, key, &change.record);
     enum kvt_err left;
+    unsigned rest;
     bool owed;
 
     if (rc != KVT_OK)
         return rc == KVT_NOTFOUND;
     if (change.record.state != GATEWAY_STORED || (change.record.tiers & tier) == 0)
         return true;
-    owed = change.record.owed;
+    rest = change.record.tiers & ~tier;
+    owed = change.record.owed && (rest & GATEWAY_VOLUMES) == 0;
     if (owed && !write_off(vault, &change))
         return false;
     /* What is left has to stay.  A bad one is left to its readers. */
-    if (tier == GATEWAY_COLD && (change.record.tiers & GATEWAY_HOT) != 0) {
+    if ((tier & GATEWAY_BUCKETS) != 0 && (rest & GATEWAY_BUCKETS) == 0 &&
+        (rest & GATEWAY_HOT) != 0) {
         left = gateway_unsynced_renew(vault, key, &change.record);
         if (left != KVT_OK && left != KVT_CORRUPT && left != KVT_NOTFOUND)
             return false;
     }
     if (!owed) {
-        change.record.tiers &= ~tier;
-        change.erase = change.record.tiers == 0;
+        change.record.tiers = rest;
+        change.erase = rest == 0;
     }
     if (gateway_catalog_change(vault->catalog, &change, 1, GATEWAY_DURABLE) != KVT_OK)
         return false;
@@ -129,19 +134,18 @@ gateway_fault_second(struct gateway_vault *vault, const char *key, const void *b
 {
     static const char why[] = "the bucket has other bytes, which were there first";
     struct gateway_change change = {.key = key, .erase = true};
-    struct g4_request drop = {.verb = G4_DELETE, .key = key};
 
-    gateway_fault_keep(vault, key, 0, body, size, why);
+    gateway_fault_keep(vault, key, GATEWAY_TIER_HOT, body, size, why);
     if (gateway_catalog_change(vault->catalog, &change, 1, GATEWAY_DURABLE) != KVT_OK)
         return;
     tell_lost(vault, key, why);
-    (void)!g4_store_perform(vault->hot, &drop);
+    (void)!gateway_vault_drop_files(vault, key, GATEWAY_VOLUMES);
 }
 
-/* Is the hot copy, read again, what the catalog expects?  KVT_CORRUPT or KVT_NOTFOUND: no.  All
- * other errors say nothing of it. */
+/* Is the file, read again, what the catalog expects?  KVT_CORRUPT or KVT_NOTFOUND: no.  All other
+ * errors say nothing of it. */
 static enum kvt_err
-check_hot(struct gateway_vault *vault, const char *key)
+check_file(struct gateway_vault *vault, const char *key, unsigned tier)
 {
     struct gateway_record record;
     struct g4_request request;
@@ -150,27 +154,27 @@ check_hot(struct gateway_vault *vault, const char *key)
     rc = gateway_catalog_get(vault->catalog, key, &record);
     if (rc != KVT_OK)
         return rc;
-    rc = gateway_vault_read_block(vault, vault->hot, key, &record, &request);
+    rc = gateway_vault_read_block(vault, gateway_vault_volume(vault, tier), key, &record, &request);
     gateway_vault_release(vault, &request);
     return rc;
 }
 
 void
-gateway_fault_hot(struct gateway_vault *vault, const char *key, const void *body, size_t size,
-                  const char *reason)
+gateway_fault_file(struct gateway_vault *vault, const char *key, enum gateway_tier tier,
+                   const void *body, size_t size, const char *reason)
 {
-    struct g4_request request = {.verb = G4_DELETE, .key = key};
+    const unsigned bit = 1u << tier;
     struct gateway_hold hold;
     enum kvt_err rc;
 
     if (reason != NULL)
-        gateway_fault_keep(vault, key, 0, body, size, reason);
+        gateway_fault_keep(vault, key, tier, body, size, reason);
     gateway_hold_init(&hold, key);
-    if (vault->hot == NULL || !gateway_hold_try(vault->holds, &hold, 1))
+    if (gateway_vault_volume(vault, bit) == NULL || !gateway_hold_try(vault->holds, &hold, 1))
         return;
-    rc = check_hot(vault, key);
-    if ((rc == KVT_CORRUPT || rc == KVT_NOTFOUND) && drop_tier(vault, key, GATEWAY_HOT))
-        (void)!g4_store_perform(vault->hot, &request);
+    rc = check_file(vault, key, bit);
+    if ((rc == KVT_CORRUPT || rc == KVT_NOTFOUND) && drop_tier(vault, key, bit))
+        (void)!gateway_vault_drop_files(vault, key, bit);
     gateway_hold_release(vault->holds, &hold, 1);
 }
 
@@ -287,14 +291,12 @@ static void
 forget(struct gateway_vault *vault, const char *key, const struct gateway_record *record)
 {
     struct gateway_change change = {.key = key, .erase = true};
-    struct g4_request drop = {.verb = G4_DELETE, .key = key};
 
     if (gateway_catalog_change(vault->catalog, &change, 1, GATEWAY_DURABLE) != KVT_OK)
         return;
     gateway_stats_add(vault->stats, GATEWAY_STAT_GONE, 1);
     /* A file that stays because this fails is an orphan; the keeper sweeps those. */
-    if ((record->tiers & GATEWAY_HOT) != 0 && vault->hot != NULL)
-        (void)!g4_store_perform(vault->hot, &drop);
+    (void)!gateway_vault_drop_files(vault, key, record->tiers);
 }
 
 /* Its commit record goes first.  Who puts the block meanwhile writes another one, or finds it
@@ -353,6 +355,32 @@ gateway_fault_other(struct gateway_vault *vault, const char *key)
 }
 
 void
+gateway_fault_elsewhere(struct gateway_vault *vault, const char *key)
+{
+    struct g4_request head = {
+        .verb = G4_HEAD, .key = key, .deadline_ms = kvt_clock_mono_ms() + GATEWAY_COLD_LOOK_MS};
+    struct gateway_change change = {.key = key};
+    struct gateway_record *record = &change.record;
+    struct gateway_hold hold;
+
+    if (!gateway_vault_has(vault, GATEWAY_TIER_FAR) || !gateway_cold_healthy(vault->cold))
+        return;
+    gateway_hold_init(&hold, key);
+    if (!gateway_hold_try(vault->holds, &hold, 1))
+        return;
+    if (gateway_catalog_get(vault->catalog, key, record) == KVT_OK &&
+        gateway_cold_ended(vault->cold, g4_store_perform(gateway_cold_store(vault->cold), &head)) ==
+            KVT_OK &&
+        gateway_record_elsewhere(record, &head) &&
+        gateway_claim_shows(&head, record->length, record->crc32c, record->fingerprint)) {
+        record->tiers = (record->tiers & GATEWAY_VOLUMES) | gateway_record_bucket(&head);
+        memcpy(record->etag, head.etag, sizeof(record->etag));
+        (void)!gateway_catalog_change(vault->catalog, &change, 1, GATEWAY_APPLIED);
+    }
+    gateway_hold_release(vault->holds, &hold, 1);
+}
+
+void
 gateway_fault_cold(struct gateway_vault *vault, const char *key, const struct g4_request *seen,
                    const void *body, size_t size, const char *reason)
 {
@@ -364,7 +392,8 @@ gateway_fault_cold(struct gateway_vault *vault, const char *key, const struct g4
 
     if (foreign)
         gateway_stats_add(vault->stats, GATEWAY_STAT_FOREIGN, 1);
-    gateway_fault_keep(vault, key, 1, body, size, reason);
+    gateway_fault_keep(vault, key, seen->place == 0 ? GATEWAY_TIER_COLD : GATEWAY_TIER_FAR, body,
+                       size, reason);
     gateway_hold_init(&hold, key);
     if (!gateway_hold_try(vault->holds, &hold, 1))
         return;
@@ -374,8 +403,8 @@ gateway_fault_cold(struct gateway_vault *vault, const char *key, const struct g4
     } else if ((rc == KVT_OK || rc == KVT_CORRUPT) && strcmp(request.etag, seen->etag) == 0 &&
                is_proven(vault, key, seen, body, size, &request)) {
         stays = foreign || is_anothers(vault, key, seen, body, size);
-        if (drop_tier(vault, key, GATEWAY_COLD) && !stays && request.etag[0] != '\0' &&
-            gateway_remove_record(vault, key) == KVT_OK)
+        if (drop_tier(vault, key, gateway_record_bucket(seen)) && !stays &&
+            request.etag[0] != '\0' && gateway_remove_record(vault, key) == KVT_OK)
             neutralise(vault, key, request.etag);
     }
     gateway_hold_release(vault->holds, &hold, 1);

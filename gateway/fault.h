@@ -18,11 +18,11 @@
 #include "g4/store.h"
 #include "gateway/vault.h"
 
-/** The hot copy failed with `reason`; `body` is what was read (may be NULL), NULL reason = absent.
- *  Looked at once more, then dropped from the catalog and the volume; one that was still to be
- *  uploaded is told to be lost, unless the bucket has it after all. */
-void gateway_fault_hot(struct gateway_vault *vault, const char *key, const void *body, size_t size,
-                       const char *reason);
+/** A volume's copy failed with `reason`; `body` is what was read (may be NULL), NULL reason =
+ *  absent.  Looked at once more, then dropped from the catalog and the volume; one that was still
+ *  to be uploaded is told to be lost, unless the bucket has it after all. */
+void gateway_fault_file(struct gateway_vault *vault, const char *key, enum gateway_tier tier,
+                        const void *body, size_t size, const char *reason);
 
 /** A block that the bucket is owed met other content there, of a sound object: the first writer
  *  wins, and ours (`body`) is evidence.  The caller holds the key. */
@@ -47,6 +47,10 @@ void gateway_fault_gone(struct gateway_vault *vault, const char *key);
 
 /** The same for a caller who holds the key. */
 void gateway_fault_gone_held(struct gateway_vault *vault, const char *key);
+
+/** The other bucket has the block than the row says, for another gateway moved it: looked at once
+ *  more, the row says so too. */
+void gateway_fault_elsewhere(struct gateway_vault *vault, const char *key);
 
 /** Is what HEAD or GET showed another gateway's object, and not the block of this row, whose cold
  *  copy is in the bucket?  What names this gateway as its writer and differs is damage; objects

@@ -45,14 +45,15 @@ on_head(void *arg, struct g4_request *request, size_t index)
 static bool
 is_read_cold(const struct gateway_vault *vault, const struct gateway_item *item)
 {
-    return item->for_body && ((item->record.tiers & GATEWAY_HOT) == 0 || vault->hot == NULL);
+    return item->for_body &&
+           gateway_vault_fastest(vault, item->record.tiers & GATEWAY_VOLUMES) == 0;
 }
 
 /* The row answers; what it says of the bucket, the bucket did not say. */
 static void
 doubt(struct gateway_vault *vault, const struct gateway_item *item)
 {
-    if (item->known && (item->record.tiers & GATEWAY_COLD) != 0)
+    if (item->known && (item->record.tiers & GATEWAY_BUCKETS) != 0)
         gateway_doubts_touch(vault->doubts, item->key);
 }
 
@@ -72,7 +73,7 @@ find_known(struct gateway_vault *vault, struct gateway_item *item)
     item->uncommitted = false;
     item->gone = false;
     item->size = 0;
-    item->tier = 1;
+    item->tier = GATEWAY_TIER_COLD;
     if (!gateway_vault_key_ok(item->key)) {
         item->status = KVT_INVALID;
         return true;
@@ -185,10 +186,12 @@ gateway_get_find(struct gateway_vault *vault, struct gateway_item *items, size_t
 void
 gateway_get_count(struct gateway_vault *vault, const struct gateway_item *item)
 {
+    static const enum gateway_stat hits[GATEWAY_TIERS] = {
+        GATEWAY_STAT_HITS_HOT, GATEWAY_STAT_HITS_COLD, GATEWAY_STAT_HITS_WARM,
+        GATEWAY_STAT_HITS_FAR};
     struct kvt_key key;
 
-    gateway_stats_add(vault->stats,
-                      item->tier == 0 ? GATEWAY_STAT_HITS_HOT : GATEWAY_STAT_HITS_COLD, 1);
+    gateway_stats_add(vault->stats, hits[item->tier], 1);
     gateway_stats_add(vault->stats, GATEWAY_STAT_BYTES_OUT, item->size);
     if (gateway_vault_is_block(item->key, &key) &&
         !gateway_access_add(vault->access, key.namespace_, key.hash, item->tier, item->size))
@@ -205,10 +208,10 @@ check(const struct gateway_item *item, const struct g4_request *request, struct 
     return g4_check_answer(request, item->record.opaque ? NULL : &expected, err);
 }
 
-/* As check().  The hot volume compares each body with its file's header: where that says what the
+/* As check().  A volume compares each body with its file's header: where that says what the
  * row says, the bytes need no second look. */
 static enum kvt_err
-check_hot(const struct gateway_item *item, const struct g4_request *request, struct kvt_error *err)
+check_file(const struct gateway_item *item, const struct g4_request *request, struct kvt_error *err)
 {
     const struct gateway_record *record = &item->record;
     const struct g4_meta *meta = &request->meta;
@@ -226,28 +229,29 @@ is_bad(enum kvt_err status)
 }
 
 static void
-on_hot(struct gateway_vault *vault, struct gateway_item *item, const struct g4_request *request)
+on_file(struct gateway_vault *vault, struct gateway_item *item, const struct g4_request *request,
+        enum gateway_tier tier)
 {
     struct kvt_error err = request->error;
     enum kvt_err rc = request->status;
 
     if (rc == KVT_OK)
-        rc = check_hot(item, request, &err);
+        rc = check_file(item, request, &err);
     if (rc == KVT_OK) {
         item->status = KVT_OK;
-        item->tier = 0;
+        item->left = 0;
+        item->tier = tier;
         item->size = request->buffer_size;
         return;
     }
-    /* What was owed to the bucket may be there by now, and gone from here. */
-    item->fall_back = (item->record.tiers & GATEWAY_COLD) != 0 || item->record.owed;
+    item->left &= ~(1u << tier);
     item->status = KVT_NOTFOUND;
     if (is_bad(rc))
-        gateway_fault_hot(vault, item->key, request->buffer, request->buffer_size, err.text);
+        gateway_fault_file(vault, item->key, tier, request->buffer, request->buffer_size, err.text);
     else if (rc == KVT_NOTFOUND)
-        gateway_fault_hot(vault, item->key, NULL, 0, NULL);
+        gateway_fault_file(vault, item->key, tier, NULL, 0, NULL);
     else
-        item->hot = rc; /* it may well be there: the disk did not say */
+        item->volume = rc; /* it may well be there: the disk did not say */
 }
 
 static void
@@ -258,11 +262,14 @@ on_cold(struct gateway_vault *vault, struct gateway_item *item, const struct g4_
 
     if (rc == KVT_OK)
         rc = check(item, request, &err);
-    item->tier = 1;
+    item->left = 0;
+    item->tier = request->place == 0 ? GATEWAY_TIER_COLD : GATEWAY_TIER_FAR;
     if (rc == KVT_OK) {
         item->status = KVT_OK;
         item->size = request->buffer_size;
         gateway_doubts_seen(vault->doubts, item->key);
+        if (item->known && gateway_record_elsewhere(&item->record, request))
+            gateway_fault_elsewhere(vault, item->key);
         return;
     }
     item->status = KVT_NOTFOUND;
@@ -283,50 +290,99 @@ static void
 on_body(void *arg, struct g4_request *request, size_t index)
 {
     struct reading *reading = arg;
-    struct gateway_item *item = &reading->items[index / 2];
+    struct gateway_item *item = &reading->items[index / GATEWAY_TIERS];
+    const enum gateway_tier tier = (enum gateway_tier)(index % GATEWAY_TIERS);
 
-    if (index % 2 == 0)
-        on_hot(reading->vault, item, request);
-    else
+    if (tier == GATEWAY_TIER_COLD)
         on_cold(reading->vault, item, request);
+    else
+        on_file(reading->vault, item, request, tier);
 }
 
+/* Ask the fastest of those that are left. */
 static void
-start_read(struct reading *reading, struct gateway_flight *flight, size_t index, bool hot)
+start_read(struct reading *reading, struct gateway_flight *flight, size_t index)
 {
+    static const enum gateway_tier order[] = {GATEWAY_TIER_HOT, GATEWAY_TIER_WARM};
     struct gateway_item *item = &reading->items[index];
-    struct g4_request *request = gateway_flight_prepare(flight, 2 * index + (hot ? 0 : 1));
+    enum gateway_tier tier = GATEWAY_TIER_COLD;
+    struct g4_request *request;
 
+    for (size_t i = 0; i < sizeof(order) / sizeof(order[0]) && tier == GATEWAY_TIER_COLD; i++)
+        if ((item->left & (1u << order[i])) != 0)
+            tier = order[i];
+    request = gateway_flight_prepare(flight, GATEWAY_TIERS * index + tier);
     request->verb = G4_GET;
     request->key = item->key;
     request->buffer = item->buffer;
     request->buffer_capacity = item->capacity;
     request->sum = true;
-    gateway_flight_submit(
-        flight, hot ? reading->vault->hot : gateway_cold_store(reading->vault->cold), request);
+    gateway_flight_submit(flight,
+                          tier == GATEWAY_TIER_COLD
+                              ? gateway_cold_store(reading->vault->cold)
+                              : gateway_vault_volume(reading->vault, 1u << tier),
+                          request);
+}
+
+/* Which are to be asked, until one has it.  What was owed to the bucket may be there by now, and
+ * gone from here. */
+static unsigned
+where(const struct gateway_vault *vault, const struct gateway_item *item)
+{
+    const struct gateway_record *record = &item->record;
+    unsigned volumes = record->tiers & (vault->hot != NULL ? GATEWAY_HOT : 0u);
+
+    volumes |= record->tiers & (vault->warm != NULL ? GATEWAY_WARM : 0u);
+    if (volumes == 0 || (record->tiers & GATEWAY_BUCKETS) != 0 || record->owed)
+        return volumes | GATEWAY_COLD;
+    return volumes;
+}
+
+/* A block that is on volumes alone may have moved to the other one since its row was read. */
+static bool
+has_moved(const struct gateway_vault *vault, struct gateway_item *item)
+{
+    struct gateway_record now;
+    unsigned other;
+
+    if (item->status == KVT_OK || !item->known || item->record.opaque || vault->warm == NULL ||
+        gateway_catalog_get(vault->catalog, item->key, &now) != KVT_OK ||
+        now.state != GATEWAY_STORED || now.length != item->record.length ||
+        now.crc32c != item->record.crc32c)
+        return false;
+    other = now.tiers & GATEWAY_VOLUMES & ~item->record.tiers;
+    item->record.tiers |= other; /* once */
+    item->left = other;
+    return other != 0;
 }
 
 static void
 read_all(struct reading *reading, struct gateway_flight *flight)
 {
+    bool more = true;
+
     for (size_t i = 0; i < reading->count; i++) {
         struct gateway_item *item = &reading->items[i];
 
-        item->fall_back = false;
-        item->hot = KVT_OK;
+        item->volume = KVT_OK;
         assert(item->status != KVT_OK || item->capacity >= item->record.length);
-        if (item->status == KVT_OK)
-            start_read(reading, flight, i,
-                       (item->record.tiers & GATEWAY_HOT) != 0 && reading->vault->hot != NULL);
+        item->left = item->status == KVT_OK ? where(reading->vault, item) : 0;
     }
-    gateway_flight_drain(flight);
+    while (more) {
+        more = false;
+        for (size_t i = 0; i < reading->count; i++) {
+            struct gateway_item *item = &reading->items[i];
+
+            if (item->left != 0 || has_moved(reading->vault, item)) {
+                start_read(reading, flight, i);
+                more = true;
+            }
+        }
+        gateway_flight_drain(flight);
+    }
     for (size_t i = 0; i < reading->count; i++)
-        if (reading->items[i].fall_back)
-            start_read(reading, flight, i, false);
-    gateway_flight_drain(flight);
-    for (size_t i = 0; i < reading->count; i++)
-        if (reading->items[i].status == KVT_NOTFOUND && reading->items[i].hot != KVT_OK)
-            reading->items[i].status = reading->items[i].hot;
+        if (reading->items[i].status == KVT_NOTFOUND && reading->items[i].volume != KVT_OK)
+            reading->items[i].status = reading->items[i].volume;
 }
 
 /* Objects other gateways wrote, read and checked: rows of ours from now on.  The keys are held, so
@@ -343,7 +399,7 @@ remember(struct gateway_vault *vault, struct gateway_item *items, const size_t *
     for (size_t i = 0; i < count; i++) {
         const struct gateway_item *item = &items[unknown[i]];
 
-        if (item->status == KVT_OK && item->tier == 1)
+        if (item->status == KVT_OK && ((1u << item->tier) & GATEWAY_BUCKETS) != 0)
             changes[used++] = (struct gateway_change){
                 .key = item->key, .only_if_absent = true, .record = item->record};
     }

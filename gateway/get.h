@@ -1,5 +1,5 @@
 /*
- * gateway/get.h -- finding and reading objects: catalog, hot volume, bucket, in that order.
+ * gateway/get.h -- finding and reading objects: catalog, volumes, buckets, in that order.
  *
  * Why: a read never returns bytes that fail their check: a bad hot copy falls back to the bucket, a
  * bad copy in the bucket is a miss, and both leave their evidence.
@@ -27,10 +27,10 @@ struct gateway_item {
     enum kvt_err status;          /* OK, NOTFOUND, or why it could not be told */
     void *buffer;                 /* bodies: the caller's room, at least record.length bytes */
     size_t capacity;
-    bool fall_back;   /* bodies: the hot copy did not do, the bucket is asked */
-    enum kvt_err hot; /* bodies: why nobody can tell whether the hot copy is there, or OK */
-    size_t size;      /* bodies: bytes read */
-    unsigned tier;    /* bodies: which served it, 0 hot, 1 cold */
+    unsigned left;       /* bodies: tiers that are still to be asked; GATEWAY_COLD: the buckets */
+    enum kvt_err volume; /* bodies: why nobody can tell whether a volume has it, or OK */
+    size_t size;         /* bodies: bytes read */
+    unsigned tier;       /* bodies: enum gateway_tier, which served it */
 };
 
 /** Where and what is each key?  Catalog first, then HEAD on the bucket for what it does not know

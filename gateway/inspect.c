@@ -435,7 +435,8 @@ quarantine(struct gateway_vault *vault, const struct scene *scene, unsigned tier
         rc = g4_check_body(&request.meta, &expected, request.buffer, request.buffer_size, &err);
     if (rc == KVT_CORRUPT || rc == KVT_RANGE) {
         if (tier == 0)
-            gateway_fault_hot(vault, scene->key, request.buffer, request.buffer_size, err.text);
+            gateway_fault_file(vault, scene->key, (enum gateway_tier)tier, request.buffer,
+                               request.buffer_size, err.text);
         else
             gateway_fault_cold(vault, scene->key, &request, request.buffer, request.buffer_size,
                                err.text);
@@ -473,7 +474,9 @@ gateway_inspect_repair(struct gateway_vault *vault, const char *key,
         else
             quarantine(vault, &scene, 1); /* a tombstone: it cannot be the block */
         break;
-    case GATEWAY_FINDING_ROW_WITHOUT_FILE: gateway_fault_hot(vault, key, NULL, 0, NULL); break;
+    case GATEWAY_FINDING_ROW_WITHOUT_FILE:
+        gateway_fault_file(vault, key, (enum gateway_tier)seen->tier, NULL, 0, NULL);
+        break;
     case GATEWAY_FINDING_OBJECT_WITHOUT_ROW: return adopt(vault, key, err);
     case GATEWAY_FINDING_DAMAGED:
     case GATEWAY_FINDING_SWAPPED:

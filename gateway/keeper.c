@@ -30,6 +30,7 @@ struct gateway_keeper {
     char synced_key[KVT_KEY_MAX]; /* where the last sync ended */
     uint64_t streams_at; /* reconnects + 1 when the streams were last made sure of; 0: never */
     uint64_t swept_ms;   /* end of the last whole sweep; 0: under way */
+    unsigned sweep_tier; /* the volume it is at */
     char sweep_token[G4_TOKEN_MAX];
     _Atomic bool stop;
     pthread_t thread;
@@ -60,10 +61,15 @@ recover(struct gateway_keeper *keeper)
         (void)!gateway_catalog_expire_pins(keeper->vault->catalog, kvt_clock_unix_ms());
     if (keeper->swept_ms != 0 && kvt_clock_mono_ms() - keeper->swept_ms < SWEEP_MS)
         return;
-    rc = gateway_recover_orphans(keeper->vault, keeper->sweep_token);
+    rc = gateway_recover_orphans(keeper->vault, keeper->sweep_tier, keeper->sweep_token);
     if (rc != KVT_OK)
-        kvt_log_warn("gateway.keeper", "sweep", "hot volume: %s", kvt_err_text(rc));
-    keeper->swept_ms = rc == KVT_OK && keeper->sweep_token[0] == '\0' ? kvt_clock_mono_ms() : 0;
+        kvt_log_warn("gateway.keeper", "sweep", "%s volume: %s",
+                     keeper->sweep_tier == GATEWAY_WARM ? "warm" : "hot", kvt_err_text(rc));
+    keeper->swept_ms = 0;
+    if (rc == KVT_OK && keeper->sweep_token[0] == '\0') {
+        keeper->swept_ms = keeper->sweep_tier == GATEWAY_WARM ? kvt_clock_mono_ms() : 0;
+        keeper->sweep_tier = keeper->sweep_tier == GATEWAY_WARM ? GATEWAY_HOT : GATEWAY_WARM;
+    }
     if (keeper->swept_ms != 0)
         gateway_uploads_expire(keeper->vault, kvt_clock_unix_ms());
     if (keeper->swept_ms != 0 && gateway_cold_healthy(keeper->vault->cold))
@@ -104,18 +110,37 @@ keep_streams(struct gateway_keeper *keeper)
 }
 
 static void
+show_tiers(struct gateway_vault *vault, const struct gateway_catalog_stats *stats)
+{
+    static const struct {
+        enum gateway_stat used;
+        enum gateway_stat capacity;
+        enum gateway_stat blocks;
+    } rows[GATEWAY_TIERS] = {
+        {GATEWAY_STAT_HOT_USED, GATEWAY_STAT_HOT_CAPACITY, GATEWAY_STAT_HOT_BLOCKS},
+        {GATEWAY_STAT_COLD_USED, GATEWAY_STAT_COLD_CAPACITY, GATEWAY_STAT_COLD_BLOCKS},
+        {GATEWAY_STAT_WARM_USED, GATEWAY_STAT_WARM_CAPACITY, GATEWAY_STAT_WARM_BLOCKS},
+        {GATEWAY_STAT_FAR_USED, GATEWAY_STAT_FAR_CAPACITY, GATEWAY_STAT_FAR_BLOCKS},
+    };
+    struct gateway_cold_state far;
+
+    for (unsigned tier = 0; tier < GATEWAY_TIERS; tier++) {
+        gateway_stats_set(vault->stats, rows[tier].used, stats->used[tier]);
+        gateway_stats_set(vault->stats, rows[tier].capacity, gateway_vault_capacity(vault, tier));
+        gateway_stats_set(vault->stats, rows[tier].blocks, stats->blocks[tier]);
+    }
+    if (gateway_cold_far_state(vault->cold, &far))
+        gateway_stats_set(vault->stats, GATEWAY_STAT_FAR_HEALTHY, far.healthy ? 1 : 0);
+}
+
+static void
 show(struct gateway_keeper *keeper)
 {
     struct gateway_vault *vault = keeper->vault;
     struct gateway_catalog_stats stats;
 
     gateway_catalog_stats(vault->catalog, &stats);
-    gateway_stats_set(vault->stats, GATEWAY_STAT_HOT_USED, stats.used[0]);
-    gateway_stats_set(vault->stats, GATEWAY_STAT_COLD_USED, stats.used[1]);
-    gateway_stats_set(vault->stats, GATEWAY_STAT_HOT_CAPACITY, gateway_vault_capacity(vault, 0));
-    gateway_stats_set(vault->stats, GATEWAY_STAT_COLD_CAPACITY, gateway_vault_capacity(vault, 1));
-    gateway_stats_set(vault->stats, GATEWAY_STAT_HOT_BLOCKS, stats.blocks[0]);
-    gateway_stats_set(vault->stats, GATEWAY_STAT_COLD_BLOCKS, stats.blocks[1]);
+    show_tiers(vault, &stats);
     gateway_stats_set(vault->stats, GATEWAY_STAT_COLD_HEALTHY,
                       gateway_cold_healthy(vault->cold) ? 1 : 0);
     gateway_stats_set(vault->stats, GATEWAY_STAT_CATALOG_BYTES, stats.bytes);
@@ -166,6 +191,7 @@ gateway_keeper_start(struct gateway_keeper **out, struct gateway_vault *vault,
     keeper->vault = vault;
     keeper->budget = budget;
     keeper->bus = bus;
+    keeper->sweep_tier = GATEWAY_HOT;
     sys = pthread_create(&keeper->thread, NULL, keeper_main, keeper);
     if (sys != 0) {
         kvt_free(keeper);

@@ -88,6 +88,7 @@ find_key(struct gateway_vault *vault, const char *namespace_, const struct kvt_b
 struct execution {
     struct gateway_vault *vault;
     const struct kvt_order *order;
+    struct gateway_move move; /* of a verb that moves */
     void (*working)(void *arg);
     void *arg;
     uint64_t told_ms;
@@ -129,9 +130,9 @@ move_one(const struct execution *execution, const char *key, uint64_t *bytes)
 {
     *bytes = 0;
     switch (execution->order->verb) {
-    case KVT_ORDER_DEMOTE: return gateway_move_demote(execution->vault, key, bytes);
+    case KVT_ORDER_DEMOTE:
     case KVT_ORDER_PROMOTE:
-    case KVT_ORDER_WARM: return gateway_move_promote(execution->vault, key, bytes);
+    case KVT_ORDER_WARM: return gateway_move(execution->vault, key, &execution->move, bytes);
     case KVT_ORDER_DELETE: return gateway_remove_finish(execution->vault, key, bytes);
     case KVT_ORDER_PIN:
         return gateway_catalog_pin(execution->vault->catalog, key, execution->order->until_ms);
@@ -298,6 +299,41 @@ compact(struct execution *execution)
     return true;
 }
 
+/* Between which tiers.  Without names: from the hot volume down, or up to it.  KVT_INVALID: a
+ * holder that is not this gateway's, or twice the same. */
+static enum kvt_err
+find_move(const struct gateway_vault *vault, const struct kvt_order *order,
+          struct gateway_move *move, struct kvt_error *err)
+{
+    const char *const names[] = {order->from, order->to};
+    enum gateway_tier tiers[2];
+
+    *move = order->verb == KVT_ORDER_DEMOTE
+                ? (struct gateway_move){.from = GATEWAY_HOT, .to = GATEWAY_BUCKETS}
+                : (struct gateway_move){.from = GATEWAY_BUCKETS, .to = GATEWAY_HOT};
+    move->keep = order->keep;
+    if (!kvt_order_verb_moves(order->verb) || (order->from[0] == '\0' && order->to[0] == '\0'))
+        return KVT_OK;
+    for (size_t i = 0; i < 2; i++) {
+        char known[256];
+        size_t used = 0;
+
+        if (gateway_vault_find_holder(vault, names[i], &tiers[i]))
+            continue;
+        known[0] = '\0';
+        for (unsigned tier = 0; tier < GATEWAY_TIERS && used < sizeof(known); tier++)
+            if (gateway_vault_has(vault, (enum gateway_tier)tier))
+                used += (size_t)snprintf(known + used, sizeof(known) - used, "%s%s",
+                                         used == 0 ? "" : ", ", vault->holder[tier]);
+        return kvt_error_set(err, KVT_INVALID, "no holder %s here: %.90s", names[i], known);
+    }
+    if (tiers[0] == tiers[1])
+        return kvt_error_set(err, KVT_INVALID, "from %s to itself", order->from);
+    move->from = 1u << tiers[0];
+    move->to = 1u << tiers[1];
+    return KVT_OK;
+}
+
 bool
 gateway_orders_execute(struct gateway_vault *vault, struct gateway_mover *mover,
                        const struct kvt_order *order, struct kvt_order_result *result,
@@ -311,11 +347,18 @@ gateway_orders_execute(struct gateway_vault *vault, struct gateway_mover *mover,
                                   .shared = {PTHREAD_MUTEX_INITIALIZER, result}};
     const struct gateway_mover_work work = {
         .count = order->item_count, .perform = execute_item, .working = tell, .arg = &execution};
+    struct kvt_error err = {.code = KVT_OK};
 
     *result = (struct kvt_order_result){
         .epoch = order->epoch, .id = order->id, .verb = order->verb, .code = KVT_OK};
     if (order->verb == KVT_ORDER_COMPACT)
         return compact(&execution);
+    result->code = find_move(vault, order, &execution.move, &err);
+    if (result->code != KVT_OK) {
+        result->failed = order->item_count;
+        (void)snprintf(result->text, sizeof(result->text), "%.127s", err.text);
+        return true;
+    }
     if (order->verb == KVT_ORDER_DEMOTE || order->verb == KVT_ORDER_DELETE)
         result->code = find_pinned(&execution);
     if (result->code == KVT_OK && order->verb == KVT_ORDER_DELETE)
@@ -338,6 +381,7 @@ enum kvt_err
 gateway_orders_accept(struct gateway_vault *vault, const struct kvt_order *order, uint64_t now_ms,
                       struct kvt_error *err)
 {
+    struct gateway_move move;
     enum kvt_err rc;
 
     if (strcmp(order->gateway, vault->name) != 0)
@@ -352,6 +396,9 @@ gateway_orders_accept(struct gateway_vault *vault, const struct kvt_order *order
                              now_ms - order->until_ms);
     if (order->epoch == 0)
         return kvt_error_set(err, KVT_INVALID, "epoch 0");
+    rc = find_move(vault, order, &move, err);
+    if (rc != KVT_OK)
+        return rc;
     rc = gateway_catalog_epoch(vault->catalog, order->epoch);
     if (rc == KVT_DENIED)
         return kvt_error_set(err, rc, "epoch %" PRIu64 " is over", order->epoch);

@@ -47,7 +47,8 @@ size_t gateway_orders_queued(const struct gateway_orders *orders);
 /**
  * May this order be executed?  Raises the highest epoch seen, durably.
  *
- * @return KVT_OK; KVT_INVALID (not a verb), KVT_DENIED (other gateway, older epoch), KVT_TIMEOUT
+ * @return KVT_OK; KVT_INVALID (not a verb, or a holder that is none here), KVT_DENIED (other
+ *         gateway, older epoch), KVT_TIMEOUT
  *         (expired, or its pin ended): never to be executed; KVT_IO, KVT_FULL ...: the epoch could
  *         not be kept
  */

@@ -399,7 +399,7 @@ publish(struct putting *putting)
         change->record.state = GATEWAY_STORED;
         change->record.owed = owed;
         change->record.tiers =
-            (owed ? 0u : GATEWAY_COLD) | (putting->work[i].hot ? GATEWAY_HOT : 0u);
+            (owed ? 0u : putting->claims[i].tier) | (putting->work[i].hot ? GATEWAY_HOT : 0u);
         memcpy(change->record.etag, item->etag, sizeof(item->etag));
         change->unsynced = putting->work[i].hot && putting->work[i].unsynced;
         wait = owed ? GATEWAY_DURABLE : wait;

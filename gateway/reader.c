@@ -60,14 +60,15 @@ static enum kvt_err
 open_reader(struct gateway_reader **out, struct gateway_vault *vault,
             const struct gateway_item *item, struct gateway_budget *budget, bool wait)
 {
+    const unsigned volume = gateway_vault_fastest(vault, item->record.tiers & GATEWAY_VOLUMES);
     struct gateway_reader *reader;
     struct kvt_error err;
     size_t piece;
     enum kvt_err rc;
 
     *out = NULL;
-    if (!item->known || (item->record.tiers & GATEWAY_HOT) == 0 || vault->hot == NULL ||
-        item->record.length == 0)
+    /* A slower volume's files are waited for, by who may wait. */
+    if (!item->known || volume == 0 || (volume != GATEWAY_HOT && !wait) || item->record.length == 0)
         return KVT_UNSUPPORTED;
     reader = kvt_calloc(1, sizeof(*reader));
     if (reader == NULL)
@@ -76,7 +77,8 @@ open_reader(struct gateway_reader **out, struct gateway_vault *vault,
     reader->budget = budget;
     reader->item = *item;
     reader->sealed_fd = -1;
-    rc = wait ? g4_directory_body(vault->hot, item->key, &reader->body, &err)
+    rc = wait ? g4_directory_body(gateway_vault_volume(vault, volume), item->key, &reader->body,
+                                  &err)
               : g4_directory_peek(vault->hot, item->key, &reader->body);
     if (rc == KVT_OK && is_block(&reader->body.object, &item->record)) {
         piece = gateway_reader_piece(reader);
@@ -88,7 +90,7 @@ open_reader(struct gateway_reader **out, struct gateway_vault *vault,
         gateway_reader_close(reader);
         return rc;
     }
-    reader->item.tier = 0;
+    reader->item.tier = volume == GATEWAY_HOT ? GATEWAY_TIER_HOT : GATEWAY_TIER_WARM;
     reader->item.size = (size_t)item->record.length;
     *out = reader;
     return KVT_OK;
@@ -231,7 +233,8 @@ use_sealed(struct gateway_reader *reader, struct gateway_sealed_body *body)
 void
 gateway_reader_seal(struct gateway_reader *reader)
 {
-    use_sealed(reader, gateway_sealed_take(reader->vault->sealed, &reader->body));
+    if (reader->item.tier == GATEWAY_TIER_HOT)
+        use_sealed(reader, gateway_sealed_take(reader->vault->sealed, &reader->body));
 }
 
 /* Does it take somebody who may wait to find out whether the body is worth sealed memory? */

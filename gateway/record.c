@@ -5,7 +5,15 @@
 #include <string.h>
 
 enum { RECORD_VERSION = 2, EVENT_VERSION = 1 };
-enum { FLAG_OPAQUE = 1, FLAG_KEPT = 2, FLAG_OWED = 4, FLAG_FOREIGN = 8 };
+enum {
+    FLAG_OPAQUE = 1,
+    FLAG_KEPT = 2,
+    FLAG_OWED = 4,
+    FLAG_FOREIGN = 8,
+    FLAG_TO_COLD = 16, /* `moving` */
+    FLAG_TO_FAR = 32,
+    FLAGS = FLAG_OPAQUE | FLAG_KEPT | FLAG_OWED | FLAG_FOREIGN | FLAG_TO_COLD | FLAG_TO_FAR,
+};
 
 struct writer {
     uint8_t *at;
@@ -119,7 +127,7 @@ void
 gateway_record_of_head(const struct g4_request *head, bool opaque, struct gateway_record *record)
 {
     *record = (struct gateway_record){.state = GATEWAY_STORED,
-                                      .tiers = GATEWAY_COLD,
+                                      .tiers = gateway_record_bucket(head),
                                       .opaque = opaque,
                                       .length = head->meta.length,
                                       .crc32c = head->meta.crc32c,
@@ -161,7 +169,9 @@ gateway_record_encode(const struct gateway_record *record, uint8_t out[GATEWAY_R
     write_u8(&writer, (uint8_t)record->tiers);
     write_u8(&writer,
              (uint8_t)((record->opaque ? FLAG_OPAQUE : 0) | (record->kept ? FLAG_KEPT : 0) |
-                       (record->owed ? FLAG_OWED : 0) | (record->foreign ? FLAG_FOREIGN : 0)));
+                       (record->owed ? FLAG_OWED : 0) | (record->foreign ? FLAG_FOREIGN : 0) |
+                       ((record->moving & GATEWAY_COLD) != 0 ? FLAG_TO_COLD : 0) |
+                       ((record->moving & GATEWAY_FAR) != 0 ? FLAG_TO_FAR : 0)));
     write_u64(&writer, record->length);
     write_u32(&writer, record->crc32c);
     write_u64(&writer, record->fingerprint);
@@ -190,6 +200,8 @@ gateway_record_decode(const void *bytes, size_t size, struct gateway_record *rec
     record->kept = (flags & FLAG_KEPT) != 0;
     record->owed = (flags & FLAG_OWED) != 0;
     record->foreign = (flags & FLAG_FOREIGN) != 0;
+    record->moving = ((flags & FLAG_TO_COLD) != 0 ? GATEWAY_COLD : 0u) |
+                     ((flags & FLAG_TO_FAR) != 0 ? GATEWAY_FAR : 0u);
     record->length = read_u64(&reader);
     record->crc32c = read_u32(&reader);
     record->fingerprint = read_u64(&reader);
@@ -199,8 +211,8 @@ gateway_record_decode(const void *bytes, size_t size, struct gateway_record *rec
     if (version > 1) /* rows of version 1 end here */
         read_text(&reader, record->shown, sizeof(record->shown));
     return !reader.failed && record->state >= GATEWAY_INTENT && record->state <= GATEWAY_RETIRING &&
-           (record->tiers & ~(GATEWAY_HOT | GATEWAY_COLD)) == 0 &&
-           (flags & ~(unsigned)(FLAG_OPAQUE | FLAG_KEPT | FLAG_OWED | FLAG_FOREIGN)) == 0;
+           (record->tiers & ~(GATEWAY_VOLUMES | GATEWAY_BUCKETS)) == 0 &&
+           record->moving != GATEWAY_BUCKETS && (flags & ~(unsigned)FLAGS) == 0;
 }
 
 size_t

@@ -24,7 +24,20 @@
 /* Tiers of an object; bits of `tiers`. */
 #define GATEWAY_HOT   1u
 #define GATEWAY_COLD  2u
-#define GATEWAY_TIERS 2
+#define GATEWAY_WARM  4u /* the second volume */
+#define GATEWAY_FAR   8u /* the second bucket */
+#define GATEWAY_TIERS 4
+
+#define GATEWAY_VOLUMES (GATEWAY_HOT | GATEWAY_WARM)
+#define GATEWAY_BUCKETS (GATEWAY_COLD | GATEWAY_FAR)
+
+/* The same as numbers: of a bit, and of an event's location. */
+enum gateway_tier {
+    GATEWAY_TIER_HOT,
+    GATEWAY_TIER_COLD,
+    GATEWAY_TIER_WARM,
+    GATEWAY_TIER_FAR,
+};
 
 enum gateway_state {
     GATEWAY_INTENT = 1,   /* a PUT began; `tiers` are what it reserved */
@@ -41,6 +54,10 @@ struct gateway_record {
     bool kept;    /* INTENT only: the hot copy is of an acknowledged block, whatever the PUT does */
     bool owed; /* STORED: acknowledged from its hot copy, the bucket is still to get one.  INTENT:
                     it is to become so, and nothing was sent to the bucket */
+    /* STORED: on its way between the buckets, to GATEWAY_COLD or GATEWAY_FAR; 0: not.  While that
+     * is not among `tiers` a copy may be there that nobody looked at; once it is, the other
+     * bucket's is to go.  Such a row is settled like an intent (gateway/move.h). */
+    unsigned moving;
     uint64_t length;
     uint32_t crc32c;
     uint64_t fingerprint;
@@ -61,7 +78,21 @@ gateway_record_visible(const struct gateway_record *record)
 static inline unsigned
 gateway_record_counted(const struct gateway_record *record)
 {
-    return record->tiers | (record->owed ? GATEWAY_COLD : 0u);
+    return record->tiers | record->moving | (record->owed ? GATEWAY_COLD : 0u);
+}
+
+/** Is there something to be settled: a PUT, a removal or a move that did not come to its end? */
+static inline bool
+gateway_record_unsettled(const struct gateway_record *record)
+{
+    return record->state != GATEWAY_STORED || record->moving != 0;
+}
+
+/** Which bucket's bit is it, as `place` of an answer (g4/ladder.h) tells it? */
+static inline unsigned
+gateway_record_bucket(const struct g4_request *answer)
+{
+    return answer->place == 0 ? GATEWAY_COLD : GATEWAY_FAR;
 }
 
 /** Is it acknowledged, and still to be uploaded? */
@@ -76,7 +107,16 @@ gateway_record_waits(const struct gateway_record *record)
 static inline bool
 gateway_record_in_bucket(const struct gateway_record *record)
 {
-    return record->state == GATEWAY_STORED && !record->owed && (record->tiers & GATEWAY_COLD) != 0;
+    return record->state == GATEWAY_STORED && !record->owed &&
+           (record->tiers & GATEWAY_BUCKETS) != 0;
+}
+
+/** Did another bucket answer than those the row speaks of? */
+static inline bool
+gateway_record_elsewhere(const struct gateway_record *record, const struct g4_request *answer)
+{
+    return gateway_record_in_bucket(record) && record->moving == 0 &&
+           (record->tiers & gateway_record_bucket(answer)) == 0;
 }
 
 /** "intent", "stored", "retiring". */
@@ -85,7 +125,7 @@ const char *gateway_record_state_name(enum gateway_state state);
 /** "block", "foreign", "opaque". */
 const char *gateway_record_kind_name(const struct gateway_record *record);
 
-/** STORED in the bucket alone, as a HEAD or GET that was answered tells it. */
+/** STORED in its bucket alone, as a HEAD or GET that was answered tells it. */
 void gateway_record_of_head(const struct g4_request *head, bool opaque,
                             struct gateway_record *record);
 
@@ -97,7 +137,7 @@ size_t gateway_record_encode(const struct gateway_record *record, uint8_t out[GA
 /** False on anything that is not a record of this version. */
 bool gateway_record_decode(const void *bytes, size_t size, struct gateway_record *record);
 
-/* One event waiting for, or already on, the bus.  `event.location`: 0 hot, 1 cold. */
+/* One event waiting for, or already on, the bus.  `event.location`: enum gateway_tier. */
 struct gateway_event {
     uint64_t seq;
     char namespace_[KVT_NAMESPACE_MAX];

@@ -8,6 +8,7 @@
 #include "gateway/claim.h"
 #include "gateway/commit.h"
 #include "gateway/fault.h"
+#include "gateway/move.h"
 #include "gateway/remove.h"
 #include "gateway/unsynced.h"
 
@@ -34,7 +35,7 @@ adopt(const struct g4_request *head, struct gateway_change *change)
     }
     record->state = GATEWAY_STORED;
     record->kept = false;
-    record->tiers = GATEWAY_COLD;
+    record->tiers = gateway_record_bucket(head);
     memcpy(record->etag, head->etag, sizeof(record->etag));
 }
 
@@ -107,6 +108,7 @@ struct round {
     struct gateway_vault *vault;
     char busy[BUSY_MAX][KVT_NAMESPACE_MAX];
     unsigned busy_count;
+    bool far_away;
     bool over; /* one more wait is too long for whatever else the caller does */
 };
 
@@ -137,6 +139,19 @@ settle_retiring(struct round *round, const char *key)
     return rc == KVT_OK;
 }
 
+/* Where a bucket does not answer, one that waited for it is enough. */
+static bool
+settle_move(struct round *round, const char *key)
+{
+    enum kvt_err rc;
+
+    if (round->far_away)
+        return false;
+    rc = gateway_move_settle(round->vault, key);
+    round->far_away = rc == KVT_UNAVAILABLE || rc == KVT_TIMEOUT;
+    return rc == KVT_OK;
+}
+
 static bool
 settle(struct round *round, const struct gateway_row *row)
 {
@@ -145,6 +160,8 @@ settle(struct round *round, const struct gateway_row *row)
 
     if (row->record.state == GATEWAY_RETIRING)
         return settle_retiring(round, row->key);
+    if (row->record.state == GATEWAY_STORED)
+        return settle_move(round, row->key);
     gateway_hold_init(&hold, row->key);
     if (!gateway_hold_try(round->vault->holds, &hold, 1))
         return false; /* a PUT is at it right now */
@@ -184,7 +201,7 @@ gateway_recover_pending(struct gateway_vault *vault)
 }
 
 static void
-sweep(struct gateway_vault *vault, const char *key)
+sweep(struct gateway_vault *vault, unsigned tier, const char *key)
 {
     struct g4_request request = {.verb = G4_DELETE, .key = key};
     struct gateway_record record;
@@ -195,19 +212,20 @@ sweep(struct gateway_vault *vault, const char *key)
     if (!gateway_hold_try(vault->holds, &hold, 1))
         return;
     rc = gateway_catalog_get(vault->catalog, key, &record);
-    if ((rc == KVT_NOTFOUND || (rc == KVT_OK && (record.tiers & GATEWAY_HOT) == 0)) &&
-        g4_store_perform(vault->hot, &request) == KVT_OK)
+    if ((rc == KVT_NOTFOUND || (rc == KVT_OK && (record.tiers & tier) == 0)) &&
+        g4_store_perform(gateway_vault_volume(vault, tier), &request) == KVT_OK)
         gateway_stats_add(vault->stats, GATEWAY_STAT_ORPHANS, 1);
     gateway_hold_release(vault->holds, &hold, 1);
 }
 
 enum kvt_err
-gateway_recover_orphans(struct gateway_vault *vault, char token[G4_TOKEN_MAX])
+gateway_recover_orphans(struct gateway_vault *vault, unsigned tier, char token[G4_TOKEN_MAX])
 {
     struct g4_request request = {.verb = G4_LIST, .key = ""};
+    struct g4_store *volume = gateway_vault_volume(vault, tier);
     enum kvt_err rc;
 
-    if (vault->hot == NULL) {
+    if (volume == NULL) {
         token[0] = '\0';
         return KVT_OK;
     }
@@ -215,11 +233,11 @@ gateway_recover_orphans(struct gateway_vault *vault, char token[G4_TOKEN_MAX])
     if (request.listed == NULL)
         return KVT_NOMEM;
     memcpy(request.token, token, sizeof(request.token));
-    rc = g4_store_perform(vault->hot, &request);
+    rc = g4_store_perform(volume, &request);
     if (rc == KVT_OK) {
         memcpy(token, request.token, G4_TOKEN_MAX);
         for (size_t i = 0; i < request.listed_count; i++)
-            sweep(vault, request.listed[i].key);
+            sweep(vault, tier, request.listed[i].key);
     }
     kvt_free(request.listed);
     return rc;

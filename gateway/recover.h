@@ -17,13 +17,13 @@
 
 #define GATEWAY_RECOVER_ROUND 1024
 
-/** One round over rows that are not STORED, while the bucket answers.  Returns how many it settled.
- */
+/** One round over rows that are to be settled, while the bucket answers.  Returns how many were. */
 size_t gateway_recover_pending(struct gateway_vault *vault);
 
-/** One page of the hot volume; `token` "" starts and is "" again at the end.  KVT_OK, or why not.
+/** One page of the volume of GATEWAY_HOT or GATEWAY_WARM; `token` "" starts and is "" again at the
+ *  end.  KVT_OK, or why not.
  */
-KVT_NODISCARD enum kvt_err gateway_recover_orphans(struct gateway_vault *vault,
+KVT_NODISCARD enum kvt_err gateway_recover_orphans(struct gateway_vault *vault, unsigned tier,
                                                    char token[G4_TOKEN_MAX]);
 
 #endif /* GATEWAY_RECOVER_H */

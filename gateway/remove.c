@@ -81,6 +81,7 @@ mark_held(struct gateway_vault *vault, const char *const *keys, size_t count)
         change->key = keys[i];
         waiting += gateway_record_waits(&change->record) ? 1 : 0;
         change->record.state = GATEWAY_RETIRING;
+        change->record.moving = 0;
         change->record.owed = false; /* perhaps the bucket has it: it is removed from there too */
         change->record.modified_ms = bucket_ms(vault); /* of the mark, from here on */
         used++;
@@ -142,17 +143,15 @@ give_up(struct gateway_vault *vault, const char *key, const struct g4_request *h
         const struct gateway_record *marked)
 {
     struct gateway_change change = {.key = key, .record = *marked};
-    struct g4_request drop = {.verb = G4_DELETE, .key = key};
-    enum kvt_err rc = KVT_OK;
+    enum kvt_err rc;
 
     change.erase = !gateway_claim_shows(head, marked->length, marked->crc32c, marked->fingerprint);
     change.record.state = GATEWAY_STORED;
-    change.record.tiers = GATEWAY_COLD;
+    change.record.tiers = gateway_record_bucket(head);
     change.record.modified_ms = head->modified_ms;
     memcpy(change.record.etag, head->etag, sizeof(change.record.etag));
     memcpy(change.record.writer, head->meta.writer, sizeof(change.record.writer));
-    if (vault->hot != NULL)
-        rc = delete_copy(vault->hot, &drop);
+    rc = gateway_vault_drop_files(vault, key, GATEWAY_VOLUMES);
     if (rc == KVT_OK && !change.erase) /* its record may have gone already */
         rc = gateway_commit_found(vault, key, &change.record);
     if (rc == KVT_OK)
@@ -169,7 +168,6 @@ static enum kvt_err
 finish_held(struct gateway_vault *vault, const char *key, bool marked, uint64_t *bytes)
 {
     struct gateway_change change = {.key = key, .erase = true};
-    struct g4_request drop = {.verb = G4_DELETE, .key = key};
     struct look look = {.renewed = false};
     struct gateway_record record;
     enum kvt_err rc;
@@ -187,8 +185,8 @@ finish_held(struct gateway_vault *vault, const char *key, bool marked, uint64_t 
         rc = delete_cold(vault, key, look.head.etag);
     if (rc == KVT_OK) /* another gateway may have written it, which saw the rank until now */
         rc = gateway_remove_record(vault, key);
-    if (rc == KVT_OK && vault->hot != NULL && !record.opaque)
-        rc = delete_copy(vault->hot, &drop);
+    if (rc == KVT_OK && !record.opaque)
+        rc = gateway_vault_drop_files(vault, key, GATEWAY_VOLUMES);
     if (rc != KVT_OK)
         return rc;
     rc = gateway_catalog_change(vault->catalog, &change, 1, GATEWAY_APPLIED);
@@ -319,7 +317,6 @@ finish_all(struct removal *removal, struct gateway_change *changes)
 
     for (size_t i = 0; i < removal->count; i++) {
         struct gateway_change *change = &changes[used];
-        struct g4_request drop = {.verb = G4_DELETE, .key = removal->keys[i]};
         enum kvt_err rc;
 
         if (!removal->grouped[i] || removal->statuses[i] != KVT_OK)
@@ -329,8 +326,9 @@ finish_all(struct removal *removal, struct gateway_change *changes)
             removal->statuses[i] = rc == KVT_NOTFOUND ? KVT_OK : rc;
             continue;
         }
-        if (vault->hot != NULL && !change->record.opaque)
-            removal->statuses[i] = delete_copy(vault->hot, &drop);
+        if (!change->record.opaque)
+            removal->statuses[i] =
+                gateway_vault_drop_files(vault, removal->keys[i], GATEWAY_VOLUMES);
         if (removal->statuses[i] != KVT_OK)
             continue;
         change->key = removal->keys[i];

@@ -39,15 +39,20 @@ fill(struct gateway_report *report, struct kvt_report *out)
                                .incarnation = report->incarnation,
                                .time_ms = kvt_clock_unix_ms(),
                                .healthy = gateway_cold_healthy(vault->cold),
-                               .tier_count = GATEWAY_TIERS};
-    out->reads[0] = gateway_stats_get(vault->stats, GATEWAY_STAT_HITS_HOT);
-    out->reads[1] = gateway_stats_get(vault->stats, GATEWAY_STAT_HITS_COLD);
+                               .tier_count = 0};
+    out->reads[0] = gateway_stats_get(vault->stats, GATEWAY_STAT_HITS_HOT) +
+                    gateway_stats_get(vault->stats, GATEWAY_STAT_HITS_WARM);
+    out->reads[1] = gateway_stats_get(vault->stats, GATEWAY_STAT_HITS_COLD) +
+                    gateway_stats_get(vault->stats, GATEWAY_STAT_HITS_FAR);
     out->reads[2] = gateway_stats_get(vault->stats, GATEWAY_STAT_MISSES);
     memcpy(out->gateway, vault->name, sizeof(out->gateway));
     for (unsigned tier = 0; tier < GATEWAY_TIERS; tier++) {
-        struct kvt_report_tier *row = &out->tiers[tier];
+        struct kvt_report_tier *row = &out->tiers[out->tier_count];
 
-        memcpy(row->name, tier == 0 ? vault->hot_holder : vault->cold_holder, sizeof(row->name));
+        if (!gateway_vault_has(vault, (enum gateway_tier)tier))
+            continue;
+        out->tier_count++;
+        memcpy(row->name, vault->holder[tier], sizeof(row->name));
         row->used_bytes = stats.used[tier];
         /* What is not counted would be spared, and what is would go in its place. */
         row->capacity_bytes = gateway_vault_capacity(vault, tier);
@@ -88,6 +93,20 @@ gateway_report_result(struct gateway_report *report, const char *namespace_,
     return send(report, &out);
 }
 
+/* Accesses name a row of the report's tiers. */
+static void
+name_tiers(const struct gateway_vault *vault, struct kvt_report_access *rows, size_t count)
+{
+    uint8_t index[GATEWAY_TIERS] = {0};
+    uint8_t used = 0;
+
+    for (unsigned tier = 0; tier < GATEWAY_TIERS; tier++)
+        if (gateway_vault_has(vault, (enum gateway_tier)tier))
+            index[tier] = used++;
+    for (size_t i = 0; i < count; i++)
+        rows[i].tier_index = index[rows[i].tier_index];
+}
+
 /* One report a namespace that was read; at least one, for the tiers. */
 static void
 send_all(struct gateway_report *report)
@@ -105,6 +124,7 @@ send_all(struct gateway_report *report)
                                     GATEWAY_ACCESS_ROWS);
         if (count == 0 && !first)
             return;
+        name_tiers(report->vault, report->rows, count);
         fill(report, &out);
         memcpy(out.namespace_, namespace_, sizeof(out.namespace_));
         out.accesses = report->rows;

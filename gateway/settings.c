@@ -136,30 +136,28 @@ split_at_colon(char *text)
 
 /* "access:secret[:token]" from the file; without one the store looks where AWS tools do. */
 static enum kvt_err
-load_s3_credentials(struct gateway_settings *settings, const struct kvt_config *config,
-                    struct kvt_error *err)
+load_s3_credentials(struct gateway_s3_keys *keys, const struct kvt_config *config, size_t row,
+                    const char *name, struct kvt_error *err)
 {
     char text[GATEWAY_SECRET_MAX];
     char *token = NULL;
     char *key;
     enum kvt_err rc;
 
-    rc = secret(config, GATEWAY_SETTING_S3_CREDENTIALS_FILE, text, sizeof(text), err);
+    rc = secret(config, row, text, sizeof(text), err);
     if (rc != KVT_OK || text[0] == '\0')
         return rc;
     key = split_at_colon(text);
     if (key != NULL)
         token = split_at_colon(key);
-    if (key == NULL || text[0] == '\0' || key[0] == '\0' ||
-        strlen(text) >= sizeof(settings->s3_access) || strlen(key) >= sizeof(settings->s3_secret))
-        rc = kvt_error_set(err, KVT_INVALID,
-                           "s3.credentials_file: this is not "
-                           "access:secret[:token]");
+    if (key == NULL || text[0] == '\0' || key[0] == '\0' || strlen(text) >= sizeof(keys->access) ||
+        strlen(key) >= sizeof(keys->secret))
+        rc = kvt_error_set(err, KVT_INVALID, "%s: this is not access:secret[:token]", name);
     if (rc == KVT_OK) {
-        memcpy(settings->s3_access, text, strlen(text) + 1);
-        memcpy(settings->s3_secret, key, strlen(key) + 1);
+        memcpy(keys->access, text, strlen(text) + 1);
+        memcpy(keys->secret, key, strlen(key) + 1);
         if (token != NULL)
-            memcpy(settings->s3_token, token, strlen(token) + 1);
+            memcpy(keys->token, token, strlen(token) + 1);
     }
     explicit_bzero(text, sizeof(text));
     return rc;
@@ -187,7 +185,7 @@ static enum kvt_err
 load_driver(struct gateway_settings *settings, const struct kvt_config *config,
             struct kvt_error *err)
 {
-    if (settings->s3_access[0] == '\0' || settings->s3_token[0] != '\0')
+    if (settings->s3.access[0] == '\0' || settings->s3.token[0] != '\0')
         return kvt_error_set(err, KVT_INVALID,
                              "cold.kind is driver: s3.credentials_file must have access:secret, "
                              "which are all that the old signature knows");
@@ -195,8 +193,8 @@ load_driver(struct gateway_settings *settings, const struct kvt_config *config,
         .path = kvt_config_string(config, GATEWAY_SETTING_COLD_DRIVER),
         .endpoint = settings->cold_endpoint,
         .bucket = settings->bucket,
-        .access_key = settings->s3_access,
-        .secret_key = settings->s3_secret,
+        .access_key = settings->s3.access,
+        .secret_key = settings->s3.secret,
         .path_style = kvt_config_bool(config, GATEWAY_SETTING_S3_PATH_STYLE),
         .trusted = kvt_config_bool(config, GATEWAY_SETTING_COLD_TRUSTED),
         .writer = settings->vault.name,
@@ -224,7 +222,8 @@ load_cold(struct gateway_settings *settings, const struct kvt_config *config, st
     if (settings->cold_endpoint[0] == '\0')
         return kvt_error_set(err, KVT_INVALID, "cold.kind is %s, but s3.endpoint is not set",
                              gateway_cold_kind_name(cold->kind));
-    rc = load_s3_credentials(settings, config, err);
+    rc = load_s3_credentials(&settings->s3, config, GATEWAY_SETTING_S3_CREDENTIALS_FILE,
+                             "s3.credentials_file", err);
     if (rc == KVT_OK && cold->kind == GATEWAY_COLD_DRIVER)
         return load_driver(settings, config, err);
     if (rc != KVT_OK)
@@ -233,10 +232,10 @@ load_cold(struct gateway_settings *settings, const struct kvt_config *config, st
         .endpoint = settings->cold_endpoint,
         .bucket = settings->bucket,
         .region = settings->region,
-        .access_key = settings->s3_access,
-        .secret_key = settings->s3_secret,
-        .session_token = settings->s3_token,
-        .find_credentials = settings->s3_access[0] == '\0',
+        .access_key = settings->s3.access,
+        .secret_key = settings->s3.secret,
+        .session_token = settings->s3.token,
+        .find_credentials = settings->s3.access[0] == '\0',
         .ca_file = kvt_config_string(config, GATEWAY_SETTING_S3_CA_FILE),
         .path_style = kvt_config_bool(config, GATEWAY_SETTING_S3_PATH_STYLE),
         .connections_max = (unsigned)kvt_config_u64(config, GATEWAY_SETTING_S3_CONNECTIONS),
@@ -245,6 +244,47 @@ load_cold(struct gateway_settings *settings, const struct kvt_config *config, st
         .hedge_p95 = hedge == 2,
         .hedge_share_ppm = kvt_config_ppm(config, GATEWAY_SETTING_S3_HEDGE_SHARE),
         .placement = settings->placement,
+    };
+    return KVT_OK;
+}
+
+/* The second bucket.  Its server's number of connections and parts are the first one's. */
+static enum kvt_err
+load_far(struct gateway_settings *settings, const struct kvt_config *config, struct kvt_error *err)
+{
+    struct gateway_vault_options *vault = &settings->vault;
+    struct gateway_far_options *far = &vault->far;
+    enum kvt_err rc;
+
+    far->kind = (enum gateway_far_kind)kvt_config_enum(config, GATEWAY_SETTING_FAR_KIND);
+    far->folder = kvt_config_string(config, GATEWAY_SETTING_FAR_DIR);
+    far->threads = settings->io_threads;
+    vault->far_bucket = kvt_config_string(config, GATEWAY_SETTING_FAR_BUCKET);
+    vault->far_capacity = kvt_config_u64(config, GATEWAY_SETTING_FAR_CAPACITY);
+    settings->far_endpoint = far->folder;
+    if (far->kind != GATEWAY_FAR_S3)
+        return KVT_OK;
+    settings->far_endpoint = kvt_config_string(config, GATEWAY_SETTING_FAR_ENDPOINT);
+    if (settings->far_endpoint[0] == '\0')
+        return kvt_error_set(err, KVT_INVALID, "far.kind is s3, but far.endpoint is not set");
+    rc = load_s3_credentials(&settings->far, config, GATEWAY_SETTING_FAR_CREDENTIALS_FILE,
+                             "far.credentials_file", err);
+    if (rc != KVT_OK)
+        return rc;
+    if (settings->far.access[0] == '\0')
+        settings->far = settings->s3; /* unset: as for the first one */
+    far->s3 = (struct g4_s3_options){
+        .endpoint = settings->far_endpoint,
+        .bucket = vault->far_bucket,
+        .region = kvt_config_string(config, GATEWAY_SETTING_FAR_REGION),
+        .access_key = settings->far.access,
+        .secret_key = settings->far.secret,
+        .session_token = settings->far.token,
+        .find_credentials = settings->far.access[0] == '\0',
+        .ca_file = kvt_config_string(config, GATEWAY_SETTING_FAR_CA_FILE),
+        .path_style = kvt_config_bool(config, GATEWAY_SETTING_FAR_PATH_STYLE),
+        .connections_max = (unsigned)kvt_config_u64(config, GATEWAY_SETTING_S3_CONNECTIONS),
+        .part_size = kvt_config_u64(config, GATEWAY_SETTING_S3_PART_SIZE),
     };
     return KVT_OK;
 }
@@ -281,6 +321,9 @@ load_vault(struct gateway_settings *settings, const struct kvt_config *config,
     vault->hot_new = kvt_config_bool(config, GATEWAY_SETTING_HOT_NEW);
     vault->hot_capacity = kvt_config_u64(config, GATEWAY_SETTING_HOT_CAPACITY);
     vault->hot_memory = kvt_config_u64(config, GATEWAY_SETTING_HOT_MEMORY);
+    vault->warm_dir = kvt_config_string(config, GATEWAY_SETTING_WARM_DIR);
+    vault->warm_new = kvt_config_bool(config, GATEWAY_SETTING_WARM_NEW);
+    vault->warm_capacity = kvt_config_u64(config, GATEWAY_SETTING_WARM_CAPACITY);
     vault->cold_capacity = kvt_config_u64(config, GATEWAY_SETTING_COLD_CAPACITY);
     vault->commit_ranks = (uint32_t)kvt_config_u64(config, GATEWAY_SETTING_COMMIT_RANKS);
     vault->write_back = kvt_config_enum(config, GATEWAY_SETTING_WRITE_MODE) == 1;
@@ -335,6 +378,8 @@ gateway_settings_load(struct gateway_settings *settings, const struct kvt_config
         rc = load_vault(settings, config, err);
     if (rc == KVT_OK)
         rc = load_cold(settings, config, err);
+    if (rc == KVT_OK)
+        rc = load_far(settings, config, err);
     if (rc == KVT_OK)
         rc = load_orders(settings, config, err);
     if (rc == KVT_OK)

@@ -36,6 +36,13 @@ extern const struct kvt_param gateway_settings_table[GATEWAY_SETTING_COUNT];
 
 struct g4_placement;
 
+/* As found in a file; "" where there was none. */
+struct gateway_s3_keys {
+    char access[128];
+    char secret[256];
+    char token[GATEWAY_SECRET_MAX];
+};
+
 struct gateway_settings {
     const char *bucket;
     const char *region;
@@ -44,9 +51,9 @@ struct gateway_settings {
     struct gateway_vault_options vault;
     struct gateway_backlog_options backlog;
     struct gateway_credentials *credentials; /* of the S3 port; whoever uses them takes them */
-    char s3_access[128];
-    char s3_secret[256];
-    char s3_token[GATEWAY_SECRET_MAX];
+    const char *far_endpoint;                /* the same of the second bucket */
+    struct gateway_s3_keys s3;
+    struct gateway_s3_keys far;
 
     const char *front_bind;
     const char *front_domains;

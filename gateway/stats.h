@@ -9,6 +9,8 @@
 #ifndef GATEWAY_STATS_H
 #define GATEWAY_STATS_H
 
+#include <stdbool.h>
+
 #include "base/metrics.h"
 
 /* X(NAME, kind, "metric", "labels", "help") */
@@ -20,6 +22,8 @@
     X(LIST, COUNTER, "requests_total", "verb=\"list\"", "Objects asked for, by verb.")             \
     X(HITS_HOT, COUNTER, "reads_total", "result=\"hot\"", "Reads by where they were answered.")    \
     X(HITS_COLD, COUNTER, "reads_total", "result=\"cold\"", "Reads by where they were answered.")  \
+    X(HITS_WARM, COUNTER, "reads_total", "result=\"warm\"", "Reads by where they were answered.")  \
+    X(HITS_FAR, COUNTER, "reads_total", "result=\"far\"", "Reads by where they were answered.")    \
     X(HITS_SEALED, COUNTER, "sealed_reads_total", "",                                              \
       "Hot reads that were answered from memory (hot.memory).")                                    \
     X(MISSES, COUNTER, "reads_total", "result=\"miss\"", "Reads by where they were answered.")     \
@@ -33,6 +37,8 @@
     X(PUT_FAILED, COUNTER, "puts_total", "result=\"failed\"", "PUTs by outcome.")                  \
     X(CORRUPT_HOT, COUNTER, "corrupt_total", "tier=\"hot\"", "Copies that failed their check.")    \
     X(CORRUPT_COLD, COUNTER, "corrupt_total", "tier=\"cold\"", "Copies that failed their check.")  \
+    X(CORRUPT_WARM, COUNTER, "corrupt_total", "tier=\"warm\"", "Copies that failed their check.")  \
+    X(CORRUPT_FAR, COUNTER, "corrupt_total", "tier=\"far\"", "Copies that failed their check.")    \
     X(FOREIGN, COUNTER, "foreign_total", "", "Objects under a block's key without our metadata.")  \
     X(GONE, COUNTER, "gone_total", "", "Blocks that others removed from the bucket.")              \
     X(QUARANTINED, COUNTER, "quarantined_total", "", "Objects copied into the quarantine.")        \
@@ -76,10 +82,17 @@
     X(ORPHANS, COUNTER, "orphans_total", "", "Hot files without a catalog row, removed.")          \
     X(HOT_USED, GAUGE, "tier_used_bytes", "tier=\"hot\"", "Bytes of blocks on a tier.")            \
     X(COLD_USED, GAUGE, "tier_used_bytes", "tier=\"cold\"", "Bytes of blocks on a tier.")          \
+    X(WARM_USED, GAUGE, "tier_used_bytes", "tier=\"warm\"", "Bytes of blocks on a tier.")          \
+    X(FAR_USED, GAUGE, "tier_used_bytes", "tier=\"far\"", "Bytes of blocks on a tier.")            \
     X(HOT_CAPACITY, GAUGE, "tier_capacity_bytes", "tier=\"hot\"", "Cap of a tier; 0 is none.")     \
     X(COLD_CAPACITY, GAUGE, "tier_capacity_bytes", "tier=\"cold\"", "Cap of a tier; 0 is none.")   \
+    X(WARM_CAPACITY, GAUGE, "tier_capacity_bytes", "tier=\"warm\"", "Cap of a tier; 0 is none.")   \
+    X(FAR_CAPACITY, GAUGE, "tier_capacity_bytes", "tier=\"far\"", "Cap of a tier; 0 is none.")     \
     X(HOT_BLOCKS, GAUGE, "tier_blocks", "tier=\"hot\"", "Blocks on a tier.")                       \
     X(COLD_BLOCKS, GAUGE, "tier_blocks", "tier=\"cold\"", "Blocks on a tier.")                     \
+    X(WARM_BLOCKS, GAUGE, "tier_blocks", "tier=\"warm\"", "Blocks on a tier.")                     \
+    X(FAR_BLOCKS, GAUGE, "tier_blocks", "tier=\"far\"", "Blocks on a tier.")                       \
+    X(FAR_HEALTHY, GAUGE, "far_healthy", "", "1 while the second bucket answers.")                 \
     X(COLD_HEALTHY, GAUGE, "cold_healthy", "", "1 while the bucket answers.")                      \
     X(CATALOG_BYTES, GAUGE, "catalog_bytes", "", "Bytes of the catalog in use.")                   \
     X(CATALOG_MAX, GAUGE, "catalog_max_bytes", "", "Bytes the catalog may have.")                  \
@@ -111,27 +124,36 @@ enum gateway_stat {
 };
 
 struct gateway_stats {
-    struct kvt_metric *series[GATEWAY_STAT_COUNT];
+    struct kvt_metric *series[GATEWAY_STAT_COUNT]; /* NULL: of a tier that there is not */
 };
 
-void gateway_stats_init(struct gateway_stats *stats, struct kvt_metrics *metrics);
+/** Which of the tiers that a gateway need not have it has. */
+struct gateway_stats_tiers {
+    bool warm;
+    bool far;
+};
+
+void gateway_stats_init(struct gateway_stats *stats, struct kvt_metrics *metrics,
+                        struct gateway_stats_tiers tiers);
 
 static inline void
 gateway_stats_add(struct gateway_stats *stats, enum gateway_stat stat, uint64_t by)
 {
-    kvt_metric_inc(stats->series[stat], (int64_t)by);
+    if (stats->series[stat] != NULL)
+        kvt_metric_inc(stats->series[stat], (int64_t)by);
 }
 
 static inline void
 gateway_stats_set(struct gateway_stats *stats, enum gateway_stat stat, uint64_t value)
 {
-    kvt_metric_set(stats->series[stat], (int64_t)value);
+    if (stats->series[stat] != NULL)
+        kvt_metric_set(stats->series[stat], (int64_t)value);
 }
 
 static inline uint64_t
 gateway_stats_get(struct gateway_stats *stats, enum gateway_stat stat)
 {
-    return (uint64_t)kvt_metric_get(stats->series[stat]);
+    return stats->series[stat] == NULL ? 0 : (uint64_t)kvt_metric_get(stats->series[stat]);
 }
 
 #endif /* GATEWAY_STATS_H */

@@ -41,13 +41,13 @@ open_state(struct gateway_vault *vault, const struct gateway_vault_options *opti
            struct kvt_error *err)
 {
     char path[PATH_BYTES];
-    const struct gateway_catalog_options catalog = {.path = path,
-                                                    .bytes_max = options->catalog_max,
-                                                    .hot_capacity = options->hot_capacity,
-                                                    .cold_capacity = options->cold_capacity,
-                                                    .owed_max = options->backlog_max,
-                                                    .revision = options->revision};
+    struct gateway_catalog_options catalog = {.path = path,
+                                              .bytes_max = options->catalog_max,
+                                              .owed_max = options->backlog_max,
+                                              .revision = options->revision};
     enum kvt_err rc;
+
+    memcpy(catalog.capacity, vault->capacity, sizeof(catalog.capacity));
 
     if (strlen(options->state_dir) + sizeof("/quarantine") > sizeof(path))
         return kvt_error_set(err, KVT_RANGE, "state.dir is too long");
@@ -109,29 +109,50 @@ open_bucket(struct gateway_vault *vault, const struct gateway_vault_options *opt
 }
 
 static enum kvt_err
-open_tiers(struct gateway_vault *vault, const struct gateway_vault_options *options,
-           struct kvt_error *err)
+open_volume(struct gateway_vault *vault, enum gateway_tier tier, const char *folder, bool fresh,
+            unsigned io_threads, struct g4_store **out, struct kvt_error *err)
 {
-    const struct g4_directory_options hot = {.path = options->hot_dir,
-                                             .threads = options->io_threads,
-                                             .bytes_max = options->hot_capacity};
+    const struct g4_directory_options options = {
+        .path = folder, .threads = io_threads, .bytes_max = vault->capacity[tier]};
     enum kvt_err rc;
 
-    if (options->hot_capacity != 0) {
-        rc = gateway_volume_check(vault->catalog, options->hot_dir, options->hot_new, err);
-        if (rc == KVT_OK)
-            rc = g4_directory_open(&vault->hot, &hot, err);
-        if (rc == KVT_OK && options->hot_memory != 0) {
-            rc = gateway_sealed_new(&vault->sealed, options->hot_memory);
-            if (rc != KVT_OK)
-                (void)kvt_error_set(err, rc, "hot.memory");
-        }
-        if (rc != KVT_OK)
-            return rc;
+    if (vault->capacity[tier] == 0)
+        return KVT_OK;
+    rc = gateway_volume_check(vault->catalog, tier, folder, fresh, err);
+    return rc == KVT_OK ? g4_directory_open(out, &options, err) : rc;
+}
+
+static enum kvt_err
+open_volumes(struct gateway_vault *vault, const struct gateway_vault_options *options,
+             struct kvt_error *err)
+{
+    enum kvt_err rc = open_volume(vault, GATEWAY_TIER_HOT, options->hot_dir, options->hot_new,
+                                  options->io_threads, &vault->hot, err);
+
+    if (rc == KVT_OK)
+        rc = open_volume(vault, GATEWAY_TIER_WARM, options->warm_dir, options->warm_new,
+                         options->io_threads, &vault->warm, err);
+    if (rc != KVT_OK || vault->hot == NULL || options->hot_memory == 0)
+        return rc;
+    rc = gateway_sealed_new(&vault->sealed, options->hot_memory);
+    return rc == KVT_OK ? rc : kvt_error_set(err, rc, "hot.memory");
+}
+
+static enum kvt_err
+open_buckets(struct gateway_vault *vault, const struct gateway_vault_options *options,
+             struct kvt_error *err)
+{
+    enum kvt_err rc;
+
+    if (options->cold_store == NULL) {
+        rc = open_bucket(vault, options, err);
+        if (rc == KVT_OK && options->far.kind != GATEWAY_FAR_NONE)
+            rc = gateway_cold_extend(vault->cold, &options->far, err);
+        return rc;
     }
-    if (options->cold_store == NULL)
-        return open_bucket(vault, options, err);
     rc = gateway_cold_adopt(&vault->cold, options->cold_store);
+    if (rc == KVT_OK && options->far_store != NULL)
+        rc = gateway_cold_extend_by(vault->cold, options->far_store);
     return rc == KVT_OK ? rc : kvt_error_set(err, rc, "bucket");
 }
 
@@ -166,6 +187,38 @@ check_unsynced(struct gateway_vault *vault, struct kvt_error *err)
                                         kvt_err_text(rc));
 }
 
+static bool
+has_far(const struct gateway_vault_options *options)
+{
+    return options->far.kind != GATEWAY_FAR_NONE || options->far_store != NULL;
+}
+
+static enum kvt_err
+check_more_tiers(const struct gateway_vault_options *options, struct kvt_error *err)
+{
+    if (options->warm_capacity != 0 && options->hot_capacity == 0)
+        return kvt_error_set(err, KVT_INVALID,
+                             "warm.capacity is set, but hot.capacity is 0: with one volume it is "
+                             "the hot one");
+    if (options->warm_capacity != 0 && strcmp(options->warm_dir, options->hot_dir) == 0)
+        return kvt_error_set(err, KVT_INVALID, "warm.dir is hot.dir");
+    if (!has_far(options))
+        return KVT_OK;
+    if (options->far_bucket == NULL || options->far_bucket[0] == '\0' ||
+        strlen(options->far_bucket) > KVT_NAME_MAX - sizeof("cold@"))
+        return kvt_error_set(err, KVT_INVALID, "far.bucket must be 1 to %zu bytes long",
+                             KVT_NAME_MAX - sizeof("cold@"));
+    if (strcmp(options->far_bucket, options->bucket) == 0)
+        return kvt_error_set(err, KVT_INVALID,
+                             "far.bucket is bucket: two buckets need two names, by which orders "
+                             "and events tell them apart");
+    if (options->packed != NULL && options->packed[0] != '\0')
+        return kvt_error_set(err, KVT_INVALID,
+                             "packed.namespaces: what is packed lies in one bucket: leave it "
+                             "empty with far.kind");
+    return KVT_OK;
+}
+
 /* What can be told before anything is opened: a loaded store leaves a mark in its bucket. */
 static enum kvt_err
 check_options(const struct gateway_vault_options *options, struct kvt_error *err)
@@ -179,6 +232,43 @@ check_options(const struct gateway_vault_options *options, struct kvt_error *err
         return kvt_error_set(err, KVT_INVALID,
                              "packed.namespaces: a loaded store keeps no promise that packing "
                              "needs: leave it empty with cold.kind driver");
+    return check_more_tiers(options, err);
+}
+
+/* Which tiers there are, and what people, orders and events call them. */
+static void
+name_tiers(struct gateway_vault *vault, const struct gateway_vault_options *options)
+{
+    vault->capacity[GATEWAY_TIER_HOT] = options->hot_capacity;
+    vault->capacity[GATEWAY_TIER_COLD] = options->cold_capacity;
+    vault->capacity[GATEWAY_TIER_WARM] = options->warm_capacity;
+    (void)snprintf(vault->holder[GATEWAY_TIER_HOT], KVT_NAME_MAX, "hot@%s", options->name);
+    (void)snprintf(vault->holder[GATEWAY_TIER_COLD], KVT_NAME_MAX, "cold@%s", options->bucket);
+    if (options->warm_capacity != 0)
+        (void)snprintf(vault->holder[GATEWAY_TIER_WARM], KVT_NAME_MAX, "warm@%s", options->name);
+    if (!has_far(options))
+        return;
+    vault->capacity[GATEWAY_TIER_FAR] = options->far_capacity;
+    (void)snprintf(vault->holder[GATEWAY_TIER_FAR], KVT_NAME_MAX, "cold@%s", options->far_bucket);
+}
+
+/* Blocks of a tier must not vanish with its setting: rows say where they are. */
+static enum kvt_err
+check_left_tiers(struct gateway_vault *vault, struct kvt_error *err)
+{
+    struct gateway_catalog_stats stats;
+
+    gateway_catalog_stats(vault->catalog, &stats);
+    if (stats.blocks[GATEWAY_TIER_FAR] > 0 && !gateway_vault_has(vault, GATEWAY_TIER_FAR))
+        return kvt_error_set(err, KVT_INVALID,
+                             "far.kind is none, but %" PRIu64
+                             " blocks are in the far bucket: set it, and order them back first",
+                             stats.blocks[GATEWAY_TIER_FAR]);
+    if (stats.blocks[GATEWAY_TIER_WARM] > 0 && !gateway_vault_has(vault, GATEWAY_TIER_WARM))
+        return kvt_error_set(err, KVT_INVALID,
+                             "warm.capacity is 0, but %" PRIu64
+                             " blocks are on the warm volume: set it, and order them away first",
+                             stats.blocks[GATEWAY_TIER_WARM]);
     return KVT_OK;
 }
 
@@ -198,11 +288,8 @@ gateway_vault_open(struct gateway_vault **out, const struct gateway_vault_option
         return kvt_error_set(err, KVT_NOMEM, "gateway");
     vault->lock_fd = -1;
     (void)snprintf(vault->name, sizeof(vault->name), "%s", options->name);
-    (void)snprintf(vault->hot_holder, sizeof(vault->hot_holder), "hot@%s", options->name);
-    (void)snprintf(vault->cold_holder, sizeof(vault->cold_holder), "cold@%s", options->bucket);
+    name_tiers(vault, options);
     vault->revision = options->revision;
-    vault->hot_capacity = options->hot_capacity;
-    vault->cold_capacity = options->cold_capacity;
     vault->object_max = options->object_max;
     vault->commit_ranks = options->commit_ranks;
     vault->write_back = options->write_back;
@@ -221,7 +308,11 @@ gateway_vault_open(struct gateway_vault **out, const struct gateway_vault_option
     if (rc == KVT_OK)
         rc = check_backlog(vault, options, err);
     if (rc == KVT_OK)
-        rc = open_tiers(vault, options, err);
+        rc = check_left_tiers(vault, err);
+    if (rc == KVT_OK)
+        rc = open_volumes(vault, options, err);
+    if (rc == KVT_OK)
+        rc = open_buckets(vault, options, err);
     if (rc == KVT_OK)
         rc = open_packer(vault, options, err);
     if (rc == KVT_OK)
@@ -245,6 +336,7 @@ gateway_vault_close(struct gateway_vault *vault)
     gateway_cold_close(vault->cold);
     g4_upload_notes_close(vault->begun);
     g4_store_close(vault->hot);
+    g4_store_close(vault->warm);
     gateway_sealed_free(vault->sealed);
     g4_store_close(vault->uploads);
     gateway_catalog_close(vault->catalog);
@@ -375,14 +467,93 @@ gateway_vault_capacity(struct gateway_vault *vault, unsigned tier)
 {
     struct gateway_adoption_mark adoption;
 
-    if (tier == 0)
-        return vault->hot_capacity;
+    if (((1u << tier) & GATEWAY_VOLUMES) != 0)
+        return vault->capacity[tier];
     gateway_catalog_adoption(vault->catalog, &adoption);
-    return gateway_adoption_capped(&adoption) ? vault->cold_capacity : 0;
+    return gateway_adoption_capped(&adoption) ? vault->capacity[tier] : 0;
+}
+
+struct g4_store *
+gateway_vault_volume(const struct gateway_vault *vault, unsigned tier)
+{
+    return tier == GATEWAY_WARM ? vault->warm : vault->hot;
+}
+
+struct g4_store *
+gateway_vault_store(const struct gateway_vault *vault, unsigned tier)
+{
+    return (tier & GATEWAY_VOLUMES) != 0 ? gateway_vault_volume(vault, tier)
+                                         : gateway_cold_bucket(vault->cold, tier);
+}
+
+unsigned
+gateway_vault_fastest(const struct gateway_vault *vault, unsigned tiers)
+{
+    static const unsigned order[] = {GATEWAY_HOT, GATEWAY_WARM, GATEWAY_COLD, GATEWAY_FAR};
+
+    for (size_t i = 0; i < sizeof(order) / sizeof(order[0]); i++)
+        if ((tiers & order[i]) != 0 && gateway_vault_store(vault, order[i]) != NULL)
+            return order[i];
+    return 0;
+}
+
+bool
+gateway_vault_has(const struct gateway_vault *vault, enum gateway_tier tier)
+{
+    return vault->holder[tier][0] != '\0';
+}
+
+bool
+gateway_vault_find_holder(const struct gateway_vault *vault, const char *holder,
+                          enum gateway_tier *tier)
+{
+    *tier = GATEWAY_TIER_HOT;
+    for (unsigned i = 0; i < GATEWAY_TIERS && holder[0] != '\0'; i++) {
+        if (strcmp(vault->holder[i], holder) == 0) {
+            *tier = (enum gateway_tier)i;
+            return true;
+        }
+    }
+    return false;
 }
 
 const char *
 gateway_vault_tier_name(unsigned tier)
 {
-    return tier == 0 ? "hot" : "cold";
+    static const char *const names[GATEWAY_TIERS] = {"hot", "cold", "warm", "far"};
+
+    return names[tier];
+}
+
+bool
+gateway_vault_find_tier(const char *name, enum gateway_tier *tier)
+{
+    *tier = GATEWAY_TIER_HOT;
+    for (unsigned i = 0; i < GATEWAY_TIERS; i++) {
+        if (strcmp(gateway_vault_tier_name(i), name) == 0) {
+            *tier = (enum gateway_tier)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+enum kvt_err
+gateway_vault_drop_files(struct gateway_vault *vault, const char *key, unsigned tiers)
+{
+    static const unsigned volumes[] = {GATEWAY_HOT, GATEWAY_WARM};
+    enum kvt_err result = KVT_OK;
+
+    for (size_t i = 0; i < sizeof(volumes) / sizeof(volumes[0]); i++) {
+        struct g4_request drop = {.verb = G4_DELETE, .key = key};
+        struct g4_store *volume = gateway_vault_volume(vault, volumes[i]);
+        enum kvt_err rc;
+
+        if (volume == NULL || (tiers & volumes[i]) == 0)
+            continue;
+        rc = g4_store_perform(volume, &drop);
+        if (rc != KVT_OK && rc != KVT_NOTFOUND)
+            result = rc;
+    }
+    return result;
 }

@@ -35,17 +35,16 @@
 
 struct gateway_vault {
     char name[KVT_NAME_MAX];
-    char hot_holder[KVT_NAME_MAX];
-    char cold_holder[KVT_NAME_MAX];
+    char holder[GATEWAY_TIERS][KVT_NAME_MAX]; /* "hot@gw0"; "": there is no such tier */
     enum kvt_key_revision revision;
-    uint64_t hot_capacity;
-    uint64_t cold_capacity;
-    uint64_t object_max;   /* largest body taken or read */
+    uint64_t capacity[GATEWAY_TIERS]; /* as set; gateway_vault_capacity() */
+    uint64_t object_max;              /* largest body taken or read */
     uint32_t commit_ranks; /* of each block of the namespace without a name; 0: no records of it */
     bool write_back;       /* blocks may be acknowledged from their hot copies */
     uint64_t backlog_max;  /* bytes of those that wait for their upload */
     struct gateway_catalog *catalog;
     struct g4_store *hot;          /* NULL: none */
+    struct g4_store *warm;         /* the second volume; NULL: none */
     struct gateway_sealed *sealed; /* what of it is kept in memory; NULL: nothing */
     struct g4_store *uploads;      /* parts that wait: gateway/uploads.h */
     struct g4_upload_notes *begun; /* gateway/begun.h; NULL: the bucket is at no S3 server */
@@ -69,7 +68,12 @@ struct gateway_vault_options {
     bool hot_new; /* hot_dir is another volume than the catalog's, on purpose */
     uint64_t hot_capacity;
     uint64_t hot_memory; /* gateway/sealed.h; 0: none */
+    const char *warm_dir;
+    bool warm_new;
+    uint64_t warm_capacity; /* 0: no second volume; needs a hot one */
     uint64_t cold_capacity;
+    const char *far_bucket; /* its name, when there is one */
+    uint64_t far_capacity;
     uint64_t catalog_max;
     uint64_t object_max;
     uint32_t commit_ranks; /* up to KVT_RANKS_MAX */
@@ -82,7 +86,10 @@ struct gateway_vault_options {
     const char *packed; /* namespaces, "a,b/c"; NULL or "": none */
     struct gateway_packer_options packer;
     struct gateway_cold_options cold;
-    struct g4_store *cold_store; /* tests: used instead of `cold`, and taken over on success */
+    struct gateway_far_options far;
+    /* Tests: used instead of `cold` and `far`, and taken over on success. */
+    struct g4_store *cold_store;
+    struct g4_store *far_store;
     struct gateway_stats *stats;
     struct gateway_budget *budget; /* may be NULL */
 };
@@ -112,6 +119,29 @@ KVT_NODISCARD enum kvt_err gateway_vault_read_block(struct gateway_vault *vault,
                                                     const struct gateway_record *record,
                                                     struct g4_request *request);
 
+/** The volume of GATEWAY_HOT or GATEWAY_WARM; NULL: there is none. */
+struct g4_store *gateway_vault_volume(const struct gateway_vault *vault, unsigned tier);
+
+/** The store of one tier's bit, a volume's or a bucket's; NULL: there is none. */
+struct g4_store *gateway_vault_store(const struct gateway_vault *vault, unsigned tier);
+
+/** Of these tiers the bit of the one that is read first; 0: of none. */
+unsigned gateway_vault_fastest(const struct gateway_vault *vault, unsigned tiers);
+
+/** Does this gateway have the tier? */
+bool gateway_vault_has(const struct gateway_vault *vault, enum gateway_tier tier);
+
+/** The tier of this holder, as "warm@gw0"; false: none of them. */
+bool gateway_vault_find_holder(const struct gateway_vault *vault, const char *holder,
+                               enum gateway_tier *tier);
+
+/** "hot", "cold", "warm", "far"; false: it is none of these. */
+bool gateway_vault_find_tier(const char *name, enum gateway_tier *tier);
+
+/** Drop the files of these volumes.  KVT_OK also when none was there. */
+KVT_NODISCARD enum kvt_err gateway_vault_drop_files(struct gateway_vault *vault, const char *key,
+                                                    unsigned tiers);
+
 /**
  * Does the hot volume have the block of this row?  The file's header says so, no body is read.
  *
@@ -136,7 +166,7 @@ bool gateway_vault_stored_ok(const char *key);
 /** The cap that is kept of a tier, in bytes; 0: none, as of a bucket that is not counted yet. */
 uint64_t gateway_vault_capacity(struct gateway_vault *vault, unsigned tier);
 
-/** "hot", "cold". */
+/** "hot", "cold", "warm", "far". */
 const char *gateway_vault_tier_name(unsigned tier);
 
 #endif /* GATEWAY_VAULT_H */

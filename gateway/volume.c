@@ -24,9 +24,16 @@ is_id(const char *text, size_t size)
            text[size - 1] == '\n';
 }
 
+/* As in its settings: "hot.dir". */
+static const char *
+name_of(enum gateway_tier tier)
+{
+    return tier == GATEWAY_TIER_HOT ? "hot" : "warm";
+}
+
 /* KVT_NOTFOUND: there is no such file. */
 static enum kvt_err
-read_id(const char *path, char id[GATEWAY_VOLUME_ID], struct kvt_error *err)
+read_id(enum gateway_tier tier, const char *path, char id[GATEWAY_VOLUME_ID], struct kvt_error *err)
 {
     char *text = NULL;
     size_t size;
@@ -36,11 +43,11 @@ read_id(const char *path, char id[GATEWAY_VOLUME_ID], struct kvt_error *err)
     if (rc == KVT_OK && is_id(text, size))
         (void)snprintf(id, GATEWAY_VOLUME_ID, "%s", text + strlen(FIRST_LINE));
     else if (rc == KVT_OK)
-        rc = kvt_error_set(
-            err, KVT_INVALID,
-            "%s is not a hot volume's id: restore it, or if the volume is lost remove "
-            "it and start once with hot.new=true",
-            path);
+        rc =
+            kvt_error_set(err, KVT_INVALID,
+                          "%s is not a %s volume's id: restore it, or if the volume is lost remove "
+                          "it and start once with %s.new=true",
+                          path, name_of(tier), name_of(tier));
     kvt_free(text);
     return rc;
 }
@@ -72,25 +79,25 @@ has_blocks(const char *folder)
 }
 
 static enum kvt_err
-refuse(struct gateway_catalog *catalog, const char *folder, const char *found,
-       struct kvt_error *err)
+refuse(struct gateway_catalog *catalog, enum gateway_tier tier, const char *folder,
+       const char *found, struct kvt_error *err)
 {
+    const char *name = name_of(tier);
     struct gateway_catalog_stats stats;
 
     gateway_catalog_stats(catalog, &stats);
     return kvt_error_set(err, found[0] == '\0' ? KVT_NOTFOUND : KVT_INVALID,
-                         "hot.dir %s is %s (%" PRIu64 " blocks, %" PRIu64
+                         "%s.dir %s is %s %s volume %s (%" PRIu64 " blocks, %" PRIu64
                          " of them nowhere else): mount that, or if it is lost start once with "
-                         "hot.new=true",
-                         folder,
-                         found[0] == '\0' ? "not the hot volume the catalog knows"
-                                          : "another hot volume than the catalog's",
-                         stats.blocks[0], stats.owed_blocks);
+                         "%s.new=true",
+                         name, folder, found[0] == '\0' ? "not the" : "another", name,
+                         found[0] == '\0' ? "the catalog knows" : "than the catalog's",
+                         stats.blocks[tier], stats.owed_blocks, name);
 }
 
 enum kvt_err
-gateway_volume_check(struct gateway_catalog *catalog, const char *folder, bool fresh,
-                     struct kvt_error *err)
+gateway_volume_check(struct gateway_catalog *catalog, enum gateway_tier tier, const char *folder,
+                     bool fresh, struct kvt_error *err)
 {
     char path[PATH_BYTES];
     char wanted[GATEWAY_VOLUME_ID];
@@ -99,24 +106,24 @@ gateway_volume_check(struct gateway_catalog *catalog, const char *folder, bool f
     enum kvt_err rc;
 
     if (strlen(folder) + sizeof("/objects") > sizeof(path))
-        return kvt_error_set(err, KVT_RANGE, "hot.dir is too long");
+        return kvt_error_set(err, KVT_RANGE, "%s.dir is too long", name_of(tier));
     (void)snprintf(path, sizeof(path), "%s/volume", folder);
-    rc = gateway_catalog_volume(catalog, wanted);
+    rc = gateway_catalog_volume(catalog, tier, wanted);
     if (rc != KVT_OK && rc != KVT_NOTFOUND)
-        return kvt_error_set(err, rc, "the catalog's hot volume");
-    rc = read_id(path, found, err);
+        return kvt_error_set(err, rc, "the catalog's %s volume", name_of(tier));
+    rc = read_id(tier, path, found, err);
     if (rc != KVT_OK && rc != KVT_NOTFOUND)
         return rc;
     if (rc == KVT_OK && strcmp(found, wanted) == 0)
         return KVT_OK;
     gateway_catalog_stats(catalog, &stats);
     if (!fresh &&
-        (wanted[0] != '\0' || (found[0] == '\0' && stats.blocks[0] > 0 && !has_blocks(folder))))
-        return refuse(catalog, folder, found, err);
+        (wanted[0] != '\0' || (found[0] == '\0' && stats.blocks[tier] > 0 && !has_blocks(folder))))
+        return refuse(catalog, tier, folder, found, err);
     if (wanted[0] != '\0')
-        kvt_log_warn("gateway.volume", "replaced", "%s is taken in the place of hot volume %s",
-                     folder, wanted);
+        kvt_log_warn("gateway.volume", "replaced", "%s is taken in the place of %s volume %s",
+                     folder, name_of(tier), wanted);
     rc = found[0] == '\0' ? write_id(folder, path, found, err) : KVT_OK;
     /* After the file: a volume that has an id is taken by a catalog that has none. */
-    return rc == KVT_OK ? gateway_catalog_name_volume(catalog, found, err) : rc;
+    return rc == KVT_OK ? gateway_catalog_name_volume(catalog, tier, found, err) : rc;
 }

@@ -1,5 +1,5 @@
 /*
- * gateway/volume.h -- is this the hot volume the catalog speaks of?
+ * gateway/volume.h -- is this the volume, hot or warm, the catalog speaks of?
  *
  * Why: where its disk is not mounted, hot.dir is an empty folder.  Taken for the volume, it would
  * have every block written off that is nowhere else.  So the volume has an id, in a file of its own
@@ -20,12 +20,13 @@
 /**
  * Compare them; a catalog that never had a volume takes this one.
  *
- * @param folder  hot.dir, before anything else looks at it
+ * @param folder  hot.dir or warm.dir, before anything else looks at it
  * @param fresh   the operator says that it is another one, and what the catalog has is given up
  * @return KVT_OK, KVT_NOTFOUND (the volume is not there), KVT_INVALID (another is, or a file that
  *         is no id) or why folder or catalog could not be read or written
  */
-KVT_NODISCARD enum kvt_err gateway_volume_check(struct gateway_catalog *catalog, const char *folder,
+KVT_NODISCARD enum kvt_err gateway_volume_check(struct gateway_catalog *catalog,
+                                                enum gateway_tier tier, const char *folder,
                                                 bool fresh, struct kvt_error *err);
 
 #endif /* GATEWAY_VOLUME_H */

@@ -38,10 +38,8 @@ struct fixture {
 static struct gateway_catalog_options
 options_of(const char *folder)
 {
-    return (struct gateway_catalog_options){.path = folder,
-                                            .bytes_max = 64u << 20,
-                                            .hot_capacity = 1u << 20,
-                                            .revision = KVT_KEY_KVBM_B};
+    return (struct gateway_catalog_options){
+        .path = folder, .bytes_max = 64u << 20, .capacity = {1u << 20}, .revision = KVT_KEY_KVBM_B};
 }
 
 static struct gateway_catalog *
@@ -336,8 +334,8 @@ caps_count_what_is_reserved(void **state)
     char key[KVT_KEY_MAX];
 
     gateway_catalog_close(f->catalog);
-    options.hot_capacity = 150;
-    options.cold_capacity = 250;
+    options.capacity[GATEWAY_TIER_HOT] = 150;
+    options.capacity[GATEWAY_TIER_COLD] = 250;
     assert_int_equal(gateway_catalog_open(&f->catalog, &options, &err), KVT_OK);
     for (unsigned i = 0; i < 3; i++) {
         change = (struct gateway_change){.key = key_of(key, i),

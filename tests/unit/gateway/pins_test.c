@@ -32,7 +32,7 @@ open_catalog(struct fixture *f)
 {
     const struct gateway_catalog_options options = {.path = f->folder,
                                                     .bytes_max = 64u << 20,
-                                                    .hot_capacity = HOT_CAPACITY,
+                                                    .capacity = {HOT_CAPACITY},
                                                     .revision = KVT_KEY_KVBM_B};
     struct kvt_error err;
 

@@ -76,8 +76,37 @@ nonsense_is_refused(void **state)
     bytes[1] = GATEWAY_RETIRING + 1;
     assert_false(gateway_record_decode(bytes, size, &record));
     bytes[1] = GATEWAY_STORED;
-    bytes[2] = 4;
+    bytes[2] = 16;
     assert_false(gateway_record_decode(bytes, size, &record));
+    bytes[2] = GATEWAY_COLD;
+    bytes[3] = 16 | 32; /* to both buckets */
+    assert_false(gateway_record_decode(bytes, size, &record));
+    bytes[3] = 64;
+    assert_false(gateway_record_decode(bytes, size, &record));
+}
+
+static void
+four_tiers_and_a_move_come_back(void **state)
+{
+    static const unsigned targets[] = {0, GATEWAY_COLD, GATEWAY_FAR};
+
+    (void)state;
+    for (unsigned tiers = 0; tiers < 1u << GATEWAY_TIERS; tiers++) {
+        for (size_t i = 0; i < sizeof(targets) / sizeof(targets[0]); i++) {
+            const struct gateway_record record = {
+                .state = GATEWAY_STORED, .tiers = tiers, .moving = targets[i], .length = 5};
+            uint8_t bytes[GATEWAY_RECORD_MAX];
+            const size_t size = gateway_record_encode(&record, bytes);
+            struct gateway_record back;
+
+            assert_true(gateway_record_decode(bytes, size, &back));
+            assert_int_equal(back.tiers, tiers);
+            assert_int_equal(back.moving, targets[i]);
+            assert_int_equal(gateway_record_visible(&back), tiers);
+            assert_int_equal(gateway_record_counted(&back), tiers | targets[i]);
+            assert_int_equal(gateway_record_unsettled(&back), targets[i] != 0);
+        }
+    }
 }
 
 static void
@@ -109,9 +138,8 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(records_come_back),
-        cmocka_unit_test(a_foreign_row_is_told_from_others),
-        cmocka_unit_test(nonsense_is_refused),
+        cmocka_unit_test(records_come_back),   cmocka_unit_test(a_foreign_row_is_told_from_others),
+        cmocka_unit_test(nonsense_is_refused), cmocka_unit_test(four_tiers_and_a_move_come_back),
         cmocka_unit_test(events_come_back),
     };
 

@@ -68,7 +68,7 @@ set_up(void **state)
     if (gateway_settings_load(&f->settings, f->config, &err) != KVT_OK)
         fail_msg("%s", err.text);
     assert_int_equal(kvt_metrics_new(&f->metrics), KVT_OK);
-    gateway_stats_init(&f->stats, f->metrics);
+    gateway_stats_init(&f->stats, f->metrics, (struct gateway_stats_tiers){.warm = false});
     assert_int_equal(gateway_auth_new(&f->auth, f->settings.credentials, &err), KVT_OK);
     assert_int_equal(gateway_reload_new(
                          &f->reload, &(struct gateway_reload_options){.config = f->config,

@@ -20,6 +20,14 @@ open_bucket(struct test_gateway *gateway)
     assert_int_equal(g4_directory_open(&inner, &cold, &err), KVT_OK);
     assert_int_equal(g4_faulty_open(&gateway->bucket, inner), KVT_OK);
     gateway->options.cold_store = gateway->bucket;
+    if (gateway->far[0] == '\0')
+        return;
+    assert_int_equal(
+        g4_directory_open(&inner,
+                          &(struct g4_directory_options){.path = gateway->far, .threads = 4}, &err),
+        KVT_OK);
+    assert_int_equal(g4_faulty_open(&gateway->far_bucket, inner), KVT_OK);
+    gateway->options.far_store = gateway->far_bucket;
 }
 
 static void
@@ -42,7 +50,8 @@ test_gateway_open(struct test_gateway *gateway, uint64_t hot_capacity, uint64_t 
     (void)snprintf(gateway->cold, sizeof(gateway->cold), "%s/cold", gateway->folder);
     (void)snprintf(gateway->state, sizeof(gateway->state), "%s/state", gateway->folder);
     assert_int_equal(kvt_metrics_new(&gateway->metrics), KVT_OK);
-    gateway_stats_init(&gateway->stats, gateway->metrics);
+    gateway_stats_init(&gateway->stats, gateway->metrics,
+                       (struct gateway_stats_tiers){.warm = true, .far = true});
     gateway->options = (struct gateway_vault_options){
         .name = "gw0",
         .bucket = "kvtier",
@@ -59,6 +68,18 @@ test_gateway_open(struct test_gateway *gateway, uint64_t hot_capacity, uint64_t 
     };
     open_bucket(gateway);
     open_vault(gateway);
+}
+
+void
+test_gateway_extend(struct test_gateway *gateway, uint64_t warm_capacity, uint64_t far_capacity)
+{
+    (void)snprintf(gateway->warm, sizeof(gateway->warm), "%s/warm", gateway->folder);
+    (void)snprintf(gateway->far, sizeof(gateway->far), "%s/far", gateway->folder);
+    gateway->options.warm_dir = gateway->warm;
+    gateway->options.warm_capacity = warm_capacity;
+    gateway->options.far_bucket = "attic";
+    gateway->options.far_capacity = far_capacity;
+    test_gateway_reopen(gateway);
 }
 
 void

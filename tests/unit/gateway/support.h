@@ -28,10 +28,17 @@ struct test_gateway {
     struct gateway_vault_options options;
     struct gateway_vault *vault;
     struct g4_store *bucket; /* the faulty store inside the vault's cold tier */
+    char warm[160];
+    char far[160];               /* "": two tiers */
+    struct g4_store *far_bucket; /* as `bucket` */
 };
 
 /** Open with these caps (0: no hot tier, no cold cap); asserts. */
 void test_gateway_open(struct test_gateway *gateway, uint64_t hot_capacity, uint64_t cold_capacity);
+
+/** Open it again with a second volume and a second bucket. */
+void test_gateway_extend(struct test_gateway *gateway, uint64_t warm_capacity,
+                         uint64_t far_capacity);
 
 /** Close the vault and open it again on the same folders. */
 void test_gateway_reopen(struct test_gateway *gateway);

@@ -643,7 +643,7 @@ orphans_are_swept(void **state)
                                             &(struct g4_meta){0}),
                      KVT_OK);
     do
-        assert_int_equal(gateway_recover_orphans(g.vault, token), KVT_OK);
+        assert_int_equal(gateway_recover_orphans(g.vault, GATEWAY_HOT, token), KVT_OK);
     while (token[0] != '\0');
     assert_int_equal(test_gateway_store_head(g.vault->hot, key, &head), KVT_NOTFOUND);
     assert_int_equal(test_gateway_store_head(g.vault->hot, test_gateway_key(key, 1), &head),

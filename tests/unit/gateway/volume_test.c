@@ -27,7 +27,7 @@ set_up(void **state)
     struct fixture *f = kvt_calloc(1, sizeof(*f));
     const struct gateway_catalog_options options = {.path = f->file,
                                                     .bytes_max = 16u << 20,
-                                                    .hot_capacity = 1u << 20,
+                                                    .capacity = {1u << 20},
                                                     .revision = KVT_KEY_KVBM_B};
 
     (void)test_folder_make(f->folder, sizeof(f->folder));
@@ -54,7 +54,7 @@ static enum kvt_err
 check(const struct fixture *f, bool fresh, struct kvt_error *err)
 {
     *err = (struct kvt_error){.code = KVT_OK};
-    return gateway_volume_check(f->catalog, f->hot, fresh, err);
+    return gateway_volume_check(f->catalog, GATEWAY_TIER_HOT, f->hot, fresh, err);
 }
 
 static void
@@ -73,7 +73,7 @@ expect_one(const struct fixture *f)
     char *text;
     size_t size;
 
-    assert_int_equal(gateway_catalog_volume(f->catalog, id), KVT_OK);
+    assert_int_equal(gateway_catalog_volume(f->catalog, GATEWAY_TIER_HOT, id), KVT_OK);
     (void)snprintf(wanted, sizeof(wanted), "kvtier-volume 1 %s\n", id);
     assert_int_equal(kvt_file_read(&text, &size, f->file, 64, NULL), KVT_OK);
     assert_string_equal(text, wanted);
@@ -100,7 +100,7 @@ first_start_and_the_next(void **state)
     struct kvt_error err;
     char id[GATEWAY_VOLUME_ID];
 
-    assert_int_equal(gateway_catalog_volume(f->catalog, id), KVT_NOTFOUND);
+    assert_int_equal(gateway_catalog_volume(f->catalog, GATEWAY_TIER_HOT, id), KVT_NOTFOUND);
     assert_string_equal(id, "");
     assert_int_equal(check(f, false, &err), KVT_OK);
     expect_one(f);
@@ -118,7 +118,7 @@ not_mounted(void **state)
     char after[GATEWAY_VOLUME_ID];
 
     assert_int_equal(check(f, false, &err), KVT_OK);
-    assert_int_equal(gateway_catalog_volume(f->catalog, before), KVT_OK);
+    assert_int_equal(gateway_catalog_volume(f->catalog, GATEWAY_TIER_HOT, before), KVT_OK);
     add_block(f);
     assert_int_equal(unlink(f->file), 0);
     assert_int_equal(check(f, false, &err), KVT_NOTFOUND);
@@ -128,7 +128,7 @@ not_mounted(void **state)
     assert_int_equal(access(f->file, F_OK), -1); /* and nothing was written there */
     assert_int_equal(check(f, true, &err), KVT_OK);
     expect_one(f);
-    assert_int_equal(gateway_catalog_volume(f->catalog, after), KVT_OK);
+    assert_int_equal(gateway_catalog_volume(f->catalog, GATEWAY_TIER_HOT, after), KVT_OK);
     assert_string_not_equal(before, after);
     assert_int_equal(check(f, false, &err), KVT_OK);
 }
@@ -196,7 +196,7 @@ ended_in_between(void **state)
 
     write_file(f, "kvtier-volume 1 0123456789abcdef\n");
     assert_int_equal(check(f, false, &err), KVT_OK);
-    assert_int_equal(gateway_catalog_volume(f->catalog, id), KVT_OK);
+    assert_int_equal(gateway_catalog_volume(f->catalog, GATEWAY_TIER_HOT, id), KVT_OK);
     assert_string_equal(id, "0123456789abcdef");
 }
 

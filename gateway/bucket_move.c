@@ -1,0 +1,288 @@
+#include "gateway/bucket_move.h"
+
+#include <string.h>
+
+#include "base/clock.h"
+#include "g4/check.h"
+#include "gateway/claim.h"
+#include "gateway/commit.h"
+#include "gateway/fault.h"
+
+enum kvt_err
+gateway_bucket_ended(struct gateway_vault *vault, unsigned tier, enum kvt_err rc)
+{
+    return tier == GATEWAY_COLD ? gateway_cold_ended(vault->cold, rc)
+                                : gateway_cold_far_ended(vault->cold, rc);
+}
+
+static enum gateway_tier
+number_of(unsigned tier)
+{
+    return tier == GATEWAY_COLD ? GATEWAY_TIER_COLD : GATEWAY_TIER_FAR;
+}
+
+/* Write the checked bytes: where nothing is, or over exactly what was seen there. */
+static enum kvt_err
+write_copy(struct gateway_vault *vault, const char *key, const struct gateway_record *record,
+           unsigned tier, const struct g4_request *source, const char *seen_etag)
+{
+    struct g4_request request = {.verb = G4_PUT,
+                                 .key = key,
+                                 .condition = seen_etag == NULL ? G4_IF_ABSENT : G4_IF_MATCH,
+                                 .body = source->buffer,
+                                 .body_size = source->buffer_size};
+    enum kvt_err rc;
+
+    gateway_record_meta(record, &request.meta);
+    if (seen_etag != NULL)
+        memcpy(request.etag, seen_etag, sizeof(request.etag));
+    rc = g4_store_perform(gateway_cold_bucket(vault->cold, tier), &request);
+    if (rc == KVT_OK)
+        gateway_stats_add(vault->stats, GATEWAY_STAT_BYTES_MOVED, record->length);
+    return rc == KVT_EXISTS || rc == KVT_PRECONDITION ? KVT_AGAIN : rc;
+}
+
+enum kvt_err
+gateway_bucket_ensure(struct gateway_vault *vault, const char *key, struct gateway_record *record,
+                      unsigned tier, unsigned source, bool known)
+{
+    struct g4_store *bucket = gateway_cold_bucket(vault->cold, tier);
+    struct g4_request copy;
+    struct g4_request from;
+    enum kvt_err from_rc;
+    enum kvt_err rc;
+
+    rc = gateway_vault_read_block(vault, bucket, key, record, &copy);
+    if (rc != KVT_CORRUPT && rc != KVT_NOTFOUND)
+        goto done;
+    if (rc == KVT_NOTFOUND && known)
+        goto done; /* whoever removed it meant the block: it is not made anew */
+    if (rc == KVT_CORRUPT && !gateway_fault_is_tombstone(&copy))
+        gateway_fault_keep(vault, key, number_of(tier), copy.buffer, copy.buffer_size,
+                           copy.error.text);
+    from_rc =
+        gateway_vault_read_block(vault, gateway_vault_store(vault, source), key, record, &from);
+    if (from_rc != KVT_OK && (source & GATEWAY_BUCKETS) != 0)
+        rc = gateway_bucket_ended(vault, source, from_rc);
+    else if (from_rc == KVT_AGAIN)
+        rc = KVT_AGAIN;
+    if (from_rc == KVT_OK) {
+        rc = write_copy(vault, key, record, tier, &from, rc == KVT_CORRUPT ? copy.etag : NULL);
+        gateway_vault_release(vault, &copy);
+        if (rc == KVT_OK)
+            rc = gateway_vault_read_block(vault, bucket, key, record, &copy);
+    }
+    gateway_vault_release(vault, &from);
+
+done:
+    if (rc == KVT_OK)
+        memcpy(record->etag, copy.etag, sizeof(record->etag));
+    gateway_vault_release(vault, &copy);
+    return gateway_bucket_ended(vault, tier, rc);
+}
+
+/* ---- taking away ---- */
+
+static enum kvt_err
+head(struct gateway_vault *vault, const char *key, unsigned tier, struct g4_request *request)
+{
+    *request = (struct g4_request){
+        .verb = G4_HEAD, .key = key, .deadline_ms = kvt_clock_mono_ms() + GATEWAY_COLD_LOOK_MS};
+    return gateway_bucket_ended(vault, tier,
+                                g4_store_perform(gateway_cold_bucket(vault->cold, tier), request));
+}
+
+/* Put a tombstone over exactly what was seen. */
+static enum kvt_err
+bury(struct gateway_vault *vault, const char *key, unsigned tier, struct g4_request *seen)
+{
+    struct g4_request put = {
+        .verb = G4_PUT,
+        .key = key,
+        .condition = G4_IF_MATCH,
+        .body = "",
+        .meta = {.present = true, .crc32c = g4_check_crc32c("", 0), .writer = GATEWAY_TOMBSTONE}};
+    enum kvt_err rc;
+
+    memcpy(put.etag, seen->etag, sizeof(put.etag));
+    rc = gateway_bucket_ended(vault, tier,
+                              g4_store_perform(gateway_cold_bucket(vault->cold, tier), &put));
+    if (rc == KVT_OK) {
+        memcpy(seen->etag, put.etag, sizeof(seen->etag));
+        return rc;
+    }
+    if (rc != KVT_PRECONDITION && rc != KVT_NOTFOUND)
+        return rc;
+    /* Our own PUT, whose first answer was lost, or another gateway that moves the same block. */
+    rc = head(vault, key, tier, seen);
+    return rc == KVT_OK && !gateway_fault_is_tombstone(seen) ? KVT_AGAIN : rc;
+}
+
+enum kvt_err
+gateway_bucket_drop(struct gateway_vault *vault, const char *key, unsigned tier)
+{
+    struct g4_request drop = {.verb = G4_DELETE, .key = key, .once = true};
+    struct gateway_cold_state state;
+    struct g4_request seen;
+    enum kvt_err rc = head(vault, key, tier, &seen);
+
+    if ((rc == KVT_OK && !gateway_fault_is_tombstone(&seen)) || rc == KVT_CORRUPT)
+        rc = bury(vault, key, tier, &seen);
+    if (rc != KVT_OK)
+        return rc == KVT_NOTFOUND ? KVT_OK : rc;
+    gateway_cold_state(vault->cold, &state);
+    if (state.tested && state.selftest.delete_if_match) {
+        drop.condition = G4_IF_MATCH;
+        memcpy(drop.etag, seen.etag, sizeof(drop.etag));
+    }
+    rc = gateway_bucket_ended(vault, tier,
+                              g4_store_perform(gateway_cold_bucket(vault->cold, tier), &drop));
+    /* PRECONDITION: somebody put it again, over the tombstone. */
+    return rc == KVT_NOTFOUND || rc == KVT_PRECONDITION ? KVT_OK : rc;
+}
+
+/* ---- moving ---- */
+
+static enum kvt_err
+publish(struct gateway_vault *vault, const char *key, struct gateway_record *record, bool reserve,
+        enum gateway_catalog_wait wait)
+{
+    struct gateway_change change = {.key = key, .record = *record, .reserve = reserve};
+    enum kvt_err rc = gateway_catalog_change(vault->catalog, &change, 1, wait);
+
+    if (rc == KVT_OK)
+        rc = change.status;
+    if (rc == KVT_OK)
+        *record = change.record;
+    return rc;
+}
+
+/* The copy is verified and known: the source goes, and then its bit. */
+static enum kvt_err
+leave(struct gateway_vault *vault, const char *key, struct gateway_record *record,
+      const char etag[G4_ETAG_MAX])
+{
+    const unsigned from = GATEWAY_BUCKETS & ~record->moving;
+    const enum kvt_err rc = gateway_bucket_drop(vault, key, from);
+
+    if (rc != KVT_OK)
+        return rc;
+    record->tiers &= ~from;
+    record->moving = 0;
+    memcpy(record->etag, etag, sizeof(record->etag));
+    return publish(vault, key, record, false, GATEWAY_APPLIED);
+}
+
+/* KVBM reads the first bucket itself, and the record there says that all of the block is. */
+static bool
+is_bound(struct gateway_vault *vault, const char *key)
+{
+    char commit[KVT_KEY_MAX];
+
+    return gateway_commit_needed(vault, key, commit);
+}
+
+enum kvt_err
+gateway_bucket_move(struct gateway_vault *vault, const char *key, struct gateway_record *record,
+                    unsigned to, bool keep)
+{
+    const unsigned from = GATEWAY_BUCKETS & ~to;
+    const bool had = (record->tiers & to) != 0;
+    struct gateway_record copy;
+    enum kvt_err rc = KVT_OK;
+
+    if (record->foreign || record->opaque || is_bound(vault, key))
+        return KVT_UNSUPPORTED;
+    if (record->moving != 0)
+        return KVT_AGAIN; /* it is settled first */
+    if (!gateway_cold_takes(vault->cold, to) ||
+        (from == GATEWAY_COLD && !gateway_cold_healthy(vault->cold)))
+        return KVT_UNAVAILABLE;
+    if (!had || !keep) {
+        record->moving = to;
+        rc = publish(vault, key, record, true, GATEWAY_DURABLE);
+        if (rc != KVT_OK) {
+            record->moving = 0;
+            return rc;
+        }
+    }
+    copy = *record;
+    rc = gateway_bucket_ensure(vault, key, &copy, to, from, false);
+    if (rc == KVT_OK && !had) {
+        record->tiers |= to;
+        record->moving = keep ? 0 : to;
+        if (to == GATEWAY_COLD) /* readers see this one */
+            memcpy(record->etag, copy.etag, sizeof(record->etag));
+        rc = publish(vault, key, record, false, GATEWAY_DURABLE);
+    }
+    if (rc == KVT_OK)
+        return keep ? KVT_OK : leave(vault, key, record, copy.etag);
+    /* What was not said now is said when the row is settled, which also undoes what was copied. */
+    if (rc == KVT_NOTFOUND || rc == KVT_CORRUPT)
+        (void)!gateway_bucket_settle(vault, key);
+    return rc;
+}
+
+/* Is it there, as the row says?  KVT_NOTFOUND: it is not, or another. */
+static enum kvt_err
+shows(struct gateway_vault *vault, const char *key, const struct gateway_record *record,
+      unsigned tier, char etag[G4_ETAG_MAX])
+{
+    struct g4_request seen;
+    const enum kvt_err rc = head(vault, key, tier, &seen);
+
+    memcpy(etag, seen.etag, G4_ETAG_MAX);
+    if (rc == KVT_CORRUPT)
+        return KVT_NOTFOUND;
+    if (rc != KVT_OK)
+        return rc;
+    return gateway_claim_shows(&seen, record->length, record->crc32c, record->fingerprint)
+               ? KVT_OK
+               : KVT_NOTFOUND;
+}
+
+/* The copy was not known to be whole yet: the source stays, and what there may be of it goes. */
+static enum kvt_err
+undo(struct gateway_vault *vault, const char *key, struct gateway_record *record)
+{
+    char etag[G4_ETAG_MAX];
+    const unsigned to = record->moving;
+    enum kvt_err rc = shows(vault, key, record, GATEWAY_BUCKETS & ~to, etag);
+
+    if (rc == KVT_NOTFOUND && shows(vault, key, record, to, etag) == KVT_OK) {
+        /* Another gateway moved it, or the source was damaged: this is the copy there is. */
+        record->tiers = (record->tiers & GATEWAY_VOLUMES) | to;
+        memcpy(record->etag, etag, sizeof(record->etag));
+    } else if (rc == KVT_OK) {
+        rc = gateway_bucket_drop(vault, key, to);
+        if (rc != KVT_OK)
+            return rc;
+    } else if (rc != KVT_NOTFOUND) {
+        return rc;
+    }
+    record->moving = 0;
+    return publish(vault, key, record, false, GATEWAY_APPLIED);
+}
+
+enum kvt_err
+gateway_bucket_settle(struct gateway_vault *vault, const char *key)
+{
+    char etag[G4_ETAG_MAX];
+    struct gateway_record record;
+    enum kvt_err rc = gateway_catalog_get(vault->catalog, key, &record);
+
+    if (rc != KVT_OK || record.state != GATEWAY_STORED || record.moving == 0)
+        return rc == KVT_NOTFOUND ? KVT_OK : rc;
+    if (!gateway_cold_takes(vault->cold, GATEWAY_FAR))
+        return KVT_UNAVAILABLE;
+    if ((record.tiers & record.moving) == 0)
+        return undo(vault, key, &record);
+    rc = shows(vault, key, &record, record.moving, etag);
+    if (rc == KVT_OK)
+        return leave(vault, key, &record, etag);
+    if (rc != KVT_NOTFOUND)
+        return rc;
+    record.tiers &= ~record.moving; /* it was lost: the source has stayed */
+    record.moving = 0;
+    return publish(vault, key, &record, false, GATEWAY_APPLIED);
+}

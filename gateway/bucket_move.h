@@ -1,0 +1,47 @@
+/*
+ * gateway/bucket_move.h -- copies of blocks in two buckets: made, verified, taken away.
+ *
+ * Why: a bucket is shared.  What is written there must be the first, or replace exactly what was
+ * seen; what is taken away is first replaced by a tombstone, with If-Match, for there are stores
+ * that delete whatever is there.  A row says where its block is bound to before anything is
+ * copied, so that a crash leaves no copy that nobody counts.
+ *
+ * Ownership: borrowed for the call.
+ * Threads:   any; the caller holds the key.
+ * Limits:    as gateway/move.h.
+ */
+#ifndef GATEWAY_BUCKET_MOVE_H
+#define GATEWAY_BUCKET_MOVE_H
+
+#include <stdbool.h>
+
+#include "gateway/vault.h"
+
+/** What a bucket said: UNAVAILABLE and TIMEOUT of the first one make it suspect.  Returns `rc`. */
+enum kvt_err gateway_bucket_ended(struct gateway_vault *vault, unsigned tier, enum kvt_err rc);
+
+/**
+ * Make sure that a bucket has a whole copy, verified by reading it.
+ *
+ * @param record  of the block; its ETag is set to the copy's
+ * @param source  where it is made from when there is none, or a bad one; a tier's bit
+ * @param known   the row says that the bucket has one: gone is then KVT_NOTFOUND, and not made anew
+ */
+KVT_NODISCARD enum kvt_err gateway_bucket_ensure(struct gateway_vault *vault, const char *key,
+                                                 struct gateway_record *record, unsigned tier,
+                                                 unsigned source, bool known);
+
+/** Take a bucket's copy away, in two phases.  KVT_OK also when there was none; KVT_AGAIN: it is
+ *  being changed. */
+KVT_NODISCARD enum kvt_err gateway_bucket_drop(struct gateway_vault *vault, const char *key,
+                                               unsigned tier);
+
+/** Move a block from one bucket to the other; `record` is its row, before and after. */
+KVT_NODISCARD enum kvt_err gateway_bucket_move(struct gateway_vault *vault, const char *key,
+                                               struct gateway_record *record, unsigned to,
+                                               bool keep);
+
+/** gateway_move_settle() for a caller who holds the key. */
+KVT_NODISCARD enum kvt_err gateway_bucket_settle(struct gateway_vault *vault, const char *key);
+
+#endif /* GATEWAY_BUCKET_MOVE_H */

@@ -1,0 +1,480 @@
+/*
+ * What is tested: gateway/move.h between four tiers.  Each of the twelve edges does what it says,
+ * once or twice; with any single call to any of the four stores failing, or done with its answer
+ * lost, and with every call failing from one on and the process gone, the block is read as it was
+ * put, and after the next life's repairs the rows say what is there, no more and no less.  A
+ * random walk with removals, faults and restarts against a model says the same.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/random.h"
+#include "gateway/move.h"
+#include "gateway/recover.h"
+#include "gateway/remove.h"
+
+#include "tests/unit/gateway/support.h"
+
+enum { SIZE = 3000, NUMBER = 1, CALLS_MAX = 60, STEPS = 900, KEYS = 6 };
+
+static const unsigned bits[GATEWAY_TIERS] = {GATEWAY_HOT, GATEWAY_COLD, GATEWAY_WARM, GATEWAY_FAR};
+
+struct world {
+    struct test_gateway g;
+    struct g4_store *stores[GATEWAY_TIERS]; /* faulty ones */
+};
+
+static void
+wrap_volumes(struct world *w)
+{
+    assert_int_equal(g4_faulty_open(&w->stores[GATEWAY_TIER_HOT], w->g.vault->hot), KVT_OK);
+    assert_int_equal(g4_faulty_open(&w->stores[GATEWAY_TIER_WARM], w->g.vault->warm), KVT_OK);
+    w->g.vault->hot = w->stores[GATEWAY_TIER_HOT];
+    w->g.vault->warm = w->stores[GATEWAY_TIER_WARM];
+    w->stores[GATEWAY_TIER_COLD] = w->g.bucket;
+    w->stores[GATEWAY_TIER_FAR] = w->g.far_bucket;
+}
+
+static void
+open_world(struct world *w)
+{
+    test_gateway_open(&w->g, 1 << 20, 0);
+    test_gateway_extend(&w->g, 1 << 20, 0);
+    wrap_volumes(w);
+}
+
+static void
+reopen_world(struct world *w)
+{
+    test_gateway_reopen(&w->g);
+    wrap_volumes(w);
+}
+
+static enum kvt_err
+move(struct world *w, uint64_t number, unsigned from, unsigned to, bool keep)
+{
+    const struct gateway_move what = {.from = from, .to = to, .keep = keep};
+    char key[KVT_KEY_MAX];
+    uint64_t bytes;
+
+    return gateway_move(w->g.vault, test_gateway_key(key, number), &what, &bytes);
+}
+
+static bool
+is_anything_there(struct world *w, uint64_t number, unsigned tier)
+{
+    struct g4_request head;
+    char key[KVT_KEY_MAX];
+
+    return test_gateway_store_head(w->stores[tier], test_gateway_key(key, number), &head) !=
+           KVT_NOTFOUND;
+}
+
+/* What a life does by itself. */
+static void
+repair(struct world *w)
+{
+    static const unsigned volumes[] = {GATEWAY_HOT, GATEWAY_WARM};
+
+    gateway_cold_probe(w->g.vault->cold);
+    (void)gateway_recover_pending(w->g.vault);
+    for (size_t i = 0; i < 2; i++) {
+        char token[G4_TOKEN_MAX] = "";
+
+        do
+            assert_int_equal(gateway_recover_orphans(w->g.vault, volumes[i], token), KVT_OK);
+        while (token[0] != '\0');
+    }
+}
+
+/* The rows say what is there, and the counters what the rows say. */
+static void
+expect_true_rows(struct world *w, uint64_t numbers, const char *what)
+{
+    uint64_t used[GATEWAY_TIERS] = {0};
+    struct gateway_catalog_stats stats;
+
+    for (uint64_t number = 1; number <= numbers; number++) {
+        const unsigned tiers = test_gateway_tiers(&w->g, number, NULL);
+
+        for (unsigned tier = 0; tier < GATEWAY_TIERS; tier++) {
+            const bool said = (tiers & bits[tier]) != 0;
+
+            if (said != is_anything_there(w, number, tier))
+                fail_msg("%s: block %u: its row says %x, and tier %u %s", what, (unsigned)number,
+                         tiers, tier, said ? "has nothing" : "has something");
+            used[tier] += said ? SIZE : 0;
+        }
+    }
+    gateway_catalog_stats(w->g.vault->catalog, &stats);
+    assert_int_equal(stats.pending, 0);
+    for (unsigned tier = 0; tier < GATEWAY_TIERS; tier++) {
+        assert_int_equal(stats.used[tier], used[tier]);
+        assert_int_equal(stats.blocks[tier], used[tier] / SIZE);
+    }
+}
+
+static void
+expect_readable(struct world *w, uint64_t number, const char *what)
+{
+    const enum kvt_err rc = test_gateway_get(&w->g, number, SIZE, NULL);
+
+    if (rc != KVT_OK)
+        fail_msg("%s: %s", what, kvt_err_text(rc));
+}
+
+/* A block in `tier`; of the volumes it is beside its bucket's copy. */
+static void
+place(struct world *w, uint64_t number, unsigned tier)
+{
+    assert_int_equal(test_gateway_put(&w->g, number, SIZE), KVT_OK);
+    if (tier == GATEWAY_TIER_WARM)
+        assert_int_equal(move(w, number, GATEWAY_HOT, GATEWAY_WARM, false), KVT_OK);
+    if (tier == GATEWAY_TIER_COLD || tier == GATEWAY_TIER_FAR)
+        assert_int_equal(move(w, number, GATEWAY_HOT, GATEWAY_COLD, false), KVT_OK);
+    if (tier == GATEWAY_TIER_FAR)
+        assert_int_equal(move(w, number, GATEWAY_COLD, GATEWAY_FAR, false), KVT_OK);
+}
+
+/* Where it is after a move from where place() put it. */
+static unsigned
+expected(unsigned from, unsigned to, bool keep)
+{
+    const bool volume = (bits[from] & GATEWAY_VOLUMES) != 0;
+    const unsigned before = bits[from] | (volume ? GATEWAY_COLD : 0u);
+
+    if (!volume && (bits[to] & GATEWAY_VOLUMES) != 0)
+        return before | bits[to];
+    if (volume && bits[to] == GATEWAY_FAR) /* the bucket's copy is moved there */
+        return GATEWAY_FAR | (keep ? bits[from] : 0u);
+    return (before & (keep ? ~0u : ~bits[from])) | bits[to];
+}
+
+static void
+every_edge(void **state)
+{
+    uint64_t number = 0;
+    struct world w;
+
+    (void)state;
+    open_world(&w);
+    for (unsigned from = 0; from < GATEWAY_TIERS; from++) {
+        for (unsigned to = 0; to < GATEWAY_TIERS; to++) {
+            for (unsigned keep = 0; keep < 2 && from != to; keep++) {
+                place(&w, ++number, from);
+                for (unsigned repeat = 0; repeat < 2; repeat++) {
+                    assert_int_equal(move(&w, number, bits[from], bits[to], keep), KVT_OK);
+                    assert_int_equal(test_gateway_tiers(&w.g, number, NULL),
+                                     expected(from, to, keep));
+                    expect_readable(&w, number, "edge");
+                }
+            }
+        }
+    }
+    expect_true_rows(&w, number, "edges");
+    reopen_world(&w);
+    expect_true_rows(&w, number, "edges, reopened");
+    test_gateway_close(&w.g);
+}
+
+/* Readers take the fastest. */
+static void
+reads_name_the_tier_that_served(void **state)
+{
+    struct world w;
+    unsigned tier;
+
+    (void)state;
+    open_world(&w);
+    for (unsigned at = 0; at < GATEWAY_TIERS; at++) {
+        place(&w, at + 1, at);
+        assert_int_equal(test_gateway_get(&w.g, at + 1, SIZE, &tier), KVT_OK);
+        assert_int_equal(tier, at);
+    }
+    /* In all four: up again, each time a faster one. */
+    place(&w, 9, GATEWAY_TIER_FAR);
+    assert_int_equal(move(&w, 9, GATEWAY_FAR, GATEWAY_COLD, true), KVT_OK);
+    assert_int_equal(test_gateway_get(&w.g, 9, SIZE, &tier), KVT_OK);
+    assert_int_equal(tier, GATEWAY_TIER_COLD);
+    assert_int_equal(move(&w, 9, GATEWAY_FAR, GATEWAY_WARM, false), KVT_OK);
+    assert_int_equal(test_gateway_get(&w.g, 9, SIZE, &tier), KVT_OK);
+    assert_int_equal(tier, GATEWAY_TIER_WARM);
+    assert_int_equal(move(&w, 9, GATEWAY_WARM, GATEWAY_HOT, true), KVT_OK);
+    assert_int_equal(test_gateway_get(&w.g, 9, SIZE, &tier), KVT_OK);
+    assert_int_equal(tier, GATEWAY_TIER_HOT);
+    assert_int_equal(test_gateway_tiers(&w.g, 9, NULL), GATEWAY_VOLUMES | GATEWAY_BUCKETS);
+    assert_int_equal(test_gateway_get(&w.g, 9, SIZE, &tier), KVT_OK);
+    test_gateway_close(&w.g);
+}
+
+static void
+a_removal_takes_all_copies(void **state)
+{
+    char key[KVT_KEY_MAX];
+    struct world w;
+
+    (void)state;
+    open_world(&w);
+    place(&w, 1, GATEWAY_TIER_FAR);
+    assert_int_equal(move(&w, 1, GATEWAY_FAR, GATEWAY_COLD, true), KVT_OK);
+    assert_int_equal(move(&w, 1, GATEWAY_COLD, GATEWAY_WARM, true), KVT_OK);
+    assert_int_equal(move(&w, 1, GATEWAY_WARM, GATEWAY_HOT, true), KVT_OK);
+    assert_int_equal(gateway_remove(w.g.vault, test_gateway_key(key, 1)), KVT_OK);
+    expect_true_rows(&w, 1, "removed");
+    assert_int_equal(test_gateway_get(&w.g, 1, SIZE, NULL), KVT_NOTFOUND);
+    test_gateway_close(&w.g);
+}
+
+static void
+caps_hold(void **state)
+{
+    struct world w;
+
+    (void)state;
+    test_gateway_open(&w.g, 1 << 20, 0);
+    test_gateway_extend(&w.g, SIZE, SIZE);
+    wrap_volumes(&w);
+    for (uint64_t number = 1; number <= 2; number++)
+        assert_int_equal(test_gateway_put(&w.g, number, SIZE), KVT_OK);
+    assert_int_equal(move(&w, 1, GATEWAY_HOT, GATEWAY_WARM, false), KVT_OK);
+    assert_int_equal(move(&w, 2, GATEWAY_HOT, GATEWAY_WARM, false), KVT_FULL);
+    assert_int_equal(test_gateway_tiers(&w.g, 2, NULL), GATEWAY_HOT | GATEWAY_COLD);
+    assert_int_equal(move(&w, 1, GATEWAY_COLD, GATEWAY_FAR, false), KVT_OK);
+    assert_int_equal(move(&w, 2, GATEWAY_COLD, GATEWAY_FAR, false), KVT_FULL);
+    assert_int_equal(move(&w, 2, GATEWAY_HOT, GATEWAY_FAR, false), KVT_FULL);
+    assert_int_equal(test_gateway_tiers(&w.g, 2, NULL), GATEWAY_HOT | GATEWAY_COLD);
+    reopen_world(&w); /* and after a restart, which lists nothing */
+    assert_int_equal(move(&w, 2, GATEWAY_HOT, GATEWAY_WARM, false), KVT_FULL);
+    assert_int_equal(move(&w, 2, GATEWAY_COLD, GATEWAY_FAR, false), KVT_FULL);
+    expect_true_rows(&w, 2, "caps");
+    test_gateway_close(&w.g);
+}
+
+/* One that another gateway moved is found, and the row follows. */
+static void
+a_block_that_was_moved_by_others_is_found(void **state)
+{
+    struct gateway_change change;
+    char key[KVT_KEY_MAX];
+    struct world w;
+    unsigned tier;
+
+    (void)state;
+    open_world(&w);
+    place(&w, 1, GATEWAY_TIER_FAR);
+    change = (struct gateway_change){.key = test_gateway_key(key, 1)};
+    assert_int_equal(gateway_catalog_get(w.g.vault->catalog, key, &change.record), KVT_OK);
+    change.record.tiers = GATEWAY_COLD;
+    assert_int_equal(gateway_catalog_change(w.g.vault->catalog, &change, 1, GATEWAY_APPLIED),
+                     KVT_OK);
+    assert_int_equal(test_gateway_get(&w.g, 1, SIZE, &tier), KVT_OK);
+    assert_int_equal(tier, GATEWAY_TIER_FAR);
+    assert_int_equal(test_gateway_tiers(&w.g, 1, NULL), GATEWAY_FAR);
+    /* Without a row at all it is found too, counted where it is, and met by a PUT. */
+    change.erase = true;
+    assert_int_equal(gateway_catalog_change(w.g.vault->catalog, &change, 1, GATEWAY_APPLIED),
+                     KVT_OK);
+    assert_int_equal(test_gateway_get(&w.g, 1, SIZE, &tier), KVT_OK);
+    assert_int_equal(test_gateway_tiers(&w.g, 1, NULL), GATEWAY_FAR);
+    assert_int_equal(test_gateway_put(&w.g, 1, SIZE), KVT_OK);
+    expect_true_rows(&w, 1, "moved by others");
+    test_gateway_close(&w.g);
+}
+
+/* The far bucket away: what is elsewhere is served and put as ever. */
+static void
+a_far_bucket_that_is_away_hurts_nobody_else(void **state)
+{
+    struct g4_fault_rule rule = {
+        .fault = G4_FAULT_FAIL, .count = UINT64_MAX, .status = KVT_UNAVAILABLE};
+    struct world w;
+
+    (void)state;
+    open_world(&w);
+    place(&w, 1, GATEWAY_TIER_COLD);
+    place(&w, 2, GATEWAY_TIER_FAR);
+    for (rule.verb = G4_GET; rule.verb <= G4_LIST; rule.verb++)
+        g4_faulty_set(w.g.far_bucket, &rule);
+    assert_int_equal(test_gateway_get(&w.g, 2, SIZE, NULL), KVT_AGAIN);
+    assert_true(gateway_cold_healthy(w.g.vault->cold));
+    assert_int_equal(test_gateway_get(&w.g, 1, SIZE, NULL), KVT_OK);
+    assert_int_equal(test_gateway_put(&w.g, 3, SIZE), KVT_OK);
+    assert_int_equal(move(&w, 1, GATEWAY_COLD, GATEWAY_FAR, false), KVT_UNAVAILABLE);
+    assert_int_equal(move(&w, 3, GATEWAY_HOT, GATEWAY_WARM, false), KVT_OK);
+    gateway_cold_probe(w.g.vault->cold);
+    assert_true(gateway_cold_writable(w.g.vault->cold));
+    assert_int_equal(move(&w, 1, GATEWAY_COLD, GATEWAY_FAR, false), KVT_UNAVAILABLE);
+    assert_int_equal(test_gateway_tiers(&w.g, 2, NULL), GATEWAY_FAR);
+    rule.count = 0;
+    for (rule.verb = G4_GET; rule.verb <= G4_LIST; rule.verb++)
+        g4_faulty_set(w.g.far_bucket, &rule);
+    repair(&w);
+    expect_readable(&w, 2, "back");
+    assert_int_equal(move(&w, 1, GATEWAY_COLD, GATEWAY_FAR, false), KVT_OK);
+    expect_true_rows(&w, 3, "away and back");
+    test_gateway_close(&w.g);
+}
+
+/* ---- every failing call ---- */
+
+struct attempt {
+    unsigned from;
+    unsigned to;
+    unsigned store; /* whose call is hit */
+    struct g4_fault_rule rule;
+    bool dies; /* all calls fail from then on, and the process goes */
+};
+
+/* True: the rule hit something. */
+static bool
+try_one(const struct attempt *attempt)
+{
+    struct g4_fault_rule rule = attempt->rule;
+    struct world w;
+    uint64_t before;
+    uint64_t after;
+    uint64_t seen;
+    char what[96];
+
+    (void)snprintf(what, sizeof(what), "%u to %u, store %u, verb %d, fault %d, call %u%s",
+                   attempt->from, attempt->to, attempt->store, (int)rule.verb, (int)rule.fault,
+                   (unsigned)rule.after, attempt->dies ? ", then death" : "");
+    open_world(&w);
+    place(&w, NUMBER, attempt->from);
+    g4_faulty_count(w.stores[attempt->store], rule.verb, &seen, &before);
+    if (attempt->dies)
+        rule.count = UINT64_MAX;
+    g4_faulty_set(w.stores[attempt->store], &rule);
+    (void)!move(&w, NUMBER, bits[attempt->from], bits[attempt->to], false);
+    g4_faulty_count(w.stores[attempt->store], rule.verb, &seen, &after);
+    rule.count = 0;
+    g4_faulty_set(w.stores[attempt->store], &rule);
+    if (attempt->dies)
+        reopen_world(&w);
+    gateway_cold_probe(w.g.vault->cold);
+    expect_readable(&w, NUMBER, what);
+    repair(&w);
+    expect_readable(&w, NUMBER, what);
+    expect_true_rows(&w, NUMBER, what);
+    assert_int_equal(move(&w, NUMBER, bits[attempt->from], bits[attempt->to], false), KVT_OK);
+    repair(&w);
+    assert_int_equal(test_gateway_tiers(&w.g, NUMBER, NULL),
+                     expected(attempt->from, attempt->to, false));
+    expect_true_rows(&w, NUMBER, what);
+    test_gateway_close(&w.g);
+    return after > before;
+}
+
+static void
+every_failing_call(void **state)
+{
+    static const enum g4_verb verbs[] = {G4_GET, G4_HEAD, G4_PUT, G4_DELETE};
+    static const enum kvt_err answers[] = {KVT_UNAVAILABLE, KVT_IO, KVT_TIMEOUT};
+    unsigned hits = 0;
+
+    (void)state;
+    for (unsigned code = 0; code < 4 * 4 * 4 * 4 * 3; code++) {
+        const unsigned manner = code / 256; /* fail once, lose once, fail and die */
+        struct attempt attempt = {
+            .from = code % 4,
+            .to = code / 4 % 4,
+            .store = code / 16 % 4,
+            .rule = {.verb = verbs[code / 64 % 4],
+                     .fault = manner == 1 ? G4_FAULT_LOSE : G4_FAULT_FAIL,
+                     .count = 1,
+                     .status = answers[code % 3]},
+            .dies = manner == 2,
+        };
+        bool hit = attempt.from != attempt.to;
+
+        while (hit && attempt.rule.after < CALLS_MAX) {
+            hit = try_one(&attempt);
+            hits += hit ? 1 : 0;
+            attempt.rule.after++;
+        }
+        assert_false(hit);
+    }
+    assert_true(hits > 100);
+}
+
+/* ---- a random walk ---- */
+
+static void
+step(struct world *w, uint64_t *seed, bool stored[KEYS + 1])
+{
+    const uint64_t number = 1 + kvt_random_below(seed, KEYS);
+    const unsigned from = (unsigned)kvt_random_below(seed, GATEWAY_TIERS);
+    const unsigned to = (unsigned)kvt_random_below(seed, GATEWAY_TIERS);
+    struct g4_fault_rule rule = {.verb = (enum g4_verb)kvt_random_below(seed, 4),
+                                 .fault =
+                                     kvt_random_below(seed, 2) == 0 ? G4_FAULT_FAIL : G4_FAULT_LOSE,
+                                 .after = kvt_random_below(seed, 3),
+                                 .count = kvt_random_below(seed, 3),
+                                 .status = KVT_IO};
+    struct g4_store *hit = w->stores[kvt_random_below(seed, GATEWAY_TIERS)];
+    char key[KVT_KEY_MAX];
+
+    (void)test_gateway_key(key, number);
+    g4_faulty_set(hit, &rule);
+    switch (kvt_random_below(seed, 12)) {
+    case 0:
+    case 1:
+        if (test_gateway_put(&w->g, number, SIZE) == KVT_OK)
+            stored[number] = true;
+        break;
+    case 2: /* to the end: what is half done is nobody's promise */
+        rule.count = 0;
+        g4_faulty_set(hit, &rule);
+        repair(w);
+        if (gateway_remove(w->g.vault, key) == KVT_OK)
+            stored[number] = false;
+        break;
+    case 3: reopen_world(w); return;
+    case 4: repair(w); break;
+    default:
+        if (from != to)
+            (void)!move(w, number, bits[from], bits[to], kvt_random_below(seed, 3) == 0);
+        break;
+    }
+    rule.count = 0;
+    g4_faulty_set(hit, &rule);
+    if (stored[number])
+        expect_readable(w, number, "walk");
+}
+
+static void
+a_random_walk(void **state)
+{
+    bool stored[KEYS + 1] = {false};
+    uint64_t seed = test_seed();
+    struct world w;
+
+    (void)state;
+    open_world(&w);
+    for (unsigned i = 0; i < STEPS / TEST_ALONE_SHARE; i++)
+        step(&w, &seed, stored);
+    reopen_world(&w);
+    repair(&w);
+    for (uint64_t number = 1; number <= KEYS; number++)
+        if (stored[number])
+            expect_readable(&w, number, "end of the walk");
+    expect_true_rows(&w, KEYS, "end of the walk");
+    test_gateway_close(&w.g);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_edge),
+        cmocka_unit_test(reads_name_the_tier_that_served),
+        cmocka_unit_test(a_removal_takes_all_copies),
+        cmocka_unit_test(caps_hold),
+        cmocka_unit_test(a_block_that_was_moved_by_others_is_found),
+        cmocka_unit_test(a_far_bucket_that_is_away_hurts_nobody_else),
+        cmocka_unit_test(every_failing_call),
+        cmocka_unit_test(a_random_walk),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
