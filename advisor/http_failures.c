@@ -27,34 +27,55 @@ seek(void *arg, uint32_t number, const char *name)
     return KVT_CANCELLED;
 }
 
-/* Shards of the block in the gateway's hot volume, and in any tier. */
-static enum kvt_err
-places_of(const struct advisor_txn *txn, const struct advisor_store_block *row, const char *gateway,
-          uint32_t *hot, uint32_t *any)
+/* Shards of a block: where the order moves it from, where to, and in any tier. */
+struct shards {
+    uint32_t from;
+    uint32_t to;
+    uint32_t any;
+};
+
+static bool
+is_hot_of(const struct index_holder *holder, const char *gateway)
 {
-    *hot = 0;
-    *any = 0;
+    return strncmp(holder->name, "hot@", 4) == 0 && strcmp(holder->name + 4, gateway) == 0;
+}
+
+static enum kvt_err
+places_of(const struct advisor_txn *txn, const struct advisor_store_block *row,
+          const struct advisor_job_batch *batch, struct shards *shards)
+{
+    *shards = (struct shards){.any = 0};
     for (uint32_t i = 0; i < row->place_count; i++) {
+        const uint32_t ranks = row->places[i].ranks;
         struct index_holder holder;
+        bool upper;
         const enum kvt_err rc = advisor_store_holder(txn, row->places[i].holder, &holder);
 
         if (rc != KVT_OK)
             return rc;
-        *any |= row->places[i].ranks;
-        if (strncmp(holder.name, "hot@", 4) == 0 && strcmp(holder.name + 4, gateway) == 0)
-            *hot |= row->places[i].ranks;
+        shards->any |= ranks;
+        if (batch->from[0] != '\0') {
+            shards->from |= strcmp(holder.name, batch->from) == 0 ? ranks : 0;
+            shards->to |= strcmp(holder.name, batch->to) == 0 ? ranks : 0;
+            continue;
+        }
+        upper = is_hot_of(&holder, batch->gateway);
+        shards->from |= upper == (batch->verb == KVT_ORDER_DEMOTE) ? ranks : 0;
+        shards->to |= upper == (batch->verb != KVT_ORDER_DEMOTE) ? ranks : 0;
     }
     return KVT_OK;
 }
 
 static bool
-is_undone(const struct advisor_job_batch *batch, uint32_t ranks, uint32_t hot, uint32_t any)
+is_undone(const struct advisor_job_batch *batch, uint32_t ranks, const struct shards *shards)
 {
     switch ((enum kvt_order_verb)batch->verb) {
-    case KVT_ORDER_DEMOTE: return (hot & ranks) != 0;
-    case KVT_ORDER_DELETE: return (any & ranks) != 0;
+    case KVT_ORDER_DEMOTE:
+        return (batch->flags & ADVISOR_BATCH_KEEP) != 0 ? (shards->to & ranks) != ranks
+                                                        : (shards->from & ranks) != 0;
+    case KVT_ORDER_DELETE: return (shards->any & ranks) != 0;
     case KVT_ORDER_PROMOTE:
-    case KVT_ORDER_WARM: return (hot & ranks) != ranks;
+    case KVT_ORDER_WARM: return (shards->to & ranks) != ranks;
     case KVT_ORDER_NONE:
     case KVT_ORDER_COMPACT:
     case KVT_ORDER_PIN:
@@ -75,15 +96,14 @@ add_hashes(struct kvt_buffer *out, const struct advisor_txn *txn,
     kvt_buffer_printf(out, ",\"hashes\":[");
     for (uint32_t i = 0; i < batch->items && (rc == KVT_OK || rc == KVT_CANCELLED); i++) {
         char text[KVT_HASH_TEXT_MAX];
-        uint32_t hot = 0;
-        uint32_t any = 0;
+        struct shards shards = {.any = 0};
 
         rc = seeking.found ? advisor_store_get_block(txn, seeking.ns, items[i].block.hash, &row)
                            : KVT_NOTFOUND;
         if (rc == KVT_OK)
-            rc = places_of(txn, &row, batch->gateway, &hot, &any);
+            rc = places_of(txn, &row, batch, &shards);
         rc = rc == KVT_NOTFOUND ? KVT_OK : rc;
-        if (rc != KVT_OK || !is_undone(batch, items[i].ranks, hot, any))
+        if (rc != KVT_OK || !is_undone(batch, items[i].ranks, &shards))
             continue;
         kvt_hash_format(items[i].block.hash, text);
         kvt_buffer_printf(out, "%s\"%s\"", any_told ? "," : "", text);
@@ -108,6 +128,12 @@ add_failure(struct kvt_buffer *out, const struct advisor_txn *txn, uint64_t job,
     advisor_http_text(out, "gateway", batch.gateway);
     kvt_buffer_printf(out, ",");
     advisor_http_text(out, "namespace", batch.namespace_);
+    if (batch.from[0] != '\0') {
+        kvt_buffer_printf(out, ",");
+        advisor_http_text(out, "from", batch.from);
+        kvt_buffer_printf(out, ",");
+        advisor_http_text(out, "to", batch.to);
+    }
     kvt_buffer_printf(out, ",\"blocks\":%u,\"done\":%u,\"failed\":%u,\"attempts\":%u,", batch.items,
                       batch.done, batch.failed, batch.attempts);
     advisor_http_text(out, "text", batch.text);

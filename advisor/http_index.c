@@ -208,18 +208,21 @@ add_policy(struct kvt_buffer *out, const struct advisor_find_block *block, uint6
     char hint[ADVISOR_HINT_MAX];
     char why[ADVISOR_HINT_MAX + 64] = "only workers hold it: policies are not about those";
     bool hot = false;
+    bool warm = false;
     bool cold = false;
 
     for (uint32_t i = 0; i < block->place_count && i < ADVISOR_FIND_PLACES_MAX; i++) {
         hot = hot || advisor_holder_is_hot(&block->places[i].holder);
+        warm = warm || advisor_holder_is_warm(&block->places[i].holder);
         cold = cold || advisor_holder_is_cold(&block->places[i].holder);
     }
     kvt_hash_format(hash, text);
     advisor_http_hint(hint, "explain", text, namespace_);
-    if (hot || cold)
+    if (hot || warm || cold)
         (void)snprintf(why, sizeof(why), "which rule has it, and why: %s", hint);
     kvt_buffer_printf(out, "\"policy\":{\"verdict\":\"%s\",\"why\":[",
                       hot    ? "hot"
+                      : warm ? "warm"
                       : cold ? "cold"
                              : "not-stored");
     kvt_buffer_json_string(out, why);

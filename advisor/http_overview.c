@@ -30,34 +30,21 @@ add_reads(struct kvt_buffer *out, const struct advisor_tally_view *view)
 {
     kvt_buffer_printf(out,
                       "\"reads\":{\"hot\":%" PRIu64 ",\"cold\":%" PRIu64 ",\"miss\":%" PRIu64
-                      ",\"hot_bytes\":%" PRIu64 ",\"cold_bytes\":%" PRIu64 "},",
+                      ",\"hot_bytes\":%" PRIu64 ",\"cold_bytes\":%" PRIu64
+                      ",\"warm_bytes\":%" PRIu64 "},",
                       view->reads[0], view->reads[1], view->reads[2], view->read_bytes[0],
-                      view->read_bytes[1]);
+                      view->read_bytes[1], view->read_bytes[2]);
 }
 
-struct edge {
-    enum kvt_order_verb verb;
-    const char *from;
-    const char *to;
-};
-
-/* Verbs that move blocks, as people think of them. */
-static const struct edge edges[] = {
-    {KVT_ORDER_DEMOTE, "hot", "cold"},
-    {KVT_ORDER_PROMOTE, "cold", "hot"},
-    {KVT_ORDER_WARM, "cold", "hot"},
-    {KVT_ORDER_DELETE, "cold", "gone"},
-};
-
 static void
-add_series(struct kvt_buffer *out, const struct advisor_tally_view *view, enum kvt_order_verb verb)
+add_series(struct kvt_buffer *out, const struct advisor_tally_view *view, size_t flow)
 {
     uint64_t bytes[ADVISOR_TALLY_SLOTS];
     uint64_t blocks[ADVISOR_TALLY_SLOTS];
 
     for (unsigned i = 0; i < ADVISOR_TALLY_SLOTS; i++) {
-        bytes[i] = view->slots[i].moves[verb].bytes;
-        blocks[i] = view->slots[i].moves[verb].blocks;
+        bytes[i] = view->slots[i].flows[flow].bytes;
+        blocks[i] = view->slots[i].flows[flow].blocks;
     }
     add_numbers(out, "bytes_by_minute", bytes, ADVISOR_TALLY_SLOTS);
     kvt_buffer_printf(out, ",");
@@ -67,17 +54,23 @@ add_series(struct kvt_buffer *out, const struct advisor_tally_view *view, enum k
 static void
 add_flow(struct kvt_buffer *out, const struct advisor_tally_view *view)
 {
-    kvt_buffer_printf(out, "\"flow\":[");
-    for (size_t i = 0; i < sizeof(edges) / sizeof(edges[0]); i++) {
-        const struct advisor_tally_moves *moves = &view->moves[edges[i].verb];
+    bool any = false;
 
-        kvt_buffer_printf(out,
-                          "%s{\"verb\":\"%s\",\"from\":\"%s\",\"to\":\"%s\",\"blocks\":%" PRIu64
-                          ",\"failed\":%" PRIu64 ",\"bytes\":%" PRIu64 ",\"copied_bytes\":%" PRIu64
-                          ",",
-                          i > 0 ? "," : "", kvt_order_verb_name(edges[i].verb), edges[i].from,
-                          edges[i].to, moves->blocks, moves->failed, moves->bytes, moves->copied);
-        add_series(out, view, edges[i].verb);
+    kvt_buffer_printf(out, "\"flow\":[");
+    for (size_t i = 0; i < ADVISOR_TALLY_FLOWS; i++) {
+        const struct advisor_tally_flow *flow = &advisor_tally_flows[i];
+        const struct advisor_tally_moves *moves = &view->flows[i];
+
+        if (!flow->always && moves->blocks == 0 && moves->failed == 0 && moves->copied == 0)
+            continue;
+        kvt_buffer_printf(
+            out,
+            "%s{\"verb\":\"%s\",\"from\":\"%s\",\"to\":\"%s\",\"blocks\":%" PRIu64
+            ",\"failed\":%" PRIu64 ",\"bytes\":%" PRIu64 ",\"copied_bytes\":%" PRIu64 ",",
+            any ? "," : "", kvt_order_verb_name(flow->verb), advisor_rung_name(flow->from),
+            advisor_rung_name(flow->to), moves->blocks, moves->failed, moves->bytes, moves->copied);
+        any = true;
+        add_series(out, view, i);
         kvt_buffer_printf(out, "}");
     }
     kvt_buffer_printf(out, "],");

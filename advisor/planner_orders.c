@@ -280,6 +280,41 @@ advisor_planner_withdraw(struct advisor_planner *planner, uint64_t id, uint64_t 
     return true;
 }
 
+/* What the tier is to the gateway that moves it. */
+static enum advisor_rung
+rung_of(const struct advisor_planner *planner, const struct advisor_order_row *row,
+        const char *name)
+{
+    const uint32_t number = advisor_planner_gateway(planner, row->gateway);
+    const uint32_t cold = number == ADVISOR_NONE ? ADVISOR_NONE : planner->gateways[number].cold;
+
+    if (strncmp(name, "hot@", 4) == 0)
+        return ADVISOR_RUNG_HOT;
+    if (strncmp(name, "warm@", 5) == 0)
+        return ADVISOR_RUNG_WARM;
+    return cold == ADVISOR_NONE || strcmp(planner->tiers[cold].name, name) == 0 ? ADVISOR_RUNG_COLD
+                                                                                : ADVISOR_RUNG_FAR;
+}
+
+static struct advisor_tally_flow
+flow_of(const struct advisor_planner *planner, const struct advisor_order_row *row)
+{
+    struct advisor_tally_flow flow = {
+        .verb = (enum kvt_order_verb)row->verb, .from = ADVISOR_RUNG_COLD, .to = ADVISOR_RUNG_HOT};
+
+    if (flow.verb == KVT_ORDER_DEMOTE) {
+        flow.from = ADVISOR_RUNG_HOT;
+        flow.to = ADVISOR_RUNG_COLD;
+    }
+    if (flow.verb == KVT_ORDER_DELETE)
+        flow.to = ADVISOR_RUNG_GONE;
+    if (row->from[0] != '\0') {
+        flow.from = rung_of(planner, row, row->from);
+        flow.to = rung_of(planner, row, row->to);
+    }
+    return flow;
+}
+
 static void
 count_result(struct advisor_planner *planner, const struct advisor_order *order, uint64_t now_ms)
 {
@@ -289,13 +324,16 @@ count_result(struct advisor_planner *planner, const struct advisor_order *order,
     /* A demotion mostly lets go of a volume's copy of which the bucket has another, and a pin moves
      * nothing: of those a gateway tells only what it copied. */
     const bool told = row->verb == KVT_ORDER_DELETE || fills(order);
-    const struct advisor_tally_moves moves = {
+    const struct advisor_tally_flow flow = flow_of(planner, row);
+    struct advisor_tally_moves moves = {
         .blocks = blocks,
         .failed = row->failed,
         .bytes = told ? row->bytes_moved : (row->items == 0 ? 0 : row->bytes / row->items * blocks),
         .copied = row->bytes_moved};
 
-    advisor_tally_moved(planner->options.tally, (enum kvt_order_verb)row->verb, &moves, now_ms);
+    if (row->keep != 0) /* a copy ahead of the move, which counts when it comes */
+        moves.blocks = moves.bytes = 0;
+    advisor_tally_moved(planner->options.tally, &flow, &moves, now_ms);
 }
 
 void

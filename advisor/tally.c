@@ -14,6 +14,32 @@ const uint64_t advisor_tally_bounds[ADVISOR_TALLY_AGES] = {
 
 static const char *const tier_names[ADVISOR_TALLY_TIERS] = {"hot", "cold", "warm"};
 
+#define FLOW(verb, from, to, always)                                                               \
+    {                                                                                              \
+        KVT_ORDER_##verb, ADVISOR_RUNG_##from, ADVISOR_RUNG_##to, always                           \
+    }
+
+const struct advisor_tally_flow advisor_tally_flows[ADVISOR_TALLY_FLOWS] = {
+    FLOW(DEMOTE, HOT, COLD, true),   FLOW(DEMOTE, HOT, WARM, false),
+    FLOW(DEMOTE, HOT, FAR, false),   FLOW(DEMOTE, WARM, COLD, false),
+    FLOW(DEMOTE, WARM, FAR, false),  FLOW(DEMOTE, COLD, FAR, false),
+    FLOW(PROMOTE, COLD, HOT, true),  FLOW(PROMOTE, WARM, HOT, false),
+    FLOW(PROMOTE, FAR, HOT, false),  FLOW(PROMOTE, COLD, WARM, false),
+    FLOW(PROMOTE, FAR, WARM, false), FLOW(PROMOTE, FAR, COLD, false),
+    FLOW(WARM, COLD, HOT, true),     FLOW(WARM, WARM, HOT, false),
+    FLOW(WARM, FAR, HOT, false),     FLOW(WARM, COLD, WARM, false),
+    FLOW(WARM, FAR, WARM, false),    FLOW(WARM, FAR, COLD, false),
+    FLOW(DELETE, COLD, GONE, true),
+};
+
+const char *
+advisor_rung_name(enum advisor_rung rung)
+{
+    static const char *const names[] = {"hot", "warm", "cold", "far", "gone"};
+
+    return names[rung];
+}
+
 struct move_series {
     struct kvt_metric *blocks;
     struct kvt_metric *failed;
@@ -25,10 +51,12 @@ struct advisor_tally {
     struct kvt_metric *reads[KVT_READ_RESULTS];
     struct kvt_metric *read_bytes[ADVISOR_TALLY_TIERS];
     struct move_series moves[ADVISOR_TALLY_VERBS];
+    struct kvt_metric *edges[ADVISOR_TALLY_FLOWS]; /* blocks; NULL of the one that is no edge */
     struct kvt_histogram ages;
 
     pthread_mutex_t lock; /* guards what follows; nothing else is taken under it */
-    struct advisor_tally_slot slots[ADVISOR_TALLY_SLOTS]; /* by number modulo their count */
+    struct advisor_tally_slot slots[ADVISOR_TALLY_SLOTS];  /* by number modulo their count */
+    struct advisor_tally_moves flows[ADVISOR_TALLY_FLOWS]; /* all */
     struct advisor_hottest hottest;
 };
 
@@ -61,6 +89,25 @@ register_moves(struct kvt_metrics *metrics, struct move_series *series, const ch
                                  "Bytes that gateways copied for orders.");
 }
 
+static void
+register_edges(struct kvt_metrics *metrics, struct advisor_tally *tally)
+{
+    for (size_t i = 0; i < ADVISOR_TALLY_FLOWS; i++) {
+        const struct advisor_tally_flow *flow = &advisor_tally_flows[i];
+        char label[64];
+
+        if (flow->to == ADVISOR_RUNG_GONE)
+            continue;
+        (void)snprintf(label, sizeof(label), "verb=\"%s\",from=\"%s\",to=\"%s\"",
+                       kvt_order_verb_name(flow->verb), advisor_rung_name(flow->from),
+                       advisor_rung_name(flow->to));
+        tally->edges[i] =
+            kvt_metrics_add(metrics, KVT_METRIC_COUNTER, "kvtier_advisor_edge_blocks_total", label,
+                            "Blocks that orders moved between two tiers of a "
+                            "gateway; without copies made ahead.");
+    }
+}
+
 enum kvt_err
 advisor_tally_new(struct advisor_tally **out, struct kvt_metrics *metrics)
 {
@@ -84,6 +131,7 @@ advisor_tally_new(struct advisor_tally **out, struct kvt_metrics *metrics)
     for (unsigned verb = 1; verb < ADVISOR_TALLY_VERBS; verb++)
         register_moves(metrics, &tally->moves[verb],
                        kvt_order_verb_name((enum kvt_order_verb)verb));
+    register_edges(metrics, tally);
     tally->ages =
         (struct kvt_histogram){.bounds = advisor_tally_bounds, .bound_count = ADVISOR_TALLY_AGES};
     kvt_metrics_add_histogram(metrics, &tally->ages, "kvtier_advisor_reuse_age_seconds",
@@ -163,21 +211,39 @@ add_moves(struct advisor_tally_moves *to, const struct advisor_tally_moves *move
     to->copied += moves->copied;
 }
 
+static size_t
+find_flow(const struct advisor_tally_flow *flow)
+{
+    size_t i = 0;
+
+    while (i < ADVISOR_TALLY_FLOWS &&
+           (advisor_tally_flows[i].verb != flow->verb ||
+            advisor_tally_flows[i].from != flow->from || advisor_tally_flows[i].to != flow->to))
+        i++;
+    return i;
+}
+
 void
-advisor_tally_moved(struct advisor_tally *tally, enum kvt_order_verb verb,
+advisor_tally_moved(struct advisor_tally *tally, const struct advisor_tally_flow *flow,
                     const struct advisor_tally_moves *moves, uint64_t now_ms)
 {
+    const size_t at = find_flow(flow);
     const struct move_series *series;
 
-    if (tally == NULL || verb == KVT_ORDER_NONE || verb > KVT_ORDER_VERB_LAST)
+    if (tally == NULL || flow->verb == KVT_ORDER_NONE || flow->verb > KVT_ORDER_VERB_LAST)
         return;
-    series = &tally->moves[verb];
+    series = &tally->moves[flow->verb];
     kvt_metric_inc(series->blocks, (int64_t)moves->blocks);
     kvt_metric_inc(series->failed, (int64_t)moves->failed);
     kvt_metric_inc(series->bytes, (int64_t)moves->bytes);
     kvt_metric_inc(series->copied, (int64_t)moves->copied);
+    if (at == ADVISOR_TALLY_FLOWS)
+        return;
+    if (tally->edges[at] != NULL)
+        kvt_metric_inc(tally->edges[at], (int64_t)moves->blocks);
     (void)pthread_mutex_lock(&tally->lock);
-    add_moves(&slot_of(tally, now_ms)->moves[verb], moves);
+    add_moves(&tally->flows[at], moves);
+    add_moves(&slot_of(tally, now_ms)->flows[at], moves);
     (void)pthread_mutex_unlock(&tally->lock);
 }
 
@@ -193,6 +259,7 @@ look_at_slots(struct advisor_tally *tally, uint64_t now_ms, struct advisor_tally
     const uint64_t last = now_ms / ADVISOR_TALLY_SLOT_MS;
 
     (void)pthread_mutex_lock(&tally->lock);
+    memcpy(view->flows, tally->flows, sizeof(view->flows));
     for (unsigned i = 0; i < ADVISOR_TALLY_SLOTS; i++) {
         const uint64_t number = last - (ADVISOR_TALLY_SLOTS - 1) + i;
         const struct advisor_tally_slot *slot = &tally->slots[number % ADVISOR_TALLY_SLOTS];

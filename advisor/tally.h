@@ -15,6 +15,7 @@
 #ifndef ADVISOR_TALLY_H
 #define ADVISOR_TALLY_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "advisor/hottest.h"
@@ -28,6 +29,7 @@
 #define ADVISOR_TALLY_VERBS   (KVT_ORDER_VERB_LAST + 1)
 #define ADVISOR_TALLY_AGES    13
 #define ADVISOR_TALLY_TIERS   3 /* hot, cold, warm */
+#define ADVISOR_TALLY_FLOWS   19
 
 struct advisor_tally;
 
@@ -39,17 +41,40 @@ struct advisor_tally_moves {
     uint64_t copied; /* bytes that were read and written for it */
 };
 
+/* Tiers of a gateway by what they are to it, and where what was deleted goes. */
+enum advisor_rung {
+    ADVISOR_RUNG_HOT,
+    ADVISOR_RUNG_WARM,
+    ADVISOR_RUNG_COLD,
+    ADVISOR_RUNG_FAR,
+    ADVISOR_RUNG_GONE,
+};
+
+/* Orders move blocks along these edges; the first few are shown where nothing moved, too. */
+struct advisor_tally_flow {
+    enum kvt_order_verb verb;
+    enum advisor_rung from;
+    enum advisor_rung to;
+    bool always;
+};
+
+extern const struct advisor_tally_flow advisor_tally_flows[ADVISOR_TALLY_FLOWS];
+
+/** "hot", "warm", "cold", "far", "gone". */
+const char *advisor_rung_name(enum advisor_rung rung);
+
 struct advisor_tally_slot {
     uint64_t number; /* unix_ms / ADVISOR_TALLY_SLOT_MS */
     uint64_t reads[KVT_READ_RESULTS];
     uint64_t read_bytes[ADVISOR_TALLY_TIERS];
-    struct advisor_tally_moves moves[ADVISOR_TALLY_VERBS];
+    struct advisor_tally_moves flows[ADVISOR_TALLY_FLOWS];
 };
 
 struct advisor_tally_view {
     uint64_t reads[KVT_READ_RESULTS];
     uint64_t read_bytes[ADVISOR_TALLY_TIERS];
     struct advisor_tally_moves moves[ADVISOR_TALLY_VERBS];
+    struct advisor_tally_moves flows[ADVISOR_TALLY_FLOWS];
     uint64_t ages[ADVISOR_TALLY_AGES + 1]; /* reads up to each bound, and beyond the last */
     struct advisor_tally_slot slots[ADVISOR_TALLY_SLOTS]; /* oldest first; the last is now */
 };
@@ -72,8 +97,8 @@ void advisor_tally_bytes(struct advisor_tally *tally, unsigned tier, uint64_t by
 /** A block was read, `age_ms` after its use before. */
 void advisor_tally_block(struct advisor_tally *tally, const struct advisor_hot_block *block,
                          uint64_t age_ms, uint64_t now_ms);
-/** An order has its result. */
-void advisor_tally_moved(struct advisor_tally *tally, enum kvt_order_verb verb,
+/** An order has its result; what is no move between two of these counts by its verb only. */
+void advisor_tally_moved(struct advisor_tally *tally, const struct advisor_tally_flow *flow,
                          const struct advisor_tally_moves *moves, uint64_t now_ms);
 
 /* ---- any thread ---- */

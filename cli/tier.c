@@ -17,11 +17,11 @@ enum {
     AGE_MAX = 32,
 };
 
-/* "G3" for a hot volume and "G4" for a bucket, as a policy's tiers say it. */
+/* "G3" for a volume and "G4" for a bucket, as a policy's tiers say it. */
 static const char *
 level_of(const char *name)
 {
-    return strncmp(name, "hot@", 4) == 0 ? "G3" : "G4";
+    return strncmp(name, "cold@", 5) == 0 ? "G4" : "G3";
 }
 
 static struct json_object *

@@ -102,7 +102,7 @@
     if (tiers.length === 0) return;
     $("tiers").replaceChildren(...tiers.map((tier) => {
       const capped = tier.capacity_bytes > 0;
-      const track = bar(tier.name.startsWith("hot@") ? "hot" : "cold",
+      const track = bar(tier.name.startsWith("cold@") ? "cold" : "hot",
         capped ? tier.used_bytes / tier.capacity_bytes : 0.9 * tier.used_bytes / most);
       let text = bytes(tier.used_bytes) + (capped ? " of " + bytes(tier.capacity_bytes) + " · " + percent(tier.used_bytes, tier.capacity_bytes) : ", no cap");
       text += " · " + count(tier.blocks) + " blocks";
@@ -158,13 +158,14 @@
 
   // ---- flow ----
 
-  const PLACES = {hot: "Hot", cold: "Bucket", gone: "deleted"};
+  const PLACES = {hot: "Hot", warm: "Second volume", cold: "Bucket", far: "Far bucket", gone: "deleted"};
+  const KINDS = {warm: "hot", far: "cold"}; // as what they are drawn
   function showFlow(flow) {
     $("flow").replaceChildren(...flow.map((edge) => {
       const hour = sum(edge.bytes_by_minute);
       const text = count(edge.blocks) + " blocks, " + bytes(edge.bytes) + (edge.failed > 0 ? " · " + count(edge.failed) + " stayed" : "");
       return rowOf(PLACES[edge.from] + " → " + PLACES[edge.to] + " (" + edge.verb + ")", text,
-        columns([{kind: edge.to, values: edge.bytes_by_minute}], 30, edge.verb + ": " + bytes(hour) + " in the last hour"));
+        columns([{kind: KINDS[edge.to] || edge.to, values: edge.bytes_by_minute}], 30, edge.verb + ": " + bytes(hour) + " in the last hour"));
     }));
   }
 

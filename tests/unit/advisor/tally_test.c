@@ -47,6 +47,10 @@ totals_stay_and_minutes_go(void **state)
     static const uint64_t reads[KVT_READ_RESULTS] = {3, 2, 1};
     static const struct advisor_tally_moves moves = {
         .blocks = 10, .failed = 1, .bytes = 1000, .copied = 400};
+    /* The first of the table, and one that nobody has. */
+    static const struct advisor_tally_flow none = {KVT_ORDER_DEMOTE, ADVISOR_RUNG_FAR,
+                                                   ADVISOR_RUNG_HOT, false};
+    const struct advisor_tally_flow *down = &advisor_tally_flows[0];
     struct scene *scene = scene_new();
     const struct advisor_tally_slot *slots = scene->view.slots;
     const unsigned last = ADVISOR_TALLY_SLOTS - 1;
@@ -54,7 +58,8 @@ totals_stay_and_minutes_go(void **state)
     (void)state;
     advisor_tally_reads(scene->tally, reads, START_MS);
     advisor_tally_bytes(scene->tally, 1, 77, START_MS);
-    advisor_tally_moved(scene->tally, KVT_ORDER_DEMOTE, &moves, START_MS);
+    advisor_tally_moved(scene->tally, down, &moves, START_MS);
+    advisor_tally_moved(scene->tally, &none, &moves, START_MS);
     advisor_tally_reads(scene->tally, reads, START_MS + ADVISOR_TALLY_SLOT_MS - 1);
     advisor_tally_reads(scene->tally, reads, START_MS + ADVISOR_TALLY_SLOT_MS);
     advisor_tally_look(scene->tally, START_MS + ADVISOR_TALLY_SLOT_MS, &scene->view);
@@ -64,16 +69,17 @@ totals_stay_and_minutes_go(void **state)
     assert_int_equal(slots[last].reads[0], 3);
     assert_int_equal(slots[last - 1].reads[1], 4);
     assert_int_equal(slots[last - 1].read_bytes[1], 77);
-    assert_int_equal(slots[last - 1].moves[KVT_ORDER_DEMOTE].bytes, 1000);
+    assert_int_equal(slots[last - 1].flows[0].bytes, 1000);
+    assert_int_equal(scene->view.flows[0].blocks, 10);
     assert_int_equal(slots[last - 2].reads[0], 0);
     /* An hour later nothing of it is of the last hour, though the slots are the same. */
     advisor_tally_look(scene->tally, START_MS + (ADVISOR_TALLY_SLOTS + 1) * ADVISOR_TALLY_SLOT_MS,
                        &scene->view);
     for (unsigned i = 0; i < ADVISOR_TALLY_SLOTS; i++)
         assert_int_equal(slots[i].reads[0], 0);
-    assert_int_equal(scene->view.moves[KVT_ORDER_DEMOTE].blocks, 10);
-    assert_int_equal(scene->view.moves[KVT_ORDER_DEMOTE].failed, 1);
-    assert_int_equal(scene->view.moves[KVT_ORDER_DEMOTE].copied, 400);
+    assert_int_equal(scene->view.moves[KVT_ORDER_DEMOTE].blocks, 20);
+    assert_int_equal(scene->view.moves[KVT_ORDER_DEMOTE].failed, 2);
+    assert_int_equal(scene->view.moves[KVT_ORDER_DEMOTE].copied, 800);
     assert_int_equal(scene->view.moves[KVT_ORDER_PROMOTE].blocks, 0);
     scene_free(scene);
 }
@@ -172,7 +178,7 @@ nothing_happens_without_one(void **state)
     advisor_tally_reads(NULL, reads, 1);
     advisor_tally_bytes(NULL, 0, 1, 1);
     advisor_tally_block(NULL, &block, 1, 1);
-    advisor_tally_moved(NULL, KVT_ORDER_DEMOTE, &moves, 1);
+    advisor_tally_moved(NULL, &advisor_tally_flows[0], &moves, 1);
     advisor_tally_look(NULL, 1, &view);
     assert_int_equal(view.reads[0], 0);
     assert_int_equal(advisor_tally_hottest(NULL, &top, 1), 0);
