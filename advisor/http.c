@@ -88,6 +88,23 @@ advisor_http_leave(struct advisor_http *http)
 }
 
 bool
+advisor_http_loaded(const struct advisor_http *http, struct kvt_http_response *response)
+{
+    const struct advisor_load_progress *progress = advisor_engine_progress(http->engine);
+    const uint64_t total = atomic_load(&progress->bytes_total);
+    const uint64_t done = atomic_load(&progress->bytes_done);
+
+    if (!atomic_load(&http->finder.memory->loading))
+        return true;
+    kvt_http_fail(response, 503, KVT_AGAIN,
+                  "the advisor is reading its index into memory (%" PRIu64
+                  " %% of the log): ask again soon",
+                  total == 0 ? 0 : done * 100 / total);
+    response->retry_after_s = RETRY_AFTER_S;
+    return false;
+}
+
+bool
 advisor_http_number(const struct kvt_http_request *request, struct kvt_http_response *response,
                     const char *name, uint64_t fallback, uint64_t max, uint64_t *value)
 {

@@ -148,6 +148,9 @@ KVT_NODISCARD enum kvt_err advisor_http_dry(struct json_object *json, bool *dry,
 void advisor_http_select(const struct advisor_http *http, struct json_object *json,
                          struct kvt_http_response *response);
 
+/** Has the index been read into memory?  False, and answered 503 with how far it is: not yet. */
+bool advisor_http_loaded(const struct advisor_http *http, struct kvt_http_response *response);
+
 /** Before and after a handler waits for the engine's thread; false (and answered 503): so many wait
  *  already that others would not be answered either. */
 bool advisor_http_enter(struct advisor_http *http, struct kvt_http_response *response);

@@ -465,6 +465,10 @@ advisor_http_explain(void *arg, const struct kvt_http_request *request,
     char hint[ADVISOR_HINT_MAX];
     enum kvt_err rc = KVT_NOMEM;
 
+    if (!advisor_http_loaded(http, response)) {
+        kvt_free(question);
+        return;
+    }
     if (question == NULL) {
         kvt_http_fail(response, 503, KVT_NOMEM, "%s", err.text);
         return;

@@ -12,6 +12,7 @@
 
 enum {
     MOVES_MAX = 4096, /* rows of "moves" in one request */
+    NAMES_MAX = 100,  /* of gateways, told to who names another one */
 };
 
 /* ---- what there is ---- */
@@ -299,6 +300,39 @@ read_request(struct json_object *json, struct asked *asked, struct advisor_job_r
     return rc;
 }
 
+/* Of one that does not exist nobody would ever hear: its orders would expire, be tried again, and
+ * fail after an hour. */
+static bool
+gateways_known(const struct advisor_http *http, const struct asked *asked,
+               struct kvt_http_response *response)
+{
+    struct advisor_gateway_view *views = kvt_calloc(ADVISOR_GATEWAYS_MAX, sizeof(*views));
+    const size_t count =
+        views == NULL ? 0 : advisor_planner_gateways(http->planner, views, ADVISOR_GATEWAYS_MAX);
+    char names[NAMES_MAX] = "";
+    const char *unknown = NULL;
+    size_t used = 0;
+
+    for (size_t i = 0; views != NULL && i < asked->move_count && unknown == NULL; i++) {
+        size_t at = 0;
+
+        while (at < count && strcmp(views[at].name, asked->moves[i].gateway) != 0)
+            at++;
+        unknown = at == count ? asked->moves[i].gateway : NULL;
+    }
+    for (size_t i = 0; i < count && used < sizeof(names); i++)
+        used += (size_t)snprintf(names + used, sizeof(names) - used, "%s%s", i == 0 ? "" : ", ",
+                                 views[i].name);
+    if (views == NULL)
+        kvt_http_fail(response, 503, KVT_NOMEM, "job");
+    else if (unknown != NULL && advisor_http_loaded(http, response))
+        kvt_http_fail(response, 404, KVT_NOTFOUND,
+                      "no gateway named \"%.40s\" has reported; %s%s (kvtier tier ls)", unknown,
+                      count == 0 ? "none has" : "there is ", names);
+    kvt_free(views);
+    return views != NULL && unknown == NULL;
+}
+
 enum kvt_err
 advisor_http_dry(struct json_object *json, bool *dry, struct kvt_error *err)
 {
@@ -345,7 +379,9 @@ advisor_http_submit(void *arg, const struct kvt_http_request *request,
         rc = read_request(json, &asked, &job, &err);
     if (rc == KVT_OK && dry)
         rc = advisor_jobs_check(http->jobs, &job, &err);
-    if (rc == KVT_OK && dry) {
+    if (rc == KVT_OK && !gateways_known(http, &asked, response)) {
+        /* answered */
+    } else if (rc == KVT_OK && dry) {
         answer_dry(response, &asked);
     } else {
         if (rc == KVT_OK)

@@ -293,6 +293,8 @@ advisor_http_plan(void *arg, const struct kvt_http_request *request,
     const char *text = NULL;
     enum kvt_err rc = KVT_OK;
 
+    if (!advisor_http_loaded(planning.http, response))
+        return;
     if (request->body_size > 0)
         rc = kvt_json_parse(&json, (const char *)request->body, request->body_size, "body", &err);
     if (rc == KVT_OK && kvt_json_member(json, "policy") != NULL) {

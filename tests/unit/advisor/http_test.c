@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "advisor/counters.h"
-#include "advisor/daemon.h"
 #include "advisor/engine.h"
 #include "advisor/http.h"
 #include "base/alloc.h"
@@ -16,67 +15,13 @@
 #include "base/yaml.h"
 
 #include "tests/support/seed.h"
+#include "tests/unit/advisor/admin.h"
 
-#define TOKEN "test-token-0123456789"
+#define TOKEN TEST_ADMIN_TOKEN
 
-struct scene {
-    char folder[256];
-    struct advisor_daemon *daemon;
-    struct kvt_buffer answer;
-    unsigned status;
-};
-
-static struct advisor_settings
-settings_of(const struct scene *scene)
-{
-    return (struct advisor_settings){
-        .state_dir = scene->folder,
-        .db_max = 16u << 20,
-        .index_max = 16u << 20,
-        .commit_max_wait_ms = 200,
-        .silent_after_ms = 10000,
-        .gone_after_ms = 30000,
-        .mode = ADVISOR_MODE_OBSERVE,
-        .ordering = "lru",
-        .hot_start_ppm = 850000,
-        .hot_stop_ppm = 700000,
-        .cold_start_ppm = 950000,
-        .cold_stop_ppm = 900000,
-        .promote_after = 2,
-        .plan_interval_ms = 1000,
-        .order_expiry_ms = 60000,
-        .admin_bind = "127.0.0.1",
-        .admin_token = TOKEN,
-        .ports_file = "",
-        .bus = {.url = "nats://127.0.0.1:1", /* nobody is there */
-                .name = "test",
-                .user_file = "",
-                .token_file = "",
-                .creds_file = "",
-                .ca_file = ""},
-    };
-}
-
+/* A policy. */
 static const char *
-ask(struct scene *scene, const char *path, const char *body, const char *token)
-{
-    char url[256];
-    const struct kvt_fetch fetch = {.method = body == NULL ? "GET" : "POST",
-                                    .url = url,
-                                    .token = token,
-                                    .body = body,
-                                    .body_size = body == NULL ? 0 : strlen(body)};
-
-    (void)snprintf(url, sizeof(url), "http://127.0.0.1:%u%s", advisor_daemon_port(scene->daemon),
-                   path);
-    kvt_buffer_clear(&scene->answer);
-    assert_int_equal(kvt_fetch(&fetch, &scene->status, &scene->answer, NULL), KVT_OK);
-    return kvt_buffer_text(&scene->answer);
-}
-
-/* The same with a policy. */
-static const char *
-put(struct scene *scene, const char *text, size_t size, const char *expected)
+put(struct test_admin *scene, const char *text, size_t size, const char *expected)
 {
     char url[256];
     char line[64];
@@ -99,36 +44,15 @@ put(struct scene *scene, const char *text, size_t size, const char *expected)
 }
 
 static void
-begin(struct scene *scene)
+begin(struct test_admin *scene)
 {
-    const uint64_t deadline_ms = kvt_clock_mono_ms() + 30000;
-    struct advisor_settings settings;
-    struct kvt_error err;
-
-    memset(scene, 0, sizeof(*scene));
-    (void)test_folder_make(scene->folder, sizeof(scene->folder));
-    settings = settings_of(scene);
-    assert_int_equal(advisor_daemon_open(&scene->daemon, &settings, &err), KVT_OK);
-    kvt_buffer_init(&scene->answer, 1u << 20);
-    /* Until the engine has begun there are no pages of rows. */
-    while (strstr(ask(scene, "/readyz?verbose", NULL, NULL), "index: loading") != NULL) {
-        assert_true(kvt_clock_mono_ms() < deadline_ms);
-        kvt_clock_sleep_ms(1);
-    }
+    test_admin_begin(scene, ADVISOR_MODE_OBSERVE, false, NULL);
 }
 
 static void
-end(struct scene *scene)
+assert_json(struct test_admin *scene, const char *path)
 {
-    kvt_buffer_release(&scene->answer);
-    advisor_daemon_close(scene->daemon);
-    test_folder_remove(scene->folder);
-}
-
-static void
-assert_json(struct scene *scene, const char *path)
-{
-    const char *text = ask(scene, path, NULL, NULL);
+    const char *text = test_admin_ask(scene, path, NULL, NULL);
     struct json_object *json;
 
     assert_int_equal(scene->status, 200);
@@ -181,17 +105,19 @@ says_how_far_it_has_loaded(void **state)
 static void
 says_what_is_wrong(void **state)
 {
-    struct scene scene;
+    struct test_admin scene;
 
     (void)state;
     begin(&scene);
-    assert_non_null(strstr(ask(&scene, "/readyz?verbose", NULL, NULL), "nats"));
+    assert_non_null(strstr(test_admin_ask(&scene, "/readyz?verbose", NULL, NULL), "nats"));
     assert_int_equal(scene.status, 503);
-    (void)ask(&scene, "/livez", NULL, NULL);
+    (void)test_admin_ask(&scene, "/livez", NULL, NULL);
     assert_int_equal(scene.status, 200);
-    assert_non_null(strstr(ask(&scene, "/v1/status", NULL, NULL), "\"connected\":false"));
-    assert_non_null(strstr(ask(&scene, "/metrics", NULL, NULL), "kvtier_advisor_gaps_total 0"));
-    end(&scene);
+    assert_non_null(
+        strstr(test_admin_ask(&scene, "/v1/status", NULL, NULL), "\"connected\":false"));
+    assert_non_null(
+        strstr(test_admin_ask(&scene, "/metrics", NULL, NULL), "kvtier_advisor_gaps_total 0"));
+    test_admin_end(&scene);
 }
 
 static void
@@ -199,15 +125,15 @@ pages_are_json(void **state)
 {
     static const char *const paths[] = {
         "/v1/status", "/v1/publishers",     "/v1/index/stats", "/v1/index/dump",
-        "/v1/orders", "/v1/orders?limit=5", "/v1/policy", "/v1/quotas",
+        "/v1/orders", "/v1/orders?limit=5", "/v1/policy",      "/v1/quotas",
     };
-    struct scene scene;
+    struct test_admin scene;
 
     (void)state;
     begin(&scene);
     for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++)
         assert_json(&scene, paths[i]);
-    end(&scene);
+    test_admin_end(&scene);
 }
 
 static void
@@ -246,43 +172,44 @@ bad_questions_are_answered(void **state)
         {"/v1/index/candidates?tier=g2&order=hottest", NULL, 200, "\"candidates\":[]"},
         {"/v1/nothing", NULL, 404, "NOTFOUND"},
     };
-    struct scene scene;
+    struct test_admin scene;
 
     (void)state;
     begin(&scene);
     for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
-        const char *text = ask(&scene, table[i].path, table[i].body, NULL);
+        const char *text = test_admin_ask(&scene, table[i].path, table[i].body, NULL);
 
         if (scene.status != table[i].status || strstr(text, table[i].says) == NULL)
             fail_msg("%s %s: %u %s", table[i].path, table[i].body == NULL ? "" : table[i].body,
                      scene.status, text);
     }
-    end(&scene);
+    test_admin_end(&scene);
 }
 
 static void
 mode_needs_the_token(void **state)
 {
-    struct scene scene;
+    struct test_admin scene;
 
     (void)state;
     begin(&scene);
-    (void)ask(&scene, "/v1/policy/mode", "{\"mode\":\"off\"}", NULL);
+    (void)test_admin_ask(&scene, "/v1/policy/mode", "{\"mode\":\"off\"}", NULL);
     assert_int_equal(scene.status, 401);
-    (void)ask(&scene, "/v1/policy/mode", "{\"mode\":\"off\"}", "test-token-0123456780");
+    (void)test_admin_ask(&scene, "/v1/policy/mode", "{\"mode\":\"off\"}", "test-token-0123456780");
     assert_int_equal(scene.status, 401);
-    (void)ask(&scene, "/v1/policy/mode", "{\"mode\":\"on\"}", TOKEN);
+    (void)test_admin_ask(&scene, "/v1/policy/mode", "{\"mode\":\"on\"}", TOKEN);
     assert_int_equal(scene.status, 400);
     /* Without a key to sign with, nothing can be enforced. */
-    (void)ask(&scene, "/v1/policy/mode", "{\"mode\":\"enforce\"}", TOKEN);
+    (void)test_admin_ask(&scene, "/v1/policy/mode", "{\"mode\":\"enforce\"}", TOKEN);
     assert_int_equal(scene.status, 409);
-    assert_non_null(strstr(ask(&scene, "/v1/policy", NULL, NULL), "\"mode\":\"observe\""));
-    (void)ask(&scene, "/v1/policy/mode", "{\"mode\":\"off\"}", TOKEN);
-    assert_int_equal(scene.status, 200);
-    assert_non_null(strstr(ask(&scene, "/v1/policy", NULL, NULL), "\"mode\":\"off\""));
     assert_non_null(
-        strstr(ask(&scene, "/v1/policy", NULL, NULL), "\"configured_mode\":\"observe\""));
-    end(&scene);
+        strstr(test_admin_ask(&scene, "/v1/policy", NULL, NULL), "\"mode\":\"observe\""));
+    (void)test_admin_ask(&scene, "/v1/policy/mode", "{\"mode\":\"off\"}", TOKEN);
+    assert_int_equal(scene.status, 200);
+    assert_non_null(strstr(test_admin_ask(&scene, "/v1/policy", NULL, NULL), "\"mode\":\"off\""));
+    assert_non_null(strstr(test_admin_ask(&scene, "/v1/policy", NULL, NULL),
+                           "\"configured_mode\":\"observe\""));
+    test_admin_end(&scene);
 }
 
 /* A mode set at run time holds over a restart. */
@@ -290,16 +217,16 @@ static void
 mode_is_remembered(void **state)
 {
     struct advisor_settings settings;
-    struct scene scene;
+    struct test_admin scene;
 
     (void)state;
     begin(&scene);
-    (void)ask(&scene, "/v1/policy/mode", "{\"mode\":\"off\"}", TOKEN);
+    (void)test_admin_ask(&scene, "/v1/policy/mode", "{\"mode\":\"off\"}", TOKEN);
     advisor_daemon_close(scene.daemon);
-    settings = settings_of(&scene);
+    settings = test_admin_settings(&scene);
     assert_int_equal(advisor_daemon_open(&scene.daemon, &settings, NULL), KVT_OK);
-    assert_non_null(strstr(ask(&scene, "/v1/policy", NULL, NULL), "\"mode\":\"off\""));
-    end(&scene);
+    assert_non_null(strstr(test_admin_ask(&scene, "/v1/policy", NULL, NULL), "\"mode\":\"off\""));
+    test_admin_end(&scene);
 }
 
 static void
@@ -308,12 +235,12 @@ wrong_settings_are_errors(void **state)
     struct advisor_settings settings;
     struct advisor_daemon *second;
     struct kvt_error err;
-    struct scene scene;
+    struct test_admin scene;
     char folder[256];
 
     (void)state;
     begin(&scene);
-    settings = settings_of(&scene);
+    settings = test_admin_settings(&scene);
     settings.state_dir = test_folder_make(folder, sizeof(folder));
     settings.admin_port = advisor_daemon_port(scene.daemon);
     assert_int_equal(advisor_daemon_open(&second, &settings, &err), KVT_BUSY);
@@ -332,7 +259,7 @@ wrong_settings_are_errors(void **state)
     settings.state_dir = "/proc/kvtier";
     assert_int_not_equal(advisor_daemon_open(&second, &settings, &err), KVT_OK);
     test_folder_remove(folder);
-    end(&scene);
+    test_admin_end(&scene);
 }
 
 #define POLICY                                                                                     \
@@ -350,11 +277,11 @@ static void
 a_policy_is_put_and_taken_back(void **state)
 {
     const char *text;
-    struct scene scene;
+    struct test_admin scene;
 
     (void)state;
     begin(&scene);
-    text = ask(&scene, "/v1/policy", NULL, NULL);
+    text = test_admin_ask(&scene, "/v1/policy", NULL, NULL);
     assert_has(text, "\"mode\":\"observe\"");
     assert_has(text, "\"ordering\":\"lru\"");
     assert_has(text, "\"hot\":{\"start_ppm\":850000,\"stop_ppm\":700000}");
@@ -369,16 +296,17 @@ a_policy_is_put_and_taken_back(void **state)
     assert_has(text, "\"cold\":{\"start_ppm\":0,\"stop_ppm\":0}");
     assert_has(text, "\"promote_after_cold_hits\":0");
     assert_has(text, "\"rules\":[{\"id\":\"down\",\"do\":\"demote\"}]");
-    assert_has(ask(&scene, "/v1/policy?text=1", NULL, NULL), "\"text\":\"version: 1\\ntiers");
-    text = ask(&scene, "/v1/policy/rollback", "{}", TOKEN);
+    assert_has(test_admin_ask(&scene, "/v1/policy?text=1", NULL, NULL),
+               "\"text\":\"version: 1\\ntiers");
+    text = test_admin_ask(&scene, "/v1/policy/rollback", "{}", TOKEN);
     assert_int_equal(scene.status, 200);
     assert_has(text, "\"source\":\"rollback of 1\"");
-    text = ask(&scene, "/v1/policy/history", NULL, NULL);
+    text = test_admin_ask(&scene, "/v1/policy/history", NULL, NULL);
     assert_has(text, "\"versions\":[{\"version\":3,");
     assert_has(text, ",{\"version\":2,");
     assert_json(&scene, "/v1/policy/history");
     assert_json(&scene, "/v1/policy?text");
-    end(&scene);
+    test_admin_end(&scene);
 }
 
 static void
@@ -386,26 +314,26 @@ a_policy_goes_no_further_than_both_modes(void **state)
 {
     static const char enforcing[] = POLICY "modes: {mode: enforce}\n";
     static const char off[] = POLICY "modes: {mode: off}\n";
-    struct scene scene;
+    struct test_admin scene;
 
     (void)state;
     begin(&scene);
     assert_has(put(&scene, enforcing, strlen(enforcing), NULL), "\"effective_mode\":\"observe\"");
-    assert_has(ask(&scene, "/v1/policy/mode", "{\"mode\":\"off\"}", TOKEN),
+    assert_has(test_admin_ask(&scene, "/v1/policy/mode", "{\"mode\":\"off\"}", TOKEN),
                "\"effective_mode\":\"off\"");
-    assert_has(ask(&scene, "/v1/policy", NULL, NULL), "\"policy_mode\":\"enforce\"");
+    assert_has(test_admin_ask(&scene, "/v1/policy", NULL, NULL), "\"policy_mode\":\"enforce\"");
     assert_has(
-        ask(&scene, "/v1/status", NULL, NULL),
+        test_admin_ask(&scene, "/v1/status", NULL, NULL),
         "\"mode\":\"off\",\"effective_mode\":\"off\",\"paused\":false,\"policy_version\":2,");
     (void)put(&scene, POLICY, strlen(POLICY), NULL); /* says nothing of a mode: it observes */
-    assert_has(ask(&scene, "/v1/policy", NULL, NULL), "\"policy_mode\":\"observe\"");
-    (void)ask(&scene, "/v1/policy/mode", "{\"mode\":\"observe\"}", TOKEN);
-    assert_has(ask(&scene, "/v1/overview", NULL, NULL),
+    assert_has(test_admin_ask(&scene, "/v1/policy", NULL, NULL), "\"policy_mode\":\"observe\"");
+    (void)test_admin_ask(&scene, "/v1/policy/mode", "{\"mode\":\"observe\"}", TOKEN);
+    assert_has(test_admin_ask(&scene, "/v1/overview", NULL, NULL),
                "\"mode\":\"observe\",\"effective_mode\":\"observe\",");
     (void)put(&scene, off, strlen(off), NULL);
-    assert_has(ask(&scene, "/v1/overview", NULL, NULL),
+    assert_has(test_admin_ask(&scene, "/v1/overview", NULL, NULL),
                "\"mode\":\"observe\",\"effective_mode\":\"off\",");
-    end(&scene);
+    test_admin_end(&scene);
 }
 
 static void
@@ -414,7 +342,7 @@ a_policy_that_is_refused(void **state)
     static const char wrong[] = "version: 1\ntires: {}\nrules: [{}]\n";
     char *huge = kvt_calloc(KVT_YAML_FILE_MAX + 2, 1);
     const char *text;
-    struct scene scene;
+    struct test_admin scene;
 
     (void)state;
     assert_non_null(huge);
@@ -437,16 +365,16 @@ a_policy_that_is_refused(void **state)
     assert_int_equal(scene.status, 413);
     (void)put(&scene, "a: \0b\n", 7, NULL);
     assert_int_equal(scene.status, 400);
-    (void)ask(&scene, "/v1/policy/rollback", "{\"version\":7}", TOKEN);
+    (void)test_admin_ask(&scene, "/v1/policy/rollback", "{\"version\":7}", TOKEN);
     assert_int_equal(scene.status, 404);
-    (void)ask(&scene, "/v1/policy/rollback", "{\"version\":0}", TOKEN);
+    (void)test_admin_ask(&scene, "/v1/policy/rollback", "{\"version\":0}", TOKEN);
     assert_int_equal(scene.status, 400);
-    (void)ask(&scene, "/v1/policy/rollback", "[", TOKEN);
+    (void)test_admin_ask(&scene, "/v1/policy/rollback", "[", TOKEN);
     assert_int_equal(scene.status, 400);
-    (void)ask(&scene, "/v1/policy/rollback", "{}", NULL);
+    (void)test_admin_ask(&scene, "/v1/policy/rollback", "{}", NULL);
     assert_int_equal(scene.status, 401);
-    assert_has(ask(&scene, "/v1/policy", NULL, NULL), "\"version\":1,");
-    end(&scene);
+    assert_has(test_admin_ask(&scene, "/v1/policy", NULL, NULL), "\"version\":1,");
+    test_admin_end(&scene);
     kvt_free(huge);
 }
 
