@@ -438,6 +438,7 @@ step(struct world *w, uint64_t *seed, bool stored[KEYS + 1])
     }
     rule.count = 0;
     g4_faulty_set(hit, &rule);
+    gateway_cold_probe(w->g.vault->cold);
     if (stored[number])
         expect_readable(w, number, "walk");
 }
