@@ -11,7 +11,7 @@
 #include "kvbm/checksum.h"
 #include "kvbm/disk_internal.h"
 
-enum { BATCH = 64 /* operations given to the engine in one call */ };
+enum { BATCH = KVBM_DISK_BATCH };
 
 /* One call's operations on their way; the callback finds what each belongs to. */
 struct flight {

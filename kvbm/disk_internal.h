@@ -13,6 +13,10 @@
 
 #include "kvbm/disk.h"
 
+/* Operations given to the engine in one call: many times its depth, since nothing flies between two
+ * calls. */
+#define KVBM_DISK_BATCH 256
+
 struct kvbm_disk {
     struct kvbm_storage head;
     int fd;

@@ -10,7 +10,7 @@
 #include "kvbm/checksum.h"
 #include "kvbm/disk_internal.h"
 
-enum { BATCH = 64, VERIFY_BYTES = 64 << 20 };
+enum { BATCH = KVBM_DISK_BATCH, VERIFY_BYTES = 64 << 20 };
 
 /* The folder must know both files before anything in them counts. */
 static enum kvt_err

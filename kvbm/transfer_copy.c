@@ -6,7 +6,7 @@
 #include "kvbm/transfer_internal.h"
 
 enum {
-    SLICE = 64,     /* blocks moved before anybody looks whether the ticket is still wanted */
+    SLICE = 256,    /* blocks moved before anybody looks whether the ticket is still wanted */
     PARTS_MAX = 512 /* parts of blocks handed to a storage in one call */
 };
 
