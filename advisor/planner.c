@@ -82,7 +82,8 @@ advisor_planner_tier(struct advisor_planner *planner, const char *name)
     const struct policy_roster_options roster = {.ordering = planner->options.ordering,
                                                  .ordering_options =
                                                      planner->options.ordering_options,
-                                                 .bytes_max = planner->options.bytes_max};
+                                                 .bytes_max = planner->options.bytes_max,
+                                                 .request_ticks = ADVISOR_REQUEST_TICKS};
     struct index_holder key = {.tier = KVT_TIER_G4};
     struct advisor_tier *tier;
 

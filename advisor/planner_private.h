@@ -35,6 +35,8 @@
 #define ADVISOR_PASS_MS          60000
 /* Items of a finished order come back into the ordering after this: their events are on the way. */
 #define ADVISOR_SETTLE_MS        3000
+/* Reads are reported, and stores flushed, so many ticks after each other. */
+#define ADVISOR_REQUEST_TICKS    20
 
 struct advisor_tier {
     char name[KVT_NAME_MAX];

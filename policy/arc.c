@@ -81,6 +81,11 @@ arc_touch(void *state, const struct kvt_ordering_use *use)
     struct arc *arc = state;
     const uint8_t queue = arc->queues.queue_of[use->block];
 
+    if ((use->flags & KVT_ORDERING_AGAIN) != 0) {
+        if (queue == ONCE || queue == AGAIN)
+            move(arc, use->block, queue);
+        return;
+    }
     arc->again_was_short = queue == GONE_AGAIN;
     if (queue == ONCE || queue == AGAIN)
         move(arc, use->block, AGAIN);

@@ -112,7 +112,7 @@ rhi_touch(void *state, const struct kvt_ordering_use *use)
         policy_hazard_refresh(rhi->hazard, use->now);
     if (*kind != UNKNOWN)
         policy_hazard_end(rhi->hazard, *kind, since(rhi, use->block, use->now), use->now,
-                          (use->flags & KVT_ORDERING_RESTORED) == 0);
+                          (use->flags & (KVT_ORDERING_RESTORED | KVT_ORDERING_AGAIN)) == 0);
     *kind = kind_of(use);
     rhi->used[use->block] = (uint32_t)use->now;
     policy_hazard_wait(rhi->hazard, *kind, use->now);

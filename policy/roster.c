@@ -28,6 +28,8 @@ policy_roster_new(struct policy_roster **out, const struct policy_roster_options
         return KVT_NOMEM;
     roster->ordering = options->ordering;
     roster->bytes_max = options->bytes_max;
+    assert(options->request_ticks <= POLICY_ROSTER_REQUEST_MAX);
+    roster->request_ticks = options->request_ticks;
     roster->prices = options->ordering_options.prices;
     policy_queues_init(&roster->queues);
     roster->told = kvt_grow(NULL, &roster->told_capacity, TOLD_MIN, sizeof(*roster->told));
@@ -239,7 +241,7 @@ learn_facts(struct policy_seat *seat, const struct policy_block *block)
 }
 
 static void
-note(struct policy_roster *roster, uint32_t at, bool used)
+note(struct policy_roster *roster, uint32_t at, bool used, bool again)
 {
     const struct policy_seat *seat = &roster->seats[at];
     struct policy_told *told;
@@ -261,7 +263,15 @@ note(struct policy_roster *roster, uint32_t at, bool used)
                                  .position = seat->block.position,
                                  .number = (uint32_t)roster->told_count++,
                                  .uses = used ? seat->uses : 0,
-                                 .ranks = seat->block.ranks};
+                                 .ranks = seat->block.ranks,
+                                 .again = again};
+}
+
+static uint32_t
+parent_seat(const struct policy_roster *roster, const struct policy_seat *seat)
+{
+    return seat->block.parent == 0 ? POLICY_NONE
+                                   : policy_roster_find(roster, seat->block.ns, seat->block.parent);
 }
 
 static bool
@@ -270,21 +280,44 @@ is_used_now(const struct policy_roster *roster, const struct policy_seat *seat)
     return seat->uses > 0 && seat->stamp == (uint32_t)roster->newest;
 }
 
+/* Is this use, which may be known from another block's alone, the one before it, heard of in
+ * another way?  Two that were both read themselves are two. */
+static bool
+goes_on(const struct policy_roster *roster, const struct policy_seat *seat, bool implied)
+{
+    return seat->uses > 0 && (uint32_t)roster->newest - seat->stamp <= roster->request_ticks &&
+           (implied || (seat->flags & POLICY_ROSTER_IMPLIED) != 0);
+}
+
 /* The block and all before it, as far as this tick's uses did not come by already. */
 static void
 use_chain(struct policy_roster *roster, uint32_t at)
 {
+    bool implied = false;
+
     while (at != POLICY_NONE && !is_used_now(roster, &roster->seats[at])) {
         struct policy_seat *seat = &roster->seats[at];
+        const bool again = goes_on(roster, seat, implied);
 
-        if (seat->uses < UINT32_MAX)
+        if (!again && seat->uses < UINT32_MAX)
             seat->uses++;
+        if (!implied)
+            seat->flags &= (uint8_t)~POLICY_ROSTER_IMPLIED;
+        else if (!again)
+            seat->flags |= POLICY_ROSTER_IMPLIED;
         seat->stamp = (uint32_t)roster->newest;
-        note(roster, at, true);
-        at = seat->block.parent == 0
-                 ? POLICY_NONE
-                 : policy_roster_find(roster, seat->block.ns, seat->block.parent);
+        note(roster, at, true, again);
+        at = parent_seat(roster, seat);
+        implied = true;
+        if (at != POLICY_NONE)
+            roster->seats[at].inner = (uint16_t)roster->newest;
     }
+    if (at == POLICY_NONE)
+        return;
+    if (!implied)
+        roster->seats[at].flags &= (uint8_t)~POLICY_ROSTER_IMPLIED;
+    else if ((roster->seats[at].flags & POLICY_ROSTER_ENDED) != 0)
+        note(roster, at, true, true); /* it was no end */
 }
 
 static void
@@ -315,7 +348,7 @@ policy_roster_store(struct policy_roster *roster, const struct policy_block *blo
     was = roster->seats[at].block.ranks;
     set_ranks(roster, &roster->seats[at], block->ranks);
     if (was == 0)
-        note(roster, at, false);
+        note(roster, at, false, false);
     return KVT_OK;
 }
 
@@ -370,7 +403,7 @@ policy_roster_leave(struct policy_roster *roster, uint32_t ns, uint64_t hash)
     if (roster->restoring)
         policy_roster_settle(roster);
     set_ranks(roster, &roster->seats[at], 0);
-    note(roster, at, false);
+    note(roster, at, false, false);
 }
 
 void

@@ -5,7 +5,8 @@
  * uses in no particular order, and of the end of a chain when its beginning was read elsewhere.
  * This gives each block a number and tells the ordering of uses as it wants them: tick after tick,
  * in each the deepest block first, and with a block all that come before it in its chain, for a
- * block is of no use without them.
+ * block is of no use without them.  The block of a chain behind which nothing was used is the last
+ * of its request (KVT_ORDERING_LAST).
  *
  * A block that left the tier stays known while there is memory: what an ordering learns about is
  * also what it let go.  When memory is short, the one that was cold for longest is forgotten.
@@ -32,7 +33,13 @@ struct policy_roster_options {
     const struct kvt_ordering *ordering;
     struct kvt_ordering_options ordering_options;
     uint64_t bytes_max;
+    /* Uses of a chain's blocks within so many ticks are taken for one request's, where one of two
+     * is only known from a use of what comes behind; 0: those of one tick.  What is read is heard
+     * of later than what is stored, and in parts.  At most POLICY_ROSTER_REQUEST_MAX. */
+    uint32_t request_ticks;
 };
+
+#define POLICY_ROSTER_REQUEST_MAX 1024
 
 /** A block as its tier has it. */
 struct policy_block {

@@ -23,6 +23,8 @@ enum policy_roster_flag {
     POLICY_ROSTER_IN = 1 << 1,      /* in the tier, as far as the ordering knows */
     POLICY_ROSTER_TAKEN = 1 << 2,   /* as a victim */
     POLICY_ROSTER_CLAIMED = 1 << 3, /* taken out by name, which the ordering does not know yet */
+    POLICY_ROSTER_IMPLIED = 1 << 4, /* its last use is only known from what comes behind it */
+    POLICY_ROSTER_ENDED = 1 << 5,   /* the ordering heard that its last request ended with it */
 };
 
 /* One block's number in the ordering is its seat's. */
@@ -31,6 +33,8 @@ struct policy_seat {
     uint32_t uses;
     uint32_t stamp; /* tick of the last use */
     uint32_t next;  /* in its bucket */
+    uint16_t inner; /* tick of the last use of what comes behind it; what comes around again after
+                       65536 ticks hides an end in one of a thousand, which does no harm */
     uint8_t flags;
 };
 
@@ -41,12 +45,14 @@ struct policy_told {
     uint32_t number;   /* in the order of telling */
     uint32_t uses;     /* so far; 0: it only came or went */
     uint32_t ranks;    /* behind it */
+    bool again;        /* the use before it goes on */
 };
 
 struct policy_roster {
     const struct kvt_ordering *ordering;
     void *state;
     uint64_t bytes_max;
+    uint32_t request_ticks;
     struct policy_seat *seats;
     uint32_t *buckets;
     uint32_t seats_max;

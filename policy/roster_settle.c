@@ -90,7 +90,10 @@ pass_on(struct policy_roster *roster, const struct policy_told *told, uint32_t f
 
         return_used(roster, told->seat);
         roster->ordering->touch(roster->state, &use);
+        seat->flags &= (uint8_t)~POLICY_ROSTER_ENDED;
         seat->flags |= POLICY_ROSTER_KNOWN;
+        if ((flags & KVT_ORDERING_LAST) != 0)
+            seat->flags |= POLICY_ROSTER_ENDED;
     }
     follow(roster, told);
 }
@@ -180,6 +183,23 @@ by_tick(const void *left, const void *right)
     return a->number < b->number ? -1 : 1;
 }
 
+/* Nothing behind it was used with it: its request ended there. */
+static bool
+is_last(const struct policy_roster *roster, const struct policy_told *told)
+{
+    const uint16_t since = (uint16_t)(told->tick - roster->seats[told->seat].inner);
+    const uint16_t until = (uint16_t)(roster->seats[told->seat].inner - told->tick);
+
+    return since > roster->request_ticks && until > roster->request_ticks;
+}
+
+static uint32_t
+flags_of(const struct policy_roster *roster, const struct policy_told *told)
+{
+    return (is_last(roster, told) ? KVT_ORDERING_LAST : 0u) |
+           (told->again ? KVT_ORDERING_AGAIN : 0u);
+}
+
 void
 policy_roster_settle(struct policy_roster *roster)
 {
@@ -189,7 +209,7 @@ policy_roster_settle(struct policy_roster *roster)
         return;
     qsort(roster->told, roster->told_count, sizeof(*roster->told), by_tick);
     for (size_t i = 0; i < roster->told_count; i++)
-        pass_on(roster, &roster->told[i], 0);
+        pass_on(roster, &roster->told[i], flags_of(roster, &roster->told[i]));
     roster->told_count = 0;
 }
 

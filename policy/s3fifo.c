@@ -87,6 +87,8 @@ s3fifo_touch(void *state, const struct kvt_ordering_use *use)
     struct s3fifo *s3fifo = state;
     const uint8_t queue = s3fifo->queues.queue_of[use->block];
 
+    if ((use->flags & KVT_ORDERING_AGAIN) != 0)
+        return;
     if (queue != POLICY_QUEUE_NONE && queue != GONE && s3fifo->reads[use->block] < READS_MAX)
         s3fifo->reads[use->block]++;
 }

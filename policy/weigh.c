@@ -58,6 +58,8 @@ policy_weigh_touch(void *state, const struct kvt_ordering_use *use)
     struct policy_weigh *weigh = state;
     uint32_t *uses = &weigh->uses[use->block];
 
+    if ((use->flags & KVT_ORDERING_AGAIN) != 0)
+        return;
     if (*uses > 0 && *uses < UINT32_MAX)
         (*uses)++;
     set(weigh, use, *uses == 0 ? 1 : *uses);

@@ -59,7 +59,9 @@ enum kvt_ordering_flag {
     KVT_ORDERING_HOT = 1 << 0,  /* it was in the tier when it was used */
     KVT_ORDERING_LAST = 1 << 1, /* its request ended with it; never set where nobody knows */
     KVT_ORDERING_RESTORED =
-        1 << 2, /* no use: what was known before a restart, `now` its last use */
+        1 << 2,                  /* no use: what was known before a restart, `now` its last use */
+    KVT_ORDERING_AGAIN = 1 << 3, /* no use: the last one goes on, `now` being how far; `uses` and
+                                    what was learned of it stay, and LAST is as known by now */
 };
 
 /** One use of one block. */

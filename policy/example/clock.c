@@ -47,7 +47,7 @@ clock_touch(void *state, const struct kvt_ordering_use *use)
 {
     struct clock *clock = state;
 
-    if (clock->spots[use->block] == UNUSED)
+    if ((use->flags & KVT_ORDERING_AGAIN) == 0 && clock->spots[use->block] == UNUSED)
         clock->spots[use->block] = USED;
 }
 

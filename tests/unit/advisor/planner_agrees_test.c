@@ -37,16 +37,6 @@ struct world {
     uint64_t hits; /* live: leading blocks that were hot */
 };
 
-/* Nobody tells the planner which block a request ended with. */
-static void
-touch_alike(void *state, const struct kvt_ordering_use *use)
-{
-    struct kvt_ordering_use alike = *use;
-
-    alike.flags &= ~(uint32_t)KVT_ORDERING_LAST;
-    policy_rhi.touch(state, &alike);
-}
-
 static uint32_t
 new_block(struct world *world, const struct session *session)
 {
@@ -208,12 +198,9 @@ by_reads_under_lru(void **state)
 static void
 by_price_under_rhi(void **state)
 {
-    struct kvt_ordering alike = policy_rhi;
-
     (void)state;
-    alike.touch = touch_alike;
-    compare(&alike, "price", POLICY_PROMOTE_PRICE, 600);
-    compare(&alike, "price", POLICY_PROMOTE_PRICE, 400);
+    compare(&policy_rhi, "price", POLICY_PROMOTE_PRICE, 600);
+    compare(&policy_rhi, "price", POLICY_PROMOTE_PRICE, 400);
 }
 
 int

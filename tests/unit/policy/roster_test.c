@@ -151,6 +151,17 @@ roster_of(const struct kvt_ordering *ordering, uint64_t bytes_max)
     return roster;
 }
 
+static struct policy_roster *
+roster_of_requests(uint32_t ticks)
+{
+    const struct policy_roster_options options = {
+        .ordering = &strict_ordering, .bytes_max = 1 << 20, .request_ticks = ticks};
+    struct policy_roster *roster;
+
+    assert_int_equal(policy_roster_new(&roster, &options), KVT_OK);
+    return roster;
+}
+
 static struct policy_block
 block_of(uint64_t hash, uint64_t parent, uint32_t position)
 {
@@ -208,6 +219,81 @@ a_use_is_one_of_all_before_it_and_once_a_tick(void **state)
     assert_int_equal(policy_roster_standing(roster, 1, 13, 9, 1, &standing), KVT_OK);
     assert_int_equal(standing.uses, 1);
     assert_int_equal(standing.tick, 5);
+    policy_roster_free(roster);
+}
+
+/* What the ordering heard of the block at this depth last. */
+static struct kvt_ordering_use
+last_heard(uint32_t position)
+{
+    for (uint32_t i = strict_last->heard_count; i-- > 0;)
+        if (strict_last->heard[i].position == position)
+            return strict_last->heard[i];
+    fail_msg("nothing was heard of the block at %u", position);
+    return (struct kvt_ordering_use){.block = 0};
+}
+
+static void
+expect_heard(uint32_t position, uint32_t uses, uint64_t now, uint32_t flags)
+{
+    const struct kvt_ordering_use use = last_heard(position);
+
+    assert_int_equal(use.uses, uses);
+    assert_int_equal(use.now, now);
+    assert_int_equal(use.flags & ~(uint32_t)KVT_ORDERING_HOT, flags);
+}
+
+static void
+tell(struct policy_roster *roster, bool read, uint32_t depth, uint64_t tick)
+{
+    const struct policy_block block = block_of(10 + depth, depth == 0 ? 0 : 9 + depth, depth);
+
+    assert_int_equal(read ? policy_roster_use(roster, &block, tick)
+                          : policy_roster_store(roster, &block, tick),
+                     KVT_OK);
+    policy_roster_settle(roster);
+}
+
+static void
+parts_of_a_request_are_one_use_and_have_one_end(void **state)
+{
+    enum { AGAIN = KVT_ORDERING_AGAIN, LAST = KVT_ORDERING_LAST };
+    struct policy_roster *roster = roster_of_requests(20);
+
+    (void)state;
+    tell(roster, false, 0, 100);
+    expect_heard(0, 1, 100, LAST);
+    tell(roster, false, 1, 100); /* so it was none, in the same tick */
+    expect_heard(0, 1, 100, AGAIN);
+    expect_heard(1, 1, 100, LAST);
+
+    /* A request reads both and stores a third, of which is heard before the reads. */
+    tell(roster, false, 2, 200);
+    expect_heard(0, 2, 200, 0);
+    expect_heard(1, 2, 200, 0);
+    expect_heard(2, 1, 200, LAST);
+    tell(roster, true, 1, 210);
+    tell(roster, true, 0, 210);
+    expect_heard(0, 2, 210, AGAIN);
+    expect_heard(1, 2, 210, AGAIN);
+    expect_heard(2, 1, 200, LAST);
+
+    /* The same the other way round. */
+    tell(roster, true, 2, 300);
+    expect_heard(2, 2, 300, LAST);
+    tell(roster, false, 3, 315);
+    expect_heard(0, 3, 315, AGAIN);
+    expect_heard(2, 2, 315, AGAIN);
+    expect_heard(3, 1, 315, LAST);
+
+    /* What is itself read twice is used twice, however soon. */
+    tell(roster, true, 0, 400);
+    tell(roster, true, 0, 401);
+    expect_heard(0, 5, 401, LAST);
+
+    /* Later it is another request's. */
+    tell(roster, true, 3, 422);
+    expect_heard(0, 6, 422, 0);
     policy_roster_free(roster);
 }
 
@@ -575,6 +661,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_tick_is_heard_from_the_deepest_up),
         cmocka_unit_test(a_use_is_one_of_all_before_it_and_once_a_tick),
+        cmocka_unit_test(parts_of_a_request_are_one_use_and_have_one_end),
         cmocka_unit_test(a_block_that_comes_back_is_not_used_by_it),
         cmocka_unit_test(a_former_life_leaves_in_the_order_it_would_have),
         cmocka_unit_test(a_parent_is_restored_as_young_as_its_child),
