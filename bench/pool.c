@@ -84,8 +84,8 @@ pool_chain(struct worker *worker)
 {
     const size_t count = worker->bench->chain;
     struct kvbm_pool *pool = worker->bench->pool;
-    struct kvbm_handle handles[CHAIN_MAX];
-    struct kvbm_handle found[CHAIN_MAX];
+    struct kvt_handle handles[CHAIN_MAX];
+    struct kvt_handle found[CHAIN_MAX];
     enum kvt_err results[CHAIN_MAX];
     uint64_t hashes[CHAIN_MAX];
     bool ok = kvbm_pool_allocate(pool, count, handles) == KVT_OK;
@@ -208,7 +208,7 @@ main(int argc, char **argv)
          "usage: bench_pool THREADS ANCHORS BLOCKS CHAIN MILLISECONDS PAIRS");
     need(bench.threads > 0 && bench.threads <= THREADS_MAX && bench.anchors > 0 &&
              bench.anchors <= THREADS_MAX && bench.chain > 0 && bench.chain <= CHAIN_MAX &&
-             bench.blocks <= KVBM_POOL_BLOCKS_MAX &&
+             bench.blocks <= KVT_POOL_BLOCKS_MAX &&
              bench.blocks / (bench.threads + bench.anchors) >= 2 * bench.chain,
          "a number out of its range");
     need(kvbm_pool_new(&bench.pool,

@@ -9,7 +9,7 @@
 #include "kvtier/token.h"
 
 enum kvt_err
-kvbm_block_begin(struct kvbm_pool *pool, struct kvbm_handle handle, struct kvt_error *err)
+kvbm_block_begin(struct kvbm_pool *pool, struct kvt_handle handle, struct kvt_error *err)
 {
     struct kvbm_slot *slot = kvbm_pool_slot(pool, handle);
     const enum kvt_err rc = kvbm_state_move(&slot->state, KVT_BLOCK_PARTIAL, err);
@@ -20,7 +20,7 @@ kvbm_block_begin(struct kvbm_pool *pool, struct kvbm_handle handle, struct kvt_e
 }
 
 enum kvt_err
-kvbm_block_complete(struct kvbm_pool *pool, struct kvbm_handle handle,
+kvbm_block_complete(struct kvbm_pool *pool, struct kvt_handle handle,
                     const struct kvbm_label *label, struct kvt_error *err)
 {
     struct kvbm_slot *slot = kvbm_pool_slot(pool, handle);
@@ -37,7 +37,7 @@ kvbm_block_complete(struct kvbm_pool *pool, struct kvbm_handle handle,
 }
 
 enum kvt_err
-kvbm_block_init_sequence(struct kvbm_pool *pool, struct kvbm_handle handle, uint64_t seed,
+kvbm_block_init_sequence(struct kvbm_pool *pool, struct kvt_handle handle, uint64_t seed,
                          const struct kvbm_label *previous, struct kvt_error *err)
 {
     struct kvbm_slot *slot = kvbm_pool_slot(pool, handle);
@@ -77,13 +77,13 @@ need_tokens(const struct kvbm_slot *slot, const char *wish, struct kvt_error *er
 }
 
 static uint32_t *
-tokens_of(struct kvbm_pool *pool, struct kvbm_handle handle)
+tokens_of(struct kvbm_pool *pool, struct kvt_handle handle)
 {
     return &pool->tokens[(size_t)handle.block * pool->block_tokens];
 }
 
 enum kvt_err
-kvbm_block_add_tokens(struct kvbm_pool *pool, struct kvbm_handle handle, const uint32_t *tokens,
+kvbm_block_add_tokens(struct kvbm_pool *pool, struct kvt_handle handle, const uint32_t *tokens,
                       size_t count, struct kvt_error *err)
 {
     struct kvbm_slot *slot = kvbm_pool_slot(pool, handle);
@@ -102,7 +102,7 @@ kvbm_block_add_tokens(struct kvbm_pool *pool, struct kvbm_handle handle, const u
 }
 
 enum kvt_err
-kvbm_block_pop_tokens(struct kvbm_pool *pool, struct kvbm_handle handle, size_t count,
+kvbm_block_pop_tokens(struct kvbm_pool *pool, struct kvt_handle handle, size_t count,
                       struct kvt_error *err)
 {
     struct kvbm_slot *slot = kvbm_pool_slot(pool, handle);
@@ -119,7 +119,7 @@ kvbm_block_pop_tokens(struct kvbm_pool *pool, struct kvbm_handle handle, size_t 
 }
 
 enum kvt_err
-kvbm_block_commit(struct kvbm_pool *pool, struct kvbm_handle handle, struct kvt_error *err)
+kvbm_block_commit(struct kvbm_pool *pool, struct kvt_handle handle, struct kvt_error *err)
 {
     struct kvbm_slot *slot = kvbm_pool_slot(pool, handle);
     struct kvbm_label *label = &slot->label;
@@ -143,7 +143,7 @@ kvbm_block_commit(struct kvbm_pool *pool, struct kvbm_handle handle, struct kvt_
 }
 
 enum kvt_err
-kvbm_block_reset(struct kvbm_pool *pool, struct kvbm_handle handle, struct kvt_error *err)
+kvbm_block_reset(struct kvbm_pool *pool, struct kvt_handle handle, struct kvt_error *err)
 {
     struct kvbm_slot *slot = kvbm_pool_slot(pool, handle);
     enum kvt_err rc;
@@ -158,7 +158,7 @@ kvbm_block_reset(struct kvbm_pool *pool, struct kvbm_handle handle, struct kvt_e
 }
 
 uint32_t
-kvbm_block_filled(struct kvbm_pool *pool, struct kvbm_handle handle)
+kvbm_block_filled(struct kvbm_pool *pool, struct kvt_handle handle)
 {
     const struct kvbm_slot *slot = kvbm_pool_slot(pool, handle);
 

@@ -21,11 +21,11 @@
 #include "kvbm/pool.h"
 
 /** Reset -> Partial: bytes are being written.  KVT_OK or KVT_INVALID. */
-KVT_NODISCARD enum kvt_err kvbm_block_begin(struct kvbm_pool *pool, struct kvbm_handle handle,
+KVT_NODISCARD enum kvt_err kvbm_block_begin(struct kvbm_pool *pool, struct kvt_handle handle,
                                             struct kvt_error *err);
 
 /** Partial -> Complete, under this name.  KVT_OK or KVT_INVALID. */
-KVT_NODISCARD enum kvt_err kvbm_block_complete(struct kvbm_pool *pool, struct kvbm_handle handle,
+KVT_NODISCARD enum kvt_err kvbm_block_complete(struct kvbm_pool *pool, struct kvt_handle handle,
                                                const struct kvbm_label *label,
                                                struct kvt_error *err);
 
@@ -38,30 +38,30 @@ KVT_NODISCARD enum kvt_err kvbm_block_complete(struct kvbm_pool *pool, struct kv
  *         position is past KVT_POSITION_MAX)
  */
 KVT_NODISCARD enum kvt_err kvbm_block_init_sequence(struct kvbm_pool *pool,
-                                                    struct kvbm_handle handle, uint64_t seed,
+                                                    struct kvt_handle handle, uint64_t seed,
                                                     const struct kvbm_label *previous,
                                                     struct kvt_error *err);
 
 /** All or none.  KVT_OK, KVT_INVALID, or KVT_RANGE (more than there is room for). */
-KVT_NODISCARD enum kvt_err kvbm_block_add_tokens(struct kvbm_pool *pool, struct kvbm_handle handle,
+KVT_NODISCARD enum kvt_err kvbm_block_add_tokens(struct kvbm_pool *pool, struct kvt_handle handle,
                                                  const uint32_t *tokens, size_t count,
                                                  struct kvt_error *err);
 
 /** Take the last `count` tokens out again.  KVT_OK, KVT_INVALID, or KVT_RANGE (more than there
  *  are). */
-KVT_NODISCARD enum kvt_err kvbm_block_pop_tokens(struct kvbm_pool *pool, struct kvbm_handle handle,
+KVT_NODISCARD enum kvt_err kvbm_block_pop_tokens(struct kvbm_pool *pool, struct kvt_handle handle,
                                                  size_t count, struct kvt_error *err);
 
 /** Partial -> Complete, named by its tokens.  KVT_OK, KVT_INVALID, or KVT_PRECONDITION (it is not
  *  full). */
-KVT_NODISCARD enum kvt_err kvbm_block_commit(struct kvbm_pool *pool, struct kvbm_handle handle,
+KVT_NODISCARD enum kvt_err kvbm_block_commit(struct kvbm_pool *pool, struct kvt_handle handle,
                                              struct kvt_error *err);
 
 /** Partial or Complete -> Reset; it stays held.  KVT_OK or KVT_INVALID. */
-KVT_NODISCARD enum kvt_err kvbm_block_reset(struct kvbm_pool *pool, struct kvbm_handle handle,
+KVT_NODISCARD enum kvt_err kvbm_block_reset(struct kvbm_pool *pool, struct kvt_handle handle,
                                             struct kvt_error *err);
 
 /** Tokens in a Partial block that init_sequence began; 0 of any other. */
-uint32_t kvbm_block_filled(struct kvbm_pool *pool, struct kvbm_handle handle);
+uint32_t kvbm_block_filled(struct kvbm_pool *pool, struct kvt_handle handle);
 
 #endif /* KVBM_BLOCK_H */

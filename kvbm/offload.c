@@ -41,7 +41,7 @@ excess(struct kvbm_edge_state *edge, bool lowering, uint32_t demand)
 static bool
 lower(struct kvbm_edge_state *edge)
 {
-    struct kvbm_handle handles[KVBM_OFFLOAD_BATCH];
+    struct kvt_handle handles[KVBM_OFFLOAD_BATCH];
     bool lowering = false;
 
     for (;;) {
@@ -115,7 +115,7 @@ run_lowering(void *arg)
 
 /* Take pushed blocks; 0 when there are none and it is time to rest or to stop. */
 static size_t
-take_pushed(struct kvbm_edge_state *edge, struct kvbm_handle *handles, bool *stop)
+take_pushed(struct kvbm_edge_state *edge, struct kvt_handle *handles, bool *stop)
 {
     const struct timespec deadline = kvt_cond_deadline(POLL_WAIT);
     size_t count = 0;
@@ -142,7 +142,7 @@ static void *
 run_pushed(void *arg)
 {
     struct kvbm_edge_state *edge = arg;
-    struct kvbm_handle handles[KVBM_OFFLOAD_BATCH];
+    struct kvt_handle handles[KVBM_OFFLOAD_BATCH];
 
     for (;;) {
         bool stop;
@@ -325,7 +325,7 @@ kvbm_offload_free(struct kvbm_offload *offload)
 }
 
 enum kvt_err
-kvbm_offload_push(struct kvbm_offload *offload, struct kvbm_handle handle, uint64_t wait_ms)
+kvbm_offload_push(struct kvbm_offload *offload, struct kvt_handle handle, uint64_t wait_ms)
 {
     struct kvbm_edge_state *edge = &offload->edges[KVBM_EDGE_G1];
     const struct timespec deadline = kvt_cond_deadline(wait_ms);

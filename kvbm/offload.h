@@ -85,7 +85,7 @@ void kvbm_offload_free(struct kvbm_offload *offload);
  *
  * @return KVT_OK, or KVT_AGAIN (the queue stayed full for `wait_ms`): it stays in G1 only
  */
-enum kvt_err kvbm_offload_push(struct kvbm_offload *offload, struct kvbm_handle handle,
+enum kvt_err kvbm_offload_push(struct kvbm_offload *offload, struct kvt_handle handle,
                                uint64_t wait_ms);
 
 /**

@@ -38,7 +38,7 @@ struct kvbm_edge_state {
         pthread_mutex_t lock; /* guards this struct, and nothing outside it */
         pthread_cond_t wake;  /* work, or time to stop */
         pthread_cond_t room;  /* in the ring */
-        struct kvbm_handle *ring;
+        struct kvt_handle *ring;
         size_t first;
         size_t count;
         bool kicked;
@@ -55,7 +55,7 @@ struct kvbm_offload {
 };
 
 /** Move a batch of held blocks; takes the handles.  Returns how many are safe below now. */
-size_t kvbm_offload_move(struct kvbm_edge_state *edge, const struct kvbm_handle *handles,
+size_t kvbm_offload_move(struct kvbm_edge_state *edge, const struct kvt_handle *handles,
                          size_t count);
 
 #endif /* KVBM_OFFLOAD_INTERNAL_H */

@@ -5,8 +5,8 @@
 
 /* One block of a batch on its way. */
 struct passenger {
-    struct kvbm_handle source;
-    struct kvbm_handle target;
+    struct kvt_handle source;
+    struct kvt_handle target;
     struct kvbm_label label;
     enum kvt_err status;
 };
@@ -93,7 +93,7 @@ static void
 move_to_pool(struct kvbm_edge_state *edge, struct passenger *passengers, size_t count)
 {
     struct kvbm_offload *offload = edge->offload;
-    struct kvbm_handle targets[KVBM_OFFLOAD_BATCH];
+    struct kvt_handle targets[KVBM_OFFLOAD_BATCH];
     struct kvbm_copy copies[KVBM_OFFLOAD_BATCH];
     const size_t movers = part_movers(edge, passengers, count);
     enum kvt_err rc;
@@ -181,7 +181,7 @@ move_to_sink(struct kvbm_edge_state *edge, struct passenger *passengers, size_t 
 }
 
 size_t
-kvbm_offload_move(struct kvbm_edge_state *edge, const struct kvbm_handle *handles, size_t count)
+kvbm_offload_move(struct kvbm_edge_state *edge, const struct kvt_handle *handles, size_t count)
 {
     struct passenger passengers[KVBM_OFFLOAD_BATCH];
     size_t safe = 0;

@@ -80,7 +80,7 @@ kvbm_pool_new(struct kvbm_pool **out, const struct kvbm_pool_options *options)
 
     assert(out != NULL && options != NULL);
     *out = NULL;
-    if (options->block_count == 0 || options->block_count > KVBM_POOL_BLOCKS_MAX ||
+    if (options->block_count == 0 || options->block_count > KVT_POOL_BLOCKS_MAX ||
         options->block_tokens > KVT_BLOCK_TOKENS_MAX)
         return KVT_INVALID;
     pool = kvt_calloc(1, sizeof(*pool));
@@ -125,7 +125,7 @@ kvbm_pool_free(struct kvbm_pool *pool)
 /* ---- one block ---- */
 
 struct kvbm_slot *
-kvbm_pool_slot(struct kvbm_pool *pool, struct kvbm_handle handle)
+kvbm_pool_slot(struct kvbm_pool *pool, struct kvt_handle handle)
 {
     struct kvbm_slot *slot;
 
@@ -135,7 +135,7 @@ kvbm_pool_slot(struct kvbm_pool *pool, struct kvbm_handle handle)
     return slot;
 }
 
-struct kvbm_handle
+struct kvt_handle
 kvbm_pool_hold_locked(struct kvbm_pool *pool, uint32_t block)
 {
     struct kvbm_slot *slot = &pool->slots[block];
@@ -147,7 +147,7 @@ kvbm_pool_hold_locked(struct kvbm_pool *pool, uint32_t block)
     }
     assert(slot->refs < UINT32_MAX);
     slot->refs++;
-    return (struct kvbm_handle){block, slot->generation};
+    return (struct kvt_handle){block, slot->generation};
 }
 
 static void
@@ -225,7 +225,7 @@ delist_locked(struct kvbm_pool *pool, uint32_t block)
 /* Take away the names of blocks that are held and hidden.  Called with the lock held, which it
  * gives up for callbacks: nobody else touches such blocks meanwhile. */
 static void
-withdraw_locked(struct kvbm_pool *pool, const struct kvbm_handle *handles, size_t count)
+withdraw_locked(struct kvbm_pool *pool, const struct kvt_handle *handles, size_t count)
 {
     for (size_t first = 0; first < count && pool->on_remove != NULL;) {
         struct kvbm_label labels[KVBM_POOL_ANNOUNCE_MAX];
@@ -246,7 +246,7 @@ withdraw_locked(struct kvbm_pool *pool, const struct kvbm_handle *handles, size_
 
 /* Hold the blocks that go first, hidden, up to `count`; returns how many. */
 static size_t
-take_victims_locked(struct kvbm_pool *pool, struct kvbm_handle *handles, size_t count)
+take_victims_locked(struct kvbm_pool *pool, struct kvt_handle *handles, size_t count)
 {
     struct kvbm_inactive *inactive = &pool->shared.inactive;
     size_t taken = 0;
@@ -263,7 +263,7 @@ take_victims_locked(struct kvbm_pool *pool, struct kvbm_handle *handles, size_t 
 }
 
 static void
-put_back_victims_locked(struct kvbm_pool *pool, const struct kvbm_handle *handles, size_t count)
+put_back_victims_locked(struct kvbm_pool *pool, const struct kvt_handle *handles, size_t count)
 {
     const struct kvbm_inactive *inactive = &pool->shared.inactive;
 
@@ -273,7 +273,7 @@ put_back_victims_locked(struct kvbm_pool *pool, const struct kvbm_handle *handle
 
 /* Victims are wanted for good: they become the caller's, and in the end Reset and nameless. */
 static void
-evict_victims_locked(struct kvbm_pool *pool, struct kvbm_handle *handles, size_t count)
+evict_victims_locked(struct kvbm_pool *pool, struct kvt_handle *handles, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         struct kvbm_slot *slot = &pool->slots[handles[i].block];
@@ -299,7 +299,7 @@ evict_victims_locked(struct kvbm_pool *pool, struct kvbm_handle *handles, size_t
 
 /* All or none: what is free, then what may be evicted. */
 static bool
-take_locked(struct kvbm_pool *pool, size_t count, struct kvbm_handle *handles)
+take_locked(struct kvbm_pool *pool, size_t count, struct kvt_handle *handles)
 {
     const size_t fresh = count < pool->shared.free_count ? count : pool->shared.free_count;
     const size_t victims = count - fresh;
@@ -325,13 +325,13 @@ take_locked(struct kvbm_pool *pool, size_t count, struct kvbm_handle *handles)
 }
 
 enum kvt_err
-kvbm_pool_allocate(struct kvbm_pool *pool, size_t count, struct kvbm_handle *handles)
+kvbm_pool_allocate(struct kvbm_pool *pool, size_t count, struct kvt_handle *handles)
 {
     return kvbm_pool_allocate_wait(pool, count, handles, 0);
 }
 
 enum kvt_err
-kvbm_pool_allocate_wait(struct kvbm_pool *pool, size_t count, struct kvbm_handle *handles,
+kvbm_pool_allocate_wait(struct kvbm_pool *pool, size_t count, struct kvt_handle *handles,
                         uint64_t wait_ms)
 {
     bool taken;
@@ -353,7 +353,7 @@ kvbm_pool_allocate_wait(struct kvbm_pool *pool, size_t count, struct kvbm_handle
 size_t
 kvbm_pool_clear(struct kvbm_pool *pool)
 {
-    struct kvbm_handle handles[KVBM_POOL_ANNOUNCE_MAX];
+    struct kvt_handle handles[KVBM_POOL_ANNOUNCE_MAX];
     size_t gone = 0;
     size_t count;
 
@@ -374,7 +374,7 @@ kvbm_pool_clear(struct kvbm_pool *pool)
 /* ---- giving blocks back ---- */
 
 static void
-drop_locked(struct kvbm_pool *pool, struct kvbm_handle handle, enum kvbm_inactive_end end)
+drop_locked(struct kvbm_pool *pool, struct kvt_handle handle, enum kvbm_inactive_end end)
 {
     struct kvbm_slot *slot = kvbm_pool_slot(pool, handle);
 
@@ -390,7 +390,7 @@ drop_locked(struct kvbm_pool *pool, struct kvbm_handle handle, enum kvbm_inactiv
 }
 
 void
-kvbm_pool_drop(struct kvbm_pool *pool, struct kvbm_handle handle)
+kvbm_pool_drop(struct kvbm_pool *pool, struct kvt_handle handle)
 {
     (void)pthread_mutex_lock(&pool->shared.lock);
     drop_locked(pool, handle, KVBM_INACTIVE_WARM);
@@ -398,7 +398,7 @@ kvbm_pool_drop(struct kvbm_pool *pool, struct kvbm_handle handle)
 }
 
 void
-kvbm_pool_drop_cold(struct kvbm_pool *pool, struct kvbm_handle handle)
+kvbm_pool_drop_cold(struct kvbm_pool *pool, struct kvt_handle handle)
 {
     (void)pthread_mutex_lock(&pool->shared.lock);
     drop_locked(pool, handle, KVBM_INACTIVE_COLD);
@@ -406,7 +406,7 @@ kvbm_pool_drop_cold(struct kvbm_pool *pool, struct kvbm_handle handle)
 }
 
 void
-kvbm_pool_drop_all(struct kvbm_pool *pool, const struct kvbm_handle *handles, size_t count)
+kvbm_pool_drop_all(struct kvbm_pool *pool, const struct kvt_handle *handles, size_t count)
 {
     (void)pthread_mutex_lock(&pool->shared.lock);
     while (count-- > 0)
@@ -417,7 +417,7 @@ kvbm_pool_drop_all(struct kvbm_pool *pool, const struct kvbm_handle *handles, si
 
 /* Take the held, listed and visible block's name away, then our hold. */
 static void
-expel_locked(struct kvbm_pool *pool, struct kvbm_handle handle)
+expel_locked(struct kvbm_pool *pool, struct kvt_handle handle)
 {
     struct kvbm_slot *slot = &pool->slots[handle.block];
 
@@ -429,7 +429,7 @@ expel_locked(struct kvbm_pool *pool, struct kvbm_handle handle)
 }
 
 enum kvt_err
-kvbm_pool_evict(struct kvbm_pool *pool, struct kvbm_handle handle)
+kvbm_pool_evict(struct kvbm_pool *pool, struct kvt_handle handle)
 {
     const struct kvbm_slot *slot;
     enum kvt_err rc = KVT_OK;
@@ -448,7 +448,7 @@ kvbm_pool_evict(struct kvbm_pool *pool, struct kvbm_handle handle)
 }
 
 void
-kvbm_pool_discard(struct kvbm_pool *pool, struct kvbm_handle handle)
+kvbm_pool_discard(struct kvbm_pool *pool, struct kvt_handle handle)
 {
     const struct kvbm_slot *slot;
 

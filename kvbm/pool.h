@@ -20,7 +20,7 @@
  * Threads:   any; what only the one holder of a block does before it registers it (kvbm/block.h) is
  *            one thread's at a time.  The callbacks run on the calling thread with no lock held;
  *            they must not call the pool.
- * Limits:    1 <= block_count <= KVBM_POOL_BLOCKS_MAX.  A full pool is an ordinary answer
+ * Limits:    1 <= block_count <= KVT_POOL_BLOCKS_MAX.  A full pool is an ordinary answer
  *            (KVT_AGAIN).  Using a handle that is not held is a bug, and asserted.
  */
 #ifndef KVBM_POOL_H
@@ -35,15 +35,7 @@
 #include "kvtier/kvbm.h"
 #include "kvtier/ordering.h"
 
-#define KVBM_POOL_BLOCKS_MAX (UINT32_C(1) << 24)
-
 struct kvbm_pool;
-
-/* All zero: none. */
-struct kvbm_handle {
-    uint32_t block;
-    uint32_t generation; /* never 0 of a block */
-};
 
 /* What a block is called, and the prefix that routes its events (kvtier/event.h). */
 struct kvbm_label {
@@ -52,16 +44,11 @@ struct kvbm_label {
     uint64_t tokens_hash; /* of its own tokens; 0: unknown */
 };
 
-enum kvbm_pool_dedup {
-    KVBM_POOL_DEDUP_REJECT, /* registering a known name gives back the block that has it */
-    KVBM_POOL_DEDUP_ALLOW,  /* ... keeps both; the second ends with its last holder */
-};
-
 typedef void kvbm_pool_event_fn(void *arg, const struct kvbm_label *label);
 
 struct kvbm_pool_options {
     uint32_t block_count;
-    enum kvbm_pool_dedup dedup;
+    enum kvt_pool_dedup dedup;
     enum kvt_pool_order order;
     const struct kvt_ordering *ordering; /* KVT_POOL_ORDER_ORDERING; outlives the pool */
     struct kvt_ordering_options ordering_options;
@@ -102,11 +89,11 @@ void kvbm_pool_free(struct kvbm_pool *pool);
  * @return KVT_OK, or KVT_AGAIN when not even eviction makes that much room
  */
 KVT_NODISCARD enum kvt_err kvbm_pool_allocate(struct kvbm_pool *pool, size_t count,
-                                              struct kvbm_handle *handles);
+                                              struct kvt_handle *handles);
 
 /** As allocate, waiting up to `wait_ms` for holders to let go. */
 KVT_NODISCARD enum kvt_err kvbm_pool_allocate_wait(struct kvbm_pool *pool, size_t count,
-                                                   struct kvbm_handle *handles, uint64_t wait_ms);
+                                                   struct kvt_handle *handles, uint64_t wait_ms);
 
 /**
  * Complete -> Registered: the block can now be found, and may be shared.
@@ -115,7 +102,7 @@ KVT_NODISCARD enum kvt_err kvbm_pool_allocate_wait(struct kvbm_pool *pool, size_
  *         that has it, the new one is free again); KVT_BUSY (the name is just coming or going:
  *         nothing changed); KVT_INVALID
  */
-KVT_NODISCARD enum kvt_err kvbm_pool_register(struct kvbm_pool *pool, struct kvbm_handle *handle,
+KVT_NODISCARD enum kvt_err kvbm_pool_register(struct kvbm_pool *pool, struct kvt_handle *handle,
                                               struct kvt_error *err);
 
 /**
@@ -123,67 +110,67 @@ KVT_NODISCARD enum kvt_err kvbm_pool_register(struct kvbm_pool *pool, struct kvb
  * A name that is there twice is KVT_EXISTS or KVT_BUSY the second time.  Returns how many of the
  * names can be found now (KVT_OK and KVT_EXISTS).
  */
-size_t kvbm_pool_register_all(struct kvbm_pool *pool, struct kvbm_handle *handles, size_t count,
+size_t kvbm_pool_register_all(struct kvbm_pool *pool, struct kvt_handle *handles, size_t count,
                               enum kvt_err *results);
 
 /** Give a handle back.  The last one moves a registered block to the warm end of the inactive part;
  *  any other block becomes free. */
-void kvbm_pool_drop(struct kvbm_pool *pool, struct kvbm_handle handle);
+void kvbm_pool_drop(struct kvbm_pool *pool, struct kvt_handle handle);
 
 /** As drop, to the cold end: it goes first when room is needed. */
-void kvbm_pool_drop_cold(struct kvbm_pool *pool, struct kvbm_handle handle);
+void kvbm_pool_drop_cold(struct kvbm_pool *pool, struct kvt_handle handle);
 
 /** As drop, of several, the last first: of a chain, what continues a block is then colder than the
  *  block.  Handles that are none are left out. */
-void kvbm_pool_drop_all(struct kvbm_pool *pool, const struct kvbm_handle *handles, size_t count);
+void kvbm_pool_drop_all(struct kvbm_pool *pool, const struct kvt_handle *handles, size_t count);
 
 /** Is the name registered?  Neither holds nor warms the block. */
 bool kvbm_pool_has(struct kvbm_pool *pool, uint64_t hash);
 
 /** Hold the block of this name.  KVT_OK or KVT_NOTFOUND. */
 KVT_NODISCARD enum kvt_err kvbm_pool_find(struct kvbm_pool *pool, uint64_t hash,
-                                          struct kvbm_handle *handle);
+                                          struct kvt_handle *handle);
 
 /** Hold the longest prefix of `hashes` that is registered; returns its length. */
 size_t kvbm_pool_match(struct kvbm_pool *pool, const uint64_t *hashes, size_t count,
-                       struct kvbm_handle *handles);
+                       struct kvt_handle *handles);
 
 /** Hold each of `hashes` that is registered, and say none of the others; returns how many. */
 size_t kvbm_pool_scan(struct kvbm_pool *pool, const uint64_t *hashes, size_t count,
-                      struct kvbm_handle *handles);
+                      struct kvt_handle *handles);
 
 /** Hold the block that a handle given back earlier named.  KVT_NOTFOUND: it is gone since. */
-KVT_NODISCARD enum kvt_err kvbm_pool_upgrade(struct kvbm_pool *pool, struct kvbm_handle weak);
+KVT_NODISCARD enum kvt_err kvbm_pool_upgrade(struct kvbm_pool *pool, struct kvt_handle weak);
 
 /** One more holder of a registered block that the caller holds. */
-void kvbm_pool_share(struct kvbm_pool *pool, struct kvbm_handle handle);
+void kvbm_pool_share(struct kvbm_pool *pool, struct kvt_handle handle);
 
 /** Hold up to `max` of the coldest inactive blocks that were not set aside; returns how many. */
-size_t kvbm_pool_coldest(struct kvbm_pool *pool, size_t max, struct kvbm_handle *handles);
+size_t kvbm_pool_coldest(struct kvbm_pool *pool, size_t max, struct kvt_handle *handles);
 
 /** What KVT_POOL_ORDER_PRIORITY goes by from the held block's next drop on; 0 when it is new.  At
  *  most KVT_PRIORITY_MAX (asserted). */
-void kvbm_pool_set_priority(struct kvbm_pool *pool, struct kvbm_handle handle, uint32_t priority);
+void kvbm_pool_set_priority(struct kvbm_pool *pool, struct kvt_handle handle, uint32_t priority);
 
 /** Do not offer the held block as coldest again until somebody finds it anew. */
-void kvbm_pool_set_aside(struct kvbm_pool *pool, struct kvbm_handle handle);
+void kvbm_pool_set_aside(struct kvbm_pool *pool, struct kvt_handle handle);
 
 /** Note that the next tier has a copy of the held block. */
-void kvbm_pool_mark_saved(struct kvbm_pool *pool, struct kvbm_handle handle);
+void kvbm_pool_mark_saved(struct kvbm_pool *pool, struct kvt_handle handle);
 
 /** Take the handle; free the block if nobody else holds it.  KVT_BUSY: somebody does, it stays. */
-enum kvt_err kvbm_pool_evict(struct kvbm_pool *pool, struct kvbm_handle handle);
+enum kvt_err kvbm_pool_evict(struct kvbm_pool *pool, struct kvt_handle handle);
 
 /** Take the handle; the block can no longer be found and becomes free with its last holder.  For
  *  content that proved wrong. */
-void kvbm_pool_discard(struct kvbm_pool *pool, struct kvbm_handle handle);
+void kvbm_pool_discard(struct kvbm_pool *pool, struct kvt_handle handle);
 
 /** Evict every inactive block that may go; returns how many went. */
 size_t kvbm_pool_clear(struct kvbm_pool *pool);
 
 /** What the held block is called; zero before it is Complete. */
-struct kvbm_label kvbm_pool_label(struct kvbm_pool *pool, struct kvbm_handle handle);
-enum kvt_block_state kvbm_pool_state(struct kvbm_pool *pool, struct kvbm_handle handle);
+struct kvbm_label kvbm_pool_label(struct kvbm_pool *pool, struct kvt_handle handle);
+enum kvt_block_state kvbm_pool_state(struct kvbm_pool *pool, struct kvt_handle handle);
 
 /**
  * Copy out names that are registered, or about to be, from slot `at` on, at most `capacity`;

@@ -28,7 +28,7 @@ kvbm_pool_has(struct kvbm_pool *pool, uint64_t hash)
 
 /* Hold what is there under these names.  A hole ends it, or is said as none. */
 static size_t
-seek(struct kvbm_pool *pool, const uint64_t *hashes, size_t count, struct kvbm_handle *handles,
+seek(struct kvbm_pool *pool, const uint64_t *hashes, size_t count, struct kvt_handle *handles,
      bool over_holes)
 {
     struct kvbm_inactive *inactive = &pool->shared.inactive;
@@ -44,7 +44,7 @@ seek(struct kvbm_pool *pool, const uint64_t *hashes, size_t count, struct kvbm_h
 
         if (block == KVBM_POOL_NONE && !over_holes)
             break;
-        handles[end] = (struct kvbm_handle){0};
+        handles[end] = (struct kvt_handle){0};
         if (block == KVBM_POOL_NONE)
             continue;
         handles[end] = kvbm_pool_hold_locked(pool, block);
@@ -63,27 +63,27 @@ seek(struct kvbm_pool *pool, const uint64_t *hashes, size_t count, struct kvbm_h
 
 size_t
 kvbm_pool_match(struct kvbm_pool *pool, const uint64_t *hashes, size_t count,
-                struct kvbm_handle *handles)
+                struct kvt_handle *handles)
 {
     return seek(pool, hashes, count, handles, false);
 }
 
 size_t
 kvbm_pool_scan(struct kvbm_pool *pool, const uint64_t *hashes, size_t count,
-               struct kvbm_handle *handles)
+               struct kvt_handle *handles)
 {
     return seek(pool, hashes, count, handles, true);
 }
 
 enum kvt_err
-kvbm_pool_find(struct kvbm_pool *pool, uint64_t hash, struct kvbm_handle *handle)
+kvbm_pool_find(struct kvbm_pool *pool, uint64_t hash, struct kvt_handle *handle)
 {
-    *handle = (struct kvbm_handle){0};
+    *handle = (struct kvt_handle){0};
     return kvbm_pool_match(pool, &hash, 1, handle) == 1 ? KVT_OK : KVT_NOTFOUND;
 }
 
 enum kvt_err
-kvbm_pool_upgrade(struct kvbm_pool *pool, struct kvbm_handle weak)
+kvbm_pool_upgrade(struct kvbm_pool *pool, struct kvt_handle weak)
 {
     const struct kvbm_slot *slot;
     enum kvt_err rc = KVT_NOTFOUND;
@@ -100,7 +100,7 @@ kvbm_pool_upgrade(struct kvbm_pool *pool, struct kvbm_handle weak)
 }
 
 void
-kvbm_pool_share(struct kvbm_pool *pool, struct kvbm_handle handle)
+kvbm_pool_share(struct kvbm_pool *pool, struct kvt_handle handle)
 {
     const struct kvbm_slot *slot;
 
@@ -113,7 +113,7 @@ kvbm_pool_share(struct kvbm_pool *pool, struct kvbm_handle handle)
 
 /* Blocks set aside are victims for a moment, in a chain, and then wait as before. */
 size_t
-kvbm_pool_coldest(struct kvbm_pool *pool, size_t max, struct kvbm_handle *handles)
+kvbm_pool_coldest(struct kvbm_pool *pool, size_t max, struct kvt_handle *handles)
 {
     struct kvbm_inactive *inactive = &pool->shared.inactive;
     uint32_t aside = KVBM_POOL_NONE;
@@ -142,7 +142,7 @@ kvbm_pool_coldest(struct kvbm_pool *pool, size_t max, struct kvbm_handle *handle
 }
 
 void
-kvbm_pool_set_priority(struct kvbm_pool *pool, struct kvbm_handle handle, uint32_t priority)
+kvbm_pool_set_priority(struct kvbm_pool *pool, struct kvt_handle handle, uint32_t priority)
 {
     assert(priority <= KVT_PRIORITY_MAX);
     (void)pthread_mutex_lock(&pool->shared.lock);
@@ -151,7 +151,7 @@ kvbm_pool_set_priority(struct kvbm_pool *pool, struct kvbm_handle handle, uint32
 }
 
 void
-kvbm_pool_set_aside(struct kvbm_pool *pool, struct kvbm_handle handle)
+kvbm_pool_set_aside(struct kvbm_pool *pool, struct kvt_handle handle)
 {
     (void)pthread_mutex_lock(&pool->shared.lock);
     kvbm_pool_slot(pool, handle)->aside = true;
@@ -159,7 +159,7 @@ kvbm_pool_set_aside(struct kvbm_pool *pool, struct kvbm_handle handle)
 }
 
 void
-kvbm_pool_mark_saved(struct kvbm_pool *pool, struct kvbm_handle handle)
+kvbm_pool_mark_saved(struct kvbm_pool *pool, struct kvt_handle handle)
 {
     (void)pthread_mutex_lock(&pool->shared.lock);
     kvbm_pool_slot(pool, handle)->saved = true;
@@ -167,7 +167,7 @@ kvbm_pool_mark_saved(struct kvbm_pool *pool, struct kvbm_handle handle)
 }
 
 struct kvbm_label
-kvbm_pool_label(struct kvbm_pool *pool, struct kvbm_handle handle)
+kvbm_pool_label(struct kvbm_pool *pool, struct kvt_handle handle)
 {
     struct kvbm_label label;
 
@@ -178,7 +178,7 @@ kvbm_pool_label(struct kvbm_pool *pool, struct kvbm_handle handle)
 }
 
 enum kvt_block_state
-kvbm_pool_state(struct kvbm_pool *pool, struct kvbm_handle handle)
+kvbm_pool_state(struct kvbm_pool *pool, struct kvt_handle handle)
 {
     enum kvt_block_state state;
 

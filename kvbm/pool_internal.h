@@ -46,7 +46,7 @@ struct kvbm_pool {
     uint32_t block_count;
     uint32_t block_tokens;
     uint32_t prefix_depth;
-    enum kvbm_pool_dedup dedup;
+    enum kvt_pool_dedup dedup;
     kvbm_pool_event_fn *on_store;
     kvbm_pool_event_fn *on_remove;
     void *arg;
@@ -72,10 +72,10 @@ struct kvbm_pool {
 };
 
 /** The slot of a block that the caller holds; a stale or foreign handle is a bug, and asserted. */
-struct kvbm_slot *kvbm_pool_slot(struct kvbm_pool *pool, struct kvbm_handle handle);
+struct kvbm_slot *kvbm_pool_slot(struct kvbm_pool *pool, struct kvt_handle handle);
 
 /** One more holder. */
-struct kvbm_handle kvbm_pool_hold_locked(struct kvbm_pool *pool, uint32_t block);
+struct kvt_handle kvbm_pool_hold_locked(struct kvbm_pool *pool, uint32_t block);
 
 /** Nobody holds the block any more, and it has no name. */
 void kvbm_pool_free_locked(struct kvbm_pool *pool, uint32_t block);

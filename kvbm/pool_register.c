@@ -6,13 +6,13 @@
 
 /* The name is known already: share its block, or keep ours unlisted beside it. */
 static enum kvt_err
-register_known_locked(struct kvbm_pool *pool, struct kvbm_handle *handle, uint32_t known)
+register_known_locked(struct kvbm_pool *pool, struct kvt_handle *handle, uint32_t known)
 {
     const struct kvbm_inactive *inactive = &pool->shared.inactive;
     struct kvbm_slot *slot = &pool->slots[handle->block];
 
     pool->shared.duplicates++;
-    if (pool->dedup == KVBM_POOL_DEDUP_ALLOW) {
+    if (pool->dedup == KVT_POOL_DEDUP_ALLOW) {
         slot->state = KVT_BLOCK_REGISTERED;
         return KVT_OK;
     }
@@ -26,7 +26,7 @@ register_known_locked(struct kvbm_pool *pool, struct kvbm_handle *handle, uint32
 
 /* The map has the name; with a callback to come it stays hidden. */
 static void
-register_new_locked(struct kvbm_pool *pool, struct kvbm_handle handle)
+register_new_locked(struct kvbm_pool *pool, struct kvt_handle handle)
 {
     const struct kvbm_inactive *inactive = &pool->shared.inactive;
     struct kvbm_slot *slot = &pool->slots[handle.block];
@@ -41,7 +41,7 @@ register_new_locked(struct kvbm_pool *pool, struct kvbm_handle handle)
 }
 
 static enum kvt_err
-register_locked(struct kvbm_pool *pool, struct kvbm_handle *handle)
+register_locked(struct kvbm_pool *pool, struct kvt_handle *handle)
 {
     const struct kvbm_slot *slot = kvbm_pool_slot(pool, *handle);
     uint32_t known;
@@ -59,7 +59,7 @@ register_locked(struct kvbm_pool *pool, struct kvbm_handle *handle)
 
 /* Tell of the blocks whose names are new, and let them be found.  Gives the lock up meanwhile. */
 static void
-announce_locked(struct kvbm_pool *pool, const struct kvbm_handle *handles,
+announce_locked(struct kvbm_pool *pool, const struct kvt_handle *handles,
                 const enum kvt_err *results, size_t count)
 {
     struct kvbm_slot *slots[KVBM_POOL_ANNOUNCE_MAX];
@@ -80,7 +80,7 @@ announce_locked(struct kvbm_pool *pool, const struct kvbm_handle *handles,
 }
 
 size_t
-kvbm_pool_register_all(struct kvbm_pool *pool, struct kvbm_handle *handles, size_t count,
+kvbm_pool_register_all(struct kvbm_pool *pool, struct kvt_handle *handles, size_t count,
                        enum kvt_err *results)
 {
     size_t known = 0;
@@ -106,7 +106,7 @@ kvbm_pool_register_all(struct kvbm_pool *pool, struct kvbm_handle *handles, size
 }
 
 enum kvt_err
-kvbm_pool_register(struct kvbm_pool *pool, struct kvbm_handle *handle, struct kvt_error *err)
+kvbm_pool_register(struct kvbm_pool *pool, struct kvt_handle *handle, struct kvt_error *err)
 {
     char name[KVT_HASH_TEXT_MAX];
     enum kvt_err rc;

@@ -35,7 +35,7 @@ verify(struct kvbm_stack *stack, enum kvt_tier tier, const struct kvbm_label *la
 }
 
 static void
-drop_all(struct kvbm_pool *pool, const struct kvbm_handle *handles, size_t from, size_t to)
+drop_all(struct kvbm_pool *pool, const struct kvt_handle *handles, size_t from, size_t to)
 {
     /* Deepest first, so that a prefix outlives what needs it. */
     while (to > from)
@@ -44,7 +44,7 @@ drop_all(struct kvbm_pool *pool, const struct kvbm_handle *handles, size_t from,
 
 /* Where the bytes of a G1 block can be read: in place, or copied out of the device. */
 static const void *
-readable(struct kvbm_stack *stack, struct kvbm_handle handle, uint32_t scratch)
+readable(struct kvbm_stack *stack, struct kvt_handle handle, uint32_t scratch)
 {
     struct kvbm_copy copy = {handle.block, scratch, KVT_OK};
     const void *address = kvbm_storage_address(stack->g1.storage, handle.block);
@@ -65,7 +65,7 @@ readable(struct kvbm_stack *stack, struct kvbm_handle handle, uint32_t scratch)
 /* Name a fully written block and make it findable.  Takes the handle; true when the pool has the
  * block now, by this call or already. */
 static bool
-enter(struct kvbm_pool *pool, struct kvbm_handle *handle, const struct kvbm_label *label)
+enter(struct kvbm_pool *pool, struct kvt_handle *handle, const struct kvbm_label *label)
 {
     enum kvt_err rc = kvbm_block_complete(pool, *handle, label, NULL);
 
@@ -76,7 +76,7 @@ enter(struct kvbm_pool *pool, struct kvbm_handle *handle, const struct kvbm_labe
 
 static enum kvt_err
 allocate(struct kvbm_stack *stack, struct kvbm_pool *pool, uint32_t count,
-         struct kvbm_handle *handles)
+         struct kvt_handle *handles)
 {
     enum kvt_err rc = kvbm_pool_allocate_wait(pool, count, handles, G1_WAIT);
 
@@ -94,10 +94,10 @@ allocate(struct kvbm_stack *stack, struct kvbm_pool *pool, uint32_t count,
 /* Copy held G2 blocks into G1 and check them there: this reads every byte of the copy the engine
  * would use.  A wrong one is dropped from G2 too.  Returns how many from the first on are right. */
 static uint32_t
-onboard(struct kvbm_stack *stack, const struct kvbm_label *labels, struct kvbm_handle *g2,
+onboard(struct kvbm_stack *stack, const struct kvbm_label *labels, struct kvt_handle *g2,
         uint32_t count)
 {
-    struct kvbm_handle g1[KVBM_STACK_CHUNK];
+    struct kvt_handle g1[KVBM_STACK_CHUNK];
     struct kvbm_copy copies[KVBM_STACK_CHUNK];
     uint32_t good = 0;
     bool broken = false;
@@ -141,7 +141,7 @@ onboard(struct kvbm_stack *stack, const struct kvbm_label *labels, struct kvbm_h
 static uint32_t
 take_g1(struct kvbm_stack *stack, const struct kvbm_label *labels, uint32_t count)
 {
-    struct kvbm_handle handle;
+    struct kvt_handle handle;
     uint32_t good = 0;
 
     for (; good < count; good++) {
@@ -163,7 +163,7 @@ take_g1(struct kvbm_stack *stack, const struct kvbm_label *labels, uint32_t coun
 static uint32_t
 take_g2(struct kvbm_stack *stack, const struct kvbm_label *labels, uint32_t count)
 {
-    struct kvbm_handle handles[KVBM_STACK_CHUNK];
+    struct kvt_handle handles[KVBM_STACK_CHUNK];
     uint64_t hashes[KVBM_STACK_CHUNK];
     uint32_t found;
 
@@ -180,7 +180,7 @@ take_g2(struct kvbm_stack *stack, const struct kvbm_label *labels, uint32_t coun
  * prefix. */
 static uint32_t
 arrive(struct kvbm_stack *stack, enum kvt_tier from, const struct kvbm_label *labels,
-       struct kvbm_handle *g2, enum kvt_err *statuses, uint32_t count)
+       struct kvt_handle *g2, enum kvt_err *statuses, uint32_t count)
 {
     uint32_t good = 0;
 
@@ -202,8 +202,8 @@ arrive(struct kvbm_stack *stack, enum kvt_tier from, const struct kvbm_label *la
 static uint32_t
 take_g3(struct kvbm_stack *stack, const struct kvbm_label *labels, uint32_t count)
 {
-    struct kvbm_handle g2[KVBM_STACK_CHUNK];
-    struct kvbm_handle g3[KVBM_STACK_CHUNK];
+    struct kvt_handle g2[KVBM_STACK_CHUNK];
+    struct kvt_handle g3[KVBM_STACK_CHUNK];
     struct kvbm_copy copies[KVBM_STACK_CHUNK];
     enum kvt_err statuses[KVBM_STACK_CHUNK];
     uint64_t hashes[KVBM_STACK_CHUNK];
@@ -252,7 +252,7 @@ static uint32_t
 take_g4(struct kvbm_serve *serve, uint32_t at, uint32_t count)
 {
     struct kvbm_stack *stack = serve->stack;
-    struct kvbm_handle g2[KVBM_STACK_CHUNK];
+    struct kvt_handle g2[KVBM_STACK_CHUNK];
     void *buffers[KVBM_STACK_CHUNK];
     enum kvt_err statuses[KVBM_STACK_CHUNK];
     uint32_t good;
@@ -289,7 +289,7 @@ kvbm_serve_take(struct kvbm_serve *serve, enum kvt_tier tier, uint32_t at, uint3
 /* Write what the model would have: in place, or in host memory and then copied to the device. */
 static bool
 make_bytes(struct kvbm_stack *stack, const struct kvbm_label *labels,
-           const struct kvbm_handle *handles, uint32_t count)
+           const struct kvt_handle *handles, uint32_t count)
 {
     const size_t size = stack->shared->settings->layout.block_size;
     struct kvbm_copy copies[KVBM_STACK_CHUNK];
@@ -318,7 +318,7 @@ kvbm_serve_compute(struct kvbm_serve *serve, uint32_t at, uint32_t count)
 {
     struct kvbm_stack *stack = serve->stack;
     const struct kvbm_label *labels = serve->labels + at;
-    struct kvbm_handle handles[KVBM_STACK_CHUNK];
+    struct kvt_handle handles[KVBM_STACK_CHUNK];
 
     assert(count <= KVBM_STACK_CHUNK);
     kvbm_count(&stack->counters.computed, count);

@@ -24,7 +24,7 @@ open_pool(struct kvbm_stack *stack, struct kvbm_tier *tier, uint32_t blocks, siz
 {
     const struct kvbm_pool_options options = {
         .block_count = blocks,
-        .dedup = KVBM_POOL_DEDUP_REJECT,
+        .dedup = KVT_POOL_DEDUP_REJECT,
         .on_store = kvbm_ledger_on_store,
         .on_remove = kvbm_ledger_on_remove,
         .arg = &stack->ledger.tiers[which],

@@ -30,7 +30,7 @@ tokens_name_blocks(void **unused)
     static const uint64_t chain[] = {UINT64_C(14643705804678351452), UINT64_C(4945711292740353085),
                                      UINT64_C(12583592247330656132)};
     struct kvbm_pool *pool = new_pool(TOKENS);
-    struct kvbm_handle handles[3];
+    struct kvt_handle handles[3];
     struct kvbm_label previous;
 
     (void)unused;
@@ -65,10 +65,10 @@ tokens_name_blocks(void **unused)
 /* Bring a block to a state. */
 enum stage { RESET, NAMED, SEQUENCE, FULL, COMPLETE, REGISTERED, STAGES };
 
-static struct kvbm_handle
+static struct kvt_handle
 block_at(struct kvbm_pool *pool, enum stage stage)
 {
-    struct kvbm_handle handle;
+    struct kvt_handle handle;
 
     assert_int_equal(kvbm_pool_allocate(pool, 1, &handle), KVT_OK);
     if (stage == NAMED)
@@ -87,7 +87,7 @@ block_at(struct kvbm_pool *pool, enum stage stage)
 enum move { BEGIN, NAME, INIT, ADD, POP, COMMIT, REGISTER, DO_RESET, MOVES };
 
 static enum kvt_err
-try_move(struct kvbm_pool *pool, struct kvbm_handle *handle, enum move move, struct kvt_error *err)
+try_move(struct kvbm_pool *pool, struct kvt_handle *handle, enum move move, struct kvt_error *err)
 {
     switch (move) {
     case BEGIN: return kvbm_block_begin(pool, *handle, err);
@@ -157,7 +157,7 @@ every_move_in_every_stage(void **unused)
     (void)unused;
     for (unsigned move = 0; move < MOVES; move++) {
         for (unsigned stage = 0; stage < STAGES; stage++) {
-            struct kvbm_handle handle = block_at(pool, (enum stage)stage);
+            struct kvt_handle handle = block_at(pool, (enum stage)stage);
             const struct kvbm_label before = kvbm_pool_label(pool, handle);
             const uint32_t filled = kvbm_block_filled(pool, handle);
             struct kvt_error err = {.code = KVT_OK};
@@ -188,7 +188,7 @@ limits_of_a_sequence(void **unused)
 {
     struct kvbm_pool *pool = new_pool(0);
     const struct kvbm_label last = {{9, 8, KVT_POSITION_MAX}, 7, 0};
-    struct kvbm_handle handle;
+    struct kvt_handle handle;
     struct kvt_error err;
 
     (void)unused;
@@ -219,7 +219,7 @@ static void
 a_name_that_comes_is_busy(void **unused)
 {
     const struct kvbm_pool_options options = {.block_count = 2, .on_store = on_store};
-    struct kvbm_handle handles[2];
+    struct kvt_handle handles[2];
     enum kvt_err results[2];
     struct kvbm_pool *pool;
 

@@ -128,7 +128,7 @@ make(struct fixture *fixture, uint64_t hash)
 {
     const struct kvbm_label label = {{hash, 0, 0}, hash, 0};
     struct kvbm_pool *pool = fixture->tiers[0].pool;
-    struct kvbm_handle handle;
+    struct kvt_handle handle;
 
     assert_int_equal(kvbm_pool_allocate_wait(pool, 1, &handle, 10000), KVT_OK);
     assert_int_equal(kvbm_block_begin(pool, handle, NULL), KVT_OK);
@@ -153,7 +153,7 @@ pushed_blocks_land_in_g2(void **unused)
 {
     struct fixture *fixture = open_fixture(true, true);
     struct kvbm_offload_stats stats;
-    struct kvbm_handle handle;
+    struct kvt_handle handle;
 
     (void)unused;
     make(fixture, 1);
@@ -224,7 +224,7 @@ blocks_in_flight_are_not_reused(void **unused)
 {
     struct fixture *fixture = open_fixture(true, true);
     struct kvbm_pool *pool = fixture->tiers[1].pool;
-    struct kvbm_handle handles[G2];
+    struct kvt_handle handles[G2];
     uint32_t active;
 
     (void)unused;
@@ -248,7 +248,7 @@ blocks_in_flight_are_not_reused(void **unused)
     for (uint64_t hash = 1; hash <= G2; hash++) {
         static uint8_t bytes[SIZE] __attribute__((aligned(KVBM_STORAGE_ALIGN)));
         struct kvbm_storage_io io = {.host = bytes};
-        struct kvbm_handle handle;
+        struct kvt_handle handle;
 
         if (kvbm_pool_find(fixture->tiers[2].pool, hash, &handle) != KVT_OK)
             continue;

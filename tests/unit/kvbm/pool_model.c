@@ -143,7 +143,7 @@ test_model_forget(uint32_t block)
 }
 
 void
-test_model_add(struct kvbm_handle handle)
+test_model_add(struct kvt_handle handle)
 {
     struct model_block *block = &model.blocks[handle.block];
 
@@ -154,7 +154,7 @@ test_model_add(struct kvbm_handle handle)
 }
 
 void
-test_model_found(struct kvbm_handle handle, unsigned node)
+test_model_found(struct kvt_handle handle, unsigned node)
 {
     assert_int_equal(test_model_listed(node), handle.block);
     assert_int_equal(handle.generation, model.generations[handle.block]);
@@ -162,10 +162,10 @@ test_model_found(struct kvbm_handle handle, unsigned node)
     test_model_add(handle);
 }
 
-struct kvbm_handle
+struct kvt_handle
 test_model_take(size_t at)
 {
-    const struct kvbm_handle handle = model.held[at];
+    const struct kvt_handle handle = model.held[at];
 
     model.held[at] = model.held[--model.held_count];
     assert_true(model.blocks[handle.block].holders > 0);
@@ -216,7 +216,7 @@ stage_filled(uint32_t filled)
 }
 
 static enum kvt_err
-ask(struct kvbm_handle *handle, enum move move, unsigned node, struct kvt_error *err)
+ask(struct kvt_handle *handle, enum move move, unsigned node, struct kvt_error *err)
 {
     const struct kvbm_label *previous = node == 1 ? NULL : &model.labels[node / 2];
     uint32_t tokens[TOKENS];
@@ -238,7 +238,7 @@ ask(struct kvbm_handle *handle, enum move move, unsigned node, struct kvt_error 
 
 /* Register a complete block: held[at] may become another. */
 void
-test_model_registered(size_t at, struct kvbm_handle handle, uint32_t known, enum kvt_err rc)
+test_model_registered(size_t at, struct kvt_handle handle, uint32_t known, enum kvt_err rc)
 {
     const uint32_t before = model.held[at].block;
     struct model_block *block = &model.blocks[before];
@@ -250,7 +250,7 @@ test_model_registered(size_t at, struct kvbm_handle handle, uint32_t known, enum
         return;
     }
     model.events[EVENT_DUPLICATE]++;
-    if (model.dedup == KVBM_POOL_DEDUP_ALLOW) {
+    if (model.dedup == KVT_POOL_DEDUP_ALLOW) {
         assert_int_equal(rc, KVT_OK);
         block->stage = REGISTERED;
         return;
@@ -265,7 +265,7 @@ test_model_registered(size_t at, struct kvbm_handle handle, uint32_t known, enum
 void
 test_model_move(size_t at, enum move move, unsigned node)
 {
-    struct kvbm_handle handle = model.held[at];
+    struct kvt_handle handle = model.held[at];
     struct model_block *block = &model.blocks[handle.block];
     const enum stage stage = block->stage;
     struct kvt_error err = {.code = KVT_OK};
@@ -303,7 +303,7 @@ test_model_move(size_t at, enum move move, unsigned node)
 }
 
 void
-test_model_start(enum kvt_pool_order order, enum kvbm_pool_dedup dedup)
+test_model_start(enum kvt_pool_order order, enum kvt_pool_dedup dedup)
 {
     memset(&model, 0, sizeof(model));
     model.order = order;

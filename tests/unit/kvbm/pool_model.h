@@ -76,13 +76,13 @@ struct model_block {
 
 struct test_model {
     enum kvt_pool_order order;
-    enum kvbm_pool_dedup dedup;
+    enum kvt_pool_dedup dedup;
     struct kvbm_pool *pool;
     struct kvbm_label labels[NODES + 1];
     struct model_block blocks[BLOCKS];
-    struct kvbm_handle held[HANDLES];
+    struct kvt_handle held[HANDLES];
     size_t held_count;
-    struct kvbm_handle weaks[WEAKS];
+    struct kvt_handle weaks[WEAKS];
     uint32_t generations[BLOCKS]; /* of the life the model knows */
     int64_t warm;
     int64_t cold;
@@ -98,7 +98,7 @@ struct test_model {
 extern struct test_model model;
 
 /** Forget all, and name the nodes. */
-void test_model_start(enum kvt_pool_order order, enum kvbm_pool_dedup dedup);
+void test_model_start(enum kvt_pool_order order, enum kvt_pool_dedup dedup);
 
 /* For kvbm_pool_options: the model's picture of what the world was told. */
 void test_model_on_store(void *arg, const struct kvbm_label *label);
@@ -114,9 +114,9 @@ size_t test_model_foretell(uint32_t *victims, size_t count);
 void test_model_expect(const uint32_t *blocks, size_t count);
 
 void test_model_forget(uint32_t block);
-void test_model_add(struct kvbm_handle handle);
-void test_model_found(struct kvbm_handle handle, unsigned node);
-struct kvbm_handle test_model_take(size_t at);
+void test_model_add(struct kvt_handle handle);
+void test_model_found(struct kvt_handle handle, unsigned node);
+struct kvt_handle test_model_take(size_t at);
 
 /** The last holder let go, or one of several. */
 void test_model_put(uint32_t block, bool cold);
@@ -124,7 +124,7 @@ void test_model_put(uint32_t block, bool cold);
 bool test_model_may_move(enum move move, enum stage stage);
 
 /** The complete block of held[at] was registered; `known` had the name, or is BLOCKS. */
-void test_model_registered(size_t at, struct kvbm_handle handle, uint32_t known, enum kvt_err rc);
+void test_model_registered(size_t at, struct kvt_handle handle, uint32_t known, enum kvt_err rc);
 
 /** Try a move of held[at]; `node` names it if it has no name yet. */
 void test_model_move(size_t at, enum move move, unsigned node);

@@ -31,7 +31,7 @@ step_allocate(size_t count)
 {
     const struct kvbm_pool_stats stats = kvbm_pool_stats(model.pool);
     const size_t fresh = count < stats.free ? count : stats.free;
-    struct kvbm_handle handles[BATCH];
+    struct kvt_handle handles[BATCH];
     uint32_t victims[BLOCKS];
     const size_t found = test_model_foretell(victims, count - fresh);
     enum kvt_err rc;
@@ -87,7 +87,7 @@ static void
 step_make_twice(unsigned node)
 {
     const size_t before = model.held_count;
-    struct kvbm_handle handles[2];
+    struct kvt_handle handles[2];
     enum kvt_err results[2];
     uint32_t known;
 
@@ -111,7 +111,7 @@ step_make_twice(unsigned node)
 static void
 step_find(unsigned node, bool over_holes)
 {
-    struct kvbm_handle handles[NODES];
+    struct kvt_handle handles[NODES];
     uint64_t hashes[NODES];
     unsigned path[NODES];
     size_t depth = 0;
@@ -145,7 +145,7 @@ step_find(unsigned node, bool over_holes)
 }
 
 static void
-note_weak(struct kvbm_handle handle, size_t slot)
+note_weak(struct kvt_handle handle, size_t slot)
 {
     model.weaks[slot] = handle;
 }
@@ -153,7 +153,7 @@ note_weak(struct kvbm_handle handle, size_t slot)
 static void
 step_upgrade(size_t slot)
 {
-    const struct kvbm_handle weak = model.weaks[slot];
+    const struct kvt_handle weak = model.weaks[slot];
     const struct model_block *block = &model.blocks[weak.block];
     bool alive;
 
@@ -169,7 +169,7 @@ step_upgrade(size_t slot)
 static void
 step_drop(size_t at, bool cold)
 {
-    const struct kvbm_handle handle = test_model_take(at);
+    const struct kvt_handle handle = test_model_take(at);
     const struct model_block *block = &model.blocks[handle.block];
 
     if (cold)
@@ -188,7 +188,7 @@ step_drop(size_t at, bool cold)
 static void
 step_drop_all(size_t count)
 {
-    struct kvbm_handle handles[BATCH + 1] = {{0}};
+    struct kvt_handle handles[BATCH + 1] = {{0}};
 
     if (count > model.held_count)
         return;
@@ -203,7 +203,7 @@ static void
 step_take_name(size_t at, bool discard)
 {
     struct model_block *block = &model.blocks[model.held[at].block];
-    struct kvbm_handle handle;
+    struct kvt_handle handle;
 
     if (block->stage != REGISTERED)
         return;
@@ -230,7 +230,7 @@ step_take_name(size_t at, bool discard)
 static void
 step_coldest(size_t count)
 {
-    struct kvbm_handle handles[BATCH];
+    struct kvt_handle handles[BATCH];
     uint32_t order[BLOCKS];
     const size_t waiting = test_model_foretell(order, BLOCKS);
     size_t expected = 0;
@@ -274,7 +274,7 @@ step_clear(void)
 static void
 step_mark(size_t at, uint64_t *seed)
 {
-    const struct kvbm_handle handle = model.held[at];
+    const struct kvt_handle handle = model.held[at];
     struct model_block *block = &model.blocks[handle.block];
 
     if (block->stage != REGISTERED)
@@ -403,7 +403,7 @@ all_was_met(void)
 }
 
 static void
-run(enum kvt_pool_order order, enum kvbm_pool_dedup dedup, const char *ordering)
+run(enum kvt_pool_order order, enum kvt_pool_dedup dedup, const char *ordering)
 {
     uint64_t seed = test_seed();
     const struct kvbm_pool_options options = {
@@ -438,23 +438,23 @@ static void
 least_recently_used(void **unused)
 {
     (void)unused;
-    run(KVT_POOL_ORDER_LRU, KVBM_POOL_DEDUP_REJECT, NULL);
-    run(KVT_POOL_ORDER_LRU, KVBM_POOL_DEDUP_ALLOW, NULL);
+    run(KVT_POOL_ORDER_LRU, KVT_POOL_DEDUP_REJECT, NULL);
+    run(KVT_POOL_ORDER_LRU, KVT_POOL_DEDUP_ALLOW, NULL);
 }
 
 static void
 by_priority(void **unused)
 {
     (void)unused;
-    run(KVT_POOL_ORDER_PRIORITY, KVBM_POOL_DEDUP_REJECT, NULL);
+    run(KVT_POOL_ORDER_PRIORITY, KVT_POOL_DEDUP_REJECT, NULL);
 }
 
 static void
 leaves_first(void **unused)
 {
     (void)unused;
-    run(KVT_POOL_ORDER_LINEAGE, KVBM_POOL_DEDUP_REJECT, NULL);
-    run(KVT_POOL_ORDER_LINEAGE, KVBM_POOL_DEDUP_ALLOW, NULL);
+    run(KVT_POOL_ORDER_LINEAGE, KVT_POOL_DEDUP_REJECT, NULL);
+    run(KVT_POOL_ORDER_LINEAGE, KVT_POOL_DEDUP_ALLOW, NULL);
 }
 
 static void
@@ -466,7 +466,7 @@ every_ordering(void **unused)
     (void)unused;
     assert_true(count > 0);
     for (size_t i = 0; i < count; i++)
-        run(KVT_POOL_ORDER_ORDERING, KVBM_POOL_DEDUP_REJECT, orderings[i]->name);
+        run(KVT_POOL_ORDER_ORDERING, KVT_POOL_DEDUP_REJECT, orderings[i]->name);
 }
 
 int

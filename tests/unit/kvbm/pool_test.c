@@ -35,7 +35,7 @@ on_remove(void *arg, const struct kvbm_label *label)
 }
 
 static struct kvbm_pool *
-new_pool(enum kvbm_pool_dedup dedup)
+new_pool(enum kvt_pool_dedup dedup)
 {
     struct kvbm_pool *pool;
 
@@ -56,11 +56,11 @@ label_of(uint64_t hash)
 }
 
 /* A complete block of that name, held by us alone. */
-static struct kvbm_handle
+static struct kvt_handle
 make(struct kvbm_pool *pool, uint64_t hash)
 {
     const struct kvbm_label label = label_of(hash);
-    struct kvbm_handle handle;
+    struct kvt_handle handle;
 
     assert_int_equal(kvbm_pool_allocate(pool, 1, &handle), KVT_OK);
     assert_int_equal(kvbm_block_begin(pool, handle, NULL), KVT_OK);
@@ -68,10 +68,10 @@ make(struct kvbm_pool *pool, uint64_t hash)
     return handle;
 }
 
-static struct kvbm_handle
+static struct kvt_handle
 make_registered(struct kvbm_pool *pool, uint64_t hash)
 {
-    struct kvbm_handle handle = make(pool, hash);
+    struct kvt_handle handle = make(pool, hash);
 
     assert_int_equal(kvbm_pool_register(pool, &handle, NULL), KVT_OK);
     return handle;
@@ -87,7 +87,7 @@ counts_outside_limits(void **unused)
                      KVT_INVALID);
     assert_null(pool);
     assert_int_equal(
-        kvbm_pool_new(&pool, &(struct kvbm_pool_options){.block_count = KVBM_POOL_BLOCKS_MAX + 1}),
+        kvbm_pool_new(&pool, &(struct kvbm_pool_options){.block_count = KVT_POOL_BLOCKS_MAX + 1}),
         KVT_INVALID);
     assert_null(pool);
     kvbm_pool_free(NULL);
@@ -96,9 +96,9 @@ counts_outside_limits(void **unused)
 static void
 illegal_moves_are_refused(void **unused)
 {
-    struct kvbm_pool *pool = new_pool(KVBM_POOL_DEDUP_REJECT);
+    struct kvbm_pool *pool = new_pool(KVT_POOL_DEDUP_REJECT);
     const struct kvbm_label label = label_of(1);
-    struct kvbm_handle handle;
+    struct kvt_handle handle;
     struct kvt_error err;
 
     (void)unused;
@@ -129,8 +129,8 @@ illegal_moves_are_refused(void **unused)
 static void
 unregistered_blocks_return_to_reset(void **unused)
 {
-    struct kvbm_pool *pool = new_pool(KVBM_POOL_DEDUP_REJECT);
-    struct kvbm_handle handle = make(pool, 1);
+    struct kvbm_pool *pool = new_pool(KVT_POOL_DEDUP_REJECT);
+    struct kvt_handle handle = make(pool, 1);
 
     (void)unused;
     assert_int_equal(kvbm_block_reset(pool, handle, NULL), KVT_OK);
@@ -145,8 +145,8 @@ unregistered_blocks_return_to_reset(void **unused)
 static void
 allocation_is_all_or_none(void **unused)
 {
-    struct kvbm_pool *pool = new_pool(KVBM_POOL_DEDUP_REJECT);
-    struct kvbm_handle handles[BLOCKS + 1];
+    struct kvbm_pool *pool = new_pool(KVT_POOL_DEDUP_REJECT);
+    struct kvt_handle handles[BLOCKS + 1];
 
     (void)unused;
     assert_int_equal(kvbm_pool_allocate(pool, BLOCKS + 1, handles), KVT_AGAIN);
@@ -164,8 +164,8 @@ allocation_is_all_or_none(void **unused)
 static void
 the_coldest_goes_first(void **unused)
 {
-    struct kvbm_pool *pool = new_pool(KVBM_POOL_DEDUP_REJECT);
-    struct kvbm_handle handle;
+    struct kvbm_pool *pool = new_pool(KVT_POOL_DEDUP_REJECT);
+    struct kvt_handle handle;
 
     (void)unused;
     for (uint64_t hash = 1; hash <= BLOCKS; hash++)
@@ -178,7 +178,7 @@ the_coldest_goes_first(void **unused)
     kvbm_pool_drop_cold(pool, handle); /* 4 is cold now */
     for (unsigned i = 0; i < BLOCKS; i++) {
         static const uint64_t order[BLOCKS] = {4, 2, 3, 1};
-        struct kvbm_handle held = make(pool, 100 + i);
+        struct kvt_handle held = make(pool, 100 + i);
 
         assert_int_equal(heard.last_removed, order[i]);
         assert_int_equal(heard.removes, i + 1);
@@ -200,9 +200,9 @@ the_coldest_goes_first(void **unused)
 static void
 match_stops_at_the_first_hole(void **unused)
 {
-    struct kvbm_pool *pool = new_pool(KVBM_POOL_DEDUP_REJECT);
+    struct kvbm_pool *pool = new_pool(KVT_POOL_DEDUP_REJECT);
     const uint64_t hashes[] = {1, 2, 9, 3};
-    struct kvbm_handle handles[4];
+    struct kvt_handle handles[4];
 
     (void)unused;
     for (uint64_t hash = 1; hash <= 3; hash++)
@@ -218,9 +218,9 @@ match_stops_at_the_first_hole(void **unused)
 static void
 a_known_name_gives_back_its_block(void **unused)
 {
-    struct kvbm_pool *pool = new_pool(KVBM_POOL_DEDUP_REJECT);
-    const struct kvbm_handle first = make_registered(pool, 1);
-    struct kvbm_handle second = make(pool, 1);
+    struct kvbm_pool *pool = new_pool(KVT_POOL_DEDUP_REJECT);
+    const struct kvt_handle first = make_registered(pool, 1);
+    struct kvt_handle second = make(pool, 1);
 
     (void)unused;
     assert_int_not_equal(second.block, first.block);
@@ -237,9 +237,9 @@ a_known_name_gives_back_its_block(void **unused)
 static void
 a_duplicate_ends_with_its_last_holder(void **unused)
 {
-    struct kvbm_pool *pool = new_pool(KVBM_POOL_DEDUP_ALLOW);
-    const struct kvbm_handle first = make_registered(pool, 1);
-    struct kvbm_handle second = make(pool, 1);
+    struct kvbm_pool *pool = new_pool(KVT_POOL_DEDUP_ALLOW);
+    const struct kvt_handle first = make_registered(pool, 1);
+    struct kvt_handle second = make(pool, 1);
 
     (void)unused;
     assert_int_equal(kvbm_pool_register(pool, &second, NULL), KVT_OK);
@@ -259,9 +259,9 @@ a_duplicate_ends_with_its_last_holder(void **unused)
 static void
 weak_handles_end_with_the_block(void **unused)
 {
-    struct kvbm_pool *pool = new_pool(KVBM_POOL_DEDUP_REJECT);
-    struct kvbm_handle handles[BLOCKS];
-    const struct kvbm_handle weak = make_registered(pool, 1);
+    struct kvbm_pool *pool = new_pool(KVT_POOL_DEDUP_REJECT);
+    struct kvt_handle handles[BLOCKS];
+    const struct kvt_handle weak = make_registered(pool, 1);
 
     (void)unused;
     kvbm_pool_drop(pool, weak);
@@ -280,8 +280,8 @@ weak_handles_end_with_the_block(void **unused)
 static void
 eviction_waits_for_holders(void **unused)
 {
-    struct kvbm_pool *pool = new_pool(KVBM_POOL_DEDUP_REJECT);
-    const struct kvbm_handle handle = make_registered(pool, 1);
+    struct kvbm_pool *pool = new_pool(KVT_POOL_DEDUP_REJECT);
+    const struct kvt_handle handle = make_registered(pool, 1);
 
     (void)unused;
     kvbm_pool_share(pool, handle);
@@ -297,10 +297,10 @@ eviction_waits_for_holders(void **unused)
 static void
 discarded_content_is_never_found_again(void **unused)
 {
-    struct kvbm_pool *pool = new_pool(KVBM_POOL_DEDUP_REJECT);
-    const struct kvbm_handle wrong = make_registered(pool, 1);
-    struct kvbm_handle right;
-    struct kvbm_handle found;
+    struct kvbm_pool *pool = new_pool(KVT_POOL_DEDUP_REJECT);
+    const struct kvt_handle wrong = make_registered(pool, 1);
+    struct kvt_handle right;
+    struct kvt_handle found;
 
     (void)unused;
     kvbm_pool_share(pool, wrong);
@@ -323,9 +323,9 @@ discarded_content_is_never_found_again(void **unused)
 static void
 coldest_skips_what_was_set_aside(void **unused)
 {
-    struct kvbm_pool *pool = new_pool(KVBM_POOL_DEDUP_REJECT);
-    struct kvbm_handle handles[BLOCKS];
-    struct kvbm_handle found;
+    struct kvbm_pool *pool = new_pool(KVT_POOL_DEDUP_REJECT);
+    struct kvt_handle handles[BLOCKS];
+    struct kvt_handle found;
 
     (void)unused;
     for (uint64_t hash = 1; hash <= BLOCKS; hash++)
@@ -351,7 +351,7 @@ coldest_skips_what_was_set_aside(void **unused)
 static void
 walk_shows_every_name_once(void **unused)
 {
-    struct kvbm_pool *pool = new_pool(KVBM_POOL_DEDUP_REJECT);
+    struct kvbm_pool *pool = new_pool(KVT_POOL_DEDUP_REJECT);
     struct kvbm_label labels[2];
     unsigned seen = 0;
     uint32_t at = 0;
@@ -373,9 +373,9 @@ walk_shows_every_name_once(void **unused)
 static void
 waits_end_on_time(void **unused)
 {
-    struct kvbm_pool *pool = new_pool(KVBM_POOL_DEDUP_REJECT);
-    struct kvbm_handle handles[BLOCKS];
-    struct kvbm_handle more;
+    struct kvbm_pool *pool = new_pool(KVT_POOL_DEDUP_REJECT);
+    struct kvt_handle handles[BLOCKS];
+    struct kvt_handle more;
     uint64_t start_ms;
 
     (void)unused;

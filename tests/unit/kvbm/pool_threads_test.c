@@ -70,7 +70,7 @@ label_of(uint64_t name)
 }
 
 static void
-note(struct kvbm_handle handle, uint64_t name)
+note(struct kvt_handle handle, uint64_t name)
 {
     for (int i = 0; i < 20; i++)
         if (atomic_load(&content[handle.block]) != name)
@@ -80,7 +80,7 @@ note(struct kvbm_handle handle, uint64_t name)
 static void
 make(uint64_t name)
 {
-    struct kvbm_handle handles[BATCH];
+    struct kvt_handle handles[BATCH];
     enum kvt_err results[BATCH];
     const size_t count = 1 + name % BATCH;
 
@@ -116,7 +116,7 @@ make(uint64_t name)
 static void
 look(uint64_t name, uint64_t how)
 {
-    struct kvbm_handle handle;
+    struct kvt_handle handle;
 
     if (kvbm_pool_find(pool, name, &handle) != KVT_OK)
         return;
@@ -143,7 +143,7 @@ look(uint64_t name, uint64_t how)
 static void
 look_along(uint64_t name, bool over_holes)
 {
-    struct kvbm_handle handles[DEPTH];
+    struct kvt_handle handles[DEPTH];
     uint64_t hashes[DEPTH];
     size_t depth = label_of(name).id.position + 1u;
     size_t count;
@@ -164,7 +164,7 @@ look_along(uint64_t name, bool over_holes)
 static void
 lower(void)
 {
-    struct kvbm_handle handles[BATCH];
+    struct kvt_handle handles[BATCH];
     const size_t count = kvbm_pool_coldest(pool, BATCH, handles);
 
     atomic_fetch_add(&met[COLDEST], (unsigned)count);

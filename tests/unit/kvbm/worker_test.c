@@ -177,7 +177,7 @@ index_and_pools_agree(void **state)
 static void
 flip(struct kvbm_tier *tier, uint64_t hash)
 {
-    struct kvbm_handle handle;
+    struct kvt_handle handle;
     uint8_t *bytes;
 
     assert_int_equal(kvbm_pool_find(tier->pool, hash, &handle), KVT_OK);
