@@ -29,7 +29,10 @@ read_block(const struct advisor_http *http, const struct kvt_http_request *reque
         return false;
     }
     if (index_namespace_find(http->finder.memory->index, namespace_, ns) != KVT_OK) {
-        kvt_http_fail(response, 404, KVT_NOTFOUND, "no namespace is called \"%s\"", namespace_);
+        kvt_http_fail(
+            response, 404, KVT_NOTFOUND,
+            "the index knows no namespace \"%.80s\"; which there are: kvtier tenant usage",
+            namespace_);
         return false;
     }
     return true;
@@ -59,7 +62,13 @@ advisor_http_subtree(void *arg, const struct kvt_http_request *request,
         return;
     rc = index_subtree(http->finder.memory->index, ns, hash, SUBTREE_BLOCKS_MAX, &totals);
     if (rc == KVT_NOTFOUND) {
-        kvt_http_fail(response, 404, rc, "nobody holds this block");
+        kvt_http_fail(response, 404, rc,
+                      "%s in namespace \"%.80s\": nobody holds this block; blocks that are read: "
+                      "kvtier prefix top",
+                      kvt_http_query(request, "hash"),
+                      kvt_http_query(request, "namespace") == NULL
+                          ? ""
+                          : kvt_http_query(request, "namespace"));
         return;
     }
     begin(http, out);
@@ -74,7 +83,10 @@ advisor_http_subtree(void *arg, const struct kvt_http_request *request,
                           totals.tier_bytes[tier]);
         comma = ",";
     }
-    kvt_buffer_printf(out, "]}");
+    kvt_buffer_printf(out,
+                      "],\"hot\":{\"blocks\":%" PRIu64 ",\"bytes\":%" PRIu64
+                      "},\"cold\":{\"blocks\":%" PRIu64 ",\"bytes\":%" PRIu64 "}}",
+                      totals.hot_blocks, totals.hot_bytes, totals.cold_blocks, totals.cold_bytes);
 }
 
 static void

@@ -161,6 +161,22 @@ push_children(struct making *making, uint64_t hash)
     return rc;
 }
 
+/* What was looked for, where, and what says what there is. */
+static enum kvt_err
+fail(const struct making *making, enum kvt_err rc)
+{
+    char hash[KVT_HASH_TEXT_MAX];
+
+    if (rc != KVT_NOTFOUND)
+        return kvt_error_set(making->err, rc, "%s", kvt_err_text(rc));
+    kvt_hash_format(making->options->hash, hash);
+    return kvt_error_set(making->err, rc,
+                         "nobody holds %s in namespace \"%.80s\"; what is read: kvtier prefix top, "
+                         "which namespaces there are: kvtier tenant usage%s",
+                         hash, making->options->namespace_,
+                         making->options->namespace_[0] == '\0' ? " (then add --namespace)" : "");
+}
+
 static enum kvt_err
 walk(struct making *making)
 {
@@ -177,8 +193,7 @@ walk(struct making *making)
         else if (rc == KVT_NOTFOUND && i > 0)
             rc = KVT_OK; /* it went meanwhile, or others hang on it only */
         else
-            (void)kvt_error_set(making->err, rc, "%s",
-                                rc == KVT_NOTFOUND ? "nobody holds this block" : kvt_err_text(rc));
+            (void)fail(making, rc);
         if (rc == KVT_OK)
             rc = push_children(making, making->queue[i]);
     }

@@ -13,8 +13,6 @@
 #include "cli/table.h"
 #include "kvtier/block.h"
 
-enum { TIERS_TEXT_MAX = 64 };
-
 /* ---- asking ---- */
 
 static enum kvt_err
@@ -47,79 +45,166 @@ subtree(const struct cli_context *context, const char *hash, const char *namespa
                : NULL;
 }
 
-static uint64_t
-bytes_of(struct json_object *totals)
-{
-    uint64_t bytes = 0;
-
-    for (size_t i = 0; i < cli_json_count(totals, "tiers"); i++)
-        bytes += cli_json_u64(cli_json_item(totals, "tiers", i), "bytes");
-    return bytes;
-}
-
-/* "G1 G4", each once, in their order. */
 static void
-tiers_of(struct json_object *totals, char text[TIERS_TEXT_MAX])
+add_size(struct cli_table *table, uint64_t bytes, const char *more)
 {
-    size_t size = 0;
+    char size[KVT_SIZE_TEXT_MAX];
 
-    text[0] = '\0';
-    for (size_t i = 0; i < cli_json_count(totals, "tiers") && size < TIERS_TEXT_MAX; i++) {
-        const char *name = cli_json_text(cli_json_item(totals, "tiers", i), "tier");
-        const int more =
-            snprintf(text + size, TIERS_TEXT_MAX - size, "%s%.4s", i == 0 ? "" : " ", name);
-
-        size += more > 0 ? (size_t)more : 0;
-    }
+    kvt_size_format(bytes, size);
+    cli_table_add(table, "%s%s", size, more);
 }
 
+/* Blocks each once, then bytes in hot volumes, in buckets, and with workers in G1 to G3. */
 static void
 add_totals(struct cli_table *table, struct json_object *totals)
 {
-    const bool complete = totals == NULL || cli_json_bool(totals, "complete");
-    char tiers[TIERS_TEXT_MAX];
-    char size[KVT_SIZE_TEXT_MAX];
+    const char *more = totals == NULL || cli_json_bool(totals, "complete") ? "" : "+";
+    uint64_t workers = 0;
 
-    kvt_size_format(bytes_of(totals), size);
-    tiers_of(totals, tiers);
-    cli_table_add(table, "%" PRIu64 "%s", cli_json_u64(totals, "blocks"), complete ? "" : "+");
-    cli_table_add(table, "%s%s", size, complete ? "" : "+");
-    cli_table_add(table, "%s", tiers);
+    for (size_t i = 0; i < cli_json_count(totals, "tiers"); i++) {
+        struct json_object *tier = cli_json_item(totals, "tiers", i);
+
+        if (strcmp(cli_json_text(tier, "tier"), "G4") != 0)
+            workers += cli_json_u64(tier, "bytes");
+    }
+    cli_table_add(table, "%" PRIu64 "%s", cli_json_u64(totals, "blocks"), more);
+    add_size(table, cli_json_u64(totals, "hot.bytes"), more);
+    add_size(table, cli_json_u64(totals, "cold.bytes"), more);
+    add_size(table, workers, more);
 }
 
 /* ---- top ---- */
+
+enum { TOP_MAX = 256, NOBODY = -1 };
+
+/* The rows of the overview, and how they hang together: a row with one listed child is a chain with
+ * it, and shown once. */
+struct top {
+    struct json_object *rows[TOP_MAX];
+    size_t count;
+    int parent[TOP_MAX];        /* its row, or NOBODY */
+    int child[TOP_MAX];         /* the last one listed, or NOBODY */
+    unsigned children[TOP_MAX]; /* so many are listed */
+};
+
+static void
+read_top(struct top *top, struct json_object *overview)
+{
+    top->count = cli_json_count(overview, "prefixes");
+    if (top->count > TOP_MAX)
+        top->count = TOP_MAX;
+    for (size_t i = 0; i < top->count; i++) {
+        top->rows[i] = cli_json_item(overview, "prefixes", i);
+        top->parent[i] = top->child[i] = NOBODY;
+        top->children[i] = 0;
+    }
+    for (size_t i = 0; i < top->count; i++)
+        for (size_t at = 0; at < top->count && top->parent[i] == NOBODY; at++)
+            if (at != i &&
+                strcmp(cli_json_text(top->rows[at], "hash"),
+                       cli_json_text(top->rows[i], "parent")) == 0 &&
+                strcmp(cli_json_text(top->rows[at], "namespace"),
+                       cli_json_text(top->rows[i], "namespace")) == 0) {
+                top->parent[i] = (int)at;
+                top->child[at] = (int)i;
+                top->children[at]++;
+            }
+}
+
+static bool
+begins_chain(const struct top *top, size_t at)
+{
+    return top->parent[at] == NOBODY || top->children[top->parent[at]] != 1;
+}
+
+/* Is it nowhere any more?  Memory may have forgotten it; the store has not. */
+static bool
+is_dead(const struct cli_context *context, struct json_object *row)
+{
+    struct json_object *block = NULL;
+    struct kvt_error err;
+    const enum kvt_err rc = ask(context, "/v1/blocks/", cli_json_text(row, "hash"), "?",
+                                cli_json_text(row, "namespace"), &block, &err);
+
+    (void)json_object_put(block);
+    return rc == KVT_NOTFOUND;
+}
+
+/* The chain that begins at a row, from the first of it that is anywhere; NULL: none is. */
+static struct json_object *
+live_of(const struct cli_context *context, const struct top *top, size_t at)
+{
+    const size_t first = at;
+    struct json_object *row;
+    struct json_object *totals;
+    struct json_object *last;
+
+    for (;;) {
+        row = top->rows[at];
+        totals = subtree(context, cli_json_text(row, "hash"), cli_json_text(row, "namespace"));
+        if (totals != NULL || !is_dead(context, row))
+            break;
+        if (top->children[at] != 1 || top->child[at] == (int)first)
+            return NULL;
+        at = (size_t)top->child[at];
+    }
+    last = row;
+    for (size_t steps = 0; top->children[at] == 1 && steps < top->count; steps++) {
+        at = (size_t)top->child[at];
+        last = top->rows[at];
+    }
+    (void)json_object_object_add(row, "last_hash",
+                                 json_object_new_string(cli_json_text(last, "hash")));
+    (void)json_object_object_add(row, "last_position",
+                                 json_object_new_uint64(cli_json_u64(last, "position")));
+    (void)json_object_object_add(row, "subtree", totals);
+    return row;
+}
+
+static void
+add_top(struct cli_table *table, struct json_object *row)
+{
+    const uint64_t first = cli_json_u64(row, "position");
+    const uint64_t last = cli_json_u64(row, "last_position");
+    const char *name = cli_json_text(row, "namespace");
+
+    cli_table_add(table, "%" PRIu64, cli_json_u64(row, "reads"));
+    cli_table_add(table, "%s", cli_json_text(row, "hash"));
+    if (last > first)
+        cli_table_add(table, "%" PRIu64 "-%" PRIu64, first, last);
+    else
+        cli_table_add(table, "%" PRIu64, first);
+    add_totals(table, cli_json_at(row, "subtree"));
+    cli_table_add(table, "%s", name[0] == '\0' ? "-" : name);
+}
 
 enum cli_exit
 cli_prefix_top(const struct cli_context *context)
 {
     static const struct cli_column columns[] = {
-        {"READS", true}, {"HASH", false},  {"POSITION", true},  {"BLOCKS", true},
-        {"BYTES", true}, {"TIERS", false}, {"NAMESPACE", false}};
+        {"READS", true}, {"HASH", false}, {"POSITIONS", true}, {"BLOCKS", true},
+        {"HOT", true},   {"COLD", true},  {"WORKERS", true},   {"NAMESPACE", false}};
     const uint64_t limit = kvt_config_u64(context->options, CLI_PREFIX_TOP_LIMIT);
-    struct json_object *answer = json_object_new_object();
-    struct json_object *list = json_object_new_array();
+    struct json_object *answer;
+    struct json_object *list;
     struct json_object *overview;
     struct kvt_error err = {0};
     struct cli_table table;
+    struct top top;
 
     if (cli_server_ask(context, CLI_SERVER_ADVISOR, "/v1/overview", NULL, false, &overview, &err) !=
-        KVT_OK) {
-        (void)json_object_put(answer);
-        (void)json_object_put(list);
+        KVT_OK)
         return cli_server_fail(context, CLI_SERVER_ADVISOR, &err);
-    }
+    answer = json_object_new_object();
+    list = json_object_new_array();
     cli_table_init(&table, columns, sizeof(columns) / sizeof(columns[0]));
-    for (size_t i = 0; i < cli_json_count(overview, "prefixes") && i < limit; i++) {
-        struct json_object *row = cli_json_item(overview, "prefixes", i);
-        const char *name = cli_json_text(row, "namespace");
-        struct json_object *totals = subtree(context, cli_json_text(row, "hash"), name);
+    read_top(&top, overview);
+    for (size_t i = 0; i < top.count && json_object_array_length(list) < limit; i++) {
+        struct json_object *row = begins_chain(&top, i) ? live_of(context, &top, i) : NULL;
 
-        cli_table_add(&table, "%" PRIu64, cli_json_u64(row, "reads"));
-        cli_table_add(&table, "%s", cli_json_text(row, "hash"));
-        cli_table_add(&table, "%" PRIu64, cli_json_u64(row, "position"));
-        add_totals(&table, totals);
-        cli_table_add(&table, "%s", name[0] == '\0' ? "-" : name);
-        (void)json_object_object_add(row, "subtree", totals);
+        if (row == NULL)
+            continue;
+        add_top(&table, row);
         (void)json_object_array_add(list, json_object_get(row));
     }
     (void)json_object_object_add(answer, "schema_version", json_object_new_int(1));
@@ -127,7 +212,9 @@ cli_prefix_top(const struct cli_context *context)
     if (context->json)
         cli_json_print(context->out, answer);
     else if (json_object_array_length(list) == 0)
-        (void)fputs("no gateway has reported a read of late\n", context->out);
+        (void)fputs("no prefix: no gateway has reported a read of late; who reports: kvtier tier "
+                    "ls\n",
+                    context->out);
     else
         cli_table_print(&table, context->out);
     cli_table_release(&table);
@@ -227,8 +314,8 @@ enum cli_exit
 cli_prefix_tree(const struct cli_context *context)
 {
     static const struct cli_column columns[] = {
-        {"HASH", false}, {"POSITION", true}, {"READS", true}, {"BLOCKS", true},
-        {"BYTES", true}, {"TIERS", false},   {"", false}};
+        {"HASH", false}, {"POSITION", true}, {"READS", true},   {"BLOCKS", true},
+        {"HOT", true},   {"COLD", true},     {"WORKERS", true}, {"", false}};
     struct tree tree = {.context = context,
                         .namespace_ =
                             kvt_config_string(context->options, CLI_PREFIX_TREE_NAMESPACE),

@@ -332,6 +332,11 @@ struct index_totals {
     uint64_t places; /* (block, holder) pairs */
     uint64_t tier_blocks[KVT_TIER_G4 + 1];
     uint64_t tier_bytes[KVT_TIER_G4 + 1]; /* size times shards, over all places of the tier */
+    /* Of G4: at hot volumes (holders called "hot@..."), and anywhere else. */
+    uint64_t hot_blocks;
+    uint64_t hot_bytes;
+    uint64_t cold_blocks;
+    uint64_t cold_bytes;
 };
 
 #define INDEX_SUBTREE_RUNS_MAX (1u << 22) /* pieces that are known and not looked at yet */

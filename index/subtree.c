@@ -1,4 +1,5 @@
 #include <assert.h>
+#include <string.h>
 #include <time.h>
 
 #include "base/alloc.h"
@@ -56,6 +57,8 @@ index_children(struct index *index, uint32_t ns, uint64_t hash, uint64_t *hashes
     return children.count;
 }
 
+#define HOT "hot@" /* what holders of hot volumes are called */
+
 struct counting {
     const struct index *index;
     struct index_totals *totals;
@@ -70,20 +73,33 @@ count_places(const struct counting *counting, const struct index_run *run, uint3
     const struct index *index = counting->index;
     struct index_totals *totals = counting->totals;
     uint64_t tiers[KVT_TIER_G4 + 1][PIECES] = {{0}};
+    uint64_t hot[PIECES] = {0};
+    uint64_t cold[PIECES] = {0};
     struct index_holding_place place;
     uint64_t cursor = 0;
 
     while (index_holding_next_read(&run->holding, &cursor, &place)) {
-        const unsigned tier = atomic_load_explicit(&index_state_holder(index, place.holder)->tier,
-                                                   memory_order_relaxed);
+        const struct index_holder_record *holder = index_state_holder(index, place.holder);
+        const unsigned tier = atomic_load_explicit(&holder->tier, memory_order_relaxed);
+        const bool is_hot = tier == KVT_TIER_G4 && strncmp(holder->key.name, HOT, strlen(HOT)) == 0;
+        uint64_t *kind = is_hot ? hot : cold;
+        uint64_t bytes = 0;
         const uint64_t shards =
             (uint64_t)__builtin_popcount(index_shards_ranks(index->shards, place.code));
 
         for (uint32_t i = place.from > from ? place.from : from; i < place.to; i++) {
             totals->places++;
-            totals->tier_bytes[tier] += shards * index_size_block(index, first, i);
+            bytes += shards * index_size_block(index, first, i);
             tiers[tier][i / 64] |= UINT64_C(1) << i % 64;
+            kind[i / 64] |= tier == KVT_TIER_G4 ? UINT64_C(1) << i % 64 : 0;
         }
+        totals->tier_bytes[tier] += bytes;
+        totals->hot_bytes += is_hot ? bytes : 0;
+        totals->cold_bytes += tier == KVT_TIER_G4 && !is_hot ? bytes : 0;
+    }
+    for (unsigned i = 0; i < PIECES; i++) {
+        totals->hot_blocks += (uint64_t)__builtin_popcountll(hot[i]);
+        totals->cold_blocks += (uint64_t)__builtin_popcountll(cold[i]);
     }
     for (unsigned tier = KVT_TIER_G1; tier <= KVT_TIER_G4; tier++) {
         for (unsigned i = 0; i < PIECES; i++) {

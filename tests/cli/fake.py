@@ -286,7 +286,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         elif path == "/a/v1/index/subtree":
             child = query["hash"] != HASH
             self.answer({"complete": not child, "blocks": 1 if child else 3, "tiers": [
-                {"tier": "G2", "blocks": 1, "bytes": 4096}, {"tier": "G4", "blocks": 3, "bytes": 1 << 20}]})
+                {"tier": "G2", "blocks": 1, "bytes": 4096}, {"tier": "G4", "blocks": 3, "bytes": 1 << 20}],
+                "hot": {"blocks": 1, "bytes": 1 << 18}, "cold": {"blocks": 3, "bytes": 3 << 18}})
         elif path.startswith("/a/v1/blocks/00000000000000bb"):
             self.answer({**BLOCK, "hash": "00000000000000bb", "position": 8, "children": [], "child_count": 5})
         elif path == "/a/v1/usage":  # in two pages, of which both have one of the tenants

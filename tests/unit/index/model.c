@@ -259,6 +259,8 @@ model_totals(const struct model *model, uint32_t ns, uint32_t node, struct index
     for (uint32_t i = 0; i < MODEL_NODES; i++) {
         const struct model_block *block = &model->blocks[ns][i];
         bool tiers[KVT_TIER_G4 + 1] = {false};
+        bool hot = false;
+        bool cold = false;
 
         if (block->count == 0 || !is_below(model, ns, i, node))
             continue;
@@ -269,10 +271,18 @@ model_totals(const struct model *model, uint32_t ns, uint32_t node, struct index
 
             if (block->ranks[holder] == 0)
                 continue;
+            const uint64_t bytes = block->size * (uint64_t)__builtin_popcount(block->ranks[holder]);
+
             tiers[tier] = true;
-            totals->tier_bytes[tier] +=
-                block->size * (uint64_t)__builtin_popcount(block->ranks[holder]);
+            totals->tier_bytes[tier] += bytes;
+            if (tier != KVT_TIER_G4)
+                continue;
+            hot = hot || model_is_hot(holder);
+            cold = cold || !model_is_hot(holder);
+            *(model_is_hot(holder) ? &totals->hot_bytes : &totals->cold_bytes) += bytes;
         }
+        totals->hot_blocks += hot;
+        totals->cold_blocks += cold;
         for (int tier = KVT_TIER_G1; tier <= KVT_TIER_G4; tier++)
             totals->tier_blocks[tier] += tiers[tier];
     }

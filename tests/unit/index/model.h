@@ -59,6 +59,13 @@ struct model {
     uint64_t changes;
 };
 
+/** Is it called "hot@..."? */
+static inline bool
+model_is_hot(uint32_t holder)
+{
+    return holder / 4 % 2 == 0;
+}
+
 /** Draw the forest. */
 void model_draw(struct model *model, uint64_t *random);
 /** The node with this hash, or MODEL_NODES. */

@@ -653,7 +653,8 @@ open_run(struct run *run, uint64_t bytes_max)
         struct index_holder key = {.tier = (enum kvt_tier)(KVT_TIER_G1 + i % 4)};
         uint32_t holder;
 
-        (void)snprintf(key.name, sizeof(key.name), "w%" PRIu32, i / 4);
+        (void)snprintf(key.name, sizeof(key.name), "%sw%" PRIu32, model_is_hot(i) ? "hot@" : "",
+                       i / 4);
         assert_int_equal(index_holder(run->index, &key, &holder), KVT_OK);
         assert_int_equal(holder, i);
         run->model->tiers[i] = key.tier;
