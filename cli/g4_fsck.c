@@ -8,6 +8,7 @@
 #include "base/buffer.h"
 #include "cli/bucket.h"
 #include "cli/finding.h"
+#include "cli/json.h"
 #include "cli/options.h"
 #include "cli/resume.h"
 #include "cli/server.h"
@@ -15,12 +16,14 @@
 #include "cli/uploads.h"
 #include "g4/kind.h"
 
-enum { SIDES = 3, PATH_MAX_BYTES = 3 * CLI_SERVER_CURSOR_MAX, PROGRESS_EVERY = 5000 };
+enum { SIDES = 5, PATH_MAX_BYTES = 3 * CLI_SERVER_CURSOR_MAX, PROGRESS_EVERY = 5000 };
 
 /* KVBM's own formatter names shards by number: the first one is in front of its blocks. */
 #define FIRST_SHARD "0/"
 
-enum which { CATALOG, BUCKET, VOLUME };
+enum which { CATALOG, COLD, HOT, WARM, FAR };
+
+static const char *const tier_names[SIDES] = {"", "cold", "hot", "warm", "far"};
 
 struct check {
     const struct cli_context *context;
@@ -34,21 +37,33 @@ struct check {
 
 /* ---- one key ---- */
 
-/* Does what the listings say of a block or an opaque object not fit together? */
+/* Does the catalog's row speak of a copy on this tier? */
 static bool
-is_odd(const struct cli_side_row *row, const struct cli_side_row *object,
-       const struct cli_side_row *file)
+names_tier(const struct cli_side_row *row, const char *tier)
 {
+    char wanted[16];
+
+    (void)snprintf(wanted, sizeof(wanted), ",%s,", tier);
+    return strstr(row->tiers, wanted) != NULL;
+}
+
+/* Does what the listings say of a block or an opaque object not fit together?  The row's ETag is
+ * that of the first bucket that has it. */
+static bool
+is_odd(const struct cli_side_row *rows[SIDES])
+{
+    const struct cli_side_row *row = rows[CATALOG];
+    const struct cli_side_row *object = rows[COLD] != NULL ? rows[COLD] : rows[FAR];
+
     if (row == NULL)
         return true; /* whatever it is, nobody counts it */
     if (!row->stored)
         return true;
-    if (row->cold != (object != NULL) || row->hot != (file != NULL))
-        return true;
-    if (object != NULL && (object->length != row->length ||
-                           (row->etag[0] != '\0' && strcmp(object->etag, row->etag) != 0)))
-        return true;
-    return file != NULL && file->length != row->length;
+    for (size_t i = COLD; i < SIDES; i++)
+        if (names_tier(row, tier_names[i]) != (rows[i] != NULL) ||
+            (rows[i] != NULL && rows[i]->length != row->length))
+            return true;
+    return object != NULL && row->etag[0] != '\0' && strcmp(object->etag, row->etag) != 0;
 }
 
 /* ---- data without its commit record ---- */
@@ -103,15 +118,22 @@ pass_meta(struct check *check, const char *key, struct kvt_error *err)
 static enum kvt_err
 open_sides(struct check *check, struct kvt_error *err)
 {
-    static const char *const paths[] = {"/v1/objects?limit=1000", "/v1/store?tier=cold",
-                                        "/v1/store?tier=hot"};
-    enum kvt_err rc = KVT_OK;
+    struct json_object *status = NULL;
+    enum kvt_err rc =
+        cli_server_ask(check->context, CLI_SERVER_GATEWAY, "/v1/status", NULL, false, &status, err);
 
     for (size_t i = 0; i < SIDES && rc == KVT_OK; i++) {
         struct kvt_buffer path;
 
+        if (i != CATALOG && cli_json_at(status, tier_names[i]) == NULL) {
+            check->sides[i].begun = true; /* a tier that this gateway has not: an empty listing */
+            continue;
+        }
         kvt_buffer_init(&path, PATH_MAX_BYTES - 1);
-        kvt_buffer_printf(&path, "%s", paths[i]);
+        if (i == CATALOG)
+            kvt_buffer_printf(&path, "/v1/objects?limit=1000");
+        else
+            kvt_buffer_printf(&path, "/v1/store?tier=%s", tier_names[i]);
         if (check->resume.after[0] != '\0')
             kvt_buffer_printf(&path, "&after=");
         cli_server_escape(&path, check->resume.after, false);
@@ -121,6 +143,7 @@ open_sides(struct check *check, struct kvt_error *err)
                  : kvt_error_set(err, KVT_NOMEM, "out of memory");
         kvt_buffer_release(&path);
     }
+    (void)json_object_put(status);
     return rc;
 }
 
@@ -157,8 +180,7 @@ compare(struct check *check, const char *key, const struct cli_side_row *rows[SI
         return KVT_OK;
     if (kind == G4_KIND_META)
         rc = pass_meta(check, key, err);
-    if (rc == KVT_OK && (kind == G4_KIND_META || kind == G4_KIND_LOCK ||
-                         is_odd(rows[CATALOG], rows[BUCKET], rows[VOLUME])))
+    if (rc == KVT_OK && (kind == G4_KIND_META || kind == G4_KIND_LOCK || is_odd(rows)))
         rc = cli_finding_ask(&check->findings, key, err);
     return rc;
 }

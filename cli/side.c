@@ -29,6 +29,7 @@ take_line(void *arg, struct json_object *line)
     struct cli_side *side = arg;
     const char *key = cli_json_text(line, "key");
     const char *tier = cli_json_text(line, "tier");
+    size_t used;
     struct cli_side_row *row = side->count > 0 ? &side->rows[side->count - 1] : NULL;
 
     if (strlen(key) >= KVT_KEY_MAX)
@@ -43,8 +44,9 @@ take_line(void *arg, struct json_object *line)
         (void)snprintf(row->key, sizeof(row->key), "%s", key);
         (void)snprintf(row->etag, sizeof(row->etag), "%s", cli_json_text(line, "etag"));
     }
-    row->hot |= strcmp(tier, "hot") == 0;
-    row->cold |= strcmp(tier, "cold") == 0;
+    used = strlen(row->tiers);
+    (void)snprintf(row->tiers + used, sizeof(row->tiers) - used, "%s%.8s,", used == 0 ? "," : "",
+                   tier);
     return true;
 }
 

@@ -27,7 +27,7 @@ struct cli_side_row {
     char etag[G4_ETAG_MAX];
     uint64_t length;
     uint64_t modified_ms;
-    bool hot, cold; /* of a row of the catalog: the copies it speaks of */
+    char tiers[32]; /* of a row of the catalog: those with the copies it speaks of, ",hot,cold," */
     bool stored;    /* of a row of the catalog: not on its way in or out */
 };
 

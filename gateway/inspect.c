@@ -9,6 +9,8 @@
 #include "g4/commit.h"
 #include "g4/kind.h"
 #include "g4/lock.h"
+#include "gateway/bucket_move.h"
+#include "gateway/claim.h"
 #include "gateway/commit.h"
 #include "gateway/fault.h"
 #include "gateway/get.h"
@@ -44,9 +46,15 @@ struct scene {
     enum g4_kind kind;
     bool known; /* a row is there */
     struct gateway_record record;
-    struct g4_request hot; /* status NOTFOUND where there is no volume */
-    struct g4_request cold;
+    struct g4_request files[GATEWAY_TIERS]; /* volumes; status NOTFOUND where there is none */
+    struct g4_request cold;                 /* the bucket's; of two the one that is judged */
+    struct g4_request far;
+    enum gateway_tier tier; /* of `cold` */
 };
+
+static const enum gateway_tier volumes[] = {GATEWAY_TIER_HOT, GATEWAY_TIER_WARM};
+
+enum { VOLUMES = sizeof(volumes) / sizeof(volumes[0]) };
 
 static void
 find(struct gateway_inspection *seen, enum gateway_finding finding, unsigned tier, const char *text)
@@ -62,6 +70,30 @@ was_answered(enum kvt_err status)
     return status == KVT_OK || status == KVT_NOTFOUND || status == KVT_CORRUPT;
 }
 
+/* Blocks may be in either of two buckets; each is asked for its own copy. */
+static enum kvt_err
+look_into_buckets(struct scene *scene, struct kvt_error *err)
+{
+    struct gateway_cold *cold = scene->vault->cold;
+    const uint64_t deadline_ms = kvt_clock_mono_ms() + GATEWAY_COLD_LOOK_MS;
+    struct g4_store *far =
+        scene->kind == G4_KIND_BLOCK ? gateway_cold_bucket(cold, GATEWAY_FAR) : NULL;
+    enum kvt_err rc;
+
+    scene->tier = GATEWAY_TIER_COLD;
+    scene->cold = scene->far =
+        (struct g4_request){.verb = G4_HEAD, .key = scene->key, .deadline_ms = deadline_ms};
+    rc = gateway_cold_ended(
+        cold, g4_store_perform(gateway_cold_bucket(cold, GATEWAY_COLD), &scene->cold));
+    if (!was_answered(rc))
+        return kvt_error_set(err, rc, "%.200s", scene->cold.error.text);
+    scene->far.status = KVT_NOTFOUND;
+    if (far == NULL)
+        return KVT_OK;
+    rc = gateway_cold_far_ended(cold, g4_store_perform(far, &scene->far));
+    return was_answered(rc) ? KVT_OK : kvt_error_set(err, rc, "%.200s", scene->far.error.text);
+}
+
 /* Row first: what came after it is seen in the copies, what went before it in the row. */
 static enum kvt_err
 look(struct scene *scene, struct kvt_error *err)
@@ -72,17 +104,18 @@ look(struct scene *scene, struct kvt_error *err)
     if (rc != KVT_OK && rc != KVT_NOTFOUND)
         return kvt_error_set(err, rc, "the catalog could not be read");
     scene->known = rc == KVT_OK;
-    scene->hot = (struct g4_request){.verb = G4_HEAD, .key = scene->key, .status = KVT_NOTFOUND};
-    scene->cold = (struct g4_request){.verb = G4_HEAD,
-                                      .key = scene->key,
-                                      .deadline_ms = kvt_clock_mono_ms() + GATEWAY_COLD_LOOK_MS};
-    rc = gateway_cold_ended(vault->cold,
-                            g4_store_perform(gateway_cold_store(vault->cold), &scene->cold));
-    if (was_answered(rc) && vault->hot != NULL && scene->kind == G4_KIND_BLOCK) {
-        rc = g4_store_perform(vault->hot, &scene->hot);
-        return was_answered(rc) ? KVT_OK : kvt_error_set(err, rc, "%.200s", scene->hot.error.text);
+    rc = look_into_buckets(scene, err);
+    for (size_t i = 0; i < VOLUMES && rc == KVT_OK; i++) {
+        struct g4_store *volume = gateway_vault_volume(vault, 1u << volumes[i]);
+        struct g4_request *file = &scene->files[volumes[i]];
+
+        *file = (struct g4_request){.verb = G4_HEAD, .key = scene->key, .status = KVT_NOTFOUND};
+        if (volume == NULL || scene->kind != G4_KIND_BLOCK)
+            continue;
+        rc = g4_store_perform(volume, file);
+        rc = was_answered(rc) ? KVT_OK : kvt_error_set(err, rc, "%.200s", file->error.text);
     }
-    return was_answered(rc) ? KVT_OK : kvt_error_set(err, rc, "%.200s", scene->cold.error.text);
+    return rc;
 }
 
 /* The same head, and another ETag than when the row was written: another gateway may have written
@@ -97,18 +130,26 @@ judge_rewritten(const struct scene *scene, struct gateway_inspection *seen, stru
     enum kvt_err rc;
 
     gateway_record_meta(&scene->record, &expected);
-    rc = gateway_vault_read(vault, gateway_cold_store(vault->cold), scene->key,
+    rc = gateway_vault_read(vault, gateway_vault_store(vault, 1u << scene->tier), scene->key,
                             scene->record.length, &request);
     cause = request.error;
     if (rc == KVT_OK)
         rc = g4_check_body(&request.meta, &expected, request.buffer, request.buffer_size, &cause);
     gateway_vault_release(vault, &request);
     if (rc == KVT_CORRUPT || rc == KVT_RANGE)
-        find(seen, GATEWAY_FINDING_DAMAGED, 1, cause.text);
+        find(seen, GATEWAY_FINDING_DAMAGED, scene->tier, cause.text);
     else if (rc != KVT_OK && rc != KVT_NOTFOUND)
         return kvt_error_set(err, rc, "%.200s",
                              rc == KVT_AGAIN ? "memory.max is taken" : cause.text);
     return KVT_OK;
+}
+
+/* Is the row's ETag that of this bucket's object?  Of two it is the one's that readers see. */
+static bool
+is_of_etag(const struct scene *scene)
+{
+    return scene->record.etag[0] != '\0' &&
+           (scene->tier == GATEWAY_TIER_COLD || (scene->record.tiers & GATEWAY_COLD) == 0);
 }
 
 static enum kvt_err
@@ -119,24 +160,24 @@ judge_known_cold(const struct scene *scene, struct gateway_inspection *seen, str
     const char *wrong = NULL;
 
     if (cold->status == KVT_NOTFOUND)
-        find(seen, GATEWAY_FINDING_ROW_WITHOUT_OBJECT, 1,
+        find(seen, GATEWAY_FINDING_ROW_WITHOUT_OBJECT, scene->tier,
              "the catalog says the bucket has it, the bucket says no");
     else if (cold->status == KVT_CORRUPT)
-        find(seen, GATEWAY_FINDING_DAMAGED, 1, cold->error.text);
+        find(seen, GATEWAY_FINDING_DAMAGED, scene->tier, cold->error.text);
     else if (!record->opaque && g4_kind_of_object(cold) == G4_KIND_TOMBSTONE)
-        find(seen, GATEWAY_FINDING_ROW_WITHOUT_OBJECT, 1,
+        find(seen, GATEWAY_FINDING_ROW_WITHOUT_OBJECT, scene->tier,
              "the catalog says the bucket has it, a tombstone is there");
     else if (!record->opaque && !record->foreign)
         wrong = g4_kind_judge_block(cold);
     if (wrong != NULL)
-        find(seen, GATEWAY_FINDING_DAMAGED, 1, wrong);
+        find(seen, GATEWAY_FINDING_DAMAGED, scene->tier, wrong);
     if (record->opaque || record->foreign || seen->finding != GATEWAY_FINDING_NONE)
         return KVT_OK; /* others may write such a one */
     if (cold->meta.length != record->length || cold->meta.crc32c != record->crc32c ||
         cold->meta.fingerprint != record->fingerprint)
-        find(seen, GATEWAY_FINDING_SWAPPED, 1,
+        find(seen, GATEWAY_FINDING_SWAPPED, scene->tier,
              "the bucket has another block's bytes or fingerprint under this key");
-    else if (record->etag[0] != '\0' && strcmp(cold->etag, record->etag) != 0)
+    else if (is_of_etag(scene) && strcmp(cold->etag, record->etag) != 0)
         return judge_rewritten(scene, seen, err);
     return KVT_OK;
 }
@@ -150,46 +191,97 @@ judge_unknown_cold(const struct scene *scene, struct gateway_inspection *seen)
     if (cold->status == KVT_NOTFOUND)
         return;
     if (scene->kind != G4_KIND_BLOCK) {
-        find(seen, GATEWAY_FINDING_FOREIGN_KEY, 1, "no block, and not put through this gateway");
+        find(seen, GATEWAY_FINDING_FOREIGN_KEY, scene->tier,
+             "no block, and not put through this gateway");
         return;
     }
     if (cold->status == KVT_CORRUPT) {
-        find(seen, GATEWAY_FINDING_DAMAGED, 1, cold->error.text);
+        find(seen, GATEWAY_FINDING_DAMAGED, scene->tier, cold->error.text);
         return;
     }
     if (g4_kind_of_object(cold) == G4_KIND_TOMBSTONE) {
-        find(seen, GATEWAY_FINDING_TOMBSTONE, 1, "an empty object in the place of a bad block");
+        find(seen, GATEWAY_FINDING_TOMBSTONE, scene->tier,
+             "an empty object in the place of a bad block");
         return;
     }
     wrong = g4_kind_judge_block(cold);
     if (wrong == NULL)
-        find(seen, GATEWAY_FINDING_OBJECT_WITHOUT_ROW, 1,
+        find(seen, GATEWAY_FINDING_OBJECT_WITHOUT_ROW, scene->tier,
              "a whole block that this gateway does not count: another gateway's, or its row is "
              "lost");
     else if (!cold->meta.present && cold->buffer_size > 0)
-        find(seen, GATEWAY_FINDING_FOREIGN_BLOCK, 1,
+        find(seen, GATEWAY_FINDING_FOREIGN_BLOCK, scene->tier,
              "a block's key without KVTier's metadata: KVBM's, or somebody else's");
     else
-        find(seen, GATEWAY_FINDING_DAMAGED, 1, wrong);
+        find(seen, GATEWAY_FINDING_DAMAGED, scene->tier, wrong);
 }
 
 static void
-judge_hot(const struct scene *scene, struct gateway_inspection *seen)
+judge_file(const struct scene *scene, enum gateway_tier tier, struct gateway_inspection *seen)
 {
-    const bool listed = scene->known && (scene->record.tiers & GATEWAY_HOT) != 0;
-    const struct g4_request *hot = &scene->hot;
+    const bool listed = scene->known && (scene->record.tiers & (1u << tier)) != 0;
+    const char *name = gateway_vault_tier_name(tier);
+    const struct g4_request *file = &scene->files[tier];
+    char text[128];
 
-    if (listed && hot->status == KVT_NOTFOUND)
-        find(seen, GATEWAY_FINDING_ROW_WITHOUT_FILE, 0,
-             "the catalog says the hot volume has it, the volume says no");
-    else if (!listed && hot->status != KVT_NOTFOUND)
-        find(seen, GATEWAY_FINDING_FILE_WITHOUT_ROW, 0,
-             "a file on the hot volume that no row knows: the gateway drops it by itself");
-    else if (hot->status == KVT_CORRUPT)
-        find(seen, GATEWAY_FINDING_FILE_DAMAGED, 0, hot->error.text);
-    else if (listed &&
-             (hot->meta.length != scene->record.length || hot->meta.crc32c != scene->record.crc32c))
-        find(seen, GATEWAY_FINDING_FILE_DAMAGED, 0, "the hot volume has another block's file");
+    if (listed && file->status == KVT_NOTFOUND) {
+        (void)snprintf(text, sizeof(text),
+                       "the catalog says the %s volume has it, the volume says no", name);
+        find(seen, GATEWAY_FINDING_ROW_WITHOUT_FILE, tier, text);
+    } else if (!listed && file->status != KVT_NOTFOUND) {
+        (void)snprintf(text, sizeof(text),
+                       "a file on the %s volume that no row knows: the gateway drops it by itself",
+                       name);
+        find(seen, GATEWAY_FINDING_FILE_WITHOUT_ROW, tier, text);
+    } else if (file->status == KVT_CORRUPT) {
+        find(seen, GATEWAY_FINDING_FILE_DAMAGED, tier, file->error.text);
+    } else if (listed && (file->meta.length != scene->record.length ||
+                          file->meta.crc32c != scene->record.crc32c)) {
+        (void)snprintf(text, sizeof(text), "the %s volume has another block's file", name);
+        find(seen, GATEWAY_FINDING_FILE_DAMAGED, tier, text);
+    }
+}
+
+/* A bucket's copy of a block whose row speaks of the other one. */
+static void
+judge_extra_copy(const struct scene *scene, struct gateway_inspection *seen)
+{
+    const struct g4_request *cold = &scene->cold;
+
+    if (cold->status == KVT_NOTFOUND)
+        return;
+    if (cold->status == KVT_OK && g4_kind_of_object(cold) == G4_KIND_TOMBSTONE)
+        find(seen, GATEWAY_FINDING_TOMBSTONE, scene->tier,
+             "an empty object where the block was before it was moved to the other bucket");
+    else if (cold->status == KVT_OK && g4_kind_judge_block(cold) == NULL)
+        find(seen, GATEWAY_FINDING_OBJECT_WITHOUT_ROW, scene->tier,
+             "a copy that is not counted, of a block whose row speaks of the other bucket");
+    else
+        find(seen, GATEWAY_FINDING_DAMAGED, scene->tier, "a bad copy of a block that is elsewhere");
+}
+
+/* One bucket after the other, up to the first that something is wrong in. */
+static enum kvt_err
+judge_buckets(struct scene *scene, struct gateway_inspection *seen, struct kvt_error *err)
+{
+    const bool two = gateway_vault_has(scene->vault, GATEWAY_TIER_FAR);
+    enum kvt_err rc = KVT_OK;
+
+    for (unsigned i = 0; i < 2 && rc == KVT_OK && seen->finding == GATEWAY_FINDING_NONE; i++) {
+        if (i == 1) {
+            if (scene->kind != G4_KIND_BLOCK || !two)
+                break;
+            scene->cold = scene->far;
+            scene->tier = GATEWAY_TIER_FAR;
+        }
+        if (scene->known && (scene->record.tiers & (1u << scene->tier)) != 0)
+            rc = judge_known_cold(scene, seen, err);
+        else if (!scene->known)
+            judge_unknown_cold(scene, seen);
+        else if (two && !scene->record.owed && (scene->record.tiers & GATEWAY_BUCKETS) != 0)
+            judge_extra_copy(scene, seen);
+    }
+    return rc;
 }
 
 static enum kvt_err
@@ -285,17 +377,16 @@ judge(struct scene *scene, struct g4_lease_seen *lock, struct gateway_inspection
         return judge_meta(scene, seen, err);
     if (scene->kind == G4_KIND_OWN)
         return KVT_OK;
-    if (scene->known && scene->record.state != GATEWAY_STORED) {
+    if (scene->known && gateway_record_unsettled(&scene->record)) {
         find(seen, GATEWAY_FINDING_UNSETTLED, 1,
-             "a PUT or a removal is under way, or was left by a crash: the gateway settles it");
+             "a PUT, a removal or a move is under way, or was left by a crash: the gateway settles "
+             "it");
         return KVT_OK;
     }
-    if (scene->known && (scene->record.tiers & GATEWAY_COLD) != 0)
-        rc = judge_known_cold(scene, seen, err);
-    else if (!scene->known)
-        judge_unknown_cold(scene, seen);
-    if (rc == KVT_OK && seen->finding == GATEWAY_FINDING_NONE)
-        judge_hot(scene, seen);
+    rc = judge_buckets(scene, seen, err);
+    for (size_t i = 0; i < VOLUMES && rc == KVT_OK; i++)
+        if (seen->finding == GATEWAY_FINDING_NONE)
+            judge_file(scene, volumes[i], seen);
     return rc;
 }
 
@@ -359,6 +450,36 @@ adopt(struct gateway_vault *vault, const char *key, struct kvt_error *err)
     return rc == KVT_OK ? KVT_OK : kvt_error_set(err, rc, "it could not be taken up");
 }
 
+/* Of a block in one bucket the row tells wrongly of the other: it follows what is there. */
+static enum kvt_err
+recount(struct gateway_vault *vault, const char *key, unsigned tier, struct kvt_error *err)
+{
+    struct g4_request head = {
+        .verb = G4_HEAD, .key = key, .deadline_ms = kvt_clock_mono_ms() + GATEWAY_COLD_LOOK_MS};
+    struct gateway_change change = {.key = key};
+    struct gateway_record *record = &change.record;
+    struct gateway_hold hold;
+    enum kvt_err rc;
+
+    gateway_hold_init(&hold, key);
+    if (!gateway_hold_try(vault->holds, &hold, 1))
+        return kvt_error_set(err, KVT_BUSY, "the key is in use");
+    rc = gateway_catalog_get(vault->catalog, key, record);
+    if (rc == KVT_OK && !gateway_record_unsettled(record)) {
+        rc = g4_store_perform(gateway_cold_bucket(vault->cold, 1u << tier), &head);
+        if (rc == KVT_OK &&
+            gateway_claim_shows(&head, record->length, record->crc32c, record->fingerprint))
+            record->tiers |= 1u << tier;
+        else if (was_answered(rc))
+            record->tiers &= ~(1u << tier);
+        rc = was_answered(rc) ? KVT_OK : rc;
+        if (rc == KVT_OK && (record->tiers & GATEWAY_BUCKETS) != 0)
+            rc = gateway_catalog_change(vault->catalog, &change, 1, GATEWAY_DURABLE);
+    }
+    gateway_hold_release(vault->holds, &hold, 1);
+    return rc == KVT_OK ? rc : kvt_error_set(err, rc, "its row could not be written");
+}
+
 /* Delete what was seen.  What is put meanwhile may go with it: there are stores whose DELETE
  * ignores If-Match, and such as let it and a PUT of the same ETag both win.  So it is sent once,
  * and an answer that was lost counts as not done. */
@@ -378,6 +499,11 @@ remove_seen(const struct scene *scene, const struct gateway_remedy *remedy, stru
         return kvt_error_set(err, KVT_UNSUPPORTED,
                              "it could take a block along that is put meanwhile: only with "
                              "--alone, while no other gateway writes");
+    if (scene->kind == G4_KIND_BLOCK && gateway_vault_has(vault, GATEWAY_TIER_FAR)) {
+        /* In this bucket alone: the other one may have the block. */
+        rc = gateway_bucket_drop(vault, scene->key, 1u << scene->tier);
+        return rc == KVT_OK ? rc : kvt_error_set(err, rc, "it could not be removed");
+    }
     gateway_cold_state(vault->cold, &state);
     if (state.tested && state.selftest.delete_if_match) {
         request.condition = G4_IF_MATCH;
@@ -428,13 +554,14 @@ quarantine(struct gateway_vault *vault, const struct scene *scene, unsigned tier
         return;
     }
     gateway_record_meta(&scene->record, &expected);
-    rc = gateway_vault_read(vault, tier == 0 ? vault->hot : gateway_cold_store(vault->cold),
-                            scene->key, scene->record.length, &request);
+    rc = gateway_vault_read(vault, gateway_vault_store(vault, 1u << tier), scene->key,
+                            scene->record.length, &request);
+    request.place = tier == GATEWAY_TIER_FAR ? 1 : 0;
     err = request.error;
     if (rc == KVT_OK)
         rc = g4_check_body(&request.meta, &expected, request.buffer, request.buffer_size, &err);
     if (rc == KVT_CORRUPT || rc == KVT_RANGE) {
-        if (tier == 0)
+        if (((1u << tier) & GATEWAY_VOLUMES) != 0)
             gateway_fault_file(vault, scene->key, (enum gateway_tier)tier, request.buffer,
                                request.buffer_size, err.text);
         else
@@ -469,15 +596,18 @@ gateway_inspect_repair(struct gateway_vault *vault, const char *key,
     switch (seen->finding) {
     case GATEWAY_FINDING_NONE: return KVT_OK;
     case GATEWAY_FINDING_ROW_WITHOUT_OBJECT:
+        if (scene.known && (scene.record.tiers & GATEWAY_BUCKETS & ~(1u << seen->tier)) != 0)
+            return recount(vault, key, seen->tier, err);
         if (scene.cold.status == KVT_NOTFOUND)
             gateway_fault_gone(vault, key);
         else
-            quarantine(vault, &scene, 1); /* a tombstone: it cannot be the block */
+            quarantine(vault, &scene, seen->tier); /* a tombstone: it cannot be the block */
         break;
     case GATEWAY_FINDING_ROW_WITHOUT_FILE:
         gateway_fault_file(vault, key, (enum gateway_tier)seen->tier, NULL, 0, NULL);
         break;
-    case GATEWAY_FINDING_OBJECT_WITHOUT_ROW: return adopt(vault, key, err);
+    case GATEWAY_FINDING_OBJECT_WITHOUT_ROW:
+        return scene.known ? recount(vault, key, seen->tier, err) : adopt(vault, key, err);
     case GATEWAY_FINDING_DAMAGED:
     case GATEWAY_FINDING_SWAPPED:
     case GATEWAY_FINDING_FILE_DAMAGED: quarantine(vault, &scene, seen->tier); break;

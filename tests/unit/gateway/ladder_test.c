@@ -8,7 +8,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/random.h"
+#include "g4/check.h"
+#include "gateway/fault.h"
+#include "gateway/inspect.h"
 #include "gateway/move.h"
 #include "gateway/recover.h"
 #include "gateway/remove.h"
@@ -315,6 +319,90 @@ a_far_bucket_that_is_away_hurts_nobody_else(void **state)
     test_gateway_close(&w.g);
 }
 
+/* ---- what a check finds ---- */
+
+static void
+expect_found(struct world *w, uint64_t number, enum gateway_finding finding, unsigned tier,
+             enum kvt_err repaired)
+{
+    const struct gateway_remedy remedy = {.alone = true};
+    struct gateway_inspection seen;
+    struct kvt_error err;
+    char key[KVT_KEY_MAX];
+
+    assert_int_equal(gateway_inspect(w->g.vault, test_gateway_key(key, number), &seen, &err),
+                     KVT_OK);
+    assert_string_equal(gateway_finding_word(seen.finding), gateway_finding_word(finding));
+    if (finding == GATEWAY_FINDING_NONE)
+        return;
+    assert_int_equal(seen.tier, tier);
+    assert_int_equal(gateway_inspect_repair(w->g.vault, key, &remedy, &seen, &err), repaired);
+    if (repaired == KVT_OK)
+        expect_found(w, number, GATEWAY_FINDING_NONE, 0, KVT_OK);
+}
+
+static void
+copy_object(struct world *w, uint64_t number, unsigned from, unsigned to)
+{
+    char key[KVT_KEY_MAX];
+    struct g4_request get = {
+        .verb = G4_GET, .key = test_gateway_key(key, number), .buffer_capacity = SIZE};
+
+    assert_int_equal(g4_store_perform(w->stores[from], &get), KVT_OK);
+    assert_int_equal(
+        test_gateway_store_put(w->stores[to], key, get.buffer, get.buffer_size, &get.meta), KVT_OK);
+    kvt_free(get.buffer);
+}
+
+static void
+drop_object(struct world *w, uint64_t number, unsigned tier)
+{
+    char key[KVT_KEY_MAX];
+    struct g4_request drop = {.verb = G4_DELETE, .key = test_gateway_key(key, number)};
+
+    assert_int_equal(g4_store_perform(w->stores[tier], &drop), KVT_OK);
+}
+
+static void
+a_check_looks_at_all_tiers(void **state)
+{
+    const struct g4_meta tombstone = {
+        .present = true, .crc32c = g4_check_crc32c("", 0), .writer = GATEWAY_TOMBSTONE};
+    char key[KVT_KEY_MAX];
+    struct world w;
+
+    (void)state;
+    open_world(&w);
+    for (unsigned tier = 0; tier < GATEWAY_TIERS; tier++) {
+        place(&w, tier + 1, tier);
+        expect_found(&w, tier + 1, GATEWAY_FINDING_NONE, 0, KVT_OK);
+    }
+    /* A copy that nobody counts is counted, one that is gone no longer is. */
+    copy_object(&w, 4, GATEWAY_TIER_FAR, GATEWAY_TIER_COLD);
+    expect_found(&w, 4, GATEWAY_FINDING_OBJECT_WITHOUT_ROW, GATEWAY_TIER_COLD, KVT_OK);
+    assert_int_equal(test_gateway_tiers(&w.g, 4, NULL), GATEWAY_BUCKETS);
+    drop_object(&w, 4, GATEWAY_TIER_FAR);
+    expect_found(&w, 4, GATEWAY_FINDING_ROW_WITHOUT_OBJECT, GATEWAY_TIER_FAR, KVT_OK);
+    assert_int_equal(test_gateway_tiers(&w.g, 4, NULL), GATEWAY_COLD);
+    copy_object(&w, 4, GATEWAY_TIER_COLD, GATEWAY_TIER_FAR);
+    expect_found(&w, 4, GATEWAY_FINDING_OBJECT_WITHOUT_ROW, GATEWAY_TIER_FAR, KVT_OK);
+    /* What a move may leave goes, and the block stays. */
+    assert_int_equal(move(&w, 4, GATEWAY_COLD, GATEWAY_FAR, false), KVT_OK);
+    assert_int_equal(test_gateway_store_put(w.stores[GATEWAY_TIER_COLD], test_gateway_key(key, 4),
+                                            "", 0, &tombstone),
+                     KVT_OK);
+    expect_found(&w, 4, GATEWAY_FINDING_TOMBSTONE, GATEWAY_TIER_COLD, KVT_OK);
+    expect_readable(&w, 4, "behind a tombstone");
+    /* Files of the warm volume. */
+    drop_object(&w, 3, GATEWAY_TIER_WARM);
+    expect_found(&w, 3, GATEWAY_FINDING_ROW_WITHOUT_FILE, GATEWAY_TIER_WARM, KVT_OK);
+    copy_object(&w, 3, GATEWAY_TIER_COLD, GATEWAY_TIER_WARM);
+    expect_found(&w, 3, GATEWAY_FINDING_FILE_WITHOUT_ROW, GATEWAY_TIER_WARM, KVT_UNSUPPORTED);
+    repair(&w);
+    expect_true_rows(&w, 4, "checked");
+    test_gateway_close(&w.g);
+}
+
 /* ---- every failing call ---- */
 
 struct attempt {
@@ -473,6 +561,7 @@ main(void)
         cmocka_unit_test(caps_hold),
         cmocka_unit_test(a_block_that_was_moved_by_others_is_found),
         cmocka_unit_test(a_far_bucket_that_is_away_hurts_nobody_else),
+        cmocka_unit_test(a_check_looks_at_all_tiers),
         cmocka_unit_test(every_failing_call),
         cmocka_unit_test(a_random_walk),
     };
