@@ -1,0 +1,154 @@
+/*
+ * kvbm/volume.h -- places blocks are kept in beside the pools, by a logical id.
+ *
+ * Why: a folder, a file, memory and an object store behind a gateway are asked alike: get, put and
+ * remove blocks by their names, several at once, without waiting.  Who asks knows a number; what is
+ * behind it can come and go while the program runs.
+ *
+ * A volume is a table of functions (`struct kvbm_volume_driver`), so that the kinds need not know
+ * each other and one that stands on the object tier can live where that may be seen
+ * (kvbm/worker/volume.h).  Whatever the kind: what a get returns with KVT_OK is what was put under
+ * that name, whole, by length and crc32c; what is not is KVT_CORRUPT and leaves zeroes, no bytes.
+ *
+ * Ownership: a registered volume belongs to the set, until it is unregistered.  Items and their
+ *            bytes are borrowed until the ticket is finished.  A ticket belongs to the caller until
+ *            kvbm_volume_release(), which is only legal when it is finished (asserted); it may
+ *            outlive its volume.
+ * Threads:   any thread may call; one thread a volume, which alone calls its driver (but `stop`).
+ *            A slow volume holds up nobody but those who ask it.
+ * Limits:    KVBM_VOLUMES_MAX volumes; `queue_max` tickets wait on one (KVT_AGAIN beyond);
+ *            KVBM_VOLUME_ITEMS_MAX items in one request; all blocks of a volume have one size.
+ */
+#ifndef KVBM_VOLUME_H
+#define KVBM_VOLUME_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kvtier/block.h"
+#include "kvtier/error.h"
+
+#define KVBM_VOLUMES_MAX      64
+#define KVBM_VOLUME_ITEMS_MAX 4096
+#define KVBM_VOLUME_SLICE     32 /* items a driver is given at once; a ticket can end between two */
+
+enum kvbm_volume_verb {
+    KVBM_VOLUME_GET,
+    KVBM_VOLUME_PUT, /* first writer wins; one that is there and whole: KVT_EXISTS */
+    KVBM_VOLUME_REMOVE,
+    KVBM_VOLUME_VERB_COUNT
+};
+
+struct kvbm_volume_item {
+    struct kvt_block_id id;
+    void *bytes;         /* get: filled; put: read from; remove: NULL */
+    size_t size;         /* the volume's block size; remove: 0 */
+    enum kvt_err status; /* out: KVT_OK, KVT_EXISTS (put), KVT_NOTFOUND, KVT_CORRUPT, KVT_FULL,
+                            KVT_CANCELLED (not begun), KVT_IO, KVT_UNAVAILABLE ... */
+};
+
+struct kvbm_volume;
+
+/* At most KVBM_VOLUME_SLICE items, each of which gets its status. */
+struct kvbm_volume_driver {
+    const char *kind;
+    void (*get)(struct kvbm_volume *volume, struct kvbm_volume_item *items, size_t count);
+    void (*put)(struct kvbm_volume *volume, struct kvbm_volume_item *items, size_t count);
+    /** NULL: it cannot. */
+    void (*remove)(struct kvbm_volume *volume, struct kvbm_volume_item *items, size_t count);
+    /** Any thread: end what is under way soon.  NULL: it ends soon by itself. */
+    void (*stop)(struct kvbm_volume *volume);
+    void (*close)(struct kvbm_volume *volume);
+};
+
+/* The head of every kind. */
+struct kvbm_volume {
+    const struct kvbm_volume_driver *driver;
+    size_t block_size;
+};
+
+/** NULL is allowed.  For one that is not registered. */
+void kvbm_volume_close(struct kvbm_volume *volume);
+
+/* The set ---------------------------------------------------------------------------------- */
+
+struct kvbm_volumes;
+struct kvbm_volume_ticket;
+
+struct kvbm_volume_request {
+    uint64_t volume;
+    enum kvbm_volume_verb verb;
+    struct kvbm_volume_item *items;
+    size_t count;
+};
+
+struct kvbm_volume_stats {
+    uint64_t hits; /* items */
+    uint64_t misses;
+    uint64_t corrupt;
+    uint64_t failed; /* gets, puts and removes that ended in another way */
+    uint64_t stored;
+    uint64_t existed;
+    uint64_t removed;
+    uint64_t cancelled; /* items that were not begun */
+    uint64_t waiting;   /* tickets */
+};
+
+KVT_NODISCARD enum kvt_err kvbm_volumes_new(struct kvbm_volumes **out, struct kvt_error *err);
+
+/** Unregisters what is there, cancelling.  NULL is allowed; nobody may be inside another call. */
+void kvbm_volumes_free(struct kvbm_volumes *set);
+
+/**
+ * Give a volume a number.  On KVT_OK it is the set's, otherwise still the caller's.
+ *
+ * @param queue_max  tickets that wait; at least 1
+ * @return KVT_OK, KVT_EXISTS (the number is taken, perhaps by one that is just leaving), KVT_FULL,
+ *         KVT_INVALID, KVT_NOMEM, KVT_AGAIN
+ */
+KVT_NODISCARD enum kvt_err kvbm_volumes_register(struct kvbm_volumes *set, uint64_t id,
+                                                 struct kvbm_volume *volume, size_t queue_max,
+                                                 struct kvt_error *err);
+
+/**
+ * Take a volume away and close it.  From now on nobody finds it; what was asked before is finished
+ * first, or, with `cancel`, ends as cancelled but for the slice that is under way.  Returns when
+ * every ticket is finished and nothing touches items or volume any more.
+ *
+ * @return KVT_OK or KVT_NOTFOUND
+ */
+KVT_NODISCARD enum kvt_err kvbm_volumes_unregister(struct kvbm_volumes *set, uint64_t id,
+                                                   bool cancel);
+
+/**
+ * Ask, waiting up to `wait_ms` for room in the queue.
+ *
+ * @param[out] ticket  NULL on failure
+ * @return KVT_OK, KVT_AGAIN (no room), KVT_NOTFOUND (no such volume), KVT_INVALID (no items, too
+ *         many, or of another size than the volume's), KVT_UNSUPPORTED (remove), KVT_NOMEM
+ */
+KVT_NODISCARD enum kvt_err kvbm_volumes_start(struct kvbm_volumes *set,
+                                              const struct kvbm_volume_request *request,
+                                              uint64_t wait_ms, struct kvbm_volume_ticket **ticket);
+
+/** Wait for a ticket: KVT_OK (every item is OK or EXISTS), the status of the first that is not, or
+ *  KVT_TIMEOUT (it is not finished). */
+KVT_NODISCARD enum kvt_err kvbm_volume_wait(struct kvbm_volume_ticket *ticket, uint64_t wait_ms);
+
+/** Begin nothing more of it.  KVT_OK: it is finished, nothing was begun.  KVT_BUSY: it had begun or
+ *  was finished; wait for it, what was not begun will be KVT_CANCELLED. */
+enum kvt_err kvbm_volume_cancel(struct kvbm_volume_ticket *ticket);
+
+/** NULL is allowed. */
+void kvbm_volume_release(struct kvbm_volume_ticket *ticket);
+
+/** Start, wait for room and for the end. */
+KVT_NODISCARD enum kvt_err kvbm_volumes_run(struct kvbm_volumes *set,
+                                            const struct kvbm_volume_request *request);
+
+/** KVT_OK or KVT_NOTFOUND; `stats` is zero then. */
+enum kvt_err kvbm_volumes_stats(struct kvbm_volumes *set, uint64_t id,
+                                struct kvbm_volume_stats *stats);
+
+#endif /* KVBM_VOLUME_H */

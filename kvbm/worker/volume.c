@@ -1,0 +1,72 @@
+#include "kvbm/worker/volume.h"
+
+#include <assert.h>
+
+#include "base/alloc.h"
+
+struct gateway {
+    struct kvbm_volume head;
+    struct kvbm_remote *remote;
+};
+
+_Static_assert(KVBM_VOLUME_SLICE <= KVBM_OFFLOAD_BATCH, "a slice is one put");
+
+static struct kvbm_remote *
+remote_of(struct kvbm_volume *volume)
+{
+    return ((struct gateway *)volume)->remote;
+}
+
+static void
+get(struct kvbm_volume *volume, struct kvbm_volume_item *items, size_t count)
+{
+    struct kvt_block_id ids[KVBM_VOLUME_SLICE] = {{0}};
+    void *buffers[KVBM_VOLUME_SLICE] = {NULL};
+    enum kvt_err statuses[KVBM_VOLUME_SLICE];
+
+    assert(count > 0 && count <= KVBM_VOLUME_SLICE);
+    for (size_t i = 0; i < count; i++) {
+        ids[i] = items[i].id;
+        buffers[i] = items[i].bytes;
+    }
+    kvbm_remote_get(remote_of(volume), ids, count, buffers, statuses);
+    for (size_t i = 0; i < count; i++)
+        items[i].status = statuses[i];
+}
+
+static void
+put(struct kvbm_volume *volume, struct kvbm_volume_item *items, size_t count)
+{
+    struct kvbm_offload_item offloads[KVBM_VOLUME_SLICE];
+
+    assert(count > 0 && count <= KVBM_VOLUME_SLICE);
+    for (size_t i = 0; i < count; i++)
+        offloads[i] = (struct kvbm_offload_item){.id = items[i].id, .body = items[i].bytes};
+    kvbm_remote_sink(remote_of(volume), offloads, count);
+    for (size_t i = 0; i < count; i++)
+        items[i].status = offloads[i].status;
+}
+
+static void
+close_gateway(struct kvbm_volume *volume)
+{
+    kvt_free(volume);
+}
+
+static const struct kvbm_volume_driver driver = {
+    .kind = "gateway", .get = get, .put = put, .close = close_gateway};
+
+enum kvt_err
+kvbm_remote_volume(struct kvbm_volume **out, struct kvbm_remote *remote, size_t block_size,
+                   struct kvt_error *err)
+{
+    struct gateway *gateway = kvt_calloc(1, sizeof(*gateway));
+
+    *out = NULL;
+    if (gateway == NULL)
+        return kvt_error_set(err, KVT_NOMEM, "volume: out of memory");
+    gateway->head = (struct kvbm_volume){.driver = &driver, .block_size = block_size};
+    gateway->remote = remote;
+    *out = &gateway->head;
+    return KVT_OK;
+}

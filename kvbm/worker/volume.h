@@ -1,0 +1,25 @@
+/*
+ * kvbm/worker/volume.h -- the object tier behind a gateway as a volume.
+ *
+ * Why: kvbm may not see g4, whose client speaks to gateways; this folder may see both.  So the kind
+ * is here, over the client that the worker has anyway and what that knows of a gateway that is
+ * away: then everything is KVT_UNAVAILABLE at once.
+ *
+ * Length and crc32c of every body are checked by that client.  A gateway does not remove what it is
+ * told by a worker: policies do.
+ *
+ * Ownership: the remote is borrowed, and outlives the volume.
+ * Threads:   as kvbm/volume.h says.
+ * Limits:    as kvbm/worker/remote.h.
+ */
+#ifndef KVBM_WORKER_VOLUME_H
+#define KVBM_WORKER_VOLUME_H
+
+#include "kvbm/volume.h"
+#include "kvbm/worker/remote.h"
+
+/** `block_size` is that of the remote's settings. */
+KVT_NODISCARD enum kvt_err kvbm_remote_volume(struct kvbm_volume **out, struct kvbm_remote *remote,
+                                              size_t block_size, struct kvt_error *err);
+
+#endif /* KVBM_WORKER_VOLUME_H */

@@ -1,0 +1,230 @@
+/*
+ * What is tested: kvbm/worker/volume.h against a real kvtier-gateway that is killed and comes back
+ * while blocks are put and read.
+ *
+ * How: who puts notes what was acknowledged.  While the gateway is away a get is no answer; once it
+ * is back, everything acknowledged is there and right.
+ */
+#include <arpa/inet.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/random.h"
+#include "kvbm/worker/volume.h"
+
+#include "tests/unit/kvbm/volume_bed.h"
+
+enum { DEADLINE = 60000, KILLS = 3, VOLUME = 9 };
+
+struct gateway {
+    char folder[256];
+    char port[8];
+    pid_t pid;
+};
+
+static void
+pick_port(char port[8])
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    socklen_t size = sizeof(address);
+    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    assert_true(fd >= 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&address, size), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &size), 0);
+    (void)snprintf(port, 8, "%u", (unsigned)ntohs(address.sin_port));
+    (void)close(fd);
+}
+
+static void
+gateway_start(struct gateway *gateway)
+{
+    char cold[300];
+    char hot[300];
+    char state[300];
+    char credentials[320];
+    char port[32];
+
+    (void)snprintf(cold, sizeof(cold), "--cold-dir=%s/cold", gateway->folder);
+    (void)snprintf(hot, sizeof(hot), "--hot-dir=%s/hot", gateway->folder);
+    (void)snprintf(state, sizeof(state), "--state-dir=%s/state", gateway->folder);
+    (void)snprintf(credentials, sizeof(credentials), "--front-credentials-file=%s/credentials",
+                   gateway->folder);
+    (void)snprintf(port, sizeof(port), "--front-port=%s", gateway->port);
+    gateway->pid = fork();
+    assert_true(gateway->pid >= 0);
+    if (gateway->pid == 0) {
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+        (void)execl(KVT_GATEWAY, "kvtier-gateway", "--name=gw", "--cold-kind=directory",
+                    "--front-bind=127.0.0.1", "--admin-port=0", "--nats-url=nats://127.0.0.1:9",
+                    "--log-level=error", cold, hot, state, credentials, port, (char *)NULL);
+        _exit(127);
+    }
+}
+
+static void
+gateway_kill(struct gateway *gateway)
+{
+    assert_int_equal(kill(gateway->pid, SIGKILL), 0);
+    assert_int_equal(waitpid(gateway->pid, NULL, 0), gateway->pid);
+}
+
+struct world {
+    struct gateway gateway;
+    struct kvbm_settings settings;
+    char endpoint[64];
+    struct kvbm_remote *remote;
+    struct kvbm_volumes *set;
+    bool acked[BED_IDS];
+    uint8_t (*bytes)[BED_SIZE];
+};
+
+static void
+open_world(struct world *world)
+{
+    struct kvbm_volume *volume;
+    struct kvt_error err;
+    char path[300];
+
+    (void)test_folder_make(world->gateway.folder, sizeof(world->gateway.folder));
+    (void)snprintf(path, sizeof(path), "%s/credentials", world->gateway.folder);
+    assert_int_equal(kvt_file_write(path, "key:secret-secret", 17, 0600, NULL), KVT_OK);
+    pick_port(world->gateway.port);
+    gateway_start(&world->gateway);
+    (void)snprintf(world->endpoint, sizeof(world->endpoint), "http://127.0.0.1:%s",
+                   world->gateway.port);
+    world->settings = (struct kvbm_settings){.endpoint = world->endpoint,
+                                             .bucket = "kvtier",
+                                             .access_key = "key",
+                                             .secret_key = "secret-secret",
+                                             .namespace_ = "",
+                                             .acked_log = "",
+                                             .workers = 1,
+                                             .retry_ms = 200,
+                                             .revision = KVT_KEY_KVBM_B};
+    world->settings.layout.block_size = BED_SIZE;
+    world->settings.layout.fingerprint = 42;
+    assert_int_equal(kvbm_remote_open(&world->remote, &world->settings, &err), KVT_OK);
+    assert_int_equal(kvbm_volumes_new(&world->set, NULL), KVT_OK);
+    assert_int_equal(kvbm_remote_volume(&volume, world->remote, BED_SIZE, NULL), KVT_OK);
+    assert_int_equal(kvbm_volumes_register(world->set, VOLUME, volume, 8, NULL), KVT_OK);
+    world->bytes = kvt_aligned(4096, (size_t)BED_IDS * BED_SIZE);
+    assert_non_null(world->bytes);
+}
+
+/* All blocks in one request; their statuses stay in `items`. */
+static void
+ask_all(struct world *world, enum kvbm_volume_verb verb, struct kvbm_volume_item items[BED_IDS])
+{
+    const struct kvbm_volume_request request = {VOLUME, verb, items, BED_IDS};
+
+    for (uint32_t i = 0; i < BED_IDS; i++) {
+        items[i] = (struct kvbm_volume_item){
+            .id = bed_id(i), .bytes = world->bytes[i], .size = BED_SIZE, .status = KVT_ERR_COUNT};
+        if (verb == KVBM_VOLUME_PUT)
+            bed_fill(i, world->bytes[i]);
+    }
+    (void)!kvbm_volumes_run(world->set, &request);
+}
+
+static void
+put_all(struct world *world, struct kvbm_volume_item items[BED_IDS])
+{
+    ask_all(world, KVBM_VOLUME_PUT, items);
+    for (uint32_t i = 0; i < BED_IDS; i++)
+        world->acked[i] =
+            world->acked[i] || items[i].status == KVT_OK || items[i].status == KVT_EXISTS;
+}
+
+/* How many came; what came is right, and nothing that was acknowledged is said not to be there. */
+static uint32_t
+get_all(struct world *world, struct kvbm_volume_item items[BED_IDS])
+{
+    uint32_t count = 0;
+
+    ask_all(world, KVBM_VOLUME_GET, items);
+    for (uint32_t i = 0; i < BED_IDS; i++) {
+        const enum kvt_err status = items[i].status;
+
+        assert_int_not_equal(status, KVT_ERR_COUNT);
+        if (status == KVT_OK)
+            assert_true(bed_is(i, world->bytes[i]));
+        else if (status != KVT_NOTFOUND)
+            assert_true(bed_is_zero(world->bytes[i]));
+        if (world->acked[i])
+            assert_int_not_equal(status, KVT_NOTFOUND);
+        count += status == KVT_OK;
+    }
+    return count;
+}
+
+struct killer {
+    struct gateway *gateway;
+    uint64_t after_ms;
+};
+
+static void *
+kill_later(void *arg)
+{
+    struct killer *killer = arg;
+
+    kvt_clock_sleep_ms(killer->after_ms);
+    gateway_kill(killer->gateway);
+    return NULL;
+}
+
+static void
+survives_kills(void **state)
+{
+    struct world *world = kvt_calloc(1, sizeof(*world));
+    struct kvbm_volume_item items[BED_IDS];
+    uint64_t random = test_seed();
+    uint64_t deadline;
+
+    (void)state;
+    open_world(world);
+    for (int round = 0; round < KILLS; round++) {
+        struct killer killer = {&world->gateway, kvt_random_below(&random, 60)};
+        pthread_t thread;
+
+        deadline = kvt_clock_mono_ms() + DEADLINE;
+        do {
+            put_all(world, items);
+            assert_true(kvt_clock_mono_ms() < deadline);
+        } while (get_all(world, items) < BED_IDS);
+        assert_int_equal(pthread_create(&thread, NULL, kill_later, &killer), 0);
+        put_all(world, items);
+        (void)get_all(world, items);
+        assert_int_equal(pthread_join(thread, NULL), 0);
+        assert_int_equal(get_all(world, items), 0);
+        assert_true(items[0].status != KVT_NOTFOUND && kvt_err_retryable(items[0].status));
+        gateway_start(&world->gateway);
+    }
+    deadline = kvt_clock_mono_ms() + DEADLINE;
+    while (get_all(world, items) < BED_IDS)
+        assert_true(kvt_clock_mono_ms() < deadline);
+    gateway_kill(&world->gateway);
+    assert_int_equal(kvbm_volumes_unregister(world->set, VOLUME, true), KVT_OK);
+    kvbm_volumes_free(world->set);
+    kvbm_remote_close(world->remote);
+    test_folder_remove(world->gateway.folder);
+    kvt_free(world->bytes);
+    kvt_free(world);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(survives_kills)};
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
