@@ -409,7 +409,9 @@ print_endpoints(const struct dev *dev)
     (void)fprintf(out, "  kvtier --config %s/cli.yaml doctor --state %s\n", folder, folder);
     (void)fprintf(out, "  kvtier workload generate --requests 500 --out %s/workload.jsonl\n",
                   folder);
-    (void)fprintf(out, "  kvtier-worker --config %s/worker.yaml --trace %s/workload.jsonl\n",
+    (void)fprintf(out,
+                  "  kvtier-worker --config %s/worker.yaml --namespace dev/model --g1-size 64MiB \\\n"
+                  "      --g2-size 256MiB --g3-size 1GiB --trace %s/workload.jsonl\n",
                   folder, folder);
     (void)fflush(out);
 }

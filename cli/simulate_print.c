@@ -8,7 +8,7 @@
 #include "cli/json.h"
 #include "cli/table.h"
 
-enum { CHART_COLUMNS = 50, PPM_DIGITS = 4 };
+enum { CHART_COLUMNS = 50, PPM_DIGITS = 4, MONEY_DIGITS = 9 };
 
 static void
 size_text(const struct cli_study *study, size_t size, char text[KVT_SIZE_TEXT_MAX])
@@ -69,6 +69,17 @@ cell_cost(const struct cli_study *study, size_t ordering, size_t size)
     return study->cells[ordering][size].read_cost;
 }
 
+/* Cents and less, too: two digits that say something. */
+static void
+money_format(char text[KVT_SIZE_TEXT_MAX], double money)
+{
+    int digits = 2;
+
+    for (double least = 0.1; money > 0 && money < least && digits < MONEY_DIGITS; least /= 10)
+        digits++;
+    (void)snprintf(text, KVT_SIZE_TEXT_MAX, "%.*f", digits, money);
+}
+
 /* The picked ordering at every size: what is moved, asked for and paid. */
 static void
 print_picked(FILE *out, const struct cli_study *study)
@@ -97,7 +108,8 @@ print_picked(FILE *out, const struct cli_study *study)
         cli_table_add(&table, "%s", text);
         kvt_size_format(result->uploads * study->options.block_bytes, text);
         cli_table_add(&table, "%s", text);
-        cli_table_add(&table, "%.2f", cell->money);
+        money_format(text, cell->money);
+        cli_table_add(&table, "%s", text);
     }
     cli_table_print(&table, out);
     cli_table_release(&table);

@@ -15,7 +15,7 @@
 #include "cli/table.h"
 #include "cli/watch.h"
 
-enum { BAR_WIDTH = 20, PPM = 1000000, TIME_TEXT_MAX = 32 };
+enum { BAR_WIDTH = 20, PPM = 1000000, TIME_TEXT_MAX = 48, MOMENT_MS = 1000 };
 
 /* Both daemons' answers, either of which may be missing. */
 struct picture {
@@ -201,9 +201,23 @@ age_format(char text[TIME_TEXT_MAX], uint64_t unix_ms)
 
     if (unix_ms == 0)
         (void)snprintf(text, TIME_TEXT_MAX, "none yet");
+    else if (now < unix_ms + MOMENT_MS)
+        (void)snprintf(text, TIME_TEXT_MAX, "just now");
     else
         (void)snprintf(text, TIME_TEXT_MAX, "%.1f s ago",
                        (double)(now > unix_ms ? now - unix_ms : 0) / 1000.0);
+}
+
+/* The bucket's clock is told in whole seconds. */
+static void
+skew_format(char text[TIME_TEXT_MAX], int64_t skew_ms)
+{
+    if (skew_ms > -MOMENT_MS && skew_ms < MOMENT_MS)
+        (void)snprintf(text, TIME_TEXT_MAX, "clocks agree");
+    else
+        (void)snprintf(text, TIME_TEXT_MAX, "its clock is %.1f s %s",
+                       (double)(skew_ms < 0 ? -skew_ms : skew_ms) / 1000.0,
+                       skew_ms < 0 ? "behind" : "ahead");
 }
 
 static void
@@ -286,6 +300,7 @@ print_gateway(FILE *out, struct json_object *gateway)
 {
     struct json_object *cold = cli_json_at(gateway, "cold");
     struct json_object *requests = cli_json_at(gateway, "requests");
+    char skew[TIME_TEXT_MAX];
     char in[KVT_SIZE_TEXT_MAX];
     char put[KVT_SIZE_TEXT_MAX];
 
@@ -297,10 +312,11 @@ print_gateway(FILE *out, struct json_object *gateway)
                   cli_json_u64(requests, "get"), cli_json_u64(requests, "put"),
                   cli_json_u64(requests, "has"), cli_json_u64(requests, "hits_hot"),
                   cli_json_u64(requests, "hits_cold"), cli_json_u64(requests, "misses"), in, put);
-    (void)fprintf(out, "store    %s %s: %s, %" PRIu64 " ms, clock %+" PRId64 " ms%s\n",
+    skew_format(skew, cli_json_i64(cold, "clock_skew_ms"));
+    (void)fprintf(out, "store    %s %s: %s, answers in %" PRIu64 " ms, %s%s\n",
                   cli_json_text(cold, "kind"), cli_json_text(cold, "endpoint"),
                   cli_json_bool(cold, "healthy") ? "healthy" : "NOT HEALTHY",
-                  cli_json_u64(cold, "latency_ms"), cli_json_i64(cold, "clock_skew_ms"),
+                  cli_json_u64(cold, "latency_ms"), skew,
                   cli_json_bool(cold, "selftest.put_if_absent") ? ", conditional PUT works"
                                                                 : ", conditional PUT NOT PROVEN");
     print_backlog(out, cli_json_at(gateway, "backlog"));
