@@ -47,6 +47,7 @@
     X(unhealthy, GAUGE, "gateways_unhealthy", "Gateways whose bucket does not answer.")            \
     X(stuck, GAUGE, "tiers_stuck", "Tiers to be drained of which nothing may be taken.")           \
     X(draining, GAUGE, "tiers_draining", "Tiers that are being drained.")                          \
+    X(pins, GAUGE, "pins", "Blocks that gateways say are pinned.")                                 \
     X(quotas_soft, GAUGE, "quotas_above_soft", "Quotas above their soft size, not their hard.")    \
     X(quotas_hard, GAUGE, "quotas_above_hard", "Quotas above their hard size.")                    \
     X(refusals, GAUGE, "blocks_refused", "Blocks that gateways did not let go, left out for now.") \

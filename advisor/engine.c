@@ -79,7 +79,9 @@ advisor_engine_new(struct advisor_engine **out, const struct advisor_engine_opti
     engine->decoded = kvt_calloc(KVT_EVENTS_PER_BATCH_MAX, sizeof(*engine->decoded));
     engine->accesses = kvt_calloc(KVT_REPORT_ACCESSES_MAX, sizeof(*engine->accesses));
     engine->results = kvt_calloc(KVT_REPORT_RESULTS_MAX, sizeof(*engine->results));
-    if (engine->decoded == NULL || engine->accesses == NULL || engine->results == NULL)
+    engine->pins = kvt_calloc(KVT_REPORT_PINS_MAX, sizeof(*engine->pins));
+    if (engine->decoded == NULL || engine->accesses == NULL || engine->results == NULL ||
+        engine->pins == NULL)
         rc = KVT_NOMEM;
     if (rc != KVT_OK) {
         rc = kvt_error_set(err, rc, "engine: %s", kvt_err_text(rc));
@@ -121,6 +123,7 @@ advisor_engine_free(struct advisor_engine *engine)
     kvt_free(engine->decoded);
     kvt_free(engine->accesses);
     kvt_free(engine->results);
+    kvt_free(engine->pins);
     (void)pthread_mutex_destroy(&engine->shared.lock);
     kvt_free(engine);
 }

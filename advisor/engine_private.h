@@ -83,7 +83,8 @@ struct advisor_engine {
     struct kvt_event *decoded; /* KVT_EVENTS_PER_BATCH_MAX */
     struct kvt_report_access *accesses;
     struct kvt_order_result *results;
-    uint32_t reclaim_from; /* next holder to look at */
+    struct kvt_report_pin *pins; /* of a report */
+    uint32_t reclaim_from;       /* next holder to look at */
     uint64_t ask_number;
     uint64_t aged_ms;
     uint64_t planned_ms;

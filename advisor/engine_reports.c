@@ -41,16 +41,18 @@ apply_access(struct advisor_engine *engine, const struct kvt_report *report, uin
 static void
 apply_report(struct advisor_engine *engine, const struct kvt_report *report)
 {
-    uint32_t ns;
+    struct advisor_planner *planner = engine->options.planner;
+    const bool speaks = report->access_count > 0 || report->pins.count > 0;
+    uint32_t ns = 0;
 
-    if (!advisor_planner_report(engine->options.planner, report, kvt_clock_unix_ms())) {
+    if (!advisor_planner_report(planner, report, kvt_clock_unix_ms())) {
         kvt_metric_inc(engine->counters.duplicates, report->access_count);
         return;
     }
     kvt_metric_inc(engine->counters.reports, 1);
-    if (report->access_count == 0 ||
-        advisor_names_namespace(engine->names, report->namespace_, &ns) != KVT_OK)
+    if (speaks && advisor_names_namespace(engine->names, report->namespace_, &ns) != KVT_OK)
         return;
+    advisor_planner_take_pins(planner, report, ns, kvt_clock_unix_ms());
     for (uint32_t i = 0; i < report->access_count; i++)
         apply_access(engine, report, ns, &report->accesses[i]);
 }
@@ -58,7 +60,8 @@ apply_report(struct advisor_engine *engine, const struct kvt_report *report)
 void
 advisor_engine_take_report(struct advisor_engine *engine, struct advisor_item *item)
 {
-    struct kvt_report report = {.accesses = engine->accesses, .results = engine->results};
+    struct kvt_report report = {
+        .accesses = engine->accesses, .results = engine->results, .pins = {.rows = engine->pins}};
     struct kvt_error err;
 
     if (item->kind == ADVISOR_ITEM_START) {

@@ -330,6 +330,10 @@ add_sum(struct kvt_buffer *out, const struct question *question,
     char text[TEXT_MAX_BYTES];
     size_t used;
 
+    if (rule == NULL && question->look.pinned) {
+        advisor_http_text(out, "sum", "it is pinned: it stays");
+        return;
+    }
     if (rule == NULL || rule->verb == POLICY_PIN || rule->verb == POLICY_EXCLUDE) {
         const bool leaves = rule == NULL && leaves_for_quota(question, place);
 
@@ -377,6 +381,7 @@ add_place(struct kvt_buffer *out, struct question *question, const struct adviso
             place->used_bytes, advisor_chooser_capacity(policy, tier, place->capacity_bytes)),
         .index = question->http->finder.memory->index,
         .index_ns = question->look.index_ns,
+        .pinned = question->look.pinned,
         .now_ms = question->now_ms,
     };
     struct policy_decision *decision = question->decision;
@@ -418,6 +423,8 @@ answer(struct question *question, struct kvt_http_response *response)
     advisor_http_hash(out, "hash", question->hash);
     kvt_buffer_puts(out, ",");
     advisor_http_text(out, "namespace", question->namespace_);
+    if (question->look.pinned)
+        kvt_buffer_printf(out, ",\"pinned_until_ms\":%" PRIu64, question->look.pinned_until_ms);
     kvt_buffer_printf(out, ",\"version\":%" PRIu64 ",", question->rules->version);
     advisor_http_text(out, "source", question->rules->source);
     kvt_buffer_printf(out, ",\"effective_mode\":\"%s\",\"place_count\":%zu,\"tiers\":[",

@@ -146,8 +146,12 @@ add_prefixes(const struct advisor_http *http, struct kvt_buffer *out)
         advisor_http_hash(out, "hash", blocks[i].hash);
         kvt_buffer_printf(out, ",");
         advisor_http_hash(out, "parent", parent_of(http->finder.memory->index, &blocks[i]));
-        kvt_buffer_printf(out, ",\"position\":%u,\"reads\":%" PRIu64 ",\"bytes\":%" PRIu64 "}",
-                          blocks[i].position, blocks[i].reads - blocks[i].doubt, blocks[i].bytes);
+        kvt_buffer_printf(out, ",\"position\":%u,\"reads\":%" PRIu64 ",\"bytes\":%" PRIu64 "%s}",
+                          blocks[i].position, blocks[i].reads - blocks[i].doubt, blocks[i].bytes,
+                          advisor_planner_pinned(http->planner, blocks[i].ns, blocks[i].hash,
+                                                 kvt_clock_unix_ms(), NULL)
+                              ? ",\"pinned\":true"
+                              : "");
     }
     kvt_buffer_printf(out, "],");
     kvt_free(blocks);

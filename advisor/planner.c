@@ -43,9 +43,11 @@ advisor_planner_new(struct advisor_planner **out, const struct advisor_planner_o
     planner->counters = *options->counters;
     planner->shared.mode = options->mode;
     if (advisor_planner_quotas_new(&planner->quotas) != KVT_OK ||
+        advisor_pins_new(&planner->pins) != KVT_OK ||
         advisor_refusals_new(&planner->refusals) != KVT_OK ||
         pthread_mutex_init(&planner->shared.lock, NULL) != 0) {
         advisor_planner_quotas_free(planner->quotas);
+        advisor_pins_free(planner->pins);
         advisor_refusals_free(planner->refusals);
         kvt_free(planner);
         return KVT_NOMEM;
@@ -68,6 +70,7 @@ advisor_planner_free(struct advisor_planner *planner)
     advisor_rulebook_give(planner->options.rulebook, planner->rules);
     advisor_refusals_free(planner->refusals);
     advisor_planner_quotas_free(planner->quotas);
+    advisor_pins_free(planner->pins);
     kvt_free(planner->news);
     kvt_free(planner->tier_of);
     (void)pthread_mutex_destroy(&planner->shared.lock);
@@ -134,8 +137,8 @@ advisor_planner_tier_of(struct advisor_planner *planner, uint32_t holder)
     return planner->tier_of[holder];
 }
 
-static struct advisor_gateway *
-find_gateway(struct advisor_planner *planner, const char *name)
+struct advisor_gateway *
+advisor_planner_find_gateway(struct advisor_planner *planner, const char *name)
 {
     struct advisor_gateway *gateway;
 
@@ -205,7 +208,7 @@ bool
 advisor_planner_report(struct advisor_planner *planner, const struct kvt_report *report,
                        uint64_t now_ms)
 {
-    struct advisor_gateway *gateway = find_gateway(planner, report->gateway);
+    struct advisor_gateway *gateway = advisor_planner_find_gateway(planner, report->gateway);
 
     if (gateway == NULL)
         return false;
@@ -242,7 +245,7 @@ load_gateway(void *arg, const struct advisor_gateway_row *row)
 
     if (memchr(row->name, '\0', sizeof(row->name)) == NULL)
         return KVT_CORRUPT;
-    gateway = find_gateway(arg, row->name);
+    gateway = advisor_planner_find_gateway(arg, row->name);
     if (gateway == NULL)
         return KVT_NOMEM;
     gateway->row = *row;
@@ -270,6 +273,8 @@ advisor_planner_load(struct advisor_planner *planner, const struct advisor_txn *
         rc = advisor_store_number(txn, ADVISOR_META_EPOCH, &epoch);
     if (rc == KVT_OK)
         rc = advisor_planner_load_paused(planner, txn);
+    if (rc == KVT_OK)
+        rc = advisor_planner_load_pins(planner, txn, now_ms);
     if (rc != KVT_OK)
         return rc;
     if (mode > 0 && mode <= ADVISOR_MODE_ENFORCE + 1)
@@ -289,7 +294,7 @@ advisor_planner_dirty(struct advisor_planner *planner)
     mode_dirty = planner->shared.mode_dirty;
     (void)pthread_mutex_unlock(&planner->shared.lock);
     if (mode_dirty || advisor_planner_paused_dirty(planner) || planner->epoch_dirty ||
-        planner->learned_dirty || planner->forget_count > 0)
+        planner->learned_dirty || planner->forget_count > 0 || advisor_pins_dirty(planner->pins))
         return true;
     for (size_t i = 0; i < planner->order_count; i++)
         if (planner->orders[i]->dirty)
@@ -313,6 +318,8 @@ advisor_planner_save(struct advisor_planner *planner, const struct advisor_txn *
         rc = advisor_planner_save_learned(planner, txn);
     if (rc == KVT_OK)
         rc = advisor_planner_save_paused(planner, txn);
+    if (rc == KVT_OK)
+        rc = advisor_planner_save_pins(planner, txn);
     if (rc == KVT_OK && planner->epoch_dirty)
         rc = advisor_store_put_number(txn, ADVISOR_META_EPOCH, planner->epoch);
     (void)pthread_mutex_lock(&planner->shared.lock);
@@ -331,6 +338,7 @@ advisor_planner_saved(struct advisor_planner *planner)
 
     advisor_planner_saved_orders(planner);
     advisor_planner_saved_paused(planner);
+    advisor_pins_saved(planner->pins);
     planner->epoch_dirty = false;
     planner->learned_dirty = false;
     (void)pthread_mutex_lock(&planner->shared.lock);
@@ -418,6 +426,7 @@ advisor_planner_show(struct advisor_planner *planner)
     kvt_metric_set(counters->draining, draining);
     kvt_metric_set(counters->stuck, stuck);
     kvt_metric_set(counters->refusals, refused);
+    kvt_metric_set(counters->pins, (int64_t)advisor_pins_count(planner->pins));
 }
 
 size_t

@@ -93,6 +93,10 @@ void advisor_planner_count(struct advisor_planner *planner, const struct advisor
 bool advisor_planner_report(struct advisor_planner *planner, const struct kvt_report *report,
                             uint64_t now_ms);
 
+/** Pins that such a report tells of, which are of namespace `ns`. */
+void advisor_planner_take_pins(struct advisor_planner *planner, const struct kvt_report *report,
+                               uint32_t ns, uint64_t now_ms);
+
 /** Number of a gateway, for advisor_op.reporter of its accesses. */
 uint32_t advisor_planner_gateway(const struct advisor_planner *planner, const char *name);
 
@@ -166,6 +170,10 @@ size_t advisor_planner_quotas(struct advisor_planner *planner, struct advisor_qu
 size_t advisor_planner_gateways(struct advisor_planner *planner, struct advisor_gateway_view *views,
                                 size_t capacity);
 enum advisor_mode advisor_planner_mode(struct advisor_planner *planner);
+/** Is the block of that namespace pinned, as far as gateways told?  `until_ms` as
+ *  advisor_pins_has(). */
+bool advisor_planner_pinned(struct advisor_planner *planner, uint32_t ns, uint64_t hash,
+                            uint64_t now_ms, uint64_t *until_ms);
 /** KVT_PRECONDITION: enforce without a key. */
 KVT_NODISCARD enum kvt_err advisor_planner_set_mode(struct advisor_planner *planner,
                                                     enum advisor_mode mode);

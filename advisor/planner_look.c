@@ -75,6 +75,7 @@ advisor_planner_look(struct advisor_planner *planner, struct advisor_store *stor
         return rc;
     look_at_rules(planner, now_ms, look);
     look->index_ns = advisor_names_index_namespace(planner->names, ns);
+    look->pinned = advisor_pins_has(planner->pins, ns, hash, now_ms, &look->pinned_until_ms);
     look->place_count = look->row.place_count;
     for (size_t i = 0; i < look->place_count && i < ADVISOR_LOOK_PLACES_MAX; i++) {
         look->places[i].ranks = look->row.places[i].ranks;

@@ -38,7 +38,9 @@ struct advisor_look_place {
 struct advisor_look {
     struct advisor_store_block row;
     uint32_t index_ns;
-    uint64_t version; /* of the policy that the planner follows; `stops` are its rules' */
+    bool pinned;
+    uint64_t pinned_until_ms; /* 0: until it is taken off */
+    uint64_t version;         /* of the policy that the planner follows; `stops` are its rules' */
     enum advisor_rule_stop stops[ADVISOR_RULES_MAX];
     size_t place_count; /* may be more than are given */
     struct advisor_look_place places[ADVISOR_LOOK_PLACES_MAX];

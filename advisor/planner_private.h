@@ -11,6 +11,7 @@
 
 #include <pthread.h>
 
+#include "advisor/pins.h"
 #include "advisor/planner.h"
 #include "advisor/planner_edge.h"
 #include "advisor/planner_quotas.h"
@@ -158,6 +159,7 @@ struct advisor_planner {
     struct advisor_rule_state former_rules[ADVISOR_RULES_MAX]; /* while a version is taken up */
     uint32_t rule_count;
     struct advisor_planner_quotas *quotas;
+    struct advisor_pins *pins;
     struct advisor_sweep sweep;
     bool hears_stored;         /* some rule is asked when a block is stored */
     struct advisor_news *news; /* ADVISOR_NEWS_MAX; NULL: none yet */
@@ -219,6 +221,9 @@ advisor_planner_is_stale(uint64_t report_ms, uint64_t now_ms)
 }
 
 /* planner.c */
+/** The gateway of that name, made on first use; NULL when there are too many. */
+struct advisor_gateway *advisor_planner_find_gateway(struct advisor_planner *planner,
+                                                     const char *name);
 /** The tier of that name, made on first use; ADVISOR_NONE when it is none or there are too many. */
 uint32_t advisor_planner_tier(struct advisor_planner *planner, const char *name);
 /** The tier behind a holder's number; ADVISOR_NONE as above. */
@@ -232,6 +237,13 @@ KVT_NODISCARD enum kvt_err advisor_planner_save_learned(const struct advisor_pla
                                                         const struct advisor_txn *txn);
 /** It is to be saved when that is long ago. */
 void advisor_planner_age_learned(struct advisor_planner *planner, uint64_t now_ms);
+
+/* planner_pins.c */
+KVT_NODISCARD enum kvt_err advisor_planner_load_pins(struct advisor_planner *planner,
+                                                     const struct advisor_txn *txn,
+                                                     uint64_t now_ms);
+KVT_NODISCARD enum kvt_err advisor_planner_save_pins(const struct advisor_planner *planner,
+                                                     const struct advisor_txn *txn);
 
 /* planner_paused.c */
 KVT_NODISCARD enum kvt_err advisor_planner_load_paused(struct advisor_planner *planner,

@@ -331,6 +331,7 @@ advisor_asker_rule_of_row(struct advisor_asker *asker, uint32_t number,
             advisor_chooser_capacity(policy, place, tier->report.capacity_bytes)),
         .index = asker->asks_rows ? planner->options.index : NULL,
         .index_ns = advisor_names_index_namespace(planner->names, row->ns),
+        .pinned = advisor_pins_has(planner->pins, row->ns, row->hash, asker->now_ms, NULL),
         .no_fanout = !asker->asks_fanout,
         .now_ms = asker->now_ms,
     };

@@ -19,7 +19,7 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
 static const char *const table_names[ADVISOR_TABLE_COUNT] = {
     "meta", "namespaces", "holders", "publishers", "sweeps",  "gateways",  "orders", "blocks",
     "held", "positions",  "foreign", "aliases",    "orphans", "journal",   "runs_a", "runs_b",
-    "cold", "cold_drops", "learned", "policies",   "jobs",    "job_moves",
+    "cold", "cold_drops", "learned", "policies",   "jobs",    "job_moves", "pins",
 };
 
 enum kvt_err
@@ -58,10 +58,14 @@ open_tables(struct advisor_store *store, bool read_only, struct kvt_error *err)
     if (rc != KVT_OK)
         return rc;
     for (size_t i = 0; i < ADVISOR_TABLE_COUNT && rc == KVT_OK; i++) {
-        rc = kvt_db_error(
-            err,
-            mdb_dbi_open(txn.handle, table_names[i], read_only ? 0 : MDB_CREATE, &store->tables[i]),
-            "open the index");
+        const int code =
+            mdb_dbi_open(txn.handle, table_names[i], read_only ? 0 : MDB_CREATE, &store->tables[i]);
+
+        if (code == MDB_NOTFOUND && i == ADVISOR_TABLE_PINS) {
+            store->tables[i] = 0;
+            continue;
+        }
+        rc = kvt_db_error(err, code, "open the index");
         /* Another format has other tables: what is missing says less than the format does. */
         if (rc == KVT_OK && i == ADVISOR_TABLE_META)
             rc = check_format(&txn, read_only, err);

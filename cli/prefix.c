@@ -175,7 +175,8 @@ add_top(struct cli_table *table, struct json_object *row)
     else
         cli_table_add(table, "%" PRIu64, first);
     add_totals(table, cli_json_at(row, "subtree"));
-    cli_table_add(table, "%s", name[0] == '\0' ? "-" : name);
+    cli_table_add(table, "%s%s", name[0] == '\0' ? "-" : name,
+                  cli_json_bool(row, "pinned") ? ", pinned" : "");
 }
 
 enum cli_exit

@@ -321,6 +321,7 @@ close_reading(struct reading *reading)
     kvt_free(reading->events);
     kvt_free(reading->report.accesses);
     kvt_free(reading->report.results);
+    kvt_free(reading->report.pins.rows);
     kvt_free(reading->parents);
     kvt_free(reading->links);
     kvt_free(reading);
@@ -337,11 +338,12 @@ open_reading(void)
     reading->report.accesses =
         kvt_calloc(KVT_REPORT_ACCESSES_MAX, sizeof(*reading->report.accesses));
     reading->report.results = kvt_calloc(KVT_REPORT_RESULTS_MAX, sizeof(*reading->report.results));
+    reading->report.pins.rows = kvt_calloc(KVT_REPORT_PINS_MAX, sizeof(*reading->report.pins.rows));
     reading->parents = kvt_calloc(KVT_REPORT_ACCESSES_MAX, sizeof(*reading->parents));
     if (reading->events != NULL && reading->report.accesses != NULL &&
-        reading->report.results != NULL && reading->parents != NULL && grow(reading) &&
-        wire_raw_batch_new(&reading->raw) == KVT_OK && open_chain(&reading->workers) == KVT_OK &&
-        open_chain(&reading->gateways) == KVT_OK)
+        reading->report.results != NULL && reading->report.pins.rows != NULL &&
+        reading->parents != NULL && grow(reading) && wire_raw_batch_new(&reading->raw) == KVT_OK &&
+        open_chain(&reading->workers) == KVT_OK && open_chain(&reading->gateways) == KVT_OK)
         return reading;
     close_reading(reading);
     return NULL;

@@ -486,6 +486,7 @@ gateway_catalog_stats(struct gateway_catalog *catalog, struct gateway_catalog_st
         .pinned_bytes = pinned.bytes,
         .pinned_max = catalog->options.capacity[GATEWAY_TIER_HOT] / GATEWAY_PIN_SHARE,
         .pin_end_ms = pinned.end_ms,
+        .pin_changes = pinned.changes,
         .unsynced_blocks = unsynced.blocks,
         .unsynced_bytes = unsynced.bytes,
         .bytes = atomic_load(&catalog->bytes),

@@ -188,6 +188,14 @@ KVT_NODISCARD enum kvt_err gateway_catalog_unpin(struct gateway_catalog *catalog
 KVT_NODISCARD enum kvt_err gateway_catalog_pinned(struct gateway_catalog *catalog, const char *key,
                                                   uint64_t now_ms, uint64_t *until_ms);
 
+/** Called with each pin's key; false: no more. */
+typedef bool gateway_pin_fn(void *arg, const char *key, uint64_t until_ms);
+/** Pins that did not end by then, in the order of their keys, from behind `after` ("": from the
+ *  first).  KVT_OK or KVT_IO. */
+KVT_NODISCARD enum kvt_err gateway_catalog_pins(struct gateway_catalog *catalog, const char *after,
+                                                uint64_t now_ms, gateway_pin_fn *callback,
+                                                void *arg);
+
 /** Forget pins that ended by then, a bounded number a call. */
 KVT_NODISCARD enum kvt_err gateway_catalog_expire_pins(struct gateway_catalog *catalog,
                                                        uint64_t now_ms);
@@ -232,8 +240,9 @@ struct gateway_catalog_stats {
     uint64_t owed_bytes;
     uint64_t pinned_blocks;
     uint64_t pinned_bytes;
-    uint64_t pinned_max; /* bytes */
-    uint64_t pin_end_ms; /* Unix: no pin ends sooner; 0: none does by itself */
+    uint64_t pinned_max;  /* bytes */
+    uint64_t pin_end_ms;  /* Unix: no pin ends sooner; 0: none does by itself */
+    uint64_t pin_changes; /* pins that came or went, since it was opened */
     uint64_t unsynced_blocks;
     uint64_t unsynced_bytes;
     uint64_t bytes;

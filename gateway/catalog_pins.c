@@ -53,6 +53,7 @@ static void
 count_in(struct gateway_pins *pinned, const struct pin *pin)
 {
     pinned->blocks++;
+    pinned->changes++;
     pinned->bytes += pin->length;
     if (pin->until_ms != 0 && (pinned->end_ms == 0 || pin->until_ms < pinned->end_ms))
         pinned->end_ms = pin->until_ms;
@@ -63,6 +64,7 @@ static void
 count_out(struct gateway_pins *pinned, const struct pin *pin)
 {
     pinned->blocks--;
+    pinned->changes++;
     pinned->bytes -= pin->length;
 }
 
@@ -135,6 +137,8 @@ gateway_catalog_count_pins(struct gateway_catalog *catalog, MDB_txn *txn, uint64
     mdb_cursor_close(cursor);
     if (rc != MDB_NOTFOUND)
         return rc;
+    /* Counting changes nothing; forgetting does. */
+    pinned.changes = catalog->pinned.changes + forgotten;
     catalog->pinned = pinned;
     return 0;
 }
@@ -242,4 +246,45 @@ gateway_catalog_pinned(struct gateway_catalog *catalog, const char *key, uint64_
     if (rc == 0)
         *until_ms = pin.until_ms;
     return rc == 0 ? KVT_OK : rc == MDB_NOTFOUND ? KVT_NOTFOUND : KVT_IO;
+}
+
+/* One pin to whoever asked; false: no more. */
+static bool
+tell(const MDB_val *name, const MDB_val *value, uint64_t now_ms, gateway_pin_fn *callback,
+     void *arg)
+{
+    char key[KVT_KEY_MAX];
+    struct pin pin;
+
+    if (name->mv_size >= sizeof(key) || take_pin(value, &pin) != 0 || ended(&pin, now_ms))
+        return true;
+    memcpy(key, name->mv_data, name->mv_size);
+    key[name->mv_size] = '\0';
+    return callback(arg, key, pin.until_ms);
+}
+
+enum kvt_err
+gateway_catalog_pins(struct gateway_catalog *catalog, const char *after, uint64_t now_ms,
+                     gateway_pin_fn *callback, void *arg)
+{
+    const size_t size = strlen(after);
+    MDB_val name = {.mv_size = size, .mv_data = (void *)(uintptr_t)after};
+    MDB_cursor *cursor = NULL;
+    MDB_txn *txn = NULL;
+    MDB_val value;
+    bool more = true;
+    int rc;
+
+    if (mdb_txn_begin(catalog->env, NULL, MDB_RDONLY, &txn) != 0)
+        return KVT_IO;
+    rc = mdb_cursor_open(txn, catalog->pins, &cursor);
+    if (rc == 0)
+        rc = mdb_cursor_get(cursor, &name, &value, size == 0 ? MDB_FIRST : MDB_SET_RANGE);
+    if (rc == 0 && size > 0 && name.mv_size == size && memcmp(name.mv_data, after, size) == 0)
+        rc = mdb_cursor_get(cursor, &name, &value, MDB_NEXT);
+    for (; rc == 0 && more; rc = mdb_cursor_get(cursor, &name, &value, MDB_NEXT))
+        more = tell(&name, &value, now_ms, callback, arg);
+    mdb_cursor_close(cursor);
+    mdb_txn_abort(txn);
+    return rc == 0 || rc == MDB_NOTFOUND ? KVT_OK : KVT_IO;
 }

@@ -62,6 +62,7 @@ struct gateway_pins {
     uint64_t blocks;
     uint64_t bytes;
     uint64_t end_ms; /* none ends sooner; 0: none does by itself */
+    uint64_t changes;
 };
 
 /* Not kept either. */

@@ -10,6 +10,7 @@
 #include "base/buffer.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "gateway/report_pins.h"
 #include "wire/report.h"
 #include "wire/subject.h"
 
@@ -21,7 +22,8 @@ struct gateway_report {
     uint64_t interval_ms;
     uint64_t incarnation;
     char subject[WIRE_SUBJECT_MAX];
-    struct kvt_report_access *rows; /* the reporter thread's */
+    struct kvt_report_access *rows;   /* the reporter thread's */
+    struct gateway_report_pins *pins; /* the same */
     _Atomic uint64_t next_seq;
     _Atomic bool stop;
     pthread_t thread;
@@ -140,6 +142,23 @@ send_all(struct gateway_report *report)
     }
 }
 
+/* What is pinned, as far as it is to be told. */
+static void
+send_pins(struct gateway_report *report)
+{
+    struct kvt_report told;
+    struct kvt_report out;
+
+    while (wire_bus_connected(report->bus) && !atomic_load(&report->stop) &&
+           gateway_report_pins_next(report->pins, report->vault->catalog, kvt_clock_mono_ms(),
+                                    &told)) {
+        fill(report, &out);
+        memcpy(out.namespace_, told.namespace_, sizeof(out.namespace_));
+        out.pins = told.pins;
+        gateway_report_pins_sent(report->pins, send(report, &out) == KVT_OK);
+    }
+}
+
 static void *
 report_main(void *arg)
 {
@@ -149,6 +168,7 @@ report_main(void *arg)
     while (!atomic_load(&report->stop)) {
         if (kvt_clock_mono_ms() >= due_ms) {
             send_all(report);
+            send_pins(report);
             due_ms = kvt_clock_mono_ms() + report->interval_ms;
         }
         kvt_clock_sleep_ms(STEP_MS);
@@ -174,7 +194,8 @@ gateway_report_start(struct gateway_report **out, struct gateway_vault *vault, s
     report->incarnation = kvt_clock_unix_ms();
     atomic_store(&report->next_seq, 1);
     report->rows = kvt_calloc(GATEWAY_ACCESS_ROWS, sizeof(*report->rows));
-    rc = report->rows == NULL
+    report->pins = kvt_calloc(1, sizeof(*report->pins));
+    rc = report->rows == NULL || report->pins == NULL
              ? KVT_NOMEM
              : wire_subject_reports(report->subject, sizeof(report->subject), vault->name);
     if (rc != KVT_OK) {
@@ -204,5 +225,6 @@ gateway_report_stop(struct gateway_report *report)
     if (report->started)
         (void)pthread_join(report->thread, NULL);
     kvt_free(report->rows);
+    kvt_free(report->pins);
     kvt_free(report);
 }

@@ -6,11 +6,14 @@
 
 enum {
     VERSION = 1,
-    HEADER_MEMBERS = 11,
-    HEADER_MEMBERS_MIN = 10, /* the first version's, without reads */
+    HEADER_MEMBERS = 12,
+    HEADER_MEMBERS_READS = 11, /* a later one's, without pins */
+    HEADER_MEMBERS_MIN = 10,   /* the first version's, without reads */
     TIER_MEMBERS = 4,
     ACCESS_MEMBERS = 4,
     RESULT_MEMBERS = 8,
+    PINS_MEMBERS = 4,
+    PIN_MEMBERS = 2,
 };
 
 static void
@@ -27,6 +30,21 @@ put_result(struct wire_msgpack_writer *writer, const struct kvt_order_result *re
     wire_msgpack_put_str(writer, result->text);
 }
 
+static void
+put_pins(struct wire_msgpack_writer *writer, const struct kvt_report_pins *pins)
+{
+    wire_msgpack_put_array(writer, PINS_MEMBERS);
+    wire_msgpack_put_uint(writer, pins->round);
+    wire_msgpack_put_uint(writer, pins->told);
+    wire_msgpack_put_bool(writer, pins->last);
+    wire_msgpack_put_array(writer, pins->count);
+    for (uint32_t i = 0; i < pins->count; i++) {
+        wire_msgpack_put_array(writer, PIN_MEMBERS);
+        wire_msgpack_put_uint(writer, pins->rows[i].hash);
+        wire_msgpack_put_uint(writer, pins->rows[i].until_ms);
+    }
+}
+
 enum kvt_err
 wire_report_encode(const struct kvt_report *report, struct kvt_buffer *out)
 {
@@ -35,7 +53,7 @@ wire_report_encode(const struct kvt_report *report, struct kvt_buffer *out)
     assert(report != NULL && out != NULL);
     if (report->tier_count > KVT_REPORT_TIERS_MAX ||
         report->access_count > KVT_REPORT_ACCESSES_MAX ||
-        report->result_count > KVT_REPORT_RESULTS_MAX)
+        report->result_count > KVT_REPORT_RESULTS_MAX || report->pins.count > KVT_REPORT_PINS_MAX)
         return KVT_RANGE;
 
     wire_msgpack_write(&writer, out, WIRE_REPORT_MAX);
@@ -69,6 +87,7 @@ wire_report_encode(const struct kvt_report *report, struct kvt_buffer *out)
     wire_msgpack_put_array(&writer, KVT_READ_RESULTS);
     for (uint32_t i = 0; i < KVT_READ_RESULTS; i++)
         wire_msgpack_put_uint(&writer, report->reads[i]);
+    put_pins(&writer, &report->pins);
     return wire_msgpack_done(&writer);
 }
 
@@ -159,19 +178,51 @@ read_reads(struct wire_msgpack_reader *reader, struct kvt_report *report)
     wire_msgpack_rest(reader, members, KVT_READ_RESULTS);
 }
 
+static void
+read_pins(struct wire_msgpack_reader *reader, struct kvt_report_pins *pins)
+{
+    const uint32_t members =
+        wire_msgpack_array(reader, PINS_MEMBERS, "pins: [round, told, last, rows]");
+    uint32_t count;
+
+    pins->round = wire_msgpack_u64(reader, "a round");
+    pins->told = wire_msgpack_u64(reader, "a number of pins");
+    pins->last = wire_msgpack_bool(reader, "last: true or false");
+    count = wire_msgpack_list(reader, KVT_REPORT_PINS_MAX, "an array of at most 4096 pins");
+    for (uint32_t i = 0; i < count && reader->code == KVT_OK; i++) {
+        const uint32_t row = wire_msgpack_array(reader, PIN_MEMBERS, "a pin: [hash, until_ms]");
+
+        pins->rows[i].hash = wire_msgpack_u64(reader, "a hash");
+        pins->rows[i].until_ms = wire_msgpack_u64(reader, "a time in ms");
+        wire_msgpack_rest(reader, row, PIN_MEMBERS);
+    }
+    pins->count = count;
+    wire_msgpack_rest(reader, members, PINS_MEMBERS);
+}
+
+/* How many of the header's members are known. */
+static uint32_t
+known(uint32_t members)
+{
+    return members < HEADER_MEMBERS ? members : HEADER_MEMBERS;
+}
+
 enum kvt_err
 wire_report_decode(const void *bytes, size_t size, struct kvt_report *report, struct kvt_error *err)
 {
     struct wire_msgpack_reader reader;
     struct kvt_report_access *accesses;
     struct kvt_order_result *results;
+    struct kvt_report_pin *pins;
     uint32_t members;
     enum kvt_err rc;
 
-    assert(report != NULL && report->accesses != NULL && report->results != NULL);
+    assert(report != NULL && report->accesses != NULL && report->results != NULL &&
+           report->pins.rows != NULL);
+    pins = report->pins.rows;
     accesses = report->accesses;
     results = report->results;
-    *report = (struct kvt_report){.accesses = accesses, .results = results};
+    *report = (struct kvt_report){.accesses = accesses, .results = results, .pins = {.rows = pins}};
     if (size > WIRE_REPORT_MAX)
         return kvt_error_set(err, KVT_RANGE, "report of %zu bytes: more than %u", size,
                              WIRE_REPORT_MAX);
@@ -192,13 +243,15 @@ wire_report_decode(const void *bytes, size_t size, struct kvt_report *report, st
     read_tiers(&reader, report);
     read_accesses(&reader, report);
     read_results(&reader, report);
-    if (members >= HEADER_MEMBERS)
+    if (members >= HEADER_MEMBERS_READS)
         read_reads(&reader, report);
-    wire_msgpack_rest(&reader, members,
-                      members >= HEADER_MEMBERS ? HEADER_MEMBERS : HEADER_MEMBERS_MIN);
+    if (members >= HEADER_MEMBERS)
+        read_pins(&reader, &report->pins);
+    wire_msgpack_rest(&reader, members, known(members));
 
     rc = wire_msgpack_end(&reader, "report", err);
     if (rc != KVT_OK)
-        *report = (struct kvt_report){.accesses = accesses, .results = results};
+        *report =
+            (struct kvt_report){.accesses = accesses, .results = results, .pins = {.rows = pins}};
     return rc;
 }

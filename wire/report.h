@@ -2,8 +2,8 @@
  * wire/report.h -- gateway reports, byte for byte (docs/formats.md, "Reports").
  *
  * Why: statistics and order results travel the same way as events, bounded and versioned.
- * Ownership: decoding fills the caller's report, whose `accesses` and `results` have room for
- *            KVT_REPORT_ACCESSES_MAX and KVT_REPORT_RESULTS_MAX rows.
+ * Ownership: decoding fills the caller's report, whose `accesses`, `results` and `pins.rows` have
+ *            room for KVT_REPORT_ACCESSES_MAX, KVT_REPORT_RESULTS_MAX and KVT_REPORT_PINS_MAX rows.
  * Threads:   any.
  * Limits:    as kvtier/report.h.
  */

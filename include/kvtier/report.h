@@ -6,11 +6,13 @@
  *
  * Ownership: plain values; a report borrows its arrays.
  * Threads:   no shared state.
- * Limits:    KVT_REPORT_ACCESSES_MAX and KVT_REPORT_RESULTS_MAX rows in one report.
+ * Limits:    KVT_REPORT_ACCESSES_MAX, KVT_REPORT_RESULTS_MAX and KVT_REPORT_PINS_MAX rows in one
+ *            report.
  */
 #ifndef KVTIER_REPORT_H
 #define KVTIER_REPORT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "kvtier/block.h"
@@ -23,6 +25,7 @@ extern "C" {
 #define KVT_REPORT_ACCESSES_MAX 4096
 #define KVT_REPORT_RESULTS_MAX  256
 #define KVT_REPORT_TIERS_MAX    8
+#define KVT_REPORT_PINS_MAX     4096
 
 struct kvt_report_access {
     uint64_t hash;
@@ -40,9 +43,24 @@ struct kvt_report_tier {
     uint64_t blocks;
 };
 
+struct kvt_report_pin {
+    uint64_t hash;
+    uint64_t until_ms; /* Unix; 0: until it is taken off */
+};
+
+/* All pins of a gateway are told together, in any number of reports, after its start, after a
+ * change and now and then.  When the last one came and none is missing, there are no others. */
+struct kvt_report_pins {
+    uint64_t round; /* increasing with `incarnation`; 0: the report is not about pins */
+    uint64_t told;  /* rows of the round, those of this report included */
+    bool last;
+    struct kvt_report_pin *rows;
+    uint32_t count;
+};
+
 struct kvt_report {
     char gateway[KVT_NAME_MAX];
-    char namespace_[KVT_NAMESPACE_MAX]; /* of the accesses; a report speaks of one namespace */
+    char namespace_[KVT_NAMESPACE_MAX]; /* of accesses and pins; a report speaks of one */
     uint64_t seq;                       /* increasing per gateway and incarnation */
     uint64_t incarnation;
     uint64_t time_ms;
@@ -56,6 +74,7 @@ struct kvt_report {
     /* Of all namespaces since `incarnation`, by where they were answered.  A gateway of a former
      * version does not say: all 0. */
     uint64_t reads[KVT_READ_RESULTS];
+    struct kvt_report_pins pins; /* the same */
 };
 
 #ifdef __cplusplus

@@ -46,7 +46,7 @@ OVERVIEW = {
     "flow": [{"verb": "demote", "from": "hot", "to": "cold", "blocks": 12, "failed": 1, "bytes": 12 << 20, "copied_bytes": 0,
               "bytes_by_minute": [0] * 57 + [3 << 20, 1 << 20, 8 << 20], "blocks_by_minute": [0] * 57 + [3, 1, 8]}],
     "reuse": {"up_to_seconds": [1, 60, 300], "reads": [10, 30, 0, 60], "lines": []},
-    "prefixes": [{"namespace": "acme/llama", "hash": "00000000deadbeef", "parent": "0" * 16, "position": 0, "reads": 40, "bytes": 1 << 18},
+    "prefixes": [{"namespace": "acme/llama", "hash": "00000000deadbeef", "parent": "0" * 16, "position": 0, "reads": 40, "bytes": 1 << 18, "pinned": True},
                  {"namespace": "acme/llama", "hash": "00000000deadbef0", "parent": "00000000deadbeef", "position": 1, "reads": 30,
                   "bytes": 1 << 18}],
     "orders": {"issued": 7, "pending": 1, "done": 5, "failed": 1, "expired": 1, "observed": 0},

@@ -210,6 +210,40 @@ obedient_read(struct obedient *gateway, int tier, const uint32_t *blocks, size_t
     test_rig_run(&gateway->rig);
 }
 
+void
+obedient_tell_pins(struct obedient *gateway, uint32_t page, uint32_t lost)
+{
+    struct kvt_report_pin *rows = kvt_calloc(page, sizeof(*rows));
+    struct kvt_report report = {.pins = {.round = ++gateway->pin_round, .rows = rows}};
+    uint32_t number = 0;
+
+    assert_non_null(rows);
+    for (uint32_t block = 0; block <= OBEDIENT_BLOCKS; block++) {
+        const bool last = block == OBEDIENT_BLOCKS;
+        const uint32_t count = report.pins.count;
+
+        if (count > 0 && (last || count == page ||
+                          (gateway->pinned[block] &&
+                           gateway->owner[block] != gateway->owner[rows[count - 1].hash - 1]))) {
+            fill(gateway, &report);
+            (void)snprintf(report.namespace_, sizeof(report.namespace_), "%s",
+                           obedient_owners[gateway->owner[rows[0].hash - 1]]);
+            report.pins.told += count;
+            if (number++ != lost)
+                test_rig_report(&gateway->rig, gateway->report_seq, &report);
+            report.pins.count = 0;
+        }
+        if (!last && gateway->pinned[block])
+            rows[report.pins.count++] = (struct kvt_report_pin){.hash = block + 1};
+    }
+    fill(gateway, &report);
+    report.pins.last = true;
+    if (number != lost)
+        test_rig_report(&gateway->rig, gateway->report_seq, &report);
+    test_rig_run(&gateway->rig);
+    kvt_free(rows);
+}
+
 /* To the planner itself: the engine's clock is not the test's. */
 static void
 report(struct obedient *gateway, struct kvt_order_result *result)

@@ -30,6 +30,7 @@ struct obedient {
     bool has_policy;
     uint64_t stream_seq;
     uint64_t report_seq;
+    uint64_t pin_round;
     int tiers;                             /* that it has: OBEDIENT_TIERS unless set */
     uint64_t capacity[OBEDIENT_TIERS_MAX]; /* bytes */
     bool held[OBEDIENT_TIERS_MAX][OBEDIENT_BLOCKS];
@@ -66,6 +67,10 @@ void obedient_publish(struct obedient *gateway, int tier, const uint32_t *blocks
 void obedient_store(struct obedient *gateway, int tier, uint32_t from, uint32_t to);
 /** They, all of one owner, were read from there. */
 void obedient_read(struct obedient *gateway, int tier, const uint32_t *blocks, size_t count);
+
+/** The gateway tells its pins, in reports of `page` rows; `lost`: the report with that number is
+ *  (UINT32_MAX: none). */
+void obedient_tell_pins(struct obedient *gateway, uint32_t page, uint32_t lost);
 
 uint64_t obedient_used_by(const struct obedient *gateway, int tier, uint8_t owner);
 /** Where an order moves from and to; false: it deletes, or pins. */

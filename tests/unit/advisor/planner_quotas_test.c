@@ -176,7 +176,9 @@ what_a_rule_or_a_person_keeps_stays(void **state)
     for (uint32_t i = 0; i < BLOCKS; i++)
         gateway->pinned[i] = i % 30 == 1; /* of llama */
     obedient_store(gateway, OBEDIENT_HOT, 0, BLOCKS);
+    obedient_tell_pins(gateway, 16, UINT32_MAX);
     run(gateway, 10);
+    assert_int_equal(gateway->refused, 0);
     assert_int_equal(obedient_used_by(gateway, OBEDIENT_HOT, QWEN), BLOCKS / 3 * OBEDIENT_SIZE);
     assert_int_equal(obedient_used_by(gateway, OBEDIENT_HOT, LLAMA), BLOCKS / 30 * OBEDIENT_SIZE);
     run(gateway, 200);
