@@ -1,9 +1,9 @@
 /*
  * advisor/pins.h -- which blocks somebody pinned, as gateways tell it.
  *
- * Why: a gateway refuses orders for what is pinned; rules that know leave it alone instead of asking
- * again and again, and people see it.  Gateways tell all their pins together (kvtier/report.h,
- * struct kvt_report_pins), so a report that was lost is mended by the next round.
+ * Why: a gateway refuses orders for what is pinned; rules that know leave it alone instead of
+ * asking again and again, and people see it.  Gateways tell all their pins together
+ * (kvtier/report.h, struct kvt_report_pins), so that a lost report is mended by the next round.
  *
  * A pin counts until its end, and for ADVISOR_PINS_SILENT_MS after its gateway told its pins last:
  * one that is gone for good keeps nothing in a bucket that others share.

@@ -151,7 +151,7 @@ send_pins(struct gateway_report *report)
 
     while (wire_bus_connected(report->bus) && !atomic_load(&report->stop) &&
            gateway_report_pins_next(report->pins, report->vault->catalog, kvt_clock_mono_ms(),
-                                    &told)) {
+                                    kvt_clock_unix_ms(), &told)) {
         fill(report, &out);
         memcpy(out.namespace_, told.namespace_, sizeof(out.namespace_));
         out.pins = told.pins;

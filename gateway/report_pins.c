@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "kvtier/key.h"
 
 static bool
@@ -44,7 +43,7 @@ take(void *arg, const char *key, uint64_t until_ms)
 
 bool
 gateway_report_pins_next(struct gateway_report_pins *state, struct gateway_catalog *catalog,
-                         uint64_t mono_ms, struct kvt_report *report)
+                         uint64_t mono_ms, uint64_t now_ms, struct kvt_report *report)
 {
     struct gateway_catalog_stats stats;
 
@@ -63,7 +62,7 @@ gateway_report_pins_next(struct gateway_report_pins *state, struct gateway_catal
     state->full = false;
     state->namespace_[0] = '\0';
     memcpy(state->next, state->after, sizeof(state->next));
-    if (gateway_catalog_pins(catalog, state->after, kvt_clock_unix_ms(), take, state) != KVT_OK) {
+    if (gateway_catalog_pins(catalog, state->after, now_ms, take, state) != KVT_OK) {
         state->open = false; /* it is tried again after the gap */
         state->changes = UINT64_MAX;
         return false;

@@ -36,9 +36,10 @@ struct gateway_report_pins {
 };
 
 /** The next report of a round, if one is due or goes on: fills `pins` (which borrows the rows) and
- *  the namespace.  False: nothing is to be told. */
+ *  the namespace.  `mono_ms` says when rounds are due, `now_ms` (Unix) which pins ended.  False:
+ *  nothing is to be told. */
 bool gateway_report_pins_next(struct gateway_report_pins *state, struct gateway_catalog *catalog,
-                              uint64_t mono_ms, struct kvt_report *report);
+                              uint64_t mono_ms, uint64_t now_ms, struct kvt_report *report);
 /** It was sent, or not: then the round begins again. */
 void gateway_report_pins_sent(struct gateway_report_pins *state, bool sent);
 

@@ -269,6 +269,105 @@ def check_explained(run, stack, model):
     model.check()
 
 
+def facts_of(stack, key):
+    tier = explained(stack, key)
+    return None if tier is None else tier["facts"]
+
+
+def store(run, stack, space, count):
+    """`count` new blocks in the hot volume, known to the advisor."""
+    items = store_over(run, stack, space, count)
+    wait_until(lambda: None if all(explained(stack, item) for item in items) else "not known yet",
+               60 * run.slow, "the advisor knows the blocks")
+    return items
+
+
+def keys_of(items):
+    return {blocks.key(hash_, namespace=space) for space, hash_ in items}
+
+
+def refused(stack):
+    return stack.gateway.ask("/v1/status")["pins"]["refused"]
+
+
+def check_pinned(run, stack, model):
+    """What a person pinned is a fact, also after a kill: rules leave it alone and nothing is refused."""
+    install(run, stack, model, policy(95))
+    items = store(run, stack, "pinned/llama", 8)
+    for space, hash_ in items[:3]:
+        code, out = stack.kvtier("prefix", "pin", f"{hash_:016x}", f"--namespace={space}", "--wait")
+        expect(code == 0, out)
+    wait_until(lambda: None if all(facts_of(stack, item)["pinned"] for item in items[:3]) else "not pinned",
+               60 * run.slow, "the advisor hears of the pins")
+    expect(not any(facts_of(stack, item)["pinned"] for item in items[3:]), "others are pinned too")
+    sum_ = explained(stack, items[0])["sum"]
+    expect(sum_ == "it is pinned: it stays", sum_)
+    stack.advisor.kill()
+    start(stack.advisor)
+    wait_until(lambda: None if explained(stack, items[0]) else "not loaded", 60 * run.slow, "the advisor is back")
+    expect(facts_of(stack, items[0])["pinned"], "the pin was forgotten")
+    before = refused(stack)
+    install(run, stack, model, policy(8, 3))
+
+    def left():
+        hot = hot_keys(stack.gateway)
+        expect(keys_of(items[:3]) <= hot, "what is pinned has left")
+        return f"{len(hot)} blocks" if hot - keys_of(items[:3]) else None
+
+    wait_until(left, 90 * run.slow, "all but what is pinned leaves")
+    expect(refused(stack) == before, "the gateway had to refuse what is pinned")
+    for space, hash_ in items[:3]:
+        code, out = stack.kvtier("prefix", "unpin", f"{hash_:016x}", f"--namespace={space}", "--wait")
+        expect(code == 0, out)
+    wait_until(lambda: f"{len(hot_keys(stack.gateway))} blocks" if len(hot_keys(stack.gateway)) > 1 else None,
+               120 * run.slow, "what is pinned no more leaves")
+    model.check()
+
+
+def install(run, stack, model, text):
+    status, answer = put(run, stack.advisor, text)
+    expect(status == 200, answer)
+    model.add("api", text)
+
+
+def check_quotas(run, stack, model):
+    """Beyond its soft quota a tenant's blocks leave, and nobody else's."""
+    quotas = f"quotas:\n  - {{tenant: many, tier: hot, soft: {3 * SIZE}B, hard: {10 * SIZE}B}}\n"
+    install(run, stack, model, policy(95) + quotas)
+    others = store(run, stack, "few/llama", 6)
+    items = store_over(run, stack, "many/llama", 8)
+
+    def above():
+        hot = hot_keys(stack.gateway)
+        expect(keys_of(others) <= hot, "blocks of another tenant have left")
+        left = len(keys_of(items) & hot)
+        expect(left >= 3, f"{left} blocks of the tenant are left")
+        return f"{left} blocks" if left > 3 else None
+
+    wait_until(above, 90 * run.slow, "the tenant is at its quota")
+
+    def shown():
+        quota = stack.advisor.ask("/v1/quotas")["quotas"][0]
+        return None if (quota["used_bytes"], quota["above"]) == (3 * SIZE, "within") else quota
+
+    wait_until(shown, 30 * run.slow, "the quota is shown")
+    code, out = stack.kvtier("tenant", "usage", "-o", "json")
+    expect(code == 0 and json.loads(out)["quotas"][0]["tenant"] == "many", out)
+    stack.advisor.kill()
+    start(stack.advisor)
+    wait_until(shown, 60 * run.slow, "the quota is counted again after a kill")
+    expect(keys_of(others) <= hot_keys(stack.gateway), "blocks of another tenant have left")
+    model.check()
+
+
+def store_over(run, stack, space, count):
+    """As store(), of blocks that leave while they come."""
+    items = [(space, run.rng.getrandbits(63) | 1) for _ in range(count)]
+    bodies = [(blocks.key(hash_, namespace=space), run.rng.randbytes(SIZE)) for space, hash_ in items]
+    expect(set(run.client(stack.gateway).batch_put(bodies)) == {"OK"}, "cannot store")
+    return items
+
+
 def scenario(run):
     rounds = 4 if run.sanitized else 15
     stack = Stack(run)
@@ -295,6 +394,10 @@ def scenario(run):
         check_file(stack, model)
     with run.case("a block is explained, and what is said of it is what becomes of it"):
         check_explained(run, stack, model)
+    with run.case("what is pinned is a fact, also after a kill, and nothing of it is ordered"):
+        check_pinned(run, stack, model)
+    with run.case("a tenant beyond its quota loses its own blocks, and nobody else does"):
+        check_quotas(run, stack, model)
 
 
 if __name__ == "__main__":

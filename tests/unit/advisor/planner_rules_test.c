@@ -197,39 +197,6 @@ each_change_of_the_policy_is_followed(void **state)
     obedient_free(gateway);
 }
 
-/* What is pinned is not ordered at all, also after a restart; what is pinned no more leaves. */
-static void
-what_a_gateway_says_is_pinned_is_left_alone(void **state)
-{
-    struct obedient *gateway = full(
-        HEAD "rules:\n"
-             "  - {id: drain, from: hot, to: cold, trigger: {start: 25%, stop: 20%}}\n" ENFORCED);
-
-    (void)state;
-    for (size_t i = 0; i < BLOCKS; i++)
-        gateway->pinned[i] = i % CHAIN < 3;
-    obedient_tell_pins(gateway, 64, UINT32_MAX);
-    run(gateway, 10);
-    assert_int_equal(percent(gateway), 30);
-    assert_int_equal(gateway->refused, 0);
-    assert_true(view_of(gateway, "hot@gw0").stuck);
-    obedient_restart(gateway);
-    run(gateway, 10);
-    assert_int_equal(gateway->refused, 0);
-    assert_int_equal(percent(gateway), 30);
-    /* A round of which a report was lost takes nothing off, and the next one does. */
-    for (size_t i = 0; i < BLOCKS; i++)
-        gateway->pinned[i] = i % CHAIN < 1;
-    obedient_tell_pins(gateway, 64, 1);
-    run(gateway, 10);
-    assert_int_equal(percent(gateway), 30);
-    obedient_tell_pins(gateway, 64, UINT32_MAX);
-    run(gateway, 10);
-    assert_int_equal(percent(gateway), 20);
-    assert_int_equal(gateway->refused, 0);
-    obedient_free(gateway);
-}
-
 /* ---- limits ---- */
 
 static void
@@ -790,7 +757,6 @@ main(void)
         cmocka_unit_test(each_rule_has_its_watermarks),
         cmocka_unit_test(what_was_used_lately_is_left_alone),
         cmocka_unit_test(each_change_of_the_policy_is_followed),
-        cmocka_unit_test(what_a_gateway_says_is_pinned_is_left_alone),
         cmocka_unit_test(a_run_ends_at_its_limit_and_begins_again),
         cmocka_unit_test(a_rate_is_kept),
         cmocka_unit_test(no_run_deletes_more_than_it_may),

@@ -10,6 +10,8 @@
 #include "base/db.h"
 #include "base/random.h"
 #include "gateway/catalog.h"
+#include "gateway/report_pins.h"
+#include "kvtier/key.h"
 
 #include "tests/support/seed.h"
 
@@ -176,21 +178,87 @@ step(struct fixture *f, uint64_t *random)
     }
 }
 
+/* A round names each pin once, whichever change came before it; without one nothing is told. */
+static void
+tell(struct fixture *f, struct gateway_report_pins *told, uint64_t mono_ms)
+{
+    bool named[KEYS] = {false};
+    struct kvt_report report;
+    uint64_t count = 0;
+    bool last = false;
+
+    while (gateway_report_pins_next(told, f->catalog, mono_ms, f->now_ms, &report)) {
+        assert_false(last);
+        assert_true(report.pins.count == 0 || strcmp(report.namespace_, "a") == 0);
+        for (uint32_t i = 0; i < report.pins.count; i++) {
+            const uint64_t number = report.pins.rows[i].hash - 1;
+
+            assert_true(number < KEYS && !named[number]);
+            named[number] = true;
+            assert_int_equal(report.pins.rows[i].until_ms, f->until_ms[number]);
+        }
+        count += report.pins.count;
+        assert_int_equal(report.pins.told, count);
+        last = report.pins.last;
+        gateway_report_pins_sent(told, true);
+    }
+    assert_true(last);
+    for (unsigned i = 0; i < KEYS; i++)
+        assert_int_equal(named[i],
+                         f->pinned[i] && (f->until_ms[i] == 0 || f->until_ms[i] > f->now_ms));
+    assert_false(gateway_report_pins_next(told, f->catalog, mono_ms + GATEWAY_PINS_GAP_MS,
+                                          f->now_ms, &report));
+}
+
+static void
+a_change_is_told_and_what_was_not_sent_is_told_again(void **state)
+{
+    struct fixture *f = *state;
+    struct gateway_report_pins *told = kvt_calloc(1, sizeof(*told));
+    struct kvt_report report;
+    uint64_t mono_ms = 1;
+
+    assert_non_null(told);
+    tell(f, told, mono_ms); /* that there are none */
+    for (unsigned i = 0; i < 3; i++) {
+        change_row(f, i, GATEWAY_STORED, false);
+        pin(f, i, 0);
+    }
+    /* Not at once: many changes are one round. */
+    assert_false(gateway_report_pins_next(told, f->catalog, mono_ms, f->now_ms, &report));
+    mono_ms += GATEWAY_PINS_GAP_MS;
+    assert_true(gateway_report_pins_next(told, f->catalog, mono_ms, f->now_ms, &report));
+    assert_int_equal(report.pins.count, 3);
+    gateway_report_pins_sent(told, false);
+    mono_ms += GATEWAY_PINS_GAP_MS;
+    tell(f, told, mono_ms);
+    unpin(f, 1);
+    mono_ms += GATEWAY_PINS_GAP_MS;
+    tell(f, told, mono_ms);
+    mono_ms += GATEWAY_PINS_EVERY_MS; /* and now and then without any */
+    tell(f, told, mono_ms);
+    kvt_free(told);
+}
+
 static void
 random_run_against_model(void **state)
 {
     struct fixture *f = *state;
+    struct gateway_report_pins *told = kvt_calloc(1, sizeof(*told));
     uint64_t random = test_seed();
 
+    assert_non_null(told);
     for (unsigned i = 0; i < STEPS; i++) {
         step(f, &random);
         compare(f);
+        tell(f, told, (uint64_t)(i + 1) * 2 * GATEWAY_PINS_EVERY_MS);
         if (i % (STEPS / 4) == 0) {
             gateway_catalog_close(f->catalog);
             open_catalog(f);
             compare(f);
         }
     }
+    kvt_free(told);
 }
 
 static void
@@ -264,6 +332,8 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(random_run_against_model, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_change_is_told_and_what_was_not_sent_is_told_again,
+                                        set_up, tear_down),
         cmocka_unit_test_setup_teardown(half_of_the_hot_volume_may_be_pinned, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_pin_without_its_row_is_forgotten, set_up, tear_down),
         cmocka_unit_test_setup_teardown(pins_end_while_nothing_runs, set_up, tear_down),

@@ -8,8 +8,8 @@
 
 #include "tests/support/seed.h"
 
-/* gw1, "ns", seq 9, incarnation 8, time 7, healthy, nothing else; then reads; then two pins of round
- * 3, of which five were told by then, and more are to come. */
+/* gw1, "ns", seq 9, incarnation 8, time 7, healthy, nothing else; then reads; then two pins of
+ * round 3, of which five were told by then, and more are to come. */
 static const uint8_t bytes[] = {0x9c, 0x01, 0xa3, 'g',  'w',  '1',  0xa2, 'n', 's',  9,    8,
                                 7,    0xc3, 0x90, 0x90, 0x90, 0x93, 5,    6,   0xcd, 0x01, 0x2c,
                                 0x94, 3,    5,    0xc2, 0x92, 0x92, 17,   0,   0x92, 18,   99};
