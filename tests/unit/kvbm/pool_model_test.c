@@ -469,6 +469,33 @@ every_ordering(void **unused)
         run(KVT_POOL_ORDER_ORDERING, KVT_POOL_DEDUP_REJECT, orderings[i]->name);
 }
 
+static bool
+attempt(void *arg)
+{
+    struct kvbm_pool *pool;
+    const enum kvt_err rc = kvbm_pool_new(&pool, arg);
+
+    assert_true(rc == KVT_OK || (rc == KVT_NOMEM && pool == NULL));
+    kvbm_pool_free(pool);
+    return rc == KVT_OK;
+}
+
+static void
+every_allocation_may_fail(void **unused)
+{
+    struct kvbm_pool_options options = {.block_count = BLOCKS, .block_tokens = TOKENS};
+    size_t count;
+    const struct kvt_ordering *const *orderings = policy_ordering_all(&count);
+
+    (void)unused;
+    for (options.order = 0; options.order < KVT_POOL_ORDER_ORDERING; options.order++)
+        assert_true(test_sweep_allocations(attempt, &options) > 4);
+    for (size_t i = 0; i < count; i++) {
+        options.ordering = orderings[i];
+        assert_true(test_sweep_allocations(attempt, &options) > 5);
+    }
+}
+
 int
 main(void)
 {
@@ -477,6 +504,7 @@ main(void)
         cmocka_unit_test(by_priority),
         cmocka_unit_test(leaves_first),
         cmocka_unit_test(every_ordering),
+        cmocka_unit_test(every_allocation_may_fail),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
