@@ -275,6 +275,8 @@ add_head(struct advisor_export *export)
         rc = advisor_store_gateways(export->txn, add_gateway, export);
     if (rc == KVT_OK)
         rc = advisor_store_orders(export->txn, add_order, export);
+    if (rc == KVT_OK)
+        rc = advisor_export_policies(export);
     return rc;
 }
 

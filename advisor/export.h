@@ -25,7 +25,7 @@
 #include "advisor/store.h"
 #include "base/buffer.h"
 
-#define ADVISOR_EXPORT_VERSION    3
+#define ADVISOR_EXPORT_VERSION    4
 #define ADVISOR_EXPORT_PAGE_BYTES (4u << 20)
 
 enum advisor_export_part {

@@ -42,6 +42,9 @@ KVT_NODISCARD enum kvt_err advisor_export_foreigners(const struct advisor_export
 /** Their names of blocks, and what waits for one. */
 KVT_NODISCARD enum kvt_err advisor_export_named(const struct advisor_export *export);
 
+/* export_policies.c */
+KVT_NODISCARD enum kvt_err advisor_export_policies(struct advisor_export *export);
+
 /* export_runs.c */
 /** What workers have, from `at` on; `next` 0: that was all. */
 KVT_NODISCARD enum kvt_err advisor_export_runs(const struct advisor_export *export, uint64_t at,

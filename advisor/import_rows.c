@@ -4,11 +4,15 @@
 
 #include "advisor/export.h"
 #include "advisor/import_private.h"
+#include "advisor/rulebook.h"
+#include "advisor/store_policies.h"
+#include "base/yaml.h"
 
 /* Version 1 had workers' places in the rows of blocks, and no rows of other systems' publishers. */
 enum {
     VERSION_MIN = 1,
     VERSION_AGE = 3, /* blocks say since when they are stored */
+    VERSION_POLICY = 4,
 };
 
 #define BUCKETS_MAX UINT32_C(0xFFFFFF) /* as many bits as a row has for them */
@@ -323,6 +327,40 @@ take_run(struct advisor_import *import, struct json_object *row)
                         : rc;
 }
 
+/* ---- policies ---- */
+
+static enum kvt_err
+take_policy(struct advisor_import *import, struct json_object *row)
+{
+    const char *text = kvt_json_string(row, "text");
+    char digest[ADVISOR_POLICY_DIGEST_MAX];
+    struct advisor_policy_row to = {0};
+    enum kvt_err rc;
+
+    if (import->version < VERSION_POLICY || text == NULL || strlen(text) > KVT_YAML_FILE_MAX ||
+        !kvt_json_u64(row, "version", &to.version) || to.version == 0 || to.version > INT64_MAX ||
+        !kvt_json_u64(row, "since_ms", &to.since_ms) ||
+        !advisor_import_name(row, "source", to.source, sizeof(to.source)) ||
+        !advisor_import_name(row, "digest", to.digest, sizeof(to.digest)))
+        return KVT_INVALID;
+    to.size = strlen(text);
+    rc = advisor_rulebook_digest(text, (size_t)to.size, digest);
+    if (rc == KVT_OK && strcmp(digest, to.digest) != 0)
+        rc = KVT_INVALID;
+    return rc == KVT_OK ? advisor_store_put_policy(&import->txn, &to, text) : rc;
+}
+
+static enum kvt_err
+take_policy_file(struct advisor_import *import, struct json_object *row)
+{
+    char digest[ADVISOR_POLICY_DIGEST_MAX] = {0};
+
+    if (import->version < VERSION_POLICY ||
+        !advisor_import_name(row, "digest", digest, sizeof(digest)))
+        return KVT_INVALID;
+    return advisor_store_put_policy_file(&import->txn, digest);
+}
+
 enum kvt_err
 advisor_import_row(struct advisor_import *import, struct json_object *row, const char *kind,
                    struct kvt_error *err)
@@ -345,6 +383,10 @@ advisor_import_row(struct advisor_import *import, struct json_object *row, const
         return take_gateway(import, row);
     if (strcmp(kind, "order") == 0)
         return take_order(import, row);
+    if (strcmp(kind, "policy") == 0)
+        return take_policy(import, row);
+    if (strcmp(kind, "policy_file") == 0)
+        return take_policy_file(import, row);
     rc = advisor_import_foreign(import, row, kind);
     return rc == KVT_NOTFOUND ? KVT_INVALID : rc;
 }

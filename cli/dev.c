@@ -410,8 +410,9 @@ print_endpoints(const struct dev *dev)
     (void)fprintf(out, "  kvtier workload generate --requests 500 --out %s/workload.jsonl\n",
                   folder);
     (void)fprintf(out,
-                  "  kvtier-worker --config %s/worker.yaml --namespace dev/model --g1-size 64MiB \\\n"
-                  "      --g2-size 256MiB --g3-size 1GiB --trace %s/workload.jsonl\n",
+                  "  kvtier-worker --config %s/worker.yaml --namespace dev/model \\\n"
+                  "      --g1-size 64MiB --g2-size 256MiB --g3-size 1GiB \\\n"
+                  "      --trace %s/workload.jsonl\n",
                   folder, folder);
     (void)fflush(out);
 }

@@ -11,6 +11,8 @@
 #include "advisor/export.h"
 #include "advisor/image.h"
 #include "advisor/import.h"
+#include "advisor/rulebook.h"
+#include "advisor/store_policies.h"
 #include "advisor/verify.h"
 #include "base/alloc.h"
 #include "base/json.h"
@@ -301,6 +303,23 @@ no_page_comes_from_half_a_memory(void **state)
     kvt_buffer_release(&page);
 }
 
+/* Of 150 that there were, as many as are kept; one was a file. */
+static void
+put_policies(const struct advisor_txn *txn)
+{
+    struct advisor_policy_row row = {.since_ms = 1000, .source = "api"};
+
+    for (row.version = 150 - ADVISOR_POLICIES_KEPT + 1; row.version <= 150; row.version++) {
+        char text[64];
+
+        row.size =
+            (uint64_t)snprintf(text, sizeof(text), "version: 1\n# \"%u\"\n", (unsigned)row.version);
+        assert_int_equal(advisor_rulebook_digest(text, (size_t)row.size, row.digest), KVT_OK);
+        assert_int_equal(advisor_store_put_policy(txn, &row, text), KVT_OK);
+    }
+    assert_int_equal(advisor_store_put_policy_file(txn, row.digest), KVT_OK);
+}
+
 static void
 put_foreign(const struct test_store *scene)
 {
@@ -308,6 +327,7 @@ put_foreign(const struct test_store *scene)
 
     assert_int_equal(advisor_store_write(scene->store, &txn, NULL), KVT_OK);
     test_store_put_foreign(&txn);
+    put_policies(&txn);
     assert_int_equal(advisor_store_commit(&txn, NULL), KVT_OK);
 }
 
@@ -326,6 +346,8 @@ other_systems_publishers_are_copied_too(void **state)
     assert_int_equal(lines_with(&before, "{\"row\":\"foreign\""), 1);
     assert_int_equal(lines_with(&before, "{\"row\":\"alias\""), 49);
     assert_int_equal(lines_with(&before, "{\"row\":\"waiting\""), 2);
+    assert_int_equal(lines_with(&before, "{\"row\":\"policy\""), ADVISOR_POLICIES_KEPT);
+    assert_int_equal(lines_with(&before, "{\"row\":\"policy_file\""), 1);
     assert_int_equal(import_all(scene->copy, &before, false, &counts, NULL), KVT_OK);
     copy = test_store_open(scene->copy, true);
     export_all(copy, &after);
@@ -452,6 +474,46 @@ older_exports_are_read(void **state)
     kvt_buffer_release(&lines);
 }
 
+/* A text that is not the digest's is no version of a policy, and older exports have none. */
+static void
+policies_are_checked(void **state)
+{
+    static const char head[] =
+        "{\"row\":\"index\",\"version\":%d,\"epoch\":1,\"events_seq\":5,"
+        "\"events_created_ms\":0,\"reports_seq\":0,\"reports_created_ms\":0,\"mode\":0,"
+        "\"publisher_next\":2,\"collisions\":0,\"volatile\":0}\n"
+        "{\"row\":\"policy\",\"version\":7,\"since_ms\":1,\"source\":\"api\","
+        "\"digest\":\"%s\",\"text\":\"version: 1\\n\"}\n";
+    struct test_store *scene = *state;
+    struct advisor_import_counts counts;
+    char digest[ADVISOR_POLICY_DIGEST_MAX];
+    struct advisor_policy_row row;
+    struct advisor_store *copy;
+    struct kvt_buffer lines;
+    struct advisor_txn txn;
+    const char *text;
+
+    assert_int_equal(advisor_rulebook_digest("version: 1\n", 11, digest), KVT_OK);
+    kvt_buffer_init(&lines, LIMIT);
+    kvt_buffer_printf(&lines, head, ADVISOR_EXPORT_VERSION, "sha256:0");
+    assert_int_equal(import_all(scene->copy, &lines, false, &counts, NULL), KVT_INVALID);
+    kvt_buffer_clear(&lines);
+    kvt_buffer_printf(&lines, head, 3, digest);
+    assert_int_equal(import_all(scene->copy, &lines, false, &counts, NULL), KVT_INVALID);
+    kvt_buffer_clear(&lines);
+    kvt_buffer_printf(&lines, head, ADVISOR_EXPORT_VERSION, digest);
+    assert_int_equal(import_all(scene->copy, &lines, false, &counts, NULL), KVT_OK);
+    copy = test_store_open(scene->copy, true);
+    assert_int_equal(advisor_store_read(copy, &txn, NULL), KVT_OK);
+    assert_int_equal(advisor_store_policy(&txn, 0, &row, &text), KVT_OK);
+    assert_int_equal(row.version, 7);
+    assert_int_equal(row.size, 11);
+    assert_memory_equal(text, "version: 1\n", 11);
+    advisor_store_end(&txn);
+    advisor_store_close(copy);
+    kvt_buffer_release(&lines);
+}
+
 /* ---- lines that are wrong ---- */
 
 static bool
@@ -504,9 +566,9 @@ spoil(struct test_store *scene, const char *first, char *line, size_t size)
 static void
 every_member_is_wanted(void **state)
 {
-    static const char *const kinds[] = {"index", "source",  "foreign", "publisher",
-                                        "sweep", "gateway", "order",   "block",
-                                        "run",   "alias",   "waiting"};
+    static const char *const kinds[] = {"index",   "source", "foreign",    "publisher", "sweep",
+                                        "gateway", "order",  "block",      "run",       "alias",
+                                        "waiting", "policy", "policy_file"};
     struct test_store *scene = *state;
     struct kvt_buffer lines;
     unsigned refused = 0;
@@ -596,6 +658,7 @@ main(void)
         TEST(places_of_publishers_that_came_later_are_left_out),
         TEST(what_is_there_is_kept_unless_told),
         TEST(older_exports_are_read),
+        TEST(policies_are_checked),
         TEST(every_member_is_wanted),
         SMALL(every_failing_allocation_is_answered),
     };
