@@ -62,7 +62,7 @@ struct kvbm_storage_ops {
     void *(*address)(struct kvbm_storage *storage, uint32_t block);
     void (*close)(struct kvbm_storage *storage);
     /** May be NULL.  Move parts between two storages one of which is this one; false: not between
-     *  these two, and nothing was done. */
+     *  these two, and nothing was done.  No parts at all is the question whether it could. */
     bool (*move)(struct kvbm_storage *target, struct kvbm_storage *source,
                  struct kvbm_storage_move *moves, size_t count);
 };
@@ -94,7 +94,8 @@ void kvbm_storage_read(struct kvbm_storage *storage, struct kvbm_storage_io *ios
 void kvbm_storage_write(struct kvbm_storage *storage, struct kvbm_storage_io *ios, size_t count);
 void *kvbm_storage_address(struct kvbm_storage *storage, uint32_t block);
 
-/** Move parts without host memory between; false: these two cannot, and nothing was done. */
+/** Move parts without host memory between; false: these two cannot, and nothing was done.  With no
+ *  parts it only says whether they could. */
 bool kvbm_storage_move(struct kvbm_storage *target, struct kvbm_storage *source,
                        struct kvbm_storage_move *moves, size_t count);
 

@@ -354,7 +354,8 @@ check_request(const struct kvbm_transfer *transfer, const struct kvbm_transfer_r
         if (request->source->kind == request->target->kind)
             return KVT_UNSUPPORTED;
     } else if (kvbm_storage_address(request->source, 0) != NULL ||
-               kvbm_storage_address(request->target, 0) != NULL) {
+               kvbm_storage_address(request->target, 0) != NULL ||
+               kvbm_storage_move(request->target, request->source, NULL, 0)) {
         return KVT_OK;
     }
     if (bounce == NULL || bounce->block_size < request->source->block_size ||

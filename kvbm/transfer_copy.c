@@ -5,10 +5,11 @@
 #include "kvbm/layout_walk.h"
 #include "kvbm/transfer_internal.h"
 
-enum {
-    SLICE = 256,    /* blocks moved before anybody looks whether the ticket is still wanted */
-    PARTS_MAX = 512 /* parts of blocks handed to a storage in one call */
-};
+/* How much is moved before anybody looks whether the ticket is still wanted: many blocks, since
+ * nothing is in flight between two slices, but no second's worth. */
+enum { SLICE_MIN = 64, SLICE_MAX = 2048, SLICE_BYTES = 512 << 20 };
+
+enum { PARTS_MAX = 2048 /* parts of blocks handed to a storage in one call */ };
 
 /* A block of a storage as a layout's memory: addresses from `base` on. */
 struct place {
@@ -223,8 +224,8 @@ struct half {
     struct kvbm_ticket *ticket; /* of the second hop; NULL: nothing flies */
     uint32_t first;             /* its blocks */
     size_t count;
-    struct kvbm_copy hops[SLICE];
-    struct kvbm_copy *owners[SLICE];
+    struct kvbm_copy hops[SLICE_MAX];
+    struct kvbm_copy *owners[SLICE_MAX];
 };
 
 /* A disk must find whole parts on its side of the bounce buffers. */
@@ -303,7 +304,7 @@ copy_bouncing(struct kvbm_transfer_path *path, const struct kvbm_transfer_reques
               struct kvbm_copy *copies, size_t count)
 {
     const uint32_t room = path->bounce.count / 2;
-    const size_t step = room < SLICE ? room : SLICE;
+    const size_t step = room < SLICE_MAX ? room : SLICE_MAX;
     struct half halves[2] = {{.first = path->bounce.first}, {.first = path->bounce.first + room}};
     unsigned turn = 0;
 
@@ -338,9 +339,12 @@ void
 kvbm_transfer_execute(struct kvbm_transfer_path *path, const struct kvbm_transfer_request *request,
                       const _Atomic bool *unwanted)
 {
-    for (size_t at = 0; at < request->count; at += SLICE) {
+    const uint64_t room = SLICE_BYTES / kvbm_transfer_bytes(request);
+    const size_t step = room < SLICE_MIN ? SLICE_MIN : room < SLICE_MAX ? room : SLICE_MAX;
+
+    for (size_t at = 0; at < request->count; at += step) {
         const size_t left = request->count - at;
-        const size_t count = left < SLICE ? left : SLICE;
+        const size_t count = left < step ? left : step;
 
         if (!atomic_load(unwanted)) {
             copy_slice(path, request, request->copies + at, count);

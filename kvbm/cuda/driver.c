@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "kvbm/cuda/kernel.h"
 
 enum { CUDA_SUCCESS = 0, CUDA_ERROR_OUT_OF_MEMORY = 2 };
 
@@ -25,8 +26,76 @@ look_up(struct kvbm_cuda *cuda, const char **missing)
         return false;
     KVBM_CUDA_FUNCTIONS(X)
 #undef X
+#define X(id, symbol, arguments)                                                                   \
+    {                                                                                              \
+        void *function = dlsym(cuda->library, symbol);                                             \
+                                                                                                   \
+        if (function != NULL)                                                                      \
+            memcpy(&cuda->id, &function, sizeof(cuda->id));                                        \
+    }
+    KVBM_CUDA_OPTIONAL(X)
+#undef X
     *missing = "";
     return true;
+}
+
+bool
+kvbm_cuda_load_kernels(struct kvbm_cuda *cuda, const void *image)
+{
+    if (cuda->module_load == NULL || cuda->module_unload == NULL || cuda->module_function == NULL ||
+        cuda->launch == NULL || image == NULL || cuda->module != NULL)
+        return false;
+    if (cuda->module_load(&cuda->module, image) != CUDA_SUCCESS) {
+        cuda->module = NULL;
+        return false;
+    }
+    if (cuda->module_function(&cuda->copy_fragments, cuda->module, "kvbm_copy_fragments") ==
+        CUDA_SUCCESS)
+        return true;
+    (void)cuda->module_unload(cuda->module);
+    cuda->module = NULL;
+    cuda->copy_fragments = NULL;
+    return false;
+}
+
+void
+kvbm_cuda_pin(struct kvbm_cuda *cuda, const void *memory, size_t size)
+{
+    (void)pthread_mutex_lock(&cuda->pinned.lock);
+    /* One too many is copied to and from without our kernels. */
+    if (cuda->pinned.count < KVBM_CUDA_RANGES_MAX)
+        cuda->pinned.ranges[cuda->pinned.count++] =
+            (struct kvbm_cuda_range){(uintptr_t)memory, size};
+    (void)pthread_mutex_unlock(&cuda->pinned.lock);
+}
+
+void
+kvbm_cuda_unpin(struct kvbm_cuda *cuda, const void *memory)
+{
+    (void)pthread_mutex_lock(&cuda->pinned.lock);
+    for (size_t i = 0; i < cuda->pinned.count; i++)
+        if (cuda->pinned.ranges[i].start == (uintptr_t)memory) {
+            cuda->pinned.ranges[i] = cuda->pinned.ranges[--cuda->pinned.count];
+            break;
+        }
+    (void)pthread_mutex_unlock(&cuda->pinned.lock);
+}
+
+bool
+kvbm_cuda_is_pinned(struct kvbm_cuda *cuda, const void *memory, size_t size)
+{
+    const uintptr_t at = (uintptr_t)memory;
+    bool found = false;
+
+    (void)pthread_mutex_lock(&cuda->pinned.lock);
+    for (size_t i = 0; i < cuda->pinned.count && !found; i++) {
+        const struct kvbm_cuda_range *range = &cuda->pinned.ranges[i];
+
+        found = at >= range->start && at - range->start <= range->size &&
+                size <= range->size - (at - range->start);
+    }
+    (void)pthread_mutex_unlock(&cuda->pinned.lock);
+    return found;
 }
 
 enum kvt_err
@@ -87,6 +156,11 @@ kvbm_cuda_open(struct kvbm_cuda **out, const char *library, int ordinal, struct 
     cuda = kvt_calloc(1, sizeof(*cuda));
     if (cuda == NULL)
         return kvt_error_set(err, KVT_NOMEM, "cuda driver");
+    if (pthread_mutex_init(&cuda->pinned.lock, NULL) != 0) {
+        kvt_free(cuda);
+        return kvt_error_set(err, KVT_NOMEM, "cuda driver");
+    }
+    cuda->pinned.made = true;
     cuda->library = dlopen(library, RTLD_NOW | RTLD_LOCAL);
     if (cuda->library == NULL) {
         rc = kvt_error_set(err, KVT_UNSUPPORTED, "cuda: no driver: %s", library);
@@ -99,6 +173,7 @@ kvbm_cuda_open(struct kvbm_cuda **out, const char *library, int ordinal, struct 
     rc = take_device(cuda, ordinal, err);
     if (rc != KVT_OK)
         goto fail;
+    (void)kvbm_cuda_load_kernels(cuda, kvbm_cuda_kernels());
     *out = cuda;
     return KVT_OK;
 
@@ -112,9 +187,13 @@ kvbm_cuda_close(struct kvbm_cuda *cuda)
 {
     if (cuda == NULL)
         return;
+    if (cuda->module != NULL && kvbm_cuda_enter(cuda) == KVT_OK)
+        (void)cuda->module_unload(cuda->module);
     if (cuda->context != NULL)
         (void)cuda->context_release(cuda->device);
     if (cuda->library != NULL)
         (void)dlclose(cuda->library);
+    if (cuda->pinned.made)
+        (void)pthread_mutex_destroy(&cuda->pinned.lock);
     kvt_free(cuda);
 }

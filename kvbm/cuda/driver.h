@@ -13,18 +13,37 @@
 #ifndef KVBM_CUDA_DRIVER_H
 #define KVBM_CUDA_DRIVER_H
 
+#include <pthread.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "kvtier/error.h"
 
-#define KVBM_CUDA_LIBRARY  "libcuda.so.1"
-#define KVBM_CUDA_NAME_MAX 96
+#define KVBM_CUDA_LIBRARY    "libcuda.so.1"
+#define KVBM_CUDA_NAME_MAX   96
+#define KVBM_CUDA_RANGES_MAX 64 /* pinned storages on one driver */
 
 /* The driver's own types: CUresult and CUdevice are int, CUdeviceptr is 64 bits, the rest opaque.
  */
 struct CUctx_st;
 struct CUstream_st;
+struct CUmod_st;
+struct CUfunc_st;
+
+/* CUmemcpyAttributes: in what order sources are read, hints, flags. */
+struct kvbm_cuda_copy_attributes {
+    int source_order; /* 1: as the stream does */
+    int source_place[2];
+    int target_place[2];
+    unsigned flags;
+};
+
+/* Host memory the device can reach. */
+struct kvbm_cuda_range {
+    uintptr_t start;
+    size_t size;
+};
 
 #define KVBM_CUDA_FUNCTIONS(X)                                                                     \
     X(init, "cuInit", (unsigned flags))                                                            \
@@ -44,10 +63,32 @@ struct CUstream_st;
       (uint64_t target, const void *source, size_t size, struct CUstream_st *stream))              \
     X(copy_out, "cuMemcpyDtoHAsync_v2",                                                            \
       (void *target, uint64_t source, size_t size, struct CUstream_st *stream))                    \
+    X(copy_within, "cuMemcpyDtoDAsync_v2",                                                         \
+      (uint64_t target, uint64_t source, size_t size, struct CUstream_st * stream))                \
     X(stream_new, "cuStreamCreate", (struct CUstream_st * *stream, unsigned flags))                \
     X(stream_free, "cuStreamDestroy_v2", (struct CUstream_st * stream))                            \
     X(stream_wait, "cuStreamSynchronize", (struct CUstream_st * stream))                           \
     X(error_name, "cuGetErrorName", (int error, const char **name))
+
+/* What only newer drivers have, or only kernels need: NULL where it is not to be had.  Batches came
+ * with 12.8; 13.0 has them without `failed`, under another name. */
+#define KVBM_CUDA_OPTIONAL(X)                                                                      \
+    X(copy_batch, "cuMemcpyBatchAsync",                                                            \
+      (uint64_t * targets, uint64_t * sources, size_t * sizes, size_t count,                       \
+       struct kvbm_cuda_copy_attributes * attributes, size_t * starts, size_t attribute_count,     \
+       size_t * failed, struct CUstream_st * stream))                                              \
+    X(copy_batch_v2, "cuMemcpyBatchAsync_v2",                                                      \
+      (uint64_t * targets, uint64_t * sources, size_t * sizes, size_t count,                       \
+       struct kvbm_cuda_copy_attributes * attributes, size_t * starts, size_t attribute_count,     \
+       struct CUstream_st * stream))                                                               \
+    X(module_load, "cuModuleLoadData", (struct CUmod_st * *module, const void *image))             \
+    X(module_unload, "cuModuleUnload", (struct CUmod_st * module))                                 \
+    X(module_function, "cuModuleGetFunction",                                                      \
+      (struct CUfunc_st * *function, struct CUmod_st * module, const char *name))                  \
+    X(launch, "cuLaunchKernel",                                                                    \
+      (struct CUfunc_st * function, unsigned grid_x, unsigned grid_y, unsigned grid_z,             \
+       unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,                \
+       struct CUstream_st *stream, void **arguments, void **extra))
 
 #define KVBM_CUDA_STREAM_NON_BLOCKING 1u /* CU_STREAM_NON_BLOCKING */
 #define KVBM_CUDA_HOST_PORTABLE       1u /* CU_MEMHOSTALLOC_PORTABLE: pinned for every context */
@@ -58,9 +99,19 @@ struct kvbm_cuda {
     struct CUctx_st *context;
     int version; /* of the driver: 13000 is 13.0 */
     char name[KVBM_CUDA_NAME_MAX];
+    struct CUmod_st *module; /* our kernels, or NULL */
+    struct CUfunc_st *copy_fragments;
+
+    struct {
+        pthread_mutex_t lock; /* guards this struct */
+        bool made;
+        struct kvbm_cuda_range ranges[KVBM_CUDA_RANGES_MAX];
+        size_t count;
+    } pinned;
     /* NOLINTBEGIN(bugprone-macro-parentheses): these are declarations */
 #define X(id, symbol, arguments) int(*id) arguments;
     KVBM_CUDA_FUNCTIONS(X)
+    KVBM_CUDA_OPTIONAL(X)
 #undef X
     /* NOLINTEND(bugprone-macro-parentheses) */
 };
@@ -85,5 +136,14 @@ enum kvt_err kvbm_cuda_error(const struct kvbm_cuda *cuda, int result, const cha
 
 /** Make the context current on this thread.  KVT_OK or KVT_IO. */
 KVT_NODISCARD enum kvt_err kvbm_cuda_enter(const struct kvbm_cuda *cuda);
+
+/** Load our kernels from `image` (a fatbin).  False: this driver does not take them, and copies are
+ *  made without.  kvbm_cuda_open() does it when the build had a compiler for them. */
+bool kvbm_cuda_load_kernels(struct kvbm_cuda *cuda, const void *image);
+
+/** Remember that a device can reach this host memory, and forget it. */
+void kvbm_cuda_pin(struct kvbm_cuda *cuda, const void *memory, size_t size);
+void kvbm_cuda_unpin(struct kvbm_cuda *cuda, const void *memory);
+bool kvbm_cuda_is_pinned(struct kvbm_cuda *cuda, const void *memory, size_t size);
 
 #endif /* KVBM_CUDA_DRIVER_H */

@@ -1,25 +1,21 @@
 #include "kvbm/cuda/memory.h"
 
 #include <assert.h>
-#include <pthread.h>
 #include <stdbool.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "kvbm/cuda/lane.h"
 
-/* One direction: its stream, and whose turn it is. */
-struct lane {
-    pthread_mutex_t turn; /* held while a batch of copies is on the stream */
-    struct CUstream_st *stream;
-    bool made;
-};
+enum { PIECES = KVBM_CUDA_LIST_MAX };
 
 struct device_storage {
     struct kvbm_storage head;
     struct kvbm_cuda *cuda;
     uint64_t address; /* 0: none */
-    struct lane in;
-    struct lane out;
+    struct kvbm_cuda_lane in;
+    struct kvbm_cuda_lane out;
+    struct kvbm_cuda_lane within;
 };
 
 struct pinned_storage {
@@ -38,39 +34,41 @@ device_offset(const struct device_storage *device, uint32_t block)
 static void
 run_lane(struct device_storage *device, struct kvbm_storage_io *ios, size_t count, bool writing)
 {
-    struct lane *lane = writing ? &device->in : &device->out;
-    const struct kvbm_cuda *cuda = device->cuda;
-    bool landed = false;
+    struct kvbm_cuda_piece pieces[PIECES];
 
-    (void)pthread_mutex_lock(&lane->turn);
-    if (kvbm_cuda_enter(cuda) == KVT_OK) {
-        for (size_t i = 0; i < count; i++) {
-            const uint64_t at = device_offset(device, ios[i].block) + ios[i].offset;
-            const size_t size = kvbm_storage_io_size(&device->head, &ios[i]);
-            const int rc = writing ? cuda->copy_in(at, ios[i].host, size, lane->stream)
-                                   : cuda->copy_out(ios[i].host, at, size, lane->stream);
+    for (size_t i = 0; i < count; i++) {
+        const uint64_t here = device_offset(device, ios[i].block) + ios[i].offset;
+        const uint64_t host = (uint64_t)(uintptr_t)ios[i].host;
 
-            ios[i].status = rc == 0 ? KVT_OK : KVT_IO;
-        }
-        landed = cuda->stream_wait(lane->stream) == 0;
+        pieces[i] = (struct kvbm_cuda_piece){
+            .target = writing ? here : host,
+            .source = writing ? host : here,
+            .size = kvbm_storage_io_size(&device->head, &ios[i]),
+        };
     }
-    (void)pthread_mutex_unlock(&lane->turn);
-    /* An asynchronous failure names no copy: none of them can be trusted. */
-    if (!landed)
-        for (size_t i = 0; i < count; i++)
-            ios[i].status = KVT_IO;
+    kvbm_cuda_lane_run(writing ? &device->in : &device->out, pieces, count);
+    for (size_t i = 0; i < count; i++)
+        ios[i].status = pieces[i].status;
+}
+
+static void
+run_all(struct kvbm_storage *storage, struct kvbm_storage_io *ios, size_t count, bool writing)
+{
+    for (size_t at = 0; at < count; at += PIECES)
+        run_lane((struct device_storage *)storage, ios + at,
+                 count - at < PIECES ? count - at : PIECES, writing);
 }
 
 static void
 device_read(struct kvbm_storage *storage, struct kvbm_storage_io *ios, size_t count)
 {
-    run_lane((struct device_storage *)storage, ios, count, false);
+    run_all(storage, ios, count, false);
 }
 
 static void
 device_write(struct kvbm_storage *storage, struct kvbm_storage_io *ios, size_t count)
 {
-    run_lane((struct device_storage *)storage, ios, count, true);
+    run_all(storage, ios, count, true);
 }
 
 static void *
@@ -82,47 +80,60 @@ device_address(struct kvbm_storage *storage, uint32_t block)
 }
 
 static void
-lane_free(const struct kvbm_cuda *cuda, struct lane *lane)
-{
-    if (!lane->made)
-        return;
-    (void)cuda->stream_free(lane->stream);
-    (void)pthread_mutex_destroy(&lane->turn);
-}
-
-static bool
-lane_make(const struct kvbm_cuda *cuda, struct lane *lane)
-{
-    if (pthread_mutex_init(&lane->turn, NULL) != 0)
-        return false;
-    if (cuda->stream_new(&lane->stream, KVBM_CUDA_STREAM_NON_BLOCKING) != 0) {
-        (void)pthread_mutex_destroy(&lane->turn);
-        return false;
-    }
-    lane->made = true;
-    return true;
-}
-
-static void
 device_close(struct kvbm_storage *storage)
 {
     struct device_storage *device = (struct device_storage *)storage;
 
     if (kvbm_cuda_enter(device->cuda) == KVT_OK) {
-        lane_free(device->cuda, &device->in);
-        lane_free(device->cuda, &device->out);
+        kvbm_cuda_lane_free(&device->in);
+        kvbm_cuda_lane_free(&device->out);
+        kvbm_cuda_lane_free(&device->within);
         if (device->address != 0)
             (void)device->cuda->memory_free(device->address);
     }
     kvt_free(device);
 }
 
+static bool device_move(struct kvbm_storage *target, struct kvbm_storage *source,
+                        struct kvbm_storage_move *moves, size_t count);
+
 static const struct kvbm_storage_ops device_ops = {
     .read = device_read,
     .write = device_write,
     .address = device_address,
     .close = device_close,
+    .move = device_move,
 };
+
+/* Within one device nothing has to leave it. */
+static bool
+device_move(struct kvbm_storage *target, struct kvbm_storage *source,
+            struct kvbm_storage_move *moves, size_t count)
+{
+    struct device_storage *to = (struct device_storage *)target;
+    struct device_storage *from = (struct device_storage *)source;
+    struct kvbm_cuda_piece pieces[PIECES];
+
+    if (target->ops != &device_ops || source->ops != &device_ops || to->cuda != from->cuda)
+        return false;
+    for (size_t at = 0; at < count; at += PIECES) {
+        const size_t part = count - at < PIECES ? count - at : PIECES;
+
+        for (size_t i = 0; i < part; i++) {
+            const struct kvbm_storage_move *move = &moves[at + i];
+
+            pieces[i] = (struct kvbm_cuda_piece){
+                .target = device_offset(to, move->target) + move->target_offset,
+                .source = device_offset(from, move->source) + move->source_offset,
+                .size = move->size,
+            };
+        }
+        kvbm_cuda_lane_run(&to->within, pieces, part);
+        for (size_t i = 0; i < part; i++)
+            moves[at + i].status = pieces[i].status;
+    }
+    return true;
+}
 
 enum kvt_err
 kvbm_cuda_open_device(struct kvbm_storage **out, struct kvbm_cuda *cuda, uint32_t block_count,
@@ -153,7 +164,9 @@ kvbm_cuda_open_device(struct kvbm_storage **out, struct kvbm_cuda *cuda, uint32_
         rc = kvbm_cuda_error(cuda, result, "cuMemAlloc", err);
         goto fail;
     }
-    if (!lane_make(cuda, &device->in) || !lane_make(cuda, &device->out)) {
+    if (!kvbm_cuda_lane_make(&device->in, cuda, KVBM_CUDA_IN) ||
+        !kvbm_cuda_lane_make(&device->out, cuda, KVBM_CUDA_OUT) ||
+        !kvbm_cuda_lane_make(&device->within, cuda, KVBM_CUDA_WITHIN)) {
         rc = kvt_error_set(err, KVT_NOMEM, "cuda: streams");
         goto fail;
     }
@@ -198,8 +211,11 @@ pinned_close(struct kvbm_storage *storage)
 {
     struct pinned_storage *pinned = (struct pinned_storage *)storage;
 
-    if (pinned->bytes != NULL && kvbm_cuda_enter(pinned->cuda) == KVT_OK)
-        (void)pinned->cuda->host_free(pinned->bytes);
+    if (pinned->bytes != NULL) {
+        kvbm_cuda_unpin(pinned->cuda, pinned->bytes);
+        if (kvbm_cuda_enter(pinned->cuda) == KVT_OK)
+            (void)pinned->cuda->host_free(pinned->bytes);
+    }
     kvt_free(pinned);
 }
 
@@ -240,6 +256,7 @@ kvbm_cuda_open_pinned(struct kvbm_storage **out, struct kvbm_cuda *cuda, uint32_
         goto fail;
     }
     pinned->bytes = bytes;
+    kvbm_cuda_pin(cuda, bytes, (size_t)block_count * block_size);
     *out = &pinned->head;
     return KVT_OK;
 

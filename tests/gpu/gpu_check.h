@@ -1,7 +1,7 @@
 /*
- * tests/gpu/gpu_check.h -- the two halves of the GPU check.
+ * tests/gpu/gpu_check.h -- the parts of the GPU check.
  *
- * Why: first that every byte arrives, then how fast; both on one driver.
+ * Why: first that every byte arrives, then how fast; all on one driver.
  * Ownership: the bench of storages belongs to whoever opened it.
  * Threads:   main thread.
  * Limits:    none.
@@ -30,6 +30,26 @@ struct gpu_pair {
 KVT_NODISCARD enum kvt_err gpu_pair_open(struct gpu_pair *pair, struct kvbm_cuda *cuda,
                                          uint32_t blocks, size_t size, struct kvt_error *err);
 void gpu_pair_close(struct gpu_pair *pair);
+
+#define GPU_RUNS_MAX 32
+
+/* One row: pairs that were measured right after each other. */
+struct gpu_run {
+    double ours[GPU_RUNS_MAX];
+    double anchor[GPU_RUNS_MAX];
+    double ratio[GPU_RUNS_MAX];
+    unsigned count;
+};
+
+void gpu_run_add(struct gpu_run *run, double ours, double anchor);
+
+/** Print the row; without goals when `goal` is 0.  False when something was not measured. */
+bool gpu_run_print(const struct gpu_run *run, const char *name, const char *what,
+                   const char *anchor_name, double goal, double stretch);
+
+/** Small fragments against the driver's batched call; true, with a word on stderr, where there are
+ *  no kernels or no such call. */
+bool gpu_fragments(struct kvbm_cuda *cuda, unsigned runs, bool quick);
 
 /** Measure and print one JSON object a line; false when something could not be measured. */
 bool gpu_speed(struct kvbm_cuda *cuda, size_t total, unsigned runs, const char *name);

@@ -1,8 +1,10 @@
 /*
  * What is tested: kvbm/cuda/ against a driver of our own (fake_cuda.c): bytes over both directions
- * on their own streams and threads, every failing driver call, and a machine without a driver.
+ * on their own streams and threads, within a device and in small pieces, by kernels, batches and
+ * single calls, every failing driver call, and a machine without a driver.
  * scripts/gpu-check runs the same code on a real one.
  */
+#include <dlfcn.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -160,17 +162,206 @@ failing_copies_are_errors(void **unused)
 
     (void)unused;
     assert_int_equal(kvbm_cuda_open_device(&device, cuda, 1, SIZE, &err), KVT_OK);
-    (void)setenv("KVBM_FAKE_CUDA_FAIL", "cuStreamSynchronize", 1);
-    kvbm_storage_write(device, &io, 1);
-    assert_int_equal(io.status, KVT_IO);
     (void)setenv("KVBM_FAKE_CUDA_FAIL", "cuMemcpyHtoDAsync_v2", 1);
     kvbm_storage_write(device, &io, 1);
     assert_int_equal(io.status, KVT_IO);
     (void)unsetenv("KVBM_FAKE_CUDA_FAIL");
     kvbm_storage_write(device, &io, 1);
     assert_int_equal(io.status, KVT_OK);
+    /* A device that cannot be waited for gets nothing more: what flies may still land. */
+    (void)setenv("KVBM_FAKE_CUDA_FAIL", "cuStreamSynchronize", 1);
+    kvbm_storage_write(device, &io, 1);
+    assert_int_equal(io.status, KVT_IO);
+    (void)unsetenv("KVBM_FAKE_CUDA_FAIL");
+    kvbm_storage_write(device, &io, 1);
+    assert_int_equal(io.status, KVT_IO);
     kvbm_storage_close(device);
     kvbm_cuda_close(cuda);
+}
+
+/* What a driver of our own can be asked besides. */
+struct fake {
+    void *library;
+    void (*fail_at)(long number);
+    bool (*failed)(void);
+    long (*live)(void);
+};
+
+static struct fake
+ask_fake(void)
+{
+    struct fake fake = {.library = dlopen(KVBM_FAKE_CUDA, RTLD_NOW | RTLD_LOCAL)};
+    void *functions[3];
+
+    assert_non_null(fake.library);
+    functions[0] = dlsym(fake.library, "kvbm_fake_fail_at");
+    functions[1] = dlsym(fake.library, "kvbm_fake_failed");
+    functions[2] = dlsym(fake.library, "kvbm_fake_live");
+    memcpy(&fake.fail_at, &functions[0], sizeof(functions[0]));
+    memcpy(&fake.failed, &functions[1], sizeof(functions[1]));
+    memcpy(&fake.live, &functions[2], sizeof(functions[2]));
+    assert_true(fake.fail_at != NULL && fake.failed != NULL && fake.live != NULL);
+    return fake;
+}
+
+/* Heads apart on one side and together on the other: every block is many small pieces. */
+static const struct kvt_geometry apart = {
+    .kind = KVT_LAYOUT_CONTIGUOUS,
+    .layers = 4,
+    .outer = 2,
+    .page_size = 16,
+    .inner_dim = 16,
+    .dtype_bytes = 2,
+    .alignment = 1,
+    .tp_size = 1,
+    .heads = 4,
+    .order = KVT_LAYOUT_NHD,
+};
+
+enum { MANY = 24 };
+
+struct trip {
+    struct kvbm_cuda *cuda;
+    struct kvbm_storage *pinned;
+    struct kvbm_storage *first;
+    struct kvbm_storage *second;
+    struct kvbm_transfer *transfer;
+    struct kvbm_layout here;
+    struct kvbm_layout there;
+};
+
+static void
+trip_close(struct trip *trip)
+{
+    kvbm_transfer_free(trip->transfer);
+    kvbm_storage_close(trip->second);
+    kvbm_storage_close(trip->first);
+    kvbm_storage_close(trip->pinned);
+    kvbm_cuda_close(trip->cuda);
+}
+
+static enum kvt_err
+trip_open(struct trip *trip, bool kernels)
+{
+    struct kvt_geometry geometry = apart;
+    struct kvt_error err;
+    enum kvt_err rc;
+
+    memset(trip, 0, sizeof(*trip));
+    assert_int_equal(kvbm_layout_make(&trip->here, &geometry, NULL), KVT_OK);
+    geometry.kind = KVT_LAYOUT_UNIVERSAL;
+    assert_int_equal(kvbm_layout_make(&trip->there, &geometry, NULL), KVT_OK);
+    rc = kvbm_cuda_open(&trip->cuda, KVBM_FAKE_CUDA, 0, &err);
+    if (rc == KVT_OK && kernels)
+        (void)kvbm_cuda_load_kernels(trip->cuda, "any image");
+    if (rc == KVT_OK)
+        rc = kvbm_cuda_open_pinned(&trip->pinned, trip->cuda, 2 * MANY, SIZE, &err);
+    if (rc == KVT_OK)
+        rc = kvbm_cuda_open_device(&trip->first, trip->cuda, MANY, SIZE, &err);
+    if (rc == KVT_OK)
+        rc = kvbm_cuda_open_device(&trip->second, trip->cuda, MANY, SIZE, &err);
+    if (rc == KVT_OK)
+        rc = kvbm_transfer_new(&trip->transfer, 4, &err);
+    return rc;
+}
+
+static enum kvt_err
+hop(struct trip *trip, struct kvbm_storage *source, struct kvbm_storage *target,
+    const struct kvbm_layout *from, const struct kvbm_layout *to, uint32_t offset)
+{
+    struct kvbm_copy copies[MANY];
+
+    for (uint32_t i = 0; i < MANY; i++)
+        copies[i] = (struct kvbm_copy){i, i + offset, KVT_IO};
+    return kvbm_transfer_run(trip->transfer, &(struct kvbm_transfer_request){
+                                                 .path = kvbm_path_between(source, target),
+                                                 .source = source,
+                                                 .target = target,
+                                                 .copies = copies,
+                                                 .count = MANY,
+                                                 .source_layout = from,
+                                                 .target_layout = to,
+                                                 .layers = apart.layers,
+                                             });
+}
+
+/* In as it is, to another layout within the device, out into the first layout again. */
+static enum kvt_err
+travel(struct trip *trip)
+{
+    enum kvt_err rc;
+
+    for (uint32_t i = 0; i < MANY; i++)
+        for (size_t k = 0; k < SIZE; k++) {
+            uint8_t *bytes = kvbm_storage_address(trip->pinned, i);
+
+            bytes[k] = (uint8_t)(i * 37 + k * 11 + k / 256);
+            bytes[(size_t)MANY * SIZE + k] = 0;
+        }
+    rc = hop(trip, trip->pinned, trip->first, &trip->here, &trip->here, 0);
+    if (rc == KVT_OK)
+        rc = hop(trip, trip->first, trip->second, &trip->here, &trip->there, 0);
+    if (rc == KVT_OK)
+        rc = hop(trip, trip->second, trip->pinned, &trip->there, &trip->here, MANY);
+    for (uint32_t i = 0; rc == KVT_OK && i < MANY; i++)
+        assert_memory_equal(kvbm_storage_address(trip->pinned, i),
+                            kvbm_storage_address(trip->pinned, i + MANY), SIZE);
+    return rc;
+}
+
+static void
+small_pieces_arrive_with_and_without_kernels(void **unused)
+{
+    struct fake fake = ask_fake();
+
+    (void)unused;
+    for (unsigned kernels = 0; kernels < 2; kernels++) {
+        struct trip trip;
+
+        assert_int_equal(trip_open(&trip, kernels == 1), KVT_OK);
+        assert_int_equal(trip.cuda->copy_fragments != NULL, kernels == 1);
+        assert_int_equal(travel(&trip), KVT_OK);
+        /* A driver that refuses kernels and batches: one call a piece. */
+        (void)setenv("KVBM_FAKE_CUDA_FAIL",
+                     kernels == 1 ? "cuLaunchKernel" : "cuMemcpyBatchAsync_v2", 1);
+        assert_int_equal(travel(&trip), KVT_OK);
+        (void)unsetenv("KVBM_FAKE_CUDA_FAIL");
+        trip_close(&trip);
+        assert_int_equal(fake.live(), 0);
+    }
+    (void)dlclose(fake.library);
+    assert_int_equal(kvt_alloc_live(), 0);
+}
+
+/* The first, second, third ... call fails, once: an error or the right bytes, nothing left behind,
+ * and nothing in flight into memory that was handed back (the bytes of a second trip are right). */
+static void
+every_failing_call_is_survived(void **unused)
+{
+    struct fake fake = ask_fake();
+    unsigned failures = 0;
+    bool done = false;
+
+    (void)unused;
+    for (long number = 0; !done; number++) {
+        struct trip trip;
+        enum kvt_err rc;
+
+        fake.fail_at(number);
+        rc = trip_open(&trip, true);
+        if (rc == KVT_OK)
+            rc = travel(&trip);
+        done = !fake.failed();
+        fake.fail_at(-1);
+        failures += rc != KVT_OK;
+        if (trip.transfer != NULL)
+            assert_int_equal(travel(&trip), KVT_OK);
+        trip_close(&trip);
+        assert_int_equal(fake.live(), 0);
+        assert_int_equal(kvt_alloc_live(), 0);
+    }
+    assert_true(failures > 10);
+    (void)dlclose(fake.library);
 }
 
 static bool
@@ -210,6 +401,8 @@ main(void)
         cmocka_unit_test(bytes_survive_both_directions),
         cmocka_unit_test(every_failing_call_at_opening),
         cmocka_unit_test(failing_copies_are_errors),
+        cmocka_unit_test(small_pieces_arrive_with_and_without_kernels),
+        cmocka_unit_test(every_failing_call_is_survived),
         cmocka_unit_test(opening_survives_every_allocation_failure),
     };
 

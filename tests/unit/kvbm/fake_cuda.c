@@ -3,9 +3,12 @@
  *
  * It is stricter than a real one where that finds mistakes: device addresses are not host addresses
  * (using one as a pointer crashes), a copy happens only when its stream is waited for, and every
- * call needs the context to be current on its thread.  KVBM_FAKE_CUDA_FAIL names a function that
- * fails.
+ * call needs the context to be current on its thread, batches and kernels reach only memory that
+ * was pinned, and a kernel's list is read when it runs.  A wait that fails leaves everything in
+ * flight.  KVBM_FAKE_CUDA_FAIL names a function that fails; kvbm_fake_fail_at() lets one call fail
+ * by its number; kvbm_fake_live() counts what was not given back.
  */
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -13,7 +16,7 @@
 #include <string.h>
 
 enum { OK = 0, OUT_OF_MEMORY = 2, NO_DEVICE = 100, BAD_CONTEXT = 201, BAD_VALUE = 1 };
-enum { PENDING_MAX = 4096 };
+enum { PENDING_MAX = 4096, PINNED_MAX = 64 };
 
 #define TAG UINT64_C(0x8000000000000000) /* no user-space address has this bit */
 
@@ -21,10 +24,26 @@ struct CUctx_st {
     int unused;
 };
 
+struct fragment {
+    uint64_t target;
+    uint64_t source;
+    uint64_t size;
+};
+
 struct copy {
     void *target;
     const void *source;
     size_t size;
+    const struct fragment *list; /* a kernel's, instead */
+    unsigned count;
+};
+
+struct CUmod_st {
+    int unused;
+};
+
+struct CUfunc_st {
+    int unused;
 };
 
 struct CUstream_st {
@@ -35,12 +54,53 @@ struct CUstream_st {
 static struct CUctx_st the_context;
 static _Thread_local struct CUctx_st *current;
 
+static struct CUmod_st the_module;
+static struct CUfunc_st the_function;
+static _Atomic long calls_left = -1; /* until one fails; below 0: none does */
+static _Atomic long live;
+
+static struct {
+    uintptr_t start;
+    size_t size;
+} pinned[PINNED_MAX];
+
+void
+kvbm_fake_fail_at(long number)
+{
+    atomic_store(&calls_left, number);
+}
+
+/* True when the call that was to fail has. */
+bool
+kvbm_fake_failed(void)
+{
+    return atomic_load(&calls_left) < 0;
+}
+
+long
+kvbm_fake_live(void)
+{
+    return atomic_load(&live);
+}
+
 static bool
 told_to_fail(const char *function)
 {
     const char *name = getenv("KVBM_FAKE_CUDA_FAIL");
 
+    if (atomic_load(&calls_left) >= 0 && atomic_fetch_sub(&calls_left, 1) == 0)
+        return true;
     return name != NULL && strcmp(name, function) == 0;
+}
+
+static bool
+is_pinned(uint64_t address, size_t size)
+{
+    for (size_t i = 0; i < PINNED_MAX; i++)
+        if (pinned[i].size > 0 && address >= pinned[i].start &&
+            address + size <= pinned[i].start + pinned[i].size)
+            return true;
+    return false;
 }
 
 int
@@ -85,18 +145,22 @@ cuDevicePrimaryCtxRetain(struct CUctx_st **context, int device)
     if (device != 7 || told_to_fail("cuDevicePrimaryCtxRetain"))
         return BAD_VALUE;
     *context = &the_context;
+    atomic_fetch_add(&live, 1);
     return OK;
 }
 
 int
 cuDevicePrimaryCtxRelease_v2(int device)
 {
+    atomic_fetch_sub(&live, 1);
     return device == 7 ? OK : BAD_VALUE;
 }
 
 int
 cuCtxSetCurrent(struct CUctx_st *context)
 {
+    if (told_to_fail("cuCtxSetCurrent"))
+        return BAD_CONTEXT;
     current = context;
     return OK;
 }
@@ -120,6 +184,7 @@ cuMemAlloc_v2(uint64_t *address, size_t size)
     if (memory == NULL)
         return OUT_OF_MEMORY;
     *address = (uint64_t)(uintptr_t)memory ^ TAG;
+    atomic_fetch_add(&live, 1);
     return OK;
 }
 
@@ -128,6 +193,7 @@ cuMemFree_v2(uint64_t address)
 {
     if (current == NULL)
         return BAD_CONTEXT;
+    atomic_fetch_sub(&live, 1);
     free((void *)(uintptr_t)(address ^ TAG)); /* tidy-allow: raw-heap, a driver */
     return OK;
 }
@@ -140,12 +206,23 @@ cuMemHostAlloc(void **memory, size_t size, unsigned flags)
     if (told_to_fail("cuMemHostAlloc") ||
         posix_memalign(memory, 4096, size) != 0) /* tidy-allow: raw-heap, a driver */
         return OUT_OF_MEMORY;
+    for (size_t i = 0; i < PINNED_MAX; i++)
+        if (pinned[i].size == 0) {
+            pinned[i].start = (uintptr_t)*memory;
+            pinned[i].size = size;
+            break;
+        }
+    atomic_fetch_add(&live, 1);
     return OK;
 }
 
 int
 cuMemFreeHost(void *memory)
 {
+    for (size_t i = 0; i < PINNED_MAX; i++)
+        if (pinned[i].start == (uintptr_t)memory)
+            pinned[i].size = 0;
+    atomic_fetch_sub(&live, 1);
     free(memory); /* tidy-allow: raw-heap, a driver */
     return current == NULL ? BAD_CONTEXT : OK;
 }
@@ -155,8 +232,16 @@ put_on(struct CUstream_st *stream, void *target, const void *source, size_t size
 {
     if (current == NULL || stream->count == PENDING_MAX)
         return BAD_CONTEXT;
-    stream->pending[stream->count++] = (struct copy){target, source, size};
+    stream->pending[stream->count++] =
+        (struct copy){.target = target, .source = source, .size = size};
     return OK;
+}
+
+/* A host address or a device's, as a pointer. */
+static void *
+pointer(uint64_t address)
+{
+    return (void *)(uintptr_t)(address & ~TAG);
 }
 
 int
@@ -170,9 +255,81 @@ cuMemcpyHtoDAsync_v2(uint64_t target, const void *source, size_t size, struct CU
 int
 cuMemcpyDtoHAsync_v2(void *target, uint64_t source, size_t size, struct CUstream_st *stream)
 {
-    if ((source & TAG) == 0)
+    if ((source & TAG) == 0 || told_to_fail("cuMemcpyDtoHAsync_v2"))
         return BAD_VALUE;
     return put_on(stream, target, (const void *)(uintptr_t)(source ^ TAG), size);
+}
+
+int
+cuMemcpyDtoDAsync_v2(uint64_t target, uint64_t source, size_t size, struct CUstream_st *stream)
+{
+    if ((source & TAG) == 0 || (target & TAG) == 0 || told_to_fail("cuMemcpyDtoDAsync_v2"))
+        return BAD_VALUE;
+    return put_on(stream, pointer(target), pointer(source), size);
+}
+
+/* Half of the batch may be on the stream when it fails. */
+int
+cuMemcpyBatchAsync_v2(uint64_t *targets, uint64_t *sources, size_t *sizes, size_t count,
+                      const int *attributes, size_t *starts, size_t attribute_count,
+                      struct CUstream_st *stream)
+{
+    const bool fails = told_to_fail("cuMemcpyBatchAsync_v2");
+
+    if (attribute_count != 1 || starts[0] != 0 || attributes[0] != 1)
+        return BAD_VALUE;
+    for (size_t i = 0; i < (fails ? count / 2 : count); i++) {
+        int rc;
+
+        if (((targets[i] & TAG) == 0 && !is_pinned(targets[i], sizes[i])) ||
+            ((sources[i] & TAG) == 0 && !is_pinned(sources[i], sizes[i])))
+            return BAD_VALUE;
+        rc = put_on(stream, pointer(targets[i]), pointer(sources[i]), sizes[i]);
+        if (rc != OK)
+            return rc;
+    }
+    return fails ? BAD_VALUE : OK;
+}
+
+int
+cuModuleLoadData(struct CUmod_st **module, const void *image)
+{
+    if (current == NULL || image == NULL || told_to_fail("cuModuleLoadData"))
+        return BAD_VALUE;
+    *module = &the_module;
+    atomic_fetch_add(&live, 1);
+    return OK;
+}
+
+int
+cuModuleUnload(struct CUmod_st *module)
+{
+    atomic_fetch_sub(&live, 1);
+    return module == &the_module ? OK : BAD_VALUE;
+}
+
+int
+cuModuleGetFunction(struct CUfunc_st **function, struct CUmod_st *module, const char *name)
+{
+    if (module != &the_module || strcmp(name, "kvbm_copy_fragments") != 0 ||
+        told_to_fail("cuModuleGetFunction"))
+        return BAD_VALUE;
+    *function = &the_function;
+    return OK;
+}
+
+int
+cuLaunchKernel(struct CUfunc_st *function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+               unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
+               struct CUstream_st *stream, void **arguments, void **extra)
+{
+    if (current == NULL || function != &the_function || grid_x == 0 || block_x == 0 ||
+        grid_y * grid_z * block_y * block_z != 1 || shared_bytes != 0 || extra != NULL ||
+        stream->count == PENDING_MAX || told_to_fail("cuLaunchKernel"))
+        return BAD_VALUE;
+    stream->pending[stream->count++] = (struct copy){
+        .list = *(const struct fragment **)arguments[0], .count = *(const unsigned *)arguments[1]};
+    return OK;
 }
 
 int
@@ -181,6 +338,7 @@ cuStreamCreate(struct CUstream_st **stream, unsigned flags)
     if (current == NULL || flags != 1 || told_to_fail("cuStreamCreate"))
         return BAD_CONTEXT;
     *stream = calloc(1, sizeof(**stream)); /* tidy-allow: raw-heap, a driver */
+    atomic_fetch_add(&live, 1);
     return *stream == NULL ? OUT_OF_MEMORY : OK;
 }
 
@@ -188,18 +346,43 @@ int
 cuStreamDestroy_v2(struct CUstream_st *stream)
 {
     free(stream); /* tidy-allow: raw-heap, a driver */
+    atomic_fetch_sub(&live, 1);
     return current == NULL ? BAD_CONTEXT : OK;
+}
+
+static bool
+run_kernel(const struct copy *kernel)
+{
+    for (unsigned i = 0; i < kernel->count; i++) {
+        const struct fragment *at = &kernel->list[i];
+
+        if (((at->target & TAG) == 0 && !is_pinned(at->target, at->size)) ||
+            ((at->source & TAG) == 0 && !is_pinned(at->source, at->size)))
+            return false;
+        memcpy(pointer(at->target), pointer(at->source), at->size);
+    }
+    return true;
 }
 
 int
 cuStreamSynchronize(struct CUstream_st *stream)
 {
+    bool good = true;
+
     if (current == NULL)
         return BAD_CONTEXT;
-    for (size_t i = 0; i < stream->count; i++)
-        memcpy(stream->pending[i].target, stream->pending[i].source, stream->pending[i].size);
+    if (told_to_fail("cuStreamSynchronize"))
+        return 700;
+    for (size_t i = 0; i < stream->count; i++) {
+        const struct copy *at = &stream->pending[i];
+
+        if (at->list != NULL)
+            good = run_kernel(at) && good;
+        else
+            memcpy(at->target, at->source, at->size);
+    }
     stream->count = 0;
-    return told_to_fail("cuStreamSynchronize") ? 700 : OK;
+    return good ? OK : 700;
 }
 
 int

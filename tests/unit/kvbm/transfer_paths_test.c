@@ -574,7 +574,7 @@ urgent_tickets_go_first(void **rig_in)
 static void
 begun_tickets_end_early(void **rig_in)
 {
-    enum { MANY = 1024 };
+    enum { MANY = 4096 };
     struct rig *rig = *rig_in;
     static struct kvbm_copy copies[MANY];
     struct kvbm_ticket *ticket;
