@@ -38,6 +38,7 @@ struct advisor_daemon {
     struct advisor_tally *tally;
     struct advisor_store *store;
     struct advisor_rulebook *rulebook;
+    const char *policy_file; /* of the settings, which stay; "": none */
     struct index *index;
     struct wire_bus *bus;
     struct advisor_planner *planner;
@@ -95,6 +96,7 @@ open_rulebook(struct advisor_daemon *daemon, const struct advisor_settings *sett
         .file = settings->policy_file,
     };
 
+    daemon->policy_file = settings->policy_file == NULL ? "" : settings->policy_file;
     return advisor_rulebook_open(&daemon->rulebook, &options, err);
 }
 
@@ -452,6 +454,20 @@ advisor_daemon_close(struct advisor_daemon *daemon)
     kvt_free(daemon->ports_file);
     explicit_bzero(&daemon->order_key, sizeof(daemon->order_key));
     kvt_free(daemon);
+}
+
+void
+advisor_daemon_reload(struct advisor_daemon *daemon)
+{
+    struct kvt_error err;
+
+    if (daemon->policy_file[0] == '\0') {
+        kvt_log_info("advisor.daemon", "reloaded", "nothing: there is no policy.file");
+        return;
+    }
+    if (advisor_rulebook_reload(daemon->rulebook, advisor_engine_errands(daemon->engine),
+                                daemon->policy_file, &err) != KVT_OK)
+        return; /* it is in the log, and in the status */
 }
 
 uint16_t

@@ -62,6 +62,9 @@ void advisor_daemon_close(struct advisor_daemon *daemon);
 KVT_NODISCARD enum kvt_err advisor_daemon_failed(struct advisor_daemon *daemon,
                                                  struct kvt_error *err);
 
+/** Read the policy's file again, if there is one (SIGHUP). */
+void advisor_daemon_reload(struct advisor_daemon *daemon);
+
 uint16_t advisor_daemon_port(const struct advisor_daemon *daemon);
 
 #endif /* ADVISOR_DAEMON_H */

@@ -51,6 +51,7 @@ advisor_http_reasons(struct advisor_http *http, struct kvt_buffer *why)
 {
     const uint64_t now_ms = kvt_clock_unix_ms();
     const bool ready = advisor_http_ready(http, why);
+    struct kvt_error wrong;
     size_t uncertain;
     size_t silent;
     size_t live;
@@ -75,6 +76,10 @@ advisor_http_reasons(struct advisor_http *http, struct kvt_buffer *why)
     if (advisor_planner_mode(http->planner) == ADVISOR_MODE_ENFORCE &&
         !advisor_planner_settings(http->planner)->can_enforce)
         kvt_buffer_printf(why, "policy: enforce without orders.key_file orders nothing\n");
+    advisor_rulebook_file_error(http->rulebook, &wrong);
+    if (wrong.text[0] != '\0')
+        kvt_buffer_printf(why, "policy: the file was not taken, what was in force stays: %s\n",
+                          wrong.text);
     add_stuck_tiers(http, why);
     add_stuck_quotas(http, why);
     return ready;

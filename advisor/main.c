@@ -1,6 +1,9 @@
 #include <inttypes.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "advisor/daemon.h"
 #include "base/config.h"
@@ -87,13 +90,28 @@ read_settings(const struct kvt_config *config, struct advisor_settings *settings
     (void)advisor_mode_parse(kvt_config_string(config, ADVISOR_POLICY_MODE), &settings->mode);
 }
 
+/* What SIGHUP reads again. */
+static void
+reload_when_asked(struct advisor_daemon *daemon, const sigset_t *hangup)
+{
+    const struct timespec at_once = {0};
+
+    if (sigtimedwait(hangup, NULL, &at_once) == SIGHUP)
+        advisor_daemon_reload(daemon);
+}
+
 static enum kvt_err
 run(const struct kvt_config *config, struct kvt_error *err)
 {
     char token[KVT_HTTP_TOKEN_MAX + 1];
     struct advisor_settings settings;
     struct advisor_daemon *daemon;
+    sigset_t hangup;
     enum kvt_err rc;
+
+    (void)sigemptyset(&hangup); /* before there are threads, which inherit it */
+    (void)sigaddset(&hangup, SIGHUP);
+    (void)pthread_sigmask(SIG_BLOCK, &hangup, NULL);
 
     read_settings(config, &settings);
     rc = read_secrets(config, &settings, token, sizeof(token), err);
@@ -108,8 +126,10 @@ run(const struct kvt_config *config, struct kvt_error *err)
     kvt_log_info("advisor.daemon", "started", "admin port %u, policy mode %s",
                  advisor_daemon_port(daemon), advisor_mode_name(settings.mode));
     kvt_program_ready("taking events");
-    while (rc == KVT_OK && !kvt_program_wait(WAIT_MS))
+    while (rc == KVT_OK && !kvt_program_wait(WAIT_MS)) {
+        reload_when_asked(daemon, &hangup);
         rc = advisor_daemon_failed(daemon, err);
+    }
     kvt_log_info("advisor.daemon", "stopping", "%s", rc == KVT_OK ? "asked to stop" : err->text);
     advisor_daemon_close(daemon);
     return rc;

@@ -26,6 +26,7 @@ struct advisor_rulebook {
     uint64_t newest;      /* version in the store; the writing thread's */
     pthread_mutex_t lock; /* a leaf: guards `current` and every count */
     struct version *current;
+    struct kvt_error file_error; /* when it was read again; under the lock */
 };
 
 /* ---- a version ---- */
@@ -438,13 +439,15 @@ read_file_digest(struct advisor_rulebook *book, char digest[ADVISOR_POLICY_DIGES
 
 /* The file, where it is another than the last that was installed. */
 static enum kvt_err
-install_file(struct advisor_rulebook *book, const char *path, struct kvt_error *err)
+install_file(struct advisor_rulebook *book, struct advisor_errands *errands, const char *path,
+             struct kvt_error *err)
 {
     struct policy_problems *problems = kvt_calloc(1, sizeof(*problems));
     struct installation job = {.book = book, .source = "file"};
     char digest[ADVISOR_POLICY_DIGEST_MAX];
     char *text = NULL;
     size_t size = 0;
+    uint64_t version;
     enum kvt_err rc;
 
     if (problems == NULL)
@@ -464,8 +467,9 @@ install_file(struct advisor_rulebook *book, const char *path, struct kvt_error *
                            path);
     }
     if (rc == KVT_OK && (book->current == NULL || strcmp(job.version->rules.digest, digest) != 0))
-        rc = install(&job, err);
-    version_free(job.version);
+        rc = hand_over(&job, errands, &version, err);
+    else
+        version_free(job.version);
     kvt_free(text);
     kvt_free(problems);
     return rc;
@@ -540,7 +544,7 @@ advisor_rulebook_open(struct advisor_rulebook **out, const struct advisor_rulebo
     }
     rc = load(book, has_file, err);
     if (rc == KVT_OK && has_file)
-        rc = install_file(book, options->file, err);
+        rc = install_file(book, NULL, options->file, err);
     if (rc == KVT_OK)
         rc = install_settings(book, &options->settings, err);
     if (rc != KVT_OK) {
@@ -549,6 +553,33 @@ advisor_rulebook_open(struct advisor_rulebook **out, const struct advisor_rulebo
     }
     *out = book;
     return KVT_OK;
+}
+
+enum kvt_err
+advisor_rulebook_reload(struct advisor_rulebook *book, struct advisor_errands *errands,
+                        const char *path, struct kvt_error *err)
+{
+    struct kvt_error why = {.text = ""};
+    const enum kvt_err rc = install_file(book, errands, path, &why);
+
+    if (rc == KVT_OK)
+        kvt_log_info("advisor.rulebook", "reloaded", "%s was read again", path);
+    else
+        kvt_log_error("advisor.rulebook", "reload_failed", "%s; what was in force stays", why.text);
+    (void)pthread_mutex_lock(&book->lock);
+    book->file_error = why;
+    (void)pthread_mutex_unlock(&book->lock);
+    if (err != NULL)
+        *err = why;
+    return rc;
+}
+
+void
+advisor_rulebook_file_error(struct advisor_rulebook *book, struct kvt_error *why)
+{
+    (void)pthread_mutex_lock(&book->lock);
+    *why = book->file_error;
+    (void)pthread_mutex_unlock(&book->lock);
 }
 
 void

@@ -119,6 +119,14 @@ KVT_NODISCARD enum kvt_err advisor_rulebook_rollback(struct advisor_rulebook *bo
                                                      uint64_t expected, uint64_t *version,
                                                      struct kvt_error *err);
 
+/** Read the file again, as at a start.  Whatever is wrong is in the log and in `err`, and what was
+ *  in force stays; as advisor_rulebook_install() in what it returns. */
+KVT_NODISCARD enum kvt_err advisor_rulebook_reload(struct advisor_rulebook *book,
+                                                   struct advisor_errands *errands,
+                                                   const char *path, struct kvt_error *err);
+/** Why the file was not taken when it was read last; "": it was.  Any thread. */
+void advisor_rulebook_file_error(struct advisor_rulebook *book, struct kvt_error *why);
+
 /* ---- rulebook_text.c ---- */
 
 /** The settings as a policy. */

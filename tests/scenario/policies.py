@@ -4,6 +4,7 @@ taken from a file; and a block whose rule is explained and then acts."""
 
 import hashlib
 import json
+import signal
 import subprocess
 import threading
 import time
@@ -211,6 +212,34 @@ def check_file(stack, model):
     stack.write_file(text)
     start(advisor)
     model.add("file", text)
+    model.check()
+    check_hangup(stack, model)
+
+
+def reasons(stack):
+    return " ".join(stack.advisor.ask("/v1/status")["reasons"])
+
+
+def check_hangup(stack, model):
+    """SIGHUP reads the file again; a wrong one is said, and changes nothing."""
+    advisor = stack.advisor
+    text = policy(66)
+    stack.write_file(text)
+    advisor.child.send_signal(signal.SIGHUP)
+    wait_until(lambda: None if advisor.ask("/v1/policy")["version"] > model.versions[-1][0] else "the former one",
+               30 * stack.run.slow, "the file is read again")
+    model.add("file", text)
+    model.check()
+    stack.write_file(WRONG)
+    advisor.child.send_signal(signal.SIGHUP)
+    wait_until(lambda: None if "the file was not taken" in reasons(stack) else reasons(stack) or "nothing",
+               30 * stack.run.slow, "the status says that the file is wrong")
+    expect(f"{stack.file}:4:28" in advisor.tail(6000), advisor.tail(2000))
+    model.check()
+    stack.write_file(text)
+    advisor.child.send_signal(signal.SIGHUP)
+    wait_until(lambda: "still said" if "the file was not taken" in reasons(stack) else None,
+               30 * stack.run.slow, "the status says it no more")
     model.check()
 
 

@@ -349,6 +349,38 @@ a_file_is_installed_when_it_changes(void **state)
 }
 
 static void
+a_file_is_read_again_when_asked(void **state)
+{
+    struct scene *scene = scene_new();
+    struct kvt_error why;
+    char text[TEXT_MAX_BYTES];
+
+    (void)state;
+    write_file(scene, text_of(0, text));
+    assert_int_equal(reopen(scene), KVT_OK);
+    assert_int_equal(advisor_rulebook_reload(scene->book, NULL, scene->file, &why), KVT_OK);
+    assert_in_force(scene, 2, "file", text);
+    write_file(scene, text_of(1, text));
+    assert_int_equal(advisor_rulebook_reload(scene->book, NULL, scene->file, &why), KVT_OK);
+    assert_in_force(scene, 3, "file", text);
+    /* One that is wrong changes nothing, and is said until it is right. */
+    write_file(scene, "version: 1\ntiers: {hot: {level: G9}}\nrules: []\n");
+    assert_int_equal(advisor_rulebook_reload(scene->book, NULL, scene->file, &why), KVT_INVALID);
+    assert_in_force(scene, 3, "file", text);
+    advisor_rulebook_file_error(scene->book, &why);
+    assert_non_null(strstr(why.text, "kvtier policy validate"));
+    assert_int_equal(unlink(scene->file), 0);
+    assert_int_not_equal(advisor_rulebook_reload(scene->book, NULL, scene->file, &why), KVT_OK);
+    assert_in_force(scene, 3, "file", text);
+    write_file(scene, text);
+    assert_int_equal(advisor_rulebook_reload(scene->book, NULL, scene->file, &why), KVT_OK);
+    advisor_rulebook_file_error(scene->book, &why);
+    assert_string_equal(why.text, "");
+    assert_in_force(scene, 3, "file", text);
+    scene_free(scene);
+}
+
+static void
 a_wrong_file_is_no_start(void **state)
 {
     struct scene *scene = scene_new();
@@ -705,6 +737,7 @@ main(void)
         cmocka_unit_test(the_largest_policy_is_taken),
         cmocka_unit_test(what_is_held_stays),
         cmocka_unit_test(a_file_is_installed_when_it_changes),
+        cmocka_unit_test(a_file_is_read_again_when_asked),
         cmocka_unit_test(a_wrong_file_is_no_start),
         cmocka_unit_test(a_policy_that_cannot_be_read_any_more),
         cmocka_unit_test(a_rollback_is_a_new_version),
