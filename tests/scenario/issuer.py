@@ -29,12 +29,13 @@ class Issuer:
             result = dict(zip(RESULT, row))
             self.results[result["id"]] = result
 
-    def send(self, verb, items, until_ms=None):
-        """`items`: [hash, parent, position, ranks]; the order's id."""
+    def send(self, verb, items, until_ms=None, edge=None):
+        """`items`: [hash, parent, position, ranks]; `edge` of a move: (from, to, keep).  The order's id."""
         now, number = int(time.time() * 1000), self.next_id
         self.next_id += 1
         payload = bus.pack([1, self.name, self.namespace, 1, number, now, now + EXPIRY_MS, VERBS[verb],
-                            "issuer", items] + ([] if until_ms is None else [until_ms]))
+                            "issuer", items] + ([] if until_ms is None else [until_ms])
+                           + ([] if edge is None else [list(edge)]))
         mac = hmac.new(self.key, payload, hashlib.sha256).digest()
         self.bus.publish(f"kvtier.v1.orders.{self.name}", bus.pack([payload, mac]))
         return number
