@@ -20,6 +20,7 @@ enum {
 struct app {
     struct kvbm_settings settings;
     struct kvbm_shared shared;
+    struct kvbm_cost cost; /* where shared.cost is not NULL */
     struct kvt_metrics *registry;
     struct kvbm_stack **stacks;
     uint32_t stack_count;
@@ -60,13 +61,36 @@ open_gpu(struct app *app, struct kvt_error *err)
     return KVT_OK;
 }
 
+/* Both settings at 0: there is nothing to weigh. */
+static enum kvt_err
+open_cost(struct app *app, struct kvt_error *err)
+{
+    const struct kvbm_settings *settings = &app->settings;
+    enum kvt_err rc;
+
+    if (settings->prefill_rate == 0 && settings->deadline_ms == 0)
+        return KVT_OK;
+    rc = kvbm_cost_init(&app->cost, &(struct kvbm_cost_options){
+                                        .prefill_rate = (double)settings->prefill_rate,
+                                        .deadline_ms = settings->deadline_ms,
+                                        .block_bytes = settings->layout.block_size,
+                                        .block_tokens = settings->block_tokens,
+                                    });
+    if (rc != KVT_OK)
+        return kvt_error_set(err, rc, "cost of onboarding");
+    app->shared.cost = &app->cost;
+    return KVT_OK;
+}
+
 static enum kvt_err
 open_shared(struct app *app, struct kvt_error *err)
 {
     enum kvt_err rc;
 
     app->shared.settings = &app->settings;
-    rc = open_gpu(app, err);
+    rc = open_cost(app, err);
+    if (rc == KVT_OK)
+        rc = open_gpu(app, err);
     if (rc == KVT_OK)
         rc = kvbm_transfer_new(&app->shared.transfer, TRANSFER_QUEUE_MAX, err);
     if (rc == KVT_OK)
@@ -226,6 +250,8 @@ app_close(struct app *app)
     kvbm_remote_close(app->shared.remote);
     kvbm_transfer_free(app->shared.transfer);
     kvbm_cuda_close(app->shared.cuda);
+    if (app->shared.cost != NULL)
+        kvbm_cost_release(app->shared.cost);
     kvbm_metrics_free(app->status.metrics);
     kvt_metrics_free(app->registry);
 }

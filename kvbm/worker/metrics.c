@@ -16,6 +16,9 @@
     X(verified_blocks, "kvtier_worker_verified_blocks_total", "", "Blocks compared byte by byte")  \
     X(verified_bytes, "kvtier_worker_verified_bytes_total", "", "Bytes compared")                  \
     X(lost_hits, "kvtier_worker_lost_hits_total", "", "Planned hits that were gone when read")     \
+    X(dearer, "kvtier_worker_refused_hits_total", "reason=\"dearer\"",                             \
+      "Hits not taken, by reason")                                                                 \
+    X(late, "kvtier_worker_refused_hits_total", "reason=\"late\"", "Hits not taken, by reason")    \
     X(unplaced, "kvtier_worker_unplaced_total", "", "Blocks a tier had no room for")               \
     X(g4_failed, "kvtier_worker_gateway_failures_total", "", "Questions to the gateway unanswered")
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "kvbm/worker/serve_internal.h"
 
 enum { GROW_STEP = 256 };
@@ -117,6 +118,19 @@ nearest(uint8_t mask)
     return KVT_TIER_G4;
 }
 
+/* Blocks in a row that are taken from one tier at once. */
+static uint32_t
+run_of(const struct kvbm_serve *serve, uint32_t at, uint32_t prefix)
+{
+    const enum kvt_tier tier = nearest(serve->masks[at]);
+    uint32_t run = 1;
+
+    while (at + run < prefix && run < serve->stack->chunk && serve->masks[at + run] != 0 &&
+           nearest(serve->masks[at + run]) == tier)
+        run++;
+    return run;
+}
+
 /* What was planned is gone from `tier`: taking the blocks before it may have pushed it down.  Look
  * again, once a block; the gateway's answer stays what it was. */
 static void
@@ -141,21 +155,48 @@ plan_again(struct kvbm_serve *serve, const uint64_t *hashes, uint32_t at, uint32
         serve->masks[at] &= (uint8_t)~remote;
 }
 
+/* Where the planned prefix ends when what is not worth its wait is left out.  Asked again before
+ * each step: time passes, and estimates change. */
+static uint32_t
+worth_end(struct kvbm_serve *serve, uint32_t at, uint32_t prefix, uint64_t began_ms)
+{
+    struct kvbm_stack *stack = serve->stack;
+    const uint64_t now_ms = kvt_clock_mono_ms();
+    struct kvbm_cost_run runs[KVBM_COST_RUNS_MAX];
+    enum kvbm_cost_reason reason;
+    uint32_t seen = at;
+    uint32_t chosen;
+    size_t count = 0;
+
+    if (stack->shared->cost == NULL)
+        return prefix;
+    while (seen < prefix && serve->masks[seen] != 0 && count < KVBM_COST_RUNS_MAX) {
+        const uint32_t run = run_of(serve, seen, prefix);
+
+        runs[count++] = (struct kvbm_cost_run){nearest(serve->masks[seen]), run};
+        seen += run;
+    }
+    chosen = kvbm_cost_choose(stack->shared->cost, runs, count, now_ms - began_ms, now_ms, &reason);
+    if (reason == KVBM_COST_TAKEN)
+        return prefix;
+    kvbm_count(reason == KVBM_COST_LATE ? &stack->counters.late : &stack->counters.dearer,
+               prefix - at - chosen);
+    return at + chosen;
+}
+
 /* Take the planned prefix, in runs of one tier.  Returns how much of it there really was. */
 static uint32_t
 take_prefix(struct kvbm_serve *serve, const uint64_t *hashes, uint32_t prefix)
 {
+    const uint64_t began_ms = kvt_clock_mono_ms();
     uint32_t at = 0;
 
     serve->retried = 0;
-    while (at < prefix && serve->masks[at] != 0) {
+    while ((prefix = worth_end(serve, at, prefix, began_ms)) > at && serve->masks[at] != 0) {
         const enum kvt_tier tier = nearest(serve->masks[at]);
-        uint32_t run = 1;
+        const uint32_t run = run_of(serve, at, prefix);
         uint32_t taken;
 
-        while (at + run < prefix && run < serve->stack->chunk && serve->masks[at + run] != 0 &&
-               nearest(serve->masks[at + run]) == tier)
-            run++;
         taken = kvbm_serve_take(serve, tier, at, run);
         at += taken;
         if (taken < run)

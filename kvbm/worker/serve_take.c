@@ -1,6 +1,7 @@
 #include <assert.h>
 #include <inttypes.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "kvbm/block.h"
 #include "kvbm/worker/content.h"
@@ -91,6 +92,50 @@ allocate(struct kvbm_stack *stack, struct kvbm_pool *pool, uint32_t count,
     return KVT_OK;
 }
 
+/* What a tier takes is measured where its bytes are waited for. */
+struct watch {
+    struct kvbm_cost *cost;
+    enum kvt_tier tier;
+    uint64_t bytes;
+    uint64_t ahead;
+    uint64_t began_ns;
+};
+
+static struct watch
+watch_begin(const struct kvbm_stack *stack, enum kvt_tier tier, uint32_t blocks)
+{
+    struct watch watch = {.cost = stack->shared->cost, .tier = tier};
+
+    if (watch.cost == NULL)
+        return watch;
+    watch.bytes = blocks * (uint64_t)stack->g2.storage->block_size;
+    watch.ahead = kvbm_cost_begin(watch.cost, tier, watch.bytes);
+    watch.began_ns = kvt_clock_mono_ns();
+    return watch;
+}
+
+static void
+watch_end(const struct watch *watch, bool good)
+{
+    const uint64_t now_ns = kvt_clock_mono_ns();
+
+    if (watch->cost != NULL)
+        kvbm_cost_end(watch->cost, watch->tier, watch->bytes, watch->ahead,
+                      (double)(now_ns - watch->began_ns) / 1e6, good, now_ns / 1000000);
+}
+
+/* Move blocks up, and learn how long that takes. */
+static enum kvt_err
+run_watched(struct kvbm_stack *stack, enum kvt_tier tier,
+            const struct kvbm_transfer_request *request)
+{
+    const struct watch watch = watch_begin(stack, tier, (uint32_t)request->count);
+    const enum kvt_err rc = kvbm_transfer_run(stack->shared->transfer, request);
+
+    watch_end(&watch, rc == KVT_OK);
+    return rc;
+}
+
 /* Copy held G2 blocks into G1 and check them there: this reads every byte of the copy the engine
  * would use.  A wrong one is dropped from G2 too.  Returns how many from the first on are right. */
 static uint32_t
@@ -108,13 +153,14 @@ onboard(struct kvbm_stack *stack, const struct kvbm_label *labels, struct kvt_ha
     }
     for (uint32_t i = 0; i < count; i++)
         copies[i] = (struct kvbm_copy){g2[i].block, g1[i].block, KVT_OK};
-    if (kvbm_transfer_run(stack->shared->transfer, &(struct kvbm_transfer_request){
-                                                       .path = KVBM_PATH_H2D,
-                                                       .source = stack->g2.storage,
-                                                       .target = stack->g1.storage,
-                                                       .copies = copies,
-                                                       .count = count,
-                                                   }) != KVT_OK)
+    if (run_watched(stack, KVT_TIER_G2,
+                    &(struct kvbm_transfer_request){
+                        .path = KVBM_PATH_H2D,
+                        .source = stack->g2.storage,
+                        .target = stack->g1.storage,
+                        .copies = copies,
+                        .count = count,
+                    }) != KVT_OK)
         kvt_log_error("worker.serve", "onboard_failed", "%s: copying to the device failed",
                       stack->name);
     for (uint32_t i = 0; i < count; i++) {
@@ -223,13 +269,14 @@ take_g3(struct kvbm_stack *stack, const struct kvbm_label *labels, uint32_t coun
     }
     for (uint32_t i = 0; i < found; i++)
         copies[i] = (struct kvbm_copy){g3[i].block, g2[i].block, KVT_OK};
-    if (kvbm_transfer_run(stack->shared->transfer, &(struct kvbm_transfer_request){
-                                                       .path = KVBM_PATH_DISK2H,
-                                                       .source = stack->g3.storage,
-                                                       .target = stack->g2.storage,
-                                                       .copies = copies,
-                                                       .count = found,
-                                                   }) != KVT_OK)
+    if (run_watched(stack, KVT_TIER_G3,
+                    &(struct kvbm_transfer_request){
+                        .path = KVBM_PATH_DISK2H,
+                        .source = stack->g3.storage,
+                        .target = stack->g2.storage,
+                        .copies = copies,
+                        .count = found,
+                    }) != KVT_OK)
         kvt_log_warn("worker.serve", "disk_unreadable",
                      "%s: blocks of the disk tier could not be "
                      "read and are dropped",
@@ -255,6 +302,8 @@ take_g4(struct kvbm_serve *serve, uint32_t at, uint32_t count)
     struct kvt_handle g2[KVBM_STACK_CHUNK];
     void *buffers[KVBM_STACK_CHUNK];
     enum kvt_err statuses[KVBM_STACK_CHUNK];
+    struct watch watch;
+    uint32_t arrived = 0;
     uint32_t good;
 
     kvbm_offload_make_room(stack->offload, KVBM_EDGE_G2, count,
@@ -263,7 +312,11 @@ take_g4(struct kvbm_serve *serve, uint32_t at, uint32_t count)
         return 0;
     for (uint32_t i = 0; i < count; i++)
         buffers[i] = kvbm_storage_address(stack->g2.storage, g2[i].block);
+    watch = watch_begin(stack, KVT_TIER_G4, count);
     kvbm_remote_get(stack->shared->remote, serve->ids + at, count, buffers, statuses);
+    for (uint32_t i = 0; i < count; i++)
+        arrived += statuses[i] == KVT_OK;
+    watch_end(&watch, arrived == count);
     good = arrive(stack, KVT_TIER_G4, serve->labels + at, g2, statuses, count);
     kvbm_count(&stack->counters.hits_g4, good);
     kvbm_count(&stack->counters.bytes_g4_g2, good * stack->g2.storage->block_size);

@@ -148,6 +148,9 @@ load_tiers(struct kvbm_settings *settings, const struct kvt_config *config, stru
     settings->high_ppm = kvt_config_ppm(config, ROW(OFFLOAD_HIGH));
     settings->low_ppm = kvt_config_ppm(config, ROW(OFFLOAD_LOW));
     settings->room_wait_ms = kvt_config_u64(config, ROW(OFFLOAD_WAIT));
+    settings->prefill_rate = kvt_config_u64(config, ROW(ONBOARD_PREFILL_RATE));
+    settings->deadline_ms = kvt_config_u64(config, ROW(ONBOARD_DEADLINE));
+    settings->block_tokens = (uint32_t)kvt_config_u64(config, ROW(BLOCK_TOKENS));
     if (settings->low_ppm >= settings->high_ppm)
         return kvt_error_set(err, KVT_INVALID, "offload.low must be below offload.high");
     return KVT_OK;

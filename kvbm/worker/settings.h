@@ -58,6 +58,9 @@ struct kvbm_settings {
     uint32_t high_ppm;
     uint32_t low_ppm;
     uint64_t room_wait_ms;
+    uint64_t prefill_rate; /* tokens a second; 0: not known */
+    uint64_t deadline_ms;  /* of a request's blocks; 0: none */
+    uint32_t block_tokens;
 
     enum wire_publisher_mode transport;
     bool publish_g1;

@@ -12,6 +12,7 @@
 #ifndef KVBM_WORKER_STACK_H
 #define KVBM_WORKER_STACK_H
 
+#include "kvbm/cost.h"
 #include "kvbm/cuda/driver.h"
 #include "kvbm/offload.h"
 #include "kvbm/worker/counters.h"
@@ -26,6 +27,7 @@ struct kvbm_shared {
     struct kvbm_remote *remote; /* NULL: no object tier */
     struct kvbm_cuda *cuda;     /* NULL: G1 is host memory */
     struct wire_bus *bus;       /* NULL: nothing is published */
+    struct kvbm_cost *cost;     /* NULL: whatever is there is taken */
 };
 
 struct kvbm_stack {

@@ -134,6 +134,48 @@ computed_blocks_are_found_in_every_tier(void **state)
     assert_true(kvbm_counted(&counters->verified_blocks) >= UINT64_C(2) * REQUEST);
 }
 
+/* What computing beats, or what would come too late, is not waited for; what lies in G1 is. */
+static void
+what_is_not_worth_it_is_computed(void **state)
+{
+    struct fixture *fixture = *state;
+    struct kvbm_counters *counters = &fixture->stack->counters;
+    struct kvbm_cost cost;
+
+    serve(fixture, 1, REQUEST);
+    assert_int_equal(kvbm_cost_init(&cost, &(struct kvbm_cost_options){.prefill_rate = 1e12,
+                                                                       .block_bytes = BLOCK,
+                                                                       .block_tokens = 1}),
+                     KVT_OK);
+    fixture->shared.cost = &cost;
+    serve(fixture, 1, REQUEST);
+    assert_true(kvbm_counted(&counters->dearer) > 0);
+    assert_int_equal(kvbm_counted(&counters->late), 0);
+    assert_int_equal(kvbm_counted(&counters->hits_g2) + kvbm_counted(&counters->hits_g3), 0);
+    assert_int_equal(kvbm_counted(&counters->computed), REQUEST + kvbm_counted(&counters->dearer));
+    assert_int_equal(kvbm_counted(&counters->lost_hits), 0);
+    assert_int_equal(hits(counters) + kvbm_counted(&counters->computed), 2 * REQUEST);
+
+    /* A device that hangs: an hour for a block. */
+    cost.options =
+        (struct kvbm_cost_options){.deadline_ms = 1000, .block_bytes = BLOCK, .block_tokens = 1};
+    for (int i = 0; i < 100; i++)
+        kvbm_cost_end(&cost, KVT_TIER_G2, BLOCK, kvbm_cost_begin(&cost, KVT_TIER_G2, BLOCK), 3.6e6,
+                      true, kvt_clock_mono_ms());
+    serve(fixture, 1, REQUEST);
+    assert_true(kvbm_counted(&counters->late) > 0);
+    assert_int_equal(kvbm_counted(&counters->hits_g2) + kvbm_counted(&counters->hits_g3), 0);
+
+    /* Nothing speaks against it any more. */
+    cost.options.deadline_ms = 0;
+    serve(fixture, 1, REQUEST);
+    assert_true(kvbm_counted(&counters->hits_g2) > 0);
+    assert_int_equal(kvbm_counted(&counters->wrong_bytes), 0);
+    assert_int_equal(cost.paths[KVT_TIER_G2].ahead + cost.paths[KVT_TIER_G3].ahead, 0);
+    fixture->shared.cost = NULL;
+    kvbm_cost_release(&cost);
+}
+
 static uint64_t
 registered(const struct kvbm_stack *stack)
 {
@@ -352,6 +394,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(computed_blocks_are_found_in_every_tier, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_is_not_worth_it_is_computed, set_up, tear_down),
         cmocka_unit_test_setup_teardown(index_and_pools_agree, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_changed_byte_is_noticed_and_healed, set_up, tear_down),
         cmocka_unit_test_setup_teardown(bad_lines_are_counted_and_named, set_up, tear_down),
