@@ -200,6 +200,8 @@ static const struct kvbm_storage_ops disk_ops = {
     .write = disk_write,
     .address = disk_address,
     .close = disk_close,
+    .commit = kvbm_disk_commit,
+    .forget = kvbm_disk_forget,
 };
 
 struct kvbm_disk *

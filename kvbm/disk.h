@@ -12,7 +12,8 @@
  * kvbm_disk_commit() makes written blocks last under their names, kvbm_disk_found() walks over what
  * there was at opening.  After a kill or a power cut at any instant every block found is whole, the
  * latest of its name, and none is missing whose commit was answered and which nobody wrote or
- * forgot since.  The order of writes and syncs that makes it so is in kvbm/disk_index.h.
+ * forgot since.  A block that its pool evicted and nobody wrote over is found too: its bytes are
+ * still those of its name.  The order of writes and syncs that makes it so is in kvbm/disk_index.h.
  *
  * Ownership: a kvbm_storage; close it with kvbm_storage_close().
  * Threads:   as kvbm/storage.h; commit, forget and found likewise.  kvbm_disk_clear(): alone.
@@ -76,12 +77,11 @@ void kvbm_disk_stats(struct kvbm_storage *storage, struct kvbm_disk_stats *stats
  *
  * @return KVT_OK when all are, else the first failure
  */
-enum kvt_err kvbm_disk_commit(struct kvbm_storage *storage, struct kvbm_disk_entry *entries,
+enum kvt_err kvbm_disk_commit(struct kvbm_storage *storage, struct kvbm_storage_name *entries,
                               size_t count);
 
 /** Durably forget blocks and their content.  KVT_IO: they may be found again. */
-KVT_NODISCARD enum kvt_err kvbm_disk_forget(struct kvbm_storage *storage, const uint32_t *blocks,
-                                            size_t count);
+enum kvt_err kvbm_disk_forget(struct kvbm_storage *storage, const uint32_t *blocks, size_t count);
 
 /** Durably forget everything. */
 KVT_NODISCARD enum kvt_err kvbm_disk_clear(struct kvbm_storage *storage);
@@ -89,7 +89,7 @@ KVT_NODISCARD enum kvt_err kvbm_disk_clear(struct kvbm_storage *storage);
 /** Blocks of an earlier process, from `*at` on, at most `capacity`; advances `*at`.  Returns how
  *  many: fewer than `capacity` means that was the end, and lets go of what is needed to ask again.
  */
-size_t kvbm_disk_found(struct kvbm_storage *storage, uint32_t *at, struct kvbm_disk_entry *entries,
-                       size_t capacity);
+size_t kvbm_disk_found(struct kvbm_storage *storage, uint32_t *at,
+                       struct kvbm_storage_name *entries, size_t capacity);
 
 #endif /* KVBM_DISK_H */

@@ -18,7 +18,7 @@
 
 enum {
     VERSION = 1,
-    FIXED_BYTES = 56,  /* of a record, before the crcs */
+    FIXED_BYTES = 64,  /* of a record, before the crcs */
     RECORD_ALIGN = 64, /* and the size of a record is a multiple of it */
     READ_BYTES = 1 << 20,
 };
@@ -47,6 +47,7 @@ struct record {
     uint64_t hash;
     uint64_t parent;
     uint64_t prefix_hash;
+    uint64_t tokens_hash;
     uint32_t parts;
     uint32_t reserved;
     uint32_t crcs[]; /* `parts` of them, and one of all before */
@@ -306,7 +307,7 @@ kvbm_disk_index_live(const struct kvbm_disk_index *index, uint32_t block)
 
 bool
 kvbm_disk_index_get(const struct kvbm_disk_index *index, uint32_t block,
-                    struct kvbm_disk_entry *entry, uint32_t *crcs)
+                    struct kvbm_storage_name *entry, uint32_t *crcs)
 {
     const struct record *record;
 
@@ -316,10 +317,11 @@ kvbm_disk_index_get(const struct kvbm_disk_index *index, uint32_t block,
     record = found_at(index, block);
     if (record->parts == 0)
         return false;
-    *entry = (struct kvbm_disk_entry){
+    *entry = (struct kvbm_storage_name){
         .block = block,
         .id = {record->hash, record->parent, record->position},
         .prefix_hash = record->prefix_hash,
+        .tokens_hash = record->tokens_hash,
     };
     memcpy(crcs, record->crcs, index->parts * sizeof(*crcs));
     return true;
@@ -350,7 +352,7 @@ kvbm_disk_index_erase(struct kvbm_disk_index *index, const uint32_t *blocks, siz
 }
 
 enum kvt_err
-kvbm_disk_index_put(struct kvbm_disk_index *index, const struct kvbm_disk_entry *entry,
+kvbm_disk_index_put(struct kvbm_disk_index *index, const struct kvbm_storage_name *entry,
                     const uint32_t *crcs)
 {
     union {
@@ -371,6 +373,7 @@ kvbm_disk_index_put(struct kvbm_disk_index *index, const struct kvbm_disk_entry 
         .hash = entry->id.hash,
         .parent = entry->id.parent,
         .prefix_hash = entry->prefix_hash,
+        .tokens_hash = entry->tokens_hash,
         .parts = index->parts,
     };
     memcpy(out.bytes + FIXED_BYTES, crcs, index->parts * sizeof(*crcs));

@@ -30,20 +30,12 @@
 #include <stdbool.h>
 
 #include "kvbm/aio.h"
-#include "kvtier/block.h"
+#include "kvbm/storage.h"
 
 #define KVBM_DISK_PARTS_MAX    1024
 #define KVBM_DISK_HEADER_BYTES 4096
 
 struct kvbm_disk_index;
-
-/* What a record says but for the crcs. */
-struct kvbm_disk_entry {
-    uint32_t block;
-    struct kvt_block_id id;
-    uint64_t prefix_hash; /* of kvtier/event.h */
-    enum kvt_err status;  /* out, of kvbm_disk_commit() */
-};
 
 struct kvbm_disk_index_options {
     const char *path;
@@ -72,7 +64,7 @@ bool kvbm_disk_index_live(const struct kvbm_disk_index *index, uint32_t block);
 
 /** The record of a block found at opening, and its crcs (`parts` of them); false: none. */
 bool kvbm_disk_index_get(const struct kvbm_disk_index *index, uint32_t block,
-                         struct kvbm_disk_entry *entry, uint32_t *crcs);
+                         struct kvbm_storage_name *entry, uint32_t *crcs);
 
 /** Let go of what opening found and kvbm_disk_index_get() gives. */
 void kvbm_disk_index_forget_found(struct kvbm_disk_index *index);
@@ -83,7 +75,7 @@ KVT_NODISCARD enum kvt_err kvbm_disk_index_erase(struct kvbm_disk_index *index,
 
 /** Write a record; it lasts after kvbm_disk_index_sync(). */
 KVT_NODISCARD enum kvt_err kvbm_disk_index_put(struct kvbm_disk_index *index,
-                                               const struct kvbm_disk_entry *entry,
+                                               const struct kvbm_storage_name *entry,
                                                const uint32_t *crcs);
 KVT_NODISCARD enum kvt_err kvbm_disk_index_sync(struct kvbm_disk_index *index);
 

@@ -36,7 +36,7 @@ sync_folder(const char *path, struct kvt_error *err)
 static void
 take_over(struct kvbm_disk *disk, uint32_t block)
 {
-    struct kvbm_disk_entry entry;
+    struct kvbm_storage_name entry;
 
     if (!kvbm_disk_index_get(disk->index, block, &entry, disk->crcs + (size_t)block * disk->parts))
         return;
@@ -123,7 +123,7 @@ kvbm_disk_retire(struct kvbm_disk *disk, struct kvbm_storage_io *ios, size_t cou
 }
 
 enum kvt_err
-kvbm_disk_commit(struct kvbm_storage *storage, struct kvbm_disk_entry *entries, size_t count)
+kvbm_disk_commit(struct kvbm_storage *storage, struct kvbm_storage_name *entries, size_t count)
 {
     struct kvbm_disk *disk = kvbm_disk_of(storage);
     enum kvt_err result = KVT_OK;
@@ -134,7 +134,7 @@ kvbm_disk_commit(struct kvbm_storage *storage, struct kvbm_disk_entry *entries, 
     if (rc != KVT_OK)
         kvbm_disk_index_distrust(disk->index); /* a second sync would not tell about the first */
     for (size_t i = 0; i < count; i++) {
-        struct kvbm_disk_entry *entry = &entries[i];
+        struct kvbm_storage_name *entry = &entries[i];
 
         entry->status = kvbm_disk_whole(disk, entry->block) ? rc : KVT_NOTFOUND;
         if (entry->status == KVT_OK && disk->index != NULL)
@@ -174,7 +174,7 @@ kvbm_disk_clear(struct kvbm_storage *storage)
 }
 
 size_t
-kvbm_disk_found(struct kvbm_storage *storage, uint32_t *at, struct kvbm_disk_entry *entries,
+kvbm_disk_found(struct kvbm_storage *storage, uint32_t *at, struct kvbm_storage_name *entries,
                 size_t capacity)
 {
     struct kvbm_disk *disk = kvbm_disk_of(storage);

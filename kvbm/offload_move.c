@@ -27,6 +27,8 @@ settle(struct kvbm_edge_state *edge, const struct passenger *passenger)
     case KVT_NOTFOUND:
         atomic_fetch_add(&edge->corrupt, 1);
         atomic_fetch_add(&edge->failed, 1);
+        /* Or it would be there again after a restart. */
+        (void)kvbm_storage_forget(edge->source.storage, &passenger->source.block, 1);
         kvbm_pool_discard(pool, passenger->source);
         return false;
     case KVT_FULL: atomic_fetch_add(&edge->full, 1); /* fall through */
@@ -49,6 +51,27 @@ settle(struct kvbm_edge_state *edge, const struct passenger *passenger)
     return true;
 }
 
+/* A target that outlives the process remembers what arrived before anybody can find it.  Where it
+ * cannot, the block is good for as long as the process lives. */
+static void
+commit_arrivals(struct kvbm_edge_state *edge, const struct passenger *movers,
+                const struct kvbm_copy *copies, size_t count)
+{
+    struct kvbm_storage_name names[KVBM_OFFLOAD_BATCH];
+    size_t arrived = 0;
+
+    for (size_t i = 0; i < count; i++)
+        if (copies[i].status == KVT_OK)
+            names[arrived++] = (struct kvbm_storage_name){
+                .block = movers[i].target.block,
+                .id = movers[i].label.id,
+                .prefix_hash = movers[i].label.prefix_hash,
+                .tokens_hash = movers[i].label.tokens_hash,
+            };
+    if (arrived > 0)
+        (void)kvbm_storage_commit(edge->target.storage, names, arrived);
+}
+
 /* Name the arrived blocks in the target; what did not arrive goes back to being free. */
 static void
 register_arrivals(struct kvbm_edge_state *edge, struct passenger *movers,
@@ -56,6 +79,7 @@ register_arrivals(struct kvbm_edge_state *edge, struct passenger *movers,
 {
     struct kvbm_pool *pool = edge->target.pool;
 
+    commit_arrivals(edge, movers, copies, count);
     for (size_t i = 0; i < count; i++) {
         struct passenger *mover = &movers[i];
         enum kvt_err rc = copies[i].status;

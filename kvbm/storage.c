@@ -94,6 +94,22 @@ kvbm_storage_move(struct kvbm_storage *target, struct kvbm_storage *source,
     return source->ops->move != NULL && source->ops->move(target, source, moves, count);
 }
 
+enum kvt_err
+kvbm_storage_commit(struct kvbm_storage *storage, struct kvbm_storage_name *names, size_t count)
+{
+    if (storage->ops->commit != NULL)
+        return storage->ops->commit(storage, names, count);
+    for (size_t i = 0; i < count; i++)
+        names[i].status = KVT_OK;
+    return KVT_OK;
+}
+
+enum kvt_err
+kvbm_storage_forget(struct kvbm_storage *storage, const uint32_t *blocks, size_t count)
+{
+    return storage->ops->forget == NULL ? KVT_OK : storage->ops->forget(storage, blocks, count);
+}
+
 void
 kvbm_storage_close(struct kvbm_storage *storage)
 {

@@ -20,6 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "kvtier/block.h"
 #include "kvtier/error.h"
 
 #define KVBM_STORAGE_ALIGN      4096
@@ -45,6 +46,15 @@ struct kvbm_storage_io {
     size_t size;         /* 0: the whole block */
 };
 
+/* What a written block is called, for a storage that remembers it. */
+struct kvbm_storage_name {
+    uint32_t block;
+    struct kvt_block_id id;
+    uint64_t prefix_hash; /* of kvtier/event.h */
+    uint64_t tokens_hash; /* of its own tokens; 0: unknown */
+    enum kvt_err status;  /* out */
+};
+
 /* A part of a block from one storage to another without host memory between. */
 struct kvbm_storage_move {
     uint32_t source;
@@ -65,6 +75,11 @@ struct kvbm_storage_ops {
      *  these two, and nothing was done.  No parts at all is the question whether it could. */
     bool (*move)(struct kvbm_storage *target, struct kvbm_storage *source,
                  struct kvbm_storage_move *moves, size_t count);
+    /** May both be NULL: nothing outlives the process.  Make completely written blocks last under
+     *  their names, and durably forget blocks. */
+    enum kvt_err (*commit)(struct kvbm_storage *storage, struct kvbm_storage_name *names,
+                           size_t count);
+    enum kvt_err (*forget)(struct kvbm_storage *storage, const uint32_t *blocks, size_t count);
 };
 
 /* The head of every implementation. */
@@ -98,6 +113,14 @@ void *kvbm_storage_address(struct kvbm_storage *storage, uint32_t block);
  *  parts it only says whether they could. */
 bool kvbm_storage_move(struct kvbm_storage *target, struct kvbm_storage *source,
                        struct kvbm_storage_move *moves, size_t count);
+
+/** After KVT_OK a storage that outlives its process has these blocks under these names, and after a
+ *  forget it has them no more; one that does not answers KVT_OK.  Each name gets its status; the
+ *  result is the first failure. */
+enum kvt_err kvbm_storage_commit(struct kvbm_storage *storage, struct kvbm_storage_name *names,
+                                 size_t count);
+enum kvt_err kvbm_storage_forget(struct kvbm_storage *storage, const uint32_t *blocks,
+                                 size_t count);
 
 /** NULL is allowed. */
 void kvbm_storage_close(struct kvbm_storage *storage);

@@ -133,7 +133,7 @@ put(struct kvbm_volume *volume, struct kvbm_volume_item *items, size_t count)
 {
     struct slots *slots = slots_of(volume);
     struct kvbm_storage_io io;
-    struct kvbm_disk_entry entries[KVBM_VOLUME_SLICE];
+    struct kvbm_storage_name entries[KVBM_VOLUME_SLICE];
     size_t owner[KVBM_VOLUME_SLICE];
     size_t used = 0;
 
@@ -154,7 +154,7 @@ put(struct kvbm_volume *volume, struct kvbm_volume_item *items, size_t count)
         }
         if (!slots->kept)
             slots->crcs[slot] = kvbm_crc32c(0, io.host, items[i].size);
-        entries[used] = (struct kvbm_disk_entry){.block = slot, .id = items[i].id};
+        entries[used] = (struct kvbm_storage_name){.block = slot, .id = items[i].id};
         owner[used++] = i;
     }
     if (!slots->kept || used == 0)
@@ -211,7 +211,7 @@ static const struct kvbm_volume_driver file_driver = {
 static void
 adopt(struct slots *slots)
 {
-    struct kvbm_disk_entry entries[64];
+    struct kvbm_storage_name entries[64];
     uint32_t at = 0;
     size_t count;
 

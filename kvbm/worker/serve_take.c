@@ -285,10 +285,12 @@ take_g3(struct kvbm_stack *stack, const struct kvbm_label *labels, uint32_t coun
         statuses[i] = copies[i].status;
     good = arrive(stack, KVT_TIER_G3, labels, g2, statuses, found);
     for (uint32_t i = found; i > 0; i--) {
-        if (statuses[i - 1] != KVT_OK)
-            kvbm_pool_discard(stack->g3.pool, g3[i - 1]);
-        else
+        if (statuses[i - 1] == KVT_OK) {
             kvbm_pool_drop(stack->g3.pool, g3[i - 1]);
+            continue;
+        }
+        (void)kvbm_storage_forget(stack->g3.storage, &g3[i - 1].block, 1);
+        kvbm_pool_discard(stack->g3.pool, g3[i - 1]);
     }
     kvbm_count(&stack->counters.hits_g3, good);
     kvbm_count(&stack->counters.bytes_g3_g2, good * stack->g2.storage->block_size);

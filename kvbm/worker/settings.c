@@ -144,6 +144,10 @@ load_tiers(struct kvbm_settings *settings, const struct kvt_config *config, stru
         return rc;
     settings->g3_dir = kvt_config_string(config, ROW(G3_DIR));
     settings->g3_direct = kvt_config_bool(config, ROW(G3_DIRECT));
+    settings->g3_keep = kvt_config_bool(config, ROW(G3_KEEP));
+    if (rc == KVT_OK && settings->g3_keep && kvt_config_string(config, ROW(NAME))[0] == '\0')
+        return kvt_error_set(err, KVT_INVALID,
+                             "g3.keep: needs a name, by which the next process finds the tier");
     settings->gpu = (enum kvbm_settings_gpu)kvt_config_enum(config, ROW(GPU));
     settings->high_ppm = kvt_config_ppm(config, ROW(OFFLOAD_HIGH));
     settings->low_ppm = kvt_config_ppm(config, ROW(OFFLOAD_LOW));

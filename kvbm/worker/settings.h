@@ -54,6 +54,7 @@ struct kvbm_settings {
     uint32_t g3_blocks; /* 0: no disk tier */
     const char *g3_dir;
     bool g3_direct;
+    bool g3_keep;
     enum kvbm_settings_gpu gpu;
     uint32_t high_ppm;
     uint32_t low_ppm;

@@ -1,5 +1,6 @@
 #include "kvbm/worker/stack.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
@@ -7,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
+#include "kvbm/block.h"
 #include "kvbm/cuda/memory.h"
 #include "kvbm/disk.h"
 
@@ -40,21 +42,80 @@ static enum kvt_err
 open_disk(struct kvbm_stack *stack, size_t block_size, struct kvt_error *err)
 {
     const struct kvbm_settings *settings = stack->shared->settings;
+    /* Blocks of another shape or namespace are no blocks of ours. */
+    const struct kvbm_disk_keep keep = {.fingerprint =
+                                            settings->layout.fingerprint ^ settings->salt};
     char path[PATH_MAX];
+    int size;
 
-    if ((size_t)snprintf(path, sizeof(path), "%s/kvtier-%s-%ld.g3", settings->g3_dir, stack->name,
-                         (long)getpid()) >= sizeof(path))
+    if (settings->g3_keep)
+        size = snprintf(path, sizeof(path), "%s/kvtier-%s.g3", settings->g3_dir, stack->name);
+    else
+        size = snprintf(path, sizeof(path), "%s/kvtier-%s-%ld.g3", settings->g3_dir, stack->name,
+                        (long)getpid());
+    if (size < 0 || (size_t)size >= sizeof(path))
         return kvt_error_set(err, KVT_RANGE, "g3.dir: too long");
     /* A file of this name can only be left by a dead process whose number is ours now. */
-    (void)unlink(path);
+    if (!settings->g3_keep)
+        (void)unlink(path);
     return kvbm_disk_open(&stack->g3.storage,
                           &(struct kvbm_disk_options){
                               .path = path,
                               .block_count = settings->g3_blocks,
                               .block_size = block_size,
                               .direct = settings->g3_direct,
+                              .keep = settings->g3_keep ? &keep : NULL,
                           },
                           err);
+}
+
+/* Name one block that an earlier process left; `handle` holds it, and no more afterwards. */
+static void
+take_over_block(struct kvbm_stack *stack, const struct kvbm_storage_name *name,
+                struct kvt_handle handle)
+{
+    struct kvbm_pool *pool = stack->g3.pool;
+    const struct kvbm_label label = {name->id, name->prefix_hash, name->tokens_hash};
+    enum kvt_err rc = kvbm_block_begin(pool, handle, NULL);
+
+    if (rc == KVT_OK)
+        rc = kvbm_block_complete(pool, handle, &label, NULL);
+    if (rc == KVT_OK)
+        rc = kvbm_pool_register(pool, &handle, NULL);
+    assert(rc == KVT_OK); /* the pool is empty, and the index has each name once */
+    kvbm_pool_drop(pool, handle);
+}
+
+/* What an earlier process left in the disk tier is in the pool before the first request, and said on
+ * the bus.  All blocks are taken, so that each name gets the block it lies in. */
+static enum kvt_err
+take_over_disk(struct kvbm_stack *stack, struct kvt_error *err)
+{
+    const uint32_t count = stack->shared->settings->g3_blocks;
+    struct kvt_handle *handles = kvt_calloc(2 * (size_t)count, sizeof(*handles));
+    struct kvt_handle *by_block = handles == NULL ? NULL : handles + count;
+    struct kvbm_storage_name name;
+    uint32_t at = 0;
+    uint32_t found = 0;
+
+    if (handles == NULL || kvbm_pool_allocate(stack->g3.pool, count, handles) != KVT_OK) {
+        kvt_free(handles);
+        return kvt_error_set(err, KVT_NOMEM, "%s: disk tier of an earlier process", stack->name);
+    }
+    for (uint32_t i = 0; i < count; i++)
+        by_block[handles[i].block] = handles[i];
+    while (kvbm_disk_found(stack->g3.storage, &at, &name, 1) == 1) {
+        take_over_block(stack, &name, by_block[name.block]);
+        by_block[name.block].block = UINT32_MAX;
+        found++;
+    }
+    for (uint32_t i = 0; i < count; i++)
+        if (by_block[i].block != UINT32_MAX)
+            kvbm_pool_drop(stack->g3.pool, by_block[i]);
+    kvt_free(handles);
+    kvt_log_info("worker.stack", "disk_taken_over", "%s: %" PRIu32 " blocks of an earlier process",
+                 stack->name, found);
+    return KVT_OK;
 }
 
 static enum kvt_err
@@ -142,6 +203,8 @@ kvbm_stack_open(struct kvbm_stack **out, const struct kvbm_shared *shared, uint3
 
         rc = kvbm_ledger_attach(&stack->ledger, shared->bus, pools, err);
     }
+    if (rc == KVT_OK && stack->g3.pool != NULL && settings->g3_keep)
+        rc = take_over_disk(stack, err);
     if (rc == KVT_OK)
         rc = open_offload(stack, err);
     if (rc != KVT_OK) {

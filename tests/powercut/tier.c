@@ -65,7 +65,7 @@ static bool
 store(struct kvbm_storage *disk, char *words)
 {
     struct kvbm_storage_io ios[AT_ONCE_MAX];
-    struct kvbm_disk_entry entries[AT_ONCE_MAX];
+    struct kvbm_storage_name entries[AT_ONCE_MAX];
     size_t count = 0;
 
     while (count < AT_ONCE_MAX) {
@@ -77,7 +77,7 @@ store(struct kvbm_storage *disk, char *words)
             break;
         fill(bytes[count], name, version);
         ios[count] = (struct kvbm_storage_io){.host = bytes[count], .block = block};
-        entries[count] = (struct kvbm_disk_entry){.block = block, .id = {.hash = name}};
+        entries[count] = (struct kvbm_storage_name){.block = block, .id = {.hash = name}};
         count++;
     }
     kvbm_storage_write(disk, ios, count);
@@ -110,7 +110,7 @@ run(struct kvbm_storage *disk)
 static int
 check(struct kvbm_storage *disk)
 {
-    struct kvbm_disk_entry entry;
+    struct kvbm_storage_name entry;
     uint32_t at = 0;
 
     while (kvbm_disk_found(disk, &at, &entry, 1) == 1) {

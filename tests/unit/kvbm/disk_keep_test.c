@@ -110,8 +110,10 @@ write_as(struct kvbm_storage *disk, uint32_t block, uint64_t hash, uint32_t vers
 static enum kvt_err
 commit_as(struct kvbm_storage *disk, uint32_t block, uint64_t hash)
 {
-    struct kvbm_disk_entry entry = {
-        .block = block, .id = {hash, hash - 1, (uint32_t)hash % 7}, .prefix_hash = hash + 5};
+    struct kvbm_storage_name entry = {.block = block,
+                                      .id = {hash, hash - 1, (uint32_t)hash % 7},
+                                      .prefix_hash = hash + 5,
+                                      .tokens_hash = hash * 3};
 
     return kvbm_disk_commit(disk, &entry, 1);
 }
@@ -127,7 +129,7 @@ store(struct kvbm_storage *disk, uint32_t block, uint64_t hash, uint32_t version
 static size_t
 found(struct kvbm_storage *disk, const uint32_t *versions)
 {
-    struct kvbm_disk_entry entries[5];
+    struct kvbm_storage_name entries[5];
     uint32_t at = 0;
     size_t total = 0;
     size_t count;
@@ -141,6 +143,7 @@ found(struct kvbm_storage *disk, const uint32_t *versions)
             assert_int_equal(entries[i].id.parent, hash - 1);
             assert_int_equal(entries[i].id.position, hash % 7);
             assert_int_equal(entries[i].prefix_hash, hash + 5);
+            assert_int_equal(entries[i].tokens_hash, hash * 3);
             assert_true(hash < NAMES && versions[hash] > 0);
             fill(hash, versions[hash]);
             kvbm_storage_read(disk, &io, 1);
@@ -160,7 +163,7 @@ what_was_committed_is_found(void **unused)
     uint32_t versions[NAMES] = {0};
     struct kvbm_disk_stats stats;
     uint32_t at = 0;
-    struct kvbm_disk_entry entry;
+    struct kvbm_storage_name entry;
 
     (void)unused;
     assert_int_equal(kvbm_disk_found(disk, &at, &entry, 1), 0);
@@ -284,7 +287,7 @@ every_damaged_byte_of_the_index_costs_a_block_at_most(void **unused)
 {
     struct kvbm_storage *disk = open_kept();
     const off_t header = 56;
-    const off_t record = 128; /* 56 + 3 * 4 bytes, up to 64 */
+    const off_t record = 128; /* 64 + 3 * 4 bytes, up to a multiple of 64 */
     uint32_t versions[NAMES] = {0};
 
     (void)unused;
@@ -297,7 +300,7 @@ every_damaged_byte_of_the_index_costs_a_block_at_most(void **unused)
         flip(index_path, KVBM_DISK_HEADER_BYTES + at, 0x41);
         disk = open_kept();
         count = found(disk, versions);
-        assert_int_equal(count, at < 56 + 3 * 4 ? 1 : 2);
+        assert_int_equal(count, at < 64 + 3 * 4 ? 1 : 2);
         kvbm_storage_close(disk);
         flip(index_path, KVBM_DISK_HEADER_BYTES + at, 0x41);
     }
@@ -341,7 +344,7 @@ damaged_data_is_not_found(void **unused)
     for (size_t i = 0; i < 4; i++) {
         struct kvbm_storage *disk = open_kept();
         struct kvbm_disk_stats stats;
-        struct kvbm_disk_entry entry;
+        struct kvbm_storage_name entry;
         struct kvbm_storage_io io = {.host = back};
         uint32_t at = 0;
 

@@ -1,7 +1,8 @@
 /*
  * What is tested: kvbm/worker/: requests through a whole stack of tiers without servers: what is
  * computed is found again in every tier, the local index and the pools agree, a byte changed in
- * memory is noticed, reported and healed, and a trace with bad lines is replayed to its end.
+ * memory is noticed, reported and healed, a kept disk tier is there again after a restart, and a
+ * trace with bad lines is replayed to its end.
  */
 #include <stdio.h>
 #include <string.h>
@@ -389,6 +390,53 @@ status_and_dump_say_what_is_there(void **state)
     kvbm_replay_free(status.replay);
 }
 
+static void
+restart(struct fixture *fixture)
+{
+    struct kvt_error err;
+
+    kvbm_serve_free(fixture->serve);
+    kvbm_stack_close(fixture->stack);
+    fixture->serve = NULL;
+    assert_int_equal(kvbm_stack_open(&fixture->stack, &fixture->shared, 0, &err), KVT_OK);
+    assert_int_equal(kvbm_serve_new(&fixture->serve, fixture->stack), KVT_OK);
+}
+
+/* With g3.keep the blocks of the disk tier are there again, where the index, the pool and requests
+ * find them; without it, and under another namespace, they are not. */
+static void
+a_kept_disk_tier_is_found_again(void **state)
+{
+    struct fixture *fixture = *state;
+    struct kvbm_label labels[G3_BLOCKS];
+    uint32_t at = 0;
+    size_t count;
+
+    fixture->settings.g3_keep = true;
+    restart(fixture);
+    for (uint64_t which = 1; which <= 5; which++)
+        serve(fixture, which, REQUEST);
+    count = kvbm_pool_walk(fixture->stack->g3.pool, &at, labels, G3_BLOCKS);
+    assert_true(count > REQUEST);
+    restart(fixture);
+    assert_true(kvbm_pool_stats(fixture->stack->g3.pool).registered >= count);
+    assert_int_equal(kvbm_pool_stats(fixture->stack->g3.pool).active, 0);
+    for (size_t i = 0; i < count; i++)
+        assert_true(kvbm_pool_has(fixture->stack->g3.pool, labels[i].id.hash));
+    serve(fixture, 1, REQUEST);
+    assert_int_equal(kvbm_counted(&fixture->stack->counters.hits_g3), REQUEST);
+    assert_int_equal(kvbm_counted(&fixture->stack->counters.computed), 0);
+    assert_int_equal(kvbm_counted(&fixture->stack->counters.wrong_blocks), 0);
+    fixture->settings.salt ^= 1; /* another namespace */
+    restart(fixture);
+    assert_int_equal(kvbm_pool_stats(fixture->stack->g3.pool).registered, 0);
+    fixture->settings.g3_keep = false;
+    for (uint64_t which = 1; which <= 5; which++)
+        serve(fixture, which, REQUEST);
+    restart(fixture);
+    assert_int_equal(kvbm_pool_stats(fixture->stack->g3.pool).registered, 0);
+}
+
 int
 main(void)
 {
@@ -400,6 +448,7 @@ main(void)
         cmocka_unit_test_setup_teardown(bad_lines_are_counted_and_named, set_up, tear_down),
         cmocka_unit_test_setup_teardown(shards_and_limits_choose_requests, set_up, tear_down),
         cmocka_unit_test_setup_teardown(status_and_dump_say_what_is_there, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_kept_disk_tier_is_found_again, set_up, tear_down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
