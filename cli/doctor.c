@@ -222,6 +222,7 @@ check_gateway(const struct cli_context *context, struct cli_checks *checks)
 {
     struct json_object *status = check_daemon(context, checks, CLI_SERVER_GATEWAY);
     struct json_object *cold = cli_json_at(status, "cold");
+    struct json_object *far = cli_json_at(status, "far");
 
     if (status == NULL)
         return;
@@ -238,6 +239,12 @@ check_gateway(const struct cli_context *context, struct cli_checks *checks)
                   cli_json_bool(cold, "selftest.put_if_absent") ? "works" : "is not proven");
     if (strcmp(cli_json_text(cold, "kind"), "s3") == 0)
         cli_doctor_store_skew(checks, "clock", cli_json_i64(cold, "clock_skew_ms"));
+    if (far != NULL)
+        cli_check_add(checks, cli_json_bool(far, "healthy") ? CLI_CHECK_OK : CLI_CHECK_WARN,
+                      "far store", "check that it runs, far.endpoint, far.bucket and credentials",
+                      "%s is %s, %" PRIu64 " ms", cli_json_text(far, "endpoint"),
+                      cli_json_bool(far, "healthy") ? "healthy" : "not healthy",
+                      cli_json_u64(far, "latency_ms"));
     if (cli_json_u64(status, "integrity.corrupt") > 0)
         cli_check_add(checks, CLI_CHECK_WARN, "integrity",
                       "look for who else writes to the bucket, and at the disk's health",

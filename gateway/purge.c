@@ -22,6 +22,7 @@ static part_fn keys_part;
 static part_fn packed_part;
 static part_fn rows_part;
 static part_fn hot_part;
+static part_fn warm_part;
 static part_fn bucket_part;
 
 static part_fn *const parts[] = {
@@ -30,6 +31,7 @@ static part_fn *const parts[] = {
     packed_part,
     rows_part,
     hot_part,
+    warm_part,
     bucket_part,
     gateway_purge_uploads,
     gateway_purge_bucket_uploads,
@@ -267,7 +269,7 @@ keys_part(struct gateway_purge *purge, struct kvt_error *err)
 
 /* Its row first, should it have one since; then the file, which no row knows. */
 static void
-drop_file(struct gateway_purge *purge, const char *key)
+drop_file(struct gateway_purge *purge, struct g4_store *volume, const char *key)
 {
     struct gateway_vault *vault = purge->vault;
     struct g4_request drop = {.verb = G4_DELETE, .key = key};
@@ -282,7 +284,7 @@ drop_file(struct gateway_purge *purge, const char *key)
     gateway_hold_init(&hold, key);
     gateway_hold_acquire(vault->holds, &hold, 1);
     if (gateway_catalog_get(vault->catalog, key, &record) == KVT_NOTFOUND) {
-        rc = g4_store_perform(vault->hot, &drop);
+        rc = g4_store_perform(volume, &drop);
         if (rc == KVT_OK || rc == KVT_NOTFOUND)
             purge->report->removed++;
         else
@@ -293,27 +295,39 @@ drop_file(struct gateway_purge *purge, const char *key)
 
 /* Files that a row knows went with it; the others are what a crash left. */
 static enum kvt_err
-hot_part(struct gateway_purge *purge, struct kvt_error *err)
+files_part(struct gateway_purge *purge, struct g4_store *volume, const char *name,
+           struct kvt_error *err)
 {
-    struct g4_store *hot = purge->vault->hot;
     struct g4_request page;
     enum kvt_err rc;
 
-    if (hot == NULL) {
+    if (volume == NULL) {
         purge->after[0] = '\0';
         return KVT_OK;
     }
-    rc = next_page(purge, hot, "the hot volume", &page, err);
+    rc = next_page(purge, volume, name, &page, err);
     for (size_t i = 0; rc == KVT_OK && i < page.listed_count; i++) {
         const char *key = page.listed[i].key;
 
         purge->report->hot_files++;
         if (purge->act && !atomic_load(&purge->vault->stopping))
-            drop_file(purge, key);
+            drop_file(purge, volume, key);
     }
     if (rc == KVT_OK)
         kvt_free(page.listed);
     return rc;
+}
+
+static enum kvt_err
+hot_part(struct gateway_purge *purge, struct kvt_error *err)
+{
+    return files_part(purge, purge->vault->hot, "the hot volume", err);
+}
+
+static enum kvt_err
+warm_part(struct gateway_purge *purge, struct kvt_error *err)
+{
+    return files_part(purge, purge->vault->warm, "the warm volume", err);
 }
 
 /* One whose lease is over, or that was given back, is nobody's; who has one is still at work. */

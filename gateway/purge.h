@@ -40,7 +40,7 @@
 /* X(name): what a step found, place by place. */
 #define GATEWAY_PURGE_COUNTS(X)                                                                    \
     X(rows)      /* of the catalog */                                                              \
-    X(hot_files) /* on the hot volume */                                                           \
+    X(hot_files) /* on the volumes, hot and warm */                                                \
     X(objects)   /* in the bucket: blocks, tombstones, commit records, all others */               \
     X(object_bytes)                                                                                \
     X(locks)    /* in the bucket */                                                                \

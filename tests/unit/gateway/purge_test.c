@@ -199,7 +199,7 @@ a_failure_is_told_and_mended(void **state)
 static void
 a_wrong_cursor_is_refused(void **state)
 {
-    static const char *const wrong[] = {"9l", "0", "1x", "-w", "2\nkey"};
+    static const char *const wrong[] = {":l", "0", "1x", "-w", "2\nkey"};
     struct test_gateway *g = *state;
 
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
