@@ -8,7 +8,8 @@
  * taken evicts one.  Anchor: for the same blocks a list and a table of names, nothing else: take
  * the oldest, take its name out, put the new one in, append.  There is no lock and no state, and so
  * each of ANCHORS threads has a list and a table of its own, of its share of the blocks.
- * Prints "pair <ours> <anchor>" lines, blocks a second of all threads.
+ * Prints "pair <ours> <anchor>" lines, blocks a second of all threads, and "cpu <ours> <anchor>",
+ * blocks a CPU second of one, which says more on a machine that is not idle.
  */
 #include "kvbm/pool.h"
 
@@ -16,6 +17,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -52,8 +54,9 @@ struct bench {
 struct worker {
     struct bench *bench;
     struct bare bare;
-    uint64_t next; /* sequence hashes are made of it */
-    uint64_t done; /* blocks */
+    uint64_t next;   /* sequence hashes are made of it */
+    uint64_t done;   /* blocks */
+    uint64_t cpu_ns; /* that took */
     pthread_t thread;
 };
 
@@ -143,15 +146,27 @@ bare_chain(struct worker *worker)
 
 /* ---- both ---- */
 
+static uint64_t
+cpu_now_ns(void)
+{
+    struct timespec now;
+
+    need(clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now) == 0, "no clock of a thread");
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
 static void
 run(struct worker *worker, bool (*chain)(struct worker *worker))
 {
+    const uint64_t start_ns = cpu_now_ns();
+
     do {
         for (size_t i = 0; i < LOOK; i++)
             if (!chain(worker))
                 atomic_fetch_add(&worker->bench->wrong, 1);
         worker->done += LOOK * worker->bench->chain;
     } while (!atomic_load_explicit(&worker->bench->stop, memory_order_relaxed));
+    worker->cpu_ns = cpu_now_ns() - start_ns;
 }
 
 static void *
@@ -168,12 +183,17 @@ run_anchor(void *arg)
     return NULL;
 }
 
-/* Blocks a second of all threads. */
-static double
+struct rate {
+    double second;     /* blocks of all threads */
+    double cpu_second; /* of one */
+};
+
+static struct rate
 measure(struct bench *bench, struct worker *workers, uint64_t threads, void *(*start)(void *arg))
 {
     const uint64_t start_ns = kvt_clock_mono_ns();
     uint64_t done = 0;
+    uint64_t cpu_ns = 0;
     double seconds;
 
     atomic_store(&bench->stop, false);
@@ -186,10 +206,12 @@ measure(struct bench *bench, struct worker *workers, uint64_t threads, void *(*s
     for (size_t i = 0; i < threads; i++)
         (void)pthread_join(workers[i].thread, NULL);
     seconds = (double)(kvt_clock_mono_ns() - start_ns) / 1e9;
-    for (size_t i = 0; i < threads; i++)
+    for (size_t i = 0; i < threads; i++) {
         done += workers[i].done;
+        cpu_ns += workers[i].cpu_ns;
+    }
     need(atomic_load(&bench->wrong) == 0, "an answer was wrong");
-    return (double)done / seconds;
+    return (struct rate){(double)done / seconds, (double)done * 1e9 / (double)cpu_ns};
 }
 
 int
@@ -226,10 +248,11 @@ main(int argc, char **argv)
     (void)measure(&bench, workers, bench.threads, run_ours);
     (void)measure(&bench, workers, bench.anchors, run_anchor);
     for (uint64_t i = 0; i < pairs; i++) {
-        const double ours = measure(&bench, workers, bench.threads, run_ours);
-        const double anchor = measure(&bench, workers, bench.anchors, run_anchor);
+        const struct rate ours = measure(&bench, workers, bench.threads, run_ours);
+        const struct rate anchor = measure(&bench, workers, bench.anchors, run_anchor);
 
-        (void)printf("pair %.0f %.0f\n", ours, anchor);
+        (void)printf("pair %.0f %.0f\n", ours.second, anchor.second);
+        (void)printf("cpu %.0f %.0f\n", ours.cpu_second, anchor.cpu_second);
     }
     kvbm_pool_free(bench.pool);
     for (size_t i = 0; i < bench.anchors; i++) {
