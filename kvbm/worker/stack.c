@@ -86,8 +86,8 @@ take_over_block(struct kvbm_stack *stack, const struct kvbm_storage_name *name,
     kvbm_pool_drop(pool, handle);
 }
 
-/* What an earlier process left in the disk tier is in the pool before the first request, and said on
- * the bus.  All blocks are taken, so that each name gets the block it lies in. */
+/* What an earlier process left in the disk tier is in the pool before the first request, and said
+ * on the bus.  All blocks are taken, so that each name gets the block it lies in. */
 static enum kvt_err
 take_over_disk(struct kvbm_stack *stack, struct kvt_error *err)
 {
