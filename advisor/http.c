@@ -5,6 +5,7 @@
 
 #include "advisor/courier.h"
 #include "advisor/load.h"
+#include "base/alloc.h"
 #include "base/parse.h"
 #include "wire/bus.h"
 
@@ -102,6 +103,16 @@ advisor_http_loaded(const struct advisor_http *http, struct kvt_http_response *r
                   total == 0 ? 0 : done * 100 / total);
     response->retry_after_s = RETRY_AFTER_S;
     return false;
+}
+
+struct advisor_gateway_view *
+advisor_http_gateways(const struct advisor_http *http, size_t *count)
+{
+    struct advisor_gateway_view *views = kvt_calloc(ADVISOR_GATEWAYS_MAX, sizeof(*views));
+
+    *count =
+        views == NULL ? 0 : advisor_planner_gateways(http->planner, views, ADVISOR_GATEWAYS_MAX);
+    return views;
 }
 
 bool

@@ -148,6 +148,9 @@ KVT_NODISCARD enum kvt_err advisor_http_dry(struct json_object *json, bool *dry,
 void advisor_http_select(const struct advisor_http *http, struct json_object *json,
                          struct kvt_http_response *response);
 
+/** The gateways that reported, to be freed by the caller; NULL, and none: no memory. */
+struct advisor_gateway_view *advisor_http_gateways(const struct advisor_http *http, size_t *count);
+
 /** Has the index been read into memory?  False, and answered 503 with how far it is: not yet. */
 bool advisor_http_loaded(const struct advisor_http *http, struct kvt_http_response *response);
 

@@ -306,9 +306,8 @@ static bool
 gateways_known(const struct advisor_http *http, const struct asked *asked,
                struct kvt_http_response *response)
 {
-    struct advisor_gateway_view *views = kvt_calloc(ADVISOR_GATEWAYS_MAX, sizeof(*views));
-    const size_t count =
-        views == NULL ? 0 : advisor_planner_gateways(http->planner, views, ADVISOR_GATEWAYS_MAX);
+    size_t count;
+    struct advisor_gateway_view *views = advisor_http_gateways(http, &count);
     char names[NAMES_MAX] = "";
     const char *unknown = NULL;
     size_t used = 0;

@@ -190,10 +190,8 @@ add_numbers_of_state(const struct advisor_http *http, struct kvt_buffer *out)
 static void
 add_gateways(const struct advisor_http *http, struct kvt_buffer *out)
 {
-    struct advisor_gateway_view *gateways = kvt_calloc(ADVISOR_GATEWAYS_MAX, sizeof(*gateways));
-    const size_t count =
-        gateways == NULL ? 0
-                         : advisor_planner_gateways(http->planner, gateways, ADVISOR_GATEWAYS_MAX);
+    size_t count;
+    struct advisor_gateway_view *gateways = advisor_http_gateways(http, &count);
 
     kvt_buffer_printf(out, "\"gateways\":[");
     for (size_t i = 0; i < count; i++) {

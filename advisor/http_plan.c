@@ -190,9 +190,8 @@ static void
 collect_warnings(const struct planning *planning, struct warnings *warnings)
 {
     struct advisor_planner *planner = planning->http->planner;
-    struct advisor_gateway_view *views = kvt_calloc(ADVISOR_GATEWAYS_MAX, sizeof(*views));
-    const size_t count =
-        views == NULL ? 0 : advisor_planner_gateways(planner, views, ADVISOR_GATEWAYS_MAX);
+    size_t count;
+    struct advisor_gateway_view *views = advisor_http_gateways(planning->http, &count);
 
     if (planning->deletes > 0)
         warn(warnings, "%" PRIu64 " blocks will be deleted", planning->deletes);

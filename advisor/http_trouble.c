@@ -47,10 +47,8 @@ advisor_http_reports(const struct advisor_gateway_view *gateway)
 static size_t
 add_gateways(const struct advisor_http *http, struct kvt_buffer *lines)
 {
-    struct advisor_gateway_view *gateways = kvt_calloc(ADVISOR_GATEWAYS_MAX, sizeof(*gateways));
-    const size_t count =
-        gateways == NULL ? 0
-                         : advisor_planner_gateways(http->planner, gateways, ADVISOR_GATEWAYS_MAX);
+    size_t count;
+    struct advisor_gateway_view *gateways = advisor_http_gateways(http, &count);
 
     for (size_t i = 0; i < count; i++)
         if (gateways[i].last_report_ms == 0 || !advisor_http_reports(&gateways[i]))
