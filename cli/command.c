@@ -200,6 +200,7 @@ const struct cli_command cli_commands[] = {
      .details = "Each source of the advisor, with how far behind it is, how many of its publishers "
                 "are uncertain, and the last thing that was wrong with it.",
      .example = "sources ls",
+     .lists = "sources:name,kind,namespace,state,detail",
      .words = "",
      .run = cli_sources_ls},
     {.path = "sources show",
@@ -407,6 +408,7 @@ const struct cli_command cli_commands[] = {
          "what they would do without --yes, and need the admin token. Exit status 3 when there is "
          "no such entry, 4 when one was left.",
      .example = "g4 quarantine ls",
+     .lists = "entries:key,tier,reason,size,time_ms,file",
      .words = "ls|show|restore|drop",
      OPTIONS(g4_quarantine_options),
      .run = cli_g4_quarantine},
@@ -432,6 +434,8 @@ const struct cli_command cli_commands[] = {
      .summary = "Orders the advisor gave, and what came of them",
      .details = "Newest first.",
      .example = "orders ls --limit 10",
+     .lists = "orders:epoch,id,gateway,namespace,verb,from,to,keep,reason,items,bytes,"
+              "issued_ms,expires_ms,state,done,failed,bytes_moved,text",
      .words = "",
      OPTIONS(orders_ls_options),
      .run = cli_orders_ls},
@@ -442,6 +446,8 @@ const struct cli_command cli_commands[] = {
      .details = "A job is what a plan, a purge or a pin of many blocks became; it goes on after a "
                 "restart. With JOB its times, and each batch of which something failed.",
      .example = "migrate status 12 --watch",
+     .lists = "jobs:id,kind,title,key,state,blocks,done,failed,batches,batches_done,bytes,"
+              "bytes_moved,parts,suspend_ppm,policy_version,created_ms,finished_ms,text",
      .words = "",
      .bare = "watch",
      .bare_as = "2s",
@@ -670,6 +676,7 @@ const struct cli_command cli_commands[] = {
      .summary = "Contexts, and which one is in use",
      .details = "-o wide shows all that they hold.",
      .example = "context ls",
+     .lists = "contexts:name",
      .words = "",
      OPTIONS(context_ls_options),
      .run = cli_context_command_ls},

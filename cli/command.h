@@ -24,6 +24,7 @@ struct cli_command {
     const char *summary; /* one line, no final stop */
     const char *details; /* a paragraph for help and manual */
     const char *example; /* a command line that works, without "kvtier " */
+    const char *lists;   /* columns of its lists, for cli/csv.h; NULL: they are not known */
     const char *words;   /* "a|b": completions of the first argument; "FILE" = a file name,
                               "CONTEXT" = the name of a context; "" */
     bool bucket_alone;   /* --bucket means something without --s3 too */

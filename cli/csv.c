@@ -14,6 +14,7 @@ struct columns {
 };
 
 struct csv {
+    const char *lists;      /* "name:column,column|name:column" */
     struct columns columns; /* of the lines before */
     bool begun;
 };
@@ -135,10 +136,48 @@ put_line(FILE *to, const struct columns *columns, struct json_object *object)
     (void)fputc('\n', to);
 }
 
-/* The first member that is a list of objects; NULL when there is none. */
-static struct json_object *
-list_in(struct json_object *object)
+/* The columns of a list as they are known beforehand, "name,size|..."; NULL: they are not. */
+static const char *
+columns_of(const struct csv *csv, const char *list)
 {
+    const size_t size = strlen(list);
+    const char *at = csv->lists;
+
+    while (at != NULL && at[0] != '\0') {
+        if (strncmp(at, list, size) == 0 && at[size] == ':')
+            return at + size + 1;
+        at = strchr(at, '|');
+        at = at == NULL ? NULL : at + 1;
+    }
+    return NULL;
+}
+
+static void
+add_known(struct columns *columns, const char *known)
+{
+    while (known != NULL && known[0] != '\0' && known[0] != '|') {
+        const size_t size = strcspn(known, ",|");
+        char name[PATH_SIZE];
+
+        (void)snprintf(name, sizeof(name), "%.*s", (int)size, known);
+        add_column(columns, name);
+        known += size;
+        known += known[0] == ',';
+    }
+}
+
+/* The first member that is a list of objects, or a list whose columns are known; NULL when there is
+ * none. */
+static struct json_object *
+list_in(const struct csv *csv, struct json_object *object, const char **known)
+{
+    *known = NULL;
+    json_object_object_foreach(object, name, list)
+    {
+        *known = json_object_is_type(list, json_type_array) ? columns_of(csv, name) : NULL;
+        if (*known != NULL)
+            return list;
+    }
     json_object_object_foreach(object, key, value)
     {
         (void)key;
@@ -181,11 +220,13 @@ put_object(void *arg, FILE *to, struct json_object *object)
     struct csv *csv = arg;
     struct json_object *list;
     struct columns columns = {.count = 0};
+    const char *known;
     size_t count;
 
     if (!json_object_is_type(object, json_type_object))
         return;
-    list = list_in(object);
+    list = list_in(csv, object, &known);
+    add_known(&columns, known);
     count = list == NULL ? 0 : json_object_array_length(list);
     for (size_t i = 0; i < count; i++)
         if (json_object_is_type(json_object_array_get_idx(list, i), json_type_object))
@@ -200,10 +241,13 @@ put_object(void *arg, FILE *to, struct json_object *object)
 }
 
 FILE *
-cli_csv_open(FILE *to)
+cli_csv_open(FILE *to, const char *lists)
 {
     static const struct cli_objects_ops ops = {put_object, on_end};
     struct csv *csv = kvt_calloc(1, sizeof(*csv));
 
-    return csv == NULL ? NULL : cli_objects_open(to, &ops, csv);
+    if (csv == NULL)
+        return NULL;
+    csv->lists = lists;
+    return cli_objects_open(to, &ops, csv);
 }

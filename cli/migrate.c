@@ -53,6 +53,12 @@ print_jobs(const struct cli_context *context, struct json_object *answer)
     struct cli_table table;
 
     print_switch(context->out, answer);
+    if (cli_json_count(answer, "jobs") == 0) {
+        (void)fputs(
+            "no jobs: none was given lately; kvtier policy plan shows what could be moved\n",
+            context->out);
+        return;
+    }
     cli_table_init(&table, columns, sizeof(columns) / sizeof(columns[0]));
     for (size_t i = 0; i < cli_json_count(answer, "jobs"); i++) {
         struct json_object *job = cli_json_item(answer, "jobs", i);

@@ -59,6 +59,10 @@ cli_orders_ls(const struct cli_context *context)
         return cli_server_fail(context, CLI_SERVER_ADVISOR, &err);
     if (context->json)
         cli_json_print(context->out, orders);
+    else if (cli_json_count(orders, "orders") == 0)
+        (void)fputs("no orders: nothing was to be moved yet; why, and what is full: kvtier status, "
+                    "kvtier tier ls\n",
+                    context->out);
     else
         print_orders(context->out, orders);
     (void)json_object_put(orders);

@@ -69,6 +69,11 @@ cli_sources_ls(const struct cli_context *context)
         return cli_server_fail(context, CLI_SERVER_ADVISOR, &err);
     if (context->json)
         cli_json_print(context->out, answer);
+    else if (cli_json_count(answer, "sources") == 0)
+        (void)fputs(
+            "no sources: the advisor listens to nobody; see its sources.file: kvtier-advisor "
+            "config show\n",
+            context->out);
     else
         print_list(context->out, answer);
     (void)json_object_put(answer);

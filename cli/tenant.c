@@ -286,7 +286,12 @@ cli_tenant_usage(const struct cli_context *context)
     } else if (context->json) {
         print_json(context->out, &rows, &quotas, tenant == NULL ? "" : tenant);
     } else {
-        print_table(context->out, &rows);
+        if (rows.count == 0)
+            (void)fputs("no tenants: the index knows of no block yet; who sends events: kvtier "
+                        "sources ls\n",
+                        context->out);
+        else
+            print_table(context->out, &rows);
         print_quotas(context->out, &quotas, tenant == NULL ? "" : tenant);
     }
     (void)json_object_put(quotas.answer);

@@ -148,7 +148,8 @@ cli_tier_ls(const struct cli_context *context)
     if (context->json)
         print_json(context->out, status, now_ms);
     else if (cli_json_count(status, "tiers") == 0)
-        (void)fputs("no gateway has reported a tier yet\n", context->out);
+        (void)fputs("no tiers: no gateway has reported yet; is one there? kvtier doctor\n",
+                    context->out);
     else
         print_table(context, status, now_ms);
     (void)json_object_put(status);

@@ -18,12 +18,12 @@ enum { RUNS = 2000, TEXT_SIZE = 64, LIMIT = 1 << 20 };
 
 /* What `json` becomes, which the caller frees; false: the stream had an error. */
 static bool
-convert(const char *json, bool at_once, char **csv)
+convert_known(const char *json, const char *lists, bool at_once, char **csv)
 {
     const size_t size = strlen(json);
     size_t made;
     FILE *to = open_memstream(csv, &made);
-    FILE *stream = cli_csv_open(to);
+    FILE *stream = cli_csv_open(to, lists);
     bool good = stream != NULL;
 
     if (stream != NULL) {
@@ -38,6 +38,38 @@ convert(const char *json, bool at_once, char **csv)
     }
     (void)fclose(to);
     return good;
+}
+
+static bool
+convert(const char *json, bool at_once, char **csv)
+{
+    return convert_known(json, NULL, at_once, csv);
+}
+
+static void
+columns_that_are_known_come_first(void **state)
+{
+    static const char lists[] = "rows:b,a.x|row:n,m";
+    static const struct {
+        const char *json;
+        const char *csv;
+    } table[] = {
+        {"{\"v\":1,\"rows\":[]}", "b,a.x\n"},
+        {"{\"rows\":[{\"c\":1,\"a\":{\"x\":2}}]}", "b,a.x,c\n,2,1\n"},
+        {"{\"other\":[{\"c\":1}],\"row\":[]}", "n,m\n"},
+        {"{\"rows\":[]} {\"rows\":[{\"b\":1}]}", "b,a.x\n1,\n"},
+        {"{\"rows\":3}", "rows\n3\n"},
+        {"{\"ro\":[]}", "ro\n[]\n"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < 2 * sizeof(table) / sizeof(table[0]); i++) {
+        char *csv;
+
+        assert_true(convert_known(table[i / 2].json, lists, i % 2 == 0, &csv));
+        assert_string_equal(csv, table[i / 2].csv);
+        free(csv);
+    }
 }
 
 static void
@@ -145,7 +177,7 @@ random_texts_are_read_back(void **state)
 static bool
 attempt(void *arg)
 {
-    FILE *stream = cli_csv_open(arg);
+    FILE *stream = cli_csv_open(arg, NULL);
 
     if (stream == NULL)
         return false;
@@ -165,6 +197,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(answers_become_lines),
+        cmocka_unit_test(columns_that_are_known_come_first),
         cmocka_unit_test(what_is_no_json_is_an_error),
         cmocka_unit_test(random_texts_are_read_back),
         cmocka_unit_test(allocations_may_fail),
