@@ -3,6 +3,19 @@
 #include <assert.h>
 #include <string.h>
 
+/* Compiled against this header, and with every call that we make. */
+static bool
+is_usable(const struct kvt_ordering *ordering)
+{
+    return ordering != NULL && ordering->abi == KVT_ORDERING_ABI &&
+           ordering->size == sizeof(struct kvt_ordering) &&
+           ordering->use_size == sizeof(struct kvt_ordering_use) &&
+           ordering->options_size == sizeof(struct kvt_ordering_options) &&
+           ordering->init != NULL && ordering->reserve != NULL && ordering->touch != NULL &&
+           ordering->enter != NULL && ordering->victim != NULL && ordering->give_back != NULL &&
+           ordering->leave != NULL && ordering->forget != NULL && ordering->free != NULL;
+}
+
 static const struct kvbm_inactive_calls *
 calls_of(const struct kvbm_inactive_options *options)
 {
@@ -11,8 +24,7 @@ calls_of(const struct kvbm_inactive_options *options)
     case KVT_POOL_ORDER_PRIORITY: return &kvbm_inactive_list;
     case KVT_POOL_ORDER_LINEAGE: return &kvbm_inactive_lineage;
     case KVT_POOL_ORDER_ORDERING:
-        if (options->ordering != NULL && options->ordering->abi == KVT_ORDERING_ABI &&
-            options->ordering->size == sizeof(struct kvt_ordering))
+        if (is_usable(options->ordering))
             return &kvbm_inactive_ordering;
         break;
     }

@@ -496,6 +496,33 @@ every_allocation_may_fail(void **unused)
     }
 }
 
+static void
+orderings_that_do_not_fit_are_refused(void **unused)
+{
+    const struct kvt_ordering good = *policy_ordering_find(POLICY_ORDERING_DEFAULT);
+    struct kvt_ordering bad[] = {good, good, good, good, good, good};
+    struct kvbm_pool_options options = {.block_count = 1, .order = KVT_POOL_ORDER_ORDERING};
+    struct kvbm_pool *pool;
+
+    (void)unused;
+    bad[0].abi++;
+    bad[1].size++;
+    bad[2].use_size--;
+    bad[3].options_size--;
+    bad[4].victim = NULL;
+    bad[5].forget = NULL;
+    assert_int_equal(kvbm_pool_new(&pool, &options), KVT_INVALID); /* none at all */
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        options.ordering = &bad[i];
+        assert_int_equal(kvbm_pool_new(&pool, &options), KVT_INVALID);
+        assert_null(pool);
+    }
+    options.ordering = &good;
+    assert_int_equal(kvbm_pool_new(&pool, &options), KVT_OK);
+    kvbm_pool_free(pool);
+    assert_int_equal(kvt_alloc_live(), 0);
+}
+
 int
 main(void)
 {
@@ -505,6 +532,7 @@ main(void)
         cmocka_unit_test(leaves_first),
         cmocka_unit_test(every_ordering),
         cmocka_unit_test(every_allocation_may_fail),
+        cmocka_unit_test(orderings_that_do_not_fit_are_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
