@@ -126,6 +126,8 @@ follow_group(struct advisor_engine *engine)
 
         advisor_planner_count(engine->options.planner, sums, sum_count);
         advisor_planner_apply(engine->options.planner, effects, count);
+        if (advisor_memory_whole(&engine->memory))
+            advisor_planner_lose(engine->options.planner, advisor_group_log(engine->group));
     }
     collisions = atomic_load(&engine->memory.collisions) - collisions;
     refused = atomic_load(&engine->memory.refused) - refused;

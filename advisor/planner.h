@@ -84,6 +84,8 @@ void advisor_planner_saved(struct advisor_planner *planner);
 void advisor_planner_apply(struct advisor_planner *planner, const struct advisor_effect *effects,
                            size_t count);
 
+/** What workers let go of, which the index has followed: is that the end of a block? */
+void advisor_planner_lose(struct advisor_planner *planner, const struct advisor_log *log);
 /** By how many bytes that changed what namespaces have at holders. */
 void advisor_planner_count(struct advisor_planner *planner, const struct advisor_ledger_row *sums,
                            size_t count);

@@ -107,20 +107,26 @@ is_moved(const struct advisor_planner *planner, uint32_t tier, const struct poli
     return false;
 }
 
+void
+advisor_planner_hear(struct advisor_planner *planner, const struct advisor_news *news)
+{
+    if (planner->news == NULL)
+        planner->news = kvt_calloc(ADVISOR_NEWS_MAX, sizeof(*planner->news));
+    if (planner->news != NULL && planner->news_count < ADVISOR_NEWS_MAX)
+        planner->news[planner->news_count++] = *news;
+}
+
 /* It came to the tier, if it was not there. */
 static void
 hear(struct advisor_planner *planner, uint32_t tier, const struct policy_block *block)
 {
     if (block->ranks == 0 || policy_roster_has(planner->tiers[tier].roster, block->ns, block->hash))
         return;
-    if (planner->news == NULL)
-        planner->news = kvt_calloc(ADVISOR_NEWS_MAX, sizeof(*planner->news));
-    if (planner->news != NULL && planner->news_count < ADVISOR_NEWS_MAX)
-        planner->news[planner->news_count++] =
-            (struct advisor_news){.hash = block->hash,
-                                  .ns = block->ns,
-                                  .tier = tier,
-                                  .moved = is_moved(planner, tier, block)};
+    advisor_planner_hear(planner, &(struct advisor_news){.hash = block->hash,
+                                                         .ns = block->ns,
+                                                         .tier = tier,
+                                                         .event = POLICY_ON_STORED,
+                                                         .moved = is_moved(planner, tier, block)});
 }
 
 static void

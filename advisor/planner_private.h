@@ -76,11 +76,12 @@ struct advisor_set {
     uint32_t held_count;
 };
 
-/* A block came to a tier, and rules are to be asked what that means. */
+/* Something happened to a block in a tier, and rules are to be asked what that means. */
 struct advisor_news {
     uint64_t hash;
     uint32_t ns;
     uint32_t tier;
+    enum policy_event event;
     bool moved; /* an order of ours brought it: it is not to go back for that */
 };
 
@@ -161,7 +162,9 @@ struct advisor_planner {
     struct advisor_planner_quotas *quotas;
     struct advisor_pins *pins;
     struct advisor_sweep sweep;
-    bool hears_stored;         /* some rule is asked when a block is stored */
+    bool hears_stored;         /* some rule is asked when a block is stored, */
+    bool hears_lost;           /* when no worker has it any more, */
+    bool hears_ends;           /* or when nobody can go on from it */
     struct advisor_news *news; /* ADVISOR_NEWS_MAX; NULL: none yet */
     uint32_t news_count;
     uint32_t sweeping;               /* its orders that are outstanding */
@@ -229,6 +232,10 @@ uint32_t advisor_planner_tier(struct advisor_planner *planner, const char *name)
 /** The tier behind a holder's number; ADVISOR_NONE as above. */
 uint32_t advisor_planner_tier_of(struct advisor_planner *planner, uint32_t holder);
 void advisor_planner_show(struct advisor_planner *planner);
+
+/* planner_blocks.c */
+/** Rules are to be asked about it, if there is room. */
+void advisor_planner_hear(struct advisor_planner *planner, const struct advisor_news *news);
 
 /* planner_learned.c */
 KVT_NODISCARD enum kvt_err advisor_planner_load_learned(struct advisor_planner *planner,

@@ -48,10 +48,10 @@ ask_price(const struct policy *policy)
 }
 
 static bool
-ask_stored(const struct policy *policy)
+ask_event(const struct policy *policy, enum policy_event event)
 {
     for (size_t i = 0; i < policy->rules.count; i++)
-        if ((policy_rule_at(policy, i)->on & (uint32_t)POLICY_ON_STORED) != 0)
+        if ((policy_rule_at(policy, i)->on & (uint32_t)event) != 0)
             return true;
     return false;
 }
@@ -79,12 +79,13 @@ take_states(struct advisor_planner *planner, const struct policy *policy)
 static bool
 is_followed(const struct policy_rule *rule)
 {
+    const uint32_t news = POLICY_ON_STORED | POLICY_ON_LAST_HOLDER_REMOVED | POLICY_ON_SESSION_END;
+
     switch ((enum policy_verb)rule->verb) {
     case POLICY_DEMOTE:
-    case POLICY_EXPIRE: return rule->on == 0 || (rule->on & (uint32_t)POLICY_ON_STORED) != 0;
+    case POLICY_EXPIRE: return rule->on == 0 || (rule->on & news) != 0;
     case POLICY_PROMOTE:
-        return rule->on == 0 ||
-               (rule->on & (uint32_t)(POLICY_ON_SECOND_COLD_HIT | POLICY_ON_STORED)) != 0;
+        return rule->on == 0 || (rule->on & (news | (uint32_t)POLICY_ON_SECOND_COLD_HIT)) != 0;
     case POLICY_EXCLUDE:
     case POLICY_PIN: return true;
     case POLICY_COMPACT: break;
@@ -134,7 +135,9 @@ advisor_planner_adopt(struct advisor_planner *planner)
     planner->asks_rows = ask_rows(rules->policy);
     planner->asks_fanout = ask_fanout(rules->policy);
     planner->by_price = ask_price(rules->policy);
-    planner->hears_stored = ask_stored(rules->policy);
+    planner->hears_stored = ask_event(rules->policy, POLICY_ON_STORED);
+    planner->hears_lost = ask_event(rules->policy, POLICY_ON_LAST_HOLDER_REMOVED);
+    planner->hears_ends = ask_event(rules->policy, POLICY_ON_SESSION_END);
     planner->news_count = 0;
     planner->edges_changed = true;
     take_states(planner, rules->policy);

@@ -193,7 +193,7 @@ end(struct advisor_planner *planner)
         memcpy(planner->tiers[i].kept, planner->tiers[i].counting, sizeof(planner->tiers[i].kept));
 }
 
-/* A block that came to a tier.  False: its rule is at its rate, and it waits. */
+/* A block that something happened to.  False: its rule is at its rate, and it waits. */
 static bool
 look_at_news(struct pass *pass, const struct advisor_news *news)
 {
@@ -210,9 +210,8 @@ look_at_news(struct pass *pass, const struct advisor_news *news)
             ranks = row->places[i].ranks;
     if (ranks == 0)
         return true; /* it went again */
-    rule = advisor_asker_rule_of_row(&plan->asker, news->tier, row, ranks, POLICY_ON_STORED);
-    if (rule < 0 ||
-        (policy_rule_at(plan->policy, (size_t)rule)->on & (uint32_t)POLICY_ON_STORED) == 0 ||
+    rule = advisor_asker_rule_of_row(&plan->asker, news->tier, row, ranks, news->event);
+    if (rule < 0 || (policy_rule_at(plan->policy, (size_t)rule)->on & (uint32_t)news->event) == 0 ||
         (news->moved && policy_rule_at(plan->policy, (size_t)rule)->verb == POLICY_PROMOTE))
         return true;
     block = block_of(row, ranks);

@@ -1,0 +1,215 @@
+#include "advisor/map.h"
+#include "advisor/planner_private.h"
+#include "base/alloc.h"
+
+/* Blocks of which no worker has a copy any more, as far as rules ask for that. */
+
+enum {
+    CHILDREN_MAX = 64,   /* of a block; one with more is taken for one that goes on */
+    STACK_MAX = 1024,    /* blocks that wait to be looked at; the same where there are more */
+    VISITS_MAX = 262144, /* blocks behind others that are looked at in a group */
+    CLIMB_MAX = 16384,   /* blocks before the one that was lost */
+    HASHES_A_LOOK = 256,
+};
+
+#define WORKERS                                                                                    \
+    (KVT_TIER_MASK(KVT_TIER_G1) | KVT_TIER_MASK(KVT_TIER_G2) | KVT_TIER_MASK(KVT_TIER_G3))
+
+struct loss {
+    struct advisor_planner *planner;
+    struct advisor_map *told; /* each event of a block once a group */
+    uint32_t ns;              /* the store's */
+    uint32_t index_ns;
+    uint32_t visits;
+    uint64_t stack[STACK_MAX];
+    uint64_t visited[STACK_MAX];
+};
+
+/* What is told of; or, as an event of its own, whether all behind a block has ended. */
+#define ENDED UINT32_MAX
+
+struct key {
+    uint64_t hash;
+    uint32_t ns;
+    uint32_t event;
+};
+
+static bool
+is_room(const struct loss *loss)
+{
+    return loss->planner->news_count < ADVISOR_NEWS_MAX;
+}
+
+/* In each tier that has the block.  False: it was told before, or cannot be. */
+static bool
+tell(struct loss *loss, const struct index_view *view, uint64_t hash, enum policy_event event)
+{
+    struct advisor_planner *planner = loss->planner;
+    const struct key key = {.hash = hash, .ns = loss->ns, .event = (uint32_t)event};
+    uint32_t former;
+
+    if (advisor_map_get(loss->told, &key, sizeof(key), &former) ||
+        advisor_map_put(loss->told, &key, sizeof(key), 1) != KVT_OK)
+        return false;
+    for (uint32_t i = 0; i < view->place_count && i < INDEX_PLACES_MAX; i++) {
+        const uint32_t holder = advisor_names_store_holder(planner->names, view->places[i].holder);
+        const uint32_t tier = holder == ADVISOR_NAMES_NOBODY
+                                  ? ADVISOR_NONE
+                                  : advisor_planner_tier_of(planner, holder);
+
+        if (tier != ADVISOR_NONE)
+            advisor_planner_hear(
+                planner,
+                &(struct advisor_news){.hash = hash, .ns = loss->ns, .tier = tier, .event = event});
+    }
+    return true;
+}
+
+static bool
+recall(const struct loss *loss, uint64_t hash, uint32_t *ended)
+{
+    const struct key key = {.hash = hash, .ns = loss->ns, .event = ENDED};
+
+    return advisor_map_get(loss->told, &key, sizeof(key), ended);
+}
+
+static void
+remember(struct loss *loss, uint64_t hash, bool ended)
+{
+    const struct key key = {.hash = hash, .ns = loss->ns, .event = ENDED};
+
+    if (advisor_map_put(loss->told, &key, sizeof(key), ended ? 1 : 0) != KVT_OK)
+        return; /* it saves time only */
+}
+
+/* Put what goes on right behind the block on the stack; false: a worker has some of it. */
+static bool
+push_children(struct loss *loss, uint64_t hash, size_t *depth)
+{
+    struct index *index = loss->planner->options.index;
+    uint64_t children[CHILDREN_MAX];
+    uint8_t masks[CHILDREN_MAX];
+    const size_t count = index_children(index, loss->index_ns, hash, children, CHILDREN_MAX);
+
+    if (count > CHILDREN_MAX || *depth + count > STACK_MAX || loss->visits + count > VISITS_MAX)
+        return false;
+    loss->visits += (uint32_t)count;
+    index_match(index, loss->index_ns, children, count, masks);
+    for (size_t i = 0; i < count; i++) {
+        uint32_t ended;
+
+        if ((masks[i] & WORKERS) != 0)
+            return false;
+        if (!recall(loss, children[i], &ended))
+            loss->stack[(*depth)++] = children[i];
+        else if (ended == 0)
+            return false;
+    }
+    return true;
+}
+
+/* Does no worker have anything that goes on behind the block? */
+static bool
+is_end(struct loss *loss, uint64_t hash)
+{
+    size_t visited = 0;
+    size_t depth = 0;
+    uint32_t ended;
+    bool is;
+
+    if (recall(loss, hash, &ended))
+        return ended != 0;
+    is = push_children(loss, hash, &depth);
+    while (is && depth > 0) {
+        const uint64_t next = loss->stack[--depth];
+
+        is = push_children(loss, next, &depth);
+        if (is && visited < STACK_MAX)
+            loss->visited[visited++] = next;
+    }
+    for (size_t i = 0; is && i < visited; i++)
+        remember(loss, loss->visited[i], true);
+    remember(loss, hash, is);
+    return is;
+}
+
+/* The block, and those before it that were kept for what came behind them alone. */
+static void
+end_session(struct loss *loss, uint64_t hash)
+{
+    struct index *index = loss->planner->options.index;
+
+    for (int i = 0; i < CLIMB_MAX && hash != 0 && is_room(loss); i++) {
+        struct index_view view;
+        uint8_t mask;
+
+        index_match(index, loss->index_ns, &hash, 1, &mask);
+        if ((mask & WORKERS) != 0 || !is_end(loss, hash) ||
+            index_get(index, loss->index_ns, hash, &view) != KVT_OK ||
+            !tell(loss, &view, hash, POLICY_ON_SESSION_END))
+            return;
+        hash = view.block.id.parent;
+    }
+}
+
+static void
+look_at(struct loss *loss, const uint64_t *hashes, uint32_t count)
+{
+    struct advisor_planner *planner = loss->planner;
+    uint8_t masks[HASHES_A_LOOK];
+
+    index_match(planner->options.index, loss->index_ns, hashes, count, masks);
+    for (uint32_t i = 0; i < count && is_room(loss); i++) {
+        struct index_view view;
+
+        if ((masks[i] & WORKERS) != 0)
+            continue;
+        if (planner->hears_lost && (masks[i] & KVT_TIER_MASK(KVT_TIER_G4)) != 0 &&
+            index_get(planner->options.index, loss->index_ns, hashes[i], &view) == KVT_OK)
+            (void)tell(loss, &view, hashes[i], POLICY_ON_LAST_HOLDER_REMOVED);
+    }
+    /* Chains are mostly named from their beginnings: what is known of the end is known of all. */
+    for (uint32_t i = count; planner->hears_ends && i-- > 0 && is_room(loss);)
+        if ((masks[i] & WORKERS) == 0)
+            end_session(loss, hashes[i]);
+}
+
+static void
+look_at_row(struct loss *loss, const void *row, size_t size)
+{
+    struct advisor_log_reader reader;
+    struct advisor_log_op op;
+
+    if (advisor_log_open(&reader, row, size) != KVT_OK)
+        return;
+    while (is_room(loss) && advisor_log_next(&reader, &op) == KVT_OK) {
+        /* What RAM had no room for went from nobody. */
+        if (op.kind != ADVISOR_LOG_REMOVE || op.place.time_s == 0)
+            continue;
+        loss->ns = op.place.ns;
+        loss->index_ns = advisor_names_index_namespace(loss->planner->names, op.place.ns);
+        for (uint32_t from = 0; from < op.count; from += HASHES_A_LOOK)
+            look_at(loss, op.hashes + from,
+                    op.count - from < HASHES_A_LOOK ? op.count - from : HASHES_A_LOOK);
+    }
+}
+
+void
+advisor_planner_lose(struct advisor_planner *planner, const struct advisor_log *log)
+{
+    const void *row;
+    struct loss *loss;
+    size_t size;
+
+    if (!(planner->hears_lost || planner->hears_ends) || planner->options.index == NULL)
+        return;
+    loss = kvt_calloc(1, sizeof(*loss));
+    if (loss == NULL)
+        return;
+    loss->planner = planner;
+    if (advisor_map_new(&loss->told) == KVT_OK)
+        for (size_t at = 0; is_room(loss) && advisor_log_row(log, at, &row, &size); at++)
+            look_at_row(loss, row, size);
+    advisor_map_free(loss->told);
+    kvt_free(loss);
+}
