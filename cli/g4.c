@@ -126,7 +126,7 @@ cli_g4_walk(const struct cli_context *context, const struct cli_g4_walk *walk, v
 static enum cli_exit
 list_catalog(const struct cli_context *context, struct listing *listing)
 {
-    static const char *const tiers[] = {"", "hot", "cold"};
+    static const char *const tiers[] = {"", "hot", "cold", "warm", "far"};
     const struct cli_g4_walk walk = {.tier =
                                          tiers[kvt_config_enum(context->options, CLI_G4_LS_TIER)],
                                      .prefix = listing->prefix,

@@ -159,7 +159,7 @@
 
 #define CLI_OPTIONS_G4_LS(X)                                                                       \
     CLI_OPTIONS_BUCKET(X, CLI_G4_LS, CLI_BUCKET_INSTEAD)                                           \
-    X(CLI_G4_LS_TIER, "tier", ENUM, "any", "", "any|hot|cold", "",                                 \
+    X(CLI_G4_LS_TIER, "tier", ENUM, "any", "", "any|hot|cold|warm|far", "",                        \
       "Only copies in this tier of the gateway.")                                                  \
     X(CLI_G4_LS_LIMIT, "limit", INT, "1000", "", "", "", "Stop after this many; 0 is all.")        \
     CLI_OPTION_AFTER(X, CLI_G4_LS_AFTER)

@@ -166,6 +166,24 @@ gateway_tier_row(struct cli_table *table, const struct picture *picture, const c
              cli_json_u64(known, "start_ppm"), cli_json_u64(known, "stop_ppm"));
 }
 
+/* As in the gateway's status; not every gateway has the last two. */
+enum { GATEWAY_TIERS = 4, GATEWAY_TIERS_ALWAYS = 2 };
+
+static const char *const gateway_tiers[GATEWAY_TIERS] = {"hot", "cold", "warm", "far"};
+
+/* Is it one of those that the gateway told of itself? */
+static bool
+is_gateways(const struct picture *picture, const char *holder)
+{
+    for (size_t i = 0; i < GATEWAY_TIERS; i++) {
+        struct json_object *tier = cli_json_at(picture->gateway, gateway_tiers[i]);
+
+        if (strcmp(holder, cli_json_text(tier, "holder")) == 0)
+            return true;
+    }
+    return false;
+}
+
 static void
 print_tiers(FILE *out, const struct picture *picture)
 {
@@ -175,16 +193,15 @@ print_tiers(FILE *out, const struct picture *picture)
     struct cli_table table;
 
     cli_table_init(&table, columns, sizeof(columns) / sizeof(columns[0]));
-    if (picture->gateway != NULL) {
-        gateway_tier_row(&table, picture, "hot");
-        gateway_tier_row(&table, picture, "cold");
-    }
+    for (size_t i = 0; i < GATEWAY_TIERS; i++)
+        if (picture->gateway != NULL &&
+            (i < GATEWAY_TIERS_ALWAYS || cli_json_at(picture->gateway, gateway_tiers[i]) != NULL))
+            gateway_tier_row(&table, picture, gateway_tiers[i]);
     for (size_t i = 0; i < cli_json_count(picture->advisor, "tiers"); i++) {
         struct json_object *tier = cli_json_item(picture->advisor, "tiers", i);
         const char *name = cli_json_text(tier, "name");
 
-        if (strcmp(name, cli_json_text(picture->gateway, "hot.holder")) != 0 &&
-            strcmp(name, cli_json_text(picture->gateway, "cold.holder")) != 0)
+        if (!is_gateways(picture, name))
             tier_row(&table, name, cli_json_u64(tier, "used_bytes"),
                      cli_json_u64(tier, "capacity_bytes"), cli_json_u64(tier, "blocks"),
                      cli_json_u64(tier, "start_ppm"), cli_json_u64(tier, "stop_ppm"));

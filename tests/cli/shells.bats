@@ -21,7 +21,7 @@ echo "${COMPREPLY[@]}"' bash "$@"
   [ "$(bash_offers status --wa)" = --watch ]
   [ "$(bash_offers status --advisor-u)" = --advisor-url ]
   [ "$(bash_offers policy mode '')" = "off observe enforce" ]
-  [ "$(bash_offers g4 ls --tier '')" = "any hot cold" ]
+  [ "$(bash_offers g4 ls --tier '')" = "any hot cold warm far" ]
   [ "$(bash_offers status -o '')" = "table wide json jsonl yaml csv" ]
 }
 
