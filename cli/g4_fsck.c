@@ -125,7 +125,8 @@ open_sides(struct check *check, struct kvt_error *err)
     for (size_t i = 0; i < SIDES && rc == KVT_OK; i++) {
         struct kvt_buffer path;
 
-        if (i != CATALOG && cli_json_at(status, tier_names[i]) == NULL) {
+        /* Every gateway has a bucket, whatever it says of its tiers. */
+        if (i > COLD && cli_json_at(status, tier_names[i]) == NULL) {
             check->sides[i].begun = true; /* a tier that this gateway has not: an empty listing */
             continue;
         }
