@@ -244,9 +244,9 @@ add_order(struct kvt_buffer *out, const struct question *question,
     if (place->known)
         kvt_buffer_printf(out,
                           ",\"value\":%.9g,\"uses\":%u,\"last_use_ms\":%" PRIu64
-                          ",\"leaving\":%s,\"blocks\":%u",
+                          ",\"leaving\":%s,\"blocks\":%u,\"before\":%u",
                           unsigned_zero(standing->value), standing->uses, place->last_use_ms,
-                          standing->taken ? "true" : "false", place->counts.in_tier);
+                          standing->taken ? "true" : "false", place->counts.in_tier, place->before);
     if (place->known && standing->chance >= 0)
         kvt_buffer_printf(out, ",\"chance_1h\":%.6f", unsigned_zero(standing->chance));
     kvt_buffer_puts(out, "}");

@@ -39,6 +39,9 @@ look_at_place(const struct advisor_planner *planner, const struct index_holder *
                        ADVISOR_LOOK_WINDOW_MS / ADVISOR_TICK_MS, &place->standing) == KVT_OK;
     place->last_use_ms = place->standing.tick * ADVISOR_TICK_MS;
     policy_roster_counts(tier->roster, &place->counts);
+    if (place->known && place->standing.in_tier && !place->standing.taken)
+        place->before =
+            policy_roster_before(tier->roster, place->standing.value, now_ms / ADVISOR_TICK_MS);
     place->has_quota = advisor_planner_quota_of(planner, row->ns, (uint32_t)(tier - planner->tiers),
                                                 &place->quota);
 }

@@ -31,6 +31,7 @@ struct advisor_look_place {
     struct policy_standing standing;
     uint64_t last_use_ms;
     struct policy_roster_counts counts;
+    uint32_t before; /* about so many blocks leave before it */
     bool has_quota;
     struct advisor_quota_view quota; /* of its tenant */
 };

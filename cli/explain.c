@@ -81,9 +81,10 @@ print_order(FILE *out, struct json_object *order)
     kvt_clock_format(cli_json_u64(order, "last_use_ms"), time);
     value_format(value, json_object_get_double(cli_json_at(order, "value")));
     (void)fprintf(out,
-                  ": its value is %s; of %" PRIu64
-                  " blocks the lowest value goes first; used %" PRIu64 " times, last %s",
-                  value, cli_json_u64(order, "blocks"), cli_json_u64(order, "uses"), time);
+                  ": its value is %s; about %" PRIu64 " of %" PRIu64
+                  " blocks leave before it; used %" PRIu64 " times, last %s",
+                  value, cli_json_u64(order, "before"), cli_json_u64(order, "blocks"),
+                  cli_json_u64(order, "uses"), time);
     print_chance(out, order);
     (void)fputc('\n', out);
 }

@@ -138,6 +138,12 @@ KVT_NODISCARD enum kvt_err policy_roster_standing(struct policy_roster *roster, 
                                                   uint64_t hash, uint64_t tick, uint64_t window,
                                                   struct policy_standing *standing);
 
+/** About how many blocks of the tier leave before one of that value: exactly by their values where
+ *  there are at most POLICY_ROSTER_SAMPLE seats, else by as many evenly chosen ones.  An ordering
+ *  may keep to chains before it looks at values.  Settles first. */
+#define POLICY_ROSTER_SAMPLE 16384
+uint32_t policy_roster_before(struct policy_roster *roster, double value, uint64_t tick);
+
 /** Would it pay to move the block into the tier, though another has to leave for it
  *  (policy/promotion.h)?  Always, under an ordering that knows no chances; never of an unknown
  *  block. */

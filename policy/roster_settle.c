@@ -376,6 +376,27 @@ policy_roster_standing(struct policy_roster *roster, uint32_t ns, uint64_t hash,
     return KVT_OK;
 }
 
+uint32_t
+policy_roster_before(struct policy_roster *roster, double value, uint64_t tick)
+{
+    const uint64_t step = 1 + (uint64_t)(roster->seats_max - 1) / POLICY_ROSTER_SAMPLE;
+    uint64_t now;
+    uint64_t seen = 0;
+    uint64_t lower = 0;
+
+    policy_roster_settle(roster);
+    now = tick > roster->now ? tick : roster->now;
+    for (uint64_t at = 0; at < roster->seats_max; at += step) {
+        const uint8_t flags = roster->seats[at].flags;
+
+        if ((flags & POLICY_ROSTER_IN) == 0 || (flags & OUT) != 0)
+            continue;
+        seen++;
+        lower += roster->ordering->value(roster->state, (uint32_t)at, now) < value;
+    }
+    return seen == 0 ? 0 : (uint32_t)(lower * (roster->in_tier - roster->taken) / seen);
+}
+
 bool
 policy_roster_pays(struct policy_roster *roster, uint32_t ns, uint64_t hash, uint64_t tick)
 {

@@ -122,7 +122,7 @@ EXPLAINED = {
          "sum": "drain-hot has it: demote to cold, but waits: hot@gw0 is 60% full, and the rule starts at 85%",
          "facts": {"depth": 3, "fanout": 0, "hits": 5, "last_access": "2h", "fill": "60%", "tenant": "team", "model": "",
                    "pinned": False},
-         "order": {"by": "rhi", "known": True, "value": 0.0125, "uses": 6, "last_use_ms": 1700000000000, "leaving": False,
+         "order": {"by": "rhi", "known": True, "value": 0.0125, "uses": 6, "last_use_ms": 1700000000000, "leaving": False, "before": 37,
                    "blocks": 812, "chance_1h": 0.125},
          "rules": [
              {"id": "keep", "line": 9, "do": "pin", "matches": False, "wins": False, "clauses": [

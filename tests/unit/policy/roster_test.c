@@ -655,6 +655,38 @@ random_lives_are_as_the_model_says(void **state)
     policy_roster_free(roster);
 }
 
+/* The oldest leaves first; a sample says about the same of many. */
+static void
+those_that_leave_before_are_counted(void **state)
+{
+    static const uint32_t counts[] = {100, 4 * POLICY_ROSTER_SAMPLE};
+
+    (void)state;
+    for (size_t c = 0; c < 2; c++) {
+        struct policy_roster *roster = roster_of(&policy_lru, 64u << 20);
+        const uint32_t count = counts[c];
+
+        for (uint32_t i = 0; i < count; i++) {
+            const struct policy_block block = block_of(1000 + i, 0, 0);
+
+            assert_int_equal(policy_roster_store(roster, &block, 10 + i), KVT_OK);
+        }
+        for (uint32_t i = 0; i < count; i += count / 10) {
+            struct policy_standing standing;
+            uint32_t before;
+
+            assert_int_equal(policy_roster_standing(roster, 1, 1000 + i, 10 + count, 1, &standing),
+                             KVT_OK);
+            before = policy_roster_before(roster, standing.value, 10 + count);
+            if (c == 0)
+                assert_int_equal(before, i);
+            else
+                assert_in_range(before, i < count / 50 ? 0 : i - count / 50, i + count / 50);
+        }
+        policy_roster_free(roster);
+    }
+}
+
 int
 main(void)
 {
@@ -666,6 +698,7 @@ main(void)
         cmocka_unit_test(a_former_life_leaves_in_the_order_it_would_have),
         cmocka_unit_test(a_parent_is_restored_as_young_as_its_child),
         cmocka_unit_test(the_longest_cold_is_forgotten_first_and_what_is_in_the_tier_never),
+        cmocka_unit_test(those_that_leave_before_are_counted),
         cmocka_unit_test(every_failing_allocation_is_survived),
         cmocka_unit_test(random_lives_are_as_the_model_says),
     };
