@@ -229,19 +229,15 @@ path_open(struct kvbm_transfer_path *path, struct kvbm_transfer *transfer, enum 
     return path->started ? KVT_OK : KVT_NOMEM;
 }
 
-/* The paths whose two ends may both lie outside host memory. */
+/* Each path has its own: on any of them neither end may have an address. */
 static void
 share_out_bounce(struct kvbm_transfer *transfer, struct kvbm_storage *bounce)
 {
-    static const enum kvbm_path paths[] = {KVBM_PATH_H2DISK, KVBM_PATH_DISK2H, KVBM_PATH_D2D,
-                                           KVBM_PATH_DISK2D, KVBM_PATH_REMOTE};
-    const uint32_t count = sizeof(paths) / sizeof(paths[0]);
-
-    for (uint32_t i = 0; bounce != NULL && i < count; i++)
-        transfer->paths[paths[i]].bounce = (struct kvbm_bounce){
+    for (uint32_t i = 0; bounce != NULL && i < KVBM_PATH_COUNT; i++)
+        transfer->paths[i].bounce = (struct kvbm_bounce){
             .storage = bounce,
-            .first = i * (bounce->block_count / count),
-            .count = bounce->block_count / count,
+            .first = i * (bounce->block_count / KVBM_PATH_COUNT),
+            .count = bounce->block_count / KVBM_PATH_COUNT,
         };
 }
 

@@ -34,8 +34,7 @@
 #include "kvtier/error.h"
 
 #define KVBM_TRANSFER_COPIES_MAX 4096 /* blocks in one request */
-#define KVBM_TRANSFER_BOUNCE_MIN                                                                   \
-    10 /* blocks of bounce buffers: two for each path that needs them */
+#define KVBM_TRANSFER_BOUNCE_MIN 14   /* blocks of bounce buffers: two for each path */
 
 enum kvbm_path {
     KVBM_PATH_D2H,    /* device to host */

@@ -12,7 +12,8 @@ enum { PIECES = KVBM_CUDA_LIST_MAX };
 struct device_storage {
     struct kvbm_storage head;
     struct kvbm_cuda *cuda;
-    uint64_t address; /* 0: none */
+    uint64_t address; /* ours to give back; 0: none */
+    struct kvbm_layout_map map;
     struct kvbm_cuda_lane in;
     struct kvbm_cuda_lane out;
     struct kvbm_cuda_lane within;
@@ -24,51 +25,77 @@ struct pinned_storage {
     uint8_t *bytes;
 };
 
-static uint64_t
-device_offset(const struct device_storage *device, uint32_t block)
+/* Pieces on their way, and which operation each is of. */
+struct batch {
+    struct kvbm_cuda_lane *lane;
+    size_t count;
+    struct kvbm_cuda_piece pieces[PIECES];
+    enum kvt_err *owners[PIECES];
+};
+
+static void
+flush(struct batch *batch)
 {
-    return device->address + (uint64_t)block * device->head.block_size;
+    if (batch->count == 0)
+        return;
+    kvbm_cuda_lane_run(batch->lane, batch->pieces, batch->count);
+    for (size_t i = 0; i < batch->count; i++)
+        if (*batch->owners[i] == KVT_OK)
+            *batch->owners[i] = batch->pieces[i].status;
+    batch->count = 0;
+}
+
+static void
+add(struct batch *batch, enum kvt_err *owner, struct kvbm_cuda_piece piece)
+{
+    if (batch->count == PIECES)
+        flush(batch);
+    batch->owners[batch->count] = owner;
+    batch->pieces[batch->count++] = piece;
+}
+
+static size_t
+least(size_t a, size_t b)
+{
+    return a < b ? a : b;
 }
 
 /* Put every copy on the stream, then wait once: the link stays busy between blocks. */
 static void
 run_lane(struct device_storage *device, struct kvbm_storage_io *ios, size_t count, bool writing)
 {
-    struct kvbm_cuda_piece pieces[PIECES];
+    struct batch batch = {.lane = writing ? &device->in : &device->out};
 
     for (size_t i = 0; i < count; i++) {
-        const uint64_t here = device_offset(device, ios[i].block) + ios[i].offset;
         const uint64_t host = (uint64_t)(uintptr_t)ios[i].host;
+        const size_t size = kvbm_storage_io_size(&device->head, &ios[i]);
+        size_t run;
 
-        pieces[i] = (struct kvbm_cuda_piece){
-            .target = writing ? here : host,
-            .source = writing ? host : here,
-            .size = kvbm_storage_io_size(&device->head, &ios[i]),
-        };
+        ios[i].status = KVT_OK;
+        for (size_t done = 0; done < size; done += run) {
+            const uint64_t here =
+                kvbm_layout_map_find(&device->map, ios[i].block, ios[i].offset + done, &run);
+
+            run = least(run, size - done);
+            add(&batch, &ios[i].status,
+                (struct kvbm_cuda_piece){.target = writing ? here : host + done,
+                                         .source = writing ? host + done : here,
+                                         .size = run});
+        }
     }
-    kvbm_cuda_lane_run(writing ? &device->in : &device->out, pieces, count);
-    for (size_t i = 0; i < count; i++)
-        ios[i].status = pieces[i].status;
-}
-
-static void
-run_all(struct kvbm_storage *storage, struct kvbm_storage_io *ios, size_t count, bool writing)
-{
-    for (size_t at = 0; at < count; at += PIECES)
-        run_lane((struct device_storage *)storage, ios + at,
-                 count - at < PIECES ? count - at : PIECES, writing);
+    flush(&batch);
 }
 
 static void
 device_read(struct kvbm_storage *storage, struct kvbm_storage_io *ios, size_t count)
 {
-    run_all(storage, ios, count, false);
+    run_lane((struct device_storage *)storage, ios, count, false);
 }
 
 static void
 device_write(struct kvbm_storage *storage, struct kvbm_storage_io *ios, size_t count)
 {
-    run_all(storage, ios, count, true);
+    run_lane((struct device_storage *)storage, ios, count, true);
 }
 
 static void *
@@ -91,6 +118,7 @@ device_close(struct kvbm_storage *storage)
         if (device->address != 0)
             (void)device->cuda->memory_free(device->address);
     }
+    kvbm_layout_map_free(&device->map);
     kvt_free(device);
 }
 
@@ -112,33 +140,49 @@ device_move(struct kvbm_storage *target, struct kvbm_storage *source,
 {
     struct device_storage *to = (struct device_storage *)target;
     struct device_storage *from = (struct device_storage *)source;
-    struct kvbm_cuda_piece pieces[PIECES];
+    struct batch batch = {.lane = &to->within};
 
     if (target->ops != &device_ops || source->ops != &device_ops || to->cuda != from->cuda)
         return false;
-    for (size_t at = 0; at < count; at += PIECES) {
-        const size_t part = count - at < PIECES ? count - at : PIECES;
+    for (size_t i = 0; i < count; i++) {
+        struct kvbm_storage_move *move = &moves[i];
+        size_t run;
 
-        for (size_t i = 0; i < part; i++) {
-            const struct kvbm_storage_move *move = &moves[at + i];
+        move->status = KVT_OK;
+        for (size_t done = 0; done < move->size; done += run) {
+            size_t there;
+            const uint64_t in =
+                kvbm_layout_map_find(&to->map, move->target, move->target_offset + done, &run);
+            const uint64_t out =
+                kvbm_layout_map_find(&from->map, move->source, move->source_offset + done, &there);
 
-            pieces[i] = (struct kvbm_cuda_piece){
-                .target = device_offset(to, move->target) + move->target_offset,
-                .source = device_offset(from, move->source) + move->source_offset,
-                .size = move->size,
-            };
+            run = least(least(run, there), move->size - done);
+            add(&batch, &move->status,
+                (struct kvbm_cuda_piece){.target = in, .source = out, .size = run});
         }
-        kvbm_cuda_lane_run(&to->within, pieces, part);
-        for (size_t i = 0; i < part; i++)
-            moves[at + i].status = pieces[i].status;
     }
+    flush(&batch);
     return true;
 }
 
-enum kvt_err
-kvbm_cuda_open_device(struct kvbm_storage **out, struct kvbm_cuda *cuda, uint32_t block_count,
-                      size_t block_size, struct kvt_error *err)
+static bool
+make_lanes(struct device_storage *device)
 {
+    return kvbm_cuda_lane_make(&device->in, device->cuda, KVBM_CUDA_IN) &&
+           kvbm_cuda_lane_make(&device->out, device->cuda, KVBM_CUDA_OUT) &&
+           kvbm_cuda_lane_make(&device->within, device->cuda, KVBM_CUDA_WITHIN);
+}
+
+/* Memory of ours where `memory` names none. */
+static enum kvt_err
+open_device(struct kvbm_storage **out, struct kvbm_cuda *cuda, uint32_t block_count,
+            size_t block_size, const struct kvbm_layout_memory *memory, struct kvt_error *err)
+{
+    const struct kvbm_layout packed = {
+        .geometry = {.kind = KVT_LAYOUT_CONTIGUOUS},
+        .block_size = block_size,
+        .block_stride = block_size,
+    };
     struct device_storage *device;
     enum kvt_err rc;
     int result;
@@ -158,15 +202,22 @@ kvbm_cuda_open_device(struct kvbm_storage **out, struct kvbm_cuda *cuda, uint32_
         (void)kvt_error_set(err, rc, "cuda: the context is lost");
         goto fail;
     }
-    result = cuda->memory_new(&device->address, (size_t)block_count * block_size);
-    if (result != 0) {
-        device->address = 0;
-        rc = kvbm_cuda_error(cuda, result, "cuMemAlloc", err);
-        goto fail;
+    if (memory == NULL) {
+        result = cuda->memory_new(&device->address, (size_t)block_count * block_size);
+        if (result != 0) {
+            device->address = 0;
+            rc = kvbm_cuda_error(cuda, result, "cuMemAlloc", err);
+            goto fail;
+        }
     }
-    if (!kvbm_cuda_lane_make(&device->in, cuda, KVBM_CUDA_IN) ||
-        !kvbm_cuda_lane_make(&device->out, cuda, KVBM_CUDA_OUT) ||
-        !kvbm_cuda_lane_make(&device->within, cuda, KVBM_CUDA_WITHIN)) {
+    rc = kvbm_layout_map_make(
+        &device->map,
+        memory != NULL ? memory
+                       : &(struct kvbm_layout_memory){&packed, &device->address, block_count},
+        err);
+    if (rc != KVT_OK)
+        goto fail;
+    if (!make_lanes(device)) {
         rc = kvt_error_set(err, KVT_NOMEM, "cuda: streams");
         goto fail;
     }
@@ -176,6 +227,20 @@ kvbm_cuda_open_device(struct kvbm_storage **out, struct kvbm_cuda *cuda, uint32_
 fail:
     device_close(&device->head);
     return rc;
+}
+
+enum kvt_err
+kvbm_cuda_open_device(struct kvbm_storage **out, struct kvbm_cuda *cuda, uint32_t block_count,
+                      size_t block_size, struct kvt_error *err)
+{
+    return open_device(out, cuda, block_count, block_size, NULL, err);
+}
+
+enum kvt_err
+kvbm_cuda_open_layers(struct kvbm_storage **out, struct kvbm_cuda *cuda,
+                      const struct kvbm_layout_memory *memory, struct kvt_error *err)
+{
+    return open_device(out, cuda, memory->blocks, memory->layout->block_size, memory, err);
 }
 
 static void *

@@ -15,9 +15,15 @@
 
 #include "kvbm/cuda/driver.h"
 #include "kvbm/storage.h"
+#include "kvbm/storage_layers.h"
 
 KVT_NODISCARD enum kvt_err kvbm_cuda_open_device(struct kvbm_storage **out, struct kvbm_cuda *cuda,
                                                  uint32_t block_count, size_t block_size,
+                                                 struct kvt_error *err);
+
+/** Device memory that an engine laid out; it is borrowed (kvbm/storage_layers.h). */
+KVT_NODISCARD enum kvt_err kvbm_cuda_open_layers(struct kvbm_storage **out, struct kvbm_cuda *cuda,
+                                                 const struct kvbm_layout_memory *memory,
                                                  struct kvt_error *err);
 
 KVT_NODISCARD enum kvt_err kvbm_cuda_open_pinned(struct kvbm_storage **out, struct kvbm_cuda *cuda,

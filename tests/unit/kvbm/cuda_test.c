@@ -228,6 +228,9 @@ struct trip {
     struct kvbm_transfer *transfer;
     struct kvbm_layout here;
     struct kvbm_layout there;
+    struct kvbm_layout engine; /* of the second: an engine's memory, a layer at a time */
+    uint64_t parts[4];
+    bool parts_made[4];
 };
 
 static void
@@ -237,7 +240,28 @@ trip_close(struct trip *trip)
     kvbm_storage_close(trip->second);
     kvbm_storage_close(trip->first);
     kvbm_storage_close(trip->pinned);
+    for (size_t i = 0; i < 4; i++)
+        if (trip->parts_made[i])
+            assert_int_equal(trip->cuda->memory_free(trip->parts[i]), 0);
     kvbm_cuda_close(trip->cuda);
+}
+
+/* Each layer of the second storage in memory of its own, with room between the blocks. */
+static enum kvt_err
+open_engine(struct trip *trip, struct kvt_error *err)
+{
+    const uint64_t size = kvbm_layout_allocation(&trip->engine, MANY);
+
+    if (kvbm_cuda_enter(trip->cuda) != KVT_OK)
+        return KVT_IO;
+    for (size_t i = 0; i < 4; i++) {
+        trip->parts_made[i] = trip->cuda->memory_new(&trip->parts[i], size) == 0;
+        if (!trip->parts_made[i])
+            return KVT_NOMEM;
+    }
+    return kvbm_cuda_open_layers(&trip->second, trip->cuda,
+                                 &(struct kvbm_layout_memory){&trip->engine, trip->parts, MANY},
+                                 err);
 }
 
 static enum kvt_err
@@ -249,8 +273,11 @@ trip_open(struct trip *trip, bool kernels)
 
     memset(trip, 0, sizeof(*trip));
     assert_int_equal(kvbm_layout_make(&trip->here, &geometry, NULL), KVT_OK);
-    geometry.kind = KVT_LAYOUT_UNIVERSAL;
+    geometry.order = KVT_LAYOUT_HND;
     assert_int_equal(kvbm_layout_make(&trip->there, &geometry, NULL), KVT_OK);
+    geometry.kind = KVT_LAYOUT_LAYERED;
+    geometry.alignment = 2048;
+    assert_int_equal(kvbm_layout_make(&trip->engine, &geometry, NULL), KVT_OK);
     rc = kvbm_cuda_open(&trip->cuda, KVBM_FAKE_CUDA, 0, &err);
     if (rc == KVT_OK && kernels)
         (void)kvbm_cuda_load_kernels(trip->cuda, "any image");
@@ -259,7 +286,7 @@ trip_open(struct trip *trip, bool kernels)
     if (rc == KVT_OK)
         rc = kvbm_cuda_open_device(&trip->first, trip->cuda, MANY, SIZE, &err);
     if (rc == KVT_OK)
-        rc = kvbm_cuda_open_device(&trip->second, trip->cuda, MANY, SIZE, &err);
+        rc = open_engine(trip, &err);
     if (rc == KVT_OK)
         rc = kvbm_transfer_new(&trip->transfer, 4, &err);
     return rc;
@@ -389,7 +416,7 @@ static void
 opening_survives_every_allocation_failure(void **unused)
 {
     (void)unused;
-    assert_int_equal(test_sweep_allocations(attempt, NULL), 3);
+    assert_int_equal(test_sweep_allocations(attempt, NULL), 4);
 }
 
 int

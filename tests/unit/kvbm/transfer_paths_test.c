@@ -13,13 +13,14 @@
 #include "base/random.h"
 #include "kvbm/disk.h"
 #include "kvbm/pipeline.h"
+#include "kvbm/storage_layers.h"
 
 #include "tests/support/seed.h"
 #include "tests/unit/kvbm/gate.h"
 
-enum { BLOCKS = 6, SIZE_MAX_HERE = 1 << 16, BOUNCE = 20, PLACES = 6, ROUNDS = 14 };
+enum { BLOCKS = 6, SIZE_MAX_HERE = 1 << 16, BOUNCE = 28, PLACES = 7, ROUNDS = 14 };
 
-enum place { HOST_A, HOST_B, DEVICE_A, DEVICE_B, REMOTE, DISK };
+enum place { HOST_A, HOST_B, DEVICE_A, DEVICE_B, REMOTE, DISK, LAYERS };
 
 static uint64_t state;
 static char folder[256];
@@ -73,6 +74,7 @@ open_place(enum place place, size_t block_size, size_t part_size)
         storage->kind = KVBM_STORAGE_REMOTE;
         return storage;
     case DISK: return open_disk(block_size, part_size);
+    case LAYERS: break; /* side_open() lays it out */
     }
     abort();
 }
@@ -82,6 +84,7 @@ struct side {
     struct kvbm_storage *storage;
     struct kvbm_layout layout;
     uint8_t *model; /* BLOCKS blocks */
+    uint8_t *apart; /* of LAYERS: an engine's memory, every layer by itself */
 };
 
 static uint8_t *
@@ -92,6 +95,32 @@ scratch(void)
     return bytes;
 }
 
+/* An engine's memory: blocks with room between them at odd places, a layer by itself unless it is
+ * universal.  The storage's blocks are packed, so the layout that a transfer is told of is too. */
+static void
+lay_apart(struct side *side, const struct kvt_geometry *geometry)
+{
+    struct kvt_geometry placed = *geometry;
+    struct kvbm_layout layout;
+    struct kvt_error err;
+    uint64_t parts[8];
+    uint64_t size;
+
+    if (placed.kind == KVT_LAYOUT_CONTIGUOUS)
+        placed.kind = KVT_LAYOUT_LAYERED;
+    placed.alignment = 1u << (13 + below(3));
+    assert_int_equal(kvbm_layout_make(&layout, &placed, &err), KVT_OK);
+    size = kvbm_layout_allocation(&layout, BLOCKS) + 24;
+    side->apart = kvt_calloc(kvbm_layout_parts(&layout), size);
+    assert_non_null(side->apart);
+    for (uint32_t i = 0; i < kvbm_layout_parts(&layout); i++)
+        parts[i] = (uint64_t)(uintptr_t)side->apart + i * size + 3 * (i + 1);
+    assert_int_equal(kvbm_storage_open_layers(&side->storage, KVBM_STORAGE_SYSTEM,
+                                              &(struct kvbm_layout_memory){&layout, parts, BLOCKS},
+                                              &err),
+                     KVT_OK);
+}
+
 static void
 side_open(struct side *side, enum place place, const struct kvt_geometry *geometry,
           size_t block_size)
@@ -99,7 +128,11 @@ side_open(struct side *side, enum place place, const struct kvt_geometry *geomet
     struct kvt_error err;
 
     assert_int_equal(kvbm_layout_make(&side->layout, geometry, &err), KVT_OK);
-    side->storage = open_place(place, block_size, side->layout.layer_stride);
+    side->apart = NULL;
+    if (place == LAYERS)
+        lay_apart(side, geometry);
+    else
+        side->storage = open_place(place, block_size, side->layout.layer_stride);
     side->model = kvt_calloc(BLOCKS, block_size);
     assert_non_null(side->model);
     for (size_t i = 0; i < BLOCKS * block_size; i++)
@@ -131,6 +164,7 @@ static void
 side_close(struct side *side)
 {
     kvbm_storage_close(side->storage);
+    kvt_free(side->apart);
     kvt_free(side->model);
 }
 
