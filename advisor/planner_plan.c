@@ -310,6 +310,7 @@ advisor_planner_tick(struct advisor_planner *planner, uint64_t now_ms)
             advisor_planner_promote(&plan, &planner->gateways[i]);
     if (planner->preview == NULL)
         advisor_planner_sweep(&plan);
+    advisor_planner_compact(&plan);
     advisor_asker_end(&plan.asker);
     kvt_free(plan.set);
 }

@@ -162,10 +162,12 @@ struct advisor_planner {
     struct advisor_planner_quotas *quotas;
     struct advisor_pins *pins;
     struct advisor_sweep sweep;
-    bool hears_stored;         /* some rule is asked when a block is stored, */
-    bool hears_lost;           /* when no worker has it any more, */
-    bool hears_ends;           /* or when nobody can go on from it */
-    struct advisor_news *news; /* ADVISOR_NEWS_MAX; NULL: none yet */
+    struct advisor_rule_set compacting; /* whose time has come, in this pass over namespaces */
+    size_t compact_at;                  /* row of the ledger where the pass goes on */
+    bool hears_stored;                  /* some rule is asked when a block is stored, */
+    bool hears_lost;                    /* when no worker has it any more, */
+    bool hears_ends;                    /* or when nobody can go on from it */
+    struct advisor_news *news;          /* ADVISOR_NEWS_MAX; NULL: none yet */
     uint32_t news_count;
     uint32_t sweeping;               /* its orders that are outstanding */
     struct advisor_preview *preview; /* that goes on: nothing is chosen meanwhile */

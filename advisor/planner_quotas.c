@@ -112,7 +112,9 @@ advisor_planner_follow_quotas(struct advisor_planner *planner)
     quotas->turn = 0;
     quotas->pass.active = false;
     for (size_t i = 0; i < quotas->row_count; i++) {
-        quotas->rows[i] = quotas_of(planner, sums[i].ns, sums[i].place);
+        const struct advisor_quota_row row = quotas_of(planner, sums[i].ns, sums[i].place);
+
+        memcpy(quotas->rows[i].quotas, row.quotas, sizeof(row.quotas));
         add(quotas, &quotas->rows[i], sums[i].bytes);
     }
 }
@@ -143,6 +145,7 @@ advisor_planner_count_bytes(struct advisor_planner *planner, uint32_t ns, uint32
     quotas->rows = rows;
     if (at == quotas->row_count)
         quotas->rows[quotas->row_count++] = quotas_of(planner, ns, tier);
+    quotas->rows[at].gone += bytes < 0 ? (uint64_t)-bytes : 0;
     add(quotas, &quotas->rows[at], bytes);
 }
 

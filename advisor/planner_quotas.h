@@ -44,6 +44,8 @@ struct advisor_quota_state {
 /* Quotas that count a row of the ledger: its tier's, and the one of all tiers; -1: none. */
 struct advisor_quota_row {
     int32_t quotas[2];
+    uint64_t gone; /* bytes that went since it was packed, or the start (planner_compact.c) */
+    uint64_t compacted_ms; /* when that was ordered last; 0: never */
 };
 
 /* A block of the tenant's, in the order in which they leave. */

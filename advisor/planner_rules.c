@@ -87,8 +87,8 @@ is_followed(const struct policy_rule *rule)
     case POLICY_PROMOTE:
         return rule->on == 0 || (rule->on & (news | (uint32_t)POLICY_ON_SECOND_COLD_HIT)) != 0;
     case POLICY_EXCLUDE:
+    case POLICY_COMPACT:
     case POLICY_PIN: return true;
-    case POLICY_COMPACT: break;
     }
     return false;
 }
@@ -139,6 +139,7 @@ advisor_planner_adopt(struct advisor_planner *planner)
     planner->hears_lost = ask_event(rules->policy, POLICY_ON_LAST_HOLDER_REMOVED);
     planner->hears_ends = ask_event(rules->policy, POLICY_ON_SESSION_END);
     planner->news_count = 0;
+    planner->compact_at = 0;
     planner->edges_changed = true;
     take_states(planner, rules->policy);
     say_unfollowed(planner, rules->policy);

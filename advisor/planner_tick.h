@@ -52,6 +52,9 @@ void advisor_planner_prestage(struct advisor_tick *plan, uint32_t number, uint64
 /** Order what was read from further down by that gateway, if it is to come up. */
 void advisor_planner_promote(struct advisor_tick *plan, struct advisor_gateway *gateway);
 
+/** Order what is to be packed. */
+void advisor_planner_compact(struct advisor_tick *plan);
+
 /** Go on asking about the rows of the store, for rules without a watermark. */
 void advisor_planner_sweep(struct advisor_tick *plan);
 

@@ -362,6 +362,8 @@ obey(struct obedient *gateway, const struct kvt_order *order)
         (order->verb == KVT_ORDER_DEMOTE && !order->keep) || order->verb == KVT_ORDER_DELETE;
     struct changes changes;
 
+    for (int i = 0; i < OBEDIENT_OWNERS && order->verb == KVT_ORDER_COMPACT; i++)
+        gateway->compacted[i] += strcmp(order->namespace_, obedient_owners[i]) == 0;
     begin(&changes, order->item_count);
     for (uint32_t i = 0; i < order->item_count; i++) {
         const uint32_t block = (uint32_t)order->items[i].block.hash - 1;

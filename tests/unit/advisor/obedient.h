@@ -45,6 +45,7 @@ struct obedient {
     bool twice; /* each order is done twice, the second time without being looked at */
     struct kvt_event events[OBEDIENT_BLOCKS];
     struct kvt_report_access accesses[KVT_REPORT_ACCESSES_MAX];
+    uint64_t compacted[OBEDIENT_OWNERS]; /* orders to pack, by namespace */
     /* Called for each item before it is done; NULL: nobody. */
     void (*look)(void *arg, const struct kvt_order *order, size_t block);
     void *arg;
