@@ -319,6 +319,62 @@ a_far_bucket_that_is_away_hurts_nobody_else(void **state)
     test_gateway_close(&w.g);
 }
 
+/* Settings that cannot work are told before anything runs, and so is a tier that is missed. */
+static void
+expect_refused(const struct gateway_vault_options *options, const char *why)
+{
+    struct gateway_vault *vault;
+    struct kvt_error err;
+
+    assert_int_equal(gateway_vault_open(&vault, options, &err), KVT_INVALID);
+    assert_null(vault);
+    if (strstr(err.text, why) == NULL)
+        fail_msg("%s: \"%s\" is not in it", err.text, why);
+}
+
+static void
+tiers_that_cannot_be_are_refused(void **state)
+{
+    struct gateway_vault_options options;
+    struct world w;
+
+    (void)state;
+    open_world(&w);
+    place(&w, 1, GATEWAY_TIER_WARM);
+    place(&w, 2, GATEWAY_TIER_FAR);
+    gateway_vault_close(w.g.vault);
+    w.g.vault = NULL;
+    options = w.g.options;
+    options.far_store = NULL; /* of a vault that is closed */
+    options.cold_store = NULL;
+    options.cold = (struct gateway_cold_options){.folder = w.g.cold};
+    options.far = (struct gateway_far_options){.kind = GATEWAY_FAR_DIRECTORY, .folder = w.g.far};
+    w.g.options = options;
+    options.hot_capacity = 0;
+    expect_refused(&options, "hot.capacity is 0");
+    options = w.g.options;
+    options.warm_dir = options.hot_dir;
+    expect_refused(&options, "warm.dir is hot.dir");
+    options = w.g.options;
+    options.far_bucket = "";
+    expect_refused(&options, "far.bucket must be");
+    options.far_bucket = options.bucket;
+    expect_refused(&options, "far.bucket is bucket");
+    options = w.g.options;
+    options.packed = "acme";
+    expect_refused(&options, "packed.namespaces");
+    options = w.g.options;
+    options.far.kind = GATEWAY_FAR_NONE;
+    expect_refused(&options, "1 blocks are in the far bucket");
+    options = w.g.options;
+    options.warm_capacity = 0;
+    expect_refused(&options, "1 blocks are on the warm volume");
+    test_gateway_reopen(&w.g); /* and then it opens as it was */
+    expect_readable(&w, 1, "refused");
+    expect_readable(&w, 2, "refused");
+    test_gateway_close(&w.g);
+}
+
 /* ---- what a check finds ---- */
 
 static void
@@ -561,6 +617,7 @@ main(void)
         cmocka_unit_test(caps_hold),
         cmocka_unit_test(a_block_that_was_moved_by_others_is_found),
         cmocka_unit_test(a_far_bucket_that_is_away_hurts_nobody_else),
+        cmocka_unit_test(tiers_that_cannot_be_are_refused),
         cmocka_unit_test(a_check_looks_at_all_tiers),
         cmocka_unit_test(every_failing_call),
         cmocka_unit_test(a_random_walk),
