@@ -377,6 +377,14 @@ is_written(const struct putting *putting, size_t index)
            (step == STEP_THROUGH && putting->claims[index].state == GATEWAY_CLAIM_STORED);
 }
 
+/* Is it stored anew in the first bucket, while the far one may still have what was to be removed?
+ * Then it is as after a move whose source has not gone yet. */
+static bool
+leaves_far(const struct work *work, const struct gateway_claim *claim)
+{
+    return work->had && (work->before.tiers & GATEWAY_FAR) != 0 && claim->tier == GATEWAY_COLD;
+}
+
 /* Rows of what is stored, and no rows of what is not.  An owed block's row is all that a restart
  * knows of it: durable before anybody hears of it. */
 static void
@@ -400,6 +408,10 @@ publish(struct putting *putting)
         change->record.owed = owed;
         change->record.tiers =
             (owed ? 0u : putting->claims[i].tier) | (putting->work[i].hot ? GATEWAY_HOT : 0u);
+        if (leaves_far(&putting->work[i], &putting->claims[i]) && !owed) {
+            change->record.tiers |= GATEWAY_FAR;
+            change->record.moving = GATEWAY_COLD;
+        }
         memcpy(change->record.etag, item->etag, sizeof(item->etag));
         change->unsynced = putting->work[i].hot && putting->work[i].unsynced;
         wait = owed ? GATEWAY_DURABLE : wait;

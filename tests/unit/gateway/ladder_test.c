@@ -140,6 +140,15 @@ place(struct world *w, uint64_t number, unsigned tier)
         assert_int_equal(move(w, number, GATEWAY_COLD, GATEWAY_FAR, false), KVT_OK);
 }
 
+static void
+drop_object(struct world *w, uint64_t number, unsigned tier)
+{
+    char key[KVT_KEY_MAX];
+    struct g4_request drop = {.verb = G4_DELETE, .key = test_gateway_key(key, number)};
+
+    assert_int_equal(g4_store_perform(w->stores[tier], &drop), KVT_OK);
+}
+
 /* Where it is after a move from where place() put it. */
 static unsigned
 expected(unsigned from, unsigned to, bool keep)
@@ -226,6 +235,32 @@ a_removal_takes_all_copies(void **state)
     assert_int_equal(gateway_remove(w.g.vault, test_gateway_key(key, 1)), KVT_OK);
     expect_true_rows(&w, 1, "removed");
     assert_int_equal(test_gateway_get(&w.g, 1, SIZE, NULL), KVT_NOTFOUND);
+    test_gateway_close(&w.g);
+}
+
+/* Put again while its removal is under way: the copy that was to go goes, the new ones stay. */
+static void
+what_is_put_again_leaves_nothing_behind(void **state)
+{
+    char key[KVT_KEY_MAX];
+    const char *keys[] = {key};
+    struct world w;
+
+    (void)state;
+    open_world(&w);
+    for (unsigned gone = 0; gone < 2; gone++) {
+        place(&w, 1, GATEWAY_TIER_FAR);
+        (void)test_gateway_key(key, 1);
+        assert_int_equal(gateway_remove_mark(w.g.vault, keys, 1), KVT_OK);
+        if (gone != 0)
+            drop_object(&w, 1, GATEWAY_TIER_FAR);
+        assert_int_equal(test_gateway_put(&w.g, 1, SIZE), KVT_OK);
+        expect_readable(&w, 1, "put again");
+        repair(&w);
+        assert_int_equal(test_gateway_tiers(&w.g, 1, NULL), GATEWAY_HOT | GATEWAY_COLD);
+        expect_true_rows(&w, 1, "put again");
+        expect_readable(&w, 1, "put again");
+    }
     test_gateway_close(&w.g);
 }
 
@@ -408,15 +443,6 @@ copy_object(struct world *w, uint64_t number, unsigned from, unsigned to)
     assert_int_equal(
         test_gateway_store_put(w->stores[to], key, get.buffer, get.buffer_size, &get.meta), KVT_OK);
     kvt_free(get.buffer);
-}
-
-static void
-drop_object(struct world *w, uint64_t number, unsigned tier)
-{
-    char key[KVT_KEY_MAX];
-    struct g4_request drop = {.verb = G4_DELETE, .key = test_gateway_key(key, number)};
-
-    assert_int_equal(g4_store_perform(w->stores[tier], &drop), KVT_OK);
 }
 
 static void
@@ -614,6 +640,7 @@ main(void)
         cmocka_unit_test(every_edge),
         cmocka_unit_test(reads_name_the_tier_that_served),
         cmocka_unit_test(a_removal_takes_all_copies),
+        cmocka_unit_test(what_is_put_again_leaves_nothing_behind),
         cmocka_unit_test(caps_hold),
         cmocka_unit_test(a_block_that_was_moved_by_others_is_found),
         cmocka_unit_test(a_far_bucket_that_is_away_hurts_nobody_else),
