@@ -139,8 +139,9 @@ publish(struct wire_publisher *publisher, uint32_t partition, bool acked)
                    publisher->incarnation, publisher->sender.batch.first_seq);
     rc = wire_bus_publish_acked(publisher->bus, subject, id, bytes->data, bytes->size,
                                 WIRE_PUBLISHER_ACK_WAIT_MS, NULL);
-    /* A server that came back without its store has no stream to put this in. */
-    if (rc == KVT_UNAVAILABLE && wire_bus_connected(publisher->bus) &&
+    /* A server that came back without its store has no stream to put this in.  Nor is there an
+     * answer then where somebody else listens to the subject. */
+    if ((rc == KVT_UNAVAILABLE || rc == KVT_TIMEOUT) && wire_bus_connected(publisher->bus) &&
         wire_bus_ensure_streams(publisher->bus, NULL) != KVT_OK)
         return KVT_UNAVAILABLE;
     return rc;
