@@ -1,0 +1,49 @@
+"""The declarations say what a C compiler makes of the installed headers."""
+
+import os
+import re
+import subprocess
+
+from kvtier._abi import CODES, ffi, library
+
+STRUCTS = ["kvt_error", "kvt_location", "kvt_publisher_options", "kvt_publisher_block", "kvt_publisher_stats",
+           "kvt_block_id", "kvt_handle", "kvt_unique", "kvt_shared", "kvt_weak", "kvt_block_info",
+           "kvt_pool_options", "kvt_pool_usage"]
+
+
+def test_sizes_and_offsets(tmp_path):
+    lines, expected = [], []
+    for name in STRUCTS:
+        lines.append(f'printf("%zu\\n", sizeof(struct {name}));')
+        expected.append(ffi.sizeof(f"struct {name}"))
+        for member, field in ffi.typeof(f"struct {name}").fields:
+            lines.append(f'printf("%zu\\n", offsetof(struct {name}, {member}));')
+            expected.append(field.offset)
+    source = tmp_path / "sizes.c"
+    source.write_text("#include <stddef.h>\n#include <stdio.h>\n#include <kvtier/kvbm.h>\n"
+                      "#include <kvtier/publisher.h>\nint main(void) {" + "\n".join(lines) + "}\n")
+    subprocess.run([os.environ.get("CC", "cc"), f"-I{os.environ['KVTIER_INCLUDE_DIR']}", str(source), "-o",
+                    str(tmp_path / "sizes")], check=True)
+    said = subprocess.run([str(tmp_path / "sizes")], check=True, stdout=subprocess.PIPE, text=True).stdout.split()
+    assert [int(number) for number in said] == expected
+
+
+def test_codes():
+    lib = library("kvbm")
+    assert [ffi.string(lib.kvt_err_name(at)).decode() for at in range(len(CODES))] == list(CODES)
+
+
+def test_headers_have_every_function():
+    """And with the arguments that are declared here, spaces and enums aside."""
+    import kvtier._abi as abi
+    with open(abi.__file__, encoding="utf-8") as file:
+        declared = re.findall(r"\b(kvt_[a-z_]+)\(([^()]*)\);", file.read())
+    text = ""
+    for name in ("error.h", "kvbm.h", "publisher.h", "token.h"):
+        with open(os.path.join(os.environ["KVTIER_INCLUDE_DIR"], "kvtier", name), encoding="utf-8") as file:
+            text += file.read()
+    heads = {name: len(arguments.split(","))
+             for name, arguments in re.findall(r"\b(kvt_[a-z_]+)\(([^()]*)\);", text)}
+    assert len(declared) > 35
+    for name, arguments in declared:
+        assert heads.get(name) == len(arguments.split(",")), name
