@@ -156,14 +156,13 @@ one_by_one(struct kvbm_cuda_lane *lane, struct kvbm_cuda_piece *pieces, size_t c
 static size_t
 put(struct kvbm_cuda_lane *lane, struct kvbm_cuda_piece *pieces, size_t left)
 {
-    size_t count = left < KVBM_CUDA_LIST_MAX ? left : KVBM_CUDA_LIST_MAX;
+    const size_t count = left < BATCH_MAX ? left : BATCH_MAX;
 
-    if (worth_a_kernel(lane, pieces, count) && by_kernel(lane, pieces, count)) {
-        for (size_t i = 0; i < count; i++)
+    if (worth_a_kernel(lane, pieces, left) && by_kernel(lane, pieces, left)) {
+        for (size_t i = 0; i < left; i++)
             pieces[i].status = KVT_OK;
-        return count;
+        return left;
     }
-    count = left < BATCH_MAX ? left : BATCH_MAX;
     if (count == 1 || !by_batch(lane, pieces, count)) {
         one_by_one(lane, pieces, count);
     } else {
@@ -176,19 +175,15 @@ put(struct kvbm_cuda_lane *lane, struct kvbm_cuda_piece *pieces, size_t left)
 void
 kvbm_cuda_lane_run(struct kvbm_cuda_lane *lane, struct kvbm_cuda_piece *pieces, size_t count)
 {
-    bool good = true;
+    bool good;
     size_t done = 0;
 
+    assert(count <= KVBM_CUDA_LIST_MAX);
     (void)pthread_mutex_lock(&lane->turn);
     good = !lane->dead && kvbm_cuda_enter(lane->cuda) == KVT_OK;
-    while (good && done < count) {
-        const size_t put_now = put(lane, pieces + done, count - done);
-
-        done += put_now;
-        /* A list is filled again only when the kernel that reads it is over. */
-        if (done < count && lane->list != NULL)
-            good = wait_for(lane);
-    }
+    /* Whoever takes to a kernel gives it all that is left: its list is filled once a call. */
+    while (good && done < count)
+        done += put(lane, pieces + done, count - done);
     good = good && wait_for(lane);
     (void)pthread_mutex_unlock(&lane->turn);
     for (size_t i = 0; !good && i < count; i++)

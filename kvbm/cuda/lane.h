@@ -9,7 +9,7 @@
  *            returns nothing is in flight, or, where the device could not be waited for twice over,
  *            the lane is dead and nothing is ever put on it again.
  * Threads:   any; one batch at a time.
- * Limits:    KVBM_CUDA_LIST_MAX pieces a kernel; more are several.
+ * Limits:    KVBM_CUDA_LIST_MAX pieces a call (asserted).
  */
 #ifndef KVBM_CUDA_LANE_H
 #define KVBM_CUDA_LANE_H
