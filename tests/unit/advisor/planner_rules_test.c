@@ -642,7 +642,7 @@ a_tick_ends_in_time(void **state)
              "  - {id: keep, do: exclude, when: not prefix(0x7fffffffffff)}\n"
              "  - {id: drain, from: hot, to: cold, trigger: {start: 85%, stop: 50%}}\n" ENFORCED,
         NULL, OBEDIENT_BLOCKS);
-    uint32_t passed = 0;
+    uint64_t passed = 0;
     int steps = 0;
 
     (void)state;
