@@ -23,7 +23,7 @@ ALERTS = os.path.join(DEPLOY, "prometheus", "kvtier-alerts.yaml")
 NAME = re.compile(r"\b(?:kvtier|up)(?:_[a-z0-9_]+)?\b")
 # Names that were there before promtool read them; they stay.
 KNOWN_LINT = {"kvtier_advisor_lag_milliseconds", "kvtier_advisor_last_event_timestamp_milliseconds"}
-LABELS = {"le", "result", "tier", "verb", "code", "source", "kind"}  # each of a few values
+LABELS = {"le", "result", "tier", "verb", "code", "source", "kind", "from", "to"}  # each of a few values
 SERIES_MAX = 300
 
 
