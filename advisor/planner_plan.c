@@ -36,6 +36,22 @@ see_stuck(const struct advisor_tick *plan, uint32_t number, bool last)
     tier->stuck = stuck;
 }
 
+/* How long nothing that was passed over is looked at again: what rules protected for being recent
+ * they may take when it no longer is. */
+static uint64_t
+rest_of(const struct advisor_tick *plan, const struct advisor_tier *tier)
+{
+    uint64_t rest_ms = ADVISOR_PASS_MS;
+
+    for (int32_t i = 0; i < (int32_t)plan->policy->rules.count; i++) {
+        const uint64_t recent_ms = policy_rule_at(plan->policy, (size_t)i)->protect_recent;
+
+        if (advisor_rule_set_has(&tier->draining, i) && recent_ms > 0 && recent_ms < rest_ms)
+            rest_ms = recent_ms < ADVISOR_PASS_LEAST_MS ? ADVISOR_PASS_LEAST_MS : recent_ms;
+    }
+    return rest_ms;
+}
+
 /* What was passed over comes back: when other rules begin, and a while after there was nothing else
  * to choose. */
 static void
@@ -47,7 +63,7 @@ resume(const struct advisor_tick *plan, struct advisor_tier *tier)
     if (counts.passed == 0)
         tier->resuming = false;
     if (!tier->resuming && (counts.passed == 0 || tier->exhausted_ms == 0 ||
-                            plan->now_ms < tier->exhausted_ms + ADVISOR_PASS_MS))
+                            plan->now_ms < tier->exhausted_ms + rest_of(plan, tier)))
         return;
     tier->resuming = policy_roster_resume(tier->roster, ADVISOR_RESUME_MAX) < counts.passed;
     tier->exhausted_ms = 0;

@@ -34,6 +34,7 @@
 #define ADVISOR_JOBS_YIELD_MS    60000
 /* What no rule took when nothing else was left to choose is looked at again after this. */
 #define ADVISOR_PASS_MS          60000
+#define ADVISOR_PASS_LEAST_MS    1000 /* where rules protect what is recent for less than that */
 /* Items of a finished order come back into the ordering after this: their events are on the way. */
 #define ADVISOR_SETTLE_MS        3000
 /* Reads are reported, and stores flushed, so many ticks after each other. */
