@@ -53,15 +53,22 @@ info_of(const struct kvbm_label *label)
     };
 }
 
-static bool
-label_of(struct kvbm_label *label, const struct kvt_block_info *info)
+/* No caller knows less of a name than its first version had: one that says so forgot the size, and
+ * its blocks would all be named 0. */
+static enum kvt_err
+label_of(struct kvbm_label *label, const struct kvt_block_info *info, struct kvt_error *err)
 {
+    const size_t least = offsetof(struct kvt_block_info, tokens_hash) + sizeof(info->tokens_hash);
     struct kvt_block_info known;
 
+    *label = (struct kvbm_label){0};
+    if (info->size < least)
+        return kvt_error_set(err, KVT_INVALID, "block: size of a name is %zu, not its size",
+                             info->size);
     if (!read_sized(&known, sizeof(known), info, info->size))
-        return false;
+        return kvt_error_set(err, KVT_UNSUPPORTED, "block: a name of a newer library");
     *label = (struct kvbm_label){known.id, known.prefix_hash, known.tokens_hash};
-    return true;
+    return KVT_OK;
 }
 
 /* ---- pools ---- */
@@ -207,9 +214,10 @@ kvt_unique_complete(struct kvt_pool *pool, struct kvt_unique unique,
                     const struct kvt_block_info *info, struct kvt_error *err)
 {
     struct kvbm_label label;
+    const enum kvt_err rc = label_of(&label, info, err);
 
-    if (!label_of(&label, info))
-        return kvt_error_set(err, KVT_UNSUPPORTED, "block: a name of a newer library");
+    if (rc != KVT_OK)
+        return rc;
     return kvbm_block_complete(pool->pool, unique.handle, &label, err);
 }
 
@@ -218,11 +226,13 @@ kvt_unique_init_sequence(struct kvt_pool *pool, struct kvt_unique unique, uint64
                          const struct kvt_block_info *previous, struct kvt_error *err)
 {
     struct kvbm_label label;
+    enum kvt_err rc;
 
     if (previous == NULL)
         return kvbm_block_init_sequence(pool->pool, unique.handle, seed, NULL, err);
-    if (!label_of(&label, previous))
-        return kvt_error_set(err, KVT_UNSUPPORTED, "block: a name of a newer library");
+    rc = label_of(&label, previous, err);
+    if (rc != KVT_OK)
+        return rc;
     return kvbm_block_init_sequence(pool->pool, unique.handle, seed, &label, err);
 }
 

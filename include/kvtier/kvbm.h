@@ -250,7 +250,8 @@ enum kvt_block_state kvt_unique_state(struct kvt_pool *pool, struct kvt_unique h
 KVT_NODISCARD enum kvt_err kvt_unique_begin(struct kvt_pool *pool, struct kvt_unique handle,
                                             struct kvt_error *err);
 
-/** Partial -> Complete, under this name.  KVT_OK or KVT_INVALID. */
+/** Partial -> Complete, under this name.  KVT_OK, KVT_INVALID (also a name without its size) or
+ *  KVT_UNSUPPORTED (members this library does not know). */
 KVT_NODISCARD enum kvt_err kvt_unique_complete(struct kvt_pool *pool, struct kvt_unique handle,
                                                const struct kvt_block_info *info,
                                                struct kvt_error *err);
@@ -260,7 +261,8 @@ KVT_NODISCARD enum kvt_err kvt_unique_complete(struct kvt_pool *pool, struct kvt
  *
  * @param seed      of its tokens' hash: kvt_token_seed() of adapter and salt
  * @param previous  the block before it in its sequence; NULL: it is the first
- * @return KVT_OK, KVT_INVALID, KVT_UNSUPPORTED (the pool has no block_tokens) or KVT_RANGE (past
+ * @return KVT_OK, KVT_INVALID (also a name without its size), KVT_UNSUPPORTED (the pool has no
+ *         block_tokens, or members this library does not know) or KVT_RANGE (past
  *         KVT_POSITION_MAX)
  */
 KVT_NODISCARD enum kvt_err kvt_unique_init_sequence(struct kvt_pool *pool, struct kvt_unique handle,

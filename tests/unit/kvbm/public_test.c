@@ -222,6 +222,40 @@ sizes_of_structures(void **unused)
     assert_int_equal(kvt_pool_new(&pool, &options, &err), KVT_INVALID);
 }
 
+/* A name without its size would be read as 0, and two blocks under one name are one. */
+static void
+a_name_without_its_size(void **unused)
+{
+    struct {
+        struct kvt_block_info known;
+        uint64_t newer;
+    } larger = {.known = {.size = sizeof(larger), .id = {5, 0, 0}}, .newer = 1};
+    struct kvt_block_info info = {.id = {5, 0, 0}};
+    struct kvt_pool *pool = new_pool();
+    struct kvt_unique unique;
+    struct kvt_shared shared;
+    struct kvt_error err;
+
+    (void)unused;
+    assert_int_equal(kvt_pool_allocate(pool, 1, &unique, 0), KVT_OK);
+    assert_int_equal(kvt_unique_init_sequence(pool, unique, KVT_TOKEN_SEED, &info, &err),
+                     KVT_INVALID);
+    assert_int_equal(kvt_unique_begin(pool, unique, NULL), KVT_OK);
+    for (; info.size < sizeof(info); info.size++) {
+        err = (struct kvt_error){.code = KVT_OK};
+        assert_int_equal(kvt_unique_complete(pool, unique, &info, &err), KVT_INVALID);
+        assert_int_equal(err.code, KVT_INVALID);
+        assert_int_equal(kvt_unique_state(pool, unique), KVT_BLOCK_PARTIAL);
+    }
+    assert_int_equal(kvt_unique_complete(pool, unique, &larger.known, &err), KVT_UNSUPPORTED);
+    larger.newer = 0;
+    assert_int_equal(kvt_unique_complete(pool, unique, &larger.known, &err), KVT_OK);
+    assert_int_equal(kvt_unique_register(pool, unique, &shared, NULL), KVT_OK);
+    assert_true(kvt_pool_has(pool, 5));
+    kvt_shared_drop(pool, &shared, 1);
+    kvt_pool_free(pool);
+}
+
 static bool
 attempt(void *arg)
 {
@@ -252,6 +286,7 @@ main(void)
         cmocka_unit_test(all_or_none),
         cmocka_unit_test(several_at_once),
         cmocka_unit_test(sizes_of_structures),
+        cmocka_unit_test(a_name_without_its_size),
         cmocka_unit_test(every_allocation_may_fail),
     };
 
