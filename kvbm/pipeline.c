@@ -160,13 +160,13 @@ kvbm_pipeline_run(const struct kvbm_pipeline_request *request)
     struct pipeline pipeline = {
         .request = request,
         .layers = request->source_layout->geometry.layers,
-        .step = request->step == 0 ? 1 : request->step,
     };
     enum kvt_err result = KVT_OK;
 
+    pipeline.step = least(request->step == 0 ? 1 : request->step, pipeline.layers);
     if (request->count == 0 || request->count > KVBM_TRANSFER_COPIES_MAX)
-        return KVT_INVALID;
-    if (!make_room(&pipeline, request->count))
+        result = KVT_INVALID;
+    else if (!make_room(&pipeline, request->count))
         result = KVT_NOMEM;
     for (size_t i = 0; i < request->count; i++)
         request->relays[i].status = result;

@@ -48,7 +48,8 @@ struct kvbm_pipeline_request {
 /**
  * Move all layers of all blocks.  A block that failed somewhere goes no further.
  *
- * @return KVT_OK when every block arrived, else the first failure
+ * @return KVT_OK when every block arrived, else the first failure; KVT_INVALID (no blocks, or more
+ *         than KVBM_TRANSFER_COPIES_MAX) and KVT_NOMEM are the status of every block
  */
 KVT_NODISCARD enum kvt_err kvbm_pipeline_run(const struct kvbm_pipeline_request *request);
 

@@ -357,7 +357,7 @@ static void
 layers_go_over_two_hops(void **rig_in)
 {
     struct rig *rig = *rig_in;
-    static const uint32_t steps[] = {0, 1, 3, 8, 100};
+    static const uint32_t steps[] = {0, 1, 3, 8, 100, UINT32_MAX};
 
     state = test_seed();
     for (size_t k = 0; k < sizeof(steps) / sizeof(steps[0]); k++) {
@@ -411,6 +411,25 @@ layers_go_over_two_hops(void **rig_in)
         side_close(&middle);
         side_close(&disk);
     }
+}
+
+/* Counts that are none: every block says so. */
+static void
+too_many_blocks_are_refused(void **rig_in)
+{
+    static struct kvbm_relay relays[KVBM_TRANSFER_COPIES_MAX + 1];
+    const struct kvbm_layout layout = {.geometry = example};
+    struct rig *rig = *rig_in;
+    struct kvbm_pipeline_request request = {.transfer = rig->transfer,
+                                            .relays = relays,
+                                            .source_layout = &layout,
+                                            .target_layout = &layout};
+
+    assert_int_equal(kvbm_pipeline_run(&request), KVT_INVALID);
+    request.count = KVBM_TRANSFER_COPIES_MAX + 1;
+    assert_int_equal(kvbm_pipeline_run(&request), KVT_INVALID);
+    for (size_t i = 0; i < request.count; i++)
+        assert_int_equal(relays[i].status, KVT_INVALID);
 }
 
 /* A block that fails on either hop is named; the others arrive. */
@@ -705,6 +724,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(every_byte_between_every_two_storages, set_up, tear_down),
         cmocka_unit_test_setup_teardown(layers_go_over_two_hops, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(too_many_blocks_are_refused, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_failing_block_stays_behind, set_up, tear_down),
         cmocka_unit_test_setup_teardown(requests_that_cannot_work_are_refused, set_up, tear_down),
         cmocka_unit_test_setup_teardown(urgent_tickets_go_first, set_up, tear_down),
