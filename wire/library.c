@@ -226,6 +226,7 @@ kvt_publisher_stored(struct kvt_publisher *publisher, uint32_t location,
                      const struct kvt_publisher_block *blocks, size_t count)
 {
     uint64_t prefix = 0;
+    size_t fresh = 0; /* one that is there twice in the call counts twice */
     enum kvt_err rc;
 
     assert(publisher != NULL && (blocks != NULL || count == 0));
@@ -235,8 +236,10 @@ kvt_publisher_stored(struct kvt_publisher *publisher, uint32_t location,
         return KVT_RANGE;
     (void)pthread_mutex_lock(&publisher->lock);
     rc = check_blocks(publisher, blocks, count);
-    if (rc == KVT_OK)
-        rc = wire_holding_reserve(publisher->holding, count);
+    for (size_t i = 0; rc == KVT_OK && i < count; i++)
+        fresh += wire_holding_find(publisher->holding, location, blocks[i].sequence_hash) == NULL;
+    if (rc == KVT_OK && fresh > 0)
+        rc = wire_holding_reserve(publisher->holding, fresh);
     for (size_t i = 0; rc == KVT_OK && i < count; i++) {
         prefix = prefix_of(publisher, &blocks[i], i > 0 ? &blocks[i - 1] : NULL, prefix);
         store_block(publisher, &(struct kvt_event){

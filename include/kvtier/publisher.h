@@ -106,7 +106,8 @@ void kvt_publisher_close(struct kvt_publisher *publisher, bool bye);
  * A prefix hash of 0 is found out from the parent, which must then be the block before in this call
  * or held at any location (KVT_INVALID otherwise; positions below PREFIX_DEPTH need no parent).
  *
- * @return KVT_OK, KVT_INVALID, KVT_RANGE (more than BLOCKS_MAX), KVT_FULL or KVT_NOMEM
+ * @return KVT_OK, KVT_INVALID, KVT_RANGE (more than BLOCKS_MAX), KVT_FULL (no room for those that
+ *         are new) or KVT_NOMEM
  */
 KVT_NODISCARD enum kvt_err kvt_publisher_stored(struct kvt_publisher *publisher, uint32_t location,
                                                 const struct kvt_publisher_block *blocks,
