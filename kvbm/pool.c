@@ -415,7 +415,8 @@ kvbm_pool_drop_all(struct kvbm_pool *pool, const struct kvt_handle *handles, siz
     (void)pthread_mutex_unlock(&pool->shared.lock);
 }
 
-/* Take the held, listed and visible block's name away, then our hold. */
+/* Take the held, listed and visible block's name away, then our hold.  What it continued may be
+ * evicted from here on, also where others still hold the block itself. */
 static void
 expel_locked(struct kvbm_pool *pool, struct kvt_handle handle)
 {
@@ -426,6 +427,8 @@ expel_locked(struct kvbm_pool *pool, struct kvt_handle handle)
     slot->refs--;
     if (slot->refs == 0)
         kvbm_pool_free_locked(pool, handle.block);
+    else
+        wake_locked(pool);
 }
 
 enum kvt_err

@@ -2,10 +2,13 @@
  * What is tested: kvbm/pool.h, its edges by hand: moves and refusals, all-or-none, the order of
  * eviction, duplicates, weak handles, discarded content, and what callbacks may count on.
  */
+#include <pthread.h>
+
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "kvbm/block.h"
 #include "kvbm/pool.h"
+#include "kvbm/pool_internal.h"
 
 #include "tests/support/seed.h"
 
@@ -390,6 +393,64 @@ waits_end_on_time(void **unused)
     kvbm_pool_free(pool);
 }
 
+enum { WAIT_MS = 60000 };
+
+static void *
+wait_for_one(void *arg)
+{
+    static struct kvt_handle handle;
+
+    return kvbm_pool_allocate_wait(arg, 1, &handle, WAIT_MS) == KVT_OK ? &handle : NULL;
+}
+
+static bool
+somebody_waits(struct kvbm_pool *pool)
+{
+    bool waits;
+
+    (void)pthread_mutex_lock(&pool->shared.lock);
+    waits = pool->shared.waiters > 0;
+    (void)pthread_mutex_unlock(&pool->shared.lock);
+    return waits;
+}
+
+/* A parent may go when its last child loses its name: whoever waits for room hears of it, though
+ * the child itself is still held. */
+static void
+a_discarded_child_wakes_who_waits(void **unused)
+{
+    struct kvbm_pool *pool;
+    struct kvt_handle handles[2];
+    struct kvt_handle *got;
+    pthread_t thread;
+
+    (void)unused;
+    assert_int_equal(
+        kvbm_pool_new(
+            &pool, &(struct kvbm_pool_options){.block_count = 2, .order = KVT_POOL_ORDER_LINEAGE}),
+        KVT_OK);
+    assert_int_equal(kvbm_pool_allocate(pool, 2, handles), KVT_OK);
+    for (uint32_t i = 0; i < 2; i++) {
+        const struct kvbm_label label = {{i + 1, i, i}, 1, 0};
+
+        assert_int_equal(kvbm_block_begin(pool, handles[i], NULL), KVT_OK);
+        assert_int_equal(kvbm_block_complete(pool, handles[i], &label, NULL), KVT_OK);
+        assert_int_equal(kvbm_pool_register(pool, &handles[i], NULL), KVT_OK);
+    }
+    kvbm_pool_share(pool, handles[1]);
+    kvbm_pool_drop(pool, handles[0]);
+    assert_int_equal(pthread_create(&thread, NULL, wait_for_one, pool), 0);
+    while (!somebody_waits(pool))
+        kvt_clock_sleep_ms(1);
+    kvbm_pool_discard(pool, handles[1]);
+    assert_int_equal(pthread_join(thread, (void **)&got), 0);
+    assert_non_null(got);
+    assert_int_equal(got->block, handles[0].block);
+    kvbm_pool_drop(pool, *got);
+    kvbm_pool_drop(pool, handles[1]);
+    kvbm_pool_free(pool);
+}
+
 static bool
 attempt(void *arg)
 {
@@ -428,6 +489,7 @@ main(void)
         cmocka_unit_test(coldest_skips_what_was_set_aside),
         cmocka_unit_test(walk_shows_every_name_once),
         cmocka_unit_test(waits_end_on_time),
+        cmocka_unit_test(a_discarded_child_wakes_who_waits),
         cmocka_unit_test(new_survives_every_allocation_failure),
     };
 
