@@ -29,8 +29,8 @@ static const char *const order_hex =
     "92c4249a01a3677731a26e730304cd03e8cd07d001a36c72759194cfffffffffffffffff010203c4"
     "20ce55a9cd8221013e38a67e8a2624c3bcb94b6b8419a76c6fbedefdaa917f7f3b";
 static const char *const report_hex =
-    "9b01a3677731a26e73090807c39194a7686f74406777310a141e9194cf11223344556677880002ce"
-    "000200009198030401000100ce00010000a0930506cd012c";
+    "9c01a3677731a26e73090807c39194a7686f74406777310a141e9194cf11223344556677880002ce"
+    "000200009198030401000100ce00010000a0930506cd012c940000c290";
 static const char *const query_hex = "9301a26e739201cfffffffffffffffff";
 static const char *const holders_hex = "9301009194a27731000205";
 static const char *const masks_hex = "930100c403000414";
@@ -44,11 +44,13 @@ static const struct wire_order_key order_key = {.bytes = "0123456789abcdef", .si
 struct room {
     struct kvt_event_batch batch;
     struct kvt_event events[KVT_EVENTS_PER_BATCH_MAX];
+    uint32_t skipped;
     struct kvt_order order;
     struct kvt_order_item items[KVT_ORDER_ITEMS_MAX];
     struct kvt_report report;
     struct kvt_report_access accesses[KVT_REPORT_ACCESSES_MAX];
     struct kvt_order_result results[KVT_REPORT_RESULTS_MAX];
+    struct kvt_report_pin pins[KVT_REPORT_PINS_MAX];
     struct wire_query query;
     uint64_t hashes[1024];
     struct wire_query_holder holders[64];
@@ -66,6 +68,7 @@ room_new(void)
     room->order.items = room->items;
     room->report.accesses = room->accesses;
     room->report.results = room->results;
+    room->report.pins.rows = room->pins;
     room->query.hashes = room->hashes;
     return room;
 }
@@ -73,9 +76,7 @@ room_new(void)
 static enum kvt_err
 decode_event(struct room *room, const void *bytes, size_t size)
 {
-    uint32_t skipped;
-
-    return wire_event_decode(bytes, size, &room->batch, KVT_EVENTS_PER_BATCH_MAX, &skipped,
+    return wire_event_decode(bytes, size, &room->batch, KVT_EVENTS_PER_BATCH_MAX, &room->skipped,
                              &room->err);
 }
 
@@ -170,10 +171,9 @@ static void
 assert_bytes(const struct kvt_buffer *buffer, const char *hex)
 {
     uint8_t bytes[INPUT_MAX];
-    const size_t size = from_hex(hex, bytes);
 
-    assert_int_equal(buffer->size, size);
-    assert_memory_equal(buffer->data, bytes, size);
+    assert_int_equal(buffer->size, from_hex(hex, bytes));
+    assert_memory_equal(buffer->data, bytes, buffer->size);
 }
 
 /* Decode a copy that has not one byte more than `size`. */
