@@ -66,7 +66,7 @@ struct advisor_job_moves {
     const char *namespace_;
     const char *from; /* moves only: as kvt_order's; NULL, both: between hot volume and bucket */
     const char *to;
-    bool keep;
+    bool keep;         /* as kvt_order's: with both only */
     uint64_t until_ms; /* PIN; 0: until an unpin */
     uint64_t bytes;
     const struct kvt_order_item *items;

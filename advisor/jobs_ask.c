@@ -37,6 +37,8 @@ check_edge(const struct advisor_job_moves *moves, struct kvt_error *err)
         (from > 0 && strcmp(moves->from, moves->to) == 0))
         return kvt_error_set(err, KVT_INVALID,
                              "from and to: want two tiers of the gateway, or none of both");
+    if (moves->keep && from == 0) /* an order has no other place for it */
+        return kvt_error_set(err, KVT_INVALID, "keep: want from and to, two tiers of the gateway");
     return KVT_OK;
 }
 

@@ -104,7 +104,9 @@ order_kind(const struct advisor_tick *plan, uint32_t first, bool swept)
     if (order.items == NULL)
         return KVT_NOMEM;
     memcpy(order.row.gateway, planner->gateways[edge->gateway].row.name, sizeof(order.row.gateway));
-    if (!advisor_edge_is_plain(planner, edge)) { /* older gateways know no other, and no names */
+    /* Older gateways know no other edges than the plain ones, and no names.  That the copy stays is
+     * told with the names, or not at all. */
+    if (set->keep || !advisor_edge_is_plain(planner, edge)) {
         memcpy(order.row.from, planner->tiers[edge->from].name, sizeof(order.row.from));
         memcpy(order.row.to, planner->tiers[edge->to].name, sizeof(order.row.to));
     }

@@ -98,6 +98,8 @@ wire_order_encode(const struct kvt_order *order, const struct wire_order_key *ke
     assert((order->from[0] == '\0') == (order->to[0] == '\0'));
     if (order->item_count > KVT_ORDER_ITEMS_MAX)
         return KVT_RANGE;
+    if (order->keep && !has_edge(order)) /* there would be no place for it: the copy would go */
+        return KVT_INVALID;
     kvt_buffer_init(&payload, WIRE_ORDER_MAX);
     rc = encode_payload(order, &payload);
     if (rc == KVT_OK)

@@ -63,7 +63,7 @@ struct kvt_order {
      * hot volume and the bucket, in the direction of the verb. */
     char from[KVT_NAME_MAX];
     char to[KVT_NAME_MAX];
-    bool keep; /* moves only: what lies in `from` stays, as a copy made ahead of a demotion */
+    bool keep; /* what lies in `from`, which is named, stays: a copy made ahead of a demotion */
     struct kvt_order_item *items;
     uint32_t item_count;
 };

@@ -129,6 +129,7 @@ nothing_is_done_without_the_token(void **state)
 }
 
 #define PREFIX(text) "{\"verb\":\"delete\",\"hash\":\"00000000000000aa\"," text "}"
+#define BLOCK        "\"blocks\":[{\"hash\":\"00000000000000aa\"}]"
 #define MOVES(text)  "{\"kind\":\"t\",\"title\":\"t\",\"moves\":[" text "]}"
 
 static void
@@ -157,6 +158,17 @@ bad_bodies_are_answered(void **state)
         {"{\"kind\":\"t\",\"title\":\"t\",\"dry_run\":\"true\",\"moves\":[]}", "dry_run"},
         {"{\"kind\":\"t\",\"title\":\"t\",\"dry_run\":1,\"moves\":[]}", "dry_run"},
         {"{\"kind\":\"t\",\"title\":\"t\",\"dry_run\":null,\"moves\":[]}", "dry_run"},
+        {MOVES("{\"verb\":\"demote\",\"gateway\":\"gw0\",\"namespace\":\"\",\"keep\":true," BLOCK
+               "}"),
+         "keep: want from and to"},
+        {MOVES("{\"verb\":\"demote\",\"gateway\":\"gw0\",\"namespace\":\"\",\"keep\":true,"
+               "\"tier\":\"hot@gw0\"," BLOCK "}"),
+         "keep: want from and to"},
+        {MOVES("{\"verb\":\"demote\",\"gateway\":\"gw0\",\"namespace\":\"\",\"keep\":1," BLOCK "}"),
+         "keep true or false"},
+        {MOVES("{\"verb\":\"demote\",\"gateway\":\"gw0\",\"namespace\":\"\",\"from\":\"hot@"
+               "gw0\"," BLOCK "}"),
+         "two tiers of the gateway"},
         {PREFIX("\"dry_run\":1"), "dry_run"},
         {PREFIX("\"moves\":[]"), "moves"},
         {PREFIX("\"key\":\"k\""), "key"},

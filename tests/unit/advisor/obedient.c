@@ -279,10 +279,12 @@ obedient_ends(const struct kvt_order *order, int *from, int *to)
         *from = tier_of(order->from);
         *to = tier_of(order->to);
         assert_int_not_equal(*from, *to);
-        /* Between hot volume and bucket nothing is said: older gateways would not know it. */
-        assert_false((*from == OBEDIENT_HOT && *to == OBEDIENT_COLD) ||
-                     (*from == OBEDIENT_COLD && *to == OBEDIENT_HOT));
+        /* Between hot volume and bucket nothing is said: older gateways would not know it.  Only
+         * where the copy above is to stay it must be, for that is told with the names. */
+        assert_true(order->keep || !((*from == OBEDIENT_HOT && *to == OBEDIENT_COLD) ||
+                                     (*from == OBEDIENT_COLD && *to == OBEDIENT_HOT)));
     }
+    assert_false(order->keep && order->from[0] == '\0'); /* the wire has no place for it */
     return true;
 }
 

@@ -209,6 +209,34 @@ copies_are_made_ahead(void **state)
     obedient_free(gateway);
 }
 
+/* The same between hot volume and bucket, whose orders name no tiers otherwise. */
+static void
+copies_are_made_ahead_in_the_bucket(void **state)
+{
+    struct obedient *gateway =
+        obedient_new("version: 1\ntiers:\n  hot: {level: G3}\n  cold: {level: G4}\nrules:\n  - "
+                     "{id: down, from: hot, to: cold, trigger: {start: 80%, "
+                     "stop: 60%, prestage: 40%}}\n" ENFORCE,
+                     NULL, CHAIN);
+
+    (void)state;
+    gateway->capacity[OBEDIENT_HOT] = (uint64_t)500 * OBEDIENT_SIZE;
+    obedient_store(gateway, OBEDIENT_HOT, 0, 300);
+    for (int i = 0; i < 8; i++)
+        (void)obedient_step(gateway, 5000);
+    assert_int_equal(blocks_of(gateway, OBEDIENT_HOT), 300); /* nothing left */
+    assert_int_equal(blocks_of(gateway, OBEDIENT_COLD), 100);
+    assert_int_equal(gateway->copied, 100);
+    obedient_restart(gateway);
+    obedient_store(gateway, OBEDIENT_HOT, 1000, 1150);
+    for (int i = 0; i < 8; i++)
+        (void)obedient_step(gateway, 5000);
+    assert_int_equal(blocks_of(gateway, OBEDIENT_HOT), 300);
+    for (uint32_t i = 0; i < 300; i++)
+        assert_true(gateway->held[OBEDIENT_HOT][i] || gateway->held[OBEDIENT_COLD][i]);
+    obedient_free(gateway);
+}
+
 static void
 rules_without_their_tiers_say_so(void **state)
 {
@@ -544,6 +572,7 @@ main(void)
         cmocka_unit_test(full_tiers_are_drained_first),
         cmocka_unit_test(forgetting_needs_no_room),
         cmocka_unit_test(copies_are_made_ahead),
+        cmocka_unit_test(copies_are_made_ahead_in_the_bucket),
         cmocka_unit_test(rules_without_their_tiers_say_so),
         cmocka_unit_test(what_came_down_is_not_stored),
         cmocka_unit_test(passes_go_along_edges),

@@ -153,6 +153,31 @@ a_move_says_from_where_to_where(void **state)
     assert_int_equal(decode(number_hex, strlen(number_hex) / 2, &order), KVT_INVALID);
 }
 
+/* Without names there is no place for it: what was to stay would go. */
+static void
+a_copy_that_stays_needs_its_tiers(void **state)
+{
+    static const enum kvt_order_verb verbs[] = {KVT_ORDER_DEMOTE, KVT_ORDER_PROMOTE, KVT_ORDER_WARM,
+                                                KVT_ORDER_DELETE};
+    struct kvt_order_item items[ITEMS] = {{.block = {.hash = 1}, .ranks = 1}};
+    struct kvt_order order = {
+        .gateway = "gw1", .epoch = 1, .id = 1, .items = items, .item_count = 1};
+    struct kvt_buffer out;
+
+    (void)state;
+    kvt_buffer_init(&out, WIRE_ORDER_MAX);
+    for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++) {
+        order.verb = verbs[i];
+        order.keep = true;
+        assert_int_equal(wire_order_encode(&order, &order_key, &out), KVT_INVALID);
+        assert_int_equal(out.size, 0);
+        order.keep = false;
+        assert_int_equal(wire_order_encode(&order, &order_key, &out), KVT_OK);
+        kvt_buffer_clear(&out);
+    }
+    kvt_buffer_release(&out);
+}
+
 static void
 every_truncation_is_refused(void **state)
 {
@@ -181,6 +206,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_pin_says_when_it_ends),
         cmocka_unit_test(a_move_says_from_where_to_where),
+        cmocka_unit_test(a_copy_that_stays_needs_its_tiers),
         cmocka_unit_test(every_truncation_is_refused),
     };
 
