@@ -334,6 +334,16 @@ find_move(const struct gateway_vault *vault, const struct kvt_order *order,
     return KVT_OK;
 }
 
+/* Does it take a copy away that a pin keeps?  Along an edge that leads down every verb does. */
+static bool
+heeds_pins(const struct gateway_vault *vault, const struct kvt_order *order,
+           const struct gateway_move *move)
+{
+    return order->verb == KVT_ORDER_DEMOTE || order->verb == KVT_ORDER_DELETE ||
+           (kvt_order_verb_moves(order->verb) &&
+            gateway_vault_fastest(vault, move->from | move->to) == move->from);
+}
+
 bool
 gateway_orders_execute(struct gateway_vault *vault, struct gateway_mover *mover,
                        const struct kvt_order *order, struct kvt_order_result *result,
@@ -359,7 +369,7 @@ gateway_orders_execute(struct gateway_vault *vault, struct gateway_mover *mover,
         (void)snprintf(result->text, sizeof(result->text), "%.127s", err.text);
         return true;
     }
-    if (order->verb == KVT_ORDER_DEMOTE || order->verb == KVT_ORDER_DELETE)
+    if (heeds_pins(vault, order, &execution.move))
         result->code = find_pinned(&execution);
     if (result->code == KVT_OK && order->verb == KVT_ORDER_DELETE)
         result->code = mark_all(&execution);

@@ -250,6 +250,62 @@ what_is_pinned_stays(void **state)
     test_gateway_close(&g);
 }
 
+static struct kvt_order_result
+execute_edge(struct test_gateway *g, enum kvt_order_verb verb, const char *from, const char *to,
+             struct kvt_order_item *item)
+{
+    struct kvt_order order = plain;
+    struct kvt_order_result result;
+
+    order.verb = verb;
+    order.items = item;
+    order.item_count = 1;
+    (void)snprintf(order.from, sizeof(order.from), "%s", from);
+    (void)snprintf(order.to, sizeof(order.to), "%s", to);
+    assert_true(gateway_orders_execute(g->vault, NULL, &order, &result, NULL, NULL));
+    assert_int_equal(result.code, KVT_OK);
+    return result;
+}
+
+/* Whatever the verb says: along an edge that leads downwards the copy above goes. */
+static void
+no_verb_takes_down_what_is_pinned(void **state)
+{
+    static const enum kvt_order_verb verbs[] = {KVT_ORDER_DEMOTE, KVT_ORDER_PROMOTE,
+                                                KVT_ORDER_WARM};
+    static const char *const below[] = {"warm@gw0", "cold@kvtier", "cold@attic"};
+    struct kvt_order_item items[2] = {{.block = block_of(1), .ranks = 1},
+                                      {.block = block_of(2), .ranks = 1}};
+    struct kvt_order_result result;
+    struct test_gateway g;
+
+    (void)state;
+    test_gateway_open(&g, 1u << 20, 0);
+    test_gateway_extend(&g, 1u << 20, 0);
+    store_all(&g);
+    assert_int_equal(execute(&g, KVT_ORDER_PIN, items, 1).done, 1);
+    for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++) {
+        for (size_t to = 0; to < sizeof(below) / sizeof(below[0]); to++) {
+            result = execute_edge(&g, verbs[i], "hot@gw0", below[to], items);
+            assert_int_equal(result.failed, 1);
+            assert_non_null(strstr(result.text, ": pinned"));
+            assert_int_equal(tiers_of(&g, 1, 0), GATEWAY_HOT | GATEWAY_COLD);
+        }
+        /* What is not pinned goes, and comes back. */
+        assert_int_equal(execute_edge(&g, verbs[i], "hot@gw0", "warm@gw0", items + 1).done, 1);
+        assert_int_equal(tiers_of(&g, 2, 0), GATEWAY_WARM | GATEWAY_COLD);
+        assert_int_equal(execute_edge(&g, KVT_ORDER_PROMOTE, "warm@gw0", "hot@gw0", items + 1).done,
+                         1);
+    }
+    /* Upwards a pin stops nothing. */
+    assert_int_equal(execute(&g, KVT_ORDER_UNPIN, items, 1).done, 1);
+    assert_int_equal(execute_edge(&g, KVT_ORDER_DEMOTE, "hot@gw0", "warm@gw0", items).done, 1);
+    assert_int_equal(execute(&g, KVT_ORDER_PIN, items, 1).done, 1);
+    assert_int_equal(execute_edge(&g, KVT_ORDER_PROMOTE, "warm@gw0", "hot@gw0", items).done, 1);
+    assert_int_equal(tiers_of(&g, 1, 0), GATEWAY_HOT | GATEWAY_COLD);
+    test_gateway_close(&g);
+}
+
 static void
 pins_end(void **state)
 {
@@ -420,6 +476,7 @@ main(void)
         cmocka_unit_test(orders_change_what_they_name),
         cmocka_unit_test(identity_is_respected),
         cmocka_unit_test(what_is_pinned_stays),
+        cmocka_unit_test(no_verb_takes_down_what_is_pinned),
         cmocka_unit_test(pins_end),
         cmocka_unit_test(pins_are_bounded),
         cmocka_unit_test(warming_takes_the_room_there_is),
