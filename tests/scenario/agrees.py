@@ -131,8 +131,8 @@ def scenario(run):
 
 def options(parser):
     parser.add_argument("--workloads", type=int, default=1, help="one after the other (default 1)")
-    parser.add_argument("--requests", type=int, default=80, help="of each (default 80)")
-    parser.add_argument("--points", type=float, default=6, help="most that they may differ by (default 6)")
+    parser.add_argument("--requests", type=int, default=100, help="of each (default 100)")
+    parser.add_argument("--points", type=float, default=10, help="most that they may differ by (default 10)")
 
 
 if __name__ == "__main__":
