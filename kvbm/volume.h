@@ -35,8 +35,8 @@
 
 enum kvbm_volume_verb {
     KVBM_VOLUME_GET,
-    KVBM_VOLUME_PUT, /* first writer wins; one that is there and whole: KVT_EXISTS */
-    KVBM_VOLUME_REMOVE,
+    KVBM_VOLUME_PUT,    /* first writer wins; one that is there, whole and durable: KVT_EXISTS */
+    KVBM_VOLUME_REMOVE, /* that block; another one of its hash stays */
     KVBM_VOLUME_VERB_COUNT
 };
 
@@ -44,7 +44,8 @@ struct kvbm_volume_item {
     struct kvt_block_id id;
     void *bytes;         /* get: filled; put: read from; remove: NULL */
     size_t size;         /* the volume's block size; remove: 0 */
-    enum kvt_err status; /* out: KVT_OK, KVT_EXISTS (put), KVT_NOTFOUND, KVT_CORRUPT, KVT_FULL,
+    enum kvt_err status; /* out: KVT_OK, KVT_EXISTS (put), KVT_PRECONDITION (put: a block at another
+                            place has this hash), KVT_NOTFOUND, KVT_CORRUPT, KVT_FULL,
                             KVT_CANCELLED (not begun), KVT_IO, KVT_UNAVAILABLE ... */
 };
 

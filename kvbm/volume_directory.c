@@ -48,6 +48,7 @@ struct directory {
     int fd;
     uint32_t blocks_max;
     uint32_t count; /* files that are there */
+    bool unsure;    /* names came or went that may not last: the folder is not synced */
     uint64_t fingerprint;
     uint8_t *bounce; /* one block, for looking at what is there */
 };
@@ -107,6 +108,8 @@ read_all(int fd, void *bytes, size_t size)
     return KVT_OK;
 }
 
+/* KVT_OK; KVT_CORRUPT: no block; KVT_NOTFOUND: one of another shape, which nobody can read here any
+ * more; KVT_PRECONDITION: a block at another place of the same hash. */
 static enum kvt_err
 check(const struct directory *directory, const struct header *header, const struct kvt_block_id *id,
       const struct stat *status)
@@ -114,48 +117,60 @@ check(const struct directory *directory, const struct header *header, const stru
     if (memcmp(header->magic, magic, MAGIC_SIZE) != 0 || header->crc != crc_of(header) ||
         header->hash != id->hash || header->reserved != 0)
         return KVT_CORRUPT;
-    /* Whole, and not what is asked for: another shape, or another place of the same hash. */
-    if (header->fingerprint != directory->fingerprint || header->parent != id->parent ||
-        header->position != id->position)
+    if (header->fingerprint != directory->fingerprint)
         return KVT_NOTFOUND;
     if (header->size != directory->head.block_size ||
         (uint64_t)status->st_size != sizeof(*header) + header->size)
         return KVT_CORRUPT;
-    return KVT_OK;
+    return header->parent == id->parent && header->position == id->position ? KVT_OK
+                                                                            : KVT_PRECONDITION;
+}
+
+/* The file of a name, at its bytes, and what check() says of it.  `fd` is -1 where there is none to
+ * close. */
+static enum kvt_err
+open_block(const struct directory *directory, const struct kvt_block_id *id, struct header *header,
+           int *fd)
+{
+    struct stat status;
+    char name[NAME_SIZE];
+    enum kvt_err rc;
+
+    name_of(name, id->hash);
+    *fd = openat(directory->fd, name, O_RDONLY | O_CLOEXEC);
+    if (*fd < 0)
+        return errno == ENOENT ? KVT_NOTFOUND : KVT_IO;
+    rc = fstat(*fd, &status) == 0 ? read_all(*fd, header, sizeof(*header)) : KVT_IO;
+    return rc == KVT_OK ? check(directory, header, id, &status) : rc;
 }
 
 static enum kvt_err
 read_block(const struct directory *directory, const struct kvt_block_id *id, void *bytes)
 {
     struct header header;
-    struct stat status;
-    char name[NAME_SIZE];
-    enum kvt_err rc;
     int fd;
+    enum kvt_err rc = open_block(directory, id, &header, &fd);
 
-    name_of(name, id->hash);
-    fd = openat(directory->fd, name, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return errno == ENOENT ? KVT_NOTFOUND : KVT_IO;
-    rc = fstat(fd, &status) == 0 ? read_all(fd, &header, sizeof(header)) : KVT_IO;
-    if (rc == KVT_OK)
-        rc = check(directory, &header, id, &status);
     if (rc == KVT_OK)
         rc = read_all(fd, bytes, directory->head.block_size);
     if (rc == KVT_OK && kvbm_crc32c(0, bytes, directory->head.block_size) != header.body_crc)
         rc = KVT_CORRUPT;
-    (void)close(fd);
+    if (fd >= 0)
+        (void)close(fd);
     return rc;
 }
 
 static void
 get(struct kvbm_volume *volume, struct kvbm_volume_item *items, size_t count)
 {
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
         items[i].status = read_block(directory_of(volume), &items[i].id, items[i].bytes);
+        if (items[i].status == KVT_PRECONDITION)
+            items[i].status = KVT_NOTFOUND;
+    }
 }
 
-/* Give the synced file a name.  One that is there and no good is replaced in one step, through
+/* Give the synced file a name.  One that is there and no good here is replaced in one step, through
  * another name, so that nobody ever finds neither. */
 static enum kvt_err
 name_file(struct directory *directory, int fd, const struct kvbm_volume_item *item)
@@ -176,9 +191,7 @@ name_file(struct directory *directory, int fd, const struct kvbm_volume_item *it
     rc = read_block(directory, &item->id, directory->bounce);
     if (rc == KVT_OK)
         return KVT_EXISTS;
-    if (rc == KVT_NOTFOUND)
-        return KVT_PRECONDITION; /* a whole block of another meaning has this name */
-    if (rc != KVT_CORRUPT)
+    if (rc != KVT_NOTFOUND && rc != KVT_CORRUPT)
         return rc;
     (void)unlinkat(directory->fd, other, 0);
     if (linkat(AT_FDCWD, path, directory->fd, other, AT_SYMLINK_FOLLOW) != 0 ||
@@ -221,14 +234,24 @@ write_block(struct directory *directory, const struct kvbm_volume_item *item)
     return rc;
 }
 
-/* Names last when their folder was synced: once a slice. */
+/* Names last, and are gone for good, when their folder was synced: once a slice.  That goes for what
+ * `known` says too (a name that is there already, or no more), where an earlier sync failed or an
+ * earlier process may have ended before its own. */
 static void
-sync_names(const struct directory *directory, struct kvbm_volume_item *items, size_t count)
+sync_names(struct directory *directory, struct kvbm_volume_item *items, size_t count,
+           enum kvt_err known)
 {
-    if (fsync(directory->fd) == 0)
+    bool told = false;
+
+    for (size_t i = 0; i < count; i++) {
+        directory->unsure = directory->unsure || items[i].status == KVT_OK;
+        told = told || items[i].status == KVT_OK || items[i].status == known;
+    }
+    if (!told || !directory->unsure)
         return;
-    for (size_t i = 0; i < count; i++)
-        if (items[i].status == KVT_OK)
+    directory->unsure = fsync(directory->fd) != 0;
+    for (size_t i = 0; directory->unsure && i < count; i++)
+        if (items[i].status == KVT_OK || items[i].status == known)
             items[i].status = KVT_IO;
 }
 
@@ -236,36 +259,40 @@ static void
 put(struct kvbm_volume *volume, struct kvbm_volume_item *items, size_t count)
 {
     struct directory *directory = directory_of(volume);
-    bool named = false;
 
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++)
         items[i].status = write_block(directory, &items[i]);
-        named = named || items[i].status == KVT_OK;
-    }
-    if (named)
-        sync_names(directory, items, count);
+    sync_names(directory, items, count, KVT_EXISTS);
+}
+
+/* The block itself and what is no block; another one of the same hash stays. */
+static enum kvt_err
+remove_block(struct directory *directory, const struct kvt_block_id *id)
+{
+    struct header header;
+    char name[NAME_SIZE];
+    int fd;
+    const enum kvt_err rc = open_block(directory, id, &header, &fd);
+
+    if (fd >= 0)
+        (void)close(fd);
+    if (rc != KVT_OK && rc != KVT_CORRUPT)
+        return rc == KVT_PRECONDITION ? KVT_NOTFOUND : rc;
+    name_of(name, id->hash);
+    if (unlinkat(directory->fd, name, 0) != 0)
+        return errno == ENOENT ? KVT_NOTFOUND : KVT_IO;
+    directory->count -= directory->count > 0;
+    return KVT_OK;
 }
 
 static void
 take_away(struct kvbm_volume *volume, struct kvbm_volume_item *items, size_t count)
 {
     struct directory *directory = directory_of(volume);
-    bool gone = false;
 
-    for (size_t i = 0; i < count; i++) {
-        char name[NAME_SIZE];
-
-        name_of(name, items[i].id.hash);
-        if (unlinkat(directory->fd, name, 0) == 0) {
-            items[i].status = KVT_OK;
-            directory->count -= directory->count > 0;
-            gone = true;
-        } else {
-            items[i].status = errno == ENOENT ? KVT_NOTFOUND : KVT_IO;
-        }
-    }
-    if (gone)
-        sync_names(directory, items, count);
+    for (size_t i = 0; i < count; i++)
+        items[i].status = remove_block(directory, &items[i].id);
+    sync_names(directory, items, count, KVT_NOTFOUND);
 }
 
 static void
@@ -345,6 +372,7 @@ kvbm_volume_open_directory(struct kvbm_volume **out, const struct kvbm_volume_op
     directory->fd = -1;
     directory->blocks_max = options->blocks;
     directory->fingerprint = options->fingerprint;
+    directory->unsure = true;
     directory->bounce = kvt_calloc(1, options->block_size);
     if (directory->bounce == NULL)
         rc = kvt_error_set(err, KVT_NOMEM, "volume %s: out of memory", options->path);

@@ -14,6 +14,7 @@
 static _Atomic uint32_t left = UINT32_MAX;
 static _Atomic int fails_with;
 static _Atomic bool has_failed;
+static _Atomic uint32_t folder_syncs;
 
 void
 bed_fail_after(uint32_t count, int error)
@@ -93,7 +94,19 @@ refuses(void)
 int
 __wrap_fsync(int fd)
 {
-    return refuses() ? -1 : __real_fsync(fd);
+    struct stat status;
+
+    if (refuses() || __real_fsync(fd) != 0)
+        return -1;
+    if (fstat(fd, &status) == 0 && S_ISDIR(status.st_mode))
+        atomic_fetch_add(&folder_syncs, 1);
+    return 0;
+}
+
+uint32_t
+bed_folder_syncs(void)
+{
+    return atomic_load(&folder_syncs);
 }
 
 int

@@ -44,4 +44,7 @@ bool bed_damage(const struct bed *bed, uint64_t *random);
 void bed_fail_after(uint32_t count, int error);
 bool bed_failed(void); /* since then */
 
+/** How often a folder was synced so far. */
+uint32_t bed_folder_syncs(void);
+
 #endif /* TESTS_UNIT_KVBM_VOLUME_BED_H */

@@ -339,6 +339,132 @@ comes_and_goes_in_a_crowd(void **state)
     bed_close(&crowd.bed);
 }
 
+enum { VOLUME = 4 };
+
+/* Ask for one block; what a put writes and a get must find is made from `number`. */
+static enum kvt_err
+ask_one(struct kvbm_volumes *set, enum kvbm_volume_verb verb, const struct kvt_block_id *id,
+        uint32_t number)
+{
+    static _Alignas(4096) uint8_t bytes[BED_SIZE];
+    const bool remove = verb == KVBM_VOLUME_REMOVE;
+    struct kvbm_volume_item item = {
+        .id = *id, .bytes = remove ? NULL : bytes, .size = remove ? 0 : BED_SIZE};
+    enum kvt_err rc;
+
+    bed_fill(verb == KVBM_VOLUME_PUT ? number : number + 1, bytes);
+    rc = kvbm_volumes_run(set, &(struct kvbm_volume_request){VOLUME, verb, &item, 1});
+    assert_int_equal(rc, item.status == KVT_EXISTS ? KVT_OK : item.status);
+    if (verb == KVBM_VOLUME_GET && item.status == KVT_OK)
+        assert_true(bed_is(number, bytes));
+    return item.status;
+}
+
+static void
+open_as(struct kvbm_volumes *set, const struct bed *bed, uint64_t fingerprint)
+{
+    const struct kvbm_volume_options options = {.path = bed->path,
+                                                .blocks = BED_BLOCKS,
+                                                .block_size = BED_SIZE,
+                                                .fingerprint = fingerprint};
+    struct kvbm_volume *volume;
+
+    if (bed->kind == BED_DIRECTORY)
+        assert_int_equal(kvbm_volume_open_directory(&volume, &options, NULL), KVT_OK);
+    else
+        assert_int_equal(bed_volume(bed, &volume), KVT_OK);
+    assert_int_equal(kvbm_volumes_register(set, VOLUME, volume, 2, NULL), KVT_OK);
+}
+
+/* Whatever call fails in a put: who hears that the block is there can count on it, so the folder
+ * was synced since it got its name.  What a removal says of a block that is gone likewise. */
+static void
+what_exists_is_durable(void **state)
+{
+    const struct kvt_block_id id = bed_id(3);
+    unsigned unsure[2] = {0, 0};
+    struct kvbm_volumes *set;
+    struct bed bed;
+    bool failed = true;
+    uint32_t syncs;
+
+    (void)state;
+    bed_open(&bed, BED_DIRECTORY);
+    assert_int_equal(kvbm_volumes_new(&set, NULL), KVT_OK);
+    open_as(set, &bed, 7);
+    for (uint32_t calls = 0; failed; calls++) {
+        bed_fail_after(calls, EIO);
+        (void)ask_one(set, KVBM_VOLUME_PUT, &id, 3);
+        failed = bed_failed();
+        bed_fail_after(UINT32_MAX, 0);
+        syncs = bed_folder_syncs();
+        if (ask_one(set, KVBM_VOLUME_PUT, &id, 3) == KVT_EXISTS && failed) {
+            assert_true(bed_folder_syncs() > syncs);
+            unsure[0]++;
+        }
+        syncs = bed_folder_syncs();
+        assert_int_equal(ask_one(set, KVBM_VOLUME_PUT, &id, 3), KVT_EXISTS);
+        assert_int_equal(bed_folder_syncs(), syncs); /* it is known now */
+
+        bed_fail_after(calls, EIO);
+        (void)ask_one(set, KVBM_VOLUME_REMOVE, &id, 3);
+        failed = bed_failed() || failed;
+        bed_fail_after(UINT32_MAX, 0);
+        syncs = bed_folder_syncs();
+        if (ask_one(set, KVBM_VOLUME_REMOVE, &id, 3) == KVT_NOTFOUND && failed &&
+            bed_folder_syncs() > syncs)
+            unsure[1]++;
+        assert_int_equal(ask_one(set, KVBM_VOLUME_GET, &id, 3), KVT_NOTFOUND);
+    }
+    assert_true(unsure[0] > 0 && unsure[1] > 0);
+
+    /* Nor does a process know what the one before it could not say. */
+    assert_int_equal(ask_one(set, KVBM_VOLUME_PUT, &id, 3), KVT_OK);
+    assert_int_equal(kvbm_volumes_unregister(set, VOLUME, false), KVT_OK);
+    open_as(set, &bed, 7);
+    syncs = bed_folder_syncs();
+    assert_int_equal(ask_one(set, KVBM_VOLUME_PUT, &id, 3), KVT_EXISTS);
+    assert_true(bed_folder_syncs() > syncs);
+    kvbm_volumes_free(set);
+    bed_close(&bed);
+}
+
+/* Of one hash there is one block; who asks for another place of it does not get it, nor take it
+ * away.  What an engine of another shape left is replaced. */
+static void
+others_of_one_hash(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < BED_KIND_COUNT; kind++) {
+        const struct kvt_block_id id = bed_id(5);
+        struct kvt_block_id other = id;
+        struct kvbm_volumes *set;
+        struct bed bed;
+
+        other.parent++;
+        bed_open(&bed, (enum bed_kind)kind);
+        assert_int_equal(kvbm_volumes_new(&set, NULL), KVT_OK);
+        open_as(set, &bed, 7);
+        assert_int_equal(ask_one(set, KVBM_VOLUME_PUT, &id, 5), KVT_OK);
+        assert_int_equal(ask_one(set, KVBM_VOLUME_GET, &other, 5), KVT_NOTFOUND);
+        assert_int_equal(ask_one(set, KVBM_VOLUME_PUT, &other, 6), KVT_PRECONDITION);
+        assert_int_equal(ask_one(set, KVBM_VOLUME_REMOVE, &other, 5), KVT_NOTFOUND);
+        assert_int_equal(ask_one(set, KVBM_VOLUME_GET, &id, 5), KVT_OK);
+        if (kind == BED_DIRECTORY) {
+            assert_int_equal(kvbm_volumes_unregister(set, VOLUME, false), KVT_OK);
+            open_as(set, &bed, 8);
+            assert_int_equal(ask_one(set, KVBM_VOLUME_GET, &id, 5), KVT_NOTFOUND);
+            assert_int_equal(ask_one(set, KVBM_VOLUME_REMOVE, &id, 5), KVT_NOTFOUND);
+            assert_int_equal(ask_one(set, KVBM_VOLUME_PUT, &id, 6), KVT_OK);
+            assert_int_equal(ask_one(set, KVBM_VOLUME_GET, &id, 6), KVT_OK);
+        }
+        assert_int_equal(ask_one(set, KVBM_VOLUME_REMOVE, &id, 5), KVT_OK);
+        assert_int_equal(ask_one(set, KVBM_VOLUME_GET, &id, 5), KVT_NOTFOUND);
+        kvbm_volumes_free(set);
+        bed_close(&bed);
+    }
+}
+
 static bool
 attempt(void *arg)
 {
@@ -394,6 +520,8 @@ main(void)
         cmocka_unit_test(leaving_waits),
         cmocka_unit_test(leaving_cancels),
         cmocka_unit_test(comes_and_goes_in_a_crowd),
+        cmocka_unit_test(what_exists_is_durable),
+        cmocka_unit_test(others_of_one_hash),
         cmocka_unit_test(survives_failing_allocations),
     };
 
