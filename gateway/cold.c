@@ -1,6 +1,7 @@
 #include "gateway/cold.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -9,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/random.h"
 #include "g4/directory.h"
 #include "g4/ladder.h"
 #include "g4/packed_store.h"
@@ -26,6 +28,7 @@ struct gateway_cold {
     bool is_s3;
     bool is_driven;
     bool far_is_s3;
+    _Atomic bool far_is_another; /* than `bucket`: it was tried */
     _Atomic bool far_takes;
     _Atomic bool healthy;
     _Atomic bool writable;
@@ -249,6 +252,43 @@ set_reason(struct gateway_cold_state *state, const char *text)
     (void)snprintf(state->reason, sizeof(state->reason), "%s", text == NULL ? "" : text);
 }
 
+/*
+ * Are they two?  Names and addresses do not tell: what is put into the far one must not show in the
+ * near one, or a move would drop its own copy.  False also while nobody can tell, and why.
+ */
+static bool
+are_two(struct gateway_cold *cold, struct kvt_error *err)
+{
+    const uint64_t deadline_ms = kvt_clock_mono_ms() + PROBE_DEADLINE_MS;
+    char key[64];
+    struct g4_request put = {.verb = G4_PUT,
+                             .key = key,
+                             .condition = G4_IF_ABSENT,
+                             .body = "",
+                             .deadline_ms = deadline_ms};
+    struct g4_request look = {.verb = G4_HEAD, .key = key, .deadline_ms = deadline_ms};
+    struct g4_request drop = {.verb = G4_DELETE, .key = key, .deadline_ms = deadline_ms};
+    uint64_t nonce;
+    enum kvt_err rc;
+
+    kvt_random_system(&nonce, sizeof(nonce));
+    (void)snprintf(key, sizeof(key), "%s-%016" PRIx64, probe_key, nonce);
+    rc = g4_store_perform(cold->far, &put);
+    if (rc != KVT_OK) {
+        *err = put.error;
+        return false;
+    }
+    rc = g4_store_perform(cold->bucket, &look);
+    (void)!g4_store_perform(cold->far, &drop);
+    if (rc == KVT_NOTFOUND)
+        return true;
+    if (rc == KVT_OK)
+        (void)kvt_error_set(err, KVT_INVALID, "it is the first bucket under another name");
+    else
+        *err = look.error;
+    return false;
+}
+
 /* The far bucket, in the same way.  It has no part in whether blocks can be put. */
 static void
 probe_far(struct gateway_cold *cold)
@@ -266,7 +306,9 @@ probe_far(struct gateway_cold *cold)
     state.healthy = rc == KVT_OK;
     if (rc == KVT_OK && (!state.tested || missing_promise(&state.selftest) != NULL))
         state.tested = g4_selftest(cold->far, &state.selftest, &err) == KVT_OK;
-    if (rc != KVT_OK || !state.tested)
+    if (rc == KVT_OK && state.tested && !cold->far_is_another)
+        cold->far_is_another = are_two(cold, &err);
+    if (rc != KVT_OK || !state.tested || !cold->far_is_another)
         (void)snprintf(state.reason, sizeof(state.reason), "far bucket: %.200s",
                        err.text[0] != '\0' ? err.text : kvt_err_text(rc));
     else if (missing_promise(&state.selftest) != NULL)
@@ -421,6 +463,14 @@ gateway_cold_far_state(struct gateway_cold *cold, struct gateway_cold_state *sta
     *state = cold->shared.far;
     (void)pthread_mutex_unlock(&cold->shared.lock);
     return cold->far != NULL;
+}
+
+bool
+gateway_cold_deletes(struct gateway_cold *cold)
+{
+    struct gateway_cold_state far;
+
+    return gateway_cold_healthy(cold) && (!gateway_cold_far_state(cold, &far) || far.healthy);
 }
 
 bool

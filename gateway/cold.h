@@ -128,6 +128,9 @@ void gateway_cold_state(struct gateway_cold *cold, struct gateway_cold_state *st
 /** The same of the second bucket alone; false: there is none. */
 bool gateway_cold_far_state(struct gateway_cold *cold, struct gateway_cold_state *state);
 
+/** Can a block be deleted: do both buckets answer?  With one there is, does it? */
+bool gateway_cold_deletes(struct gateway_cold *cold);
+
 /** Does the bucket of GATEWAY_COLD or GATEWAY_FAR take blocks? */
 bool gateway_cold_takes(struct gateway_cold *cold, unsigned tier);
 

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -138,6 +139,24 @@ open_volumes(struct gateway_vault *vault, const struct gateway_vault_options *op
     return rc == KVT_OK ? rc : kvt_error_set(err, rc, "hot.memory");
 }
 
+/* Two buckets that are one folder, whatever they are called: a move would drop its own copy. */
+static enum kvt_err
+check_folders(const struct gateway_vault_options *options, struct kvt_error *err)
+{
+    struct stat near;
+    struct stat far;
+
+    if (options->cold.kind != GATEWAY_COLD_DIRECTORY || options->far.kind != GATEWAY_FAR_DIRECTORY)
+        return KVT_OK;
+    if (stat(options->cold.folder, &near) != 0)
+        return kvt_error_sys(err, errno, "stat %s", options->cold.folder);
+    if (stat(options->far.folder, &far) != 0)
+        return kvt_error_sys(err, errno, "stat %s", options->far.folder);
+    return near.st_dev == far.st_dev && near.st_ino == far.st_ino
+               ? kvt_error_set(err, KVT_INVALID, "far.dir is cold.dir")
+               : KVT_OK;
+}
+
 static enum kvt_err
 open_buckets(struct gateway_vault *vault, const struct gateway_vault_options *options,
              struct kvt_error *err)
@@ -148,7 +167,7 @@ open_buckets(struct gateway_vault *vault, const struct gateway_vault_options *op
         rc = open_bucket(vault, options, err);
         if (rc == KVT_OK && options->far.kind != GATEWAY_FAR_NONE)
             rc = gateway_cold_extend(vault->cold, &options->far, err);
-        return rc;
+        return rc == KVT_OK ? check_folders(options, err) : rc;
     }
     rc = gateway_cold_adopt(&vault->cold, options->cold_store);
     if (rc == KVT_OK && options->far_store != NULL)

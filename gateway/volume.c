@@ -87,12 +87,24 @@ refuse(struct gateway_catalog *catalog, enum gateway_tier tier, const char *fold
 
     gateway_catalog_stats(catalog, &stats);
     return kvt_error_set(err, found[0] == '\0' ? KVT_NOTFOUND : KVT_INVALID,
-                         "%s.dir %s is %s %s volume %s (%" PRIu64 " blocks, %" PRIu64
-                         " of them nowhere else): mount that, or if it is lost start once with "
+                         "%s.dir %s is %s %s volume %s (%" PRIu64 " blocks; on all "
+                         "volumes %" PRIu64
+                         " are nowhere else): mount that, or if it is lost start once with "
                          "%s.new=true",
                          name, folder, found[0] == '\0' ? "not the" : "another", name,
                          found[0] == '\0' ? "the catalog knows" : "than the catalog's",
                          stats.blocks[tier], stats.owed_blocks, name);
+}
+
+/* The same folder twice, under whatever name: a move would copy a file to itself, and drop it. */
+static bool
+is_hot_one(struct gateway_catalog *catalog, enum gateway_tier tier,
+           const char id[GATEWAY_VOLUME_ID])
+{
+    char hot[GATEWAY_VOLUME_ID];
+
+    return tier == GATEWAY_TIER_WARM && id[0] != '\0' &&
+           gateway_catalog_volume(catalog, GATEWAY_TIER_HOT, hot) == KVT_OK && strcmp(id, hot) == 0;
 }
 
 enum kvt_err
@@ -114,6 +126,8 @@ gateway_volume_check(struct gateway_catalog *catalog, enum gateway_tier tier, co
     rc = read_id(tier, path, found, err);
     if (rc != KVT_OK && rc != KVT_NOTFOUND)
         return rc;
+    if (is_hot_one(catalog, tier, found))
+        return kvt_error_set(err, KVT_INVALID, "warm.dir %s is the hot volume", folder);
     if (rc == KVT_OK && strcmp(found, wanted) == 0)
         return KVT_OK;
     gateway_catalog_stats(catalog, &stats);
