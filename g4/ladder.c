@@ -27,7 +27,7 @@ struct ladder {
 enum step {
     STEP_NEAR,
     STEP_FAR,
-    STEP_AGAIN,       /* the near one once more */
+    STEP_AGAIN,       /* the near one once more; DELETE: the far one */
     STEP_FIND_NEAR,   /* DELETE If-Match: HEAD, which of them it is that the caller saw */
     STEP_FIND_FAR,    /* the same, and PUT If-Match */
     STEP_DELETE_FAR,  /* DELETE If-Match: first the far copy of a block whose near one was seen, */
@@ -116,15 +116,29 @@ is_away(enum kvt_err status)
     return status == KVT_UNAVAILABLE || status == KVT_TIMEOUT;
 }
 
+/* A plain DELETE, which takes whatever is there, ends where it began: in the far one. */
+static bool
+deletes_all(const struct call *call)
+{
+    return call->request->verb == G4_DELETE && call->request->condition != G4_IF_MATCH;
+}
+
+static bool
+asks_far(const struct call *call)
+{
+    return call->step == STEP_FAR || call->step == STEP_FIND_FAR || call->step == STEP_DELETE_FAR ||
+           call->step == STEP_LIST_FAR || (call->step == STEP_AGAIN && deletes_all(call));
+}
+
 static void
 ask(struct call *call, enum step step)
 {
-    const bool far = step == STEP_FAR || step == STEP_FIND_FAR || step == STEP_DELETE_FAR ||
-                     step == STEP_LIST_FAR;
     struct ladder *ladder = call->ladder;
     enum kvt_err rc;
+    bool far;
 
     call->step = step;
+    far = asks_far(call);
     if (far && !atomic_load(&ladder->far_answers)) {
         finish_with(call, KVT_AGAIN, "the far bucket does not answer");
         return;
@@ -223,19 +237,20 @@ is_gone(enum kvt_err status)
     return status == KVT_OK || status == KVT_NOTFOUND;
 }
 
-/* Delete in the far bucket, in the near one again: whatever a move copied meanwhile goes too.  A
- * caller who says "once" has said that what is put meanwhile may come last. */
+/* Delete in the far bucket, in the near one, in the far one again: what a move copied meanwhile
+ * goes too.  The far one is first, so that nothing is deleted while it is away.  A caller who says
+ * "once" has said that what is put meanwhile may come last. */
 static void
 on_delete(struct call *call)
 {
     call->deleted = call->deleted || call->child.status == KVT_OK;
     if (!is_gone(call->child.status)) {
-        finish(call, call->step == STEP_FAR ? G4_LADDER_FAR : G4_LADDER_NEAR);
+        finish(call, asks_far(call) ? G4_LADDER_FAR : G4_LADDER_NEAR);
     } else if (call->step != STEP_AGAIN) {
-        ask_anew(call, call->step == STEP_NEAR ? STEP_FAR : STEP_AGAIN);
+        ask_anew(call, call->step == STEP_FAR ? STEP_NEAR : STEP_AGAIN);
     } else {
         call->child.status = call->deleted ? KVT_OK : KVT_NOTFOUND;
-        finish(call, G4_LADDER_NEAR);
+        finish(call, G4_LADDER_FAR);
     }
 }
 
@@ -349,8 +364,7 @@ static void
 on_done(struct g4_request *child, void *arg)
 {
     struct call *call = arg;
-    const bool far = call->step == STEP_FAR || call->step == STEP_FIND_FAR ||
-                     call->step == STEP_DELETE_FAR || call->step == STEP_LIST_FAR;
+    const bool far = asks_far(call);
 
     if (far && is_away(child->status)) {
         if (call->request->buffer == NULL)
@@ -434,7 +448,11 @@ ladder_submit(void *self, struct g4_request *request)
     child_init(call);
     if (request->verb == G4_LIST) {
         rc = begin_list(call);
-    } else if (request->verb == G4_DELETE && request->condition == G4_IF_MATCH) {
+    } else if (deletes_all(call)) {
+        count_call(ladder, true);
+        ask(call, STEP_FAR);
+        return KVT_OK;
+    } else if (request->verb == G4_DELETE) {
         call->step = STEP_FIND_NEAR;
         head_init(call);
     }

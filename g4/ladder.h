@@ -4,8 +4,9 @@
  * Why: which of two buckets has a block is for those who move it; everybody else asks one store.
  * A block is looked for in the near one, then in the far one, then in the near one again, for one
  * that moved up meanwhile was in neither when it was asked.  So another process finds every block
- * too, whoever moved it.  What is put goes to the near one.  What is deleted goes from both, and
- * from the near one again, so that a move under way cannot carry it past.  A tombstone is no copy:
+ * too, whoever moved it.  What is put goes to the near one.  What is deleted goes from the far one,
+ * from the near one, and from the far one again, for a move may have copied it there meanwhile; one
+ * that puts what it had read before can still come last.  A tombstone is no copy:
  * it is what a move leaves for a moment (gateway/move.h), and the other bucket is asked.  Keys that
  * are no blocks are the near one's alone.
  *

@@ -60,6 +60,17 @@ delete_cold(struct gateway_vault *vault, const char *key, const char *etag)
     return gateway_cold_ended(vault->cold, delete_copy(gateway_cold_store(vault->cold), &request));
 }
 
+/* A mark that cannot be seen to for a minute is no order any more (MARK_MS), so none is made while
+ * a bucket is away.  Blocks alone may be in the far one. */
+static enum kvt_err
+may_begin(struct gateway_vault *vault, const char *key)
+{
+    if (!gateway_cold_healthy(vault->cold))
+        return KVT_UNAVAILABLE;
+    return gateway_cold_deletes(vault->cold) || !gateway_vault_is_block(key, NULL) ? KVT_OK
+                                                                                   : KVT_AGAIN;
+}
+
 static enum kvt_err
 mark_held(struct gateway_vault *vault, const char *const *keys, size_t count)
 {
@@ -102,6 +113,8 @@ gateway_remove_mark(struct gateway_vault *vault, const char *const *keys, size_t
 
     if (count == 0)
         return KVT_OK;
+    if (gateway_cold_healthy(vault->cold) && !gateway_cold_deletes(vault->cold))
+        return KVT_AGAIN; /* as may_begin(): orders are of blocks */
     holds = kvt_calloc(count, sizeof(*holds));
     if (holds == NULL)
         return KVT_NOMEM;
@@ -217,8 +230,9 @@ gateway_remove(struct gateway_vault *vault, const char *key)
     struct gateway_hold hold;
     enum kvt_err rc;
 
-    if (!gateway_cold_healthy(vault->cold))
-        return KVT_UNAVAILABLE;
+    rc = may_begin(vault, key);
+    if (rc != KVT_OK)
+        return rc;
     gateway_hold_init(&hold, key);
     gateway_hold_acquire(vault->holds, &hold, 1);
     rc = gateway_catalog_get(vault->catalog, key, &record);
@@ -379,7 +393,7 @@ gateway_remove_all(struct gateway_vault *vault, const char *const *keys, size_t 
     for (size_t i = 0; i < count; i++)
         statuses[i] = KVT_UNAVAILABLE;
     if (grouped > 0)
-        rc = remove_group(&removal, grouped);
+        rc = gateway_cold_deletes(vault->cold) ? remove_group(&removal, grouped) : KVT_AGAIN;
     for (size_t i = 0; i < count && healthy; i++)
         if (!removal.grouped[i])
             statuses[i] = gateway_remove(vault, keys[i]);
