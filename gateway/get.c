@@ -269,7 +269,7 @@ on_cold(struct gateway_vault *vault, struct gateway_item *item, const struct g4_
         item->size = request->buffer_size;
         gateway_doubts_seen(vault->doubts, item->key);
         if (item->known && gateway_record_elsewhere(&item->record, request))
-            gateway_fault_elsewhere(vault, item->key);
+            (void)gateway_fault_elsewhere(vault, item->key);
         return;
     }
     item->status = KVT_NOTFOUND;
@@ -345,8 +345,8 @@ has_moved(const struct gateway_vault *vault, struct gateway_item *item)
     struct gateway_record now;
     unsigned other;
 
-    if (item->status == KVT_OK || !item->known || item->record.opaque || vault->warm == NULL ||
-        gateway_catalog_get(vault->catalog, item->key, &now) != KVT_OK ||
+    if (!item->asked || item->status == KVT_OK || !item->known || item->record.opaque ||
+        vault->warm == NULL || gateway_catalog_get(vault->catalog, item->key, &now) != KVT_OK ||
         now.state != GATEWAY_STORED || now.length != item->record.length ||
         now.crc32c != item->record.crc32c)
         return false;
@@ -366,7 +366,8 @@ read_all(struct reading *reading, struct gateway_flight *flight)
 
         item->volume = KVT_OK;
         assert(item->status != KVT_OK || item->capacity >= item->record.length);
-        item->left = item->status == KVT_OK ? where(reading->vault, item) : 0;
+        item->asked = item->status == KVT_OK;
+        item->left = item->asked ? where(reading->vault, item) : 0;
     }
     while (more) {
         more = false;

@@ -27,6 +27,7 @@ struct gateway_item {
     enum kvt_err status;          /* OK, NOTFOUND, or why it could not be told */
     void *buffer;                 /* bodies: the caller's room, at least record.length bytes */
     size_t capacity;
+    bool asked;          /* bodies: it was found, and has a buffer */
     unsigned left;       /* bodies: tiers that are still to be asked; GATEWAY_COLD: the buckets */
     enum kvt_err volume; /* bodies: why nobody can tell whether a volume has it, or OK */
     size_t size;         /* bodies: bytes read */
