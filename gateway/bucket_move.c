@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "g4/check.h"
 #include "gateway/claim.h"
 #include "gateway/commit.h"
@@ -14,6 +15,10 @@ gateway_bucket_ended(struct gateway_vault *vault, unsigned tier, enum kvt_err rc
     return tier == GATEWAY_COLD ? gateway_cold_ended(vault->cold, rc)
                                 : gateway_cold_far_ended(vault->cold, rc);
 }
+
+/* How long a tombstone may be from being deleted by whoever put it: two requests' deadlines, and
+ * as much again for clocks of whole seconds and threads that wait. */
+enum { FRESH_MS = 4 * GATEWAY_COLD_LOOK_MS };
 
 static enum gateway_tier
 number_of(unsigned tier)
@@ -42,24 +47,43 @@ write_copy(struct gateway_vault *vault, const char *key, const struct gateway_re
     return rc == KVT_EXISTS || rc == KVT_PRECONDITION ? KVT_AGAIN : rc;
 }
 
-enum kvt_err
-gateway_bucket_ensure(struct gateway_vault *vault, const char *key, struct gateway_record *record,
-                      unsigned tier, unsigned source, bool known)
+/* Is it a tombstone whose maker may still be about to delete it, whatever lies there by then? */
+static bool
+is_being_dropped(struct gateway_vault *vault, const struct g4_request *seen)
+{
+    struct gateway_cold_state state;
+    uint64_t now_ms;
+
+    if (!gateway_fault_is_tombstone(seen))
+        return false;
+    gateway_cold_state(vault->cold, &state);
+    now_ms = seen->server_ms != 0 ? seen->server_ms : kvt_clock_unix_ms();
+    return !(state.tested && state.selftest.delete_if_match) &&
+           now_ms < seen->modified_ms + FRESH_MS;
+}
+
+/* As gateway_bucket_ensure(); with KVT_OK `copy` is what was read, for the caller to release. */
+static enum kvt_err
+ensure(struct gateway_vault *vault, const char *key, struct gateway_record *record, unsigned tier,
+       unsigned source, bool known, struct g4_request *copy)
 {
     struct g4_store *bucket = gateway_cold_bucket(vault->cold, tier);
-    struct g4_request copy;
     struct g4_request from;
     enum kvt_err from_rc;
     enum kvt_err rc;
 
-    rc = gateway_vault_read_block(vault, bucket, key, record, &copy);
+    rc = gateway_vault_read_block(vault, bucket, key, record, copy);
     if (rc != KVT_CORRUPT && rc != KVT_NOTFOUND)
         goto done;
     if (rc == KVT_NOTFOUND && known)
         goto done; /* whoever removed it meant the block: it is not made anew */
-    if (rc == KVT_CORRUPT && !gateway_fault_is_tombstone(&copy))
-        gateway_fault_keep(vault, key, number_of(tier), copy.buffer, copy.buffer_size,
-                           copy.error.text);
+    if (rc == KVT_CORRUPT && is_being_dropped(vault, copy)) {
+        rc = KVT_AGAIN;
+        goto done;
+    }
+    if (rc == KVT_CORRUPT && !gateway_fault_is_tombstone(copy))
+        gateway_fault_keep(vault, key, number_of(tier), copy->buffer, copy->buffer_size,
+                           copy->error.text);
     from_rc =
         gateway_vault_read_block(vault, gateway_vault_store(vault, source), key, record, &from);
     if (from_rc != KVT_OK && (source & GATEWAY_BUCKETS) != 0)
@@ -67,18 +91,31 @@ gateway_bucket_ensure(struct gateway_vault *vault, const char *key, struct gatew
     else if (from_rc == KVT_AGAIN)
         rc = KVT_AGAIN;
     if (from_rc == KVT_OK) {
-        rc = write_copy(vault, key, record, tier, &from, rc == KVT_CORRUPT ? copy.etag : NULL);
-        gateway_vault_release(vault, &copy);
+        rc = write_copy(vault, key, record, tier, &from, rc == KVT_CORRUPT ? copy->etag : NULL);
+        gateway_vault_release(vault, copy);
         if (rc == KVT_OK)
-            rc = gateway_vault_read_block(vault, bucket, key, record, &copy);
+            rc = gateway_vault_read_block(vault, bucket, key, record, copy);
     }
     gateway_vault_release(vault, &from);
 
 done:
     if (rc == KVT_OK)
-        memcpy(record->etag, copy.etag, sizeof(record->etag));
-    gateway_vault_release(vault, &copy);
+        memcpy(record->etag, copy->etag, sizeof(record->etag));
+    else
+        gateway_vault_release(vault, copy);
     return gateway_bucket_ended(vault, tier, rc);
+}
+
+enum kvt_err
+gateway_bucket_ensure(struct gateway_vault *vault, const char *key, struct gateway_record *record,
+                      unsigned tier, unsigned source, bool known)
+{
+    struct g4_request copy;
+    const enum kvt_err rc = ensure(vault, key, record, tier, source, known, &copy);
+
+    if (rc == KVT_OK)
+        gateway_vault_release(vault, &copy);
+    return rc;
 }
 
 /* ---- taking away ---- */
@@ -101,6 +138,7 @@ bury(struct gateway_vault *vault, const char *key, unsigned tier, struct g4_requ
         .key = key,
         .condition = G4_IF_MATCH,
         .body = "",
+        .deadline_ms = kvt_clock_mono_ms() + GATEWAY_COLD_LOOK_MS,
         .meta = {.present = true, .crc32c = g4_check_crc32c("", 0), .writer = GATEWAY_TOMBSTONE}};
     enum kvt_err rc;
 
@@ -118,27 +156,81 @@ bury(struct gateway_vault *vault, const char *key, unsigned tier, struct g4_requ
     return rc == KVT_OK && !gateway_fault_is_tombstone(seen) ? KVT_AGAIN : rc;
 }
 
-enum kvt_err
-gateway_bucket_drop(struct gateway_vault *vault, const char *key, unsigned tier)
+/* Is it there, as the row says?  KVT_NOTFOUND: it is not, or another. */
+static enum kvt_err
+shows(struct gateway_vault *vault, const char *key, const struct gateway_record *record,
+      unsigned tier)
 {
-    struct g4_request drop = {.verb = G4_DELETE, .key = key, .once = true};
-    struct gateway_cold_state state;
     struct g4_request seen;
+    const enum kvt_err rc = head(vault, key, tier, &seen);
+
+    if (rc == KVT_CORRUPT)
+        return KVT_NOTFOUND;
+    if (rc != KVT_OK)
+        return rc;
+    return gateway_claim_shows(&seen, record->length, record->crc32c, record->fingerprint)
+               ? KVT_OK
+               : KVT_NOTFOUND;
+}
+
+static enum kvt_err
+delete_tombstone(struct gateway_vault *vault, const char *key, unsigned tier,
+                 const struct g4_request *seen)
+{
+    struct g4_request drop = {.verb = G4_DELETE,
+                              .key = key,
+                              .once = true,
+                              .deadline_ms = kvt_clock_mono_ms() + GATEWAY_COLD_LOOK_MS};
+    struct gateway_cold_state state;
+    enum kvt_err rc;
+
+    gateway_cold_state(vault->cold, &state);
+    if (state.tested && state.selftest.delete_if_match) {
+        drop.condition = G4_IF_MATCH;
+        memcpy(drop.etag, seen->etag, sizeof(drop.etag));
+    }
+    rc = gateway_bucket_ended(vault, tier,
+                              g4_store_perform(gateway_cold_bucket(vault->cold, tier), &drop));
+    /* PRECONDITION: somebody put it again, over the tombstone. */
+    return rc == KVT_NOTFOUND || rc == KVT_PRECONDITION ? KVT_OK : rc;
+}
+
+/*
+ * Take a copy away while the other bucket has one.  Another gateway may be about to take that one
+ * away, so each puts its tombstone before it looks: one of the two at least sees the other's, and
+ * then puts the block back, over its own tombstone alone, from `body`.
+ */
+static enum kvt_err
+drop(struct gateway_vault *vault, const char *key, const struct gateway_record *record,
+     unsigned tier, const struct g4_request *body)
+{
+    struct g4_request seen;
+    enum kvt_err back;
     enum kvt_err rc = head(vault, key, tier, &seen);
 
     if ((rc == KVT_OK && !gateway_fault_is_tombstone(&seen)) || rc == KVT_CORRUPT)
         rc = bury(vault, key, tier, &seen);
     if (rc != KVT_OK)
         return rc == KVT_NOTFOUND ? KVT_OK : rc;
-    gateway_cold_state(vault->cold, &state);
-    if (state.tested && state.selftest.delete_if_match) {
-        drop.condition = G4_IF_MATCH;
-        memcpy(drop.etag, seen.etag, sizeof(drop.etag));
-    }
-    rc = gateway_bucket_ended(vault, tier,
-                              g4_store_perform(gateway_cold_bucket(vault->cold, tier), &drop));
-    /* PRECONDITION: somebody put it again, over the tombstone. */
-    return rc == KVT_NOTFOUND || rc == KVT_PRECONDITION ? KVT_OK : rc;
+    rc = shows(vault, key, record, GATEWAY_BUCKETS & ~tier);
+    if (rc == KVT_OK)
+        return delete_tombstone(vault, key, tier, &seen);
+    back = gateway_bucket_ended(vault, tier, write_copy(vault, key, record, tier, body, seen.etag));
+    if (back != KVT_OK)
+        kvt_log_warn("gateway.move", "tombstone_stays", "%s: %s", key, kvt_err_text(back));
+    return rc == KVT_NOTFOUND ? KVT_AGAIN : rc;
+}
+
+enum kvt_err
+gateway_bucket_clear(struct gateway_vault *vault, const char *key, unsigned tier)
+{
+    struct g4_request seen;
+    const enum kvt_err rc = head(vault, key, tier, &seen);
+
+    if (rc != KVT_OK)
+        return rc == KVT_NOTFOUND ? KVT_OK : rc;
+    return gateway_fault_is_tombstone(&seen) ? delete_tombstone(vault, key, tier, &seen)
+                                             : KVT_AGAIN;
 }
 
 /* ---- moving ---- */
@@ -157,19 +249,19 @@ publish(struct gateway_vault *vault, const char *key, struct gateway_record *rec
     return rc;
 }
 
-/* The copy is verified and known: the source goes, and then its bit. */
+/* The copy was read and is known: the source goes, and then its bit. */
 static enum kvt_err
 leave(struct gateway_vault *vault, const char *key, struct gateway_record *record,
-      const char etag[G4_ETAG_MAX])
+      const struct g4_request *copy)
 {
     const unsigned from = GATEWAY_BUCKETS & ~record->moving;
-    const enum kvt_err rc = gateway_bucket_drop(vault, key, from);
+    const enum kvt_err rc = drop(vault, key, record, from, copy);
 
     if (rc != KVT_OK)
         return rc;
     record->tiers &= ~from;
     record->moving = 0;
-    memcpy(record->etag, etag, sizeof(record->etag));
+    memcpy(record->etag, copy->etag, sizeof(record->etag));
     return publish(vault, key, record, false, GATEWAY_APPLIED);
 }
 
@@ -189,7 +281,8 @@ gateway_bucket_move(struct gateway_vault *vault, const char *key, struct gateway
     const unsigned from = GATEWAY_BUCKETS & ~to;
     const bool had = (record->tiers & to) != 0;
     struct gateway_record copy;
-    enum kvt_err rc = KVT_OK;
+    struct g4_request body;
+    enum kvt_err rc;
 
     if (record->foreign || record->opaque || is_bound(vault, key))
         return KVT_UNSUPPORTED;
@@ -198,7 +291,7 @@ gateway_bucket_move(struct gateway_vault *vault, const char *key, struct gateway
     if (!gateway_cold_takes(vault->cold, to) ||
         (from == GATEWAY_COLD && !gateway_cold_healthy(vault->cold)))
         return KVT_UNAVAILABLE;
-    if (!had || !keep) {
+    if (!had) {
         record->moving = to;
         rc = publish(vault, key, record, true, GATEWAY_DURABLE);
         if (rc != KVT_OK) {
@@ -207,59 +300,79 @@ gateway_bucket_move(struct gateway_vault *vault, const char *key, struct gateway
         }
     }
     copy = *record;
-    rc = gateway_bucket_ensure(vault, key, &copy, to, from, false);
-    if (rc == KVT_OK && !had) {
+    rc = ensure(vault, key, &copy, to, from, false, &body);
+    if (rc != KVT_OK) {
+        /* What was not said now is said when the row is settled, which also undoes what was
+         * copied. */
+        if (rc == KVT_NOTFOUND || rc == KVT_CORRUPT)
+            (void)!gateway_bucket_settle(vault, key);
+        return rc;
+    }
+    /* Both bits and `moving`: the copy was read, and the source may go. */
+    if (!had || !keep) {
         record->tiers |= to;
         record->moving = keep ? 0 : to;
         if (to == GATEWAY_COLD) /* readers see this one */
             memcpy(record->etag, copy.etag, sizeof(record->etag));
         rc = publish(vault, key, record, false, GATEWAY_DURABLE);
     }
-    if (rc == KVT_OK)
-        return keep ? KVT_OK : leave(vault, key, record, copy.etag);
-    /* What was not said now is said when the row is settled, which also undoes what was copied. */
-    if (rc == KVT_NOTFOUND || rc == KVT_CORRUPT)
-        (void)!gateway_bucket_settle(vault, key);
+    if (rc == KVT_OK && !keep)
+        rc = leave(vault, key, record, &body);
+    gateway_vault_release(vault, &body);
     return rc;
 }
 
-/* Is it there, as the row says?  KVT_NOTFOUND: it is not, or another. */
-static enum kvt_err
-shows(struct gateway_vault *vault, const char *key, const struct gateway_record *record,
-      unsigned tier, char etag[G4_ETAG_MAX])
+enum kvt_err
+gateway_bucket_make(struct gateway_vault *vault, const char *key, struct gateway_record *record,
+                    unsigned to, unsigned source)
 {
-    struct g4_request seen;
-    const enum kvt_err rc = head(vault, key, tier, &seen);
+    enum kvt_err rc;
 
-    memcpy(etag, seen.etag, G4_ETAG_MAX);
-    if (rc == KVT_CORRUPT)
-        return KVT_NOTFOUND;
+    if (record->foreign || record->opaque || is_bound(vault, key))
+        return KVT_UNSUPPORTED;
+    if (!gateway_cold_takes(vault->cold, to))
+        return KVT_UNAVAILABLE;
+    record->moving = to;
+    rc = publish(vault, key, record, true, GATEWAY_DURABLE);
+    if (rc == KVT_OK)
+        rc = gateway_bucket_ensure(vault, key, record, to, source, false);
     if (rc != KVT_OK)
-        return rc;
-    return gateway_claim_shows(&seen, record->length, record->crc32c, record->fingerprint)
-               ? KVT_OK
-               : KVT_NOTFOUND;
+        return rc; /* the row is settled */
+    record->tiers |= to;
+    record->moving = 0;
+    return publish(vault, key, record, false, GATEWAY_DURABLE);
 }
 
 /* The copy was not known to be whole yet: the source stays, and what there may be of it goes. */
 static enum kvt_err
 undo(struct gateway_vault *vault, const char *key, struct gateway_record *record)
 {
-    char etag[G4_ETAG_MAX];
     const unsigned to = record->moving;
-    enum kvt_err rc = shows(vault, key, record, GATEWAY_BUCKETS & ~to, etag);
+    const unsigned from = GATEWAY_BUCKETS & ~to;
+    struct g4_request seen;
+    enum kvt_err rc =
+        gateway_vault_read_block(vault, gateway_cold_bucket(vault->cold, from), key, record, &seen);
 
-    if (rc == KVT_NOTFOUND && shows(vault, key, record, to, etag) == KVT_OK) {
-        /* Another gateway moved it, or the source was damaged: this is the copy there is. */
-        record->tiers = (record->tiers & GATEWAY_VOLUMES) | to;
-        memcpy(record->etag, etag, sizeof(record->etag));
-    } else if (rc == KVT_OK) {
-        rc = gateway_bucket_drop(vault, key, to);
-        if (rc != KVT_OK)
-            return rc;
-    } else if (rc != KVT_NOTFOUND) {
-        return rc;
+    (void)gateway_bucket_ended(vault, from, rc);
+    if (rc == KVT_OK)
+        rc = drop(vault, key, record, to, &seen);
+    gateway_vault_release(vault, &seen);
+    if (rc == KVT_NOTFOUND || rc == KVT_CORRUPT) {
+        /* Another gateway moved it, or the source was damaged: then this may be the copy there
+         * is. */
+        rc = gateway_vault_read_block(vault, gateway_cold_bucket(vault->cold, to), key, record,
+                                      &seen);
+        (void)gateway_bucket_ended(vault, to, rc);
+        if (rc == KVT_OK) {
+            record->tiers = (record->tiers & GATEWAY_VOLUMES) | to;
+            memcpy(record->etag, seen.etag, sizeof(record->etag));
+        }
+        gateway_vault_release(vault, &seen);
+        if (rc == KVT_NOTFOUND || rc == KVT_CORRUPT)
+            rc = KVT_OK; /* in neither: its readers deal with that */
     }
+    if (rc != KVT_OK)
+        return rc;
     record->moving = 0;
     return publish(vault, key, record, false, GATEWAY_APPLIED);
 }
@@ -267,8 +380,9 @@ undo(struct gateway_vault *vault, const char *key, struct gateway_record *record
 enum kvt_err
 gateway_bucket_settle(struct gateway_vault *vault, const char *key)
 {
-    char etag[G4_ETAG_MAX];
     struct gateway_record record;
+    struct gateway_record copy;
+    struct g4_request body;
     enum kvt_err rc = gateway_catalog_get(vault->catalog, key, &record);
 
     if (rc != KVT_OK || record.state != GATEWAY_STORED || record.moving == 0)
@@ -277,9 +391,13 @@ gateway_bucket_settle(struct gateway_vault *vault, const char *key)
         return KVT_UNAVAILABLE;
     if ((record.tiers & record.moving) == 0)
         return undo(vault, key, &record);
-    rc = shows(vault, key, &record, record.moving, etag);
-    if (rc == KVT_OK)
-        return leave(vault, key, &record, etag);
+    copy = record;
+    rc = ensure(vault, key, &copy, record.moving, GATEWAY_BUCKETS & ~record.moving, true, &body);
+    if (rc == KVT_OK) {
+        rc = leave(vault, key, &record, &body);
+        gateway_vault_release(vault, &body);
+        return rc;
+    }
     if (rc != KVT_NOTFOUND)
         return rc;
     record.tiers &= ~record.moving; /* it was lost: the source has stayed */

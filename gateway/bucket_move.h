@@ -3,8 +3,10 @@
  *
  * Why: a bucket is shared.  What is written there must be the first, or replace exactly what was
  * seen; what is taken away is first replaced by a tombstone, with If-Match, for there are stores
- * that delete whatever is there.  A row says where its block is bound to before anything is
- * copied, so that a crash leaves no copy that nobody counts.
+ * that delete whatever is there.  Then the other bucket is looked at once more, for another gateway
+ * may take its copy away at the same time.  Nothing goes before the copy that stays was read.  A
+ * row says where its block is bound to before anything is copied, so that a crash leaves no copy
+ * that nobody counts.
  *
  * Ownership: borrowed for the call.
  * Threads:   any; the caller holds the key.
@@ -31,15 +33,20 @@ KVT_NODISCARD enum kvt_err gateway_bucket_ensure(struct gateway_vault *vault, co
                                                  struct gateway_record *record, unsigned tier,
                                                  unsigned source, bool known);
 
-/** Take a bucket's copy away, in two phases.  KVT_OK also when there was none; KVT_AGAIN: it is
- *  being changed. */
-KVT_NODISCARD enum kvt_err gateway_bucket_drop(struct gateway_vault *vault, const char *key,
-                                               unsigned tier);
+/** Take a tombstone away from a bucket.  KVT_OK also when there was none; KVT_AGAIN: something else
+ *  is there. */
+KVT_NODISCARD enum kvt_err gateway_bucket_clear(struct gateway_vault *vault, const char *key,
+                                                unsigned tier);
 
 /** Move a block from one bucket to the other; `record` is its row, before and after. */
 KVT_NODISCARD enum kvt_err gateway_bucket_move(struct gateway_vault *vault, const char *key,
                                                struct gateway_record *record, unsigned to,
                                                bool keep);
+
+/** Make the first copy that any bucket has, from a volume's; `record` as above. */
+KVT_NODISCARD enum kvt_err gateway_bucket_make(struct gateway_vault *vault, const char *key,
+                                               struct gateway_record *record, unsigned to,
+                                               unsigned source);
 
 /** gateway_move_settle() for a caller who holds the key. */
 KVT_NODISCARD enum kvt_err gateway_bucket_settle(struct gateway_vault *vault, const char *key);

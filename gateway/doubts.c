@@ -182,7 +182,7 @@ act(struct gateway_vault *vault, const char *key, enum answer answer)
     case ANSWER_THERE: gateway_doubts_seen(vault->doubts, key); break;
     case ANSWER_GONE: gateway_fault_gone(vault, key); break;
     case ANSWER_OTHER: gateway_fault_other(vault, key); break;
-    case ANSWER_ELSEWHERE: gateway_fault_elsewhere(vault, key); break;
+    case ANSWER_ELSEWHERE: (void)gateway_fault_elsewhere(vault, key); break;
     case ANSWER_NONE: set_unseen(vault->doubts, key); break;
     }
 }

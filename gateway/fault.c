@@ -178,11 +178,18 @@ gateway_fault_file(struct gateway_vault *vault, const char *key, enum gateway_ti
     gateway_hold_release(vault->holds, &hold, 1);
 }
 
+/* The bucket that gave this answer: of two copies the other one says nothing of it. */
+static struct g4_store *
+bucket_of(struct gateway_vault *vault, const struct g4_request *seen)
+{
+    return gateway_cold_bucket(vault->cold, gateway_record_bucket(seen));
+}
+
 /* Put the bad object out of sight without ever touching another one: everything is conditional on
  * the ETag that was found bad.  MinIO ignores If-Match on DELETE, so there it is an empty object.
  */
 static void
-neutralise(struct gateway_vault *vault, const char *key, const char *etag)
+neutralise(struct gateway_vault *vault, struct g4_store *bucket, const char *key, const char *etag)
 {
     struct g4_request request = {.key = key, .condition = G4_IF_MATCH, .body = ""};
     struct gateway_cold_state state;
@@ -198,7 +205,7 @@ neutralise(struct gateway_vault *vault, const char *key, const char *etag)
         request.meta = (struct g4_meta){
             .present = true, .crc32c = g4_check_crc32c("", 0), .writer = GATEWAY_TOMBSTONE};
     }
-    rc = g4_store_perform(gateway_cold_store(vault->cold), &request);
+    rc = g4_store_perform(bucket, &request);
     if (rc != KVT_OK && rc != KVT_PRECONDITION && rc != KVT_NOTFOUND)
         kvt_log_warn("gateway.fault", "bad_object_stays", "%s: %s", key, request.error.text);
 }
@@ -208,7 +215,7 @@ gateway_fault_comes_again(struct gateway_vault *vault, const char *key,
                           const struct g4_request *seen, const void *body, size_t size,
                           uint64_t expected)
 {
-    struct g4_store *store = gateway_cold_store(vault->cold);
+    struct g4_store *store = bucket_of(vault, seen);
     const bool larger = seen->status == KVT_RANGE;
     struct g4_request again;
     const enum kvt_err rc =
@@ -272,8 +279,7 @@ is_anothers(struct gateway_vault *vault, const char *key, const struct g4_reques
     bool sound;
 
     if (seen->status == KVT_RANGE) { /* no more was read than the row speaks of */
-        rc = gateway_vault_read(vault, gateway_cold_store(vault->cold), key, vault->object_max,
-                                &whole);
+        rc = gateway_vault_read(vault, bucket_of(vault, seen), key, vault->object_max, &whole);
         sound = (rc != KVT_OK && rc != KVT_RANGE && rc != KVT_CORRUPT) ||
                 is_sound(&whole, whole.buffer, whole.buffer_size);
         gateway_vault_release(vault, &whole);
@@ -354,9 +360,29 @@ gateway_fault_other(struct gateway_vault *vault, const char *key)
     gateway_hold_release(vault->holds, &hold, 1);
 }
 
-void
+/* Of two copies that the row speaks of one is gone, because another gateway took it away: the row
+ * follows.  `head` is what readers were told of the other one. */
+static bool
+has_lost_one(struct gateway_vault *vault, const char *key, const struct gateway_record *record,
+             const struct g4_request *head)
+{
+    const unsigned other = GATEWAY_BUCKETS & ~gateway_record_bucket(head);
+    struct g4_request look = {
+        .verb = G4_HEAD, .key = key, .deadline_ms = kvt_clock_mono_ms() + GATEWAY_COLD_LOOK_MS};
+    enum kvt_err rc;
+
+    if (!gateway_record_in_bucket(record) || record->moving != 0 || (record->tiers & other) == 0)
+        return false;
+    rc = g4_store_perform(gateway_cold_bucket(vault->cold, other), &look);
+    (void)(other == GATEWAY_COLD ? gateway_cold_ended(vault->cold, rc)
+                                 : gateway_cold_far_ended(vault->cold, rc));
+    return rc == KVT_NOTFOUND || (rc == KVT_OK && gateway_fault_is_tombstone(&look));
+}
+
+bool
 gateway_fault_elsewhere(struct gateway_vault *vault, const char *key)
 {
+    bool changed = false;
     struct g4_request head = {
         .verb = G4_HEAD, .key = key, .deadline_ms = kvt_clock_mono_ms() + GATEWAY_COLD_LOOK_MS};
     struct gateway_change change = {.key = key};
@@ -364,20 +390,21 @@ gateway_fault_elsewhere(struct gateway_vault *vault, const char *key)
     struct gateway_hold hold;
 
     if (!gateway_vault_has(vault, GATEWAY_TIER_FAR) || !gateway_cold_healthy(vault->cold))
-        return;
+        return false;
     gateway_hold_init(&hold, key);
     if (!gateway_hold_try(vault->holds, &hold, 1))
-        return;
+        return false;
     if (gateway_catalog_get(vault->catalog, key, record) == KVT_OK &&
         gateway_cold_ended(vault->cold, g4_store_perform(gateway_cold_store(vault->cold), &head)) ==
             KVT_OK &&
-        gateway_record_elsewhere(record, &head) &&
-        gateway_claim_shows(&head, record->length, record->crc32c, record->fingerprint)) {
+        gateway_claim_shows(&head, record->length, record->crc32c, record->fingerprint) &&
+        (gateway_record_elsewhere(record, &head) || has_lost_one(vault, key, record, &head))) {
         record->tiers = (record->tiers & GATEWAY_VOLUMES) | gateway_record_bucket(&head);
         memcpy(record->etag, head.etag, sizeof(record->etag));
-        (void)!gateway_catalog_change(vault->catalog, &change, 1, GATEWAY_APPLIED);
+        changed = gateway_catalog_change(vault->catalog, &change, 1, GATEWAY_APPLIED) == KVT_OK;
     }
     gateway_hold_release(vault->holds, &hold, 1);
+    return changed;
 }
 
 void
@@ -397,7 +424,7 @@ gateway_fault_cold(struct gateway_vault *vault, const char *key, const struct g4
     gateway_hold_init(&hold, key);
     if (!gateway_hold_try(vault->holds, &hold, 1))
         return;
-    rc = g4_store_perform(gateway_cold_store(vault->cold), &request);
+    rc = g4_store_perform(bucket_of(vault, seen), &request);
     if (rc == KVT_NOTFOUND) {
         gateway_fault_gone_held(vault, key);
     } else if ((rc == KVT_OK || rc == KVT_CORRUPT) && strcmp(request.etag, seen->etag) == 0 &&
@@ -405,7 +432,7 @@ gateway_fault_cold(struct gateway_vault *vault, const char *key, const struct g4
         stays = foreign || is_anothers(vault, key, seen, body, size);
         if (drop_tier(vault, key, gateway_record_bucket(seen)) && !stays &&
             request.etag[0] != '\0' && gateway_remove_record(vault, key) == KVT_OK)
-            neutralise(vault, key, request.etag);
+            neutralise(vault, bucket_of(vault, seen), key, request.etag);
     }
     gateway_hold_release(vault->holds, &hold, 1);
 }

@@ -48,9 +48,9 @@ void gateway_fault_gone(struct gateway_vault *vault, const char *key);
 /** The same for a caller who holds the key. */
 void gateway_fault_gone_held(struct gateway_vault *vault, const char *key);
 
-/** The other bucket has the block than the row says, for another gateway moved it: looked at once
- *  more, the row says so too. */
-void gateway_fault_elsewhere(struct gateway_vault *vault, const char *key);
+/** The other bucket has the block than the row says, or of two copies one is gone, for another
+ *  gateway moved it: looked at once more, the row says so too.  True: now it does. */
+bool gateway_fault_elsewhere(struct gateway_vault *vault, const char *key);
 
 /** Is what HEAD or GET showed another gateway's object, and not the block of this row, whose cold
  *  copy is in the bucket?  What names this gateway as its writer and differs is damage; objects

@@ -468,10 +468,13 @@ recount(struct gateway_vault *vault, const char *key, unsigned tier, struct kvt_
     if (rc == KVT_OK && !gateway_record_unsettled(record)) {
         rc = g4_store_perform(gateway_cold_bucket(vault->cold, 1u << tier), &head);
         if (rc == KVT_OK &&
-            gateway_claim_shows(&head, record->length, record->crc32c, record->fingerprint))
+            gateway_claim_shows(&head, record->length, record->crc32c, record->fingerprint)) {
             record->tiers |= 1u << tier;
-        else if (was_answered(rc))
+            if (tier == GATEWAY_TIER_COLD) /* readers see this one from now on */
+                memcpy(record->etag, head.etag, sizeof(record->etag));
+        } else if (was_answered(rc)) {
             record->tiers &= ~(1u << tier);
+        }
         rc = was_answered(rc) ? KVT_OK : rc;
         if (rc == KVT_OK && (record->tiers & GATEWAY_BUCKETS) != 0)
             rc = gateway_catalog_change(vault->catalog, &change, 1, GATEWAY_DURABLE);
@@ -501,7 +504,7 @@ remove_seen(const struct scene *scene, const struct gateway_remedy *remedy, stru
                              "--alone, while no other gateway writes");
     if (scene->kind == G4_KIND_BLOCK && gateway_vault_has(vault, GATEWAY_TIER_FAR)) {
         /* In this bucket alone: the other one may have the block. */
-        rc = gateway_bucket_drop(vault, scene->key, 1u << scene->tier);
+        rc = gateway_bucket_clear(vault, scene->key, 1u << scene->tier);
         return rc == KVT_OK ? rc : kvt_error_set(err, rc, "it could not be removed");
     }
     gateway_cold_state(vault->cold, &state);

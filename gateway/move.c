@@ -181,6 +181,8 @@ out_of_volume(struct gateway_vault *vault, const char *key, const struct gateway
         to = has != 0 ? gateway_vault_fastest(vault, has) : GATEWAY_COLD;
     if (has != 0 && (has & to) == 0) {
         rc = gateway_bucket_move(vault, key, record, to, false);
+    } else if (has == 0 && to == GATEWAY_FAR) {
+        rc = gateway_bucket_make(vault, key, record, to, from);
     } else if (known || has == 0) { /* what was just paid has been verified */
         memcpy(etag, record->etag, sizeof(etag));
         rc = gateway_bucket_ensure(vault, key, record, to, from, known);
@@ -259,9 +261,9 @@ move_held(struct gateway_vault *vault, const char *key, const struct gateway_mov
     return between_buckets(vault, key, move, &change, bytes);
 }
 
-enum kvt_err
-gateway_move(struct gateway_vault *vault, const char *key, const struct gateway_move *move,
-             uint64_t *bytes)
+static enum kvt_err
+move_once(struct gateway_vault *vault, const char *key, const struct gateway_move *move,
+          uint64_t *bytes)
 {
     struct gateway_hold hold;
     enum kvt_err rc;
@@ -271,10 +273,19 @@ gateway_move(struct gateway_vault *vault, const char *key, const struct gateway_
     gateway_hold_acquire(vault->holds, &hold, 1);
     rc = move_held(vault, key, move, bytes);
     gateway_hold_release(vault->holds, &hold, 1);
+    return rc;
+}
+
+enum kvt_err
+gateway_move(struct gateway_vault *vault, const char *key, const struct gateway_move *move,
+             uint64_t *bytes)
+{
+    enum kvt_err rc = move_once(vault, key, move, bytes);
+
     if (rc == KVT_CORRUPT)
         gateway_fault_inspect(vault, key); /* the key is free again: quarantine it properly */
-    else if (rc == KVT_UNAVAILABLE || rc == KVT_NOTFOUND)
-        gateway_fault_elsewhere(vault, key);
+    else if ((rc == KVT_UNAVAILABLE || rc == KVT_NOTFOUND) && gateway_fault_elsewhere(vault, key))
+        rc = move_once(vault, key, move, bytes); /* from where it is, by the row of now */
     return rc;
 }
 

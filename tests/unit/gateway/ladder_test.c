@@ -7,6 +7,7 @@
  */
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/random.h"
@@ -354,6 +355,112 @@ a_far_bucket_that_is_away_hurts_nobody_else(void **state)
     test_gateway_close(&w.g);
 }
 
+/* What is removed while the far bucket is away stays as it is, and is not half removed. */
+static void
+a_removal_waits_for_the_far_bucket(void **state)
+{
+    struct g4_fault_rule rule = {
+        .verb = G4_DELETE, .fault = G4_FAULT_FAIL, .count = 1, .status = KVT_UNAVAILABLE};
+    const char *keys[1];
+    char key[KVT_KEY_MAX];
+    struct world w;
+
+    (void)state;
+    open_world(&w);
+    place(&w, 1, GATEWAY_TIER_COLD);
+    keys[0] = test_gateway_key(key, 1);
+    g4_faulty_set(w.g.far_bucket, &rule); /* noticed by the removal itself */
+    assert_int_equal(gateway_remove(w.g.vault, key), KVT_AGAIN);
+    assert_true(is_anything_there(&w, 1, GATEWAY_TIER_COLD));
+    repair(&w);
+    place(&w, 2, GATEWAY_TIER_COLD);
+    rule.count = UINT64_MAX;
+    for (rule.verb = G4_GET; rule.verb <= G4_LIST; rule.verb++)
+        g4_faulty_set(w.g.far_bucket, &rule);
+    gateway_cold_probe(w.g.vault->cold); /* known before it */
+    keys[0] = test_gateway_key(key, 2);
+    assert_int_equal(gateway_remove(w.g.vault, key), KVT_AGAIN);
+    assert_int_equal(gateway_remove_mark(w.g.vault, keys, 1), KVT_AGAIN);
+    assert_int_equal(test_gateway_tiers(&w.g, 2, NULL), GATEWAY_COLD);
+    expect_readable(&w, 2, "not removed");
+    test_gateway_close(&w.g);
+}
+
+/* Only the row still speaks of a copy that another gateway took away. */
+static void
+a_copy_that_others_took_away_is_forgotten(void **state)
+{
+    char key[KVT_KEY_MAX];
+    struct world w;
+    uint64_t bytes;
+
+    (void)state;
+    open_world(&w);
+    for (uint64_t number = 1; number <= 3; number++) {
+        place(&w, number, GATEWAY_TIER_COLD);
+        assert_int_equal(move(&w, number, GATEWAY_COLD, GATEWAY_FAR, true), KVT_OK);
+        if (number == 1)
+            assert_int_equal(move(&w, number, GATEWAY_COLD, GATEWAY_HOT, true), KVT_OK);
+        drop_object(&w, number, number == 3 ? GATEWAY_TIER_FAR : GATEWAY_TIER_COLD);
+    }
+    assert_int_equal(move(&w, 1, GATEWAY_HOT, GATEWAY_COLD, false), KVT_OK);
+    assert_int_equal(gateway_move_promote(w.g.vault, test_gateway_key(key, 2), &bytes), KVT_OK);
+    assert_int_equal(move(&w, 3, GATEWAY_FAR, GATEWAY_HOT, true), KVT_NOTFOUND);
+    assert_int_equal(test_gateway_tiers(&w.g, 3, NULL), GATEWAY_COLD);
+    expect_true_rows(&w, 3, "taken away by others");
+    test_gateway_close(&w.g);
+}
+
+/* A block without a bucket's copy counts against the far one's cap before anything is written. */
+static void
+the_first_copy_is_counted_first(void **state)
+{
+    struct gateway_change change;
+    char key[KVT_KEY_MAX];
+    struct world w;
+
+    (void)state;
+    test_gateway_open(&w.g, 1 << 20, 0);
+    test_gateway_extend(&w.g, 1 << 20, SIZE);
+    wrap_volumes(&w);
+    place(&w, 1, GATEWAY_TIER_FAR);
+    place(&w, 2, GATEWAY_TIER_HOT);
+    drop_object(&w, 2, GATEWAY_TIER_COLD);
+    change = (struct gateway_change){.key = test_gateway_key(key, 2)};
+    assert_int_equal(gateway_catalog_get(w.g.vault->catalog, key, &change.record), KVT_OK);
+    change.record.tiers = GATEWAY_HOT;
+    assert_int_equal(gateway_catalog_change(w.g.vault->catalog, &change, 1, GATEWAY_APPLIED),
+                     KVT_OK);
+    assert_int_equal(move(&w, 2, GATEWAY_HOT, GATEWAY_FAR, false), KVT_FULL);
+    expect_true_rows(&w, 2, "no room");
+    assert_int_equal(move(&w, 1, GATEWAY_FAR, GATEWAY_COLD, false), KVT_OK);
+    assert_int_equal(move(&w, 2, GATEWAY_HOT, GATEWAY_FAR, false), KVT_OK);
+    expect_true_rows(&w, 2, "room");
+    test_gateway_close(&w.g);
+}
+
+/* What is asked of an item that its batch has no room for is not read all the same. */
+static void
+what_has_no_room_is_not_read(void **state)
+{
+    struct gateway_item item = {.for_body = true};
+    char key[KVT_KEY_MAX];
+    struct world w;
+
+    (void)state;
+    open_world(&w);
+    place(&w, 1, GATEWAY_TIER_HOT);
+    item.key = test_gateway_key(key, 1);
+    gateway_get_find(w.g.vault, &item, 1);
+    assert_int_equal(item.status, KVT_OK);
+    item.status = KVT_AGAIN;
+    assert_int_equal(move(&w, 1, GATEWAY_HOT, GATEWAY_WARM, false), KVT_OK);
+    gateway_get_bodies(w.g.vault, &item, 1);
+    assert_int_equal(item.status, KVT_AGAIN);
+    assert_null(item.buffer);
+    test_gateway_close(&w.g);
+}
+
 /* Settings that cannot work are told before anything runs, and so is a tier that is missed. */
 static void
 expect_refused(const struct gateway_vault_options *options, const char *why)
@@ -371,6 +478,7 @@ static void
 tiers_that_cannot_be_are_refused(void **state)
 {
     struct gateway_vault_options options;
+    char other[256];
     struct world w;
 
     (void)state;
@@ -390,6 +498,16 @@ tiers_that_cannot_be_are_refused(void **state)
     options = w.g.options;
     options.warm_dir = options.hot_dir;
     expect_refused(&options, "warm.dir is hot.dir");
+    (void)snprintf(other, sizeof(other), "%s/link", w.g.folder);
+    assert_int_equal(symlink(options.hot_dir, other), 0);
+    options.warm_dir = other; /* new to the catalog, or not */
+    expect_refused(&options, "is the hot volume");
+    options.warm_new = true;
+    expect_refused(&options, "is the hot volume");
+    options = w.g.options;
+    (void)snprintf(other, sizeof(other), "%s/.", w.g.cold);
+    options.far.folder = other;
+    expect_refused(&options, "far.dir is cold.dir");
     options = w.g.options;
     options.far_bucket = "";
     expect_refused(&options, "far.bucket must be");
@@ -450,6 +568,8 @@ a_check_looks_at_all_tiers(void **state)
 {
     const struct g4_meta tombstone = {
         .present = true, .crc32c = g4_check_crc32c("", 0), .writer = GATEWAY_TOMBSTONE};
+    const struct g4_meta bad = {
+        .present = true, .length = 3, .crc32c = g4_check_crc32c("bad", 3), .writer = "gw0"};
     char key[KVT_KEY_MAX];
     struct world w;
 
@@ -475,6 +595,13 @@ a_check_looks_at_all_tiers(void **state)
                      KVT_OK);
     expect_found(&w, 4, GATEWAY_FINDING_TOMBSTONE, GATEWAY_TIER_COLD, KVT_OK);
     expect_readable(&w, 4, "behind a tombstone");
+    /* A bad copy behind a good one. */
+    assert_int_equal(move(&w, 4, GATEWAY_FAR, GATEWAY_COLD, true), KVT_OK);
+    assert_int_equal(test_gateway_store_put(w.stores[GATEWAY_TIER_FAR], test_gateway_key(key, 4),
+                                            "bad", 3, &bad),
+                     KVT_OK);
+    expect_found(&w, 4, GATEWAY_FINDING_SWAPPED, GATEWAY_TIER_FAR, KVT_OK);
+    assert_int_equal(test_gateway_tiers(&w.g, 4, NULL), GATEWAY_COLD);
     /* Files of the warm volume. */
     drop_object(&w, 3, GATEWAY_TIER_WARM);
     expect_found(&w, 3, GATEWAY_FINDING_ROW_WITHOUT_FILE, GATEWAY_TIER_WARM, KVT_OK);
@@ -493,6 +620,7 @@ struct attempt {
     unsigned store; /* whose call is hit */
     struct g4_fault_rule rule;
     bool dies; /* all calls fail from then on, and the process goes */
+    bool had;  /* of two buckets both have it before */
 };
 
 /* True: the rule hit something. */
@@ -506,11 +634,14 @@ try_one(const struct attempt *attempt)
     uint64_t seen;
     char what[96];
 
-    (void)snprintf(what, sizeof(what), "%u to %u, store %u, verb %d, fault %d, call %u%s",
-                   attempt->from, attempt->to, attempt->store, (int)rule.verb, (int)rule.fault,
-                   (unsigned)rule.after, attempt->dies ? ", then death" : "");
+    (void)snprintf(what, sizeof(what), "%u to %u%s, store %u, verb %d, fault %d, call %u%s",
+                   attempt->from, attempt->to, attempt->had ? ", had" : "", attempt->store,
+                   (int)rule.verb, (int)rule.fault, (unsigned)rule.after,
+                   attempt->dies ? ", then death" : "");
     open_world(&w);
     place(&w, NUMBER, attempt->from);
+    if (attempt->had)
+        assert_int_equal(move(&w, NUMBER, bits[attempt->from], bits[attempt->to], true), KVT_OK);
     g4_faulty_count(w.stores[attempt->store], rule.verb, &seen, &before);
     if (attempt->dies)
         rule.count = UINT64_MAX;
@@ -543,8 +674,8 @@ every_failing_call(void **state)
     unsigned hits = 0;
 
     (void)state;
-    for (unsigned code = 0; code < 4 * 4 * 4 * 4 * 3; code++) {
-        const unsigned manner = code / 256; /* fail once, lose once, fail and die */
+    for (unsigned code = 0; code < 4 * 4 * 4 * 4 * 3 * 2; code++) {
+        const unsigned manner = code / 256 % 3; /* fail once, lose once, fail and die */
         struct attempt attempt = {
             .from = code % 4,
             .to = code / 4 % 4,
@@ -554,8 +685,10 @@ every_failing_call(void **state)
                      .count = 1,
                      .status = answers[code % 3]},
             .dies = manner == 2,
+            .had = code / 768 != 0,
         };
-        bool hit = attempt.from != attempt.to;
+        const unsigned ends = bits[attempt.from] | bits[attempt.to];
+        bool hit = attempt.from != attempt.to && (!attempt.had || ends == GATEWAY_BUCKETS);
 
         while (hit && attempt.rule.after < CALLS_MAX) {
             hit = try_one(&attempt);
@@ -644,6 +777,10 @@ main(void)
         cmocka_unit_test(caps_hold),
         cmocka_unit_test(a_block_that_was_moved_by_others_is_found),
         cmocka_unit_test(a_far_bucket_that_is_away_hurts_nobody_else),
+        cmocka_unit_test(a_removal_waits_for_the_far_bucket),
+        cmocka_unit_test(a_copy_that_others_took_away_is_forgotten),
+        cmocka_unit_test(the_first_copy_is_counted_first),
+        cmocka_unit_test(what_has_no_room_is_not_read),
         cmocka_unit_test(tiers_that_cannot_be_are_refused),
         cmocka_unit_test(a_check_looks_at_all_tiers),
         cmocka_unit_test(every_failing_call),
