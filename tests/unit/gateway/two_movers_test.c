@@ -1,7 +1,7 @@
 /*
  * What is tested: gateway/bucket_move.h where two gateways have the same two buckets.  Whatever one
- * of them does between any two calls of the other, the block is there afterwards, whole; and no
- * copy goes before the one that stays was read.
+ * of them does between any two calls of the other, the block is there afterwards, whole; no copy
+ * goes before the one that stays was read; and one bucket under two names is told.
  */
 #include <stdio.h>
 #include <string.h>
@@ -102,7 +102,7 @@ open_mover(struct scene *scene, unsigned at)
 }
 
 static void
-open_scene(struct scene *scene)
+open_base(struct scene *scene)
 {
     memset(scene, 0, sizeof(*scene));
     test_gateway_open(&scene->base, 1 << 20, 0);
@@ -110,6 +110,12 @@ open_scene(struct scene *scene)
     gateway_vault_close(scene->base.vault);
     scene->base.vault = NULL;
     scene->base.options.warm_capacity = 0;
+}
+
+static void
+open_scene(struct scene *scene)
+{
+    open_base(scene);
     for (unsigned at = 0; at < 2; at++)
         open_mover(scene, at);
 }
@@ -333,6 +339,27 @@ an_unanswered_look_settles_nothing(void **state)
     close_scene(&scene);
 }
 
+/* Nothing is moved between two names of one bucket. */
+static void
+one_bucket_is_not_two(void **state)
+{
+    struct mover *mover;
+    struct scene scene;
+
+    (void)state;
+    open_base(&scene);
+    memcpy(scene.base.far, scene.base.cold, sizeof(scene.base.far));
+    open_mover(&scene, 0);
+    mover = &scene.movers[0];
+    assert_false(gateway_cold_takes(mover->g.vault->cold, GATEWAY_FAR));
+    assert_int_equal(test_gateway_put(&mover->g, 1, SIZE), KVT_OK);
+    assert_int_equal(move(mover, GATEWAY_COLD, GATEWAY_FAR, false), KVT_UNAVAILABLE);
+    assert_int_equal(move(mover, GATEWAY_HOT, GATEWAY_FAR, false), KVT_UNAVAILABLE);
+    assert_true(is_whole(mover->near));
+    assert_int_equal(test_gateway_get(&mover->g, 1, SIZE, NULL), KVT_OK);
+    close_scene(&scene);
+}
+
 int
 main(void)
 {
@@ -341,6 +368,7 @@ main(void)
         cmocka_unit_test(an_undone_move_leaves_a_copy),
         cmocka_unit_test(a_damaged_copy_keeps_its_source),
         cmocka_unit_test(an_unanswered_look_settles_nothing),
+        cmocka_unit_test(one_bucket_is_not_two),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
