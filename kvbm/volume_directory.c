@@ -234,9 +234,9 @@ write_block(struct directory *directory, const struct kvbm_volume_item *item)
     return rc;
 }
 
-/* Names last, and are gone for good, when their folder was synced: once a slice.  That goes for what
- * `known` says too (a name that is there already, or no more), where an earlier sync failed or an
- * earlier process may have ended before its own. */
+/* Names last, and are gone for good, when their folder was synced: once a slice.  That goes for
+ * what `known` says too (a name that is there already, or no more), where an earlier sync failed or
+ * an earlier process may have ended before its own. */
 static void
 sync_names(struct directory *directory, struct kvbm_volume_item *items, size_t count,
            enum kvt_err known)
