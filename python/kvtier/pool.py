@@ -3,9 +3,10 @@
 What ends a C program (a handle that is used after its end) is an exception here.
 """
 
+import contextlib
 import enum
 import threading
-from typing import Any, Callable, Iterable, List, NamedTuple, Optional
+from typing import Any, Callable, Iterable, Iterator, List, NamedTuple, Optional, Tuple
 
 from kvtier._abi import AGAIN, EXISTS, NOTFOUND, check, ffi, library, new_error
 
@@ -97,30 +98,50 @@ class Sequence:
 
 
 class _Handle:
-    """What is common to the handles: a pool that lives as long as they, and one end."""
+    """What is common to the handles: a pool that lives as long as they, and one end.
+
+    ``_lock`` is held over every call that is made with the handle, so that none runs beside its end.  It may
+    be held already: a collection of garbage can end another handle at any time, and callbacks run inside a
+    call.  Inside it only the pool's lock is taken.
+    """
 
     _kind = ""
 
     def __init__(self, pool: "Pool", row: Any) -> None:
-        self._pool = pool
+        """Inside a call that the pool counts, so that it is not closed before the block is."""
+        self._pool, self._lock = pool, threading.RLock()
         self._row = ffi.new(f"struct {self._kind} *", row)
         pool._held(1)
 
     @property
     def block(self) -> int:
         """The number of the block, in the pool and in its memory."""
-        return int(self._use().handle.block)
+        with self._using() as (_, row):
+            return int(row.handle.block)
 
-    def _use(self) -> Any:
-        if self._row is None:
-            raise ValueError("the handle has ended")
-        return self._row[0]
+    @contextlib.contextmanager
+    def _using(self) -> Iterator[Tuple[Any, Any]]:
+        """The pool and the handle for one call.  The block is held, so nobody closes the pool."""
+        with self._lock:
+            row = self._row
+            if row is None:
+                raise ValueError("the handle has ended")
+            yield self._pool._pool, row[0]
 
-    def _end(self) -> Any:
-        row = self._use()
-        self._row = None
-        self._pool._held(-1)
-        return row
+    @contextlib.contextmanager
+    def _ending(self) -> Iterator[Tuple[Any, Any]]:
+        """For a call that ends the handle, unless it raises.  A callback finds it ended."""
+        with self._lock:
+            row = self._row
+            if row is None:
+                raise ValueError("the handle has ended")
+            self._row = None
+            try:
+                yield self._pool._pool, row[0]
+            except BaseException:
+                self._row = row
+                raise
+            self._pool._held(-1)
 
     def drop(self) -> None:
         raise NotImplementedError
@@ -145,31 +166,35 @@ class Unique(_Handle):
     def begin(self) -> None:
         """Its bytes are being written now."""
         err = new_error()
-        check(self._pool._lib, self._pool._lib.kvt_unique_begin(self._pool._open(), self._use(), err), err)
+        with self._using() as (pool, handle):
+            check(self._pool._lib, self._pool._lib.kvt_unique_begin(pool, handle, err), err)
 
     def complete(self, info: BlockInfo) -> None:
         """They are written, and this is its name."""
         err, row = new_error(), self._pool._new_info()
         row.id.hash, row.id.parent, row.id.position = info.hash, info.parent, info.position
         row.prefix_hash, row.tokens_hash = info.prefix_hash, info.tokens_hash
-        check(self._pool._lib, self._pool._lib.kvt_unique_complete(self._pool._open(), self._use(), row, err), err)
+        with self._using() as (pool, handle):
+            check(self._pool._lib, self._pool._lib.kvt_unique_complete(pool, handle, row, err), err)
 
     def reset(self) -> None:
         err = new_error()
-        check(self._pool._lib, self._pool._lib.kvt_unique_reset(self._pool._open(), self._use(), err), err)
+        with self._using() as (pool, handle):
+            check(self._pool._lib, self._pool._lib.kvt_unique_reset(pool, handle, err), err)
 
     def register(self) -> "Shared":
         """Let it be found.  Ends this handle; where the name is known, the block that has it is given."""
         err, out = new_error(), ffi.new("struct kvt_shared *")
-        code = self._pool._lib.kvt_unique_register(self._pool._open(), self._use(), out, err)
-        if code != EXISTS:
-            check(self._pool._lib, code, err)
-        self._end()
-        return Shared(self._pool, out[0])
+        with self._ending() as (pool, handle):
+            code = self._pool._lib.kvt_unique_register(pool, handle, out, err)
+            if code != EXISTS:
+                check(self._pool._lib, code, err)
+            return Shared(self._pool, out[0])
 
     def drop(self) -> None:
         """The block is free."""
-        self._pool._lib.kvt_unique_drop(self._pool._open(), self._end())
+        with self._ending() as (pool, handle):
+            self._pool._lib.kvt_unique_drop(pool, handle)
 
 
 class Shared(_Handle):
@@ -180,26 +205,31 @@ class Shared(_Handle):
     @property
     def info(self) -> BlockInfo:
         row = self._pool._new_info()
-        self._pool._lib.kvt_shared_info(self._pool._open(), self._use(), row)
+        with self._using() as (pool, handle):
+            self._pool._lib.kvt_shared_info(pool, handle, row)
         return _info(row)
 
     def copy(self) -> "Shared":
-        return Shared(self._pool, self._pool._lib.kvt_shared_copy(self._pool._open(), self._use()))
+        with self._using() as (pool, handle):
+            return Shared(self._pool, self._pool._lib.kvt_shared_copy(pool, handle))
 
     def set_priority(self, priority: int) -> None:
-        check(self._pool._lib,
-              self._pool._lib.kvt_shared_set_priority(self._pool._open(), self._use(), priority), what="priority")
+        with self._using() as (pool, handle):
+            check(self._pool._lib, self._pool._lib.kvt_shared_set_priority(pool, handle, priority), what="priority")
 
     def weak(self) -> "Weak":
-        return Weak(self._pool, self._pool._lib.kvt_shared_weak(self._use()))
+        with self._using() as (_, handle):
+            return Weak(self._pool, self._pool._lib.kvt_shared_weak(handle))
 
     def drop(self) -> None:
         """Hold it no longer."""
-        self._pool._lib.kvt_shared_drop(self._pool._open(), ffi.new("struct kvt_shared *", self._end()), 1)
+        with self._ending() as (pool, handle):
+            self._pool._lib.kvt_shared_drop(pool, ffi.addressof(handle), 1)
 
     def discard(self) -> None:
         """Hold it no longer, and let nobody find it any more: its content is wrong."""
-        self._pool._lib.kvt_shared_discard(self._pool._open(), self._end())
+        with self._ending() as (pool, handle):
+            self._pool._lib.kvt_shared_discard(pool, handle)
 
 
 class Weak:
@@ -210,11 +240,12 @@ class Weak:
 
     def upgrade(self) -> Optional[Shared]:
         out = ffi.new("struct kvt_shared *")
-        code = self._pool._lib.kvt_weak_upgrade(self._pool._open(), self._row, out)
-        if code == NOTFOUND:
-            return None
-        check(self._pool._lib, code, what="upgrade")
-        return Shared(self._pool, out[0])
+        with self._pool._call() as pool:
+            code = self._pool._lib.kvt_weak_upgrade(pool, self._row, out)
+            if code == NOTFOUND:
+                return None
+            check(self._pool._lib, code, what="upgrade")
+            return Shared(self._pool, out[0])
 
 
 class Pool:
@@ -228,7 +259,7 @@ class Pool:
                  on_store: Optional[Callable[[BlockInfo], None]] = None,
                  on_remove: Optional[Callable[[BlockInfo], None]] = None) -> None:
         self._pool = None
-        self._count, self._lock = 0, threading.Lock()
+        self._count, self._lock = 0, threading.RLock()  # blocks held and calls under way
         self._lib = library("kvbm")
         options = ffi.new("struct kvt_pool_options *")
         options.size = ffi.sizeof("struct kvt_pool_options")
@@ -253,19 +284,29 @@ class Pool:
         with self._lock:
             self._count += by
 
-    def _open(self) -> Any:
-        if self._pool is None:
+    @contextlib.contextmanager
+    def _call(self) -> Iterator[Any]:
+        """The pool for one call; it is not closed before the call is over."""
+        with self._lock:
+            pool = self._pool
+            self._count += pool is not None
+        if pool is None:
             raise ValueError("the pool is closed")
-        return self._pool
+        try:
+            yield pool
+        finally:
+            self._held(-1)
 
     def close(self) -> None:
-        """Free the pool; with blocks still held it is a :class:`ValueError`."""
+        """Free the pool; with blocks still held, or a call under way, it is a :class:`ValueError`."""
         with self._lock:
-            if self._pool is None:
-                return
-            if self._count > 0:
-                raise ValueError(f"{self._count} blocks are held")
-            pool, self._pool = self._pool, None
+            pool, count = self._pool, self._count
+            if count == 0:
+                self._pool = None
+        if pool is None:
+            return
+        if count > 0:
+            raise ValueError(f"{count} blocks are held, or asked for just now")
         self._lib.kvt_pool_free(pool)
 
     def __del__(self) -> None:
@@ -281,34 +322,40 @@ class Pool:
     def allocate(self, count: int, wait: float = 0) -> List[Unique]:
         """``count`` blocks, all or none; :class:`BlockingIOError` while there is no room."""
         rows = ffi.new("struct kvt_unique[]", max(count, 1))
-        code = self._lib.kvt_pool_allocate(self._open(), count, rows, int(wait * 1000))
-        if code == AGAIN:
-            raise BlockingIOError(f"there is no room for {count} blocks")
-        check(self._lib, code, what="allocate")
-        return [Unique(self, rows[at]) for at in range(count)]
+        with self._call() as pool:
+            code = self._lib.kvt_pool_allocate(pool, count, rows, int(wait * 1000))
+            if code == AGAIN:
+                raise BlockingIOError(f"there is no room for {count} blocks")
+            check(self._lib, code, what="allocate")
+            return [Unique(self, rows[at]) for at in range(count)]
 
     def match(self, hashes: Iterable[int]) -> List[Shared]:
         """Hold the longest prefix of ``hashes`` that is registered."""
         names = list(hashes)
         rows = ffi.new("struct kvt_shared[]", max(len(names), 1))
-        found = self._lib.kvt_pool_match(self._open(), ffi.new("uint64_t[]", names), len(names), rows)
-        return [Shared(self, rows[at]) for at in range(found)]
+        with self._call() as pool:
+            found = self._lib.kvt_pool_match(pool, ffi.new("uint64_t[]", names), len(names), rows)
+            return [Shared(self, rows[at]) for at in range(found)]
 
     def scan(self, hashes: Iterable[int]) -> List[Optional[Shared]]:
         """Hold each of ``hashes`` that is registered; None for the others."""
         names = list(hashes)
         rows = ffi.new("struct kvt_shared[]", max(len(names), 1))
-        self._lib.kvt_pool_scan(self._open(), ffi.new("uint64_t[]", names), len(names), rows)
-        return [Shared(self, rows[at]) if rows[at].handle.generation != 0 else None for at in range(len(names))]
+        with self._call() as pool:
+            self._lib.kvt_pool_scan(pool, ffi.new("uint64_t[]", names), len(names), rows)
+            return [Shared(self, rows[at]) if rows[at].handle.generation != 0 else None for at in range(len(names))]
 
     def __contains__(self, sequence_hash: int) -> bool:
-        return bool(self._lib.kvt_pool_has(self._open(), sequence_hash))
+        with self._call() as pool:
+            return bool(self._lib.kvt_pool_has(pool, sequence_hash))
 
     def clear(self) -> int:
         """Evict every block that nobody holds; how many went."""
-        return int(self._lib.kvt_pool_clear(self._open()))
+        with self._call() as pool:
+            return int(self._lib.kvt_pool_clear(pool))
 
     def usage(self) -> PoolUsage:
         row = ffi.new("struct kvt_pool_usage *", {"size": ffi.sizeof("struct kvt_pool_usage")})
-        self._lib.kvt_pool_usage(self._open(), row)
+        with self._call() as pool:
+            self._lib.kvt_pool_usage(pool, row)
         return PoolUsage(*[getattr(row, name) for name in PoolUsage._fields])

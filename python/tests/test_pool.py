@@ -1,5 +1,6 @@
 import gc
 import random
+import threading
 
 import pytest
 
@@ -65,6 +66,91 @@ def test_handles_end_with_their_scope():
     gc.collect()
     assert pool.usage().active == 0
     assert pool.clear() == 1 and weak.upgrade() is None
+    pool.close()
+
+
+def try_to_close(pool, said):
+    """What another thread hears that closes the pool now."""
+    def close():
+        try:
+            pool.close()
+            said.append("closed")
+        except ValueError as error:
+            said.append(str(error))
+
+    thread = threading.Thread(target=close)
+    thread.start()
+    thread.join()
+
+
+def test_nobody_closes_the_pool_under_a_call():
+    """A callback runs in the middle of the call that makes it: there the pool is tried to be closed."""
+    said = []
+    pool = kvtier.Pool(1, on_store=lambda info: try_to_close(pool, said),
+                       on_remove=lambda info: try_to_close(pool, said))
+    fill(pool, kvtier.BlockInfo(7)).discard()
+    fill(pool, kvtier.BlockInfo(8)).drop()
+    pool.allocate(1)[0].drop()  # evicts
+    fill(pool, kvtier.BlockInfo(9)).drop()
+    pool.clear()
+    assert len(said) == 6 and all("held" in text for text in said)
+    pool.close()
+
+
+def test_a_handle_ends_once():
+    """Whether another thread, or a callback in the middle of the call, tries as well."""
+    threads, said = [], []
+
+    def drop(unique):
+        try:
+            unique.drop()
+            said.append("dropped")
+        except ValueError as error:
+            said.append(str(error))
+
+    def told(info):
+        drop(unique)
+        threads.append(threading.Thread(target=drop, args=(unique,)))
+        threads[-1].start()
+
+    pool = kvtier.Pool(2, on_store=told)
+    unique = pool.allocate(1)[0]
+    unique.begin()
+    unique.complete(kvtier.BlockInfo(7))
+    shared = unique.register()
+    threads[0].join()
+    assert said == ["the handle has ended"] * 2
+    shared.drop()
+    pool.close()
+
+
+def test_threads_share_handles(seed):
+    """Each of them drops, copies and reads what all of them hold; every handle ends once."""
+    pool = kvtier.Pool(4)
+    held = [fill(pool, kvtier.BlockInfo(name)) for name in range(1, 4) for _ in range(100)]
+    ended = []
+
+    def run(number):
+        rng, count = random.Random(f"{seed}/{number}"), 0
+        for shared in rng.sample(held, len(held)):
+            try:
+                with shared.copy() as other:
+                    assert other.info == shared.info
+                pool.match([1, 2, 3])
+                shared.drop()
+                count += 1
+            except ValueError:
+                pass
+        ended.append(count)
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(ended) == 4 and sum(ended) == len(held)
+    gc.collect()
+    assert pool.usage().active == 0
     pool.close()
 
 
