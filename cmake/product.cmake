@@ -6,20 +6,23 @@ find_program(CMAKE_OBJCOPY objcopy REQUIRED)
 #
 # lib<name>.so, lib<name>.a and <name>.pc, in the install component <name>.  DEPENDS is what it is
 # linked with, FOLDERS our own static libraries among that: the archive takes the objects it needs
-# out of them into one, in which every other symbol is local.  SYMBOLS are names or patterns;
-# LIBS_PRIVATE what a static link needs beside.
+# out of them into one, in which every other symbol is local.  SYMBOLS are patterns of its own
+# functions, and names of those that our other libraries have too: these are weak in the archive, so
+# that a program can link several.  LIBS_PRIVATE is what a static link needs beside.
 function(kvt_product name)
   cmake_parse_arguments(ARG "" "SUMMARY" "SOURCES;DEPENDS;FOLDERS;SYMBOLS;LIBS_PRIVATE" ${ARGN})
   string(MAKE_C_IDENTIFIER ${name} id)
   string(TOUPPER ${id} version_node)
   set(keep "")
   set(need "")
+  set(weak "")
   set(script "${version_node}_0 {\n  global:\n")
   foreach(symbol IN LISTS ARG_SYMBOLS)
     string(APPEND script "    ${symbol};\n")
     list(APPEND keep --keep-global-symbol=${symbol})
     if(NOT symbol MATCHES "\\*")
       list(APPEND need LINKER:--undefined=${symbol})
+      list(APPEND weak --weaken-symbol=${symbol})
     endif()
   endforeach()
   string(APPEND script "  local:\n    *;\n};\n")
@@ -48,7 +51,7 @@ function(kvt_product name)
   add_custom_command(OUTPUT ${archive}
     COMMAND ${CMAKE_C_COMPILER} -r -nostdlib -o ${id}_whole.o ${need}
       $<TARGET_OBJECTS:${id}_objects> ${archives}
-    COMMAND ${CMAKE_OBJCOPY} --wildcard ${keep} ${id}_whole.o ${id}.o
+    COMMAND ${CMAKE_OBJCOPY} --wildcard ${keep} ${weak} ${id}_whole.o ${id}.o
     COMMAND ${CMAKE_COMMAND} -E rm -f ${archive}
     COMMAND ${CMAKE_AR} rcs ${archive} ${id}.o
     DEPENDS ${id}_objects $<TARGET_OBJECTS:${id}_objects> ${ARG_FOLDERS}
