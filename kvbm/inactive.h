@@ -50,7 +50,7 @@ struct kvbm_inactive_calls {
     void (*free)(void *state); /* NULL is allowed */
     /* The held block has a name now.  May be NULL. */
     void (*list)(void *state, uint32_t block, const struct kvt_block_id *id, uint64_t now);
-    /* Somebody found it at tick `now`, before take() if nobody held it.  May be NULL. */
+    /* Somebody found it at tick `now`, and holds it: after take(), if nobody had.  May be NULL. */
     void (*use)(void *state, uint32_t block, uint64_t now);
     void (*put)(void *state, uint32_t block, uint32_t priority, enum kvbm_inactive_end end);
     void (*take)(void *state, uint32_t block);

@@ -12,7 +12,8 @@
  *
  * Ownership: a request's copy array, storages and layouts are borrowed until the ticket is
  *            finished; the caller keeps the blocks held that long.  A ticket belongs to the caller
- *            until kvbm_transfer_release(), which is only legal when it is finished (asserted).
+ *            until kvbm_transfer_release(), which is only legal when it is finished (asserted) and
+ *            every other call with it has returned: a cancel, too, still reads what it found over.
  * Threads:   any thread may start, wait and cancel.  `done` runs on the path's thread (on the
  *            canceller's for a ticket that was taken back) with no lock held; it must not wait for
  *            tickets.

@@ -12,8 +12,8 @@
  *
  * Ownership: a registered volume belongs to the set, until it is unregistered.  Items and their
  *            bytes are borrowed until the ticket is finished.  A ticket belongs to the caller until
- *            kvbm_volume_release(), which is only legal when it is finished (asserted); it may
- *            outlive its volume.
+ *            kvbm_volume_release(), which is only legal when it is finished (asserted) and every
+ *            other call with it has returned, cancels too; it may outlive its volume.
  * Threads:   any thread may call; one thread a volume, which alone calls its driver (but `stop`).
  *            A slow volume holds up nobody but those who ask it.
  * Limits:    KVBM_VOLUMES_MAX volumes; `queue_max` tickets wait on one (KVT_AGAIN beyond);

@@ -34,7 +34,7 @@ def test_codes():
 
 
 def test_headers_have_every_function():
-    """And with the arguments that are declared here, spaces and enums aside."""
+    """And each with as many arguments as are declared here; their types are not compared."""
     import kvtier._abi as abi
     with open(abi.__file__, encoding="utf-8") as file:
         declared = re.findall(r"\b(kvt_[a-z_]+)\(([^()]*)\);", file.read())
