@@ -9,7 +9,8 @@
 #include "advisor/planner.h"
 #include "base/alloc.h"
 
-#define NONE UINT32_MAX
+#define NONE     UINT32_MAX
+#define NO_ROUND UINT64_MAX /* that names nothing */
 
 /* One gateway's pin of one block; further gateways' of the same block hang on it. */
 struct pin {
@@ -270,6 +271,25 @@ advisor_pins_take(struct advisor_pins *pins, uint32_t gateway, uint64_t incarnat
         went = end_round(pins, gateway, told->round);
     (void)pthread_mutex_unlock(&pins->lock);
     return went;
+}
+
+/* Who comes back tells its pins anew, within a minute. */
+bool
+advisor_pins_forget(struct advisor_pins *pins, uint64_t now_ms)
+{
+    bool any = false;
+
+    (void)pthread_mutex_lock(&pins->lock);
+    for (uint32_t gateway = 0; gateway < ADVISOR_GATEWAYS_MAX; gateway++) {
+        struct teller *teller = &pins->tellers[gateway];
+
+        if (teller->told_ms == 0 || now_ms <= teller->told_ms + ADVISOR_PINS_SILENT_MS)
+            continue;
+        any = end_round(pins, gateway, NO_ROUND) || any;
+        *teller = (struct teller){.told_ms = 0}; /* looked at once */
+    }
+    (void)pthread_mutex_unlock(&pins->lock);
+    return any;
 }
 
 bool

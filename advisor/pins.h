@@ -5,8 +5,9 @@
  * asking again and again, and people see it.  Gateways tell all their pins together
  * (kvtier/report.h, struct kvt_report_pins), so that a lost report is mended by the next round.
  *
- * A pin counts until its end, and for ADVISOR_PINS_SILENT_MS after its gateway told its pins last:
- * one that is gone for good keeps nothing in a bucket that others share.
+ * A pin counts until its end, and for ADVISOR_PINS_SILENT_MS after its gateway told its pins last
+ * (or the advisor began): one that is gone for good keeps nothing in a bucket that others share,
+ * and takes no room.
  *
  * Ownership: advisor_pins_new() makes it, advisor_pins_free() ends it.
  * Threads:   the engine's; advisor_pins_has() any.
@@ -39,6 +40,9 @@ KVT_NODISCARD enum kvt_err advisor_pins_restore(struct advisor_pins *pins, uint3
 /** What a gateway (by its number) told of namespace `ns`.  True: pins went, by this. */
 bool advisor_pins_take(struct advisor_pins *pins, uint32_t gateway, uint64_t incarnation,
                        uint32_t ns, const struct kvt_report_pins *told, uint64_t now_ms);
+
+/** Forget the pins of gateways that were silent for too long.  True: pins went, by this. */
+bool advisor_pins_forget(struct advisor_pins *pins, uint64_t now_ms);
 
 /** Is the block pinned by anybody?  `until_ms` (may be NULL): until then, 0 where nobody knows. */
 bool advisor_pins_has(struct advisor_pins *pins, uint32_t ns, uint64_t hash, uint64_t now_ms,

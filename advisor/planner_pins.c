@@ -5,6 +5,14 @@
 
 /* What gateways say is pinned. */
 
+/* What was passed over because it was pinned may leave now. */
+static void
+resume(struct advisor_planner *planner)
+{
+    for (uint32_t i = 0; i < planner->tier_count; i++)
+        planner->tiers[i].resuming = true;
+}
+
 void
 advisor_planner_take_pins(struct advisor_planner *planner, const struct kvt_report *report,
                           uint32_t ns, uint64_t now_ms)
@@ -14,9 +22,14 @@ advisor_planner_take_pins(struct advisor_planner *planner, const struct kvt_repo
     if (gateway == ADVISOR_NONE ||
         !advisor_pins_take(planner->pins, gateway, report->incarnation, ns, &report->pins, now_ms))
         return;
-    /* What was passed over because it was pinned may leave now. */
-    for (uint32_t i = 0; i < planner->tier_count; i++)
-        planner->tiers[i].resuming = true;
+    resume(planner);
+}
+
+void
+advisor_planner_forget_pins(struct advisor_planner *planner, uint64_t now_ms)
+{
+    if (advisor_pins_forget(planner->pins, now_ms))
+        resume(planner);
 }
 
 bool

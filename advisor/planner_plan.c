@@ -303,6 +303,7 @@ advisor_planner_tick(struct advisor_planner *planner, uint64_t now_ms)
                : advisor_rules_mode(planner->rules, advisor_planner_mode(planner));
     advisor_planner_expire(planner, now_ms);
     advisor_planner_end_pauses(planner, now_ms);
+    advisor_planner_forget_pins(planner, now_ms);
     advisor_planner_age_learned(planner, now_ms);
     advisor_planner_show(planner);
     if (mode == ADVISOR_MODE_OFF || advisor_planner_paused(planner) ||

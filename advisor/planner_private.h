@@ -249,6 +249,9 @@ KVT_NODISCARD enum kvt_err advisor_planner_save_learned(const struct advisor_pla
 void advisor_planner_age_learned(struct advisor_planner *planner, uint64_t now_ms);
 
 /* planner_pins.c */
+/** Those of gateways that are gone for good go. */
+void advisor_planner_forget_pins(struct advisor_planner *planner, uint64_t now_ms);
+
 KVT_NODISCARD enum kvt_err advisor_planner_load_pins(struct advisor_planner *planner,
                                                      const struct advisor_txn *txn,
                                                      uint64_t now_ms);

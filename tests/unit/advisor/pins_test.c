@@ -225,6 +225,42 @@ silence_ends_them(void **state)
     advisor_pins_free(pins);
 }
 
+/* A gateway that is gone for good leaves no rows, neither in RAM nor in the store; one that comes
+ * back tells them anew. */
+static void
+silent_gateways_leave_nothing(void **state)
+{
+    struct scene scene;
+    struct kvt_report_pin row = {.hash = 7};
+    struct kvt_report_pins told = {.round = 1, .told = 1, .last = true, .rows = &row, .count = 1};
+    const uint64_t silent_ms = NOW + ADVISOR_PINS_SILENT_MS;
+
+    (void)state;
+    begin(&scene);
+    (void)advisor_pins_take(scene.pins, 0, 1, 3, &told, NOW);
+    (void)advisor_pins_take(scene.pins, 1, 1, 3, &told, NOW + 1);
+    restart(&scene); /* from which its silence counts */
+    assert_false(advisor_pins_forget(scene.pins, silent_ms));
+    assert_int_equal(advisor_pins_count(scene.pins), 2);
+    (void)advisor_pins_take(scene.pins, 1, 1, 3, &told, NOW + 1);
+    assert_true(advisor_pins_forget(scene.pins, silent_ms + 1));
+    assert_int_equal(advisor_pins_count(scene.pins), 1);
+    assert_true(advisor_pins_dirty(scene.pins));
+    assert_false(advisor_pins_forget(scene.pins, silent_ms + 1));
+    restart(&scene);
+    assert_int_equal(advisor_pins_count(scene.pins), 1);
+    assert_true(advisor_pins_has(scene.pins, 3, 7, NOW, NULL));
+    told.round = 2;
+    (void)advisor_pins_take(scene.pins, 0, 1, 3, &told, silent_ms + 2);
+    assert_int_equal(advisor_pins_count(scene.pins), 2);
+    assert_true(advisor_pins_forget(scene.pins, silent_ms + 2)); /* the other one */
+    /* One that is told again before that was written stays. */
+    (void)advisor_pins_take(scene.pins, 1, 1, 3, &told, silent_ms + 2);
+    restart(&scene);
+    assert_int_equal(advisor_pins_count(scene.pins), 2);
+    end(&scene);
+}
+
 static bool
 attempt_life(void *arg)
 {
@@ -259,6 +295,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_rounds_are_as_the_model_says),
         cmocka_unit_test(silence_ends_them),
+        cmocka_unit_test(silent_gateways_leave_nothing),
         cmocka_unit_test(every_failing_allocation_is_survived),
     };
 
