@@ -103,6 +103,33 @@ locations(const struct gateway_vault *vault)
     return count;
 }
 
+/* A tier that there is not, between two that there are or taken out since, has a name all the same:
+ * its events of former times, and those of the others, could not be read without it. */
+static void
+name_locations(const struct gateway_vault *vault, unsigned count, struct kvt_event_batch *batch)
+{
+    while (batch->location_count < count) {
+        const unsigned tier = batch->location_count++;
+        struct kvt_location *location = &batch->locations[tier];
+
+        location->tier = KVT_TIER_G4;
+        if (gateway_vault_has(vault, (enum gateway_tier)tier))
+            memcpy(location->name, vault->holder[tier], KVT_NAME_MAX);
+        else
+            (void)snprintf(location->name, KVT_NAME_MAX, "%s@%.*s", gateway_vault_tier_name(tier),
+                           KVT_NAME_MAX - 8, vault->name);
+    }
+}
+
+/* The next event of a batch. */
+static void
+add_event(const struct gateway_vault *vault, struct kvt_event_batch *batch,
+          const struct kvt_event *event)
+{
+    name_locations(vault, event->location + 1u, batch);
+    batch->events[batch->event_count++] = *event;
+}
+
 /* A batch with the gateway's locations and no events yet. */
 static void
 batch_init(const struct gateway_vault *vault, uint32_t stream, const struct gateway_stream *state,
@@ -111,18 +138,11 @@ batch_init(const struct gateway_vault *vault, uint32_t stream, const struct gate
     struct gateway_catalog_stats stats;
 
     gateway_catalog_stats(vault->catalog, &stats);
-    *batch = (struct kvt_event_batch){.incarnation = stats.incarnation,
-                                      .time_ms = kvt_clock_unix_ms(),
-                                      .location_count = (uint16_t)locations(vault)};
+    *batch =
+        (struct kvt_event_batch){.incarnation = stats.incarnation, .time_ms = kvt_clock_unix_ms()};
     memcpy(batch->namespace_, state->namespace_, sizeof(batch->namespace_));
     (void)!gateway_events_publisher(batch->worker, vault->name, stream);
-    for (unsigned tier = 0; tier < batch->location_count; tier++) {
-        batch->locations[tier].tier = KVT_TIER_G4;
-        memcpy(batch->locations[tier].name, vault->holder[tier], KVT_NAME_MAX);
-        if (batch->locations[tier].name[0] == '\0') /* between two that there are */
-            (void)snprintf(batch->locations[tier].name, KVT_NAME_MAX, "%s@%.*s",
-                           gateway_vault_tier_name(tier), KVT_NAME_MAX - 8, vault->name);
-    }
+    name_locations(vault, locations(vault), batch);
 }
 
 /* ---- answers ---- */
@@ -177,7 +197,7 @@ gateway_events_range(struct gateway_vault *vault, uint32_t stream, uint64_t inca
         goto done;
     }
     for (size_t i = 0; i < count && read[i].seq <= to; i++)
-        wired[batch.event_count++] = read[i].event;
+        add_event(vault, &batch, &read[i].event);
     rc = page(KVT_OK, 0, &batch, answer);
 
 done:
@@ -435,7 +455,7 @@ publish(struct gateway_events *events, uint32_t stream, const struct gateway_str
     batch.first_seq = count > 0 ? events->read[0].seq : from;
     batch.events = events->wired;
     for (size_t i = 0; i < count && events->read[i].seq == batch.first_seq + i; i++)
-        events->wired[batch.event_count++] = events->read[i].event;
+        add_event(events->vault, &batch, &events->read[i].event);
     rc = send_batch(events, lane, &batch);
     lane->spoke_ms = now_ms;
     if (batch.event_count == 0)

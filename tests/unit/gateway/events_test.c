@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "g4/check.h"
 #include "gateway/events.h"
+#include "gateway/move.h"
 #include "wire/event.h"
 #include "wire/query.h"
 #include "wire/stream.h"
@@ -287,6 +288,73 @@ namespaces_are_publishers(void **state)
     assert_int_equal(read_stream(f, "gateway:gw0:1", "other"), 6);
 }
 
+/* Up the ladder and down again: events of all four tiers. */
+static void
+climb(struct fixture *f)
+{
+    static const struct gateway_move moves[] = {
+        {.from = GATEWAY_HOT, .to = GATEWAY_WARM},
+        {.from = GATEWAY_WARM, .to = GATEWAY_HOT},
+        {.from = GATEWAY_COLD, .to = GATEWAY_FAR},
+        {.from = GATEWAY_FAR, .to = GATEWAY_COLD},
+    };
+    char key[KVT_KEY_MAX];
+    uint64_t bytes;
+
+    for (size_t i = 0; i < sizeof(moves) / sizeof(moves[0]); i++)
+        assert_int_equal(
+            gateway_move(f->gateway.vault, test_gateway_key(key, 1), &moves[i], &bytes), KVT_OK);
+}
+
+/* Warm and far are empty and no longer set; what was told of them, or is to be, can be read. */
+static void
+tiers_that_were_taken_out_are_named(void **state)
+{
+    struct fixture *f = *state;
+    struct gateway_catalog_stats stats;
+    struct kvt_event_batch batch;
+    struct kvt_buffer question;
+    char subject[WIRE_SUBJECT_MAX];
+    unsigned seen = 0;
+    uint64_t next;
+
+    stop(f);
+    test_gateway_extend(&f->gateway, 1u << 20, 0);
+    start(f);
+    assert_int_equal(test_gateway_put(&f->gateway, 1, SIZE), KVT_OK);
+    climb(f);
+    wait_until_sent(f);
+    test_nats_kill(&f->nats);
+    climb(f); /* nobody hears it */
+    gateway_catalog_stats(f->gateway.vault->catalog, &stats);
+    assert_true(stats.events_acked < stats.events);
+    stop(f);
+    f->gateway.options.warm_capacity = 0;
+    f->gateway.options.far_bucket = NULL;
+    f->gateway.options.far_store = NULL;
+    f->gateway.far[0] = '\0';
+    test_gateway_reopen(&f->gateway);
+    test_nats_restart(&f->nats);
+    start(f);
+    wait_until_sent(f);
+    assert_int_equal(read_stream(f, "gateway:gw0", TEST_NAMESPACE), stats.events);
+
+    assert_int_equal(wire_subject_range(subject, sizeof(subject), "gateway:gw0"), KVT_OK);
+    kvt_buffer_init(&question, 1024);
+    assert_int_equal(wire_query_encode_range(
+                         &(struct wire_query_range){
+                             .incarnation = stats.incarnation, .from = 1, .to = stats.events},
+                         &question),
+                     KVT_OK);
+    assert_int_equal(ask_page(f, subject, &question, &next, &batch), KVT_OK);
+    assert_int_equal(batch.event_count, stats.events);
+    assert_string_equal(batch.locations[GATEWAY_TIER_WARM].name, "warm@gw0");
+    for (uint32_t i = 0; i < batch.event_count; i++)
+        seen |= 1u << batch.events[i].location;
+    assert_int_equal(seen, (1u << GATEWAY_TIERS) - 1);
+    kvt_buffer_release(&question);
+}
+
 int
 main(void)
 {
@@ -296,6 +364,7 @@ main(void)
         TEST(dumps_are_whole),
         TEST(ranges_are_exact),
         TEST(namespaces_are_publishers),
+        TEST(tiers_that_were_taken_out_are_named),
     };
 #undef TEST
 
