@@ -194,6 +194,12 @@ gateway_cold_endpoint(const struct gateway_cold *cold)
     return cold->is_s3 ? g4_s3_endpoint(cold->bucket) : NULL;
 }
 
+const struct g4_endpoint *
+gateway_cold_far_endpoint(const struct gateway_cold *cold)
+{
+    return cold->far != NULL && cold->far_is_s3 ? g4_s3_endpoint(cold->far) : NULL;
+}
+
 static enum kvt_err
 ask(struct g4_store *bucket, bool is_s3, int64_t *skew_ms, struct kvt_error *err)
 {

@@ -86,6 +86,9 @@ bool gateway_cold_is_driven(const struct gateway_cold *cold);
 /** Where the bucket is, for g4/bucket.h; NULL when it is not at an S3 server. */
 const struct g4_endpoint *gateway_cold_endpoint(const struct gateway_cold *cold);
 
+/** The same of the second bucket. */
+const struct g4_endpoint *gateway_cold_far_endpoint(const struct gateway_cold *cold);
+
 /** Ask the stores how they are; the first time one answers, also run its self-test of conditions.
  */
 void gateway_cold_probe(struct gateway_cold *cold);

@@ -429,7 +429,7 @@ gateway_purge_step(struct gateway_vault *vault, const char *namespace_, bool act
         if (rc == KVT_OK && purge.after[0] == '\0')
             purge.part++;
     }
-    if (purge.listing != GATEWAY_PURGE_NONE)
+    if (purge.listing != GATEWAY_PURGE_NONE && !gateway_cold_is_driven(vault->cold))
         report->uploads_by =
             purge.listing == GATEWAY_PURGE_LISTED ? GATEWAY_PURGE_BY_PREFIX : GATEWAY_PURGE_BY_KEY;
     if (act && report->removed > 0)

@@ -25,7 +25,8 @@
 #include "gateway/vault.h"
 #include "kvtier/error.h"
 
-/* How uploads that nobody completed were looked for in the bucket. */
+/* How uploads that nobody completed were looked for in the bucket, and in a second one too: what
+ * one of them does not do counts for both. */
 #define GATEWAY_PURGE_BY_PREFIX  "prefix" /* the server lists those to all keys of the namespace */
 /* It lists by whole key alone, as MinIO does: those to each key that a row, a listing of objects or
  * of the hot volume, an upload at the gateway, a note of one that a gateway began (gateway/begun.h)
@@ -58,7 +59,7 @@ struct gateway_purge_report {
     uint64_t removed; /* things, of whatever kind */
     uint64_t failed;
     const char *uploads_by;        /* how those in the bucket were looked for, as below */
-    bool versions;                 /* the bucket keeps old versions, or does not say */
+    bool versions;                 /* a bucket keeps old versions, or does not say */
     char text[KVT_ERROR_TEXT_MAX]; /* of the first failure */
 };
 

@@ -10,16 +10,23 @@
 
 #define PROBE "kvtier-purge-probe"
 
-enum { REQUEST_MS = 5000, NOTES = 64 };
+enum { REQUEST_MS = 5000, NOTES = 64, SERVERS = 2 };
 
-/* ---- the server ---- */
+/* ---- the servers ---- */
+
+/* Of the bucket and of a second one; NULL: it is at no S3 server, or there is none. */
+static void
+find_servers(const struct gateway_purge *purge, const struct g4_endpoint *servers[SERVERS])
+{
+    servers[0] = gateway_cold_endpoint(purge->vault->cold);
+    servers[1] = gateway_cold_far_endpoint(purge->vault->cold);
+}
 
 /* Uploads whose keys begin with `prefix`: counted, and given up when that is wanted. */
 static enum kvt_err
-visit(struct gateway_purge *purge, const char *prefix, const char *probe, bool *seen,
-      struct kvt_error *err)
+visit_at(struct gateway_purge *purge, const struct g4_endpoint *endpoint, const char *prefix,
+         const char *probe, bool *seen, struct kvt_error *err)
 {
-    const struct g4_endpoint *endpoint = gateway_cold_endpoint(purge->vault->cold);
     struct g4_bucket_uploads *page = kvt_calloc(1, sizeof(*page));
     enum kvt_err rc = KVT_OK;
 
@@ -55,13 +62,27 @@ visit(struct gateway_purge *purge, const char *prefix, const char *probe, bool *
     return rc;
 }
 
+static enum kvt_err
+visit(struct gateway_purge *purge, const char *prefix, struct kvt_error *err)
+{
+    const struct g4_endpoint *servers[SERVERS];
+    enum kvt_err rc = KVT_OK;
+    bool seen = false;
+
+    find_servers(purge, servers);
+    for (unsigned i = 0; i < SERVERS && rc == KVT_OK; i++)
+        if (servers[i] != NULL)
+            rc = visit_at(purge, servers[i], prefix, "", &seen, err);
+    return rc;
+}
+
 /* An upload of our own shows whether a listing by prefix has all there are, also where nothing is
  * to be changed: it ends here, whatever fails.  One that a crash left is found by its key the next
  * time. */
 static enum kvt_err
-probe_listing(struct gateway_purge *purge, struct kvt_error *err)
+probe_listing(struct gateway_purge *purge, const struct g4_endpoint *endpoint,
+              struct kvt_error *err)
 {
-    const struct g4_endpoint *endpoint = gateway_cold_endpoint(purge->vault->cold);
     struct g4_bucket_upload probe = {.begun_ms = 0};
     bool listed = false;
     bool found = false;
@@ -72,9 +93,9 @@ probe_listing(struct gateway_purge *purge, struct kvt_error *err)
     rc = g4_bucket_begin(endpoint, REQUEST_MS, &probe, err);
     begun = rc == KVT_OK;
     if (rc == KVT_OK)
-        rc = visit(purge, purge->prefix, probe.key, &listed, err);
+        rc = visit_at(purge, endpoint, purge->prefix, probe.key, &listed, err);
     if (rc == KVT_OK && !listed)
-        rc = visit(purge, probe.key, probe.key, &found, err);
+        rc = visit_at(purge, endpoint, probe.key, probe.key, &found, err);
     if (begun && !found && !listed) { /* no listing tells of it, or there was none */
         struct kvt_error why = {0};
         const enum kvt_err given_up = g4_bucket_abort(endpoint, REQUEST_MS, &probe, &why);
@@ -83,27 +104,35 @@ probe_listing(struct gateway_purge *purge, struct kvt_error *err)
             rc = kvt_error_set(err, given_up, "%s", why.text);
     }
     purge->report->bucket_uploads = 0; /* they are counted in their turn */
-    purge->listing = listed ? GATEWAY_PURGE_LISTED : GATEWAY_PURGE_WHOLE;
+    /* What holds for one of two servers alone is as good as not so: a search by whole key finds
+     * what there is at the other one, too. */
+    if (!listed)
+        purge->listing = GATEWAY_PURGE_WHOLE;
+    else if (purge->listing == GATEWAY_PURGE_NONE)
+        purge->listing = GATEWAY_PURGE_LISTED;
     return rc;
 }
 
 enum kvt_err
 gateway_purge_server(struct gateway_purge *purge, struct kvt_error *err)
 {
-    const struct g4_endpoint *endpoint = gateway_cold_endpoint(purge->vault->cold);
-    struct g4_bucket_settings *settings;
-    enum kvt_err rc;
+    const struct g4_endpoint *servers[SERVERS];
+    struct g4_bucket_settings *settings = kvt_calloc(1, sizeof(*settings));
+    enum kvt_err rc = KVT_OK;
 
     purge->after[0] = '\0';
-    if (endpoint == NULL)
-        return KVT_OK;
-    settings = kvt_calloc(1, sizeof(*settings));
+    purge->listing = GATEWAY_PURGE_NONE;
     if (settings == NULL)
         return kvt_error_set(err, KVT_NOMEM, "out of memory");
-    rc = g4_bucket_settings(endpoint, REQUEST_MS, settings, err);
-    if (rc == KVT_OK) {
-        purge->report->versions = settings->versions != G4_BUCKET_OFF;
-        rc = probe_listing(purge, err);
+    find_servers(purge, servers);
+    for (unsigned i = 0; i < SERVERS && rc == KVT_OK; i++) {
+        if (servers[i] == NULL)
+            continue;
+        rc = g4_bucket_settings(servers[i], REQUEST_MS, settings, err);
+        if (rc != KVT_OK)
+            break;
+        purge->report->versions = purge->report->versions || settings->versions != G4_BUCKET_OFF;
+        rc = probe_listing(purge, servers[i], err);
     }
     kvt_free(settings);
     return rc;
@@ -114,8 +143,7 @@ gateway_purge_uploads_to(struct gateway_purge *purge, const char *key)
 {
     const uint64_t failed = purge->report->failed;
     struct kvt_error err = {0};
-    bool seen = false;
-    const enum kvt_err rc = visit(purge, key, "", &seen, &err);
+    const enum kvt_err rc = visit(purge, key, &err);
 
     if (rc != KVT_OK)
         gateway_purge_fail(purge, key, rc, err.text);
@@ -187,9 +215,9 @@ visit_notes(struct gateway_purge *purge, struct kvt_error *err)
 /* MinIO lists what it heard of since it was started, without a prefix and of all buckets: which
  * proves nothing, but names keys. */
 static enum kvt_err
-visit_heard_of(struct gateway_purge *purge, struct kvt_error *err)
+visit_heard_of(struct gateway_purge *purge, const struct g4_endpoint *endpoint,
+               struct kvt_error *err)
 {
-    const struct g4_endpoint *endpoint = gateway_cold_endpoint(purge->vault->cold);
     struct g4_bucket_uploads *page = kvt_calloc(1, sizeof(*page));
     enum kvt_err rc = KVT_OK;
 
@@ -212,17 +240,20 @@ visit_heard_of(struct gateway_purge *purge, struct kvt_error *err)
 enum kvt_err
 gateway_purge_bucket_uploads(struct gateway_purge *purge, struct kvt_error *err)
 {
-    bool seen = false;
+    const struct g4_endpoint *servers[SERVERS];
     enum kvt_err rc = KVT_OK;
 
     purge->after[0] = '\0';
-    if (gateway_cold_endpoint(purge->vault->cold) == NULL)
+    find_servers(purge, servers);
+    if (servers[0] == NULL && servers[1] == NULL)
         return KVT_OK;
     if (purge->vault->begun != NULL)
         rc = visit_notes(purge, err);
-    if (rc == KVT_OK)
-        rc = purge->listing == GATEWAY_PURGE_WHOLE ? visit_heard_of(purge, err)
-                                                   : visit(purge, purge->prefix, "", &seen, err);
+    if (rc == KVT_OK && purge->listing != GATEWAY_PURGE_WHOLE)
+        return visit(purge, purge->prefix, err);
+    for (unsigned i = 0; i < SERVERS && rc == KVT_OK; i++)
+        if (servers[i] != NULL)
+            rc = visit_heard_of(purge, servers[i], err);
     return rc;
 }
 

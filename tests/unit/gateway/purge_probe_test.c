@@ -17,17 +17,23 @@
 
 #include "tests/support/seed.h"
 
-static struct {
+struct server {
     bool begun;          /* and not given up */
     bool by_prefix;      /* it lists by prefix, else by whole key */
     unsigned listings;   /* so far */
     unsigned fail_after; /* listings that are answered */
     bool fail_abort;
+    bool versions;     /* it keeps */
     uint64_t begun_ms; /* what it says of when */
     char key[KVT_KEY_MAX];
-} server;
+};
+
+/* Of the bucket, and of a second one where `two`. */
+static struct server servers[2];
+static bool two;
 
 const struct g4_endpoint *__wrap_gateway_cold_endpoint(const struct gateway_cold *cold);
+const struct g4_endpoint *__wrap_gateway_cold_far_endpoint(const struct gateway_cold *cold);
 enum kvt_err __wrap_g4_bucket_settings(const struct g4_endpoint *endpoint, uint64_t timeout_ms,
                                        struct g4_bucket_settings *settings, struct kvt_error *err);
 enum kvt_err __wrap_g4_bucket_begin(const struct g4_endpoint *endpoint, uint64_t timeout_ms,
@@ -41,20 +47,33 @@ enum kvt_err __wrap_g4_bucket_abort(const struct g4_endpoint *endpoint, uint64_t
 const struct g4_endpoint *
 __wrap_gateway_cold_endpoint(const struct gateway_cold *cold)
 {
-    static const uint64_t somewhere; /* nobody looks into it */
-
     (void)cold;
-    return (const struct g4_endpoint *)&somewhere;
+    return (const struct g4_endpoint *)&servers[0]; /* nobody looks into it */
+}
+
+const struct g4_endpoint *
+__wrap_gateway_cold_far_endpoint(const struct gateway_cold *cold)
+{
+    (void)cold;
+    return two ? (const struct g4_endpoint *)&servers[1] : NULL;
+}
+
+static struct server *
+server_of(const struct g4_endpoint *endpoint)
+{
+    struct server *server = &servers[(const void *)endpoint == &servers[1]];
+
+    assert_ptr_equal(endpoint, server);
+    return server;
 }
 
 enum kvt_err
 __wrap_g4_bucket_settings(const struct g4_endpoint *endpoint, uint64_t timeout_ms,
                           struct g4_bucket_settings *settings, struct kvt_error *err)
 {
-    (void)endpoint;
     (void)timeout_ms;
     (void)err;
-    settings->versions = G4_BUCKET_OFF;
+    settings->versions = server_of(endpoint)->versions ? G4_BUCKET_ON : G4_BUCKET_OFF;
     return KVT_OK;
 }
 
@@ -62,12 +81,13 @@ enum kvt_err
 __wrap_g4_bucket_begin(const struct g4_endpoint *endpoint, uint64_t timeout_ms,
                        struct g4_bucket_upload *upload, struct kvt_error *err)
 {
-    (void)endpoint;
+    struct server *server = server_of(endpoint);
+
     (void)timeout_ms;
     (void)err;
-    assert_false(server.begun);
-    server.begun = true;
-    (void)snprintf(server.key, sizeof(server.key), "%s", upload->key);
+    assert_false(server->begun);
+    server->begun = true;
+    (void)snprintf(server->key, sizeof(server->key), "%s", upload->key);
     (void)snprintf(upload->id, sizeof(upload->id), "1");
     return KVT_OK;
 }
@@ -77,16 +97,17 @@ __wrap_g4_bucket_uploads_of(const struct g4_endpoint *endpoint, uint64_t timeout
                             const char *prefix, struct g4_bucket_uploads *page,
                             struct kvt_error *err)
 {
-    (void)endpoint;
+    struct server *server = server_of(endpoint);
+
     (void)timeout_ms;
     memset(page, 0, sizeof(*page));
-    if (server.listings++ == server.fail_after)
+    if (server->listings++ == server->fail_after)
         return kvt_error_set(err, KVT_IO, "no listing");
-    if (server.begun && (server.by_prefix ? strncmp(server.key, prefix, strlen(prefix)) == 0
-                                          : strcmp(server.key, prefix) == 0)) {
-        (void)snprintf(page->rows[0].key, sizeof(page->rows[0].key), "%s", server.key);
+    if (server->begun && (server->by_prefix ? strncmp(server->key, prefix, strlen(prefix)) == 0
+                                            : strcmp(server->key, prefix) == 0)) {
+        (void)snprintf(page->rows[0].key, sizeof(page->rows[0].key), "%s", server->key);
         (void)snprintf(page->rows[0].id, sizeof(page->rows[0].id), "1");
-        page->rows[0].begun_ms = server.begun_ms;
+        page->rows[0].begun_ms = server->begun_ms;
         page->count = 1;
     }
     return KVT_OK;
@@ -96,13 +117,14 @@ enum kvt_err
 __wrap_g4_bucket_abort(const struct g4_endpoint *endpoint, uint64_t timeout_ms,
                        const struct g4_bucket_upload *upload, struct kvt_error *err)
 {
-    (void)endpoint;
+    struct server *server = server_of(endpoint);
+
     (void)timeout_ms;
-    assert_string_equal(upload->key, server.key);
+    assert_string_equal(upload->key, server->key);
     assert_string_equal(upload->id, "1");
-    if (server.fail_abort)
+    if (server->fail_abort)
         return kvt_error_set(err, KVT_DENIED, "no abort");
-    server.begun = false;
+    server->begun = false;
     return KVT_OK;
 }
 
@@ -120,15 +142,17 @@ look(char *listing, struct kvt_error *err)
 
     *listing = purge.listing;
     assert_int_equal(report.bucket_uploads, 0);
+    assert_int_equal(report.versions, servers[0].versions || (two && servers[1].versions));
     return rc;
 }
 
 static void
 begin(bool by_prefix, unsigned fail_after)
 {
-    memset(&server, 0, sizeof(server));
-    server.by_prefix = by_prefix;
-    server.fail_after = fail_after;
+    memset(servers, 0, sizeof(servers));
+    two = false;
+    servers[0].by_prefix = by_prefix;
+    servers[0].fail_after = fail_after;
 }
 
 static void
@@ -141,11 +165,64 @@ it_tells_how_uploads_are_listed(void **state)
     begin(true, UINT32_MAX);
     assert_int_equal(look(&listing, &err), KVT_OK);
     assert_int_equal(listing, GATEWAY_PURGE_LISTED);
-    assert_false(server.begun);
+    assert_false(servers[0].begun);
     begin(false, UINT32_MAX);
     assert_int_equal(look(&listing, &err), KVT_OK);
     assert_int_equal(listing, GATEWAY_PURGE_WHOLE);
-    assert_false(server.begun);
+    assert_false(servers[0].begun);
+}
+
+/* What one of two servers does not do, both are not relied on for; and either may keep versions. */
+static void
+both_buckets_are_asked(void **state)
+{
+    struct kvt_error err;
+    char listing;
+
+    (void)state;
+    for (unsigned which = 0; which < 16; which++) {
+        begin(which % 2 != 0, UINT32_MAX);
+        two = true;
+        servers[1].by_prefix = which / 2 % 2 != 0;
+        servers[1].fail_after = UINT32_MAX;
+        servers[0].versions = which / 4 % 2 != 0;
+        servers[1].versions = which / 8 % 2 != 0;
+        assert_int_equal(look(&listing, &err), KVT_OK);
+        assert_int_equal(listing, which % 4 == 3 ? GATEWAY_PURGE_LISTED : GATEWAY_PURGE_WHOLE);
+        assert_true(servers[0].listings > 0 && servers[1].listings > 0);
+        assert_false(servers[0].begun || servers[1].begun);
+    }
+    servers[1].fail_after = servers[1].listings;
+    assert_int_equal(look(&listing, &err), KVT_IO);
+    assert_false(servers[0].begun || servers[1].begun);
+}
+
+/* An upload to a key is found in whichever bucket it was begun. */
+static void
+uploads_go_from_both_buckets(void **state)
+{
+    struct gateway_vault vault = {.cold = NULL};
+
+    (void)state;
+    for (unsigned at = 0; at < 2; at++) {
+        struct gateway_purge_report report = {.rows = 0};
+        struct gateway_purge purge = {.vault = &vault,
+                                      .namespace_ = "acme",
+                                      .prefix = "acme/",
+                                      .act = true,
+                                      .listing = GATEWAY_PURGE_WHOLE,
+                                      .report = &report};
+
+        begin(false, UINT32_MAX);
+        two = true;
+        servers[1].fail_after = UINT32_MAX;
+        servers[at].begun = true;
+        (void)snprintf(servers[at].key, sizeof(servers[at].key), "acme/0/1:a");
+        assert_true(gateway_purge_uploads_to(&purge, "acme/0/1:a"));
+        assert_false(servers[at].begun);
+        assert_int_equal(report.bucket_uploads, 1);
+        assert_int_equal(report.removed, 1);
+    }
 }
 
 static void
@@ -159,10 +236,10 @@ it_stays_nowhere_when_a_listing_fails(void **state)
         begin(false, i);
         assert_int_equal(look(&listing, &err), KVT_IO);
         assert_string_equal(err.text, "no listing");
-        assert_false(server.begun);
+        assert_false(servers[0].begun);
     }
     begin(false, 0);
-    server.fail_abort = true; /* the first reason is the one that is told */
+    servers[0].fail_abort = true; /* the first reason is the one that is told */
     assert_int_equal(look(&listing, &err), KVT_IO);
     assert_string_equal(err.text, "no listing");
 }
@@ -224,14 +301,14 @@ an_upload_that_was_noted_is_found_by_its_key(void **state)
     (void)state;
     (void)test_folder_make(folder, sizeof(folder));
     begin(false, UINT32_MAX);
-    server.begun = true;
-    (void)snprintf(server.key, sizeof(server.key), "acme/0/1:big");
+    servers[0].begun = true;
+    (void)snprintf(servers[0].key, sizeof(servers[0].key), "acme/0/1:big");
     assert_int_equal(g4_upload_notes_open(&notes, folder, NULL), KVT_OK);
-    note(notes, server.key);
+    note(notes, servers[0].key);
     note(notes, "other/0/1:big");
 
     report = visit_all(notes, true); /* it may be under way: given up, and said to be */
-    assert_false(server.begun);
+    assert_false(servers[0].begun);
     assert_int_equal(report.removed, 1);
     assert_int_equal(report.failed, 1);
     assert_int_equal(report.bucket_uploads, 2);
@@ -239,13 +316,13 @@ an_upload_that_was_noted_is_found_by_its_key(void **state)
 
     g4_upload_notes_close(notes); /* the gateway was killed */
     assert_int_equal(g4_upload_notes_open(&notes, folder, NULL), KVT_OK);
-    server.begun = server.fail_abort = true;
+    servers[0].begun = servers[0].fail_abort = true;
     report = visit_all(notes, true);
     assert_int_equal(report.failed, 1);
     assert_int_equal(count_of(notes), 2); /* its key is wanted still */
-    server.fail_abort = false;
+    servers[0].fail_abort = false;
     report = visit_all(notes, true);
-    assert_false(server.begun);
+    assert_false(servers[0].begun);
     assert_int_equal(report.removed, 1);
     assert_int_equal(report.failed, 0);
     assert_int_equal(count_of(notes), 1); /* another tenant's */
@@ -267,24 +344,24 @@ old_ones_are_given_up_by_the_gateway(void **state)
     gateway_begun_settle(&vault, later_ms); /* no notes are kept */
     (void)test_folder_make(folder, sizeof(folder));
     begin(false, UINT32_MAX);
-    server.begun = true;
-    server.begun_ms = later_ms - 60 * 1000; /* somebody else's, to the same key */
-    (void)snprintf(server.key, sizeof(server.key), "acme/0/1:big");
+    servers[0].begun = true;
+    servers[0].begun_ms = later_ms - 60 * 1000; /* somebody else's, to the same key */
+    (void)snprintf(servers[0].key, sizeof(servers[0].key), "acme/0/1:big");
     assert_int_equal(g4_upload_notes_open(&vault.begun, folder, NULL), KVT_OK);
-    note(vault.begun, server.key);
+    note(vault.begun, servers[0].key);
     gateway_begun_settle(&vault, now_ms);
-    assert_int_equal(server.listings, 0); /* too young to be looked at */
+    assert_int_equal(servers[0].listings, 0); /* too young to be looked at */
     gateway_begun_settle(&vault, later_ms);
-    assert_true(server.begun);
+    assert_true(servers[0].begun);
     assert_int_equal(count_of(vault.begun), 1);
 
-    server.begun_ms = now_ms;
-    server.fail_abort = true;
+    servers[0].begun_ms = now_ms;
+    servers[0].fail_abort = true;
     gateway_begun_settle(&vault, later_ms);
     assert_int_equal(count_of(vault.begun), 1);
-    server.fail_abort = false;
+    servers[0].fail_abort = false;
     gateway_begun_settle(&vault, later_ms);
-    assert_false(server.begun);
+    assert_false(servers[0].begun);
     assert_int_equal(count_of(vault.begun), 0);
 
     for (size_t i = 0; i < 3; i++)
@@ -304,6 +381,8 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_tells_how_uploads_are_listed),
+        cmocka_unit_test(both_buckets_are_asked),
+        cmocka_unit_test(uploads_go_from_both_buckets),
         cmocka_unit_test(it_stays_nowhere_when_a_listing_fails),
         cmocka_unit_test(an_upload_that_was_noted_is_found_by_its_key),
         cmocka_unit_test(old_ones_are_given_up_by_the_gateway),
