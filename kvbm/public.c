@@ -154,7 +154,11 @@ size_t
 kvt_pool_match(struct kvt_pool *pool, const uint64_t *hashes, size_t count,
                struct kvt_shared *handles)
 {
-    return kvbm_pool_match(pool->pool, hashes, count, (struct kvt_handle *)handles);
+    const size_t found = kvbm_pool_match(pool->pool, hashes, count, (struct kvt_handle *)handles);
+
+    if (found < count)
+        memset(handles + found, 0, (count - found) * sizeof(*handles));
+    return found;
 }
 
 size_t

@@ -347,5 +347,7 @@ kvt_publisher_stats(struct kvt_publisher *publisher, struct kvt_publisher_stats 
     known.blocks = wire_holding_count(publisher->holding);
     known.repeated = publisher->repeated;
     (void)pthread_mutex_unlock(&publisher->lock);
-    memcpy(stats, &known, stats->size < sizeof(known) ? stats->size : sizeof(known));
+    /* What a newer caller would like to know besides is 0. */
+    memset(stats, 0, known.size);
+    memcpy(stats, &known, known.size < sizeof(known) ? known.size : sizeof(known));
 }

@@ -6,7 +6,7 @@
  *
  * Ownership: plain values; what allocates says so, and how it ends.
  * Threads:   no shared state.
- * Limits:    the names below; kvbm/layout.h checks those of a geometry.
+ * Limits:    the names below.
  */
 #ifndef KVTIER_KVBM_H
 #define KVTIER_KVBM_H
@@ -22,7 +22,7 @@
 extern "C" {
 #endif
 
-/* The life of one block in one pool.  Which moves are legal: kvbm/state.h. */
+/* The life of one block in one pool; which call makes which move is said with pools, below. */
 enum kvt_block_state {
     KVT_BLOCK_RESET,      /* no content, no name */
     KVT_BLOCK_PARTIAL,    /* being written */
@@ -61,7 +61,8 @@ enum kvt_layout_order {
 };
 
 /* The shape of a block's bytes.  Two parties may exchange blocks only when all of it is equal but
- * for `tp_rank`: ranks of one size hold different shards in the same shape. */
+ * for `tp_rank`: ranks of one size hold different shards in the same shape.  It is what descriptors
+ * and KVTier's own workers say; no function of libkvbm takes one. */
 struct kvt_geometry {
     enum kvt_layout_kind kind;
     uint32_t layers;      /* 1 .. KVT_LAYERS_MAX */
@@ -225,7 +226,8 @@ void kvt_pool_free(struct kvt_pool *pool);
 KVT_NODISCARD enum kvt_err kvt_pool_allocate(struct kvt_pool *pool, size_t count,
                                              struct kvt_unique *handles, uint64_t wait_ms);
 
-/** Hold the longest prefix of `hashes` that is registered; returns its length. */
+/** Hold the longest prefix of `hashes` that is registered, and say none of the others; returns its
+ *  length. */
 size_t kvt_pool_match(struct kvt_pool *pool, const uint64_t *hashes, size_t count,
                       struct kvt_shared *handles);
 

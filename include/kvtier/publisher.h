@@ -130,6 +130,7 @@ uint32_t kvt_publisher_holds(struct kvt_publisher *publisher, uint32_t location,
 KVT_NODISCARD enum kvt_err kvt_publisher_flush(struct kvt_publisher *publisher,
                                                uint64_t timeout_ms);
 
+/** `stats->size` is in; members of it that this library does not know are 0. */
 void kvt_publisher_stats(struct kvt_publisher *publisher, struct kvt_publisher_stats *stats);
 
 #ifdef __cplusplus

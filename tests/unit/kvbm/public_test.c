@@ -104,7 +104,11 @@ a_life(void **unused)
 
     hashes[0] = info.id.hash + 1;
     hashes[1] = info.id.hash;
+    memset(found, 0xee, sizeof(found));
     assert_int_equal(kvt_pool_match(pool, hashes, 2, found), 0);
+    assert_int_equal(found[0].handle.generation, 0);
+    assert_int_equal(found[1].handle.generation, 0);
+    kvt_shared_drop(pool, found, 2); /* none are left out */
     assert_int_equal(kvt_pool_scan(pool, hashes, 2, found), 1);
     assert_int_equal(found[0].handle.generation, 0);
     assert_int_equal(found[1].handle.block, first.handle.block);
