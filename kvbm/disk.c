@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -233,14 +234,19 @@ static enum kvt_err
 claim_space(int fd, const struct kvbm_disk_options *options, struct kvt_error *err)
 {
     const off_t size = (off_t)options->block_count * (off_t)options->block_size;
+    struct stat info;
     int rc;
 
     do
         rc = fallocate(fd, 0, 0, size);
     while (rc != 0 && errno == EINTR);
     /* The system call and not posix_fallocate(), whose fallback writes the whole file. */
-    if (rc != 0 && (errno == EOPNOTSUPP || errno == ENOSYS || errno == EINVAL))
-        rc = ftruncate(fd, size);
+    if (rc != 0 && (errno == EOPNOTSUPP || errno == ENOSYS || errno == EINVAL)) {
+        /* Only ever longer: a kept file may be another process's, whose lock is asked for later. */
+        rc = fstat(fd, &info);
+        if (rc == 0 && info.st_size < size)
+            rc = ftruncate(fd, size);
+    }
     if (rc != 0)
         return kvt_error_sys(err, errno, "reserve %lld bytes in %s", (long long)size,
                              options->path);

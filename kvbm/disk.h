@@ -10,10 +10,11 @@
  * to the process that knows what lies where: a crash leaves nothing behind.  With `keep` an index
  * beside it (its path and ".index") says what lies where, and the next process finds it:
  * kvbm_disk_commit() makes written blocks last under their names, kvbm_disk_found() walks over what
- * there was at opening.  After a kill or a power cut at any instant every block found is whole, the
- * latest of its name, and none is missing whose commit was answered and which nobody wrote or
- * forgot since.  A block that its pool evicted and nobody wrote over is found too: its bytes are
- * still those of its name.  The order of writes and syncs that makes it so is in kvbm/disk_index.h.
+ * there was at opening.  After a kill or a power cut at any instant every block found is whole, and
+ * none is missing whose commit was answered and which nobody wrote or forgot since.  A block that
+ * its pool evicted and nobody wrote over is found too: its bytes are still those of its name.  Of
+ * two blocks of one name the one committed later is found; once that is written over or forgotten,
+ * the earlier one is.  The order of writes and syncs that makes it so is in kvbm/disk_index.h.
  *
  * Ownership: a kvbm_storage; close it with kvbm_storage_close().
  * Threads:   as kvbm/storage.h; commit, forget and found likewise.  kvbm_disk_clear(): alone.

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -69,6 +70,8 @@ struct kvbm_disk_index {
     uint8_t *found; /* records as they were at opening, or NULL; all zero: none */
     _Atomic uint64_t serial;
     _Atomic bool broken;
+    pthread_mutex_t found_lock; /* leaf; of `found` after opening */
+    pthread_mutex_t sync_lock;  /* leaf; a sync and what it says are one step */
 };
 
 static uint64_t
@@ -260,6 +263,8 @@ kvbm_disk_index_open(struct kvbm_disk_index **out, const struct kvbm_disk_index_
         .parts = options->parts,
         .fingerprint = options->fingerprint,
     };
+    (void)pthread_mutex_init(&index->found_lock, NULL);
+    (void)pthread_mutex_init(&index->sync_lock, NULL);
     index->record_bytes = (record_size(index) + RECORD_ALIGN - 1) / RECORD_ALIGN * RECORD_ALIGN;
     index->live = kvt_calloc(index->block_count, 1);
     index->found = kvt_calloc(index->block_count, index->record_bytes);
@@ -294,6 +299,8 @@ kvbm_disk_index_close(struct kvbm_disk_index *index)
         return;
     if (index->fd >= 0)
         (void)close(index->fd); /* and with it the lock */
+    (void)pthread_mutex_destroy(&index->sync_lock);
+    (void)pthread_mutex_destroy(&index->found_lock);
     kvt_free(index->found);
     kvt_free(index->live);
     kvt_free(index);
@@ -305,18 +312,31 @@ kvbm_disk_index_live(const struct kvbm_disk_index *index, uint32_t block)
     return index->live[block] != 0;
 }
 
+/* What was there at opening is there no more: its block is written, named or forgotten anew. */
+static void
+unfind(struct kvbm_disk_index *index, uint32_t first, uint32_t count)
+{
+    (void)pthread_mutex_lock(&index->found_lock);
+    if (index->found != NULL)
+        memset(found_at(index, first), 0, count * index->record_bytes);
+    (void)pthread_mutex_unlock(&index->found_lock);
+}
+
 bool
-kvbm_disk_index_get(const struct kvbm_disk_index *index, uint32_t block,
-                    struct kvbm_storage_name *entry, uint32_t *crcs)
+kvbm_disk_index_get(struct kvbm_disk_index *index, uint32_t block, struct kvbm_storage_name *entry,
+                    uint32_t *crcs)
 {
     const struct record *record;
+    bool there = false;
 
     memset(entry, 0, sizeof(*entry));
+    (void)pthread_mutex_lock(&index->found_lock);
     if (index->found == NULL || block >= index->block_count)
-        return false;
+        goto done;
     record = found_at(index, block);
     if (record->parts == 0)
-        return false;
+        goto done;
+    there = true;
     *entry = (struct kvbm_storage_name){
         .block = block,
         .id = {record->hash, record->parent, record->position},
@@ -324,14 +344,19 @@ kvbm_disk_index_get(const struct kvbm_disk_index *index, uint32_t block,
         .tokens_hash = record->tokens_hash,
     };
     memcpy(crcs, record->crcs, index->parts * sizeof(*crcs));
-    return true;
+
+done:
+    (void)pthread_mutex_unlock(&index->found_lock);
+    return there;
 }
 
 void
 kvbm_disk_index_forget_found(struct kvbm_disk_index *index)
 {
+    (void)pthread_mutex_lock(&index->found_lock);
     kvt_free(index->found);
     index->found = NULL;
+    (void)pthread_mutex_unlock(&index->found_lock);
 }
 
 enum kvt_err
@@ -346,8 +371,10 @@ kvbm_disk_index_erase(struct kvbm_disk_index *index, const uint32_t *blocks, siz
                             record_offset(index, blocks[i]));
     if (rc == KVT_OK)
         rc = kvbm_disk_index_sync(index);
-    for (size_t i = 0; rc == KVT_OK && i < count; i++)
+    for (size_t i = 0; rc == KVT_OK && i < count; i++) {
         index->live[blocks[i]] = 0;
+        unfind(index, blocks[i], 1);
+    }
     return rc == KVT_OK ? KVT_OK : KVT_IO;
 }
 
@@ -379,27 +406,36 @@ kvbm_disk_index_put(struct kvbm_disk_index *index, const struct kvbm_storage_nam
     memcpy(out.bytes + FIXED_BYTES, crcs, index->parts * sizeof(*crcs));
     crc = kvbm_crc32c(0, out.bytes, checked);
     memcpy(out.bytes + checked, &crc, sizeof(crc));
+    unfind(index, entry->block, 1);
     index->live[entry->block] = 1; /* also where the write fails half-way */
     return kvbm_aio_write(index->aio, index->fd, out.bytes, size,
                           record_offset(index, entry->block));
 }
 
-enum kvt_err
-kvbm_disk_index_sync(struct kvbm_disk_index *index)
+/* The system tells of a failed write-back once: whoever syncs next must see the verdict first. */
+static enum kvt_err
+sync_file(struct kvbm_disk_index *index, int fd)
 {
-    enum kvt_err rc = atomic_load(&index->broken) ? KVT_IO : KVT_OK;
+    enum kvt_err rc;
 
-    if (rc == KVT_OK)
-        rc = kvbm_aio_sync(index->aio, index->fd);
+    (void)pthread_mutex_lock(&index->sync_lock);
+    rc = atomic_load(&index->broken) ? KVT_IO : kvbm_aio_sync(index->aio, fd);
     if (rc != KVT_OK)
         atomic_store(&index->broken, true);
+    (void)pthread_mutex_unlock(&index->sync_lock);
     return rc;
 }
 
-void
-kvbm_disk_index_distrust(struct kvbm_disk_index *index)
+enum kvt_err
+kvbm_disk_index_sync(struct kvbm_disk_index *index)
 {
-    atomic_store(&index->broken, true);
+    return sync_file(index, index->fd);
+}
+
+enum kvt_err
+kvbm_disk_index_sync_data(struct kvbm_disk_index *index, int fd)
+{
+    return sync_file(index, fd);
 }
 
 enum kvt_err
@@ -412,5 +448,6 @@ kvbm_disk_index_clear(struct kvbm_disk_index *index)
         return KVT_IO;
     }
     memset(index->live, 0, index->block_count);
+    unfind(index, 0, index->block_count);
     return KVT_OK;
 }

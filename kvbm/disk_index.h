@@ -62,8 +62,9 @@ void kvbm_disk_index_close(struct kvbm_disk_index *index);
 /** Is there a record of this block, or might there be?  Then it must be erased before new data. */
 bool kvbm_disk_index_live(const struct kvbm_disk_index *index, uint32_t block);
 
-/** The record of a block found at opening, and its crcs (`parts` of them); false: none. */
-bool kvbm_disk_index_get(const struct kvbm_disk_index *index, uint32_t block,
+/** The record of a block found at opening, and its crcs (`parts` of them); false: none, or no
+ *  longer. */
+bool kvbm_disk_index_get(struct kvbm_disk_index *index, uint32_t block,
                          struct kvbm_storage_name *entry, uint32_t *crcs);
 
 /** Let go of what opening found and kvbm_disk_index_get() gives. */
@@ -79,8 +80,8 @@ KVT_NODISCARD enum kvt_err kvbm_disk_index_put(struct kvbm_disk_index *index,
                                                const uint32_t *crcs);
 KVT_NODISCARD enum kvt_err kvbm_disk_index_sync(struct kvbm_disk_index *index);
 
-/** The data's sync failed: as after a failed sync of the index. */
-void kvbm_disk_index_distrust(struct kvbm_disk_index *index);
+/** Sync the data's file: a failure counts as one of the index's own. */
+KVT_NODISCARD enum kvt_err kvbm_disk_index_sync_data(struct kvbm_disk_index *index, int fd);
 
 /** Every record is void from here on, durably, in one write. */
 KVT_NODISCARD enum kvt_err kvbm_disk_index_clear(struct kvbm_disk_index *index);

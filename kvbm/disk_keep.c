@@ -113,12 +113,13 @@ kvbm_disk_retire(struct kvbm_disk *disk, struct kvbm_storage_io *ios, size_t cou
 
     assert(count <= BATCH);
     for (size_t i = 0; disk->index != NULL && i < count; i++)
-        if (kvbm_disk_index_live(disk->index, ios[i].block))
+        if (ios[i].status == KVT_OK && kvbm_disk_index_live(disk->index, ios[i].block) &&
+            (live == 0 || blocks[live - 1] != ios[i].block)) /* parts of a block come together */
             blocks[live++] = ios[i].block;
     if (live == 0 || kvbm_disk_index_erase(disk->index, blocks, live) == KVT_OK)
         return;
     for (size_t i = 0; i < count; i++)
-        if (kvbm_disk_index_live(disk->index, ios[i].block))
+        if (ios[i].status == KVT_OK && kvbm_disk_index_live(disk->index, ios[i].block))
             ios[i].status = KVT_IO;
 }
 
@@ -130,9 +131,7 @@ kvbm_disk_commit(struct kvbm_storage *storage, struct kvbm_storage_name *entries
     enum kvt_err rc = KVT_OK;
 
     if (disk->index != NULL)
-        rc = kvbm_aio_sync(disk->aio, disk->fd);
-    if (rc != KVT_OK)
-        kvbm_disk_index_distrust(disk->index); /* a second sync would not tell about the first */
+        rc = kvbm_disk_index_sync_data(disk->index, disk->fd);
     for (size_t i = 0; i < count; i++) {
         struct kvbm_storage_name *entry = &entries[i];
 

@@ -212,6 +212,41 @@ what_is_replaced_or_forgotten_is_not(void **unused)
 }
 
 static void
+a_name_is_not_found_over_new_bytes(void **unused)
+{
+    struct kvbm_storage *disk = open_kept();
+    uint32_t versions[NAMES] = {0};
+
+    (void)unused;
+    store(disk, 3, 4, versions[4] = 1);
+    store(disk, 6, 7, 1);
+    store(disk, 8, 9, 1);
+    kvbm_storage_close(disk);
+    disk = open_kept();
+    store(disk, 6, 10, 2);
+    assert_int_equal(commit_as(disk, 8, 11), KVT_OK);
+    assert_int_equal(found(disk, versions), 1);
+    kvbm_storage_close(disk);
+}
+
+static void
+a_refused_write_leaves_the_block(void **unused)
+{
+    struct kvbm_storage *disk = open_kept();
+    struct kvbm_storage_io io = {.host = bytes, .size = SIZE / PARTS / 2, .block = 3};
+    uint32_t versions[NAMES] = {0};
+
+    (void)unused;
+    store(disk, 3, 4, versions[4] = 1);
+    kvbm_storage_write(disk, &io, 1);
+    assert_int_equal(io.status, KVT_INVALID);
+    kvbm_storage_close(disk);
+    disk = open_kept();
+    assert_int_equal(found(disk, versions), 1);
+    kvbm_storage_close(disk);
+}
+
+static void
 of_two_of_one_name_the_latest_is_found(void **unused)
 {
     struct kvbm_storage *disk = open_kept();
@@ -497,6 +532,8 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(what_was_committed_is_found, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_is_replaced_or_forgotten_is_not, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_name_is_not_found_over_new_bytes, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_refused_write_leaves_the_block, set_up, tear_down),
         cmocka_unit_test_setup_teardown(of_two_of_one_name_the_latest_is_found, set_up, tear_down),
         cmocka_unit_test_setup_teardown(another_meaning_starts_empty, set_up, tear_down),
         cmocka_unit_test_setup_teardown(one_process_at_a_time, set_up, tear_down),
