@@ -260,7 +260,7 @@ advisor_store_put_order(const struct advisor_txn *txn, const struct advisor_orde
     struct advisor_key_two key = two(row->epoch, row->id);
 
     return put(txn, ADVISOR_TABLE_ORDERS, advisor_val(&key, sizeof(key)), row,
-               row->from[0] == '\0' && row->keep == 0 ? ORDER_WITHOUT_EDGE : sizeof(*row));
+               row->from[0] == '\0' ? ORDER_WITHOUT_EDGE : sizeof(*row));
 }
 
 enum kvt_err
