@@ -318,7 +318,12 @@ killed_at_random_points(void **state)
     for (uint32_t step = 1; step <= KILL_STEPS; step++)
         model_step(&scene, &model);
     for (int i = 0; i < KILLS_MAX && points < KILLS; i++) {
-        feed_and_be_killed(&scene, model.stream_seq, below(&model, 20));
+        /* At first only a part comes, so that a quick one is on its way at its end, too. */
+        const uint64_t rest = model.stream_seq - before;
+        const uint64_t last =
+            points == 0 ? before + 1 + below(&model, (uint32_t)(rest - 1)) : model.stream_seq;
+
+        feed_and_be_killed(&scene, last, below(&model, 20));
         test_rig_open(&scene.rig, &scene.options);
         at = test_rig_view(&scene.rig).committed_seq;
         points += at > before && at < model.stream_seq ? 1 : 0;
