@@ -11,6 +11,7 @@ function(kvt_target target)
     -Wall -Wextra -Wshadow -Wconversion -Wsign-conversion -Wstrict-prototypes
     -Wmissing-prototypes -Wold-style-definition -Wcast-qual -Wwrite-strings -Wvla -Wundef
     -Wformat=2 -fno-common -fstack-protector-strong
+    -fmacro-prefix-map=${PROJECT_SOURCE_DIR}/= # a failed assertion names the file, not whose
     $<$<C_COMPILER_ID:Clang>:-Wcomma -Wunreachable-code>
     $<$<C_COMPILER_ID:GNU>:-Wlogical-op -Wduplicated-cond -Wduplicated-branches>)
   if(KVT_SANITIZE)

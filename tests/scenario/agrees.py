@@ -14,7 +14,7 @@ import blocks
 from harness import expect, main, wait_until
 
 SIZE = 16 << 10
-PACE = 0.5       # seconds between requests, at least: five ticks of the orderings
+QUIET = 0.4      # seconds without a new order, after which none follows: four ticks of the orderings
 VOLUME = 20000   # blocks the hot volume has room for; the marks are shares of it
 GAP = 25         # blocks between the marks
 POLICY = """version: 1
@@ -43,6 +43,8 @@ class Demo:
                                    **{"policy.interval": "100ms"}).start(seconds=60)
         self.front = run.client(self.gateway)
         self.keys = {}
+        self.issued = 0       # orders, and since when
+        self.quiet_since = 0
 
     def key(self, chain, depth):
         block = chain[depth]
@@ -82,11 +84,15 @@ class Demo:
             process.stop()
 
     def unsettled(self):
-        """What the advisor has not heard of, or has ordered and not heard of again; None: nothing."""
+        """What the advisor has not heard of, or may still order; None: nothing."""
         status, heard = self.advisor.status(), self.advisor.ask("/v1/overview")["reads"]
+        issued, now = status["orders"]["issued"], time.monotonic()
+        if issued != self.issued or status["orders"]["pending"] > 0:
+            self.issued, self.quiet_since = issued, now
         if {result: heard[result] for result in ("hot", "cold", "miss")} != self.reads():
+            self.quiet_since = now
             return f"heard of {heard}"
-        if status["events"]["lag"] > 0 or status["orders"]["pending"] > 0:
+        if status["events"]["lag"] > 0 or now < self.quiet_since + QUIET:
             return status
         return None
 
@@ -103,9 +109,8 @@ def compare(run, seed):
     demo = Demo(run, capacity)
     reads = 0
     for chain in chains:
-        due = time.monotonic() + PACE
         reads += demo.request(chain)
-        time.sleep(max(due - time.monotonic(), 0))
+        demo.quiet_since = time.monotonic()
         wait_until(demo.unsettled, 60 * run.slow, "reports are heard and orders are carried out", every=0.02)
     done = subprocess.run([run.program("kvtier"), "policy", "simulate", trace, "--orderings=rhi",
                            f"--sizes={capacity}", "-o", "json"], stdout=subprocess.PIPE, check=True)

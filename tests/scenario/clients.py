@@ -20,6 +20,7 @@ from harness import ACCESS, SECRET, expect
 ODD = ("a:b", "a=b", "a+b", "a@b", "a%b", "a%2Fb", "a b", "ü-ß", "日本")
 CLIENTS = os.path.join(harness.ROOT, "tests", "clients")
 MIB = 1 << 20
+EARLIER = 1700000000  # Unix
 SECONDS = 120
 BOB, BOBS_SECRET = "bob", "secret of bob"
 
@@ -95,6 +96,8 @@ class Shop:
             os.makedirs(os.path.dirname(os.path.join(path, name)), exist_ok=True)
             with open(os.path.join(path, name), "wb") as out:
                 out.write(rng.randbytes(size))
+            # Objects' times have whole seconds: a file of the same second would count as newer.
+            os.utime(os.path.join(path, name), (EARLIER, EARLIER))
         return path
 
     def large(self):
