@@ -406,7 +406,8 @@ obedient_step(struct obedient *gateway, uint64_t ms)
         struct kvt_order_item *items = kvt_calloc(order->item_count + 1, sizeof(*items));
 
         assert_non_null(items);
-        memcpy(items, order->items, order->item_count * sizeof(*items));
+        if (order->item_count > 0)
+            memcpy(items, order->items, order->item_count * sizeof(*items));
         order->items = items;
         blocks += order->item_count;
     }

@@ -149,6 +149,14 @@ static const enum kvt_block_state state_at[STAGES] = {
     KVT_BLOCK_PARTIAL, KVT_BLOCK_COMPLETE, KVT_BLOCK_REGISTERED,
 };
 
+static bool
+is_same(const struct kvbm_label *a, const struct kvbm_label *b)
+{
+    return a->id.hash == b->id.hash && a->id.parent == b->id.parent &&
+           a->id.position == b->id.position && a->prefix_hash == b->prefix_hash &&
+           a->tokens_hash == b->tokens_hash;
+}
+
 static void
 every_move_in_every_stage(void **unused)
 {
@@ -173,7 +181,7 @@ every_move_in_every_stage(void **unused)
                 assert_string_equal(err.text, said[move][stage]);
                 assert_int_equal(kvbm_pool_state(pool, handle), state_at[stage]);
                 assert_int_equal(kvbm_block_filled(pool, handle), filled);
-                assert_memory_equal(&after, &before, sizeof(after));
+                assert_true(is_same(&after, &before));
             }
             kvbm_pool_drop(pool, handle);
             (void)kvbm_pool_clear(pool);
