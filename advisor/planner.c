@@ -41,6 +41,8 @@ advisor_planner_new(struct advisor_planner **out, const struct advisor_planner_o
         return KVT_NOMEM;
     planner->options = *options;
     planner->counters = *options->counters;
+    if (planner->options.slice_clock == NULL)
+        planner->options.slice_clock = kvt_clock_mono_ms;
     planner->shared.mode = options->mode;
     if (advisor_planner_quotas_new(&planner->quotas) != KVT_OK ||
         advisor_pins_new(&planner->pins) != KVT_OK ||

@@ -56,6 +56,9 @@ struct advisor_planner_options {
     uint64_t promote_after; /* cold hits that count as the second; 0 = none does */
     uint64_t expiry_ms;
     uint64_t bytes_max; /* memory of each tier's roster */
+    /* Milliseconds by which a look is ended that takes long; NULL: kvt_clock_mono_ms().  What is
+     * ordered when depends on it, so that who compares orders lets it stand still. */
+    uint64_t (*slice_clock)(void);
 };
 
 KVT_NODISCARD enum kvt_err advisor_planner_new(struct advisor_planner **out,

@@ -6,7 +6,6 @@
 #include "advisor/planner_private.h"
 #include "advisor/planner_tick.h"
 #include "base/alloc.h"
-#include "base/clock.h"
 #include "base/log.h"
 
 /* From how full the tiers are to orders. */
@@ -117,7 +116,7 @@ bool
 advisor_tick_is_over(struct advisor_tick *plan)
 {
     return ++plan->looks % ADVISOR_TICK_LOOKS_A_CLOCK == 0 &&
-           kvt_clock_mono_ms() - plan->began_ms >= ADVISOR_TICK_SLICE_MS;
+           plan->planner->options.slice_clock() - plan->began_ms >= ADVISOR_TICK_SLICE_MS;
 }
 
 void
@@ -279,7 +278,7 @@ drain_all(struct advisor_tick *plan)
     for (uint32_t n = 0; n < planner->tier_count; n++) {
         const uint32_t number = (first + n) % planner->tier_count;
 
-        if (kvt_clock_mono_ms() - plan->began_ms >= ADVISOR_TICK_SLICE_MS) {
+        if (plan->planner->options.slice_clock() - plan->began_ms >= ADVISOR_TICK_SLICE_MS) {
             planner->turn = number;
             return;
         }
@@ -292,7 +291,7 @@ void
 advisor_planner_tick(struct advisor_planner *planner, uint64_t now_ms)
 {
     struct advisor_tick plan = {
-        .planner = planner, .now_ms = now_ms, .began_ms = kvt_clock_mono_ms()};
+        .planner = planner, .now_ms = now_ms, .began_ms = planner->options.slice_clock()};
     enum advisor_mode mode;
 
     planner->now_ms = now_ms;

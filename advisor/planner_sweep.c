@@ -2,7 +2,6 @@
 
 #include "advisor/planner_choose.h"
 #include "advisor/planner_tick.h"
-#include "base/clock.h"
 
 /* Rules that wait for no watermark: each row is asked about, some of them a tick; and what came. */
 
@@ -98,7 +97,7 @@ static bool
 is_over(struct pass *pass)
 {
     return ++pass->looks % ROWS_A_CLOCK == 0 &&
-           kvt_clock_mono_ms() - pass->began_ms >= SWEEP_SLICE_MS;
+           pass->plan->planner->options.slice_clock() - pass->began_ms >= SWEEP_SLICE_MS;
 }
 
 static struct policy_block
@@ -267,7 +266,7 @@ void
 advisor_planner_sweep(struct advisor_tick *plan)
 {
     struct advisor_planner *planner = plan->planner;
-    struct pass pass = {.plan = plan, .began_ms = kvt_clock_mono_ms()};
+    struct pass pass = {.plan = plan, .began_ms = planner->options.slice_clock()};
     bool sweeps;
 
     if (planner->sweeping > 0 || planner->store == NULL || is_held(planner))
