@@ -2,15 +2,20 @@
 
 find_program(CMAKE_OBJCOPY objcopy REQUIRED)
 
-# kvt_product(name SOURCES ... DEPENDS ... FOLDERS ... SYMBOLS ... SUMMARY text LIBS_PRIVATE ...)
+# kvt_product(name SOURCES ... DEPENDS ... FOLDERS ... SYMBOLS ... SUMMARY text LIBS_PRIVATE ...
+#             [PACKAGE name])
 #
-# lib<name>.so, lib<name>.a and <name>.pc, in the install component <name>.  DEPENDS is what it is
-# linked with, FOLDERS our own static libraries among that: the archive takes the objects it needs
-# out of them into one, in which every other symbol is local.  SYMBOLS are patterns of its own
-# functions, and names of those that our other libraries have too: these are weak in the archive, so
-# that a program can link several.  LIBS_PRIVATE is what a static link needs beside.
+# lib<name>.so, lib<name>.a and <package>.pc, in the install component <package>, which is <name>
+# unless it is said.  DEPENDS is what it is linked with, FOLDERS our own static libraries among that:
+# the archive takes the objects it needs out of them into one, in which every other symbol is local.
+# SYMBOLS are patterns of its own functions, and names of those that our other libraries have too:
+# these are weak in the archive, so that a program can link several.  LIBS_PRIVATE is what a static
+# link needs beside.
 function(kvt_product name)
-  cmake_parse_arguments(ARG "" "SUMMARY" "SOURCES;DEPENDS;FOLDERS;SYMBOLS;LIBS_PRIVATE" ${ARGN})
+  cmake_parse_arguments(ARG "" "SUMMARY;PACKAGE" "SOURCES;DEPENDS;FOLDERS;SYMBOLS;LIBS_PRIVATE" ${ARGN})
+  if(NOT ARG_PACKAGE)
+    set(ARG_PACKAGE ${name})
+  endif()
   string(MAKE_C_IDENTIFIER ${name} id)
   string(TOUPPER ${id} version_node)
   set(keep "")
@@ -63,21 +68,21 @@ function(kvt_product name)
   # The folder may be moved: everything is said from where the file itself lies.
   cmake_path(RELATIVE_PATH CMAKE_INSTALL_FULL_INCLUDEDIR
     BASE_DIRECTORY ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig OUTPUT_VARIABLE include)
-  file(CONFIGURE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/${name}.pc CONTENT
+  file(CONFIGURE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/${ARG_PACKAGE}.pc CONTENT
 "includedir=\${pcfiledir}/${include}
 libdir=\${pcfiledir}/..
 
-Name: ${name}
+Name: ${ARG_PACKAGE}
 Description: ${ARG_SUMMARY}
 Version: ${PROJECT_VERSION}
 Cflags: -I\${includedir}
 Libs: -L\${libdir} -l${name}
 Libs.private: ${libs}
 " @ONLY)
-  install(TARGETS ${id}_shared LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT ${name})
-  install(FILES ${archive} DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT ${name})
-  install(FILES ${CMAKE_CURRENT_BINARY_DIR}/${name}.pc
-    DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT ${name})
-  install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/kvtier COMPONENT ${name} EXCLUDE_FROM_ALL
+  install(TARGETS ${id}_shared LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT ${ARG_PACKAGE})
+  install(FILES ${archive} DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT ${ARG_PACKAGE})
+  install(FILES ${CMAKE_CURRENT_BINARY_DIR}/${ARG_PACKAGE}.pc
+    DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT ${ARG_PACKAGE})
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/kvtier COMPONENT ${ARG_PACKAGE} EXCLUDE_FROM_ALL
     DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
 endfunction()

@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <inttypes.h>
 #include <string.h>
+#define XXH_INLINE_ALL /* libkvbm needs no library for it */
 #include <xxhash.h>
 
 enum { VERSION_1 = 1, VERSION = 2, MAGIC_BYTES = 4, HEAD_BYTES = MAGIC_BYTES + 4 };

@@ -1,27 +1,21 @@
 /* The stable face of blocks and pools: kvtier/kvbm.h over kvbm/pool.h and kvbm/block.h. */
+#include "kvbm/public.h"
+
 #include <assert.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "kvbm/block.h"
-#include "kvbm/pool.h"
-#include "kvtier/kvbm.h"
-
-struct kvt_pool {
-    struct kvbm_pool *pool;
-    kvt_pool_event_fn *on_store;
-    kvt_pool_event_fn *on_remove;
-    void *arg;
-};
 
 /* ---- structures that grow ---- */
 
-/* What a caller's structure says; false when it says more than we know. */
-static bool
-read_sized(void *to, size_t to_size, const void *from, size_t from_size)
+bool
+kvbm_public_read(void *to, size_t to_size, const void *from)
 {
     const uint8_t *bytes = from;
+    size_t from_size;
 
+    memcpy(&from_size, from, sizeof(from_size));
     for (size_t i = to_size; i < from_size; i++)
         if (bytes[i] != 0)
             return false;
@@ -30,10 +24,12 @@ read_sized(void *to, size_t to_size, const void *from, size_t from_size)
     return true;
 }
 
-/* As much as the caller's structure has room for; the rest of it is 0, and its size stays. */
-static void
-write_sized(void *to, size_t to_size, const void *from, size_t from_size)
+void
+kvbm_public_write(void *to, const void *from, size_t from_size)
 {
+    size_t to_size;
+
+    memcpy(&to_size, to, sizeof(to_size));
     assert(to_size >= sizeof(size_t));
     memset((uint8_t *)to + sizeof(size_t), 0, to_size - sizeof(size_t));
     if (from_size > to_size)
@@ -65,7 +61,7 @@ label_of(struct kvbm_label *label, const struct kvt_block_info *info, struct kvt
     if (info->size < least)
         return kvt_error_set(err, KVT_INVALID, "block: size of a name is %zu, not its size",
                              info->size);
-    if (!read_sized(&known, sizeof(known), info, info->size))
+    if (!kvbm_public_read(&known, sizeof(known), info))
         return kvt_error_set(err, KVT_UNSUPPORTED, "block: a name of a newer library");
     *label = (struct kvbm_label){known.id, known.prefix_hash, known.tokens_hash};
     return KVT_OK;
@@ -101,7 +97,7 @@ kvt_pool_new(struct kvt_pool **out, const struct kvt_pool_options *options, stru
 
     assert(out != NULL && options != NULL);
     *out = NULL;
-    if (!read_sized(&known, sizeof(known), options, options->size))
+    if (!kvbm_public_read(&known, sizeof(known), options))
         return kvt_error_set(err, KVT_UNSUPPORTED, "pool: options of a newer library");
     pool = kvt_calloc(1, sizeof(*pool));
     if (pool == NULL)
@@ -196,7 +192,7 @@ kvt_pool_usage(struct kvt_pool *pool, struct kvt_pool_usage *usage)
         .evicted = stats.evictions,
     };
 
-    write_sized(usage, usage->size, &ours, sizeof(ours));
+    kvbm_public_write(usage, &ours, sizeof(ours));
 }
 
 /* ---- the one holder of a block ---- */
@@ -307,7 +303,7 @@ kvt_shared_info(struct kvt_pool *pool, struct kvt_shared shared, struct kvt_bloc
     const struct kvbm_label label = kvbm_pool_label(pool->pool, shared.handle);
     const struct kvt_block_info ours = info_of(&label);
 
-    write_sized(info, info->size, &ours, sizeof(ours));
+    kvbm_public_write(info, &ours, sizeof(ours));
 }
 
 struct kvt_shared

@@ -1,8 +1,9 @@
 /*
- * kvtier/kvbm.h -- a block manager: states of blocks, sequences of tokens, geometry.
+ * kvtier/kvbm.h -- a block manager: states of blocks, sequences of tokens, pools.
  *
- * Why: a block's bytes mean nothing without the shape they were written in.  An engine, its workers
- * and whoever reads a block back must agree on one description of that shape, or refuse each other.
+ * Why: who holds which block, what it is called and which goes first is the same for a device's
+ * memory, a host's and a disk.  Where the bytes are is kvtier/storage.h, what shape they have
+ * kvtier/layout.h, and who moves them kvtier/transfer.h.
  *
  * Ownership: plain values; what allocates says so, and how it ends.
  * Threads:   no shared state.
@@ -17,6 +18,7 @@
 
 #include "kvtier/block.h"
 #include "kvtier/error.h"
+#include "kvtier/layout.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -41,41 +43,6 @@ enum kvt_pool_order {
 
 #define KVT_PRIORITY_MAX     15 /* of a block; 0 goes first */
 #define KVT_BLOCK_TOKENS_MAX 65536
-
-#define KVT_LAYERS_MAX     1024
-#define KVT_PAGE_SIZE_MAX  65536
-#define KVT_INNER_DIM_MAX  (1u << 20)
-#define KVT_BLOCK_SIZE_MAX (UINT64_C(1) << 30) /* bytes of one block */
-
-enum kvt_layout_kind {
-    KVT_LAYOUT_CONTIGUOUS = 1, /* [block][layer][outer][page][inner], one allocation */
-    KVT_LAYOUT_LAYERED = 2,    /* one allocation a layer: [block][outer][page][inner] in each */
-    KVT_LAYOUT_UNIVERSAL =
-        3, /* [block][head][layer][outer][page][dim]: heads of a rank are one run */
-};
-
-/* How a page's tokens (N) and heads (H) are nested in one layer and outer part; D is the head's. */
-enum kvt_layout_order {
-    KVT_LAYOUT_NHD = 0, /* [page][head][dim], what most attention kernels write */
-    KVT_LAYOUT_HND = 1, /* [head][page][dim] */
-};
-
-/* The shape of a block's bytes.  Two parties may exchange blocks only when all of it is equal but
- * for `tp_rank`: ranks of one size hold different shards in the same shape.  It is what descriptors
- * and KVTier's own workers say; no function of libkvbm takes one. */
-struct kvt_geometry {
-    enum kvt_layout_kind kind;
-    uint32_t layers;      /* 1 .. KVT_LAYERS_MAX */
-    uint32_t outer;       /* 2 = keys and values, 1 = fused */
-    uint32_t page_size;   /* tokens in a block */
-    uint32_t inner_dim;   /* elements a token has in one layer and outer part */
-    uint32_t dtype_bytes; /* 1, 2, 4 or 8 */
-    uint32_t alignment;   /* of every block or layer region; a power of two */
-    uint32_t tp_size;     /* 1 .. KVT_RANKS_MAX */
-    uint32_t tp_rank;     /* below tp_size */
-    uint32_t heads;       /* of this rank, a divisor of inner_dim; 0: heads are not told apart */
-    enum kvt_layout_order order; /* NHD where heads are not told apart, and when universal */
-};
 
 /*
  * A sequence of tokens, cut into blocks; every full block has its name (kvtier/token.h).
