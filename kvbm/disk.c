@@ -34,12 +34,26 @@ first_part(const struct kvbm_disk *disk, const struct kvbm_storage_io *io)
     return (size_t)io->block * disk->parts + io->offset / disk->part_size;
 }
 
+void
+kvbm_disk_set_written(struct kvbm_disk *disk, size_t first, size_t count, uint8_t written)
+{
+    for (size_t i = 0; i < count; i++)
+        atomic_store_explicit(&disk->written[first + i], written, memory_order_relaxed);
+}
+
+static bool
+is_written(const struct kvbm_disk *disk, size_t first, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (atomic_load_explicit(&disk->written[first + i], memory_order_relaxed) == 0)
+            return false;
+    return true;
+}
+
 bool
 kvbm_disk_whole(const struct kvbm_disk *disk, uint32_t block)
 {
-    const uint8_t *written = disk->written + (size_t)block * disk->parts;
-
-    return memchr(written, 0, disk->parts) == NULL;
+    return is_written(disk, (size_t)block * disk->parts, disk->parts);
 }
 
 /* Only whole parts can be checked; an address that O_DIRECT refuses would end it for all. */
@@ -52,7 +66,7 @@ check_io(const struct kvbm_disk *disk, const struct kvbm_storage_io *io, bool wr
     if (io->offset % disk->part_size != 0 || size % disk->part_size != 0 ||
         (uintptr_t)io->host % KVBM_STORAGE_ALIGN != 0)
         return KVT_INVALID;
-    if (!writing && memchr(disk->written + first, 0, size / disk->part_size) != NULL)
+    if (!writing && !is_written(disk, first, size / disk->part_size))
         return KVT_NOTFOUND;
     return KVT_OK;
 }
@@ -75,7 +89,7 @@ on_landed(void *arg, struct kvbm_aio_op *op)
 
         if (flight->writing) {
             disk->crcs[first + i] = crc;
-            disk->written[first + i] = 1;
+            kvbm_disk_set_written(disk, first + i, 1, 1);
         } else if (crc != disk->crcs[first + i]) {
             io->status = KVT_CORRUPT;
         }
@@ -143,7 +157,8 @@ transfer(struct kvbm_disk *disk, struct kvbm_storage_io *ios, size_t count, bool
             continue;
         /* A write that fails half-way leaves nothing to trust. */
         if (writing)
-            memset(disk->written + first_part(disk, io), 0, io_size(disk, io) / disk->part_size);
+            kvbm_disk_set_written(disk, first_part(disk, io), io_size(disk, io) / disk->part_size,
+                                  0);
         flight.ios[ready] = io;
         flight.ops[ready++] = (struct kvbm_aio_op){
             .bytes = io->host,
@@ -242,7 +257,6 @@ claim_space(int fd, const struct kvbm_disk_options *options, struct kvt_error *e
     while (rc != 0 && errno == EINTR);
     /* The system call and not posix_fallocate(), whose fallback writes the whole file. */
     if (rc != 0 && (errno == EOPNOTSUPP || errno == ENOSYS || errno == EINVAL)) {
-        /* Only ever longer: a kept file may be another process's, whose lock is asked for later. */
         rc = fstat(fd, &info);
         if (rc == 0 && info.st_size < size)
             rc = ftruncate(fd, size);
@@ -287,6 +301,10 @@ open_parts(struct kvbm_disk *disk, const struct kvbm_disk_options *options, stru
     if (disk->crcs == NULL || disk->written == NULL)
         return kvt_error_set(err, KVT_NOMEM, "disk tier %s", options->path);
     rc = kvbm_aio_open(&disk->aio, &engine, err);
+    if (rc != KVT_OK)
+        return rc;
+    if (options->keep != NULL)
+        rc = kvbm_disk_open_index(disk, options, err);
     if (rc != KVT_OK)
         return rc;
     disk->fd = open_file(options);

@@ -13,8 +13,8 @@
  * there was at opening.  After a kill or a power cut at any instant every block found is whole, and
  * none is missing whose commit was answered and which nobody wrote or forgot since.  A block that
  * its pool evicted and nobody wrote over is found too: its bytes are still those of its name.  Of
- * two blocks of one name the one committed later is found; once that is written over or forgotten,
- * the earlier one is.  The order of writes and syncs that makes it so is in kvbm/disk_index.h.
+ * two blocks of one name only the one committed later is found, and when that is written over or
+ * forgotten, none is.  The order of writes and syncs that makes it so is in kvbm/disk_index.h.
  *
  * Ownership: a kvbm_storage; close it with kvbm_storage_close().
  * Threads:   as kvbm/storage.h; commit, forget and found likewise.  kvbm_disk_clear(): alone.
@@ -73,8 +73,8 @@ void kvbm_disk_stats(struct kvbm_storage *storage, struct kvbm_disk_stats *stats
 
 /**
  * Make completely written blocks last under their names: after KVT_OK a power cut does not lose
- * them.  Every entry gets its status; KVT_NOTFOUND: the block is not written.  A tier that is not
- * kept answers KVT_OK and does nothing.
+ * them, and no other block is found under these names.  Every entry gets its status; KVT_NOTFOUND:
+ * the block is not written.  A tier that is not kept answers KVT_OK and does nothing.
  *
  * @return KVT_OK when all are, else the first failure
  */

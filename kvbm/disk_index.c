@@ -16,6 +16,7 @@
 #include "base/alloc.h"
 #include "base/random.h"
 #include "kvbm/checksum.h"
+#include "kvbm/map.h"
 
 enum {
     VERSION = 1,
@@ -57,6 +58,13 @@ struct record {
 _Static_assert(sizeof(struct header) == 56, "header");
 _Static_assert(sizeof(struct record) == FIXED_BYTES, "record");
 
+/* What the file may say of a block.  No serial: nothing.  A row whose name leads to another block
+ * is a double: its record is not erased yet, or not surely. */
+struct row {
+    uint64_t hash;
+    uint64_t serial;
+};
+
 struct kvbm_disk_index {
     int fd;
     struct kvbm_aio *aio;
@@ -66,12 +74,16 @@ struct kvbm_disk_index {
     size_t record_bytes;
     uint64_t fingerprint;
     uint64_t nonce;
-    uint8_t *live;  /* one writer a block at a time */
-    uint8_t *found; /* records as they were at opening, or NULL; all zero: none */
-    _Atomic uint64_t serial;
     _Atomic bool broken;
-    pthread_mutex_t found_lock; /* leaf; of `found` after opening */
-    pthread_mutex_t sync_lock;  /* leaf; a sync and what it says are one step */
+    pthread_mutex_t sync_lock; /* leaf; a sync and what it says are one step */
+
+    /* Guards what follows, and is held while a record is written: the record of a block and what is
+     * known of it change together, also where a commit erases the record of somebody else's. */
+    pthread_mutex_t lock;
+    struct row *rows;
+    struct kvbm_map names; /* hash -> the block that was committed last under it */
+    uint64_t serial;
+    uint8_t *found; /* records as they were at opening, or NULL; all zero: none */
 };
 
 static uint64_t
@@ -141,6 +153,42 @@ found_at(const struct kvbm_disk_index *index, uint32_t block)
     return (struct record *)(void *)(index->found + block * index->record_bytes);
 }
 
+/* Without its nonce a record is none; its crcs may stay. */
+static enum kvt_err
+write_zeros(struct kvbm_disk_index *index, uint32_t block)
+{
+    static const uint8_t zeros[FIXED_BYTES];
+
+    return kvbm_aio_write(index->aio, index->fd, zeros, sizeof(zeros), record_offset(index, block));
+}
+
+/* What was there at opening is there no more: its block is written, named or forgotten anew. */
+static void
+unfind_locked(struct kvbm_disk_index *index, uint32_t block)
+{
+    if (index->found != NULL)
+        memset(found_at(index, block), 0, index->record_bytes);
+}
+
+static bool
+is_double(const struct kvbm_disk_index *index, uint32_t block)
+{
+    uint32_t latest;
+
+    return index->rows[block].serial != 0 &&
+           !(kvbm_map_get(&index->names, index->rows[block].hash, &latest) && latest == block);
+}
+
+/* The file says nothing of the block, for good. */
+static void
+clear_locked(struct kvbm_disk_index *index, uint32_t block)
+{
+    if (index->rows[block].serial != 0 && !is_double(index, block))
+        kvbm_map_remove(&index->names, index->rows[block].hash);
+    index->rows[block] = (struct row){0, 0};
+    unfind_locked(index, block);
+}
+
 static bool
 record_valid(const struct kvbm_disk_index *index, const struct record *record, uint32_t block)
 {
@@ -172,50 +220,48 @@ load(struct kvbm_disk_index *index, struct kvt_error *err)
             memset(record, 0, index->record_bytes);
             continue;
         }
-        index->live[block] = 1;
-        if (record->serial > atomic_load(&index->serial))
-            atomic_store(&index->serial, record->serial);
+        index->rows[block] = (struct row){record->hash, record->serial};
+        if (record->serial > index->serial)
+            index->serial = record->serial;
     }
     return KVT_OK;
 }
 
-/* By name, the latest first. */
-static int
-by_name(const void *a, const void *b, void *arg)
+/* Of each name the latest record counts. */
+static void
+name_rows(struct kvbm_disk_index *index)
 {
-    const struct kvbm_disk_index *index = arg;
-    const struct record *x = found_at(index, *(const uint32_t *)a);
-    const struct record *y = found_at(index, *(const uint32_t *)b);
+    for (uint32_t block = 0; block < index->block_count; block++) {
+        const struct row *row = &index->rows[block];
+        uint32_t other;
 
-    if (x->hash != y->hash)
-        return x->hash < y->hash ? -1 : 1;
-    return (x->serial < y->serial) - (x->serial > y->serial);
+        if (row->serial == 0 || kvbm_map_add(&index->names, row->hash, block, &other) ||
+            index->rows[other].serial > row->serial)
+            continue;
+        kvbm_map_remove(&index->names, row->hash);
+        kvbm_map_put(&index->names, row->hash, block);
+    }
 }
 
-/* Of each name only the latest record counts.  The others stay live: they are erased before their
- * blocks are used again. */
+/* A crash came between a commit and the erasing of the record it took the place of. */
 static enum kvt_err
-drop_doubles(struct kvbm_disk_index *index, struct kvt_error *err)
+erase_found_doubles(struct kvbm_disk_index *index, struct kvt_error *err)
 {
-    uint32_t *blocks = kvt_calloc(index->block_count, sizeof(*blocks));
-    size_t count = 0;
-    uint64_t hash = 0;
+    enum kvt_err rc = KVT_OK;
+    bool any = false;
 
-    if (blocks == NULL)
-        return kvt_error_set(err, KVT_NOMEM, "disk tier's index");
-    for (uint32_t block = 0; block < index->block_count; block++)
-        if (index->live[block])
-            blocks[count++] = block;
-    qsort_r(blocks, count, sizeof(*blocks), by_name, index);
-    for (size_t i = 0; i < count; i++) {
-        struct record *record = found_at(index, blocks[i]);
-
-        if (i > 0 && record->hash == hash)
-            memset(record, 0, index->record_bytes);
-        else
-            hash = record->hash;
-    }
-    kvt_free(blocks);
+    for (uint32_t block = 0; rc == KVT_OK && block < index->block_count; block++)
+        if (is_double(index, block)) {
+            rc = write_zeros(index, block);
+            any = true;
+        }
+    if (rc == KVT_OK && any)
+        rc = kvbm_disk_index_sync(index);
+    if (rc != KVT_OK)
+        return kvt_error_set(err, KVT_IO, "write the disk tier's index");
+    for (uint32_t block = 0; any && block < index->block_count; block++)
+        if (is_double(index, block))
+            clear_locked(index, block);
     return KVT_OK;
 }
 
@@ -263,12 +309,13 @@ kvbm_disk_index_open(struct kvbm_disk_index **out, const struct kvbm_disk_index_
         .parts = options->parts,
         .fingerprint = options->fingerprint,
     };
-    (void)pthread_mutex_init(&index->found_lock, NULL);
+    (void)pthread_mutex_init(&index->lock, NULL);
     (void)pthread_mutex_init(&index->sync_lock, NULL);
     index->record_bytes = (record_size(index) + RECORD_ALIGN - 1) / RECORD_ALIGN * RECORD_ALIGN;
-    index->live = kvt_calloc(index->block_count, 1);
+    index->rows = kvt_calloc(index->block_count, sizeof(*index->rows));
     index->found = kvt_calloc(index->block_count, index->record_bytes);
-    if (index->live == NULL || index->found == NULL) {
+    if (index->rows == NULL || index->found == NULL ||
+        kvbm_map_init(&index->names, index->block_count) != KVT_OK) {
         rc = kvt_error_set(err, KVT_NOMEM, "disk tier's index");
         goto fail;
     }
@@ -279,8 +326,9 @@ kvbm_disk_index_open(struct kvbm_disk_index **out, const struct kvbm_disk_index_
         rc = begin_anew(index, options->path, err);
     } else {
         rc = load(index, err);
+        name_rows(index);
         if (rc == KVT_OK)
-            rc = drop_doubles(index, err);
+            rc = erase_found_doubles(index, err);
     }
     if (rc != KVT_OK)
         goto fail;
@@ -300,26 +348,22 @@ kvbm_disk_index_close(struct kvbm_disk_index *index)
     if (index->fd >= 0)
         (void)close(index->fd); /* and with it the lock */
     (void)pthread_mutex_destroy(&index->sync_lock);
-    (void)pthread_mutex_destroy(&index->found_lock);
+    (void)pthread_mutex_destroy(&index->lock);
+    kvbm_map_release(&index->names);
     kvt_free(index->found);
-    kvt_free(index->live);
+    kvt_free(index->rows);
     kvt_free(index);
 }
 
 bool
-kvbm_disk_index_live(const struct kvbm_disk_index *index, uint32_t block)
+kvbm_disk_index_live(struct kvbm_disk_index *index, uint32_t block)
 {
-    return index->live[block] != 0;
-}
+    bool live;
 
-/* What was there at opening is there no more: its block is written, named or forgotten anew. */
-static void
-unfind(struct kvbm_disk_index *index, uint32_t first, uint32_t count)
-{
-    (void)pthread_mutex_lock(&index->found_lock);
-    if (index->found != NULL)
-        memset(found_at(index, first), 0, count * index->record_bytes);
-    (void)pthread_mutex_unlock(&index->found_lock);
+    (void)pthread_mutex_lock(&index->lock);
+    live = index->rows[block].serial != 0;
+    (void)pthread_mutex_unlock(&index->lock);
+    return live;
 }
 
 bool
@@ -330,7 +374,7 @@ kvbm_disk_index_get(struct kvbm_disk_index *index, uint32_t block, struct kvbm_s
     bool there = false;
 
     memset(entry, 0, sizeof(*entry));
-    (void)pthread_mutex_lock(&index->found_lock);
+    (void)pthread_mutex_lock(&index->lock);
     if (index->found == NULL || block >= index->block_count)
         goto done;
     record = found_at(index, block);
@@ -346,41 +390,41 @@ kvbm_disk_index_get(struct kvbm_disk_index *index, uint32_t block, struct kvbm_s
     memcpy(crcs, record->crcs, index->parts * sizeof(*crcs));
 
 done:
-    (void)pthread_mutex_unlock(&index->found_lock);
+    (void)pthread_mutex_unlock(&index->lock);
     return there;
 }
 
 void
 kvbm_disk_index_forget_found(struct kvbm_disk_index *index)
 {
-    (void)pthread_mutex_lock(&index->found_lock);
+    (void)pthread_mutex_lock(&index->lock);
     kvt_free(index->found);
     index->found = NULL;
-    (void)pthread_mutex_unlock(&index->found_lock);
+    (void)pthread_mutex_unlock(&index->lock);
 }
 
 enum kvt_err
 kvbm_disk_index_erase(struct kvbm_disk_index *index, const uint32_t *blocks, size_t count)
 {
-    static const uint8_t zeros[FIXED_BYTES];
     enum kvt_err rc = atomic_load(&index->broken) ? KVT_IO : KVT_OK;
 
-    /* Without its nonce a record is none; its crcs may stay. */
+    (void)pthread_mutex_lock(&index->lock);
     for (size_t i = 0; rc == KVT_OK && i < count; i++)
-        rc = kvbm_aio_write(index->aio, index->fd, zeros, sizeof(zeros),
-                            record_offset(index, blocks[i]));
+        rc = write_zeros(index, blocks[i]);
+    (void)pthread_mutex_unlock(&index->lock);
     if (rc == KVT_OK)
         rc = kvbm_disk_index_sync(index);
-    for (size_t i = 0; rc == KVT_OK && i < count; i++) {
-        index->live[blocks[i]] = 0;
-        unfind(index, blocks[i], 1);
-    }
+    (void)pthread_mutex_lock(&index->lock);
+    for (size_t i = 0; rc == KVT_OK && i < count; i++)
+        clear_locked(index, blocks[i]);
+    (void)pthread_mutex_unlock(&index->lock);
     return rc == KVT_OK ? KVT_OK : KVT_IO;
 }
 
-enum kvt_err
-kvbm_disk_index_put(struct kvbm_disk_index *index, const struct kvbm_storage_name *entry,
-                    const uint32_t *crcs)
+/* Write a record; one that did not come through is taken back, or nothing is trusted any more. */
+static enum kvt_err
+write_record_locked(struct kvbm_disk_index *index, const struct kvbm_storage_name *entry,
+                    const uint32_t *crcs, uint64_t serial)
 {
     union {
         struct record record;
@@ -388,15 +432,14 @@ kvbm_disk_index_put(struct kvbm_disk_index *index, const struct kvbm_storage_nam
     } out;
     const size_t size = record_size(index);
     const size_t checked = size - sizeof(uint32_t);
+    enum kvt_err rc;
     uint32_t crc;
 
-    if (atomic_load(&index->broken))
-        return KVT_IO;
     out.record = (struct record){
         .block = entry->block,
         .position = entry->id.position,
         .nonce = index->nonce,
-        .serial = atomic_fetch_add(&index->serial, 1) + 1,
+        .serial = serial,
         .hash = entry->id.hash,
         .parent = entry->id.parent,
         .prefix_hash = entry->prefix_hash,
@@ -406,10 +449,66 @@ kvbm_disk_index_put(struct kvbm_disk_index *index, const struct kvbm_storage_nam
     memcpy(out.bytes + FIXED_BYTES, crcs, index->parts * sizeof(*crcs));
     crc = kvbm_crc32c(0, out.bytes, checked);
     memcpy(out.bytes + checked, &crc, sizeof(crc));
-    unfind(index, entry->block, 1);
-    index->live[entry->block] = 1; /* also where the write fails half-way */
-    return kvbm_aio_write(index->aio, index->fd, out.bytes, size,
-                          record_offset(index, entry->block));
+    rc = kvbm_aio_write(index->aio, index->fd, out.bytes, size, record_offset(index, entry->block));
+    if (rc != KVT_OK && write_zeros(index, entry->block) != KVT_OK)
+        atomic_store(&index->broken, true);
+    return rc;
+}
+
+enum kvt_err
+kvbm_disk_index_put(struct kvbm_disk_index *index, const struct kvbm_storage_name *entry,
+                    const uint32_t *crcs, struct kvbm_disk_double *before)
+{
+    const uint64_t hash = entry->id.hash;
+    enum kvt_err rc = KVT_IO;
+
+    *before = (struct kvbm_disk_double){0, 0};
+    (void)pthread_mutex_lock(&index->lock);
+    if (!atomic_load(&index->broken)) {
+        const uint64_t serial = ++index->serial;
+
+        clear_locked(index, entry->block); /* the new record lies over the old one */
+        rc = write_record_locked(index, entry, crcs, serial);
+        index->rows[entry->block] = (struct row){hash, serial}; /* also where it failed half-way */
+    }
+    if (rc == KVT_OK) {
+        uint32_t other;
+
+        if (kvbm_map_get(&index->names, hash, &other)) {
+            *before = (struct kvbm_disk_double){index->rows[other].serial, other};
+            kvbm_map_remove(&index->names, hash);
+        }
+        kvbm_map_put(&index->names, hash, entry->block);
+    }
+    (void)pthread_mutex_unlock(&index->lock);
+    return rc;
+}
+
+enum kvt_err
+kvbm_disk_index_erase_doubles(struct kvbm_disk_index *index, const struct kvbm_disk_double *doubles,
+                              size_t count)
+{
+    enum kvt_err rc = KVT_OK;
+    bool any = false;
+
+    /* A block whose record is another one by now was erased by whoever wrote it anew. */
+    (void)pthread_mutex_lock(&index->lock);
+    for (size_t i = 0; rc == KVT_OK && i < count; i++)
+        if (doubles[i].serial != 0 && index->rows[doubles[i].block].serial == doubles[i].serial) {
+            rc = write_zeros(index, doubles[i].block);
+            any = true;
+        }
+    if (rc != KVT_OK)
+        atomic_store(&index->broken, true); /* it could come back under a name that is given anew */
+    (void)pthread_mutex_unlock(&index->lock);
+    if (rc == KVT_OK && any)
+        rc = kvbm_disk_index_sync(index);
+    (void)pthread_mutex_lock(&index->lock);
+    for (size_t i = 0; rc == KVT_OK && i < count; i++)
+        if (doubles[i].serial != 0 && index->rows[doubles[i].block].serial == doubles[i].serial)
+            clear_locked(index, doubles[i].block);
+    (void)pthread_mutex_unlock(&index->lock);
+    return rc == KVT_OK ? KVT_OK : KVT_IO;
 }
 
 /* The system tells of a failed write-back once: whoever syncs next must see the verdict first. */
@@ -447,7 +546,9 @@ kvbm_disk_index_clear(struct kvbm_disk_index *index)
         atomic_store(&index->broken, true);
         return KVT_IO;
     }
-    memset(index->live, 0, index->block_count);
-    unfind(index, 0, index->block_count);
+    (void)pthread_mutex_lock(&index->lock);
+    for (uint32_t block = 0; block < index->block_count; block++)
+        clear_locked(index, block);
+    (void)pthread_mutex_unlock(&index->lock);
     return KVT_OK;
 }

@@ -3,7 +3,8 @@
  *
  * Why: moving bytes (disk.c) and outliving the process (disk_keep.c) are two things.
  * Ownership: as kvbm/disk.h.
- * Threads:   `crcs` and `written` of a block belong to whoever may touch the block.
+ * Threads:   `crcs` of a block belong to whoever may touch the block; `written` is also looked at
+ *            by kvbm_disk_found(), which walks over everybody's.
  * Limits:    as kvbm/disk.h.
  */
 #ifndef KVBM_DISK_INTERNAL_H
@@ -24,8 +25,8 @@ struct kvbm_disk {
     struct kvbm_disk_index *index; /* NULL: not kept */
     size_t part_size;
     uint32_t parts;
-    uint32_t *crcs;   /* of every part of every block */
-    uint8_t *written; /* 0 or 1, of every part */
+    uint32_t *crcs;           /* of every part of every block */
+    _Atomic uint8_t *written; /* 0 or 1, of every part */
     _Atomic bool direct;
     _Atomic uint64_t reads;
     _Atomic uint64_t writes;
@@ -40,7 +41,15 @@ struct kvbm_disk *kvbm_disk_of(struct kvbm_storage *storage);
 
 bool kvbm_disk_whole(const struct kvbm_disk *disk, uint32_t block);
 
-/** Open the index and take over what it says; the data file is open. */
+/** `count` parts of the whole tier from `first` on. */
+void kvbm_disk_set_written(struct kvbm_disk *disk, size_t first, size_t count, uint8_t written);
+
+/** Open the index: the lock on it is the tier's, so this comes before the data is touched. */
+KVT_NODISCARD enum kvt_err kvbm_disk_open_index(struct kvbm_disk *disk,
+                                                const struct kvbm_disk_options *options,
+                                                struct kvt_error *err);
+
+/** Take over what the index says; the data file is open. */
 KVT_NODISCARD enum kvt_err kvbm_disk_recover(struct kvbm_disk *disk,
                                              const struct kvbm_disk_options *options,
                                              struct kvt_error *err);

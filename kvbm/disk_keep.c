@@ -40,7 +40,7 @@ take_over(struct kvbm_disk *disk, uint32_t block)
 
     if (!kvbm_disk_index_get(disk->index, block, &entry, disk->crcs + (size_t)block * disk->parts))
         return;
-    memset(disk->written + (size_t)block * disk->parts, 1, disk->parts);
+    kvbm_disk_set_written(disk, (size_t)block * disk->parts, disk->parts, 1);
     disk->found++;
 }
 
@@ -63,7 +63,7 @@ verify(struct kvbm_disk *disk, struct kvt_error *err)
             for (size_t i = 0; i < count; i++) {
                 if (ios[i].status == KVT_OK)
                     continue;
-                memset(disk->written + (size_t)ios[i].block * disk->parts, 0, disk->parts);
+                kvbm_disk_set_written(disk, (size_t)ios[i].block * disk->parts, disk->parts, 0);
                 disk->dropped++;
             }
             count = 0;
@@ -78,26 +78,31 @@ verify(struct kvbm_disk *disk, struct kvt_error *err)
 }
 
 enum kvt_err
-kvbm_disk_recover(struct kvbm_disk *disk, const struct kvbm_disk_options *options,
-                  struct kvt_error *err)
+kvbm_disk_open_index(struct kvbm_disk *disk, const struct kvbm_disk_options *options,
+                     struct kvt_error *err)
 {
     char path[PATH_MAX];
-    enum kvt_err rc;
 
     if ((size_t)snprintf(path, sizeof(path), "%s.index", options->path) >= sizeof(path))
         return kvt_error_set(err, KVT_RANGE, "%s: too long", options->path);
-    rc = kvbm_disk_index_open(&disk->index,
-                              &(struct kvbm_disk_index_options){
-                                  .path = path,
-                                  .block_count = disk->head.block_count,
-                                  .block_size = disk->head.block_size,
-                                  .parts = disk->parts,
-                                  .fingerprint = options->keep->fingerprint,
-                                  .aio = disk->aio,
-                              },
-                              err);
-    if (rc == KVT_OK)
-        rc = sync_folder(options->path, err);
+    return kvbm_disk_index_open(&disk->index,
+                                &(struct kvbm_disk_index_options){
+                                    .path = path,
+                                    .block_count = disk->head.block_count,
+                                    .block_size = disk->head.block_size,
+                                    .parts = disk->parts,
+                                    .fingerprint = options->keep->fingerprint,
+                                    .aio = disk->aio,
+                                },
+                                err);
+}
+
+enum kvt_err
+kvbm_disk_recover(struct kvbm_disk *disk, const struct kvbm_disk_options *options,
+                  struct kvt_error *err)
+{
+    const enum kvt_err rc = sync_folder(options->path, err);
+
     if (rc != KVT_OK)
         return rc;
     for (uint32_t block = 0; block < disk->head.block_count; block++)
@@ -123,6 +128,31 @@ kvbm_disk_retire(struct kvbm_disk *disk, struct kvbm_storage_io *ios, size_t cou
             ios[i].status = KVT_IO;
 }
 
+/* At most BATCH names of blocks whose bytes are synced, unless `rc` says otherwise. */
+static void
+commit_batch(struct kvbm_disk *disk, struct kvbm_storage_name *entries, size_t count,
+             enum kvt_err rc)
+{
+    struct kvbm_disk_double doubles[BATCH];
+
+    for (size_t i = 0; i < count; i++) {
+        const uint32_t block = entries[i].block;
+
+        doubles[i] = (struct kvbm_disk_double){0, 0};
+        entries[i].status = kvbm_disk_whole(disk, block) ? rc : KVT_NOTFOUND;
+        if (entries[i].status == KVT_OK && disk->index != NULL)
+            entries[i].status = kvbm_disk_index_put(
+                disk->index, &entries[i], disk->crcs + (size_t)block * disk->parts, &doubles[i]);
+    }
+    if (rc == KVT_OK && disk->index != NULL)
+        rc = kvbm_disk_index_sync(disk->index);
+    if (rc == KVT_OK && disk->index != NULL)
+        rc = kvbm_disk_index_erase_doubles(disk->index, doubles, count);
+    for (size_t i = 0; i < count; i++)
+        if (entries[i].status == KVT_OK)
+            entries[i].status = rc;
+}
+
 enum kvt_err
 kvbm_disk_commit(struct kvbm_storage *storage, struct kvbm_storage_name *entries, size_t count)
 {
@@ -132,22 +162,10 @@ kvbm_disk_commit(struct kvbm_storage *storage, struct kvbm_storage_name *entries
 
     if (disk->index != NULL)
         rc = kvbm_disk_index_sync_data(disk->index, disk->fd);
-    for (size_t i = 0; i < count; i++) {
-        struct kvbm_storage_name *entry = &entries[i];
-
-        entry->status = kvbm_disk_whole(disk, entry->block) ? rc : KVT_NOTFOUND;
-        if (entry->status == KVT_OK && disk->index != NULL)
-            entry->status = kvbm_disk_index_put(disk->index, entry,
-                                                disk->crcs + (size_t)entry->block * disk->parts);
-    }
-    if (rc == KVT_OK && disk->index != NULL)
-        rc = kvbm_disk_index_sync(disk->index);
-    for (size_t i = 0; i < count; i++) {
-        if (entries[i].status == KVT_OK)
-            entries[i].status = rc;
-        if (result == KVT_OK)
-            result = entries[i].status;
-    }
+    for (size_t at = 0; at < count; at += BATCH)
+        commit_batch(disk, entries + at, count - at < BATCH ? count - at : BATCH, rc);
+    for (size_t i = 0; i < count && result == KVT_OK; i++)
+        result = entries[i].status;
     return result;
 }
 
@@ -158,7 +176,7 @@ kvbm_disk_forget(struct kvbm_storage *storage, const uint32_t *blocks, size_t co
 
     for (size_t i = 0; i < count; i++) {
         assert(blocks[i] < storage->block_count);
-        memset(disk->written + (size_t)blocks[i] * disk->parts, 0, disk->parts);
+        kvbm_disk_set_written(disk, (size_t)blocks[i] * disk->parts, disk->parts, 0);
     }
     return disk->index == NULL ? KVT_OK : kvbm_disk_index_erase(disk->index, blocks, count);
 }
@@ -168,7 +186,7 @@ kvbm_disk_clear(struct kvbm_storage *storage)
 {
     struct kvbm_disk *disk = kvbm_disk_of(storage);
 
-    memset(disk->written, 0, (size_t)storage->block_count * disk->parts);
+    kvbm_disk_set_written(disk, 0, (size_t)storage->block_count * disk->parts, 0);
     return disk->index == NULL ? KVT_OK : kvbm_disk_index_clear(disk->index);
 }
 

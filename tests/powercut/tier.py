@@ -31,10 +31,6 @@ class Model:
 
     def step(self, rng):
         """The next line to send, and the blocks it writes: {block: (name, version) or None}."""
-        doubles = self.doubles()
-        if doubles:
-            # The pool gives a name one block: whoever moves a name forgets where it was.
-            return f"forget {doubles[0]}", {doubles[0]: None}
         if self.blocks and rng.random() < 0.2:
             block = rng.choice(sorted(self.blocks))
             return f"forget {block}", {block: None}
@@ -50,31 +46,22 @@ class Model:
         words = " ".join(f"{name} {version} {block}" for block, (name, version) in change.items())
         return f"store {words}", change
 
-    def doubles(self):
-        latest = self.latest()
-        return [block for block, (name, version) in sorted(self.blocks.items())
-                if latest[name] != version]
-
-    def latest(self):
-        found = {}
-        for name, version in self.blocks.values():
-            found[name] = max(version, found.get(name, 0))
-        return found
-
     def apply(self, change):
         for block, content in change.items():
             if content is None:
                 self.blocks.pop(block, None)
             else:
+                self.take_name(content[0])
                 self.blocks[block] = content
+
+    def take_name(self, name):
+        """Nobody is found under it any more: whoever is written over later does not give way to an older one."""
+        for block in [block for block, content in self.blocks.items() if content[0] == name]:
+            del self.blocks[block]
 
     def judge(self, found, change):
         """What is wrong with `found` ({name: version}) when `change` was under way; None: nothing."""
-        untouched = {block: content for block, content in self.blocks.items()
-                     if block not in change}
-        must = {}
-        for name, version in untouched.values():
-            must[name] = max(version, must.get(name, 0))
+        must = {name: version for block, (name, version) in self.blocks.items() if block not in change}
         may = {}
         for block in change:
             for content in (self.blocks.get(block), change[block]):
@@ -182,12 +169,17 @@ def kills(tier, count, rng, work):
             child.child.stdin.close()
         except BrokenPipeError:
             pass
-        wrong = model.judge(check(tier, folder, rng.choice(["verify", "trust"])), change)
+        found = check(tier, folder, rng.choice(["verify", "trust"]))
+        wrong = model.judge(found, change)
         if wrong:
             raise AssertionError(f"kill: {wrong}")
-        # Go on from what is known: the step under way may have come through in part.
+        # Go on from what is known: the step under way may have come through in part, and a name that it took
+        # is no longer found elsewhere.
         subprocess.run([tier, folder, "run", "auto"], check=True, stdout=subprocess.DEVNULL,
                        input="".join(f"forget {block}\n" for block in change), text=True)
+        for content in filter(None, change.values()):
+            if found.get(content[0]) == content[1]:
+                model.take_name(content[0])
         model.apply(dict.fromkeys(change))
     return acknowledged
 

@@ -1,9 +1,9 @@
 /*
  * What is tested: a disk tier that outlives its process (kvbm/disk.h with `keep`): what was
  * committed is found under its name and nothing else is; forgotten, replaced, damaged and torn
- * blocks are not; of two of one name the latest; other shapes and fingerprints start empty; one
- * process at a time; failed syncs; every allocation failure; a long random run with restarts
- * against a model.  Power cuts and kills: tests/powercut/tier.py.
+ * blocks are not; of two of one name the latest and never the older; other shapes and fingerprints
+ * start empty; one process at a time; failed syncs; every allocation failure; a long random run
+ * with restarts against a model.  Power cuts and kills: tests/powercut/tier.py.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,7 +19,8 @@
 
 #include "tests/support/seed.h"
 
-enum { BLOCKS = 12, SIZE = 8192, PARTS = 2, NAMES = 20 };
+/* 64 + 3 * 4 bytes of a record, up to a multiple of 64. */
+enum { BLOCKS = 12, SIZE = 8192, PARTS = 2, NAMES = 20, RECORD = 128 };
 
 static uint8_t bytes[SIZE] __attribute__((aligned(KVBM_STORAGE_ALIGN)));
 static uint8_t back[SIZE] __attribute__((aligned(KVBM_STORAGE_ALIGN)));
@@ -28,19 +29,38 @@ static char folder[256];
 static char path[300];
 static char index_path[320];
 
-static _Atomic int fail_sync;
+static _Atomic int fail_sync; /* 1: this and all later ones; n: the n-th from here on */
 
 static int
 moody_sync(int fd)
 {
-    if (fail_sync != 0) {
+    if (fail_sync > 1)
+        fail_sync--;
+    else if (fail_sync == 1) {
         errno = EIO;
         return -1;
     }
     return fdatasync(fd);
 }
 
-static const struct kvbm_aio_calls calls = {pread, pwrite, moody_sync};
+static _Atomic int
+    fail_records; /* so many writes of records find the disk full; -n: n after the next */
+
+static ssize_t
+moody_write(int fd, const void *from, size_t size, off_t offset)
+{
+    if (size >= KVBM_DISK_HEADER_BYTES || fail_records == 0)
+        return pwrite(fd, from, size, offset);
+    if (fail_records < 0) { /* not this one */
+        fail_records = -fail_records;
+        return pwrite(fd, from, size, offset);
+    }
+    fail_records--;
+    errno = ENOSPC;
+    return -1;
+}
+
+static const struct kvbm_aio_calls calls = {pread, moody_write, moody_sync};
 
 static int
 set_up(void **unused)
@@ -50,6 +70,7 @@ set_up(void **unused)
     (void)snprintf(path, sizeof(path), "%s/tier", folder);
     (void)snprintf(index_path, sizeof(index_path), "%s/tier.index", folder);
     fail_sync = 0;
+    fail_records = 0;
     return 0;
 }
 
@@ -269,6 +290,84 @@ of_two_of_one_name_the_latest_is_found(void **unused)
 }
 
 static void
+an_older_one_does_not_come_back(void **unused)
+{
+    struct kvbm_storage *disk = open_kept();
+    uint32_t versions[NAMES] = {0};
+    struct kvbm_storage_name both[2] = {{.block = 6, .id = {8, 7, 1}, 13, 24, KVT_IO},
+                                        {.block = 7, .id = {8, 7, 1}, 13, 24, KVT_IO}};
+
+    (void)unused;
+    for (uint32_t hash = 3; hash <= 5; hash++) {
+        store(disk, hash - 3, hash, 1);
+        store(disk, hash + 3, hash, 2);
+    }
+    /* The later one is written over, forgotten, or given another name: none is left. */
+    assert_int_equal(write_as(disk, 6, 9, 1), KVT_OK);
+    assert_int_equal(kvbm_disk_forget(disk, &(uint32_t){7}, 1), KVT_OK);
+    store(disk, 8, 11, versions[11] = 1);
+    kvbm_storage_close(disk);
+    disk = open_kept();
+    assert_int_equal(found(disk, versions), 1);
+    /* Two of one name in one commit: the one that is named last. */
+    assert_int_equal(write_as(disk, 6, 8, 1), KVT_OK);
+    assert_int_equal(write_as(disk, 7, 8, versions[8] = 2), KVT_OK);
+    assert_int_equal(kvbm_disk_commit(disk, both, 2), KVT_OK);
+    kvbm_storage_close(disk);
+    disk = open_kept();
+    assert_int_equal(found(disk, versions), 2);
+    assert_int_equal(kvbm_disk_forget(disk, &(uint32_t){7}, 1), KVT_OK);
+    kvbm_storage_close(disk);
+    versions[8] = 0;
+    disk = open_kept();
+    assert_int_equal(found(disk, versions), 1);
+    kvbm_storage_close(disk);
+}
+
+/* What the index said of a block before a commit took its name away. */
+static uint8_t record[RECORD];
+
+static void
+keep_record(uint32_t block, bool put_back)
+{
+    const int fd = open(index_path, O_RDWR);
+    const off_t at = KVBM_DISK_HEADER_BYTES + (off_t)block * RECORD;
+
+    assert_true(fd >= 0);
+    assert_int_equal(put_back ? pwrite(fd, record, RECORD, at) : pread(fd, record, RECORD, at),
+                     RECORD);
+    (void)close(fd);
+}
+
+/* A kill between the record of a name and the erasing of its older one: the next
+ * process finds the later, and never the older. */
+static void
+doubles_of_a_crash_are_erased_at_opening(void **unused)
+{
+    struct kvbm_storage *disk = open_kept();
+    uint32_t versions[NAMES] = {0};
+
+    (void)unused;
+    store(disk, 1, 3, 1);
+    keep_record(1, false);
+    assert_int_equal(write_as(disk, 2, 3, versions[3] = 2), KVT_OK);
+    fail_sync = 3; /* data, records, and then: doubles */
+    assert_int_equal(commit_as(disk, 2, 3), KVT_IO);
+    fail_sync = 0;
+    kvbm_storage_close(disk);
+    /* The zeros are in the file here, and might not be after a power cut: as if they were not. */
+    keep_record(1, true);
+    disk = open_kept();
+    assert_int_equal(found(disk, versions), 1);
+    assert_int_equal(write_as(disk, 2, 5, 1), KVT_OK); /* the later one goes */
+    kvbm_storage_close(disk);
+    versions[3] = 0;
+    disk = open_kept();
+    assert_int_equal(found(disk, versions), 0);
+    kvbm_storage_close(disk);
+}
+
+static void
 another_meaning_starts_empty(void **unused)
 {
     struct kvbm_storage *disk = open_kept();
@@ -294,10 +393,15 @@ one_process_at_a_time(void **unused)
 {
     struct kvbm_storage *disk = open_kept();
     struct kvbm_storage *second;
+    struct stat before;
+    struct stat after;
 
     (void)unused;
-    assert_int_equal(try_open(&second, BLOCKS, 1, false), KVT_BUSY);
+    assert_int_equal(stat(path, &before), 0);
+    assert_int_equal(try_open(&second, BLOCKS + 5, 1, false), KVT_BUSY);
     assert_null(second);
+    assert_int_equal(stat(path, &after), 0);
+    assert_int_equal(after.st_size, before.st_size); /* not touched by who may not have it */
     kvbm_storage_close(disk);
     disk = open_kept();
     kvbm_storage_close(disk);
@@ -322,14 +426,13 @@ every_damaged_byte_of_the_index_costs_a_block_at_most(void **unused)
 {
     struct kvbm_storage *disk = open_kept();
     const off_t header = 56;
-    const off_t record = 128; /* 64 + 3 * 4 bytes, up to a multiple of 64 */
     uint32_t versions[NAMES] = {0};
 
     (void)unused;
     store(disk, 0, 3, versions[3] = 1);
     store(disk, 1, 4, versions[4] = 1);
     kvbm_storage_close(disk);
-    for (off_t at = 0; at < record; at++) {
+    for (off_t at = 0; at < RECORD; at++) {
         size_t count;
 
         flip(index_path, KVBM_DISK_HEADER_BYTES + at, 0x41);
@@ -437,6 +540,51 @@ failed_syncs_end_all_trust(void **unused)
     kvbm_storage_close(disk);
 }
 
+/* What came before stays; later names take its place as if nothing had been. */
+static void
+a_record_that_does_not_fit_is_taken_back(void **unused)
+{
+    struct kvbm_storage *disk = open_kept();
+    uint32_t versions[NAMES] = {0};
+
+    (void)unused;
+    store(disk, 1, 3, versions[3] = 1);
+    assert_int_equal(write_as(disk, 2, 3, 2), KVT_OK);
+    fail_records = 1;
+    assert_int_equal(commit_as(disk, 2, 3), KVT_FULL);
+    kvbm_storage_close(disk);
+    disk = open_kept();
+    assert_int_equal(found(disk, versions), 1);
+    assert_int_equal(write_as(disk, 2, 3, 2), KVT_OK);
+    fail_records = 1;
+    assert_int_equal(commit_as(disk, 2, 3), KVT_FULL);
+    store(disk, 4, 3, versions[3] = 3);
+    assert_int_equal(write_as(disk, 4, 5, 1), KVT_OK);
+    versions[3] = 0;
+    kvbm_storage_close(disk);
+    disk = open_kept();
+    assert_int_equal(found(disk, versions), 0);
+    /* Nor can it be taken back: nobody knows what is there. */
+    store(disk, 1, 3, versions[3] = 4);
+    assert_int_equal(write_as(disk, 2, 4, 1), KVT_OK);
+    fail_records = 2;
+    assert_int_equal(commit_as(disk, 2, 4), KVT_FULL);
+    assert_int_equal(commit_as(disk, 2, 4), KVT_IO);
+    assert_int_equal(write_as(disk, 1, 5, 1), KVT_IO);
+    kvbm_storage_close(disk);
+    /* An older one that cannot be taken away could come back. */
+    disk = open_kept();
+    store(disk, 1, 3, 5);
+    assert_int_equal(write_as(disk, 2, 3, versions[3] = 6), KVT_OK);
+    fail_records = -1;
+    assert_int_equal(commit_as(disk, 2, 3), KVT_IO);
+    assert_int_equal(write_as(disk, 2, 5, 1), KVT_IO);
+    kvbm_storage_close(disk);
+    disk = open_kept();
+    assert_int_equal(found(disk, versions), 1);
+    kvbm_storage_close(disk);
+}
+
 static void
 a_failed_erase_keeps_the_block(void **unused)
 {
@@ -480,9 +628,6 @@ random_runs_with_restarts(void **unused)
             assert_int_equal(found(disk, versions), live);
             continue;
         }
-        /* A name has one block, as in a pool that rejects doubles. */
-        if (versions[hash] > 0 && where[hash] != block)
-            continue;
         for (size_t i = 0; i < NAMES; i++)
             if (versions[i] > 0 && where[i] == block)
                 versions[i] = 0;
@@ -535,6 +680,9 @@ main(void)
         cmocka_unit_test_setup_teardown(a_name_is_not_found_over_new_bytes, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_refused_write_leaves_the_block, set_up, tear_down),
         cmocka_unit_test_setup_teardown(of_two_of_one_name_the_latest_is_found, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(an_older_one_does_not_come_back, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(doubles_of_a_crash_are_erased_at_opening, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(another_meaning_starts_empty, set_up, tear_down),
         cmocka_unit_test_setup_teardown(one_process_at_a_time, set_up, tear_down),
         cmocka_unit_test_setup_teardown(every_damaged_byte_of_the_index_costs_a_block_at_most,
@@ -542,6 +690,8 @@ main(void)
         cmocka_unit_test_setup_teardown(an_index_cut_short_is_empty, set_up, tear_down),
         cmocka_unit_test_setup_teardown(damaged_data_is_not_found, set_up, tear_down),
         cmocka_unit_test_setup_teardown(failed_syncs_end_all_trust, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_record_that_does_not_fit_is_taken_back, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(a_failed_erase_keeps_the_block, set_up, tear_down),
         cmocka_unit_test_setup_teardown(random_runs_with_restarts, set_up, tear_down),
         cmocka_unit_test_setup_teardown(opening_survives_every_allocation_failure, set_up,
