@@ -6,15 +6,18 @@
  * Prints a line "pair <ours> <anchor>" a round, MB/s, in alternating order.  Ours is the transfer
  * manager with its checksums; the anchor is the plainest code that keeps as many operations in
  * flight: as many threads as the tier's depth, each with one pread() or pwrite() of a block at a
- * time on an O_DIRECT file of its own, and memcpy() for RAM.
+ * time on an O_DIRECT file of its own, and memcpy() for RAM.  A folder where the tier does not keep
+ * O_DIRECT is refused: one side of the ratio would be the page cache.
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -107,6 +110,7 @@ plain_ram(struct bench *bench)
 static bool
 open_plain(struct bench *bench, const char *folder)
 {
+    struct statfs info;
     char path[512];
 
     (void)snprintf(path, sizeof(path), "%s/kvtier-bench-%ld.plain", folder, (long)getpid());
@@ -116,6 +120,11 @@ open_plain(struct bench *bench, const char *folder)
         return false;
     }
     (void)unlink(path);
+    /* Memory takes the flag, too. */
+    if (fstatfs(bench->fd, &info) != 0 || info.f_type == TMPFS_MAGIC) {
+        (void)fprintf(stderr, "host_disk: %s: no disk\n", folder);
+        return false;
+    }
     return fallocate(bench->fd, 0, 0, (off_t)bench->blocks * SIZE) == 0;
 }
 
@@ -167,6 +176,20 @@ warm_up(struct bench *bench)
     return good;
 }
 
+/* A tier leaves O_DIRECT by itself where the file system refuses it. */
+static bool
+stayed_direct(struct bench *bench, const char *folder)
+{
+    struct kvbm_disk_stats stats;
+
+    if (bench->ram)
+        return true;
+    kvbm_disk_stats(bench->other, &stats);
+    if (!stats.direct)
+        (void)fprintf(stderr, "host_disk: %s: no O_DIRECT here\n", folder);
+    return stats.direct;
+}
+
 int
 main(int argc, char **argv)
 {
@@ -188,7 +211,7 @@ main(int argc, char **argv)
             folder = argv[i];
         }
     }
-    if (!open_bench(&bench, folder) || !warm_up(&bench))
+    if (!open_bench(&bench, folder) || !warm_up(&bench) || !stayed_direct(&bench, folder))
         return 1;
     for (unsigned round = 0; round < rounds; round++) {
         double mine = 0;
@@ -205,6 +228,8 @@ main(int argc, char **argv)
         (void)printf("pair %.1f %.1f\n", mine, floor);
         (void)fflush(stdout);
     }
+    if (!stayed_direct(&bench, folder))
+        return 1;
     kvbm_transfer_free(bench.transfer);
     kvbm_storage_close(bench.other);
     kvbm_storage_close(bench.host);
