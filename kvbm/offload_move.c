@@ -55,7 +55,7 @@ settle(struct kvbm_edge_state *edge, const struct passenger *passenger)
  * cannot, the block is good for as long as the process lives. */
 static void
 commit_arrivals(struct kvbm_edge_state *edge, const struct passenger *movers,
-                const struct kvbm_copy *copies, size_t count)
+                const struct kvt_copy *copies, size_t count)
 {
     struct kvbm_storage_name names[KVBM_OFFLOAD_BATCH];
     size_t arrived = 0;
@@ -75,7 +75,7 @@ commit_arrivals(struct kvbm_edge_state *edge, const struct passenger *movers,
 /* Name the arrived blocks in the target; what did not arrive goes back to being free. */
 static void
 register_arrivals(struct kvbm_edge_state *edge, struct passenger *movers,
-                  const struct kvbm_copy *copies, size_t count)
+                  const struct kvt_copy *copies, size_t count)
 {
     struct kvbm_pool *pool = edge->target.pool;
 
@@ -118,7 +118,7 @@ move_to_pool(struct kvbm_edge_state *edge, struct passenger *passengers, size_t 
 {
     struct kvbm_offload *offload = edge->offload;
     struct kvt_handle targets[KVBM_OFFLOAD_BATCH];
-    struct kvbm_copy copies[KVBM_OFFLOAD_BATCH];
+    struct kvt_copy copies[KVBM_OFFLOAD_BATCH];
     const size_t movers = part_movers(edge, passengers, count);
     enum kvt_err rc;
 
@@ -134,7 +134,7 @@ move_to_pool(struct kvbm_edge_state *edge, struct passenger *passengers, size_t 
     }
     for (size_t i = 0; i < movers; i++) {
         passengers[i].target = targets[i];
-        copies[i] = (struct kvbm_copy){passengers[i].source.block, targets[i].block, KVT_OK};
+        copies[i] = (struct kvt_copy){passengers[i].source.block, targets[i].block, KVT_OK};
         rc = kvbm_block_begin(edge->target.pool, targets[i], NULL);
         assert(rc == KVT_OK); /* a freshly allocated block is Reset */
     }
@@ -154,11 +154,11 @@ move_to_pool(struct kvbm_edge_state *edge, struct passenger *passengers, size_t 
 static void
 stage(struct kvbm_edge_state *edge, struct passenger *passengers, size_t count)
 {
-    struct kvbm_copy copies[KVBM_OFFLOAD_BATCH];
+    struct kvt_copy copies[KVBM_OFFLOAD_BATCH];
     enum kvt_err rc;
 
     for (size_t i = 0; i < count; i++)
-        copies[i] = (struct kvbm_copy){passengers[i].source.block, (uint32_t)i, KVT_OK};
+        copies[i] = (struct kvt_copy){passengers[i].source.block, (uint32_t)i, KVT_OK};
     rc = kvbm_transfer_run(edge->offload->options.transfer, &(struct kvbm_transfer_request){
                                                                 .path = edge->path,
                                                                 .source = edge->source.storage,

@@ -7,8 +7,8 @@
 
 /* One step on one hop: its ticket, and which block each of its copies is of. */
 struct leg {
-    struct kvbm_ticket *ticket;
-    struct kvbm_copy *copies;
+    struct kvt_ticket *ticket;
+    struct kvt_copy *copies;
     uint32_t *owners;
     size_t count;
     uint32_t number; /* of the step */
@@ -58,14 +58,14 @@ begin(struct pipeline *pipeline, unsigned hop, uint32_t number)
     leg->number = number;
     leg->count = 0;
     for (uint32_t i = 0; i < request->count; i++) {
-        const struct kvbm_relay *relay = &request->relays[i];
+        const struct kvt_relay *relay = &request->relays[i];
 
         if (relay->status != KVT_OK)
             continue;
         leg->owners[leg->count] = i;
         leg->copies[leg->count++] = hop == 0
-                                        ? (struct kvbm_copy){relay->source, relay->middle, KVT_IO}
-                                        : (struct kvbm_copy){relay->middle, relay->target, KVT_IO};
+                                        ? (struct kvt_copy){relay->source, relay->middle, KVT_IO}
+                                        : (struct kvt_copy){relay->middle, relay->target, KVT_IO};
     }
     if (leg->count == 0)
         return;
@@ -87,12 +87,12 @@ finish(struct pipeline *pipeline, unsigned hop, uint32_t number)
         return;
     assert(leg->number == number);
     do
-        rc = kvbm_transfer_wait(leg->ticket, UINT64_MAX);
+        rc = kvt_ticket_wait(leg->ticket, UINT64_MAX);
     while (rc == KVT_TIMEOUT);
-    kvbm_transfer_release(leg->ticket);
+    kvt_ticket_release(leg->ticket);
     leg->ticket = NULL;
     for (size_t i = 0; i < leg->count; i++) {
-        struct kvbm_relay *relay = &pipeline->request->relays[leg->owners[i]];
+        struct kvt_relay *relay = &pipeline->request->relays[leg->owners[i]];
 
         if (relay->status == KVT_OK)
             relay->status = leg->copies[i].status;

@@ -20,28 +20,18 @@
 
 #define KVBM_PIPELINE_AHEAD 4
 
-struct kvbm_relay {
-    uint32_t source;
-    uint32_t middle;
-    uint32_t target;
-    enum kvt_err status; /* out: of the first hop and layer that failed */
-};
-
-/** Layers below `layers` of every block that has not failed are in the target. */
-typedef void kvbm_pipeline_landed_fn(void *arg, uint32_t layers);
-
 struct kvbm_pipeline_request {
     struct kvbm_transfer *transfer;
     struct kvbm_storage *source;
     struct kvbm_storage *middle; /* host memory */
     struct kvbm_storage *target;
-    struct kvbm_relay *relays;
+    struct kvt_relay *relays;
     size_t count;
     const struct kvbm_layout *source_layout; /* of the source and the middle */
     const struct kvbm_layout *target_layout;
     uint32_t step; /* layers that go together; 0: one */
     enum kvbm_priority priority;
-    kvbm_pipeline_landed_fn *landed; /* may be NULL */
+    kvt_pipeline_landed_fn *landed; /* may be NULL */
     void *arg;
 };
 

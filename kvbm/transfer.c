@@ -38,72 +38,63 @@ kvbm_path_between(const struct kvbm_storage *source, const struct kvbm_storage *
     return KVBM_PATH_H2D;
 }
 
-static void
-ticket_free(struct kvbm_ticket *ticket)
+/* A ticket of a path: what is asked for, and the next one in its queue. */
+static struct kvbm_transfer_ticket *
+ticket_of(struct kvt_ticket *ticket)
 {
-    (void)pthread_cond_destroy(&ticket->shared.finished);
-    (void)pthread_mutex_destroy(&ticket->shared.lock);
+    return (struct kvbm_transfer_ticket *)ticket;
+}
+
+static void
+ticket_destroy(struct kvt_ticket *ticket)
+{
+    kvbm_ticket_fini(ticket);
     kvt_free(ticket);
 }
 
-static struct kvbm_ticket *
+static bool path_withdraw(struct kvbm_transfer_path *path, struct kvbm_transfer_ticket *ticket);
+
+static bool
+ticket_withdraw(struct kvt_ticket *head)
+{
+    struct kvbm_transfer_ticket *ticket = ticket_of(head);
+    const bool withdrawn = path_withdraw(ticket->path, ticket);
+
+    for (size_t i = 0; i < ticket->request.count; i++)
+        ticket->request.copies[i].status = KVT_CANCELLED;
+    atomic_fetch_add(&ticket->path->cancelled, 1);
+    return withdrawn;
+}
+
+static const struct kvbm_ticket_ops ticket_ops = {
+    .withdraw = ticket_withdraw,
+    .destroy = ticket_destroy,
+};
+
+static struct kvbm_transfer_ticket *
 ticket_new(const struct kvbm_transfer_request *request, struct kvbm_transfer_path *path)
 {
-    struct kvbm_ticket *ticket = kvt_calloc(1, sizeof(*ticket));
+    const struct kvbm_ticket_ear ear = {request->done, request->arg, request->event_fd};
+    struct kvbm_transfer_ticket *ticket = kvt_calloc(1, sizeof(*ticket));
 
     if (ticket == NULL)
         return NULL;
     ticket->request = *request;
     ticket->path = path;
-    ticket->shared.state = KVBM_TICKET_QUEUED;
-    ticket->shared.owners = 2;
-    if (pthread_mutex_init(&ticket->shared.lock, NULL) != 0)
-        goto fail;
-    if (!kvt_cond_init(&ticket->shared.finished))
-        goto fail_cond;
-    return ticket;
-
-fail_cond:
-    (void)pthread_mutex_destroy(&ticket->shared.lock);
-fail:
+    if (kvbm_ticket_init(&ticket->head, &ticket_ops, &ear) == KVT_OK)
+        return ticket;
     kvt_free(ticket);
     return NULL;
 }
 
-/* Say how it ended, first to `done` and then to those who wait, and let go of it for the queue:
- * once a waiter knows, the ticket is its own. */
 static void
-ticket_finish(struct kvbm_ticket *ticket, enum kvt_err result)
-{
-    unsigned owners;
-
-    if (ticket->request.done != NULL)
-        ticket->request.done(ticket->request.arg);
-    (void)pthread_mutex_lock(&ticket->shared.lock);
-    ticket->shared.state = KVBM_TICKET_FINISHED;
-    ticket->shared.result = result;
-    owners = --ticket->shared.owners;
-    (void)pthread_cond_broadcast(&ticket->shared.finished);
-    (void)pthread_mutex_unlock(&ticket->shared.lock);
-    assert(owners == 1); /* it can only be released when it is finished */
-}
-
-static void
-ticket_set_state(struct kvbm_ticket *ticket, enum kvbm_ticket_state state)
-{
-    (void)pthread_mutex_lock(&ticket->shared.lock);
-    ticket->shared.state = state;
-    (void)pthread_mutex_unlock(&ticket->shared.lock);
-}
-
-static void
-execute(struct kvbm_transfer_path *path, struct kvbm_ticket *ticket)
+execute(struct kvbm_transfer_path *path, struct kvbm_transfer_ticket *ticket)
 {
     const struct kvbm_transfer_request *request = &ticket->request;
     enum kvt_err result = KVT_OK;
     size_t good = 0;
 
-    kvbm_transfer_execute(path, request, &ticket->unwanted);
+    kvbm_transfer_execute(path, request, &ticket->head.unwanted);
     for (size_t i = 0; i < request->count; i++) {
         if (request->copies[i].status == KVT_OK)
             good++;
@@ -116,30 +107,47 @@ execute(struct kvbm_transfer_path *path, struct kvbm_ticket *ticket)
         atomic_fetch_add(&path->cancelled, 1);
     else
         atomic_fetch_add(&path->failed, request->count - good);
-    ticket_finish(ticket, result);
+    kvbm_ticket_finish(&ticket->head, result, true);
 }
 
-/* The oldest of the highest priority, or NULL when the path ends. */
-static struct kvbm_ticket *
-path_take(struct kvbm_transfer_path *path)
+/* Out of the queue: the oldest of the highest priority, or NULL. */
+static struct kvbm_transfer_ticket *
+path_pop_locked(struct kvbm_transfer_path *path)
 {
-    struct kvbm_ticket *ticket = NULL;
+    for (int i = KVBM_PRIORITY_COUNT - 1; i >= 0; i--) {
+        struct kvbm_transfer_ticket *ticket = path->shared.first[i];
 
-    (void)pthread_mutex_lock(&path->shared.lock);
-    while (path->shared.count == 0 && !path->shared.closed)
-        (void)pthread_cond_wait(&path->shared.work, &path->shared.lock);
-    for (int i = KVBM_PRIORITY_COUNT - 1; i >= 0 && ticket == NULL; i--) {
-        ticket = path->shared.first[i];
         if (ticket == NULL)
             continue;
         path->shared.first[i] = ticket->next;
         if (ticket->next == NULL)
             path->shared.last[i] = &path->shared.first[i];
         path->shared.count--;
-        ticket_set_state(ticket, KVBM_TICKET_RUNNING);
         (void)pthread_cond_signal(&path->shared.room);
+        return ticket;
     }
-    (void)pthread_mutex_unlock(&path->shared.lock);
+    return NULL;
+}
+
+/* What is to be done next, or NULL when the path ends.  One that a canceller has begun is his; he
+ * asks for this lock before he finishes it, so that it is still there. */
+static struct kvbm_transfer_ticket *
+path_take(struct kvbm_transfer_path *path)
+{
+    struct kvbm_transfer_ticket *ticket;
+    bool mine = false;
+
+    do {
+        (void)pthread_mutex_lock(&path->shared.lock);
+        while (path->shared.count == 0 && !path->shared.closed)
+            (void)pthread_cond_wait(&path->shared.work, &path->shared.lock);
+        ticket = path_pop_locked(path);
+        if (ticket != NULL)
+            mine = kvbm_ticket_begin(&ticket->head);
+        (void)pthread_mutex_unlock(&path->shared.lock);
+        if (ticket != NULL && !mine)
+            kvbm_ticket_let_go(&ticket->head);
+    } while (ticket != NULL && !mine);
     return ticket;
 }
 
@@ -147,7 +155,7 @@ static void *
 path_run(void *arg)
 {
     struct kvbm_transfer_path *path = arg;
-    struct kvbm_ticket *ticket;
+    struct kvbm_transfer_ticket *ticket;
 
     while ((ticket = path_take(path)) != NULL)
         execute(path, ticket);
@@ -155,7 +163,7 @@ path_run(void *arg)
 }
 
 static enum kvt_err
-path_put(struct kvbm_transfer_path *path, struct kvbm_ticket *ticket, uint64_t wait_ms)
+path_put(struct kvbm_transfer_path *path, struct kvbm_transfer_ticket *ticket, uint64_t wait_ms)
 {
     const struct timespec deadline = kvt_cond_deadline(wait_ms);
     const enum kvbm_priority priority = ticket->request.priority;
@@ -181,27 +189,26 @@ path_put(struct kvbm_transfer_path *path, struct kvbm_ticket *ticket, uint64_t w
 
 /* Out of the queue again; false when its thread has it. */
 static bool
-path_withdraw(struct kvbm_transfer_path *path, struct kvbm_ticket *ticket)
+path_withdraw(struct kvbm_transfer_path *path, struct kvbm_transfer_ticket *ticket)
 {
     const enum kvbm_priority priority = ticket->request.priority;
-    struct kvbm_ticket **at;
+    struct kvbm_transfer_ticket **at;
+    bool found;
 
     (void)pthread_mutex_lock(&path->shared.lock);
     at = &path->shared.first[priority];
     while (*at != NULL && *at != ticket)
         at = &(*at)->next;
-    if (*at == ticket) {
+    found = *at == ticket;
+    if (found) {
         *at = ticket->next;
         if (path->shared.last[priority] == &ticket->next)
             path->shared.last[priority] = at;
         path->shared.count--;
-        ticket_set_state(ticket, KVBM_TICKET_RUNNING); /* nobody else may take it now */
         (void)pthread_cond_signal(&path->shared.room);
-        (void)pthread_mutex_unlock(&path->shared.lock);
-        return true;
     }
     (void)pthread_mutex_unlock(&path->shared.lock);
-    return false;
+    return found;
 }
 
 static enum kvt_err
@@ -363,7 +370,7 @@ check_request(const struct kvbm_transfer *transfer, const struct kvbm_transfer_r
 enum kvt_err
 kvbm_transfer_start_wait(struct kvbm_transfer *transfer,
                          const struct kvbm_transfer_request *request, uint64_t wait_ms,
-                         struct kvbm_ticket **out)
+                         struct kvt_ticket **out)
 {
     enum kvt_err rc;
 
@@ -376,9 +383,9 @@ kvbm_transfer_start_wait(struct kvbm_transfer *transfer,
 
 enum kvt_err
 kvbm_transfer_enqueue(struct kvbm_transfer *transfer, const struct kvbm_transfer_request *request,
-                      uint64_t wait_ms, struct kvbm_ticket **out)
+                      uint64_t wait_ms, struct kvt_ticket **out)
 {
-    struct kvbm_ticket *ticket;
+    struct kvbm_transfer_ticket *ticket;
     enum kvt_err rc;
 
     *out = NULL;
@@ -387,74 +394,24 @@ kvbm_transfer_enqueue(struct kvbm_transfer *transfer, const struct kvbm_transfer
         return KVT_NOMEM;
     rc = path_put(ticket->path, ticket, wait_ms);
     if (rc != KVT_OK) {
-        ticket_free(ticket);
+        ticket_destroy(&ticket->head);
         return rc;
     }
-    *out = ticket;
+    *out = &ticket->head;
     return KVT_OK;
 }
 
 enum kvt_err
 kvbm_transfer_start(struct kvbm_transfer *transfer, const struct kvbm_transfer_request *request,
-                    struct kvbm_ticket **ticket)
+                    struct kvt_ticket **ticket)
 {
     return kvbm_transfer_start_wait(transfer, request, 0, ticket);
 }
 
 enum kvt_err
-kvbm_transfer_wait(struct kvbm_ticket *ticket, uint64_t wait_ms)
-{
-    const struct timespec deadline = kvt_cond_deadline(wait_ms);
-    enum kvt_err rc;
-
-    (void)pthread_mutex_lock(&ticket->shared.lock);
-    while (ticket->shared.state != KVBM_TICKET_FINISHED &&
-           kvt_cond_wait(&ticket->shared.finished, &ticket->shared.lock, &deadline))
-        continue;
-    rc = ticket->shared.state == KVBM_TICKET_FINISHED ? ticket->shared.result : KVT_TIMEOUT;
-    (void)pthread_mutex_unlock(&ticket->shared.lock);
-    return rc;
-}
-
-enum kvt_err
-kvbm_transfer_cancel(struct kvbm_ticket *ticket)
-{
-    struct kvbm_transfer_path *path = ticket->path;
-    bool finished;
-
-    (void)pthread_mutex_lock(&ticket->shared.lock);
-    finished = ticket->shared.state == KVBM_TICKET_FINISHED;
-    (void)pthread_mutex_unlock(&ticket->shared.lock);
-    if (finished || !path_withdraw(path, ticket)) {
-        atomic_store(&ticket->unwanted, true);
-        return KVT_BUSY;
-    }
-    for (size_t i = 0; i < ticket->request.count; i++)
-        ticket->request.copies[i].status = KVT_CANCELLED;
-    atomic_fetch_add(&path->cancelled, 1);
-    ticket_finish(ticket, KVT_CANCELLED);
-    return KVT_OK;
-}
-
-void
-kvbm_transfer_release(struct kvbm_ticket *ticket)
-{
-    unsigned owners;
-
-    if (ticket == NULL)
-        return;
-    (void)pthread_mutex_lock(&ticket->shared.lock);
-    assert(ticket->shared.state == KVBM_TICKET_FINISHED);
-    owners = --ticket->shared.owners;
-    (void)pthread_mutex_unlock(&ticket->shared.lock);
-    assert(owners == 0);
-    ticket_free(ticket);
-}
-
-enum kvt_err
 kvbm_transfer_run(struct kvbm_transfer *transfer, const struct kvbm_transfer_request *request)
 {
-    struct kvbm_ticket *ticket;
+    struct kvt_ticket *ticket;
     enum kvt_err rc;
 
     do
@@ -467,15 +424,15 @@ kvbm_transfer_run(struct kvbm_transfer *transfer, const struct kvbm_transfer_req
     }
     /* Storage I/O ends by itself, so this does too. */
     do
-        rc = kvbm_transfer_wait(ticket, UINT64_MAX);
+        rc = kvt_ticket_wait(ticket, UINT64_MAX);
     while (rc == KVT_TIMEOUT);
-    kvbm_transfer_release(ticket);
+    kvt_ticket_release(ticket);
     return rc;
 }
 
 enum kvt_err
 kvbm_copy_blocks(struct kvbm_transfer *transfer, struct kvbm_storage *source,
-                 struct kvbm_storage *target, struct kvbm_copy *copies, size_t count)
+                 struct kvbm_storage *target, struct kvt_copy *copies, size_t count)
 {
     return kvbm_transfer_run(transfer, &(struct kvbm_transfer_request){
                                            .path = kvbm_path_between(source, target),
@@ -489,7 +446,7 @@ kvbm_copy_blocks(struct kvbm_transfer *transfer, struct kvbm_storage *source,
 enum kvt_err
 kvbm_copy_blocks_by_layer(struct kvbm_transfer *transfer, struct kvbm_storage *source,
                           struct kvbm_storage *target, const struct kvbm_layout *layout,
-                          uint32_t layer, uint32_t layers, struct kvbm_copy *copies, size_t count)
+                          uint32_t layer, uint32_t layers, struct kvt_copy *copies, size_t count)
 {
     return kvbm_transfer_run(transfer, &(struct kvbm_transfer_request){
                                            .path = kvbm_path_between(source, target),

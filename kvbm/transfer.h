@@ -11,12 +11,8 @@
  * half of them is on its second hop, on that hop's own path, the other half is filled.
  *
  * Ownership: a request's copy array, storages and layouts are borrowed until the ticket is
- *            finished; the caller keeps the blocks held that long.  A ticket belongs to the caller
- *            until kvbm_transfer_release(), which is only legal when it is finished (asserted) and
- *            every other call with it has returned: a cancel, too, still reads what it found over.
- * Threads:   any thread may start, wait and cancel.  `done` runs on the path's thread (on the
- *            canceller's for a ticket that was taken back) with no lock held; it must not wait for
- *            tickets.
+ *            finished; the caller keeps the blocks held that long.  Tickets: kvtier/ticket.h.
+ * Threads:   any thread may start, wait and cancel.
  * Limits:    `queue_max` tickets wait on one path; more is KVT_AGAIN.  Within a path the higher
  *            priority goes first, and of one priority the older.  KVBM_TRANSFER_COPIES_MAX blocks a
  *            request.  Without bounce buffers not both ends may lie outside host memory, and no
@@ -33,6 +29,7 @@
 #include "kvbm/layout.h"
 #include "kvbm/storage.h"
 #include "kvtier/error.h"
+#include "kvtier/transfer.h"
 
 #define KVBM_TRANSFER_COPIES_MAX 4096 /* blocks in one request */
 #define KVBM_TRANSFER_BOUNCE_MIN 14   /* blocks of bounce buffers: two for each path */
@@ -56,22 +53,12 @@ enum kvbm_priority {
 };
 
 struct kvbm_transfer;
-struct kvbm_ticket;
-
-struct kvbm_copy {
-    uint32_t source;
-    uint32_t target;
-    enum kvt_err status; /* out */
-};
-
-/** Every copy's status is written; the ticket is finished right after this returns. */
-typedef void kvbm_transfer_done_fn(void *arg);
 
 struct kvbm_transfer_request {
     enum kvbm_path path;
     struct kvbm_storage *source;
     struct kvbm_storage *target; /* without layouts: same block size as the source */
-    struct kvbm_copy *copies;
+    struct kvt_copy *copies;
     size_t count;
     enum kvbm_priority priority;
     /* Both or none.  They say what lies where in a storage's block (kvbm_layout_packed_offset());
@@ -80,8 +67,9 @@ struct kvbm_transfer_request {
     const struct kvbm_layout *target_layout;
     uint32_t layer; /* with layouts: layers [layer, layer + layers) */
     uint32_t layers;
-    kvbm_transfer_done_fn *done; /* may be NULL */
+    kvt_ticket_done_fn *done; /* may be NULL */
     void *arg;
+    int event_fd; /* of eventfd(2): 1 is added when it ends; 0: none */
 };
 
 struct kvbm_transfer_stats {
@@ -127,24 +115,12 @@ void kvbm_transfer_free(struct kvbm_transfer *transfer);
  */
 KVT_NODISCARD enum kvt_err kvbm_transfer_start(struct kvbm_transfer *transfer,
                                                const struct kvbm_transfer_request *request,
-                                               struct kvbm_ticket **ticket);
+                                               struct kvt_ticket **ticket);
 
 /** The same, waiting up to `wait_ms` for room in the queue. */
 KVT_NODISCARD enum kvt_err kvbm_transfer_start_wait(struct kvbm_transfer *transfer,
                                                     const struct kvbm_transfer_request *request,
-                                                    uint64_t wait_ms, struct kvbm_ticket **ticket);
-
-/** Wait until the ticket is finished: KVT_OK (every copy), the status of the first that failed,
- *  KVT_CANCELLED, or KVT_TIMEOUT (it is not finished). */
-KVT_NODISCARD enum kvt_err kvbm_transfer_wait(struct kvbm_ticket *ticket, uint64_t wait_ms);
-
-/** Take back a ticket.  KVT_OK: no thread had begun it; it is finished as cancelled, nothing was
- *  copied.  KVT_BUSY: it has begun or is finished; wait for it.  Copies it had not come to are
- *  KVT_CANCELLED then. */
-enum kvt_err kvbm_transfer_cancel(struct kvbm_ticket *ticket);
-
-/** NULL is allowed. */
-void kvbm_transfer_release(struct kvbm_ticket *ticket);
+                                                    uint64_t wait_ms, struct kvt_ticket **ticket);
 
 /** Start, wait for room in the queue and for the end. */
 KVT_NODISCARD enum kvt_err kvbm_transfer_run(struct kvbm_transfer *transfer,
@@ -153,14 +129,14 @@ KVT_NODISCARD enum kvt_err kvbm_transfer_run(struct kvbm_transfer *transfer,
 /** Whole blocks as they are, over the path that leads there, to the end. */
 KVT_NODISCARD enum kvt_err kvbm_copy_blocks(struct kvbm_transfer *transfer,
                                             struct kvbm_storage *source,
-                                            struct kvbm_storage *target, struct kvbm_copy *copies,
+                                            struct kvbm_storage *target, struct kvt_copy *copies,
                                             size_t count);
 
 /** Layers [layer, layer + layers) of blocks of one layout, likewise. */
 KVT_NODISCARD enum kvt_err
 kvbm_copy_blocks_by_layer(struct kvbm_transfer *transfer, struct kvbm_storage *source,
                           struct kvbm_storage *target, const struct kvbm_layout *layout,
-                          uint32_t layer, uint32_t layers, struct kvbm_copy *copies, size_t count);
+                          uint32_t layer, uint32_t layers, struct kvt_copy *copies, size_t count);
 
 void kvbm_transfer_stats(struct kvbm_transfer *transfer, enum kvbm_path path,
                          struct kvbm_transfer_stats *stats);

@@ -23,7 +23,7 @@ struct parts {
     bool writing;
     size_t count;
     struct kvbm_storage_io ios[PARTS_MAX];
-    struct kvbm_copy *owners[PARTS_MAX];
+    struct kvt_copy *owners[PARTS_MAX];
 };
 
 static void
@@ -67,7 +67,7 @@ kvbm_transfer_bytes(const struct kvbm_transfer_request *request)
 }
 
 static void
-settle(struct kvbm_copy *copy, enum kvt_err status)
+settle(struct kvt_copy *copy, enum kvt_err status)
 {
     if (copy->status == KVT_OK)
         copy->status = status;
@@ -88,7 +88,7 @@ flush(struct parts *parts)
 }
 
 static void
-add(struct parts *parts, struct kvbm_copy *owner, struct kvbm_storage_io io)
+add(struct parts *parts, struct kvt_copy *owner, struct kvbm_storage_io io)
 {
     if (parts->count == PARTS_MAX)
         flush(parts);
@@ -98,7 +98,7 @@ add(struct parts *parts, struct kvbm_copy *owner, struct kvbm_storage_io io)
 
 /* One end at least is in host memory: the other end's storage moves the bytes to or from there. */
 static void
-copy_whole(const struct kvbm_transfer_request *request, struct kvbm_copy *copies, size_t count)
+copy_whole(const struct kvbm_transfer_request *request, struct kvt_copy *copies, size_t count)
 {
     const bool into_memory = kvbm_storage_address(request->target, copies[0].target) != NULL;
     struct parts parts = {
@@ -119,7 +119,7 @@ copy_whole(const struct kvbm_transfer_request *request, struct kvbm_copy *copies
 
 /* The same from one layout to another, run by run. */
 static void
-copy_runs(const struct kvbm_transfer_request *request, struct kvbm_copy *copies, size_t count)
+copy_runs(const struct kvbm_transfer_request *request, struct kvt_copy *copies, size_t count)
 {
     const bool into_memory = kvbm_storage_address(request->target, copies[0].target) != NULL;
     const bool out_of_memory = kvbm_storage_address(request->source, copies[0].source) != NULL;
@@ -155,7 +155,7 @@ copy_runs(const struct kvbm_transfer_request *request, struct kvbm_copy *copies,
 }
 
 static void
-copy_through_memory(const struct kvbm_transfer_request *request, struct kvbm_copy *copies,
+copy_through_memory(const struct kvbm_transfer_request *request, struct kvt_copy *copies,
                     size_t count)
 {
     if (request->source_layout == NULL)
@@ -167,7 +167,7 @@ copy_through_memory(const struct kvbm_transfer_request *request, struct kvbm_cop
 /* False: the two storages cannot do it between themselves; nothing was done. */
 static bool
 flush_moves(const struct kvbm_transfer_request *request, struct kvbm_storage_move *moves,
-            struct kvbm_copy **owners, size_t count)
+            struct kvt_copy **owners, size_t count)
 {
     if (count > 0 && !kvbm_storage_move(request->target, request->source, moves, count))
         return false;
@@ -177,10 +177,10 @@ flush_moves(const struct kvbm_transfer_request *request, struct kvbm_storage_mov
 }
 
 static bool
-copy_between(const struct kvbm_transfer_request *request, struct kvbm_copy *copies, size_t count)
+copy_between(const struct kvbm_transfer_request *request, struct kvt_copy *copies, size_t count)
 {
     struct kvbm_storage_move moves[PARTS_MAX];
-    struct kvbm_copy *owners[PARTS_MAX];
+    struct kvt_copy *owners[PARTS_MAX];
     size_t ready = 0;
 
     for (size_t i = 0; i < count; i++) {
@@ -221,11 +221,11 @@ copy_between(const struct kvbm_transfer_request *request, struct kvbm_copy *copi
 
 /* Half of a path's bounce buffers, and what is in it. */
 struct half {
-    struct kvbm_ticket *ticket; /* of the second hop; NULL: nothing flies */
-    uint32_t first;             /* its blocks */
+    struct kvt_ticket *ticket; /* of the second hop; NULL: nothing flies */
+    uint32_t first;            /* its blocks */
     size_t count;
-    struct kvbm_copy hops[SLICE_MAX];
-    struct kvbm_copy *owners[SLICE_MAX];
+    struct kvt_copy hops[SLICE_MAX];
+    struct kvt_copy *owners[SLICE_MAX];
 };
 
 /* A disk must find whole parts on its side of the bounce buffers. */
@@ -244,9 +244,9 @@ land(struct half *half)
     if (half->ticket == NULL)
         return;
     do
-        rc = kvbm_transfer_wait(half->ticket, UINT64_MAX);
+        rc = kvt_ticket_wait(half->ticket, UINT64_MAX);
     while (rc == KVT_TIMEOUT);
-    kvbm_transfer_release(half->ticket);
+    kvt_ticket_release(half->ticket);
     half->ticket = NULL;
     for (size_t i = 0; i < half->count; i++)
         settle(half->owners[i], half->hops[i].status);
@@ -264,6 +264,7 @@ send_on(struct kvbm_transfer_path *path, const struct kvbm_transfer_request *req
     second.copies = half->hops;
     second.count = half->count;
     second.done = NULL;
+    second.event_fd = 0;
     second.path = kvbm_path_between(second.source, second.target);
     /* A path that waited for itself would wait for ever. */
     if (second.path != path->which &&
@@ -279,7 +280,7 @@ send_on(struct kvbm_transfer_path *path, const struct kvbm_transfer_request *req
 /* Fill one half from the source; only what arrived whole goes on. */
 static void
 fetch(struct kvbm_transfer_path *path, const struct kvbm_transfer_request *request,
-      struct half *half, struct kvbm_copy *copies, size_t count)
+      struct half *half, struct kvt_copy *copies, size_t count)
 {
     struct kvbm_transfer_request first = *request;
     size_t good = 0;
@@ -287,13 +288,13 @@ fetch(struct kvbm_transfer_path *path, const struct kvbm_transfer_request *reque
     first.target = path->bounce.storage;
     first.target_layout = bounce_layout(request);
     for (size_t i = 0; i < count; i++)
-        half->hops[i] = (struct kvbm_copy){copies[i].source, half->first + (uint32_t)i, KVT_OK};
+        half->hops[i] = (struct kvt_copy){copies[i].source, half->first + (uint32_t)i, KVT_OK};
     copy_through_memory(&first, half->hops, count);
     for (size_t i = 0; i < count; i++) {
         settle(&copies[i], half->hops[i].status);
         if (half->hops[i].status != KVT_OK)
             continue;
-        half->hops[good] = (struct kvbm_copy){half->hops[i].target, copies[i].target, KVT_IO};
+        half->hops[good] = (struct kvt_copy){half->hops[i].target, copies[i].target, KVT_IO};
         half->owners[good++] = &copies[i];
     }
     half->count = good;
@@ -301,7 +302,7 @@ fetch(struct kvbm_transfer_path *path, const struct kvbm_transfer_request *reque
 
 static void
 copy_bouncing(struct kvbm_transfer_path *path, const struct kvbm_transfer_request *request,
-              struct kvbm_copy *copies, size_t count)
+              struct kvt_copy *copies, size_t count)
 {
     const uint32_t room = path->bounce.count / 2;
     const size_t step = room < SLICE_MAX ? room : SLICE_MAX;
@@ -322,7 +323,7 @@ copy_bouncing(struct kvbm_transfer_path *path, const struct kvbm_transfer_reques
 
 static void
 copy_slice(struct kvbm_transfer_path *path, const struct kvbm_transfer_request *request,
-           struct kvbm_copy *copies, size_t count)
+           struct kvt_copy *copies, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         copies[i].status = KVT_OK;

@@ -16,23 +16,14 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "kvbm/ticket.h"
 #include "kvbm/transfer.h"
 
-enum kvbm_ticket_state { KVBM_TICKET_QUEUED, KVBM_TICKET_RUNNING, KVBM_TICKET_FINISHED };
-
-struct kvbm_ticket {
-    struct kvbm_transfer_request request;
+struct kvbm_transfer_ticket {
+    struct kvt_ticket head;
+    struct kvbm_transfer_request request; /* read-only while queued */
     struct kvbm_transfer_path *path;
-    struct kvbm_ticket *next; /* in the path's queue, behind the path's lock */
-    _Atomic bool unwanted;    /* cancelled after it had begun */
-
-    struct {
-        pthread_mutex_t lock; /* guards this struct; `request` is read-only while queued */
-        pthread_cond_t finished;
-        enum kvbm_ticket_state state;
-        enum kvt_err result;
-        unsigned owners; /* the caller, and the queue until the ticket is finished */
-    } shared;
+    struct kvbm_transfer_ticket *next; /* in the path's queue, behind the path's lock */
 };
 
 /* The bounce buffers of one path: blocks [first, first + count) of the manager's. */
@@ -59,8 +50,8 @@ struct kvbm_transfer_path {
         pthread_mutex_t lock; /* guards this struct */
         pthread_cond_t work;  /* a ticket, or time to stop */
         pthread_cond_t room;
-        struct kvbm_ticket *first[KVBM_PRIORITY_COUNT];
-        struct kvbm_ticket **last[KVBM_PRIORITY_COUNT];
+        struct kvbm_transfer_ticket *first[KVBM_PRIORITY_COUNT];
+        struct kvbm_transfer_ticket **last[KVBM_PRIORITY_COUNT];
         size_t count;
         bool closed;
     } shared;
@@ -78,7 +69,7 @@ void kvbm_transfer_execute(struct kvbm_transfer_path *path,
 /** kvbm_transfer_start_wait() of a request that was checked as part of another. */
 KVT_NODISCARD enum kvt_err kvbm_transfer_enqueue(struct kvbm_transfer *transfer,
                                                  const struct kvbm_transfer_request *request,
-                                                 uint64_t wait_ms, struct kvbm_ticket **ticket);
+                                                 uint64_t wait_ms, struct kvt_ticket **ticket);
 
 /** A disk moves whole parts only: what changes its layout on the way there is changed in host
  *  memory of ours. */

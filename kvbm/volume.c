@@ -8,22 +8,13 @@
 #include "base/alloc.h"
 #include "base/cond.h"
 #include "base/queue.h"
+#include "kvbm/ticket.h"
 
 enum { IDLE_WAIT = 1000 /* ms a volume's thread waits for work before it looks again */ };
 
-enum ticket_state { QUEUED, RUNNING, FINISHED };
-
-struct kvbm_volume_ticket {
+struct ticket {
+    struct kvt_ticket head;
     struct kvbm_volume_request request;
-    _Atomic bool cancelled;
-
-    struct {
-        pthread_mutex_t lock; /* guards this struct */
-        pthread_cond_t finished;
-        enum ticket_state state;
-        enum kvt_err result;
-        unsigned owners; /* the caller, and the queue until the thread let go of it */
-    } shared;
 };
 
 struct entry {
@@ -63,124 +54,47 @@ kvbm_volume_close(struct kvbm_volume *volume)
 /* Tickets ---------------------------------------------------------------------------------- */
 
 static void
-ticket_free(struct kvbm_volume_ticket *ticket)
+ticket_destroy(struct kvt_ticket *ticket)
 {
-    (void)pthread_cond_destroy(&ticket->shared.finished);
-    (void)pthread_mutex_destroy(&ticket->shared.lock);
+    kvbm_ticket_fini(ticket);
     kvt_free(ticket);
 }
 
-/* The last of the two owners frees it. */
 static void
-ticket_let_go(struct kvbm_volume_ticket *ticket)
-{
-    unsigned owners;
-
-    (void)pthread_mutex_lock(&ticket->shared.lock);
-    owners = --ticket->shared.owners;
-    (void)pthread_mutex_unlock(&ticket->shared.lock);
-    if (owners == 0)
-        ticket_free(ticket);
-}
-
-static struct kvbm_volume_ticket *
-ticket_new(const struct kvbm_volume_request *request)
-{
-    struct kvbm_volume_ticket *ticket = kvt_calloc(1, sizeof(*ticket));
-
-    if (ticket == NULL)
-        return NULL;
-    ticket->request = *request;
-    ticket->shared.state = QUEUED;
-    ticket->shared.owners = 2;
-    if (pthread_mutex_init(&ticket->shared.lock, NULL) != 0)
-        goto fail;
-    if (!kvt_cond_init(&ticket->shared.finished))
-        goto fail_cond;
-    return ticket;
-
-fail_cond:
-    (void)pthread_mutex_destroy(&ticket->shared.lock);
-fail:
-    kvt_free(ticket);
-    return NULL;
-}
-
-static void
-cancel_items(struct kvbm_volume_item *items, size_t count)
+cancel_items(struct kvt_volume_item *items, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         items[i].status = KVT_CANCELLED;
 }
 
+/* It stays in its queue, whose thread lets go of it. */
 static bool
-ticket_begin(struct kvbm_volume_ticket *ticket)
+ticket_withdraw(struct kvt_ticket *head)
 {
-    bool mine;
+    struct ticket *ticket = (struct ticket *)head;
 
-    (void)pthread_mutex_lock(&ticket->shared.lock);
-    mine = ticket->shared.state == QUEUED;
-    if (mine)
-        ticket->shared.state = RUNNING;
-    (void)pthread_mutex_unlock(&ticket->shared.lock);
-    return mine;
+    cancel_items(ticket->request.items, ticket->request.count);
+    return false;
 }
 
-static void
-ticket_finish(struct kvbm_volume_ticket *ticket, enum kvt_err result)
+static const struct kvbm_ticket_ops ticket_ops = {
+    .withdraw = ticket_withdraw,
+    .destroy = ticket_destroy,
+};
+
+static struct ticket *
+ticket_new(const struct kvbm_volume_request *request)
 {
-    (void)pthread_mutex_lock(&ticket->shared.lock);
-    ticket->shared.state = FINISHED;
-    ticket->shared.result = result;
-    (void)pthread_cond_broadcast(&ticket->shared.finished);
-    (void)pthread_mutex_unlock(&ticket->shared.lock);
-}
-
-enum kvt_err
-kvbm_volume_wait(struct kvbm_volume_ticket *ticket, uint64_t wait_ms)
-{
-    const struct timespec deadline = kvt_cond_deadline(wait_ms);
-    enum kvt_err rc;
-
-    (void)pthread_mutex_lock(&ticket->shared.lock);
-    while (ticket->shared.state != FINISHED &&
-           kvt_cond_wait(&ticket->shared.finished, &ticket->shared.lock, &deadline))
-        continue;
-    rc = ticket->shared.state == FINISHED ? ticket->shared.result : KVT_TIMEOUT;
-    (void)pthread_mutex_unlock(&ticket->shared.lock);
-    return rc;
-}
-
-enum kvt_err
-kvbm_volume_cancel(struct kvbm_volume_ticket *ticket)
-{
-    enum kvt_err rc = KVT_BUSY;
-
-    atomic_store(&ticket->cancelled, true);
-    (void)pthread_mutex_lock(&ticket->shared.lock);
-    if (ticket->shared.state == QUEUED) {
-        cancel_items(ticket->request.items, ticket->request.count);
-        ticket->shared.state = FINISHED;
-        ticket->shared.result = KVT_CANCELLED;
-        (void)pthread_cond_broadcast(&ticket->shared.finished);
-        rc = KVT_OK;
-    }
-    (void)pthread_mutex_unlock(&ticket->shared.lock);
-    return rc;
-}
-
-void
-kvbm_volume_release(struct kvbm_volume_ticket *ticket)
-{
-    bool finished;
+    const struct kvbm_ticket_ear ear = {request->done, request->arg, request->event_fd};
+    struct ticket *ticket = kvt_calloc(1, sizeof(*ticket));
 
     if (ticket == NULL)
-        return;
-    (void)pthread_mutex_lock(&ticket->shared.lock);
-    finished = ticket->shared.state == FINISHED;
-    (void)pthread_mutex_unlock(&ticket->shared.lock);
-    assert(finished);
-    ticket_let_go(ticket);
+        return NULL;
+    ticket->request = *request;
+    if (kvbm_ticket_init(&ticket->head, &ticket_ops, &ear) == KVT_OK)
+        return ticket;
+    kvt_free(ticket);
+    return NULL;
 }
 
 /* A volume's thread ------------------------------------------------------------------------ */
@@ -204,7 +118,7 @@ count_item(struct entry *entry, enum kvbm_volume_verb verb, enum kvt_err status)
 }
 
 static void
-run_slice(struct entry *entry, enum kvbm_volume_verb verb, struct kvbm_volume_item *items,
+run_slice(struct entry *entry, enum kvbm_volume_verb verb, struct kvt_volume_item *items,
           size_t count)
 {
     const struct kvbm_volume_driver *driver = entry->volume->driver;
@@ -223,7 +137,7 @@ run_slice(struct entry *entry, enum kvbm_volume_verb verb, struct kvbm_volume_it
 }
 
 static void
-execute(struct entry *entry, struct kvbm_volume_ticket *ticket)
+execute(struct entry *entry, struct ticket *ticket)
 {
     const struct kvbm_volume_request *request = &ticket->request;
     enum kvt_err result = KVT_OK;
@@ -231,7 +145,7 @@ execute(struct entry *entry, struct kvbm_volume_ticket *ticket)
     for (size_t at = 0; at < request->count; at += KVBM_VOLUME_SLICE) {
         const size_t left = request->count - at;
 
-        if (atomic_load(&entry->cancel) || atomic_load(&ticket->cancelled)) {
+        if (atomic_load(&entry->cancel) || atomic_load(&ticket->head.unwanted)) {
             cancel_items(request->items + at, left);
             atomic_fetch_add(&entry->counts.cancelled, left);
             break;
@@ -242,7 +156,7 @@ execute(struct entry *entry, struct kvbm_volume_ticket *ticket)
     for (size_t i = 0; i < request->count && result == KVT_OK; i++)
         if (request->items[i].status != KVT_EXISTS)
             result = request->items[i].status;
-    ticket_finish(ticket, result);
+    kvbm_ticket_finish(&ticket->head, result, true);
 }
 
 static void *
@@ -251,7 +165,7 @@ entry_run(void *arg)
     struct entry *entry = arg;
 
     for (;;) {
-        struct kvbm_volume_ticket *ticket;
+        struct ticket *ticket;
         void *item;
 
         if (kvt_queue_take(entry->queue, &item, 1, IDLE_WAIT) == 0) {
@@ -260,11 +174,12 @@ entry_run(void *arg)
             continue;
         }
         ticket = item;
-        if (ticket_begin(ticket))
+        if (kvbm_ticket_begin(&ticket->head)) {
             execute(entry, ticket);
-        else
+        } else {
             atomic_fetch_add(&entry->counts.cancelled, ticket->request.count);
-        ticket_let_go(ticket);
+            kvbm_ticket_let_go(&ticket->head);
+        }
     }
 }
 
@@ -431,9 +346,9 @@ check_request(const struct entry *entry, const struct kvbm_volume_request *reque
 
 enum kvt_err
 kvbm_volumes_start(struct kvbm_volumes *set, const struct kvbm_volume_request *request,
-                   uint64_t wait_ms, struct kvbm_volume_ticket **out)
+                   uint64_t wait_ms, struct kvt_ticket **out)
 {
-    struct kvbm_volume_ticket *ticket = NULL;
+    struct ticket *ticket = NULL;
     struct entry *entry;
     enum kvt_err rc;
 
@@ -455,9 +370,9 @@ kvbm_volumes_start(struct kvbm_volumes *set, const struct kvbm_volume_request *r
         rc = ticket == NULL ? KVT_NOMEM : kvt_queue_put_wait(entry->queue, ticket, wait_ms);
     }
     if (rc == KVT_OK)
-        *out = ticket;
+        *out = &ticket->head;
     else if (ticket != NULL)
-        ticket_free(ticket);
+        ticket_destroy(&ticket->head);
 
     (void)pthread_mutex_lock(&set->lock);
     if (--entry->users == 0)
@@ -471,7 +386,7 @@ kvbm_volumes_start(struct kvbm_volumes *set, const struct kvbm_volume_request *r
 enum kvt_err
 kvbm_volumes_run(struct kvbm_volumes *set, const struct kvbm_volume_request *request)
 {
-    struct kvbm_volume_ticket *ticket;
+    struct kvt_ticket *ticket;
     enum kvt_err rc = kvbm_volumes_start(set, request, UINT64_MAX, &ticket);
 
     if (rc != KVT_OK) {
@@ -480,9 +395,9 @@ kvbm_volumes_run(struct kvbm_volumes *set, const struct kvbm_volume_request *req
         return rc;
     }
     do
-        rc = kvbm_volume_wait(ticket, UINT64_MAX);
+        rc = kvt_ticket_wait(ticket, UINT64_MAX);
     while (rc == KVT_TIMEOUT);
-    kvbm_volume_release(ticket);
+    kvt_ticket_release(ticket);
     return rc;
 }
 

@@ -11,9 +11,8 @@
  * that name, whole, by length and crc32c; what is not is KVT_CORRUPT and leaves zeroes, no bytes.
  *
  * Ownership: a registered volume belongs to the set, until it is unregistered.  Items and their
- *            bytes are borrowed until the ticket is finished.  A ticket belongs to the caller until
- *            kvbm_volume_release(), which is only legal when it is finished (asserted) and every
- *            other call with it has returned, cancels too; it may outlive its volume.
+ *            bytes are borrowed until the ticket is finished.  Tickets: kvtier/ticket.h; one may
+ *            outlive its volume.
  * Threads:   any thread may call; one thread a volume, which alone calls its driver (but `stop`).
  *            A slow volume holds up nobody but those who ask it.
  * Limits:    KVBM_VOLUMES_MAX volumes; `queue_max` tickets wait on one (KVT_AGAIN beyond);
@@ -28,6 +27,7 @@
 
 #include "kvtier/block.h"
 #include "kvtier/error.h"
+#include "kvtier/volume.h"
 
 #define KVBM_VOLUMES_MAX      64
 #define KVBM_VOLUME_ITEMS_MAX 4096
@@ -40,24 +40,15 @@ enum kvbm_volume_verb {
     KVBM_VOLUME_VERB_COUNT
 };
 
-struct kvbm_volume_item {
-    struct kvt_block_id id;
-    void *bytes;         /* get: filled; put: read from; remove: NULL */
-    size_t size;         /* the volume's block size; remove: 0 */
-    enum kvt_err status; /* out: KVT_OK, KVT_EXISTS (put), KVT_PRECONDITION (put: a block at another
-                            place has this hash), KVT_NOTFOUND, KVT_CORRUPT, KVT_FULL,
-                            KVT_CANCELLED (not begun), KVT_IO, KVT_UNAVAILABLE ... */
-};
-
 struct kvbm_volume;
 
 /* At most KVBM_VOLUME_SLICE items, each of which gets its status. */
 struct kvbm_volume_driver {
     const char *kind;
-    void (*get)(struct kvbm_volume *volume, struct kvbm_volume_item *items, size_t count);
-    void (*put)(struct kvbm_volume *volume, struct kvbm_volume_item *items, size_t count);
+    void (*get)(struct kvbm_volume *volume, struct kvt_volume_item *items, size_t count);
+    void (*put)(struct kvbm_volume *volume, struct kvt_volume_item *items, size_t count);
     /** NULL: it cannot. */
-    void (*remove)(struct kvbm_volume *volume, struct kvbm_volume_item *items, size_t count);
+    void (*remove)(struct kvbm_volume *volume, struct kvt_volume_item *items, size_t count);
     /** Any thread: end what is under way soon.  NULL: it ends soon by itself. */
     void (*stop)(struct kvbm_volume *volume);
     void (*close)(struct kvbm_volume *volume);
@@ -75,13 +66,15 @@ void kvbm_volume_close(struct kvbm_volume *volume);
 /* The set ---------------------------------------------------------------------------------- */
 
 struct kvbm_volumes;
-struct kvbm_volume_ticket;
 
 struct kvbm_volume_request {
     uint64_t volume;
     enum kvbm_volume_verb verb;
-    struct kvbm_volume_item *items;
+    struct kvt_volume_item *items;
     size_t count;
+    kvt_ticket_done_fn *done; /* may be NULL */
+    void *arg;
+    int event_fd; /* of eventfd(2): 1 is added when it ends; 0: none */
 };
 
 struct kvbm_volume_stats {
@@ -123,7 +116,8 @@ KVT_NODISCARD enum kvt_err kvbm_volumes_unregister(struct kvbm_volumes *set, uin
                                                    bool cancel);
 
 /**
- * Ask, waiting up to `wait_ms` for room in the queue.
+ * Ask, waiting up to `wait_ms` for room in the queue.  The ticket's result is KVT_OK when every
+ * item is OK or EXISTS, else the status of the first that is not.
  *
  * @param[out] ticket  NULL on failure
  * @return KVT_OK, KVT_AGAIN (no room), KVT_NOTFOUND (no such volume), KVT_INVALID (no items, too
@@ -131,18 +125,7 @@ KVT_NODISCARD enum kvt_err kvbm_volumes_unregister(struct kvbm_volumes *set, uin
  */
 KVT_NODISCARD enum kvt_err kvbm_volumes_start(struct kvbm_volumes *set,
                                               const struct kvbm_volume_request *request,
-                                              uint64_t wait_ms, struct kvbm_volume_ticket **ticket);
-
-/** Wait for a ticket: KVT_OK (every item is OK or EXISTS), the status of the first that is not, or
- *  KVT_TIMEOUT (it is not finished). */
-KVT_NODISCARD enum kvt_err kvbm_volume_wait(struct kvbm_volume_ticket *ticket, uint64_t wait_ms);
-
-/** Begin nothing more of it.  KVT_OK: it is finished, nothing was begun.  KVT_BUSY: it had begun or
- *  was finished; wait for it, what was not begun will be KVT_CANCELLED. */
-enum kvt_err kvbm_volume_cancel(struct kvbm_volume_ticket *ticket);
-
-/** NULL is allowed. */
-void kvbm_volume_release(struct kvbm_volume_ticket *ticket);
+                                              uint64_t wait_ms, struct kvt_ticket **ticket);
 
 /** Start, wait for room and for the end. */
 KVT_NODISCARD enum kvt_err kvbm_volumes_run(struct kvbm_volumes *set,

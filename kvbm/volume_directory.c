@@ -161,7 +161,7 @@ read_block(const struct directory *directory, const struct kvt_block_id *id, voi
 }
 
 static void
-get(struct kvbm_volume *volume, struct kvbm_volume_item *items, size_t count)
+get(struct kvbm_volume *volume, struct kvt_volume_item *items, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         items[i].status = read_block(directory_of(volume), &items[i].id, items[i].bytes);
@@ -173,7 +173,7 @@ get(struct kvbm_volume *volume, struct kvbm_volume_item *items, size_t count)
 /* Give the synced file a name.  One that is there and no good here is replaced in one step, through
  * another name, so that nobody ever finds neither. */
 static enum kvt_err
-name_file(struct directory *directory, int fd, const struct kvbm_volume_item *item)
+name_file(struct directory *directory, int fd, const struct kvt_volume_item *item)
 {
     static const char other[] = "replacing.tmp";
     char path[PROC_PATH_MAX];
@@ -201,7 +201,7 @@ name_file(struct directory *directory, int fd, const struct kvbm_volume_item *it
 }
 
 static enum kvt_err
-write_block(struct directory *directory, const struct kvbm_volume_item *item)
+write_block(struct directory *directory, const struct kvt_volume_item *item)
 {
     struct header header = {
         .hash = item->id.hash,
@@ -238,7 +238,7 @@ write_block(struct directory *directory, const struct kvbm_volume_item *item)
  * what `known` says too (a name that is there already, or no more), where an earlier sync failed or
  * an earlier process may have ended before its own. */
 static void
-sync_names(struct directory *directory, struct kvbm_volume_item *items, size_t count,
+sync_names(struct directory *directory, struct kvt_volume_item *items, size_t count,
            enum kvt_err known)
 {
     bool told = false;
@@ -256,7 +256,7 @@ sync_names(struct directory *directory, struct kvbm_volume_item *items, size_t c
 }
 
 static void
-put(struct kvbm_volume *volume, struct kvbm_volume_item *items, size_t count)
+put(struct kvbm_volume *volume, struct kvt_volume_item *items, size_t count)
 {
     struct directory *directory = directory_of(volume);
 
@@ -286,7 +286,7 @@ remove_block(struct directory *directory, const struct kvt_block_id *id)
 }
 
 static void
-take_away(struct kvbm_volume *volume, struct kvbm_volume_item *items, size_t count)
+take_away(struct kvbm_volume *volume, struct kvt_volume_item *items, size_t count)
 {
     struct directory *directory = directory_of(volume);
 

@@ -39,7 +39,7 @@ same_id(const struct kvt_block_id *left, const struct kvt_block_id *right)
 
 /* Where a storage can move the bytes of item `at` of a slice: in place, or in the bounce. */
 static void *
-aligned(struct slots *slots, const struct kvbm_volume_item *item, size_t at)
+aligned(struct slots *slots, const struct kvt_volume_item *item, size_t at)
 {
     if ((uintptr_t)item->bytes % KVBM_STORAGE_ALIGN == 0)
         return item->bytes;
@@ -58,7 +58,7 @@ read_slots(struct slots *slots, struct kvbm_storage_io *ios, size_t count)
 }
 
 static void
-get(struct kvbm_volume *volume, struct kvbm_volume_item *items, size_t count)
+get(struct kvbm_volume *volume, struct kvt_volume_item *items, size_t count)
 {
     struct slots *slots = slots_of(volume);
     struct kvbm_storage_io ios[KVBM_VOLUME_SLICE];
@@ -80,7 +80,7 @@ get(struct kvbm_volume *volume, struct kvbm_volume_item *items, size_t count)
     if (used > 0)
         read_slots(slots, ios, used);
     for (size_t i = 0; i < used; i++) {
-        struct kvbm_volume_item *item = &items[owner[i]];
+        struct kvt_volume_item *item = &items[owner[i]];
 
         item->status = ios[i].status == KVT_NOTFOUND ? KVT_CORRUPT : ios[i].status;
         if (item->status == KVT_OK && ios[i].host != item->bytes)
@@ -113,7 +113,7 @@ give_back(struct slots *slots, uint32_t slot)
 
 /* A slot for an item: its own, when what lies there is no good, or a free one. */
 static enum kvt_err
-find_room(struct slots *slots, const struct kvbm_volume_item *item, uint32_t *slot)
+find_room(struct slots *slots, const struct kvt_volume_item *item, uint32_t *slot)
 {
     if (kvbm_map_get(&slots->map, item->id.hash, slot)) {
         if (!same_id(&slots->ids[*slot], &item->id))
@@ -129,7 +129,7 @@ find_room(struct slots *slots, const struct kvbm_volume_item *item, uint32_t *sl
 }
 
 static void
-put(struct kvbm_volume *volume, struct kvbm_volume_item *items, size_t count)
+put(struct kvbm_volume *volume, struct kvt_volume_item *items, size_t count)
 {
     struct slots *slots = slots_of(volume);
     struct kvbm_storage_io io;
@@ -169,7 +169,7 @@ put(struct kvbm_volume *volume, struct kvbm_volume_item *items, size_t count)
 }
 
 static void
-take_away(struct kvbm_volume *volume, struct kvbm_volume_item *items, size_t count)
+take_away(struct kvbm_volume *volume, struct kvt_volume_item *items, size_t count)
 {
     struct slots *slots = slots_of(volume);
 

@@ -45,11 +45,11 @@ rate(const struct bench *bench, uint64_t start)
 static double
 ours(struct bench *bench)
 {
-    static struct kvbm_copy copies[BLOCKS];
+    static struct kvt_copy copies[BLOCKS];
     const uint64_t start = kvt_clock_mono_ns();
 
     for (uint32_t i = 0; i < bench->blocks; i++)
-        copies[i] = (struct kvbm_copy){i, i, KVT_IO};
+        copies[i] = (struct kvt_copy){i, i, KVT_IO};
     if (kvbm_copy_blocks(bench->transfer, bench->writing ? bench->host : bench->other,
                          bench->writing ? bench->other : bench->host, copies,
                          bench->blocks) != KVT_OK)

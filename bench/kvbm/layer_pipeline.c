@@ -45,11 +45,11 @@ seconds_since(uint64_t start)
 static double
 pipelined(struct bench *bench)
 {
-    static struct kvbm_relay relays[BLOCKS];
+    static struct kvt_relay relays[BLOCKS];
     const uint64_t start = kvt_clock_mono_ns();
 
     for (uint32_t i = 0; i < bench->blocks; i++)
-        relays[i] = (struct kvbm_relay){i, i, i, KVT_OK};
+        relays[i] = (struct kvt_relay){i, i, i, KVT_OK};
     if (kvbm_pipeline_run(&(struct kvbm_pipeline_request){
             .transfer = bench->transfer,
             .source = bench->disk,
@@ -68,11 +68,11 @@ pipelined(struct bench *bench)
 static double
 one_hop(struct bench *bench, struct kvbm_storage *source, struct kvbm_storage *target)
 {
-    static struct kvbm_copy copies[BLOCKS];
+    static struct kvt_copy copies[BLOCKS];
     const uint64_t start = kvt_clock_mono_ns();
 
     for (uint32_t i = 0; i < bench->blocks; i++)
-        copies[i] = (struct kvbm_copy){i, i, KVT_IO};
+        copies[i] = (struct kvt_copy){i, i, KVT_IO};
     if (kvbm_copy_blocks(bench->transfer, source, target, copies, bench->blocks) != KVT_OK)
         return 0;
     return seconds_since(start);

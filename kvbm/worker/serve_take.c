@@ -47,7 +47,7 @@ drop_all(struct kvbm_pool *pool, const struct kvt_handle *handles, size_t from, 
 static const void *
 readable(struct kvbm_stack *stack, struct kvt_handle handle, uint32_t scratch)
 {
-    struct kvbm_copy copy = {handle.block, scratch, KVT_OK};
+    struct kvt_copy copy = {handle.block, scratch, KVT_OK};
     const void *address = kvbm_storage_address(stack->g1.storage, handle.block);
 
     if (address != NULL)
@@ -143,7 +143,7 @@ onboard(struct kvbm_stack *stack, const struct kvbm_label *labels, struct kvt_ha
         uint32_t count)
 {
     struct kvt_handle g1[KVBM_STACK_CHUNK];
-    struct kvbm_copy copies[KVBM_STACK_CHUNK];
+    struct kvt_copy copies[KVBM_STACK_CHUNK];
     uint32_t good = 0;
     bool broken = false;
 
@@ -152,7 +152,7 @@ onboard(struct kvbm_stack *stack, const struct kvbm_label *labels, struct kvt_ha
         return 0;
     }
     for (uint32_t i = 0; i < count; i++)
-        copies[i] = (struct kvbm_copy){g2[i].block, g1[i].block, KVT_OK};
+        copies[i] = (struct kvt_copy){g2[i].block, g1[i].block, KVT_OK};
     if (run_watched(stack, KVT_TIER_G2,
                     &(struct kvbm_transfer_request){
                         .path = KVBM_PATH_H2D,
@@ -250,7 +250,7 @@ take_g3(struct kvbm_stack *stack, const struct kvbm_label *labels, uint32_t coun
 {
     struct kvt_handle g2[KVBM_STACK_CHUNK];
     struct kvt_handle g3[KVBM_STACK_CHUNK];
-    struct kvbm_copy copies[KVBM_STACK_CHUNK];
+    struct kvt_copy copies[KVBM_STACK_CHUNK];
     enum kvt_err statuses[KVBM_STACK_CHUNK];
     uint64_t hashes[KVBM_STACK_CHUNK];
     uint32_t found;
@@ -268,7 +268,7 @@ take_g3(struct kvbm_stack *stack, const struct kvbm_label *labels, uint32_t coun
         return 0;
     }
     for (uint32_t i = 0; i < found; i++)
-        copies[i] = (struct kvbm_copy){g3[i].block, g2[i].block, KVT_OK};
+        copies[i] = (struct kvt_copy){g3[i].block, g2[i].block, KVT_OK};
     if (run_watched(stack, KVT_TIER_G3,
                     &(struct kvbm_transfer_request){
                         .path = KVBM_PATH_DISK2H,
@@ -347,12 +347,12 @@ make_bytes(struct kvbm_stack *stack, const struct kvbm_label *labels,
            const struct kvt_handle *handles, uint32_t count)
 {
     const size_t size = stack->shared->settings->layout.block_size;
-    struct kvbm_copy copies[KVBM_STACK_CHUNK];
+    struct kvt_copy copies[KVBM_STACK_CHUNK];
 
     for (uint32_t i = 0; i < count; i++) {
         void *address = kvbm_storage_address(stack->g1.storage, handles[i].block);
 
-        copies[i] = (struct kvbm_copy){i, handles[i].block, KVT_OK};
+        copies[i] = (struct kvt_copy){i, handles[i].block, KVT_OK};
         if (address == NULL)
             address = kvbm_storage_address(stack->scratch, i);
         kvbm_content_fill(labels[i].id.hash, address, size);

@@ -18,7 +18,7 @@ remote_of(struct kvbm_volume *volume)
 }
 
 static void
-get(struct kvbm_volume *volume, struct kvbm_volume_item *items, size_t count)
+get(struct kvbm_volume *volume, struct kvt_volume_item *items, size_t count)
 {
     struct kvt_block_id ids[KVBM_VOLUME_SLICE] = {{0}};
     void *buffers[KVBM_VOLUME_SLICE] = {NULL};
@@ -35,7 +35,7 @@ get(struct kvbm_volume *volume, struct kvbm_volume_item *items, size_t count)
 }
 
 static void
-put(struct kvbm_volume *volume, struct kvbm_volume_item *items, size_t count)
+put(struct kvbm_volume *volume, struct kvt_volume_item *items, size_t count)
 {
     struct kvbm_offload_item offloads[KVBM_VOLUME_SLICE];
 

@@ -59,7 +59,7 @@ struct half {
 };
 
 static bool
-copy_all(struct half *half, enum kvbm_path path, uint32_t turn, struct kvbm_copy *copies)
+copy_all(struct half *half, enum kvbm_path path, uint32_t turn, struct kvt_copy *copies)
 {
     struct gpu_pair *pair = half->pair;
     const uint32_t count = half->to - half->from;
@@ -69,8 +69,8 @@ copy_all(struct half *half, enum kvbm_path path, uint32_t turn, struct kvbm_copy
         const uint32_t host = half->from + (in ? i : (i + 1) % count);
         const uint32_t device = half->from + (i + turn) % count;
 
-        copies[i] = in ? (struct kvbm_copy){host, device, KVT_IO}
-                       : (struct kvbm_copy){device, host, KVT_IO};
+        copies[i] =
+            in ? (struct kvt_copy){host, device, KVT_IO} : (struct kvt_copy){device, host, KVT_IO};
     }
     return kvbm_transfer_run(pair->transfer, &(struct kvbm_transfer_request){
                                                  .path = path,
@@ -85,7 +85,7 @@ copy_all(struct half *half, enum kvbm_path path, uint32_t turn, struct kvbm_copy
 static void *
 run_half(void *arg)
 {
-    static _Thread_local struct kvbm_copy copies[KVBM_TRANSFER_COPIES_MAX];
+    static _Thread_local struct kvt_copy copies[KVBM_TRANSFER_COPIES_MAX];
     struct half *half = arg;
     struct gpu_pair *pair = half->pair;
     const uint32_t count = half->to - half->from;

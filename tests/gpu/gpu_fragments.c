@@ -22,7 +22,7 @@ struct fragments {
     uint64_t *targets;
     uint64_t *sources;
     size_t *sizes;
-    struct kvbm_copy *copies;
+    struct kvt_copy *copies;
 };
 
 static double
@@ -39,7 +39,7 @@ ours(struct fragments *fragments, bool in)
     const uint64_t start = kvt_clock_mono_ns();
 
     for (uint32_t i = 0; i < pair->blocks; i++)
-        fragments->copies[i] = (struct kvbm_copy){i, i, KVT_IO};
+        fragments->copies[i] = (struct kvt_copy){i, i, KVT_IO};
     if (kvbm_copy_blocks(pair->transfer, in ? pair->pinned : pair->device,
                          in ? pair->device : pair->pinned, fragments->copies,
                          pair->blocks) != KVT_OK)
@@ -122,10 +122,10 @@ fragments_open(struct fragments *fragments, struct kvbm_cuda *cuda, uint32_t cou
     struct kvt_error err;
 
     *fragments = (struct fragments){.cuda = cuda};
-    fragments->targets = calloc(count, sizeof(uint64_t));        /* tidy-allow: raw-heap, a probe */
-    fragments->sources = calloc(count, sizeof(uint64_t));        /* tidy-allow: raw-heap, a probe */
-    fragments->sizes = calloc(count, sizeof(size_t));            /* tidy-allow: raw-heap, a probe */
-    fragments->copies = calloc(count, sizeof(struct kvbm_copy)); /* tidy-allow: raw-heap, a probe */
+    fragments->targets = calloc(count, sizeof(uint64_t));       /* tidy-allow: raw-heap, a probe */
+    fragments->sources = calloc(count, sizeof(uint64_t));       /* tidy-allow: raw-heap, a probe */
+    fragments->sizes = calloc(count, sizeof(size_t));           /* tidy-allow: raw-heap, a probe */
+    fragments->copies = calloc(count, sizeof(struct kvt_copy)); /* tidy-allow: raw-heap, a probe */
     if (fragments->targets == NULL || fragments->sources == NULL || fragments->sizes == NULL ||
         fragments->copies == NULL)
         return false;

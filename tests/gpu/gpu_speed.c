@@ -69,21 +69,21 @@ plain(struct speed *speed, bool in)
 static bool
 move_blocks(struct gpu_pair *pair, enum kvbm_path path, uint32_t first, uint32_t count)
 {
-    struct kvbm_copy *copies = calloc(count, sizeof(*copies)); /* tidy-allow: raw-heap, a probe */
-    struct kvbm_ticket *tickets[2] = {NULL, NULL};
+    struct kvt_copy *copies = calloc(count, sizeof(*copies)); /* tidy-allow: raw-heap, a probe */
+    struct kvt_ticket *tickets[2] = {NULL, NULL};
     const bool in = path == KVBM_PATH_H2D;
     bool good = copies != NULL;
     uint32_t at = 0;
 
     for (uint32_t i = 0; good && i < count; i++)
-        copies[i] = (struct kvbm_copy){first + i, first + i, KVT_IO};
+        copies[i] = (struct kvt_copy){first + i, first + i, KVT_IO};
     /* Two in flight: the next batch is queued while one copies. */
     for (unsigned turn = 0; good && (at < count || tickets[turn % 2] != NULL); turn++) {
-        struct kvbm_ticket **ticket = &tickets[turn % 2];
+        struct kvt_ticket **ticket = &tickets[turn % 2];
 
         if (*ticket != NULL) {
-            good = kvbm_transfer_wait(*ticket, 60000) == KVT_OK;
-            kvbm_transfer_release(*ticket);
+            good = kvt_ticket_wait(*ticket, 60000) == KVT_OK;
+            kvt_ticket_release(*ticket);
             *ticket = NULL;
         }
         if (good && at < count) {
@@ -102,9 +102,9 @@ move_blocks(struct gpu_pair *pair, enum kvbm_path path, uint32_t first, uint32_t
         }
     }
     for (unsigned i = 0; i < 2; i++) {
-        if (tickets[i] != NULL && kvbm_transfer_wait(tickets[i], 60000) != KVT_OK)
+        if (tickets[i] != NULL && kvt_ticket_wait(tickets[i], 60000) != KVT_OK)
             good = false;
-        kvbm_transfer_release(tickets[i]);
+        kvt_ticket_release(tickets[i]);
     }
     free(copies); /* tidy-allow: raw-heap, a probe */
     return good;

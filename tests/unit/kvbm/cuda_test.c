@@ -75,7 +75,7 @@ static void
 bytes_survive_both_directions(void **unused)
 {
     struct kvbm_cuda *cuda = open_fake();
-    struct kvbm_copy copies[BLOCKS];
+    struct kvt_copy copies[BLOCKS];
     struct both both;
     struct kvt_error err;
 
@@ -86,7 +86,7 @@ bytes_survive_both_directions(void **unused)
     assert_null(kvbm_storage_address(both.device, 0));
     for (uint32_t i = 0; i < BLOCKS; i++) {
         fill(both.pinned, i, (int)(i % 253));
-        copies[i] = (struct kvbm_copy){i, (i * 7) % BLOCKS, KVT_IO};
+        copies[i] = (struct kvt_copy){i, (i * 7) % BLOCKS, KVT_IO};
     }
     assert_int_equal(
         kvbm_transfer_run(both.transfer, &(struct kvbm_transfer_request){.path = KVBM_PATH_H2D,
@@ -97,7 +97,7 @@ bytes_survive_both_directions(void **unused)
         KVT_OK);
     for (uint32_t i = 0; i < BLOCKS; i++) {
         fill(both.pinned, i, 0xFE);
-        copies[i] = (struct kvbm_copy){(i * 7) % BLOCKS, BLOCKS - 1 - i, KVT_IO};
+        copies[i] = (struct kvt_copy){(i * 7) % BLOCKS, BLOCKS - 1 - i, KVT_IO};
     }
     assert_int_equal(
         kvbm_transfer_run(both.transfer, &(struct kvbm_transfer_request){.path = KVBM_PATH_D2H,
@@ -296,10 +296,10 @@ static enum kvt_err
 hop(struct trip *trip, struct kvbm_storage *source, struct kvbm_storage *target,
     const struct kvbm_layout *from, const struct kvbm_layout *to, uint32_t offset)
 {
-    struct kvbm_copy copies[MANY];
+    struct kvt_copy copies[MANY];
 
     for (uint32_t i = 0; i < MANY; i++)
-        copies[i] = (struct kvbm_copy){i, i + offset, KVT_IO};
+        copies[i] = (struct kvt_copy){i, i + offset, KVT_IO};
     return kvbm_transfer_run(trip->transfer, &(struct kvbm_transfer_request){
                                                  .path = kvbm_path_between(source, target),
                                                  .source = source,

@@ -267,7 +267,7 @@ static void
 one_round(struct rig *rig, enum place from, enum place to)
 {
     struct kvt_geometry geometry = deal();
-    struct kvbm_copy copies[BLOCKS];
+    struct kvt_copy copies[BLOCKS];
     struct kvbm_transfer_request request;
     struct side source;
     struct side target;
@@ -299,7 +299,7 @@ one_round(struct rig *rig, enum place from, enum place to)
         request.layers = geometry.layers;
     }
     for (uint32_t i = 0; i < request.count; i++) {
-        copies[i] = (struct kvbm_copy){i, (i + turn) % BLOCKS, KVT_IO};
+        copies[i] = (struct kvt_copy){i, (i + turn) % BLOCKS, KVT_IO};
         model_copy(&target, copies[i].target, &source, i, request.layer, request.layers);
     }
     assert_int_equal(kvbm_transfer_run(rig->transfer, &request), KVT_OK);
@@ -309,7 +309,7 @@ one_round(struct rig *rig, enum place from, enum place to)
     side_check(&source);
     /* And whole blocks as they are. */
     for (uint32_t i = 0; i < BLOCKS; i++) {
-        copies[i] = (struct kvbm_copy){i, (i + turn) % BLOCKS, KVT_IO};
+        copies[i] = (struct kvt_copy){i, (i + turn) % BLOCKS, KVT_IO};
         memcpy(target.model + copies[i].target * size, source.model + i * size, size);
     }
     assert_int_equal(
@@ -362,7 +362,7 @@ layers_go_over_two_hops(void **rig_in)
     state = test_seed();
     for (size_t k = 0; k < sizeof(steps) / sizeof(steps[0]); k++) {
         struct kvt_geometry geometry = example;
-        struct kvbm_relay relays[BLOCKS];
+        struct kvt_relay relays[BLOCKS];
         struct side disk;
         struct side middle;
         struct side device;
@@ -387,7 +387,7 @@ layers_go_over_two_hops(void **rig_in)
             .arg = &seen,
         };
         for (uint32_t i = 0; i < request.count; i++) {
-            relays[i] = (struct kvbm_relay){i, (i + 2) % BLOCKS, BLOCKS - 1 - i, KVT_IO};
+            relays[i] = (struct kvt_relay){i, (i + 2) % BLOCKS, BLOCKS - 1 - i, KVT_IO};
             model_copy(&device, relays[i].target, &disk, i, 0, geometry.layers);
         }
         assert_int_equal(kvbm_pipeline_run(&request), KVT_OK);
@@ -401,7 +401,7 @@ layers_go_over_two_hops(void **rig_in)
         request.source_layout = &device.layout;
         request.target_layout = &disk.layout;
         for (uint32_t i = 0; i < request.count; i++) {
-            relays[i] = (struct kvbm_relay){i, i, (i + 1) % BLOCKS, KVT_IO};
+            relays[i] = (struct kvt_relay){i, i, (i + 1) % BLOCKS, KVT_IO};
             model_copy(&disk, relays[i].target, &device, i, 0, geometry.layers);
         }
         assert_int_equal(kvbm_pipeline_run(&request), KVT_OK);
@@ -417,7 +417,7 @@ layers_go_over_two_hops(void **rig_in)
 static void
 too_many_blocks_are_refused(void **rig_in)
 {
-    static struct kvbm_relay relays[KVBM_TRANSFER_COPIES_MAX + 1];
+    static struct kvt_relay relays[KVBM_TRANSFER_COPIES_MAX + 1];
     const struct kvbm_layout layout = {.geometry = example};
     struct rig *rig = *rig_in;
     struct kvbm_pipeline_request request = {.transfer = rig->transfer,
@@ -440,7 +440,7 @@ a_failing_block_stays_behind(void **rig_in)
 
     state = test_seed();
     for (unsigned hop = 0; hop < 2; hop++) {
-        struct kvbm_relay relays[4];
+        struct kvt_relay relays[4];
         struct side source;
         struct side middle;
         struct side target;
@@ -460,7 +460,7 @@ a_failing_block_stays_behind(void **rig_in)
             .target_layout = &target.layout,
         };
         for (uint32_t i = 0; i < 4; i++) {
-            relays[i] = (struct kvbm_relay){i, i, i, KVT_OK};
+            relays[i] = (struct kvt_relay){i, i, i, KVT_OK};
             if (i != 2)
                 model_copy(&target, i, &source, i, 0, example.layers);
         }
@@ -484,7 +484,7 @@ a_failing_block_stays_behind(void **rig_in)
         }
         /* The same through bounce buffers. */
         {
-            struct kvbm_copy copies[4] = {{0, 3, 0}, {1, 2, 0}, {2, 1, 0}, {3, 0, 0}};
+            struct kvt_copy copies[4] = {{0, 3, 0}, {1, 2, 0}, {2, 1, 0}, {3, 0, 0}};
 
             gate_fail(hop == 0 ? source.storage : target.storage, 1, KVT_IO, hop == 1);
             assert_int_equal(
@@ -505,11 +505,11 @@ requests_that_cannot_work_are_refused(void **rig_in)
 {
     struct rig *rig = *rig_in;
     struct kvt_geometry geometry = example;
-    struct kvbm_copy copy = {0, 0, KVT_OK};
+    struct kvt_copy copy = {0, 0, KVT_OK};
     struct kvbm_layout other;
     struct side a;
     struct side b;
-    struct kvbm_ticket *ticket;
+    struct kvt_ticket *ticket;
     struct kvbm_transfer_request request;
 
     state = test_seed();
@@ -581,9 +581,9 @@ urgent_tickets_go_first(void **rig_in)
                                                     KVBM_PRIORITY_HIGH, KVBM_PRIORITY_URGENT,
                                                     KVBM_PRIORITY_HIGH};
     static const unsigned places[] = {3, 4, 1, 0, 2};
-    struct kvbm_ticket *tickets[5];
-    struct kvbm_ticket *first;
-    struct kvbm_copy copies[6] = {{0, 0, 0}};
+    struct kvt_ticket *tickets[5];
+    struct kvt_ticket *first;
+    struct kvt_copy copies[6] = {{0, 0, 0}};
     struct turn turns[5];
     struct side host;
     struct side device;
@@ -613,12 +613,12 @@ urgent_tickets_go_first(void **rig_in)
     assert_int_equal(stats.waiting, 5);
     gate_shut(device.storage, false);
     for (size_t i = 0; i < 5; i++) {
-        assert_int_equal(kvbm_transfer_wait(tickets[i], 20000), KVT_OK);
+        assert_int_equal(kvt_ticket_wait(tickets[i], 20000), KVT_OK);
         assert_int_equal(turns[i].place, places[i]);
-        kvbm_transfer_release(tickets[i]);
+        kvt_ticket_release(tickets[i]);
     }
-    assert_int_equal(kvbm_transfer_wait(first, 20000), KVT_OK);
-    kvbm_transfer_release(first);
+    assert_int_equal(kvt_ticket_wait(first, 20000), KVT_OK);
+    kvt_ticket_release(first);
     side_close(&device);
     side_close(&host);
 }
@@ -629,8 +629,8 @@ begun_tickets_end_early(void **rig_in)
 {
     enum { MANY = 4096 };
     struct rig *rig = *rig_in;
-    static struct kvbm_copy copies[MANY];
-    struct kvbm_ticket *ticket;
+    static struct kvt_copy copies[MANY];
+    struct kvt_ticket *ticket;
     struct kvbm_transfer_request request;
     struct side host;
     struct side device;
@@ -640,7 +640,7 @@ begun_tickets_end_early(void **rig_in)
     side_open(&host, HOST_A, &example, EXAMPLE_SIZE);
     side_open(&device, DEVICE_A, &example, EXAMPLE_SIZE);
     for (uint32_t i = 0; i < MANY; i++)
-        copies[i] = (struct kvbm_copy){i % BLOCKS, i % BLOCKS, KVT_IO};
+        copies[i] = (struct kvt_copy){i % BLOCKS, i % BLOCKS, KVT_IO};
     request = (struct kvbm_transfer_request){.path = KVBM_PATH_H2D,
                                              .source = host.storage,
                                              .target = device.storage,
@@ -649,16 +649,16 @@ begun_tickets_end_early(void **rig_in)
     gate_shut(device.storage, true);
     assert_int_equal(kvbm_transfer_start(rig->transfer, &request, &ticket), KVT_OK);
     gate_wait_for_visitor(device.storage);
-    assert_int_equal(kvbm_transfer_cancel(ticket), KVT_BUSY);
+    assert_int_equal(kvt_ticket_cancel(ticket), KVT_BUSY);
     gate_shut(device.storage, false);
-    assert_int_equal(kvbm_transfer_wait(ticket, 20000), KVT_CANCELLED);
+    assert_int_equal(kvt_ticket_wait(ticket, 20000), KVT_CANCELLED);
     assert_int_equal(copies[0].status, KVT_OK);
     for (size_t i = 0; i < MANY; i++) {
         assert_true(copies[i].status == KVT_OK || copies[i].status == KVT_CANCELLED);
         cancelled += copies[i].status == KVT_CANCELLED;
     }
     assert_true(cancelled > 0 && cancelled < MANY);
-    kvbm_transfer_release(ticket);
+    kvt_ticket_release(ticket);
     side_close(&device);
     side_close(&host);
 }
@@ -674,8 +674,8 @@ static bool
 attempt(void *arg)
 {
     const struct sweep *sweep = arg;
-    struct kvbm_copy copies[3] = {{0, 0, KVT_OK}, {1, 1, KVT_OK}, {2, 2, KVT_OK}};
-    struct kvbm_relay relays[3] = {{0, 0, 0, KVT_OK}, {1, 1, 1, KVT_OK}, {2, 2, 2, KVT_OK}};
+    struct kvt_copy copies[3] = {{0, 0, KVT_OK}, {1, 1, KVT_OK}, {2, 2, KVT_OK}};
+    struct kvt_relay relays[3] = {{0, 0, 0, KVT_OK}, {1, 1, 1, KVT_OK}, {2, 2, 2, KVT_OK}};
     enum kvt_err rc = kvbm_copy_blocks(sweep->rig->transfer, sweep->source->storage,
                                        sweep->target->storage, copies, 3);
 

@@ -18,7 +18,7 @@ struct fixture {
     struct kvbm_transfer *transfer;
     struct kvbm_storage *host;
     struct kvbm_storage *device; /* a gate */
-    struct kvbm_copy copies[BLOCKS];
+    struct kvt_copy copies[BLOCKS];
 };
 
 static int
@@ -51,7 +51,7 @@ tear_down(void **state)
 }
 
 static struct kvbm_transfer_request
-down(struct fixture *fixture, struct kvbm_copy *copies, size_t count)
+down(struct fixture *fixture, struct kvt_copy *copies, size_t count)
 {
     return (struct kvbm_transfer_request){.path = KVBM_PATH_H2D,
                                           .source = fixture->host,
@@ -68,12 +68,12 @@ bytes_go_down_and_come_back(void **state)
     struct kvbm_transfer_stats stats;
 
     for (uint32_t i = 0; i < BLOCKS; i++)
-        fixture->copies[i] = (struct kvbm_copy){i, BLOCKS - 1 - i, KVT_IO};
+        fixture->copies[i] = (struct kvt_copy){i, BLOCKS - 1 - i, KVT_IO};
     assert_int_equal(kvbm_transfer_run(fixture->transfer, &request), KVT_OK);
     for (uint32_t i = 0; i < BLOCKS; i++) {
         assert_int_equal(fixture->copies[i].status, KVT_OK);
         memset(kvbm_storage_address(fixture->host, i), 0xFF, SIZE);
-        fixture->copies[i] = (struct kvbm_copy){i, i, KVT_IO};
+        fixture->copies[i] = (struct kvt_copy){i, i, KVT_IO};
     }
     request = (struct kvbm_transfer_request){.path = KVBM_PATH_D2H,
                                              .source = fixture->device,
@@ -100,7 +100,7 @@ each_copy_has_its_status(void **state)
     const struct kvbm_transfer_request request = down(fixture, fixture->copies, 3);
 
     for (uint32_t i = 0; i < 3; i++)
-        fixture->copies[i] = (struct kvbm_copy){i, i, KVT_OK};
+        fixture->copies[i] = (struct kvt_copy){i, i, KVT_OK};
     gate_fail(fixture->device, 1, KVT_CORRUPT, true);
     assert_int_equal(kvbm_transfer_run(fixture->transfer, &request), KVT_CORRUPT);
     assert_int_equal(fixture->copies[0].status, KVT_OK);
@@ -112,13 +112,13 @@ static void
 full_queues_say_so_and_tickets_can_be_cancelled(void **state)
 {
     struct fixture *fixture = *state;
-    struct kvbm_copy copies[QUEUE + 2];
-    struct kvbm_ticket *tickets[QUEUE + 2];
+    struct kvt_copy copies[QUEUE + 2];
+    struct kvt_ticket *tickets[QUEUE + 2];
     struct kvbm_transfer_request request;
     struct kvbm_transfer_stats stats;
 
     for (uint32_t i = 0; i < QUEUE + 2; i++)
-        copies[i] = (struct kvbm_copy){i, i, KVT_IO};
+        copies[i] = (struct kvt_copy){i, i, KVT_IO};
     gate_shut(fixture->device, true);
     request = down(fixture, &copies[0], 1);
     assert_int_equal(kvbm_transfer_start(fixture->transfer, &request, &tickets[0]), KVT_OK);
@@ -132,20 +132,20 @@ full_queues_say_so_and_tickets_can_be_cancelled(void **state)
                      KVT_AGAIN);
     assert_null(tickets[QUEUE + 1]);
 
-    assert_int_equal(kvbm_transfer_cancel(tickets[0]), KVT_BUSY);
-    assert_int_equal(kvbm_transfer_cancel(tickets[1]), KVT_OK);
-    assert_int_equal(kvbm_transfer_cancel(tickets[1]), KVT_BUSY);
-    assert_int_equal(kvbm_transfer_wait(tickets[1], 0), KVT_CANCELLED);
+    assert_int_equal(kvt_ticket_cancel(tickets[0]), KVT_BUSY);
+    assert_int_equal(kvt_ticket_cancel(tickets[1]), KVT_OK);
+    assert_int_equal(kvt_ticket_cancel(tickets[1]), KVT_BUSY);
+    assert_int_equal(kvt_ticket_wait(tickets[1], 0), KVT_CANCELLED);
     assert_int_equal(copies[1].status, KVT_CANCELLED);
-    kvbm_transfer_release(tickets[1]);
-    assert_int_equal(kvbm_transfer_wait(tickets[2], 20), KVT_TIMEOUT);
+    kvt_ticket_release(tickets[1]);
+    assert_int_equal(kvt_ticket_wait(tickets[2], 20), KVT_TIMEOUT);
 
     gate_shut(fixture->device, false);
-    assert_int_equal(kvbm_transfer_wait(tickets[0], 10000), KVT_OK);
-    assert_int_equal(kvbm_transfer_wait(tickets[2], 10000), KVT_OK);
-    kvbm_transfer_release(tickets[0]);
-    kvbm_transfer_release(tickets[2]);
-    kvbm_transfer_release(NULL);
+    assert_int_equal(kvt_ticket_wait(tickets[0], 10000), KVT_OK);
+    assert_int_equal(kvt_ticket_wait(tickets[2], 10000), KVT_OK);
+    kvt_ticket_release(tickets[0]);
+    kvt_ticket_release(tickets[2]);
+    kvt_ticket_release(NULL);
     kvbm_transfer_stats(fixture->transfer, KVBM_PATH_H2D, &stats);
     assert_int_equal(stats.blocks, 2);
     assert_int_equal(stats.cancelled, 1);
@@ -155,23 +155,23 @@ static void
 paths_do_not_wait_for_each_other(void **state)
 {
     struct fixture *fixture = *state;
-    struct kvbm_copy stuck = {0, 0, KVT_IO};
-    struct kvbm_copy free_copy = {1, 2, KVT_IO};
+    struct kvt_copy stuck = {0, 0, KVT_IO};
+    struct kvt_copy free_copy = {1, 2, KVT_IO};
     const struct kvbm_transfer_request request = down(fixture, &stuck, 1);
     const struct kvbm_transfer_request other = {.path = KVBM_PATH_DISK2H,
                                                 .source = fixture->host,
                                                 .target = fixture->host,
                                                 .copies = &free_copy,
                                                 .count = 1};
-    struct kvbm_ticket *ticket;
+    struct kvt_ticket *ticket;
 
     gate_shut(fixture->device, true);
     assert_int_equal(kvbm_transfer_start(fixture->transfer, &request, &ticket), KVT_OK);
     gate_wait_for_visitor(fixture->device);
     assert_int_equal(kvbm_transfer_run(fixture->transfer, &other), KVT_OK);
     gate_shut(fixture->device, false);
-    assert_int_equal(kvbm_transfer_wait(ticket, 10000), KVT_OK);
-    kvbm_transfer_release(ticket);
+    assert_int_equal(kvt_ticket_wait(ticket, 10000), KVT_OK);
+    kvt_ticket_release(ticket);
 }
 
 static void
@@ -180,9 +180,9 @@ impossible_requests_are_refused(void **state)
     struct fixture *fixture = *state;
     struct kvbm_storage *other = gate_open(BLOCKS, SIZE);
     struct kvbm_storage *larger = gate_open(BLOCKS, (size_t)2 * SIZE);
-    struct kvbm_copy copy = {0, 0, KVT_OK};
+    struct kvt_copy copy = {0, 0, KVT_OK};
     struct kvbm_transfer_request request = down(fixture, &copy, 0);
-    struct kvbm_ticket *ticket;
+    struct kvt_ticket *ticket;
 
     assert_int_equal(kvbm_transfer_start(fixture->transfer, &request, &ticket), KVT_INVALID);
     request.count = KVBM_TRANSFER_COPIES_MAX + 1;

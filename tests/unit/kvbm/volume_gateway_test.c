@@ -123,12 +123,13 @@ open_world(struct world *world)
 
 /* All blocks in one request; their statuses stay in `items`. */
 static void
-ask_all(struct world *world, enum kvbm_volume_verb verb, struct kvbm_volume_item items[BED_IDS])
+ask_all(struct world *world, enum kvbm_volume_verb verb, struct kvt_volume_item items[BED_IDS])
 {
-    const struct kvbm_volume_request request = {VOLUME, verb, items, BED_IDS};
+    const struct kvbm_volume_request request = {
+        .volume = VOLUME, .verb = verb, .items = items, .count = BED_IDS};
 
     for (uint32_t i = 0; i < BED_IDS; i++) {
-        items[i] = (struct kvbm_volume_item){
+        items[i] = (struct kvt_volume_item){
             .id = bed_id(i), .bytes = world->bytes[i], .size = BED_SIZE, .status = KVT_ERR_COUNT};
         if (verb == KVBM_VOLUME_PUT)
             bed_fill(i, world->bytes[i]);
@@ -137,7 +138,7 @@ ask_all(struct world *world, enum kvbm_volume_verb verb, struct kvbm_volume_item
 }
 
 static void
-put_all(struct world *world, struct kvbm_volume_item items[BED_IDS])
+put_all(struct world *world, struct kvt_volume_item items[BED_IDS])
 {
     ask_all(world, KVBM_VOLUME_PUT, items);
     for (uint32_t i = 0; i < BED_IDS; i++)
@@ -147,7 +148,7 @@ put_all(struct world *world, struct kvbm_volume_item items[BED_IDS])
 
 /* How many came; what came is right, and nothing that was acknowledged is said not to be there. */
 static uint32_t
-get_all(struct world *world, struct kvbm_volume_item items[BED_IDS])
+get_all(struct world *world, struct kvt_volume_item items[BED_IDS])
 {
     uint32_t count = 0;
 
@@ -186,7 +187,7 @@ static void
 survives_kills(void **state)
 {
     struct world *world = kvt_calloc(1, sizeof(*world));
-    struct kvbm_volume_item items[BED_IDS];
+    struct kvt_volume_item items[BED_IDS];
     uint64_t random = test_seed();
     uint64_t deadline;
 

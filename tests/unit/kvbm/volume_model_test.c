@@ -24,7 +24,7 @@ struct world {
     enum known blocks[BED_IDS];
     uint64_t random;
     uint8_t (*bytes)[BED_SIZE];
-    struct kvbm_volume_item items[BATCH];
+    struct kvt_volume_item items[BATCH];
     uint32_t numbers[BATCH];
     uint64_t seen[KVT_ERR_COUNT][KVBM_VOLUME_VERB_COUNT];
 };
@@ -59,7 +59,7 @@ pick(struct world *world, enum kvbm_volume_verb verb)
         const uint32_t number = (first + (uint32_t)i * 7) % BED_IDS; /* 7 and 60 share nothing */
 
         world->numbers[i] = number;
-        world->items[i] = (struct kvbm_volume_item){
+        world->items[i] = (struct kvt_volume_item){
             .id = bed_id(number),
             .bytes = verb == KVBM_VOLUME_REMOVE ? NULL : world->bytes[i],
             .size = verb == KVBM_VOLUME_REMOVE ? 0 : BED_SIZE,
@@ -133,17 +133,18 @@ ask(struct world *world)
     const enum kvbm_volume_verb verb =
         (enum kvbm_volume_verb)kvt_random_below(&world->random, KVBM_VOLUME_VERB_COUNT);
     const size_t count = pick(world, verb);
-    const struct kvbm_volume_request request = {VOLUME, verb, world->items, count};
-    struct kvbm_volume_ticket *ticket;
+    const struct kvbm_volume_request request = {
+        .volume = VOLUME, .verb = verb, .items = world->items, .count = count};
+    struct kvt_ticket *ticket;
     enum kvt_err rc;
 
     assert_int_equal(kvbm_volumes_start(world->set, &request, 10000, &ticket), KVT_OK);
     if (kvt_random_below(&world->random, 8) == 0)
-        (void)kvbm_volume_cancel(ticket);
+        (void)kvt_ticket_cancel(ticket);
     do
-        rc = kvbm_volume_wait(ticket, 20000);
+        rc = kvt_ticket_wait(ticket, 20000);
     while (rc == KVT_TIMEOUT);
-    kvbm_volume_release(ticket);
+    kvt_ticket_release(ticket);
     for (size_t i = 0; i < count; i++) {
         const enum kvt_err status = world->items[i].status;
         enum known *known = &world->blocks[world->numbers[i]];

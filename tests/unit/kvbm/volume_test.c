@@ -30,7 +30,7 @@ struct slow {
 };
 
 static void
-slow_get(struct kvbm_volume *volume, struct kvbm_volume_item *items, size_t count)
+slow_get(struct kvbm_volume *volume, struct kvt_volume_item *items, size_t count)
 {
     struct slow *slow = (struct slow *)volume;
 
@@ -104,18 +104,19 @@ slow_new(_Atomic unsigned *closes)
 }
 
 struct asked {
-    struct kvbm_volume_item items[100];
+    struct kvt_volume_item items[100];
     uint8_t bytes[100][16];
-    struct kvbm_volume_ticket *ticket;
+    struct kvt_ticket *ticket;
 };
 
 static enum kvt_err
 ask(struct kvbm_volumes *set, struct asked *asked, size_t count, uint64_t wait_ms)
 {
-    const struct kvbm_volume_request request = {1, KVBM_VOLUME_GET, asked->items, count};
+    const struct kvbm_volume_request request = {
+        .volume = 1, .verb = KVBM_VOLUME_GET, .items = asked->items, .count = count};
 
     for (size_t i = 0; i < count; i++)
-        asked->items[i] = (struct kvbm_volume_item){.bytes = asked->bytes[i], .size = 16};
+        asked->items[i] = (struct kvt_volume_item){.bytes = asked->bytes[i], .size = 16};
     return kvbm_volumes_start(set, &request, wait_ms, &asked->ticket);
 }
 
@@ -124,7 +125,8 @@ numbers_and_refusals(void **state)
 {
     _Atomic unsigned closes = 0;
     struct asked *asked = kvt_calloc(1, sizeof(*asked));
-    struct kvbm_volume_request request = {1, KVBM_VOLUME_GET, asked->items, 1};
+    struct kvbm_volume_request request = {
+        .volume = 1, .verb = KVBM_VOLUME_GET, .items = asked->items, .count = 1};
     struct kvbm_volume_stats stats;
     struct kvbm_volumes *set;
     struct slow *other = slow_new(&closes);
@@ -141,10 +143,10 @@ numbers_and_refusals(void **state)
     kvbm_volume_close(&other->head);
 
     assert_int_equal(ask(set, asked, 0, 0), KVT_INVALID);
-    asked->items[0] = (struct kvbm_volume_item){.bytes = asked->bytes[0], .size = 15};
+    asked->items[0] = (struct kvt_volume_item){.bytes = asked->bytes[0], .size = 15};
     assert_int_equal(kvbm_volumes_run(set, &request), KVT_INVALID);
     assert_int_equal(asked->items[0].status, KVT_INVALID);
-    asked->items[0] = (struct kvbm_volume_item){.size = 0};
+    asked->items[0] = (struct kvt_volume_item){.size = 0};
     request.verb = KVBM_VOLUME_REMOVE;
     assert_int_equal(kvbm_volumes_run(set, &request), KVT_UNSUPPORTED);
     request.count = KVBM_VOLUME_ITEMS_MAX + 1;
@@ -175,13 +177,13 @@ full_cancelled_and_half(void **state)
     assert_int_equal(ask(set, &asked[3], 2, 20), KVT_AGAIN);
 
     /* Not begun: at once.  Begun: the slice under way is finished, no other is begun. */
-    assert_int_equal(kvbm_volume_cancel(asked[2].ticket), KVT_OK);
-    assert_int_equal(kvbm_volume_wait(asked[2].ticket, 0), KVT_CANCELLED);
-    kvbm_volume_release(asked[2].ticket);
-    assert_int_equal(kvbm_volume_wait(asked[0].ticket, 10), KVT_TIMEOUT);
-    assert_int_equal(kvbm_volume_cancel(asked[0].ticket), KVT_BUSY);
+    assert_int_equal(kvt_ticket_cancel(asked[2].ticket), KVT_OK);
+    assert_int_equal(kvt_ticket_wait(asked[2].ticket, 0), KVT_CANCELLED);
+    kvt_ticket_release(asked[2].ticket);
+    assert_int_equal(kvt_ticket_wait(asked[0].ticket, 10), KVT_TIMEOUT);
+    assert_int_equal(kvt_ticket_cancel(asked[0].ticket), KVT_BUSY);
     slow_let(slow, true);
-    assert_int_equal(kvbm_volume_wait(asked[0].ticket, WAIT), KVT_IO);
+    assert_int_equal(kvt_ticket_wait(asked[0].ticket, WAIT), KVT_IO);
     for (size_t i = 0; i < 100; i++) {
         const bool begun = i < KVBM_VOLUME_SLICE;
 
@@ -191,9 +193,9 @@ full_cancelled_and_half(void **state)
         /* Half a body is nobody's. */
         assert_int_equal(asked[0].bytes[i][3], begun && i % 2 == 0 ? 0x55 : 0);
     }
-    assert_int_equal(kvbm_volume_wait(asked[1].ticket, WAIT), KVT_IO);
-    kvbm_volume_release(asked[0].ticket);
-    kvbm_volume_release(asked[1].ticket);
+    assert_int_equal(kvt_ticket_wait(asked[1].ticket, WAIT), KVT_IO);
+    kvt_ticket_release(asked[0].ticket);
+    kvt_ticket_release(asked[1].ticket);
     kvbm_volumes_free(set);
     assert_int_equal(closes, 1);
     kvt_free(asked);
@@ -244,10 +246,10 @@ leaves_while_it_works(bool cancel)
     assert_int_equal(pthread_join(thread, NULL), 0);
     assert_int_equal(closes, 1);
     /* Tickets outlive it. */
-    assert_int_equal(kvbm_volume_wait(asked[0].ticket, 0), KVT_OK);
-    assert_int_equal(kvbm_volume_wait(asked[1].ticket, 0), cancel ? KVT_CANCELLED : KVT_OK);
-    kvbm_volume_release(asked[0].ticket);
-    kvbm_volume_release(asked[1].ticket);
+    assert_int_equal(kvt_ticket_wait(asked[0].ticket, 0), KVT_OK);
+    assert_int_equal(kvt_ticket_wait(asked[1].ticket, 0), cancel ? KVT_CANCELLED : KVT_OK);
+    kvt_ticket_release(asked[0].ticket);
+    kvt_ticket_release(asked[1].ticket);
     kvbm_volumes_free(leaver.set);
     kvt_free(asked);
 }
@@ -287,9 +289,10 @@ use(void *arg)
         const enum kvbm_volume_verb verb =
             (enum kvbm_volume_verb)kvt_random_below(&random, KVBM_VOLUME_VERB_COUNT);
         const uint32_t number = (uint32_t)kvt_random_below(&random, 8);
-        struct kvbm_volume_item item = {.id = bed_id(number)};
-        const struct kvbm_volume_request request = {5, verb, &item, 1};
-        struct kvbm_volume_ticket *ticket;
+        struct kvt_volume_item item = {.id = bed_id(number)};
+        const struct kvbm_volume_request request = {
+            .volume = 5, .verb = verb, .items = &item, .count = 1};
+        struct kvt_ticket *ticket;
 
         if (verb != KVBM_VOLUME_REMOVE) {
             item.bytes = bytes;
@@ -300,14 +303,14 @@ use(void *arg)
             KVT_OK)
             continue;
         if (kvt_random_below(&random, 4) == 0)
-            (void)kvbm_volume_cancel(ticket);
-        while (kvbm_volume_wait(ticket, WAIT) == KVT_TIMEOUT)
+            (void)kvt_ticket_cancel(ticket);
+        while (kvt_ticket_wait(ticket, WAIT) == KVT_TIMEOUT)
             continue;
         if (verb == KVBM_VOLUME_GET && item.status == KVT_OK) {
             assert_true(bed_is(number, bytes));
             atomic_fetch_add(&crowd->right, 1);
         }
-        kvbm_volume_release(ticket);
+        kvt_ticket_release(ticket);
     }
     kvt_free(bytes);
     return NULL;
@@ -348,12 +351,13 @@ ask_one(struct kvbm_volumes *set, enum kvbm_volume_verb verb, const struct kvt_b
 {
     static _Alignas(4096) uint8_t bytes[BED_SIZE];
     const bool remove = verb == KVBM_VOLUME_REMOVE;
-    struct kvbm_volume_item item = {
+    struct kvt_volume_item item = {
         .id = *id, .bytes = remove ? NULL : bytes, .size = remove ? 0 : BED_SIZE};
     enum kvt_err rc;
 
     bed_fill(verb == KVBM_VOLUME_PUT ? number : number + 1, bytes);
-    rc = kvbm_volumes_run(set, &(struct kvbm_volume_request){VOLUME, verb, &item, 1});
+    rc = kvbm_volumes_run(set, &(struct kvbm_volume_request){
+                                   .volume = VOLUME, .verb = verb, .items = &item, .count = 1});
     assert_int_equal(rc, item.status == KVT_EXISTS ? KVT_OK : item.status);
     if (verb == KVBM_VOLUME_GET && item.status == KVT_OK)
         assert_true(bed_is(number, bytes));
@@ -484,11 +488,13 @@ attempt(void *arg)
     }
     bytes = kvt_aligned(4096, BED_SIZE);
     if (bytes != NULL) {
-        struct kvbm_volume_item item = {.id = bed_id(1), .bytes = bytes, .size = BED_SIZE};
+        struct kvt_volume_item item = {.id = bed_id(1), .bytes = bytes, .size = BED_SIZE};
         enum kvt_err rc;
 
         bed_fill(1, bytes);
-        rc = kvbm_volumes_run(set, &(struct kvbm_volume_request){3, KVBM_VOLUME_PUT, &item, 1});
+        rc = kvbm_volumes_run(
+            set, &(struct kvbm_volume_request){
+                     .volume = 3, .verb = KVBM_VOLUME_PUT, .items = &item, .count = 1});
         assert_int_equal(item.status == KVT_EXISTS ? KVT_OK : item.status, rc);
         done = rc == KVT_OK;
     }
