@@ -47,8 +47,9 @@ endfunction()
 
 # kvt_test(folder/noun_test ...): one cmocka binary, one ctest named after it, labelled `unit`.
 # The source is tests/unit/<folder>/<noun>_test.c; name keeps the folder so that it is unique.
+# IN_MEMORY: its folders lie in memory, where there is such a place: what it asks is not about disks.
 function(kvt_test name)
-  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;DEPENDS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "IN_MEMORY" "TIMEOUT" "SOURCES;DEPENDS;LABELS" ${ARGN})
   string(REPLACE "/" "_" binary ${name})
   add_executable(${binary} ${ARG_SOURCES})
   kvt_target(${binary})
@@ -65,4 +66,7 @@ function(kvt_test name)
   endif()
   set_tests_properties(unit/${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}"
     SKIP_RETURN_CODE 77)
+  if(ARG_IN_MEMORY AND IS_DIRECTORY /dev/shm)
+    set_tests_properties(unit/${name} PROPERTIES ENVIRONMENT TMPDIR=/dev/shm)
+  endif()
 endfunction()

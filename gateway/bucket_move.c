@@ -8,6 +8,7 @@
 #include "gateway/claim.h"
 #include "gateway/commit.h"
 #include "gateway/fault.h"
+#include "gateway/move_lock.h"
 
 enum kvt_err
 gateway_bucket_ended(struct gateway_vault *vault, unsigned tier, enum kvt_err rc)
@@ -131,14 +132,15 @@ head(struct gateway_vault *vault, const char *key, unsigned tier, struct g4_requ
 
 /* Put a tombstone over exactly what was seen. */
 static enum kvt_err
-bury(struct gateway_vault *vault, const char *key, unsigned tier, struct g4_request *seen)
+bury(struct gateway_vault *vault, const char *key, unsigned tier, struct g4_request *seen,
+     uint64_t deadline_ms)
 {
     struct g4_request put = {
         .verb = G4_PUT,
         .key = key,
         .condition = G4_IF_MATCH,
         .body = "",
-        .deadline_ms = kvt_clock_mono_ms() + GATEWAY_COLD_LOOK_MS,
+        .deadline_ms = deadline_ms,
         .meta = {.present = true, .crc32c = g4_check_crc32c("", 0), .writer = GATEWAY_TOMBSTONE}};
     enum kvt_err rc;
 
@@ -175,12 +177,10 @@ shows(struct gateway_vault *vault, const char *key, const struct gateway_record 
 
 static enum kvt_err
 delete_tombstone(struct gateway_vault *vault, const char *key, unsigned tier,
-                 const struct g4_request *seen)
+                 const struct g4_request *seen, uint64_t deadline_ms)
 {
-    struct g4_request drop = {.verb = G4_DELETE,
-                              .key = key,
-                              .once = true,
-                              .deadline_ms = kvt_clock_mono_ms() + GATEWAY_COLD_LOOK_MS};
+    struct g4_request drop = {
+        .verb = G4_DELETE, .key = key, .once = true, .deadline_ms = deadline_ms};
     struct gateway_cold_state state;
     enum kvt_err rc;
 
@@ -195,42 +195,82 @@ delete_tombstone(struct gateway_vault *vault, const char *key, unsigned tier,
     return rc == KVT_NOTFOUND || rc == KVT_PRECONDITION ? KVT_OK : rc;
 }
 
-/*
- * Take a copy away while the other bucket has one.  Another gateway may be about to take that one
- * away, so each puts its tombstone before it looks: one of the two at least sees the other's, and
- * then puts the block back, over its own tombstone alone, from `body`.
- */
+/* Before each request that takes something away: KVT_AGAIN, the lease is as good as over. */
 static enum kvt_err
-drop(struct gateway_vault *vault, const char *key, const struct gateway_record *record,
-     unsigned tier, const struct g4_request *body)
+still_held(const struct gateway_move_lock *lock, uint64_t *deadline_ms)
 {
+    *deadline_ms = gateway_move_lock_deadline(lock);
+    return *deadline_ms == 0 ? KVT_AGAIN : KVT_OK;
+}
+
+static enum kvt_err
+drop_locked(struct gateway_vault *vault, const char *key, const struct gateway_record *record,
+            unsigned tier, const struct g4_request *body, const struct gateway_move_lock *lock)
+{
+    const unsigned other = GATEWAY_BUCKETS & ~tier;
     struct g4_request seen;
+    uint64_t deadline_ms;
     enum kvt_err back;
     enum kvt_err rc = head(vault, key, tier, &seen);
 
-    if ((rc == KVT_OK && !gateway_fault_is_tombstone(&seen)) || rc == KVT_CORRUPT)
-        rc = bury(vault, key, tier, &seen);
+    if ((rc == KVT_OK && !gateway_fault_is_tombstone(&seen)) || rc == KVT_CORRUPT) {
+        rc = shows(vault, key, record, other);
+        if (rc == KVT_NOTFOUND)
+            return KVT_AGAIN; /* what was read has gone since: this may be all there is */
+        if (rc == KVT_OK)
+            rc = still_held(lock, &deadline_ms);
+        if (rc == KVT_OK)
+            rc = bury(vault, key, tier, &seen, deadline_ms);
+    }
     if (rc != KVT_OK)
         return rc == KVT_NOTFOUND ? KVT_OK : rc;
-    rc = shows(vault, key, record, GATEWAY_BUCKETS & ~tier);
+    rc = shows(vault, key, record, other);
     if (rc == KVT_OK)
-        return delete_tombstone(vault, key, tier, &seen);
+        rc = still_held(lock, &deadline_ms);
+    if (rc == KVT_OK)
+        return delete_tombstone(vault, key, tier, &seen, deadline_ms);
     back = gateway_bucket_ended(vault, tier, write_copy(vault, key, record, tier, body, seen.etag));
     if (back != KVT_OK)
         kvt_log_warn("gateway.move", "tombstone_stays", "%s: %s", key, kvt_err_text(back));
     return rc == KVT_NOTFOUND ? KVT_AGAIN : rc;
 }
 
+/*
+ * Take a copy away while the other bucket has one.  Under a lock, for another gateway may be about
+ * to take that one away.  Between look and tombstone a lease may end all the same, and gateways may
+ * run that know no lock: so it is looked again behind the tombstone, and the block is put back,
+ * over this very tombstone alone, from `body`.
+ */
+static enum kvt_err
+drop(struct gateway_vault *vault, const char *key, const struct gateway_record *record,
+     unsigned tier, const struct g4_request *body)
+{
+    struct gateway_move_lock lock;
+    enum kvt_err rc = gateway_move_lock_acquire(vault, key, &lock);
+
+    if (rc != KVT_OK)
+        return rc == KVT_BUSY ? KVT_AGAIN : rc;
+    rc = drop_locked(vault, key, record, tier, body, &lock);
+    gateway_move_lock_release(vault, &lock);
+    return rc;
+}
+
 enum kvt_err
 gateway_bucket_clear(struct gateway_vault *vault, const char *key, unsigned tier)
 {
+    struct gateway_move_lock lock;
     struct g4_request seen;
-    const enum kvt_err rc = head(vault, key, tier, &seen);
+    enum kvt_err rc = gateway_move_lock_acquire(vault, key, &lock);
 
     if (rc != KVT_OK)
-        return rc == KVT_NOTFOUND ? KVT_OK : rc;
-    return gateway_fault_is_tombstone(&seen) ? delete_tombstone(vault, key, tier, &seen)
-                                             : KVT_AGAIN;
+        return rc == KVT_BUSY ? KVT_AGAIN : rc;
+    rc = head(vault, key, tier, &seen);
+    if (rc == KVT_OK)
+        rc = gateway_fault_is_tombstone(&seen)
+                 ? delete_tombstone(vault, key, tier, &seen, gateway_move_lock_deadline(&lock))
+                 : KVT_AGAIN;
+    gateway_move_lock_release(vault, &lock);
+    return rc == KVT_NOTFOUND ? KVT_OK : rc;
 }
 
 /* ---- moving ---- */

@@ -3,10 +3,10 @@
  *
  * Why: a bucket is shared.  What is written there must be the first, or replace exactly what was
  * seen; what is taken away is first replaced by a tombstone, with If-Match, for there are stores
- * that delete whatever is there.  Then the other bucket is looked at once more, for another gateway
- * may take its copy away at the same time.  Nothing goes before the copy that stays was read.  A
- * row says where its block is bound to before anything is copied, so that a crash leaves no copy
- * that nobody counts.
+ * that delete whatever is there.  Another gateway may be about to take the other copy away, so all
+ * that is done under a lock (gateway/move_lock.h).  Nothing goes before the copy that stays was
+ * read.  A row says where its block is bound to before anything is copied, so that a crash leaves
+ * no copy that nobody counts.
  *
  * Ownership: borrowed for the call.
  * Threads:   any; the caller holds the key.
@@ -34,7 +34,7 @@ KVT_NODISCARD enum kvt_err gateway_bucket_ensure(struct gateway_vault *vault, co
                                                  unsigned source, bool known);
 
 /** Take a tombstone away from a bucket.  KVT_OK also when there was none; KVT_AGAIN: something else
- *  is there. */
+ *  is there, or another gateway is at it. */
 KVT_NODISCARD enum kvt_err gateway_bucket_clear(struct gateway_vault *vault, const char *key,
                                                 unsigned tier);
 

@@ -11,6 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "base/random.h"
 #include "g4/check.h"
 #include "g4/directory.h"
 #include "gateway/bucket.h"
@@ -307,6 +308,7 @@ gateway_vault_open(struct gateway_vault **out, const struct gateway_vault_option
         return kvt_error_set(err, KVT_NOMEM, "gateway");
     vault->lock_fd = -1;
     (void)snprintf(vault->name, sizeof(vault->name), "%s", options->name);
+    kvt_random_system(&vault->life, sizeof(vault->life));
     name_tiers(vault, options);
     vault->revision = options->revision;
     vault->object_max = options->object_max;

@@ -35,6 +35,7 @@
 
 struct gateway_vault {
     char name[KVT_NAME_MAX];
+    uint64_t life; /* of this process, by which others tell it from earlier ones */
     char holder[GATEWAY_TIERS][KVT_NAME_MAX]; /* "hot@gw0"; "": there is no such tier */
     enum kvt_key_revision revision;
     uint64_t capacity[GATEWAY_TIERS]; /* as set; gateway_vault_capacity() */

@@ -1,0 +1,153 @@
+#include "gateway/move_lock.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <xxhash.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/random.h"
+#include "gateway/bucket_move.h"
+
+enum {
+    MARGIN_MS = 2000, /* stores tell whole seconds */
+    HOLD_MS = GATEWAY_MOVE_LOCK_MS / 5 * 4,
+};
+
+/* What an object that is there says. */
+struct seen {
+    char body[sizeof(((struct gateway_move_lock *)NULL)->body)];
+    char etag[G4_ETAG_MAX];
+    bool over; /* its lease is */
+};
+
+static enum kvt_err
+perform(struct gateway_vault *vault, struct g4_request *request)
+{
+    request->deadline_ms = kvt_clock_mono_ms() + GATEWAY_COLD_LOOK_MS;
+    return gateway_bucket_ended(
+        vault, GATEWAY_COLD,
+        g4_store_perform(gateway_cold_bucket(vault->cold, GATEWAY_COLD), request));
+}
+
+/* Whose it is: this catalog's, in this life, at this time.  No two bodies are equal, so no two
+ * ETags are. */
+static void
+describe(struct gateway_vault *vault, struct gateway_move_lock *lock)
+{
+    struct gateway_catalog_stats stats;
+    uint64_t nonce;
+
+    gateway_catalog_stats(vault->catalog, &stats);
+    kvt_random_system(&nonce, sizeof(nonce));
+    (void)snprintf(lock->body, sizeof(lock->body), "%s %" PRIu64 " %016" PRIx64 " %016" PRIx64,
+                   vault->name, stats.incarnation, vault->life, nonce);
+}
+
+static enum kvt_err
+put(struct gateway_vault *vault, const struct gateway_move_lock *lock, const char *seen_etag)
+{
+    struct g4_request request = {.verb = G4_PUT,
+                                 .key = lock->name,
+                                 .condition = seen_etag == NULL ? G4_IF_ABSENT : G4_IF_MATCH,
+                                 .body = lock->body,
+                                 .body_size = strlen(lock->body)};
+
+    if (seen_etag != NULL)
+        memcpy(request.etag, seen_etag, sizeof(request.etag));
+    return perform(vault, &request);
+}
+
+static enum kvt_err
+look(struct gateway_vault *vault, const char *name, struct seen *seen)
+{
+    struct g4_request request = {.verb = G4_GET,
+                                 .key = name,
+                                 .buffer = seen->body,
+                                 .buffer_capacity = sizeof(seen->body) - 1};
+    const enum kvt_err rc = perform(vault, &request);
+    const uint64_t now_ms = request.server_ms != 0 ? request.server_ms : kvt_clock_unix_ms();
+
+    seen->body[rc == KVT_OK ? request.buffer_size : 0] = '\0';
+    memcpy(seen->etag, request.etag, sizeof(seen->etag));
+    seen->over = now_ms > request.modified_ms + GATEWAY_MOVE_LOCK_MS + MARGIN_MS;
+    return rc;
+}
+
+/* Is it one that an earlier life of this gateway left?  One state folder has one process. */
+static bool
+is_left(const struct gateway_move_lock *lock, const char *body)
+{
+    const char *life = strchr(lock->body, ' ');
+    size_t size;
+
+    life = life == NULL ? NULL : strchr(life + 1, ' ');
+    if (life == NULL)
+        return false;
+    size = (size_t)(life - lock->body) + 1;
+    return strncmp(lock->body, body, size) == 0 && strncmp(life + 1, body + size, 16) != 0;
+}
+
+enum kvt_err
+gateway_move_lock_acquire(struct gateway_vault *vault, const char *key,
+                          struct gateway_move_lock *lock)
+{
+    const XXH128_hash_t hash = XXH3_128bits(key, strlen(key));
+    struct seen seen;
+    enum kvt_err put_rc;
+    enum kvt_err rc;
+
+    (void)snprintf(lock->name, sizeof(lock->name),
+                   GATEWAY_MOVE_LOCK_PREFIX "%016" PRIx64 "%016" PRIx64, hash.high64, hash.low64);
+    describe(vault, lock);
+    lock->until_ms = kvt_clock_mono_ms() + HOLD_MS;
+    put_rc = put(vault, lock, NULL);
+    if (put_rc == KVT_OK)
+        return KVT_OK;
+    rc = look(vault, lock->name, &seen);
+    if (rc == KVT_OK && strcmp(seen.body, lock->body) == 0)
+        return KVT_OK; /* ours: the answer was lost */
+    if (put_rc != KVT_EXISTS && put_rc != KVT_PRECONDITION)
+        return put_rc;
+    if (rc == KVT_NOTFOUND)
+        return KVT_BUSY; /* its holder was just done */
+    if (rc != KVT_OK && rc != KVT_RANGE)
+        return rc;
+    if (!seen.over && !is_left(lock, seen.body))
+        return KVT_BUSY;
+    kvt_log_info("gateway.move", "lock_taken_over", "%s: it was left by %s", key, seen.body);
+    lock->until_ms = kvt_clock_mono_ms() + HOLD_MS;
+    rc = put(vault, lock, seen.etag);
+    return rc == KVT_PRECONDITION || rc == KVT_NOTFOUND ? KVT_BUSY : rc;
+}
+
+uint64_t
+gateway_move_lock_deadline(const struct gateway_move_lock *lock)
+{
+    const uint64_t now_ms = kvt_clock_mono_ms();
+
+    if (now_ms >= lock->until_ms)
+        return 0;
+    return now_ms + GATEWAY_COLD_LOOK_MS < lock->until_ms ? now_ms + GATEWAY_COLD_LOOK_MS
+                                                          : lock->until_ms;
+}
+
+/* Each DELETE once, and the second behind a look: a repeat could meet another holder's. */
+void
+gateway_move_lock_release(struct gateway_vault *vault, const struct gateway_move_lock *lock)
+{
+    struct seen seen;
+
+    for (unsigned try = 0; try < 2 && gateway_move_lock_deadline(lock) != 0; try++) {
+        struct g4_request drop = {.verb = G4_DELETE, .key = lock->name, .once = true};
+        enum kvt_err rc = perform(vault, &drop);
+
+        if (rc == KVT_OK || rc == KVT_NOTFOUND)
+            return;
+        rc = look(vault, lock->name, &seen);
+        if (rc == KVT_NOTFOUND || (rc == KVT_OK && strcmp(seen.body, lock->body) != 0))
+            return;
+    }
+    kvt_log_warn("gateway.move", "lock_stays", "%s ends with its lease", lock->name);
+}

@@ -1,0 +1,49 @@
+/*
+ * gateway/move_lock.h -- who of several gateways may take a block's copy out of a bucket.
+ *
+ * Why: a copy may go because the other bucket has one, and two gateways that each rely on what the
+ * other one takes lose the block.  So a copy goes under a lock that is the same for both: an object
+ * in the first bucket, made with If-None-Match, and gone when its holder is done.  Who dies leaves
+ * it: his next life takes it over at once, others when its lease has ended by the bucket's clock.
+ * Removals do not take it: they want both copies gone.
+ *
+ * What it does not promise: a process can stand still between its look at the clock and its
+ * request, and a request can be late.  So whoever holds it looks at the other bucket once more
+ * behind his tombstone, and puts back what he has in memory.
+ *
+ * Ownership: the vault is borrowed for each call; the lock is the caller's, on his stack.
+ * Threads:   any; the caller holds the key (gateway/hold.h).
+ * Limits:    two requests for each copy that goes.  A gateway that died and never comes back leaves
+ *            objects of some 100 bytes, as many as it was moving blocks.
+ */
+#ifndef GATEWAY_MOVE_LOCK_H
+#define GATEWAY_MOVE_LOCK_H
+
+#include <stdbool.h>
+
+#include "gateway/vault.h"
+
+#define GATEWAY_MOVE_LOCK_PREFIX ".kvtier-moving/" /* and 32 digits that follow from the key */
+#define GATEWAY_MOVE_LOCK_MS     60000             /* a lease */
+
+struct gateway_move_lock {
+    char name[sizeof(GATEWAY_MOVE_LOCK_PREFIX) + 32];
+    char body[KVT_NAME_MAX + 96];
+    uint64_t until_ms; /* monotonic: no request that takes something away may last longer */
+};
+
+/**
+ * Try once.
+ *
+ * @return KVT_OK; KVT_BUSY: another gateway has it; or why the first bucket did not say
+ */
+KVT_NODISCARD enum kvt_err gateway_move_lock_acquire(struct gateway_vault *vault, const char *key,
+                                                     struct gateway_move_lock *lock);
+
+/** Until when the next small request may last, monotonic; 0: the lease is as good as over. */
+uint64_t gateway_move_lock_deadline(const struct gateway_move_lock *lock);
+
+/** What stays because nobody answers ends with its lease. */
+void gateway_move_lock_release(struct gateway_vault *vault, const struct gateway_move_lock *lock);
+
+#endif /* GATEWAY_MOVE_LOCK_H */
