@@ -7,8 +7,9 @@
  *
  * Ownership: the memory is borrowed until the storage is closed; layout and addresses are copied.
  * Threads:   as kvbm/storage.h.
- * Limits:    as kvbm/storage.h; such blocks have no one address, so that between two of these
- *            storages transfers need bounce buffers.
+ * Limits:    as kvbm/storage.h.  A block has an address where it is in one piece that begins at a
+ *            multiple of KVBM_STORAGE_ALIGN; between two storages of others transfers need bounce
+ *            buffers.
  */
 #ifndef KVBM_STORAGE_LAYERS_H
 #define KVBM_STORAGE_LAYERS_H

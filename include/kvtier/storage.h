@@ -169,7 +169,8 @@ struct kvt_storage_info {
 void kvt_storage_info(struct kvt_storage *storage, struct kvt_storage_info *info);
 
 /** Where the block lies in this process's memory: block_size bytes.  NULL: there is no such block,
- *  it is not in this process's memory, or not in one piece (an engine's). */
+ *  it is not in this process's memory, or (an engine's) not in one piece that begins at a multiple
+ *  of KVT_STORAGE_ALIGN. */
 void *kvt_storage_address(struct kvt_storage *storage, uint32_t block);
 
 /* ---- what outlives the process ---- */

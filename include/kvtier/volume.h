@@ -7,7 +7,7 @@
  *
  * Whatever the kind: what a get returns with KVT_OK is what was put under that name, whole.  Kinds
  * of the library check that by length and crc32c, and a driver of the program must; what is not is
- * KVT_CORRUPT.  What a get does not answer with KVT_OK or KVT_NOTFOUND leaves zeroes, no bytes.
+ * KVT_CORRUPT.  A get that was begun and is answered neither KVT_OK nor KVT_NOTFOUND leaves zeroes.
  *
  * Ownership: a registered volume belongs to the set, until it is unregistered.  Items and their
  *            bytes are borrowed until the ticket is finished; a ticket may outlive its volume.
