@@ -24,9 +24,10 @@ struct advisor_hot_block {
     uint64_t hash;
     uint64_t parent;
     uint64_t reads;
-    uint64_t doubt; /* of `reads`, so many may have been of others */
-    uint64_t bytes; /* of one shard */
-    uint32_t ns;
+    uint64_t doubt;    /* of `reads`, so many may have been of others */
+    uint64_t bytes;    /* of one shard */
+    uint32_t ns;       /* by the store's numbers, as pins are */
+    uint32_t index_ns; /* by those of the RAM index */
     uint32_t position;
 };
 

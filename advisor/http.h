@@ -144,12 +144,18 @@ struct json_object;
 /** "dry_run", false where it is missing; KVT_INVALID: it is something else. */
 KVT_NODISCARD enum kvt_err advisor_http_dry(struct json_object *json, bool *dry,
                                             struct kvt_error *err);
-/** Answer a request for a job that names a prefix: {verb, hash, namespace, until_ms, dry_run}. */
+/** Answer a request for a job that names a prefix: {verb, hash, namespace, to, until_ms,
+ *  dry_run}. */
 void advisor_http_select(const struct advisor_http *http, struct json_object *json,
                          struct kvt_http_response *response);
 
 /** The gateways that reported, to be freed by the caller; NULL, and none: no memory. */
 struct advisor_gateway_view *advisor_http_gateways(const struct advisor_http *http, size_t *count);
+
+/** Append "gateways": [...] and "tiers": [...]; not `timed`: without the times of reports, which
+ *  change when nothing else does. */
+void advisor_http_add_gateways(const struct advisor_http *http, bool timed, struct kvt_buffer *out);
+void advisor_http_add_tiers(const struct advisor_http *http, bool timed, struct kvt_buffer *out);
 
 /** Has the index been read into memory?  False, and answered 503 with how far it is: not yet. */
 bool advisor_http_loaded(const struct advisor_http *http, struct kvt_http_response *response);

@@ -123,7 +123,7 @@ parent_of(struct index *index, const struct advisor_hot_block *block)
     struct index_view view;
 
     if (block->parent != 0 || block->position == 0 ||
-        index_get(index, block->ns, block->hash, &view) != KVT_OK)
+        index_get(index, block->index_ns, block->hash, &view) != KVT_OK)
         return block->parent;
     return view.block.id.parent;
 }
@@ -139,7 +139,7 @@ add_prefixes(const struct advisor_http *http, struct kvt_buffer *out)
     for (size_t i = 0; i < count; i++) {
         char namespace_[KVT_NAMESPACE_MAX];
 
-        index_namespace_name(http->finder.memory->index, blocks[i].ns, namespace_);
+        index_namespace_name(http->finder.memory->index, blocks[i].index_ns, namespace_);
         kvt_buffer_printf(out, "%s{", i > 0 ? "," : "");
         advisor_http_text(out, "namespace", namespace_);
         kvt_buffer_printf(out, ",");
@@ -187,48 +187,6 @@ add_numbers_of_state(const struct advisor_http *http, struct kvt_buffer *out)
         kvt_metric_get(counters->orders_expired), kvt_metric_get(counters->orders_observed));
 }
 
-static void
-add_gateways(const struct advisor_http *http, struct kvt_buffer *out)
-{
-    size_t count;
-    struct advisor_gateway_view *gateways = advisor_http_gateways(http, &count);
-
-    kvt_buffer_printf(out, "\"gateways\":[");
-    for (size_t i = 0; i < count; i++) {
-        kvt_buffer_printf(out, "%s{", i > 0 ? "," : "");
-        advisor_http_text(out, "name", gateways[i].name);
-        kvt_buffer_printf(out, ",\"healthy\":%s,\"reports\":%s}",
-                          gateways[i].healthy ? "true" : "false",
-                          advisor_http_reports(&gateways[i]) ? "true" : "false");
-    }
-    kvt_buffer_printf(out, "],");
-    kvt_free(gateways);
-}
-
-/* Without the times of reports: they change when nothing else does. */
-static void
-add_tiers(const struct advisor_http *http, struct kvt_buffer *out)
-{
-    struct advisor_tier_view *tiers = kvt_calloc(ADVISOR_TIERS_MAX, sizeof(*tiers));
-    const size_t count =
-        tiers == NULL ? 0 : advisor_planner_tiers(http->planner, tiers, ADVISOR_TIERS_MAX);
-
-    kvt_buffer_printf(out, "\"tiers\":[");
-    for (size_t i = 0; i < count; i++) {
-        kvt_buffer_printf(out, "%s{", i > 0 ? "," : "");
-        advisor_http_text(out, "name", tiers[i].tier.name);
-        kvt_buffer_printf(out,
-                          ",\"used_bytes\":%" PRIu64 ",\"capacity_bytes\":%" PRIu64
-                          ",\"blocks\":%" PRIu64 ",\"start_ppm\":%u,\"stop_ppm\":%u"
-                          ",\"draining\":%s,\"stuck\":%s}",
-                          tiers[i].tier.used_bytes, tiers[i].tier.capacity_bytes,
-                          tiers[i].tier.blocks, tiers[i].start_ppm, tiers[i].stop_ppm,
-                          tiers[i].draining ? "true" : "false", tiers[i].stuck ? "true" : "false");
-    }
-    kvt_buffer_printf(out, "]");
-    kvt_free(tiers);
-}
-
 /* What the operator allows, how far the policy goes with it, and whether all is stopped. */
 static void
 add_mode(const struct advisor_http *http, struct kvt_buffer *out)
@@ -262,13 +220,14 @@ advisor_http_render_overview(void *arg, struct kvt_buffer *out)
     advisor_http_add_troubles(http, out);
     kvt_buffer_printf(out, ",");
     add_numbers_of_state(http, out);
-    add_gateways(http, out);
+    advisor_http_add_gateways(http, false, out);
+    kvt_buffer_printf(out, ",");
     add_reads(out, view);
     add_history(out, view);
     add_flow(out, view);
     add_ages(http, out, view);
     add_prefixes(http, out);
-    add_tiers(http, out);
+    advisor_http_add_tiers(http, false, out);
     kvt_buffer_printf(out, "}");
     kvt_free(view);
 }

@@ -25,8 +25,22 @@ read_verb(const char *text, enum kvt_order_verb *verb)
     return false;
 }
 
+/* The tier to warm into; nothing lies below the last one. */
+static bool
+read_to(struct json_object *json, struct advisor_selection_options *options)
+{
+    const char *text = kvt_json_string(json, "to");
+
+    options->to = ADVISOR_RUNG_HOT;
+    if (!kvt_json_has(json, "to"))
+        return true;
+    return options->verb == KVT_ORDER_WARM && text != NULL &&
+           advisor_rung_parse(text, &options->to) && options->to < ADVISOR_RUNG_FAR;
+}
+
 static void
-answer_dry(struct kvt_http_response *response, const struct advisor_selection *selection)
+answer_dry(struct kvt_http_response *response, const struct advisor_selection *selection,
+           enum advisor_rung to)
 {
     struct kvt_buffer *out = &response->body;
 
@@ -40,6 +54,9 @@ answer_dry(struct kvt_http_response *response, const struct advisor_selection *s
 
         kvt_buffer_printf(out, "%s{", i == 0 ? "" : ",");
         advisor_http_text(out, "gateway", part->gateway);
+        if (part->from != ADVISOR_RUNG_GONE)
+            kvt_buffer_printf(out, ",\"from\":\"%s\",\"to\":\"%s\"", advisor_rung_name(part->from),
+                              advisor_rung_name(to));
         kvt_buffer_printf(out, ",\"blocks\":%zu,\"bytes\":%" PRIu64 "}", part->count, part->bytes);
     }
     kvt_buffer_printf(out, "]}");
@@ -62,13 +79,17 @@ submit(const struct advisor_http *http, const struct advisor_selection *selectio
 
     request.title = title;
     kvt_hash_format(options->hash, hash);
-    (void)snprintf(title, sizeof(title), "%s %s of \"%.60s\"", kvt_order_verb_name(options->verb),
-                   hash, options->namespace_);
+    (void)snprintf(title, sizeof(title), "%s %s of \"%.60s\"%s%s",
+                   kvt_order_verb_name(options->verb), hash, options->namespace_,
+                   options->to == ADVISOR_RUNG_HOT ? "" : " to ",
+                   options->to == ADVISOR_RUNG_HOT ? "" : advisor_rung_name(options->to));
     for (size_t i = 0; moves != NULL && i < selection->part_count; i++)
         moves[i] = (struct advisor_job_moves){.verb = options->verb,
                                               .gateway = selection->parts[i].gateway,
                                               .namespace_ = options->namespace_,
                                               .until_ms = until_ms,
+                                              .from = selection->parts[i].from_holder,
+                                              .to = selection->parts[i].to_holder,
                                               .bytes = selection->parts[i].bytes,
                                               .items = selection->parts[i].items,
                                               .count = selection->parts[i].count};
@@ -79,7 +100,7 @@ submit(const struct advisor_http *http, const struct advisor_selection *selectio
     else
         rc = advisor_jobs_submit(http->jobs, &request, &row, &err);
     if (rc == KVT_OK && dry)
-        answer_dry(response, selection);
+        answer_dry(response, selection, options->to);
     else
         advisor_http_taken(response, rc, &row, &err);
     kvt_free(moves);
@@ -115,6 +136,10 @@ advisor_http_select(const struct advisor_http *http, struct json_object *json,
                       "a prefix: want {verb: pin, unpin, warm or delete, hash, namespace}");
         return;
     }
+    if (!read_to(json, &options)) {
+        kvt_http_fail(response, 400, KVT_INVALID, "to: want hot, warm or cold, and verb warm");
+        return;
+    }
     if (options.namespace_ == NULL)
         options.namespace_ = "";
     rc = advisor_selection_make(&selection, &options, &err);
@@ -123,7 +148,7 @@ advisor_http_select(const struct advisor_http *http, struct json_object *json,
     else if (rc != KVT_OK)
         kvt_http_fail(response, rc == KVT_RANGE ? 413 : 503, rc, "%s", err.text);
     else if (selection.chosen == 0)
-        answer_dry(response, &selection);
+        answer_dry(response, &selection, options.to);
     else
         submit(http, &selection, &options, options.verb == KVT_ORDER_PIN ? until_ms : 0, dry,
                response);

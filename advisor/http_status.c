@@ -130,35 +130,6 @@ add_index(const struct advisor_http *http, struct kvt_buffer *out)
                       http->index_max, used, max, kvt_metric_get(counters->collisions));
 }
 
-static void
-add_tiers(const struct advisor_http *http, struct kvt_buffer *out)
-{
-    struct advisor_tier_view *tiers = kvt_calloc(ADVISOR_TIERS_MAX, sizeof(*tiers));
-    const size_t count =
-        tiers == NULL ? 0 : advisor_planner_tiers(http->planner, tiers, ADVISOR_TIERS_MAX);
-
-    kvt_buffer_printf(out, "\"tiers\":[");
-    for (size_t i = 0; i < count; i++) {
-        kvt_buffer_printf(out, "%s{", i > 0 ? "," : "");
-        advisor_http_text(out, "name", tiers[i].tier.name);
-        kvt_buffer_printf(out,
-                          ",\"used_bytes\":%" PRIu64 ",\"capacity_bytes\":%" PRIu64
-                          ",\"blocks\":%" PRIu64 ",\"start_ppm\":%u,\"stop_ppm\":%u"
-                          ",\"refused_blocks\":%" PRIu64 ",\"passed_blocks\":%" PRIu64
-                          ",\"stuck\":%s,\"draining\":%s,"
-                          "\"last_report_ms\":%" PRIu64 ",",
-                          tiers[i].tier.used_bytes, tiers[i].tier.capacity_bytes,
-                          tiers[i].tier.blocks, tiers[i].start_ppm, tiers[i].stop_ppm,
-                          tiers[i].refused_blocks, tiers[i].passed_blocks,
-                          tiers[i].stuck ? "true" : "false", tiers[i].draining ? "true" : "false",
-                          tiers[i].last_report_ms);
-        advisor_http_text(out, "gateway", tiers[i].gateway);
-        kvt_buffer_printf(out, "}");
-    }
-    kvt_buffer_printf(out, "]");
-    kvt_free(tiers);
-}
-
 /* How many there are, and how many are exceeded. */
 static void
 add_quotas(const struct advisor_http *http, struct kvt_buffer *out)
@@ -195,23 +166,6 @@ add_events(const struct advisor_http *http, struct kvt_buffer *out)
                       kvt_metric_get(counters->publishers), kvt_metric_get(counters->uncertain),
                       last, committed, last > done ? last - done : 0,
                       kvt_metric_get(counters->lag_ms), kvt_metric_get(counters->event_ms));
-}
-
-static void
-add_gateways(const struct advisor_http *http, struct kvt_buffer *out)
-{
-    size_t count;
-    struct advisor_gateway_view *gateways = advisor_http_gateways(http, &count);
-
-    kvt_buffer_printf(out, "\"gateways\":[");
-    for (size_t i = 0; i < count; i++) {
-        kvt_buffer_printf(out, "%s{", i > 0 ? "," : "");
-        advisor_http_text(out, "name", gateways[i].name);
-        kvt_buffer_printf(out, ",\"healthy\":%s,\"last_report_ms\":%" PRIu64 "}",
-                          gateways[i].healthy ? "true" : "false", gateways[i].last_report_ms);
-    }
-    kvt_buffer_printf(out, "]");
-    kvt_free(gateways);
 }
 
 /* How far the policy in force goes, beside what the operator allows. */
@@ -254,7 +208,7 @@ advisor_http_status(void *arg, const struct kvt_http_request *request,
     add_rules(http, out);
     add_index(http, out);
     kvt_buffer_printf(out, ",");
-    add_tiers(http, out);
+    advisor_http_add_tiers(http, true, out);
     kvt_buffer_printf(out, ",");
     add_quotas(http, out);
     add_events(http, out);
@@ -269,7 +223,7 @@ advisor_http_status(void *arg, const struct kvt_http_request *request,
     kvt_buffer_printf(out, ",\"connected\":%s,\"reconnects\":%" PRIu64 "},",
                       wire_bus_connected(http->bus) ? "true" : "false",
                       wire_bus_reconnects(http->bus));
-    add_gateways(http, out);
+    advisor_http_add_gateways(http, true, out);
     kvt_buffer_printf(out, "}");
 }
 

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "advisor/http.h"
+#include "advisor/rungs.h"
 #include "base/alloc.h"
 
 /* What hangs below a block, which blocks of a tier are used least or most, what happened to one. */
@@ -52,6 +53,8 @@ advisor_http_subtree(void *arg, const struct kvt_http_request *request,
 {
     const struct advisor_http *http = arg;
     struct kvt_buffer *out = &response->body;
+    static const char *const names[INDEX_PARTS] = {"hot", "warm", "cold", "far"};
+    struct advisor_rungs rungs;
     struct index_totals totals;
     const char *comma = "";
     uint64_t hash;
@@ -60,7 +63,17 @@ advisor_http_subtree(void *arg, const struct kvt_http_request *request,
 
     if (!read_block(http, request, response, &ns, &hash))
         return;
-    rc = index_subtree(http->finder.memory->index, ns, hash, SUBTREE_BLOCKS_MAX, &totals);
+    rc = advisor_rungs_take(&rungs, http->planner);
+    if (rc == KVT_OK) {
+        const struct index_far far = {.names = rungs.far, .count = rungs.far_count};
+
+        rc = index_subtree(http->finder.memory->index, ns, hash, SUBTREE_BLOCKS_MAX, &far, &totals);
+    }
+    advisor_rungs_release(&rungs);
+    if (rc == KVT_NOMEM) {
+        kvt_http_fail(response, 503, rc, "%s", kvt_err_text(rc));
+        return;
+    }
     if (rc == KVT_NOTFOUND) {
         kvt_http_fail(response, 404, rc,
                       "%s in namespace \"%.80s\": nobody holds this block; blocks that are read: "
@@ -83,10 +96,11 @@ advisor_http_subtree(void *arg, const struct kvt_http_request *request,
                           totals.tier_bytes[tier]);
         comma = ",";
     }
-    kvt_buffer_printf(out,
-                      "],\"hot\":{\"blocks\":%" PRIu64 ",\"bytes\":%" PRIu64
-                      "},\"cold\":{\"blocks\":%" PRIu64 ",\"bytes\":%" PRIu64 "}}",
-                      totals.hot_blocks, totals.hot_bytes, totals.cold_blocks, totals.cold_bytes);
+    kvt_buffer_printf(out, "]");
+    for (unsigned part = 0; part < INDEX_PARTS; part++)
+        kvt_buffer_printf(out, ",\"%s\":{\"blocks\":%" PRIu64 ",\"bytes\":%" PRIu64 "}",
+                          names[part], totals.part_blocks[part], totals.part_bytes[part]);
+    kvt_buffer_printf(out, "}");
 }
 
 static void

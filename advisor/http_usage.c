@@ -48,7 +48,7 @@ advisor_http_usage(void *arg, const struct kvt_http_request *request,
         kvt_http_fail(response, 400, KVT_INVALID, "cursor: want what the page before gave");
         return;
     }
-    rc = advisor_usage_init(&usage, kvt_http_query(request, "namespace"));
+    rc = advisor_usage_init(&usage, http->planner, kvt_http_query(request, "namespace"));
     if (rc == KVT_OK)
         rc = advisor_usage_page(&http->finder, &cursor, &usage);
     if (rc == KVT_AGAIN) {

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "advisor/planner_choose.h"
+#include "advisor/planner_edge.h"
 #include "advisor/planner_private.h"
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -375,6 +376,46 @@ show_marks(const struct advisor_planner *planner, const struct advisor_tier *tie
     view->stop_ppm = (uint32_t)policy_rule_at(policy, (size_t)last)->trigger.stop;
 }
 
+static enum advisor_rung
+volume_rung(const char *name)
+{
+    return strncmp(name, "warm@", 5) == 0 ? ADVISOR_RUNG_WARM : ADVISOR_RUNG_HOT;
+}
+
+/* A bucket that is the first one of any gateway, or of which nobody tells any more, is cold. */
+static enum advisor_rung
+rung_of(const struct advisor_planner *planner, uint32_t tier)
+{
+    bool is_far = false;
+
+    if (planner->tiers[tier].volume)
+        return volume_rung(planner->tiers[tier].name);
+    for (uint32_t i = 0; i < planner->gateway_count; i++) {
+        if (planner->gateways[i].cold == tier)
+            return ADVISOR_RUNG_COLD;
+        is_far = is_far || advisor_gateway_has(&planner->gateways[i], tier);
+    }
+    return is_far ? ADVISOR_RUNG_FAR : ADVISOR_RUNG_COLD;
+}
+
+static void
+show_rungs(const struct advisor_planner *planner, const struct advisor_gateway *gateway,
+           struct advisor_gateway_view *view)
+{
+    memset(view->tiers, 0, sizeof(view->tiers));
+    for (uint32_t i = 0; i < gateway->tier_count; i++) {
+        const struct advisor_tier *tier = &planner->tiers[gateway->tiers[i]];
+        enum advisor_rung rung = ADVISOR_RUNG_FAR;
+
+        if (tier->volume)
+            rung = volume_rung(tier->name);
+        else if (gateway->tiers[i] == gateway->cold)
+            rung = ADVISOR_RUNG_COLD;
+        if (view->tiers[rung][0] == '\0')
+            memcpy(view->tiers[rung], tier->name, sizeof(view->tiers[rung]));
+    }
+}
+
 void
 advisor_planner_show(struct advisor_planner *planner)
 {
@@ -402,6 +443,7 @@ advisor_planner_show(struct advisor_planner *planner)
         view->passed_blocks = counts.passed;
         view->stuck = tier->stuck;
         view->draining = advisor_rule_set_any(&tier->draining);
+        view->rung = rung_of(planner, i);
         memcpy(view->gateway, planner->gateways[tier->gateway].row.name, sizeof(view->gateway));
         view->last_report_ms = tier->report_ms;
         refused += (int64_t)view->refused_blocks;
@@ -416,6 +458,7 @@ advisor_planner_show(struct advisor_planner *planner)
         memcpy(view->name, gateway->row.name, sizeof(view->name));
         view->healthy = gateway->healthy;
         view->last_report_ms = gateway->report_ms;
+        show_rungs(planner, gateway, view);
         unhealthy += gateway->healthy ? 0 : 1;
     }
     advisor_planner_show_rules(planner);

@@ -129,6 +129,7 @@ struct advisor_tier_view {
     uint64_t passed_blocks;  /* the same: no rule that drains the tier has them */
     bool stuck;              /* it has to be drained, and they are all that is left */
     bool draining;
+    enum advisor_rung rung;
     char gateway[KVT_NAME_MAX]; /* who reported it last */
     uint64_t last_report_ms;    /* by our clock */
 };
@@ -163,6 +164,7 @@ struct advisor_gateway_view {
     char name[KVT_NAME_MAX];
     bool healthy;
     uint64_t last_report_ms;
+    char tiers[ADVISOR_RUNG_COUNT][KVT_NAME_MAX]; /* its holders by rung; "": it has none */
 };
 
 size_t advisor_planner_tiers(struct advisor_planner *planner, struct advisor_tier_view *views,

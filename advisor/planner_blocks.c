@@ -86,12 +86,14 @@ static void
 count(struct advisor_planner *planner, const struct advisor_effect *effect,
       const struct policy_block *block)
 {
-    const struct advisor_hot_block hot = {.hash = block->hash,
-                                          .parent = block->parent,
-                                          .reads = effect->op.count,
-                                          .bytes = effect->op.size,
-                                          .ns = block->ns,
-                                          .position = block->position};
+    const struct advisor_hot_block hot = {
+        .hash = block->hash,
+        .parent = block->parent,
+        .reads = effect->op.count,
+        .bytes = effect->op.size,
+        .ns = block->ns,
+        .index_ns = advisor_names_index_namespace(planner->names, block->ns),
+        .position = block->position};
 
     /* By our clock: one gateway's that is far behind would make all others' reads old. */
     advisor_tally_block(planner->options.tally, &hot, effect->age_ms, kvt_clock_unix_ms());

@@ -5,7 +5,7 @@
  * hashes to send them back.
  * Ownership: the caller owns a selection (init by advisor_selection_make(), release).
  * Threads:   any; the RAM index, read transactions and the planner's views.
- * Limits:    ADVISOR_SELECTION_BLOCKS_MAX blocks, ADVISOR_GATEWAYS_MAX gateways.
+ * Limits:    ADVISOR_SELECTION_BLOCKS_MAX blocks, ADVISOR_SELECTION_PARTS_MAX parts.
  */
 #ifndef ADVISOR_SELECTION_H
 #define ADVISOR_SELECTION_H
@@ -20,9 +20,14 @@
 #include "kvtier/order.h"
 
 #define ADVISOR_SELECTION_BLOCKS_MAX 500000
+/* What is warmed comes from one of the tiers below. */
+#define ADVISOR_SELECTION_PARTS_MAX  (ADVISOR_GATEWAYS_MAX * (ADVISOR_RUNG_COUNT - 1))
 
 struct advisor_selection_part {
     char gateway[KVT_NAME_MAX];
+    enum advisor_rung from;         /* of WARM; else ADVISOR_RUNG_GONE */
+    char from_holder[KVT_NAME_MAX]; /* as orders want it: "" for the bucket to the hot volume, */
+    char to_holder[KVT_NAME_MAX];   /* and of what moves nothing */
     struct kvt_order_item *items;
     size_t count;
     size_t capacity;
@@ -30,12 +35,12 @@ struct advisor_selection_part {
 };
 
 struct advisor_selection {
-    struct advisor_selection_part *parts; /* ADVISOR_GATEWAYS_MAX */
+    struct advisor_selection_part *parts; /* ADVISOR_SELECTION_PARTS_MAX */
     size_t part_count;
     uint64_t blocks;    /* of the prefix, wherever they are */
     uint64_t chosen;    /* that are in the parts, each once */
     uint64_t bytes;     /* of these */
-    uint64_t elsewhere; /* in no hot volume or bucket that a gateway reports */
+    uint64_t elsewhere; /* in no volume or bucket that a gateway reports */
 };
 
 struct advisor_selection_options {
@@ -44,15 +49,18 @@ struct advisor_selection_options {
     const char *namespace_;
     uint64_t hash;
     enum kvt_order_verb verb; /* PIN, UNPIN, WARM or DELETE */
+    enum advisor_rung to;     /* of WARM: HOT, WARM or COLD */
 };
 
 /**
- * Choose.  A pin is of the hot copy where there is one; warm is what is not hot anywhere; unpin and
- * delete are of every gateway that has a copy.  Parents come before their children, but are deleted
- * behind them, so that chains lose their ends.
+ * Choose.  A pin is of the uppermost copy; warmed is what is nowhere in the tier or above it, each
+ * shard from its next copy below, at gateways that have both; unpin and delete are of every gateway
+ * that has a copy.  Parents come before their children, but are deleted behind them, so that chains
+ * lose their ends.
  *
- * @return KVT_OK; KVT_NOTFOUND: nobody holds the block; KVT_RANGE: there are more blocks than the
- *         limit; KVT_AGAIN: the index is being read into memory; KVT_NOMEM.  Release it in any case
+ * @return KVT_OK; KVT_NOTFOUND: nobody holds the block, or no gateway has the tier; KVT_RANGE:
+ *         there are more blocks than the limit; KVT_AGAIN: the index is being read into memory;
+ *         KVT_NOMEM.  Release it in any case
  */
 KVT_NODISCARD enum kvt_err advisor_selection_make(struct advisor_selection *selection,
                                                   const struct advisor_selection_options *options,

@@ -32,14 +32,6 @@ const struct advisor_tally_flow advisor_tally_flows[ADVISOR_TALLY_FLOWS] = {
     FLOW(DELETE, COLD, GONE, true),
 };
 
-const char *
-advisor_rung_name(enum advisor_rung rung)
-{
-    static const char *const names[] = {"hot", "warm", "cold", "far", "gone"};
-
-    return names[rung];
-}
-
 struct move_series {
     struct kvt_metric *blocks;
     struct kvt_metric *failed;

@@ -19,6 +19,7 @@
 #include <stdint.h>
 
 #include "advisor/hottest.h"
+#include "advisor/rungs.h"
 #include "base/metrics.h"
 #include "kvtier/error.h"
 #include "kvtier/order.h"
@@ -41,15 +42,6 @@ struct advisor_tally_moves {
     uint64_t copied; /* bytes that were read and written for it */
 };
 
-/* Tiers of a gateway by what they are to it, and where what was deleted goes. */
-enum advisor_rung {
-    ADVISOR_RUNG_HOT,
-    ADVISOR_RUNG_WARM,
-    ADVISOR_RUNG_COLD,
-    ADVISOR_RUNG_FAR,
-    ADVISOR_RUNG_GONE,
-};
-
 /* Orders move blocks along these edges; the first few are shown where nothing moved, too. */
 struct advisor_tally_flow {
     enum kvt_order_verb verb;
@@ -59,9 +51,6 @@ struct advisor_tally_flow {
 };
 
 extern const struct advisor_tally_flow advisor_tally_flows[ADVISOR_TALLY_FLOWS];
-
-/** "hot", "warm", "cold", "far", "gone". */
-const char *advisor_rung_name(enum advisor_rung rung);
 
 struct advisor_tally_slot {
     uint64_t number; /* unix_ms / ADVISOR_TALLY_SLOT_MS */

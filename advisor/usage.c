@@ -7,15 +7,19 @@
 #include "base/alloc.h"
 
 enum kvt_err
-advisor_usage_init(struct advisor_usage *usage, const char *below)
+advisor_usage_init(struct advisor_usage *usage, struct advisor_planner *planner, const char *below)
 {
+    enum kvt_err rc;
+
     *usage = (struct advisor_usage){.below = below == NULL ? "" : below};
-    return advisor_map_new(&usage->slots);
+    rc = advisor_rungs_take(&usage->rungs, planner);
+    return rc == KVT_OK ? advisor_map_new(&usage->slots) : rc;
 }
 
 void
 advisor_usage_release(struct advisor_usage *usage)
 {
+    advisor_rungs_release(&usage->rungs);
     advisor_map_free(usage->slots);
     kvt_free(usage->rows);
     *usage = (struct advisor_usage){.below = ""};
@@ -56,7 +60,7 @@ row_of(struct advisor_usage *usage, const char *name)
 }
 
 static unsigned
-tier_of(const struct index_holder *holder)
+tier_of(const struct advisor_usage *usage, const struct index_holder *holder)
 {
     switch (holder->tier) {
     case KVT_TIER_G1: return ADVISOR_USAGE_g1;
@@ -64,14 +68,21 @@ tier_of(const struct index_holder *holder)
     case KVT_TIER_G3: return ADVISOR_USAGE_g3;
     default: break;
     }
-    return strncmp(holder->name, "hot@", 4) == 0 ? ADVISOR_USAGE_hot : ADVISOR_USAGE_cold;
+    switch (advisor_rungs_of(&usage->rungs, holder->name)) {
+    case ADVISOR_RUNG_HOT: return ADVISOR_USAGE_hot;
+    case ADVISOR_RUNG_WARM: return ADVISOR_USAGE_warm;
+    case ADVISOR_RUNG_FAR: return ADVISOR_USAGE_far;
+    case ADVISOR_RUNG_COLD:
+    case ADVISOR_RUNG_GONE: break;
+    }
+    return ADVISOR_USAGE_cold;
 }
 
 static void
 add_place(void *arg, const struct advisor_find_row *found)
 {
     struct advisor_usage_row *row = row_of(arg, found->namespace_);
-    const unsigned tier = tier_of(&found->holder);
+    const unsigned tier = tier_of(arg, &found->holder);
 
     if (row == NULL)
         return;

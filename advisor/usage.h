@@ -14,13 +14,14 @@
 #include <stdint.h>
 
 #include "advisor/find.h"
+#include "advisor/rungs.h"
 #include "kvtier/block.h"
 #include "kvtier/error.h"
 
 #define ADVISOR_USAGE_PAGE 20000
 
 /* X(name): where a place may be. */
-#define ADVISOR_USAGE_TIERS(X) X(g1) X(g2) X(g3) X(hot) X(cold)
+#define ADVISOR_USAGE_TIERS(X) X(g1) X(g2) X(g3) X(hot) X(warm) X(cold) X(far)
 
 enum {
 #define X(name) ADVISOR_USAGE_##name,
@@ -35,13 +36,14 @@ struct advisor_usage_row {
     char namespace_[KVT_NAMESPACE_MAX];
     uint64_t places[ADVISOR_USAGE_TIER_COUNT];
     uint64_t bytes[ADVISOR_USAGE_TIER_COUNT];
-    uint64_t blocks; /* known to be in a hot volume or bucket, each once */
+    uint64_t blocks; /* known to be in a volume or bucket of gateways, each once */
     uint64_t reads;  /* of these */
     uint64_t cold_reads;
 };
 
 struct advisor_usage {
     const char *below; /* only this namespace and those below it; NULL or "": all */
+    struct advisor_rungs rungs;
     struct advisor_usage_row *rows;
     size_t count;
     size_t capacity;
@@ -49,7 +51,10 @@ struct advisor_usage {
     bool failed; /* there was no memory for a row */
 };
 
-KVT_NODISCARD enum kvt_err advisor_usage_init(struct advisor_usage *usage, const char *below);
+/** `planner`: whose gateways tell which buckets are far.  KVT_OK or KVT_NOMEM; release it in any
+ *  case. */
+KVT_NODISCARD enum kvt_err advisor_usage_init(struct advisor_usage *usage,
+                                              struct advisor_planner *planner, const char *below);
 void advisor_usage_release(struct advisor_usage *usage);
 
 /* Where a walk is: first all places, then the rows of blocks. */

@@ -399,7 +399,9 @@
 
 #define CLI_OPTIONS_PREFIX_UNPIN(X) CLI_OPTIONS_PREFIX_ACT(X, UNPIN)
 
-#define CLI_OPTIONS_PREFIX_WARM(X) CLI_OPTIONS_PREFIX_ACT(X, WARM)
+#define CLI_OPTIONS_PREFIX_WARM(X)                                                                 \
+    CLI_OPTIONS_PREFIX_ACT(X, WARM)                                                                \
+    X(CLI_PREFIX_WARM_TO, "to", ENUM, "hot", "", "hot|warm|cold", "", "The tier to bring it up to.")
 
 #define CLI_OPTIONS_PREFIX_PURGE(X)                                                                \
     CLI_OPTIONS_PREFIX_ACT(X, PURGE)                                                               \

@@ -9,6 +9,7 @@
 #include "base/parse.h"
 #include "cli/json.h"
 #include "cli/options.h"
+#include "cli/rungs.h"
 #include "cli/server.h"
 #include "cli/table.h"
 #include "kvtier/block.h"
@@ -54,9 +55,9 @@ add_size(struct cli_table *table, uint64_t bytes, const char *more)
     cli_table_add(table, "%s%s", size, more);
 }
 
-/* Blocks each once, then bytes in hot volumes, in buckets, and with workers in G1 to G3. */
+/* Blocks each once, then bytes tier by tier of gateways, and with workers in G1 to G3. */
 static void
-add_totals(struct cli_table *table, struct json_object *totals)
+add_totals(struct cli_table *table, struct json_object *totals, bool used[CLI_RUNG_COUNT])
 {
     const char *more = totals == NULL || cli_json_bool(totals, "complete") ? "" : "+";
     uint64_t workers = 0;
@@ -68,9 +69,26 @@ add_totals(struct cli_table *table, struct json_object *totals)
             workers += cli_json_u64(tier, "bytes");
     }
     cli_table_add(table, "%" PRIu64 "%s", cli_json_u64(totals, "blocks"), more);
-    add_size(table, cli_json_u64(totals, "hot.bytes"), more);
-    add_size(table, cli_json_u64(totals, "cold.bytes"), more);
+    for (unsigned rung = 0; rung < CLI_RUNG_COUNT; rung++) {
+        char name[16];
+        uint64_t bytes;
+
+        (void)snprintf(name, sizeof(name), "%s.bytes", cli_rung_name(rung));
+        bytes = cli_json_u64(totals, name);
+        add_size(table, bytes, more);
+        used[rung] = used[rung] || bytes > 0;
+    }
     add_size(table, workers, more);
+}
+
+static void
+print_table(struct cli_table *table, const struct cli_context *context,
+            const bool used[CLI_RUNG_COUNT])
+{
+    enum { FIRST_RUNG = 4 }; /* of both tables */
+
+    cli_rungs_hide(table, context, FIRST_RUNG, used);
+    cli_table_print(table, context->out);
 }
 
 /* ---- top ---- */
@@ -162,7 +180,7 @@ live_of(const struct cli_context *context, const struct top *top, size_t at)
 }
 
 static void
-add_top(struct cli_table *table, struct json_object *row)
+add_top(struct cli_table *table, struct json_object *row, bool used[CLI_RUNG_COUNT])
 {
     const uint64_t first = cli_json_u64(row, "position");
     const uint64_t last = cli_json_u64(row, "last_position");
@@ -174,7 +192,7 @@ add_top(struct cli_table *table, struct json_object *row)
         cli_table_add(table, "%" PRIu64 "-%" PRIu64, first, last);
     else
         cli_table_add(table, "%" PRIu64, first);
-    add_totals(table, cli_json_at(row, "subtree"));
+    add_totals(table, cli_json_at(row, "subtree"), used);
     cli_table_add(table, "%s%s", name[0] == '\0' ? "-" : name,
                   cli_json_bool(row, "pinned") ? ", pinned" : "");
 }
@@ -183,13 +201,14 @@ enum cli_exit
 cli_prefix_top(const struct cli_context *context)
 {
     static const struct cli_column columns[] = {
-        {"READS", true}, {"HASH", false}, {"POSITIONS", true}, {"BLOCKS", true},
-        {"HOT", true},   {"COLD", true},  {"WORKERS", true},   {"NAMESPACE", false}};
+        {"READS", true},  {"HASH", false},   {"POSITIONS", true}, {"BLOCKS", true},
+        CLI_RUNG_COLUMNS, {"WORKERS", true}, {"NAMESPACE", false}};
     const uint64_t limit = kvt_config_u64(context->options, CLI_PREFIX_TOP_LIMIT);
     struct json_object *answer;
     struct json_object *list;
     struct json_object *overview;
     struct kvt_error err = {0};
+    bool used[CLI_RUNG_COUNT] = {false};
     struct cli_table table;
     struct top top;
 
@@ -205,7 +224,7 @@ cli_prefix_top(const struct cli_context *context)
 
         if (row == NULL)
             continue;
-        add_top(&table, row);
+        add_top(&table, row, used);
         (void)json_object_array_add(list, json_object_get(row));
     }
     (void)json_object_object_add(answer, "schema_version", json_object_new_int(1));
@@ -217,7 +236,7 @@ cli_prefix_top(const struct cli_context *context)
                     "ls\n",
                     context->out);
     else
-        cli_table_print(&table, context->out);
+        print_table(&table, context, used);
     cli_table_release(&table);
     (void)json_object_put(answer);
     (void)json_object_put(overview);
@@ -233,6 +252,7 @@ struct tree {
     uint64_t width;
     size_t nodes;
     bool cut; /* there were more than are asked for */
+    bool used[CLI_RUNG_COUNT];
     struct cli_table table;
 };
 
@@ -281,7 +301,7 @@ visit(struct tree *tree, const char *hash, uint64_t level, struct json_object **
     cli_table_add(&tree->table, "%*s%s", (int)(2 * level), "", hash);
     cli_table_add(&tree->table, "%" PRIu64, cli_json_u64(block, "position"));
     cli_table_add(&tree->table, "%" PRIu64, cli_json_u64(block, "hits"));
-    add_totals(&tree->table, totals);
+    add_totals(&tree->table, totals, tree->used);
     add_left_out(tree, block, level);
     for (size_t i = 0; rc == KVT_OK && i < shown_of(tree, block, level); i++) {
         struct json_object *child = NULL;
@@ -315,8 +335,8 @@ enum cli_exit
 cli_prefix_tree(const struct cli_context *context)
 {
     static const struct cli_column columns[] = {
-        {"HASH", false}, {"POSITION", true}, {"READS", true},   {"BLOCKS", true},
-        {"HOT", true},   {"COLD", true},     {"WORKERS", true}, {"", false}};
+        {"HASH", false},  {"POSITION", true}, {"READS", true}, {"BLOCKS", true},
+        CLI_RUNG_COLUMNS, {"WORKERS", true},  {"", false}};
     struct tree tree = {.context = context,
                         .namespace_ =
                             kvt_config_string(context->options, CLI_PREFIX_TREE_NAMESPACE),
@@ -345,7 +365,7 @@ cli_prefix_tree(const struct cli_context *context)
         cli_json_print(context->out, answer);
         (void)json_object_put(answer);
     } else {
-        cli_table_print(&tree.table, context->out);
+        print_table(&tree.table, context, tree.used);
         (void)json_object_put(root);
     }
     cli_table_release(&tree.table);

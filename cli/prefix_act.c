@@ -31,6 +31,7 @@ struct act {
     const struct cli_context *context;
     const char *verb; /* of the order */
     char hash[KVT_HASH_TEXT_MAX];
+    const char *to; /* the tier to warm into; NULL: the hot volume, or nothing moves */
     uint64_t until_ms;
 };
 
@@ -46,6 +47,8 @@ ask(const struct act *act, bool dry, struct json_object **answer, struct kvt_err
     (void)json_object_object_add(body, "hash", json_object_new_string(act->hash));
     (void)json_object_object_add(
         body, "namespace", json_object_new_string(kvt_config_string(context->options, NAMESPACE)));
+    if (act->to != NULL)
+        (void)json_object_object_add(body, "to", json_object_new_string(act->to));
     if (act->until_ms > 0)
         (void)json_object_object_add(body, "until_ms", json_object_new_uint64(act->until_ms));
     (void)json_object_object_add(body, "dry_run", json_object_new_boolean(dry));
@@ -76,8 +79,12 @@ show(const struct act *act, struct json_object *answer)
         struct json_object *row = cli_json_item(answer, "gateways", i);
 
         kvt_size_format(cli_json_u64(row, "bytes"), size);
-        (void)fprintf(context->out, "  at %s: %" PRIu64 " blocks, %s\n",
+        (void)fprintf(context->out, "  at %s: %" PRIu64 " blocks, %s",
                       cli_json_text(row, "gateway"), cli_json_u64(row, "blocks"), size);
+        if (cli_json_at(row, "from") != NULL)
+            (void)fprintf(context->out, ", from %s to %s", cli_json_text(row, "from"),
+                          cli_json_text(row, "to"));
+        (void)fputc('\n', context->out);
     }
     return blocks == 0 ? CLI_EXIT_NOTHING : CLI_EXIT_PENDING;
 }
@@ -115,9 +122,9 @@ begin(const struct act *act)
 }
 
 static enum cli_exit
-run(const struct cli_context *context, const char *verb, uint64_t until_ms, bool ask_first)
+run(struct act *act, bool ask_first)
 {
-    struct act act = {.context = context, .verb = verb, .until_ms = until_ms};
+    const struct cli_context *context = act->context;
     struct json_object *answer = NULL;
     struct kvt_error err = {0};
     char line[LINE_MAX_BYTES] = "";
@@ -128,23 +135,23 @@ run(const struct cli_context *context, const char *verb, uint64_t until_ms, bool
         return cli_context_usage(context,
                                  "\"%.40s\" is no hash: sixteen hex digits, 0x..., or decimal",
                                  context->arguments[0]);
-    kvt_hash_format(number, act.hash);
+    kvt_hash_format(number, act->hash);
     if (!ask_first && !kvt_config_bool(context->options, DRY_RUN))
-        return begin(&act);
+        return begin(act);
     if (ask_first && isatty(STDIN_FILENO) != 1)
         return cli_context_usage(context,
                                  "%s wants --yes where nobody can be asked; --dry-run "
                                  "says what it is",
                                  context->command->path);
-    if (ask(&act, true, &answer, &err) != KVT_OK)
+    if (ask(act, true, &answer, &err) != KVT_OK)
         return cli_server_fail(context, CLI_SERVER_ADVISOR, &err);
-    status = show(&act, answer);
+    status = show(act, answer);
     (void)json_object_put(answer);
     if (!ask_first || status == CLI_EXIT_NOTHING)
         return status;
     (void)fputs("Delete them? yes or no: ", context->err);
     if (fgets(line, sizeof(line), stdin) != NULL && strcmp(line, "yes\n") == 0)
-        return begin(&act);
+        return begin(act);
     (void)fputs("kvtier: nothing was changed\n", context->err);
     return CLI_EXIT_FAILED;
 }
@@ -152,30 +159,38 @@ run(const struct cli_context *context, const char *verb, uint64_t until_ms, bool
 enum cli_exit
 cli_prefix_pin(const struct cli_context *context)
 {
-    const bool ends = kvt_config_is_set(context->options, CLI_PREFIX_PIN_FOR);
+    struct act act = {.context = context, .verb = "pin"};
 
-    return run(context, "pin",
-               ends ? kvt_clock_unix_ms() + kvt_config_u64(context->options, CLI_PREFIX_PIN_FOR)
-                    : 0,
-               false);
+    if (kvt_config_is_set(context->options, CLI_PREFIX_PIN_FOR))
+        act.until_ms = kvt_clock_unix_ms() + kvt_config_u64(context->options, CLI_PREFIX_PIN_FOR);
+    return run(&act, false);
 }
 
 enum cli_exit
 cli_prefix_unpin(const struct cli_context *context)
 {
-    return run(context, "unpin", 0, false);
+    struct act act = {.context = context, .verb = "unpin"};
+
+    return run(&act, false);
 }
 
 enum cli_exit
 cli_prefix_warm(const struct cli_context *context)
 {
-    return run(context, "warm", 0, false);
+    const char *to = kvt_config_string(context->options, CLI_PREFIX_WARM_TO);
+    struct act act = {.context = context, .verb = "warm"};
+
+    /* An advisor of a former version knows no other tier, and takes no word of one. */
+    if (strcmp(to, "hot") != 0)
+        act.to = to;
+    return run(&act, false);
 }
 
 enum cli_exit
 cli_prefix_purge(const struct cli_context *context)
 {
-    return run(context, "delete", 0,
-               !kvt_config_bool(context->options, CLI_PREFIX_PURGE_YES) &&
-                   !kvt_config_bool(context->options, DRY_RUN));
+    struct act act = {.context = context, .verb = "delete"};
+
+    return run(&act, !kvt_config_bool(context->options, CLI_PREFIX_PURGE_YES) &&
+                         !kvt_config_bool(context->options, DRY_RUN));
 }

@@ -79,6 +79,13 @@ cli_table_add(struct cli_table *table, const char *format, ...)
         table->cells[table->cell_count++] = copy;
 }
 
+void
+cli_table_hide(struct cli_table *table, size_t column)
+{
+    assert(column < table->column_count);
+    table->hidden[column] = true;
+}
+
 /* Columns of a terminal, as far as counting characters goes. */
 static size_t
 width_of(const char *text)
@@ -99,6 +106,8 @@ print_row(const struct cli_table *table, FILE *out, const size_t *widths, const 
         const size_t width = width_of(texts[i]);
         const size_t fill = widths[i] > width ? widths[i] - width : 0;
 
+        if (table->hidden[i])
+            continue;
         if (table->columns[i].right)
             pending += fill;
         if (width > 0) {

@@ -30,6 +30,7 @@ struct cli_column {
 struct cli_table {
     const struct cli_column *columns; /* not copied */
     size_t column_count;
+    bool hidden[CLI_TABLE_COLUMNS_MAX];
     char **cells; /* row by row */
     size_t cell_count;
     size_t cell_capacity;
@@ -44,6 +45,9 @@ void cli_table_add(struct cli_table *table, const char *format, ...) KVT_PRINTF(
 
 /** Text of others outside a table, its control characters made visible the same way. */
 void cli_table_text(FILE *out, const char *text);
+
+/** Leave a column out, counted from 0; its cells are added all the same. */
+void cli_table_hide(struct cli_table *table, size_t column);
 
 void cli_table_print(const struct cli_table *table, FILE *out);
 

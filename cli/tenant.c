@@ -43,10 +43,12 @@ add(struct cli_tenant_sum *sum, struct json_object *line)
     sum->blocks += cli_json_u64(line, "blocks");
     sum->reads += cli_json_u64(line, "reads");
     sum->cold_reads += cli_json_u64(line, "cold_reads");
-    sum->hot_places += cli_json_u64(line, "hot_places");
-    sum->hot_bytes += cli_json_u64(line, "hot_bytes");
-    sum->cold_places += cli_json_u64(line, "cold_places");
-    sum->cold_bytes += cli_json_u64(line, "cold_bytes");
+    for (unsigned rung = 0; rung < CLI_RUNG_COUNT; rung++) {
+        (void)snprintf(name, sizeof(name), "%s_places", cli_rung_name(rung));
+        sum->places[rung] += cli_json_u64(line, name);
+        (void)snprintf(name, sizeof(name), "%s_bytes", cli_rung_name(rung));
+        sum->bytes[rung] += cli_json_u64(line, name);
+    }
     for (size_t i = 0; i < sizeof(workers) / sizeof(workers[0]); i++) {
         (void)snprintf(name, sizeof(name), "%s_places", workers[i]);
         sum->worker_places += cli_json_u64(line, name);
@@ -152,6 +154,12 @@ quota_at(const struct quotas *quotas, const char *tenant, size_t at)
 }
 
 static void
+add_member(struct json_object *row, const char *name, uint64_t value)
+{
+    (void)json_object_object_add(row, name, json_object_new_uint64(value));
+}
+
+static void
 print_json(FILE *out, const struct rows *rows, const struct quotas *quotas, const char *tenant)
 {
     struct json_object *answer = json_object_new_object();
@@ -159,27 +167,23 @@ print_json(FILE *out, const struct rows *rows, const struct quotas *quotas, cons
 
     for (size_t i = 0; i < rows->count; i++) {
         const struct cli_tenant_sum *sum = &rows->rows[i].sum;
-        const struct {
-            const char *name;
-            uint64_t value;
-        } members[] = {
-            {"blocks", sum->blocks},
-            {"hot_places", sum->hot_places},
-            {"hot_bytes", sum->hot_bytes},
-            {"cold_places", sum->cold_places},
-            {"cold_bytes", sum->cold_bytes},
-            {"worker_places", sum->worker_places},
-            {"worker_bytes", sum->worker_bytes},
-            {"reads", sum->reads},
-            {"cold_reads", sum->cold_reads},
-        };
         struct json_object *row = json_object_new_object();
 
         (void)json_object_object_add(row, rows->whole ? "namespace" : "tenant",
                                      json_object_new_string(rows->rows[i].name));
-        for (size_t m = 0; m < sizeof(members) / sizeof(members[0]); m++)
-            (void)json_object_object_add(row, members[m].name,
-                                         json_object_new_uint64(members[m].value));
+        add_member(row, "blocks", sum->blocks);
+        for (unsigned rung = 0; rung < CLI_RUNG_COUNT; rung++) {
+            char name[32];
+
+            (void)snprintf(name, sizeof(name), "%s_places", cli_rung_name(rung));
+            add_member(row, name, sum->places[rung]);
+            (void)snprintf(name, sizeof(name), "%s_bytes", cli_rung_name(rung));
+            add_member(row, name, sum->bytes[rung]);
+        }
+        add_member(row, "worker_places", sum->worker_places);
+        add_member(row, "worker_bytes", sum->worker_bytes);
+        add_member(row, "reads", sum->reads);
+        add_member(row, "cold_reads", sum->cold_reads);
         (void)json_object_array_add(list, row);
     }
     (void)json_object_object_add(answer, "schema_version", json_object_new_int(1));
@@ -202,15 +206,16 @@ add_size(struct cli_table *table, uint64_t bytes)
 }
 
 static void
-print_table(FILE *out, const struct rows *rows)
+print_table(const struct cli_context *context, const struct rows *rows)
 {
+    enum { FIRST_RUNG = 2 };
     const struct cli_column columns[] = {{rows->whole ? "NAMESPACE" : "TENANT", false},
                                          {"BLOCKS", true},
-                                         {"HOT", true},
-                                         {"COLD", true},
+                                         CLI_RUNG_COLUMNS,
                                          {"WORKERS", true},
                                          {"READS", true},
                                          {"OF THEM COLD", true}};
+    bool used[CLI_RUNG_COUNT] = {false};
     struct cli_table table;
 
     cli_table_init(&table, columns, sizeof(columns) / sizeof(columns[0]));
@@ -220,13 +225,16 @@ print_table(FILE *out, const struct rows *rows)
         cli_table_add(&table, "%s",
                       rows->rows[i].name[0] == '\0' ? CLI_TENANT_UNNAMED : rows->rows[i].name);
         cli_table_add(&table, "%" PRIu64, sum->blocks);
-        add_size(&table, sum->hot_bytes);
-        add_size(&table, sum->cold_bytes);
+        for (unsigned rung = 0; rung < CLI_RUNG_COUNT; rung++) {
+            add_size(&table, sum->bytes[rung]);
+            used[rung] = used[rung] || sum->places[rung] > 0;
+        }
         add_size(&table, sum->worker_bytes);
         cli_table_add(&table, "%" PRIu64, sum->reads);
         cli_table_add(&table, "%" PRIu64, sum->cold_reads);
     }
-    cli_table_print(&table, out);
+    cli_rungs_hide(&table, context, FIRST_RUNG, used);
+    cli_table_print(&table, context->out);
     cli_table_release(&table);
 }
 
@@ -291,7 +299,7 @@ cli_tenant_usage(const struct cli_context *context)
                         "sources ls\n",
                         context->out);
         else
-            print_table(context->out, &rows);
+            print_table(context, &rows);
         print_quotas(context->out, &quotas, tenant == NULL ? "" : tenant);
     }
     (void)json_object_put(quotas.answer);

@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "cli/context.h"
+#include "cli/rungs.h"
 
 #define CLI_TENANTS_MAX    10000
 #define CLI_TENANT_UNNAMED "-" /* the tenant of namespaces without a first part, for people */
@@ -22,15 +23,13 @@ enum cli_exit cli_tenant_purge(const struct cli_context *context);
 
 /* Sums over the index. */
 struct cli_tenant_sum {
-    uint64_t blocks; /* in hot volumes and buckets, each once */
+    uint64_t blocks; /* in volumes and buckets of gateways, each once */
     uint64_t reads;
     uint64_t cold_reads;
     uint64_t worker_places; /* G1 to G3 */
     uint64_t worker_bytes;
-    uint64_t hot_places;
-    uint64_t hot_bytes;
-    uint64_t cold_places;
-    uint64_t cold_bytes;
+    uint64_t places[CLI_RUNG_COUNT];
+    uint64_t bytes[CLI_RUNG_COUNT];
 };
 
 /** What the index has of `namespace_` and all below it.  As cli_server_walk(). */

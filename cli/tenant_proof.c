@@ -181,22 +181,25 @@ cli_purge_check_index(struct cli_purge *purge)
         kvt_clock_mono_ms() + kvt_config_u64(purge->context->options, CLI_TENANT_PURGE_SETTLE);
     struct cli_tenant_sum sum;
     struct kvt_error err = {0};
+    uint64_t stored = 0;
     enum kvt_err rc;
 
     for (;;) {
         rc = cli_tenant_sum(purge->context, purge->namespace_, &sum, &err);
-        if ((rc == KVT_OK && sum.hot_places + sum.cold_places + sum.blocks == 0) ||
-            kvt_clock_mono_ms() >= end_ms)
+        stored = 0;
+        for (unsigned rung = 0; rung < CLI_RUNG_COUNT; rung++)
+            stored += sum.places[rung];
+        if ((rc == KVT_OK && stored + sum.blocks == 0) || kvt_clock_mono_ms() >= end_ms)
             break;
         kvt_clock_sleep_ms(PAUSE_MS);
     }
     if (rc != KVT_OK) {
-        check(purge, "index: hot volumes and buckets", 0, err.text);
+        check(purge, "index: volumes and buckets", 0, err.text);
         check(purge, "index: workers", 0, err.text);
         return;
     }
-    check(purge, "index: hot volumes and buckets", sum.hot_places + sum.cold_places,
-          sum.hot_places + sum.cold_places + sum.blocks == 0
+    check(purge, "index: volumes and buckets", stored,
+          stored + sum.blocks == 0
               ? NULL
               : "the advisor still knows of some: its events are late, or another gateway's");
     check(purge, "index: workers", sum.worker_places,

@@ -327,16 +327,23 @@ size_t index_found_best(const struct index_found *found, struct index_match *mat
 
 /* ---- totals, candidates, history ---- */
 
+/* Holders of G4: "hot@...", "warm@...", any other, and those that a question calls far. */
+enum index_part { INDEX_HOT, INDEX_WARM, INDEX_COLD, INDEX_FAR, INDEX_PARTS };
+
 struct index_totals {
     uint64_t blocks; /* a block and all below it, each once */
     uint64_t places; /* (block, holder) pairs */
     uint64_t tier_blocks[KVT_TIER_G4 + 1];
     uint64_t tier_bytes[KVT_TIER_G4 + 1]; /* size times shards, over all places of the tier */
-    /* Of G4: at hot volumes (holders called "hot@..."), and anywhere else. */
-    uint64_t hot_blocks;
-    uint64_t hot_bytes;
-    uint64_t cold_blocks;
-    uint64_t cold_bytes;
+    /* Of G4, by what the holder is; a block that is at several counts in each. */
+    uint64_t part_blocks[INDEX_PARTS];
+    uint64_t part_bytes[INDEX_PARTS];
+};
+
+/* Holders of G4 that are asked for apart from the other ones that are no volume. */
+struct index_far {
+    const char (*names)[KVT_NAME_MAX];
+    size_t count;
 };
 
 #define INDEX_SUBTREE_RUNS_MAX (1u << 22) /* pieces that are known and not looked at yet */
@@ -346,11 +353,13 @@ struct index_totals {
  * looked at in steps of about a millisecond, and writers go on between them: what changes meanwhile
  * is in the totals or is not.
  *
+ * @param far  holders that are INDEX_FAR; NULL: none
  * @return KVT_OK, KVT_NOTFOUND, KVT_NOMEM, or KVT_FULL: more than `blocks_max` blocks, or pieces
  *         that could not be told apart any more; the totals are then of those looked at
  */
 KVT_NODISCARD enum kvt_err index_subtree(struct index *index, uint32_t ns, uint64_t hash,
-                                         uint64_t blocks_max, struct index_totals *totals);
+                                         uint64_t blocks_max, const struct index_far *far,
+                                         struct index_totals *totals);
 
 /** A block was read `count` times; unknown blocks are passed over. */
 void index_touch(struct index *index, uint32_t ns, uint64_t hash, uint32_t count, uint64_t time_ms);

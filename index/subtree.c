@@ -57,13 +57,25 @@ index_children(struct index *index, uint32_t ns, uint64_t hash, uint64_t *hashes
     return children.count;
 }
 
-#define HOT "hot@" /* what holders of hot volumes are called */
-
 struct counting {
     const struct index *index;
+    const struct index_far *far; /* NULL: none */
     struct index_totals *totals;
     uint64_t blocks_max;
 };
+
+static enum index_part
+part_of(const struct counting *counting, const char *name)
+{
+    if (strncmp(name, "hot@", 4) == 0)
+        return INDEX_HOT;
+    if (strncmp(name, "warm@", 5) == 0)
+        return INDEX_WARM;
+    for (size_t i = 0; counting->far != NULL && i < counting->far->count; i++)
+        if (strcmp(name, counting->far->names[i]) == 0)
+            return INDEX_FAR;
+    return INDEX_COLD;
+}
 
 /* The places of blocks from `from` on, and the blocks of each tier; `some` has all of them. */
 static void
@@ -73,16 +85,15 @@ count_places(const struct counting *counting, const struct index_run *run, uint3
     const struct index *index = counting->index;
     struct index_totals *totals = counting->totals;
     uint64_t tiers[KVT_TIER_G4 + 1][PIECES] = {{0}};
-    uint64_t hot[PIECES] = {0};
-    uint64_t cold[PIECES] = {0};
+    uint64_t parts[INDEX_PARTS][PIECES] = {{0}};
     struct index_holding_place place;
     uint64_t cursor = 0;
 
     while (index_holding_next_read(&run->holding, &cursor, &place)) {
         const struct index_holder_record *holder = index_state_holder(index, place.holder);
         const unsigned tier = atomic_load_explicit(&holder->tier, memory_order_relaxed);
-        const bool is_hot = tier == KVT_TIER_G4 && strncmp(holder->key.name, HOT, strlen(HOT)) == 0;
-        uint64_t *kind = is_hot ? hot : cold;
+        const bool is_part = tier == KVT_TIER_G4;
+        const enum index_part part = is_part ? part_of(counting, holder->key.name) : INDEX_COLD;
         uint64_t bytes = 0;
         const uint64_t shards =
             (uint64_t)__builtin_popcount(index_shards_ranks(index->shards, place.code));
@@ -91,16 +102,14 @@ count_places(const struct counting *counting, const struct index_run *run, uint3
             totals->places++;
             bytes += shards * index_size_block(index, first, i);
             tiers[tier][i / 64] |= UINT64_C(1) << i % 64;
-            kind[i / 64] |= tier == KVT_TIER_G4 ? UINT64_C(1) << i % 64 : 0;
+            parts[part][i / 64] |= is_part ? UINT64_C(1) << i % 64 : 0;
         }
         totals->tier_bytes[tier] += bytes;
-        totals->hot_bytes += is_hot ? bytes : 0;
-        totals->cold_bytes += tier == KVT_TIER_G4 && !is_hot ? bytes : 0;
+        totals->part_bytes[part] += is_part ? bytes : 0;
     }
-    for (unsigned i = 0; i < PIECES; i++) {
-        totals->hot_blocks += (uint64_t)__builtin_popcountll(hot[i]);
-        totals->cold_blocks += (uint64_t)__builtin_popcountll(cold[i]);
-    }
+    for (unsigned part = 0; part < INDEX_PARTS; part++)
+        for (unsigned i = 0; i < PIECES; i++)
+            totals->part_blocks[part] += (uint64_t)__builtin_popcountll(parts[part][i]);
     for (unsigned tier = KVT_TIER_G1; tier <= KVT_TIER_G4; tier++) {
         for (unsigned i = 0; i < PIECES; i++) {
             totals->tier_blocks[tier] += (uint64_t)__builtin_popcountll(tiers[tier][i]);
@@ -263,11 +272,12 @@ find_top(const struct tour *tour, uint64_t hash)
 
 enum kvt_err
 index_subtree(struct index *index, uint32_t ns, uint64_t hash, uint64_t blocks_max,
-              struct index_totals *totals)
+              const struct index_far *far, struct index_totals *totals)
 {
     const struct timespec nap = {.tv_nsec = NAP_NS};
-    struct tour tour = {.counting = {.index = index, .totals = totals, .blocks_max = blocks_max},
-                        .ns = ns};
+    struct tour tour = {
+        .counting = {.index = index, .far = far, .totals = totals, .blocks_max = blocks_max},
+        .ns = ns};
     bool left = true;
     enum kvt_err rc;
 

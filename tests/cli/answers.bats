@@ -188,6 +188,16 @@ assert states == ["ok", "draining", "stuck", "unhealthy", "silent"], states'
 import json, sys
 root = json.load(sys.stdin)["tree"]
 assert root["children"][0]["left_out"] == 5 and root["subtree"]["blocks"] == 3, root'
+  # Tiers that few gateways have: where something is in them, and with -o wide.
+  run $KVTIER_CONFIGURED prefix tree 0xdeadbeef --namespace four/m
+  status_is 0
+  golden prefix-tree-warm
+  run $KVTIER_CONFIGURED prefix top -o wide
+  status_is 0
+  golden prefix-top-wide
+  run $KVTIER_CONFIGURED prefix top -o csv
+  status_is 0
+  output_has ",subtree.warm.bytes,subtree.cold.bytes,subtree.far.bytes"
   run $KVTIER_CONFIGURED prefix tree 0x77
   status_is 3
   run $KVTIER_CONFIGURED prefix tree nonsense
@@ -215,6 +225,13 @@ assert asked["verb"] == "pin" and abs(asked["until_ms"] / 1000 - time.time() - 3
   status_is 0
   run $KVTIER_CONFIGURED prefix warm 0xdeadbeef
   status_is 9
+  run $KVTIER_CONFIGURED prefix warm 0xdeadbeef --to warm --dry-run
+  status_is 10
+  golden prefix-warm-dry
+  grep -q '"to": "warm"' "$BATS_FILE_TMPDIR/asked"
+  run $KVTIER_CONFIGURED prefix warm 0xdeadbeef --to far
+  status_is 2
+  output_has "none of hot|warm|cold"
   run $KVTIER_CONFIGURED prefix purge 0xdeadbeef </dev/null
   status_is 2
   output_has "--yes"
@@ -238,6 +255,15 @@ assert asked["verb"] == "pin" and abs(asked["until_ms"] / 1000 - time.time() - 3
   run $KVTIER_CONFIGURED tenant usage acme
   status_is 0
   output_has "acme/qwen"
+  run $KVTIER_CONFIGURED tenant usage four
+  status_is 0
+  golden tenant-usage-four
+  run $KVTIER_CONFIGURED tenant usage -o wide
+  status_is 0
+  output_has "TENANT  BLOCKS       HOT  WARM      COLD  FAR   WORKERS"
+  run $KVTIER_CONFIGURED tenant usage acme -o csv
+  status_is 0
+  output_has "namespace,blocks,hot_places,hot_bytes,warm_places,warm_bytes,cold_places,cold_bytes,far_places,far_bytes"
   run $KVTIER_CONFIGURED tenant usage gone
   status_is 3
   output_has 'knows nothing of "gone"'

@@ -285,7 +285,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.answer({"adoption": {**ADOPTION, "state": "running"}})
         elif path == "/a/v1/index/subtree":
             child = query["hash"] != HASH
-            self.answer({"complete": not child, "blocks": 1 if child else 3, "tiers": [
+            more = {"warm": {"blocks": 2, "bytes": 1 << 19}, "far": {"blocks": 0, "bytes": 0}}  # of a gateway with four tiers
+            self.answer({**(more if query.get("namespace") == "four/m" else {}), "complete": not child, "blocks": 1 if child else 3, "tiers": [
                 {"tier": "G2", "blocks": 1, "bytes": 4096}, {"tier": "G4", "blocks": 3, "bytes": 1 << 20}],
                 "hot": {"blocks": 1, "bytes": 1 << 18}, "cold": {"blocks": 3, "bytes": 3 << 18}})
         elif path.startswith("/a/v1/blocks/00000000000000bb"):
@@ -296,6 +297,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
                     {"namespace": "acme/llama", "blocks": 3, "reads": 9, "cold_reads": 4},
                     {"namespace": "acme/qwen", "blocks": 1, "cold_bytes": 5}]
             below = query.get("namespace", "")
+            if below == "four":  # whose gateway has all four tiers
+                rows = [{"namespace": "four/m", "blocks": 9, **{f"{tier}_{what}": at + (at << 20 if what == "bytes" else 0) for at, tier in
+                                                                enumerate(("hot", "warm", "cold", "far"), 1) for what in ("places", "bytes")}}]
             if below == "gone":
                 rows = []
             self.answer(pages([row for row in rows if row["namespace"].startswith(below)], query.get("cursor"), 2, ""))
@@ -369,14 +373,15 @@ class Handler(http.server.BaseHTTPRequestHandler):
         elif path == "/a/v1/jobs" and "hash" in body:
             with open(os.path.join(sys.argv[1], "asked"), "w", encoding="utf-8") as file:
                 json.dump(body, file)
-            some = 0 if body["verb"] == "warm" else 5
+            some = 0 if body["verb"] == "warm" and "to" not in body else 5
+            edge = {"from": "cold", "to": body["to"]} if "to" in body else {}
             if self.headers.get("Authorization") != "Bearer secret-token":
                 self.refuse(401, "DENIED", "wrong token")
             elif body["hash"] != HASH:
                 self.refuse(404, "NOTFOUND", "nobody holds this block")
             elif body["dry_run"] or some == 0:
                 self.answer({"dry_run": True, "prefix_blocks": 7, "blocks": some, "bytes": some << 20, "elsewhere": 2,
-                             "gateways": [{"gateway": "gw0", "blocks": some, "bytes": some << 20}]})
+                             "gateways": [{"gateway": "gw0", **edge, "blocks": some, "bytes": some << 20}]})
             else:
                 self.answer({"job": {**ENDED, "title": body["verb"]}})
         elif path == "/a/v1/jobs" and "key" in body:

@@ -20,7 +20,8 @@ class World:
         self.run = run
         self.nats = run.nats().start()
         self.advisor = run.advisor(self.nats, **{"policy.mode": "observe", "publishers.gone_after": "1h"}).start()
-        self.gateway = run.gateway(self.nats, **{"hot.capacity": "64MiB"}).start()
+        self.gateway = run.gateway(self.nats, **{"hot.capacity": "64MiB", "warm.dir": f"{run.folder}/gw0-warm",
+                                                 "warm.capacity": "64MiB"}).start()
         self.front = run.client(self.gateway)
         rng = run.rng
         self.bodies = {}
@@ -74,9 +75,24 @@ class World:
         status, data = self.advisor.raw(f"/v1/index/subtree?hash={hash_:016x}&namespace={SPACE}")
         return json.loads(data)["blocks"] if status == 200 else 0
 
-    def places(self):
-        """Of hot blocks, as the index has them: the worker still holds all of them."""
-        return self.kvtier("tenant", "usage", "acme")[1]["namespaces"][0]["hot_places"]
+    def places(self, tier="hot"):
+        """Of blocks there, as the index has them: the worker still holds all of them."""
+        return self.kvtier("tenant", "usage", "acme")[1]["namespaces"][0][f"{tier}_places"]
+
+    def move(self, name, source, to):
+        """A chain from a tier of the gateway to another, by a job; how the job ended."""
+        chain = self.chains[name]
+        rows = [{"hash": f"{hash_:016x}", "parent": f"{(chain[i - 1] if i > 0 else self.chains['prompt'][-1]):016x}",
+                 "position": LENGTH + i, "ranks": 1} for i, hash_ in enumerate(chain)]
+        job = self.advisor.ask("/v1/jobs", {"kind": "test", "title": f"{source} to {to}", "moves": [
+            {"verb": "demote", "gateway": "gw0", "namespace": SPACE, "from": source, "to": to, "blocks": rows}]},
+                               token=self.run.token)["job"]["id"]
+
+        def ended():
+            state = self.advisor.ask(f"/v1/jobs/{job}")["job"]["state"]
+            return state if state in ("done", "failed") else None
+        wait_until(lambda: None if ended() else "it runs", 30 * self.run.slow, f"the job from {source} to {to} ends")
+        return ended()
 
     def keys(self, name):
         hashes = set(self.chains[name])
@@ -124,6 +140,24 @@ def scenario(run):
         expect(status in (1, 4, 6), f"pinned, and purged: {status} {answer} {text}")
         for key in world.keys("one") + world.keys("prompt"):
             expect(world.front.get(key).body == world.bodies[key], f"{key} is gone")
+    with run.case("on the second volume it is counted there, held there by its pin, and brought up again"):
+        expect(world.prefix("unpin", one, "--wait")[0] == 0, "unpin")
+        expect(world.move("one", "hot@gw0", "warm@gw0") == "done", "moved to the second volume")
+        wait_until(lambda: None if world.places("warm") == LENGTH else f"{world.places('warm')} places", 30 * run.slow,
+                   "the index has heard of it")
+        tree = world.prefix("tree", one, "--depth", "0")[1]["tree"]["subtree"]
+        expect(tree["warm"] == {"blocks": LENGTH, "bytes": LENGTH * 4096} and tree["hot"]["blocks"] == 0, f"{tree}")
+        expect(world.prefix("pin", one, "--wait")[0] == 0, "pin on the second volume")
+        expect(world.move("one", "warm@gw0", "cold@kvtier") == "failed", "the pin is heeded there")
+        expect(world.prefix("warm", one, "--to", "warm")[0] == 9, "all of it is there")
+        status, _answer, text = world.prefix("warm", one, "--to", "cold")
+        expect(status == 9, f"all of it is above: {status} {text}")
+        status, answer, text = world.prefix("warm", one, "--dry-run")
+        expect(status == 10 and [(row["from"], row["to"]) for row in answer["gateways"]] == [("warm", "hot")], f"{answer} {text}")
+        status, answer, text = world.prefix("warm", one, "--wait")
+        expect(status == 0, f"{status} {answer} {text}")
+        wait_until(lambda: None if (world.places("warm"), world.places()) == (0, 2 * LENGTH) else
+                   f"{world.places('warm')} and {world.places()} places", 30 * run.slow, "it left the second volume")
     with run.case("unpinned it goes, and what it hangs on stays"):
         status, answer, text = world.prefix("unpin", one, "--wait")
         expect(status == 0, f"{status} {answer} {text}")

@@ -82,7 +82,7 @@ subtree_of(const struct keeper *keeper, uint32_t block)
     struct index_totals totals;
 
     assert_int_equal(index_subtree(keeper->index, advisor_names_index_namespace(keeper->names, 0),
-                                   log_model_hash(block), UINT64_MAX, &totals),
+                                   log_model_hash(block), UINT64_MAX, NULL, &totals),
                      KVT_OK);
     return totals.blocks;
 }

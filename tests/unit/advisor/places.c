@@ -18,7 +18,8 @@ static const struct {
     int gateway;
 } kinds[TEST_PLACE_COUNT] = {
     {"gw0", KVT_TIER_G4, "hot@gw0", 0},    {"gw1", KVT_TIER_G4, "hot@gw1", 1},
-    {"gw0", KVT_TIER_G4, "cold@a", 0},     {"gw1", KVT_TIER_G4, "cold@b", 1},
+    {"gw0", KVT_TIER_G4, "warm@gw0", 0},   {"gw0", KVT_TIER_G4, "cold@a", 0},
+    {"gw1", KVT_TIER_G4, "cold@b", 1},     {"gw1", KVT_TIER_G4, "cold@far", 1},
     {"gw0", KVT_TIER_G4, "cold@lost", -1}, {"w0", KVT_TIER_G2, "", -1},
 };
 
@@ -43,9 +44,11 @@ plant(struct test_places *places)
             block->parent = (unsigned)kvt_random_below(&places->random, i);
         block->space = block->parent < TEST_PLACES_BLOCKS ? places->blocks[block->parent].space
                                                           : roots++ % 3; /* some of each */
+        block->position =
+            block->parent < TEST_PLACES_BLOCKS ? places->blocks[block->parent].position + 1 : 0;
         block->size = 1 + kvt_random_below(&places->random, 10000);
         for (unsigned place = 0; place < TEST_PLACE_COUNT; place++)
-            if (kvt_random_below(&places->random, 3) == 0)
+            if (kvt_random_below(&places->random, 4) == 0)
                 block->ranks[place] = 1 + (uint32_t)kvt_random_below(&places->random, 15);
         if (i == 0)
             block->ranks[TEST_PLACE_G2] = 1;
@@ -80,7 +83,7 @@ tell(struct test_places *places, unsigned place, unsigned space)
             .prefix_hash = test_place_hash(i),
             .parent = block->parent < TEST_PLACES_BLOCKS ? test_place_hash(block->parent) : 0,
             .block_size = block->size,
-            .position = block->parent < TEST_PLACES_BLOCKS ? 1 : 0,
+            .position = block->position,
             .ranks = block->ranks[place],
             .type = KVT_EVENT_STORE};
     }
@@ -96,12 +99,16 @@ report(struct test_places *places, unsigned gateway)
                                  .incarnation = 1,
                                  .time_ms = kvt_clock_unix_ms(),
                                  .healthy = true,
-                                 .tier_count = 2};
+                                 .tier_count = gateway == 0 ? 4 : 3};
 
     (void)snprintf(message.gateway, sizeof(message.gateway), "gw%u", gateway);
     (void)snprintf(message.tiers[0].name, sizeof(message.tiers[0].name), "hot@gw%u", gateway);
     (void)snprintf(message.tiers[1].name, sizeof(message.tiers[1].name), "cold@%s",
                    gateway == 0 ? "a" : "b");
+    if (gateway == 0) /* as gateways do: behind the two that all have */
+        (void)snprintf(message.tiers[2].name, sizeof(message.tiers[2].name), "warm@gw0");
+    (void)snprintf(message.tiers[message.tier_count - 1].name, sizeof(message.tiers[0].name),
+                   "cold@far");
     test_rig_report(&places->rig, gateway + 1, &message);
 }
 
@@ -116,6 +123,8 @@ test_places_begin(void)
     (void)test_folder_make(places->folder, sizeof(places->folder));
     options.path = places->folder;
     test_rig_open(&places->rig, &options);
+    /* The store's numbers of namespaces are others than those of the index. */
+    assert_int_equal(index_namespace(places->rig.index, "nobody's", &(uint32_t){0}), KVT_OK);
     plant(places);
     for (unsigned place = 0; place < TEST_PLACE_COUNT; place++)
         for (unsigned space = 0; space < 3; space++)

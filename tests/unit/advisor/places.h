@@ -18,8 +18,10 @@ enum { TEST_PLACES_BLOCKS = 400, TEST_PLACES_WIDE = 150 /* children of the first
 enum {
     TEST_PLACE_HOT0,
     TEST_PLACE_HOT1,
+    TEST_PLACE_WARM0,
     TEST_PLACE_COLD0,
     TEST_PLACE_COLD1,
+    TEST_PLACE_FAR,       /* a bucket below those two, of both gateways */
     TEST_PLACE_COLD_LOST, /* which no gateway reports */
     TEST_PLACE_G2,
     TEST_PLACE_COUNT
@@ -28,6 +30,7 @@ enum {
 struct test_place_block {
     unsigned space;  /* of test_places_spaces */
     unsigned parent; /* TEST_PLACES_BLOCKS: a root */
+    uint32_t position;
     uint64_t size;
     uint32_t ranks[TEST_PLACE_COUNT]; /* 0: it is not there */
 };
@@ -45,7 +48,7 @@ struct test_places {
 struct test_places *test_places_begin(void);
 void test_places_end(struct test_places *places);
 
-/** The gateway that reports a place, 0 or 1; -1: none does. */
+/** The gateway that reports a place, the last one of several, 0 or 1; -1: none does. */
 int test_place_gateway(unsigned place);
 
 static inline uint64_t

@@ -451,7 +451,7 @@ an_unknown_parent_is_not_a_hash(void **state)
     send(&scene, "w", 1, events, 2);
     test_rig_run(&scene.rig);
     assert_int_equal(block_count(&scene), 2);
-    assert_int_equal(index_subtree(scene.rig.index, 0, 0, 10, &totals), KVT_OK);
+    assert_int_equal(index_subtree(scene.rig.index, 0, 0, 10, NULL, &totals), KVT_OK);
     assert_int_equal(totals.blocks, 1);
     end(&scene);
 }

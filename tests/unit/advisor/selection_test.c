@@ -11,10 +11,14 @@
 #include "tests/support/seed.h"
 #include "tests/unit/advisor/places.h"
 
-static const enum kvt_order_verb verbs[] = {KVT_ORDER_PIN, KVT_ORDER_UNPIN, KVT_ORDER_WARM,
-                                            KVT_ORDER_DELETE};
+static const struct asked {
+    enum kvt_order_verb verb;
+    enum advisor_rung to;
+} all[] = {{KVT_ORDER_PIN, ADVISOR_RUNG_HOT},    {KVT_ORDER_UNPIN, ADVISOR_RUNG_HOT},
+           {KVT_ORDER_DELETE, ADVISOR_RUNG_HOT}, {KVT_ORDER_WARM, ADVISOR_RUNG_HOT},
+           {KVT_ORDER_WARM, ADVISOR_RUNG_WARM},  {KVT_ORDER_WARM, ADVISOR_RUNG_COLD}};
 
-enum { VERBS = sizeof(verbs) / sizeof(verbs[0]) };
+enum { ALL = sizeof(all) / sizeof(all[0]), REPORTED = TEST_PLACE_COLD_LOST };
 
 /* ---- the simple way ---- */
 
@@ -39,25 +43,72 @@ hangs_on(const struct test_places *places, unsigned block, unsigned root)
     return true;
 }
 
-static bool
-moves_at(const struct test_place_block *block, enum kvt_order_verb verb, int gateway,
-         uint32_t *ranks)
+static const enum advisor_rung rungs[REPORTED] = {
+    ADVISOR_RUNG_HOT,  ADVISOR_RUNG_HOT,  ADVISOR_RUNG_WARM,
+    ADVISOR_RUNG_COLD, ADVISOR_RUNG_COLD, ADVISOR_RUNG_FAR,
+};
+
+static enum advisor_rung
+top_of(const struct test_place_block *block)
 {
-    const bool hot = block->ranks[TEST_PLACE_HOT0] != 0 || block->ranks[TEST_PLACE_HOT1] != 0;
+    unsigned place = 0; /* they are in order */
+
+    while (place < REPORTED && block->ranks[place] == 0)
+        place++;
+    return place < REPORTED ? rungs[place] : ADVISOR_RUNG_GONE;
+}
+
+/* The gateway that warms what lies there; -1: none can. */
+static int
+warmer_of(unsigned place, enum advisor_rung to)
+{
+    if (rungs[place] <= to)
+        return -1;
+    if (to != ADVISOR_RUNG_WARM)
+        return test_place_gateway(place);
+    return place == TEST_PLACE_COLD1 ? -1 : 0; /* the other one has no warm volume */
+}
+
+/* The shards that the gateway is to bring from there. */
+static uint32_t
+warmed_from(const struct test_place_block *block, enum advisor_rung to, int gateway,
+            enum advisor_rung from)
+{
+    uint32_t above = 0;
+    uint32_t ranks = 0;
+
+    if (top_of(block) <= to)
+        return 0;
+    for (unsigned place = 0; place < REPORTED; place++) {
+        if (warmer_of(place, to) != gateway)
+            continue;
+        if (rungs[place] < from)
+            above |= block->ranks[place];
+        if (rungs[place] == from)
+            ranks |= block->ranks[place];
+    }
+    return ranks & ~above;
+}
+
+static uint32_t
+moved_at(const struct test_place_block *block, const struct asked *asked, int gateway,
+         enum advisor_rung from)
+{
+    const enum advisor_rung top = top_of(block);
+    uint32_t ranks = 0;
     bool here = false;
 
-    *ranks = 0;
-    if (verb == KVT_ORDER_WARM && hot)
-        return false;
-    for (unsigned place = 0; place <= TEST_PLACE_COLD1; place++) {
-        const bool cold = place >= TEST_PLACE_COLD0;
-
-        if (block->ranks[place] == 0 || (verb == KVT_ORDER_PIN && hot && cold))
+    if (asked->verb == KVT_ORDER_WARM)
+        return warmed_from(block, asked->to, gateway, from);
+    if (from != ADVISOR_RUNG_GONE)
+        return 0;
+    for (unsigned place = 0; place < REPORTED; place++) {
+        if (block->ranks[place] == 0 || (asked->verb == KVT_ORDER_PIN && rungs[place] != top))
             continue;
-        *ranks |= block->ranks[place];
+        ranks |= block->ranks[place];
         here = here || test_place_gateway(place) == gateway;
     }
-    return here;
+    return here ? ranks : 0;
 }
 
 /* ---- the answer ---- */
@@ -76,33 +127,50 @@ position_of(const struct advisor_selection_part *part, uint64_t hash)
 }
 
 static const struct advisor_selection_part *
-part_of(const struct advisor_selection *selection, int gateway)
+part_of(const struct advisor_selection *selection, int gateway, enum advisor_rung from)
 {
     static const struct advisor_selection_part none;
+    const struct advisor_selection_part *part = &none;
     char name[KVT_NAME_MAX];
 
     (void)snprintf(name, sizeof(name), "gw%d", gateway);
     for (size_t i = 0; i < selection->part_count; i++)
-        if (strcmp(selection->parts[i].gateway, name) == 0)
-            return &selection->parts[i];
-    return &none;
+        if (strcmp(selection->parts[i].gateway, name) == 0 && selection->parts[i].from == from) {
+            assert_ptr_equal(part, &none);
+            part = &selection->parts[i];
+        }
+    return part;
+}
+
+/* As orders name it: nothing of what is between the bucket and the hot volume. */
+static void
+expect_edge(const struct advisor_selection_part *part, const struct asked *asked, int gateway)
+{
+    static const char *const names[2][ADVISOR_RUNG_COUNT] = {
+        {"hot@gw0", "warm@gw0", "cold@a", "cold@far"}, {"hot@gw1", "", "cold@b", "cold@far"}};
+    const bool is_plain = part->from == ADVISOR_RUNG_GONE ||
+                          (part->from == ADVISOR_RUNG_COLD && asked->to == ADVISOR_RUNG_HOT);
+
+    assert_string_equal(part->from_holder, is_plain ? "" : names[gateway][part->from]);
+    assert_string_equal(part->to_holder, is_plain ? "" : names[gateway][asked->to]);
 }
 
 static void
-expect_part(const struct test_places *places, unsigned root, enum kvt_order_verb verb,
-            const struct advisor_selection *selection, int gateway)
+expect_part(const struct test_places *places, unsigned root, const struct asked *asked,
+            const struct advisor_selection *selection, int gateway, enum advisor_rung from)
 {
-    const struct advisor_selection_part *part = part_of(selection, gateway);
+    const struct advisor_selection_part *part = part_of(selection, gateway, from);
     size_t count = 0;
     uint64_t bytes = 0;
 
     for (unsigned i = 0; i < TEST_PLACES_BLOCKS; i++) {
         const struct test_place_block *block = &places->blocks[i];
+        const uint32_t ranks =
+            hangs_on(places, i, root) ? moved_at(block, asked, gateway, from) : 0;
         const size_t at = position_of(part, test_place_hash(i));
-        uint32_t ranks;
         size_t parent;
 
-        if (!hangs_on(places, i, root) || !moves_at(block, verb, gateway, &ranks)) {
+        if (ranks == 0) {
             assert_int_equal(at, part->count);
             continue;
         }
@@ -114,21 +182,52 @@ expect_part(const struct test_places *places, unsigned root, enum kvt_order_verb
                      ? position_of(part, test_place_hash(block->parent))
                      : part->count;
         if (parent < part->count)
-            assert_true(verb == KVT_ORDER_DELETE ? at < parent : at > parent);
+            assert_true(asked->verb == KVT_ORDER_DELETE ? at < parent : at > parent);
     }
     assert_int_equal(part->count, count);
     assert_int_equal(part->bytes, bytes);
+    if (count > 0)
+        expect_edge(part, asked, gateway);
 }
 
 static struct advisor_selection_options
-options_of(struct test_places *places, unsigned root, enum kvt_order_verb verb)
+options_of(struct test_places *places, unsigned root, const struct asked *asked)
 {
     return (struct advisor_selection_options){.finder = &places->rig.finder,
                                               .planner = places->rig.planner,
                                               .namespace_ =
                                                   test_places_spaces[places->blocks[root].space],
                                               .hash = test_place_hash(root),
-                                              .verb = verb};
+                                              .verb = asked->verb,
+                                              .to = asked->to};
+}
+
+static void
+expect_sums(const struct test_places *places, unsigned root, const struct asked *asked,
+            const struct advisor_selection *selection)
+{
+    uint64_t blocks = 0;
+    uint64_t chosen = 0;
+    uint64_t elsewhere = 0;
+    uint64_t bytes = 0;
+
+    for (unsigned i = 0; i < TEST_PLACES_BLOCKS; i++) {
+        const struct test_place_block *block = &places->blocks[i];
+        uint32_t ranks = 0;
+
+        if (!hangs_on(places, i, root) || !is_known(block))
+            continue;
+        for (int part = 0; part < 2 * (ADVISOR_RUNG_GONE + 1); part++)
+            ranks |= moved_at(block, asked, part % 2, (enum advisor_rung)(part / 2));
+        blocks++;
+        elsewhere += top_of(block) == ADVISOR_RUNG_GONE;
+        chosen += ranks != 0;
+        bytes += block->size * (uint64_t)__builtin_popcount(ranks);
+    }
+    assert_int_equal(selection->blocks, blocks);
+    assert_int_equal(selection->chosen, chosen);
+    assert_int_equal(selection->elsewhere, elsewhere);
+    assert_int_equal(selection->bytes, bytes);
 }
 
 static void
@@ -138,50 +237,53 @@ prefixes_are_what_hangs_on_them(void **state)
 
     (void)state;
     for (unsigned root = 0; root < TEST_PLACES_BLOCKS; root++)
-        for (size_t v = 0; v < VERBS; v++) {
-            const struct advisor_selection_options options = options_of(places, root, verbs[v]);
+        for (size_t a = 0; a < ALL; a++) {
+            const struct advisor_selection_options options = options_of(places, root, &all[a]);
             struct advisor_selection selection;
             struct kvt_error err;
             const enum kvt_err rc = advisor_selection_make(&selection, &options, &err);
-            uint64_t blocks = 0;
-            uint64_t chosen = 0;
-            uint64_t elsewhere = 0;
 
-            if (!is_known(&places->blocks[root])) {
-                assert_int_equal(rc, KVT_NOTFOUND);
-                advisor_selection_release(&selection);
-                continue;
+            assert_int_equal(rc, is_known(&places->blocks[root]) ? KVT_OK : KVT_NOTFOUND);
+            if (rc == KVT_OK) {
+                expect_sums(places, root, &all[a], &selection);
+                for (int part = 0; part < 2 * (ADVISOR_RUNG_GONE + 1); part++)
+                    expect_part(places, root, &all[a], &selection, part % 2,
+                                (enum advisor_rung)(part / 2));
             }
-            assert_int_equal(rc, KVT_OK);
-            for (unsigned i = 0; i < TEST_PLACES_BLOCKS; i++) {
-                const struct test_place_block *block = &places->blocks[i];
-                bool reported = false;
-                uint32_t ranks;
-
-                if (!hangs_on(places, i, root) || !is_known(block))
-                    continue;
-                for (unsigned place = 0; place <= TEST_PLACE_COLD1; place++)
-                    reported = reported || block->ranks[place] != 0;
-                blocks++;
-                elsewhere += !reported;
-                chosen +=
-                    moves_at(block, verbs[v], 0, &ranks) || moves_at(block, verbs[v], 1, &ranks);
-            }
-            assert_int_equal(selection.blocks, blocks);
-            assert_int_equal(selection.chosen, chosen);
-            assert_int_equal(selection.elsewhere, elsewhere);
-            for (int gateway = 0; gateway < 2; gateway++)
-                expect_part(places, root, verbs[v], &selection, gateway);
             advisor_selection_release(&selection);
         }
     test_places_end(places);
+}
+
+static void
+a_tier_that_no_gateway_has_is_told(void **state)
+{
+    struct test_rig_options rig_options = {.mode = ADVISOR_MODE_OFF};
+    struct advisor_selection_options options = {
+        .namespace_ = "ns", .hash = 1, .verb = KVT_ORDER_WARM, .to = ADVISOR_RUNG_WARM};
+    struct advisor_selection selection;
+    struct test_rig rig;
+    struct kvt_error err;
+    char folder[256];
+
+    (void)state;
+    (void)test_folder_make(folder, sizeof(folder));
+    rig_options.path = folder;
+    test_rig_open(&rig, &rig_options);
+    options.finder = &rig.finder;
+    options.planner = rig.planner;
+    assert_int_equal(advisor_selection_make(&selection, &options, &err), KVT_NOTFOUND);
+    assert_string_equal(err.text, "no gateway has a warm tier; which there are: kvtier tier ls");
+    advisor_selection_release(&selection);
+    test_rig_close(&rig);
+    test_folder_remove(folder);
 }
 
 static bool
 attempt(void *arg)
 {
     struct test_places *places = arg;
-    const struct advisor_selection_options options = options_of(places, 0, KVT_ORDER_UNPIN);
+    const struct advisor_selection_options options = options_of(places, 0, &all[1]);
     struct advisor_selection selection;
     struct kvt_error err;
     const enum kvt_err rc = advisor_selection_make(&selection, &options, &err);
@@ -206,7 +308,7 @@ static void
 what_nobody_knows_is_not_found(void **state)
 {
     struct test_places *places = test_places_begin();
-    struct advisor_selection_options options = options_of(places, 0, KVT_ORDER_PIN);
+    struct advisor_selection_options options = options_of(places, 0, &all[0]);
     struct advisor_selection selection;
     struct kvt_error err;
 
@@ -214,7 +316,7 @@ what_nobody_knows_is_not_found(void **state)
     options.hash = 1;
     assert_int_equal(advisor_selection_make(&selection, &options, &err), KVT_NOTFOUND);
     advisor_selection_release(&selection);
-    options = options_of(places, 0, KVT_ORDER_PIN);
+    options = options_of(places, 0, &all[0]);
     options.namespace_ = "nobody";
     assert_int_equal(advisor_selection_make(&selection, &options, &err), KVT_NOTFOUND);
     advisor_selection_release(&selection);
@@ -285,6 +387,7 @@ main(void)
         cmocka_unit_test(memory_that_fails_is_told),
         cmocka_unit_test(what_nobody_knows_is_not_found),
         cmocka_unit_test(too_many_are_refused),
+        cmocka_unit_test(a_tier_that_no_gateway_has_is_told),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

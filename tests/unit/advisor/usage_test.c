@@ -14,15 +14,15 @@
 enum { PAGES_MAX = 100 };
 
 static const unsigned tier_of_place[TEST_PLACE_COUNT] = {
-    ADVISOR_USAGE_hot,  ADVISOR_USAGE_hot,  ADVISOR_USAGE_cold,
-    ADVISOR_USAGE_cold, ADVISOR_USAGE_cold, ADVISOR_USAGE_g2,
+    ADVISOR_USAGE_hot,  ADVISOR_USAGE_hot, ADVISOR_USAGE_warm, ADVISOR_USAGE_cold,
+    ADVISOR_USAGE_cold, ADVISOR_USAGE_far, ADVISOR_USAGE_cold, ADVISOR_USAGE_g2,
 };
 
 static enum kvt_err
 sum_up(struct test_places *places, const char *below, struct advisor_usage *usage)
 {
     struct advisor_usage_cursor cursor = {.at = 0};
-    enum kvt_err rc = advisor_usage_init(usage, below);
+    enum kvt_err rc = advisor_usage_init(usage, places->rig.planner, below);
 
     for (int page = 0; rc == KVT_OK && !cursor.done; page++) {
         assert_true(page < PAGES_MAX);

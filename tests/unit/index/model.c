@@ -259,8 +259,7 @@ model_totals(const struct model *model, uint32_t ns, uint32_t node, struct index
     for (uint32_t i = 0; i < MODEL_NODES; i++) {
         const struct model_block *block = &model->blocks[ns][i];
         bool tiers[KVT_TIER_G4 + 1] = {false};
-        bool hot = false;
-        bool cold = false;
+        bool parts[INDEX_PARTS] = {false};
 
         if (block->count == 0 || !is_below(model, ns, i, node))
             continue;
@@ -277,12 +276,11 @@ model_totals(const struct model *model, uint32_t ns, uint32_t node, struct index
             totals->tier_bytes[tier] += bytes;
             if (tier != KVT_TIER_G4)
                 continue;
-            hot = hot || model_is_hot(holder);
-            cold = cold || !model_is_hot(holder);
-            *(model_is_hot(holder) ? &totals->hot_bytes : &totals->cold_bytes) += bytes;
+            parts[model_part(holder)] = true;
+            totals->part_bytes[model_part(holder)] += bytes;
         }
-        totals->hot_blocks += hot;
-        totals->cold_blocks += cold;
+        for (int part = 0; part < INDEX_PARTS; part++)
+            totals->part_blocks[part] += parts[part];
         for (int tier = KVT_TIER_G1; tier <= KVT_TIER_G4; tier++)
             totals->tier_blocks[tier] += tiers[tier];
     }

@@ -59,11 +59,11 @@ struct model {
     uint64_t changes;
 };
 
-/** Is it called "hot@..."? */
-static inline bool
-model_is_hot(uint32_t holder)
+/** What it is called tells so, but for those that are far. */
+static inline enum index_part
+model_part(uint32_t holder)
 {
-    return holder / 4 % 2 == 0;
+    return (enum index_part)(holder / 4 % INDEX_PARTS);
 }
 
 /** Draw the forest. */

@@ -54,6 +54,8 @@ struct run {
     uint64_t time_ms;
     bool tight; /* memory is short: publishers are honest, and a Store may not fit */
     uint32_t ns[MODEL_NAMESPACES];
+    char far_names[MODEL_HOLDERS][KVT_NAME_MAX];
+    struct index_far far;
     struct index_change changes[CHANGES_MAX];
     struct drawn drawn[CHANGES_MAX];
 };
@@ -484,15 +486,18 @@ check_family(struct run *run, uint32_t ns, uint32_t node)
     }
     assert_int_equal(given, count);
     if (run->model->blocks[ns][node].count == 0) {
-        assert_int_equal(index_subtree(run->index, run->ns[ns], hash, MODEL_NODES, &totals),
-                         KVT_NOTFOUND);
+        assert_int_equal(
+            index_subtree(run->index, run->ns[ns], hash, MODEL_NODES, &run->far, &totals),
+            KVT_NOTFOUND);
         return;
     }
     model_totals(run->model, ns, node, &expected);
-    assert_int_equal(index_subtree(run->index, run->ns[ns], hash, MODEL_NODES, &totals), KVT_OK);
+    assert_int_equal(index_subtree(run->index, run->ns[ns], hash, MODEL_NODES, &run->far, &totals),
+                     KVT_OK);
     assert_memory_equal(&totals, &expected, sizeof(totals));
     if (expected.blocks > 1)
-        assert_int_equal(index_subtree(run->index, run->ns[ns], hash, 0, &totals), KVT_FULL);
+        assert_int_equal(index_subtree(run->index, run->ns[ns], hash, 0, &run->far, &totals),
+                         KVT_FULL);
 }
 
 static void
@@ -636,10 +641,12 @@ check_all(struct run *run)
 static void
 open_run(struct run *run, uint64_t bytes_max)
 {
+    static const char *const begins[INDEX_PARTS] = {"hot@", "warm@", "cold@", "far@"};
     char name[16];
 
     run->random = test_seed();
     run->time_ms = 1000000;
+    run->far = (struct index_far){.names = run->far_names};
     run->model = kvt_calloc(1, sizeof(*run->model));
     assert_non_null(run->model);
     model_draw(run->model, &run->random);
@@ -653,8 +660,9 @@ open_run(struct run *run, uint64_t bytes_max)
         struct index_holder key = {.tier = (enum kvt_tier)(KVT_TIER_G1 + i % 4)};
         uint32_t holder;
 
-        (void)snprintf(key.name, sizeof(key.name), "%sw%" PRIu32, model_is_hot(i) ? "hot@" : "",
-                       i / 4);
+        (void)snprintf(key.name, sizeof(key.name), "%sw%" PRIu32, begins[model_part(i)], i / 4);
+        if (key.tier == KVT_TIER_G4 && model_part(i) == INDEX_FAR)
+            memcpy(run->far_names[run->far.count++], key.name, sizeof(key.name));
         assert_int_equal(index_holder(run->index, &key, &holder), KVT_OK);
         assert_int_equal(holder, i);
         run->model->tiers[i] = key.tier;

@@ -67,17 +67,19 @@ every_child_is_counted_once(void **state)
     (void)state;
     begin(&scene);
     for (uint64_t top = 0; top < 2; top++) {
-        assert_int_equal(index_subtree(scene.index, scene.ns, TOP + top, UINT64_MAX, &totals),
+        assert_int_equal(index_subtree(scene.index, scene.ns, TOP + top, UINT64_MAX, NULL, &totals),
                          KVT_OK);
         assert_int_equal(totals.blocks, STEM - top + (uint64_t)CHILDREN * LEAVES);
         assert_int_equal(totals.places, totals.blocks);
         assert_int_equal(totals.tier_bytes[KVT_TIER_G2], totals.blocks * 100);
     }
-    assert_int_equal(index_subtree(scene.index, scene.ns, TOP + 2, UINT64_MAX, &totals), KVT_OK);
+    assert_int_equal(index_subtree(scene.index, scene.ns, TOP + 2, UINT64_MAX, NULL, &totals),
+                     KVT_OK);
     assert_int_equal(totals.blocks, 1 + (uint64_t)CHILDREN / 3 * 2 * LEAVES);
-    assert_int_equal(index_subtree(scene.index, scene.ns, TOP, 5000, &totals), KVT_FULL);
+    assert_int_equal(index_subtree(scene.index, scene.ns, TOP, 5000, NULL, &totals), KVT_FULL);
     assert_true(totals.blocks > 5000 && totals.blocks < 6000);
-    assert_int_equal(index_subtree(scene.index, scene.ns, 9, UINT64_MAX, &totals), KVT_NOTFOUND);
+    assert_int_equal(index_subtree(scene.index, scene.ns, 9, UINT64_MAX, NULL, &totals),
+                     KVT_NOTFOUND);
     index_free(scene.index);
 }
 
@@ -113,7 +115,8 @@ writers_go_on_meanwhile(void **state)
         const uint64_t before = atomic_load(&scene.stored);
         uint64_t during;
 
-        assert_int_equal(index_subtree(scene.index, scene.ns, TOP, UINT64_MAX, &totals), KVT_OK);
+        assert_int_equal(index_subtree(scene.index, scene.ns, TOP, UINT64_MAX, NULL, &totals),
+                         KVT_OK);
         during = atomic_load(&scene.stored) - before;
         assert_int_equal(totals.blocks, STEM + (uint64_t)CHILDREN * LEAVES);
         served += during >= STORED_LEAST;

@@ -176,8 +176,8 @@ look_at_all(struct shared *shared, uint64_t *cursor)
     *cursor = index_walk(shared->index, *cursor, 100, on_pair, shared);
     expect(shared, index_candidates(shared->index, KVT_TIER_G1, true, candidates, 8) == 8, 18);
     expect(shared,
-           index_subtree(shared->index, shared->ns, shared->hashes[0][0], UINT64_MAX, &totals) ==
-                   KVT_OK &&
+           index_subtree(shared->index, shared->ns, shared->hashes[0][0], UINT64_MAX, NULL,
+                         &totals) == KVT_OK &&
                totals.blocks == LENGTH,
            19);
     index_stats(shared->index, &stats);
