@@ -131,13 +131,30 @@ hear(struct advisor_planner *planner, uint32_t tier, const struct policy_block *
                                                          .moved = is_moved(planner, tier, block)});
 }
 
+/* A gateway knows a part of a parent's hash only, and the orderings want chains: the index may have
+ * heard of them from workers. */
+static uint64_t
+parent_of(const struct advisor_planner *planner, uint32_t ns, uint64_t hash, uint32_t position,
+          uint64_t parent)
+{
+    struct index_view view;
+
+    if (parent != 0 || position == 0 || planner->options.index == NULL ||
+        index_get(planner->options.index, advisor_names_index_namespace(planner->names, ns), hash,
+                  &view) != KVT_OK ||
+        view.block.id.position != position)
+        return parent;
+    return view.block.id.parent;
+}
+
 static void
 follow(struct advisor_planner *planner, const struct advisor_effect *effect)
 {
     const struct advisor_planner_options *options = &planner->options;
     const uint32_t tier = advisor_planner_tier_of(planner, effect->op.holder);
     const struct policy_block block = {.hash = effect->op.hash,
-                                       .parent = effect->parent,
+                                       .parent = parent_of(planner, effect->op.ns, effect->op.hash,
+                                                           effect->position, effect->parent),
                                        .ns = effect->op.ns,
                                        .position = effect->position,
                                        .ranks = effect->ranks,
@@ -221,12 +238,13 @@ load_block(void *arg, const struct advisor_store_block *row)
 
     for (uint32_t i = 0; i < row->place_count; i++) {
         const uint32_t tier = advisor_planner_tier_of(planner, row->places[i].holder);
-        const struct policy_block block = {.hash = row->hash,
-                                           .parent = row->parent,
-                                           .ns = row->ns,
-                                           .position = row->position,
-                                           .ranks = row->places[i].ranks,
-                                           .size = size_of(row->size)};
+        const struct policy_block block = {
+            .hash = row->hash,
+            .parent = parent_of(planner, row->ns, row->hash, row->position, row->parent),
+            .ns = row->ns,
+            .position = row->position,
+            .ranks = row->places[i].ranks,
+            .size = size_of(row->size)};
 
         if (tier != ADVISOR_NONE)
             advisor_planner_count_bytes(

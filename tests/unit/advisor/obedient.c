@@ -120,7 +120,7 @@ publish(struct obedient *gateway, int tier, const uint32_t *blocks, size_t count
         gateway->events[batch.event_count++] =
             (struct kvt_event){.type = store ? KVT_EVENT_STORE : KVT_EVENT_REMOVE,
                                .sequence_hash = block + 1,
-                               .parent = gateway->parent[block],
+                               .parent = gateway->terse ? 0 : gateway->parent[block],
                                .position = gateway->depth[block],
                                .block_size = OBEDIENT_SIZE,
                                .location = (uint16_t)tier,
@@ -142,6 +142,35 @@ obedient_publish(struct obedient *gateway, int tier, const uint32_t *blocks, siz
             publish(gateway, tier, blocks + at,
                     count - at < KVT_EVENTS_PER_BATCH_MAX ? count - at : KVT_EVENTS_PER_BATCH_MAX,
                     store, owner);
+}
+
+void
+obedient_hold(struct obedient *gateway, const uint32_t *blocks, size_t count)
+{
+    struct kvt_event_batch batch = {.incarnation = 1,
+                                    .first_seq = gateway->worker_seq + 1,
+                                    .time_ms = gateway->now_ms,
+                                    .worker = "w0",
+                                    .locations = {{.tier = KVT_TIER_G1}},
+                                    .location_count = 1,
+                                    .events = gateway->events};
+
+    assert_true(count <= KVT_EVENTS_PER_BATCH_MAX);
+    if (count == 0)
+        return;
+    (void)snprintf(batch.namespace_, sizeof(batch.namespace_), "%s",
+                   obedient_owners[gateway->owner[blocks[0]]]);
+    for (size_t i = 0; i < count; i++)
+        gateway->events[batch.event_count++] =
+            (struct kvt_event){.type = KVT_EVENT_STORE,
+                               .sequence_hash = blocks[i] + 1,
+                               .parent = gateway->parent[blocks[i]],
+                               .position = gateway->depth[blocks[i]],
+                               .block_size = OBEDIENT_SIZE,
+                               .ranks = 1};
+    gateway->worker_seq += count;
+    test_rig_batch(&gateway->rig, ++gateway->stream_seq, &batch);
+    test_rig_run(&gateway->rig);
 }
 
 void

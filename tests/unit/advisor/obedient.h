@@ -43,6 +43,8 @@ struct obedient {
     uint64_t copied; /* blocks of orders to keep what lies above */
     uint64_t refused;
     bool twice; /* each order is done twice, the second time without being looked at */
+    bool terse; /* its events name no parents, as a gateway's do that knows a part of them only */
+    uint64_t worker_seq; /* of the worker's last event */
     struct kvt_event events[OBEDIENT_BLOCKS];
     struct kvt_report_access accesses[KVT_REPORT_ACCESSES_MAX];
     uint64_t compacted[OBEDIENT_OWNERS]; /* orders to pack, by namespace */
@@ -66,6 +68,8 @@ void obedient_install(struct obedient *gateway, const char *policy);
 void obedient_publish(struct obedient *gateway, int tier, const uint32_t *blocks, size_t count,
                       bool store);
 void obedient_store(struct obedient *gateway, int tier, uint32_t from, uint32_t to);
+/** A worker has them, all of one owner, in its memory; it knows their parents. */
+void obedient_hold(struct obedient *gateway, const uint32_t *blocks, size_t count);
 /** They, all of one owner, were read from there. */
 void obedient_read(struct obedient *gateway, int tier, const uint32_t *blocks, size_t count);
 

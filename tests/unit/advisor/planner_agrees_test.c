@@ -95,6 +95,8 @@ serve(struct world *world, const struct session *session)
     }
     world->hits += prefix;
     world->reads += session->count;
+    if (gateway->terse)
+        obedient_hold(gateway, part[OBEDIENT_TIERS], count[OBEDIENT_TIERS]);
     obedient_read(gateway, OBEDIENT_HOT, part[OBEDIENT_HOT], count[OBEDIENT_HOT]);
     obedient_read(gateway, OBEDIENT_COLD, part[OBEDIENT_COLD], count[OBEDIENT_COLD]);
     obedient_publish(gateway, OBEDIENT_HOT, part[OBEDIENT_TIERS], count[OBEDIENT_TIERS], true);
@@ -104,8 +106,20 @@ serve(struct world *world, const struct session *session)
     gateway->now_ms += ADVISOR_TICK_MS - gateway->now_ms % ADVISOR_TICK_MS;
 }
 
+/* Chains are known whole, whoever told of them. */
+static void
+knows_parent(void *arg, const struct kvt_order *order, size_t block)
+{
+    const struct obedient *gateway = arg;
+
+    for (uint32_t i = 0; i < order->item_count; i++)
+        if (order->items[i].block.hash == block + 1)
+            assert_int_equal(order->items[i].block.parent, gateway->parent[block]);
+}
+
 /* What both sides made of some worlds. */
 struct figures {
+    bool terse; /* only a worker says parents */
     uint64_t reads;
     uint64_t live;
     uint64_t simulated;
@@ -134,6 +148,9 @@ compare_one(const struct kvt_ordering *ordering, const char *promote_by,
                    "modes: {mode: enforce}\n",
                    promote_by, 100.0 * capacity / VOLUME, 100.0 * (capacity - GAP) / VOLUME);
     world->gateway = obedient_new_with(policy, ordering, 1, 1);
+    world->gateway->terse = figures->terse;
+    world->gateway->look = knows_parent;
+    world->gateway->arg = world->gateway;
     world->gateway->capacity[OBEDIENT_HOT] = (uint64_t)VOLUME * OBEDIENT_SIZE;
     world->gateway->now_ms -= world->gateway->now_ms % ADVISOR_TICK_MS;
     world->random = seed;
@@ -172,10 +189,10 @@ compare_one(const struct kvt_ordering *ordering, const char *promote_by,
  * a little sooner changes what follows. */
 static void
 compare(const struct kvt_ordering *ordering, const char *promote_by,
-        enum policy_promotion promotion, uint32_t capacity)
+        enum policy_promotion promotion, uint32_t capacity, bool terse)
 {
     uint64_t random = test_seed();
-    struct figures figures = {0};
+    struct figures figures = {.terse = terse};
     double live;
     double simulated;
 
@@ -192,15 +209,22 @@ static void
 by_reads_under_lru(void **state)
 {
     (void)state;
-    compare(&policy_lru, "reads", POLICY_PROMOTE_ALWAYS, 600);
+    compare(&policy_lru, "reads", POLICY_PROMOTE_ALWAYS, 600, false);
 }
 
 static void
 by_price_under_rhi(void **state)
 {
     (void)state;
-    compare(&policy_rhi, "price", POLICY_PROMOTE_PRICE, 600);
-    compare(&policy_rhi, "price", POLICY_PROMOTE_PRICE, 400);
+    compare(&policy_rhi, "price", POLICY_PROMOTE_PRICE, 600, false);
+    compare(&policy_rhi, "price", POLICY_PROMOTE_PRICE, 400, false);
+}
+
+static void
+by_price_where_only_workers_know_parents(void **state)
+{
+    (void)state;
+    compare(&policy_rhi, "price", POLICY_PROMOTE_PRICE, 600, true);
 }
 
 int
@@ -209,6 +233,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(by_reads_under_lru),
         cmocka_unit_test(by_price_under_rhi),
+        cmocka_unit_test(by_price_where_only_workers_know_parents),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -127,6 +127,7 @@ test_rig_open(struct test_rig *rig, const struct test_rig_options *options)
     assert_int_equal(
         index_new(&rig->index, options->index_bytes == 0 ? 64u << 20 : options->index_bytes),
         KVT_OK);
+    planner.index = rig->index;
     open_rulebook(rig, options, &planner);
     assert_int_equal(advisor_planner_new(&rig->planner, &planner), KVT_OK);
     assert_int_equal(
