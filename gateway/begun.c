@@ -6,11 +6,14 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "g4/bucket.h"
+#include "g4/ladder.h"
 
 enum { REQUEST_MS = 5000, PAGE = 64 };
 
 struct settling {
     struct gateway_vault *vault;
+    struct g4_upload_notes *notes;
+    const struct g4_endpoint *endpoint; /* of the bucket that they are of */
     struct g4_bucket_uploads *page;
     uint64_t now_ms;
     uint64_t given_up;
@@ -27,7 +30,7 @@ is_old(const struct settling *settling, uint64_t begun_ms)
 static enum kvt_err
 settle_one(struct settling *settling, const struct g4_upload_note *note)
 {
-    const struct g4_endpoint *endpoint = gateway_cold_endpoint(settling->vault->cold);
+    const struct g4_endpoint *endpoint = settling->endpoint;
     struct g4_bucket_uploads *page = settling->page;
     struct kvt_error err = {0};
     bool left = false;
@@ -48,36 +51,49 @@ settle_one(struct settling *settling, const struct g4_upload_note *note)
         }
     } while (rc == KVT_OK && page->key_marker[0] != '\0');
     if (rc == KVT_OK && !left)
-        rc = g4_upload_notes_drop(settling->vault->begun, note->id);
+        rc = g4_upload_notes_drop(settling->notes, note->id);
     if (rc != KVT_OK)
         kvt_log_warn("gateway.begun", "settle", "%s: %s", note->key,
                      err.text[0] == '\0' ? kvt_err_text(rc) : err.text);
     return rc;
 }
 
+/* One bucket's: an hour's, until one of them cannot be seen to. */
+static void
+settle_all(struct settling *settling, struct g4_upload_note notes[PAGE])
+{
+    char after[G4_UPLOAD_NOTE_ID] = "";
+    size_t count = PAGE;
+    enum kvt_err rc = KVT_OK;
+
+    while (rc == KVT_OK && count == PAGE && settling->looked_at < GATEWAY_BEGUN_ROUND) {
+        rc = g4_upload_notes_list(settling->notes, after, notes, PAGE, &count);
+        for (size_t i = 0; rc == KVT_OK && i < count; i++) {
+            memcpy(after, notes[i].id, sizeof(after));
+            if (!is_old(settling, notes[i].begun_ms))
+                continue;
+            settling->looked_at++;
+            rc = atomic_load(&settling->vault->stopping) ? KVT_CANCELLED
+                                                         : settle_one(settling, &notes[i]);
+        }
+    }
+}
+
 void
 gateway_begun_settle(struct gateway_vault *vault, uint64_t now_ms)
 {
     struct settling settling = {.vault = vault, .now_ms = now_ms};
-    char after[G4_UPLOAD_NOTE_ID] = "";
-    struct g4_upload_note *notes;
-    size_t count = PAGE;
-    enum kvt_err rc;
+    struct g4_upload_note *notes = kvt_calloc(PAGE, sizeof(*notes));
 
-    if (vault->begun == NULL)
-        return;
-    notes = kvt_calloc(PAGE, sizeof(*notes));
     settling.page = kvt_calloc(1, sizeof(*settling.page));
-    rc = notes == NULL || settling.page == NULL ? KVT_NOMEM : KVT_OK;
-    while (rc == KVT_OK && count == PAGE && settling.looked_at < GATEWAY_BEGUN_ROUND) {
-        rc = g4_upload_notes_list(vault->begun, after, notes, PAGE, &count);
-        for (size_t i = 0; rc == KVT_OK && i < count; i++) {
-            memcpy(after, notes[i].id, sizeof(after));
-            if (!is_old(&settling, notes[i].begun_ms))
-                continue;
-            settling.looked_at++;
-            rc = atomic_load(&vault->stopping) ? KVT_CANCELLED : settle_one(&settling, &notes[i]);
-        }
+    for (unsigned place = 0; notes != NULL && settling.page != NULL && place < 2; place++) {
+        settling.notes = vault->begun[place];
+        if (settling.notes == NULL)
+            continue;
+        settling.endpoint = place == G4_LADDER_NEAR ? gateway_cold_endpoint(vault->cold)
+                                                    : gateway_cold_far_endpoint(vault->cold);
+        settling.looked_at = 0;
+        settle_all(&settling, notes);
     }
     if (settling.given_up > 0)
         kvt_log_info("gateway.begun", "given_up", "%" PRIu64 " uploads that nobody completed",

@@ -1,5 +1,5 @@
 /*
- * gateway/begun.h -- uploads that this gateway began in the bucket, and that may be left in it.
+ * gateway/begun.h -- uploads that this gateway began in its buckets, and that may be left there.
  *
  * Why: the store notes each upload before the bucket hears of it (g4/upload_notes.h).  A note that
  * stays is of one that a crash or a lost answer left behind: nobody else knows its key, and it
@@ -7,7 +7,7 @@
  *
  * Ownership: borrows the vault.
  * Threads:   any.
- * Limits:    GATEWAY_BEGUN_ROUND notes a round.
+ * Limits:    GATEWAY_BEGUN_ROUND notes of each bucket a round.
  */
 #ifndef GATEWAY_BEGUN_H
 #define GATEWAY_BEGUN_H
@@ -20,8 +20,8 @@
 #define GATEWAY_BEGUN_AGE_MS  (UINT64_C(60) * 60 * 1000) /* nobody works on it for so long */
 #define GATEWAY_BEGUN_ROUND   256
 
-/** Give up uploads that were noted, and begun, GATEWAY_BEGUN_AGE_MS ago; their notes go when no
- *  upload to their key is left.  What fails is tried again the next time. */
+/** Give up uploads that were noted, and begun, GATEWAY_BEGUN_AGE_MS ago, in either bucket; their
+ *  notes go when no upload to their key is left.  What fails is tried again the next time. */
 void gateway_begun_settle(struct gateway_vault *vault, uint64_t now_ms);
 
 #endif /* GATEWAY_BEGUN_H */

@@ -166,7 +166,8 @@ is_looked_at(struct gateway_purge *purge, const char *key)
 
 /* One that this gateway began: perhaps it is under way, or the server hears of it yet. */
 static void
-visit_note(struct gateway_purge *purge, const struct g4_upload_note *note)
+visit_note(struct gateway_purge *purge, struct g4_upload_notes *notes,
+           const struct g4_upload_note *note)
 {
     const uint64_t age_ms = kvt_clock_unix_ms() - note->begun_ms; /* huge, if in the future */
     enum kvt_err gone;
@@ -183,32 +184,32 @@ visit_note(struct gateway_purge *purge, const struct g4_upload_note *note)
                                "its upload began a moment ago: it is being written, or the bucket "
                                "may hear of it late");
     } else if (purge->act) {
-        gone = g4_upload_notes_drop(purge->vault->begun, note->id);
+        gone = g4_upload_notes_drop(notes, note->id);
         if (gone != KVT_OK)
             gateway_purge_fail(purge, note->key, gone, "the note of its upload stays");
     }
 }
 
 static enum kvt_err
-visit_notes(struct gateway_purge *purge, struct kvt_error *err)
+visit_notes(struct gateway_purge *purge, struct g4_upload_notes *notes, struct kvt_error *err)
 {
-    struct g4_upload_note *notes = kvt_calloc(NOTES, sizeof(*notes));
+    struct g4_upload_note *page = kvt_calloc(NOTES, sizeof(*page));
     char after[G4_UPLOAD_NOTE_ID] = "";
     size_t count = 0;
-    enum kvt_err rc = notes == NULL ? KVT_NOMEM : KVT_OK;
+    enum kvt_err rc = page == NULL ? KVT_NOMEM : KVT_OK;
 
     while (rc == KVT_OK) {
-        rc = g4_upload_notes_list(purge->vault->begun, after, notes, NOTES, &count);
+        rc = g4_upload_notes_list(notes, after, page, NOTES, &count);
         for (size_t i = 0; rc == KVT_OK && i < count; i++)
-            visit_note(purge, &notes[i]);
+            visit_note(purge, notes, &page[i]);
         if (rc != KVT_OK || count < NOTES)
             break;
-        memcpy(after, notes[count - 1].id, sizeof(after));
+        memcpy(after, page[count - 1].id, sizeof(after));
     }
     if (rc != KVT_OK)
         (void)kvt_error_set(err, rc, "the notes of uploads could not be read: %s",
                             kvt_err_text(rc));
-    kvt_free(notes);
+    kvt_free(page);
     return rc;
 }
 
@@ -247,8 +248,9 @@ gateway_purge_bucket_uploads(struct gateway_purge *purge, struct kvt_error *err)
     find_servers(purge, servers);
     if (servers[0] == NULL && servers[1] == NULL)
         return KVT_OK;
-    if (purge->vault->begun != NULL)
-        rc = visit_notes(purge, err);
+    for (unsigned i = 0; i < SERVERS && rc == KVT_OK; i++)
+        if (purge->vault->begun[i] != NULL)
+            rc = visit_notes(purge, purge->vault->begun[i], err);
     if (rc == KVT_OK && purge->listing != GATEWAY_PURGE_WHOLE)
         return visit(purge, purge->prefix, err);
     for (unsigned i = 0; i < SERVERS && rc == KVT_OK; i++)

@@ -14,6 +14,7 @@
 #include "base/random.h"
 #include "g4/check.h"
 #include "g4/directory.h"
+#include "g4/ladder.h"
 #include "gateway/bucket.h"
 #include "gateway/unsynced.h"
 #include "gateway/uploads.h"
@@ -96,18 +97,42 @@ check_backlog(struct gateway_vault *vault, const struct gateway_vault_options *o
 
 /* Large objects are uploads there, and what begins is written down first. */
 static enum kvt_err
+open_notes(struct gateway_vault *vault, const struct gateway_vault_options *options,
+           enum g4_ladder_place place, struct kvt_error *err)
+{
+    char path[PATH_BYTES];
+
+    (void)snprintf(path, sizeof(path), "%s/%s", options->state_dir,
+                   place == G4_LADDER_NEAR ? "begun" : "begun-far");
+    return g4_upload_notes_open(&vault->begun[place], path, err);
+}
+
+static enum kvt_err
 open_bucket(struct gateway_vault *vault, const struct gateway_vault_options *options,
             struct kvt_error *err)
 {
     struct gateway_cold_options cold = options->cold;
-    char path[PATH_BYTES];
     enum kvt_err rc = KVT_OK;
 
-    (void)snprintf(path, sizeof(path), "%s/begun", options->state_dir);
     if (cold.kind == GATEWAY_COLD_S3)
-        rc = g4_upload_notes_open(&vault->begun, path, err);
-    cold.s3.notes = vault->begun;
+        rc = open_notes(vault, options, G4_LADDER_NEAR, err);
+    cold.s3.notes = vault->begun[G4_LADDER_NEAR];
     return rc == KVT_OK ? gateway_cold_open(&vault->cold, &cold, err) : rc;
+}
+
+static enum kvt_err
+open_far_bucket(struct gateway_vault *vault, const struct gateway_vault_options *options,
+                struct kvt_error *err)
+{
+    struct gateway_far_options far = options->far;
+    enum kvt_err rc = KVT_OK;
+
+    if (far.kind == GATEWAY_FAR_NONE)
+        return KVT_OK;
+    if (far.kind == GATEWAY_FAR_S3)
+        rc = open_notes(vault, options, G4_LADDER_FAR, err);
+    far.s3.notes = vault->begun[G4_LADDER_FAR];
+    return rc == KVT_OK ? gateway_cold_extend(vault->cold, &far, err) : rc;
 }
 
 static enum kvt_err
@@ -166,8 +191,8 @@ open_buckets(struct gateway_vault *vault, const struct gateway_vault_options *op
 
     if (options->cold_store == NULL) {
         rc = open_bucket(vault, options, err);
-        if (rc == KVT_OK && options->far.kind != GATEWAY_FAR_NONE)
-            rc = gateway_cold_extend(vault->cold, &options->far, err);
+        if (rc == KVT_OK)
+            rc = open_far_bucket(vault, options, err);
         return rc == KVT_OK ? check_folders(options, err) : rc;
     }
     rc = gateway_cold_adopt(&vault->cold, options->cold_store);
@@ -355,7 +380,8 @@ gateway_vault_close(struct gateway_vault *vault)
         return;
     gateway_packer_free(vault->packer);
     gateway_cold_close(vault->cold);
-    g4_upload_notes_close(vault->begun);
+    for (unsigned place = 0; place < 2; place++)
+        g4_upload_notes_close(vault->begun[place]);
     g4_store_close(vault->hot);
     g4_store_close(vault->warm);
     gateway_sealed_free(vault->sealed);

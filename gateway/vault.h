@@ -44,11 +44,12 @@ struct gateway_vault {
     bool write_back;       /* blocks may be acknowledged from their hot copies */
     uint64_t backlog_max;  /* bytes of those that wait for their upload */
     struct gateway_catalog *catalog;
-    struct g4_store *hot;          /* NULL: none */
-    struct g4_store *warm;         /* the second volume; NULL: none */
-    struct gateway_sealed *sealed; /* what of it is kept in memory; NULL: nothing */
-    struct g4_store *uploads;      /* parts that wait: gateway/uploads.h */
-    struct g4_upload_notes *begun; /* gateway/begun.h; NULL: the bucket is at no S3 server */
+    struct g4_store *hot;             /* NULL: none */
+    struct g4_store *warm;            /* the second volume; NULL: none */
+    struct gateway_sealed *sealed;    /* what of it is kept in memory; NULL: nothing */
+    struct g4_store *uploads;         /* parts that wait: gateway/uploads.h */
+    struct g4_upload_notes *begun[2]; /* gateway/begun.h, by g4_ladder_place; NULL: that bucket is
+                                       * at no S3 server, or there is none */
     struct gateway_cold *cold;
     struct gateway_doubts *doubts;
     struct gateway_packer *packer; /* NULL: nothing is packed */

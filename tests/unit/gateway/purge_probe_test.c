@@ -275,9 +275,9 @@ count_of(struct g4_upload_notes *notes)
 }
 
 static struct gateway_purge_report
-visit_all(struct g4_upload_notes *notes, bool act)
+visit_all(unsigned place, struct g4_upload_notes *notes, bool act)
 {
-    struct gateway_vault vault = {.begun = notes};
+    struct gateway_vault vault = {.cold = NULL};
     struct gateway_purge_report report = {.rows = 0};
     struct gateway_purge purge = {.vault = &vault,
                                   .namespace_ = "acme",
@@ -287,28 +287,31 @@ visit_all(struct g4_upload_notes *notes, bool act)
                                   .report = &report};
     struct kvt_error err;
 
+    vault.begun[place] = notes;
     assert_int_equal(gateway_purge_bucket_uploads(&purge, &err), KVT_OK);
     return report;
 }
 
 static void
-an_upload_that_was_noted_is_found_by_its_key(void **state)
+find_noted(unsigned place)
 {
+    struct server *server = &servers[place];
     struct gateway_purge_report report;
     struct g4_upload_notes *notes;
     char folder[256];
 
-    (void)state;
     (void)test_folder_make(folder, sizeof(folder));
     begin(false, UINT32_MAX);
-    servers[0].begun = true;
-    (void)snprintf(servers[0].key, sizeof(servers[0].key), "acme/0/1:big");
+    servers[1].fail_after = UINT32_MAX;
+    two = place == 1;
+    server->begun = true;
+    (void)snprintf(server->key, sizeof(server->key), "acme/0/1:big");
     assert_int_equal(g4_upload_notes_open(&notes, folder, NULL), KVT_OK);
-    note(notes, servers[0].key);
+    note(notes, server->key);
     note(notes, "other/0/1:big");
 
-    report = visit_all(notes, true); /* it may be under way: given up, and said to be */
-    assert_false(servers[0].begun);
+    report = visit_all(place, notes, true); /* it may be under way: given up, and said to be */
+    assert_false(server->begun);
     assert_int_equal(report.removed, 1);
     assert_int_equal(report.failed, 1);
     assert_int_equal(report.bucket_uploads, 2);
@@ -316,64 +319,82 @@ an_upload_that_was_noted_is_found_by_its_key(void **state)
 
     g4_upload_notes_close(notes); /* the gateway was killed */
     assert_int_equal(g4_upload_notes_open(&notes, folder, NULL), KVT_OK);
-    servers[0].begun = servers[0].fail_abort = true;
-    report = visit_all(notes, true);
+    server->begun = server->fail_abort = true;
+    report = visit_all(place, notes, true);
     assert_int_equal(report.failed, 1);
     assert_int_equal(count_of(notes), 2); /* its key is wanted still */
-    servers[0].fail_abort = false;
-    report = visit_all(notes, true);
-    assert_false(servers[0].begun);
+    server->fail_abort = false;
+    report = visit_all(place, notes, true);
+    assert_false(server->begun);
     assert_int_equal(report.removed, 1);
     assert_int_equal(report.failed, 0);
     assert_int_equal(count_of(notes), 1); /* another tenant's */
-    report = visit_all(notes, true);
+    report = visit_all(place, notes, true);
     assert_int_equal(report.bucket_uploads, 0);
     g4_upload_notes_close(notes);
     test_folder_remove(folder);
 }
 
 static void
-old_ones_are_given_up_by_the_gateway(void **state)
+give_up_old(unsigned place)
 {
+    struct server *server = &servers[place];
     const uint64_t now_ms = kvt_clock_unix_ms();
     const uint64_t later_ms = now_ms + 2 * GATEWAY_BEGUN_AGE_MS;
     struct gateway_vault vault = {.cold = NULL};
     char folder[256];
 
-    (void)state;
     gateway_begun_settle(&vault, later_ms); /* no notes are kept */
     (void)test_folder_make(folder, sizeof(folder));
     begin(false, UINT32_MAX);
-    servers[0].begun = true;
-    servers[0].begun_ms = later_ms - 60 * 1000; /* somebody else's, to the same key */
-    (void)snprintf(servers[0].key, sizeof(servers[0].key), "acme/0/1:big");
-    assert_int_equal(g4_upload_notes_open(&vault.begun, folder, NULL), KVT_OK);
-    note(vault.begun, servers[0].key);
+    servers[1].fail_after = UINT32_MAX;
+    two = place == 1;
+    server->begun = true;
+    server->begun_ms = later_ms - 60 * 1000; /* somebody else's, to the same key */
+    (void)snprintf(server->key, sizeof(server->key), "acme/0/1:big");
+    assert_int_equal(g4_upload_notes_open(&vault.begun[place], folder, NULL), KVT_OK);
+    note(vault.begun[place], server->key);
     gateway_begun_settle(&vault, now_ms);
-    assert_int_equal(servers[0].listings, 0); /* too young to be looked at */
+    assert_int_equal(server->listings, 0); /* too young to be looked at */
     gateway_begun_settle(&vault, later_ms);
-    assert_true(servers[0].begun);
-    assert_int_equal(count_of(vault.begun), 1);
+    assert_true(server->begun);
+    assert_int_equal(count_of(vault.begun[place]), 1);
 
-    servers[0].begun_ms = now_ms;
-    servers[0].fail_abort = true;
+    server->begun_ms = now_ms;
+    server->fail_abort = true;
     gateway_begun_settle(&vault, later_ms);
-    assert_int_equal(count_of(vault.begun), 1);
-    servers[0].fail_abort = false;
+    assert_int_equal(count_of(vault.begun[place]), 1);
+    server->fail_abort = false;
     gateway_begun_settle(&vault, later_ms);
-    assert_false(servers[0].begun);
-    assert_int_equal(count_of(vault.begun), 0);
+    assert_false(server->begun);
+    assert_int_equal(count_of(vault.begun[place]), 0);
 
     for (size_t i = 0; i < 3; i++)
-        note(vault.begun, "acme/0/1:none");
+        note(vault.begun[place], "acme/0/1:none");
     vault.stopping = true;
     gateway_begun_settle(&vault, later_ms);
-    assert_int_equal(count_of(vault.begun), 3);
+    assert_int_equal(count_of(vault.begun[place]), 3);
     vault.stopping = false;
     gateway_begun_settle(&vault, later_ms);
-    assert_int_equal(count_of(vault.begun), 0);
-    g4_upload_notes_close(vault.begun);
+    assert_int_equal(count_of(vault.begun[place]), 0);
+    g4_upload_notes_close(vault.begun[place]);
     test_folder_remove(folder);
+}
+
+static void
+an_upload_that_was_noted_is_found_by_its_key(void **state)
+{
+    (void)state;
+    for (unsigned place = 0; place < 2; place++)
+        find_noted(place);
+}
+
+static void
+old_ones_are_given_up_by_the_gateway(void **state)
+{
+    (void)state;
+    for (unsigned place = 0; place < 2; place++)
+        give_up_old(place);
 }
 
 int
