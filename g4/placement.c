@@ -1,5 +1,6 @@
 #include "g4/placement.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -32,12 +33,24 @@ is_plain(const char *text)
     return true;
 }
 
+/* Why blocks cannot be kept in it, and then the class; NULL: they can. */
+static const char *
+refuse_class(const char *class)
+{
+    if (strlen(class) >= WORD_MAX ||
+        strspn(class, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") != strlen(class))
+        return "storage_class is a word of A-Z 0-9 _ -";
+    if (strcmp(class, "GLACIER") == 0 || strcmp(class, "DEEP_ARCHIVE") == 0)
+        return "what is in this storage_class cannot be read before it was restored";
+    return NULL;
+}
+
 static enum kvt_err
 check_rule(const struct g4_placement *placement, const struct rule *rule,
            struct kvt_yaml_value section, struct kvt_error *err)
 {
     const bool kms = strcmp(rule->encryption, "aws:kms") == 0;
-    const char *class = rule->storage_class;
+    const char *why = refuse_class(rule->storage_class);
 
     if (kms && rule->kms_key_id[0] == '\0')
         return kvt_yaml_refuse(section, err, "encryption aws:kms needs a kms_key_id");
@@ -46,13 +59,8 @@ check_rule(const struct g4_placement *placement, const struct rule *rule,
                                rule->encryption);
     if (!is_plain(rule->kms_key_id))
         return kvt_yaml_refuse(section, err, "kms_key_id holds blanks or control characters");
-    if (strspn(class, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") != strlen(class))
-        return kvt_yaml_refuse(section, err, "storage_class is a word of A-Z 0-9 _ -, not \"%s\"",
-                               class);
-    if (strcmp(class, "GLACIER") == 0 || strcmp(class, "DEEP_ARCHIVE") == 0)
-        return kvt_yaml_refuse(section, err,
-                               "what is in storage_class %s cannot be read before it was restored",
-                               class);
+    if (why != NULL)
+        return kvt_yaml_refuse(section, err, "%s: \"%s\"", why, rule->storage_class);
     for (size_t i = 0; i < placement->count; i++)
         if (strcmp(placement->rules[i].prefix, rule->prefix) == 0)
             return kvt_yaml_refuse(section, err, "there is a rule for prefix \"%s\" already",
@@ -117,6 +125,33 @@ g4_placement_load(struct g4_placement **out, const char *path, struct kvt_error 
     }
     kvt_yaml_free(file);
     return rc;
+}
+
+enum kvt_err
+g4_placement_set_class(struct g4_placement **placement, const char *storage_class,
+                       struct kvt_error *err)
+{
+    const char *why = refuse_class(storage_class);
+    struct g4_placement *table = *placement;
+    bool for_all = false;
+
+    if (why != NULL)
+        return kvt_error_set(err, KVT_INVALID, "%s: \"%.100s\"", why, storage_class);
+    for (size_t i = 0; table != NULL && i < table->count; i++)
+        for_all = for_all || table->rules[i].prefix[0] == '\0';
+    if (!for_all && table != NULL && table->count == G4_PLACEMENT_RULES_MAX)
+        return kvt_error_set(err, KVT_FULL, "more than %d rules", G4_PLACEMENT_RULES_MAX);
+    if (table == NULL)
+        table = kvt_calloc(1, sizeof(*table));
+    if (table == NULL)
+        return kvt_error_set(err, KVT_NOMEM, "table of placements");
+    if (!for_all)
+        memcpy(table->rules[table->count++].encryption, "none", sizeof("none"));
+    for (size_t i = 0; i < table->count; i++)
+        if (table->rules[i].storage_class[0] == '\0')
+            memcpy(table->rules[i].storage_class, storage_class, strlen(storage_class) + 1);
+    *placement = table;
+    return KVT_OK;
 }
 
 void

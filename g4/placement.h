@@ -31,6 +31,16 @@ struct g4_placement;
 KVT_NODISCARD enum kvt_err g4_placement_load(struct g4_placement **out, const char *path,
                                              struct kvt_error *err);
 
+/**
+ * Give a class to all keys for which no rule names one, in a table of its own where there is none.
+ *
+ * @param placement  in and out; NULL: there is no table yet
+ * @return KVT_OK; KVT_INVALID: no service takes such a class, or it could not be read at once;
+ *         KVT_FULL: there is no room for one rule more; KVT_NOMEM.  Then the table is as it was.
+ */
+KVT_NODISCARD enum kvt_err g4_placement_set_class(struct g4_placement **placement,
+                                                  const char *storage_class, struct kvt_error *err);
+
 /** NULL is allowed. */
 void g4_placement_free(struct g4_placement *placement);
 

@@ -228,7 +228,8 @@ stop(struct app *app)
     gateway_events_stop(app->events, EVENTS_DRAIN_MS);
     wire_bus_close(app->bus);
     gateway_vault_close(app->vault);
-    g4_placement_free(app->settings.placement); /* the bucket's store asks it for every PUT */
+    g4_placement_free(app->settings.placement); /* the buckets' stores ask them for every PUT */
+    g4_placement_free(app->settings.far_placement);
     gateway_shelf_free(app->budget.shelf);
     kvt_metrics_free(app->metrics);
     explicit_bzero(&app->settings, sizeof(app->settings));

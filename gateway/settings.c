@@ -248,6 +248,30 @@ load_cold(struct gateway_settings *settings, const struct kvt_config *config, st
     return KVT_OK;
 }
 
+static enum kvt_err
+load_far_placement(struct gateway_settings *settings, const struct kvt_config *config,
+                   struct kvt_error *err)
+{
+    const char *path = kvt_config_string(config, GATEWAY_SETTING_FAR_PLACEMENT_FILE);
+    const char *class = kvt_config_string(config, GATEWAY_SETTING_FAR_STORAGE_CLASS);
+    struct kvt_error why;
+    enum kvt_err rc = KVT_OK;
+
+    if (path[0] == '\0' && class[0] == '\0')
+        return KVT_OK;
+    if (settings->vault.far.kind != GATEWAY_FAR_S3)
+        return kvt_error_set(err, KVT_INVALID,
+                             "%s is set, but far.kind is not s3: nothing else encrypts, or knows "
+                             "storage classes",
+                             path[0] != '\0' ? "far.placement_file" : "far.storage_class");
+    if (path[0] != '\0')
+        rc = g4_placement_load(&settings->far_placement, path, err);
+    if (rc != KVT_OK || class[0] == '\0')
+        return rc;
+    rc = g4_placement_set_class(&settings->far_placement, class, &why);
+    return rc == KVT_OK ? rc : kvt_error_set(err, rc, "far.storage_class: %.200s", why.text);
+}
+
 /* The second bucket.  Its server's number of connections and parts are the first one's. */
 static enum kvt_err
 load_far(struct gateway_settings *settings, const struct kvt_config *config, struct kvt_error *err)
@@ -262,8 +286,9 @@ load_far(struct gateway_settings *settings, const struct kvt_config *config, str
     vault->far_bucket = kvt_config_string(config, GATEWAY_SETTING_FAR_BUCKET);
     vault->far_capacity = kvt_config_u64(config, GATEWAY_SETTING_FAR_CAPACITY);
     settings->far_endpoint = far->folder;
-    if (far->kind != GATEWAY_FAR_S3)
-        return KVT_OK;
+    rc = load_far_placement(settings, config, err);
+    if (rc != KVT_OK || far->kind != GATEWAY_FAR_S3)
+        return rc;
     settings->far_endpoint = kvt_config_string(config, GATEWAY_SETTING_FAR_ENDPOINT);
     if (settings->far_endpoint[0] == '\0')
         return kvt_error_set(err, KVT_INVALID, "far.kind is s3, but far.endpoint is not set");
@@ -285,6 +310,7 @@ load_far(struct gateway_settings *settings, const struct kvt_config *config, str
         .path_style = kvt_config_bool(config, GATEWAY_SETTING_FAR_PATH_STYLE),
         .connections_max = (unsigned)kvt_config_u64(config, GATEWAY_SETTING_S3_CONNECTIONS),
         .part_size = kvt_config_u64(config, GATEWAY_SETTING_S3_PART_SIZE),
+        .placement = settings->far_placement,
     };
     return KVT_OK;
 }

@@ -104,6 +104,44 @@ the_longest_prefix_counts_alone(void **state)
     assert_int_equal(g4_placement_headers(NULL, "acme/0/0:11111112", headers), 0);
 }
 
+static const char *
+class_of(const struct g4_placement *placement, const char *key)
+{
+    struct g4_sigv4_header headers[G4_PLACEMENT_HEADERS_MAX];
+    const size_t count = g4_placement_headers(placement, key, headers);
+
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(headers[i].name, "x-amz-storage-class") == 0)
+            return headers[i].value;
+    return "";
+}
+
+static void
+a_class_is_for_what_no_rule_names_one_for(void **state)
+{
+    struct fixture *f = *state;
+    char full[64 * G4_PLACEMENT_RULES_MAX] = "placement:\n";
+    size_t size = strlen(full);
+
+    assert_int_equal(g4_placement_set_class(&f->placement, "DEEP_ARCHIVE", &f->err), KVT_INVALID);
+    assert_int_equal(g4_placement_set_class(&f->placement, "nearly\r\nx: y", &f->err), KVT_INVALID);
+    assert_null(f->placement);
+    assert_int_equal(g4_placement_set_class(&f->placement, "GLACIER_IR", &f->err), KVT_OK);
+    assert_string_equal(class_of(f->placement, "acme/0/0:11111112"), "GLACIER_IR");
+    assert_string_equal(class_of(f->placement, "acme/gc.lock"), "");
+    g4_placement_free(f->placement);
+    assert_int_equal(load(f, rules), KVT_OK);
+    assert_int_equal(g4_placement_set_class(&f->placement, "GLACIER_IR", &f->err), KVT_OK);
+    assert_string_equal(class_of(f->placement, "0/0:11111112"), "GLACIER_IR");
+    assert_string_equal(class_of(f->placement, "acme/0/0:11111112"), "STANDARD_IA");
+    g4_placement_free(f->placement);
+    for (unsigned i = 0; i < G4_PLACEMENT_RULES_MAX; i++)
+        size += (size_t)snprintf(full + size, sizeof(full) - size, "  - {prefix: a%u/}\n", i);
+    assert_int_equal(load(f, full), KVT_OK);
+    assert_int_equal(g4_placement_set_class(&f->placement, "GLACIER_IR", &f->err), KVT_FULL);
+    assert_string_equal(class_of(f->placement, "a1/0/0:11111112"), "");
+}
+
 static void
 what_cannot_work_is_refused(void **state)
 {
@@ -270,6 +308,8 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(the_longest_prefix_counts_alone, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_class_is_for_what_no_rule_names_one_for, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(what_cannot_work_is_refused, set_up, tear_down),
         cmocka_unit_test_setup_teardown(there_are_not_too_many, set_up, tear_down),
         cmocka_unit_test_setup_teardown(loading_survives_each_failing_allocation, set_up,
