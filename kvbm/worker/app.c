@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/program.h"
+#include "kvbm/worker/engines.h"
 #include "kvbm/worker/status.h"
 
 enum {
@@ -243,6 +244,7 @@ app_close(struct app *app)
 {
     kvt_http_stop(app->http);
     kvbm_replay_free(app->status.replay);
+    kvbm_engines_close(app->status.engines);
     for (uint32_t i = 0; i < app->stack_count; i++)
         kvbm_stack_close(app->stacks[i]);
     kvt_free(app->stacks);
@@ -272,6 +274,8 @@ start(struct app *app, struct kvt_error *err)
     if (rc == KVT_OK)
         rc = kvbm_replay_start(&app->status.replay, &app->settings, app->stacks, app->stack_count,
                                err);
+    if (rc == KVT_OK && app->settings.attach_engines > 0)
+        rc = kvbm_engines_open(&app->status.engines, app->stacks[0], err);
     if (rc == KVT_OK)
         rc = open_admin(app, err);
     if (rc == KVT_OK)

@@ -5,14 +5,18 @@
  * order.  The pools call in as blocks come and go; requests are planned from the index; the
  * publisher answers "what do you hold?" from the pools themselves.
  *
+ * An engine that attaches has a G1 of its own; it is told of under a data-parallel rank of its own,
+ * the slot's number from 1 on, as long as the engine is there.
+ *
  * Ownership: a ledger owns its index and its publisher; the bus and, once attached, the pools
  *            outlive the publisher, which kvbm_ledger_close() ends.
  * Threads:   any.
- * Limits:    the index has room for every block of the three tiers.
+ * Limits:    the index has room for every block of the three tiers and of the engines.
  */
 #ifndef KVBM_WORKER_LEDGER_H
 #define KVBM_WORKER_LEDGER_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -23,15 +27,17 @@
 #include "kvbm/worker/settings.h"
 #include "wire/publisher.h"
 
-#define KVBM_LEDGER_TIERS 3 /* G1, G2, G3 */
+#define KVBM_LEDGER_TIERS   3 /* G1, G2, G3 */
+#define KVBM_LEDGER_ENGINES 16
 
 struct kvbm_ledger;
 
 /* What a pool's callbacks get. */
 struct kvbm_ledger_tier {
     struct kvbm_ledger *ledger;
-    struct kvbm_pool *pool; /* attached; NULL: a tier that is not there */
+    struct kvbm_pool *pool; /* attached; NULL: a tier or an engine that is not there */
     enum kvt_tier tier;
+    uint32_t dp_rank;
     uint32_t holder;
     uint16_t location;
     _Atomic bool published;
@@ -45,6 +51,8 @@ struct kvbm_ledger {
     uint32_t ns;
     struct wire_publisher *publisher;
     struct kvbm_ledger_tier tiers[KVBM_LEDGER_TIERS];
+    struct kvbm_ledger_tier engines[KVBM_LEDGER_ENGINES]; /* settings->attach_engines of them */
+    pthread_mutex_t walking; /* guards their pools: no engine's goes while it is walked */
 };
 
 /** `bus` may be NULL: nothing is published. */
@@ -58,9 +66,13 @@ KVT_NODISCARD enum kvt_err kvbm_ledger_attach(struct kvbm_ledger *ledger, struct
                                               struct kvbm_pool *const pools[KVBM_LEDGER_TIERS],
                                               struct kvt_error *err);
 
-/** For kvbm_pool_options; `arg` is &ledger->tiers[...]. */
+/** For kvbm_pool_options; `arg` is &ledger->tiers[...], or &ledger->engines[...]. */
 void kvbm_ledger_on_store(void *arg, const struct kvbm_label *label);
 void kvbm_ledger_on_remove(void *arg, const struct kvbm_label *label);
+
+/** An engine's pool is there, and can be walked, or (NULL) no more; `arg` is
+ *  &ledger->engines[...]. */
+void kvbm_ledger_watch(void *arg, struct kvbm_pool *pool);
 
 /** Tell the advisor that this worker leaves, and stop publishing.  Call while the pools still
  *  live. */

@@ -80,8 +80,12 @@ load_trace(struct kvbm_settings *settings, const struct kvt_config *config, stru
     const char *speed = kvt_config_string(config, ROW(SPEED));
 
     settings->trace = kvt_config_string(config, ROW(TRACE));
-    if (settings->trace[0] == '\0')
+    if (settings->trace[0] == '\0' && settings->attach_engines == 0)
         return kvt_error_set(err, KVT_INVALID, "trace: no file given (--trace FILE)");
+    if (settings->trace[0] == '\0') {
+        settings->trace = "/dev/null"; /* engines are all there is to serve */
+        settings->stay = true;
+    }
     settings->until_ms = kvt_config_u64(config, ROW(TRACE_UNTIL));
     if (!parse_shard(shard, &settings->shard, &settings->shards))
         return kvt_error_set(err, KVT_INVALID, "trace.shard: \"%s\" is no i/n with i below n",
@@ -161,6 +165,29 @@ load_tiers(struct kvbm_settings *settings, const struct kvt_config *config, stru
 }
 
 static enum kvt_err
+load_attach(struct kvbm_settings *settings, const struct kvt_config *config, struct kvt_error *err)
+{
+    const uint64_t block_size = kvt_config_u64(config, ROW(BLOCK_SIZE));
+    const uint64_t blocks = kvt_config_u64(config, ROW(ATTACH_MEMORY)) / block_size;
+
+    settings->attach_socket = kvt_config_string(config, ROW(ATTACH_SOCKET));
+    if (settings->attach_socket[0] == '\0')
+        return KVT_OK;
+    if (settings->workers != 1)
+        return kvt_error_set(err, KVT_INVALID,
+                             "attach.socket: engines attach to one logical "
+                             "worker, set workers to 1");
+    if (blocks == 0 || blocks > KVBM_STORAGE_BLOCKS_MAX)
+        return kvt_error_set(err, KVT_RANGE,
+                             "attach.memory: %" PRIu64 " blocks of %" PRIu64
+                             " bytes, not in 1..%" PRIu32,
+                             blocks, block_size, KVBM_STORAGE_BLOCKS_MAX);
+    settings->attach_engines = (uint32_t)kvt_config_u64(config, ROW(ATTACH_ENGINES));
+    settings->attach_blocks = (uint32_t)blocks;
+    return KVT_OK;
+}
+
+static enum kvt_err
 load_gateway(struct kvbm_settings *settings, const struct kvt_config *config, struct kvt_error *err)
 {
     char pair[2 * KVBM_SETTINGS_SECRET_MAX];
@@ -234,6 +261,8 @@ kvbm_settings_load(struct kvbm_settings *settings, const struct kvt_config *conf
     settings->bus = wire_bus_options_of(config, ROW(NATS_URL));
     settings->bus.name = settings->name;
     rc = load_name(settings, config, err);
+    if (rc == KVT_OK)
+        rc = load_attach(settings, config, err);
     if (rc == KVT_OK)
         rc = load_trace(settings, config, err);
     if (rc == KVT_OK)

@@ -74,6 +74,10 @@ struct kvbm_settings {
     uint64_t retry_ms;
     enum kvt_key_revision revision;
 
+    const char *attach_socket; /* "": no engine attaches */
+    uint32_t attach_engines;   /* 0 likewise */
+    uint32_t attach_blocks;    /* of one engine */
+
     bool stay;
     const char *report;
     const char *acked_log;

@@ -124,6 +124,20 @@ format_gateway(const struct kvbm_shared *shared, struct kvt_buffer *out)
                       remote.put_keys, remote.acked, remote.refused, remote.failed);
 }
 
+static void
+format_engines(const struct kvbm_status *status, struct kvt_buffer *out)
+{
+    struct kvbm_attach_stats stats;
+
+    if (status->engines == NULL)
+        return;
+    kvbm_engines_stats(status->engines, &stats);
+    kvt_buffer_printf(out,
+                      ",\"engines\":{\"present\":%" PRIu64 ",\"attached\":%" PRIu64
+                      ",\"refused\":%" PRIu64 ",\"broken\":%" PRIu64 "}",
+                      stats.engines, stats.attached, stats.refused, stats.broken);
+}
+
 /* "degraded" while a peer is away: the worker goes on, but caches less or is seen less. */
 static void
 format_state(const struct kvbm_status *status, struct kvt_buffer *out)
@@ -168,6 +182,7 @@ kvbm_status_format(const struct kvbm_status *status, struct kvt_buffer *out)
     }
     kvt_buffer_printf(out, "]");
     format_gateway(status->shared, out);
+    format_engines(status, out);
     kvt_buffer_printf(out,
                       ",\"trace\":{\"requests_done\":%" PRIu64 ",\"requests_total\":%" PRIu64
                       ",\"bad_lines\":%" PRIu64 ",\"finished\":%s,\"drained\":%s}}\n",

@@ -14,6 +14,7 @@
 #include "base/buffer.h"
 #include "base/http.h"
 #include "base/metrics.h"
+#include "kvbm/worker/engines.h"
 #include "kvbm/worker/replay.h"
 #include "kvbm/worker/stack.h"
 
@@ -26,7 +27,8 @@ struct kvbm_status {
     struct kvbm_stack *const *stacks;
     uint32_t stack_count;
     struct kvbm_replay *replay;
-    uint64_t started_ms; /* monotonic */
+    struct kvbm_engines *engines; /* NULL: none attach */
+    uint64_t started_ms;          /* monotonic */
     struct kvbm_metrics *metrics;
 };
 
