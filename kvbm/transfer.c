@@ -71,6 +71,19 @@ static const struct kvbm_ticket_ops ticket_ops = {
     .destroy = ticket_destroy,
 };
 
+/* In a storage a layered block is packed as a contiguous one is: layers that follow each other are
+ * one run there, and to a disk its whole block. */
+static const struct kvbm_layout *
+pack(struct kvbm_layout *to, const struct kvbm_layout *from)
+{
+    if (from == NULL || from->geometry.kind != KVT_LAYOUT_LAYERED)
+        return from;
+    *to = *from;
+    to->geometry.kind = KVT_LAYOUT_CONTIGUOUS;
+    to->step.layer = from->layer_stride;
+    return to;
+}
+
 static struct kvbm_transfer_ticket *
 ticket_new(const struct kvbm_transfer_request *request, struct kvbm_transfer_path *path)
 {
@@ -80,6 +93,8 @@ ticket_new(const struct kvbm_transfer_request *request, struct kvbm_transfer_pat
     if (ticket == NULL)
         return NULL;
     ticket->request = *request;
+    ticket->request.source_layout = pack(&ticket->layouts[0], request->source_layout);
+    ticket->request.target_layout = pack(&ticket->layouts[1], request->target_layout);
     ticket->path = path;
     if (kvbm_ticket_init(&ticket->head, &ticket_ops, &ear) == KVT_OK)
         return ticket;

@@ -48,14 +48,24 @@ slice_of(const struct kvbm_transfer_request *request)
     return kvbm_layout_layers(request->target_layout, request->layer, request->layers);
 }
 
+/* Do both pack their blocks alike?  A layered one packs as a contiguous one. */
+static bool
+packs_alike(const struct kvbm_layout *left, const struct kvbm_layout *right)
+{
+    const bool universal = left->geometry.kind == KVT_LAYOUT_UNIVERSAL;
+
+    return universal == (right->geometry.kind == KVT_LAYOUT_UNIVERSAL) &&
+           left->step.outer == right->step.outer && left->step.head == right->step.head &&
+           left->step.token == right->step.token;
+}
+
 bool
 kvbm_transfer_converts_on_disk(const struct kvbm_transfer_request *request)
 {
     return request->source_layout != NULL &&
            (request->source->kind == KVBM_STORAGE_DISK ||
             request->target->kind == KVBM_STORAGE_DISK) &&
-           memcmp(&request->source_layout->step, &request->target_layout->step,
-                  sizeof(struct kvbm_layout_step)) != 0;
+           !packs_alike(request->source_layout, request->target_layout);
 }
 
 uint64_t

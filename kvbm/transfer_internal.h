@@ -22,6 +22,7 @@
 struct kvbm_transfer_ticket {
     struct kvt_ticket head;
     struct kvbm_transfer_request request; /* read-only while queued */
+    struct kvbm_layout layouts[2];        /* the request's, packed: source and target */
     struct kvbm_transfer_path *path;
     struct kvbm_transfer_ticket *next; /* in the path's queue, behind the path's lock */
 };
