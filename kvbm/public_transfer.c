@@ -232,7 +232,14 @@ kvt_transfer_run(struct kvt_transfer *transfer, const struct kvt_copy_request *r
         rc = kvt_ticket_wait(ticket, UINT64_MAX);
     while (rc == KVT_TIMEOUT);
     kvt_ticket_release(ticket);
-    return rc == KVT_OK ? rc : kvt_error_set(err, rc, "copy: not every block arrived");
+    if (rc == KVT_OK)
+        return rc;
+    for (size_t i = 0; i < request->count; i++)
+        if (request->copies[i].status == rc)
+            return kvt_error_set(err, rc, "copy: block %" PRIu32 " to %" PRIu32 ": %s",
+                                 request->copies[i].source, request->copies[i].target,
+                                 kvt_err_text(rc));
+    return kvt_error_set(err, rc, "copy");
 }
 
 enum kvt_err

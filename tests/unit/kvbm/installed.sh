@@ -1,7 +1,8 @@
 #!/bin/sh
 # What is tested: libkvbm as it is installed: an example builds against it by pkg-config, with the
 # shared and with the static library, in C and in C++; both show what the headers declare and
-# nothing else; a program can have both our libraries, linked statically, in either order.
+# nothing else; what stranger_*.c check holds; a program can have both our libraries, linked
+# statically, in either order.
 #
 # usage: installed.sh BUILD SOURCE CC
 set -eu
@@ -64,6 +65,13 @@ for order in "kvbm kvtier-publisher" "kvtier-publisher kvbm"; do
             sed 's/-lkvbm//; s/-lkvtier-publisher//')
     said=$("$prefix/both" | tr '\n' ' ')
     [ "$said" = "INVALID INVALID " ] || { echo "both ($order) said: $said"; exit 1; }
+done
+# What a stranger's program may do, every byte compared.
+for test in copies shapes; do
+    # shellcheck disable=SC2046
+    "$cc" -std=gnu11 -Wall -Wextra -Werror -I"$source" -o "$prefix/$test" \
+        "$source/tests/unit/kvbm/stranger_$test.c" $(pkg-config --cflags --libs libkvbm)
+    TMPDIR=$prefix LD_LIBRARY_PATH=$libraries "$prefix/$test"
 done
 if command -v c++ > "$prefix/log"; then
     for header in $headers; do
