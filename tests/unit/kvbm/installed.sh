@@ -7,7 +7,7 @@
 # usage: installed.sh BUILD SOURCE CC
 set -eu
 build=$1 source=$2 cc=$3
-headers="block.h error.h kvbm.h layout.h storage.h ticket.h token.h transfer.h volume.h"
+headers="attach.h block.h error.h kvbm.h layout.h storage.h ticket.h token.h transfer.h volume.h"
 prefix=$(mktemp -d)
 trap 'rm -rf "$prefix"' EXIT
 for component in libkvbm kvtier-publisher; do
