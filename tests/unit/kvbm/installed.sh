@@ -1,5 +1,5 @@
 #!/bin/sh
-# What is tested: libkvbm as it is installed: an example builds against it by pkg-config, with the
+# What is tested: libkvbm as it is installed: its examples build against it by pkg-config, with the
 # shared and with the static library, in C and in C++; both show what the headers declare and
 # nothing else; what stranger_*.c check holds; a program can have both our libraries, linked
 # statically, in either order.
@@ -17,22 +17,30 @@ done
 PKG_CONFIG_PATH=$(dirname "$(find "$prefix" -name libkvbm.pc)")
 libraries=$(dirname "$PKG_CONFIG_PATH")
 export PKG_CONFIG_PATH
-expected=$(printf '0 of 2 blocks were there\n2 of 3 blocks were there')
+examples=$(dirname "$(find "$prefix" -name blocks.c)")
+blocks=$(printf '0 of 2 blocks were there\n2 of 3 blocks were there\n%s\n%s' \
+    '1 of 1 blocks were there' 'from disk: the same bytes')
 
+# program, what it must say
 check() {
-    said=$(LD_LIBRARY_PATH=$libraries "$prefix/$1")
-    [ "$said" = "$expected" ] || { echo "$1 said: $said"; exit 1; }
+    said=$(cd "$prefix" && LD_LIBRARY_PATH=$libraries "./$1")
+    [ "$said" = "$2" ] || { echo "$1 said: $said"; exit 1; }
 }
 
 # shellcheck disable=SC2046 # the flags are words
-"$cc" -std=c11 -Wall -Wextra -Werror -o "$prefix/shared" "$source/kvbm/example/blocks.c" \
+"$cc" -std=c11 -Wall -Wextra -Werror -o "$prefix/shared" "$examples/blocks.c" \
     $(pkg-config --cflags --libs libkvbm)
-check shared
+check shared "$blocks"
 # shellcheck disable=SC2046
-"$cc" -std=c11 -Wall -Wextra -Werror -o "$prefix/static" "$source/kvbm/example/blocks.c" \
+"$cc" -std=c11 -Wall -Wextra -Werror -o "$prefix/static" "$examples/blocks.c" \
     $(pkg-config --cflags libkvbm) "$libraries/libkvbm.a" \
     $(pkg-config --libs --static libkvbm | sed 's/-lkvbm//')
-check static
+check static "$blocks"
+# shellcheck disable=SC2046
+"$cc" -std=c11 -Wall -Wextra -Werror -o "$prefix/volume" "$examples/volume.c" \
+    $(pkg-config --cflags --libs libkvbm)
+check volume "$(printf 'put: OK\nget: OK, 7\nanother: NOTFOUND')"
+check volume "$(printf 'put: EXISTS\nget: OK, 7\nanother: NOTFOUND')"
 cat > "$prefix/both.c" << 'END'
 #include <stdio.h>
 
