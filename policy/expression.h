@@ -25,9 +25,10 @@
 
 #include "policy/facts.h"
 
-#define POLICY_EXPRESSION_MAX       4096 /* bytes of text */
-#define POLICY_EXPRESSION_NODES_MAX 256  /* comparisons, words of lists, ands, ors and nots */
-#define POLICY_EXPRESSION_DEPTH_MAX 32   /* parentheses and nots within one another */
+#define POLICY_EXPRESSION_MAX        4096 /* bytes of text */
+#define POLICY_EXPRESSION_NODES_MAX  256  /* comparisons, words of lists, ands, ors and nots */
+#define POLICY_EXPRESSION_DEPTH_MAX  32   /* parentheses and nots within one another */
+#define POLICY_EXPRESSION_FAULTS_MAX 16   /* mistakes that are told; the others are counted */
 
 struct policy_expression;
 
@@ -37,9 +38,21 @@ struct policy_fault {
     char text[KVT_ERROR_TEXT_MAX];
 };
 
-/** KVT_OK, KVT_INVALID (see `fault`) or KVT_NOMEM; `out` is NULL on failure. */
+/* Mistakes that do not follow from one another: behind each it goes on at the next and, or or closing
+ * parenthesis.  One a place, in the order in which they were found. */
+struct policy_faults {
+    struct policy_fault list[POLICY_EXPRESSION_FAULTS_MAX];
+    size_t count;
+    size_t left_out;
+};
+
+/** KVT_OK, KVT_INVALID (see `faults`) or KVT_NOMEM; `out` is NULL on failure. */
 KVT_NODISCARD enum kvt_err policy_expression_parse(struct policy_expression **out, const char *text,
-                                                   size_t size, struct policy_fault *fault);
+                                                   size_t size, struct policy_faults *faults);
+/** What could be read of a text that was refused: for policy_expression_class() and _word(), and
+ *  nothing else.  KVT_OK, `out` NULL where it is too long, or KVT_NOMEM. */
+KVT_NODISCARD enum kvt_err policy_expression_parse_names(struct policy_expression **out,
+                                                         const char *text, size_t size);
 /** NULL is allowed. */
 void policy_expression_free(struct policy_expression *expression);
 

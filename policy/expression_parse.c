@@ -23,6 +23,9 @@ struct parser {
     struct policy_lexer lexer;
     struct policy_expression expression; /* its arrays are those below */
     size_t depth;
+    size_t inner; /* parentheses of class(), prefix() and in () that are open */
+    size_t owed;  /* closing ones of what was passed over, that may come yet */
+    bool stopped;
     struct policy_node nodes[POLICY_EXPRESSION_NODES_MAX];
     struct policy_item items[POLICY_EXPRESSION_NODES_MAX];
     char texts[POLICY_EXPRESSION_MAX + POLICY_EXPRESSION_NODES_MAX];
@@ -30,11 +33,20 @@ struct parser {
 };
 
 static bool any(struct parser *parser, size_t *node);
+static bool one(struct parser *parser, size_t *node);
 
-static bool
+static void
 next(struct parser *parser)
 {
-    return policy_lexer_next(&parser->lexer);
+    policy_lexer_next(&parser->lexer);
+}
+
+/* There is no room for more of it: nothing is looked at behind. */
+static bool
+stop(struct parser *parser)
+{
+    parser->stopped = true;
+    return false;
 }
 
 static bool
@@ -42,10 +54,12 @@ add(struct parser *parser, const struct policy_node *node, size_t *index)
 {
     struct policy_expression *expression = &parser->expression;
 
-    if (expression->count == POLICY_EXPRESSION_NODES_MAX)
-        return policy_lexer_fail(&parser->lexer, node->start,
-                                 "an expression of more than %d parts: make classes of some",
-                                 POLICY_EXPRESSION_NODES_MAX);
+    if (expression->count == POLICY_EXPRESSION_NODES_MAX) {
+        (void)policy_lexer_fail(&parser->lexer, node->start,
+                                "an expression of more than %d parts: make classes of some",
+                                POLICY_EXPRESSION_NODES_MAX);
+        return stop(parser);
+    }
     *index = expression->count;
     expression->nodes[expression->count++] = *node;
     return true;
@@ -77,10 +91,12 @@ add_item(struct parser *parser, size_t *index)
     struct policy_item item = {.type = POLICY_TYPE_TEXT, .start = token->start, .end = token->end};
     const size_t quote = token->kind == POLICY_TOKEN_STRING ? 1 : 0;
 
-    if (expression->item_count == POLICY_EXPRESSION_NODES_MAX)
-        return policy_lexer_fail(&parser->lexer, token->start,
-                                 "more than %d values in an expression: make classes of some",
-                                 POLICY_EXPRESSION_NODES_MAX);
+    if (expression->item_count == POLICY_EXPRESSION_NODES_MAX) {
+        (void)policy_lexer_fail(&parser->lexer, token->start,
+                                "more than %d values in an expression: make classes of some",
+                                POLICY_EXPRESSION_NODES_MAX);
+        return stop(parser);
+    }
     if (token->kind == POLICY_TOKEN_NUMBER) {
         item.type = token->type;
         item.number = token->number;
@@ -98,6 +114,8 @@ expected(struct parser *parser, const char *what)
     const struct policy_token *token = &parser->lexer.token;
     const size_t size = token->end - token->start;
 
+    if (token->kind == POLICY_TOKEN_WRONG)
+        return false; /* which was told */
     if (token->kind == POLICY_TOKEN_END)
         return policy_lexer_fail(&parser->lexer, token->start, "%s is missing at the end", what);
     return policy_lexer_fail(&parser->lexer, token->start, "%s is wanted before \"%.*s\"", what,
@@ -147,27 +165,36 @@ unknown_word(struct parser *parser)
     return policy_lexer_fail(&parser->lexer, token.start, "unknown fact \"%s\"", word);
 }
 
+/* The parenthesis behind what was in one, and the leaf is whole. */
+static bool
+close(struct parser *parser, const char *wanted, struct policy_node *node, size_t *index)
+{
+    if (parser->lexer.token.kind != POLICY_TOKEN_CLOSE)
+        return expected(parser, wanted);
+    parser->inner--;
+    node->end = parser->lexer.token.end;
+    next(parser);
+    return add(parser, node, index);
+}
+
 /* class(NAME), with class in hand. */
 static bool
 class_(struct parser *parser, size_t *index)
 {
     struct policy_node node = {.kind = POLICY_NODE_CLASS, .start = parser->lexer.token.start};
 
-    if (!next(parser))
-        return false;
+    next(parser);
     if (parser->lexer.token.kind != POLICY_TOKEN_OPEN)
         return expected(parser, "( behind class");
-    if (!next(parser))
-        return false;
+    parser->inner++;
+    next(parser);
     if (parser->lexer.token.kind != POLICY_TOKEN_WORD)
         return expected(parser, "the name of a class");
-    if (!add_item(parser, &node.item) || !next(parser))
+    if (!add_item(parser, &node.item))
         return false;
-    if (parser->lexer.token.kind != POLICY_TOKEN_CLOSE)
-        return expected(parser, ")");
+    next(parser);
     node.item_count = 1;
-    node.end = parser->lexer.token.end;
-    return add(parser, &node, index) && next(parser);
+    return close(parser, ")", &node, index);
 }
 
 /* prefix(HASH), with prefix in hand. */
@@ -178,23 +205,19 @@ prefix(struct parser *parser, size_t *index)
     char text[HASH_MAX] = "";
     size_t size;
 
-    if (!next(parser))
-        return false;
+    next(parser);
     if (parser->lexer.token.kind != POLICY_TOKEN_OPEN)
         return expected(parser, "( behind prefix");
-    (void)policy_lexer_next_raw(&parser->lexer);
+    parser->inner++;
+    policy_lexer_next_raw(&parser->lexer);
     size = parser->lexer.token.end - parser->lexer.token.start;
     if (size < sizeof(text))
         memcpy(text, parser->lexer.source + parser->lexer.token.start, size);
     if (!kvt_hash_parse(text, &node.hash))
         return policy_lexer_fail(&parser->lexer, parser->lexer.token.start,
                                  "prefix() wants a block's hash: sixteen hex digits or 0x...");
-    if (!next(parser))
-        return false;
-    if (parser->lexer.token.kind != POLICY_TOKEN_CLOSE)
-        return expected(parser, ")");
-    node.end = parser->lexer.token.end;
-    return add(parser, &node, index) && next(parser);
+    next(parser);
+    return close(parser, ")", &node, index);
 }
 
 /* fact in (a, b), with in in hand. */
@@ -205,28 +228,25 @@ in(struct parser *parser, struct policy_node *node, size_t *index)
 
     node->kind = POLICY_NODE_IN;
     node->item = parser->expression.item_count;
-    if (!next(parser))
-        return false;
+    next(parser);
     if (parser->lexer.token.kind != POLICY_TOKEN_OPEN)
         return expected(parser, "( behind in");
+    parser->inner++;
     do {
         size_t item;
 
-        if (!next(parser))
-            return false;
+        next(parser);
         if (!is_value(parser))
             return expected(parser, "a value");
-        if (!add_item(parser, &item) ||
-            !policy_expression_fits(&parser->lexer, node->fact, &operator_,
-                                    &parser->expression.items[item]) ||
-            !next(parser))
+        if (!add_item(parser, &item))
             return false;
+        /* The other values of the list may be wrong by themselves. */
+        (void)policy_expression_fits(&parser->lexer, node->fact, &operator_,
+                                     &parser->expression.items[item]);
+        next(parser);
         node->item_count++;
     } while (parser->lexer.token.kind == POLICY_TOKEN_COMMA);
-    if (parser->lexer.token.kind != POLICY_TOKEN_CLOSE)
-        return expected(parser, ", or )");
-    node->end = parser->lexer.token.end;
-    return add(parser, node, index) && next(parser);
+    return close(parser, ", or )", node, index);
 }
 
 static bool
@@ -234,8 +254,7 @@ not_in(struct parser *parser, struct policy_node *node, size_t *index)
 {
     struct policy_node not = {.kind = POLICY_NODE_NOT, .start = node->start};
 
-    if (!next(parser))
-        return false;
+    next(parser);
     if (!policy_lexer_is(&parser->lexer, "in"))
         return expected(parser, "in");
     if (!in(parser, node, &not .left))
@@ -253,8 +272,7 @@ compare(struct parser *parser, struct policy_node *node, size_t *index)
     if (operator_.kind != POLICY_TOKEN_OPERATOR)
         return expected(parser, "an operator (== != < <= > >= ~ in)");
     node->operator_ = operator_.operator_;
-    if (!next(parser))
-        return false;
+    next(parser);
     if (!is_value(parser))
         return expected(parser, "a value");
     node->other = fact_of(parser);
@@ -272,8 +290,9 @@ compare(struct parser *parser, struct policy_node *node, size_t *index)
             return false;
     }
     node->end = parser->lexer.token.end;
-    if (!add(parser, node, index) || !next(parser))
+    if (!add(parser, node, index))
         return false;
+    next(parser);
     if (parser->lexer.token.kind == POLICY_TOKEN_OPERATOR)
         return policy_lexer_fail(&parser->lexer, parser->lexer.token.start,
                                  "a comparison has one operator: write two with \"and\"");
@@ -294,8 +313,9 @@ compare_back(struct parser *parser, size_t *index)
         .kind = POLICY_NODE_COMPARE, .item_count = 1, .start = parser->lexer.token.start};
     struct policy_token operator_;
 
-    if (!add_item(parser, &node.item) || !next(parser))
+    if (!add_item(parser, &node.item))
         return false;
+    next(parser);
     operator_ = parser->lexer.token;
     if (operator_.kind != POLICY_TOKEN_OPERATOR)
         return expected(parser, "an operator (== != < <= > >=)");
@@ -303,16 +323,16 @@ compare_back(struct parser *parser, size_t *index)
         return policy_lexer_fail(&parser->lexer, operator_.start,
                                  "the pattern stands behind ~: model ~ \"llama-*\"");
     node.operator_ = mirror[operator_.operator_];
-    if (!next(parser))
-        return false;
+    next(parser);
     node.fact = fact_of(parser);
     if (node.fact == POLICY_FACT_COUNT)
         return expected(parser, "a fact");
     node.end = parser->lexer.token.end;
     if (!policy_expression_fits(&parser->lexer, node.fact, &operator_,
                                 &parser->expression.items[node.item]) ||
-        !add(parser, &node, index) || !next(parser))
+        !add(parser, &node, index))
         return false;
+    next(parser);
     if (parser->lexer.token.kind == POLICY_TOKEN_OPERATOR)
         return policy_lexer_fail(&parser->lexer, parser->lexer.token.start,
                                  "a comparison has one operator: write two with \"and\"");
@@ -328,8 +348,7 @@ fact(struct parser *parser, size_t *index)
 
     if (node.fact == POLICY_FACT_COUNT)
         return unknown_word(parser);
-    if (!next(parser))
-        return false;
+    next(parser);
     if (policy_fact_rows[node.fact].type == POLICY_TYPE_BOOL) {
         node.kind = POLICY_NODE_FLAG;
         if (parser->lexer.token.kind == POLICY_TOKEN_OPERATOR)
@@ -355,7 +374,8 @@ constant(struct parser *parser, size_t *index)
                                      .start = parser->lexer.token.start,
                                      .end = parser->lexer.token.end};
 
-    return add(parser, &node, index) && next(parser);
+    next(parser);
+    return add(parser, &node, index);
 }
 
 /* ---- what leaves make ---- */
@@ -363,30 +383,97 @@ constant(struct parser *parser, size_t *index)
 static bool
 deeper(struct parser *parser)
 {
-    if (parser->depth == POLICY_EXPRESSION_DEPTH_MAX)
-        return policy_lexer_fail(&parser->lexer, parser->lexer.token.start,
-                                 "more than %d parentheses and nots within one another",
-                                 POLICY_EXPRESSION_DEPTH_MAX);
+    if (parser->depth == POLICY_EXPRESSION_DEPTH_MAX) {
+        (void)policy_lexer_fail(&parser->lexer, parser->lexer.token.start,
+                                "more than %d parentheses and nots within one another",
+                                POLICY_EXPRESSION_DEPTH_MAX);
+        return stop(parser);
+    }
     parser->depth++;
     return true;
 }
 
 static bool
-one(struct parser *parser, size_t *index)
+is_connector(const struct parser *parser)
+{
+    return policy_lexer_is(&parser->lexer, "and") || policy_lexer_is(&parser->lexer, "or");
+}
+
+/* What is wrong was told: go on behind it, at the next "and", "or" or closing parenthesis that is
+ * not of its own.  False: nothing more is looked at. */
+static bool
+recover(struct parser *parser, size_t *index)
+{
+    const struct policy_node node = {.kind = POLICY_NODE_CONSTANT};
+    const size_t inner = parser->inner;
+    size_t level = inner;
+
+    parser->inner = 0;
+    for (; parser->lexer.token.kind != POLICY_TOKEN_END; next(parser)) {
+        if (parser->lexer.token.kind == POLICY_TOKEN_OPEN)
+            level++;
+        if (parser->lexer.token.kind == POLICY_TOKEN_CLOSE && level-- == 0)
+            break;
+        /* In class() there is none of both: its parenthesis is missing, or comes behind. */
+        if (is_connector(parser) && level <= inner) {
+            parser->owed += level;
+            break;
+        }
+    }
+    return !parser->stopped && add(parser, &node, index);
+}
+
+/* What stands where a condition has ended, up to its closing parenthesis (`within`) or the end: it
+ * is told, and looked at for itself.  False: nothing more is looked at. */
+static bool
+rest(struct parser *parser, bool within, const char *wanted)
+{
+    const struct policy_token *token = &parser->lexer.token;
+    size_t unused;
+
+    while (token->kind != POLICY_TOKEN_END) {
+        const bool closes = token->kind == POLICY_TOKEN_CLOSE;
+
+        if (closes && parser->owed > 0)
+            parser->owed--;
+        else if (closes && within)
+            return true;
+        else if (!is_connector(parser))
+            (void)expected(parser, wanted);
+        if (closes || is_connector(parser) || token->kind == POLICY_TOKEN_WRONG)
+            next(parser);
+        if (token->kind == POLICY_TOKEN_END || token->kind == POLICY_TOKEN_CLOSE ||
+            is_connector(parser))
+            continue;
+        if (!any(parser, &unused))
+            return false;
+    }
+    return true;
+}
+
+static bool
+strictly_one(struct parser *parser, size_t *index)
 {
     const struct policy_lexer *lexer = &parser->lexer;
     struct policy_node node = {.kind = POLICY_NODE_NOT, .start = lexer->token.start};
 
     if (lexer->token.kind == POLICY_TOKEN_OPEN) {
-        if (!deeper(parser) || !next(parser) || !any(parser, index))
+        if (!deeper(parser))
+            return false;
+        next(parser);
+        if (!any(parser, index) || !rest(parser, true, "\"and\", \"or\" or )"))
             return false;
         if (lexer->token.kind != POLICY_TOKEN_CLOSE)
             return expected(parser, "\"and\", \"or\" or )");
         parser->depth--;
-        return next(parser);
+        next(parser);
+        return true;
     }
     if (policy_lexer_is(lexer, "not")) {
-        if (!deeper(parser) || !next(parser) || !one(parser, &node.left))
+        if (!deeper(parser))
+            return false;
+        next(parser);
+        if (!one(parser, &node.left))
             return false;
         parser->depth--;
         node.end = parser->expression.nodes[node.left].end;
@@ -398,12 +485,23 @@ one(struct parser *parser, size_t *index)
         return class_(parser, index);
     if (policy_lexer_is(lexer, "prefix"))
         return prefix(parser, index);
-    if (lexer->token.kind == POLICY_TOKEN_WORD && !policy_lexer_is(lexer, "and") &&
-        !policy_lexer_is(lexer, "or") && !policy_lexer_is(lexer, "in"))
+    if (lexer->token.kind == POLICY_TOKEN_WORD && !is_connector(parser) &&
+        !policy_lexer_is(lexer, "in"))
         return fact(parser, index);
     if (lexer->token.kind == POLICY_TOKEN_NUMBER || lexer->token.kind == POLICY_TOKEN_STRING)
         return compare_back(parser, index);
     return expected(parser, "a condition");
+}
+
+static bool
+one(struct parser *parser, size_t *index)
+{
+    const size_t depth = parser->depth;
+
+    if (strictly_one(parser, index))
+        return true;
+    parser->depth = depth;
+    return recover(parser, index);
 }
 
 static bool
@@ -415,7 +513,8 @@ chain(struct parser *parser, size_t *index, const char *word, enum policy_node_k
     while (policy_lexer_is(&parser->lexer, word)) {
         struct policy_node node = {.kind = kind, .left = *index};
 
-        if (!next(parser) || !part(parser, &node.right))
+        next(parser);
+        if (!part(parser, &node.right))
             return false;
         node.start = parser->expression.nodes[node.left].start;
         node.end = parser->expression.nodes[node.right].end;
@@ -476,22 +575,21 @@ copy(const struct policy_expression *from)
     return to;
 }
 
-enum kvt_err
-policy_expression_parse(struct policy_expression **out, const char *text, size_t size,
-                        struct policy_fault *fault)
+/* What could be read of it, and what is wrong.  KVT_OK also where something is. */
+static enum kvt_err
+read(struct policy_expression **out, const char *text, size_t size, struct policy_faults *faults)
 {
-    struct policy_lexer lexer = {.size = size, .fault = fault};
+    struct policy_lexer lexer = {.size = size, .faults = faults};
     struct parser *parser;
-    enum kvt_err rc = KVT_INVALID;
     size_t index;
 
     *out = NULL;
-    *fault = (struct policy_fault){0};
+    *faults = (struct policy_faults){.count = 0};
     if (size > POLICY_EXPRESSION_MAX) {
         (void)policy_lexer_fail(&lexer, POLICY_EXPRESSION_MAX,
                                 "an expression of more than %d bytes: make classes of some",
                                 POLICY_EXPRESSION_MAX);
-        return KVT_INVALID;
+        return KVT_OK;
     }
     parser = kvt_calloc(1, sizeof(*parser));
     if (parser == NULL)
@@ -504,19 +602,35 @@ policy_expression_parse(struct policy_expression **out, const char *text, size_t
                                                     .texts = parser->texts,
                                                     .source = parser->source,
                                                     .source_size = size};
-    if (!next(parser) || !any(parser, &index))
-        goto done;
-    if (parser->lexer.token.kind != POLICY_TOKEN_END) {
-        (void)expected(parser, "\"and\" or \"or\"");
-        goto done;
+    next(parser);
+    if (any(parser, &index) && rest(parser, false, "\"and\" or \"or\"") && faults->count == 0) {
+        assert(index + 1 == parser->expression.count);
+        mark_negated(&parser->expression);
     }
-    assert(index + 1 == parser->expression.count);
-    mark_negated(&parser->expression);
     *out = copy(&parser->expression);
-    rc = *out == NULL ? KVT_NOMEM : KVT_OK;
-done:
     kvt_free(parser);
-    return rc;
+    return *out == NULL ? KVT_NOMEM : KVT_OK;
+}
+
+enum kvt_err
+policy_expression_parse(struct policy_expression **out, const char *text, size_t size,
+                        struct policy_faults *faults)
+{
+    const enum kvt_err rc = read(out, text, size, faults);
+
+    if (rc != KVT_OK || faults->count == 0)
+        return rc;
+    policy_expression_free(*out);
+    *out = NULL;
+    return KVT_INVALID;
+}
+
+enum kvt_err
+policy_expression_parse_names(struct policy_expression **out, const char *text, size_t size)
+{
+    struct policy_faults faults;
+
+    return read(out, text, size, &faults);
 }
 
 void

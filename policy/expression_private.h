@@ -85,6 +85,7 @@ enum policy_token_kind {
     POLICY_TOKEN_OPEN,
     POLICY_TOKEN_CLOSE,
     POLICY_TOKEN_COMMA,
+    POLICY_TOKEN_WRONG, /* none, as was told */
 };
 
 struct policy_token {
@@ -94,6 +95,7 @@ struct policy_token {
     enum policy_operator operator_;
     enum policy_type type; /* of a NUMBER */
     uint64_t number;
+    const char *meant; /* the WORD for which another language's operator stands; NULL: itself */
 };
 
 struct policy_lexer {
@@ -101,20 +103,20 @@ struct policy_lexer {
     size_t size;
     size_t at;
     struct policy_token token; /* the one in hand */
-    struct policy_fault *fault;
-    bool failed;
+    struct policy_faults *faults;
 };
 
-/** Take the next token into `token`; false: `fault` says why there is none. */
-bool policy_lexer_next(struct policy_lexer *lexer);
+/** Take the next token into `token`; what is none is told, and taken for what it was meant to be
+ *  where that is plain. */
+void policy_lexer_next(struct policy_lexer *lexer);
 
 /** Take letters and digits as they are, whatever they mean: a hash. */
-bool policy_lexer_next_raw(struct policy_lexer *lexer);
+void policy_lexer_next_raw(struct policy_lexer *lexer);
 
 /** Is the token in hand this word? */
 bool policy_lexer_is(const struct policy_lexer *lexer, const char *word);
 
-/** Say what is wrong at `offset`; only the first is kept.  Always false. */
+/** Say what is wrong at `offset`; only the first of a place is kept.  Always false. */
 bool policy_lexer_fail(struct policy_lexer *lexer, size_t offset, const char *format, ...)
     KVT_PRINTF(3, 4);
 

@@ -13,15 +13,21 @@ enum { NUMBER_MAX = 64, SHOWN_MAX = 40 };
 bool
 policy_lexer_fail(struct policy_lexer *lexer, size_t offset, const char *format, ...)
 {
+    struct policy_faults *faults = lexer->faults;
     va_list args;
 
-    if (lexer->failed)
+    for (size_t i = 0; i < faults->count; i++)
+        if (faults->list[i].offset == offset)
+            return false;
+    if (faults->count == POLICY_EXPRESSION_FAULTS_MAX) {
+        faults->left_out++;
         return false;
-    lexer->failed = true;
-    lexer->fault->offset = offset;
+    }
+    faults->list[faults->count].offset = offset;
     va_start(args, format);
-    (void)vsnprintf(lexer->fault->text, sizeof(lexer->fault->text), format, args);
+    (void)vsnprintf(faults->list[faults->count].text, sizeof(faults->list[0].text), format, args);
     va_end(args);
+    faults->count++;
     return false;
 }
 
@@ -30,6 +36,8 @@ policy_lexer_is(const struct policy_lexer *lexer, const char *word)
 {
     const struct policy_token *token = &lexer->token;
 
+    if (token->meant != NULL)
+        return strcmp(token->meant, word) == 0;
     return token->kind == POLICY_TOKEN_WORD && strlen(word) == token->end - token->start &&
            memcmp(word, lexer->source + token->start, token->end - token->start) == 0;
 }
@@ -56,14 +64,13 @@ take_word(struct policy_lexer *lexer)
     lexer->token.end = lexer->at;
 }
 
-bool
+void
 policy_lexer_next_raw(struct policy_lexer *lexer)
 {
     while (isspace((unsigned char)peek(lexer, lexer->at)))
         lexer->at++;
     lexer->token = (struct policy_token){.kind = POLICY_TOKEN_WORD, .start = lexer->at};
     take_word(lexer);
-    return true;
 }
 
 /* ---- numbers ---- */
@@ -211,6 +218,45 @@ take_string(struct policy_lexer *lexer)
     return true;
 }
 
+/* As other languages have them: told, and taken for ours. */
+static bool
+take_foreign(struct policy_lexer *lexer)
+{
+    static const struct {
+        const char *text;
+        const char *ours;
+        bool is_word;
+        enum policy_operator operator_;
+    } table[] = {
+        {"&&", "and", true, POLICY_EQUAL},   {"||", "or", true, POLICY_EQUAL},
+        {"=~", "~", false, POLICY_LIKE},     {"=>", ">=", false, POLICY_AT_LEAST},
+        {"<>", "!=", false, POLICY_UNEQUAL}, {"=", "==", false, POLICY_EQUAL},
+        {"!", "not", true, POLICY_EQUAL},    {"&", "and", true, POLICY_EQUAL},
+        {"|", "or", true, POLICY_EQUAL},
+    };
+    struct policy_token *token = &lexer->token;
+    const char *rest = lexer->source + token->start;
+    const size_t left = lexer->size - token->start;
+
+    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+        const size_t size = strlen(table[i].text);
+        const bool longer = size == 1 && left > 1 && rest[1] == '=';
+
+        if (longer || left < size || memcmp(rest, table[i].text, size) != 0)
+            continue;
+        (void)policy_lexer_fail(lexer, token->start,
+                                "\"%s\" means nothing here (did you mean \"%s\"?)", table[i].text,
+                                table[i].ours);
+        token->kind = table[i].is_word ? POLICY_TOKEN_WORD : POLICY_TOKEN_OPERATOR;
+        token->operator_ = table[i].operator_;
+        token->meant = table[i].is_word ? table[i].ours : NULL;
+        lexer->at += size;
+        token->end = lexer->at;
+        return true;
+    }
+    return false;
+}
+
 static bool
 take_operator(struct policy_lexer *lexer)
 {
@@ -223,27 +269,12 @@ take_operator(struct policy_lexer *lexer)
         {">=", POLICY_AT_LEAST}, {"<", POLICY_BELOW},    {">", POLICY_ABOVE},
         {"~", POLICY_LIKE},
     };
-    /* As other languages have them. */
-    static const struct {
-        const char *text;
-        const char *ours;
-    } foreign[] = {
-        {"&&", "and"}, {"||", "or"}, {"=~", "~"},  {"=>", ">="}, {"<>", "!="},
-        {"=", "=="},   {"!", "not"}, {"&", "and"}, {"|", "or"},
-    };
     struct policy_token *token = &lexer->token;
     const char *rest = lexer->source + token->start;
     const size_t left = lexer->size - token->start;
 
-    for (size_t i = 0; i < sizeof(foreign) / sizeof(foreign[0]); i++) {
-        const size_t size = strlen(foreign[i].text);
-        const bool longer = size == 1 && left > 1 && rest[1] == '=';
-
-        if (!longer && left >= size && memcmp(rest, foreign[i].text, size) == 0)
-            return policy_lexer_fail(lexer, token->start,
-                                     "\"%s\" means nothing here (did you mean \"%s\"?)",
-                                     foreign[i].text, foreign[i].ours);
-    }
+    if (take_foreign(lexer))
+        return true;
     for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
         const size_t size = strlen(table[i].text);
 
@@ -265,18 +296,29 @@ take_operator(struct policy_lexer *lexer)
                              (unsigned)(unsigned char)rest[0]);
 }
 
-bool
-policy_lexer_next(struct policy_lexer *lexer)
+/* What is told already is passed over: to its end where it has one. */
+static void
+pass_over(struct policy_lexer *lexer)
+{
+    const char first = peek(lexer, lexer->token.start);
+
+    if (first == '"' || first == '\'')
+        lexer->at = lexer->size;
+    else if (lexer->at == lexer->token.start)
+        lexer->at++;
+    while (is_word(peek(lexer, lexer->at)) ||
+           (peek(lexer, lexer->at) != '\0' && strchr("%*?", peek(lexer, lexer->at)) != NULL))
+        lexer->at++;
+    lexer->token.kind = POLICY_TOKEN_WRONG;
+    lexer->token.end = lexer->at;
+}
+
+static bool
+take(struct policy_lexer *lexer)
 {
     struct policy_token *token = &lexer->token;
-    char byte;
+    const char byte = lexer->source[lexer->at];
 
-    while (lexer->at < lexer->size && isspace((unsigned char)lexer->source[lexer->at]))
-        lexer->at++;
-    *token = (struct policy_token){.start = lexer->at, .end = lexer->at};
-    if (lexer->at == lexer->size)
-        return true;
-    byte = lexer->source[lexer->at];
     if (isdigit((unsigned char)byte))
         return take_number(lexer);
     if (isalpha((unsigned char)byte) || byte == '_') {
@@ -293,4 +335,14 @@ policy_lexer_next(struct policy_lexer *lexer)
     lexer->at++;
     token->end = lexer->at;
     return true;
+}
+
+void
+policy_lexer_next(struct policy_lexer *lexer)
+{
+    while (lexer->at < lexer->size && isspace((unsigned char)lexer->source[lexer->at]))
+        lexer->at++;
+    lexer->token = (struct policy_token){.start = lexer->at, .end = lexer->at};
+    if (lexer->at < lexer->size && !take(lexer))
+        pass_over(lexer);
 }

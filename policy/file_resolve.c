@@ -183,12 +183,19 @@ static void
 resolve_when(const struct policy *policy, struct kvt_yaml *file, struct policy_expression *when,
              const struct policy_place *place, struct policy_problems *problems)
 {
-    const struct condition condition = {policy, when, {file, place->node}};
+    struct condition condition = {policy, when, {file, place->node}};
+    const char *text = when != NULL || place->line == 0 ? NULL : kvt_yaml_text(condition.value);
+    struct policy_expression *names = NULL;
 
-    if (when == NULL)
+    /* One that was refused may call for what is not there besides. */
+    if (text != NULL && policy_expression_parse_names(&names, text, strlen(text)) == KVT_OK &&
+        names != NULL)
+        condition.when = names;
+    if (condition.when == NULL)
         return;
     bind_classes(&condition, problems);
     check_words(&condition, problems);
+    policy_expression_free(names);
 }
 
 static const struct policy_place *

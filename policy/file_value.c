@@ -164,7 +164,7 @@ static bool
 read_when(struct policy_reader *reader, struct kvt_yaml_value value, const struct policy_key *key,
           const char *text, struct policy_expression **target)
 {
-    struct policy_fault fault;
+    struct policy_faults faults;
     enum kvt_err rc;
 
     if (text[strspn(text, " \t\r\n")] == '\0') {
@@ -174,12 +174,13 @@ read_when(struct policy_reader *reader, struct kvt_yaml_value value, const struc
         return false;
     }
     policy_expression_free(*target);
-    rc = policy_expression_parse(target, text, strlen(text), &fault);
+    rc = policy_expression_parse(target, text, strlen(text), &faults);
     if (rc == KVT_NOMEM)
         reader->rc = rc;
-    else if (rc != KVT_OK)
-        policy_problems_add(reader->problems, kvt_yaml_mark_at(value, fault.offset), "%s: %s",
-                            key->key, fault.text);
+    for (size_t i = 0; i < faults.count; i++)
+        policy_problems_add(reader->problems, kvt_yaml_mark_at(value, faults.list[i].offset),
+                            "%s: %s", key->key, faults.list[i].text);
+    reader->problems->left_out += faults.left_out;
     return rc == KVT_OK;
 }
 

@@ -63,7 +63,7 @@ print_again(const struct policy_expression *first)
 {
     const bool classes[1] = {false};
     struct policy_expression *second;
-    struct policy_fault fault;
+    struct policy_faults faults;
     struct kvt_buffer texts[2];
     enum kvt_err rc;
     size_t offset;
@@ -71,7 +71,7 @@ print_again(const struct policy_expression *first)
     kvt_buffer_init(&texts[0], PRINTED_MAX);
     kvt_buffer_init(&texts[1], PRINTED_MAX);
     policy_expression_print(first, &texts[0]);
-    rc = policy_expression_parse(&second, kvt_buffer_text(&texts[0]), texts[0].size, &fault);
+    rc = policy_expression_parse(&second, kvt_buffer_text(&texts[0]), texts[0].size, &faults);
     /* Units make a text longer than it was written, and a chain that leans right deeper. */
     if (rc == KVT_OK) {
         policy_expression_print(second, &texts[1]);
@@ -81,7 +81,8 @@ print_again(const struct policy_expression *first)
                    policy_expression_evaluate(second, &facts[i], classes, NULL));
         policy_expression_free(second);
     } else {
-        assert(texts[0].size > POLICY_EXPRESSION_MAX || strstr(fault.text, "more than") != NULL);
+        assert(texts[0].size > POLICY_EXPRESSION_MAX ||
+               strstr(faults.list[0].text, "more than") != NULL);
     }
     kvt_buffer_release(&texts[0]);
     kvt_buffer_release(&texts[1]);
@@ -91,12 +92,14 @@ int
 LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {
     struct policy_expression *expression;
-    struct policy_fault fault;
-    enum kvt_err rc = policy_expression_parse(&expression, (const char *)bytes, size, &fault);
+    struct policy_faults faults;
+    enum kvt_err rc = policy_expression_parse(&expression, (const char *)bytes, size, &faults);
 
     if (rc != KVT_OK) {
         assert(rc == KVT_INVALID && expression == NULL);
-        assert(fault.offset <= size && fault.text[0] != '\0');
+        assert(faults.count > 0 && faults.count <= POLICY_EXPRESSION_FAULTS_MAX);
+        for (size_t i = 0; i < faults.count; i++)
+            assert(faults.list[i].offset <= size && faults.list[i].text[0] != '\0');
         return 0;
     }
     for (size_t i = 0; i < FACTS; i++)

@@ -21,11 +21,11 @@ static struct policy_expression *
 parse(const char *text)
 {
     struct policy_expression *expression;
-    struct policy_fault fault;
-    enum kvt_err rc = policy_expression_parse(&expression, text, strlen(text), &fault);
+    struct policy_faults faults;
+    enum kvt_err rc = policy_expression_parse(&expression, text, strlen(text), &faults);
 
     if (rc != KVT_OK)
-        print_error("%s\n%zu: %s\n", text, fault.offset, fault.text);
+        print_error("%s\n%zu: %s\n", text, faults.list[0].offset, faults.list[0].text);
     assert_int_equal(rc, KVT_OK);
     return expression;
 }
@@ -162,16 +162,100 @@ mistakes_are_told(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
         struct policy_expression *expression;
-        struct policy_fault fault;
+        struct policy_faults faults;
 
         assert_int_equal(
-            policy_expression_parse(&expression, table[i].text, strlen(table[i].text), &fault),
+            policy_expression_parse(&expression, table[i].text, strlen(table[i].text), &faults),
             KVT_INVALID);
         assert_null(expression);
-        if (strcmp(fault.text, table[i].told) != 0 || fault.offset != table[i].offset)
-            fail_msg("%s\n%zu: %s\nand not\n%zu: %s", table[i].text, fault.offset, fault.text,
-                     table[i].offset, table[i].told);
+        assert_int_equal(faults.count, 1); /* and nothing that follows from it */
+        if (strcmp(faults.list[0].text, table[i].told) != 0 ||
+            faults.list[0].offset != table[i].offset)
+            fail_msg("%s\n%zu: %s\nand not\n%zu: %s", table[i].text, faults.list[0].offset,
+                     faults.list[0].text, table[i].offset, table[i].told);
     }
+}
+
+struct mistakes {
+    const char *text;
+    const char *told; /* "offset: text" a line */
+};
+
+/* What is wrong behind one mistake is told too, and what only follows from it is not. */
+static void
+all_mistakes_are_told(void **state)
+{
+    static const struct mistakes table[] = {
+        {"dept > 3 and hitz < 2", "0: unknown fact \"dept\" (did you mean \"depth\"?)\n"
+                                  "13: unknown fact \"hitz\" (did you mean \"hits\"?)\n"},
+        {"hits = 3 && (!pined || size > 30m)",
+         "5: \"=\" means nothing here (did you mean \"==\"?)\n"
+         "9: \"&&\" means nothing here (did you mean \"and\"?)\n"
+         "13: \"!\" means nothing here (did you mean \"not\"?)\n"
+         "14: unknown fact \"pined\" (did you mean \"pinned\"?)\n"
+         "20: \"||\" means nothing here (did you mean \"or\"?)\n"
+         "30: size is a size, and 30m is a duration (did you mean age?)\n"},
+        {"(hits > -1 or depth >> 2) and fill > 85",
+         "8: no fact is ever below 0\n"
+         "21: a value is wanted before \">\"\n"
+         "37: fill is a ratio, and 85 is a count (did you mean 85%?)\n"},
+        {"tenant in (5, a, 7) and age > 5w",
+         "11: tenant is text, and 5 is a count (did you mean '5'?)\n"
+         "17: tenant is text, and 7 is a count (did you mean '7'?)\n"
+         "31: \"w\" is no unit: ms s m h d, B KiB MiB GiB TiB KB MB GB TB, %, k\n"},
+        {"hits > 3 depth > foo", "9: \"and\" or \"or\" is wanted before \"depth\"\n"
+                                 "17: depth is a count, and foo is text\n"},
+        {"class(a and hits > 3) or prefix(zz) or dept > 1",
+         "8: ) is wanted before \"and\"\n"
+         "32: prefix() wants a block's hash: sixteen hex digits or 0x...\n"
+         "39: unknown fact \"dept\" (did you mean \"depth\"?)\n"},
+        {"hits > 3) and dept > 1", "8: \"and\" or \"or\" is wanted before \")\"\n"
+                                   "14: unknown fact \"dept\" (did you mean \"depth\"?)\n"},
+        {"and or (", "0: a condition is wanted before \"and\"\n"
+                     "4: a condition is wanted before \"or\"\n"
+                     "8: a condition is missing at the end\n"},
+        {"nott (hits > 3 and x) and (dept > 1 or (hitz",
+         "0: unknown fact \"nott\" (did you mean \"not\"?)\n"
+         "27: unknown fact \"dept\" (did you mean \"depth\"?)\n"
+         "40: unknown fact \"hitz\" (did you mean \"hits\"?)\n"
+         "44: \"and\", \"or\" or ) is missing at the end\n"},
+        {"model ~ llama-* and tier > hot",
+         "14: a pattern wants quotes: ~ \"llama-*\"\n"
+         "25: tier is text: == != ~ and in compare it, > does not\n"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+        struct policy_expression *expression;
+        struct policy_faults faults;
+        struct kvt_buffer told;
+
+        assert_int_equal(
+            policy_expression_parse(&expression, table[i].text, strlen(table[i].text), &faults),
+            KVT_INVALID);
+        kvt_buffer_init(&told, TEXT_MAX);
+        for (size_t at = 0; at < faults.count; at++)
+            kvt_buffer_printf(&told, "%zu: %s\n", faults.list[at].offset, faults.list[at].text);
+        if (strcmp(kvt_buffer_text(&told), table[i].told) != 0)
+            fail_msg("%s\n%sand not\n%s", table[i].text, kvt_buffer_text(&told), table[i].told);
+        kvt_buffer_release(&told);
+    }
+}
+
+static void
+more_mistakes_than_are_told_are_counted(void **state)
+{
+    char text[TEXT_MAX] = "x0 > 1";
+    struct policy_expression *expression;
+    struct policy_faults faults;
+
+    (void)state;
+    for (int i = 1; i < POLICY_EXPRESSION_FAULTS_MAX + 5; i++)
+        (void)snprintf(text + strlen(text), sizeof(text) - strlen(text), " or x%d > 1", i);
+    assert_int_equal(policy_expression_parse(&expression, text, strlen(text), &faults),
+                     KVT_INVALID);
+    assert_int_equal(faults.count, POLICY_EXPRESSION_FAULTS_MAX);
+    assert_int_equal(faults.left_out, 5);
 }
 
 /* `count` times `before`, then `middle`, then `count` times `behind`. */
@@ -179,7 +263,7 @@ static enum kvt_err
 parse_nested(const char *before, const char *middle, const char *behind, size_t count)
 {
     struct policy_expression *expression;
-    struct policy_fault fault;
+    struct policy_faults faults;
     char text[TEXT_MAX] = "";
     size_t size = 0;
     enum kvt_err rc;
@@ -189,7 +273,7 @@ parse_nested(const char *before, const char *middle, const char *behind, size_t 
     size += (size_t)snprintf(text + size, sizeof(text) - size, "%s", middle);
     for (size_t i = 0; i < count; i++)
         size += (size_t)snprintf(text + size, sizeof(text) - size, "%s", behind);
-    rc = policy_expression_parse(&expression, text, size, &fault);
+    rc = policy_expression_parse(&expression, text, size, &faults);
     policy_expression_free(expression);
     return rc;
 }
@@ -199,7 +283,7 @@ limits_hold_at_their_edges(void **state)
 {
     static char many[2 * POLICY_EXPRESSION_MAX];
     struct policy_expression *expression;
-    struct policy_fault fault;
+    struct policy_faults faults;
 
     (void)state;
     assert_int_equal(parse_nested("(", "pinned", ")", POLICY_EXPRESSION_DEPTH_MAX), KVT_OK);
@@ -214,12 +298,12 @@ limits_hold_at_their_edges(void **state)
     assert_int_equal(parse_nested("", "hits in (1", ", 1", 255), KVT_INVALID); /* no ) */
     memset(many, ' ', sizeof(many));
     memcpy(many, "pinned", 6);
-    assert_int_equal(policy_expression_parse(&expression, many, POLICY_EXPRESSION_MAX, &fault),
+    assert_int_equal(policy_expression_parse(&expression, many, POLICY_EXPRESSION_MAX, &faults),
                      KVT_OK);
     policy_expression_free(expression);
-    assert_int_equal(policy_expression_parse(&expression, many, POLICY_EXPRESSION_MAX + 1, &fault),
+    assert_int_equal(policy_expression_parse(&expression, many, POLICY_EXPRESSION_MAX + 1, &faults),
                      KVT_INVALID);
-    assert_int_equal(fault.offset, POLICY_EXPRESSION_MAX);
+    assert_int_equal(faults.list[0].offset, POLICY_EXPRESSION_MAX);
 }
 
 static void
@@ -560,8 +644,8 @@ static bool
 attempt(void *arg)
 {
     struct policy_expression *expression;
-    struct policy_fault fault;
-    const enum kvt_err rc = policy_expression_parse(&expression, "hits > 3", 8, &fault);
+    struct policy_faults faults;
+    const enum kvt_err rc = policy_expression_parse(&expression, "hits > 3", 8, &faults);
 
     (void)arg;
     assert_true(rc == KVT_OK || rc == KVT_NOMEM);
@@ -582,6 +666,8 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(facts_are_compared),
         cmocka_unit_test(mistakes_are_told),
+        cmocka_unit_test(all_mistakes_are_told),
+        cmocka_unit_test(more_mistakes_than_are_told_are_counted),
         cmocka_unit_test(limits_hold_at_their_edges),
         cmocka_unit_test(globs_match),
         cmocka_unit_test(random_expressions_are_what_a_walk_says),
