@@ -112,13 +112,13 @@ kvt_folder_sync(const char *path, struct kvt_error *err)
     return sys == 0 ? KVT_OK : kvt_error_sys(err, sys, "sync folder %s", path);
 }
 
-/* A name is durable only when the folder that holds it is. */
-static enum kvt_err
-sync_parent(const char *path, struct kvt_error *err)
+enum kvt_err
+kvt_file_sync_name(const char *path, struct kvt_error *err)
 {
     char copy[PATH_MAX];
 
-    (void)snprintf(copy, sizeof(copy), "%s", path);
+    if ((size_t)snprintf(copy, sizeof(copy), "%s", path) >= sizeof(copy))
+        return kvt_error_set(err, KVT_RANGE, "%s: too long", path);
     return kvt_folder_sync(parent_of(copy), err);
 }
 
@@ -193,7 +193,7 @@ kvt_file_write(const char *path, const void *bytes, size_t size, unsigned mode,
         (void)unlink(temporary);
         return kvt_error_sys(err, sys, "write %s", path);
     }
-    return sync_parent(path, err);
+    return kvt_file_sync_name(path, err);
 }
 
 static enum kvt_err
@@ -202,7 +202,7 @@ make_one(const char *path, struct kvt_error *err)
     struct stat about;
 
     if (mkdir(path, 0700) == 0)
-        return sync_parent(path, err);
+        return kvt_file_sync_name(path, err);
     if (errno != EEXIST)
         return kvt_error_sys(err, errno, "make folder %s", path);
     if (stat(path, &about) != 0)
@@ -232,6 +232,6 @@ kvt_folder_make(const char *path, struct kvt_error *err)
             return rc;
         part[i] = '/';
     }
-    /* "a/b/" was made by the loop; sync_parent() must not see the trailing slash. */
+    /* "a/b/" was made by the loop; kvt_file_sync_name() must not see the trailing slash. */
     return part[size - 1] == '/' ? KVT_OK : make_one(part, err);
 }

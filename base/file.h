@@ -29,6 +29,9 @@ KVT_NODISCARD enum kvt_err kvt_file_read(char **out, size_t *size, const char *p
 KVT_NODISCARD enum kvt_err kvt_file_write(const char *path, const void *bytes, size_t size,
                                           unsigned mode, struct kvt_error *err);
 
+/** Make a file's name durable in the folder that holds it. */
+KVT_NODISCARD enum kvt_err kvt_file_sync_name(const char *path, struct kvt_error *err);
+
 /** As `mkdir -p`, 0700 for folders it makes; each is durable in its parent. */
 KVT_NODISCARD enum kvt_err kvt_folder_make(const char *path, struct kvt_error *err);
 

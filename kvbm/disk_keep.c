@@ -1,37 +1,14 @@
 #include <assert.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/file.h"
 #include "kvbm/checksum.h"
 #include "kvbm/disk_internal.h"
 
 enum { BATCH = KVBM_DISK_BATCH, VERIFY_BYTES = 64 << 20 };
-
-/* The folder must know both files before anything in them counts. */
-static enum kvt_err
-sync_folder(const char *path, struct kvt_error *err)
-{
-    const char *slash = strrchr(path, '/');
-    char folder[PATH_MAX] = ".";
-    int fd;
-    int rc;
-
-    if (slash != NULL && snprintf(folder, sizeof(folder), "%.*s", (int)(slash - path + 1), path) >=
-                             (int)sizeof(folder))
-        return kvt_error_set(err, KVT_RANGE, "%s: too long", path);
-    fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    rc = fd < 0 ? -1 : fsync(fd);
-    if (rc != 0)
-        (void)kvt_error_sys(err, errno, "sync the folder of %s", path);
-    if (fd >= 0)
-        (void)close(fd);
-    return rc == 0 ? KVT_OK : KVT_IO;
-}
 
 static void
 take_over(struct kvbm_disk *disk, uint32_t block)
@@ -101,7 +78,7 @@ enum kvt_err
 kvbm_disk_recover(struct kvbm_disk *disk, const struct kvbm_disk_options *options,
                   struct kvt_error *err)
 {
-    const enum kvt_err rc = sync_folder(options->path, err);
+    const enum kvt_err rc = kvt_file_sync_name(options->path, err); /* of both files */
 
     if (rc != KVT_OK)
         return rc;
