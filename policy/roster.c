@@ -308,6 +308,7 @@ use_chain(struct policy_roster *roster, uint32_t at)
         seat->stamp = (uint32_t)roster->newest;
         note(roster, at, true, again);
         at = parent_seat(roster, seat);
+        roster->told[roster->told_count - 1].loose = at == POLICY_NONE && seat->block.parent != 0;
         implied = true;
         if (at != POLICY_NONE)
             roster->seats[at].inner = (uint16_t)roster->newest;

@@ -46,6 +46,7 @@ struct policy_told {
     uint32_t uses;     /* so far; 0: it only came or went */
     uint32_t ranks;    /* behind it */
     bool again;        /* the use before it goes on */
+    bool loose;        /* what comes before it was not known yet */
 };
 
 struct policy_roster {

@@ -193,6 +193,22 @@ is_last(const struct policy_roster *roster, const struct policy_told *told)
     return since > roster->request_ticks && until > roster->request_ticks;
 }
 
+/* Blocks are told of in any order.  One that was used with what comes behind it, and is told of
+ * later, is no end all the same. */
+static void
+link_loose(struct policy_roster *roster)
+{
+    for (size_t i = 0; i < roster->told_count; i++) {
+        const struct policy_block *block = &roster->seats[roster->told[i].seat].block;
+        const uint32_t parent = roster->told[i].loose
+                                    ? policy_roster_find(roster, block->ns, block->parent)
+                                    : POLICY_NONE;
+
+        if (parent != POLICY_NONE)
+            roster->seats[parent].inner = (uint16_t)roster->told[i].tick;
+    }
+}
+
 static uint32_t
 flags_of(const struct policy_roster *roster, const struct policy_told *told)
 {
@@ -207,6 +223,7 @@ policy_roster_settle(struct policy_roster *roster)
         restore(roster);
     if (roster->told_count == 0)
         return;
+    link_loose(roster);
     qsort(roster->told, roster->told_count, sizeof(*roster->told), by_tick);
     for (size_t i = 0; i < roster->told_count; i++)
         pass_on(roster, &roster->told[i], flags_of(roster, &roster->told[i]));

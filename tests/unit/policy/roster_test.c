@@ -297,6 +297,30 @@ parts_of_a_request_are_one_use_and_have_one_end(void **state)
     policy_roster_free(roster);
 }
 
+/* Stores come in the order of hashes, which is none. */
+static void
+whoever_is_told_of_first_a_request_has_one_end(void **state)
+{
+    static const uint32_t orders[][4] = {{0, 1, 2, 3}, {3, 2, 1, 0}, {2, 0, 3, 1}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(orders) / sizeof(orders[0]); i++) {
+        struct policy_roster *roster = roster_of_requests(20);
+
+        for (size_t k = 0; k < 4; k++) {
+            const uint32_t depth = orders[i][k];
+            const struct policy_block block =
+                block_of(10 + depth, depth == 0 ? 0 : 9 + depth, depth);
+
+            assert_int_equal(policy_roster_store(roster, &block, 100), KVT_OK);
+        }
+        policy_roster_settle(roster);
+        for (uint32_t depth = 0; depth < 4; depth++)
+            expect_heard(depth, 1, 100, depth == 3 ? KVT_ORDERING_LAST : 0);
+        policy_roster_free(roster);
+    }
+}
+
 static void
 a_block_that_comes_back_is_not_used_by_it(void **state)
 {
@@ -694,6 +718,7 @@ main(void)
         cmocka_unit_test(a_tick_is_heard_from_the_deepest_up),
         cmocka_unit_test(a_use_is_one_of_all_before_it_and_once_a_tick),
         cmocka_unit_test(parts_of_a_request_are_one_use_and_have_one_end),
+        cmocka_unit_test(whoever_is_told_of_first_a_request_has_one_end),
         cmocka_unit_test(a_block_that_comes_back_is_not_used_by_it),
         cmocka_unit_test(a_former_life_leaves_in_the_order_it_would_have),
         cmocka_unit_test(a_parent_is_restored_as_young_as_its_child),
