@@ -155,6 +155,53 @@ void kvt_shared_drop(struct kvt_pool *pool, const struct kvt_shared *handles, si
 void kvt_shared_discard(struct kvt_pool *pool, struct kvt_shared handle);
 struct kvt_weak kvt_shared_weak(struct kvt_shared handle);
 int kvt_weak_upgrade(struct kvt_pool *pool, struct kvt_weak handle, struct kvt_shared *out);
+
+/* kvtier/attach.h */
+struct kvt_attach;
+struct kvt_attach_options {
+    size_t size;
+    const char *socket;
+    const void *geometry;
+    uint32_t block_count;
+    uint64_t timeout_ms;
+};
+struct kvt_attach_stats {
+    size_t size;
+    uint64_t blocks;
+    uint64_t free;
+    uint64_t active;
+    uint64_t inactive;
+    uint64_t registered;
+    uint64_t waiting;
+    uint64_t offloaded;
+    uint64_t present;
+    uint64_t failed;
+    uint64_t onboarded;
+    uint64_t prefetched;
+    uint64_t refused;
+};
+int kvt_attach_open(struct kvt_attach **out, const struct kvt_attach_options *options,
+                    struct kvt_error *err);
+void kvt_attach_close(struct kvt_attach *attach);
+size_t kvt_attach_block_bytes(const struct kvt_attach *attach);
+void *kvt_attach_block(const struct kvt_attach *attach, uint32_t block);
+int kvt_attach_allocate(struct kvt_attach *attach, size_t count, struct kvt_unique *handles);
+int kvt_attach_register(struct kvt_attach *attach, const struct kvt_unique *handles,
+                        const struct kvt_block_info *infos, size_t count, bool offload,
+                        struct kvt_shared *out, int *results);
+int kvt_attach_abandon(struct kvt_attach *attach, const struct kvt_unique *handles, size_t count);
+int kvt_attach_drop(struct kvt_attach *attach, const struct kvt_shared *handles, size_t count);
+int kvt_attach_match(struct kvt_attach *attach, const uint64_t *hashes, size_t count,
+                     struct kvt_shared *handles, size_t *held, size_t *known);
+int kvt_attach_onboard(struct kvt_attach *attach, const struct kvt_block_info *infos, size_t count,
+                       uint64_t wait_ms, struct kvt_shared *handles, size_t *held);
+int kvt_attach_prefetch(struct kvt_attach *attach, const struct kvt_block_info *infos,
+                        size_t count);
+int kvt_attach_step(struct kvt_attach *attach, uint64_t *waiting);
+int kvt_attach_drain(struct kvt_attach *attach, uint64_t wait_ms);
+int kvt_attach_clear(struct kvt_attach *attach, uint64_t *cleared);
+int kvt_attach_stats(struct kvt_attach *attach, struct kvt_attach_stats *stats);
+bool kvt_attach_lost(const struct kvt_attach *attach);
 """)
 
 # enum kvt_err, in its order: values never change their meaning.

@@ -8,7 +8,7 @@ from kvtier._abi import CODES, ffi, library
 
 STRUCTS = ["kvt_error", "kvt_location", "kvt_publisher_options", "kvt_publisher_block", "kvt_publisher_stats",
            "kvt_block_id", "kvt_handle", "kvt_unique", "kvt_shared", "kvt_weak", "kvt_block_info",
-           "kvt_pool_options", "kvt_pool_usage"]
+           "kvt_pool_options", "kvt_pool_usage", "kvt_attach_options", "kvt_attach_stats"]
 
 
 def test_sizes_and_offsets(tmp_path):
@@ -20,7 +20,7 @@ def test_sizes_and_offsets(tmp_path):
             lines.append(f'printf("%zu\\n", offsetof(struct {name}, {member}));')
             expected.append(field.offset)
     source = tmp_path / "sizes.c"
-    source.write_text("#include <stddef.h>\n#include <stdio.h>\n#include <kvtier/kvbm.h>\n"
+    source.write_text("#include <stddef.h>\n#include <stdio.h>\n#include <kvtier/attach.h>\n#include <kvtier/kvbm.h>\n"
                       "#include <kvtier/publisher.h>\nint main(void) {" + "\n".join(lines) + "}\n")
     subprocess.run([os.environ.get("CC", "cc"), f"-I{os.environ['KVTIER_INCLUDE_DIR']}", str(source), "-o",
                     str(tmp_path / "sizes")], check=True)
@@ -39,7 +39,7 @@ def test_headers_have_every_function():
     with open(abi.__file__, encoding="utf-8") as file:
         declared = re.findall(r"\b(kvt_[a-z_]+)\(([^()]*)\);", file.read())
     text = ""
-    for name in ("error.h", "kvbm.h", "publisher.h", "token.h"):
+    for name in ("attach.h", "error.h", "kvbm.h", "publisher.h", "token.h"):
         with open(os.path.join(os.environ["KVTIER_INCLUDE_DIR"], "kvtier", name), encoding="utf-8") as file:
             text += file.read()
     heads = {name: len(arguments.split(","))
