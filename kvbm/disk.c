@@ -218,6 +218,7 @@ static const struct kvbm_storage_ops disk_ops = {
     .close = disk_close,
     .commit = kvbm_disk_commit,
     .forget = kvbm_disk_forget,
+    .whole = true,
 };
 
 struct kvbm_disk *

@@ -51,6 +51,28 @@ settle(struct kvbm_edge_state *edge, const struct passenger *passenger)
     return true;
 }
 
+/* What a passenger is called in the target. */
+static struct kvbm_storage_name
+name_there(const struct passenger *mover)
+{
+    return (struct kvbm_storage_name){
+        .block = mover->target.block,
+        .id = mover->label.id,
+        .prefix_hash = mover->label.prefix_hash,
+        .tokens_hash = mover->label.tokens_hash,
+    };
+}
+
+static void
+bind_movers(struct kvbm_edge_state *edge, const struct passenger *movers, size_t count)
+{
+    struct kvbm_storage_name names[KVBM_OFFLOAD_BATCH];
+
+    for (size_t i = 0; i < count; i++)
+        names[i] = name_there(&movers[i]);
+    kvbm_storage_bind(edge->target.storage, names, count);
+}
+
 /* A target that outlives the process remembers what arrived before anybody can find it.  Where it
  * cannot, the block is good for as long as the process lives. */
 static void
@@ -62,12 +84,7 @@ commit_arrivals(struct kvbm_edge_state *edge, const struct passenger *movers,
 
     for (size_t i = 0; i < count; i++)
         if (copies[i].status == KVT_OK)
-            names[arrived++] = (struct kvbm_storage_name){
-                .block = movers[i].target.block,
-                .id = movers[i].label.id,
-                .prefix_hash = movers[i].label.prefix_hash,
-                .tokens_hash = movers[i].label.tokens_hash,
-            };
+            names[arrived++] = name_there(&movers[i]);
     if (arrived > 0)
         (void)kvbm_storage_commit(edge->target.storage, names, arrived);
 }
@@ -138,6 +155,7 @@ move_to_pool(struct kvbm_edge_state *edge, struct passenger *passengers, size_t 
         rc = kvbm_block_begin(edge->target.pool, targets[i], NULL);
         assert(rc == KVT_OK); /* a freshly allocated block is Reset */
     }
+    bind_movers(edge, passengers, movers);
     /* Each copy carries its own status; the first failure adds nothing to them. */
     rc = kvbm_transfer_run(offload->options.transfer, &(struct kvbm_transfer_request){
                                                           .path = edge->path,

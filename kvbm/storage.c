@@ -94,6 +94,15 @@ kvbm_storage_move(struct kvbm_storage *target, struct kvbm_storage *source,
     return source->ops->move != NULL && source->ops->move(target, source, moves, count);
 }
 
+void
+kvbm_storage_bind(struct kvbm_storage *storage, const struct kvbm_storage_name *names, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        assert(names[i].block < storage->block_count);
+    if (storage->ops->bind != NULL)
+        storage->ops->bind(storage, names, count);
+}
+
 enum kvt_err
 kvbm_storage_commit(struct kvbm_storage *storage, struct kvbm_storage_name *names, size_t count)
 {

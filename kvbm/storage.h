@@ -11,7 +11,8 @@
  *            pool's handles see to that).
  * Limits:    block_size is a multiple of KVBM_STORAGE_ALIGN and at most KVT_BLOCK_SIZE_MAX; host
  *            buffers of whole blocks are aligned to KVBM_STORAGE_ALIGN; KVBM_STORAGE_BLOCKS_MAX
- *            blocks.  Memory moves any part of a block, a disk only parts it has checksums of.
+ *            blocks.  Memory moves any part of a block, a disk only parts it has checksums of, and
+ *            a volume is written by the block.
  */
 #ifndef KVBM_STORAGE_H
 #define KVBM_STORAGE_H
@@ -75,11 +76,15 @@ struct kvbm_storage_ops {
      *  these two, and nothing was done.  No parts at all is the question whether it could. */
     bool (*move)(struct kvbm_storage *target, struct kvbm_storage *source,
                  struct kvbm_storage_move *moves, size_t count);
+    /** May be NULL: numbers are enough.  Learn what blocks will be called, before they are written
+     *  or read. */
+    void (*bind)(struct kvbm_storage *storage, const struct kvbm_storage_name *names, size_t count);
     /** May both be NULL: nothing outlives the process.  Make completely written blocks last under
      *  their names, and durably forget blocks. */
     enum kvt_err (*commit)(struct kvbm_storage *storage, struct kvbm_storage_name *names,
                            size_t count);
     enum kvt_err (*forget)(struct kvbm_storage *storage, const uint32_t *blocks, size_t count);
+    bool whole; /* writes blocks, or parts it has checksums of, and no other pieces of them */
 };
 
 /* The head of every implementation. */
@@ -113,6 +118,11 @@ void *kvbm_storage_address(struct kvbm_storage *storage, uint32_t block);
  *  parts it only says whether they could. */
 bool kvbm_storage_move(struct kvbm_storage *target, struct kvbm_storage *source,
                        struct kvbm_storage_move *moves, size_t count);
+
+/** Say what blocks will be called, before they are written or read: a storage whose blocks have no
+ *  numbers elsewhere needs it, others do not listen. */
+void kvbm_storage_bind(struct kvbm_storage *storage, const struct kvbm_storage_name *names,
+                       size_t count);
 
 /** After KVT_OK a storage that outlives its process has these blocks under these names, and after a
  *  forget it has them no more; one that does not answers KVT_OK.  Each name gets its status; the

@@ -368,8 +368,8 @@ check_request(const struct kvbm_transfer *transfer, const struct kvbm_transfer_r
     rc = check_layouts(request);
     if (rc != KVT_OK)
         return rc;
-    if (kvbm_transfer_converts_on_disk(request)) {
-        if (request->source->kind == request->target->kind)
+    if (kvbm_transfer_converts_apart(request)) {
+        if (request->source->ops->whole && request->target->ops->whole)
             return KVT_UNSUPPORTED;
     } else if (kvbm_storage_address(request->source, 0) != NULL ||
                kvbm_storage_address(request->target, 0) != NULL ||

@@ -16,9 +16,10 @@
  * Limits:    `queue_max` tickets wait on one path; more is KVT_AGAIN.  Within a path the higher
  *            priority goes first, and of one priority the older.  KVBM_TRANSFER_COPIES_MAX blocks a
  *            request.  Without bounce buffers not both ends may lie outside host memory, and no
- *            layout may change on the way to or from a disk; between two disks it never may:
- *            KVT_UNSUPPORTED.  A disk moves whole parts (kvbm/disk.h): some layers of a universal
- *            block are none, KVT_INVALID.
+ *            layout may change on the way to or from a disk or a volume; between two of these it
+ *            never may: KVT_UNSUPPORTED.  A disk moves whole parts (kvbm/disk.h): some layers of a
+ *            universal block are none, KVT_INVALID; nor are any of a block in a volume
+ *            (kvbm/storage_volume.h) that is written.
  */
 #ifndef KVBM_TRANSFER_H
 #define KVBM_TRANSFER_H

@@ -60,11 +60,10 @@ packs_alike(const struct kvbm_layout *left, const struct kvbm_layout *right)
 }
 
 bool
-kvbm_transfer_converts_on_disk(const struct kvbm_transfer_request *request)
+kvbm_transfer_converts_apart(const struct kvbm_transfer_request *request)
 {
     return request->source_layout != NULL &&
-           (request->source->kind == KVBM_STORAGE_DISK ||
-            request->target->kind == KVBM_STORAGE_DISK) &&
+           (request->source->ops->whole || request->target->ops->whole) &&
            !packs_alike(request->source_layout, request->target_layout);
 }
 
@@ -164,11 +163,24 @@ copy_runs(const struct kvbm_transfer_request *request, struct kvt_copy *copies, 
     flush(&parts);
 }
 
+/* All layers as they are, of blocks that hold nothing else, are blocks. */
+static bool
+is_whole(const struct kvbm_transfer_request *request, const struct kvt_copy *copies)
+{
+    const struct kvbm_layout *layout = request->source_layout;
+    const bool into_memory = kvbm_storage_address(request->target, copies[0].target) != NULL;
+    const struct kvbm_storage *moved = into_memory ? request->source : request->target;
+
+    return layout == NULL ||
+           (packs_alike(layout, request->target_layout) && request->layer == 0 &&
+            request->layers == layout->geometry.layers && moved->block_size == layout->block_size);
+}
+
 static void
 copy_through_memory(const struct kvbm_transfer_request *request, struct kvt_copy *copies,
                     size_t count)
 {
-    if (request->source_layout == NULL)
+    if (is_whole(request, copies))
         copy_whole(request, copies, count);
     else
         copy_runs(request, copies, count);
@@ -238,12 +250,11 @@ struct half {
     struct kvt_copy *owners[SLICE_MAX];
 };
 
-/* A disk must find whole parts on its side of the bounce buffers. */
+/* Who moves whole parts must find them on its side of the bounce buffers. */
 static const struct kvbm_layout *
 bounce_layout(const struct kvbm_transfer_request *request)
 {
-    return request->target->kind == KVBM_STORAGE_DISK ? request->target_layout
-                                                      : request->source_layout;
+    return request->target->ops->whole ? request->target_layout : request->source_layout;
 }
 
 static void
@@ -337,7 +348,7 @@ copy_slice(struct kvbm_transfer_path *path, const struct kvbm_transfer_request *
 {
     for (size_t i = 0; i < count; i++)
         copies[i].status = KVT_OK;
-    if (kvbm_transfer_converts_on_disk(request))
+    if (kvbm_transfer_converts_apart(request))
         copy_bouncing(path, request, copies, count);
     else if (kvbm_storage_address(request->source, copies[0].source) != NULL ||
              kvbm_storage_address(request->target, copies[0].target) != NULL)

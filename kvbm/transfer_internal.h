@@ -72,9 +72,9 @@ KVT_NODISCARD enum kvt_err kvbm_transfer_enqueue(struct kvbm_transfer *transfer,
                                                  const struct kvbm_transfer_request *request,
                                                  uint64_t wait_ms, struct kvt_ticket **ticket);
 
-/** A disk moves whole parts only: what changes its layout on the way there is changed in host
- *  memory of ours. */
-bool kvbm_transfer_converts_on_disk(const struct kvbm_transfer_request *request);
+/** A disk, or a volume, moves whole parts only: what changes its layout on the way there is changed
+ *  in host memory of ours. */
+bool kvbm_transfer_converts_apart(const struct kvbm_transfer_request *request);
 
 /** Bytes one copy of the request moves. */
 uint64_t kvbm_transfer_bytes(const struct kvbm_transfer_request *request);

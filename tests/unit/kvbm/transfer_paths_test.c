@@ -14,16 +14,20 @@
 #include "kvbm/disk.h"
 #include "kvbm/pipeline.h"
 #include "kvbm/storage_layers.h"
+#include "kvbm/storage_volume.h"
 
 #include "tests/support/seed.h"
+#include "tests/unit/kvbm/far.h"
 #include "tests/unit/kvbm/gate.h"
 
-enum { BLOCKS = 6, SIZE_MAX_HERE = 1 << 16, BOUNCE = 28, PLACES = 7, ROUNDS = 14 };
+enum { BLOCKS = 6, SIZE_MAX_HERE = 1 << 16, BOUNCE = 28, PLACES = 8, ROUNDS = 12 };
 
-enum place { HOST_A, HOST_B, DEVICE_A, DEVICE_B, REMOTE, DISK, LAYERS };
+/* FAR: another process's memory, as far as anybody here can tell. */
+enum place { HOST_A, HOST_B, DEVICE_A, DEVICE_B, REMOTE, DISK, LAYERS, FAR };
 
 static uint64_t state;
 static char folder[256];
+static struct far far;
 
 static uint32_t
 below(uint32_t bound)
@@ -74,7 +78,8 @@ open_place(enum place place, size_t block_size, size_t part_size)
         storage->kind = KVBM_STORAGE_REMOTE;
         return storage;
     case DISK: return open_disk(block_size, part_size);
-    case LAYERS: break; /* side_open() lays it out */
+    case LAYERS:
+    case FAR: break; /* side_open() sees to them */
     }
     abort();
 }
@@ -83,8 +88,9 @@ open_place(enum place place, size_t block_size, size_t part_size)
 struct side {
     struct kvbm_storage *storage;
     struct kvbm_layout layout;
-    uint8_t *model; /* BLOCKS blocks */
-    uint8_t *apart; /* of LAYERS: an engine's memory, every layer by itself */
+    uint8_t *model;  /* BLOCKS blocks */
+    uint8_t *apart;  /* of LAYERS: an engine's memory, every layer by itself */
+    uint64_t volume; /* of FAR; 0: none */
 };
 
 static uint8_t *
@@ -122,6 +128,23 @@ lay_apart(struct side *side, const struct kvt_geometry *geometry)
 }
 
 static void
+lay_far(struct side *side, size_t block_size)
+{
+    side->volume = far_add(&far, BLOCKS, block_size);
+    assert_int_equal(kvbm_storage_open_volume(&side->storage,
+                                              &(struct kvbm_storage_volume_options){
+                                                  .set = far.set,
+                                                  .volume = side->volume,
+                                                  .block_count = BLOCKS,
+                                                  .block_size = block_size,
+                                                  .own = true,
+                                                  .first = 1000,
+                                              },
+                                              NULL),
+                     KVT_OK);
+}
+
+static void
 side_open(struct side *side, enum place place, const struct kvt_geometry *geometry,
           size_t block_size)
 {
@@ -129,8 +152,11 @@ side_open(struct side *side, enum place place, const struct kvt_geometry *geomet
 
     assert_int_equal(kvbm_layout_make(&side->layout, geometry, &err), KVT_OK);
     side->apart = NULL;
+    side->volume = 0;
     if (place == LAYERS)
         lay_apart(side, geometry);
+    else if (place == FAR)
+        lay_far(side, block_size);
     else
         side->storage = open_place(place, block_size, side->layout.layer_stride);
     side->model = kvt_calloc(BLOCKS, block_size);
@@ -164,6 +190,8 @@ static void
 side_close(struct side *side)
 {
     kvbm_storage_close(side->storage);
+    if (side->volume != 0)
+        far_remove(&far, side->volume);
     kvt_free(side->apart);
     kvt_free(side->model);
 }
@@ -240,6 +268,7 @@ set_up(void **rig_out)
     struct kvt_error err;
 
     (void)test_folder_make(folder, sizeof(folder));
+    far_open(&far, folder);
     assert_int_equal(
         kvbm_storage_open_memory(&rig.bounce, KVBM_STORAGE_SYSTEM, BOUNCE, SIZE_MAX_HERE, &err),
         KVT_OK);
@@ -257,12 +286,14 @@ tear_down(void **state_in)
 
     kvbm_transfer_free(rig->transfer);
     kvbm_storage_close(rig->bounce);
+    far_close(&far);
     test_folder_remove(folder);
     assert_int_equal(kvt_alloc_live(), 0);
     return 0;
 }
 
-/* Permute all blocks; a disk moves whole layers only, which a universal block has none of. */
+/* Permute all blocks; a disk moves whole layers only, which a universal block has none of, and to
+ * the peer whole blocks only. */
 static void
 one_round(struct rig *rig, enum place from, enum place to)
 {
@@ -279,7 +310,7 @@ one_round(struct rig *rig, enum place from, enum place to)
            geometry.dtype_bytes;
     assert_true(size <= SIZE_MAX_HERE);
     side_open(&source, from, &geometry, size);
-    if (from != DISK || to != DISK)
+    if ((from != DISK && from != FAR) || (to != DISK && to != FAR))
         deal_place(&geometry);
     side_open(&target, to, &geometry, size);
     request = (struct kvbm_transfer_request){
@@ -293,7 +324,7 @@ one_round(struct rig *rig, enum place from, enum place to)
         .layer = below(geometry.layers),
     };
     request.layers = 1 + below(geometry.layers - request.layer);
-    if ((from == DISK && source.layout.geometry.kind == KVT_LAYOUT_UNIVERSAL) ||
+    if (to == FAR || (from == DISK && source.layout.geometry.kind == KVT_LAYOUT_UNIVERSAL) ||
         (to == DISK && target.layout.geometry.kind == KVT_LAYOUT_UNIVERSAL)) {
         request.layer = 0;
         request.layers = geometry.layers;
@@ -509,6 +540,7 @@ requests_that_cannot_work_are_refused(void **rig_in)
     struct kvbm_layout other;
     struct side a;
     struct side b;
+    struct side c;
     struct kvt_ticket *ticket;
     struct kvbm_transfer_request request;
 
@@ -554,6 +586,14 @@ requests_that_cannot_work_are_refused(void **rig_in)
     request.source_layout = request.target_layout = &other;
     assert_int_equal(kvbm_transfer_run(rig->transfer, &request), KVT_INVALID);
     assert_int_equal(copy.status, KVT_INVALID);
+    /* Nor are some layers of any block what a peer takes. */
+    side_open(&c, FAR, &example, EXAMPLE_SIZE);
+    request.path = KVBM_PATH_REMOTE;
+    request.target = c.storage;
+    request.source_layout = request.target_layout = &a.layout;
+    assert_int_equal(kvbm_transfer_run(rig->transfer, &request), KVT_INVALID);
+    side_check(&c);
+    side_close(&c);
     side_close(&b);
     side_close(&a);
 }

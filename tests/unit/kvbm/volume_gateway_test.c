@@ -19,6 +19,8 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/random.h"
+#include "kvbm/storage_volume.h"
+#include "kvbm/transfer.h"
 #include "kvbm/worker/volume.h"
 
 #include "tests/unit/kvbm/volume_bed.h"
@@ -183,6 +185,45 @@ kill_later(void *arg)
     return NULL;
 }
 
+/* The same objects as blocks of a remote tier: what is there is read, new ones are written, over
+ * the path that leads there. */
+static void
+is_a_tier(struct world *world)
+{
+    enum { NEW = 3, COUNT = BED_IDS + NEW };
+    struct kvt_copy copies[COUNT];
+    struct kvbm_storage_name names[COUNT];
+    struct kvbm_storage *host;
+    struct kvbm_storage *tier;
+    struct kvbm_transfer *transfer;
+
+    assert_int_equal(kvbm_storage_open_memory(&host, KVBM_STORAGE_SYSTEM, COUNT, BED_SIZE, NULL),
+                     KVT_OK);
+    assert_int_equal(kvbm_storage_open_volume(&tier,
+                                              &(struct kvbm_storage_volume_options){
+                                                  world->set, VOLUME, COUNT, BED_SIZE, false, 0},
+                                              NULL),
+                     KVT_OK);
+    assert_int_equal(kvbm_transfer_new(&transfer, 4, NULL), KVT_OK);
+    assert_int_equal(kvbm_path_between(host, tier), KVBM_PATH_REMOTE);
+    for (uint32_t i = 0; i < COUNT; i++) {
+        names[i] = (struct kvbm_storage_name){.block = i, .id = bed_id(i)};
+        copies[i] = (struct kvt_copy){i, i, KVT_IO};
+        bed_fill(i, kvbm_storage_address(host, i));
+    }
+    kvbm_storage_bind(tier, names, COUNT);
+    assert_int_equal(kvbm_copy_blocks(transfer, host, tier, copies + BED_IDS, NEW), KVT_OK);
+    assert_int_equal(kvbm_storage_commit(tier, names + BED_IDS, NEW), KVT_OK);
+    for (uint32_t i = 0; i < COUNT; i++)
+        memset(kvbm_storage_address(host, i), 0, BED_SIZE);
+    assert_int_equal(kvbm_copy_blocks(transfer, tier, host, copies, COUNT), KVT_OK);
+    for (uint32_t i = 0; i < COUNT; i++)
+        assert_true(bed_is(i, kvbm_storage_address(host, i)));
+    kvbm_transfer_free(transfer);
+    kvbm_storage_close(tier);
+    kvbm_storage_close(host);
+}
+
 static void
 survives_kills(void **state)
 {
@@ -213,6 +254,7 @@ survives_kills(void **state)
     deadline = kvt_clock_mono_ms() + DEADLINE;
     while (get_all(world, items) < BED_IDS)
         assert_true(kvt_clock_mono_ms() < deadline);
+    is_a_tier(world);
     gateway_kill(&world->gateway);
     assert_int_equal(kvbm_volumes_unregister(world->set, VOLUME, true), KVT_OK);
     kvbm_volumes_free(world->set);
