@@ -42,7 +42,11 @@ struct kvbm_inactive_options {
     struct kvt_ordering_options ordering_options;
 };
 
-enum kvbm_inactive_end { KVBM_INACTIVE_WARM, KVBM_INACTIVE_COLD };
+enum kvbm_inactive_end {
+    KVBM_INACTIVE_WARM,
+    KVBM_INACTIVE_COLD,
+    KVBM_INACTIVE_SAME, /* where it was when it was taken: it was copied, not used */
+};
 
 /* An order.  Calls that may be NULL say so. */
 struct kvbm_inactive_calls {

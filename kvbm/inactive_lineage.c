@@ -214,7 +214,8 @@ lineage_put(void *state, uint32_t block, uint32_t priority, enum kvbm_inactive_e
     struct node *node = &lineage->nodes[block];
 
     (void)priority;
-    node->tick = end == KVBM_INACTIVE_COLD ? --lineage->cold : ++lineage->warm;
+    if (end != KVBM_INACTIVE_SAME)
+        node->tick = end == KVBM_INACTIVE_COLD ? --lineage->cold : ++lineage->warm;
     node->waits = true;
     if (is_leaf(lineage, block))
         heap_add(lineage, block);

@@ -1,5 +1,11 @@
-/* Least recently used first: one list a priority, through arrays by block number.  LRU is the same
- * with one priority. */
+/*
+ * Least recently used first: one list a priority, through arrays by block number.  LRU is the same
+ * with one priority.
+ *
+ * Each list ascends by the ticks of its blocks' puts.  A block that comes back to where it was goes
+ * next to the neighbour it had; where both neighbours have moved, too, its place is sought from the
+ * cold end, for SEEK_MAX blocks.
+ */
 #include <assert.h>
 
 #include "base/alloc.h"
@@ -7,9 +13,15 @@
 
 #define NONE KVBM_INACTIVE_NONE
 
+enum {
+    OUT = 0x80, /* of level_of: taken, and not put since */
+    SEEK_MAX = 64,
+};
+
 struct link {
-    uint32_t colder;
+    uint32_t colder; /* as it was when the block was taken, too */
     uint32_t warmer;
+    int64_t tick;
 };
 
 struct level {
@@ -19,6 +31,8 @@ struct level {
 
 struct list {
     bool by_priority;
+    int64_t warm;      /* last tick given, upwards ... */
+    int64_t cold;      /* ... and downwards */
     uint8_t *level_of; /* by block */
     struct link *links;
     struct level levels[KVT_PRIORITY_MAX + 1];
@@ -62,7 +76,7 @@ add_warm(struct list *list, uint32_t block, uint32_t at)
 {
     struct level *level = &list->levels[at];
 
-    list->links[block] = (struct link){.colder = level->warmest, .warmer = NONE};
+    list->links[block] = (struct link){level->warmest, NONE, ++list->warm};
     if (level->warmest == NONE)
         level->coldest = block;
     else
@@ -76,7 +90,7 @@ add_cold(struct list *list, uint32_t block, uint32_t at)
 {
     struct level *level = &list->levels[at];
 
-    list->links[block] = (struct link){.colder = NONE, .warmer = level->coldest};
+    list->links[block] = (struct link){NONE, level->coldest, --list->cold};
     if (level->coldest == NONE)
         level->warmest = block;
     else
@@ -85,15 +99,59 @@ add_cold(struct list *list, uint32_t block, uint32_t at)
     list->level_of[block] = (uint8_t)at;
 }
 
+/* The block that `block` goes before, or NONE: it is the warmest. */
+static uint32_t
+seek_warmer(const struct list *list, uint32_t block, uint32_t at)
+{
+    const struct link *links = list->links;
+    const struct link *link = &links[block];
+    uint32_t warmer = list->levels[at].coldest;
+
+    if (link->colder != NONE && list->level_of[link->colder] == at &&
+        links[link->colder].tick < link->tick)
+        warmer = links[link->colder].warmer;
+    else if (link->warmer != NONE && list->level_of[link->warmer] == at &&
+             links[link->warmer].tick > link->tick)
+        warmer = link->warmer;
+    for (unsigned i = 0; i < SEEK_MAX && warmer != NONE && links[warmer].colder != NONE &&
+                         links[links[warmer].colder].tick > link->tick;
+         i++)
+        warmer = links[warmer].colder;
+    for (unsigned i = 0; i < SEEK_MAX && warmer != NONE && links[warmer].tick < link->tick; i++)
+        warmer = links[warmer].warmer;
+    return warmer;
+}
+
+static void
+add_same(struct list *list, uint32_t block, uint32_t at)
+{
+    struct level *level = &list->levels[at];
+    struct link *link = &list->links[block];
+
+    link->warmer = seek_warmer(list, block, at);
+    link->colder = link->warmer == NONE ? level->warmest : list->links[link->warmer].colder;
+    if (link->warmer == NONE)
+        level->warmest = block;
+    else
+        list->links[link->warmer].colder = block;
+    if (link->colder == NONE)
+        level->coldest = block;
+    else
+        list->links[link->colder].warmer = block;
+    list->level_of[block] = (uint8_t)at;
+}
+
 static void
 list_put(void *state, uint32_t block, uint32_t priority, enum kvbm_inactive_end end)
 {
     struct list *list = state;
+    const uint32_t at = list->by_priority ? priority : 0;
 
-    if (end == KVBM_INACTIVE_COLD)
-        add_cold(list, block, 0);
-    else
-        add_warm(list, block, list->by_priority ? priority : 0);
+    switch (end) {
+    case KVBM_INACTIVE_WARM: add_warm(list, block, at); break;
+    case KVBM_INACTIVE_COLD: add_cold(list, block, 0); break;
+    case KVBM_INACTIVE_SAME: add_same(list, block, at); break;
+    }
 }
 
 static void
@@ -111,6 +169,7 @@ list_take(void *state, uint32_t block)
         level->warmest = link.colder;
     else
         list->links[link.warmer].colder = link.colder;
+    list->level_of[block] |= OUT;
 }
 
 static uint32_t
@@ -136,7 +195,7 @@ list_put_back(void *state, uint32_t block)
 {
     struct list *list = state;
 
-    add_cold(list, block, list->level_of[block]);
+    add_cold(list, block, list->level_of[block] & ~OUT & 0xff);
 }
 
 const struct kvbm_inactive_calls kvbm_inactive_list = {

@@ -147,6 +147,7 @@ kvbm_pool_hold_locked(struct kvbm_pool *pool, uint32_t block)
     }
     assert(slot->refs < UINT32_MAX);
     slot->refs++;
+    slot->lent = false;
     return (struct kvt_handle){block, slot->generation};
 }
 
@@ -168,6 +169,7 @@ reset_locked(struct kvbm_slot *slot)
     slot->by_tokens = false;
     slot->aside = false;
     slot->saved = false;
+    slot->early = false;
     slot->generation = slot->generation == UINT32_MAX ? 1 : slot->generation + 1;
 }
 
@@ -192,6 +194,8 @@ rest_locked(struct kvbm_pool *pool, uint32_t block, enum kvbm_inactive_end end)
     inactive->calls->put(inactive->state, block, pool->slots[block].priority, end);
     inactive->count++;
     pool->slots[block].waiting = true;
+    if (end != KVBM_INACTIVE_SAME)
+        pool->slots[block].rested = pool->shared.iteration;
     wake_locked(pool);
 }
 
@@ -219,6 +223,7 @@ delist_locked(struct kvbm_pool *pool, uint32_t block)
     slot->listed = false;
     slot->hooked = false;
     slot->leaving = false;
+    pool->shared.early_unused += slot->early;
     pool->shared.hidden--;
 }
 
@@ -297,6 +302,18 @@ evict_victims_locked(struct kvbm_pool *pool, struct kvt_handle *handles, size_t 
 
 /* ---- taking blocks ---- */
 
+static void
+take_free_locked(struct kvbm_pool *pool, size_t count, struct kvt_handle *handles)
+{
+    for (size_t i = 0; i < count; i++) {
+        const uint32_t block = pool->shared.free_first;
+
+        pool->shared.free_first = pool->slots[block].next;
+        handles[i] = kvbm_pool_hold_locked(pool, block);
+    }
+    pool->shared.free_count -= (uint32_t)count;
+}
+
 /* All or none: what is free, then what may be evicted. */
 static bool
 take_locked(struct kvbm_pool *pool, size_t count, struct kvt_handle *handles)
@@ -312,13 +329,7 @@ take_locked(struct kvbm_pool *pool, size_t count, struct kvt_handle *handles)
         put_back_victims_locked(pool, handles + fresh, found);
         return false;
     }
-    for (size_t i = 0; i < fresh; i++) {
-        const uint32_t block = pool->shared.free_first;
-
-        pool->shared.free_first = pool->slots[block].next;
-        handles[i] = kvbm_pool_hold_locked(pool, block);
-    }
-    pool->shared.free_count -= (uint32_t)fresh;
+    take_free_locked(pool, fresh, handles);
     if (victims > 0)
         evict_victims_locked(pool, handles + fresh, victims);
     return true;
@@ -328,6 +339,20 @@ enum kvt_err
 kvbm_pool_allocate(struct kvbm_pool *pool, size_t count, struct kvt_handle *handles)
 {
     return kvbm_pool_allocate_wait(pool, count, handles, 0);
+}
+
+enum kvt_err
+kvbm_pool_allocate_free(struct kvbm_pool *pool, size_t count, struct kvt_handle *handles)
+{
+    enum kvt_err rc = KVT_AGAIN;
+
+    (void)pthread_mutex_lock(&pool->shared.lock);
+    if (count <= pool->shared.free_count) {
+        take_free_locked(pool, count, handles);
+        rc = KVT_OK;
+    }
+    (void)pthread_mutex_unlock(&pool->shared.lock);
+    return rc;
 }
 
 enum kvt_err
@@ -383,6 +408,8 @@ drop_locked(struct kvbm_pool *pool, struct kvt_handle handle, enum kvbm_inactive
     if (slot->refs > 0)
         return;
     assert(!slot->hooked); /* whoever runs a callback about it holds it */
+    if (end == KVBM_INACTIVE_SAME && !slot->lent)
+        end = KVBM_INACTIVE_WARM;
     if (slot->listed)
         rest_locked(pool, handle.block, end);
     else
@@ -402,6 +429,14 @@ kvbm_pool_drop_cold(struct kvbm_pool *pool, struct kvt_handle handle)
 {
     (void)pthread_mutex_lock(&pool->shared.lock);
     drop_locked(pool, handle, KVBM_INACTIVE_COLD);
+    (void)pthread_mutex_unlock(&pool->shared.lock);
+}
+
+void
+kvbm_pool_drop_same(struct kvbm_pool *pool, struct kvt_handle handle)
+{
+    (void)pthread_mutex_lock(&pool->shared.lock);
+    drop_locked(pool, handle, KVBM_INACTIVE_SAME);
     (void)pthread_mutex_unlock(&pool->shared.lock);
 }
 

@@ -72,6 +72,15 @@ struct kvbm_pool_stats {
     uint64_t found;             /* ... and found */
     uint64_t evictions;         /* of inactive blocks, to make room or by clear */
     uint64_t evictions_unsaved; /* of them, without a copy in the next tier */
+    uint64_t early_used;        /* blocks marked early that were found, ... */
+    uint64_t early_unused;      /* ... and that lost their name before they were */
+};
+
+/* What is known of a held block. */
+struct kvbm_pool_facts {
+    struct kvbm_label label;
+    uint32_t priority;
+    bool saved; /* the next tier had a copy */
 };
 
 /** KVT_OK; KVT_INVALID (a count or an order that cannot be) or KVT_NOMEM with *out NULL. */
@@ -90,6 +99,10 @@ void kvbm_pool_free(struct kvbm_pool *pool);
  */
 KVT_NODISCARD enum kvt_err kvbm_pool_allocate(struct kvbm_pool *pool, size_t count,
                                               struct kvt_handle *handles);
+
+/** As allocate, without evicting anything. */
+KVT_NODISCARD enum kvt_err kvbm_pool_allocate_free(struct kvbm_pool *pool, size_t count,
+                                                   struct kvt_handle *handles);
 
 /** As allocate, waiting up to `wait_ms` for holders to let go. */
 KVT_NODISCARD enum kvt_err kvbm_pool_allocate_wait(struct kvbm_pool *pool, size_t count,
@@ -120,6 +133,9 @@ void kvbm_pool_drop(struct kvbm_pool *pool, struct kvt_handle handle);
 /** As drop, to the cold end: it goes first when room is needed. */
 void kvbm_pool_drop_cold(struct kvbm_pool *pool, struct kvt_handle handle);
 
+/** As drop, to where it rested before it was taken to be looked at, or near it. */
+void kvbm_pool_drop_same(struct kvbm_pool *pool, struct kvt_handle handle);
+
 /** As drop, of several, the last first: of a chain, what continues a block is then colder than the
  *  block.  Handles that are none are left out. */
 void kvbm_pool_drop_all(struct kvbm_pool *pool, const struct kvt_handle *handles, size_t count);
@@ -148,6 +164,17 @@ void kvbm_pool_share(struct kvbm_pool *pool, struct kvt_handle handle);
 /** Hold up to `max` of the coldest inactive blocks that were not set aside; returns how many. */
 size_t kvbm_pool_coldest(struct kvbm_pool *pool, size_t max, struct kvt_handle *handles);
 
+/** What the engine's iteration is by now.  It only says how long a block rests; wraps around. */
+void kvbm_pool_set_iteration(struct kvbm_pool *pool, uint32_t iteration);
+
+/**
+ * Hold up to `max` blocks that have rested for `iterations` or longer, have no copy in the next
+ * tier and were not set aside.  Looks at `looks` blocks at most, from block `*at` on, round about,
+ * and advances it: the caller goes on where it ended.  Give them back by kvbm_pool_drop_same().
+ */
+size_t kvbm_pool_idle(struct kvbm_pool *pool, uint32_t iterations, uint32_t *at, uint32_t looks,
+                      size_t max, struct kvt_handle *handles);
+
 /** What KVT_POOL_ORDER_PRIORITY goes by from the held block's next drop on; 0 when it is new.  At
  *  most KVT_PRIORITY_MAX (asserted). */
 void kvbm_pool_set_priority(struct kvbm_pool *pool, struct kvt_handle handle, uint32_t priority);
@@ -157,6 +184,10 @@ void kvbm_pool_set_aside(struct kvbm_pool *pool, struct kvt_handle handle);
 
 /** Note that the next tier has a copy of the held block. */
 void kvbm_pool_mark_saved(struct kvbm_pool *pool, struct kvt_handle handle);
+
+/** Note that nobody has asked for the held block yet: it is counted when somebody does, or when it
+ *  goes before. */
+void kvbm_pool_mark_early(struct kvbm_pool *pool, struct kvt_handle handle);
 
 /** Take the handle; free the block if nobody else holds it.  KVT_BUSY: somebody does, it stays. */
 enum kvt_err kvbm_pool_evict(struct kvbm_pool *pool, struct kvt_handle handle);
@@ -170,6 +201,7 @@ size_t kvbm_pool_clear(struct kvbm_pool *pool);
 
 /** What the held block is called; zero before it is Complete. */
 struct kvbm_label kvbm_pool_label(struct kvbm_pool *pool, struct kvt_handle handle);
+struct kvbm_pool_facts kvbm_pool_facts(struct kvbm_pool *pool, struct kvt_handle handle);
 enum kvt_block_state kvbm_pool_state(struct kvbm_pool *pool, struct kvt_handle handle);
 
 /**

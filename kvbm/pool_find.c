@@ -49,6 +49,8 @@ seek(struct kvbm_pool *pool, const uint64_t *hashes, size_t count, struct kvt_ha
             continue;
         handles[end] = kvbm_pool_hold_locked(pool, block);
         pool->slots[block].aside = false;
+        pool->shared.early_used += pool->slots[block].early;
+        pool->slots[block].early = false;
         found++;
     }
     /* From the last to the first, so that a block is never older than what continues it. */
@@ -142,6 +144,38 @@ kvbm_pool_coldest(struct kvbm_pool *pool, size_t max, struct kvt_handle *handles
 }
 
 void
+kvbm_pool_set_iteration(struct kvbm_pool *pool, uint32_t iteration)
+{
+    (void)pthread_mutex_lock(&pool->shared.lock);
+    pool->shared.iteration = iteration;
+    (void)pthread_mutex_unlock(&pool->shared.lock);
+}
+
+size_t
+kvbm_pool_idle(struct kvbm_pool *pool, uint32_t iterations, uint32_t *at, uint32_t looks,
+               size_t max, struct kvt_handle *handles)
+{
+    size_t found = 0;
+
+    if (looks > pool->block_count)
+        looks = pool->block_count;
+    (void)pthread_mutex_lock(&pool->shared.lock);
+    for (; looks > 0 && found < max; looks--) {
+        const uint32_t block = *at < pool->block_count ? *at : 0;
+        struct kvbm_slot *slot = &pool->slots[block];
+
+        *at = block + 1;
+        if (slot->waiting && !slot->saved && !slot->aside &&
+            pool->shared.iteration - slot->rested >= iterations) {
+            handles[found++] = kvbm_pool_hold_locked(pool, block);
+            slot->lent = true;
+        }
+    }
+    (void)pthread_mutex_unlock(&pool->shared.lock);
+    return found;
+}
+
+void
 kvbm_pool_set_priority(struct kvbm_pool *pool, struct kvt_handle handle, uint32_t priority)
 {
     assert(priority <= KVT_PRIORITY_MAX);
@@ -164,6 +198,29 @@ kvbm_pool_mark_saved(struct kvbm_pool *pool, struct kvt_handle handle)
     (void)pthread_mutex_lock(&pool->shared.lock);
     kvbm_pool_slot(pool, handle)->saved = true;
     (void)pthread_mutex_unlock(&pool->shared.lock);
+}
+
+void
+kvbm_pool_mark_early(struct kvbm_pool *pool, struct kvt_handle handle)
+{
+    (void)pthread_mutex_lock(&pool->shared.lock);
+    kvbm_pool_slot(pool, handle)->early = true;
+    (void)pthread_mutex_unlock(&pool->shared.lock);
+}
+
+struct kvbm_pool_facts
+kvbm_pool_facts(struct kvbm_pool *pool, struct kvt_handle handle)
+{
+    struct kvbm_pool_facts facts;
+
+    (void)pthread_mutex_lock(&pool->shared.lock);
+    {
+        const struct kvbm_slot *slot = kvbm_pool_slot(pool, handle);
+
+        facts = (struct kvbm_pool_facts){slot->label, slot->priority, slot->saved};
+    }
+    (void)pthread_mutex_unlock(&pool->shared.lock);
+    return facts;
 }
 
 struct kvbm_label
@@ -239,6 +296,8 @@ kvbm_pool_stats(struct kvbm_pool *pool)
         .found = pool->shared.found,
         .evictions = pool->shared.evictions,
         .evictions_unsaved = pool->shared.evictions_unsaved,
+        .early_used = pool->shared.early_used,
+        .early_unused = pool->shared.early_unused,
     };
     (void)pthread_mutex_unlock(&pool->shared.lock);
     return stats;

@@ -30,14 +30,17 @@ struct kvbm_slot {
         uint32_t next;   /* free: the next free one; while the coldest are sought: a chain */
         uint32_t filled; /* Partial: tokens in it */
     };
+    uint32_t rested; /* the iteration at which its last holder let go of it */
     uint8_t priority;
-    bool by_tokens; /* its tokens name it */
-    bool listed;    /* the map has it under its name */
-    bool leaving;   /* hooked, to take the name back */
-    bool hooked;    /* a callback about it runs: listed, but not to be found */
-    bool aside;     /* not offered as coldest */
-    bool saved;     /* the next tier has a copy */
-    bool waiting;   /* in the inactive part */
+    bool by_tokens;   /* its tokens name it */
+    bool listed : 1;  /* the map has it under its name */
+    bool leaving : 1; /* hooked, to take the name back */
+    bool hooked : 1;  /* a callback about it runs: listed, but not to be found */
+    bool aside : 1;   /* not offered as coldest */
+    bool saved : 1;   /* the next tier has a copy */
+    bool waiting : 1; /* in the inactive part */
+    bool lent : 1;    /* taken to be looked at, and by nobody else since */
+    bool early : 1;   /* fetched before anybody asked for it, and not asked for since */
 };
 
 _Static_assert(sizeof(struct kvbm_slot) == 64, "a slot is a cache line");
@@ -68,6 +71,9 @@ struct kvbm_pool {
         uint64_t found;
         uint64_t evictions;
         uint64_t evictions_unsaved;
+        uint64_t early_used;
+        uint64_t early_unused;
+        uint32_t iteration; /* of the engine, as kvbm_pool_set_iteration() said */
     } shared;
 };
 
