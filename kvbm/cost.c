@@ -119,11 +119,20 @@ uint32_t
 kvbm_cost_choose(struct kvbm_cost *cost, const struct kvbm_cost_run *runs, size_t count,
                  uint64_t spent_ms, uint64_t now_ms, enum kvbm_cost_reason *reason)
 {
+    const uint64_t deadline_ms = cost->options.deadline_ms;
+    const double left_ms =
+        deadline_ms > 0 ? (double)deadline_ms - (double)spent_ms : (double)INFINITY;
+
+    return kvbm_cost_choose_within(cost, runs, count, left_ms, now_ms, reason);
+}
+
+uint32_t
+kvbm_cost_choose_within(struct kvbm_cost *cost, const struct kvbm_cost_run *runs, size_t count,
+                        double left_ms, uint64_t now_ms, enum kvbm_cost_reason *reason)
+{
     const struct kvbm_cost_options *options = &cost->options;
     const double block_ms =
         options->prefill_rate > 0 ? options->block_tokens * 1000.0 / options->prefill_rate : 0;
-    const double deadline_ms =
-        options->deadline_ms > 0 ? (double)options->deadline_ms : (double)INFINITY;
     double taken_ms = 0;
     double best_ms = 0; /* most time saved so far, by taking `best` blocks */
     uint32_t best = 0;
@@ -133,10 +142,10 @@ kvbm_cost_choose(struct kvbm_cost *cost, const struct kvbm_cost_run *runs, size_
     (void)pthread_mutex_lock(&cost->lock);
     for (size_t i = 0; i < count && !late; i++) {
         struct kvbm_cost_run run = runs[i];
-        const double left_ms = deadline_ms - (double)spent_ms - taken_ms;
+        const double rest_ms = left_ms - taken_ms;
 
-        if (run_locked(cost, run.tier, run.blocks, now_ms) > left_ms) {
-            run.blocks = fit_locked(cost, &run, left_ms, now_ms);
+        if (run_locked(cost, run.tier, run.blocks, now_ms) > rest_ms) {
+            run.blocks = fit_locked(cost, &run, rest_ms, now_ms);
             late = true;
         }
         if (run.blocks == 0)

@@ -84,6 +84,11 @@ double kvbm_cost_estimate(struct kvbm_cost *cost, enum kvt_tier tier, uint64_t b
 uint32_t kvbm_cost_choose(struct kvbm_cost *cost, const struct kvbm_cost_run *runs, size_t count,
                           uint64_t spent_ms, uint64_t now_ms, enum kvbm_cost_reason *reason);
 
+/** The same, for what has a deadline of its own: `left_ms` from now on; INFINITY: none. */
+uint32_t kvbm_cost_choose_within(struct kvbm_cost *cost, const struct kvbm_cost_run *runs,
+                                 size_t count, double left_ms, uint64_t now_ms,
+                                 enum kvbm_cost_reason *reason);
+
 /** Bytes are asked for: what is ahead of them, to be given to kvbm_cost_end(). */
 uint64_t kvbm_cost_begin(struct kvbm_cost *cost, enum kvt_tier tier, uint64_t bytes);
 

@@ -86,6 +86,17 @@ kvbm_ticket_let_go(struct kvt_ticket *ticket)
         ticket->ops->destroy(ticket);
 }
 
+bool
+kvbm_ticket_is_finished(struct kvt_ticket *ticket)
+{
+    bool finished;
+
+    (void)pthread_mutex_lock(&ticket->shared.lock);
+    finished = ticket->shared.state == KVBM_TICKET_FINISHED;
+    (void)pthread_mutex_unlock(&ticket->shared.lock);
+    return finished;
+}
+
 enum kvt_err
 kvt_ticket_wait(struct kvt_ticket *ticket, uint64_t wait_ms)
 {
@@ -118,13 +129,9 @@ kvt_ticket_cancel(struct kvt_ticket *ticket)
 void
 kvt_ticket_release(struct kvt_ticket *ticket)
 {
-    bool finished;
+    const bool finished = ticket == NULL || kvbm_ticket_is_finished(ticket);
 
-    if (ticket == NULL)
-        return;
-    (void)pthread_mutex_lock(&ticket->shared.lock);
-    finished = ticket->shared.state == KVBM_TICKET_FINISHED;
-    (void)pthread_mutex_unlock(&ticket->shared.lock);
     assert(finished);
-    kvbm_ticket_let_go(ticket);
+    if (ticket != NULL)
+        kvbm_ticket_let_go(ticket);
 }

@@ -68,6 +68,9 @@ bool kvbm_ticket_begin(struct kvt_ticket *ticket);
  *  goes at the same time: once a waiter knows, the ticket is the caller's alone. */
 void kvbm_ticket_finish(struct kvt_ticket *ticket, enum kvt_err result, bool let_go);
 
+/** Will a wait answer at once, with how it ended? */
+bool kvbm_ticket_is_finished(struct kvt_ticket *ticket);
+
 /** One owner fewer. */
 void kvbm_ticket_let_go(struct kvt_ticket *ticket);
 

@@ -31,11 +31,14 @@ pass(struct gate *gate)
 }
 
 static void
-spoil(const struct gate *gate, struct kvbm_storage_io *ios, size_t count)
+spoil(struct gate *gate, struct kvbm_storage_io *ios, size_t count, bool writes)
 {
+    (void)pthread_mutex_lock(&gate->lock);
     for (size_t i = 0; i < count; i++)
-        if (gate->fail_status != KVT_OK && ios[i].block == gate->fail_block)
+        if (gate->fail_status != KVT_OK && ios[i].block == gate->fail_block &&
+            (gate->fail_writes || !writes))
             ios[i].status = gate->fail_status;
+    (void)pthread_mutex_unlock(&gate->lock);
 }
 
 static void
@@ -45,7 +48,7 @@ gate_read(struct kvbm_storage *storage, struct kvbm_storage_io *ios, size_t coun
 
     pass(gate);
     kvbm_storage_read(gate->memory, ios, count);
-    spoil(gate, ios, count);
+    spoil(gate, ios, count, false);
 }
 
 static void
@@ -55,8 +58,7 @@ gate_write(struct kvbm_storage *storage, struct kvbm_storage_io *ios, size_t cou
 
     pass(gate);
     kvbm_storage_write(gate->memory, ios, count);
-    if (gate->fail_writes)
-        spoil(gate, ios, count);
+    spoil(gate, ios, count, true);
 }
 
 static void *
@@ -129,7 +131,9 @@ gate_fail(struct kvbm_storage *storage, uint32_t block, enum kvt_err status, boo
 {
     struct gate *gate = (struct gate *)storage;
 
+    (void)pthread_mutex_lock(&gate->lock);
     gate->fail_block = block;
     gate->fail_status = status;
     gate->fail_writes = writes;
+    (void)pthread_mutex_unlock(&gate->lock);
 }
