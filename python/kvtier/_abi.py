@@ -4,9 +4,11 @@ The declarations repeat include/kvtier; python/tests/test_abi.py compares every 
 C compiler makes of the installed headers.
 """
 
+import contextlib
 import functools
 import os
-from typing import Any, Optional
+import threading
+from typing import Any, Callable, Iterator, Optional
 
 import cffi
 
@@ -202,6 +204,236 @@ int kvt_attach_drain(struct kvt_attach *attach, uint64_t wait_ms);
 int kvt_attach_clear(struct kvt_attach *attach, uint64_t *cleared);
 int kvt_attach_stats(struct kvt_attach *attach, struct kvt_attach_stats *stats);
 bool kvt_attach_lost(const struct kvt_attach *attach);
+/* kvtier/layout.h */
+struct kvt_layout;
+struct kvt_geometry {
+    size_t size;
+    int kind;
+    uint32_t layers;
+    uint32_t outer;
+    uint32_t page_size;
+    uint32_t inner_dim;
+    uint32_t dtype_bytes;
+    uint32_t alignment;
+    uint32_t tp_size;
+    uint32_t tp_rank;
+    uint32_t heads;
+    int order;
+    uint32_t reserved;
+};
+struct kvt_layout_info {
+    size_t size;
+    uint64_t block_size;
+    uint64_t block_stride;
+    uint64_t layer_size;
+    uint64_t region_size;
+    uint64_t row;
+    uint64_t fingerprint;
+    uint32_t parts;
+    uint32_t heads;
+};
+struct kvt_memory {
+    size_t size;
+    const struct kvt_layout *layout;
+    const uint64_t *parts;
+    uint32_t part_count;
+    uint32_t blocks;
+};
+struct kvt_view { uint64_t address; uint64_t bytes; uint64_t stride; uint32_t count; };
+int kvt_layout_new(struct kvt_layout **out, const struct kvt_geometry *geometry,
+                   struct kvt_error *err);
+void kvt_layout_free(struct kvt_layout *layout);
+void kvt_layout_geometry(const struct kvt_layout *layout, struct kvt_geometry *geometry);
+void kvt_layout_info(const struct kvt_layout *layout, struct kvt_layout_info *info);
+uint64_t kvt_layout_allocation(const struct kvt_layout *layout, uint32_t blocks);
+void kvt_layout_serialize(const struct kvt_layout *layout, uint8_t *bytes);
+int kvt_layout_deserialize(struct kvt_layout **out, const uint8_t *bytes, size_t size,
+                           struct kvt_error *err);
+int kvt_layout_compatible(const struct kvt_layout *ours, const struct kvt_layout *theirs,
+                          struct kvt_error *err);
+int kvt_layout_convertible(const struct kvt_layout *target, const struct kvt_layout *source,
+                           struct kvt_error *err);
+int kvt_memory_view(const struct kvt_memory *memory, uint32_t block, uint32_t layer, uint32_t outer,
+                    struct kvt_view *view, struct kvt_error *err);
+int kvt_memory_copy(const struct kvt_memory *target, uint32_t target_block,
+                    const struct kvt_memory *source, uint32_t source_block, uint32_t layer,
+                    uint32_t layers, struct kvt_error *err);
+int kvt_memory_checksum(const struct kvt_memory *memory, uint32_t block, uint32_t *crc,
+                        struct kvt_error *err);
+int kvt_memory_reshape(const struct kvt_memory *target, uint32_t target_block,
+                       const struct kvt_memory *const *sources, size_t source_count,
+                       uint32_t source_block, struct kvt_error *err);
+
+/* kvtier/storage.h */
+struct kvt_device;
+struct kvt_storage;
+struct kvt_device_info { size_t size; int ordinal; int driver; bool kernels; char name[128]; };
+struct kvt_memory_options {
+    size_t size;
+    int kind;
+    uint32_t block_count;
+    uint64_t block_size;
+    struct kvt_device *device;
+};
+struct kvt_disk_options {
+    size_t size;
+    const char *path;
+    uint32_t block_count;
+    uint32_t depth;
+    uint64_t block_size;
+    uint64_t part_size;
+    bool buffered;
+    bool keep;
+    bool trust_index;
+    uint64_t fingerprint;
+};
+struct kvt_storage_info {
+    size_t size;
+    int kind;
+    uint32_t block_count;
+    uint64_t block_size;
+    uint64_t reads;
+    uint64_t writes;
+    uint64_t corrupt;
+    uint64_t failed;
+    uint32_t found;
+    uint32_t dropped;
+};
+struct kvt_storage_name {
+    struct kvt_block_id id;
+    uint64_t prefix_hash;
+    uint64_t tokens_hash;
+    uint32_t block;
+    int status;
+};
+int kvt_device_open(struct kvt_device **out, const char *library, int ordinal,
+                    struct kvt_error *err);
+void kvt_device_close(struct kvt_device *device);
+void kvt_device_info(const struct kvt_device *device, struct kvt_device_info *info);
+int kvt_storage_open_memory(struct kvt_storage **out, const struct kvt_memory_options *options,
+                            struct kvt_error *err);
+int kvt_storage_open_engine(struct kvt_storage **out, int kind, const struct kvt_memory *memory,
+                            struct kvt_device *device, struct kvt_error *err);
+int kvt_storage_open_disk(struct kvt_storage **out, const struct kvt_disk_options *options,
+                          struct kvt_error *err);
+void kvt_storage_close(struct kvt_storage *storage);
+void kvt_storage_info(struct kvt_storage *storage, struct kvt_storage_info *info);
+int kvt_storage_commit(struct kvt_storage *storage, struct kvt_storage_name *names, size_t count);
+int kvt_storage_forget(struct kvt_storage *storage, const uint32_t *blocks, size_t count);
+size_t kvt_storage_found(struct kvt_storage *storage, uint32_t *at, struct kvt_storage_name *names,
+                         size_t capacity);
+
+/* kvtier/ticket.h, kvtier/transfer.h */
+struct kvt_ticket;
+struct kvt_transfer;
+struct kvt_transfer_options { size_t size; size_t queue_max; struct kvt_storage *bounce; };
+struct kvt_copy { uint32_t source; uint32_t target; int status; };
+struct kvt_copy_request {
+    size_t size;
+    struct kvt_storage *source;
+    struct kvt_storage *target;
+    struct kvt_copy *copies;
+    size_t count;
+    int priority;
+    const struct kvt_layout *source_layout;
+    const struct kvt_layout *target_layout;
+    uint32_t layer;
+    uint32_t layers;
+    int event_fd;
+    void (*done)(void *arg);
+    void *arg;
+};
+struct kvt_transfer_stats {
+    size_t size;
+    uint64_t blocks;
+    uint64_t bytes;
+    uint64_t failed;
+    uint64_t cancelled;
+    uint64_t waiting;
+};
+struct kvt_relay { uint32_t source; uint32_t middle; uint32_t target; int status; };
+struct kvt_pipeline_request {
+    size_t size;
+    struct kvt_storage *source;
+    struct kvt_storage *middle;
+    struct kvt_storage *target;
+    struct kvt_relay *relays;
+    size_t count;
+    const struct kvt_layout *source_layout;
+    const struct kvt_layout *target_layout;
+    uint32_t step;
+    int priority;
+    void (*landed)(void *arg, uint32_t layers);
+    void *arg;
+};
+int kvt_ticket_wait(struct kvt_ticket *ticket, uint64_t wait_ms);
+int kvt_ticket_cancel(struct kvt_ticket *ticket);
+void kvt_ticket_release(struct kvt_ticket *ticket);
+int kvt_transfer_new(struct kvt_transfer **out, const struct kvt_transfer_options *options,
+                     struct kvt_error *err);
+void kvt_transfer_free(struct kvt_transfer *transfer);
+int kvt_transfer_start(struct kvt_transfer *transfer, const struct kvt_copy_request *request,
+                       uint64_t wait_ms, struct kvt_ticket **ticket, struct kvt_error *err);
+int kvt_transfer_pipeline(struct kvt_transfer *transfer, const struct kvt_pipeline_request *request,
+                          struct kvt_error *err);
+void kvt_transfer_stats(struct kvt_transfer *transfer, int path, struct kvt_transfer_stats *stats);
+int kvt_path_between(struct kvt_storage *source, struct kvt_storage *target);
+
+/* kvtier/volume.h */
+struct kvt_volume;
+struct kvt_volumes;
+struct kvt_volume_item { struct kvt_block_id id; void *bytes; size_t size; int status; };
+struct kvt_volume_options {
+    size_t size;
+    int kind;
+    const char *path;
+    uint32_t blocks;
+    uint64_t block_size;
+    uint64_t fingerprint;
+};
+struct kvt_volume_driver {
+    size_t size;
+    void (*get)(void *context, struct kvt_volume_item *items, size_t count);
+    void (*put)(void *context, struct kvt_volume_item *items, size_t count);
+    void (*remove)(void *context, struct kvt_volume_item *items, size_t count);
+    void (*stop)(void *context);
+    void (*close)(void *context);
+};
+struct kvt_volume_request {
+    size_t size;
+    uint64_t volume;
+    int verb;
+    struct kvt_volume_item *items;
+    size_t count;
+    int event_fd;
+    void (*done)(void *arg);
+    void *arg;
+};
+struct kvt_volume_stats {
+    size_t size;
+    uint64_t hits;
+    uint64_t misses;
+    uint64_t corrupt;
+    uint64_t failed;
+    uint64_t stored;
+    uint64_t existed;
+    uint64_t removed;
+    uint64_t cancelled;
+    uint64_t waiting;
+};
+int kvt_volume_open(struct kvt_volume **out, const struct kvt_volume_options *options,
+                    struct kvt_error *err);
+int kvt_volume_open_driver(struct kvt_volume **out, const struct kvt_volume_driver *driver,
+                           void *context, uint64_t block_size, struct kvt_error *err);
+void kvt_volume_close(struct kvt_volume *volume);
+int kvt_volumes_new(struct kvt_volumes **out, struct kvt_error *err);
+void kvt_volumes_free(struct kvt_volumes *set);
+int kvt_volumes_register(struct kvt_volumes *set, uint64_t id, struct kvt_volume *volume,
+                         size_t queue_max, struct kvt_error *err);
+int kvt_volumes_unregister(struct kvt_volumes *set, uint64_t id, bool cancel);
+int kvt_volumes_start(struct kvt_volumes *set, const struct kvt_volume_request *request,
+                      uint64_t wait_ms, struct kvt_ticket **ticket, struct kvt_error *err);
+int kvt_volumes_stats(struct kvt_volumes *set, uint64_t id, struct kvt_volume_stats *stats);
 """)
 
 # enum kvt_err, in its order: values never change their meaning.
@@ -209,6 +441,7 @@ CODES = ("OK", "AGAIN", "TIMEOUT", "UNAVAILABLE", "IO", "NOMEM", "BUSY", "FULL",
          "PRECONDITION", "INVALID", "RANGE", "CORRUPT", "DENIED", "UNSUPPORTED", "CANCELLED")
 OK, EXISTS, NOTFOUND, TIMEOUT, AGAIN = (CODES.index(name) for name in
                                         ("OK", "EXISTS", "NOTFOUND", "TIMEOUT", "AGAIN"))
+FOREVER = 2**64 - 1  #: milliseconds
 
 
 class Error(Exception):
@@ -260,3 +493,62 @@ def check(lib: Any, code: int, err: Optional[Any] = None, what: str = "") -> Non
 
 def new_error() -> Any:
     return ffi.new("struct kvt_error *")
+
+
+def sized(name: str, **members: Any) -> Any:
+    """A structure that begins with its size."""
+    return ffi.new(f"struct {name} *", {"size": ffi.sizeof(f"struct {name}"), **members})
+
+
+class Resource:
+    """Something of a library's that must not end while it is used.
+
+    ``using()`` is held over each call and by whatever needs it for longer; ``close()`` meanwhile is a
+    :class:`ValueError`.
+    """
+
+    _what = ""
+
+    def __init__(self, lib: Any, handle: Any, end: Callable[[Any], None]) -> None:
+        self._lib, self._handle, self._end = lib, handle, end
+        self._count, self._lock = 0, threading.RLock()
+
+    def _hold(self) -> Any:
+        with self._lock:
+            if self._handle is None:
+                raise ValueError(f"the {self._what} is closed")
+            self._count += 1
+            return self._handle
+
+    def _let_go(self) -> None:
+        with self._lock:
+            self._count -= 1
+
+    @contextlib.contextmanager
+    def _using(self) -> Iterator[Any]:
+        handle = self._hold()
+        try:
+            yield handle
+        finally:
+            self._let_go()
+
+    def close(self) -> None:
+        """End it; while it is used this is a :class:`ValueError`."""
+        with self._lock:
+            handle = self._handle
+            if handle is None:
+                return
+            if self._count > 0:
+                raise ValueError(f"the {self._what} is used")
+            self._handle = None
+        self._end(handle)
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if getattr(self, "_handle", None) is not None:
+            self.close()

@@ -8,7 +8,12 @@ from kvtier._abi import CODES, ffi, library
 
 STRUCTS = ["kvt_error", "kvt_location", "kvt_publisher_options", "kvt_publisher_block", "kvt_publisher_stats",
            "kvt_block_id", "kvt_handle", "kvt_unique", "kvt_shared", "kvt_weak", "kvt_block_info",
-           "kvt_pool_options", "kvt_pool_usage", "kvt_attach_options", "kvt_attach_stats"]
+           "kvt_pool_options", "kvt_pool_usage", "kvt_attach_options", "kvt_attach_stats", "kvt_geometry",
+           "kvt_layout_info", "kvt_memory", "kvt_view",
+           "kvt_device_info", "kvt_memory_options", "kvt_disk_options", "kvt_storage_info", "kvt_storage_name",
+           "kvt_transfer_options", "kvt_copy", "kvt_copy_request", "kvt_transfer_stats", "kvt_relay",
+           "kvt_pipeline_request", "kvt_volume_item", "kvt_volume_options", "kvt_volume_driver",
+           "kvt_volume_request", "kvt_volume_stats"]
 
 
 def test_sizes_and_offsets(tmp_path):
@@ -20,8 +25,10 @@ def test_sizes_and_offsets(tmp_path):
             lines.append(f'printf("%zu\\n", offsetof(struct {name}, {member}));')
             expected.append(field.offset)
     source = tmp_path / "sizes.c"
-    source.write_text("#include <stddef.h>\n#include <stdio.h>\n#include <kvtier/attach.h>\n#include <kvtier/kvbm.h>\n"
-                      "#include <kvtier/publisher.h>\nint main(void) {" + "\n".join(lines) + "}\n")
+    source.write_text("#include <stddef.h>\n#include <stdio.h>\n#include <kvtier/attach.h>\n"
+                      "#include <kvtier/kvbm.h>\n"
+                      "#include <kvtier/publisher.h>\n#include <kvtier/transfer.h>\n"
+                      "#include <kvtier/volume.h>\nint main(void) {" + "\n".join(lines) + "}\n")
     subprocess.run([os.environ.get("CC", "cc"), f"-I{os.environ['KVTIER_INCLUDE_DIR']}", str(source), "-o",
                     str(tmp_path / "sizes")], check=True)
     said = subprocess.run([str(tmp_path / "sizes")], check=True, stdout=subprocess.PIPE, text=True).stdout.split()
@@ -39,11 +46,12 @@ def test_headers_have_every_function():
     with open(abi.__file__, encoding="utf-8") as file:
         declared = re.findall(r"\b(kvt_[a-z_]+)\(([^()]*)\);", file.read())
     text = ""
-    for name in ("attach.h", "error.h", "kvbm.h", "publisher.h", "token.h"):
+    for name in ("attach.h", "error.h", "kvbm.h", "layout.h", "publisher.h", "storage.h", "ticket.h", "token.h",
+                 "transfer.h", "volume.h"):
         with open(os.path.join(os.environ["KVTIER_INCLUDE_DIR"], "kvtier", name), encoding="utf-8") as file:
             text += file.read()
     heads = {name: len(arguments.split(","))
              for name, arguments in re.findall(r"\b(kvt_[a-z_]+)\(([^()]*)\);", text)}
-    assert len(declared) > 35
+    assert len(declared) > 75
     for name, arguments in declared:
         assert heads.get(name) == len(arguments.split(",")), name
