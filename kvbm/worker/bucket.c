@@ -1,0 +1,257 @@
+#include "kvbm/worker/bucket.h"
+
+#include <assert.h>
+#include <openssl/evp.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "g4/check.h"
+#include "kvtier/key.h"
+
+enum { MD5_BYTES = 16, MD5_TEXT = 2 * MD5_BYTES + 1 };
+
+struct flight {
+    char key[KVT_KEY_MAX];
+    struct g4_request request;
+};
+
+struct bucket {
+    struct kvbm_volume head;
+    struct g4_store *store;
+    enum kvt_key_revision revision;
+    char namespace_[KVT_NAMESPACE_MAX];
+    uint32_t rank;
+    uint64_t fingerprint;
+    struct flight flights[KVBM_VOLUME_SLICE]; /* the volume's thread's */
+
+    struct {
+        pthread_mutex_t lock; /* guards this struct; a leaf */
+        pthread_cond_t landed;
+        size_t in_air;
+    } shared;
+};
+
+static struct bucket *
+bucket_of(struct kvbm_volume *volume)
+{
+    return (struct bucket *)volume;
+}
+
+static void
+on_done(struct g4_request *request, void *arg)
+{
+    struct bucket *bucket = arg;
+
+    (void)request;
+    (void)pthread_mutex_lock(&bucket->shared.lock);
+    if (--bucket->shared.in_air == 0)
+        (void)pthread_cond_signal(&bucket->shared.landed);
+    (void)pthread_mutex_unlock(&bucket->shared.lock);
+}
+
+/* Send the requests that have a verb to send, and wait for all. */
+static void
+fly(struct bucket *bucket, const bool *wanted, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct g4_request *request = &bucket->flights[i].request;
+        enum kvt_err rc;
+
+        if (!wanted[i])
+            continue;
+        request->done = on_done;
+        request->arg = bucket;
+        (void)pthread_mutex_lock(&bucket->shared.lock);
+        bucket->shared.in_air++;
+        (void)pthread_mutex_unlock(&bucket->shared.lock);
+        rc = g4_store_submit(bucket->store, request);
+        if (rc != KVT_OK) {
+            request->status = rc;
+            on_done(request, bucket);
+        }
+    }
+    (void)pthread_mutex_lock(&bucket->shared.lock);
+    while (bucket->shared.in_air > 0)
+        (void)pthread_cond_wait(&bucket->shared.landed, &bucket->shared.lock);
+    (void)pthread_mutex_unlock(&bucket->shared.lock);
+}
+
+static void
+md5_text(const void *bytes, size_t size, char text[MD5_TEXT])
+{
+    uint8_t sum[MD5_BYTES] = {0};
+
+    text[0] = '\0';
+    if (EVP_Digest(bytes, size, sum, NULL, EVP_md5(), NULL) != 1)
+        return; /* matches no ETag */
+    for (size_t i = 0; i < MD5_BYTES; i++)
+        (void)snprintf(text + 2 * i, 3, "%02x", sum[i]);
+}
+
+/* Is it an MD5 at all? */
+static bool
+is_md5(const char *etag)
+{
+    return strlen(etag) == MD5_TEXT - 1 && strspn(etag, "0123456789abcdef") == MD5_TEXT - 1;
+}
+
+/* What the store brought into `bytes`: the block, or why it is none. */
+static enum kvt_err
+judge(const struct bucket *bucket, const struct g4_request *request, const void *bytes)
+{
+    const size_t size = bucket->head.block_size;
+    const struct g4_meta expected = {
+        .present = true, .length = size, .fingerprint = bucket->fingerprint};
+    char md5[MD5_TEXT];
+
+    if (request->status == KVT_RANGE)
+        return KVT_CORRUPT; /* longer than a block */
+    if (request->status != KVT_OK)
+        return request->status;
+    if (request->buffer_size != size)
+        return KVT_CORRUPT;
+    if (request->meta.present)
+        return g4_check_answer(request, &expected, NULL);
+    if (!is_md5(request->etag))
+        return KVT_UNSUPPORTED;
+    md5_text(bytes, size, md5);
+    return strcmp(md5, request->etag) == 0 ? KVT_OK : KVT_CORRUPT;
+}
+
+/* Name each item's object; what has no key is told so. */
+static void
+name_all(struct bucket *bucket, struct kvt_volume_item *items, size_t count, bool *wanted)
+{
+    assert(count <= KVBM_VOLUME_SLICE);
+    for (size_t i = 0; i < count; i++) {
+        struct flight *flight = &bucket->flights[i];
+
+        memset(&flight->request, 0, sizeof(flight->request));
+        flight->request.key = flight->key;
+        wanted[i] = kvt_key_format(flight->key, sizeof(flight->key), bucket->revision,
+                                   bucket->namespace_, bucket->rank, &items[i].id) == KVT_OK;
+        items[i].status = wanted[i] ? KVT_IO : KVT_INVALID;
+    }
+}
+
+static void
+get(struct kvbm_volume *volume, struct kvt_volume_item *items, size_t count)
+{
+    struct bucket *bucket = bucket_of(volume);
+    bool wanted[KVBM_VOLUME_SLICE];
+
+    name_all(bucket, items, count, wanted);
+    for (size_t i = 0; i < count; i++) {
+        struct g4_request *request = &bucket->flights[i].request;
+
+        request->verb = G4_GET;
+        request->buffer = items[i].bytes;
+        request->buffer_capacity = items[i].size;
+        request->sum = true;
+    }
+    fly(bucket, wanted, count);
+    for (size_t i = 0; i < count; i++)
+        if (wanted[i])
+            items[i].status = judge(bucket, &bucket->flights[i].request, items[i].bytes);
+}
+
+static void
+prepare_put(const struct bucket *bucket, struct g4_request *request,
+            const struct kvt_volume_item *item)
+{
+    request->verb = G4_PUT;
+    request->body = item->bytes;
+    request->body_size = item->size;
+    request->meta = (struct g4_meta){
+        .present = true,
+        .length = item->size,
+        .crc32c = g4_check_crc32c(item->bytes, item->size),
+        .fingerprint = bucket->fingerprint,
+        .writer = "kvbm",
+    };
+}
+
+/* Something is there: ours, byte for byte as far as anybody says?  Else ours takes its place. */
+static enum kvt_err
+settle(struct bucket *bucket, struct flight *flight, const struct kvt_volume_item *item)
+{
+    struct g4_request head = {.verb = G4_HEAD, .key = flight->key};
+    char md5[MD5_TEXT];
+    enum kvt_err rc = g4_store_perform(bucket->store, &head);
+
+    if (rc != KVT_OK)
+        return rc == KVT_NOTFOUND ? KVT_AGAIN : rc; /* it went meanwhile */
+    md5_text(item->bytes, item->size, md5);
+    if (head.buffer_size == item->size &&
+        (is_md5(head.etag) ? strcmp(head.etag, md5) == 0 : head.meta.present) &&
+        (!head.meta.present || (head.meta.crc32c == g4_check_crc32c(item->bytes, item->size) &&
+                                head.meta.fingerprint == bucket->fingerprint)))
+        return KVT_EXISTS;
+    memset(&flight->request, 0, sizeof(flight->request));
+    flight->request.key = flight->key;
+    flight->request.condition = G4_IF_MATCH;
+    (void)snprintf(flight->request.etag, sizeof(flight->request.etag), "%s", head.etag);
+    prepare_put(bucket, &flight->request, item);
+    rc = g4_store_perform(bucket->store, &flight->request);
+    return rc == KVT_PRECONDITION || rc == KVT_NOTFOUND ? KVT_AGAIN : rc; /* somebody was faster */
+}
+
+static void
+put(struct kvbm_volume *volume, struct kvt_volume_item *items, size_t count)
+{
+    struct bucket *bucket = bucket_of(volume);
+    bool wanted[KVBM_VOLUME_SLICE];
+
+    name_all(bucket, items, count, wanted);
+    for (size_t i = 0; i < count; i++) {
+        bucket->flights[i].request.condition = G4_IF_ABSENT;
+        prepare_put(bucket, &bucket->flights[i].request, &items[i]);
+    }
+    fly(bucket, wanted, count);
+    for (size_t i = 0; i < count; i++) {
+        if (!wanted[i])
+            continue;
+        items[i].status = bucket->flights[i].request.status;
+        if (items[i].status == KVT_EXISTS)
+            items[i].status = settle(bucket, &bucket->flights[i], &items[i]);
+    }
+}
+
+static void
+close_bucket(struct kvbm_volume *volume)
+{
+    struct bucket *bucket = bucket_of(volume);
+
+    (void)pthread_cond_destroy(&bucket->shared.landed);
+    (void)pthread_mutex_destroy(&bucket->shared.lock);
+    kvt_free(bucket);
+}
+
+static const struct kvbm_volume_driver driver = {
+    .kind = "bucket", .get = get, .put = put, .close = close_bucket};
+
+enum kvt_err
+kvbm_bucket_volume(struct kvbm_volume **out, const struct kvbm_bucket_options *options,
+                   struct kvt_error *err)
+{
+    struct bucket *bucket;
+
+    *out = NULL;
+    if (strlen(options->namespace_) >= KVT_NAMESPACE_MAX)
+        return kvt_error_set(err, KVT_RANGE, "bucket: namespace too long");
+    bucket = kvt_calloc(1, sizeof(*bucket));
+    if (bucket == NULL)
+        return kvt_error_set(err, KVT_NOMEM, "bucket: out of memory");
+    bucket->head = (struct kvbm_volume){.driver = &driver, .block_size = options->block_size};
+    bucket->store = options->store;
+    bucket->revision = options->revision;
+    bucket->rank = options->rank;
+    bucket->fingerprint = options->fingerprint;
+    (void)snprintf(bucket->namespace_, sizeof(bucket->namespace_), "%s", options->namespace_);
+    (void)pthread_mutex_init(&bucket->shared.lock, NULL);
+    (void)pthread_cond_init(&bucket->shared.landed, NULL);
+    *out = &bucket->head;
+    return KVT_OK;
+}
