@@ -18,6 +18,7 @@ enum {
     ATTACH_BED_ENGINES = 3,
     ATTACH_BED_BLOCKS_MAX = 64,
     ATTACH_BED_NAMES = 4096,
+    ATTACH_BED_HONEST = 2048, /* names from here on may have any bytes */
     ATTACH_BED_G2 = 48,
     ATTACH_BED_G3 = 32,
     ATTACH_BED_SIZE = 4096, /* bytes of a block */
