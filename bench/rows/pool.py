@@ -3,7 +3,7 @@
 import statistics
 import subprocess
 
-from rows.row import Bench, Row, program
+from rows.row import Bench, Row, pairs_of, program
 
 BLOCKS, CHAINS = 65536, (16, 64)
 WORK = "take, name, register, find and give back"
@@ -40,4 +40,15 @@ def measure(args):
                        anchor_cpu_ns=round(1e9 / statistics.median(a for _, a in cpu), 1))
 
 
-BENCHES = {"pool-ops": Bench(list(ROWS.values()), measure)}
+RINGS = {hashes: Row(f"match of {hashes} hashes that are there, asked over the rings, worker asleep", "us",
+                     "the same question to a pool of the same process") for hashes in (64, 512)}
+
+
+def measure_ring(args):
+    calls, pairs = (1000, 3) if args.quick else (10000, 9)
+    for hashes, row in RINGS.items():
+        yield row.line("ring", pairs_of([program(args, "ring"), str(hashes), str(calls), str(pairs)]))
+
+
+BENCHES = {"pool-ops": Bench(list(ROWS.values()), measure),
+           "ring": Bench(list(RINGS.values()), measure_ring)}
