@@ -77,6 +77,13 @@ g4_kind_of_object(const struct g4_request *seen)
     return kind;
 }
 
+bool
+g4_kind_is_removed(const struct g4_request *seen)
+{
+    return g4_kind_of_object(seen) == G4_KIND_TOMBSTONE &&
+           seen->meta.fingerprint == G4_KIND_REMOVED;
+}
+
 const char *
 g4_kind_judge_block(const struct g4_request *seen)
 {

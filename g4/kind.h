@@ -21,6 +21,10 @@
 /* Writer of the empty object that takes the place of a bad block. */
 #define G4_KIND_TOMBSTONE_WRITER "tombstone"
 
+/* Fingerprint of a tombstone that speaks for a second bucket, too: the block was removed, wherever
+ * it still lies (g4/ladder.h). */
+#define G4_KIND_REMOVED 1
+
 enum g4_kind {
     G4_KIND_BLOCK,
     G4_KIND_TOMBSTONE, /* a block's key; only a HEAD or GET can tell it from a block */
@@ -40,6 +44,9 @@ enum g4_kind g4_kind_of_key(const char *key, struct kvt_key *parsed);
 
 /** By a HEAD or GET that ended OK or CORRUPT. */
 enum g4_kind g4_kind_of_object(const struct g4_request *seen);
+
+/** Is it a tombstone that says that its block was removed? */
+bool g4_kind_is_removed(const struct g4_request *seen);
 
 /** The key of shard 0 of the block that the commit record `key` speaks of; false when `key` is
  *  no commit record. */

@@ -28,6 +28,7 @@ enum step {
     STEP_NEAR,
     STEP_FAR,
     STEP_AGAIN,       /* the near one once more; DELETE: the far one */
+    STEP_WHAT,        /* GET of a part: HEAD of the near one, which has no such part */
     STEP_FIND_NEAR,   /* DELETE If-Match: HEAD, which of them it is that the caller saw */
     STEP_FIND_FAR,    /* the same, and PUT If-Match */
     STEP_DELETE_FAR,  /* DELETE If-Match: first the far copy of a block whose near one was seen, */
@@ -171,6 +172,8 @@ head_init(struct call *call)
 static void
 ask_head(struct call *call, enum step step)
 {
+    if (call->request->buffer == NULL)
+        kvt_free(call->child.buffer);
     head_init(call);
     ask(call, step);
 }
@@ -191,12 +194,41 @@ shows_nothing(const struct g4_request *child)
 /* ---- GET, HEAD ---- */
 
 static void
+finish_removed(struct call *call)
+{
+    if (call->request->buffer == NULL)
+        kvt_free(call->child.buffer);
+    child_init(call);
+    call->child.status = kvt_error_set(&call->child.error, KVT_NOTFOUND, "it was removed");
+    finish(call, G4_LADDER_NEAR);
+}
+
+/* Did it say what is there? */
+static bool
+is_known(enum kvt_err status)
+{
+    return status == KVT_OK || status == KVT_CORRUPT || status == KVT_NOTFOUND;
+}
+
+static void
 on_read(struct call *call)
 {
-    if (!shows_nothing(&call->child) || call->step == STEP_AGAIN)
-        finish(call, call->step == STEP_FAR ? G4_LADDER_FAR : G4_LADDER_NEAR);
+    const struct g4_request *child = &call->child;
+    const bool far = call->step == STEP_FAR;
+
+    if (!far && (child->status == KVT_OK || child->status == KVT_CORRUPT) &&
+        g4_kind_is_removed(child))
+        finish_removed(call);
+    else if (call->step == STEP_NEAR && child->status == KVT_RANGE && shows_nothing(child))
+        ask_head(call, STEP_WHAT); /* the answer does not say whose end it is behind */
+    else if (call->step == STEP_WHAT && is_known(child->status))
+        ask_anew(call, STEP_FAR);
+    else if (call->step == STEP_WHAT)
+        finish(call, G4_LADDER_NEAR);
+    else if (!shows_nothing(child) || call->step == STEP_AGAIN)
+        finish(call, far ? G4_LADDER_FAR : G4_LADDER_NEAR);
     else
-        ask_anew(call, call->step == STEP_NEAR ? STEP_FAR : STEP_AGAIN);
+        ask_anew(call, far ? STEP_AGAIN : STEP_FAR);
 }
 
 /* ---- PUT ---- */

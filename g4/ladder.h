@@ -7,8 +7,9 @@
  * too, whoever moved it.  What is put goes to the near one.  What is deleted goes from the far one,
  * from the near one, and from the far one again, for a move may have copied it there meanwhile; one
  * that puts what it had read before can still come last.  A tombstone is no copy:
- * it is what a move leaves for a moment (gateway/move.h), and the other bucket is asked.  Keys that
- * are no blocks are the near one's alone.
+ * it is what a move leaves for a moment (gateway/move.h), and the other bucket is asked.  One of
+ * the near bucket that says G4_KIND_REMOVED is the last word: the far one is not asked, whatever
+ * lies there.  Keys that are no blocks are the near one's alone.
  *
  * The far bucket has its own troubles: what needs it and gets no answer is KVT_AGAIN, never
  * UNAVAILABLE or TIMEOUT, which are said of the near one.

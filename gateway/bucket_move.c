@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "g4/check.h"
+#include "g4/kind.h"
 #include "gateway/claim.h"
 #include "gateway/commit.h"
 #include "gateway/fault.h"
@@ -63,26 +64,51 @@ is_being_dropped(struct gateway_vault *vault, const struct g4_request *seen)
            now_ms < seen->modified_ms + FRESH_MS;
 }
 
-/* As gateway_bucket_ensure(); with KVT_OK `copy` is what was read, for the caller to release. */
 static enum kvt_err
-ensure(struct gateway_vault *vault, const char *key, struct gateway_record *record, unsigned tier,
-       unsigned source, bool known, struct g4_request *copy)
+head(struct gateway_vault *vault, const char *key, unsigned tier, struct g4_request *request)
 {
-    struct g4_store *bucket = gateway_cold_bucket(vault->cold, tier);
+    *request = (struct g4_request){
+        .verb = G4_HEAD, .key = key, .deadline_ms = kvt_clock_mono_ms() + GATEWAY_COLD_LOOK_MS};
+    return gateway_bucket_ended(vault, tier,
+                                g4_store_perform(gateway_cold_bucket(vault->cold, tier), request));
+}
+
+/* What lies in its place is a tombstone: its maker may put another in its place, for the block was
+ * removed, and all of them have one ETag.  So it is looked at under the lock. */
+static enum kvt_err
+write_over_tombstone(struct gateway_vault *vault, const char *key,
+                     const struct gateway_record *record, unsigned tier,
+                     const struct g4_request *source)
+{
+    struct gateway_move_lock lock;
+    struct g4_request seen;
+    enum kvt_err rc = gateway_move_lock_acquire(vault, key, &lock);
+
+    if (rc != KVT_OK)
+        return rc == KVT_BUSY ? KVT_AGAIN : rc;
+    rc = head(vault, key, tier, &seen);
+    if (rc == KVT_OK && g4_kind_is_removed(&seen))
+        rc = KVT_NOTFOUND;
+    else if (rc == KVT_OK && gateway_fault_is_tombstone(&seen))
+        rc = write_copy(vault, key, record, tier, source, seen.etag);
+    else if (rc == KVT_OK || rc == KVT_NOTFOUND || rc == KVT_CORRUPT)
+        rc = KVT_AGAIN;
+    gateway_move_lock_release(vault, &lock);
+    return rc;
+}
+
+/* There is no good copy, as `rc` and `copy` say: make it from `source`. */
+static enum kvt_err
+make(struct gateway_vault *vault, const char *key, struct gateway_record *record, unsigned tier,
+     unsigned source, enum kvt_err rc, struct g4_request *copy)
+{
+    const bool tombstone = rc == KVT_CORRUPT && gateway_fault_is_tombstone(copy);
     struct g4_request from;
     enum kvt_err from_rc;
-    enum kvt_err rc;
 
-    rc = gateway_vault_read_block(vault, bucket, key, record, copy);
-    if (rc != KVT_CORRUPT && rc != KVT_NOTFOUND)
-        goto done;
-    if (rc == KVT_NOTFOUND && known)
-        goto done; /* whoever removed it meant the block: it is not made anew */
-    if (rc == KVT_CORRUPT && is_being_dropped(vault, copy)) {
-        rc = KVT_AGAIN;
-        goto done;
-    }
-    if (rc == KVT_CORRUPT && !gateway_fault_is_tombstone(copy))
+    if (tombstone && is_being_dropped(vault, copy))
+        return KVT_AGAIN;
+    if (rc == KVT_CORRUPT && !tombstone)
         gateway_fault_keep(vault, key, number_of(tier), copy->buffer, copy->buffer_size,
                            copy->error.text);
     from_rc =
@@ -92,14 +118,31 @@ ensure(struct gateway_vault *vault, const char *key, struct gateway_record *reco
     else if (from_rc == KVT_AGAIN)
         rc = KVT_AGAIN;
     if (from_rc == KVT_OK) {
-        rc = write_copy(vault, key, record, tier, &from, rc == KVT_CORRUPT ? copy->etag : NULL);
+        rc = tombstone ? write_over_tombstone(vault, key, record, tier, &from)
+                       : write_copy(vault, key, record, tier, &from,
+                                    rc == KVT_CORRUPT ? copy->etag : NULL);
         gateway_vault_release(vault, copy);
         if (rc == KVT_OK)
-            rc = gateway_vault_read_block(vault, bucket, key, record, copy);
+            rc = gateway_vault_read_block(vault, gateway_cold_bucket(vault->cold, tier), key,
+                                          record, copy);
     }
     gateway_vault_release(vault, &from);
+    return rc;
+}
 
-done:
+/* As gateway_bucket_ensure(); with KVT_OK `copy` is what was read, for the caller to release. */
+static enum kvt_err
+ensure(struct gateway_vault *vault, const char *key, struct gateway_record *record, unsigned tier,
+       unsigned source, bool known, struct g4_request *copy)
+{
+    enum kvt_err rc;
+
+    rc = gateway_vault_read_block(vault, gateway_cold_bucket(vault->cold, tier), key, record, copy);
+    if (rc == KVT_CORRUPT && g4_kind_is_removed(copy))
+        rc = KVT_NOTFOUND; /* the block was removed, */
+    else if (rc == KVT_CORRUPT || (rc == KVT_NOTFOUND && !known))
+        rc = make(vault, key, record, tier, source, rc, copy);
+    /* as where its copy is known, and gone: it is not made anew. */
     if (rc == KVT_OK)
         memcpy(record->etag, copy->etag, sizeof(record->etag));
     else
@@ -121,13 +164,28 @@ gateway_bucket_ensure(struct gateway_vault *vault, const char *key, struct gatew
 
 /* ---- taking away ---- */
 
+/* Put one over exactly what was seen, or where nothing is: `seen_etag` NULL. */
 static enum kvt_err
-head(struct gateway_vault *vault, const char *key, unsigned tier, struct g4_request *request)
+put_tombstone(struct gateway_vault *vault, const char *key, unsigned tier, const char *seen_etag,
+              bool removed, uint64_t deadline_ms, char etag[G4_ETAG_MAX])
 {
-    *request = (struct g4_request){
-        .verb = G4_HEAD, .key = key, .deadline_ms = kvt_clock_mono_ms() + GATEWAY_COLD_LOOK_MS};
-    return gateway_bucket_ended(vault, tier,
-                                g4_store_perform(gateway_cold_bucket(vault->cold, tier), request));
+    struct g4_request put = {.verb = G4_PUT,
+                             .key = key,
+                             .condition = seen_etag == NULL ? G4_IF_ABSENT : G4_IF_MATCH,
+                             .body = "",
+                             .deadline_ms = deadline_ms,
+                             .meta = {.present = true,
+                                      .crc32c = g4_check_crc32c("", 0),
+                                      .fingerprint = removed ? G4_KIND_REMOVED : 0,
+                                      .writer = GATEWAY_TOMBSTONE}};
+    enum kvt_err rc;
+
+    if (seen_etag != NULL)
+        memcpy(put.etag, seen_etag, sizeof(put.etag));
+    rc = gateway_bucket_ended(vault, tier,
+                              g4_store_perform(gateway_cold_bucket(vault->cold, tier), &put));
+    memcpy(etag, put.etag, sizeof(put.etag));
+    return rc;
 }
 
 /* Put a tombstone over exactly what was seen. */
@@ -135,27 +193,20 @@ static enum kvt_err
 bury(struct gateway_vault *vault, const char *key, unsigned tier, struct g4_request *seen,
      uint64_t deadline_ms)
 {
-    struct g4_request put = {
-        .verb = G4_PUT,
-        .key = key,
-        .condition = G4_IF_MATCH,
-        .body = "",
-        .deadline_ms = deadline_ms,
-        .meta = {.present = true, .crc32c = g4_check_crc32c("", 0), .writer = GATEWAY_TOMBSTONE}};
-    enum kvt_err rc;
+    char etag[G4_ETAG_MAX];
+    enum kvt_err rc = put_tombstone(vault, key, tier, seen->etag, false, deadline_ms, etag);
 
-    memcpy(put.etag, seen->etag, sizeof(put.etag));
-    rc = gateway_bucket_ended(vault, tier,
-                              g4_store_perform(gateway_cold_bucket(vault->cold, tier), &put));
     if (rc == KVT_OK) {
-        memcpy(seen->etag, put.etag, sizeof(seen->etag));
+        memcpy(seen->etag, etag, sizeof(seen->etag));
         return rc;
     }
     if (rc != KVT_PRECONDITION && rc != KVT_NOTFOUND)
         return rc;
     /* Our own PUT, whose first answer was lost, or another gateway that moves the same block. */
     rc = head(vault, key, tier, seen);
-    return rc == KVT_OK && !gateway_fault_is_tombstone(seen) ? KVT_AGAIN : rc;
+    return rc == KVT_OK && (!gateway_fault_is_tombstone(seen) || g4_kind_is_removed(seen))
+               ? KVT_AGAIN
+               : rc;
 }
 
 /* Is it there, as the row says?  KVT_NOTFOUND: it is not, or another. */
@@ -213,6 +264,8 @@ drop_locked(struct gateway_vault *vault, const char *key, const struct gateway_r
     enum kvt_err back;
     enum kvt_err rc = head(vault, key, tier, &seen);
 
+    if (rc == KVT_OK && g4_kind_is_removed(&seen))
+        return KVT_AGAIN; /* the block was: the other copy goes, too, when its bucket answers */
     if ((rc == KVT_OK && !gateway_fault_is_tombstone(&seen)) || rc == KVT_CORRUPT) {
         rc = shows(vault, key, record, other);
         if (rc == KVT_NOTFOUND)
@@ -266,11 +319,126 @@ gateway_bucket_clear(struct gateway_vault *vault, const char *key, unsigned tier
         return rc == KVT_BUSY ? KVT_AGAIN : rc;
     rc = head(vault, key, tier, &seen);
     if (rc == KVT_OK)
-        rc = gateway_fault_is_tombstone(&seen)
+        rc = gateway_fault_is_tombstone(&seen) && !g4_kind_is_removed(&seen)
                  ? delete_tombstone(vault, key, tier, &seen, gateway_move_lock_deadline(&lock))
                  : KVT_AGAIN;
     gateway_move_lock_release(vault, &lock);
     return rc == KVT_NOTFOUND ? KVT_OK : rc;
+}
+
+/* ---- removed while the far one is away ---- */
+
+static enum kvt_err
+note_locked(struct gateway_vault *vault, const char *key, const struct gateway_move_lock *lock)
+{
+    char etag[G4_ETAG_MAX];
+    struct g4_request seen;
+    uint64_t deadline_ms;
+    enum kvt_err rc = head(vault, key, GATEWAY_COLD, &seen);
+    const bool there = rc == KVT_OK || rc == KVT_CORRUPT;
+
+    if (!there && rc != KVT_NOTFOUND)
+        return rc;
+    if (rc == KVT_OK && g4_kind_is_removed(&seen))
+        return KVT_OK;
+    rc = still_held(lock, &deadline_ms);
+    if (rc == KVT_OK)
+        rc = put_tombstone(vault, key, GATEWAY_COLD, there ? seen.etag : NULL, true, deadline_ms,
+                           etag);
+    if (rc != KVT_EXISTS && rc != KVT_PRECONDITION && rc != KVT_NOTFOUND)
+        return rc;
+    /* Our own PUT, whose first answer was lost, or somebody put the block. */
+    rc = head(vault, key, GATEWAY_COLD, &seen);
+    return rc == KVT_OK && g4_kind_is_removed(&seen) ? KVT_OK : KVT_AGAIN;
+}
+
+enum kvt_err
+gateway_bucket_note_removed(struct gateway_vault *vault, const char *key)
+{
+    struct gateway_move_lock lock;
+    enum kvt_err rc = gateway_move_lock_acquire(vault, key, &lock);
+
+    if (rc != KVT_OK)
+        return rc == KVT_BUSY ? KVT_AGAIN : rc;
+    rc = note_locked(vault, key, &lock);
+    gateway_move_lock_release(vault, &lock);
+    return rc;
+}
+
+static enum kvt_err
+delete_far(struct gateway_vault *vault, const char *key, const struct gateway_move_lock *lock)
+{
+    struct g4_request drop = {.verb = G4_DELETE, .key = key, .once = true};
+    enum kvt_err rc = still_held(lock, &drop.deadline_ms);
+
+    if (rc == KVT_OK)
+        rc = gateway_bucket_ended(
+            vault, GATEWAY_FAR,
+            g4_store_perform(gateway_cold_bucket(vault->cold, GATEWAY_FAR), &drop));
+    return rc == KVT_NOTFOUND ? KVT_OK : rc;
+}
+
+/* While the note is there nobody puts the block without the lock, and while the lock is held nobody
+ * takes a copy out of the first bucket: so what is in the far one is what was removed.  It is
+ * deleted once more behind the note, as g4/ladder.h does it, for a move may have read the block
+ * before. */
+static enum kvt_err
+settle_removed_locked(struct gateway_vault *vault, const char *key,
+                      const struct gateway_move_lock *lock)
+{
+    struct g4_request seen;
+    uint64_t deadline_ms;
+    enum kvt_err rc = head(vault, key, GATEWAY_COLD, &seen);
+
+    if (rc == KVT_NOTFOUND || rc == KVT_CORRUPT || (rc == KVT_OK && !g4_kind_is_removed(&seen)))
+        return KVT_EXISTS;
+    if (rc == KVT_OK)
+        rc = delete_far(vault, key, lock);
+    if (rc == KVT_OK)
+        rc = still_held(lock, &deadline_ms);
+    if (rc == KVT_OK)
+        rc = delete_tombstone(vault, key, GATEWAY_COLD, &seen, deadline_ms);
+    return rc == KVT_OK ? delete_far(vault, key, lock) : rc;
+}
+
+enum kvt_err
+gateway_bucket_settle_removed(struct gateway_vault *vault, const char *key)
+{
+    struct gateway_move_lock lock;
+    enum kvt_err rc = gateway_move_lock_acquire(vault, key, &lock);
+
+    if (rc != KVT_OK)
+        return rc == KVT_BUSY ? KVT_AGAIN : rc;
+    rc = settle_removed_locked(vault, key, &lock);
+    gateway_move_lock_release(vault, &lock);
+    return rc;
+}
+
+enum kvt_err
+gateway_bucket_put_removed(struct gateway_vault *vault, struct g4_request *put)
+{
+    struct gateway_move_lock lock;
+    struct g4_request seen;
+    enum kvt_err rc = head(vault, put->key, GATEWAY_COLD, &seen);
+
+    if (rc == KVT_OK && !g4_kind_is_removed(&seen))
+        return KVT_NOTFOUND;
+    if (rc == KVT_OK)
+        rc = gateway_move_lock_acquire(vault, put->key, &lock);
+    if (rc != KVT_OK)
+        return rc == KVT_BUSY ? KVT_AGAIN : rc;
+    put->condition = G4_IF_MATCH;
+    memcpy(put->etag, seen.etag, sizeof(put->etag));
+    put->deadline_ms = lock.until_ms;
+    rc = head(vault, put->key, GATEWAY_COLD, &seen);
+    if (rc == KVT_OK)
+        rc = g4_kind_is_removed(&seen)
+                 ? gateway_bucket_ended(
+                       vault, GATEWAY_COLD,
+                       g4_store_perform(gateway_cold_bucket(vault->cold, GATEWAY_COLD), put))
+                 : KVT_AGAIN;
+    gateway_move_lock_release(vault, &lock);
+    return rc;
 }
 
 /* ---- moving ---- */

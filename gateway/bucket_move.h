@@ -38,6 +38,25 @@ KVT_NODISCARD enum kvt_err gateway_bucket_ensure(struct gateway_vault *vault, co
 KVT_NODISCARD enum kvt_err gateway_bucket_clear(struct gateway_vault *vault, const char *key,
                                                 unsigned tier);
 
+/**
+ * Say in the first bucket that a block was removed, for while the far one does not answer: a
+ * tombstone that readers take for the last word (G4_KIND_REMOVED).  The row says already that it is
+ * to be settled.
+ *
+ * @return KVT_OK: nobody finds the block any more; KVT_AGAIN; or what the first bucket said
+ */
+KVT_NODISCARD enum kvt_err gateway_bucket_note_removed(struct gateway_vault *vault,
+                                                       const char *key);
+
+/** Delete what such a tombstone speaks of, and then itself.  KVT_EXISTS: it is not there; the block
+ *  was put again, or others did it. */
+KVT_NODISCARD enum kvt_err gateway_bucket_settle_removed(struct gateway_vault *vault,
+                                                         const char *key);
+
+/** PUT a block over such a tombstone.  KVT_NOTFOUND: none is there, and nothing was put. */
+KVT_NODISCARD enum kvt_err gateway_bucket_put_removed(struct gateway_vault *vault,
+                                                      struct g4_request *put);
+
 /** Move a block from one bucket to the other; `record` is its row, before and after. */
 KVT_NODISCARD enum kvt_err gateway_bucket_move(struct gateway_vault *vault, const char *key,
                                                struct gateway_record *record, unsigned to,

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "g4/check.h"
+#include "gateway/bucket_move.h"
 #include "gateway/commit.h"
 #include "gateway/fault.h"
 
@@ -112,10 +113,15 @@ replace(struct gateway_vault *vault, struct gateway_claim *claim, const char *et
                                  .condition = etag[0] == '\0' ? G4_IF_ABSENT : G4_IF_MATCH,
                                  .body = claim->body,
                                  .body_size = claim->size};
+    enum kvt_err rc = KVT_NOTFOUND;
 
     memcpy(request.etag, etag, sizeof(request.etag));
     gateway_claim_meta(claim, &request.meta);
-    if (gateway_cold_ended(cold, g4_store_perform(gateway_cold_store(cold), &request)) == KVT_OK) {
+    if (etag[0] == '\0' && gateway_vault_has(vault, GATEWAY_TIER_FAR))
+        rc = gateway_bucket_put_removed(vault, &request);
+    if (rc == KVT_NOTFOUND)
+        rc = gateway_cold_ended(cold, g4_store_perform(gateway_cold_store(cold), &request));
+    if (rc == KVT_OK) {
         set_stored(claim, &request);
         gateway_stats_add(vault->stats, GATEWAY_STAT_REPAIRED, 1);
         return;

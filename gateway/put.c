@@ -382,7 +382,8 @@ is_written(const struct putting *putting, size_t index)
 static bool
 leaves_far(const struct work *work, const struct gateway_claim *claim)
 {
-    return work->had && (work->before.tiers & GATEWAY_FAR) != 0 && claim->tier == GATEWAY_COLD;
+    return work->had && ((work->before.tiers | work->before.moving) & GATEWAY_FAR) != 0 &&
+           claim->tier == GATEWAY_COLD;
 }
 
 /* Rows of what is stored, and no rows of what is not.  An owed block's row is all that a restart

@@ -152,12 +152,27 @@ settle_move(struct round *round, const char *key)
     return rc == KVT_OK;
 }
 
+/* A removal that waits for the far bucket. */
+static bool
+settle_noted(struct round *round, const char *key)
+{
+    enum kvt_err rc;
+
+    if (round->far_away)
+        return false;
+    rc = gateway_remove_finish(round->vault, key, NULL);
+    round->far_away = rc == KVT_AGAIN && !gateway_cold_deletes(round->vault->cold);
+    return rc == KVT_OK;
+}
+
 static bool
 settle(struct round *round, const struct gateway_row *row)
 {
     struct gateway_hold hold;
     bool settled;
 
+    if (row->record.state == GATEWAY_RETIRING && row->record.moving != 0)
+        return settle_noted(round, row->key);
     if (row->record.state == GATEWAY_RETIRING)
         return settle_retiring(round, row->key);
     if (row->record.state == GATEWAY_STORED)

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "g4/commit.h"
+#include "gateway/bucket_move.h"
 #include "gateway/claim.h"
 #include "gateway/commit.h"
 
@@ -176,6 +177,77 @@ give_up(struct gateway_vault *vault, const char *key, const struct g4_request *h
     return KVT_EXISTS;
 }
 
+/* Its removal was noted in the first bucket: both buckets are to answer.  KVT_AGAIN: the far one
+ * does not, or another gateway has the lock. */
+static enum kvt_err
+finish_noted(struct gateway_vault *vault, const char *key, const struct gateway_record *noted)
+{
+    struct gateway_change change = {.key = key, .erase = true};
+    struct g4_request head = {
+        .verb = G4_HEAD, .key = key, .deadline_ms = kvt_clock_mono_ms() + GATEWAY_COLD_LOOK_MS};
+    struct gateway_record again = *noted;
+    enum kvt_err rc;
+
+    if (!gateway_cold_deletes(vault->cold))
+        return gateway_cold_healthy(vault->cold) ? KVT_AGAIN : KVT_UNAVAILABLE;
+    rc = gateway_bucket_settle_removed(vault, key);
+    if ((rc == KVT_UNAVAILABLE || rc == KVT_TIMEOUT) && gateway_cold_healthy(vault->cold))
+        rc = KVT_AGAIN;
+    if (rc == KVT_EXISTS) {
+        rc = gateway_cold_ended(vault->cold,
+                                g4_store_perform(gateway_cold_store(vault->cold), &head));
+        if (rc == KVT_OK || rc == KVT_CORRUPT) {
+            /* What was to go from the far one goes as a move's copy that was not wanted. */
+            again.moving = gateway_record_bucket(&head) == GATEWAY_COLD ? GATEWAY_FAR : 0;
+            return give_up(vault, key, &head, &again);
+        }
+        if (rc == KVT_NOTFOUND)
+            rc = gateway_cold_absent(vault->cold, key) ? KVT_OK : KVT_UNAVAILABLE;
+    }
+    if (rc == KVT_OK)
+        rc = gateway_remove_record(vault, key);
+    if (rc == KVT_OK)
+        rc = gateway_vault_drop_files(vault, key, GATEWAY_VOLUMES);
+    return rc == KVT_OK ? gateway_catalog_change(vault->catalog, &change, 1, GATEWAY_APPLIED) : rc;
+}
+
+/*
+ * The far bucket is away, and may have the block: the row says that it is to be removed from there,
+ * and a tombstone in the first bucket says the same to everybody else.  That is the removal; the
+ * rest is seen to when the far one is back.
+ */
+static enum kvt_err
+remove_noted(struct gateway_vault *vault, const char *key)
+{
+    struct gateway_change change = {.key = key};
+    struct gateway_record *record = &change.record;
+    enum kvt_err rc = gateway_catalog_get(vault->catalog, key, record);
+    bool waits;
+
+    if (rc != KVT_OK && rc != KVT_NOTFOUND)
+        return rc;
+    if (rc == KVT_NOTFOUND)
+        *record = (struct gateway_record){.modified_ms = bucket_ms(vault)};
+    waits = gateway_record_waits(record);
+    if (record->state != GATEWAY_RETIRING)
+        record->modified_ms = bucket_ms(vault);
+    record->state = GATEWAY_RETIRING;
+    record->owed = false;
+    record->moving = GATEWAY_FAR;
+    rc = gateway_catalog_change(vault->catalog, &change, 1, GATEWAY_DURABLE);
+    if (rc == KVT_OK)
+        rc = change.status;
+    if (rc == KVT_OK)
+        gateway_stats_add(vault->stats, GATEWAY_STAT_BACKLOG_REMOVED, waits ? 1 : 0);
+    if (rc == KVT_OK)
+        rc = gateway_remove_record(vault, key);
+    if (rc == KVT_OK)
+        rc = gateway_bucket_note_removed(vault, key);
+    if (rc == KVT_OK)
+        rc = gateway_remove_record(vault, key);
+    return rc == KVT_OK ? gateway_vault_drop_files(vault, key, GATEWAY_VOLUMES) : rc;
+}
+
 /* `marked`: by this very call, so that nobody can have had an answer since. */
 static enum kvt_err
 finish_held(struct gateway_vault *vault, const char *key, bool marked, uint64_t *bytes)
@@ -188,6 +260,8 @@ finish_held(struct gateway_vault *vault, const char *key, bool marked, uint64_t 
     rc = gateway_catalog_get(vault->catalog, key, &record);
     if (rc != KVT_OK || record.state != GATEWAY_RETIRING)
         return rc == KVT_NOTFOUND ? KVT_OK : rc;
+    if (record.moving != 0)
+        return finish_noted(vault, key, &record);
     if (!marked && !record.opaque && bucket_ms(vault) > record.modified_ms + FRESH_MS)
         rc = look_again(vault, key, &record, &look);
     if (rc == KVT_OK && look.renewed)
@@ -223,19 +297,16 @@ gateway_remove_finish(struct gateway_vault *vault, const char *key, uint64_t *by
     return rc;
 }
 
-enum kvt_err
-gateway_remove(struct gateway_vault *vault, const char *key)
+/* As gateway_remove(), of a key that is held.  KVT_EXISTS: a removal that had been noted found the
+ * block put again, and left it; this one has not begun. */
+static enum kvt_err
+remove_held(struct gateway_vault *vault, const char *key)
 {
     struct gateway_record record;
-    struct gateway_hold hold;
-    enum kvt_err rc;
+    enum kvt_err rc = may_begin(vault, key);
 
-    rc = may_begin(vault, key);
-    if (rc != KVT_OK)
-        return rc;
-    gateway_hold_init(&hold, key);
-    gateway_hold_acquire(vault->holds, &hold, 1);
-    rc = gateway_catalog_get(vault->catalog, key, &record);
+    if (rc == KVT_OK)
+        rc = gateway_catalog_get(vault->catalog, key, &record);
     if (rc == KVT_NOTFOUND) {
         rc = gateway_remove_record(vault, key);
         if (rc == KVT_OK)
@@ -247,6 +318,25 @@ gateway_remove(struct gateway_vault *vault, const char *key)
         if (rc == KVT_OK)
             rc = finish_held(vault, key, true, NULL);
     }
+    if (rc == KVT_AGAIN && gateway_vault_has(vault, GATEWAY_TIER_FAR) &&
+        gateway_vault_is_block(key, NULL))
+        rc = remove_noted(vault, key);
+    return rc;
+}
+
+enum kvt_err
+gateway_remove(struct gateway_vault *vault, const char *key)
+{
+    struct gateway_hold hold;
+    enum kvt_err rc;
+
+    if (!gateway_cold_healthy(vault->cold))
+        return KVT_UNAVAILABLE;
+    gateway_hold_init(&hold, key);
+    gateway_hold_acquire(vault->holds, &hold, 1);
+    rc = remove_held(vault, key);
+    if (rc == KVT_EXISTS)
+        rc = remove_held(vault, key);
     gateway_hold_release(vault->holds, &hold, 1);
     return rc;
 }
@@ -392,8 +482,12 @@ gateway_remove_all(struct gateway_vault *vault, const char *const *keys, size_t 
     assert(count <= GATEWAY_REMOVE_TOGETHER);
     for (size_t i = 0; i < count; i++)
         statuses[i] = KVT_UNAVAILABLE;
-    if (grouped > 0)
-        rc = gateway_cold_deletes(vault->cold) ? remove_group(&removal, grouped) : KVT_AGAIN;
+    if (grouped > 0 && !gateway_cold_deletes(vault->cold)) {
+        memset(removal.grouped, 0, sizeof(removal.grouped)); /* each is noted by itself */
+        rc = KVT_OK;
+    } else if (grouped > 0) {
+        rc = remove_group(&removal, grouped);
+    }
     for (size_t i = 0; i < count && healthy; i++)
         if (!removal.grouped[i])
             statuses[i] = gateway_remove(vault, keys[i]);

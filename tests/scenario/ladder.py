@@ -213,23 +213,37 @@ def far_away(rig, reader):
     """Without the far bucket everything but what lies there alone goes on."""
     here = rig.run.rng.sample(range(COUNT), 8)
     bring(rig, "cold", here)
+    client = rig.run.client(rig.gateway, "near")
+    leaving = [rig.run.rng.getrandbits(64) for _ in range(3)]  # one of them far, one nowhere
+    gone = [blocks.key(number, namespace=SPACE) for number in leaving]
+    expect(client.batch_put([(key, b"x" * SIZE) for key in gone[:2]]) == ["OK"] * 2, "cannot store")
+    result = rig.issuer.result(rig.issuer.send("demote", [[leaving[0], 0, 0, 1]],
+                                               edge=(rig.holders["hot"], rig.holders["far"], False)), 60)
+    expect(result["done"] == 1, result)
     reader.down.set()
     rig.far.kill()
     result = rig.move(("cold", "far"), here[:4])
     expect(result["failed"] == 4, result)
     wait_until(lambda: None if not rig.gateway.status()["far"]["healthy"] else "the far bucket is well",
                60 * rig.run.slow, "the gateway says that the far bucket is away")
-    client = rig.run.client(rig.gateway, "near")
     for n in here:
         answer = client.get(rig.keys[n])
         expect(answer.status == 200 and answer.body == rig.bodies[rig.keys[n]], f"{answer.status}")
     key = blocks.key(rig.run.rng.getrandbits(64), namespace=SPACE)
     expect(client.batch_put([(key, b"x" * SIZE)]) == ["OK"], "no PUT without the far bucket")
     expect(rig.gateway.is_ready() is None, "not ready")
+    for removed in gone:
+        expect(client.delete(removed).status == 204 and client.get(removed).status == 404, f"{removed} stays")
+    rig.gateway.kill()  # what is to be done behind it is durable
+    rig.gateway.start(seconds=60)
+    for removed in gone:
+        expect(client.get(removed).status == 404, f"{removed} is there again")
     rig.far.start(seconds=60)
     wait_until(lambda: None if rig.gateway.status()["far"]["healthy"] else "it is not well",
                60 * rig.run.slow, "the far bucket is back")
     reader.down.clear()
+    for removed in gone:
+        expect(client.get(removed).status == 404, f"{removed} is there again")
     expect(client.delete(key).status == 204, "cannot delete")
     expect(rig.move(("cold", "far"), here[:4])["done"] == 4, "not moved")
 

@@ -100,16 +100,23 @@ place_of(struct fixture *f, const char *key)
 }
 
 static void
-bury(struct g4_store *store, const char *key)
+bury_as(struct g4_store *store, const char *key, uint64_t fingerprint)
 {
     struct g4_request request = {.verb = G4_PUT,
                                  .key = key,
                                  .body = "",
                                  .meta = {.present = true,
                                           .crc32c = g4_check_crc32c("", 0),
+                                          .fingerprint = fingerprint,
                                           .writer = G4_KIND_TOMBSTONE_WRITER}};
 
     assert_int_equal(g4_store_perform(store, &request), KVT_OK);
+}
+
+static void
+bury(struct g4_store *store, const char *key)
+{
+    bury_as(store, key, 0);
 }
 
 static void
@@ -135,6 +142,41 @@ a_block_is_found_where_it_is(void **state)
     assert_int_equal(get(f->store, "note", &f->fetched), KVT_NOTFOUND);
     assert_int_equal(put(f->store, "note", "y", 1, NULL), KVT_OK);
     assert_int_equal(get(f->near, "note", &f->fetched), KVT_OK);
+}
+
+static enum kvt_err
+get_part(struct fixture *f, size_t size)
+{
+    uint8_t body[64];
+    struct g4_request request = {.verb = G4_GET,
+                                 .key = BLOCK,
+                                 .buffer = body,
+                                 .buffer_capacity = sizeof(body),
+                                 .range_size = size};
+
+    return g4_store_perform(f->store, &request);
+}
+
+/* Whatever the far one has, and whether it answers or not: whole, in part, or its head. */
+static void
+what_was_removed_is_not_looked_for(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_int_equal(put(f->far, BLOCK, "far", 3, NULL), KVT_OK);
+    bury(f->near, BLOCK);
+    assert_int_equal(get_part(f, 2), KVT_OK);
+    bury_as(f->near, BLOCK, G4_KIND_REMOVED);
+    for (unsigned away = 0; away < 2; away++) {
+        g4_ladder_tell(f->store, away == 0);
+        assert_int_equal(get(f->store, BLOCK, &f->fetched), KVT_NOTFOUND);
+        assert_int_equal(head(f->store, BLOCK, &f->fetched), KVT_NOTFOUND);
+        assert_int_equal(get_part(f, 2), KVT_NOTFOUND);
+    }
+    g4_ladder_tell(f->store, true);
+    bury_as(f->far, BLOCK, G4_KIND_REMOVED); /* there it says nothing of the near one */
+    assert_int_equal(put(f->near, BLOCK, "near!", 5, NULL), KVT_OK);
+    assert_int_equal(get(f->store, BLOCK, &f->fetched), KVT_OK);
 }
 
 static void
@@ -328,6 +370,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_block_is_found_where_it_is, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_was_removed_is_not_looked_for, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_deletion_leaves_neither, set_up, tear_down),
         cmocka_unit_test_setup_teardown(conditions_mean_what_was_seen, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_far_bucket_that_is_away_is_again, set_up, tear_down),

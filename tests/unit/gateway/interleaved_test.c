@@ -1,9 +1,10 @@
 /*
  * What is tested: gateway/bucket_move.h where two gateways move one block at once, request by
- * request.  In every order of their requests with up to three changes of who is at it, at every
+ * request.  In every order of their requests with up to five changes of who is at it, at every
  * instant one of the two buckets has the block whole: so whoever dies, and when, it is there.  And
  * where both die, each at any of its requests, their next lives end with a block that is read, rows
- * that say where it is, and no lock.
+ * that say where it is, and no lock.  What is removed while the far bucket is away stays removed,
+ * and what is put behind that stays, in every order with up to three changes.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -11,6 +12,8 @@
 
 #include "gateway/move.h"
 #include "gateway/move_lock.h"
+#include "gateway/recover.h"
+#include "gateway/remove.h"
 
 #include "tests/unit/g4/shelf.h"
 #include "tests/unit/gateway/support.h"
@@ -43,7 +46,9 @@ struct scene {
     unsigned calls;    /* of both */
     unsigned lost_at;  /* the call behind which no bucket had it; 0: none */
     uint64_t lives[2]; /* requests that a gateway is still good for */
+    bool away[2];      /* the far bucket, for this gateway */
     bool dead[2];
+    struct gateway_record row;     /* of the block, when it was put */
     struct gateway_record last[2]; /* its row when it died: the dead write nothing */
 
     /* Whose turn it is: `first` has so many requests, then the other one, and so on; the last
@@ -53,9 +58,12 @@ struct scene {
     bool takes_turns;
     unsigned first;
     unsigned at;
+    unsigned changes; /* of who is at it, at most */
     unsigned shares[CHANGES];
     unsigned used; /* of the share at `at` */
     bool over[2];
+    enum kvt_err ended[2]; /* what the acts said */
+    unsigned acknowledged; /* PUTs */
     char what[160];
 };
 
@@ -76,7 +84,7 @@ wait_for_turn(struct scene *scene, unsigned who)
     for (;;) {
         if (whose(scene) != who) {
             pthread_cond_wait(&scene->turn, &scene->lock);
-        } else if (scene->at == CHANGES || scene->over[1 - who] ||
+        } else if (scene->at == scene->changes || scene->over[1 - who] ||
                    scene->used < scene->shares[scene->at]) {
             scene->used++;
             break;
@@ -149,6 +157,12 @@ view_submit(void *self, struct g4_request *request)
         request->done(request, request->arg);
         return KVT_OK;
     }
+    if (scene->away[view->who] && view == &scene->views[view->who][1]) {
+        request->status = KVT_UNAVAILABLE;
+        (void)kvt_error_set(&request->error, KVT_UNAVAILABLE, "it is away");
+        request->done(request, request->arg);
+        return KVT_OK;
+    }
     scene->lives[view->who]--;
     scene->calls++;
     if (scene->deaf && request->verb == G4_DELETE)
@@ -214,6 +228,7 @@ open_scene(struct scene *scene, bool deaf)
 {
     memset(scene, 0, sizeof(*scene));
     scene->deaf = deaf;
+    scene->changes = CHANGES;
     scene->lives[0] = scene->lives[1] = UINT64_MAX;
     pthread_mutex_init(&scene->lock, NULL);
     pthread_cond_init(&scene->turn, NULL);
@@ -231,6 +246,8 @@ open_scene(struct scene *scene, bool deaf)
     assert_int_equal(test_gateway_put(&scene->movers[0], 1, SIZE), KVT_OK);
     assert_int_equal(move(scene, 0, GATEWAY_HOT, GATEWAY_COLD, false), KVT_OK);
     assert_int_equal(test_gateway_get(&scene->movers[1], 1, SIZE, NULL), KVT_OK);
+    assert_int_equal(gateway_catalog_get(scene->movers[0].vault->catalog, scene->key, &scene->row),
+                     KVT_OK);
 }
 
 static void
@@ -251,9 +268,8 @@ static void
 set_row(struct scene *scene, unsigned who, unsigned tiers, unsigned moving)
 {
     struct gateway_catalog *catalog = scene->movers[who].vault->catalog;
-    struct gateway_change change = {.key = scene->key};
+    struct gateway_change change = {.key = scene->key, .record = scene->row};
 
-    assert_int_equal(gateway_catalog_get(catalog, scene->key, &change.record), KVT_OK);
     change.record.tiers = tiers;
     change.record.moving = moving;
     assert_int_equal(gateway_catalog_change(catalog, &change, 1, GATEWAY_APPLIED), KVT_OK);
@@ -262,12 +278,9 @@ set_row(struct scene *scene, unsigned who, unsigned tiers, unsigned moving)
 static void
 put_copy(struct scene *scene, unsigned bucket)
 {
-    struct gateway_record record;
     struct g4_meta meta;
 
-    assert_int_equal(gateway_catalog_get(scene->movers[0].vault->catalog, scene->key, &record),
-                     KVT_OK);
-    gateway_record_meta(&record, &meta);
+    gateway_record_meta(&scene->row, &meta);
     assert_int_equal(
         test_gateway_store_put(scene->views[0][bucket].inner, scene->key, scene->body, SIZE, &meta),
         KVT_OK);
@@ -294,7 +307,7 @@ set_scene(struct scene *scene, const struct play *play)
     }
     for (unsigned who = 0; who < 2; who++) {
         scene->lives[who] = UINT64_MAX;
-        scene->dead[who] = false;
+        scene->dead[who] = scene->away[who] = false;
         set_row(scene, who, play->tiers[who], play->moving[who]);
         gateway_cold_probe(scene->movers[who].vault->cold);
         scene->over[who] = false;
@@ -314,7 +327,7 @@ perform(void *arg)
 {
     const struct role *role = arg;
 
-    (void)!role->act(role->scene, role->who);
+    role->scene->ended[role->who] = role->act(role->scene, role->who);
     end_turns(role->scene, role->who);
     return NULL;
 }
@@ -342,7 +355,7 @@ settle_all(struct scene *scene)
     for (unsigned round = 0; round < 3; round++) {
         for (unsigned who = 0; who < 2; who++) {
             gateway_cold_probe(scene->movers[who].vault->cold);
-            (void)!gateway_move_settle(scene->movers[who].vault, scene->key);
+            (void)gateway_recover_pending(scene->movers[who].vault);
         }
         scene->shelves[0].now_ms += LIFE_MS;
         scene->shelves[1].now_ms += LIFE_MS;
@@ -421,9 +434,8 @@ static const struct play plays[] = {
 static bool
 next_shares(struct scene *scene)
 {
-    for (unsigned i = CHANGES; i-- > 0;) {
-        const bool used_up =
-            i < scene->at || (i == scene->at && scene->used == scene->shares[i] && i < CHANGES);
+    for (unsigned i = scene->changes; i-- > 0;) {
+        const bool used_up = i < scene->at || (i == scene->at && scene->used == scene->shares[i]);
 
         if (used_up && scene->shares[i] < CALLS_MAX) {
             scene->shares[i]++;
@@ -434,8 +446,16 @@ next_shares(struct scene *scene)
     return false;
 }
 
+static void
+expect_never_lost(struct scene *scene)
+{
+    if (scene->lost_at != 0)
+        fail_msg("%s: no bucket has it after request %u", scene->what, scene->lost_at);
+}
+
 static unsigned
-walk(struct scene *scene, const struct play *play)
+walk(struct scene *scene, const struct play *play, void (*begin)(struct scene *),
+     void (*check)(struct scene *))
 {
     unsigned orders = 0;
 
@@ -448,9 +468,10 @@ walk(struct scene *scene, const struct play *play)
                            play->name, scene->deaf ? "deaf" : "heeding", first, scene->shares[0],
                            scene->shares[1], scene->shares[2], scene->shares[3], scene->shares[4]);
             set_scene(scene, play);
+            if (begin != NULL)
+                begin(scene);
             play_both(scene, play);
-            if (scene->lost_at != 0)
-                fail_msg("%s: no bucket has it after request %u", scene->what, scene->lost_at);
+            check(scene);
             orders++;
         } while (next_shares(scene));
     }
@@ -466,7 +487,7 @@ there_is_a_copy_in_every_order(void **state)
 
         open_scene(&scene, deaf != 0);
         for (size_t i = 0; i < sizeof(plays) / sizeof(plays[0]); i++) {
-            const unsigned orders = walk(&scene, &plays[i]);
+            const unsigned orders = walk(&scene, &plays[i], NULL, expect_never_lost);
 
             print_message("%s: %u orders\n", plays[i].name, orders);
             assert_true(orders > 50);
@@ -497,8 +518,7 @@ die_both(struct scene *scene, const struct play *play, unsigned first, const uns
     for (unsigned who = 0; who < 2; who++)
         live_again(scene, who);
     settle_all(scene);
-    if (scene->lost_at != 0)
-        fail_msg("%s: no bucket has it after request %u", scene->what, scene->lost_at);
+    expect_never_lost(scene);
     expect_settled(scene);
 }
 
@@ -535,12 +555,175 @@ two_deaths_leave_the_block(void **state)
     }
 }
 
+/* ---- removed while the far bucket is away ---- */
+
+static enum kvt_err
+removes_without_far(struct scene *scene, unsigned who)
+{
+    scene->away[who] = true;
+    return gateway_remove(scene->movers[who].vault, scene->key);
+}
+
+/* Whatever a move was about to do, what was acknowledged as removed is nowhere in the end, and
+ * nobody reads it. */
+static void
+expect_removed(struct scene *scene)
+{
+    if (scene->ended[0] != KVT_OK && scene->ended[0] != KVT_AGAIN)
+        fail_msg("%s: it says %s", scene->what, kvt_err_text(scene->ended[0]));
+    if (scene->ended[0] == KVT_OK) {
+        const enum kvt_err rc = test_gateway_get(&scene->movers[0], 1, SIZE, NULL);
+
+        if (rc != KVT_NOTFOUND)
+            fail_msg("%s: what was removed: %s", scene->what, kvt_err_text(rc));
+    }
+    scene->away[0] = false;
+    settle_all(scene);
+    if (scene->ended[0] != KVT_OK)
+        return;
+    for (unsigned who = 0; who < 2; who++)
+        if (test_gateway_get(&scene->movers[who], 1, SIZE, NULL) != KVT_NOTFOUND)
+            fail_msg("%s: gateway %u reads what was removed", scene->what, who);
+    for (unsigned bucket = 0; bucket < 2; bucket++)
+        if (shelf_find(&scene->shelves[bucket], scene->key) != NULL)
+            fail_msg("%s: bucket %u has what was removed", scene->what, bucket);
+    if (shelf_count(&scene->shelves[0], GATEWAY_MOVE_LOCK_PREFIX) != 0)
+        fail_msg("%s: a lock stays", scene->what);
+}
+
+static void
+what_was_removed_is_not_moved_back(void **state)
+{
+    static const struct play removals[] = {
+        {"removed, and moved far",
+         {removes_without_far, moves_far},
+         GATEWAY_BUCKETS,
+         {GATEWAY_COLD, GATEWAY_BUCKETS},
+         {0, 0}},
+        {"removed, and copied and moved far",
+         {removes_without_far, moves_far},
+         GATEWAY_COLD,
+         {GATEWAY_COLD, GATEWAY_COLD},
+         {0, 0}},
+        {"removed, and moved near",
+         {removes_without_far, moves_near},
+         GATEWAY_FAR,
+         {GATEWAY_FAR, GATEWAY_FAR},
+         {0, 0}},
+        {"removed, and a move is ended",
+         {removes_without_far, settles},
+         GATEWAY_BUCKETS,
+         {GATEWAY_FAR, GATEWAY_BUCKETS},
+         {0, GATEWAY_COLD}},
+        {"removed, and a move is undone",
+         {removes_without_far, settles},
+         GATEWAY_BUCKETS,
+         {GATEWAY_BUCKETS, GATEWAY_COLD},
+         {0, GATEWAY_FAR}},
+    };
+
+    (void)state;
+    for (unsigned deaf = 0; deaf < 2; deaf++) {
+        struct scene scene;
+
+        open_scene(&scene, deaf != 0);
+        scene.changes = CHANGES - 2;
+        for (size_t i = 0; i < sizeof(removals) / sizeof(removals[0]); i++)
+            assert_true(walk(&scene, &removals[i], NULL, expect_removed) > 10);
+        close_scene(&scene);
+    }
+}
+
+static void
+remove_first(struct scene *scene)
+{
+    scene->watched = false;
+    assert_int_equal(removes_without_far(scene, 0), KVT_OK);
+    scene->away[0] = false;
+    gateway_cold_probe(scene->movers[0].vault->cold);
+}
+
+static enum kvt_err
+ends_removal(struct scene *scene, unsigned who)
+{
+    return gateway_remove_finish(scene->movers[who].vault, scene->key, NULL);
+}
+
+static enum kvt_err
+stores(struct scene *scene, unsigned who)
+{
+    return test_gateway_put(&scene->movers[who], 1, SIZE);
+}
+
+static enum kvt_err
+puts_and_moves_far(struct scene *scene, unsigned who)
+{
+    const enum kvt_err rc = stores(scene, who);
+
+    if (rc == KVT_OK) {
+        (void)!move(scene, who, GATEWAY_HOT, GATEWAY_COLD, false);
+        (void)!move(scene, who, GATEWAY_COLD, GATEWAY_FAR, false);
+    }
+    return rc;
+}
+
+/* What was acknowledged behind the removal stays, wherever it was moved meanwhile. */
+static void
+expect_put(struct scene *scene)
+{
+    struct gateway_move down = {.from = GATEWAY_HOT, .to = GATEWAY_BUCKETS};
+    uint64_t bytes;
+
+    settle_all(scene);
+    /* The copy on its volume is another's. */
+    (void)!gateway_move(scene->movers[1].vault, scene->key, &down, &bytes);
+    if (scene->ended[1] != KVT_OK)
+        return;
+    for (unsigned who = 0; who < 2; who++)
+        if (test_gateway_get(&scene->movers[who], 1, SIZE, NULL) != KVT_OK)
+            fail_msg("%s: gateway %u does not read it", scene->what, who);
+    if (!has_copy(scene, 0) && !has_copy(scene, 1))
+        fail_msg("%s: no bucket has it", scene->what);
+    scene->acknowledged++;
+}
+
+static void
+what_is_put_again_is_not_removed(void **state)
+{
+    static const struct play renewals[] = {
+        {"put behind a removal",
+         {ends_removal, stores},
+         GATEWAY_BUCKETS,
+         {GATEWAY_FAR, GATEWAY_COLD},
+         {0, 0}},
+        {"put and moved behind a removal",
+         {ends_removal, puts_and_moves_far},
+         GATEWAY_FAR,
+         {GATEWAY_FAR, GATEWAY_FAR},
+         {0, 0}},
+    };
+
+    (void)state;
+    for (unsigned deaf = 0; deaf < 2; deaf++) {
+        struct scene scene;
+
+        open_scene(&scene, deaf != 0);
+        scene.changes = CHANGES - 2;
+        for (size_t i = 0; i < sizeof(renewals) / sizeof(renewals[0]); i++)
+            assert_true(walk(&scene, &renewals[i], remove_first, expect_put) > 10);
+        assert_true(scene.acknowledged > 20);
+        close_scene(&scene);
+    }
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(there_is_a_copy_in_every_order),
         cmocka_unit_test(two_deaths_leave_the_block),
+        cmocka_unit_test(what_was_removed_is_not_moved_back),
+        cmocka_unit_test(what_is_put_again_is_not_removed),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
