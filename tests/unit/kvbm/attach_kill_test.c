@@ -4,8 +4,11 @@
  * they hold it, what is told of their blocks is what their pools have, and when they are gone
  * nothing of them is held, mapped, told or on its way.
  *
- * The program is its own engine: attach_kill_test SOCKET SEED CALLS MICROSECONDS.
+ * The program is its own engine: attach_kill_test SOCKET SEED CALLS MICROSECONDS DESCRIPTOR; with a
+ * descriptor other than 0 it leaves a child that has all that it had open, until that one ends.
  */
+#include <fcntl.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -194,11 +197,12 @@ run_engine(char **args)
     struct itimerval timer = {.it_value = {.tv_sec = 0}};
     uint64_t calls = 0;
     uint64_t after_us = 0;
+    uint64_t heir = 0;
     enum kvt_err rc;
 
     need(kvt_parse_u64(args[1], &engine.random) == KVT_OK &&
              kvt_parse_u64(args[2], &calls) == KVT_OK &&
-             kvt_parse_u64(args[3], &after_us) == KVT_OK,
+             kvt_parse_u64(args[3], &after_us) == KVT_OK && kvt_parse_u64(args[4], &heir) == KVT_OK,
          "arguments");
     timer.it_value.tv_usec = (suseconds_t)after_us;
     (void)setitimer(ITIMER_REAL, &timer, NULL); /* SIGALRM ends us, wherever we are */
@@ -219,6 +223,12 @@ run_engine(char **args)
         }
         check_bytes(&engine);
     }
+    if (heir > 0 && fork() == 0) {
+        char byte;
+
+        (void)!read((int)heir, &byte, 1);
+        _exit(0);
+    }
     (void)raise(SIGKILL);
     return 0;
 }
@@ -226,27 +236,35 @@ run_engine(char **args)
 /* ---- the worker ---- */
 
 static pid_t
-spawn_engine(const struct attach_bed *bed, uint64_t *random)
+spawn(const struct attach_bed *bed, uint64_t seed, uint64_t calls, uint64_t after_us, int heir)
 {
-    static const uint32_t moments[] = {0, 3000, 30000};
-    char texts[3][24];
-    char *args[] = {NULL, NULL, texts[0], texts[1], texts[2], NULL};
+    char texts[4][24];
+    char *args[] = {NULL, NULL, texts[0], texts[1], texts[2], texts[3], NULL};
     char self[] = "/proc/self/exe";
     char path[sizeof(bed->path)];
     char *environment[] = {NULL};
-    uint64_t after_us = moments[kvt_random_below(random, 3)];
     pid_t pid;
 
     memcpy(path, bed->path, sizeof(path));
     args[0] = self;
     args[1] = path;
-    after_us = after_us > 0 ? 1 + kvt_random_below(random, after_us) : 0;
-    (void)snprintf(texts[0], sizeof(texts[0]), "%llu", (unsigned long long)kvt_random_next(random));
-    (void)snprintf(texts[1], sizeof(texts[1]), "%llu",
-                   (unsigned long long)kvt_random_below(random, CALLS));
-    (void)snprintf(texts[2], sizeof(texts[2]), "%llu", (unsigned long long)after_us);
+    (void)snprintf(texts[0], sizeof(texts[0]), "%" PRIu64, seed);
+    (void)snprintf(texts[1], sizeof(texts[1]), "%" PRIu64, calls);
+    (void)snprintf(texts[2], sizeof(texts[2]), "%" PRIu64, after_us);
+    (void)snprintf(texts[3], sizeof(texts[3]), "%d", heir);
     assert_int_equal(posix_spawn(&pid, self, NULL, NULL, args, environment), 0);
     return pid;
+}
+
+static pid_t
+spawn_engine(const struct attach_bed *bed, uint64_t *random)
+{
+    static const uint32_t moments[] = {0, 3000, 30000};
+    const uint64_t latest_us = moments[kvt_random_below(random, 3)];
+    const uint64_t after_us = latest_us > 0 ? 1 + kvt_random_below(random, latest_us) : 0;
+    const uint64_t seed = kvt_random_next(random);
+
+    return spawn(bed, seed, kvt_random_below(random, CALLS), after_us, 0);
 }
 
 static void
@@ -280,14 +298,37 @@ nothing_of_the_dead_stays(void **state)
     assert_true(killed > 0 && alarmed > 0);
 }
 
+/* The socket is open as long as the child is; the death is seen all the same. */
+static void
+a_child_holds_the_socket(void **state)
+{
+    static struct attach_bed bed;
+    int ends[2];
+    int status;
+    pid_t pid;
+
+    (void)state;
+    attach_bed_open(&bed);
+    assert_int_equal(pipe(ends), 0);
+    assert_int_equal(fcntl(ends[1], F_SETFD, FD_CLOEXEC), 0);
+    pid = spawn(&bed, test_seed(), CALLS, 0, ends[0]);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    attach_bed_rest(&bed);
+    (void)close(ends[1]); /* and the child ends */
+    (void)close(ends[0]);
+    attach_bed_close(&bed);
+}
+
 int
 main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_of_the_dead_stays),
+        cmocka_unit_test(a_child_holds_the_socket),
     };
 
-    if (argc == 5)
+    if (argc == 6)
         return run_engine(argv + 1);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
