@@ -176,6 +176,7 @@ main(int argc, char **argv)
     good = check_bytes(cuda, quick ? 64 : 512, 2 * MIB) && good;
     good = gpu_speed(cuda, quick ? 64 * MIB : 1024 * MIB, quick ? 3 : 9, cuda->name) && good;
     good = gpu_fragments(cuda, quick ? 3 : 9, quick) && good;
+    good = gpu_overlap(cuda, quick ? 64 * MIB : 1024 * MIB, quick ? 3 : 9, quick) && good;
     kvbm_cuda_close(cuda);
     return good ? 0 : 1;
 }

@@ -43,13 +43,29 @@ struct gpu_run {
 
 void gpu_run_add(struct gpu_run *run, double ours, double anchor);
 
-/** Print the row; without goals when `goal` is 0.  False when something was not measured. */
-bool gpu_run_print(const struct gpu_run *run, const char *name, const char *what,
-                   const char *anchor_name, double goal, double stretch);
+/* What a row says of itself. */
+struct gpu_row {
+    const char *name;
+    const char *what;
+    const char *anchor_name;
+    const char *unit;
+    double goal; /* of the ratio; 0: none */
+    double stretch;
+    bool at_most; /* the goal is a ceiling */
+};
+
+/** Print the row.  False when something was not measured. */
+bool gpu_run_print(const struct gpu_run *run, const struct gpu_row *row);
+
+/** Blocks [first, first + count) over a path through the transfer manager, two tickets at once. */
+bool gpu_move_blocks(struct gpu_pair *pair, enum kvbm_path path, uint32_t first, uint32_t count);
 
 /** Small fragments against the driver's batched call; true, with a word on stderr, where there are
  *  no kernels or no such call. */
 bool gpu_fragments(struct kvbm_cuda *cuda, unsigned runs, bool quick);
+
+/** What blocks that leave the device cost a kernel that computes. */
+bool gpu_overlap(struct kvbm_cuda *cuda, size_t total, unsigned runs, bool quick);
 
 /** Measure and print one JSON object a line; false when something could not be measured. */
 bool gpu_speed(struct kvbm_cuda *cuda, size_t total, unsigned runs, const char *name);

@@ -162,11 +162,13 @@ measure(struct fragments *fragments, unsigned runs)
         gpu_run_add(&out, from, driver(fragments, false));
     }
     (void)snprintf(name, sizeof(name), "gpu-fragments-h2d-%zuKiB", kib);
-    good = gpu_run_print(&in, name, "fragments from pinned memory to the device",
-                         "one cuMemcpyBatchAsync of them", 4, 0);
+    good = gpu_run_print(&in,
+                         &(struct gpu_row){name, "fragments from pinned memory to the device",
+                                           "one cuMemcpyBatchAsync of them", "GB/s", 4, 0, false});
     (void)snprintf(name, sizeof(name), "gpu-fragments-d2h-%zuKiB", kib);
-    return gpu_run_print(&out, name, "fragments from the device to pinned memory",
-                         "one cuMemcpyBatchAsync of them", 4, 0) &&
+    return gpu_run_print(&out, &(struct gpu_row){name, "fragments from the device to pinned memory",
+                                                 "one cuMemcpyBatchAsync of them", "GB/s", 4, 0,
+                                                 false}) &&
            good;
 }
 

@@ -65,9 +65,8 @@ plain(struct speed *speed, bool in)
     return gigabytes_a_second(speed->total, kvt_clock_mono_ns() - start);
 }
 
-/* The same bytes as blocks through the transfer manager, two tickets at once; false on failure. */
-static bool
-move_blocks(struct gpu_pair *pair, enum kvbm_path path, uint32_t first, uint32_t count)
+bool
+gpu_move_blocks(struct gpu_pair *pair, enum kvbm_path path, uint32_t first, uint32_t count)
 {
     struct kvt_copy *copies = calloc(count, sizeof(*copies)); /* tidy-allow: raw-heap, a probe */
     struct kvt_ticket *tickets[2] = {NULL, NULL};
@@ -124,7 +123,7 @@ run_direction(void *arg)
     struct direction *direction = arg;
 
     direction->good =
-        move_blocks(direction->pair, direction->path, direction->first, direction->count);
+        gpu_move_blocks(direction->pair, direction->path, direction->first, direction->count);
     return NULL;
 }
 
@@ -133,7 +132,7 @@ one_way(struct speed *speed, enum kvbm_path path)
 {
     const uint64_t start = kvt_clock_mono_ns();
 
-    if (!move_blocks(&speed->pair, path, 0, speed->pair.blocks))
+    if (!gpu_move_blocks(&speed->pair, path, 0, speed->pair.blocks))
         return 0;
     return gigabytes_a_second(speed->total, kvt_clock_mono_ns() - start);
 }
@@ -166,35 +165,39 @@ gpu_run_add(struct gpu_run *run, double ours, double anchor)
     run->count++;
 }
 
-bool
-gpu_run_print(const struct gpu_run *run, const char *name, const char *what,
-              const char *anchor_name, double goal, double stretch)
+static void
+print_goal(const char *name, double goal, bool at_most)
 {
+    if (goal > 0)
+        (void)printf(",\"%s\":\"%s %.2f\"", name, at_most ? "<=" : ">=", goal);
+    else
+        (void)printf(",\"%s\":null", name);
+}
+
+bool
+gpu_run_print(const struct gpu_run *run, const struct gpu_row *row)
+{
+    const double ratio = median(run->ratio, run->count);
     double low = run->ratio[0];
     double high = run->ratio[0];
     bool measured = true;
+    bool holds;
 
     for (unsigned i = 0; i < run->count; i++) {
         low = run->ratio[i] < low ? run->ratio[i] : low;
         high = run->ratio[i] > high ? run->ratio[i] : high;
         measured = measured && run->ours[i] > 0 && run->anchor[i] > 0;
     }
+    holds = measured && (row->at_most ? ratio <= row->goal : ratio >= row->goal);
     (void)printf("{\"name\":\"%s\",\"what\":\"%s\",\"ours\":%.3f,\"anchor\":%.3f,\"anchor_name\":"
-                 "\"%s\",\"unit\":\"GB/s\",\"ratio\":%.4f,\"runs\":%u,\"ratio_min\":%.4f,"
+                 "\"%s\",\"unit\":\"%s\",\"ratio\":%.4f,\"runs\":%u,\"ratio_min\":%.4f,"
                  "\"ratio_max\":%.4f",
-                 name, what, median(run->ours, run->count), median(run->anchor, run->count),
-                 anchor_name, median(run->ratio, run->count), run->count, low, high);
-    if (goal > 0)
-        (void)printf(",\"goal\":\">= %.2f\"", goal);
-    else
-        (void)printf(",\"goal\":null");
-    if (stretch > 0)
-        (void)printf(",\"stretch\":\">= %.2f\"", stretch);
-    else
-        (void)printf(",\"stretch\":null");
-    (void)printf(",\"holds\":%s}\n", goal <= 0                                ? "null"
-                                     : median(run->ratio, run->count) >= goal ? "true"
-                                                                              : "false");
+                 row->name, row->what, median(run->ours, run->count),
+                 median(run->anchor, run->count), row->anchor_name, row->unit, ratio, run->count,
+                 low, high);
+    print_goal("goal", row->goal, row->at_most);
+    print_goal("stretch", row->stretch, row->at_most);
+    (void)printf(",\"holds\":%s}\n", row->goal <= 0 ? "null" : holds ? "true" : "false");
     (void)fflush(stdout);
     return measured;
 }
@@ -222,17 +225,19 @@ measure(struct speed *speed, unsigned runs, const char *size_name, bool goals)
         gpu_run_add(&both, both_ways(speed), down + up);
     }
     (void)snprintf(name, sizeof(name), "gpu-h2d-%s", size_name);
-    good = gpu_run_print(&in, name, "blocks from pinned memory to the device", "one pinned copy",
-                         goals ? 0.95 : 0, goals ? 0.98 : 0) &&
+    good = gpu_run_print(&in, &(struct gpu_row){name, "blocks from pinned memory to the device",
+                                                "one pinned copy", "GB/s", goals ? 0.95 : 0,
+                                                goals ? 0.98 : 0, false}) &&
            good;
     (void)snprintf(name, sizeof(name), "gpu-d2h-%s", size_name);
-    good = gpu_run_print(&out, name, "blocks from the device to pinned memory", "one pinned copy",
-                         goals ? 0.95 : 0, goals ? 0.98 : 0) &&
+    good = gpu_run_print(&out, &(struct gpu_row){name, "blocks from the device to pinned memory",
+                                                 "one pinned copy", "GB/s", goals ? 0.95 : 0,
+                                                 goals ? 0.98 : 0, false}) &&
            good;
     (void)snprintf(name, sizeof(name), "gpu-both-%s", size_name);
-    return gpu_run_print(&both, name, "blocks both ways at once",
-                         "the two ways one after the other, added", goals ? 0.8 : 0,
-                         goals ? 0.83 : 0) &&
+    return gpu_run_print(&both, &(struct gpu_row){name, "blocks both ways at once",
+                                                  "the two ways one after the other, added", "GB/s",
+                                                  goals ? 0.8 : 0, goals ? 0.83 : 0, false}) &&
            good;
 }
 
