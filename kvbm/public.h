@@ -18,10 +18,12 @@
 #include "kvbm/pool.h"
 #include "kvbm/storage.h"
 #include "kvbm/transfer.h"
+#include "kvbm/volume.h"
 #include "kvtier/kvbm.h"
 #include "kvtier/layout.h"
 #include "kvtier/storage.h"
 #include "kvtier/transfer.h"
+#include "kvtier/volume.h"
 
 struct kvt_pool {
     struct kvbm_pool *pool;
@@ -45,6 +47,10 @@ struct kvt_storage {
 
 struct kvt_transfer {
     struct kvbm_transfer *transfer;
+};
+
+struct kvt_volumes {
+    struct kvbm_volumes *set;
 };
 
 /** What a caller's structure says, whose first member is its size; false when it says more than we

@@ -9,6 +9,7 @@
 #include "kvbm/disk.h"
 #include "kvbm/public.h"
 #include "kvbm/storage_layers.h"
+#include "kvbm/storage_volume.h"
 
 _Static_assert(KVT_STORAGE_ALIGN == KVBM_STORAGE_ALIGN, "one alignment");
 _Static_assert(KVT_STORAGE_BLOCKS_MAX == KVBM_STORAGE_BLOCKS_MAX, "one limit");
@@ -267,6 +268,32 @@ kvt_storage_open_driver(struct kvt_storage **out, const struct kvt_storage_drive
     return KVT_OK;
 }
 
+enum kvt_err
+kvt_storage_open_volume(struct kvt_storage **out, const struct kvt_volume_storage_options *options,
+                        struct kvt_error *err)
+{
+    struct kvt_volume_storage_options known;
+    struct kvbm_storage *storage;
+    enum kvt_err rc;
+
+    *out = NULL;
+    if (!kvbm_public_read(&known, sizeof(known), options))
+        return kvt_error_set(err, KVT_UNSUPPORTED, "storage: options of a newer library");
+    if (known.set == NULL)
+        return kvt_error_set(err, KVT_INVALID, "storage: needs its size and a set of volumes");
+    rc = kvbm_storage_open_volume(&storage,
+                                  &(struct kvbm_storage_volume_options){
+                                      .set = known.set->set,
+                                      .volume = known.volume,
+                                      .block_count = known.block_count,
+                                      .block_size = known.block_size,
+                                      .own = known.own,
+                                      .first = known.first,
+                                  },
+                                  err);
+    return rc == KVT_OK ? wrap(out, storage, err) : rc;
+}
+
 void
 kvt_storage_close(struct kvt_storage *storage)
 {
@@ -307,7 +334,38 @@ kvt_storage_address(struct kvt_storage *storage, uint32_t block)
     return kvbm_storage_address(storage->storage, block);
 }
 
-/* ---- what outlives the process ---- */
+/* ---- names ---- */
+
+static struct kvbm_storage_name
+name_of(const struct kvt_storage_name *name)
+{
+    return (struct kvbm_storage_name){.block = name->block,
+                                      .id = name->id,
+                                      .prefix_hash = name->prefix_hash,
+                                      .tokens_hash = name->tokens_hash};
+}
+
+static bool
+are_there(const struct kvt_storage *storage, const struct kvt_storage_name *names, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (names[i].block >= storage->storage->block_count)
+            return false;
+    return true;
+}
+
+enum kvt_err
+kvt_storage_bind(struct kvt_storage *storage, const struct kvt_storage_name *names, size_t count)
+{
+    if (!are_there(storage, names, count))
+        return KVT_RANGE;
+    for (size_t i = 0; i < count; i++) {
+        const struct kvbm_storage_name name = name_of(&names[i]);
+
+        kvbm_storage_bind(storage->storage, &name, 1);
+    }
+    return KVT_OK;
+}
 
 enum kvt_err
 kvt_storage_commit(struct kvt_storage *storage, struct kvt_storage_name *names, size_t count)
@@ -315,19 +373,15 @@ kvt_storage_commit(struct kvt_storage *storage, struct kvt_storage_name *names, 
     struct kvbm_storage_name ours[KVT_STORAGE_IOS_MAX];
     enum kvt_err result = KVT_OK;
 
-    for (size_t i = 0; i < count; i++)
-        if (names[i].block >= storage->storage->block_count)
-            return KVT_RANGE;
+    if (!are_there(storage, names, count))
+        return KVT_RANGE;
     for (size_t at = 0; at < count;) {
         const size_t left = count - at;
         const size_t step = left < KVT_STORAGE_IOS_MAX ? left : KVT_STORAGE_IOS_MAX;
         enum kvt_err rc;
 
         for (size_t i = 0; i < step; i++)
-            ours[i] = (struct kvbm_storage_name){.block = names[at + i].block,
-                                                 .id = names[at + i].id,
-                                                 .prefix_hash = names[at + i].prefix_hash,
-                                                 .tokens_hash = names[at + i].tokens_hash};
+            ours[i] = name_of(&names[at + i]);
         rc = kvbm_storage_commit(storage->storage, ours, step);
         if (result == KVT_OK)
             result = rc;

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 
 #include "base/alloc.h"
+#include "kvbm/peer.h"
 #include "kvbm/public.h"
 #include "kvbm/volume_kinds.h"
 
@@ -19,11 +20,33 @@ struct kvt_volume {
     struct kvbm_volume *volume;
 };
 
-struct kvt_volumes {
-    struct kvbm_volumes *set;
+struct kvt_peer {
+    struct kvbm_peer *peer;
 };
 
+enum { TIMEOUT_USUAL = 5000 };
+
+static uint64_t
+or_usual(uint64_t timeout_ms)
+{
+    return timeout_ms == 0 ? TIMEOUT_USUAL : timeout_ms;
+}
+
 /* ---- volumes ---- */
+
+static enum kvt_err
+open_peer(struct kvbm_volume **out, const struct kvt_volume_options *options, struct kvt_error *err)
+{
+    return kvbm_volume_open_peer(out,
+                                 &(struct kvbm_volume_peer_options){
+                                     .path = options->path,
+                                     .volume = options->number,
+                                     .block_size = options->block_size,
+                                     .fingerprint = options->fingerprint,
+                                     .timeout_ms = or_usual(options->timeout_ms),
+                                 },
+                                 err);
+}
 
 enum kvt_err
 kvt_volume_open(struct kvt_volume **out, const struct kvt_volume_options *options,
@@ -50,6 +73,7 @@ kvt_volume_open(struct kvt_volume **out, const struct kvt_volume_options *option
     case KVT_VOLUME_RAM: rc = kvbm_volume_open_ram(&volume->volume, &ours, err); break;
     case KVT_VOLUME_FILE: rc = kvbm_volume_open_file(&volume->volume, &ours, err); break;
     case KVT_VOLUME_DIRECTORY: rc = kvbm_volume_open_directory(&volume->volume, &ours, err); break;
+    case KVT_VOLUME_PEER: rc = open_peer(&volume->volume, &known, err); break;
     default:
         rc = kvt_error_set(err, KVT_INVALID, "volume: unknown kind %u", (unsigned)known.kind);
         break;
@@ -294,4 +318,46 @@ kvt_volumes_stats(struct kvt_volumes *set, uint64_t id, struct kvt_volume_stats 
 
     kvbm_public_write(stats, &ours, sizeof(ours));
     return rc;
+}
+
+/* ---- for other processes ---- */
+
+enum kvt_err
+kvt_peer_open(struct kvt_peer **out, const struct kvt_peer_options *options, struct kvt_error *err)
+{
+    struct kvt_peer_options known;
+    struct kvt_peer *peer;
+    enum kvt_err rc;
+
+    *out = NULL;
+    if (!kvbm_public_read(&known, sizeof(known), options))
+        return kvt_error_set(err, KVT_UNSUPPORTED, "peer: options of a newer library");
+    if (known.path == NULL || known.set == NULL)
+        return kvt_error_set(err, KVT_INVALID, "peer: needs its size, a path and a set");
+    peer = kvt_calloc(1, sizeof(*peer));
+    if (peer == NULL)
+        return kvt_error_set(err, KVT_NOMEM, "peer");
+    rc = kvbm_peer_open(&peer->peer,
+                        &(struct kvbm_peer_options){
+                            .path = known.path,
+                            .set = known.set->set,
+                            .fingerprint = known.fingerprint,
+                            .timeout_ms = or_usual(known.timeout_ms),
+                        },
+                        err);
+    if (rc != KVT_OK) {
+        kvt_free(peer);
+        return rc;
+    }
+    *out = peer;
+    return KVT_OK;
+}
+
+void
+kvt_peer_close(struct kvt_peer *peer)
+{
+    if (peer == NULL)
+        return;
+    kvbm_peer_close(peer->peer);
+    kvt_free(peer);
 }

@@ -35,7 +35,7 @@ enum kvt_storage_kind {
     KVT_STORAGE_PINNED, /* host memory a GPU can reach directly */
     KVT_STORAGE_SYSTEM, /* host memory */
     KVT_STORAGE_DISK,   /* a file */
-    KVT_STORAGE_REMOTE, /* somebody else's: functions of the program */
+    KVT_STORAGE_REMOTE, /* somebody else's: a volume, functions of the program */
 };
 
 struct kvt_device;
@@ -150,6 +150,27 @@ KVT_NODISCARD enum kvt_err kvt_storage_open_driver(struct kvt_storage **out,
                                                    void *context, uint32_t block_count,
                                                    uint64_t block_size, struct kvt_error *err);
 
+struct kvt_volumes; /* kvtier/volume.h */
+
+struct kvt_volume_storage_options {
+    size_t size;             /* of this structure */
+    struct kvt_volumes *set; /* borrowed */
+    uint64_t volume;         /* its number there */
+    uint32_t block_count;
+    bool own;            /* names are made of `first` and the number: memory that is elsewhere */
+    uint64_t block_size; /* bytes; the volume's */
+    uint64_t first;      /* own: block n is called first + n */
+};
+
+/** A volume as a tier, of the kind REMOTE: an object store, a folder, another process's memory.
+ *  What a block is called there is said by kvt_storage_bind() before it is written or read, unless
+ *  the names are the tier's own.  Blocks are written whole.  To write what has no
+ *  name is KVT_PRECONDITION; what fails its check is KVT_CORRUPT, and a volume that is away
+ *  KVT_UNAVAILABLE. */
+KVT_NODISCARD enum kvt_err kvt_storage_open_volume(struct kvt_storage **out,
+                                                   const struct kvt_volume_storage_options *options,
+                                                   struct kvt_error *err);
+
 /** NULL is allowed. */
 void kvt_storage_close(struct kvt_storage *storage);
 
@@ -173,9 +194,9 @@ void kvt_storage_info(struct kvt_storage *storage, struct kvt_storage_info *info
  *  of KVT_STORAGE_ALIGN. */
 void *kvt_storage_address(struct kvt_storage *storage, uint32_t block);
 
-/* ---- what outlives the process ---- */
+/* ---- names ---- */
 
-/* What a block of a kept disk is called. */
+/* What a block of a kept disk, or of a volume, is called. */
 struct kvt_storage_name {
     struct kvt_block_id id;
     uint64_t prefix_hash; /* of kvtier/event.h; 0: unknown */
@@ -183,6 +204,11 @@ struct kvt_storage_name {
     uint32_t block;       /* below block_count */
     enum kvt_err status;  /* out, of commit: KVT_OK, KVT_NOTFOUND (not written), KVT_IO ... */
 };
+
+/** Say what blocks of a volume are called; others do not listen.  KVT_OK, or KVT_RANGE (no such
+ *  block), and nothing was done. */
+KVT_NODISCARD enum kvt_err kvt_storage_bind(struct kvt_storage *storage,
+                                            const struct kvt_storage_name *names, size_t count);
 
 /** Make completely written blocks last under their names: after KVT_OK a power cut does not lose
  *  them.  What does not outlive the process answers KVT_OK and does nothing.

@@ -59,15 +59,18 @@ enum kvt_volume_kind {
     KVT_VOLUME_RAM = 1,       /* goes with the process */
     KVT_VOLUME_FILE = 2,      /* fixed slots in one file, and an index beside it (`path`.index) */
     KVT_VOLUME_DIRECTORY = 3, /* a file a block, so that other programs can copy and delete them */
+    KVT_VOLUME_PEER = 4,      /* a volume of another process, which shows it: kvt_peer_open() */
 };
 
 struct kvt_volume_options {
     size_t size; /* of this structure */
     enum kvt_volume_kind kind;
-    const char *path;     /* of the file (its folder exists) or the folder; RAM: NULL */
-    uint32_t blocks;      /* the next put is KVT_FULL */
+    const char *path;     /* of the file (its folder exists), the folder or the peer's socket */
+    uint32_t blocks;      /* the next put is KVT_FULL; not of PEER */
     uint64_t block_size;  /* bytes; a multiple of KVT_STORAGE_ALIGN but for DIRECTORY */
     uint64_t fingerprint; /* of what the blocks mean; what has another one is not found */
+    uint64_t number;      /* PEER: of the volume in the peer's set */
+    uint64_t timeout_ms;  /* PEER: for each step of a message; 0 = 5000 */
 };
 
 /** What is stored in a FILE or DIRECTORY is durable when its put is answered, and found again by
@@ -176,6 +179,29 @@ KVT_NODISCARD enum kvt_err kvt_volumes_run(struct kvt_volumes *set,
 /** KVT_OK, or KVT_NOTFOUND with all zero. */
 KVT_NODISCARD enum kvt_err kvt_volumes_stats(struct kvt_volumes *set, uint64_t id,
                                              struct kvt_volume_stats *stats);
+
+/* ---- for other processes ---- */
+
+struct kvt_peer;
+
+struct kvt_peer_options {
+    size_t size;             /* of this structure */
+    const char *path;        /* of the socket; one that a dead process left is replaced */
+    struct kvt_volumes *set; /* borrowed, until the peer is closed */
+    uint64_t fingerprint;    /* of what the blocks mean; who asks for another one is refused */
+    uint64_t timeout_ms;     /* for a message that has begun; 0 = 5000 */
+};
+
+/** Show a set's volumes to processes of this user on this machine, 16 at most at once.
+ *
+ *  @return KVT_OK; KVT_BUSY (somebody listens there), KVT_INVALID, KVT_RANGE (the path is too
+ *          long), KVT_UNSUPPORTED (members this library does not know), KVT_IO, KVT_NOMEM, with
+ *          *out NULL */
+KVT_NODISCARD enum kvt_err
+kvt_peer_open(struct kvt_peer **out, const struct kvt_peer_options *options, struct kvt_error *err);
+
+/** Hangs up, also in the middle of a message.  NULL is allowed. */
+void kvt_peer_close(struct kvt_peer *peer);
 
 #ifdef __cplusplus
 }

@@ -17,12 +17,12 @@ from kvtier.pool import BlockInfo, Dedup, Order, Pool, PoolUsage, Sequence, Shar
 from kvtier.publisher import Block, Location, Mode, Publisher, PublisherStats, Tier
 from kvtier.storage import Device, Found, Storage, StorageInfo
 from kvtier.transfer import Path, Priority, Ticket, Transfer, TransferError, TransferStats
-from kvtier.volume import Answer, Volume, VolumeDriver, VolumeKind, Volumes, VolumeStats
+from kvtier.volume import Answer, Peer, Volume, VolumeDriver, VolumeKind, Volumes, VolumeStats
 
 __all__ = [
     "Answer", "AttachStats", "Attachment", "Block", "BlockInfo", "Dedup", "Device", "DtypeMismatch", "Error",
     "Found", "Fresh", "HeadOrder", "Held", "Kind", "Layout", "LayoutInfo", "LayoutMismatch", "LibraryError",
-    "Location", "Memory", "Mode", "Order", "Path", "Pool", "PoolUsage", "Priority", "Publisher",
+    "Location", "Memory", "Mode", "Order", "Path", "Peer", "Pool", "PoolUsage", "Priority", "Publisher",
     "PublisherStats", "Sequence", "Shared", "Storage", "StorageInfo", "StorageKind", "StorageMismatch",
     "Tensors", "Ticket", "Tier", "Transfer", "TransferError", "TransferStats", "Unique", "Volume",
     "VolumeDriver", "VolumeKind", "VolumeStats", "Volumes", "Weak", "copy_block",

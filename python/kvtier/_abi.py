@@ -267,6 +267,7 @@ int kvt_memory_reshape(const struct kvt_memory *target, uint32_t target_block,
 /* kvtier/storage.h */
 struct kvt_device;
 struct kvt_storage;
+struct kvt_volumes;
 struct kvt_device_info { size_t size; int ordinal; int driver; bool kernels; char name[128]; };
 struct kvt_memory_options {
     size_t size;
@@ -316,6 +317,20 @@ int kvt_storage_open_engine(struct kvt_storage **out, int kind, const struct kvt
                             struct kvt_device *device, struct kvt_error *err);
 int kvt_storage_open_disk(struct kvt_storage **out, const struct kvt_disk_options *options,
                           struct kvt_error *err);
+struct kvt_volume_storage_options {
+    size_t size;
+    struct kvt_volumes *set;
+    uint64_t volume;
+    uint32_t block_count;
+    bool own;
+    uint64_t block_size;
+    uint64_t first;
+};
+int kvt_storage_open_volume(struct kvt_storage **out,
+                            const struct kvt_volume_storage_options *options,
+                            struct kvt_error *err);
+int kvt_storage_bind(struct kvt_storage *storage, const struct kvt_storage_name *names,
+                     size_t count);
 void kvt_storage_close(struct kvt_storage *storage);
 void kvt_storage_info(struct kvt_storage *storage, struct kvt_storage_info *info);
 int kvt_storage_commit(struct kvt_storage *storage, struct kvt_storage_name *names, size_t count);
@@ -381,7 +396,6 @@ int kvt_path_between(struct kvt_storage *source, struct kvt_storage *target);
 
 /* kvtier/volume.h */
 struct kvt_volume;
-struct kvt_volumes;
 struct kvt_volume_item { struct kvt_block_id id; void *bytes; size_t size; int status; };
 struct kvt_volume_options {
     size_t size;
@@ -390,6 +404,16 @@ struct kvt_volume_options {
     uint32_t blocks;
     uint64_t block_size;
     uint64_t fingerprint;
+    uint64_t number;
+    uint64_t timeout_ms;
+};
+struct kvt_peer;
+struct kvt_peer_options {
+    size_t size;
+    const char *path;
+    struct kvt_volumes *set;
+    uint64_t fingerprint;
+    uint64_t timeout_ms;
 };
 struct kvt_volume_driver {
     size_t size;
@@ -433,6 +457,9 @@ int kvt_volumes_register(struct kvt_volumes *set, uint64_t id, struct kvt_volume
 int kvt_volumes_unregister(struct kvt_volumes *set, uint64_t id, bool cancel);
 int kvt_volumes_start(struct kvt_volumes *set, const struct kvt_volume_request *request,
                       uint64_t wait_ms, struct kvt_ticket **ticket, struct kvt_error *err);
+int kvt_peer_open(struct kvt_peer **out, const struct kvt_peer_options *options,
+                  struct kvt_error *err);
+void kvt_peer_close(struct kvt_peer *peer);
 int kvt_volumes_stats(struct kvt_volumes *set, uint64_t id, struct kvt_volume_stats *stats);
 """)
 
@@ -512,6 +539,7 @@ class Resource:
     def __init__(self, lib: Any, handle: Any, end: Callable[[Any], None]) -> None:
         self._lib, self._handle, self._end = lib, handle, end
         self._count, self._lock = 0, threading.RLock()
+        self._forgotten = False  # garbage, but used by other garbage that has not ended yet
 
     def _hold(self) -> Any:
         with self._lock:
@@ -523,6 +551,9 @@ class Resource:
     def _let_go(self) -> None:
         with self._lock:
             self._count -= 1
+            last = self._forgotten and self._count == 0
+        if last:
+            self.close()
 
     @contextlib.contextmanager
     def _using(self) -> Iterator[Any]:
@@ -550,5 +581,9 @@ class Resource:
         self.close()
 
     def __del__(self) -> None:
-        if getattr(self, "_handle", None) is not None:
+        if getattr(self, "_handle", None) is None:
+            return
+        with self._lock:
+            self._forgotten = self._count > 0
+        if not self._forgotten:
             self.close()

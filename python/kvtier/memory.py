@@ -14,6 +14,7 @@ class StorageKind(enum.Enum):
     PINNED = "pinned"
     DEVICE = "device"
     DISK = "disk"
+    REMOTE = "remote"
 
     @property
     def host(self) -> bool:

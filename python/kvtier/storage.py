@@ -8,9 +8,10 @@ from kvtier._abi import Resource, check, ffi, library, new_error, sized
 from kvtier.layout import Kind, Layout, Tensors
 from kvtier.memory import LayoutMismatch, StorageKind, StorageMismatch
 from kvtier.pool import BlockInfo
+from kvtier.volume import Volumes
 
 ALIGN = 4096
-_KINDS = [StorageKind.DEVICE, StorageKind.PINNED, StorageKind.SYSTEM, StorageKind.DISK]
+_KINDS = [StorageKind.DEVICE, StorageKind.PINNED, StorageKind.SYSTEM, StorageKind.DISK, StorageKind.REMOTE]
 
 
 class StorageInfo(NamedTuple):
@@ -31,6 +32,15 @@ class Found(NamedTuple):
     info: BlockInfo
 
 
+def _table(names: "Iterable[tuple[int, BlockInfo]]") -> "tuple[Any, int]":
+    rows = list(names)
+    table = ffi.new("struct kvt_storage_name[]", max(len(rows), 1))
+    for row, (block, info) in zip(table, rows):
+        row.block, row.prefix_hash, row.tokens_hash = block, info.prefix_hash, info.tokens_hash
+        row.id.hash, row.id.parent, row.id.position = info.hash, info.parent, info.position
+    return table, len(rows)
+
+
 class Device(Resource):
     """A GPU, by NVIDIA's driver; :class:`kvtier.Error` UNSUPPORTED where there is none."""
 
@@ -44,7 +54,7 @@ class Device(Resource):
 
 
 class Storage(Resource):
-    """Made by :meth:`memory`, :meth:`tensors`, :meth:`disk` or :meth:`on_device`.
+    """Made by :meth:`memory`, :meth:`tensors`, :meth:`disk`, :meth:`volume` or :meth:`on_device`.
 
     ``layout`` says what lies where in its blocks; without one they are moved as they are.  What moves its
     blocks keeps it open: :meth:`close` meanwhile is a :class:`ValueError`.
@@ -53,12 +63,12 @@ class Storage(Resource):
     _what = "storage"
 
     def __init__(self, lib: Any, storage: Any, layout: Optional[Layout], keeps: Any = None,
-                 device: Optional[Device] = None) -> None:
-        """Not by programs."""
+                 below: Optional[Resource] = None) -> None:
+        """Not by programs.  ``below`` is held, and let go of at the end."""
         def end(handle: Any) -> None:
             lib.kvt_storage_close(handle)
-            if device is not None:
-                device._let_go()
+            if below is not None:
+                below._let_go()
         super().__init__(lib, storage, end)
         info = self._info()
         self.layout, self._keeps = layout, keeps
@@ -98,7 +108,7 @@ class Storage(Resource):
         except BaseException:
             device._let_go()
             raise
-        return cls(lib, out[0], layout, device=device)
+        return cls(lib, out[0], layout, below=device)
 
     @classmethod
     def device_tensors(cls, device: Device, layout: Layout, blocks: int, addresses: Sequence[int],
@@ -113,7 +123,7 @@ class Storage(Resource):
         except BaseException:
             device._let_go()
             raise
-        return cls(lib, out[0], layout, keeps=keeps, device=device)
+        return cls(lib, out[0], layout, keeps=keeps, below=device)
 
     @classmethod
     def disk(cls, path: "Union[str, os.PathLike[str]]", blocks: int, block_size: int, *, part_size: int = 0,
@@ -126,6 +136,22 @@ class Storage(Resource):
                         buffered=buffered, keep=keep, trust_index=trust_index, fingerprint=fingerprint, depth=depth)
         check(lib, lib.kvt_storage_open_disk(out, options, err), err)
         return cls(lib, out[0], layout)
+
+    @classmethod
+    def volume(cls, volumes: Volumes, number: int, blocks: int, *, own_names_from: Optional[int] = None,
+               layout: Optional[Layout] = None) -> "Storage":
+        """A volume as a tier: a folder, another process's memory, a program's own.  :meth:`bind` says what a block
+        is called there before it is moved; with ``own_names_from`` block n is called that + n."""
+        lib, out, err = library("kvbm"), ffi.new("struct kvt_storage **"), new_error()
+        size = volumes._block_size(number)
+        options = sized("kvt_volume_storage_options", set=volumes._hold(), volume=number, block_count=blocks,
+                        own=own_names_from is not None, block_size=size, first=own_names_from or 0)
+        try:
+            check(lib, lib.kvt_storage_open_volume(out, options, err), err)
+        except BaseException:
+            volumes._let_go()
+            raise
+        return cls(lib, out[0], layout, below=volumes)
 
     def _info(self) -> Any:
         info = sized("kvt_storage_info")
@@ -146,15 +172,17 @@ class Storage(Resource):
             raise IndexError(f"block {number} of {self.blocks}")
         return self._keeps.view(number)[0]
 
+    def bind(self, names: "Iterable[tuple[int, BlockInfo]]") -> None:
+        """Say what blocks of a volume are called."""
+        table, count = _table(names)
+        with self._using() as storage:
+            check(self._lib, self._lib.kvt_storage_bind(storage, table, count), what="bind")
+
     def commit(self, names: "Iterable[tuple[int, BlockInfo]]") -> None:
         """Make written blocks last under their names; :class:`kvtier.Error` when one could not."""
-        rows = list(names)
-        table = ffi.new("struct kvt_storage_name[]", max(len(rows), 1))
-        for row, (block, info) in zip(table, rows):
-            row.block, row.prefix_hash, row.tokens_hash = block, info.prefix_hash, info.tokens_hash
-            row.id.hash, row.id.parent, row.id.position = info.hash, info.parent, info.position
+        table, count = _table(names)
         with self._using() as storage:
-            check(self._lib, self._lib.kvt_storage_commit(storage, table, len(rows)), what="commit")
+            check(self._lib, self._lib.kvt_storage_commit(storage, table, count), what="commit")
 
     def forget(self, blocks: Iterable[int]) -> None:
         """Durably forget blocks."""

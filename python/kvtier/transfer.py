@@ -181,9 +181,9 @@ class Transfer(Resource):
         out = ffi.new("struct kvt_ticket **")
         held: List[Resource] = []
         try:
-            for one in (self, source, target):
-                one._hold()
-                held.append(one)
+            for used in (self, source, target):
+                used._hold()
+                held.append(used)
             request = sized("kvt_copy_request", source=source._handle, target=target._handle, copies=copies,
                             count=len(rows), priority=int(priority), event_fd=event_fd)
             if source.layout is not None and target.layout is not None:

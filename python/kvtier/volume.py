@@ -16,6 +16,7 @@ class VolumeKind(enum.IntEnum):
     RAM = 1  #: goes with the process
     FILE = 2  #: slots in one file
     DIRECTORY = 3  #: a file a block
+    PEER = 4  #: a volume that another process shows (:class:`Peer`)
 
 
 class Answer(NamedTuple):
@@ -58,19 +59,22 @@ class VolumeDriver:
 
 
 class Volume(Resource):
-    """One place; :meth:`Volumes.register` takes it."""
+    """One place; :meth:`Volumes.register` takes it.  ``path``: of the file, the folder, or a peer's socket, whose
+    volume has ``number``; ``timeout`` in seconds."""
 
     _what = "volume"
 
     def __init__(self, kind: VolumeKind, blocks: int, block_size: int, *,
-                 path: "Union[None, str, os.PathLike[str]]" = None, fingerprint: int = 0) -> None:
+                 path: "Union[None, str, os.PathLike[str]]" = None, fingerprint: int = 0, number: int = 0,
+                 timeout: float = 0) -> None:
         lib, out, err = library("kvbm"), ffi.new("struct kvt_volume **"), new_error()
         name = ffi.NULL if path is None else ffi.new("char[]", os.fsencode(path))
         options = sized("kvt_volume_options", kind=int(kind), path=name, blocks=blocks, block_size=block_size,
-                        fingerprint=fingerprint)
+                        fingerprint=fingerprint, number=number, timeout_ms=int(timeout * 1000))
         check(lib, lib.kvt_volume_open(out, options, err), err)
         super().__init__(lib, out[0], lib.kvt_volume_close)
-        self.block_size, self._keeps = block_size, None
+        self.block_size = block_size
+        self._keeps: List[Any] = []
 
     @classmethod
     def of(cls, driver: VolumeDriver, block_size: int) -> "Volume":
@@ -182,3 +186,26 @@ class Volumes(Resource):
         with self._using() as volumes:
             check(self._lib, self._lib.kvt_volumes_stats(volumes, number, row), what=f"volume {number}")
         return VolumeStats(*[int(getattr(row, name)) for name in VolumeStats._fields])
+
+
+class Peer(Resource):
+    """Shows the volumes of a set to other processes of this user; ``timeout`` in seconds."""
+
+    _what = "peer"
+
+    def __init__(self, path: "Union[str, os.PathLike[str]]", volumes: Volumes, *, fingerprint: int = 0,
+                 timeout: float = 0) -> None:
+        lib, out, err = library("kvbm"), ffi.new("struct kvt_peer **"), new_error()
+        name = ffi.new("char[]", os.fsencode(path))
+        options = sized("kvt_peer_options", path=name, set=volumes._hold(), fingerprint=fingerprint,
+                        timeout_ms=int(timeout * 1000))
+        try:
+            check(lib, lib.kvt_peer_open(out, options, err), err)
+        except BaseException:
+            volumes._let_go()
+            raise
+
+        def end(peer: Any) -> None:
+            lib.kvt_peer_close(peer)
+            volumes._let_go()
+        super().__init__(lib, out[0], end)

@@ -13,7 +13,7 @@ STRUCTS = ["kvt_error", "kvt_location", "kvt_publisher_options", "kvt_publisher_
            "kvt_device_info", "kvt_memory_options", "kvt_disk_options", "kvt_storage_info", "kvt_storage_name",
            "kvt_transfer_options", "kvt_copy", "kvt_copy_request", "kvt_transfer_stats", "kvt_relay",
            "kvt_pipeline_request", "kvt_volume_item", "kvt_volume_options", "kvt_volume_driver",
-           "kvt_volume_request", "kvt_volume_stats"]
+           "kvt_volume_request", "kvt_volume_stats", "kvt_volume_storage_options", "kvt_peer_options"]
 
 
 def test_sizes_and_offsets(tmp_path):

@@ -374,6 +374,98 @@ volumes(enum kvt_volume_kind kind, const char *path)
     kvt_volumes_free(set);
 }
 
+/* ---- in another set, as another process's would be ---- */
+
+/* Blocks of this end's memory through a peer into a volume of its own, and back; under names, and
+ * as memory that is elsewhere. */
+static void
+copy_elsewhere(struct kvt_volumes *ours, struct kvt_volumes *theirs, bool own)
+{
+    const struct kvt_memory_options host = {.size = sizeof(host),
+                                            .kind = KVT_STORAGE_SYSTEM,
+                                            .block_count = BLOCKS,
+                                            .block_size = BLOCK_SIZE};
+    const struct kvt_volume_storage_options tier = {.size = sizeof(tier),
+                                                    .set = ours,
+                                                    .volume = 4,
+                                                    .block_count = BLOCKS,
+                                                    .own = own,
+                                                    .block_size = BLOCK_SIZE,
+                                                    .first = 200};
+    const struct kvt_transfer_options plain = {.size = sizeof(plain)};
+    const uint32_t content = 1 + below(200);
+    struct kvt_storage_name name = {.id = {.hash = 7, .parent = 6, .position = 1}, .block = 2};
+    struct kvt_copy copy = {0, 2, KVT_OK};
+    uint8_t bytes[BLOCK_SIZE];
+    struct kvt_volume_item item = {.id = name.id, .bytes = bytes, .size = BLOCK_SIZE};
+    const struct kvt_volume_request request = {
+        .size = sizeof(request), .volume = 9, .items = &item, .count = 1};
+    struct kvt_storage *memory;
+    struct kvt_storage *remote;
+    struct kvt_transfer *transfer;
+    uint8_t *block;
+
+    CHECK(kvt_storage_open_memory(&memory, &host, NULL) == KVT_OK);
+    CHECK(kvt_storage_open_volume(&remote, &tier, NULL) == KVT_OK);
+    CHECK(kvt_transfer_new(&transfer, &plain, NULL) == KVT_OK);
+    block = kvt_storage_address(memory, 0);
+    memset(block, (int)content, BLOCK_SIZE);
+    if (!own) {
+        CHECK(kvt_copy_blocks(transfer, memory, remote, &copy, 1, NULL) == KVT_PRECONDITION);
+        name.block = BLOCKS;
+        CHECK(kvt_storage_bind(remote, &name, 1) == KVT_RANGE);
+        name.block = 2;
+        CHECK(kvt_storage_bind(remote, &name, 1) == KVT_OK);
+    }
+    CHECK(kvt_path_between(memory, remote) == KVT_PATH_REMOTE);
+    CHECK(kvt_copy_blocks(transfer, memory, remote, &copy, 1, NULL) == KVT_OK);
+    if (own) { /* it is written again at will */
+        memset(block, (int)content + 1, BLOCK_SIZE);
+        CHECK(kvt_copy_blocks(transfer, memory, remote, &copy, 1, NULL) == KVT_OK);
+    } else {
+        CHECK(kvt_volumes_run(theirs, &request, NULL) == KVT_OK);
+        CHECK(memcmp(bytes, block, BLOCK_SIZE) == 0);
+    }
+    copy = (struct kvt_copy){2, 1, KVT_OK};
+    CHECK(kvt_copy_blocks(transfer, remote, memory, &copy, 1, NULL) == KVT_OK);
+    CHECK(memcmp(kvt_storage_address(memory, 1), block, BLOCK_SIZE) == 0);
+    kvt_transfer_free(transfer);
+    kvt_storage_close(remote);
+    kvt_storage_close(memory);
+}
+
+static void
+elsewhere(const char *path)
+{
+    struct kvt_volume_options options = {.size = sizeof(options),
+                                         .kind = KVT_VOLUME_RAM,
+                                         .blocks = ROOM,
+                                         .block_size = BLOCK_SIZE,
+                                         .fingerprint = 5,
+                                         .path = path,
+                                         .number = 9};
+    struct kvt_peer_options show = {.size = sizeof(show), .path = path, .fingerprint = 5};
+    struct kvt_volumes *theirs;
+    struct kvt_volumes *ours;
+    struct kvt_volume *volume;
+    struct kvt_peer *peer;
+
+    CHECK(kvt_volumes_new(&theirs, NULL) == KVT_OK && kvt_volumes_new(&ours, NULL) == KVT_OK);
+    CHECK(kvt_volume_open(&volume, &options, NULL) == KVT_OK);
+    CHECK(kvt_volumes_register(theirs, 9, volume, 4, NULL) == KVT_OK);
+    CHECK(kvt_peer_open(&peer, &show, NULL) == KVT_INVALID && peer == NULL);
+    show.set = theirs;
+    CHECK(kvt_peer_open(&peer, &show, NULL) == KVT_OK);
+    options.kind = KVT_VOLUME_PEER;
+    CHECK(kvt_volume_open(&volume, &options, NULL) == KVT_OK);
+    CHECK(kvt_volumes_register(ours, 4, volume, 4, NULL) == KVT_OK);
+    copy_elsewhere(ours, theirs, false);
+    copy_elsewhere(ours, theirs, true);
+    kvt_peer_close(peer);
+    kvt_volumes_free(ours);
+    kvt_volumes_free(theirs);
+}
+
 /* ---- what is wrong ---- */
 
 /* The size of a later header, and a member that it has. */
@@ -465,6 +557,7 @@ main(void)
         CHECK((unlink(index) == 0) == table.there[i]);
     }
     CHECK(rmdir(path) == 0);
+    elsewhere(path);
     refusals();
     return 0;
 }
