@@ -614,13 +614,16 @@ const struct cli_command cli_commands[] = {
     {.path = "policy simulate",
      .arguments = "[FILE]",
      .argument_max = 1,
-     .summary = "What orderings and sizes of a hot tier make of a workload",
+     .summary = "What a policy, or sizes of a hot tier, make of a workload",
      .details =
          "FILE is a recording of events record, or a trace as workload generate writes it, which "
          "may come as - from standard input; no policy: policy plan and policy test are for those. "
          "Without FILE a trace is generated. Every ordering is run at every size, beside the best "
          "there could be (Belady) and with what moves, requests and storage cost; at the end it "
-         "says which ordering and size it would pick, and why. Nothing is asked of any daemon.",
+         "says which ordering and size it would pick, and why. With --policy it is that file's "
+         "tiers, "
+         "rules and quotas instead: what each tier serves, what moves between which two, and what "
+         "that costs. Nothing is asked of any daemon.",
      .example = "policy simulate --requests 2000 --orderings rhi,lru --sizes 2%,10%",
      .words = "FILE",
      OPTIONS(simulate_options),

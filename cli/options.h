@@ -281,6 +281,10 @@
 #define CLI_OPTIONS_SIMULATE(X)                                                                    \
     X(CLI_SIMULATE_ORDERINGS, "orderings", STRING, "all", "", "", "",                              \
       "Orderings side by side, as rhi,lru; all is every one there is.")                            \
+    X(CLI_SIMULATE_POLICY, "policy", PATH, "", "", "", "",                                         \
+      "Simulate this policy with all its tiers, instead of orderings and sizes of one.")           \
+    X(CLI_SIMULATE_CAPACITY, "capacity", STRING, "", "", "", "",                                   \
+      "Of the policy's tiers, in place of what it says: ssd=200GiB,near=2TiB; 0B is endless.")     \
     X(CLI_SIMULATE_PLUGIN, "plugin", PATH, "", "", "", "",                                         \
       "One more ordering, out of this shared object (kvtier/ordering.h).")                         \
     X(CLI_SIMULATE_SIZES, "sizes", STRING, "1%,2%,5%,10%,20%,30%,50%", "", "", "",                 \

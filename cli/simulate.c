@@ -11,6 +11,7 @@
 #include "cli/generator.h"
 #include "cli/options.h"
 #include "cli/recorded.h"
+#include "cli/simulate_policy.h"
 #include "cli/simulate_print.h"
 #include "cli/study.h"
 #include "cli/workload.h"
@@ -35,9 +36,14 @@ struct job {
 static enum kvt_err
 take(struct job *job, const struct wire_trace_request *request, struct kvt_error *err)
 {
-    const enum kvt_err rc = policy_workload_add(job->workload, request->timestamp_ms,
-                                                request->hash_ids, request->hash_count);
+    uint32_t tenant = 0;
+    enum kvt_err rc = KVT_OK;
 
+    if (request->namespace_ != NULL && request->namespace_[0] != '\0')
+        rc = policy_workload_name(job->workload, request->namespace_, &tenant);
+    if (rc == KVT_OK)
+        rc = policy_workload_add_of(job->workload, tenant, request->timestamp_ms, request->hash_ids,
+                                    request->hash_count);
     return rc == KVT_OK ? rc : kvt_error_set(err, rc, "workload: %s", kvt_err_text(rc));
 }
 
@@ -322,11 +328,34 @@ answer(const struct cli_context *context, struct job *job, struct kvt_error *err
     return rc;
 }
 
+/* One ordering may be named; else it is the policy's. */
+static enum cli_exit
+answer_policy(const struct cli_context *context, const struct job *job)
+{
+    const bool named = strcmp(kvt_config_string(context->options, CLI_SIMULATE_ORDERINGS), "all") ||
+                       job->plugin != NULL;
+    const struct cli_simulate_policy asked = {
+        .workload = job->workload,
+        .ordering = named ? job->options.orderings[job->options.ordering_count - 1] : NULL,
+        .ordering_options = job->options.ordering_options,
+        .block_bytes = job->options.block_bytes,
+        .path = kvt_config_string(context->options, CLI_SIMULATE_POLICY),
+        .capacity = kvt_config_string(context->options, CLI_SIMULATE_CAPACITY)};
+
+    if (strcmp(kvt_config_string(context->options, CLI_SIMULATE_ORDERINGS), "all") != 0 &&
+        job->options.ordering_count > 1)
+        return cli_context_usage(context, "--orderings: one, with a policy");
+    if (kvt_config_string(context->options, CLI_SIMULATE_REPORT)[0] != '\0')
+        return cli_context_usage(context, "--report: not with a policy");
+    return cli_simulate_policy(context, &asked);
+}
+
 enum cli_exit
 cli_policy_simulate(const struct cli_context *context)
 {
     struct job job = {.workload = NULL};
     struct kvt_error err = {0};
+    enum cli_exit exit = CLI_EXIT_DONE;
     bool usage = false;
     enum kvt_err rc;
 
@@ -342,7 +371,9 @@ cli_policy_simulate(const struct cli_context *context)
         rc = read_options(context, &job, &err);
         usage = rc == KVT_INVALID;
     }
-    if (rc == KVT_OK)
+    if (rc == KVT_OK && kvt_config_string(context->options, CLI_SIMULATE_POLICY)[0] != '\0')
+        exit = answer_policy(context, &job);
+    else if (rc == KVT_OK)
         rc = answer(context, &job, &err);
     policy_plugin_close(job.plugin);
     policy_workload_free(job.workload);
@@ -350,8 +381,8 @@ cli_policy_simulate(const struct cli_context *context)
         return cli_context_usage(context, "%s", err.text);
     if (rc != KVT_OK)
         return cli_context_fail(context, &err);
-    if (job.bad_lines == 0 && job.bad_messages == 0)
-        return CLI_EXIT_DONE;
+    if (exit != CLI_EXIT_DONE || (job.bad_lines == 0 && job.bad_messages == 0))
+        return exit;
     if (job.bad_messages > 0)
         (void)fprintf(context->err, "kvtier: %" PRIu64 " messages could not be read\n",
                       job.bad_messages);

@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/buffer.h"
+#include "kvtier/block.h"
 
 #define SEED UINT64_C(1337)
 
@@ -26,6 +27,7 @@ struct wire_trace {
     struct json_tokener *tokener;
     uint64_t *hash_ids;
     uint32_t hash_capacity;
+    char namespace_[KVT_NAMESPACE_MAX];
     uint8_t *chunk;
     size_t chunk_size;
     size_t chunk_at;
@@ -215,6 +217,24 @@ read_hashes(struct wire_trace *trace, const struct json_object *object,
 }
 
 static enum kvt_err
+read_namespace(struct wire_trace *trace, const struct json_object *object,
+               struct wire_trace_request *request, struct kvt_error *err)
+{
+    struct json_object *value;
+
+    trace->namespace_[0] = '\0';
+    request->namespace_ = trace->namespace_;
+    if (!json_object_object_get_ex(object, "namespace", &value))
+        return KVT_OK;
+    if (!json_object_is_type(value, json_type_string) ||
+        json_object_get_string_len(value) >= KVT_NAMESPACE_MAX)
+        return refuse(trace, err, "\"namespace\" must be a text below 128 bytes");
+    (void)snprintf(trace->namespace_, sizeof(trace->namespace_), "%s",
+                   json_object_get_string(value));
+    return KVT_OK;
+}
+
+static enum kvt_err
 read_request(struct wire_trace *trace, const struct json_object *object,
              struct wire_trace_request *request, struct kvt_error *err)
 {
@@ -226,6 +246,8 @@ read_request(struct wire_trace *trace, const struct json_object *object,
         return refuse(trace, err, "\"input_length\" must be a whole number from 0 on");
     if (!read_field(object, "output_length", &request->output_length))
         return refuse(trace, err, "\"output_length\" must be a whole number from 0 on");
+    if (read_namespace(trace, object, request, err) != KVT_OK)
+        return KVT_INVALID;
     return read_hashes(trace, object, request, err);
 }
 

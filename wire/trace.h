@@ -26,6 +26,7 @@ struct wire_trace_request {
     const uint64_t
         *hash_ids; /* the prompt's block ids, root first; ids are not yet sequence hashes */
     uint32_t hash_count;
+    const char *namespace_; /* whose blocks; "": nothing is said.  Lives as hash_ids */
 };
 
 struct wire_trace;

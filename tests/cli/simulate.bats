@@ -77,6 +77,70 @@ PY
   status_is 2
 }
 
+# Tenants acme and zeta, and three tiers.
+write_policy() {
+  cat >policy.yaml <<'YAML'
+version: 1
+tiers:
+  ssd: {level: G3, capacity: 5MiB, prices: {gib_month: 80000, latency: 1ms}}
+  near: {level: G4, capacity: 8MiB, prices: {gib_month: 20000, put_1k: 5, get_1k: 4, latency: 40ms}}
+  far: {level: G4, prices: {gib_month: 4000, put_1k: 20, get_1k: 10, egress_gib: 30, latency: 120ms}}
+defaults: {order_by: lru}
+rules:
+  - {id: up, from: near, to: ssd, on: second_cold_hit}
+  - {id: back, from: far, to: ssd, on: second_cold_hit, promote_by: price}
+  - {id: down, from: ssd, to: near, trigger: {start: 80%, stop: 60%}}
+  - {id: on-down, from: near, to: far, trigger: {start: 75%, stop: 50%}}
+  - {id: pack, in: near, do: compact, on: fragmentation}
+quotas:
+  - {tenant: zeta, tier: ssd, hard: 1MiB}
+modes: {mode: enforce}
+YAML
+  sed 's/"hash_ids"/"namespace": "acme\/llama", "hash_ids"/' trace >tenants
+  echo '{"timestamp": 5000, "input_length": 2, "output_length": 1, "namespace": "zeta/llama", "hash_ids": [1, 10]}' >>tenants
+}
+
+@test "a policy over its tiers, as a table and as JSON" {
+  write_policy
+  run "$KVTIER" policy simulate tenants --policy policy.yaml --block-size 1MiB
+  status_is 0
+  golden policy-simulate-tiers
+  "$KVTIER" policy simulate tenants --policy policy.yaml --block-size 1MiB -o json >answer
+  python3 - <<'PY'
+import json
+answer = json.load(open("answer"))
+assert answer["requests"] == 6 and answer["reads"] == 20 and answer["blocks"] == 11, answer
+tiers = {tier["name"]: tier for tier in answer["tiers"]}
+assert sum(tier["reads"] for tier in tiers.values()) == answer["known_reads"] == 9
+assert tiers["near"]["puts"] >= 11 and tiers["ssd"]["most_blocks"] <= 4 and tiers["near"]["blocks"] < 6
+for edge in answer["edges"]:
+    assert edge["bytes"] == edge["copied"] << 20
+flow = {(edge["from"], edge["to"]): edge["blocks"] for edge in answer["edges"]}
+came = 11 - sum(flow.get(("ssd", to), 0) for to in tiers) + sum(flow.get((tier, "ssd"), 0) for tier in tiers)
+assert tiers["ssd"]["blocks"] == came
+assert answer["quotas"] == [{"tenant": "zeta", "tier": "ssd", "soft": 0, "hard": 1 << 20, "used": 1 << 20}]
+assert answer["left_out"] == ["pack"] and answer["ordering"] == "lru"
+PY
+}
+
+@test "tiers of a policy may have other sizes" {
+  write_policy
+  "$KVTIER" policy simulate tenants --policy policy.yaml --block-size 1MiB --orderings rhi \
+    --capacity ssd=100MiB,near=0B -o json >answer
+  [ "$(python3 -c 'import json; a = json.load(open("answer")); print(a["ordering"], *[t["reads"] for t in a["tiers"]], a["tiers"][0]["capacity_bytes"] >> 20)')" = \
+    "rhi 9 0 0 100" ]
+  for flags in "--capacity nvme=1GiB" "--capacity ssd" "--capacity ssd=much" "--orderings rhi,lru" "--report a.html"; do
+    # shellcheck disable=SC2086 # flag and value
+    run "$KVTIER" policy simulate tenants --policy policy.yaml $flags
+    status_is 2
+  done
+  run "$KVTIER" policy simulate tenants --policy nowhere.yaml
+  status_is 3
+  echo "version: 2" >wrong.yaml
+  run "$KVTIER" policy simulate tenants --policy wrong.yaml
+  status_is 1
+}
+
 @test "what cannot be meant is refused" {
   for flags in "--sizes 0" "--sizes 5x" "--orderings nope" "--price-put -1" "--move-cost a" "--promotion soon"; do
     # shellcheck disable=SC2086 # flag and value

@@ -57,7 +57,8 @@ good_lines_are_read(void **state)
         "\n"
         "  {\"output_length\":1,\"hash_ids\":[],\"later\":{\"a\":[1]},\"input_length\":2,"
         "\"timestamp\":27.75} \n"
-        "{\"timestamp\": 30, \"input_length\": 1, \"output_length\": 1, \"hash_ids\": [3]}";
+        "{\"timestamp\": 30, \"input_length\": 1, \"output_length\": 1, "
+        "\"namespace\": \"acme/llama\", \"hash_ids\": [3]}";
     struct wire_trace_request request;
     struct wire_trace *trace = open_text(*state, text, sizeof(text) - 1);
 
@@ -67,11 +68,13 @@ good_lines_are_read(void **state)
     assert_int_equal(request.output_length, 7);
     assert_int_equal(request.hash_count, 2);
     assert_int_equal(request.hash_ids[1], UINT64_MAX);
+    assert_string_equal(request.namespace_, "");
     assert_int_equal(wire_trace_next(trace, &request, NULL), KVT_OK);
     assert_int_equal(request.timestamp_ms, 27);
     assert_int_equal(request.hash_count, 0);
     assert_int_equal(wire_trace_next(trace, &request, NULL), KVT_OK); /* no newline at the end */
     assert_int_equal(request.hash_ids[0], 3);
+    assert_string_equal(request.namespace_, "acme/llama");
     assert_int_equal(wire_trace_next(trace, &request, NULL), KVT_NOTFOUND);
     assert_int_equal(wire_trace_next(trace, &request, NULL), KVT_NOTFOUND);
     wire_trace_close(trace);
@@ -100,6 +103,8 @@ bad_lines_name_file_and_line_and_are_passed_over(void **state)
          "whole numbers"},
         {"{\"timestamp\": 1, \"input_length\": 1, \"output_length\": 1, \"hash_ids\": [null]}",
          "whole numbers"},
+        {"{\"timestamp\": 1, \"input_length\": 1, \"output_length\": 1, \"namespace\": 7}",
+         "\"namespace\""},
         {"{\"timestamp\": 1, \"a\": [[[[[[1]]]]]]}", "column"},
         {"\xff\xfe", "column"},
     };
