@@ -47,6 +47,9 @@
     X(unhealthy, GAUGE, "gateways_unhealthy", "Gateways whose bucket does not answer.")            \
     X(stuck, GAUGE, "tiers_stuck", "Tiers to be drained of which nothing may be taken.")           \
     X(draining, GAUGE, "tiers_draining", "Tiers that are being drained.")                          \
+    X(reranking, GAUGE, "tiers_reranking", "Tiers that are to get another order.")                 \
+    X(to_rank, GAUGE, "reranking_blocks", "Blocks to be read for the order that is made.")         \
+    X(ranked, GAUGE, "reranking_blocks_done", "Of them, those that were read.")                    \
     X(pins, GAUGE, "pins", "Blocks that gateways say are pinned.")                                 \
     X(quotas_soft, GAUGE, "quotas_above_soft", "Quotas above their soft size, not their hard.")    \
     X(quotas_hard, GAUGE, "quotas_above_hard", "Quotas above their hard size.")                    \

@@ -100,14 +100,11 @@ open_rulebook(struct advisor_daemon *daemon, const struct advisor_settings *sett
     return advisor_rulebook_open(&daemon->rulebook, &options, err);
 }
 
-/* The ordering is that of the policy that is in force now: another one takes a start. */
 static enum kvt_err
 open_planner(struct advisor_daemon *daemon, const struct advisor_settings *settings)
 {
-    const struct advisor_rules *rules = advisor_rulebook_take(daemon->rulebook);
-    const char *order_by = rules->policy->defaults.order_by.text;
-    struct advisor_planner_options planner = {
-        .ordering = policy_ordering_find(order_by[0] == '\0' ? POLICY_ORDERING_DEFAULT : order_by),
+    const struct advisor_planner_options planner = {
+        .ordering = policy_ordering_find(POLICY_ORDERING_DEFAULT),
         .ordering_options = {.prices = {.hot_read = 1, .cold_read = 10, .move = 1},
                              .idle_ticks = settings->idle_after_ms / ADVISOR_TICK_MS},
         .counters = &daemon->counters,
@@ -125,9 +122,6 @@ open_planner(struct advisor_daemon *daemon, const struct advisor_settings *setti
         .bytes_max = settings->index_max / 8,
     };
 
-    advisor_rulebook_give(daemon->rulebook, rules);
-    if (planner.ordering == NULL) /* of a plugin, which only simulations load */
-        planner.ordering = policy_ordering_find(settings->ordering);
     return advisor_planner_new(&daemon->planner, &planner);
 }
 

@@ -165,10 +165,25 @@ bool advisor_http_loaded(const struct advisor_http *http, struct kvt_http_respon
 bool advisor_http_enter(struct advisor_http *http, struct kvt_http_response *response);
 void advisor_http_leave(struct advisor_http *http);
 
-/** The ordering that the policy asks for where the planner, which keeps the one it started with,
- *  has another; "" where it has that one. */
-const char *advisor_http_next_ordering(const struct advisor_http *http,
-                                       const struct policy *policy);
+/* Which ordering decides, of a tier that is to get another one if there is any. */
+struct advisor_http_ordering {
+    const char *now;
+    const char *next; /* "": none is to get another */
+    uint32_t waiting; /* tiers that are to */
+    bool reranking;   /* that one's order is being made: */
+    uint64_t ranked;  /* rows of the store that were read for it */
+    uint64_t to_rank; /* that there are */
+};
+
+void advisor_http_find_ordering(const struct advisor_http *http, const struct advisor_rules *rules,
+                                struct advisor_http_ordering *ordering);
+/** What a policy asks for of a tier that has the orders `now`; false, and none: these. */
+bool advisor_http_next_orders(const struct advisor_http *http, const struct advisor_rules *rules,
+                              const char *holder, const struct advisor_orders *now,
+                              struct advisor_orders *next);
+/** Members of a tier's object, each followed by a comma. */
+void advisor_http_tier_order(const struct advisor_http *http, const struct advisor_rules *rules,
+                             const struct advisor_tier_view *tier, struct kvt_buffer *out);
 
 /** Query argument `name` as a number from 0 to `max`; false (and answered 400) when it is none. */
 bool advisor_http_number(const struct kvt_http_request *request, struct kvt_http_response *response,

@@ -9,6 +9,7 @@
 #include "advisor/planner_choose.h"
 #include "advisor/planner_look.h"
 #include "advisor/planner_quotas.h"
+#include "advisor/planner_ranking.h"
 #include "base/alloc.h"
 #include "base/clock.h"
 
@@ -229,25 +230,59 @@ unsigned_zero(double value)
     return value == 0 ? 0 : value;
 }
 
+/* The ordering by which the rule that has the block takes it, of some. */
+static uint32_t
+order_of(const struct question *question, const struct advisor_orders *orders)
+{
+    const int32_t rule = question->decision->rule;
+
+    return rule < 0
+               ? 0
+               : advisor_planner_order_of(question->http->planner, orders,
+                                          policy_rule_at(question->rules->policy, (size_t)rule));
+}
+
+/* Which decides, and which is to. */
+static void
+add_orderings(struct kvt_buffer *out, const struct question *question,
+              const struct advisor_look_place *place)
+{
+    struct advisor_orders next = {.count = 0};
+    const char *by = "";
+    const char *to_be = "";
+
+    if (place->orders.count > 0) {
+        by = place->orders.list[order_of(question, &place->orders)]->name;
+        (void)advisor_http_next_orders(question->http, question->rules, place->holder,
+                                       &place->orders, &next);
+    }
+    if (next.count > 0)
+        to_be = next.list[order_of(question, &next)]->name;
+    advisor_http_text(out, "by", by);
+    kvt_buffer_puts(out, ",");
+    advisor_http_text(out, "next", strcmp(by, to_be) == 0 ? "" : to_be);
+    if (place->reranking)
+        kvt_buffer_printf(out, ",\"ranked\":%" PRIu64 ",\"to_rank\":%" PRIu64, place->ranked,
+                          place->to_rank);
+}
+
 static void
 add_order(struct kvt_buffer *out, const struct question *question,
           const struct advisor_look_place *place)
 {
-    const struct policy_standing *standing = &place->standing;
+    const struct advisor_look_order *order = &place->by[order_of(question, &place->orders)];
+    const struct policy_standing *standing = &order->standing;
 
     kvt_buffer_puts(out, ",\"order\":{");
-    advisor_http_text(out, "by", advisor_planner_settings(question->http->planner)->ordering->name);
-    kvt_buffer_puts(out, ",");
-    advisor_http_text(out, "next",
-                      advisor_http_next_ordering(question->http, question->rules->policy));
-    kvt_buffer_printf(out, ",\"known\":%s", place->known ? "true" : "false");
-    if (place->known)
+    add_orderings(out, question, place);
+    kvt_buffer_printf(out, ",\"known\":%s", order->known ? "true" : "false");
+    if (order->known)
         kvt_buffer_printf(out,
                           ",\"value\":%.9g,\"uses\":%u,\"last_use_ms\":%" PRIu64
                           ",\"leaving\":%s,\"blocks\":%u,\"before\":%u",
-                          unsigned_zero(standing->value), standing->uses, place->last_use_ms,
-                          standing->taken ? "true" : "false", place->counts.in_tier, place->before);
-    if (place->known && standing->chance >= 0)
+                          unsigned_zero(standing->value), standing->uses, order->last_use_ms,
+                          standing->taken ? "true" : "false", order->counts.in_tier, order->before);
+    if (order->known && standing->chance >= 0)
         kvt_buffer_printf(out, ",\"chance_1h\":%.6f", unsigned_zero(standing->chance));
     kvt_buffer_puts(out, "}");
 }
@@ -356,7 +391,8 @@ add_sum(struct kvt_buffer *out, const struct question *question,
     else if (stopped(question, place)[0] != '\0')
         (void)snprintf(text + used, sizeof(text) - used, ", but not now: %s",
                        stopped(question, place));
-    else if (place->known && place->standing.taken)
+    else if (place->by[order_of(question, &place->orders)].known &&
+             place->by[order_of(question, &place->orders)].standing.taken)
         (void)snprintf(text + used, sizeof(text) - used, "; it is chosen, or was refused lately");
     else if (rule->trigger.head.place.line != 0)
         (void)snprintf(text + used, sizeof(text) - used,

@@ -200,6 +200,17 @@ add_mode(const struct advisor_http *http, struct kvt_buffer *out)
     advisor_rulebook_give(http->rulebook, rules);
 }
 
+static void
+add_version(const struct advisor_http *http, struct kvt_buffer *out)
+{
+    const struct advisor_rules *rules = advisor_rulebook_take(http->rulebook);
+    struct advisor_http_ordering ordering;
+
+    advisor_http_find_ordering(http, rules, &ordering);
+    kvt_buffer_printf(out, "\"version\":\"%s\",\"ordering\":\"%s\",", KVT_VERSION, ordering.now);
+    advisor_rulebook_give(http->rulebook, rules);
+}
+
 void
 advisor_http_render_overview(void *arg, struct kvt_buffer *out)
 {
@@ -214,8 +225,7 @@ advisor_http_render_overview(void *arg, struct kvt_buffer *out)
     kvt_buffer_printf(out,
                       "{\"schema_version\":1,\"time_ms\":%" PRIu64 ",\"uptime_ms\":%" PRIu64 ",\n",
                       now_ms, kvt_clock_mono_ms() - http->started_ms);
-    kvt_buffer_printf(out, "\"version\":\"%s\",\"ordering\":\"%s\",", KVT_VERSION,
-                      advisor_planner_settings(http->planner)->ordering->name);
+    add_version(http, out);
     add_mode(http, out);
     advisor_http_add_troubles(http, out);
     kvt_buffer_printf(out, ",");

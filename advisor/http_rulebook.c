@@ -7,8 +7,6 @@
 #include "base/json.h"
 #include "base/parse.h"
 
-#include "policy/ordering.h"
-
 /* The policy in force over HTTP: seen, put, rolled back. */
 
 /* ---- seen ---- */
@@ -88,15 +86,19 @@ add_rules(const struct advisor_http *http, struct kvt_buffer *out, const struct 
     kvt_free(views);
 }
 
-const char *
-advisor_http_next_ordering(const struct advisor_http *http, const struct policy *policy)
+static void
+add_ordering(const struct advisor_http *http, struct kvt_buffer *out,
+             const struct advisor_rules *rules)
 {
-    const char *now = advisor_planner_settings(http->planner)->ordering->name;
-    const char *next = policy->defaults.order_by.text;
+    struct advisor_http_ordering ordering;
 
-    next = next[0] == '\0' ? POLICY_ORDERING_DEFAULT : next;
-    /* One of a plugin is never taken up. */
-    return policy_ordering_find(next) == NULL || strcmp(now, next) == 0 ? "" : next;
+    advisor_http_find_ordering(http, rules, &ordering);
+    advisor_http_text(out, "ordering", ordering.now);
+    kvt_buffer_puts(out, ",");
+    advisor_http_text(out, "next_ordering", ordering.next);
+    kvt_buffer_printf(out,
+                      ",\"reranking_tiers\":%u,\"ranked\":%" PRIu64 ",\"to_rank\":%" PRIu64 ",",
+                      ordering.waiting, ordering.ranked, ordering.to_rank);
 }
 
 void
@@ -115,10 +117,7 @@ advisor_http_policy(void *arg, const struct kvt_http_request *request,
         advisor_mode_name(settings->mode),
         advisor_mode_name((enum advisor_mode)rules->policy->modes.mode),
         advisor_mode_name(advisor_rules_mode(rules, mode)));
-    advisor_http_text(out, "ordering", settings->ordering->name);
-    kvt_buffer_puts(out, ",");
-    advisor_http_text(out, "next_ordering", advisor_http_next_ordering(http, rules->policy));
-    kvt_buffer_puts(out, ",");
+    add_ordering(http, out, rules);
     add_watermarks(out, "hot", rules->policy, POLICY_G3);
     add_watermarks(out, "cold", rules->policy, POLICY_G4);
     kvt_buffer_printf(

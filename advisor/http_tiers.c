@@ -33,6 +33,7 @@ advisor_http_add_tiers(const struct advisor_http *http, bool timed, struct kvt_b
     struct advisor_tier_view *tiers = kvt_calloc(ADVISOR_TIERS_MAX, sizeof(*tiers));
     const size_t count =
         tiers == NULL ? 0 : advisor_planner_tiers(http->planner, tiers, ADVISOR_TIERS_MAX);
+    const struct advisor_rules *rules = advisor_rulebook_take(http->rulebook);
 
     kvt_buffer_printf(out, "\"tiers\":[");
     for (size_t i = 0; i < count; i++) {
@@ -51,9 +52,12 @@ advisor_http_add_tiers(const struct advisor_http *http, bool timed, struct kvt_b
                           view->stuck ? "true" : "false", view->draining ? "true" : "false");
         if (timed)
             kvt_buffer_printf(out, "\"last_report_ms\":%" PRIu64 ",", view->last_report_ms);
+        if (timed)
+            advisor_http_tier_order(http, rules, view, out);
         advisor_http_text(out, "gateway", view->gateway);
         kvt_buffer_printf(out, "}");
     }
     kvt_buffer_printf(out, "]");
+    advisor_rulebook_give(http->rulebook, rules);
     kvt_free(tiers);
 }

@@ -65,8 +65,9 @@ advisor_planner_free(struct advisor_planner *planner)
 {
     if (planner == NULL)
         return;
+    advisor_planner_free_reranking(planner);
     for (uint32_t i = 0; i < planner->tier_count; i++)
-        policy_roster_free(planner->tiers[i].roster);
+        advisor_ranking_release(&planner->tiers[i].ranking);
     for (uint32_t i = 0; i < planner->gateway_count; i++)
         kvt_free(planner->gateways[i].candidates);
     advisor_planner_free_orders(planner);
@@ -82,14 +83,19 @@ advisor_planner_free(struct advisor_planner *planner)
 
 /* ---- tiers and gateways ---- */
 
+struct policy_roster_options
+advisor_planner_roster_options(const struct advisor_planner *planner)
+{
+    return (struct policy_roster_options){.ordering_options = planner->options.ordering_options,
+                                          .bytes_max = planner->options.bytes_max,
+                                          .request_ticks = ADVISOR_REQUEST_TICKS};
+}
+
 uint32_t
 advisor_planner_tier(struct advisor_planner *planner, const char *name)
 {
-    const struct policy_roster_options roster = {.ordering = planner->options.ordering,
-                                                 .ordering_options =
-                                                     planner->options.ordering_options,
-                                                 .bytes_max = planner->options.bytes_max,
-                                                 .request_ticks = ADVISOR_REQUEST_TICKS};
+    const struct policy_roster_options roster = advisor_planner_roster_options(planner);
+    struct advisor_orders orders;
     struct index_holder key = {.tier = KVT_TIER_G4};
     struct advisor_tier *tier;
 
@@ -111,8 +117,10 @@ advisor_planner_tier(struct advisor_planner *planner, const char *name)
         .gateway = ADVISOR_NONE,
         .place = planner->rules == NULL ? -1 : advisor_rules_tier(planner->rules, name)};
     memcpy(tier->name, key.name, sizeof(tier->name));
-    if (policy_roster_new(&tier->roster, &roster) != KVT_OK)
+    advisor_planner_wanted(planner, planner->rules, tier->place, &orders);
+    if (advisor_ranking_init(&tier->ranking, &orders, &roster) != KVT_OK)
         return ADVISOR_NONE;
+    tier->roster = tier->ranking.rosters[0];
     return planner->tier_count++;
 }
 
@@ -343,19 +351,15 @@ advisor_planner_saved(struct advisor_planner *planner)
     advisor_planner_saved_paused(planner);
     advisor_pins_saved(planner->pins);
     planner->epoch_dirty = false;
-    planner->learned_dirty = false;
+    advisor_planner_saved_learned(planner);
     (void)pthread_mutex_lock(&planner->shared.lock);
     if (planner->shared.mode == planner->written_mode) /* else it changed again meanwhile */
         planner->shared.mode_dirty = false;
     (void)pthread_mutex_unlock(&planner->shared.lock);
     for (uint32_t i = 0; i < planner->gateway_count; i++)
         planner->gateways[i].dirty = false;
-    for (uint32_t i = 0; i < planner->tier_count; i++) {
-        struct policy_roster_counts counts;
-
-        policy_roster_counts(planner->tiers[i].roster, &counts);
-        bytes += counts.bytes;
-    }
+    for (uint32_t i = 0; i < planner->tier_count; i++)
+        bytes += advisor_ranking_bytes(&planner->tiers[i].ranking);
     kvt_metric_set(planner->counters.policy_bytes, (int64_t)bytes);
 }
 
@@ -444,6 +448,8 @@ advisor_planner_show(struct advisor_planner *planner)
         view->stuck = tier->stuck;
         view->draining = advisor_rule_set_any(&tier->draining);
         view->rung = rung_of(planner, i);
+        view->orders = tier->ranking.orders;
+        advisor_planner_show_reranking(planner, i, view);
         memcpy(view->gateway, planner->gateways[tier->gateway].row.name, sizeof(view->gateway));
         view->last_report_ms = tier->report_ms;
         refused += (int64_t)view->refused_blocks;
@@ -472,6 +478,7 @@ advisor_planner_show(struct advisor_planner *planner)
     kvt_metric_set(counters->stuck, stuck);
     kvt_metric_set(counters->refusals, refused);
     kvt_metric_set(counters->pins, (int64_t)advisor_pins_count(planner->pins));
+    advisor_planner_count_reranking(planner);
 }
 
 size_t

@@ -23,6 +23,7 @@
 #include "advisor/counters.h"
 #include "advisor/group.h"
 #include "advisor/names.h"
+#include "advisor/ranking.h"
 #include "advisor/store.h"
 #include "advisor/tally.h"
 #include "kvtier/order.h"
@@ -41,7 +42,7 @@ struct advisor_planner;
 struct advisor_rulebook;
 
 struct advisor_planner_options {
-    const struct kvt_ordering *ordering;
+    const struct kvt_ordering *ordering; /* where a policy names none, or none known here */
     struct kvt_ordering_options ordering_options; /* in ticks of ADVISOR_TICK_MS */
     const struct advisor_counters *counters;
     struct advisor_rulebook *rulebook; /* whose policy is followed; NULL: none */
@@ -130,8 +131,12 @@ struct advisor_tier_view {
     bool stuck;              /* it has to be drained, and they are all that is left */
     bool draining;
     enum advisor_rung rung;
-    char gateway[KVT_NAME_MAX]; /* who reported it last */
-    uint64_t last_report_ms;    /* by our clock */
+    struct advisor_orders orders; /* by which its blocks leave now, its own first */
+    bool reranking;               /* it gets others: */
+    uint64_t ranked;              /* rows of the store that were read for them */
+    uint64_t to_rank;             /* that there are */
+    char gateway[KVT_NAME_MAX];   /* who reported it last */
+    uint64_t last_report_ms;      /* by our clock */
 };
 
 /* Of a rule of the policy in force, since the program started. */

@@ -22,8 +22,8 @@ size_of(uint64_t size)
     return size < UINT32_MAX ? (uint32_t)size : UINT32_MAX;
 }
 
-static void
-say_truncated(struct advisor_tier *tier)
+void
+advisor_planner_say_truncated(struct advisor_tier *tier)
 {
     if (tier->truncated)
         return;
@@ -61,8 +61,8 @@ static void
 use_in(struct advisor_planner *planner, uint32_t tier, const struct policy_block *block,
        uint64_t time_ms)
 {
-    if (policy_roster_use(planner->tiers[tier].roster, block, tick_of(time_ms)) != KVT_OK)
-        say_truncated(&planner->tiers[tier]);
+    if (advisor_ranking_use(&planner->tiers[tier].ranking, block, tick_of(time_ms)) != KVT_OK)
+        advisor_planner_say_truncated(&planner->tiers[tier]);
 }
 
 /* Read by a gateway: a use for the tier that served it and for all others of the gateway.  What is
@@ -131,20 +131,13 @@ hear(struct advisor_planner *planner, uint32_t tier, const struct policy_block *
                                                          .moved = is_moved(planner, tier, block)});
 }
 
-/* A gateway knows a part of a parent's hash only, and the orderings want chains: the index may have
- * heard of them from workers. */
 static uint64_t
 parent_of(const struct advisor_planner *planner, uint32_t ns, uint64_t hash, uint32_t position,
           uint64_t parent)
 {
-    struct index_view view;
-
-    if (parent != 0 || position == 0 || planner->options.index == NULL ||
-        index_get(planner->options.index, advisor_names_index_namespace(planner->names, ns), hash,
-                  &view) != KVT_OK ||
-        view.block.id.position != position)
-        return parent;
-    return view.block.id.parent;
+    return advisor_ranking_parent(
+        planner->options.index, advisor_names_index_namespace(planner->names, ns),
+        &(struct kvt_block_id){.hash = hash, .parent = parent, .position = position});
 }
 
 static void
@@ -169,10 +162,10 @@ follow(struct advisor_planner *planner, const struct advisor_effect *effect)
     if (effect->op.kind == ADVISOR_OP_ACCESS)
         use(planner, effect, &block);
     else if (effect->ranks == 0)
-        policy_roster_leave(planner->tiers[tier].roster, block.ns, block.hash);
-    else if (policy_roster_store(planner->tiers[tier].roster, &block,
-                                 tick_of(effect->op.time_ms)) != KVT_OK)
-        say_truncated(&planner->tiers[tier]);
+        advisor_ranking_leave(&planner->tiers[tier].ranking, block.ns, block.hash);
+    else if (advisor_ranking_store(&planner->tiers[tier].ranking, &block,
+                                   tick_of(effect->op.time_ms)) != KVT_OK)
+        advisor_planner_say_truncated(&planner->tiers[tier]);
     if (effect->op.kind == ADVISOR_OP_ACCESS && (effect->op.cold || effect->op.warm) &&
         options->promote_after > 0 &&
         (planner->by_price || effect->cold_recent >= options->promote_after))
@@ -215,7 +208,7 @@ advisor_planner_apply(struct advisor_planner *planner, const struct advisor_effe
     for (size_t i = 0; i < count; i++)
         follow(planner, sorted != NULL ? sorted[i] : &effects[i]);
     for (uint32_t i = 0; i < planner->tier_count; i++)
-        policy_roster_settle(planner->tiers[i].roster);
+        advisor_ranking_settle(&planner->tiers[i].ranking);
     kvt_free(sorted);
 }
 
@@ -235,26 +228,19 @@ static enum kvt_err
 load_block(void *arg, const struct advisor_store_block *row)
 {
     struct advisor_planner *planner = arg;
+    const uint64_t parent = parent_of(planner, row->ns, row->hash, row->position, row->parent);
 
     for (uint32_t i = 0; i < row->place_count; i++) {
         const uint32_t tier = advisor_planner_tier_of(planner, row->places[i].holder);
-        const struct policy_block block = {
-            .hash = row->hash,
-            .parent = parent_of(planner, row->ns, row->hash, row->position, row->parent),
-            .ns = row->ns,
-            .position = row->position,
-            .ranks = row->places[i].ranks,
-            .size = size_of(row->size)};
+        const uint32_t ranks = row->places[i].ranks;
 
-        if (tier != ADVISOR_NONE)
-            advisor_planner_count_bytes(
-                planner, row->ns, tier,
-                (int64_t)(row->size * (uint64_t)__builtin_popcount(block.ranks)));
-        if (tier != ADVISOR_NONE && block.ranks != 0 &&
-            policy_roster_restore(planner->tiers[tier].roster, &block,
-                                  row->hits < UINT32_MAX ? row->hits + 1 : UINT32_MAX,
-                                  tick_of(row->touched_ms)) != KVT_OK)
-            say_truncated(&planner->tiers[tier]);
+        if (tier == ADVISOR_NONE)
+            continue;
+        advisor_planner_count_bytes(planner, row->ns, tier,
+                                    (int64_t)(row->size * (uint64_t)__builtin_popcount(ranks)));
+        if (ranks != 0 &&
+            advisor_ranking_restore(&planner->tiers[tier].ranking, row, parent, ranks) != KVT_OK)
+            advisor_planner_say_truncated(&planner->tiers[tier]);
     }
     return KVT_OK;
 }
@@ -272,6 +258,6 @@ advisor_planner_load_blocks(struct advisor_planner *planner, const struct adviso
                  : advisor_store_blocks(txn, next, LOAD_PAGE, &next, load_block, planner);
     while (rc == KVT_OK && next != 0);
     for (uint32_t i = 0; i < planner->tier_count && rc == KVT_OK; i++)
-        policy_roster_settle(planner->tiers[i].roster);
+        advisor_ranking_settle(&planner->tiers[i].ranking);
     return rc;
 }

@@ -64,17 +64,26 @@ wants(const struct advisor_chooser *chooser, int32_t rule)
     return advisor_rule_set_has(&chooser->acting, rule) && chooser->used > mark_of(chooser, rule);
 }
 
+/* The order that is asked for the next block: rules of different ones take turns.  False: none
+ * wants any, or nothing is left for those that do. */
 static bool
-has_enough(const struct advisor_chooser *chooser)
+next_order(const struct advisor_chooser *chooser, uint32_t *order, bool *enough)
 {
-    const size_t count = chooser->asker->rules->policy->rules.count;
+    const uint32_t count = (uint32_t)chooser->asker->rules->policy->rules.count;
 
-    if (chooser->waiting >= ADVISOR_WAITING_MAX)
-        return true;
-    for (size_t i = 0; i < count; i++)
-        if (wants(chooser, (int32_t)i))
-            return false;
-    return true;
+    *enough = true;
+    *order = 0;
+    for (uint32_t n = 0; n < count && chooser->waiting < ADVISOR_WAITING_MAX; n++) {
+        const uint32_t rule = (chooser->turn + n) % count;
+
+        if (!wants(chooser, (int32_t)rule))
+            continue;
+        *enough = false;
+        *order = chooser->orders[rule];
+        if (!chooser->spent[*order])
+            return true;
+    }
+    return false;
 }
 
 uint64_t
@@ -111,6 +120,9 @@ advisor_chooser_begin(struct advisor_chooser *chooser)
     const struct advisor_rules *rules = chooser->asker->rules;
 
     for (int32_t i = 0; i < (int32_t)rules->policy->rules.count; i++) {
+        chooser->orders[i] = (uint8_t)advisor_planner_order_of(
+            chooser->asker->planner, &chooser->asker->planner->tiers[chooser->tier].ranking.orders,
+            policy_rule_at(rules->policy, (size_t)i));
         if (!advisor_rule_set_has(&chooser->set, i) ||
             advisor_edge_of(chooser->asker->planner, rules,
                             policy_rule_at(rules->policy, (size_t)i), chooser->tier, ADVISOR_NONE,
@@ -155,19 +167,25 @@ enum advisor_choice
 advisor_chooser_next(struct advisor_chooser *chooser, struct policy_block *block, int32_t *rule)
 {
     const struct policy *policy = chooser->asker->rules->policy;
-    struct policy_roster *roster = chooser->asker->planner->tiers[chooser->tier].roster;
+    struct advisor_ranking *ranking = &chooser->asker->planner->tiers[chooser->tier].ranking;
     int32_t pinned_by;
+    uint32_t order;
+    bool enough;
 
     *rule = -1;
-    if (has_enough(chooser))
-        return ADVISOR_ENOUGH;
-    if (!policy_roster_victim(roster, chooser->tick, block))
-        return ADVISOR_LAST;
+    if (!next_order(chooser, &order, &enough))
+        return enough ? ADVISOR_ENOUGH : ADVISOR_LAST;
+    if (!advisor_ranking_victim(ranking, order, chooser->tick, block)) {
+        chooser->spent[order] = true;
+        return next_order(chooser, &order, &enough) ? ADVISOR_PASSED : ADVISOR_LAST;
+    }
     *rule = rule_of(chooser, block, &pinned_by);
-    if (!advisor_rule_set_has(&chooser->set, *rule) ||
+    if (!advisor_rule_set_has(&chooser->set, *rule) || chooser->orders[*rule] != order ||
         !(chooser->everybody || advisor_planner_in_canary(policy, block->hash))) {
-        policy_roster_pass(roster, block->ns, block->hash);
+        advisor_ranking_pass(ranking, order, block->ns, block->hash);
         return ADVISOR_PASSED;
     }
+    advisor_ranking_keep(ranking, order, block);
+    chooser->turn = (uint32_t)*rule + 1;
     return wants(chooser, *rule) ? go(chooser, block, *rule, pinned_by) : ADVISOR_HELD;
 }

@@ -14,6 +14,7 @@
 
 #include "advisor/planner_edge.h"
 #include "advisor/planner_rules.h"
+#include "advisor/ranking.h"
 
 struct advisor_chooser {
     struct advisor_asker *asker;
@@ -28,8 +29,12 @@ struct advisor_chooser {
     bool staging;   /* not to leave: copies are made of those that have none below */
     const uint64_t *planned; /* bytes of each tier of the planner, with what was chosen for it */
     struct advisor_edge edges[ADVISOR_RULES_MAX]; /* of rules in `set`: advisor_chooser_begin() */
-    struct advisor_rule_set full; /* whose tier below has no room for a block of theirs */
-    uint32_t waiting;             /* such blocks */
+    uint8_t orders[ADVISOR_RULES_MAX]; /* of the tier's, by which each rule takes its blocks; the
+                                          same */
+    uint32_t turn;                     /* the rule that is asked first what it wants */
+    bool spent[ADVISOR_RANKINGS_MAX];  /* orders of which nothing is left */
+    struct advisor_rule_set full;      /* whose tier below has no room for a block of theirs */
+    uint32_t waiting;                  /* such blocks */
 };
 
 enum advisor_choice {

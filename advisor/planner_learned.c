@@ -12,13 +12,17 @@ static enum kvt_err
 load_one(void *arg, const char *tier, const char *ordering, const void *bytes, size_t size)
 {
     struct advisor_planner *planner = arg;
-    uint32_t number;
+    const uint32_t number = advisor_planner_tier(planner, tier);
+    struct advisor_ranking *ranking;
+    uint32_t at;
 
-    if (strcmp(ordering, planner->options.ordering->name) != 0)
+    if (number == ADVISOR_NONE)
+        return KVT_OK;
+    ranking = &planner->tiers[number].ranking;
+    at = advisor_orders_find(&ranking->orders, ordering);
+    if (at == ranking->orders.count)
         return KVT_OK; /* of another one, which may be chosen again */
-    number = advisor_planner_tier(planner, tier);
-    if (number != ADVISOR_NONE &&
-        policy_roster_load(planner->tiers[number].roster, bytes, size) != KVT_OK)
+    if (policy_roster_load(ranking->rosters[at], bytes, size) != KVT_OK)
         kvt_log_warn("advisor.planner", "learned",
                      "what %s learned of %s cannot be read: it begins anew", ordering, tier);
     return KVT_OK;
@@ -31,10 +35,10 @@ advisor_planner_load_learned(struct advisor_planner *planner, const struct advis
 }
 
 static enum kvt_err
-save_one(const struct advisor_planner *planner, const struct advisor_txn *txn,
-         const struct advisor_tier *tier)
+save_one(const struct advisor_txn *txn, const struct advisor_tier *tier, uint32_t at)
 {
-    const size_t size = policy_roster_save(tier->roster, NULL, 0);
+    const struct policy_roster *roster = tier->ranking.rosters[at];
+    const size_t size = policy_roster_save(roster, NULL, 0);
     void *bytes = size == 0 ? NULL : kvt_calloc(1, size);
     enum kvt_err rc;
 
@@ -42,8 +46,9 @@ save_one(const struct advisor_planner *planner, const struct advisor_txn *txn,
         return KVT_OK;
     if (bytes == NULL)
         return KVT_NOMEM;
-    (void)policy_roster_save(tier->roster, bytes, size);
-    rc = advisor_store_put_learned(txn, tier->name, planner->options.ordering->name, bytes, size);
+    (void)policy_roster_save(roster, bytes, size);
+    rc = advisor_store_put_learned(txn, tier->name, tier->ranking.orders.list[at]->name, bytes,
+                                   size);
     kvt_free(bytes);
     return rc;
 }
@@ -51,17 +56,44 @@ save_one(const struct advisor_planner *planner, const struct advisor_txn *txn,
 enum kvt_err
 advisor_planner_save_learned(const struct advisor_planner *planner, const struct advisor_txn *txn)
 {
+    const struct advisor_parting *parting = planner->reranking.parting;
     enum kvt_err rc = KVT_OK;
 
     for (uint32_t i = 0; i < planner->tier_count && planner->learned_dirty && rc == KVT_OK; i++)
-        rc = save_one(planner, txn, &planner->tiers[i]);
+        for (uint32_t k = 0; k < planner->tiers[i].ranking.orders.count && rc == KVT_OK; k++)
+            rc = save_one(txn, &planner->tiers[i], k);
+    for (; parting != NULL && rc == KVT_OK; parting = parting->next)
+        rc = advisor_store_put_learned(txn, parting->tier, parting->ordering->name, parting->bytes,
+                                       parting->size);
     return rc;
+}
+
+void
+advisor_planner_saved_learned(struct advisor_planner *planner)
+{
+    planner->learned_dirty = false;
+    while (planner->reranking.parting != NULL) {
+        struct advisor_parting *next = planner->reranking.parting->next;
+
+        kvt_free(planner->reranking.parting);
+        planner->reranking.parting = next;
+    }
+}
+
+static bool
+any_learns(const struct advisor_planner *planner)
+{
+    for (uint32_t i = 0; i < planner->tier_count; i++)
+        for (uint32_t k = 0; k < planner->tiers[i].ranking.orders.count; k++)
+            if (planner->tiers[i].ranking.orders.list[k]->save != NULL)
+                return true;
+    return false;
 }
 
 void
 advisor_planner_age_learned(struct advisor_planner *planner, uint64_t now_ms)
 {
-    if (planner->options.ordering->save == NULL)
+    if (!any_learns(planner))
         return;
     if (planner->learned_ms == 0)
         planner->learned_ms = now_ms;

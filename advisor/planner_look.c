@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "advisor/planner_private.h"
+#include "advisor/rerank.h"
 
 static const struct advisor_tier *
 find_tier(const struct advisor_planner *planner, const char *name)
@@ -11,6 +12,31 @@ find_tier(const struct advisor_planner *planner, const char *name)
         if (strcmp(planner->tiers[i].name, name) == 0)
             return &planner->tiers[i];
     return NULL;
+}
+
+static void
+look_at_order(struct policy_roster *roster, uint64_t now_ms, const struct advisor_store_block *row,
+              struct advisor_look_order *order)
+{
+    order->known = policy_roster_standing(roster, row->ns, row->hash, now_ms / ADVISOR_TICK_MS,
+                                          ADVISOR_LOOK_WINDOW_MS / ADVISOR_TICK_MS,
+                                          &order->standing) == KVT_OK;
+    order->last_use_ms = order->standing.tick * ADVISOR_TICK_MS;
+    policy_roster_counts(roster, &order->counts);
+    if (order->known && order->standing.in_tier && !order->standing.taken)
+        order->before =
+            policy_roster_before(roster, order->standing.value, now_ms / ADVISOR_TICK_MS);
+}
+
+static void
+look_at_reranking(const struct advisor_planner *planner, const struct advisor_tier *tier,
+                  struct advisor_look_place *place)
+{
+    const struct advisor_reranking *reranking = &planner->reranking;
+
+    place->reranking = reranking->hears && &planner->tiers[reranking->tier] == tier;
+    if (place->reranking)
+        advisor_rerank_progress(reranking->rerank, &place->ranked, &place->to_rank);
 }
 
 static void
@@ -34,14 +60,10 @@ look_at_place(const struct advisor_planner *planner, const struct index_holder *
             !advisor_edge_exists(planner, planner->rules, rule, (uint32_t)(tier - planner->tiers)))
             advisor_rule_set_put(&place->no_edge, (int32_t)i, true);
     }
-    place->known = policy_roster_standing(
-                       tier->roster, row->ns, row->hash, now_ms / ADVISOR_TICK_MS,
-                       ADVISOR_LOOK_WINDOW_MS / ADVISOR_TICK_MS, &place->standing) == KVT_OK;
-    place->last_use_ms = place->standing.tick * ADVISOR_TICK_MS;
-    policy_roster_counts(tier->roster, &place->counts);
-    if (place->known && place->standing.in_tier && !place->standing.taken)
-        place->before =
-            policy_roster_before(tier->roster, place->standing.value, now_ms / ADVISOR_TICK_MS);
+    place->orders = tier->ranking.orders;
+    for (uint32_t i = 0; i < place->orders.count; i++)
+        look_at_order(tier->ranking.rosters[i], now_ms, row, &place->by[i]);
+    look_at_reranking(planner, tier, place);
     place->has_quota = advisor_planner_quota_of(planner, row->ns, (uint32_t)(tier - planner->tiers),
                                                 &place->quota);
 }

@@ -20,6 +20,15 @@
 #define ADVISOR_LOOK_PLACES_MAX 16
 #define ADVISOR_LOOK_WINDOW_MS  UINT64_C(3600000) /* that a chance of a use is asked for */
 
+/* How the block stands by an ordering. */
+struct advisor_look_order {
+    bool known; /* to it; else what follows means nothing */
+    struct policy_standing standing;
+    uint64_t last_use_ms;
+    struct policy_roster_counts counts;
+    uint32_t before; /* about so many blocks leave before it */
+};
+
 struct advisor_look_place {
     char holder[KVT_NAME_MAX];
     uint32_t ranks;
@@ -27,11 +36,11 @@ struct advisor_look_place {
     uint64_t capacity_bytes; /* as its gateway reports; 0: no cap, or no report */
     bool draining;
     struct advisor_rule_set no_edge; /* rules that would move it, and no gateway has both ends */
-    bool known;                      /* to the tier's ordering; else what follows means nothing */
-    struct policy_standing standing;
-    uint64_t last_use_ms;
-    struct policy_roster_counts counts;
-    uint32_t before; /* about so many blocks leave before it */
+    struct advisor_orders orders;    /* of the tier: none, where it is not known */
+    struct advisor_look_order by[ADVISOR_RANKINGS_MAX]; /* in each of them */
+    bool reranking;                                     /* others are made */
+    uint64_t ranked;                                    /* as in advisor_tier_view */
+    uint64_t to_rank;
     bool has_quota;
     struct advisor_quota_view quota; /* of its tenant */
 };

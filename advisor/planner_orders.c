@@ -185,14 +185,14 @@ advisor_planner_end_pauses(struct advisor_planner *planner, uint64_t now_ms)
     struct advisor_refused block;
 
     while (advisor_refusals_next(planner->refusals, &block, now_ms))
-        policy_roster_give_back(planner->tiers[block.tier].roster, block.ns, block.hash);
+        advisor_ranking_give_back(&planner->tiers[block.tier].ranking, block.ns, block.hash);
     for (uint32_t i = 0; i < planner->tier_count; i++) {
         struct advisor_tier *tier = &planner->tiers[i];
 
         if (tier->return_ms == 0 || now_ms < tier->return_ms)
             continue;
         tier->return_ms = 0;
-        policy_roster_give_back_all(tier->roster);
+        advisor_ranking_give_back_all(&tier->ranking);
     }
 }
 
@@ -238,13 +238,13 @@ release(struct advisor_planner *planner, const struct advisor_order *order, uint
     for (uint32_t i = order->row.items; i-- > 0;) {
         const struct advisor_refused block = {
             .hash = order->items[i].block.hash, .ns = order->ns, .tier = order->from};
-        struct policy_roster *roster = planner->tiers[order->from].roster;
+        struct advisor_tier *tier = &planner->tiers[order->from];
 
         if (refused && !was_copied(planner, order, &block) &&
-            policy_roster_is_taken(roster, block.ns, block.hash))
+            policy_roster_is_taken(tier->roster, block.ns, block.hash))
             refuse(planner, &block, now_ms);
         else
-            policy_roster_give_back(roster, block.ns, block.hash);
+            advisor_ranking_give_back(&tier->ranking, block.ns, block.hash);
     }
 }
 

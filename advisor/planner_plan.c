@@ -64,7 +64,7 @@ resume(const struct advisor_tick *plan, struct advisor_tier *tier)
     if (!tier->resuming && (counts.passed == 0 || tier->exhausted_ms == 0 ||
                             plan->now_ms < tier->exhausted_ms + rest_of(plan, tier)))
         return;
-    tier->resuming = policy_roster_resume(tier->roster, ADVISOR_RESUME_MAX) < counts.passed;
+    tier->resuming = advisor_ranking_resume(&tier->ranking, ADVISOR_RESUME_MAX);
     tier->exhausted_ms = 0;
 }
 
@@ -120,14 +120,14 @@ advisor_tick_is_over(struct advisor_tick *plan)
 }
 
 void
-advisor_tick_let_go(const struct advisor_tick *plan, const struct advisor_tier *tier, bool over)
+advisor_tick_let_go(const struct advisor_tick *plan, struct advisor_tier *tier, bool over)
 {
     const struct advisor_set *set = plan->set;
 
     for (uint32_t i = 0; i < set->held_count && over; i++)
-        policy_roster_pass(tier->roster, set->held[i].ns, set->held[i].hash);
+        advisor_ranking_pass_all(&tier->ranking, set->held[i].ns, set->held[i].hash);
     for (uint32_t i = set->held_count; i-- > 0 && !over;) /* in front of those taken out later */
-        policy_roster_give_back(tier->roster, set->held[i].ns, set->held[i].hash);
+        advisor_ranking_give_back(&tier->ranking, set->held[i].ns, set->held[i].hash);
 }
 
 /* Its tier below is full: said to whoever looks at rules. */
@@ -202,12 +202,12 @@ is_due(struct advisor_tick *plan, uint32_t number, const struct policy_block *bl
            advisor_planner_may(plan->planner, rule, plan->now_ms) == ADVISOR_RULE_ACTS;
 }
 
-/* Blocks that should leave although there is room. */
+/* Blocks that should leave although there is room, by one of the tier's orders. */
 static void
-choose_due(struct advisor_tick *plan, uint32_t number)
+choose_due_of(struct advisor_tick *plan, uint32_t number, uint32_t by)
 {
     struct advisor_planner *planner = plan->planner;
-    struct policy_roster *roster = planner->tiers[number].roster;
+    struct advisor_ranking *ranking = &planner->tiers[number].ranking;
     const uint64_t tick = plan->now_ms / ADVISOR_TICK_MS;
     struct policy_block block;
 
@@ -217,14 +217,25 @@ choose_due(struct advisor_tick *plan, uint32_t number)
         struct advisor_edge edge;
         int32_t rule;
 
-        if (!policy_roster_due(roster, tick, &block))
+        if (!advisor_ranking_due(ranking, by, tick, &block))
             return;
         rule = advisor_asker_rule(&plan->asker, number, &block, POLICY_ON_NOTHING);
-        if (is_due(plan, number, &block, rule, &edge))
+        if (is_due(plan, number, &block, rule, &edge) &&
+            advisor_planner_order_of(planner, &ranking->orders,
+                                     policy_rule_at(plan->policy, (size_t)rule)) == by) {
+            advisor_ranking_keep(ranking, by, &block);
             advisor_tick_add(plan, &edge, &block, rule);
-        else
-            policy_roster_pass(roster, block.ns, block.hash);
+        } else {
+            advisor_ranking_pass(ranking, by, block.ns, block.hash);
+        }
     }
+}
+
+static void
+choose_due(struct advisor_tick *plan, uint32_t number)
+{
+    for (uint32_t i = 0; i < plan->planner->tiers[number].ranking.orders.count; i++)
+        choose_due_of(plan, number, i);
 }
 
 /* An open plan has the tier for itself.  Other jobs have it for a while: they may go on for hours,
@@ -297,6 +308,7 @@ advisor_planner_tick(struct advisor_planner *planner, uint64_t now_ms)
     planner->now_ms = now_ms;
     advisor_planner_end_preview(planner);
     advisor_planner_adopt(planner);
+    advisor_planner_rerank(planner, now_ms);
     mode = planner->rules == NULL
                ? ADVISOR_MODE_OFF
                : advisor_rules_mode(planner->rules, advisor_planner_mode(planner));

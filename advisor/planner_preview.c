@@ -117,7 +117,8 @@ begin_tier(struct advisor_preview *preview, struct advisor_asker *asker)
 static void
 set_aside(struct advisor_preview *preview, const struct policy_block *block)
 {
-    policy_roster_pass(preview->planner->tiers[preview->tier].roster, block->ns, block->hash);
+    advisor_ranking_pass_all(&preview->planner->tiers[preview->tier].ranking, block->ns,
+                             block->hash);
 }
 
 static bool
@@ -201,8 +202,8 @@ choose(struct advisor_preview *preview, uint64_t began_ms, advisor_preview_fn *c
             preview->choosing = false;
         } else if (!preview->resumed) {
             /* What one policy passed over another may take; and who comes first must be there. */
-            preview->resumed = policy_roster_resume(planner->tiers[preview->tier].roster,
-                                                    LOOKS_A_CLOCK) < LOOKS_A_CLOCK;
+            preview->resumed =
+                !advisor_ranking_resume(&planner->tiers[preview->tier].ranking, LOOKS_A_CLOCK);
         } else if (!preview->begun && !begin_tier(preview, &asker)) {
             next_tier(preview);
         } else {

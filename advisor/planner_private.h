@@ -15,6 +15,7 @@
 #include "advisor/planner.h"
 #include "advisor/planner_edge.h"
 #include "advisor/planner_quotas.h"
+#include "advisor/planner_ranking.h"
 #include "advisor/planner_rules.h"
 #include "advisor/refusals.h"
 
@@ -50,7 +51,8 @@ struct advisor_tier {
     uint64_t counting[ADVISOR_RULES_MAX]; /* the same, in the pass that goes on */
     uint64_t exhausted_ms;                /* since when nothing else is left to choose; 0: it is */
     bool truncated;                       /* some of its blocks did not fit into the roster */
-    struct policy_roster *roster;
+    struct advisor_ranking ranking;
+    struct policy_roster *roster; /* its first: who is there, and how it stands */
     struct kvt_report_tier report;
     uint64_t report_ms;     /* 0: never */
     uint32_t gateway;       /* who reported it last */
@@ -162,6 +164,7 @@ struct advisor_planner {
     uint32_t rule_count;
     struct advisor_planner_quotas *quotas;
     struct advisor_pins *pins;
+    struct advisor_reranking reranking;
     struct advisor_sweep sweep;
     struct advisor_rule_set compacting; /* whose time has come, in this pass over namespaces */
     size_t compact_at;                  /* row of the ledger where the pass goes on */
@@ -235,16 +238,26 @@ uint32_t advisor_planner_tier(struct advisor_planner *planner, const char *name)
 /** The tier behind a holder's number; ADVISOR_NONE as above. */
 uint32_t advisor_planner_tier_of(struct advisor_planner *planner, uint32_t holder);
 void advisor_planner_show(struct advisor_planner *planner);
+/** Of any tier's; without an ordering. */
+struct policy_roster_options advisor_planner_roster_options(const struct advisor_planner *planner);
 
 /* planner_blocks.c */
+/** Some of its blocks are not considered. */
+void advisor_planner_say_truncated(struct advisor_tier *tier);
 /** Rules are to be asked about it, if there is room. */
 void advisor_planner_hear(struct advisor_planner *planner, const struct advisor_news *news);
+
+/* planner_promote.c */
+/** Is the block on its way out of the tier?  One that its gateway did not let go is not. */
+bool advisor_planner_is_leaving(const struct advisor_planner *planner, uint32_t tier,
+                                const struct policy_block *block);
 
 /* planner_learned.c */
 KVT_NODISCARD enum kvt_err advisor_planner_load_learned(struct advisor_planner *planner,
                                                         const struct advisor_txn *txn);
 KVT_NODISCARD enum kvt_err advisor_planner_save_learned(const struct advisor_planner *planner,
                                                         const struct advisor_txn *txn);
+void advisor_planner_saved_learned(struct advisor_planner *planner);
 /** It is to be saved when that is long ago. */
 void advisor_planner_age_learned(struct advisor_planner *planner, uint64_t now_ms);
 

@@ -70,6 +70,16 @@ is_there(const struct advisor_planner *planner, const struct advisor_candidate *
            policy_roster_has(tier->roster, candidate->block.ns, candidate->block.hash);
 }
 
+bool
+advisor_planner_is_leaving(const struct advisor_planner *planner, uint32_t tier,
+                           const struct policy_block *block)
+{
+    const struct advisor_refused refused = {.hash = block->hash, .ns = block->ns, .tier = tier};
+
+    return policy_roster_is_leaving(planner->tiers[tier].roster, block->ns, block->hash) &&
+           !advisor_refusals_has(planner->refusals, &refused);
+}
+
 /* The rule that brings the block up, and where; -1: none does. */
 static int32_t
 promoter(struct advisor_tick *plan, const struct advisor_candidate *candidate, uint32_t gateway,
@@ -90,6 +100,7 @@ promoter(struct advisor_tick *plan, const struct advisor_candidate *candidate, u
     if (edge->gateway != gateway && planner->tiers[edge->to].volume)
         return -1;
     if (policy_roster_has(planner->tiers[edge->to].roster, block->ns, block->hash) ||
+        advisor_planner_is_leaving(planner, candidate->tier, block) ||
         !(plan->observed || advisor_planner_in_canary(plan->policy, block->hash)))
         return -1;
     return rule;

@@ -336,14 +336,14 @@ take(struct advisor_tick *plan, const struct advisor_quota_pick *pick, uint64_t 
 {
     struct advisor_quota_pass *pass = &plan->planner->quotas->pass;
     const bool hard = *left > policy_quota_at(plan->policy, (size_t)pass->quota)->hard;
-    struct policy_roster *roster = plan->planner->tiers[pass->tier].roster;
+    struct advisor_ranking *ranking = &plan->planner->tiers[pass->tier].ranking;
     struct policy_standing standing;
     enum advisor_rule_stop stop = ADVISOR_RULE_ACTS;
     struct way way;
     uint64_t bytes;
 
-    if (policy_roster_standing(roster, pick->ns, pick->hash, plan->now_ms / ADVISOR_TICK_MS, 1,
-                               &standing) != KVT_OK ||
+    if (policy_roster_standing(ranking->rosters[0], pick->ns, pick->hash,
+                               plan->now_ms / ADVISOR_TICK_MS, 1, &standing) != KVT_OK ||
         !standing.in_tier || standing.tick != pick->tick ||
         !find_way(plan, &standing.block, hard, &way))
         return true; /* it went, was read meanwhile, or stays */
@@ -351,7 +351,7 @@ take(struct advisor_tick *plan, const struct advisor_quota_pick *pick, uint64_t 
         stop = advisor_planner_may(plan->planner, way.rule, plan->now_ms);
     if (stop == ADVISOR_RULE_RATE)
         return false;
-    if (stop != ADVISOR_RULE_ACTS || !policy_roster_claim(roster, pick->ns, pick->hash))
+    if (stop != ADVISOR_RULE_ACTS || !advisor_ranking_claim(ranking, pick->ns, pick->hash))
         return true;
     advisor_tick_add(plan, &way.edge, &standing.block, way.rule);
     bytes = advisor_planner_bytes(&standing.block);
@@ -377,6 +377,15 @@ order(struct advisor_tick *plan)
     advisor_tick_order(plan, false);
     if (pass->next == pass->count || left <= soft)
         end(plan);
+}
+
+void
+advisor_planner_restart_quota(struct advisor_planner *planner, uint32_t tier)
+{
+    struct advisor_quota_pass *pass = &planner->quotas->pass;
+
+    if (pass->active && pass->tier == tier && !pass->ready)
+        pass->seat = pass->count = 0;
 }
 
 void

@@ -114,6 +114,9 @@ int32_t advisor_quota_expirer(const struct policy *policy, int32_t place);
 /** Order what is to leave for quotas. */
 void advisor_planner_drain_quotas(struct advisor_tick *plan);
 
+/** The seats of the tier are others: whoever goes through them begins anew. */
+void advisor_planner_restart_quota(struct advisor_planner *planner, uint32_t tier);
+
 /** For those who look; under the lock of what is shared. */
 void advisor_planner_show_quotas(struct advisor_planner *planner);
 

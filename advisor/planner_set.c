@@ -140,6 +140,6 @@ advisor_tick_order(const struct advisor_tick *plan, bool swept)
         if (is_first_of_its_kind(set, i))
             rc = order_kind(plan, i, swept);
     for (uint32_t i = set->count; i-- > 0 && rc != KVT_OK;) /* each in front of those behind it */
-        policy_roster_give_back(plan->planner->tiers[set->edges[i].from].roster, set->blocks[i].ns,
-                                set->blocks[i].hash);
+        advisor_ranking_give_back(&plan->planner->tiers[set->edges[i].from].ranking,
+                                  set->blocks[i].ns, set->blocks[i].hash);
 }

@@ -59,7 +59,8 @@ edge_for(const struct advisor_tick *plan, const struct policy_rule *rule, uint32
         return true;
     there = policy_roster_has(planner->tiers[edge->to].roster, block->ns, block->hash);
     if (rule->verb == POLICY_PROMOTE)
-        return !there && has_room_above(plan, edge->to, bytes);
+        return !there && !advisor_planner_is_leaving(planner, tier, block) &&
+               has_room_above(plan, edge->to, bytes);
     return there ||
            advisor_edge_has_room(planner, planner->rules, edge->to, plan->used[edge->to], bytes);
 }

@@ -43,8 +43,7 @@ void advisor_tick_order(const struct advisor_tick *plan, bool swept);
 
 /** What a rule has enough of goes back where it was; where time ended before all was looked at it
  *  is set aside, so that the next tick looks at others. */
-void advisor_tick_let_go(const struct advisor_tick *plan, const struct advisor_tier *tier,
-                         bool over);
+void advisor_tick_let_go(const struct advisor_tick *plan, struct advisor_tier *tier, bool over);
 
 /** Copy what leaves the tier next to the tier below, as far as its rules say. */
 void advisor_planner_prestage(struct advisor_tick *plan, uint32_t number, uint64_t capacity);

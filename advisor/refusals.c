@@ -177,6 +177,24 @@ advisor_refusals_end(struct advisor_refusals *refusals, uint32_t tier)
     }
 }
 
+bool
+advisor_refusals_has(const struct advisor_refusals *refusals, const struct advisor_refused *block)
+{
+    uint32_t number;
+
+    return advisor_map_get(refusals->numbers, block, sizeof(*block), &number) &&
+           refusals->rows[number].pausing;
+}
+
+void
+advisor_refusals_each(const struct advisor_refusals *refusals, uint32_t tier,
+                      advisor_refusals_fn *callback, void *arg)
+{
+    for (size_t i = 0; i < refusals->count; i++)
+        if (refusals->rows[i].block.tier == tier && refusals->rows[i].pausing)
+            callback(arg, &refusals->rows[i].block);
+}
+
 size_t
 advisor_refusals_count(const struct advisor_refusals *refusals, uint32_t tier)
 {

@@ -47,6 +47,15 @@ bool advisor_refusals_next(struct advisor_refusals *refusals, struct advisor_ref
 /** The pauses of a tier's blocks are over, and were never long. */
 void advisor_refusals_end(struct advisor_refusals *refusals, uint32_t tier);
 
+/** Has the block a pause? */
+bool advisor_refusals_has(const struct advisor_refusals *refusals,
+                          const struct advisor_refused *block);
+
+/** Each of the tier's blocks that has a pause. */
+typedef void advisor_refusals_fn(void *arg, const struct advisor_refused *block);
+void advisor_refusals_each(const struct advisor_refusals *refusals, uint32_t tier,
+                           advisor_refusals_fn *callback, void *arg);
+
 /** How many of the tier's blocks have a pause. */
 size_t advisor_refusals_count(const struct advisor_refusals *refusals, uint32_t tier);
 

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "cli/json.h"
 #include "cli/options.h"
+#include "cli/policy_versions.h"
 #include "cli/server.h"
 #include "cli/table.h"
 #include "kvtier/block.h"
@@ -72,8 +73,10 @@ print_order(FILE *out, struct json_object *order)
     char time[KVT_CLOCK_TEXT_MAX];
 
     (void)fprintf(out, "  order  by %s", cli_json_text(order, "by"));
-    if (cli_json_text(order, "next")[0] != '\0')
-        (void)fprintf(out, " (after a restart: %s)", cli_json_text(order, "next"));
+    if (cli_json_text(order, "next")[0] != '\0') {
+        (void)fprintf(out, ", until %s is ready", cli_json_text(order, "next"));
+        cli_policy_print_ranked(out, order);
+    }
     if (!cli_json_bool(order, "known")) {
         (void)fputs(", which does not consider it\n", out);
         return;

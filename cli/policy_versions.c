@@ -54,6 +54,18 @@ print_drain(FILE *out, struct json_object *policy, const char *tier, const char 
                       cli_json_u64(policy, stop) / PPM_PERCENT, of);
 }
 
+void
+cli_policy_print_ranked(FILE *out, struct json_object *object)
+{
+    const uint64_t total = cli_json_u64(object, "to_rank");
+    const uint64_t done = cli_json_u64(object, "ranked");
+
+    if (total > 0)
+        (void)fprintf(out, " (%" PRIu64 "%% of %" PRIu64 " blocks read)",
+                      (uint64_t)(100 * (unsigned __int128)(done < total ? done : total) / total),
+                      total);
+}
+
 static void
 print_policy(FILE *out, struct json_object *policy)
 {
@@ -67,8 +79,12 @@ print_policy(FILE *out, struct json_object *policy)
                       cli_json_u64(policy, "version"), time);
     }
     print_mode(out, policy);
-    (void)fprintf(out, "ordering       %s%s%s\n", cli_json_text(policy, "ordering"),
-                  next[0] == '\0' ? "" : ", after a restart: ", next);
+    (void)fprintf(out, "ordering       %s", cli_json_text(policy, "ordering"));
+    if (next[0] != '\0') {
+        (void)fprintf(out, ", until %s is ready", next);
+        cli_policy_print_ranked(out, policy);
+    }
+    (void)fputc('\n', out);
     print_drain(out, policy, "hot", "demote", "");
     print_drain(out, policy, "cold", "delete", " of its cap");
     if (promote == 0)

@@ -10,6 +10,7 @@
 #include "base/parse.h"
 #include "cli/json.h"
 #include "cli/options.h"
+#include "cli/policy_versions.h"
 #include "cli/server.h"
 #include "cli/settings.h"
 #include "cli/table.h"
@@ -184,6 +185,25 @@ is_gateways(const struct picture *picture, const char *holder)
     return false;
 }
 
+/* Tiers whose blocks are put into another order. */
+static void
+print_reranking(FILE *out, const struct picture *picture)
+{
+    for (size_t i = 0; i < cli_json_count(picture->advisor, "tiers"); i++) {
+        struct json_object *tier = cli_json_item(picture->advisor, "tiers", i);
+
+        if (cli_json_count(tier, "next_order_by") == 0)
+            continue;
+        (void)fprintf(
+            out, "%s: ordered by %s until %s is ready", cli_json_text(tier, "name"),
+            json_object_get_string(json_object_array_get_idx(cli_json_at(tier, "order_by"), 0)),
+            json_object_get_string(
+                json_object_array_get_idx(cli_json_at(tier, "next_order_by"), 0)));
+        cli_policy_print_ranked(out, tier);
+        (void)fputc('\n', out);
+    }
+}
+
 static void
 print_tiers(FILE *out, const struct picture *picture)
 {
@@ -209,6 +229,7 @@ print_tiers(FILE *out, const struct picture *picture)
     (void)fputc('\n', out);
     cli_table_print(&table, out);
     cli_table_release(&table);
+    print_reranking(out, picture);
 }
 
 static void

@@ -116,6 +116,9 @@ bool policy_roster_has(const struct policy_roster *roster, uint32_t ns, uint64_t
 /** Is it in the tier, and taken out? */
 bool policy_roster_is_taken(const struct policy_roster *roster, uint32_t ns, uint64_t hash);
 
+/** The same, and not only set aside? */
+bool policy_roster_is_leaving(const struct policy_roster *roster, uint32_t ns, uint64_t hash);
+
 /** Of a block in the tier that is not taken out, or only set aside; `tick` of its last use. */
 typedef void policy_roster_scan_fn(void *arg, const struct policy_block *block, uint64_t tick);
 /** Go on from seat `*at` (0: the first), `max` seats.  False: that was all.  The callback does not

@@ -365,6 +365,15 @@ policy_roster_is_taken(const struct policy_roster *roster, uint32_t ns, uint64_t
            (roster->seats[at].flags & OUT) != 0;
 }
 
+bool
+policy_roster_is_leaving(const struct policy_roster *roster, uint32_t ns, uint64_t hash)
+{
+    const uint32_t at = policy_roster_find(roster, ns, hash);
+
+    return policy_roster_is_taken(roster, ns, hash) &&
+           roster->queues.queue_of[at] != POLICY_ROSTER_PASSED;
+}
+
 enum kvt_err
 policy_roster_standing(struct policy_roster *roster, uint32_t ns, uint64_t hash, uint64_t tick,
                        uint64_t window, struct policy_standing *standing)

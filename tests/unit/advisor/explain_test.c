@@ -353,6 +353,21 @@ the_ordering_that_is_followed(void **state)
     assert_int_equal(kvt_fetch(&fetch, &scene->status, &scene->answer, NULL), KVT_OK);
     assert_non_null(
         strstr(kvt_buffer_text(&scene->answer), "\"ordering\":\"lru\",\"next_ordering\":\"fifo\""));
+    stop(scene);
+    do {
+        advisor_planner_tick(scene->gateway->rig.planner, scene->gateway->now_ms);
+        test_rig_run(&scene->gateway->rig);
+    } while (test_rig_value(scene->gateway->rig.counters.reranking) > 0);
+    go_on(scene);
+    answer = explain(scene, "0000000000000003", "");
+    order = cli_json_at(tier_of(answer, "hot@gw0"), "order");
+    assert_string_equal(cli_json_text(order, "by"), "fifo");
+    assert_string_equal(cli_json_text(order, "next"), "");
+    json_object_put(answer);
+    kvt_buffer_clear(&scene->answer);
+    assert_int_equal(kvt_fetch(&fetch, &scene->status, &scene->answer, NULL), KVT_OK);
+    assert_non_null(
+        strstr(kvt_buffer_text(&scene->answer), "\"ordering\":\"fifo\",\"next_ordering\":\"\""));
     end(scene);
 }
 

@@ -61,7 +61,9 @@ open_rulebook(struct test_rig *rig, const struct test_rig_options *options,
 {
     const struct advisor_rulebook_options book = {
         .store = rig->store,
-        .settings = {.ordering = POLICY_ORDERING_DEFAULT,
+        .settings = {.ordering = policy_ordering_find(planner->ordering->name) == NULL
+                                     ? POLICY_ORDERING_DEFAULT
+                                     : planner->ordering->name,
                      .hot_start_ppm = planner->hot_start_ppm,
                      .hot_stop_ppm = planner->hot_stop_ppm,
                      .cold_start_ppm = planner->cold_start_ppm,
@@ -75,11 +77,22 @@ open_rulebook(struct test_rig *rig, const struct test_rig_options *options,
     planner->index = rig->index;
 }
 
-/* No look is too long: a machine with other work must not make other orders. */
+/* The clock of slices.  It stands still, unless a test says otherwise: a machine with other work
+ * must not make other orders. */
+static uint64_t slice_ms;
+static uint64_t slice_step_ms;
+
 static uint64_t
-still(void)
+slice_clock(void)
 {
-    return 0;
+    slice_ms += slice_step_ms;
+    return slice_ms;
+}
+
+void
+test_rig_slow_down(uint64_t step_ms)
+{
+    slice_step_ms = step_ms;
 }
 
 void
@@ -105,8 +118,8 @@ test_rig_open(struct test_rig *rig, const struct test_rig_options *options)
         .cold_stop_ppm = 900000,
         .promote_after = options->promote_after,
         .expiry_ms = 60000,
-        .bytes_max = 8u << 20,
-        .slice_clock = still};
+        .bytes_max = options->order_bytes == 0 ? 8u << 20 : options->order_bytes,
+        .slice_clock = slice_clock};
     struct advisor_engine_options engine = {.counters = &rig->counters,
                                             .commit_max_wait_ms = 200,
                                             .silent_after_ms = 10000,

@@ -41,6 +41,7 @@ struct test_rig_options {
     uint64_t map_bytes;   /* 0: 64 MiB */
     uint64_t index_bytes; /* 0: 64 MiB */
     uint64_t cold_bytes;  /* 0: nothing is evicted */
+    uint64_t order_bytes; /* of a tier's ordering; 0: 8 MiB */
     enum advisor_mode mode;
     const struct kvt_ordering *ordering; /* NULL: lru */
     uint64_t idle_ticks;                 /* of it */
@@ -89,6 +90,9 @@ void test_rig_source_close(struct advisor_source *source);
 
 /** Rounds until nothing is left to do. */
 void test_rig_run(struct test_rig *rig);
+
+/** So much time passes between two looks at the clock of slices; none, until somebody says so. */
+void test_rig_slow_down(uint64_t step_ms);
 
 int64_t test_rig_value(struct kvt_metric *metric);
 

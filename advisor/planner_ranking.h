@@ -1,0 +1,68 @@
+/*
+ * advisor/planner_ranking.h -- by which orderings the blocks of a tier leave, and how they change.
+ *
+ * Why: the policy in force says so, and it changes while the advisor runs.  A tier of which it asks
+ * another order than the ones it has gets that made beside them (advisor/rerank.h), one tier at a
+ * time; until it is whole those decide that are there.
+ *
+ * Ownership: as advisor/planner.h.
+ * Threads:   the engine's.
+ * Limits:    ADVISOR_RANKINGS_MAX orderings of a tier: rules that name more go by the tier's own.
+ *            One that failed is begun again after ADVISOR_RERANK_AGAIN_MS.
+ */
+#ifndef ADVISOR_PLANNER_RANKING_H
+#define ADVISOR_PLANNER_RANKING_H
+
+#include "advisor/planner.h"
+#include "advisor/ranking.h"
+#include "advisor/rulebook.h"
+
+#define ADVISOR_RERANK_AGAIN_MS 60000
+
+/* What an ordering that a tier has no more had learned of it, until that is written. */
+struct advisor_parting {
+    struct advisor_parting *next;
+    const struct kvt_ordering *ordering;
+    char tier[KVT_NAME_MAX];
+    size_t size;
+    uint8_t bytes[];
+};
+
+/* One tier gets another order. */
+struct advisor_reranking {
+    struct advisor_rerank *rerank; /* NULL: none does */
+    bool hears;                    /* else it is given up, or through, and ends by itself */
+    uint32_t tier;
+    struct advisor_orders wanted; /* when it is through */
+    struct advisor_orders made;
+    uint64_t again_ms; /* not before */
+    struct advisor_parting *parting;
+};
+
+/** The ordering that a policy asks for where its rules name none, and the one of a rule; where both
+ *  say nothing, or what is not known here, the planner's own. */
+const struct kvt_ordering *advisor_planner_ordering(const struct advisor_planner *planner,
+                                                    const struct policy_defaults *defaults);
+const struct kvt_ordering *advisor_planner_rule_ordering(const struct advisor_planner *planner,
+                                                         const struct policy_rule *rule);
+
+/** What the rules that drain a tier of the policy ask for. */
+void advisor_planner_wanted(const struct advisor_planner *planner,
+                            const struct advisor_rules *rules, int32_t place,
+                            struct advisor_orders *orders);
+
+/** Number of the order, of those that a tier has, by which a rule takes its blocks. */
+uint32_t advisor_planner_order_of(const struct advisor_planner *planner,
+                                  const struct advisor_orders *orders,
+                                  const struct policy_rule *rule);
+
+/** At each tick: begin, go on, or end. */
+void advisor_planner_rerank(struct advisor_planner *planner, uint64_t now_ms);
+/** Of one tier; under the lock of what is shared. */
+void advisor_planner_show_reranking(struct advisor_planner *planner, uint32_t tier,
+                                    struct advisor_tier_view *view);
+/** In all, as numbers. */
+void advisor_planner_count_reranking(struct advisor_planner *planner);
+void advisor_planner_free_reranking(struct advisor_planner *planner);
+
+#endif /* ADVISOR_PLANNER_RANKING_H */
