@@ -61,7 +61,8 @@ struct kvt_transfer_options {
     size_t size;                /* of this structure */
     size_t queue_max;           /* tickets that wait on a path; 0 = 128 */
     struct kvt_storage *bounce; /* host memory in one piece, at least KVT_BOUNCE_MIN blocks as large
-                                   as any that bounces; borrowed.  NULL: nothing bounces */
+                                   as any that bounces; borrowed, and nobody else's meanwhile.
+                                   NULL: nothing bounces */
 };
 
 struct kvt_copy {

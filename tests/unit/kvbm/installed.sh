@@ -41,6 +41,12 @@ check static "$blocks"
     $(pkg-config --cflags --libs libkvbm)
 check volume "$(printf 'put: OK\nget: OK, 7\nanother: NOTFOUND')"
 check volume "$(printf 'put: EXISTS\nget: OK, 7\nanother: NOTFOUND')"
+# The code of the documentation is one program.
+awk '/^```c$/ { code = 1; next } /^```$/ { code = 0 } code' "$source/docs/libkvbm.md" > "$prefix/documented.c"
+# shellcheck disable=SC2046
+"$cc" -std=c11 -Wall -Wextra -Werror -o "$prefix/documented" "$prefix/documented.c" \
+    $(pkg-config --cflags --libs libkvbm)
+check documented 'OK, 4 layers, 707'
 cat > "$prefix/both.c" << 'END'
 #include <stdio.h>
 
