@@ -124,6 +124,11 @@ make_state(struct wire_publisher *publisher)
     rc = wire_subject_dump(publisher->dump_subject, WIRE_SUBJECT_MAX, publisher->worker);
     if (rc == KVT_OK)
         rc = wire_subject_range(publisher->range_subject, WIRE_SUBJECT_MAX, publisher->worker);
+    /* Who asks without encoding the name is answered, too. */
+    (void)!wire_subject_bare_dump(publisher->bare_dump_subject, WIRE_SUBJECT_MAX,
+                                  publisher->worker);
+    (void)!wire_subject_bare_range(publisher->bare_range_subject, WIRE_SUBJECT_MAX,
+                                   publisher->worker);
     return rc;
 }
 
@@ -137,6 +142,12 @@ start(struct wire_publisher *publisher, struct kvt_error *err)
                             publisher, err);
     if (rc == KVT_OK)
         rc = wire_bus_subscribe(publisher->bus, publisher->range_subject,
+                                wire_publisher_answer_on_range, publisher, err);
+    if (rc == KVT_OK && publisher->bare_dump_subject[0] != '\0')
+        rc = wire_bus_subscribe(publisher->bus, publisher->bare_dump_subject,
+                                wire_publisher_answer_on_dump, publisher, err);
+    if (rc == KVT_OK && publisher->bare_range_subject[0] != '\0')
+        rc = wire_bus_subscribe(publisher->bus, publisher->bare_range_subject,
                                 wire_publisher_answer_on_range, publisher, err);
     if (rc != KVT_OK)
         return rc;
@@ -269,6 +280,10 @@ wire_publisher_close(struct wire_publisher *publisher, bool bye)
     }
     wire_bus_unsubscribe(publisher->bus, publisher->dump_subject, publisher);
     wire_bus_unsubscribe(publisher->bus, publisher->range_subject, publisher);
+    if (publisher->bare_dump_subject[0] != '\0')
+        wire_bus_unsubscribe(publisher->bus, publisher->bare_dump_subject, publisher);
+    if (publisher->bare_range_subject[0] != '\0')
+        wire_bus_unsubscribe(publisher->bus, publisher->bare_range_subject, publisher);
     kvt_buffer_release(&publisher->sender.page);
     kvt_buffer_release(&publisher->sender.bytes);
     kvt_free(publisher->sender.answer);

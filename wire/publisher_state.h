@@ -49,6 +49,8 @@ struct wire_publisher {
     char worker[KVT_NAME_MAX];
     char dump_subject[WIRE_SUBJECT_MAX];
     char range_subject[WIRE_SUBJECT_MAX];
+    char bare_dump_subject[WIRE_SUBJECT_MAX];  /* "": the name has nothing to encode */
+    char bare_range_subject[WIRE_SUBJECT_MAX]; /* likewise */
     enum wire_publisher_mode mode;
     uint32_t location_count;
     uint32_t partitions;

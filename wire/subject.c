@@ -86,6 +86,36 @@ named(char *out, size_t size, const char *prefix, const char *name)
     return finish(&subject);
 }
 
+/* May the name stand in a subject as it is, and is that another subject?  One with '%' may be what
+ * another name is encoded to. */
+static bool
+is_bare(const char *name)
+{
+    bool differs = false;
+    char before = '.';
+
+    for (const char *c = name; *c != '\0'; before = *c++) {
+        if (*c <= ' ' || *c > '~' || *c == '*' || *c == '>' || *c == '%' ||
+            (*c == '.' && before == '.'))
+            return false;
+        differs = differs || !is_plain(*c);
+    }
+    return differs && before != '.';
+}
+
+static enum kvt_err
+bare(char *out, size_t size, const char *prefix, const char *name)
+{
+    struct subject subject;
+
+    begin(&subject, out, size);
+    if (!is_bare(name))
+        return KVT_INVALID;
+    put_text(&subject, prefix);
+    put_text(&subject, name);
+    return finish(&subject);
+}
+
 enum kvt_err
 wire_subject_events(char *out, size_t size, const char *namespace_, uint32_t partition,
                     const char *worker)
@@ -131,4 +161,16 @@ enum kvt_err
 wire_subject_range(char *out, size_t size, const char *worker)
 {
     return named(out, size, "kvtier.v1.query.range.", worker);
+}
+
+enum kvt_err
+wire_subject_bare_dump(char *out, size_t size, const char *worker)
+{
+    return bare(out, size, "kvtier.v1.query.dump.", worker);
+}
+
+enum kvt_err
+wire_subject_bare_range(char *out, size_t size, const char *worker)
+{
+    return bare(out, size, "kvtier.v1.query.range.", worker);
 }

@@ -40,4 +40,9 @@ KVT_NODISCARD enum kvt_err wire_subject_dump(char *out, size_t size, const char 
 /** "kvtier.v1.query.range.<publisher>": answered by that publisher. */
 KVT_NODISCARD enum kvt_err wire_subject_range(char *out, size_t size, const char *worker);
 
+/* The same two for a partner that does not encode its name.  KVT_INVALID, and "": the name has
+ * nothing to encode, or is no part of a subject as it is. */
+KVT_NODISCARD enum kvt_err wire_subject_bare_dump(char *out, size_t size, const char *worker);
+KVT_NODISCARD enum kvt_err wire_subject_bare_range(char *out, size_t size, const char *worker);
+
 #endif /* WIRE_SUBJECT_H */

@@ -8,7 +8,9 @@ import json
 import os
 import subprocess
 
+import bus
 import harness
+import publisher
 from harness import expect, wait_until
 
 EXAMPLE = os.path.join(harness.ROOT, "wire", "example", "engine.c")
@@ -114,6 +116,25 @@ def scenario(run):
         nats.start()
         fresh = run.advisor(nats, name="fresh").start()
         expect_seen(run, fresh, truth, "the fresh advisor sees both")
+
+    with run.case("a publisher that leaves its name as it is is asked, too"):
+        client = bus.Nats(nats.url)
+        plain = publisher.Publisher(client, "not.encoded", namespace="plain", seed=run.seed)
+        plain.publish(plain.store_chain())
+        plain.lose(2)
+        plain.heartbeat()
+        tiers = [(f"G{tier}", rank) for tier, rank, _name in plain.locations]
+
+        def unlike():
+            rows = {(row["tier"], row["dp_rank"], row["hash"]) for row in fresh.pages("/v1/index/dump")
+                    if row["holder"] == "not.encoded"}
+            want = {(*tiers[at], f"{block:016x}") for at, block in plain.held}
+            return None if rows == want else f"it has {len(want)} blocks, the advisor knows {len(rows)}"
+
+        wait_until(unlike, 30 * run.slow, "the advisor asked it")
+        expect(sum(plain.asked.values()) > 0, "it was not asked")
+        plain.publish([plain.event(publisher.BYE, 0, 0)])
+        client.close()
 
     with run.case("who leaves holds nothing"):
         engines[0].leave()

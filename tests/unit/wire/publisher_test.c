@@ -583,6 +583,13 @@ dump_gives_all_that_is_held_in_pages(void **state)
     } while (dump.cursor != 0);
     assert_int_equal(next, HELD + 1);
     assert_true(pages >= HELD / 64);
+    /* Also for who does not encode the name. */
+    kvt_buffer_clear(&question);
+    assert_int_equal(wire_query_encode_dump(&dump, &question), KVT_OK); /* from the beginning */
+    assert_int_equal(
+        ask(bus, "kvtier.v1.query.dump.worker.1", &question, reader, &dump.cursor, NULL), KVT_OK);
+    assert_true(reader->batch.event_count > 0);
+    dump.cursor = 0;
 
     /* Nonsense is told so, with the offset. */
     kvt_buffer_clear(&question);

@@ -22,6 +22,8 @@ names_become_tokens(void **state)
         {"a.b*c>d e%", "host.1", "kvtier.v1.events.a%2Eb%2Ac%3Ed%20e%25.7.host%2E1"},
         {"\xc3\xa9\n", "w", "kvtier.v1.events.%C3%A9%0A.7.w"},
     };
+    static const char *const not_bare[] = {"",      "w1",  "a/b_c-d", ".a",     "a.",     "a..b",
+                                           "a b.c", "a.*", "a.>",     "a%2E.b", "\xc3.a", "a.\n"};
     char out[WIRE_SUBJECT_MAX];
 
     (void)state;
@@ -36,6 +38,14 @@ names_become_tokens(void **state)
     assert_string_equal(out, "kvtier.v1.reports.gw1");
     assert_int_equal(wire_subject_dump(out, sizeof(out), "w1"), KVT_OK);
     assert_string_equal(out, "kvtier.v1.query.dump.w1");
+    assert_int_equal(wire_subject_bare_dump(out, sizeof(out), "host.a:1"), KVT_OK);
+    assert_string_equal(out, "kvtier.v1.query.dump.host.a:1");
+    assert_int_equal(wire_subject_bare_range(out, sizeof(out), "a.b.c"), KVT_OK);
+    assert_string_equal(out, "kvtier.v1.query.range.a.b.c");
+    for (size_t i = 0; i < sizeof(not_bare) / sizeof(not_bare[0]); i++) {
+        assert_int_equal(wire_subject_bare_dump(out, sizeof(out), not_bare[i]), KVT_INVALID);
+        assert_string_equal(out, "");
+    }
     assert_int_equal(wire_subject_range(out, sizeof(out), "w1"), KVT_OK);
     assert_string_equal(out, "kvtier.v1.query.range.w1");
 }
