@@ -284,11 +284,16 @@ compact(struct execution *execution)
     const struct gateway_packer_asker asker = {.working = tell, .arg = execution};
     struct kvt_order_result *result = execution->shared.result;
     struct gateway_vault *vault = execution->vault;
-    struct g4_compaction_report total;
+    struct g4_compaction_report total = {0};
     struct kvt_error err;
-    const enum kvt_err rc = gateway_packer_run(vault->packer, execution->order->namespace_, "order",
-                                               &asker, &total, &err);
+    enum kvt_err rc;
 
+    if (gateway_vault_has(vault, GATEWAY_TIER_FAR))
+        rc = kvt_error_set(&err, KVT_UNSUPPORTED,
+                           "far.kind is set: what moves between buckets is not packed");
+    else
+        rc = gateway_packer_run(vault->packer, execution->order->namespace_, "order", &asker,
+                                &total, &err);
     if (rc == KVT_CANCELLED && atomic_load(&vault->stopping))
         return false;
     result->done = rc == KVT_OK;
