@@ -140,7 +140,7 @@ compute_beside(struct overlap *overlap, double *rate)
     return ns;
 }
 
-/* So long that a launch is nothing beside it.  The faster of two: the first one ever is compiled. */
+/* So long that a launch is nothing beside it.  The faster of two: the first ever is compiled. */
 static bool
 calibrate(struct overlap *overlap, uint64_t wanted_ns)
 {

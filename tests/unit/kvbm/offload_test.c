@@ -1,7 +1,8 @@
 /*
  * What is tested: kvbm/offload.h: pushed blocks land in G2, full tiers are lowered to their
- * watermark through G3 into the sink, a block in flight is neither evicted nor reused, refusals and
- * unreadable blocks are counted and end, and nothing waits for a tier that makes no progress.
+ * watermark through G3 -- a disk or a remote tier -- into the sink, a block in flight is neither
+ * evicted nor reused, refusals and unreadable blocks are counted and end, and nothing waits for a
+ * tier that makes no progress.
  */
 #include <stdatomic.h>
 #include <string.h>
@@ -10,6 +11,8 @@
 #include "base/clock.h"
 #include "kvbm/block.h"
 #include "kvbm/offload.h"
+#include "kvbm/storage_volume.h"
+#include "kvbm/volume_kinds.h"
 
 #include "tests/support/seed.h"
 #include "tests/unit/kvbm/gate.h"
@@ -63,6 +66,10 @@ sink(void *arg, struct kvbm_offload_item *items, size_t count)
     }
 }
 
+enum { VOLUME = 1, VOLUME_BLOCKS = 256 };
+
+static struct kvbm_volumes *volumes; /* not NULL: the lowest tier is in one of them */
+
 static void
 open_tier(struct kvbm_tier *tier, uint32_t blocks, bool gated)
 {
@@ -70,7 +77,17 @@ open_tier(struct kvbm_tier *tier, uint32_t blocks, bool gated)
 
     assert_int_equal(kvbm_pool_new(&tier->pool, &(struct kvbm_pool_options){.block_count = blocks}),
                      KVT_OK);
-    if (gated)
+    if (gated && volumes != NULL)
+        assert_int_equal(kvbm_storage_open_volume(&tier->storage,
+                                                  &(struct kvbm_storage_volume_options){
+                                                      .set = volumes,
+                                                      .volume = VOLUME,
+                                                      .block_count = blocks,
+                                                      .block_size = SIZE,
+                                                  },
+                                                  &err),
+                         KVT_OK);
+    else if (gated)
         tier->storage = gate_open(blocks, SIZE);
     else
         assert_int_equal(
@@ -200,6 +217,58 @@ everything_cascades_to_the_sink(void **unused)
                     !kvbm_pool_has(fixture->tiers[2].pool, hash) && !fixture->has[hash];
         assert_true(lost <= g2.evictions_unsaved + g3.evictions_unsaved);
     }
+    close_fixture(fixture);
+}
+
+static enum kvt_err
+fetch(uint64_t hash, void *bytes)
+{
+    struct kvt_volume_item item = {.id = {hash, 0, 0}, .bytes = bytes, .size = SIZE};
+
+    (void)!kvbm_volumes_run(
+        volumes, &(struct kvbm_volume_request){
+                     .volume = VOLUME, .verb = KVBM_VOLUME_GET, .items = &item, .count = 1});
+    return item.status;
+}
+
+/* What is lowered into it lies there under its name, and goes on to the sink from there.  A number
+ * that was given anew is another block's: what it was before is still there for others. */
+static void
+a_remote_tier_has_blocks_by_name(void **unused)
+{
+    enum { COUNT = 200 };
+    static uint8_t bytes[SIZE] __attribute__((aligned(KVBM_STORAGE_ALIGN)));
+    struct kvbm_volume *memory;
+    struct fixture *fixture;
+    unsigned there = 0;
+
+    (void)unused;
+    assert_int_equal(kvbm_volumes_new(&volumes, NULL), KVT_OK);
+    assert_int_equal(kvbm_volume_open_ram(
+                         &memory,
+                         &(struct kvbm_volume_options){.blocks = VOLUME_BLOCKS, .block_size = SIZE},
+                         NULL),
+                     KVT_OK);
+    assert_int_equal(kvbm_volumes_register(volumes, VOLUME, memory, 8, NULL), KVT_OK);
+    fixture = open_fixture(true, true);
+    for (uint64_t hash = 1; hash <= COUNT; hash++)
+        make(fixture, hash);
+    assert_true(kvbm_offload_drain(fixture->offload, 30000));
+    assert_int_equal(atomic_load(&fixture->wrong), 0);
+    assert_true(atomic_load(&fixture->received) > COUNT / 2);
+    assert_true(used(fixture->tiers[2].pool) > 0);
+    for (uint64_t hash = 1; hash <= COUNT; hash++) {
+        const enum kvt_err status = fetch(hash, bytes);
+
+        assert_true(status == KVT_OK || status == KVT_NOTFOUND);
+        assert_true(status == KVT_NOTFOUND || filled_with(bytes, hash));
+        if (kvbm_pool_has(fixture->tiers[2].pool, hash) || fixture->has[hash])
+            assert_int_equal(status, KVT_OK);
+        there += status == KVT_OK;
+    }
+    assert_true(there > G3);
+    kvbm_volumes_free(volumes);
+    volumes = NULL;
     close_fixture(fixture);
 }
 
@@ -393,6 +462,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pushed_blocks_land_in_g2),
         cmocka_unit_test(everything_cascades_to_the_sink),
+        cmocka_unit_test(a_remote_tier_has_blocks_by_name),
         cmocka_unit_test(without_a_disk_g2_feeds_the_sink),
         cmocka_unit_test(blocks_in_flight_are_not_reused),
         cmocka_unit_test(refusals_are_counted_and_not_repeated),
