@@ -38,8 +38,8 @@ kvbm_public_write(void *to, const void *from, size_t from_size)
            from_size - sizeof(size_t));
 }
 
-static struct kvt_block_info
-info_of(const struct kvbm_label *label)
+struct kvt_block_info
+kvbm_public_info(const struct kvbm_label *label)
 {
     return (struct kvt_block_info){
         .size = sizeof(struct kvt_block_info),
@@ -51,8 +51,9 @@ info_of(const struct kvbm_label *label)
 
 /* No caller knows less of a name than its first version had: one that says so forgot the size, and
  * its blocks would all be named 0. */
-static enum kvt_err
-label_of(struct kvbm_label *label, const struct kvt_block_info *info, struct kvt_error *err)
+enum kvt_err
+kvbm_public_label(struct kvbm_label *label, const struct kvt_block_info *info,
+                  struct kvt_error *err)
 {
     const size_t least = offsetof(struct kvt_block_info, tokens_hash) + sizeof(info->tokens_hash);
     struct kvt_block_info known;
@@ -74,7 +75,7 @@ static void
 tell_store(void *arg, const struct kvbm_label *label)
 {
     const struct kvt_pool *pool = arg;
-    const struct kvt_block_info info = info_of(label);
+    const struct kvt_block_info info = kvbm_public_info(label);
 
     pool->on_store(pool->arg, &info);
 }
@@ -83,7 +84,7 @@ static void
 tell_remove(void *arg, const struct kvbm_label *label)
 {
     const struct kvt_pool *pool = arg;
-    const struct kvt_block_info info = info_of(label);
+    const struct kvt_block_info info = kvbm_public_info(label);
 
     pool->on_remove(pool->arg, &info);
 }
@@ -214,7 +215,7 @@ kvt_unique_complete(struct kvt_pool *pool, struct kvt_unique unique,
                     const struct kvt_block_info *info, struct kvt_error *err)
 {
     struct kvbm_label label;
-    const enum kvt_err rc = label_of(&label, info, err);
+    const enum kvt_err rc = kvbm_public_label(&label, info, err);
 
     if (rc != KVT_OK)
         return rc;
@@ -230,7 +231,7 @@ kvt_unique_init_sequence(struct kvt_pool *pool, struct kvt_unique unique, uint64
 
     if (previous == NULL)
         return kvbm_block_init_sequence(pool->pool, unique.handle, seed, NULL, err);
-    rc = label_of(&label, previous, err);
+    rc = kvbm_public_label(&label, previous, err);
     if (rc != KVT_OK)
         return rc;
     return kvbm_block_init_sequence(pool->pool, unique.handle, seed, &label, err);
@@ -301,7 +302,7 @@ void
 kvt_shared_info(struct kvt_pool *pool, struct kvt_shared shared, struct kvt_block_info *info)
 {
     const struct kvbm_label label = kvbm_pool_label(pool->pool, shared.handle);
-    const struct kvt_block_info ours = info_of(&label);
+    const struct kvt_block_info ours = kvbm_public_info(&label);
 
     kvbm_public_write(info, &ours, sizeof(ours));
 }

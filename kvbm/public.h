@@ -60,6 +60,14 @@ bool kvbm_public_read(void *to, size_t to_size, const void *from);
 /** As much as the caller's structure has room for; the rest of it is 0, and its size stays. */
 void kvbm_public_write(void *to, const void *from, size_t from_size);
 
+/** A name as callers see it. */
+struct kvt_block_info kvbm_public_info(const struct kvbm_label *label);
+
+/** And back; KVT_INVALID or KVT_UNSUPPORTED in words. */
+KVT_NODISCARD enum kvt_err kvbm_public_label(struct kvbm_label *label,
+                                             const struct kvt_block_info *info,
+                                             struct kvt_error *err);
+
 /** A caller's memory as ours; KVT_INVALID or KVT_UNSUPPORTED in words. */
 KVT_NODISCARD enum kvt_err kvbm_public_memory(struct kvbm_layout_memory *to,
                                               const struct kvt_memory *from, struct kvt_error *err);

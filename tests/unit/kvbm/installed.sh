@@ -7,7 +7,7 @@
 # usage: installed.sh BUILD SOURCE CC
 set -eu
 build=$1 source=$2 cc=$3
-headers="attach.h block.h error.h kvbm.h layout.h storage.h ticket.h token.h transfer.h volume.h"
+headers="attach.h block.h error.h kvbm.h layout.h offload.h storage.h ticket.h token.h transfer.h volume.h"
 prefix=$(mktemp -d)
 trap 'rm -rf "$prefix"' EXIT
 for component in libkvbm kvtier-publisher; do
@@ -81,7 +81,7 @@ for order in "kvbm kvtier-publisher" "kvtier-publisher kvbm"; do
     [ "$said" = "INVALID INVALID " ] || { echo "both ($order) said: $said"; exit 1; }
 done
 # What a stranger's program may do, every byte compared.
-for test in copies shapes; do
+for test in copies shapes tiers; do
     # shellcheck disable=SC2046
     "$cc" -std=gnu11 -Wall -Wextra -Werror -I"$source" -o "$prefix/$test" \
         "$source/tests/unit/kvbm/stranger_$test.c" $(pkg-config --cflags --libs libkvbm)

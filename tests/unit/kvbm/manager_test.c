@@ -78,6 +78,7 @@ goes_down_and_comes_back(unsigned tiers, unsigned gated)
 
     while ((tiers & KVT_TIER_MASK(top)) == 0)
         top = (enum kvt_tier)(top + 1);
+    bed->options.room_wait_ms = 10000; /* however busy the machine is */
     bed_start(bed);
     for (uint64_t hash = 1; hash <= COUNT; hash++) {
         bed_make(bed, top, hash);
