@@ -34,22 +34,27 @@ advisor_http_add_tiers(const struct advisor_http *http, bool timed, struct kvt_b
     const size_t count =
         tiers == NULL ? 0 : advisor_planner_tiers(http->planner, tiers, ADVISOR_TIERS_MAX);
     const struct advisor_rules *rules = advisor_rulebook_take(http->rulebook);
+    const char *comma = "";
 
     kvt_buffer_printf(out, "\"tiers\":[");
-    for (size_t i = 0; i < count; i++) {
-        const struct advisor_tier_view *view = &tiers[i];
+    for (size_t i = 0; i < ADVISOR_RUNG_COUNT * count; i++) { /* from the top down */
+        const struct advisor_tier_view *view = &tiers[i % count];
 
-        kvt_buffer_printf(out, "%s{", i > 0 ? "," : "");
+        if (view->rung != i / count)
+            continue;
+        kvt_buffer_printf(out, "%s{", comma);
+        comma = ",";
         advisor_http_text(out, "name", view->tier.name);
-        kvt_buffer_printf(out,
-                          ",\"rung\":\"%s\",\"used_bytes\":%" PRIu64 ",\"capacity_bytes\":%" PRIu64
-                          ",\"blocks\":%" PRIu64 ",\"start_ppm\":%u,\"stop_ppm\":%u"
-                          ",\"refused_blocks\":%" PRIu64 ",\"passed_blocks\":%" PRIu64
-                          ",\"stuck\":%s,\"draining\":%s,",
-                          advisor_rung_name(view->rung), view->tier.used_bytes,
-                          view->tier.capacity_bytes, view->tier.blocks, view->start_ppm,
-                          view->stop_ppm, view->refused_blocks, view->passed_blocks,
-                          view->stuck ? "true" : "false", view->draining ? "true" : "false");
+        kvt_buffer_printf(
+            out,
+            ",\"rung\":\"%s\",\"used_bytes\":%" PRIu64 ",\"capacity_bytes\":%" PRIu64
+            ",\"limit_bytes\":%" PRIu64 ",\"blocks\":%" PRIu64 ",\"start_ppm\":%u,\"stop_ppm\":%u"
+            ",\"refused_blocks\":%" PRIu64 ",\"passed_blocks\":%" PRIu64
+            ",\"stuck\":%s,\"draining\":%s,",
+            advisor_rung_name(view->rung), view->tier.used_bytes, view->tier.capacity_bytes,
+            view->limit_bytes, view->tier.blocks, view->start_ppm, view->stop_ppm,
+            view->refused_blocks, view->passed_blocks, view->stuck ? "true" : "false",
+            view->draining ? "true" : "false");
         if (timed)
             kvt_buffer_printf(out, "\"last_report_ms\":%" PRIu64 ",", view->last_report_ms);
         if (timed)

@@ -374,7 +374,8 @@ show_marks(const struct advisor_planner *planner, const struct advisor_tier *tie
     const int32_t last = advisor_chooser_last(policy, tier->place);
 
     view->start_ppm = view->stop_ppm = 0;
-    if (last < 0 || advisor_chooser_capacity(policy, tier->place, tier->report.capacity_bytes) == 0)
+    view->limit_bytes = advisor_chooser_capacity(policy, tier->place, tier->report.capacity_bytes);
+    if (last < 0 || view->limit_bytes == 0)
         return;
     view->start_ppm = (uint32_t)policy_rule_at(policy, (size_t)last)->trigger.start;
     view->stop_ppm = (uint32_t)policy_rule_at(policy, (size_t)last)->trigger.stop;

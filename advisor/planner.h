@@ -124,7 +124,9 @@ void advisor_planner_unsent(struct advisor_planner *planner, uint64_t id, uint64
 
 struct advisor_tier_view {
     struct kvt_report_tier tier;
-    uint32_t start_ppm; /* 0: this tier is not drained */
+    uint64_t limit_bytes; /* of which watermarks are shares: the policy's capacity, or its own where
+                           * that is less or there is none; 0: no cap */
+    uint32_t start_ppm;   /* 0: this tier is not drained */
     uint32_t stop_ppm;
     uint64_t refused_blocks; /* not chosen now: its gateway did not let them go */
     uint64_t passed_blocks;  /* the same: no rule that drains the tier has them */

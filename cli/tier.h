@@ -10,8 +10,15 @@
 #ifndef CLI_TIER_H
 #define CLI_TIER_H
 
+#include <stdint.h>
+
 #include "cli/context.h"
 
+struct json_object;
+
 enum cli_exit cli_tier_ls(const struct cli_context *context);
+
+/** Bytes that watermarks of a tier of the advisor's answer are shares of; 0: no cap. */
+uint64_t cli_tier_limit(struct json_object *tier);
 
 #endif /* CLI_TIER_H */

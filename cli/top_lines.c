@@ -4,6 +4,8 @@
 
 #include "base/parse.h"
 #include "cli/json.h"
+#include "cli/rungs.h"
+#include "cli/tier.h"
 #include "cli/top.h"
 
 enum {
@@ -133,6 +135,15 @@ bar_room(const struct sheet *sheet, size_t figures)
     return sheet->width - taken < SPARK_WIDTH ? sheet->width - taken : SPARK_WIDTH;
 }
 
+static bool
+has_rung(struct json_object *all, enum cli_rung rung)
+{
+    for (size_t i = 0; i < cli_json_count(all, "tiers"); i++)
+        if (strcmp(cli_json_text(cli_json_item(all, "tiers", i), "rung"), cli_rung_name(rung)) == 0)
+            return true;
+    return false;
+}
+
 static void
 add_tiers(struct sheet *sheet, struct json_object *all)
 {
@@ -142,7 +153,7 @@ add_tiers(struct sheet *sheet, struct json_object *all)
     for (size_t i = 0; i < cli_json_count(all, "tiers"); i++) {
         struct json_object *tier = cli_json_item(all, "tiers", i);
         const uint64_t used = cli_json_u64(tier, "used_bytes");
-        const uint64_t capacity = cli_json_u64(tier, "capacity_bytes");
+        const uint64_t capacity = cli_tier_limit(tier);
         const double share = capacity == 0 ? 0.0 : (double)used / (double)capacity;
         char used_text[KVT_SIZE_TEXT_MAX];
         char capacity_text[KVT_SIZE_TEXT_MAX];
@@ -168,7 +179,8 @@ static void
 add_reads(struct sheet *sheet, struct json_object *all)
 {
     static const char *const keys[] = {"hot", "cold", "miss"};
-    static const char *const names[] = {"hot volume", "bucket", "nowhere"};
+    const char *const names[] = {has_rung(all, CLI_RUNG_WARM) ? "volumes" : "hot volume",
+                                 has_rung(all, CLI_RUNG_FAR) ? "buckets" : "bucket", "nowhere"};
     struct json_object *reads = cli_json_at(all, "reads");
     const uint64_t sum =
         cli_json_u64(reads, "hot") + cli_json_u64(reads, "cold") + cli_json_u64(reads, "miss");

@@ -38,8 +38,8 @@ struct policy_fault {
     char text[KVT_ERROR_TEXT_MAX];
 };
 
-/* Mistakes that do not follow from one another: behind each it goes on at the next and, or or closing
- * parenthesis.  One a place, in the order in which they were found. */
+/* Mistakes that do not follow from one another: behind each it goes on at the next and, or or
+ * closing parenthesis.  One a place, in the order in which they were found. */
 struct policy_faults {
     struct policy_fault list[POLICY_EXPRESSION_FAULTS_MAX];
     size_t count;

@@ -96,17 +96,21 @@
   function rowOf(name, text, ...more) {
     return make("div", {class: "row"}, make("div", {class: "row-head"}, make("b", {}, name), make("span", {class: "quiet"}, text)), ...more);
   }
+  const RUNGS = ["hot", "warm", "cold", "far"];
+  const PLACES = {hot: "Hot volume", warm: "Second volume", cold: "Bucket", far: "Far bucket", gone: "deleted"};
+  const hasRung = (tiers, rung) => tiers.some((tier) => tier.rung === rung);
   function showTiers(tiers) {
     const most = Math.max(1, ...tiers.map((tier) => tier.used_bytes));
+    const stack = [...tiers].sort((a, b) => RUNGS.indexOf(a.rung) - RUNGS.indexOf(b.rung));
     let marks = false;
     if (tiers.length === 0) return;
-    $("tiers").replaceChildren(...tiers.map((tier) => {
-      const capped = tier.capacity_bytes > 0;
-      const track = bar(tier.name.startsWith("cold@") ? "cold" : "hot",
-        capped ? tier.used_bytes / tier.capacity_bytes : 0.9 * tier.used_bytes / most);
-      let text = bytes(tier.used_bytes) + (capped ? " of " + bytes(tier.capacity_bytes) + " · " + percent(tier.used_bytes, tier.capacity_bytes) : ", no cap");
+    $("tiers").replaceChildren(...stack.map((tier) => {
+      const capped = tier.limit_bytes > 0; // of which the watermarks are shares
+      const track = bar(tier.rung, capped ? tier.used_bytes / tier.limit_bytes : 0.9 * tier.used_bytes / most);
+      let text = bytes(tier.used_bytes) + (capped ? " of " + bytes(tier.limit_bytes) + " · " + percent(tier.used_bytes, tier.limit_bytes) : ", no cap");
       text += " · " + count(tier.blocks) + " blocks";
       if (tier.stuck) text += " · stuck";
+      else if (tier.draining) text += " · drains";
       track.setAttribute("role", "img");
       track.setAttribute("aria-label", tier.name + ": " + text);
       for (const [kind, ppm] of [["", tier.start_ppm], [" stop", tier.stop_ppm]])
@@ -116,7 +120,7 @@
           track.append(mark);
           marks = true;
         }
-      return rowOf(tier.name, text, track);
+      return rowOf(tier.name, PLACES[tier.rung] + " · " + text, track);
     }));
     $("tiers-key").hidden = !marks;
   }
@@ -139,9 +143,12 @@
     svg.append(draw("line", {class: "axis", x1: 0, x2: 600, y1: height - 0.5, y2: height - 0.5}));
     return svg;
   }
-  function showReads(reads, minutes) {
+  function showReads(reads, minutes, tiers) {
     const all = reads.hot + reads.cold + reads.miss;
-    const steps = [["hot", "Hot volume", reads.hot, ", " + bytes(reads.hot_bytes)], ["cold", "Bucket", reads.cold, ", " + bytes(reads.cold_bytes)],
+    const [warm, far] = [hasRung(tiers, "warm"), hasRung(tiers, "far")];
+    const steps = [["hot", warm ? "Volumes" : "Hot volume", reads.hot,
+      ", " + bytes(reads.hot_bytes) + (warm ? " and " + bytes(reads.warm_bytes) + " of second ones" : "")],
+      ["cold", far ? "Buckets" : "Bucket", reads.cold, ", " + bytes(reads.cold_bytes)],
       ["miss", "Nowhere: it is computed again", reads.miss, ""]];
     $("ladder").replaceChildren(...steps.map(([kind, name, n, more]) => {
       const text = count(n) + " reads" + more + " · " + percent(n, all);
@@ -153,19 +160,19 @@
     const hour = ["hot", "cold", "miss"].map((kind) => ({kind, values: minutes[kind]}));
     const total = sum(hour.map((one) => sum(one.values)));
     $("reads-hour").replaceChildren(columns(hour, 60, "Reads a minute in the last hour, " + total + " in all"),
-      make("div", {class: "legend quiet"}, make("span", {class: "hot"}, "hot"), make("span", {class: "cold"}, "bucket"), make("span", {class: "miss"}, "missed")));
+      make("div", {class: "legend quiet"}, make("span", {class: "hot"}, warm ? "volumes" : "hot"), make("span", {class: "cold"}, far ? "buckets" : "bucket"), make("span", {class: "miss"}, "missed")));
   }
 
   // ---- flow ----
 
-  const PLACES = {hot: "Hot", warm: "Second volume", cold: "Bucket", far: "Far bucket", gone: "deleted"};
-  const KINDS = {warm: "hot", far: "cold"}; // as what they are drawn
   function showFlow(flow) {
     $("flow").replaceChildren(...flow.map((edge) => {
       const hour = sum(edge.bytes_by_minute);
       const text = count(edge.blocks) + " blocks, " + bytes(edge.bytes) + (edge.failed > 0 ? " · " + count(edge.failed) + " stayed" : "");
-      return rowOf(PLACES[edge.from] + " → " + PLACES[edge.to] + " (" + edge.verb + ")", text,
-        columns([{kind: KINDS[edge.to] || edge.to, values: edge.bytes_by_minute}], 30, edge.verb + ": " + bytes(hour) + " in the last hour"));
+      const name = PLACES[edge.from] + " → " + PLACES[edge.to] + " (" + edge.verb + ")";
+      if (hour === 0) return rowOf(name, text);
+      return rowOf(name, text,
+        columns([{kind: edge.to, values: edge.bytes_by_minute}], 30, edge.verb + ": " + bytes(hour) + " in the last hour"));
     }));
   }
 
@@ -314,15 +321,16 @@
           (clause.is ? "✓ " : "✗ ") + clause.clause + (clause.change ? " (it would be with " + clause.change + ")" : ""))))))));
   }
 
-  // A job of one block at each gateway that has it hot, or where none has, at all.
+  // A job of one block at each gateway that has it in its first volume, or else in its second; or where none has, at all.
   async function pin(event) {
     event.preventDefault();
     const verb = event.submitter ? event.submitter.value : "pin";
     const node = chosen;
     const hours = Number($("pin-hours").value);
     const block = {hash: shown.hash, parent: shown.parent, position: shown.position, ranks: shown.ranks, size: shown.size};
-    const hot = shown.places.map((place) => place.holder).filter((holder) => holder.startsWith("hot@")).map((holder) => holder.slice(4));
-    const moves = [...new Set(hot.length > 0 ? hot : gateways)].map((gateway) => ({verb, gateway, namespace: shown.namespace, blocks: [block],
+    const having = (begin) => shown.places.map((place) => place.holder).filter((holder) => holder.startsWith(begin)).map((holder) => holder.slice(begin.length));
+    const at = [having("hot@"), having("warm@"), gateways].find((names) => names.length > 0) || [];
+    const moves = [...new Set(at)].map((gateway) => ({verb, gateway, namespace: shown.namespace, blocks: [block],
       ...(verb === "pin" && hours > 0 ? {until_ms: Date.now() + Math.round(hours * 3600000)} : {})}));
     if (moves.length === 0) { $("pin-said").textContent = "There is no gateway to ask."; return; }
     $("pin-said").textContent = "Asking …";
@@ -362,7 +370,7 @@
   function diffOf(moves) {
     const lines = new Map();
     for (const move of moves) {
-      const key = [move.verb, move.tier, move.rule].join("\n");
+      const key = [move.verb, move.tier, move.to || "", move.rule].join("\n");
       const line = lines.get(key) || {...move, count: 0, size: 0};
       line.count += move.blocks.length;
       for (const block of move.blocks) line.size += weight(block);
@@ -384,7 +392,7 @@
       make("p", {}, count(summary.blocks) + " blocks, " + bytes(summary.bytes) + ", " + count(summary.requests) + " requests"
         + (summary.eta_s === null ? "" : ", about " + span(summary.eta_s))),
       make("ul", {class: "diff"}, ...diffOf(moves).map((line) => make("li", {class: less.has(line.verb) ? "less" : "more"},
-        (less.has(line.verb) ? "− " : "+ ") + line.tier + ": " + count(line.count) + " blocks, " + bytes(line.size) + " (" + line.verb + ", " + line.rule + ")"))),
+        (less.has(line.verb) ? "− " : "+ ") + line.tier + (line.to ? " → " + line.to : "") + ": " + count(line.count) + " blocks, " + bytes(line.size) + " (" + line.verb + ", " + line.rule + ")"))),
       ...summary.warnings.map((text) => make("p", {}, text)),
       // What deletes is read in full before it is approved.
       ...(deletes ? [make("p", {}, "It deletes blocks, so it is approved where its safety limits are checked:"),
@@ -449,7 +457,8 @@
     part("verdict", data.verdict, () => showVerdict(data.verdict));
     part("troubles", data.troubles, () => showTroubles(data.troubles));
     part("tiers", data.tiers, () => showTiers(data.tiers));
-    part("reads", [data.reads, data.reads_by_minute], () => showReads(data.reads, data.reads_by_minute));
+    part("reads", [data.reads, data.reads_by_minute, hasRung(data.tiers, "warm"), hasRung(data.tiers, "far")],
+      () => showReads(data.reads, data.reads_by_minute, data.tiers));
     part("flow", data.flow, () => showFlow(data.flow));
     part("reuse", data.reuse, () => showReuse(data.reuse));
     part("tree", data.prefixes, () => showTree(data.prefixes));

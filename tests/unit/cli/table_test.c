@@ -49,6 +49,24 @@ columns_line_up_without_trailing_blanks(void **state)
 }
 
 static void
+a_hidden_column_takes_no_room(void **state)
+{
+    struct cli_table table;
+    char *text;
+
+    (void)state;
+    cli_table_init(&table, columns, 3);
+    cli_table_add(&table, "a");
+    cli_table_add(&table, "%d", 12345);
+    cli_table_add(&table, "first");
+    cli_table_hide(&table, 1);
+    text = printed(&table);
+    assert_string_equal(text, "NAME  NOTE\na     first\n");
+    free(text);
+    cli_table_release(&table);
+}
+
+static void
 empty_table_has_its_titles(void **state)
 {
     struct cli_table table;
@@ -142,6 +160,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(columns_line_up_without_trailing_blanks),
+        cmocka_unit_test(a_hidden_column_takes_no_room),
         cmocka_unit_test(empty_table_has_its_titles),
         cmocka_unit_test(foreign_text_cannot_move_the_cursor),
         cmocka_unit_test(letters_count_and_not_bytes),
