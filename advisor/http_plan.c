@@ -190,6 +190,7 @@ static void
 collect_warnings(const struct planning *planning, struct warnings *warnings)
 {
     struct advisor_planner *planner = planning->http->planner;
+    struct advisor_http_ordering ordering;
     size_t count;
     struct advisor_gateway_view *views = advisor_http_gateways(planning->http, &count);
 
@@ -201,6 +202,10 @@ collect_warnings(const struct planning *planning, struct warnings *warnings)
         warn(warnings, "all orders are paused: nothing moves before kvtier migrate resume");
     if (advisor_planner_mode(planner) == ADVISOR_MODE_OFF)
         warn(warnings, "the mode is off: nothing moves before kvtier policy mode observe");
+    advisor_http_find_ordering(planning->http, planning->rules, &ordering);
+    if (ordering.next[0] != '\0')
+        warn(warnings, "the blocks are in the order of %s, which decides until that of %s is ready",
+             ordering.now, ordering.next);
     for (size_t i = 0; i < count; i++)
         if (!views[i].healthy)
             warn(warnings, "gateway %s says that its bucket is away", views[i].name);

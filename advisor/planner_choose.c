@@ -104,7 +104,7 @@ rule_of(struct advisor_chooser *chooser, const struct policy_block *block, int32
     int32_t rule = advisor_asker_rule(chooser->asker, chooser->tier, block, POLICY_ON_NOTHING);
 
     *pinned_by = -1;
-    while (rule >= 0 && chooser->kept != NULL &&
+    while (rule >= 0 && chooser->kept != NULL && !chooser->asker->elsewhere &&
            policy_rule_at(policy, (size_t)rule)->verb == POLICY_PIN &&
            chooser->kept[rule] >
                advisor_chooser_budget(policy_rule_at(policy, (size_t)rule), chooser->capacity)) {

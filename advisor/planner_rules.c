@@ -315,10 +315,9 @@ advisor_asker_end(struct advisor_asker *asker)
     advisor_store_block_release(&asker->row);
 }
 
-int32_t
-advisor_asker_rule_of_row(struct advisor_asker *asker, uint32_t number,
-                          const struct advisor_store_block *row, uint32_t ranks,
-                          enum policy_event event)
+static int32_t
+match_in(struct advisor_asker *asker, uint32_t number, const struct advisor_store_block *row,
+         uint32_t ranks, enum policy_event event)
 {
     const struct advisor_planner *planner = asker->planner;
     const struct advisor_tier *tier = &planner->tiers[number];
@@ -342,6 +341,45 @@ advisor_asker_rule_of_row(struct advisor_asker *asker, uint32_t number,
 
     advisor_facts_of(&asker->facts, &source);
     return policy_match(policy, &asker->facts.facts, event);
+}
+
+/* Deleting takes all copies of a block: a rule that pins one of them keeps the others.  -1: none
+ * does. */
+static int32_t
+pinned_elsewhere(struct advisor_asker *asker, uint32_t number,
+                 const struct advisor_store_block *row)
+{
+    const struct advisor_planner *planner = asker->planner;
+
+    for (uint32_t i = 0; i < row->place_count; i++) {
+        const uint32_t holder = row->places[i].holder;
+        const uint32_t tier =
+            holder < planner->tier_of_count ? planner->tier_of[holder] : ADVISOR_NONE;
+        int32_t rule;
+
+        if (tier == ADVISOR_NONE || tier == number || row->places[i].ranks == 0)
+            continue;
+        rule = match_in(asker, tier, row, row->places[i].ranks, POLICY_ON_NOTHING);
+        if (rule >= 0 && policy_rule_at(asker->rules->policy, (size_t)rule)->verb == POLICY_PIN)
+            return rule;
+    }
+    return -1;
+}
+
+int32_t
+advisor_asker_rule_of_row(struct advisor_asker *asker, uint32_t number,
+                          const struct advisor_store_block *row, uint32_t ranks,
+                          enum policy_event event)
+{
+    const int32_t rule = match_in(asker, number, row, ranks, event);
+    int32_t pin;
+
+    asker->elsewhere = false;
+    if (rule < 0 || policy_rule_at(asker->rules->policy, (size_t)rule)->verb != POLICY_EXPIRE)
+        return rule;
+    pin = pinned_elsewhere(asker, number, row);
+    asker->elsewhere = pin >= 0;
+    return pin >= 0 ? pin : rule;
 }
 
 int32_t

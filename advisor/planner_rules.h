@@ -141,6 +141,8 @@ struct advisor_asker {
     struct advisor_txn txn;
     struct advisor_store_block row;
     struct advisor_facts facts; /* of the block that was asked about last */
+    bool elsewhere; /* a rule would expire it, and the one that was given pins a copy of it in
+                       another tier */
 };
 
 void advisor_asker_begin(struct advisor_asker *asker, struct advisor_planner *planner,

@@ -44,8 +44,8 @@ KVT_NODISCARD enum kvt_err advisor_ranking_init(struct advisor_ranking *ranking,
                                                 const struct policy_roster_options *options);
 void advisor_ranking_release(struct advisor_ranking *ranking);
 
-/** The block before it.  A gateway knows a part of that hash only, and the orderings want chains: the
- *  index may have heard of it from workers.  On any thread; `index` may be NULL. */
+/** The block before it.  A gateway knows a part of that hash only, and the orderings want chains:
+ *  the index may have heard of it from workers.  On any thread; `index` may be NULL. */
 uint64_t advisor_ranking_parent(struct index *index, uint32_t index_ns,
                                 const struct kvt_block_id *block);
 

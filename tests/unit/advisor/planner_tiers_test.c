@@ -321,6 +321,25 @@ expiring_ends_the_block(void **state)
     obedient_free(gateway);
 }
 
+static void
+a_pin_of_another_copy_keeps_the_block(void **state)
+{
+    struct obedient *gateway =
+        four_tiers(TIERS "rules:\n  - {id: keep, pin: {tiers: ssd}, when: depth < 1}\n"
+                         "  - {id: old, in: far, do: expire, when: last_access > 1h}\n" ENFORCE);
+
+    (void)state;
+    obedient_store(gateway, OBEDIENT_FAR, 0, 5 * CHAIN);
+    obedient_store(gateway, OBEDIENT_HOT, 0, 3 * CHAIN);
+    gateway->now_ms += 2 * 3600000;
+    for (int i = 0; i < 4; i++)
+        (void)obedient_step(gateway, 5000);
+    for (size_t i = 0; i < (size_t)5 * CHAIN; i++)
+        assert_int_equal(gateway->held[OBEDIENT_FAR][i], i < (size_t)3 * CHAIN && i % CHAIN == 0);
+    assert_int_equal(blocks_of(gateway, OBEDIENT_HOT), 3);
+    obedient_free(gateway);
+}
+
 /* ---- plans ---- */
 
 struct planned {
@@ -577,6 +596,7 @@ main(void)
         cmocka_unit_test(what_came_down_is_not_stored),
         cmocka_unit_test(passes_go_along_edges),
         cmocka_unit_test(expiring_ends_the_block),
+        cmocka_unit_test(a_pin_of_another_copy_keeps_the_block),
         cmocka_unit_test(plans_drain_the_coldest_first),
         cmocka_unit_test(caps_hold_and_pins_stay),
         cmocka_unit_test(nothing_flaps),
