@@ -8,6 +8,7 @@
 #include "advisor/http.h"
 #include "advisor/plan.h"
 #include "advisor/planner_preview.h"
+#include "advisor/planner_rules.h"
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/json.h"
@@ -18,7 +19,8 @@
 enum {
     WARNINGS_MAX = 8,
     WARNING_MAX = 160,
-    ENDS_MAX = 24, /* times an errand is tried that gives back what was taken */
+    RATE_WARNING_S = 10, /* that a rule takes, and nobody expects */
+    ENDS_MAX = 24,       /* times an errand is tried that gives back what was taken */
 };
 
 /* ---- planning ---- */
@@ -30,9 +32,25 @@ struct planning {
     struct advisor_plan *plan;
     uint64_t now_ms;
     uint64_t deletes;
+    struct advisor_plan_sum classes[POLICY_CLASSES_MAX];
+    struct advisor_plan_sum pins[ADVISOR_RULES_MAX];
+    uint64_t bytes[ADVISOR_RULES_MAX]; /* that each rule moves */
     bool cut;
     enum kvt_err rc;
 };
+
+static void
+count_move(struct planning *planning, const struct advisor_preview_move *move)
+{
+    const struct policy *policy = planning->rules->policy;
+
+    planning->bytes[move->rule] += move->bytes;
+    for (size_t i = 0; i < policy->classes.count; i++)
+        if (move->classes[i]) {
+            planning->classes[i].blocks++;
+            planning->classes[i].bytes += move->bytes;
+        }
+}
 
 static bool
 take_move(void *arg, const struct advisor_preview_move *move)
@@ -59,12 +77,27 @@ take_move(void *arg, const struct advisor_preview_move *move)
 
     if (rc == KVT_OK) {
         planning->deletes += move->verb == KVT_ORDER_DELETE ? 1 : 0;
+        count_move(planning, move);
         return true;
     }
     planning->cut |= rc == KVT_FULL;
     if (rc != KVT_FULL)
         planning->rc = rc;
     return false;
+}
+
+static void
+note_pins(struct planning *planning)
+{
+    const struct policy *policy = planning->rules->policy;
+
+    for (size_t i = 0; i < policy->rules.count; i++) {
+        const struct advisor_preview_pins pins =
+            advisor_preview_pinned(planning->preview, (int32_t)i);
+
+        planning->pins[i] = (struct advisor_plan_sum){
+            .name = policy_rule_at(policy, i)->id, .blocks = pins.blocks, .bytes = pins.bytes};
+    }
 }
 
 /* A slice, on the engine's thread. */
@@ -84,8 +117,10 @@ plan_slice(void *arg, struct kvt_error *err)
     }
     if (rc == KVT_OK)
         rc = advisor_preview_step(planning->preview, take_move, planning);
-    if (rc != KVT_AGAIN)
-        planning->cut |= planning->preview != NULL && advisor_preview_is_cut(planning->preview);
+    if (rc != KVT_AGAIN && planning->preview != NULL) {
+        planning->cut |= advisor_preview_is_cut(planning->preview);
+        note_pins(planning);
+    }
     planning->rc = planning->rc == KVT_OK && rc != KVT_AGAIN ? rc : planning->rc;
     return rc == KVT_AGAIN ? KVT_BUSY : KVT_OK; /* apart from what errands answer themselves */
 }
@@ -186,6 +221,40 @@ static void KVT_PRINTF(2, 3) warn(struct warnings *warnings, const char *format,
     warnings->count++;
 }
 
+/* A plan is applied as fast as the gateways go; what the policy does by itself keeps to its
+ * limits. */
+static void
+warn_of_rates(const struct planning *planning, struct warnings *warnings)
+{
+    const struct policy *policy = planning->rules->policy;
+
+    for (size_t i = 0; i < policy->rules.count; i++) {
+        const struct policy_rule *rule = policy_rule_at(policy, i);
+        const uint64_t seconds =
+            rule->limits.rate == 0 ? 0 : planning->bytes[i] / rule->limits.rate;
+
+        if (seconds >= RATE_WARNING_S)
+            warn(warnings, "rule %s would take %" PRIu64 " s by itself, at its rate", rule->id,
+                 seconds);
+    }
+}
+
+/* Their blocks are chosen tenant by tenant, and are in no plan. */
+static void
+warn_of_quotas(const struct planning *planning, struct warnings *warnings)
+{
+    struct advisor_quota_view *views = kvt_calloc(ADVISOR_QUOTAS_MAX, sizeof(*views));
+    const size_t count =
+        views == NULL ? 0
+                      : advisor_planner_quotas(planning->http->planner, views, ADVISOR_QUOTAS_MAX);
+
+    for (size_t i = 0; i < count; i++)
+        if (views[i].used > views[i].soft)
+            warn(warnings, "%s is beyond its quota%s%s, which is acted on beside this plan",
+                 views[i].tenant, views[i].tier[0] == '\0' ? "" : " of ", views[i].tier);
+    kvt_free(views);
+}
+
 static void
 collect_warnings(const struct planning *planning, struct warnings *warnings)
 {
@@ -206,6 +275,8 @@ collect_warnings(const struct planning *planning, struct warnings *warnings)
     if (ordering.next[0] != '\0')
         warn(warnings, "the blocks are in the order of %s, which decides until that of %s is ready",
              ordering.now, ordering.next);
+    warn_of_rates(planning, warnings);
+    warn_of_quotas(planning, warnings);
     for (size_t i = 0; i < count; i++)
         if (!views[i].healthy)
             warn(warnings, "gateway %s says that its bucket is away", views[i].name);
@@ -213,9 +284,10 @@ collect_warnings(const struct planning *planning, struct warnings *warnings)
 }
 
 static void
-write_plan(const struct planning *planning, const struct advisor_rules *base,
+write_plan(struct planning *planning, const struct advisor_rules *base,
            struct kvt_http_response *response)
 {
+    const struct policy *policy = planning->rules->policy;
     struct warnings warnings = {.count = 0};
     struct advisor_plan_frame frame = {.rules = planning->rules,
                                        .base_version = base->version,
@@ -223,9 +295,15 @@ write_plan(const struct planning *planning, const struct advisor_rules *base,
                                        .created_ms = planning->now_ms,
                                        .bytes_per_s = measured(planning->http),
                                        .cut = planning->cut,
+                                       .classes = planning->classes,
+                                       .class_count = policy->classes.count,
+                                       .pins = planning->pins,
+                                       .pin_count = policy->rules.count,
                                        .warnings = warnings.list};
     enum kvt_err rc;
 
+    for (size_t i = 0; i < policy->classes.count; i++)
+        planning->classes[i].name = policy_class_at(policy, i)->name;
     collect_warnings(planning, &warnings);
     frame.warning_count = warnings.count;
     rc = advisor_plan_write(planning->plan, &frame, &response->body);

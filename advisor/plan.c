@@ -219,6 +219,21 @@ by_bytes(const void *left, const void *right)
     return strcmp(a->name, b->name);
 }
 
+/* The biggest first. */
+static void
+write_sums(const char *key, struct sum *sums, size_t count, struct kvt_buffer *out)
+{
+    qsort(sums, count, sizeof(*sums), by_bytes);
+    kvt_buffer_printf(out, ",\"%s\":[", key);
+    for (size_t i = 0; i < count && i < ADVISOR_PLAN_TOP; i++) {
+        kvt_buffer_printf(out, "%s{", i == 0 ? "" : ",");
+        add_text(out, "name", sums[i].name);
+        kvt_buffer_printf(out, ",\"blocks\":%" PRIu64 ",\"bytes\":%" PRIu64 "}", sums[i].blocks,
+                          sums[i].bytes);
+    }
+    kvt_buffer_printf(out, "]");
+}
+
 static enum kvt_err
 write_biggest(const struct advisor_plan *plan, const char *key,
               void (*name_of)(const struct group *group, char name[KVT_NAMESPACE_MAX]),
@@ -241,15 +256,29 @@ write_biggest(const struct advisor_plan *plan, const char *key,
         sums[at].blocks += plan->groups[i].blocks;
         sums[at].bytes += plan->groups[i].bytes;
     }
-    qsort(sums, count, sizeof(*sums), by_bytes);
-    kvt_buffer_printf(out, ",\"%s\":[", key);
-    for (size_t i = 0; i < count && i < ADVISOR_PLAN_TOP; i++) {
-        kvt_buffer_printf(out, "%s{", i == 0 ? "" : ",");
-        add_text(out, "name", sums[i].name);
-        kvt_buffer_printf(out, ",\"blocks\":%" PRIu64 ",\"bytes\":%" PRIu64 "}", sums[i].blocks,
-                          sums[i].bytes);
+    write_sums(key, sums, count, out);
+    kvt_free(sums);
+    return KVT_OK;
+}
+
+/* Of those that have any. */
+static enum kvt_err
+write_given(const struct advisor_plan_sum *given, size_t given_count, const char *key,
+            struct kvt_buffer *out)
+{
+    struct sum *sums = kvt_calloc(given_count + 1, sizeof(*sums));
+    size_t count = 0;
+
+    if (sums == NULL)
+        return KVT_NOMEM;
+    for (size_t i = 0; i < given_count; i++) {
+        if (given[i].blocks == 0)
+            continue;
+        (void)snprintf(sums[count].name, sizeof(sums[count].name), "%s", given[i].name);
+        sums[count].blocks = given[i].blocks;
+        sums[count++].bytes = given[i].bytes;
     }
-    kvt_buffer_printf(out, "]");
+    write_sums(key, sums, count, out);
     kvt_free(sums);
     return KVT_OK;
 }
@@ -343,6 +372,10 @@ write_summary(const struct advisor_plan *plan, const struct advisor_plan_frame *
         rc = write_biggest(plan, "rules", rule_of, out);
     if (rc == KVT_OK)
         rc = write_biggest(plan, "tenants", tenant_of, out);
+    if (rc == KVT_OK)
+        rc = write_given(frame->classes, frame->class_count, "classes", out);
+    if (rc == KVT_OK)
+        rc = write_given(frame->pins, frame->pin_count, "pins", out);
     kvt_buffer_printf(out, ",\"cut\":%s,\"warnings\":[", frame->cut ? "true" : "false");
     for (size_t i = 0; i < frame->warning_count; i++) {
         kvt_buffer_puts(out, i == 0 ? "" : ",");

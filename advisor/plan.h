@@ -52,13 +52,24 @@ void advisor_plan_free(struct advisor_plan *plan);
 KVT_NODISCARD enum kvt_err advisor_plan_append(struct advisor_plan *plan,
                                                const struct advisor_plan_move *move);
 
+/* Blocks that have a name in common. */
+struct advisor_plan_sum {
+    const char *name;
+    uint64_t blocks;
+    uint64_t bytes;
+};
+
 struct advisor_plan_frame {
     const struct advisor_rules *rules; /* planned under */
     uint64_t base_version;             /* in force when it was planned */
     const char *base_digest;
     uint64_t created_ms;
-    uint64_t bytes_per_s; /* as earlier jobs went; 0: not known */
-    bool cut;             /* there is more */
+    uint64_t bytes_per_s;                   /* as earlier jobs went; 0: not known */
+    bool cut;                               /* there is more */
+    const struct advisor_plan_sum *classes; /* what of each class of the policy moves */
+    size_t class_count;
+    const struct advisor_plan_sum *pins; /* what each rule pins, and so stays */
+    size_t pin_count;
     const char *const *warnings;
     size_t warning_count;
 };

@@ -148,3 +148,38 @@ advisor_edge_has_room(const struct advisor_planner *planner, const struct adviso
                : used < advisor_chooser_mark(
                             capacity, policy_rule_at(rules->policy, (size_t)last)->trigger.start);
 }
+
+/* Not so far that the tier would be drained for what comes up. */
+static bool
+has_room_above(const struct advisor_planner *planner, const struct advisor_rules *rules,
+               uint32_t to, uint64_t used, uint64_t bytes)
+{
+    const struct advisor_tier *tier = &planner->tiers[to];
+    const int32_t place = place_of(planner, rules, to);
+    const int32_t last = advisor_chooser_last(rules->policy, place);
+    uint64_t limit = advisor_chooser_capacity(rules->policy, place, tier->report.capacity_bytes);
+
+    if (limit == 0 && !tier->volume)
+        return true;
+    if (last >= 0)
+        limit =
+            advisor_chooser_mark(limit, policy_rule_at(rules->policy, (size_t)last)->trigger.stop);
+    return used + bytes <= limit;
+}
+
+bool
+advisor_edge_takes(const struct advisor_planner *planner, const struct advisor_rules *rules,
+                   const struct policy_rule *rule, const struct advisor_edge *edge,
+                   const struct policy_block *block, const uint64_t *used)
+{
+    const uint64_t bytes = advisor_planner_bytes(block);
+    bool there;
+
+    if (edge->to == ADVISOR_NONE)
+        return true;
+    there = policy_roster_has(planner->tiers[edge->to].roster, block->ns, block->hash);
+    if (rule->verb == POLICY_PROMOTE)
+        return !there && !advisor_planner_is_leaving(planner, edge->from, block) &&
+               has_room_above(planner, rules, edge->to, used[edge->to], bytes);
+    return there || advisor_edge_has_room(planner, rules, edge->to, used[edge->to], bytes);
+}

@@ -21,6 +21,7 @@
 struct advisor_gateway;
 struct advisor_planner;
 struct advisor_rules;
+struct policy_block;
 
 /* Tiers and gateway by their numbers; ADVISOR_NONE: there is none. */
 struct advisor_edge {
@@ -65,5 +66,16 @@ bool advisor_edge_is_plain(const struct advisor_planner *planner, const struct a
  */
 bool advisor_edge_has_room(const struct advisor_planner *planner, const struct advisor_rules *rules,
                            uint32_t to, uint64_t used, uint64_t bytes);
+
+/**
+ * May a rule without a watermark move the block along the edge?  Down where it is below already or
+ * has room; up where it is not, is not on its way out, and does not bring the tier to be drained.
+ * What ends at no tier always may.
+ *
+ * @param used  bytes of each tier, with what is on its way and was chosen
+ */
+bool advisor_edge_takes(const struct advisor_planner *planner, const struct advisor_rules *rules,
+                        const struct policy_rule *rule, const struct advisor_edge *edge,
+                        const struct policy_block *block, const uint64_t *used);
 
 #endif /* ADVISOR_PLANNER_EDGE_H */

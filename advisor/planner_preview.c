@@ -8,7 +8,10 @@
 #include "base/clock.h"
 #include "base/log.h"
 
-enum { LOOKS_A_CLOCK = 256 }; /* blocks between two looks at the clock */
+enum {
+    LOOKS_A_CLOCK = 256, /* blocks between two looks at the clock */
+    ROWS_A_CLOCK = 64,
+};
 
 struct advisor_preview {
     struct advisor_planner *planner;
@@ -24,6 +27,10 @@ struct advisor_preview {
     bool begun;                       /* with it */
     struct advisor_chooser chooser;
     uint64_t kept[ADVISOR_RULES_MAX]; /* of the tier that is looked at */
+    uint64_t row;                     /* of the store, that is asked about next */
+    bool sweeps;                      /* there are rules without a watermark */
+    struct advisor_preview_pins pins[ADVISOR_RULES_MAX];
+    bool classes[POLICY_CLASSES_MAX]; /* of the block that was chosen last */
     size_t moves;
     bool choosing;
     bool ended; /* the planner knows nothing of it any more */
@@ -65,8 +72,16 @@ advisor_preview_new(struct advisor_preview **out, struct advisor_planner *planne
     preview->now_ms = now_ms;
     preview->begun_ms = planner->now_ms;
     preview->choosing = true;
+    for (size_t i = 0; i < rules->policy->rules.count && planner->store != NULL; i++)
+        preview->sweeps |= advisor_rule_is_swept(policy_rule_at(rules->policy, i));
     set_order(preview);
     return KVT_OK;
+}
+
+struct advisor_preview_pins
+advisor_preview_pinned(const struct advisor_preview *preview, int32_t rule)
+{
+    return preview->pins[rule];
 }
 
 bool
@@ -121,16 +136,26 @@ set_aside(struct advisor_preview *preview, const struct policy_block *block)
                              block->hash);
 }
 
+static enum kvt_order_verb
+verb_of(const struct policy_rule *rule)
+{
+    switch (rule->verb) {
+    case POLICY_EXPIRE: return KVT_ORDER_DELETE;
+    case POLICY_PROMOTE: return KVT_ORDER_PROMOTE;
+    default: return KVT_ORDER_DEMOTE;
+    }
+}
+
+/* Of the block that the asker was asked about last. */
 static bool
-tell(struct advisor_preview *preview, const struct policy_block *block, int32_t rule,
+tell(struct advisor_preview *preview, const struct advisor_asker *asker,
+     const struct advisor_edge *edge, const struct policy_block *block, int32_t rule,
      advisor_preview_fn *callback, void *arg)
 {
     const struct advisor_planner *planner = preview->planner;
-    const struct advisor_edge *edge = &preview->chooser.edges[rule];
+    const struct policy *policy = preview->rules->policy;
     const struct advisor_preview_move move = {
-        .verb = policy_rule_at(preview->rules->policy, (size_t)rule)->verb == POLICY_EXPIRE
-                    ? KVT_ORDER_DELETE
-                    : KVT_ORDER_DEMOTE,
+        .verb = verb_of(policy_rule_at(policy, (size_t)rule)),
         .rule = rule,
         .gateway = planner->gateways[edge->gateway].row.name,
         .tier = planner->tiers[edge->from].name,
@@ -139,11 +164,14 @@ tell(struct advisor_preview *preview, const struct policy_block *block, int32_t 
         .namespace_ = advisor_names_namespace_text(planner->names, block->ns),
         .block = *block,
         .bytes = advisor_planner_bytes(block),
+        .classes = preview->classes,
     };
 
+    policy_classes_of(policy, &asker->facts.facts, preview->classes);
     preview->moves++;
-    preview->used[edge->from] -=
-        move.bytes < preview->used[edge->from] ? move.bytes : preview->used[edge->from];
+    if (move.verb != KVT_ORDER_PROMOTE)
+        preview->used[edge->from] -=
+            move.bytes < preview->used[edge->from] ? move.bytes : preview->used[edge->from];
     if (edge->to != ADVISOR_NONE &&
         !policy_roster_has(planner->tiers[edge->to].roster, block->ns, block->hash))
         preview->used[edge->to] += move.bytes;
@@ -171,13 +199,95 @@ look(struct advisor_preview *preview, advisor_preview_fn *callback, void *arg)
     case ADVISOR_HELD: set_aside(preview, &block); return true;
     case ADVISOR_CHOSEN:
         set_aside(preview, &block);
-        return tell(preview, &block, rule, callback, arg);
+        return tell(preview, preview->chooser.asker, &preview->chooser.edges[rule], &block, rule,
+                    callback, arg);
     case ADVISOR_LAST:
     case ADVISOR_ENOUGH: break;
     }
     next_tier(preview);
     return true;
 }
+
+/* ---- rules without a watermark ---- */
+
+struct page {
+    struct advisor_preview *preview;
+    struct advisor_asker *asker;
+    advisor_preview_fn *callback;
+    void *arg;
+    bool enough; /* no more moves are wanted */
+};
+
+/* What a rule does with the copy in one tier.  True: all copies of the block are gone then. */
+static bool
+sweep_copy(struct page *page, uint32_t tier, const struct policy_block *block, int32_t rule)
+{
+    struct advisor_preview *preview = page->preview;
+    const struct policy_rule *row = policy_rule_at(preview->rules->policy, (size_t)rule);
+    struct advisor_edge edge;
+
+    if (row->verb == POLICY_PIN) {
+        preview->pins[rule].blocks++;
+        preview->pins[rule].bytes += advisor_planner_bytes(block);
+        return false;
+    }
+    if (!advisor_planner_in_canary(preview->rules->policy, block->hash) ||
+        !advisor_edge_of(preview->planner, preview->rules, row, tier, ADVISOR_NONE,
+                         preview->planner->now_ms, &edge) ||
+        !advisor_edge_takes(preview->planner, preview->rules, row, &edge, block, preview->used))
+        return false;
+    page->enough = !tell(preview, page->asker, &edge, block, rule, page->callback, page->arg);
+    return row->verb == POLICY_EXPIRE;
+}
+
+static enum kvt_err
+sweep_row(void *arg, const struct advisor_store_block *row)
+{
+    struct page *page = arg;
+    struct advisor_planner *planner = page->preview->planner;
+    bool gone = false;
+
+    for (uint32_t i = 0; i < row->place_count && !gone && !page->enough; i++) {
+        const uint32_t tier = advisor_planner_tier_of(planner, row->places[i].holder);
+        const struct policy_block block = {.hash = row->hash,
+                                           .parent = row->parent,
+                                           .ns = row->ns,
+                                           .position = row->position,
+                                           .ranks = row->places[i].ranks,
+                                           .size = row->size < UINT32_MAX ? (uint32_t)row->size
+                                                                          : UINT32_MAX};
+        int32_t rule;
+
+        if (tier == ADVISOR_NONE || block.ranks == 0 ||
+            advisor_rules_tier(page->preview->rules, planner->tiers[tier].name) < 0)
+            continue;
+        rule = advisor_asker_rule_of_row(page->asker, tier, row, block.ranks, POLICY_ON_NOTHING);
+        if (rule >= 0 &&
+            advisor_rule_is_swept(policy_rule_at(page->preview->rules->policy, (size_t)rule)))
+            gone = sweep_copy(page, tier, &block, rule);
+    }
+    return page->enough ? KVT_CANCELLED : KVT_OK;
+}
+
+/* Some rows.  False: those were all, or no more moves are wanted. */
+static bool
+sweep(struct advisor_preview *preview, struct advisor_asker *asker, advisor_preview_fn *callback,
+      void *arg)
+{
+    struct page page = {.preview = preview, .asker = asker, .callback = callback, .arg = arg};
+    enum kvt_err rc = KVT_OK;
+
+    if (asker->txn.handle == NULL)
+        rc = advisor_store_read(preview->planner->store, &asker->txn, NULL);
+    if (rc == KVT_OK)
+        rc = advisor_store_blocks(&asker->txn, preview->row, ROWS_A_CLOCK, &preview->row, sweep_row,
+                                  &page);
+    if (rc != KVT_OK && rc != KVT_CANCELLED)
+        preview->rc = rc;
+    return rc == KVT_OK && preview->row != 0;
+}
+
+/* ---- slices ---- */
 
 static bool
 is_time(uint64_t began_ms, uint32_t *looks)
@@ -199,7 +309,8 @@ choose(struct advisor_preview *preview, uint64_t began_ms, advisor_preview_fn *c
     preview->chooser.asker = &asker;
     while (preview->choosing && !over) {
         if (preview->step == preview->tier_count) {
-            preview->choosing = false;
+            preview->choosing = preview->sweeps && sweep(preview, &asker, callback, arg);
+            looks = LOOKS_A_CLOCK - 1; /* a page of rows is long */
         } else if (!preview->resumed) {
             /* What one policy passed over another may take; and who comes first must be there. */
             preview->resumed =

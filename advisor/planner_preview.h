@@ -4,8 +4,10 @@
  * Why: a plan is shown, approved and applied before the policy may act by itself, so it must name
  * what the planner would have chosen, in that order: every tier that has reached a start watermark
  * is drained down to each rule's stop, as if each order were obeyed at once.  The coldest tier
- * comes first: it makes room for those above.  Rates and limits of a run, which stretch that over
- * time, do not count.
+ * comes first: it makes room for those above.  Then come the rules without a watermark, whatever
+ * their schedule: each row of the store is asked about, once, and what they pin is counted.  Rates
+ * and limits of a run, which stretch that over time, do not count, nor do rules that wait for an
+ * event, nor quotas.
  *
  * Blocks are taken out of the orderings as the planner takes them and set aside; all come back
  * before the planner drains again, and meanwhile it drains nothing.  One that is read comes back at
@@ -40,7 +42,14 @@ struct advisor_preview_move {
     bool plain;          /* between hot volume and bucket: orders need not say where */
     const char *namespace_;
     struct policy_block block; /* with the shards there, and the size of one */
-    uint64_t bytes;            /* that the tier gets back */
+    uint64_t bytes;            /* of them: that the tier gets back, but of a copy up */
+    const bool *classes;       /* of the policy that the block is in, by number */
+};
+
+/* What a rule pins, of all tiers. */
+struct advisor_preview_pins {
+    uint64_t blocks; /* copies of them */
+    uint64_t bytes;
 };
 
 /** Each move in its order; false: no more of them are wanted. */
@@ -59,6 +68,10 @@ KVT_NODISCARD enum kvt_err advisor_preview_step(struct advisor_preview *preview,
                                                 advisor_preview_fn *callback, void *arg);
 /** At each tick of the planner: end one that is too old. */
 void advisor_planner_end_preview(struct advisor_planner *planner);
+
+/** Once it is done: what rule number `rule` pins. */
+struct advisor_preview_pins advisor_preview_pinned(const struct advisor_preview *preview,
+                                                   int32_t rule);
 
 /** Did it stop at ADVISOR_PREVIEW_MOVES_MAX? */
 bool advisor_preview_is_cut(const struct advisor_preview *preview);

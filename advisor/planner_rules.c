@@ -377,9 +377,12 @@ advisor_asker_rule_of_row(struct advisor_asker *asker, uint32_t number,
     asker->elsewhere = false;
     if (rule < 0 || policy_rule_at(asker->rules->policy, (size_t)rule)->verb != POLICY_EXPIRE)
         return rule;
+    if (row->place_count < 2)
+        return rule;
     pin = pinned_elsewhere(asker, number, row);
     asker->elsewhere = pin >= 0;
-    return pin >= 0 ? pin : rule;
+    /* Facts are those of this tier again where no other's keep the block. */
+    return pin >= 0 ? pin : match_in(asker, number, row, ranks, event);
 }
 
 int32_t

@@ -129,6 +129,15 @@ advisor_rule_drains(const struct policy_rule *rule)
            (rule->verb == POLICY_DEMOTE || rule->verb == POLICY_EXPIRE);
 }
 
+/** A rule that waits for no watermark and for no event: rows are asked about, one after another. */
+static inline bool
+advisor_rule_is_swept(const struct policy_rule *rule)
+{
+    return rule->on == 0 && rule->trigger.head.place.line == 0 &&
+           (rule->verb == POLICY_DEMOTE || rule->verb == POLICY_EXPIRE ||
+            rule->verb == POLICY_PROMOTE || rule->verb == POLICY_PIN);
+}
+
 /* ---- asking about blocks ---- */
 
 /* One look at the store for many questions. */

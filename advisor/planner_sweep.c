@@ -11,15 +11,6 @@ enum {
     SWEEP_SLICE_MS = 30, /* of a tick */
 };
 
-/* Is it one of those? */
-static bool
-is_swept(const struct policy_rule *rule)
-{
-    return rule->on == 0 && rule->trigger.head.place.line == 0 &&
-           (rule->verb == POLICY_DEMOTE || rule->verb == POLICY_EXPIRE ||
-            rule->verb == POLICY_PROMOTE || rule->verb == POLICY_PIN);
-}
-
 struct pass {
     struct advisor_tick *plan;
     uint64_t began_ms;
@@ -27,42 +18,15 @@ struct pass {
     struct advisor_sweep stopped; /* where it goes on, before the end of the page */
 };
 
-/* Not so far that the tier would be drained for what comes up. */
-static bool
-has_room_above(const struct advisor_tick *plan, uint32_t number, uint64_t bytes)
-{
-    const struct advisor_tier *tier = &plan->planner->tiers[number];
-    const int32_t last = advisor_chooser_last(plan->policy, tier->place);
-    uint64_t limit =
-        advisor_chooser_capacity(plan->policy, tier->place, tier->report.capacity_bytes);
-
-    if (limit == 0 && !tier->volume)
-        return true;
-    if (last >= 0)
-        limit =
-            advisor_chooser_mark(limit, policy_rule_at(plan->policy, (size_t)last)->trigger.stop);
-    return plan->used[number] + bytes <= limit;
-}
-
 /* The edge that the rule moves the block along, if there is one now, and room. */
 static bool
 edge_for(const struct advisor_tick *plan, const struct policy_rule *rule, uint32_t tier,
          const struct policy_block *block, struct advisor_edge *edge)
 {
     const struct advisor_planner *planner = plan->planner;
-    const uint64_t bytes = advisor_planner_bytes(block);
-    bool there;
 
-    if (!advisor_edge_of(planner, planner->rules, rule, tier, ADVISOR_NONE, plan->now_ms, edge))
-        return false;
-    if (edge->to == ADVISOR_NONE)
-        return true;
-    there = policy_roster_has(planner->tiers[edge->to].roster, block->ns, block->hash);
-    if (rule->verb == POLICY_PROMOTE)
-        return !there && !advisor_planner_is_leaving(planner, tier, block) &&
-               has_room_above(plan, edge->to, bytes);
-    return there ||
-           advisor_edge_has_room(planner, planner->rules, edge->to, plan->used[edge->to], bytes);
+    return advisor_edge_of(planner, planner->rules, rule, tier, ADVISOR_NONE, plan->now_ms, edge) &&
+           advisor_edge_takes(planner, planner->rules, rule, edge, block, plan->used);
 }
 
 /* What is ordered of a block in one tier.  False: the rule is at its rate, and the pass waits. */
@@ -174,7 +138,7 @@ begin(struct advisor_tick *plan)
     for (int32_t i = 0; i < (int32_t)plan->policy->rules.count; i++) {
         const struct policy_rule *rule = policy_rule_at(plan->policy, (size_t)i);
 
-        if (!is_swept(rule) || advisor_planner_rests(planner, i, plan->now_ms) ||
+        if (!advisor_rule_is_swept(rule) || advisor_planner_rests(planner, i, plan->now_ms) ||
             !advisor_rule_is_due(rule, planner->rule_states[i].begun_ms, plan->now_ms))
             continue;
         planner->rule_states[i].begun_ms = plan->now_ms;

@@ -97,6 +97,8 @@ cli_plan_print(FILE *out, struct json_object *plan)
     print_sums(out, plan, "summary.tiers", "TIER");
     print_sums(out, plan, "summary.rules", "RULE");
     print_sums(out, plan, "summary.tenants", "TENANT");
+    print_sums(out, plan, "summary.classes", "CLASS");
+    print_sums(out, plan, "summary.pins", "PINNED BY");
     for (size_t i = 0; i < cli_json_count(plan, "summary.warnings"); i++)
         (void)fprintf(out, "%swarning  %s\n", i == 0 ? "\n" : "",
                       json_object_get_string(cli_json_item(plan, "summary.warnings", i)));

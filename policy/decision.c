@@ -41,9 +41,9 @@ policy_decision_free(struct policy_decision *decision)
 }
 
 /* Each class once, behind those it uses: however they use one another, the time is bounded. */
-static void
-find_classes(const struct policy *policy, const struct policy_facts *facts,
-             bool classes[POLICY_CLASSES_MAX])
+void
+policy_classes_of(const struct policy *policy, const struct policy_facts *facts,
+                  bool classes[POLICY_CLASSES_MAX])
 {
     for (size_t i = 0; i < policy->classes.count; i++) {
         const uint32_t at = policy->class_order[i];
@@ -106,7 +106,7 @@ policy_decide(const struct policy *policy, const struct policy_facts *facts,
 
     decision->rule = decision->to = -1;
     decision->waits = false;
-    find_classes(policy, facts, decision->classes);
+    policy_classes_of(policy, facts, decision->classes);
     for (size_t i = 0; i < policy->rules.count; i++) {
         struct policy_verdict *verdict = &decision->verdicts[i];
 
@@ -150,7 +150,7 @@ policy_match_behind(const struct policy *policy, const struct policy_facts *fact
         if (rule->when == NULL)
             return (int32_t)i;
         if (!asked)
-            find_classes(policy, facts, classes);
+            policy_classes_of(policy, facts, classes);
         asked = true;
         if (policy_expression_evaluate(rule->when, facts, classes, NULL))
             return (int32_t)i;

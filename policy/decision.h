@@ -66,6 +66,10 @@ int32_t policy_match(const struct policy *policy, const struct policy_facts *fac
 int32_t policy_match_behind(const struct policy *policy, const struct policy_facts *facts,
                             enum policy_event event, int32_t former);
 
+/** Which classes a block of those facts is in, by number. */
+void policy_classes_of(const struct policy *policy, const struct policy_facts *facts,
+                       bool classes[POLICY_CLASSES_MAX]);
+
 /** Each rule up to the one that has the block, each clause of its condition with its truth, and the
  *  nearest change of a fact for each clause that stands in the way. */
 void policy_explain(const struct policy *policy, const struct policy_facts *facts,

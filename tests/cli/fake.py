@@ -100,7 +100,9 @@ def plan_of(deletes, policy):
                                    for verb, count in (("demote", 3), ("delete", deletes)) if count > 0},
                                "tiers": [{"name": "hot@gw0", "blocks": 3, "bytes": 3 << 20}],
                                "rules": [{"name": "drain-hot", "blocks": 3, "bytes": 3 << 20}],
-                               "tenants": [{"name": "", "blocks": 1, "bytes": 1 << 20}, {"name": "acme", "blocks": 2, "bytes": 2 << 20}], "cut": False,
+                               "tenants": [{"name": "", "blocks": 1, "bytes": 1 << 20}, {"name": "acme", "blocks": 2, "bytes": 2 << 20}],
+                               "classes": [{"name": "one-off", "blocks": 2, "bytes": 2 << 20}],
+                               "pins": [{"name": "keep-prompts", "blocks": 9, "bytes": 9 << 20}], "cut": False,
                                "warnings": [f"{deletes} blocks will be deleted"] if deletes else []},
                    "moves": moves})
 

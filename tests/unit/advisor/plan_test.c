@@ -76,11 +76,18 @@ static const char *
 write_it(struct scene *scene, uint64_t created_ms)
 {
     static const char *const warnings[] = {"take \"care\""};
+    static const struct advisor_plan_sum classes[] = {
+        {.name = "small", .blocks = 2, .bytes = 20}, {.name = "none"}, {.name = "big", 1, 300}};
+    static const struct advisor_plan_sum pins[] = {{.name = "keep", .blocks = 7, .bytes = 70}};
     const struct advisor_plan_frame frame = {.rules = scene->rules,
                                              .base_version = 7,
                                              .base_digest = "base",
                                              .created_ms = created_ms,
                                              .bytes_per_s = 1000,
+                                             .classes = classes,
+                                             .class_count = 3,
+                                             .pins = pins,
+                                             .pin_count = 1,
                                              .warnings = warnings,
                                              .warning_count = 1};
 
@@ -114,6 +121,9 @@ moves_are_summed_and_put_together(void **state)
     assert_non_null(strstr(text, "\"tiers\":[{\"name\":\"hot@gw0\",\"blocks\":2000,"));
     assert_non_null(strstr(text, "\"rules\":[{\"name\":\"drain\",\"blocks\":2000,"));
     assert_non_null(strstr(text, "\"tenants\":[{\"name\":\"acme\",\"blocks\":1500,"));
+    assert_non_null(strstr(text, "\"classes\":[{\"name\":\"big\",\"blocks\":1,\"bytes\":300},"
+                                 "{\"name\":\"small\",\"blocks\":2,\"bytes\":20}],"
+                                 "\"pins\":[{\"name\":\"keep\",\"blocks\":7,\"bytes\":70}]"));
     assert_non_null(strstr(text, "\"warnings\":[\"take \\\"care\\\"\"]"));
     assert_non_null(strstr(text, "\"rule\":\"drain\",\"blocks\":[\"0000000000000001 "
                                  "0000000000000000 0 3 100\",\"0000000000000005 "));

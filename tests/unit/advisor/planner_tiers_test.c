@@ -394,6 +394,87 @@ plans_drain_the_coldest_first(void **state)
     obedient_free(gateway);
 }
 
+struct swept {
+    uint64_t moved[OBEDIENT_TIERS_MAX][OBEDIENT_TIERS_MAX];
+    uint64_t deleted;
+    uint64_t heads; /* of them all, in the class of that name */
+};
+
+static bool
+take_swept(void *arg, const struct advisor_preview_move *move)
+{
+    struct swept *swept = arg;
+
+    swept->heads += move->classes[0];
+    if (move->verb == KVT_ORDER_DELETE) {
+        assert_string_equal(move->tier, "cold@far");
+        swept->deleted++;
+    } else if (move->verb == KVT_ORDER_PROMOTE) {
+        assert_string_equal(move->tier, "warm@gw0");
+        assert_string_equal(move->to, "hot@gw0");
+        swept->moved[OBEDIENT_WARM][OBEDIENT_HOT]++;
+    } else {
+        assert_int_equal(move->verb, KVT_ORDER_DEMOTE);
+        assert_string_equal(move->tier, "cold@b");
+        assert_string_equal(move->to, "cold@far");
+        swept->moved[OBEDIENT_COLD][OBEDIENT_FAR]++;
+    }
+    return true;
+}
+
+/* Whatever their schedule; and what is planned is what is done. */
+static void
+plans_have_what_rules_without_watermarks_do(void **state)
+{
+    struct obedient *gateway = four_tiers(
+        TIERS "classes: {head: depth < 1}\n"
+              "rules:\n  - {id: keep, pin: {tiers: ssd}, when: depth < 1}\n"
+              "  - {id: old, in: far, do: expire, when: last_access > 3h}\n"
+              "  - {id: age, from: near, to: far, when: last_access > 1h, schedule: {every: 24h}}\n"
+              "  - {id: warm-up, from: hdd, to: ssd, when: class(head)}\n" ENFORCE);
+    const struct advisor_rules *rules = advisor_rulebook_take(gateway->rig.rulebook);
+    struct advisor_preview *preview;
+    struct swept swept = {.deleted = 0};
+    enum kvt_err rc;
+
+    (void)state;
+    assert_int_equal(advisor_planner_set_mode(gateway->rig.planner, ADVISOR_MODE_OFF), KVT_OK);
+    obedient_store(gateway, OBEDIENT_FAR, 240, 264);
+    (void)obedient_step(gateway, 5000);
+    gateway->now_ms += UINT64_C(9000000);
+    obedient_store(gateway, OBEDIENT_COLD, 0, 80);
+    (void)obedient_step(gateway, 5000);
+    gateway->now_ms += UINT64_C(5400000);
+    obedient_store(gateway, OBEDIENT_COLD, 80, 160);
+    obedient_store(gateway, OBEDIENT_WARM, 160, 240);
+    obedient_store(gateway, OBEDIENT_HOT, 304, 344);
+    (void)obedient_step(gateway, 5000);
+    assert_int_equal(advisor_preview_new(&preview, gateway->rig.planner, rules, gateway->now_ms),
+                     KVT_OK);
+    do
+        rc = advisor_preview_step(preview, take_swept, &swept);
+    while (rc == KVT_AGAIN);
+    assert_int_equal(rc, KVT_OK);
+    assert_int_equal(advisor_preview_pinned(preview, 0).blocks, 40 / CHAIN);
+    assert_int_equal(advisor_preview_pinned(preview, 0).bytes, 40 / CHAIN * OBEDIENT_SIZE);
+    assert_int_equal(advisor_preview_pinned(preview, 1).blocks, 0);
+    advisor_preview_free(preview);
+    advisor_rulebook_give(gateway->rig.rulebook, rules);
+    assert_int_equal(swept.deleted, 24);
+    assert_int_equal(swept.moved[OBEDIENT_COLD][OBEDIENT_FAR], 80);
+    assert_int_equal(swept.moved[OBEDIENT_WARM][OBEDIENT_HOT], 80 / CHAIN);
+    assert_int_equal(swept.heads, (24 + 80 + 80) / CHAIN);
+
+    assert_int_equal(gateway->orders, 0);
+    assert_int_equal(advisor_planner_set_mode(gateway->rig.planner, ADVISOR_MODE_ENFORCE), KVT_OK);
+    for (int i = 0; i < 4; i++)
+        (void)obedient_step(gateway, 5000);
+    assert_int_equal(gateway->edges[OBEDIENT_COLD][OBEDIENT_FAR], 80);
+    assert_int_equal(gateway->edges[OBEDIENT_WARM][OBEDIENT_HOT], 80 / CHAIN);
+    assert_int_equal(blocks_of(gateway, OBEDIENT_FAR), 80);
+    obedient_free(gateway);
+}
+
 /* ---- whatever happens ---- */
 
 struct life {
@@ -598,6 +679,7 @@ main(void)
         cmocka_unit_test(expiring_ends_the_block),
         cmocka_unit_test(a_pin_of_another_copy_keeps_the_block),
         cmocka_unit_test(plans_drain_the_coldest_first),
+        cmocka_unit_test(plans_have_what_rules_without_watermarks_do),
         cmocka_unit_test(caps_hold_and_pins_stay),
         cmocka_unit_test(nothing_flaps),
         cmocka_unit_test(the_same_events_make_the_same_orders),
