@@ -117,6 +117,8 @@ look_at_row(void *arg, const struct advisor_store_block *row)
         rule = advisor_asker_rule_of_row(&plan->asker, tier, row, block.ranks, POLICY_ON_NOTHING);
         if (!advisor_rule_set_has(&planner->sweep.rules, rule))
             continue;
+        if (plan->asker.elsewhere)
+            continue; /* it counts where it is pinned */
         if (policy_rule_at(plan->policy, (size_t)rule)->verb == POLICY_PIN)
             planner->tiers[tier].counting[rule] += advisor_planner_bytes(&block);
         else if (!act(pass, rule, tier, &block))

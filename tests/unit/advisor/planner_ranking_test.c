@@ -417,7 +417,7 @@ no_look_is_long(void **state)
         "version: 1\ntiers:\n  hot: {level: G3}\ndefaults: {order_by: rhi}\n";
     const struct advisor_rulebook_change change = {
         .text = text, .size = strlen(text), .source = "test"};
-    const uint64_t until_ms = kvt_clock_mono_ms() + 4 * WAIT_MS;
+    uint64_t until_ms;
     uint64_t now_ms = kvt_clock_unix_ms() - 10 * MANY;
     struct policy_problems problems;
     struct kvt_error err;
@@ -432,6 +432,7 @@ no_look_is_long(void **state)
     store_many(&rig, 0, MANY, now_ms, &stream_seq);
     assert_int_equal(
         advisor_rulebook_install(rig.rulebook, NULL, &change, &problems, &version, &err), KVT_OK);
+    until_ms = kvt_clock_mono_ms() + 4 * WAIT_MS;
     do {
         const uint64_t began = cpu_us();
         uint64_t took;
