@@ -318,6 +318,7 @@ open_fronts(struct advisor_daemon *daemon, const struct advisor_settings *settin
         .arg = &daemon->pages,
         .ready = advisor_http_ready,
         .metrics = daemon->metrics,
+        .more_metrics = advisor_http_more_metrics,
     };
     enum kvt_err rc;
 

@@ -58,6 +58,16 @@ bool advisor_http_reasons(struct advisor_http *http, struct kvt_buffer *why);
 /** For kvt_http_stream_options.render: the document of GET /v1/overview. */
 void advisor_http_render_overview(void *arg, struct kvt_buffer *out);
 
+/** Quotas that /metrics shows, so that a policy of many tenants makes no more series than that. */
+#define ADVISOR_METRIC_QUOTAS_MAX 64
+
+/** For kvt_http_options.more_metrics: the quotas of the policy in force. */
+void advisor_http_more_metrics(void *arg, struct kvt_buffer *out);
+/** Append what is used of each quota, its soft and its hard size, in bytes; of more than
+ *  ADVISOR_METRIC_QUOTAS_MAX those beyond hard, then those beyond soft, then the first. */
+void advisor_http_format_quotas(const struct advisor_quota_view *views, size_t count,
+                                struct kvt_buffer *out);
+
 /* Handlers, in the files http*.c. */
 void advisor_http_page(void *arg, const struct kvt_http_request *request,
                        struct kvt_http_response *response);

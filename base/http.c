@@ -259,6 +259,8 @@ answer_builtin(struct call *call, const struct kvt_http_request *request,
         response->content_type = "text/plain; version=0.0.4; charset=utf-8";
         if (call->http->options.metrics != NULL)
             kvt_metrics_format(call->http->options.metrics, &response->body);
+        if (call->http->options.more_metrics != NULL)
+            call->http->options.more_metrics(call->http->options.arg, &response->body);
     } else {
         response->content_type = "text/plain; charset=utf-8";
         kvt_buffer_printf(&response->body, "ok\n");

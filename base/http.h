@@ -83,6 +83,9 @@ struct kvt_http_options {
     void *arg; /* passed to handlers and to ready() */
     /** Fill `why` with one line per failing check and return false when not ready. */
     bool (*ready)(void *arg, struct kvt_buffer *why);
+    /** Append whole families whose labels come and go, under names that `metrics` has not; NULL:
+     *  none.  Runs on any connection's thread. */
+    void (*more_metrics)(void *arg, struct kvt_buffer *out);
     struct kvt_metrics *metrics; /* what /metrics shows; NULL: nothing */
     size_t memory_max;           /* bodies and answers of all connections; 0: KVT_HTTP_MEMORY_MAX */
     const char *hosts; /* more Host names to answer to, "a,b" (base/http_guard.h); NULL: none */

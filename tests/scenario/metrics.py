@@ -23,8 +23,10 @@ ALERTS = os.path.join(DEPLOY, "prometheus", "kvtier-alerts.yaml")
 NAME = re.compile(r"\b(?:kvtier|up)(?:_[a-z0-9_]+)?\b")
 # Names that were there before promtool read them; they stay.
 KNOWN_LINT = {"kvtier_advisor_lag_milliseconds", "kvtier_advisor_last_event_timestamp_milliseconds"}
-LABELS = {"le", "result", "tier", "verb", "code", "source", "kind", "from", "to"}  # each of a few values
+LABELS = {"le", "result", "tier", "verb", "code", "source", "kind", "from", "to", "tenant"}  # each of a few values
 SERIES_MAX = 300
+BLOCKS, BLOCK_SIZE = 120, 16 * 1024  # what the tenant acme writes
+QUOTAS = "quotas:\n  - {tenant: acme, tier: hot, soft: 1GB, hard: 2GB}\n  - {tenant: acme, hard: 4GB}\n"
 
 
 def promtool(*arguments, stdin=None):
@@ -102,9 +104,9 @@ class Prometheus(Process):
 
 
 def traffic(run, client):
-    keys = [blocks.key(run.rng.randrange(1 << 63, 1 << 64), namespace="acme/llama") for _ in range(120)]
+    keys = [blocks.key(run.rng.randrange(1 << 63, 1 << 64), namespace="acme/llama") for _ in range(BLOCKS)]
     for key in keys:
-        expect(client.put(key, run.rng.randbytes(16 * 1024)).status == 200, key)
+        expect(client.put(key, run.rng.randbytes(BLOCK_SIZE)).status == 200, key)
     def read():
         for key in keys[:60] + [blocks.key(run.rng.randrange(1 << 63, 1 << 64))]:
             client.get(key)
@@ -151,9 +153,17 @@ def scenario(run):
             expect(alert["annotations"]["summary"] and alert["annotations"]["command"], alert)
     nats, minio = run.nats().start(), run.minio().start(seconds=60)
     run.client(minio).create_bucket()
-    advisor = run.advisor(nats, policy_mode="enforce").start()
+    with open(os.path.join(harness.ROOT, "config", "policies", "default.yaml"), encoding="utf-8") as file:
+        policy = run.file("policy.yaml", file.read().replace("observe", "enforce") + QUOTAS)
+    advisor = run.advisor(nats, policy_mode="enforce", **{"policy.file": policy}).start()
     gateway = run.gateway(nats, s3_server=minio, hot_capacity=1 << 20, cold_capacity=64 << 20).start(seconds=60)
     read = traffic(run, run.client(gateway))
+    with run.case("a scrape has the quotas of the policy"):
+        def quotas():
+            shown = re.findall(r"^kvtier_advisor_quota_used_bytes\{(.*)\} (\d+)$", scrape(advisor), re.MULTILINE)
+            used = dict(shown).get('tenant="acme"', "0")
+            return None if len(shown) == 2 and int(used) >= BLOCKS * BLOCK_SIZE else f"{shown}"
+        wait_until(quotas, 20 * run.slow, "what acme wrote is counted")
     names = {"up"}
     for daemon in (advisor, gateway):
         with run.case(f"promtool takes the scrape of the {daemon.name}"):

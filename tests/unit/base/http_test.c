@@ -100,6 +100,13 @@ is_ready(void *arg, struct kvt_buffer *why)
     return ready;
 }
 
+static void
+add_metrics(void *arg, struct kvt_buffer *out)
+{
+    assert_ptr_equal(arg, &desk);
+    kvt_buffer_printf(out, "more 7\n");
+}
+
 static struct kvt_http_options
 options_with(const char *token)
 {
@@ -110,7 +117,8 @@ options_with(const char *token)
                                      .route_count = sizeof(routes) / sizeof(routes[0]),
                                      .arg = &desk,
                                      .ready = is_ready,
-                                     .metrics = metrics};
+                                     .metrics = metrics,
+                                     .more_metrics = add_metrics};
 }
 
 static int
@@ -232,6 +240,7 @@ built_in_routes(void **state)
     assert_non_null(strstr(text, "\nkvtier_http_answers_total{code=\"2xx\"} 6\n"));
     assert_non_null(strstr(text, "\nkvtier_http_answers_total{code=\"4xx\"} 1\n"));
     assert_non_null(strstr(text, "\nkvtier_http_answers_total{code=\"5xx\"} 1\n"));
+    assert_non_null(strstr(text, "\nmore 7\n"));
 }
 
 static void
