@@ -256,7 +256,8 @@ warn_of_quotas(const struct planning *planning, struct warnings *warnings)
 }
 
 static void
-collect_warnings(const struct planning *planning, struct warnings *warnings)
+collect_warnings(const struct planning *planning, const struct advisor_rules *base,
+                 struct warnings *warnings)
 {
     struct advisor_planner *planner = planning->http->planner;
     struct advisor_http_ordering ordering;
@@ -276,7 +277,11 @@ collect_warnings(const struct planning *planning, struct warnings *warnings)
         warn(warnings, "the blocks are in the order of %s, which decides until that of %s is ready",
              ordering.now, ordering.next);
     warn_of_rates(planning, warnings);
-    warn_of_quotas(planning, warnings);
+    if (planning->rules != base && planning->rules->policy->quotas.count > 0)
+        warn(warnings, "quotas of this policy act once it is in force, beside this plan: "
+                       "kvtier tenant usage says what tenants have");
+    else
+        warn_of_quotas(planning, warnings);
     for (size_t i = 0; i < count; i++)
         if (!views[i].healthy)
             warn(warnings, "gateway %s says that its bucket is away", views[i].name);
@@ -304,7 +309,7 @@ write_plan(struct planning *planning, const struct advisor_rules *base,
 
     for (size_t i = 0; i < policy->classes.count; i++)
         planning->classes[i].name = policy_class_at(policy, i)->name;
-    collect_warnings(planning, &warnings);
+    collect_warnings(planning, base, &warnings);
     frame.warning_count = warnings.count;
     rc = advisor_plan_write(planning->plan, &frame, &response->body);
     if (rc == KVT_OK)

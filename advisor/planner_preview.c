@@ -262,6 +262,8 @@ sweep_row(void *arg, const struct advisor_store_block *row)
             advisor_rules_tier(page->preview->rules, planner->tiers[tier].name) < 0)
             continue;
         rule = advisor_asker_rule_of_row(page->asker, tier, row, block.ranks, POLICY_ON_NOTHING);
+        if (page->asker->elsewhere)
+            continue; /* it counts where it is pinned */
         if (rule >= 0 &&
             advisor_rule_is_swept(policy_rule_at(page->preview->rules->policy, (size_t)rule)))
             gone = sweep_copy(page, tier, &block, rule);

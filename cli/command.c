@@ -498,10 +498,11 @@ const struct cli_command cli_commands[] = {
      .argument_max = 1,
      .summary = "What a policy would move and delete now",
      .details =
-         "Of the policy in FILE, or the one in force: each tier that is over a watermark, down to "
-         "where its rules stop, block by block. Nothing is changed. What --out saves is signed by "
-         "its content; kvtier policy apply does it. Needs the admin token: meanwhile no tier is "
-         "drained.",
+         "Of the policy in FILE, or the one in force: what rules with a watermark drain, what "
+         "rules without one move or delete, and what pin rules keep, block by block. Not what "
+         "rules do on events, nor what leaves for quotas. Nothing is changed. What --out saves is "
+         "signed by its content; kvtier policy apply does it. Needs the admin token: meanwhile no "
+         "tier is drained.",
      .example = "policy plan policy.yaml --out plan.json",
      .words = "FILE",
      OPTIONS(policy_plan_options),
@@ -617,7 +618,7 @@ const struct cli_command cli_commands[] = {
      .summary = "What a policy, or sizes of a hot tier, make of a workload",
      .details =
          "FILE is a recording of events record, or a trace as workload generate writes it, which "
-         "may come as - from standard input; no policy: policy plan and policy test are for those. "
+         "may come as - from standard input; no policy, which --policy takes. "
          "Without FILE a trace is generated. Every ordering is run at every size, beside the best "
          "there could be (Belady) and with what moves, requests and storage cost; at the end it "
          "says which ordering and size it would pick, and why. With --policy it is that file's "
