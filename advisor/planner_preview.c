@@ -136,16 +136,6 @@ set_aside(struct advisor_preview *preview, const struct policy_block *block)
                              block->hash);
 }
 
-static enum kvt_order_verb
-verb_of(const struct policy_rule *rule)
-{
-    switch (rule->verb) {
-    case POLICY_EXPIRE: return KVT_ORDER_DELETE;
-    case POLICY_PROMOTE: return KVT_ORDER_PROMOTE;
-    default: return KVT_ORDER_DEMOTE;
-    }
-}
-
 /* Of the block that the asker was asked about last. */
 static bool
 tell(struct advisor_preview *preview, const struct advisor_asker *asker,
@@ -155,7 +145,7 @@ tell(struct advisor_preview *preview, const struct advisor_asker *asker,
     const struct advisor_planner *planner = preview->planner;
     const struct policy *policy = preview->rules->policy;
     const struct advisor_preview_move move = {
-        .verb = verb_of(policy_rule_at(policy, (size_t)rule)),
+        .verb = advisor_rule_order_verb(policy_rule_at(policy, (size_t)rule)),
         .rule = rule,
         .gateway = planner->gateways[edge->gateway].row.name,
         .tier = planner->tiers[edge->from].name,
@@ -249,13 +239,7 @@ sweep_row(void *arg, const struct advisor_store_block *row)
 
     for (uint32_t i = 0; i < row->place_count && !gone && !page->enough; i++) {
         const uint32_t tier = advisor_planner_tier_of(planner, row->places[i].holder);
-        const struct policy_block block = {.hash = row->hash,
-                                           .parent = row->parent,
-                                           .ns = row->ns,
-                                           .position = row->position,
-                                           .ranks = row->places[i].ranks,
-                                           .size = row->size < UINT32_MAX ? (uint32_t)row->size
-                                                                          : UINT32_MAX};
+        const struct policy_block block = advisor_planner_block_of(row, row->places[i].ranks);
         int32_t rule;
 
         if (tier == ADVISOR_NONE || block.ranks == 0 ||

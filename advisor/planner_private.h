@@ -223,6 +223,18 @@ advisor_planner_bytes(const struct policy_block *block)
     return block->size * (uint64_t)__builtin_popcount(block->ranks);
 }
 
+/** The shards of a row's block in one tier. */
+static inline struct policy_block
+advisor_planner_block_of(const struct advisor_store_block *row, uint32_t ranks)
+{
+    return (struct policy_block){.hash = row->hash,
+                                 .parent = row->parent,
+                                 .ns = row->ns,
+                                 .position = row->position,
+                                 .ranks = ranks,
+                                 .size = row->size < UINT32_MAX ? (uint32_t)row->size : UINT32_MAX};
+}
+
 static inline bool
 advisor_planner_is_stale(uint64_t report_ms, uint64_t now_ms)
 {

@@ -19,6 +19,7 @@
 #include "advisor/facts.h"
 #include "advisor/rulebook.h"
 #include "advisor/store.h"
+#include "kvtier/order.h"
 
 #include "policy/decision.h"
 #include "policy/roster.h"
@@ -136,6 +137,21 @@ advisor_rule_is_swept(const struct policy_rule *rule)
     return rule->on == 0 && rule->trigger.head.place.line == 0 &&
            (rule->verb == POLICY_DEMOTE || rule->verb == POLICY_EXPIRE ||
             rule->verb == POLICY_PROMOTE || rule->verb == POLICY_PIN);
+}
+
+/** What is ordered of the rule's blocks; NONE: they stay, or it is no order of blocks. */
+static inline enum kvt_order_verb
+advisor_rule_order_verb(const struct policy_rule *rule)
+{
+    switch ((enum policy_verb)rule->verb) {
+    case POLICY_DEMOTE: return KVT_ORDER_DEMOTE;
+    case POLICY_PROMOTE: return KVT_ORDER_PROMOTE;
+    case POLICY_EXPIRE: return KVT_ORDER_DELETE;
+    case POLICY_PIN:
+    case POLICY_COMPACT:
+    case POLICY_EXCLUDE: break;
+    }
+    return KVT_ORDER_NONE;
 }
 
 /* ---- asking about blocks ---- */

@@ -48,20 +48,6 @@ is_first_of_its_kind(const struct advisor_set *set, uint32_t at)
     return true;
 }
 
-static uint32_t
-verb_of(const struct policy_rule *rule)
-{
-    switch ((enum policy_verb)rule->verb) {
-    case POLICY_DEMOTE: return KVT_ORDER_DEMOTE;
-    case POLICY_PROMOTE: return KVT_ORDER_PROMOTE;
-    case POLICY_EXPIRE: return KVT_ORDER_DELETE;
-    case POLICY_PIN:
-    case POLICY_COMPACT:
-    case POLICY_EXCLUDE: break;
-    }
-    return KVT_ORDER_NONE;
-}
-
 /* The rule, or the quota and the rule by which it is met. */
 static void
 say_why(const struct advisor_tick *plan, const struct policy_rule *rule, char *text, size_t size)
@@ -94,7 +80,7 @@ order_kind(const struct advisor_tick *plan, uint32_t first, bool swept)
         .quota = set->quota,
         .rules_version = planner->rules->version,
         .swept = swept,
-        .row = {.verb = rule == NULL ? (uint32_t)KVT_ORDER_DEMOTE : verb_of(rule),
+        .row = {.verb = rule == NULL ? (uint32_t)KVT_ORDER_DEMOTE : advisor_rule_order_verb(rule),
                 .keep = set->keep ? 1 : 0,
                 .issued_ms = plan->now_ms,
                 .expires_ms = plan->now_ms + planner->options.expiry_ms,

@@ -65,17 +65,6 @@ is_over(struct pass *pass)
            pass->plan->planner->options.slice_clock() - pass->began_ms >= SWEEP_SLICE_MS;
 }
 
-static struct policy_block
-block_of(const struct advisor_store_block *row, uint32_t ranks)
-{
-    return (struct policy_block){.hash = row->hash,
-                                 .parent = row->parent,
-                                 .ns = row->ns,
-                                 .position = row->position,
-                                 .ranks = ranks,
-                                 .size = row->size < UINT32_MAX ? (uint32_t)row->size : UINT32_MAX};
-}
-
 /* Where the pass goes on in the row; its end: it was seen to.  Of one hash there is a row for each
  * namespace, in their order. */
 static uint32_t
@@ -107,7 +96,7 @@ look_at_row(void *arg, const struct advisor_store_block *row)
         return KVT_CANCELLED;
     for (uint32_t i = first; i < row->place_count; i++) {
         const uint32_t tier = advisor_planner_tier_of(planner, row->places[i].holder);
-        const struct policy_block block = block_of(row, row->places[i].ranks);
+        const struct policy_block block = advisor_planner_block_of(row, row->places[i].ranks);
         int32_t rule;
 
         pass->stopped.holder = row->places[i].holder;
@@ -180,7 +169,7 @@ look_at_news(struct pass *pass, const struct advisor_news *news)
     if (rule < 0 || (policy_rule_at(plan->policy, (size_t)rule)->on & (uint32_t)news->event) == 0 ||
         (news->moved && policy_rule_at(plan->policy, (size_t)rule)->verb == POLICY_PROMOTE))
         return true;
-    block = block_of(row, ranks);
+    block = advisor_planner_block_of(row, ranks);
     return act(pass, rule, news->tier, &block);
 }
 
