@@ -352,17 +352,27 @@ note_locked(struct gateway_vault *vault, const char *key, const struct gateway_m
     return rc == KVT_OK && g4_kind_is_removed(&seen) ? KVT_OK : KVT_AGAIN;
 }
 
-enum kvt_err
-gateway_bucket_note_removed(struct gateway_vault *vault, const char *key)
+typedef enum kvt_err locked_fn(struct gateway_vault *vault, const char *key,
+                               const struct gateway_move_lock *lock);
+
+/* Somebody else's lock is a reason to try again. */
+static enum kvt_err
+under_lock(struct gateway_vault *vault, const char *key, locked_fn *locked)
 {
     struct gateway_move_lock lock;
     enum kvt_err rc = gateway_move_lock_acquire(vault, key, &lock);
 
     if (rc != KVT_OK)
         return rc == KVT_BUSY ? KVT_AGAIN : rc;
-    rc = note_locked(vault, key, &lock);
+    rc = locked(vault, key, &lock);
     gateway_move_lock_release(vault, &lock);
     return rc;
+}
+
+enum kvt_err
+gateway_bucket_note_removed(struct gateway_vault *vault, const char *key)
+{
+    return under_lock(vault, key, note_locked);
 }
 
 static enum kvt_err
@@ -404,14 +414,7 @@ settle_removed_locked(struct gateway_vault *vault, const char *key,
 enum kvt_err
 gateway_bucket_settle_removed(struct gateway_vault *vault, const char *key)
 {
-    struct gateway_move_lock lock;
-    enum kvt_err rc = gateway_move_lock_acquire(vault, key, &lock);
-
-    if (rc != KVT_OK)
-        return rc == KVT_BUSY ? KVT_AGAIN : rc;
-    rc = settle_removed_locked(vault, key, &lock);
-    gateway_move_lock_release(vault, &lock);
-    return rc;
+    return under_lock(vault, key, settle_removed_locked);
 }
 
 enum kvt_err
