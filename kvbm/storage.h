@@ -100,6 +100,12 @@ const char *kvbm_storage_kind_name(enum kvbm_storage_kind kind);
 /** How many bytes an operation moves. */
 size_t kvbm_storage_io_size(const struct kvbm_storage *storage, const struct kvbm_storage_io *io);
 
+/** `read` and `write` of a storage all of whose blocks have addresses in host memory. */
+void kvbm_storage_host_read(struct kvbm_storage *storage, struct kvbm_storage_io *ios,
+                            size_t count);
+void kvbm_storage_host_write(struct kvbm_storage *storage, struct kvbm_storage_io *ios,
+                             size_t count);
+
 /** KVT_OK, or KVT_RANGE / KVT_INVALID in words. */
 KVT_NODISCARD enum kvt_err kvbm_storage_check(uint32_t block_count, size_t block_size,
                                               struct kvt_error *err);

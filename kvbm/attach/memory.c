@@ -1,6 +1,5 @@
 #include "kvbm/attach/memory.h"
 
-#include <string.h>
 #include <sys/mman.h>
 
 #include "base/alloc.h"
@@ -19,26 +18,6 @@ memory_address(struct kvbm_storage *storage, uint32_t block)
 }
 
 static void
-memory_read(struct kvbm_storage *storage, struct kvbm_storage_io *ios, size_t count)
-{
-    for (size_t i = 0; i < count; i++) {
-        memcpy(ios[i].host, (uint8_t *)memory_address(storage, ios[i].block) + ios[i].offset,
-               kvbm_storage_io_size(storage, &ios[i]));
-        ios[i].status = KVT_OK;
-    }
-}
-
-static void
-memory_write(struct kvbm_storage *storage, struct kvbm_storage_io *ios, size_t count)
-{
-    for (size_t i = 0; i < count; i++) {
-        memcpy((uint8_t *)memory_address(storage, ios[i].block) + ios[i].offset, ios[i].host,
-               kvbm_storage_io_size(storage, &ios[i]));
-        ios[i].status = KVT_OK;
-    }
-}
-
-static void
 memory_close(struct kvbm_storage *storage)
 {
     struct memory *memory = (struct memory *)storage;
@@ -48,8 +27,8 @@ memory_close(struct kvbm_storage *storage)
 }
 
 static const struct kvbm_storage_ops memory_ops = {
-    .read = memory_read,
-    .write = memory_write,
+    .read = kvbm_storage_host_read,
+    .write = kvbm_storage_host_write,
     .address = memory_address,
     .close = memory_close,
 };
