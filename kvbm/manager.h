@@ -48,6 +48,8 @@ struct kvbm_manager_options {
     struct kvbm_manager_tier tiers[KVT_TIER_G4]; /* by enum kvt_tier, G1 to G3 */
     struct kvbm_volumes *volumes;                /* NULL: no G4 */
     uint64_t volume;
+    uint64_t
+        volume_up; /* asked for what comes up, so that nothing waits behind a put; 0: `volume` */
     struct kvbm_transfer *transfer;
     struct kvbm_cost *cost; /* NULL: whatever is there is taken */
     size_t queue_max;
@@ -55,6 +57,12 @@ struct kvbm_manager_options {
     uint64_t retry_ms;
     uint64_t iteration_ms; /* 0: the caller steps */
 };
+
+/** Are these the bytes of that block?  Asked of what has come to `to` in host memory, before anybody
+ *  can find it there, on the thread that brought it; a block that is not is dropped where it came
+ *  from, too.  It may be asked after the onboard has ended: `arg` outlives the manager. */
+typedef bool kvbm_onboard_check_fn(void *arg, enum kvt_tier from, enum kvt_tier to,
+                                   const struct kvbm_label *label, const void *bytes, size_t size);
 
 struct kvbm_onboard_request {
     const struct kvbm_label *labels; /* copied */
@@ -64,6 +72,8 @@ struct kvbm_onboard_request {
     uint64_t deadline_ms; /* from now; 0: none */
     kvt_onboard_done_fn *done;
     void *arg;
+    kvbm_onboard_check_fn *check; /* may be NULL */
+    void *check_arg;
 };
 
 /** KVT_OK, KVT_INVALID or KVT_NOMEM; *out is NULL unless OK. */
@@ -96,6 +106,9 @@ KVT_NODISCARD enum kvt_err kvbm_onboard_start(struct kvbm_onboard **out,
 KVT_NODISCARD enum kvt_err kvbm_onboard_wait(struct kvbm_onboard *onboard, uint64_t wait_ms,
                                              struct kvt_onboard_result *result);
 size_t kvbm_onboard_take(struct kvbm_onboard *onboard, struct kvt_handle *handles);
+
+/** Of one that is finished: the tier its block `at` was found in; `at` is below result.arrived. */
+enum kvt_tier kvbm_onboard_origin(const struct kvbm_onboard *onboard, uint32_t at);
 void kvbm_onboard_cancel(struct kvbm_onboard *onboard);
 void kvbm_onboard_release(struct kvbm_onboard *onboard);
 

@@ -101,12 +101,29 @@ refuse(struct kvbm_edge_down *edge, enum kvbm_job_why why, struct kvt_handle sou
     let_go(edge, why, source);
 }
 
+/* Is the block in the tier below?  For one that only has to make room any lower tier will do: what
+ * went on from the next one need not go there again. */
+static bool
+is_below(const struct kvbm_edge_down *edge, enum kvbm_job_why why, uint64_t hash)
+{
+    const struct kvbm_manager *manager = edge->manager;
+    bool found = false;
+
+    for (unsigned tier = edge->to; tier < KVT_TIER_G4 && !found; tier++) {
+        struct kvbm_pool *pool = manager->options.tiers[tier].pool;
+
+        found = pool != NULL && kvbm_pool_has(pool, hash);
+        if (why != KVBM_JOB_LOWERED)
+            break;
+    }
+    return found;
+}
+
 /* Sort out what may not go and what is below already; what is left must be moved. */
 static void
 take_aboard(struct kvbm_job *job, const struct kvt_handle *handles, size_t count)
 {
     struct kvbm_edge_down *edge = job->edge;
-    struct kvbm_pool *below = pool_below(edge);
 
     job->count = 0;
     for (size_t i = 0; i < count; i++) {
@@ -114,7 +131,7 @@ take_aboard(struct kvbm_job *job, const struct kvt_handle *handles, size_t count
 
         if (!may_go(edge, &facts)) {
             refuse(edge, job->why, handles[i]);
-        } else if (below != NULL && kvbm_pool_has(below, facts.label.id.hash)) {
+        } else if (is_below(edge, job->why, facts.label.id.hash)) {
             (void)kvbm_edge_settle(edge, job->why, handles[i], KVT_EXISTS);
             atomic_store(&edge->stalled, false);
         } else {
@@ -149,8 +166,10 @@ kvbm_edge_room(struct kvbm_manager *manager, enum kvt_tier tier, uint32_t count,
         return true;
     if (edge->demand < count)
         edge->demand = count;
-    if (*since_ms == 0)
+    if (*since_ms == 0) {
         *since_ms = now_ms > 0 ? now_ms : 1;
+        kvbm_manager_kick(manager); /* the next pass may come at once: what is below just goes */
+    }
     if (now_ms - *since_ms < wait_ms)
         return false;
     atomic_store(&edge->stalled, true); /* the next one need not wait in vain */

@@ -60,6 +60,8 @@ struct kvbm_job {
     struct kvbm_storage *staging;
     uint32_t staging_first;
     bool staged; /* the copy is into, or out of, `staging` */
+    kvbm_onboard_check_fn *check;
+    void *check_arg;
     size_t count;
     struct kvbm_passenger passengers[KVT_OFFLOAD_BATCH];
     /* Of the request under way: */
@@ -119,6 +121,8 @@ struct kvbm_onboard {
     uint64_t until_ms; /* 0: no deadline */
     kvt_onboard_done_fn *done;
     void *arg;
+    kvbm_onboard_check_fn *check;
+    void *check_arg;
     uint32_t at;        /* blocks before it have arrived or are on their way */
     uint32_t end;       /* what is behind it will not come, ... */
     enum kvt_err why;   /* ... for this */

@@ -52,6 +52,28 @@ watch_end(struct kvbm_job *job)
 
 /* ---- the request under way ---- */
 
+/* Is what came up the block it should be?  On the thread that brought it. */
+static bool
+is_right(const struct kvbm_job *job, size_t moved, const void *bytes)
+{
+    if (job->check == NULL || bytes == NULL)
+        return true;
+    return job->check(job->check_arg, job->from, job->to, &job->passengers[job->owner[moved]].label,
+                      bytes, tier_of(job, job->to)->storage->block_size);
+}
+
+/* What a passenger is called in the tier it goes to. */
+static struct kvbm_storage_name
+name_there(const struct kvbm_passenger *passenger)
+{
+    return (struct kvbm_storage_name){
+        .block = passenger->target.block,
+        .id = passenger->label.id,
+        .prefix_hash = passenger->label.prefix_hash,
+        .tokens_hash = passenger->label.tokens_hash,
+    };
+}
+
 /* A target that outlives the process remembers what arrived before anybody can find it; where it
  * cannot, the block is good for as long as the process lives.  What cannot be read at its source is
  * forgotten there, or it would be back after a restart.  Both may wait for a disk: this runs on the
@@ -67,15 +89,15 @@ copied(void *arg)
 
     for (size_t i = 0; i < job->moving; i++) {
         const struct kvbm_passenger *passenger = &job->passengers[job->owner[i]];
-        const enum kvt_err status = job->copies[i].status;
+        enum kvt_err status = job->copies[i].status;
 
+        if (status == KVT_OK && job->edge == NULL && job->from != KVT_TIER_G4 &&
+            !is_right(
+                job, i,
+                kvbm_storage_address(tier_of(job, job->to)->storage, passenger->target.block)))
+            status = job->copies[i].status = KVT_CORRUPT;
         if (status == KVT_OK)
-            names[arrived++] = (struct kvbm_storage_name){
-                .block = passenger->target.block,
-                .id = passenger->label.id,
-                .prefix_hash = passenger->label.prefix_hash,
-                .tokens_hash = passenger->label.tokens_hash,
-            };
+            names[arrived++] = name_there(passenger);
         else if (status == KVT_CORRUPT || status == KVT_NOTFOUND)
             unreadable[lost++] = passenger->source.block;
     }
@@ -84,6 +106,19 @@ copied(void *arg)
     if (lost > 0 && job->from != KVT_TIER_G4)
         (void)kvbm_storage_forget(tier_of(job, job->from)->storage, unreadable, lost);
     kvbm_manager_kick(job->manager);
+}
+
+/* A target that finds its blocks by name has to know it before they are written. */
+static void
+bind_targets(const struct kvbm_job *job)
+{
+    struct kvbm_storage_name names[KVT_OFFLOAD_BATCH];
+
+    if (job->to == KVT_TIER_G4 || job->moving == 0)
+        return;
+    for (size_t i = 0; i < job->moving; i++)
+        names[i] = name_there(&job->passengers[job->owner[i]]);
+    kvbm_storage_bind(tier_of(job, job->to)->storage, names, job->moving);
 }
 
 /* Into the target, or into or out of the staging memory. */
@@ -104,6 +139,7 @@ plan_copy(struct kvbm_job *job)
         job->owner[job->moving] = i;
         job->copies[job->moving++] = copy;
     }
+    bind_targets(job);
 }
 
 static enum kvt_err
@@ -165,21 +201,28 @@ plan_items(struct kvbm_job *job)
 static void
 answered(void *arg)
 {
-    kvbm_manager_kick(arg);
+    struct kvbm_job *job = arg;
+
+    for (size_t i = 0; i < job->moving && job->edge == NULL; i++)
+        if (job->items[i].status == KVT_OK && !is_right(job, i, job->items[i].bytes))
+            job->items[i].status = KVT_CORRUPT;
+    kvbm_manager_kick(job->manager);
 }
 
 static enum kvt_err
 start_items(struct kvbm_job *job)
 {
+    const struct kvbm_manager_options *options = &job->manager->options;
+    const bool down = job->state == KVBM_JOB_PUT;
     const enum kvt_err rc = kvbm_volumes_start(
-        job->manager->options.volumes,
+        options->volumes,
         &(struct kvbm_volume_request){
-            .volume = job->manager->options.volume,
-            .verb = job->state == KVBM_JOB_PUT ? KVBM_VOLUME_PUT : KVBM_VOLUME_GET,
+            .volume = down || options->volume_up == 0 ? options->volume : options->volume_up,
+            .verb = down ? KVBM_VOLUME_PUT : KVBM_VOLUME_GET,
             .items = job->items,
             .count = job->moving,
             .done = answered,
-            .arg = job->manager,
+            .arg = job,
         },
         0, &job->ticket);
 

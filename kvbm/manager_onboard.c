@@ -47,6 +47,8 @@ onboard_new(struct kvbm_manager *manager, const struct kvbm_onboard_request *req
     onboard->until_ms = request->deadline_ms > 0 ? kvt_clock_mono_ms() + request->deadline_ms : 0;
     onboard->done = request->done;
     onboard->arg = request->arg;
+    onboard->check = request->check;
+    onboard->check_arg = request->check_arg;
     onboard->failed_at = KVBM_ONBOARD_NONE;
     onboard->not_in_g4 = KVBM_ONBOARD_NONE;
     return onboard;
@@ -122,6 +124,13 @@ kvbm_onboard_take(struct kvbm_onboard *onboard, struct kvt_handle *handles)
     if (count > 0)
         memcpy(handles, onboard->handles, count * sizeof(*handles));
     return count;
+}
+
+enum kvt_tier
+kvbm_onboard_origin(const struct kvbm_onboard *onboard, uint32_t at)
+{
+    assert(at < onboard->count && onboard->origins[at] != 0);
+    return (enum kvt_tier)onboard->origins[at];
 }
 
 void
@@ -425,6 +434,8 @@ fill_job(struct kvbm_job *job, struct kvbm_onboard *onboard, enum kvt_tier from,
     job->onboard = onboard;
     job->why = KVBM_JOB_ONBOARD;
     job->prefetch = onboard->prefetch;
+    job->check = onboard->check;
+    job->check_arg = onboard->check_arg;
     job->from = from;
     job->origin = from;
     job->to = to;
@@ -434,6 +445,12 @@ fill_job(struct kvbm_job *job, struct kvbm_onboard *onboard, enum kvt_tier from,
     job->staging = manager->up_staging;
     job->staging_first = (uint32_t)(job - manager->ups) * KVT_OFFLOAD_BATCH;
     job->staged = from == KVT_TIER_G4 && !addressed;
+}
+
+static struct kvbm_pool *
+pool_of(const struct kvbm_job *job)
+{
+    return job->manager->options.tiers[job->from].pool;
 }
 
 /* Hold the sources; returns how many there still are. */
@@ -447,12 +464,13 @@ hold_sources(struct kvbm_job *job, uint32_t count)
     for (uint32_t i = 0; i < count; i++)
         hashes[i] = onboard->labels[onboard->at + i].id.hash;
     if (job->from != KVT_TIER_G4)
-        count = (uint32_t)kvbm_pool_match(job->manager->options.tiers[job->from].pool, hashes,
-                                          count, sources);
+        count = (uint32_t)kvbm_pool_match(pool_of(job), hashes, count, sources);
+    /* A block goes on under the name that its tier knows it by: who asks may be wrong about it. */
     for (uint32_t i = 0; i < count; i++)
         job->passengers[i] = (struct kvbm_passenger){
             .source = sources[i],
-            .label = onboard->labels[onboard->at + i],
+            .label = job->from == KVT_TIER_G4 ? onboard->labels[onboard->at + i]
+                                              : kvbm_pool_label(pool_of(job), sources[i]),
         };
     job->count = count;
     return count;

@@ -45,6 +45,8 @@ far_put(struct kvbm_volume *volume, struct kvt_volume_item *items, size_t count)
 {
     (void)volume;
     wait_until_open();
+    while (atomic_load(&shown->puts_shut))
+        kvt_clock_sleep_ms(1);
     for (size_t i = 0; i < count; i++) {
         const enum kvt_err answer = (enum kvt_err)atomic_load(&shown->answer);
 
@@ -82,16 +84,23 @@ static const struct kvbm_volume_driver far_driver = {
     .kind = "test", .get = far_get, .put = far_put, .close = far_close};
 
 static void
-open_volume(struct bed *bed)
+register_volume(struct bed *bed, uint64_t id)
 {
     struct kvbm_volume *volume = kvt_calloc(1, sizeof(*volume));
 
     assert_non_null(volume);
     *volume = (struct kvbm_volume){&far_driver, BED_SIZE};
+    assert_int_equal(kvbm_volumes_register(bed->volumes, id, volume, 4, NULL), KVT_OK);
+}
+
+static void
+open_volume(struct bed *bed)
+{
     assert_int_equal(kvbm_volumes_new(&bed->volumes, NULL), KVT_OK);
-    assert_int_equal(kvbm_volumes_register(bed->volumes, 7, volume, 4, NULL), KVT_OK);
+    register_volume(bed, BED_VOLUME);
+    register_volume(bed, BED_VOLUME_UP);
     bed->options.volumes = bed->volumes;
-    bed->options.volume = 7;
+    bed->options.volume = BED_VOLUME;
 }
 
 /* ---- the bed ---- */

@@ -16,6 +16,9 @@
 
 enum { BED_BLOCKS = 32, BED_SIZE = 4096, BED_HASHES = 4096 };
 
+/* The volume, and a second way to it that has a thread of its own. */
+enum { BED_VOLUME = 7, BED_VOLUME_UP = 8 };
+
 struct bed {
     struct kvbm_transfer *transfer;
     struct kvbm_storage *bounce;
@@ -27,6 +30,7 @@ struct bed {
     _Atomic int answer;  /* of puts: enum kvt_err */
     _Atomic int refusal; /* of gets, when not OK */
     _Atomic bool shut;   /* it waits */
+    _Atomic bool puts_shut;
     _Atomic unsigned puts;
     _Atomic unsigned gets;
     _Atomic unsigned wrong; /* bodies that were not what their name says */

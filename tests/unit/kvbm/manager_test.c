@@ -8,6 +8,8 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "kvbm/storage_volume.h"
+#include "kvbm/volume_kinds.h"
 
 #include "tests/support/seed.h"
 #include "tests/unit/kvbm/gate.h"
@@ -387,6 +389,81 @@ an_absent_tier_is_left_alone_for_a_while(void **unused)
     bed_close(bed);
 }
 
+/* A tier that is a volume of its own: what is lowered into it lies there under its name, and goes on
+ * from there.  A number that was given anew is another block's. */
+static void
+a_remote_tier_has_blocks_by_name(void **unused)
+{
+    enum { COUNT = 200, VOLUME = 1 };
+    struct bed *bed = bed_open(G1 | G2 | G3 | G4, 0);
+    struct kvbm_manager_tier *g3 = &bed->options.tiers[KVT_TIER_G3];
+    struct kvbm_volumes *volumes;
+    struct kvbm_volume *memory;
+    unsigned there = 0;
+
+    (void)unused;
+    assert_int_equal(kvbm_volumes_new(&volumes, NULL), KVT_OK);
+    assert_int_equal(kvbm_volume_open_ram(
+                         &memory,
+                         &(struct kvbm_volume_options){.blocks = 2 * COUNT, .block_size = BED_SIZE},
+                         NULL),
+                     KVT_OK);
+    assert_int_equal(kvbm_volumes_register(volumes, VOLUME, memory, 8, NULL), KVT_OK);
+    kvbm_storage_close(g3->storage);
+    assert_int_equal(
+        kvbm_storage_open_volume(&g3->storage,
+                                 &(struct kvbm_storage_volume_options){.set = volumes,
+                                                                       .volume = VOLUME,
+                                                                       .block_count = BED_BLOCKS,
+                                                                       .block_size = BED_SIZE},
+                                 NULL),
+        KVT_OK);
+    bed_start(bed);
+    for (uint64_t hash = 1; hash <= COUNT; hash++) {
+        bed_make(bed, KVT_TIER_G2, hash);
+        assert_true(bed_settle(bed));
+    }
+    for (uint64_t hash = 1; hash <= COUNT; hash++) {
+        struct kvt_handle handle;
+
+        if (kvbm_pool_find(g3->pool, hash, &handle) != KVT_OK)
+            continue;
+        assert_true(bed_is_right(bed, KVT_TIER_G3, handle, hash));
+        kvbm_pool_drop(g3->pool, handle);
+        there++;
+    }
+    assert_true(there > 0);
+    assert_true(atomic_load(&bed->puts) > COUNT / 2);
+    kvbm_volumes_free(volumes);
+    bed_close(bed);
+}
+
+/* What only makes room need not be copied when any lower tier has it; what is pushed is. */
+static void
+what_lies_lower_just_goes(void **unused)
+{
+    struct bed *bed = bed_open(G1 | G2 | G3, 0);
+    struct kvt_handle handle;
+
+    (void)unused;
+    bed->options.tiers[KVT_TIER_G1].high_ppm = 1000000;
+    bed_start(bed);
+    for (uint64_t hash = 1; hash <= BED_BLOCKS; hash++) {
+        bed_make(bed, KVT_TIER_G3, hash);
+        bed_make(bed, KVT_TIER_G1, hash);
+    }
+    kvbm_manager_make_room(bed->manager, KVT_TIER_G1, 4, 0);
+    kvbm_manager_step(bed->manager);
+    assert_true(kvbm_pool_stats(bed_pool(bed, KVT_TIER_G1)).free >= 4);
+    assert_int_equal(kvbm_pool_stats(bed_pool(bed, KVT_TIER_G2)).free, BED_BLOCKS);
+    assert_int_equal(kvbm_pool_find(bed_pool(bed, KVT_TIER_G1), BED_BLOCKS, &handle), KVT_OK);
+    assert_int_equal(kvbm_manager_push(bed->manager, handle, 0), KVT_OK);
+    kvbm_pool_drop(bed_pool(bed, KVT_TIER_G1), handle);
+    assert_true(bed_settle(bed));
+    assert_true(kvbm_pool_has(bed_pool(bed, KVT_TIER_G2), BED_BLOCKS));
+    bed_close(bed);
+}
+
 static void
 unreadable_blocks_are_dropped(void **unused)
 {
@@ -564,6 +641,8 @@ main(void)
         cmocka_unit_test(a_step_waits_for_nothing),
         cmocka_unit_test(a_refusal_is_final_until_somebody_looks),
         cmocka_unit_test(an_absent_tier_is_left_alone_for_a_while),
+        cmocka_unit_test(a_remote_tier_has_blocks_by_name),
+        cmocka_unit_test(what_lies_lower_just_goes),
         cmocka_unit_test(unreadable_blocks_are_dropped),
         cmocka_unit_test(ends_while_everything_moves),
         cmocka_unit_test(survives_every_allocation_failure),

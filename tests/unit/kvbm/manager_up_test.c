@@ -1,6 +1,6 @@
 /*
  * What is tested: kvbm/manager.h, upwards: chains that lie in every tier are staged over two hops,
- * byte by byte; holes, bad blocks, deadlines, cancellation and want of room end them; a prefetch is
+ * byte by byte, under their own names, past who asked; holes, bad blocks, deadlines, cancellation and want of room end them; a prefetch is
  * counted by its use and gives way; cost decides before anything is begun.
  */
 #include <string.h>
@@ -171,6 +171,117 @@ g4_may_say_no(void **unused)
     assert_int_equal(result.status, KVT_OK);
     assert_int_equal(result.from[4], 4);
     kvbm_pool_drop_all(bed_pool(bed, KVT_TIER_G1), handles, 4);
+    bed_close(bed);
+}
+
+/* What arrives in host memory is shown to who asked, with where it is from; what that refuses is
+ * nowhere afterwards, but for the volume, from which nothing is dropped. */
+struct shown {
+    uint64_t refused;
+    _Atomic unsigned hops[KVT_TIER_G4 + 1][KVT_TIER_G4];
+};
+
+static bool
+check(void *arg, enum kvt_tier from, enum kvt_tier to, const struct kvbm_label *label,
+      const void *bytes, size_t size)
+{
+    struct shown *shown = arg;
+
+    assert_int_equal(size, BED_SIZE);
+    assert_int_equal(*(const uint64_t *)bytes, label->id.hash * 0x9e3779b97f4a7c15);
+    atomic_fetch_add(&shown->hops[from][to], 1);
+    return label->id.hash != shown->refused;
+}
+
+static void
+arrivals_are_checked_by_who_asked(void **unused)
+{
+    struct bed *bed = bed_open(ALL, 0);
+    struct shown shown = {.refused = 14};
+    struct kvbm_label labels[6];
+    struct kvt_handle handles[6];
+    const struct kvbm_onboard_request request = {
+        .labels = labels, .count = 6, .check = check, .check_arg = &shown};
+    struct kvt_onboard_result result;
+
+    (void)unused;
+    bed_start(bed);
+    bed_chain(labels, 10, 6);
+    for (uint64_t i = 0; i < 6; i++)
+        bed_make(bed, i < 2 ? KVT_TIER_G2 : KVT_TIER_G3, 10 + i);
+    result = fetch(bed, &request, handles);
+    assert_int_equal(result.status, KVT_NOTFOUND); /* not in G3 any more, and not in G4 */
+    assert_int_equal(result.arrived, 4);
+    assert_true(shown.hops[3][2] >= 3);
+    assert_true(shown.hops[2][1] >= 4);
+    assert_false(has(bed, KVT_TIER_G3, 14));
+    assert_false(has(bed, KVT_TIER_G2, 14));
+    assert_false(has(bed, KVT_TIER_G1, 14));
+    kvbm_pool_drop_all(bed_pool(bed, KVT_TIER_G1), handles, 4);
+    bed_make_far(bed, 14);
+    result = fetch(bed, &request, handles);
+    assert_int_equal(result.status, KVT_CORRUPT);
+    assert_int_equal(result.arrived, 4);
+    assert_true(shown.hops[4][2] > 0);
+    assert_false(has(bed, KVT_TIER_G2, 14));
+    kvbm_pool_drop_all(bed_pool(bed, KVT_TIER_G1), handles, 4);
+    shown.refused = 0;
+    result = fetch(bed, &request, handles);
+    assert_int_equal(result.status, KVT_OK);
+    assert_int_equal(result.from[4], 1);
+    kvbm_pool_drop_all(bed_pool(bed, KVT_TIER_G1), handles, 6);
+    bed_close(bed);
+}
+
+/* Who asks says a name; the block comes under the one that its tier has. */
+static void
+a_block_keeps_its_name(void **unused)
+{
+    struct bed *bed = bed_open(G1 | G2 | G3, 0);
+    struct kvt_onboard_result result;
+    struct kvbm_label label = {{.hash = 20, .parent = 77, .position = 9}, 88, 0};
+    struct kvt_handle handle = bed_make_held(bed, KVT_TIER_G3, 20, 3);
+
+    (void)unused;
+    kvbm_pool_drop(bed_pool(bed, KVT_TIER_G3), handle);
+    bed_start(bed);
+    result = fetch(bed, &(struct kvbm_onboard_request){.labels = &label, .count = 1}, &handle);
+    assert_int_equal(result.status, KVT_OK);
+    label = kvbm_pool_label(bed_pool(bed, KVT_TIER_G1), handle);
+    assert_int_equal(label.id.parent, 19);
+    assert_int_equal(label.id.position, 3);
+    assert_int_equal(label.prefix_hash, 20);
+    kvbm_pool_drop(bed_pool(bed, KVT_TIER_G1), handle);
+    bed_close(bed);
+}
+
+/* What comes up waits for no put, when it has a way of its own. */
+static void
+gets_do_not_wait_for_puts(void **unused)
+{
+    struct bed *bed = bed_open(G1 | G2 | G4, 0);
+    struct kvt_onboard_result result;
+    struct kvbm_label labels[2];
+    struct kvt_handle handles[2];
+
+    (void)unused;
+    bed->options.volume_up = BED_VOLUME_UP;
+    bed_start(bed);
+    atomic_store(&bed->puts_shut, true);
+    for (uint64_t hash = 100; hash < 100 + BED_BLOCKS; hash++)
+        bed_make(bed, KVT_TIER_G2, hash);
+    kvbm_manager_step(bed->manager); /* lowers it */
+    bed_chain(labels, 10, 2);
+    bed_make_far(bed, 10);
+    bed_make_far(bed, 11);
+    result = fetch(bed, &(struct kvbm_onboard_request){.labels = labels, .count = 2}, handles);
+    assert_int_equal(result.status, KVT_OK);
+    assert_int_equal(result.from[4], 2);
+    assert_int_equal(atomic_load(&bed->puts), 0);
+    kvbm_pool_drop_all(bed_pool(bed, KVT_TIER_G1), handles, 2);
+    atomic_store(&bed->puts_shut, false);
+    assert_true(bed_settle(bed));
+    assert_true(atomic_load(&bed->puts) > 0);
     bed_close(bed);
 }
 
@@ -437,6 +548,9 @@ main(void)
         cmocka_unit_test(a_chain_is_staged_from_everywhere),
         cmocka_unit_test(a_bad_block_ends_the_prefix),
         cmocka_unit_test(g4_may_say_no),
+        cmocka_unit_test(arrivals_are_checked_by_who_asked),
+        cmocka_unit_test(a_block_keeps_its_name),
+        cmocka_unit_test(gets_do_not_wait_for_puts),
         cmocka_unit_test(a_deadline_ends_it_and_the_rest_lands),
         cmocka_unit_test(a_cancelled_or_released_one_lets_go),
         cmocka_unit_test(no_room_is_an_answer),
