@@ -389,8 +389,8 @@ an_absent_tier_is_left_alone_for_a_while(void **unused)
     bed_close(bed);
 }
 
-/* A tier that is a volume of its own: what is lowered into it lies there under its name, and goes on
- * from there.  A number that was given anew is another block's. */
+/* A tier that is a volume of its own: what is lowered into it lies there under its name, and goes
+ * on from there.  A number that was given anew is another block's. */
 static void
 a_remote_tier_has_blocks_by_name(void **unused)
 {

@@ -1,7 +1,8 @@
 /*
  * What is tested: kvbm/manager.h, upwards: chains that lie in every tier are staged over two hops,
- * byte by byte, under their own names, past who asked; holes, bad blocks, deadlines, cancellation and want of room end them; a prefetch is
- * counted by its use and gives way; cost decides before anything is begun.
+ * byte by byte, under their own names, past who asked; holes, bad blocks, deadlines, cancellation
+ * and want of room end them; a prefetch is counted by its use and gives way; cost decides before
+ * anything is begun.
  */
 #include <string.h>
 
