@@ -31,6 +31,50 @@ struct job {
     uint64_t bad_messages;
 };
 
+/* ---- flags that mean something together ---- */
+
+/* Which flags change nothing, and what does instead. */
+static const struct {
+    size_t option;
+    bool with_file; /* in front of a FILE; else beside --policy */
+    const char *instead;
+} idle_flags[] = {
+    {CLI_SIMULATE_SIZES, false, "--sizes: not with --policy: --capacity says its tiers' sizes"},
+    {CLI_SIMULATE_PROMOTION, false, "--promotion: not with --policy: its rules say promote_by"},
+    {CLI_SIMULATE_SECOND, false, "--second-requests: not with --policy"},
+    {CLI_SIMULATE_IDLE, false, "--idle-requests: not with --policy"},
+    {CLI_SIMULATE_PRICE_PUT, false, "--price-put: not with --policy: its tiers have prices"},
+    {CLI_SIMULATE_PRICE_GET, false, "--price-get: not with --policy: its tiers have prices"},
+    {CLI_SIMULATE_PRICE_HOT, false, "--price-hot: not with --policy: its tiers have prices"},
+    {CLI_SIMULATE_PRICE_COLD, false, "--price-cold: not with --policy: its tiers have prices"},
+    {CLI_SIMULATE_PRICE_TRANSFER, false,
+     "--price-transfer: not with --policy: its tiers have prices"},
+    {CLI_SIMULATE_REPORT, false, "--report: not with --policy"},
+    {CLI_SIMULATE_SEED, true, "--seed: of a generated workload, which FILE is not"},
+    {CLI_SIMULATE_REQUESTS, true, "--requests: of a generated workload, which FILE is not"},
+};
+
+static bool
+is_given(const struct cli_context *context, size_t option)
+{
+    return kvt_config_origin(context->options, option) != KVT_ORIGIN_DEFAULT;
+}
+
+/* Whoever gives a flag believes that it changes the answer. */
+static enum cli_exit
+check_flags(const struct cli_context *context)
+{
+    const bool policy = is_given(context, CLI_SIMULATE_POLICY);
+
+    for (size_t i = 0; i < sizeof(idle_flags) / sizeof(idle_flags[0]); i++)
+        if ((idle_flags[i].with_file ? context->argument_count > 0 : policy) &&
+            is_given(context, idle_flags[i].option))
+            return cli_context_usage(context, "%s", idle_flags[i].instead);
+    if (!policy && is_given(context, CLI_SIMULATE_CAPACITY))
+        return cli_context_usage(context, "--capacity: of the tiers of a --policy; see --sizes");
+    return CLI_EXIT_DONE;
+}
+
 /* ---- the workload ---- */
 
 static enum kvt_err
@@ -345,8 +389,6 @@ answer_policy(const struct cli_context *context, const struct job *job)
     if (strcmp(kvt_config_string(context->options, CLI_SIMULATE_ORDERINGS), "all") != 0 &&
         job->options.ordering_count > 1)
         return cli_context_usage(context, "--orderings: one, with a policy");
-    if (kvt_config_string(context->options, CLI_SIMULATE_REPORT)[0] != '\0')
-        return cli_context_usage(context, "--report: not with a policy");
     return cli_simulate_policy(context, &asked);
 }
 
@@ -355,10 +397,12 @@ cli_policy_simulate(const struct cli_context *context)
 {
     struct job job = {.workload = NULL};
     struct kvt_error err = {0};
-    enum cli_exit exit = CLI_EXIT_DONE;
+    enum cli_exit exit = check_flags(context);
     bool usage = false;
     enum kvt_err rc;
 
+    if (exit != CLI_EXIT_DONE)
+        return exit;
     rc = policy_workload_new(&job.workload);
     if (rc != KVT_OK)
         (void)kvt_error_set(&err, rc, "out of memory");

@@ -257,6 +257,42 @@ print_quotas(FILE *out, const struct run *run)
     cli_table_release(&table);
 }
 
+/* Does a rule take blocks out of the tier? */
+static bool
+is_drained(const struct run *run, uint32_t tier)
+{
+    for (size_t i = 0; i < run->policy->rules.count; i++) {
+        const struct policy_rule *rule = policy_rule_at(run->policy, i);
+
+        if ((rule->verb == POLICY_DEMOTE || rule->verb == POLICY_EXPIRE) &&
+            policy_rule_tier(rule) == (int32_t)tier && !policy_ladder_leaves_out(rule))
+            return true;
+    }
+    return false;
+}
+
+/* New blocks come to the last tier and to the first bucket whether there is room or not, so that it
+ * is seen how much of it a policy would need. */
+static void
+print_overfull(FILE *out, const struct run *run)
+{
+    char text[KVT_SIZE_TEXT_MAX];
+
+    for (uint32_t i = 0; i < run->result.tier_count; i++) {
+        const uint64_t most = run->result.tiers[i].most * run->options.block_bytes;
+
+        if (run->options.capacity[i] == 0 || most <= run->options.capacity[i])
+            continue;
+        kvt_size_format(most, text);
+        (void)fprintf(out,
+                      "%s would need %s, which is more than it may hold: %s; a gateway at its cap "
+                      "refuses new blocks\n",
+                      name_of(run, i), text,
+                      is_drained(run, i) ? "its rules let too little go"
+                                         : "no rule demotes or expires what it has");
+    }
+}
+
 static void
 print(FILE *out, const struct run *run)
 {
@@ -278,6 +314,7 @@ print(FILE *out, const struct run *run)
                   "time: %.*f\n",
                   share(result->prefix_hits, result->reads), name_of(run, result->entry),
                   policy_ladder_latency_ms(result, run->policy), MONEY_DIGITS, money_of(run));
+    print_overfull(out, run);
     if (result->expired > 0)
         (void)fprintf(out, "%" PRIu64 " blocks expired, %" PRIu64 " were read again after that\n",
                       result->expired, result->lost_reads);

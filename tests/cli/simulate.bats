@@ -141,6 +141,38 @@ PY
   status_is 1
 }
 
+@test "a flag that would change nothing is refused, and another named" {
+  write_policy
+  for flags in "--sizes 5%" "--promotion never" "--second-requests 9" "--idle-requests 9" "--price-put 1" \
+    "--price-get 1" "--price-hot 1" "--price-cold 1" "--price-transfer 1" "--report a.html" "--seed 2" \
+    "--requests 9"; do
+    # shellcheck disable=SC2086 # flag and value
+    run "$KVTIER" policy simulate tenants --policy policy.yaml $flags
+    status_is 2
+    output_has "${flags%% *}: "
+  done
+  run "$KVTIER" policy simulate tenants --policy policy.yaml --sizes 5%
+  output_has "--sizes: not with --policy: --capacity says its tiers' sizes"
+  run "$KVTIER" policy simulate tenants --capacity ssd=1GiB
+  status_is 2
+  output_has "--capacity: of the tiers of a --policy"
+  run "$KVTIER" policy simulate tenants --policy policy.yaml --move-cost 3 --cold-read-cost 20
+  status_is 0
+}
+
+@test "a tier that would hold more than it may is told of" {
+  write_policy
+  sed '/id: on-down/d' policy.yaml >kept.yaml
+  run "$KVTIER" policy simulate tenants --policy kept.yaml --block-size 1MiB
+  status_is 0
+  output_has "near would need 11.00 MiB, which is more than it may hold: no rule demotes or expires what it has; a gateway at its cap refuses new blocks"
+  sed 's/id: on-down,/id: on-down, when: depth > 9,/' policy.yaml >picky.yaml
+  run "$KVTIER" policy simulate tenants --policy picky.yaml --block-size 1MiB
+  output_has "near would need 11.00 MiB, which is more than it may hold: its rules let too little go;"
+  run "$KVTIER" policy simulate tenants --policy policy.yaml --block-size 1MiB
+  [[ $output != *"would need"* ]]
+}
+
 @test "what cannot be meant is refused" {
   for flags in "--sizes 0" "--sizes 5x" "--orderings nope" "--price-put -1" "--move-cost a" "--promotion soon"; do
     # shellcheck disable=SC2086 # flag and value
