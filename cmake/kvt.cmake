@@ -48,8 +48,10 @@ endfunction()
 # kvt_test(folder/noun_test ...): one cmocka binary, one ctest named after it, labelled `unit`.
 # The source is tests/unit/<folder>/<noun>_test.c; name keeps the folder so that it is unique.
 # IN_MEMORY: its folders lie in memory, where there is such a place: what it asks is not about disks.
+# ALONE: it runs in one thread, and is ended if it starts another: label `alone`, which is not run where
+# races are looked for.
 function(kvt_test name)
-  cmake_parse_arguments(ARG "IN_MEMORY" "TIMEOUT" "SOURCES;DEPENDS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "IN_MEMORY;ALONE" "TIMEOUT" "SOURCES;DEPENDS;LABELS" ${ARGN})
   string(REPLACE "/" "_" binary ${name})
   add_executable(${binary} ${ARG_SOURCES})
   kvt_target(${binary})
@@ -63,6 +65,10 @@ function(kvt_test name)
   endif()
   if(NOT ARG_LABELS)
     set(ARG_LABELS unit)
+  endif()
+  if(ARG_ALONE)
+    list(APPEND ARG_LABELS alone)
+    target_link_libraries(${binary} PRIVATE test_alone)
   endif()
   set_tests_properties(unit/${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}"
     SKIP_RETURN_CODE 77)
