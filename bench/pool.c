@@ -6,7 +6,8 @@
  * Ours: every thread takes CHAIN blocks of one pool, names them, registers them, finds them again
  * by their names and gives them back twice.  The pool is full from the start, so that each block
  * taken evicts one.  Anchor: for the same blocks a list and a table of names, nothing else: take
- * the oldest, take its name out, put the new one in, append.  There is no lock and no state, and so
+ * the oldest, take its name out, put the new one in, append.  The table is an open one, as they
+ * usually are (kvbm/map.h); the pool's is its own.  There is no lock and no state, and so
  * each of ANCHORS threads has a list and a table of its own, of its share of the blocks.
  * Prints "pair <ours> <anchor>" lines, blocks a second of all threads, and "cpu <ours> <anchor>",
  * blocks a CPU second of one, which says more on a machine that is not idle.

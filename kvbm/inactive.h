@@ -14,7 +14,7 @@
  * waits here: put() to take() or victim().
  *
  * Ownership: kvbm_inactive_release() frees what kvbm_inactive_init() made; the struct is the
- *            pool's.  `names` is the pool's map and outlives it.
+ *            pool's.  `names` are the pool's and outlive it.
  * Threads:   none; the pool's lock guards it.  An ordering therefore runs under that lock: it is a
  *            data structure, and must neither wait nor call the pool.
  * Limits:    block numbers below `block_count`; nothing allocates after init.
@@ -25,7 +25,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "kvbm/map.h"
+#include "kvbm/names.h"
 #include "kvtier/block.h"
 #include "kvtier/error.h"
 #include "kvtier/kvbm.h"
@@ -37,7 +37,7 @@ struct kvbm_inactive_options {
     enum kvt_pool_order order;
     uint32_t block_count;
     uint64_t block_bytes;                /* what an ordering is told; 0 = 1 */
-    const struct kvbm_map *names;        /* lineage: of listed blocks */
+    const struct kvbm_names *names;      /* lineage: of listed blocks */
     const struct kvt_ordering *ordering; /* KVT_POOL_ORDER_ORDERING only */
     struct kvt_ordering_options ordering_options;
 };

@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "kvbm/inactive.h"
+#include "kvbm/map.h"
 
 #define NONE KVBM_INACTIVE_NONE
 
@@ -22,7 +23,7 @@ struct node {
 };
 
 struct lineage {
-    const struct kvbm_map *names;
+    const struct kvbm_names *names;
     struct kvbm_map children; /* how many listed blocks continue a name */
     struct node *nodes;       /* by block */
     uint32_t *heap;
@@ -138,11 +139,9 @@ heap_remove(struct lineage *lineage, uint32_t block)
 static uint32_t
 waiting_block(const struct lineage *lineage, uint64_t hash)
 {
-    uint32_t block;
+    const uint32_t block = kvbm_names_get(lineage->names, hash);
 
-    if (!kvbm_map_get(lineage->names, hash, &block) || !lineage->nodes[block].waits)
-        return NONE;
-    return block;
+    return block == KVBM_NAMES_NONE || !lineage->nodes[block].waits ? NONE : block;
 }
 
 static bool

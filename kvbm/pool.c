@@ -41,7 +41,7 @@ static void
 release(struct kvbm_pool *pool)
 {
     kvbm_inactive_release(&pool->shared.inactive);
-    kvbm_map_release(&pool->shared.map);
+    kvbm_names_release(&pool->shared.names);
     kvt_free(pool->tokens);
     kvt_free(pool->slots);
     kvt_free(pool);
@@ -54,13 +54,13 @@ make_arrays(struct kvbm_pool *pool, const struct kvbm_pool_options *options)
         .order = options->order,
         .block_count = options->block_count,
         .block_bytes = options->block_bytes,
-        .names = &pool->shared.map,
+        .names = &pool->shared.names,
         .ordering = options->ordering,
         .ordering_options = options->ordering_options,
     };
 
     pool->slots = kvt_aligned(sizeof(*pool->slots), options->block_count * sizeof(*pool->slots));
-    if (pool->slots == NULL || kvbm_map_init(&pool->shared.map, options->block_count) != KVT_OK)
+    if (pool->slots == NULL || kvbm_names_init(&pool->shared.names, options->block_count) != KVT_OK)
         return KVT_NOMEM;
     memset(pool->slots, 0, options->block_count * sizeof(*pool->slots));
     if (options->block_tokens > 0) {
@@ -123,33 +123,6 @@ kvbm_pool_free(struct kvbm_pool *pool)
 }
 
 /* ---- one block ---- */
-
-struct kvbm_slot *
-kvbm_pool_slot(struct kvbm_pool *pool, struct kvt_handle handle)
-{
-    struct kvbm_slot *slot;
-
-    assert(handle.block < pool->block_count);
-    slot = &pool->slots[handle.block];
-    assert(slot->generation == handle.generation);
-    return slot;
-}
-
-struct kvt_handle
-kvbm_pool_hold_locked(struct kvbm_pool *pool, uint32_t block)
-{
-    struct kvbm_slot *slot = &pool->slots[block];
-
-    if (slot->waiting) {
-        pool->shared.inactive.calls->take(pool->shared.inactive.state, block);
-        pool->shared.inactive.count--;
-        slot->waiting = false;
-    }
-    assert(slot->refs < UINT32_MAX);
-    slot->refs++;
-    slot->lent = false;
-    return (struct kvt_handle){block, slot->generation};
-}
 
 static void
 wake_locked(struct kvbm_pool *pool)
@@ -217,7 +190,7 @@ delist_locked(struct kvbm_pool *pool, uint32_t block)
     struct kvbm_slot *slot = &pool->slots[block];
 
     assert(slot->listed && slot->hooked);
-    kvbm_map_remove(&pool->shared.map, slot->label.id.hash);
+    kvbm_names_remove(&pool->shared.names, block);
     if (inactive->calls->delist != NULL)
         inactive->calls->delist(inactive->state, block);
     slot->listed = false;
@@ -244,7 +217,7 @@ withdraw_locked(struct kvbm_pool *pool, const struct kvt_handle *handles, size_t
         (void)pthread_mutex_lock(&pool->shared.lock);
     }
     for (size_t i = 0; i < count; i++)
-        kvbm_map_prefetch(&pool->shared.map, pool->slots[handles[i].block].label.id.hash);
+        kvbm_names_prefetch(&pool->shared.names, pool->slots[handles[i].block].label.id.hash);
     for (size_t i = 0; i < count; i++)
         delist_locked(pool, handles[i].block);
 }

@@ -8,11 +8,9 @@
 static uint32_t
 lookup_locked(struct kvbm_pool *pool, uint64_t hash)
 {
-    uint32_t block;
+    const uint32_t block = kvbm_names_get(&pool->shared.names, hash);
 
-    if (!kvbm_map_get(&pool->shared.map, hash, &block) || pool->slots[block].hooked)
-        return KVBM_POOL_NONE;
-    return block;
+    return block == KVBM_NAMES_NONE || pool->slots[block].hooked ? KVBM_POOL_NONE : block;
 }
 
 bool
@@ -36,7 +34,7 @@ seek(struct kvbm_pool *pool, const uint64_t *hashes, size_t count, struct kvt_ha
     size_t end = 0;
 
     for (size_t i = 0; i < count; i++)
-        kvbm_map_prefetch(&pool->shared.map, hashes[i]);
+        kvbm_names_prefetch(&pool->shared.names, hashes[i]);
     (void)pthread_mutex_lock(&pool->shared.lock);
     inactive->now++;
     for (; end < count; end++) {
@@ -289,7 +287,7 @@ kvbm_pool_stats(struct kvbm_pool *pool)
         .free = pool->shared.free_count,
         .inactive = pool->shared.inactive.count,
         .active = pool->block_count - pool->shared.free_count - pool->shared.inactive.count,
-        .registered = pool->shared.map.count - pool->shared.hidden,
+        .registered = pool->shared.names.count - pool->shared.hidden,
         .registrations = pool->shared.registrations,
         .duplicates = pool->shared.duplicates,
         .sought = pool->shared.sought,

@@ -12,10 +12,11 @@
 #ifndef KVBM_POOL_INTERNAL_H
 #define KVBM_POOL_INTERNAL_H
 
+#include <assert.h>
 #include <pthread.h>
 
 #include "kvbm/inactive.h"
-#include "kvbm/map.h"
+#include "kvbm/names.h"
 #include "kvbm/pool.h"
 
 #define KVBM_POOL_NONE         UINT32_MAX
@@ -60,7 +61,7 @@ struct kvbm_pool {
         pthread_mutex_t lock; /* guards this struct and the slots, but for what is said above */
         pthread_cond_t freed; /* or inactive now */
         uint32_t waiters;
-        struct kvbm_map map;
+        struct kvbm_names names;
         struct kvbm_inactive inactive;
         uint32_t free_first;
         uint32_t free_count;
@@ -78,10 +79,33 @@ struct kvbm_pool {
 };
 
 /** The slot of a block that the caller holds; a stale or foreign handle is a bug, and asserted. */
-struct kvbm_slot *kvbm_pool_slot(struct kvbm_pool *pool, struct kvt_handle handle);
+static inline struct kvbm_slot *
+kvbm_pool_slot(struct kvbm_pool *pool, struct kvt_handle handle)
+{
+    struct kvbm_slot *slot;
+
+    assert(handle.block < pool->block_count);
+    slot = &pool->slots[handle.block];
+    assert(slot->generation == handle.generation);
+    return slot;
+}
 
 /** One more holder. */
-struct kvt_handle kvbm_pool_hold_locked(struct kvbm_pool *pool, uint32_t block);
+static inline struct kvt_handle
+kvbm_pool_hold_locked(struct kvbm_pool *pool, uint32_t block)
+{
+    struct kvbm_slot *slot = &pool->slots[block];
+
+    if (slot->waiting) {
+        pool->shared.inactive.calls->take(pool->shared.inactive.state, block);
+        pool->shared.inactive.count--;
+        slot->waiting = false;
+    }
+    assert(slot->refs < UINT32_MAX);
+    slot->refs++;
+    slot->lent = false;
+    return (struct kvt_handle){block, slot->generation};
+}
 
 /** Nobody holds the block any more, and it has no name. */
 void kvbm_pool_free_locked(struct kvbm_pool *pool, uint32_t block);

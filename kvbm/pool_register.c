@@ -48,7 +48,8 @@ register_locked(struct kvbm_pool *pool, struct kvt_handle *handle)
 
     if (slot->state != KVT_BLOCK_COMPLETE)
         return KVT_INVALID;
-    if (kvbm_map_add(&pool->shared.map, slot->label.id.hash, handle->block, &known)) {
+    known = kvbm_names_add(&pool->shared.names, slot->label.id.hash, handle->block);
+    if (known == KVBM_NAMES_NONE) {
         register_new_locked(pool, *handle);
         return KVT_OK;
     }
@@ -87,7 +88,7 @@ kvbm_pool_register_all(struct kvbm_pool *pool, struct kvt_handle *handles, size_
 
     /* Where the table is and what our blocks are called needs no lock to be read. */
     for (size_t i = 0; i < count; i++)
-        kvbm_map_prefetch(&pool->shared.map, kvbm_pool_slot(pool, handles[i])->label.id.hash);
+        kvbm_names_prefetch(&pool->shared.names, kvbm_pool_slot(pool, handles[i])->label.id.hash);
     (void)pthread_mutex_lock(&pool->shared.lock);
     pool->shared.inactive.now++;
     for (size_t first = 0; first < count; first += KVBM_POOL_ANNOUNCE_MAX) {
