@@ -1,8 +1,8 @@
 /*
  * tests/support/alone.c -- what stands in for pthread_create() in tests that run alone.
  *
- * Why: tests with the label `alone` are left out where races are looked for.  One that begins to start
- * threads would be left out wrongly, and nobody would notice: so it is ended, everywhere.
+ * Why: tests with the label `alone` are left out where races are looked for.  One that begins to
+ * start threads would be left out wrongly, and nobody would notice: so it is ended, everywhere.
  */
 #include <pthread.h>
 #include <stdio.h>
