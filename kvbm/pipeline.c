@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "kvbm/ticket.h"
 
 /* One step on one hop: its ticket, and which block each of its copies is of. */
 struct leg {
@@ -81,15 +82,11 @@ static void
 finish(struct pipeline *pipeline, unsigned hop, uint32_t number)
 {
     struct leg *leg = leg_at(pipeline, hop, number);
-    enum kvt_err rc;
 
     if (leg->ticket == NULL)
         return;
     assert(leg->number == number);
-    do
-        rc = kvt_ticket_wait(leg->ticket, UINT64_MAX);
-    while (rc == KVT_TIMEOUT);
-    kvt_ticket_release(leg->ticket);
+    (void)kvbm_ticket_end(leg->ticket); /* each copy says its own */
     leg->ticket = NULL;
     for (size_t i = 0; i < leg->count; i++) {
         struct kvt_relay *relay = &pipeline->request->relays[leg->owners[i]];

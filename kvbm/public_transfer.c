@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "kvbm/pipeline.h"
 #include "kvbm/public.h"
+#include "kvbm/ticket.h"
 
 enum { QUEUE_USUAL = 128 };
 
@@ -227,11 +228,7 @@ kvt_transfer_run(struct kvt_transfer *transfer, const struct kvt_copy_request *r
         refuse(request, rc);
         return rc;
     }
-    /* Storage I/O ends by itself, so this does too. */
-    do
-        rc = kvt_ticket_wait(ticket, UINT64_MAX);
-    while (rc == KVT_TIMEOUT);
-    kvt_ticket_release(ticket);
+    rc = kvbm_ticket_end(ticket); /* storage I/O ends by itself, so this does too */
     if (rc == KVT_OK)
         return rc;
     for (size_t i = 0; i < request->count; i++)

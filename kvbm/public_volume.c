@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "kvbm/peer.h"
 #include "kvbm/public.h"
+#include "kvbm/ticket.h"
 #include "kvbm/volume_kinds.h"
 
 _Static_assert(KVT_VOLUMES_MAX == KVBM_VOLUMES_MAX &&
@@ -292,10 +293,7 @@ kvt_volumes_run(struct kvt_volumes *set, const struct kvt_volume_request *reques
             request->items[i].status = rc;
         return rc;
     }
-    do
-        rc = kvt_ticket_wait(ticket, UINT64_MAX);
-    while (rc == KVT_TIMEOUT);
-    kvt_ticket_release(ticket);
+    rc = kvbm_ticket_end(ticket);
     return rc == KVT_OK ? rc : kvt_error_set(err, rc, "volume: not every block");
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "kvbm/checksum.h"
+#include "kvbm/ticket.h"
 
 enum { BATCH = 256 /* blocks asked for in one request */ };
 
@@ -51,10 +52,7 @@ ask(struct remote *remote, enum kvbm_volume_verb verb, struct kvt_volume_item *i
             items[i].status = rc == KVT_NOTFOUND ? KVT_UNAVAILABLE : rc;
         return;
     }
-    do
-        rc = kvt_ticket_wait(ticket, UINT64_MAX);
-    while (rc == KVT_TIMEOUT);
-    kvt_ticket_release(ticket);
+    (void)kvbm_ticket_end(ticket); /* each item says its own */
 }
 
 static bool

@@ -113,6 +113,20 @@ kvt_ticket_wait(struct kvt_ticket *ticket, uint64_t wait_ms)
 }
 
 enum kvt_err
+kvbm_ticket_end(struct kvt_ticket *ticket)
+{
+    enum kvt_err rc;
+
+    (void)pthread_mutex_lock(&ticket->shared.lock);
+    while (ticket->shared.state != KVBM_TICKET_FINISHED)
+        (void)pthread_cond_wait(&ticket->shared.finished, &ticket->shared.lock);
+    rc = ticket->shared.result;
+    (void)pthread_mutex_unlock(&ticket->shared.lock);
+    kvbm_ticket_let_go(ticket);
+    return rc;
+}
+
+enum kvt_err
 kvt_ticket_cancel(struct kvt_ticket *ticket)
 {
     bool withdrawn;

@@ -437,12 +437,7 @@ kvbm_transfer_run(struct kvbm_transfer *transfer, const struct kvbm_transfer_req
             request->copies[i].status = rc;
         return rc;
     }
-    /* Storage I/O ends by itself, so this does too. */
-    do
-        rc = kvt_ticket_wait(ticket, UINT64_MAX);
-    while (rc == KVT_TIMEOUT);
-    kvt_ticket_release(ticket);
-    return rc;
+    return kvbm_ticket_end(ticket); /* storage I/O ends by itself, so this does too */
 }
 
 enum kvt_err

@@ -260,14 +260,9 @@ bounce_layout(const struct kvbm_transfer_request *request)
 static void
 land(struct half *half)
 {
-    enum kvt_err rc;
-
     if (half->ticket == NULL)
         return;
-    do
-        rc = kvt_ticket_wait(half->ticket, UINT64_MAX);
-    while (rc == KVT_TIMEOUT);
-    kvt_ticket_release(half->ticket);
+    (void)kvbm_ticket_end(half->ticket); /* each copy says its own */
     half->ticket = NULL;
     for (size_t i = 0; i < half->count; i++)
         settle(half->owners[i], half->hops[i].status);

@@ -394,11 +394,7 @@ kvbm_volumes_run(struct kvbm_volumes *set, const struct kvbm_volume_request *req
             request->items[i].status = rc;
         return rc;
     }
-    do
-        rc = kvt_ticket_wait(ticket, UINT64_MAX);
-    while (rc == KVT_TIMEOUT);
-    kvt_ticket_release(ticket);
-    return rc;
+    return kvbm_ticket_end(ticket);
 }
 
 enum kvt_err
