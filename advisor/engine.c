@@ -394,6 +394,7 @@ advisor_engine_step(struct advisor_engine *engine, uint64_t wait_ms)
         advisor_planner_tick(engine->options.planner, kvt_clock_unix_ms());
     }
     finish(engine, taken);
+    advisor_engine_depart(engine);
     if (engine->unsynced_ms == 0 && engine->retry_at_ms == 0) {
         if (engine->options.jobs != NULL)
             advisor_jobs_synced(engine->options.jobs);

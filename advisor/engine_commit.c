@@ -119,7 +119,12 @@ follow_group(struct advisor_engine *engine)
     size_t count;
     const struct advisor_effect *effects = advisor_group_effects(engine->group, &count);
 
+    engine->memory.departed =
+        engine->options.planner != NULL && advisor_memory_whole(&engine->memory)
+            ? advisor_planner_departed(engine->options.planner)
+            : NULL;
     advisor_memory_apply(&engine->memory, advisor_group_log(engine->group), effects, count);
+    engine->memory.departed = NULL;
     if (engine->options.planner != NULL) {
         size_t sum_count;
         const struct advisor_ledger_row *sums = advisor_group_sums(engine->group, &sum_count);
@@ -136,6 +141,7 @@ follow_group(struct advisor_engine *engine)
                    (int64_t)collisions + advisor_group_collisions(engine->group));
     kvt_metric_inc(engine->counters.strays, advisor_group_strays(engine->group));
     advisor_group_clear(engine->group);
+    advisor_engine_depart(engine);
 }
 
 /* Put into the group as they are: what was refused is no longer in RAM, wherever it comes. */

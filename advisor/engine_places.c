@@ -2,6 +2,7 @@
 
 #include "advisor/engine_private.h"
 #include "advisor/foreign.h"
+#include "advisor/planner.h"
 #include "base/clock.h"
 
 /* What ends all that a publisher has somewhere.  Workers' tiers are emptied at once, by a word in
@@ -119,4 +120,30 @@ advisor_engine_clear(struct advisor_engine *engine, struct advisor_publisher *pu
     publisher->row.gen++; /* what is stored from here on is not meant */
     publisher->dirty = true;
     return advisor_engine_sweep_holder(engine, publisher, holder);
+}
+
+/* Has all been told of what is at the worker's holders? */
+static bool
+is_settled(void *arg, uint32_t ns, const char *worker)
+{
+    const struct advisor_engine *engine = arg;
+    const size_t count = advisor_publishers_active_count(engine->publishers);
+
+    for (size_t i = 0; i < count; i++) {
+        const struct advisor_publisher *publisher =
+            advisor_publishers_active(engine->publishers, i);
+
+        if (publisher->row.ns == ns && advisor_publisher_uncertain(publisher) &&
+            strcmp(publisher->row.worker, worker) == 0)
+            return false;
+    }
+    return true;
+}
+
+void
+advisor_engine_depart(struct advisor_engine *engine)
+{
+    if (engine->options.planner != NULL && advisor_group_count(engine->group) == 0 &&
+        advisor_memory_whole(&engine->memory))
+        advisor_planner_depart(engine->options.planner, is_settled, engine);
 }

@@ -165,6 +165,9 @@ enum kvt_err advisor_engine_resolve(struct advisor_engine *engine,
                                     uint32_t *holder);
 
 /* engine_places.c */
+/** Have rules asked about some of what left with workers.  Only while nothing is in the group: RAM
+ *  has all that publishers told. */
+void advisor_engine_depart(struct advisor_engine *engine);
 /** What the publisher's worker holds in its own tiers goes, now.  KVT_OK or KVT_NOMEM. */
 enum kvt_err advisor_engine_drop(struct advisor_engine *engine,
                                  const struct advisor_publisher *publisher);

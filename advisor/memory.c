@@ -1,5 +1,6 @@
 #include "advisor/memory.h"
 
+#include "advisor/departed.h"
 #include "base/alloc.h"
 #include "base/log.h"
 
@@ -22,6 +23,7 @@ struct advisor_memory_scratch {
     uint64_t hashes[BLOCKS];
     uint64_t tokens[BLOCKS];
     struct index_loss losses[INDEX_DROPS_MAX]; /* behind all changes */
+    struct origin leavers[INDEX_DROPS_MAX];    /* whose they are */
     uint32_t change_count;
     uint32_t loss_count;
     uint32_t block_count;
@@ -177,6 +179,25 @@ apply_again(struct advisor_memory *memory, struct index_change *change, const st
         take_out(memory, change, at, fresh);
 }
 
+/* Rules are about what lies in G4; of all else only that nothing goes on behind its parent. */
+static void
+depart(void *arg, const struct index_dropped *dropped)
+{
+    const struct advisor_memory *memory = arg;
+    const struct origin *leaver = &memory->scratch->leavers[dropped->loss];
+    const bool in_g4 = (dropped->tiers & KVT_TIER_MASK(KVT_TIER_G4)) != 0;
+
+    if (in_g4 || dropped->parent != 0)
+        advisor_departed_add(memory->departed,
+                             advisor_names_holder_key(memory->names, leaver->holder)->name,
+                             &(const struct advisor_departed_piece){
+                                 .hashes = dropped->hashes,
+                                 .parent = dropped->parent,
+                                 .count = in_g4 ? dropped->count : 0,
+                                 .ns = leaver->ns,
+                             });
+}
+
 static void
 drop_all(struct advisor_memory *memory)
 {
@@ -184,7 +205,8 @@ drop_all(struct advisor_memory *memory)
     uint64_t cursor = 0;
     uint64_t pairs;
 
-    while (index_drop_many(memory->index, scratch->losses, scratch->loss_count, &cursor, &pairs)) {
+    while (index_drop_told(memory->index, scratch->losses, scratch->loss_count,
+                           memory->departed == NULL ? NULL : depart, memory, &cursor, &pairs)) {
     }
     scratch->loss_count = 0;
 }
@@ -324,6 +346,7 @@ drop(struct advisor_memory *memory, const struct advisor_log_place *place)
 
     if (scratch->change_count > 0 || scratch->loss_count == INDEX_DROPS_MAX)
         advisor_memory_flush(memory);
+    scratch->leavers[scratch->loss_count] = (struct origin){place->holder, place->ns};
     scratch->losses[scratch->loss_count++] = (struct index_loss){
         .holder = advisor_names_index_holder(memory->names, place->holder),
         .ns = advisor_names_index_namespace(memory->names, place->ns),

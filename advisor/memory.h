@@ -22,6 +22,7 @@
 #include "index/index.h"
 
 struct advisor_cold;
+struct advisor_departed;
 struct advisor_memory_scratch;
 
 struct advisor_memory {
@@ -33,6 +34,8 @@ struct advisor_memory {
     _Atomic uint64_t refused;       /* and those of one bitmap of shards, or size, too many */
     struct advisor_log *taken_back; /* REMOVEs of what was refused, for the log; NULL: nobody has
                                      * one.  Borrowed; whoever writes them clears it */
+    struct advisor_departed *departed; /* is told what goes with a holder as a whole; NULL: nobody
+                                        * asks.  Borrowed */
     _Atomic bool loading;
     _Atomic bool spilled;
     _Atomic bool behind; /* a group is being committed that RAM has not followed yet */

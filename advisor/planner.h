@@ -21,6 +21,7 @@
 #include <stdint.h>
 
 #include "advisor/counters.h"
+#include "advisor/departed.h"
 #include "advisor/group.h"
 #include "advisor/names.h"
 #include "advisor/ranking.h"
@@ -90,6 +91,12 @@ void advisor_planner_apply(struct advisor_planner *planner, const struct advisor
 
 /** What workers let go of, which the index has followed: is that the end of a block? */
 void advisor_planner_lose(struct advisor_planner *planner, const struct advisor_log *log);
+/** Where to put what goes with a holder as a whole; NULL: no rule asks for that, or no memory. */
+struct advisor_departed *advisor_planner_departed(struct advisor_planner *planner);
+/** The same question for some of that, of holders that are settled; the index has followed all that
+ *  was told of them. */
+void advisor_planner_depart(struct advisor_planner *planner, advisor_departed_settled_fn *settled,
+                            void *arg);
 /** By how many bytes that changed what namespaces have at holders. */
 void advisor_planner_count(struct advisor_planner *planner, const struct advisor_ledger_row *sums,
                            size_t count);

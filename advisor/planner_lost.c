@@ -1,15 +1,20 @@
+#include <inttypes.h>
+
 #include "advisor/map.h"
 #include "advisor/planner_private.h"
 #include "base/alloc.h"
+#include "base/log.h"
 
 /* Blocks of which no worker has a copy any more, as far as rules ask for that. */
 
 enum {
-    CHILDREN_MAX = 64,   /* of a block; one with more is taken for one that goes on */
-    STACK_MAX = 1024,    /* blocks that wait to be looked at; the same where there are more */
-    VISITS_MAX = 262144, /* blocks behind others that are looked at in a group */
-    CLIMB_MAX = 16384,   /* blocks before the one that was lost */
+    CHILDREN_MAX = 64,    /* of a block; one with more is taken for one that goes on */
+    STACK_MAX = 1024,     /* blocks that wait to be looked at; the same where there are more */
+    VISITS_MAX = 262144,  /* blocks behind others that are looked at in a group */
+    VISITS_LEAST = 16384, /* after so many no more of those who left are looked at in a round */
+    CLIMB_MAX = 16384,    /* blocks before the one that was lost */
     HASHES_A_LOOK = 256,
+    TURNS = 64, /* of workers that left, in a look */
 };
 
 #define WORKERS                                                                                    \
@@ -194,6 +199,31 @@ look_at_row(struct loss *loss, const void *row, size_t size)
     }
 }
 
+/* NULL: no rule asks, or no memory. */
+static struct loss *
+begin(struct advisor_planner *planner)
+{
+    struct loss *loss;
+
+    if (!(planner->hears_lost || planner->hears_ends) || planner->options.index == NULL)
+        return NULL;
+    loss = kvt_calloc(1, sizeof(*loss));
+    if (loss == NULL)
+        return NULL;
+    loss->planner = planner;
+    if (advisor_map_new(&loss->told) == KVT_OK)
+        return loss;
+    kvt_free(loss);
+    return NULL;
+}
+
+static void
+end(struct loss *loss)
+{
+    advisor_map_free(loss->told);
+    kvt_free(loss);
+}
+
 void
 advisor_planner_lose(struct advisor_planner *planner, const struct advisor_log *log)
 {
@@ -201,15 +231,86 @@ advisor_planner_lose(struct advisor_planner *planner, const struct advisor_log *
     struct loss *loss;
     size_t size;
 
-    if (!(planner->hears_lost || planner->hears_ends) || planner->options.index == NULL)
+    /* What went with its holder is gone through by advisor_planner_depart(). */
+    if (advisor_log_count(log) == 0)
         return;
-    loss = kvt_calloc(1, sizeof(*loss));
+    loss = begin(planner);
     if (loss == NULL)
         return;
-    loss->planner = planner;
-    if (advisor_map_new(&loss->told) == KVT_OK)
-        for (size_t at = 0; is_room(loss) && advisor_log_row(log, at, &row, &size); at++)
-            look_at_row(loss, row, size);
-    advisor_map_free(loss->told);
-    kvt_free(loss);
+    for (size_t at = 0; is_room(loss) && advisor_log_row(log, at, &row, &size); at++)
+        look_at_row(loss, row, size);
+    end(loss);
+}
+
+/* ---- holders that left ---- */
+
+struct advisor_departed *
+advisor_planner_departed(struct advisor_planner *planner)
+{
+    if (!(planner->hears_lost || planner->hears_ends) || planner->options.index == NULL) {
+        advisor_departed_free(planner->departed);
+        planner->departed = NULL;
+    } else if (planner->departed == NULL && advisor_departed_new(&planner->departed) != KVT_OK) {
+        return NULL;
+    }
+    return planner->departed;
+}
+
+static void
+look_at_piece(struct loss *loss, const struct advisor_departed_piece *piece)
+{
+    loss->ns = piece->ns;
+    loss->index_ns = advisor_names_index_namespace(loss->planner->names, piece->ns);
+    for (uint32_t to = piece->count; to > 0;) {
+        const uint32_t from = to > HASHES_A_LOOK ? to - HASHES_A_LOOK : 0;
+
+        look_at(loss, piece->hashes + from, to - from);
+        to = from;
+    }
+    if (loss->planner->hears_ends)
+        end_session(loss, piece->parent);
+}
+
+/* Half of the room for news is left to what comes meanwhile, and a piece always fits the rest. */
+static bool
+may_go_on(const struct loss *loss, uint32_t looked)
+{
+    return looked < ADVISOR_DEPARTED_A_LOOK && loss->visits < VISITS_LEAST &&
+           loss->planner->news_count <= ADVISOR_NEWS_MAX / 2;
+}
+
+static void
+say_left_out(struct advisor_planner *planner)
+{
+    const uint64_t left_out = advisor_departed_left_out(planner->departed);
+
+    if (left_out > 0)
+        kvt_log_warn("advisor.planner", "departed",
+                     "workers left with more blocks than are remembered: rules on "
+                     "last_holder_removed and session_end are not asked about %" PRIu64 " of them",
+                     left_out);
+}
+
+void
+advisor_planner_depart(struct advisor_planner *planner, advisor_departed_settled_fn *settled,
+                       void *arg)
+{
+    struct advisor_departed_piece piece;
+    uint32_t looked = 0;
+    struct loss *loss;
+
+    if (advisor_planner_departed(planner) == NULL || advisor_departed_count(planner->departed) == 0)
+        return;
+    say_left_out(planner);
+    loss = begin(planner);
+    for (int turns = 0; loss != NULL && turns < TURNS && may_go_on(loss, looked); turns++) {
+        if (!advisor_departed_turn(planner->departed, settled, arg))
+            continue;
+        while (may_go_on(loss, looked) && advisor_departed_next(planner->departed, &piece)) {
+            look_at_piece(loss, &piece);
+            looked += piece.count + 1;
+        }
+    }
+    if (loss != NULL)
+        end(loss);
 }

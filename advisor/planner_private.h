@@ -11,6 +11,7 @@
 
 #include <pthread.h>
 
+#include "advisor/departed.h"
 #include "advisor/pins.h"
 #include "advisor/planner.h"
 #include "advisor/planner_edge.h"
@@ -21,11 +22,12 @@
 
 #include "policy/roster.h"
 
-#define ADVISOR_CANDIDATES_MAX KVT_ORDER_ITEMS_MAX
-#define ADVISOR_LOOKS_MAX      8192  /* blocks of a tier that are looked at in a tick */
-#define ADVISOR_NEWS_MAX       16384 /* blocks that came, to be asked about; more are left out */
-#define ADVISOR_RESUME_MAX     65536 /* of a tier that were set aside and come back in a tick */
-#define ADVISOR_NONE           UINT32_MAX
+#define ADVISOR_CANDIDATES_MAX  KVT_ORDER_ITEMS_MAX
+#define ADVISOR_LOOKS_MAX       8192  /* blocks of a tier that are looked at in a tick */
+#define ADVISOR_NEWS_MAX        16384 /* blocks that came, to be asked about; more are left out */
+#define ADVISOR_DEPARTED_A_LOOK 4096  /* blocks of workers that left, looked at in a round */
+#define ADVISOR_RESUME_MAX      65536 /* of a tier that were set aside and come back in a tick */
+#define ADVISOR_NONE            UINT32_MAX
 
 /* Reports older than this say nothing about now. */
 #define ADVISOR_REPORT_STALE_MS  15000
@@ -171,6 +173,7 @@ struct advisor_planner {
     bool hears_stored;                  /* some rule is asked when a block is stored, */
     bool hears_lost;                    /* when no worker has it any more, */
     bool hears_ends;                    /* or when nobody can go on from it */
+    struct advisor_departed *departed;  /* NULL: none yet */
     struct advisor_news *news;          /* ADVISOR_NEWS_MAX; NULL: none yet */
     uint32_t news_count;
     uint32_t sweeping;               /* its orders that are outstanding */

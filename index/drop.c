@@ -1,3 +1,5 @@
+#include <string.h>
+
 #include "index/stake.h"
 #include "index/writer.h"
 
@@ -10,7 +12,12 @@ struct pass {
     bool left[INDEX_DROPS_MAX];                  /* there is something to lose */
     unsigned tiers;                              /* of all these holders, which are */
     uint64_t holders[INDEX_HOLDERS_MAX / 64];
+    index_dropped_fn *callback; /* NULL: nobody asks */
+    void *arg;
+    uint64_t hashes[INDEX_DROPPED_MAX];
 };
+
+_Static_assert(INDEX_DROPPED_MAX == INDEX_RUN_BLOCKS_MAX, "a piece is of one run");
 
 /* What is left to lose. */
 static void
@@ -32,7 +39,11 @@ look_up(struct pass *pass)
 static void
 begin(struct pass *pass, struct index *index, const struct index_loss *losses, size_t count)
 {
-    *pass = (struct pass){.index = index, .losses = losses, .count = count};
+    pass->index = index;
+    pass->losses = losses;
+    pass->count = count;
+    pass->tiers = 0;
+    memset(pass->holders, 0, sizeof(pass->holders));
     for (size_t i = 0; i < count; i++) {
         const uint32_t holder = losses[i].holder;
 
@@ -59,10 +70,33 @@ next_page(const struct pass *pass, uint32_t page)
     return next;
 }
 
-/* All the holder has of the run that begins at `first`. */
-static uint64_t
-drop_holder(struct index *index, uint32_t first, uint32_t holder)
+/* Say what is about to go. */
+static void
+tell(struct pass *pass, const struct index_run *run, uint32_t first, uint32_t loss,
+     const struct index_holding_place *place)
 {
+    const struct index *index = pass->index;
+    const uint32_t length = index_run_length(run);
+    const uint32_t end = place->to < length ? place->to : length;
+    struct index_dropped dropped = {
+        .hashes = pass->hashes,
+        .parent = place->from > 0 ? index_state_seq(index, first + place->from - 1)
+                                  : atomic_load_explicit(&run->parent, memory_order_relaxed),
+        .loss = loss,
+        .tiers = atomic_load_explicit(&run->tiers, memory_order_relaxed),
+    };
+
+    for (uint32_t at = place->from; at < end; at++)
+        pass->hashes[dropped.count++] = index_state_seq(index, first + at);
+    pass->callback(pass->arg, &dropped);
+}
+
+/* All that loses of the run that begins at `first`. */
+static uint64_t
+drop_holder(struct pass *pass, uint32_t first, uint32_t loss)
+{
+    struct index *index = pass->index;
+    const uint32_t holder = pass->losses[loss].holder;
     uint64_t gone = 0;
 
     for (;;) {
@@ -77,6 +111,8 @@ drop_holder(struct index *index, uint32_t first, uint32_t holder)
         if (run == NULL || index_run_length(run) == 0 ||
             !index_holding_next_read(&run->holding, &cursor, &place) || place.holder != holder)
             return gone;
+        if (pass->callback != NULL)
+            tell(pass, run, first, loss, &place);
         rc = index_writer_let_go(index, first, place.from, place.to, holder, UINT32_MAX, 0, &pairs);
         assert(rc == KVT_OK); /* a span that goes as a whole is not taken apart */
         (void)rc;
@@ -97,19 +133,19 @@ may_lose(const struct pass *pass, const struct index_run *run)
 }
 
 static uint64_t
-drop_from_run(const struct pass *pass, uint32_t first, uint32_t ns)
+drop_from_run(struct pass *pass, uint32_t first, uint32_t ns)
 {
     uint64_t gone = 0;
 
-    for (size_t i = 0; i < pass->count; i++)
+    for (uint32_t i = 0; i < pass->count; i++)
         if (pass->left[i] &&
             (pass->losses[i].ns == ns || pass->losses[i].ns == INDEX_NAMESPACE_ALL))
-            gone += drop_holder(pass->index, first, pass->losses[i].holder);
+            gone += drop_holder(pass, first, i);
     return gone;
 }
 
 static uint64_t
-drop_from_page(const struct pass *pass, uint32_t number)
+drop_from_page(struct pass *pass, uint32_t number)
 {
     const struct index_space *space = &pass->index->space;
     const uintptr_t entry = atomic_load_explicit(&space->runs[number], memory_order_relaxed);
@@ -128,8 +164,8 @@ drop_from_page(const struct pass *pass, uint32_t number)
 }
 
 bool
-index_drop_many(struct index *index, const struct index_loss *losses, size_t count,
-                uint64_t *cursor, uint64_t *pairs)
+index_drop_told(struct index *index, const struct index_loss *losses, size_t count,
+                index_dropped_fn *callback, void *arg, uint64_t *cursor, uint64_t *pairs)
 {
     struct pass pass;
     uint32_t page;
@@ -137,6 +173,8 @@ index_drop_many(struct index *index, const struct index_loss *losses, size_t cou
 
     assert(index != NULL && cursor != NULL && pairs != NULL && count <= INDEX_DROPS_MAX);
     *pairs = 0;
+    pass.callback = callback;
+    pass.arg = arg;
     (void)pthread_mutex_lock(&index->lock);
     begin(&pass, index, losses, count);
     end = atomic_load_explicit(&index->space.end, memory_order_relaxed);
@@ -153,6 +191,13 @@ index_drop_many(struct index *index, const struct index_loss *losses, size_t cou
     (void)pthread_mutex_unlock(&index->lock);
     *cursor = page;
     return page < end;
+}
+
+bool
+index_drop_many(struct index *index, const struct index_loss *losses, size_t count,
+                uint64_t *cursor, uint64_t *pairs)
+{
+    return index_drop_told(index, losses, count, NULL, NULL, cursor, pairs);
 }
 
 bool

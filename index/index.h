@@ -11,8 +11,8 @@
  * Threads:   index_find*(), index_match(), index_get() and index_places() at any time, without a
  *            lock (a reader whose run changes again and again waits for the writer once); the rest
  *            one at a time, behind locks of the index's own.  No call calls back while holding one
- *            except index_walk() and index_runs_next(), whose callbacks must be short and must not
- *            call the index.
+ *            except index_walk(), index_runs_next(), index_coldest_next() and index_drop_told(),
+ *            whose callbacks must be short and must not call the index.
  * Limits:    `bytes_max` of memory: a block that does not fit is KVT_FULL and does not come.
  */
 #ifndef INDEX_INDEX_H
@@ -191,6 +191,25 @@ struct index_loss {
 /** The same of several, at most INDEX_DROPS_MAX, in one pass. */
 bool index_drop_many(struct index *index, const struct index_loss *losses, size_t count,
                      uint64_t *cursor, uint64_t *pairs);
+
+/* Consecutive blocks of one sequence that a holder loses; valid during the call that gives it. */
+struct index_dropped {
+    const uint64_t *hashes; /* root side first */
+    uint64_t parent;        /* hash before the first; 0: a root, or not known */
+    uint32_t count;         /* at most INDEX_DROPPED_MAX */
+    uint32_t loss;          /* which of the losses it is */
+    uint8_t tiers;          /* KVT_TIER_MASK bits of all that have blocks of the run, and maybe of
+                             * some that had */
+};
+
+#define INDEX_DROPPED_MAX 1024
+
+typedef void index_dropped_fn(void *arg, const struct index_dropped *dropped);
+
+/** The same, and each piece is given before it goes.  The callback runs under the writer's lock: it
+ *  must be short and must not call the index. */
+bool index_drop_told(struct index *index, const struct index_loss *losses, size_t count,
+                     index_dropped_fn *callback, void *arg, uint64_t *cursor, uint64_t *pairs);
 
 /* ---- all there is, run by run: what a snapshot writes ---- */
 

@@ -1,10 +1,14 @@
 /*
  * What is tested: advisor/planner_lost.c: rules with `on: last_holder_removed` and with
- * `on: session_end` are asked once about each block that the last worker let go of, and no other.
- * How: workers that store and remove, a gateway that does at once what it is told, and a clock of
- * the test's.
+ * `on: session_end` are asked once about each block that the last worker let go of, or left with,
+ * and no other; and workers that leave with many are gone through a bounded piece a round.
+ * How: workers that store, remove and leave, a gateway that does at once what it is told, and a
+ * clock of the test's; in the end at random, beside a model that asks of each block who has it.
  */
 #include <stdio.h>
+#include <string.h>
+
+#include "base/random.h"
 
 #include "tests/support/seed.h"
 #include "tests/unit/advisor/obedient.h"
@@ -12,11 +16,12 @@
 #define HEAD     "version: 1\ntiers:\n  hot: {level: G3}\n  cold: {level: G4}\n"
 #define ENFORCED "modes: {mode: enforce}\n"
 
-enum { CHAIN = 10, BLOCKS = 200, SECOND = 1000, WORKERS = 2 };
+enum { CHAIN = 10, BLOCKS = 200, SECOND = 1000, WORKERS = 3 };
 
 struct scene {
     struct obedient *gateway;
     uint64_t seq[WORKERS];
+    uint64_t life[WORKERS];         /* incarnation, less one */
     uint32_t told[OBEDIENT_BLOCKS]; /* orders that named the block */
 };
 
@@ -36,12 +41,12 @@ run(struct scene *scene)
         (void)obedient_step(scene->gateway, SECOND);
 }
 
-/* Blocks come to a worker's host memory, or go. */
-static void
-work(struct scene *scene, int worker, uint32_t from, uint32_t to, bool store)
+/* A message of a worker, without events. */
+static struct kvt_event_batch
+message(const struct scene *scene, int worker)
 {
     struct obedient *gateway = scene->gateway;
-    struct kvt_event_batch batch = {.incarnation = 1,
+    struct kvt_event_batch batch = {.incarnation = scene->life[worker] + 1,
                                     .first_seq = scene->seq[worker] + 1,
                                     .time_ms = gateway->now_ms,
                                     .location_count = 1,
@@ -51,6 +56,16 @@ work(struct scene *scene, int worker, uint32_t from, uint32_t to, bool store)
     (void)snprintf(batch.namespace_, sizeof(batch.namespace_), "%s", obedient_owners[0]);
     batch.locations[0].tier = KVT_TIER_G2;
     (void)snprintf(batch.locations[0].name, sizeof(batch.locations[0].name), "w%d", worker);
+    return batch;
+}
+
+/* Blocks come to a worker's host memory, or go. */
+static void
+work(struct scene *scene, int worker, uint32_t from, uint32_t to, bool store)
+{
+    struct obedient *gateway = scene->gateway;
+    struct kvt_event_batch batch = message(scene, worker);
+
     for (uint32_t i = from; i < to; i++)
         gateway->events[batch.event_count++] =
             (struct kvt_event){.type = store ? KVT_EVENT_STORE : KVT_EVENT_REMOVE,
@@ -62,6 +77,24 @@ work(struct scene *scene, int worker, uint32_t from, uint32_t to, bool store)
     scene->seq[worker] += batch.event_count;
     test_rig_batch(&gateway->rig, ++gateway->stream_seq, &batch);
     test_rig_run(&gateway->rig);
+}
+
+/* All that a worker has goes at once: it began anew, or says that it is empty. */
+static void
+leave(struct scene *scene, int worker, bool anew)
+{
+    struct kvt_event_batch batch;
+
+    if (anew) {
+        scene->life[worker]++;
+        scene->seq[worker] = 0;
+    }
+    batch = message(scene, worker);
+    if (!anew)
+        batch.events[batch.event_count++] = (struct kvt_event){.type = KVT_EVENT_CLEAR};
+    scene->seq[worker] += batch.event_count;
+    test_rig_batch(&scene->gateway->rig, ++scene->gateway->stream_seq, &batch);
+    test_rig_run(&scene->gateway->rig);
 }
 
 /* BLOCKS in both tiers, and at worker 0. */
@@ -140,12 +173,235 @@ where_nobody_can_go_on(void **state)
     obedient_free(scene.gateway);
 }
 
+static void
+who_leaves_as_a_whole(void **state)
+{
+    static struct scene scene;
+
+    (void)state;
+    for (int anew = 0; anew < 2; anew++) {
+        begin(&scene,
+              HEAD "rules:\n"
+                   "  - {id: gone, from: hot, to: cold, on: last_holder_removed}\n" ENFORCED);
+        work(&scene, 1, 20, 60, true);
+        leave(&scene, 0, anew != 0);
+        for (int i = 0; i < 2; i++)
+            run(&scene);
+        for (uint32_t i = 0; i < BLOCKS; i++)
+            assert_int_equal(scene.told[i], i < 20 || i >= 60);
+        leave(&scene, 1, anew != 0);
+        run(&scene);
+        told_are(&scene, 0, BLOCKS);
+        obedient_free(scene.gateway);
+    }
+}
+
+static void
+sessions_of_who_leaves(void **state)
+{
+    static struct scene scene;
+
+    (void)state;
+    begin(&scene, HEAD "rules:\n"
+                       "  - {id: over, from: hot, to: cold, on: session_end}\n" ENFORCED);
+    /* The first chain goes on at worker 1, the second ends there in its middle. */
+    work(&scene, 1, 0, CHAIN, true);
+    work(&scene, 1, CHAIN, CHAIN + 4, true);
+    leave(&scene, 0, true);
+    run(&scene);
+    told_are(&scene, CHAIN + 4, BLOCKS);
+    leave(&scene, 1, true);
+    run(&scene);
+    told_are(&scene, 0, BLOCKS);
+    obedient_free(scene.gateway);
+}
+
+/* What one had that is in no other tier ended what comes before it all the same. */
+static void
+the_end_is_in_no_other_tier(void **state)
+{
+    static struct scene scene;
+
+    (void)state;
+    begin(&scene, HEAD "rules:\n"
+                       "  - {id: over, from: hot, to: cold, on: session_end}\n" ENFORCED);
+    /* Worker 1 goes on behind what all have, to where nobody else is. */
+    work(&scene, 1, BLOCKS, BLOCKS + CHAIN, true);
+    obedient_store(scene.gateway, OBEDIENT_COLD, BLOCKS, BLOCKS + 4);
+    obedient_store(scene.gateway, OBEDIENT_HOT, BLOCKS, BLOCKS + 4);
+    work(&scene, 1, BLOCKS, BLOCKS + 4, false);
+    run(&scene);
+    told_are(&scene, 0, 0);
+    leave(&scene, 1, true);
+    run(&scene);
+    for (uint32_t i = 0; i < BLOCKS + CHAIN; i++)
+        assert_int_equal(scene.told[i], i >= BLOCKS && i < BLOCKS + 4);
+    obedient_free(scene.gateway);
+}
+
+/* A round looks at a bounded piece, and takes in what comes meanwhile. */
+static void
+many_leave_a_piece_at_a_time(void **state)
+{
+    enum { ALL = OBEDIENT_BLOCKS };
+    static struct scene scene;
+    struct advisor_planner *planner;
+    struct kvt_event_batch batch;
+    size_t before;
+    int rounds = 0;
+
+    (void)state;
+    scene =
+        (struct scene){.gateway = obedient_new(HEAD "rules:\n  - {id: gone, from: hot, to: cold, "
+                                                    "on: last_holder_removed}\n" ENFORCED,
+                                               NULL, CHAIN)};
+    scene.gateway->capacity[OBEDIENT_HOT] = (uint64_t)ALL * OBEDIENT_SIZE;
+    scene.gateway->look = look;
+    scene.gateway->arg = &scene;
+    for (uint32_t i = 0; i < ALL; i += 1024)
+        work(&scene, 0, i, i + 1024, true);
+    work(&scene, 1, 0, 100, true);
+    obedient_store(scene.gateway, OBEDIENT_COLD, 0, ALL);
+    obedient_store(scene.gateway, OBEDIENT_HOT, 0, ALL);
+    run(&scene);
+    planner = scene.gateway->rig.planner;
+    scene.life[0]++;
+    scene.seq[0] = 0;
+    batch = message(&scene, 0);
+    test_rig_batch(&scene.gateway->rig, ++scene.gateway->stream_seq, &batch);
+    while (advisor_departed_count(advisor_planner_departed(planner)) == 0)
+        advisor_engine_step(scene.gateway->rig.engine, 0);
+    before = advisor_departed_count(advisor_planner_departed(planner));
+    assert_in_range(before, ALL - 4096 - 2000, ALL * 2);
+    while (before > 0) {
+        size_t left;
+
+        advisor_engine_step(scene.gateway->rig.engine, 0);
+        left = advisor_departed_count(advisor_planner_departed(planner));
+        /* At most two looks a round, of 4,096 blocks and a piece, two words a piece apart. */
+        assert_true(before - left <= 2 * (4096 + INDEX_DROPPED_MAX) * 2);
+        before = left;
+        if (++rounds % 8 == 0) /* what was told finds room for more */
+            run(&scene);
+        assert_true(rounds < 10000);
+    }
+    for (int i = 0; i < 12; i++)
+        run(&scene);
+    for (uint32_t i = 0; i < ALL; i++)
+        assert_int_equal(scene.told[i], i >= 100);
+    obedient_free(scene.gateway);
+}
+
+/* ---- beside a model ---- */
+
+struct model {
+    bool has[WORKERS][BLOCKS];
+};
+
+static bool
+is_held(const struct model *model, uint32_t block)
+{
+    for (int i = 0; i < WORKERS; i++)
+        if (model->has[i][block])
+            return true;
+    return false;
+}
+
+/* By anybody, it or what comes behind it in its chain. */
+static bool
+goes_on(const struct model *model, uint32_t block)
+{
+    for (uint32_t i = block; i < (block / CHAIN + 1) * CHAIN; i++)
+        if (is_held(model, i))
+            return true;
+    return false;
+}
+
+/* One thing that happens, to both. */
+static void
+act(struct scene *scene, struct model *model, uint64_t *random)
+{
+    const int worker = (int)(kvt_random_next(random) % WORKERS);
+    const uint32_t from = (uint32_t)(kvt_random_next(random) % (BLOCKS / 4));
+    const uint32_t to = from + 1 + (uint32_t)(kvt_random_next(random) % (2 * CHAIN));
+    const uint32_t what = (uint32_t)(kvt_random_next(random) % 8);
+
+    if (what < 2) {
+        leave(scene, worker, what == 0);
+        memset(model->has[worker], 0, sizeof(model->has[worker]));
+        return;
+    }
+    for (uint32_t i = from; i < to; i++) {
+        /* Nobody lets go of what it has not. */
+        if (what >= 6 && model->has[worker][i])
+            work(scene, worker, i, i + 1, false);
+        model->has[worker][i] = what < 6;
+    }
+    if (what < 6)
+        work(scene, worker, from, to, true);
+}
+
+static void
+as_a_model_says(void **state, const char *policy, bool ends)
+{
+    enum { STEPS = 120 };
+    static struct scene scene;
+    static struct model model;
+    uint64_t random = test_seed();
+
+    (void)state;
+    begin(&scene, policy);
+    memset(&model, 0, sizeof(model));
+    memset(model.has[0], 1, sizeof(model.has[0]));
+    for (int step = 0; step < STEPS; step++) {
+        const struct model former = model;
+        uint32_t told[BLOCKS];
+
+        memcpy(told, scene.told, sizeof(told));
+        act(&scene, &model, &random);
+        run(&scene);
+        for (uint32_t i = 0; i < BLOCKS; i++) {
+            const bool was = ends ? goes_on(&former, i) : is_held(&former, i);
+            const bool is = ends ? goes_on(&model, i) : is_held(&model, i);
+
+            assert_int_equal(scene.told[i] - told[i], was && !is);
+        }
+        obedient_store(scene.gateway, OBEDIENT_HOT, 0, BLOCKS);
+        run(&scene);
+    }
+    obedient_free(scene.gateway);
+}
+
+static void
+holders_as_a_model_says(void **state)
+{
+    as_a_model_says(state,
+                    HEAD "rules:\n"
+                         "  - {id: gone, from: hot, to: cold, on: last_holder_removed}\n" ENFORCED,
+                    false);
+}
+
+static void
+sessions_as_a_model_says(void **state)
+{
+    as_a_model_says(state,
+                    HEAD "rules:\n"
+                         "  - {id: over, from: hot, to: cold, on: session_end}\n" ENFORCED,
+                    true);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_the_last_worker_let_go_of),
         cmocka_unit_test(where_nobody_can_go_on),
+        cmocka_unit_test(who_leaves_as_a_whole),
+        cmocka_unit_test(sessions_of_who_leaves),
+        cmocka_unit_test(the_end_is_in_no_other_tier),
+        cmocka_unit_test(many_leave_a_piece_at_a_time),
+        cmocka_unit_test(holders_as_a_model_says),
+        cmocka_unit_test(sessions_as_a_model_says),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -5,6 +5,8 @@
 
 #include "base/random.h"
 
+#include "tests/support/seed.h"
+
 enum { ROOTS = 12, BRANCH_PERCENT = 6, CHAIN_SEED = 1337 };
 
 static uint64_t
@@ -223,6 +225,61 @@ model_drop(struct model *model, uint32_t holder, uint32_t ns)
              node++)
             count += model_remove(model, at, node, holder, UINT32_MAX, 0);
     return count;
+}
+
+/* What a holder of one namespace is about to lose. */
+struct losing {
+    const struct model *model;
+    uint32_t ns;
+    uint32_t holder;
+    uint64_t told;
+    bool seen[MODEL_NODES];
+};
+
+/* Each block that it has, once; the parent is as the index knows it. */
+static void
+lose(void *arg, const struct index_dropped *dropped)
+{
+    struct losing *losing = arg;
+    const struct model *model = losing->model;
+    uint64_t parent = dropped->parent;
+
+    assert_in_range(dropped->count, 1, INDEX_DROPPED_MAX);
+    assert_int_equal(dropped->loss, 0);
+    assert_true((dropped->tiers & KVT_TIER_MASK(model->tiers[losing->holder])) != 0);
+    for (uint32_t i = 0; i < dropped->count; i++) {
+        const uint32_t node = model_find(model, dropped->hashes[i]);
+        const struct model_block *block;
+
+        assert_true(node < MODEL_NODES && !losing->seen[node]);
+        block = &model->blocks[losing->ns][node];
+        assert_true(block->exists && block->ranks[losing->holder] != 0);
+        assert_int_equal(block->parent, parent);
+        for (uint32_t k = 0; k < MODEL_HOLDERS; k++)
+            assert_true(block->ranks[k] == 0 ||
+                        (dropped->tiers & KVT_TIER_MASK(model->tiers[k])) != 0);
+        losing->seen[node] = true;
+        losing->told++;
+        parent = dropped->hashes[i];
+    }
+}
+
+uint64_t
+model_lose(const struct model *model, struct index *index, uint32_t holder, uint32_t ns)
+{
+    const struct index_loss loss = {.holder = holder, .ns = ns};
+    struct losing losing = {.model = model, .ns = ns, .holder = holder};
+    uint64_t cursor = 0;
+    uint64_t total = 0;
+    uint64_t pairs;
+    bool more;
+
+    do {
+        more = index_drop_told(index, &loss, 1, lose, &losing, &cursor, &pairs);
+        total += pairs;
+    } while (more);
+    assert_int_equal(losing.told, total);
+    return total;
 }
 
 uint64_t

@@ -80,6 +80,9 @@ bool model_remove(struct model *model, uint32_t ns, uint32_t node, uint32_t hold
                   uint64_t time_ms);
 /** All of a holder in a namespace, or in INDEX_NAMESPACE_ALL; returns how many pairs went. */
 size_t model_drop(struct model *model, uint32_t holder, uint32_t ns);
+/** The index drops all of a holder in one namespace and says each block that it takes away, as the
+ *  model has it before model_drop(); returns how many. */
+uint64_t model_lose(const struct model *model, struct index *index, uint32_t holder, uint32_t ns);
 
 bool model_has(const struct model *model, uint32_t ns, uint32_t node, uint32_t holder);
 /** Whether `node` is right behind an existing block in the index's forest. */
