@@ -139,46 +139,6 @@ go_on(struct advisor_memory *memory, struct index_change *change, const struct o
         spill(memory, change->status);
 }
 
-/* It was let in by what came behind it. */
-static void
-take_out(struct advisor_memory *memory, const struct index_change *change, uint32_t at,
-         uint32_t ranks)
-{
-    struct index_change out = {
-        .kind = INDEX_REMOVE,
-        .hashes = change->hashes + at,
-        .time_ms = change->time_ms,
-        .count = 1,
-        .ns = change->ns,
-        .holder = change->holder,
-        .ranks = ranks,
-        .evicted = true,
-    };
-
-    if (ranks != 0)
-        index_apply(memory->index, &out, 1);
-}
-
-/* What follows a change that was not applied as a whole has overtaken its rest.  Applied again it
- * says the last word, but a block that was refused at first stays refused. */
-static void
-apply_again(struct advisor_memory *memory, struct index_change *change, const struct origin *origin)
-{
-    const enum kvt_err former = change->status;
-    const uint32_t at = change->done;
-    const bool stores = change->kind == INDEX_STORE;
-    uint32_t fresh = UINT32_MAX; /* shards that were not there before */
-
-    if (is_refusal(former) && stores)
-        fresh = change->ranks & ~kept_ranks(memory, change, at);
-    index_apply(memory->index, change, 1);
-    if (!is_refusal(former) || (is_refusal(change->status) && change->done == at))
-        return;
-    refuse(memory, change, origin, at, fresh, former);
-    if (stores)
-        take_out(memory, change, at, fresh);
-}
-
 /* Rules are about what lies in G4; of all else only that nothing goes on behind its parent. */
 static void
 depart(void *arg, const struct index_dropped *dropped)
@@ -215,18 +175,15 @@ void
 advisor_memory_flush(struct advisor_memory *memory)
 {
     struct advisor_memory_scratch *scratch = memory->scratch;
-    bool again = false;
+    size_t done = 0;
 
     if (scratch == NULL)
         return;
-    index_apply(memory->index, scratch->changes, scratch->change_count);
-    for (uint32_t i = 0; i < scratch->change_count; i++) {
-        struct index_change *change = &scratch->changes[i];
-
-        if (again)
-            apply_again(memory, change, &scratch->origins[i]);
-        again = again || is_refusal(change->status);
-        go_on(memory, change, &scratch->origins[i]);
+    /* The rest of a change comes before the next one: what that does depends on who has a block. */
+    while (done < scratch->change_count) {
+        done +=
+            index_apply_some(memory->index, &scratch->changes[done], scratch->change_count - done);
+        go_on(memory, &scratch->changes[done - 1], &scratch->origins[done - 1]);
     }
     scratch->change_count = 0;
     scratch->block_count = 0;

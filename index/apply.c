@@ -219,43 +219,52 @@ begin_change(struct index *index, struct index_writer *writer, struct index_chan
     return change->status == KVT_OK;
 }
 
-static void
+/* False: the change has been refused a block, now or before. */
+static bool
 make_change(struct index *index, const struct piece *piece, struct index_writer *writer)
 {
     if (piece->first == 0)
         (void)begin_change(index, writer, piece->change);
     if (piece->change->status != KVT_OK)
-        return;
+        return false;
     if (piece->change->kind == INDEX_STORE)
         (void)index_writer_store(writer, piece->first, piece->count, piece->mixed, piece->guess,
                                  piece->parent);
     else
         (void)index_writer_remove(writer, piece->first, piece->count, piece->mixed, piece->guess);
+    return piece->change->status == KVT_OK;
 }
 
-/* Lines are asked for a little ahead of the changes that need them: all at once would be more than
- * can be under way, and push each other out. */
-static void
-run_group(struct index *index, struct group *group, struct index_writer *writer)
+/*
+ * Lines are asked for a little ahead of the changes that need them: all at once would be more than
+ * can be under way, and push each other out.
+ *
+ * False: `stops`, and the writer's change was refused; those behind it are as they were.
+ */
+static bool
+run_group(struct index *index, struct group *group, struct index_writer *writer, bool stops)
 {
     uint32_t loaded = 0;
     uint32_t ahead = 0; /* blocks that were asked for and not changed yet */
+    bool goes_on = true;
 
     for (uint32_t i = 0; i < group->count; i++)
         load_runs(index, &group->pieces[i]);
-    for (uint32_t i = 0; i < group->count; i++) {
+    for (uint32_t i = 0; i < group->count && goes_on; i++) {
         for (; loaded < group->count && (loaded <= i || ahead < LINES_AHEAD); loaded++) {
             load_lines(index, &group->pieces[loaded]);
             ahead += group->pieces[loaded].count;
         }
-        make_change(index, &group->pieces[i], writer);
+        goes_on = make_change(index, &group->pieces[i], writer) || !stops;
         ahead -= group->pieces[i].count;
     }
     group->count = group->blocks = 0;
+    return goes_on;
 }
 
-static void
-apply_locked(struct index *index, struct index_change *changes, size_t count)
+/* How many were applied: all, but where it `stops`. */
+static size_t
+apply_locked(struct index *index, struct index_change *changes, size_t count, bool stops)
 {
     struct index_writer writer = {
         .index = index,
@@ -266,16 +275,18 @@ apply_locked(struct index *index, struct index_change *changes, size_t count)
         .holding = index_state_holding(index),
     };
     struct group group;
+    bool goes_on = true;
 
     group.count = group.blocks = 0;
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count && goes_on; i++) {
         struct index_change *change = &changes[i];
 
         assert(change->ns < atomic_load_explicit(&index->namespace_count, memory_order_relaxed) &&
                change->holder < atomic_load_explicit(&index->holder_count, memory_order_relaxed));
         if (change->count == 0)
-            (void)begin_change(index, &writer, change);
-        for (uint32_t first = 0; first < change->count;) {
+            goes_on = run_group(index, &group, &writer, stops) &&
+                      (begin_change(index, &writer, change) || !stops);
+        for (uint32_t first = 0; first < change->count && goes_on;) {
             const uint32_t left = change->count - first;
             const uint32_t room = GROUP_BLOCKS - group.blocks;
             const uint32_t taken = left < room ? left : room;
@@ -283,10 +294,11 @@ apply_locked(struct index *index, struct index_change *changes, size_t count)
             add_piece(index, &group, change, first, taken);
             first += taken;
             if (group.count == GROUP_CHANGES || group.blocks == GROUP_BLOCKS)
-                run_group(index, &group, &writer);
+                goes_on = run_group(index, &group, &writer, stops);
         }
     }
-    run_group(index, &group, &writer);
+    goes_on = goes_on && run_group(index, &group, &writer, stops);
+    return goes_on ? count : (size_t)(writer.change - changes) + 1;
 }
 
 void
@@ -294,8 +306,20 @@ index_apply(struct index *index, struct index_change *changes, size_t count)
 {
     assert(index != NULL && (changes != NULL || count == 0));
     (void)pthread_mutex_lock(&index->lock);
-    apply_locked(index, changes, count);
+    (void)apply_locked(index, changes, count, false);
     (void)pthread_mutex_unlock(&index->lock);
+}
+
+size_t
+index_apply_some(struct index *index, struct index_change *changes, size_t count)
+{
+    size_t applied;
+
+    assert(index != NULL && (changes != NULL || count == 0));
+    (void)pthread_mutex_lock(&index->lock);
+    applied = apply_locked(index, changes, count, true);
+    (void)pthread_mutex_unlock(&index->lock);
+    return applied;
 }
 
 enum kvt_err
@@ -345,7 +369,7 @@ index_remove(struct index *index, uint32_t ns, uint32_t holder, uint64_t hash, u
         had = index_holding_code_read(&run->holding, holder, offset) != 0;
     }
     if (had)
-        apply_locked(index, &change, 1);
+        (void)apply_locked(index, &change, 1, false);
     (void)pthread_mutex_unlock(&index->lock);
     if (had && change.status != KVT_OK)
         return change.status;

@@ -158,6 +158,16 @@ struct index_change {
  */
 void index_apply(struct index *index, struct index_change *changes, size_t count);
 
+/**
+ * The same as far as the first change that is refused a block, so that what is to be done about it
+ * comes before the changes behind it.
+ *
+ * @return how many were applied; of these only the last may have a status other than KVT_OK, and
+ *         the answers of those behind it are not set
+ */
+KVT_NODISCARD size_t index_apply_some(struct index *index, struct index_change *changes,
+                                      size_t count);
+
 /** About so many blocks are to come to a namespace that had none: make room for them at once, which
  *  is faster than little by little.  Without memory to spare it is made as they come. */
 void index_expect(struct index *index, uint32_t ns, uint64_t blocks);

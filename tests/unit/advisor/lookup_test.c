@@ -353,6 +353,64 @@ unknown_parents_as_ram_takes_them(void **state)
     keeper_end(&keeper);
 }
 
+/* What comes behind a refusal in one group was not there twice: 12 came and went before it came
+ * from one who does not know its parent. */
+static void
+what_follows_a_refusal_is_taken_once(void **state)
+{
+    static const uint64_t hashes[] = {11, 12};
+    const struct advisor_log_place worker = {.holder = 0, .ranks = 1, .size = 4096, .time_s = 1};
+    const struct advisor_log_place other = {.holder = 1, .ranks = 1, .size = 4096, .time_s = 1};
+    const struct advisor_log_op ops[] = {
+        {.kind = ADVISOR_LOG_STORE,
+         .place = worker,
+         .parent = 1000,
+         .position = 1,
+         .hashes = hashes},
+        {.kind = ADVISOR_LOG_STORE,
+         .place = other,
+         .parent = 1001,
+         .position = 1,
+         .hashes = hashes},
+        {.kind = ADVISOR_LOG_STORE,
+         .place = worker,
+         .parent = 1000,
+         .position = 2,
+         .hashes = hashes + 1},
+        {.kind = ADVISOR_LOG_REMOVE, .place = worker, .hashes = hashes + 1},
+        {.kind = ADVISOR_LOG_STORE, .place = other, .position = 1, .hashes = hashes + 1},
+    };
+    struct advisor_store_block blocks[2] = {0};
+    struct advisor_log *log;
+    struct advisor_txn txn;
+    struct keeper keeper;
+
+    (void)state;
+    keeper_begin(&keeper);
+    assert_int_equal(advisor_log_new(&log), KVT_OK);
+    assert_int_equal(advisor_store_write(keeper.store, &txn, NULL), KVT_OK);
+    for (size_t i = 0; i < sizeof(ops) / sizeof(ops[0]); i++) {
+        struct advisor_log_op op = ops[i];
+
+        op.count = 1;
+        put_op(log, &op);
+        advisor_memory_op(&keeper.memory, &op);
+    }
+    advisor_memory_flush(&keeper.memory);
+    assert_int_equal(advisor_store_log_append(&txn, &keeper.log, log), KVT_OK);
+    assert_int_equal(advisor_lookup(&txn, 0, hashes, 2, blocks), KVT_OK);
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(blocks[i].place_count, 1);
+        assert_as_ram(&keeper, &blocks[i]);
+    }
+    assert_true(blocks[1].parent == 0 && blocks[1].position == 1);
+    assert_int_equal(atomic_load(&keeper.memory.collisions), 1);
+    advisor_store_end(&txn);
+    advisor_log_free(log);
+    release(blocks, 2);
+    keeper_end(&keeper);
+}
+
 static void
 what_a_row_says_collides_too(void **state)
 {
@@ -467,6 +525,7 @@ main(void)
         cmocka_unit_test(random_changes_against_a_set),
         cmocka_unit_test(collisions_are_passed_over),
         cmocka_unit_test(unknown_parents_as_ram_takes_them),
+        cmocka_unit_test(what_follows_a_refusal_is_taken_once),
         cmocka_unit_test(what_a_row_says_collides_too),
         cmocka_unit_test(an_empty_log_has_nobody),
         cmocka_unit_test(many_holders),
