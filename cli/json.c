@@ -64,6 +64,27 @@ cli_json_item(struct json_object *object, const char *path, size_t index)
 }
 
 void
+cli_json_add(struct json_object *object, const char *name, uint64_t value)
+{
+    (void)json_object_object_add(object, name, json_object_new_uint64(value));
+}
+
+void
+cli_json_add_text(struct json_object *object, const char *name, const char *text)
+{
+    (void)json_object_object_add(object, name, json_object_new_string(text));
+}
+
+void
+cli_json_add_number(struct json_object *object, const char *name, double value, int digits)
+{
+    char text[64];
+
+    (void)snprintf(text, sizeof(text), "%.*f", digits, value);
+    (void)json_object_object_add(object, name, json_object_new_double_s(value, text));
+}
+
+void
 cli_json_print(FILE *out, struct json_object *object)
 {
     (void)fprintf(out, "%s\n",

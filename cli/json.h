@@ -1,5 +1,5 @@
 /*
- * cli/json.h -- reading answers by path.
+ * cli/json.h -- reading answers by path, and making what commands print.
  *
  * Why: an answer of another version, or of something that is no KVTier at all, must show as absent
  * values and clear errors, never as a crash.
@@ -33,6 +33,13 @@ bool cli_json_bool(struct json_object *object, const char *path);
 /** Elements of the array at the path; 0 when there is none. */
 size_t cli_json_count(struct json_object *object, const char *path);
 struct json_object *cli_json_item(struct json_object *object, const char *path, size_t index);
+
+/** Add a member. */
+void cli_json_add(struct json_object *object, const char *name, uint64_t value);
+void cli_json_add_text(struct json_object *object, const char *name, const char *text);
+
+/** With so many digits behind the point, which stand for what is known of the value. */
+void cli_json_add_number(struct json_object *object, const char *name, double value, int digits);
 
 /** The object on one line. */
 void cli_json_print(FILE *out, struct json_object *object);

@@ -327,27 +327,6 @@ print(FILE *out, const struct run *run)
 
 /* ---- JSON ---- */
 
-static void
-add(struct json_object *object, const char *name, uint64_t value)
-{
-    (void)json_object_object_add(object, name, json_object_new_uint64(value));
-}
-
-static void
-add_number(struct json_object *object, const char *name, double value)
-{
-    char text[64];
-
-    (void)snprintf(text, sizeof(text), "%.*f", MONEY_DIGITS, value);
-    (void)json_object_object_add(object, name, json_object_new_double_s(value, text));
-}
-
-static void
-add_text(struct json_object *object, const char *name, const char *text)
-{
-    (void)json_object_object_add(object, name, json_object_new_string(text));
-}
-
 static struct json_object *
 tiers_json(const struct run *run)
 {
@@ -357,15 +336,17 @@ tiers_json(const struct run *run)
         const struct policy_ladder_tier *tier = &run->result.tiers[i];
         struct json_object *object = json_object_new_object();
 
-        add_text(object, "name", name_of(run, i));
-        add(object, "capacity_bytes", run->options.capacity[i]);
-        add(object, "reads", tier->reads);
-        add_number(object, "reads_percent", share(tier->reads, run->result.known_reads));
-        add(object, "gets", tier->gets);
-        add(object, "puts", tier->puts);
-        add(object, "blocks", tier->blocks);
-        add(object, "most_blocks", tier->most);
-        add_number(object, "money", policy_ladder_money(&run->result, &run->options, i));
+        cli_json_add_text(object, "name", name_of(run, i));
+        cli_json_add(object, "capacity_bytes", run->options.capacity[i]);
+        cli_json_add(object, "reads", tier->reads);
+        cli_json_add_number(object, "reads_percent", share(tier->reads, run->result.known_reads),
+                            MONEY_DIGITS);
+        cli_json_add(object, "gets", tier->gets);
+        cli_json_add(object, "puts", tier->puts);
+        cli_json_add(object, "blocks", tier->blocks);
+        cli_json_add(object, "most_blocks", tier->most);
+        cli_json_add_number(object, "money", policy_ladder_money(&run->result, &run->options, i),
+                            MONEY_DIGITS);
         (void)json_object_array_add(list, object);
     }
     return list;
@@ -384,11 +365,11 @@ edges_json(const struct run *run)
             if (edge->blocks == 0)
                 continue;
             object = json_object_new_object();
-            add_text(object, "from", name_of(run, from));
-            add_text(object, "to", name_of(run, to));
-            add(object, "blocks", edge->blocks);
-            add(object, "copied", edge->copied);
-            add(object, "bytes", edge->copied * run->options.block_bytes);
+            cli_json_add_text(object, "from", name_of(run, from));
+            cli_json_add_text(object, "to", name_of(run, to));
+            cli_json_add(object, "blocks", edge->blocks);
+            cli_json_add(object, "copied", edge->copied);
+            cli_json_add(object, "bytes", edge->copied * run->options.block_bytes);
             (void)json_object_array_add(list, object);
         }
     return list;
@@ -403,11 +384,11 @@ quotas_json(const struct run *run)
         const struct policy_quota *quota = policy_quota_at(run->policy, i);
         struct json_object *object = json_object_new_object();
 
-        add_text(object, "tenant", quota->tenant);
-        add_text(object, "tier", quota_tier(quota));
-        add(object, "soft", quota->soft);
-        add(object, "hard", quota->hard);
-        add(object, "used", used_of(run, quota));
+        cli_json_add_text(object, "tenant", quota->tenant);
+        cli_json_add_text(object, "tier", quota_tier(quota));
+        cli_json_add(object, "soft", quota->soft);
+        cli_json_add(object, "hard", quota->hard);
+        cli_json_add(object, "used", used_of(run, quota));
         (void)json_object_array_add(list, object);
     }
     return list;
@@ -431,20 +412,21 @@ print_json(FILE *out, const struct run *run)
     const struct policy_ladder_result *result = &run->result;
     struct json_object *object = json_object_new_object();
 
-    add(object, "schema_version", 1);
-    add_text(object, "ordering", run->options.ordering->name);
-    add(object, "requests", result->requests);
-    add(object, "span_ms", result->span_ms);
-    add(object, "reads", result->reads);
-    add(object, "known_reads", result->known_reads);
-    add(object, "lost_reads", result->lost_reads);
-    add(object, "prefix_hits", result->prefix_hits);
-    add(object, "blocks", result->blocks);
-    add(object, "block_bytes", run->options.block_bytes);
-    add(object, "expired", result->expired);
-    add(object, "refused", result->refused);
-    add_number(object, "latency_ms", policy_ladder_latency_ms(result, run->policy));
-    add_number(object, "money", money_of(run));
+    cli_json_add(object, "schema_version", 1);
+    cli_json_add_text(object, "ordering", run->options.ordering->name);
+    cli_json_add(object, "requests", result->requests);
+    cli_json_add(object, "span_ms", result->span_ms);
+    cli_json_add(object, "reads", result->reads);
+    cli_json_add(object, "known_reads", result->known_reads);
+    cli_json_add(object, "lost_reads", result->lost_reads);
+    cli_json_add(object, "prefix_hits", result->prefix_hits);
+    cli_json_add(object, "blocks", result->blocks);
+    cli_json_add(object, "block_bytes", run->options.block_bytes);
+    cli_json_add(object, "expired", result->expired);
+    cli_json_add(object, "refused", result->refused);
+    cli_json_add_number(object, "latency_ms", policy_ladder_latency_ms(result, run->policy),
+                        MONEY_DIGITS);
+    cli_json_add_number(object, "money", money_of(run), MONEY_DIGITS);
     (void)json_object_object_add(object, "tiers", tiers_json(run));
     (void)json_object_object_add(object, "edges", edges_json(run));
     (void)json_object_object_add(object, "quotas", quotas_json(run));

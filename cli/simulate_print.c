@@ -201,21 +201,6 @@ cli_simulate_print(FILE *out, const struct cli_study *study, bool chart)
 
 /* ---- JSON ---- */
 
-static void
-add(struct json_object *object, const char *name, uint64_t value)
-{
-    (void)json_object_object_add(object, name, json_object_new_uint64(value));
-}
-
-static void
-add_number(struct json_object *object, const char *name, double value)
-{
-    char text[64];
-
-    (void)snprintf(text, sizeof(text), "%.*f", PPM_DIGITS, value);
-    (void)json_object_object_add(object, name, json_object_new_double_s(value, text));
-}
-
 static struct json_object *
 cell_json(const struct cli_study *study, size_t ordering, size_t size)
 {
@@ -223,27 +208,27 @@ cell_json(const struct cli_study *study, size_t ordering, size_t size)
     const struct policy_simulate_result *result = &cell->result;
     struct json_object *object = json_object_new_object();
 
-    (void)json_object_object_add(object, "ordering",
-                                 json_object_new_string(study->options.orderings[ordering]->name));
-    add(object, "blocks", study->options.sizes[size]);
-    add(object, "bytes", study->options.sizes[size] * study->options.block_bytes);
-    add(object, "best_hits", study->best_hits[size]);
-    add_number(object, "best_hits_percent", best_hits(study, size));
-    add_number(object, "least_read_cost", study->best_cost[size]);
-    add(object, "prefix_hits", result->prefix_hits);
-    add_number(object, "hits_percent", cli_study_hits(study, ordering, size));
-    add_number(object, "of_best_percent", cli_study_of_best(study, ordering, size));
-    add(object, "hot_reads", result->hot_reads);
-    add(object, "cold_reads", result->known_reads - result->hot_reads);
-    add(object, "promotions", result->promotions);
-    add(object, "demotions", result->demotions);
-    add(object, "puts", result->uploads);
-    add(object, "gets", result->known_reads - result->hot_reads + result->promotions);
-    add(object, "bytes_moved",
-        (result->promotions + result->demotions) * study->options.block_bytes);
-    add(object, "ordering_bytes", result->memory);
-    add_number(object, "read_cost", cell->read_cost);
-    add_number(object, "money", cell->money);
+    cli_json_add_text(object, "ordering", study->options.orderings[ordering]->name);
+    cli_json_add(object, "blocks", study->options.sizes[size]);
+    cli_json_add(object, "bytes", study->options.sizes[size] * study->options.block_bytes);
+    cli_json_add(object, "best_hits", study->best_hits[size]);
+    cli_json_add_number(object, "best_hits_percent", best_hits(study, size), PPM_DIGITS);
+    cli_json_add_number(object, "least_read_cost", study->best_cost[size], PPM_DIGITS);
+    cli_json_add(object, "prefix_hits", result->prefix_hits);
+    cli_json_add_number(object, "hits_percent", cli_study_hits(study, ordering, size), PPM_DIGITS);
+    cli_json_add_number(object, "of_best_percent", cli_study_of_best(study, ordering, size),
+                        PPM_DIGITS);
+    cli_json_add(object, "hot_reads", result->hot_reads);
+    cli_json_add(object, "cold_reads", result->known_reads - result->hot_reads);
+    cli_json_add(object, "promotions", result->promotions);
+    cli_json_add(object, "demotions", result->demotions);
+    cli_json_add(object, "puts", result->uploads);
+    cli_json_add(object, "gets", result->known_reads - result->hot_reads + result->promotions);
+    cli_json_add(object, "bytes_moved",
+                 (result->promotions + result->demotions) * study->options.block_bytes);
+    cli_json_add(object, "ordering_bytes", result->memory);
+    cli_json_add_number(object, "read_cost", cell->read_cost, PPM_DIGITS);
+    cli_json_add_number(object, "money", cell->money, PPM_DIGITS);
     return object;
 }
 
@@ -255,26 +240,22 @@ cli_simulate_print_json(FILE *out, const struct cli_study *study)
     struct json_object *picked = json_object_new_object();
     char reason[CLI_SIMULATE_REASON_MAX];
 
-    add(object, "schema_version", 1);
-    add(object, "requests", study->requests);
-    add(object, "span_ms", study->span_ms);
-    add(object, "reads", study->reads);
-    add(object, "blocks", study->blocks);
-    add(object, "block_bytes", study->options.block_bytes);
-    add(object, "endless_hits", study->endless_hits);
-    (void)json_object_object_add(
-        object, "promotion",
-        json_object_new_string(policy_promotion_text(study->options.promotion)));
+    cli_json_add(object, "schema_version", 1);
+    cli_json_add(object, "requests", study->requests);
+    cli_json_add(object, "span_ms", study->span_ms);
+    cli_json_add(object, "reads", study->reads);
+    cli_json_add(object, "blocks", study->blocks);
+    cli_json_add(object, "block_bytes", study->options.block_bytes);
+    cli_json_add(object, "endless_hits", study->endless_hits);
+    cli_json_add_text(object, "promotion", policy_promotion_text(study->options.promotion));
     for (size_t size = 0; size < study->options.size_count; size++)
         for (size_t i = 0; i < study->options.ordering_count; i++)
             (void)json_object_array_add(runs, cell_json(study, i, size));
     (void)json_object_object_add(object, "runs", runs);
     cli_simulate_reason(study, reason);
-    (void)json_object_object_add(
-        picked, "ordering",
-        json_object_new_string(study->options.orderings[study->pick_ordering]->name));
-    add(picked, "blocks", study->options.sizes[study->pick_size]);
-    (void)json_object_object_add(picked, "why", json_object_new_string(reason));
+    cli_json_add_text(picked, "ordering", study->options.orderings[study->pick_ordering]->name);
+    cli_json_add(picked, "blocks", study->options.sizes[study->pick_size]);
+    cli_json_add_text(picked, "why", reason);
     (void)json_object_object_add(object, "pick", picked);
     cli_json_print(out, object);
     (void)json_object_put(object);

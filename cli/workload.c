@@ -224,19 +224,13 @@ print_stats(FILE *out, const struct measured *m)
         (double)m->reuse.gap_p95_ms / 1000.0, (double)m->reuse.gap_p99_ms / 1000.0);
 }
 
-static void
-add(struct json_object *object, const char *name, uint64_t value)
-{
-    (void)json_object_object_add(object, name, json_object_new_uint64(value));
-}
-
 static struct json_object *
 share_json(struct cli_reuse_share reused)
 {
     struct json_object *object = json_object_new_object();
 
-    add(object, "part", reused.part);
-    add(object, "of", reused.whole);
+    cli_json_add(object, "part", reused.part);
+    cli_json_add(object, "of", reused.whole);
     return object;
 }
 
@@ -246,29 +240,29 @@ print_stats_json(FILE *out, const struct measured *m)
     struct json_object *object = json_object_new_object();
     struct json_object *again = json_object_new_array();
 
-    add(object, "schema_version", 1);
-    add(object, "requests", m->requests);
-    add(object, "bad_lines", m->bad_lines);
-    add(object, "span_ms", m->last_ms - m->first_ms);
-    add(object, "input_tokens", m->input_tokens);
-    add(object, "output_tokens", m->output_tokens);
-    add(object, "block_accesses", m->reuse.accesses);
-    add(object, "blocks", m->reuse.blocks);
-    add(object, "blocks_used_once", m->reuse.used_once);
-    add(object, "blocks_in_request_max", m->blocks_most);
-    add(object, "prefix_hits", m->prefix_hits);
-    add(object, "uses_of_one_block_max", m->reuse.used_most);
+    cli_json_add(object, "schema_version", 1);
+    cli_json_add(object, "requests", m->requests);
+    cli_json_add(object, "bad_lines", m->bad_lines);
+    cli_json_add(object, "span_ms", m->last_ms - m->first_ms);
+    cli_json_add(object, "input_tokens", m->input_tokens);
+    cli_json_add(object, "output_tokens", m->output_tokens);
+    cli_json_add(object, "block_accesses", m->reuse.accesses);
+    cli_json_add(object, "blocks", m->reuse.blocks);
+    cli_json_add(object, "blocks_used_once", m->reuse.used_once);
+    cli_json_add(object, "blocks_in_request_max", m->blocks_most);
+    cli_json_add(object, "prefix_hits", m->prefix_hits);
+    cli_json_add(object, "uses_of_one_block_max", m->reuse.used_most);
     for (size_t i = 0; i < CLI_REUSE_AGAIN; i++)
         (void)json_object_array_add(again, share_json(m->reuse.again[i]));
     (void)json_object_object_add(object, "used_again", again);
     (void)json_object_object_add(object, "used_again_last", share_json(m->reuse.again_last));
     (void)json_object_object_add(object, "used_again_other", share_json(m->reuse.again_other));
-    add(object, "reuse_gap_p25_ms", m->reuse.gap_p25_ms);
-    add(object, "reuse_gap_p50_ms", m->reuse.gap_p50_ms);
-    add(object, "reuse_gap_p75_ms", m->reuse.gap_p75_ms);
-    add(object, "reuse_gap_p90_ms", m->reuse.gap_p90_ms);
-    add(object, "reuse_gap_p95_ms", m->reuse.gap_p95_ms);
-    add(object, "reuse_gap_p99_ms", m->reuse.gap_p99_ms);
+    cli_json_add(object, "reuse_gap_p25_ms", m->reuse.gap_p25_ms);
+    cli_json_add(object, "reuse_gap_p50_ms", m->reuse.gap_p50_ms);
+    cli_json_add(object, "reuse_gap_p75_ms", m->reuse.gap_p75_ms);
+    cli_json_add(object, "reuse_gap_p90_ms", m->reuse.gap_p90_ms);
+    cli_json_add(object, "reuse_gap_p95_ms", m->reuse.gap_p95_ms);
+    cli_json_add(object, "reuse_gap_p99_ms", m->reuse.gap_p99_ms);
     cli_json_print(out, object);
     (void)json_object_put(object);
 }

@@ -71,8 +71,9 @@ void kvbm_ticket_finish(struct kvt_ticket *ticket, enum kvt_err result, bool let
 /** Will a wait answer at once, with how it ended? */
 bool kvbm_ticket_is_finished(struct kvt_ticket *ticket);
 
-/** Wait for its end, however long that takes, and release it; how it ended.  KVT_TIMEOUT is then what
- *  the work itself said, which kvt_ticket_wait() cannot tell from a wait that was too short. */
+/** Wait for its end, however long that takes, and release it; how it ended.  KVT_TIMEOUT is then
+ *  what the work itself said, which kvt_ticket_wait() cannot tell from a wait that was too short.
+ */
 enum kvt_err kvbm_ticket_end(struct kvt_ticket *ticket);
 
 /** One owner fewer. */

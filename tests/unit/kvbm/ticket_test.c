@@ -1,7 +1,7 @@
 /*
  * What is tested: kvbm/ticket.h where what was asked for says KVT_TIMEOUT itself, as a storage over
- * a network may.  Whoever waits for an end gets that answer; it is not taken for a wait that was too
- * short, which would go on for ever.
+ * a network may.  Whoever waits for an end gets that answer; it is not taken for a wait that was
+ * too short, which would go on for ever.
  */
 #include <string.h>
 
