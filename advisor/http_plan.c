@@ -20,6 +20,7 @@ enum {
     WARNINGS_MAX = 8,
     WARNING_MAX = 160,
     RATE_WARNING_S = 10, /* that a rule takes, and nobody expects */
+    LOOK_MS = 20,        /* between two looks whether an order is made */
     ENDS_MAX = 24,       /* times an errand is tried that gives back what was taken */
 };
 
@@ -36,6 +37,8 @@ struct planning {
     struct advisor_plan_sum pins[ADVISOR_RULES_MAX];
     uint64_t bytes[ADVISOR_RULES_MAX]; /* that each rule moves */
     bool cut;
+    bool waits;    /* an order is being made */
+    bool as_it_is; /* that could not be */
     enum kvt_err rc;
 };
 
@@ -117,8 +120,10 @@ plan_slice(void *arg, struct kvt_error *err)
     }
     if (rc == KVT_OK)
         rc = advisor_preview_step(planning->preview, take_move, planning);
+    planning->waits = rc == KVT_AGAIN && advisor_preview_waits(planning->preview);
     if (rc != KVT_AGAIN && planning->preview != NULL) {
         planning->cut |= advisor_preview_is_cut(planning->preview);
+        planning->as_it_is = advisor_preview_is_as_it_is(planning->preview);
         note_pins(planning);
     }
     planning->rc = planning->rc == KVT_OK && rc != KVT_AGAIN ? rc : planning->rc;
@@ -152,11 +157,13 @@ preview(struct planning *planning, struct kvt_error *err)
     struct advisor_errands *errands = advisor_engine_errands(planning->http->engine);
     enum kvt_err rc;
 
-    do
+    do {
+        if (planning->waits)
+            kvt_clock_sleep_ms(LOOK_MS);
         rc = atomic_load(&planning->http->stopping)
                  ? kvt_error_set(err, KVT_CANCELLED, "plan: the advisor ends")
                  : advisor_errands_do(errands, plan_slice, planning, ADVISOR_ERRANDS_WAIT_MS, err);
-    while (rc == KVT_BUSY);
+    } while (rc == KVT_BUSY);
     if (rc == KVT_OK && planning->rc != KVT_OK)
         rc = kvt_error_set(err, planning->rc, "plan: %s", reason(planning->rc));
     for (int i = 0; planning->preview != NULL && i < ENDS_MAX; i++)
@@ -273,8 +280,8 @@ collect_warnings(const struct planning *planning, const struct advisor_rules *ba
     if (advisor_planner_mode(planner) == ADVISOR_MODE_OFF)
         warn(warnings, "the mode is off: nothing moves before kvtier policy mode observe");
     advisor_http_find_ordering(planning->http, planning->rules, &ordering);
-    if (ordering.next[0] != '\0')
-        warn(warnings, "the blocks are in the order of %s, which decides until that of %s is ready",
+    if (planning->as_it_is && ordering.next[0] != '\0')
+        warn(warnings, "the blocks are in the order of %s: that of %s could not be made",
              ordering.now, ordering.next);
     warn_of_rates(planning, warnings);
     if (planning->rules != base && planning->rules->policy->quotas.count > 0)

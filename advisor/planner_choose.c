@@ -120,9 +120,9 @@ advisor_chooser_begin(struct advisor_chooser *chooser)
     const struct advisor_rules *rules = chooser->asker->rules;
 
     for (int32_t i = 0; i < (int32_t)rules->policy->rules.count; i++) {
-        chooser->orders[i] = (uint8_t)advisor_planner_order_of(
-            chooser->asker->planner, &chooser->asker->planner->tiers[chooser->tier].ranking.orders,
-            policy_rule_at(rules->policy, (size_t)i));
+        chooser->orders[i] =
+            (uint8_t)advisor_planner_order_of(chooser->asker->planner, &chooser->ranking->orders,
+                                              policy_rule_at(rules->policy, (size_t)i));
         if (!advisor_rule_set_has(&chooser->set, i) ||
             advisor_edge_of(chooser->asker->planner, rules,
                             policy_rule_at(rules->policy, (size_t)i), chooser->tier, ADVISOR_NONE,
@@ -167,7 +167,7 @@ enum advisor_choice
 advisor_chooser_next(struct advisor_chooser *chooser, struct policy_block *block, int32_t *rule)
 {
     const struct policy *policy = chooser->asker->rules->policy;
-    struct advisor_ranking *ranking = &chooser->asker->planner->tiers[chooser->tier].ranking;
+    struct advisor_ranking *ranking = chooser->ranking;
     int32_t pinned_by;
     uint32_t order;
     bool enough;

@@ -18,9 +18,10 @@
 
 struct advisor_chooser {
     struct advisor_asker *asker;
-    uint32_t tier;                  /* of the planner's */
-    struct advisor_rule_set set;    /* rules that take blocks out of it */
-    struct advisor_rule_set acting; /* of them, those that are not at a limit */
+    uint32_t tier;                   /* of the planner's */
+    struct advisor_ranking *ranking; /* by which its blocks leave; the tier's own, but of a plan */
+    struct advisor_rule_set set;     /* rules that take blocks out of it */
+    struct advisor_rule_set acting;  /* of them, those that are not at a limit */
     uint64_t capacity;
     uint64_t used;  /* falls with each block that is chosen */
     uint64_t tick;  /* of the orderings */

@@ -148,6 +148,7 @@ choose(struct advisor_tick *plan, uint32_t number, uint64_t capacity)
     struct advisor_tier *tier = &planner->tiers[number];
     struct advisor_set *set = plan->set;
     struct advisor_chooser chooser = {.asker = &plan->asker,
+                                      .ranking = &plan->planner->tiers[number].ranking,
                                       .tier = number,
                                       .set = tier->draining,
                                       .acting = tier->draining,

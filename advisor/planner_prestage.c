@@ -29,6 +29,7 @@ advisor_planner_prestage(struct advisor_tick *plan, uint32_t number, uint64_t ca
     struct advisor_tier *tier = &plan->planner->tiers[number];
     struct advisor_set *set = plan->set;
     struct advisor_chooser chooser = {.asker = &plan->asker,
+                                      .ranking = &plan->planner->tiers[number].ranking,
                                       .tier = number,
                                       .capacity = capacity,
                                       .used = tier->report.used_bytes,

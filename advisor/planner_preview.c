@@ -23,6 +23,9 @@ struct advisor_preview {
     uint32_t order[ADVISOR_TIERS_MAX]; /* of tiers, the coldest first */
     uint32_t tier_count;
     uint64_t used[ADVISOR_TIERS_MAX]; /* bytes, as if all so far were done */
+    struct advisor_ranking *ranking;  /* of it, by which it is chosen; NULL: not yet there */
+    bool waits;                       /* until that is made */
+    bool as_it_is;                    /* some of them could not be made: the tier's own decided */
     bool resumed;                     /* all of it that was set aside before is back */
     bool begun;                       /* with it */
     struct advisor_chooser chooser;
@@ -85,6 +88,18 @@ advisor_preview_pinned(const struct advisor_preview *preview, int32_t rule)
 }
 
 bool
+advisor_preview_waits(const struct advisor_preview *preview)
+{
+    return preview->waits;
+}
+
+bool
+advisor_preview_is_as_it_is(const struct advisor_preview *preview)
+{
+    return preview->as_it_is;
+}
+
+bool
 advisor_preview_is_cut(const struct advisor_preview *preview)
 {
     return preview->moves == ADVISOR_PREVIEW_MOVES_MAX;
@@ -99,6 +114,40 @@ tick_of(const struct advisor_preview *preview)
     return (preview->now_ms < clock_ms ? preview->now_ms : clock_ms) / ADVISOR_TICK_MS;
 }
 
+/* Is any of it to leave? */
+static bool
+is_drained(const struct advisor_preview *preview)
+{
+    const struct advisor_tier *tier = &preview->planner->tiers[preview->tier];
+    const struct policy *policy = preview->rules->policy;
+    const int32_t place = advisor_rules_tier(preview->rules, tier->name);
+    const uint64_t capacity = advisor_chooser_capacity(policy, place, tier->report.capacity_bytes);
+    struct advisor_rule_set set = {.bits = {0}};
+
+    if (preview->rules == preview->planner->rules)
+        set = tier->draining; /* between the watermarks it goes on */
+    if (tier->report_ms == 0 || capacity == 0)
+        return false;
+    advisor_chooser_watermarks(policy, place, tier->report.used_bytes, capacity, &set);
+    return advisor_rule_set_any(&set);
+}
+
+/* Find the order of the tier; false: it is being made. */
+static bool
+find_order(struct advisor_preview *preview)
+{
+    const enum kvt_err rc = advisor_planner_plan_order(preview->planner, preview->rules,
+                                                       preview->tier, &preview->ranking);
+
+    preview->waits = rc == KVT_AGAIN;
+    if (preview->waits) {
+        preview->ranking = NULL;
+        return false;
+    }
+    preview->as_it_is |= rc != KVT_OK;
+    return true;
+}
+
 /* Set the chooser on the next tier; false: it drains nothing. */
 static bool
 begin_tier(struct advisor_preview *preview, struct advisor_asker *asker)
@@ -110,6 +159,7 @@ begin_tier(struct advisor_preview *preview, struct advisor_asker *asker)
 
     *chooser = (struct advisor_chooser){.asker = asker,
                                         .tier = preview->tier,
+                                        .ranking = preview->ranking,
                                         .used = tier->report.used_bytes,
                                         .tick = tick_of(preview),
                                         .everybody = false,
@@ -132,8 +182,7 @@ begin_tier(struct advisor_preview *preview, struct advisor_asker *asker)
 static void
 set_aside(struct advisor_preview *preview, const struct policy_block *block)
 {
-    advisor_ranking_pass_all(&preview->planner->tiers[preview->tier].ranking, block->ns,
-                             block->hash);
+    advisor_ranking_pass_all(preview->ranking, block->ns, block->hash);
 }
 
 /* Of the block that the asker was asked about last. */
@@ -172,6 +221,8 @@ static void
 next_tier(struct advisor_preview *preview)
 {
     preview->begun = preview->resumed = false;
+    preview->ranking = NULL;
+    advisor_planner_end_plan_order(preview->planner);
     preview->step++;
     if (preview->step < preview->tier_count)
         preview->tier = preview->order[preview->step];
@@ -189,6 +240,9 @@ look(struct advisor_preview *preview, advisor_preview_fn *callback, void *arg)
     case ADVISOR_HELD: set_aside(preview, &block); return true;
     case ADVISOR_CHOSEN:
         set_aside(preview, &block);
+        /* An order of the plan's own does not hear what leaves meanwhile. */
+        if (!policy_roster_has(preview->planner->tiers[preview->tier].roster, block.ns, block.hash))
+            return true;
         return tell(preview, preview->chooser.asker, &preview->chooser.edges[rule], &block, rule,
                     callback, arg);
     case ADVISOR_LAST:
@@ -297,10 +351,14 @@ choose(struct advisor_preview *preview, uint64_t began_ms, advisor_preview_fn *c
         if (preview->step == preview->tier_count) {
             preview->choosing = preview->sweeps && sweep(preview, &asker, callback, arg);
             looks = LOOKS_A_CLOCK - 1; /* a page of rows is long */
+        } else if (preview->ranking == NULL && !is_drained(preview)) {
+            next_tier(preview);
+        } else if (preview->ranking == NULL) {
+            if (!find_order(preview))
+                break;
         } else if (!preview->resumed) {
             /* What one policy passed over another may take; and who comes first must be there. */
-            preview->resumed =
-                !advisor_ranking_resume(&planner->tiers[preview->tier].ranking, LOOKS_A_CLOCK);
+            preview->resumed = !advisor_ranking_resume(preview->ranking, LOOKS_A_CLOCK);
         } else if (!preview->begun && !begin_tier(preview, &asker)) {
             next_tier(preview);
         } else {
@@ -310,7 +368,7 @@ choose(struct advisor_preview *preview, uint64_t began_ms, advisor_preview_fn *c
         over = is_time(began_ms, &looks);
     }
     advisor_asker_end(&asker);
-    return !over;
+    return !preview->choosing;
 }
 
 /* It chooses no more once it is too old; a clock that stepped back makes it so too. */
@@ -334,6 +392,7 @@ end(struct advisor_preview *preview)
     /* What was set aside comes back before anything leaves. */
     for (uint32_t i = 0; i < planner->tier_count; i++)
         planner->tiers[i].resuming = true;
+    advisor_planner_end_plan_order(planner);
     planner->preview = NULL;
     preview->ended = true;
 }

@@ -7,7 +7,8 @@
  * comes first: it makes room for those above.  Then come the rules without a watermark, whatever
  * their schedule: each row of the store is asked about, once, and what they pin is counted.  Rates
  * and limits of a run, which stretch that over time, do not count, nor do rules that wait for an
- * event, nor quotas.
+ * event, nor quotas.  A tier is looked at in the order that the policy asks for: one that it has
+ * not is made first, as it would be for a policy that comes into force.
  *
  * Blocks are taken out of the orderings as the planner takes them and set aside; all come back
  * before the planner drains again, and meanwhile it drains nothing.  One that is read comes back at
@@ -72,6 +73,13 @@ void advisor_planner_end_preview(struct advisor_planner *planner);
 /** Once it is done: what rule number `rule` pins. */
 struct advisor_preview_pins advisor_preview_pinned(const struct advisor_preview *preview,
                                                    int32_t rule);
+
+/** Did the last step end because the order that a tier would have is being made?  That may take a
+ *  while, and is done by another thread. */
+bool advisor_preview_waits(const struct advisor_preview *preview);
+/** Did some tier have to be looked at in the order that it has, for the one that the policy asks
+ *  for could not be made? */
+bool advisor_preview_is_as_it_is(const struct advisor_preview *preview);
 
 /** Did it stop at ADVISOR_PREVIEW_MOVES_MAX? */
 bool advisor_preview_is_cut(const struct advisor_preview *preview);

@@ -86,7 +86,7 @@ hear_out(void *arg, const struct advisor_refused *block)
 
 /* What is out now: ordered away, or refused lately. */
 static void
-tell_what_is_out(struct advisor_planner *planner, uint32_t number)
+tell_what_is_out(struct advisor_planner *planner, uint32_t number, struct advisor_rerank *rerank)
 {
     const struct advisor_tier *tier = &planner->tiers[number];
 
@@ -100,10 +100,10 @@ tell_what_is_out(struct advisor_planner *planner, uint32_t number)
                                                   .ns = order->ns};
 
             if (policy_roster_is_taken(tier->roster, block.ns, block.hash))
-                hear_out(planner->reranking.rerank, &block);
+                hear_out(rerank, &block);
         }
     }
-    advisor_refusals_each(planner->refusals, number, hear_out, planner->reranking.rerank);
+    advisor_refusals_each(planner->refusals, number, hear_out, rerank);
 }
 
 static bool *
@@ -152,43 +152,60 @@ names_of(const struct advisor_orders *orders, char *text, size_t size)
     return text;
 }
 
+/* These orders of the tier are made, and hear what happens from now on. */
+static enum kvt_err
+start(struct advisor_planner *planner, uint32_t number, const struct advisor_orders *orders,
+      struct advisor_rerank **rerank)
+{
+    struct advisor_tier *tier = &planner->tiers[number];
+    struct advisor_rerank_options options = {.tier = tier->name,
+                                             .orders = *orders,
+                                             .roster = advisor_planner_roster_options(planner),
+                                             .index = planner->options.index};
+    struct advisor_txn txn;
+    uint32_t *namespaces;
+    bool *holders;
+    enum kvt_err rc;
+
+    *rerank = NULL;
+    options.holders = holders = holders_of(planner, number, &options.holder_count);
+    options.namespaces = namespaces = namespaces_of(planner, &options.namespace_count);
+    rc = holders == NULL || namespaces == NULL ? KVT_NOMEM
+                                               : advisor_store_read(planner->store, &txn, NULL);
+    if (rc == KVT_OK)
+        rc = advisor_rerank_new(rerank, &options, &txn);
+    kvt_free(holders);
+    kvt_free(namespaces);
+    if (rc != KVT_OK)
+        return rc;
+    tier->ranking.heir = *rerank;
+    tell_what_is_out(planner, number, *rerank);
+    return KVT_OK;
+}
+
 static void
 begin(struct advisor_planner *planner, uint32_t number, const struct advisor_orders *wanted,
       uint64_t now_ms)
 {
     struct advisor_reranking *reranking = &planner->reranking;
     struct advisor_tier *tier = &planner->tiers[number];
-    struct advisor_rerank_options options = {.tier = tier->name,
-                                             .roster = advisor_planner_roster_options(planner),
-                                             .index = planner->options.index};
     char text[ADVISOR_RANKINGS_MAX * KVT_ORDERING_NAME_MAX * 2];
-    struct advisor_txn txn;
-    uint32_t *namespaces;
-    bool *holders;
+    struct advisor_orders missing = {.count = 0};
     enum kvt_err rc;
 
     for (uint32_t i = 0; i < wanted->count; i++)
         if (advisor_orders_find(&tier->ranking.orders, wanted->list[i]->name) ==
             tier->ranking.orders.count)
-            (void)advisor_orders_add(&options.orders, wanted->list[i]);
-    options.holders = holders = holders_of(planner, number, &options.holder_count);
-    options.namespaces = namespaces = namespaces_of(planner, &options.namespace_count);
-    rc = holders == NULL || namespaces == NULL ? KVT_NOMEM
-                                               : advisor_store_read(planner->store, &txn, NULL);
-    if (rc == KVT_OK)
-        rc = advisor_rerank_new(&reranking->rerank, &options, &txn);
-    kvt_free(holders);
-    kvt_free(namespaces);
+            (void)advisor_orders_add(&missing, wanted->list[i]);
+    rc = start(planner, number, &missing, &reranking->rerank);
     if (rc != KVT_OK) {
         give_up(planner, number, now_ms, rc);
         return;
     }
     reranking->tier = number;
     reranking->wanted = *wanted;
-    reranking->made = options.orders;
+    reranking->made = missing;
     reranking->hears = true;
-    tier->ranking.heir = reranking->rerank;
-    tell_what_is_out(planner, number);
     kvt_log_info("advisor.planner", "order", "%s is put into the order of %s", tier->name,
                  names_of(wanted, text, sizeof(text)));
 }
@@ -282,7 +299,7 @@ go_on(struct advisor_planner *planner, uint64_t now_ms)
         abandon(planner); /* the policy changed again */
         return;
     }
-    if (planner->preview != NULL)
+    if (planner->preview != NULL && !reranking->awaited)
         return; /* it goes by the order that is there */
     rc = advisor_rerank_take(reranking->rerank, made, &cut);
     if (rc == KVT_AGAIN)
@@ -302,6 +319,11 @@ advisor_planner_rerank(struct advisor_planner *planner, uint64_t now_ms)
 {
     struct advisor_reranking *reranking = &planner->reranking;
 
+    if (reranking->plan == ADVISOR_PLAN_ENDS && advisor_rerank_is_over(reranking->planning)) {
+        advisor_rerank_free(reranking->planning);
+        reranking->planning = NULL;
+        reranking->plan = ADVISOR_PLAN_NONE;
+    }
     if (reranking->rerank != NULL) {
         go_on(planner, now_ms);
         return;
@@ -318,6 +340,87 @@ advisor_planner_rerank(struct advisor_planner *planner, uint64_t now_ms)
         begin(planner, i, &wanted, now_ms);
         return;
     }
+}
+
+/* ---- plans ---- */
+
+/* Does the tier have the orders already? */
+static bool
+has_orders(const struct advisor_orders *own, const struct advisor_orders *wanted)
+{
+    /* Of a rule that names a fifth the first decides. */
+    bool has = wanted->count < ADVISOR_RANKINGS_MAX || own->list[0] == wanted->list[0];
+
+    for (uint32_t i = 0; i < wanted->count; i++)
+        has = has && advisor_orders_find(own, wanted->list[i]->name) < own->count;
+    return has;
+}
+
+static enum kvt_err
+make_plan_order(struct advisor_planner *planner, uint32_t tier, const struct advisor_orders *wanted)
+{
+    struct advisor_reranking *reranking = &planner->reranking;
+    enum kvt_err rc;
+
+    reranking->awaited = reranking->rerank != NULL;
+    if (reranking->awaited || reranking->plan != ADVISOR_PLAN_NONE)
+        return KVT_AGAIN; /* one at a time, and another plan's must have ended */
+    if (planner->store == NULL)
+        return KVT_PRECONDITION;
+    rc = start(planner, tier, wanted, &reranking->planning);
+    if (rc != KVT_OK)
+        return rc;
+    reranking->plan = ADVISOR_PLAN_MADE;
+    reranking->plan_tier = tier;
+    reranking->planned = (struct advisor_ranking){.orders = *wanted};
+    return KVT_AGAIN;
+}
+
+enum kvt_err
+advisor_planner_plan_order(struct advisor_planner *planner, const struct advisor_rules *rules,
+                           uint32_t tier, struct advisor_ranking **ranking)
+{
+    struct advisor_reranking *reranking = &planner->reranking;
+    const int32_t place = advisor_rules_tier(rules, planner->tiers[tier].name);
+    struct advisor_orders wanted;
+    enum kvt_err rc;
+    bool cut;
+
+    *ranking = &planner->tiers[tier].ranking;
+    advisor_planner_wanted(planner, rules, place, &wanted);
+    if (reranking->plan != ADVISOR_PLAN_MADE || reranking->plan_tier != tier)
+        return has_orders(&(*ranking)->orders, &wanted) ? KVT_OK
+                                                        : make_plan_order(planner, tier, &wanted);
+    rc = advisor_rerank_take(reranking->planning, reranking->planned.rosters, &cut);
+    if (rc == KVT_AGAIN)
+        return rc;
+    (*ranking)->heir = NULL;
+    if (rc != KVT_OK) {
+        advisor_planner_end_plan_order(planner);
+        return rc;
+    }
+    if (cut)
+        advisor_planner_say_truncated(&planner->tiers[tier]);
+    reranking->plan = ADVISOR_PLAN_TAKEN;
+    *ranking = &reranking->planned;
+    return KVT_OK;
+}
+
+void
+advisor_planner_end_plan_order(struct advisor_planner *planner)
+{
+    struct advisor_reranking *reranking = &planner->reranking;
+
+    reranking->awaited = false;
+    if (reranking->plan != ADVISOR_PLAN_MADE && reranking->plan != ADVISOR_PLAN_TAKEN)
+        return;
+    if (reranking->plan == ADVISOR_PLAN_MADE)
+        planner->tiers[reranking->plan_tier].ranking.heir = NULL;
+    advisor_rerank_retire(reranking->planning, reranking->planned.rosters,
+                          reranking->plan == ADVISOR_PLAN_TAKEN ? reranking->planned.orders.count
+                                                                : 0);
+    reranking->planned = (struct advisor_ranking){.orders = {.count = 0}};
+    reranking->plan = ADVISOR_PLAN_ENDS;
 }
 
 /* ---- who looks ---- */
@@ -357,6 +460,8 @@ advisor_planner_count_reranking(struct advisor_planner *planner)
 void
 advisor_planner_free_reranking(struct advisor_planner *planner)
 {
+    advisor_planner_end_plan_order(planner);
+    advisor_rerank_free(planner->reranking.planning);
     advisor_rerank_free(planner->reranking.rerank);
     advisor_planner_saved_learned(planner); /* or lost: what was written last holds */
 }

@@ -28,6 +28,14 @@ struct advisor_parting {
     uint8_t bytes[];
 };
 
+/* An order that a plan asks for, and no tier has. */
+enum advisor_plan_order {
+    ADVISOR_PLAN_NONE,
+    ADVISOR_PLAN_MADE,  /* by a thread */
+    ADVISOR_PLAN_TAKEN, /* the plan goes by it */
+    ADVISOR_PLAN_ENDS,  /* on its thread */
+};
+
 /* One tier gets another order. */
 struct advisor_reranking {
     struct advisor_rerank *rerank; /* NULL: none does */
@@ -37,6 +45,12 @@ struct advisor_reranking {
     struct advisor_orders made;
     uint64_t again_ms; /* not before */
     struct advisor_parting *parting;
+
+    enum advisor_plan_order plan;
+    struct advisor_rerank *planning; /* of the plan's order; NULL: NONE */
+    uint32_t plan_tier;
+    struct advisor_ranking planned; /* TAKEN: what it goes by */
+    bool awaited;                   /* a plan waits until `rerank` is through */
 };
 
 /** The ordering that a policy asks for where its rules name none, and the one of a rule; where both
@@ -58,6 +72,23 @@ uint32_t advisor_planner_order_of(const struct advisor_planner *planner,
 
 /** At each tick: begin, go on, or end. */
 void advisor_planner_rerank(struct advisor_planner *planner, uint64_t now_ms);
+
+/**
+ * The order by which a policy, in force or not, would take blocks from a tier: the tier's own where
+ * it has that, else one that is made of the rows of the store as for a change of policy.  One at a
+ * time; it hears nothing any more once it is given, and is the caller's until
+ * advisor_planner_end_plan_order().
+ *
+ * @return KVT_OK; KVT_AGAIN: it is being made, ask again; or why it cannot be: `ranking` is the
+ *         tier's own then
+ */
+KVT_NODISCARD enum kvt_err advisor_planner_plan_order(struct advisor_planner *planner,
+                                                      const struct advisor_rules *rules,
+                                                      uint32_t tier,
+                                                      struct advisor_ranking **ranking);
+/** The plan needs it no more; there may be none. */
+void advisor_planner_end_plan_order(struct advisor_planner *planner);
+
 /** Of one tier; under the lock of what is shared. */
 void advisor_planner_show_reranking(struct advisor_planner *planner, uint32_t tier,
                                     struct advisor_tier_view *view);
