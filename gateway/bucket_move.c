@@ -28,16 +28,19 @@ number_of(unsigned tier)
     return tier == GATEWAY_COLD ? GATEWAY_TIER_COLD : GATEWAY_TIER_FAR;
 }
 
-/* Write the checked bytes: where nothing is, or over exactly what was seen there. */
+/* Write the checked bytes: where nothing is, or over exactly what was seen there.  `deadline_ms` 0:
+ * the store's own. */
 static enum kvt_err
 write_copy(struct gateway_vault *vault, const char *key, const struct gateway_record *record,
-           unsigned tier, const struct g4_request *source, const char *seen_etag)
+           unsigned tier, const struct g4_request *source, const char *seen_etag,
+           uint64_t deadline_ms)
 {
     struct g4_request request = {.verb = G4_PUT,
                                  .key = key,
                                  .condition = seen_etag == NULL ? G4_IF_ABSENT : G4_IF_MATCH,
                                  .body = source->buffer,
-                                 .body_size = source->buffer_size};
+                                 .body_size = source->buffer_size,
+                                 .deadline_ms = deadline_ms};
     enum kvt_err rc;
 
     gateway_record_meta(record, &request.meta);
@@ -51,16 +54,11 @@ write_copy(struct gateway_vault *vault, const char *key, const struct gateway_re
 
 /* Is it a tombstone whose maker may still be about to delete it, whatever lies there by then? */
 static bool
-is_being_dropped(struct gateway_vault *vault, const struct g4_request *seen)
+is_being_dropped(struct gateway_vault *vault, unsigned tier, const struct g4_request *seen)
 {
-    struct gateway_cold_state state;
-    uint64_t now_ms;
+    const uint64_t now_ms = seen->server_ms != 0 ? seen->server_ms : kvt_clock_unix_ms();
 
-    if (!gateway_fault_is_tombstone(seen))
-        return false;
-    gateway_cold_state(vault->cold, &state);
-    now_ms = seen->server_ms != 0 ? seen->server_ms : kvt_clock_unix_ms();
-    return !(state.tested && state.selftest.delete_if_match) &&
+    return gateway_fault_is_tombstone(seen) && !gateway_cold_heeds(vault->cold, tier) &&
            now_ms < seen->modified_ms + FRESH_MS;
 }
 
@@ -73,26 +71,53 @@ head(struct gateway_vault *vault, const char *key, unsigned tier, struct g4_requ
                                 g4_store_perform(gateway_cold_bucket(vault->cold, tier), request));
 }
 
+/* Before each request that changes something: KVT_AGAIN, the lease is as good as over. */
+static enum kvt_err
+still_held(const struct gateway_move_lock *lock, uint64_t *deadline_ms)
+{
+    *deadline_ms = gateway_move_lock_deadline(lock);
+    return *deadline_ms == 0 ? KVT_AGAIN : KVT_OK;
+}
+
+/* Write over a tombstone, but over none that says that the block was removed, which is
+ * KVT_NOTFOUND: all of them have one ETag, so it is looked at first.  A body may take as long as
+ * the lease does. */
+static enum kvt_err
+write_over(struct gateway_vault *vault, const char *key, const struct gateway_record *record,
+           unsigned tier, const struct g4_request *source, struct gateway_move_lock *lock)
+{
+    struct g4_request seen;
+    uint64_t deadline_ms;
+    enum kvt_err rc = head(vault, key, tier, &seen);
+
+    if (rc == KVT_OK && g4_kind_is_removed(&seen))
+        return KVT_NOTFOUND;
+    if (rc == KVT_NOTFOUND || rc == KVT_CORRUPT ||
+        (rc == KVT_OK && !gateway_fault_is_tombstone(&seen)))
+        return KVT_AGAIN;
+    if (rc == KVT_OK)
+        rc = still_held(lock, &deadline_ms);
+    if (rc != KVT_OK)
+        return rc;
+    return gateway_move_lock_sent(
+        lock,
+        gateway_bucket_ended(
+            vault, tier, write_copy(vault, key, record, tier, source, seen.etag, lock->until_ms)));
+}
+
 /* What lies in its place is a tombstone: its maker may put another in its place, for the block was
- * removed, and all of them have one ETag.  So it is looked at under the lock. */
+ * removed. */
 static enum kvt_err
 write_over_tombstone(struct gateway_vault *vault, const char *key,
                      const struct gateway_record *record, unsigned tier,
                      const struct g4_request *source)
 {
     struct gateway_move_lock lock;
-    struct g4_request seen;
     enum kvt_err rc = gateway_move_lock_acquire(vault, key, &lock);
 
     if (rc != KVT_OK)
         return rc == KVT_BUSY ? KVT_AGAIN : rc;
-    rc = head(vault, key, tier, &seen);
-    if (rc == KVT_OK && g4_kind_is_removed(&seen))
-        rc = KVT_NOTFOUND;
-    else if (rc == KVT_OK && gateway_fault_is_tombstone(&seen))
-        rc = write_copy(vault, key, record, tier, source, seen.etag);
-    else if (rc == KVT_OK || rc == KVT_NOTFOUND || rc == KVT_CORRUPT)
-        rc = KVT_AGAIN;
+    rc = write_over(vault, key, record, tier, source, &lock);
     gateway_move_lock_release(vault, &lock);
     return rc;
 }
@@ -106,7 +131,7 @@ make(struct gateway_vault *vault, const char *key, struct gateway_record *record
     struct g4_request from;
     enum kvt_err from_rc;
 
-    if (tombstone && is_being_dropped(vault, copy))
+    if (tombstone && is_being_dropped(vault, tier, copy))
         return KVT_AGAIN;
     if (rc == KVT_CORRUPT && !tombstone)
         gateway_fault_keep(vault, key, number_of(tier), copy->buffer, copy->buffer_size,
@@ -120,7 +145,7 @@ make(struct gateway_vault *vault, const char *key, struct gateway_record *record
     if (from_rc == KVT_OK) {
         rc = tombstone ? write_over_tombstone(vault, key, record, tier, &from)
                        : write_copy(vault, key, record, tier, &from,
-                                    rc == KVT_CORRUPT ? copy->etag : NULL);
+                                    rc == KVT_CORRUPT ? copy->etag : NULL, 0);
         gateway_vault_release(vault, copy);
         if (rc == KVT_OK)
             rc = gateway_vault_read_block(vault, gateway_cold_bucket(vault->cold, tier), key,
@@ -167,23 +192,26 @@ gateway_bucket_ensure(struct gateway_vault *vault, const char *key, struct gatew
 /* Put one over exactly what was seen, or where nothing is: `seen_etag` NULL. */
 static enum kvt_err
 put_tombstone(struct gateway_vault *vault, const char *key, unsigned tier, const char *seen_etag,
-              bool removed, uint64_t deadline_ms, char etag[G4_ETAG_MAX])
+              bool removed, struct gateway_move_lock *lock, char etag[G4_ETAG_MAX])
 {
     struct g4_request put = {.verb = G4_PUT,
                              .key = key,
                              .condition = seen_etag == NULL ? G4_IF_ABSENT : G4_IF_MATCH,
                              .body = "",
-                             .deadline_ms = deadline_ms,
                              .meta = {.present = true,
                                       .crc32c = g4_check_crc32c("", 0),
                                       .fingerprint = removed ? G4_KIND_REMOVED : 0,
                                       .writer = GATEWAY_TOMBSTONE}};
-    enum kvt_err rc;
+    enum kvt_err rc = still_held(lock, &put.deadline_ms);
 
+    etag[0] = '\0';
+    if (rc != KVT_OK)
+        return rc;
     if (seen_etag != NULL)
         memcpy(put.etag, seen_etag, sizeof(put.etag));
     rc = gateway_bucket_ended(vault, tier,
                               g4_store_perform(gateway_cold_bucket(vault->cold, tier), &put));
+    (void)gateway_move_lock_sent(lock, rc);
     memcpy(etag, put.etag, sizeof(put.etag));
     return rc;
 }
@@ -191,10 +219,10 @@ put_tombstone(struct gateway_vault *vault, const char *key, unsigned tier, const
 /* Put a tombstone over exactly what was seen. */
 static enum kvt_err
 bury(struct gateway_vault *vault, const char *key, unsigned tier, struct g4_request *seen,
-     uint64_t deadline_ms)
+     struct gateway_move_lock *lock)
 {
     char etag[G4_ETAG_MAX];
-    enum kvt_err rc = put_tombstone(vault, key, tier, seen->etag, false, deadline_ms, etag);
+    enum kvt_err rc = put_tombstone(vault, key, tier, seen->etag, false, lock, etag);
 
     if (rc == KVT_OK) {
         memcpy(seen->etag, etag, sizeof(seen->etag));
@@ -226,42 +254,56 @@ shows(struct gateway_vault *vault, const char *key, const struct gateway_record 
                : KVT_NOTFOUND;
 }
 
+/* Once: a repeat could meet what was put since.  `seen_etag` NULL: whatever is there. */
 static enum kvt_err
-delete_tombstone(struct gateway_vault *vault, const char *key, unsigned tier,
-                 const struct g4_request *seen, uint64_t deadline_ms)
+delete_once(struct gateway_vault *vault, const char *key, unsigned tier, const char *seen_etag,
+            struct gateway_move_lock *lock)
 {
-    struct g4_request drop = {
-        .verb = G4_DELETE, .key = key, .once = true, .deadline_ms = deadline_ms};
-    struct gateway_cold_state state;
-    enum kvt_err rc;
+    struct g4_request drop = {.verb = G4_DELETE, .key = key, .once = true};
+    enum kvt_err rc = still_held(lock, &drop.deadline_ms);
 
-    gateway_cold_state(vault->cold, &state);
-    if (state.tested && state.selftest.delete_if_match) {
+    if (rc != KVT_OK)
+        return rc;
+    if (seen_etag != NULL && gateway_cold_heeds(vault->cold, tier)) {
         drop.condition = G4_IF_MATCH;
-        memcpy(drop.etag, seen->etag, sizeof(drop.etag));
+        memcpy(drop.etag, seen_etag, sizeof(drop.etag));
     }
     rc = gateway_bucket_ended(vault, tier,
                               g4_store_perform(gateway_cold_bucket(vault->cold, tier), &drop));
+    (void)gateway_move_lock_sent(lock, rc);
     /* PRECONDITION: somebody put it again, over the tombstone. */
     return rc == KVT_NOTFOUND || rc == KVT_PRECONDITION ? KVT_OK : rc;
 }
 
-/* Before each request that takes something away: KVT_AGAIN, the lease is as good as over. */
-static enum kvt_err
-still_held(const struct gateway_move_lock *lock, uint64_t *deadline_ms)
+/* The other copy is not to be seen behind the tombstone: what is in memory may be all there is.
+ * The lease may be over by now, so it is taken for as long again; with another gateway at it
+ * already the block is put back without.  Where that one has said that the block was removed,
+ * nothing is. */
+static void
+put_back(struct gateway_vault *vault, const char *key, const struct gateway_record *record,
+         unsigned tier, const struct g4_request *body, struct gateway_move_lock *lock)
 {
-    *deadline_ms = gateway_move_lock_deadline(lock);
-    return *deadline_ms == 0 ? KVT_AGAIN : KVT_OK;
+    enum kvt_err rc = gateway_move_lock_renew(vault, lock);
+    const bool taken = rc == KVT_BUSY;
+
+    if (taken)
+        lock->until_ms = kvt_clock_mono_ms() + GATEWAY_COLD_LOOK_MS;
+    if (taken || rc == KVT_OK)
+        rc = write_over(vault, key, record, tier, body, lock);
+    if (taken)
+        lock->until_ms = 0; /* it is not ours to release */
+    if (rc == KVT_NOTFOUND)
+        kvt_log_info("gateway.move", "removed_meanwhile", "%s", key);
+    else if (rc != KVT_OK)
+        kvt_log_warn("gateway.move", "tombstone_stays", "%s: %s", key, kvt_err_text(rc));
 }
 
 static enum kvt_err
 drop_locked(struct gateway_vault *vault, const char *key, const struct gateway_record *record,
-            unsigned tier, const struct g4_request *body, const struct gateway_move_lock *lock)
+            unsigned tier, const struct g4_request *body, struct gateway_move_lock *lock)
 {
     const unsigned other = GATEWAY_BUCKETS & ~tier;
     struct g4_request seen;
-    uint64_t deadline_ms;
-    enum kvt_err back;
     enum kvt_err rc = head(vault, key, tier, &seen);
 
     if (rc == KVT_OK && g4_kind_is_removed(&seen))
@@ -271,21 +313,15 @@ drop_locked(struct gateway_vault *vault, const char *key, const struct gateway_r
         if (rc == KVT_NOTFOUND)
             return KVT_AGAIN; /* what was read has gone since: this may be all there is */
         if (rc == KVT_OK)
-            rc = still_held(lock, &deadline_ms);
-        if (rc == KVT_OK)
-            rc = bury(vault, key, tier, &seen, deadline_ms);
+            rc = bury(vault, key, tier, &seen, lock);
     }
     if (rc != KVT_OK)
         return rc == KVT_NOTFOUND ? KVT_OK : rc;
     rc = shows(vault, key, record, other);
-    if (rc == KVT_OK)
-        rc = still_held(lock, &deadline_ms);
-    if (rc == KVT_OK)
-        return delete_tombstone(vault, key, tier, &seen, deadline_ms);
-    back = gateway_bucket_ended(vault, tier, write_copy(vault, key, record, tier, body, seen.etag));
-    if (back != KVT_OK)
-        kvt_log_warn("gateway.move", "tombstone_stays", "%s: %s", key, kvt_err_text(back));
-    return rc == KVT_NOTFOUND ? KVT_AGAIN : rc;
+    if (rc == KVT_OK && gateway_move_lock_deadline(lock) != 0)
+        return delete_once(vault, key, tier, seen.etag, lock);
+    put_back(vault, key, record, tier, body, lock);
+    return rc == KVT_OK || rc == KVT_NOTFOUND ? KVT_AGAIN : rc;
 }
 
 /*
@@ -320,7 +356,7 @@ gateway_bucket_clear(struct gateway_vault *vault, const char *key, unsigned tier
     rc = head(vault, key, tier, &seen);
     if (rc == KVT_OK)
         rc = gateway_fault_is_tombstone(&seen) && !g4_kind_is_removed(&seen)
-                 ? delete_tombstone(vault, key, tier, &seen, gateway_move_lock_deadline(&lock))
+                 ? delete_once(vault, key, tier, seen.etag, &lock)
                  : KVT_AGAIN;
     gateway_move_lock_release(vault, &lock);
     return rc == KVT_NOTFOUND ? KVT_OK : rc;
@@ -329,11 +365,10 @@ gateway_bucket_clear(struct gateway_vault *vault, const char *key, unsigned tier
 /* ---- removed while the far one is away ---- */
 
 static enum kvt_err
-note_locked(struct gateway_vault *vault, const char *key, const struct gateway_move_lock *lock)
+note_locked(struct gateway_vault *vault, const char *key, struct gateway_move_lock *lock)
 {
     char etag[G4_ETAG_MAX];
     struct g4_request seen;
-    uint64_t deadline_ms;
     enum kvt_err rc = head(vault, key, GATEWAY_COLD, &seen);
     const bool there = rc == KVT_OK || rc == KVT_CORRUPT;
 
@@ -341,10 +376,7 @@ note_locked(struct gateway_vault *vault, const char *key, const struct gateway_m
         return rc;
     if (rc == KVT_OK && g4_kind_is_removed(&seen))
         return KVT_OK;
-    rc = still_held(lock, &deadline_ms);
-    if (rc == KVT_OK)
-        rc = put_tombstone(vault, key, GATEWAY_COLD, there ? seen.etag : NULL, true, deadline_ms,
-                           etag);
+    rc = put_tombstone(vault, key, GATEWAY_COLD, there ? seen.etag : NULL, true, lock, etag);
     if (rc != KVT_EXISTS && rc != KVT_PRECONDITION && rc != KVT_NOTFOUND)
         return rc;
     /* Our own PUT, whose first answer was lost, or somebody put the block. */
@@ -353,7 +385,7 @@ note_locked(struct gateway_vault *vault, const char *key, const struct gateway_m
 }
 
 typedef enum kvt_err locked_fn(struct gateway_vault *vault, const char *key,
-                               const struct gateway_move_lock *lock);
+                               struct gateway_move_lock *lock);
 
 /* Somebody else's lock is a reason to try again. */
 static enum kvt_err
@@ -372,20 +404,12 @@ under_lock(struct gateway_vault *vault, const char *key, locked_fn *locked)
 enum kvt_err
 gateway_bucket_note_removed(struct gateway_vault *vault, const char *key)
 {
+    struct g4_request seen;
+
+    /* Said before: who settles that may have the lock, or have left it. */
+    if (head(vault, key, GATEWAY_COLD, &seen) == KVT_OK && g4_kind_is_removed(&seen))
+        return KVT_OK;
     return under_lock(vault, key, note_locked);
-}
-
-static enum kvt_err
-delete_far(struct gateway_vault *vault, const char *key, const struct gateway_move_lock *lock)
-{
-    struct g4_request drop = {.verb = G4_DELETE, .key = key, .once = true};
-    enum kvt_err rc = still_held(lock, &drop.deadline_ms);
-
-    if (rc == KVT_OK)
-        rc = gateway_bucket_ended(
-            vault, GATEWAY_FAR,
-            g4_store_perform(gateway_cold_bucket(vault->cold, GATEWAY_FAR), &drop));
-    return rc == KVT_NOTFOUND ? KVT_OK : rc;
 }
 
 /* While the note is there nobody puts the block without the lock, and while the lock is held nobody
@@ -393,22 +417,18 @@ delete_far(struct gateway_vault *vault, const char *key, const struct gateway_mo
  * deleted once more behind the note, as g4/ladder.h does it, for a move may have read the block
  * before. */
 static enum kvt_err
-settle_removed_locked(struct gateway_vault *vault, const char *key,
-                      const struct gateway_move_lock *lock)
+settle_removed_locked(struct gateway_vault *vault, const char *key, struct gateway_move_lock *lock)
 {
     struct g4_request seen;
-    uint64_t deadline_ms;
     enum kvt_err rc = head(vault, key, GATEWAY_COLD, &seen);
 
     if (rc == KVT_NOTFOUND || rc == KVT_CORRUPT || (rc == KVT_OK && !g4_kind_is_removed(&seen)))
         return KVT_EXISTS;
     if (rc == KVT_OK)
-        rc = delete_far(vault, key, lock);
+        rc = delete_once(vault, key, GATEWAY_FAR, NULL, lock);
     if (rc == KVT_OK)
-        rc = still_held(lock, &deadline_ms);
-    if (rc == KVT_OK)
-        rc = delete_tombstone(vault, key, GATEWAY_COLD, &seen, deadline_ms);
-    return rc == KVT_OK ? delete_far(vault, key, lock) : rc;
+        rc = delete_once(vault, key, GATEWAY_COLD, seen.etag, lock);
+    return rc == KVT_OK ? delete_once(vault, key, GATEWAY_FAR, NULL, lock) : rc;
 }
 
 enum kvt_err
@@ -432,14 +452,18 @@ gateway_bucket_put_removed(struct gateway_vault *vault, struct g4_request *put)
         return rc == KVT_BUSY ? KVT_AGAIN : rc;
     put->condition = G4_IF_MATCH;
     memcpy(put->etag, seen.etag, sizeof(put->etag));
-    put->deadline_ms = lock.until_ms;
     rc = head(vault, put->key, GATEWAY_COLD, &seen);
+    if (rc == KVT_OK && !g4_kind_is_removed(&seen))
+        rc = KVT_AGAIN;
     if (rc == KVT_OK)
-        rc = g4_kind_is_removed(&seen)
-                 ? gateway_bucket_ended(
+        rc = still_held(&lock, &put->deadline_ms);
+    if (rc == KVT_OK) {
+        put->deadline_ms = lock.until_ms; /* a body may take longer than a look */
+        rc = gateway_move_lock_sent(
+            &lock, gateway_bucket_ended(
                        vault, GATEWAY_COLD,
-                       g4_store_perform(gateway_cold_bucket(vault->cold, GATEWAY_COLD), put))
-                 : KVT_AGAIN;
+                       g4_store_perform(gateway_cold_bucket(vault->cold, GATEWAY_COLD), put)));
+    }
     gateway_move_lock_release(vault, &lock);
     return rc;
 }

@@ -472,6 +472,19 @@ gateway_cold_far_state(struct gateway_cold *cold, struct gateway_cold_state *sta
 }
 
 bool
+gateway_cold_heeds(struct gateway_cold *cold, unsigned tier)
+{
+    const struct gateway_cold_state *state =
+        tier == GATEWAY_FAR ? &cold->shared.far : &cold->shared.state;
+    bool heeds;
+
+    (void)pthread_mutex_lock(&cold->shared.lock);
+    heeds = state->tested && state->selftest.delete_if_match;
+    (void)pthread_mutex_unlock(&cold->shared.lock);
+    return heeds;
+}
+
+bool
 gateway_cold_deletes(struct gateway_cold *cold)
 {
     struct gateway_cold_state far;

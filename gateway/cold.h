@@ -131,6 +131,10 @@ void gateway_cold_state(struct gateway_cold *cold, struct gateway_cold_state *st
 /** The same of the second bucket alone; false: there is none. */
 bool gateway_cold_far_state(struct gateway_cold *cold, struct gateway_cold_state *state);
 
+/** Does the bucket of GATEWAY_COLD or GATEWAY_FAR heed If-Match on DELETE, as its own self-test
+ *  says? */
+bool gateway_cold_heeds(struct gateway_cold *cold, unsigned tier);
+
 /** Can a block be deleted: do both buckets answer?  With one there is, does it? */
 bool gateway_cold_deletes(struct gateway_cold *cold);
 

@@ -7,8 +7,10 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "g4/check.h"
+#include "g4/ladder.h"
 #include "gateway/claim.h"
 #include "gateway/commit.h"
+#include "gateway/move_lock.h"
 #include "gateway/remove.h"
 #include "gateway/unsynced.h"
 
@@ -188,16 +190,16 @@ bucket_of(struct gateway_vault *vault, const struct g4_request *seen)
 /* Put the bad object out of sight without ever touching another one: everything is conditional on
  * the ETag that was found bad.  MinIO ignores If-Match on DELETE, so there it is an empty object.
  */
-static void
-neutralise(struct gateway_vault *vault, struct g4_store *bucket, const char *key, const char *etag)
+static enum kvt_err
+replace_bad(struct gateway_vault *vault, unsigned bucket, const char *key, const char *etag,
+            uint64_t deadline_ms)
 {
-    struct g4_request request = {.key = key, .condition = G4_IF_MATCH, .body = ""};
-    struct gateway_cold_state state;
+    struct g4_request request = {
+        .key = key, .condition = G4_IF_MATCH, .body = "", .deadline_ms = deadline_ms};
     enum kvt_err rc;
 
-    gateway_cold_state(vault->cold, &state);
     memcpy(request.etag, etag, sizeof(request.etag));
-    if (state.tested && state.selftest.delete_if_match) {
+    if (gateway_cold_heeds(vault->cold, bucket)) {
         request.verb = G4_DELETE;
         request.body = NULL;
     } else {
@@ -205,9 +207,46 @@ neutralise(struct gateway_vault *vault, struct g4_store *bucket, const char *key
         request.meta = (struct g4_meta){
             .present = true, .crc32c = g4_check_crc32c("", 0), .writer = GATEWAY_TOMBSTONE};
     }
-    rc = g4_store_perform(bucket, &request);
+    rc = g4_store_perform(gateway_cold_bucket(vault->cold, bucket), &request);
     if (rc != KVT_OK && rc != KVT_PRECONDITION && rc != KVT_NOTFOUND)
         kvt_log_warn("gateway.fault", "bad_object_stays", "%s: %s", key, request.error.text);
+    return rc;
+}
+
+/* An empty object has the ETag of all tombstones, also of one that another gateway puts there now,
+ * to say that the block was removed while the far bucket is away.  Those are put under a lock. */
+static enum kvt_err
+replace_empty(struct gateway_vault *vault, unsigned bucket, const char *key, const char *etag)
+{
+    struct g4_request head = {
+        .verb = G4_HEAD, .key = key, .deadline_ms = kvt_clock_mono_ms() + GATEWAY_COLD_LOOK_MS};
+    struct gateway_move_lock lock;
+    uint64_t deadline_ms;
+    enum kvt_err rc = gateway_move_lock_acquire(vault, key, &lock);
+
+    if (rc != KVT_OK)
+        return rc;
+    rc = g4_store_perform(gateway_cold_bucket(vault->cold, bucket), &head);
+    deadline_ms = gateway_move_lock_deadline(&lock);
+    if (rc == KVT_OK && !gateway_fault_is_tombstone(&head) && deadline_ms != 0)
+        rc = gateway_move_lock_sent(&lock, replace_bad(vault, bucket, key, etag, deadline_ms));
+    gateway_move_lock_release(vault, &lock);
+    return rc;
+}
+
+/* `head` is of the bad object.  A tombstone is out of sight already. */
+static void
+neutralise(struct gateway_vault *vault, unsigned bucket, const char *key,
+           const struct g4_request *head)
+{
+    const bool empty = head->status == KVT_OK && head->buffer_size == 0;
+
+    if (head->status == KVT_OK && gateway_fault_is_tombstone(head))
+        return;
+    if (empty && gateway_vault_has(vault, GATEWAY_TIER_FAR))
+        (void)replace_empty(vault, bucket, key, head->etag);
+    else
+        (void)replace_bad(vault, bucket, key, head->etag, 0);
 }
 
 bool
@@ -407,6 +446,14 @@ gateway_fault_elsewhere(struct gateway_vault *vault, const char *key)
     return changed;
 }
 
+/* Does it say that the block was removed, which is no damage?  In the far bucket it says nothing.
+ */
+static bool
+says_removed(const struct g4_request *seen)
+{
+    return seen->place == G4_LADDER_NEAR && g4_kind_is_removed(seen);
+}
+
 void
 gateway_fault_cold(struct gateway_vault *vault, const char *key, const struct g4_request *seen,
                    const void *body, size_t size, const char *reason)
@@ -417,6 +464,10 @@ gateway_fault_cold(struct gateway_vault *vault, const char *key, const struct g4
     enum kvt_err rc;
     bool stays;
 
+    if (says_removed(seen)) {
+        gateway_fault_gone(vault, key);
+        return;
+    }
     if (foreign)
         gateway_stats_add(vault->stats, GATEWAY_STAT_FOREIGN, 1);
     gateway_fault_keep(vault, key, seen->place == 0 ? GATEWAY_TIER_COLD : GATEWAY_TIER_FAR, body,
@@ -425,14 +476,15 @@ gateway_fault_cold(struct gateway_vault *vault, const char *key, const struct g4
     if (!gateway_hold_try(vault->holds, &hold, 1))
         return;
     rc = g4_store_perform(bucket_of(vault, seen), &request);
-    if (rc == KVT_NOTFOUND) {
+    request.place = seen->place;
+    if (rc == KVT_NOTFOUND || says_removed(&request)) {
         gateway_fault_gone_held(vault, key);
     } else if ((rc == KVT_OK || rc == KVT_CORRUPT) && strcmp(request.etag, seen->etag) == 0 &&
                is_proven(vault, key, seen, body, size, &request)) {
         stays = foreign || is_anothers(vault, key, seen, body, size);
         if (drop_tier(vault, key, gateway_record_bucket(seen)) && !stays &&
             request.etag[0] != '\0' && gateway_remove_record(vault, key) == KVT_OK)
-            neutralise(vault, bucket_of(vault, seen), key, request.etag);
+            neutralise(vault, gateway_record_bucket(seen), key, &request);
     }
     gateway_hold_release(vault->holds, &hold, 1);
 }

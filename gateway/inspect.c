@@ -359,6 +359,14 @@ judge_meta(const struct scene *scene, struct gateway_inspection *seen, struct kv
     return rc;
 }
 
+/* For every gateway the first bucket's word is the last one, whatever its row says. */
+static bool
+is_noted_removal(const struct scene *scene)
+{
+    return scene->kind == G4_KIND_BLOCK && scene->cold.status != KVT_NOTFOUND &&
+           g4_kind_is_removed(&scene->cold);
+}
+
 static enum kvt_err
 judge(struct scene *scene, struct g4_lease_seen *lock, struct gateway_inspection *seen,
       struct kvt_error *err)
@@ -381,6 +389,12 @@ judge(struct scene *scene, struct g4_lease_seen *lock, struct gateway_inspection
         find(seen, GATEWAY_FINDING_UNSETTLED, 1,
              "a PUT, a removal or a move is under way, or was left by a crash: the gateway settles "
              "it");
+        return KVT_OK;
+    }
+    if (is_noted_removal(scene)) {
+        find(seen, GATEWAY_FINDING_UNSETTLED, 1,
+             "the block was removed while the far bucket was away: the gateway that was told so "
+             "ends it when that is back");
         return KVT_OK;
     }
     rc = judge_buckets(scene, seen, err);

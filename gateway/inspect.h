@@ -24,7 +24,7 @@
 /* What can be wrong.  X(name, word, remedy): remedy "" = nothing that is safe to do. */
 #define GATEWAY_FINDING_MAP(X)                                                                     \
     X(NONE, "none", "")                                                                            \
-    X(UNSETTLED, "unsettled", "") /* a PUT or removal is under way, or was left */                 \
+    X(UNSETTLED, "unsettled", "") /* a PUT or removal is under way, was left, or was noted */      \
     X(ROW_WITHOUT_OBJECT, "row-without-object", "forget")                                          \
     X(OBJECT_WITHOUT_ROW, "object-without-row", "adopt")                                           \
     X(DAMAGED, "damaged", "quarantine")   /* length or checksum are not what was written */        \

@@ -45,18 +45,25 @@ describe(struct gateway_vault *vault, struct gateway_move_lock *lock)
                    vault->name, stats.incarnation, vault->life, nonce);
 }
 
+/* From now on, where it is absent or what was seen. */
 static enum kvt_err
-put(struct gateway_vault *vault, const struct gateway_move_lock *lock, const char *seen_etag)
+put(struct gateway_vault *vault, struct gateway_move_lock *lock, const char *seen_etag)
 {
+    const uint64_t until_ms = kvt_clock_mono_ms() + HOLD_MS;
     struct g4_request request = {.verb = G4_PUT,
                                  .key = lock->name,
                                  .condition = seen_etag == NULL ? G4_IF_ABSENT : G4_IF_MATCH,
                                  .body = lock->body,
                                  .body_size = strlen(lock->body)};
+    enum kvt_err rc;
 
     if (seen_etag != NULL)
         memcpy(request.etag, seen_etag, sizeof(request.etag));
-    return perform(vault, &request);
+    rc = perform(vault, &request);
+    if (rc == KVT_OK)
+        memcpy(lock->etag, request.etag, sizeof(lock->etag));
+    lock->until_ms = until_ms;
+    return rc;
 }
 
 static enum kvt_err
@@ -73,6 +80,16 @@ look(struct gateway_vault *vault, const char *name, struct seen *seen)
     memcpy(seen->etag, request.etag, sizeof(seen->etag));
     seen->over = now_ms > request.modified_ms + GATEWAY_MOVE_LOCK_MS + MARGIN_MS;
     return rc;
+}
+
+/* Was it put after all, its answer lost? */
+static bool
+is_ours(struct gateway_move_lock *lock, const struct seen *seen)
+{
+    if (strcmp(seen->body, lock->body) != 0)
+        return false;
+    memcpy(lock->etag, seen->etag, sizeof(lock->etag));
+    return true;
 }
 
 /* Is it one that an earlier life of this gateway left?  One state folder has one process. */
@@ -100,14 +117,15 @@ gateway_move_lock_acquire(struct gateway_vault *vault, const char *key,
 
     (void)snprintf(lock->name, sizeof(lock->name),
                    GATEWAY_MOVE_LOCK_PREFIX "%016" PRIx64 "%016" PRIx64, hash.high64, hash.low64);
+    lock->etag[0] = '\0';
+    lock->unsure = false;
     describe(vault, lock);
-    lock->until_ms = kvt_clock_mono_ms() + HOLD_MS;
     put_rc = put(vault, lock, NULL);
     if (put_rc == KVT_OK)
         return KVT_OK;
     rc = look(vault, lock->name, &seen);
-    if (rc == KVT_OK && strcmp(seen.body, lock->body) == 0)
-        return KVT_OK; /* ours: the answer was lost */
+    if (rc == KVT_OK && is_ours(lock, &seen))
+        return KVT_OK;
     if (put_rc != KVT_EXISTS && put_rc != KVT_PRECONDITION)
         return put_rc;
     if (rc == KVT_NOTFOUND)
@@ -117,9 +135,30 @@ gateway_move_lock_acquire(struct gateway_vault *vault, const char *key,
     if (!seen.over && !is_left(lock, seen.body))
         return KVT_BUSY;
     kvt_log_info("gateway.move", "lock_taken_over", "%s: it was left by %s", key, seen.body);
-    lock->until_ms = kvt_clock_mono_ms() + HOLD_MS;
     rc = put(vault, lock, seen.etag);
     return rc == KVT_PRECONDITION || rc == KVT_NOTFOUND ? KVT_BUSY : rc;
+}
+
+enum kvt_err
+gateway_move_lock_renew(struct gateway_vault *vault, struct gateway_move_lock *lock)
+{
+    struct seen seen;
+    enum kvt_err rc;
+
+    describe(vault, lock);
+    rc = put(vault, lock, lock->etag);
+    if (rc == KVT_OK || (look(vault, lock->name, &seen) == KVT_OK && is_ours(lock, &seen)))
+        return KVT_OK;
+    lock->until_ms = 0; /* it is no longer known to be there */
+    return rc == KVT_PRECONDITION || rc == KVT_NOTFOUND ? KVT_BUSY : rc;
+}
+
+enum kvt_err
+gateway_move_lock_sent(struct gateway_move_lock *lock, enum kvt_err status)
+{
+    if (status == KVT_TIMEOUT || status == KVT_UNAVAILABLE || status == KVT_IO)
+        lock->unsure = true;
+    return status;
 }
 
 uint64_t
@@ -139,7 +178,8 @@ gateway_move_lock_release(struct gateway_vault *vault, const struct gateway_move
 {
     struct seen seen;
 
-    for (unsigned try = 0; try < 2 && gateway_move_lock_deadline(lock) != 0; try++) {
+    for (unsigned try = 0; try < 2 && !lock->unsure && gateway_move_lock_deadline(lock) != 0;
+         try++) {
         struct g4_request drop = {.verb = G4_DELETE, .key = lock->name, .once = true};
         enum kvt_err rc = perform(vault, &drop);
 

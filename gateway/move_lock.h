@@ -7,9 +7,12 @@
  * it: his next life takes it over at once, others when its lease has ended by the bucket's clock.
  * Removals do not take it: they want both copies gone.
  *
+ * A request that changes something and has no answer may be late: then the lock is not given back,
+ * and no such request is given longer than the lease.
+ *
  * What it does not promise: a process can stand still between its look at the clock and its
- * request, and a request can be late.  So whoever holds it looks at the other bucket once more
- * behind his tombstone, and puts back what he has in memory.
+ * request.  So whoever holds it looks at the other bucket once more behind his tombstone, and puts
+ * back what he has in memory.
  *
  * Ownership: the vault is borrowed for each call; the lock is the caller's, on his stack.
  * Threads:   any; the caller holds the key (gateway/hold.h).
@@ -29,7 +32,9 @@
 struct gateway_move_lock {
     char name[sizeof(GATEWAY_MOVE_LOCK_PREFIX) + 32];
     char body[KVT_NAME_MAX + 96];
-    uint64_t until_ms; /* monotonic: no request that takes something away may last longer */
+    char etag[G4_ETAG_MAX];
+    uint64_t until_ms; /* monotonic: no request that changes something may last longer */
+    bool unsure;       /* one may still be on its way */
 };
 
 /**
@@ -42,6 +47,15 @@ KVT_NODISCARD enum kvt_err gateway_move_lock_acquire(struct gateway_vault *vault
 
 /** Until when the next small request may last, monotonic; 0: the lease is as good as over. */
 uint64_t gateway_move_lock_deadline(const struct gateway_move_lock *lock);
+
+/** Have it for as long again.  KVT_BUSY: the lease was over, and another gateway has it now. */
+KVT_NODISCARD enum kvt_err gateway_move_lock_renew(struct gateway_vault *vault,
+                                                   struct gateway_move_lock *lock);
+
+/** A request that changes something ended with `status`, which is returned: one that has no answer
+ *  may still be on its way, and is not to meet what the next holder puts.  So the lock is not given
+ *  back then: it ends with its lease, which no such request lasts longer than. */
+enum kvt_err gateway_move_lock_sent(struct gateway_move_lock *lock, enum kvt_err status);
 
 /** What stays because nobody answers ends with its lease. */
 void gateway_move_lock_release(struct gateway_vault *vault, const struct gateway_move_lock *lock);
