@@ -29,6 +29,12 @@ struct kvbm_onboard;
 typedef bool kvbm_manager_filter_fn(void *arg, enum kvt_tier from, const struct kvbm_label *label,
                                     uint32_t priority);
 
+/* Which block is what, and the memory.  A tier that is not there has no pool. */
+struct kvbm_tier {
+    struct kvbm_pool *pool;
+    struct kvbm_storage *storage;
+};
+
 /* A tier that is a pool; one that is not there has none.  What the numbers mean is said with
  * struct kvt_offload_tier; here none has a default. */
 struct kvbm_manager_tier {

@@ -3,7 +3,7 @@
  * whole or in parts.
  *
  * Why: device memory, host memory and a disk file differ only in how bytes get in and out.  Behind
- * this one table the pool, the transfers and the offloader are written once.
+ * this one table the pool, the transfers and the offload manager are written once.
  *
  * Ownership: whoever opened a storage closes it with kvbm_storage_close(), after every user is
  *            gone. Host buffers are borrowed for the call.

@@ -11,7 +11,8 @@
  *
  * A registered block goes down after the next step, or sooner when room is needed; until then the
  * desk holds it beside the engine.  Blocks come up through G2, named as the tier they come from
- * names them.
+ * names them.  The desk moves bytes between the engine's memory and G2; what goes further down, and
+ * comes from there, is the worker's offload manager's.
  *
  * Ownership: a desk owns its pool; memory and tiers below are borrowed.  kvbm_desk_free() gives
  *            back what the engine and the desk still hold, and takes back every name.
@@ -29,7 +30,7 @@
 #include <stdint.h>
 
 #include "kvbm/attach/protocol.h"
-#include "kvbm/offload.h"
+#include "kvbm/manager.h"
 #include "kvbm/pool.h"
 #include "kvbm/storage.h"
 #include "kvbm/transfer.h"
@@ -42,19 +43,15 @@
 /** Which of the blocks does the object tier have?  No answer is false. */
 typedef bool kvbm_desk_has_fn(void *arg, const struct kvt_block_id *ids, size_t count,
                               bool *present);
-/** Fetch blocks from the object tier; each gets its status. */
-typedef void kvbm_desk_get_fn(void *arg, const struct kvt_block_id *ids, size_t count,
-                              void *const *buffers, enum kvt_err *statuses);
 
 /* The tiers that all engines of a worker share. */
 struct kvbm_desk_below {
     struct kvbm_tier g2;
     struct kvbm_tier g3; /* no pool: not there */
     struct kvbm_transfer *transfer;
-    struct kvbm_offload *offload; /* makes room in G2; NULL: the coldest goes */
+    struct kvbm_manager *manager; /* of G2 and what is below it */
     uint64_t room_wait_ms;
-    kvbm_desk_has_fn *has; /* both NULL: no object tier */
-    kvbm_desk_get_fn *get;
+    kvbm_desk_has_fn *has; /* NULL: no object tier */
     void *arg;
 };
 

@@ -76,7 +76,7 @@ bool kvbm_desk_lower(struct kvbm_desk *desk);
  *
  * @param[out] handles  `count` of them; the first *held are held by the caller
  * @param until_ms      monotonic; no chunk begins after it
- * @return KVT_OK, or why no more: KVT_AGAIN (no room in G1), KVT_TIMEOUT, KVT_NOTFOUND (no tier has
+ * @return KVT_OK, or why no more: KVT_AGAIN (no room), KVT_TIMEOUT, KVT_NOTFOUND (no tier has
  *         the next block), KVT_CANCELLED (told to stop)
  */
 enum kvt_err kvbm_desk_raise(struct kvbm_desk *desk, const struct kvbm_label *labels, size_t count,

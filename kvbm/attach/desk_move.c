@@ -1,10 +1,11 @@
-/* How an engine's blocks go down to G2 and come up from G2, G3 and the object tier. */
+/* How an engine's blocks go down to G2 and come up from it, and through it. */
 #include <assert.h>
 
 #include "base/clock.h"
-#include "base/log.h"
 #include "kvbm/attach/desk_internal.h"
 #include "kvbm/block.h"
+
+enum { STOP_WAIT = 50 /* ms between looks whether the engine is still there */ };
 
 /* Name a written block and make it findable.  Takes the handle where it is refused. */
 static enum kvt_err
@@ -22,14 +23,13 @@ enter(struct kvbm_pool *pool, struct kvt_handle *handle, const struct kvbm_label
     return rc;
 }
 
-/* Blocks of G2: the offloader lowers what is cold, others' holds end. */
+/* Blocks of G2: the manager lowers what is cold, others' holds end. */
 static enum kvt_err
 allocate_g2(const struct kvbm_desk *desk, uint32_t count, struct kvt_handle *handles)
 {
     const struct kvbm_desk_below *below = desk->below;
 
-    if (below->offload != NULL)
-        kvbm_offload_make_room(below->offload, KVBM_EDGE_G2, count, below->room_wait_ms);
+    kvbm_manager_make_room(below->manager, KVT_TIER_G2, count, below->room_wait_ms);
     return kvbm_pool_allocate_wait(below->g2.pool, count, handles, below->room_wait_ms);
 }
 
@@ -127,6 +127,7 @@ struct lift {
     struct kvt_handle *handles; /* of G1, for the caller */
     size_t count;               /* so many from the first on */
     bool full;                  /* G1 had no room */
+    enum kvt_err why;           /* nothing came up from below G2; KVT_OK: there was nothing */
 };
 
 /* How many of `count` blocks G1 can take.  Only this thread's requests hold its blocks. */
@@ -189,103 +190,93 @@ from_g2(struct kvbm_desk *desk, const uint64_t *hashes, uint32_t count, struct l
         lift_g2(desk, sources, (uint32_t)found, lift);
 }
 
-/* Blocks have come into G2 from below: those before the first that did not arrive are registered
- * there and go on to G1.  Takes the handles. */
-static void
-arrive(struct kvbm_desk *desk, const struct kvbm_label *labels, struct kvt_handle *targets,
-       const enum kvt_err *statuses, uint32_t count, struct lift *lift)
+/* How many of the blocks, from the first on, there are below G1.  The object tier is asked once. */
+static uint32_t
+reach(const struct kvbm_desk *desk, const struct kvbm_label *labels, uint32_t count)
 {
-    struct kvbm_pool *g2 = desk->below->g2.pool;
-    uint32_t good = 0;
-    uint32_t next = 0;
+    const struct kvbm_desk_below *below = desk->below;
+    bool present[KVBM_DESK_CHUNK] = {false};
+    bool asked = below->has == NULL;
 
-    while (next < count && statuses[next] == KVT_OK) {
-        next++;
-        if (enter(g2, &targets[good], &labels[good]) != KVT_OK)
-            break;
-        kvbm_pool_mark_saved(g2, targets[good]); /* where it came from still has it */
-        good++;
+    for (uint32_t i = 0; i < count; i++) {
+        struct kvt_block_id ids[KVBM_DESK_CHUNK];
+
+        if (kvbm_pool_has(below->g2.pool, labels[i].id.hash) ||
+            (below->g3.pool != NULL && kvbm_pool_has(below->g3.pool, labels[i].id.hash)))
+            continue;
+        for (uint32_t k = i; k < count && !asked; k++)
+            ids[k] = labels[k].id;
+        if (!asked && !below->has(below->arg, ids + i, count - i, present + i))
+            return i;
+        asked = true;
+        if (!present[i])
+            return i;
     }
-    kvbm_pool_drop_all(g2, targets + next, count - next);
-    if (good > 0)
-        lift_g2(desk, targets, good, lift);
+    return count;
 }
 
-static void
-from_g3(struct kvbm_desk *desk, const uint64_t *hashes, uint32_t count, struct lift *lift)
+/* Until it is finished; told to stop, it is told so too. */
+static enum kvt_err
+wait_for(const struct kvbm_desk *desk, struct kvbm_onboard *onboard)
 {
-    const struct kvbm_tier *g3 = &desk->below->g3;
-    struct kvt_handle sources[KVBM_DESK_CHUNK];
-    struct kvt_handle targets[KVBM_DESK_CHUNK];
-    struct kvt_copy copies[KVBM_DESK_CHUNK];
-    struct kvbm_label labels[KVBM_DESK_CHUNK];
-    enum kvt_err statuses[KVBM_DESK_CHUNK];
-    const uint32_t found = (uint32_t)kvbm_pool_match(g3->pool, hashes, count, sources);
+    enum kvt_err rc;
+
+    while ((rc = kvbm_onboard_wait(onboard, STOP_WAIT, NULL)) == KVT_BUSY)
+        if (kvbm_desk_stopped(desk))
+            kvbm_onboard_cancel(onboard);
+    return rc;
+}
+
+/* Have blocks brought into G2, and take them on to G1. */
+static void
+from_below(struct kvbm_desk *desk, const struct kvbm_label *labels, uint32_t count,
+           uint64_t until_ms, struct lift *lift)
+{
+    const uint64_t now_ms = kvt_clock_mono_ms();
+    const uint32_t found = reach(desk, labels, count);
+    struct kvt_handle handles[KVBM_DESK_CHUNK];
+    struct kvbm_onboard *onboard;
+    size_t arrived;
 
     if (found == 0)
         return;
-    if (allocate_g2(desk, found, targets) != KVT_OK) {
-        kvbm_pool_drop_all(g3->pool, sources, found);
+    lift->why = kvbm_onboard_start(&onboard, desk->below->manager,
+                                   &(struct kvbm_onboard_request){
+                                       .labels = labels,
+                                       .count = found,
+                                       .target = KVT_TIER_G2,
+                                       .deadline_ms = until_ms == UINT64_MAX ? 0
+                                                      : until_ms > now_ms    ? until_ms - now_ms
+                                                                             : 1,
+                                   },
+                                   NULL);
+    if (lift->why != KVT_OK)
         return;
-    }
-    for (uint32_t i = 0; i < found; i++) {
-        copies[i] = (struct kvt_copy){sources[i].block, targets[i].block, KVT_OK};
-        labels[i] = kvbm_pool_label(g3->pool, sources[i]);
-    }
-    copy(desk, g3->storage, desk->below->g2.storage, copies, found);
-    for (uint32_t i = 0; i < found; i++)
-        statuses[i] = copies[i].status;
-    arrive(desk, labels, targets, statuses, found, lift);
-    for (uint32_t i = found; i > 0; i--) {
-        if (statuses[i - 1] == KVT_OK) {
-            kvbm_pool_drop(g3->pool, sources[i - 1]);
-            continue;
-        }
-        kvt_log_warn("attach.desk", "disk_unreadable", "a block of the disk tier is dropped: %s",
-                     kvt_err_text(statuses[i - 1]));
-        (void)kvbm_storage_forget(g3->storage, &sources[i - 1].block, 1);
-        kvbm_pool_discard(g3->pool, sources[i - 1]);
-    }
+    lift->why = wait_for(desk, onboard);
+    arrived = kvbm_onboard_take(onboard, handles);
+    kvbm_onboard_release(onboard);
+    if (arrived > 0)
+        lift_g2(desk, handles, (uint32_t)arrived, lift);
 }
 
-static void
-from_g4(struct kvbm_desk *desk, const struct kvbm_label *labels, uint32_t count, struct lift *lift)
-{
-    const struct kvbm_desk_below *below = desk->below;
-    struct kvt_handle targets[KVBM_DESK_CHUNK];
-    struct kvt_block_id ids[KVBM_DESK_CHUNK];
-    void *buffers[KVBM_DESK_CHUNK];
-    enum kvt_err statuses[KVBM_DESK_CHUNK];
-    bool present[KVBM_DESK_CHUNK];
-    uint32_t found = 0;
-
-    for (uint32_t i = 0; i < count; i++)
-        ids[i] = labels[i].id;
-    if (!below->has(below->arg, ids, count, present))
-        return;
-    while (found < count && present[found])
-        found++;
-    if (found == 0 || allocate_g2(desk, found, targets) != KVT_OK)
-        return;
-    for (uint32_t i = 0; i < found; i++)
-        buffers[i] = kvbm_storage_address(below->g2.storage, targets[i].block);
-    below->get(below->arg, ids, found, buffers, statuses);
-    arrive(desk, labels, targets, statuses, found, lift);
-}
-
-/* Bring up what one tier has of the next chunk, the nearest tier first. */
+/* Bring up what is next of a chunk, from G2 or else from below it. */
 static enum kvt_err
 raise_chunk(struct kvbm_desk *desk, const struct kvbm_label *labels, const uint64_t *hashes,
-            uint32_t count, struct lift *lift)
+            uint32_t count, uint64_t until_ms, struct lift *lift)
 {
     from_g2(desk, hashes, count, lift);
-    if (lift->count == 0 && !lift->full && desk->below->g3.pool != NULL)
-        from_g3(desk, hashes, count, lift);
-    if (lift->count == 0 && !lift->full && desk->below->has != NULL)
-        from_g4(desk, labels, count, lift);
+    if (lift->count == 0 && !lift->full)
+        from_below(desk, labels, count, until_ms, lift);
     if (lift->count > 0)
         return KVT_OK;
-    return lift->full ? KVT_AGAIN : KVT_NOTFOUND;
+    if (lift->full)
+        return KVT_AGAIN;
+    switch (lift->why) {
+    case KVT_AGAIN:
+    case KVT_TIMEOUT:
+    case KVT_CANCELLED: return lift->why;
+    default: return KVT_NOTFOUND; /* also what cannot be read, and what is sooner computed */
+    }
 }
 
 enum kvt_err
@@ -311,7 +302,7 @@ kvbm_desk_raise(struct kvbm_desk *desk, const struct kvbm_label *labels, size_t 
             return KVT_CANCELLED;
         if (kvt_clock_mono_ms() >= until_ms)
             return KVT_TIMEOUT;
-        rc = raise_chunk(desk, labels + *held, hashes, next, &lift);
+        rc = raise_chunk(desk, labels + *held, hashes, next, until_ms, &lift);
         if (rc != KVT_OK)
             return rc;
         *held += lift.count;

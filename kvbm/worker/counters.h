@@ -2,7 +2,7 @@
  * kvbm/worker/counters.h -- what one logical worker has done.
  *
  * Why: the status page, the metrics and the final report show the same numbers; they are counted
- * once, here.  What the offloader, the pools and the publisher count themselves is not repeated.
+ * once, here.  What manager, pools and publisher count themselves is not repeated.
  * Ownership: part of its worker.
  * Threads:   any; every member is atomic, and none orders another.
  * Limits:    none.

@@ -17,13 +17,6 @@ has(void *arg, const struct kvt_block_id *ids, size_t count, bool *present)
     return kvbm_remote_has(arg, ids, count, present);
 }
 
-static void
-get(void *arg, const struct kvt_block_id *ids, size_t count, void *const *buffers,
-    enum kvt_err *statuses)
-{
-    kvbm_remote_get(arg, ids, count, buffers, statuses);
-}
-
 enum kvt_err
 kvbm_engines_open(struct kvbm_engines **out, struct kvbm_stack *stack, struct kvt_error *err)
 {
@@ -48,10 +41,9 @@ kvbm_engines_open(struct kvbm_engines **out, struct kvbm_stack *stack, struct kv
         .g2 = stack->g2,
         .g3 = stack->g3,
         .transfer = shared->transfer,
-        .offload = stack->offload,
+        .manager = stack->manager,
         .room_wait_ms = settings->room_wait_ms,
         .has = shared->remote != NULL ? has : NULL,
-        .get = shared->remote != NULL ? get : NULL,
         .arg = shared->remote,
     };
     options.below = &engines->below;

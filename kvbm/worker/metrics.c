@@ -22,7 +22,7 @@
     X(unplaced, "kvtier_worker_unplaced_total", "", "Blocks a tier had no room for")               \
     X(g4_failed, "kvtier_worker_gateway_failures_total", "", "Questions to the gateway unanswered")
 
-enum { EDGES = KVBM_EDGE_COUNT, TIERS = KVBM_LEDGER_TIERS };
+enum { TIERS = KVBM_LEDGER_TIERS, EDGES = TIERS /* each by the tier it leaves */ };
 
 struct kvbm_metrics {
 #define X(member, name, labels, help) struct kvt_metric *member;
@@ -119,12 +119,13 @@ static void
 sample_edges(const struct kvbm_status *status)
 {
     for (size_t i = 0; i < EDGES; i++) {
-        struct kvbm_offload_stats sum = {0};
+        struct kvt_offload_stats sum = {0};
 
         for (uint32_t s = 0; s < status->stack_count; s++) {
-            struct kvbm_offload_stats stats;
+            struct kvt_offload_stats stats;
 
-            kvbm_offload_stats(status->stacks[s]->offload, (enum kvbm_edge)i, &stats);
+            (void)kvbm_manager_stats(status->stacks[s]->manager, (enum kvt_tier)(KVT_TIER_G1 + i),
+                                     &stats);
             sum.blocks += stats.blocks;
             sum.bytes += stats.bytes;
             sum.failed += stats.failed;

@@ -257,7 +257,7 @@ log_acked(struct kvbm_remote *remote, const struct g4_client_item *items, size_t
 
 /* Send what is not there yet. */
 static void
-put_missing(struct kvbm_remote *remote, struct batch *batch, struct kvbm_offload_item *items,
+put_missing(struct kvbm_remote *remote, struct batch *batch, struct kvt_volume_item *items,
             size_t used)
 {
     (void)call(remote, g4_client_put, batch->items, used);
@@ -278,15 +278,14 @@ put_missing(struct kvbm_remote *remote, struct batch *batch, struct kvbm_offload
 }
 
 void
-kvbm_remote_sink(void *arg, struct kvbm_offload_item *items, size_t count)
+kvbm_remote_put(struct kvbm_remote *remote, struct kvt_volume_item *items, size_t count)
 {
-    struct kvbm_remote *remote = arg;
-    struct kvt_block_id ids[KVBM_OFFLOAD_BATCH];
-    bool present[KVBM_OFFLOAD_BATCH];
+    struct kvt_block_id ids[KVBM_VOLUME_SLICE];
+    bool present[KVBM_VOLUME_SLICE];
     struct batch *batch = kvt_calloc(1, sizeof(*batch));
     size_t used = 0;
 
-    assert(count <= KVBM_OFFLOAD_BATCH);
+    assert(count <= KVBM_VOLUME_SLICE);
     for (size_t i = 0; i < count; i++) {
         ids[i] = items[i].id;
         items[i].status = batch == NULL ? KVT_NOMEM : KVT_UNAVAILABLE;
@@ -300,7 +299,7 @@ kvbm_remote_sink(void *arg, struct kvbm_offload_item *items, size_t count)
                 items[i].status = KVT_INVALID;
             } else {
                 batch->items[used].fingerprint = remote->settings->layout.fingerprint;
-                batch->items[used].body = items[i].body;
+                batch->items[used].body = items[i].bytes;
                 batch->items[used].size = remote->settings->layout.block_size;
                 batch->owner[used++] = i;
             }

@@ -17,7 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "kvbm/offload.h"
+#include "kvbm/volume.h"
 #include "kvbm/worker/settings.h"
 #include "kvtier/block.h"
 #include "kvtier/error.h"
@@ -54,8 +54,8 @@ bool kvbm_remote_has(struct kvbm_remote *remote, const struct kvt_block_id *ids,
 void kvbm_remote_get(struct kvbm_remote *remote, const struct kvt_block_id *ids, size_t count,
                      void *const *buffers, enum kvt_err *statuses);
 
-/** kvbm_offload_sink_fn; `arg` is the remote. */
-void kvbm_remote_sink(void *arg, struct kvbm_offload_item *items, size_t count);
+/** Store blocks, at most KVBM_VOLUME_SLICE; each gets its status, KVT_EXISTS when it was there. */
+void kvbm_remote_put(struct kvbm_remote *remote, struct kvt_volume_item *items, size_t count);
 
 void kvbm_remote_stats(struct kvbm_remote *remote, struct kvbm_remote_stats *stats);
 

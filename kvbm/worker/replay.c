@@ -215,7 +215,7 @@ drain(const struct kvbm_replay *replay, const struct lane *lane)
     const uint64_t until_ms = kvt_clock_mono_ms() + replay->settings->retry_ms + DRAIN_EXTRA;
 
     while (!atomic_load(&replay->stop) && kvt_clock_mono_ms() < until_ms)
-        if (kvbm_offload_drain(lane->stack->offload, DRAIN_SLICE))
+        if (kvbm_manager_drain(lane->stack->manager, DRAIN_SLICE))
             return true;
     return false;
 }

@@ -109,100 +109,54 @@ plan(struct kvbm_serve *serve, const uint64_t *hashes, uint32_t count)
     return prefix;
 }
 
-static enum kvt_tier
-nearest(uint8_t mask)
+/* What is left of a request's time; false: nothing. */
+static bool
+time_left(const struct kvbm_settings *settings, uint64_t began_ms, uint64_t *left_ms)
 {
-    for (unsigned tier = KVT_TIER_G1; tier < KVT_TIER_G4; tier++)
-        if ((mask & KVT_TIER_MASK(tier)) != 0)
-            return (enum kvt_tier)tier;
-    return KVT_TIER_G4;
+    const uint64_t spent_ms = kvt_clock_mono_ms() - began_ms;
+
+    *left_ms = settings->deadline_ms > spent_ms ? settings->deadline_ms - spent_ms : 0;
+    return settings->deadline_ms == 0 || *left_ms > 0;
 }
 
-/* Blocks in a row that are taken from one tier at once. */
-static uint32_t
-run_of(const struct kvbm_serve *serve, uint32_t at, uint32_t prefix)
-{
-    const enum kvt_tier tier = nearest(serve->masks[at]);
-    uint32_t run = 1;
-
-    while (at + run < prefix && run < serve->stack->chunk && serve->masks[at + run] != 0 &&
-           nearest(serve->masks[at + run]) == tier)
-        run++;
-    return run;
-}
-
-/* What was planned is gone from `tier`: taking the blocks before it may have pushed it down.  Look
- * again, once a block; the gateway's answer stays what it was. */
+/* What was planned and not taken. */
 static void
-plan_again(struct kvbm_serve *serve, const uint64_t *hashes, uint32_t at, uint32_t prefix,
-           enum kvt_tier tier)
+count_rest(struct kvbm_counters *counters, enum kvt_err why, uint32_t blocks)
 {
-    const uint8_t remote = (uint8_t)KVT_TIER_MASK(KVT_TIER_G4);
-    struct kvbm_ledger *ledger = &serve->stack->ledger;
-
-    if (serve->retried == at + 1) {
-        serve->masks[at] &= (uint8_t)~KVT_TIER_MASK(tier);
-        return;
+    switch (why) {
+    case KVT_TIMEOUT: kvbm_count(&counters->late, blocks); break;
+    case KVT_RANGE: kvbm_count(&counters->dearer, blocks); break;
+    default: kvbm_count(&counters->lost_hits, blocks); break;
     }
-    serve->retried = at + 1;
-    for (uint32_t i = at; i < prefix; i++) {
-        uint8_t local;
-
-        index_match(ledger->index, ledger->ns, &hashes[i], 1, &local);
-        serve->masks[i] = (uint8_t)((serve->masks[i] & remote) | local);
-    }
-    if (tier == KVT_TIER_G4)
-        serve->masks[at] &= (uint8_t)~remote;
 }
 
-/* Where the planned prefix ends when what is not worth its wait is left out.  Asked again before
- * each step: time passes, and estimates change. */
+/* Take the planned prefix.  Returns how much of it there really was. */
 static uint32_t
-worth_end(struct kvbm_serve *serve, uint32_t at, uint32_t prefix, uint64_t began_ms)
+take_prefix(struct kvbm_serve *serve, uint32_t prefix)
 {
     struct kvbm_stack *stack = serve->stack;
-    const uint64_t now_ms = kvt_clock_mono_ms();
-    struct kvbm_cost_run runs[KVBM_COST_RUNS_MAX];
-    enum kvbm_cost_reason reason;
-    uint32_t seen = at;
-    uint32_t chosen;
-    size_t count = 0;
-
-    if (stack->shared->cost == NULL)
-        return prefix;
-    while (seen < prefix && serve->masks[seen] != 0 && count < KVBM_COST_RUNS_MAX) {
-        const uint32_t run = run_of(serve, seen, prefix);
-
-        runs[count++] = (struct kvbm_cost_run){nearest(serve->masks[seen]), run};
-        seen += run;
-    }
-    chosen = kvbm_cost_choose(stack->shared->cost, runs, count, now_ms - began_ms, now_ms, &reason);
-    if (reason == KVBM_COST_TAKEN)
-        return prefix;
-    kvbm_count(reason == KVBM_COST_LATE ? &stack->counters.late : &stack->counters.dearer,
-               prefix - at - chosen);
-    return at + chosen;
-}
-
-/* Take the planned prefix, in runs of one tier.  Returns how much of it there really was. */
-static uint32_t
-take_prefix(struct kvbm_serve *serve, const uint64_t *hashes, uint32_t prefix)
-{
     const uint64_t began_ms = kvt_clock_mono_ms();
+    uint32_t retried = 0; /* 1 + the block that was asked for a second time; 0: none yet */
     uint32_t at = 0;
+    enum kvt_err why = KVT_OK;
 
-    serve->retried = 0;
-    while ((prefix = worth_end(serve, at, prefix, began_ms)) > at && serve->masks[at] != 0) {
-        const enum kvt_tier tier = nearest(serve->masks[at]);
-        const uint32_t run = run_of(serve, at, prefix);
-        uint32_t taken;
+    while (at < prefix) {
+        const uint32_t left = prefix - at;
+        uint64_t left_ms;
 
-        taken = kvbm_serve_take(serve, tier, at, run);
-        at += taken;
-        if (taken < run)
-            plan_again(serve, hashes, at, prefix, tier);
+        why = KVT_TIMEOUT;
+        if (!time_left(stack->shared->settings, began_ms, &left_ms))
+            break;
+        at += kvbm_serve_take(serve, at, left < stack->take_max ? left : stack->take_max, left_ms,
+                              &why);
+        if (why == KVT_OK)
+            continue;
+        /* A wrong copy in G1 is gone, a lower tier may have a right one; room may have come. */
+        if ((why != KVT_CORRUPT && why != KVT_AGAIN) || retried == at + 1)
+            break;
+        retried = at + 1;
     }
-    kvbm_count(&serve->stack->counters.lost_hits, prefix - at);
+    count_rest(&stack->counters, why, prefix - at);
     return at;
 }
 
@@ -216,7 +170,7 @@ kvbm_serve_request(struct kvbm_serve *serve, const uint64_t *hashes, uint32_t co
     if (reserve(serve, count) != KVT_OK)
         return KVT_NOMEM;
     name_blocks(serve, hashes, count);
-    at = take_prefix(serve, hashes, plan(serve, hashes, count));
+    at = take_prefix(serve, plan(serve, hashes, count));
     for (; at < count; at += chunk)
         kvbm_serve_compute(serve, at, count - at < chunk ? count - at : chunk);
     kvbm_count(&counters->blocks, count);

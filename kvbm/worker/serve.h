@@ -4,10 +4,11 @@
  * Why: this is the worker's reason to be: take the longest prefix of a request from wherever it is,
  * compute the rest, and check every byte on the way.
  *
- *   plan     the longest prefix whose every block is in some tier, nearest tier first; the gateway
- *            is asked once a request, for what no local tier has
- *   take     chunk by chunk into G1, through G2 where the block comes from below it; every block is
- *            compared with what it must be before it is registered in the tier it enters
+ *   plan     the longest prefix whose every block is in some tier; the gateway is asked once a
+ *            request, for what no local tier has
+ *   take     the offload manager brings it into G1, through G2 where it comes from below, as much
+ *            of it as is worth its wait and comes in time; every block is compared with what it
+ *            must be before it can be found in G2, and again in G1 before it is used
  *   compute  what is left: written into G1, registered, and sent down to G2 at once
  *
  * A block that proves wrong is counted, reported, dropped from the tier it came from, and computed.

@@ -2,10 +2,10 @@
  * kvbm/worker/serve_internal.h -- what the two files of the request path share; nobody else
  * includes it.
  *
- * Why: deciding where blocks come from (serve.c) and moving them (serve_take.c) are two things.
+ * Why: deciding which blocks there are (serve.c) and having them (serve_take.c) are two things.
  * Ownership: the server owns its arrays.
  * Threads:   one.
- * Limits:    at most stack->chunk blocks a call.
+ * Limits:    at most stack->take_max, or stack->chunk, blocks a call.
  */
 #ifndef KVBM_WORKER_SERVE_INTERNAL_H
 #define KVBM_WORKER_SERVE_INTERNAL_H
@@ -23,12 +23,19 @@ struct kvbm_serve {
     uint8_t *masks; /* KVT_TIER_MASK bits: where each block is */
     bool *present;
     uint32_t capacity;
-    uint32_t retried; /* 1 + the block that was looked for a second time; 0: none yet */
 };
 
-/** Bring blocks [at, at + count) of the request from `tier` into G1.  Returns how many of them,
- *  from the first on, arrived and are right. */
-uint32_t kvbm_serve_take(struct kvbm_serve *serve, enum kvt_tier tier, uint32_t at, uint32_t count);
+/**
+ * Bring blocks [at, at + count) of the request from wherever they are into G1.
+ *
+ * @param deadline_ms  from now; 0: none
+ * @param[out] why     KVT_OK when all of them came; KVT_TIMEOUT, KVT_RANGE (sooner computed),
+ *                     KVT_AGAIN (no room), KVT_CORRUPT (the last was wrong in G1, and is there no
+ *                     more), or what else the manager said
+ * @return how many of them, from the first on, arrived and are right
+ */
+uint32_t kvbm_serve_take(struct kvbm_serve *serve, uint32_t at, uint32_t count,
+                         uint64_t deadline_ms, enum kvt_err *why);
 
 /** Make blocks [at, at + count), register them in G1 and send them down. */
 void kvbm_serve_compute(struct kvbm_serve *serve, uint32_t at, uint32_t count);

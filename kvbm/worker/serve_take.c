@@ -8,8 +8,9 @@
 #include "kvbm/worker/serve_internal.h"
 
 enum {
-    G1_WAIT = 5000,   /* ms for holders of G1 to let go; the edge below always does */
-    PUSH_WAIT = 5000, /* ms for the way down to take a computed block */
+    G1_WAIT = 5000,      /* ms for holders of G1 to let go; the edge below always does */
+    PUSH_WAIT = 5000,    /* ms for the way down to take a computed block */
+    ONBOARD_WAIT = 1000, /* ms between looks at what was asked for; its deadline is the manager's */
 };
 
 /* Is it the block it should be?  Counted either way; a wrong one is shouted about. */
@@ -92,253 +93,117 @@ allocate(struct kvbm_stack *stack, struct kvbm_pool *pool, uint32_t count,
     return KVT_OK;
 }
 
-/* What a tier takes is measured where its bytes are waited for. */
-struct watch {
-    struct kvbm_cost *cost;
-    enum kvt_tier tier;
-    uint64_t bytes;
-    uint64_t ahead;
-    uint64_t began_ns;
-};
-
-static struct watch
-watch_begin(const struct kvbm_stack *stack, enum kvt_tier tier, uint32_t blocks)
+/* A block has come up: kvbm_onboard_check_fn.  G1 is looked at by the request itself, which is
+ * alone there; where it is a device's, nobody else could. */
+static bool
+check_arrival(void *arg, enum kvt_tier from, enum kvt_tier to, const struct kvbm_label *label,
+              const void *bytes, size_t size)
 {
-    struct watch watch = {.cost = stack->shared->cost, .tier = tier};
+    (void)size;
+    return to == KVT_TIER_G1 || verify(arg, from, label, bytes);
+}
 
-    if (watch.cost == NULL)
-        return watch;
-    watch.bytes = blocks * (uint64_t)stack->g2.storage->block_size;
-    watch.ahead = kvbm_cost_begin(watch.cost, tier, watch.bytes);
-    watch.began_ns = kvt_clock_mono_ns();
-    return watch;
+/* Wrong in G1: it goes from there, and from G2 when that is where the bytes came from. */
+static void
+discard(struct kvbm_stack *stack, enum kvt_tier origin, uint64_t hash, struct kvt_handle handle)
+{
+    struct kvt_handle below;
+
+    kvbm_pool_discard(stack->g1.pool, handle);
+    if (origin != KVT_TIER_G1 && kvbm_pool_find(stack->g2.pool, hash, &below) == KVT_OK)
+        kvbm_pool_discard(stack->g2.pool, below);
 }
 
 static void
-watch_end(const struct watch *watch, bool good)
+count_hit(struct kvbm_counters *counters, enum kvt_tier origin, size_t size)
 {
-    const uint64_t now_ns = kvt_clock_mono_ns();
-
-    if (watch->cost != NULL)
-        kvbm_cost_end(watch->cost, watch->tier, watch->bytes, watch->ahead,
-                      (double)(now_ns - watch->began_ns) / 1e6, good, now_ns / 1000000);
-}
-
-/* Move blocks up, and learn how long that takes. */
-static enum kvt_err
-run_watched(struct kvbm_stack *stack, enum kvt_tier tier,
-            const struct kvbm_transfer_request *request)
-{
-    const struct watch watch = watch_begin(stack, tier, (uint32_t)request->count);
-    const enum kvt_err rc = kvbm_transfer_run(stack->shared->transfer, request);
-
-    watch_end(&watch, rc == KVT_OK);
-    return rc;
-}
-
-/* Copy held G2 blocks into G1 and check them there: this reads every byte of the copy the engine
- * would use.  A wrong one is dropped from G2 too.  Returns how many from the first on are right. */
-static uint32_t
-onboard(struct kvbm_stack *stack, const struct kvbm_label *labels, struct kvt_handle *g2,
-        uint32_t count)
-{
-    struct kvt_handle g1[KVBM_STACK_CHUNK];
-    struct kvt_copy copies[KVBM_STACK_CHUNK];
-    uint32_t good = 0;
-    bool broken = false;
-
-    if (count == 0 || allocate(stack, stack->g1.pool, count, g1) != KVT_OK) {
-        drop_all(stack->g2.pool, g2, 0, count);
-        return 0;
+    switch (origin) {
+    case KVT_TIER_G1: kvbm_count(&counters->hits_g1, 1); break;
+    case KVT_TIER_G2: kvbm_count(&counters->hits_g2, 1); break;
+    case KVT_TIER_G3:
+        kvbm_count(&counters->hits_g3, 1);
+        kvbm_count(&counters->bytes_g3_g2, size);
+        break;
+    case KVT_TIER_G4:
+        kvbm_count(&counters->hits_g4, 1);
+        kvbm_count(&counters->bytes_g4_g2, size);
+        break;
     }
-    for (uint32_t i = 0; i < count; i++)
-        copies[i] = (struct kvt_copy){g2[i].block, g1[i].block, KVT_OK};
-    if (run_watched(stack, KVT_TIER_G2,
-                    &(struct kvbm_transfer_request){
-                        .path = KVBM_PATH_H2D,
-                        .source = stack->g2.storage,
-                        .target = stack->g1.storage,
-                        .copies = copies,
-                        .count = count,
-                    }) != KVT_OK)
-        kvt_log_error("worker.serve", "onboard_failed", "%s: copying to the device failed",
-                      stack->name);
-    for (uint32_t i = 0; i < count; i++) {
-        const void *bytes = copies[i].status == KVT_OK ? readable(stack, g1[i], i) : NULL;
-        const bool right = bytes != NULL && verify(stack, KVT_TIER_G2, &labels[i], bytes);
-
-        if (right && !broken)
-            good++;
-        broken = broken || !right;
-        if (right && enter(stack->g1.pool, &g1[i], &labels[i]))
-            kvbm_pool_mark_saved(stack->g1.pool, g1[i]); /* G2 has it */
-        if (bytes != NULL && !right) {
-            kvbm_pool_discard(stack->g2.pool, g2[i]);
-            g2[i].block = UINT32_MAX;
-        }
-    }
-    drop_all(stack->g1.pool, g1, 0, count);
-    for (uint32_t i = count; i > 0; i--)
-        if (g2[i - 1].block != UINT32_MAX)
-            kvbm_pool_drop(stack->g2.pool, g2[i - 1]);
-    return good;
 }
 
+/* Read every byte of what arrived in G1, as an engine would.  Takes the handles; returns how many
+ * from the first on are right. */
 static uint32_t
-take_g1(struct kvbm_stack *stack, const struct kvbm_label *labels, uint32_t count)
-{
-    struct kvt_handle handle;
-    uint32_t good = 0;
-
-    for (; good < count; good++) {
-        const void *bytes;
-
-        if (kvbm_pool_find(stack->g1.pool, labels[good].id.hash, &handle) != KVT_OK)
-            break;
-        bytes = readable(stack, handle, 0);
-        if (bytes == NULL || !verify(stack, KVT_TIER_G1, &labels[good], bytes)) {
-            kvbm_pool_discard(stack->g1.pool, handle);
-            break;
-        }
-        kvbm_pool_drop(stack->g1.pool, handle);
-    }
-    kvbm_count(&stack->counters.hits_g1, good);
-    return good;
-}
-
-static uint32_t
-take_g2(struct kvbm_stack *stack, const struct kvbm_label *labels, uint32_t count)
-{
-    struct kvt_handle handles[KVBM_STACK_CHUNK];
-    uint64_t hashes[KVBM_STACK_CHUNK];
-    uint32_t found;
-
-    for (uint32_t i = 0; i < count; i++)
-        hashes[i] = labels[i].id.hash;
-    found = (uint32_t)kvbm_pool_match(stack->g2.pool, hashes, count, handles);
-    found = onboard(stack, labels, handles, found);
-    kvbm_count(&stack->counters.hits_g2, found);
-    return found;
-}
-
-/* Blocks have arrived in G2 from below: check them, make them findable there, go on to G1.  Takes
- * the handles.  A block that did not arrive or is wrong (its status is then CORRUPT) ends the
- * prefix. */
-static uint32_t
-arrive(struct kvbm_stack *stack, enum kvt_tier from, const struct kvbm_label *labels,
-       struct kvt_handle *g2, enum kvt_err *statuses, uint32_t count)
+read_arrivals(struct kvbm_stack *stack, const struct kvbm_onboard *onboard,
+              const struct kvbm_label *labels, const struct kvt_handle *handles, uint32_t count)
 {
     uint32_t good = 0;
+    uint32_t seen = 0;
 
-    for (; good < count && statuses[good] == KVT_OK; good++) {
-        const void *bytes = kvbm_storage_address(stack->g2.storage, g2[good].block);
+    while (good < count) {
+        const enum kvt_tier origin = kvbm_onboard_origin(onboard, good);
+        const enum kvt_tier nearest = origin == KVT_TIER_G1 ? KVT_TIER_G1 : KVT_TIER_G2;
+        const void *bytes = readable(stack, handles[good], 0);
 
-        if (!verify(stack, from, &labels[good], bytes)) {
-            statuses[good] = KVT_CORRUPT;
+        seen = good + 1;
+        if (bytes == NULL || !verify(stack, nearest, &labels[good], bytes)) {
+            discard(stack, origin, labels[good].id.hash, handles[good]);
             break;
         }
-        if (!enter(stack->g2.pool, &g2[good], &labels[good]))
-            break;
-        kvbm_pool_mark_saved(stack->g2.pool, g2[good]); /* where it came from still has it */
+        count_hit(&stack->counters, origin, stack->g2.storage->block_size);
+        good++;
     }
-    drop_all(stack->g2.pool, g2, good, count);
-    return onboard(stack, labels, g2, good);
-}
-
-static uint32_t
-take_g3(struct kvbm_stack *stack, const struct kvbm_label *labels, uint32_t count)
-{
-    struct kvt_handle g2[KVBM_STACK_CHUNK];
-    struct kvt_handle g3[KVBM_STACK_CHUNK];
-    struct kvt_copy copies[KVBM_STACK_CHUNK];
-    enum kvt_err statuses[KVBM_STACK_CHUNK];
-    uint64_t hashes[KVBM_STACK_CHUNK];
-    uint32_t found;
-    uint32_t good;
-
-    for (uint32_t i = 0; i < count; i++)
-        hashes[i] = labels[i].id.hash;
-    found = (uint32_t)kvbm_pool_match(stack->g3.pool, hashes, count, g3);
-    if (found == 0)
-        return 0;
-    kvbm_offload_make_room(stack->offload, KVBM_EDGE_G2, found,
-                           stack->shared->settings->room_wait_ms);
-    if (allocate(stack, stack->g2.pool, found, g2) != KVT_OK) {
-        drop_all(stack->g3.pool, g3, 0, found);
-        return 0;
-    }
-    for (uint32_t i = 0; i < found; i++)
-        copies[i] = (struct kvt_copy){g3[i].block, g2[i].block, KVT_OK};
-    if (run_watched(stack, KVT_TIER_G3,
-                    &(struct kvbm_transfer_request){
-                        .path = KVBM_PATH_DISK2H,
-                        .source = stack->g3.storage,
-                        .target = stack->g2.storage,
-                        .copies = copies,
-                        .count = found,
-                    }) != KVT_OK)
-        kvt_log_warn("worker.serve", "disk_unreadable",
-                     "%s: blocks of the disk tier could not be "
-                     "read and are dropped",
-                     stack->name);
-    for (uint32_t i = 0; i < found; i++)
-        statuses[i] = copies[i].status;
-    good = arrive(stack, KVT_TIER_G3, labels, g2, statuses, found);
-    for (uint32_t i = found; i > 0; i--) {
-        if (statuses[i - 1] == KVT_OK) {
-            kvbm_pool_drop(stack->g3.pool, g3[i - 1]);
-            continue;
-        }
-        (void)kvbm_storage_forget(stack->g3.storage, &g3[i - 1].block, 1);
-        kvbm_pool_discard(stack->g3.pool, g3[i - 1]);
-    }
-    kvbm_count(&stack->counters.hits_g3, good);
-    kvbm_count(&stack->counters.bytes_g3_g2, good * stack->g2.storage->block_size);
+    drop_all(stack->g1.pool, handles, seen, count);
+    drop_all(stack->g1.pool, handles, 0, good);
     return good;
 }
 
-static uint32_t
-take_g4(struct kvbm_serve *serve, uint32_t at, uint32_t count)
+/* Holders of G1 let go: what waits to go down does so by itself. */
+static void
+wait_room(struct kvbm_stack *stack, uint32_t count)
 {
-    struct kvbm_stack *stack = serve->stack;
-    struct kvt_handle g2[KVBM_STACK_CHUNK];
-    void *buffers[KVBM_STACK_CHUNK];
-    enum kvt_err statuses[KVBM_STACK_CHUNK];
-    struct watch watch;
-    uint32_t arrived = 0;
-    uint32_t good;
+    struct kvt_handle handles[KVBM_STACK_TAKE];
 
-    kvbm_offload_make_room(stack->offload, KVBM_EDGE_G2, count,
-                           stack->shared->settings->room_wait_ms);
-    if (allocate(stack, stack->g2.pool, count, g2) != KVT_OK)
-        return 0;
-    for (uint32_t i = 0; i < count; i++)
-        buffers[i] = kvbm_storage_address(stack->g2.storage, g2[i].block);
-    watch = watch_begin(stack, KVT_TIER_G4, count);
-    kvbm_remote_get(stack->shared->remote, serve->ids + at, count, buffers, statuses);
-    for (uint32_t i = 0; i < count; i++)
-        arrived += statuses[i] == KVT_OK;
-    watch_end(&watch, arrived == count);
-    good = arrive(stack, KVT_TIER_G4, serve->labels + at, g2, statuses, count);
-    kvbm_count(&stack->counters.hits_g4, good);
-    kvbm_count(&stack->counters.bytes_g4_g2, good * stack->g2.storage->block_size);
-    return good;
+    if (kvbm_pool_allocate_wait(stack->g1.pool, count, handles, G1_WAIT) == KVT_OK)
+        drop_all(stack->g1.pool, handles, 0, count);
+    else
+        kvbm_count(&stack->counters.unplaced, count);
 }
 
 uint32_t
-kvbm_serve_take(struct kvbm_serve *serve, enum kvt_tier tier, uint32_t at, uint32_t count)
+kvbm_serve_take(struct kvbm_serve *serve, uint32_t at, uint32_t count, uint64_t deadline_ms,
+                enum kvt_err *why)
 {
     struct kvbm_stack *stack = serve->stack;
-    const struct kvbm_label *labels = serve->labels + at;
+    struct kvt_handle handles[KVBM_STACK_TAKE];
+    struct kvbm_onboard *onboard;
+    uint32_t arrived;
+    uint32_t good;
 
-    assert(count <= KVBM_STACK_CHUNK);
-    switch (tier) {
-    case KVT_TIER_G1: return take_g1(stack, labels, count);
-    case KVT_TIER_G2: return take_g2(stack, labels, count);
-    case KVT_TIER_G3: return take_g3(stack, labels, count);
-    case KVT_TIER_G4: return take_g4(serve, at, count);
-    }
-    return 0;
+    assert(count <= stack->take_max);
+    *why = kvbm_onboard_start(&onboard, stack->manager,
+                              &(struct kvbm_onboard_request){
+                                  .labels = serve->labels + at,
+                                  .count = count,
+                                  .target = KVT_TIER_G1,
+                                  .deadline_ms = deadline_ms,
+                                  .check = check_arrival,
+                                  .check_arg = stack,
+                              },
+                              NULL);
+    if (*why != KVT_OK)
+        return 0;
+    do
+        *why = kvbm_onboard_wait(onboard, ONBOARD_WAIT, NULL);
+    while (*why == KVT_BUSY);
+    arrived = (uint32_t)kvbm_onboard_take(onboard, handles);
+    good = read_arrivals(stack, onboard, serve->labels + at, handles, arrived);
+    kvbm_onboard_release(onboard);
+    if (good < arrived)
+        *why = KVT_CORRUPT;
+    else if (*why == KVT_AGAIN)
+        wait_room(stack, count - good);
+    return good;
 }
 
 /* Write what the model would have: in place, or in host memory and then copied to the device. */
@@ -382,8 +247,8 @@ kvbm_serve_compute(struct kvbm_serve *serve, uint32_t at, uint32_t count)
     if (make_bytes(stack, labels, handles, count)) {
         for (uint32_t i = 0; i < count; i++)
             if (enter(stack->g1.pool, &handles[i], &labels[i]))
-                /* AGAIN: it stays in G1 and is counted by the offloader. */
-                (void)kvbm_offload_push(stack->offload, handles[i], PUSH_WAIT);
+                /* AGAIN: it stays in G1 and is counted by the manager. */
+                (void)!kvbm_manager_push(stack->manager, handles[i], PUSH_WAIT);
     }
     drop_all(stack->g1.pool, handles, 0, count);
 }

@@ -11,8 +11,17 @@
 #include "kvbm/block.h"
 #include "kvbm/cuda/memory.h"
 #include "kvbm/disk.h"
+#include "kvbm/worker/volume.h"
 
-enum { QUEUE_MAX = 256 };
+enum {
+    QUEUE_MAX = 256, /* pushed blocks that wait */
+    ITERATION = 100, /* ms between the manager's looks at tiers that nobody said anything of */
+    RETRY = 500,     /* ms before an edge that moved nothing tries again */
+    VOLUME_DOWN = 1, /* numbers of the object tier's volumes */
+    VOLUME_UP = 2,
+    VOLUME_QUEUE = 2 * KVT_OFFLOAD_JOBS, /* tickets */
+    PPM = 1000000,
+};
 
 static uint32_t
 least(uint32_t a, uint32_t b)
@@ -146,26 +155,72 @@ open_memory(struct kvbm_stack *stack, size_t block_size, struct kvt_error *err)
 }
 
 static enum kvt_err
-open_offload(struct kvbm_stack *stack, struct kvt_error *err)
+open_volume(struct kvbm_stack *stack, uint64_t number, struct kvt_error *err)
+{
+    struct kvbm_volume *volume;
+    enum kvt_err rc = kvbm_remote_volume(&volume, stack->shared->remote,
+                                         stack->shared->settings->layout.block_size, err);
+
+    if (rc != KVT_OK)
+        return rc;
+    rc = kvbm_volumes_register(stack->volumes, number, volume, VOLUME_QUEUE, err);
+    if (rc != KVT_OK)
+        kvbm_volume_close(volume);
+    return rc;
+}
+
+/* A volume has one thread: what is asked for does not wait behind what is stored. */
+static enum kvt_err
+open_volumes(struct kvbm_stack *stack, struct kvt_error *err)
+{
+    enum kvt_err rc;
+
+    if (stack->shared->remote == NULL)
+        return KVT_OK;
+    rc = kvbm_volumes_new(&stack->volumes, err);
+    if (rc == KVT_OK)
+        rc = open_volume(stack, VOLUME_DOWN, err);
+    if (rc == KVT_OK)
+        rc = open_volume(stack, VOLUME_UP, err);
+    return rc;
+}
+
+static struct kvbm_manager_tier
+managed(const struct kvbm_stack *stack, const struct kvbm_tier *tier, uint32_t high_ppm)
+{
+    return (struct kvbm_manager_tier){
+        .pool = tier->pool,
+        .storage = tier->storage,
+        .high_ppm = high_ppm,
+        .low_ppm = stack->shared->settings->low_ppm,
+    };
+}
+
+static enum kvt_err
+open_manager(struct kvbm_stack *stack, struct kvt_error *err)
 {
     const struct kvbm_shared *shared = stack->shared;
     const struct kvbm_settings *settings = shared->settings;
 
-    return kvbm_offload_new(&stack->offload,
-                            &(struct kvbm_offload_options){
-                                .g1 = stack->g1,
-                                .g2 = stack->g2,
-                                .g3 = stack->g3,
-                                .transfer = shared->transfer,
-                                .high_ppm = settings->high_ppm,
-                                .low_ppm = settings->low_ppm,
-                                /* Waiting blocks are held: most of G1 must stay usable. */
-                                .queue_max = least(QUEUE_MAX, settings->g1_blocks / 4),
-                                .room_wait_ms = settings->room_wait_ms,
-                                .sink = shared->remote != NULL ? kvbm_remote_sink : NULL,
-                                .sink_arg = shared->remote,
-                            },
-                            err);
+    return kvbm_manager_new(
+        &stack->manager,
+        &(struct kvbm_manager_options){
+            /* G1's blocks are pushed as they are made: no watermark is needed. */
+            .tiers[KVT_TIER_G1] = managed(stack, &stack->g1, PPM),
+            .tiers[KVT_TIER_G2] = managed(stack, &stack->g2, settings->high_ppm),
+            .tiers[KVT_TIER_G3] = managed(stack, &stack->g3, settings->high_ppm),
+            .volumes = stack->volumes,
+            .volume = VOLUME_DOWN,
+            .volume_up = VOLUME_UP,
+            .transfer = shared->transfer,
+            .cost = shared->cost,
+            /* Waiting blocks are held: most of G1 must stay usable. */
+            .queue_max = least(QUEUE_MAX, settings->g1_blocks / 4),
+            .room_wait_ms = settings->room_wait_ms,
+            .retry_ms = RETRY,
+            .iteration_ms = ITERATION,
+        },
+        err);
 }
 
 enum kvt_err
@@ -185,6 +240,7 @@ kvbm_stack_open(struct kvbm_stack **out, const struct kvbm_shared *shared, uint3
     (void)snprintf(stack->name, sizeof(stack->name), "%.*s-%" PRIu32, KVT_NAME_MAX - 12,
                    settings->name, number);
     stack->chunk = least(KVBM_STACK_CHUNK, least(settings->g1_blocks, settings->g2_blocks) / 4);
+    stack->take_max = least(KVBM_STACK_TAKE, settings->g1_blocks / 4);
     rc = kvbm_ledger_open(&stack->ledger, settings, stack->name, &stack->counters, err);
     if (rc == KVT_OK)
         rc = open_memory(stack, block_size, err);
@@ -206,7 +262,9 @@ kvbm_stack_open(struct kvbm_stack **out, const struct kvbm_shared *shared, uint3
     if (rc == KVT_OK && stack->g3.pool != NULL && settings->g3_keep)
         rc = take_over_disk(stack, err);
     if (rc == KVT_OK)
-        rc = open_offload(stack, err);
+        rc = open_volumes(stack, err);
+    if (rc == KVT_OK)
+        rc = open_manager(stack, err);
     if (rc != KVT_OK) {
         kvbm_stack_close(stack);
         return rc;
@@ -227,9 +285,10 @@ kvbm_stack_close(struct kvbm_stack *stack)
 {
     if (stack == NULL)
         return;
-    /* The offloader calls the pools, the pools call the ledger, the ledger's publisher reads the
-     * pools: take them down from the side nobody calls. */
-    kvbm_offload_free(stack->offload);
+    /* The manager calls volumes and pools, the pools call the ledger, the ledger's publisher reads
+     * the pools: take them down from the side nobody calls. */
+    kvbm_manager_free(stack->manager);
+    kvbm_volumes_free(stack->volumes);
     kvbm_ledger_leave(&stack->ledger);
     close_tier(&stack->g1);
     close_tier(&stack->g2);

@@ -1,7 +1,7 @@
 /*
  * kvbm/worker/stack.h -- the tiers of one logical worker, put together.
  *
- * Why: pools, storages, ledger and offloader only make sense in one order of building and one of
+ * Why: pools, storages, ledger and manager only make sense in one order of building and one of
  * taking down; this is the place that knows it.
  *
  * Ownership: a stack owns its parts.  Transfer manager, remote, bus, driver and settings are shared
@@ -14,7 +14,7 @@
 
 #include "kvbm/cost.h"
 #include "kvbm/cuda/driver.h"
-#include "kvbm/offload.h"
+#include "kvbm/manager.h"
 #include "kvbm/worker/counters.h"
 #include "kvbm/worker/ledger.h"
 #include "kvbm/worker/remote.h"
@@ -38,18 +38,21 @@ struct kvbm_stack {
     struct kvbm_tier g1;
     struct kvbm_tier g2;
     struct kvbm_tier g3;
-    struct kvbm_offload *offload;
+    struct kvbm_volumes *volumes; /* the object tier, once for each direction; NULL: none */
+    struct kvbm_manager *manager; /* of what moves between the tiers */
     struct kvbm_storage *scratch; /* KVBM_STACK_CHUNK blocks of host memory, for the request path */
-    uint32_t chunk;               /* blocks a request handles at once */
+    uint32_t chunk;               /* blocks a request computes at once, ... */
+    uint32_t take_max;            /* ... and asks the lower tiers for at once */
 };
 
 #define KVBM_STACK_CHUNK 32
+#define KVBM_STACK_TAKE  512
 
 KVT_NODISCARD enum kvt_err kvbm_stack_open(struct kvbm_stack **out,
                                            const struct kvbm_shared *shared, uint32_t number,
                                            struct kvt_error *err);
 
-/** NULL is allowed.  Stops the offloader, says good-bye on the bus, frees the rest. */
+/** NULL is allowed.  Stops the offload manager, says good-bye on the bus, frees the rest. */
 void kvbm_stack_close(struct kvbm_stack *stack);
 
 #endif /* KVBM_WORKER_STACK_H */

@@ -50,39 +50,39 @@ format_pools(const struct kvbm_stack *stack, struct kvt_buffer *out)
     kvt_buffer_printf(out, "]");
 }
 
-/* The edge that ends in the object tier: G3's, or G2's where there is no disk. */
-static enum kvbm_edge
-last_edge(const struct kvbm_stack *stack)
+/* The tier whose blocks go to the object tier: G3, or G2 where there is no disk. */
+static enum kvt_tier
+last_tier(const struct kvbm_stack *stack)
 {
-    return stack->g3.pool != NULL ? KVBM_EDGE_G3 : KVBM_EDGE_G2;
+    return stack->g3.pool != NULL ? KVT_TIER_G3 : KVT_TIER_G2;
 }
 
 static void
 format_offload(struct kvbm_stack *stack, struct kvt_buffer *out)
 {
-    struct kvbm_offload_stats edges[KVBM_EDGE_COUNT];
-    struct kvbm_offload_stats to_disk = {0};
-    struct kvbm_offload_stats to_remote = {0};
+    struct kvt_offload_stats from[KVT_TIER_G4]; /* by enum kvt_tier */
+    struct kvt_offload_stats to_disk = {0};
+    struct kvt_offload_stats to_remote = {0};
     uint64_t failed = 0;
     uint64_t full = 0;
 
-    for (size_t i = 0; i < KVBM_EDGE_COUNT; i++) {
-        kvbm_offload_stats(stack->offload, (enum kvbm_edge)i, &edges[i]);
-        failed += edges[i].failed;
-        full += edges[i].full;
+    for (unsigned tier = KVT_TIER_G1; tier < KVT_TIER_G4; tier++) {
+        (void)kvbm_manager_stats(stack->manager, (enum kvt_tier)tier, &from[tier]);
+        failed += from[tier].failed;
+        full += from[tier].full;
     }
     if (stack->g3.pool != NULL)
-        to_disk = edges[KVBM_EDGE_G2];
+        to_disk = from[KVT_TIER_G2];
     if (stack->shared->remote != NULL)
-        to_remote = edges[last_edge(stack)];
-    kvt_buffer_printf(
-        out,
-        ",\"offloaded_g1_g2\":%" PRIu64 ",\"offloaded_g2_g3\":%" PRIu64
-        ",\"offloaded_g3_g4\":%" PRIu64 ",\"present_g4\":%" PRIu64 ",\"bytes_g1_g2\":%" PRIu64
-        ",\"bytes_g2_g3\":%" PRIu64 ",\"bytes_g3_g4\":%" PRIu64 ",\"failed_offloads\":%" PRIu64
-        ",\"full_offloads\":%" PRIu64,
-        edges[KVBM_EDGE_G1].blocks, to_disk.blocks, to_remote.blocks, to_remote.present,
-        edges[KVBM_EDGE_G1].bytes, to_disk.bytes, to_remote.bytes, failed, full);
+        to_remote = from[last_tier(stack)];
+    kvt_buffer_printf(out,
+                      ",\"offloaded_g1_g2\":%" PRIu64 ",\"offloaded_g2_g3\":%" PRIu64
+                      ",\"offloaded_g3_g4\":%" PRIu64 ",\"present_g4\":%" PRIu64
+                      ",\"bytes_g1_g2\":%" PRIu64 ",\"bytes_g2_g3\":%" PRIu64
+                      ",\"bytes_g3_g4\":%" PRIu64 ",\"failed_offloads\":%" PRIu64
+                      ",\"full_offloads\":%" PRIu64,
+                      from[KVT_TIER_G1].blocks, to_disk.blocks, to_remote.blocks, to_remote.present,
+                      from[KVT_TIER_G1].bytes, to_disk.bytes, to_remote.bytes, failed, full);
 }
 
 static void

@@ -9,8 +9,6 @@ struct gateway {
     struct kvbm_remote *remote;
 };
 
-_Static_assert(KVBM_VOLUME_SLICE <= KVBM_OFFLOAD_BATCH, "a slice is one put");
-
 static struct kvbm_remote *
 remote_of(struct kvbm_volume *volume)
 {
@@ -37,14 +35,7 @@ get(struct kvbm_volume *volume, struct kvt_volume_item *items, size_t count)
 static void
 put(struct kvbm_volume *volume, struct kvt_volume_item *items, size_t count)
 {
-    struct kvbm_offload_item offloads[KVBM_VOLUME_SLICE];
-
-    assert(count > 0 && count <= KVBM_VOLUME_SLICE);
-    for (size_t i = 0; i < count; i++)
-        offloads[i] = (struct kvbm_offload_item){.id = items[i].id, .body = items[i].bytes};
-    kvbm_remote_sink(remote_of(volume), offloads, count);
-    for (size_t i = 0; i < count; i++)
-        items[i].status = offloads[i].status;
+    kvbm_remote_put(remote_of(volume), items, count);
 }
 
 static void

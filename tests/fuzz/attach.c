@@ -21,6 +21,7 @@ enum {
     GIVEN_MAX = 64,
     REQUESTS_MAX = 64,
     RING = 1024,
+    VOLUME = 1,
 };
 
 struct engine {
@@ -45,19 +46,38 @@ object_has(void *arg, const struct kvt_block_id *ids, size_t count, bool *presen
 }
 
 static void
-object_get(void *arg, const struct kvt_block_id *ids, size_t count, void *const *buffers,
-           enum kvt_err *statuses)
+object_get(struct kvbm_volume *volume, struct kvt_volume_item *items, size_t count)
 {
-    (void)arg;
+    (void)volume;
     for (size_t i = 0; i < count; i++) {
-        memset(buffers[i], (int)ids[i].hash, SIZE);
-        statuses[i] = ids[i].hash % 4 == 3 ? KVT_CORRUPT : KVT_OK;
+        memset(items[i].bytes, (int)items[i].id.hash, SIZE);
+        items[i].status = items[i].id.hash % 4 == 3 ? KVT_CORRUPT : KVT_OK;
     }
+}
+
+static void
+object_put(struct kvbm_volume *volume, struct kvt_volume_item *items, size_t count)
+{
+    (void)volume;
+    for (size_t i = 0; i < count; i++)
+        items[i].status = KVT_OK;
+}
+
+static void
+object_close(struct kvbm_volume *volume)
+{
+    (void)volume; /* lives as long as the program */
 }
 
 static void
 open_below(void)
 {
+    static const struct kvbm_volume_driver driver = {
+        .kind = "test", .get = object_get, .put = object_put, .close = object_close};
+    static struct kvbm_volume objects = {&driver, SIZE};
+    struct kvbm_manager_options options = {
+        .volume = VOLUME, .queue_max = 1, .retry_ms = 1, .iteration_ms = 10};
+
     if (memory != NULL)
         return;
     if (kvbm_transfer_new(&below.transfer, 16, NULL) != KVT_OK ||
@@ -65,10 +85,16 @@ open_below(void)
             KVT_OK ||
         kvbm_storage_open_memory(&below.g2.storage, KVBM_STORAGE_SYSTEM, BELOW, SIZE, NULL) !=
             KVT_OK ||
-        kvbm_storage_open_memory(&memory, KVBM_STORAGE_DEVICE, BLOCKS, SIZE, NULL) != KVT_OK)
+        kvbm_storage_open_memory(&memory, KVBM_STORAGE_DEVICE, BLOCKS, SIZE, NULL) != KVT_OK ||
+        kvbm_volumes_new(&options.volumes, NULL) != KVT_OK ||
+        kvbm_volumes_register(options.volumes, VOLUME, &objects, 8, NULL) != KVT_OK)
+        abort();
+    options.transfer = below.transfer;
+    options.tiers[KVT_TIER_G2] = (struct kvbm_manager_tier){
+        .pool = below.g2.pool, .storage = below.g2.storage, .high_ppm = 900000, .low_ppm = 500000};
+    if (kvbm_manager_new(&below.manager, &options, NULL) != KVT_OK)
         abort();
     below.has = object_has;
-    below.get = object_get;
 }
 
 static void
@@ -303,6 +329,10 @@ LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     for (size_t i = 0; i < NAMES; i++)
         assert(!engine.told[i]);
     assert(!engine.watched);
+    /* What an onboard had begun may still land. */
+    (void)kvbm_pool_clear(below.g2.pool);
+    if (kvbm_pool_stats(below.g2.pool).free < BELOW && !kvbm_manager_drain(below.manager, 10000))
+        abort();
     (void)kvbm_pool_clear(below.g2.pool);
     assert(kvbm_pool_stats(below.g2.pool).free == BELOW);
     return 0;

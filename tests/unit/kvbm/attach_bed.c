@@ -3,12 +3,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/clock.h"
 
 #include "tests/support/seed.h"
 #include "tests/unit/kvbm/gate.h"
 
-enum { QUEUE = 16, DEPTH = 8, LEAVE_LIMIT = 20000 /* ms */ };
+enum { QUEUE = 16, DEPTH = 8, VOLUME = 1, LEAVE_LIMIT = 20000 /* ms */ };
 
 void
 attach_bed_fill(void *bytes, uint64_t hash)
@@ -101,29 +102,56 @@ object_has(void *arg, const struct kvt_block_id *ids, size_t count, bool *presen
 }
 
 static void
-object_get(void *arg, const struct kvt_block_id *ids, size_t count, void *const *buffers,
-           enum kvt_err *statuses)
+object_get(struct kvbm_volume *volume, struct kvt_volume_item *items, size_t count)
 {
-    (void)arg;
+    (void)volume;
     for (size_t i = 0; i < count; i++) {
-        attach_bed_fill(buffers[i], ids[i].hash);
-        statuses[i] = KVT_OK;
+        attach_bed_fill(items[i].bytes, items[i].id.hash);
+        items[i].status = KVT_OK;
     }
 }
 
+/* The volume of a bed. */
+struct objects {
+    struct kvbm_volume head;
+    struct attach_bed *bed;
+};
+
 static void
-sink(void *arg, struct kvbm_offload_item *items, size_t count)
+object_put(struct kvbm_volume *volume, struct kvt_volume_item *items, size_t count)
 {
-    struct attach_bed *bed = arg;
+    struct attach_bed *bed = ((struct objects *)volume)->bed;
 
     (void)pthread_mutex_lock(&bed->lock);
     for (size_t i = 0; i < count; i++) {
         bed->wrong_bytes += items[i].id.hash < ATTACH_BED_HONEST &&
-                            !attach_bed_filled(items[i].body, items[i].id.hash);
+                            !attach_bed_filled(items[i].bytes, items[i].id.hash);
         bed->objects[items[i].id.hash % ATTACH_BED_NAMES] = true;
         items[i].status = KVT_OK;
     }
     (void)pthread_mutex_unlock(&bed->lock);
+}
+
+static void
+object_close(struct kvbm_volume *volume)
+{
+    kvt_free(volume);
+}
+
+static const struct kvbm_volume_driver objects_driver = {
+    .kind = "test", .get = object_get, .put = object_put, .close = object_close};
+
+static void
+open_objects(struct attach_bed *bed)
+{
+    struct objects *objects = kvt_calloc(1, sizeof(*objects));
+
+    assert_non_null(objects);
+    objects->head = (struct kvbm_volume){&objects_driver, ATTACH_BED_SIZE};
+    objects->bed = bed;
+    assert_int_equal(kvbm_volumes_new(&bed->volumes, NULL), KVT_OK);
+    assert_int_equal(kvbm_volumes_register(bed->volumes, VOLUME, &objects->head, QUEUE, NULL),
+                     KVT_OK);
 }
 
 /* ---- up and down ---- */
@@ -135,11 +163,6 @@ open_tiers(struct attach_bed *bed)
     struct kvt_error err;
 
     assert_int_equal(kvbm_transfer_new(&bed->transfer, QUEUE, &err), KVT_OK);
-    assert_int_equal(kvbm_pool_new(&bed->g1.pool, &(struct kvbm_pool_options){.block_count = 1}),
-                     KVT_OK);
-    assert_int_equal(
-        kvbm_storage_open_memory(&bed->g1.storage, KVBM_STORAGE_DEVICE, 1, ATTACH_BED_SIZE, &err),
-        KVT_OK);
     assert_int_equal(
         kvbm_pool_new(&below->g2.pool, &(struct kvbm_pool_options){.block_count = ATTACH_BED_G2}),
         KVT_OK);
@@ -150,26 +173,31 @@ open_tiers(struct attach_bed *bed)
         kvbm_pool_new(&below->g3.pool, &(struct kvbm_pool_options){.block_count = ATTACH_BED_G3}),
         KVT_OK);
     below->g3.storage = gate_open(ATTACH_BED_G3, ATTACH_BED_SIZE);
-    assert_int_equal(kvbm_offload_new(&bed->offload,
-                                      &(struct kvbm_offload_options){
-                                          .g1 = bed->g1,
-                                          .g2 = below->g2,
-                                          .g3 = below->g3,
+    open_objects(bed);
+    assert_int_equal(kvbm_manager_new(&bed->manager,
+                                      &(struct kvbm_manager_options){
+                                          .tiers[KVT_TIER_G2] = {.pool = below->g2.pool,
+                                                                 .storage = below->g2.storage,
+                                                                 .high_ppm = 900000,
+                                                                 .low_ppm = 600000},
+                                          .tiers[KVT_TIER_G3] = {.pool = below->g3.pool,
+                                                                 .storage = below->g3.storage,
+                                                                 .high_ppm = 900000,
+                                                                 .low_ppm = 600000},
+                                          .volumes = bed->volumes,
+                                          .volume = VOLUME,
                                           .transfer = bed->transfer,
-                                          .high_ppm = 900000,
-                                          .low_ppm = 600000,
                                           .queue_max = 1,
                                           .room_wait_ms = 50,
-                                          .sink = sink,
-                                          .sink_arg = bed,
+                                          .retry_ms = 100,
+                                          .iteration_ms = 10,
                                       },
                                       &err),
                      KVT_OK);
     below->transfer = bed->transfer;
-    below->offload = bed->offload;
+    below->manager = bed->manager;
     below->room_wait_ms = 50;
     below->has = object_has;
-    below->get = object_get;
     below->arg = bed;
 }
 
@@ -243,7 +271,7 @@ attach_bed_rest(struct attach_bed *bed)
         assert_true(kvt_clock_mono_ms() < until_ms);
         kvt_clock_sleep_ms(1);
     }
-    assert_true(kvbm_offload_drain(bed->offload, LEAVE_LIMIT));
+    assert_true(kvbm_manager_drain(bed->manager, LEAVE_LIMIT));
     check_rest(bed);
 }
 
@@ -276,13 +304,12 @@ void
 attach_bed_close(struct attach_bed *bed)
 {
     kvbm_attach_close(bed->attach);
-    kvbm_offload_free(bed->offload);
+    kvbm_manager_free(bed->manager);
+    kvbm_volumes_free(bed->volumes);
     kvbm_transfer_free(bed->transfer);
     check_rest(bed);
-    kvbm_pool_free(bed->g1.pool);
     kvbm_pool_free(bed->below.g2.pool);
     kvbm_pool_free(bed->below.g3.pool);
-    kvbm_storage_close(bed->g1.storage);
     kvbm_storage_close(bed->below.g2.storage);
     kvbm_storage_close(bed->below.g3.storage);
     test_folder_remove(bed->folder);

@@ -37,8 +37,8 @@ struct attach_bed {
     char folder[256];
     char path[280];
     struct kvbm_transfer *transfer;
-    struct kvbm_tier g1; /* the worker's own, unused */
-    struct kvbm_offload *offload;
+    struct kvbm_volumes *volumes;
+    struct kvbm_manager *manager;
     struct kvbm_desk_below below;
     struct kvbm_layout layout;
     struct kvbm_attach *attach;

@@ -323,7 +323,7 @@ up_from_every_tier(void **state)
         assert_int_equal(kvt_attach_drain(engine, WAIT), KVT_OK);
         assert_int_equal(kvt_attach_drop(engine, held, CHAIN), KVT_OK);
     }
-    assert_true(kvbm_offload_drain(bed.offload, WAIT));
+    assert_true(kvbm_manager_drain(bed.manager, WAIT));
     assert_true(kvbm_pool_stats(bed.below.g3.pool).registered > 0);
     assert_true(bed.objects[attach_bed_name(0, 0).id.hash]);
     for (uint32_t chain = 0; chain < CHAINS; chain++) {

@@ -24,6 +24,7 @@ struct fixture {
     char folder[256];
     struct kvbm_settings settings;
     struct kvbm_shared shared;
+    struct kvbm_cost cost;
     struct kvbm_stack *stack;
     struct kvbm_serve *serve;
 };
@@ -64,6 +65,10 @@ set_up(void **state)
     };
     assert_int_equal(kvbm_layout_make(&fixture.settings.layout, &geometry, &err), KVT_OK);
     fixture.shared.settings = &fixture.settings;
+    assert_int_equal(kvbm_cost_init(&fixture.cost, &(struct kvbm_cost_options){.block_bytes = BLOCK,
+                                                                               .block_tokens = 1}),
+                     KVT_OK);
+    fixture.shared.cost = &fixture.cost; /* nothing is too dear yet */
     assert_int_equal(kvbm_transfer_new(&fixture.shared.transfer, 16, &err), KVT_OK);
     assert_int_equal(kvbm_stack_open(&fixture.stack, &fixture.shared, 0, &err), KVT_OK);
     assert_int_equal(kvbm_serve_new(&fixture.serve, fixture.stack), KVT_OK);
@@ -79,6 +84,7 @@ tear_down(void **state)
     kvbm_serve_free(fixture->serve);
     kvbm_stack_close(fixture->stack);
     kvbm_transfer_free(fixture->shared.transfer);
+    kvbm_cost_release(&fixture->cost);
     test_folder_remove(fixture->folder);
     assert_int_equal(kvt_alloc_live(), 0);
     return 0;
@@ -101,7 +107,7 @@ serve(struct fixture *fixture, uint64_t which, uint32_t count)
 
     conversation(which, hashes, count);
     assert_int_equal(kvbm_serve_request(fixture->serve, hashes, count), KVT_OK);
-    assert_true(kvbm_offload_drain(fixture->stack->offload, 10000));
+    assert_true(kvbm_manager_drain(fixture->stack->manager, 10000));
 }
 
 static uint64_t
@@ -141,14 +147,10 @@ what_is_not_worth_it_is_computed(void **state)
 {
     struct fixture *fixture = *state;
     struct kvbm_counters *counters = &fixture->stack->counters;
-    struct kvbm_cost cost;
+    struct kvbm_cost *cost = &fixture->cost;
 
     serve(fixture, 1, REQUEST);
-    assert_int_equal(kvbm_cost_init(&cost, &(struct kvbm_cost_options){.prefill_rate = 1e12,
-                                                                       .block_bytes = BLOCK,
-                                                                       .block_tokens = 1}),
-                     KVT_OK);
-    fixture->shared.cost = &cost;
+    cost->options.prefill_rate = 1e12;
     serve(fixture, 1, REQUEST);
     assert_true(kvbm_counted(&counters->dearer) > 0);
     assert_int_equal(kvbm_counted(&counters->late), 0);
@@ -158,23 +160,21 @@ what_is_not_worth_it_is_computed(void **state)
     assert_int_equal(hits(counters) + kvbm_counted(&counters->computed), 2 * REQUEST);
 
     /* A device that hangs: an hour for a block. */
-    cost.options =
-        (struct kvbm_cost_options){.deadline_ms = 1000, .block_bytes = BLOCK, .block_tokens = 1};
+    cost->options.prefill_rate = 0;
+    fixture->settings.deadline_ms = 1000;
     for (int i = 0; i < 100; i++)
-        kvbm_cost_end(&cost, KVT_TIER_G2, BLOCK, kvbm_cost_begin(&cost, KVT_TIER_G2, BLOCK), 3.6e6,
+        kvbm_cost_end(cost, KVT_TIER_G2, BLOCK, kvbm_cost_begin(cost, KVT_TIER_G2, BLOCK), 3.6e6,
                       true, kvt_clock_mono_ms());
     serve(fixture, 1, REQUEST);
     assert_true(kvbm_counted(&counters->late) > 0);
     assert_int_equal(kvbm_counted(&counters->hits_g2) + kvbm_counted(&counters->hits_g3), 0);
 
     /* Nothing speaks against it any more. */
-    cost.options.deadline_ms = 0;
+    fixture->settings.deadline_ms = 0;
     serve(fixture, 1, REQUEST);
     assert_true(kvbm_counted(&counters->hits_g2) > 0);
     assert_int_equal(kvbm_counted(&counters->wrong_bytes), 0);
-    assert_int_equal(cost.paths[KVT_TIER_G2].ahead + cost.paths[KVT_TIER_G3].ahead, 0);
-    fixture->shared.cost = NULL;
-    kvbm_cost_release(&cost);
+    assert_int_equal(cost->paths[KVT_TIER_G2].ahead + cost->paths[KVT_TIER_G3].ahead, 0);
 }
 
 static uint64_t
