@@ -30,6 +30,10 @@ struct question {
     struct policy_decision *decision;
     struct advisor_facts facts;
     struct advisor_look look;
+    /* Of the place that is written: */
+    int32_t kept_rule; /* that pins a copy in another, -1: none does; nothing there expires then */
+    const char *kept_in; /* holder of that copy */
+    bool kept;           /* and a rule would expire it */
 };
 
 static enum kvt_err
@@ -113,6 +117,13 @@ format_tier(const struct policy *policy, const struct policy_rule *rule, char *t
                                      rule->pin.tiers.list[i].text);
 }
 
+/* Deleting takes all copies, and a rule pins one of them. */
+static bool
+is_kept(const struct question *question, const struct policy_rule *rule)
+{
+    return rule->verb == POLICY_EXPIRE && question->kept_rule >= 0;
+}
+
 /* What must hold beside the condition (policy/decision.h). */
 static void
 add_demands(struct kvt_buffer *out, bool *any, const struct question *question,
@@ -140,6 +151,12 @@ add_demands(struct kvt_buffer *out, bool *any, const struct question *question,
         add_clause(out, any, "not pinned", (refusals & POLICY_REFUSES_PINNED) == 0,
                    (refusals & POLICY_REFUSES_PINNED) == 0 ? "" : "pinned true -> false");
     policy_value_format(POLICY_TYPE_DURATION, question->facts.facts.last_access_ms, value);
+    if (is_kept(question, rule)) {
+        (void)snprintf(text, sizeof(text), "no copy that a rule pins (%s does in %s)",
+                       policy_rule_at(question->rules->policy, (size_t)question->kept_rule)->id,
+                       question->kept_in);
+        add_clause(out, any, text, false, "");
+    }
     if (rule->verb == POLICY_PIN && rule->pin.ttl > 0) {
         policy_value_format(POLICY_TYPE_DURATION, rule->pin.ttl, limit);
         (void)snprintf(text, sizeof(text), "pin.ttl %s", limit);
@@ -189,7 +206,7 @@ add_rule(struct kvt_buffer *out, const struct question *question, size_t at)
     advisor_http_text(out, "id", rule->id);
     kvt_buffer_printf(out, ",\"line\":%u,\"do\":\"%s\",\"matches\":%s,\"wins\":%s,\"clauses\":[",
                       rule->head.place.line, policy_verb_text((enum policy_verb)rule->verb),
-                      verdict->refusals == 0 ? "true" : "false",
+                      verdict->refusals == 0 && !is_kept(question, rule) ? "true" : "false",
                       question->decision->rule == (int32_t)at ? "true" : "false");
     add_demands(out, &any, question, rule, verdict->refusals);
     if (rule->when != NULL)
@@ -372,8 +389,12 @@ add_sum(struct kvt_buffer *out, const struct question *question,
     if (rule == NULL || rule->verb == POLICY_PIN || rule->verb == POLICY_EXCLUDE) {
         const bool leaves = rule == NULL && leaves_for_quota(question, place);
 
-        (void)snprintf(text, sizeof(text), "%s has it%s", rule == NULL ? "no rule" : rule->id,
-                       leaves ? "" : ": it stays");
+        if (question->kept)
+            (void)snprintf(text, sizeof(text), "%s pins its copy in %s: it stays", rule->id,
+                           question->kept_in);
+        else
+            (void)snprintf(text, sizeof(text), "%s has it%s", rule == NULL ? "no rule" : rule->id,
+                           leaves ? "" : ": it stays");
         if (leaves)
             append_quota(place, text, sizeof(text));
         advisor_http_text(out, "sum", text);
@@ -402,8 +423,16 @@ add_sum(struct kvt_buffer *out, const struct question *question,
     advisor_http_text(out, "sum", text);
 }
 
+static size_t
+shown_places(const struct question *question)
+{
+    return question->look.place_count < ADVISOR_LOOK_PLACES_MAX ? question->look.place_count
+                                                                : ADVISOR_LOOK_PLACES_MAX;
+}
+
+/* Of the block there. */
 static void
-add_place(struct kvt_buffer *out, struct question *question, const struct advisor_look_place *place)
+take_facts(struct question *question, const struct advisor_look_place *place)
 {
     const struct policy *policy = question->rules->policy;
     const int32_t tier = advisor_rules_tier(question->rules, place->holder);
@@ -420,20 +449,74 @@ add_place(struct kvt_buffer *out, struct question *question, const struct adviso
         .pinned = question->look.pinned,
         .now_ms = question->now_ms,
     };
-    struct policy_decision *decision = question->decision;
 
     advisor_facts_of(&question->facts, &source);
     round_off(&question->facts.facts);
-    policy_decide(policy, &question->facts.facts, question->event, decision);
+}
+
+/* The rule that keeps what another would delete in this place, for it pins a copy in another: as
+ * the planner sees it. */
+static void
+find_keeper(struct question *question, const struct advisor_look_place *place)
+{
+    const struct policy *policy = question->rules->policy;
+
+    question->kept_rule = -1;
+    for (size_t i = 0; i < shown_places(question) && question->kept_rule < 0; i++) {
+        const struct advisor_look_place *other = &question->look.places[i];
+        int32_t rule;
+
+        if (other == place || other->ranks == 0)
+            continue;
+        take_facts(question, other);
+        rule = policy_match(policy, &question->facts.facts, POLICY_ON_NOTHING);
+        if (rule >= 0 && policy_rule_at(policy, (size_t)rule)->verb == POLICY_PIN) {
+            question->kept_rule = rule;
+            question->kept_in = other->holder;
+        }
+    }
+}
+
+static void
+decide(struct question *question, const struct advisor_look_place *place)
+{
+    struct policy_decision *decision = question->decision;
+
+    find_keeper(question, place);
+    take_facts(question, place);
+    policy_decide(question->rules->policy, &question->facts.facts, question->event, decision);
+    if (decision->rule < 0 ||
+        !is_kept(question, policy_rule_at(question->rules->policy, (size_t)decision->rule))) {
+        question->kept = false;
+        return;
+    }
+    question->kept = true;
+    decision->rule = question->kept_rule;
+    decision->to = -1;
+    decision->waits = false;
+}
+
+static void
+add_place(struct kvt_buffer *out, struct question *question, const struct advisor_look_place *place)
+{
+    const struct policy *policy = question->rules->policy;
+    const int32_t tier = advisor_rules_tier(question->rules, place->holder);
+    const struct policy_decision *decision = question->decision;
+
+    decide(question, place);
     advisor_http_text(out, "holder", place->holder);
     kvt_buffer_puts(out, ",");
-    advisor_http_text(out, "tier", source.tier);
+    advisor_http_text(out, "tier", tier < 0 ? "" : policy_tier_at(policy, (size_t)tier)->name);
     kvt_buffer_puts(out, ",");
     add_facts(out, &question->facts.facts);
     kvt_buffer_puts(out, ",");
     advisor_http_text(out, "rule",
                       decision->rule < 0 ? "" : policy_rule_at(policy, (size_t)decision->rule)->id);
     kvt_buffer_printf(out, ",\"waits\":%s,", decision->waits ? "true" : "false");
+    if (question->kept) {
+        advisor_http_text(out, "kept_in", question->kept_in);
+        kvt_buffer_puts(out, ",");
+    }
     add_sum(out, question, place);
     add_order(out, question, place);
     add_quota(out, place);
@@ -451,9 +534,7 @@ answer(struct question *question, struct kvt_http_response *response)
 {
     struct kvt_buffer *out = &response->body;
     const enum advisor_mode mode = advisor_planner_mode(question->http->planner);
-    const size_t shown = question->look.place_count < ADVISOR_LOOK_PLACES_MAX
-                             ? question->look.place_count
-                             : ADVISOR_LOOK_PLACES_MAX;
+    const size_t shown = shown_places(question);
 
     kvt_buffer_puts(out, "{\"schema_version\":1,");
     advisor_http_hash(out, "hash", question->hash);

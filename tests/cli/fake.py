@@ -136,7 +136,14 @@ EXPLAINED = {
          "classes": [{"name": "shared", "is": False, "clauses": [
              {"clause": "fanout >= 4", "is": False, "change": "fanout 0 -> 4"}]}]},
         {"holder": "cold@b", "tier": "", "rule": "", "waits": False, "sum": "no rule has it: it stays",
-         "facts": {"depth": 3}, "order": {"by": "rhi", "known": False}, "rules": [], "classes": []}]}
+         "facts": {"depth": 3}, "order": {"by": "rhi", "known": False}, "rules": [], "classes": []},
+        {"holder": "cold@c", "tier": "cold", "rule": "keep", "waits": False, "kept_in": "hot@gw0",
+         "sum": "keep pins its copy in hot@gw0: it stays", "facts": {"depth": 3},
+         "order": {"by": "rhi", "known": False}, "rules": [
+             {"id": "forget", "line": 15, "do": "expire", "matches": False, "wins": False, "clauses": [
+                 {"clause": "in cold", "is": True, "change": ""}, {"clause": "not pinned", "is": True, "change": ""},
+                 {"clause": "no copy that a rule pins (keep does in hot@gw0)", "is": False, "change": ""}]}],
+         "classes": []}]}
 OBJECTS = [{"key": f"0/{i}:k{i}", "length": 1024, "crc32c": "01020304", "tier": "cold", "state": "stored", "etag": "e"}
            for i in range(5)]
 # What g4 fsck compares: k1 and k4 have other bytes in the bucket, k2 is gone, x was never stored here.

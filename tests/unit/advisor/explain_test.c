@@ -243,6 +243,51 @@ what_if_something_happened(void **state)
     end(scene);
 }
 
+/* Deleting takes all copies of a block, so what a rule pins in one tier stays in all. */
+static void
+what_is_pinned_in_another_tier(void **state)
+{
+    struct scene *scene = begin();
+    struct json_object *answer;
+    struct json_object *tier;
+    const char *clause = "no copy that a rule pins (stay does in hot@gw0)";
+
+    (void)state;
+    stop(scene);
+    obedient_install(scene->gateway,
+                     "version: 1\ntiers:\n  hot: {level: G3}\n  cold: {level: G4}\nrules:\n"
+                     "  - {id: stay, do: pin, when: depth == 4, pin: {tiers: [hot]}}\n"
+                     "  - {id: forget, do: expire, in: cold, when: depth >= 4}\n"
+                     "modes: {mode: observe}\n");
+    (void)obedient_step(scene->gateway, 1000);
+    go_on(scene);
+    answer = explain(scene, "000000000000000f", ""); /* depth 4 */
+    tier = tier_of(answer, "cold@b");
+    assert_string_equal(cli_json_text(tier, "rule"), "stay");
+    assert_string_equal(cli_json_text(tier, "kept_in"), "hot@gw0");
+    assert_string_equal(cli_json_text(tier, "sum"), "stay pins its copy in hot@gw0: it stays");
+    assert_false(cli_json_bool(clause_of(tier, "forget", clause), "is"));
+    assert_true(cli_json_bool(clause_of(tier, "forget", "depth >= 4"), "is"));
+    assert_false(cli_json_bool(cli_json_item(tier, "rules", 1), "matches"));
+    assert_false(cli_json_bool(cli_json_item(tier, "rules", 1), "wins"));
+    assert_true(cli_json_bool(cli_json_item(tier, "rules", 0), "wins"));
+    tier = tier_of(answer, "hot@gw0");
+    assert_string_equal(cli_json_text(tier, "rule"), "stay");
+    assert_string_equal(cli_json_text(tier, "sum"), "stay has it: it stays");
+    assert_null(cli_json_at(tier, "kept_in"));
+    json_object_put(answer);
+    answer = explain(scene, "0000000000000010", ""); /* depth 5 */
+    tier = tier_of(answer, "cold@b");
+    assert_string_equal(cli_json_text(tier, "rule"), "forget");
+    assert_null(cli_json_at(tier, "kept_in"));
+    assert_null(strstr(kvt_buffer_text(&scene->answer), "no copy that a rule pins"));
+    json_object_put(answer);
+    answer = explain(scene, "0000000000000065", ""); /* in the bucket alone */
+    assert_null(strstr(kvt_buffer_text(&scene->answer), "no copy that a rule pins"));
+    json_object_put(answer);
+    end(scene);
+}
+
 /* The other rules may act; this one moved what it may. */
 static void
 a_rule_that_rests(void **state)
@@ -437,6 +482,7 @@ main(void)
         cmocka_unit_test(a_block_of_a_hot_volume),
         cmocka_unit_test(what_is_behind_a_prefix_and_what_is_deep),
         cmocka_unit_test(what_if_something_happened),
+        cmocka_unit_test(what_is_pinned_in_another_tier),
         cmocka_unit_test(a_rule_that_rests),
         cmocka_unit_test(the_quota_of_its_tenant),
         cmocka_unit_test(what_cannot_be_explained),
