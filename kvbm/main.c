@@ -5,8 +5,8 @@
 
 static const struct kvt_program program = {
     .name = "kvtier-worker",
-    .summary = "replay a workload over KV cache tiers, checking every byte",
-    .usage = "--trace FILE",
+    .summary = "replay a workload over KV cache tiers, checking every byte, or serve engines",
+    .usage = "(--trace FILE | --attach-socket PATH)",
     .params = kvbm_settings_table,
     .param_count = KVBM_SETTING_COUNT,
     .run = kvbm_app_run,

@@ -89,7 +89,9 @@ open_shared(struct app *app, struct kvt_error *err)
     enum kvt_err rc;
 
     app->shared.settings = &app->settings;
-    rc = open_cost(app, err);
+    rc = kvbm_order_open(&app->shared.order, app->settings.pool_order, err);
+    if (rc == KVT_OK)
+        rc = open_cost(app, err);
     if (rc == KVT_OK)
         rc = open_gpu(app, err);
     if (rc == KVT_OK)
@@ -248,6 +250,7 @@ app_close(struct app *app)
     for (uint32_t i = 0; i < app->stack_count; i++)
         kvbm_stack_close(app->stacks[i]);
     kvt_free(app->stacks);
+    kvbm_order_close(&app->shared.order);
     wire_bus_close(app->shared.bus);
     kvbm_remote_close(app->shared.remote);
     kvbm_transfer_free(app->shared.transfer);

@@ -152,6 +152,7 @@ load_tiers(struct kvbm_settings *settings, const struct kvt_config *config, stru
     if (rc == KVT_OK && settings->g3_keep && kvt_config_string(config, ROW(NAME))[0] == '\0')
         return kvt_error_set(err, KVT_INVALID,
                              "g3.keep: needs a name, by which the next process finds the tier");
+    settings->pool_order = kvt_config_string(config, ROW(POOL_ORDER));
     settings->gpu = (enum kvbm_settings_gpu)kvt_config_enum(config, ROW(GPU));
     settings->high_ppm = kvt_config_ppm(config, ROW(OFFLOAD_HIGH));
     settings->low_ppm = kvt_config_ppm(config, ROW(OFFLOAD_LOW));

@@ -55,6 +55,7 @@ struct kvbm_settings {
     const char *g3_dir;
     bool g3_direct;
     bool g3_keep;
+    const char *pool_order; /* kvbm/worker/order.h */
     enum kvbm_settings_gpu gpu;
     uint32_t high_ppm;
     uint32_t low_ppm;

@@ -17,6 +17,7 @@
 #include "kvbm/manager.h"
 #include "kvbm/worker/counters.h"
 #include "kvbm/worker/ledger.h"
+#include "kvbm/worker/order.h"
 #include "kvbm/worker/remote.h"
 #include "kvbm/worker/settings.h"
 
@@ -28,6 +29,7 @@ struct kvbm_shared {
     struct kvbm_cuda *cuda;     /* NULL: G1 is host memory */
     struct wire_bus *bus;       /* NULL: nothing is published */
     struct kvbm_cost *cost;     /* NULL: whatever is there is taken */
+    struct kvbm_order order;    /* of every tier */
 };
 
 struct kvbm_stack {

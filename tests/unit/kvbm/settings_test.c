@@ -1,10 +1,11 @@
 /*
- * What is tested: kvbm/worker/settings.h: what the defaults mean, and that every setting that
- * cannot work is refused with its name in the message.
+ * What is tested: kvbm/worker/settings.h and order.h: what the defaults mean, that every setting
+ * that cannot work is refused with its name in the message, and what names an order.
  */
 #include <stdlib.h>
 #include <string.h>
 
+#include "kvbm/worker/order.h"
 #include "kvbm/worker/settings.h"
 
 #include "tests/support/seed.h"
@@ -51,9 +52,41 @@ defaults_are_usable(void **unused)
     assert_int_equal(settings.high_ppm, 900000);
     assert_int_equal(settings.low_ppm, 750000);
     assert_int_equal(settings.revision, KVT_KEY_KVBM_B);
+    assert_string_equal(settings.pool_order, "lru");
     assert_string_equal(settings.access_key, "access");
     assert_string_equal(settings.secret_key, "secret");
     kvt_config_free(config);
+}
+
+/* The pool's own orders, KVTier's orderings, and shared objects, by one name. */
+static void
+orders_have_names(void **unused)
+{
+    static const char *const own[] = {"lru", "priority", "lineage"};
+    struct kvbm_order order;
+    struct kvt_error err;
+
+    (void)unused;
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(kvbm_order_open(&order, own[i], &err), KVT_OK);
+        assert_int_equal(order.order, i);
+        assert_null(order.ordering);
+        kvbm_order_close(&order);
+    }
+    assert_int_equal(kvbm_order_open(&order, "s3fifo", &err), KVT_OK);
+    assert_int_equal(order.order, KVT_POOL_ORDER_ORDERING);
+    assert_string_equal(order.ordering->name, "s3fifo");
+    kvbm_order_close(&order);
+    assert_int_equal(kvbm_order_open(&order, CLOCK, &err), KVT_OK);
+    assert_int_equal(order.order, KVT_POOL_ORDER_ORDERING);
+    assert_string_equal(order.ordering->name, "clock");
+    kvbm_order_close(&order);
+    assert_int_equal(kvbm_order_open(&order, "newest", &err), KVT_NOTFOUND);
+    assert_non_null(strstr(err.text, "lineage rhi"));
+    assert_null(order.ordering);
+    assert_int_equal(kvbm_order_open(&order, "/nowhere.so", &err), KVT_NOTFOUND);
+    assert_null(order.ordering);
+    kvbm_order_close(&order);
 }
 
 static void
@@ -159,6 +192,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(defaults_are_usable),
+        cmocka_unit_test(orders_have_names),
         cmocka_unit_test(every_block_size_fits_its_layout),
         cmocka_unit_test(what_cannot_work_is_refused_by_name),
         cmocka_unit_test(a_gateway_needs_credentials),

@@ -1,8 +1,8 @@
 /*
  * What is tested: kvbm/worker/: requests through a whole stack of tiers without servers: what is
- * computed is found again in every tier, the local index and the pools agree, a byte changed in
- * memory is noticed, reported and healed, a kept disk tier is there again after a restart, and a
- * trace with bad lines is replayed to its end.
+ * computed is found again in every tier, the local index and the pools agree whatever goes first, a
+ * byte changed in memory is noticed, reported and healed, a kept disk tier is there again after a
+ * restart, and a trace with bad lines is replayed to its end.
  */
 #include <stdio.h>
 #include <string.h>
@@ -402,6 +402,32 @@ restart(struct fixture *fixture)
     assert_int_equal(kvbm_serve_new(&fixture->serve, fixture->stack), KVT_OK);
 }
 
+/* Whatever goes first, what is told is what is there, and nothing is wrong. */
+static void
+every_order_keeps_the_books(void **state)
+{
+    static const char *const names[] = {"priority", "lineage", "rhi", "s3fifo", "arc"};
+    struct fixture *fixture = *state;
+    uint64_t seed = test_seed();
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        struct index_stats stats;
+        struct kvt_error err;
+
+        assert_int_equal(kvbm_order_open(&fixture->shared.order, names[i], &err), KVT_OK);
+        restart(fixture);
+        for (int k = 0; k < 40; k++) {
+            serve(fixture, kvt_random_below(&seed, 8),
+                  1 + (uint32_t)kvt_random_below(&seed, REQUEST));
+            index_stats(fixture->stack->ledger.index, &stats);
+            assert_int_equal(stats.places, registered(fixture->stack));
+        }
+        assert_true(hits(&fixture->stack->counters) > 0);
+        assert_true(kvbm_pool_stats(fixture->stack->g3.pool).registered > 0);
+        assert_int_equal(kvbm_counted(&fixture->stack->counters.wrong_bytes), 0);
+    }
+}
+
 /* With g3.keep the blocks of the disk tier are there again, where the index, the pool and requests
  * find them; without it, and under another namespace, they are not. */
 static void
@@ -448,6 +474,7 @@ main(void)
         cmocka_unit_test_setup_teardown(bad_lines_are_counted_and_named, set_up, tear_down),
         cmocka_unit_test_setup_teardown(shards_and_limits_choose_requests, set_up, tear_down),
         cmocka_unit_test_setup_teardown(status_and_dump_say_what_is_there, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(every_order_keeps_the_books, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_kept_disk_tier_is_found_again, set_up, tear_down),
     };
 
