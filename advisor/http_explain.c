@@ -316,7 +316,7 @@ stopped(const struct question *question, const struct advisor_look_place *place)
     if (question->look.version == question->rules->version &&
         question->look.stops[question->decision->rule] != ADVISOR_RULE_ACTS)
         return advisor_rule_stop_text(question->look.stops[question->decision->rule]);
-    return advisor_planner_in_canary(policy, question->hash)
+    return policy_is_enforced(policy, question->hash)
                ? ""
                : "the block is not in the share that modes.canary enforces";
 }

@@ -181,7 +181,7 @@ advisor_chooser_next(struct advisor_chooser *chooser, struct policy_block *block
     }
     *rule = rule_of(chooser, block, &pinned_by);
     if (!advisor_rule_set_has(&chooser->set, *rule) || chooser->orders[*rule] != order ||
-        !(chooser->everybody || advisor_planner_in_canary(policy, block->hash))) {
+        !(chooser->everybody || policy_is_enforced(policy, block->hash))) {
         advisor_ranking_pass(ranking, order, block->ns, block->hash);
         return ADVISOR_PASSED;
     }

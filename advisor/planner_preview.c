@@ -275,7 +275,7 @@ sweep_copy(struct page *page, uint32_t tier, const struct policy_block *block, i
         preview->pins[rule].bytes += advisor_planner_bytes(block);
         return false;
     }
-    if (!advisor_planner_in_canary(preview->rules->policy, block->hash) ||
+    if (!policy_is_enforced(preview->rules->policy, block->hash) ||
         !advisor_edge_of(preview->planner, preview->rules, row, tier, ADVISOR_NONE,
                          preview->planner->now_ms, &edge) ||
         !advisor_edge_takes(preview->planner, preview->rules, row, &edge, block, preview->used))

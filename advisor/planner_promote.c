@@ -101,7 +101,7 @@ promoter(struct advisor_tick *plan, const struct advisor_candidate *candidate, u
         return -1;
     if (policy_roster_has(planner->tiers[edge->to].roster, block->ns, block->hash) ||
         advisor_planner_is_leaving(planner, candidate->tier, block) ||
-        !(plan->observed || advisor_planner_in_canary(plan->policy, block->hash)))
+        !(plan->observed || policy_is_enforced(plan->policy, block->hash)))
         return -1;
     return rule;
 }

@@ -314,7 +314,7 @@ find_way(struct advisor_tick *plan, const struct policy_block *block, bool hard,
 
     way->rule = advisor_asker_rule(&plan->asker, tier, block, POLICY_ON_NOTHING);
     if (plan->asker.facts.facts.pinned ||
-        !(plan->observed || advisor_planner_in_canary(plan->policy, block->hash)))
+        !(plan->observed || policy_is_enforced(plan->policy, block->hash)))
         return false;
     if (way->rule < 0)
         return own_way(plan, block, hard, way);

@@ -285,15 +285,6 @@ advisor_planner_learn(struct advisor_planner *planner, int32_t rule, uint32_t do
     }
 }
 
-bool
-advisor_planner_in_canary(const struct policy *policy, uint64_t hash)
-{
-    /* The upper bits of a product depend on all of the hash. */
-    const uint64_t mixed = hash * UINT64_C(0x9e3779b97f4a7c15) >> 40;
-
-    return mixed * 1000000 >> 24 < policy->modes.canary;
-}
-
 /* ---- asking about blocks ---- */
 
 void

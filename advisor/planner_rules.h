@@ -119,9 +119,6 @@ bool advisor_planner_rests(const struct advisor_planner *planner, int32_t rule, 
  *  and a rule without a schedule rests for ADVISOR_RULE_REST_MS. */
 bool advisor_rule_is_due(const struct policy_rule *rule, uint64_t begun_ms, uint64_t now_ms);
 
-/** Is the block among those for which the policy is enforced? */
-bool advisor_planner_in_canary(const struct policy *policy, uint64_t hash);
-
 /** A rule with watermarks that takes blocks out of a tier. */
 static inline bool
 advisor_rule_drains(const struct policy_rule *rule)

@@ -36,7 +36,7 @@ act(const struct pass *pass, int32_t rule, uint32_t tier, const struct policy_bl
     struct advisor_tick *plan = pass->plan;
     struct advisor_edge edge;
 
-    if ((!plan->observed && !advisor_planner_in_canary(plan->policy, block->hash)) ||
+    if ((!plan->observed && !policy_is_enforced(plan->policy, block->hash)) ||
         !edge_for(plan, policy_rule_at(plan->policy, (size_t)rule), tier, block, &edge))
         return true;
     switch (advisor_planner_may(plan->planner, rule, plan->now_ms)) {

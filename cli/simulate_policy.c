@@ -293,6 +293,56 @@ print_overfull(FILE *out, const struct run *run)
     }
 }
 
+/* ---- what limits kept back ---- */
+
+static const struct {
+    enum policy_ladder_stop why;
+    const char *key;  /* of the policy */
+    const char *name; /* in JSON */
+} stops[] = {
+    {POLICY_LADDER_RATE, "limits.rate", "rate"},
+    {POLICY_LADDER_PER_RUN, "limits.per_run", "per_run"},
+    {POLICY_LADDER_MAX_DELETE, "modes.max_delete", "max_delete"},
+};
+
+static void
+print_stops(FILE *out, const char *rule, const struct policy_ladder_figures *figures)
+{
+    for (size_t i = 0; i < sizeof(stops) / sizeof(stops[0]); i++) {
+        const uint64_t waited_ms = figures->waited_ms[stops[i].why];
+        const uint64_t ended = figures->stops[stops[i].why];
+
+        if (waited_ms == 0 && ended == 0)
+            continue;
+        (void)fprintf(out, "rule %s: %s", rule, stops[i].key);
+        if (ended > 0)
+            (void)fprintf(out, " ended %" PRIu64 " run%s%s", ended, ended == 1 ? "" : "s",
+                          waited_ms > 0 ? "," : "");
+        if (waited_ms > 0)
+            (void)fprintf(out, " kept it back for %.1f s", (double)waited_ms / 1000);
+        (void)fputc('\n', out);
+    }
+    if (figures->dropped > 0)
+        (void)fprintf(out, "rule %s: its limits left %" PRIu64 " promotions undone\n", rule,
+                      figures->dropped);
+}
+
+static void
+print_limits(FILE *out, const struct run *run)
+{
+    for (size_t i = 0; i < run->policy->rules.count; i++) {
+        const struct policy_ladder_figures figures = policy_ladder_figures(run->ladder, i);
+
+        print_stops(out, policy_rule_at(run->policy, i)->id, &figures);
+    }
+    if (run->result.observed > 0)
+        (void)fprintf(out, "modes.canary kept rules from moving a block %" PRIu64 " time%s\n",
+                      run->result.observed, run->result.observed == 1 ? "" : "s");
+    if (run->result.staged > 0)
+        (void)fprintf(out, "%" PRIu64 " copies were made ahead (trigger.prestage)\n",
+                      run->result.staged);
+}
+
 static void
 print(FILE *out, const struct run *run)
 {
@@ -315,6 +365,7 @@ print(FILE *out, const struct run *run)
                   share(result->prefix_hits, result->reads), name_of(run, result->entry),
                   policy_ladder_latency_ms(result, run->policy), MONEY_DIGITS, money_of(run));
     print_overfull(out, run);
+    print_limits(out, run);
     if (result->expired > 0)
         (void)fprintf(out, "%" PRIu64 " blocks expired, %" PRIu64 " were read again after that\n",
                       result->expired, result->lost_reads);
@@ -406,6 +457,30 @@ left_out_json(const struct run *run)
     return list;
 }
 
+static struct json_object *
+rules_json(const struct run *run)
+{
+    struct json_object *list = json_object_new_array();
+
+    for (size_t i = 0; i < run->policy->rules.count; i++) {
+        const struct policy_ladder_figures figures = policy_ladder_figures(run->ladder, i);
+        struct json_object *object = json_object_new_object();
+        char name[64];
+
+        cli_json_add_text(object, "id", policy_rule_at(run->policy, i)->id);
+        cli_json_add(object, "blocks", figures.blocks);
+        cli_json_add(object, "dropped", figures.dropped);
+        for (size_t k = 0; k < sizeof(stops) / sizeof(stops[0]); k++) {
+            (void)snprintf(name, sizeof(name), "%s_stops", stops[k].name);
+            cli_json_add(object, name, figures.stops[stops[k].why]);
+            (void)snprintf(name, sizeof(name), "%s_waited_ms", stops[k].name);
+            cli_json_add(object, name, figures.waited_ms[stops[k].why]);
+        }
+        (void)json_object_array_add(list, object);
+    }
+    return list;
+}
+
 static void
 print_json(FILE *out, const struct run *run)
 {
@@ -424,12 +499,15 @@ print_json(FILE *out, const struct run *run)
     cli_json_add(object, "block_bytes", run->options.block_bytes);
     cli_json_add(object, "expired", result->expired);
     cli_json_add(object, "refused", result->refused);
+    cli_json_add(object, "staged", result->staged);
+    cli_json_add(object, "observed", result->observed);
     cli_json_add_number(object, "latency_ms", policy_ladder_latency_ms(result, run->policy),
                         MONEY_DIGITS);
     cli_json_add_number(object, "money", money_of(run), MONEY_DIGITS);
     (void)json_object_object_add(object, "tiers", tiers_json(run));
     (void)json_object_object_add(object, "edges", edges_json(run));
     (void)json_object_object_add(object, "quotas", quotas_json(run));
+    (void)json_object_object_add(object, "rules", rules_json(run));
     (void)json_object_object_add(object, "left_out", left_out_json(run));
     cli_json_print(out, object);
     (void)json_object_put(object);

@@ -41,6 +41,15 @@ policy_decision_free(struct policy_decision *decision)
 }
 
 /* Each class once, behind those it uses: however they use one another, the time is bounded. */
+bool
+policy_is_enforced(const struct policy *policy, uint64_t hash)
+{
+    /* The upper bits of a product depend on all of the hash. */
+    const uint64_t mixed = hash * UINT64_C(0x9e3779b97f4a7c15) >> 40;
+
+    return mixed * 1000000 >> 24 < policy->modes.canary;
+}
+
 void
 policy_classes_of(const struct policy *policy, const struct policy_facts *facts,
                   bool classes[POLICY_CLASSES_MAX])

@@ -66,6 +66,9 @@ int32_t policy_match(const struct policy *policy, const struct policy_facts *fac
 int32_t policy_match_behind(const struct policy *policy, const struct policy_facts *facts,
                             enum policy_event event, int32_t former);
 
+/** Is a block of this hash in the share for which the policy is enforced (modes.canary)? */
+bool policy_is_enforced(const struct policy *policy, uint64_t hash);
+
 /** Which classes a block of those facts is in, by number. */
 void policy_classes_of(const struct policy *policy, const struct policy_facts *facts,
                        bool classes[POLICY_CLASSES_MAX]);

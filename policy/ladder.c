@@ -102,6 +102,7 @@ policy_ladder_new(struct policy_ladder **out, const struct policy_ladder_options
     if (rc != KVT_OK)
         goto fail;
     find_rules(ladder);
+    policy_ladder_begin_limits(ladder);
     rc = KVT_NOMEM;
     ladder->used_by = kvt_calloc((size_t)POLICY_LADDER_TENANTS_MAX * options->policy->tiers.count,
                                  sizeof(*ladder->used_by));
@@ -327,6 +328,35 @@ count_time(struct policy_ladder *ladder, uint64_t now_ms)
     ladder->result.span_ms = now_ms - ladder->first_ms;
 }
 
+static enum kvt_err
+act(struct policy_ladder *ladder)
+{
+    const enum kvt_err rc = policy_ladder_act(ladder);
+
+    for (uint32_t i = 0; i < ladder->count; i++)
+        if (ladder->result.tiers[i].blocks > ladder->result.tiers[i].most)
+            ladder->result.tiers[i].most = ladder->result.tiers[i].blocks;
+    return rc;
+}
+
+/* Rules that a limit keeps back go on as it allows. */
+static enum kvt_err
+wait_until(struct policy_ladder *ladder, uint64_t until_ms)
+{
+    uint64_t next_ms = policy_ladder_next_ms(ladder);
+    enum kvt_err rc = KVT_OK;
+
+    while (next_ms < until_ms && rc == KVT_OK) {
+        policy_ladder_count_waits(ladder, next_ms);
+        count_time(ladder, next_ms);
+        rc = act(ladder);
+        next_ms = policy_ladder_next_ms(ladder);
+    }
+    if (until_ms > ladder->now_ms)
+        policy_ladder_count_waits(ladder, until_ms);
+    return rc;
+}
+
 /* Who its blocks are, as the first request that has them says. */
 static enum kvt_err
 introduce(struct policy_ladder *ladder, const struct policy_workload_request *request)
@@ -357,6 +387,8 @@ policy_ladder_request(struct policy_ladder *ladder, const struct policy_workload
     uint32_t prefix = 0;
     enum kvt_err rc = introduce(ladder, request);
 
+    if (rc == KVT_OK)
+        rc = wait_until(ladder, request->time_ms);
     if (rc != KVT_OK)
         return rc;
     count_time(ladder, request->time_ms);
@@ -375,12 +407,7 @@ policy_ladder_request(struct policy_ladder *ladder, const struct policy_workload
     result->reads += request->count;
     for (uint32_t i = 0; i < ladder->count; i++)
         policy_roster_settle(ladder->rungs[i].roster);
-    if (rc == KVT_OK)
-        rc = policy_ladder_act(ladder);
-    for (uint32_t i = 0; i < ladder->count; i++)
-        if (result->tiers[i].blocks > result->tiers[i].most)
-            result->tiers[i].most = result->tiers[i].blocks;
-    return rc;
+    return rc == KVT_OK ? act(ladder) : rc;
 }
 
 /* ---- figures ---- */

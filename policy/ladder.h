@@ -9,12 +9,14 @@
  * A request's reads find what is there when it comes.  Then its new blocks are stored: in the first
  * tier that is no worker's memory, or below it where that is full, and in the first bucket, for a
  * gateway writes through.  Then rules and quotas act until nothing is left to be moved: moves take
- * no time.  Time is the requests' own.
+ * no time.  Time is the requests' own; rules that a limit keeps back go on in between, when it
+ * allows.
  *
  * Rules that act: demote and expire with watermarks, promote on second_cold_hit, pin, exclude; and
  * demote, expire and promote that have neither trigger nor event, once a minute or as
  * schedule.every says.  policy_ladder_leaves_out() tells which do not: those of other events, of
- * times of the day, and compact.  Limits, canary and prestage are not looked at.
+ * times of the day, and compact.  limits.rate, limits.per_run, modes.max_delete, modes.canary and
+ * trigger.prestage are kept as the advisor keeps them; nothing fails, so suspend_if_errors is not.
  *
  * Ownership: policy_ladder_free() ends it; policy and ordering must live as long.
  * Threads:   one owner; several run side by side.
@@ -73,11 +75,29 @@ struct policy_ladder_result {
     uint64_t blocks;      /* different ones */
     uint64_t span_ms;     /* from the first request to the last */
     uint64_t expired;
-    uint64_t refused; /* promotions that a quota did not admit */
+    uint64_t refused;  /* promotions that a quota did not admit */
+    uint64_t staged;   /* copies made ahead, by `prestage` */
+    uint64_t observed; /* times that a rule had a block which modes.canary leaves alone */
     struct policy_ladder_tier tiers[POLICY_LADDER_TIERS_MAX];
     struct policy_ladder_edge edges[POLICY_LADDER_TIERS_MAX][POLICY_LADDER_TIERS_MAX];
     uint32_t tier_count;
     uint32_t entry; /* tier of new blocks */
+};
+
+/* Why a rule does not act. */
+enum policy_ladder_stop {
+    POLICY_LADDER_ACTS,
+    POLICY_LADDER_RATE,       /* it moved what limits.rate allows */
+    POLICY_LADDER_PER_RUN,    /* its run moved limits.per_run blocks */
+    POLICY_LADDER_MAX_DELETE, /* its run deleted modes.max_delete blocks */
+    POLICY_LADDER_STOPS,
+};
+
+struct policy_ladder_figures {
+    uint64_t blocks;                         /* that it moved, deleted or copied */
+    uint64_t dropped;                        /* promotions that a limit did not allow */
+    uint64_t stops[POLICY_LADDER_STOPS];     /* runs that a limit ended */
+    uint64_t waited_ms[POLICY_LADDER_STOPS]; /* with something to do */
 };
 
 /** KVT_OK, KVT_NOMEM, KVT_INVALID (the policy has no tier but workers' memory, or more than there
@@ -99,6 +119,9 @@ bool policy_ladder_has(const struct policy_ladder *ladder, uint32_t tier, uint32
 
 /** Bytes that a tenant has in a tier. */
 uint64_t policy_ladder_used_by(const struct policy_ladder *ladder, uint32_t tenant, uint32_t tier);
+
+/** What a rule of the policy did, and what kept it back. */
+struct policy_ladder_figures policy_ladder_figures(const struct policy_ladder *ladder, size_t rule);
 
 /** Does a simulation leave this rule of the policy out? */
 bool policy_ladder_leaves_out(const struct policy_rule *rule);

@@ -49,10 +49,23 @@ struct policy_ladder_rung {
     uint64_t used;
     bool bucket;
     bool resuming;
+    uint64_t staged_ms;    /* no copies are made ahead before */
+    bool stage_waits;      /* until then */
     uint64_t exhausted_ms; /* since when nothing else is left to choose; 0: it is */
     bool draining[POLICY_LADDER_RULES_MAX];
     uint64_t kept[POLICY_LADDER_RULES_MAX];     /* bytes that rules pinned, as of the last pass */
     uint64_t counting[POLICY_LADDER_RULES_MAX]; /* the same, in this pass */
+};
+
+/* What a rule did in its run, and may do. */
+struct policy_ladder_limit {
+    uint64_t run_blocks;
+    int64_t credit; /* bytes, of its rate; below 0 by a block at most */
+    uint64_t credit_ms;
+    uint64_t resume_ms; /* it rests until then, for `stop`; 0: it does not */
+    enum policy_ladder_stop stop;
+    enum policy_ladder_stop waits_for; /* it wants something, and is kept back */
+    struct policy_ladder_figures figures;
 };
 
 struct policy_ladder {
@@ -75,8 +88,12 @@ struct policy_ladder {
     uint64_t passed_reads;
     uint64_t begun_ms[POLICY_LADDER_RULES_MAX]; /* last pass of a rule, plus 1 */
     bool due[POLICY_LADDER_RULES_MAX];          /* in the pass that goes on */
-    uint64_t *used_by;                          /* bytes: tenant * count + tier */
-    struct policy_ladder_line *lines;           /* one a quota */
+    bool passing;                               /* one waits for a rule's rate */
+    uint32_t pass_block;                        /* where it goes on */
+    uint32_t pass_tier;
+    struct policy_ladder_limit limits[POLICY_LADDER_RULES_MAX]; /* one a rule */
+    uint64_t *used_by;                                          /* bytes: tenant * count + tier */
+    struct policy_ladder_line *lines;                           /* one a quota */
     struct policy_ladder_result result;
 };
 
@@ -119,8 +136,39 @@ int32_t policy_ladder_rule(const struct policy_ladder *ladder, uint32_t block, u
 int32_t policy_ladder_last(const struct policy_ladder *ladder, uint32_t tier);
 int32_t policy_ladder_target(const struct policy_ladder *ladder, const struct policy_rule *rule,
                              uint32_t tier);
+/** May it go there: is there room, or its copy? */
+bool policy_ladder_is_open(const struct policy_ladder *ladder, uint32_t block, int32_t to);
 /** Let rules and quotas act until nothing is left to be moved. */
 KVT_NODISCARD enum kvt_err policy_ladder_act(struct policy_ladder *ladder);
+
+/* ladder_drain.c */
+/** Take blocks out of a tier down to its rules' stops, or until a limit keeps them back; `*moved`
+ *  is set where one went. */
+KVT_NODISCARD enum kvt_err policy_ladder_drain(struct policy_ladder *ladder, uint32_t tier,
+                                               bool *moved);
+/** Make copies of what leaves next where rules say `prestage`; `*moved` is set where one was. */
+KVT_NODISCARD enum kvt_err policy_ladder_stage(struct policy_ladder *ladder, uint32_t tier,
+                                               bool *moved);
+
+/* ladder_limits.c */
+void policy_ladder_begin_limits(struct policy_ladder *ladder);
+/** Is it among the blocks for which the policy is enforced?  Counts those that are not. */
+bool policy_ladder_in_canary(struct policy_ladder *ladder, uint32_t block);
+/** May the rule move one more block now? */
+enum policy_ladder_stop policy_ladder_may(struct policy_ladder *ladder, int32_t rule);
+/** The same of a rule that, when it `wants` more, is asked again once it may.  True: it may. */
+bool policy_ladder_may_or_waits(struct policy_ladder *ladder, int32_t rule, bool wants);
+/** It moved one. */
+void policy_ladder_did(struct policy_ladder *ladder, int32_t rule);
+/** Its run is over, or a new one begins. */
+void policy_ladder_end_run(struct policy_ladder *ladder, int32_t rule);
+/** No rule waits, as far as is known. */
+void policy_ladder_begin_round(struct policy_ladder *ladder);
+/** When a rule that waits, or one for whose copies it is too soon, is to be asked again.
+ *  UINT64_MAX: never. */
+uint64_t policy_ladder_next_ms(const struct policy_ladder *ladder);
+/** Those that wait do until then. */
+void policy_ladder_count_waits(struct policy_ladder *ladder, uint64_t until_ms);
 
 /* ladder_quota.c */
 /** Would the tenant's quotas take one more block there? */

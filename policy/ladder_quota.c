@@ -118,69 +118,94 @@ is_open_for(const struct policy_ladder *ladder, uint32_t block, int32_t to)
                        policy_ladder_has_room(ladder, (uint32_t)to));
 }
 
-static bool
-has_expirer(const struct policy_ladder *ladder, uint32_t tier)
+static int32_t
+expirer_of(const struct policy_ladder *ladder, uint32_t tier)
 {
     for (size_t i = 0; i < ladder->policy->rules.count; i++) {
         const struct policy_rule *rule = policy_rule_at(ladder->policy, i);
 
         if (rule->verb == POLICY_EXPIRE && policy_rule_tier(rule) == (int32_t)tier)
-            return true;
+            return (int32_t)i;
     }
-    return false;
+    return -1;
 }
+
+/* How a block leaves: by a rule, or by the quota itself (-1), which demotes. */
+struct way {
+    int32_t rule;
+    int32_t to;
+};
 
 /* Nothing that moves it down or deletes it has the block. */
 static bool
-own_way(const struct policy_ladder *ladder, uint32_t block, uint32_t tier, bool hard, int32_t *to)
+own_way(const struct policy_ladder *ladder, uint32_t block, uint32_t tier, bool hard,
+        struct way *way)
 {
-    *to = policy_tier_below(ladder->policy, tier);
+    *way = (struct way){.rule = -1, .to = policy_tier_below(ladder->policy, tier)};
     if (!hard &&
         ladder->now_ms - ladder->blocks[block].used_ms < ladder->policy->defaults.protect_recent)
         return false;
-    if (*to >= 0)
-        return is_open_for(ladder, block, *to);
-    return hard && has_expirer(ladder, tier);
+    if (way->to >= 0)
+        return is_open_for(ladder, block, way->to);
+    way->rule = hard ? expirer_of(ladder, tier) : -1;
+    return way->rule >= 0;
 }
 
 /* False: it stays. */
 static bool
-find_way(const struct policy_ladder *ladder, uint32_t block, uint32_t tier, bool hard, int32_t *to)
+find_way(struct policy_ladder *ladder, uint32_t block, uint32_t tier, bool hard, struct way *way)
 {
-    const int32_t rule = policy_ladder_rule(ladder, block, tier, POLICY_ON_NOTHING, -1);
-    const struct policy_rule *row = rule < 0 ? NULL : policy_rule_at(ladder->policy, (size_t)rule);
+    const struct policy_rule *row;
 
-    *to = -1;
-    if (row == NULL)
-        return own_way(ladder, block, tier, hard, to);
+    *way = (struct way){.to = -1};
+    way->rule = policy_ladder_rule(ladder, block, tier, POLICY_ON_NOTHING, -1);
+    if (!policy_ladder_in_canary(ladder, block))
+        return false;
+    if (way->rule < 0)
+        return own_way(ladder, block, tier, hard, way);
+    row = policy_rule_at(ladder->policy, (size_t)way->rule);
     switch ((enum policy_verb)row->verb) {
     case POLICY_PIN:
     case POLICY_EXCLUDE: return false;
     case POLICY_EXPIRE: return true;
     case POLICY_DEMOTE:
-        *to = policy_ladder_target(ladder, row, tier);
-        return is_open_for(ladder, block, *to);
+        way->to = policy_ladder_target(ladder, row, tier);
+        return is_open_for(ladder, block, way->to);
     case POLICY_PROMOTE:
     case POLICY_COMPACT: break;
     }
-    return own_way(ladder, block, tier, hard, to);
+    return own_way(ladder, block, tier, hard, way);
 }
 
-/* The nearest tier of the quota that has the block lets it go; false: none does. */
-static bool
+enum relief { STAYS, LEFT, WAITS };
+
+/* The nearest tier of the quota that has the block lets it go; where its rule is at its rate, all
+ * behind it wait. */
+static enum relief
 relieve(struct policy_ladder *ladder, const struct policy_quota *quota, uint32_t block, bool hard,
         enum kvt_err *rc)
 {
     for (uint32_t tier = 0; tier < ladder->count; tier++) {
-        int32_t to;
+        struct way way;
+        enum policy_ladder_stop why = POLICY_LADDER_ACTS;
 
         if (!counts(quota, tier) || !policy_ladder_is_in(ladder, block, tier) ||
-            !find_way(ladder, block, tier, hard, &to))
+            !find_way(ladder, block, tier, hard, &way))
             continue;
-        *rc = policy_ladder_move(ladder, block, tier, to);
-        return true;
+        if (way.rule >= 0)
+            why = policy_ladder_may(ladder, way.rule);
+        if (why == POLICY_LADDER_RATE) {
+            ladder->limits[way.rule].waits_for = why;
+            return WAITS;
+        }
+        if (why != POLICY_LADDER_ACTS)
+            continue;
+        if (way.rule >= 0)
+            policy_ladder_did(ladder, way.rule);
+        *rc = policy_ladder_move(ladder, block, tier, way.to);
+        return LEFT;
     }
-    return false;
+    return STAYS;
 }
 
 static enum kvt_err
@@ -197,12 +222,18 @@ drain_one(struct policy_ladder *ladder, const struct policy_quota *quota,
     while (rc == KVT_OK && used > soft_of(quota) && line->next < line->count) {
         const size_t at = line->next++;
         const uint32_t block = line->blocks[at];
+        enum relief relief;
 
         if (!is_candidate(ladder, quota, block) ||
             ladder->blocks[block].used_ms != line->used_ms[at])
             continue; /* it went, or was read meanwhile */
-        if (relieve(ladder, quota, block, used > quota->hard, &rc))
+        relief = relieve(ladder, quota, block, used > quota->hard, &rc);
+        if (relief == LEFT)
             *moved = line->helped = true;
+        if (relief == WAITS) {
+            line->next--;
+            break;
+        }
         used = used_of(ladder, quota);
     }
     if (line->next == line->count && !line->helped)

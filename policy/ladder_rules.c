@@ -1,22 +1,15 @@
-#include <assert.h>
 #include <string.h>
 
 #include "base/alloc.h"
 
 #include "policy/ladder_private.h"
 
-/* Which rule has a block, and what rules do: as advisor/planner_choose.c and planner_promote.c. */
+/* Which rule has a block, and what comes up: as advisor/planner_promote.c and planner_sweep.c. */
 
 enum {
-    ROUNDS_MAX = 16,    /* in which rules act after a request */
-    HELD_MAX = 4096,    /* blocks that a rule wants at another watermark, or has no room for */
-    WAITING_MAX = 64,   /* of them, those without room: then nothing else is looked for */
-    PASS_SHARE = 4,     /* a pass over all blocks comes after a read of each fourth */
-    RESUME_MAX = 65536, /* of those set aside, at once */
+    ROUNDS_MAX = 16, /* in which rules act after a request */
+    PASS_SHARE = 4,  /* a pass over all blocks comes after a read of each fourth */
 };
-
-#define REST_MS       UINT64_C(60000) /* what no rule took is looked at again after this */
-#define REST_LEAST_MS UINT64_C(1000)
 
 /* ---- asking ---- */
 
@@ -83,170 +76,18 @@ policy_ladder_target(const struct policy_ladder *ladder, const struct policy_rul
 }
 
 bool
-policy_ladder_leaves_out(const struct policy_rule *rule)
-{
-    return rule->verb == POLICY_COMPACT || rule->schedule.at.count > 0 ||
-           (rule->on != 0 &&
-            (rule->verb != POLICY_PROMOTE || (rule->on & POLICY_ON_SECOND_COLD_HIT) == 0));
-}
-
-static uint64_t
-budget_of(const struct policy_rule *rule, uint64_t capacity)
-{
-    if (!rule->pin.budget.is_ratio)
-        return rule->pin.budget.value;
-    return capacity == 0 ? UINT64_MAX : policy_ladder_mark(capacity, rule->pin.budget.value);
-}
-
-/* ---- draining ---- */
-
-static void
-set_watermarks(struct policy_ladder *ladder, uint32_t tier)
-{
-    struct policy_ladder_rung *rung = &ladder->rungs[tier];
-    bool any = false;
-
-    for (size_t i = 0; i < ladder->policy->rules.count; i++) {
-        const struct policy_rule *rule = policy_rule_at(ladder->policy, i);
-
-        if (!policy_ladder_drains(rule) || policy_rule_tier(rule) != (int32_t)tier)
-            continue;
-        if (rung->used <= policy_ladder_mark(rung->capacity, rule->trigger.stop)) {
-            rung->draining[i] = false;
-        } else if (!rung->draining[i] &&
-                   rung->used >= policy_ladder_mark(rung->capacity, rule->trigger.start)) {
-            rung->draining[i] = true;
-            rung->resuming = true;
-        }
-        any = any || rung->draining[i];
-    }
-    if (!any && rung->exhausted_ms == 0)
-        rung->exhausted_ms = ladder->now_ms + 1;
-}
-
-static uint64_t
-rest_of(const struct policy_ladder *ladder, const struct policy_ladder_rung *rung)
-{
-    uint64_t rest_ms = REST_MS;
-
-    for (size_t i = 0; i < ladder->policy->rules.count; i++) {
-        const uint64_t recent_ms = policy_rule_at(ladder->policy, i)->protect_recent;
-
-        if (rung->draining[i] && recent_ms > 0 && recent_ms < rest_ms)
-            rest_ms = recent_ms < REST_LEAST_MS ? REST_LEAST_MS : recent_ms;
-    }
-    return rest_ms;
-}
-
-/* What was passed over comes back: when another rule begins, and a while after there was nothing
- * else to choose. */
-static void
-resume(const struct policy_ladder *ladder, struct policy_ladder_rung *rung)
-{
-    if (!rung->resuming && (rung->exhausted_ms == 0 ||
-                            ladder->now_ms + 1 < rung->exhausted_ms + rest_of(ladder, rung)))
-        return;
-    while (policy_roster_resume(rung->roster, RESUME_MAX) == RESUME_MAX)
-        continue;
-    rung->resuming = false;
-    rung->exhausted_ms = 0;
-}
-
-static bool
-wants(const struct policy_ladder_rung *rung, const struct policy *policy, size_t rule)
-{
-    return rung->draining[rule] &&
-           rung->used >
-               policy_ladder_mark(rung->capacity, policy_rule_at(policy, rule)->trigger.stop);
-}
-
-static bool
-has_enough(const struct policy_ladder *ladder, const struct policy_ladder_rung *rung)
-{
-    for (size_t i = 0; i < ladder->policy->rules.count; i++)
-        if (wants(rung, ladder->policy, i))
-            return false;
-    return true;
-}
-
-/* A rule that pinned more than it may lets those go that leave first, by the rules behind it. */
-static int32_t
-leaver_of(const struct policy_ladder *ladder, uint32_t block, uint32_t tier, int32_t *pinned_by)
-{
-    const struct policy_ladder_rung *rung = &ladder->rungs[tier];
-    int32_t rule = policy_ladder_rule(ladder, block, tier, POLICY_ON_NOTHING, -1);
-
-    *pinned_by = -1;
-    while (rule >= 0) {
-        const struct policy_rule *row = policy_rule_at(ladder->policy, (size_t)rule);
-
-        if (row->verb != POLICY_PIN || rung->kept[rule] <= budget_of(row, rung->capacity))
-            break;
-        *pinned_by = rule;
-        rule = policy_ladder_rule(ladder, block, tier, POLICY_ON_NOTHING, rule);
-    }
-    return rule;
-}
-
-/* May it go there: is there room, or its copy? */
-static bool
-is_open_for(const struct policy_ladder *ladder, uint32_t block, int32_t to)
+policy_ladder_is_open(const struct policy_ladder *ladder, uint32_t block, int32_t to)
 {
     return to < 0 || policy_ladder_is_in(ladder, block, (uint32_t)to) ||
            policy_ladder_has_room(ladder, (uint32_t)to);
 }
 
-static enum kvt_err
-drain(struct policy_ladder *ladder, uint32_t tier, bool *moved)
+bool
+policy_ladder_leaves_out(const struct policy_rule *rule)
 {
-    struct policy_ladder_rung *rung = &ladder->rungs[tier];
-    uint32_t held[HELD_MAX];
-    uint32_t held_count = 0;
-    uint32_t waiting = 0;
-    enum kvt_err rc = KVT_OK;
-
-    if (rung->capacity == 0)
-        return KVT_OK;
-    set_watermarks(ladder, tier);
-    if (has_enough(ladder, rung))
-        return KVT_OK;
-    resume(ladder, rung);
-    while (rc == KVT_OK && !has_enough(ladder, rung) && held_count < HELD_MAX &&
-           waiting < WAITING_MAX) {
-        struct policy_block victim;
-        uint32_t block;
-        int32_t pinned_by;
-        int32_t rule;
-        int32_t to;
-
-        if (!policy_roster_victim(rung->roster, ladder->now_ms / ladder->options.tick_ms,
-                                  &victim)) {
-            if (rung->exhausted_ms == 0)
-                rung->exhausted_ms = ladder->now_ms + 1;
-            break;
-        }
-        block = (uint32_t)(victim.hash - 1);
-        rule = leaver_of(ladder, block, tier, &pinned_by);
-        if (rule < 0 || !rung->draining[rule]) {
-            policy_roster_pass(rung->roster, 0, victim.hash);
-            continue;
-        }
-        to = policy_ladder_target(ladder, policy_rule_at(ladder->policy, (size_t)rule), tier);
-        if (!wants(rung, ladder->policy, (size_t)rule) || !is_open_for(ladder, block, to)) {
-            waiting += wants(rung, ladder->policy, (size_t)rule);
-            held[held_count++] = block;
-            continue;
-        }
-        if (pinned_by >= 0)
-            rung->kept[pinned_by] -= ladder->bytes;
-        rc = policy_ladder_move(ladder, block, tier, to);
-        *moved = true;
-    }
-    while (held_count > 0) /* in front of those taken out later */
-        policy_roster_give_back(rung->roster, 0, (uint64_t)held[--held_count] + 1);
-    policy_roster_settle(rung->roster);
-    set_watermarks(ladder, tier);
-    return rc;
+    return rule->verb == POLICY_COMPACT || rule->schedule.at.count > 0 ||
+           (rule->on != 0 &&
+            (rule->verb != POLICY_PROMOTE || (rule->on & POLICY_ON_SECOND_COLD_HIT) == 0));
 }
 
 /* ---- promotion ---- */
@@ -296,17 +137,19 @@ any_open(const struct policy_ladder *ladder)
 }
 
 static enum outcome
-look(const struct policy_ladder *ladder, uint32_t block, uint32_t tier, int32_t *to)
+look(struct policy_ladder *ladder, uint32_t block, uint32_t tier, int32_t *rule, int32_t *to)
 {
-    const int32_t rule = policy_ladder_rule(ladder, block, tier, POLICY_ON_SECOND_COLD_HIT, -1);
-    const struct policy_rule *row = rule < 0 ? NULL : policy_rule_at(ladder->policy, (size_t)rule);
+    const struct policy_rule *row;
     struct room room;
 
     *to = -1;
+    *rule = policy_ladder_rule(ladder, block, tier, POLICY_ON_SECOND_COLD_HIT, -1);
+    row = *rule < 0 ? NULL : policy_rule_at(ladder->policy, (size_t)*rule);
     if (row == NULL || row->verb != POLICY_PROMOTE ||
         (row->promote_by == POLICY_BY_READS &&
          ladder->blocks[block].recent < ladder->options.cold_reads) ||
-        row->to.index < 0 || policy_ladder_is_in(ladder, block, (uint32_t)row->to.index))
+        row->to.index < 0 || policy_ladder_is_in(ladder, block, (uint32_t)row->to.index) ||
+        !policy_ladder_in_canary(ladder, block))
         return STAYS;
     *to = row->to.index;
     room = room_of(ladder, (uint32_t)*to);
@@ -318,6 +161,20 @@ look(const struct policy_ladder *ladder, uint32_t block, uint32_t tier, int32_t 
                                       ladder->now_ms / ladder->options.tick_ms)
                ? GOES
                : STAYS;
+}
+
+/* What a limit keeps down does not wait: when it is read again it is asked about again. */
+static bool
+may_promote(struct policy_ladder *ladder, uint32_t block, int32_t rule, int32_t to)
+{
+    if (policy_ladder_may(ladder, rule) != POLICY_LADDER_ACTS) {
+        ladder->limits[rule].figures.dropped++;
+        return false;
+    }
+    if (policy_ladder_admits(ladder, block, (uint32_t)to))
+        return true;
+    ladder->result.refused++;
+    return false;
 }
 
 static enum kvt_err
@@ -333,16 +190,15 @@ promote(struct policy_ladder *ladder, bool *moved)
         struct policy_ladder_block *row = &ladder->blocks[block];
         enum outcome outcome = STAYS;
         uint32_t tier = 0;
+        int32_t rule = -1;
         int32_t to = -1;
 
         if (row->where != 0 && rc == KVT_OK) {
             tier = (uint32_t)__builtin_ctz(row->where);
-            outcome = tier > ladder->entry ? look(ladder, block, tier, &to) : STAYS;
+            outcome = tier > ladder->entry ? look(ladder, block, tier, &rule, &to) : STAYS;
         }
-        if (outcome == GOES && !policy_ladder_admits(ladder, block, (uint32_t)to)) {
-            ladder->result.refused++;
+        if (outcome == GOES && !may_promote(ladder, block, rule, to))
             outcome = STAYS;
-        }
         if (outcome == WAITS) {
             ladder->candidates[kept++] = block;
             continue;
@@ -351,6 +207,7 @@ promote(struct policy_ladder *ladder, bool *moved)
         if (outcome != GOES)
             continue;
         rc = policy_ladder_move(ladder, block, tier, to);
+        policy_ladder_did(ladder, rule);
         *moved = true;
     }
     ladder->candidate_count = kept;
@@ -370,55 +227,89 @@ begin_pass(struct policy_ladder *ladder)
     for (size_t i = 0; i < ladder->policy->rules.count; i++) {
         const struct policy_rule *rule = policy_rule_at(ladder->policy, i);
 
-        ladder->due[i] = ladder->begun_ms[i] == 0 ||
-                         ladder->now_ms + 1 >= ladder->begun_ms[i] + rule->schedule.every;
-        if (ladder->due[i])
-            ladder->begun_ms[i] = ladder->now_ms + 1;
+        ladder->due[i] = ladder->now_ms >= ladder->limits[i].resume_ms &&
+                         (ladder->begun_ms[i] == 0 ||
+                          ladder->now_ms + 1 >= ladder->begun_ms[i] + rule->schedule.every);
+        if (!ladder->due[i])
+            continue;
+        ladder->begun_ms[i] = ladder->now_ms + 1;
+        if (!policy_ladder_drains(rule))
+            policy_ladder_end_run(ladder, (int32_t)i);
     }
     for (uint32_t i = 0; i < ladder->count; i++)
         memset(ladder->rungs[i].counting, 0, sizeof(ladder->rungs[i].counting));
+    ladder->passing = true;
+    ladder->pass_block = ladder->pass_tier = 0;
     return true;
 }
 
-/* One place of a block. */
+/* Which way the pass's rule moves what it has in a tier; false: it does not. */
+static bool
+find_move(struct policy_ladder *ladder, uint32_t block, uint32_t tier, int32_t rule, int32_t *to)
+{
+    const struct policy_rule *row = policy_rule_at(ladder->policy, (size_t)rule);
+
+    *to = policy_ladder_target(ladder, row, tier);
+    if (row->on != 0 || policy_ladder_drains(row) || !ladder->due[rule] ||
+        policy_ladder_leaves_out(row) || row->verb == POLICY_PIN || row->verb == POLICY_EXCLUDE)
+        return false;
+    return policy_ladder_in_canary(ladder, block) &&
+           (row->verb == POLICY_EXPIRE ||
+            (*to >= 0 && policy_ladder_is_open(ladder, block, *to) &&
+             !(row->verb == POLICY_PROMOTE && policy_ladder_is_in(ladder, block, (uint32_t)*to))));
+}
+
+/* One place of a block.  `*waits` is set where its rule is at its rate, and the pass waits. */
 static enum kvt_err
-pass_one(struct policy_ladder *ladder, uint32_t block, uint32_t tier, bool *moved)
+pass_one(struct policy_ladder *ladder, uint32_t block, uint32_t tier, bool *moved, bool *waits)
 {
     const int32_t rule = policy_ladder_rule(ladder, block, tier, POLICY_ON_NOTHING, -1);
-    const struct policy_rule *row = rule < 0 ? NULL : policy_rule_at(ladder->policy, (size_t)rule);
+    enum policy_ladder_stop why;
     int32_t to;
 
-    if (row != NULL && row->verb == POLICY_PIN)
-        ladder->rungs[tier].counting[rule] += ladder->bytes;
-    if (row == NULL || row->on != 0 || policy_ladder_drains(row) || !ladder->due[rule] ||
-        policy_ladder_leaves_out(row) || row->verb == POLICY_PIN || row->verb == POLICY_EXCLUDE)
+    if (rule < 0)
         return KVT_OK;
-    to = policy_ladder_target(ladder, row, tier);
-    if (row->verb != POLICY_EXPIRE &&
-        (to < 0 ||
-         (row->verb == POLICY_PROMOTE && policy_ladder_is_in(ladder, block, (uint32_t)to)) ||
-         !is_open_for(ladder, block, to) ||
-         (row->verb == POLICY_PROMOTE && !policy_ladder_admits(ladder, block, (uint32_t)to))))
+    if (policy_rule_at(ladder->policy, (size_t)rule)->verb == POLICY_PIN)
+        ladder->rungs[tier].counting[rule] += ladder->bytes;
+    if (!find_move(ladder, block, tier, rule, &to))
+        return KVT_OK;
+    why = policy_ladder_may(ladder, rule);
+    *waits = why == POLICY_LADDER_RATE;
+    if (*waits)
+        ladder->limits[rule].waits_for = why;
+    else if (why != POLICY_LADDER_ACTS)
+        ladder->due[rule] = false; /* until the next pass */
+    if (why != POLICY_LADDER_ACTS ||
+        (policy_rule_at(ladder->policy, (size_t)rule)->verb == POLICY_PROMOTE &&
+         !policy_ladder_admits(ladder, block, (uint32_t)to)))
         return KVT_OK;
     *moved = true;
-    return policy_ladder_move(ladder, block, tier, row->verb == POLICY_EXPIRE ? -1 : to);
+    policy_ladder_did(ladder, rule);
+    return policy_ladder_move(ladder, block, tier, to);
 }
 
 static enum kvt_err
 pass(struct policy_ladder *ladder, bool *moved)
 {
+    bool waits = false;
     enum kvt_err rc = KVT_OK;
 
-    if (!begin_pass(ladder))
+    if (!ladder->passing && !begin_pass(ladder))
         return KVT_OK;
-    for (uint32_t block = 0; block < ladder->known && rc == KVT_OK; block++)
-        for (uint32_t tier = 0; tier < ladder->count && rc == KVT_OK; tier++)
-            if (policy_ladder_is_in(ladder, block, tier))
-                rc = pass_one(ladder, block, tier, moved);
+    while (ladder->pass_block < ladder->known && rc == KVT_OK) {
+        if (policy_ladder_is_in(ladder, ladder->pass_block, ladder->pass_tier))
+            rc = pass_one(ladder, ladder->pass_block, ladder->pass_tier, moved, &waits);
+        if (waits)
+            break;
+        ladder->pass_tier = (ladder->pass_tier + 1) % ladder->count;
+        ladder->pass_block += ladder->pass_tier == 0;
+    }
     for (uint32_t i = 0; i < ladder->count; i++) {
-        memcpy(ladder->rungs[i].kept, ladder->rungs[i].counting, sizeof(ladder->rungs[i].kept));
+        if (!waits)
+            memcpy(ladder->rungs[i].kept, ladder->rungs[i].counting, sizeof(ladder->rungs[i].kept));
         policy_roster_settle(ladder->rungs[i].roster);
     }
+    ladder->passing = waits;
     return rc;
 }
 
@@ -430,13 +321,17 @@ policy_ladder_act(struct policy_ladder *ladder)
 
     for (int round = 0; round < ROUNDS_MAX && moved && rc == KVT_OK; round++) {
         moved = false;
+        policy_ladder_begin_round(ladder);
         rc = policy_ladder_drain_quotas(ladder, &moved);
         /* From below: what is full there is drained first. */
-        for (uint32_t tier = ladder->count; tier-- > 0 && rc == KVT_OK;)
-            rc = drain(ladder, tier, &moved);
+        for (uint32_t tier = ladder->count; tier-- > 0 && rc == KVT_OK;) {
+            rc = policy_ladder_drain(ladder, tier, &moved);
+            if (rc == KVT_OK)
+                rc = policy_ladder_stage(ladder, tier, &moved);
+        }
         if (rc == KVT_OK)
             rc = promote(ladder, &moved);
-        if (rc == KVT_OK && round == 0)
+        if (rc == KVT_OK && (round == 0 || ladder->passing))
             rc = pass(ladder, &moved);
     }
     return rc;

@@ -173,6 +173,23 @@ PY
   [[ $output != *"would need"* ]]
 }
 
+@test "what limits keep back is told" {
+  write_policy
+  sed -i 's/id: on-down,/id: on-down, limits: {rate: 400KiB\/s, per_run: 2},/; s/id: down,/id: down, limits: {per_run: 2},/
+    s/modes: {mode: enforce}/modes: {mode: enforce, canary: 70%}/' policy.yaml
+  run "$KVTIER" policy simulate tenants --policy policy.yaml --block-size 1MiB
+  status_is 0
+  golden policy-simulate-limits
+  "$KVTIER" policy simulate tenants --policy policy.yaml --block-size 1MiB -o json >answer
+  python3 - <<'PY'
+import json
+answer = json.load(open("answer"))
+rules = {rule["id"]: rule for rule in answer["rules"]}
+assert rules["down"]["per_run_stops"] > 0 and rules["down"]["blocks"] == 2, rules
+assert rules["on-down"]["rate_waited_ms"] > 0 and answer["observed"] > 0 and answer["staged"] == 0
+PY
+}
+
 @test "what cannot be meant is refused" {
   for flags in "--sizes 0" "--sizes 5x" "--orderings nope" "--price-put -1" "--move-cost a" "--promotion soon"; do
     # shellcheck disable=SC2086 # flag and value
