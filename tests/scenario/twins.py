@@ -240,7 +240,9 @@ def objects(side):
             ("without metadata", b"bar", {}),
             ("gzip", b"bar", {"content-encoding": "gzip"}),
             ("two codings", b"bar", {"content-encoding": "deflate, gzip"}),
-            ("control bytes", b"bar", {"x-amz-meta-one": "a\x04b"}),
+            # Without a body: Go's server does not read one behind lines that it refuses, and its answer, which
+            # has no length, may then end with a reset.
+            ("control bytes", b"", {"x-amz-meta-one": "a\x04b"}),
             ("of no class", b"bar", {"x-amz-storage-class": "NONE"}),
             ("of the class", b"bar", {"x-amz-storage-class": "STANDARD"}),
             ("private", b"bar", {"x-amz-acl": "private"}),
