@@ -172,6 +172,10 @@ cli_listener_core(struct cli_listener *listener, struct wire_bus *bus, const cha
         rc = wire_bus_subscribe(bus, words[open], on_message, listener, err);
     if (rc != KVT_OK)
         open--; /* the one that failed */
+    if (rc == KVT_OK && listener->heard != NULL) {
+        wire_bus_settle(bus);
+        listener->heard(listener->arg);
+    }
     while (rc == KVT_OK && more && !is_over(listener)) {
         size_t taken;
 

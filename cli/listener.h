@@ -34,6 +34,7 @@ struct cli_listener {
     uint64_t deadline_ms;                                       /* monotonic; 0 = none */
     bool (*each)(void *arg, const struct wire_record *message); /* false: enough */
     bool (*pause)(void *arg); /* nothing waits at the moment, or a while went by; false: enough */
+    void (*heard)(void *arg); /* what is sent to a subject from now on is heard; NULL: no matter */
     void *arg;
 
     struct kvt_queue *queue; /* between NATS and us */

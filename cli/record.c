@@ -60,6 +60,16 @@ take(void *arg, const struct wire_record *message)
     return recording->messages != recording->limit;
 }
 
+/* Who starts something in order to record it waits for these words. */
+static void
+say_listening(void *arg)
+{
+    const struct recording *recording = arg;
+
+    (void)fputs("listening; Ctrl-C ends\n", recording->context->err);
+    (void)fflush(recording->context->err);
+}
+
 /* What came is in the file before the next is waited for: a kill loses as little as it can. */
 static bool
 flush(void *arg)
@@ -180,6 +190,7 @@ cli_record_run(const struct cli_context *context)
         .dialect = (enum wire_dialect)kvt_config_enum(options, CLI_RECORD_DIALECT),
         .each = take,
         .pause = flush,
+        .heard = say_listening,
         .arg = &recording};
     const char *wrong = conflict(options, listener.dialect);
     struct kvt_error err = {0};

@@ -117,10 +117,10 @@ chain() {
 }
 
 @test "what is injected is tailed, recorded, and shown again from the recording" {
-  "$KVTIER" --nats-url "$N" events record "$T/core.rec" --subject 'kvtier.v1.events._.0.rec' --count 3 3>&- &
+  "$KVTIER" --nats-url "$N" events record "$T/core.rec" --subject 'kvtier.v1.events._.0.rec' --count 3 \
+    2>"$T/record.err" 3>&- &
   PIDS+=($!)
-  wait_for 20 test -f "$T/core.rec"
-  sleep 0.5
+  wait_for 20 grep -q listening "$T/record.err"
   chain 4096 10 | "$KVTIER" --nats-url "$N" events inject --worker rec --incarnation 5 --batch 4 --core
   wait "${PIDS[0]}"
   PIDS=()
@@ -138,10 +138,9 @@ assert all(row["schema_version"] == 1 and row["worker"] == "rec" for row in rows
 }
 
 @test "foreign dialects are shown in their own words, with the reason for what is left out" {
-  "$KVTIER" --nats-url "$N" events record "$T/d.rec" --dialect dynamo --count 5 3>&- &
+  "$KVTIER" --nats-url "$N" events record "$T/d.rec" --dialect dynamo --count 5 2>"$T/record.err" 3>&- &
   PIDS+=($!)
-  wait_for 20 test -f "$T/d.rec"
-  sleep 0.5
+  wait_for 20 grep -q listening "$T/record.err"
   python3 "$KVTIER_SOURCE/tests/cli/publish.py" "$N" <<'TEXT'
 namespace.n.component.c.kv-events {"worker_id":7,"event":{"event_id":1,"data":{"stored":{"parent_hash":null,"start_position":0,"blocks":[{"block_hash":1,"tokens_hash":2},{"block_hash":3,"tokens_hash":4}]}},"dp_rank":1}}
 namespace.n.component.c.kv_events {"worker_id":7,"event":{"event_id":2,"data":{"removed":{"block_hashes":[18446744073709551615]}},"dp_rank":1}}
@@ -225,14 +224,13 @@ open(sys.argv[1], "wb").write(out)
 PY
   run --separate-stderr "$KVTIER" --nats-url "$N" events replay "$T/slow.rec" --speed 4 -o json
   status_is 0
-  echo "$output" | python3 -c 'import json, sys; s = json.load(sys.stdin)["seconds"]; assert 1.0 <= s < 1.9, s'
+  echo "$output" | python3 -c 'import json, sys; s = json.load(sys.stdin)["seconds"]; assert 1.0 <= s < 4.0, s'
 }
 
 @test "record ends with Ctrl-C and keeps what came; a file is not overwritten; --size is kept" {
-  "$KVTIER" --nats-url "$N" events record "$T/a.rec" --subject t.ctrl -o json >"$T/out" 3>&- &
+  "$KVTIER" --nats-url "$N" events record "$T/a.rec" --subject t.ctrl -o json >"$T/out" 2>"$T/record.err" 3>&- &
   pid=$!
-  wait_for 20 test -f "$T/a.rec"
-  sleep 0.5
+  wait_for 20 grep -q listening "$T/record.err"
   printf 't.ctrl one\nt.ctrl two\n' | python3 "$KVTIER_SOURCE/tests/cli/publish.py" "$N"
   wait_for 20 bash -c "[ \$(wc -c <'$T/a.rec') -gt 60 ]"
   kill -INT $pid
