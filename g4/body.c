@@ -54,14 +54,6 @@ g4_body_read(const struct g4_body *body, uint64_t number, void *buffer, bool wai
     return rc;
 }
 
-bool
-g4_body_head_there(const struct g4_body *body)
-{
-    uint8_t header[G4_OBJECT_HEADER_SIZE];
-
-    return read_at_once(body->fd, header, sizeof(header), 0);
-}
-
 void
 g4_body_close(struct g4_body *body)
 {

@@ -32,9 +32,6 @@ struct g4_body {
 KVT_NODISCARD enum kvt_err g4_body_read(const struct g4_body *body, uint64_t number, void *buffer,
                                         bool wait, struct kvt_error *err);
 
-/** Is the file's header in memory, so that reading it waits for nothing? */
-bool g4_body_head_there(const struct g4_body *body);
-
 void g4_body_close(struct g4_body *body);
 
 #endif /* G4_BODY_H */

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "g4/check.h"
@@ -161,24 +162,18 @@ describe_bad(const struct stat *about, struct g4_object *object)
                    (uintmax_t)about->st_mtim.tv_sec, (unsigned long)about->st_mtim.tv_nsec);
 }
 
-enum kvt_err
-g4_object_read(int fd, const char *key, struct g4_object *object, struct kvt_error *err)
+/* What was read of the header, which may be too little of it. */
+static enum kvt_err
+judge(const uint8_t header[G4_OBJECT_HEADER_SIZE], ssize_t got, int fd, const char *key,
+      struct g4_object *object, struct kvt_error *err)
 {
-    uint8_t header[G4_OBJECT_HEADER_SIZE];
     struct stat about;
     enum kvt_err rc;
-    ssize_t got;
 
     memset(object, 0, sizeof(*object));
     if (fstat(fd, &about) != 0)
         return kvt_error_sys(err, errno, "look at an object file");
-    do
-        got = pread(fd, header, sizeof(header), 0);
-    while (got < 0 && errno == EINTR);
-    if (got < 0)
-        return kvt_error_sys(err, errno, "read an object header");
-
-    if ((size_t)got < sizeof(header))
+    if ((size_t)got < G4_OBJECT_HEADER_SIZE)
         rc = kvt_error_set(err, KVT_CORRUPT, "object file of %jd bytes has no header",
                            (intmax_t)about.st_size);
     else
@@ -192,4 +187,32 @@ g4_object_read(int fd, const char *key, struct g4_object *object, struct kvt_err
     if (rc != KVT_OK)
         describe_bad(&about, object);
     return rc;
+}
+
+enum kvt_err
+g4_object_read(int fd, const char *key, struct g4_object *object, struct kvt_error *err)
+{
+    uint8_t header[G4_OBJECT_HEADER_SIZE];
+    ssize_t got;
+
+    memset(object, 0, sizeof(*object));
+    do
+        got = pread(fd, header, sizeof(header), 0);
+    while (got < 0 && errno == EINTR);
+    if (got < 0)
+        return kvt_error_sys(err, errno, "read an object header");
+    return judge(header, got, fd, key, object, err);
+}
+
+/* Whatever stands in the way of a read that does not wait, the one that waits tells of it. */
+enum kvt_err
+g4_object_read_at_once(int fd, const char *key, struct g4_object *object, struct kvt_error *err)
+{
+    uint8_t header[G4_OBJECT_HEADER_SIZE];
+    struct iovec part = {.iov_base = header, .iov_len = sizeof(header)};
+
+    memset(object, 0, sizeof(*object));
+    if (preadv2(fd, &part, 1, 0, RWF_NOWAIT) != (ssize_t)sizeof(header))
+        return KVT_AGAIN;
+    return judge(header, (ssize_t)sizeof(header), fd, key, object, err);
 }

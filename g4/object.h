@@ -57,6 +57,10 @@ KVT_NODISCARD enum kvt_err g4_object_decode(const uint8_t header[G4_OBJECT_HEADE
 KVT_NODISCARD enum kvt_err g4_object_read(int fd, const char *key, struct g4_object *object,
                                           struct kvt_error *err);
 
+/** The same, waiting for no disk: KVT_AGAIN, the header is not in memory. */
+KVT_NODISCARD enum kvt_err g4_object_read_at_once(int fd, const char *key, struct g4_object *object,
+                                                  struct kvt_error *err);
+
 /** Read the attributes of an open object file; KVT_CORRUPT when they fail their crc. */
 KVT_NODISCARD enum kvt_err g4_object_attributes(int fd, const struct g4_object *object,
                                                 char text[G4_ATTRIBUTES_MAX],

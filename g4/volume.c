@@ -308,10 +308,11 @@ g4_volume_sync(struct g4_volume *volume, const char *const *keys, size_t count, 
 
 /* The header of an open file, when its body comes in pieces. */
 static enum kvt_err
-read_head(struct g4_body *body, const char *key, struct kvt_error *err)
+read_head(struct g4_body *body, const char *key, bool wait, struct kvt_error *err)
 {
     struct g4_object *object = &body->object;
-    enum kvt_err rc = g4_object_read(body->fd, key, object, err);
+    enum kvt_err rc = wait ? g4_object_read(body->fd, key, object, err)
+                           : g4_object_read_at_once(body->fd, key, object, err);
 
     if (rc == KVT_OK && object->pieces.shift == 0)
         rc = kvt_error_set(err, KVT_UNSUPPORTED, "%s is not in pieces", key);
@@ -330,7 +331,7 @@ g4_volume_peek(struct g4_volume *volume, const char *key, struct g4_body *body)
     memset(body, 0, sizeof(*body));
     g4_name_format(key, name);
     body->fd = g4_tree_peek(volume->tree, key, name);
-    if (body->fd >= 0 && g4_body_head_there(body) && read_head(body, key, &err) == KVT_OK)
+    if (body->fd >= 0 && read_head(body, key, false, &err) == KVT_OK)
         return KVT_OK;
     g4_body_close(body);
     return KVT_AGAIN;
@@ -350,7 +351,7 @@ g4_volume_body(struct g4_volume *volume, const char *key, struct g4_body *body,
     found.file = -1;
     found_release(&found);
     if (rc == KVT_OK)
-        rc = read_head(body, key, &request.error);
+        rc = read_head(body, key, true, &request.error);
     if (rc != KVT_OK) {
         g4_body_close(body);
         *err = request.error;

@@ -234,6 +234,25 @@ headers_are_compared_with_their_pieces(void **state)
     assert_int_equal(g4_directory_body(f->store, KEY, &body, &err), KVT_UNSUPPORTED);
 }
 
+/* One read that waits for no disk says what the other one does, or that it cannot. */
+static void
+a_header_is_read_at_once_or_not_at_all(void **state)
+{
+    struct fixture *f = *state;
+    struct g4_object object;
+    struct kvt_error err;
+    struct g4_body body;
+
+    open_body(f, &body);
+    assert_int_equal(g4_object_read_at_once(body.fd, KEY, &object, &err), KVT_OK);
+    assert_memory_equal(&object, &body.object, sizeof(object));
+    assert_int_equal(g4_object_read_at_once(body.fd, "another", &object, &err), KVT_CORRUPT);
+    assert_int_equal(truncate(f->file, G4_OBJECT_HEADER_SIZE - 1), 0);
+    assert_int_equal(g4_object_read_at_once(body.fd, KEY, &object, &err), KVT_AGAIN);
+    assert_int_equal(g4_object_read(body.fd, KEY, &object, &err), KVT_CORRUPT);
+    g4_body_close(&body);
+}
+
 int
 main(void)
 {
@@ -242,6 +261,7 @@ main(void)
         cmocka_unit_test_setup_teardown(a_body_comes_in_pieces, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_changes_under_a_reader_is_noticed, set_up, tear_down),
         cmocka_unit_test_setup_teardown(headers_are_compared_with_their_pieces, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_header_is_read_at_once_or_not_at_all, set_up, tear_down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
