@@ -440,6 +440,7 @@ gateway_bucket_settle_removed(struct gateway_vault *vault, const char *key)
 enum kvt_err
 gateway_bucket_put_removed(struct gateway_vault *vault, struct g4_request *put)
 {
+    struct g4_request over = *put; /* the caller goes on with his own where nothing was put */
     struct gateway_move_lock lock;
     struct g4_request seen;
     enum kvt_err rc = head(vault, put->key, GATEWAY_COLD, &seen);
@@ -450,21 +451,23 @@ gateway_bucket_put_removed(struct gateway_vault *vault, struct g4_request *put)
         rc = gateway_move_lock_acquire(vault, put->key, &lock);
     if (rc != KVT_OK)
         return rc == KVT_BUSY ? KVT_AGAIN : rc;
-    put->condition = G4_IF_MATCH;
-    memcpy(put->etag, seen.etag, sizeof(put->etag));
     rc = head(vault, put->key, GATEWAY_COLD, &seen);
     if (rc == KVT_OK && !g4_kind_is_removed(&seen))
         rc = KVT_AGAIN;
     if (rc == KVT_OK)
-        rc = still_held(&lock, &put->deadline_ms);
+        rc = still_held(&lock, &over.deadline_ms);
     if (rc == KVT_OK) {
-        put->deadline_ms = lock.until_ms; /* a body may take longer than a look */
+        over.deadline_ms = lock.until_ms; /* a body may take longer than a look */
+        over.condition = G4_IF_MATCH;
+        memcpy(over.etag, seen.etag, sizeof(over.etag));
         rc = gateway_move_lock_sent(
             &lock, gateway_bucket_ended(
                        vault, GATEWAY_COLD,
-                       g4_store_perform(gateway_cold_bucket(vault->cold, GATEWAY_COLD), put)));
+                       g4_store_perform(gateway_cold_bucket(vault->cold, GATEWAY_COLD), &over)));
     }
     gateway_move_lock_release(vault, &lock);
+    if (rc == KVT_OK)
+        *put = over;
     return rc;
 }
 
@@ -612,6 +615,16 @@ undo(struct gateway_vault *vault, const char *key, struct gateway_record *record
     return publish(vault, key, record, false, GATEWAY_APPLIED);
 }
 
+/* Another gateway noted its removal: both copies are to go, whoever lives to see to it. */
+static enum kvt_err
+follow_removal(struct gateway_vault *vault, const char *key, struct gateway_record *record)
+{
+    record->state = GATEWAY_RETIRING;
+    record->tiers &= GATEWAY_VOLUMES; /* until their files have gone, too */
+    record->moving = GATEWAY_FAR;
+    return publish(vault, key, record, false, GATEWAY_APPLIED);
+}
+
 enum kvt_err
 gateway_bucket_settle(struct gateway_vault *vault, const char *key)
 {
@@ -624,6 +637,11 @@ gateway_bucket_settle(struct gateway_vault *vault, const char *key)
         return rc == KVT_NOTFOUND ? KVT_OK : rc;
     if (!gateway_cold_takes(vault->cold, GATEWAY_FAR))
         return KVT_UNAVAILABLE;
+    rc = head(vault, key, GATEWAY_COLD, &body);
+    if (rc != KVT_OK && rc != KVT_CORRUPT && rc != KVT_NOTFOUND)
+        return rc;
+    if (rc == KVT_OK && g4_kind_is_removed(&body) && !record.owed)
+        return follow_removal(vault, key, &record);
     if ((record.tiers & record.moving) == 0)
         return undo(vault, key, &record);
     copy = record;

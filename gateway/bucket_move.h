@@ -53,7 +53,8 @@ KVT_NODISCARD enum kvt_err gateway_bucket_note_removed(struct gateway_vault *vau
 KVT_NODISCARD enum kvt_err gateway_bucket_settle_removed(struct gateway_vault *vault,
                                                          const char *key);
 
-/** PUT a block over such a tombstone.  KVT_NOTFOUND: none is there, and nothing was put. */
+/** PUT a block over such a tombstone.  KVT_NOTFOUND: none is there, and nothing was put.  `put` is
+ *  as it was unless that is done. */
 KVT_NODISCARD enum kvt_err gateway_bucket_put_removed(struct gateway_vault *vault,
                                                       struct g4_request *put);
 

@@ -197,11 +197,13 @@ reserve(struct gateway_catalog *catalog, struct gateway_change *change,
         const bool bucket = (bit & GATEWAY_BUCKETS) != 0;
         const uint64_t capacity = catalog->options.capacity[tier];
         const bool had = old != NULL && (gateway_record_counted(old) & bit) != 0;
+        /* What is to go from there once its bucket is back takes no room that is not taken. */
+        const bool there = record->state != GATEWAY_STORED && (record->moving & bit) != 0;
         uint64_t used = *gateway_counters_used(&catalog->counters, tier);
 
         if (had)
             used -= old->length;
-        if ((counted & bit) == 0 || (had && record->length <= old->length) ||
+        if ((counted & bit) == 0 || there || (had && record->length <= old->length) ||
             (bucket && (capacity == 0 || !capped)) || fits(record->length, used, capacity))
             continue;
         if (bucket || change->firm)

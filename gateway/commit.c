@@ -64,8 +64,8 @@ add_known(struct gateway_vault *vault, struct unit *unit, uint32_t rank, const c
 
     if (gateway_catalog_get(vault->catalog, key, &record) != KVT_OK)
         return false;
-    if (record.state == GATEWAY_RETIRING)
-        unit->complete = false;
+    if (record.state == GATEWAY_RETIRING && record.moving == 0)
+        unit->complete = false; /* one that was noted the bucket knows, and may have got again */
     if (record.state != GATEWAY_STORED || record.owed || record.foreign ||
         (record.tiers & GATEWAY_BUCKETS) == 0)
         return false;

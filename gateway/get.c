@@ -87,6 +87,8 @@ find_known(struct gateway_vault *vault, struct gateway_item *item)
         item->gone = true; /* unless the bucket says otherwise */
         return false;      /* others may have written it since */
     }
+    if (item->record.state == GATEWAY_RETIRING && item->record.moving != 0)
+        return false; /* the bucket knows it, and who put it behind its removal since */
     item->known = item->record.state == GATEWAY_STORED;
     if (!item->known)
         item->status = KVT_NOTFOUND; /* not acknowledged yet, or on its way out */

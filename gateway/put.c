@@ -228,6 +228,13 @@ confirm(struct putting *putting)
     gateway_flight_free(flight);
 }
 
+/* May the far bucket have what the row before spoke of, or was to remove? */
+static bool
+may_be_far(const struct work *work)
+{
+    return work->had && ((work->before.tiers | work->before.moving) & GATEWAY_FAR) != 0;
+}
+
 /* Write the intents of `step`, all in one transaction; what does not fit under a cap is refused
  * here, and what the backlog has no room for goes to the bucket. */
 static void
@@ -255,6 +262,8 @@ reserve(struct putting *putting, enum step step, enum gateway_catalog_wait wait)
         if (vault->hot != NULL)
             change->record.tiers |= GATEWAY_HOT;
         change->record.owed = step == STEP_BACK;
+        change->record.moving =
+            may_be_far(work) ? GATEWAY_FAR : 0; /* whatever becomes of the PUT */
         change->record.kept = work->had && is_acknowledged(&work->before);
         used++;
     }
@@ -382,8 +391,7 @@ is_written(const struct putting *putting, size_t index)
 static bool
 leaves_far(const struct work *work, const struct gateway_claim *claim)
 {
-    return work->had && ((work->before.tiers | work->before.moving) & GATEWAY_FAR) != 0 &&
-           claim->tier == GATEWAY_COLD;
+    return may_be_far(work) && claim->tier == GATEWAY_COLD;
 }
 
 /* Rows of what is stored, and no rows of what is not.  An owed block's row is all that a restart

@@ -56,7 +56,9 @@ struct gateway_record {
                     it is to become so, and nothing was sent to the bucket */
     /* STORED: on its way between the buckets, to GATEWAY_COLD or GATEWAY_FAR; 0: not.  While that
      * is not among `tiers` a copy may be there that nobody looked at; once it is, the other
-     * bucket's is to go.  Such a row is settled like an intent (gateway/move.h). */
+     * bucket's is to go.  Such a row is settled like an intent (gateway/move.h).
+     * RETIRING, INTENT: GATEWAY_FAR, that bucket may have a copy that is to go, for the block's
+     * removal was noted while it was away (gateway/bucket_move.h); the PUT came behind that. */
     unsigned moving;
     uint64_t length;
     uint32_t crc32c;

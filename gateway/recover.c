@@ -36,7 +36,19 @@ adopt(const struct g4_request *head, struct gateway_change *change)
     record->state = GATEWAY_STORED;
     record->kept = false;
     record->tiers = gateway_record_bucket(head);
+    if (record->tiers == GATEWAY_FAR)
+        record->moving = 0; /* then its copy there is no other one */
     memcpy(record->etag, head->etag, sizeof(record->etag));
+}
+
+/* The PUT did not happen, and the far bucket may have what was to be removed before it. */
+static void
+note_again(struct gateway_change *change)
+{
+    change->erase = false;
+    change->record.state = GATEWAY_RETIRING;
+    change->record.kept = false;
+    change->record.tiers = 0;
 }
 
 /* The hot copy of the intent: its PUT came to no end, so perhaps nobody synced it.  Where the PUT
@@ -100,6 +112,8 @@ settle_intent_held(struct gateway_vault *vault, const char *key)
         return false;
     if (!settle_hot(vault, &change))
         return false;
+    if (change.erase && change.record.moving != 0)
+        note_again(&change);
     return gateway_catalog_change(vault->catalog, &change, 1, GATEWAY_APPLIED) == KVT_OK;
 }
 

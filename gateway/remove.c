@@ -10,6 +10,7 @@
 #include "gateway/bucket_move.h"
 #include "gateway/claim.h"
 #include "gateway/commit.h"
+#include "gateway/fault.h"
 
 enum {
     FRESH_MS = 1000,  /* behind an older mark others may have put the block again */
@@ -93,6 +94,7 @@ mark_held(struct gateway_vault *vault, const char *const *keys, size_t count)
         change->key = keys[i];
         waiting += gateway_record_waits(&change->record) ? 1 : 0;
         change->record.state = GATEWAY_RETIRING;
+        change->record.tiers |= change->record.moving; /* where a copy may be */
         change->record.moving = 0;
         change->record.owed = false; /* perhaps the bucket has it: it is removed from there too */
         change->record.modified_ms = bucket_ms(vault); /* of the mark, from here on */
@@ -150,23 +152,50 @@ look_again(struct gateway_vault *vault, const char *key, const struct gateway_re
     return rc == KVT_NOTFOUND && !look->gone ? KVT_UNAVAILABLE : KVT_OK;
 }
 
-/* What was put since stays.  Ours is a row of it again where it is the same block.  KVT_EXISTS when
- * that is done: nothing was removed. */
+/* A block, with our metadata or without? */
+static bool
+is_whole(const struct g4_request *head)
+{
+    return head->meta.present ? gateway_fault_judge_head(head) == NULL : head->buffer_size > 0;
+}
+
+/* May the far bucket have a copy, as the row says? */
+static bool
+may_be_far(const struct gateway_record *record)
+{
+    return ((record->tiers | record->moving) & GATEWAY_FAR) != 0;
+}
+
+/* What was put since, in the first bucket; the far one may still have what was to be removed.  That
+ * goes as a move's copy that was not wanted; of a foreign block none is read, so there it stays
+ * beside it until both are removed. */
+static void
+take_over(const struct g4_request *head, const struct gateway_record *marked,
+          struct gateway_record *record)
+{
+    gateway_record_of_head(head, false, record);
+    record->foreign = !head->meta.present;
+    if (!may_be_far(marked) || record->tiers == GATEWAY_FAR)
+        return;
+    record->moving = record->foreign ? 0 : GATEWAY_FAR;
+    record->tiers |= record->foreign ? GATEWAY_FAR : 0;
+}
+
+/* What was put since stays.  Its row is ours where it is the same block, or where without a row
+ * nobody knew of a copy in the far bucket.  KVT_EXISTS when that is done: nothing was removed. */
 static enum kvt_err
 give_up(struct gateway_vault *vault, const char *key, const struct g4_request *head,
         const struct gateway_record *marked)
 {
-    struct gateway_change change = {.key = key, .record = *marked};
+    const bool same =
+        gateway_claim_shows(head, marked->length, marked->crc32c, marked->fingerprint);
+    struct gateway_change change = {.key = key,
+                                    .erase = !same && !(may_be_far(marked) && is_whole(head))};
     enum kvt_err rc;
 
-    change.erase = !gateway_claim_shows(head, marked->length, marked->crc32c, marked->fingerprint);
-    change.record.state = GATEWAY_STORED;
-    change.record.tiers = gateway_record_bucket(head);
-    change.record.modified_ms = head->modified_ms;
-    memcpy(change.record.etag, head->etag, sizeof(change.record.etag));
-    memcpy(change.record.writer, head->meta.writer, sizeof(change.record.writer));
+    take_over(head, marked, &change.record);
     rc = gateway_vault_drop_files(vault, key, GATEWAY_VOLUMES);
-    if (rc == KVT_OK && !change.erase) /* its record may have gone already */
+    if (rc == KVT_OK && !change.erase && !change.record.foreign) /* its record may have gone */
         rc = gateway_commit_found(vault, key, &change.record);
     if (rc == KVT_OK)
         rc = gateway_catalog_change(vault->catalog, &change, 1, GATEWAY_APPLIED);
@@ -177,15 +206,46 @@ give_up(struct gateway_vault *vault, const char *key, const struct g4_request *h
     return KVT_EXISTS;
 }
 
+/* A HEAD cannot tell a missing object from a missing bucket. */
+static bool
+is_absent_far(struct gateway_vault *vault, const char *key)
+{
+    uint8_t byte;
+    struct g4_request request = {.verb = G4_GET,
+                                 .key = key,
+                                 .deadline_ms = kvt_clock_mono_ms() + GATEWAY_COLD_LOOK_MS,
+                                 .buffer = &byte,
+                                 .buffer_capacity = sizeof(byte)};
+
+    return gateway_cold_far_ended(vault->cold,
+                                  g4_store_perform(gateway_cold_bucket(vault->cold, GATEWAY_FAR),
+                                                   &request)) == KVT_NOTFOUND;
+}
+
+/* Its tombstone has gone.  KVT_OK: so has the block; KVT_EXISTS: it was put again, and is a row. */
+static enum kvt_err
+look_behind(struct gateway_vault *vault, const char *key, const struct gateway_record *noted)
+{
+    struct g4_request head = {
+        .verb = G4_HEAD, .key = key, .deadline_ms = kvt_clock_mono_ms() + GATEWAY_COLD_LOOK_MS};
+    const enum kvt_err rc =
+        gateway_cold_ended(vault->cold, g4_store_perform(gateway_cold_store(vault->cold), &head));
+
+    if (rc == KVT_OK && is_whole(&head))
+        return give_up(vault, key, &head, noted);
+    if (rc == KVT_OK && gateway_fault_is_tombstone(&head)) /* of what was bad */
+        return is_absent_far(vault, key) ? KVT_OK : KVT_AGAIN;
+    if (rc == KVT_NOTFOUND)
+        return gateway_cold_absent(vault->cold, key) ? KVT_OK : KVT_UNAVAILABLE;
+    return rc == KVT_OK || rc == KVT_CORRUPT ? KVT_AGAIN : rc; /* its readers see to what is bad */
+}
+
 /* Its removal was noted in the first bucket: both buckets are to answer.  KVT_AGAIN: the far one
  * does not, or another gateway has the lock. */
 static enum kvt_err
 finish_noted(struct gateway_vault *vault, const char *key, const struct gateway_record *noted)
 {
     struct gateway_change change = {.key = key, .erase = true};
-    struct g4_request head = {
-        .verb = G4_HEAD, .key = key, .deadline_ms = kvt_clock_mono_ms() + GATEWAY_COLD_LOOK_MS};
-    struct gateway_record again = *noted;
     enum kvt_err rc;
 
     if (!gateway_cold_deletes(vault->cold))
@@ -193,17 +253,8 @@ finish_noted(struct gateway_vault *vault, const char *key, const struct gateway_
     rc = gateway_bucket_settle_removed(vault, key);
     if ((rc == KVT_UNAVAILABLE || rc == KVT_TIMEOUT) && gateway_cold_healthy(vault->cold))
         rc = KVT_AGAIN;
-    if (rc == KVT_EXISTS) {
-        rc = gateway_cold_ended(vault->cold,
-                                g4_store_perform(gateway_cold_store(vault->cold), &head));
-        if (rc == KVT_OK || rc == KVT_CORRUPT) {
-            /* What was to go from the far one goes as a move's copy that was not wanted. */
-            again.moving = gateway_record_bucket(&head) == GATEWAY_COLD ? GATEWAY_FAR : 0;
-            return give_up(vault, key, &head, &again);
-        }
-        if (rc == KVT_NOTFOUND)
-            rc = gateway_cold_absent(vault->cold, key) ? KVT_OK : KVT_UNAVAILABLE;
-    }
+    if (rc == KVT_EXISTS)
+        rc = look_behind(vault, key, noted);
     if (rc == KVT_OK)
         rc = gateway_remove_record(vault, key);
     if (rc == KVT_OK)
@@ -226,6 +277,7 @@ remove_noted(struct gateway_vault *vault, const char *key)
 
     if (rc != KVT_OK && rc != KVT_NOTFOUND)
         return rc;
+    change.reserve = rc == KVT_NOTFOUND; /* a row that clients make as they like */
     if (rc == KVT_NOTFOUND)
         *record = (struct gateway_record){.modified_ms = bucket_ms(vault)};
     waits = gateway_record_waits(record);
@@ -245,7 +297,13 @@ remove_noted(struct gateway_vault *vault, const char *key)
         rc = gateway_bucket_note_removed(vault, key);
     if (rc == KVT_OK)
         rc = gateway_remove_record(vault, key);
-    return rc == KVT_OK ? gateway_vault_drop_files(vault, key, GATEWAY_VOLUMES) : rc;
+    if (rc == KVT_OK)
+        rc = gateway_vault_drop_files(vault, key, GATEWAY_VOLUMES);
+    if (rc != KVT_OK || record->tiers == 0)
+        return rc;
+    record->tiers = 0; /* their room is free, however long the far one is away */
+    change.reserve = false;
+    return gateway_catalog_change(vault->catalog, &change, 1, GATEWAY_APPLIED);
 }
 
 /* `marked`: by this very call, so that nobody can have had an answer since. */

@@ -1,0 +1,414 @@
+/*
+ * What is tested: removals that are noted while the far bucket is away (gateway/remove.h), and
+ * what comes behind them.  A PUT whose end nobody knows leaves no copy that is to go, and takes
+ * none that is to stay; what another gateway puts is read, and its row knows of the far copy; and
+ * who removes what nobody knows makes no rows beyond the catalog's cap.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "g4/check.h"
+#include "g4/kind.h"
+#include "gateway/bucket_move.h"
+#include "gateway/recover.h"
+#include "gateway/remove.h"
+
+#include "tests/unit/gateway/world.h"
+
+static enum kvt_err
+remove_one(struct test_world *w, uint64_t number)
+{
+    char key[KVT_KEY_MAX];
+
+    return gateway_remove(w->g.vault, test_gateway_key(key, number));
+}
+
+static struct gateway_record
+row_of(struct test_world *w, uint64_t number)
+{
+    struct gateway_record record = {0};
+    char key[KVT_KEY_MAX];
+
+    (void)!gateway_catalog_get(w->g.vault->catalog, test_gateway_key(key, number), &record);
+    return record;
+}
+
+/* Block 1 in the far bucket, and its removal noted while that is away. */
+static void
+note(struct test_world *w)
+{
+    test_world_place(w, 1, GATEWAY_TIER_FAR);
+    test_world_far_away(w, true);
+    assert_int_equal(remove_one(w, 1), KVT_OK);
+}
+
+static void
+come_back(struct test_world *w)
+{
+    test_world_far_away(w, false);
+    for (unsigned round = 0; round < 3; round++)
+        test_world_repair(w);
+}
+
+/* Another gateway puts these bytes of block 1 over whatever the first bucket
+ * has. */
+static void
+put_by_another(struct test_world *w, uint64_t bytes, bool bare)
+{
+    struct g4_meta meta = {
+        .present = !bare, .length = TEST_WORLD_SIZE, .fingerprint = 7, .writer = "another"};
+    uint8_t body[TEST_WORLD_SIZE];
+    char key[KVT_KEY_MAX];
+
+    test_gateway_fill(body, sizeof(body), bytes);
+    meta.crc32c = g4_check_crc32c(body, sizeof(body));
+    assert_int_equal(test_gateway_store_put(w->stores[GATEWAY_TIER_COLD], test_gateway_key(key, 1),
+                                            body, sizeof(body), &meta),
+                     KVT_OK);
+}
+
+static void
+expect_nowhere(struct test_world *w, const char *what)
+{
+    test_world_expect_true(w, 1, what);
+    for (unsigned tier = 0; tier < GATEWAY_TIERS; tier++)
+        if (test_world_has(w, 1, tier))
+            fail_msg("%s: tier %u has something", what, tier);
+}
+
+/* The third PUT of the first bucket is the block's: behind its first try and
+ * the lock. */
+static void
+put_without_answer(struct test_world *w, bool done)
+{
+    const struct g4_fault_rule rule = {.verb = G4_PUT,
+                                       .fault = done ? G4_FAULT_LOSE : G4_FAULT_FAIL,
+                                       .after = 2,
+                                       .count = 1,
+                                       .status = KVT_IO};
+
+    g4_faulty_set(w->stores[GATEWAY_TIER_COLD], &rule);
+    assert_int_equal(test_gateway_put(&w->g, 1, TEST_WORLD_SIZE), KVT_AGAIN);
+}
+
+static void
+a_put_without_answer_ends_the_removal_all_the_same(void **state)
+{
+    enum gateway_state row;
+    struct test_world w;
+
+    (void)state;
+    for (unsigned turn = 0; turn < 8; turn++) {
+        const bool done = (turn & 1) != 0;
+        const bool settled_away = (turn & 2) != 0;
+
+        test_world_open(&w);
+        note(&w);
+        put_without_answer(&w, done);
+        (void)test_gateway_tiers(&w.g, 1, &row);
+        assert_int_equal(row, GATEWAY_INTENT);
+        assert_int_equal(row_of(&w, 1).moving, GATEWAY_FAR);
+        if (settled_away) {
+            (void)gateway_recover_pending(w.g.vault);
+            (void)test_gateway_tiers(&w.g, 1, &row);
+            assert_int_equal(row, done ? GATEWAY_STORED : GATEWAY_RETIRING);
+            assert_int_equal(row_of(&w, 1).moving, GATEWAY_FAR);
+        }
+        if ((turn & 4) != 0)
+            test_world_reopen(&w); /* which finds the far bucket back */
+        come_back(&w);
+        if (done) {
+            test_world_expect_readable(&w, 1, "put behind");
+            assert_int_equal(test_gateway_tiers(&w.g, 1, NULL), GATEWAY_HOT | GATEWAY_COLD);
+            assert_false(test_world_has(&w, 1, GATEWAY_TIER_FAR));
+            test_world_expect_true(&w, 1, "put behind");
+        } else {
+            assert_int_equal(test_gateway_get(&w.g, 1, TEST_WORLD_SIZE, NULL), KVT_NOTFOUND);
+            expect_nowhere(&w, "not put");
+        }
+        test_gateway_close(&w.g);
+    }
+}
+
+/* So does one behind an order's mark, which has no tombstone. */
+static void
+a_put_behind_a_mark_leaves_no_far_copy(void **state)
+{
+    const struct g4_fault_rule lose = {
+        .verb = G4_PUT, .fault = G4_FAULT_LOSE, .count = 1, .status = KVT_IO};
+    char key[KVT_KEY_MAX];
+    const char *const keys[] = {key};
+    struct test_world w;
+
+    (void)state;
+    test_world_open(&w);
+    test_world_place(&w, 1, GATEWAY_TIER_FAR);
+    (void)test_gateway_key(key, 1);
+    assert_int_equal(gateway_remove_mark(w.g.vault, keys, 1), KVT_OK);
+    g4_faulty_set(w.stores[GATEWAY_TIER_COLD], &lose);
+    assert_int_equal(test_gateway_put(&w.g, 1, TEST_WORLD_SIZE), KVT_AGAIN);
+    come_back(&w);
+    test_world_expect_readable(&w, 1, "put behind a mark");
+    assert_int_equal(test_gateway_tiers(&w.g, 1, NULL), GATEWAY_HOT | GATEWAY_COLD);
+    test_world_expect_true(&w, 1, "put behind a mark");
+    test_gateway_close(&w.g);
+}
+
+/* A row of a block that is under way to the far bucket, or from there, when
+ * another gateway notes its removal. */
+static void
+a_move_ends_where_others_noted_a_removal(void **state)
+{
+    struct gateway_change change = {.key = NULL};
+    char key[KVT_KEY_MAX];
+    struct test_world w;
+
+    (void)state;
+    for (unsigned turn = 0; turn < 4; turn++) {
+        const unsigned to = (turn & 1) != 0 ? GATEWAY_FAR : GATEWAY_COLD;
+
+        test_world_open(&w);
+        test_world_place(&w, 1, GATEWAY_TIER_FAR);
+        change.record = row_of(&w, 1);
+        change.key = test_gateway_key(key, 1);
+        change.record.moving = to;
+        change.record.tiers = (turn & 2) != 0 ? GATEWAY_BUCKETS : GATEWAY_BUCKETS & ~to;
+        assert_int_equal(gateway_catalog_change(w.g.vault->catalog, &change, 1, GATEWAY_APPLIED),
+                         KVT_OK);
+        assert_int_equal(gateway_bucket_note_removed(w.g.vault, key), KVT_OK);
+        come_back(&w);
+        assert_int_equal(test_gateway_get(&w.g, 1, TEST_WORLD_SIZE, NULL), KVT_NOTFOUND);
+        expect_nowhere(&w, "moved");
+        test_gateway_close(&w.g);
+    }
+}
+
+/* The row here is of a removal; the bucket has what somebody acknowledged
+ * since. */
+static void
+what_another_puts_behind_it_is_read(void **state)
+{
+    struct test_world w;
+
+    (void)state;
+    test_world_open(&w);
+    note(&w);
+    assert_int_equal(test_gateway_has(&w.g, 1), KVT_NOTFOUND);
+    put_by_another(&w, 1, false);
+    assert_int_equal(test_gateway_has(&w.g, 1), KVT_OK);
+    test_world_expect_readable(&w, 1, "of another");
+    assert_int_equal(row_of(&w, 1).moving, GATEWAY_FAR); /* it is still to be taken away there */
+    come_back(&w);
+    test_world_expect_readable(&w, 1, "of another");
+    assert_int_equal(test_gateway_tiers(&w.g, 1, NULL), GATEWAY_COLD);
+    test_world_expect_true(&w, 1, "of another");
+    test_gateway_close(&w.g);
+}
+
+/* Whatever they put, what is in the far bucket is known of until it has gone.
+ */
+static void
+what_another_puts_hides_no_far_copy(void **state)
+{
+    struct gateway_record record;
+    struct test_world w;
+
+    (void)state;
+    for (unsigned bare = 0; bare < 2; bare++) {
+        test_world_open(&w);
+        note(&w);
+        put_by_another(&w, 7, bare != 0);
+        come_back(&w);
+        record = row_of(&w, 1);
+        assert_int_equal(record.state, GATEWAY_STORED);
+        assert_int_equal(record.foreign, bare != 0);
+        assert_int_equal(record.tiers, bare != 0 ? GATEWAY_BUCKETS : GATEWAY_COLD);
+        assert_true(test_world_has(&w, 1, GATEWAY_TIER_COLD));
+        test_world_expect_true(&w, 1, "other bytes");
+        assert_int_equal(remove_one(&w, 1), KVT_OK);
+        expect_nowhere(&w, "other bytes, removed");
+        test_gateway_close(&w.g);
+    }
+}
+
+/* The tombstone goes between the two looks at it: the caller puts what he
+ * wanted to, where nothing is. */
+static void
+a_put_that_finds_none_is_as_it_was(void **state)
+{
+    const struct g4_fault_rule none = {
+        .verb = G4_HEAD, .fault = G4_FAULT_FAIL, .after = 1, .count = 1, .status = KVT_NOTFOUND};
+    struct g4_request put = {
+        .verb = G4_PUT, .condition = G4_IF_ABSENT, .body = "x", .body_size = 1};
+    char key[KVT_KEY_MAX];
+    struct test_world w;
+
+    (void)state;
+    test_world_open(&w);
+    note(&w);
+    put.key = test_gateway_key(key, 1);
+    g4_faulty_set(w.stores[GATEWAY_TIER_COLD], &none);
+    assert_int_equal(gateway_bucket_put_removed(w.g.vault, &put), KVT_NOTFOUND);
+    assert_int_equal(put.condition, G4_IF_ABSENT);
+    assert_string_equal(put.etag, "");
+    assert_int_equal(put.deadline_ms, 0);
+    come_back(&w);
+    expect_nowhere(&w, "not put");
+    test_gateway_close(&w.g);
+}
+
+/* A removal that meets it begins anew, and dies behind its mark: the far copy
+ * is known of still. */
+static void
+a_mark_behind_it_knows_of_the_far_copy(void **state)
+{
+    char key[KVT_KEY_MAX];
+    const char *const keys[] = {key};
+    struct test_world w;
+
+    (void)state;
+    test_world_open(&w);
+    note(&w);
+    put_by_another(&w, 1, false);
+    test_world_far_away(&w, false);
+    gateway_cold_probe(w.g.vault->cold);
+    (void)test_gateway_key(key, 1);
+    assert_int_equal(gateway_remove_finish(w.g.vault, key, NULL), KVT_EXISTS);
+    assert_int_equal(gateway_remove_mark(w.g.vault, keys, 1), KVT_OK);
+    assert_int_equal(row_of(&w, 1).tiers, GATEWAY_BUCKETS);
+    assert_int_equal(test_gateway_put(&w.g, 1, TEST_WORLD_SIZE), KVT_OK);
+    come_back(&w);
+    assert_int_equal(test_gateway_tiers(&w.g, 1, NULL), GATEWAY_HOT | GATEWAY_COLD);
+    test_world_expect_true(&w, 1, "marked again");
+    test_gateway_close(&w.g);
+}
+
+/* What was bad behind it, and is out of sight by now, is no block that was put
+ * again. */
+static void
+an_empty_place_is_none(void **state)
+{
+    struct g4_meta meta = {
+        .present = true, .crc32c = g4_check_crc32c("", 0), .writer = G4_KIND_TOMBSTONE_WRITER};
+    char key[KVT_KEY_MAX];
+    struct test_world w;
+
+    (void)state;
+    test_world_open(&w);
+    test_world_far_away(&w, true);
+    assert_int_equal(remove_one(&w, 1), KVT_OK); /* it may be far, for all that is known */
+    assert_int_equal(
+        test_gateway_store_put(w.stores[GATEWAY_TIER_COLD], test_gateway_key(key, 1), "", 0, &meta),
+        KVT_OK);
+    come_back(&w);
+    assert_int_equal(row_of(&w, 1).state, 0);
+    test_gateway_close(&w.g);
+}
+
+/* A noted removal takes no room of the tiers that it has left. */
+static void
+its_room_is_free_at_once(void **state)
+{
+    struct gateway_catalog_stats stats;
+    struct test_world w;
+
+    (void)state;
+    test_world_open(&w);
+    test_world_place(&w, 1, GATEWAY_TIER_HOT);
+    test_world_far_away(&w, true);
+    assert_int_equal(remove_one(&w, 1), KVT_OK);
+    gateway_catalog_stats(w.g.vault->catalog, &stats);
+    assert_int_equal(stats.used[GATEWAY_TIER_HOT], 0);
+    assert_int_equal(stats.used[GATEWAY_TIER_COLD], 0);
+    come_back(&w);
+    expect_nowhere(&w, "room");
+    test_gateway_close(&w.g);
+}
+
+/* The far cap is of what is stored there: a PUT that has to do with it only by
+ * a removal fits. */
+static void
+a_full_far_bucket_refuses_no_put(void **state)
+{
+    struct test_world w;
+
+    (void)state;
+    test_world_open_with(&w, 1 << 20, TEST_WORLD_SIZE);
+    test_world_place(&w, 2, GATEWAY_TIER_FAR);
+    test_world_far_away(&w, true);
+    assert_int_equal(remove_one(&w, 1), KVT_OK); /* a key without a row */
+    assert_int_equal(test_gateway_put(&w.g, 1, TEST_WORLD_SIZE), KVT_OK);
+    test_world_expect_readable(&w, 1, "full");
+    come_back(&w);
+    test_world_expect_true(&w, 2, "full");
+    test_gateway_close(&w.g);
+}
+
+/* Fill the catalog to its cap. */
+static void
+fill_catalog(struct test_world *w)
+{
+    enum { GROUP = 64 };
+    enum kvt_err rc = KVT_OK;
+
+    for (unsigned turn = 0; rc == KVT_OK; turn++) {
+        struct gateway_change changes[GROUP] = {0};
+        char keys[GROUP][64];
+
+        for (unsigned i = 0; i < GROUP; i++) {
+            (void)snprintf(keys[i], sizeof(keys[i]), "opaque/%08u/%u", turn, i);
+            changes[i] = (struct gateway_change){
+                .key = keys[i],
+                .reserve = true,
+                .record = {
+                    .state = GATEWAY_STORED, .tiers = GATEWAY_COLD, .opaque = true, .length = 1}};
+        }
+        rc = gateway_catalog_change(w->g.vault->catalog, changes, GROUP, GATEWAY_DURABLE);
+        for (unsigned i = 0; rc == KVT_OK && i < GROUP; i++)
+            rc = changes[i].status;
+    }
+    assert_int_equal(rc, KVT_FULL);
+}
+
+static void
+removals_make_no_rows_in_a_full_catalog(void **state)
+{
+    struct gateway_catalog_stats before;
+    struct gateway_catalog_stats after;
+    struct test_world w;
+
+    (void)state;
+    test_world_open(&w);
+    test_world_place(&w, 1, GATEWAY_TIER_FAR);
+    w.g.options.catalog_max = 1u << 20;
+    test_world_reopen(&w);
+    fill_catalog(&w);
+    test_world_far_away(&w, true);
+    assert_int_equal(remove_one(&w, 1), KVT_OK); /* it has a row */
+    gateway_catalog_stats(w.g.vault->catalog, &before);
+    for (uint64_t number = 100; number < 110; number++)
+        assert_int_equal(remove_one(&w, number), KVT_FULL);
+    gateway_catalog_stats(w.g.vault->catalog, &after);
+    assert_int_equal(after.entries, before.entries);
+    test_gateway_close(&w.g);
+}
+
+int
+main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_put_without_answer_ends_the_removal_all_the_same),
+        cmocka_unit_test(a_put_behind_a_mark_leaves_no_far_copy),
+        cmocka_unit_test(a_move_ends_where_others_noted_a_removal),
+        cmocka_unit_test(what_another_puts_behind_it_is_read),
+        cmocka_unit_test(what_another_puts_hides_no_far_copy),
+        cmocka_unit_test(a_put_that_finds_none_is_as_it_was),
+        cmocka_unit_test(a_mark_behind_it_knows_of_the_far_copy),
+        cmocka_unit_test(an_empty_place_is_none),
+        cmocka_unit_test(its_room_is_free_at_once),
+        cmocka_unit_test(a_full_far_bucket_refuses_no_put),
+        cmocka_unit_test(removals_make_no_rows_in_a_full_catalog),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
