@@ -124,6 +124,12 @@ struct round {
     unsigned busy_count;
     bool far_away;
     bool over; /* one more wait is too long for whatever else the caller does */
+    size_t settled;
+    size_t tried;
+    size_t skipped; /* they wait for the far bucket */
+    uint64_t until_ms;
+    char first[KVT_KEY_MAX]; /* it began behind this key */
+    bool around;             /* it came to the end, and goes on from the beginning */
 };
 
 static bool
@@ -155,11 +161,21 @@ settle_retiring(struct round *round, const char *key)
 
 /* Where a bucket does not answer, one that waited for it is enough. */
 static bool
+skips(struct round *round)
+{
+    if (!round->far_away)
+        return false;
+    round->tried--;
+    round->skipped++;
+    return true;
+}
+
+static bool
 settle_move(struct round *round, const char *key)
 {
     enum kvt_err rc;
 
-    if (round->far_away)
+    if (skips(round))
         return false;
     rc = gateway_move_settle(round->vault, key);
     round->far_away = rc == KVT_UNAVAILABLE || rc == KVT_TIMEOUT;
@@ -172,7 +188,7 @@ settle_noted(struct round *round, const char *key)
 {
     enum kvt_err rc;
 
-    if (round->far_away)
+    if (skips(round))
         return false;
     rc = gateway_remove_finish(round->vault, key, NULL);
     round->far_away = rc == KVT_AGAIN && !gateway_cold_deletes(round->vault->cold);
@@ -185,6 +201,7 @@ settle(struct round *round, const struct gateway_row *row)
     struct gateway_hold hold;
     bool settled;
 
+    round->tried++;
     if (row->record.state == GATEWAY_RETIRING && row->record.moving != 0)
         return settle_noted(round, row->key);
     if (row->record.state == GATEWAY_RETIRING)
@@ -202,8 +219,37 @@ settle(struct round *round, const struct gateway_row *row)
 static bool
 may_go_on(const struct round *round)
 {
-    return !round->over && gateway_cold_healthy(round->vault->cold) &&
-           !atomic_load(&round->vault->stopping);
+    return !round->over && round->tried < GATEWAY_RECOVER_ROUND &&
+           round->skipped < GATEWAY_RECOVER_SKIPS && kvt_clock_mono_ms() < round->until_ms &&
+           gateway_cold_healthy(round->vault->cold) && !atomic_load(&round->vault->stopping);
+}
+
+/* Settle the rows of a page; false: the round ends here, at vault->settled. */
+static bool
+settle_page(struct round *round, struct gateway_scan *scan)
+{
+    struct gateway_vault *vault = round->vault;
+
+    for (size_t i = 0; i < scan->count; i++) {
+        const struct gateway_row *row = &scan->rows[i];
+
+        if (round->around && strcmp(row->key, round->first) > 0) {
+            vault->settled[0] = '\0'; /* all were looked at */
+            return false;
+        }
+        if (!may_go_on(round))
+            return false;
+        memcpy(vault->settled, row->key, sizeof(vault->settled));
+        round->settled += settle(round, row) ? 1 : 0;
+    }
+    if (!scan->end)
+        return true;
+    vault->settled[0] = '\0';
+    scan->after[0] = '\0';
+    if (round->around || round->first[0] == '\0')
+        return false;
+    round->around = true;
+    return true;
 }
 
 size_t
@@ -211,22 +257,18 @@ gateway_recover_pending(struct gateway_vault *vault)
 {
     struct gateway_row *rows = kvt_calloc(PAGE, sizeof(*rows));
     struct gateway_scan scan = {.pending = true, .rows = rows, .capacity = PAGE};
-    struct round round = {.vault = vault};
-    size_t settled = 0;
-    size_t looked = 0;
+    struct round round = {.vault = vault, .until_ms = kvt_clock_mono_ms() + GATEWAY_RECOVER_MS};
 
     if (rows == NULL)
         return 0;
-    while (!scan.end && looked < GATEWAY_RECOVER_ROUND && may_go_on(&round)) {
-        if (gateway_catalog_scan(vault->catalog, &scan) != KVT_OK)
-            break;
-        looked += scan.count;
-        for (size_t i = 0; i < scan.count && may_go_on(&round); i++)
-            settled += settle(&round, &rows[i]) ? 1 : 0;
-    }
+    memcpy(round.first, vault->settled, sizeof(round.first));
+    memcpy(scan.after, vault->settled, sizeof(scan.after));
+    while (may_go_on(&round) && gateway_catalog_scan(vault->catalog, &scan) == KVT_OK &&
+           settle_page(&round, &scan))
+        continue;
     kvt_free(rows);
-    gateway_stats_add(vault->stats, GATEWAY_STAT_RESOLVED, settled);
-    return settled;
+    gateway_stats_add(vault->stats, GATEWAY_STAT_RESOLVED, round.settled);
+    return round.settled;
 }
 
 static void

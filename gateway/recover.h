@@ -6,7 +6,9 @@
  *
  * Ownership: borrowed for the call.
  * Threads:   one; keys others hold are left for the next round.
- * Limits:    GATEWAY_RECOVER_ROUND rows a call.
+ * Limits:    GATEWAY_RECOVER_ROUND rows that something is done about, GATEWAY_RECOVER_SKIPS that
+ *            wait for the far bucket, and GATEWAY_RECOVER_MS a call; the next one goes on behind
+ *            them, so that none keeps the others waiting.
  */
 #ifndef GATEWAY_RECOVER_H
 #define GATEWAY_RECOVER_H
@@ -16,8 +18,11 @@
 #include "gateway/vault.h"
 
 #define GATEWAY_RECOVER_ROUND 1024
+#define GATEWAY_RECOVER_SKIPS 16384
+#define GATEWAY_RECOVER_MS    2000 /* and the row that is under way then */
 
-/** One round over rows that are to be settled, while the bucket answers.  Returns how many were. */
+/** One round over rows that are to be settled, while the bucket answers: from where the last one
+ *  ended to the end, and on from the beginning.  Returns how many were. */
 size_t gateway_recover_pending(struct gateway_vault *vault);
 
 /** One page of the volume of GATEWAY_HOT or GATEWAY_WARM; `token` "" starts and is "" again at the

@@ -59,7 +59,8 @@ struct gateway_vault {
     struct gateway_stats *stats;
     struct gateway_budget *budget; /* for bodies read here; NULL: no bound */
     int lock_fd;                   /* of the state folder; one gateway lives in it */
-    _Atomic bool stopping;         /* long work of the gateway itself ends at its next item */
+    char settled[KVT_KEY_MAX]; /* where the last round of gateway/recover.h ended; its caller's */
+    _Atomic bool stopping;     /* long work of the gateway itself ends at its next item */
 };
 
 struct gateway_vault_options {

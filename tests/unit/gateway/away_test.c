@@ -1,12 +1,14 @@
 /*
  * What is tested: removals that are noted while the far bucket is away (gateway/remove.h), and
  * what comes behind them.  A PUT whose end nobody knows leaves no copy that is to go, and takes
- * none that is to stay; what another gateway puts is read, and its row knows of the far copy; and
- * who removes what nobody knows makes no rows beyond the catalog's cap.
+ * none that is to stay; what another gateway puts is read, and its row knows of the far copy; who
+ * removes what nobody knows makes no rows beyond the catalog's cap; and what waits for the far
+ * bucket keeps nothing else waiting.
  */
 #include <stdio.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "g4/check.h"
 #include "g4/kind.h"
 #include "gateway/bucket_move.h"
@@ -50,8 +52,7 @@ come_back(struct test_world *w)
         test_world_repair(w);
 }
 
-/* Another gateway puts these bytes of block 1 over whatever the first bucket
- * has. */
+/* Another gateway puts these bytes of block 1 over whatever the first bucket has. */
 static void
 put_by_another(struct test_world *w, uint64_t bytes, bool bare)
 {
@@ -76,8 +77,7 @@ expect_nowhere(struct test_world *w, const char *what)
             fail_msg("%s: tier %u has something", what, tier);
 }
 
-/* The third PUT of the first bucket is the block's: behind its first try and
- * the lock. */
+/* The third PUT of the first bucket is the block's: behind its first try and the lock. */
 static void
 put_without_answer(struct test_world *w, bool done)
 {
@@ -154,8 +154,8 @@ a_put_behind_a_mark_leaves_no_far_copy(void **state)
     test_gateway_close(&w.g);
 }
 
-/* A row of a block that is under way to the far bucket, or from there, when
- * another gateway notes its removal. */
+/* A row of a block that is under way to the far bucket, or from there, when another gateway notes
+ * its removal. */
 static void
 a_move_ends_where_others_noted_a_removal(void **state)
 {
@@ -183,8 +183,7 @@ a_move_ends_where_others_noted_a_removal(void **state)
     }
 }
 
-/* The row here is of a removal; the bucket has what somebody acknowledged
- * since. */
+/* The row here is of a removal; the bucket has what somebody acknowledged since. */
 static void
 what_another_puts_behind_it_is_read(void **state)
 {
@@ -205,8 +204,7 @@ what_another_puts_behind_it_is_read(void **state)
     test_gateway_close(&w.g);
 }
 
-/* Whatever they put, what is in the far bucket is known of until it has gone.
- */
+/* Whatever they put, what is in the far bucket is known of until it has gone. */
 static void
 what_another_puts_hides_no_far_copy(void **state)
 {
@@ -231,8 +229,8 @@ what_another_puts_hides_no_far_copy(void **state)
     }
 }
 
-/* The tombstone goes between the two looks at it: the caller puts what he
- * wanted to, where nothing is. */
+/* The tombstone goes between the two looks at it: the caller puts what he wanted to, where nothing
+ * is. */
 static void
 a_put_that_finds_none_is_as_it_was(void **state)
 {
@@ -257,8 +255,7 @@ a_put_that_finds_none_is_as_it_was(void **state)
     test_gateway_close(&w.g);
 }
 
-/* A removal that meets it begins anew, and dies behind its mark: the far copy
- * is known of still. */
+/* A removal that meets it begins anew, and dies behind its mark: the far copy is known of still. */
 static void
 a_mark_behind_it_knows_of_the_far_copy(void **state)
 {
@@ -283,8 +280,7 @@ a_mark_behind_it_knows_of_the_far_copy(void **state)
     test_gateway_close(&w.g);
 }
 
-/* What was bad behind it, and is out of sight by now, is no block that was put
- * again. */
+/* What was bad behind it, and is out of sight by now, is no block that was put again. */
 static void
 an_empty_place_is_none(void **state)
 {
@@ -325,8 +321,7 @@ its_room_is_free_at_once(void **state)
     test_gateway_close(&w.g);
 }
 
-/* The far cap is of what is stored there: a PUT that has to do with it only by
- * a removal fits. */
+/* The far cap is of what is stored there: a PUT that has to do with it only by a removal fits. */
 static void
 a_full_far_bucket_refuses_no_put(void **state)
 {
@@ -393,6 +388,107 @@ removals_make_no_rows_in_a_full_catalog(void **state)
     test_gateway_close(&w.g);
 }
 
+/* ---- what waits, and what is behind it ---- */
+
+/* Rows of blocks 1 to `count`, many in a transaction. */
+static void
+add_rows(struct test_world *w, size_t count, const struct gateway_record *record)
+{
+    struct gateway_change *changes = kvt_calloc(count, sizeof(*changes));
+    char(*keys)[KVT_KEY_MAX] = kvt_calloc(count, sizeof(*keys));
+
+    assert_non_null(changes);
+    assert_non_null(keys);
+    for (size_t i = 0; i < count; i++)
+        changes[i] =
+            (struct gateway_change){.key = test_gateway_key(keys[i], i + 1), .record = *record};
+    assert_int_equal(gateway_catalog_change(w->g.vault->catalog, changes, count, GATEWAY_APPLIED),
+                     KVT_OK);
+    kvt_free(changes);
+    kvt_free(keys);
+}
+
+/* The intent of a PUT that never happened, with a key behind all blocks' of the tests. */
+static const char last_key[] = "zz";
+
+static void
+add_last(struct test_world *w)
+{
+    struct gateway_change change = {
+        .key = last_key,
+        .record = {.state = GATEWAY_INTENT, .tiers = GATEWAY_COLD, .opaque = true, .length = 1}};
+
+    assert_int_equal(gateway_catalog_change(w->g.vault->catalog, &change, 1, GATEWAY_APPLIED),
+                     KVT_OK);
+}
+
+static bool
+is_last_settled(struct test_world *w)
+{
+    struct gateway_record record;
+
+    return gateway_catalog_get(w->g.vault->catalog, last_key, &record) == KVT_NOTFOUND;
+}
+
+static void
+what_waits_for_the_far_bucket_keeps_nothing_waiting(void **state)
+{
+    enum { ROWS = 2 * GATEWAY_RECOVER_ROUND };
+    const struct gateway_record noted = {
+        .state = GATEWAY_RETIRING, .moving = GATEWAY_FAR, .length = TEST_WORLD_SIZE};
+    struct gateway_catalog_stats stats;
+    struct test_world w;
+
+    (void)state;
+    test_world_open(&w);
+    add_rows(&w, ROWS, &noted);
+    test_world_far_away(&w, true);
+    gateway_cold_probe(w.g.vault->cold);
+    for (unsigned turn = 0; turn < 2; turn++) {
+        add_last(&w);
+        for (unsigned round = 0; round < 5 && !is_last_settled(&w); round++)
+            (void)gateway_recover_pending(w.g.vault); /* more than one where it is slow */
+        assert_true(is_last_settled(&w));
+    }
+    gateway_catalog_stats(w.g.vault->catalog, &stats);
+    assert_int_equal(stats.pending, ROWS);
+    test_gateway_close(&w.g);
+}
+
+/* A round that is full goes on where it ended, and comes to the first ones again. */
+static void
+a_full_round_goes_on_behind_it(void **state)
+{
+    enum { ROWS = GATEWAY_RECOVER_ROUND };
+    const struct gateway_record intent = {
+        .state = GATEWAY_INTENT, .tiers = GATEWAY_COLD, .owed = true, .length = TEST_WORLD_SIZE};
+    struct gateway_hold *holds = kvt_calloc(ROWS, sizeof(*holds));
+    char(*keys)[KVT_KEY_MAX] = kvt_calloc(ROWS, sizeof(*keys));
+    struct gateway_catalog_stats stats;
+    struct test_world w;
+
+    (void)state;
+    test_world_open(&w);
+    assert_non_null(holds);
+    assert_non_null(keys);
+    for (size_t i = 0; i < ROWS; i++)
+        gateway_hold_init(&holds[i], test_gateway_key(keys[i], i + 1));
+    add_rows(&w, ROWS, &intent);
+    add_last(&w);
+    gateway_hold_acquire(w.g.vault->holds, holds, ROWS); /* their PUTs are still at them */
+    for (unsigned round = 0; round < 5 && !is_last_settled(&w); round++)
+        (void)gateway_recover_pending(w.g.vault);
+    assert_true(is_last_settled(&w));
+    gateway_hold_release(w.g.vault->holds, holds, ROWS);
+    for (unsigned round = 0; round < 100; round++)
+        (void)gateway_recover_pending(w.g.vault);
+    gateway_catalog_stats(w.g.vault->catalog, &stats);
+    assert_int_equal(stats.pending, 0);
+    kvt_free(holds);
+    kvt_free(keys);
+    test_gateway_close(&w.g);
+}
+
 int
 main(void)
 {
@@ -408,6 +504,8 @@ main(void)
         cmocka_unit_test(its_room_is_free_at_once),
         cmocka_unit_test(a_full_far_bucket_refuses_no_put),
         cmocka_unit_test(removals_make_no_rows_in_a_full_catalog),
+        cmocka_unit_test(what_waits_for_the_far_bucket_keeps_nothing_waiting),
+        cmocka_unit_test(a_full_round_goes_on_behind_it),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
