@@ -131,6 +131,10 @@ struct kvbm_onboard {
     uint32_t running;   /* jobs */
     uint32_t retries;
     uint64_t room_ms; /* since when it waits for room; 0: it does not */
+    /* What is next, held: or making room for it would push it out. */
+    struct kvt_handle sources[KVT_OFFLOAD_BATCH]; /* none, from G4 */
+    enum kvt_tier source_tier;
+    uint32_t source_count;
 
     struct { /* behind the manager's lock */
         bool cancelled;

@@ -202,6 +202,15 @@ count_end(struct kvbm_onboard *onboard, uint32_t arrived)
         atomic_fetch_add(&counts->from[onboard->origins[i]], 1);
 }
 
+static void
+drop_sources(struct kvbm_onboard *onboard)
+{
+    if (onboard->source_count > 0 && onboard->source_tier != KVT_TIER_G4)
+        kvbm_pool_drop_all(onboard->manager->options.tiers[onboard->source_tier].pool,
+                           onboard->sources, onboard->source_count);
+    onboard->source_count = 0;
+}
+
 void
 kvbm_onboard_finish(struct kvbm_onboard *onboard)
 {
@@ -215,6 +224,7 @@ kvbm_onboard_finish(struct kvbm_onboard *onboard)
     for (size_t i = 0; i < KVT_OFFLOAD_JOBS; i++)
         if (manager->ups[i].state != KVBM_JOB_FREE && manager->ups[i].onboard == onboard)
             manager->ups[i].onboard = NULL; /* it goes on without */
+    drop_sources(onboard);
     while (result.arrived < onboard->end && onboard->origins[result.arrived] != 0)
         result.from[onboard->origins[result.arrived++]]++;
     if (result.arrived == onboard->count)
@@ -447,33 +457,41 @@ fill_job(struct kvbm_job *job, struct kvbm_onboard *onboard, enum kvt_tier from,
     job->staged = from == KVT_TIER_G4 && !addressed;
 }
 
-static struct kvbm_pool *
-pool_of(const struct kvbm_job *job)
+/* Hold what is next, up to `max` blocks of one tier.  False: it has gone since. */
+static bool
+hold_sources(struct kvbm_onboard *onboard, enum kvt_tier from, uint32_t max)
 {
-    return job->manager->options.tiers[job->from].pool;
-}
-
-/* Hold the sources; returns how many there still are. */
-static uint32_t
-hold_sources(struct kvbm_job *job, uint32_t count)
-{
-    const struct kvbm_onboard *onboard = job->onboard;
-    struct kvt_handle sources[KVT_OFFLOAD_BATCH] = {{0}};
     uint64_t hashes[KVT_OFFLOAD_BATCH];
+    uint32_t count = run_of(onboard, onboard->at, from, max);
 
+    memset(onboard->sources, 0, sizeof(onboard->sources));
     for (uint32_t i = 0; i < count; i++)
         hashes[i] = onboard->labels[onboard->at + i].id.hash;
-    if (job->from != KVT_TIER_G4)
-        count = (uint32_t)kvbm_pool_match(pool_of(job), hashes, count, sources);
+    if (from != KVT_TIER_G4)
+        count = (uint32_t)kvbm_pool_match(onboard->manager->options.tiers[from].pool, hashes, count,
+                                          onboard->sources);
+    onboard->source_tier = from;
+    onboard->source_count = count;
+    return count > 0;
+}
+
+/* Put what is held, and room for it, aboard. */
+static void
+take_aboard(struct kvbm_job *job, struct kvbm_onboard *onboard, const struct kvt_handle *targets)
+{
+    struct kvbm_pool *pool = job->manager->options.tiers[job->from].pool;
+
     /* A block goes on under the name that its tier knows it by: who asks may be wrong about it. */
-    for (uint32_t i = 0; i < count; i++)
+    for (uint32_t i = 0; i < onboard->source_count; i++)
         job->passengers[i] = (struct kvbm_passenger){
-            .source = sources[i],
+            .source = onboard->sources[i],
+            .target = targets[i],
             .label = job->from == KVT_TIER_G4 ? onboard->labels[onboard->at + i]
-                                              : kvbm_pool_label(pool_of(job), sources[i]),
+                                              : kvbm_pool_label(pool, onboard->sources[i]),
         };
-    job->count = count;
-    return count;
+    job->count = onboard->source_count;
+    onboard->at += onboard->source_count;
+    onboard->source_count = 0;
 }
 
 /* Send the next run of blocks on its way.  KVT_OK; KVT_BUSY: not yet; KVT_NOTFOUND: what was there
@@ -482,28 +500,21 @@ static enum kvt_err
 send_run(struct kvbm_onboard *onboard, struct kvbm_job *job, enum kvt_tier from, uint64_t now_ms)
 {
     struct kvbm_manager *manager = onboard->manager;
-    const bool through_g2 = onboard->target < KVT_TIER_G2 && from > KVT_TIER_G2 &&
+    const enum kvt_tier source = onboard->source_count > 0 ? onboard->source_tier : from;
+    const bool through_g2 = onboard->target < KVT_TIER_G2 && source > KVT_TIER_G2 &&
                             manager->options.tiers[KVT_TIER_G2].pool != NULL;
     const enum kvt_tier to = through_g2 ? KVT_TIER_G2 : onboard->target;
     struct kvt_handle targets[KVT_OFFLOAD_BATCH];
-    uint32_t count = run_of(onboard, onboard->at, from, batch_of(manager, to, onboard->target));
     enum kvt_err rc;
 
-    rc = take_room(onboard, to, count, targets, now_ms);
+    if (onboard->source_count == 0 &&
+        !hold_sources(onboard, source, batch_of(manager, to, onboard->target)))
+        return KVT_NOTFOUND;
+    rc = take_room(onboard, to, onboard->source_count, targets, now_ms);
     if (rc != KVT_OK)
         return rc;
-    fill_job(job, onboard, from, to);
-    {
-        const uint32_t held = hold_sources(job, count);
-
-        kvbm_pool_drop_all(manager->options.tiers[to].pool, targets + held, count - held);
-        count = held;
-    }
-    if (count == 0)
-        return KVT_NOTFOUND;
-    for (uint32_t i = 0; i < count; i++)
-        job->passengers[i].target = targets[i];
-    onboard->at += count;
+    fill_job(job, onboard, source, to);
+    take_aboard(job, onboard, targets);
     onboard->running++;
     kvbm_job_begin(job);
     return KVT_OK;
@@ -561,8 +572,10 @@ advance(struct kvbm_onboard *onboard, uint32_t *looks, uint64_t now_ms)
         enum kvt_err rc;
 
         *looks -= *looks < KVT_OFFLOAD_BATCH ? *looks : KVT_OFFLOAD_BATCH;
-        if (take_there(onboard))
+        if (take_there(onboard)) {
+            drop_sources(onboard); /* of what has come another way meanwhile */
             continue;
+        }
         from = tier_below(onboard, onboard->at);
         if (from == 0) {
             /* Of a block that was there and failed, the failure says more. */

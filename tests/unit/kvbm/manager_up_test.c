@@ -234,6 +234,38 @@ arrivals_are_checked_by_who_asked(void **unused)
     bed_close(bed);
 }
 
+/* Making room for what comes up does not push it out: G3 is full, and what is asked for is what
+ * would go first there. */
+static void
+what_is_asked_for_is_not_pushed_out(void **unused)
+{
+    enum { COUNT = 2 };
+    struct bed *bed = bed_open(G1 | G2 | G3, 0);
+    struct kvt_onboard_result result;
+    struct kvbm_label labels[COUNT];
+    struct kvt_handle handles[COUNT];
+
+    (void)unused;
+    bed->options.tiers[KVT_TIER_G2].high_ppm = 1000000;
+    bed->options.room_wait_ms = 10000;
+    bed_start(bed);
+    bed_chain(labels, 10, COUNT);
+    for (uint64_t i = 0; i < BED_BLOCKS; i++) {
+        bed_make(bed, KVT_TIER_G3, 10 + i);
+        bed_make(bed, KVT_TIER_G2, 100 + i);
+    }
+    result = fetch(bed, &(struct kvbm_onboard_request){.labels = labels, .count = COUNT}, handles);
+    assert_int_equal(result.status, KVT_OK);
+    assert_int_equal(result.from[3], COUNT);
+    for (uint64_t i = 0; i < COUNT; i++) {
+        assert_true(has(bed, KVT_TIER_G3, 10 + i));
+        assert_true(has(bed, KVT_TIER_G2, 10 + i));
+    }
+    assert_false(has(bed, KVT_TIER_G3, 10 + COUNT)); /* the next went instead */
+    kvbm_pool_drop_all(bed_pool(bed, KVT_TIER_G1), handles, COUNT);
+    bed_close(bed);
+}
+
 /* Who asks says a name; the block comes under the one that its tier has. */
 static void
 a_block_keeps_its_name(void **unused)
@@ -550,6 +582,7 @@ main(void)
         cmocka_unit_test(a_bad_block_ends_the_prefix),
         cmocka_unit_test(g4_may_say_no),
         cmocka_unit_test(arrivals_are_checked_by_who_asked),
+        cmocka_unit_test(what_is_asked_for_is_not_pushed_out),
         cmocka_unit_test(a_block_keeps_its_name),
         cmocka_unit_test(gets_do_not_wait_for_puts),
         cmocka_unit_test(a_deadline_ends_it_and_the_rest_lands),
