@@ -157,11 +157,11 @@ start_copy(struct kvbm_job *job)
     /* What somebody waits for, then room, then what may be needed. */
     switch (job->why) {
     case KVBM_JOB_ONBOARD:
-        request.priority = job->prefetch ? KVBM_PRIORITY_NORMAL : KVBM_PRIORITY_URGENT;
+        request.priority = job->prefetch ? KVT_PRIORITY_NORMAL : KVT_PRIORITY_URGENT;
         break;
-    case KVBM_JOB_LOWERED: request.priority = KVBM_PRIORITY_HIGH; break;
+    case KVBM_JOB_LOWERED: request.priority = KVT_PRIORITY_HIGH; break;
     case KVBM_JOB_PUSHED:
-    case KVBM_JOB_IDLE: request.priority = KVBM_PRIORITY_NORMAL; break;
+    case KVBM_JOB_IDLE: request.priority = KVT_PRIORITY_NORMAL; break;
     }
     request.path = kvbm_path_between(request.source, request.target);
     return kvbm_transfer_start(job->manager->options.transfer, &request, &job->ticket);
@@ -218,7 +218,7 @@ start_items(struct kvbm_job *job)
         options->volumes,
         &(struct kvbm_volume_request){
             .volume = down || options->volume_up == 0 ? options->volume : options->volume_up,
-            .verb = down ? KVBM_VOLUME_PUT : KVBM_VOLUME_GET,
+            .verb = down ? KVT_VOLUME_PUT : KVT_VOLUME_GET,
             .items = job->items,
             .count = job->moving,
             .done = answered,

@@ -53,18 +53,18 @@ answer_question(struct kvbm_peer *peer, const struct kvbm_peer_question *questio
     };
     const struct kvbm_volume_request request = {
         .volume = question->volume,
-        .verb = (enum kvbm_volume_verb)question->verb,
+        .verb = (enum kvt_volume_verb)question->verb,
         .items = &item,
         .count = 1,
     };
-    struct kvbm_volume_stats stats;
+    struct kvt_volume_stats stats;
 
     *answer = (struct kvbm_peer_answer){.tag = question->tag};
     if (question->fingerprint != peer->fingerprint) {
         answer->status = KVT_INVALID;
         return;
     }
-    if (question->verb == KVBM_VOLUME_PUT &&
+    if (question->verb == KVT_VOLUME_PUT &&
         kvbm_crc32c(0, bytes, question->size) != question->crc32c) {
         answer->status = KVT_CORRUPT;
         return;
@@ -77,7 +77,7 @@ answer_question(struct kvbm_peer *peer, const struct kvbm_peer_question *questio
     answer->status = kvbm_volumes_run(peer->set, &request);
     if (answer->status == KVT_OK)
         answer->status = item.status; /* KVT_EXISTS is one, too */
-    if (question->verb == KVBM_VOLUME_GET && answer->status == KVT_OK) {
+    if (question->verb == KVT_VOLUME_GET && answer->status == KVT_OK) {
         answer->size = question->size;
         answer->crc32c = kvbm_crc32c(0, bytes, question->size);
     }
@@ -106,7 +106,7 @@ serve(struct client *client, uint8_t **bytes, size_t *room)
             return false;
         *room = question.size;
     }
-    if (question.verb == KVBM_VOLUME_PUT &&
+    if (question.verb == KVT_VOLUME_PUT &&
         !kvbm_peer_receive(client->fd, *bytes, question.size, peer->timeout_ms))
         return false;
     answer_question(peer, &question, *bytes, &answer);

@@ -76,7 +76,7 @@ kvbm_peer_read_question(struct kvbm_peer_question *question,
         .crc32c = get32(in + 52),
     };
     return get32(in) == QUESTION && get32(in + 60) == kvbm_crc32c(0, in, 60) &&
-           question->verb < KVBM_VOLUME_VERB_COUNT;
+           question->verb < KVT_VOLUME_VERB_COUNT;
 }
 
 void

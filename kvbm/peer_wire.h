@@ -17,7 +17,7 @@
 #define KVBM_PEER_ANSWER_BYTES   24
 
 struct kvbm_peer_question {
-    uint32_t verb; /* enum kvbm_volume_verb */
+    uint32_t verb; /* enum kvt_volume_verb */
     uint32_t tag;  /* comes back in the answer */
     uint64_t volume;
     uint64_t fingerprint;

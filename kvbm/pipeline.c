@@ -21,7 +21,7 @@ struct pipeline {
     const struct kvbm_pipeline_request *request;
     uint32_t layers;
     uint32_t step;
-    struct leg legs[HOPS][KVBM_PIPELINE_AHEAD];
+    struct leg legs[HOPS][KVT_PIPELINE_AHEAD];
 };
 
 static uint32_t
@@ -33,7 +33,7 @@ least(uint32_t a, uint32_t b)
 static struct leg *
 leg_at(struct pipeline *pipeline, unsigned hop, uint32_t number)
 {
-    return &pipeline->legs[hop][number % KVBM_PIPELINE_AHEAD];
+    return &pipeline->legs[hop][number % KVT_PIPELINE_AHEAD];
 }
 
 /* Start one step of one hop for the blocks that got so far. */
@@ -114,14 +114,14 @@ run(struct pipeline *pipeline)
     uint32_t started = 0;
 
     for (uint32_t number = 0; number < steps; number++) {
-        while (started < steps && started < number + KVBM_PIPELINE_AHEAD)
+        while (started < steps && started < number + KVT_PIPELINE_AHEAD)
             begin(pipeline, 0, started++);
         finish(pipeline, 0, number);
-        if (number >= KVBM_PIPELINE_AHEAD)
-            deliver(pipeline, number - KVBM_PIPELINE_AHEAD);
+        if (number >= KVT_PIPELINE_AHEAD)
+            deliver(pipeline, number - KVT_PIPELINE_AHEAD);
         begin(pipeline, 1, number);
     }
-    for (uint32_t number = steps > KVBM_PIPELINE_AHEAD ? steps - KVBM_PIPELINE_AHEAD : 0;
+    for (uint32_t number = steps > KVT_PIPELINE_AHEAD ? steps - KVT_PIPELINE_AHEAD : 0;
          number < steps; number++)
         deliver(pipeline, number);
 }
@@ -130,7 +130,7 @@ static void
 release(struct pipeline *pipeline)
 {
     for (unsigned hop = 0; hop < HOPS; hop++)
-        for (size_t i = 0; i < KVBM_PIPELINE_AHEAD; i++) {
+        for (size_t i = 0; i < KVT_PIPELINE_AHEAD; i++) {
             kvt_free(pipeline->legs[hop][i].copies);
             kvt_free(pipeline->legs[hop][i].owners);
         }
@@ -140,7 +140,7 @@ static bool
 make_room(struct pipeline *pipeline, size_t count)
 {
     for (unsigned hop = 0; hop < HOPS; hop++)
-        for (size_t i = 0; i < KVBM_PIPELINE_AHEAD; i++) {
+        for (size_t i = 0; i < KVT_PIPELINE_AHEAD; i++) {
             struct leg *leg = &pipeline->legs[hop][i];
 
             leg->copies = kvt_calloc(count, sizeof(*leg->copies));
@@ -161,7 +161,7 @@ kvbm_pipeline_run(const struct kvbm_pipeline_request *request)
     enum kvt_err result = KVT_OK;
 
     pipeline.step = least(request->step == 0 ? 1 : request->step, pipeline.layers);
-    if (request->count == 0 || request->count > KVBM_TRANSFER_COPIES_MAX)
+    if (request->count == 0 || request->count > KVT_COPIES_MAX)
         result = KVT_INVALID;
     else if (!make_room(&pipeline, request->count))
         result = KVT_NOMEM;

@@ -10,15 +10,13 @@
  *            holds the blocks of all three storages that long.
  * Threads:   any.  The caller's thread waits for the hops; they run on their paths' threads.
  *            `landed` runs on the caller's thread.
- * Limits:    as kvbm/transfer.h for each hop.  At most KVBM_PIPELINE_AHEAD steps are on the first
+ * Limits:    as kvbm/transfer.h for each hop.  At most KVT_PIPELINE_AHEAD steps are on the first
  *            hop, and as many on the second, at any time.
  */
 #ifndef KVBM_PIPELINE_H
 #define KVBM_PIPELINE_H
 
 #include "kvbm/transfer.h"
-
-#define KVBM_PIPELINE_AHEAD 4
 
 struct kvbm_pipeline_request {
     struct kvbm_transfer *transfer;
@@ -30,7 +28,7 @@ struct kvbm_pipeline_request {
     const struct kvbm_layout *source_layout; /* of the source and the middle */
     const struct kvbm_layout *target_layout;
     uint32_t step; /* layers that go together; 0: one */
-    enum kvbm_priority priority;
+    enum kvt_priority priority;
     kvt_pipeline_landed_fn *landed; /* may be NULL */
     void *arg;
 };
@@ -39,7 +37,7 @@ struct kvbm_pipeline_request {
  * Move all layers of all blocks.  A block that failed somewhere goes no further.
  *
  * @return KVT_OK when every block arrived, else the first failure; KVT_INVALID (no blocks, or more
- *         than KVBM_TRANSFER_COPIES_MAX) and KVT_NOMEM are the status of every block
+ *         than KVT_COPIES_MAX) and KVT_NOMEM are the status of every block
  */
 KVT_NODISCARD enum kvt_err kvbm_pipeline_run(const struct kvbm_pipeline_request *request);
 

@@ -10,22 +10,6 @@
 
 enum { QUEUE_USUAL = 128 };
 
-_Static_assert(KVT_COPIES_MAX == KVBM_TRANSFER_COPIES_MAX, "one limit");
-_Static_assert(KVT_BOUNCE_MIN == KVBM_TRANSFER_BOUNCE_MIN, "one limit");
-_Static_assert(KVT_PIPELINE_AHEAD == KVBM_PIPELINE_AHEAD, "one limit");
-_Static_assert((int)KVT_PATH_D2H == (int)KVBM_PATH_D2H && (int)KVT_PATH_H2D == (int)KVBM_PATH_H2D &&
-                   (int)KVT_PATH_H2DISK == (int)KVBM_PATH_H2DISK &&
-                   (int)KVT_PATH_DISK2H == (int)KVBM_PATH_DISK2H &&
-                   (int)KVT_PATH_D2D == (int)KVBM_PATH_D2D &&
-                   (int)KVT_PATH_DISK2D == (int)KVBM_PATH_DISK2D &&
-                   (int)KVT_PATH_REMOTE == (int)KVBM_PATH_REMOTE &&
-                   (int)KVT_PATH_COUNT == (int)KVBM_PATH_COUNT,
-               "the same paths");
-_Static_assert((int)KVT_PRIORITY_NORMAL == (int)KVBM_PRIORITY_NORMAL &&
-                   (int)KVT_PRIORITY_HIGH == (int)KVBM_PRIORITY_HIGH &&
-                   (int)KVT_PRIORITY_URGENT == (int)KVBM_PRIORITY_URGENT,
-               "the same priorities");
-
 enum kvt_err
 kvt_transfer_new(struct kvt_transfer **out, const struct kvt_transfer_options *options,
                  struct kvt_error *err)
@@ -66,13 +50,13 @@ kvt_transfer_free(struct kvt_transfer *transfer)
 const char *
 kvt_path_name(enum kvt_path path)
 {
-    return kvbm_path_name((enum kvbm_path)path);
+    return kvbm_path_name(path);
 }
 
 enum kvt_path
 kvt_path_between(struct kvt_storage *source, struct kvt_storage *target)
 {
-    return (enum kvt_path)kvbm_path_between(source->storage, target->storage);
+    return kvbm_path_between(source->storage, target->storage);
 }
 
 /* ---- what a caller may have got wrong ---- */
@@ -159,7 +143,7 @@ request_of(struct kvbm_transfer_request *ours, const struct kvt_copy_request *re
         .target = known.target->storage,
         .copies = known.copies,
         .count = known.count,
-        .priority = (enum kvbm_priority)known.priority,
+        .priority = known.priority,
         .source_layout = kvbm_public_layout(known.source_layout),
         .target_layout = kvbm_public_layout(known.target_layout),
         .layer = known.layer,
@@ -279,17 +263,11 @@ void
 kvt_transfer_stats(struct kvt_transfer *transfer, enum kvt_path path,
                    struct kvt_transfer_stats *stats)
 {
-    struct kvbm_transfer_stats known = {0};
-    struct kvt_transfer_stats ours = {0};
+    struct kvt_transfer_stats known = {0};
 
     if ((unsigned)path < KVT_PATH_COUNT)
-        kvbm_transfer_stats(transfer->transfer, (enum kvbm_path)path, &known);
-    ours.blocks = known.blocks;
-    ours.bytes = known.bytes;
-    ours.failed = known.failed;
-    ours.cancelled = known.cancelled;
-    ours.waiting = known.waiting;
-    kvbm_public_write(stats, &ours, sizeof(ours));
+        kvbm_transfer_stats(transfer->transfer, path, &known);
+    kvbm_public_write(stats, &known, sizeof(known));
 }
 
 /* ---- over two hops ---- */
@@ -353,7 +331,7 @@ kvt_transfer_pipeline(struct kvt_transfer *transfer, const struct kvt_pipeline_r
         .source_layout = &known.source_layout->layout,
         .target_layout = &known.target_layout->layout,
         .step = known.step,
-        .priority = (enum kvbm_priority)known.priority,
+        .priority = known.priority,
         .landed = known.landed,
         .arg = known.arg,
     });

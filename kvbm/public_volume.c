@@ -8,15 +8,6 @@
 #include "kvbm/ticket.h"
 #include "kvbm/volume_kinds.h"
 
-_Static_assert(KVT_VOLUMES_MAX == KVBM_VOLUMES_MAX &&
-                   KVT_VOLUME_ITEMS_MAX == KVBM_VOLUME_ITEMS_MAX &&
-                   KVT_VOLUME_SLICE == KVBM_VOLUME_SLICE,
-               "the same limits");
-_Static_assert((int)KVT_VOLUME_GET == (int)KVBM_VOLUME_GET &&
-                   (int)KVT_VOLUME_PUT == (int)KVBM_VOLUME_PUT &&
-                   (int)KVT_VOLUME_REMOVE == (int)KVBM_VOLUME_REMOVE,
-               "the same verbs");
-
 struct kvt_volume {
     struct kvbm_volume *volume;
 };
@@ -265,7 +256,7 @@ kvt_volumes_start(struct kvt_volumes *set, const struct kvt_volume_request *requ
     rc = kvbm_volumes_start(set->set,
                             &(struct kvbm_volume_request){
                                 .volume = known.volume,
-                                .verb = (enum kvbm_volume_verb)known.verb,
+                                .verb = known.verb,
                                 .items = known.items,
                                 .count = known.count,
                                 .done = known.done,
@@ -300,21 +291,10 @@ kvt_volumes_run(struct kvt_volumes *set, const struct kvt_volume_request *reques
 enum kvt_err
 kvt_volumes_stats(struct kvt_volumes *set, uint64_t id, struct kvt_volume_stats *stats)
 {
-    struct kvbm_volume_stats known;
+    struct kvt_volume_stats known;
     const enum kvt_err rc = kvbm_volumes_stats(set->set, id, &known);
-    const struct kvt_volume_stats ours = {
-        .hits = known.hits,
-        .misses = known.misses,
-        .corrupt = known.corrupt,
-        .failed = known.failed,
-        .stored = known.stored,
-        .existed = known.existed,
-        .removed = known.removed,
-        .cancelled = known.cancelled,
-        .waiting = known.waiting,
-    };
 
-    kvbm_public_write(stats, &ours, sizeof(ours));
+    kvbm_public_write(stats, &known, sizeof(known));
     return rc;
 }
 

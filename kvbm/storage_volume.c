@@ -37,7 +37,7 @@ remote_of(struct kvbm_storage *storage)
 
 /* Ask and wait; a volume that is not there is away, and says nothing of any block. */
 static void
-ask(struct remote *remote, enum kvbm_volume_verb verb, struct kvt_volume_item *items, size_t count)
+ask(struct remote *remote, enum kvt_volume_verb verb, struct kvt_volume_item *items, size_t count)
 {
     const struct kvbm_volume_request request = {
         .volume = remote->volume, .verb = verb, .items = items, .count = count};
@@ -94,7 +94,7 @@ read_parts(struct remote *remote, struct kvbm_storage_io *ios, size_t count)
 
     (void)pthread_mutex_lock(&remote->part_lock);
     item = item_of(remote, block, remote->part);
-    ask(remote, KVBM_VOLUME_GET, &item, 1);
+    ask(remote, KVT_VOLUME_GET, &item, 1);
     if (item.status == KVT_OK)
         item.status = verify(remote, block, remote->part);
     for (; used < count && ios[used].block == block; used++) {
@@ -128,7 +128,7 @@ read_batch(struct remote *remote, struct kvbm_storage_io *ios, size_t count)
             i += read_parts(remote, io, count - i);
         }
     }
-    ask(remote, KVBM_VOLUME_GET, items, used);
+    ask(remote, KVT_VOLUME_GET, items, used);
     for (size_t i = 0; i < used; i++)
         owners[i]->status = items[i].status == KVT_OK
                                 ? verify(remote, owners[i]->block, owners[i]->host)
@@ -151,10 +151,10 @@ replace(struct remote *remote, struct kvt_volume_item *items, size_t count)
 
         if (items[i].status != KVT_EXISTS)
             continue;
-        ask(remote, KVBM_VOLUME_REMOVE, &old, 1);
+        ask(remote, KVT_VOLUME_REMOVE, &old, 1);
         items[i].status = old.status;
         if (old.status == KVT_OK || old.status == KVT_NOTFOUND)
-            ask(remote, KVBM_VOLUME_PUT, &items[i], 1);
+            ask(remote, KVT_VOLUME_PUT, &items[i], 1);
     }
 }
 
@@ -177,7 +177,7 @@ write_batch(struct remote *remote, struct kvbm_storage_io *ios, size_t count)
         items[used] = item_of(remote, ios[i].block, ios[i].host);
         owners[used++] = &ios[i];
     }
-    ask(remote, KVBM_VOLUME_PUT, items, used);
+    ask(remote, KVT_VOLUME_PUT, items, used);
     if (remote->own)
         replace(remote, items, used);
     for (size_t i = 0; i < used; i++) {
@@ -243,7 +243,7 @@ remote_forget(struct kvbm_storage *storage, const uint32_t *blocks, size_t count
         row->bound = remote->own;
         if (!remote->own)
             continue;
-        ask(remote, KVBM_VOLUME_REMOVE, &item, 1);
+        ask(remote, KVT_VOLUME_REMOVE, &item, 1);
         if (result == KVT_OK && item.status != KVT_NOTFOUND)
             result = item.status;
     }

@@ -9,33 +9,33 @@
 #include "kvbm/transfer_internal.h"
 
 const char *
-kvbm_path_name(enum kvbm_path path)
+kvbm_path_name(enum kvt_path path)
 {
     switch (path) {
-    case KVBM_PATH_D2H: return "d2h";
-    case KVBM_PATH_H2D: return "h2d";
-    case KVBM_PATH_H2DISK: return "h2disk";
-    case KVBM_PATH_DISK2H: return "disk2h";
-    case KVBM_PATH_D2D: return "d2d";
-    case KVBM_PATH_DISK2D: return "disk2d";
-    case KVBM_PATH_REMOTE: return "remote";
-    case KVBM_PATH_COUNT: break;
+    case KVT_PATH_D2H: return "d2h";
+    case KVT_PATH_H2D: return "h2d";
+    case KVT_PATH_H2DISK: return "h2disk";
+    case KVT_PATH_DISK2H: return "disk2h";
+    case KVT_PATH_D2D: return "d2d";
+    case KVT_PATH_DISK2D: return "disk2d";
+    case KVT_PATH_REMOTE: return "remote";
+    case KVT_PATH_COUNT: break;
     }
     return "?";
 }
 
-enum kvbm_path
+enum kvt_path
 kvbm_path_between(const struct kvbm_storage *source, const struct kvbm_storage *target)
 {
     if (source->kind == KVBM_STORAGE_REMOTE || target->kind == KVBM_STORAGE_REMOTE)
-        return KVBM_PATH_REMOTE;
+        return KVT_PATH_REMOTE;
     if (source->kind == KVBM_STORAGE_DISK)
-        return target->kind == KVBM_STORAGE_DEVICE ? KVBM_PATH_DISK2D : KVBM_PATH_DISK2H;
+        return target->kind == KVBM_STORAGE_DEVICE ? KVT_PATH_DISK2D : KVT_PATH_DISK2H;
     if (target->kind == KVBM_STORAGE_DISK)
-        return KVBM_PATH_H2DISK;
+        return KVT_PATH_H2DISK;
     if (source->kind == KVBM_STORAGE_DEVICE)
-        return target->kind == KVBM_STORAGE_DEVICE ? KVBM_PATH_D2D : KVBM_PATH_D2H;
-    return KVBM_PATH_H2D;
+        return target->kind == KVBM_STORAGE_DEVICE ? KVT_PATH_D2D : KVT_PATH_D2H;
+    return KVT_PATH_H2D;
 }
 
 /* A ticket of a path: what is asked for, and the next one in its queue. */
@@ -129,7 +129,7 @@ execute(struct kvbm_transfer_path *path, struct kvbm_transfer_ticket *ticket)
 static struct kvbm_transfer_ticket *
 path_pop_locked(struct kvbm_transfer_path *path)
 {
-    for (int i = KVBM_PRIORITY_COUNT - 1; i >= 0; i--) {
+    for (int i = KVT_PRIORITY_COUNT - 1; i >= 0; i--) {
         struct kvbm_transfer_ticket *ticket = path->shared.first[i];
 
         if (ticket == NULL)
@@ -181,7 +181,7 @@ static enum kvt_err
 path_put(struct kvbm_transfer_path *path, struct kvbm_transfer_ticket *ticket, uint64_t wait_ms)
 {
     const struct timespec deadline = kvt_cond_deadline(wait_ms);
-    const enum kvbm_priority priority = ticket->request.priority;
+    const enum kvt_priority priority = ticket->request.priority;
     enum kvt_err rc = KVT_OK;
 
     (void)pthread_mutex_lock(&path->shared.lock);
@@ -206,7 +206,7 @@ path_put(struct kvbm_transfer_path *path, struct kvbm_transfer_ticket *ticket, u
 static bool
 path_withdraw(struct kvbm_transfer_path *path, struct kvbm_transfer_ticket *ticket)
 {
-    const enum kvbm_priority priority = ticket->request.priority;
+    const enum kvt_priority priority = ticket->request.priority;
     struct kvbm_transfer_ticket **at;
     bool found;
 
@@ -227,13 +227,13 @@ path_withdraw(struct kvbm_transfer_path *path, struct kvbm_transfer_ticket *tick
 }
 
 static enum kvt_err
-path_open(struct kvbm_transfer_path *path, struct kvbm_transfer *transfer, enum kvbm_path which,
+path_open(struct kvbm_transfer_path *path, struct kvbm_transfer *transfer, enum kvt_path which,
           const struct kvbm_transfer_options *options)
 {
     path->transfer = transfer;
     path->which = which;
     path->queue_max = options->queue_max;
-    for (size_t i = 0; i < KVBM_PRIORITY_COUNT; i++)
+    for (size_t i = 0; i < KVT_PRIORITY_COUNT; i++)
         path->shared.last[i] = &path->shared.first[i];
     if (pthread_mutex_init(&path->shared.lock, NULL) != 0)
         return KVT_NOMEM;
@@ -255,11 +255,11 @@ path_open(struct kvbm_transfer_path *path, struct kvbm_transfer *transfer, enum 
 static void
 share_out_bounce(struct kvbm_transfer *transfer, struct kvbm_storage *bounce)
 {
-    for (uint32_t i = 0; bounce != NULL && i < KVBM_PATH_COUNT; i++)
+    for (uint32_t i = 0; bounce != NULL && i < KVT_PATH_COUNT; i++)
         transfer->paths[i].bounce = (struct kvbm_bounce){
             .storage = bounce,
-            .first = i * (bounce->block_count / KVBM_PATH_COUNT),
-            .count = bounce->block_count / KVBM_PATH_COUNT,
+            .first = i * (bounce->block_count / KVT_PATH_COUNT),
+            .count = bounce->block_count / KVT_PATH_COUNT,
         };
 }
 
@@ -273,23 +273,22 @@ kvbm_transfer_open(struct kvbm_transfer **out, const struct kvbm_transfer_option
     *out = NULL;
     if (options->queue_max == 0)
         return kvt_error_set(err, KVT_INVALID, "transfer manager: queue of 0");
-    if (options->bounce != NULL && (options->bounce->block_count < KVBM_TRANSFER_BOUNCE_MIN ||
+    if (options->bounce != NULL && (options->bounce->block_count < KVT_BOUNCE_MIN ||
                                     kvbm_storage_address(options->bounce, 0) == NULL))
         return kvt_error_set(err, KVT_INVALID,
                              "transfer manager: bounce buffers must be %d blocks of host memory",
-                             KVBM_TRANSFER_BOUNCE_MIN);
+                             KVT_BOUNCE_MIN);
     transfer = kvt_calloc(1, sizeof(*transfer));
     if (transfer == NULL)
         return kvt_error_set(err, KVT_NOMEM, "transfer manager");
     share_out_bounce(transfer, options->bounce);
-    for (size_t i = 0; i < KVBM_PATH_COUNT; i++) {
-        const enum kvt_err rc =
-            path_open(&transfer->paths[i], transfer, (enum kvbm_path)i, options);
+    for (size_t i = 0; i < KVT_PATH_COUNT; i++) {
+        const enum kvt_err rc = path_open(&transfer->paths[i], transfer, (enum kvt_path)i, options);
 
         if (rc != KVT_OK) {
             kvbm_transfer_free(transfer);
             return kvt_error_set(err, rc, "transfer manager: path %s",
-                                 kvbm_path_name((enum kvbm_path)i));
+                                 kvbm_path_name((enum kvt_path)i));
         }
     }
     *out = transfer;
@@ -320,15 +319,15 @@ path_end(struct kvbm_transfer_path *path)
 void
 kvbm_transfer_free(struct kvbm_transfer *transfer)
 {
-    static const enum kvbm_path order[KVBM_PATH_COUNT] = {
-        KVBM_PATH_REMOTE, KVBM_PATH_DISK2D, KVBM_PATH_D2D, KVBM_PATH_DISK2H,
-        KVBM_PATH_H2DISK, KVBM_PATH_D2H,    KVBM_PATH_H2D};
+    static const enum kvt_path order[KVT_PATH_COUNT] = {
+        KVT_PATH_REMOTE, KVT_PATH_DISK2D, KVT_PATH_D2D, KVT_PATH_DISK2H,
+        KVT_PATH_H2DISK, KVT_PATH_D2H,    KVT_PATH_H2D};
 
     if (transfer == NULL)
         return;
-    for (size_t i = 0; i < KVBM_PATH_COUNT; i++)
+    for (size_t i = 0; i < KVT_PATH_COUNT; i++)
         path_end(&transfer->paths[order[i]]);
-    for (size_t i = 0; i < KVBM_PATH_COUNT; i++) {
+    for (size_t i = 0; i < KVT_PATH_COUNT; i++) {
         struct kvbm_transfer_path *path = &transfer->paths[i];
 
         if (!path->locks_made)
@@ -363,7 +362,7 @@ check_request(const struct kvbm_transfer *transfer, const struct kvbm_transfer_r
     const struct kvbm_storage *bounce = transfer->paths[request->path].bounce.storage;
     enum kvt_err rc;
 
-    if (request->count == 0 || request->count > KVBM_TRANSFER_COPIES_MAX)
+    if (request->count == 0 || request->count > KVT_COPIES_MAX)
         return KVT_INVALID;
     rc = check_layouts(request);
     if (rc != KVT_OK)
@@ -389,8 +388,8 @@ kvbm_transfer_start_wait(struct kvbm_transfer *transfer,
 {
     enum kvt_err rc;
 
-    assert((unsigned)request->path < KVBM_PATH_COUNT);
-    assert((unsigned)request->priority < KVBM_PRIORITY_COUNT);
+    assert((unsigned)request->path < KVT_PATH_COUNT);
+    assert((unsigned)request->priority < KVT_PRIORITY_COUNT);
     *out = NULL;
     rc = check_request(transfer, request);
     return rc != KVT_OK ? rc : kvbm_transfer_enqueue(transfer, request, wait_ms, out);
@@ -472,8 +471,8 @@ kvbm_copy_blocks_by_layer(struct kvbm_transfer *transfer, struct kvbm_storage *s
 }
 
 void
-kvbm_transfer_stats(struct kvbm_transfer *transfer, enum kvbm_path path,
-                    struct kvbm_transfer_stats *stats)
+kvbm_transfer_stats(struct kvbm_transfer *transfer, enum kvt_path path,
+                    struct kvt_transfer_stats *stats)
 {
     struct kvbm_transfer_path *at = &transfer->paths[path];
 

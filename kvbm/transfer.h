@@ -10,11 +10,13 @@
  * (one device's memory, a device beside a disk), else they go through bounce buffers: while one
  * half of them is on its second hop, on that hop's own path, the other half is filled.
  *
+ * Paths, priorities, limits and counters are those of kvtier/transfer.h.
+ *
  * Ownership: a request's copy array, storages and layouts are borrowed until the ticket is
  *            finished; the caller keeps the blocks held that long.  Tickets: kvtier/ticket.h.
  * Threads:   any thread may start, wait and cancel.
  * Limits:    `queue_max` tickets wait on one path; more is KVT_AGAIN.  Within a path the higher
- *            priority goes first, and of one priority the older.  KVBM_TRANSFER_COPIES_MAX blocks a
+ *            priority goes first, and of one priority the older.  KVT_COPIES_MAX blocks a
  *            request.  Without bounce buffers not both ends may lie outside host memory, and no
  *            layout may change on the way to or from a disk or a volume; between two of these it
  *            never may: KVT_UNSUPPORTED.  A disk moves whole parts (kvbm/disk.h): some layers of a
@@ -32,36 +34,15 @@
 #include "kvtier/error.h"
 #include "kvtier/transfer.h"
 
-#define KVBM_TRANSFER_COPIES_MAX 4096 /* blocks in one request */
-#define KVBM_TRANSFER_BOUNCE_MIN 14   /* blocks of bounce buffers: two for each path */
-
-enum kvbm_path {
-    KVBM_PATH_D2H,    /* device to host */
-    KVBM_PATH_H2D,    /* host to device */
-    KVBM_PATH_H2DISK, /* host to disk; also device to disk */
-    KVBM_PATH_DISK2H, /* disk to host; also disk to disk */
-    KVBM_PATH_D2D,    /* device to device */
-    KVBM_PATH_DISK2D, /* disk to device */
-    KVBM_PATH_REMOTE, /* from or to another machine */
-    KVBM_PATH_COUNT
-};
-
-enum kvbm_priority {
-    KVBM_PRIORITY_NORMAL, /* making room */
-    KVBM_PRIORITY_HIGH,   /* what will be needed */
-    KVBM_PRIORITY_URGENT, /* what a request waits for */
-    KVBM_PRIORITY_COUNT
-};
-
 struct kvbm_transfer;
 
 struct kvbm_transfer_request {
-    enum kvbm_path path;
+    enum kvt_path path;
     struct kvbm_storage *source;
     struct kvbm_storage *target; /* without layouts: same block size as the source */
     struct kvt_copy *copies;
     size_t count;
-    enum kvbm_priority priority;
+    enum kvt_priority priority;
     /* Both or none.  They say what lies where in a storage's block (kvbm_layout_packed_offset());
      * kvbm_layout_convertible() must hold. */
     const struct kvbm_layout *source_layout;
@@ -73,27 +54,19 @@ struct kvbm_transfer_request {
     int event_fd; /* of eventfd(2): 1 is added when it ends; 0: none */
 };
 
-struct kvbm_transfer_stats {
-    uint64_t blocks; /* or parts of blocks, where requests were for some layers */
-    uint64_t bytes;
-    uint64_t failed;    /* blocks */
-    uint64_t cancelled; /* tickets */
-    uint64_t waiting;   /* tickets, now */
-};
-
 struct kvbm_transfer_options {
     size_t queue_max;
-    /* Host memory (pinned where there is a device), at least KVBM_TRANSFER_BOUNCE_MIN blocks as
+    /* Host memory (pinned where there is a device), at least KVT_BOUNCE_MIN blocks as
      * large as any that bounces; borrowed.  NULL: nothing bounces. */
     struct kvbm_storage *bounce;
 };
 
 /** "d2h", "h2d", "h2disk", "disk2h", "d2d", "disk2d", "remote". */
-const char *kvbm_path_name(enum kvbm_path path);
+const char *kvbm_path_name(enum kvt_path path);
 
 /** The path that leads from one storage to another, by their kinds. */
-enum kvbm_path kvbm_path_between(const struct kvbm_storage *source,
-                                 const struct kvbm_storage *target);
+enum kvt_path kvbm_path_between(const struct kvbm_storage *source,
+                                const struct kvbm_storage *target);
 
 KVT_NODISCARD enum kvt_err kvbm_transfer_open(struct kvbm_transfer **out,
                                               const struct kvbm_transfer_options *options,
@@ -139,7 +112,7 @@ kvbm_copy_blocks_by_layer(struct kvbm_transfer *transfer, struct kvbm_storage *s
                           struct kvbm_storage *target, const struct kvbm_layout *layout,
                           uint32_t layer, uint32_t layers, struct kvt_copy *copies, size_t count);
 
-void kvbm_transfer_stats(struct kvbm_transfer *transfer, enum kvbm_path path,
-                         struct kvbm_transfer_stats *stats);
+void kvbm_transfer_stats(struct kvbm_transfer *transfer, enum kvt_path path,
+                         struct kvt_transfer_stats *stats);
 
 #endif /* KVBM_TRANSFER_H */

@@ -36,7 +36,7 @@ struct kvbm_bounce {
 
 struct kvbm_transfer_path {
     struct kvbm_transfer *transfer;
-    enum kvbm_path which;
+    enum kvt_path which;
     struct kvbm_bounce bounce;
     size_t queue_max;
     pthread_t thread;
@@ -51,15 +51,15 @@ struct kvbm_transfer_path {
         pthread_mutex_t lock; /* guards this struct */
         pthread_cond_t work;  /* a ticket, or time to stop */
         pthread_cond_t room;
-        struct kvbm_transfer_ticket *first[KVBM_PRIORITY_COUNT];
-        struct kvbm_transfer_ticket **last[KVBM_PRIORITY_COUNT];
+        struct kvbm_transfer_ticket *first[KVT_PRIORITY_COUNT];
+        struct kvbm_transfer_ticket **last[KVT_PRIORITY_COUNT];
         size_t count;
         bool closed;
     } shared;
 };
 
 struct kvbm_transfer {
-    struct kvbm_transfer_path paths[KVBM_PATH_COUNT];
+    struct kvbm_transfer_path paths[KVT_PATH_COUNT];
 };
 
 /** Move a request's bytes on the thread of `path`; every copy gets its status. */

@@ -41,7 +41,7 @@ struct entry {
 struct kvbm_volumes {
     pthread_mutex_t lock; /* guards what follows; a leaf */
     pthread_cond_t unused;
-    struct entry *entries[KVBM_VOLUMES_MAX];
+    struct entry *entries[KVT_VOLUMES_MAX];
 };
 
 void
@@ -100,14 +100,14 @@ ticket_new(const struct kvbm_volume_request *request)
 /* A volume's thread ------------------------------------------------------------------------ */
 
 static void
-count_item(struct entry *entry, enum kvbm_volume_verb verb, enum kvt_err status)
+count_item(struct entry *entry, enum kvt_volume_verb verb, enum kvt_err status)
 {
     _Atomic uint64_t *count = &entry->counts.failed;
 
     if (status == KVT_OK)
-        count = verb == KVBM_VOLUME_GET   ? &entry->counts.hits
-                : verb == KVBM_VOLUME_PUT ? &entry->counts.stored
-                                          : &entry->counts.removed;
+        count = verb == KVT_VOLUME_GET   ? &entry->counts.hits
+                : verb == KVT_VOLUME_PUT ? &entry->counts.stored
+                                         : &entry->counts.removed;
     else if (status == KVT_EXISTS)
         count = &entry->counts.existed;
     else if (status == KVT_NOTFOUND)
@@ -118,20 +118,20 @@ count_item(struct entry *entry, enum kvbm_volume_verb verb, enum kvt_err status)
 }
 
 static void
-run_slice(struct entry *entry, enum kvbm_volume_verb verb, struct kvt_volume_item *items,
+run_slice(struct entry *entry, enum kvt_volume_verb verb, struct kvt_volume_item *items,
           size_t count)
 {
     const struct kvbm_volume_driver *driver = entry->volume->driver;
 
     switch (verb) {
-    case KVBM_VOLUME_GET: driver->get(entry->volume, items, count); break;
-    case KVBM_VOLUME_PUT: driver->put(entry->volume, items, count); break;
+    case KVT_VOLUME_GET: driver->get(entry->volume, items, count); break;
+    case KVT_VOLUME_PUT: driver->put(entry->volume, items, count); break;
     default: driver->remove(entry->volume, items, count); break;
     }
     for (size_t i = 0; i < count; i++) {
         count_item(entry, verb, items[i].status);
         /* Bytes that failed their check, or came halfway, are nobody's to see. */
-        if (verb == KVBM_VOLUME_GET && items[i].status != KVT_OK && items[i].status != KVT_NOTFOUND)
+        if (verb == KVT_VOLUME_GET && items[i].status != KVT_OK && items[i].status != KVT_NOTFOUND)
             memset(items[i].bytes, 0, items[i].size);
     }
 }
@@ -142,7 +142,7 @@ execute(struct entry *entry, struct ticket *ticket)
     const struct kvbm_volume_request *request = &ticket->request;
     enum kvt_err result = KVT_OK;
 
-    for (size_t at = 0; at < request->count; at += KVBM_VOLUME_SLICE) {
+    for (size_t at = 0; at < request->count; at += KVT_VOLUME_SLICE) {
         const size_t left = request->count - at;
 
         if (atomic_load(&entry->cancel) || atomic_load(&ticket->head.unwanted)) {
@@ -151,7 +151,7 @@ execute(struct entry *entry, struct ticket *ticket)
             break;
         }
         run_slice(entry, request->verb, request->items + at,
-                  left < KVBM_VOLUME_SLICE ? left : KVBM_VOLUME_SLICE);
+                  left < KVT_VOLUME_SLICE ? left : KVT_VOLUME_SLICE);
     }
     for (size_t i = 0; i < request->count && result == KVT_OK; i++)
         if (request->items[i].status != KVT_EXISTS)
@@ -210,7 +210,7 @@ kvbm_volumes_free(struct kvbm_volumes *set)
 {
     if (set == NULL)
         return;
-    for (size_t i = 0; i < KVBM_VOLUMES_MAX; i++)
+    for (size_t i = 0; i < KVT_VOLUMES_MAX; i++)
         if (set->entries[i] != NULL) {
             const enum kvt_err rc = kvbm_volumes_unregister(set, set->entries[i]->id, true);
 
@@ -225,7 +225,7 @@ kvbm_volumes_free(struct kvbm_volumes *set)
 static struct entry **
 place_locked(struct kvbm_volumes *set, uint64_t id)
 {
-    for (size_t i = 0; i < KVBM_VOLUMES_MAX; i++)
+    for (size_t i = 0; i < KVT_VOLUMES_MAX; i++)
         if (set->entries[i] != NULL && set->entries[i]->id == id)
             return &set->entries[i];
     return NULL;
@@ -248,7 +248,7 @@ enter(struct kvbm_volumes *set, struct entry *entry)
     if (place_locked(set, entry->id) != NULL) {
         rc = KVT_EXISTS;
     } else {
-        for (size_t i = 0; i < KVBM_VOLUMES_MAX && rc != KVT_OK; i++)
+        for (size_t i = 0; i < KVT_VOLUMES_MAX && rc != KVT_OK; i++)
             if (set->entries[i] == NULL) {
                 set->entries[i] = entry;
                 rc = KVT_OK;
@@ -334,9 +334,9 @@ kvbm_volumes_unregister(struct kvbm_volumes *set, uint64_t id, bool cancel)
 static enum kvt_err
 check_request(const struct entry *entry, const struct kvbm_volume_request *request)
 {
-    const size_t size = request->verb == KVBM_VOLUME_REMOVE ? 0 : entry->volume->block_size;
+    const size_t size = request->verb == KVT_VOLUME_REMOVE ? 0 : entry->volume->block_size;
 
-    if (request->verb == KVBM_VOLUME_REMOVE && entry->volume->driver->remove == NULL)
+    if (request->verb == KVT_VOLUME_REMOVE && entry->volume->driver->remove == NULL)
         return KVT_UNSUPPORTED;
     for (size_t i = 0; i < request->count; i++)
         if (request->items[i].size != size || (size > 0 && request->items[i].bytes == NULL))
@@ -353,8 +353,8 @@ kvbm_volumes_start(struct kvbm_volumes *set, const struct kvbm_volume_request *r
     enum kvt_err rc;
 
     *out = NULL;
-    if (request->count == 0 || request->count > KVBM_VOLUME_ITEMS_MAX ||
-        (unsigned)request->verb >= KVBM_VOLUME_VERB_COUNT)
+    if (request->count == 0 || request->count > KVT_VOLUME_ITEMS_MAX ||
+        (unsigned)request->verb >= KVT_VOLUME_VERB_COUNT)
         return KVT_INVALID;
     (void)pthread_mutex_lock(&set->lock);
     entry = find_locked(set, request->volume);
@@ -398,7 +398,7 @@ kvbm_volumes_run(struct kvbm_volumes *set, const struct kvbm_volume_request *req
 }
 
 enum kvt_err
-kvbm_volumes_stats(struct kvbm_volumes *set, uint64_t id, struct kvbm_volume_stats *stats)
+kvbm_volumes_stats(struct kvbm_volumes *set, uint64_t id, struct kvt_volume_stats *stats)
 {
     const struct entry *entry;
 
@@ -406,7 +406,7 @@ kvbm_volumes_stats(struct kvbm_volumes *set, uint64_t id, struct kvbm_volume_sta
     (void)pthread_mutex_lock(&set->lock);
     entry = find_locked(set, id);
     if (entry != NULL)
-        *stats = (struct kvbm_volume_stats){
+        *stats = (struct kvt_volume_stats){
             .hits = atomic_load(&entry->counts.hits),
             .misses = atomic_load(&entry->counts.misses),
             .corrupt = atomic_load(&entry->counts.corrupt),

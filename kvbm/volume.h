@@ -10,13 +10,15 @@
  * (kvbm/worker/volume.h).  Whatever the kind: what a get returns with KVT_OK is what was put under
  * that name, whole, by length and crc32c; what is not is KVT_CORRUPT and leaves zeroes, no bytes.
  *
+ * Verbs, items, limits and counters are those of kvtier/volume.h.
+ *
  * Ownership: a registered volume belongs to the set, until it is unregistered.  Items and their
  *            bytes are borrowed until the ticket is finished.  Tickets: kvtier/ticket.h; one may
  *            outlive its volume.
  * Threads:   any thread may call; one thread a volume, which alone calls its driver (but `stop`).
  *            A slow volume holds up nobody but those who ask it.
- * Limits:    KVBM_VOLUMES_MAX volumes; `queue_max` tickets wait on one (KVT_AGAIN beyond);
- *            KVBM_VOLUME_ITEMS_MAX items in one request; all blocks of a volume have one size.
+ * Limits:    KVT_VOLUMES_MAX volumes; `queue_max` tickets wait on one (KVT_AGAIN beyond);
+ *            KVT_VOLUME_ITEMS_MAX items in one request; all blocks of a volume have one size.
  */
 #ifndef KVBM_VOLUME_H
 #define KVBM_VOLUME_H
@@ -29,20 +31,9 @@
 #include "kvtier/error.h"
 #include "kvtier/volume.h"
 
-#define KVBM_VOLUMES_MAX      64
-#define KVBM_VOLUME_ITEMS_MAX 4096
-#define KVBM_VOLUME_SLICE     32 /* items a driver is given at once; a ticket can end between two */
-
-enum kvbm_volume_verb {
-    KVBM_VOLUME_GET,
-    KVBM_VOLUME_PUT,    /* first writer wins; one that is there, whole and durable: KVT_EXISTS */
-    KVBM_VOLUME_REMOVE, /* that block; another one of its hash stays */
-    KVBM_VOLUME_VERB_COUNT
-};
-
 struct kvbm_volume;
 
-/* At most KVBM_VOLUME_SLICE items, each of which gets its status. */
+/* At most KVT_VOLUME_SLICE items, each of which gets its status. */
 struct kvbm_volume_driver {
     const char *kind;
     void (*get)(struct kvbm_volume *volume, struct kvt_volume_item *items, size_t count);
@@ -69,24 +60,12 @@ struct kvbm_volumes;
 
 struct kvbm_volume_request {
     uint64_t volume;
-    enum kvbm_volume_verb verb;
+    enum kvt_volume_verb verb;
     struct kvt_volume_item *items;
     size_t count;
     kvt_ticket_done_fn *done; /* may be NULL */
     void *arg;
     int event_fd; /* of eventfd(2): 1 is added when it ends; 0: none */
-};
-
-struct kvbm_volume_stats {
-    uint64_t hits; /* items */
-    uint64_t misses;
-    uint64_t corrupt;
-    uint64_t failed; /* gets, puts and removes that ended in another way */
-    uint64_t stored;
-    uint64_t existed;
-    uint64_t removed;
-    uint64_t cancelled; /* items that were not begun */
-    uint64_t waiting;   /* tickets */
 };
 
 KVT_NODISCARD enum kvt_err kvbm_volumes_new(struct kvbm_volumes **out, struct kvt_error *err);
@@ -133,6 +112,6 @@ KVT_NODISCARD enum kvt_err kvbm_volumes_run(struct kvbm_volumes *set,
 
 /** KVT_OK or KVT_NOTFOUND; `stats` is zero then. */
 enum kvt_err kvbm_volumes_stats(struct kvbm_volumes *set, uint64_t id,
-                                struct kvbm_volume_stats *stats);
+                                struct kvt_volume_stats *stats);
 
 #endif /* KVBM_VOLUME_H */

@@ -70,21 +70,21 @@ connected(struct asking *asking)
 }
 
 static bool
-send_questions(struct asking *asking, enum kvbm_volume_verb verb,
+send_questions(struct asking *asking, enum kvt_volume_verb verb,
                const struct kvt_volume_item *items, size_t count)
 {
     const size_t size = asking->head.block_size;
     uint8_t head[KVBM_PEER_QUESTION_BYTES];
 
     for (size_t i = 0; i < count; i++) {
-        const bool put = verb == KVBM_VOLUME_PUT;
+        const bool put = verb == KVT_VOLUME_PUT;
         const struct kvbm_peer_question question = {
             .verb = verb,
             .tag = asking->tag + (uint32_t)i,
             .volume = asking->volume,
             .fingerprint = asking->fingerprint,
             .id = items[i].id,
-            .size = verb == KVBM_VOLUME_REMOVE ? 0 : (uint32_t)size,
+            .size = verb == KVT_VOLUME_REMOVE ? 0 : (uint32_t)size,
             .crc32c = put ? kvbm_crc32c(0, items[i].bytes, size) : 0,
         };
 
@@ -98,7 +98,7 @@ send_questions(struct asking *asking, enum kvbm_volume_verb verb,
 
 /* One answer; false: nobody knows where the next one begins.  KVT_UNAVAILABLE: none came. */
 static bool
-take_answer(struct asking *asking, enum kvbm_volume_verb verb, uint32_t tag,
+take_answer(struct asking *asking, enum kvt_volume_verb verb, uint32_t tag,
             struct kvt_volume_item *item)
 {
     uint8_t head[KVBM_PEER_ANSWER_BYTES];
@@ -109,7 +109,7 @@ take_answer(struct asking *asking, enum kvbm_volume_verb verb, uint32_t tag,
         return false;
     item->status = KVT_CORRUPT;
     if (!kvbm_peer_read_answer(&answer, head) || answer.tag != tag ||
-        answer.size != (verb == KVBM_VOLUME_GET && answer.status == KVT_OK ? item->size : 0))
+        answer.size != (verb == KVT_VOLUME_GET && answer.status == KVT_OK ? item->size : 0))
         return false;
     if (answer.size > 0) {
         if (!kvbm_peer_receive(asking->shared.fd, item->bytes, item->size, asking->timeout_ms)) {
@@ -125,12 +125,12 @@ take_answer(struct asking *asking, enum kvbm_volume_verb verb, uint32_t tag,
 
 /* Ask all, then listen: how many were answered. */
 static size_t
-converse(struct asking *asking, enum kvbm_volume_verb verb, struct kvt_volume_item *items,
+converse(struct asking *asking, enum kvt_volume_verb verb, struct kvt_volume_item *items,
          size_t count)
 {
     size_t answered = 0;
 
-    asking->tag += KVBM_VOLUME_SLICE;
+    asking->tag += KVT_VOLUME_SLICE;
     if (!connected(asking))
         return 0;
     if (send_questions(asking, verb, items, count))
@@ -143,7 +143,7 @@ converse(struct asking *asking, enum kvbm_volume_verb verb, struct kvt_volume_it
 }
 
 static void
-ask(struct kvbm_volume *volume, enum kvbm_volume_verb verb, struct kvt_volume_item *items,
+ask(struct kvbm_volume *volume, enum kvt_volume_verb verb, struct kvt_volume_item *items,
     size_t count)
 {
     struct asking *asking = asking_of(volume);
@@ -161,19 +161,19 @@ ask(struct kvbm_volume *volume, enum kvbm_volume_verb verb, struct kvt_volume_it
 static void
 get(struct kvbm_volume *volume, struct kvt_volume_item *items, size_t count)
 {
-    ask(volume, KVBM_VOLUME_GET, items, count);
+    ask(volume, KVT_VOLUME_GET, items, count);
 }
 
 static void
 put(struct kvbm_volume *volume, struct kvt_volume_item *items, size_t count)
 {
-    ask(volume, KVBM_VOLUME_PUT, items, count);
+    ask(volume, KVT_VOLUME_PUT, items, count);
 }
 
 static void
 take_away(struct kvbm_volume *volume, struct kvt_volume_item *items, size_t count)
 {
-    ask(volume, KVBM_VOLUME_REMOVE, items, count);
+    ask(volume, KVT_VOLUME_REMOVE, items, count);
 }
 
 static void

@@ -61,8 +61,8 @@ static void
 get(struct kvbm_volume *volume, struct kvt_volume_item *items, size_t count)
 {
     struct slots *slots = slots_of(volume);
-    struct kvbm_storage_io ios[KVBM_VOLUME_SLICE];
-    size_t owner[KVBM_VOLUME_SLICE];
+    struct kvbm_storage_io ios[KVT_VOLUME_SLICE];
+    size_t owner[KVT_VOLUME_SLICE];
     size_t used = 0;
 
     for (size_t i = 0; i < count; i++) {
@@ -133,8 +133,8 @@ put(struct kvbm_volume *volume, struct kvt_volume_item *items, size_t count)
 {
     struct slots *slots = slots_of(volume);
     struct kvbm_storage_io io;
-    struct kvbm_storage_name entries[KVBM_VOLUME_SLICE];
-    size_t owner[KVBM_VOLUME_SLICE];
+    struct kvbm_storage_name entries[KVT_VOLUME_SLICE];
+    size_t owner[KVT_VOLUME_SLICE];
     size_t used = 0;
 
     for (size_t i = 0; i < count; i++) {
@@ -266,8 +266,7 @@ open_slots(struct kvbm_volume **out, const struct kvbm_volume_options *options, 
     slots->ids = kvt_calloc(blocks, sizeof(*slots->ids));
     slots->crcs = kvt_calloc(blocks, sizeof(*slots->crcs));
     slots->free = kvt_calloc(blocks, sizeof(*slots->free));
-    slots->bounce =
-        kvt_aligned(KVBM_STORAGE_ALIGN, (size_t)KVBM_VOLUME_SLICE * options->block_size);
+    slots->bounce = kvt_aligned(KVBM_STORAGE_ALIGN, (size_t)KVT_VOLUME_SLICE * options->block_size);
     if (rc != KVT_OK || slots->ids == NULL || slots->crcs == NULL || slots->free == NULL ||
         slots->bounce == NULL) {
         close_slots(&slots->head);

@@ -24,7 +24,7 @@ struct bucket {
     char namespace_[KVT_NAMESPACE_MAX];
     uint32_t rank;
     uint64_t fingerprint;
-    struct flight flights[KVBM_VOLUME_SLICE]; /* the volume's thread's */
+    struct flight flights[KVT_VOLUME_SLICE]; /* the volume's thread's */
 
     struct {
         pthread_mutex_t lock; /* guards this struct; a leaf */
@@ -124,7 +124,7 @@ judge(const struct bucket *bucket, const struct g4_request *request, const void 
 static void
 name_all(struct bucket *bucket, struct kvt_volume_item *items, size_t count, bool *wanted)
 {
-    assert(count <= KVBM_VOLUME_SLICE);
+    assert(count <= KVT_VOLUME_SLICE);
     for (size_t i = 0; i < count; i++) {
         struct flight *flight = &bucket->flights[i];
 
@@ -140,7 +140,7 @@ static void
 get(struct kvbm_volume *volume, struct kvt_volume_item *items, size_t count)
 {
     struct bucket *bucket = bucket_of(volume);
-    bool wanted[KVBM_VOLUME_SLICE];
+    bool wanted[KVT_VOLUME_SLICE];
 
     name_all(bucket, items, count, wanted);
     for (size_t i = 0; i < count; i++) {
@@ -202,7 +202,7 @@ static void
 put(struct kvbm_volume *volume, struct kvt_volume_item *items, size_t count)
 {
     struct bucket *bucket = bucket_of(volume);
-    bool wanted[KVBM_VOLUME_SLICE];
+    bool wanted[KVT_VOLUME_SLICE];
 
     name_all(bucket, items, count, wanted);
     for (size_t i = 0; i < count; i++) {

@@ -280,12 +280,12 @@ put_missing(struct kvbm_remote *remote, struct batch *batch, struct kvt_volume_i
 void
 kvbm_remote_put(struct kvbm_remote *remote, struct kvt_volume_item *items, size_t count)
 {
-    struct kvt_block_id ids[KVBM_VOLUME_SLICE];
-    bool present[KVBM_VOLUME_SLICE];
+    struct kvt_block_id ids[KVT_VOLUME_SLICE];
+    bool present[KVT_VOLUME_SLICE];
     struct batch *batch = kvt_calloc(1, sizeof(*batch));
     size_t used = 0;
 
-    assert(count <= KVBM_VOLUME_SLICE);
+    assert(count <= KVT_VOLUME_SLICE);
     for (size_t i = 0; i < count; i++) {
         ids[i] = items[i].id;
         items[i].status = batch == NULL ? KVT_NOMEM : KVT_UNAVAILABLE;

@@ -54,7 +54,7 @@ bool kvbm_remote_has(struct kvbm_remote *remote, const struct kvt_block_id *ids,
 void kvbm_remote_get(struct kvbm_remote *remote, const struct kvt_block_id *ids, size_t count,
                      void *const *buffers, enum kvt_err *statuses);
 
-/** Store blocks, at most KVBM_VOLUME_SLICE; each gets its status, KVT_EXISTS when it was there. */
+/** Store blocks, at most KVT_VOLUME_SLICE; each gets its status, KVT_EXISTS when it was there. */
 void kvbm_remote_put(struct kvbm_remote *remote, struct kvt_volume_item *items, size_t count);
 
 void kvbm_remote_stats(struct kvbm_remote *remote, struct kvbm_remote_stats *stats);

@@ -54,7 +54,7 @@ readable(struct kvbm_stack *stack, struct kvt_handle handle, uint32_t scratch)
     if (address != NULL)
         return address;
     if (kvbm_transfer_run(stack->shared->transfer, &(struct kvbm_transfer_request){
-                                                       .path = KVBM_PATH_D2H,
+                                                       .path = KVT_PATH_D2H,
                                                        .source = stack->g1.storage,
                                                        .target = stack->scratch,
                                                        .copies = &copy,
@@ -225,7 +225,7 @@ make_bytes(struct kvbm_stack *stack, const struct kvbm_label *labels,
     if (kvbm_storage_address(stack->g1.storage, 0) != NULL)
         return true;
     return kvbm_transfer_run(stack->shared->transfer, &(struct kvbm_transfer_request){
-                                                          .path = KVBM_PATH_H2D,
+                                                          .path = KVT_PATH_H2D,
                                                           .source = stack->scratch,
                                                           .target = stack->g1.storage,
                                                           .copies = copies,

@@ -18,11 +18,11 @@ remote_of(struct kvbm_volume *volume)
 static void
 get(struct kvbm_volume *volume, struct kvt_volume_item *items, size_t count)
 {
-    struct kvt_block_id ids[KVBM_VOLUME_SLICE] = {{0}};
-    void *buffers[KVBM_VOLUME_SLICE] = {NULL};
-    enum kvt_err statuses[KVBM_VOLUME_SLICE];
+    struct kvt_block_id ids[KVT_VOLUME_SLICE] = {{0}};
+    void *buffers[KVT_VOLUME_SLICE] = {NULL};
+    enum kvt_err statuses[KVT_VOLUME_SLICE];
 
-    assert(count > 0 && count <= KVBM_VOLUME_SLICE);
+    assert(count > 0 && count <= KVT_VOLUME_SLICE);
     for (size_t i = 0; i < count; i++) {
         ids[i] = items[i].id;
         buffers[i] = items[i].bytes;

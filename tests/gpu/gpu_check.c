@@ -59,11 +59,11 @@ struct half {
 };
 
 static bool
-copy_all(struct half *half, enum kvbm_path path, uint32_t turn, struct kvt_copy *copies)
+copy_all(struct half *half, enum kvt_path path, uint32_t turn, struct kvt_copy *copies)
 {
     struct gpu_pair *pair = half->pair;
     const uint32_t count = half->to - half->from;
-    const bool in = path == KVBM_PATH_H2D;
+    const bool in = path == KVT_PATH_H2D;
 
     for (uint32_t i = 0; i < count; i++) {
         const uint32_t host = half->from + (in ? i : (i + 1) % count);
@@ -85,7 +85,7 @@ copy_all(struct half *half, enum kvbm_path path, uint32_t turn, struct kvt_copy 
 static void *
 run_half(void *arg)
 {
-    static _Thread_local struct kvt_copy copies[KVBM_TRANSFER_COPIES_MAX];
+    static _Thread_local struct kvt_copy copies[KVT_COPIES_MAX];
     struct half *half = arg;
     struct gpu_pair *pair = half->pair;
     const uint32_t count = half->to - half->from;
@@ -96,11 +96,11 @@ run_half(void *arg)
         for (uint32_t i = 0; i < count; i++)
             kvbm_content_fill(salt + i, kvbm_storage_address(pair->pinned, half->from + i),
                               pair->size);
-        if (!copy_all(half, KVBM_PATH_H2D, round * 7, copies))
+        if (!copy_all(half, KVT_PATH_H2D, round * 7, copies))
             half->failed++;
         for (uint32_t i = 0; i < count; i++)
             memset(kvbm_storage_address(pair->pinned, half->from + i), 0xA5, pair->size);
-        if (!copy_all(half, KVBM_PATH_D2H, round * 7, copies))
+        if (!copy_all(half, KVT_PATH_D2H, round * 7, copies))
             half->failed++;
         for (uint32_t i = 0; i < count; i++) {
             const uint32_t at = half->from + (i + 1) % count;

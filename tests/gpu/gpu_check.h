@@ -58,7 +58,7 @@ struct gpu_row {
 bool gpu_run_print(const struct gpu_run *run, const struct gpu_row *row);
 
 /** Blocks [first, first + count) over a path through the transfer manager, two tickets at once. */
-bool gpu_move_blocks(struct gpu_pair *pair, enum kvbm_path path, uint32_t first, uint32_t count);
+bool gpu_move_blocks(struct gpu_pair *pair, enum kvt_path path, uint32_t first, uint32_t count);
 
 /** Small fragments against the driver's batched call; true, with a word on stderr, where there are
  *  no kernels or no such call. */

@@ -107,7 +107,7 @@ leave(void *arg)
     const uint32_t count = pair->blocks < BATCH ? pair->blocks : BATCH;
 
     while (!atomic_load(&leaving->enough)) {
-        if (!gpu_move_blocks(pair, KVBM_PATH_D2H, 0, pair->blocks / count * count)) {
+        if (!gpu_move_blocks(pair, KVT_PATH_D2H, 0, pair->blocks / count * count)) {
             atomic_store(&leaving->failed, true);
             break;
         }
@@ -165,7 +165,7 @@ measure(struct overlap *overlap, unsigned runs)
 
     for (unsigned i = 0; i < runs; i++) {
         const uint64_t start = kvt_clock_mono_ns();
-        const bool moved = gpu_move_blocks(&overlap->pair, KVBM_PATH_D2H, 0, overlap->pair.blocks);
+        const bool moved = gpu_move_blocks(&overlap->pair, KVT_PATH_D2H, 0, overlap->pair.blocks);
         const double alone = (double)overlap->pair.blocks * (double)overlap->pair.size /
                              (double)(kvt_clock_mono_ns() - start);
         const uint64_t anchor = compute_ns(overlap);

@@ -66,11 +66,11 @@ plain(struct speed *speed, bool in)
 }
 
 bool
-gpu_move_blocks(struct gpu_pair *pair, enum kvbm_path path, uint32_t first, uint32_t count)
+gpu_move_blocks(struct gpu_pair *pair, enum kvt_path path, uint32_t first, uint32_t count)
 {
     struct kvt_copy *copies = calloc(count, sizeof(*copies)); /* tidy-allow: raw-heap, a probe */
     struct kvt_ticket *tickets[2] = {NULL, NULL};
-    const bool in = path == KVBM_PATH_H2D;
+    const bool in = path == KVT_PATH_H2D;
     bool good = copies != NULL;
     uint32_t at = 0;
 
@@ -111,7 +111,7 @@ gpu_move_blocks(struct gpu_pair *pair, enum kvbm_path path, uint32_t first, uint
 
 struct direction {
     struct gpu_pair *pair;
-    enum kvbm_path path;
+    enum kvt_path path;
     uint32_t first;
     uint32_t count;
     bool good;
@@ -128,7 +128,7 @@ run_direction(void *arg)
 }
 
 static double
-one_way(struct speed *speed, enum kvbm_path path)
+one_way(struct speed *speed, enum kvt_path path)
 {
     const uint64_t start = kvt_clock_mono_ns();
 
@@ -142,8 +142,8 @@ static double
 both_ways(struct speed *speed)
 {
     const uint32_t half = speed->pair.blocks / 2;
-    struct direction in = {&speed->pair, KVBM_PATH_H2D, 0, half, false};
-    struct direction out = {&speed->pair, KVBM_PATH_D2H, half, half, false};
+    struct direction in = {&speed->pair, KVT_PATH_H2D, 0, half, false};
+    struct direction out = {&speed->pair, KVT_PATH_D2H, half, half, false};
     const uint64_t start = kvt_clock_mono_ns();
     pthread_t thread;
 
@@ -212,15 +212,15 @@ measure(struct speed *speed, unsigned runs, const char *size_name, bool goals)
     bool good = true;
 
     /* Once unmeasured: first touches of pinned pages and of the link's clock. */
-    (void)one_way(speed, KVBM_PATH_H2D);
-    (void)one_way(speed, KVBM_PATH_D2H);
+    (void)one_way(speed, KVT_PATH_H2D);
+    (void)one_way(speed, KVT_PATH_D2H);
     (void)plain(speed, true);
     for (unsigned i = 0; i < runs; i++) {
-        const double down = one_way(speed, KVBM_PATH_H2D);
+        const double down = one_way(speed, KVT_PATH_H2D);
         double up;
 
         gpu_run_add(&in, down, plain(speed, true));
-        up = one_way(speed, KVBM_PATH_D2H);
+        up = one_way(speed, KVT_PATH_D2H);
         gpu_run_add(&out, up, plain(speed, false));
         gpu_run_add(&both, both_ways(speed), down + up);
     }

@@ -103,7 +103,7 @@ main(int argc, char **argv)
     count = read_items(items, size, put);
     (void)!kvbm_volumes_run(set, &(struct kvbm_volume_request){
                                      .volume = 1,
-                                     .verb = put ? KVBM_VOLUME_PUT : KVBM_VOLUME_GET,
+                                     .verb = put ? KVT_VOLUME_PUT : KVT_VOLUME_GET,
                                      .items = items,
                                      .count = count,
                                  });

@@ -89,7 +89,7 @@ bytes_survive_both_directions(void **unused)
         copies[i] = (struct kvt_copy){i, (i * 7) % BLOCKS, KVT_IO};
     }
     assert_int_equal(
-        kvbm_transfer_run(both.transfer, &(struct kvbm_transfer_request){.path = KVBM_PATH_H2D,
+        kvbm_transfer_run(both.transfer, &(struct kvbm_transfer_request){.path = KVT_PATH_H2D,
                                                                          .source = both.pinned,
                                                                          .target = both.device,
                                                                          .copies = copies,
@@ -100,7 +100,7 @@ bytes_survive_both_directions(void **unused)
         copies[i] = (struct kvt_copy){(i * 7) % BLOCKS, BLOCKS - 1 - i, KVT_IO};
     }
     assert_int_equal(
-        kvbm_transfer_run(both.transfer, &(struct kvbm_transfer_request){.path = KVBM_PATH_D2H,
+        kvbm_transfer_run(both.transfer, &(struct kvbm_transfer_request){.path = KVT_PATH_D2H,
                                                                          .source = both.device,
                                                                          .target = both.pinned,
                                                                          .copies = copies,

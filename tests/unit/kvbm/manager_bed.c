@@ -129,9 +129,9 @@ bed_open(unsigned tiers, unsigned gated)
 
     memset(&bed, 0, sizeof(bed));
     shown = &bed;
-    assert_int_equal(kvbm_storage_open_memory(&bed.bounce, KVBM_STORAGE_SYSTEM,
-                                              KVBM_TRANSFER_BOUNCE_MIN, BED_SIZE, NULL),
-                     KVT_OK);
+    assert_int_equal(
+        kvbm_storage_open_memory(&bed.bounce, KVBM_STORAGE_SYSTEM, KVT_BOUNCE_MIN, BED_SIZE, NULL),
+        KVT_OK);
     assert_int_equal(
         kvbm_transfer_open(&bed.transfer,
                            &(struct kvbm_transfer_options){.queue_max = 4, .bounce = bed.bounce},

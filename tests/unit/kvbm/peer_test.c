@@ -483,7 +483,7 @@ dial(const char *path)
 }
 
 static struct kvbm_peer_question
-question_of(enum kvbm_volume_verb verb, uint64_t volume, uint64_t word)
+question_of(enum kvt_volume_verb verb, uint64_t volume, uint64_t word)
 {
     fill(out[0], word);
     return (struct kvbm_peer_question){
@@ -507,7 +507,7 @@ converse(int fd, const struct kvbm_peer_question *question)
 
     kvbm_peer_write_question(head, question);
     if (!kvbm_peer_send(fd, head, sizeof(head), FAR_TIMEOUT) ||
-        (question->verb == KVBM_VOLUME_PUT &&
+        (question->verb == KVT_VOLUME_PUT &&
          !kvbm_peer_send(fd, out[0], question->size, FAR_TIMEOUT)) ||
         !kvbm_peer_receive(fd, reply, sizeof(reply), FAR_TIMEOUT))
         return KVT_UNAVAILABLE;
@@ -535,27 +535,27 @@ a_peer_takes_no_wrong_byte(void **unused)
     assert_int_equal(stat(far.path, &info), 0);
     assert_int_equal(info.st_mode & 0777, 0600);
     fd = dial(far.path);
-    question = question_of(KVBM_VOLUME_PUT, 1, 1);
+    question = question_of(KVT_VOLUME_PUT, 1, 1);
     question.crc32c ^= 1;
     assert_int_equal(converse(fd, &question), KVT_CORRUPT);
-    question = question_of(KVBM_VOLUME_GET, 1, 1);
+    question = question_of(KVT_VOLUME_GET, 1, 1);
     assert_int_equal(converse(fd, &question), KVT_NOTFOUND);
-    question = question_of(KVBM_VOLUME_PUT, 1, 1);
+    question = question_of(KVT_VOLUME_PUT, 1, 1);
     question.fingerprint++;
     assert_int_equal(converse(fd, &question), KVT_INVALID);
-    question = question_of(KVBM_VOLUME_PUT, 2, 1);
+    question = question_of(KVT_VOLUME_PUT, 2, 1);
     assert_int_equal(converse(fd, &question), KVT_UNAVAILABLE); /* no such volume */
-    question = question_of(KVBM_VOLUME_GET, 1, 1);
+    question = question_of(KVT_VOLUME_GET, 1, 1);
     question.size /= 2;
     assert_int_equal(converse(fd, &question), KVT_INVALID);
-    question = question_of(KVBM_VOLUME_PUT, 1, 1);
+    question = question_of(KVT_VOLUME_PUT, 1, 1);
     assert_int_equal(converse(fd, &question), KVT_OK);
     assert_int_equal(converse(fd, &question), KVT_EXISTS);
-    question = question_of(KVBM_VOLUME_PUT, 1, 2);
+    question = question_of(KVT_VOLUME_PUT, 1, 2);
     assert_int_equal(converse(fd, &question), KVT_OK);
-    question = question_of(KVBM_VOLUME_PUT, 1, 3);
+    question = question_of(KVT_VOLUME_PUT, 1, 3);
     assert_int_equal(converse(fd, &question), KVT_FULL);
-    question = question_of(KVBM_VOLUME_GET, 1, 2);
+    question = question_of(KVT_VOLUME_GET, 1, 2);
     assert_int_equal(converse(fd, &question), KVT_OK);
     assert_memory_equal(in[0], out[0], SIZE);
     /* Larger than any block, or no question at all: the end of the connection, and of no other. */
@@ -567,7 +567,7 @@ a_peer_takes_no_wrong_byte(void **unused)
     assert_false(kvbm_peer_receive(fd, garbage, 1, FAR_TIMEOUT));
     (void)close(fd);
     /* As many as there may be, one too many, and room again. */
-    question = question_of(KVBM_VOLUME_GET, 1, 2);
+    question = question_of(KVT_VOLUME_GET, 1, 2);
     for (size_t i = 0; i < KVBM_PEER_CLIENTS_MAX; i++) {
         fds[i] = dial(far.path);
         assert_int_equal(converse(fds[i], &question), KVT_OK);

@@ -157,7 +157,7 @@ volumes_and_tiers_on_them_time_out(void **state)
     assert_int_equal(kvbm_volumes_new(&set, &err), KVT_OK);
     assert_int_equal(kvbm_volumes_register(set, VOLUME, &volume, QUEUE, &err), KVT_OK);
     assert_int_equal(kvbm_volumes_run(set, &(struct kvbm_volume_request){.volume = VOLUME,
-                                                                         .verb = KVBM_VOLUME_PUT,
+                                                                         .verb = KVT_VOLUME_PUT,
                                                                          .items = &item,
                                                                          .count = 1}),
                      KVT_TIMEOUT);

@@ -448,7 +448,7 @@ layers_go_over_two_hops(void **rig_in)
 static void
 too_many_blocks_are_refused(void **rig_in)
 {
-    static struct kvt_relay relays[KVBM_TRANSFER_COPIES_MAX + 1];
+    static struct kvt_relay relays[KVT_COPIES_MAX + 1];
     const struct kvbm_layout layout = {.geometry = example};
     struct rig *rig = *rig_in;
     struct kvbm_pipeline_request request = {.transfer = rig->transfer,
@@ -457,7 +457,7 @@ too_many_blocks_are_refused(void **rig_in)
                                             .target_layout = &layout};
 
     assert_int_equal(kvbm_pipeline_run(&request), KVT_INVALID);
-    request.count = KVBM_TRANSFER_COPIES_MAX + 1;
+    request.count = KVT_COPIES_MAX + 1;
     assert_int_equal(kvbm_pipeline_run(&request), KVT_INVALID);
     for (size_t i = 0; i < request.count; i++)
         assert_int_equal(relays[i].status, KVT_INVALID);
@@ -548,7 +548,7 @@ requests_that_cannot_work_are_refused(void **rig_in)
     side_open(&a, HOST_A, &example, EXAMPLE_SIZE);
     side_open(&b, DISK, &example, EXAMPLE_SIZE);
     request = (struct kvbm_transfer_request){
-        .path = KVBM_PATH_H2DISK,
+        .path = KVT_PATH_H2DISK,
         .source = a.storage,
         .target = b.storage,
         .copies = &copy,
@@ -588,7 +588,7 @@ requests_that_cannot_work_are_refused(void **rig_in)
     assert_int_equal(copy.status, KVT_INVALID);
     /* Nor are some layers of any block what a peer takes. */
     side_open(&c, FAR, &example, EXAMPLE_SIZE);
-    request.path = KVBM_PATH_REMOTE;
+    request.path = KVT_PATH_REMOTE;
     request.target = c.storage;
     request.source_layout = request.target_layout = &a.layout;
     assert_int_equal(kvbm_transfer_run(rig->transfer, &request), KVT_INVALID);
@@ -617,9 +617,9 @@ static void
 urgent_tickets_go_first(void **rig_in)
 {
     struct rig *rig = *rig_in;
-    static const enum kvbm_priority priorities[] = {KVBM_PRIORITY_NORMAL, KVBM_PRIORITY_NORMAL,
-                                                    KVBM_PRIORITY_HIGH, KVBM_PRIORITY_URGENT,
-                                                    KVBM_PRIORITY_HIGH};
+    static const enum kvt_priority priorities[] = {KVT_PRIORITY_NORMAL, KVT_PRIORITY_NORMAL,
+                                                   KVT_PRIORITY_HIGH, KVT_PRIORITY_URGENT,
+                                                   KVT_PRIORITY_HIGH};
     static const unsigned places[] = {3, 4, 1, 0, 2};
     struct kvt_ticket *tickets[5];
     struct kvt_ticket *first;
@@ -628,12 +628,12 @@ urgent_tickets_go_first(void **rig_in)
     struct side host;
     struct side device;
     struct kvbm_transfer_request request;
-    struct kvbm_transfer_stats stats;
+    struct kvt_transfer_stats stats;
 
     state = test_seed();
     side_open(&host, HOST_A, &example, EXAMPLE_SIZE);
     side_open(&device, DEVICE_A, &example, EXAMPLE_SIZE);
-    request = (struct kvbm_transfer_request){.path = KVBM_PATH_H2D,
+    request = (struct kvbm_transfer_request){.path = KVT_PATH_H2D,
                                              .source = host.storage,
                                              .target = device.storage,
                                              .copies = &copies[5],
@@ -649,7 +649,7 @@ urgent_tickets_go_first(void **rig_in)
         request.arg = &turns[i];
         assert_int_equal(kvbm_transfer_start(rig->transfer, &request, &tickets[i]), KVT_OK);
     }
-    kvbm_transfer_stats(rig->transfer, KVBM_PATH_H2D, &stats);
+    kvbm_transfer_stats(rig->transfer, KVT_PATH_H2D, &stats);
     assert_int_equal(stats.waiting, 5);
     gate_shut(device.storage, false);
     for (size_t i = 0; i < 5; i++) {
@@ -681,7 +681,7 @@ begun_tickets_end_early(void **rig_in)
     side_open(&device, DEVICE_A, &example, EXAMPLE_SIZE);
     for (uint32_t i = 0; i < MANY; i++)
         copies[i] = (struct kvt_copy){i % BLOCKS, i % BLOCKS, KVT_IO};
-    request = (struct kvbm_transfer_request){.path = KVBM_PATH_H2D,
+    request = (struct kvbm_transfer_request){.path = KVT_PATH_H2D,
                                              .source = host.storage,
                                              .target = device.storage,
                                              .copies = copies,

@@ -53,7 +53,7 @@ tear_down(void **state)
 static struct kvbm_transfer_request
 down(struct fixture *fixture, struct kvt_copy *copies, size_t count)
 {
-    return (struct kvbm_transfer_request){.path = KVBM_PATH_H2D,
+    return (struct kvbm_transfer_request){.path = KVT_PATH_H2D,
                                           .source = fixture->host,
                                           .target = fixture->device,
                                           .copies = copies,
@@ -65,7 +65,7 @@ bytes_go_down_and_come_back(void **state)
 {
     struct fixture *fixture = *state;
     struct kvbm_transfer_request request = down(fixture, fixture->copies, BLOCKS);
-    struct kvbm_transfer_stats stats;
+    struct kvt_transfer_stats stats;
 
     for (uint32_t i = 0; i < BLOCKS; i++)
         fixture->copies[i] = (struct kvt_copy){i, BLOCKS - 1 - i, KVT_IO};
@@ -75,7 +75,7 @@ bytes_go_down_and_come_back(void **state)
         memset(kvbm_storage_address(fixture->host, i), 0xFF, SIZE);
         fixture->copies[i] = (struct kvt_copy){i, i, KVT_IO};
     }
-    request = (struct kvbm_transfer_request){.path = KVBM_PATH_D2H,
+    request = (struct kvbm_transfer_request){.path = KVT_PATH_D2H,
                                              .source = fixture->device,
                                              .target = fixture->host,
                                              .copies = fixture->copies,
@@ -87,7 +87,7 @@ bytes_go_down_and_come_back(void **state)
         assert_int_equal(bytes[0], (BLOCKS - 1 - i) % 251);
         assert_memory_equal(bytes, bytes + 1, SIZE - 1);
     }
-    kvbm_transfer_stats(fixture->transfer, KVBM_PATH_D2H, &stats);
+    kvbm_transfer_stats(fixture->transfer, KVT_PATH_D2H, &stats);
     assert_int_equal(stats.blocks, BLOCKS);
     assert_int_equal(stats.bytes, (uint64_t)BLOCKS * SIZE);
     assert_int_equal(stats.failed, 0);
@@ -115,7 +115,7 @@ full_queues_say_so_and_tickets_can_be_cancelled(void **state)
     struct kvt_copy copies[QUEUE + 2];
     struct kvt_ticket *tickets[QUEUE + 2];
     struct kvbm_transfer_request request;
-    struct kvbm_transfer_stats stats;
+    struct kvt_transfer_stats stats;
 
     for (uint32_t i = 0; i < QUEUE + 2; i++)
         copies[i] = (struct kvt_copy){i, i, KVT_IO};
@@ -146,7 +146,7 @@ full_queues_say_so_and_tickets_can_be_cancelled(void **state)
     kvt_ticket_release(tickets[0]);
     kvt_ticket_release(tickets[2]);
     kvt_ticket_release(NULL);
-    kvbm_transfer_stats(fixture->transfer, KVBM_PATH_H2D, &stats);
+    kvbm_transfer_stats(fixture->transfer, KVT_PATH_H2D, &stats);
     assert_int_equal(stats.blocks, 2);
     assert_int_equal(stats.cancelled, 1);
 }
@@ -158,7 +158,7 @@ paths_do_not_wait_for_each_other(void **state)
     struct kvt_copy stuck = {0, 0, KVT_IO};
     struct kvt_copy free_copy = {1, 2, KVT_IO};
     const struct kvbm_transfer_request request = down(fixture, &stuck, 1);
-    const struct kvbm_transfer_request other = {.path = KVBM_PATH_DISK2H,
+    const struct kvbm_transfer_request other = {.path = KVT_PATH_DISK2H,
                                                 .source = fixture->host,
                                                 .target = fixture->host,
                                                 .copies = &free_copy,
@@ -185,7 +185,7 @@ impossible_requests_are_refused(void **state)
     struct kvt_ticket *ticket;
 
     assert_int_equal(kvbm_transfer_start(fixture->transfer, &request, &ticket), KVT_INVALID);
-    request.count = KVBM_TRANSFER_COPIES_MAX + 1;
+    request.count = KVT_COPIES_MAX + 1;
     assert_int_equal(kvbm_transfer_start(fixture->transfer, &request, &ticket), KVT_INVALID);
     request.count = 1;
     request.target = larger;

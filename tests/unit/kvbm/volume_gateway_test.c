@@ -125,7 +125,7 @@ open_world(struct world *world)
 
 /* All blocks in one request; their statuses stay in `items`. */
 static void
-ask_all(struct world *world, enum kvbm_volume_verb verb, struct kvt_volume_item items[BED_IDS])
+ask_all(struct world *world, enum kvt_volume_verb verb, struct kvt_volume_item items[BED_IDS])
 {
     const struct kvbm_volume_request request = {
         .volume = VOLUME, .verb = verb, .items = items, .count = BED_IDS};
@@ -133,7 +133,7 @@ ask_all(struct world *world, enum kvbm_volume_verb verb, struct kvt_volume_item 
     for (uint32_t i = 0; i < BED_IDS; i++) {
         items[i] = (struct kvt_volume_item){
             .id = bed_id(i), .bytes = world->bytes[i], .size = BED_SIZE, .status = KVT_ERR_COUNT};
-        if (verb == KVBM_VOLUME_PUT)
+        if (verb == KVT_VOLUME_PUT)
             bed_fill(i, world->bytes[i]);
     }
     (void)!kvbm_volumes_run(world->set, &request);
@@ -142,7 +142,7 @@ ask_all(struct world *world, enum kvbm_volume_verb verb, struct kvt_volume_item 
 static void
 put_all(struct world *world, struct kvt_volume_item items[BED_IDS])
 {
-    ask_all(world, KVBM_VOLUME_PUT, items);
+    ask_all(world, KVT_VOLUME_PUT, items);
     for (uint32_t i = 0; i < BED_IDS; i++)
         world->acked[i] =
             world->acked[i] || items[i].status == KVT_OK || items[i].status == KVT_EXISTS;
@@ -154,7 +154,7 @@ get_all(struct world *world, struct kvt_volume_item items[BED_IDS])
 {
     uint32_t count = 0;
 
-    ask_all(world, KVBM_VOLUME_GET, items);
+    ask_all(world, KVT_VOLUME_GET, items);
     for (uint32_t i = 0; i < BED_IDS; i++) {
         const enum kvt_err status = items[i].status;
 
@@ -205,7 +205,7 @@ is_a_tier(struct world *world)
                                               NULL),
                      KVT_OK);
     assert_int_equal(kvbm_transfer_new(&transfer, 4, NULL), KVT_OK);
-    assert_int_equal(kvbm_path_between(host, tier), KVBM_PATH_REMOTE);
+    assert_int_equal(kvbm_path_between(host, tier), KVT_PATH_REMOTE);
     for (uint32_t i = 0; i < COUNT; i++) {
         names[i] = (struct kvbm_storage_name){.block = i, .id = bed_id(i)};
         copies[i] = (struct kvt_copy){i, i, KVT_IO};

@@ -14,7 +14,7 @@
 
 #include "tests/unit/kvbm/volume_bed.h"
 
-enum { STEPS = 1500, BATCH = KVBM_VOLUME_SLICE + 8, VOLUME = 77 };
+enum { STEPS = 1500, BATCH = KVT_VOLUME_SLICE + 8, VOLUME = 77 };
 
 enum known { ABSENT, THERE, BROKEN, ANY };
 
@@ -26,7 +26,7 @@ struct world {
     uint8_t (*bytes)[BED_SIZE];
     struct kvt_volume_item items[BATCH];
     uint32_t numbers[BATCH];
-    uint64_t seen[KVT_ERR_COUNT][KVBM_VOLUME_VERB_COUNT];
+    uint64_t seen[KVT_ERR_COUNT][KVT_VOLUME_VERB_COUNT];
 };
 
 static void
@@ -50,7 +50,7 @@ count_of(const struct world *world, enum known known)
 
 /* Different blocks, by lot. */
 static size_t
-pick(struct world *world, enum kvbm_volume_verb verb)
+pick(struct world *world, enum kvt_volume_verb verb)
 {
     const size_t count = 1 + (size_t)kvt_random_below(&world->random, BATCH);
     const uint32_t first = (uint32_t)kvt_random_below(&world->random, BED_IDS);
@@ -61,11 +61,11 @@ pick(struct world *world, enum kvbm_volume_verb verb)
         world->numbers[i] = number;
         world->items[i] = (struct kvt_volume_item){
             .id = bed_id(number),
-            .bytes = verb == KVBM_VOLUME_REMOVE ? NULL : world->bytes[i],
-            .size = verb == KVBM_VOLUME_REMOVE ? 0 : BED_SIZE,
+            .bytes = verb == KVT_VOLUME_REMOVE ? NULL : world->bytes[i],
+            .size = verb == KVT_VOLUME_REMOVE ? 0 : BED_SIZE,
             .status = KVT_ERR_COUNT,
         };
-        if (verb == KVBM_VOLUME_PUT)
+        if (verb == KVT_VOLUME_PUT)
             bed_fill(number, world->bytes[i]);
         else
             memset(world->bytes[i], 0xee, BED_SIZE);
@@ -130,8 +130,8 @@ judge_remove(enum kvt_err status, enum known *known)
 static void
 ask(struct world *world)
 {
-    const enum kvbm_volume_verb verb =
-        (enum kvbm_volume_verb)kvt_random_below(&world->random, KVBM_VOLUME_VERB_COUNT);
+    const enum kvt_volume_verb verb =
+        (enum kvt_volume_verb)kvt_random_below(&world->random, KVT_VOLUME_VERB_COUNT);
     const size_t count = pick(world, verb);
     const struct kvbm_volume_request request = {
         .volume = VOLUME, .verb = verb, .items = world->items, .count = count};
@@ -154,8 +154,8 @@ ask(struct world *world)
         if (rc == KVT_OK)
             assert_true(status == KVT_OK || status == KVT_EXISTS);
         switch (verb) {
-        case KVBM_VOLUME_GET: judge_get(world, i, status, known); break;
-        case KVBM_VOLUME_PUT: judge_put(status, known); break;
+        case KVT_VOLUME_GET: judge_get(world, i, status, known); break;
+        case KVT_VOLUME_PUT: judge_put(status, known); break;
         default: judge_remove(status, known); break;
         }
     }
@@ -231,12 +231,12 @@ follow(enum bed_kind kind)
             leave_and_come(world);
         assert_true(count_of(world, THERE) <= BED_BLOCKS);
     }
-    assert_true(world->seen[KVT_OK][KVBM_VOLUME_GET] > 0);
-    assert_true(world->seen[KVT_NOTFOUND][KVBM_VOLUME_GET] > 0);
-    assert_true(world->seen[KVT_EXISTS][KVBM_VOLUME_PUT] > 0);
-    assert_true(world->seen[KVT_FULL][KVBM_VOLUME_PUT] > 0);
+    assert_true(world->seen[KVT_OK][KVT_VOLUME_GET] > 0);
+    assert_true(world->seen[KVT_NOTFOUND][KVT_VOLUME_GET] > 0);
+    assert_true(world->seen[KVT_EXISTS][KVT_VOLUME_PUT] > 0);
+    assert_true(world->seen[KVT_FULL][KVT_VOLUME_PUT] > 0);
     if (kind != BED_RAM)
-        assert_true(world->seen[KVT_CORRUPT][KVBM_VOLUME_GET] > 0);
+        assert_true(world->seen[KVT_CORRUPT][KVT_VOLUME_GET] > 0);
     kvbm_volumes_free(world->set);
     bed_close(&world->bed);
     kvt_free(world->bytes);

@@ -113,7 +113,7 @@ static enum kvt_err
 ask(struct kvbm_volumes *set, struct asked *asked, size_t count, uint64_t wait_ms)
 {
     const struct kvbm_volume_request request = {
-        .volume = 1, .verb = KVBM_VOLUME_GET, .items = asked->items, .count = count};
+        .volume = 1, .verb = KVT_VOLUME_GET, .items = asked->items, .count = count};
 
     for (size_t i = 0; i < count; i++)
         asked->items[i] = (struct kvt_volume_item){.bytes = asked->bytes[i], .size = 16};
@@ -126,8 +126,8 @@ numbers_and_refusals(void **state)
     _Atomic unsigned closes = 0;
     struct asked *asked = kvt_calloc(1, sizeof(*asked));
     struct kvbm_volume_request request = {
-        .volume = 1, .verb = KVBM_VOLUME_GET, .items = asked->items, .count = 1};
-    struct kvbm_volume_stats stats;
+        .volume = 1, .verb = KVT_VOLUME_GET, .items = asked->items, .count = 1};
+    struct kvt_volume_stats stats;
     struct kvbm_volumes *set;
     struct slow *other = slow_new(&closes);
 
@@ -135,7 +135,7 @@ numbers_and_refusals(void **state)
     assert_int_equal(kvbm_volumes_new(&set, NULL), KVT_OK);
     assert_int_equal(ask(set, asked, 1, 0), KVT_NOTFOUND);
     assert_int_equal(kvbm_volumes_stats(set, 1, &stats), KVT_NOTFOUND);
-    for (uint64_t id = 0; id < KVBM_VOLUMES_MAX; id++)
+    for (uint64_t id = 0; id < KVT_VOLUMES_MAX; id++)
         assert_int_equal(kvbm_volumes_register(set, id, &slow_new(&closes)->head, 2, NULL), KVT_OK);
     assert_int_equal(kvbm_volumes_register(set, 1, &other->head, 2, NULL), KVT_EXISTS);
     assert_int_equal(kvbm_volumes_register(set, 999, &other->head, 2, NULL), KVT_FULL);
@@ -147,13 +147,13 @@ numbers_and_refusals(void **state)
     assert_int_equal(kvbm_volumes_run(set, &request), KVT_INVALID);
     assert_int_equal(asked->items[0].status, KVT_INVALID);
     asked->items[0] = (struct kvt_volume_item){.size = 0};
-    request.verb = KVBM_VOLUME_REMOVE;
+    request.verb = KVT_VOLUME_REMOVE;
     assert_int_equal(kvbm_volumes_run(set, &request), KVT_UNSUPPORTED);
-    request.count = KVBM_VOLUME_ITEMS_MAX + 1;
+    request.count = KVT_VOLUME_ITEMS_MAX + 1;
     assert_int_equal(kvbm_volumes_run(set, &(struct kvbm_volume_request){.volume = 1}),
                      KVT_INVALID);
     kvbm_volumes_free(set);
-    assert_int_equal(closes, KVBM_VOLUMES_MAX + 1);
+    assert_int_equal(closes, KVT_VOLUMES_MAX + 1);
     kvt_free(asked);
 }
 
@@ -185,7 +185,7 @@ full_cancelled_and_half(void **state)
     slow_let(slow, true);
     assert_int_equal(kvt_ticket_wait(asked[0].ticket, WAIT), KVT_IO);
     for (size_t i = 0; i < 100; i++) {
-        const bool begun = i < KVBM_VOLUME_SLICE;
+        const bool begun = i < KVT_VOLUME_SLICE;
 
         assert_int_equal(asked[0].items[i].status, !begun       ? KVT_CANCELLED
                                                    : i % 2 == 0 ? KVT_OK
@@ -233,7 +233,7 @@ leaves_while_it_works(bool cancel)
     assert_int_equal(ask(leaver.set, &asked[1], 1, 0), KVT_OK);
     assert_int_equal(pthread_create(&thread, NULL, leave, &leaver), 0);
     if (!cancel) {
-        struct kvbm_volume_stats stats;
+        struct kvt_volume_stats stats;
 
         /* It is nobody's any more, but waits for what was asked. */
         while (kvbm_volumes_stats(leaver.set, 1, &stats) == KVT_OK)
@@ -286,15 +286,15 @@ use(void *arg)
 
     assert_non_null(bytes);
     while (!atomic_load(&crowd->over)) {
-        const enum kvbm_volume_verb verb =
-            (enum kvbm_volume_verb)kvt_random_below(&random, KVBM_VOLUME_VERB_COUNT);
+        const enum kvt_volume_verb verb =
+            (enum kvt_volume_verb)kvt_random_below(&random, KVT_VOLUME_VERB_COUNT);
         const uint32_t number = (uint32_t)kvt_random_below(&random, 8);
         struct kvt_volume_item item = {.id = bed_id(number)};
         const struct kvbm_volume_request request = {
             .volume = 5, .verb = verb, .items = &item, .count = 1};
         struct kvt_ticket *ticket;
 
-        if (verb != KVBM_VOLUME_REMOVE) {
+        if (verb != KVT_VOLUME_REMOVE) {
             item.bytes = bytes;
             item.size = BED_SIZE;
             bed_fill(number, bytes);
@@ -306,7 +306,7 @@ use(void *arg)
             (void)kvt_ticket_cancel(ticket);
         while (kvt_ticket_wait(ticket, WAIT) == KVT_TIMEOUT)
             continue;
-        if (verb == KVBM_VOLUME_GET && item.status == KVT_OK) {
+        if (verb == KVT_VOLUME_GET && item.status == KVT_OK) {
             assert_true(bed_is(number, bytes));
             atomic_fetch_add(&crowd->right, 1);
         }
@@ -346,20 +346,20 @@ enum { VOLUME = 4 };
 
 /* Ask for one block; what a put writes and a get must find is made from `number`. */
 static enum kvt_err
-ask_one(struct kvbm_volumes *set, enum kvbm_volume_verb verb, const struct kvt_block_id *id,
+ask_one(struct kvbm_volumes *set, enum kvt_volume_verb verb, const struct kvt_block_id *id,
         uint32_t number)
 {
     static _Alignas(4096) uint8_t bytes[BED_SIZE];
-    const bool remove = verb == KVBM_VOLUME_REMOVE;
+    const bool remove = verb == KVT_VOLUME_REMOVE;
     struct kvt_volume_item item = {
         .id = *id, .bytes = remove ? NULL : bytes, .size = remove ? 0 : BED_SIZE};
     enum kvt_err rc;
 
-    bed_fill(verb == KVBM_VOLUME_PUT ? number : number + 1, bytes);
+    bed_fill(verb == KVT_VOLUME_PUT ? number : number + 1, bytes);
     rc = kvbm_volumes_run(set, &(struct kvbm_volume_request){
                                    .volume = VOLUME, .verb = verb, .items = &item, .count = 1});
     assert_int_equal(rc, item.status == KVT_EXISTS ? KVT_OK : item.status);
-    if (verb == KVBM_VOLUME_GET && item.status == KVT_OK)
+    if (verb == KVT_VOLUME_GET && item.status == KVT_OK)
         assert_true(bed_is(number, bytes));
     return item.status;
 }
@@ -398,36 +398,36 @@ what_exists_is_durable(void **state)
     open_as(set, &bed, 7);
     for (uint32_t calls = 0; failed; calls++) {
         bed_fail_after(calls, EIO);
-        (void)ask_one(set, KVBM_VOLUME_PUT, &id, 3);
+        (void)ask_one(set, KVT_VOLUME_PUT, &id, 3);
         failed = bed_failed();
         bed_fail_after(UINT32_MAX, 0);
         syncs = bed_folder_syncs();
-        if (ask_one(set, KVBM_VOLUME_PUT, &id, 3) == KVT_EXISTS && failed) {
+        if (ask_one(set, KVT_VOLUME_PUT, &id, 3) == KVT_EXISTS && failed) {
             assert_true(bed_folder_syncs() > syncs);
             unsure[0]++;
         }
         syncs = bed_folder_syncs();
-        assert_int_equal(ask_one(set, KVBM_VOLUME_PUT, &id, 3), KVT_EXISTS);
+        assert_int_equal(ask_one(set, KVT_VOLUME_PUT, &id, 3), KVT_EXISTS);
         assert_int_equal(bed_folder_syncs(), syncs); /* it is known now */
 
         bed_fail_after(calls, EIO);
-        (void)ask_one(set, KVBM_VOLUME_REMOVE, &id, 3);
+        (void)ask_one(set, KVT_VOLUME_REMOVE, &id, 3);
         failed = bed_failed() || failed;
         bed_fail_after(UINT32_MAX, 0);
         syncs = bed_folder_syncs();
-        if (ask_one(set, KVBM_VOLUME_REMOVE, &id, 3) == KVT_NOTFOUND && failed &&
+        if (ask_one(set, KVT_VOLUME_REMOVE, &id, 3) == KVT_NOTFOUND && failed &&
             bed_folder_syncs() > syncs)
             unsure[1]++;
-        assert_int_equal(ask_one(set, KVBM_VOLUME_GET, &id, 3), KVT_NOTFOUND);
+        assert_int_equal(ask_one(set, KVT_VOLUME_GET, &id, 3), KVT_NOTFOUND);
     }
     assert_true(unsure[0] > 0 && unsure[1] > 0);
 
     /* Nor does a process know what the one before it could not say. */
-    assert_int_equal(ask_one(set, KVBM_VOLUME_PUT, &id, 3), KVT_OK);
+    assert_int_equal(ask_one(set, KVT_VOLUME_PUT, &id, 3), KVT_OK);
     assert_int_equal(kvbm_volumes_unregister(set, VOLUME, false), KVT_OK);
     open_as(set, &bed, 7);
     syncs = bed_folder_syncs();
-    assert_int_equal(ask_one(set, KVBM_VOLUME_PUT, &id, 3), KVT_EXISTS);
+    assert_int_equal(ask_one(set, KVT_VOLUME_PUT, &id, 3), KVT_EXISTS);
     assert_true(bed_folder_syncs() > syncs);
     kvbm_volumes_free(set);
     bed_close(&bed);
@@ -449,21 +449,21 @@ others_of_one_hash(void **state)
         bed_open(&bed, (enum bed_kind)kind);
         assert_int_equal(kvbm_volumes_new(&set, NULL), KVT_OK);
         open_as(set, &bed, 7);
-        assert_int_equal(ask_one(set, KVBM_VOLUME_PUT, &id, 5), KVT_OK);
-        assert_int_equal(ask_one(set, KVBM_VOLUME_GET, &other, 5), KVT_NOTFOUND);
-        assert_int_equal(ask_one(set, KVBM_VOLUME_PUT, &other, 6), KVT_PRECONDITION);
-        assert_int_equal(ask_one(set, KVBM_VOLUME_REMOVE, &other, 5), KVT_NOTFOUND);
-        assert_int_equal(ask_one(set, KVBM_VOLUME_GET, &id, 5), KVT_OK);
+        assert_int_equal(ask_one(set, KVT_VOLUME_PUT, &id, 5), KVT_OK);
+        assert_int_equal(ask_one(set, KVT_VOLUME_GET, &other, 5), KVT_NOTFOUND);
+        assert_int_equal(ask_one(set, KVT_VOLUME_PUT, &other, 6), KVT_PRECONDITION);
+        assert_int_equal(ask_one(set, KVT_VOLUME_REMOVE, &other, 5), KVT_NOTFOUND);
+        assert_int_equal(ask_one(set, KVT_VOLUME_GET, &id, 5), KVT_OK);
         if (kind == BED_DIRECTORY) {
             assert_int_equal(kvbm_volumes_unregister(set, VOLUME, false), KVT_OK);
             open_as(set, &bed, 8);
-            assert_int_equal(ask_one(set, KVBM_VOLUME_GET, &id, 5), KVT_NOTFOUND);
-            assert_int_equal(ask_one(set, KVBM_VOLUME_REMOVE, &id, 5), KVT_NOTFOUND);
-            assert_int_equal(ask_one(set, KVBM_VOLUME_PUT, &id, 6), KVT_OK);
-            assert_int_equal(ask_one(set, KVBM_VOLUME_GET, &id, 6), KVT_OK);
+            assert_int_equal(ask_one(set, KVT_VOLUME_GET, &id, 5), KVT_NOTFOUND);
+            assert_int_equal(ask_one(set, KVT_VOLUME_REMOVE, &id, 5), KVT_NOTFOUND);
+            assert_int_equal(ask_one(set, KVT_VOLUME_PUT, &id, 6), KVT_OK);
+            assert_int_equal(ask_one(set, KVT_VOLUME_GET, &id, 6), KVT_OK);
         }
-        assert_int_equal(ask_one(set, KVBM_VOLUME_REMOVE, &id, 5), KVT_OK);
-        assert_int_equal(ask_one(set, KVBM_VOLUME_GET, &id, 5), KVT_NOTFOUND);
+        assert_int_equal(ask_one(set, KVT_VOLUME_REMOVE, &id, 5), KVT_OK);
+        assert_int_equal(ask_one(set, KVT_VOLUME_GET, &id, 5), KVT_NOTFOUND);
         kvbm_volumes_free(set);
         bed_close(&bed);
     }
@@ -492,9 +492,9 @@ attempt(void *arg)
         enum kvt_err rc;
 
         bed_fill(1, bytes);
-        rc = kvbm_volumes_run(
-            set, &(struct kvbm_volume_request){
-                     .volume = 3, .verb = KVBM_VOLUME_PUT, .items = &item, .count = 1});
+        rc = kvbm_volumes_run(set,
+                              &(struct kvbm_volume_request){
+                                  .volume = 3, .verb = KVT_VOLUME_PUT, .items = &item, .count = 1});
         assert_int_equal(item.status == KVT_EXISTS ? KVT_OK : item.status, rc);
         done = rc == KVT_OK;
     }
