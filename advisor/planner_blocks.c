@@ -245,6 +245,14 @@ load_block(void *arg, const struct advisor_store_block *row)
     return KVT_OK;
 }
 
+static bool
+is_set(const void *arg)
+{
+    const _Atomic bool *flag = arg;
+
+    return atomic_load_explicit(flag, memory_order_relaxed);
+}
+
 enum kvt_err
 advisor_planner_load_blocks(struct advisor_planner *planner, const struct advisor_txn *txn,
                             const _Atomic bool *cancel)
@@ -253,11 +261,11 @@ advisor_planner_load_blocks(struct advisor_planner *planner, const struct adviso
     uint64_t next = 0;
 
     do
-        rc = atomic_load_explicit(cancel, memory_order_relaxed)
+        rc = is_set(cancel)
                  ? KVT_CANCELLED
                  : advisor_store_blocks(txn, next, LOAD_PAGE, &next, load_block, planner);
     while (rc == KVT_OK && next != 0);
     for (uint32_t i = 0; i < planner->tier_count && rc == KVT_OK; i++)
-        advisor_ranking_settle(&planner->tiers[i].ranking);
+        rc = advisor_ranking_restored(&planner->tiers[i].ranking, is_set, cancel);
     return rc;
 }

@@ -140,6 +140,17 @@ advisor_ranking_restore(struct advisor_ranking *ranking, const struct advisor_st
     return rc;
 }
 
+enum kvt_err
+advisor_ranking_restored(struct advisor_ranking *ranking, policy_roster_over_fn *is_over,
+                         const void *arg)
+{
+    enum kvt_err rc = KVT_OK;
+
+    for (uint32_t i = 0; i < ranking->orders.count && rc == KVT_OK; i++)
+        rc = policy_roster_restored(ranking->rosters[i], is_over, arg);
+    return rc;
+}
+
 void
 advisor_ranking_leave(struct advisor_ranking *ranking, uint32_t ns, uint64_t hash)
 {

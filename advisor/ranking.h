@@ -65,6 +65,10 @@ KVT_NODISCARD enum kvt_err advisor_ranking_use(struct advisor_ranking *ranking,
 KVT_NODISCARD enum kvt_err advisor_ranking_restore(struct advisor_ranking *ranking,
                                                    const struct advisor_store_block *row,
                                                    uint64_t parent, uint32_t ranks);
+/** All rows were told, as policy_roster_restored(). */
+KVT_NODISCARD enum kvt_err advisor_ranking_restored(struct advisor_ranking *ranking,
+                                                    policy_roster_over_fn *is_over,
+                                                    const void *arg);
 void advisor_ranking_leave(struct advisor_ranking *ranking, uint32_t ns, uint64_t hash);
 void advisor_ranking_settle(struct advisor_ranking *ranking);
 

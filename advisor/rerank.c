@@ -53,6 +53,15 @@ struct advisor_rerank {
     bool retiring;
 };
 
+/* Nobody wants it any more. */
+static bool
+is_ending(const void *arg)
+{
+    const struct advisor_rerank *rerank = arg;
+
+    return atomic_load_explicit(&rerank->ending, memory_order_relaxed);
+}
+
 /* ---- rows ---- */
 
 static uint32_t
@@ -109,13 +118,13 @@ load(struct advisor_rerank *rerank)
     enum kvt_err rc;
 
     do
-        rc = atomic_load_explicit(&rerank->ending, memory_order_relaxed)
+        rc = is_ending(rerank)
                  ? KVT_CANCELLED
                  : advisor_store_blocks(&rerank->txn, next, PAGE, &next, take_row, rerank);
     while (rc == KVT_OK && next != 0);
     advisor_store_end(&rerank->txn);
     for (uint32_t k = 0; k < rerank->orders.count && rc == KVT_OK; k++)
-        policy_roster_settle(rerank->rosters[k]);
+        rc = policy_roster_restored(rerank->rosters[k], is_ending, rerank);
     return rc;
 }
 
@@ -149,7 +158,7 @@ tell_all(struct advisor_rerank *rerank, struct chunk *chunks)
     while (chunks != NULL) {
         struct chunk *next = chunks->next;
 
-        for (uint32_t i = 0; i < chunks->count; i++)
+        for (uint32_t i = 0; i < chunks->count && !is_ending(rerank); i++)
             tell(rerank, &chunks->heard[i]);
         kvt_free(chunks);
         chunks = next;

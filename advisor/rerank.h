@@ -60,8 +60,8 @@ struct advisor_rerank_options {
 KVT_NODISCARD enum kvt_err advisor_rerank_new(struct advisor_rerank **out,
                                               const struct advisor_rerank_options *options,
                                               struct advisor_txn *txn);
-/** At any time; waits for the thread, which looks whether it is to end with every page of rows.
- *  NULL is allowed. */
+/** At any time; waits for the thread, which looks whether it is to end with every page of rows and
+ *  with every POLICY_ROSTER_PIECE blocks that it sorts.  NULL is allowed. */
 void advisor_rerank_free(struct advisor_rerank *rerank);
 
 void advisor_rerank_hear(struct advisor_rerank *rerank, const struct advisor_heard *heard);

@@ -86,6 +86,21 @@ KVT_NODISCARD enum kvt_err policy_roster_restore(struct policy_roster *roster,
                                                  const struct policy_block *block, uint32_t uses,
                                                  uint64_t tick);
 
+#define POLICY_ROSTER_PIECE (1u << 16)
+
+/* True: nobody wants it any more.  Asked at least with every POLICY_ROSTER_PIECE blocks that were
+ * put into a piece of the order, or further. */
+typedef bool policy_roster_over_fn(const void *arg);
+/**
+ * All that a former life knew was told: put it into its order, which takes a minute where there are
+ * tens of millions.  Without this call policy_roster_settle() does it.
+ *
+ * @param is_over  NULL: nobody asks
+ * @return KVT_OK, or KVT_CANCELLED: the roster is to be freed, and nothing else
+ */
+KVT_NODISCARD enum kvt_err policy_roster_restored(struct policy_roster *roster,
+                                                  policy_roster_over_fn *is_over, const void *arg);
+
 /** It left the tier.  An unknown block is none. */
 void policy_roster_leave(struct policy_roster *roster, uint32_t ns, uint64_t hash);
 /** It is nowhere any more. */

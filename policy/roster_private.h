@@ -72,6 +72,10 @@ struct policy_roster {
     size_t told_capacity;
 };
 
+/** What is next in the order that the ordering wants. */
+void policy_roster_pass_on(struct policy_roster *roster, const struct policy_told *told,
+                           uint32_t flags);
+
 /** POLICY_NONE when there is none. */
 uint32_t policy_roster_find(const struct policy_roster *roster, uint32_t ns, uint64_t hash);
 

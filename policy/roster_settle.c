@@ -77,8 +77,8 @@ return_used(struct policy_roster *roster, uint32_t at)
         give_back(roster, at);
 }
 
-static void
-pass_on(struct policy_roster *roster, const struct policy_told *told, uint32_t flags)
+void
+policy_roster_pass_on(struct policy_roster *roster, const struct policy_told *told, uint32_t flags)
 {
     struct policy_seat *seat = &roster->seats[told->seat];
 
@@ -96,76 +96,6 @@ pass_on(struct policy_roster *roster, const struct policy_told *told, uint32_t f
             seat->flags |= POLICY_ROSTER_ENDED;
     }
     follow(roster, told);
-}
-
-/* ---- a former life ---- */
-
-/* Who was used after its parent was used with it. */
-static void
-raise_ancestors(struct policy_roster *roster, uint32_t at)
-{
-    const uint32_t newest = (uint32_t)roster->newest;
-    const uint32_t age = newest - roster->seats[at].stamp;
-
-    while (at != POLICY_NONE && roster->seats[at].block.parent != 0) {
-        const struct policy_seat *child = &roster->seats[at];
-
-        at = policy_roster_find(roster, child->block.ns, child->block.parent);
-        if (at == POLICY_NONE || newest - roster->seats[at].stamp <= age)
-            return;
-        roster->seats[at].stamp = newest - age;
-    }
-}
-
-static int
-older_first(const void *left, const void *right, void *arg)
-{
-    const struct policy_roster *roster = arg;
-    const struct policy_seat *a = &roster->seats[*(const uint32_t *)left];
-    const struct policy_seat *b = &roster->seats[*(const uint32_t *)right];
-    const uint32_t a_age = (uint32_t)roster->newest - a->stamp;
-    const uint32_t b_age = (uint32_t)roster->newest - b->stamp;
-
-    if (a_age != b_age)
-        return a_age > b_age ? -1 : 1;
-    if (a->block.position != b->block.position)
-        return a->block.position > b->block.position ? -1 : 1;
-    if (a->block.hash != b->block.hash)
-        return a->block.hash < b->block.hash ? -1 : 1;
-    return (a->block.ns > b->block.ns) - (a->block.ns < b->block.ns);
-}
-
-static void
-restore(struct policy_roster *roster)
-{
-    uint32_t *order = kvt_calloc(roster->known, sizeof(*order));
-    uint32_t count = 0;
-
-    roster->restoring = false;
-    for (uint32_t at = 0; at < roster->seats_max; at++)
-        if (roster->queues.queue_of[at] != POLICY_ROSTER_FREE)
-            raise_ancestors(roster, at);
-    for (uint32_t at = 0; at < roster->seats_max && order != NULL; at++)
-        if (roster->queues.queue_of[at] != POLICY_ROSTER_FREE)
-            order[count++] = at;
-    if (order != NULL)
-        qsort_r(order, count, sizeof(*order), older_first, roster);
-    /* Without memory for an order: by number, all as of now, and time will mend it. */
-    for (uint32_t i = 0; i < (order != NULL ? count : roster->seats_max); i++) {
-        const uint32_t at = order != NULL ? order[i] : i;
-        const struct policy_seat *seat = &roster->seats[at];
-        const uint32_t age = order != NULL ? (uint32_t)roster->newest - seat->stamp : 0;
-        const struct policy_told told = {.tick = roster->newest - age,
-                                         .seat = at,
-                                         .position = seat->block.position,
-                                         .uses = seat->uses,
-                                         .ranks = seat->block.ranks};
-
-        if (roster->queues.queue_of[at] != POLICY_ROSTER_FREE)
-            pass_on(roster, &told, KVT_ORDERING_RESTORED);
-    }
-    roster->now = roster->newest;
-    kvt_free(order);
 }
 
 /* ---- news ---- */
@@ -220,13 +150,13 @@ void
 policy_roster_settle(struct policy_roster *roster)
 {
     if (roster->restoring)
-        restore(roster);
+        (void)!policy_roster_restored(roster, NULL, NULL);
     if (roster->told_count == 0)
         return;
     link_loose(roster);
     qsort(roster->told, roster->told_count, sizeof(*roster->told), by_tick);
     for (size_t i = 0; i < roster->told_count; i++)
-        pass_on(roster, &roster->told[i], flags_of(roster, &roster->told[i]));
+        policy_roster_pass_on(roster, &roster->told[i], flags_of(roster, &roster->told[i]));
     roster->told_count = 0;
 }
 
