@@ -92,6 +92,7 @@ syntax_error(const struct kvt_yaml *file, const yaml_parser_t *parser, struct kv
 {
     yaml_mark_t mark = parser->problem_mark;
     char where[KVT_YAML_WHERE_MAX];
+    char within[KVT_YAML_WHERE_MAX] = "";
 
     if (parser->error == YAML_MEMORY_ERROR)
         return kvt_error_set(err, KVT_NOMEM, "%s: out of memory", file->path);
@@ -105,8 +106,13 @@ syntax_error(const struct kvt_yaml *file, const yaml_parser_t *parser, struct kv
     }
     *place = (struct kvt_yaml_mark){mark.line + 1, mark.column + 1};
     format_where(file, &mark, where);
-    return kvt_error_set(err, KVT_INVALID, "%s: %s", where,
-                         parser->problem == NULL ? "not YAML" : parser->problem);
+    if (parser->context != NULL && parser->error != YAML_READER_ERROR)
+        (void)snprintf(within, sizeof(within), ", %s that begins in line %zu", parser->context,
+                       parser->context_mark.line + 1);
+    else if (parser->problem != NULL && strncmp(parser->problem, "mapping values", 14) == 0)
+        (void)snprintf(within, sizeof(within), ": is a blank missing behind a colon before it?");
+    return kvt_error_set(err, KVT_INVALID, "%s: %s%s", where,
+                         parser->problem == NULL ? "not YAML" : parser->problem, within);
 }
 
 /* One document, and nothing behind it. */

@@ -12,6 +12,17 @@ tier_mark(const struct policy_tier *tier, const char *key)
     return policy_mark(POLICY_SECTION_TIER, tier, key);
 }
 
+/* A name that was there before is told as that. */
+static bool
+is_repeated(const struct policy *policy, int32_t at)
+{
+    for (int32_t i = 0; i < at; i++)
+        if (strcmp(policy_tier_at(policy, (size_t)i)->name,
+                   policy_tier_at(policy, (size_t)at)->name) == 0)
+            return true;
+    return false;
+}
+
 /* The chain of nexts leads down: by level, and never back. */
 static void
 check_next(const struct policy *policy, size_t at, struct policy_problems *problems)
@@ -21,7 +32,8 @@ check_next(const struct policy *policy, size_t at, struct policy_problems *probl
     const struct policy_tier *next = below < 0 ? NULL : policy_tier_at(policy, (size_t)below);
     int32_t walk = below;
 
-    if (next != NULL && policy_is_written(POLICY_SECTION_TIER, tier, "level") &&
+    if (next != NULL && !is_repeated(policy, below) &&
+        policy_is_written(POLICY_SECTION_TIER, tier, "level") &&
         policy_is_written(POLICY_SECTION_TIER, next, "level") && next->level < tier->level)
         policy_problems_add(problems, tier_mark(tier, "next"),
                             "%s is behind %s and of a hotter level: tiers stand from the hottest "

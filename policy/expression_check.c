@@ -36,6 +36,34 @@ is_order(enum policy_operator operator_)
     return operator_ != POLICY_EQUAL && operator_ != POLICY_UNEQUAL && operator_ != POLICY_LIKE;
 }
 
+/* "5 minutes": the letter for it; "" of what is none. */
+static const char *
+unit_behind(const struct policy_lexer *lexer, size_t at)
+{
+    static const struct {
+        const char *word;
+        const char *unit;
+    } words[] = {{"sec", "s"}, {"min", "m"}, {"hour", "h"}, {"hr", "h"}, {"day", "d"}};
+
+    while (at < lexer->size && (lexer->source[at] == ' ' || lexer->source[at] == '\t'))
+        at++;
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+        if (lexer->size - at >= strlen(words[i].word) &&
+            strncmp(lexer->source + at, words[i].word, strlen(words[i].word)) == 0)
+            return words[i].unit;
+    return "";
+}
+
+/* What stands in quotes and would be right without them. */
+static bool
+is_quoted_number(const char *shown)
+{
+    const size_t size = strlen(shown);
+
+    return size > 2 && (shown[0] == '"' || shown[0] == '\'') && shown[size - 1] == shown[0] &&
+           strchr("0123456789", shown[1]) != NULL;
+}
+
 /* A unit that makes a bare number what the fact is; a fact that is what the number is. */
 static bool
 mismatch(struct policy_lexer *lexer, const struct policy_fact_row *row,
@@ -50,6 +78,7 @@ mismatch(struct policy_lexer *lexer, const struct policy_fact_row *row,
         [POLICY_TYPE_SIZE] = "size", [POLICY_TYPE_RATIO] = "fill", [POLICY_TYPE_TEXT] = "",
     };
     const size_t size = item->end - item->start;
+    const char *behind = unit_behind(lexer, item->end);
     char shown[SHOWN_MAX];
     char hint[SHOWN_MAX + 8] = "";
 
@@ -57,7 +86,11 @@ mismatch(struct policy_lexer *lexer, const struct policy_fact_row *row,
     if (row->type == POLICY_TYPE_TEXT)
         (void)snprintf(hint, sizeof(hint), "'%s'", shown);
     else if (item->type == POLICY_TYPE_COUNT)
-        (void)snprintf(hint, sizeof(hint), "%s%s", shown, unit[row->type]);
+        (void)snprintf(hint, sizeof(hint), "%s%s", shown,
+                       row->type == POLICY_TYPE_DURATION && behind[0] != '\0' ? behind
+                                                                              : unit[row->type]);
+    else if (is_quoted_number(shown))
+        (void)snprintf(hint, sizeof(hint), "%.*s", (int)strlen(shown) - 2, shown + 1);
     else
         (void)snprintf(hint, sizeof(hint), "%s", fact[item->type]);
     return policy_lexer_fail(lexer, item->start, "%s is %s, and %s is %s%s%s%s", row->name,

@@ -76,6 +76,19 @@ fact_of(const struct policy_parser *parser)
 }
 
 static bool
+is_function(const char *word)
+{
+    return strcmp(word, "class") == 0 || strcmp(word, "prefix") == 0;
+}
+
+/* Is a parenthesis right behind the word in hand?  Behind a blank it may be a "not" misspelt. */
+static bool
+is_called(const struct policy_parser *parser)
+{
+    return parser->lexer.source[parser->lexer.token.end] == '(';
+}
+
+static bool
 unknown_word(struct policy_parser *parser)
 {
     static const char *const others[] = {"class", "prefix", "not", "true", "false"};
@@ -91,6 +104,9 @@ unknown_word(struct policy_parser *parser)
         words[i] = policy_fact_rows[i].name;
     memcpy(words + POLICY_FACT_COUNT, others, sizeof(others));
     near = kvt_suggest(word, words, POLICY_FACT_COUNT + OTHERS);
+    if (is_called(parser) && (near == NULL || !is_function(near)))
+        return policy_lexer_fail(&parser->lexer, token.start,
+                                 "unknown function \"%s\": there are class() and prefix()", word);
     if (near != NULL)
         return policy_lexer_fail(&parser->lexer, token.start,
                                  "unknown fact \"%s\" (did you mean \"%s\"?)", word, near);

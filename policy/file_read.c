@@ -175,7 +175,10 @@ read_map(struct policy_reader *reader, struct kvt_yaml_value value, const struct
 
     if (kvt_yaml_kind(value) != KVT_YAML_MAPPING) {
         policy_problems_add(reader->problems, kvt_yaml_mark(value),
-                            "%s is a section: indent names under it", key->key);
+                            kvt_yaml_kind(value) == KVT_YAML_SEQUENCE
+                                ? "%s is a section and no list: indent names under it, without -"
+                                : "%s is a section: indent names under it",
+                            key->key);
         return;
     }
     while (kvt_yaml_pair(value, count, &name, &item))
@@ -206,6 +209,12 @@ unknown_key(struct policy_reader *reader, struct kvt_yaml_value name, const char
     const struct policy_key *key;
     size_t count = 0;
 
+    if (strcmp(text, "<<") == 0) {
+        policy_problems_add(reader->problems, kvt_yaml_mark(name),
+                            "<< is not followed in a policy: write the keys out, or alias a whole "
+                            "value (limits: *slow)");
+        return;
+    }
     while ((key = policy_key_at(which, count)) != NULL)
         words[count++] = key->key;
     policy_hint(text, words, count, hint);

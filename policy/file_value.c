@@ -41,9 +41,14 @@ static bool
 refuse_type(struct policy_reader *reader, struct kvt_yaml_value value, const struct policy_key *key,
             const char *text)
 {
-    char why[SHOWN_MAX + 40];
+    char why[2 * SHOWN_MAX + 40];
+    uint64_t size;
 
-    (void)snprintf(why, sizeof(why), "is not %s", policy_key_phrase(key->type));
+    if (key->type == POLICY_KEY_RATE && kvt_parse_size(text, &size) == KVT_OK)
+        (void)snprintf(why, sizeof(why), "is not %s (did you mean %.*s/s?)",
+                       policy_key_phrase(key->type), SHOWN_MAX, text);
+    else
+        (void)snprintf(why, sizeof(why), "is not %s", policy_key_phrase(key->type));
     return refuse(reader, value, key, text, why);
 }
 
@@ -63,7 +68,13 @@ is_in_bounds(struct policy_reader *reader, struct kvt_yaml_value value,
     }
     if (key->max[0] != '\0' && policy_number_parse(key->type, key->max, &limit) == KVT_OK &&
         number > limit) {
-        (void)snprintf(why, sizeof(why), "is above the most, %s", key->max);
+        /* "90" is 90 times all. */
+        if (key->type == POLICY_KEY_RATIO && strspn(text, "0123456789") == strlen(text) &&
+            number <= 100 * UINT64_C(1000000))
+            (void)snprintf(why, sizeof(why), "is above the most, %s (did you mean %s%%?)", key->max,
+                           text);
+        else
+            (void)snprintf(why, sizeof(why), "is above the most, %s", key->max);
         return refuse(reader, value, key, text, why);
     }
     return true;

@@ -229,7 +229,8 @@ file_errors_name_line_column_and_the_nearest_key(void **state)
     assert_refused("? [a]\n: 1\n", "1:3: a key must be a word");
     assert_refused("name: \"a\\0b\"\n", "1:7: name has a NUL byte in its value");
     assert_refused("name: \"a\\nb\"\n", "1:7: name: control character in the value");
-    assert_refused("admin:\n  port: [3\n", "3:1: did not find expected ',' or ']'");
+    assert_refused("admin:\n  port: [3\n", "3:1: did not find expected ',' or ']', while parsing a "
+                                           "flow sequence that begins in line 2");
     assert_refused("name: a\n\xff\n", "2:1: invalid leading UTF-8 octet");
     /* A section that holds itself must not send the reader round for ever. */
     assert_refused("admin: &a\n  admin: *a\n", "2:3: unknown key \"admin.admin\"");

@@ -131,7 +131,10 @@ mistakes_are_told(void **state)
         {"- a\n", ":1:1: \"key: value\" lines are wanted here"},
         {"", ":1:1: \"key: value\" lines are wanted here"},
         {"name: a\n---\nname: b\n", ":3:1: a second document"},
-        {"name: [a\n", ":2:1: did not find expected ',' or ']'"},
+        {"name: [a\n", ":2:1: did not find expected ',' or ']', while parsing a flow sequence that "
+                       "begins in line 1"},
+        {"name:a\nsize: 3\n", ":2:5: mapping values are not allowed in this context: is a blank "
+                              "missing behind a colon before it?"},
     };
     struct reading reading;
     struct kvt_error err;
