@@ -113,6 +113,12 @@ kvbm_desk_free(struct kvbm_desk *desk)
     kvt_free(desk);
 }
 
+const uint64_t *
+kvbm_desk_counts(const struct kvbm_desk *desk)
+{
+    return desk->counts;
+}
+
 /* The engine's row of a block, or NULL when it holds no block of this life. */
 static struct kvbm_desk_hold *
 held(const struct kvbm_desk *desk, struct kvt_handle handle)

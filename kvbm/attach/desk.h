@@ -87,6 +87,9 @@ void kvbm_desk_free(struct kvbm_desk *desk);
 size_t kvbm_desk_serve(struct kvbm_desk *desk, const struct kvbm_attach_message *request,
                        size_t size, struct kvbm_attach_message *answer);
 
+/** What it has counted, by KVBM_ATTACH_STAT_*; those of the pool are zero. */
+const uint64_t *kvbm_desk_counts(const struct kvbm_desk *desk);
+
 /** Do one piece of what may wait; false: there is nothing. */
 bool kvbm_desk_work(struct kvbm_desk *desk);
 

@@ -237,4 +237,6 @@ kvbm_attach_stats(struct kvbm_attach *attach, struct kvbm_attach_stats *stats)
     stats->attached = atomic_load(&attach->counts.attached);
     stats->refused = atomic_load(&attach->counts.refused);
     stats->broken = atomic_load(&attach->counts.broken);
+    for (size_t i = 0; i < KVBM_ATTACH_STATS_COUNT; i++)
+        stats->moved[i] = atomic_load(&attach->counts.desks[i]);
 }

@@ -35,7 +35,8 @@ struct kvbm_session {
     struct kvbm_ring requests;
     struct kvbm_ring completions;
     struct kvbm_desk *desk;
-    uint64_t busy; /* requests since the last look at the socket */
+    uint64_t told[KVBM_ATTACH_STATS_COUNT]; /* of the desk's counts, to the shared ones */
+    uint64_t busy;                          /* requests since the last look at the socket */
     struct kvbm_attach_message request;
     struct kvbm_attach_message answer;
 };
@@ -173,9 +174,24 @@ let_in(struct kvbm_session *session, struct kvt_error *err)
     return rc;
 }
 
+/* What the desk has counted since, for who looks at all engines. */
+static void
+tell_counts(struct kvbm_session *session)
+{
+    const uint64_t *counts = kvbm_desk_counts(session->desk);
+
+    for (size_t i = 0; i < KVBM_ATTACH_STATS_COUNT; i++)
+        if (counts[i] != session->told[i]) {
+            atomic_fetch_add(&session->options.counts->desks[i], counts[i] - session->told[i]);
+            session->told[i] = counts[i];
+        }
+}
+
 static void
 take_down(struct kvbm_session *session)
 {
+    if (session->desk != NULL)
+        tell_counts(session);
     kvbm_desk_free(session->desk);
     session->desk = NULL;
     kvbm_storage_close(session->memory);
@@ -233,6 +249,7 @@ serve_all(struct kvbm_session *session)
             rc = serve_one(session);
         if (rc == KVT_CORRUPT)
             return false;
+        tell_counts(session);
         if (rc == KVT_OK && session->busy % LOOK_EVERY != 0)
             continue;
         if (rc == KVT_OK || kvbm_desk_work(session->desk)) {

@@ -27,6 +27,7 @@ struct kvbm_session_counts {
     _Atomic uint64_t refused;  /* ... that were not */
     _Atomic uint64_t broken;   /* ... that were cut off for nonsense in a ring */
     _Atomic uint64_t present;  /* ... that are there now, or knock */
+    _Atomic uint64_t desks[KVBM_ATTACH_STATS_COUNT]; /* what all desks ever counted */
 };
 
 struct kvbm_session_options {

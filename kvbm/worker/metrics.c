@@ -22,6 +22,21 @@
     X(unplaced, "kvtier_worker_unplaced_total", "", "Blocks a tier had no room for")               \
     X(g4_failed, "kvtier_worker_gateway_failures_total", "", "Questions to the gateway unanswered")
 
+/* X(stat, name, labels, help): what engines that attach have done, together. */
+#define ENGINES(X)                                                                                 \
+    X(offloaded, "kvtier_worker_engine_blocks_total", "move=\"offloaded\"",                        \
+      "Blocks of attached engines, by what became of them")                                        \
+    X(present, "kvtier_worker_engine_blocks_total", "move=\"present\"",                            \
+      "Blocks of attached engines, by what became of them")                                        \
+    X(failed, "kvtier_worker_engine_blocks_total", "move=\"failed\"",                              \
+      "Blocks of attached engines, by what became of them")                                        \
+    X(onboarded, "kvtier_worker_engine_blocks_total", "move=\"onboarded\"",                        \
+      "Blocks of attached engines, by what became of them")                                        \
+    X(prefetched, "kvtier_worker_engine_blocks_total", "move=\"prefetched\"",                      \
+      "Blocks of attached engines, by what became of them")                                        \
+    X(refused, "kvtier_worker_engine_requests_refused_total", "",                                  \
+      "Requests of attached engines that were no good")
+
 enum { TIERS = KVBM_LEDGER_TIERS, EDGES = TIERS /* each by the tier it leaves */ };
 
 struct kvbm_metrics {
@@ -33,6 +48,13 @@ struct kvbm_metrics {
     struct kvt_metric *offload_failed[EDGES];
     struct kvt_metric *pool_blocks[TIERS];
     struct kvt_metric *pool_used[TIERS];
+#define X(stat, name, labels, help) struct kvt_metric *engine_##stat;
+    ENGINES(X)
+#undef X
+    struct kvt_metric *engines;
+    struct kvt_metric *engines_attached;
+    struct kvt_metric *engines_refused;
+    struct kvt_metric *engines_broken;
     struct kvt_metric *events;
     struct kvt_metric *events_lost;
     struct kvt_metric *events_buffered;
@@ -40,6 +62,26 @@ struct kvbm_metrics {
 
 static const char *const edge_labels[EDGES] = {"from=\"G1\"", "from=\"G2\"", "from=\"G3\""};
 static const char *const tier_labels[TIERS] = {"tier=\"G1\"", "tier=\"G2\"", "tier=\"G3\""};
+
+static void
+add_engines(struct kvbm_metrics *metrics, struct kvt_metrics *registry)
+{
+    static const char *const total = "kvtier_worker_engines_total";
+    static const char *const help = "Engines that asked to attach, by what became of them";
+
+    metrics->engines = kvt_metrics_add(registry, KVT_METRIC_GAUGE, "kvtier_worker_engines", "",
+                                       "Engines that are attached now");
+    metrics->engines_attached =
+        kvt_metrics_add(registry, KVT_METRIC_COUNTER, total, "outcome=\"attached\"", help);
+    metrics->engines_refused =
+        kvt_metrics_add(registry, KVT_METRIC_COUNTER, total, "outcome=\"refused\"", help);
+    metrics->engines_broken =
+        kvt_metrics_add(registry, KVT_METRIC_COUNTER, total, "outcome=\"broken\"", help);
+#define X(stat, name, labels, text)                                                                \
+    metrics->engine_##stat = kvt_metrics_add(registry, KVT_METRIC_COUNTER, name, labels, text);
+    ENGINES(X)
+#undef X
+}
 
 enum kvt_err
 kvbm_metrics_new(struct kvbm_metrics **out, struct kvt_metrics *registry)
@@ -72,6 +114,7 @@ kvbm_metrics_new(struct kvbm_metrics **out, struct kvt_metrics *registry)
             kvt_metrics_add(registry, KVT_METRIC_GAUGE, "kvtier_worker_pool_used_blocks",
                             tier_labels[i], "Blocks of a tier that hold something");
     }
+    add_engines(metrics, registry);
     metrics->events = kvt_metrics_add(registry, KVT_METRIC_COUNTER, "kvtier_worker_events_total",
                                       "", "Events published");
     metrics->events_lost =
@@ -137,6 +180,25 @@ sample_edges(const struct kvbm_status *status)
 }
 
 static void
+sample_engines(const struct kvbm_status *status)
+{
+    const struct kvbm_metrics *metrics = status->metrics;
+    struct kvbm_attach_stats stats;
+
+    if (status->engines == NULL)
+        return;
+    kvbm_engines_stats(status->engines, &stats);
+    kvt_metric_set(metrics->engines, (int64_t)stats.engines);
+    kvt_metric_set(metrics->engines_attached, (int64_t)stats.attached);
+    kvt_metric_set(metrics->engines_refused, (int64_t)stats.refused);
+    kvt_metric_set(metrics->engines_broken, (int64_t)stats.broken);
+#define X(stat, name, labels, help)                                                                \
+    kvt_metric_set(metrics->engine_##stat, (int64_t)stats.moved[KVBM_ATTACH_STAT_##stat]);
+    ENGINES(X)
+#undef X
+}
+
+static void
 sample_events(const struct kvbm_status *status)
 {
     uint64_t published = 0;
@@ -173,5 +235,6 @@ kvbm_status_sample(const struct kvbm_status *status)
 #undef X
     sample_pools(status);
     sample_edges(status);
+    sample_engines(status);
     sample_events(status);
 }

@@ -94,6 +94,27 @@ class Stage:
     def engines(self):
         return self.worker.status()["engines"]["present"]
 
+    def metric(self, name):
+        for line in self.worker.raw("/metrics")[1].decode().splitlines():
+            if line.startswith(name + " "):
+                return int(line.split()[1])
+        raise harness.Failure(f"the worker shows no {name}")
+
+    def check_metrics(self, said):
+        """What engines did is what they say, or more: the one in C says nothing of it."""
+        def differ():
+            try:
+                expect(self.metric("kvtier_worker_engines") == 3, "3 engines are not shown")
+                for move in ("offloaded", "onboarded"):
+                    shown = self.metric(f'kvtier_worker_engine_blocks_total{{move="{move}"}}')
+                    least = sum(row[move] for row in said)
+                    expect(shown >= least, f"{shown} blocks {move}, engines say {least}")
+            except harness.Failure as failure:
+                return str(failure)
+            return None
+
+        wait_until(differ, 5 * self.run.slow, "metrics are those of the engines", every=0.2)
+
     def held(self):
         return {place(row) for row in self.worker.pages("/v1/index/dump")}
 
@@ -136,6 +157,7 @@ def scenario(run):
             expect(row["given"] > 0 and row["made"] > 0 and row["refused"] == 0, f"an engine says {row}")
             expect(row["onboarded"] > 0 and row["offloaded"] > 0, f"an engine says {row}")
         expect(stage.engines() == 3, f"{stage.engines()} engines are there, not 3")
+        stage.check_metrics(said)
         stage.check([40] + [row["registered"] for row in said])
         run.note(f"blocks given: {[row['given'] for row in said]}, made: {[row['made'] for row in said]}")
 

@@ -312,6 +312,8 @@ up_from_every_tier(void **state)
 {
     enum { CHAINS = 16 };
     struct kvt_attach *engine = attach_bed_engine(&bed, BLOCKS);
+    struct kvt_attach_stats own;
+    struct kvbm_attach_stats all;
     struct kvt_shared held[CHAIN];
     struct kvt_block_info infos[CHAIN];
     uint64_t hashes[CHAIN];
@@ -337,8 +339,16 @@ up_from_every_tier(void **state)
     assert_int_equal(kvt_attach_onboard(engine, infos, CHAIN, WAIT, held, &count), KVT_NOTFOUND);
     assert_int_equal(count, 0);
     attach_bed_compare(&bed);
+    own = stats_of(engine);
     kvt_attach_close(engine);
     attach_bed_rest(&bed);
+    /* What it did is still known when it has left. */
+    kvbm_attach_stats(bed.attach, &all);
+    assert_int_equal(own.offloaded, CHAINS * CHAIN);
+    assert_true(own.onboarded > 0);
+    assert_int_equal(all.moved[KVBM_ATTACH_STAT_offloaded], own.offloaded);
+    assert_int_equal(all.moved[KVBM_ATTACH_STAT_onboarded], own.onboarded);
+    assert_int_equal(all.moved[KVBM_ATTACH_STAT_registered], 0);
 }
 
 static void
