@@ -32,7 +32,8 @@ struct advisor_rerank {
     struct index *index;
     uint32_t *namespaces; /* of the index, by our own */
     uint32_t namespace_count;
-    bool cut;
+    bool cut;    /* the rosters are full */
+    bool hungry; /* there was no memory for a block: the order lacks what it could have */
     _Atomic uint64_t done;
     uint64_t total;
     _Atomic bool ending;
@@ -86,6 +87,14 @@ advisor_rerank_restore(struct policy_roster *roster, const struct advisor_store_
                                  row->touched_ms / ADVISOR_TICK_MS);
 }
 
+/* What became of a block that was told. */
+static void
+note(struct advisor_rerank *rerank, enum kvt_err rc)
+{
+    rerank->hungry = rerank->hungry || rc == KVT_NOMEM;
+    rerank->cut = rerank->cut || rc != KVT_OK;
+}
+
 static enum kvt_err
 take_row(void *arg, const struct advisor_store_block *row)
 {
@@ -103,12 +112,11 @@ take_row(void *arg, const struct advisor_store_block *row)
                      ? advisor_ranking_parent(rerank->index, rerank->namespaces[row->ns], &id)
                      : row->parent;
         for (uint32_t k = 0; k < rerank->orders.count; k++)
-            if (advisor_rerank_restore(rerank->rosters[k], row, parent, row->places[i].ranks) !=
-                KVT_OK)
-                rerank->cut = true;
+            note(rerank,
+                 advisor_rerank_restore(rerank->rosters[k], row, parent, row->places[i].ranks));
     }
     atomic_fetch_add_explicit(&rerank->done, 1, memory_order_relaxed);
-    return KVT_OK;
+    return rerank->hungry ? KVT_NOMEM : KVT_OK;
 }
 
 static enum kvt_err
@@ -148,7 +156,7 @@ tell(struct advisor_rerank *rerank, const struct advisor_heard *heard)
         case ADVISOR_HEARD_BACK_ALL: policy_roster_give_back_all(roster); break;
         case ADVISOR_HEARD_SETTLE: policy_roster_settle(roster); break;
         }
-        rerank->cut = rerank->cut || rc != KVT_OK;
+        note(rerank, rc);
     }
 }
 
@@ -224,6 +232,8 @@ follow(struct advisor_rerank *rerank)
             (void)pthread_mutex_unlock(&rerank->lock);
             tell_all(rerank, chunks);
             (void)pthread_mutex_lock(&rerank->lock);
+            if (rerank->hungry && rerank->failed == KVT_OK)
+                rerank->failed = KVT_NOMEM;
             continue;
         }
         rerank->caught_up = true;

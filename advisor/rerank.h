@@ -69,8 +69,8 @@ void advisor_rerank_hear(struct advisor_rerank *rerank, const struct advisor_hea
 /** Rows that were read, and that there are. */
 void advisor_rerank_progress(struct advisor_rerank *rerank, uint64_t *done, uint64_t *total);
 
-/** The rosters, once.  KVT_AGAIN: not yet; KVT_FULL or what else went wrong: never.  `cut`: they
- *  have no room for all blocks. */
+/** The rosters, once.  KVT_AGAIN: not yet; KVT_FULL, KVT_NOMEM or what else went wrong: never.
+ *  `cut`: they have no room for all blocks. */
 KVT_NODISCARD enum kvt_err advisor_rerank_take(struct advisor_rerank *rerank,
                                                struct policy_roster *rosters[ADVISOR_RANKINGS_MAX],
                                                bool *cut);
