@@ -130,6 +130,62 @@ a_put_without_answer_ends_the_removal_all_the_same(void **state)
     }
 }
 
+static void
+set_faults(struct test_world *w, struct g4_fault_rule rule)
+{
+    g4_faulty_set(w->stores[GATEWAY_TIER_COLD], &rule);
+}
+
+/* A removal and a PUT behind it, where a call to the first bucket fails, or is done with its answer
+ * lost; or all do from there on, and the process ends. */
+static void
+any_call_may_fail(struct test_world *w, struct g4_fault_rule rule)
+{
+    enum kvt_err removed;
+    enum kvt_err put;
+    char what[64];
+
+    (void)snprintf(what, sizeof(what), "verb %u, fault %u, after %u, %s", (unsigned)rule.verb,
+                   (unsigned)rule.fault, (unsigned)rule.after, rule.count == 1 ? "once" : "dead");
+    test_world_open(w);
+    test_world_place(w, 1, GATEWAY_TIER_FAR);
+    test_world_far_away(w, true);
+    set_faults(w, rule);
+    removed = remove_one(w, 1);
+    put = test_gateway_put(&w->g, 1, TEST_WORLD_SIZE);
+    if (rule.count > 1)
+        test_world_reopen(w);
+    rule.count = 0;
+    set_faults(w, rule);
+    come_back(w);
+    test_world_expect_true(w, 1, what);
+    if (put == KVT_OK) /* a removal without answer may have been done */
+        test_world_expect_readable(w, 1, what);
+    if (removed == KVT_OK && test_world_has(w, 1, GATEWAY_TIER_FAR))
+        fail_msg("%s: the far copy is there", what);
+    test_gateway_close(&w->g);
+}
+
+static void
+every_failing_call(void **state)
+{
+    enum { CALLS = 4 };
+    static const enum g4_verb verbs[] = {G4_HEAD, G4_PUT, G4_DELETE};
+    struct g4_fault_rule rule = {.status = KVT_IO};
+    struct test_world w;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++) {
+        rule.verb = verbs[i];
+        for (unsigned turn = 0; turn < 4 * CALLS; turn++) {
+            rule.fault = (turn & 1) != 0 ? G4_FAULT_LOSE : G4_FAULT_FAIL;
+            rule.count = (turn & 2) != 0 ? UINT64_MAX : 1;
+            rule.after = turn / 4;
+            any_call_may_fail(&w, rule);
+        }
+    }
+}
+
 /* So does one behind an order's mark, which has no tombstone. */
 static void
 a_put_behind_a_mark_leaves_no_far_copy(void **state)
@@ -494,6 +550,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_put_without_answer_ends_the_removal_all_the_same),
+        cmocka_unit_test(every_failing_call),
         cmocka_unit_test(a_put_behind_a_mark_leaves_no_far_copy),
         cmocka_unit_test(a_move_ends_where_others_noted_a_removal),
         cmocka_unit_test(what_another_puts_behind_it_is_read),

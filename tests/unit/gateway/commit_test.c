@@ -462,6 +462,32 @@ another_commits_what_is_removed(void **state)
     }
 }
 
+/* A removal that was noted for a far bucket is no mark any more once another gateway put the rank:
+ * what the bucket says counts. */
+static void
+a_noted_removal_is_what_the_bucket_says(void **state)
+{
+    (void)state;
+    for (unsigned there = 0; there < 2; there++) {
+        struct world *world = open_world(false, RANKS);
+        struct gateway_catalog *catalog = world->waiting.gateway.vault->catalog;
+        char key[KVT_KEY_MAX];
+        struct gateway_change noted = {.key = key_of(key, 0, 1)};
+        struct g4_request drop = {.verb = G4_DELETE, .key = key};
+
+        assert_int_equal(put_one(world, 0, 1), KVT_OK);
+        assert_int_equal(gateway_catalog_get(catalog, key, &noted.record), KVT_OK);
+        noted.record.state = GATEWAY_RETIRING;
+        noted.record.moving = GATEWAY_FAR;
+        assert_int_equal(gateway_catalog_change(catalog, &noted, 1, GATEWAY_APPLIED), KVT_OK);
+        if (there == 0)
+            assert_int_equal(g4_store_perform(world->bucket, &drop), KVT_OK);
+        assert_int_equal(put_one(world, 0, 0), KVT_OK);
+        assert_int_equal(has_record(world, 0), there != 0);
+        close_world(world);
+    }
+}
+
 /* ---- damage ---- */
 
 static enum kvt_err
@@ -695,6 +721,7 @@ main(void)
         cmocka_unit_test(a_record_of_kvbm_goes_first_too),
         cmocka_unit_test(another_removes_what_is_committed),
         cmocka_unit_test(another_commits_what_is_removed),
+        cmocka_unit_test(a_noted_removal_is_what_the_bucket_says),
         cmocka_unit_test(what_is_damaged_or_gone_has_no_record),
         cmocka_unit_test(a_block_of_others_without_record_is_a_miss),
         cmocka_unit_test(a_block_of_others_that_lacks_a_rank_is_taken_up_as_foreign),
