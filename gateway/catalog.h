@@ -231,6 +231,15 @@ KVT_NODISCARD enum kvt_err gateway_catalog_name_volume(struct gateway_catalog *c
                                                        enum gateway_tier tier, const char *id,
                                                        struct kvt_error *err);
 
+/** The far bucket that these rows, and events that were not sent yet, tell of.  As above, "" unless
+ *  KVT_OK. */
+KVT_NODISCARD enum kvt_err gateway_catalog_far(struct gateway_catalog *catalog,
+                                               char bucket[KVT_NAME_MAX]);
+
+/** Name it, durably. */
+KVT_NODISCARD enum kvt_err gateway_catalog_name_far(struct gateway_catalog *catalog,
+                                                    const char *bucket, struct kvt_error *err);
+
 struct gateway_catalog_stats {
     uint64_t entries;
     uint64_t pending;             /* rows that are to be settled */

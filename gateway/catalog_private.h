@@ -3,7 +3,7 @@
  * catalog_apply.c (one change inside a transaction), catalog_read.c (readers), catalog_orders.c
  * (what became of orders), catalog_backlog.c (what waits for its upload), catalog_adoption.c (how
  * far the rows cover the bucket), catalog_pins.c (what orders leave alone), catalog_unsynced.c (hot
- * copies a power cut may take), catalog_volume.c (which hot volume).
+ * copies a power cut may take), catalog_volume.c (which volumes, which far bucket).
  *
  * Why: nine short files instead of a long one.
  * Ownership: as gateway/catalog.h.

@@ -115,6 +115,8 @@ name_locations(const struct gateway_vault *vault, unsigned count, struct kvt_eve
         location->tier = KVT_TIER_G4;
         if (gateway_vault_has(vault, (enum gateway_tier)tier))
             memcpy(location->name, vault->holder[tier], KVT_NAME_MAX);
+        else if (tier == GATEWAY_TIER_FAR && vault->former_far[0] != '\0')
+            memcpy(location->name, vault->former_far, KVT_NAME_MAX);
         else
             (void)snprintf(location->name, KVT_NAME_MAX, "%s@%.*s", gateway_vault_tier_name(tier),
                            KVT_NAME_MAX - 8, vault->name);

@@ -317,6 +317,34 @@ check_left_tiers(struct gateway_vault *vault, struct kvt_error *err)
     return KVT_OK;
 }
 
+/* Which far bucket rows and unsent events tell of.  Under another name they would speak of blocks
+ * that are not there, and nobody would take back what was told of the former one. */
+static enum kvt_err
+check_far_name(struct gateway_vault *vault, const char *bucket, struct kvt_error *err)
+{
+    struct gateway_catalog_stats stats;
+    char former[KVT_NAME_MAX];
+    enum kvt_err rc = gateway_catalog_far(vault->catalog, former);
+
+    if (rc != KVT_OK && rc != KVT_NOTFOUND)
+        return kvt_error_set(err, rc, "the catalog's far bucket");
+    if (!gateway_vault_has(vault, GATEWAY_TIER_FAR)) {
+        if (rc == KVT_OK)
+            (void)snprintf(vault->former_far, sizeof(vault->former_far), "cold@%.*s",
+                           KVT_NAME_MAX - 6, former);
+        return KVT_OK;
+    }
+    if (strcmp(former, bucket) == 0)
+        return KVT_OK;
+    gateway_catalog_stats(vault->catalog, &stats);
+    if (former[0] != '\0' && stats.blocks[GATEWAY_TIER_FAR] > 0)
+        return kvt_error_set(err, KVT_INVALID,
+                             "far.bucket is %.80s, but %" PRIu64
+                             " blocks are in %.80s: set that, and order them back first",
+                             bucket, stats.blocks[GATEWAY_TIER_FAR], former);
+    return gateway_catalog_name_far(vault->catalog, bucket, err);
+}
+
 enum kvt_err
 gateway_vault_open(struct gateway_vault **out, const struct gateway_vault_options *options,
                    struct kvt_error *err)
@@ -355,6 +383,8 @@ gateway_vault_open(struct gateway_vault **out, const struct gateway_vault_option
         rc = check_backlog(vault, options, err);
     if (rc == KVT_OK)
         rc = check_left_tiers(vault, err);
+    if (rc == KVT_OK)
+        rc = check_far_name(vault, options->far_bucket, err);
     if (rc == KVT_OK)
         rc = open_volumes(vault, options, err);
     if (rc == KVT_OK)

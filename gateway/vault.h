@@ -37,6 +37,7 @@ struct gateway_vault {
     char name[KVT_NAME_MAX];
     uint64_t life; /* of this process, by which others tell it from earlier ones */
     char holder[GATEWAY_TIERS][KVT_NAME_MAX]; /* "hot@gw0"; "": there is no such tier */
+    char former_far[KVT_NAME_MAX]; /* the same of a far bucket that was taken out; "": none was */
     enum kvt_key_revision revision;
     uint64_t capacity[GATEWAY_TIERS]; /* as set; gateway_vault_capacity() */
     uint64_t object_max;              /* largest body taken or read */

@@ -315,12 +315,14 @@ tiers_that_were_taken_out_are_named(void **state)
     struct kvt_event_batch batch;
     struct kvt_buffer question;
     char subject[WIRE_SUBJECT_MAX];
+    char far[KVT_NAME_MAX]; /* as all was told before: so it is taken back there */
     unsigned seen = 0;
     uint64_t next;
 
     stop(f);
     test_gateway_extend(&f->gateway, 1u << 20, 0);
     start(f);
+    (void)snprintf(far, sizeof(far), "%s", f->gateway.vault->holder[GATEWAY_TIER_FAR]);
     assert_int_equal(test_gateway_put(&f->gateway, 1, SIZE), KVT_OK);
     climb(f);
     wait_until_sent(f);
@@ -349,6 +351,7 @@ tiers_that_were_taken_out_are_named(void **state)
     assert_int_equal(ask_page(f, subject, &question, &next, &batch), KVT_OK);
     assert_int_equal(batch.event_count, stats.events);
     assert_string_equal(batch.locations[GATEWAY_TIER_WARM].name, "warm@gw0");
+    assert_string_equal(batch.locations[GATEWAY_TIER_FAR].name, far);
     for (uint32_t i = 0; i < batch.event_count; i++)
         seen |= 1u << batch.events[i].location;
     assert_int_equal(seen, (1u << GATEWAY_TIERS) - 1);

@@ -443,6 +443,9 @@ tiers_that_cannot_be_are_refused(void **state)
     options.far.kind = GATEWAY_FAR_NONE;
     expect_refused(&options, "1 blocks are in the far bucket");
     options = w.g.options;
+    options.far_bucket = "renamed";
+    expect_refused(&options, "far.bucket is renamed, but 1 blocks are in ");
+    options = w.g.options;
     options.warm_capacity = 0;
     expect_refused(&options, "1 blocks are on the warm volume");
     test_gateway_reopen(&w.g); /* and then it opens as it was */
