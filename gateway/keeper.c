@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "gateway/begun.h"
+#include "gateway/move_lock.h"
 #include "gateway/recover.h"
 #include "gateway/shelf.h"
 #include "gateway/unsynced.h"
@@ -74,6 +75,9 @@ recover(struct gateway_keeper *keeper)
         gateway_uploads_expire(keeper->vault, kvt_clock_unix_ms());
     if (keeper->swept_ms != 0 && gateway_cold_healthy(keeper->vault->cold))
         gateway_begun_settle(keeper->vault, kvt_clock_unix_ms());
+    if (keeper->swept_ms != 0 && gateway_vault_has(keeper->vault, GATEWAY_TIER_FAR) &&
+        gateway_cold_writable(keeper->vault->cold))
+        (void)gateway_move_lock_sweep(keeper->vault);
 }
 
 /* Many at a time, so that the file system commits once for all of them. */

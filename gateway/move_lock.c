@@ -5,6 +5,7 @@
 #include <string.h>
 #include <xxhash.h>
 
+#include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/random.h"
@@ -190,4 +191,56 @@ gateway_move_lock_release(struct gateway_vault *vault, const struct gateway_move
             return;
     }
     kvt_log_warn("gateway.move", "lock_stays", "%s ends with its lease", lock->name);
+}
+
+/* ---- of those who never came back ---- */
+
+/* Is it gone now, by us? */
+static bool
+free_left(struct gateway_vault *vault, const char *name)
+{
+    struct gateway_move_lock lock = {.unsure = false};
+    struct seen seen;
+    enum kvt_err rc;
+
+    if (strlen(name) != sizeof(lock.name) - 1)
+        return false; /* somebody else's */
+    memcpy(lock.name, name, sizeof(lock.name));
+    rc = look(vault, name, &seen);
+    if ((rc != KVT_OK && rc != KVT_RANGE) || !seen.over)
+        return false;
+    describe(vault, &lock);
+    if (put(vault, &lock, seen.etag) != KVT_OK)
+        return false;
+    gateway_move_lock_release(vault, &lock);
+    return true;
+}
+
+size_t
+gateway_move_lock_sweep(struct gateway_vault *vault)
+{
+    struct g4_request list = {.verb = G4_LIST,
+                              .key = GATEWAY_MOVE_LOCK_PREFIX,
+                              .listed = kvt_calloc(G4_LIST_KEYS_MAX, sizeof(*list.listed)),
+                              .listed_wanted = GATEWAY_MOVE_LOCK_ROUND};
+    size_t looks = 0;
+    size_t freed = 0;
+
+    if (list.listed == NULL)
+        return 0;
+    do {
+        if (perform(vault, &list) != KVT_OK)
+            break;
+        for (size_t i = 0; i < list.listed_count && looks < GATEWAY_MOVE_LOCK_ROUND; i++) {
+            if (!gateway_cold_healthy(vault->cold))
+                break;
+            freed += free_left(vault, list.listed[i].key) ? 1 : 0;
+            looks++;
+        }
+    } while (list.token[0] != '\0' && looks < GATEWAY_MOVE_LOCK_ROUND &&
+             gateway_cold_healthy(vault->cold));
+    kvt_free(list.listed);
+    if (freed > 0)
+        kvt_log_info("gateway.move", "locks_swept", "%zu, of gateways that are no more", freed);
+    return freed;
 }

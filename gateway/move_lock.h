@@ -17,7 +17,8 @@
  * Ownership: the vault is borrowed for each call; the lock is the caller's, on his stack.
  * Threads:   any; the caller holds the key (gateway/hold.h).
  * Limits:    two requests for each copy that goes.  A gateway that died and never comes back leaves
- *            objects of some 100 bytes, as many as it was moving blocks.
+ *            objects of some 100 bytes, as many as it was moving blocks, until another one's sweep,
+ *            which looks at GATEWAY_MOVE_LOCK_ROUND of them.
  */
 #ifndef GATEWAY_MOVE_LOCK_H
 #define GATEWAY_MOVE_LOCK_H
@@ -28,6 +29,7 @@
 
 #define GATEWAY_MOVE_LOCK_PREFIX ".kvtier-moving/" /* and 32 digits that follow from the key */
 #define GATEWAY_MOVE_LOCK_MS     60000             /* a lease */
+#define GATEWAY_MOVE_LOCK_ROUND  256
 
 struct gateway_move_lock {
     char name[sizeof(GATEWAY_MOVE_LOCK_PREFIX) + 32];
@@ -59,5 +61,9 @@ enum kvt_err gateway_move_lock_sent(struct gateway_move_lock *lock, enum kvt_err
 
 /** What stays because nobody answers ends with its lease. */
 void gateway_move_lock_release(struct gateway_vault *vault, const struct gateway_move_lock *lock);
+
+/** Take away locks whose lease is over: of gateways that never came back.  Each is taken over
+ *  first, as by who needs it.  Returns how many went; what fails is tried again the next time. */
+size_t gateway_move_lock_sweep(struct gateway_vault *vault);
 
 #endif /* GATEWAY_MOVE_LOCK_H */

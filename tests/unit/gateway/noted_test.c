@@ -2,7 +2,8 @@
  * What is tested: a removal that was noted in the first bucket while the far one was away, next to
  * another gateway.  A check there leaves the note alone, as does whoever finds it in the place of
  * what was bad; a move whose lease was over does not write over it.  A DELETE without an answer may
- * still come: until the lease is over nothing is put that it could take.
+ * still come: until the lease is over nothing is put that it could take.  Locks of a gateway that
+ * never comes back are swept, once their lease is over.
  */
 #include <stdio.h>
 #include <string.h>
@@ -474,6 +475,43 @@ a_late_delete_meets_nothing_new(void **state)
     }
 }
 
+/* ---- a gateway that never comes back ---- */
+
+static void
+its_locks_are_swept(void **state)
+{
+    enum { MANY = GATEWAY_MOVE_LOCK_ROUND + 10 };
+    static const char other[] = GATEWAY_MOVE_LOCK_PREFIX "another's";
+    const struct g4_meta none = {.present = false};
+    struct gateway_move_lock lock;
+    struct gateway_vault *sweeper;
+    struct pair pair;
+
+    (void)state;
+    open_pair(&pair, true);
+    sweeper = pair.gateways[1].vault;
+    assert_int_equal(gateway_move_lock_sweep(sweeper), 0);
+    assert_int_equal(test_gateway_store_put(pair.views[0][NEAR].inner, other, "x", 1, &none),
+                     KVT_OK);
+    for (uint64_t number = 0; number < MANY; number++) {
+        char key[KVT_KEY_MAX];
+
+        assert_int_equal(
+            gateway_move_lock_acquire(pair.gateways[0].vault, test_gateway_key(key, number), &lock),
+            KVT_OK);
+    }
+    assert_int_equal(gateway_move_lock_sweep(sweeper), 0); /* they are held */
+    pair.shelves[NEAR].now_ms += LIFE_MS;
+    assert_int_equal(gateway_move_lock_acquire(pair.gateways[0].vault, pair.key, &lock), KVT_OK);
+    assert_in_range(gateway_move_lock_sweep(sweeper), GATEWAY_MOVE_LOCK_ROUND - 2,
+                    GATEWAY_MOVE_LOCK_ROUND);
+    (void)gateway_move_lock_sweep(sweeper);
+    assert_int_equal(shelf_count(&pair.shelves[NEAR], GATEWAY_MOVE_LOCK_PREFIX), 2);
+    assert_non_null(shelf_find(&pair.shelves[NEAR], lock.name));
+    assert_non_null(shelf_find(&pair.shelves[NEAR], other));
+    close_pair(&pair);
+}
+
 int
 main(void)
 {
@@ -484,6 +522,7 @@ main(void)
         cmocka_unit_test(a_move_does_not_write_over_it),
         cmocka_unit_test(a_move_puts_back_what_it_has_in_memory),
         cmocka_unit_test(a_late_delete_meets_nothing_new),
+        cmocka_unit_test(its_locks_are_swept),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
