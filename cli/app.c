@@ -145,6 +145,23 @@ take_flag(struct line *line, const char *name, const char *value, const char *ne
     return kvt_config_set_flag(config, name, value, err);
 }
 
+/* -o is a file elsewhere, and here how to print. */
+static enum kvt_err
+take_output(struct line *line, const char *value, const char *next, bool *used,
+            struct kvt_error *err)
+{
+    const struct cli_command *command = line->command;
+    const char *text = value != NULL ? value : next;
+    const enum kvt_err rc = take_flag(line, "output", value, next, used, err);
+
+    if (rc != KVT_INVALID || text == NULL || strpbrk(text, "./") == NULL)
+        return rc;
+    return kvt_error_set(
+        err, rc, "-o: \"%.60s\" looks like a file, and -o says how to print%s", text,
+        command != NULL && has_flag(command->options, command->option_count, "out") ? ": --out FILE"
+                                                                                    : "");
+}
+
 static enum kvt_err
 take_long(struct line *line, const char *text, const char *next, bool *used, struct kvt_error *err)
 {
@@ -182,10 +199,7 @@ take_short(struct line *line, const char *text, const char *next, bool *used, st
     switch (text[0]) {
     case 'h': line->help = true; break;
     case 'V': line->version = true; break;
-    case 'o':
-        if (text[1] != '\0')
-            return kvt_config_set_flag(line->settings, "output", text + 1, err);
-        return take_flag(line, "output", NULL, next, used, err);
+    case 'o': return take_output(line, text[1] != '\0' ? text + 1 : NULL, next, used, err);
     default: return kvt_error_set(err, KVT_INVALID, "unknown flag -%s", text);
     }
     if (text[1] != '\0')

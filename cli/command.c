@@ -587,7 +587,8 @@ const struct cli_command cli_commands[] = {
      .summary = "What two policies do differently",
      .details =
          "Values that mean the same do not differ, however they are written, and neither "
-         "does the order of keys; the order of rules does. Tests are left out without --tests.",
+         "does the order of keys; the order of rules does. Tests are left out without --tests. "
+         "The policy in force is written to a file by kvtier policy show --text.",
      .example = "policy diff old.yaml new.yaml --detailed-exitcode",
      .words = "FILE",
      OPTIONS(policy_diff_options),

@@ -70,6 +70,15 @@ free_port() {
   [[ $output != *"did you mean"* ]]
 }
 
+@test "-o with a file says what it is for, and which flag writes one" {
+  run "$KVTIER" policy plan -o plan.json
+  status_is 2
+  output_has '-o: "plan.json" looks like a file, and -o says how to print: --out FILE'
+  run "$KVTIER" policy show -o./shown
+  status_is 2
+  output_has '-o: "./shown" looks like a file, and -o says how to print'
+}
+
 @test "an unknown flag suggests the nearest, of the command and of all" {
   run "$KVTIER" status --wach
   status_is 2
