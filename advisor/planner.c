@@ -144,7 +144,7 @@ advisor_planner_tier_of(struct advisor_planner *planner, uint32_t holder)
         planner->tier_of = more;
         planner->tier_of_count = count;
     }
-    if (planner->tier_of[holder] == ADVISOR_NONE)
+    if (advisor_planner_known_tier(planner, holder) == ADVISOR_NONE)
         planner->tier_of[holder] = advisor_planner_tier(planner, key->name);
     return planner->tier_of[holder];
 }

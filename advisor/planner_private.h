@@ -244,6 +244,13 @@ advisor_planner_is_stale(uint64_t report_ms, uint64_t now_ms)
     return report_ms == 0 || now_ms > report_ms + ADVISOR_REPORT_STALE_MS;
 }
 
+/** The tier behind a holder's number, if it was met before; else ADVISOR_NONE. */
+static inline uint32_t
+advisor_planner_known_tier(const struct advisor_planner *planner, uint32_t holder)
+{
+    return holder < planner->tier_of_count ? planner->tier_of[holder] : ADVISOR_NONE;
+}
+
 /* planner.c */
 /** The gateway of that name, made on first use; NULL when there are too many. */
 struct advisor_gateway *advisor_planner_find_gateway(struct advisor_planner *planner,

@@ -343,9 +343,7 @@ pinned_elsewhere(struct advisor_asker *asker, uint32_t number,
     const struct advisor_planner *planner = asker->planner;
 
     for (uint32_t i = 0; i < row->place_count; i++) {
-        const uint32_t holder = row->places[i].holder;
-        const uint32_t tier =
-            holder < planner->tier_of_count ? planner->tier_of[holder] : ADVISOR_NONE;
+        const uint32_t tier = advisor_planner_known_tier(planner, row->places[i].holder);
         int32_t rule;
 
         if (tier == ADVISOR_NONE || tier == number || row->places[i].ranks == 0)

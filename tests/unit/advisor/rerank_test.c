@@ -2,8 +2,8 @@
  * What is tested: advisor/rerank.h where it fails: more is heard than may wait, and any allocation
  * of its begin, of its thread and of what it hears; what decided goes on deciding, and another
  * attempt succeeds, with every block in it.
- * How: an ordering that keeps the thread where it is; and the planner, from one ordering to another,
- * with each allocation failed once in turn.
+ * How: an ordering that keeps the thread where it is; and the planner, from one ordering to
+ * another, with each allocation failed once in turn.
  */
 #include <pthread.h>
 #include <stdio.h>
