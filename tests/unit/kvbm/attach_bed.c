@@ -188,7 +188,7 @@ open_tiers(struct attach_bed *bed)
                                           .volume = VOLUME,
                                           .transfer = bed->transfer,
                                           .queue_max = 1,
-                                          .room_wait_ms = 50,
+                                          .room_wait_ms = 1000, /* however busy the machine is */
                                           .retry_ms = 100,
                                           .iteration_ms = 10,
                                       },
@@ -196,7 +196,7 @@ open_tiers(struct attach_bed *bed)
                      KVT_OK);
     below->transfer = bed->transfer;
     below->manager = bed->manager;
-    below->room_wait_ms = 50;
+    below->room_wait_ms = 1000;
     below->has = object_has;
     below->arg = bed;
 }

@@ -480,6 +480,36 @@ attempt_desk(void *arg)
     return rc == KVT_OK;
 }
 
+/* Engine and worker are one process here: an allocation of either side fails. */
+static bool
+attempt_attach(void *arg)
+{
+    const size_t live = *(const size_t *)arg;
+    const uint64_t until_ms = kvt_clock_mono_ms() + WAIT;
+    struct kvt_attach_options options = {
+        .size = sizeof(options), .socket = bed.path, .block_count = 4, .timeout_ms = WAIT};
+    struct kvt_attach *engine;
+    const enum kvt_err rc = kvt_attach_open(&engine, &options, NULL);
+
+    assert_true((rc == KVT_OK) == (engine != NULL));
+    kvt_attach_close(engine);
+    attach_bed_rest(&bed);
+    while (kvt_alloc_live() != live && kvt_clock_mono_ms() < until_ms)
+        kvt_clock_sleep_ms(1); /* the worker's side goes by itself */
+    return rc == KVT_OK;
+}
+
+static void
+both_sides_survive_failing_allocations(void **state)
+{
+    size_t live = kvt_alloc_live();
+
+    (void)state;
+    assert_true(test_sweep_allocations(attempt_attach, &live) > 4);
+    kvt_attach_close(attach_bed_engine(&bed, BLOCKS)); /* and the worker lets in whoever comes */
+    attach_bed_rest(&bed);
+}
+
 static void
 survives_failing_allocations(void **state)
 {
@@ -506,6 +536,7 @@ main(void)
         cmocka_unit_test_setup_teardown(worker_goes, setup, teardown),
         cmocka_unit_test_setup_teardown(worker_is_silent, setup, teardown),
         cmocka_unit_test_setup_teardown(survives_failing_allocations, setup, teardown),
+        cmocka_unit_test_setup_teardown(both_sides_survive_failing_allocations, setup, teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
