@@ -479,15 +479,16 @@ hold_sources(struct kvbm_onboard *onboard, enum kvt_tier from, uint32_t max)
 static void
 take_aboard(struct kvbm_job *job, struct kvbm_onboard *onboard, const struct kvt_handle *targets)
 {
-    struct kvbm_pool *pool = job->manager->options.tiers[job->from].pool;
+    struct kvbm_pool *pool =
+        job->from == KVT_TIER_G4 ? NULL : job->manager->options.tiers[job->from].pool;
 
     /* A block goes on under the name that its tier knows it by: who asks may be wrong about it. */
     for (uint32_t i = 0; i < onboard->source_count; i++)
         job->passengers[i] = (struct kvbm_passenger){
             .source = onboard->sources[i],
             .target = targets[i],
-            .label = job->from == KVT_TIER_G4 ? onboard->labels[onboard->at + i]
-                                              : kvbm_pool_label(pool, onboard->sources[i]),
+            .label = pool == NULL ? onboard->labels[onboard->at + i]
+                                  : kvbm_pool_label(pool, onboard->sources[i]),
         };
     job->count = onboard->source_count;
     onboard->at += onboard->source_count;
