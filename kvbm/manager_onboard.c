@@ -523,13 +523,16 @@ send_run(struct kvbm_onboard *onboard, struct kvbm_job *job, enum kvt_tier from,
 
 /* ---- one onboard ---- */
 
-/* Something did not arrive: look again from there, a few times, or that is the end. */
+/* Something did not arrive: look again from there, a few times, or that is the end.  What is held
+ * was next behind what had been sent, and is not next any more. */
 static void
 look_again(struct kvbm_onboard *onboard)
 {
     struct kvbm_pool *pool = onboard->manager->options.tiers[onboard->target].pool;
     const uint32_t from = onboard->failed_at;
 
+    drop_sources(onboard);
+    onboard->room_ms = 0;
     onboard->failed_at = KVBM_ONBOARD_NONE;
     if (onboard->retries >= RETRIES_MAX) {
         onboard->end = from;

@@ -234,6 +234,68 @@ arrivals_are_checked_by_who_asked(void **unused)
     bed_close(bed);
 }
 
+/* Of the first batch one block is wrong in G3 and right in G4, while the second waits for room with
+ * its blocks held: what is looked for again is that one, and every handle is of its name. */
+static bool
+refuse_g3(void *arg, enum kvt_tier from, enum kvt_tier to, const struct kvbm_label *label,
+          const void *bytes, size_t size)
+{
+    struct shown *shown = arg;
+
+    (void)bytes;
+    (void)size;
+    atomic_fetch_add(&shown->hops[from][to], 1);
+    return from != KVT_TIER_G3 || label->id.hash != shown->refused;
+}
+
+static void
+a_second_look_forgets_what_was_next(void **unused)
+{
+    enum { BATCH = BED_BLOCKS / 8, COUNT = 2 * BATCH };
+    struct bed *bed = bed_open(ALL, 0);
+    struct shown shown = {.refused = 12};
+    struct kvbm_label labels[COUNT];
+    struct kvt_handle handles[BED_BLOCKS];
+    struct kvbm_onboard *onboard;
+    struct kvt_onboard_result result;
+
+    (void)unused;
+    bed->options.room_wait_ms = 10000;
+    bed_start(bed);
+    bed_chain(labels, 10, COUNT);
+    for (uint64_t i = 0; i < COUNT; i++)
+        bed_make(bed, KVT_TIER_G3, 10 + i);
+    bed_make_far(bed, 12);
+    assert_int_equal(kvbm_pool_allocate(bed_pool(bed, KVT_TIER_G2), BED_BLOCKS - BATCH, handles),
+                     KVT_OK);
+    assert_int_equal(kvbm_onboard_start(&onboard, bed->manager,
+                                        &(struct kvbm_onboard_request){.labels = labels,
+                                                                       .count = COUNT,
+                                                                       .target = KVT_TIER_G2,
+                                                                       .check = refuse_g3,
+                                                                       .check_arg = &shown},
+                                        NULL),
+                     KVT_OK);
+    kvbm_manager_step(bed->manager); /* sends the first batch, and holds the second */
+    while (has(bed, KVT_TIER_G3, 12)) {
+        kvt_clock_sleep_ms(1);
+        kvbm_manager_step(bed->manager);
+    }
+    kvbm_pool_drop_all(bed_pool(bed, KVT_TIER_G2), handles, BED_BLOCKS - BATCH);
+    while (kvbm_onboard_wait(onboard, 0, &result) == KVT_BUSY) {
+        kvbm_manager_step(bed->manager);
+        kvt_clock_sleep_ms(1);
+    }
+    assert_int_equal(result.status, KVT_OK);
+    assert_int_equal(kvbm_onboard_take(onboard, handles), COUNT);
+    assert_int_equal(shown.hops[4][2], 1);
+    for (uint64_t i = 0; i < COUNT; i++)
+        assert_true(bed_is_right(bed, KVT_TIER_G2, handles[i], 10 + i));
+    kvbm_pool_drop_all(bed_pool(bed, KVT_TIER_G2), handles, COUNT);
+    kvbm_onboard_release(onboard);
+    bed_close(bed);
+}
+
 /* Making room for what comes up does not push it out: G3 is full, and what is asked for is what
  * would go first there. */
 static void
@@ -582,6 +644,7 @@ main(void)
         cmocka_unit_test(a_bad_block_ends_the_prefix),
         cmocka_unit_test(g4_may_say_no),
         cmocka_unit_test(arrivals_are_checked_by_who_asked),
+        cmocka_unit_test(a_second_look_forgets_what_was_next),
         cmocka_unit_test(what_is_asked_for_is_not_pushed_out),
         cmocka_unit_test(a_block_keeps_its_name),
         cmocka_unit_test(gets_do_not_wait_for_puts),
