@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <microhttpd.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -72,6 +73,20 @@ kvt_http_header(const struct kvt_http_request *request, const char *name)
     const struct call *call = request->opaque;
 
     return MHD_lookup_connection_value(call->connection, MHD_HEADER_KIND, name);
+}
+
+bool
+kvt_http_is_left(const struct kvt_http_request *request)
+{
+    const struct call *call = request->opaque;
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(call->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    struct pollfd wire = {.events = POLLRDHUP};
+
+    if (info == NULL)
+        return false;
+    wire.fd = info->connect_fd;
+    return poll(&wire, 1, 0) > 0 && (wire.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
 }
 
 void

@@ -62,6 +62,9 @@ const char *kvt_http_query(const struct kvt_http_request *request, const char *n
 /** The value of a header, NULL when it is not there. */
 const char *kvt_http_header(const struct kvt_http_request *request, const char *name);
 
+/** Did whoever asked hang up, so that nobody waits for the answer?  For handlers that take long. */
+bool kvt_http_is_left(const struct kvt_http_request *request);
+
 /** Answer `status` with {"error":{"code","message"}}. */
 void kvt_http_fail(struct kvt_http_response *response, unsigned status, enum kvt_err code,
                    const char *format, ...) KVT_PRINTF(4, 5);

@@ -28,6 +28,8 @@ struct desk {
     atomic_uint echo_count;
     atomic_uint change_count;
     atomic_bool ready;
+    atomic_uint waited; /* for whoever asks to leave; has the answer: */
+    atomic_bool left;
 };
 
 static struct desk desk;
@@ -83,11 +85,30 @@ slow(void *arg, const struct kvt_http_request *request, struct kvt_http_response
     kvt_buffer_printf(&response->body, "late");
 }
 
+static void
+patient(void *arg, const struct kvt_http_request *request, struct kvt_http_response *response)
+{
+    struct desk *d = arg;
+    bool left = false;
+
+    (void)response;
+    atomic_fetch_add(&d->waited, 1);
+    for (int i = 0; i < 500 && !left; i++) {
+        left = kvt_http_is_left(request);
+        kvt_clock_sleep_ms(left ? 0 : 10);
+        /* Long enough to be seen, where nobody leaves. */
+        if (!left && i == 20 && kvt_http_query(request, "stay") != NULL)
+            break;
+    }
+    atomic_store(&d->left, left);
+    atomic_fetch_add(&d->waited, 1);
+}
+
 static const struct kvt_http_route routes[] = {
     {"GET", "/v1/echo", false, echo},           {"POST", "/v1/echo", false, echo},
     {"GET", "/v1/tail/*", false, echo},         {"POST", "/v1/change", true, change},
     {"GET", "/v1/refuse/*", false, refuse_all}, {"GET", "/v1/much", false, too_much},
-    {"GET", "/v1/slow", false, slow},
+    {"GET", "/v1/slow", false, slow},           {"GET", "/v1/patient", false, patient},
 };
 
 static bool
@@ -554,6 +575,36 @@ stopping_lets_a_running_request_finish(void **state)
     assert_int_equal(kvt_http_start(&http, &options, NULL), KVT_OK); /* for the teardown */
 }
 
+static void
+await(unsigned count)
+{
+    const uint64_t until_ms = kvt_clock_mono_ms() + 10000;
+
+    while (atomic_load(&desk.waited) < count) {
+        assert_true(kvt_clock_mono_ms() < until_ms);
+        kvt_clock_sleep_ms(5);
+    }
+}
+
+static void
+a_handler_sees_who_hangs_up(void **state)
+{
+    static const char request[] = "GET /v1/patient HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    unsigned before;
+    int fd;
+
+    (void)state;
+    assert_int_equal(ask("GET", "/v1/patient?stay", NULL, NULL, NULL), 200);
+    assert_false(atomic_load(&desk.left));
+    before = atomic_load(&desk.waited);
+    fd = connect_raw();
+    assert_int_equal(send(fd, request, strlen(request), MSG_NOSIGNAL), (ssize_t)strlen(request));
+    await(before + 1);
+    (void)close(fd);
+    await(before + 2);
+    assert_true(atomic_load(&desk.left));
+}
+
 static void *
 ask_many(void *arg)
 {
@@ -702,6 +753,7 @@ main(void)
         TEST(malformed_requests_do_not_reach_a_handler),
         TEST(a_taken_port_is_a_clear_error),
         TEST(stopping_lets_a_running_request_finish),
+        TEST(a_handler_sees_who_hangs_up),
         TEST(many_clients_at_once),
         TEST(fetch_bounds_size_and_time),
         TEST(fetch_keeps_loopback_from_proxies),
