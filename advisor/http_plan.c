@@ -28,6 +28,7 @@ enum {
 
 struct planning {
     const struct advisor_http *http;
+    const struct kvt_http_request *request;
     const struct advisor_rules *rules;
     struct advisor_preview *preview;
     struct advisor_plan *plan;
@@ -151,17 +152,28 @@ reason(enum kvt_err rc)
     }
 }
 
+/* Nobody would have the plan. */
+static const char *
+given_up(const struct planning *planning)
+{
+    if (atomic_load(&planning->http->stopping))
+        return "the advisor ends";
+    return kvt_http_is_left(planning->request) ? "whoever asked for it left" : NULL;
+}
+
 static enum kvt_err
 preview(struct planning *planning, struct kvt_error *err)
 {
     struct advisor_errands *errands = advisor_engine_errands(planning->http->engine);
+    const char *why;
     enum kvt_err rc;
 
     do {
         if (planning->waits)
             kvt_clock_sleep_ms(LOOK_MS);
-        rc = atomic_load(&planning->http->stopping)
-                 ? kvt_error_set(err, KVT_CANCELLED, "plan: the advisor ends")
+        why = given_up(planning);
+        rc = why != NULL
+                 ? kvt_error_set(err, KVT_CANCELLED, "plan: %s", why)
                  : advisor_errands_do(errands, plan_slice, planning, ADVISOR_ERRANDS_WAIT_MS, err);
     } while (rc == KVT_BUSY);
     if (rc == KVT_OK && planning->rc != KVT_OK)
@@ -380,7 +392,7 @@ advisor_http_plan(void *arg, const struct kvt_http_request *request,
                   struct kvt_http_response *response)
 {
     const uint64_t clock_ms = kvt_clock_unix_ms();
-    struct planning planning = {.http = arg, .now_ms = clock_ms};
+    struct planning planning = {.http = arg, .request = request, .now_ms = clock_ms};
     struct json_object *json = NULL;
     const struct advisor_rules *base;
     struct kvt_error err = {.text = ""};

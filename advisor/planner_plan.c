@@ -305,6 +305,7 @@ advisor_planner_tick(struct advisor_planner *planner, uint64_t now_ms)
     struct advisor_tick plan = {
         .planner = planner, .now_ms = now_ms, .began_ms = planner->options.slice_clock()};
     enum advisor_mode mode;
+    bool chooses;
 
     planner->now_ms = now_ms;
     advisor_planner_end_preview(planner);
@@ -330,14 +331,16 @@ advisor_planner_tick(struct advisor_planner *planner, uint64_t now_ms)
         return; /* next time */
     advisor_asker_begin(&plan.asker, planner, planner->rules, now_ms);
     advisor_planner_expect(planner);
-    if (planner->preview == NULL) {
+    /* A plan that waits for an order has set nothing aside. */
+    chooses = planner->preview == NULL || !advisor_preview_chooses(planner->preview);
+    if (chooses) {
         advisor_planner_drain_quotas(&plan);
         drain_all(&plan);
     }
     for (uint32_t i = 0; i < planner->gateway_count; i++)
         if (!advisor_planner_is_stale(planner->gateways[i].report_ms, now_ms))
             advisor_planner_promote(&plan, &planner->gateways[i]);
-    if (planner->preview == NULL)
+    if (chooses)
         advisor_planner_sweep(&plan);
     advisor_planner_compact(&plan);
     advisor_asker_end(&plan.asker);

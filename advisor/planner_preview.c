@@ -17,7 +17,7 @@ struct advisor_preview {
     struct advisor_planner *planner;
     const struct advisor_rules *rules;
     uint64_t now_ms;
-    uint64_t begun_ms;                 /* the planner's clock */
+    uint64_t begun_ms;                 /* the planner's clock, when it looked at a block first */
     uint32_t tier;                     /* that is looked at */
     uint32_t step;                     /* tiers that are done */
     uint32_t order[ADVISOR_TIERS_MAX]; /* of tiers, the coldest first */
@@ -26,6 +26,7 @@ struct advisor_preview {
     struct advisor_ranking *ranking;  /* of it, by which it is chosen; NULL: not yet there */
     bool waits;                       /* until that is made */
     bool as_it_is;                    /* some of them could not be made: the tier's own decided */
+    bool chooses;                     /* it has looked at blocks: none may leave meanwhile */
     bool resumed;                     /* all of it that was set aside before is back */
     bool begun;                       /* with it */
     struct advisor_chooser chooser;
@@ -52,9 +53,21 @@ set_order(struct advisor_preview *preview)
         for (uint32_t i = 0; i < planner->tier_count; i++)
             if (advisor_rules_tier(preview->rules, planner->tiers[i].name) == place)
                 preview->order[preview->tier_count++] = i;
+    preview->tier = preview->tier_count == 0 ? 0 : preview->order[0];
+}
+
+/* From here on the planner drains nothing, so that what the tiers have is this. */
+static void
+begin_choosing(struct advisor_preview *preview)
+{
+    const struct advisor_planner *planner = preview->planner;
+
+    if (preview->chooses)
+        return;
+    preview->chooses = true;
+    preview->begun_ms = planner->now_ms;
     for (uint32_t i = 0; i < planner->tier_count; i++)
         preview->used[i] = planner->tiers[i].report.used_bytes + planner->tiers[i].incoming;
-    preview->tier = preview->tier_count == 0 ? 0 : preview->order[0];
 }
 
 enum kvt_err
@@ -73,7 +86,6 @@ advisor_preview_new(struct advisor_preview **out, struct advisor_planner *planne
     preview->planner = planner;
     preview->rules = rules;
     preview->now_ms = now_ms;
-    preview->begun_ms = planner->now_ms;
     preview->choosing = true;
     for (size_t i = 0; i < rules->policy->rules.count && planner->store != NULL; i++)
         preview->sweeps |= advisor_rule_is_swept(policy_rule_at(rules->policy, i));
@@ -91,6 +103,12 @@ bool
 advisor_preview_waits(const struct advisor_preview *preview)
 {
     return preview->waits;
+}
+
+bool
+advisor_preview_chooses(const struct advisor_preview *preview)
+{
+    return preview->chooses;
 }
 
 bool
@@ -145,6 +163,7 @@ find_order(struct advisor_preview *preview)
         return false;
     }
     preview->as_it_is |= rc != KVT_OK;
+    begin_choosing(preview);
     return true;
 }
 
@@ -349,6 +368,7 @@ choose(struct advisor_preview *preview, uint64_t began_ms, advisor_preview_fn *c
     preview->chooser.asker = &asker;
     while (preview->choosing && !over) {
         if (preview->step == preview->tier_count) {
+            begin_choosing(preview);
             preview->choosing = preview->sweeps && sweep(preview, &asker, callback, arg);
             looks = LOOKS_A_CLOCK - 1; /* a page of rows is long */
         } else if (preview->ranking == NULL && !is_drained(preview)) {
@@ -375,7 +395,8 @@ choose(struct advisor_preview *preview, uint64_t began_ms, advisor_preview_fn *c
 static void
 look_at_age(struct advisor_preview *preview)
 {
-    if (preview->ended || preview->planner->now_ms - preview->begun_ms < ADVISOR_PREVIEW_MS_MAX)
+    if (preview->ended || !preview->chooses ||
+        preview->planner->now_ms - preview->begun_ms < ADVISOR_PREVIEW_MS_MAX)
         return;
     preview->choosing = false;
     preview->rc = KVT_TIMEOUT;

@@ -11,14 +11,15 @@
  * not is made first, as it would be for a policy that comes into force.
  *
  * Blocks are taken out of the orderings as the planner takes them and set aside; all come back
- * before the planner drains again, and meanwhile it drains nothing.  One that is read comes back at
- * once.
+ * before the planner drains again, and from the first that is looked at it drains nothing.  So it
+ * goes on while the first order is made, and waits while one of a further tier is.  One that is
+ * read comes back at once.
  *
  * Ownership: planner and rules are borrowed until advisor_preview_free().
  * Threads:   the engine's.
  * Limits:    one at a time; ADVISOR_PREVIEW_MOVES_MAX moves; a call of advisor_preview_step() takes
- *            about ADVISOR_PREVIEW_SLICE_MS.  One that is ADVISOR_PREVIEW_MS_MAX old is ended,
- *            whoever still holds it.
+ *            about ADVISOR_PREVIEW_SLICE_MS.  One that looked at its first block so long as
+ *            ADVISOR_PREVIEW_MS_MAX ago is ended, whoever still holds it.
  */
 #ifndef ADVISOR_PLANNER_PREVIEW_H
 #define ADVISOR_PLANNER_PREVIEW_H
@@ -77,6 +78,8 @@ struct advisor_preview_pins advisor_preview_pinned(const struct advisor_preview 
 /** Did the last step end because the order that a tier would have is being made?  That may take a
  *  while, and is done by another thread. */
 bool advisor_preview_waits(const struct advisor_preview *preview);
+/** Has it begun to look at blocks, so that none may be chosen beside it? */
+bool advisor_preview_chooses(const struct advisor_preview *preview);
 /** Did some tier have to be looked at in the order that it has, for the one that the policy asks
  *  for could not be made? */
 bool advisor_preview_is_as_it_is(const struct advisor_preview *preview);

@@ -177,7 +177,7 @@ struct advisor_planner {
     struct advisor_news *news;          /* ADVISOR_NEWS_MAX; NULL: none yet */
     uint32_t news_count;
     uint32_t sweeping;               /* its orders that are outstanding */
-    struct advisor_preview *preview; /* that goes on: nothing is chosen meanwhile */
+    struct advisor_preview *preview; /* that goes on */
     uint64_t now_ms;                 /* of the last tick */
     struct advisor_tier tiers[ADVISOR_TIERS_MAX];
     uint32_t tier_count;

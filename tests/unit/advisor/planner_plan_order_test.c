@@ -1,7 +1,8 @@
 /*
  * What is tested: a preview of a policy with other orderings chooses by those: the blocks in the
- * order in which they leave once that policy is in force; what decides now is left as it was; and
- * so it is whenever the preview ends, and whichever allocation fails.
+ * order in which they leave once that policy is in force; what decides now is left as it was, and
+ * goes on until the first block is looked at; and so it is whenever the preview ends, and whichever
+ * allocation fails.
  * How: random lives of a gateway (seed printed); a preview, then the policy itself.
  */
 #include <stdio.h>
@@ -238,6 +239,56 @@ beside_a_change(void **state)
     obedient_free(gateway);
 }
 
+/* While the order is made tiers are drained; then nothing leaves that the plan may name. */
+static void
+until_it_chooses_tiers_are_drained(void **state)
+{
+    const uint64_t until_ms = kvt_clock_mono_ms() + WAIT_MS;
+    char text[POLICY_MAX];
+    uint64_t random = test_seed();
+    struct obedient *gateway = live(policy_by("lru", "off", text), &random);
+    struct advisor_rules *rules = rules_of(policy_by("lfu", "off", text));
+    struct shown *shown = kvt_calloc(1, sizeof(*shown));
+    struct advisor_preview *it;
+    uint64_t orders;
+    enum kvt_err rc;
+
+    (void)state;
+    assert_non_null(shown);
+    obedient_install(gateway, policy_by("lru", "enforce", text));
+    assert_int_equal(advisor_preview_new(&it, gateway->rig.planner, rules, gateway->now_ms),
+                     KVT_OK);
+    assert_int_equal(advisor_preview_step(it, show, shown), KVT_AGAIN);
+    assert_true(advisor_preview_waits(it));
+    for (int i = 0; i < 12; i++)
+        (void)obedient_step(gateway, 100);
+    assert_true(gateway->orders > 0);
+    assert_true(obedient_used(gateway, OBEDIENT_HOT) <=
+                (uint64_t)CAPACITY * OBEDIENT_SIZE * 55 / 100);
+    /* As full as it was before, so that there is something to choose. */
+    obedient_install(gateway, policy_by("lru", "off", text));
+    obedient_store(gateway, OBEDIENT_HOT, 0, BLOCKS);
+    (void)obedient_step(gateway, 100);
+    while ((rc = advisor_preview_step(it, show, shown)) == KVT_AGAIN) {
+        assert_true(kvt_clock_mono_ms() < until_ms);
+        kvt_clock_sleep_ms(1);
+    }
+    assert_int_equal(rc, KVT_OK);
+    assert_true(shown->count > BLOCKS / 4);
+    orders = gateway->orders;
+    obedient_install(gateway, policy_by("lru", "enforce", text));
+    for (int i = 0; i < 12; i++)
+        (void)obedient_step(gateway, 100);
+    assert_int_equal(gateway->orders, orders);
+    advisor_preview_free(it);
+    for (int i = 0; i < 12; i++)
+        (void)obedient_step(gateway, 100);
+    assert_true(gateway->orders > orders);
+    advisor_rules_free(rules);
+    kvt_free(shown);
+    obedient_free(gateway);
+}
+
 /* Without memory it fails, or says that the order is the one that decides now. */
 static void
 without_memory_it_says_so(void **state)
@@ -290,6 +341,7 @@ main(void)
         cmocka_unit_test(a_preview_is_by_its_own_order),
         cmocka_unit_test(it_may_end_at_any_time),
         cmocka_unit_test(beside_a_change),
+        cmocka_unit_test(until_it_chooses_tiers_are_drained),
         cmocka_unit_test(without_memory_it_says_so),
     };
 
