@@ -264,9 +264,11 @@ static bool
 has_room(struct kvbm_edge_down *edge, size_t count, uint64_t now_ms)
 {
     if (edge->to == KVT_TIER_G4 ||
-        kvbm_edge_room(edge->manager, edge->to, (uint32_t)count, &edge->room_ms, now_ms))
+        kvbm_edge_room(edge->manager, edge->to, (uint32_t)count, &edge->room_ms, now_ms)) {
+        edge->room_ms = 0; /* the next want of room begins by itself, however this one ended */
         return true;
-    edge->rests = false;
+    }
+    edge->waits = true;
     return false;
 }
 
@@ -395,6 +397,7 @@ kvbm_edge_step(struct kvbm_edge_down *edge, uint64_t now_ms)
         kvbm_job_poll(&edge->jobs[i], now_ms);
     edge->dry = false;
     edge->rests = true;
+    edge->waits = false;
     for (size_t i = 0; i < KVT_OFFLOAD_JOBS && !edge->manager->closing; i++) {
         struct kvbm_job *job = kvbm_job_free(edge->jobs, KVT_OFFLOAD_JOBS);
 
@@ -402,9 +405,11 @@ kvbm_edge_step(struct kvbm_edge_down *edge, uint64_t now_ms)
             break;
         edge->rests = false;
     }
+    if (!edge->waits)
+        edge->room_ms = 0; /* nothing is wanted below any more */
     for (size_t i = 0; i < KVT_OFFLOAD_JOBS; i++)
         busy = busy || edge->jobs[i].state != KVBM_JOB_FREE;
-    edge->rests = edge->rests && !busy && count_pushed(edge) == 0;
+    edge->rests = edge->rests && !edge->waits && !busy && count_pushed(edge) == 0;
     if (now_ms >= edge->pause_ms && edge->rests && !edge->dry)
         atomic_store(&edge->stalled, false);
 }

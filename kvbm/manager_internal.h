@@ -83,6 +83,7 @@ struct kvbm_edge_down {
     bool present;
     bool lowering; /* between the watermarks, on the way down */
     bool dry;      /* it should have moved something, and nothing may go */
+    bool waits;    /* for room in the tier below, as of the last look */
     bool rests;    /* the last look found nothing to do */
     size_t batch_max;
     uint32_t demand;              /* blocks somebody wants free */

@@ -464,6 +464,35 @@ what_lies_lower_just_goes(void **unused)
     bed_close(bed);
 }
 
+/* How long room is waited for is each time's own: what waited once, and wanted none any more, does
+ * not push the coldest out unsaved when it wants some again. */
+static void
+each_want_of_room_waits_by_itself(void **unused)
+{
+    enum { WAIT = 100 };
+    struct bed *bed = bed_open(G1 | G2 | G3, 0);
+
+    (void)unused;
+    bed->options.room_wait_ms = WAIT;
+    bed_start(bed);
+    gate_shut(bed->options.tiers[KVT_TIER_G3].storage, true);
+    for (uint64_t hash = 1; hash <= BED_BLOCKS; hash++) {
+        bed_make(bed, KVT_TIER_G2, hash);
+        bed_make(bed, KVT_TIER_G1, 100 + hash);
+    }
+    kvbm_manager_step(bed->manager); /* G1 is above its watermark, G2 waits for the gate */
+    assert_true(kvbm_pool_clear(bed_pool(bed, KVT_TIER_G1)) > 0);
+    kvbm_manager_step(bed->manager);
+    kvt_clock_sleep_ms(2 * WAIT);
+    for (uint64_t hash = 1; hash <= BED_BLOCKS; hash++)
+        bed_make(bed, KVT_TIER_G1, 200 + hash);
+    kvbm_manager_step(bed->manager);
+    assert_int_equal(kvbm_pool_stats(bed_pool(bed, KVT_TIER_G2)).evictions_unsaved, 0);
+    gate_shut(bed->options.tiers[KVT_TIER_G3].storage, false);
+    assert_true(bed_settle(bed));
+    bed_close(bed);
+}
+
 static void
 unreadable_blocks_are_dropped(void **unused)
 {
@@ -643,6 +672,7 @@ main(void)
         cmocka_unit_test(an_absent_tier_is_left_alone_for_a_while),
         cmocka_unit_test(a_remote_tier_has_blocks_by_name),
         cmocka_unit_test(what_lies_lower_just_goes),
+        cmocka_unit_test(each_want_of_room_waits_by_itself),
         cmocka_unit_test(unreadable_blocks_are_dropped),
         cmocka_unit_test(ends_while_everything_moves),
         cmocka_unit_test(survives_every_allocation_failure),
