@@ -42,6 +42,7 @@ struct kvbm_manager_tier {
     struct kvbm_storage *storage;
     uint32_t high_ppm;
     uint32_t low_ppm;
+    bool evicts; /* what is in it is pushed: who needs room here evicts at once */
     uint32_t idle_iterations;
     uint32_t min_priority;
     uint32_t position_from;

@@ -155,14 +155,14 @@ kvbm_edge_room(struct kvbm_manager *manager, enum kvt_tier tier, uint32_t count,
                uint64_t now_ms)
 {
     struct kvbm_edge_down *edge = &manager->edges[tier];
-    const struct kvbm_pool_stats stats = kvbm_pool_stats(manager->options.tiers[tier].pool);
+    const struct kvbm_manager_tier *at = &manager->options.tiers[tier];
     const uint64_t wait_ms = manager->options.room_wait_ms;
 
-    if (stats.free >= count) {
+    if (kvbm_pool_stats(at->pool).free >= count) {
         *since_ms = 0;
         return true;
     }
-    if (wait_ms == 0 || !can_help(edge, now_ms))
+    if (at->evicts || wait_ms == 0 || !can_help(edge, now_ms))
         return true;
     if (edge->demand < count)
         edge->demand = count;

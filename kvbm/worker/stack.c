@@ -205,12 +205,14 @@ open_manager(struct kvbm_stack *stack, struct kvt_error *err)
 {
     const struct kvbm_shared *shared = stack->shared;
     const struct kvbm_settings *settings = shared->settings;
+    struct kvbm_manager_tier g1 = managed(stack, &stack->g1, PPM);
 
+    /* Its blocks are pushed as they are made: no watermark is needed, nor a wait for room. */
+    g1.evicts = true;
     return kvbm_manager_new(
         &stack->manager,
         &(struct kvbm_manager_options){
-            /* G1's blocks are pushed as they are made: no watermark is needed. */
-            .tiers[KVT_TIER_G1] = managed(stack, &stack->g1, PPM),
+            .tiers[KVT_TIER_G1] = g1,
             .tiers[KVT_TIER_G2] = managed(stack, &stack->g2, settings->high_ppm),
             .tiers[KVT_TIER_G3] = managed(stack, &stack->g3, settings->high_ppm),
             .volumes = stack->volumes,

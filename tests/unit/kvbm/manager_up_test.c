@@ -328,6 +328,35 @@ what_is_asked_for_is_not_pushed_out(void **unused)
     bed_close(bed);
 }
 
+/* A tier whose blocks are pushed as they are made needs nobody's help to have room. */
+static void
+who_needs_room_may_just_evict(void **unused)
+{
+    struct bed *bed = bed_open(G1 | G2, 0);
+    struct kvt_offload_stats stats;
+    struct kvt_onboard_result result;
+    struct kvbm_label label;
+    struct kvt_handle handle;
+
+    (void)unused;
+    bed->options.tiers[KVT_TIER_G1].high_ppm = 1000000;
+    bed->options.tiers[KVT_TIER_G1].evicts = true;
+    bed->options.room_wait_ms = 10000;
+    bed_start(bed);
+    for (uint64_t i = 0; i < BED_BLOCKS; i++)
+        bed_make(bed, KVT_TIER_G1, 100 + i);
+    bed_make(bed, KVT_TIER_G2, 10);
+    bed_chain(&label, 10, 1);
+    result = fetch(bed, &(struct kvbm_onboard_request){.labels = &label, .count = 1}, &handle);
+    assert_int_equal(result.status, KVT_OK);
+    assert_true(kvbm_manager_stats(bed->manager, KVT_TIER_G1, &stats));
+    assert_int_equal(stats.lowered, 0);
+    assert_false(has(bed, KVT_TIER_G1, 100));
+    assert_true(has(bed, KVT_TIER_G1, 101));
+    kvbm_pool_drop(bed_pool(bed, KVT_TIER_G1), handle);
+    bed_close(bed);
+}
+
 /* Who asks says a name; the block comes under the one that its tier has. */
 static void
 a_block_keeps_its_name(void **unused)
@@ -646,6 +675,7 @@ main(void)
         cmocka_unit_test(arrivals_are_checked_by_who_asked),
         cmocka_unit_test(a_second_look_forgets_what_was_next),
         cmocka_unit_test(what_is_asked_for_is_not_pushed_out),
+        cmocka_unit_test(who_needs_room_may_just_evict),
         cmocka_unit_test(a_block_keeps_its_name),
         cmocka_unit_test(gets_do_not_wait_for_puts),
         cmocka_unit_test(a_deadline_ends_it_and_the_rest_lands),
