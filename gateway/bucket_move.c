@@ -29,7 +29,7 @@ number_of(unsigned tier)
 }
 
 /* Write the checked bytes: where nothing is, or over exactly what was seen there.  `deadline_ms` 0:
- * the store's own. */
+ * the store's own; else it is done under the lock, and sent once. */
 static enum kvt_err
 write_copy(struct gateway_vault *vault, const char *key, const struct gateway_record *record,
            unsigned tier, const struct g4_request *source, const char *seen_etag,
@@ -40,7 +40,8 @@ write_copy(struct gateway_vault *vault, const char *key, const struct gateway_re
                                  .condition = seen_etag == NULL ? G4_IF_ABSENT : G4_IF_MATCH,
                                  .body = source->buffer,
                                  .body_size = source->buffer_size,
-                                 .deadline_ms = deadline_ms};
+                                 .deadline_ms = deadline_ms,
+                                 .once = deadline_ms != 0};
     enum kvt_err rc;
 
     gateway_record_meta(record, &request.meta);
@@ -198,6 +199,7 @@ put_tombstone(struct gateway_vault *vault, const char *key, unsigned tier, const
                              .key = key,
                              .condition = seen_etag == NULL ? G4_IF_ABSENT : G4_IF_MATCH,
                              .body = "",
+                             .once = true,
                              .meta = {.present = true,
                                       .crc32c = g4_check_crc32c("", 0),
                                       .fingerprint = removed ? G4_KIND_REMOVED : 0,
@@ -458,6 +460,7 @@ gateway_bucket_put_removed(struct gateway_vault *vault, struct g4_request *put)
         rc = still_held(&lock, &over.deadline_ms);
     if (rc == KVT_OK) {
         over.deadline_ms = lock.until_ms; /* a body may take longer than a look */
+        over.once = true;
         over.condition = G4_IF_MATCH;
         memcpy(over.etag, seen.etag, sizeof(over.etag));
         rc = gateway_move_lock_sent(

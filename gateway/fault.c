@@ -194,8 +194,11 @@ static enum kvt_err
 replace_bad(struct gateway_vault *vault, unsigned bucket, const char *key, const char *etag,
             uint64_t deadline_ms)
 {
-    struct g4_request request = {
-        .key = key, .condition = G4_IF_MATCH, .body = "", .deadline_ms = deadline_ms};
+    struct g4_request request = {.key = key,
+                                 .condition = G4_IF_MATCH,
+                                 .body = "",
+                                 .deadline_ms = deadline_ms,
+                                 .once = deadline_ms != 0};
     enum kvt_err rc;
 
     memcpy(request.etag, etag, sizeof(request.etag));

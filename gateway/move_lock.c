@@ -13,7 +13,6 @@
 
 enum {
     MARGIN_MS = 2000, /* stores tell whole seconds */
-    HOLD_MS = GATEWAY_MOVE_LOCK_MS / 5 * 4,
 };
 
 /* What an object that is there says. */
@@ -50,7 +49,7 @@ describe(struct gateway_vault *vault, struct gateway_move_lock *lock)
 static enum kvt_err
 put(struct gateway_vault *vault, struct gateway_move_lock *lock, const char *seen_etag)
 {
-    const uint64_t until_ms = kvt_clock_mono_ms() + HOLD_MS;
+    const uint64_t until_ms = kvt_clock_mono_ms() + GATEWAY_MOVE_LOCK_HOLD_MS;
     struct g4_request request = {.verb = G4_PUT,
                                  .key = lock->name,
                                  .condition = seen_etag == NULL ? G4_IF_ABSENT : G4_IF_MATCH,
@@ -93,13 +92,16 @@ is_ours(struct gateway_move_lock *lock, const struct seen *seen)
     return true;
 }
 
-/* Is it one that an earlier life of this gateway left?  One state folder has one process. */
+/* Is it one that an earlier life of this gateway left, whose last request has come by now?  One
+ * state folder has one process. */
 static bool
-is_left(const struct gateway_move_lock *lock, const char *body)
+is_left(const struct gateway_vault *vault, const struct gateway_move_lock *lock, const char *body)
 {
     const char *life = strchr(lock->body, ' ');
     size_t size;
 
+    if (kvt_clock_mono_ms() < vault->since_ms + GATEWAY_MOVE_LOCK_LEFT_MS)
+        return false;
     life = life == NULL ? NULL : strchr(life + 1, ' ');
     if (life == NULL)
         return false;
@@ -133,7 +135,7 @@ gateway_move_lock_acquire(struct gateway_vault *vault, const char *key,
         return KVT_BUSY; /* its holder was just done */
     if (rc != KVT_OK && rc != KVT_RANGE)
         return rc;
-    if (!seen.over && !is_left(lock, seen.body))
+    if (!seen.over && !is_left(vault, lock, seen.body))
         return KVT_BUSY;
     kvt_log_info("gateway.move", "lock_taken_over", "%s: it was left by %s", key, seen.body);
     rc = put(vault, lock, seen.etag);
@@ -173,21 +175,17 @@ gateway_move_lock_deadline(const struct gateway_move_lock *lock)
                                                           : lock->until_ms;
 }
 
-/* Each DELETE once, and the second behind a look: a repeat could meet another holder's. */
+/* One DELETE: where a second one was done, the first could still come, and meet another holder's.
+ */
 void
 gateway_move_lock_release(struct gateway_vault *vault, const struct gateway_move_lock *lock)
 {
-    struct seen seen;
+    struct g4_request drop = {.verb = G4_DELETE, .key = lock->name, .once = true};
+    enum kvt_err rc;
 
-    for (unsigned try = 0; try < 2 && !lock->unsure && gateway_move_lock_deadline(lock) != 0;
-         try++) {
-        struct g4_request drop = {.verb = G4_DELETE, .key = lock->name, .once = true};
-        enum kvt_err rc = perform(vault, &drop);
-
+    if (!lock->unsure && gateway_move_lock_deadline(lock) != 0) {
+        rc = perform(vault, &drop);
         if (rc == KVT_OK || rc == KVT_NOTFOUND)
-            return;
-        rc = look(vault, lock->name, &seen);
-        if (rc == KVT_NOTFOUND || (rc == KVT_OK && strcmp(seen.body, lock->body) != 0))
             return;
     }
     kvt_log_warn("gateway.move", "lock_stays", "%s ends with its lease", lock->name);

@@ -4,11 +4,13 @@
  * Why: a copy may go because the other bucket has one, and two gateways that each rely on what the
  * other one takes lose the block.  So a copy goes under a lock that is the same for both: an object
  * in the first bucket, made with If-None-Match, and gone when its holder is done.  Who dies leaves
- * it: his next life takes it over at once, others when its lease has ended by the bucket's clock.
- * Removals do not take it: they want both copies gone.
+ * it: others take it over when its lease has ended by the bucket's clock, his next life when it has
+ * lasted for GATEWAY_MOVE_LOCK_LEFT_MS: what he had sent may come until then.  Removals do not take
+ * it: they want both copies gone.
  *
  * A request that changes something and has no answer may be late: then the lock is not given back,
- * and no such request is given longer than the lease.
+ * and no such request is given longer than the lease.  Each is sent once: of several the last one's
+ * answer says nothing of the others.
  *
  * What it does not promise: a process can stand still between its look at the clock and its
  * request.  So whoever holds it looks at the other bucket once more behind his tombstone, and puts
@@ -28,8 +30,11 @@
 #include "gateway/vault.h"
 
 #define GATEWAY_MOVE_LOCK_PREFIX ".kvtier-moving/" /* and 32 digits that follow from the key */
-#define GATEWAY_MOVE_LOCK_MS     60000             /* a lease */
-#define GATEWAY_MOVE_LOCK_ROUND  256
+#define GATEWAY_MOVE_LOCK_MS     60000             /* a lease, */
+#define GATEWAY_MOVE_LOCK_HOLD_MS                                                                  \
+    (GATEWAY_MOVE_LOCK_MS / 5 * 4) /* and how much of it requests may last */
+#define GATEWAY_MOVE_LOCK_LEFT_MS (4 * GATEWAY_COLD_LOOK_MS)
+#define GATEWAY_MOVE_LOCK_ROUND   256
 
 struct gateway_move_lock {
     char name[sizeof(GATEWAY_MOVE_LOCK_PREFIX) + 32];
@@ -59,7 +64,7 @@ KVT_NODISCARD enum kvt_err gateway_move_lock_renew(struct gateway_vault *vault,
  *  back then: it ends with its lease, which no such request lasts longer than. */
 enum kvt_err gateway_move_lock_sent(struct gateway_move_lock *lock, enum kvt_err status);
 
-/** What stays because nobody answers ends with its lease. */
+/** Asked for once: a lock that stays because nobody answers ends with its lease. */
 void gateway_move_lock_release(struct gateway_vault *vault, const struct gateway_move_lock *lock);
 
 /** Take away locks whose lease is over: of gateways that never came back.  Each is taken over

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/random.h"
 #include "g4/check.h"
@@ -379,6 +380,7 @@ gateway_vault_open(struct gateway_vault **out, const struct gateway_vault_option
         (void)kvt_error_set(err, rc, "gateway");
     if (rc == KVT_OK)
         rc = open_state(vault, options, err);
+    vault->since_ms = kvt_clock_mono_ms();
     if (rc == KVT_OK)
         rc = check_backlog(vault, options, err);
     if (rc == KVT_OK)

@@ -35,7 +35,8 @@
 
 struct gateway_vault {
     char name[KVT_NAME_MAX];
-    uint64_t life; /* of this process, by which others tell it from earlier ones */
+    uint64_t life;     /* of this process, by which others tell it from earlier ones */
+    uint64_t since_ms; /* monotonic: since then no earlier one can have begun anything */
     char holder[GATEWAY_TIERS][KVT_NAME_MAX]; /* "hot@gw0"; "": there is no such tier */
     char former_far[KVT_NAME_MAX]; /* the same of a far bucket that was taken out; "": none was */
     enum kvt_key_revision revision;

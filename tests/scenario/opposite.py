@@ -15,7 +15,7 @@ from issuer import Issuer
 
 SPACE = "acme/opposite"
 SIZE = 16 << 10
-COUNT = 24
+COUNT = 96  # a killed one leaves locks, and its blocks rest for a while
 PAGE = 4  # blocks of an order: the two of them meet often
 LOCKS = ".kvtier-moving/"
 

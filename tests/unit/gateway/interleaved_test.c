@@ -126,7 +126,7 @@ note_death(struct scene *scene, unsigned who)
     scene->dead[who] = true;
 }
 
-/* The next life. */
+/* The next life, when what the last one sent has come. */
 static void
 live_again(struct scene *scene, unsigned who)
 {
@@ -139,6 +139,7 @@ live_again(struct scene *scene, unsigned who)
     scene->dead[who] = false;
     scene->lives[who] = UINT64_MAX;
     scene->movers[who].vault->life++;
+    scene->movers[who].vault->since_ms = 0;
 }
 
 static enum kvt_err

@@ -2,8 +2,9 @@
  * What is tested: a removal that was noted in the first bucket while the far one was away, next to
  * another gateway.  A check there leaves the note alone, as does whoever finds it in the place of
  * what was bad; a move whose lease was over does not write over it.  A DELETE without an answer may
- * still come: until the lease is over nothing is put that it could take.  Locks of a gateway that
- * never comes back are swept, once their lease is over.
+ * still come: until the lease is over nothing is put that it could take, and a next life waits for
+ * it, too.  What is sent under a lock is sent once.  Locks of a gateway that never comes back are
+ * swept, once their lease is over.
  */
 #include <stdio.h>
 #include <string.h>
@@ -475,6 +476,101 @@ a_late_delete_meets_nothing_new(void **state)
     }
 }
 
+/* Killed with the DELETE on its way, and back at once. */
+static void
+a_next_life_waits_for_what_was_sent(void **state)
+{
+    (void)state;
+    for (unsigned bucket = 0; bucket < 2; bucket++) {
+        struct pair pair;
+
+        open_pair(&pair, true);
+        assert_int_equal(move(&pair, 0, GATEWAY_COLD, GATEWAY_FAR, true), KVT_OK);
+        remove_noted(&pair);
+        pair.late_at = bucket;
+        pair.before = hold_delete;
+        assert_int_not_equal(gateway_remove_finish(pair.gateways[0].vault, pair.key, NULL), KVT_OK);
+        assert_null(pair.before);
+        gateway_vault_close(pair.gateways[0].vault);
+        open_gateway(&pair, 0);
+        assert_int_equal(test_gateway_put(&pair.gateways[0], 1, SIZE), KVT_AGAIN);
+        deliver(&pair);
+        assert_int_equal(test_gateway_put(&pair.gateways[0], 1, SIZE),
+                         bucket == NEAR ? KVT_OK : KVT_AGAIN); /* that took the note */
+        pair.gateways[0].vault->since_ms = 0;
+        assert_int_equal(test_gateway_put(&pair.gateways[0], 1, SIZE), KVT_OK);
+        close_pair(&pair);
+    }
+}
+
+/* ---- the lock's own DELETE ---- */
+
+static bool
+hold_release(struct pair *pair, const struct view *view, struct g4_request *request)
+{
+    static const size_t size = sizeof(GATEWAY_MOVE_LOCK_PREFIX) - 1;
+
+    if (view->who != 0 || request->verb != G4_DELETE ||
+        strncmp(request->key, GATEWAY_MOVE_LOCK_PREFIX, size) != 0)
+        return false;
+    pair->before = NULL;
+    pair->late = *request;
+    answer(request, KVT_TIMEOUT, "no answer");
+    return true;
+}
+
+static void
+a_late_release_frees_nobody_else(void **state)
+{
+    struct gateway_move_lock lock;
+    struct gateway_move_lock next;
+    struct pair pair;
+
+    (void)state;
+    open_pair(&pair, true);
+    assert_int_equal(gateway_move_lock_acquire(pair.gateways[0].vault, pair.key, &lock), KVT_OK);
+    pair.before = hold_release;
+    gateway_move_lock_release(pair.gateways[0].vault, &lock);
+    assert_null(pair.before);
+    assert_int_equal(gateway_move_lock_acquire(pair.gateways[1].vault, pair.key, &next), KVT_BUSY);
+    pair.shelves[NEAR].now_ms += LIFE_MS;
+    assert_int_equal(gateway_move_lock_acquire(pair.gateways[1].vault, pair.key, &next), KVT_OK);
+    gateway_move_lock_release(pair.gateways[1].vault, &next);
+    assert_int_equal(shelf_count(&pair.shelves[NEAR], GATEWAY_MOVE_LOCK_PREFIX), 0);
+    close_pair(&pair);
+}
+
+/* ---- requests under the lock ---- */
+
+/* Is one sent that may be repeated? */
+static bool
+see_repeats(struct pair *pair, const struct view *view, struct g4_request *request)
+{
+    const bool changes = request->verb == G4_PUT || request->verb == G4_DELETE;
+
+    (void)view;
+    if (changes && strcmp(request->key, pair->key) == 0 && !request->once &&
+        shelf_count(&pair->shelves[NEAR], GATEWAY_MOVE_LOCK_PREFIX) != 0)
+        pair->seen++;
+    return false;
+}
+
+static void
+each_is_sent_once(void **state)
+{
+    struct pair pair;
+
+    (void)state;
+    open_pair(&pair, true);
+    pair.before = see_repeats;
+    assert_int_equal(move(&pair, 0, GATEWAY_COLD, GATEWAY_FAR, false), KVT_OK);
+    remove_noted(&pair);
+    assert_int_equal(test_gateway_put(&pair.gateways[1], 1, SIZE), KVT_OK);
+    settle(&pair);
+    assert_int_equal(pair.seen, 0);
+    close_pair(&pair);
+}
+
 /* ---- a gateway that never comes back ---- */
 
 static void
@@ -522,6 +618,9 @@ main(void)
         cmocka_unit_test(a_move_does_not_write_over_it),
         cmocka_unit_test(a_move_puts_back_what_it_has_in_memory),
         cmocka_unit_test(a_late_delete_meets_nothing_new),
+        cmocka_unit_test(a_next_life_waits_for_what_was_sent),
+        cmocka_unit_test(a_late_release_frees_nobody_else),
+        cmocka_unit_test(each_is_sent_once),
         cmocka_unit_test(its_locks_are_swept),
     };
 

@@ -61,13 +61,14 @@ test_world_has(struct test_world *w, uint64_t number, unsigned tier)
 }
 
 /* What a life does by itself.  Locks that were not given back, for a request had no answer, count
- * as those of an earlier one: nobody waits for their lease here. */
+ * as those of an earlier one, long ago: nobody waits for their lease here. */
 void
 test_world_repair(struct test_world *w)
 {
     static const unsigned volumes[] = {GATEWAY_HOT, GATEWAY_WARM};
 
     w->g.vault->life++;
+    w->g.vault->since_ms = 0;
     gateway_cold_probe(w->g.vault->cold);
     /* A PUT that failed behind a noted removal is that removal again, for the next round. */
     for (unsigned round = 0; round < 2; round++)
