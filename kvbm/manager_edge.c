@@ -164,12 +164,12 @@ kvbm_edge_room(struct kvbm_manager *manager, enum kvt_tier tier, uint32_t count,
     }
     if (at->evicts || wait_ms == 0 || !can_help(edge, now_ms))
         return true;
-    if (edge->demand < count)
+    if (edge->demand < count) {
         edge->demand = count;
-    if (*since_ms == 0) {
-        *since_ms = now_ms > 0 ? now_ms : 1;
         kvbm_manager_kick(manager); /* the next pass may come at once: what is below just goes */
     }
+    if (*since_ms == 0)
+        *since_ms = now_ms > 0 ? now_ms : 1;
     if (now_ms - *since_ms < wait_ms)
         return false;
     atomic_store(&edge->stalled, true); /* the next one need not wait in vain */

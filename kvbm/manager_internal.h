@@ -66,6 +66,7 @@ struct kvbm_job {
     struct kvbm_passenger passengers[KVT_OFFLOAD_BATCH];
     /* Of the request under way: */
     struct kvt_ticket *ticket;
+    _Atomic bool answered; /* its ticket is finished, or just about to be */
     size_t moving;
     size_t owner[KVT_OFFLOAD_BATCH]; /* passenger of a copy or item */
     struct kvt_copy copies[KVT_OFFLOAD_BATCH];

@@ -74,6 +74,15 @@ name_there(const struct kvbm_passenger *passenger)
     };
 }
 
+/* The ticket is finished a moment after this: whoever steps waits that out, instead of finding it
+ * unfinished and sleeping. */
+static void
+tell(struct kvbm_job *job)
+{
+    atomic_store(&job->answered, true);
+    kvbm_manager_kick(job->manager);
+}
+
 /* A target that outlives the process remembers what arrived before anybody can find it; where it
  * cannot, the block is good for as long as the process lives.  What cannot be read at its source is
  * forgotten there, or it would be back after a restart.  Both may wait for a disk: this runs on the
@@ -105,7 +114,7 @@ copied(void *arg)
         (void)kvbm_storage_commit(tier_of(job, job->to)->storage, names, arrived);
     if (lost > 0 && job->from != KVT_TIER_G4)
         (void)kvbm_storage_forget(tier_of(job, job->from)->storage, unreadable, lost);
-    kvbm_manager_kick(job->manager);
+    tell(job);
 }
 
 /* A target that finds its blocks by name has to know it before they are written. */
@@ -206,7 +215,7 @@ answered(void *arg)
     for (size_t i = 0; i < job->moving && job->edge == NULL; i++)
         if (job->items[i].status == KVT_OK && !is_right(job, i, job->items[i].bytes))
             job->items[i].status = KVT_CORRUPT;
-    kvbm_manager_kick(job->manager);
+    tell(job);
 }
 
 static enum kvt_err
@@ -260,6 +269,7 @@ is_answered(struct kvbm_job *job)
     if (job->moving == 0)
         return true;
     if (job->ticket == NULL) {
+        atomic_store(&job->answered, false);
         rc = job->manager->closing ? KVT_CANCELLED : copies ? start_copy(job) : start_items(job);
         if (rc == KVT_AGAIN)
             return false; /* the queue is full: the next pass tries again */
@@ -269,11 +279,11 @@ is_answered(struct kvbm_job *job)
         job->moving = 0; /* and is not asked again */
         return true;
     }
-    if (!kvbm_ticket_is_finished(job->ticket))
+    if (!atomic_load(&job->answered))
         return false;
-    take_answers(job, KVT_OK);
-    kvt_ticket_release(job->ticket);
+    (void)kvbm_ticket_end(job->ticket);
     job->ticket = NULL;
+    take_answers(job, KVT_OK);
     return true;
 }
 
@@ -483,6 +493,8 @@ kvbm_job_poll(struct kvbm_job *job, uint64_t now_ms)
     if (job->edge == NULL) {
         watch_end(job);
         arrive_up(job);
+        if (job->state == KVBM_JOB_ROOM)
+            wait_room(job, now_ms);
         return;
     }
     if (job->to != KVT_TIER_G4)
