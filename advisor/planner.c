@@ -75,7 +75,7 @@ advisor_planner_free(struct advisor_planner *planner)
     advisor_refusals_free(planner->refusals);
     advisor_planner_quotas_free(planner->quotas);
     advisor_pins_free(planner->pins);
-    advisor_departed_free(planner->departed);
+    advisor_planner_free_departed(planner);
     kvt_free(planner->news);
     kvt_free(planner->tier_of);
     (void)pthread_mutex_destroy(&planner->shared.lock);

@@ -15,6 +15,8 @@ enum {
     CLIMB_MAX = 16384,    /* blocks before the one that was lost */
     HASHES_A_LOOK = 256,
     TURNS = 64, /* of workers that left, in a look */
+    TOLD_MAX =
+        131072, /* events of blocks of theirs that are remembered; then they may come again */
 };
 
 #define WORKERS                                                                                    \
@@ -22,21 +24,20 @@ enum {
 
 struct loss {
     struct advisor_planner *planner;
-    struct advisor_map *told; /* each event of a block once a group */
-    uint32_t ns;              /* the store's */
+    struct advisor_map *told;  /* each event of a block once */
+    struct advisor_map *ended; /* whether all behind a block has ended; of this look alone */
+    bool keeps;                /* what was told is the planner's */
+    uint32_t ns;               /* the store's */
     uint32_t index_ns;
     uint32_t visits;
     uint64_t stack[STACK_MAX];
     uint64_t visited[STACK_MAX];
 };
 
-/* What is told of; or, as an event of its own, whether all behind a block has ended. */
-#define ENDED UINT32_MAX
-
 struct key {
     uint64_t hash;
     uint32_t ns;
-    uint32_t event;
+    uint32_t event; /* that was told; 0: none */
 };
 
 static bool
@@ -73,17 +74,17 @@ tell(struct loss *loss, const struct index_view *view, uint64_t hash, enum polic
 static bool
 recall(const struct loss *loss, uint64_t hash, uint32_t *ended)
 {
-    const struct key key = {.hash = hash, .ns = loss->ns, .event = ENDED};
+    const struct key key = {.hash = hash, .ns = loss->ns};
 
-    return advisor_map_get(loss->told, &key, sizeof(key), ended);
+    return advisor_map_get(loss->ended, &key, sizeof(key), ended);
 }
 
 static void
 remember(struct loss *loss, uint64_t hash, bool ended)
 {
-    const struct key key = {.hash = hash, .ns = loss->ns, .event = ENDED};
+    const struct key key = {.hash = hash, .ns = loss->ns};
 
-    if (advisor_map_put(loss->told, &key, sizeof(key), ended ? 1 : 0) != KVT_OK)
+    if (advisor_map_put(loss->ended, &key, sizeof(key), ended ? 1 : 0) != KVT_OK)
         return; /* it saves time only */
 }
 
@@ -157,26 +158,49 @@ end_session(struct loss *loss, uint64_t hash)
     }
 }
 
+/* At most HASHES_A_LOOK blocks that a worker had, as all that follows. */
 static void
-look_at(struct loss *loss, const uint64_t *hashes, uint32_t count)
+ask_who_has(struct loss *loss, const uint64_t *hashes, uint32_t count)
 {
-    struct advisor_planner *planner = loss->planner;
+    struct index *index = loss->planner->options.index;
     uint8_t masks[HASHES_A_LOOK];
 
-    index_match(planner->options.index, loss->index_ns, hashes, count, masks);
+    index_match(index, loss->index_ns, hashes, count, masks);
     for (uint32_t i = 0; i < count && is_room(loss); i++) {
         struct index_view view;
 
-        if ((masks[i] & WORKERS) != 0)
-            continue;
-        if (planner->hears_lost && (masks[i] & KVT_TIER_MASK(KVT_TIER_G4)) != 0 &&
-            index_get(planner->options.index, loss->index_ns, hashes[i], &view) == KVT_OK)
+        if ((masks[i] & WORKERS) == 0 && (masks[i] & KVT_TIER_MASK(KVT_TIER_G4)) != 0 &&
+            index_get(index, loss->index_ns, hashes[i], &view) == KVT_OK)
             (void)tell(loss, &view, hashes[i], POLICY_ON_LAST_HOLDER_REMOVED);
     }
-    /* Chains are mostly named from their beginnings: what is known of the end is known of all. */
-    for (uint32_t i = count; planner->hears_ends && i-- > 0 && is_room(loss);)
+}
+
+/* Chains are mostly named from their beginnings: what is known of the end is known of all. */
+static void
+ask_what_ended(struct loss *loss, const uint64_t *hashes, uint32_t count)
+{
+    uint8_t masks[HASHES_A_LOOK];
+
+    index_match(loss->planner->options.index, loss->index_ns, hashes, count, masks);
+    for (uint32_t i = count; i-- > 0 && is_room(loss);)
         if ((masks[i] & WORKERS) == 0)
             end_session(loss, hashes[i]);
+}
+
+/* Any number of consecutive blocks: first who has them, for what lies before them may want all the
+ * room there is. */
+static void
+look_at(struct loss *loss, const uint64_t *hashes, uint32_t count)
+{
+    for (uint32_t from = 0; loss->planner->hears_lost && from < count; from += HASHES_A_LOOK)
+        ask_who_has(loss, hashes + from,
+                    count - from < HASHES_A_LOOK ? count - from : HASHES_A_LOOK);
+    for (uint32_t to = count; loss->planner->hears_ends && to > 0;) {
+        const uint32_t from = to > HASHES_A_LOOK ? to - HASHES_A_LOOK : 0;
+
+        ask_what_ended(loss, hashes + from, to - from);
+        to = from;
+    }
 }
 
 static void
@@ -193,35 +217,45 @@ look_at_row(struct loss *loss, const void *row, size_t size)
             continue;
         loss->ns = op.place.ns;
         loss->index_ns = advisor_names_index_namespace(loss->planner->names, op.place.ns);
-        for (uint32_t from = 0; from < op.count; from += HASHES_A_LOOK)
-            look_at(loss, op.hashes + from,
-                    op.count - from < HASHES_A_LOOK ? op.count - from : HASHES_A_LOOK);
+        look_at(loss, op.hashes, op.count);
     }
 }
 
-/* NULL: no rule asks, or no memory. */
+static void
+end(struct loss *loss)
+{
+    if (loss == NULL)
+        return;
+    advisor_map_free(loss->ended);
+    if (!loss->keeps)
+        advisor_map_free(loss->told);
+    kvt_free(loss);
+}
+
+/* `kept`: what was told in former looks, to which this one adds; NULL: that is of no interest.
+ * NULL: no rule asks, or no memory. */
 static struct loss *
-begin(struct advisor_planner *planner)
+begin(struct advisor_planner *planner, struct advisor_map **kept)
 {
     struct loss *loss;
 
     if (!(planner->hears_lost || planner->hears_ends) || planner->options.index == NULL)
         return NULL;
     loss = kvt_calloc(1, sizeof(*loss));
-    if (loss == NULL)
-        return NULL;
+    if (loss == NULL || advisor_map_new(&loss->ended) != KVT_OK)
+        goto fail;
     loss->planner = planner;
-    if (advisor_map_new(&loss->told) == KVT_OK)
-        return loss;
-    kvt_free(loss);
-    return NULL;
-}
+    loss->told = kept == NULL ? NULL : *kept;
+    if (loss->told == NULL && advisor_map_new(&loss->told) != KVT_OK)
+        goto fail;
+    loss->keeps = kept != NULL;
+    if (loss->keeps)
+        *kept = loss->told;
+    return loss;
 
-static void
-end(struct loss *loss)
-{
-    advisor_map_free(loss->told);
-    kvt_free(loss);
+fail:
+    end(loss);
+    return NULL;
 }
 
 void
@@ -234,7 +268,7 @@ advisor_planner_lose(struct advisor_planner *planner, const struct advisor_log *
     /* What went with its holder is gone through by advisor_planner_depart(). */
     if (advisor_log_count(log) == 0)
         return;
-    loss = begin(planner);
+    loss = begin(planner, NULL);
     if (loss == NULL)
         return;
     for (size_t at = 0; is_room(loss) && advisor_log_row(log, at, &row, &size); at++)
@@ -244,12 +278,26 @@ advisor_planner_lose(struct advisor_planner *planner, const struct advisor_log *
 
 /* ---- holders that left ---- */
 
+static void
+forget_told(struct advisor_planner *planner)
+{
+    advisor_map_free(planner->departed_told);
+    planner->departed_told = NULL;
+}
+
+void
+advisor_planner_free_departed(struct advisor_planner *planner)
+{
+    forget_told(planner);
+    advisor_departed_free(planner->departed);
+    planner->departed = NULL;
+}
+
 struct advisor_departed *
 advisor_planner_departed(struct advisor_planner *planner)
 {
     if (!(planner->hears_lost || planner->hears_ends) || planner->options.index == NULL) {
-        advisor_departed_free(planner->departed);
-        planner->departed = NULL;
+        advisor_planner_free_departed(planner);
     } else if (planner->departed == NULL && advisor_departed_new(&planner->departed) != KVT_OK) {
         return NULL;
     }
@@ -261,17 +309,13 @@ look_at_piece(struct loss *loss, const struct advisor_departed_piece *piece)
 {
     loss->ns = piece->ns;
     loss->index_ns = advisor_names_index_namespace(loss->planner->names, piece->ns);
-    for (uint32_t to = piece->count; to > 0;) {
-        const uint32_t from = to > HASHES_A_LOOK ? to - HASHES_A_LOOK : 0;
-
-        look_at(loss, piece->hashes + from, to - from);
-        to = from;
-    }
+    look_at(loss, piece->hashes, piece->count);
     if (loss->planner->hears_ends)
         end_session(loss, piece->parent);
 }
 
-/* Half of the room for news is left to what comes meanwhile, and a piece always fits the rest. */
+/* Half of the room for news is left to what comes meanwhile and to the piece that is looked at: its
+ * own blocks fit there, unless many tiers have each, and then comes what lies before them. */
 static bool
 may_go_on(const struct loss *loss, uint32_t looked)
 {
@@ -291,6 +335,16 @@ say_left_out(struct advisor_planner *planner)
                      left_out);
 }
 
+/* A chain is many pieces, and what lies before it was told with the first.  Who left since may have
+ * had that again. */
+static void
+review_told(struct advisor_planner *planner)
+{
+    if (advisor_departed_count(planner->departed) != planner->departed_rest ||
+        (planner->departed_told != NULL && advisor_map_count(planner->departed_told) >= TOLD_MAX))
+        forget_told(planner);
+}
+
 void
 advisor_planner_depart(struct advisor_planner *planner, advisor_departed_settled_fn *settled,
                        void *arg)
@@ -302,7 +356,8 @@ advisor_planner_depart(struct advisor_planner *planner, advisor_departed_settled
     if (advisor_planner_departed(planner) == NULL || advisor_departed_count(planner->departed) == 0)
         return;
     say_left_out(planner);
-    loss = begin(planner);
+    review_told(planner);
+    loss = begin(planner, &planner->departed_told);
     for (int turns = 0; loss != NULL && turns < TURNS && may_go_on(loss, looked); turns++) {
         if (!advisor_departed_turn(planner->departed, settled, arg))
             continue;
@@ -311,6 +366,8 @@ advisor_planner_depart(struct advisor_planner *planner, advisor_departed_settled
             looked += piece.count + 1;
         }
     }
-    if (loss != NULL)
-        end(loss);
+    end(loss);
+    planner->departed_rest = advisor_departed_count(planner->departed);
+    if (planner->departed_rest == 0)
+        forget_told(planner);
 }

@@ -12,6 +12,7 @@
 #include <pthread.h>
 
 #include "advisor/departed.h"
+#include "advisor/map.h"
 #include "advisor/pins.h"
 #include "advisor/planner.h"
 #include "advisor/planner_edge.h"
@@ -174,6 +175,8 @@ struct advisor_planner {
     bool hears_lost;                    /* when no worker has it any more, */
     bool hears_ends;                    /* or when nobody can go on from it */
     struct advisor_departed *departed;  /* NULL: none yet */
+    struct advisor_map *departed_told;  /* of them, until they are through; NULL: nothing */
+    size_t departed_rest;               /* that there were after the last look */
     struct advisor_news *news;          /* ADVISOR_NEWS_MAX; NULL: none yet */
     uint32_t news_count;
     uint32_t sweeping;               /* its orders that are outstanding */
@@ -268,6 +271,9 @@ struct policy_roster_options advisor_planner_roster_options(const struct advisor
 void advisor_planner_say_truncated(struct advisor_tier *tier);
 /** Rules are to be asked about it, if there is room. */
 void advisor_planner_hear(struct advisor_planner *planner, const struct advisor_news *news);
+
+/* planner_lost.c */
+void advisor_planner_free_departed(struct advisor_planner *planner);
 
 /* planner_promote.c */
 /** Is the block on its way out of the tier?  One that its gateway did not let go is not. */

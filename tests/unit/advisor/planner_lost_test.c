@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "advisor/planner_private.h"
 #include "base/random.h"
 
 #include "tests/support/seed.h"
@@ -292,6 +293,96 @@ many_leave_a_piece_at_a_time(void **state)
     obedient_free(scene.gateway);
 }
 
+/* How often a block was told of, by tier and event. */
+typedef uint8_t heard_row[OBEDIENT_TIERS][2];
+
+/* What the planner heard since it was asked last, as if it had asked its rules. */
+static void
+take_news(struct scene *scene, heard_row *heard)
+{
+    struct advisor_planner *planner = scene->gateway->rig.planner;
+
+    for (uint32_t i = 0; i < planner->news_count; i++) {
+        const struct advisor_news *news = &planner->news[i];
+        const bool volume = planner->tiers[news->tier].volume;
+
+        heard[news->hash - 1][volume ? OBEDIENT_HOT : OBEDIENT_COLD]
+             [news->event == POLICY_ON_SESSION_END]++;
+    }
+    planner->news_count = 0;
+}
+
+/* One chain, of which a worker has all from `from`; it leaves.  In how many rounds the planner went
+ * through that. */
+static int
+leave_a_chain(uint32_t from, heard_row *heard)
+{
+    enum { ALL = OBEDIENT_BLOCKS };
+    static struct scene scene;
+    struct kvt_event_batch batch;
+    size_t left;
+    int rounds = 0;
+
+    memset(heard, 0, ALL * sizeof(*heard));
+    scene = (struct scene){
+        .gateway = obedient_new(HEAD "rules:\n"
+                                     "  - {id: gone, from: hot, to: cold, "
+                                     "on: last_holder_removed}\n"
+                                     "  - {id: over, from: hot, to: cold, on: session_end}\n",
+                                NULL, ALL)};
+    scene.gateway->capacity[OBEDIENT_HOT] = (uint64_t)ALL * OBEDIENT_SIZE;
+    for (uint32_t i = from; i < ALL; i += 1024)
+        work(&scene, 0, i, i + 1024, true);
+    obedient_store(scene.gateway, OBEDIENT_COLD, 0, ALL);
+    obedient_store(scene.gateway, OBEDIENT_HOT, 0, ALL);
+    run(&scene);
+    scene.life[0]++;
+    scene.seq[0] = 0;
+    batch = message(&scene, 0);
+    test_rig_batch(&scene.gateway->rig, ++scene.gateway->stream_seq, &batch);
+    do {
+        advisor_engine_step(scene.gateway->rig.engine, 0);
+        take_news(&scene, heard);
+        left = advisor_departed_count(advisor_planner_departed(scene.gateway->rig.planner));
+        assert_true(++rounds < 10000);
+    } while (heard[ALL - 1][OBEDIENT_HOT][0] == 0 || left > 0);
+    obedient_free(scene.gateway);
+    return rounds;
+}
+
+/* What is many pieces of who left is told of once, with both events. */
+static void
+a_long_chain_is_told_of_once(void **state)
+{
+    static heard_row heard[OBEDIENT_BLOCKS];
+
+    (void)state;
+    assert_true(leave_a_chain(0, heard) > 1);
+    for (uint32_t i = 0; i < OBEDIENT_BLOCKS; i++)
+        for (int tier = 0; tier < OBEDIENT_TIERS; tier++)
+            for (int event = 0; event < 2; event++)
+                assert_int_equal(heard[i][tier][event], 1);
+}
+
+/* More than there is room for ended with a piece: its own blocks come first. */
+static void
+what_lies_before_takes_no_room_from_who_left(void **state)
+{
+    enum { FROM = OBEDIENT_BLOCKS - 1024 };
+    static heard_row heard[OBEDIENT_BLOCKS];
+    uint32_t ended = 0;
+
+    (void)state;
+    (void)leave_a_chain(FROM, heard);
+    for (uint32_t i = 0; i < OBEDIENT_BLOCKS; i++) {
+        for (int tier = 0; tier < OBEDIENT_TIERS; tier++)
+            assert_int_equal(heard[i][tier][0], i >= FROM);
+        ended += heard[i][OBEDIENT_HOT][1];
+        assert_in_range(heard[i][OBEDIENT_HOT][1], i >= FROM, 1);
+    }
+    assert_in_range(ended, OBEDIENT_BLOCKS / 2, OBEDIENT_BLOCKS - 1);
+}
+
 /* ---- beside a model ---- */
 
 struct model {
@@ -400,6 +491,8 @@ main(void)
         cmocka_unit_test(sessions_of_who_leaves),
         cmocka_unit_test(the_end_is_in_no_other_tier),
         cmocka_unit_test(many_leave_a_piece_at_a_time),
+        cmocka_unit_test(a_long_chain_is_told_of_once),
+        cmocka_unit_test(what_lies_before_takes_no_room_from_who_left),
         cmocka_unit_test(holders_as_a_model_says),
         cmocka_unit_test(sessions_as_a_model_says),
     };
