@@ -4,6 +4,8 @@
 #include "kvbm/block.h"
 #include "kvbm/manager_internal.h"
 
+enum { UNPUSHED_JOBS = 2 }; /* of KVT_OFFLOAD_JOBS, on an edge between pools */
+
 static const struct kvbm_manager_tier *
 source_of(const struct kvbm_edge_down *edge)
 {
@@ -292,6 +294,19 @@ choose_idle(struct kvbm_edge_down *edge, struct kvt_handle *handles, uint32_t *l
     return count;
 }
 
+/* May one more batch begin that nobody pushed?  In a pool below each has room taken for it as soon
+ * as it begins, which costs blocks there, and the path moves one at a time: one more than that is
+ * enough.  An object store takes several at once, and is given no room ahead. */
+static bool
+may_begin(const struct kvbm_edge_down *edge)
+{
+    unsigned count = 0;
+
+    for (size_t i = 0; i < KVT_OFFLOAD_JOBS; i++)
+        count += edge->jobs[i].state != KVBM_JOB_FREE && edge->jobs[i].why != KVBM_JOB_PUSHED;
+    return edge->to == KVT_TIER_G4 || count < UNPUSHED_JOBS;
+}
+
 /* Hold what should go next, and say why; 0: nothing. */
 static size_t
 choose(struct kvbm_edge_down *edge, enum kvbm_job_why *why, struct kvt_handle *handles,
@@ -308,7 +323,7 @@ choose(struct kvbm_edge_down *edge, enum kvbm_job_why *why, struct kvt_handle *h
         atomic_fetch_add(&edge->counts.pushed, count);
         return count;
     }
-    if (now_ms < edge->pause_ms)
+    if (now_ms < edge->pause_ms || !may_begin(edge))
         return 0;
     *why = KVBM_JOB_LOWERED;
     wanted = excess(edge);

@@ -464,6 +464,27 @@ what_lies_lower_just_goes(void **unused)
     bed_close(bed);
 }
 
+/* Batches that wait for their turn have room below already: to lower takes it for two at most. */
+static void
+lowering_takes_little_room_ahead(void **unused)
+{
+    enum { BATCH = 2 }; /* a quarter of the pool, for four */
+    struct bed *bed = bed_open(G1 | G3, 0);
+
+    (void)unused;
+    bed_start(bed);
+    gate_shut(bed->options.tiers[KVT_TIER_G3].storage, true);
+    for (uint64_t hash = 1; hash <= BED_BLOCKS; hash++)
+        bed_make(bed, KVT_TIER_G1, hash);
+    for (int i = 0; i < 5; i++)
+        kvbm_manager_step(bed->manager);
+    assert_int_equal(used(bed, KVT_TIER_G3), 2 * BATCH);
+    gate_shut(bed->options.tiers[KVT_TIER_G3].storage, false);
+    assert_true(bed_settle(bed));
+    assert_int_equal(used(bed, KVT_TIER_G1), BED_BLOCKS / 2);
+    bed_close(bed);
+}
+
 /* How long room is waited for is each time's own: what waited once, and wanted none any more, does
  * not push the coldest out unsaved when it wants some again. */
 static void
@@ -672,6 +693,7 @@ main(void)
         cmocka_unit_test(an_absent_tier_is_left_alone_for_a_while),
         cmocka_unit_test(a_remote_tier_has_blocks_by_name),
         cmocka_unit_test(what_lies_lower_just_goes),
+        cmocka_unit_test(lowering_takes_little_room_ahead),
         cmocka_unit_test(each_want_of_room_waits_by_itself),
         cmocka_unit_test(unreadable_blocks_are_dropped),
         cmocka_unit_test(ends_while_everything_moves),
