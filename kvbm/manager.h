@@ -67,7 +67,8 @@ struct kvbm_manager_options {
 
 /** Are these the bytes of that block?  Asked of what has come to `to` in host memory, before it can
  *  be found there, on the thread that brought it; a block that is not is dropped where it came
- *  from, too.  It may be asked after the onboard has ended: `arg` outlives the manager. */
+ *  from, too, but for G4.  It may be asked after the onboard has ended: `arg` outlives the
+ *  manager. */
 typedef bool kvbm_onboard_check_fn(void *arg, enum kvt_tier from, enum kvt_tier to,
                                    const struct kvbm_label *label, const void *bytes, size_t size);
 

@@ -143,16 +143,16 @@ take_prefix(struct kvbm_serve *serve, uint32_t prefix)
     while (at < prefix) {
         const uint32_t left = prefix - at;
         uint64_t left_ms;
+        bool again;
 
         why = KVT_TIMEOUT;
         if (!time_left(stack->shared->settings, began_ms, &left_ms))
             break;
         at += kvbm_serve_take(serve, at, left < stack->take_max ? left : stack->take_max, left_ms,
-                              &why);
+                              &why, &again);
         if (why == KVT_OK)
             continue;
-        /* A wrong copy in G1 is gone, a lower tier may have a right one; room may have come. */
-        if ((why != KVT_CORRUPT && why != KVT_AGAIN) || retried == at + 1)
+        if (!again || retried == at + 1)
             break;
         retried = at + 1;
     }

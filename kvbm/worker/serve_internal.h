@@ -30,12 +30,13 @@ struct kvbm_serve {
  *
  * @param deadline_ms  from now; 0: none
  * @param[out] why     KVT_OK when all of them came; KVT_TIMEOUT, KVT_RANGE (sooner computed),
- *                     KVT_AGAIN (no room), KVT_CORRUPT (the last was wrong in G1, and is there no
- *                     more), or what else the manager said
+ *                     KVT_AGAIN (no room), KVT_CORRUPT (wrong), or what else the manager said
+ * @param[out] again   the first that did not come was wrong in G1, and is there no more: a tier
+ *                     below may have a right copy
  * @return how many of them, from the first on, arrived and are right
  */
 uint32_t kvbm_serve_take(struct kvbm_serve *serve, uint32_t at, uint32_t count,
-                         uint64_t deadline_ms, enum kvt_err *why);
+                         uint64_t deadline_ms, enum kvt_err *why, bool *again);
 
 /** Make blocks [at, at + count), register them in G1 and send them down. */
 void kvbm_serve_compute(struct kvbm_serve *serve, uint32_t at, uint32_t count);

@@ -158,21 +158,9 @@ read_arrivals(struct kvbm_stack *stack, const struct kvbm_onboard *onboard,
     return good;
 }
 
-/* Holders of G1 let go: what waits to go down does so by itself. */
-static void
-wait_room(struct kvbm_stack *stack, uint32_t count)
-{
-    struct kvt_handle handles[KVBM_STACK_TAKE];
-
-    if (kvbm_pool_allocate_wait(stack->g1.pool, count, handles, G1_WAIT) == KVT_OK)
-        drop_all(stack->g1.pool, handles, 0, count);
-    else
-        kvbm_count(&stack->counters.unplaced, count);
-}
-
 uint32_t
 kvbm_serve_take(struct kvbm_serve *serve, uint32_t at, uint32_t count, uint64_t deadline_ms,
-                enum kvt_err *why)
+                enum kvt_err *why, bool *again)
 {
     struct kvbm_stack *stack = serve->stack;
     struct kvt_handle handles[KVBM_STACK_TAKE];
@@ -181,6 +169,7 @@ kvbm_serve_take(struct kvbm_serve *serve, uint32_t at, uint32_t count, uint64_t 
     uint32_t good;
 
     assert(count <= stack->take_max);
+    *again = false;
     *why = kvbm_onboard_start(&onboard, stack->manager,
                               &(struct kvbm_onboard_request){
                                   .labels = serve->labels + at,
@@ -199,10 +188,10 @@ kvbm_serve_take(struct kvbm_serve *serve, uint32_t at, uint32_t count, uint64_t 
     arrived = (uint32_t)kvbm_onboard_take(onboard, handles);
     good = read_arrivals(stack, onboard, serve->labels + at, handles, arrived);
     kvbm_onboard_release(onboard);
-    if (good < arrived)
+    if (good < arrived) {
         *why = KVT_CORRUPT;
-    else if (*why == KVT_AGAIN)
-        wait_room(stack, count - good);
+        *again = true;
+    }
     return good;
 }
 
