@@ -28,7 +28,7 @@
     X(verified_bytes)                                                                              \
     X(bytes_g3_g2)                                                                                 \
     X(bytes_g4_g2)                                                                                 \
-    X(lost_hits)  /* planned as a hit, gone or unreadable when it was to be read */                \
+    X(lost_hits)  /* planned as a hit, gone, unreadable or wrong when it was to be read */         \
     X(dearer)     /* there, but sooner computed */                                                 \
     X(late)       /* there, but not in time */                                                     \
     X(unplaced)   /* blocks a tier had no room for just then */                                    \

@@ -15,7 +15,7 @@
     X(wrong_bytes, "kvtier_worker_wrong_bytes_total", "", "Bytes that were not what they must be") \
     X(verified_blocks, "kvtier_worker_verified_blocks_total", "", "Blocks compared byte by byte")  \
     X(verified_bytes, "kvtier_worker_verified_bytes_total", "", "Bytes compared")                  \
-    X(lost_hits, "kvtier_worker_lost_hits_total", "", "Planned hits that were gone when read")     \
+    X(lost_hits, "kvtier_worker_lost_hits_total", "", "Planned hits gone, unreadable or wrong")    \
     X(dearer, "kvtier_worker_refused_hits_total", "reason=\"dearer\"",                             \
       "Hits not taken, by reason")                                                                 \
     X(late, "kvtier_worker_refused_hits_total", "reason=\"late\"", "Hits not taken, by reason")    \

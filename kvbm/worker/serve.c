@@ -126,6 +126,7 @@ count_rest(struct kvbm_counters *counters, enum kvt_err why, uint32_t blocks)
     switch (why) {
     case KVT_TIMEOUT: kvbm_count(&counters->late, blocks); break;
     case KVT_RANGE: kvbm_count(&counters->dearer, blocks); break;
+    case KVT_AGAIN: kvbm_count(&counters->unplaced, blocks); break;
     default: kvbm_count(&counters->lost_hits, blocks); break;
     }
 }
