@@ -258,6 +258,38 @@ a_changed_byte_is_noticed_and_healed(void **state)
     assert_int_equal(kvbm_counted(&counters->hits_g1), 5);
 }
 
+/* A byte changes in G2 before the block is lowered: the disk's checksum is over the wrong bytes.
+ * They are found out on the way up, once, before anybody can find them in G2, and are nowhere
+ * afterwards. */
+static void
+what_the_disk_never_had_right_is_found_out(void **state)
+{
+    struct fixture *fixture = *state;
+    struct kvbm_stack *stack = fixture->stack;
+    struct kvbm_counters *counters = &stack->counters;
+    uint64_t hashes[2];
+
+    conversation(9, hashes, 2);
+    serve(fixture, 9, 2);
+    flip(&stack->g2, hashes[1]);
+    kvbm_manager_make_room(stack->manager, KVT_TIER_G2, G2_BLOCKS, 0);
+    assert_true(kvbm_manager_drain(stack->manager, 10000));
+    assert_int_equal(kvbm_pool_clear(stack->g1.pool), 2);
+    assert_false(kvbm_pool_has(stack->g2.pool, hashes[1]));
+    assert_true(kvbm_pool_has(stack->g3.pool, hashes[1]));
+    serve(fixture, 9, 2);
+    assert_int_equal(kvbm_counted(&counters->wrong_blocks), 1);
+    assert_int_equal(kvbm_counted(&counters->wrong_bytes), 1);
+    assert_int_equal(kvbm_counted(&counters->hits_g3), 1);
+    assert_int_equal(kvbm_counted(&counters->computed), 3);
+    assert_int_equal(kvbm_counted(&counters->lost_hits), 1);
+    assert_false(kvbm_pool_has(stack->g3.pool, hashes[1]));
+    assert_int_equal(kvbm_pool_clear(stack->g1.pool), 2);
+    serve(fixture, 9, 2); /* what was computed is right in G2 */
+    assert_int_equal(kvbm_counted(&counters->wrong_blocks), 1);
+    assert_int_equal(kvbm_counted(&counters->hits_g2), 2);
+}
+
 static void
 write_trace(struct fixture *fixture, char *path, size_t size, const char *text)
 {
@@ -471,6 +503,8 @@ main(void)
         cmocka_unit_test_setup_teardown(what_is_not_worth_it_is_computed, set_up, tear_down),
         cmocka_unit_test_setup_teardown(index_and_pools_agree, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_changed_byte_is_noticed_and_healed, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_the_disk_never_had_right_is_found_out, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(bad_lines_are_counted_and_named, set_up, tear_down),
         cmocka_unit_test_setup_teardown(shards_and_limits_choose_requests, set_up, tear_down),
         cmocka_unit_test_setup_teardown(status_and_dump_say_what_is_there, set_up, tear_down),
