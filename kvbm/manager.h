@@ -29,6 +29,11 @@ struct kvbm_onboard;
 typedef bool kvbm_manager_filter_fn(void *arg, enum kvt_tier from, const struct kvbm_label *label,
                                     uint32_t priority);
 
+/** `count` blocks of a batch could not be read from `tier`, or were refused by who asked, and are
+ *  dropped there; `hash` is the first of them.  On the thread that moved them: it must not call the
+ *  manager. */
+typedef void kvbm_manager_lost_fn(void *arg, enum kvt_tier tier, uint64_t hash, size_t count);
+
 /* Which block is what, and the memory.  A tier that is not there has no pool. */
 struct kvbm_tier {
     struct kvbm_pool *pool;
@@ -62,7 +67,9 @@ struct kvbm_manager_options {
     size_t queue_max;
     uint64_t room_wait_ms;
     uint64_t retry_ms;
-    uint64_t iteration_ms; /* 0: the caller steps */
+    uint64_t iteration_ms;      /* 0: the caller steps */
+    kvbm_manager_lost_fn *lost; /* may be NULL */
+    void *lost_arg;
 };
 
 /** Are these the bytes of that block?  Asked of what has come to `to` in host memory, before it can

@@ -83,18 +83,43 @@ tell(struct kvbm_job *job)
     kvbm_manager_kick(job->manager);
 }
 
+/* What cannot be read at its source is forgotten there, or it would be back after a restart, and
+ * who owns it is told, which is once for all of a batch. */
+static void
+forget(const struct kvbm_job *job)
+{
+    const struct kvbm_manager_options *options = &job->manager->options;
+    uint32_t unreadable[KVT_OFFLOAD_BATCH];
+    uint64_t first = 0;
+    size_t lost = 0;
+
+    if (job->from == KVT_TIER_G4)
+        return;
+    for (size_t i = 0; i < job->moving; i++) {
+        const struct kvbm_passenger *passenger = &job->passengers[job->owner[i]];
+
+        if (job->copies[i].status != KVT_CORRUPT && job->copies[i].status != KVT_NOTFOUND)
+            continue;
+        if (lost == 0)
+            first = passenger->label.id.hash;
+        unreadable[lost++] = passenger->source.block;
+    }
+    if (lost == 0)
+        return;
+    (void)kvbm_storage_forget(tier_of(job, job->from)->storage, unreadable, lost);
+    if (options->lost != NULL)
+        options->lost(options->lost_arg, job->from, first, lost);
+}
+
 /* A target that outlives the process remembers what arrived before anybody can find it; where it
- * cannot, the block is good for as long as the process lives.  What cannot be read at its source is
- * forgotten there, or it would be back after a restart.  Both may wait for a disk: this runs on the
- * thread of the path. */
+ * cannot, the block is good for as long as the process lives.  That, and forgetting what is
+ * unreadable, may wait for a disk: this runs on the thread of the path. */
 static void
 copied(void *arg)
 {
     struct kvbm_job *job = arg;
     struct kvbm_storage_name names[KVT_OFFLOAD_BATCH];
-    uint32_t unreadable[KVT_OFFLOAD_BATCH];
     size_t arrived = 0;
-    size_t lost = 0;
 
     for (size_t i = 0; i < job->moving; i++) {
         const struct kvbm_passenger *passenger = &job->passengers[job->owner[i]];
@@ -107,13 +132,10 @@ copied(void *arg)
             status = job->copies[i].status = KVT_CORRUPT;
         if (status == KVT_OK)
             names[arrived++] = name_there(passenger);
-        else if (status == KVT_CORRUPT || status == KVT_NOTFOUND)
-            unreadable[lost++] = passenger->source.block;
     }
     if (arrived > 0 && job->to != KVT_TIER_G4)
         (void)kvbm_storage_commit(tier_of(job, job->to)->storage, names, arrived);
-    if (lost > 0 && job->from != KVT_TIER_G4)
-        (void)kvbm_storage_forget(tier_of(job, job->from)->storage, unreadable, lost);
+    forget(job);
     tell(job);
 }
 

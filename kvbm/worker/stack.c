@@ -200,6 +200,18 @@ managed(const struct kvbm_stack *stack, const struct kvbm_tier *tier, uint32_t h
     };
 }
 
+/* kvbm_manager_lost_fn */
+static void
+on_lost(void *arg, enum kvt_tier tier, uint64_t hash, size_t count)
+{
+    const struct kvbm_stack *stack = arg;
+
+    kvt_log_error("worker.stack", "blocks_lost",
+                  "%s: %zu blocks of %s are unreadable or wrong and were dropped, the first is "
+                  "%016" PRIx64,
+                  stack->name, count, kvt_tier_name(tier), hash);
+}
+
 static enum kvt_err
 open_manager(struct kvbm_stack *stack, struct kvt_error *err)
 {
@@ -225,6 +237,8 @@ open_manager(struct kvbm_stack *stack, struct kvt_error *err)
             .room_wait_ms = settings->room_wait_ms,
             .retry_ms = RETRY,
             .iteration_ms = ITERATION,
+            .lost = on_lost,
+            .lost_arg = stack,
         },
         err);
 }

@@ -515,17 +515,37 @@ each_want_of_room_waits_by_itself(void **unused)
 }
 
 static void
+on_lost(void *arg, enum kvt_tier tier, uint64_t hash, size_t count)
+{
+    assert_int_equal(tier, KVT_TIER_G3);
+    assert_int_equal(count, 1);
+    atomic_fetch_add((_Atomic uint64_t *)arg, hash);
+}
+
+static void
 unreadable_blocks_are_dropped(void **unused)
 {
     struct bed *bed = bed_open(G3 | G4, 0);
+    _Atomic uint64_t lost = 0;
+    uint64_t bad = 0;
 
     (void)unused;
+    bed->options.lost = on_lost;
+    bed->options.lost_arg = &lost;
     bed_start(bed);
     gate_fail(bed->options.tiers[KVT_TIER_G3].storage, 0, KVT_CORRUPT, false);
     for (uint64_t hash = 1; hash <= BED_BLOCKS; hash++)
         bed_make(bed, KVT_TIER_G3, hash);
+    for (uint64_t hash = 1; hash <= BED_BLOCKS; hash++) {
+        struct kvt_handle handle;
+
+        assert_int_equal(kvbm_pool_find(bed_pool(bed, KVT_TIER_G3), hash, &handle), KVT_OK);
+        kvbm_pool_drop(bed_pool(bed, KVT_TIER_G3), handle);
+        bad = handle.block == 0 ? hash : bad;
+    }
     kvbm_manager_make_room(bed->manager, KVT_TIER_G3, BED_BLOCKS, 0);
     assert_true(bed_settle(bed));
+    assert_int_equal(lost, bad); /* said once */
     assert_int_equal(edge(bed, KVT_TIER_G3).corrupt, 1);
     assert_int_equal(edge(bed, KVT_TIER_G3).failed, 1);
     assert_int_equal(edge(bed, KVT_TIER_G3).blocks, BED_BLOCKS - 1);
