@@ -9,6 +9,7 @@ enum {
     ROWS_A_TICK = 16384,
     ROWS_A_CLOCK = 8,    /* between two looks at the clock: one may be long */
     SWEEP_SLICE_MS = 30, /* of a tick */
+    SEATS = 2 * KVT_ORDER_ITEMS_MAX,
 };
 
 struct pass {
@@ -16,7 +17,25 @@ struct pass {
     uint64_t began_ms;
     uint32_t looks;
     struct advisor_sweep stopped; /* where it goes on, before the end of the page */
+    uint16_t seats[SEATS];        /* by block and tier: number in the set, plus 1; 0: none */
 };
+
+/* Where the block of that tier stands, or would. */
+static uint16_t *
+seat_of(struct pass *pass, uint32_t tier, const struct policy_block *block)
+{
+    const struct advisor_set *set = pass->plan->set;
+    uint64_t at = block->hash ^ ((uint64_t)block->ns << 16) ^ tier;
+
+    for (;; at++) {
+        uint16_t *seat = &pass->seats[at % SEATS];
+
+        if (*seat == 0 ||
+            (set->blocks[*seat - 1].hash == block->hash && set->blocks[*seat - 1].ns == block->ns &&
+             set->edges[*seat - 1].from == tier))
+            return seat;
+    }
+}
 
 /* The edge that the rule moves the block along, if there is one now, and room. */
 static bool
@@ -31,11 +50,14 @@ edge_for(const struct advisor_tick *plan, const struct policy_rule *rule, uint32
 
 /* What is ordered of a block in one tier.  False: the rule is at its rate, and the pass waits. */
 static bool
-act(const struct pass *pass, int32_t rule, uint32_t tier, const struct policy_block *block)
+act(struct pass *pass, int32_t rule, uint32_t tier, const struct policy_block *block)
 {
     struct advisor_tick *plan = pass->plan;
+    uint16_t *seat = seat_of(pass, tier, block);
     struct advisor_edge edge;
 
+    if (*seat != 0)
+        return true; /* something else that happened to it was seen to just now */
     if ((!plan->observed && !policy_is_enforced(plan->policy, block->hash)) ||
         !edge_for(plan, policy_rule_at(plan->policy, (size_t)rule), tier, block, &edge))
         return true;
@@ -54,6 +76,7 @@ act(const struct pass *pass, int32_t rule, uint32_t tier, const struct policy_bl
         !advisor_planner_admits(plan->planner, block->ns, edge.to, advisor_planner_bytes(block)))
         return true;
     advisor_tick_add(plan, &edge, block, rule);
+    *seat = (uint16_t)plan->set->count;
     return true;
 }
 

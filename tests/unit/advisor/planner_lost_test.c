@@ -174,6 +174,44 @@ where_nobody_can_go_on(void **state)
     obedient_free(scene.gateway);
 }
 
+/* Both events happen to a block at once: it is ordered, and counted, once. */
+static void
+one_rule_on_both(void **state)
+{
+    static struct scene scene;
+    struct advisor_rule_view view;
+
+    (void)state;
+    begin(&scene, HEAD "rules:\n"
+                       "  - {id: both, from: hot, to: cold,\n"
+                       "     on: [last_holder_removed, session_end]}\n" ENFORCED);
+    work(&scene, 0, 0, 2 * CHAIN, false);
+    run(&scene);
+    told_are(&scene, 0, 2 * CHAIN);
+    assert_int_equal(advisor_planner_rules(scene.gateway->rig.planner, &view, 1), 1);
+    assert_int_equal(view.ordered, 2 * CHAIN);
+    obedient_free(scene.gateway);
+}
+
+/* Of two rules the one of the event that was told first has the block. */
+static void
+a_rule_on_each(void **state)
+{
+    static struct scene scene;
+    struct advisor_rule_view views[2];
+
+    (void)state;
+    begin(&scene, HEAD "rules:\n"
+                       "  - {id: over, from: hot, to: cold, on: session_end}\n"
+                       "  - {id: gone, from: hot, to: cold, on: last_holder_removed}\n" ENFORCED);
+    work(&scene, 0, 0, CHAIN, false);
+    run(&scene);
+    told_are(&scene, 0, CHAIN);
+    assert_int_equal(advisor_planner_rules(scene.gateway->rig.planner, views, 2), 2);
+    assert_int_equal(views[0].ordered + views[1].ordered, CHAIN);
+    obedient_free(scene.gateway);
+}
+
 static void
 who_leaves_as_a_whole(void **state)
 {
@@ -487,6 +525,8 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_the_last_worker_let_go_of),
         cmocka_unit_test(where_nobody_can_go_on),
+        cmocka_unit_test(one_rule_on_both),
+        cmocka_unit_test(a_rule_on_each),
         cmocka_unit_test(who_leaves_as_a_whole),
         cmocka_unit_test(sessions_of_who_leaves),
         cmocka_unit_test(the_end_is_in_no_other_tier),
