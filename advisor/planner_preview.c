@@ -17,9 +17,11 @@ struct advisor_preview {
     struct advisor_planner *planner;
     const struct advisor_rules *rules;
     uint64_t now_ms;
-    uint64_t begun_ms;                 /* the planner's clock, when it looked at a block first */
-    uint32_t tier;                     /* that is looked at */
-    uint32_t step;                     /* tiers that are done */
+    uint64_t
+        since_ms;  /* the planner's clock, when it looked at a block first; before, when somebody
+                        * asked for a slice last */
+    uint32_t tier; /* that is looked at */
+    uint32_t step; /* tiers that are done */
     uint32_t order[ADVISOR_TIERS_MAX]; /* of tiers, the coldest first */
     uint32_t tier_count;
     uint64_t used[ADVISOR_TIERS_MAX]; /* bytes, as if all so far were done */
@@ -65,7 +67,6 @@ begin_choosing(struct advisor_preview *preview)
     if (preview->chooses)
         return;
     preview->chooses = true;
-    preview->begun_ms = planner->now_ms;
     for (uint32_t i = 0; i < planner->tier_count; i++)
         preview->used[i] = planner->tiers[i].report.used_bytes + planner->tiers[i].incoming;
 }
@@ -86,6 +87,7 @@ advisor_preview_new(struct advisor_preview **out, struct advisor_planner *planne
     preview->planner = planner;
     preview->rules = rules;
     preview->now_ms = now_ms;
+    preview->since_ms = planner->now_ms;
     preview->choosing = true;
     for (size_t i = 0; i < rules->policy->rules.count && planner->store != NULL; i++)
         preview->sweeps |= advisor_rule_is_swept(policy_rule_at(rules->policy, i));
@@ -395,8 +397,7 @@ choose(struct advisor_preview *preview, uint64_t began_ms, advisor_preview_fn *c
 static void
 look_at_age(struct advisor_preview *preview)
 {
-    if (preview->ended || !preview->chooses ||
-        preview->planner->now_ms - preview->begun_ms < ADVISOR_PREVIEW_MS_MAX)
+    if (preview->ended || preview->planner->now_ms - preview->since_ms < ADVISOR_PREVIEW_MS_MAX)
         return;
     preview->choosing = false;
     preview->rc = KVT_TIMEOUT;
@@ -424,6 +425,8 @@ advisor_preview_step(struct advisor_preview *preview, advisor_preview_fn *callba
     const uint64_t began_ms = kvt_clock_mono_ms();
 
     look_at_age(preview);
+    if (!preview->chooses)
+        preview->since_ms = preview->planner->now_ms;
     if (preview->choosing && !choose(preview, began_ms, callback, arg))
         return KVT_AGAIN;
     return preview->rc;

@@ -19,7 +19,8 @@
  * Threads:   the engine's.
  * Limits:    one at a time; ADVISOR_PREVIEW_MOVES_MAX moves; a call of advisor_preview_step() takes
  *            about ADVISOR_PREVIEW_SLICE_MS.  One that looked at its first block so long as
- *            ADVISOR_PREVIEW_MS_MAX ago is ended, whoever still holds it.
+ *            ADVISOR_PREVIEW_MS_MAX ago, or that nobody went on with since, is ended, whoever still
+ *            holds it.
  */
 #ifndef ADVISOR_PLANNER_PREVIEW_H
 #define ADVISOR_PLANNER_PREVIEW_H

@@ -519,7 +519,7 @@ a_plan_for_another_day_changes_no_order(void **state)
 
 /* Who asked for it and went away stops nobody from draining, and gets no more of it. */
 static void
-a_plan_that_is_left_ends(void **state)
+leave_a_plan(bool looked)
 {
     struct obedient *gateway =
         full(HEAD "rules:\n"
@@ -529,31 +529,45 @@ a_plan_that_is_left_ends(void **state)
     struct shown shown = {.most = OBEDIENT_BLOCKS};
     struct advisor_preview *left;
     struct advisor_preview *other;
+    size_t count;
 
-    (void)state;
     (void)obedient_step(gateway, SECOND);
     assert_int_equal(advisor_preview_new(&left, gateway->rig.planner, rules, gateway->now_ms),
                      KVT_OK);
     assert_int_equal(advisor_preview_new(&other, gateway->rig.planner, rules, gateway->now_ms),
                      KVT_BUSY);
     assert_null(other);
+    if (looked)
+        assert_int_not_equal(advisor_preview_step(left, show, &shown), KVT_TIMEOUT);
+    count = shown.count;
+    assert_int_equal(count > 0, looked);
     obedient_install(
         gateway,
         HEAD "rules:\n"
              "  - {id: drain, from: hot, to: cold, trigger: {start: 85%, stop: 50%}}\n" ENFORCED);
     run(gateway, ADVISOR_PREVIEW_MS_MAX / SECOND - 1);
-    assert_int_equal(gateway->orders, 0);
+    assert_int_equal(gateway->orders == 0, looked); /* nothing was set aside before */
+    assert_int_equal(advisor_preview_new(&other, gateway->rig.planner, rules, gateway->now_ms),
+                     KVT_BUSY);
     run(gateway, 20);
     assert_int_equal(percent(gateway), 50);
     assert_int_equal(advisor_preview_new(&other, gateway->rig.planner, rules, gateway->now_ms),
                      KVT_OK);
     assert_int_equal(advisor_preview_step(left, show, &shown), KVT_TIMEOUT);
-    assert_int_equal(shown.count, 0);
+    assert_int_equal(shown.count, count);
     advisor_preview_free(left);
     assert_int_equal(obedient_step(gateway, 0), 0); /* the other goes on */
     advisor_preview_free(other);
     advisor_rulebook_give(gateway->rig.rulebook, rules);
     obedient_free(gateway);
+}
+
+static void
+a_plan_that_is_left_ends(void **state)
+{
+    (void)state;
+    leave_a_plan(false);
+    leave_a_plan(true);
 }
 
 /* The blocks in the order in which they leave by one policy, where perhaps another one, which
