@@ -10,7 +10,8 @@
 
 enum {
     RETRIES_MAX = 3,   /* of a block that moved or was not readable when its turn came */
-    PREFETCH_JOBS = 2, /* of KVT_OFFLOAD_JOBS: need always finds the others */
+    PREFETCH_JOBS = 2, /* of KVT_OFFLOAD_JOBS: need always finds the others, ... */
+    FAR_JOBS = 2,      /* ... and what is in a tier here does, when G4 hangs */
 };
 
 /* ---- what a caller holds ---- */
@@ -495,26 +496,25 @@ take_aboard(struct kvbm_job *job, struct kvbm_onboard *onboard, const struct kvt
     onboard->source_count = 0;
 }
 
-/* Send the next run of blocks on its way.  KVT_OK; KVT_BUSY: not yet; KVT_NOTFOUND: what was there
- * has gone since; KVT_AGAIN: there is no room. */
+/* Send the next run of blocks, out of tier `from`, on its way.  KVT_OK; KVT_BUSY: not yet;
+ * KVT_NOTFOUND: what was there has gone since; KVT_AGAIN: there is no room. */
 static enum kvt_err
 send_run(struct kvbm_onboard *onboard, struct kvbm_job *job, enum kvt_tier from, uint64_t now_ms)
 {
     struct kvbm_manager *manager = onboard->manager;
-    const enum kvt_tier source = onboard->source_count > 0 ? onboard->source_tier : from;
-    const bool through_g2 = onboard->target < KVT_TIER_G2 && source > KVT_TIER_G2 &&
+    const bool through_g2 = onboard->target < KVT_TIER_G2 && from > KVT_TIER_G2 &&
                             manager->options.tiers[KVT_TIER_G2].pool != NULL;
     const enum kvt_tier to = through_g2 ? KVT_TIER_G2 : onboard->target;
     struct kvt_handle targets[KVT_OFFLOAD_BATCH];
     enum kvt_err rc;
 
     if (onboard->source_count == 0 &&
-        !hold_sources(onboard, source, batch_of(manager, to, onboard->target)))
+        !hold_sources(onboard, from, batch_of(manager, to, onboard->target)))
         return KVT_NOTFOUND;
     rc = take_room(onboard, to, onboard->source_count, targets, now_ms);
     if (rc != KVT_OK)
         return rc;
-    fill_job(job, onboard, source, to);
+    fill_job(job, onboard, from, to);
     take_aboard(job, onboard, targets);
     onboard->running++;
     kvbm_job_begin(job);
@@ -545,14 +545,22 @@ look_again(struct kvbm_onboard *onboard)
     onboard->at = from;
 }
 
+/* For a run out of tier `from`. */
 static struct kvbm_job *
-free_job(struct kvbm_manager *manager, bool prefetch)
+free_job(struct kvbm_manager *manager, enum kvt_tier from, bool prefetch)
 {
     unsigned prefetches = 0;
+    unsigned far = 0;
 
-    for (size_t i = 0; i < KVT_OFFLOAD_JOBS; i++)
-        prefetches += manager->ups[i].state != KVBM_JOB_FREE && manager->ups[i].prefetch;
+    for (size_t i = 0; i < KVT_OFFLOAD_JOBS; i++) {
+        const struct kvbm_job *job = &manager->ups[i];
+
+        prefetches += job->state != KVBM_JOB_FREE && job->prefetch;
+        far += job->state != KVBM_JOB_FREE && job->from == KVT_TIER_G4;
+    }
     if (prefetch && (prefetches >= PREFETCH_JOBS || is_needed_first(manager)))
+        return NULL;
+    if (from == KVT_TIER_G4 && far >= FAR_JOBS)
         return NULL;
     return kvbm_job_free(manager->ups, KVT_OFFLOAD_JOBS);
 }
@@ -580,7 +588,7 @@ advance(struct kvbm_onboard *onboard, uint32_t *looks, uint64_t now_ms)
             drop_sources(onboard); /* of what has come another way meanwhile */
             continue;
         }
-        from = tier_below(onboard, onboard->at);
+        from = onboard->source_count > 0 ? onboard->source_tier : tier_below(onboard, onboard->at);
         if (from == 0) {
             /* Of a block that was there and failed, the failure says more. */
             cut(onboard, onboard->at == onboard->not_in_g4 || onboard->why == KVT_CORRUPT
@@ -588,7 +596,7 @@ advance(struct kvbm_onboard *onboard, uint32_t *looks, uint64_t now_ms)
                              : KVT_NOTFOUND);
             return;
         }
-        job = free_job(onboard->manager, onboard->prefetch);
+        job = free_job(onboard->manager, from, onboard->prefetch);
         if (job == NULL)
             return;
         if (!weighed)

@@ -409,6 +409,47 @@ gets_do_not_wait_for_puts(void **unused)
     bed_close(bed);
 }
 
+/* A volume that hangs keeps as many batches as ask for it; what lies here still comes. */
+static void
+a_far_tier_that_hangs_leaves_jobs(void **unused)
+{
+    enum { FAR = 16, COUNT = 2 };
+    struct bed *bed = bed_open(G1 | G2 | G3 | G4, 0);
+    struct kvt_onboard_result result;
+    struct kvbm_onboard *waits;
+    struct kvbm_label far[FAR];
+    struct kvbm_label labels[COUNT];
+    struct kvt_handle handles[COUNT];
+
+    (void)unused;
+    bed_start(bed);
+    bed_chain(far, 200, FAR);
+    for (uint64_t i = 0; i < FAR; i++)
+        bed_make_far(bed, 200 + i);
+    bed_chain(labels, 10, COUNT);
+    bed_make(bed, KVT_TIER_G2, 10);
+    bed_make(bed, KVT_TIER_G3, 11);
+    atomic_store(&bed->shut, true);
+    assert_int_equal(kvbm_onboard_start(&waits, bed->manager,
+                                        &(struct kvbm_onboard_request){.labels = far, .count = FAR},
+                                        NULL),
+                     KVT_OK);
+    kvbm_manager_step(bed->manager);
+    result = fetch(
+        bed, &(struct kvbm_onboard_request){.labels = labels, .count = COUNT, .deadline_ms = 10000},
+        handles);
+    assert_int_equal(result.status, KVT_OK);
+    kvbm_pool_drop_all(bed_pool(bed, KVT_TIER_G1), handles, COUNT);
+    assert_int_equal(kvbm_onboard_wait(waits, 0, NULL), KVT_BUSY);
+    atomic_store(&bed->shut, false);
+    while (kvbm_onboard_wait(waits, 0, &result) == KVT_BUSY)
+        kvbm_manager_step(bed->manager);
+    assert_int_equal(result.status, KVT_OK);
+    assert_int_equal(result.from[4], FAR);
+    kvbm_onboard_release(waits);
+    bed_close(bed);
+}
+
 static unsigned told;
 
 static void
@@ -678,6 +719,7 @@ main(void)
         cmocka_unit_test(who_needs_room_may_just_evict),
         cmocka_unit_test(a_block_keeps_its_name),
         cmocka_unit_test(gets_do_not_wait_for_puts),
+        cmocka_unit_test(a_far_tier_that_hangs_leaves_jobs),
         cmocka_unit_test(a_deadline_ends_it_and_the_rest_lands),
         cmocka_unit_test(a_cancelled_or_released_one_lets_go),
         cmocka_unit_test(no_room_is_an_answer),
