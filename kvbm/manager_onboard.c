@@ -599,7 +599,7 @@ advance(struct kvbm_onboard *onboard, uint32_t *looks, uint64_t now_ms)
         job = free_job(onboard->manager, from, onboard->prefetch);
         if (job == NULL)
             return;
-        if (!weighed)
+        if (!weighed && onboard->source_count == 0) /* what is held was weighed */
             weigh(onboard, now_ms);
         weighed = true;
         if (onboard->at >= onboard->end)
