@@ -26,10 +26,11 @@ struct kvbm_serve {
 };
 
 /**
- * Bring blocks [at, at + count) of the request from wherever they are into G1.
+ * Take blocks [at, at + count) of the request: those that G1 has, from the first on; has it none,
+ * all of them, from wherever they are into G1.
  *
  * @param deadline_ms  from now; 0: none
- * @param[out] why     KVT_OK when all of them came; KVT_TIMEOUT, KVT_RANGE (sooner computed),
+ * @param[out] why     KVT_OK: go on behind them; KVT_TIMEOUT, KVT_RANGE (sooner computed),
  *                     KVT_AGAIN (no room), KVT_CORRUPT (wrong), or what else the manager said
  * @param[out] again   the first that did not come was wrong in G1, and is there no more: a tier
  *                     below may have a right copy

@@ -131,17 +131,30 @@ count_hit(struct kvbm_counters *counters, enum kvt_tier origin, size_t size)
     }
 }
 
-/* Read every byte of what arrived in G1, as an engine would.  Takes the handles; returns how many
- * from the first on are right. */
+/* Hold what G1 has of these blocks, from the first on: that needs nobody else. */
 static uint32_t
-read_arrivals(struct kvbm_stack *stack, const struct kvbm_onboard *onboard,
-              const struct kvbm_label *labels, const struct kvt_handle *handles, uint32_t count)
+hold_there(struct kvbm_stack *stack, const struct kvbm_label *labels, uint32_t count,
+           struct kvt_handle *handles)
+{
+    uint64_t hashes[KVBM_STACK_TAKE];
+
+    for (uint32_t i = 0; i < count; i++)
+        hashes[i] = labels[i].id.hash;
+    return (uint32_t)kvbm_pool_match(stack->g1.pool, hashes, count, handles);
+}
+
+/* Read every byte of what is held in G1, as an engine would; without `onboard` it was there.  Takes
+ * the handles; returns how many from the first on are right. */
+static uint32_t
+read_held(struct kvbm_stack *stack, const struct kvbm_onboard *onboard,
+          const struct kvbm_label *labels, const struct kvt_handle *handles, uint32_t count)
 {
     uint32_t good = 0;
     uint32_t seen = 0;
 
     while (good < count) {
-        const enum kvt_tier origin = kvbm_onboard_origin(onboard, good);
+        const enum kvt_tier origin =
+            onboard == NULL ? KVT_TIER_G1 : kvbm_onboard_origin(onboard, good);
         const enum kvt_tier nearest = origin == KVT_TIER_G1 ? KVT_TIER_G1 : KVT_TIER_G2;
         const void *bytes = readable(stack, handles[good], 0);
 
@@ -163,32 +176,37 @@ kvbm_serve_take(struct kvbm_serve *serve, uint32_t at, uint32_t count, uint64_t 
                 enum kvt_err *why, bool *again)
 {
     struct kvbm_stack *stack = serve->stack;
+    const struct kvbm_label *labels = serve->labels + at;
+    struct kvbm_onboard *onboard = NULL;
     struct kvt_handle handles[KVBM_STACK_TAKE];
-    struct kvbm_onboard *onboard;
-    uint32_t arrived;
+    uint32_t held;
     uint32_t good;
 
     assert(count <= stack->take_max);
     *again = false;
-    *why = kvbm_onboard_start(&onboard, stack->manager,
-                              &(struct kvbm_onboard_request){
-                                  .labels = serve->labels + at,
-                                  .count = count,
-                                  .target = KVT_TIER_G1,
-                                  .deadline_ms = deadline_ms,
-                                  .check = check_arrival,
-                                  .check_arg = stack,
-                              },
-                              NULL);
-    if (*why != KVT_OK)
-        return 0;
-    do
-        *why = kvbm_onboard_wait(onboard, ONBOARD_WAIT, NULL);
-    while (*why == KVT_BUSY);
-    arrived = (uint32_t)kvbm_onboard_take(onboard, handles);
-    good = read_arrivals(stack, onboard, serve->labels + at, handles, arrived);
+    *why = KVT_OK;
+    held = hold_there(stack, labels, count, handles);
+    if (held == 0) {
+        *why = kvbm_onboard_start(&onboard, stack->manager,
+                                  &(struct kvbm_onboard_request){
+                                      .labels = labels,
+                                      .count = count,
+                                      .target = KVT_TIER_G1,
+                                      .deadline_ms = deadline_ms,
+                                      .check = check_arrival,
+                                      .check_arg = stack,
+                                  },
+                                  NULL);
+        if (*why != KVT_OK)
+            return 0;
+        do
+            *why = kvbm_onboard_wait(onboard, ONBOARD_WAIT, NULL);
+        while (*why == KVT_BUSY);
+        held = (uint32_t)kvbm_onboard_take(onboard, handles);
+    }
+    good = read_held(stack, onboard, labels, handles, held);
     kvbm_onboard_release(onboard);
-    if (good < arrived) {
+    if (good < held) {
         *why = KVT_CORRUPT;
         *again = true;
     }

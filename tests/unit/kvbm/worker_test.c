@@ -141,6 +141,21 @@ computed_blocks_are_found_in_every_tier(void **state)
     assert_true(kvbm_counted(&counters->verified_blocks) >= UINT64_C(2) * REQUEST);
 }
 
+/* Nobody is woken for what lies in G1 already. */
+static void
+what_lies_in_g1_needs_no_manager(void **state)
+{
+    struct fixture *fixture = *state;
+    struct kvbm_counters *counters = &fixture->stack->counters;
+    struct kvt_onboard_stats onboards;
+
+    serve(fixture, 1, G1_BLOCKS / 2);
+    serve(fixture, 1, G1_BLOCKS / 2);
+    assert_int_equal(kvbm_counted(&counters->hits_g1), G1_BLOCKS / 2);
+    kvbm_manager_onboard_stats(fixture->stack->manager, false, &onboards);
+    assert_int_equal(onboards.onboards, 0);
+}
+
 /* What computing beats, or what would come too late, is not waited for; what lies in G1 is. */
 static void
 what_is_not_worth_it_is_computed(void **state)
@@ -500,6 +515,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(computed_blocks_are_found_in_every_tier, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_lies_in_g1_needs_no_manager, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_is_not_worth_it_is_computed, set_up, tear_down),
         cmocka_unit_test_setup_teardown(index_and_pools_agree, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_changed_byte_is_noticed_and_healed, set_up, tear_down),
