@@ -253,6 +253,20 @@ is_set(const void *arg)
     return atomic_load_explicit(flag, memory_order_relaxed);
 }
 
+/* Time mends an order that is none; an advisor that does not start would mend nothing. */
+static enum kvt_err
+restored(struct advisor_tier *tier, const _Atomic bool *cancel)
+{
+    const enum kvt_err rc = advisor_ranking_restored(&tier->ranking, is_set, cancel);
+
+    if (rc != KVT_NOMEM)
+        return rc;
+    kvt_log_warn("advisor.planner", "unordered",
+                 "there was no memory to put the blocks of %s into their order: they leave in any",
+                 tier->name);
+    return KVT_OK;
+}
+
 enum kvt_err
 advisor_planner_load_blocks(struct advisor_planner *planner, const struct advisor_txn *txn,
                             const _Atomic bool *cancel)
@@ -266,6 +280,6 @@ advisor_planner_load_blocks(struct advisor_planner *planner, const struct adviso
                  : advisor_store_blocks(txn, next, LOAD_PAGE, &next, load_block, planner);
     while (rc == KVT_OK && next != 0);
     for (uint32_t i = 0; i < planner->tier_count && rc == KVT_OK; i++)
-        rc = advisor_ranking_restored(&planner->tiers[i].ranking, is_set, cancel);
+        rc = restored(&planner->tiers[i], cancel);
     return rc;
 }

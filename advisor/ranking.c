@@ -146,8 +146,11 @@ advisor_ranking_restored(struct advisor_ranking *ranking, policy_roster_over_fn 
 {
     enum kvt_err rc = KVT_OK;
 
-    for (uint32_t i = 0; i < ranking->orders.count && rc == KVT_OK; i++)
-        rc = policy_roster_restored(ranking->rosters[i], is_over, arg);
+    for (uint32_t i = 0; i < ranking->orders.count && rc != KVT_CANCELLED; i++) {
+        const enum kvt_err one = policy_roster_restored(ranking->rosters[i], is_over, arg);
+
+        rc = one == KVT_OK ? rc : one;
+    }
     return rc;
 }
 

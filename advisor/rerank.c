@@ -399,6 +399,13 @@ advisor_rerank_take(struct advisor_rerank *rerank,
     if (rc != KVT_OK)
         return rc;
     tell_all(rerank, chunks);
+    if (rerank->hungry) {
+        (void)pthread_mutex_lock(&rerank->lock);
+        rerank->failed = rc = KVT_NOMEM;
+        rerank->taken = false; /* the thread ends them */
+        (void)pthread_mutex_unlock(&rerank->lock);
+        return rc;
+    }
     for (uint32_t k = 0; k < rerank->orders.count; k++) {
         policy_roster_settle(rerank->rosters[k]);
         rosters[k] = rerank->rosters[k];

@@ -96,7 +96,8 @@ typedef bool policy_roster_over_fn(const void *arg);
  * tens of millions.  Without this call policy_roster_settle() does it.
  *
  * @param is_over  NULL: nobody asks
- * @return KVT_OK, or KVT_CANCELLED: the roster is to be freed, and nothing else
+ * @return KVT_OK; KVT_NOMEM: all are there, by number, as if they had been used just now; or
+ *         KVT_CANCELLED: the roster is to be freed, and nothing else
  */
 KVT_NODISCARD enum kvt_err policy_roster_restored(struct policy_roster *roster,
                                                   policy_roster_over_fn *is_over, const void *arg);

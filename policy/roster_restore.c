@@ -171,6 +171,7 @@ policy_roster_restored(struct policy_roster *roster, policy_roster_over_fn *is_o
                        const void *arg)
 {
     struct restoring restoring = {.roster = roster, .is_over = is_over, .arg = arg};
+    bool sorted;
     bool whole;
 
     if (!roster->restoring)
@@ -185,7 +186,8 @@ policy_roster_restored(struct policy_roster *roster, policy_roster_over_fn *is_o
     whole =
         collect(&restoring) && (restoring.order == NULL || sort(&restoring)) && pass_on(&restoring);
     roster->now = roster->newest;
+    sorted = restoring.order != NULL;
     kvt_free(restoring.order);
     kvt_free(restoring.spare);
-    return whole ? KVT_OK : KVT_CANCELLED;
+    return !whole ? KVT_CANCELLED : sorted ? KVT_OK : KVT_NOMEM;
 }

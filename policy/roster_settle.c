@@ -150,7 +150,7 @@ void
 policy_roster_settle(struct policy_roster *roster)
 {
     if (roster->restoring)
-        (void)!policy_roster_restored(roster, NULL, NULL);
+        (void)!policy_roster_restored(roster, NULL, NULL); /* in some order they are there */
     if (roster->told_count == 0)
         return;
     link_loose(roster);

@@ -1,7 +1,7 @@
 /*
  * What is tested: advisor/rerank.h where it fails: more is heard than may wait, and any allocation
  * of its begin, of its thread and of what it hears; what decided goes on deciding, and another
- * attempt succeeds, with every block in it.
+ * attempt succeeds, with every block in it.  What is made is the whole order, or none.
  * How: an ordering that keeps the thread where it is; and the planner, from one ordering to
  * another, with each allocation failed once in turn.
  */
@@ -73,6 +73,87 @@ more_is_heard_than_may_wait(void **state)
     assert_int_equal(advisor_rerank_take(rerank, made, &cut), KVT_FULL); /* for ever */
     advisor_rerank_retire(rerank, NULL, 0);
     advisor_rerank_free(rerank);
+    obedient_free(gateway);
+}
+
+/* Made while allocation number `n` of it fails, and blocks that it hears of: `seen` where it
+ * succeeds, the blocks as they leave. */
+static enum kvt_err
+make(struct obedient *gateway, size_t n, uint32_t heard, uint32_t seen[2 * BLOCKS], uint32_t *count)
+{
+    const uint64_t until_ms = kvt_clock_mono_ms() + WAIT_MS;
+    bool holders[HOLDERS];
+    const uint32_t namespaces[] = {0};
+    const struct advisor_rerank_options options = {.tier = "hot@gw0",
+                                                   .orders = {.list = {&policy_lru}, .count = 1},
+                                                   .roster = {.bytes_max = 8u << 20},
+                                                   .holders = holders,
+                                                   .holder_count = HOLDERS,
+                                                   .namespaces = namespaces,
+                                                   .namespace_count = 0};
+    struct policy_roster *made[ADVISOR_RANKINGS_MAX];
+    struct policy_block block = {.ranks = 1, .size = OBEDIENT_SIZE};
+    struct advisor_rerank *rerank;
+    struct advisor_txn txn;
+    struct kvt_error err;
+    enum kvt_err rc;
+    bool cut;
+
+    *count = 0;
+    memset(holders, true, sizeof(holders));
+    assert_int_equal(advisor_store_read(gateway->rig.store, &txn, &err), KVT_OK);
+    kvt_alloc_fail_after(n);
+    rc = advisor_rerank_new(&rerank, &options, &txn);
+    for (uint32_t i = 0; i < heard && rc == KVT_OK; i++) {
+        block.hash = OBEDIENT_BLOCKS + 1 + i;
+        advisor_rerank_hear(rerank,
+                            &(struct advisor_heard){.kind = ADVISOR_HEARD_STORE,
+                                                    .block = block,
+                                                    .tick = gateway->now_ms / ADVISOR_TICK_MS});
+    }
+    if (rc == KVT_OK)
+        while ((rc = advisor_rerank_take(rerank, made, &cut)) == KVT_AGAIN) {
+            assert_true(kvt_clock_mono_ms() < until_ms);
+            kvt_clock_sleep_ms(1);
+        }
+    kvt_alloc_fail_after(SIZE_MAX);
+    if (rerank == NULL)
+        return rc;
+    if (rc == KVT_OK)
+        while (policy_roster_victim(made[0], gateway->now_ms / ADVISOR_TICK_MS, &block))
+            seen[(*count)++] = (uint32_t)block.hash;
+    else
+        assert_int_equal(advisor_rerank_take(rerank, made, &cut), rc); /* for ever */
+    advisor_rerank_retire(rerank, made, rc == KVT_OK ? 1 : 0);
+    advisor_rerank_free(rerank);
+    return rc;
+}
+
+/* Whichever is the first allocation that fails, of the order itself or of what it hears. */
+static void
+it_is_whole_or_fails(void **state)
+{
+    enum { FAILS_MAX = 400 };
+    static uint32_t whole[2 * BLOCKS];
+    static uint32_t seen[2 * BLOCKS];
+    struct obedient *gateway = obedient_new(NULL, NULL, CHAIN);
+    uint32_t count;
+
+    (void)state;
+    for (uint32_t i = BLOCKS; i > 0; i -= BLOCKS / 4, gateway->now_ms += 5000)
+        obedient_store(gateway, OBEDIENT_HOT, i - BLOCKS / 4, i);
+    for (uint32_t heard = 0; heard < BLOCKS; heard += BLOCKS - 1) {
+        uint32_t all;
+        size_t n = 0;
+
+        assert_int_equal(make(gateway, SIZE_MAX, heard, whole, &all), KVT_OK);
+        assert_int_equal(all, BLOCKS + heard);
+        while (make(gateway, n, heard, seen, &count) == KVT_NOMEM)
+            assert_true(++n < FAILS_MAX);
+        assert_true(n > 10);
+        assert_int_equal(count, all);
+        assert_memory_equal(seen, whole, all * sizeof(seen[0]));
+    }
     obedient_free(gateway);
 }
 
@@ -171,6 +252,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(more_is_heard_than_may_wait),
+        cmocka_unit_test(it_is_whole_or_fails),
         cmocka_unit_test(whichever_allocation_fails),
     };
 
