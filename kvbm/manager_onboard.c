@@ -560,8 +560,8 @@ free_job(struct kvbm_manager *manager, enum kvt_tier from, bool prefetch)
     }
     if (prefetch && (prefetches >= PREFETCH_JOBS || is_needed_first(manager)))
         return NULL;
-    if (from == KVT_TIER_G4 && far >= FAR_JOBS)
-        return NULL;
+    if (from == KVT_TIER_G4 && far + prefetch >= FAR_JOBS)
+        return NULL; /* and of those need finds one */
     return kvbm_job_free(manager->ups, KVT_OFFLOAD_JOBS);
 }
 
