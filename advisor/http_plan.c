@@ -38,8 +38,8 @@ struct planning {
     struct advisor_plan_sum pins[ADVISOR_RULES_MAX];
     uint64_t bytes[ADVISOR_RULES_MAX]; /* that each rule moves */
     bool cut;
-    bool waits;    /* an order is being made */
-    bool as_it_is; /* that could not be */
+    bool waits;                       /* an order is being made */
+    struct advisor_preview_miss miss; /* one that could not be */
     enum kvt_err rc;
 };
 
@@ -124,7 +124,7 @@ plan_slice(void *arg, struct kvt_error *err)
     planning->waits = rc == KVT_AGAIN && advisor_preview_waits(planning->preview);
     if (rc != KVT_AGAIN && planning->preview != NULL) {
         planning->cut |= advisor_preview_is_cut(planning->preview);
-        planning->as_it_is = advisor_preview_is_as_it_is(planning->preview);
+        planning->miss = advisor_preview_missed(planning->preview);
         note_pins(planning);
     }
     planning->rc = planning->rc == KVT_OK && rc != KVT_AGAIN ? rc : planning->rc;
@@ -279,7 +279,6 @@ collect_warnings(const struct planning *planning, const struct advisor_rules *ba
                  struct warnings *warnings)
 {
     struct advisor_planner *planner = planning->http->planner;
-    struct advisor_http_ordering ordering;
     size_t count;
     struct advisor_gateway_view *views = advisor_http_gateways(planning->http, &count);
 
@@ -291,10 +290,9 @@ collect_warnings(const struct planning *planning, const struct advisor_rules *ba
         warn(warnings, "all orders are paused: nothing moves before kvtier migrate resume");
     if (advisor_planner_mode(planner) == ADVISOR_MODE_OFF)
         warn(warnings, "the mode is off: nothing moves before kvtier policy mode observe");
-    advisor_http_find_ordering(planning->http, planning->rules, &ordering);
-    if (planning->as_it_is && ordering.next[0] != '\0')
-        warn(warnings, "the blocks are in the order of %s: that of %s could not be made",
-             ordering.now, ordering.next);
+    if (planning->miss.wanted != NULL)
+        warn(warnings, "blocks of %s are in the order of %s: that of %s could not be made",
+             planning->miss.tier, planning->miss.now, planning->miss.wanted);
     warn_of_rates(planning, warnings);
     if (planning->rules != base && planning->rules->policy->quotas.count > 0)
         warn(warnings, "quotas of this policy act once it is in force, beside this plan: "

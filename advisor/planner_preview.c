@@ -1,5 +1,6 @@
 #include "advisor/planner_preview.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "advisor/planner_choose.h"
@@ -27,7 +28,7 @@ struct advisor_preview {
     uint64_t used[ADVISOR_TIERS_MAX]; /* bytes, as if all so far were done */
     struct advisor_ranking *ranking;  /* of it, by which it is chosen; NULL: not yet there */
     bool waits;                       /* until that is made */
-    bool as_it_is;                    /* some of them could not be made: the tier's own decided */
+    struct advisor_preview_miss miss; /* the first that could not be made: the tier's own decided */
     bool chooses;                     /* it has looked at blocks: none may leave meanwhile */
     bool resumed;                     /* all of it that was set aside before is back */
     bool begun;                       /* with it */
@@ -113,10 +114,10 @@ advisor_preview_chooses(const struct advisor_preview *preview)
     return preview->chooses;
 }
 
-bool
-advisor_preview_is_as_it_is(const struct advisor_preview *preview)
+struct advisor_preview_miss
+advisor_preview_missed(const struct advisor_preview *preview)
 {
-    return preview->as_it_is;
+    return preview->miss;
 }
 
 bool
@@ -152,6 +153,27 @@ is_drained(const struct advisor_preview *preview)
     return advisor_rule_set_any(&set);
 }
 
+/* An order of the tier that is looked at could not be made. */
+static void
+note_miss(struct advisor_preview *preview)
+{
+    const struct advisor_tier *tier = &preview->planner->tiers[preview->tier];
+    const struct advisor_orders *own = &tier->ranking.orders;
+    struct advisor_orders wanted;
+
+    if (preview->miss.wanted != NULL)
+        return;
+    advisor_planner_wanted(preview->planner, preview->rules,
+                           advisor_rules_tier(preview->rules, tier->name), &wanted);
+    for (uint32_t i = 0; i < wanted.count && preview->miss.wanted == NULL; i++)
+        if (advisor_orders_find(own, wanted.list[i]->name) == own->count)
+            preview->miss.wanted = wanted.list[i]->name;
+    if (preview->miss.wanted == NULL) /* those that it has are to stand in another order */
+        preview->miss.wanted = wanted.list[0]->name;
+    preview->miss.now = own->list[0]->name;
+    (void)snprintf(preview->miss.tier, sizeof(preview->miss.tier), "%s", tier->name);
+}
+
 /* Find the order of the tier; false: it is being made. */
 static bool
 find_order(struct advisor_preview *preview)
@@ -164,7 +186,8 @@ find_order(struct advisor_preview *preview)
         preview->ranking = NULL;
         return false;
     }
-    preview->as_it_is |= rc != KVT_OK;
+    if (rc != KVT_OK)
+        note_miss(preview);
     begin_choosing(preview);
     return true;
 }

@@ -55,6 +55,13 @@ struct advisor_preview_pins {
     uint64_t bytes;
 };
 
+/* A tier that is not looked at as the policy asks. */
+struct advisor_preview_miss {
+    char tier[KVT_NAME_MAX];
+    const char *now;    /* the ordering that its blocks are in; a constant */
+    const char *wanted; /* the one that could not be made; the same */
+};
+
 /** Each move in its order; false: no more of them are wanted. */
 typedef bool advisor_preview_fn(void *arg, const struct advisor_preview_move *move);
 
@@ -81,9 +88,9 @@ struct advisor_preview_pins advisor_preview_pinned(const struct advisor_preview 
 bool advisor_preview_waits(const struct advisor_preview *preview);
 /** Has it begun to look at blocks, so that none may be chosen beside it? */
 bool advisor_preview_chooses(const struct advisor_preview *preview);
-/** Did some tier have to be looked at in the order that it has, for the one that the policy asks
- *  for could not be made? */
-bool advisor_preview_is_as_it_is(const struct advisor_preview *preview);
+/** Of the first tier that had to be looked at in the order that it has, for one that the policy
+ *  asks for could not be made; `wanted` is NULL: there is none. */
+struct advisor_preview_miss advisor_preview_missed(const struct advisor_preview *preview);
 
 /** Did it stop at ADVISOR_PREVIEW_MOVES_MAX? */
 bool advisor_preview_is_cut(const struct advisor_preview *preview);
