@@ -119,6 +119,7 @@ open_planner(struct advisor_daemon *daemon, const struct advisor_settings *setti
         .cold_stop_ppm = settings->cold_stop_ppm,
         .promote_after = settings->promote_after,
         .expiry_ms = settings->order_expiry_ms,
+        .interval_ms = settings->plan_interval_ms,
         .bytes_max = settings->index_max / 8,
     };
 

@@ -57,7 +57,8 @@ struct advisor_planner_options {
     uint32_t cold_stop_ppm;
     uint64_t promote_after; /* cold hits that count as the second; 0 = none does */
     uint64_t expiry_ms;
-    uint64_t bytes_max; /* memory of each tier's roster */
+    uint64_t interval_ms; /* between two looks, at most; 0: less than a few seconds */
+    uint64_t bytes_max;   /* memory of each tier's roster */
     /* Milliseconds by which a look is ended that takes long; NULL: kvt_clock_mono_ms().  What is
      * ordered when depends on it, so that who compares orders lets it stand still. */
     uint64_t (*slice_clock)(void);

@@ -193,17 +193,19 @@ advisor_rule_stop_text(enum advisor_rule_stop why)
     return "";
 }
 
+/* What was not used since counts for as long as a set that is on its way, and the time between two
+ * looks, keep a rule from using it: else it would never reach its rate. */
 static void
-refill(struct advisor_rule_state *state, uint64_t rate, uint64_t now_ms)
+refill(struct advisor_rule_state *state, uint64_t rate, uint64_t interval_ms, uint64_t now_ms)
 {
-    const uint64_t most = rate > INT64_MAX / 2 ? INT64_MAX / 2 : rate;
-    uint64_t passed_ms = now_ms > state->credit_ms ? now_ms - state->credit_ms : 0;
+    const uint64_t burst_ms =
+        2 * interval_ms > ADVISOR_RULE_BURST_MS ? 2 * interval_ms : ADVISOR_RULE_BURST_MS;
+    const uint64_t passed_ms = now_ms > state->credit_ms ? now_ms - state->credit_ms : 0;
+    const __int128 all = (__int128)rate * burst_ms;
+    const __int128 most = all > INT64_MAX / 2 ? INT64_MAX / 2 : all;
+    const __int128 credit = state->credit + (__int128)rate * passed_ms;
 
-    if (passed_ms > ADVISOR_RULE_BURST_MS)
-        passed_ms = ADVISOR_RULE_BURST_MS;
-    state->credit += (int64_t)(most / 1000 * passed_ms + most % 1000 * passed_ms / 1000);
-    if (state->credit > (int64_t)most)
-        state->credit = (int64_t)most;
+    state->credit = (int64_t)(credit > most ? most : credit);
     state->credit_ms = now_ms;
 }
 
@@ -234,7 +236,7 @@ advisor_planner_may(struct advisor_planner *planner, int32_t rule, uint64_t now_
     if (state->stop != ADVISOR_RULE_ACTS || row->limits.rate == 0)
         return state->stop;
     /* A block larger than what is left is let through, and paid for later. */
-    refill(state, row->limits.rate, now_ms);
+    refill(state, row->limits.rate, planner->options.interval_ms, now_ms);
     if (state->credit <= 0)
         state->stop = ADVISOR_RULE_RATE;
     return state->stop;
@@ -250,7 +252,7 @@ advisor_planner_did(struct advisor_planner *planner, int32_t rule, uint64_t byte
     state->bytes += bytes;
     state->last_ms = now_ms;
     if (rule_at(planner, rule)->limits.rate > 0)
-        state->credit -= (int64_t)bytes;
+        state->credit -= (int64_t)bytes * 1000;
 }
 
 void

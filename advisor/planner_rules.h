@@ -26,7 +26,7 @@
 
 #define ADVISOR_RULES_MAX          128
 #define ADVISOR_RULE_REST_MS       UINT64_C(60000) /* after a run that a limit ended */
-#define ADVISOR_RULE_BURST_MS      1000            /* of a rate that may be saved up */
+#define ADVISOR_RULE_BURST_MS      UINT64_C(5000)  /* of a rate saved up, or two looks, if more */
 #define ADVISOR_RULE_ERRORS_MIN    16              /* before their share means something */
 #define ADVISOR_RULE_PAUSE_MS      UINT64_C(60000) /* the first time, then twice as long */
 #define ADVISOR_RULE_PAUSE_LAST_MS UINT64_C(3600000)
@@ -65,7 +65,7 @@ advisor_rule_set_any(const struct advisor_rule_set *set)
 enum advisor_rule_stop {
     ADVISOR_RULE_ACTS,
     ADVISOR_RULE_SUSPENDED,  /* too many of its moves failed */
-    ADVISOR_RULE_RATE,       /* it moved what it may for this second */
+    ADVISOR_RULE_RATE,       /* it moved what it may by now */
     ADVISOR_RULE_PER_RUN,    /* its run reached limits.per_run */
     ADVISOR_RULE_MAX_DELETE, /* its run reached modes.max_delete */
     ADVISOR_RULE_FULL,       /* the tier it moves blocks to is to be drained first */
@@ -81,7 +81,7 @@ struct advisor_rule_state {
     uint64_t last_ms;    /* when it ordered last; 0: never */
     uint64_t begun_ms;   /* its last run; 0: none yet */
     uint64_t run_blocks; /* of the run that goes on */
-    int64_t credit;      /* bytes it may move, of its rate; below 0 by a block at most */
+    int64_t credit;      /* thousandths of bytes it may move; below 0 by a block at most */
     uint64_t credit_ms;
     uint64_t window_done; /* items since errors were counted anew */
     uint64_t window_failed;

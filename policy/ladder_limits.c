@@ -3,12 +3,15 @@
 /* What a rule may move now: as advisor/planner_rules.c. */
 
 #define REST_MS  UINT64_C(60000) /* after a run that a limit ended */
-#define BURST_MS UINT64_C(1000)  /* of a rate that may be saved up */
+#define BURST_MS UINT64_C(5000)  /* of a rate that may be saved up */
 
+/* Thousandths of bytes, as a credit is. */
 static int64_t
 burst_of(uint64_t rate)
 {
-    return (int64_t)(rate > INT64_MAX / 2 ? INT64_MAX / 2 : rate);
+    const unsigned __int128 all = (unsigned __int128)rate * BURST_MS;
+
+    return all > INT64_MAX / 2 ? INT64_MAX / 2 : (int64_t)all;
 }
 
 void
@@ -42,14 +45,9 @@ static void
 refill(const struct policy_ladder *ladder, struct policy_ladder_limit *limit, uint64_t rate)
 {
     const int64_t most = burst_of(rate);
-    uint64_t passed_ms = ladder->now_ms - limit->credit_ms;
+    const __int128 credit = limit->credit + (__int128)rate * (ladder->now_ms - limit->credit_ms);
 
-    if (passed_ms > BURST_MS)
-        passed_ms = BURST_MS;
-    limit->credit +=
-        (int64_t)((uint64_t)most / 1000 * passed_ms + (uint64_t)most % 1000 * passed_ms / 1000);
-    if (limit->credit > most)
-        limit->credit = most;
+    limit->credit = credit > most ? most : (int64_t)credit;
     limit->credit_ms = ladder->now_ms;
 }
 
@@ -94,7 +92,7 @@ policy_ladder_did(struct policy_ladder *ladder, int32_t rule)
     limit->figures.blocks++;
     limit->run_blocks++;
     if (policy_rule_at(ladder->policy, (size_t)rule)->limits.rate > 0)
-        limit->credit -= (int64_t)ladder->bytes;
+        limit->credit -= (int64_t)ladder->bytes * 1000;
 }
 
 void
@@ -121,16 +119,11 @@ static uint64_t
 lifts_at(const struct policy_ladder *ladder, size_t rule)
 {
     const struct policy_ladder_limit *limit = &ladder->limits[rule];
-    const uint64_t rate = (uint64_t)burst_of(policy_rule_at(ladder->policy, rule)->limits.rate);
+    const uint64_t rate = policy_rule_at(ladder->policy, rule)->limits.rate;
     uint64_t at = limit->resume_ms;
 
-    if (limit->waits_for == POLICY_LADDER_RATE) {
-        const uint64_t owed = (uint64_t)(1 - limit->credit);
-
-        at = ladder->now_ms + (uint64_t)((unsigned __int128)owed * 1000 / rate);
-        if (at > ladder->now_ms + BURST_MS)
-            at = ladder->now_ms + BURST_MS; /* more is not saved up at once */
-    }
+    if (limit->waits_for == POLICY_LADDER_RATE)
+        at = ladder->now_ms + (uint64_t)-limit->credit / rate + 1;
     return in_tick(ladder, at);
 }
 

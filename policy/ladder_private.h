@@ -60,7 +60,7 @@ struct policy_ladder_rung {
 /* What a rule did in its run, and may do. */
 struct policy_ladder_limit {
     uint64_t run_blocks;
-    int64_t credit; /* bytes, of its rate; below 0 by a block at most */
+    int64_t credit; /* thousandths of bytes; below 0 by a block at most */
     uint64_t credit_ms;
     uint64_t resume_ms; /* it rests until then, for `stop`; 0: it does not */
     enum policy_ladder_stop stop;

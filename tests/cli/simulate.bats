@@ -175,7 +175,7 @@ PY
 
 @test "what limits keep back is told" {
   write_policy
-  sed -i 's/id: on-down,/id: on-down, limits: {rate: 400KiB\/s, per_run: 2},/; s/id: down,/id: down, limits: {per_run: 2},/
+  sed -i 's/id: on-down,/id: on-down, limits: {rate: 180KiB\/s, per_run: 2},/; s/id: down,/id: down, limits: {per_run: 2},/
     s/modes: {mode: enforce}/modes: {mode: enforce, canary: 70%}/' policy.yaml
   run "$KVTIER" policy simulate tenants --policy policy.yaml --block-size 1MiB
   status_is 0

@@ -220,22 +220,6 @@ a_run_ends_at_its_limit_and_begins_again(void **state)
 }
 
 static void
-a_rate_is_kept(void **state)
-{
-    struct obedient *gateway =
-        full(HEAD "rules:\n"
-                  "  - {id: drain, from: hot, to: cold, limits: {rate: 20KB/s},\n"
-                  "     trigger: {start: 85%, stop: 50%}}\n" ENFORCED);
-
-    (void)state;
-    run(gateway, 10);
-    assert_in_range(gateway->moved[KVT_ORDER_DEMOTE], 150, 220);
-    run(gateway, 20);
-    assert_int_equal(percent(gateway), 50);
-    obedient_free(gateway);
-}
-
-static void
 no_run_deletes_more_than_it_may(void **state)
 {
     struct obedient *gateway =
@@ -774,7 +758,6 @@ main(void)
         cmocka_unit_test(what_was_used_lately_is_left_alone),
         cmocka_unit_test(each_change_of_the_policy_is_followed),
         cmocka_unit_test(a_run_ends_at_its_limit_and_begins_again),
-        cmocka_unit_test(a_rate_is_kept),
         cmocka_unit_test(no_run_deletes_more_than_it_may),
         cmocka_unit_test(a_canary_is_the_same_share_each_time),
         cmocka_unit_test(a_rule_that_fails_is_suspended_for_longer_each_time),

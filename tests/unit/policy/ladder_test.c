@@ -21,6 +21,7 @@
 enum { BLOCKS = 3000, SESSIONS = 24, TIERS = 3 };
 enum { HOT, WARM, COLD };
 enum { HOT_BLOCKS = 60, WARM_BLOCKS = 90 };
+enum { BURST_MS = 5000 }; /* of a rate, saved up at most */
 
 /* Rules of it, and of what stands in for it below. */
 enum { UP, OVER, DOWN, ON, RULES };
@@ -59,7 +60,7 @@ struct model_limit {
     uint64_t did;
     uint64_t resume_ms;
     uint64_t credit_ms;
-    int64_t credit;
+    int64_t credit; /* thousandths of bytes */
 };
 
 struct model {
@@ -211,9 +212,9 @@ model_may(struct model *model, int rule)
     }
     if (limit->rate == 0)
         return true;
-    limit->credit += (int64_t)(limit->rate * (passed_ms > 1000 ? 1000 : passed_ms) / 1000);
-    if (limit->credit > (int64_t)limit->rate)
-        limit->credit = (int64_t)limit->rate;
+    limit->credit += (int64_t)(limit->rate * passed_ms);
+    if (limit->credit > (int64_t)limit->rate * BURST_MS)
+        limit->credit = (int64_t)limit->rate * BURST_MS;
     limit->credit_ms = model->now_ms;
     return limit->credit > 0;
 }
@@ -223,7 +224,7 @@ model_did(struct model *model, int rule)
 {
     model->limits[rule].did++;
     model->limits[rule].run++;
-    model->limits[rule].credit -= TEST_BLOCK_BYTES;
+    model->limits[rule].credit -= TEST_BLOCK_BYTES * 1000;
 }
 
 static void
@@ -435,7 +436,7 @@ check_variant(const struct variant *variant, uint64_t random)
     for (int i = 0; i < RULES; i++)
         model->limits[i] = (struct model_limit){.per_run = variant->per_run[i],
                                                 .rate = variant->rate[i],
-                                                .credit = (int64_t)variant->rate[i]};
+                                                .credit = (int64_t)variant->rate[i] * BURST_MS};
     while (blocks < BLOCKS - TEST_CHAIN_MAX) {
         const uint64_t draw = kvt_random_below(&random, SESSIONS);
         const size_t at = kvt_random_below(&random, draw + 1);
