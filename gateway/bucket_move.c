@@ -22,6 +22,9 @@ gateway_bucket_ended(struct gateway_vault *vault, unsigned tier, enum kvt_err rc
  * as much again for clocks of whole seconds and threads that wait. */
 enum { FRESH_MS = 4 * GATEWAY_COLD_LOOK_MS };
 
+/* How often what may be all there is of a block is put back, and the first pause, which doubles. */
+enum { PUT_BACK_TRIES = 5, PUT_BACK_PAUSE_MS = 100 };
+
 static enum gateway_tier
 number_of(unsigned tier)
 {
@@ -278,21 +281,27 @@ delete_once(struct gateway_vault *vault, const char *key, unsigned tier, const c
 }
 
 /* The other copy is not to be seen behind the tombstone: what is in memory may be all there is.
- * The lease may be over by now, so it is taken for as long again; with another gateway at it
- * already the block is put back without.  Where that one has said that the block was removed,
- * nothing is. */
+ * The lease may be over by now, so it is taken for as long again; where that cannot be had, for
+ * another gateway is at it already or the first bucket does not say, the block is put back without.
+ * Where that one has said that the block was removed, nothing is. */
 static void
 put_back(struct gateway_vault *vault, const char *key, const struct gateway_record *record,
          unsigned tier, const struct g4_request *body, struct gateway_move_lock *lock)
 {
-    enum kvt_err rc = gateway_move_lock_renew(vault, lock);
-    const bool taken = rc == KVT_BUSY;
+    bool held = gateway_move_lock_renew(vault, lock) == KVT_OK;
+    enum kvt_err rc = KVT_AGAIN;
 
-    if (taken)
-        lock->until_ms = kvt_clock_mono_ms() + GATEWAY_COLD_LOOK_MS;
-    if (taken || rc == KVT_OK)
+    for (unsigned try = 0; try < PUT_BACK_TRIES; try++) {
+        if (try > 0 && !vault->stopping)
+            kvt_clock_sleep_ms((uint64_t)PUT_BACK_PAUSE_MS << (try - 1));
+        held = held && gateway_move_lock_deadline(lock) != 0;
+        if (!held)
+            lock->until_ms = kvt_clock_mono_ms() + GATEWAY_MOVE_LOCK_HOLD_MS;
         rc = write_over(vault, key, record, tier, body, lock);
-    if (taken)
+        if (rc != KVT_TIMEOUT && rc != KVT_UNAVAILABLE && rc != KVT_IO)
+            break;
+    }
+    if (!held)
         lock->until_ms = 0; /* it is not ours to release */
     if (rc == KVT_NOTFOUND)
         kvt_log_info("gateway.move", "removed_meanwhile", "%s", key);

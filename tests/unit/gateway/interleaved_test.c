@@ -124,6 +124,7 @@ note_death(struct scene *scene, unsigned who)
             gateway_catalog_get(scene->movers[who].vault->catalog, scene->key, &scene->last[who]),
             KVT_OK);
     scene->dead[who] = true;
+    scene->movers[who].vault->stopping = true; /* who is dead waits for nothing */
 }
 
 /* The next life, when what the last one sent has come. */
@@ -137,6 +138,7 @@ live_again(struct scene *scene, unsigned who)
             gateway_catalog_change(scene->movers[who].vault->catalog, &change, 1, GATEWAY_APPLIED),
             KVT_OK);
     scene->dead[who] = false;
+    scene->movers[who].vault->stopping = false;
     scene->lives[who] = UINT64_MAX;
     scene->movers[who].vault->life++;
     scene->movers[who].vault->since_ms = 0;
