@@ -298,6 +298,39 @@ name_tiers(struct gateway_vault *vault, const struct gateway_vault_options *opti
     (void)snprintf(vault->holder[GATEWAY_TIER_FAR], KVT_NAME_MAX, "cold@%s", options->far_bucket);
 }
 
+/* Rows of blocks that were removed while the far bucket was away. */
+static uint64_t
+count_noted(struct gateway_vault *vault)
+{
+    enum { PAGE = 16 };
+    struct gateway_row rows[PAGE];
+    struct gateway_scan scan = {.pending = true, .rows = rows, .capacity = PAGE};
+    uint64_t noted = 0;
+
+    while (!scan.end && gateway_catalog_scan(vault->catalog, &scan) == KVT_OK)
+        for (size_t i = 0; i < scan.count; i++)
+            noted += rows[i].record.state == GATEWAY_RETIRING && rows[i].record.moving != 0;
+    return noted;
+}
+
+/* `why` is what was set, `where` the bucket that rows tell of. */
+static enum kvt_err
+refuse_far(struct gateway_vault *vault, uint64_t blocks, const char *why, const char *where,
+           struct kvt_error *err)
+{
+    const uint64_t noted = count_noted(vault);
+
+    if (noted < blocks)
+        return kvt_error_set(err, KVT_INVALID,
+                             "%.100s, but %" PRIu64
+                             " blocks are in %.80s: set that, and order them back first",
+                             why, blocks - noted, where);
+    return kvt_error_set(err, KVT_INVALID,
+                         "%.60s, but %" PRIu64 " removals wait for %.50s: set that until they are "
+                         "done; if it is lost, an empty one of the same name will do",
+                         why, noted, where);
+}
+
 /* Blocks of a tier must not vanish with its setting: rows say where they are. */
 static enum kvt_err
 check_left_tiers(struct gateway_vault *vault, struct kvt_error *err)
@@ -306,10 +339,8 @@ check_left_tiers(struct gateway_vault *vault, struct kvt_error *err)
 
     gateway_catalog_stats(vault->catalog, &stats);
     if (stats.blocks[GATEWAY_TIER_FAR] > 0 && !gateway_vault_has(vault, GATEWAY_TIER_FAR))
-        return kvt_error_set(err, KVT_INVALID,
-                             "far.kind is none, but %" PRIu64
-                             " blocks are in the far bucket: set it, and order them back first",
-                             stats.blocks[GATEWAY_TIER_FAR]);
+        return refuse_far(vault, stats.blocks[GATEWAY_TIER_FAR], "far.kind is none",
+                          "the far bucket", err);
     if (stats.blocks[GATEWAY_TIER_WARM] > 0 && !gateway_vault_has(vault, GATEWAY_TIER_WARM))
         return kvt_error_set(err, KVT_INVALID,
                              "warm.capacity is 0, but %" PRIu64
@@ -325,6 +356,7 @@ check_far_name(struct gateway_vault *vault, const char *bucket, struct kvt_error
 {
     struct gateway_catalog_stats stats;
     char former[KVT_NAME_MAX];
+    char why[128];
     enum kvt_err rc = gateway_catalog_far(vault->catalog, former);
 
     if (rc != KVT_OK && rc != KVT_NOTFOUND)
@@ -338,11 +370,16 @@ check_far_name(struct gateway_vault *vault, const char *bucket, struct kvt_error
     if (strcmp(former, bucket) == 0)
         return KVT_OK;
     gateway_catalog_stats(vault->catalog, &stats);
+    (void)snprintf(why, sizeof(why), "far.bucket is %.80s", bucket);
     if (former[0] != '\0' && stats.blocks[GATEWAY_TIER_FAR] > 0)
+        return refuse_far(vault, stats.blocks[GATEWAY_TIER_FAR], why, former, err);
+    /* Where nothing was sent yet, nobody knows of the former one. */
+    if (former[0] != '\0' && stats.events_acked > 0 && stats.events > stats.events_acked)
         return kvt_error_set(err, KVT_INVALID,
-                             "far.bucket is %.80s, but %" PRIu64
-                             " blocks are in %.80s: set that, and order them back first",
-                             bucket, stats.blocks[GATEWAY_TIER_FAR], former);
+                             "%.60s, but %" PRIu64
+                             " events are not sent yet, and may take back blocks of %.50s: set "
+                             "that, or far.kind none, until they are",
+                             why, stats.events - stats.events_acked, former);
     return gateway_catalog_name_far(vault->catalog, bucket, err);
 }
 

@@ -2,13 +2,14 @@
  * What is tested: removals that are noted while the far bucket is away (gateway/remove.h), and
  * what comes behind them.  A PUT whose end nobody knows leaves no copy that is to go, and takes
  * none that is to stay; what another gateway puts is read, and its row knows of the far copy; who
- * removes what nobody knows makes no rows beyond the catalog's cap; and what waits for the far
- * bucket keeps nothing else waiting.
+ * removes what nobody knows makes no rows beyond the catalog's cap; what waits for the far
+ * bucket keeps nothing else waiting; and who takes that out is told what waits.
  */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "g4/check.h"
 #include "g4/kind.h"
 #include "gateway/bucket_move.h"
@@ -545,6 +546,94 @@ a_full_round_goes_on_behind_it(void **state)
     test_gateway_close(&w.g);
 }
 
+/* ---- the far bucket is gone, or another one ---- */
+
+static void
+expect_refused(const struct gateway_vault_options *options, const char *why)
+{
+    struct gateway_vault *vault;
+    struct kvt_error err;
+
+    assert_int_equal(gateway_vault_open(&vault, options, &err), KVT_INVALID);
+    if (strstr(err.text, why) == NULL)
+        fail_msg("%s: \"%s\" is not in it", err.text, why);
+}
+
+/* Without far.*, or with another far bucket: options of a vault that is closed. */
+static void
+expect_far_refused(struct test_world *w, const char *gone, const char *renamed)
+{
+    struct gateway_vault_options options = w->g.options;
+
+    options.far_store = NULL;
+    options.cold_store = NULL;
+    options.cold = (struct gateway_cold_options){.folder = w->g.cold};
+    if (gone != NULL)
+        expect_refused(&options, gone);
+    options.far = (struct gateway_far_options){.kind = GATEWAY_FAR_DIRECTORY, .folder = w->g.far};
+    options.far_bucket = "renamed";
+    expect_refused(&options, renamed);
+}
+
+/* A removal that waits for a bucket that is lost ends with an empty one of its name. */
+static void
+a_lost_far_bucket_can_be_left(void **state)
+{
+    struct test_world w;
+
+    (void)state;
+    test_world_open(&w);
+    test_world_place(&w, 1, GATEWAY_TIER_FAR);
+    test_world_far_away(&w, true);
+    assert_int_equal(remove_one(&w, 1), KVT_OK);
+    gateway_vault_close(w.g.vault);
+    w.g.vault = NULL;
+    expect_far_refused(&w, "1 removals wait for the far bucket", "1 removals wait for attic");
+    test_folder_remove(w.g.far);
+    test_world_reopen(&w);
+    test_world_repair(&w);
+    test_world_expect_true(&w, 1, "left");
+    assert_int_equal(test_gateway_tiers(&w.g, 1, NULL), 0);
+    test_gateway_close(&w.g);
+}
+
+static void
+acknowledge(struct test_world *w, uint64_t seq)
+{
+    struct gateway_catalog_stats stats;
+
+    gateway_catalog_acked(w->g.vault->catalog, 0, seq);
+    do {
+        kvt_clock_sleep_ms(1);
+        gateway_catalog_stats(w->g.vault->catalog, &stats);
+    } while (stats.events_acked < seq);
+}
+
+/* Events that are not sent yet are of the former one. */
+static void
+a_far_bucket_is_renamed_when_all_is_sent(void **state)
+{
+    struct gateway_catalog_stats stats;
+    struct test_world w;
+
+    (void)state;
+    test_world_open(&w);
+    test_world_place(&w, 1, GATEWAY_TIER_FAR);
+    assert_int_equal(test_world_move(&w, 1, GATEWAY_FAR, GATEWAY_COLD, false), KVT_OK);
+    gateway_catalog_stats(w.g.vault->catalog, &stats);
+    assert_true(stats.events > 1);
+    acknowledge(&w, stats.events - 1);
+    gateway_vault_close(w.g.vault);
+    w.g.vault = NULL;
+    expect_far_refused(&w, NULL, "1 events are not sent yet");
+    test_world_reopen(&w);
+    acknowledge(&w, stats.events);
+    w.g.options.far_bucket = "renamed";
+    test_world_reopen(&w);
+    test_world_expect_readable(&w, 1, "renamed");
+    test_gateway_close(&w.g);
+}
+
 int
 main(void)
 {
@@ -563,6 +652,8 @@ main(void)
         cmocka_unit_test(removals_make_no_rows_in_a_full_catalog),
         cmocka_unit_test(what_waits_for_the_far_bucket_keeps_nothing_waiting),
         cmocka_unit_test(a_full_round_goes_on_behind_it),
+        cmocka_unit_test(a_lost_far_bucket_can_be_left),
+        cmocka_unit_test(a_far_bucket_is_renamed_when_all_is_sent),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
