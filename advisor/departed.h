@@ -8,8 +8,9 @@
  *
  * Ownership: it owns what it remembers, and nothing of it is durable.
  * Threads:   the engine's.
- * Limits:    ADVISOR_DEPARTED_MAX blocks and pieces together (32 MiB), ADVISOR_LEAVERS_MAX holders
- *            that left; what is beyond that is counted and left out.
+ * Limits:    ADVISOR_DEPARTED_MAX words of blocks and pieces (32 MiB; with what segments have free
+ *            80 MiB at most), ADVISOR_LEAVERS_MAX holders that left; what is beyond that is
+ *            counted and left out.
  */
 #ifndef ADVISOR_DEPARTED_H
 #define ADVISOR_DEPARTED_H
