@@ -369,6 +369,32 @@ add_quota(struct kvt_buffer *out, const struct advisor_look_place *place)
                       advisor_quota_word(place->quota.over));
 }
 
+/* What the rule waits for.  A share of no cap is never reached. */
+static void
+append_watermark(const struct question *question, const struct advisor_look_place *place,
+                 const struct policy_rule *rule, char *text, size_t size)
+{
+    const struct policy *policy = question->rules->policy;
+    const int32_t tier = advisor_rules_tier(question->rules, place->holder);
+    const size_t used = strlen(text);
+    char start[POLICY_VALUE_TEXT_MAX];
+    char fill[POLICY_VALUE_TEXT_MAX];
+
+    policy_value_format(POLICY_TYPE_RATIO, question->facts.facts.fill_ppm, fill);
+    policy_value_format(POLICY_TYPE_RATIO, rule->trigger.start, start);
+    if (!place->reported)
+        (void)snprintf(text + used, size - used, ", but waits: no gateway told how full %s is",
+                       place->holder);
+    else if (tier >= 0 && advisor_chooser_capacity(policy, tier, place->capacity_bytes) == 0)
+        (void)snprintf(text + used, size - used,
+                       ", but never starts: %s has no cap (tiers.%s.capacity)", place->holder,
+                       policy_tier_at(policy, (size_t)tier)->name);
+    else
+        (void)snprintf(text + used, size - used,
+                       ", but waits: %s is %s full, and the rule starts at %s", place->holder, fill,
+                       start);
+}
+
 /* What it comes to, in a sentence. */
 static void
 add_sum(struct kvt_buffer *out, const struct question *question,
@@ -377,8 +403,6 @@ add_sum(struct kvt_buffer *out, const struct question *question,
     const struct policy_decision *decision = question->decision;
     const struct policy_rule *rule =
         decision->rule < 0 ? NULL : policy_rule_at(question->rules->policy, (size_t)decision->rule);
-    char start[POLICY_VALUE_TEXT_MAX];
-    char fill[POLICY_VALUE_TEXT_MAX];
     char text[TEXT_MAX_BYTES];
     size_t used;
 
@@ -403,12 +427,8 @@ add_sum(struct kvt_buffer *out, const struct question *question,
     used = (size_t)snprintf(text, sizeof(text), "%s has it: %s%s%s", rule->id,
                             policy_verb_text((enum policy_verb)rule->verb),
                             decision->to < 0 ? "" : " to ", decision->to < 0 ? "" : rule->to.text);
-    policy_value_format(POLICY_TYPE_RATIO, question->facts.facts.fill_ppm, fill);
-    policy_value_format(POLICY_TYPE_RATIO, rule->trigger.start, start);
     if (decision->waits && !place->draining)
-        (void)snprintf(text + used, sizeof(text) - used,
-                       ", but waits: %s is %s full, and the rule starts at %s", place->holder, fill,
-                       start);
+        append_watermark(question, place, rule, text, sizeof(text));
     else if (stopped(question, place)[0] != '\0')
         (void)snprintf(text + used, sizeof(text) - used, ", but not now: %s",
                        stopped(question, place));

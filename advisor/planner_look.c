@@ -49,6 +49,7 @@ look_at_place(const struct advisor_planner *planner, const struct index_holder *
     memcpy(place->holder, holder->name, sizeof(place->holder));
     if (tier == NULL)
         return;
+    place->reported = tier->report_ms != 0;
     place->used_bytes = tier->report.used_bytes;
     place->capacity_bytes = tier->report.capacity_bytes;
     place->draining = advisor_rule_set_any(&tier->draining);

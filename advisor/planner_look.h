@@ -32,8 +32,9 @@ struct advisor_look_order {
 struct advisor_look_place {
     char holder[KVT_NAME_MAX];
     uint32_t ranks;
+    bool reported; /* by a gateway, since the start: else what follows is not known */
     uint64_t used_bytes;
-    uint64_t capacity_bytes; /* as its gateway reports; 0: no cap, or no report */
+    uint64_t capacity_bytes; /* 0: no cap */
     bool draining;
     struct advisor_rule_set no_edge; /* rules that would move it, and no gateway has both ends */
     struct advisor_orders orders;    /* of the tier: none, where it is not known */

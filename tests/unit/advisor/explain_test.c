@@ -201,6 +201,28 @@ a_block_of_a_hot_volume(void **state)
     end(scene);
 }
 
+/* No share of what has no cap is reached. */
+static void
+a_block_of_a_tier_without_a_cap(void **state)
+{
+    struct scene *scene = begin();
+    struct json_object *answer;
+    struct json_object *tier;
+
+    (void)state;
+    stop(scene);
+    scene->gateway->capacity[OBEDIENT_HOT] = 0;
+    (void)obedient_step(scene->gateway, 1000);
+    go_on(scene);
+    answer = explain(scene, "000000000000000f", "");
+    tier = tier_of(answer, "hot@gw0");
+    assert_string_equal(cli_json_text(tier, "rule"), "drain-later");
+    assert_non_null(strstr(cli_json_text(tier, "sum"),
+                           ", but never starts: hot@gw0 has no cap (tiers.hot.capacity)"));
+    json_object_put(answer);
+    end(scene);
+}
+
 static void
 what_is_behind_a_prefix_and_what_is_deep(void **state)
 {
@@ -480,6 +502,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_block_of_a_hot_volume),
+        cmocka_unit_test(a_block_of_a_tier_without_a_cap),
         cmocka_unit_test(what_is_behind_a_prefix_and_what_is_deep),
         cmocka_unit_test(what_if_something_happened),
         cmocka_unit_test(what_is_pinned_in_another_tier),
