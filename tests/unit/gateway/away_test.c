@@ -138,12 +138,15 @@ set_faults(struct test_world *w, struct g4_fault_rule rule)
 }
 
 /* A removal and a PUT behind it, where a call to the first bucket fails, or is done with its answer
- * lost; or all do from there on, and the process ends. */
-static void
+ * lost; or all do from there on, and the process ends.  Was there such a call? */
+static bool
 any_call_may_fail(struct test_world *w, struct g4_fault_rule rule)
 {
     enum kvt_err removed;
     enum kvt_err put;
+    uint64_t before;
+    uint64_t hits;
+    uint64_t seen;
     char what[64];
 
     (void)snprintf(what, sizeof(what), "verb %u, fault %u, after %u, %s", (unsigned)rule.verb,
@@ -151,9 +154,11 @@ any_call_may_fail(struct test_world *w, struct g4_fault_rule rule)
     test_world_open(w);
     test_world_place(w, 1, GATEWAY_TIER_FAR);
     test_world_far_away(w, true);
+    g4_faulty_count(w->stores[GATEWAY_TIER_COLD], rule.verb, &seen, &before);
     set_faults(w, rule);
     removed = remove_one(w, 1);
     put = test_gateway_put(&w->g, 1, TEST_WORLD_SIZE);
+    g4_faulty_count(w->stores[GATEWAY_TIER_COLD], rule.verb, &seen, &hits);
     if (rule.count > 1)
         test_world_reopen(w);
     rule.count = 0;
@@ -165,12 +170,13 @@ any_call_may_fail(struct test_world *w, struct g4_fault_rule rule)
     if (removed == KVT_OK && test_world_has(w, 1, GATEWAY_TIER_FAR))
         fail_msg("%s: the far copy is there", what);
     test_gateway_close(&w->g);
+    return hits > before;
 }
 
 static void
 every_failing_call(void **state)
 {
-    enum { CALLS = 4 };
+    enum { CALLS_MAX = 20 };
     static const enum g4_verb verbs[] = {G4_HEAD, G4_PUT, G4_DELETE};
     struct g4_fault_rule rule = {.status = KVT_IO};
     struct test_world w;
@@ -178,11 +184,14 @@ every_failing_call(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++) {
         rule.verb = verbs[i];
-        for (unsigned turn = 0; turn < 4 * CALLS; turn++) {
-            rule.fault = (turn & 1) != 0 ? G4_FAULT_LOSE : G4_FAULT_FAIL;
-            rule.count = (turn & 2) != 0 ? UINT64_MAX : 1;
-            rule.after = turn / 4;
-            any_call_may_fail(&w, rule);
+        for (unsigned manner = 0; manner < 4; manner++) {
+            bool hit = true;
+
+            rule.fault = (manner & 1) != 0 ? G4_FAULT_LOSE : G4_FAULT_FAIL;
+            rule.count = (manner & 2) != 0 ? UINT64_MAX : 1;
+            for (rule.after = 0; hit && rule.after < CALLS_MAX; rule.after++)
+                hit = any_call_may_fail(&w, rule);
+            assert_false(hit); /* each was */
         }
     }
 }
