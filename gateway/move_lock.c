@@ -214,29 +214,44 @@ free_left(struct gateway_vault *vault, const char *name)
     return true;
 }
 
+/* Is there time for one more?  The keeper has other things to see to. */
+static bool
+may_look(struct gateway_vault *vault, size_t looks, uint64_t end_ms)
+{
+    return looks < GATEWAY_MOVE_LOCK_ROUND && !vault->stopping && kvt_clock_mono_ms() < end_ms &&
+           gateway_cold_healthy(vault->cold);
+}
+
 size_t
 gateway_move_lock_sweep(struct gateway_vault *vault)
 {
+    const uint64_t end_ms = kvt_clock_mono_ms() + GATEWAY_MOVE_LOCK_SWEEP_MS;
+    char after[sizeof(vault->swept_lock)];
     struct g4_request list = {.verb = G4_LIST,
                               .key = GATEWAY_MOVE_LOCK_PREFIX,
+                              .after = vault->swept_lock[0] == '\0' ? NULL : after,
                               .listed = kvt_calloc(G4_LIST_KEYS_MAX, sizeof(*list.listed)),
                               .listed_wanted = GATEWAY_MOVE_LOCK_ROUND};
     size_t looks = 0;
     size_t freed = 0;
+    bool end = false;
 
     if (list.listed == NULL)
         return 0;
-    do {
-        if (perform(vault, &list) != KVT_OK)
-            break;
-        for (size_t i = 0; i < list.listed_count && looks < GATEWAY_MOVE_LOCK_ROUND; i++) {
-            if (!gateway_cold_healthy(vault->cold))
-                break;
+    memcpy(after, vault->swept_lock, sizeof(after));
+    while (!end && may_look(vault, looks, end_ms) && perform(vault, &list) == KVT_OK) {
+        size_t i = 0;
+
+        for (; i < list.listed_count && may_look(vault, looks, end_ms); i++, looks++) {
+            (void)snprintf(vault->swept_lock, sizeof(vault->swept_lock), "%s", list.listed[i].key);
             freed += free_left(vault, list.listed[i].key) ? 1 : 0;
-            looks++;
         }
-    } while (list.token[0] != '\0' && looks < GATEWAY_MOVE_LOCK_ROUND &&
-             gateway_cold_healthy(vault->cold));
+        if (i < list.listed_count)
+            break;
+        end = list.token[0] == '\0';
+    }
+    if (end)
+        vault->swept_lock[0] = '\0';
     kvt_free(list.listed);
     if (freed > 0)
         kvt_log_info("gateway.move", "locks_swept", "%zu, of gateways that are no more", freed);

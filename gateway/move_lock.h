@@ -20,7 +20,8 @@
  * Threads:   any; the caller holds the key (gateway/hold.h).
  * Limits:    two requests for each copy that goes.  A gateway that died and never comes back leaves
  *            objects of some 100 bytes, as many as it was moving blocks, until another one's sweep,
- *            which looks at GATEWAY_MOVE_LOCK_ROUND of them.
+ *            which looks at GATEWAY_MOVE_LOCK_ROUND of them, begins none after
+ *            GATEWAY_MOVE_LOCK_SWEEP_MS or when the gateway stops, and goes on where it ended.
  */
 #ifndef GATEWAY_MOVE_LOCK_H
 #define GATEWAY_MOVE_LOCK_H
@@ -33,8 +34,9 @@
 #define GATEWAY_MOVE_LOCK_MS     60000             /* a lease, */
 #define GATEWAY_MOVE_LOCK_HOLD_MS                                                                  \
     (GATEWAY_MOVE_LOCK_MS / 5 * 4) /* and how much of it requests may last */
-#define GATEWAY_MOVE_LOCK_LEFT_MS (4 * GATEWAY_COLD_LOOK_MS)
-#define GATEWAY_MOVE_LOCK_ROUND   256
+#define GATEWAY_MOVE_LOCK_LEFT_MS  (4 * GATEWAY_COLD_LOOK_MS)
+#define GATEWAY_MOVE_LOCK_ROUND    256
+#define GATEWAY_MOVE_LOCK_SWEEP_MS 2000
 
 struct gateway_move_lock {
     char name[sizeof(GATEWAY_MOVE_LOCK_PREFIX) + 32];
@@ -68,7 +70,8 @@ enum kvt_err gateway_move_lock_sent(struct gateway_move_lock *lock, enum kvt_err
 void gateway_move_lock_release(struct gateway_vault *vault, const struct gateway_move_lock *lock);
 
 /** Take away locks whose lease is over: of gateways that never came back.  Each is taken over
- *  first, as by who needs it.  Returns how many went; what fails is tried again the next time. */
+ *  first, as by who needs it.  By one thread at a time.  Returns how many went; what fails is tried
+ *  again in the next round. */
 size_t gateway_move_lock_sweep(struct gateway_vault *vault);
 
 #endif /* GATEWAY_MOVE_LOCK_H */

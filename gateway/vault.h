@@ -62,7 +62,8 @@ struct gateway_vault {
     struct gateway_budget *budget; /* for bodies read here; NULL: no bound */
     int lock_fd;                   /* of the state folder; one gateway lives in it */
     char settled[KVT_KEY_MAX]; /* where the last round of gateway/recover.h ended; its caller's */
-    _Atomic bool stopping;     /* long work of the gateway itself ends at its next item */
+    char swept_lock[KVT_KEY_MAX]; /* the same of gateway_move_lock_sweep(); "": from the first */
+    _Atomic bool stopping;        /* long work of the gateway itself ends at its next item */
 };
 
 struct gateway_vault_options {

@@ -611,7 +611,8 @@ its_locks_are_swept(void **state)
             gateway_move_lock_acquire(pair.gateways[0].vault, test_gateway_key(key, number), &lock),
             KVT_OK);
     }
-    assert_int_equal(gateway_move_lock_sweep(sweeper), 0); /* they are held */
+    for (unsigned round = 0; round < 2; round++)
+        assert_int_equal(gateway_move_lock_sweep(sweeper), 0); /* they are held */
     pair.shelves[NEAR].now_ms += LIFE_MS;
     assert_int_equal(gateway_move_lock_acquire(pair.gateways[0].vault, pair.key, &lock), KVT_OK);
     assert_in_range(gateway_move_lock_sweep(sweeper), GATEWAY_MOVE_LOCK_ROUND - 2,
@@ -620,6 +621,39 @@ its_locks_are_swept(void **state)
     assert_int_equal(shelf_count(&pair.shelves[NEAR], GATEWAY_MOVE_LOCK_PREFIX), 2);
     assert_non_null(shelf_find(&pair.shelves[NEAR], lock.name));
     assert_non_null(shelf_find(&pair.shelves[NEAR], other));
+    close_pair(&pair);
+}
+
+static void
+those_that_are_held_hide_none_that_is_left(void **state)
+{
+    enum { HELD = GATEWAY_MOVE_LOCK_ROUND + 10 };
+    static const char left[] = GATEWAY_MOVE_LOCK_PREFIX "ffffffffffffffffffffffffffffffff";
+    const struct g4_meta none = {.present = false};
+    struct gateway_move_lock lock;
+    struct gateway_vault *sweeper;
+    struct pair pair;
+
+    (void)state;
+    open_pair(&pair, true);
+    sweeper = pair.gateways[1].vault;
+    assert_int_equal(test_gateway_store_put(pair.views[0][NEAR].inner, left, "x", 1, &none),
+                     KVT_OK);
+    pair.shelves[NEAR].now_ms += LIFE_MS;
+    for (uint64_t number = 0; number < HELD; number++) {
+        char key[KVT_KEY_MAX];
+
+        assert_int_equal(
+            gateway_move_lock_acquire(pair.gateways[0].vault, test_gateway_key(key, number), &lock),
+            KVT_OK);
+    }
+    assert_int_equal(gateway_move_lock_sweep(sweeper), 0);
+    sweeper->stopping = true;
+    assert_int_equal(gateway_move_lock_sweep(sweeper), 0);
+    sweeper->stopping = false;
+    assert_int_equal(gateway_move_lock_sweep(sweeper), 1);
+    assert_null(shelf_find(&pair.shelves[NEAR], left));
+    assert_string_equal(sweeper->swept_lock, ""); /* and then from the first again */
     close_pair(&pair);
 }
 
@@ -637,6 +671,7 @@ main(void)
         cmocka_unit_test(a_late_release_frees_nobody_else),
         cmocka_unit_test(each_is_sent_once),
         cmocka_unit_test(its_locks_are_swept),
+        cmocka_unit_test(those_that_are_held_hide_none_that_is_left),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
