@@ -136,6 +136,9 @@ leaver_of(const struct policy_ladder *ladder, uint32_t block, uint32_t tier, int
     int32_t rule = policy_ladder_rule(ladder, block, tier, POLICY_ON_NOTHING, -1);
 
     *pinned_by = -1;
+    if (rule >= 0 && policy_rule_at(ladder->policy, (size_t)rule)->verb == POLICY_PIN &&
+        !policy_ladder_pins_here(ladder, block, tier, rule))
+        return rule; /* a budget counts where it is pinned */
     while (rule >= 0) {
         const struct policy_rule *row = policy_rule_at(ladder->policy, (size_t)rule);
 

@@ -129,9 +129,13 @@ KVT_NODISCARD enum kvt_err policy_ladder_move(struct policy_ladder *ladder, uint
                                               uint32_t from, int32_t to);
 
 /* ladder_rules.c */
-/** The rule that has the block, behind the rule `former` (-1: of all). */
+/** The rule that has the block, behind the rule `former` (-1: of all).  One that pins a copy in
+ *  another tier has it before one that would expire it. */
 int32_t policy_ladder_rule(const struct policy_ladder *ladder, uint32_t block, uint32_t tier,
                            enum policy_event event, int32_t former);
+/** Does the rule, which has the block, pin it in this tier, and not a copy elsewhere? */
+bool policy_ladder_pins_here(const struct policy_ladder *ladder, uint32_t block, uint32_t tier,
+                             int32_t rule);
 /** The rule with the highest watermarks that drains the tier; -1: none. */
 int32_t policy_ladder_last(const struct policy_ladder *ladder, uint32_t tier);
 int32_t policy_ladder_target(const struct policy_ladder *ladder, const struct policy_rule *rule,

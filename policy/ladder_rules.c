@@ -27,9 +27,9 @@ fill_of(const struct policy_ladder_rung *rung)
                : (uint64_t)((unsigned __int128)rung->used * 1000000 / rung->capacity);
 }
 
-int32_t
-policy_ladder_rule(const struct policy_ladder *ladder, uint32_t block, uint32_t tier,
-                   enum policy_event event, int32_t former)
+static int32_t
+match_in(const struct policy_ladder *ladder, uint32_t block, uint32_t tier, enum policy_event event,
+         int32_t former)
 {
     const struct policy_ladder_block *row = &ladder->blocks[block];
     const struct policy_workload_tenant *tenant =
@@ -48,6 +48,40 @@ policy_ladder_rule(const struct policy_ladder *ladder, uint32_t block, uint32_t 
                                        .tier = policy_tier_at(ladder->policy, tier)->name};
 
     return policy_match_behind(ladder->policy, &facts, event, former);
+}
+
+static bool
+has_verb(const struct policy_ladder *ladder, int32_t rule, enum policy_verb verb)
+{
+    return rule >= 0 && policy_rule_at(ladder->policy, (size_t)rule)->verb == (uint32_t)verb;
+}
+
+/* Deleting takes all copies of a block: a rule that pins one of them keeps the others. */
+int32_t
+policy_ladder_rule(const struct policy_ladder *ladder, uint32_t block, uint32_t tier,
+                   enum policy_event event, int32_t former)
+{
+    const int32_t rule = match_in(ladder, block, tier, event, former);
+
+    if (former >= 0 || !has_verb(ladder, rule, POLICY_EXPIRE))
+        return rule;
+    for (uint32_t other = 0; other < ladder->count; other++) {
+        const int32_t pin = other == tier || !policy_ladder_is_in(ladder, block, other)
+                                ? -1
+                                : match_in(ladder, block, other, POLICY_ON_NOTHING, -1);
+
+        if (has_verb(ladder, pin, POLICY_PIN))
+            return pin;
+    }
+    return rule;
+}
+
+bool
+policy_ladder_pins_here(const struct policy_ladder *ladder, uint32_t block, uint32_t tier,
+                        int32_t rule)
+{
+    return has_verb(ladder, rule, POLICY_PIN) &&
+           match_in(ladder, block, tier, POLICY_ON_NOTHING, -1) == rule;
 }
 
 int32_t
@@ -269,7 +303,7 @@ pass_one(struct policy_ladder *ladder, uint32_t block, uint32_t tier, bool *move
 
     if (rule < 0)
         return KVT_OK;
-    if (policy_rule_at(ladder->policy, (size_t)rule)->verb == POLICY_PIN)
+    if (policy_ladder_pins_here(ladder, block, tier, rule))
         ladder->rungs[tier].counting[rule] += ladder->bytes;
     if (!find_move(ladder, block, tier, rule, &to))
         return KVT_OK;

@@ -643,6 +643,35 @@ what_expired_is_lost(void **state)
     test_scene_close(&scene);
 }
 
+/* A copy that is pinned keeps the others, whatever the budget in its own tier; when the pin is over
+ * they go. */
+static void
+what_is_pinned_elsewhere_does_not_expire(void **state)
+{
+    static const char text[] =
+        TEST_TIERS_TEXT "rules:\n"
+                        "  - {id: roots, when: depth == 0, pin: {tiers: [hot], ttl: 10m, "
+                        "budget: 0%}}\n"
+                        "  - {id: old, in: cold, do: expire, when: last_access > 5m}\n";
+    struct test_scene scene;
+
+    (void)state;
+    test_scene_open(&scene, text, "lru", 100, 100);
+    test_scene_ask(&scene, "", "abc");
+    scene.now_ms += 400000;
+    test_scene_ask(&scene, "", "d");
+    assert_int_equal(policy_ladder_result(scene.ladder).expired, 2);
+    assert_true(policy_ladder_has(scene.ladder, HOT, 0) &&
+                policy_ladder_has(scene.ladder, COLD, 0));
+    assert_false(policy_ladder_has(scene.ladder, HOT, 1));
+    scene.now_ms += 400000;
+    test_scene_ask(&scene, "", "e");
+    assert_false(policy_ladder_has(scene.ladder, HOT, 0));
+    assert_true(policy_ladder_has(scene.ladder, COLD, 3)); /* a root, and younger */
+    assert_int_equal(policy_ladder_result(scene.ladder).expired, 3);
+    test_scene_close(&scene);
+}
+
 static bool
 run_small(void *arg)
 {
@@ -693,6 +722,7 @@ main(void)
         cmocka_unit_test(a_tenant_leaves_down_to_its_quota),
         cmocka_unit_test(what_a_rule_pins_stays),
         cmocka_unit_test(what_expired_is_lost),
+        cmocka_unit_test(what_is_pinned_elsewhere_does_not_expire),
         cmocka_unit_test(every_failing_allocation_is_survived),
     };
 
