@@ -32,15 +32,6 @@ policy_ladder_free(struct policy_ladder *ladder)
     kvt_free(ladder);
 }
 
-/* Rules that are asked about all blocks, now and then. */
-static bool
-is_swept(const struct policy_rule *rule)
-{
-    return !policy_ladder_leaves_out(rule) &&
-           (rule->verb == POLICY_PIN ||
-            (rule->on == 0 && !policy_ladder_drains(rule) && rule->verb != POLICY_EXCLUDE));
-}
-
 static enum kvt_err
 find_tiers(struct policy_ladder *ladder)
 {
@@ -74,7 +65,7 @@ find_rules(struct policy_ladder *ladder)
     for (size_t i = 0; i < ladder->policy->rules.count; i++) {
         const struct policy_rule *rule = policy_rule_at(ladder->policy, i);
 
-        ladder->passes = ladder->passes || is_swept(rule);
+        ladder->passes = ladder->passes || policy_ladder_is_swept(rule);
         ladder->by_price = ladder->by_price || (rule->verb == POLICY_PROMOTE &&
                                                 (rule->on & POLICY_ON_SECOND_COLD_HIT) != 0 &&
                                                 rule->promote_by == POLICY_BY_PRICE);

@@ -14,9 +14,11 @@
  *
  * Rules that act: demote and expire with watermarks, promote on second_cold_hit, pin, exclude; and
  * demote, expire and promote that have neither trigger nor event, once a minute or as
- * schedule.every says.  policy_ladder_leaves_out() tells which do not: those of other events, of
- * times of the day, and compact.  limits.rate, limits.per_run, modes.max_delete, modes.canary and
- * trigger.prestage are kept as the advisor keeps them; nothing fails, so suspend_if_errors is not.
+ * schedule.every says, before which one with a trigger does not begin again.  Below a watermark
+ * nothing leaves for being idle.  policy_ladder_leaves_out() tells which rules do not act: those of
+ * other events, of times of the day, and compact.  limits.rate, limits.per_run, modes.max_delete,
+ * modes.canary and trigger.prestage are kept as the advisor keeps them; nothing fails, so
+ * suspend_if_errors is not.
  *
  * Ownership: policy_ladder_free() ends it; policy and ordering must live as long.
  * Threads:   one owner; several run side by side.

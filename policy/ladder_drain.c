@@ -21,6 +21,20 @@ budget_of(const struct policy_rule *rule, uint64_t capacity)
     return capacity == 0 ? UINT64_MAX : policy_ladder_mark(capacity, rule->pin.budget.value);
 }
 
+/* Does its schedule let the rule begin to drain?  Else it is asked again when it does. */
+static bool
+may_begin(const struct policy_ladder *ladder, struct policy_ladder_rung *rung, size_t rule)
+{
+    const uint64_t every = policy_rule_at(ladder->policy, rule)->schedule.every;
+    const uint64_t due_ms = ladder->begun_ms[rule] - 1 + every;
+
+    if (ladder->begun_ms[rule] == 0 || ladder->now_ms >= due_ms)
+        return true;
+    if (rung->due_ms == 0 || due_ms < rung->due_ms)
+        rung->due_ms = due_ms;
+    return false;
+}
+
 static void
 set_watermarks(struct policy_ladder *ladder, uint32_t tier)
 {
@@ -36,9 +50,11 @@ set_watermarks(struct policy_ladder *ladder, uint32_t tier)
         if (rung->used <= policy_ladder_mark(rung->capacity, rule->trigger.stop))
             rung->draining[i] = false;
         else if (rung->used >= policy_ladder_mark(rung->capacity, rule->trigger.start))
-            rung->draining[i] = true;
+            rung->draining[i] = before || may_begin(ladder, rung, i);
         if (rung->draining[i] != before)
             policy_ladder_end_run(ladder, (int32_t)i);
+        if (rung->draining[i] && !before)
+            ladder->begun_ms[i] = ladder->now_ms + 1;
         rung->resuming = rung->resuming || (rung->draining[i] && !before);
         any = any || rung->draining[i];
     }

@@ -141,6 +141,9 @@ policy_ladder_next_ms(const struct policy_ladder *ladder)
     for (uint32_t i = 0; i < ladder->count; i++)
         if (ladder->rungs[i].stage_waits && ladder->rungs[i].staged_ms < next_ms)
             next_ms = in_tick(ladder, ladder->rungs[i].staged_ms);
+    for (uint32_t i = 0; i < ladder->count; i++)
+        if (ladder->rungs[i].due_ms != 0 && ladder->rungs[i].due_ms < next_ms)
+            next_ms = in_tick(ladder, ladder->rungs[i].due_ms);
     return next_ms;
 }
 
@@ -158,8 +161,10 @@ policy_ladder_begin_round(struct policy_ladder *ladder)
 {
     for (size_t i = 0; i < ladder->policy->rules.count; i++)
         ladder->limits[i].waits_for = POLICY_LADDER_ACTS;
-    for (uint32_t i = 0; i < ladder->count; i++)
+    for (uint32_t i = 0; i < ladder->count; i++) {
         ladder->rungs[i].stage_waits = false;
+        ladder->rungs[i].due_ms = 0;
+    }
 }
 
 struct policy_ladder_figures

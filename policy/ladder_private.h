@@ -51,6 +51,7 @@ struct policy_ladder_rung {
     bool resuming;
     uint64_t staged_ms;    /* no copies are made ahead before */
     bool stage_waits;      /* until then */
+    uint64_t due_ms;       /* when the first rule may begin that its schedule keeps back; 0: none */
     uint64_t exhausted_ms; /* since when nothing else is left to choose; 0: it is */
     bool draining[POLICY_LADDER_RULES_MAX];
     uint64_t kept[POLICY_LADDER_RULES_MAX];     /* bytes that rules pinned, as of the last pass */
@@ -86,7 +87,7 @@ struct policy_ladder {
     bool passes;   /* some rule is asked about all blocks */
     uint64_t passed_ms;
     uint64_t passed_reads;
-    uint64_t begun_ms[POLICY_LADDER_RULES_MAX]; /* last pass of a rule, plus 1 */
+    uint64_t begun_ms[POLICY_LADDER_RULES_MAX]; /* last pass or run of a rule, plus 1 */
     bool due[POLICY_LADDER_RULES_MAX];          /* in the pass that goes on */
     bool passing;                               /* one waits for a rule's rate */
     uint32_t pass_block;                        /* where it goes on */
@@ -140,6 +141,8 @@ bool policy_ladder_pins_here(const struct policy_ladder *ladder, uint32_t block,
 int32_t policy_ladder_last(const struct policy_ladder *ladder, uint32_t tier);
 int32_t policy_ladder_target(const struct policy_ladder *ladder, const struct policy_rule *rule,
                              uint32_t tier);
+/** Is the rule asked about all blocks, now and then? */
+bool policy_ladder_is_swept(const struct policy_rule *rule);
 /** May it go there: is there room, or its copy? */
 bool policy_ladder_is_open(const struct policy_ladder *ladder, uint32_t block, int32_t to);
 /** Let rules and quotas act until nothing is left to be moved. */

@@ -124,6 +124,14 @@ policy_ladder_leaves_out(const struct policy_rule *rule)
             (rule->verb != POLICY_PROMOTE || (rule->on & POLICY_ON_SECOND_COLD_HIT) == 0));
 }
 
+bool
+policy_ladder_is_swept(const struct policy_rule *rule)
+{
+    return !policy_ladder_leaves_out(rule) &&
+           (rule->verb == POLICY_PIN ||
+            (rule->on == 0 && !policy_ladder_drains(rule) && rule->verb != POLICY_EXCLUDE));
+}
+
 /* ---- promotion ---- */
 
 enum outcome { WAITS, GOES, STAYS };
@@ -261,14 +269,15 @@ begin_pass(struct policy_ladder *ladder)
     for (size_t i = 0; i < ladder->policy->rules.count; i++) {
         const struct policy_rule *rule = policy_rule_at(ladder->policy, i);
 
+        if (!policy_ladder_is_swept(rule))
+            continue; /* its runs begin and end with something else */
         ladder->due[i] = ladder->now_ms >= ladder->limits[i].resume_ms &&
                          (ladder->begun_ms[i] == 0 ||
                           ladder->now_ms + 1 >= ladder->begun_ms[i] + rule->schedule.every);
         if (!ladder->due[i])
             continue;
         ladder->begun_ms[i] = ladder->now_ms + 1;
-        if (!policy_ladder_drains(rule))
-            policy_ladder_end_run(ladder, (int32_t)i);
+        policy_ladder_end_run(ladder, (int32_t)i);
     }
     for (uint32_t i = 0; i < ladder->count; i++)
         memset(ladder->rungs[i].counting, 0, sizeof(ladder->rungs[i].counting));

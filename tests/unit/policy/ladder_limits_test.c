@@ -96,6 +96,55 @@ a_pass_goes_on_at_its_rate(void **state)
     test_scene_close(&scene);
 }
 
+/* A rule with a watermark begins as often as its schedule says, and no sooner. */
+static void
+a_drain_begins_when_it_is_due(void **state)
+{
+    static const char text[] =
+        TEST_TIERS_TEXT "rules:\n  - {id: down, from: hot, to: cold, schedule: {every: 5m}, "
+                        "trigger: {start: 80%, stop: 40%}}\n";
+    struct test_scene scene;
+
+    (void)state;
+    test_scene_open(&scene, text, "lru", 10, 100);
+    test_scene_ask(&scene, "", "abcdefgh");
+    assert_int_equal(policy_ladder_result(scene.ladder).tiers[HOT].blocks, 4);
+    test_scene_ask(&scene, "", "ijkl");
+    assert_int_equal(policy_ladder_result(scene.ladder).tiers[HOT].blocks, 8);
+    scene.now_ms += 300000; /* in which its time comes */
+    test_scene_ask(&scene, "", "m");
+    assert_int_equal(policy_ladder_result(scene.ladder).tiers[HOT].blocks, 5);
+    assert_int_equal(policy_ladder_figures(scene.ladder, 0).blocks, 8);
+    test_scene_close(&scene);
+}
+
+/* The run of a rule on an event goes on while passes begin. */
+static void
+a_pass_ends_no_run_of_an_event(void **state)
+{
+    static const char text[] =
+        TEST_TIERS_TEXT "rules:\n  - {id: up, from: cold, to: hot, on: second_cold_hit, "
+                        "limits: {per_run: 1}}\n"
+                        "  - {id: idle, from: hot, to: cold, when: last_access > 5m}\n";
+    struct policy_ladder_figures figures;
+    struct test_scene scene;
+
+    (void)state;
+    test_scene_open(&scene, text, "lru", 100, 100);
+    test_scene_ask(&scene, "", "ab");
+    scene.now_ms += 400000;
+    test_scene_ask(&scene, "", "x"); /* a and b go down */
+    test_scene_ask(&scene, "", "a");
+    test_scene_ask(&scene, "", "a"); /* up, and the run is at its end */
+    scene.now_ms += 100000;
+    test_scene_ask(&scene, "", "b");
+    test_scene_ask(&scene, "", "b");
+    figures = policy_ladder_figures(scene.ladder, 0);
+    assert_int_equal(figures.blocks, 1);
+    assert_int_equal(figures.dropped, 1);
+    test_scene_close(&scene);
+}
+
 int
 main(void)
 {
@@ -103,6 +152,8 @@ main(void)
         cmocka_unit_test(the_canary_share_alone_moves),
         cmocka_unit_test(deletions_of_a_run_are_bounded),
         cmocka_unit_test(a_pass_goes_on_at_its_rate),
+        cmocka_unit_test(a_drain_begins_when_it_is_due),
+        cmocka_unit_test(a_pass_ends_no_run_of_an_event),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
