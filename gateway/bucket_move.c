@@ -483,6 +483,23 @@ gateway_bucket_put_removed(struct gateway_vault *vault, struct g4_request *put)
     return rc;
 }
 
+enum kvt_err
+gateway_bucket_put_locked(struct gateway_vault *vault, struct g4_request *put)
+{
+    struct g4_store *store = gateway_cold_store(vault->cold);
+    struct gateway_move_lock lock;
+    enum kvt_err rc = gateway_move_lock_acquire(vault, put->key, &lock);
+
+    if (rc != KVT_OK)
+        return rc == KVT_BUSY || rc == KVT_NOTFOUND ? KVT_AGAIN : rc;
+    put->deadline_ms = lock.until_ms;
+    put->once = true;
+    rc = gateway_move_lock_sent(&lock,
+                                gateway_cold_ended(vault->cold, g4_store_perform(store, put)));
+    gateway_move_lock_release(vault, &lock);
+    return rc == KVT_NOTFOUND ? KVT_AGAIN : rc; /* it has gone */
+}
+
 /* ---- moving ---- */
 
 static enum kvt_err

@@ -58,6 +58,11 @@ KVT_NODISCARD enum kvt_err gateway_bucket_settle_removed(struct gateway_vault *v
 KVT_NODISCARD enum kvt_err gateway_bucket_put_removed(struct gateway_vault *vault,
                                                       struct g4_request *put);
 
+/** PUT over a block whose removal was begun, and whose tombstone may still come: it would fit, for
+ *  equal bytes have equal ETags.  KVT_AGAIN: until then. */
+KVT_NODISCARD enum kvt_err gateway_bucket_put_locked(struct gateway_vault *vault,
+                                                     struct g4_request *put);
+
 /** Move a block from one bucket to the other; `record` is its row, before and after. */
 KVT_NODISCARD enum kvt_err gateway_bucket_move(struct gateway_vault *vault, const char *key,
                                                struct gateway_record *record, unsigned to,

@@ -113,12 +113,16 @@ replace(struct gateway_vault *vault, struct gateway_claim *claim, const char *et
                                  .condition = etag[0] == '\0' ? G4_IF_ABSENT : G4_IF_MATCH,
                                  .body = claim->body,
                                  .body_size = claim->size};
-    enum kvt_err rc = KVT_NOTFOUND;
+    enum kvt_err rc;
 
     memcpy(request.etag, etag, sizeof(request.etag));
     gateway_claim_meta(claim, &request.meta);
     if (etag[0] == '\0' && gateway_vault_has(vault, GATEWAY_TIER_FAR))
         rc = gateway_bucket_put_removed(vault, &request);
+    else if (claim->noted && gateway_vault_has(vault, GATEWAY_TIER_FAR))
+        rc = gateway_bucket_put_locked(vault, &request);
+    else
+        rc = KVT_NOTFOUND;
     if (rc == KVT_NOTFOUND)
         rc = gateway_cold_ended(cold, g4_store_perform(gateway_cold_store(cold), &request));
     if (rc == KVT_OK) {

@@ -35,7 +35,8 @@ struct gateway_claim {
     uint32_t crc32c; /* of the body */
     uint64_t fingerprint;
     const char *writer;
-    bool rewrite; /* equal content is not enough: the object must be written anew */
+    bool rewrite; /* equal content is not enough: the object must be written anew, */
+    bool noted;   /* and under the lock of moves: its tombstone may still be on its way */
     enum gateway_claim_state state;
     enum kvt_err status;
     bool present;  /* STORED, and it was there before */

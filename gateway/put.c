@@ -160,14 +160,15 @@ decide(struct putting *putting, size_t index)
     }
     work->had = rc == KVT_OK;
     work->step = may_owe(putting->vault, work) ? STEP_BACK : STEP_THROUGH;
-    putting->claims[index] =
-        (struct gateway_claim){.key = item->key,
-                               .body = item->body,
-                               .size = item->size,
-                               .crc32c = item->crc32c,
-                               .fingerprint = item->fingerprint,
-                               .writer = putting->vault->name,
-                               .rewrite = work->had && known->state == GATEWAY_RETIRING};
+    putting->claims[index] = (struct gateway_claim){
+        .key = item->key,
+        .body = item->body,
+        .size = item->size,
+        .crc32c = item->crc32c,
+        .fingerprint = item->fingerprint,
+        .writer = putting->vault->name,
+        .rewrite = work->had && known->state == GATEWAY_RETIRING,
+        .noted = work->had && known->state == GATEWAY_RETIRING && known->moving != 0};
     if (!work->had || !is_acknowledged(known))
         return;
     if (gateway_record_in_bucket(known))

@@ -491,6 +491,44 @@ a_late_delete_meets_nothing_new(void **state)
     }
 }
 
+static bool
+hold_tombstone(struct pair *pair, const struct view *view, struct g4_request *request)
+{
+    if (view->who != 0 || request->verb != G4_PUT || strcmp(request->key, pair->key) != 0)
+        return false;
+    pair->before = NULL;
+    pair->late = *request;
+    answer(request, KVT_TIMEOUT, "no answer");
+    return true;
+}
+
+/* The block is there still, and so is its ETag when the same bytes are put over it. */
+static void
+a_late_tombstone_takes_nothing_that_was_put_again(void **state)
+{
+    struct pair pair;
+
+    (void)state;
+    open_pair(&pair, true);
+    assert_int_equal(move(&pair, 0, GATEWAY_COLD, GATEWAY_FAR, true), KVT_OK);
+    pair.away = true;
+    pair.late_at = NEAR;
+    pair.before = hold_tombstone;
+    assert_int_not_equal(gateway_remove(pair.gateways[0].vault, pair.key), KVT_OK);
+    assert_null(pair.before);
+    gateway_cold_probe(pair.gateways[0].vault->cold);
+    assert_int_equal(test_gateway_put(&pair.gateways[0], 1, SIZE), KVT_AGAIN);
+    deliver(&pair);
+    assert_true(says_removed(&pair));
+    pair.shelves[NEAR].now_ms += LIFE_MS;
+    assert_int_equal(test_gateway_put(&pair.gateways[0], 1, SIZE), KVT_OK);
+    pair.away = false;
+    settle(&pair);
+    assert_true(has_block(&pair, NEAR));
+    assert_int_equal(test_gateway_get(&pair.gateways[0], 1, SIZE, NULL), KVT_OK);
+    close_pair(&pair);
+}
+
 /* Killed with the DELETE on its way, and back at once. */
 static void
 a_next_life_waits_for_what_was_sent(void **state)
@@ -667,6 +705,7 @@ main(void)
         cmocka_unit_test(a_move_does_not_write_over_it),
         cmocka_unit_test(a_move_puts_back_what_it_has_in_memory),
         cmocka_unit_test(a_late_delete_meets_nothing_new),
+        cmocka_unit_test(a_late_tombstone_takes_nothing_that_was_put_again),
         cmocka_unit_test(a_next_life_waits_for_what_was_sent),
         cmocka_unit_test(a_late_release_frees_nobody_else),
         cmocka_unit_test(each_is_sent_once),
