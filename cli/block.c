@@ -53,9 +53,10 @@ print_block(FILE *out, struct json_object *block)
     if (cli_json_at(block, "child_count") != NULL)
         (void)fprintf(out, "children   %" PRIu64 "\n", cli_json_u64(block, "child_count"));
     (void)fprintf(out,
-                  "used       %" PRIu64 " times through a gateway, %" PRIu64
+                  "used       %" PRIu64 " time%s through a gateway, %" PRIu64
                   " of them from cold; last %s\n",
-                  cli_json_u64(block, "hits"), cli_json_u64(block, "cold_hits"), time);
+                  cli_json_u64(block, "hits"), cli_json_u64(block, "hits") == 1 ? "" : "s",
+                  cli_json_u64(block, "cold_hits"), time);
     print_places(out, block);
     if (cli_json_at(block, "policy") == NULL)
         return;

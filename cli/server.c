@@ -114,7 +114,7 @@ fetch(const struct cli_context *context, enum cli_server server,
                                sizeof(secret), &cause);
         if (rc == KVT_NOTFOUND &&
             !kvt_config_is_set(context->settings, CLI_SETTING_ADMIN_TOKEN_FILE))
-            return kvt_error_set(err, KVT_DENIED,
+            return kvt_error_set(err, KVT_INVALID,
                                  "this needs the admin token: --admin-token-file FILE");
         if (rc != KVT_OK)
             return kvt_error_set(err, rc, "admin token: %.*s", MESSAGE_MAX, cause.text);

@@ -106,6 +106,9 @@ PY
   run $KVTIER_CONFIGURED block show 0xdeadbeef
   status_is 0
   golden block-show
+  run $KVTIER_CONFIGURED block show 0xcc
+  status_is 0
+  output_has "used       1 time through a gateway"
 }
 
 @test "index stats, match, dump" {
@@ -418,6 +421,10 @@ assert [(r["namespace"], r["worker_places"]) for r in rows] == [("", 5)], rows'
   run $KVTIER_CONFIGURED policy mode observe --admin-token-file "$BATS_TEST_TMPDIR/other"
   status_is 1
   output_has "the token in $BATS_TEST_TMPDIR/other is not the advisor's"
+  # A flag that was left out, not a token that is wrong.
+  run "$KVTIER" --config <(grep -v ^admin "$BATS_FILE_TMPDIR/cli.yaml") policy mode observe
+  status_is 2
+  output_has "this needs the admin token: --admin-token-file FILE"
   run $KVTIER_CONFIGURED policy mode nonsense
   status_is 2
 }

@@ -300,6 +300,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 "hot": {"blocks": 1, "bytes": 1 << 18}, "cold": {"blocks": 3, "bytes": 3 << 18}})
         elif path.startswith("/a/v1/blocks/00000000000000bb"):
             self.answer({**BLOCK, "hash": "00000000000000bb", "position": 8, "children": [], "child_count": 5})
+        elif path.startswith("/a/v1/blocks/00000000000000cc"):
+            self.answer({**BLOCK, "hash": "00000000000000cc", "hits": 1})
         elif path == "/a/v1/usage":  # in two pages, of which both have one of the tenants
             rows = [{"namespace": "acme/llama", "hot_places": 2, "hot_bytes": 1 << 20, "cold_places": 3, "cold_bytes": 3 << 20},
                     {"namespace": "", "g1_places": 4, "g1_bytes": 4096, "g2_places": 1, "g2_bytes": 1024},
