@@ -267,6 +267,27 @@ a_check_leaves_it_alone(void **state)
     }
 }
 
+/* A gateway that lost its state folder settles nothing; a DELETE at another one does. */
+static void
+another_delete_ends_it(void **state)
+{
+    (void)state;
+    for (unsigned knows = 0; knows < 2; knows++) {
+        struct pair pair;
+
+        open_pair(&pair, true);
+        assert_int_equal(move(&pair, 0, GATEWAY_COLD, GATEWAY_FAR, true), KVT_OK);
+        remove_noted(&pair);
+        if (knows == 0)
+            set_row(&pair, 1, 0);
+        assert_true(says_removed(&pair));
+        assert_int_equal(gateway_remove(pair.gateways[1].vault, pair.key), KVT_OK);
+        for (unsigned bucket = 0; bucket < 2; bucket++)
+            assert_null(shelf_find(&pair.shelves[bucket], pair.key));
+        close_pair(&pair);
+    }
+}
+
 /* The removal comes between what a reader saw and what he does about it. */
 static bool
 note_before_second_look(struct pair *pair, const struct view *view, struct g4_request *request)
@@ -700,6 +721,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_check_leaves_it_alone),
+        cmocka_unit_test(another_delete_ends_it),
         cmocka_unit_test(what_was_bad_is_not_replaced_once_it_was_removed),
         cmocka_unit_test(what_was_empty_is_replaced_under_the_lock),
         cmocka_unit_test(a_move_does_not_write_over_it),
