@@ -8,6 +8,7 @@
 #include "advisor/http.h"
 #include "advisor/plan.h"
 #include "advisor/planner_preview.h"
+#include "advisor/planner_quotas.h"
 #include "advisor/planner_rules.h"
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -36,6 +37,7 @@ struct planning {
     uint64_t deletes;
     struct advisor_plan_sum classes[POLICY_CLASSES_MAX];
     struct advisor_plan_sum pins[ADVISOR_RULES_MAX];
+    struct advisor_plan_quota *quotas; /* of the policy */
     uint64_t bytes[ADVISOR_RULES_MAX]; /* that each rule moves */
     bool cut;
     bool waits;                       /* an order is being made */
@@ -48,7 +50,8 @@ count_move(struct planning *planning, const struct advisor_preview_move *move)
 {
     const struct policy *policy = planning->rules->policy;
 
-    planning->bytes[move->rule] += move->bytes;
+    if (move->rule >= 0)
+        planning->bytes[move->rule] += move->bytes;
     for (size_t i = 0; i < policy->classes.count; i++)
         if (move->classes[i]) {
             planning->classes[i].blocks++;
@@ -61,24 +64,30 @@ take_move(void *arg, const struct advisor_preview_move *move)
 {
     struct planning *planning = arg;
     const struct policy *policy = planning->rules->policy;
-    const struct policy_rule *rule = policy_rule_at(policy, (size_t)move->rule);
+    const struct policy_rule *rule =
+        move->rule < 0 ? NULL : policy_rule_at(policy, (size_t)move->rule);
+    char reason[KVT_NAME_MAX];
     const struct advisor_plan_move to = {
         .verb = move->verb,
         .gateway = move->gateway,
         .tier = move->tier,
         .goes = move->plain ? "" : move->to,
         .namespace_ = move->namespace_,
-        .rule = rule->id,
+        .rule = move->quota < 0 ? rule->id : reason,
         .item = {.block = {.hash = move->block.hash,
                            .parent = move->block.parent,
                            .position = move->block.position},
                  .ranks = move->block.ranks},
         .size = move->block.size,
         .from = advisor_rules_tier(planning->rules, move->tier),
-        .to = rule->to.index,
+        .to = move->to[0] == '\0' ? -1 : advisor_rules_tier(planning->rules, move->to),
     };
-    const enum kvt_err rc = advisor_plan_append(planning->plan, &to);
+    enum kvt_err rc;
 
+    if (move->quota >= 0)
+        advisor_quota_reason(policy_quota_at(policy, (size_t)move->quota), rule, reason,
+                             sizeof(reason));
+    rc = advisor_plan_append(planning->plan, &to);
     if (rc == KVT_OK) {
         planning->deletes += move->verb == KVT_ORDER_DELETE ? 1 : 0;
         count_move(planning, move);
@@ -104,6 +113,29 @@ note_pins(struct planning *planning)
     }
 }
 
+static void
+note_quotas(struct planning *planning)
+{
+    const struct policy *policy = planning->rules->policy;
+
+    for (size_t i = 0; i < policy->quotas.count; i++) {
+        const struct policy_quota *quota = policy_quota_at(policy, i);
+        const struct advisor_preview_quota row =
+            advisor_preview_quota(planning->preview, (int32_t)i);
+
+        planning->quotas[i] = (struct advisor_plan_quota){.tenant = quota->tenant,
+                                                          .tier = quota->tier.text,
+                                                          .soft = advisor_quota_soft(quota),
+                                                          .hard = quota->hard,
+                                                          .before = row.before,
+                                                          .after = row.after,
+                                                          .blocks = row.blocks,
+                                                          .bytes = row.bytes,
+                                                          .refused_blocks = row.refused_blocks,
+                                                          .refused_bytes = row.refused_bytes};
+    }
+}
+
 /* A slice, on the engine's thread. */
 static enum kvt_err
 plan_slice(void *arg, struct kvt_error *err)
@@ -126,6 +158,7 @@ plan_slice(void *arg, struct kvt_error *err)
         planning->cut |= advisor_preview_is_cut(planning->preview);
         planning->miss = advisor_preview_missed(planning->preview);
         note_pins(planning);
+        note_quotas(planning);
     }
     planning->rc = planning->rc == KVT_OK && rc != KVT_AGAIN ? rc : planning->rc;
     return rc == KVT_AGAIN ? KVT_BUSY : KVT_OK; /* apart from what errands answer themselves */
@@ -258,25 +291,20 @@ warn_of_rates(const struct planning *planning, struct warnings *warnings)
     }
 }
 
-/* Their blocks are chosen tenant by tenant, and are in no plan. */
 static void
 warn_of_quotas(const struct planning *planning, struct warnings *warnings)
 {
-    struct advisor_quota_view *views = kvt_calloc(ADVISOR_QUOTAS_MAX, sizeof(*views));
-    const size_t count =
-        views == NULL ? 0
-                      : advisor_planner_quotas(planning->http->planner, views, ADVISOR_QUOTAS_MAX);
+    for (size_t i = 0; i < planning->rules->policy->quotas.count && !planning->cut; i++) {
+        const struct advisor_plan_quota *quota = &planning->quotas[i];
 
-    for (size_t i = 0; i < count; i++)
-        if (views[i].used > views[i].soft)
-            warn(warnings, "%s is beyond its quota%s%s, which is acted on beside this plan",
-                 views[i].tenant, views[i].tier[0] == '\0' ? "" : " of ", views[i].tier);
-    kvt_free(views);
+        if (quota->after > quota->soft)
+            warn(warnings, "%s stays beyond its quota%s%s: nothing more of it may leave",
+                 quota->tenant, quota->tier[0] == '\0' ? "" : " of ", quota->tier);
+    }
 }
 
 static void
-collect_warnings(const struct planning *planning, const struct advisor_rules *base,
-                 struct warnings *warnings)
+collect_warnings(const struct planning *planning, struct warnings *warnings)
 {
     struct advisor_planner *planner = planning->http->planner;
     size_t count;
@@ -294,11 +322,7 @@ collect_warnings(const struct planning *planning, const struct advisor_rules *ba
         warn(warnings, "blocks of %s are in the order of %s: that of %s could not be made",
              planning->miss.tier, planning->miss.now, planning->miss.wanted);
     warn_of_rates(planning, warnings);
-    if (planning->rules != base && planning->rules->policy->quotas.count > 0)
-        warn(warnings, "quotas of this policy act once it is in force, beside this plan: "
-                       "kvtier tenant usage says what tenants have");
-    else
-        warn_of_quotas(planning, warnings);
+    warn_of_quotas(planning, warnings);
     for (size_t i = 0; i < count; i++)
         if (!views[i].healthy)
             warn(warnings, "gateway %s says that its bucket is away", views[i].name);
@@ -321,12 +345,14 @@ write_plan(struct planning *planning, const struct advisor_rules *base,
                                        .class_count = policy->classes.count,
                                        .pins = planning->pins,
                                        .pin_count = policy->rules.count,
+                                       .quotas = planning->quotas,
+                                       .quota_count = policy->quotas.count,
                                        .warnings = warnings.list};
     enum kvt_err rc;
 
     for (size_t i = 0; i < policy->classes.count; i++)
         planning->classes[i].name = policy_class_at(policy, i)->name;
-    collect_warnings(planning, base, &warnings);
+    collect_warnings(planning, &warnings);
     frame.warning_count = warnings.count;
     rc = advisor_plan_write(planning->plan, &frame, &response->body);
     if (rc == KVT_OK)
@@ -372,7 +398,9 @@ plan_under(struct planning *planning, const struct advisor_rules *base, const ch
         }
         planning->rules = own;
     }
-    rc = advisor_plan_new(&planning->plan);
+    planning->quotas =
+        kvt_calloc(planning->rules->policy->quotas.count + 1, sizeof(*planning->quotas));
+    rc = planning->quotas == NULL ? KVT_NOMEM : advisor_plan_new(&planning->plan);
     if (rc == KVT_OK)
         rc = preview(planning, &err);
     if (rc == KVT_OK)
@@ -381,6 +409,7 @@ plan_under(struct planning *planning, const struct advisor_rules *base, const ch
         kvt_http_fail(response, 503, rc, "%s", err.text[0] == '\0' ? kvt_err_text(rc) : err.text);
     if (planning->preview == NULL) /* else it still looks at them */
         advisor_rules_free(own);
+    kvt_free(planning->quotas);
     kvt_free(problems);
     return rc;
 }

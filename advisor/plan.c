@@ -283,6 +283,58 @@ write_given(const struct advisor_plan_sum *given, size_t given_count, const char
     return KVT_OK;
 }
 
+static int
+by_quota(const void *left, const void *right)
+{
+    const struct advisor_plan_quota *a = left;
+    const struct advisor_plan_quota *b = right;
+    const int tenants = strcmp(a->tenant, b->tenant);
+
+    if (a->bytes != b->bytes)
+        return a->bytes > b->bytes ? -1 : 1;
+    return tenants != 0 ? tenants : strcmp(a->tier, b->tier);
+}
+
+static void
+write_quota(const struct advisor_plan_quota *quota, struct kvt_buffer *out)
+{
+    kvt_buffer_puts(out, "{");
+    add_text(out, "tenant", quota->tenant);
+    kvt_buffer_puts(out, ",");
+    add_text(out, "tier", quota->tier);
+    kvt_buffer_printf(out,
+                      ",\"blocks\":%" PRIu64 ",\"bytes\":%" PRIu64 ",\"soft_bytes\":%" PRIu64
+                      ",\"hard_bytes\":%" PRIu64 ",\"used_bytes\":%" PRIu64
+                      ",\"left_bytes\":%" PRIu64 ",\"refused_blocks\":%" PRIu64
+                      ",\"refused_bytes\":%" PRIu64 "}",
+                      quota->blocks, quota->bytes, quota->soft, quota->hard, quota->before,
+                      quota->after, quota->refused_blocks, quota->refused_bytes);
+}
+
+/* Those for which something leaves or may not come, and those that stay above; biggest first. */
+static enum kvt_err
+write_quotas(const struct advisor_plan_frame *frame, struct kvt_buffer *out)
+{
+    struct advisor_plan_quota *list = kvt_calloc(frame->quota_count + 1, sizeof(*list));
+    size_t count = 0;
+
+    if (list == NULL)
+        return KVT_NOMEM;
+    for (size_t i = 0; i < frame->quota_count; i++)
+        if (frame->quotas[i].blocks > 0 || frame->quotas[i].refused_blocks > 0 ||
+            frame->quotas[i].after > frame->quotas[i].soft)
+            list[count++] = frame->quotas[i];
+    qsort(list, count, sizeof(*list), by_quota);
+    kvt_buffer_puts(out, ",\"quotas\":[");
+    for (size_t i = 0; i < count && i < ADVISOR_PLAN_TOP; i++) {
+        kvt_buffer_puts(out, i == 0 ? "" : ",");
+        write_quota(&list[i], out);
+    }
+    kvt_buffer_puts(out, "]");
+    kvt_free(list);
+    return KVT_OK;
+}
+
 /* Requests, and what they cost by the tiers' prices, in billionths. */
 static void
 price_of(const struct group *group, const struct policy *policy, uint64_t *requests,
@@ -376,6 +428,8 @@ write_summary(const struct advisor_plan *plan, const struct advisor_plan_frame *
         rc = write_given(frame->classes, frame->class_count, "classes", out);
     if (rc == KVT_OK)
         rc = write_given(frame->pins, frame->pin_count, "pins", out);
+    if (rc == KVT_OK)
+        rc = write_quotas(frame, out);
     kvt_buffer_printf(out, ",\"cut\":%s,\"warnings\":[", frame->cut ? "true" : "false");
     for (size_t i = 0; i < frame->warning_count; i++) {
         kvt_buffer_puts(out, i == 0 ? "" : ",");

@@ -59,6 +59,20 @@ struct advisor_plan_sum {
     uint64_t bytes;
 };
 
+/* What a tenant has, and may have. */
+struct advisor_plan_quota {
+    const char *tenant;
+    const char *tier; /* "": of all together */
+    uint64_t soft;    /* bytes, as what follows; the hard quota where there is none */
+    uint64_t hard;
+    uint64_t before;
+    uint64_t after;  /* all moves of the plan */
+    uint64_t blocks; /* that leave for it */
+    uint64_t bytes;
+    uint64_t refused_blocks; /* that it keeps from coming up */
+    uint64_t refused_bytes;
+};
+
 struct advisor_plan_frame {
     const struct advisor_rules *rules; /* planned under */
     uint64_t base_version;             /* in force when it was planned */
@@ -70,6 +84,8 @@ struct advisor_plan_frame {
     size_t class_count;
     const struct advisor_plan_sum *pins; /* what each rule pins, and so stays */
     size_t pin_count;
+    const struct advisor_plan_quota *quotas; /* all of the policy; written are those that matter */
+    size_t quota_count;
     const char *const *warnings;
     size_t warning_count;
 };

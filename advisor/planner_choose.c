@@ -179,6 +179,12 @@ advisor_chooser_next(struct advisor_chooser *chooser, struct policy_block *block
         chooser->spent[order] = true;
         return next_order(chooser, &order, &enough) ? ADVISOR_PASSED : ADVISOR_LAST;
     }
+    if (advisor_moved_has(chooser->moved,
+                          &(struct advisor_copy){block->hash, block->ns, chooser->tier},
+                          ADVISOR_COPY_GONE)) {
+        advisor_ranking_pass(ranking, order, block->ns, block->hash);
+        return ADVISOR_PASSED;
+    }
     *rule = rule_of(chooser, block, &pinned_by);
     if (!advisor_rule_set_has(&chooser->set, *rule) || chooser->orders[*rule] != order ||
         !(chooser->everybody || policy_is_enforced(policy, block->hash))) {

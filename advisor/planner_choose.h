@@ -13,6 +13,7 @@
 #define ADVISOR_PLANNER_CHOOSE_H
 
 #include "advisor/planner_edge.h"
+#include "advisor/planner_moved.h"
 #include "advisor/planner_rules.h"
 #include "advisor/ranking.h"
 
@@ -28,6 +29,7 @@ struct advisor_chooser {
     uint64_t *kept; /* bytes that each rule pinned there; falls with them.  NULL: not known */
     bool everybody; /* the canary share does not count */
     bool staging;   /* not to leave: copies are made of those that have none below */
+    const struct advisor_moved *moved; /* of a plan: what is gone; NULL: nothing */
     const uint64_t *planned; /* bytes of each tier of the planner, with what was chosen for it */
     struct advisor_edge edges[ADVISOR_RULES_MAX]; /* of rules in `set`: advisor_chooser_begin() */
     uint8_t orders[ADVISOR_RULES_MAX]; /* of the tier's, by which each rule takes its blocks; the

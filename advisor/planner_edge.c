@@ -5,13 +5,6 @@
 #include "advisor/planner_choose.h"
 #include "advisor/planner_private.h"
 
-static int32_t
-place_of(const struct advisor_planner *planner, const struct advisor_rules *rules, uint32_t tier)
-{
-    return rules == planner->rules ? planner->tiers[tier].place
-                                   : advisor_rules_tier(rules, planner->tiers[tier].name);
-}
-
 /* ---- gateways ---- */
 
 void
@@ -72,7 +65,7 @@ end_of(const struct advisor_planner *planner, const struct advisor_rules *rules,
     const struct advisor_gateway *row = &planner->gateways[gateway];
 
     for (uint32_t i = 0; i < row->tier_count; i++)
-        if (row->tiers[i] != from && place_of(planner, rules, row->tiers[i]) == place)
+        if (row->tiers[i] != from && advisor_planner_place(planner, rules, row->tiers[i]) == place)
             return row->tiers[i];
     return ADVISOR_NONE;
 }
@@ -134,7 +127,7 @@ bool
 advisor_edge_has_room(const struct advisor_planner *planner, const struct advisor_rules *rules,
                       uint32_t to, uint64_t used, uint64_t bytes)
 {
-    const int32_t place = place_of(planner, rules, to);
+    const int32_t place = advisor_planner_place(planner, rules, to);
     const int32_t last = advisor_chooser_last(rules->policy, place);
     const uint64_t capacity =
         advisor_chooser_capacity(rules->policy, place, planner->tiers[to].report.capacity_bytes);
@@ -155,7 +148,7 @@ has_room_above(const struct advisor_planner *planner, const struct advisor_rules
                uint32_t to, uint64_t used, uint64_t bytes)
 {
     const struct advisor_tier *tier = &planner->tiers[to];
-    const int32_t place = place_of(planner, rules, to);
+    const int32_t place = advisor_planner_place(planner, rules, to);
     const int32_t last = advisor_chooser_last(rules->policy, place);
     uint64_t limit = advisor_chooser_capacity(rules->policy, place, tier->report.capacity_bytes);
 

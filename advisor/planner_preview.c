@@ -3,8 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "advisor/planner_choose.h"
-#include "advisor/planner_private.h"
+#include "advisor/planner_preview_private.h"
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -12,36 +11,6 @@
 enum {
     LOOKS_A_CLOCK = 256, /* blocks between two looks at the clock */
     ROWS_A_CLOCK = 64,
-};
-
-struct advisor_preview {
-    struct advisor_planner *planner;
-    const struct advisor_rules *rules;
-    uint64_t now_ms;
-    uint64_t
-        since_ms;  /* the planner's clock, when it looked at a block first; before, when somebody
-                        * asked for a slice last */
-    uint32_t tier; /* that is looked at */
-    uint32_t step; /* tiers that are done */
-    uint32_t order[ADVISOR_TIERS_MAX]; /* of tiers, the coldest first */
-    uint32_t tier_count;
-    uint64_t used[ADVISOR_TIERS_MAX]; /* bytes, as if all so far were done */
-    struct advisor_ranking *ranking;  /* of it, by which it is chosen; NULL: not yet there */
-    bool waits;                       /* until that is made */
-    struct advisor_preview_miss miss; /* the first that could not be made: the tier's own decided */
-    bool chooses;                     /* it has looked at blocks: none may leave meanwhile */
-    bool resumed;                     /* all of it that was set aside before is back */
-    bool begun;                       /* with it */
-    struct advisor_chooser chooser;
-    uint64_t kept[ADVISOR_RULES_MAX]; /* of the tier that is looked at */
-    uint64_t row;                     /* of the store, that is asked about next */
-    bool sweeps;                      /* there are rules without a watermark */
-    struct advisor_preview_pins pins[ADVISOR_RULES_MAX];
-    bool classes[POLICY_CLASSES_MAX]; /* of the block that was chosen last */
-    size_t moves;
-    bool choosing;
-    bool ended; /* the planner knows nothing of it any more */
-    enum kvt_err rc;
 };
 
 /* What one tier lets go another has to take: the last of the policy first.  Of one place of the
@@ -84,12 +53,16 @@ advisor_preview_new(struct advisor_preview **out, struct advisor_planner *planne
     preview = kvt_calloc(1, sizeof(*preview));
     if (preview == NULL)
         return KVT_NOMEM;
-    *out = planner->preview = preview;
     preview->planner = planner;
     preview->rules = rules;
     preview->now_ms = now_ms;
     preview->since_ms = planner->now_ms;
     preview->choosing = true;
+    if (advisor_preview_quotas_new(preview) != KVT_OK) {
+        kvt_free(preview);
+        return KVT_NOMEM;
+    }
+    *out = planner->preview = preview;
     for (size_t i = 0; i < rules->policy->rules.count && planner->store != NULL; i++)
         preview->sweeps |= advisor_rule_is_swept(policy_rule_at(rules->policy, i));
     set_order(preview);
@@ -123,7 +96,7 @@ advisor_preview_missed(const struct advisor_preview *preview)
 bool
 advisor_preview_is_cut(const struct advisor_preview *preview)
 {
-    return preview->moves == ADVISOR_PREVIEW_MOVES_MAX;
+    return preview->cut || preview->moves == ADVISOR_PREVIEW_MOVES_MAX;
 }
 
 /* A roster never goes back in time, so the time that a plan is asked for must not lead it. */
@@ -149,7 +122,8 @@ is_drained(const struct advisor_preview *preview)
         set = tier->draining; /* between the watermarks it goes on */
     if (tier->report_ms == 0 || capacity == 0)
         return false;
-    advisor_chooser_watermarks(policy, place, tier->report.used_bytes, capacity, &set);
+    advisor_chooser_watermarks(policy, place, advisor_preview_used(preview, preview->tier),
+                               capacity, &set);
     return advisor_rule_set_any(&set);
 }
 
@@ -194,19 +168,20 @@ find_order(struct advisor_preview *preview)
 
 /* Set the chooser on the next tier; false: it drains nothing. */
 static bool
-begin_tier(struct advisor_preview *preview, struct advisor_asker *asker)
+begin_tier(struct advisor_preview *preview)
 {
     const struct advisor_tier *tier = &preview->planner->tiers[preview->tier];
     const struct policy *policy = preview->rules->policy;
     const int32_t place = advisor_rules_tier(preview->rules, tier->name);
     struct advisor_chooser *chooser = &preview->chooser;
 
-    *chooser = (struct advisor_chooser){.asker = asker,
+    *chooser = (struct advisor_chooser){.asker = preview->asker,
                                         .tier = preview->tier,
                                         .ranking = preview->ranking,
-                                        .used = tier->report.used_bytes,
+                                        .used = advisor_preview_used(preview, preview->tier),
                                         .tick = tick_of(preview),
                                         .everybody = false,
+                                        .moved = advisor_preview_moved(preview),
                                         .planned = preview->used};
     if (preview->rules == preview->planner->rules) {
         chooser->set = tier->draining; /* between the watermarks it goes on */
@@ -229,17 +204,18 @@ set_aside(struct advisor_preview *preview, const struct policy_block *block)
     advisor_ranking_pass_all(preview->ranking, block->ns, block->hash);
 }
 
-/* Of the block that the asker was asked about last. */
-static bool
-tell(struct advisor_preview *preview, const struct advisor_asker *asker,
-     const struct advisor_edge *edge, const struct policy_block *block, int32_t rule,
-     advisor_preview_fn *callback, void *arg)
+bool
+advisor_preview_tell(struct advisor_preview *preview, const struct advisor_edge *edge,
+                     const struct policy_block *block, int32_t rule, int32_t quota)
 {
     const struct advisor_planner *planner = preview->planner;
     const struct policy *policy = preview->rules->policy;
+    const struct advisor_copy copy = {block->hash, block->ns, edge->to};
     const struct advisor_preview_move move = {
-        .verb = advisor_rule_order_verb(policy_rule_at(policy, (size_t)rule)),
+        .verb = rule < 0 ? KVT_ORDER_DEMOTE
+                         : advisor_rule_order_verb(policy_rule_at(policy, (size_t)rule)),
         .rule = rule,
+        .quota = quota,
         .gateway = planner->gateways[edge->gateway].row.name,
         .tier = planner->tiers[edge->from].name,
         .to = edge->to == ADVISOR_NONE ? "" : planner->tiers[edge->to].name,
@@ -250,15 +226,17 @@ tell(struct advisor_preview *preview, const struct advisor_asker *asker,
         .classes = preview->classes,
     };
 
-    policy_classes_of(policy, &asker->facts.facts, preview->classes);
+    policy_classes_of(policy, &preview->asker->facts.facts, preview->classes);
     preview->moves++;
     if (move.verb != KVT_ORDER_PROMOTE)
         preview->used[edge->from] -=
             move.bytes < preview->used[edge->from] ? move.bytes : preview->used[edge->from];
     if (edge->to != ADVISOR_NONE &&
-        !policy_roster_has(planner->tiers[edge->to].roster, block->ns, block->hash))
+        !advisor_quota_is_there(planner, advisor_preview_moved(preview), &copy))
         preview->used[edge->to] += move.bytes;
-    return callback(arg, &move) && preview->moves < ADVISOR_PREVIEW_MOVES_MAX;
+    advisor_preview_quotas_count(preview, edge, block, move.verb, quota);
+    return preview->callback(preview->arg, &move) && preview->moves < ADVISOR_PREVIEW_MOVES_MAX &&
+           !preview->cut && preview->rc == KVT_OK;
 }
 
 static void
@@ -272,9 +250,28 @@ next_tier(struct advisor_preview *preview)
         preview->tier = preview->order[preview->step];
 }
 
+void
+advisor_preview_look_again(struct advisor_preview *preview)
+{
+    const uint32_t step = preview->step;
+
+    for (uint32_t i = 0; i < step; i++) {
+        preview->tier = preview->order[i];
+        if (!is_drained(preview))
+            continue;
+        preview->begun = preview->resumed = false;
+        preview->ranking = NULL;
+        advisor_planner_end_plan_order(preview->planner);
+        preview->step = i;
+        return;
+    }
+    if (step < preview->tier_count)
+        preview->tier = preview->order[step];
+}
+
 /* One block.  False: no more moves are wanted. */
 static bool
-look(struct advisor_preview *preview, advisor_preview_fn *callback, void *arg)
+look(struct advisor_preview *preview)
 {
     struct policy_block block;
     int32_t rule;
@@ -287,8 +284,7 @@ look(struct advisor_preview *preview, advisor_preview_fn *callback, void *arg)
         /* An order of the plan's own does not hear what leaves meanwhile. */
         if (!policy_roster_has(preview->planner->tiers[preview->tier].roster, block.ns, block.hash))
             return true;
-        return tell(preview, preview->chooser.asker, &preview->chooser.edges[rule], &block, rule,
-                    callback, arg);
+        return advisor_preview_tell(preview, &preview->chooser.edges[rule], &block, rule, -1);
     case ADVISOR_LAST:
     case ADVISOR_ENOUGH: break;
     }
@@ -300,9 +296,6 @@ look(struct advisor_preview *preview, advisor_preview_fn *callback, void *arg)
 
 struct page {
     struct advisor_preview *preview;
-    struct advisor_asker *asker;
-    advisor_preview_fn *callback;
-    void *arg;
     bool enough; /* no more moves are wanted */
 };
 
@@ -322,9 +315,11 @@ sweep_copy(struct page *page, uint32_t tier, const struct policy_block *block, i
     if (!policy_is_enforced(preview->rules->policy, block->hash) ||
         !advisor_edge_of(preview->planner, preview->rules, row, tier, ADVISOR_NONE,
                          preview->planner->now_ms, &edge) ||
-        !advisor_edge_takes(preview->planner, preview->rules, row, &edge, block, preview->used))
+        !advisor_edge_takes(preview->planner, preview->rules, row, &edge, block, preview->used) ||
+        (row->verb == POLICY_PROMOTE &&
+         !advisor_preview_quotas_admit(preview, block->ns, edge.to, advisor_planner_bytes(block))))
         return false;
-    page->enough = !tell(preview, page->asker, &edge, block, rule, page->callback, page->arg);
+    page->enough = !advisor_preview_tell(preview, &edge, block, rule, -1);
     return row->verb == POLICY_EXPIRE;
 }
 
@@ -333,6 +328,7 @@ sweep_row(void *arg, const struct advisor_store_block *row)
 {
     struct page *page = arg;
     struct advisor_planner *planner = page->preview->planner;
+    struct advisor_asker *asker = page->preview->asker;
     bool gone = false;
 
     for (uint32_t i = 0; i < row->place_count && !gone && !page->enough; i++) {
@@ -341,10 +337,12 @@ sweep_row(void *arg, const struct advisor_store_block *row)
         int32_t rule;
 
         if (tier == ADVISOR_NONE || block.ranks == 0 ||
-            advisor_rules_tier(page->preview->rules, planner->tiers[tier].name) < 0)
+            advisor_rules_tier(page->preview->rules, planner->tiers[tier].name) < 0 ||
+            advisor_moved_has(advisor_preview_moved(page->preview),
+                              &(struct advisor_copy){row->hash, row->ns, tier}, ADVISOR_COPY_GONE))
             continue;
-        rule = advisor_asker_rule_of_row(page->asker, tier, row, block.ranks, POLICY_ON_NOTHING);
-        if (page->asker->elsewhere)
+        rule = advisor_asker_rule_of_row(asker, tier, row, block.ranks, POLICY_ON_NOTHING);
+        if (asker->elsewhere)
             continue; /* it counts where it is pinned */
         if (rule >= 0 &&
             advisor_rule_is_swept(policy_rule_at(page->preview->rules->policy, (size_t)rule)))
@@ -355,11 +353,13 @@ sweep_row(void *arg, const struct advisor_store_block *row)
 
 /* Some rows.  False: those were all, or no more moves are wanted. */
 static bool
-sweep(struct advisor_preview *preview, struct advisor_asker *asker, advisor_preview_fn *callback,
-      void *arg)
+sweep(struct advisor_preview *preview)
 {
-    struct page page = {.preview = preview, .asker = asker, .callback = callback, .arg = arg};
+    struct page page = {.preview = preview};
+    struct advisor_asker *asker = preview->asker;
     enum kvt_err rc = KVT_OK;
+
+    asker->moved = NULL; /* a pass looks at each row once, as it is */
 
     if (asker->txn.handle == NULL)
         rc = advisor_store_read(preview->planner->store, &asker->txn, NULL);
@@ -380,39 +380,55 @@ is_time(uint64_t began_ms, uint32_t *looks)
            kvt_clock_mono_ms() - began_ms >= ADVISOR_PREVIEW_SLICE_MS;
 }
 
+/* By watermarks.  False: the order of a tier is being made. */
+static bool
+drain(struct advisor_preview *preview)
+{
+    if (preview->ranking == NULL && !is_drained(preview)) {
+        next_tier(preview);
+    } else if (preview->ranking == NULL) {
+        return find_order(preview);
+    } else if (!preview->resumed) {
+        /* What one policy passed over another may take; and who comes first must be there. */
+        preview->resumed = !advisor_ranking_resume(preview->ranking, LOOKS_A_CLOCK);
+    } else if (!preview->begun && !begin_tier(preview)) {
+        next_tier(preview);
+    } else {
+        preview->begun = true;
+        preview->choosing = look(preview);
+    }
+    if (preview->step == preview->tier_count)
+        advisor_preview_quotas_again(preview);
+    return true;
+}
+
 /* False: the slice is over. */
 static bool
-choose(struct advisor_preview *preview, uint64_t began_ms, advisor_preview_fn *callback, void *arg)
+choose(struct advisor_preview *preview, uint64_t began_ms)
 {
-    struct advisor_planner *planner = preview->planner;
     struct advisor_asker asker;
     bool over = false;
     uint32_t looks = 0;
 
-    advisor_asker_begin(&asker, planner, preview->rules, preview->now_ms);
-    preview->chooser.asker = &asker;
+    advisor_asker_begin(&asker, preview->planner, preview->rules, preview->now_ms);
+    asker.moved = advisor_preview_moved(preview);
+    preview->asker = preview->chooser.asker = &asker;
     while (preview->choosing && !over) {
-        if (preview->step == preview->tier_count) {
+        if (preview->step == preview->tier_count)
             begin_choosing(preview);
-            preview->choosing = preview->sweeps && sweep(preview, &asker, callback, arg);
-            looks = LOOKS_A_CLOCK - 1; /* a page of rows is long */
-        } else if (preview->ranking == NULL && !is_drained(preview)) {
-            next_tier(preview);
-        } else if (preview->ranking == NULL) {
-            if (!find_order(preview))
+        if (preview->chooses && advisor_preview_quotas_go_on(preview)) {
+            looks = LOOKS_A_CLOCK - 1; /* it is long, as a page of rows */
+        } else if (preview->choosing && preview->step < preview->tier_count) {
+            if (!drain(preview))
                 break;
-        } else if (!preview->resumed) {
-            /* What one policy passed over another may take; and who comes first must be there. */
-            preview->resumed = !advisor_ranking_resume(preview->ranking, LOOKS_A_CLOCK);
-        } else if (!preview->begun && !begin_tier(preview, &asker)) {
-            next_tier(preview);
-        } else {
-            preview->begun = true;
-            preview->choosing = look(preview, callback, arg);
+        } else if (preview->choosing) {
+            preview->choosing = preview->sweeps && sweep(preview);
+            looks = LOOKS_A_CLOCK - 1;
         }
         over = is_time(began_ms, &looks);
     }
     advisor_asker_end(&asker);
+    preview->asker = preview->chooser.asker = NULL;
     return !preview->choosing;
 }
 
@@ -447,10 +463,12 @@ advisor_preview_step(struct advisor_preview *preview, advisor_preview_fn *callba
 {
     const uint64_t began_ms = kvt_clock_mono_ms();
 
+    preview->callback = callback;
+    preview->arg = arg;
     look_at_age(preview);
     if (!preview->chooses)
         preview->since_ms = preview->planner->now_ms;
-    if (preview->choosing && !choose(preview, began_ms, callback, arg))
+    if (preview->choosing && !choose(preview, began_ms))
         return KVT_AGAIN;
     return preview->rc;
 }
@@ -475,5 +493,6 @@ advisor_preview_free(struct advisor_preview *preview)
     if (preview == NULL)
         return;
     end(preview);
+    advisor_preview_quotas_free(preview);
     kvt_free(preview);
 }

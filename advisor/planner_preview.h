@@ -3,12 +3,16 @@
  *
  * Why: a plan is shown, approved and applied before the policy may act by itself, so it must name
  * what the planner would have chosen, in that order: every tier that has reached a start watermark
- * is drained down to each rule's stop, as if each order were obeyed at once.  The coldest tier
- * comes first: it makes room for those above.  Then come the rules without a watermark, whatever
- * their schedule: each row of the store is asked about, once, and what they pin is counted.  Rates
- * and limits of a run, which stretch that over time, do not count, nor do rules that wait for an
- * event, nor quotas.  A tier is looked at in the order that the policy asks for: one that it has
- * not is made first, as it would be for a policy that comes into force.
+ * is drained down to each rule's stop, as if each order were obeyed at once.  What leaves for
+ * quotas comes first, chosen as the planner chooses it (advisor/planner_quota_drain.h), of the sums
+ * that these quotas would count.  Of the tiers the coldest comes first: it makes room for those
+ * above; where rules moved anything quotas are looked at once more.  Then come the rules without a
+ * watermark, whatever their schedule: each row of the store is asked about, once, and what they
+ * pin is counted, and what they may not bring up for a quota.  A copy moves once: what comes to a
+ * tier stays there, though it is counted.  Rates and limits of a run, which stretch that over time,
+ * do not count, nor do rules that wait for an event.  A tier is looked at in the order that the
+ * policy asks for: one that it has not is made first, as it would be for a policy that comes into
+ * force.
  *
  * Blocks are taken out of the orderings as the planner takes them and set aside; all come back
  * before the planner drains again, and from the first that is looked at it drains nothing.  So it
@@ -17,8 +21,9 @@
  *
  * Ownership: planner and rules are borrowed until advisor_preview_free().
  * Threads:   the engine's.
- * Limits:    one at a time; ADVISOR_PREVIEW_MOVES_MAX moves; a call of advisor_preview_step() takes
- *            about ADVISOR_PREVIEW_SLICE_MS.  One that looked at its first block so long as
+ * Limits:    one at a time; ADVISOR_PREVIEW_MOVES_MAX moves, under a policy with quotas what
+ *            ADVISOR_MOVED_MAX changes hold; a call of advisor_preview_step() takes about
+ *            ADVISOR_PREVIEW_SLICE_MS.  One that looked at its first block so long as
  *            ADVISOR_PREVIEW_MS_MAX ago, or that nobody went on with since, is ended, whoever still
  *            holds it.
  */
@@ -38,7 +43,8 @@ struct advisor_preview;
 
 struct advisor_preview_move {
     enum kvt_order_verb verb;
-    int32_t rule;        /* of the policy */
+    int32_t rule;        /* of the policy; -1: the quota itself moves it down */
+    int32_t quota;       /* of the policy, for which it leaves; -1: for none */
     const char *gateway; /* who would be told */
     const char *tier;    /* "hot@gw0": where it leaves */
     const char *to;      /* where it goes; "" of a deletion */
@@ -62,6 +68,16 @@ struct advisor_preview_miss {
     const char *wanted; /* the one that could not be made; the same */
 };
 
+/* Of one quota; bytes are those that it counts. */
+struct advisor_preview_quota {
+    uint64_t before;
+    uint64_t after;  /* all that the plan moves; may be beyond it: the rest may not leave */
+    uint64_t blocks; /* that leave for it */
+    uint64_t bytes;
+    uint64_t refused_blocks; /* that it keeps from coming up */
+    uint64_t refused_bytes;
+};
+
 /** Each move in its order; false: no more of them are wanted. */
 typedef bool advisor_preview_fn(void *arg, const struct advisor_preview_move *move);
 
@@ -83,6 +99,10 @@ void advisor_planner_end_preview(struct advisor_planner *planner);
 struct advisor_preview_pins advisor_preview_pinned(const struct advisor_preview *preview,
                                                    int32_t rule);
 
+/** Once it is done: what quota number `quota` of the policy does. */
+struct advisor_preview_quota advisor_preview_quota(const struct advisor_preview *preview,
+                                                   int32_t quota);
+
 /** Did the last step end because the order that a tier would have is being made?  That may take a
  *  while, and is done by another thread. */
 bool advisor_preview_waits(const struct advisor_preview *preview);
@@ -92,7 +112,7 @@ bool advisor_preview_chooses(const struct advisor_preview *preview);
  *  asks for could not be made; `wanted` is NULL: there is none. */
 struct advisor_preview_miss advisor_preview_missed(const struct advisor_preview *preview);
 
-/** Did it stop at ADVISOR_PREVIEW_MOVES_MAX? */
+/** Did it stop at one of these limits? */
 bool advisor_preview_is_cut(const struct advisor_preview *preview);
 
 /** NULL is allowed; what was set aside comes back. */

@@ -254,6 +254,15 @@ advisor_planner_known_tier(const struct advisor_planner *planner, uint32_t holde
     return holder < planner->tier_of_count ? planner->tier_of[holder] : ADVISOR_NONE;
 }
 
+/** The tier of a policy, in force or not, that a live tier belongs to; -1: none. */
+static inline int32_t
+advisor_planner_place(const struct advisor_planner *planner, const struct advisor_rules *rules,
+                      uint32_t tier)
+{
+    return rules == planner->rules ? planner->tiers[tier].place
+                                   : advisor_rules_tier(rules, planner->tiers[tier].name);
+}
+
 /* planner.c */
 /** The gateway of that name, made on first use; NULL when there are too many. */
 struct advisor_gateway *advisor_planner_find_gateway(struct advisor_planner *planner,

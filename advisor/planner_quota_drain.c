@@ -1,13 +1,10 @@
+#include "advisor/planner_quota_drain.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-#include "advisor/planner_quotas.h"
-#include "advisor/planner_tick.h"
+#include "advisor/planner_private.h"
 #include "base/alloc.h"
-#include "base/log.h"
-
-/* Blocks of a tenant that has too much leave.  An ordering says which block of its tier goes first,
- * whoever it belongs to, so a tier's blocks are gone through instead, a part each tick. */
 
 /* ---- going through a tier ---- */
 
@@ -55,11 +52,14 @@ sift_up(struct advisor_quota_pass *pass)
 static void
 consider(void *arg, const struct policy_block *block, uint64_t tick)
 {
-    struct advisor_quota_pass *pass = arg;
+    const struct advisor_quota_drainer *drainer = arg;
+    struct advisor_quota_pass *pass = &drainer->drain->pass;
+    const struct advisor_copy copy = {.hash = block->hash, .ns = block->ns, .tier = pass->tier};
     const struct advisor_quota_pick pick = {
         .hash = block->hash, .tick = tick, .ns = block->ns, .position = block->position};
 
-    if ((pass->wanted[block->ns / 64] >> (block->ns % 64) & 1) == 0)
+    if ((pass->wanted[block->ns / 64] >> (block->ns % 64) & 1) == 0 ||
+        advisor_moved_has(drainer->moved, &copy, ADVISOR_COPY_GONE))
         return;
     if (pass->count < ADVISOR_QUOTA_PICKS) {
         pass->picks[pass->count++] = pick;
@@ -76,10 +76,13 @@ in_order(const void *left, const void *right)
     return goes_before(left, right) ? -1 : 1;
 }
 
-static void
-go_through(struct advisor_quota_pass *pass, const struct policy_roster *roster)
+void
+advisor_quota_go_through(struct advisor_quota_drainer *drainer, uint32_t seats)
 {
-    if (policy_roster_scan(roster, &pass->seat, ADVISOR_QUOTA_SEATS, consider, pass))
+    struct advisor_quota_pass *pass = &drainer->drain->pass;
+
+    if (policy_roster_scan(drainer->planner->tiers[pass->tier].roster, &pass->seat, seats, consider,
+                           drainer))
         return;
     qsort(pass->picks, pass->count, sizeof(*pass->picks), in_order);
     pass->ready = true;
@@ -87,67 +90,49 @@ go_through(struct advisor_quota_pass *pass, const struct policy_roster *roster)
 
 /* ---- which quota ---- */
 
-/* Blocks of its tier were ordered away, and are there still. */
-static uint64_t
-leaving(const struct advisor_planner *planner, int32_t quota)
+static const struct policy_quota *
+quota_at(const struct advisor_quota_drainer *drainer, int32_t quota)
 {
-    uint64_t bytes = 0;
-
-    for (size_t i = 0; i < planner->order_count; i++) {
-        const struct advisor_order *order = planner->orders[i];
-        uint64_t blocks = 0;
-
-        if (order->quota != (uint32_t)quota + 1 ||
-            order->rules_version != planner->rules->version || order->row.items == 0 ||
-            order->from == ADVISOR_NONE)
-            continue;
-        for (uint32_t k = 0; k < order->row.items; k++)
-            blocks += policy_roster_is_taken(planner->tiers[order->from].roster, order->ns,
-                                             order->items[k].block.hash);
-        bytes += order->row.bytes / order->row.items * blocks;
-    }
-    return bytes;
+    return policy_quota_at(drainer->rules->policy, (size_t)quota);
 }
 
-/* What the quota counts without that. */
 static uint64_t
-left_of(const struct advisor_planner *planner, int32_t quota)
+soft_of(const struct advisor_quota_drainer *drainer, int32_t quota)
 {
-    const uint64_t used = planner->quotas->states[quota].used;
-    const uint64_t bytes = leaving(planner, quota);
+    return advisor_quota_soft(quota_at(drainer, quota));
+}
+
+/* What the quota counts without what is on its way out. */
+static uint64_t
+left_of(const struct advisor_quota_drainer *drainer, int32_t quota)
+{
+    const uint64_t used = drainer->drain->states[quota].used;
+    const uint64_t bytes = drainer->hands->leaving(drainer->arg, quota);
 
     return used > bytes ? used - bytes : 0;
 }
 
-static uint64_t
-soft_of(const struct advisor_tick *plan, int32_t quota)
-{
-    return advisor_quota_soft(policy_quota_at(plan->policy, (size_t)quota));
-}
-
+/* Does the quota count what is in the tier, and the policy name that? */
 static bool
-can_drain(struct advisor_tick *plan, uint32_t number)
+is_of(const struct advisor_quota_drainer *drainer, int32_t quota, uint32_t tier)
 {
-    struct advisor_tier *tier = &plan->planner->tiers[number];
+    const int32_t want = quota_at(drainer, quota)->tier.index;
+    const int32_t place = advisor_planner_place(drainer->planner, drainer->rules, tier);
 
-    return !advisor_planner_is_stale(tier->report_ms, plan->now_ms) && tier->leaving == 0 &&
-           !advisor_tick_waits(plan, tier);
+    return place >= 0 && (want < 0 || want == place);
 }
 
 /* The next tier of the quota; false: none can be drained now. */
 static bool
-next_tier(struct advisor_tick *plan, int32_t quota, uint32_t *number)
+next_tier(const struct advisor_quota_drainer *drainer, int32_t quota, uint32_t *number)
 {
-    struct advisor_planner *planner = plan->planner;
-    struct advisor_quota_state *state = &planner->quotas->states[quota];
-    const int32_t place = policy_quota_at(plan->policy, (size_t)quota)->tier.index;
+    const struct advisor_planner *planner = drainer->planner;
 
     *number = ADVISOR_NONE;
     for (uint32_t n = 0; n < planner->tier_count; n++) {
-        const uint32_t at = (state->turn + n) % planner->tier_count;
-        const struct advisor_tier *tier = &planner->tiers[at];
+        const uint32_t at = (drainer->drain->states[quota].turn + n) % planner->tier_count;
 
-        if (tier->place >= 0 && (place < 0 || place == tier->place) && can_drain(plan, at)) {
+        if (is_of(drainer, quota, at) && drainer->hands->can_drain(drainer->arg, at)) {
             *number = at;
             return true;
         }
@@ -157,92 +142,88 @@ next_tier(struct advisor_tick *plan, int32_t quota, uint32_t *number)
 
 /* Those beyond their hard quota first, each in its turn. */
 static bool
-next_quota(struct advisor_tick *plan, enum advisor_quota_over over, int32_t *quota,
-           uint32_t *number)
+next_quota(const struct advisor_quota_drainer *drainer, enum advisor_quota_over over,
+           int32_t *quota, uint32_t *number)
 {
-    struct advisor_planner_quotas *quotas = plan->planner->quotas;
+    struct advisor_quota_drain *drain = drainer->drain;
 
-    for (uint32_t n = 0; n < quotas->count; n++) {
+    for (uint32_t n = 0; n < drain->count; n++) {
         struct advisor_quota_state *state;
 
-        *quota = (int32_t)(((uint32_t)quotas->turn + n) % quotas->count);
-        state = &quotas->states[*quota];
-        if (advisor_quota_over(policy_quota_at(plan->policy, (size_t)*quota), state->used) !=
-            over) {
-            if (over == ADVISOR_QUOTA_SOFT &&
-                state->used <= advisor_quota_soft(policy_quota_at(plan->policy, (size_t)*quota)))
+        *quota = (int32_t)(((uint32_t)drain->turn + n) % drain->count);
+        state = &drain->states[*quota];
+        if (advisor_quota_over(quota_at(drainer, *quota), state->used) != over) {
+            if (over == ADVISOR_QUOTA_SOFT && state->used <= soft_of(drainer, *quota))
                 state->stuck = false;
             continue;
         }
-        if (plan->now_ms >= state->rest_ms &&
-            left_of(plan->planner, *quota) > soft_of(plan, *quota) &&
-            next_tier(plan, *quota, number))
+        if (drainer->now_ms >= state->rest_ms &&
+            left_of(drainer, *quota) > soft_of(drainer, *quota) &&
+            next_tier(drainer, *quota, number))
             return true;
     }
     return false;
 }
 
 static void
-want_namespaces(struct advisor_quota_pass *pass, const struct advisor_planner *planner)
+want_namespaces(const struct advisor_quota_drainer *drainer, struct advisor_quota_pass *pass)
 {
-    const struct advisor_planner_quotas *quotas = planner->quotas;
-    const struct advisor_ledger_row *sums = advisor_ledger_rows(quotas->ledger, &(size_t){0});
+    const struct advisor_planner *planner = drainer->planner;
+    const char *tenant = quota_at(drainer, pass->quota)->tenant;
+    size_t count;
+    const struct advisor_ledger_row *sums = advisor_ledger_rows(planner->quotas->ledger, &count);
 
     memset(pass->wanted, 0, sizeof(pass->wanted));
-    for (size_t i = 0; i < quotas->row_count; i++)
+    for (size_t i = 0; i < count; i++)
         if (sums[i].place == pass->tier && sums[i].bytes > 0 &&
-            (quotas->rows[i].quotas[0] == pass->quota || quotas->rows[i].quotas[1] == pass->quota))
+            advisor_quota_is_of(advisor_names_namespace_text(planner->names, sums[i].ns), tenant))
             pass->wanted[sums[i].ns / 64] |= UINT64_C(1) << (sums[i].ns % 64);
 }
 
-static bool
-begin(struct advisor_tick *plan)
+enum kvt_err
+advisor_quota_begin(struct advisor_quota_drainer *drainer)
 {
-    struct advisor_planner_quotas *quotas = plan->planner->quotas;
-    struct advisor_quota_pass *pass = &quotas->pass;
+    struct advisor_quota_drain *drain = drainer->drain;
+    struct advisor_quota_pass *pass = &drain->pass;
     int32_t quota;
     uint32_t tier;
 
-    if (!next_quota(plan, ADVISOR_QUOTA_HARD, &quota, &tier) &&
-        !next_quota(plan, ADVISOR_QUOTA_SOFT, &quota, &tier))
-        return false;
+    if (!next_quota(drainer, ADVISOR_QUOTA_HARD, &quota, &tier) &&
+        !next_quota(drainer, ADVISOR_QUOTA_SOFT, &quota, &tier))
+        return KVT_NOTFOUND;
     if (pass->picks == NULL)
         pass->picks = kvt_calloc(ADVISOR_QUOTA_PICKS, sizeof(*pass->picks));
     if (pass->picks == NULL)
-        return false;
-    quotas->turn = (int32_t)(((uint32_t)quota + 1) % quotas->count);
+        return KVT_NOMEM;
+    drain->turn = (int32_t)(((uint32_t)quota + 1) % drain->count);
     pass->active = true;
     pass->ready = pass->ordered = false;
     pass->quota = quota;
     pass->tier = tier;
     pass->seat = pass->count = pass->next = 0;
-    want_namespaces(pass, plan->planner);
-    return true;
+    want_namespaces(drainer, pass);
+    return KVT_OK;
 }
 
 /* It was gone through; a quota of which no tier let anything go rests. */
 static void
-end(struct advisor_tick *plan)
+end(struct advisor_quota_drainer *drainer)
 {
-    struct advisor_planner *planner = plan->planner;
-    struct advisor_quota_pass *pass = &planner->quotas->pass;
-    struct advisor_quota_state *state = &planner->quotas->states[pass->quota];
-    const struct policy_quota *quota = policy_quota_at(plan->policy, (size_t)pass->quota);
+    struct advisor_quota_pass *pass = &drainer->drain->pass;
+    struct advisor_quota_state *state = &drainer->drain->states[pass->quota];
+    uint32_t tiers = 0;
 
+    for (uint32_t i = 0; i < drainer->planner->tier_count; i++)
+        tiers += is_of(drainer, pass->quota, i) ? 1 : 0;
     pass->active = false;
     state->turn = pass->tier + 1;
     state->idle = pass->ordered ? 0 : state->idle + 1;
     if (pass->ordered)
         state->stuck = false;
-    if (state->idle == 0 || (quota->tier.index < 0 && state->idle < planner->tier_count))
+    if (state->idle == 0 || state->idle < tiers)
         return;
     state->idle = 0;
-    state->rest_ms = plan->now_ms + ADVISOR_QUOTA_REST_MS;
-    if (!state->stuck)
-        kvt_log_warn("advisor.planner", "quota",
-                     "%s is beyond its quota%s%s, and nothing of it may leave: its blocks are "
-                     "pinned, or of no rule that lets them go",
-                     quota->tenant, quota->tier.text[0] == '\0' ? "" : " of ", quota->tier.text);
+    state->rest_ms = drainer->now_ms + ADVISOR_QUOTA_REST_MS;
     state->stuck = true;
 }
 
@@ -260,144 +241,128 @@ advisor_quota_expirer(const struct policy *policy, int32_t place)
     return -1;
 }
 
-/* How a block leaves: by a rule, or by the quota itself (-1), which demotes. */
-struct way {
-    int32_t rule;
-    struct advisor_edge edge;
-};
+bool
+advisor_quota_is_there(const struct advisor_planner *planner, const struct advisor_moved *moved,
+                       const struct advisor_copy *copy)
+{
+    return (policy_roster_has(planner->tiers[copy->tier].roster, copy->ns, copy->hash) &&
+            !advisor_moved_has(moved, copy, ADVISOR_COPY_GONE)) ||
+           advisor_moved_has(moved, copy, ADVISOR_COPY_CAME);
+}
 
 /* Is there a gateway that would do that, and room where the block goes? */
 static bool
-is_open(struct advisor_tick *plan, const struct policy_block *block, const struct policy_rule *rule,
-        struct advisor_edge *edge, bool *exists)
+is_open(const struct advisor_quota_drainer *drainer, const struct policy_block *block,
+        const struct policy_rule *rule, struct advisor_edge *edge, bool *exists)
 {
-    const struct advisor_planner *planner = plan->planner;
-    const uint32_t tier = planner->quotas->pass.tier;
+    const struct advisor_planner *planner = drainer->planner;
 
-    *exists =
-        advisor_edge_of(planner, planner->rules, rule, tier, ADVISOR_NONE, plan->now_ms, edge);
-    return *exists && (edge->to == ADVISOR_NONE ||
-                       policy_roster_has(planner->tiers[edge->to].roster, block->ns, block->hash) ||
-                       advisor_edge_has_room(planner, planner->rules, edge->to,
-                                             plan->used[edge->to], advisor_planner_bytes(block)));
+    *exists = advisor_edge_of(planner, drainer->rules, rule, drainer->drain->pass.tier,
+                              ADVISOR_NONE, planner->now_ms, edge);
+    return *exists &&
+           (edge->to == ADVISOR_NONE ||
+            advisor_quota_is_there(planner, drainer->moved,
+                                   &(struct advisor_copy){block->hash, block->ns, edge->to}) ||
+            advisor_edge_has_room(planner, drainer->rules, edge->to, drainer->used[edge->to],
+                                  advisor_planner_bytes(block)));
 }
 
 /* Nothing that moves it down or deletes it has the block. */
 static bool
-own_way(struct advisor_tick *plan, const struct policy_block *block, bool hard, struct way *way)
+own_way(const struct advisor_quota_drainer *drainer, const struct policy_block *block, bool hard,
+        struct advisor_quota_way *way)
 {
-    const struct advisor_tier *tier = &plan->planner->tiers[plan->planner->quotas->pass.tier];
-    const struct policy_rule down = {
-        .verb = POLICY_DEMOTE,
-        .to = {.index = policy_tier_below(plan->policy, (size_t)tier->place)}};
+    const struct policy *policy = drainer->rules->policy;
+    const int32_t place =
+        advisor_planner_place(drainer->planner, drainer->rules, drainer->drain->pass.tier);
+    const struct policy_rule down = {.verb = POLICY_DEMOTE,
+                                     .to = {.index = policy_tier_below(policy, (size_t)place)}};
     bool exists = false;
 
     way->rule = -1;
-    if (!hard && plan->asker.facts.facts.last_access_ms < plan->policy->defaults.protect_recent)
+    if (!hard && drainer->asker->facts.facts.last_access_ms < policy->defaults.protect_recent)
         return false;
-    if (down.to.index >= 0 && is_open(plan, block, &down, &way->edge, &exists))
+    if (down.to.index >= 0 && is_open(drainer, block, &down, &way->edge, &exists))
         return true;
     if (exists || !hard)
         return false;
-    way->rule = advisor_quota_expirer(plan->policy, tier->place);
-    return way->rule >= 0 && is_open(plan, block, policy_rule_at(plan->policy, (size_t)way->rule),
-                                     &way->edge, &exists);
+    way->rule = advisor_quota_expirer(policy, place);
+    return way->rule >= 0 &&
+           is_open(drainer, block, policy_rule_at(policy, (size_t)way->rule), &way->edge, &exists);
 }
 
 /* False: it stays. */
 static bool
-find_way(struct advisor_tick *plan, const struct policy_block *block, bool hard, struct way *way)
+find_way(const struct advisor_quota_drainer *drainer, const struct policy_block *block, bool hard,
+         struct advisor_quota_way *way)
 {
-    const uint32_t tier = plan->planner->quotas->pass.tier;
+    const struct policy *policy = drainer->rules->policy;
     const struct policy_rule *row;
     bool exists;
 
-    way->rule = advisor_asker_rule(&plan->asker, tier, block, POLICY_ON_NOTHING);
-    if (plan->asker.facts.facts.pinned ||
-        !(plan->observed || policy_is_enforced(plan->policy, block->hash)))
+    way->rule =
+        advisor_asker_rule(drainer->asker, drainer->drain->pass.tier, block, POLICY_ON_NOTHING);
+    if (drainer->asker->facts.facts.pinned ||
+        !(drainer->everybody || policy_is_enforced(policy, block->hash)))
         return false;
     if (way->rule < 0)
-        return own_way(plan, block, hard, way);
-    row = policy_rule_at(plan->policy, (size_t)way->rule);
+        return own_way(drainer, block, hard, way);
+    row = policy_rule_at(policy, (size_t)way->rule);
     switch ((enum policy_verb)row->verb) {
     case POLICY_PIN:
     case POLICY_EXCLUDE: return false;
     case POLICY_DEMOTE:
-    case POLICY_EXPIRE: return is_open(plan, block, row, &way->edge, &exists);
+    case POLICY_EXPIRE: return is_open(drainer, block, row, &way->edge, &exists);
     case POLICY_PROMOTE:
     case POLICY_COMPACT: break;
     }
-    return own_way(plan, block, hard, way);
+    return own_way(drainer, block, hard, way);
 }
 
-/* False: the rule is at its rate, and the pass waits. */
-static bool
-take(struct advisor_tick *plan, const struct advisor_quota_pick *pick, uint64_t *left)
+/* What becomes of one of the pass; the bytes of what leaves no longer count. */
+static enum advisor_quota_answer
+look_at(const struct advisor_quota_drainer *drainer, const struct advisor_quota_pick *pick,
+        uint64_t *left)
 {
-    struct advisor_quota_pass *pass = &plan->planner->quotas->pass;
-    const bool hard = *left > policy_quota_at(plan->policy, (size_t)pass->quota)->hard;
-    struct advisor_ranking *ranking = &plan->planner->tiers[pass->tier].ranking;
+    const struct advisor_quota_pass *pass = &drainer->drain->pass;
+    const bool hard = *left > quota_at(drainer, pass->quota)->hard;
+    struct advisor_quota_way way = {.quota = pass->quota};
     struct policy_standing standing;
-    enum advisor_rule_stop stop = ADVISOR_RULE_ACTS;
-    struct way way;
+    enum advisor_quota_answer answer;
     uint64_t bytes;
 
-    if (policy_roster_standing(ranking->rosters[0], pick->ns, pick->hash,
-                               plan->now_ms / ADVISOR_TICK_MS, 1, &standing) != KVT_OK ||
+    if (policy_roster_standing(drainer->planner->tiers[pass->tier].roster, pick->ns, pick->hash,
+                               drainer->tick, 1, &standing) != KVT_OK ||
         !standing.in_tier || standing.tick != pick->tick ||
-        !find_way(plan, &standing.block, hard, &way))
-        return true; /* it went, was read meanwhile, or stays */
-    if (way.rule >= 0)
-        stop = advisor_planner_may(plan->planner, way.rule, plan->now_ms);
-    if (stop == ADVISOR_RULE_RATE)
-        return false;
-    if (stop != ADVISOR_RULE_ACTS || !advisor_ranking_claim(ranking, pick->ns, pick->hash))
-        return true;
-    advisor_tick_add(plan, &way.edge, &standing.block, way.rule);
-    bytes = advisor_planner_bytes(&standing.block);
+        advisor_moved_has(drainer->moved, &(struct advisor_copy){pick->hash, pick->ns, pass->tier},
+                          ADVISOR_COPY_GONE) ||
+        !find_way(drainer, &standing.block, hard, &way))
+        return ADVISOR_QUOTA_STAYS; /* it went, or was read meanwhile */
+    answer = drainer->hands->take(drainer->arg, &standing.block, &way);
+    bytes = answer == ADVISOR_QUOTA_TAKEN ? advisor_planner_bytes(&standing.block) : 0;
     *left -= bytes < *left ? bytes : *left;
-    return true;
+    return answer;
 }
 
-static void
-order(struct advisor_tick *plan)
+void
+advisor_quota_choose(struct advisor_quota_drainer *drainer)
 {
-    struct advisor_quota_pass *pass = &plan->planner->quotas->pass;
-    const uint64_t soft = soft_of(plan, pass->quota);
-    uint64_t left = left_of(plan->planner, pass->quota);
+    struct advisor_quota_pass *pass = &drainer->drain->pass;
+    const uint64_t soft = soft_of(drainer, pass->quota);
+    uint64_t left = left_of(drainer, pass->quota);
+    uint32_t taken = 0;
     uint32_t looks = 0;
 
-    advisor_tick_begin_set(plan, false);
-    plan->set->quota = (uint32_t)pass->quota + 1;
-    while (pass->next < pass->count && left > soft && plan->set->count < KVT_ORDER_ITEMS_MAX &&
-           looks++ < ADVISOR_QUOTA_LOOKS && !advisor_tick_is_over(plan) &&
-           take(plan, &pass->picks[pass->next], &left))
+    while (pass->next < pass->count && left > soft && taken < KVT_ORDER_ITEMS_MAX &&
+           looks++ < ADVISOR_QUOTA_LOOKS && !drainer->hands->is_over(drainer->arg)) {
+        const enum advisor_quota_answer answer = look_at(drainer, &pass->picks[pass->next], &left);
+
+        if (answer == ADVISOR_QUOTA_WAITS)
+            break;
+        taken += answer == ADVISOR_QUOTA_TAKEN ? 1 : 0;
         pass->next++;
-    pass->ordered = pass->ordered || plan->set->count > 0;
-    advisor_tick_order(plan, false);
+    }
+    pass->ordered = pass->ordered || taken > 0;
     if (pass->next == pass->count || left <= soft)
-        end(plan);
-}
-
-void
-advisor_planner_restart_quota(struct advisor_planner *planner, uint32_t tier)
-{
-    struct advisor_quota_pass *pass = &planner->quotas->pass;
-
-    if (pass->active && pass->tier == tier && !pass->ready)
-        pass->seat = pass->count = 0;
-}
-
-void
-advisor_planner_drain_quotas(struct advisor_tick *plan)
-{
-    struct advisor_planner_quotas *quotas = plan->planner->quotas;
-    struct advisor_quota_pass *pass = &quotas->pass;
-
-    if (!pass->active && !begin(plan))
-        return;
-    if (!pass->ready)
-        go_through(pass, plan->planner->tiers[pass->tier].roster);
-    if (pass->ready && can_drain(plan, pass->tier))
-        order(plan);
+        end(drainer);
 }

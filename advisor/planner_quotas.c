@@ -32,7 +32,7 @@ advisor_planner_quotas_free(struct advisor_planner_quotas *quotas)
         return;
     advisor_ledger_free(quotas->ledger);
     kvt_free(quotas->rows);
-    kvt_free(quotas->pass.picks);
+    kvt_free(quotas->drain.pass.picks);
     kvt_free(quotas);
 }
 
@@ -50,6 +50,16 @@ advisor_quota_over(const struct policy_quota *quota, uint64_t used)
     return used > advisor_quota_soft(quota) ? ADVISOR_QUOTA_SOFT : ADVISOR_QUOTA_WITHIN;
 }
 
+void
+advisor_quota_reason(const struct policy_quota *quota, const struct policy_rule *rule, char *text,
+                     size_t size)
+{
+    if (rule == NULL)
+        (void)snprintf(text, size, "quota of %.48s", quota->tenant);
+    else
+        (void)snprintf(text, size, "%.24s: quota of %.24s", rule->id, quota->tenant);
+}
+
 const char *
 advisor_quota_word(enum advisor_quota_over over)
 {
@@ -63,32 +73,42 @@ advisor_quota_word(enum advisor_quota_over over)
 
 /* ---- which quotas ---- */
 
-static bool
-is_of_tenant(const char *namespace_, const char *tenant)
+bool
+advisor_quota_is_of(const char *namespace_, const char *tenant)
 {
     const size_t size = strcspn(namespace_, "/");
 
     return strlen(tenant) == size && strncmp(namespace_, tenant, size) == 0;
 }
 
-/* The tenant's quota of the tier, and of all tiers together. */
-static struct advisor_quota_row
-quotas_of(const struct advisor_planner *planner, uint32_t ns, uint32_t tier)
+void
+advisor_quotas_of(const struct advisor_planner *planner, const struct advisor_rules *rules,
+                  uint32_t ns, uint32_t tier, int32_t quotas[2])
 {
-    const struct policy *policy = planner->rules == NULL ? NULL : planner->rules->policy;
-    const int32_t place = planner->tiers[tier].place;
-    struct advisor_quota_row row = {.quotas = {-1, -1}};
+    const struct policy *policy = rules == NULL ? NULL : rules->policy;
+    int32_t place;
 
+    quotas[0] = quotas[1] = -1;
     if (policy == NULL || policy->quotas.count == 0)
-        return row;
+        return;
+    place = advisor_planner_place(planner, rules, tier);
     for (size_t i = 0; i < policy->quotas.count && i < ADVISOR_QUOTAS_MAX; i++) {
         const struct policy_quota *quota = policy_quota_at(policy, i);
         const bool all = quota->tier.index < 0;
 
         if ((all || quota->tier.index == place) &&
-            is_of_tenant(advisor_names_namespace_text(planner->names, ns), quota->tenant))
-            row.quotas[all ? 1 : 0] = (int32_t)i;
+            advisor_quota_is_of(advisor_names_namespace_text(planner->names, ns), quota->tenant))
+            quotas[all ? 1 : 0] = (int32_t)i;
     }
+}
+
+/* Of the policy that is followed. */
+static struct advisor_quota_row
+quotas_of(const struct advisor_planner *planner, uint32_t ns, uint32_t tier)
+{
+    struct advisor_quota_row row = {.gone = 0};
+
+    advisor_quotas_of(planner, planner->rules, ns, tier, row.quotas);
     return row;
 }
 
@@ -97,7 +117,8 @@ add(struct advisor_planner_quotas *quotas, const struct advisor_quota_row *row, 
 {
     for (int i = 0; i < 2; i++)
         if (row->quotas[i] >= 0)
-            quotas->states[row->quotas[i]].used += (uint64_t)bytes; /* it may be less than 0 */
+            quotas->drain.states[row->quotas[i]].used +=
+                (uint64_t)bytes; /* it may be less than 0 */
 }
 
 void
@@ -107,10 +128,10 @@ advisor_planner_follow_quotas(struct advisor_planner *planner)
     const size_t count = planner->rules == NULL ? 0 : planner->rules->policy->quotas.count;
     const struct advisor_ledger_row *sums = advisor_ledger_rows(quotas->ledger, &(size_t){0});
 
-    memset(quotas->states, 0, sizeof(quotas->states));
-    quotas->count = (uint32_t)(count < ADVISOR_QUOTAS_MAX ? count : ADVISOR_QUOTAS_MAX);
-    quotas->turn = 0;
-    quotas->pass.active = false;
+    memset(quotas->drain.states, 0, sizeof(quotas->drain.states));
+    quotas->drain.count = (uint32_t)(count < ADVISOR_QUOTAS_MAX ? count : ADVISOR_QUOTAS_MAX);
+    quotas->drain.turn = 0;
+    quotas->drain.pass.active = false;
     for (size_t i = 0; i < quotas->row_count; i++) {
         const struct advisor_quota_row row = quotas_of(planner, sums[i].ns, sums[i].place);
 
@@ -156,9 +177,9 @@ advisor_planner_expect(struct advisor_planner *planner)
 {
     struct advisor_planner_quotas *quotas = planner->quotas;
 
-    for (uint32_t i = 0; i < quotas->count; i++)
-        quotas->states[i].coming = 0;
-    for (size_t i = 0; i < planner->order_count && quotas->count > 0; i++) {
+    for (uint32_t i = 0; i < quotas->drain.count; i++)
+        quotas->drain.states[i].coming = 0;
+    for (size_t i = 0; i < planner->order_count && quotas->drain.count > 0; i++) {
         const struct advisor_order *order = planner->orders[i];
         struct advisor_quota_row row;
         uint64_t blocks = 0;
@@ -172,32 +193,43 @@ advisor_planner_expect(struct advisor_planner *planner)
         row = quotas_of(planner, order->ns, order->to);
         for (int k = 0; k < 2; k++)
             if (row.quotas[k] >= 0)
-                quotas->states[row.quotas[k]].coming +=
+                quotas->drain.states[row.quotas[k]].coming +=
                     order->row.bytes / order->row.items * blocks;
     }
+}
+
+int32_t
+advisor_quota_refuses(const struct advisor_planner *planner, const struct advisor_rules *rules,
+                      const struct advisor_quota_drain *drain, uint32_t ns, uint32_t tier,
+                      uint64_t bytes)
+{
+    int32_t quotas[2];
+
+    if (drain->count == 0)
+        return -1;
+    advisor_quotas_of(planner, rules, ns, tier, quotas);
+    for (int i = 0; i < 2; i++) {
+        const struct advisor_quota_state *state = quotas[i] < 0 ? NULL : &drain->states[quotas[i]];
+
+        if (state != NULL && state->used + state->coming + bytes >
+                                 policy_quota_at(rules->policy, (size_t)quotas[i])->hard)
+            return quotas[i];
+    }
+    return -1;
 }
 
 bool
 advisor_planner_admits(struct advisor_planner *planner, uint32_t ns, uint32_t tier, uint64_t bytes)
 {
-    struct advisor_planner_quotas *quotas = planner->quotas;
-    struct advisor_quota_row row;
+    struct advisor_quota_drain *drain = &planner->quotas->drain;
+    int32_t quotas[2];
 
-    if (quotas->count == 0)
-        return true;
-    row = quotas_of(planner, ns, tier);
-    for (int i = 0; i < 2; i++) {
-        const struct advisor_quota_state *state =
-            row.quotas[i] < 0 ? NULL : &quotas->states[row.quotas[i]];
-
-        if (state != NULL &&
-            state->used + state->coming + bytes >
-                policy_quota_at(planner->rules->policy, (size_t)row.quotas[i])->hard)
-            return false;
-    }
+    if (advisor_quota_refuses(planner, planner->rules, drain, ns, tier, bytes) >= 0)
+        return false;
+    advisor_quotas_of(planner, planner->rules, ns, tier, quotas);
     for (int i = 0; i < 2; i++)
-        if (row.quotas[i] >= 0)
-            quotas->states[row.quotas[i]].coming += bytes;
+        if (quotas[i] >= 0)
+            drain->states[quotas[i]].coming += bytes;
     return true;
 }
 
@@ -207,7 +239,7 @@ static struct advisor_quota_view
 view_of(const struct advisor_planner *planner, int32_t at)
 {
     const struct policy_quota *quota = policy_quota_at(planner->rules->policy, (size_t)at);
-    const struct advisor_quota_state *state = &planner->quotas->states[at];
+    const struct advisor_quota_state *state = &planner->quotas->drain.states[at];
     struct advisor_quota_view view = {.soft = advisor_quota_soft(quota),
                                       .hard = quota->hard,
                                       .used = state->used,
@@ -244,8 +276,8 @@ advisor_planner_show_quotas(struct advisor_planner *planner)
     const struct advisor_planner_quotas *quotas = planner->quotas;
     int64_t over[ADVISOR_QUOTA_HARD + 1] = {0};
 
-    planner->shared.quota_count = quotas->count;
-    for (uint32_t i = 0; i < quotas->count; i++) {
+    planner->shared.quota_count = quotas->drain.count;
+    for (uint32_t i = 0; i < quotas->drain.count; i++) {
         struct advisor_quota_view *view = &planner->shared.quotas[i];
 
         *view = view_of(planner, (int32_t)i);

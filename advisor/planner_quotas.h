@@ -29,9 +29,10 @@
 #define ADVISOR_QUOTA_LOOKS   2048            /* at picks in a tick: draining has its time too */
 #define ADVISOR_QUOTA_REST_MS UINT64_C(60000) /* of one of which nothing may leave */
 
+struct advisor_rules;
 struct advisor_tick;
 
-/* Of one quota of the policy that is followed. */
+/* Of one quota of a policy. */
 struct advisor_quota_state {
     uint64_t used;
     uint64_t coming;  /* what promotions that are under way bring */
@@ -70,16 +71,21 @@ struct advisor_quota_pass {
     uint64_t wanted[INDEX_NAMESPACES_MAX / 64]; /* namespaces of the tenant's */
 };
 
+/* How far the quotas of one policy are drained. */
+struct advisor_quota_drain {
+    struct advisor_quota_state states[ADVISOR_QUOTAS_MAX];
+    uint32_t count;
+    int32_t turn; /* the quota that is looked at next */
+    struct advisor_quota_pass pass;
+};
+
 struct advisor_planner_quotas {
     struct advisor_ledger *ledger;  /* by namespace and tier of the planner's */
     struct advisor_quota_row *rows; /* of the ledger's rows */
     size_t row_count;
     size_t row_capacity;
-    struct advisor_quota_state states[ADVISOR_QUOTAS_MAX];
-    uint32_t count;
-    int32_t turn; /* the quota that is looked at next */
-    bool lost;    /* there was no memory for a row: the sums are too low */
-    struct advisor_quota_pass pass;
+    bool lost; /* there was no memory for a row: the sums are too low */
+    struct advisor_quota_drain drain;
 };
 
 KVT_NODISCARD enum kvt_err advisor_planner_quotas_new(struct advisor_planner_quotas **out);
@@ -94,6 +100,13 @@ void advisor_planner_count_bytes(struct advisor_planner *planner, uint32_t ns, u
 /** At the begin of a tick: count what is on its way into tiers. */
 void advisor_planner_expect(struct advisor_planner *planner);
 
+/** The quotas of a policy, in force or not, that count a namespace in a tier: the tier's, and the
+ *  one of all tiers; -1: none. */
+void advisor_quotas_of(const struct advisor_planner *planner, const struct advisor_rules *rules,
+                       uint32_t ns, uint32_t tier, int32_t quotas[2]);
+/** Is the namespace one of the tenant's? */
+bool advisor_quota_is_of(const char *namespace_, const char *tenant);
+
 /** May so many bytes more of a namespace come into a tier?  If so, they are expected. */
 bool advisor_planner_admits(struct advisor_planner *planner, uint32_t ns, uint32_t tier,
                             uint64_t bytes);
@@ -106,6 +119,17 @@ enum advisor_quota_over advisor_quota_over(const struct policy_quota *quota, uin
  *  none counts it. */
 bool advisor_planner_quota_of(const struct advisor_planner *planner, uint32_t ns, uint32_t tier,
                               struct advisor_quota_view *view);
+
+/** Of so many bytes more in a tier, of a policy in force or not: the quota that keeps them out; -1:
+ *  none does. */
+int32_t advisor_quota_refuses(const struct advisor_planner *planner,
+                              const struct advisor_rules *rules,
+                              const struct advisor_quota_drain *drain, uint32_t ns, uint32_t tier,
+                              uint64_t bytes);
+
+/** Why a block leaves, for people: the quota, and the rule by which it is met (NULL: none). */
+void advisor_quota_reason(const struct policy_quota *quota, const struct policy_rule *rule,
+                          char *text, size_t size);
 
 /** The rule that deletes from a tier of the policy; -1: none.  Beyond the hard quota it is what is
  *  left where nothing lies below. */

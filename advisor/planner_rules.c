@@ -308,6 +308,14 @@ advisor_asker_end(struct advisor_asker *asker)
     advisor_store_block_release(&asker->row);
 }
 
+static bool
+has_moved(const struct advisor_asker *asker, const struct advisor_store_block *row, uint32_t tier,
+          enum advisor_change change)
+{
+    return advisor_moved_has(asker->moved, &(struct advisor_copy){row->hash, row->ns, tier},
+                             change);
+}
+
 static int32_t
 match_in(struct advisor_asker *asker, uint32_t number, const struct advisor_store_block *row,
          uint32_t ranks, enum policy_event event)
@@ -333,7 +341,21 @@ match_in(struct advisor_asker *asker, uint32_t number, const struct advisor_stor
     };
 
     advisor_facts_of(&asker->facts, &source);
+    if (has_moved(asker, row, ADVISOR_MOVED_ANYWHERE, ADVISOR_COPY_CAME))
+        asker->facts.facts.last_access_ms = 0; /* what comes to a tier is used there */
     return policy_match(policy, &asker->facts.facts, event);
+}
+
+/* The rule, if it pins the block there; -1. */
+static int32_t
+pinned_in(struct advisor_asker *asker, uint32_t tier, const struct advisor_store_block *row,
+          uint32_t ranks)
+{
+    const int32_t rule = match_in(asker, tier, row, ranks, POLICY_ON_NOTHING);
+
+    return rule >= 0 && policy_rule_at(asker->rules->policy, (size_t)rule)->verb == POLICY_PIN
+               ? rule
+               : -1;
 }
 
 /* Deleting takes all copies of a block: a rule that pins one of them keeps the others.  -1: none
@@ -343,18 +365,19 @@ pinned_elsewhere(struct advisor_asker *asker, uint32_t number,
                  const struct advisor_store_block *row)
 {
     const struct advisor_planner *planner = asker->planner;
+    int32_t pin = -1;
 
-    for (uint32_t i = 0; i < row->place_count; i++) {
+    for (uint32_t i = 0; i < row->place_count && pin < 0; i++) {
         const uint32_t tier = advisor_planner_known_tier(planner, row->places[i].holder);
-        int32_t rule;
 
-        if (tier == ADVISOR_NONE || tier == number || row->places[i].ranks == 0)
-            continue;
-        rule = match_in(asker, tier, row, row->places[i].ranks, POLICY_ON_NOTHING);
-        if (rule >= 0 && policy_rule_at(asker->rules->policy, (size_t)rule)->verb == POLICY_PIN)
-            return rule;
+        if (tier != ADVISOR_NONE && tier != number && row->places[i].ranks != 0 &&
+            !has_moved(asker, row, tier, ADVISOR_COPY_GONE))
+            pin = pinned_in(asker, tier, row, row->places[i].ranks);
     }
-    return -1;
+    for (uint32_t i = 0; i < planner->tier_count && pin < 0 && asker->moved != NULL; i++)
+        if (i != number && has_moved(asker, row, i, ADVISOR_COPY_CAME))
+            pin = pinned_in(asker, i, row, 1);
+    return pin;
 }
 
 int32_t
@@ -368,7 +391,7 @@ advisor_asker_rule_of_row(struct advisor_asker *asker, uint32_t number,
     asker->elsewhere = false;
     if (rule < 0 || policy_rule_at(asker->rules->policy, (size_t)rule)->verb != POLICY_EXPIRE)
         return rule;
-    if (row->place_count < 2)
+    if (row->place_count < 2 && asker->moved == NULL)
         return rule;
     pin = pinned_elsewhere(asker, number, row);
     asker->elsewhere = pin >= 0;

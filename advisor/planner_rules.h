@@ -17,6 +17,7 @@
 #define ADVISOR_PLANNER_RULES_H
 
 #include "advisor/facts.h"
+#include "advisor/planner_moved.h"
 #include "advisor/rulebook.h"
 #include "advisor/store.h"
 #include "kvtier/order.h"
@@ -160,6 +161,7 @@ struct advisor_asker {
     uint64_t now_ms;
     bool asks_rows;   /* what the roster knows of a block is not enough for these rules */
     bool asks_fanout; /* they count children */
+    const struct advisor_moved *moved; /* of a plan, as if it were done; NULL: nothing */
     struct advisor_txn txn;
     struct advisor_store_block row;
     struct advisor_facts facts; /* of the block that was asked about last */

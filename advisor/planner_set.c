@@ -52,15 +52,10 @@ is_first_of_its_kind(const struct advisor_set *set, uint32_t at)
 static void
 say_why(const struct advisor_tick *plan, const struct policy_rule *rule, char *text, size_t size)
 {
-    const char *tenant =
-        plan->set->quota == 0 ? "" : policy_quota_at(plan->policy, plan->set->quota - 1)->tenant;
-
     if (plan->set->quota == 0)
         (void)snprintf(text, size, "%s", rule->id);
-    else if (rule == NULL)
-        (void)snprintf(text, size, "quota of %.48s", tenant);
     else
-        (void)snprintf(text, size, "%.24s: quota of %.24s", rule->id, tenant);
+        advisor_quota_reason(policy_quota_at(plan->policy, plan->set->quota - 1), rule, text, size);
 }
 
 /* Those of the set that are like block number `first`. */

@@ -46,6 +46,40 @@ print_sums(FILE *out, struct json_object *plan, const char *path, const char *ti
 }
 
 static void
+print_quotas(FILE *out, struct json_object *plan)
+{
+    const struct cli_column columns[] = {{"QUOTA OF", false}, {"TIER", false}, {"BLOCKS", true},
+                                         {"BYTES", true},     {"HAS", true},   {"WILL HAVE", true},
+                                         {"SOFT", true},      {"HARD", true},  {"KEEPS OUT", true}};
+    static const char *const sizes[] = {"bytes", "used_bytes", "left_bytes", "soft_bytes",
+                                        "hard_bytes"};
+    struct cli_table table;
+
+    if (cli_json_count(plan, "summary.quotas") == 0)
+        return;
+    (void)fputc('\n', out);
+    cli_table_init(&table, columns, sizeof(columns) / sizeof(columns[0]));
+    for (size_t i = 0; i < cli_json_count(plan, "summary.quotas"); i++) {
+        struct json_object *quota = cli_json_item(plan, "summary.quotas", i);
+
+        cli_table_add(&table, "%s", cli_json_text(quota, "tenant"));
+        cli_table_add(&table, "%s",
+                      cli_json_text(quota, "tier")[0] == '\0' ? "all"
+                                                              : cli_json_text(quota, "tier"));
+        cli_table_add(&table, "%" PRIu64, cli_json_u64(quota, "blocks"));
+        for (size_t k = 0; k < sizeof(sizes) / sizeof(sizes[0]); k++) {
+            char bytes[KVT_SIZE_TEXT_MAX];
+
+            kvt_size_format(cli_json_u64(quota, sizes[k]), bytes);
+            cli_table_add(&table, "%s", bytes);
+        }
+        cli_table_add(&table, "%" PRIu64 " blocks", cli_json_u64(quota, "refused_blocks"));
+    }
+    cli_table_print(&table, out);
+    cli_table_release(&table);
+}
+
+static void
 print_verb(FILE *out, struct json_object *plan, const char *verb)
 {
     char path[64];
@@ -99,6 +133,7 @@ cli_plan_print(FILE *out, struct json_object *plan)
     print_sums(out, plan, "summary.tenants", "TENANT");
     print_sums(out, plan, "summary.classes", "CLASS");
     print_sums(out, plan, "summary.pins", "PINNED BY");
+    print_quotas(out, plan);
     for (size_t i = 0; i < cli_json_count(plan, "summary.warnings"); i++)
         (void)fprintf(out, "%swarning  %s\n", i == 0 ? "\n" : "",
                       json_object_get_string(cli_json_item(plan, "summary.warnings", i)));

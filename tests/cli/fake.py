@@ -102,7 +102,10 @@ def plan_of(deletes, policy):
                                "rules": [{"name": "drain-hot", "blocks": 3, "bytes": 3 << 20}],
                                "tenants": [{"name": "", "blocks": 1, "bytes": 1 << 20}, {"name": "acme", "blocks": 2, "bytes": 2 << 20}],
                                "classes": [{"name": "one-off", "blocks": 2, "bytes": 2 << 20}],
-                               "pins": [{"name": "keep-prompts", "blocks": 9, "bytes": 9 << 20}], "cut": False,
+                               "pins": [{"name": "keep-prompts", "blocks": 9, "bytes": 9 << 20}],
+                               "quotas": [{"tenant": "acme", "tier": "hot", "blocks": 2, "bytes": 2 << 20, "soft_bytes": 3 << 20,
+                                           "hard_bytes": 4 << 20, "used_bytes": 5 << 20, "left_bytes": 3 << 20,
+                                           "refused_blocks": 7, "refused_bytes": 7 << 20}], "cut": False,
                                "warnings": [f"{deletes} blocks will be deleted"] if deletes else []},
                    "moves": moves})
 

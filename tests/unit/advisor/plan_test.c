@@ -249,6 +249,51 @@ the_summary_is_signed(void **state)
     end(&scene);
 }
 
+/* Of quotas those that matter, the one first for which most leaves. */
+static void
+quotas_are_told(void **state)
+{
+    static const struct advisor_plan_quota quotas[] = {
+        {.tenant = "within", .tier = "hot", .soft = 10, .hard = 20, .before = 9, .after = 9},
+        {.tenant = "stays", .tier = "", .soft = 10, .hard = 20, .before = 30, .after = 30},
+        {.tenant = "full",
+         .tier = "hot",
+         .soft = 10,
+         .hard = 20,
+         .before = 20,
+         .after = 10,
+         .blocks = 1,
+         .bytes = 10,
+         .refused_blocks = 3,
+         .refused_bytes = 6},
+        {.tenant = "kept", .tier = "cold", .soft = 9, .hard = 9, .refused_blocks = 1},
+    };
+    struct scene scene;
+    char hex[2][ADVISOR_PLAN_DIGEST_MAX];
+
+    (void)state;
+    begin(&scene);
+    for (int i = 0; i < 2; i++) {
+        const struct advisor_plan_frame frame = {.rules = scene.rules,
+                                                 .base_digest = "base",
+                                                 .quotas = quotas,
+                                                 .quota_count = i == 0 ? 4 : 3};
+
+        kvt_buffer_clear(&scene.out);
+        assert_int_equal(advisor_plan_write(scene.plan, &frame, &scene.out), KVT_OK);
+        digest_of(kvt_buffer_text(&scene.out), hex[i]);
+        assert_null(strstr(kvt_buffer_text(&scene.out), "within"));
+        assert_non_null(
+            strstr(kvt_buffer_text(&scene.out),
+                   "\"quotas\":[{\"tenant\":\"full\",\"tier\":\"hot\",\"blocks\":1,\"bytes\":10,"
+                   "\"soft_bytes\":10,\"hard_bytes\":20,\"used_bytes\":20,\"left_bytes\":10,"
+                   "\"refused_blocks\":3,\"refused_bytes\":6},"));
+    }
+    assert_non_null(strstr(kvt_buffer_text(&scene.out), "{\"tenant\":\"stays\",\"tier\":\"\","));
+    assert_string_not_equal(hex[0], hex[1]);
+    end(&scene);
+}
+
 /* What is signed cannot be read in two ways. */
 static void
 texts_are_signed_with_their_lengths(void **state)
@@ -394,6 +439,7 @@ main(void)
         cmocka_unit_test(the_same_moves_are_the_same_plan),
         cmocka_unit_test(a_value_is_signed_by_what_it_means),
         cmocka_unit_test(the_summary_is_signed),
+        cmocka_unit_test(quotas_are_told),
         cmocka_unit_test(texts_are_signed_with_their_lengths),
         cmocka_unit_test(blocks_have_one_spelling),
         cmocka_unit_test(a_plan_is_cut_at_its_limits),

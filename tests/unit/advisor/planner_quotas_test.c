@@ -62,7 +62,7 @@ view_of(struct obedient *gateway, size_t at)
 static void
 check_sums(struct obedient *gateway)
 {
-    const struct advisor_quota_state *states = gateway->rig.planner->quotas->states;
+    const struct advisor_quota_state *states = gateway->rig.planner->quotas->drain.states;
 
     assert_int_equal(states[0].used, zeta(gateway, OBEDIENT_HOT));
     assert_int_equal(states[1].used, zeta(gateway, OBEDIENT_HOT) + zeta(gateway, OBEDIENT_COLD));
