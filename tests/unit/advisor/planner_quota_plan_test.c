@@ -324,7 +324,7 @@ random_policy(const struct scene *scene, uint64_t *random, char text[POLICY_MAX]
 static const char *
 with_mode(const char *policy, const char *mode, char text[POLICY_MAX])
 {
-    (void)snprintf(text, POLICY_MAX, "%s%s", policy, mode);
+    assert_true(snprintf(text, POLICY_MAX, "%s%s", policy, mode) < POLICY_MAX);
     return text;
 }
 
