@@ -291,7 +291,7 @@ PY
   status_is 1
   output_has "token"
   run "$KVTIER" policy mode observe
-  status_is 1
+  status_is 2
   output_has "--admin-token-file"
 }
 
