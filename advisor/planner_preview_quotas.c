@@ -18,15 +18,6 @@ enum phase {
     REST,  /* nothing more leaves for now */
 };
 
-/* Of one quota. */
-struct quota {
-    uint64_t before;
-    uint64_t blocks;
-    uint64_t bytes;
-    uint64_t refused_blocks;
-    uint64_t refused_bytes;
-};
-
 struct advisor_preview_quotas {
     enum phase phase;
     size_t row;                       /* of the ledger, that is added next */
@@ -35,7 +26,7 @@ struct advisor_preview_quotas {
     bool looked_back;                 /* after the tiers */
     int64_t shift[ADVISOR_TIERS_MAX]; /* bytes that quotas brought to each tier, less what left */
     struct advisor_moved *moved;
-    struct quota list[ADVISOR_QUOTAS_MAX];
+    struct advisor_preview_quota list[ADVISOR_QUOTAS_MAX]; /* `after` is the drain's to say */
     struct advisor_quota_drain drain;
 };
 
@@ -268,14 +259,10 @@ advisor_preview_quotas_admit(struct advisor_preview *preview, uint32_t ns, uint3
 struct advisor_preview_quota
 advisor_preview_quota(const struct advisor_preview *preview, int32_t quota)
 {
-    const struct quota *row = &preview->quotas->list[quota];
+    struct advisor_preview_quota row = preview->quotas->list[quota];
 
-    return (struct advisor_preview_quota){.before = row->before,
-                                          .after = preview->quotas->drain.states[quota].used,
-                                          .blocks = row->blocks,
-                                          .bytes = row->bytes,
-                                          .refused_blocks = row->refused_blocks,
-                                          .refused_bytes = row->refused_bytes};
+    row.after = preview->quotas->drain.states[quota].used;
+    return row;
 }
 
 /* ---- what leaves ---- */

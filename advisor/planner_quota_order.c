@@ -9,8 +9,9 @@
 
 /* Blocks of its tier were ordered away, and are there still. */
 static uint64_t
-leaving_of(const struct advisor_planner *planner, int32_t quota)
+leaving(void *arg, int32_t quota)
 {
+    const struct advisor_planner *planner = ((const struct advisor_tick *)arg)->planner;
     uint64_t bytes = 0;
 
     for (size_t i = 0; i < planner->order_count; i++) {
@@ -27,14 +28,6 @@ leaving_of(const struct advisor_planner *planner, int32_t quota)
         bytes += order->row.bytes / order->row.items * blocks;
     }
     return bytes;
-}
-
-static uint64_t
-leaving(void *arg, int32_t quota)
-{
-    const struct advisor_tick *plan = arg;
-
-    return leaving_of(plan->planner, quota);
 }
 
 static bool

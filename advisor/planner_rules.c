@@ -193,22 +193,6 @@ advisor_rule_stop_text(enum advisor_rule_stop why)
     return "";
 }
 
-/* What was not used since counts for as long as a set that is on its way, and the time between two
- * looks, keep a rule from using it: else it would never reach its rate. */
-static void
-refill(struct advisor_rule_state *state, uint64_t rate, uint64_t interval_ms, uint64_t now_ms)
-{
-    const uint64_t burst_ms =
-        2 * interval_ms > ADVISOR_RULE_BURST_MS ? 2 * interval_ms : ADVISOR_RULE_BURST_MS;
-    const uint64_t passed_ms = now_ms > state->credit_ms ? now_ms - state->credit_ms : 0;
-    const __int128 all = (__int128)rate * burst_ms;
-    const __int128 most = all > INT64_MAX / 2 ? INT64_MAX / 2 : all;
-    const __int128 credit = state->credit + (__int128)rate * passed_ms;
-
-    state->credit = (int64_t)(credit > most ? most : credit);
-    state->credit_ms = now_ms;
-}
-
 bool
 advisor_planner_rests(const struct advisor_planner *planner, int32_t rule, uint64_t now_ms)
 {
@@ -220,6 +204,8 @@ advisor_planner_may(struct advisor_planner *planner, int32_t rule, uint64_t now_
 {
     const struct policy_rule *row = rule_at(planner, rule);
     const uint64_t max_delete = planner->rules->policy->modes.max_delete;
+    const uint64_t looks_ms = 2 * planner->options.interval_ms;
+    const uint64_t burst_ms = looks_ms > POLICY_RATE_BURST_MS ? looks_ms : POLICY_RATE_BURST_MS;
     struct advisor_rule_state *state = &planner->rule_states[rule];
 
     if (advisor_planner_rests(planner, rule, now_ms))
@@ -235,9 +221,7 @@ advisor_planner_may(struct advisor_planner *planner, int32_t rule, uint64_t now_
         stop(planner, rule, ADVISOR_RULE_MAX_DELETE, now_ms + ADVISOR_RULE_REST_MS);
     if (state->stop != ADVISOR_RULE_ACTS || row->limits.rate == 0)
         return state->stop;
-    /* A block larger than what is left is let through, and paid for later. */
-    refill(state, row->limits.rate, planner->options.interval_ms, now_ms);
-    if (state->credit <= 0)
+    if (!policy_rate_may(&state->rate, row->limits.rate, burst_ms, now_ms))
         state->stop = ADVISOR_RULE_RATE;
     return state->stop;
 }
@@ -252,7 +236,7 @@ advisor_planner_did(struct advisor_planner *planner, int32_t rule, uint64_t byte
     state->bytes += bytes;
     state->last_ms = now_ms;
     if (rule_at(planner, rule)->limits.rate > 0)
-        state->credit -= (int64_t)bytes * 1000;
+        policy_rate_use(&state->rate, bytes);
 }
 
 void

@@ -23,11 +23,11 @@
 #include "kvtier/order.h"
 
 #include "policy/decision.h"
+#include "policy/rate.h"
 #include "policy/roster.h"
 
 #define ADVISOR_RULES_MAX          128
 #define ADVISOR_RULE_REST_MS       UINT64_C(60000) /* after a run that a limit ended */
-#define ADVISOR_RULE_BURST_MS      UINT64_C(5000)  /* of a rate saved up, or two looks, if more */
 #define ADVISOR_RULE_ERRORS_MIN    16              /* before their share means something */
 #define ADVISOR_RULE_PAUSE_MS      UINT64_C(60000) /* the first time, then twice as long */
 #define ADVISOR_RULE_PAUSE_LAST_MS UINT64_C(3600000)
@@ -82,8 +82,7 @@ struct advisor_rule_state {
     uint64_t last_ms;    /* when it ordered last; 0: never */
     uint64_t begun_ms;   /* its last run; 0: none yet */
     uint64_t run_blocks; /* of the run that goes on */
-    int64_t credit;      /* thousandths of bytes it may move; below 0 by a block at most */
-    uint64_t credit_ms;
+    struct policy_rate rate;
     uint64_t window_done; /* items since errors were counted anew */
     uint64_t window_failed;
     uint64_t resume_ms; /* stopped until then; 0: it is not */

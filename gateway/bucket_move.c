@@ -298,7 +298,7 @@ put_back(struct gateway_vault *vault, const char *key, const struct gateway_reco
         if (!held)
             lock->until_ms = kvt_clock_mono_ms() + GATEWAY_MOVE_LOCK_HOLD_MS;
         rc = write_over(vault, key, record, tier, body, lock);
-        if (rc != KVT_TIMEOUT && rc != KVT_UNAVAILABLE && rc != KVT_IO)
+        if (!gateway_move_lock_unanswered(rc))
             break;
     }
     if (!held)

@@ -419,8 +419,9 @@ gateway_cold_far_ended(struct gateway_cold *cold, enum kvt_err status)
     return status;
 }
 
-bool
-gateway_cold_absent(struct gateway_cold *cold, const char *key)
+/* Ask for the object, and for no more of it than must be. */
+static enum kvt_err
+touch(struct g4_store *store, const char *key)
 {
     uint8_t byte;
     struct g4_request request = {.verb = G4_GET,
@@ -429,7 +430,20 @@ gateway_cold_absent(struct gateway_cold *cold, const char *key)
                                  .buffer = &byte,
                                  .buffer_capacity = sizeof(byte)};
 
-    return gateway_cold_ended(cold, g4_store_perform(cold->store, &request)) == KVT_NOTFOUND;
+    return g4_store_perform(store, &request);
+}
+
+bool
+gateway_cold_absent(struct gateway_cold *cold, const char *key)
+{
+    return gateway_cold_ended(cold, touch(cold->store, key)) == KVT_NOTFOUND;
+}
+
+bool
+gateway_cold_absent_far(struct gateway_cold *cold, const char *key)
+{
+    return gateway_cold_far_ended(cold, touch(gateway_cold_bucket(cold, GATEWAY_FAR), key)) ==
+           KVT_NOTFOUND;
 }
 
 bool

@@ -99,6 +99,8 @@ void gateway_cold_suspect(struct gateway_cold *cold);
 /** Is there really no such object?  Asked by GET, because the "404" to a HEAD has no body to say
  *  that it is the whole bucket that is missing; then nothing may be forgotten. */
 bool gateway_cold_absent(struct gateway_cold *cold, const char *key);
+/** The same of the far bucket alone. */
+bool gateway_cold_absent_far(struct gateway_cold *cold, const char *key);
 
 bool gateway_cold_healthy(struct gateway_cold *cold);
 

@@ -156,10 +156,16 @@ gateway_move_lock_renew(struct gateway_vault *vault, struct gateway_move_lock *l
     return rc == KVT_PRECONDITION || rc == KVT_NOTFOUND ? KVT_BUSY : rc;
 }
 
+bool
+gateway_move_lock_unanswered(enum kvt_err status)
+{
+    return status == KVT_TIMEOUT || status == KVT_UNAVAILABLE || status == KVT_IO;
+}
+
 enum kvt_err
 gateway_move_lock_sent(struct gateway_move_lock *lock, enum kvt_err status)
 {
-    if (status == KVT_TIMEOUT || status == KVT_UNAVAILABLE || status == KVT_IO)
+    if (gateway_move_lock_unanswered(status))
         lock->unsure = true;
     return status;
 }

@@ -61,6 +61,9 @@ uint64_t gateway_move_lock_deadline(const struct gateway_move_lock *lock);
 KVT_NODISCARD enum kvt_err gateway_move_lock_renew(struct gateway_vault *vault,
                                                    struct gateway_move_lock *lock);
 
+/** Does nobody know what became of a request that ended so? */
+bool gateway_move_lock_unanswered(enum kvt_err status);
+
 /** A request that changes something ended with `status`, which is returned: one that has no answer
  *  may still be on its way, and is not to meet what the next holder puts.  So the lock is not given
  *  back then: it ends with its lease, which no such request lasts longer than. */

@@ -206,22 +206,6 @@ give_up(struct gateway_vault *vault, const char *key, const struct g4_request *h
     return KVT_EXISTS;
 }
 
-/* A HEAD cannot tell a missing object from a missing bucket. */
-static bool
-is_absent_far(struct gateway_vault *vault, const char *key)
-{
-    uint8_t byte;
-    struct g4_request request = {.verb = G4_GET,
-                                 .key = key,
-                                 .deadline_ms = kvt_clock_mono_ms() + GATEWAY_COLD_LOOK_MS,
-                                 .buffer = &byte,
-                                 .buffer_capacity = sizeof(byte)};
-
-    return gateway_cold_far_ended(vault->cold,
-                                  g4_store_perform(gateway_cold_bucket(vault->cold, GATEWAY_FAR),
-                                                   &request)) == KVT_NOTFOUND;
-}
-
 /* Its tombstone has gone.  KVT_OK: so has the block; KVT_EXISTS: it was put again, and is a row. */
 static enum kvt_err
 look_behind(struct gateway_vault *vault, const char *key, const struct gateway_record *noted)
@@ -234,7 +218,7 @@ look_behind(struct gateway_vault *vault, const char *key, const struct gateway_r
     if (rc == KVT_OK && is_whole(&head))
         return give_up(vault, key, &head, noted);
     if (rc == KVT_OK && gateway_fault_is_tombstone(&head)) /* of what was bad */
-        return is_absent_far(vault, key) ? KVT_OK : KVT_AGAIN;
+        return gateway_cold_absent_far(vault->cold, key) ? KVT_OK : KVT_AGAIN;
     if (rc == KVT_NOTFOUND)
         return gateway_cold_absent(vault->cold, key) ? KVT_OK : KVT_UNAVAILABLE;
     return rc == KVT_OK || rc == KVT_CORRUPT ? KVT_AGAIN : rc; /* its readers see to what is bad */

@@ -2,23 +2,14 @@
 
 /* What a rule may move now: as advisor/planner_rules.c. */
 
-#define REST_MS  UINT64_C(60000) /* after a run that a limit ended */
-#define BURST_MS UINT64_C(5000)  /* of a rate that may be saved up */
-
-/* Thousandths of bytes, as a credit is. */
-static int64_t
-burst_of(uint64_t rate)
-{
-    const unsigned __int128 all = (unsigned __int128)rate * BURST_MS;
-
-    return all > INT64_MAX / 2 ? INT64_MAX / 2 : (int64_t)all;
-}
+#define REST_MS UINT64_C(60000) /* after a run that a limit ended */
 
 void
 policy_ladder_begin_limits(struct policy_ladder *ladder)
 {
     for (size_t i = 0; i < ladder->policy->rules.count; i++)
-        ladder->limits[i].credit = burst_of(policy_rule_at(ladder->policy, i)->limits.rate);
+        ladder->limits[i].rate = policy_rate_full(policy_rule_at(ladder->policy, i)->limits.rate,
+                                                  POLICY_RATE_BURST_MS, 0);
 }
 
 bool
@@ -41,16 +32,6 @@ stop(struct policy_ladder *ladder, struct policy_ladder_limit *limit, enum polic
     return why;
 }
 
-static void
-refill(const struct policy_ladder *ladder, struct policy_ladder_limit *limit, uint64_t rate)
-{
-    const int64_t most = burst_of(rate);
-    const __int128 credit = limit->credit + (__int128)rate * (ladder->now_ms - limit->credit_ms);
-
-    limit->credit = credit > most ? most : (int64_t)credit;
-    limit->credit_ms = ladder->now_ms;
-}
-
 enum policy_ladder_stop
 policy_ladder_may(struct policy_ladder *ladder, int32_t rule)
 {
@@ -68,11 +49,10 @@ policy_ladder_may(struct policy_ladder *ladder, int32_t rule)
         return stop(ladder, limit, POLICY_LADDER_PER_RUN);
     if (row->verb == POLICY_EXPIRE && max_delete > 0 && limit->run_blocks >= max_delete)
         return stop(ladder, limit, POLICY_LADDER_MAX_DELETE);
-    if (row->limits.rate == 0)
-        return POLICY_LADDER_ACTS;
-    /* A block larger than what is left is let through, and paid for later. */
-    refill(ladder, limit, row->limits.rate);
-    return limit->credit > 0 ? POLICY_LADDER_ACTS : POLICY_LADDER_RATE;
+    return row->limits.rate == 0 || policy_rate_may(&limit->rate, row->limits.rate,
+                                                    POLICY_RATE_BURST_MS, ladder->now_ms)
+               ? POLICY_LADDER_ACTS
+               : POLICY_LADDER_RATE;
 }
 
 bool
@@ -92,7 +72,7 @@ policy_ladder_did(struct policy_ladder *ladder, int32_t rule)
     limit->figures.blocks++;
     limit->run_blocks++;
     if (policy_rule_at(ladder->policy, (size_t)rule)->limits.rate > 0)
-        limit->credit -= (int64_t)ladder->bytes * 1000;
+        policy_rate_use(&limit->rate, ladder->bytes);
 }
 
 void
@@ -123,7 +103,7 @@ lifts_at(const struct policy_ladder *ladder, size_t rule)
     uint64_t at = limit->resume_ms;
 
     if (limit->waits_for == POLICY_LADDER_RATE)
-        at = ladder->now_ms + (uint64_t)-limit->credit / rate + 1;
+        at = ladder->now_ms + policy_rate_wait_ms(&limit->rate, rate);
     return in_tick(ladder, at);
 }
 

@@ -11,6 +11,7 @@
 
 #include "policy/decision.h"
 #include "policy/ladder.h"
+#include "policy/rate.h"
 #include "policy/roster.h"
 
 #define POLICY_LADDER_CANDIDATES_MAX 1024 /* read cold and waiting for room */
@@ -61,8 +62,7 @@ struct policy_ladder_rung {
 /* What a rule did in its run, and may do. */
 struct policy_ladder_limit {
     uint64_t run_blocks;
-    int64_t credit; /* thousandths of bytes; below 0 by a block at most */
-    uint64_t credit_ms;
+    struct policy_rate rate;
     uint64_t resume_ms; /* it rests until then, for `stop`; 0: it does not */
     enum policy_ladder_stop stop;
     enum policy_ladder_stop waits_for; /* it wants something, and is kept back */

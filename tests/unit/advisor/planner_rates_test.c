@@ -50,7 +50,7 @@ static void
 check_rate(uint64_t rate, uint64_t step_ms, uint64_t interval_ms, uint64_t minutes)
 {
     const uint64_t burst_ms =
-        2 * interval_ms > ADVISOR_RULE_BURST_MS ? 2 * interval_ms : ADVISOR_RULE_BURST_MS;
+        2 * interval_ms > POLICY_RATE_BURST_MS ? 2 * interval_ms : POLICY_RATE_BURST_MS;
     const uint64_t meant = rate * 60 * minutes / OBEDIENT_SIZE;
     char policy[512];
     struct obedient *gateway;
