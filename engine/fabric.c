@@ -1,0 +1,505 @@
+#include "engine/fabric.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/cond.h"
+#include "kvbm/ticket.h"
+
+#include "engine/fabric_internal.h"
+
+enum {
+    IDLE_WAIT = 1000, /* ms the thread sleeps when there is nothing to do */
+    LATE_WAIT = 2000  /* ms a peer has to end what is in flight past its deadline */
+};
+
+struct engine_get {
+    struct kvt_ticket head;
+    struct engine_fabric_get request;
+    size_t begun;
+    size_t ended;
+    uint64_t deadline; /* monotonic ms */
+    enum kvt_err over; /* KVT_TIMEOUT, KVT_CANCELLED: nothing more begins */
+    struct engine_get *next;
+};
+
+/* The thread's letter box ------------------------------------------------------------------ */
+
+static void
+wake(struct engine_fabric *fabric)
+{
+    const uint64_t one = 1;
+    ssize_t written;
+
+    do
+        written = write(fabric->wake_fd, &one, sizeof(one));
+    while (written < 0 && errno == EINTR);
+}
+
+void
+engine_fabric_call(struct engine_fabric *fabric,
+                   void (*run)(struct engine_fabric *fabric, void *arg), void *arg)
+{
+    struct engine_call call = {.run = run, .arg = arg};
+
+    (void)pthread_mutex_lock(&fabric->shared.lock);
+    call.next = fabric->shared.calls;
+    fabric->shared.calls = &call;
+    wake(fabric);
+    while (!call.done)
+        (void)pthread_cond_wait(&fabric->shared.called, &fabric->shared.lock);
+    (void)pthread_mutex_unlock(&fabric->shared.lock);
+}
+
+static bool
+run_call(struct engine_fabric *fabric)
+{
+    struct engine_call *call;
+
+    (void)pthread_mutex_lock(&fabric->shared.lock);
+    call = fabric->shared.calls;
+    if (call != NULL)
+        fabric->shared.calls = call->next;
+    (void)pthread_mutex_unlock(&fabric->shared.lock);
+    if (call == NULL)
+        return false;
+    call->run(fabric, call->arg);
+    (void)pthread_mutex_lock(&fabric->shared.lock);
+    call->done = true;
+    (void)pthread_cond_broadcast(&fabric->shared.called);
+    (void)pthread_mutex_unlock(&fabric->shared.lock);
+    return true;
+}
+
+/* Gets ------------------------------------------------------------------------------------- */
+
+static void
+get_destroy(struct kvt_ticket *ticket)
+{
+    kvbm_ticket_fini(ticket);
+    kvt_free(ticket);
+}
+
+static void
+fail_parts(struct engine_get *get, size_t from, enum kvt_err why)
+{
+    for (size_t i = from; i < get->request.count; i++)
+        get->request.parts[i].status = why;
+}
+
+/* It stays in the letter box, whose reader lets go of it. */
+static bool
+get_withdraw(struct kvt_ticket *ticket)
+{
+    fail_parts((struct engine_get *)ticket, 0, KVT_CANCELLED);
+    return false;
+}
+
+static const struct kvbm_ticket_ops get_ops = {.withdraw = get_withdraw, .destroy = get_destroy};
+
+static void
+leave(struct engine_fabric *fabric, struct engine_get *get)
+{
+    (void)atomic_fetch_sub(&get->request.window->gets, 1);
+    (void)pthread_mutex_lock(&fabric->shared.lock);
+    fabric->shared.waiting--;
+    (void)pthread_mutex_unlock(&fabric->shared.lock);
+}
+
+static bool
+take_incoming(struct engine_fabric *fabric)
+{
+    struct engine_get *get;
+
+    (void)pthread_mutex_lock(&fabric->shared.lock);
+    get = fabric->shared.incoming;
+    fabric->shared.incoming = NULL;
+    fabric->shared.incoming_end = &fabric->shared.incoming;
+    (void)pthread_mutex_unlock(&fabric->shared.lock);
+    if (get == NULL)
+        return false;
+    while (get != NULL) {
+        struct engine_get *next = get->next;
+
+        get->next = NULL;
+        if (kvbm_ticket_begin(&get->head)) {
+            *fabric->active_end = get;
+            fabric->active_end = &get->next;
+        } else {
+            leave(fabric, get);
+            kvbm_ticket_let_go(&get->head);
+        }
+        get = next;
+    }
+    return true;
+}
+
+static void
+land(struct engine_get *get, size_t part, enum kvt_err status)
+{
+    /* What was given up for being late did not fail by itself. */
+    get->request.parts[part].status = status != KVT_OK && get->over != KVT_OK ? get->over : status;
+    get->ended++;
+}
+
+static void
+on_landed(void *request, ucs_status_t status, void *arg)
+{
+    struct engine_flight *flight = arg;
+
+    land(flight->get, flight->part, engine_rail_err(status));
+    flight->get = NULL;
+    flight->fabric->flying--;
+    ucp_request_free(request);
+}
+
+static struct engine_flight *
+free_flight(struct engine_fabric *fabric)
+{
+    for (size_t i = 0; i < ENGINE_FABRIC_FLIGHT; i++)
+        if (fabric->flights[i].get == NULL)
+            return &fabric->flights[i];
+    return NULL;
+}
+
+static void
+begin_part(struct engine_fabric *fabric, struct engine_get *get)
+{
+    const size_t number = get->begun++;
+    const struct engine_fabric_part *part = &get->request.parts[number];
+    const struct engine_window *window = get->request.window;
+    struct engine_flight *flight = free_flight(fabric);
+    const ucp_request_param_t param = {
+        .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
+        .cb.send = on_landed,
+        .user_data = flight,
+    };
+    void *request;
+
+    if (window->peer->failed != KVT_OK) {
+        land(get, number, window->peer->failed);
+        return;
+    }
+    *flight = (struct engine_flight){fabric, get, number};
+    fabric->flying++;
+    request = ucp_get_nbx(window->peer->endpoint, part->host, part->size,
+                          window->address + part->offset, window->key, &param);
+    if (UCS_PTR_IS_PTR(request))
+        return;
+    flight->get = NULL;
+    fabric->flying--;
+    land(get, number, engine_rail_err(UCS_PTR_STATUS(request)));
+}
+
+/* Past its deadline, or taken back: what has not begun never does. */
+static void
+look_at_clock(struct engine_get *get, uint64_t now)
+{
+    const bool unwanted = atomic_load(&get->head.unwanted);
+
+    if (get->over != KVT_OK || (!unwanted && now < get->deadline))
+        return;
+    get->over = unwanted ? KVT_CANCELLED : KVT_TIMEOUT;
+    fail_parts(get, get->begun, get->over);
+    get->ended += get->request.count - get->begun;
+    get->begun = get->request.count;
+}
+
+static bool
+issue(struct engine_fabric *fabric)
+{
+    bool moved = false;
+
+    for (struct engine_get *get = fabric->active; get != NULL; get = get->next)
+        while (get->begun < get->request.count && fabric->flying < ENGINE_FABRIC_FLIGHT) {
+            look_at_clock(get, kvt_clock_mono_ms());
+            if (get->over != KVT_OK)
+                break;
+            begin_part(fabric, get);
+            moved = true;
+        }
+    return moved;
+}
+
+/* Nobody gets memory back while something may still arrive in it: a peer that does not end what it
+ * has begun is given up. */
+static void
+give_up_late(struct engine_get *get, uint64_t now)
+{
+    struct engine_peer *peer = get->request.window->peer;
+
+    if (get->ended < get->request.count && peer->rail->watched && now >= get->deadline &&
+        now - get->deadline >= LATE_WAIT)
+        engine_peer_fail(peer, KVT_TIMEOUT);
+}
+
+static void
+finish(struct engine_fabric *fabric, struct engine_get *get)
+{
+    enum kvt_err result = KVT_OK;
+
+    for (size_t i = 0; i < get->request.count && result == KVT_OK; i++)
+        result = get->request.parts[i].status;
+    leave(fabric, get);
+    kvbm_ticket_finish(&get->head, result, true);
+}
+
+/* How long the thread may sleep. */
+static uint64_t
+end_gets(struct engine_fabric *fabric)
+{
+    const uint64_t now = kvt_clock_mono_ms();
+    struct engine_get **at = &fabric->active;
+    uint64_t wait = IDLE_WAIT;
+
+    while (*at != NULL) {
+        struct engine_get *get = *at;
+
+        look_at_clock(get, now);
+        give_up_late(get, now);
+        if (get->ended == get->request.count) {
+            *at = get->next;
+            finish(fabric, get);
+            continue;
+        }
+        if (get->over == KVT_OK && get->deadline - now < wait)
+            wait = get->deadline - now;
+        at = &get->next;
+    }
+    fabric->active_end = at;
+    return wait;
+}
+
+/* The thread ------------------------------------------------------------------------------- */
+
+static void
+rest(struct engine_fabric *fabric, uint64_t wait_ms)
+{
+    struct pollfd files[1 + ENGINE_RAILS] = {{.fd = fabric->wake_fd, .events = POLLIN}};
+    uint64_t count;
+
+    for (size_t i = 0; i < ENGINE_RAILS; i++) {
+        files[1 + i] = (struct pollfd){.fd = -1, .events = POLLIN};
+        if (!engine_rail_arm(&fabric->rails[i]))
+            return;
+        if (fabric->rails[i].open)
+            files[1 + i].fd = fabric->rails[i].event_fd;
+    }
+    if (poll(files, 1 + ENGINE_RAILS, (int)wait_ms) > 0 && (files[0].revents & POLLIN) != 0)
+        while (read(fabric->wake_fd, &count, sizeof(count)) < 0 && errno == EINTR)
+            continue;
+}
+
+static bool
+stopping(struct engine_fabric *fabric)
+{
+    bool answer;
+
+    (void)pthread_mutex_lock(&fabric->shared.lock);
+    answer = fabric->shared.stopping;
+    (void)pthread_mutex_unlock(&fabric->shared.lock);
+    return answer;
+}
+
+static void *
+run(void *arg)
+{
+    struct engine_fabric *fabric = arg;
+
+    while (!stopping(fabric)) {
+        bool moved = run_call(fabric);
+        uint64_t wait;
+
+        moved = take_incoming(fabric) || moved;
+        for (size_t i = 0; i < ENGINE_RAILS; i++)
+            moved = engine_rail_progress(&fabric->rails[i]) || moved;
+        moved = issue(fabric) || moved;
+        wait = end_gets(fabric);
+        if (!moved)
+            rest(fabric, wait);
+    }
+    return NULL;
+}
+
+static enum kvt_err
+open_rails(struct engine_fabric *fabric, const struct engine_fabric_options *options,
+           struct kvt_error *err)
+{
+    const char *near = options->near != NULL ? options->near : "sysv,posix,self";
+    const char *far = options->far != NULL ? options->far : "tcp,rc,ud,dc";
+    enum kvt_err rc = KVT_UNSUPPORTED;
+
+    if (*near != '\0')
+        rc = engine_rail_open(&fabric->rails[ENGINE_NEAR], "near", near, false, err);
+    if (*far != '\0' && (rc == KVT_OK || rc == KVT_UNSUPPORTED)) {
+        const enum kvt_err other =
+            engine_rail_open(&fabric->rails[ENGINE_FAR], "far", far, true, err);
+
+        rc = rc == KVT_OK && other == KVT_UNSUPPORTED ? KVT_OK : other;
+    }
+    if (rc == KVT_UNSUPPORTED && *near == '\0' && *far == '\0')
+        (void)kvt_error_set(err, rc, "fabric: no rail was asked for");
+    return rc;
+}
+
+static void
+close_rails(struct engine_fabric *fabric)
+{
+    for (size_t i = 0; i < ENGINE_RAILS; i++)
+        engine_rail_close(&fabric->rails[i]);
+}
+
+enum kvt_err
+engine_fabric_open(struct engine_fabric **out, const struct engine_fabric_options *options,
+                   struct kvt_error *err)
+{
+    struct engine_fabric *fabric = kvt_calloc(1, sizeof(*fabric));
+    enum kvt_err rc = KVT_NOMEM;
+    int sys;
+
+    *out = NULL;
+    if (fabric == NULL)
+        return kvt_error_set(err, rc, "fabric: out of memory");
+    fabric->active_end = &fabric->active;
+    fabric->shared.incoming_end = &fabric->shared.incoming;
+    (void)kvt_error_set(err, rc, "fabric: out of memory");
+    if (pthread_mutex_init(&fabric->shared.lock, NULL) != 0)
+        goto fail;
+    if (!kvt_cond_init(&fabric->shared.called))
+        goto fail_cond;
+    fabric->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (fabric->wake_fd < 0) {
+        rc = kvt_error_sys(err, errno, "fabric: eventfd");
+        goto fail_event;
+    }
+    rc = open_rails(fabric, options, err);
+    if (rc != KVT_OK)
+        goto fail_rails;
+    sys = pthread_create(&fabric->thread, NULL, run, fabric);
+    if (sys != 0) {
+        rc = kvt_error_sys(err, sys, "fabric: thread");
+        goto fail_rails;
+    }
+    *out = fabric;
+    return KVT_OK;
+
+fail_rails:
+    close_rails(fabric);
+    (void)close(fabric->wake_fd);
+fail_event:
+    (void)pthread_cond_destroy(&fabric->shared.called);
+fail_cond:
+    (void)pthread_mutex_destroy(&fabric->shared.lock);
+fail:
+    kvt_free(fabric);
+    return rc;
+}
+
+void
+engine_fabric_close(struct engine_fabric *fabric)
+{
+    if (fabric == NULL)
+        return;
+    assert(atomic_load(&fabric->regions) == 0);
+    (void)pthread_mutex_lock(&fabric->shared.lock);
+    assert(fabric->shared.windows == 0 && fabric->shared.waiting == 0);
+    fabric->shared.stopping = true;
+    (void)pthread_mutex_unlock(&fabric->shared.lock);
+    wake(fabric);
+    (void)pthread_join(fabric->thread, NULL);
+    close_rails(fabric);
+    (void)close(fabric->wake_fd);
+    (void)pthread_cond_destroy(&fabric->shared.called);
+    (void)pthread_mutex_destroy(&fabric->shared.lock);
+    kvt_free(fabric);
+}
+
+/* Asking ----------------------------------------------------------------------------------- */
+
+static enum kvt_err
+check_get(const struct engine_fabric_get *get)
+{
+    const size_t size = get->window->size;
+
+    if (get->count == 0 || get->count > ENGINE_FABRIC_PARTS_MAX)
+        return KVT_INVALID;
+    for (size_t i = 0; i < get->count; i++) {
+        const struct engine_fabric_part *part = &get->parts[i];
+
+        if (part->size == 0 || part->host == NULL)
+            return KVT_INVALID;
+        if (part->offset > size || part->size > size - part->offset)
+            return KVT_RANGE;
+    }
+    return KVT_OK;
+}
+
+static enum kvt_err
+enter(struct engine_fabric *fabric, struct engine_get *get)
+{
+    enum kvt_err rc = KVT_AGAIN;
+
+    (void)pthread_mutex_lock(&fabric->shared.lock);
+    if (fabric->shared.waiting < ENGINE_FABRIC_WAITING_MAX) {
+        rc = KVT_OK;
+        fabric->shared.waiting++;
+        (void)atomic_fetch_add(&get->request.window->gets, 1);
+        *fabric->shared.incoming_end = get;
+        fabric->shared.incoming_end = &get->next;
+    }
+    (void)pthread_mutex_unlock(&fabric->shared.lock);
+    if (rc == KVT_OK)
+        wake(fabric);
+    return rc;
+}
+
+enum kvt_err
+engine_fabric_start(struct engine_fabric *fabric, const struct engine_fabric_get *request,
+                    struct kvt_ticket **ticket)
+{
+    const struct kvbm_ticket_ear ear = {request->done, request->arg, 0};
+    const uint64_t now = kvt_clock_mono_ms();
+    enum kvt_err rc = check_get(request);
+    struct engine_get *get;
+
+    *ticket = NULL;
+    if (rc != KVT_OK)
+        return rc;
+    get = kvt_calloc(1, sizeof(*get));
+    if (get == NULL)
+        return KVT_NOMEM;
+    get->request = *request;
+    get->deadline = request->wait_ms > UINT64_MAX - now ? UINT64_MAX : now + request->wait_ms;
+    rc = kvbm_ticket_init(&get->head, &get_ops, &ear);
+    if (rc != KVT_OK)
+        goto fail;
+    rc = enter(fabric, get);
+    if (rc != KVT_OK)
+        goto fail_ticket;
+    *ticket = &get->head;
+    return KVT_OK;
+
+fail_ticket:
+    kvbm_ticket_fini(&get->head);
+fail:
+    kvt_free(get);
+    return rc;
+}
+
+enum kvt_err
+engine_fabric_run(struct engine_fabric *fabric, const struct engine_fabric_get *request)
+{
+    struct kvt_ticket *ticket;
+    const enum kvt_err rc = engine_fabric_start(fabric, request, &ticket);
+
+    if (rc == KVT_OK)
+        return kvbm_ticket_end(ticket);
+    for (size_t i = 0; i < request->count; i++)
+        request->parts[i].status = rc;
+    return rc;
+}

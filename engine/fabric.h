@@ -1,0 +1,129 @@
+/*
+ * engine/fabric.h -- memory of other processes, read one-sided.
+ *
+ * Why: what one instance holds another pulls, without the holder's help and without a copy through
+ * a socket where the two share a machine.  UCX knows how: shared memory on one machine, RDMA or TCP
+ * between two.  A *region* is memory of this process that others may read; its *description* is
+ * bytes that travel by whatever channel there is; a *window* is somebody else's region, imported.
+ *
+ * Data is only ever read.  Whoever wants to write into another process asks it to read instead, so
+ * that nobody's memory changes but by its owner's hand, and a peer that dies in the middle of
+ * something leaves no half-written block behind.  What was read is what lay there at that time:
+ * whether it is still the block that was asked for, engine/blockset.h finds out.
+ *
+ * Rails: two UCX workers.  The near one has shared memory, where reading is a copy of our own and
+ * needs nobody; death of the owner goes unnoticed by it, and what it had is still there.  The far
+ * one has everything else; a peer that dies fails what is in flight.  A window takes the near rail
+ * when its owner can be reached there.
+ *
+ * Ownership: a fabric outlives its regions and windows (asserted).  Memory of a get is the caller's
+ *            until its ticket is finished: not before is it certain that nothing more arrives.
+ * Threads:   any; the fabric has one thread, which alone sees UCX's workers.  `done` of a get runs
+ *            on it, and must neither wait nor call the fabric.
+ * Limits:    ENGINE_FABRIC_WINDOWS_MAX windows, ENGINE_FABRIC_WAITING_MAX gets that are not
+ *            finished, ENGINE_FABRIC_FLIGHT of their parts asked of UCX at once.
+ */
+#ifndef ENGINE_FABRIC_H
+#define ENGINE_FABRIC_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kvtier/error.h"
+#include "kvtier/ticket.h"
+
+#define ENGINE_FABRIC_WINDOWS_MAX     1024
+#define ENGINE_FABRIC_WAITING_MAX     1024
+#define ENGINE_FABRIC_FLIGHT          64
+#define ENGINE_FABRIC_PARTS_MAX       4096 /* of one get */
+#define ENGINE_FABRIC_DESCRIPTION_MAX 4096 /* bytes */
+
+struct engine_fabric;
+struct engine_region;
+struct engine_window;
+
+struct engine_fabric_options {
+    const char *near; /* UCX transports; NULL: "sysv,posix,self"; "": no near rail */
+    const char *far;  /* NULL: "tcp,rc,ud,dc"; "": no far rail */
+};
+
+/** KVT_OK; KVT_UNSUPPORTED (UCX has neither rail here); KVT_NOMEM; the system's. */
+KVT_NODISCARD enum kvt_err engine_fabric_open(struct engine_fabric **out,
+                                              const struct engine_fabric_options *options,
+                                              struct kvt_error *err);
+
+/** NULL is allowed. */
+void engine_fabric_close(struct engine_fabric *fabric);
+
+/**
+ * Memory that others may read, zeroed, aligned to 4,096.
+ *
+ * @param size  bytes, a multiple of 4,096
+ * @return KVT_OK, KVT_INVALID (size), KVT_NOMEM (also: no shared memory left on this machine)
+ */
+KVT_NODISCARD enum kvt_err engine_region_open(struct engine_region **out,
+                                              struct engine_fabric *fabric, size_t size,
+                                              struct kvt_error *err);
+
+void *engine_region_address(const struct engine_region *region);
+size_t engine_region_size(const struct engine_region *region);
+
+/** What a peer needs to read it.  `*size` is how many bytes of `out` are used.  Who reads with it
+ *  sees all that this thread wrote before. */
+void engine_region_describe(const struct engine_region *region,
+                            uint8_t out[ENGINE_FABRIC_DESCRIPTION_MAX], size_t *size);
+
+/** Gets of others that are on their way fail, or read what lay there before.  NULL is allowed. */
+void engine_region_close(struct engine_region *region);
+
+/**
+ * Import a description.
+ *
+ * @return KVT_OK; KVT_INVALID (no description, or of another version); KVT_CORRUPT (its checksum);
+ *         KVT_UNAVAILABLE (no rail reaches its owner); KVT_FULL; KVT_NOMEM
+ */
+KVT_NODISCARD enum kvt_err engine_window_open(struct engine_window **out,
+                                              struct engine_fabric *fabric, const uint8_t *bytes,
+                                              size_t size, struct kvt_error *err);
+
+size_t engine_window_size(const struct engine_window *window);
+
+/** "near" or "far". */
+const char *engine_window_rail(const struct engine_window *window);
+
+/** Every get of it must be finished (asserted).  NULL is allowed. */
+void engine_window_close(struct engine_window *window);
+
+/* One run of bytes. */
+struct engine_fabric_part {
+    void *host;          /* where to */
+    uint64_t offset;     /* in the window */
+    size_t size;         /* bytes; not 0 */
+    enum kvt_err status; /* out: KVT_OK, KVT_UNAVAILABLE (the owner died or cannot be reached),
+                            KVT_TIMEOUT, KVT_CANCELLED, KVT_IO; `host` is undefined unless OK */
+};
+
+struct engine_fabric_get {
+    struct engine_window *window;
+    struct engine_fabric_part *parts; /* the caller's until the ticket is finished */
+    size_t count;
+    uint64_t wait_ms;         /* what is not there by then is KVT_TIMEOUT; UINT64_MAX: no end */
+    kvt_ticket_done_fn *done; /* may be NULL */
+    void *arg;
+};
+
+/**
+ * Begin to read.  Parts are read in their order as far as the rail keeps one: a later part of the
+ * near rail is read after an earlier one.
+ *
+ * @return KVT_OK; KVT_INVALID (no part, too many, one of 0 bytes); KVT_RANGE (one beyond the
+ *         window); KVT_AGAIN (as many wait as may); KVT_NOMEM.  `*ticket` is NULL on failure.
+ */
+KVT_NODISCARD enum kvt_err engine_fabric_start(struct engine_fabric *fabric,
+                                               const struct engine_fabric_get *get,
+                                               struct kvt_ticket **ticket);
+
+/** The same, and wait: the first status that is not KVT_OK. */
+enum kvt_err engine_fabric_run(struct engine_fabric *fabric, const struct engine_fabric_get *get);
+
+#endif /* ENGINE_FABRIC_H */

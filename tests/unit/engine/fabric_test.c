@@ -1,0 +1,398 @@
+/*
+ * What is tested: memory of another process, read by either rail: every byte as its owner has it,
+ * from many threads at once; an owner that is stopped, killed or gone is a clear status within the
+ * deadline and harms nobody else; damaged descriptions and wrong questions are refused; no
+ * allocation that fails leaks.
+ */
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/random.h"
+
+#include "engine/fabric.h"
+#include "tests/support/seed.h"
+#include "tests/unit/engine/owner.h"
+
+enum { BYTES = 1 << 20, PARTS = 16, ROUNDS = 40, THREADS = 4, WAIT = 20000, SHORT_WAIT = 300 };
+
+static const char *const near_rail = "sysv,posix,self";
+static const char *const far_rail = "tcp";
+
+struct scene {
+    struct engine_fabric *fabric;
+    struct owner owner;
+    struct engine_window *window;
+};
+
+static void
+open_fabric(struct engine_fabric **fabric, bool near, bool far)
+{
+    const struct engine_fabric_options options = {near ? near_rail : "", far ? far_rail : ""};
+    struct kvt_error err;
+
+    if (engine_fabric_open(fabric, &options, &err) != KVT_OK)
+        fail_msg("%s", err.text);
+}
+
+static void
+begin(struct scene *scene, bool near, uint64_t seed)
+{
+    struct kvt_error err;
+
+    owner_start(&scene->owner, near ? near_rail : "", near ? "" : far_rail, BYTES, seed);
+    open_fabric(&scene->fabric, near, !near);
+    if (engine_window_open(&scene->window, scene->fabric, scene->owner.description,
+                           scene->owner.size, &err) != KVT_OK)
+        fail_msg("%s", err.text);
+    assert_string_equal(engine_window_rail(scene->window), near ? "near" : "far");
+    assert_int_equal(engine_window_size(scene->window), BYTES);
+}
+
+static void
+end(struct scene *scene)
+{
+    engine_window_close(scene->window);
+    engine_fabric_close(scene->fabric);
+    owner_end(&scene->owner);
+}
+
+/* Random parts of the window into `into`, one behind the other. */
+static size_t
+draw_parts(struct engine_fabric_part *parts, uint8_t *into, uint64_t *random)
+{
+    const size_t count = 1 + kvt_random_below(random, PARTS);
+
+    for (size_t i = 0; i < count; i++) {
+        const size_t size = 1 + kvt_random_below(random, BYTES / PARTS);
+
+        parts[i] =
+            (struct engine_fabric_part){into, kvt_random_below(random, BYTES - size), size, KVT_IO};
+        into += size;
+    }
+    return count;
+}
+
+static bool
+is_right(const struct engine_fabric_part *part, uint64_t seed)
+{
+    const uint8_t *bytes = part->host;
+
+    for (size_t i = 0; i < part->size; i++)
+        if (bytes[i] != owner_byte(seed, part->offset + i))
+            return false;
+    return true;
+}
+
+static void
+read_randomly(struct scene *scene, uint64_t seed, uint64_t random, size_t rounds)
+{
+    struct engine_fabric_part parts[PARTS];
+    uint8_t *into = malloc(BYTES); /* tidy-allow: heap, a test's own */
+
+    assert_non_null(into);
+    for (size_t round = 0; round < rounds; round++) {
+        const size_t count = draw_parts(parts, into, &random);
+        const struct engine_fabric_get get = {
+            .window = scene->window, .parts = parts, .count = count, .wait_ms = WAIT};
+
+        assert_int_equal(engine_fabric_run(scene->fabric, &get), KVT_OK);
+        for (size_t i = 0; i < count; i++) {
+            assert_int_equal(parts[i].status, KVT_OK);
+            assert_true(is_right(&parts[i], seed));
+        }
+    }
+    free(into); /* tidy-allow: heap, a test's own */
+}
+
+static enum kvt_err
+read_some(struct scene *scene, uint64_t wait_ms, uint8_t *into, size_t size)
+{
+    struct engine_fabric_part part = {into, 0, size, KVT_IO};
+    const struct engine_fabric_get get = {
+        .window = scene->window, .parts = &part, .count = 1, .wait_ms = wait_ms};
+    const enum kvt_err rc = engine_fabric_run(scene->fabric, &get);
+
+    assert_int_equal(part.status, rc);
+    return rc;
+}
+
+static void
+every_byte_is_its_owners(void **state)
+{
+    const uint64_t seed = test_seed();
+    struct scene scene;
+
+    (void)state;
+    for (unsigned near = 0; near < 2; near++) {
+        begin(&scene, near != 0, seed);
+        read_randomly(&scene, seed, seed + near, ROUNDS);
+        owner_change(&scene.owner, seed + 1);
+        read_randomly(&scene, seed + 1, seed + near, 4);
+        end(&scene);
+    }
+}
+
+struct reader {
+    pthread_t thread;
+    struct scene *scene;
+    uint64_t seed;
+    uint64_t random;
+};
+
+static void *
+reader_run(void *arg)
+{
+    const struct reader *reader = arg;
+
+    read_randomly(reader->scene, reader->seed, reader->random, ROUNDS / THREADS);
+    return NULL;
+}
+
+static void
+many_read_at_once(void **state)
+{
+    const uint64_t seed = test_seed();
+    struct reader readers[THREADS];
+    struct scene scene;
+
+    (void)state;
+    for (unsigned near = 0; near < 2; near++) {
+        begin(&scene, near != 0, seed);
+        for (uint64_t i = 0; i < THREADS; i++) {
+            readers[i] = (struct reader){.scene = &scene, .seed = seed, .random = seed + i};
+            assert_int_equal(pthread_create(&readers[i].thread, NULL, reader_run, &readers[i]), 0);
+        }
+        for (size_t i = 0; i < THREADS; i++)
+            assert_int_equal(pthread_join(readers[i].thread, NULL), 0);
+        end(&scene);
+    }
+}
+
+/* Reading shared memory needs nobody: neither one that runs, nor one that lives. */
+static void
+the_near_rail_needs_no_owner(void **state)
+{
+    const uint64_t seed = test_seed();
+    struct scene scene;
+
+    (void)state;
+    begin(&scene, true, seed);
+    owner_stop(&scene.owner);
+    read_randomly(&scene, seed, seed, 4);
+    assert_int_equal(kill(scene.owner.pid, SIGKILL), 0);
+    read_randomly(&scene, seed, seed, 4);
+    end(&scene);
+}
+
+/* Far away somebody has to answer: who does not is late, and given up; the next window is another
+ * try. */
+static void
+a_stopped_owner_is_late(void **state)
+{
+    const uint64_t seed = test_seed();
+    uint8_t into[4096];
+    struct scene scene;
+    struct kvt_error err;
+
+    (void)state;
+    begin(&scene, false, seed);
+    read_randomly(&scene, seed, seed, 2);
+    owner_stop(&scene.owner);
+    assert_int_equal(read_some(&scene, SHORT_WAIT, into, sizeof(into)), KVT_TIMEOUT);
+    assert_int_not_equal(read_some(&scene, WAIT, into, sizeof(into)), KVT_OK);
+    owner_resume(&scene.owner);
+    engine_window_close(scene.window);
+    assert_int_equal(engine_window_open(&scene.window, scene.fabric, scene.owner.description,
+                                        scene.owner.size, &err),
+                     KVT_OK);
+    read_randomly(&scene, seed, seed, 2);
+    end(&scene);
+}
+
+static void
+a_killed_owner_is_away(void **state)
+{
+    const uint64_t seed = test_seed();
+    uint8_t into[4096];
+    struct scene scene;
+    struct scene other;
+
+    (void)state;
+    begin(&scene, false, seed);
+    owner_start(&other.owner, "", far_rail, BYTES, seed + 1);
+    other.fabric = scene.fabric;
+    assert_int_equal(engine_window_open(&other.window, other.fabric, other.owner.description,
+                                        other.owner.size, NULL),
+                     KVT_OK);
+    read_randomly(&scene, seed, seed, 2);
+    assert_int_equal(kill(scene.owner.pid, SIGKILL), 0);
+    assert_int_equal(read_some(&scene, WAIT, into, sizeof(into)), KVT_UNAVAILABLE);
+    assert_int_equal(read_some(&scene, WAIT, into, sizeof(into)), KVT_UNAVAILABLE);
+    read_randomly(&other, seed + 1, seed, 2);
+    engine_window_close(other.window);
+    owner_end(&other.owner);
+    end(&scene);
+}
+
+static void
+damaged_descriptions_are_refused(void **state)
+{
+    struct engine_fabric *fabric;
+    struct engine_region *region;
+    struct engine_window *window;
+    struct kvt_error err;
+    uint8_t bytes[ENGINE_FABRIC_DESCRIPTION_MAX];
+    size_t size;
+
+    (void)state;
+    open_fabric(&fabric, true, true);
+    assert_int_equal(engine_region_open(&region, fabric, 4095, &err), KVT_INVALID);
+    assert_int_equal(engine_region_open(&region, fabric, BYTES, &err), KVT_OK);
+    engine_region_describe(region, bytes, &size);
+    for (size_t shorter = 0; shorter < size; shorter++)
+        assert_int_equal(engine_window_open(&window, fabric, bytes, shorter, &err), KVT_INVALID);
+    for (size_t at = 0; at < size; at++) {
+        enum kvt_err rc;
+
+        bytes[at] ^= 0x10;
+        rc = engine_window_open(&window, fabric, bytes, size, &err);
+        bytes[at] ^= 0x10;
+        assert_true(rc == KVT_INVALID || rc == KVT_CORRUPT);
+        assert_null(window);
+    }
+    assert_int_equal(engine_window_open(&window, fabric, bytes, size, &err), KVT_OK);
+    engine_window_close(window);
+    engine_region_close(region);
+    engine_fabric_close(fabric);
+}
+
+static void
+wrong_questions_are_refused(void **state)
+{
+    uint8_t into[16];
+    struct engine_fabric_part part = {into, 0, sizeof(into), KVT_OK};
+    struct engine_fabric_get get = {.parts = &part, .count = 1, .wait_ms = WAIT};
+    struct kvt_ticket *ticket;
+    struct scene scene;
+
+    (void)state;
+    begin(&scene, true, 1);
+    get.window = scene.window;
+    get.count = 0;
+    assert_int_equal(engine_fabric_start(scene.fabric, &get, &ticket), KVT_INVALID);
+    assert_null(ticket);
+    get.count = 1;
+    part.size = 0;
+    assert_int_equal(engine_fabric_start(scene.fabric, &get, &ticket), KVT_INVALID);
+    part.size = sizeof(into);
+    part.offset = BYTES - sizeof(into) + 1;
+    assert_int_equal(engine_fabric_start(scene.fabric, &get, &ticket), KVT_RANGE);
+    part.offset = UINT64_MAX;
+    assert_int_equal(engine_fabric_start(scene.fabric, &get, &ticket), KVT_RANGE);
+    part.offset = BYTES - sizeof(into);
+    assert_int_equal(engine_fabric_run(scene.fabric, &get), KVT_OK);
+    assert_true(is_right(&part, 1));
+    end(&scene);
+}
+
+/* As many as may wait, then KVT_AGAIN; taken back, they end as cancelled or as they were. */
+static void
+what_is_taken_back_ends(void **state)
+{
+    static struct engine_fabric_part parts[ENGINE_FABRIC_WAITING_MAX];
+    static struct kvt_ticket *tickets[ENGINE_FABRIC_WAITING_MAX];
+    static uint8_t into[ENGINE_FABRIC_WAITING_MAX][64];
+    struct kvt_ticket *ticket;
+    struct scene scene;
+
+    (void)state;
+    begin(&scene, false, 7);
+    read_randomly(&scene, 7, 7, 1);
+    owner_stop(&scene.owner);
+    for (size_t i = 0; i < ENGINE_FABRIC_WAITING_MAX; i++) {
+        const struct engine_fabric_get get = {
+            .window = scene.window, .parts = &parts[i], .count = 1, .wait_ms = WAIT};
+
+        parts[i] = (struct engine_fabric_part){into[i], i, sizeof(into[i]), KVT_IO};
+        assert_int_equal(engine_fabric_start(scene.fabric, &get, &tickets[i]), KVT_OK);
+    }
+    assert_int_equal(
+        engine_fabric_start(scene.fabric,
+                            &(struct engine_fabric_get){scene.window, parts, 1, WAIT, NULL, NULL},
+                            &ticket),
+        KVT_AGAIN);
+    for (size_t i = 0; i < ENGINE_FABRIC_WAITING_MAX; i += 2)
+        (void)kvt_ticket_cancel(tickets[i]);
+    owner_resume(&scene.owner);
+    for (size_t i = 0; i < ENGINE_FABRIC_WAITING_MAX; i++) {
+        const enum kvt_err rc = kvt_ticket_wait(tickets[i], WAIT);
+
+        assert_int_equal(parts[i].status, rc);
+        assert_true(rc == KVT_OK || (rc == KVT_CANCELLED && i % 2 == 0));
+        if (rc == KVT_OK)
+            assert_true(is_right(&parts[i], 7));
+        kvt_ticket_release(tickets[i]);
+    }
+    end(&scene);
+}
+
+static bool
+attempt(void *arg)
+{
+    const struct engine_fabric_options options = {near_rail, far_rail};
+    struct engine_fabric_part part;
+    uint8_t bytes[ENGINE_FABRIC_DESCRIPTION_MAX];
+    uint8_t into[16];
+    struct engine_window *window = NULL;
+    struct engine_region *region = NULL;
+    struct engine_fabric *fabric;
+    size_t size;
+    bool whole = false;
+
+    (void)arg;
+    part = (struct engine_fabric_part){into, 0, sizeof(into), KVT_IO};
+    if (engine_fabric_open(&fabric, &options, NULL) != KVT_OK)
+        return false;
+    if (engine_region_open(&region, fabric, BYTES, NULL) == KVT_OK) {
+        engine_region_describe(region, bytes, &size);
+        if (engine_window_open(&window, fabric, bytes, size, NULL) == KVT_OK)
+            whole = engine_fabric_run(fabric, &(struct engine_fabric_get){window, &part, 1, WAIT,
+                                                                          NULL, NULL}) == KVT_OK;
+    }
+    engine_window_close(window);
+    engine_region_close(region);
+    engine_fabric_close(fabric);
+    return whole;
+}
+
+static void
+no_allocation_that_fails_leaks(void **state)
+{
+    (void)state;
+    assert_true(test_sweep_allocations(attempt, NULL) >= 4);
+}
+
+int
+main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_byte_is_its_owners),
+        cmocka_unit_test(many_read_at_once),
+        cmocka_unit_test(the_near_rail_needs_no_owner),
+        cmocka_unit_test(a_stopped_owner_is_late),
+        cmocka_unit_test(a_killed_owner_is_away),
+        cmocka_unit_test(damaged_descriptions_are_refused),
+        cmocka_unit_test(wrong_questions_are_refused),
+        cmocka_unit_test(what_is_taken_back_ends),
+        cmocka_unit_test(no_allocation_that_fails_leaks),
+    };
+
+    owner_main(argc, argv);
+    return cmocka_run_group_tests_name("engine/fabric", tests, NULL, NULL);
+}
