@@ -1,0 +1,29 @@
+/*
+ * engine/replica.h -- ranks that all hold the same blocks, of which rank 0 alone stores.
+ *
+ * Why: where heads are not split (MLA: one latent, the same on every rank), four ranks would store
+ * everything four times.  Here rank 0 alone has lower tiers and object tier; what comes up to G1
+ * comes to rank 0, and from it to all others (a *broadcast*, engine/broadcast.h).
+ *
+ *   COPY G1 to G2, G2 to G3 and back, STORE, ASK, SHOW, HIDE   rank 0
+ *   COPY, LOAD, PULL to G1                                     rank 0, then the broadcast
+ *
+ * An item is well when every rank has it.
+ *
+ * Ownership: a group owns its ranks and the broadcast, and closes them.
+ * Threads:   as engine/worker.h; the broadcast has threads of its own.
+ * Limits:    as engine/group.h, but that layouts are equal (tp_size 1 each, or one tp_rank).
+ */
+#ifndef ENGINE_REPLICA_H
+#define ENGINE_REPLICA_H
+
+#include "engine/broadcast.h"
+#include "engine/worker.h"
+
+/** Ranks and broadcast are the group's on KVT_OK, else still the caller's. */
+KVT_NODISCARD enum kvt_err engine_replica_open(struct engine_worker **out,
+                                               struct engine_worker *const *ranks, uint32_t count,
+                                               struct engine_broadcast *broadcast,
+                                               struct kvt_error *err);
+
+#endif /* ENGINE_REPLICA_H */

@@ -1,0 +1,43 @@
+/*
+ * engine/session.h -- what leaders of two instances say to each other.
+ *
+ * Why: the initiator wants blocks that the responder has; these must stay there until they were
+ * read, and no longer, whatever becomes of either.  The initiator asks, the responder holds; the
+ * bytes are read by the initiator's ranks alone (ENGINE_PULL).
+ *
+ * Calls (engine/rpc.h), each a msgpack array, answered by one:
+ *
+ *   describe  [version]                                  -> [instance, metadata of its worker]
+ *   open      [version, session, puller, mode, hold ms, labels]
+ *                                                        -> [state, found, ready]   held from now
+ *                                                        on
+ *   look      [session, puller, seen, wait ms]           -> [state, found, ready, blocks]
+ *             answered when `ready` is above `seen`, at the end, or after `wait ms`; it renews the
+ *             hold
+ *   stage     [session, puller, mode]                    -> [state]
+ *   close     [session, puller]                          -> [state]
+ *
+ * `session` is a number the initiator draws; opening it twice is opening it once.  Further pullers
+ * of the same session open it too, with their own number; it ends with its last puller, or
+ * `hold ms` after the last word of the last one.  `blocks` are numbers of the responder's G2 with
+ * their names; each stays what it is while the session lasts.
+ *
+ * What each side does when the other falls silent:
+ *   initiator  a call that is not answered in time ends the peer's part of the match (shortened)
+ *   responder  gives up what it holds `hold ms` after the last word
+ *   a read that comes too late finds another block, or none, and says so (engine/blockset.h)
+ *
+ * Ownership: desk and asker are the leader's.
+ * Threads:   the leader's thread; rpc's threads hand over.
+ * Limits:    ENGINE_SESSIONS_MAX sessions at the responder, ENGINE_PULLERS_MAX pullers each,
+ *            ENGINE_FIND_MAX blocks a session; a hold is at most ENGINE_HOLD_MAX_MS.
+ */
+#ifndef ENGINE_SESSION_H
+#define ENGINE_SESSION_H
+
+#define ENGINE_SESSIONS_MAX    256
+#define ENGINE_PULLERS_MAX     8
+#define ENGINE_HOLD_MAX_MS     300000
+#define ENGINE_SESSION_VERSION 1
+
+#endif /* ENGINE_SESSION_H */

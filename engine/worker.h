@@ -1,0 +1,174 @@
+/*
+ * engine/worker.h -- who moves bytes: one rank, in this process or another, or a group of them.
+ *
+ * Why: a leader decides in names and block numbers and never touches bytes; a worker moves bytes
+ * and never decides.  What a leader wants done is a *job*: one verb over many blocks.  Behind this
+ * one table stand a rank in this process (engine/rank.h), one in another process
+ * (engine/remote.h), all ranks of an instance (engine/group.h) and a group in which rank 0 alone
+ * stores (engine/replica.h); who starts a job cannot tell which.
+ *
+ * Verbs, beside what others call them:
+ *   COPY    tier `from` to tier `to` of the same rank        execute_local_transfer
+ *   LOAD    the object tier to `to`                          execute_remote_onboard
+ *   PULL    G2 of another instance to `to`                   execute_remote_onboard
+ *   STORE   `from` to the object tier                        execute_remote_offload
+ *   ASK     which of these has the object tier
+ *   SHOW    let other instances read these blocks of G2; they are registered
+ *   HIDE    let them no longer
+ *
+ * Block number n is block n of each rank's memory: a leader of four ranks has one set of numbers.
+ * Ranks of one group have one layout but for the rank.
+ *
+ * Before a rank writes into a block of G2 it hides it, whoever asked for what: a peer that reads
+ * what was there finds out (engine/blockset.h).
+ *
+ * Ownership: a worker belongs to who opened it; jobs and their items are the caller's, and borrowed
+ *            from a start that answered KVT_OK until `done` returns.  A worker is closed when none
+ *            of its jobs goes on (asserted).
+ * Threads:   any.  `done` is called once for each job that was started, on any thread, also on the
+ *            starting one before start returns; without a lock.  It may start jobs; it must not
+ *            wait.
+ * Limits:    ENGINE_ITEMS_MAX items a job, ENGINE_JOBS_MAX jobs at once at one rank.
+ */
+#ifndef ENGINE_WORKER_H
+#define ENGINE_WORKER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buffer.h"
+#include "kvbm/layout.h"
+#include "kvbm/pool.h"
+#include "kvtier/block.h"
+#include "kvtier/error.h"
+#include "kvtier/transfer.h"
+
+#define ENGINE_ITEMS_MAX    512
+#define ENGINE_JOBS_MAX     256
+#define ENGINE_METADATA_MAX (512u << 10) /* bytes of what engine_worker_describe() says */
+
+enum engine_verb {
+    ENGINE_COPY = 1,
+    ENGINE_LOAD,
+    ENGINE_PULL,
+    ENGINE_STORE,
+    ENGINE_ASK,
+    ENGINE_SHOW,
+    ENGINE_HIDE,
+    ENGINE_VERB_END
+};
+
+struct engine_item {
+    struct kvbm_label label; /* not looked at by COPY and HIDE */
+    uint32_t source;         /* block of `from`; of PULL the peer's; of SHOW and HIDE the block */
+    uint32_t target;         /* block of `to` */
+    /* Out.  Of several ranks the first that is not KVT_OK, by rank.  ASK: KVT_OK (all ranks have
+     * theirs) or KVT_NOTFOUND.  STORE: KVT_EXISTS is well.  PULL: KVT_NOTFOUND is a stale
+     * description: the peer has another block there now; no byte of it is left.  What failed has
+     * undefined bytes at `target`. */
+    enum kvt_err status;
+};
+
+/* How a job ended, rank by rank. */
+struct engine_outcome {
+    enum kvt_err status;                 /* KVT_OK: every item of every rank is well */
+    uint32_t ranks;                      /* how many are told of */
+    enum kvt_err by_rank[KVT_RANKS_MAX]; /* the first of each that is not */
+    struct kvt_error error; /* of the first rank that failed, in words; it names the rank */
+};
+
+typedef void engine_done_fn(void *arg, const struct engine_outcome *outcome);
+
+struct engine_job {
+    enum engine_verb verb;
+    enum kvt_tier from; /* COPY, STORE */
+    enum kvt_tier to;   /* COPY, LOAD, PULL */
+    uint32_t layer;     /* COPY: layers [layer, layer + layers), */
+    uint32_t layers;    /* ... 0: all */
+    uint64_t peer;      /* PULL: as engine_worker_connect() was told */
+    enum kvt_priority priority;
+    uint64_t wait_ms; /* what has not ended by then is KVT_TIMEOUT; UINT64_MAX: no end */
+    struct engine_item *items;
+    size_t count;
+    engine_done_fn *done;
+    void *arg;
+    void *private_; /* the worker's, while the job goes on */
+};
+
+struct engine_worker;
+
+struct engine_worker_ops {
+    const char *kind; /* "rank", "remote", "group", "replica" */
+    enum kvt_err (*start)(struct engine_worker *worker, struct engine_job *job);
+    void (*cancel)(struct engine_worker *worker, struct engine_job *job);
+    enum kvt_err (*describe)(struct engine_worker *worker, struct kvt_buffer *out, uint64_t wait_ms,
+                             struct kvt_error *err);
+    enum kvt_err (*connect)(struct engine_worker *worker, uint64_t peer, const uint8_t *bytes,
+                            size_t size, uint64_t wait_ms, struct kvt_error *err);
+    void (*disconnect)(struct engine_worker *worker, uint64_t peer);
+    void (*close)(struct engine_worker *worker);
+};
+
+/* The head of every kind. */
+struct engine_worker {
+    const struct engine_worker_ops *ops;
+    struct kvbm_layout layout;        /* of rank 0 */
+    uint32_t ranks;                   /* it stands for */
+    uint32_t blocks[KVT_TIER_G4 + 1]; /* by enum kvt_tier; 0: no such tier */
+    bool objects;                     /* it has an object tier */
+};
+
+/**
+ * Begin a job.
+ *
+ * @return KVT_OK: `done` is called, once.  Else it is not, and nothing was done: KVT_AGAIN (as many
+ *         go on as may), KVT_INVALID (a verb, tier or number that cannot be), KVT_NOMEM,
+ *         KVT_UNAVAILABLE (the process is gone)
+ */
+KVT_NODISCARD enum kvt_err engine_worker_start(struct engine_worker *worker,
+                                               struct engine_job *job);
+
+/** Start, and wait for its end: the outcome's status.  `outcome` may be NULL; `job->done` and
+ *  `job->arg` are used by this. */
+enum kvt_err engine_worker_run(struct engine_worker *worker, struct engine_job *job,
+                               struct engine_outcome *outcome);
+
+/** Let what has not begun not begin.  `done` is called still: what was not done is KVT_CANCELLED.
+ *  Only legal before `done` was called. */
+void engine_worker_cancel(struct engine_worker *worker, struct engine_job *job);
+
+/** Metadata export: all another instance needs to pull from G2 of this one's ranks, appended to
+ *  `out`; at most ENGINE_METADATA_MAX bytes. */
+KVT_NODISCARD enum kvt_err engine_worker_describe(struct engine_worker *worker,
+                                                  struct kvt_buffer *out, uint64_t wait_ms,
+                                                  struct kvt_error *err);
+
+/**
+ * Metadata import: from now on `peer` is the instance that described itself so.
+ *
+ * @return KVT_OK; KVT_EXISTS (that number has another description: disconnect first); KVT_INVALID,
+ *         KVT_CORRUPT (no description); KVT_PRECONDITION (its layout cannot be mapped on ours, in
+ *         words); KVT_UNAVAILABLE (it cannot be reached); KVT_FULL; KVT_NOMEM
+ */
+KVT_NODISCARD enum kvt_err engine_worker_connect(struct engine_worker *worker, uint64_t peer,
+                                                 const uint8_t *bytes, size_t size,
+                                                 uint64_t wait_ms, struct kvt_error *err);
+
+/** Pulls of it that go on end first, or fail. */
+void engine_worker_disconnect(struct engine_worker *worker, uint64_t peer);
+
+/** NULL is allowed. */
+void engine_worker_close(struct engine_worker *worker);
+
+/** "copy", "load", ... */
+const char *engine_verb_name(enum engine_verb verb);
+
+/** Is it a job this worker can be given?  KVT_OK, or KVT_INVALID in words; the workers' own
+ *  start functions begin with it. */
+KVT_NODISCARD enum kvt_err engine_job_check(const struct engine_worker *worker,
+                                            const struct engine_job *job, struct kvt_error *err);
+
+/** End a job: fills the outcome from the items when there is one rank, and calls `done`. */
+void engine_job_finish(struct engine_job *job, const struct engine_outcome *outcome);
+
+#endif /* ENGINE_WORKER_H */
