@@ -18,20 +18,6 @@ extern char **environ;
 
 enum { TEXT_MAX = 32 };
 
-#ifdef __SANITIZE_THREAD__
-/* Another process reads this one's memory through a thread of UCX's user, and what orders it with
- * our writes goes through that process, where tsan does not see it. */
-const char *__tsan_default_suppressions(void);
-
-const char *
-__tsan_default_suppressions(void)
-{
-    return "called_from_lib:libucp.so\n"
-           "called_from_lib:libuct.so\n"
-           "called_from_lib:libucs.so\n";
-}
-#endif
-
 uint8_t
 owner_byte(uint64_t seed, size_t at)
 {
