@@ -352,7 +352,8 @@ leaves_for_quota(const struct question *question, const struct advisor_look_plac
         return false;
     if (policy_tier_below(policy, (size_t)tier) >= 0)
         return true;
-    return place->quota.over == ADVISOR_QUOTA_HARD && advisor_quota_expirer(policy, tier) >= 0;
+    return place->quota.over == ADVISOR_QUOTA_HARD && question->kept_rule < 0 &&
+           advisor_quota_expirer(policy, tier) >= 0;
 }
 
 static void

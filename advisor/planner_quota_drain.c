@@ -288,6 +288,7 @@ own_way(const struct advisor_quota_drainer *drainer, const struct policy_block *
         return false;
     way->rule = advisor_quota_expirer(policy, place);
     return way->rule >= 0 &&
+           !advisor_asker_pins_elsewhere(drainer->asker, drainer->drain->pass.tier, block) &&
            is_open(drainer, block, policy_rule_at(policy, (size_t)way->rule), &way->edge, &exists);
 }
 
@@ -302,7 +303,7 @@ find_way(const struct advisor_quota_drainer *drainer, const struct policy_block 
 
     way->rule =
         advisor_asker_rule(drainer->asker, drainer->drain->pass.tier, block, POLICY_ON_NOTHING);
-    if (drainer->asker->facts.facts.pinned ||
+    if (drainer->asker->unknown || drainer->asker->facts.facts.pinned ||
         !(drainer->everybody || policy_is_enforced(policy, block->hash)))
         return false;
     if (way->rule < 0)

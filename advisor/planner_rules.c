@@ -393,12 +393,29 @@ advisor_asker_rule(struct advisor_asker *asker, uint32_t tier, const struct poli
                                       .position = block->position,
                                       .size = block->size};
 
+    asker->unknown = false;
     if (!asker->asks_rows)
         return advisor_asker_rule_of_row(asker, tier, &row, block->ranks, event);
+    asker->unknown = true;
     if (asker->txn.handle == NULL &&
         advisor_store_read(asker->planner->store, &asker->txn, NULL) != KVT_OK)
         return -1;
     if (advisor_store_get_block(&asker->txn, block->ns, block->hash, &asker->row) != KVT_OK)
         return -1; /* it went meanwhile */
+    asker->unknown = false;
     return advisor_asker_rule_of_row(asker, tier, &asker->row, block->ranks, event);
+}
+
+bool
+advisor_asker_pins_elsewhere(struct advisor_asker *asker, uint32_t tier,
+                             const struct policy_block *block)
+{
+    bool pins;
+
+    if (!asker->asks_rows || asker->unknown)
+        return false; /* where a rule pins, rows are asked about */
+    pins = pinned_elsewhere(asker, tier, &asker->row) >= 0;
+    /* Facts are those of this tier again. */
+    (void)match_in(asker, tier, &asker->row, block->ranks, POLICY_ON_NOTHING);
+    return pins;
 }

@@ -163,6 +163,7 @@ struct advisor_asker {
     const struct advisor_moved *moved; /* of a plan, as if it were done; NULL: nothing */
     struct advisor_txn txn;
     struct advisor_store_block row;
+    bool unknown; /* the block that was asked about last has no row: it went, or was not read */
     struct advisor_facts facts; /* of the block that was asked about last */
     bool elsewhere; /* a rule would expire it, and the one that was given pins a copy of it in
                        another tier */
@@ -174,7 +175,11 @@ void advisor_asker_end(struct advisor_asker *asker);
 /** The rule that has the block in a tier of the planner's; -1: none. */
 int32_t advisor_asker_rule(struct advisor_asker *asker, uint32_t tier,
                            const struct policy_block *block, enum policy_event event);
-/** The same for a row of the store. */
+/** Of the block that was asked about last, by that: does a rule pin a copy of it in another tier
+ *  than this?  Deleting takes all copies. */
+bool advisor_asker_pins_elsewhere(struct advisor_asker *asker, uint32_t tier,
+                                  const struct policy_block *block);
+/** The same as advisor_asker_rule() for a row of the store. */
 int32_t advisor_asker_rule_of_row(struct advisor_asker *asker, uint32_t tier,
                                   const struct advisor_store_block *row, uint32_t ranks,
                                   enum policy_event event);

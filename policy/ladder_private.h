@@ -134,6 +134,9 @@ KVT_NODISCARD enum kvt_err policy_ladder_move(struct policy_ladder *ladder, uint
  *  another tier has it before one that would expire it. */
 int32_t policy_ladder_rule(const struct policy_ladder *ladder, uint32_t block, uint32_t tier,
                            enum policy_event event, int32_t former);
+/** A rule that pins a copy of the block in another tier; -1: none does. */
+int32_t policy_ladder_pin_elsewhere(const struct policy_ladder *ladder, uint32_t block,
+                                    uint32_t tier);
 /** Does the rule, which has the block, pin it in this tier, and not a copy elsewhere? */
 bool policy_ladder_pins_here(const struct policy_ladder *ladder, uint32_t block, uint32_t tier,
                              int32_t rule);

@@ -148,7 +148,7 @@ own_way(const struct policy_ladder *ladder, uint32_t block, uint32_t tier, bool 
     if (way->to >= 0)
         return is_open_for(ladder, block, way->to);
     way->rule = hard ? expirer_of(ladder, tier) : -1;
-    return way->rule >= 0;
+    return way->rule >= 0 && policy_ladder_pin_elsewhere(ladder, block, tier) < 0;
 }
 
 /* False: it stays. */

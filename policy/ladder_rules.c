@@ -56,15 +56,9 @@ has_verb(const struct policy_ladder *ladder, int32_t rule, enum policy_verb verb
     return rule >= 0 && policy_rule_at(ladder->policy, (size_t)rule)->verb == (uint32_t)verb;
 }
 
-/* Deleting takes all copies of a block: a rule that pins one of them keeps the others. */
 int32_t
-policy_ladder_rule(const struct policy_ladder *ladder, uint32_t block, uint32_t tier,
-                   enum policy_event event, int32_t former)
+policy_ladder_pin_elsewhere(const struct policy_ladder *ladder, uint32_t block, uint32_t tier)
 {
-    const int32_t rule = match_in(ladder, block, tier, event, former);
-
-    if (former >= 0 || !has_verb(ladder, rule, POLICY_EXPIRE))
-        return rule;
     for (uint32_t other = 0; other < ladder->count; other++) {
         const int32_t pin = other == tier || !policy_ladder_is_in(ladder, block, other)
                                 ? -1
@@ -73,7 +67,20 @@ policy_ladder_rule(const struct policy_ladder *ladder, uint32_t block, uint32_t 
         if (has_verb(ladder, pin, POLICY_PIN))
             return pin;
     }
-    return rule;
+    return -1;
+}
+
+/* Deleting takes all copies of a block: a rule that pins one of them keeps the others. */
+int32_t
+policy_ladder_rule(const struct policy_ladder *ladder, uint32_t block, uint32_t tier,
+                   enum policy_event event, int32_t former)
+{
+    const int32_t rule = match_in(ladder, block, tier, event, former);
+    int32_t pin = -1;
+
+    if (former < 0 && has_verb(ladder, rule, POLICY_EXPIRE))
+        pin = policy_ladder_pin_elsewhere(ladder, block, tier);
+    return pin >= 0 ? pin : rule;
 }
 
 bool

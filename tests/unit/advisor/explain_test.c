@@ -368,6 +368,22 @@ the_quota_of_its_tenant(void **state)
     assert_string_equal(cli_json_text(tier, "sum"), "no rule has it: it stays");
     assert_int_equal(cli_json_u64(tier_of(answer, "hot@gw0"), "quota.hard_bytes"), 0);
     json_object_put(answer);
+    stop(scene);
+    obedient_install(scene->gateway,
+                     "version: 1\ntiers:\n  hot: {level: G3}\n  cold: {level: G4}\nrules:\n"
+                     "  - {id: stay, do: pin, when: depth == 4, pin: {tiers: [hot]}}\n"
+                     "  - {id: forget, do: expire, in: cold, when: depth >= 1000}\n"
+                     "quotas:\n  - {tenant: acme, tier: cold, hard: 50KB}\n"
+                     "modes: {mode: observe}\n");
+    (void)obedient_step(scene->gateway, 1000);
+    go_on(scene);
+    answer = explain(scene, "000000000000000f", ""); /* deleting would take the copy above */
+    assert_string_equal(cli_json_text(tier_of(answer, "cold@b"), "sum"),
+                        "no rule has it: it stays");
+    json_object_put(answer);
+    answer = explain(scene, "0000000000000010", "");
+    assert_non_null(strstr(cli_json_text(tier_of(answer, "cold@b"), "sum"), "go first"));
+    json_object_put(answer);
     end(scene);
 }
 

@@ -188,6 +188,28 @@ what_a_rule_or_a_person_keeps_stays(void **state)
     obedient_free(gateway);
 }
 
+/* Beyond hard a bucket lets go what was used a moment ago; but deleting takes all copies. */
+static void
+what_a_rule_pins_elsewhere_is_not_deleted(void **state)
+{
+    struct obedient *gateway =
+        shared(HEAD "rules:\n"
+                    "  - {id: keep, pin: {tiers: hot}, when: model == llama}\n"
+                    "  - {id: old, in: cold, do: expire, when: last_access > 1h}\n"
+                    "quotas:\n  - {tenant: zeta, tier: cold, hard: 10KB}\n" ENFORCED,
+               1);
+
+    (void)state;
+    obedient_store(gateway, OBEDIENT_COLD, 0, BLOCKS);
+    obedient_store(gateway, OBEDIENT_HOT, 0, BLOCKS / 2);
+    run(gateway, 80);
+    assert_int_equal(obedient_used_by(gateway, OBEDIENT_HOT, LLAMA), BLOCKS / 6 * OBEDIENT_SIZE);
+    assert_int_equal(obedient_used_by(gateway, OBEDIENT_COLD, LLAMA), BLOCKS / 6 * OBEDIENT_SIZE);
+    assert_int_equal(zeta(gateway, OBEDIENT_COLD), BLOCKS / 6 * OBEDIENT_SIZE);
+    assert_true(view_of(gateway, 0).stuck);
+    obedient_free(gateway);
+}
+
 static void
 observing_moves_nothing(void **state)
 {
@@ -302,6 +324,7 @@ main(void)
         cmocka_unit_test(beyond_soft_the_tenants_blocks_leave_and_nobody_elses),
         cmocka_unit_test(a_bucket_is_left_by_its_expire_rule),
         cmocka_unit_test(what_a_rule_or_a_person_keeps_stays),
+        cmocka_unit_test(what_a_rule_pins_elsewhere_is_not_deleted),
         cmocka_unit_test(observing_moves_nothing),
         cmocka_unit_test(nothing_is_promoted_beyond_hard),
         cmocka_unit_test(random_lives_stay_within_their_quotas),

@@ -672,6 +672,29 @@ what_is_pinned_elsewhere_does_not_expire(void **state)
     test_scene_close(&scene);
 }
 
+/* Nor does a quota delete it. */
+static void
+what_is_pinned_elsewhere_leaves_for_no_quota(void **state)
+{
+    static const char text[] =
+        TEST_TIERS_TEXT "rules:\n"
+                        "  - {id: roots, when: depth == 0, pin: {tiers: [hot]}}\n"
+                        "  - {id: old, in: cold, do: expire, when: last_access > 1h}\n"
+                        "quotas:\n  - {tenant: acme, tier: cold, hard: 1000B}\n";
+    struct test_scene scene;
+
+    (void)state;
+    test_scene_open(&scene, text, "lru", 100, 100);
+    test_scene_ask(&scene, "acme/llama", "ab");
+    test_scene_ask(&scene, "acme/llama", "cd");
+    test_scene_ask(&scene, "zeta/llama", "e"); /* time passes */
+    for (uint32_t block = 0; block < 4; block++)
+        for (uint32_t tier = HOT; tier <= COLD; tier += COLD)
+            assert_int_equal(policy_ladder_has(scene.ladder, tier, block), block % 2 == 0);
+    assert_int_equal(policy_ladder_result(scene.ladder).expired, 2);
+    test_scene_close(&scene);
+}
+
 static bool
 run_small(void *arg)
 {
@@ -723,6 +746,7 @@ main(void)
         cmocka_unit_test(what_a_rule_pins_stays),
         cmocka_unit_test(what_expired_is_lost),
         cmocka_unit_test(what_is_pinned_elsewhere_does_not_expire),
+        cmocka_unit_test(what_is_pinned_elsewhere_leaves_for_no_quota),
         cmocka_unit_test(every_failing_allocation_is_survived),
     };
 
