@@ -81,10 +81,10 @@ typedef void engine_done_fn(void *arg, const struct engine_outcome *outcome);
 
 struct engine_job {
     enum engine_verb verb;
-    enum kvt_tier from; /* COPY, STORE */
-    enum kvt_tier to;   /* COPY, LOAD, PULL */
+    enum kvt_tier from; /* COPY, STORE: G1 to G3 */
+    enum kvt_tier to;   /* COPY (another than `from`), LOAD, PULL: G1 to G3 */
     uint32_t layer;     /* COPY: layers [layer, layer + layers), */
-    uint32_t layers;    /* ... 0: all */
+    uint32_t layers;    /* ... 0: all, and `layer` is 0 */
     uint64_t peer;      /* PULL: as engine_worker_connect() was told */
     enum kvt_priority priority;
     uint64_t wait_ms; /* what has not ended by then is KVT_TIMEOUT; UINT64_MAX: no end */
@@ -128,8 +128,8 @@ struct engine_worker {
 KVT_NODISCARD enum kvt_err engine_worker_start(struct engine_worker *worker,
                                                struct engine_job *job);
 
-/** Start, and wait for its end: the outcome's status.  `outcome` may be NULL; `job->done` and
- *  `job->arg` are used by this. */
+/** Start, and wait for its end: the outcome's status.  What was not begun is the status of every
+ *  item.  `outcome` may be NULL; `job->done` and `job->arg` are used by this. */
 enum kvt_err engine_worker_run(struct engine_worker *worker, struct engine_job *job,
                                struct engine_outcome *outcome);
 
@@ -163,12 +163,34 @@ void engine_worker_close(struct engine_worker *worker);
 /** "copy", "load", ... */
 const char *engine_verb_name(enum engine_verb verb);
 
+/* ---- for those who write a worker ---- */
+
 /** Is it a job this worker can be given?  KVT_OK, or KVT_INVALID in words; the workers' own
  *  start functions begin with it. */
 KVT_NODISCARD enum kvt_err engine_job_check(const struct engine_worker *worker,
                                             const struct engine_job *job, struct kvt_error *err);
 
-/** End a job: fills the outcome from the items when there is one rank, and calls `done`. */
-void engine_job_finish(struct engine_job *job, const struct engine_outcome *outcome);
+/** Is that a good end of an item?  KVT_OK, KVT_EXISTS of a STORE, KVT_NOTFOUND of an ASK. */
+bool engine_item_is_well(enum engine_verb verb, enum kvt_err status);
+
+/** Give every item that status. */
+void engine_job_fail(struct engine_job *job, enum kvt_err status);
+
+/** End a job: calls `done`, and touches the job no more.  `outcome` NULL: what its items say, of the
+ *  one rank that `worker` is. */
+void engine_job_finish(const struct engine_worker *worker, struct engine_job *job,
+                       const struct engine_outcome *outcome);
+
+/* A description is a row of records, one a rank in the order of ranks: a group's is those of its
+ * ranks one behind the other (a replica's rank 0's alone), and each rank is connected to all of it.
+ * What is in a record only ranks know. */
+
+/** Append a record of 1 to ENGINE_METADATA_MAX bytes. */
+void engine_record_append(struct kvt_buffer *out, const void *record, size_t size);
+
+/** Take the first record off.  False: there is none; then `*size` is 0 at the end of a description,
+ *  and else it is none. */
+bool engine_record_next(const uint8_t **bytes, size_t *size, const uint8_t **record,
+                        size_t *record_size);
 
 #endif /* ENGINE_WORKER_H */
