@@ -11,7 +11,7 @@ kvbm_names_init(struct kvbm_names *names, uint32_t capacity)
 
     assert(capacity > 0 && capacity <= UINT32_C(1) << 30);
     memset(names, 0, sizeof(*names));
-    while (size / 2 < capacity)
+    while (size / 4 < capacity)
         size *= 2;
     names->first = kvt_calloc(size, sizeof(*names->first));
     names->names = kvt_calloc(capacity, sizeof(*names->names));

@@ -28,7 +28,7 @@ struct kvbm_name {
 };
 
 struct kvbm_names {
-    uint32_t *first;         /* of each bucket: a power of two, two or more for a block */
+    uint32_t *first; /* of each bucket: a power of two, four or more for a block; see guess */
     struct kvbm_name *names; /* by block */
     uint32_t mask;
     uint32_t capacity;
@@ -50,6 +50,18 @@ static inline void
 kvbm_names_prefetch(const struct kvbm_names *names, uint64_t hash)
 {
     __builtin_prefetch(kvbm_names_bucket(names, hash), 1);
+}
+
+/** The block whose name will be looked at first when `hash` is looked for, or KVBM_NAMES_NONE.  It
+ *  may be another by then where the caller lacks the lock: good for fetching only. */
+static inline uint32_t
+kvbm_names_guess(const struct kvbm_names *names, uint64_t hash)
+{
+    const uint32_t block = __atomic_load_n(kvbm_names_bucket(names, hash), __ATOMIC_RELAXED);
+
+    if (block != KVBM_NAMES_NONE)
+        __builtin_prefetch(&names->names[block], 1);
+    return block;
 }
 
 /** The block of this name, or KVBM_NAMES_NONE. */
@@ -75,7 +87,7 @@ kvbm_names_add(struct kvbm_names *names, uint64_t hash, uint32_t block)
             return *link;
     assert(block < names->capacity);
     names->names[block] = (struct kvbm_name){hash, KVBM_NAMES_NONE};
-    *link = block;
+    __atomic_store_n(link, block, __ATOMIC_RELAXED);
     names->count++;
     return KVBM_NAMES_NONE;
 }
@@ -90,7 +102,7 @@ kvbm_names_remove(struct kvbm_names *names, uint32_t block)
         assert(*link != KVBM_NAMES_NONE);
         link = &names->names[*link].next;
     }
-    *link = names->names[block].next;
+    __atomic_store_n(link, names->names[block].next, __ATOMIC_RELAXED);
     names->count--;
 }
 

@@ -7,29 +7,15 @@
 #include "base/cond.h"
 #include "kvbm/pool_internal.h"
 
-enum { PREFIX_DEPTH = 8 };
+/* Each look at a taken lock is about 100 ns after the last: some 10 us, then the thread sleeps. */
+enum { PREFIX_DEPTH = 8, LOCK_LOOKS = 100, LOCK_PAUSES = 4 };
 
 /* ---- making and taking down ---- */
-
-/* The critical sections are shorter than a sleep: whoever meets one looks again for a moment. */
-static bool
-make_mutex(pthread_mutex_t *lock)
-{
-    pthread_mutexattr_t attributes;
-    bool ok;
-
-    if (pthread_mutexattr_init(&attributes) != 0)
-        return false;
-    ok = pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_ADAPTIVE_NP) == 0 &&
-         pthread_mutex_init(lock, &attributes) == 0;
-    (void)pthread_mutexattr_destroy(&attributes);
-    return ok;
-}
 
 static bool
 make_locks(struct kvbm_pool *pool)
 {
-    if (!make_mutex(&pool->shared.lock))
+    if (pthread_mutex_init(&pool->shared.lock, NULL) != 0)
         return false;
     if (kvt_cond_init(&pool->shared.freed))
         return true;
@@ -83,9 +69,10 @@ kvbm_pool_new(struct kvbm_pool **out, const struct kvbm_pool_options *options)
     if (options->block_count == 0 || options->block_count > KVT_POOL_BLOCKS_MAX ||
         options->block_tokens > KVT_BLOCK_TOKENS_MAX)
         return KVT_INVALID;
-    pool = kvt_calloc(1, sizeof(*pool));
+    pool = kvt_aligned(KVBM_POOL_LINE, sizeof(*pool));
     if (pool == NULL)
         return KVT_NOMEM;
+    memset(pool, 0, sizeof(*pool));
     pool->block_count = options->block_count;
     pool->block_tokens = options->block_tokens;
     pool->prefix_depth = options->prefix_depth == 0 ? PREFIX_DEPTH : options->prefix_depth;
@@ -120,6 +107,33 @@ kvbm_pool_free(struct kvbm_pool *pool)
     (void)pthread_cond_destroy(&pool->shared.freed);
     (void)pthread_mutex_destroy(&pool->shared.lock);
     release(pool);
+}
+
+/* ---- the lock ---- */
+
+static inline void
+pause_cpu(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ __volatile__("yield");
+#endif
+}
+
+/* What the lock is held for is shorter than falling asleep and being woken.  A look takes the line
+ * of memory away from who will write it next, so there are pauses in between; and who still has not
+ * got it then may wait for a thread that is off its core, and sleeps. */
+void
+kvbm_pool_lock_contended(struct kvbm_pool *pool)
+{
+    for (unsigned look = 0; look < LOCK_LOOKS; look++) {
+        for (unsigned i = 0; i < LOCK_PAUSES; i++)
+            pause_cpu();
+        if (pthread_mutex_trylock(&pool->shared.lock) == 0)
+            return;
+    }
+    (void)pthread_mutex_lock(&pool->shared.lock);
 }
 
 /* ---- one block ---- */
@@ -211,10 +225,10 @@ withdraw_locked(struct kvbm_pool *pool, const struct kvt_handle *handles, size_t
 
         while (first < count && told < KVBM_POOL_ANNOUNCE_MAX)
             labels[told++] = pool->slots[handles[first++].block].label;
-        (void)pthread_mutex_unlock(&pool->shared.lock);
+        kvbm_pool_unlock(pool);
         for (size_t i = 0; i < told; i++)
             pool->on_remove(pool->arg, &labels[i]);
-        (void)pthread_mutex_lock(&pool->shared.lock);
+        kvbm_pool_lock(pool);
     }
     for (size_t i = 0; i < count; i++)
         kvbm_names_prefetch(&pool->shared.names, pool->slots[handles[i].block].label.id.hash);
@@ -319,12 +333,12 @@ kvbm_pool_allocate_free(struct kvbm_pool *pool, size_t count, struct kvt_handle 
 {
     enum kvt_err rc = KVT_AGAIN;
 
-    (void)pthread_mutex_lock(&pool->shared.lock);
+    kvbm_pool_lock(pool);
     if (count <= pool->shared.free_count) {
         take_free_locked(pool, count, handles);
         rc = KVT_OK;
     }
-    (void)pthread_mutex_unlock(&pool->shared.lock);
+    kvbm_pool_unlock(pool);
     return rc;
 }
 
@@ -334,7 +348,7 @@ kvbm_pool_allocate_wait(struct kvbm_pool *pool, size_t count, struct kvt_handle 
 {
     bool taken;
 
-    (void)pthread_mutex_lock(&pool->shared.lock);
+    kvbm_pool_lock(pool);
     taken = take_locked(pool, count, handles);
     if (!taken && wait_ms > 0 && count <= pool->block_count) {
         const struct timespec deadline = kvt_cond_deadline(wait_ms);
@@ -344,7 +358,7 @@ kvbm_pool_allocate_wait(struct kvbm_pool *pool, size_t count, struct kvt_handle 
             taken = take_locked(pool, count, handles);
         pool->shared.waiters--;
     }
-    (void)pthread_mutex_unlock(&pool->shared.lock);
+    kvbm_pool_unlock(pool);
     return taken ? KVT_OK : KVT_AGAIN;
 }
 
@@ -355,7 +369,7 @@ kvbm_pool_clear(struct kvbm_pool *pool)
     size_t gone = 0;
     size_t count;
 
-    (void)pthread_mutex_lock(&pool->shared.lock);
+    kvbm_pool_lock(pool);
     do {
         count = take_victims_locked(pool, handles, KVBM_POOL_ANNOUNCE_MAX);
         evict_victims_locked(pool, handles, count);
@@ -365,7 +379,7 @@ kvbm_pool_clear(struct kvbm_pool *pool)
         }
         gone += count;
     } while (count > 0);
-    (void)pthread_mutex_unlock(&pool->shared.lock);
+    kvbm_pool_unlock(pool);
     return gone;
 }
 
@@ -392,35 +406,35 @@ drop_locked(struct kvbm_pool *pool, struct kvt_handle handle, enum kvbm_inactive
 void
 kvbm_pool_drop(struct kvbm_pool *pool, struct kvt_handle handle)
 {
-    (void)pthread_mutex_lock(&pool->shared.lock);
+    kvbm_pool_lock(pool);
     drop_locked(pool, handle, KVBM_INACTIVE_WARM);
-    (void)pthread_mutex_unlock(&pool->shared.lock);
+    kvbm_pool_unlock(pool);
 }
 
 void
 kvbm_pool_drop_cold(struct kvbm_pool *pool, struct kvt_handle handle)
 {
-    (void)pthread_mutex_lock(&pool->shared.lock);
+    kvbm_pool_lock(pool);
     drop_locked(pool, handle, KVBM_INACTIVE_COLD);
-    (void)pthread_mutex_unlock(&pool->shared.lock);
+    kvbm_pool_unlock(pool);
 }
 
 void
 kvbm_pool_drop_same(struct kvbm_pool *pool, struct kvt_handle handle)
 {
-    (void)pthread_mutex_lock(&pool->shared.lock);
+    kvbm_pool_lock(pool);
     drop_locked(pool, handle, KVBM_INACTIVE_SAME);
-    (void)pthread_mutex_unlock(&pool->shared.lock);
+    kvbm_pool_unlock(pool);
 }
 
 void
 kvbm_pool_drop_all(struct kvbm_pool *pool, const struct kvt_handle *handles, size_t count)
 {
-    (void)pthread_mutex_lock(&pool->shared.lock);
+    kvbm_pool_lock(pool);
     while (count-- > 0)
         if (handles[count].generation != 0)
             drop_locked(pool, handles[count], KVBM_INACTIVE_WARM);
-    (void)pthread_mutex_unlock(&pool->shared.lock);
+    kvbm_pool_unlock(pool);
 }
 
 /* Take the held, listed and visible block's name away, then our hold.  What it continued may be
@@ -445,7 +459,7 @@ kvbm_pool_evict(struct kvbm_pool *pool, struct kvt_handle handle)
     const struct kvbm_slot *slot;
     enum kvt_err rc = KVT_OK;
 
-    (void)pthread_mutex_lock(&pool->shared.lock);
+    kvbm_pool_lock(pool);
     slot = kvbm_pool_slot(pool, handle);
     assert(slot->state == KVT_BLOCK_REGISTERED && slot->refs > 0);
     if (slot->refs > 1 || !slot->listed) {
@@ -454,7 +468,7 @@ kvbm_pool_evict(struct kvbm_pool *pool, struct kvt_handle handle)
     } else {
         expel_locked(pool, handle);
     }
-    (void)pthread_mutex_unlock(&pool->shared.lock);
+    kvbm_pool_unlock(pool);
     return rc;
 }
 
@@ -463,12 +477,12 @@ kvbm_pool_discard(struct kvbm_pool *pool, struct kvt_handle handle)
 {
     const struct kvbm_slot *slot;
 
-    (void)pthread_mutex_lock(&pool->shared.lock);
+    kvbm_pool_lock(pool);
     slot = kvbm_pool_slot(pool, handle);
     assert(slot->refs > 0);
     if (slot->listed && !slot->hooked)
         expel_locked(pool, handle);
     else /* a duplicate, or another holder is already at it */
         drop_locked(pool, handle, KVBM_INACTIVE_WARM);
-    (void)pthread_mutex_unlock(&pool->shared.lock);
+    kvbm_pool_unlock(pool);
 }

@@ -18,9 +18,9 @@ kvbm_pool_has(struct kvbm_pool *pool, uint64_t hash)
 {
     bool found;
 
-    (void)pthread_mutex_lock(&pool->shared.lock);
+    kvbm_pool_lock(pool);
     found = lookup_locked(pool, hash) != KVBM_POOL_NONE;
-    (void)pthread_mutex_unlock(&pool->shared.lock);
+    kvbm_pool_unlock(pool);
     return found;
 }
 
@@ -35,7 +35,13 @@ seek(struct kvbm_pool *pool, const uint64_t *hashes, size_t count, struct kvt_ha
 
     for (size_t i = 0; i < count; i++)
         kvbm_names_prefetch(&pool->shared.names, hashes[i]);
-    (void)pthread_mutex_lock(&pool->shared.lock);
+    for (size_t i = 0; i < count; i++) {
+        const uint32_t block = kvbm_names_guess(&pool->shared.names, hashes[i]);
+
+        if (block != KVBM_NAMES_NONE)
+            __builtin_prefetch(&pool->slots[block], 1);
+    }
+    kvbm_pool_lock(pool);
     inactive->now++;
     for (; end < count; end++) {
         const uint32_t block = lookup_locked(pool, hashes[end]);
@@ -57,7 +63,7 @@ seek(struct kvbm_pool *pool, const uint64_t *hashes, size_t count, struct kvt_ha
             inactive->calls->use(inactive->state, handles[i - 1].block, inactive->now);
     pool->shared.sought += count;
     pool->shared.found += found;
-    (void)pthread_mutex_unlock(&pool->shared.lock);
+    kvbm_pool_unlock(pool);
     return found;
 }
 
@@ -89,13 +95,13 @@ kvbm_pool_upgrade(struct kvbm_pool *pool, struct kvt_handle weak)
     enum kvt_err rc = KVT_NOTFOUND;
 
     assert(weak.block < pool->block_count);
-    (void)pthread_mutex_lock(&pool->shared.lock);
+    kvbm_pool_lock(pool);
     slot = &pool->slots[weak.block];
     if (slot->generation == weak.generation && slot->listed && !slot->hooked) {
         (void)kvbm_pool_hold_locked(pool, weak.block);
         rc = KVT_OK;
     }
-    (void)pthread_mutex_unlock(&pool->shared.lock);
+    kvbm_pool_unlock(pool);
     return rc;
 }
 
@@ -104,11 +110,11 @@ kvbm_pool_share(struct kvbm_pool *pool, struct kvt_handle handle)
 {
     const struct kvbm_slot *slot;
 
-    (void)pthread_mutex_lock(&pool->shared.lock);
+    kvbm_pool_lock(pool);
     slot = kvbm_pool_slot(pool, handle);
     assert(slot->state == KVT_BLOCK_REGISTERED);
     (void)kvbm_pool_hold_locked(pool, handle.block);
-    (void)pthread_mutex_unlock(&pool->shared.lock);
+    kvbm_pool_unlock(pool);
 }
 
 /* Blocks set aside are victims for a moment, in a chain, and then wait as before. */
@@ -119,7 +125,7 @@ kvbm_pool_coldest(struct kvbm_pool *pool, size_t max, struct kvt_handle *handles
     uint32_t aside = KVBM_POOL_NONE;
     size_t found = 0;
 
-    (void)pthread_mutex_lock(&pool->shared.lock);
+    kvbm_pool_lock(pool);
     while (found < max) {
         const uint32_t block = inactive->calls->victim(inactive->state, inactive->now);
         if (block == KVBM_POOL_NONE)
@@ -137,16 +143,16 @@ kvbm_pool_coldest(struct kvbm_pool *pool, size_t max, struct kvt_handle *handles
         inactive->calls->put_back(inactive->state, aside);
     for (size_t i = 0; i < found && inactive->calls->keep != NULL; i++)
         inactive->calls->keep(inactive->state, handles[i].block);
-    (void)pthread_mutex_unlock(&pool->shared.lock);
+    kvbm_pool_unlock(pool);
     return found;
 }
 
 void
 kvbm_pool_set_iteration(struct kvbm_pool *pool, uint32_t iteration)
 {
-    (void)pthread_mutex_lock(&pool->shared.lock);
+    kvbm_pool_lock(pool);
     pool->shared.iteration = iteration;
-    (void)pthread_mutex_unlock(&pool->shared.lock);
+    kvbm_pool_unlock(pool);
 }
 
 size_t
@@ -157,7 +163,7 @@ kvbm_pool_idle(struct kvbm_pool *pool, uint32_t iterations, uint32_t *at, uint32
 
     if (looks > pool->block_count)
         looks = pool->block_count;
-    (void)pthread_mutex_lock(&pool->shared.lock);
+    kvbm_pool_lock(pool);
     for (; looks > 0 && found < max; looks--) {
         const uint32_t block = *at < pool->block_count ? *at : 0;
         struct kvbm_slot *slot = &pool->slots[block];
@@ -169,7 +175,7 @@ kvbm_pool_idle(struct kvbm_pool *pool, uint32_t iterations, uint32_t *at, uint32
             slot->lent = true;
         }
     }
-    (void)pthread_mutex_unlock(&pool->shared.lock);
+    kvbm_pool_unlock(pool);
     return found;
 }
 
@@ -177,33 +183,33 @@ void
 kvbm_pool_set_priority(struct kvbm_pool *pool, struct kvt_handle handle, uint32_t priority)
 {
     assert(priority <= KVT_PRIORITY_MAX);
-    (void)pthread_mutex_lock(&pool->shared.lock);
+    kvbm_pool_lock(pool);
     kvbm_pool_slot(pool, handle)->priority = (uint8_t)priority;
-    (void)pthread_mutex_unlock(&pool->shared.lock);
+    kvbm_pool_unlock(pool);
 }
 
 void
 kvbm_pool_set_aside(struct kvbm_pool *pool, struct kvt_handle handle)
 {
-    (void)pthread_mutex_lock(&pool->shared.lock);
+    kvbm_pool_lock(pool);
     kvbm_pool_slot(pool, handle)->aside = true;
-    (void)pthread_mutex_unlock(&pool->shared.lock);
+    kvbm_pool_unlock(pool);
 }
 
 void
 kvbm_pool_mark_saved(struct kvbm_pool *pool, struct kvt_handle handle)
 {
-    (void)pthread_mutex_lock(&pool->shared.lock);
+    kvbm_pool_lock(pool);
     kvbm_pool_slot(pool, handle)->saved = true;
-    (void)pthread_mutex_unlock(&pool->shared.lock);
+    kvbm_pool_unlock(pool);
 }
 
 void
 kvbm_pool_mark_early(struct kvbm_pool *pool, struct kvt_handle handle)
 {
-    (void)pthread_mutex_lock(&pool->shared.lock);
+    kvbm_pool_lock(pool);
     kvbm_pool_slot(pool, handle)->early = true;
-    (void)pthread_mutex_unlock(&pool->shared.lock);
+    kvbm_pool_unlock(pool);
 }
 
 struct kvbm_pool_facts
@@ -211,13 +217,13 @@ kvbm_pool_facts(struct kvbm_pool *pool, struct kvt_handle handle)
 {
     struct kvbm_pool_facts facts;
 
-    (void)pthread_mutex_lock(&pool->shared.lock);
+    kvbm_pool_lock(pool);
     {
         const struct kvbm_slot *slot = kvbm_pool_slot(pool, handle);
 
         facts = (struct kvbm_pool_facts){slot->label, slot->priority, slot->saved};
     }
-    (void)pthread_mutex_unlock(&pool->shared.lock);
+    kvbm_pool_unlock(pool);
     return facts;
 }
 
@@ -226,9 +232,9 @@ kvbm_pool_label(struct kvbm_pool *pool, struct kvt_handle handle)
 {
     struct kvbm_label label;
 
-    (void)pthread_mutex_lock(&pool->shared.lock);
+    kvbm_pool_lock(pool);
     label = kvbm_pool_slot(pool, handle)->label;
-    (void)pthread_mutex_unlock(&pool->shared.lock);
+    kvbm_pool_unlock(pool);
     return label;
 }
 
@@ -237,9 +243,9 @@ kvbm_pool_state(struct kvbm_pool *pool, struct kvt_handle handle)
 {
     enum kvt_block_state state;
 
-    (void)pthread_mutex_lock(&pool->shared.lock);
+    kvbm_pool_lock(pool);
     state = kvbm_pool_slot(pool, handle)->state;
-    (void)pthread_mutex_unlock(&pool->shared.lock);
+    kvbm_pool_unlock(pool);
     return state;
 }
 
@@ -248,14 +254,14 @@ kvbm_pool_walk(struct kvbm_pool *pool, uint32_t *at, struct kvbm_label *labels, 
 {
     size_t found = 0;
 
-    (void)pthread_mutex_lock(&pool->shared.lock);
+    kvbm_pool_lock(pool);
     for (; *at < pool->block_count && found < capacity; (*at)++) {
         const struct kvbm_slot *slot = &pool->slots[*at];
 
         if (slot->listed && !slot->leaving)
             labels[found++] = slot->label;
     }
-    (void)pthread_mutex_unlock(&pool->shared.lock);
+    kvbm_pool_unlock(pool);
     return found;
 }
 
@@ -265,14 +271,14 @@ kvbm_pool_wait_free(struct kvbm_pool *pool, uint32_t count, uint64_t wait_ms)
     const struct timespec deadline = kvt_cond_deadline(wait_ms);
     bool enough;
 
-    (void)pthread_mutex_lock(&pool->shared.lock);
+    kvbm_pool_lock(pool);
     pool->shared.waiters++;
     while (pool->shared.free_count < count &&
            kvt_cond_wait(&pool->shared.freed, &pool->shared.lock, &deadline))
         continue;
     pool->shared.waiters--;
     enough = pool->shared.free_count >= count;
-    (void)pthread_mutex_unlock(&pool->shared.lock);
+    kvbm_pool_unlock(pool);
     return enough;
 }
 
@@ -281,7 +287,7 @@ kvbm_pool_stats(struct kvbm_pool *pool)
 {
     struct kvbm_pool_stats stats;
 
-    (void)pthread_mutex_lock(&pool->shared.lock);
+    kvbm_pool_lock(pool);
     stats = (struct kvbm_pool_stats){
         .blocks = pool->block_count,
         .free = pool->shared.free_count,
@@ -297,6 +303,6 @@ kvbm_pool_stats(struct kvbm_pool *pool)
         .early_used = pool->shared.early_used,
         .early_unused = pool->shared.early_unused,
     };
-    (void)pthread_mutex_unlock(&pool->shared.lock);
+    kvbm_pool_unlock(pool);
     return stats;
 }

@@ -20,6 +20,7 @@
 #include "kvbm/pool.h"
 
 #define KVBM_POOL_NONE         UINT32_MAX
+#define KVBM_POOL_LINE         64
 #define KVBM_POOL_ANNOUNCE_MAX 32 /* callbacks between two turns of the lock */
 
 struct kvbm_slot {
@@ -57,16 +58,18 @@ struct kvbm_pool {
     uint32_t *tokens; /* block_tokens of each block; of its one holder */
     struct kvbm_slot *slots;
 
+    /* Each on lines of its own: the lock, which others look at while one works; what every call
+     * changes; what is counted. */
     struct {
-        pthread_mutex_t lock; /* guards this struct and the slots, but for what is said above */
-        pthread_cond_t freed; /* or inactive now */
+        /* guards this struct and the slots, but for what is said above */
+        _Alignas(KVBM_POOL_LINE) pthread_mutex_t lock;
         uint32_t waiters;
-        struct kvbm_names names;
-        struct kvbm_inactive inactive;
+        _Alignas(KVBM_POOL_LINE) struct kvbm_inactive inactive;
         uint32_t free_first;
         uint32_t free_count;
-        uint32_t hidden; /* listed and hooked */
-        uint64_t registrations;
+        uint32_t hidden;    /* listed and hooked */
+        uint32_t iteration; /* of the engine, as kvbm_pool_set_iteration() said */
+        _Alignas(KVBM_POOL_LINE) uint64_t registrations;
         uint64_t duplicates;
         uint64_t sought;
         uint64_t found;
@@ -74,9 +77,26 @@ struct kvbm_pool {
         uint64_t evictions_unsaved;
         uint64_t early_used;
         uint64_t early_unused;
-        uint32_t iteration; /* of the engine, as kvbm_pool_set_iteration() said */
+        struct kvbm_names names;
+        pthread_cond_t freed; /* or inactive now */
     } shared;
 };
+
+/** Wait for a lock that somebody has. */
+void kvbm_pool_lock_contended(struct kvbm_pool *pool);
+
+static inline void
+kvbm_pool_lock(struct kvbm_pool *pool)
+{
+    if (pthread_mutex_trylock(&pool->shared.lock) != 0)
+        kvbm_pool_lock_contended(pool);
+}
+
+static inline void
+kvbm_pool_unlock(struct kvbm_pool *pool)
+{
+    (void)pthread_mutex_unlock(&pool->shared.lock);
+}
 
 /** The slot of a block that the caller holds; a stale or foreign handle is a bug, and asserted. */
 static inline struct kvbm_slot *

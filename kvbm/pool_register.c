@@ -71,10 +71,10 @@ announce_locked(struct kvbm_pool *pool, const struct kvt_handle *handles,
             slots[fresh++] = &pool->slots[handles[i].block];
     if (fresh == 0)
         return;
-    (void)pthread_mutex_unlock(&pool->shared.lock);
+    kvbm_pool_unlock(pool);
     for (size_t i = 0; i < fresh; i++)
         pool->on_store(pool->arg, &slots[i]->label); /* constant, and we hold it */
-    (void)pthread_mutex_lock(&pool->shared.lock);
+    kvbm_pool_lock(pool);
     for (size_t i = 0; i < fresh; i++)
         slots[i]->hooked = false;
     pool->shared.hidden -= (uint32_t)fresh;
@@ -86,10 +86,13 @@ kvbm_pool_register_all(struct kvbm_pool *pool, struct kvt_handle *handles, size_
 {
     size_t known = 0;
 
-    /* Where the table is and what our blocks are called needs no lock to be read. */
+    /* Where the table is and what our blocks are called needs no lock to be read; what is in the
+     * table is guessed. */
     for (size_t i = 0; i < count; i++)
         kvbm_names_prefetch(&pool->shared.names, kvbm_pool_slot(pool, handles[i])->label.id.hash);
-    (void)pthread_mutex_lock(&pool->shared.lock);
+    for (size_t i = 0; i < count; i++)
+        (void)kvbm_names_guess(&pool->shared.names, pool->slots[handles[i].block].label.id.hash);
+    kvbm_pool_lock(pool);
     pool->shared.inactive.now++;
     for (size_t first = 0; first < count; first += KVBM_POOL_ANNOUNCE_MAX) {
         const size_t left = count - first;
@@ -102,7 +105,7 @@ kvbm_pool_register_all(struct kvbm_pool *pool, struct kvt_handle *handles, size_
         if (pool->on_store != NULL)
             announce_locked(pool, handles + first, results + first, batch);
     }
-    (void)pthread_mutex_unlock(&pool->shared.lock);
+    kvbm_pool_unlock(pool);
     return known;
 }
 
