@@ -25,21 +25,19 @@ engine_verb_name(enum engine_verb verb)
     return known(verb) ? names[verb] : "unknown";
 }
 
-/* The tier that a verb reads, or writes; 0: none. */
-static enum kvt_tier
-reads(const struct engine_job *job)
+/* Which blocks of ours a verb reads (or speaks of), and which it writes. */
+static bool
+reads(const struct engine_job *job, enum kvt_tier *tier)
 {
-    if (job->verb == ENGINE_COPY || job->verb == ENGINE_STORE)
-        return job->from;
-    return job->verb == ENGINE_SHOW || job->verb == ENGINE_HIDE ? KVT_TIER_G2 : (enum kvt_tier)0;
+    *tier = job->verb == ENGINE_COPY || job->verb == ENGINE_STORE ? job->from : KVT_TIER_G2;
+    return job->verb == ENGINE_COPY || job->verb == ENGINE_STORE || job->verb == ENGINE_SHOW ||
+           job->verb == ENGINE_HIDE;
 }
 
-static enum kvt_tier
+static bool
 writes(const struct engine_job *job)
 {
-    return job->verb == ENGINE_COPY || job->verb == ENGINE_LOAD || job->verb == ENGINE_PULL
-               ? job->to
-               : (enum kvt_tier)0;
+    return job->verb == ENGINE_COPY || job->verb == ENGINE_LOAD || job->verb == ENGINE_PULL;
 }
 
 bool
@@ -50,16 +48,6 @@ engine_item_is_well(enum engine_verb verb, enum kvt_err status)
 }
 
 /* Check ------------------------------------------------------------------------------------ */
-
-static enum kvt_err
-check_tier(const struct engine_worker *worker, const struct engine_job *job, enum kvt_tier tier,
-           struct kvt_error *err)
-{
-    if (tier < KVT_TIER_G1 || tier > KVT_TIER_G3 || worker->blocks[tier] == 0)
-        return kvt_error_set(err, KVT_INVALID, "%s: there is no tier %d", names[job->verb],
-                             (int)tier);
-    return KVT_OK;
-}
 
 static enum kvt_err
 check_layers(const struct engine_worker *worker, const struct engine_job *job,
@@ -77,22 +65,21 @@ check_layers(const struct engine_worker *worker, const struct engine_job *job,
 }
 
 static enum kvt_err
-check_items(const struct engine_worker *worker, const struct engine_job *job, struct kvt_error *err)
+check_blocks(const struct engine_worker *worker, const struct engine_job *job, enum kvt_tier tier,
+             bool target, struct kvt_error *err)
 {
-    const uint32_t sources = worker->blocks[reads(job)];
-    const uint32_t targets = worker->blocks[writes(job)];
+    const uint32_t blocks = tier >= KVT_TIER_G1 && tier <= KVT_TIER_G3 ? worker->blocks[tier] : 0;
 
+    if (blocks == 0)
+        return kvt_error_set(err, KVT_INVALID, "%s: there is no tier %d", names[job->verb],
+                             (int)tier);
     for (size_t i = 0; i < job->count; i++) {
-        const struct engine_item *item = &job->items[i];
+        const uint32_t block = target ? job->items[i].target : job->items[i].source;
 
-        if (reads(job) != 0 && item->source >= sources)
+        if (block >= blocks)
             return kvt_error_set(err, KVT_INVALID,
-                                 "%s: item %zu is from block %" PRIu32 " of %" PRIu32,
-                                 names[job->verb], i, item->source, sources);
-        if (writes(job) != 0 && item->target >= targets)
-            return kvt_error_set(err, KVT_INVALID,
-                                 "%s: item %zu is to block %" PRIu32 " of %" PRIu32,
-                                 names[job->verb], i, item->target, targets);
+                                 "%s: item %zu names block %" PRIu32 " of %" PRIu32 " of %s",
+                                 names[job->verb], i, block, blocks, kvt_tier_name(tier));
     }
     return KVT_OK;
 }
@@ -101,7 +88,8 @@ enum kvt_err
 engine_job_check(const struct engine_worker *worker, const struct engine_job *job,
                  struct kvt_error *err)
 {
-    enum kvt_err rc = KVT_OK;
+    enum kvt_tier from;
+    enum kvt_err rc;
 
     if (!known(job->verb))
         return kvt_error_set(err, KVT_INVALID, "there is no verb %d", (int)job->verb);
@@ -114,15 +102,14 @@ engine_job_check(const struct engine_worker *worker, const struct engine_job *jo
     if ((job->verb == ENGINE_LOAD || job->verb == ENGINE_STORE || job->verb == ENGINE_ASK) &&
         !worker->objects)
         return kvt_error_set(err, KVT_INVALID, "%s: there is no object tier", names[job->verb]);
-    if (reads(job) != 0)
-        rc = check_tier(worker, job, reads(job), err);
-    if (rc == KVT_OK && writes(job) != 0)
-        rc = check_tier(worker, job, writes(job), err);
+    rc = check_layers(worker, job, err);
+    if (rc == KVT_OK && reads(job, &from))
+        rc = check_blocks(worker, job, from, false, err);
+    if (rc == KVT_OK && writes(job))
+        rc = check_blocks(worker, job, job->to, true, err);
     if (rc == KVT_OK && job->verb == ENGINE_COPY && job->from == job->to)
         rc = kvt_error_set(err, KVT_INVALID, "copy: from %s to itself", kvt_tier_name(job->to));
-    if (rc == KVT_OK)
-        rc = check_layers(worker, job, err);
-    return rc == KVT_OK ? check_items(worker, job, err) : rc;
+    return rc;
 }
 
 /* The end of a job ------------------------------------------------------------------------- */
@@ -144,8 +131,8 @@ sum_up(const struct engine_worker *worker, const struct engine_job *job,
     (void)kvt_error_set(&outcome->error, outcome->status,
                         "rank %" PRIu32 ": %s: block %" PRIu32 ", item %zu of %zu: %s",
                         worker->layout.geometry.tp_rank, engine_verb_name(job->verb),
-                        writes(job) != 0 ? job->items[at].target : job->items[at].source, at,
-                        job->count, kvt_err_text(outcome->status));
+                        writes(job) ? job->items[at].target : job->items[at].source, at, job->count,
+                        kvt_err_text(outcome->status));
 }
 
 void
@@ -164,7 +151,7 @@ engine_job_finish(const struct engine_worker *worker, struct engine_job *job,
 void
 engine_job_fail(struct engine_job *job, enum kvt_err status)
 {
-    for (size_t i = 0; i < job->count; i++)
+    for (size_t i = 0; job->items != NULL && i < job->count; i++)
         job->items[i].status = status;
 }
 

@@ -85,7 +85,8 @@ struct engine_job {
     enum kvt_tier to;   /* COPY (another than `from`), LOAD, PULL: G1 to G3 */
     uint32_t layer;     /* COPY: layers [layer, layer + layers), */
     uint32_t layers;    /* ... 0: all, and `layer` is 0 */
-    uint64_t peer;      /* PULL: as engine_worker_connect() was told */
+    uint64_t peer;      /* PULL: as engine_worker_connect() was told; one that is not connected is
+                           KVT_UNAVAILABLE, of every item */
     enum kvt_priority priority;
     uint64_t wait_ms; /* what has not ended by then is KVT_TIMEOUT; UINT64_MAX: no end */
     struct engine_item *items;
@@ -133,8 +134,9 @@ KVT_NODISCARD enum kvt_err engine_worker_start(struct engine_worker *worker,
 enum kvt_err engine_worker_run(struct engine_worker *worker, struct engine_job *job,
                                struct engine_outcome *outcome);
 
-/** Let what has not begun not begin.  `done` is called still: what was not done is KVT_CANCELLED.
- *  Only legal before `done` was called. */
+/** Let what has not begun not begin.  `done` is called still, perhaps on this thread before this
+ *  returns: what was not done is KVT_CANCELLED.  Nothing happens to a job that has ended, as long as
+ *  its memory is no other job's. */
 void engine_worker_cancel(struct engine_worker *worker, struct engine_job *job);
 
 /** Metadata export: all another instance needs to pull from G2 of this one's ranks, appended to
@@ -176,8 +178,8 @@ bool engine_item_is_well(enum engine_verb verb, enum kvt_err status);
 /** Give every item that status. */
 void engine_job_fail(struct engine_job *job, enum kvt_err status);
 
-/** End a job: calls `done`, and touches the job no more.  `outcome` NULL: what its items say, of the
- *  one rank that `worker` is. */
+/** End a job: calls `done`, and touches the job no more.  `outcome` NULL: what its items say, of
+ *  the one rank that `worker` is. */
 void engine_job_finish(const struct engine_worker *worker, struct engine_job *job,
                        const struct engine_outcome *outcome);
 

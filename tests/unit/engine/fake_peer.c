@@ -1,0 +1,227 @@
+#include <string.h>
+
+#include "tests/unit/engine/fake_internal.h"
+
+#define MAGIC UINT64_C(0x46414B45)
+
+struct record {
+    uint64_t magic;
+    uint64_t nonce;
+    uint8_t layout[KVBM_LAYOUT_BYTES];
+};
+
+/* Processes that live.  Whoever reads another's memory holds the lock, so that it stays. */
+static struct {
+    pthread_mutex_t lock;
+    uint64_t last;
+    struct fake *first;
+} living = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+void
+fake_live(struct fake *fake)
+{
+    (void)pthread_mutex_lock(&living.lock);
+    fake->nonce = ++living.last;
+    fake->next = living.first;
+    living.first = fake;
+    (void)pthread_mutex_unlock(&living.lock);
+}
+
+void
+fake_die(struct fake *fake)
+{
+    (void)pthread_mutex_lock(&living.lock);
+    for (struct fake **at = &living.first; *at != NULL; at = &(*at)->next)
+        if (*at == fake) {
+            *at = fake->next;
+            break;
+        }
+    (void)pthread_mutex_unlock(&living.lock);
+}
+
+static struct fake *
+find_locked(uint64_t nonce)
+{
+    for (struct fake *fake = living.first; fake != NULL; fake = fake->next)
+        if (fake->nonce == nonce)
+            return fake;
+    return NULL;
+}
+
+enum kvt_err
+fake_describe(struct engine_worker *worker, struct kvt_buffer *out, uint64_t wait_ms,
+              struct kvt_error *err)
+{
+    struct fake *fake = (struct fake *)worker;
+    struct record record = {.magic = MAGIC};
+    bool dead;
+
+    (void)wait_ms;
+    (void)pthread_mutex_lock(&fake->lock);
+    dead = fake->dead;
+    record.nonce = fake->nonce;
+    (void)pthread_mutex_unlock(&fake->lock);
+    if (dead)
+        return kvt_error_set(err, KVT_UNAVAILABLE, "fake: dead");
+    kvbm_layout_serialize(&worker->layout, record.layout);
+    engine_record_append(out, &record, sizeof(record));
+    return kvt_buffer_ok(out) ? KVT_OK : kvt_error_set(err, KVT_NOMEM, "fake: no room");
+}
+
+static enum kvt_err
+read_description(struct fake_peer *peer, const uint8_t *bytes, size_t size, struct kvt_error *err)
+{
+    const uint8_t *text;
+    size_t length;
+
+    while (engine_record_next(&bytes, &size, &text, &length)) {
+        struct record record;
+        enum kvt_err rc;
+
+        if (length != sizeof(record) || peer->ranks == KVT_RANKS_MAX)
+            return kvt_error_set(err, KVT_INVALID, "fake: no description");
+        memcpy(&record, text, sizeof(record));
+        if (record.magic != MAGIC)
+            return kvt_error_set(err, KVT_INVALID, "fake: no description");
+        rc = kvbm_layout_deserialize(&peer->layouts[peer->ranks], record.layout,
+                                     sizeof(record.layout), err);
+        if (rc != KVT_OK)
+            return rc;
+        peer->nonces[peer->ranks++] = record.nonce;
+    }
+    if (size > 0 || peer->ranks == 0)
+        return kvt_error_set(err, KVT_INVALID, "fake: no description");
+    return KVT_OK;
+}
+
+/* As a rank does: every rank in its place, or (replicas) one for all; then equal, or mapped. */
+static enum kvt_err
+map_peer(struct fake_peer *peer, const struct kvbm_layout *ours, struct kvt_error *err)
+{
+    const struct kvt_geometry *theirs = &peer->layouts[0].geometry;
+
+    if (theirs->tp_size != peer->ranks)
+        return kvt_error_set(err, KVT_PRECONDITION, "fake: %u of %u ranks", peer->ranks,
+                             theirs->tp_size);
+    for (uint32_t i = 0; i < peer->ranks; i++)
+        if (peer->layouts[i].geometry.tp_rank != i ||
+            kvbm_layout_compatible(&peer->layouts[0], &peer->layouts[i], err) != KVT_OK)
+            return kvt_error_set(err, KVT_PRECONDITION, "fake: ranks are no group");
+    if (kvbm_layout_compatible(ours, &peer->layouts[0], err) == KVT_OK) {
+        peer->map.count = 1;
+        peer->map.parts[0] = (struct kvbm_rank_part){ours->geometry.tp_rank, 0, 0, ours->heads};
+        return KVT_OK;
+    }
+    if (ours->geometry.kind != KVT_LAYOUT_UNIVERSAL || theirs->kind != KVT_LAYOUT_UNIVERSAL)
+        return KVT_PRECONDITION; /* in the words of the comparison */
+    return kvbm_rank_map_make(&peer->map, ours, &peer->layouts[0], err);
+}
+
+static struct fake_peer *
+peer_locked(struct fake *fake, uint64_t number)
+{
+    for (size_t i = 0; i < FAKE_PEERS_MAX; i++)
+        if (fake->peers[i].used && fake->peers[i].number == number)
+            return &fake->peers[i];
+    return NULL;
+}
+
+enum kvt_err
+fake_connect(struct engine_worker *worker, uint64_t number, const uint8_t *bytes, size_t size,
+             uint64_t wait_ms, struct kvt_error *err)
+{
+    struct fake *fake = (struct fake *)worker;
+    struct fake_peer peer = {.used = true, .number = number};
+    enum kvt_err rc = read_description(&peer, bytes, size, err);
+    const struct fake_peer *old;
+
+    (void)wait_ms;
+    if (rc == KVT_OK)
+        rc = map_peer(&peer, &worker->layout, err);
+    if (rc != KVT_OK)
+        return rc;
+    (void)pthread_mutex_lock(&fake->lock);
+    old = peer_locked(fake, number);
+    if (fake->dead)
+        rc = kvt_error_set(err, KVT_UNAVAILABLE, "fake: dead");
+    else if (old != NULL)
+        rc = old->ranks == peer.ranks && memcmp(old->nonces, peer.nonces, sizeof(peer.nonces)) == 0
+                 ? KVT_OK
+                 : kvt_error_set(err, KVT_EXISTS, "fake: has another description");
+    else
+        rc = kvt_error_set(err, KVT_FULL, "fake: %d peers", FAKE_PEERS_MAX);
+    for (size_t i = 0; i < FAKE_PEERS_MAX && rc == KVT_FULL; i++)
+        if (!fake->peers[i].used) {
+            fake->peers[i] = peer;
+            rc = KVT_OK;
+        }
+    (void)pthread_mutex_unlock(&fake->lock);
+    return rc;
+}
+
+void
+fake_disconnect(struct engine_worker *worker, uint64_t number)
+{
+    struct fake *fake = (struct fake *)worker;
+    struct fake_peer *peer;
+
+    (void)pthread_mutex_lock(&fake->lock);
+    peer = peer_locked(fake, number);
+    if (peer != NULL)
+        peer->used = false;
+    (void)pthread_mutex_unlock(&fake->lock);
+}
+
+static bool
+same_label(const struct kvbm_label *a, const struct kvbm_label *b)
+{
+    return a->id.hash == b->id.hash && a->id.position == b->id.position &&
+           a->id.parent == b->id.parent;
+}
+
+/* One part out of one rank's G2; the registry's lock is held. */
+static enum kvt_err
+pull_part(struct fake *fake, const struct kvbm_rank_part *part, struct fake *owner,
+          const struct engine_item *item, enum kvt_tier to)
+{
+    const struct kvbm_layout_memory target = fake_memory(fake, to);
+    const struct kvbm_layout_memory source = fake_memory(owner, KVT_TIER_G2);
+    struct kvbm_layout_slice slice = kvbm_layout_whole(&fake->head.layout);
+    enum kvt_err rc = KVT_NOTFOUND;
+
+    slice.source_head = part->source_head;
+    slice.target_head = part->target_head;
+    slice.heads = part->heads;
+    (void)pthread_mutex_lock(&owner->lock);
+    if (item->source < source.blocks && owner->shown[item->source].shown &&
+        same_label(&owner->shown[item->source].label, &item->label)) {
+        kvbm_layout_copy(&target, item->target, &source, item->source, &slice);
+        rc = KVT_OK;
+    }
+    (void)pthread_mutex_unlock(&owner->lock);
+    return rc;
+}
+
+enum kvt_err
+fake_pull(struct fake *fake, uint64_t number, const struct engine_item *item, enum kvt_tier to)
+{
+    const struct fake_peer *found;
+    struct fake_peer peer;
+    enum kvt_err rc = KVT_OK;
+
+    (void)pthread_mutex_lock(&fake->lock);
+    found = peer_locked(fake, number);
+    if (found != NULL)
+        peer = *found;
+    (void)pthread_mutex_unlock(&fake->lock);
+    if (found == NULL)
+        return KVT_UNAVAILABLE;
+    (void)pthread_mutex_lock(&living.lock);
+    for (uint32_t i = 0; i < peer.map.count && rc == KVT_OK; i++) {
+        struct fake *owner = find_locked(peer.nonces[peer.map.parts[i].rank]);
+
+        rc = owner == NULL ? KVT_UNAVAILABLE : pull_part(fake, &peer.map.parts[i], owner, item, to);
+    }
+    (void)pthread_mutex_unlock(&living.lock);
+    return rc;
+}
