@@ -122,6 +122,13 @@ driven_remove(struct kvbm_volume *volume, struct kvt_volume_item *items, size_t 
 }
 
 static void
+driven_has(struct kvbm_volume *volume, struct kvt_volume_item *items, size_t count)
+{
+    begin_items(items, count);
+    driven_of(volume)->driver.has(driven_of(volume)->context, items, count);
+}
+
+static void
 driven_stop(struct kvbm_volume *volume)
 {
     driven_of(volume)->driver.stop(driven_of(volume)->context);
@@ -164,6 +171,7 @@ kvt_volume_open_driver(struct kvt_volume **out, const struct kvt_volume_driver *
         .get = driven_get,
         .put = driven_put,
         .remove = known.remove == NULL ? NULL : driven_remove,
+        .has = known.has == NULL ? NULL : driven_has,
         .stop = known.stop == NULL ? NULL : driven_stop,
         .close = driven_close,
     };
@@ -236,7 +244,7 @@ refusal(enum kvt_err rc)
     case KVT_AGAIN: return "its queue is full";
     case KVT_NOTFOUND: return "there is no such one";
     case KVT_INVALID: return "no items, too many, or not of its block size";
-    case KVT_UNSUPPORTED: return "it cannot remove";
+    case KVT_UNSUPPORTED: return "it cannot do that";
     default: return kvt_err_text(rc);
     }
 }

@@ -105,9 +105,9 @@ count_item(struct entry *entry, enum kvt_volume_verb verb, enum kvt_err status)
     _Atomic uint64_t *count = &entry->counts.failed;
 
     if (status == KVT_OK)
-        count = verb == KVT_VOLUME_GET   ? &entry->counts.hits
-                : verb == KVT_VOLUME_PUT ? &entry->counts.stored
-                                         : &entry->counts.removed;
+        count = verb == KVT_VOLUME_PUT      ? &entry->counts.stored
+                : verb == KVT_VOLUME_REMOVE ? &entry->counts.removed
+                                            : &entry->counts.hits;
     else if (status == KVT_EXISTS)
         count = &entry->counts.existed;
     else if (status == KVT_NOTFOUND)
@@ -126,6 +126,7 @@ run_slice(struct entry *entry, enum kvt_volume_verb verb, struct kvt_volume_item
     switch (verb) {
     case KVT_VOLUME_GET: driver->get(entry->volume, items, count); break;
     case KVT_VOLUME_PUT: driver->put(entry->volume, items, count); break;
+    case KVT_VOLUME_HAS: driver->has(entry->volume, items, count); break;
     default: driver->remove(entry->volume, items, count); break;
     }
     for (size_t i = 0; i < count; i++) {
@@ -334,9 +335,12 @@ kvbm_volumes_unregister(struct kvbm_volumes *set, uint64_t id, bool cancel)
 static enum kvt_err
 check_request(const struct entry *entry, const struct kvbm_volume_request *request)
 {
-    const size_t size = request->verb == KVT_VOLUME_REMOVE ? 0 : entry->volume->block_size;
+    const struct kvbm_volume_driver *driver = entry->volume->driver;
+    const bool moves = request->verb == KVT_VOLUME_GET || request->verb == KVT_VOLUME_PUT;
+    const size_t size = moves ? entry->volume->block_size : 0;
 
-    if (request->verb == KVT_VOLUME_REMOVE && entry->volume->driver->remove == NULL)
+    if ((request->verb == KVT_VOLUME_REMOVE && driver->remove == NULL) ||
+        (request->verb == KVT_VOLUME_HAS && driver->has == NULL))
         return KVT_UNSUPPORTED;
     for (size_t i = 0; i < request->count; i++)
         if (request->items[i].size != size || (size > 0 && request->items[i].bytes == NULL))

@@ -43,6 +43,8 @@ struct kvbm_volume_driver {
     /** Any thread: end what is under way soon.  NULL: it ends soon by itself. */
     void (*stop)(struct kvbm_volume *volume);
     void (*close)(struct kvbm_volume *volume);
+    /** NULL: it cannot. */
+    void (*has)(struct kvbm_volume *volume, struct kvt_volume_item *items, size_t count);
 };
 
 /* The head of every kind. */
@@ -100,7 +102,7 @@ KVT_NODISCARD enum kvt_err kvbm_volumes_unregister(struct kvbm_volumes *set, uin
  *
  * @param[out] ticket  NULL on failure
  * @return KVT_OK, KVT_AGAIN (no room), KVT_NOTFOUND (no such volume), KVT_INVALID (no items, too
- *         many, or of another size than the volume's), KVT_UNSUPPORTED (remove), KVT_NOMEM
+ *         many, or of another size than the volume's), KVT_UNSUPPORTED (remove, has), KVT_NOMEM
  */
 KVT_NODISCARD enum kvt_err kvbm_volumes_start(struct kvbm_volumes *set,
                                               const struct kvbm_volume_request *request,

@@ -296,6 +296,21 @@ take_away(struct kvbm_volume *volume, struct kvt_volume_item *items, size_t coun
 }
 
 static void
+has(struct kvbm_volume *volume, struct kvt_volume_item *items, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct header header;
+        int fd;
+
+        items[i].status = open_block(directory_of(volume), &items[i].id, &header, &fd);
+        if (items[i].status == KVT_PRECONDITION)
+            items[i].status = KVT_NOTFOUND;
+        if (fd >= 0)
+            (void)close(fd);
+    }
+}
+
+static void
 close_directory(struct kvbm_volume *volume)
 {
     struct directory *directory = directory_of(volume);
@@ -307,7 +322,13 @@ close_directory(struct kvbm_volume *volume)
 }
 
 static const struct kvbm_volume_driver driver = {
-    .kind = "directory", .get = get, .put = put, .remove = take_away, .close = close_directory};
+    .kind = "directory",
+    .get = get,
+    .put = put,
+    .remove = take_away,
+    .has = has,
+    .close = close_directory,
+};
 
 /* How many blocks are there; a name left by a crash is taken away. */
 static enum kvt_err

@@ -84,7 +84,7 @@ send_questions(struct asking *asking, enum kvt_volume_verb verb,
             .volume = asking->volume,
             .fingerprint = asking->fingerprint,
             .id = items[i].id,
-            .size = verb == KVT_VOLUME_REMOVE ? 0 : (uint32_t)size,
+            .size = verb == KVT_VOLUME_GET || put ? (uint32_t)size : 0,
             .crc32c = put ? kvbm_crc32c(0, items[i].bytes, size) : 0,
         };
 
@@ -177,6 +177,12 @@ take_away(struct kvbm_volume *volume, struct kvt_volume_item *items, size_t coun
 }
 
 static void
+has(struct kvbm_volume *volume, struct kvt_volume_item *items, size_t count)
+{
+    ask(volume, KVT_VOLUME_HAS, items, count);
+}
+
+static void
 stop(struct kvbm_volume *volume)
 {
     struct asking *asking = asking_of(volume);
@@ -203,6 +209,7 @@ static const struct kvbm_volume_driver driver = {
     .get = get,
     .put = put,
     .remove = take_away,
+    .has = has,
     .stop = stop,
     .close = close_asking,
 };

@@ -189,6 +189,21 @@ take_away(struct kvbm_volume *volume, struct kvt_volume_item *items, size_t coun
 }
 
 static void
+has(struct kvbm_volume *volume, struct kvt_volume_item *items, size_t count)
+{
+    const struct slots *slots = slots_of(volume);
+
+    for (size_t i = 0; i < count; i++) {
+        uint32_t slot;
+
+        items[i].status = kvbm_map_get(&slots->map, items[i].id.hash, &slot) &&
+                                  same_id(&slots->ids[slot], &items[i].id)
+                              ? KVT_OK
+                              : KVT_NOTFOUND;
+    }
+}
+
+static void
 close_slots(struct kvbm_volume *volume)
 {
     struct slots *slots = slots_of(volume);
@@ -203,9 +218,21 @@ close_slots(struct kvbm_volume *volume)
 }
 
 static const struct kvbm_volume_driver ram_driver = {
-    .kind = "ram", .get = get, .put = put, .remove = take_away, .close = close_slots};
+    .kind = "ram",
+    .get = get,
+    .put = put,
+    .remove = take_away,
+    .has = has,
+    .close = close_slots,
+};
 static const struct kvbm_volume_driver file_driver = {
-    .kind = "file", .get = get, .put = put, .remove = take_away, .close = close_slots};
+    .kind = "file",
+    .get = get,
+    .put = put,
+    .remove = take_away,
+    .has = has,
+    .close = close_slots,
+};
 
 /* What an earlier process left, under the names that it gave. */
 static void

@@ -1,8 +1,8 @@
 /*
  * kvtier/volume.h -- places blocks are kept in beside the pools, by a logical id.
  *
- * Why: a folder, a file, memory and an object store are asked alike: get, put and remove blocks by
- * their names, several at once, without waiting.  Who asks knows a number; what is behind it can
+ * Why: a folder, a file, memory and an object store are asked alike: get, put, remove and look for
+ * blocks by their names, several at once, without waiting.  Who asks knows a number; what is behind it can
  * come and go while the program runs.
  *
  * Whatever the kind: what a get returns with KVT_OK is what was put under that name, whole.  Kinds
@@ -39,13 +39,14 @@ enum kvt_volume_verb {
     KVT_VOLUME_GET,
     KVT_VOLUME_PUT,    /* first writer wins; one that is there, whole and durable: KVT_EXISTS */
     KVT_VOLUME_REMOVE, /* that block; another one of its hash stays */
+    KVT_VOLUME_HAS,    /* is it there?  Its bytes are not read, and so not checked */
     KVT_VOLUME_VERB_COUNT
 };
 
 struct kvt_volume_item {
     struct kvt_block_id id;
-    void *bytes;         /* get: filled; put: read from; remove: NULL */
-    size_t size;         /* the volume's block size; remove: 0 */
+    void *bytes;         /* get: filled; put: read from; else NULL */
+    size_t size;         /* the volume's block size; remove and has: 0 */
     enum kvt_err status; /* out: KVT_OK, KVT_EXISTS (put), KVT_PRECONDITION (put: a block at another
                             place has this hash), KVT_NOTFOUND, KVT_CORRUPT, KVT_FULL,
                             KVT_CANCELLED (not begun), KVT_IO, KVT_UNAVAILABLE ... */
@@ -91,6 +92,7 @@ struct kvt_volume_driver {
     void (*remove)(void *context, struct kvt_volume_item *items, size_t count); /* NULL: cannot */
     void (*stop)(void *context);  /* any thread: end what is under way soon; may be NULL */
     void (*close)(void *context); /* may be NULL */
+    void (*has)(void *context, struct kvt_volume_item *items, size_t count); /* NULL: cannot */
 };
 
 /** `context` is the driver's on KVT_OK: `close` ends it. */
@@ -119,7 +121,7 @@ struct kvt_volume_request {
 
 struct kvt_volume_stats {
     size_t size;   /* of this structure, in */
-    uint64_t hits; /* items */
+    uint64_t hits; /* items that were got, or are there */
     uint64_t misses;
     uint64_t corrupt;
     uint64_t failed; /* gets, puts and removes that ended in another way */
@@ -163,8 +165,8 @@ KVT_NODISCARD enum kvt_err kvt_volumes_unregister(struct kvt_volumes *set, uint6
  *
  * @param[out] ticket  NULL on failure
  * @return KVT_OK; KVT_AGAIN (no room), KVT_NOTFOUND (no such volume), KVT_INVALID (no items, too
- *         many, or of another size than the volume's), KVT_UNSUPPORTED (remove; members this
- *         library does not know), KVT_NOMEM
+ *         many, or of another size than the volume's), KVT_UNSUPPORTED (remove, has; members
+ *         this library does not know), KVT_NOMEM
  */
 KVT_NODISCARD enum kvt_err kvt_volumes_start(struct kvt_volumes *set,
                                              const struct kvt_volume_request *request,

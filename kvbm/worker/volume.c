@@ -39,13 +39,28 @@ put(struct kvbm_volume *volume, struct kvt_volume_item *items, size_t count)
 }
 
 static void
+has(struct kvbm_volume *volume, struct kvt_volume_item *items, size_t count)
+{
+    struct kvt_block_id ids[KVT_VOLUME_SLICE] = {{0}};
+    bool present[KVT_VOLUME_SLICE];
+    bool answered;
+
+    assert(count > 0 && count <= KVT_VOLUME_SLICE);
+    for (size_t i = 0; i < count; i++)
+        ids[i] = items[i].id;
+    answered = kvbm_remote_has(remote_of(volume), ids, count, present);
+    for (size_t i = 0; i < count; i++)
+        items[i].status = !answered ? KVT_UNAVAILABLE : present[i] ? KVT_OK : KVT_NOTFOUND;
+}
+
+static void
 close_gateway(struct kvbm_volume *volume)
 {
     kvt_free(volume);
 }
 
 static const struct kvbm_volume_driver driver = {
-    .kind = "gateway", .get = get, .put = put, .close = close_gateway};
+    .kind = "gateway", .get = get, .put = put, .has = has, .close = close_gateway};
 
 enum kvt_err
 kvbm_remote_volume(struct kvbm_volume **out, struct kvbm_remote *remote, size_t block_size,

@@ -422,6 +422,7 @@ struct kvt_volume_driver {
     void (*remove)(void *context, struct kvt_volume_item *items, size_t count);
     void (*stop)(void *context);
     void (*close)(void *context);
+    void (*has)(void *context, struct kvt_volume_item *items, size_t count);
 };
 struct kvt_volume_request {
     size_t size;

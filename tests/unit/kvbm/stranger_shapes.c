@@ -316,7 +316,7 @@ expect(enum kvt_volume_verb verb, uint64_t name, bool bounded)
         table.there[name] = true;
         return KVT_OK;
     }
-    table.there[name] = false;
+    table.there[name] = there && verb == KVT_VOLUME_HAS;
     return there ? KVT_OK : KVT_NOTFOUND;
 }
 
@@ -335,7 +335,7 @@ turn(struct kvt_volumes *set, bool own)
         const uint64_t name = (first + i) % NAMES;
 
         items[i] = (struct kvt_volume_item){.id = {.hash = name, .position = 3}};
-        if (verb == KVT_VOLUME_REMOVE)
+        if (verb == KVT_VOLUME_REMOVE || verb == KVT_VOLUME_HAS)
             continue;
         memset(bytes[i], verb == KVT_VOLUME_PUT ? (int)(name + 1) : 0, BLOCK_SIZE);
         items[i].bytes = bytes[i];

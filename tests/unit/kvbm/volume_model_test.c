@@ -54,6 +54,7 @@ pick(struct world *world, enum kvt_volume_verb verb)
 {
     const size_t count = 1 + (size_t)kvt_random_below(&world->random, BATCH);
     const uint32_t first = (uint32_t)kvt_random_below(&world->random, BED_IDS);
+    const bool moves = verb == KVT_VOLUME_GET || verb == KVT_VOLUME_PUT;
 
     for (size_t i = 0; i < count; i++) {
         const uint32_t number = (first + (uint32_t)i * 7) % BED_IDS; /* 7 and 60 share nothing */
@@ -61,8 +62,8 @@ pick(struct world *world, enum kvt_volume_verb verb)
         world->numbers[i] = number;
         world->items[i] = (struct kvt_volume_item){
             .id = bed_id(number),
-            .bytes = verb == KVT_VOLUME_REMOVE ? NULL : world->bytes[i],
-            .size = verb == KVT_VOLUME_REMOVE ? 0 : BED_SIZE,
+            .bytes = moves ? world->bytes[i] : NULL,
+            .size = moves ? BED_SIZE : 0,
             .status = KVT_ERR_COUNT,
         };
         if (verb == KVT_VOLUME_PUT)
@@ -127,6 +128,20 @@ judge_remove(enum kvt_err status, enum known *known)
     *known = status == KVT_OK || status == KVT_NOTFOUND ? ABSENT : ANY;
 }
 
+/* Bytes are not looked at: one that is broken may be there. */
+static void
+judge_has(enum kvt_err status, enum known known)
+{
+    if (status == KVT_CANCELLED || bed_failed())
+        return;
+    if (known == THERE)
+        assert_int_equal(status, KVT_OK);
+    else if (known == ABSENT)
+        assert_int_equal(status, KVT_NOTFOUND);
+    else
+        assert_true(status == KVT_OK || status == KVT_NOTFOUND || status == KVT_CORRUPT);
+}
+
 static void
 ask(struct world *world)
 {
@@ -156,6 +171,7 @@ ask(struct world *world)
         switch (verb) {
         case KVT_VOLUME_GET: judge_get(world, i, status, known); break;
         case KVT_VOLUME_PUT: judge_put(status, known); break;
+        case KVT_VOLUME_HAS: judge_has(status, *known); break;
         default: judge_remove(status, known); break;
         }
     }
@@ -233,6 +249,8 @@ follow(enum bed_kind kind)
     }
     assert_true(world->seen[KVT_OK][KVT_VOLUME_GET] > 0);
     assert_true(world->seen[KVT_NOTFOUND][KVT_VOLUME_GET] > 0);
+    assert_true(world->seen[KVT_OK][KVT_VOLUME_HAS] > 0);
+    assert_true(world->seen[KVT_NOTFOUND][KVT_VOLUME_HAS] > 0);
     assert_true(world->seen[KVT_EXISTS][KVT_VOLUME_PUT] > 0);
     assert_true(world->seen[KVT_FULL][KVT_VOLUME_PUT] > 0);
     if (kind != BED_RAM)

@@ -149,6 +149,8 @@ numbers_and_refusals(void **state)
     asked->items[0] = (struct kvt_volume_item){.size = 0};
     request.verb = KVT_VOLUME_REMOVE;
     assert_int_equal(kvbm_volumes_run(set, &request), KVT_UNSUPPORTED);
+    request.verb = KVT_VOLUME_HAS;
+    assert_int_equal(kvbm_volumes_run(set, &request), KVT_UNSUPPORTED);
     request.count = KVT_VOLUME_ITEMS_MAX + 1;
     assert_int_equal(kvbm_volumes_run(set, &(struct kvbm_volume_request){.volume = 1}),
                      KVT_INVALID);
@@ -294,7 +296,7 @@ use(void *arg)
             .volume = 5, .verb = verb, .items = &item, .count = 1};
         struct kvt_ticket *ticket;
 
-        if (verb != KVT_VOLUME_REMOVE) {
+        if (verb == KVT_VOLUME_GET || verb == KVT_VOLUME_PUT) {
             item.bytes = bytes;
             item.size = BED_SIZE;
             bed_fill(number, bytes);
