@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/cond.h"
 #include "base/random.h"
 #include "g4/answer.h"
 #include "g4/batch.h"
@@ -28,6 +29,8 @@ enum {
     PATH_MAX_SIZE = 128,
     TROUBLE_MAX = 4096,
 };
+
+#define NO_END UINT64_MAX
 
 struct g4_client {
     struct g4_endpoint *endpoint;
@@ -50,6 +53,12 @@ struct g4_client {
     } shared;
 };
 
+/* What a call has time for. */
+struct patience {
+    uint64_t again_ms; /* nothing is tried again after this moment */
+    uint64_t end_ms;   /* by then the call has returned; NO_END: when it is answered */
+};
+
 /* One HTTP request of a call. */
 struct transfer {
     struct g4_client *client;
@@ -68,16 +77,29 @@ verb_name(enum g4_batch_verb verb)
     return verb == G4_BATCH_HAS ? "has" : verb == G4_BATCH_GET ? "get" : "put";
 }
 
-static CURL *
-take_handle(struct g4_client *client)
+static uint64_t
+time_left(uint64_t end_ms)
 {
-    CURL *easy;
+    const uint64_t now_ms = kvt_clock_mono_ms();
+
+    return end_ms > now_ms ? end_ms - now_ms : 0;
+}
+
+/* NULL: none came free in time. */
+static CURL *
+take_handle(struct g4_client *client, uint64_t end_ms)
+{
+    CURL *easy = NULL;
 
     pthread_mutex_lock(&client->shared.lock);
-    while (client->shared.free_count == 0)
-        pthread_cond_wait(&client->shared.changed, &client->shared.lock);
+    while (client->shared.free_count == 0 && time_left(end_ms) > 0) {
+        const struct timespec until = kvt_cond_deadline(time_left(end_ms));
+
+        (void)kvt_cond_wait(&client->shared.changed, &client->shared.lock, &until);
+    }
     /* The one given back last: its connection is the warmest. */
-    easy = client->shared.free[--client->shared.free_count];
+    if (client->shared.free_count > 0)
+        easy = client->shared.free[--client->shared.free_count];
     pthread_mutex_unlock(&client->shared.lock);
     return easy;
 }
@@ -203,20 +225,37 @@ judge(struct transfer *transfer, CURLcode code, bool *again, struct kvt_error *e
     return KVT_OK;
 }
 
+/* What a request that begins now may take; 0: there is no time for one. */
+static uint64_t
+request_ms(const struct g4_client *client, uint64_t end_ms)
+{
+    const uint64_t left_ms = time_left(end_ms);
+
+    return left_ms < client->timeout_ms ? left_ms : client->timeout_ms;
+}
+
 /* Send one request once. */
 static enum kvt_err
 attempt(struct g4_client *client, enum g4_batch_verb verb, struct g4_batch_entry *entries,
-        size_t count, bool *again, struct kvt_error *err)
+        size_t count, uint64_t end_ms, bool *again, struct kvt_error *err)
 {
     const struct g4_sigv4_header type = {"Content-Type", "application/octet-stream"};
     struct transfer transfer = {.client = client, .began_ms = kvt_clock_mono_ms()};
+    uint64_t timeout_ms;
     enum kvt_err rc;
 
     *again = false;
     (void)snprintf(transfer.path, sizeof(transfer.path), "/_kvtier/v1/%s/%s", verb_name(verb),
                    g4_endpoint_bucket(client->endpoint));
     g4_batch_begin(&transfer.batch, verb, entries, count);
-    transfer.easy = take_handle(client);
+    transfer.easy = take_handle(client, end_ms);
+    if (transfer.easy == NULL)
+        return kvt_error_set(err, KVT_TIMEOUT, "%s: every connection was in use", transfer.path);
+    timeout_ms = request_ms(client, end_ms);
+    if (timeout_ms == 0) {
+        give_handle(client, transfer.easy);
+        return kvt_error_set(err, KVT_TIMEOUT, "%s: no time is left", transfer.path);
+    }
     curl_easy_reset(transfer.easy);
     rc = g4_endpoint_prepare(client->endpoint, transfer.easy,
                              &(struct g4_endpoint_call){.method = "POST",
@@ -224,7 +263,7 @@ attempt(struct g4_client *client, enum g4_batch_verb verb, struct g4_batch_entry
                                                         .query = "",
                                                         .headers = &type,
                                                         .header_count = 1},
-                             client->timeout_ms, &transfer.prepared, err);
+                             timeout_ms, &transfer.prepared, err);
     if (rc == KVT_OK && !set_body_options(&transfer))
         rc = kvt_error_set(err, KVT_NOMEM, "%s", transfer.path);
     if (rc == KVT_OK)
@@ -297,20 +336,21 @@ back_off(const struct g4_client *client, uint64_t *random, unsigned tries, uint6
 /* One request's worth of entries, again and again until it is answered or time is up. */
 static enum kvt_err
 ask(struct g4_client *client, enum g4_batch_verb verb, struct g4_batch_entry *entries, size_t count,
-    uint64_t until_ms, struct kvt_error *err)
+    const struct patience *patience, struct kvt_error *err)
 {
     uint64_t random;
 
     kvt_random_system(&random, sizeof(random));
     for (unsigned tries = 0;; tries++) {
         bool again;
-        const enum kvt_err rc = attempt(client, verb, entries, count, &again, err);
+        const enum kvt_err rc =
+            attempt(client, verb, entries, count, patience->end_ms, &again, err);
 
         if (rc == KVT_OK) {
             count = keep_busy(entries, count);
-            if (count == 0 || !back_off(client, &random, tries, until_ms))
+            if (count == 0 || !back_off(client, &random, tries, patience->again_ms))
                 return KVT_OK;
-        } else if (!again || !back_off(client, &random, tries, until_ms)) {
+        } else if (!again || !back_off(client, &random, tries, patience->again_ms)) {
             set_all(entries, count, rc);
             return rc;
         }
@@ -340,9 +380,13 @@ share_of(const struct g4_client *client, enum g4_batch_verb verb,
 
 static enum kvt_err
 call(struct g4_client *client, enum g4_batch_verb verb, struct g4_client_item *items, size_t count,
-     struct kvt_error *err)
+     uint64_t within_ms, struct kvt_error *err)
 {
-    const uint64_t until_ms = kvt_clock_mono_ms() + client->retry_ms;
+    const uint64_t now_ms = kvt_clock_mono_ms();
+    const struct patience patience = {
+        .again_ms = now_ms + (within_ms < client->retry_ms ? within_ms : client->retry_ms),
+        .end_ms = within_ms == NO_END ? NO_END : now_ms + within_ms,
+    };
     struct g4_batch_entry *entries;
     enum kvt_err rc = KVT_OK;
 
@@ -356,7 +400,7 @@ call(struct g4_client *client, enum g4_batch_verb verb, struct g4_client_item *i
     for (size_t done = 0; done < count;) {
         const size_t share = share_of(client, verb, entries + done, count - done);
 
-        rc = ask(client, verb, entries + done, share, until_ms, err);
+        rc = ask(client, verb, entries + done, share, &patience, err);
         done += share;
         if (rc == KVT_OK && client->progress != NULL &&
             !client->progress(client->progress_arg, done, count) && done < count)
@@ -375,14 +419,22 @@ enum kvt_err
 g4_client_has(struct g4_client *client, struct g4_client_item *items, size_t count,
               struct kvt_error *err)
 {
-    return call(client, G4_BATCH_HAS, items, count, err);
+    return call(client, G4_BATCH_HAS, items, count, NO_END, err);
+}
+
+enum kvt_err
+g4_client_has_within(struct g4_client *client, struct g4_client_item *items, size_t count,
+                     uint64_t within_ms, struct kvt_error *err)
+{
+    assert(within_ms > 0);
+    return call(client, G4_BATCH_HAS, items, count, within_ms, err);
 }
 
 enum kvt_err
 g4_client_get(struct g4_client *client, struct g4_client_item *items, size_t count,
               struct kvt_error *err)
 {
-    return call(client, G4_BATCH_GET, items, count, err);
+    return call(client, G4_BATCH_GET, items, count, NO_END, err);
 }
 
 enum kvt_err
@@ -391,7 +443,7 @@ g4_client_put(struct g4_client *client, struct g4_client_item *items, size_t cou
 {
     for (size_t i = 0; i < count; i++)
         items[i].crc32c = g4_check_crc32c(items[i].body, items[i].size);
-    return call(client, G4_BATCH_PUT, items, count, err);
+    return call(client, G4_BATCH_PUT, items, count, NO_END, err);
 }
 
 void
@@ -441,12 +493,12 @@ g4_client_open(struct g4_client **out, const struct g4_client_options *options,
     if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
         return kvt_error_set(err, KVT_NOMEM, "gateway client: libcurl does not start");
     client = kvt_calloc(1, sizeof(*client));
-    if (client == NULL) {
+    if (client == NULL || !kvt_cond_init(&client->shared.changed)) {
+        kvt_free(client);
         curl_global_cleanup();
         return kvt_error_set(err, KVT_NOMEM, "gateway client");
     }
     (void)pthread_mutex_init(&client->shared.lock, NULL);
-    (void)pthread_cond_init(&client->shared.changed, NULL);
     client->timeout_ms = options->timeout_ms == 0 ? TIMEOUT_DEFAULT_MS : options->timeout_ms;
     client->retry_ms = options->retry_ms;
     client->progress = options->progress;

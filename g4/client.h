@@ -66,6 +66,12 @@ uint64_t g4_client_corrupt(struct g4_client *client);
  * carry the same code. */
 KVT_NODISCARD enum kvt_err g4_client_has(struct g4_client *client, struct g4_client_item *items,
                                          size_t count, struct kvt_error *err);
+
+/** As has, and it ends within `within_ms` (> 0), whatever it waits for: an answer, a connection, or
+ *  the next try. */
+KVT_NODISCARD enum kvt_err g4_client_has_within(struct g4_client *client,
+                                                struct g4_client_item *items, size_t count,
+                                                uint64_t within_ms, struct kvt_error *err);
 KVT_NODISCARD enum kvt_err g4_client_get(struct g4_client *client, struct g4_client_item *items,
                                          size_t count, struct kvt_error *err);
 KVT_NODISCARD enum kvt_err g4_client_put(struct g4_client *client, struct g4_client_item *items,

@@ -20,13 +20,19 @@ enum {
     LOG_BYTES_MAX = 1 << 20,
 };
 
+/* Somebody who did not answer in time, and when he was asked last. */
+struct absence {
+    _Atomic bool away;
+    _Atomic uint64_t probed_ms;
+};
+
 struct kvbm_remote {
     const struct kvbm_settings *settings;
     struct g4_client *patient; /* retries as long as the setting says */
     struct g4_client *quick;   /* asks once */
     int acked_fd;              /* -1: no log */
-    _Atomic bool away;
-    _Atomic uint64_t probed_ms;
+    struct absence gateway;    /* for everybody */
+    struct absence hurried;    /* for who asks within a time of his own */
     _Atomic uint64_t has_keys;
     _Atomic uint64_t get_keys;
     _Atomic uint64_t put_keys;
@@ -122,44 +128,91 @@ unanswered(enum kvt_err rc)
     return rc == KVT_UNAVAILABLE || rc == KVT_TIMEOUT || rc == KVT_IO;
 }
 
-/* While the gateway is away, whose turn is it to ask? */
+/* May it be asked now?  While it is away, one at a time may. */
 static bool
-may_probe(struct kvbm_remote *remote)
+may_ask(struct absence *absence)
 {
     const uint64_t now = kvt_clock_mono_ms();
-    uint64_t last = atomic_load(&remote->probed_ms);
+    uint64_t last = atomic_load(&absence->probed_ms);
 
-    return now - last >= PROBE_EVERY &&
-           atomic_compare_exchange_strong(&remote->probed_ms, &last, now);
+    return !atomic_load(&absence->away) ||
+           (now - last >= PROBE_EVERY &&
+            atomic_compare_exchange_strong(&absence->probed_ms, &last, now));
+}
+
+/* True: it has just gone away, or come back. */
+static bool
+note_answer(struct absence *absence, bool answered)
+{
+    if (!answered)
+        atomic_store(&absence->probed_ms, kvt_clock_mono_ms());
+    return atomic_exchange(&absence->away, !answered) == answered;
+}
+
+static enum kvt_err
+skip(struct g4_client_item *items, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        items[i].status = KVT_UNAVAILABLE;
+    return KVT_UNAVAILABLE;
+}
+
+static void
+count_failure(struct kvbm_remote *remote, enum kvt_err rc, const struct kvt_error *err)
+{
+    if (rc == KVT_OK)
+        return;
+    atomic_fetch_add(&remote->failed, 1);
+    if (!unanswered(rc))
+        kvt_log_warn("worker.remote", "gateway_refuses", "%s: %s", kvt_err_name(rc), err->text);
 }
 
 static enum kvt_err
 call(struct kvbm_remote *remote, client_call *function, struct g4_client_item *items, size_t count)
 {
-    const bool away = atomic_load(&remote->away);
+    const bool away = atomic_load(&remote->gateway.away);
     struct kvt_error err = {.code = KVT_OK};
     enum kvt_err rc;
 
-    if (away && !may_probe(remote)) {
-        for (size_t i = 0; i < count; i++)
-            items[i].status = KVT_UNAVAILABLE;
-        return KVT_UNAVAILABLE;
-    }
+    if (!may_ask(&remote->gateway))
+        return skip(items, count);
     rc = function(away ? remote->quick : remote->patient, items, count, &err);
-    if (rc != KVT_OK)
-        atomic_fetch_add(&remote->failed, 1);
-    if (unanswered(rc)) {
-        if (!atomic_exchange(&remote->away, true))
-            kvt_log_warn("worker.remote", "gateway_away",
-                         "%s: its blocks are misses until it is "
-                         "back",
-                         err.text);
-        atomic_store(&remote->probed_ms, kvt_clock_mono_ms());
-    } else if (atomic_exchange(&remote->away, false)) {
+    count_failure(remote, rc, &err);
+    if (!note_answer(&remote->gateway, !unanswered(rc)))
+        return rc;
+    if (unanswered(rc))
+        kvt_log_warn("worker.remote", "gateway_away", "%s: its blocks are misses until it is back",
+                     err.text);
+    else
         kvt_log_info("worker.remote", "gateway_back", "the gateway answers again");
-    }
-    if (rc != KVT_OK && !unanswered(rc))
-        kvt_log_warn("worker.remote", "gateway_refuses", "%s: %s", kvt_err_name(rc), err.text);
+    return rc;
+}
+
+/* The same for who cannot wait.  That it did not answer within his time says nothing of it to those
+ * who have more; that it answered does. */
+static enum kvt_err
+call_within(struct kvbm_remote *remote, uint64_t end_ms, struct g4_client_item *items, size_t count)
+{
+    const bool away = atomic_load(&remote->hurried.away) || atomic_load(&remote->gateway.away);
+    const uint64_t now_ms = kvt_clock_mono_ms();
+    struct kvt_error err = {.code = KVT_OK};
+    enum kvt_err rc;
+
+    if (now_ms >= end_ms || !may_ask(&remote->hurried) || !may_ask(&remote->gateway))
+        return skip(items, count);
+    rc = g4_client_has_within(away ? remote->quick : remote->patient, items, count, end_ms - now_ms,
+                              &err);
+    count_failure(remote, rc, &err);
+    if (!unanswered(rc) && note_answer(&remote->gateway, true))
+        kvt_log_info("worker.remote", "gateway_back", "the gateway answers again");
+    if (!note_answer(&remote->hurried, !unanswered(rc)))
+        return rc;
+    if (unanswered(rc))
+        kvt_log_warn("worker.remote", "gateway_late",
+                     "%s: what only it has is a miss for requests until it answers in time",
+                     err.text);
+    else
+        kvt_log_info("worker.remote", "gateway_in_time", "the gateway answers requests in time");
     return rc;
 }
 
@@ -177,9 +230,10 @@ add_key(struct kvbm_remote *remote, struct batch *batch, size_t at, const struct
     return true;
 }
 
-bool
-kvbm_remote_has(struct kvbm_remote *remote, const struct kvt_block_id *ids, size_t count,
-                bool *present)
+/* Ask in batches, until `end_ms`; 0: as long as it takes. */
+static bool
+ask(struct kvbm_remote *remote, const struct kvt_block_id *ids, size_t count, uint64_t end_ms,
+    bool *present)
 {
     struct batch *batch = kvt_calloc(1, sizeof(*batch));
     bool answered = batch != NULL;
@@ -194,12 +248,23 @@ kvbm_remote_has(struct kvbm_remote *remote, const struct kvt_block_id *ids, size
         if (used == 0)
             break;
         atomic_fetch_add(&remote->has_keys, used);
-        answered = call(remote, g4_client_has, batch->items, used) == KVT_OK;
+        answered = (end_ms == 0 ? call(remote, g4_client_has, batch->items, used)
+                                : call_within(remote, end_ms, batch->items, used)) == KVT_OK;
         for (size_t i = 0; answered && i < used; i++)
             present[batch->owner[i]] = batch->items[i].status == KVT_OK;
     }
     kvt_free(batch);
     return answered;
+}
+
+bool
+kvbm_remote_has(struct kvbm_remote *remote, const struct kvt_block_id *ids, size_t count,
+                bool *present)
+{
+    const uint64_t deadline_ms = remote->settings->deadline_ms;
+
+    return ask(remote, ids, count,
+               deadline_ms == 0 ? 0 : kvt_clock_mono_ms() + (deadline_ms + 1) / 2, present);
 }
 
 void
@@ -291,7 +356,7 @@ kvbm_remote_put(struct kvbm_remote *remote, struct kvt_volume_item *items, size_
         items[i].status = batch == NULL ? KVT_NOMEM : KVT_UNAVAILABLE;
     }
     /* Bytes are dear and keys are cheap: other workers have often stored the block already. */
-    if (batch != NULL && kvbm_remote_has(remote, ids, count, present)) {
+    if (batch != NULL && ask(remote, ids, count, 0, present)) {
         for (size_t i = 0; i < count; i++) {
             if (present[i]) {
                 items[i].status = KVT_EXISTS;
@@ -315,7 +380,7 @@ void
 kvbm_remote_stats(struct kvbm_remote *remote, struct kvbm_remote_stats *stats)
 {
     *stats = (struct kvbm_remote_stats){
-        .away = atomic_load(&remote->away),
+        .away = atomic_load(&remote->gateway.away) || atomic_load(&remote->hurried.away),
         .has_keys = atomic_load(&remote->has_keys),
         .get_keys = atomic_load(&remote->get_keys),
         .put_keys = atomic_load(&remote->put_keys),

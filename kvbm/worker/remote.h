@@ -3,7 +3,9 @@
  *
  * Why: blocks go to and come from a gateway in batches under their object keys.  A gateway that is
  * away must cost one patient wait and then next to nothing: after a question was not answered
- * within the retry time, everything is a miss at once, but for one quick question a second.
+ * within the retry time, everything is a miss at once, but for one quick question a second.  One
+ * that only does not answer within what a request can wait is asked on behalf of requests once a
+ * second; what is stored and fetched goes on.
  *
  * Ownership: one remote a process, shared by its workers; ids and buffers are borrowed for the
  *            call.
@@ -27,7 +29,7 @@
 struct kvbm_remote;
 
 struct kvbm_remote_stats {
-    bool away;
+    bool away; /* nobody answers, or not in the time that requests have */
     uint64_t has_keys;
     uint64_t get_keys;
     uint64_t put_keys;
@@ -46,7 +48,8 @@ void kvbm_remote_close(struct kvbm_remote *remote);
  *  allowed. */
 void kvbm_remote_stop(struct kvbm_remote *remote);
 
-/** Which of the blocks are there?  No answer is "none", and false. */
+/** Which of the blocks are there?  No answer is "none", and false.  Asked for a request: it ends
+ *  within half of the deadline that the settings give one, so that what is here has the rest. */
 bool kvbm_remote_has(struct kvbm_remote *remote, const struct kvt_block_id *ids, size_t count,
                      bool *present);
 

@@ -131,12 +131,11 @@ count_rest(struct kvbm_counters *counters, enum kvt_err why, uint32_t blocks)
     }
 }
 
-/* Take the planned prefix.  Returns how much of it there really was. */
+/* Take the planned prefix of a request.  Returns how much of it there really was. */
 static uint32_t
-take_prefix(struct kvbm_serve *serve, uint32_t prefix)
+take_prefix(struct kvbm_serve *serve, uint64_t began_ms, uint32_t prefix)
 {
     struct kvbm_stack *stack = serve->stack;
-    const uint64_t began_ms = kvt_clock_mono_ms();
     uint32_t retried = 0; /* 1 + the block that was asked for a second time; 0: none yet */
     uint32_t at = 0;
     enum kvt_err why = KVT_OK;
@@ -165,13 +164,14 @@ enum kvt_err
 kvbm_serve_request(struct kvbm_serve *serve, const uint64_t *hashes, uint32_t count)
 {
     struct kvbm_counters *counters = &serve->stack->counters;
+    const uint64_t began_ms = kvt_clock_mono_ms();
     const uint32_t chunk = serve->stack->chunk;
     uint32_t at;
 
     if (reserve(serve, count) != KVT_OK)
         return KVT_NOMEM;
     name_blocks(serve, hashes, count);
-    at = take_prefix(serve, plan(serve, hashes, count));
+    at = take_prefix(serve, began_ms, plan(serve, hashes, count));
     for (; at < count; at += chunk)
         kvbm_serve_compute(serve, at, count - at < chunk ? count - at : chunk);
     kvbm_count(&counters->blocks, count);

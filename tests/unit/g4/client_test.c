@@ -3,12 +3,10 @@
  * speaks docs/formats.md: batches of any shape come back as they should, and every way in which the
  * gateway can fail ends in the promised status.
  */
-#include <netinet/in.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -19,6 +17,7 @@
 #include "g4/client.h"
 
 #include "tests/support/seed.h"
+#include "tests/support/silent.h"
 #include "tests/unit/g4/helpers.h"
 #include "tests/unit/g4/servers.h"
 
@@ -549,27 +548,19 @@ stopping_ends_the_retries(void **state)
     put_blocks(f, 2);
 }
 
-/* A listener that never accepts: connected, and no answer. */
 static void
 stopping_ends_a_hanging_request(void **state)
 {
-    struct sockaddr_in address = {.sin_family = AF_INET};
     struct g4_client_options options = {
         .bucket = "kvtier", .access_key = "a", .secret_key = "s", .region = "", .retry_ms = 60000};
     struct g4_client_item item = {.key = "k"};
     struct stopper stopper = {.after_ms = 100};
-    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    char url[TEST_SILENT_URL];
+    const int fd = test_silent_open(url);
     const uint64_t before_ms = kvt_clock_mono_ms();
-    socklen_t size = sizeof(address);
-    char url[64];
     pthread_t thread;
 
     (void)state;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    assert_int_equal(bind(fd, (struct sockaddr *)&address, size), 0);
-    assert_int_equal(listen(fd, 4), 0);
-    assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &size), 0);
-    (void)snprintf(url, sizeof(url), "http://127.0.0.1:%u", (unsigned)ntohs(address.sin_port));
     options.endpoint = url;
     assert_int_equal(g4_client_open(&stopper.client, &options, NULL), KVT_OK);
     assert_int_equal(pthread_create(&thread, NULL, stop_later, &stopper), 0);
@@ -579,6 +570,64 @@ stopping_ends_a_hanging_request(void **state)
     assert_int_equal(pthread_join(thread, NULL), 0);
     g4_client_close(stopper.client);
     (void)close(fd);
+}
+
+struct hanger {
+    struct g4_client *client;
+    pthread_t thread;
+};
+
+static void *
+hang(void *arg)
+{
+    const struct hanger *hanger = arg;
+    struct g4_client_item item = {.key = "k"};
+
+    assert_int_not_equal(g4_client_has(hanger->client, &item, 1, NULL), KVT_OK);
+    return NULL;
+}
+
+/* Whether it waits for an answer, for the next try or for a connection that somebody else has. */
+static void
+has_within_ends_in_time(void **state)
+{
+    struct fixture *f = *state;
+    struct g4_client_options options = {.bucket = "kvtier",
+                                        .access_key = "a",
+                                        .secret_key = "s",
+                                        .region = "",
+                                        .connections_max = 1,
+                                        .retry_ms = 60000};
+    struct g4_client_item item = {.key = "k"};
+    struct hanger hanger;
+    char url[TEST_SILENT_URL];
+    const int fd = test_silent_open(url);
+    uint64_t before_ms = kvt_clock_mono_ms();
+
+    options.endpoint = url;
+    assert_int_equal(g4_client_open(&hanger.client, &options, NULL), KVT_OK);
+    assert_int_equal(g4_client_has_within(hanger.client, &item, 1, 200, NULL), KVT_TIMEOUT);
+    assert_int_equal(item.status, KVT_TIMEOUT);
+    assert_true(kvt_clock_mono_ms() - before_ms >= 200);
+    assert_int_equal(pthread_create(&hanger.thread, NULL, hang, &hanger), 0);
+    kvt_clock_sleep_ms(50);
+    assert_int_equal(g4_client_has_within(hanger.client, &item, 1, 200, NULL), KVT_TIMEOUT);
+    assert_true(kvt_clock_mono_ms() - before_ms < 10000);
+    g4_client_stop(hanger.client);
+    assert_int_equal(pthread_join(hanger.thread, NULL), 0);
+    g4_client_close(hanger.client);
+    (void)close(fd);
+
+    g4_client_close(f->client);
+    f->client = open_client(f, 60000, 0);
+    f->gateway->trick = BUSY_GATEWAY;
+    f->gateway->tricks_left = SIZE_MAX;
+    before_ms = kvt_clock_mono_ms();
+    make_items(f, 2, false);
+    assert_int_equal(g4_client_has_within(f->client, f->items, 2, 200, NULL), KVT_UNAVAILABLE);
+    assert_true(kvt_clock_mono_ms() - before_ms < 10000);
+    f->gateway->tricks_left = 0;
+    assert_int_equal(g4_client_has_within(f->client, f->items, 2, 10000, NULL), KVT_OK);
 }
 
 static void
@@ -698,6 +747,7 @@ main(void)
         TEST(retry_time_ends),
         TEST(stopping_ends_the_retries),
         TEST(stopping_ends_a_hanging_request),
+        TEST(has_within_ends_in_time),
         TEST(keys_that_are_none_are_refused),
         TEST(the_codec_works_in_any_pieces),
         TEST(survives_every_allocation_failure),

@@ -6,6 +6,7 @@
  */
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -17,6 +18,7 @@
 #include "kvbm/worker/status.h"
 
 #include "tests/support/seed.h"
+#include "tests/support/silent.h"
 
 enum { G1_BLOCKS = 8, G2_BLOCKS = 16, G3_BLOCKS = 64, BLOCK = 4096, REQUEST = 12 };
 
@@ -197,6 +199,49 @@ registered(const struct kvbm_stack *stack)
 {
     return kvbm_pool_stats(stack->g1.pool).registered + kvbm_pool_stats(stack->g2.pool).registered +
            kvbm_pool_stats(stack->g3.pool).registered;
+}
+
+/* A gateway that hangs takes half of one request's time, no other's, and nothing that is here. */
+static void
+a_silent_gateway_costs_what_is_here_nothing(void **state)
+{
+    struct fixture *fixture = *state;
+    struct kvbm_settings *settings = &fixture->settings;
+    struct kvbm_counters *counters = &fixture->stack->counters;
+    struct kvbm_remote_stats stats;
+    uint64_t hashes[REQUEST];
+    char url[TEST_SILENT_URL];
+    const int fd = test_silent_open(url);
+    uint64_t began_ms;
+
+    serve(fixture, 1, REQUEST / 2);
+    settings->endpoint = url;
+    settings->bucket = "kvtier";
+    (void)snprintf(settings->access_key, sizeof(settings->access_key), "access");
+    (void)snprintf(settings->secret_key, sizeof(settings->secret_key), "secret");
+    settings->retry_ms = 60000;
+    settings->deadline_ms = 2000;
+    assert_int_equal(kvbm_remote_open(&fixture->shared.remote, settings, NULL), KVT_OK);
+    began_ms = kvt_clock_mono_ms();
+    conversation(1, hashes, REQUEST);
+    assert_int_equal(kvbm_serve_request(fixture->serve, hashes, REQUEST), KVT_OK);
+    assert_in_range(kvt_clock_mono_ms() - began_ms, settings->deadline_ms / 2, 10000);
+    assert_int_equal(hits(counters), REQUEST / 2);
+    assert_int_equal(kvbm_counted(&counters->g4_failed), 1);
+
+    conversation(2, hashes, REQUEST);
+    began_ms = kvt_clock_mono_ms();
+    assert_int_equal(kvbm_serve_request(fixture->serve, hashes, REQUEST), KVT_OK);
+    kvbm_remote_stats(fixture->shared.remote, &stats);
+    assert_true(stats.away);
+    assert_int_equal(kvbm_counted(&counters->g4_failed), 2);
+    if (kvt_clock_mono_ms() - began_ms < 1000)
+        assert_int_equal(stats.failed, 1); /* nobody asked again */
+
+    assert_true(kvbm_manager_drain(fixture->stack->manager, 10000));
+    kvbm_remote_close(fixture->shared.remote);
+    fixture->shared.remote = NULL;
+    (void)close(fd);
 }
 
 /* Random conversations that share prefixes; at rest index and pools must tell the same. */
@@ -517,6 +562,8 @@ main(void)
         cmocka_unit_test_setup_teardown(computed_blocks_are_found_in_every_tier, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_lies_in_g1_needs_no_manager, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_is_not_worth_it_is_computed, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_silent_gateway_costs_what_is_here_nothing, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(index_and_pools_agree, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_changed_byte_is_noticed_and_healed, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_the_disk_never_had_right_is_found_out, set_up,
