@@ -163,12 +163,14 @@ struct engine_rpc_method {
     bool slow; /* on one of the server's `threads` */
 };
 
+/* `gone` is told of every link that has ended, also of those that the server's end ends: nothing
+ * more comes by it, and is_over() is true for what is under way. */
 struct engine_rpc_server_options {
     const char *endpoint; /* "ipc:///path" or "tcp://address:port"; port 0: a free one */
     const struct engine_rpc_method *methods; /* copied */
     size_t method_count;
     void *arg;                              /* of handlers and `gone` */
-    void (*gone)(void *arg, uint64_t link); /* nothing more comes by this link; may be NULL */
+    void (*gone)(void *arg, uint64_t link); /* once each; may be NULL */
     uint32_t threads;                       /* for slow handlers; 0: there are none */
     uint32_t calls;                         /* under way at once; 0: ENGINE_RPC_CALLS_MAX */
     uint64_t silence_ms; /* without a word of a client until its link ends; 0: three times the
