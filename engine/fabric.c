@@ -211,6 +211,12 @@ look_at_clock(struct engine_get *get, uint64_t now)
 }
 
 static bool
+must_wait(const struct engine_get *get)
+{
+    return get->request.parts[get->begun].after && get->ended < get->begun;
+}
+
+static bool
 issue(struct engine_fabric *fabric)
 {
     bool moved = false;
@@ -218,7 +224,7 @@ issue(struct engine_fabric *fabric)
     for (struct engine_get *get = fabric->active; get != NULL; get = get->next)
         while (get->begun < get->request.count && fabric->flying < ENGINE_FABRIC_FLIGHT) {
             look_at_clock(get, kvt_clock_mono_ms());
-            if (get->over != KVT_OK)
+            if (get->over != KVT_OK || must_wait(get))
                 break;
             begin_part(fabric, get);
             moved = true;
@@ -413,6 +419,7 @@ engine_fabric_close(struct engine_fabric *fabric)
     wake(fabric);
     (void)pthread_join(fabric->thread, NULL);
     close_rails(fabric);
+    engine_fabric_leave_places(fabric);
     (void)close(fabric->wake_fd);
     (void)pthread_cond_destroy(&fabric->shared.called);
     (void)pthread_mutex_destroy(&fabric->shared.lock);

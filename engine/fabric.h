@@ -20,18 +20,21 @@
  *            until its ticket is finished: not before is it certain that nothing more arrives.
  * Threads:   any; the fabric has one thread, which alone sees UCX's workers.  `done` of a get runs
  *            on it, and must neither wait nor call the fabric.
- * Limits:    ENGINE_FABRIC_WINDOWS_MAX windows, ENGINE_FABRIC_WAITING_MAX gets that are not
- *            finished, ENGINE_FABRIC_FLIGHT of their parts asked of UCX at once.
+ * Limits:    ENGINE_FABRIC_REGIONS_MAX regions in a fabric's life, ENGINE_FABRIC_WINDOWS_MAX
+ *            windows, ENGINE_FABRIC_WAITING_MAX gets that are not finished, ENGINE_FABRIC_FLIGHT of
+ *            their parts asked of UCX at once.
  */
 #ifndef ENGINE_FABRIC_H
 #define ENGINE_FABRIC_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "kvtier/error.h"
 #include "kvtier/ticket.h"
 
+#define ENGINE_FABRIC_REGIONS_MAX     1024
 #define ENGINE_FABRIC_WINDOWS_MAX     1024
 #define ENGINE_FABRIC_WAITING_MAX     1024
 #define ENGINE_FABRIC_FLIGHT          64
@@ -59,7 +62,7 @@ void engine_fabric_close(struct engine_fabric *fabric);
  * Memory that others may read, zeroed, aligned to 4,096.
  *
  * @param size  bytes, a multiple of 4,096
- * @return KVT_OK, KVT_INVALID (size), KVT_NOMEM (also: no shared memory left on this machine)
+ * @return KVT_OK, KVT_INVALID (size), KVT_FULL, KVT_NOMEM (also: no shared memory left here)
  */
 KVT_NODISCARD enum kvt_err engine_region_open(struct engine_region **out,
                                               struct engine_fabric *fabric, size_t size,
@@ -73,7 +76,9 @@ size_t engine_region_size(const struct engine_region *region);
 void engine_region_describe(const struct engine_region *region,
                             uint8_t out[ENGINE_FABRIC_DESCRIPTION_MAX], size_t *size);
 
-/** Gets of others that are on their way fail, or read what lay there before.  NULL is allowed. */
+/** Gets of others that are on their way fail, or read what lay there before, or zeros: its place
+ *  is kept, without memory, while the fabric is open, since who reads from afar is not asked to
+ *  stop.  NULL is allowed. */
 void engine_region_close(struct engine_region *region);
 
 /**
@@ -91,6 +96,10 @@ size_t engine_window_size(const struct engine_window *window);
 /** "near" or "far". */
 const char *engine_window_rail(const struct engine_window *window);
 
+/** Where it lies in this process's memory, to be read there without a get: of the near rail where
+ *  UCX can; else NULL.  What the owner writes is seen as it is written. */
+const void *engine_window_memory(const struct engine_window *window);
+
 /** Every get of it must be finished (asserted).  NULL is allowed. */
 void engine_window_close(struct engine_window *window);
 
@@ -99,6 +108,7 @@ struct engine_fabric_part {
     void *host;          /* where to */
     uint64_t offset;     /* in the window */
     size_t size;         /* bytes; not 0 */
+    bool after;          /* read only when every part before it has arrived */
     enum kvt_err status; /* out: KVT_OK, KVT_UNAVAILABLE (the owner died or cannot be reached),
                             KVT_TIMEOUT, KVT_CANCELLED, KVT_IO; `host` is undefined unless OK */
 };
@@ -113,8 +123,7 @@ struct engine_fabric_get {
 };
 
 /**
- * Begin to read.  Parts are read in their order as far as the rail keeps one: a later part of the
- * near rail is read after an earlier one.
+ * Begin to read.  Parts are read in any order, but for those that come `after` others.
  *
  * @return KVT_OK; KVT_INVALID (no part, too many, one of 0 bytes); KVT_RANGE (one beyond the
  *         window); KVT_AGAIN (as many wait as may); KVT_NOMEM.  `*ticket` is NULL on failure.

@@ -36,6 +36,13 @@ struct engine_call {
     struct engine_call *next;
 };
 
+/* Where a region was. */
+struct engine_place {
+    void *address;
+    size_t size;
+    struct engine_place *next;
+};
+
 struct engine_fabric {
     struct engine_rail rails[ENGINE_RAILS];
     pthread_t thread;
@@ -44,7 +51,9 @@ struct engine_fabric {
     struct engine_get **active_end;
     struct engine_flight flights[ENGINE_FABRIC_FLIGHT];
     size_t flying;
+    struct engine_place *places; /* the thread's */
     _Atomic size_t regions;
+    _Atomic size_t places_taken;
 
     struct {
         pthread_mutex_t lock; /* guards this struct */
@@ -62,7 +71,8 @@ struct engine_region {
     struct engine_fabric *fabric;
     void *address;
     size_t size;
-    void *heap; /* memory of our own, where there is no near rail */
+    bool own; /* memory of our own, where there is no near rail; else UCX's */
+    struct engine_place *place;
     ucp_mem_h memory[ENGINE_RAILS];
     void *keys[ENGINE_RAILS];
     size_t key_sizes[ENGINE_RAILS];
@@ -72,7 +82,8 @@ struct engine_window {
     struct engine_fabric *fabric;
     struct engine_peer *peer;
     ucp_rkey_h key;
-    uint64_t address; /* in its owner */
+    uint64_t address;   /* in its owner */
+    const void *memory; /* here; may be NULL */
     size_t size;
     _Atomic size_t gets; /* not finished */
 };
@@ -80,5 +91,8 @@ struct engine_window {
 /** Run `run` on the fabric's thread, and come back when it has. */
 void engine_fabric_call(struct engine_fabric *fabric,
                         void (*run)(struct engine_fabric *fabric, void *arg), void *arg);
+
+/** Give back where regions were. */
+void engine_fabric_leave_places(struct engine_fabric *fabric);
 
 #endif /* ENGINE_FABRIC_INTERNAL_H */

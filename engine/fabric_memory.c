@@ -1,6 +1,7 @@
 #include <assert.h>
 #include <endian.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "base/alloc.h"
 #include "kvbm/checksum.h"
@@ -118,6 +119,40 @@ map(struct engine_region *region, size_t rail, void *address)
     return region->key_sizes[rail] <= KEY_MAX ? KVT_OK : KVT_RANGE;
 }
 
+/* Somebody far away may still ask for what was there, and is answered by the fabric's thread from
+ * that very address: without memory there it would end this process. */
+static void
+keep_place(struct engine_region *region)
+{
+    struct engine_fabric *fabric = region->fabric;
+    struct engine_place *place = region->place;
+
+    if (region->address == NULL || !fabric->rails[ENGINE_FAR].open)
+        return;
+    place->address = mmap(region->address, region->size, PROT_READ,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE |
+                              (region->own ? MAP_FIXED : MAP_FIXED_NOREPLACE),
+                          -1, 0);
+    if (place->address == MAP_FAILED)
+        return; /* somebody else has memory there by now */
+    place->size = region->size;
+    place->next = fabric->places;
+    fabric->places = place;
+    region->place = NULL;
+}
+
+/* On the fabric's thread, which is the one that answers. */
+static void
+unmap_all(struct engine_fabric *fabric, void *arg)
+{
+    struct engine_region *region = arg;
+
+    (void)fabric;
+    unmap(region, ENGINE_FAR); /* it borrows the near one's memory */
+    unmap(region, ENGINE_NEAR);
+    keep_place(region);
+}
+
 static enum kvt_err
 map_all(struct engine_region *region)
 {
@@ -127,11 +162,13 @@ map_all(struct engine_region *region)
     if (fabric->rails[ENGINE_NEAR].open) {
         rc = map(region, ENGINE_NEAR, NULL);
     } else {
-        region->heap = kvt_aligned(PAGE_SIZE, region->size);
-        if (region->heap == NULL)
+        void *memory =
+            mmap(NULL, region->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+        if (memory == MAP_FAILED)
             return KVT_NOMEM;
-        memset(region->heap, 0, region->size);
-        region->address = region->heap;
+        region->own = true;
+        region->address = memory;
     }
     if (rc == KVT_OK && fabric->rails[ENGINE_FAR].open)
         rc = map(region, ENGINE_FAR, region->address);
@@ -155,7 +192,10 @@ engine_region_open(struct engine_region **out, struct engine_fabric *fabric, siz
     region->fabric = fabric;
     region->size = size;
     (void)atomic_fetch_add(&fabric->regions, 1);
-    rc = map_all(region);
+    region->place = kvt_calloc(1, sizeof(*region->place));
+    rc = region->place != NULL ? map_all(region) : KVT_NOMEM;
+    if (rc == KVT_OK && atomic_fetch_add(&fabric->places_taken, 1) >= ENGINE_FABRIC_REGIONS_MAX)
+        rc = KVT_FULL;
     if (rc != KVT_OK) {
         engine_region_close(region);
         return kvt_error_set(err, rc, "region: %zu bytes that others can read: %s", size,
@@ -182,9 +222,8 @@ engine_region_close(struct engine_region *region)
 {
     if (region == NULL)
         return;
-    unmap(region, ENGINE_FAR); /* it borrows the near one's memory */
-    unmap(region, ENGINE_NEAR);
-    kvt_free(region->heap);
+    engine_fabric_call(region->fabric, unmap_all, region);
+    kvt_free(region->place);
     (void)atomic_fetch_sub(&region->fabric->regions, 1);
     kvt_free(region);
 }
@@ -221,6 +260,18 @@ engine_region_describe(const struct engine_region *region,
     put32(out + 8, (uint32_t)at);
     put32(out + 12, kvbm_crc32c(kvbm_crc32c(0, out, 12), out + 16, at - 16));
     *size = at;
+}
+
+void
+engine_fabric_leave_places(struct engine_fabric *fabric)
+{
+    while (fabric->places != NULL) {
+        struct engine_place *place = fabric->places;
+
+        fabric->places = place->next;
+        (void)munmap(place->address, place->size);
+        kvt_free(place);
+    }
 }
 
 /* Windows ---------------------------------------------------------------------------------- */
@@ -264,6 +315,14 @@ read_description(struct opening *opening, const uint8_t *bytes, size_t size, str
     return KVT_OK;
 }
 
+static const void *
+memory_here(const struct engine_window *window)
+{
+    void *address;
+
+    return ucp_rkey_ptr(window->key, window->address, &address) == UCS_OK ? address : NULL;
+}
+
 /* On the fabric's thread: the first rail that has a way, if any. */
 static void
 open_window(struct engine_fabric *fabric, void *arg)
@@ -284,6 +343,8 @@ open_window(struct engine_fabric *fabric, void *arg)
             engine_peer_leave(window->peer);
             opening->rc = KVT_UNAVAILABLE;
         }
+        if (opening->rc == KVT_OK && i == ENGINE_NEAR)
+            window->memory = memory_here(window);
     }
 }
 
@@ -343,6 +404,12 @@ size_t
 engine_window_size(const struct engine_window *window)
 {
     return window->size;
+}
+
+const void *
+engine_window_memory(const struct engine_window *window)
+{
+    return window->memory;
 }
 
 const char *

@@ -2,9 +2,9 @@
  * What the thread sanitizer is told of libraries that were not built for it: they hand memory
  * between threads in ways that it cannot see, and what they do within themselves is not for us to
  * judge.  libucm also looks on when a thread's stack is given back, after the sanitizer has taken
- * leave of that thread; and a library that unlocks as the last thing it does at exit looks as if the
- * loader did.  A program has one such list, so this is part of every program that the
- * engine is.
+ * leave of that thread; and a library that unlocks as the last thing it does at exit looks as if
+ * the loader did.  A program has one such list, so this is part of every program that the engine
+ * is.
  */
 const char *__tsan_default_suppressions(void);
 

@@ -71,8 +71,8 @@ draw_parts(struct engine_fabric_part *parts, uint8_t *into, uint64_t *random)
     for (size_t i = 0; i < count; i++) {
         const size_t size = 1 + kvt_random_below(random, BYTES / PARTS);
 
-        parts[i] =
-            (struct engine_fabric_part){into, kvt_random_below(random, BYTES - size), size, KVT_IO};
+        parts[i] = (struct engine_fabric_part){into, kvt_random_below(random, BYTES - size), size,
+                                               false, KVT_IO};
         into += size;
     }
     return count;
@@ -113,7 +113,7 @@ read_randomly(struct scene *scene, uint64_t seed, uint64_t random, size_t rounds
 static enum kvt_err
 read_some(struct scene *scene, uint64_t wait_ms, uint8_t *into, size_t size)
 {
-    struct engine_fabric_part part = {into, 0, size, KVT_IO};
+    struct engine_fabric_part part = {into, 0, size, false, KVT_IO};
     const struct engine_fabric_get get = {
         .window = scene->window, .parts = &part, .count = 1, .wait_ms = wait_ms};
     const enum kvt_err rc = engine_fabric_run(scene->fabric, &get);
@@ -240,6 +240,42 @@ a_killed_owner_is_away(void **state)
     end(&scene);
 }
 
+/* Who reads from afar is not asked to stop: where a region was there are zeros, and no other. */
+static void
+a_closed_region_reads_as_zeros(void **state)
+{
+    struct scene scene = {0};
+    struct engine_fabric *owner;
+    struct engine_region *region;
+    uint8_t description[ENGINE_FABRIC_DESCRIPTION_MAX];
+    uint8_t into[4096];
+    size_t size;
+
+    (void)state;
+    open_fabric(&owner, true, true);
+    open_fabric(&scene.fabric, false, true);
+    assert_int_equal(engine_region_open(&region, owner, BYTES, NULL), KVT_OK);
+    memset(engine_region_address(region), 0x77, BYTES);
+    engine_region_describe(region, description, &size);
+    assert_int_equal(engine_window_open(&scene.window, scene.fabric, description, size, NULL),
+                     KVT_OK);
+    assert_null(engine_window_memory(scene.window));
+    assert_int_equal(read_some(&scene, WAIT, into, sizeof(into)), KVT_OK);
+    assert_int_equal(into[sizeof(into) - 1], 0x77);
+    engine_region_close(region);
+    assert_int_equal(read_some(&scene, WAIT, into, sizeof(into)), KVT_OK);
+    for (size_t i = 0; i < sizeof(into); i++)
+        assert_int_equal(into[i], 0);
+    assert_int_equal(engine_region_open(&region, owner, BYTES, NULL), KVT_OK);
+    memset(engine_region_address(region), 0x66, BYTES);
+    assert_int_equal(read_some(&scene, WAIT, into, sizeof(into)), KVT_OK);
+    assert_int_equal(into[0], 0);
+    engine_window_close(scene.window);
+    engine_region_close(region);
+    engine_fabric_close(scene.fabric);
+    engine_fabric_close(owner);
+}
+
 static void
 damaged_descriptions_are_refused(void **state)
 {
@@ -276,7 +312,7 @@ static void
 wrong_questions_are_refused(void **state)
 {
     uint8_t into[16];
-    struct engine_fabric_part part = {into, 0, sizeof(into), KVT_OK};
+    struct engine_fabric_part part = {into, 0, sizeof(into), false, KVT_OK};
     struct engine_fabric_get get = {.parts = &part, .count = 1, .wait_ms = WAIT};
     struct kvt_ticket *ticket;
     struct scene scene;
@@ -319,7 +355,7 @@ what_is_taken_back_ends(void **state)
         const struct engine_fabric_get get = {
             .window = scene.window, .parts = &parts[i], .count = 1, .wait_ms = WAIT};
 
-        parts[i] = (struct engine_fabric_part){into[i], i, sizeof(into[i]), KVT_IO};
+        parts[i] = (struct engine_fabric_part){into[i], i, sizeof(into[i]), false, KVT_IO};
         assert_int_equal(engine_fabric_start(scene.fabric, &get, &tickets[i]), KVT_OK);
     }
     assert_int_equal(
@@ -356,7 +392,7 @@ attempt(void *arg)
     bool whole = false;
 
     (void)arg;
-    part = (struct engine_fabric_part){into, 0, sizeof(into), KVT_IO};
+    part = (struct engine_fabric_part){into, 0, sizeof(into), false, KVT_IO};
     if (engine_fabric_open(&fabric, &options, NULL) != KVT_OK)
         return false;
     if (engine_region_open(&region, fabric, BYTES, NULL) == KVT_OK) {
@@ -387,6 +423,7 @@ main(int argc, char **argv)
         cmocka_unit_test(the_near_rail_needs_no_owner),
         cmocka_unit_test(a_stopped_owner_is_late),
         cmocka_unit_test(a_killed_owner_is_away),
+        cmocka_unit_test(a_closed_region_reads_as_zeros),
         cmocka_unit_test(damaged_descriptions_are_refused),
         cmocka_unit_test(wrong_questions_are_refused),
         cmocka_unit_test(what_is_taken_back_ends),
