@@ -35,8 +35,8 @@ fill(struct engine_region *region, uint64_t seed)
         bytes[i] = owner_byte(seed, i);
 }
 
-static void
-need(bool right, const char *what)
+void
+owner_need(bool right, const char *what)
 {
     if (right)
         return;
@@ -44,10 +44,10 @@ need(bool right, const char *what)
     _exit(1);
 }
 
-static void
-say(const void *bytes, size_t size)
+void
+owner_say(const void *bytes, size_t size)
 {
-    need(write(STDOUT_FILENO, bytes, size) == (ssize_t)size, "write");
+    owner_need(write(STDOUT_FILENO, bytes, size) == (ssize_t)size, "write");
 }
 
 /* owner NEAR FAR BYTES SEED; then one seed a line to change to, until the end of its input. */
@@ -66,26 +66,26 @@ owner_main(int argc, char **argv)
     if (argc != 6 || strcmp(argv[1], "owner") != 0)
         return;
     options = (struct engine_fabric_options){argv[2], argv[3]};
-    need(kvt_parse_u64(argv[4], &bytes) == KVT_OK && kvt_parse_u64(argv[5], &seed) == KVT_OK,
-         "arguments");
-    need(engine_fabric_open(&fabric, &options, &err) == KVT_OK, "fabric");
-    need(engine_region_open(&region, fabric, bytes, &err) == KVT_OK, "region");
+    owner_need(kvt_parse_u64(argv[4], &bytes) == KVT_OK && kvt_parse_u64(argv[5], &seed) == KVT_OK,
+               "arguments");
+    owner_need(engine_fabric_open(&fabric, &options, &err) == KVT_OK, "fabric");
+    owner_need(engine_region_open(&region, fabric, bytes, &err) == KVT_OK, "region");
     fill(region, seed);
     engine_region_describe(region, description, &size);
-    say(&size, sizeof(size));
-    say(description, size);
+    owner_say(&size, sizeof(size));
+    owner_say(description, size);
     while (read(STDIN_FILENO, &seed, sizeof(seed)) == (ssize_t)sizeof(seed)) {
         fill(region, seed);
         engine_region_describe(region, description, &size);
-        say(&size, sizeof(size));
+        owner_say(&size, sizeof(size));
     }
     engine_region_close(region);
     engine_fabric_close(fabric);
     exit(0);
 }
 
-static void
-hear(struct owner *owner, void *bytes, size_t size)
+void
+owner_hear(struct owner *owner, void *bytes, size_t size)
 {
     uint8_t *at = bytes;
 
@@ -99,21 +99,12 @@ hear(struct owner *owner, void *bytes, size_t size)
 }
 
 void
-owner_start(struct owner *owner, const char *near, const char *far, size_t bytes, uint64_t seed)
+owner_spawn(struct owner *owner, char *const *arguments)
 {
     posix_spawn_file_actions_t actions;
-    char count[TEXT_MAX];
-    char start[TEXT_MAX];
-    char rails[2][TEXT_MAX];
-    char name[] = "owner";
-    char *const argv[] = {name, name, rails[0], rails[1], count, start, NULL};
     int down[2];
     int up[2];
 
-    (void)snprintf(rails[0], sizeof(rails[0]), "%s", near);
-    (void)snprintf(rails[1], sizeof(rails[1]), "%s", far);
-    (void)snprintf(count, sizeof(count), "%zu", bytes);
-    (void)snprintf(start, sizeof(start), "%" PRIu64, seed);
     assert_int_equal(pipe(down), 0);
     assert_int_equal(pipe(up), 0);
     assert_int_equal(posix_spawn_file_actions_init(&actions), 0);
@@ -121,15 +112,32 @@ owner_start(struct owner *owner, const char *near, const char *far, size_t bytes
     assert_int_equal(posix_spawn_file_actions_adddup2(&actions, up[1], STDOUT_FILENO), 0);
     assert_int_equal(posix_spawn_file_actions_addclose(&actions, down[1]), 0);
     assert_int_equal(posix_spawn_file_actions_addclose(&actions, up[0]), 0);
-    assert_int_equal(posix_spawn(&owner->pid, "/proc/self/exe", &actions, NULL, argv, environ), 0);
+    assert_int_equal(posix_spawn(&owner->pid, "/proc/self/exe", &actions, NULL, arguments, environ),
+                     0);
     (void)posix_spawn_file_actions_destroy(&actions);
     (void)close(down[0]);
     (void)close(up[1]);
     owner->in = up[0];
     owner->out = down[1];
-    hear(owner, &owner->size, sizeof(owner->size));
+    owner_hear(owner, &owner->size, sizeof(owner->size));
     assert_true(owner->size <= sizeof(owner->description));
-    hear(owner, owner->description, owner->size);
+    owner_hear(owner, owner->description, owner->size);
+}
+
+void
+owner_start(struct owner *owner, const char *near, const char *far, size_t bytes, uint64_t seed)
+{
+    char count[TEXT_MAX];
+    char start[TEXT_MAX];
+    char rails[2][TEXT_MAX];
+    char name[] = "owner";
+    char *const argv[] = {name, name, rails[0], rails[1], count, start, NULL};
+
+    (void)snprintf(rails[0], sizeof(rails[0]), "%s", near);
+    (void)snprintf(rails[1], sizeof(rails[1]), "%s", far);
+    (void)snprintf(count, sizeof(count), "%zu", bytes);
+    (void)snprintf(start, sizeof(start), "%" PRIu64, seed);
+    owner_spawn(owner, argv);
 }
 
 void
@@ -138,7 +146,7 @@ owner_change(struct owner *owner, uint64_t seed)
     size_t done;
 
     assert_int_equal(write(owner->out, &seed, sizeof(seed)), sizeof(seed));
-    hear(owner, &done, sizeof(done));
+    owner_hear(owner, &done, sizeof(done));
 }
 
 void

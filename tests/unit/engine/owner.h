@@ -13,18 +13,28 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-#include "engine/fabric.h"
+#include "engine/blockset.h"
 
 struct owner {
     pid_t pid;
     int in;  /* what it says */
     int out; /* closed: it ends */
-    uint8_t description[ENGINE_FABRIC_DESCRIPTION_MAX];
+    uint8_t description[ENGINE_BLOCKSET_DESCRIPTION_MAX];
     size_t size;
 };
 
 /** The owner's part, when the arguments say so: then it does not return. */
 void owner_main(int argc, char **argv);
+
+/** This program again, with other arguments; it says the size of its description, and that. */
+void owner_spawn(struct owner *owner, char *const *arguments);
+
+/** The next bytes that it says. */
+void owner_hear(struct owner *owner, void *bytes, size_t size);
+
+/** In the process: end it when that is not so; say bytes. */
+void owner_need(bool right, const char *what);
+void owner_say(const void *bytes, size_t size);
 
 /** A process with one region of `bytes`, which has owner_byte(seed, at) at each place. */
 void owner_start(struct owner *owner, const char *near, const char *far, size_t bytes,

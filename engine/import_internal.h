@@ -1,0 +1,23 @@
+/*
+ * engine/import_internal.h -- what is behind the name of engine/import.h.
+ *
+ * Why: import.c knows sets and shapes, import_read.c how blocks are read and judged.
+ * Ownership: as engine/import.h.
+ * Threads:   an import never changes.
+ * Limits:    as engine/import.h.
+ */
+#ifndef ENGINE_IMPORT_INTERNAL_H
+#define ENGINE_IMPORT_INTERNAL_H
+
+#include "engine/blockset_shape.h"
+#include "engine/import.h"
+
+struct engine_import {
+    struct engine_blockset_shape shape;
+    uint64_t nonce;
+    struct engine_fabric *fabric;
+    struct engine_window *window;
+    const uint8_t *memory; /* the window's; NULL: reads go through the fabric */
+};
+
+#endif /* ENGINE_IMPORT_INTERNAL_H */
