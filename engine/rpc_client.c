@@ -148,12 +148,14 @@ engine_rpc_reply(struct kvt_ticket *ticket, struct engine_rpc_reply *reply)
 static void
 finish(struct engine_rpc_asked *call)
 {
+    const bool detached = call->detached; /* once a waiter knows, it is his */
+
     if (!kvbm_ticket_begin(&call->head)) {
         kvbm_ticket_let_go(&call->head); /* a canceller was faster */
         return;
     }
-    kvbm_ticket_finish(&call->head, call->status, !call->detached);
-    if (call->detached)
+    kvbm_ticket_finish(&call->head, call->status, !detached);
+    if (detached)
         kvbm_ticket_let_go(&call->head);
 }
 
